@@ -28,6 +28,9 @@ type Driver interface {
 	Changed(port int, events ...verbs.EventType)
 }
 
+// Raise has the driver raise events of a port. It is for simulations.
+func (s *Attachment) Raise(port int, events ...verbs.EventType) { s.changed(port, events...) }
+
 // Attachment is a program's access to an adapter.
 type Attachment struct {
 	f      *Fabric
@@ -84,6 +87,9 @@ func (f *Fabric) Attach(name string, d Driver) (*Attachment, error) {
 		s.infos[port].Store(infoOf(m.state, port))
 	}
 	m.attachments[num] = s
+	if f.sim != nil && f.sim.Attached != nil {
+		f.sim.Attached(s)
+	}
 	return s, nil
 }
 

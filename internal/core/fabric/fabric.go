@@ -48,8 +48,9 @@ type Options struct {
 
 // Simulation is the environment of a fabric in virtual time.
 type Simulation struct {
-	NewWaiter func() Waiter // called for the fabric's goroutine first, then for each driver
-	Record    link.Recorder // called with each frame sent, with the fabric's lock held
+	NewWaiter func() Waiter     // called for the fabric's goroutine first, then for each driver
+	Record    link.Recorder     // called with each frame sent, with the fabric's lock held
+	Attached  func(*Attachment) // called for each driver that attaches, with the fabric's lock held; nil: not called
 }
 
 // Start starts a fabric and returns package infiniband's Fabric, whose adapters open as devices. That package sets it.
@@ -60,7 +61,8 @@ type Fabric struct {
 	start  time.Time
 	waiter Waiter // of loop
 	done   chan struct{}
-	sim    *Simulation // nil: real time
+	sim    *Simulation // nil: there is none
+	bubble *bubble     // nil: real time, or a simulation
 
 	mu           sync.Mutex
 	net          *link.Net
@@ -106,6 +108,9 @@ func New(t *topology.Topology, o *Options) (*Fabric, error) {
 	}
 	f := &Fabric{start: time.Now(), sim: o.Simulation, done: make(chan struct{}), byName: make(map[string]*member),
 		memberOf: make(map[*link.Node]*member), errors: make(map[*link.Cable]float64)}
+	if f.sim == nil && inBubble() {
+		f.bubble = &bubble{place: 1 << 40}
+	}
 	f.leaves.init()
 	f.waiter = f.NewWaiter()
 	f.net = link.New(link.Config{Seed: o.Seed, Paced: f.sim != nil, Buffer: laneBuffer, SendQueue: sendQueue})
@@ -158,6 +163,9 @@ func (f *Fabric) Close() {
 func (f *Fabric) NewWaiter() Waiter {
 	if f.sim != nil {
 		return f.sim.NewWaiter()
+	}
+	if f.bubble != nil {
+		return f.bubble.newWaiter()
 	}
 	return NewWaiter()
 }

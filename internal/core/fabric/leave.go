@@ -141,7 +141,7 @@ func (r *leaveRequest) send(f *Fabric, now clock.Time) {
 // ownPKey returns a port's own P_Key of the partition of k, which may be a full or a limited member's.
 func ownPKey(p *node.Port, k ib.PKey) ib.PKey {
 	for _, own := range p.Partition.PKeys {
-		if own&0x7fff == k&0x7fff {
+		if own.Base() == k.Base() {
 			return own
 		}
 	}

@@ -5,7 +5,9 @@ package fabric
 import (
 	"fmt"
 	"math"
+	"time"
 
+	"github.com/ramjet-rdma/ramjet/internal/core/clock"
 	"github.com/ramjet-rdma/ramjet/internal/engine/link"
 	"github.com/ramjet-rdma/ramjet/internal/engine/node"
 )
@@ -136,6 +138,31 @@ func (f *Fabric) SetErrorRate(e End, share float64) error {
 		}
 		f.errors[p.Cable()] = share
 		return nil
+	})
+}
+
+// SetPacketErrorRate makes the cable at a port corrupt a share of all packets, from 0 to 1.
+func (f *Fabric) SetPacketErrorRate(e End, share float64) error {
+	return f.withCable(e, func(p *link.Port) error { return f.net.SetPacketErrorRate(f.now(), p.Cable(), share) })
+}
+
+// CorruptNext makes the cable at a port corrupt the nth packet that the port sends from now on.
+func (f *Fabric) CorruptNext(e End, nth int) error {
+	return f.withCable(e, func(p *link.Port) error { return f.net.CorruptNext(f.now(), p, nth) })
+}
+
+// SetDelay changes how long the cable at a port takes from end to end.
+func (f *Fabric) SetDelay(e End, d time.Duration) error {
+	return f.withCable(e, func(p *link.Port) error { return f.net.SetDelay(f.now(), p.Cable(), clock.Time(d)) })
+}
+
+// withCable calls do for a port that has a cable, as withPort does.
+func (f *Fabric) withCable(e End, do func(*link.Port) error) error {
+	return f.withPort(e, func(_ *member, p *link.Port) error {
+		if p.Cable() == nil {
+			return fmt.Errorf("%v has no cable", e)
+		}
+		return do(p)
 	})
 }
 

@@ -68,12 +68,12 @@ func FuzzSend(f *testing.F) {
 			}
 		}
 		for _, p := range []*program{sender, beside, other, g.admin} {
-			if p.held < 0 || p.own < 0 || p.own > maxOwn {
-				t.Errorf("%d and %d bytes are counted in a queue", p.held, p.own)
+			if held, own := p.counted(); held < 0 || own < 0 || own > maxOwn {
+				t.Errorf("%d and %d bytes are counted in a queue", held, own)
 			}
 			p.drain()
-			if p.held != 0 || p.own != 0 {
-				t.Errorf("%d and %d bytes are counted in an empty queue", p.held, p.own)
+			if held, own := p.counted(); held != 0 || own != 0 {
+				t.Errorf("%d and %d bytes are counted in an empty queue", held, own)
 			}
 		}
 		sender.Close()

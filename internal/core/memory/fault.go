@@ -4,7 +4,7 @@ package memory
 
 import "runtime/debug"
 
-// Memory that Go does not own (see verbs.PD.RegExternal) may be unmapped under a region: by a C
+// Memory that Go does not own (see verbs.External) may be unmapped under a region: by a C
 // program, or because a mapped file is truncated. Nothing is pinned, so touching it then faults.
 // That must be an error of the work request and not the end of the program, which these functions
 // take care of. A call costs about 15 ns.

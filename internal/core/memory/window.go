@@ -2,7 +2,10 @@
 
 package memory
 
-import "github.com/ramjet-rdma/ramjet/verbs"
+import (
+	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
+)
 
 // Window is a memory window (IBTA 10.6.7). Its entry has memory while it is bound.
 type Window struct {
@@ -16,8 +19,8 @@ type Window struct {
 }
 
 // Description returns what observers see of a window.
-func (w *Window) Description() verbs.MWInfo {
-	i := verbs.MWInfo{Key: w.key, PD: uint32(w.pd), Type: w.typ}
+func (w *Window) Description() driver.MWInfo {
+	i := driver.MWInfo{Key: w.key, PD: uint32(w.pd), Type: w.typ}
 	if w.region != nil {
 		i.Region, i.Addr, i.Len, i.Access = w.region.key, w.base, uint64(len(w.mem)), w.access
 	}

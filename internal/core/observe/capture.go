@@ -9,6 +9,7 @@ import (
 	"weak"
 
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
 // maxCaptures limits the queue pairs that are captured at the same time. A ring takes less than 100 KiB.
@@ -53,7 +54,7 @@ func StartCapture(device string, n verbs.QPN) (*Capture, error) {
 			k.shares++
 			return &Capture{qp: of, ring: k.ring}, nil
 		}
-		s, ok := e.dev.Driver().(PacketSource)
+		s, ok := driver.DeviceOf(e.dev).(PacketSource)
 		if !ok {
 			return nil, fmt.Errorf("%s: what the packets of this kind of device are, the process does not see", device)
 		}
@@ -84,7 +85,7 @@ func (k *Capture) Close() {
 		}
 		delete(captures, k.qp)
 		if dev := k.qp.dev.Value(); dev != nil {
-			_ = dev.Driver().(PacketSource).CapturePackets(k.qp.qpn, nil) // the queue pair may be gone
+			_ = driver.DeviceOf(dev).(PacketSource).CapturePackets(k.qp.qpn, nil) // the queue pair may be gone
 		}
 	})
 }

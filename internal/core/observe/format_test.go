@@ -30,6 +30,10 @@ func fill(v reflect.Value, n *uint64) {
 		for i := range v.NumField() {
 			fill(v.Field(i), n)
 		}
+	case reflect.Array:
+		for i := range v.Len() {
+			fill(v.Index(i), n)
+		}
 	case reflect.Slice:
 		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
 		for i := range 2 {
@@ -41,6 +45,8 @@ func fill(v reflect.Value, n *uint64) {
 		v.SetBool(true)
 	case reflect.Int, reflect.Int64:
 		v.SetInt(int64(*n))
+	case reflect.Float64:
+		v.SetFloat(float64(*n%251) / 1000)
 	default:
 		v.SetUint(*n % 251)
 	}
@@ -90,6 +96,12 @@ func encode(p *Process) []byte {
 		for i := range d.Conns {
 			w.record(connRecord, func(c *codec) { codeConn(&d.Conns[i], c) })
 		}
+		for i := range d.Latencies {
+			w.record(latencyRecord, func(c *codec) { codeLatency(&d.Latencies[i], c) })
+		}
+		for i := range d.Injected {
+			w.record(injectedRecord, func(c *codec) { codeInjected(&d.Injected[i], c) })
+		}
 		if d.NoConns {
 			w.record(busyRecord, func(*codec) {})
 		}
@@ -108,6 +120,18 @@ func TestFormat(t *testing.T) {
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("read   %+v\nwritten %+v", got, want)
+	}
+}
+
+// A device has no more histograms than there are operations.
+func TestManyLatencies(t *testing.T) {
+	p := &Process{Devices: []Device{{Latencies: make([]verbs.LatencyHistogram, maxLatencies)}}}
+	if _, err := Read(bytes.NewReader(encode(p))); err != nil {
+		t.Error(err)
+	}
+	p.Devices[0].Latencies = make([]verbs.LatencyHistogram, maxLatencies+1)
+	if _, err := Read(bytes.NewReader(encode(p))); err == nil || !strings.Contains(err.Error(), "histograms") {
+		t.Error(err)
 	}
 }
 

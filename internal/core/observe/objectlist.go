@@ -34,7 +34,7 @@ func (r *ObjectList[T]) Clear() { r.list = nil }
 func (r *ObjectList[T]) All() []T { return r.list }
 
 // Page returns up to n objects, valid until the lock is released, and the position of the next page; see
-// verbs.Observable. Pages go from the end to the front: what Remove moves goes to the front, and is not
+// driver.Observer. Pages go from the end to the front: what Remove moves goes to the front, and is not
 // missed.
 func (r *ObjectList[T]) Page(n, at int) (page []T, next int) {
 	end := min(at, len(r.list))

@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
 type thing struct {
@@ -31,7 +31,7 @@ func TestObjectList(t *testing.T) {
 		}
 		gone, late := map[int]bool{}, len(all)
 		seen := map[int]bool{}
-		for at := verbs.FirstPage; at > 0; {
+		for at := driver.FirstPage; at > 0; {
 			page, next := r.Page(1+random.IntN(4), at)
 			for _, th := range page {
 				if gone[th.id] {

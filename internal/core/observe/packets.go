@@ -57,9 +57,10 @@ func (p *Packet) code(c *codec) {
 	num(c, &p.Length)
 	if c.reading {
 		p.Head = append([]byte(nil), c.bytes(headLen)...)
-		return
+	} else {
+		c.buf = append(binary.AppendUvarint(c.buf, uint64(len(p.Head))), p.Head...)
 	}
-	c.buf = append(binary.AppendUvarint(c.buf, uint64(len(p.Head))), p.Head...)
+	c.text(&p.Comment)
 }
 
 // appendRecord appends a record with the fields that code writes.

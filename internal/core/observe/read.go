@@ -104,7 +104,7 @@ func (r *reader) take(t recordType) error {
 		r.process.Devices = append(r.process.Devices, Device{})
 	}
 	if len(r.process.Devices) == 0 {
-		if t < deviceRecord || t > ahRecord {
+		if (t < deviceRecord || t > ahRecord) && t != latencyRecord && t != injectedRecord {
 			return nil
 		}
 		return errors.New("a record stands before that of its device")
@@ -131,6 +131,13 @@ func (r *reader) take(t recordType) error {
 		codeAH(add(&d.AHs), c)
 	case connRecord:
 		codeConn(add(&d.Conns), c)
+	case latencyRecord:
+		if len(d.Latencies) == maxLatencies {
+			return errors.New("a device has more histograms of latency than there are operations")
+		}
+		codeLatency(add(&d.Latencies), c)
+	case injectedRecord:
+		codeInjected(add(&d.Injected), c)
 	case busyRecord:
 		d.NoConns = true
 	}

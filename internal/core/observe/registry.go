@@ -9,11 +9,12 @@ import (
 	"weak"
 
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
-// ConnLister lists the ids of a device's connection manager in pages, as verbs.Observable lists its
+// ConnLister lists the ids of a device's connection manager in pages, as driver.Observer lists its
 // objects. next is [Busy] if the manager is busy for too long.
-type ConnLister func(page []verbs.ConnInfo, at int) (n, next int)
+type ConnLister func(page []driver.ConnInfo, at int) (n, next int)
 
 // Busy is the position of a listing that cannot go on.
 const Busy = -1
@@ -38,7 +39,7 @@ func Register(dev *verbs.Device, changed func(devices int)) {
 	entries = append(entries, e)
 	changed(len(entries))
 	entriesLock.Unlock()
-	if dev.OnClose(e.unregister) != nil {
+	if driver.OnClose(dev, e.unregister) != nil {
 		e.unregister()
 	}
 	runtime.AddCleanup(dev, func(e *entry) { e.unregister() }, e)

@@ -40,6 +40,7 @@ type Packet struct {
 	Local, Peer Address
 	Length      int    // bytes from the BTH to the ICRC; of a DDP segment, from its header to the end of its payload
 	Head        []byte // the headers; of segments that are control messages, all of them
+	Comment     string // such as which faults were injected; mostly empty
 }
 
 // ringSlot is a Packet in a ring.

@@ -3,7 +3,12 @@
 package observe
 
 import (
+	"fmt"
+	"strings"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/faults"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
 // Process is the state of a process.
@@ -21,14 +26,16 @@ type Device struct {
 	NodeGUID  uint64
 	Ports     []Port
 	Metrics   []Metric
-	QPs       []verbs.QPInfo
-	CQs       []verbs.CQInfo
-	MRs       []verbs.MRInfo
-	MWs       []verbs.MWInfo
-	SRQs      []verbs.SRQInfo
-	AHs       []verbs.AHInfo
-	Conns     []verbs.ConnInfo
-	NoConns   bool // the connection manager was busy
+	Latencies []verbs.LatencyHistogram // of the operations that it has samples of
+	QPs       []driver.QPInfo
+	CQs       []driver.CQInfo
+	MRs       []driver.MRInfo
+	MWs       []driver.MWInfo
+	SRQs      []driver.SRQInfo
+	AHs       []driver.AHInfo
+	Conns     []driver.ConnInfo
+	Injected  []faults.Count // how often faults have struck that somebody asked for
+	NoConns   bool           // the connection manager was busy
 }
 
 // Port is the state of a port.
@@ -44,13 +51,19 @@ type Port struct {
 	Physical  uint8 // verbs.SubnetPort.PhysState; 0: not known
 }
 
-// Metric is a verbs.Metric in the form of lists that know no labels.
+// Metric is a verbs.Metric.
 type Metric struct {
-	Name  string
-	Gauge bool
-	Unit  string
-	Value uint64
+	Name   string // for lists that know no labels: verbs.Metric.FlatName
+	Gauge  bool
+	Unit   string
+	Value  uint64
+	Base   string // its name; empty: an older process wrote it, as it did the help
+	Help   string
+	Labels []verbs.MetricLabel
 }
+
+// maxLabels is how many labels of a metric are taken.
+const maxLabels = 8
 
 // recordType says what a record is of.
 type recordType byte
@@ -72,6 +85,8 @@ const (
 	requestRecord
 	packetsRecord
 	packetRecord
+	latencyRecord
+	injectedRecord
 )
 
 func (p *Process) code(c *codec) {
@@ -103,9 +118,50 @@ func (m *Metric) code(c *codec) {
 	c.flag(&m.Gauge)
 	c.text(&m.Unit)
 	num(c, &m.Value)
+	c.text(&m.Base)
+	c.text(&m.Help)
+	n := len(m.Labels)
+	num(c, &n)
+	if c.reading {
+		m.Labels = nil
+		if n > maxLabels {
+			n, c.err = 0, errField
+		}
+		for range n {
+			m.Labels = append(m.Labels, verbs.MetricLabel{})
+		}
+	}
+	for i := range n {
+		c.text(&m.Labels[i].Name)
+		c.text(&m.Labels[i].Value)
+	}
 }
 
-func codeQP(q *verbs.QPInfo, c *codec) {
+// Verbs returns the metric as the device told it.
+func (m *Metric) Verbs() verbs.Metric {
+	v := verbs.Metric{Name: m.Base, Unit: verbs.MetricUnit(m.Unit), Help: m.Help, Labels: m.Labels, Value: m.Value}
+	if m.Gauge {
+		v.Kind = verbs.MetricGauge
+	}
+	if v.Name == "" {
+		v.Name = m.Name
+	}
+	return v
+}
+
+// maxLatencies is how many histograms of a device are taken: as many as there are operations.
+const maxLatencies = int(verbs.WCRecv)
+
+func codeLatency(h *verbs.LatencyHistogram, c *codec) {
+	num(c, &h.Op)
+	num(c, &h.Count)
+	num(c, &h.Sum)
+	for i := range h.Buckets {
+		num(c, &h.Buckets[i])
+	}
+}
+
+func codeQP(q *driver.QPInfo, c *codec) {
 	num(c, &q.QPN)
 	num(c, &q.Type)
 	num(c, &q.State)
@@ -127,7 +183,21 @@ func codeQP(q *verbs.QPInfo, c *codec) {
 	c.text(&q.Failed)
 	num(c, &q.SRQ)
 	num(c, &q.LateAcks)
+	num(c, &q.Marked)
+	num(c, &q.SentCNPs)
+	num(c, &q.RecvCNPs)
+	c.text(&q.Congestion)
+	num(c, &q.Rate)
+	alpha := int64(q.Alpha * alphaParts)
+	num(c, &alpha)
+	q.Alpha = float64(alpha) / alphaParts
+	num(c, &q.TargetDelay)
+	num(c, &q.RetryCount)
+	num(c, &q.RNRRetry)
 }
+
+// alphaParts are the parts in which alpha is written.
+const alphaParts = 1_000_000
 
 // counts returns the counts in the order in which they are written.
 func counts(q *verbs.QPCounts) [14]*uint64 {
@@ -135,7 +205,7 @@ func counts(q *verbs.QPCounts) [14]*uint64 {
 		&q.Timeouts, &q.SequenceErrors, &q.LostResponses, &q.RNRs, &q.Retransmitted, &q.Duplicates, &q.OutOfSequence, &q.SentRNRs}
 }
 
-func codeCQ(q *verbs.CQInfo, c *codec) {
+func codeCQ(q *driver.CQInfo, c *codec) {
 	num(c, &q.Num)
 	num(c, &q.Capacity)
 	num(c, &q.Waiting)
@@ -143,7 +213,7 @@ func codeCQ(q *verbs.CQInfo, c *codec) {
 	c.flag(&q.Overflow)
 }
 
-func codeMR(m *verbs.MRInfo, c *codec) {
+func codeMR(m *driver.MRInfo, c *codec) {
 	num(c, &m.Key)
 	num(c, &m.PD)
 	num(c, &m.Addr)
@@ -151,7 +221,7 @@ func codeMR(m *verbs.MRInfo, c *codec) {
 	num(c, &m.Access)
 }
 
-func codeMW(m *verbs.MWInfo, c *codec) {
+func codeMW(m *driver.MWInfo, c *codec) {
 	num(c, &m.Key)
 	num(c, &m.PD)
 	num(c, &m.Type)
@@ -161,7 +231,7 @@ func codeMW(m *verbs.MWInfo, c *codec) {
 	num(c, &m.Access)
 }
 
-func codeSRQ(s *verbs.SRQInfo, c *codec) {
+func codeSRQ(s *driver.SRQInfo, c *codec) {
 	num(c, &s.Num)
 	num(c, &s.PD)
 	num(c, &s.XRC)
@@ -169,7 +239,7 @@ func codeSRQ(s *verbs.SRQInfo, c *codec) {
 	num(c, &s.Limit)
 }
 
-func codeAH(a *verbs.AHInfo, c *codec) {
+func codeAH(a *driver.AHInfo, c *codec) {
 	num(c, &a.PD)
 	c.gid(&a.DGID)
 	num(c, &a.DLID)
@@ -177,7 +247,7 @@ func codeAH(a *verbs.AHInfo, c *codec) {
 	num(c, &a.Port)
 }
 
-func codeConn(i *verbs.ConnInfo, c *codec) {
+func codeConn(i *driver.ConnInfo, c *codec) {
 	c.text(&i.State)
 	c.text(&i.PortSpace)
 	c.flag(&i.Listening)
@@ -185,4 +255,30 @@ func codeConn(i *verbs.ConnInfo, c *codec) {
 	num(c, &i.QPType)
 	c.addr(&i.Local)
 	c.addr(&i.Peer)
+	c.text(&i.Failed)
+}
+
+func codeInjected(n *faults.Count, c *codec) {
+	num(c, &n.QPN)
+	c.text(&n.Kind)
+	num(c, &n.Struck)
+}
+
+// InjectedInto returns how often faults have struck a queue pair, by kind; 0: the device, with all queue pairs.
+func (d *Device) InjectedInto(n verbs.QPN) (list []faults.Count) {
+	for _, c := range d.Injected {
+		if c.QPN == uint32(n) {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// InjectedText returns that in words, such as "17 loss, 2 delay"; empty: none have.
+func (d *Device) InjectedText(n verbs.QPN) string {
+	var words []string
+	for _, c := range d.InjectedInto(n) {
+		words = append(words, fmt.Sprintf("%d %s", c.Struck, c.Kind))
+	}
+	return strings.Join(words, ", ")
 }

@@ -7,7 +7,9 @@ import (
 	"os"
 	"runtime"
 
+	"github.com/ramjet-rdma/ramjet/internal/core/faults"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
 const (
@@ -26,13 +28,13 @@ type Writer struct {
 	to    io.Writer
 	err   error
 
-	qps   [pageSize]verbs.QPInfo
-	cqs   [pageSize]verbs.CQInfo
-	mrs   [pageSize]verbs.MRInfo
-	mws   [pageSize]verbs.MWInfo
-	srqs  [pageSize]verbs.SRQInfo
-	ahs   [pageSize]verbs.AHInfo
-	conns [pageSize]verbs.ConnInfo
+	qps   [pageSize]driver.QPInfo
+	cqs   [pageSize]driver.CQInfo
+	mrs   [pageSize]driver.MRInfo
+	mws   [pageSize]driver.MWInfo
+	srqs  [pageSize]driver.SRQInfo
+	ahs   [pageSize]driver.AHInfo
+	conns [pageSize]driver.ConnInfo
 }
 
 // Snapshot writes the state of all registered devices. Objects are copied one page after
@@ -85,11 +87,22 @@ func (w *Writer) device(e liveDevice) {
 	metrics, err := e.dev.Metrics()
 	for i := range metrics {
 		m := &metrics[i]
-		if err == nil && m.Value != 0 {
-			w.record(metricRecord, (&Metric{m.FlatName(), m.Kind == verbs.MetricGauge, string(m.Unit), m.Value}).code)
+		if err == nil {
+			w.record(metricRecord, (&Metric{m.FlatName(), m.Kind == verbs.MetricGauge, string(m.Unit), m.Value, m.Name, m.Help, m.Labels}).code)
 		}
 	}
-	if o, ok := e.dev.Driver().(verbs.Observable); ok {
+	latencies, err := e.dev.Latencies()
+	for i := range latencies {
+		if err == nil {
+			w.record(latencyRecord, func(c *codec) { codeLatency(&latencies[i], c) })
+		}
+	}
+	if t, ok := driver.DeviceOf(e.dev).(faults.Target); ok && t.Faults() != nil {
+		for _, n := range t.Faults().Counts() {
+			w.record(injectedRecord, func(c *codec) { codeInjected(&n, c) })
+		}
+	}
+	if o, ok := driver.DeviceOf(e.dev).(driver.Observer); ok {
 		list(w, qpRecord, w.qps[:], o.ObserveQPs, codeQP)
 		list(w, cqRecord, w.cqs[:], o.ObserveCQs, codeCQ)
 		list(w, mrRecord, w.mrs[:], o.ObserveMRs, codeMR)
@@ -104,7 +117,7 @@ func (w *Writer) device(e liveDevice) {
 
 // list writes a record for each object, and returns the last position.
 func list[T any](w *Writer, t recordType, page []T, next func([]T, int) (int, int), code func(*T, *codec)) int {
-	at := verbs.FirstPage
+	at := driver.FirstPage
 	for at > 0 && w.err == nil {
 		var n int
 		n, at = next(page, at)

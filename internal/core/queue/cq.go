@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
 // The kinds of event that may have been requested.
@@ -36,13 +37,13 @@ type CQ struct {
 	poll   sync.Mutex
 	polled atomic.Uint32 // completions, ever
 
-	events verbs.CQEvents
+	events driver.CQEvents
 
 	Untimed bool // completions carry no timestamp
 }
 
 // NewCQ creates a queue for capacity completions.
-func NewCQ(capacity int, ev verbs.CQEvents) *CQ {
+func NewCQ(capacity int, ev driver.CQEvents) *CQ {
 	return &CQ{capacity: capacity, events: ev}
 }
 
@@ -59,7 +60,7 @@ func (c *CQ) Push(wc *verbs.WC, solicited bool) bool {
 	c.slots[at&uint32(len(c.slots)-1)] = *wc
 	c.pushed.Swap(at + 1)
 	if c.armed.Load() != notifyNone {
-		c.notify(solicited || wc.Status != verbs.Success)
+		c.notify(solicited || wc.Status != verbs.StatusSuccess)
 	}
 	return true
 }

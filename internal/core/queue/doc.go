@@ -9,6 +9,7 @@
 //	receive.go  receives, from being posted to being completed or flushed
 //	recv.go     receive queues, of one queue pair or shared
 //	cq.go       completion queues
+//	failure.go  why a queue pair stopped
 //	outbox.go   completions and events on their way to the program
 //	ring.go     rings that grow with use, so that an idle queue pair costs little
 //

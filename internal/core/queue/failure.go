@@ -13,13 +13,13 @@ var reasons = [...]verbs.Reason{memory.NoKey: verbs.ReasonNoKey, memory.NotOwner
 
 // statusReasons has the reason for a status that needs no numbers.
 var statusReasons = map[verbs.Status]verbs.Reason{
-	verbs.LocalLengthError:          verbs.ReasonTooLong,
-	verbs.BadResponseError:          verbs.ReasonMalformed,
-	verbs.RemoteInvalidRequestError: verbs.ReasonPeerRefused,
-	verbs.RemoteAccessError:         verbs.ReasonPeerRefused,
-	verbs.RemoteOperationError:      verbs.ReasonPeerRefused,
-	verbs.RetryExceeded:             verbs.ReasonNoAnswer,
-	verbs.RNRRetryExceeded:          verbs.ReasonNotReady,
+	verbs.StatusLocalLengthError:          verbs.ReasonTooLong,
+	verbs.StatusBadResponseError:          verbs.ReasonMalformed,
+	verbs.StatusRemoteInvalidRequestError: verbs.ReasonPeerRefused,
+	verbs.StatusRemoteAccessError:         verbs.ReasonPeerRefused,
+	verbs.StatusRemoteOperationError:      verbs.ReasonPeerRefused,
+	verbs.StatusRetryExceeded:             verbs.ReasonNoAnswer,
+	verbs.StatusRNRRetryExceeded:          verbs.ReasonNotReady,
 }
 
 // Failure returns what is known of the first failure since RESET or SQE; nil: there was none.
@@ -39,11 +39,11 @@ func (p *Pair) recordFailure(f *verbs.Failure) verbs.Reason {
 func (p *Pair) sendFailed(w *SendWQE, s verbs.Status) verbs.Reason {
 	f := &verbs.Failure{Side: verbs.FailedSend, Status: s, Reason: statusReasons[s], Op: sendOps[w.Op].wc, ID: w.ID}
 	switch {
-	case s == verbs.LocalLengthError && sendOps[w.Op].fixed != 0:
+	case s == verbs.StatusLocalLengthError && sendOps[w.Op].fixed != 0:
 		f.Reason, f.Length = verbs.ReasonNotEight, w.given()
-	case s == verbs.LocalLengthError:
+	case s == verbs.StatusLocalLengthError:
 		f.Length = w.given()
-	case s == verbs.LocalProtectionError:
+	case s == verbs.StatusLocalProtectionError:
 		p.refusedEntry(f, p.PD, w.SGL, w.Receives())
 	case w.Remote != (verbs.Remote{}):
 		f.Key, f.Addr, f.Length = w.Remote.Key, w.Remote.Addr, uint64(w.Length)
@@ -55,13 +55,13 @@ func (p *Pair) sendFailed(w *SendWQE, s verbs.Status) verbs.Reason {
 func (p *Pair) receiveFailed(s verbs.Status) verbs.Reason {
 	f := &verbs.Failure{Side: verbs.FailedRecv, Status: s, Reason: statusReasons[s], Op: verbs.WCRecv, ID: p.taken.ID}
 	switch s {
-	case verbs.LocalProtectionError:
+	case verbs.StatusLocalProtectionError:
 		p.refusedEntry(f, p.taken.from.PD, p.taken.SGL, true)
-	case verbs.LocalLengthError:
+	case verbs.StatusLocalLengthError:
 		for i := range p.taken.SGL {
 			f.Length += uint64(p.taken.SGL[i].Length)
 		}
-	case verbs.RemoteInvalidRequestError, verbs.RemoteAccessError, verbs.RemoteOperationError:
+	case verbs.StatusRemoteInvalidRequestError, verbs.StatusRemoteAccessError, verbs.StatusRemoteOperationError:
 		f.Reason = verbs.ReasonUnknown // this side refused
 	}
 	return p.recordFailure(f)
@@ -92,18 +92,18 @@ func (p *Pair) StreamFailed(f verbs.Failure) { p.recordFailure(&f) }
 // PeerClosed records that the peer closed the connection, which is not reported: connections should end so.
 func (p *Pair) PeerClosed() {
 	if p.failure == nil {
-		p.failure = &verbs.Failure{QPN: p.Num, Side: verbs.FailedStream, Status: verbs.WRFlushError, Reason: verbs.ReasonPeerClosed}
+		p.failure = &verbs.Failure{QPN: p.Num, Side: verbs.FailedStream, Status: verbs.StatusWRFlushError, Reason: verbs.ReasonPeerClosed}
 	}
 }
 
-// RefuseRequest notes that a request of the peer is refused. f has what it asked for; need is what that
-// needs, and pd the domain in which it was looked for. With a reason that f has already, memory was not asked.
+// RefuseRequest notes that a request of the peer is refused. f has the peer's request; need is the access that it
+// needs, and pd the domain in which its key was looked for. If memory refused it, f has no reason, which is added here.
 func (p *Pair) RefuseRequest(f verbs.Failure, pd memory.PD, need verbs.Access) {
 	f.Side, f.Need = verbs.FailedRequest, need
 	switch {
 	case f.Reason == verbs.ReasonQPAccess:
 		f.Allows = p.attr.Access
-	case f.Reason == verbs.ReasonUnknown && f.HasMemory():
+	case f.Reason == verbs.ReasonUnknown && f.Status == verbs.StatusRemoteAccessError && f.HasMemory():
 		f.Reason = reasons[p.dev.Memory.Refused(pd, p.Num, f.Key, f.Addr, f.Length, need)]
 		f.MemAddr, f.MemLen, f.Allows = p.dev.Memory.Describe(f.Key)
 		if f.Reason == verbs.ReasonNoRight && f.Allows&need == need {

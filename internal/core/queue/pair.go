@@ -8,6 +8,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/core/clock"
 	"github.com/ramjet-rdma/ramjet/internal/core/memory"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
 // Device is what the queue pairs of one device share, whatever their transport.
@@ -16,6 +17,8 @@ type Device struct {
 	Outbox     Outbox
 	Ports      []Port
 	MaxMsgSize uint32 // bytes of a message
+	// Unready is that messages find no receive, whatever is posted: a fault of simulations.
+	Unready bool
 }
 
 // Config is what does not change during the life of a queue pair.
@@ -102,7 +105,7 @@ func (p *Pair) Stats(s *verbs.QPStats) {
 // CheckModify checks a change of attributes before any of it is applied, and returns the state that
 // it leads to (IBTA 11.2.5.2).
 func (p *Pair) CheckModify(attr *verbs.QPAttr, mask verbs.QPMask) (verbs.QPState, error) {
-	next, err := verbs.CheckTransition(p.Type, p.state, attr, mask)
+	next, err := driver.CheckTransition(p.Type, p.state, attr, mask)
 	if err != nil {
 		return next, err
 	}
@@ -133,7 +136,7 @@ func (p *Pair) CheckModify(attr *verbs.QPAttr, mask verbs.QPMask) (verbs.QPState
 // Apply sets the attributes that mask names, and the state next returned by CheckModify, which is
 // neither RESET nor ERR.
 func (p *Pair) Apply(attr *verbs.QPAttr, mask verbs.QPMask, next verbs.QPState) {
-	if p.state == verbs.SQE && next == verbs.RTS {
+	if p.state == verbs.StateSQE && next == verbs.StateRTS {
 		p.failure = nil
 	}
 	a := &p.attr
@@ -153,7 +156,7 @@ func (p *Pair) Apply(attr *verbs.QPAttr, mask verbs.QPMask, next verbs.QPState) 
 	set(mask, verbs.MaskMinRNRTimer, &a.MinRNRTimer, attr.MinRNRTimer)
 	set(mask, verbs.MaskDestQPN, &a.DestQPN, attr.DestQPN)
 	p.setPort()
-	if next == verbs.SQD && p.state != verbs.SQD {
+	if next == verbs.StateSQD && p.state != verbs.StateSQD {
 		p.draining = attr.SQDAsyncNotify || mask&verbs.MaskSQDAsyncNotify == 0
 	}
 	p.state = next
@@ -179,12 +182,12 @@ func (p *Pair) Reset() {
 		p.Recv.Clear()
 	}
 	p.taken.from = nil
-	p.attr, p.state, p.draining, p.failure = verbs.QPAttr{}, verbs.Reset, false, nil
+	p.attr, p.state, p.draining, p.failure = verbs.QPAttr{}, verbs.StateReset, false, nil
 	p.setPort()
 }
 
 // Draining reports whether the program waits for the send queue to drain in SQD.
-func (p *Pair) Draining() bool { return p.draining && p.state == verbs.SQD }
+func (p *Pair) Draining() bool { return p.draining && p.state == verbs.StateSQD }
 
 // Drained records that the send queue has drained (IBTA 10.3.1.5).
 func (p *Pair) Drained() {

@@ -57,22 +57,22 @@ const toInit = verbs.MaskState | verbs.MaskPort | verbs.MaskPKeyIndex | verbs.Ma
 // Only what the mask names is set, and given back.
 func TestPairAttributes(t *testing.T) {
 	f := newPair(t)
-	junk := verbs.QPAttr{State: verbs.Init, Port: 1, PKeyIndex: 1, Access: verbs.RemoteRead, QKey: 9, Timeout: 9, RetryCount: 5, RQPSN: 3, SQPSN: 4,
+	junk := verbs.QPAttr{State: verbs.StateInit, Port: 1, PKeyIndex: 1, Access: verbs.RemoteRead, QKey: 9, Timeout: 9, RetryCount: 5, RQPSN: 3, SQPSN: 4,
 		MaxRdAtomic: 5, MaxDestRdAtomic: 6, MinRNRTimer: 7, DestQPN: 8, RNRRetry: 6, PathMTU: verbs.MTU512, RateLimit: 1, MigState: 1, SQDAsyncNotify: true,
-		AH: verbs.AHAttr{Port: 1}, AltAH: verbs.AHAttr{Port: 2}, CurState: verbs.SQE, Cap: verbs.QPCap{MaxSendWR: 99}}
+		AH: verbs.AHAttr{Port: 1}, AltAH: verbs.AHAttr{Port: 2}, CurState: verbs.StateSQE, Cap: verbs.QPCap{MaxSendWR: 99}}
 	if err := f.modify(junk, toInit); err != nil {
 		t.Fatal(err)
 	}
-	want := verbs.QPAttr{State: verbs.Init, CurState: verbs.Init, Port: 1, PKeyIndex: 1, Access: verbs.RemoteRead, Cap: f.Caps}
+	want := verbs.QPAttr{State: verbs.StateInit, CurState: verbs.StateInit, Port: 1, PKeyIndex: 1, Access: verbs.RemoteRead, Cap: f.Caps}
 	if got := f.Query(); got != want {
 		t.Errorf("the attributes are %+v, want %+v", got, want)
 	}
-	junk.State = verbs.RTR
+	junk.State = verbs.StateRTR
 	mask := verbs.MaskState | verbs.MaskAH | verbs.MaskPathMTU | verbs.MaskDestQPN | verbs.MaskRQPSN | verbs.MaskMaxDestRdAtomic | verbs.MaskMinRNRTimer
 	if err := f.modify(junk, mask); err != nil {
 		t.Fatal(err)
 	}
-	want.State, want.CurState, want.AH, want.PathMTU, want.DestQPN, want.RQPSN = verbs.RTR, verbs.RTR, junk.AH, junk.PathMTU, 8, 3
+	want.State, want.CurState, want.AH, want.PathMTU, want.DestQPN, want.RQPSN = verbs.StateRTR, verbs.StateRTR, junk.AH, junk.PathMTU, 8, 3
 	want.MaxDestRdAtomic, want.MinRNRTimer = 6, 7
 	if got := f.Query(); got != want {
 		t.Errorf("the attributes are %+v, want %+v", got, want)
@@ -89,9 +89,9 @@ func TestPairModifyRefused(t *testing.T) {
 		attr verbs.QPAttr
 		mask verbs.QPMask
 	}{
-		"Port":      {verbs.QPAttr{State: verbs.Init, Port: 2}, toInit},
-		"PKeyIndex": {verbs.QPAttr{State: verbs.Init, Port: 1, PKeyIndex: 2}, toInit},
-		"RTS":       {verbs.QPAttr{State: verbs.RTS, Port: 1}, toInit},
+		"Port":      {verbs.QPAttr{State: verbs.StateInit, Port: 2}, toInit},
+		"PKeyIndex": {verbs.QPAttr{State: verbs.StateInit, Port: 1, PKeyIndex: 2}, toInit},
+		"RTS":       {verbs.QPAttr{State: verbs.StateRTS, Port: 1}, toInit},
 	} {
 		f := newPair(t)
 		before := f.Query()
@@ -103,9 +103,9 @@ func TestPairModifyRefused(t *testing.T) {
 		}
 	}
 	f := newPair(t)
-	f.SetState(verbs.Init)
+	f.SetState(verbs.StateInit)
 	mask := verbs.MaskState | verbs.MaskAH | verbs.MaskPathMTU | verbs.MaskDestQPN | verbs.MaskRQPSN | verbs.MaskMaxDestRdAtomic | verbs.MaskMinRNRTimer
-	if err := f.modify(verbs.QPAttr{State: verbs.RTR, PathMTU: verbs.MTU4096}, mask); !errors.Is(err, verbs.ErrInvalid) || !strings.Contains(err.Error(), "PathMTU") {
+	if err := f.modify(verbs.QPAttr{State: verbs.StateRTR, PathMTU: verbs.MTU4096}, mask); !errors.Is(err, verbs.ErrInvalid) || !strings.Contains(err.Error(), "PathMTU") {
 		t.Errorf("a path MTU of 4096 on a port of 2048: %v", err)
 	}
 }
@@ -118,8 +118,8 @@ func TestPairDraining(t *testing.T) {
 		want   bool
 	}{{0, false, true}, {verbs.MaskSQDAsyncNotify, true, true}, {verbs.MaskSQDAsyncNotify, false, false}} {
 		f := newPair(t)
-		f.SetState(verbs.RTS)
-		if err := f.modify(verbs.QPAttr{State: verbs.SQD, SQDAsyncNotify: c.notify}, verbs.MaskState|c.mask); err != nil {
+		f.SetState(verbs.StateRTS)
+		if err := f.modify(verbs.QPAttr{State: verbs.StateSQD, SQDAsyncNotify: c.notify}, verbs.MaskState|c.mask); err != nil {
 			t.Fatal(err)
 		}
 		if f.Draining() != c.want {
@@ -141,23 +141,23 @@ func TestPairReceives(t *testing.T) {
 	if _, err := f.PostRecv(make([]verbs.RecvWR, 1)); !errors.Is(err, verbs.ErrState) {
 		t.Errorf("in RESET: %v", err)
 	}
-	f.SetState(verbs.RTR)
+	f.SetState(verbs.StateRTR)
 	if n, err := f.PostRecv([]verbs.RecvWR{{ID: 1}, {ID: 2}, {ID: 3}, {ID: 4}, {ID: 5}}); n != 4 || !errors.Is(err, verbs.ErrQueueFull) {
 		t.Errorf("%d were posted: %v", n, err)
 	}
 	f.TakeReceive(f.Recv)
-	f.CompleteReceive(verbs.Success)
+	f.CompleteReceive(verbs.StatusSuccess)
 	f.TakeReceive(f.Recv)
-	f.SetState(verbs.Err)
+	f.SetState(verbs.StateError)
 	f.FlushReceives()
 	if n, err := f.PostRecv([]verbs.RecvWR{{ID: 6}}); n != 1 || err != nil {
 		t.Errorf("in ERR %d were posted: %v", n, err)
 	}
 	ids, statuses := f.completions()
 	for i := range 5 {
-		id, status := uint64(i+1), verbs.WRFlushError
+		id, status := uint64(i+1), verbs.StatusWRFlushError
 		if i == 0 {
-			status = verbs.Success
+			status = verbs.StatusSuccess
 		}
 		if i == 4 {
 			id = 6
@@ -176,7 +176,7 @@ func TestPairReceives(t *testing.T) {
 func TestPairSharedReceives(t *testing.T) {
 	srq := &queue.RecvQueue{PD: 1, MaxWR: 4, MaxSGE: 2, Shared: true, Limit: 2, Owner: "srq"}
 	f := newPair(t, func(c *queue.Config) { c.Recv = srq })
-	f.SetState(verbs.RTR)
+	f.SetState(verbs.StateRTR)
 	if _, err := f.PostRecv(make([]verbs.RecvWR, 1)); !errors.Is(err, verbs.ErrInvalid) {
 		t.Errorf("posted to a queue that it does not have: %v", err)
 	}
@@ -185,7 +185,7 @@ func TestPairSharedReceives(t *testing.T) {
 	}
 	for range 2 {
 		f.TakeReceive(srq)
-		f.CompleteReceive(verbs.Success)
+		f.CompleteReceive(verbs.StatusSuccess)
 	}
 	f.FlushReceives()
 	want := []queue.Event{{Type: verbs.EventSRQLimitReached, Owner: "srq"}, {Type: verbs.EventQPLastWQEReached, Owner: "pair"}}

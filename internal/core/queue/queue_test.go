@@ -9,6 +9,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/internal/core/queue"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
 // events counts the events of a completion queue.
@@ -16,7 +17,7 @@ type events struct{ completions, errors int }
 
 func newCQ(capacity int) (*queue.CQ, *events) {
 	e := &events{}
-	return queue.NewCQ(capacity, verbs.CQEvents{Completion: func() { e.completions++ }, Error: func() { e.errors++ }}), e
+	return queue.NewCQ(capacity, driver.CQEvents{Completion: func() { e.completions++ }, Error: func() { e.errors++ }}), e
 }
 
 func push(c *queue.CQ, id uint64) bool { return c.Push(&verbs.WC{ID: id}, false) }
@@ -77,7 +78,7 @@ func TestCQOverflow(t *testing.T) {
 // (IBTA 11.4.2.2).
 func TestCQNotify(t *testing.T) {
 	c, e := newCQ(100)
-	ok, bad := &verbs.WC{}, &verbs.WC{Status: verbs.WRFlushError}
+	ok, bad := &verbs.WC{}, &verbs.WC{Status: verbs.StatusWRFlushError}
 	want := func(n int, what string) {
 		t.Helper()
 		if e.completions != n {
@@ -150,7 +151,7 @@ func TestCQForget(t *testing.T) {
 
 // Completions come from the device while programs poll, resize and ask.
 func TestCQConcurrent(t *testing.T) {
-	c := queue.NewCQ(1<<20, verbs.CQEvents{Completion: func() {}, Error: func() {}})
+	c := queue.NewCQ(1<<20, driver.CQEvents{Completion: func() {}, Error: func() {}})
 	const n = 10000
 	var wg sync.WaitGroup
 	var device sync.Mutex

@@ -18,11 +18,11 @@ func (p *Pair) PostRecv(wrs []verbs.RecvWR) (int, error) {
 	if p.Recv == nil || p.Recv.Shared {
 		return 0, &verbs.OpError{Op: "post_recv", Err: verbs.ErrInvalid, Detail: "the queue pair has no receive queue of its own"}
 	}
-	if p.state == verbs.Reset {
+	if p.state == verbs.StateReset {
 		return 0, &verbs.OpError{Op: "post_recv", Err: verbs.ErrState, Detail: "RESET"}
 	}
 	n, err := p.Recv.Post(wrs)
-	if p.state == verbs.Err {
+	if p.state == verbs.StateError {
 		p.FlushReceives()
 	}
 	return n, err
@@ -58,7 +58,7 @@ func (p *Pair) ScatterOne(l *memory.LookupCache) (memory.Span, bool) {
 // CompleteReceive completes the taken receive, and returns the completion to be filled in further.
 func (p *Pair) CompleteReceive(s verbs.Status) *Completion {
 	reason := verbs.ReasonUnknown
-	if s != verbs.Success && s != verbs.WRFlushError {
+	if s != verbs.StatusSuccess && s != verbs.StatusWRFlushError {
 		reason = p.receiveFailed(s)
 	}
 	cq := p.RecvCQ
@@ -76,7 +76,7 @@ func (p *Pair) CompleteReceive(s verbs.Status) *Completion {
 // 10.2.9.5).
 func (p *Pair) FlushReceives() {
 	if p.HasReceive() {
-		p.CompleteReceive(verbs.WRFlushError)
+		p.CompleteReceive(verbs.StatusWRFlushError)
 	}
 	if p.Recv == nil {
 		return
@@ -87,6 +87,6 @@ func (p *Pair) FlushReceives() {
 	}
 	for p.Recv.Len() > 0 {
 		p.TakeReceive(p.Recv)
-		p.CompleteReceive(verbs.WRFlushError)
+		p.CompleteReceive(verbs.StatusWRFlushError)
 	}
 }

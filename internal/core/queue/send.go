@@ -8,6 +8,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/core/clock"
 	"github.com/ramjet-rdma/ramjet/internal/core/memory"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
 // SendWQE is a send work request until it completes. An engine embeds it in its own record of one,
@@ -28,7 +29,7 @@ type SendWQE struct {
 	Key     verbs.Key // key to invalidate
 	Remote  verbs.Remote
 	Compare uint64
-	Swap    uint64
+	Swap    uint64 // or the addend
 	bind    bindArgs
 }
 
@@ -51,18 +52,18 @@ type sendOp struct {
 }
 
 var sendOps = [...]sendOp{
-	verbs.Send:        {wc: verbs.WCSend},
-	verbs.SendImm:     {wc: verbs.WCSend},
-	verbs.SendInv:     {wc: verbs.WCSend},
-	verbs.Write:       {wc: verbs.WCWrite},
-	verbs.WriteImm:    {wc: verbs.WCWrite},
-	verbs.Read:        {wc: verbs.WCRead, response: true, receives: true},
-	verbs.CompareSwap: {wc: verbs.WCCompareSwap, response: true, receives: true, fixed: 8},
-	verbs.FetchAdd:    {wc: verbs.WCFetchAdd, response: true, receives: true, fixed: 8},
-	verbs.AtomicWrite: {wc: verbs.WCAtomicWrite, response: true, fixed: 8},
-	verbs.Flush:       {wc: verbs.WCFlush, response: true},
-	verbs.LocalInv:    {wc: verbs.WCLocalInv, local: true},
-	verbs.BindMW:      {wc: verbs.WCBindMW, local: true},
+	verbs.OpSend:        {wc: verbs.WCSend},
+	verbs.OpSendImm:     {wc: verbs.WCSend},
+	verbs.OpSendInv:     {wc: verbs.WCSend},
+	verbs.OpWrite:       {wc: verbs.WCWrite},
+	verbs.OpWriteImm:    {wc: verbs.WCWrite},
+	verbs.OpRead:        {wc: verbs.WCRead, response: true, receives: true},
+	verbs.OpCompareSwap: {wc: verbs.WCCompareSwap, response: true, receives: true, fixed: 8},
+	verbs.OpFetchAdd:    {wc: verbs.WCFetchAdd, response: true, receives: true, fixed: 8},
+	verbs.OpAtomicWrite: {wc: verbs.WCAtomicWrite, response: true, fixed: 8},
+	verbs.OpFlush:       {wc: verbs.WCFlush, response: true},
+	verbs.OpLocalInv:    {wc: verbs.WCLocalInv, local: true},
+	verbs.OpBindMW:      {wc: verbs.WCBindMW, local: true},
 }
 
 // Local reports whether the work request sends nothing.
@@ -79,7 +80,7 @@ func (w *SendWQE) Receives() bool { return sendOps[w.Op].receives }
 // holds so many already, and why no more. With all, one that cannot be posted holds back the
 // others. The transport function refuses operations that it has no message for.
 func (p *Pair) CheckSends(wrs []verbs.SendWR, held int, all bool, transport func(*verbs.SendWR) error) (int, error) {
-	if p.state < verbs.RTS {
+	if p.state < verbs.StateRTS {
 		return 0, &verbs.OpError{Op: "post_send", Err: verbs.ErrState, Detail: p.state.String() + ": RTS is needed"}
 	}
 	for i := range wrs {
@@ -104,7 +105,7 @@ func InvalidSend(format string, a ...any) error {
 }
 
 // UnsupportedOps has, for each operation that a transport has no message for, the reason.
-type UnsupportedOps [verbs.BindMW + 1]string
+type UnsupportedOps [verbs.OpBindMW + 1]string
 
 // Check returns why there is no message for a work request; see [Pair.CheckSends].
 func (l *UnsupportedOps) Check(wr *verbs.SendWR) error {
@@ -132,11 +133,11 @@ func (p *Pair) checkSend(wr *verbs.SendWR, transport func(*verbs.SendWR) error) 
 		return InvalidSend("%v cannot be inline", wr.Op)
 	case op.response && p.attr.MaxRdAtomic == 0:
 		return InvalidSend("%v with MaxRdAtomic 0", wr.Op)
-	case wr.Op == verbs.BindMW && (wr.Bind == nil || wr.Bind.MW == nil || wr.Bind.MR == nil && wr.Bind.Length > 0):
+	case wr.Op == verbs.OpBindMW && (wr.Bind == nil || wr.Bind.MW == nil || wr.Bind.MR == nil && wr.Bind.Length > 0):
 		return InvalidSend("BIND_MW needs Bind with MW and MR")
-	case wr.Op == verbs.Flush && (wr.FlushLevel == 0 || wr.FlushLevel&^(verbs.FlushToGlobal|verbs.FlushToPersistent) != 0):
+	case wr.Op == verbs.OpFlush && (wr.FlushLevel == 0 || wr.FlushLevel&^(verbs.FlushToGlobal|verbs.FlushToPersistent) != 0):
 		return InvalidSend("FLUSH needs a FlushLevel of FlushToGlobal, FlushToPersistent or both")
-	case wr.Op == verbs.Flush && wr.FlushScope > verbs.FlushRegion:
+	case wr.Op == verbs.OpFlush && wr.FlushScope > verbs.FlushRegion:
 		return InvalidSend("FlushScope %d: FlushRange or FlushRegion", wr.FlushScope)
 	}
 	return nil
@@ -145,11 +146,11 @@ func (p *Pair) checkSend(wr *verbs.SendWR, transport func(*verbs.SendWR) error) 
 // SetSend makes w the work request wr, which has passed [Pair.CheckSends]. If its length is still
 // invalid, it completes with LocalLengthError.
 func (p *Pair) SetSend(w *SendWQE, wr *verbs.SendWR) {
-	w.ID, w.Op, w.Flags, w.Status = wr.ID, wr.Op, wr.Flags, verbs.Success
+	w.ID, w.Op, w.Flags, w.Status = wr.ID, wr.Op, wr.Flags, verbs.StatusSuccess
 	w.Posted, p.sample = p.sample, 0
 	w.SGL = append(w.SGL[:0], wr.SGL...)
 	w.Inline, w.Copied = append(w.Inline[:0], wr.Inline...), wr.Inline != nil
-	w.Imm, w.Key, w.Remote, w.Compare, w.Swap = wr.Imm, wr.InvKey, wr.Remote, wr.Compare, wr.Swap
+	w.Imm, w.Key, w.Remote, w.Compare, w.Swap = wr.Imm, wr.InvKey, wr.Remote, wr.Compare, Operand(wr)
 	length := w.given()
 	limit := uint64(p.dev.MaxMsgSize)
 	if p.Type == verbs.UD {
@@ -157,20 +158,28 @@ func (p *Pair) SetSend(w *SendWQE, wr *verbs.SendWR) {
 	}
 	op := &sendOps[wr.Op]
 	switch {
-	case wr.Op == verbs.Flush: // its length is that of memory at the peer
+	case wr.Op == verbs.OpFlush: // its length is that of memory at the peer
 		length = uint64(wr.FlushLen)
 	case op.local:
 		length = 0
 	case length > limit || op.fixed != 0 && length != uint64(op.fixed):
-		w.Status, length = verbs.LocalLengthError, 0
+		w.Status, length = verbs.StatusLocalLengthError, 0
 	}
 	w.Length = uint32(length)
 	switch {
-	case wr.Op == verbs.BindMW:
+	case wr.Op == verbs.OpBindMW:
 		w.bind = bindOf(wr.Bind)
 	case w.bind.window != nil: // of a work request that was flushed
 		w.bind = bindArgs{}
 	}
+}
+
+// Operand returns what an atomic operation swaps in, or adds.
+func Operand(wr *verbs.SendWR) uint64 {
+	if wr.Op == verbs.OpFetchAdd {
+		return wr.Add
+	}
+	return wr.Swap
 }
 
 // given returns how many bytes the program gave.
@@ -185,9 +194,9 @@ func (w *SendWQE) given() uint64 {
 }
 
 func bindOf(b *verbs.MWBindInfo) bindArgs {
-	a := bindArgs{window: b.MW.Driver().(MemoryWindow).Window(), rkey: b.RKey, addr: b.Addr, length: b.Length, access: b.Access}
+	a := bindArgs{window: driver.MWOf(b.MW).(MemoryWindow).Window(), rkey: b.RKey, addr: b.Addr, length: b.Length, access: b.Access}
 	if b.MR != nil {
-		a.region = b.MR.Driver().(MemoryRegion).Region()
+		a.region = driver.MROf(b.MR).(MemoryRegion).Region()
 	}
 	return a
 }
@@ -196,14 +205,14 @@ func bindOf(b *verbs.MWBindInfo) bindArgs {
 func (p *Pair) DoLocal(w *SendWQE) bool {
 	ok := false
 	switch t, b := p.dev.Memory, &w.bind; w.Op {
-	case verbs.LocalInv:
+	case verbs.OpLocalInv:
 		ok = t.Invalidate(p.PD, p.Num, w.Key)
-	case verbs.BindMW:
+	case verbs.OpBindMW:
 		ok = t.Bind(p.PD, p.Num, b.window, b.region, b.rkey, b.addr, b.length, b.access)
 		*b = bindArgs{}
 	}
 	if !ok {
-		w.Status = verbs.MWBindError
+		w.Status = verbs.StatusMWBindError
 	}
 	return ok
 }
@@ -212,25 +221,25 @@ func (p *Pair) DoLocal(w *SendWQE) bool {
 func (p *Pair) CompleteSend(w *SendWQE, s verbs.Status) {
 	reason := verbs.ReasonUnknown
 	switch {
-	case s == verbs.WRFlushError:
-	case s != verbs.Success:
+	case s == verbs.StatusWRFlushError:
+	case s != verbs.StatusSuccess:
 		reason = p.sendFailed(w, s)
-	case w.Op <= verbs.WriteImm:
+	case w.Op <= verbs.OpWriteImm:
 		p.Counts.SentMessages++
 		p.Counts.SentBytes += uint64(w.Length)
 	default:
 		p.countSend(w)
 	}
-	if w.Posted != 0 && s == verbs.Success {
+	if w.Posted != 0 && s == verbs.StatusSuccess {
 		p.dev.Outbox.Samples = append(p.dev.Outbox.Samples, Sample{sendOps[w.Op].wc, w.Posted})
 	}
-	if s == verbs.Success && !p.SignalAll && w.Flags&verbs.Signaled == 0 {
+	if s == verbs.StatusSuccess && !p.SignalAll && w.Flags&verbs.Signaled == 0 {
 		return
 	}
 	op := &sendOps[w.Op]
 	c := p.dev.Outbox.Complete(p.SendCQ)
 	c.WC.ID, c.WC.Status, c.WC.Op, c.WC.QPN, c.WC.VendorErr = w.ID, s, op.wc, p.Num, uint32(reason)
-	if s == verbs.Success && op.receives {
+	if s == verbs.StatusSuccess && op.receives {
 		c.WC.ByteLen = w.Length
 	}
 }
@@ -267,7 +276,7 @@ func (p *Pair) countSend(w *SendWQE) {
 		return
 	case op.receives:
 		p.Counts.RecvBytes += uint64(w.Length)
-	case w.Op != verbs.Flush:
+	case w.Op != verbs.OpFlush:
 		p.Counts.SentBytes += uint64(w.Length)
 	}
 	p.Counts.SentMessages++

@@ -16,28 +16,28 @@ func everything(*verbs.SendWR) error { return nil }
 // Each work request that can never be carried out is refused, and says why by its class.
 func TestCheckSends(t *testing.T) {
 	errTransport := errors.New("no such message")
-	good := verbs.SendWR{Op: verbs.Write}
+	good := verbs.SendWR{Op: verbs.OpWrite}
 	for _, c := range []struct {
 		name string
 		wr   verbs.SendWR
 		err  error
 	}{
 		{"no operation", verbs.SendWR{}, verbs.ErrInvalid},
-		{"unknown operation", verbs.SendWR{Op: verbs.BindMW + 1}, verbs.ErrInvalid},
-		{"too many entries", verbs.SendWR{Op: verbs.Send, SGL: make([]verbs.SGE, 3)}, verbs.ErrInvalid},
-		{"two entries", verbs.SendWR{Op: verbs.Send, SGL: make([]verbs.SGE, 2)}, nil},
-		{"too long inline", verbs.SendWR{Op: verbs.Send, Inline: make([]byte, 9)}, verbs.ErrInvalid},
-		{"inline", verbs.SendWR{Op: verbs.Send, Inline: make([]byte, 8)}, nil},
-		{"inline READ", verbs.SendWR{Op: verbs.Read, Inline: []byte{}}, verbs.ErrInvalid},
-		{"READ without depth", verbs.SendWR{Op: verbs.Read}, verbs.ErrInvalid},
-		{"bind nothing", verbs.SendWR{Op: verbs.BindMW}, verbs.ErrInvalid},
-		{"bind no window", verbs.SendWR{Op: verbs.BindMW, Bind: &verbs.MWBindInfo{}}, verbs.ErrInvalid},
-		{"not of the transport", verbs.SendWR{Op: verbs.SendInv}, errTransport},
+		{"unknown operation", verbs.SendWR{Op: verbs.OpBindMW + 1}, verbs.ErrInvalid},
+		{"too many entries", verbs.SendWR{Op: verbs.OpSend, SGL: make([]verbs.SGE, 3)}, verbs.ErrInvalid},
+		{"two entries", verbs.SendWR{Op: verbs.OpSend, SGL: make([]verbs.SGE, 2)}, nil},
+		{"too long inline", verbs.SendWR{Op: verbs.OpSend, Inline: make([]byte, 9)}, verbs.ErrInvalid},
+		{"inline", verbs.SendWR{Op: verbs.OpSend, Inline: make([]byte, 8)}, nil},
+		{"inline READ", verbs.SendWR{Op: verbs.OpRead, Inline: []byte{}}, verbs.ErrInvalid},
+		{"READ without depth", verbs.SendWR{Op: verbs.OpRead}, verbs.ErrInvalid},
+		{"bind nothing", verbs.SendWR{Op: verbs.OpBindMW}, verbs.ErrInvalid},
+		{"bind no window", verbs.SendWR{Op: verbs.OpBindMW, Bind: &verbs.MWBindInfo{}}, verbs.ErrInvalid},
+		{"not of the transport", verbs.SendWR{Op: verbs.OpSendInv}, errTransport},
 	} {
 		f := newPair(t)
-		f.SetState(verbs.RTS)
+		f.SetState(verbs.StateRTS)
 		transport := func(wr *verbs.SendWR) error {
-			if wr.Op == verbs.SendInv {
+			if wr.Op == verbs.OpSendInv {
 				return errTransport
 			}
 			return nil
@@ -61,16 +61,16 @@ func TestCheckSends(t *testing.T) {
 // FLUSH says what it is to do, and READ has a depth.
 func TestCheckSendsOfResponders(t *testing.T) {
 	f := newPair(t)
-	f.SetState(verbs.RTS)
+	f.SetState(verbs.StateRTS)
 	f.Attr().MaxRdAtomic = 1
 	for level := range verbs.FlushLevel(5) {
-		wr := verbs.SendWR{Op: verbs.Flush, FlushLevel: level}
+		wr := verbs.SendWR{Op: verbs.OpFlush, FlushLevel: level}
 		_, err := f.CheckSends([]verbs.SendWR{wr}, 0, false, everything)
 		if ok := level >= 1 && level <= 3; (err == nil) != ok {
 			t.Errorf("a FLUSH of level %d: %v", level, err)
 		}
 	}
-	wr := verbs.SendWR{Op: verbs.Flush, FlushLevel: verbs.FlushToGlobal, FlushScope: verbs.FlushRegion + 1}
+	wr := verbs.SendWR{Op: verbs.OpFlush, FlushLevel: verbs.FlushToGlobal, FlushScope: verbs.FlushRegion + 1}
 	if _, err := f.CheckSends([]verbs.SendWR{wr}, 0, false, everything); !errors.Is(err, verbs.ErrInvalid) {
 		t.Errorf("a FLUSH of an unknown scope: %v", err)
 	}
@@ -81,20 +81,20 @@ func TestSendQueueBounds(t *testing.T) {
 	f := newPair(t)
 	wrs := make([]verbs.SendWR, 5)
 	for i := range wrs {
-		wrs[i].Op = verbs.Send
+		wrs[i].Op = verbs.OpSend
 	}
-	for s := verbs.Reset; s <= verbs.Err; s++ {
+	for s := verbs.StateReset; s <= verbs.StateError; s++ {
 		f.SetState(s)
 		n, err := f.CheckSends(wrs, 1, false, everything)
 		want, wantErr := 3, verbs.ErrQueueFull
-		if s < verbs.RTS {
+		if s < verbs.StateRTS {
 			want, wantErr = 0, verbs.ErrState
 		}
 		if n != want || !errors.Is(err, wantErr) {
 			t.Errorf("%v: %d can be posted, %v; want %d, %v", s, n, err, want, wantErr)
 		}
 	}
-	f.SetState(verbs.RTS)
+	f.SetState(verbs.StateRTS)
 	if n, err := f.CheckSends(wrs, 0, true, everything); n != 0 || !errors.Is(err, verbs.ErrQueueFull) {
 		t.Errorf("%d of all can be posted, %v", n, err)
 	}
@@ -114,22 +114,22 @@ func TestSendLength(t *testing.T) {
 		length uint32
 		status verbs.Status
 	}{
-		{verbs.RC, verbs.SendWR{Op: verbs.Send}, 0, verbs.Success},
-		{verbs.RC, verbs.SendWR{Op: verbs.Send, SGL: sge(3, 4)}, 7, verbs.Success},
-		{verbs.RC, verbs.SendWR{Op: verbs.Send, SGL: sge(3, 4), Inline: []byte{1}}, 1, verbs.Success},
-		{verbs.RC, verbs.SendWR{Op: verbs.Write, SGL: sge(1 << 20)}, 1 << 20, verbs.Success},
-		{verbs.RC, verbs.SendWR{Op: verbs.Write, SGL: sge(1<<20, 1)}, 0, verbs.LocalLengthError},
-		{verbs.RC, verbs.SendWR{Op: verbs.Write, SGL: sge(1<<32-1, 1<<32-1)}, 0, verbs.LocalLengthError},
-		{verbs.UD, verbs.SendWR{Op: verbs.Send, SGL: sge(2048)}, 2048, verbs.Success},
-		{verbs.UD, verbs.SendWR{Op: verbs.Send, SGL: sge(2049)}, 0, verbs.LocalLengthError},
-		{verbs.RC, verbs.SendWR{Op: verbs.FetchAdd, SGL: sge(8)}, 8, verbs.Success},
-		{verbs.RC, verbs.SendWR{Op: verbs.CompareSwap, SGL: sge(4)}, 0, verbs.LocalLengthError},
-		{verbs.RC, verbs.SendWR{Op: verbs.AtomicWrite, Inline: make([]byte, 8)}, 8, verbs.Success},
-		{verbs.RC, verbs.SendWR{Op: verbs.Flush, FlushLen: 1 << 30}, 1 << 30, verbs.Success},
-		{verbs.RC, verbs.SendWR{Op: verbs.LocalInv, SGL: sge(5)}, 0, verbs.Success},
+		{verbs.RC, verbs.SendWR{Op: verbs.OpSend}, 0, verbs.StatusSuccess},
+		{verbs.RC, verbs.SendWR{Op: verbs.OpSend, SGL: sge(3, 4)}, 7, verbs.StatusSuccess},
+		{verbs.RC, verbs.SendWR{Op: verbs.OpSend, SGL: sge(3, 4), Inline: []byte{1}}, 1, verbs.StatusSuccess},
+		{verbs.RC, verbs.SendWR{Op: verbs.OpWrite, SGL: sge(1 << 20)}, 1 << 20, verbs.StatusSuccess},
+		{verbs.RC, verbs.SendWR{Op: verbs.OpWrite, SGL: sge(1<<20, 1)}, 0, verbs.StatusLocalLengthError},
+		{verbs.RC, verbs.SendWR{Op: verbs.OpWrite, SGL: sge(1<<32-1, 1<<32-1)}, 0, verbs.StatusLocalLengthError},
+		{verbs.UD, verbs.SendWR{Op: verbs.OpSend, SGL: sge(2048)}, 2048, verbs.StatusSuccess},
+		{verbs.UD, verbs.SendWR{Op: verbs.OpSend, SGL: sge(2049)}, 0, verbs.StatusLocalLengthError},
+		{verbs.RC, verbs.SendWR{Op: verbs.OpFetchAdd, SGL: sge(8)}, 8, verbs.StatusSuccess},
+		{verbs.RC, verbs.SendWR{Op: verbs.OpCompareSwap, SGL: sge(4)}, 0, verbs.StatusLocalLengthError},
+		{verbs.RC, verbs.SendWR{Op: verbs.OpAtomicWrite, Inline: make([]byte, 8)}, 8, verbs.StatusSuccess},
+		{verbs.RC, verbs.SendWR{Op: verbs.OpFlush, FlushLen: 1 << 30}, 1 << 30, verbs.StatusSuccess},
+		{verbs.RC, verbs.SendWR{Op: verbs.OpLocalInv, SGL: sge(5)}, 0, verbs.StatusSuccess},
 	} {
 		f := newPair(t, func(q *queue.Config) { q.Type = c.typ })
-		w := queue.SendWQE{Status: verbs.WRFlushError, SGL: sge(1, 2, 3), Inline: []byte{4}, Length: 9}
+		w := queue.SendWQE{Status: verbs.StatusWRFlushError, SGL: sge(1, 2, 3), Inline: []byte{4}, Length: 9}
 		if f.SetSend(&w, &c.wr); w.Length != c.length || w.Status != c.status {
 			t.Errorf("%v of %+v: %d bytes, %v; want %d, %v", c.typ, c.wr, w.Length, w.Status, c.length, c.status)
 		}
@@ -145,12 +145,12 @@ func TestCompleteSend(t *testing.T) {
 		told   bool
 		bytes  uint32
 	}{
-		{wqe: queue.SendWQE{Op: verbs.Write}},
-		{wqe: queue.SendWQE{Op: verbs.Write}, all: true, told: true},
-		{wqe: queue.SendWQE{Op: verbs.Write, Flags: verbs.Signaled}, told: true},
-		{wqe: queue.SendWQE{Op: verbs.Write}, status: verbs.RetryExceeded, told: true},
-		{wqe: queue.SendWQE{Op: verbs.Read, Flags: verbs.Signaled}, told: true, bytes: 5},
-		{wqe: queue.SendWQE{Op: verbs.Read}, status: verbs.WRFlushError, told: true},
+		{wqe: queue.SendWQE{Op: verbs.OpWrite}},
+		{wqe: queue.SendWQE{Op: verbs.OpWrite}, all: true, told: true},
+		{wqe: queue.SendWQE{Op: verbs.OpWrite, Flags: verbs.Signaled}, told: true},
+		{wqe: queue.SendWQE{Op: verbs.OpWrite}, status: verbs.StatusRetryExceeded, told: true},
+		{wqe: queue.SendWQE{Op: verbs.OpRead, Flags: verbs.Signaled}, told: true, bytes: 5},
+		{wqe: queue.SendWQE{Op: verbs.OpRead}, status: verbs.StatusWRFlushError, told: true},
 	} {
 		f := newPair(t, func(q *queue.Config) { q.SignalAll = c.all })
 		c.wqe.ID, c.wqe.Length = 3, 5

@@ -51,7 +51,7 @@ func TestHeldAcks(t *testing.T) {
 		want := briefPasses
 		if answers {
 			q := d.findQP(b.qp.Num())
-			if _, err := q.engine.PostSend([]verbs.SendWR{{Op: verbs.Write, Remote: a.mr.Remote()}}); err != nil {
+			if _, err := q.engine.PostSend([]verbs.SendWR{{Op: verbs.OpWrite, Remote: a.mr.Remote()}}); err != nil {
 				t.Fatal(err)
 			}
 			d.kick(q)

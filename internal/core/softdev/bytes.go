@@ -180,7 +180,7 @@ func (f *byteFlow) transmit() {
 // limitDrain keeps a stream that is about to end until the rest of a partly sent batch has left, but no
 // longer than endTime: the peer may not read.
 func (f *byteFlow) limitDrain() {
-	if c := f.c; c.phase == running && f.engine.State() == verbs.Err && !f.drains {
+	if c := f.c; c.phase == running && f.engine.State() == verbs.StateError && !f.drains {
 		f.drains = true
 		c.dev.timers.set(&c.timer, c.dev.passTime()+endTime)
 	}

@@ -64,24 +64,33 @@ func (d *StreamDevice) CapturePackets(n verbs.QPN, r *observe.Ring) error {
 // captureSent adds the packets of the batch from number from on to the ring of q, which made them, before
 // they are sent.
 func (d *PacketDevice) captureSent(q *packetQP, from int) {
-	r, b := q.capture.Load(), d.batch
-	if r == nil {
+	r := q.capture.Load()
+	if r == nil || d.impaired != nil { // which adds them itself
 		return
 	}
 	now := time.Now().UnixNano()
-	for i := from; i < b.Len(); i++ {
-		head := b.Packet(i).Head
-		head = head[:min(len(head), ib.Opcode(head[0]).Info().HeaderLen)]
-		capturePacket(r, &b.To.Key, &observe.Packet{At: now, Sent: true, Length: b.PacketSize(i), Head: head})
+	for i := from; i < d.batch.Len(); i++ {
+		captureOfBatch(r, d.batch, i, now, "")
 	}
 }
 
+// captureOfBatch adds a packet of a batch.
+func captureOfBatch(r *observe.Ring, b *ibta.Batch, i int, now int64, comment string) {
+	head := b.Packet(i).Head
+	head = head[:min(len(head), ib.Opcode(head[0]).Info().HeaderLen)]
+	capturePacket(r, &b.To.Key, &observe.Packet{
+		At: now, Sent: true, Length: b.PacketSize(i), Head: head, Comment: comment,
+	})
+}
+
 // captureReceived adds a received packet.
-func captureReceived(r *observe.Ring, p *ib.Packet, from *ibta.PathKey) {
+func captureReceived(r *observe.Ring, p *ib.Packet, from *ibta.Arrival) {
 	var room [128]byte
 	head := p.AppendHeader(room[:0])
 	length := len(head) + len(p.Payload) + int(p.PadCount) + ib.ICRCLen
-	capturePacket(r, from, &observe.Packet{At: time.Now().UnixNano(), Length: length, Head: head})
+	capturePacket(r, &from.From, &observe.Packet{
+		At: time.Now().UnixNano(), Length: length, Head: head, Comment: from.Comment,
+	})
 }
 
 // capturePacket adds a packet to or from a peer.

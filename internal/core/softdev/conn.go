@@ -13,6 +13,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/core/clock"
 	"github.com/ramjet-rdma/ramjet/internal/engine/rdmap"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
@@ -59,10 +60,10 @@ type conn struct {
 	late       bool // the set-up has taken long, and the peer lives
 	goneChecks int  // checks in a row that found the peer gone and the stream waiting for a receive
 
-	listener    *streamListener         // the listener that accepted it
-	events      func(verbs.StreamEvent) // gets its events; nil: nobody
-	privateData []byte                  // of our request
-	failed      func(err error)         // called if it could not be established, for another attempt
+	listener    *streamListener          // the listener that accepted it
+	events      func(driver.StreamEvent) // gets its events; nil: nobody
+	privateData []byte                   // of our request
+	failed      func(err error)          // called if it could not be established, for another attempt
 }
 
 func (d *StreamDevice) newConn(l Link, p phase) *conn {
@@ -71,6 +72,9 @@ func (d *StreamDevice) newConn(l Link, p phase) *conn {
 	d.conns[c] = struct{}{}
 	d.timers.set(&c.timer, d.passTime()+setupTime)
 	l.Own(c)
+	if d.impaired != nil {
+		c.impair()
+	}
 	return c
 }
 
@@ -83,7 +87,7 @@ func (d *StreamDevice) addReady(c *conn) {
 }
 
 // notify delivers an event of the connection.
-func (c *conn) notify(e verbs.StreamEvent) {
+func (c *conn) notify(e driver.StreamEvent) {
 	if f := c.events; f != nil {
 		e.Stream = (*stream)(c)
 		c.dev.callbacks.add(func() { f(e) })
@@ -184,7 +188,7 @@ func (c *conn) begin(q *streamQP, p rdmap.Params) {
 	d.established = append(d.established, c)
 	q.flow.watch()
 	d.addReady(c)
-	c.notify(verbs.StreamEvent{Type: verbs.StreamEstablished, Param: said})
+	c.notify(driver.StreamEvent{Type: driver.StreamEstablished, Param: said})
 }
 
 // transmit sends what the queue pair has to send.
@@ -288,7 +292,7 @@ func (c *conn) discard() {
 func (c *conn) fail(err error) {
 	failed := c.failed
 	if c.phase != running {
-		c.notify(verbs.StreamEvent{Type: verbs.StreamFailed, Err: err})
+		c.notify(driver.StreamEvent{Type: driver.StreamFailed, Err: err})
 		c.events = nil
 	}
 	c.end(true)
@@ -300,7 +304,7 @@ func (c *conn) fail(err error) {
 // inUse reports whether the program has not ended the stream. If it has, the peer may still take
 // what was sent: the system completes that when the link is closed.
 func (c *conn) inUse() bool {
-	return c.phase != closing && (c.phase != running || c.qp.engine.State() != verbs.Err)
+	return c.phase != closing && (c.phase != running || c.qp.engine.State() != verbs.StateError)
 }
 
 // end closes the link.
@@ -323,8 +327,8 @@ func (c *conn) end(abort bool) {
 	delete(c.dev.conns, c)
 	c.link.Close(abort)
 	if established {
-		c.notify(verbs.StreamEvent{Type: verbs.StreamClosed})
-		c.notify(verbs.StreamEvent{Type: verbs.StreamReleased})
+		c.notify(driver.StreamEvent{Type: driver.StreamClosed})
+		c.notify(driver.StreamEvent{Type: driver.StreamReleased})
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/internal/engine/rdmap"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 	"github.com/ramjet-rdma/ramjet/wire/iwarp"
 )
 
@@ -60,8 +61,8 @@ func (c *conn) readSetup() {
 }
 
 // peerParam returns the parameters in the peer's frame.
-func (c *conn) peerParam() verbs.StreamParam {
-	return verbs.StreamParam{PrivateData: bytes.Clone(c.setup.Private), IRD: c.setup.Depths.ORD, ORD: c.setup.Depths.IRD}
+func (c *conn) peerParam() driver.StreamParam {
+	return driver.StreamParam{PrivateData: bytes.Clone(c.setup.Private), IRD: c.setup.Depths.ORD, ORD: c.setup.Depths.IRD}
 }
 
 var errRejected = errors.New("rejected")
@@ -73,7 +74,7 @@ func (c *conn) replyReceived() {
 			c.fail(errRejected)
 			return
 		}
-		c.notify(verbs.StreamEvent{Type: verbs.StreamRejected, Param: c.peerParam()})
+		c.notify(driver.StreamEvent{Type: driver.StreamRejected, Param: c.peerParam()})
 		c.end(false)
 		return
 	}
@@ -81,7 +82,7 @@ func (c *conn) replyReceived() {
 	if cause != 0 {
 		c.reply(rdmap.AppendTerminate(nil, &p, cause))
 		err, failed := errors.New("set-up: "+cause.String()), c.failed
-		c.notify(verbs.StreamEvent{Type: verbs.StreamFailed, Err: err})
+		c.notify(driver.StreamEvent{Type: driver.StreamFailed, Err: err})
 		c.events = nil
 		c.finish()
 		if failed != nil {

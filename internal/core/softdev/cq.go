@@ -7,19 +7,20 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/internal/core/queue"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
 // cq is a completion queue.
 type cq struct {
 	dev       *Device
 	q         *queue.CQ
-	events    verbs.CQEvents
+	events    driver.CQEvents
 	num       uint32 // for observers
 	listIndex int
 }
 
 // CreateCQ creates a completion queue.
-func (d *Device) CreateCQ(cqe int, ev verbs.CQEvents) (verbs.CQDriver, error) {
+func (d *Device) CreateCQ(cqe int, ev driver.CQEvents) (driver.CQ, error) {
 	if cqe > maxCQE {
 		return nil, badCQE("create_cq", cqe)
 	}
@@ -27,6 +28,9 @@ func (d *Device) CreateCQ(cqe int, ev verbs.CQEvents) (verbs.CQDriver, error) {
 	defer d.mu.Unlock()
 	if d.closed {
 		return nil, verbs.ErrClosed
+	}
+	if err := d.refuses("create_cq", nil); err != nil {
+		return nil, err
 	}
 	if err := d.counts.completionQueues.add(); err != nil {
 		return nil, err
@@ -119,8 +123,11 @@ func (l *lane) noted(n uint32) {
 // ReqNotify asks for an event: the program is going to sleep, so the device's goroutine
 // takes over.
 func (c *cq) ReqNotify(solicitedOnly bool) error {
-	c.q.ReqNotify(solicitedOnly)
 	d := c.dev
+	if err := d.FailCall("req_notify_cq"); err != nil {
+		return err
+	}
+	c.q.ReqNotify(solicitedOnly)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed {
@@ -137,6 +144,9 @@ func (c *cq) Resize(cqe int) error {
 	}
 	c.dev.mu.Lock()
 	defer c.dev.mu.Unlock()
+	if err := c.dev.refuses("resize_cq", nil); err != nil {
+		return err
+	}
 	return c.q.Resize(cqe)
 }
 

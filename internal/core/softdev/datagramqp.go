@@ -11,6 +11,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/core/queue"
 	"github.com/ramjet-rdma/ramjet/internal/engine/local"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
 // datagramQP is a UD queue pair over shared memory.
@@ -21,16 +22,16 @@ type datagramQP struct {
 	waits  *datagramLink // its oldest datagram waits for room there; nil: it does not wait
 
 	groups    []netip.Addr // multicast groups that it is attached to
-	blockSelf bool         // to the multicasts that it sends itself (verbs.QPBlockSelfMulticast)
+	blockSelf bool         // to the multicasts that it sends itself (verbs.QPInit.BlockSelfMulticast)
 }
 
 func (u *datagrams) newQP(domain memory.PD, init *verbs.QPInit) (queuePair, error) {
 	if err := u.open(); err != nil {
 		return nil, err
 	}
-	q := &datagramQP{all: u, blockSelf: init.CreateFlags&verbs.QPBlockSelfMulticast != 0}
-	c := queue.Config{Num: u.dev.rendezvous.newQPN(u.dev), Type: init.Type, PD: domain, SendCQ: init.SendCQ.Driver().(*cq).q, RecvCQ: init.RecvCQ.Driver().(*cq).q,
-		SignalAll: init.SignalAll, Owner: q, Caps: capsOf(init)}
+	q := &datagramQP{all: u, blockSelf: init.BlockSelfMulticast}
+	c := queue.Config{Num: u.dev.rendezvous.newQPN(u.dev), Type: init.Type, PD: domain, SendCQ: driver.CQOf(init.SendCQ).(*cq).q, RecvCQ: driver.CQOf(init.RecvCQ).(*cq).q,
+		SignalAll: init.SignalAll, Owner: q, Caps: init.Cap}
 	c.Recv = q.receives(init, domain)
 	q.engine = local.NewDatagram(u.engine, c)
 	q.qp.init(&u.dev.Device, q, q.engine)
@@ -183,7 +184,7 @@ type datagramAH struct {
 	observedAH
 }
 
-func (u *datagrams) newAH(attr verbs.AHAttr) (verbs.AHDriver, error) {
+func (u *datagrams) newAH(attr verbs.AHAttr) (driver.AH, error) {
 	attr.Port = max(attr.Port, 1)
 	if err := u.dev.checkPort(attr.Port); err != nil {
 		return nil, err

@@ -10,17 +10,20 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/memory"
 	"github.com/ramjet-rdma/ramjet/internal/core/queue"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
 // Device is a verbs device in software: objects and their keys, completion queues, events, timers, and who
 // moves the data. A [fabric] has the rest.
 type Device struct {
-	verbs.Unsupported
+	driver.Unsupported
+	driver.UnsupportedConnector
 	attr     verbs.DeviceAttr
 	port     PortState
 	portLock sync.Mutex // of the port's state, taken outside mu
@@ -40,6 +43,8 @@ type Device struct {
 	shared  *queue.Device        // what all engines have
 	watch
 	fabric     fabric
+	faulty     atomic.Pointer[faulty] // changed with mu; nil: no faults are to be injected
+	nextQP     uint64
 	eventsOnly bool // programs that wait sleep at once
 }
 
@@ -140,10 +145,11 @@ func (d *Device) SetEventSink(f func(verbs.EventType, int)) {
 }
 
 // SetFailureSink sets the function that gets failures of queue pairs.
-func (d *Device) SetFailureSink(f func(*verbs.Failure)) {
+func (d *Device) SetFailureSink(f func(*verbs.Failure)) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.failed = f
+	return nil
 }
 
 // portChanged takes over the new state of a port, and reports events to the program. The path MTU bounds
@@ -173,6 +179,9 @@ func (d *Device) QueryPort(port int) (verbs.PortAttr, error) {
 	info := d.port.Info(port)
 	a := info.PortAttr
 	a.PKeys, a.MaxMsg = len(info.PKeyTable), maxMessage
+	if d.down() {
+		a.State = verbs.PortDown
+	}
 	for _, g := range info.GIDTable {
 		a.GIDs = max(a.GIDs, g.Index+1)
 	}
@@ -202,6 +211,7 @@ func (d *Device) Close() error {
 		return nil
 	}
 	d.fabric.drain()
+	d.endFaults()
 	d.closed = true
 	d.watch.notify()
 	d.mu.Unlock()

@@ -11,12 +11,12 @@
 // so that one-sided operations need nobody at their target. While a program polls, that goroutine
 // checks once per [lease] and does not wait for the network, where each packet would wake it.
 //
-// A program whose polls find nothing keeps polling as long as nobody else wants the processor.
-// Otherwise it dozes: it sleeps at the port until something arrives, for at most 200 µs, without
-// the lock. See spin.go.
+// A program whose polls find nothing, many times in a row, dozes: it sleeps at the port until something
+// arrives, for at most 200 µs, without the lock. See spin.go.
 //
-// On a device whose programs sleep at once, a program that waits for completions moves the data, and
-// sleeps at the network in place of the device's goroutine. See lead.go.
+// A program that waits for completions moves the data by itself, and sleeps at the network in place of the
+// device's goroutine, so that one thread is woken for a message: see lead.go. It polls first while that
+// pays: see adaptive.go.
 //
 // # Lock
 //
@@ -46,11 +46,13 @@
 //	pass.go, loop.go, lease.go, turn.go     moving data: one pass, the device's goroutine, who moves for how long
 //	spin.go                                 what a program whose polls find nothing does: poll on, or doze
 //	lead.go                                 programs that sleep at the network by themselves
+//	adaptive.go                             whether a wait polls before it sleeps
 //	timer.go                                what is to be done at a time, of all fabrics
 //	virtual.go                              polls under virtual time
 //	halfopen.go                             what peers have begun and not continued
 //	observe.go, latency.go, objectlists.go  metrics, statistics and lists, which are read without the lock
 //	capture.go                              packets that observers capture
+//	faults.go, faultpackets.go, faultstreams.go  faults that were asked for: of calls and completions, packets, streams
 //
 //	packetdev.go, packetqp.go, port.go      [PacketDevice]: queue pairs over a port for packets
 //	packetah.go, xrc.go                     address handles, XRC domains

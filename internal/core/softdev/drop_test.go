@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
 // TestDropped drops devices without closing them: the garbage collector closes their ports,
@@ -28,7 +29,7 @@ func TestDropped(t *testing.T) {
 	} {
 		var h hub
 		port := h.newPort()
-		func() { use(t, verbs.NewDevice(New("test", "test", 1, port))) }()
+		func() { use(t, driver.NewDevice(New("test", "test", 1, port))) }()
 		for end := time.Now().Add(2 * time.Minute); !port.isClosed(); time.Sleep(time.Millisecond) {
 			if time.Now().After(end) {
 				t.Fatalf("a device with %s was not freed", name)
@@ -72,7 +73,7 @@ func overflow(t *testing.T, dev *verbs.Device, ch *verbs.CompChannel) {
 			t.Fatal(err)
 		}
 	}
-	if err := qp.Modify(verbs.QPAttr{State: verbs.Err}, verbs.MaskState); err != nil {
+	if err := qp.Modify(verbs.QPAttr{State: verbs.StateError}, verbs.MaskState); err != nil {
 		t.Fatal(err)
 	}
 	if cq.Err() == nil {

@@ -4,8 +4,10 @@ package softdev
 
 import (
 	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/internal/core/faults"
 	"github.com/ramjet-rdma/ramjet/internal/core/memory"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
 // fabric is what differs between kinds of [Device]: the protocol of the queue pairs, and how their
@@ -15,13 +17,18 @@ type fabric interface {
 	mover
 
 	newQP(pd memory.PD, init *verbs.QPInit) (queuePair, error)
-	newAH(attr verbs.AHAttr) (verbs.AHDriver, error)
+	newAH(attr verbs.AHAttr) (driver.AH, error)
 	// adopt completes the creation of a shared receive queue.
 	adopt(s *srq, init *verbs.SRQInit)
 
 	// workers returns the peers that work in this process's memory now, with what their Work returns.
 	// A peer that begins later knows what was withdrawn before.
 	workers() map[Worker]uint32
+
+	// refusesFault returns why a fault makes no sense; empty: it does. The lock is not held.
+	refusesFault(f *faults.Fault) string
+	// impair begins what faults do to what is sent and received; nil: nothing any more.
+	impair(x *faulty)
 
 	// publish copies counters for metrics. The view's lock is held, too.
 	publish()
@@ -55,7 +62,7 @@ type protocol interface {
 
 // queuePair is a queue pair of a fabric, built on the common part.
 type queuePair interface {
-	verbs.QPDriver
+	driver.QP
 	common() *qp
 
 	// change modifies the engine's queue pair, and handles the consequences.

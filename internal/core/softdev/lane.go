@@ -8,6 +8,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/internal/core/clock"
 	"github.com/ramjet-rdma/ramjet/internal/core/queue"
+	"github.com/ramjet-rdma/ramjet/internal/system/runnable"
 )
 
 // lane moves the data of queue pairs: a lock, and what happens under it from turn to turn. Objects, keys
@@ -26,7 +27,8 @@ type lane struct {
 	timers  timers
 	pass    pass
 
-	dozer   Dozer // nil: nobody dozes
+	crowded func() bool // far more threads want to run than there are processors
+	dozer   Dozer       // nil: nobody dozes
 	dozes   sync.WaitGroup
 	spinner spinner
 	polls
@@ -75,7 +77,10 @@ func (l *lane) init(d *Device, m mover, port PortState, outbox *queue.Outbox) {
 	l.sleep = sleep{unlease: make(chan struct{}, 1), done: make(chan struct{})}
 	l.out = make(chan struct{}, 1)
 	l.setPace(port)
-	l.dozer, _ = port.(Dozer)
+	if dozer, ok := port.(Dozer); ok && dozer.Dozes() {
+		l.dozer = dozer
+	}
+	l.crowded = runnable.Crowded
 }
 
 // now returns the lane's time.

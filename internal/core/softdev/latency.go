@@ -34,7 +34,7 @@ func (d *Device) recordLatency(op verbs.WCOp, t clock.Time) {
 }
 
 // Latencies returns what was measured, in the order of the operations.
-func (d *Device) Latencies() (all []verbs.LatencyHistogram) {
+func (d *Device) Latencies() (all []verbs.LatencyHistogram, err error) {
 	d.view.Lock()
 	defer d.view.Unlock()
 	for op := range d.latency {
@@ -43,5 +43,5 @@ func (d *Device) Latencies() (all []verbs.LatencyHistogram) {
 			all = append(all, *h)
 		}
 	}
-	return all
+	return all, nil
 }

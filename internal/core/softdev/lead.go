@@ -5,6 +5,8 @@ package softdev
 import (
 	"sync/atomic"
 	"time"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/clock"
 )
 
 // A program that sleeps until there is a completion can lead: its goroutine moves the data, in place of
@@ -20,6 +22,7 @@ type leading struct {
 	parked   bool          // the goroutine waits for the leader to go
 	takeOver bool          // the goroutine is needed at once
 	out      chan struct{} // of capacity 1: the goroutine has left its wait to a leader
+	adaptive adaptiveSpin  // whether a leader polls before it sleeps
 }
 
 const (
@@ -29,20 +32,21 @@ const (
 	maxQueuesChecked = 16
 )
 
-// Sleeps reports whether programs that wait for completions can sleep in Sleep.
-func (d *Device) Sleeps() bool { return d.alone }
+// Sleeps reports whether programs that wait for completions can sleep in Sleep. In virtual time they do not:
+// that passes while they wait for the device's goroutine.
+func (d *Device) Sleeps() bool { return d.virtual == nil }
 
 // SleepsAtOnce reports whether programs that wait for completions never poll before they sleep.
 func (d *Device) SleepsAtOnce() bool { return d.eventsOnly }
 
-// Sleep moves data and sleeps while there are none, until awake returns true or the device is closed.
-// [Device.WakeSleeper] has it call awake again. It returns false if somebody else sleeps there already. awake is called
-// with the lock held.
-func (d *Device) Sleep(awake func() bool) bool {
+// Sleep moves data until awake returns true or the device is closed. While there are none it polls, for spin
+// at most and if that pays, and then sleeps. [Device.WakeSleeper] has it call awake again. It returns false if
+// somebody else sleeps there already. awake is called with the lock held.
+func (d *Device) Sleep(awake func() bool, spin time.Duration) bool {
 	l := &d.lane
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed || l.led || !l.alone {
+	if l.closed || l.led || l.virtual != nil {
 		return l.closed
 	}
 	l.led = true
@@ -55,15 +59,10 @@ func (d *Device) Sleep(awake func() bool) bool {
 		<-l.out
 		l.mu.Lock()
 	}
-	for !l.closed && !awake() {
-		if l.mover.pending() || !l.mover.arm() {
-			l.mu.Unlock() // others have their turn
-			l.mu.Lock()
-		} else {
-			l.wait()
-		}
-		if !l.closed {
-			l.move(false)
+	l.pollers.sleep()
+	for !l.closed && !awake() && !l.pollers.awoken() {
+		if !l.spin(awake, clock.Time(spin)) {
+			l.sleepOnce(awake)
 		}
 	}
 	l.spinner.found()
@@ -74,6 +73,53 @@ func (d *Device) Sleep(awake func() bool) bool {
 		l.signalLoop()
 	}
 	return true
+}
+
+// spin polls for a leader, if that pays, until there is something. It reports whether there was: an arrival, or what
+// the leader waits for. It polls for twice as long as limit, which is what a wake-up costs: while the peer sleeps, its
+// answers take a wake-up longer, and neither side would find that polling pays.
+func (l *lane) spin(awake func() bool, limit clock.Time) bool {
+	if limit <= 0 {
+		return false
+	}
+	now := l.now()
+	if l.crowded() || !l.adaptive.polls(now) {
+		return false
+	}
+	for end := now + 2*limit; now < end; now = l.now() {
+		for range lookAfter {
+			l.yield()
+			if l.closed || l.pollers.awoken() || l.move(true) > 0 || awake() {
+				l.adaptive.polled(l.now(), true)
+				return true
+			}
+		}
+	}
+	l.adaptive.polled(now, false)
+	return false
+}
+
+// sleepOnce sleeps until something may have arrived, and takes it. What arrives may be answered by the
+// program: the answer goes before an acknowledgement, which is held back until the leader sleeps again.
+func (l *lane) sleepOnce(awake func() bool) {
+	l.mover.flush()
+	if awake() { // by what the flush completed
+		return
+	}
+	if l.mover.pending() || !l.mover.arm() {
+		l.yield()
+	} else {
+		l.wait()
+	}
+	if !l.closed && l.move(true) == 0 {
+		l.move(false) // timers, and what they send
+	}
+}
+
+// yield gives others their turn with the lock.
+func (l *lane) yield() {
+	l.mu.Unlock()
+	l.mu.Lock()
 }
 
 // WakeSleeper makes [Device.Sleep] call awake again.
@@ -122,7 +168,7 @@ func (l *lane) follow(timer *time.Timer) {
 		if park {
 			<-l.unlease
 		} else {
-			timer.Reset(lease)
+			timer.Reset(l.lease())
 			select {
 			case <-timer.C:
 			case <-l.unlease:

@@ -4,6 +4,7 @@ package softdev
 
 import (
 	"sync/atomic"
+	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/clock"
 )
@@ -31,6 +32,14 @@ type pollers struct {
 // longPoll is how many polls one counts for that moved a lot of data, and so took as long as many
 // empty ones.
 const longPoll = busyPolls / 2
+
+// lease returns how long the device's goroutine leaves a program alone before it looks again.
+func (l *lane) lease() time.Duration {
+	if l.crowded() {
+		return crowdedLease
+	}
+	return lease
+}
 
 // polled records polls: one, or the number that a long one counts for.
 func (l *lane) polled(n uint32) {
@@ -92,8 +101,11 @@ func (p *pollers) sleep() {
 
 // wake records polls, and reports whether the program is awake.
 func (p *pollers) wake(n uint32) bool {
-	return p.awake.Load() >= busyPolls || p.awake.Add(n) >= busyPolls
+	return p.awoken() || p.awake.Add(n) >= busyPolls
 }
+
+// awoken reports whether a program has polled often enough, since one announced that it sleeps, to be polling.
+func (p *pollers) awoken() bool { return p.awake.Load() >= busyPolls }
 
 // asleep reports whether the program has announced that it sleeps.
 func (p *pollers) asleep() bool { return p.recent.Load() == 0 }

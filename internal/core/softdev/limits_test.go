@@ -10,13 +10,14 @@ import (
 	"testing"
 
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
 // The limits that a device tells are those that it has: one object more is ErrNoMemory, and
 // there is room again when one is closed.
 func TestLimits(t *testing.T) {
 	var h hub
-	dev := verbs.NewDevice(New("test", "test", 1, h.newPort()))
+	dev := driver.NewDevice(New("test", "test", 1, h.newPort()))
 	defer dev.Close()
 	pd, err := dev.AllocPD()
 	if err != nil {
@@ -65,7 +66,7 @@ func TestLimits(t *testing.T) {
 // What is above a limit is refused with the limit's value.
 func TestAboveLimits(t *testing.T) {
 	var h hub
-	dev := verbs.NewDevice(New("test", "test", 1, h.newPort()))
+	dev := driver.NewDevice(New("test", "test", 1, h.newPort()))
 	defer dev.Close()
 	pd, err := dev.AllocPD()
 	if err != nil {

@@ -36,7 +36,7 @@ func (l *lane) loop() {
 			if l.pollers.asleep() { // since endLease, which saw no lease
 				continue
 			}
-			timer.Reset(lease)
+			timer.Reset(l.lease())
 			select {
 			case <-timer.C:
 			case <-l.unlease:

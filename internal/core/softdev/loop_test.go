@@ -49,7 +49,7 @@ func TestWaitFails(t *testing.T) {
 	b.port.Wake()
 	b.eventually(func() bool { return b.port.waits.Load() > waits }, "it wants to wait")
 	a.write(b, 8)
-	if wc := a.wait(); wc.Status != verbs.Success {
+	if wc := a.wait(); wc.Status != verbs.StatusSuccess {
 		t.Error(wc.Status)
 	}
 }
@@ -82,7 +82,7 @@ func TestLease(t *testing.T) {
 		poll()
 	}
 	b.write(a, 5000) // nobody polls at a any more
-	if wc := b.wait(); wc.Status != verbs.Success {
+	if wc := b.wait(); wc.Status != verbs.StatusSuccess {
 		t.Error(wc.Status)
 	}
 }
@@ -195,7 +195,7 @@ func TestPortFull(t *testing.T) {
 	a.asleep() // until the port takes more
 	a.port.in.change(func() { a.port.full.Store(false) })
 	for range 5 {
-		if wc := a.wait(); wc.Status != verbs.Success {
+		if wc := a.wait(); wc.Status != verbs.StatusSuccess {
 			t.Fatal(wc.Status)
 		}
 	}
@@ -220,17 +220,17 @@ func TestTimersWhileAsleep(t *testing.T) {
 	a.write(b, 8)
 	a.asleep()
 	a.port.lose.Store(false)
-	if wc := a.wait(); wc.Status != verbs.Success {
+	if wc := a.wait(); wc.Status != verbs.StatusSuccess {
 		t.Errorf("%v", wc.Status)
 	}
 	for _, s := range []*side{a, b} {
-		s.ok(s.qp.Modify(verbs.QPAttr{State: verbs.Reset}, verbs.MaskState))
+		s.ok(s.qp.Modify(verbs.QPAttr{State: verbs.StateReset}, verbs.MaskState))
 	}
 	a.ok(a.qp.Connect(a.ep, b.ep, &short))
 	a.port.lose.Store(true)
 	start := time.Now()
 	a.write(b, 8)
-	if wc := a.wait(); wc.Status != verbs.RetryExceeded {
+	if wc := a.wait(); wc.Status != verbs.StatusRetryExceeded {
 		t.Errorf("%v", wc.Status)
 	}
 	if d, least := time.Since(start), 3*4194304*time.Nanosecond; d < least {
@@ -244,7 +244,7 @@ func TestCloseWhilePolling(t *testing.T) {
 	done := make(chan error)
 	go func() {
 		for {
-			if err := a.qp.PostSend(&verbs.SendWR{Op: verbs.Write, SGL: []verbs.SGE{a.mr.SGE(0, 64)}, Remote: b.mr.Remote()}); !errors.Is(err, verbs.ErrQueueFull) && err != nil {
+			if err := a.qp.PostSend(&verbs.SendWR{Op: verbs.OpWrite, SGL: []verbs.SGE{a.mr.SGE(0, 64)}, Remote: b.mr.Remote()}); !errors.Is(err, verbs.ErrQueueFull) && err != nil {
 				done <- err
 				return
 			}

@@ -12,6 +12,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/core/queue"
 	"github.com/ramjet-rdma/ramjet/internal/engine/ibta"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 	wire "github.com/ramjet-rdma/ramjet/wire/mad"
 )
@@ -68,10 +69,10 @@ type mad struct {
 }
 
 // Connections connects queue pairs by datagrams on QP1.
-func (d *PacketDevice) Connections(p verbs.ConnectionProtocols) error { return p.Datagrams(d) }
+func (d *PacketDevice) Connections(p driver.Protocols) error { return p.Datagrams(d) }
 
 // OpenMAD registers an agent at QP1, or on fabrics with subnet management at QP0.
-func (d *PacketDevice) OpenMAD(port int, qp verbs.QPN, spec verbs.MADSpec) (verbs.MADAgentDriver, error) {
+func (d *PacketDevice) OpenMAD(port int, qp verbs.QPN, spec verbs.MADSpec) (driver.MADAgent, error) {
 	const op = "open_mad"
 	if err := d.checkPort(port); err != nil {
 		return nil, err
@@ -301,7 +302,7 @@ func (a *agent) setGSI(to *verbs.MADPath, p *ib.Packet) error {
 		p.DETH.QKey = ib.QKeyGSI
 	}
 	// The row of the table says which membership the port has.
-	row := slices.IndexFunc(a.dev.port.Info(a.port).PKeyTable, func(k verbs.PKey) bool { return k != 0 && (k^p.PKey)&0x7fff == 0 })
+	row := slices.IndexFunc(a.dev.port.Info(a.port).PKeyTable, func(k verbs.PKey) bool { return k != 0 && k.Base() == p.PKey.Base() })
 	if row >= 0 {
 		p.PKey = a.dev.port.Info(a.port).PKeyTable[row]
 	} else {
@@ -330,7 +331,7 @@ func (a *agent) Send(to verbs.MADPath, b []byte) error {
 	s.batch.SetDatagram(&ibta.Vector{Attr: to.AH, Path: path, Key: path.Key()}, p)
 	s.psn = s.psn.Next()
 	d.mu.counted = true
-	switch err := d.port.Send(&s.batch); {
+	switch err := d.hand(&s.batch); {
 	case errors.Is(err, ErrAgain):
 		return &verbs.OpError{Op: "send_mad", Err: verbs.ErrQueueFull, Detail: "the port can take no more for now: send it again later"}
 	case err != nil:

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/internal/engine/ibta"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 	wire "github.com/ramjet-rdma/ramjet/wire/mad"
 )
@@ -81,7 +82,7 @@ func TestTooManyAgents(t *testing.T) {
 	dev := New("test", "test", 1, h.newPort())
 	defer dev.Close()
 	spec := verbs.MADSpec{Class: wire.ClassPerf, Version: 1}
-	var last verbs.MADAgentDriver
+	var last driver.MADAgent
 	for range maxAgents {
 		a, err := dev.OpenMAD(1, ib.QP1, spec)
 		if err != nil {

@@ -38,6 +38,7 @@ type memoryCarrier struct {
 func NewMemory(name, kind string, guid uint64, oneSided string, eventsOnly bool, net MemoryNetwork) (*StreamDevice, error) {
 	d := &StreamDevice{net: net}
 	d.alone, d.eventsOnly = true, eventsOnly
+	d.spinner.endless = true // nobody wakes it for what peers write
 	m := &memoryCarrier{dev: d, net: net, domains: make(map[memory.PD]Domain)}
 	m.engine.Resolve, m.engine.Persist = net.Resolve, m.persist
 	m.ud = newDatagrams(d, net, &m.engine)
@@ -45,7 +46,7 @@ func NewMemory(name, kind string, guid uint64, oneSided string, eventsOnly bool,
 	attr := attrOf(name, kind, verbs.TransportIB, guid)
 	attr.OneSided = oneSided
 	attr.Caps &^= verbs.CapExclude | verbs.CapWatch // peers write to the memory by themselves
-	attr.Caps |= verbs.CapUC | verbs.CapUD | verbs.CapUDMulticast | verbs.CapFlush | verbs.CapAtomicWrite
+	attr.Caps |= verbs.CapRNRNak | verbs.CapUC | verbs.CapUD | verbs.CapUDMulticast | verbs.CapFlush | verbs.CapAtomicWrite
 	if memory.CanPersist {
 		attr.Caps |= verbs.CapFlushPersistent
 	}
@@ -136,7 +137,7 @@ func (m *memoryCarrier) RegionRemoved(r *memory.Region, gone bool) {
 
 // limitDrain limits the time to tell a peer why its request was refused: it may not look.
 func (f *memoryFlow) limitDrain() {
-	if c := f.c; f.engine.State() == verbs.Err && !f.drains {
+	if c := f.c; f.engine.State() == verbs.StateError && !f.drains {
 		f.drains = true
 		c.dev.timers.set(&c.timer, c.dev.passTime()+endTime)
 	}
@@ -273,7 +274,7 @@ func (f *memoryFlow) receive() int {
 	d.mu.counted = true
 	ended := f.link.Ended()
 	if ended {
-		f.engine.Unheard()
+		f.engine.DropResponses()
 		if soon := d.passTime() + checkTime; c.timer.at > soon && !f.drains {
 			d.timers.set(&c.timer, soon)
 		}
@@ -301,7 +302,7 @@ func (f *memoryFlow) receive() int {
 func (f *memoryFlow) lost() {
 	managed := f.c.events != nil
 	switch {
-	case !managed && f.engine.Forsaken():
+	case !managed && f.engine.DropPeer():
 		f.c.end(false)
 	case managed && f.peer.Left():
 		f.c.lost(io.EOF)
@@ -327,7 +328,7 @@ func (f *memoryFlow) ring() {
 // perform carries out a work request at once.
 func (f *memoryFlow) perform(wr *verbs.SendWR) bool {
 	d := f.carrier.dev
-	if wr.Op >= verbs.Send && wr.Op <= verbs.SendInv {
+	if wr.Op >= verbs.OpSend && wr.Op <= verbs.OpSendInv {
 		return f.send(wr)
 	}
 	n, ok := f.engine.Perform(wr, &f.wc)

@@ -8,33 +8,34 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/internal/core/memory"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
 // mr is a memory region.
 type mr struct {
 	dev       *Device
 	region    *memory.Region
-	unmap     func()       // of a region that has ended
-	pinned    *pinned      // nil: nothing is pinned
-	info      verbs.MRInfo // for observers
+	unmap     func()        // of a region that has ended
+	pinned    *pinned       // nil: nothing is pinned
+	info      driver.MRInfo // for observers
 	listIndex int
 }
 
-func (p *pd) RegMR(buf []byte, access verbs.Access) (verbs.MRDriver, error) {
+func (p *pd) RegMR(buf []byte, access verbs.Access) (driver.MR, error) {
 	if err := checkPersistence(buf, access); err != nil {
 		return nil, err
 	}
 	return orNil(p.newMR(func(t *memory.Table) (*memory.Region, error) { return t.Register(p.num, buf, access) }))
 }
 
-func (p *pd) RegExternal(buf []byte, iova uint64, access verbs.Access) (verbs.MRDriver, error) {
+func (p *pd) RegExternal(buf []byte, iova uint64, access verbs.Access) (driver.MR, error) {
 	if err := checkPersistence(buf, access); err != nil {
 		return nil, err
 	}
 	return orNil(p.newMR(func(t *memory.Table) (*memory.Region, error) { return t.RegisterExternal(p.num, buf, iova, access) }))
 }
 
-func (p *pd) RegShared(fd uintptr, offset int64, size int, access verbs.Access) (verbs.MRDriver, error) {
+func (p *pd) RegShared(fd uintptr, offset int64, size int, access verbs.Access) (driver.MR, error) {
 	buf, unmap, err := memory.MapShared(fd, offset, size, access&verbs.LocalWrite != 0)
 	if err != nil {
 		return nil, err
@@ -50,7 +51,7 @@ func (p *pd) RegShared(fd uintptr, offset int64, size int, access verbs.Access) 
 	return orNil(m, err)
 }
 
-func (p *pd) AllocMR(size int, access verbs.Access) (verbs.MRDriver, error) {
+func (p *pd) AllocMR(size int, access verbs.Access) (driver.MR, error) {
 	if access&verbs.FlushPersistent != 0 {
 		return nil, &verbs.OpError{Op: "alloc_mr", Err: verbs.ErrNotSupported, Detail: "FlushPersistent: the memory of the device is in no file"}
 	}
@@ -58,7 +59,7 @@ func (p *pd) AllocMR(size int, access verbs.Access) (verbs.MRDriver, error) {
 }
 
 // orNil returns a nil interface for no region.
-func orNil(m *mr, err error) (verbs.MRDriver, error) {
+func orNil(m *mr, err error) (driver.MR, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -78,6 +79,14 @@ func (p *pd) newMR(make func(*memory.Table) (*memory.Region, error)) (*mr, error
 	defer p.dev.mu.Unlock()
 	if p.dev.closed {
 		return nil, verbs.ErrClosed
+	}
+	if err := p.dev.refuses("reg_mr", nil); err != nil {
+		return nil, err
+	}
+	if v := p.dev.virtual; v != nil {
+		if err := v.RefuseRegion(); err != nil {
+			return nil, err
+		}
 	}
 	if err := p.dev.counts.regions.add(); err != nil {
 		return nil, err
@@ -101,7 +110,9 @@ func (m *mr) LKey() verbs.Key { return m.region.Key() }
 func (m *mr) RKey() verbs.Key { return m.region.Key() }
 func (m *mr) Bytes() []byte   { return m.region.Bytes() }
 
-func (m *mr) Rereg(flags verbs.ReregFlags, to verbs.PDDriver, buf []byte, access verbs.Access) error {
+// ReregMR changes a region. It is in this domain afterwards, if flags say so.
+func (p *pd) ReregMR(r driver.MR, flags verbs.ReregFlags, buf []byte, access verbs.Access) error {
+	m := r.(*mr)
 	m.dev.mu.Lock()
 	mem, allows := m.region.Bytes(), m.region.Access()
 	m.dev.mu.Unlock()
@@ -116,7 +127,7 @@ func (m *mr) Rereg(flags verbs.ReregFlags, to verbs.PDDriver, buf []byte, access
 			return err
 		}
 	}
-	change := func() error { return m.reregister(flags, to, buf, access) }
+	change := func() error { return m.reregister(flags, p, buf, access) }
 	move := change
 	if flags&verbs.ReregTranslation != 0 {
 		move = func() error { return m.pinned.move(buf, change) }
@@ -127,15 +138,18 @@ func (m *mr) Rereg(flags verbs.ReregFlags, to verbs.PDDriver, buf []byte, access
 	return m.dev.waitForWorkers("rereg_mr", "the region has changed for it too")
 }
 
-func (m *mr) reregister(flags verbs.ReregFlags, to verbs.PDDriver, buf []byte, access verbs.Access) error {
+func (m *mr) reregister(flags verbs.ReregFlags, to *pd, buf []byte, access verbs.Access) error {
 	m.dev.mu.Lock()
 	defer m.dev.mu.Unlock()
 	if m.dev.closed {
 		return verbs.ErrClosed
 	}
+	if err := m.dev.refuses("rereg_mr", nil); err != nil {
+		return err
+	}
 	num := memory.PD(m.info.PD)
-	if to != nil {
-		num = to.(*pd).num
+	if flags&verbs.ReregPD != 0 {
+		num = to.num
 	}
 	if err := m.dev.memory.Reregister(m.region, flags, num, buf, access); err != nil {
 		return err
@@ -318,15 +332,18 @@ func (d *Device) tellWatchers() {
 type mw struct {
 	dev       *Device
 	window    *memory.Window
-	info      verbs.MWInfo // as observers see it
+	info      driver.MWInfo // as observers see it
 	listIndex int
 }
 
-func (p *pd) AllocMW(t verbs.MWType) (verbs.MWDriver, error) {
+func (p *pd) AllocMW(t verbs.MWType) (driver.MW, error) {
 	p.dev.mu.Lock()
 	defer p.dev.mu.Unlock()
 	if p.dev.closed {
 		return nil, verbs.ErrClosed
+	}
+	if err := p.dev.refuses("alloc_mw", nil); err != nil {
+		return nil, err
 	}
 	if err := p.dev.counts.windows.add(); err != nil {
 		return nil, err

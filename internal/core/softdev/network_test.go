@@ -11,6 +11,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/internal/engine/rdmap"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
@@ -265,7 +266,7 @@ func (w *web) newSide(t *testing.T) *streamSide {
 	var err error
 	s.soft, err = NewStream("test", "test", 1, s.net)
 	s.ok(err)
-	s.dev = verbs.NewDevice(s.soft)
+	s.dev = driver.NewDevice(s.soft)
 	t.Cleanup(func() { s.dev.Close() })
 	s.pd, err = s.dev.AllocPD()
 	s.ok(err)
@@ -286,7 +287,8 @@ func (s *streamSide) ok(err error) {
 // newQP makes a queue pair, which takes its receives from srq if that is set.
 func (s *streamSide) newQP(srq *verbs.SRQ) (*verbs.QP, verbs.Endpoint) {
 	s.t.Helper()
-	qp, err := s.pd.CreateQP(verbs.QPInit{Type: verbs.RC, SendCQ: s.cq, RecvCQ: s.cq, SRQ: srq, MaxSendWR: 64, MaxRecvWR: 64})
+	qp, err := s.pd.CreateQP(verbs.QPInit{Type: verbs.RC, SendCQ: s.cq, RecvCQ: s.cq, SRQ: srq,
+		Cap: verbs.QPCap{MaxSendWR: 64, MaxRecvWR: 64}})
 	s.ok(err)
 	ep, err := qp.Endpoint(0)
 	s.ok(err)
@@ -301,8 +303,8 @@ func (s *streamSide) join(to *streamSide, srq *verbs.SRQ) (a, b *verbs.QP) {
 	b, eb := to.newQP(srq)
 	s.ok(a.Connect(ea, eb, nil))
 	s.ok(b.Connect(eb, ea, nil))
-	s.post(a, to, 0, verbs.Write)
-	to.post(b, s, 0, verbs.Write)
+	s.post(a, to, 0, verbs.OpWrite)
+	to.post(b, s, 0, verbs.OpWrite)
 	s.wait()
 	to.wait()
 	s.eventually(func() bool { return s.heard(a) && to.heard(b) }, "both have a stream")

@@ -5,7 +5,7 @@ package softdev
 import (
 	"github.com/ramjet-rdma/ramjet/internal/core/memory"
 	"github.com/ramjet-rdma/ramjet/internal/core/observe"
-	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
 // objectLists are the objects that observers list. The view's lock covers them, besides the device's, so that
@@ -21,7 +21,7 @@ type objectLists struct {
 
 // observedAH is what observers see of an address handle.
 type observedAH struct {
-	info      verbs.AHInfo
+	info      driver.AHInfo
 	listIndex int
 }
 
@@ -52,9 +52,9 @@ func removeObject[T observe.Member](d *Device, r *observe.ObjectList[T], m T) {
 }
 
 // describe returns what observers see of the region. The device's lock is held.
-func (m *mr) describe(domain memory.PD) verbs.MRInfo {
+func (m *mr) describe(domain memory.PD) driver.MRInfo {
 	r := m.region
-	return verbs.MRInfo{Key: r.Key(), PD: uint32(domain), Addr: r.Addr(), Len: uint64(len(r.Bytes())), Access: r.Access()}
+	return driver.MRInfo{Key: r.Key(), PD: uint32(domain), Addr: r.Addr(), Len: uint64(len(r.Bytes())), Access: r.Access()}
 }
 
 // observePage fills in a page of a list.
@@ -65,9 +65,9 @@ func observePage[T observe.Member, I any](d *Device, r *observe.ObjectList[T], p
 }
 
 // ObserveQPs lists queue pairs.
-func (d *Device) ObserveQPs(page []verbs.QPInfo, at int) (n, next int) {
-	return observePage(d, &d.objects.qps, page, at, func(q *qp) verbs.QPInfo {
-		info := verbs.QPInfo{QPStats: q.stats, PD: q.numbers.domain, SendCQ: q.numbers.sendCQ, RecvCQ: q.numbers.recvCQ, SRQ: q.numbers.srq}
+func (d *Device) ObserveQPs(page []driver.QPInfo, at int) (n, next int) {
+	return observePage(d, &d.objects.qps, page, at, func(q *qp) driver.QPInfo {
+		info := driver.QPInfo{QPStats: q.stats, PD: q.numbers.domain, SendCQ: q.numbers.sendCQ, RecvCQ: q.numbers.recvCQ, SRQ: q.numbers.srq}
 		if q.failure != nil {
 			info.Failed = q.failure.String()
 		}
@@ -76,28 +76,28 @@ func (d *Device) ObserveQPs(page []verbs.QPInfo, at int) (n, next int) {
 }
 
 // ObserveCQs lists completion queues.
-func (d *Device) ObserveCQs(page []verbs.CQInfo, at int) (n, next int) {
-	return observePage(d, &d.objects.cqs, page, at, func(c *cq) verbs.CQInfo {
-		return verbs.CQInfo{Num: c.num, Capacity: c.q.Capacity(), Waiting: c.q.Len(), Armed: c.q.Armed(), Overflow: c.q.Err() != nil}
+func (d *Device) ObserveCQs(page []driver.CQInfo, at int) (n, next int) {
+	return observePage(d, &d.objects.cqs, page, at, func(c *cq) driver.CQInfo {
+		return driver.CQInfo{Num: c.num, Capacity: c.q.Capacity(), Waiting: c.q.Len(), Armed: c.q.Armed(), Overflow: c.q.Err() != nil}
 	})
 }
 
 // ObserveMRs lists memory regions.
-func (d *Device) ObserveMRs(page []verbs.MRInfo, at int) (n, next int) {
-	return observePage(d, &d.objects.mrs, page, at, func(m *mr) verbs.MRInfo { return m.info })
+func (d *Device) ObserveMRs(page []driver.MRInfo, at int) (n, next int) {
+	return observePage(d, &d.objects.mrs, page, at, func(m *mr) driver.MRInfo { return m.info })
 }
 
 // ObserveMWs lists memory windows.
-func (d *Device) ObserveMWs(page []verbs.MWInfo, at int) (n, next int) {
-	return observePage(d, &d.objects.mws, page, at, func(w *mw) verbs.MWInfo { return w.info })
+func (d *Device) ObserveMWs(page []driver.MWInfo, at int) (n, next int) {
+	return observePage(d, &d.objects.mws, page, at, func(w *mw) driver.MWInfo { return w.info })
 }
 
 // ObserveSRQs lists shared receive queues.
-func (d *Device) ObserveSRQs(page []verbs.SRQInfo, at int) (n, next int) {
-	return observePage(d, &d.objects.srqs, page, at, func(s *srq) verbs.SRQInfo { return s.info })
+func (d *Device) ObserveSRQs(page []driver.SRQInfo, at int) (n, next int) {
+	return observePage(d, &d.objects.srqs, page, at, func(s *srq) driver.SRQInfo { return s.info })
 }
 
 // ObserveAHs lists address handles.
-func (d *Device) ObserveAHs(page []verbs.AHInfo, at int) (n, next int) {
-	return observePage(d, &d.objects.ahs, page, at, func(h *observedAH) verbs.AHInfo { return h.info })
+func (d *Device) ObserveAHs(page []driver.AHInfo, at int) (n, next int) {
+	return observePage(d, &d.objects.ahs, page, at, func(h *observedAH) driver.AHInfo { return h.info })
 }

@@ -44,7 +44,9 @@ func (d *Device) publish() {
 	d.fabric.publish()
 	for i, q := range d.changed {
 		q.protocol.Stats(&q.stats)
-		q.failure = q.protocol.Failure()
+		if q.failure = q.protocol.Failure(); q.failure == nil {
+			q.failure = q.injected
+		}
 		if q.peer != (verbs.GID{}) {
 			q.stats.DestGID = q.peer
 		}
@@ -82,7 +84,7 @@ func (d *Device) QPStats() ([]verbs.QPStats, error) {
 
 // Metrics returns what was measured so far.
 func (d *Device) Metrics() ([]verbs.Metric, error) {
-	list := d.fabric.metrics()
+	list := append(d.fabric.metrics(), d.faultMetrics()...)
 	c := &d.counts
 	for _, o := range []struct {
 		name, help string

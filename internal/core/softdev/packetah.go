@@ -5,6 +5,7 @@ package softdev
 import (
 	"github.com/ramjet-rdma/ramjet/internal/engine/ibta"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
 // ah is an address handle.
@@ -14,7 +15,7 @@ type ah struct {
 	observedAH
 }
 
-func (d *PacketDevice) newAH(attr verbs.AHAttr) (verbs.AHDriver, error) {
+func (d *PacketDevice) newAH(attr verbs.AHAttr) (driver.AH, error) {
 	attr.Port = max(attr.Port, 1)
 	path, err := d.port.Resolve(&attr)
 	if err != nil {

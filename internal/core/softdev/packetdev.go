@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/memory"
+	"github.com/ramjet-rdma/ramjet/internal/engine/congestion"
 	"github.com/ramjet-rdma/ramjet/internal/engine/ibta"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
@@ -22,6 +23,8 @@ type PacketDevice struct {
 	flows  map[ibta.PathKey]*ibta.Flow
 	agents agents
 
+	impaired *impairment // nil: faults do nothing to packets
+
 	schedule
 	progress
 	counted ibta.Counters // of the engine, as published to observers
@@ -29,13 +32,18 @@ type PacketDevice struct {
 
 // New makes a device of a port and starts its goroutine. name is what the program opened.
 func New(name, kind string, guid uint64, port Port) *PacketDevice {
+	return NewControlled(name, kind, guid, port, nil)
+}
+
+// NewControlled is New with the congestion control of queue pairs that choose none; nil: the default.
+func NewControlled(name, kind string, guid uint64, port Port, control *congestion.Choice) *PacketDevice {
 	lim := port.Limits()
 	d := &PacketDevice{
 		port:   port,
 		groups: make(map[group][]*packetQP),
 		flows:  make(map[ibta.PathKey]*ibta.Flow),
 	}
-	d.engine = ibta.Device{Resolve: d.resolve, Persist: d.persist, Limits: lim}
+	d.engine = ibta.Device{Resolve: d.resolve, Persist: d.persist, Limits: lim, Congestion: control, LineRate: d.lineRate}
 	if n, ok := port.(LossCounter); ok {
 		d.engine.Network, d.losses = n, n
 	}
@@ -49,12 +57,20 @@ func New(name, kind string, guid uint64, port Port) *PacketDevice {
 func packetAttr(name, kind string, guid uint64) verbs.DeviceAttr {
 	a := attrOf(name, kind, verbs.TransportIB, guid)
 	a.MaxAH, a.MaxXRCD, a.MaxMcastGroups, a.MaxMcastQP = maxObjects, maxObjects, maxObjects, maxQP
-	a.LocalCAAckNs = 16 * time.Millisecond
+	a.LocalCAAckDelay = 16 * time.Millisecond
 	a.Caps |= verbs.CapXRC | verbs.CapRNRNak | verbs.CapFlush | verbs.CapAtomicWrite | verbs.CapUDMulticast | verbs.CapUC | verbs.CapUD
 	if memory.CanPersist {
 		a.Caps |= verbs.CapFlushPersistent
 	}
 	return a
+}
+
+// HoldReceives has messages find no receive, as if the program had posted none, or lets them find those that are
+// posted. It is for simulations.
+func (d *PacketDevice) HoldReceives(on bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.engine.Unready = on
 }
 
 func (d *PacketDevice) publish() { d.counted = d.engine.Counters }
@@ -90,11 +106,14 @@ func (d *PacketDevice) resolve(attr verbs.AHAttr) (*ibta.Vector, error) {
 func (d *PacketDevice) flow(to ibta.PathKey) *ibta.Flow {
 	f := d.flows[to]
 	if f == nil {
-		f = ibta.NewFlow(d.engine.Limits.Window, ibta.NewWindow(d.engine.Limits.Window))
+		f = ibta.NewFlow(d.engine.Limits.Window, d.engine.HostControl())
 		d.flows[to] = f
 	}
 	return f
 }
+
+// lineRate returns the bits per second of a port's link; 0: they are not known.
+func (d *PacketDevice) lineRate(port int) float64 { return float64(d.port.Info(port).SpeedMbps) * 1e6 }
 
 // dropFlow drops the flow of a path that a queue pair left.
 func (d *PacketDevice) dropFlow(v *ibta.Vector) {

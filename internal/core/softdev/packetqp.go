@@ -9,8 +9,10 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/core/clock"
 	"github.com/ramjet-rdma/ramjet/internal/core/memory"
 	"github.com/ramjet-rdma/ramjet/internal/core/queue"
+	"github.com/ramjet-rdma/ramjet/internal/engine/congestion"
 	"github.com/ramjet-rdma/ramjet/internal/engine/ibta"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
 // packetQP is a queue pair of a [PacketDevice].
@@ -19,7 +21,7 @@ type packetQP struct {
 	dev       *PacketDevice
 	engine    *ibta.QP
 	groups    []group // multicast groups that it is attached to
-	blockSelf bool    // to the multicasts that it sends itself (verbs.QPBlockSelfMulticast)
+	blockSelf bool    // to the multicasts that it sends itself (verbs.QPInit.BlockSelfMulticast)
 
 	timer   timer // for the engine's deadline
 	ready   bool  // in the list of those that may have something to send
@@ -27,18 +29,22 @@ type packetQP struct {
 }
 
 func (d *PacketDevice) newQP(domain memory.PD, init *verbs.QPInit) (queuePair, error) {
-	return d.makeQP(domain, nil, init), nil
+	return d.makeQP(domain, nil, init)
 }
 
 // makeQP makes a queue pair, with xrc for the target of an XRC connection.
-func (d *PacketDevice) makeQP(domain memory.PD, xrc *queue.Domain, init *verbs.QPInit) *packetQP {
-	q := &packetQP{dev: d, blockSelf: init.CreateFlags&verbs.QPBlockSelfMulticast != 0}
-	c := queue.Config{Num: d.newQPN(), Type: init.Type, PD: domain, Domain: xrc, SignalAll: init.SignalAll, Owner: q, Caps: capsOf(init)}
+func (d *PacketDevice) makeQP(domain memory.PD, xrc *queue.Domain, init *verbs.QPInit) (queuePair, error) {
+	control, err := congestionOf(init)
+	if err != nil {
+		return nil, err
+	}
+	q := &packetQP{dev: d, blockSelf: init.BlockSelfMulticast}
+	c := queue.Config{Num: d.newQPN(), Type: init.Type, PD: domain, Domain: xrc, SignalAll: init.SignalAll, Owner: q, Caps: init.Cap}
 	if init.SendCQ != nil {
-		c.SendCQ = init.SendCQ.Driver().(*cq).q
+		c.SendCQ = driver.CQOf(init.SendCQ).(*cq).q
 	}
 	if init.RecvCQ != nil {
-		c.RecvCQ = init.RecvCQ.Driver().(*cq).q
+		c.RecvCQ = driver.CQOf(init.RecvCQ).(*cq).q
 	}
 	if init.SRQ != nil || init.Type <= verbs.UD {
 		c.Recv = q.receives(init, domain)
@@ -47,15 +53,31 @@ func (d *PacketDevice) makeQP(domain memory.PD, xrc *queue.Domain, init *verbs.Q
 		d.port.WantHeaders()
 	}
 	q.engine = ibta.New(&d.engine, c)
+	q.engine.SetCongestion(control)
 	q.qp.init(&d.Device, q, q.engine)
 	q.timer.fire = q.timeout
-	return q
+	return q, nil
+}
+
+// congestionOf returns the congestion control that a queue pair chooses; nil: the device's.
+func congestionOf(init *verbs.QPInit) (*congestion.Choice, error) {
+	if init.Congestion == "" {
+		return nil, nil
+	}
+	c, err := congestion.Parse(init.Congestion)
+	switch {
+	case err != nil:
+		return nil, &verbs.OpError{Op: "create_qp", Err: verbs.ErrInvalid, Detail: err.Error()}
+	case init.Type == verbs.UC || init.Type == verbs.UD:
+		return nil, &verbs.OpError{Op: "create_qp", Err: verbs.ErrNotSupported, Detail: "congestion control of " + init.Type.String() + ": nothing is acknowledged"}
+	}
+	return c, nil
 }
 
 func (q *packetQP) change(attr *verbs.QPAttr, mask verbs.QPMask) error {
 	d := q.dev
 	d.settle(q)
-	if mask&verbs.MaskState != 0 && attr.State == verbs.SQD {
+	if mask&verbs.MaskState != 0 && attr.State == verbs.StateSQD {
 		d.newTime()
 		d.transmit(false) // what was posted before is not to wait for the program's next poll
 	}

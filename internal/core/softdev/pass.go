@@ -101,8 +101,25 @@ func (l *lane) deliver() {
 	out.Reset()
 }
 
-// complete delivers a completion to its queue.
+// complete delivers a completion to its queue, unless faults say otherwise.
 func (l *lane) complete(to *queue.CQ, wc *verbs.WC, solicited bool) {
+	x := l.dev.faulty.Load()
+	if x == nil {
+		l.push(to, wc, solicited)
+		return
+	}
+	qpn := wc.QPN
+	now, fails := x.complete(to, wc, solicited)
+	if now {
+		l.push(to, wc, solicited)
+	}
+	if fails {
+		x.breakQP(qpn)
+	}
+}
+
+// push adds a completion to its queue.
+func (l *lane) push(to *queue.CQ, wc *verbs.WC, solicited bool) {
 	if !to.Untimed {
 		wc.Timestamp = uint64(l.passTime())
 	}
@@ -120,8 +137,8 @@ func (d *Device) overflowed(n verbs.QPN) {
 	if q == nil {
 		return
 	}
-	if c := q.common(); c.protocol.State() != verbs.Err {
-		c.protocol.Modify(&verbs.QPAttr{State: verbs.Err}, verbs.MaskState)
+	if c := q.common(); c.protocol.State() != verbs.StateError {
+		c.protocol.Modify(&verbs.QPAttr{State: verbs.StateError}, verbs.MaskState)
 		q.failed()
 		c.raise(verbs.EventQPFatal)
 	}

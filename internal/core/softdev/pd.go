@@ -5,6 +5,7 @@ package softdev
 import (
 	"github.com/ramjet-rdma/ramjet/internal/core/memory"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
 // pd is a protection domain.
@@ -14,11 +15,14 @@ type pd struct {
 }
 
 // AllocPD allocates a protection domain.
-func (d *Device) AllocPD() (verbs.PDDriver, error) {
+func (d *Device) AllocPD() (driver.PD, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed {
 		return nil, verbs.ErrClosed
+	}
+	if err := d.refuses("alloc_pd", nil); err != nil {
+		return nil, err
 	}
 	if err := d.counts.domains.add(); err != nil {
 		return nil, err
@@ -36,7 +40,7 @@ func (p *pd) Dealloc() error {
 	return nil
 }
 
-func (p *pd) CreateAH(attr verbs.AHAttr) (verbs.AHDriver, error) {
+func (p *pd) CreateAH(attr verbs.AHAttr) (driver.AH, error) {
 	if err := locate(p.dev.port, attr.DGID); err != nil {
 		return nil, err
 	}
@@ -45,9 +49,12 @@ func (p *pd) CreateAH(attr verbs.AHAttr) (verbs.AHDriver, error) {
 	if p.dev.closed {
 		return nil, verbs.ErrClosed
 	}
+	if err := p.dev.refuses("create_ah", nil); err != nil {
+		return nil, err
+	}
 	a, err := p.dev.fabric.newAH(attr)
 	if h, ok := a.(interface{ observed() *observedAH }); ok && err == nil {
-		h.observed().info = verbs.AHInfo{PD: uint32(p.num), DGID: attr.DGID, DLID: attr.DLID, SL: attr.SL, Port: max(attr.Port, 1)}
+		h.observed().info = driver.AHInfo{PD: uint32(p.num), DGID: attr.DGID, DLID: attr.DLID, SL: attr.SL, Port: max(attr.Port, 1)}
 		addObject(p.dev, &p.dev.objects.ahs, h.observed())
 	}
 	return a, err

@@ -23,7 +23,7 @@ func TestFlushPersistent(t *testing.T) {
 	if _, err := b.pd.RegMR(make([]byte, 100), access); !errors.Is(err, verbs.ErrNotSupported) {
 		t.Errorf("the heap: %v", err)
 	}
-	if _, err := b.pd.RegExternal(make([]byte, 100), 0, access); !errors.Is(err, verbs.ErrNotSupported) {
+	if _, err := b.pd.RegMR(make([]byte, 100), access, verbs.External(0)); !errors.Is(err, verbs.ErrNotSupported) {
 		t.Errorf("the heap, external: %v", err)
 	}
 	if _, err := b.pd.AllocMR(100, access); !errors.Is(err, verbs.ErrNotSupported) {
@@ -44,19 +44,19 @@ func TestFlushPersistent(t *testing.T) {
 	if err := memory.Persistable(mem); err != nil {
 		t.Skip(err)
 	}
-	mr, err := b.pd.RegExternal(mem, 0x1000, access)
+	mr, err := b.pd.RegMR(mem, access, verbs.External(0x1000))
 	b.ok(err)
 	for i, scope := range []verbs.FlushScope{verbs.FlushRange, verbs.FlushRegion} {
 		wrs := []verbs.SendWR{
-			{Op: verbs.Write, SGL: []verbs.SGE{a.mr.SGE(0, 100)}, Remote: mr.Remote()},
-			{Op: verbs.Flush, Remote: mr.Remote(), FlushLen: 100, FlushLevel: verbs.FlushToPersistent, FlushScope: scope},
+			{Op: verbs.OpWrite, SGL: []verbs.SGE{a.mr.SGE(0, 100)}, Remote: mr.Remote()},
+			{Op: verbs.OpFlush, Remote: mr.Remote(), FlushLen: 100, FlushLevel: verbs.FlushToPersistent, FlushScope: scope},
 			// What follows a FLUSH waits for it.
-			{ID: uint64(i), Op: verbs.Write, Flags: verbs.Signaled, SGL: []verbs.SGE{a.mr.SGE(0, 8)}, Remote: mr.Remote().At(4096)},
+			{ID: uint64(i), Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: []verbs.SGE{a.mr.SGE(0, 8)}, Remote: mr.Remote().At(4096)},
 		}
 		_, err := a.qp.PostSendList(wrs)
 		a.ok(err)
 		var wc [1]verbs.WC
-		if _, err := a.cq.Wait(t.Context(), wc[:]); err != nil || wc[0].Status != verbs.Success || wc[0].ID != uint64(i) {
+		if _, err := a.cq.Wait(t.Context(), wc[:]); err != nil || wc[0].Status != verbs.StatusSuccess || wc[0].ID != uint64(i) {
 			t.Fatal(wc[0].ID, wc[0].Status, err)
 		}
 	}
@@ -67,8 +67,8 @@ func TestFlushPersistent(t *testing.T) {
 	}()
 	b.watched()
 	_, err = a.qp.PostSendList([]verbs.SendWR{
-		{Op: verbs.Flush, Remote: mr.Remote(), FlushLen: 100, FlushLevel: verbs.FlushToPersistent},
-		{Op: verbs.Write, Inline: []byte{1}, Remote: b.mr.Remote()},
+		{Op: verbs.OpFlush, Remote: mr.Remote(), FlushLen: 100, FlushLevel: verbs.FlushToPersistent},
+		{Op: verbs.OpWrite, Inline: []byte{1}, Remote: b.mr.Remote()},
 	})
 	a.ok(err)
 	select {
@@ -79,9 +79,9 @@ func TestFlushPersistent(t *testing.T) {
 	}
 
 	b.ok(mr.Rereg(verbs.ReregAccess, nil, nil, verbs.LocalWrite))
-	a.ok(a.qp.PostSend(&verbs.SendWR{Op: verbs.Flush, Remote: mr.Remote(), FlushLen: 8, FlushLevel: verbs.FlushToPersistent}))
+	a.ok(a.qp.PostSend(&verbs.SendWR{Op: verbs.OpFlush, Remote: mr.Remote(), FlushLen: 8, FlushLevel: verbs.FlushToPersistent}))
 	var wc [1]verbs.WC
-	if _, err := a.cq.Wait(t.Context(), wc[:]); err != nil || wc[0].Status != verbs.RemoteAccessError {
+	if _, err := a.cq.Wait(t.Context(), wc[:]); err != nil || wc[0].Status != verbs.StatusRemoteAccessError {
 		t.Error(wc[0].Status, err)
 	}
 	b.ok(mr.Close())

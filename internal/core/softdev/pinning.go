@@ -10,6 +10,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/core/memory"
 	"github.com/ramjet-rdma/ramjet/internal/core/pin"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
 // pinned is the memory of a region that is pinned, in the way that the program chose. A device in
@@ -24,7 +25,7 @@ type pinned struct {
 }
 
 // RegMROptions registers memory that is pinned, or not kept alive.
-func (p *pd) RegMROptions(buf []byte, access verbs.Access, opt verbs.RegOptions) (verbs.MRDriver, error) {
+func (p *pd) RegMROptions(buf []byte, access verbs.Access, opt verbs.RegOptions) (driver.MR, error) {
 	if err := checkPersistence(buf, access); err != nil {
 		return nil, err
 	}

@@ -81,6 +81,12 @@ func (d *PacketDevice) LocatePeer(gid verbs.GID) func(context.Context) error {
 	return func(ctx context.Context) error { return l.Locate(ctx, gid) }
 }
 
+// Recorder is a Port that may record its packets.
+type Recorder interface {
+	// RecordLost records a batch as Send would, which is not sent.
+	RecordLost(b *ibta.Batch)
+}
+
 // Refuser is a Port whose network reports addresses where nobody receives.
 type Refuser interface {
 	// Refused waits for that, or until ctx ends; see [verbs.MADAgent.Refused]. The device's lock is

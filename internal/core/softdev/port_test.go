@@ -13,6 +13,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/internal/engine/ibta"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
@@ -170,7 +171,7 @@ type side struct {
 func (s *side) open(t *testing.T, port Port, n int) {
 	t.Helper()
 	s.t, s.soft = t, New("test", "test", 1, port)
-	s.dev = verbs.NewDevice(s.soft)
+	s.dev = driver.NewDevice(s.soft)
 	t.Cleanup(func() { s.dev.Close() })
 	var err error
 	s.pd, err = s.dev.AllocPD()
@@ -213,7 +214,7 @@ func (s *side) ok(err error) {
 // write posts a signaled WRITE of n bytes.
 func (s *side) write(to *side, n int) {
 	s.t.Helper()
-	s.ok(s.qp.PostSend(&verbs.SendWR{Op: verbs.Write, Flags: verbs.Signaled, SGL: []verbs.SGE{s.mr.SGE(0, n)}, Remote: to.mr.Remote()}))
+	s.ok(s.qp.PostSend(&verbs.SendWR{Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: []verbs.SGE{s.mr.SGE(0, n)}, Remote: to.mr.Remote()}))
 }
 
 // eventually polls for a condition that must come true.

@@ -16,8 +16,9 @@ import (
 
 const (
 	// lease is how long the device's goroutine leaves a polling program alone before it
-	// looks again.
-	lease = time.Millisecond
+	// looks again, and crowdedLease where that takes the processor from others.
+	lease        = time.Millisecond
+	crowdedLease = 4 * time.Millisecond
 	// busyPolls say that a program polls which has slept until then. leasePolls during a lease, the last of them
 	// recently, say that it still does: with a deep queue each poll finds much, and there are few.
 	busyPolls  = 32
@@ -106,7 +107,7 @@ func (d *PacketDevice) receiveAt(q *packetQP, p *ib.Packet, from *ibta.Arrival) 
 		return
 	}
 	if r := q.capture.Load(); r != nil {
-		captureReceived(r, p, &from.From)
+		captureReceived(r, p, from)
 	}
 	if r := q.engine.HandlePacket(d.passTime(), p, from); r != ibta.Taken {
 		d.engine.Counters.Dropped[r]++
@@ -234,7 +235,7 @@ func (d *PacketDevice) idle(q *packetQP) {
 
 // send hands the batch to the port; false: the port is full.
 func (d *PacketDevice) send() bool {
-	err := d.port.Send(d.batch)
+	err := d.hand(d.batch)
 	d.mu.counted = true
 	d.sentBatches++
 	d.isStalled = errors.Is(err, ErrAgain)

@@ -10,6 +10,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/core/observe"
 	"github.com/ramjet-rdma/ramjet/internal/core/queue"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
 // qp is what queue pairs of all fabrics have in common: what programs call.
@@ -29,6 +30,8 @@ type qp struct {
 	numbers   objectNumbers  // what it was made of, for observers
 	listIndex int
 	capture   atomic.Pointer[observe.Ring] // gets its packets; nil: nobody looks
+	ordinal   uint64                       // of the device's queue pairs, in the order of their creation
+	injected  *verbs.Failure               // by a fault; nil: there was none
 }
 
 // objectNumbers has the numbers of the objects that a queue pair was made of; 0: none.
@@ -38,13 +41,13 @@ type objectNumbers struct{ domain, sendCQ, recvCQ, srq uint32 }
 func objectNumbersOf(domain memory.PD, init *verbs.QPInit) objectNumbers {
 	m := objectNumbers{domain: uint32(domain)}
 	if init.SendCQ != nil {
-		m.sendCQ = init.SendCQ.Driver().(*cq).num
+		m.sendCQ = driver.CQOf(init.SendCQ).(*cq).num
 	}
 	if init.RecvCQ != nil {
-		m.recvCQ = init.RecvCQ.Driver().(*cq).num
+		m.recvCQ = driver.CQOf(init.RecvCQ).(*cq).num
 	}
 	if init.SRQ != nil {
-		m.srq = init.SRQ.Driver().(*srq).info.Num
+		m.srq = driver.SRQOf(init.SRQ).(*srq).info.Num
 	}
 	return m
 }
@@ -59,28 +62,25 @@ func (q *qp) common() *qp { return q }
 // receives returns the queue of receives that a specification asks for.
 func (q *qp) receives(init *verbs.QPInit, domain memory.PD) *queue.RecvQueue {
 	if init.SRQ != nil {
-		return &init.SRQ.Driver().(*srq).queue
+		return &driver.SRQOf(init.SRQ).(*srq).queue
 	}
-	q.recv = queue.RecvQueue{PD: domain, MaxWR: init.MaxRecvWR, MaxSGE: init.MaxRecvSGE}
+	q.recv = queue.RecvQueue{PD: domain, MaxWR: init.Cap.MaxRecvWR, MaxSGE: init.Cap.MaxRecvSGE}
 	return &q.recv
 }
 
-// capsOf returns the sizes that a specification asks for.
-func capsOf(init *verbs.QPInit) verbs.QPCap {
-	return verbs.QPCap{MaxSendWR: init.MaxSendWR, MaxRecvWR: init.MaxRecvWR, MaxSendSGE: init.MaxSendSGE,
-		MaxRecvSGE: init.MaxRecvSGE, MaxInline: init.MaxInline}
-}
-
-func (p *pd) CreateQP(init *verbs.QPInit, events func(verbs.EventType)) (verbs.QPDriver, error) {
+func (p *pd) CreateQP(init *verbs.QPInit, events func(verbs.EventType)) (driver.QP, error) {
 	return p.dev.addQP(objectNumbersOf(p.num, init), events, func() (queuePair, error) { return p.dev.fabric.newQP(p.num, init) })
 }
 
 // addQP adds the queue pair that make makes with the lock held.
-func (d *Device) addQP(of objectNumbers, events func(verbs.EventType), make func() (queuePair, error)) (verbs.QPDriver, error) {
+func (d *Device) addQP(of objectNumbers, events func(verbs.EventType), make func() (queuePair, error)) (driver.QP, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed {
 		return nil, verbs.ErrClosed
+	}
+	if err := d.refuses("create_qp", nil); err != nil {
+		return nil, err
 	}
 	if err := d.counts.queuePairs.add(); err != nil {
 		return nil, err
@@ -91,7 +91,8 @@ func (d *Device) addQP(of objectNumbers, events func(verbs.EventType), make func
 		return nil, err
 	}
 	c := q.common()
-	c.events, c.numbers = events, of
+	d.nextQP++
+	c.events, c.numbers, c.ordinal = events, of, d.nextQP
 	d.view.Lock()
 	d.qps[q.Num()] = q
 	c.protocol.Stats(&c.stats)
@@ -118,8 +119,14 @@ func (q *qp) Modify(attr *verbs.QPAttr, mask verbs.QPMask) error {
 	if l.closed {
 		return verbs.ErrClosed
 	}
+	if err := l.dev.refuses("modify_qp", q); err != nil {
+		return err
+	}
 	if err := checkDepth(attr, mask); err != nil {
 		return err
+	}
+	if x := l.dev.faulty.Load(); x != nil && mask&verbs.MaskState != 0 && attr.State == verbs.StateReset {
+		x.renewed(q)
 	}
 	l.newTime()
 	l.touch(q)
@@ -140,18 +147,20 @@ func checkDepth(attr *verbs.QPAttr, mask verbs.QPMask) error {
 	return nil
 }
 
-func (q *qp) Query() (verbs.QPAttr, verbs.QPCap) {
+func (q *qp) Query() verbs.QPAttr {
 	q.lane.mu.Lock()
 	defer q.lane.mu.Unlock()
-	a := q.protocol.Query()
-	return a, a.Cap
+	return q.protocol.Query()
 }
 
 // Failure returns why the queue pair failed.
 func (q *qp) Failure() *verbs.Failure {
 	q.lane.mu.Lock()
 	defer q.lane.mu.Unlock()
-	return q.protocol.Failure()
+	if f := q.protocol.Failure(); f != nil {
+		return f
+	}
+	return q.injected
 }
 
 func (q *qp) PostSend(wrs []verbs.SendWR) (int, error) {
@@ -174,6 +183,9 @@ func (q *qp) post(wrs []verbs.SendWR, all bool) (int, error) {
 		return 0, verbs.ErrClosed
 	}
 	l.mu.later = l.leased.Load()
+	if x := l.dev.faulty.Load(); x != nil {
+		return x.post(q, wrs, all)
+	}
 	at := q.sampled()
 	if q.performs != nil && len(wrs) == 1 && q.performs.perform(&wrs[0]) {
 		if at != 0 {
@@ -199,9 +211,12 @@ func (q *qp) postRecv(wrs []verbs.RecvWR) (int, error) {
 	if l.closed {
 		return 0, verbs.ErrClosed
 	}
+	if err := l.dev.refuses("post_recv", q); err != nil {
+		return 0, err
+	}
 	n, err := q.protocol.PostRecv(wrs)
 	q.self.received()
-	if q.protocol.State() == verbs.Err {
+	if q.protocol.State() == verbs.StateError {
 		l.newTime()
 		l.deliver()
 	}
@@ -218,6 +233,9 @@ func (q *qp) Destroy() error {
 	d.newTime()
 	if err := q.self.release(); err != nil {
 		return err
+	}
+	if x := d.faulty.Load(); x != nil {
+		x.destroyed(q)
 	}
 	d.view.Lock()
 	delete(d.qps, q.Num())

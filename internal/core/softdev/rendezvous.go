@@ -113,7 +113,7 @@ func (n *rendezvousRequest) decode(b []byte) bool {
 // back what is posted, but receives (IBTA 10.3.1.5).
 func (q *streamQP) canConnect() bool {
 	s := q.engine.State()
-	return s >= verbs.RTR && s <= verbs.SQD
+	return s >= verbs.StateRTR && s <= verbs.StateSQD
 }
 
 // connect dials the peer, or checks whether it has dialed.
@@ -127,7 +127,7 @@ func (q *streamQP) connect() {
 	case order == 0 && q.Num() == a.DestQPN:
 		q.connectSelf()
 	case order < 0 || order == 0 && q.Num() < a.DestQPN:
-		if e.State() == verbs.RTR && q.attempt == 0 {
+		if e.State() == verbs.StateRTR && q.attempt == 0 {
 			q.redialLater(nil) // RTS, with the starting PSN, usually follows soon
 			break
 		}
@@ -174,7 +174,7 @@ const unknownPSN verbs.PSN = 1 << 24
 
 // firstPSN returns the starting PSN to send to the peer.
 func (q *streamQP) firstPSN() verbs.PSN {
-	if q.engine.State() == verbs.RTR {
+	if q.engine.State() == verbs.StateRTR {
 		return unknownPSN
 	}
 	return q.engine.Attr().SQPSN
@@ -222,7 +222,7 @@ func (d *StreamDevice) match(c *conn) {
 	var n rendezvousRequest
 	n.decode(c.setup.Private)
 	q := d.findQP(n.to)
-	if q == nil || q.typ != n.typ || q.engine.State() == verbs.Err {
+	if q == nil || q.typ != n.typ || q.engine.State() == verbs.StateError {
 		c.reject(nil)
 		d.rendezvous.forget(c)
 		return

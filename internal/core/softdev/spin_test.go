@@ -15,7 +15,8 @@ import (
 type spinScript struct {
 	t *testing.T
 	spinner
-	now clock.Time
+	now     clock.Time
+	crowded bool
 }
 
 // poll polls in vain so many times, each of which takes a time, and reports whether it dozes after the
@@ -24,7 +25,7 @@ func (s *spinScript) poll(times int, each time.Duration) (doze bool) {
 	s.t.Helper()
 	for i := range times {
 		s.now += clock.Time(each)
-		if doze = s.foundNothing() && s.look(s.now); doze && i < times-1 {
+		if doze = s.foundNothing() && s.look(s.now, s.crowded); doze && i < times-1 {
 			s.t.Fatalf("it dozes after %d of %d polls", i+1, times)
 		}
 	}
@@ -47,106 +48,90 @@ func (s *spinScript) dozes(d time.Duration) {
 
 func newSpinScript(t *testing.T) *spinScript { return &spinScript{t: t, now: clock.Time(time.Second)} }
 
-const (
-	quick = 300 * time.Nanosecond
-	slice = time.Duration(sharedLoss) / lookAfter // a row of polls that take as long each loses enough for dozes
-)
+const quick = 300 * time.Nanosecond
 
-// TestSpinAlone polls in vain without a break: it never dozes.
-func TestSpinAlone(t *testing.T) {
-	newSpinScript(t).polls(100_000, quick, false)
-}
+// enough is how many quick polls take as long as a wake-up: the clock is read first after a few, and then after each
+// few.
+const enough = lookAfter + (int(emptyTime)/int(quick)+lookAfter)/lookAfter*lookAfter
 
-// TestSpinPreempted loses the processor for one slice after another: from then on each few polls end in a
-// doze, until the processor has been its own for a while.
-func TestSpinPreempted(t *testing.T) {
+// TestSpin polls in empty: it dozes after as many polls as take as long as a wake-up, and sooner after a doze in
+// which nothing came.
+func TestSpin(t *testing.T) {
 	s := newSpinScript(t)
-	s.polls(2*lookAfter, quick, false)
-	s.polls(lookAfter-1, quick, false)
-	s.polls(1, time.Duration(sharedLoss)/2, false)
-	s.polls(5*lookAfter, quick, false)
-	s.polls(lookAfter-1, quick, false)
-	s.polls(1, 2*time.Duration(sharedLoss)/3, true)
-	end := s.now + sharedFor
-	for s.dozes(50 * time.Microsecond); s.now+clock.Time(maxDoze) < end; s.dozes(50 * time.Microsecond) {
-		s.polls(dozeAfter, quick, true)
-	}
-	s.now = end
-	s.polls(10*lookAfter, quick, false)
-}
-
-// TestSpinPreemptedAgain has a processor that was shared for long, and no more: one slice shows that it
-// is again.
-func TestSpinPreemptedAgain(t *testing.T) {
-	s := newSpinScript(t)
-	s.polls(2*lookAfter, quick, false)
-	s.polls(lookAfter, slice, true)
+	s.polls(enough, quick, true)
 	for range 10 {
-		s.dozes(3 * time.Millisecond)
+		s.dozes(maxTestDoze)
+		s.polls(lookAfter, quick, true)
 	}
-	s.now += sharedFor
-	s.found()
-	s.polls(dozeAfter, quick, false)
-	s.polls(2*lookAfter, quick, false)
-	s.polls(lookAfter, slice/4, true)
-}
-
-// TestSpinInterrupted loses the processor for a slice now and then, to what any machine does: it
-// does not doze.
-func TestSpinInterrupted(t *testing.T) {
-	s := newSpinScript(t)
-	for range 100 {
-		s.polls(100*lookAfter-1, quick, false)
-		s.polls(1, 4*time.Millisecond, false)
-		s.now += clock.Time(36 * time.Millisecond)
-		s.found()
-		s.polls(lookAfter, quick, false)
-	}
-}
-
-// TestSpinFinds finds something: that ends a row of polls, and the time until the next poll in vain says
-// nothing about the processor.
-func TestSpinFinds(t *testing.T) {
-	s := newSpinScript(t)
-	for range 10 {
-		s.polls(3*lookAfter-1, quick, false)
-		s.found()
-		s.polls(1, 4*time.Millisecond, false)
-	}
-	s.found()
-	s.polls(2*lookAfter, quick, false)
-	s.polls(lookAfter, slice, true)
 	s.dozes(10 * time.Microsecond)
 	s.found()
-	s.polls(dozeAfter, quick, true) // it is shared all the same
+	s.polls(enough, quick, true)
 }
 
-// TestSpinWakesLate has dozes that end late: the processor is still shared.
-func TestSpinWakesLate(t *testing.T) {
+// TestSpinSlow polls slowly: so many polls are enough, whatever the time.
+func TestSpinSlow(t *testing.T) {
 	s := newSpinScript(t)
-	s.polls(2*lookAfter, quick, false)
-	s.polls(lookAfter, slice, true)
+	s.polls(emptyPolls, 2*time.Microsecond, true)
+}
+
+// TestSpinFinds finds something before it would doze, again and again.
+func TestSpinFinds(t *testing.T) {
+	s := newSpinScript(t)
 	for range 100 {
-		s.dozes(3 * time.Millisecond)
-		s.polls(dozeAfter, quick, true)
+		s.polls(enough-1, quick, false)
+		s.found()
 	}
 }
 
-// TestSpinComputes polls between pieces of work: it does not doze, whether the system takes
-// the processor away meanwhile or not.
-func TestSpinComputes(t *testing.T) {
+// TestSpinEndless polls in vain where nobody would end a doze: it dozes on a crowded machine only.
+func TestSpinEndless(t *testing.T) {
 	s := newSpinScript(t)
-	for range 100 {
-		s.polls(lookAfter, 20*time.Microsecond, false)
-		s.polls(lookAfter, time.Millisecond, false)
-	}
-	s = newSpinScript(t)
-	s.polls(2*lookAfter, quick, false)
-	s.polls(lookAfter, slice, true) // then it begins to
+	s.endless = true
+	s.polls(100*emptyPolls, quick, false)
+	s.crowded = true
+	s.polls(lookAfter, quick, true)
+	s.crowded = false
 	s.dozes(maxTestDoze)
-	for range 100 {
-		s.polls(dozeAfter, 20*time.Microsecond, false)
+	s.polls(crowdedAfter, quick, false)
+	s.polls(100*emptyPolls, quick, false)
+}
+
+// TestSpinCrowded polls in vain on a crowded machine: each few polls end in a doze, also after it has found
+// something.
+func TestSpinCrowded(t *testing.T) {
+	s := newSpinScript(t)
+	s.crowded = true
+	s.polls(2*lookAfter-(lookAfter-crowdedAfter), quick, true)
+	for range 10 {
+		s.dozes(50 * time.Microsecond)
+		s.found()
+		s.polls(crowdedAfter, quick, true)
 	}
+}
+
+// TestSpinPreempted loses the processor for a slice between polls: that says nothing about the program.
+func TestSpinPreempted(t *testing.T) {
+	s := newSpinScript(t)
+	s.polls(3*lookAfter, quick, false)
+	s.polls(lookAfter-1, quick, false)
+	s.polls(1, 4*time.Millisecond, true)
+}
+
+// TestSpinComputes polls between pieces of work: it does not doze, whether the machine is crowded or not, and
+// whether the system takes the processor away meanwhile or not.
+func TestSpinComputes(t *testing.T) {
+	for _, crowded := range []bool{false, true} {
+		s := newSpinScript(t)
+		s.crowded = crowded
+		for range 100 {
+			s.polls(lookAfter/2, 20*time.Microsecond, false)
+			s.polls(lookAfter/2, time.Millisecond, false)
+		}
+	}
+	s := newSpinScript(t)
+	s.polls(enough, quick, true) // then it begins to
+	s.dozes(maxTestDoze)
+	s.polls(100*lookAfter, 20*time.Microsecond, false)
 }
 
 const maxTestDoze = time.Duration(maxDoze)
@@ -156,6 +141,8 @@ type dozePort struct {
 	*memPort
 	doze atomic.Pointer[func(time.Duration)]
 }
+
+func (p *dozePort) Dozes() bool { return true }
 
 func (p *dozePort) Doze(d time.Duration) {
 	if f := p.doze.Load(); f != nil {
@@ -167,7 +154,7 @@ func (p *dozePort) Doze(d time.Duration) {
 func (s *side) share() {
 	s.soft.mu.Lock()
 	defer s.soft.mu.Unlock()
-	s.soft.spinner = spinner{polls: dozeAfter, close: true, shared: s.soft.now() + clock.Time(time.Hour)}
+	s.soft.spinner = spinner{polls: crowdedAfter, close: true, crowded: true}
 }
 
 // newDozers makes a pair whose programs can doze.
@@ -176,7 +163,7 @@ func newDozers(t *testing.T) (a, b *side, port *dozePort) {
 	port = &dozePort{memPort: a.port}
 	a.soft.mu.Lock()
 	defer a.soft.mu.Unlock()
-	a.soft.dozer = port
+	a.soft.dozer, a.soft.crowded = port, func() bool { return true }
 	return a, b, port
 }
 
@@ -199,7 +186,7 @@ func TestDoze(t *testing.T) {
 		a.share()
 		return a.cq.Poll(wc[:]) == 1
 	}, "the completion")
-	if !posted || wc[0].Status != verbs.Success {
+	if !posted || wc[0].Status != verbs.StatusSuccess {
 		t.Errorf("dozed: %v, %v", posted, wc[0].Status)
 	}
 	for _, d := range limits {
@@ -314,19 +301,20 @@ func TestArrivalsAreNotVain(t *testing.T) {
 }
 
 // TestDozeNotForSleep holds that a program which slept for an event, after polls that followed each other
-// closely, does not doze in its first polls: nobody took the processor from it.
+// closely, has as many polls as any before it dozes.
 func TestDozeNotForSleep(t *testing.T) {
 	a, _, port := newDozers(t)
 	doze := func(time.Duration) { t.Error("it dozes") }
 	port.doze.Store(&doze)
 	a.soft.mu.Lock()
-	a.soft.spinner = spinner{close: true, looked: a.soft.now() - clock.Time(time.Second/2)}
+	a.soft.crowded = func() bool { return false }
+	a.soft.spinner = spinner{close: true, empty: emptyPolls - 1, looked: a.soft.now() - clock.Time(time.Second/2)}
 	a.soft.mu.Unlock()
 	if err := a.cq.ReqNotify(false); err != nil {
 		t.Fatal(err)
 	}
 	var wc [1]verbs.WC
-	for range lookAfter {
+	for range emptyPolls - 1 {
 		a.cq.Poll(wc[:])
 	}
 }

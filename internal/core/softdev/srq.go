@@ -7,6 +7,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/internal/core/queue"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
 // srq is a shared receive queue.
@@ -15,12 +16,12 @@ type srq struct {
 	queue     queue.RecvQueue
 	domain    *queue.Domain // XRC
 	events    func(verbs.EventType)
-	posted    func(*srq)    // nil: nobody waits for receives
-	info      verbs.SRQInfo // as observers see it
+	posted    func(*srq)     // nil: nobody waits for receives
+	info      driver.SRQInfo // as observers see it
 	listIndex int
 }
 
-func (p *pd) CreateSRQ(init *verbs.SRQInit, events func(verbs.EventType)) (verbs.SRQDriver, error) {
+func (p *pd) CreateSRQ(init *verbs.SRQInit, events func(verbs.EventType)) (driver.SRQ, error) {
 	if init.MaxWR > maxSRQWR || init.MaxSGE > maxSGE {
 		return nil, &verbs.OpError{Op: "create_srq", Err: verbs.ErrInvalid,
 			Detail: fmt.Sprintf("MaxWR %d, MaxSGE %d: the device's limits are %d and %d", init.MaxWR, init.MaxSGE, maxSRQWR, maxSGE)}
@@ -31,6 +32,9 @@ func (p *pd) CreateSRQ(init *verbs.SRQInit, events func(verbs.EventType)) (verbs
 	if d.closed {
 		return nil, verbs.ErrClosed
 	}
+	if err := d.refuses("create_srq", nil); err != nil {
+		return nil, err
+	}
 	if err := d.counts.receiveQueues.add(); err != nil {
 		return nil, err
 	}
@@ -38,7 +42,7 @@ func (p *pd) CreateSRQ(init *verbs.SRQInit, events func(verbs.EventType)) (verbs
 	s.queue = queue.RecvQueue{PD: p.num, MaxWR: init.MaxWR, MaxSGE: init.MaxSGE, Shared: true, Owner: s}
 	d.fabric.adopt(s, init)
 	d.nextSRQ++
-	s.info = verbs.SRQInfo{Num: d.nextSRQ, PD: uint32(p.num), XRC: s.queue.Num, Capacity: init.MaxWR}
+	s.info = driver.SRQInfo{Num: d.nextSRQ, PD: uint32(p.num), XRC: s.queue.Num, Capacity: init.MaxWR}
 	addObject(d, &d.objects.srqs, s)
 	return s, nil
 }
@@ -53,6 +57,9 @@ func (s *srq) postRecv(wrs []verbs.RecvWR) (int, error) {
 	if s.dev.closed {
 		return 0, verbs.ErrClosed
 	}
+	if err := s.dev.refuses("post_srq_recv", nil); err != nil {
+		return 0, err
+	}
 	n, err := s.queue.Post(wrs)
 	if s.posted != nil {
 		s.posted(s)
@@ -64,6 +71,9 @@ func (s *srq) Modify(attr verbs.SRQAttr, mask verbs.SRQMask) error {
 	s.dev.mu.Lock()
 	defer s.dev.mu.Unlock()
 	invalid := func(why string) error { return &verbs.OpError{Op: "modify_srq", Err: verbs.ErrInvalid, Detail: why} }
+	if err := s.dev.refuses("modify_srq", nil); err != nil {
+		return err
+	}
 	maxWR, limit := s.queue.MaxWR, s.queue.Limit
 	if mask&^(verbs.SRQMaxWR|verbs.SRQLimit) != 0 {
 		return invalid("the mask has bits that mean nothing")

@@ -14,7 +14,7 @@ func stall(t *testing.T) (a *side, broken *verbs.QP) {
 	t.Helper()
 	a, b := newPair(t)
 	broken = a.newPlayer(1, nil).qp
-	a.ok(broken.Modify(verbs.QPAttr{State: verbs.Err}, verbs.MaskState))
+	a.ok(broken.Modify(verbs.QPAttr{State: verbs.StateError}, verbs.MaskState))
 	a.port.full.Store(true)
 	a.write(b, 8)
 	a.asleep()
@@ -25,9 +25,9 @@ func stall(t *testing.T) (a *side, broken *verbs.QP) {
 // takes nothing.
 func TestCompletionsWhileStalled(t *testing.T) {
 	a, broken := stall(t)
-	a.ok(broken.PostSend(&verbs.SendWR{ID: 7, Op: verbs.Write}))
+	a.ok(broken.PostSend(&verbs.SendWR{ID: 7, Op: verbs.OpWrite}))
 	var wc [1]verbs.WC
-	if n := a.cq.Poll(wc[:]); n != 1 || wc[0].ID != 7 || wc[0].Status != verbs.WRFlushError {
+	if n := a.cq.Poll(wc[:]); n != 1 || wc[0].ID != 7 || wc[0].Status != verbs.StatusWRFlushError {
 		t.Errorf("%d completions, %+v", n, wc[0])
 	}
 }
@@ -36,7 +36,7 @@ func TestCompletionsWhileStalled(t *testing.T) {
 // while the port takes nothing.
 func TestNoCompletionsAfterDestroy(t *testing.T) {
 	a, broken := stall(t)
-	a.ok(broken.PostSend(&verbs.SendWR{ID: 7, Op: verbs.Write}))
+	a.ok(broken.PostSend(&verbs.SendWR{ID: 7, Op: verbs.OpWrite}))
 	a.ok(broken.Close())
 	a.port.in.change(func() { a.port.full.Store(false) })
 	if wc := a.wait(); wc.ID == 7 {
@@ -61,13 +61,13 @@ func TestOverflowWhileSending(t *testing.T) {
 	for range 2 {
 		mw, err := a.pd.AllocMW(verbs.MWType2)
 		a.ok(err)
-		binds = append(binds, verbs.SendWR{Op: verbs.BindMW, Flags: verbs.Signaled,
+		binds = append(binds, verbs.SendWR{Op: verbs.OpBindMW, Flags: verbs.Signaled,
 			Bind: &verbs.MWBindInfo{MW: mw, MR: mr, RKey: mw.NextRKey(), Addr: mr.Addr(), Length: 8}})
 	}
 	a.asleep()
 	_, err = q.PostSendList(binds)
 	a.ok(err)
-	if q.State() != verbs.Err || small.Err() == nil {
+	if q.State() != verbs.StateError || small.Err() == nil {
 		t.Fatalf("state %v, queue %v", q.State(), small.Err())
 	}
 	a.eventually(func() bool {

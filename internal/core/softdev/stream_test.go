@@ -3,6 +3,7 @@
 package softdev
 
 import (
+	"errors"
 	"net/netip"
 	"slices"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/core/clock"
 	"github.com/ramjet-rdma/ramjet/internal/engine/rdmap"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
 // soon is much less than the time after which a stream is looked at anyway (checkTime), and much
@@ -47,7 +49,7 @@ func TestStreamRest(t *testing.T) {
 	qp, _ := a.join(b, nil)
 	a.rest()
 	const n = 32
-	a.post(qp, b, 1<<20, slices.Repeat([]verbs.SendOp{verbs.Write}, n)...)
+	a.post(qp, b, 1<<20, slices.Repeat([]verbs.SendOp{verbs.OpWrite}, n)...)
 	a.within(func() bool {
 		a.soft.mu.Lock()
 		defer a.soft.mu.Unlock()
@@ -66,7 +68,7 @@ func TestStreamTakenInPart(t *testing.T) {
 	qp, _ := a.join(b, nil)
 	b.rest()
 	w.change(func() { b.net.blind = true })
-	a.post(qp, b, 1<<20, slices.Repeat([]verbs.SendOp{verbs.Write}, 4)...)
+	a.post(qp, b, 1<<20, slices.Repeat([]verbs.SendOp{verbs.OpWrite}, 4)...)
 	a.eventually(func() bool {
 		a.soft.mu.Lock()
 		defer a.soft.mu.Unlock()
@@ -91,7 +93,7 @@ func TestStreamAnswersWhilePaused(t *testing.T) {
 	var w web
 	a, b := w.newSide(t), w.newSide(t)
 	qa, qb := a.join(b, nil)
-	a.post(qa, b, 8, verbs.Send, verbs.Read, verbs.Send)
+	a.post(qa, b, 8, verbs.OpSend, verbs.OpRead, verbs.OpSend)
 	b.eventually(func() bool { return b.paused(qb) }, "the first SEND waits for a receive")
 	b.rest()
 	b.ok(qb.PostRecv(&verbs.RecvWR{SGL: []verbs.SGE{b.mr.SGE(0, 64)}}))
@@ -110,7 +112,7 @@ func TestStreamWaitForWhilePaused(t *testing.T) {
 	a, b := w.newSide(t), w.newSide(t)
 	qa, qb := a.join(b, nil)
 	a.mr.Do(func(p []byte) { p[0] = 1 })
-	a.post(qa, b, 1, verbs.Send, verbs.Write)
+	a.post(qa, b, 1, verbs.OpSend, verbs.OpWrite)
 	b.eventually(func() bool { return b.paused(qb) }, "the SEND waits for a receive")
 	done := make(chan error, 1)
 	go func() {
@@ -148,7 +150,7 @@ func TestStreamSharedReceives(t *testing.T) {
 		if i == 0 {
 			size = 100 // the receives are shorter
 		}
-		a.post(from[i], b, size, verbs.Send)
+		a.post(from[i], b, size, verbs.OpSend)
 		b.eventually(func() bool { return b.paused(to[i]) }, "it waits for a receive")
 	}
 	b.rest()
@@ -162,7 +164,7 @@ func TestStreamSharedReceives(t *testing.T) {
 	b.within(func() bool {
 		var wcs [n]verbs.WC
 		for _, wc := range wcs[:b.cq.Poll(wcs[:])] {
-			if wc.Status == verbs.Success {
+			if wc.Status == verbs.StatusSuccess {
 				good++
 			}
 		}
@@ -181,7 +183,7 @@ func TestStreamSharedFairly(t *testing.T) {
 	for range 2 {
 		qa, qb := a.join(b, srq)
 		got[qb.Num()] = 0
-		a.post(qa, b, 8, slices.Repeat([]verbs.SendOp{verbs.Send}, n)...)
+		a.post(qa, b, 8, slices.Repeat([]verbs.SendOp{verbs.OpSend}, n)...)
 		b.eventually(func() bool { return b.paused(qb) }, "it waits for a receive")
 	}
 	for range n {
@@ -207,16 +209,16 @@ func TestStreamSharedTurn(t *testing.T) {
 	var qps []*streamQP
 	for range n {
 		qa, qb := a.join(b, shared)
-		a.post(qa, b, 8, verbs.Send)
+		a.post(qa, b, 8, verbs.OpSend)
 		b.eventually(func() bool { return b.paused(qb) }, "it waits for a receive")
-		qps = append(qps, qb.Driver().(*streamQP))
+		qps = append(qps, driver.QPOf(qb).(*streamQP))
 	}
 	d := b.soft
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, q := range qps {
 		for range 8 {
-			_, err := q.engine.Post([]verbs.SendWR{{Op: verbs.Write, SGL: []verbs.SGE{b.mr.SGE(0, 1<<20)}, Remote: a.mr.Remote()}}, false)
+			_, err := q.engine.Post([]verbs.SendWR{{Op: verbs.OpWrite, SGL: []verbs.SGE{b.mr.SGE(0, 1<<20)}, Remote: a.mr.Remote()}}, false)
 			b.ok(err)
 		}
 	}
@@ -260,16 +262,16 @@ func TestStreamAgainAfterError(t *testing.T) {
 		defer w.mu.Unlock()
 		return len(link.in) > 0
 	}, "the reply comes")
-	a.ok(qa.Modify(verbs.QPAttr{State: verbs.Err}, verbs.MaskState))
+	a.ok(qa.Modify(verbs.QPAttr{State: verbs.StateError}, verbs.MaskState))
 	link.hold(false)
 	a.eventually(func() bool {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		return link.closed
 	}, "the link ends")
-	a.ok(qa.Modify(verbs.QPAttr{State: verbs.Reset}, verbs.MaskState))
-	b.eventually(func() bool { return b.state(qb) == verbs.Err }, "the peer hears of it")
-	b.ok(qb.Modify(verbs.QPAttr{State: verbs.Reset}, verbs.MaskState))
+	a.ok(qa.Modify(verbs.QPAttr{State: verbs.StateReset}, verbs.MaskState))
+	b.eventually(func() bool { return b.state(qb) == verbs.StateError }, "the peer hears of it")
+	b.ok(qb.Modify(verbs.QPAttr{State: verbs.StateReset}, verbs.MaskState))
 	ea, err := qa.Endpoint(0)
 	a.ok(err)
 	eb, err = qb.Endpoint(0)
@@ -287,7 +289,7 @@ func TestStreamAwaitedWhileStopped(t *testing.T) {
 	qa, ea := a.newQP(nil)
 	qb, eb := b.newQP(nil)
 	a.ok(qa.Connect(ea, eb, nil))
-	a.post(qa, b, 8, verbs.Write)
+	a.post(qa, b, 8, verbs.OpWrite)
 	a.soft.mu.Lock()
 	late := &a.soft.findQP(qa.Num()).waitTimer
 	a.soft.timers.set(late, 1)
@@ -299,7 +301,7 @@ func TestStreamAwaitedWhileStopped(t *testing.T) {
 		return late.at != 1 || late.index == 0
 	}, "it is noticed")
 	b.ok(qb.Connect(eb, ea, nil))
-	if wc := a.wait(); wc.Status != verbs.Success {
+	if wc := a.wait(); wc.Status != verbs.StatusSuccess {
 		t.Error(wc.Status)
 	}
 }
@@ -309,9 +311,9 @@ func TestStreamAwaitedWhileStopped(t *testing.T) {
 func TestStreamLinger(t *testing.T) {
 	var w web
 	a, b := w.newSide(t), w.newSide(t)
-	asked := make(chan verbs.StreamEvent, 1)
+	asked := make(chan driver.StreamEvent, 1)
 	at := netip.AddrPortFrom(b.net.addr, 7)
-	l, err := b.soft.ListenStream(at, 1, func(e verbs.StreamEvent) { asked <- e })
+	l, err := b.soft.ListenStream(at, 1, func(e driver.StreamEvent) { asked <- e })
 	b.ok(err)
 	defer l.Close()
 	a.soft.mu.Lock()
@@ -332,6 +334,27 @@ func TestStreamLinger(t *testing.T) {
 	}
 }
 
+// TestStreamRejectClosed rejects connections when the device is closed.
+func TestStreamRejectClosed(t *testing.T) {
+	var w web
+	a, b := w.newSide(t), w.newSide(t)
+	asked := make(chan driver.StreamEvent, 3)
+	at := netip.AddrPortFrom(b.net.addr, 7)
+	_, err := b.soft.ListenStream(at, 3, func(e driver.StreamEvent) { asked <- e })
+	b.ok(err)
+	var requests []driver.StreamEvent
+	for range cap(asked) {
+		w.asks(t, a.net, at)
+		requests = append(requests, <-asked)
+	}
+	b.ok(b.dev.Close())
+	for _, e := range requests {
+		if err := e.Stream.Reject(nil); !errors.Is(err, verbs.ErrClosed) {
+			t.Errorf("rejecting a connection of a closed device: %v", err)
+		}
+	}
+}
+
 // TestStreamEndsUnread ends a stream whose peer reads nothing, with a message that is on its way:
 // the link ends none the less.
 func TestStreamEndsUnread(t *testing.T) {
@@ -340,10 +363,10 @@ func TestStreamEndsUnread(t *testing.T) {
 	qa, _ := a.join(b, nil)
 	link := a.net.dialed[0]
 	w.change(func() { link.full = true })
-	a.post(qa, b, 8, verbs.Write)
+	a.post(qa, b, 8, verbs.OpWrite)
 	a.rest()
-	a.ok(qa.Modify(verbs.QPAttr{State: verbs.Err}, verbs.MaskState))
-	if wc := a.wait(); wc.Status != verbs.WRFlushError {
+	a.ok(qa.Modify(verbs.QPAttr{State: verbs.StateError}, verbs.MaskState))
+	if wc := a.wait(); wc.Status != verbs.StatusWRFlushError {
 		t.Error(wc.Status)
 	}
 	a.soft.mu.Lock()
@@ -368,12 +391,12 @@ func TestStreamForsaken(t *testing.T) {
 	var w web
 	a, b := w.newSide(t), w.newSide(t)
 	qa, qb := a.join(b, nil)
-	a.post(qa, b, 8, verbs.Send)
+	a.post(qa, b, 8, verbs.OpSend)
 	b.eventually(func() bool { return b.paused(qb) }, "the SEND waits for a receive")
 	a.net.dialed[0].hold(true) // it answers nothing any more
-	b.post(qb, a, 8, verbs.Read)
+	b.post(qb, a, 8, verbs.OpRead)
 	b.rest()
-	a.ok(qa.Modify(verbs.QPAttr{State: verbs.Reset}, verbs.MaskState))
+	a.ok(qa.Modify(verbs.QPAttr{State: verbs.StateReset}, verbs.MaskState))
 	for range abandonedChecks + 1 {
 		if wcs := make([]verbs.WC, 1); b.cq.Poll(wcs) > 0 {
 			t.Fatalf("too early: %v", wcs[0].Status)
@@ -389,7 +412,7 @@ func TestStreamForsaken(t *testing.T) {
 			return c.timer.at != 1 || c.phase == closed
 		}, "it looks")
 	}
-	if wc := b.wait(); wc.Status != verbs.RetryExceeded {
+	if wc := b.wait(); wc.Status != verbs.StatusRetryExceeded {
 		t.Error(wc.Status)
 	}
 }
@@ -416,10 +439,10 @@ func TestStreamClosedWhileEnding(t *testing.T) {
 			link := a.net.dialed[0]
 			link.peer.hold(true) // it does not hear of the end
 			w.change(func() { link.full = c.full })
-			a.post(qa, b, 8, verbs.Write)
+			a.post(qa, b, 8, verbs.OpWrite)
 			a.rest()
 			if c.end {
-				a.ok(qa.Modify(verbs.QPAttr{State: verbs.Err}, verbs.MaskState))
+				a.ok(qa.Modify(verbs.QPAttr{State: verbs.StateError}, verbs.MaskState))
 			}
 			a.ok(c.close(a, qa))
 			w.mu.Lock()
@@ -452,11 +475,11 @@ func TestStreamBacklog(t *testing.T) {
 	var w web
 	s := w.newSide(t)
 	at := netip.AddrPortFrom(s.net.addr, 7)
-	events := make(chan verbs.StreamEvent, 100)
-	l, err := s.soft.ListenStream(at, room, func(e verbs.StreamEvent) { events <- e })
+	events := make(chan driver.StreamEvent, 100)
+	l, err := s.soft.ListenStream(at, room, func(e driver.StreamEvent) { events <- e })
 	s.ok(err)
 	defer l.Close()
-	hears := func(typ verbs.StreamEventType, of netip.Addr) verbs.Stream {
+	hears := func(typ driver.StreamEventType, of netip.Addr) driver.Stream {
 		t.Helper()
 		select {
 		case e := <-events:
@@ -476,10 +499,10 @@ func TestStreamBacklog(t *testing.T) {
 	}
 	flood := w.newNet()
 	var links []*memLink
-	var asked []verbs.Stream
+	var asked []driver.Stream
 	for range room {
 		links = append(links, w.asks(t, flood, at))
-		asked = append(asked, hears(verbs.StreamRequested, flood.addr))
+		asked = append(asked, hears(driver.StreamRequested, flood.addr))
 	}
 	for range 3 {
 		more := w.asks(t, flood, at)
@@ -488,22 +511,22 @@ func TestStreamBacklog(t *testing.T) {
 	for i := range 2 {
 		honest := w.newNet()
 		w.asks(t, honest, at)
-		if gone := hears(verbs.StreamFailed, flood.addr); gone != asked[room-1-i] {
+		if gone := hears(driver.StreamFailed, flood.addr); gone != asked[room-1-i] {
 			t.Error("not the latest gives way")
 		}
-		hears(verbs.StreamRequested, honest.addr)
+		hears(driver.StreamRequested, honest.addr)
 		s.within(func() bool { return rejected(links[room-1-i]) }, "who gives way hears of it")
 	}
 	s.ok(asked[0].Reject(nil)) // the program can still answer what waits
 	w.asks(t, flood, at)
-	hears(verbs.StreamRequested, flood.addr)
+	hears(driver.StreamRequested, flood.addr)
 
 	// All have one place.
 	for range room - 3 {
 		last := w.newNet()
 		w.asks(t, last, at)
-		hears(verbs.StreamFailed, flood.addr)
-		hears(verbs.StreamRequested, last.addr)
+		hears(driver.StreamFailed, flood.addr)
+		hears(driver.StreamRequested, last.addr)
 	}
 	late := w.asks(t, w.newNet(), at)
 	s.within(func() bool { return rejected(late) }, "there is no room")
@@ -513,10 +536,10 @@ func TestStreamBacklog(t *testing.T) {
 	s.soft.mu.Unlock()
 	other := w.newNet()
 	w.asks(t, other, at)
-	if gone := hears(verbs.StreamFailed, flood.addr); gone != asked[1] {
+	if gone := hears(driver.StreamFailed, flood.addr); gone != asked[1] {
 		t.Error("not who has waited for long gives way")
 	}
-	hears(verbs.StreamRequested, other.addr)
+	hears(driver.StreamRequested, other.addr)
 }
 
 // TestStreamRefusedLinks has peers keep links open whose requests were rejected: there are not more of
@@ -525,8 +548,8 @@ func TestStreamRefusedLinks(t *testing.T) {
 	var w web
 	s := w.newSide(t)
 	at := netip.AddrPortFrom(s.net.addr, 7)
-	events := make(chan verbs.StreamEvent, 100)
-	l, err := s.soft.ListenStream(at, 1, func(e verbs.StreamEvent) { events <- e })
+	events := make(chan driver.StreamEvent, 100)
+	l, err := s.soft.ListenStream(at, 1, func(e driver.StreamEvent) { events <- e })
 	s.ok(err)
 	defer l.Close()
 	w.asks(t, w.newNet(), at) // has the only place

@@ -13,6 +13,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/core/memory"
 	"github.com/ramjet-rdma/ramjet/internal/core/queue"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
 // StreamDevice is a verbs device whose queue pairs have a stream each: iWARP, and shared memory.
@@ -34,6 +35,7 @@ type StreamDevice struct {
 	load        int         // bytes moved that are not yet counted in movedMuch
 	woken       atomic.Bool // the goroutine's wait has ended
 	handle      func(owner any, read, write bool)
+	impaired    *faulty // nil: faults do nothing to streams
 }
 
 const (
@@ -101,7 +103,7 @@ func (d *StreamDevice) isClosed() bool {
 }
 
 // newAH fails where there are no datagrams.
-func (d *StreamDevice) newAH(attr verbs.AHAttr) (verbs.AHDriver, error) {
+func (d *StreamDevice) newAH(attr verbs.AHAttr) (driver.AH, error) {
 	if u := d.carrier.datagrams(); u != nil {
 		return u.newAH(attr)
 	}

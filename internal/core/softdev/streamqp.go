@@ -9,6 +9,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/core/memory"
 	"github.com/ramjet-rdma/ramjet/internal/core/queue"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
 // streamQP is a queue pair of a [StreamDevice].
@@ -33,6 +34,9 @@ type streamQP struct {
 }
 
 func (d *StreamDevice) newQP(domain memory.PD, init *verbs.QPInit) (queuePair, error) {
+	if init.Congestion != "" {
+		return nil, &verbs.OpError{Op: "create_qp", Err: verbs.ErrNotSupported, Detail: "congestion control of a queue pair: what carries the device's streams has its own"}
+	}
 	if u := d.carrier.datagrams(); u != nil && init.Type == verbs.UD {
 		return u.newQP(domain, init)
 	}
@@ -41,11 +45,11 @@ func (d *StreamDevice) newQP(domain memory.PD, init *verbs.QPInit) (queuePair, e
 			Detail: fmt.Sprintf("%v: the device has no such queue pairs, as it connects them by streams", init.Type)}
 	}
 	q := &streamQP{dev: d, typ: init.Type}
-	c := queue.Config{Num: d.rendezvous.newQPN(d), Type: init.Type, PD: domain, SendCQ: init.SendCQ.Driver().(*cq).q, RecvCQ: init.RecvCQ.Driver().(*cq).q,
-		SignalAll: init.SignalAll, Owner: q, Caps: capsOf(init)}
+	c := queue.Config{Num: d.rendezvous.newQPN(d), Type: init.Type, PD: domain, SendCQ: driver.CQOf(init.SendCQ).(*cq).q, RecvCQ: driver.CQOf(init.RecvCQ).(*cq).q,
+		SignalAll: init.SignalAll, Owner: q, Caps: init.Cap}
 	c.Recv = q.receives(init, domain)
 	if init.SRQ != nil {
-		q.srq = init.SRQ.Driver().(*srq)
+		q.srq = driver.SRQOf(init.SRQ).(*srq)
 	}
 	d.carrier.equip(q, c)
 	q.qp.init(&d.Device, q, q.engine)
@@ -62,7 +66,7 @@ func (q *streamQP) change(attr *verbs.QPAttr, mask verbs.QPMask) error {
 		return err
 	}
 	d.newTime()
-	if s := q.engine.State(); before == verbs.Init && s == verbs.RTR || before == verbs.RTR && s == verbs.RTS {
+	if s := q.engine.State(); before == verbs.StateInit && s == verbs.StateRTR || before == verbs.StateRTR && s == verbs.StateRTS {
 		q.connect()
 	}
 	q.applyState()
@@ -76,12 +80,12 @@ func (q *streamQP) failed() { q.applyState() }
 func (q *streamQP) applyState() {
 	d := q.dev
 	switch q.engine.State() {
-	case verbs.Reset:
+	case verbs.StateReset:
 		q.stopConnecting()
 		if c := q.conn; c != nil {
 			c.end(true)
 		}
-	case verbs.Err:
+	case verbs.StateError:
 		q.stopConnecting()
 	}
 	if q.conn != nil {

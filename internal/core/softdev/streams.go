@@ -9,6 +9,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/internal/core/clock"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
 // streamListener takes links at an address and port.
@@ -18,7 +19,7 @@ type streamListener struct {
 	silent    *HalfOpen[*conn] // links that have sent no request
 	waiting   *HalfOpen[*conn] // requests that wait for the program's answer
 	onRequest func(*conn)      // handles a request
-	events    func(verbs.StreamEvent)
+	events    func(driver.StreamEvent)
 	again     timer // accepts again after the system had no room for a link
 }
 
@@ -100,10 +101,10 @@ func (l *streamListener) dropOldest() {
 }
 
 // Connections has queue pairs connected by streams.
-func (d *StreamDevice) Connections(p verbs.ConnectionProtocols) error { return p.Streams(d) }
+func (d *StreamDevice) Connections(p driver.Protocols) error { return p.Streams(d) }
 
 // ListenStream takes connections for package cm.
-func (d *StreamDevice) ListenStream(at netip.AddrPort, backlog int, f func(verbs.StreamEvent)) (verbs.StreamListener, error) {
+func (d *StreamDevice) ListenStream(at netip.AddrPort, backlog int, f func(driver.StreamEvent)) (driver.StreamListener, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed {
@@ -124,13 +125,13 @@ func (l *streamListener) deliverRequest(c *conn) {
 	l.waiting.Add(c.link.PeerAddr().Addr(), c)
 	if l.waiting.Full() {
 		out := l.surplus()
-		out.notify(verbs.StreamEvent{Type: verbs.StreamFailed, Err: errCrowded})
+		out.notify(driver.StreamEvent{Type: driver.StreamFailed, Err: errCrowded})
 		if out.reject(nil); out == c {
 			return
 		}
 	}
 	c.events = l.events
-	c.notify(verbs.StreamEvent{Type: verbs.StreamRequested, Param: c.peerParam()})
+	c.notify(driver.StreamEvent{Type: driver.StreamRequested, Param: c.peerParam()})
 }
 
 // surplus returns which of the waiting requests gives way: one that has waited for long, or else
@@ -169,7 +170,7 @@ func (l *streamListener) Close() error {
 }
 
 // DialStream requests a connection for package cm.
-func (d *StreamDevice) DialStream(qp verbs.QPDriver, from, to netip.AddrPort, p verbs.StreamParam, f func(verbs.StreamEvent)) (verbs.Stream, error) {
+func (d *StreamDevice) DialStream(qp driver.QP, from, to netip.AddrPort, p driver.StreamParam, f func(driver.StreamEvent)) (driver.Stream, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var q *streamQP
@@ -199,7 +200,7 @@ func (d *StreamDevice) DialStream(qp verbs.QPDriver, from, to netip.AddrPort, p 
 }
 
 // own checks a queue pair given by package cm.
-func (d *StreamDevice) own(qp verbs.QPDriver) (*streamQP, error) {
+func (d *StreamDevice) own(qp driver.QP) (*streamQP, error) {
 	q, ok := qp.(*streamQP)
 	switch {
 	case d.closed:
@@ -213,13 +214,13 @@ func (d *StreamDevice) own(qp verbs.QPDriver) (*streamQP, error) {
 }
 
 // limit applies the program's limits of READs and atomics.
-func (c *conn) limit(p verbs.StreamParam) {
+func (c *conn) limit(p driver.StreamParam) {
 	c.proposal.IRD, c.proposal.ORD = min(c.proposal.IRD, p.IRD), min(c.proposal.ORD, p.ORD)
 }
 
 var errAnswered = errors.New("the connection was answered or has ended")
 
-func (s *stream) Accept(qp verbs.QPDriver, p verbs.StreamParam, f func(verbs.StreamEvent)) error {
+func (s *stream) Accept(qp driver.QP, p driver.StreamParam, f func(driver.StreamEvent)) error {
 	c := (*conn)(s)
 	d := c.dev
 	d.mu.Lock()
@@ -247,6 +248,9 @@ func (s *stream) Reject(private []byte) error {
 	c := (*conn)(s)
 	c.dev.mu.Lock()
 	defer c.dev.mu.Unlock()
+	if c.dev.closed {
+		return verbs.ErrClosed
+	}
 	if c.phase != awaitingAnswer {
 		return &verbs.OpError{Op: "reject", Err: verbs.ErrState, Detail: errAnswered.Error()}
 	}
@@ -280,7 +284,7 @@ func (c *conn) disconnect() {
 	switch c.phase {
 	case running:
 		q := c.qp
-		q.engine.Modify(&verbs.QPAttr{State: verbs.Err}, verbs.MaskState)
+		q.engine.Modify(&verbs.QPAttr{State: verbs.StateError}, verbs.MaskState)
 		q.applyState()
 		d.transmit()
 	case awaitingAnswer:

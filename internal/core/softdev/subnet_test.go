@@ -234,20 +234,20 @@ func (s *node) lid(port int) uint16 { return s.port.Info(port).LID }
 func (s *node) connect(qp, to *verbs.QP, ah verbs.AHAttr, port int, row uint16) {
 	s.t.Helper()
 	a := verbs.QPAttr{Port: port, PKeyIndex: row, Access: verbs.LocalWrite | verbs.RemoteWrite, AH: ah, PathMTU: verbs.MTU1024, DestQPN: to.Num(),
-		Timeout: 10, RetryCount: 2, RNRRetry: 7, MinRNRTimer: 1, MaxRdAtomic: 1, MaxDestRdAtomic: 1, State: verbs.Init}
+		Timeout: 10, RetryCount: 2, RNRRetry: 7, MinRNRTimer: 1, MaxRdAtomic: 1, MaxDestRdAtomic: 1, State: verbs.StateInit}
 	s.ok(qp.Modify(a, verbs.MaskState|verbs.MaskPort|verbs.MaskPKeyIndex|verbs.MaskAccess))
-	a.State = verbs.RTR
+	a.State = verbs.StateRTR
 	s.ok(qp.Modify(a, verbs.MaskState|verbs.MaskAH|verbs.MaskPathMTU|verbs.MaskDestQPN|verbs.MaskRQPSN|verbs.MaskMaxDestRdAtomic|verbs.MaskMinRNRTimer))
-	a.State = verbs.RTS
+	a.State = verbs.StateRTS
 	s.ok(qp.Modify(a, verbs.MaskState|verbs.MaskTimeout|verbs.MaskRetryCount|verbs.MaskRNRRetry|verbs.MaskSQPSN|verbs.MaskMaxRdAtomic))
 }
 
 // datagrams takes a UD queue pair to RTS.
 func (s *node) datagrams(qp *verbs.QP, port int) {
 	s.t.Helper()
-	s.ok(qp.Modify(verbs.QPAttr{State: verbs.Init, Port: port, QKey: subnetQKey}, verbs.MaskState|verbs.MaskPort|verbs.MaskPKeyIndex|verbs.MaskQKey))
-	s.ok(qp.Modify(verbs.QPAttr{State: verbs.RTR}, verbs.MaskState))
-	s.ok(qp.Modify(verbs.QPAttr{State: verbs.RTS}, verbs.MaskState|verbs.MaskSQPSN))
+	s.ok(qp.Modify(verbs.QPAttr{State: verbs.StateInit, Port: port, QKey: subnetQKey}, verbs.MaskState|verbs.MaskPort|verbs.MaskPKeyIndex|verbs.MaskQKey))
+	s.ok(qp.Modify(verbs.QPAttr{State: verbs.StateRTR}, verbs.MaskState))
+	s.ok(qp.Modify(verbs.QPAttr{State: verbs.StateRTS}, verbs.MaskState|verbs.MaskSQPSN))
 }
 
 const subnetQKey = 0x11111111
@@ -255,7 +255,7 @@ const subnetQKey = 0x11111111
 // writes posts a WRITE of 3000 bytes and returns how it ends.
 func (s *node) writes(qp *verbs.QP, to *node) verbs.Status {
 	s.t.Helper()
-	s.ok(qp.PostSend(&verbs.SendWR{Op: verbs.Write, Flags: verbs.Signaled, SGL: []verbs.SGE{s.mr.SGE(0, 3000)}, Remote: to.mr.Remote()}))
+	s.ok(qp.PostSend(&verbs.SendWR{Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: []verbs.SGE{s.mr.SGE(0, 3000)}, Remote: to.mr.Remote()}))
 	return s.completion().Status
 }
 
@@ -298,10 +298,10 @@ func TestLIDs(t *testing.T) {
 	}
 	a.ok(qa.Connect(ea, eb, nil))
 	b.ok(qb.Connect(eb, ea, nil))
-	if s := a.writes(qa, b); s != verbs.Success {
+	if s := a.writes(qa, b); s != verbs.StatusSuccess {
 		t.Fatal(s)
 	}
-	if got, _ := qa.Query(); got.AH.Global() || got.AH.DLID != b.lid(1) {
+	if got := qa.Query(); got.AH.Global() || got.AH.DLID != b.lid(1) {
 		t.Errorf("connected by %+v", got.AH)
 	}
 	for _, ah := range []verbs.AHAttr{{DLID: b.lid(1), SrcPathBits: 1}, {DLID: b.lid(1), DGID: b.port.Info(1).GIDTable[0].GID}} {
@@ -309,7 +309,7 @@ func TestLIDs(t *testing.T) {
 		a.connect(qa, qb, ah, 1, 0)
 		b.connect(qb, qa, verbs.AHAttr{DLID: a.lid(1)}, 1, 0)
 		before := b.counter("dropped_wrong_source_address")
-		if s := a.writes(qa, b); s != verbs.RetryExceeded {
+		if s := a.writes(qa, b); s != verbs.StatusRetryExceeded {
 			t.Errorf("by %+v: %v", ah, s)
 		}
 		if b.counter("dropped_wrong_source_address") == before {
@@ -322,7 +322,7 @@ func TestLIDs(t *testing.T) {
 		qa, qb = a.newQP(verbs.RC), b.newQP(verbs.RC)
 		a.connect(qa, qb, ah, 1, 0)
 		b.connect(qb, qa, back, 1, 0)
-		if s := a.writes(qa, b); s != verbs.Success {
+		if s := a.writes(qa, b); s != verbs.StatusSuccess {
 			t.Errorf("by %+v and back by %+v: %v", ah, back, s)
 		}
 	}
@@ -349,9 +349,9 @@ func TestLIDDatagrams(t *testing.T) {
 			}
 		})
 		b.ok(qb.PostRecv(&verbs.RecvWR{SGL: []verbs.SGE{b.mr.SGE(0, 100)}}))
-		a.ok(qa.PostSend(&verbs.SendWR{Op: verbs.Send, SGL: []verbs.SGE{a.mr.SGE(0, 8)}, AH: ah, RemoteQPN: qb.Num(), RemoteQKey: subnetQKey}))
+		a.ok(qa.PostSend(&verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{a.mr.SGE(0, 8)}, AH: ah, RemoteQPN: qb.Num(), RemoteQKey: subnetQKey}))
 		wc := b.completion()
-		if wc.Status != verbs.Success || wc.ByteLen != 48 || wc.SLID != a.lid(2)|uint16(to.SrcPathBits) || wc.SL != to.SL ||
+		if wc.Status != verbs.StatusSuccess || wc.ByteLen != 48 || wc.SLID != a.lid(2)|uint16(to.SrcPathBits) || wc.SL != to.SL ||
 			wc.DLIDPathBits != uint8(to.DLID&3) || (wc.Flags&verbs.WithGRH != 0) != to.Global() {
 			t.Errorf("by %+v: %+v", to, wc)
 		}
@@ -367,7 +367,7 @@ func TestLIDDatagrams(t *testing.T) {
 		back, err := b.pd.AHFromWC(2, &wc, grh)
 		b.ok(err)
 		a.ok(qa.PostRecv(&verbs.RecvWR{SGL: []verbs.SGE{a.mr.SGE(0, 100)}}))
-		b.ok(qb.PostSend(&verbs.SendWR{Op: verbs.Send, SGL: []verbs.SGE{b.mr.SGE(0, 8)}, AH: back, RemoteQPN: wc.SrcQPN, RemoteQKey: subnetQKey}))
+		b.ok(qb.PostSend(&verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{b.mr.SGE(0, 8)}, AH: back, RemoteQPN: wc.SrcQPN, RemoteQKey: subnetQKey}))
 		if wc := a.completion(); wc.SLID != to.DLID || wc.SL != to.SL || wc.DLIDPathBits != to.SrcPathBits {
 			t.Errorf("back by %+v: %+v", to, wc)
 		}
@@ -395,14 +395,14 @@ func TestTwoPorts(t *testing.T) {
 		qa, qb := a.newQP(verbs.RC), b.newQP(verbs.RC)
 		a.connect(qa, qb, ah(b, port), 2, 0)
 		b.connect(qb, qa, ah(a, 2), port, 0)
-		if s := a.writes(qa, b); s != verbs.Success {
+		if s := a.writes(qa, b); s != verbs.StatusSuccess {
 			t.Errorf("from port 2 to port %d: %v", port, s)
 		}
 	}
 	qa, qb := a.newQP(verbs.RC), b.newQP(verbs.RC)
 	a.connect(qa, qb, ah(b, 1), 1, 0)
 	b.connect(qb, qa, ah(a, 1), 2, 0)
-	if s := a.writes(qa, b); s != verbs.RetryExceeded {
+	if s := a.writes(qa, b); s != verbs.StatusRetryExceeded {
 		t.Errorf("to a queue pair of the other port: %v", s)
 	}
 
@@ -414,15 +414,15 @@ func TestTwoPorts(t *testing.T) {
 		t.Helper()
 		h, err := a.pd.CreateAH(to)
 		a.ok(err)
-		a.ok(qa.PostSend(&verbs.SendWR{Op: verbs.Send, Flags: verbs.Signaled, AH: h, RemoteQPN: qb.Num(), RemoteQKey: subnetQKey}))
+		a.ok(qa.PostSend(&verbs.SendWR{Op: verbs.OpSend, Flags: verbs.Signaled, AH: h, RemoteQPN: qb.Num(), RemoteQKey: subnetQKey}))
 		return a.completion().Status
 	}
 	before := b.counter("dropped_wrong_source_address")
-	if s := send(ah(b, 1)); s != verbs.Success {
+	if s := send(ah(b, 1)); s != verbs.StatusSuccess {
 		t.Error(s)
 	}
 	b.eventually(func() bool { return b.counter("dropped_wrong_source_address") > before }, "a datagram for another port's queue pair is dropped")
-	if s := send(verbs.AHAttr{DLID: b.lid(2), Port: 2}); s != verbs.LocalQPOperationError {
+	if s := send(verbs.AHAttr{DLID: b.lid(2), Port: 2}); s != verbs.StatusLocalQPOperationError {
 		t.Errorf("an address handle of another port: %v", s)
 	}
 }
@@ -489,7 +489,7 @@ func TestPartitionsChange(t *testing.T) {
 		t.Helper()
 		before := b.counter("dropped_pkey_mismatch")
 		qa, _ := connect()
-		if s := a.writes(qa, b); s != verbs.RetryExceeded {
+		if s := a.writes(qa, b); s != verbs.StatusRetryExceeded {
 			t.Errorf("%s: %v", what, s)
 		}
 		if b.counter("dropped_pkey_mismatch") == before {
@@ -501,7 +501,7 @@ func TestPartitionsChange(t *testing.T) {
 	fails("a partition of one side")
 	qa, _ := connect()
 	join(b, 0x0005) // a limited member, beside a full one
-	if s := a.writes(qa, b); s != verbs.Success {
+	if s := a.writes(qa, b); s != verbs.StatusSuccess {
 		t.Errorf("both are in the partition: %v", s)
 	}
 	if keys, err := b.dev.PKeys(1); err != nil || keys[row] != 0x0005 {
@@ -509,11 +509,11 @@ func TestPartitionsChange(t *testing.T) {
 	}
 	join(a, 0x8006)
 	join(b, 0x8006)
-	if s := a.writes(qa, b); s != verbs.Success {
+	if s := a.writes(qa, b); s != verbs.StatusSuccess {
 		t.Errorf("both have gone to another partition: %v", s)
 	}
 	join(b, 0)
-	if s := a.writes(qa, b); s != verbs.RetryExceeded {
+	if s := a.writes(qa, b); s != verbs.StatusRetryExceeded {
 		t.Errorf("the peer is in no partition any more: %v", s)
 	}
 	if keys, err := b.dev.PKeys(2); err != nil || keys[row] != 0 {
@@ -560,8 +560,8 @@ func TestPortEvents(t *testing.T) {
 	// A smaller path MTU has no event, and bounds what is connected from now on.
 	a.port.change(1, func(p *PortInfo) { p.ActiveMTU = verbs.MTU512 })
 	qp := a.newQP(verbs.RC)
-	a.ok(qp.Modify(verbs.QPAttr{State: verbs.Init, Port: 1}, verbs.MaskState|verbs.MaskPort|verbs.MaskPKeyIndex|verbs.MaskAccess))
-	err := qp.Modify(verbs.QPAttr{State: verbs.RTR, PathMTU: verbs.MTU1024, AH: verbs.AHAttr{DLID: 9}},
+	a.ok(qp.Modify(verbs.QPAttr{State: verbs.StateInit, Port: 1}, verbs.MaskState|verbs.MaskPort|verbs.MaskPKeyIndex|verbs.MaskAccess))
+	err := qp.Modify(verbs.QPAttr{State: verbs.StateRTR, PathMTU: verbs.MTU1024, AH: verbs.AHAttr{DLID: 9}},
 		verbs.MaskState|verbs.MaskAH|verbs.MaskPathMTU|verbs.MaskDestQPN|verbs.MaskRQPSN|verbs.MaskMaxDestRdAtomic|verbs.MaskMinRNRTimer)
 	if !errors.Is(err, verbs.ErrInvalid) {
 		t.Errorf("a path MTU beyond the port's: %v", err)
@@ -585,21 +585,21 @@ func TestPortDown(t *testing.T) {
 	up := func(p *PortInfo) { p.State = verbs.PortActive }
 	a.port.change(1, down, verbs.EventPortError)
 	for i := range 2 {
-		a.ok(qa[0].PostSend(&verbs.SendWR{ID: uint64(i), Op: verbs.Write, Flags: verbs.Signaled, SGL: []verbs.SGE{a.mr.SGE(0, 3000)}, Remote: b.mr.Remote()}))
+		a.ok(qa[0].PostSend(&verbs.SendWR{ID: uint64(i), Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: []verbs.SGE{a.mr.SGE(0, 3000)}, Remote: b.mr.Remote()}))
 	}
-	for i, want := range []verbs.Status{verbs.RetryExceeded, verbs.WRFlushError} {
+	for i, want := range []verbs.Status{verbs.StatusRetryExceeded, verbs.StatusWRFlushError} {
 		if wc := a.completion(); wc.Status != want || wc.ID != uint64(i) {
 			t.Errorf("completion %d: %v of %d, want %v", i, wc.Status, wc.ID, want)
 		}
 	}
-	if got, _ := qa[0].Query(); got.State != verbs.Err {
+	if got := qa[0].Query(); got.State != verbs.StateError {
 		t.Errorf("the queue pair is in %v", got.State)
 	}
 	lost := a.counter("send_err")
 	if lost == 0 {
 		t.Error("what was lost is not counted")
 	}
-	if s := a.writes(qa[1], b); s != verbs.Success {
+	if s := a.writes(qa[1], b); s != verbs.StatusSuccess {
 		t.Errorf("by the other port: %v", s)
 	}
 
@@ -607,8 +607,8 @@ func TestPortDown(t *testing.T) {
 	a.datagrams(ud, 1)
 	ah, err := a.pd.CreateAH(verbs.AHAttr{DLID: b.lid(1)})
 	a.ok(err)
-	a.ok(ud.PostSend(&verbs.SendWR{Op: verbs.Send, Flags: verbs.Signaled, AH: ah, RemoteQPN: 5}))
-	if wc := a.completion(); wc.Status != verbs.Success { // a datagram ends when it has left the queue pair (IBTA 9.8.3)
+	a.ok(ud.PostSend(&verbs.SendWR{Op: verbs.OpSend, Flags: verbs.Signaled, AH: ah, RemoteQPN: 5}))
+	if wc := a.completion(); wc.Status != verbs.StatusSuccess { // a datagram ends when it has left the queue pair (IBTA 9.8.3)
 		t.Errorf("a datagram: %v", wc.Status)
 	}
 	if a.counter("send_err") == lost {
@@ -616,17 +616,17 @@ func TestPortDown(t *testing.T) {
 	}
 
 	// One that never gives up: it goes on when the port is back.
-	attr, _ := qa[2].Query()
+	attr := qa[2].Query()
 	a.port.change(2, down, verbs.EventPortError)
-	a.ok(qa[2].Modify(verbs.QPAttr{State: verbs.SQD}, verbs.MaskState))
-	attr.State, attr.Timeout, attr.RetryCount = verbs.SQD, 21, 7
+	a.ok(qa[2].Modify(verbs.QPAttr{State: verbs.StateSQD}, verbs.MaskState))
+	attr.State, attr.Timeout, attr.RetryCount = verbs.StateSQD, 21, 7
 	a.ok(qa[2].Modify(attr, verbs.MaskState|verbs.MaskTimeout|verbs.MaskRetryCount))
-	a.ok(qa[2].Modify(verbs.QPAttr{State: verbs.RTS}, verbs.MaskState))
-	a.ok(qa[2].PostSend(&verbs.SendWR{Op: verbs.Write, Flags: verbs.Signaled, SGL: []verbs.SGE{a.mr.SGE(0, 3000)}, Remote: b.mr.Remote()}))
+	a.ok(qa[2].Modify(verbs.QPAttr{State: verbs.StateRTS}, verbs.MaskState))
+	a.ok(qa[2].PostSend(&verbs.SendWR{Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: []verbs.SGE{a.mr.SGE(0, 3000)}, Remote: b.mr.Remote()}))
 	lost = a.counter("send_err")
 	a.eventually(func() bool { return a.counter("send_err") > lost }, "the WRITE is sent again")
 	a.port.change(2, up, verbs.EventPortActive)
-	if wc := a.completion(); wc.Status != verbs.Success {
+	if wc := a.completion(); wc.Status != verbs.StatusSuccess {
 		t.Errorf("when the port is back: %v", wc.Status)
 	}
 	for _, want := range []struct {
@@ -665,7 +665,7 @@ func TestGroupsOfPorts(t *testing.T) {
 	a.datagrams(q, 1)
 	ah, err := a.pd.CreateAH(verbs.AHAttr{DLID: mlid, DGID: group})
 	a.ok(err)
-	a.ok(q.PostSend(&verbs.SendWR{Op: verbs.Send, AH: ah, RemoteQPN: ib.QPNMulticast, RemoteQKey: subnetQKey}))
+	a.ok(q.PostSend(&verbs.SendWR{Op: verbs.OpSend, AH: ah, RemoteQPN: ib.QPNMulticast, RemoteQKey: subnetQKey}))
 	if wc := b.completion(); wc.ID != 1 || wc.Flags&verbs.WithGRH == 0 {
 		t.Errorf("%+v", wc)
 	}

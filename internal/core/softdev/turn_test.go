@@ -159,11 +159,11 @@ func TestTimersDuringReads(t *testing.T) {
 	flood := s.newFlood()
 	s.port.atSend.Store(new(flood.count))
 	s.eventually(func() bool { return flood.sent.Load() > 0 }, "the stranger is answered")
-	s.ok(silent.qp.PostSend(&verbs.SendWR{Op: verbs.Write, Flags: verbs.Signaled, SGL: []verbs.SGE{s.mr.SGE(0, 8)}}))
+	s.ok(silent.qp.PostSend(&verbs.SendWR{Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: []verbs.SGE{s.mr.SGE(0, 8)}}))
 	var wc [1]verbs.WC
 	s.eventually(func() bool { flood.top(); return s.cq.Poll(wc[:]) > 0 }, "the WRITE fails")
-	if wc[0].Status != verbs.RetryExceeded {
-		t.Errorf("%v, want %v", wc[0].Status, verbs.RetryExceeded)
+	if wc[0].Status != verbs.StatusRetryExceeded {
+		t.Errorf("%v, want %v", wc[0].Status, verbs.StatusRetryExceeded)
 	}
 }
 
@@ -184,12 +184,12 @@ func TestWindowsDuringReads(t *testing.T) {
 		b.ok(err)
 		a.ok(qa.Connect(ea, eb, nil))
 		b.ok(qb.Connect(eb, ea, nil))
-		a.ok(qa.PostSend(&verbs.SendWR{Op: verbs.Write, Flags: verbs.Signaled, SGL: []verbs.SGE{a.mr.SGE(0, 1<<20)}, Remote: b.mr.Remote()}))
+		a.ok(qa.PostSend(&verbs.SendWR{Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: []verbs.SGE{a.mr.SGE(0, 1<<20)}, Remote: b.mr.Remote()}))
 	}
 	for range n {
 		var wc [1]verbs.WC
 		a.eventually(func() bool { flood.top(); return a.cq.Poll(wc[:]) > 0 }, "all WRITEs complete")
-		if wc[0].Status != verbs.Success {
+		if wc[0].Status != verbs.StatusSuccess {
 			t.Fatal(wc[0].Status)
 		}
 	}
@@ -210,7 +210,7 @@ func TestStreamTurns(t *testing.T) {
 	b.soft.mu.Lock()
 	defer b.soft.mu.Unlock()
 	for _, qp := range qps {
-		a.post(qp, b, n, slices.Repeat([]verbs.SendOp{verbs.Read}, reads)...)
+		a.post(qp, b, n, slices.Repeat([]verbs.SendOp{verbs.OpRead}, reads)...)
 	}
 	most := uint64(0)
 	done := make(map[verbs.QPN]int)
@@ -220,7 +220,7 @@ func TestStreamTurns(t *testing.T) {
 		most = max(most, b.soft.carrier.(*byteCarrier).engine.Counters.SentBytes-before)
 		var wcs [64]verbs.WC
 		for _, wc := range wcs[:a.cq.Poll(wcs[:])] {
-			if done[wc.QPN]++; wc.Status != verbs.Success {
+			if done[wc.QPN]++; wc.Status != verbs.StatusSuccess {
 				t.Fatal(wc.Status)
 			}
 		}
@@ -242,15 +242,16 @@ func TestPostsInTurns(t *testing.T) {
 	var h hub
 	s := h.newSide(t)
 	const room = 2*turnPosts + 3
-	qp, err := s.pd.CreateQP(verbs.QPInit{Type: verbs.RC, SendCQ: s.cq, RecvCQ: s.cq, MaxRecvWR: room, MaxSendWR: room})
+	qp, err := s.pd.CreateQP(verbs.QPInit{Type: verbs.RC, SendCQ: s.cq, RecvCQ: s.cq,
+		Cap: verbs.QPCap{MaxRecvWR: room, MaxSendWR: room}})
 	s.ok(err)
 	ep, err := qp.Endpoint(0)
 	s.ok(err)
 	s.ok(qp.Connect(ep, verbs.Endpoint{QPN: 0x777, GID: s.ep.GID, MTU: verbs.MTU1024}, nil))
-	_, lim := qp.Query()
+	lim := qp.Query().Cap
 	list := make([]verbs.SendWR, lim.MaxSendWR+turnPosts)
 	for i := range list {
-		list[i] = verbs.SendWR{Op: verbs.Send}
+		list[i] = verbs.SendWR{Op: verbs.OpSend}
 	}
 	if n, err := qp.PostSendList(list); n != lim.MaxSendWR || !errors.Is(err, verbs.ErrQueueFull) {
 		t.Errorf("posted %d sends of %d: %v", n, lim.MaxSendWR, err)

@@ -14,6 +14,9 @@ type Virtual interface {
 	PollPause()
 	// AllocAddr returns the address for a region of so many bytes.
 	AllocAddr(size int) uint64
+	// RefuseRegion returns the error with which the region that is about to be registered is refused; nil: it
+	// is not.
+	RefuseRegion() error
 }
 
 // pace is how programs that poll let others run.

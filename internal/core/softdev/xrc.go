@@ -5,6 +5,7 @@ package softdev
 import (
 	"github.com/ramjet-rdma/ramjet/internal/core/queue"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
 // xrcd is an XRC domain.
@@ -14,7 +15,7 @@ type xrcd struct {
 }
 
 // OpenXRCD opens an XRC domain.
-func (d *PacketDevice) OpenXRCD() (verbs.XRCDDriver, error) {
+func (d *PacketDevice) OpenXRCD() (driver.XRCD, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed {
@@ -26,8 +27,8 @@ func (d *PacketDevice) OpenXRCD() (verbs.XRCDDriver, error) {
 	return &xrcd{dev: d, domain: queue.Domain{Queues: make(map[uint32]*queue.RecvQueue)}}, nil
 }
 
-func (x *xrcd) CreateTargetQP(init *verbs.QPInit, events func(verbs.EventType)) (verbs.QPDriver, error) {
-	return x.dev.addQP(objectNumbersOf(0, init), events, func() (queuePair, error) { return x.dev.makeQP(0, &x.domain, init), nil })
+func (x *xrcd) CreateTargetQP(init *verbs.QPInit, events func(verbs.EventType)) (driver.QP, error) {
+	return x.dev.addQP(objectNumbersOf(0, init), events, func() (queuePair, error) { return x.dev.makeQP(0, &x.domain, init) })
 }
 
 // adopt gives a shared receive queue for XRC its number.
@@ -35,8 +36,8 @@ func (d *PacketDevice) adopt(s *srq, init *verbs.SRQInit) {
 	if init.XRCD == nil {
 		return
 	}
-	s.domain = &init.XRCD.Driver().(*xrcd).domain
-	s.queue.CQ = init.CQ.Driver().(*cq).q
+	s.domain = &driver.XRCDOf(init.XRCD).(*xrcd).domain
+	s.queue.CQ = driver.CQOf(init.CQ).(*cq).q
 	for s.queue.Num == 0 || s.domain.Queues[s.queue.Num] != nil {
 		s.queue.Num = random32() & 0xffffff
 	}

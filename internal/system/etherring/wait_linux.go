@@ -15,7 +15,7 @@ import (
 // waiter puts a goroutine to sleep in poll(2), at the socket and at an eventfd that wakes it for
 // everything else. Between two waits nothing is registered with the kernel: frames wake nobody then.
 type waiter struct {
-	event    pollwait.Event
+	event    *pollwait.Event
 	deadline pollwait.Deadline
 
 	mu     sync.Mutex
@@ -54,7 +54,7 @@ func (s *Socket) Wait(writable bool) error {
 		if left == 0 {
 			return nil
 		}
-		fds := [2]unix.PollFd{{Fd: int32(w.event), Events: unix.POLLIN}, {Fd: int32(s.fd), Events: events}}
+		fds := [2]unix.PollFd{{Fd: w.event.FD(), Events: unix.POLLIN}, {Fd: int32(s.fd), Events: events}}
 		w.asleep = true
 		w.mu.Unlock()
 		_, err := pollwait.Poll(fds[:], left)

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/ramjet-rdma/ramjet/internal/system/peercred"
 	"github.com/ramjet-rdma/ramjet/wire/mad"
 	"github.com/ramjet-rdma/ramjet/wire/mad/sa"
 )
@@ -81,14 +82,28 @@ const (
 // it does soon after connecting.
 const settleTime = time.Second
 
+// On a busy machine a client may not have come so far: one that works, or waits for a processor, gets settleMore
+// again, but settleMost times at most.
+const (
+	settleMore = 100 * time.Millisecond
+	settleMost = 600
+)
+
 // settle makes the client serve vendor classes after settleTime, unless it sends a request itself.
 func (a *session) settle() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	waited := 0
 	a.settleTimer = time.AfterFunc(settleTime, func() {
+		working := peercred.Working(int(a.id))
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		if !a.hasAsked {
+		switch {
+		case a.hasAsked:
+		case working && waited < settleMost:
+			waited++
+			a.settleTimer.Reset(settleMore)
+		default:
 			a.serveVendor(true)
 		}
 	})

@@ -20,8 +20,8 @@ import (
 // that nobody has the Socket any more, so that no call can be using it.
 type descriptors struct {
 	mu    sync.Mutex
-	open  []int          // sockets
-	event pollwait.Event // the waiter's
+	open  []int           // sockets
+	event *pollwait.Event // the waiter's
 }
 
 // deadFile is a file on which every socket call fails with ENOTSOCK.

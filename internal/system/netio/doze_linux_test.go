@@ -10,6 +10,10 @@ import (
 
 // TestDoze has several goroutines doze at a socket. A datagram ends it, and so does the time.
 func TestDoze(t *testing.T) {
+	plain := listen(t, first, Options{Plain: true})
+	if plain.Doze(time.Hour); plain.Dozes() {
+		t.Error("a socket without Doze has it")
+	}
 	a, b := listen(t, first, Options{}), listen(t, second, Options{})
 	into := make([]Datagrams, 4)
 	tr := a.NewTrain()

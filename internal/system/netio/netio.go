@@ -75,6 +75,7 @@ type transport interface {
 	wait(writable bool) error
 	unsent() int
 	doze(d time.Duration)
+	dozes() bool
 	setDeadline(t time.Time)
 	wake()
 	recvHeaders(on bool) error
@@ -155,8 +156,11 @@ func (s *Socket) WaitWritable() error { return s.impl.wait(true) }
 func (s *Socket) Unsent() int { return s.impl.unsent() }
 
 // Doze blocks until something can be received, or for the given time. Unlike Wait, any number of
-// goroutines may call it at once. Neither a deadline nor Wake ends it. Systems without it return at once.
+// goroutines may call it at once. Neither a deadline nor Wake ends it. Sockets without it return at once.
 func (s *Socket) Doze(d time.Duration) { s.impl.doze(d) }
+
+// Dozes reports whether the socket has Doze.
+func (s *Socket) Dozes() bool { return s.impl.dozes() }
 
 // SetDeadline sets the time at which the current and all later Waits return. The zero time means
 // never. A deadline stays set when it has passed.

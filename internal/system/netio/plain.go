@@ -210,6 +210,7 @@ func (p *plain) wait(writable bool) error {
 func (*plain) unsent() int { return 0 }
 
 func (p *plain) doze(time.Duration) {}
+func (p *plain) dozes() bool        { return false }
 
 func (p *plain) setDeadline(t time.Time) {
 	p.mu.Lock()

@@ -226,6 +226,8 @@ func (s *batched) wait(writable bool) error {
 	return s.waiter.wait(ports, full)
 }
 
+func (s *batched) dozes() bool { return true }
+
 func (s *batched) doze(d time.Duration) {
 	defer runtime.KeepAlive(s)
 	doze(*s.ports.Load(), d)

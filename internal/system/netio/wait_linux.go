@@ -20,7 +20,7 @@ import (
 // No packet is lost: poll checks each socket after it has put itself on the socket's wait queue.
 // docs/decisions/0001-waiting-for-packets.md compares this with the alternatives.
 type waiter struct {
-	event pollwait.Event // read only when signalled, so never left readable
+	event *pollwait.Event // read only when signalled, so never left readable
 
 	mu        sync.Mutex
 	deadline  time.Time // as the caller set it; zero: none
@@ -140,7 +140,7 @@ func (w *waiter) observe() {
 
 // poll reports whether a port, or full, is ready.
 func (w *waiter) poll(ports []port, full int, left time.Duration) (bool, error) {
-	w.fds = append(w.fds[:0], unix.PollFd{Fd: int32(w.event), Events: unix.POLLIN})
+	w.fds = append(w.fds[:0], unix.PollFd{Fd: w.event.FD(), Events: unix.POLLIN})
 	for _, p := range ports {
 		w.fds = append(w.fds, unix.PollFd{Fd: int32(p.fd), Events: unix.POLLIN})
 	}

@@ -68,12 +68,27 @@ func HolderOf(a *net.UnixAddr) (Holder, error) {
 	return h, err
 }
 
-// Stopped reports whether a process is stopped, by a signal or a debugger (proc_pid_stat(5), the state behind the name).
+// Stopped reports whether a process is stopped, by a signal or a debugger.
 func Stopped(pid int) bool {
+	s := state(pid)
+	return s == 'T' || s == 't'
+}
+
+// Working reports whether a process wants a processor or waits for a disk: its first thread does.
+func Working(pid int) bool {
+	s := state(pid)
+	return s == 'R' || s == 'D'
+}
+
+// state returns the state of a process's first thread (proc_pid_stat(5), behind the name), or 0 if it is not known.
+func state(pid int) byte {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
-		return false
+		return 0
 	}
 	f := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:]) // the name may have blanks and parentheses
-	return len(f) > 0 && (f[0][0] == 'T' || f[0][0] == 't')
+	if len(f) == 0 {
+		return 0
+	}
+	return f[0][0]
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -100,6 +101,27 @@ func TestWait(t *testing.T) {
 		}
 		if err := <-waited; err != nil {
 			t.Error(err)
+		}
+	}
+}
+
+// A process that spins works, one that sleeps does not, and nothing is known of one that does not exist.
+func TestWorking(t *testing.T) {
+	for program, works := range map[string]bool{"while :; do :; done": true, "exec sleep 600": false} {
+		c := exec.Command("sh", "-c", program)
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		for end := time.Now().Add(time.Minute); Working(c.Process.Pid) != works; time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Errorf("%s: it works: %v", program, !works)
+				break
+			}
+		}
+		c.Process.Kill()
+		c.Wait()
+		if Working(c.Process.Pid) {
+			t.Errorf("%s: it works after its end", program)
 		}
 	}
 }

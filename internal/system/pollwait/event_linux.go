@@ -4,36 +4,65 @@ package pollwait
 
 import (
 	"os"
+	"sync"
 	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
-// Event is an eventfd that ends polls at it.
-type Event int
+// Event is an eventfd that ends polls at it. Any goroutine may ring it at any time, also after Close: the
+// number of its descriptor may belong to somebody else by then.
+type Event struct {
+	mu sync.Mutex
+	fd int // -1: closed
+}
 
 // NewEvent returns an event that has not been rung.
-func NewEvent() (Event, error) {
+func NewEvent() (*Event, error) {
 	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
 	if err != nil {
-		return -1, os.NewSyscallError("eventfd", err)
+		return nil, os.NewSyscallError("eventfd", err)
 	}
-	return Event(fd), nil
+	return &Event{fd: fd}, nil
+}
+
+// FD returns what to poll. Whoever polls sees to it that Close is not called meanwhile.
+func (e *Event) FD() int32 {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return int32(e.fd)
 }
 
 // Ring makes the event readable.
-func (e Event) Ring() {
+func (e *Event) Ring() {
 	one := uint64(1)
-	// It fails only when as much as fits is there.
-	_, _, _ = syscall.RawSyscall(unix.SYS_WRITE, uintptr(e), uintptr(unsafe.Pointer(&one)), unsafe.Sizeof(one))
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.fd >= 0 {
+		// It fails only when as much as fits is there.
+		_, _, _ = syscall.RawSyscall(unix.SYS_WRITE, uintptr(e.fd), uintptr(unsafe.Pointer(&one)), unsafe.Sizeof(one))
+	}
 }
 
 // Drain undoes Ring, if there was one.
-func (e Event) Drain() {
+func (e *Event) Drain() {
 	var count uint64
-	_, _, _ = syscall.RawSyscall(unix.SYS_READ, uintptr(e), uintptr(unsafe.Pointer(&count)), unsafe.Sizeof(count))
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.fd >= 0 {
+		_, _, _ = syscall.RawSyscall(unix.SYS_READ, uintptr(e.fd), uintptr(unsafe.Pointer(&count)), unsafe.Sizeof(count))
+	}
 }
 
-// Close frees the event. Nobody may use it any more.
-func (e Event) Close() error { return unix.Close(int(e)) }
+// Close frees the event. Closing twice is harmless.
+func (e *Event) Close() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.fd < 0 {
+		return nil
+	}
+	fd := e.fd
+	e.fd = -1
+	return unix.Close(fd)
+}

@@ -10,9 +10,9 @@ import (
 )
 
 // ready polls at an event, and returns what Poll counts.
-func ready(t *testing.T, e Event, left time.Duration) int {
+func ready(t *testing.T, e *Event, left time.Duration) int {
 	t.Helper()
-	n, err := Poll([]unix.PollFd{{Fd: int32(e), Events: unix.POLLIN}}, left)
+	n, err := Poll([]unix.PollFd{{Fd: e.FD(), Events: unix.POLLIN}}, left)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,5 +41,34 @@ func TestEvent(t *testing.T) {
 	time.AfterFunc(10*time.Millisecond, e.Ring)
 	if ready(t, e, -1) != 1 {
 		t.Error("a poll without limit ended, and the event is not ready")
+	}
+}
+
+// TestRingClosed rings an event that is closed, whose number belongs to somebody else by now.
+func TestRingClosed(t *testing.T) {
+	e, err := NewEvent()
+	if err != nil {
+		t.Fatal(err)
+	}
+	number := e.FD()
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	other, err := NewEvent()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	if other.FD() != number {
+		t.Skipf("descriptor %d has another owner", number)
+	}
+	e.Ring()
+	if ready(t, other, 0) != 0 {
+		t.Error("an event that is closed rings another")
+	}
+	other.Ring()
+	e.Drain()
+	if err := e.Close(); err != nil || ready(t, other, 0) != 1 {
+		t.Errorf("closing an event again: %v, and it takes what rang another", err)
 	}
 }

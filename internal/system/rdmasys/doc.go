@@ -11,12 +11,14 @@
 // says comes from functions of the [Source]: [Host] has those of this machine. Nothing is changed, and
 // only [Path] sends anything.
 //
-//	devices.go   /sys/class/infiniband: devices, ports, GID tables
-//	interfaces.go  /sys/class/net
-//	host.go      modules, limits, parameters of the kernel, ports in use
-//	cgroup.go    control groups: limits of RDMA
-//	parse.go     the formats of these files
-//	candidates.go  which devices have a route to an address
+//	system.go                        [System]
+//	devices.go, counters.go          /sys/class/infiniband: devices, ports, GID tables; counters of ports
+//	interfaces.go, addrs.go          /sys/class/net, and the addresses of interfaces
+//	host.go                          modules, limits, parameters of the kernel, ports in use
+//	cgroup.go                        control groups: limits of RDMA
+//	parse.go                         the formats of these files
+//	candidates.go                    which devices have a route to an address
+//	open.go                          package kernel's devices, where a program has that package
 //	host_linux.go, netlink_linux.go  what the kernel is asked: routes, flow control, filters
-//	path_linux.go  how large a packet reaches a peer
+//	path.go, path_linux.go           how large a packet reaches a peer
 package rdmasys

@@ -11,10 +11,12 @@ import (
 // variable keeps a process from being read if it is "off".
 const variable = "RAMJET_STAT"
 
-// prefix begins the name of the socket with a process's state, packetPrefix that of the one with packets.
+// prefix begins the name of the socket with a process's state, packetPrefix that of the one with packets, faultPrefix
+// that of the one that takes faults.
 const (
 	prefix       = "@ramjet/stat/"
 	packetPrefix = "@ramjet/packets/"
+	faultPrefix  = "@ramjet/faults/"
 )
 
 // name is the name of a socket, in the form of package net: an at sign stands for the zero byte.
@@ -27,6 +29,9 @@ func (n name) String() string { return fmt.Sprintf("%s%d/%d/%016x", prefix, n.ui
 
 // packets returns the name of the socket with packets of the same process.
 func (n name) packets() string { return packetPrefix + strings.TrimPrefix(n.String(), prefix) }
+
+// faults returns the name of the socket that takes faults, of the same process.
+func (n name) faults() string { return faultPrefix + strings.TrimPrefix(n.String(), prefix) }
 
 // parseName returns false for a name of something else.
 func parseName(s string) (n name, ok bool) {

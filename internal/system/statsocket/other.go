@@ -17,6 +17,11 @@ func Publish(dev *verbs.Device) *verbs.Device { return dev }
 // Read returns ErrUnsupported.
 func Read(context.Context, int) ([]Process, error) { return nil, ErrUnsupported }
 
+// Faults returns ErrUnsupported.
+func Faults(context.Context, int, *observe.FaultRequest) ([]observe.DeviceFaults, error) {
+	return nil, ErrUnsupported
+}
+
 // Watcher watches the packets of a queue pair of another process.
 type Watcher struct{}
 

@@ -27,7 +27,7 @@ func connected(t *testing.T) (dev *verbs.Device, n verbs.QPN, send func()) {
 	ends := pair.Connect(t, dev, other, pair.Options{Type: verbs.RC, Size: 4096, Depth: 16})
 	return dev, ends[0].QP.Num(), func() {
 		t.Helper()
-		wr := verbs.SendWR{Op: verbs.Write, Flags: verbs.Signaled, SGL: []verbs.SGE{ends[0].MR.SGE(0, 100)}, Remote: ends[1].MR.Remote()}
+		wr := verbs.SendWR{Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: []verbs.SGE{ends[0].MR.SGE(0, 100)}, Remote: ends[1].MR.Remote()}
 		if err := ends[0].QP.PostSend(&wr); err != nil {
 			t.Fatal(err)
 		}

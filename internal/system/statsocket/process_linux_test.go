@@ -4,6 +4,7 @@ package statsocket_test
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -68,7 +69,7 @@ func beSeen(n int) error {
 	if _, err := pd.RegMR(make([]byte, 8192), verbs.LocalWrite|verbs.RemoteRead); err != nil {
 		return err
 	}
-	l, err := cm.Listen(dev, ":7471")
+	l, err := cm.Listen(context.Background(), dev, ":7471")
 	if err != nil {
 		return err
 	}

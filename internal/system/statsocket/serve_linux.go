@@ -33,12 +33,13 @@ const (
 	acceptPause = 5 * time.Millisecond
 )
 
-// server is what serves this process's state, and packets the packets of its queue pairs; nil: no device is open,
-// or it is not to be read.
+// server is what serves this process's state, packets the packets of its queue pairs, and faults takes faults; nil: no
+// device is open, or it is not to be read.
 var (
 	serverLock sync.Mutex
 	server     *net.UnixListener
 	packets    *packetServer
+	faults     *net.UnixListener
 )
 
 // Publish makes a device that was just opened visible to other processes, and returns it.
@@ -70,12 +71,20 @@ func follow(devices int) {
 			packets = newPacketServer(l)
 			go packets.serve()
 		}
+		if l, err := listen(n.faults()); err == nil { // else it gets none
+			faults = l
+			go serveFaults(l)
+		}
 	case devices == 0 && server != nil:
 		server.Close()
 		server = nil
 		if packets != nil {
 			packets.close()
 			packets = nil
+		}
+		if faults != nil {
+			faults.Close()
+			faults = nil
 		}
 	}
 }

@@ -34,7 +34,7 @@ func Watch(ctx context.Context, pid int, device string, n verbs.QPN) (*Watcher, 
 			if (at.pid == pid) != first || !allowed(os.Geteuid(), at.uid) {
 				continue
 			}
-			if c := dialPackets(ctx, at, pid); c != nil {
+			if c := dialAt(ctx, at, at.packets(), pid); c != nil {
 				return &Watcher{c, observe.NewPacketStream(c), observe.PacketRequest{Device: device, QPN: n}}, nil
 			}
 		}
@@ -45,11 +45,11 @@ func Watch(ctx context.Context, pid int, device string, n verbs.QPN) (*Watcher, 
 	return nil, fmt.Errorf("process %d has no open device that can be watched: it has ended, or is of an older version of Ramjet", pid)
 }
 
-// dialPackets connects to the packets of a process; nil: it is another one, or has ended.
-func dialPackets(ctx context.Context, l listener, pid int) *net.UnixConn {
+// dialAt connects to a socket of a process; nil: it is another one, or has ended.
+func dialAt(ctx context.Context, l listener, name string, pid int) *net.UnixConn {
 	ctx, cancel := context.WithTimeout(ctx, readTime)
 	defer cancel()
-	c, cred, err := dial(ctx, l, l.packets())
+	c, cred, err := dial(ctx, l, name)
 	if err != nil {
 		return nil
 	}

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package faults
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// Log receives a line for each strike, in the form of a text of faults. A nil Log receives nothing. It may be that of
+// several devices.
+type Log struct {
+	mu     sync.Mutex
+	w      io.Writer
+	prefix string
+	seeds  map[uint64]bool
+}
+
+// Prefix begins each line on a standard error, which programs have other lines for.
+const Prefix = "ramjet: fault: "
+
+// LogVariable is the variable of the environment that names the file of the log; empty: standard error.
+const LogVariable = "RAMJET_FAULT_LOG"
+
+// NewLog makes a log that writes to w, a line at a time.
+func NewLog(w io.Writer) *Log { return &Log{w: w, seeds: map[uint64]bool{}} }
+
+var processLog struct {
+	sync.Mutex
+	log *Log
+}
+
+// ProcessLog returns the log of this process's devices: the file that the environment names, where %p stands for the
+// process's id, or standard error. A file that exists gets more lines.
+func ProcessLog() (*Log, error) {
+	processLog.Lock()
+	defer processLog.Unlock()
+	if processLog.log != nil {
+		return processLog.log, nil
+	}
+	l := NewLog(os.Stderr)
+	l.prefix = Prefix
+	if name := os.Getenv(LogVariable); name != "" && !privileged() {
+		f, err := os.OpenFile(strings.ReplaceAll(name, "%p", strconv.Itoa(os.Getpid())),
+			os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o666)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", LogVariable, err)
+		}
+		l = NewLog(f)
+	}
+	processLog.log = l
+	return l, nil
+}
+
+// privileged reports whether the process has rights that its user has not, who has written its environment.
+func privileged() bool { return os.Getuid() != os.Geteuid() || os.Getgid() != os.Getegid() }
+
+// Variable is the variable of the environment with the faults of all devices.
+const Variable = "RAMJET_FAULTS"
+
+// FromEnvironment returns the faults that the environment names: a text, or @ and the name of a file; nil: none.
+// Programs with more rights than their user have none.
+func FromEnvironment() (*Set, error) {
+	text := os.Getenv(Variable)
+	if text == "" || privileged() {
+		return nil, nil
+	}
+	if name, ok := strings.CutPrefix(text, "@"); ok {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", Variable, err)
+		}
+		text = string(b)
+	}
+	s, err := Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", Variable, err)
+	}
+	return s, nil
+}
+
+// seed notes a seed, once.
+func (l *Log) seed(n uint64) {
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	known := l.seeds[n]
+	l.seeds[n] = true
+	l.mu.Unlock()
+	if !known {
+		l.write(fmt.Sprintf("seed %d\n", n))
+	}
+}
+
+// line notes a strike.
+func (l *Log) line(fault, comment string) { l.write(fault + "  # " + comment + "\n") }
+
+// comment notes lines of text.
+func (l *Log) comment(text string) {
+	l.write("# " + strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", "\n#   ") + "\n")
+}
+
+func (l *Log) write(s string) {
+	if l == nil {
+		return
+	}
+	if l.prefix != "" {
+		s = l.prefix + strings.ReplaceAll(strings.TrimSuffix(s, "\n"), "\n", "\n"+l.prefix) + "\n"
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, _ = io.WriteString(l.w, s) // whoever asked for the log sees that it is cut off
+}

@@ -1,0 +1,431 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package softdev
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/internal/core/faults"
+	"github.com/ramjet-rdma/ramjet/internal/core/observe"
+	"github.com/ramjet-rdma/ramjet/internal/engine/ibta"
+	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+	wire "github.com/ramjet-rdma/ramjet/wire/mad"
+)
+
+// maxDelayed bounds the bytes of packets that are delayed in one direction. Those beyond are lost, as in a router.
+const maxDelayed = 64 << 20
+
+// impairment is what faults do to the packets of a device. Its methods are called with the device's lock held.
+type impairment struct {
+	*faulty
+	dev  *PacketDevice
+	out  delayed[outPacket]
+	in   delayed[inPacket]
+	one  *ibta.Batch // for what leaves alone
+	kept *ibta.Batch // the port could not take it; it has been decided about
+
+	senders map[connection]*packetQP // those found
+}
+
+// delayed are packets by the time at which they go on.
+type delayed[T any] struct {
+	list  []delayedPacket[T]
+	bytes int
+	timer timer
+}
+
+type delayedPacket[T any] struct {
+	at     clock.Time
+	size   int
+	packet T
+}
+
+// add adds a packet. It returns false if there are too many.
+func (q *delayed[T]) add(at clock.Time, size int, p T) bool {
+	if q.bytes+size > maxDelayed {
+		return false
+	}
+	q.bytes += size
+	i := len(q.list)
+	for i > 0 && q.list[i-1].at > at {
+		i--
+	}
+	q.list = slices.Insert(q.list, i, delayedPacket[T]{at, size, p})
+	return true
+}
+
+// next takes the first packet that is due.
+func (q *delayed[T]) next(now clock.Time) (p T, ok bool) {
+	if len(q.list) == 0 || q.list[0].at > now {
+		return p, false
+	}
+	p = q.list[0].packet
+	q.bytes -= q.list[0].size
+	q.list = slices.Delete(q.list, 0, 1)
+	return p, true
+}
+
+// outPacket is a packet that is to leave.
+type outPacket struct {
+	to      *ibta.Vector
+	bytes   []byte // headers to pad, with room for the ICRC
+	corrupt bool
+	comment string
+}
+
+// inPacket is a packet that has come.
+type inPacket struct {
+	packet ib.Packet
+	from   ibta.Arrival
+}
+
+// savedHeader is the GRH of a packet that has come.
+type savedHeader []byte
+
+func (h savedHeader) AppendGRH(b []byte) []byte { return append(b, h...) }
+
+// impair begins what faults do to packets; nil: nothing any more, and what is delayed goes on at once.
+func (d *PacketDevice) impair(x *faulty) {
+	if i := d.impaired; i != nil {
+		d.impaired, d.deliverTo = nil, d.take
+		d.timers.stop(&i.out.timer)
+		d.timers.stop(&i.in.timer)
+		const end = clock.Time(1<<63 - 1)
+		if x == nil || !x.dead {
+			i.sendDue(end)
+			i.takeDue(end)
+		}
+	}
+	if x == nil || !x.dead && !x.unready && !x.in.Has(faults.Kind.OfPackets) {
+		return
+	}
+	i := &impairment{faulty: x, dev: d, one: ibta.NewBatch(d.engine.Limits), senders: map[connection]*packetQP{}}
+	i.out.timer.fire = func() { i.sendDue(d.passTime()) }
+	i.in.timer.fire = func() { i.takeDue(d.passTime()) }
+	d.impaired, d.deliverTo = i, i.take
+}
+
+// refusesFault returns why a fault makes no sense.
+func (d *PacketDevice) refusesFault(f *faults.Fault) string {
+	if f.LID != 0 && d.port.Info(1).Link != verbs.LinkInfiniBand {
+		return noLIDs
+	}
+	return ""
+}
+
+const noLIDs = "peers have no LIDs here: use peer"
+
+// hand gives a batch to the port.
+func (d *PacketDevice) hand(b *ibta.Batch) error {
+	if d.impaired != nil {
+		return d.impaired.send(b)
+	}
+	return d.port.Send(b)
+}
+
+// send sends a batch, as far as faults let it.
+func (i *impairment) send(b *ibta.Batch) error {
+	if i.kept == b && i.dev.isStalled {
+		return i.pass(b)
+	}
+	verdicts := make([]faults.Verdict, b.Len())
+	passes := len(i.out.list) == 0
+	for k := range verdicts {
+		pkt := b.Packet(k)
+		p := i.outgoing(b, k, pkt.Head)
+		verdicts[k] = i.decide(p)
+		passes = passes && verdicts[k].Passes()
+		if r := i.captureOf(p.QP); r != nil {
+			i.captureSent(r, b, k, &verdicts[k])
+		}
+	}
+	if passes {
+		return i.pass(b)
+	}
+	now := i.dev.passTime()
+	for k, v := range verdicts {
+		packet, ok := b.Extract(k)
+		if !ok {
+			return errUnmapped
+		}
+		p := outPacket{b.To, packet, v.Corrupt, v.By.Without(faults.Duplicate).Comment()}
+		if v.Drop {
+			i.lost()
+			i.record(&p)
+			continue
+		}
+		for range v.Copies + 1 {
+			i.out.add(now+clock.Time(v.Delay), len(packet), p)
+			p.comment = v.By.Comment()
+		}
+	}
+	i.sendDue(now)
+	return nil
+}
+
+// captureOf returns where packets of a queue pair are captured; nil: nowhere.
+func (i *impairment) captureOf(q faults.QP) *observe.Ring {
+	if q := i.dev.qps[verbs.QPN(q.Num)]; q != nil {
+		return q.common().capture.Load()
+	}
+	return nil
+}
+
+// captureSent adds a packet of a batch, and its copies.
+func (i *impairment) captureSent(r *observe.Ring, b *ibta.Batch, k int, v *faults.Verdict) {
+	now := time.Now().UnixNano()
+	captureOfBatch(r, b, k, now, v.By.Without(faults.Duplicate).Comment())
+	for range v.Copies {
+		captureOfBatch(r, b, k, now, v.By.Comment())
+	}
+}
+
+// record records a packet that is lost, where the port records those that it sends.
+func (i *impairment) record(p *outPacket) {
+	if r, ok := i.dev.port.(Recorder); ok {
+		i.only(p)
+		r.RecordLost(i.one)
+	}
+}
+
+// only makes a packet the only one of the batch that leaves alone.
+func (i *impairment) only(p *outPacket) {
+	i.one.SetPacket(p.to, p.bytes)
+	i.one.Corrupt, i.one.Comment = p.corrupt, p.comment
+}
+
+var errUnmapped = errors.New("memory to be sent has been unmapped")
+
+// pass sends a batch as it is.
+func (i *impairment) pass(b *ibta.Batch) error {
+	err := i.dev.port.Send(b)
+	if i.kept = nil; errors.Is(err, ErrAgain) {
+		i.kept = b
+	}
+	return err
+}
+
+// retryTime is when a packet is sent again that the port could not take.
+const retryTime = clock.Time(100 * time.Microsecond)
+
+// sendDue sends what is due.
+func (i *impairment) sendDue(now clock.Time) {
+	d := i.dev
+	for len(i.out.list) > 0 && i.out.list[0].at <= now {
+		i.only(&i.out.list[0].packet)
+		if err := d.port.Send(i.one); errors.Is(err, ErrAgain) && d.impaired == i {
+			i.wake(&i.out.timer, d.passTime()+retryTime)
+			return
+		} else if err != nil {
+			d.engine.Counters.SendErrors++
+		}
+		i.out.next(now)
+	}
+	d.mu.counted = true
+	if len(i.out.list) > 0 {
+		i.wake(&i.out.timer, i.out.list[0].at)
+	}
+}
+
+func (i *impairment) wake(t *timer, at clock.Time) {
+	i.dev.timers.set(t, at)
+	i.dev.wakeForTimer()
+}
+
+// lost notes that a packet is lost: where a network counts its losses, who waits for an answer asks it before it sends
+// anything again.
+func (i *impairment) lost() {
+	if l := i.dev.losses; l != nil {
+		l.Dropped(1)
+	}
+}
+
+// addrOf returns the address of a peer; the zero Addr: it has none.
+func addrOf(k *ibta.PathKey) netip.Addr {
+	if k.GID == (verbs.GID{}) {
+		return netip.Addr{}
+	}
+	return k.GID.Addr()
+}
+
+// decide returns what becomes of a packet.
+func (i *impairment) decide(p faults.Packet) faults.Verdict {
+	v := i.faulty.in.Packet(&p, i.since())
+	v.Drop = v.Drop || i.dead
+	return v
+}
+
+// outgoing describes a packet of a batch.
+func (i *impairment) outgoing(b *ibta.Batch, k int, head []byte) faults.Packet {
+	op := ib.Opcode(head[0])
+	p := faults.Packet{Way: faults.Sent, Peer: addrOf(&b.To.Key), LID: b.To.Key.LID, Size: b.PacketSize(k),
+		Name: op.String(), Message: messageOf(op)}
+	dest := verbs.QPN(binary.BigEndian.Uint32(head[4:]) & 0xffffff)
+	if dest <= ib.QP1 && op.Info().HeaderLen < len(head) {
+		p.Message = managementOf(head[op.Info().HeaderLen:])
+		p.Name += " " + p.Message
+		return p
+	}
+	if op.Info().Headers&ib.HasDETH != 0 {
+		p.QP = i.qpNumbered(verbs.QPN(binary.BigEndian.Uint32(head[ib.BTHLen+4:]) & 0xffffff))
+	} else if q := i.senderTo(connection{b.To.Key, dest}); q != nil {
+		p.QP = i.qpOf(&q.qp)
+	}
+	return p
+}
+
+// connection is a queue pair of a peer.
+type connection struct {
+	host ibta.PathKey
+	qpn  verbs.QPN
+}
+
+// senderTo returns the queue pair that is connected to one of a peer; nil: there is none.
+func (i *impairment) senderTo(to connection) *packetQP {
+	connected := func(q *packetQP) bool {
+		path := q.engine.Path()
+		return path != nil && path.Key == to.host && q.engine.Attr().DestQPN == to.qpn
+	}
+	if q := i.senders[to]; q != nil && connected(q) {
+		return q
+	}
+	if len(i.senders) > len(i.dev.qps) { // some have ended
+		clear(i.senders)
+	}
+	for _, o := range i.dev.qps {
+		if q := o.(*packetQP); connected(q) {
+			i.senders[to] = q
+			return q
+		}
+	}
+	return nil
+}
+
+// take takes a packet to its queue pair, as far as faults let it.
+func (i *impairment) take(p *ib.Packet, from *ibta.Arrival) {
+	d := i.dev
+	pk := i.incoming(p, from)
+	v := i.decide(pk)
+	from.Comment = v.By.Comment()
+	if r := i.captureOf(pk.QP); r != nil && (v.Drop || v.Corrupt) {
+		captureReceived(r, p, from)
+	}
+	switch {
+	case v.Drop:
+		i.lost()
+		return
+	case v.Corrupt:
+		d.engine.Counters.Dropped[ibta.DropICRC]++
+		return
+	}
+	if v.Delay == 0 {
+		for range v.Copies + 1 {
+			i.accept(p, from, &pk)
+		}
+		return
+	}
+	saved := inPacket{*p, *from}
+	saved.packet.Payload = bytes.Clone(p.Payload)
+	if from.Header != nil {
+		saved.from.Header = savedHeader(from.Header.AppendGRH(nil))
+	}
+	for range v.Copies + 1 {
+		i.in.add(d.passTime()+clock.Time(v.Delay), pk.Size, saved)
+	}
+	i.wake(&i.in.timer, i.in.list[0].at)
+}
+
+// takeDue takes what is due.
+func (i *impairment) takeDue(now clock.Time) {
+	d := i.dev
+	for {
+		p, ok := i.in.next(now)
+		if !ok {
+			break
+		}
+		pk := i.incoming(&p.packet, &p.from)
+		i.accept(&p.packet, &p.from, &pk)
+	}
+	d.deliver()
+	d.tellWatchers()
+	d.mu.counted = true
+	if len(i.in.list) > 0 {
+		i.wake(&i.in.timer, i.in.list[0].at)
+	}
+}
+
+// accept takes a packet to its queue pair, whose receives it may not find.
+func (i *impairment) accept(p *ib.Packet, from *ibta.Arrival, pk *faults.Packet) {
+	d := i.dev
+	if !i.unready || !needsReceive(p.Opcode.Info()) || p.DestQP <= ib.QP1 {
+		d.take(p, from)
+		return
+	}
+	held := d.engine.Unready
+	if i.faulty.in.NotReady(pk, i.since()) {
+		d.engine.Unready = true
+		from.Comment = faults.Kinds(1 << faults.RNR).Comment()
+	}
+	d.take(p, from)
+	d.engine.Unready = held
+}
+
+// needsReceive reports whether a packet takes a receive.
+func needsReceive(o *ib.OpInfo) bool {
+	return o.Class == ib.ClassSend && o.First || o.Class == ib.ClassWrite && o.Imm
+}
+
+// incoming describes a packet that has come.
+func (i *impairment) incoming(p *ib.Packet, from *ibta.Arrival) faults.Packet {
+	info := p.Opcode.Info()
+	pk := faults.Packet{Way: faults.Received, Peer: addrOf(&from.From), LID: from.From.LID,
+		Name: p.Opcode.String(), Message: messageOf(p.Opcode),
+		Size: info.HeaderLen + len(p.Payload) + int(p.PadCount) + ib.ICRCLen}
+	if p.DestQP <= ib.QP1 {
+		pk.Message = managementOf(p.Payload)
+		pk.Name += " " + pk.Message
+		return pk
+	}
+	pk.QP = i.qpNumbered(p.DestQP)
+	return pk
+}
+
+// messageOf returns the sort of a packet, as faults name it.
+func messageOf(op ib.Opcode) string {
+	switch op.Info().Class {
+	case ib.ClassSend:
+		return "send"
+	case ib.ClassWrite:
+		return "write"
+	case ib.ClassReadRequest:
+		return "read"
+	case ib.ClassReadResponse:
+		return "response"
+	case ib.ClassAtomic, ib.ClassAtomicWrite:
+		return "atomic"
+	case ib.ClassAck, ib.ClassAtomicAck:
+		return "ack"
+	case ib.ClassCNP:
+		return "cnp"
+	}
+	return "other"
+}
+
+// managementOf returns the sort of a management datagram.
+func managementOf(b []byte) string {
+	var h wire.Header
+	if !h.Decode(b) || h.Class != wire.ClassCM {
+		return "mad"
+	}
+	if name := h.Attribute.String(); slices.Contains(faults.Messages, name) {
+		return name
+	}
+	return "mad"
+}

@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package softdev
+
+import (
+	"errors"
+	"io"
+	"net/netip"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/internal/core/faults"
+)
+
+const (
+	// streamRoom is how many bytes a stream holds back in one direction: a slow path is felt by the sender.
+	streamRoom = 4 << 20
+	// streamPiece is how many bytes are read at once, and then delayed together.
+	streamPiece = 16 << 10
+)
+
+// refusesFault returns why a fault makes no sense over streams.
+func (d *StreamDevice) refusesFault(f *faults.Fault) string {
+	_, isBytes := d.carrier.(*byteCarrier)
+	switch {
+	case !isBytes && f.Kind.OfPackets():
+		return "shared memory has no packets, and no network between its processes"
+	case !isBytes && f.Kind == faults.RNR:
+		return "no packet tells here that a receive is missing"
+	case f.Kind == faults.RNR:
+		return "messages wait for a receive here: there are no RNR NAKs"
+	case f.Kind == faults.Loss || f.Kind == faults.Duplicate || f.Kind == faults.Reorder:
+		return "TCP, or SCTP, below loses, repeats and reorders nothing: use delay, rate, corrupt, partition or down"
+	case f.Kind == faults.Corrupt && !d.net.Proposal().CRC:
+		return "TLS, or SCTP, or who left MPA's CRC out, has the streams without a CRC that would see it: use disconnect"
+	case f.Kind.OfPackets() && f.Message != "":
+		return "what is counted is reads and writes of a stream, which have no sort"
+	case f.Kind == faults.Partition && f.Way != faults.Both:
+		return "a stream needs both directions: leave out sent or received"
+	case f.LID != 0:
+		return noLIDs
+	}
+	return ""
+}
+
+// impair has faults hold back, or spoil, what the streams of the device carry.
+func (d *StreamDevice) impair(x *faulty) {
+	_, isBytes := d.carrier.(*byteCarrier)
+	if d.impaired = nil; x != nil && (x.dead || isBytes && x.in.Has(faults.Kind.OfPackets)) {
+		d.impaired = x
+	}
+	for _, c := range d.inOrder() {
+		switch {
+		case x == nil || !x.dead:
+			c.impair()
+		case c.phase == running:
+			c.lost(errDead)
+		default:
+			c.fail(errDead)
+		}
+	}
+}
+
+var errDead = errors.New("the device has failed")
+
+// impair puts faults between a connection and its link, or takes them out.
+func (c *conn) impair() {
+	l, is := c.link.(*faultyLink)
+	switch {
+	case is:
+		if l.faults = c.dev.impaired; l.faults == nil { // what was held back comes at once
+			for i := range l.in {
+				l.in[i].at = 0
+			}
+			for i := range l.out {
+				l.out[i].at = 0
+			}
+		}
+		l.resume()
+	case c.dev.impaired != nil:
+		l := &faultyLink{Link: c.link, c: c, faults: c.dev.impaired}
+		l.timer.fire = l.resume
+		l.read = c.phase != dialing
+		c.link = l
+		if c.phase == running {
+			c.qp.flow.watch()
+		}
+	}
+}
+
+// faultyLink is a link with faults. A read or a write of the stream stands for a packet.
+type faultyLink struct {
+	Link
+	c      *conn
+	faults *faulty // nil: nothing happens any more
+	in     []streamBytes
+	out    []streamBytes
+	size   [2]int // bytes of both
+	end    error  // of reading
+	shut   bool   // Shutdown was called
+	read   bool   // the connection wants to hear of what has arrived
+	write  bool
+	timer  timer
+}
+
+// streamBytes are bytes that go on at a time.
+type streamBytes struct {
+	at clock.Time
+	b  []byte
+}
+
+// decide returns when bytes go on, and spoils them perhaps.
+func (l *faultyLink) decide(way faults.Way, b []byte, after []streamBytes) (at clock.Time) {
+	x := l.faults
+	at = l.c.dev.passTime()
+	p := faults.Packet{Way: way, Peer: l.peer(), Size: len(b), Name: "bytes of a stream"}
+	if l.c.qp != nil {
+		p.QP = x.qpOf(&l.c.qp.qp)
+	}
+	v := x.in.Packet(&p, x.since())
+	if v.Corrupt {
+		b[len(b)/2] ^= 1
+	}
+	at += clock.Time(v.Delay)
+	if v.Drop {
+		at += clock.Time(silence)
+	}
+	if n := len(after); n > 0 {
+		at = max(at, after[n-1].at)
+	}
+	return at
+}
+
+// silence is how long bytes wait in a partition, until it is asked again whether there still is one.
+const silence = 10 * time.Millisecond
+
+// silent reports whether nothing passes now.
+func (l *faultyLink) silent() bool {
+	x := l.faults
+	return x != nil && (x.dead || x.in.Silent(l.peer(), x.since()))
+}
+
+// peer returns the peer's address, as faults name it.
+func (l *faultyLink) peer() netip.Addr { return l.PeerAddr().Addr().Unmap().WithZone("") }
+
+// Read returns what has arrived, and is due.
+func (l *faultyLink) Read(pieces [][]byte) (n int, err error) {
+	if l.faults == nil && len(l.in) == 0 && l.end == nil {
+		return l.Link.Read(pieces)
+	}
+	l.fetch()
+	now := l.c.dev.passTime()
+	if l.silent() {
+		l.wakeAt(now + clock.Time(silence))
+		return 0, ErrAgain
+	}
+	for _, p := range pieces {
+		for len(p) > 0 && len(l.in) > 0 && l.in[0].at <= now {
+			k := copy(p, l.in[0].b)
+			p, n = p[k:], n+k
+			l.size[0] -= k
+			if l.in[0].b = l.in[0].b[k:]; len(l.in[0].b) == 0 {
+				l.in = l.in[1:]
+			}
+		}
+	}
+	switch {
+	case n > 0:
+		if len(l.in) > 0 {
+			l.wakeAt(max(l.in[0].at, now))
+		}
+		return n, nil
+	case len(l.in) > 0:
+		l.wakeAt(l.in[0].at)
+		return 0, ErrAgain
+	case l.end != nil:
+		return 0, l.end
+	}
+	l.rewatch()
+	return 0, ErrAgain
+}
+
+// fetch reads what the link has, as far as there is room.
+func (l *faultyLink) fetch() {
+	for l.end == nil && l.size[0] < streamRoom && !l.silent() {
+		b := make([]byte, streamPiece)
+		n, err := l.Link.Read([][]byte{b})
+		if errors.Is(err, ErrAgain) {
+			break
+		}
+		if err != nil {
+			l.end = err
+			break
+		}
+		at := clock.Time(0)
+		if l.faults != nil {
+			at = l.decide(faults.Received, b[:n], l.in)
+		}
+		l.in = append(l.in, streamBytes{at, b[:n]})
+		l.size[0] += n
+		if n < len(b) {
+			break
+		}
+	}
+	l.rewatch()
+}
+
+// Write takes bytes, which leave when they are due.
+func (l *faultyLink) Write(pieces [][]byte) (n int, err error) {
+	if l.faults == nil && len(l.out) == 0 {
+		return l.Link.Write(pieces)
+	}
+	for _, p := range pieces {
+		if len(p) == 0 {
+			continue
+		}
+		if l.size[1] >= streamRoom {
+			break
+		}
+		b := append([]byte(nil), p...)
+		at := clock.Time(0)
+		if l.faults != nil {
+			at = l.decide(faults.Sent, b, l.out)
+		}
+		l.out = append(l.out, streamBytes{at, b})
+		l.size[1] += len(b)
+		n += len(b)
+	}
+	if err := l.flush(l.c.dev.passTime()); err != nil {
+		return 0, err
+	}
+	if n == 0 {
+		return 0, ErrAgain
+	}
+	return n, nil
+}
+
+// flush writes what is due.
+func (l *faultyLink) flush(now clock.Time) error {
+	for len(l.out) > 0 && l.out[0].at <= now {
+		if l.silent() {
+			l.wakeAt(now + clock.Time(silence))
+			return nil
+		}
+		n, err := l.Link.Write([][]byte{l.out[0].b})
+		if errors.Is(err, ErrAgain) {
+			l.wakeAt(now + retryTime)
+			return nil
+		}
+		if err != nil {
+			l.out, l.size[1] = nil, 0
+			return err
+		}
+		l.size[1] -= n
+		if l.out[0].b = l.out[0].b[n:]; len(l.out[0].b) == 0 {
+			l.out = l.out[1:]
+		}
+	}
+	if len(l.out) > 0 {
+		l.wakeAt(l.out[0].at)
+	} else if l.shut {
+		l.shut = false
+		l.Link.Shutdown()
+	}
+	return nil
+}
+
+func (l *faultyLink) wakeAt(t clock.Time) {
+	l.c.dev.timers.setBy(&l.timer, t)
+	l.c.dev.wakeForTimer()
+}
+
+// resume goes on with what is due.
+func (l *faultyLink) resume() {
+	c := l.c
+	if c.phase == closed {
+		return
+	}
+	if err := l.flush(c.dev.passTime()); err != nil {
+		l.end = err
+	}
+	l.rewatch()
+	if read, write := l.read && (len(l.in) > 0 || l.end != nil), l.write && l.size[1] < streamRoom; read || write {
+		c.handle(read, write)
+	}
+	c.dev.transmit()
+}
+
+// Watch has the connection hear of what it wants. The link is not asked for what would not be taken.
+func (l *faultyLink) Watch(read, write bool) {
+	l.read, l.write = read, write
+	l.rewatch()
+	if l.faults == nil {
+		return
+	}
+	if read && len(l.in) > 0 {
+		l.wakeAt(l.in[0].at)
+	}
+	if write && l.size[1] >= streamRoom {
+		l.wakeAt(l.c.dev.passTime() + retryTime)
+	}
+}
+
+// rewatch asks the link for what would be taken.
+func (l *faultyLink) rewatch() {
+	if l.c.phase == dialing { // until it is there it reports that
+		return
+	}
+	quiet := l.silent()
+	if quiet {
+		l.wakeAt(l.c.dev.passTime() + clock.Time(silence))
+	}
+	l.Link.Watch(l.read && l.end == nil && l.size[0] < streamRoom && !quiet,
+		l.write && l.size[1] < streamRoom && !quiet)
+}
+
+// Shutdown ends sending when all has left.
+func (l *faultyLink) Shutdown() {
+	if len(l.out) > 0 {
+		l.shut = true
+		return
+	}
+	l.Link.Shutdown()
+}
+
+// Close closes the link. Without abort what was held back leaves before, as far as it can at once.
+func (l *faultyLink) Close(abort bool) {
+	if !abort && !l.silent() {
+		const end = clock.Time(1<<63 - 1)
+		_ = l.flush(end) // the link ends anyhow
+	}
+	l.c.dev.timers.stop(&l.timer)
+	l.Link.Close(abort)
+}
+
+// Ended reports whether the peer has ended the link.
+func (l *faultyLink) Ended() bool {
+	return errors.Is(l.end, io.EOF) || l.Link.Ended()
+}

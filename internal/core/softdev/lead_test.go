@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package softdev
+
+import (
+	"testing"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// leads reports whether a program that waits moves the data.
+func (s *side) leads() bool {
+	l := &s.soft.lane
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.led
+}
+
+// A program that waits leaves the data to one that polls: both would want the lock for each poll.
+func TestLeaderLeaves(t *testing.T) {
+	var h hub
+	s := h.newSide(t)
+	left := make(chan struct{})
+	go func() {
+		s.soft.Sleep(func() bool { return false }, verbs.DefaultSpin)
+		close(left)
+	}()
+	s.eventually(s.leads, "it moves the data")
+	s.eventually(func() bool {
+		s.cq.Poll(make([]verbs.WC, 1))
+		s.soft.WakeSleeper() // as what arrives does
+		select {
+		case <-left:
+			return true
+		default:
+			return false
+		}
+	}, "it leaves the data to the program that polls")
+}
+
+// Who waits at a completion channel moves data only while there is a queue whose event the program has asked for.
+func TestChannelLeads(t *testing.T) {
+	var h hub
+	s := h.newSide(t)
+	channel, err := s.dev.CreateCompChannel()
+	s.ok(err)
+	cqs := make([]*verbs.CQ, 2)
+	for i := range cqs {
+		cqs[i], err = s.dev.CreateCQ(16, &verbs.CQOptions{Channel: channel})
+		s.ok(err)
+	}
+	ended := make(chan error)
+	go func() {
+		_, err := channel.Wait(t.Context())
+		ended <- err
+	}()
+	for range 20 {
+		if time.Sleep(time.Millisecond); s.leads() {
+			t.Fatal("it moves data without an event to wait for")
+		}
+	}
+	for _, cq := range cqs {
+		s.ok(cq.ReqNotify(false))
+		s.eventually(s.leads, "it moves the data")
+	}
+	for i, cq := range cqs {
+		s.ok(cq.Close())
+		s.eventually(func() bool { return s.leads() == (i == 0) }, "it moves data while there is an event to wait for")
+	}
+	s.ok(channel.Close())
+	if err := <-ended; err == nil {
+		t.Error("no error of a channel that is closed")
+	}
+}
