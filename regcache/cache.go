@@ -81,9 +81,13 @@ type entry struct {
 }
 
 // New makes a cache for memory of pd, registered with access. Memory windows cannot be bound to its
-// regions, because it could not close those.
-func New(pd *verbs.PD, access verbs.Access, opt Options) (*Cache, error) {
+// regions, because it could not close those. Nil options stand for the defaults.
+func New(pd *verbs.PD, access verbs.Access, options *Options) (*Cache, error) {
 	const op = "regcache"
+	var opt Options
+	if options != nil {
+		opt = *options
+	}
 	if opt.MaxBytes < 0 || opt.MaxRegions < 0 {
 		return nil, &verbs.OpError{Op: op, Err: verbs.ErrInvalid, Detail: fmt.Sprintf("a budget of %d bytes and %d regions", opt.MaxBytes, opt.MaxRegions)}
 	}

@@ -38,7 +38,7 @@ func TestRefused(t *testing.T) {
 		{opt: Options{Register: []verbs.RegOption{verbs.Weak()}}},
 		{opt: Options{Register: []verbs.RegOption{verbs.Pinned(), verbs.Deferred()}}},
 	} {
-		if _, err := New(c.pd, o.access, o.opt); !errors.Is(err, verbs.ErrInvalid) {
+		if _, err := New(c.pd, o.access, &o.opt); !errors.Is(err, verbs.ErrInvalid) {
 			t.Errorf("%+v: %v", o, err)
 		}
 	}

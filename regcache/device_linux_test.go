@@ -55,7 +55,7 @@ func (e *end) do(wr verbs.SendWR) {
 	var wcs [1]verbs.WC
 	_, err := e.cq.Wait(e.t.Context(), wcs[:])
 	ok(e.t, err)
-	if wcs[0].Status != verbs.Success {
+	if wcs[0].Status != verbs.StatusSuccess {
 		e.t.Fatal(wcs[0].Status)
 	}
 }
@@ -72,13 +72,13 @@ func TestDevice(t *testing.T) {
 			src := bytes.Repeat([]byte("abcdefg"), n/7+1)[:n]
 			theirs, err := b.pd.RegMR(src, verbs.RemoteRead)
 			ok(t, err)
-			c, err := regcache.New(a.pd, verbs.LocalWrite|verbs.RemoteWrite, regcache.Options{MaxRegions: 100})
+			c, err := regcache.New(a.pd, verbs.LocalWrite|verbs.RemoteWrite, &regcache.Options{MaxRegions: 100})
 			ok(t, err)
 			read := func(buf []byte) {
 				t.Helper()
 				h, err := c.Get(buf)
 				ok(t, err)
-				a.do(verbs.SendWR{Op: verbs.Read, SGL: []verbs.SGE{h.SGE(0, len(buf))}, Remote: theirs.Remote()})
+				a.do(verbs.SendWR{Op: verbs.OpRead, SGL: []verbs.SGE{h.SGE(0, len(buf))}, Remote: theirs.Remote()})
 				if !bytes.Equal(buf, src[:len(buf)]) {
 					t.Error("other bytes arrived")
 				}

@@ -7,10 +7,10 @@
 // again registers them through a [Cache], which finds the region of a buffer, or of a part of one, in
 // a fraction of a microsecond and allocates nothing:
 //
-//	cache, err := regcache.New(pd, verbs.LocalWrite, regcache.Options{MaxBytes: 1 << 30})
+//	cache, err := regcache.New(pd, verbs.LocalWrite, &regcache.Options{MaxBytes: 1 << 30})
 //	h, err := cache.Get(buf)
 //	...
-//	err = qp.PostSend(&verbs.SendWR{Op: verbs.Send, SGL: []verbs.SGE{h.SGE(0, len(buf))}, Flags: verbs.Signaled})
+//	err = qp.PostSend(&verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{h.SGE(0, len(buf))}, Flags: verbs.Signaled})
 //	... // the completion
 //	h.Release()
 //

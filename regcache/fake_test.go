@@ -8,11 +8,12 @@ import (
 	"unsafe"
 
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
 // fake is a device that has regions only, of which it permits a number of bytes.
 type fake struct {
-	verbs.Driver
+	driver.Device
 	strong bool // it has no weak regions
 
 	mu    sync.Mutex
@@ -24,13 +25,12 @@ type fake struct {
 }
 
 type fakePD struct {
-	verbs.UnsupportedPD
-	verbs.PDDriver
+	driver.UnsupportedPD
 	dev *fake
 }
 
 type fakeMR struct {
-	verbs.UnsupportedMR
+	driver.UnsupportedMR
 	dev  *fake
 	addr uint64
 	n    int
@@ -38,23 +38,18 @@ type fakeMR struct {
 	mem  []byte // of a weak region nil
 }
 
-func (f *fake) AllocPD() (verbs.PDDriver, error)               { return &fakePD{dev: f}, nil }
-func (f *fake) QueryDevice() verbs.DeviceAttr                  { return verbs.DeviceAttr{Ports: 1} }
-func (f *fake) SetEventSink(func(verbs.EventType, int))        {}
-func (f *fake) Close() error                                   { return nil }
-func (p *fakePD) Dealloc() error                               { return nil }
-func (p *fakePD) AllocMW(verbs.MWType) (verbs.MWDriver, error) { return nil, verbs.ErrNotSupported }
-func (p *fakePD) AllocMR(int, verbs.Access) (verbs.MRDriver, error) {
-	return nil, verbs.ErrNotSupported
-}
-func (p *fakePD) CreateAH(verbs.AHAttr) (verbs.AHDriver, error) { return nil, verbs.ErrNotSupported }
-func (p *fakePD) CreateSRQ(*verbs.SRQInit, func(verbs.EventType)) (verbs.SRQDriver, error) {
+func (f *fake) AllocPD() (driver.PD, error)             { return &fakePD{dev: f}, nil }
+func (f *fake) QueryDevice() verbs.DeviceAttr           { return verbs.DeviceAttr{Ports: 1} }
+func (f *fake) SetEventSink(func(verbs.EventType, int)) {}
+func (f *fake) Close() error                            { return nil }
+func (p *fakePD) Dealloc() error                        { return nil }
+func (p *fakePD) CreateQP(*verbs.QPInit, func(verbs.EventType)) (driver.QP, error) {
 	return nil, verbs.ErrNotSupported
 }
 
-func (p *fakePD) RegMR(buf []byte, _ verbs.Access) (verbs.MRDriver, error) { return p.reg(buf, buf) }
+func (p *fakePD) RegMR(buf []byte, _ verbs.Access) (driver.MR, error) { return p.reg(buf, buf) }
 
-func (p *fakePD) RegMROptions(buf []byte, _ verbs.Access, opt verbs.RegOptions) (verbs.MRDriver, error) {
+func (p *fakePD) RegMROptions(buf []byte, _ verbs.Access, opt verbs.RegOptions) (driver.MR, error) {
 	if !opt.Weak {
 		return p.reg(buf, buf)
 	}
@@ -64,7 +59,7 @@ func (p *fakePD) RegMROptions(buf []byte, _ verbs.Access, opt verbs.RegOptions) 
 	return p.reg(buf, nil)
 }
 
-func (p *fakePD) reg(buf, keep []byte) (verbs.MRDriver, error) {
+func (p *fakePD) reg(buf, keep []byte) (driver.MR, error) {
 	f := p.dev
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -114,11 +109,11 @@ func (f *fake) has(s verbs.SGE) bool {
 func newFake(t testing.TB, opt Options) (*fake, *Cache) {
 	t.Helper()
 	f := &fake{open: make(map[verbs.Key]*fakeMR)}
-	pd, err := verbs.NewDevice(f).AllocPD()
+	pd, err := driver.NewDevice(f).AllocPD()
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := New(pd, verbs.LocalWrite, opt)
+	c, err := New(pd, verbs.LocalWrite, &opt)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -46,7 +46,7 @@ func (k *keeper) register(c *Cache, e *entry) (*verbs.MR, error) {
 	if !k.watch(e) {
 		c.follow(e)
 		// Mapped memory: should the program forget to say that it has unmapped it, an access fails.
-		mr, err := c.pd.RegExternal(k.mem, uint64(e.from), c.access)
+		mr, err := c.pd.RegMR(k.mem, c.access, verbs.External(uint64(e.from)))
 		if errors.Is(err, verbs.ErrNotSupported) {
 			mr, err = c.pd.RegMR(k.mem, c.access)
 		}

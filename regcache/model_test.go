@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
 // region is a region of the model, which does what the documentation says, in the simplest way.
@@ -156,7 +157,7 @@ func TestModel(t *testing.T) {
 				}
 				r := m.get(from, to)
 				uses = append(uses, use{h, r})
-				if n := h.MR().Driver().(*fakeMR).n; n != r.to-r.from {
+				if n := driver.MROf(h.MR()).(*fakeMR).n; n != r.to-r.from {
 					t.Fatalf("seed %d step %d: the region has %d bytes, not %d", seed, step, n, r.to-r.from)
 				}
 			case len(uses) > 0:

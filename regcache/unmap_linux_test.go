@@ -13,18 +13,19 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/internal/system/mappings"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
 // newWatching makes a cache on a fake device that is told of mapped memory that goes away.
 func newWatching(t testing.TB, opt Options) (*fake, *Cache) {
 	t.Helper()
 	f := &fake{open: make(map[verbs.Key]*fakeMR)}
-	pd, err := verbs.NewDevice(f).AllocPD()
+	pd, err := driver.NewDevice(f).AllocPD()
 	if err != nil {
 		t.Fatal(err)
 	}
 	opt.WatchMapped = true
-	c, err := New(pd, verbs.LocalWrite, opt)
+	c, err := New(pd, verbs.LocalWrite, &opt)
 	if errors.Is(err, verbs.ErrNotSupported) {
 		t.Skip(err)
 	}

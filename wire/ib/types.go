@@ -39,11 +39,20 @@ type PKey uint16
 // key that RoCE uses (section 10.9, annex A17).
 const DefaultPKey PKey = 0xffff
 
+// fullMember is the membership bit (section 10.9.1.1).
+const fullMember PKey = 0x8000
+
 // Match reports whether a packet with key k may be received under key l: they have the same
 // partition, and at least one is a full member (section 10.9).
 func (k PKey) Match(l PKey) bool {
-	return k&0x7fff == l&0x7fff && (k|l)&0x8000 != 0 && k&0x7fff != 0
+	return k.Base() == l.Base() && (k|l)&fullMember != 0 && k.Base() != 0
 }
+
+// Base returns the 15 bits of the partition, without the membership (section 10.9.1.1).
+func (k PKey) Base() PKey { return k &^ fullMember }
+
+// Full returns the key of a full member of the partition (section 10.9.1.1).
+func (k PKey) Full() PKey { return k | fullMember }
 
 // GID is a global identifier: an IPv6 address, or in RoCEv2 an IPv4 address
 // in its mapped form ::ffff:a.b.c.d (section 4.1.1, annex A17).

@@ -3,6 +3,9 @@
 package ibcm
 
 import (
+	"maps"
+	"slices"
+
 	"github.com/ramjet-rdma/ramjet/internal/core/clock"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/wire/mad"
@@ -105,6 +108,22 @@ func (e *Engine) release(now clock.Time, c *conn) {
 		e.reject(now, c, &RejectParams{})
 	case established:
 		e.disconnect(now, c, nil)
+	}
+}
+
+// Leave releases all connections of a device that is about to be closed. It repeats the DREQs that have no answer yet,
+// because one that was lost is not repeated later.
+func (e *Engine) Leave(now clock.Time) {
+	for _, id := range slices.Sorted(maps.Keys(e.byID)) { // in the same order each time
+		c := e.byID[id]
+		switch {
+		case c == nil: // it went with another
+		case c.state == dreqSent:
+			e.resend(c)
+		case c.released, c.state == refused: // there is nothing more to say
+		default:
+			e.release(now, c)
+		}
 	}
 }
 

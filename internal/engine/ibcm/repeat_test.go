@@ -244,6 +244,32 @@ func TestDREPLost(t *testing.T) {
 	}
 }
 
+// A device that is about to be closed says once more that a connection has ended, of which the peer may not have heard.
+func TestLeave(t *testing.T) {
+	s, _, _ := connected(t)
+	s.e.Leave(s.now)
+	s.wants(mad.AttrDREQ, &mad.DREQ{})
+	s.quiet()
+
+	s, id, _ := connected(t)
+	s.ok(s.e.Disconnect(s.now, id, nil))
+	s.ok(s.e.Release(s.now, id))
+	first := s.wants(mad.AttrDREQ, &mad.DREQ{})
+	s.e.Leave(s.now)
+	if again := s.wants(mad.AttrDREQ, &mad.DREQ{}); again.TID != first.TID {
+		t.Errorf("another DREQ: %#x, the first was %#x", again.TID, first.TID)
+	}
+	s.quiet()
+
+	s = listening(t)
+	s.says(mad.AttrREQ, reqTID, request())
+	s.event(EventRequest)
+	s.e.Leave(s.now)
+	s.wants(mad.AttrREJ, &mad.REJ{})
+	s.e.Leave(s.now)
+	s.quiet()
+}
+
 // Both sides disconnect at once.
 func TestCrossingDREQ(t *testing.T) {
 	s, id, tid := connected(t)

@@ -3,6 +3,7 @@
 package ibta
 
 import (
+	"encoding/binary"
 	"slices"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/memory"
@@ -29,6 +30,12 @@ type Batch struct {
 	// Acks says that plain acknowledgements may leave now. A device that has just delivered a
 	// message holds them back for a moment, so that the program's answer goes first.
 	Acks bool
+
+	// Corrupt has the port spoil the ICRC of the last packet (see [Batch.Spoil]): a fault was injected.
+	Corrupt bool
+
+	// Comment is for a recording of the packets.
+	Comment string
 
 	buf     []byte
 	packets []packetEnd
@@ -58,6 +65,28 @@ type OutPacket struct {
 	Room    []byte
 	Payload [][]byte // of the program, which may change it at any time
 	Tail    []byte
+}
+
+// Seal copies the payload into its room and writes the ICRC, of which state covers the headers. The payload is
+// covered as copied, whatever the program writes meanwhile. Seal faults if some of it is no longer mapped.
+func (p *OutPacket) Seal(state uint32) {
+	room := p.Room
+	for _, piece := range p.Payload {
+		state = ib.ICRCCopy(state, room[:len(piece)], piece)
+		room = room[len(piece):]
+	}
+	pad := len(p.Tail) - icrcLen
+	if pad > 0 {
+		state = ib.ICRCUpdate(state, p.Tail[:pad])
+	}
+	binary.LittleEndian.PutUint32(p.Tail[pad:], state)
+}
+
+// Spoil changes the ICRC of the last packet, if [Batch.Corrupt] is set. All packets are sealed.
+func (b *Batch) Spoil() {
+	if b.Corrupt {
+		b.buf[len(b.buf)-1] ^= 1
+	}
 }
 
 // NewBatch makes a batch for a port with these limits.
@@ -103,7 +132,32 @@ func (b *Batch) PacketSize(i int) int {
 func (b *Batch) Reset() {
 	clear(b.pieces)
 	b.To, b.buf, b.packets, b.pieces = nil, b.buf[:0], b.packets[:0], b.pieces[:0]
-	b.size, b.segment, b.sealed, b.full = 0, 0, false, false
+	b.size, b.segment, b.sealed, b.full, b.Corrupt, b.Comment = 0, 0, false, false, false, ""
+}
+
+// Extract returns a copy of packet i with its payload, and room for the ICRC. It returns false if some of the payload is
+// no longer mapped.
+func (b *Batch) Extract(i int) ([]byte, bool) {
+	p := b.Packet(i)
+	out := make([]byte, 0, b.PacketSize(i))
+	out = append(out, p.Head...)
+	for _, piece := range p.Payload {
+		at := len(out)
+		out = out[:at+len(piece)]
+		if !memory.Copy(out[at:], piece) {
+			return nil, false
+		}
+	}
+	return append(out, p.Tail...), true
+}
+
+// SetPacket makes a packet that Extract has returned the only one of the batch.
+func (b *Batch) SetPacket(to *Vector, packet []byte) {
+	b.Reset()
+	b.buf = append(b.buf, packet...)
+	n := len(b.buf)
+	b.To, b.size, b.segment = to, n, n
+	b.packets = append(b.packets, packetEnd{head: n - icrcLen, room: n - icrcLen, tail: n})
 }
 
 // Detach copies the payload that is in the program's memory, for a batch that cannot be sent before

@@ -51,7 +51,7 @@ func BenchmarkEngine(b *testing.B) {
 	for _, c := range []struct {
 		op verbs.SendOp
 		n  int
-	}{{verbs.Write, 64 << 10}, {verbs.Read, 64 << 10}, {verbs.Write, 64}, {verbs.Send, 64}, {verbs.Read, 64}} {
+	}{{verbs.OpWrite, 64 << 10}, {verbs.OpRead, 64 << 10}, {verbs.OpWrite, 64}, {verbs.OpSend, 64}, {verbs.OpRead, 64}} {
 		b.Run(fmt.Sprintf("%v/%d", c.op, c.n), func(b *testing.B) {
 			h, g := newHosts(b, 1<<20)
 			here := &end{qp: h.newRC(depth), batch: ibta.NewBatch(limits(1 << 20))}
@@ -73,7 +73,7 @@ func BenchmarkEngine(b *testing.B) {
 			b.ResetTimer()
 			for here.done < b.N {
 				for posted < b.N && posted-here.done < depth {
-					if c.op == verbs.Send {
+					if c.op == verbs.OpSend {
 						if _, err := there.PostRecv(recv); err != nil {
 							b.Fatal(err)
 						}

@@ -22,7 +22,7 @@ func (q *QP) handleResponse(now clock.Time, p *ib.Packet) Reason {
 	if unsent {
 		psn = psn.Add(-1)
 	}
-	if q.State() < verbs.RTS || r.sq.Len() == 0 || !psn.Before(r.high) || psn.Sub(r.unacked()) < -1 {
+	if q.State() < verbs.StateRTS || r.sq.Len() == 0 || !psn.Before(r.high) || psn.Sub(r.unacked()) < -1 {
 		return DropGhost
 	}
 	q.measure(now, psn)
@@ -82,7 +82,7 @@ func (q *QP) handleAck(now clock.Time, p *ib.Packet) Reason {
 		c.RemoteErrors++
 		q.fail(nakStatus(s.Code()))
 	default:
-		q.fail(verbs.BadResponseError)
+		q.fail(verbs.StatusBadResponseError)
 	}
 	q.afterAck()
 	return Taken
@@ -100,13 +100,13 @@ func (q *QP) acked(now clock.Time, psn ib.PSN) {
 func nakStatus(c ib.NAKCode) verbs.Status {
 	switch c {
 	case ib.NAKInvalidRequest:
-		return verbs.RemoteInvalidRequestError
+		return verbs.StatusRemoteInvalidRequestError
 	case ib.NAKRemoteAccessError:
-		return verbs.RemoteAccessError
+		return verbs.StatusRemoteAccessError
 	case ib.NAKRemoteOperationalError:
-		return verbs.RemoteOperationError
+		return verbs.StatusRemoteOperationError
 	}
-	return verbs.BadResponseError
+	return verbs.StatusBadResponseError
 }
 
 // ackedTo completes what an acknowledgement of all packets up to and including psn covers. It
@@ -120,7 +120,7 @@ func (q *QP) ackedTo(now clock.Time, psn ib.PSN) bool {
 			if !w.done {
 				break
 			}
-			q.popSend(verbs.Success)
+			q.popSend(verbs.StatusSuccess)
 			continue
 		}
 		n := min(psn.Sub(w.first)+1, w.packets)
@@ -141,7 +141,7 @@ func (q *QP) ackedTo(now clock.Time, psn ib.PSN) bool {
 		if n < w.packets {
 			break
 		}
-		q.popSend(verbs.Success)
+		q.popSend(verbs.StatusSuccess)
 	}
 	if moved {
 		r.lastAcked = waiting - r.sq.Len()
@@ -172,10 +172,7 @@ func (q *QP) popSend(status verbs.Status) {
 }
 
 func (q *QP) releaseWindow(now clock.Time, cost int) {
-	r := &q.req
-	cost = min(cost, r.inflight) // after going back, packets that are not counted can be acknowledged
-	r.inflight -= cost
-	q.path.Flow.acked(now, cost)
+	q.path.Flow.acked(now, &q.share, cost)
 }
 
 // land handles the next response of the oldest work request.
@@ -186,28 +183,28 @@ func (q *QP) land(now clock.Time, p *ib.Packet) {
 	want := 0
 	class := ib.ClassReadResponse
 	switch w.Op {
-	case verbs.Read:
+	case verbs.OpRead:
 		want = w.bytesBefore(r.acked+1, q.mtu()) - w.bytesBefore(r.acked, q.mtu())
-	case verbs.CompareSwap, verbs.FetchAdd:
+	case verbs.OpCompareSwap, verbs.OpFetchAdd:
 		class = ib.ClassAtomicAck
 		binary.NativeEndian.PutUint64(word[:], p.AtomicAck.Orig)
 		payload, want = word[:], 8
 	}
 	if p.Opcode.Info().Class != class || len(payload) != want {
-		q.fail(verbs.BadResponseError)
+		q.fail(verbs.StatusBadResponseError)
 		return
 	}
 	if w.Receives() && want > 0 {
 		if !r.landingOK {
 			if !r.landing.Set(q.Device.Memory, q.PD, w.SGL, true) {
-				q.fail(verbs.LocalProtectionError)
+				q.fail(verbs.StatusLocalProtectionError)
 				return
 			}
 			r.landingOK = true
 		}
 		r.landing.Seek(w.bytesBefore(r.acked, q.mtu()))
 		if !r.landing.Write(q.Device.Memory, payload) {
-			q.fail(verbs.LocalProtectionError)
+			q.fail(verbs.StatusLocalProtectionError)
 			return
 		}
 	}
@@ -219,17 +216,17 @@ func (q *QP) land(now clock.Time, p *ib.Packet) {
 	f := q.path.Flow
 	if len(r.reads) > 0 {
 		n := min(want, r.reads[0].bytes)
-		f.responseArrived(now, n)
+		f.responseArrived(now, &q.share, n)
 		r.reads[0].bytes -= n
 		if !p.PSN.Before(r.reads[0].last) {
 			q.releaseWindow(now, q.overhead())
-			f.responseArrived(now, r.reads[0].bytes)
+			f.responseArrived(now, &q.share, r.reads[0].bytes)
 			n := copy(r.reads, r.reads[1:])
 			r.reads = r.reads[:n]
 		}
 	}
 	if r.acked == w.packets {
-		q.popSend(verbs.Success)
+		q.popSend(verbs.StatusSuccess)
 	}
 	q.progress(now)
 }
@@ -241,7 +238,7 @@ func (q *QP) responseAhead(now clock.Time, p *ib.Packet) Reason {
 		r.reorder = &reorderBuffer{gap: gap{high: p.PSN}}
 	}
 	kept := r.responds(p.PSN) && r.reorder.keep(&q.Device.reorder, q.path.Key, p)
-	if r.reorder.gap.miss(now, r.unacked()) {
+	if r.reorder.gap.miss(now, r.unacked(), &q.timers[timerResponseGap]) {
 		q.responseLost(now)
 	}
 	if !kept {
@@ -260,19 +257,8 @@ func (q *QP) ackAhead(now clock.Time, psn ib.PSN) {
 	if e := r.reorder; !e.ack || psn.After(e.acked) {
 		e.ack, e.acked = true, psn
 	}
-	if r.reorder.gap.miss(now, r.unacked()) {
+	if r.reorder.gap.miss(now, r.unacked(), &q.timers[timerResponseGap]) {
 		q.responseLost(now)
-	}
-}
-
-// responseLost goes back for a missing response. What arrived behind it shows that its request has
-// arrived: it is an implied NAK (IBTA 9.7.5.2.1).
-func (q *QP) responseLost(now clock.Time) {
-	if r := &q.req; !r.asked && r.sq.Len() > 0 {
-		q.Counts.LostResponses++
-		q.reactToLoss(now)
-		q.rewind()
-		r.asked = true
 	}
 }
 
@@ -315,7 +301,7 @@ func (r *requester) nextResponse() (ib.PSN, bool) {
 func (q *QP) landKept(now clock.Time) {
 	r, m := &q.req, &q.Device.reorder
 	e := r.reorder
-	told := e.gap.filled(now)
+	told := e.gap.filled(now, &q.timers[timerResponseGap])
 	for len(e.kept) > 0 {
 		psn, ok := r.nextResponse()
 		if !ok {
@@ -333,7 +319,7 @@ func (q *QP) landKept(now clock.Time) {
 	if e.ack && (r.sq.Len() == 0 || q.ackedTo(now, e.acked)) {
 		e.ack = false
 	}
-	if !told && (len(e.kept) > 0 || e.ack) && r.sq.Len() > 0 && e.gap.miss(now, r.unacked()) {
+	if !told && (len(e.kept) > 0 || e.ack) && r.sq.Len() > 0 && e.gap.miss(now, r.unacked(), &q.timers[timerResponseGap]) {
 		q.responseLost(now)
 	}
 }
@@ -343,10 +329,10 @@ func (q *QP) landKept(now clock.Time) {
 func (q *QP) afterAck() {
 	r := &q.req
 	for r.sq.Len() > 0 && r.sq.Front().packets == 0 && r.sq.Front().done {
-		q.popSend(verbs.Success)
+		q.popSend(verbs.StatusSuccess)
 	}
 	if !r.outstanding() {
-		r.retransmitAt = 0
+		q.timers.stop(timerRetransmit)
 	}
 	q.failOldest()
 	q.checkDrained()

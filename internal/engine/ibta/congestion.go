@@ -3,43 +3,64 @@
 package ibta
 
 import (
-	"time"
-
 	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/internal/engine/congestion"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
-// Congestion is the congestion control of what goes to one host: the engine reports what becomes of
-// that, and asks how much may be in flight and when the next send may leave. A [Flow] has one. It is
-// as pure as the engine.
-//
-// Bytes count as they take room in the peer's buffer: with what a packet costs beyond its payload
-// ([Limits]). Of a READ, the request counts when it is sent, and the data when they arrive.
-type Congestion interface {
-	// Sent: bytes leave in one send.
-	Sent(now clock.Time, bytes int)
-	// Arrived: bytes are acknowledged, or have arrived as responses.
-	Arrived(now clock.Time, bytes int)
-	// RoundTrip: a packet that was sent only once was acknowledged after took.
-	RoundTrip(now, took clock.Time)
-	// Lost: the peer misses something of what a queue pair has in flight, or has no receive for it.
-	// It is called once for all that was in flight then.
-	Lost(now clock.Time)
-	// Silent: nothing of what a queue pair has in flight was acknowledged in time.
-	Silent(now clock.Time)
-	// Notified: something in flight, or a response, has met a router with a long queue.
-	Notified(now clock.Time)
-
-	// Allows returns how many bytes may be in flight, and how many of responses to READs; if
-	// nothing is, one send may leave whatever it returns. No send leaves before next. The engine
-	// calls it after the other methods.
-	Allows() (window int, next clock.Time)
+// HostControl makes the congestion control of what all queue pairs have in flight to one host. Where each has its own,
+// it is the window: they still share the peer's socket buffer.
+func (d *Device) HostControl() congestion.Controller {
+	choice := d.congestion()
+	if choice.PerQP {
+		choice = congestion.Default()
+	}
+	return choice.Make(congestion.Config{Limit: d.Limits.Window})
 }
 
-// cnpInterval is the shortest time between two notifications that a queue pair sends. Annex A17.9.3
-// leaves it to implementations; this is what DCQCN was published with (Zhu et al., SIGCOMM 2015).
-const cnpInterval = clock.Time(50 * time.Microsecond)
+func (d *Device) congestion() *congestion.Choice {
+	if d.Congestion == nil {
+		return defaultChoice
+	}
+	return d.Congestion
+}
+
+var defaultChoice = congestion.Default()
+
+// SetCongestion chooses q's congestion control before it is connected; nil: the device's.
+func (q *QP) SetCongestion(c *congestion.Choice) { q.choice = c }
+
+func (q *QP) congestion() *congestion.Choice {
+	if q.choice != nil {
+		return q.choice
+	}
+	return q.Device.congestion()
+}
+
+// controlOwn gives q a congestion control of its own, if it is chosen, for a new path.
+func (q *QP) controlOwn() {
+	q.share.own = nil
+	if c := q.congestion(); c.PerQP && q.reliable() {
+		cfg := congestion.Config{Limit: q.Device.Limits.Window, Packet: q.share.packet}
+		if q.Device.LineRate != nil {
+			cfg.LineRate = q.Device.LineRate(q.Port().Num)
+		}
+		g := newRegulator(c.Make(cfg))
+		q.share.own = &g
+	}
+}
+
+// ect0 permits marks in a packet: ECT(0) (RFC 3168 section 5).
+const ect0 = 2
+
+// permitMarks sets the ECN field of an address vector, if q's congestion control hears of marks and the program has not
+// set it. Its DSCP is the program's.
+func (q *QP) permitMarks(to *verbs.AHAttr) {
+	if q.congestion().ECT && q.reliable() && to.TrafficClass&3 == 0 {
+		to.TrafficClass |= ect0
+	}
+}
 
 // cnpState is the congestion notification that a queue pair owes its peer.
 type cnpState struct {
@@ -52,14 +73,15 @@ type cnpState struct {
 // Responses to READs are for q itself to slow down: it asks for less.
 func (q *QP) Marked(now clock.Time, p *ib.Packet) {
 	q.Device.Counters.Marked++
+	q.Counts.Marked++
 	if q.path == nil || !q.reliable() {
 		return
 	}
 	if p.Opcode.Info().Class == ib.ClassReadResponse {
-		q.path.Flow.notified(now)
+		q.path.Flow.marked(now, &q.share)
 	}
 	if n := &q.resp.cnp; now >= n.again {
-		n.owed, n.again = true, now+cnpInterval
+		n.owed, n.again = true, now+congestion.NotifyInterval
 	}
 }
 
@@ -73,6 +95,7 @@ func (q *QP) appendCNP(b *Batch) {
 	b.addReserved(q.path, h)
 	q.resp.cnp.owed = false
 	q.Device.Counters.CNPSent++
+	q.Counts.SentCNPs++
 	q.Device.Counters.SentPackets++
 }
 
@@ -83,10 +106,11 @@ func (q *QP) handleCNP(now clock.Time, p *ib.Packet) Reason {
 		return DropTransport
 	case !p.PKey.Match(q.PKey()):
 		return DropPKey
-	case q.State() < verbs.RTS:
+	case q.State() < verbs.StateRTS:
 		return DropGhost
 	}
 	q.Device.Counters.CNPReceived++
-	q.path.Flow.notified(now)
+	q.Counts.RecvCNPs++
+	q.path.Flow.notified(now, &q.share)
 	return Taken
 }

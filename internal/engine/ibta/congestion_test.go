@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/internal/engine/congestion"
 	"github.com/ramjet-rdma/ramjet/internal/engine/ibta"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
@@ -31,7 +32,11 @@ func (r *recorder) RoundTrip(_, took clock.Time) { r.note("round trip %d", took)
 func (r *recorder) Lost(clock.Time)              { r.note("lost") }
 func (r *recorder) Silent(clock.Time)            { r.note("silent") }
 func (r *recorder) Notified(clock.Time)          { r.note("notified") }
-func (r *recorder) Allows() (int, clock.Time)    { return r.window, r.next }
+func (r *recorder) Marked(clock.Time)            { r.note("marked") }
+func (r *recorder) State() congestion.State      { return congestion.State{Rate: 1000, Alpha: 0.5} }
+func (r *recorder) Allows(clock.Time) congestion.Verdict {
+	return congestion.Verdict{Window: r.window, Burst: congestion.AnyBurst, Next: r.next}
+}
 
 func (r *recorder) wants(t *testing.T, want ...string) {
 	t.Helper()
@@ -54,14 +59,14 @@ var overhead = limits(0).Overhead
 // Congestion control is told of all that becomes of what is sent.
 func TestCongestionTold(t *testing.T) {
 	s, r := recorded(t, 1<<20)
-	s.post(s.wr(verbs.Write, 1, 2*mtu))
+	s.post(s.wr(verbs.OpWrite, 1, 2*mtu))
 	both := fmt.Sprintf("sent %d", 2*(mtu+overhead))
 	r.wants(t, both)
 	s.now += 5000
 	s.ack(sendPSN + 1)
 	r.wants(t, "round trip 5000", fmt.Sprintf("arrived %d", 2*(mtu+overhead)))
 
-	s.post(s.wr(verbs.Write, 2, 2*mtu))
+	s.post(s.wr(verbs.OpWrite, 2, 2*mtu))
 	r.told = nil
 	s.nak(sendPSN+2, ib.NAK(ib.NAKPSNSequenceError))
 	r.wants(t, "lost", both) // and sends it again
@@ -73,7 +78,7 @@ func TestCongestionTold(t *testing.T) {
 	s.ack(sendPSN + 3)
 	r.wants(t, "arrived "+first) // the other one no longer counts as in flight
 
-	s.post(s.wr(verbs.Read, 3, 2*mtu))
+	s.post(s.wr(verbs.OpRead, 3, 2*mtu))
 	r.wants(t, fmt.Sprintf("sent %d", overhead))
 	s.now += 100
 	s.in(s.packet(ib.OpReadResponseFirst, sendPSN+4, mtu))
@@ -87,7 +92,7 @@ func TestCongestionTold(t *testing.T) {
 // Where nothing is in flight one send may leave, however small the window is.
 func TestNoWindow(t *testing.T) {
 	s, _ := recorded(t, 0)
-	s.post(s.wr(verbs.Write, 1, mtu), s.wr(verbs.Write, 2, mtu))
+	s.post(s.wr(verbs.OpWrite, 1, mtu), s.wr(verbs.OpWrite, 2, mtu))
 	s.want(ib.OpWriteOnly, sendPSN)
 	if len(s.out) != 0 {
 		t.Fatalf("%d packets more with a window of nothing", len(s.out))
@@ -100,16 +105,16 @@ func TestNoWindow(t *testing.T) {
 func TestPaced(t *testing.T) {
 	s, r := recorded(t, 1<<20)
 	r.next = s.now + 1000
-	s.post(s.wr(verbs.Write, 1, mtu)) // as far as anybody knows it may leave
+	s.post(s.wr(verbs.OpWrite, 1, mtu)) // as far as anybody knows it may leave
 	s.want(ib.OpWriteOnly, sendPSN)
-	s.post(s.wr(verbs.Write, 2, mtu))
+	s.post(s.wr(verbs.OpWrite, 2, mtu))
 	s.silence()
 	if got := s.q.Deadline(); got != r.next {
 		t.Fatalf("the deadline is %d, want %d", got, r.next)
 	}
 	r.next += 500
 	s.ack(sendPSN) // it changes its mind
-	s.wantWC(1, verbs.Success)
+	s.wantWC(1, verbs.StatusSuccess)
 	s.silence()
 	if got := s.q.Deadline(); got != r.next {
 		t.Fatalf("the deadline is %d, want %d", got, r.next)
@@ -119,7 +124,7 @@ func TestPaced(t *testing.T) {
 	s.pass(1)
 	s.want(ib.OpWriteOnly, sendPSN+1)
 	s.ack(sendPSN + 1)
-	s.wantWC(2, verbs.Success)
+	s.wantWC(2, verbs.StatusSuccess)
 	s.idle()
 }
 
@@ -127,12 +132,12 @@ func TestPaced(t *testing.T) {
 func TestPacedEnd(t *testing.T) {
 	s, r := recorded(t, 1<<20)
 	r.next = s.now + 1000
-	s.post(s.wr(verbs.Write, 1, mtu))
-	s.post(s.wr(verbs.Write, 2, mtu))
+	s.post(s.wr(verbs.OpWrite, 1, mtu))
+	s.post(s.wr(verbs.OpWrite, 2, mtu))
 	if !s.flow.Waiting() || s.q.Deadline() != r.next {
 		t.Fatalf("waiting %v, until %d", s.flow.Waiting(), s.q.Deadline())
 	}
-	s.state(verbs.Err)
+	s.state(verbs.StateError)
 	if s.flow.Waiting() || s.q.Deadline() != 0 {
 		t.Errorf("a queue pair in ERR waits, with a deadline at %d", s.q.Deadline())
 	}
@@ -209,41 +214,24 @@ func TestNotified(t *testing.T) {
 	p.PKey = 0x1234
 	s.inWant(ibta.DropPKey, p)
 	r.wants(t)
-	s.post(s.wr(verbs.Read, 1, mtu))
+	s.post(s.wr(verbs.OpRead, 1, mtu))
 	s.want(ib.OpReadRequest, sendPSN)
 	r.told = nil
 	s.marked(s.packet(ib.OpReadResponseOnly, sendPSN, mtu))
-	if !slices.Contains(r.told, "notified") || s.cnps() != 1 {
+	if !slices.Contains(r.told, "marked") || s.cnps() != 1 {
 		t.Errorf("told %q", r.told)
 	}
 	s.marked(s.packet(ib.OpAck, sendPSN+7, 0)) // to nothing that was sent
 	if got := s.host.Device.Counters; got.CNPReceived != 1 || got.Marked != 1 {
 		t.Errorf("%d notifications, %d marked packets", got.CNPReceived, got.Marked)
 	}
-	early := start(t, verbs.RC, func(o *options) { o.last = verbs.RTR })
+	early := start(t, verbs.RC, func(o *options) { o.last = verbs.StateRTR })
 	early.inWant(ibta.DropGhost, early.cnp())
-}
-
-// The window halves for a notification, once in a round trip, and no further than to what one send needs.
-func TestWindowNotified(t *testing.T) {
-	const rtt = clock.Time(200 * time.Microsecond)
-	w := ibta.NewWindow(1 << 20)
-	size := func() int { n, _ := w.Allows(); return n }
-	now := clock.Time(1)
-	w.RoundTrip(now, rtt)
-	for _, want := range []int{1 << 19, 1 << 18, 1 << 17, 1 << 16, 1 << 16} {
-		for i := range 4 {
-			if w.Notified(now + clock.Time(i)*rtt/4); size() != want {
-				t.Fatalf("%d bytes, want %d", size(), want)
-			}
-		}
-		now += rtt
-	}
 }
 
 // paced is a congestion control that keeps to a rate, whatever happens.
 type paced struct {
-	ibta.Window
+	congestion.Window
 	next clock.Time
 }
 
@@ -251,8 +239,10 @@ type paced struct {
 const pacedByte = clock.Time(10)
 
 func (p *paced) Sent(now clock.Time, n int) { p.next = max(now, p.next) + clock.Time(n)*pacedByte }
-func (p *paced) Allows() (int, clock.Time)  { return 1 << 20, p.next }
-func newPaced() ibta.Congestion             { return &paced{} }
+func (p *paced) Allows(clock.Time) congestion.Verdict {
+	return congestion.Verdict{Window: 1 << 20, Burst: congestion.AnyBurst, Next: p.next}
+}
+func newPaced() congestion.Controller { return &paced{} }
 
 // play has a crowd send until a time, with acknowledgements that take rtt: nothing but those and deadlines moves
 // anybody. step is called each time that time has passed.
@@ -323,7 +313,7 @@ func TestPacedCrowd(t *testing.T) {
 		took = clock.Time(100 * time.Millisecond)
 		rtt  = clock.Time(2 * time.Microsecond)
 	)
-	for _, op := range []verbs.SendOp{verbs.Send, verbs.Write} {
+	for _, op := range []verbs.SendOp{verbs.OpSend, verbs.OpWrite} {
 		c := newCrowdUnder(t, newPaced, n, 1<<20, 2, op)
 		c.play(took, rtt, func(clock.Time) {})
 		total, least := 0, c.bytes[c.qps[0]]
@@ -348,7 +338,7 @@ func TestPacedCrowd(t *testing.T) {
 func TestPacedCrowdMemberLeaves(t *testing.T) {
 	const n, took = 10, clock.Time(20 * time.Millisecond)
 	for _, rtt := range []clock.Time{clock.Time(2 * time.Microsecond), clock.Time(100 * time.Microsecond), clock.Time(2 * time.Millisecond)} {
-		c := newCrowdUnder(t, newPaced, n, 1<<20, 4, verbs.Write)
+		c := newCrowdUnder(t, newPaced, n, 1<<20, 4, verbs.OpWrite)
 		left := 0
 		c.play(took, rtt, func(now clock.Time) {
 			if now < clock.Time(left+1)*clock.Time(2*time.Millisecond) || len(c.qps) < 3 {
@@ -375,14 +365,53 @@ func TestPacedCrowdMemberLeaves(t *testing.T) {
 	}
 }
 
+// Where a queue pair ends, no other one of its flow sends before its time, and the next one in line has a deadline
+// for that.
+func TestPacedEndOfAnother(t *testing.T) {
+	const now = clock.Time(1000)
+	r := &recorder{window: 1 << 20}
+	c := newCrowdUnder(t, func() congestion.Controller { return r }, 3, 1<<20, 1, verbs.OpWrite)
+	drain := func() (sent int) {
+		for _, q := range c.qps {
+			for q.NextPackets(now, c.batch) {
+				sent++
+			}
+		}
+		for q := c.flow.Next(now); q != nil; q = c.flow.Next(now) {
+			for q.NextPackets(now, c.batch) {
+				sent++
+			}
+		}
+		return sent
+	}
+	r.next = now + 500
+	drain()
+	if !c.flow.Waiting() {
+		t.Fatal("nobody waits")
+	}
+	for len(c.qps) > 1 {
+		i := slices.IndexFunc(c.qps, func(q *qp) bool { return q.Deadline() == r.next })
+		if i < 0 {
+			t.Fatalf("none of %d queue pairs has a deadline for the next send", len(c.qps))
+		}
+		c.leave(c.qps[i])
+		if n := drain(); n != 0 {
+			t.Fatalf("%d sends before their time", n)
+		}
+	}
+	if due := c.qps[0].Deadline(); due != r.next {
+		t.Errorf("the last one's deadline is %d, want %d", due, r.next)
+	}
+}
+
 // A queue pair that waits for its time, and then for room, has no deadline for the time that has come: it would be
 // called over and over.
 func TestPacedAndFull(t *testing.T) {
 	s, r := recorded(t, 0)
 	r.next = s.now + 1000
-	s.post(s.wr(verbs.Write, 1, mtu))
+	s.post(s.wr(verbs.OpWrite, 1, mtu))
 	s.want(ib.OpWriteOnly, sendPSN)
-	s.post(s.wr(verbs.Write, 2, mtu))
+	s.post(s.wr(verbs.OpWrite, 2, mtu))
 	s.silence()
 	s.now = r.next
 	s.q.HandleTimeout(s.now)
@@ -400,7 +429,7 @@ func TestReadsFitWindow(t *testing.T) {
 	const length = 40 << 10
 	s, _ := recorded(t, 64<<10)
 	s.mr = s.register(length, everything)
-	s.post(s.wr(verbs.Read, 1, length), s.wr(verbs.Read, 2, length))
+	s.post(s.wr(verbs.OpRead, 1, length), s.wr(verbs.OpRead, 2, length))
 	s.want(ib.OpReadRequest, sendPSN)
 	s.silence()
 	for i := range length / mtu {
@@ -413,7 +442,7 @@ func TestReadsFitWindow(t *testing.T) {
 		}
 		s.in(s.packet(op, sendPSN.Add(i), mtu))
 	}
-	s.wantWC(1, verbs.Success)
+	s.wantWC(1, verbs.StatusSuccess)
 	s.want(ib.OpReadRequest, sendPSN.Add(length/mtu))
 	s.silence()
 }

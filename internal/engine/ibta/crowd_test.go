@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/internal/engine/congestion"
 	"github.com/ramjet-rdma/ramjet/internal/engine/ibta"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
@@ -42,7 +43,7 @@ func newCrowd(t *testing.T, n, window, depth int, op verbs.SendOp) *crowd {
 }
 
 // newCrowdUnder is newCrowd with a congestion control.
-func newCrowdUnder(t *testing.T, control func() ibta.Congestion, n, window, depth int, op verbs.SendOp) *crowd {
+func newCrowdUnder(t *testing.T, control func() congestion.Controller, n, window, depth int, op verbs.SendOp) *crowd {
 	t.Helper()
 	a, b := newHosts(t, window)
 	a.control = control
@@ -155,7 +156,7 @@ func crowds(t *testing.T, f func(t *testing.T, n, window int)) {
 // otherwise only its timeout would bring one.
 func TestCrowdAsks(t *testing.T) {
 	crowds(t, func(t *testing.T, n, window int) {
-		c := newCrowd(t, n, window, 4, verbs.Write)
+		c := newCrowd(t, n, window, 4, verbs.OpWrite)
 		for i := range 200 {
 			c.drain()
 			if i == 20 {
@@ -185,7 +186,7 @@ func TestCrowdAsks(t *testing.T) {
 // All get the same share, in sends that are worth it.
 func TestCrowdIsFair(t *testing.T) {
 	crowds(t, func(t *testing.T, n, window int) {
-		c := newCrowd(t, n, window, 16, verbs.Write)
+		c := newCrowd(t, n, window, 16, verbs.OpWrite)
 		for c.total < 200*n {
 			c.drain()
 			for range min(len(c.asked), 1+c.host.rand.IntN(6)) { // as a socket brings them
@@ -207,7 +208,7 @@ func TestCrowdIsFair(t *testing.T) {
 
 // A queue pair that ends gives others its room.
 func TestCrowdMemberLeaves(t *testing.T) {
-	c := newCrowd(t, 2, 64<<10, 4, verbs.Read)
+	c := newCrowd(t, 2, 64<<10, 4, verbs.OpRead)
 	c.drain()
 	first, second := c.qps[0], c.qps[1]
 	if c.bytes[first] == 0 || c.bytes[second] != 0 {
@@ -256,7 +257,7 @@ func TestReadsOpenWindow(t *testing.T) {
 	}
 	post := func(n int) {
 		t.Helper()
-		read := verbs.SendWR{Op: verbs.Read, SGL: []verbs.SGE{local.SGE(0, n)}, Remote: remote.Remote()}
+		read := verbs.SendWR{Op: verbs.OpRead, SGL: []verbs.SGE{local.SGE(0, n)}, Remote: remote.Remote()}
 		if _, err := q.PostSend([]verbs.SendWR{read}); err != nil {
 			t.Fatal(err)
 		}
@@ -306,7 +307,7 @@ func TestAppendPackets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := qps[0].PostSend([]verbs.SendWR{{Op: verbs.Write, SGL: []verbs.SGE{mr.SGE(0, 64)}}}); err != nil {
+	if _, err := qps[0].PostSend([]verbs.SendWR{{Op: verbs.OpWrite, SGL: []verbs.SGE{mr.SGE(0, 64)}}}); err != nil {
 		t.Fatal(err)
 	}
 	if qps[0].AppendPackets(crowdTime, batch) || !batch.Full() {

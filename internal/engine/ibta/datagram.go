@@ -30,7 +30,7 @@ func (q *QP) receiveDatagram(p *ib.Packet, from *Arrival) Reason {
 	}
 	m := &q.resp.msg
 	if !q.Scatter(&m.scatter) {
-		q.CompleteReceive(verbs.LocalProtectionError)
+		q.CompleteReceive(verbs.StatusLocalProtectionError)
 		q.enterError()
 		return DropAccess
 	}
@@ -42,7 +42,7 @@ func (q *QP) receiveDatagram(p *ib.Packet, from *Arrival) Reason {
 		m.scatter.Seek(grhLen) // the bytes stay unchanged (IBTA 11.4.1.2)
 	}
 	if !m.scatter.Write(t, p.Payload) {
-		q.CompleteReceive(verbs.LocalProtectionError)
+		q.CompleteReceive(verbs.StatusLocalProtectionError)
 		q.enterError()
 		return DropAccess
 	}

@@ -22,10 +22,15 @@
 //
 //	qp.go, modify.go          the queue pair, its states; see also package queue
 //	sendqueue.go              work requests as the requester keeps them
+//	timers.go                 all deadlines of a queue pair
 //	requester.go, flow.go     from work requests to packets; whose turn it is to send
-//	congestion.go, window.go  how much may be in flight, and when it may leave
-//	completer.go, retry.go    acknowledgements, responses, losses, time
+//	regulator.go              a congestion control (package congestion), and what it allows
+//	congestion.go             notifications of congestion
+//	completer.go              acknowledgements and responses
+//	retry.go, retransmit.go   losses and silence: the verdict, and what is done about it
+//	late.go                   what is late and not lost
 //	responder.go, execute.go  the checks of a request, and what it does
+//	explain.go                why a request was refused
 //	duplicate.go              requests that come again
 //	flush.go                  FLUSH, which the device carries out
 //	reorder.go                packets that came before their turn

@@ -12,10 +12,10 @@ import (
 func (q *QP) execute(p *ib.Packet, info *ib.OpInfo) (outcome, int) {
 	m := &q.resp.msg
 	if info.First == (m.class != 0) || !info.First && m.class != info.Class {
-		return invalidRequest, 0 // IBTA 9.7.4.1.2: opcode sequence
+		return malformed, 0 // IBTA 9.7.4.1.2: opcode sequence
 	}
 	if !info.Payload.Fits(len(p.Payload), q.mtu()) {
-		return invalidRequest, 0
+		return malformed, 0
 	}
 	switch info.Class {
 	case ib.ClassSend:
@@ -24,7 +24,7 @@ func (q *QP) execute(p *ib.Packet, info *ib.OpInfo) (outcome, int) {
 		return q.executeWrite(p, info), 1
 	}
 	if !q.reliable() {
-		return invalidRequest, 0
+		return malformed, 0
 	}
 	switch info.Class {
 	case ib.ClassReadRequest:
@@ -36,7 +36,7 @@ func (q *QP) execute(p *ib.Packet, info *ib.OpInfo) (outcome, int) {
 	case ib.ClassFlush:
 		return q.executeFlush(p), 1
 	}
-	return invalidRequest, 0
+	return malformed, 0
 }
 
 // domain returns the protection domain of a request: the queue pair's, or for XRC that of the
@@ -60,10 +60,10 @@ func (q *QP) takeRecv(p *ib.Packet) (outcome, bool) {
 	rq := q.Recv
 	if q.Type == verbs.XRCTgt {
 		if rq = q.Domain.Queues[p.XRCETH.SRQN]; rq == nil {
-			return invalidRequest, false
+			return malformed, false
 		}
 	}
-	if rq == nil || rq.Len() == 0 {
+	if rq == nil || rq.Len() == 0 || q.Device.Unready {
 		return receiverNotReady, false
 	}
 	q.TakeReceive(rq)
@@ -72,7 +72,7 @@ func (q *QP) takeRecv(p *ib.Packet) (outcome, bool) {
 
 // completeRecv completes the current receive with a message of n bytes.
 func (q *QP) completeRecv(p *ib.Packet, info *ib.OpInfo, op verbs.WCOp, n int) *verbs.WC {
-	c := q.CompleteReceive(verbs.Success)
+	c := q.CompleteReceive(verbs.StatusSuccess)
 	c.Solicited = p.SolicitedEvent
 	c.WC.Op, c.WC.ByteLen, c.WC.PKeyIndex = op, uint32(n), q.Attr().PKeyIndex
 	if info.Imm {
@@ -94,7 +94,7 @@ func (q *QP) executeSend(p *ib.Packet, info *ib.OpInfo) outcome {
 			return v
 		}
 		if !q.Scatter(&m.scatter) {
-			q.CompleteReceive(verbs.LocalProtectionError)
+			q.CompleteReceive(verbs.StatusLocalProtectionError)
 			return q.recvFailed(remoteOperational)
 		}
 		m.class, m.off = ib.ClassSend, 0
@@ -103,11 +103,11 @@ func (q *QP) executeSend(p *ib.Packet, info *ib.OpInfo) outcome {
 		if q.Type == verbs.UC && !q.Recv.Shared {
 			return tooLong
 		}
-		q.CompleteReceive(verbs.LocalLengthError)
-		return q.recvFailed(invalidRequest)
+		q.CompleteReceive(verbs.StatusLocalLengthError)
+		return q.recvFailed(malformed)
 	}
 	if !m.scatter.Write(q.Device.Memory, p.Payload) {
-		q.CompleteReceive(verbs.LocalProtectionError)
+		q.CompleteReceive(verbs.StatusLocalProtectionError)
 		return q.recvFailed(remoteOperational)
 	}
 	m.off += len(p.Payload)
@@ -117,7 +117,7 @@ func (q *QP) executeSend(p *ib.Packet, info *ib.OpInfo) outcome {
 	if info.Inv && !q.Device.Memory.Invalidate(q.PD, q.Num, p.IETH.RKey) {
 		// The data has arrived and the key is this side's: the peer gets no NAK for it (IBTA
 		// 9.9.6.3, class J; Linux rxe does the same).
-		q.CompleteReceive(verbs.RemoteInvalidRequestError)
+		q.CompleteReceive(verbs.StatusRemoteInvalidRequestError)
 		q.enterError()
 		return silent
 	}
@@ -146,7 +146,7 @@ func (q *QP) executeWrite(p *ib.Packet, info *ib.OpInfo) outcome {
 	end := m.off + len(p.Payload)
 	if end > m.length || info.Last != (end == m.length) {
 		m.class = 0
-		return invalidRequest
+		return malformed
 	}
 	if info.Imm {
 		if v, ok := q.takeRecv(p); !ok {
@@ -170,8 +170,11 @@ func (q *QP) executeWrite(p *ib.Packet, info *ib.OpInfo) outcome {
 func (q *QP) beginWrite(p *ib.Packet) outcome {
 	m := &q.resp.msg
 	n := p.RETH.DMALen
-	if q.Attr().Access&verbs.RemoteWrite == 0 || n > q.Device.MaxMsgSize {
-		return invalidRequest
+	switch {
+	case q.Attr().Access&verbs.RemoteWrite == 0:
+		return notAllowed
+	case n > q.Device.MaxMsgSize:
+		return longerThanDevice
 	}
 	m.target = memory.Span{}
 	if n > 0 {
@@ -189,7 +192,7 @@ func (q *QP) beginWrite(p *ib.Packet) outcome {
 func (q *QP) remote(p *ib.Packet, key verbs.Key, va uint64, n uint32, need verbs.Access) (memory.Span, outcome) {
 	pd, ok := q.domain(p)
 	if !ok {
-		return memory.Span{}, invalidRequest
+		return memory.Span{}, malformed
 	}
 	s, ok := q.Device.Memory.Remote(pd, q.Num, key, va, uint64(n), need)
 	if !ok {
@@ -201,8 +204,13 @@ func (q *QP) remote(p *ib.Packet, key verbs.Key, va uint64, n uint32, need verbs
 // executeRead accepts a READ request; its responses follow.
 func (q *QP) executeRead(p *ib.Packet) (outcome, int) {
 	n := p.RETH.DMALen
-	if q.Attr().Access&verbs.RemoteRead == 0 || n > q.Device.MaxMsgSize || !q.resp.replies.room(q.Attr().MaxDestRdAtomic) {
-		return invalidRequest, 0
+	switch {
+	case q.Attr().Access&verbs.RemoteRead == 0:
+		return notAllowed, 0
+	case n > q.Device.MaxMsgSize:
+		return longerThanDevice, 0
+	case !q.resp.replies.room(q.Attr().MaxDestRdAtomic):
+		return tooMany, 0
 	}
 	s, v := q.readable(p)
 	if v != accept {
@@ -223,15 +231,18 @@ func (q *QP) readable(p *ib.Packet) (memory.Span, outcome) {
 
 // executeAtomic executes a compare-and-swap or fetch-and-add (IBTA 9.4.5).
 func (q *QP) executeAtomic(p *ib.Packet) outcome {
-	if q.Attr().Access&verbs.RemoteAtomic == 0 || !q.resp.replies.room(q.Attr().MaxDestRdAtomic) {
-		return invalidRequest
+	switch {
+	case q.Attr().Access&verbs.RemoteAtomic == 0:
+		return notAllowed
+	case !q.resp.replies.room(q.Attr().MaxDestRdAtomic):
+		return tooMany
 	}
 	s, v := q.remote(p, p.AtomicETH.RKey, p.AtomicETH.VA, 8, verbs.RemoteAtomic)
 	if v != accept {
 		return v
 	}
 	if p.AtomicETH.VA%8 != 0 || !s.Aligned8() {
-		return invalidRequest
+		return misaligned
 	}
 	var orig uint64
 	var ok bool
@@ -250,15 +261,20 @@ func (q *QP) executeAtomic(p *ib.Packet) outcome {
 
 // executeAtomicWrite writes eight bytes atomically (IBTA annex A19).
 func (q *QP) executeAtomicWrite(p *ib.Packet) outcome {
-	if q.Attr().Access&verbs.RemoteWrite == 0 || p.RETH.DMALen != 8 || !q.resp.replies.room(q.Attr().MaxDestRdAtomic) {
-		return invalidRequest
+	switch {
+	case q.Attr().Access&verbs.RemoteWrite == 0:
+		return notAllowed
+	case p.RETH.DMALen != 8:
+		return malformed
+	case !q.resp.replies.room(q.Attr().MaxDestRdAtomic):
+		return tooMany
 	}
 	s, v := q.remote(p, p.RETH.RKey, p.RETH.VA, 8, verbs.RemoteWrite)
 	if v != accept {
 		return v
 	}
 	if p.RETH.VA%8 != 0 || !s.Aligned8() {
-		return invalidRequest
+		return misaligned
 	}
 	if !s.Store(p.Payload) {
 		return remoteAccess

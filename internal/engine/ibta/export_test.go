@@ -3,7 +3,7 @@
 package ibta
 
 // Window returns what the flow allows at present.
-func (f *Flow) Window() int { return f.window }
+func (f *Flow) Window() int { return f.allows.Window }
 
 // SetWindow changes it, as losses and acknowledgements do.
-func (f *Flow) SetWindow(n int) { f.window = n }
+func (f *Flow) SetWindow(n int) { f.allows.Window = n }

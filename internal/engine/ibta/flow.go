@@ -5,23 +5,34 @@ package ibta
 import (
 	"github.com/ramjet-rdma/ramjet/internal/core/clock"
 	"github.com/ramjet-rdma/ramjet/internal/core/queue"
+	"github.com/ramjet-rdma/ramjet/internal/engine/congestion"
 )
 
 // Flow is what all queue pairs of a device have in flight to one host: requests by bytes that are
 // not acknowledged, READs by bytes that have not come back. Its congestion control decides how much that may be, and
 // when more may leave. Queue pairs that have to wait for that do so in line.
 type Flow struct {
-	control  Congestion
-	window   int        // as the congestion control returned last
-	nextSend clock.Time // likewise; zero: at once
-	timerQP  *QP        // has a deadline for those in line when nextSend comes; nil: whoever is drained next
-	burst    int        // bytes of the present send
-	max      int        // bytes: what the socket buffers allow
+	regulator
+	max      int // bytes: what the socket buffers allow
 	inflight int
 	reads    int // bytes of READ responses asked for
-	lines    [numLines]queue.Ring[*QP]
+	lines    [numLines]queue.Ring[*member]
+	timer    *member    // has a timer for those in line when the next send may leave; nil: Next finds one
 	users    int        // queue pairs connected to that host
 	heardAt  clock.Time // when something was last acknowledged or answered
+}
+
+// member is a queue pair's part of a flow. The flow alone changes it.
+type member struct {
+	qp       *QP
+	inflight int        // bytes of requests
+	reads    int        // bytes of READ responses asked for
+	packet   int        // bytes of a full packet
+	quantum  int        // bytes that it may still send before others that wait
+	need     int        // bytes that it waits for
+	line     line       // where it waits
+	waiting  bool       // in line
+	own      *regulator // of this queue pair alone; nil: the flow's is its only one
 }
 
 // line is what a queue pair waits for.
@@ -33,171 +44,305 @@ const (
 	numLines
 )
 
-const (
-	// minWindow lets one send leave in any case.
-	minWindow = 64 << 10
-	// longSend is the cost of the beginning of a long message: its first packets are a short send,
-	// and a full one follows.
-	longSend = 72 << 10
-)
+// longSend is the cost of the beginning of a long message: its first packets are a short send,
+// and a full one follows.
+const longSend = 72 << 10
 
 // NewFlow makes a flow to a peer whose socket buffer is believed to hold limit bytes.
-func NewFlow(limit int, control Congestion) *Flow {
-	f := &Flow{control: control, max: max(limit, minWindow)}
-	f.window, f.nextSend = control.Allows()
-	return f
+func NewFlow(limit int, control congestion.Controller) *Flow {
+	return &Flow{regulator: newRegulator(control), max: max(limit, congestion.MinWindow)}
 }
 
 // Unused reports whether no queue pair is connected to that host any more.
 func (f *Flow) Unused() bool { return f.users == 0 }
 
-// room reports whether n more bytes of requests may leave.
-func (f *Flow) room(n int) bool { return f.inflight == 0 || f.inflight+n <= f.window }
+// join makes m a member, and leave ends that: the queue pair has another peer, or none.
+func (f *Flow) join(*member) { f.users++ }
+func (f *Flow) leave(m *member) {
+	f.quit(m)
+	f.users--
+}
 
-// roomForRead reports whether a READ of n bytes may be requested.
-func (f *Flow) roomForRead(n int) bool { return f.reads == 0 || f.reads+n <= f.window }
+// window returns what m may have in flight, if nobody else had anything.
+func (f *Flow) window(m *member) int {
+	if m.own != nil {
+		return min(f.allows.Window, m.own.allows.Window)
+	}
+	return f.allows.Window
+}
+
+// often returns how many bytes of m may be in flight before it asks for an acknowledgement: a full send if others
+// wait, else a quarter of what they leave of the window.
+func (f *Flow) often(m *member) int {
+	often := f.fullSend()
+	if !f.Waiting() {
+		often = max(often, (min(f.window(m), f.max)-(f.inflight-m.inflight))/4)
+	}
+	return often
+}
+
+// fills reports whether there is no room for n more bytes of m.
+func (f *Flow) fills(m *member, n int) bool {
+	return !f.holds(f.inflight, n) || m.own != nil && (!m.own.holds(m.inflight, n) || m.own.burst+n > m.own.allows.Burst)
+}
+
+// endsTurn reports whether others have their turn after n more bytes of m.
+func (f *Flow) endsTurn(m *member, n int) bool { return f.Waiting() && m.quantum < n }
 
 // readChunk limits the bytes that one READ request asks for: there is no other way to slow a
 // responder down.
-func (f *Flow) readChunk() int { return max(f.window/2, minWindow) }
-
-// paced reports whether it is too early for the next send.
-func (f *Flow) paced(now clock.Time) bool { return now < f.nextSend }
+func (f *Flow) readChunk() int { return max(f.allows.Window/2, congestion.MinWindow) }
 
 // fits reports whether n more bytes of a kind may leave now.
 func (f *Flow) fits(now clock.Time, l line, n int) bool {
-	if f.paced(now) {
-		return false
-	}
 	if l == forReads {
-		return f.roomForRead(n)
+		return !f.early(now, 0) && f.holds(f.reads, n)
 	}
-	return f.room(n)
+	return !f.early(now, n) && f.holds(f.inflight, n)
+}
+
+// ownFits reports whether m's own congestion control allows n more bytes.
+func (m *member) ownFits(now clock.Time, l line, n int) bool {
+	switch g := m.own; {
+	case g == nil:
+		return true
+	case l == forReads:
+		return !g.early(now, 0) && g.holds(m.reads, n)
+	default:
+		return !g.early(now, n) && g.holds(m.inflight, n)
+	}
 }
 
 // fullSend is the room that a long message waits for: the window is not handed out in pieces too
 // small for a send.
-func (f *Flow) fullSend() int { return min(longSend, f.window/4) }
+func (f *Flow) fullSend() int { return min(longSend, f.allows.Window/4) }
 
-// ask asks the congestion control for the window and the time of the next send.
-func (f *Flow) ask(now clock.Time) {
-	f.window, f.nextSend = f.control.Allows()
-	f.due(now)
+// fullTurn returns what m may send before others that wait have their turn.
+func (f *Flow) fullTurn(m *member) int { return max(f.fullSend(), m.packet) }
+
+// inTurn reports whether need more bytes are part of m's turn, and there is room for them. A new
+// send is worth a quarter of a turn. If nobody waits, a send is not cut short. sending says that something is part
+// of the present send already.
+func (f *Flow) inTurn(now clock.Time, m *member, l line, need int, sending bool) bool {
+	if sending && f.lines[l].Len() == 0 {
+		return f.fits(now, l, need)
+	}
+	enough := m.quantum >= need && (sending || m.quantum >= f.fullSend()/4)
+	if l == forReads {
+		enough = m.quantum > 0 // what is asked for does not leave from here
+	}
+	return enough && f.fits(now, l, need)
 }
 
-// due lets the queue pairs in line go on whose time has come.
-func (f *Flow) due(now clock.Time) {
-	if f.nextSend <= now {
-		f.nextSend = 0
+// begin begins m's turn if nobody is before it, and there is room for need bytes.
+func (f *Flow) begin(now clock.Time, m *member, l line, need int) bool {
+	if !f.first(m, l) || !f.fits(now, l, need) {
+		return false
+	}
+	f.forget(m)
+	m.quantum = f.fullTurn(m)
+	return true
+}
+
+// endTurn ends m's turn.
+func (f *Flow) endTurn(m *member) { m.quantum = 0 }
+
+// take takes room for n bytes of requests, which join m's present send.
+func (f *Flow) take(m *member, n int) {
+	m.inflight += n
+	f.inflight += n
+	f.burst += n
+	m.quantum -= n
+	if m.own != nil {
+		m.own.burst += n
 	}
 }
 
-// deadline returns when the queue pairs in line may go on, if q has their timer; otherwise zero.
-func (f *Flow) deadline(q *QP) clock.Time {
-	if f.nextSend != 0 && (f.timerQP == q || f.timerQP == nil) && f.Waiting() {
-		return f.nextSend
+// takeReads takes room for n bytes of responses that m asks for.
+func (f *Flow) takeReads(m *member, n int) {
+	m.reads += n
+	f.reads += n
+}
+
+// responds notes n bytes of responses to READs, which join m's present send.
+func (f *Flow) responds(m *member, n int) { m.regulator().burst += n }
+
+// regulator returns the one that is closest to the queue pair: its own, or else the flow's.
+func (m *member) regulator() *regulator {
+	if m.own != nil {
+		return m.own
 	}
-	return 0
+	return &m.qp.path.Flow.regulator
 }
 
-// sent ends a send of q.
-func (f *Flow) sent(now clock.Time, q *QP) {
-	f.control.Sent(now, f.burst)
-	f.timerQP, f.burst = q, 0
-	f.ask(now)
+// ask asks for new verdicts.
+func (f *Flow) ask(now clock.Time, m *member) {
+	f.regulator.ask(now)
+	f.schedule(now, f.timer)
+	if m.own != nil {
+		m.own.ask(now)
+	}
 }
 
-// acked gives the room of n bytes of requests back; ask follows.
-func (f *Flow) acked(now clock.Time, n int) {
+// schedule gives m the timer for those in line.
+func (f *Flow) schedule(now clock.Time, m *member) {
+	if f.timer != nil {
+		f.timer.qp.timers.stop(timerLine)
+	}
+	if f.timer = m; m != nil && f.allows.Next > now && f.Waiting() {
+		m.qp.timers.set(timerLine, f.allows.Next)
+	}
+}
+
+// sent ends a send of m.
+func (f *Flow) sent(now clock.Time, m *member) {
+	f.regulator.sent(now)
+	f.schedule(now, m)
+	if m.own != nil {
+		m.own.sent(now)
+	}
+}
+
+// responded ends a send of responses to READs.
+func (f *Flow) responded(now clock.Time, m *member) {
+	if m.own != nil {
+		m.own.sent(now)
+		return
+	}
+	f.regulator.sent(now)
+	f.schedule(now, f.timer)
+}
+
+// acked gives the room of n bytes of m's requests back; ask follows. After going back, packets that are not counted
+// can be acknowledged.
+func (f *Flow) acked(now clock.Time, m *member, n int) {
+	n = min(n, m.inflight)
+	m.inflight -= n
 	f.inflight -= n
-	f.heardAt = now
-	f.control.Arrived(now, n)
+	f.arrived(now, m, n)
 }
 
 // responseArrived gives the room of n bytes of READ responses back; ask follows.
-func (f *Flow) responseArrived(now clock.Time, n int) {
+func (f *Flow) responseArrived(now clock.Time, m *member, n int) {
+	m.reads -= n
 	f.reads -= n
+	f.arrived(now, m, n)
+}
+
+func (f *Flow) arrived(now clock.Time, m *member, n int) {
 	f.heardAt = now
 	f.control.Arrived(now, n)
-}
-
-func (f *Flow) lost(now clock.Time) {
-	f.control.Lost(now)
-	f.ask(now)
-}
-
-func (f *Flow) silent(now clock.Time) {
-	f.control.Silent(now)
-	f.ask(now)
-}
-
-func (f *Flow) notified(now clock.Time) {
-	f.control.Notified(now)
-	f.ask(now)
-}
-
-// sample takes a round trip that was measured.
-func (f *Flow) sample(now, rtt clock.Time) {
-	f.control.RoundTrip(now, rtt)
-	f.ask(now)
-}
-
-// wait puts q in line until there is room for need bytes.
-func (f *Flow) wait(q *QP, l line, need int) {
-	r := &q.req
-	if !r.waiting {
-		r.waiting, r.line, r.need = true, l, need
-		f.timerQP = q
-		*f.lines[l].PushBack() = q
+	if m.own != nil {
+		m.own.control.Arrived(now, n)
 	}
 }
 
-// first reports whether nobody is before q in line.
-func (f *Flow) first(q *QP, l line) bool {
-	return f.lines[l].Len() == 0 || *f.lines[l].Front() == q
+func (f *Flow) lost(now clock.Time, m *member) {
+	f.control.Lost(now)
+	if m.own != nil {
+		m.own.control.Lost(now)
+	}
+	f.ask(now, m)
+}
+
+func (f *Flow) silent(now clock.Time, m *member) {
+	f.control.Silent(now)
+	if m.own != nil {
+		m.own.control.Silent(now)
+	}
+	f.ask(now, m)
+}
+
+// notified takes the peer's notification of congestion. What one queue pair has in flight is for its own control.
+func (f *Flow) notified(now clock.Time, m *member) {
+	m.regulator().control.Notified(now)
+	f.ask(now, m)
+}
+
+// marked takes the news that a response to a READ has met congestion.
+func (f *Flow) marked(now clock.Time, m *member) {
+	m.regulator().control.Marked(now)
+	f.ask(now, m)
+}
+
+// sample takes a round trip that was measured.
+func (f *Flow) sample(now clock.Time, m *member, rtt clock.Time) {
+	f.control.RoundTrip(now, rtt)
+	if m.own != nil {
+		m.own.control.RoundTrip(now, rtt)
+	}
+	f.ask(now, m)
+}
+
+// wait puts m in line until there is room for need bytes.
+func (f *Flow) wait(now clock.Time, m *member, l line, need int) {
+	if !m.waiting {
+		m.waiting, m.line, m.need = true, l, need
+		*f.lines[l].PushBack() = m
+		f.schedule(now, m)
+	}
+}
+
+// first reports whether nobody is before m in line.
+func (f *Flow) first(m *member, l line) bool {
+	return f.lines[l].Len() == 0 || *f.lines[l].Front() == m
 }
 
 // Waiting reports whether queue pairs wait for room.
 func (f *Flow) Waiting() bool { return f.lines[forRequests].Len()+f.lines[forReads].Len() > 0 }
 
 // Next returns the queue pair that has waited longest, if what it has to send may leave now; nil:
-// there is none. It is to be drained before Next is called again.
+// there is none. It is to be drained before Next is called again. Where nobody has the timer for those in line, Next
+// returns who has it from now on.
 func (f *Flow) Next(now clock.Time) *QP {
 	for l := range f.lines {
 		waiting := &f.lines[l]
 		if waiting.Len() == 0 {
 			continue
 		}
-		if q := *waiting.Front(); f.fits(now, line(l), q.req.need) {
+		m := *waiting.Front()
+		if f.fits(now, line(l), m.need) {
 			*waiting.Front() = nil
 			waiting.PopFront()
-			q.req.waiting, q.req.quantum = false, q.fullTurn()
-			return q
+			m.waiting, m.quantum = false, f.fullTurn(m)
+			return m.qp
+		}
+		if f.timer == nil && f.allows.Next > now {
+			f.schedule(now, m)
+			return m.qp
 		}
 	}
 	return nil
 }
 
-// quit removes q, which sends no more. Another queue pair gets the timer for those in line.
-func (f *Flow) quit(q *QP) {
-	f.forget(q)
-	if f.timerQP == q {
-		f.timerQP, f.nextSend = nil, 0
+// release gives back all that m takes of the flow, and its place in line.
+func (f *Flow) release(m *member) {
+	f.forget(m)
+	f.inflight -= m.inflight
+	f.reads -= m.reads
+	m.inflight, m.reads = 0, 0
+}
+
+// quit removes m, which sends no more. Next finds another one for the timer of those in line.
+func (f *Flow) quit(m *member) {
+	f.release(m)
+	if f.timer == m {
+		f.schedule(0, nil)
 	}
 }
 
-// forget takes q out of the line.
-func (f *Flow) forget(q *QP) {
-	if q.req.quantum = 0; !q.req.waiting {
+// forget takes m out of the line.
+func (f *Flow) forget(m *member) {
+	if m.quantum = 0; !m.waiting {
 		return
 	}
-	q.req.waiting = false
-	waiting := &f.lines[q.req.line]
+	m.waiting = false
+	waiting := &f.lines[m.line]
 	for range waiting.Len() {
 		w := *waiting.Front()
 		*waiting.Front() = nil
 		waiting.PopFront()
-		if w != q {
+		if w != m {
 			*waiting.PushBack() = w
 		}
 	}

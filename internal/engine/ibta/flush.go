@@ -35,10 +35,10 @@ func (f *Flush) Done(ok bool) bool {
 	}
 	r.flush = nil
 	switch {
-	case q.State() == verbs.Err:
+	case q.State() == verbs.StateError:
 		return false
 	case !f.span.Valid(): // its region was deregistered meanwhile
-		q.RefuseRequest(verbs.Failure{Status: verbs.RemoteAccessError, Reason: verbs.ReasonUnmapped, Op: verbs.WCFlush, PSN: r.psn, HasPSN: true}, q.PD, 0)
+		q.RefuseRequest(verbs.Failure{Status: verbs.StatusRemoteAccessError, Reason: verbs.ReasonUnmapped, Op: verbs.WCFlush, PSN: r.psn, HasPSN: true}, q.PD, 0)
 		q.refuse(remoteAccess)
 		return true
 	case !ok:
@@ -98,12 +98,17 @@ func flushAccess(p *ib.Packet) (need verbs.Access) {
 // all processors; only persistence is left to achieve (IBTA annex A19).
 func (q *QP) executeFlush(p *ib.Packet) outcome {
 	need := flushAccess(p)
-	if need == 0 || q.Attr().Access&need != need || p.FETH.Selectivity > ib.SelectRegion || !q.resp.replies.room(q.Attr().MaxDestRdAtomic) {
-		return invalidRequest
+	switch {
+	case need == 0, p.FETH.Selectivity > ib.SelectRegion:
+		return malformed
+	case q.Attr().Access&need != need:
+		return notAllowed
+	case !q.resp.replies.room(q.Attr().MaxDestRdAtomic):
+		return tooMany
 	}
 	pd, ok := q.domain(p)
 	if !ok {
-		return invalidRequest
+		return malformed
 	}
 	var s memory.Span
 	t := q.Device.Memory

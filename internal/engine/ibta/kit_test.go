@@ -9,8 +9,10 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/internal/core/memory"
 	"github.com/ramjet-rdma/ramjet/internal/core/queue"
+	"github.com/ramjet-rdma/ramjet/internal/engine/congestion"
 	"github.com/ramjet-rdma/ramjet/internal/engine/ibta"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
@@ -24,8 +26,8 @@ type host struct {
 	addr   netip.Addr
 	window int // of its flows
 	rand   *rand.Rand
-	// control makes the congestion control of what goes to a peer; nil: ibta.Window.
-	control func() ibta.Congestion
+	// control makes the congestion control of what goes to a peer; nil: congestion.Window.
+	control func() congestion.Controller
 
 	flows map[verbs.GID]*ibta.Flow
 	qps   map[verbs.QPN]*qp
@@ -60,7 +62,7 @@ func newHost(t testing.TB, num byte, window int) *host {
 		flows: make(map[verbs.GID]*ibta.Flow), qps: make(map[verbs.QPN]*qp)}
 	h.Device = &ibta.Device{Resolve: h.resolve, Limits: limits(window), Device: queue.Device{
 		Memory: memory.NewTable(h.rand.Uint32), Ports: []queue.Port{{Num: 1, MTU: 4096, PKeys: []verbs.PKey{ib.DefaultPKey}}}, MaxMsgSize: memory.MaxMessage}}
-	pd, err := verbs.NewDevice(&driver{host: h}).AllocPD()
+	pd, err := driver.NewDevice(&fakeDriver{host: h}).AllocPD()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +76,7 @@ func (h *host) gid() verbs.GID { return ib.GIDFromAddr(h.addr) }
 func (h *host) flow(to verbs.GID) *ibta.Flow {
 	f := h.flows[to]
 	if f == nil {
-		control := ibta.Congestion(ibta.NewWindow(h.window))
+		control := congestion.Controller(congestion.NewWindow(h.window))
 		if h.control != nil {
 			control = h.control()
 		}
@@ -116,7 +118,7 @@ func (h *host) newQP(c queue.Config) *qp {
 
 // newRC makes an RC queue pair with a send queue of some depth, whose completions nobody sees.
 func (h *host) newRC(depth int) *qp {
-	cq := queue.NewCQ(1, verbs.CQEvents{})
+	cq := queue.NewCQ(1, driver.CQEvents{})
 	return h.newQP(queue.Config{Type: verbs.RC, SendCQ: cq, RecvCQ: cq, Caps: verbs.QPCap{MaxSendWR: depth, MaxRecvWR: depth, MaxSendSGE: 1, MaxRecvSGE: 1}})
 }
 
@@ -129,7 +131,7 @@ func join(t testing.TB, a, b *qp, mtu verbs.MTU) {
 		attr := verbs.QPAttr{Port: 1, Access: everything, PathMTU: mtu, DestQPN: peer.Num, RQPSN: psns[1-i], SQPSN: psns[i],
 			AH: verbs.AHAttr{DGID: peer.host.gid()}, MaxDestRdAtomic: 16, MaxRdAtomic: 16, MinRNRTimer: 5, Timeout: 14, RetryCount: 7, RNRRetry: 7}
 		for k, mask := range masksUp(verbs.RC) {
-			attr.State = verbs.Init + verbs.QPState(k)
+			attr.State = verbs.StateInit + verbs.QPState(k)
 			if err := q.Modify(&attr, mask|verbs.MaskState); err != nil {
 				t.Fatal(err)
 			}
@@ -151,40 +153,40 @@ func masksUp(typ verbs.QPType) [3]verbs.QPMask {
 	}[typ]
 }
 
-// driver is as much of a driver as makes regions, windows and address handles; its embedded interface is
+// fakeDriver is as much of a driver as makes regions, windows and address handles; its embedded interface is
 // nil.
-type driver struct {
-	verbs.Driver
+type fakeDriver struct {
+	driver.Device
 	host *host
 }
 
-func (d *driver) SetEventSink(func(verbs.EventType, int)) {}
-func (d *driver) Close() error                            { return nil }
-func (d *driver) AllocPD() (verbs.PDDriver, error)        { return &pdDriver{host: d.host}, nil }
+func (d *fakeDriver) SetEventSink(func(verbs.EventType, int)) {}
+func (d *fakeDriver) Close() error                            { return nil }
+func (d *fakeDriver) AllocPD() (driver.PD, error)             { return &pdDriver{host: d.host}, nil }
 
 type pdDriver struct {
-	verbs.PDDriver
+	driver.PD
 	host *host
 }
 
-func (p *pdDriver) RegMR(buf []byte, access verbs.Access) (verbs.MRDriver, error) {
+func (p *pdDriver) RegMR(buf []byte, access verbs.Access) (driver.MR, error) {
 	t := p.host.Device.Memory
 	r, err := t.Register(pdNum, buf, access)
 	return &mrDriver{table: t, region: r}, err
 }
 
-func (p *pdDriver) AllocMW(t verbs.MWType) (verbs.MWDriver, error) {
+func (p *pdDriver) AllocMW(t verbs.MWType) (driver.MW, error) {
 	table := p.host.Device.Memory
 	return &mwDriver{table: table, window: table.AllocWindow(pdNum, t)}, nil
 }
 
-func (p *pdDriver) CreateAH(attr verbs.AHAttr) (verbs.AHDriver, error) {
+func (p *pdDriver) CreateAH(attr verbs.AHAttr) (driver.AH, error) {
 	v, err := p.host.resolve(attr)
 	return ahDriver{v}, err
 }
 
 type mrDriver struct {
-	verbs.MRDriver
+	driver.MR
 	table  *memory.Table
 	region *memory.Region
 }

@@ -47,7 +47,7 @@ func (s *script) wantLate(late, timeouts uint64) {
 func TestNothingLost(t *testing.T) {
 	s, n := onNetwork(t)
 	n.lost = 7 // long ago
-	s.post(s.wr(verbs.Write, 1, 3*mtu))
+	s.post(s.wr(verbs.OpWrite, 1, 3*mtu))
 	s.out = nil
 	s.pass(100 * time.Millisecond)
 	s.silence()
@@ -55,7 +55,7 @@ func TestNothingLost(t *testing.T) {
 		t.Error("nobody asked for a newer number")
 	}
 	s.ack(102)
-	s.wantWC(1, verbs.Success)
+	s.wantWC(1, verbs.StatusSuccess)
 	s.wantLate(1, 0)
 	s.post(s.send(2, 1))
 	s.out = nil
@@ -63,7 +63,7 @@ func TestNothingLost(t *testing.T) {
 	if len(s.out) > 0 {
 		t.Errorf("%d packets were sent again", len(s.out))
 	}
-	s.wantWC(2, verbs.RetryExceeded)
+	s.wantWC(2, verbs.StatusRetryExceeded)
 	s.idle()
 }
 
@@ -78,7 +78,7 @@ func TestLostOnCountedNetwork(t *testing.T) {
 	s.pass(5 * time.Millisecond) // the second timeout is at 24 ms
 	s.want(ib.OpSendOnly, 100)
 	s.ack(100)
-	s.wantWC(1, verbs.Success)
+	s.wantWC(1, verbs.StatusSuccess)
 	s.wantLate(0, 1)
 	s.idle()
 }
@@ -89,13 +89,13 @@ func TestLostBeforeAck(t *testing.T) {
 	s.post(s.send(1, 1), s.send(2, 1), s.send(3, 1))
 	n.lost++ // the last one
 	s.ack(101)
-	s.wantWC(1, verbs.Success)
-	s.wantWC(2, verbs.Success)
+	s.wantWC(1, verbs.StatusSuccess)
+	s.wantWC(2, verbs.StatusSuccess)
 	s.out = nil
 	s.pass(10 * time.Millisecond)
 	s.want(ib.OpSendOnly, 102)
 	s.ack(102)
-	s.wantWC(3, verbs.Success)
+	s.wantWC(3, verbs.StatusSuccess)
 	s.wantLate(0, 1)
 	s.idle()
 }
@@ -136,7 +136,7 @@ func TestTimeoutNoticedLate(t *testing.T) {
 	s.drain()
 	s.silence()
 	s.ack(100)
-	s.wantWC(1, verbs.Success)
+	s.wantWC(1, verbs.StatusSuccess)
 	s.wantLate(1, 0)
 
 	s.post(s.send(2, 1))
@@ -152,7 +152,7 @@ func TestTimeoutNoticedLate(t *testing.T) {
 	s.silence()
 	s.pass(100 * time.Millisecond)
 	s.out = nil
-	s.wantWC(2, verbs.RetryExceeded)
+	s.wantWC(2, verbs.StatusRetryExceeded)
 	s.idle()
 }
 
@@ -160,7 +160,7 @@ func TestTimeoutNoticedLate(t *testing.T) {
 func TestSpuriousTimeout(t *testing.T) {
 	for _, late := range []bool{true, false} {
 		s := start(t, verbs.RC)
-		s.post(s.wr(verbs.Write, 1, 3*mtu))
+		s.post(s.wr(verbs.OpWrite, 1, 3*mtu))
 		s.out = nil
 		s.pass(8 * time.Millisecond)
 		s.want(ib.OpWriteFirst, 100)
@@ -175,7 +175,7 @@ func TestSpuriousTimeout(t *testing.T) {
 			s.ack(102)
 			s.wantLate(0, 1)
 		}
-		s.wantWC(1, verbs.Success)
+		s.wantWC(1, verbs.StatusSuccess)
 		s.idle()
 	}
 }
@@ -183,14 +183,14 @@ func TestSpuriousTimeout(t *testing.T) {
 // A response that comes after its request's timeout, and before the request was sent again, is late as well.
 func TestSpuriousTimeoutOfRead(t *testing.T) {
 	s := start(t, verbs.RC)
-	s.post(s.send(1, 1), s.wr(verbs.Read, 2, 8))
+	s.post(s.send(1, 1), s.wr(verbs.OpRead, 2, 8))
 	s.out = nil
 	s.pass(8 * time.Millisecond)
 	s.want(ib.OpSendOnly, 100)
 	s.silence()
 	s.inWant(0, s.packet(ib.OpReadResponseOnly, 101, 8))
-	s.wantWC(1, verbs.Success)
-	s.wantWC(2, verbs.Success)
+	s.wantWC(1, verbs.StatusSuccess)
+	s.wantWC(2, verbs.StatusSuccess)
 	s.wantLate(1, 1)
 	s.idle()
 }
@@ -245,6 +245,6 @@ func TestAlwaysNoticedLate(t *testing.T) {
 		t.Errorf("sent again %d times", len(s.out))
 	}
 	s.out = nil
-	s.wantWC(1, verbs.RetryExceeded)
+	s.wantWC(1, verbs.StatusRetryExceeded)
 	s.idle()
 }

@@ -11,10 +11,10 @@ func (q *QP) Modify(attr *verbs.QPAttr, mask verbs.QPMask) error {
 		return err
 	}
 	switch next {
-	case verbs.Reset:
+	case verbs.StateReset:
 		q.reset()
 		return nil
-	case verbs.Err:
+	case verbs.StateError:
 		q.enterError()
 		return nil
 	}
@@ -25,6 +25,7 @@ func (q *QP) Modify(attr *verbs.QPAttr, mask verbs.QPMask) error {
 				to.Port = attr.Port
 			}
 		}
+		q.permitMarks(&to)
 		path, err := q.Device.Resolve(to)
 		if err != nil {
 			return err
@@ -33,10 +34,15 @@ func (q *QP) Modify(attr *verbs.QPAttr, mask verbs.QPMask) error {
 	}
 	before := q.State()
 	q.Apply(attr, mask, next)
+	q.req.limits = retryLimitsOf(q.Attr())
+	q.share.packet = q.mtu() + q.overhead()
+	if mask&verbs.MaskAH != 0 {
+		q.controlOwn()
+	}
 	switch {
-	case next == verbs.RTR && before == verbs.Init:
+	case next == verbs.StateRTR && before == verbs.StateInit:
 		q.resp.start(q.Attr().RQPSN)
-	case next == verbs.RTS && before == verbs.RTR:
+	case next == verbs.StateRTS && before == verbs.StateRTR:
 		q.req.start(q.Attr().SQPSN)
 	}
 	q.checkDrained()
@@ -47,9 +53,10 @@ func (q *QP) Modify(attr *verbs.QPAttr, mask verbs.QPMask) error {
 func (q *QP) reset() {
 	q.stopRequester()
 	q.clearReorder()
-	q.req, q.resp = requester{sq: q.req.sq}, responder{}
+	q.req, q.resp, q.timers = requester{sq: q.req.sq}, responder{}, timers{}
 	q.req.sq.Clear()
 	q.setPath(nil)
+	q.share.own = nil
 	q.Reset()
 }
 
@@ -57,11 +64,10 @@ func (q *QP) reset() {
 func (q *QP) setPath(path *Vector) {
 	q.leaveFlow()
 	if q.path != nil {
-		q.path.Flow.quit(q)
-		q.path.Flow.users--
+		q.path.Flow.leave(&q.share)
 	}
 	if q.path = path; path != nil {
-		path.Flow.users++
+		path.Flow.join(&q.share)
 	}
 }
 

@@ -39,7 +39,7 @@ func (q *QP) overruns(now clock.Time, to *Vector, n int) bool {
 		if to.fullSince == 0 {
 			to.fullSince = now
 		}
-		q.req.quietUntil = now + fullPause
+		q.timers.set(timerQuiet, now+fullPause)
 		return true
 	}
 	p.unseen = 0

@@ -36,6 +36,7 @@ type Arrival struct {
 	PathBits uint8     // low bits of the LID that it was sent to
 	Header   Header    // of a global packet
 	Marked   bool      // it met congestion: a router or switch on the way marked it
+	Comment  string    // of who takes the packet, for a recording of it
 }
 
 // Header is the network header of a received packet.

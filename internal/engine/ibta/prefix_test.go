@@ -18,7 +18,7 @@ func TestBatchHasOnePrefix(t *testing.T) {
 	}
 	var wrs []verbs.SendWR
 	for _, qpn := range []verbs.QPN{0x100002, 0x1fffff, 0x200002, 0x200003, 0x100002} {
-		wrs = append(wrs, verbs.SendWR{Op: verbs.Send, AH: ah, RemoteQPN: qpn, RemoteQKey: qkey})
+		wrs = append(wrs, verbs.SendWR{Op: verbs.OpSend, AH: ah, RemoteQPN: qpn, RemoteQKey: qkey})
 	}
 	if _, err := s.q.PostSend(wrs); err != nil {
 		t.Fatal(err)

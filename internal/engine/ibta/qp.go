@@ -8,6 +8,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/internal/core/clock"
 	"github.com/ramjet-rdma/ramjet/internal/core/queue"
+	"github.com/ramjet-rdma/ramjet/internal/engine/congestion"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
@@ -27,9 +28,13 @@ type Device struct {
 	// Network counts lost packets; nil: they are lost without a trace.
 	Network Network
 	Limits  Limits // of the port
-	pace    pace
-	grh     []byte // scratch
-	reorder reorderMemory
+	// Congestion is the congestion control of queue pairs that choose none; nil: a window for each host.
+	Congestion *congestion.Choice
+	// LineRate returns the bits per second of a port; nil: it is not known.
+	LineRate func(port int) float64
+	pace     pace
+	grh      []byte // scratch
+	reorder  reorderMemory
 }
 
 // QP is a queue pair.
@@ -37,13 +42,18 @@ type QP struct {
 	queue.Pair
 	Device *Device
 	path   *Vector // connected transports
+	timers timers
+	share  member             // of the flow to the peer
+	choice *congestion.Choice // of its congestion control; nil: the device's
 	req    requester
 	resp   responder
 }
 
 // New makes a queue pair in the RESET state.
 func New(d *Device, c queue.Config) *QP {
-	return &QP{Pair: queue.NewPair(&d.Device, c), Device: d}
+	q := &QP{Pair: queue.NewPair(&d.Device, c), Device: d}
+	q.share.qp = q
+	return q
 }
 
 // Path returns the peer's address, nil before RTR and for datagrams.
@@ -59,9 +69,17 @@ func (q *QP) Query() verbs.QPAttr {
 // Stats sets the statistics of the queue pair.
 func (q *QP) Stats(s *verbs.QPStats) {
 	q.Pair.Stats(s)
-	s.SendQueue, s.InFlight, s.Window = q.req.sq.Len(), q.req.inflight, 0
+	s.SendQueue, s.InFlight, s.Window = q.req.sq.Len(), q.share.inflight, 0
 	if q.path != nil && q.reliable() {
-		s.Window = q.path.Flow.window
+		s.Window = q.path.Flow.window(&q.share)
+	}
+	s.Congestion = q.congestion().Name
+	if g := q.share.own; g != nil {
+		st := g.control.State()
+		s.Rate, s.Alpha, s.TargetDelay = int64(st.Rate), st.Alpha, time.Duration(st.Target)
+	}
+	if q.reliable() {
+		s.RetryCount, s.RNRRetry = q.Attr().RetryCount, q.Attr().RNRRetry
 	}
 	s.RTT, s.RTTVar = time.Duration(q.req.rtt.smoothed), time.Duration(q.req.rtt.variation)
 }
@@ -89,7 +107,7 @@ func (q *QP) mtu() int { return q.Attr().PathMTU.Bytes() }
 // dropped, or Taken. The packet's memory is the caller's again on return.
 func (q *QP) HandlePacket(now clock.Time, p *ib.Packet, from *Arrival) Reason {
 	q.Counts.RecvPackets++
-	if q.State() < verbs.RTR || q.State() == verbs.Err {
+	if q.State() < verbs.StateRTR || q.State() == verbs.StateError {
 		return DropState
 	}
 	if p.Opcode.Transport() != q.transport() {
@@ -125,11 +143,11 @@ func (q *QP) AppendPackets(now clock.Time, b *Batch) bool {
 	if q.resp.cnp.owed {
 		q.appendCNP(b)
 	}
-	q.respond(b)
+	q.respond(now, b)
 	if b.Len() == before {
 		q.request(now, b)
 	}
-	if b.Len() == before && b.Acks {
+	if b.Len() == before && (b.Acks || q.share.own != nil && q.congestion().Prompt) {
 		q.acknowledge(b)
 	}
 	return b.Len() > before
@@ -152,41 +170,26 @@ func (q *QP) AckedMessages() int { return q.resp.ack.waiting() }
 
 // HandleTimeout does what is due at now.
 func (q *QP) HandleTimeout(now clock.Time) {
-	if t := q.req.quietUntil; t != 0 && now >= t {
-		q.req.quietUntil = 0
+	t := &q.timers
+	t.expired(timerQuiet, now)
+	if due := t.expired(timerRetransmit, now); due != 0 {
+		q.retransmitTimeout(now, due)
 	}
-	if t := q.req.retransmitAt; t != 0 && now >= t {
-		q.retransmitTimeout(now)
+	if t.expired(timerLine, now)|t.expired(timerSend, now)|t.expired(timerRespond, now) != 0 {
+		q.path.Flow.ask(now, &q.share)
 	}
-	if q.path != nil {
-		q.path.Flow.due(now)
-	}
-	if e := q.resp.reorder; e != nil && e.gap.due(now) {
+	if t.expired(timerRequestGap, now) != 0 {
+		q.resp.reorder.gap.overdue()
 		q.nakExpected()
 	}
-	if e := q.req.reorder; e != nil && e.gap.due(now) {
+	if t.expired(timerResponseGap, now) != 0 {
+		q.req.reorder.gap.overdue()
 		q.responseLost(now)
 	}
 }
 
 // Deadline returns when HandleTimeout is due; zero: not at all.
-func (q *QP) Deadline() clock.Time {
-	due := q.req.quietUntil
-	if due == 0 {
-		due = q.req.retransmitAt
-	}
-	if q.path != nil {
-		if t := q.path.Flow.deadline(q); t != 0 && (due == 0 || t < due) {
-			due = t
-		}
-	}
-	for _, e := range [2]*reorderBuffer{q.resp.reorder, q.req.reorder} {
-		if e != nil && e.gap.nakAt != 0 && (due == 0 || e.gap.nakAt < due) {
-			due = e.gap.nakAt
-		}
-	}
-	return due
-}
+func (q *QP) Deadline() clock.Time { return q.timers.next() }
 
 // fail completes the oldest send work request with a status and moves to the state that
 // the error leads to: ERR, or SQE on unreliable transports (IBTA 10.3.1.5, 10.10).
@@ -205,16 +208,16 @@ func (q *QP) fail(status verbs.Status) {
 		q.Raise(verbs.EventQPBroken)
 		return
 	}
-	q.SetState(verbs.SQE)
+	q.SetState(verbs.StateSQE)
 	q.flushSends()
 }
 
 // retryDetail says how often a failed request was tried; empty: the status has another cause.
 func (q *QP) retryDetail(status verbs.Status) string {
 	switch status {
-	case verbs.RetryExceeded:
+	case verbs.StatusRetryExceeded:
 		return fmt.Sprintf("retry_cnt %d, timeout %d", q.Attr().RetryCount, q.Attr().Timeout)
-	case verbs.RNRRetryExceeded:
+	case verbs.StatusRNRRetryExceeded:
 		return fmt.Sprintf("rnr_retry %d", q.Attr().RNRRetry)
 	}
 	return ""
@@ -222,10 +225,10 @@ func (q *QP) retryDetail(status verbs.Status) string {
 
 // enterError moves to ERR and flushes both queues.
 func (q *QP) enterError() {
-	if q.State() == verbs.Err {
+	if q.State() == verbs.StateError {
 		return
 	}
-	q.SetState(verbs.Err)
+	q.SetState(verbs.StateError)
 	q.flushSends()
 	q.FlushReceives()
 	q.stopRequester()
@@ -234,6 +237,8 @@ func (q *QP) enterError() {
 
 // clearReorder drops what came before its turn.
 func (q *QP) clearReorder() {
+	q.timers.stop(timerRequestGap)
+	q.timers.stop(timerResponseGap)
 	q.resp.reorder.clear(&q.Device.reorder)
 	q.req.reorder.clear(&q.Device.reorder)
 }

@@ -174,15 +174,15 @@ type gap struct {
 	psn       ib.PSN     // the packet, or the last one that was missing
 	high      ib.PSN     // the latest packet that has arrived
 	since     clock.Time // when it was first missed; zero: nothing is missing
-	nakAt     clock.Time // when to send a NAK; zero: one was sent, or nothing is missing
 	nakSent   bool       // a NAK for psn was sent
 	open      bool       // psn has arrived since, and what follows it will show whether it was lost
 	took      clock.Time // how long psn was missing
 	tolerance clock.Time // how long packets may be late
 }
 
-// miss records that a packet arrived before psn. It reports whether to send a NAK now.
-func (g *gap) miss(now clock.Time, psn ib.PSN) bool {
+// miss records that a packet arrived before psn. It reports whether to send a NAK now; otherwise nakAt is when to
+// send one, and remains zero if nobody waits for that.
+func (g *gap) miss(now clock.Time, psn ib.PSN, nakAt *clock.Time) bool {
 	if g.since != 0 {
 		return false
 	}
@@ -191,24 +191,21 @@ func (g *gap) miss(now clock.Time, psn ib.PSN) bool {
 		g.nakSent = true
 		return true
 	}
-	g.nakAt = now + g.tolerance
+	*nakAt = now + g.tolerance
 	return false
 }
 
-// due reports whether to send a NAK at now. If the packet has not come in time, the next wait is shorter.
-func (g *gap) due(now clock.Time) bool {
-	if g.nakAt == 0 || now < g.nakAt {
-		return false
-	}
-	g.nakAt, g.nakSent = 0, true
+// overdue records that the packet has not come in time, and that a NAK is sent. The next wait is shorter.
+func (g *gap) overdue() {
+	g.nakSent = true
 	if g.tolerance -= g.tolerance / 4; g.tolerance < minTolerance {
 		g.tolerance = 0
 	}
-	return true
 }
 
-// filled records that the missing packet has arrived. It reports whether a NAK had been sent.
-func (g *gap) filled(now clock.Time) (told bool) {
+// filled records that the missing packet has arrived, and stops the wait for it. It reports whether a NAK had been
+// sent.
+func (g *gap) filled(now clock.Time, nakAt *clock.Time) (told bool) {
 	if g.since == 0 {
 		return false
 	}
@@ -216,7 +213,7 @@ func (g *gap) filled(now clock.Time) (told bool) {
 	if g.open = g.nakSent; !g.nakSent {
 		g.tolerate(2 * g.took)
 	}
-	g.since, g.nakAt = 0, 0
+	g.since, *nakAt = 0, 0
 	return g.nakSent
 }
 

@@ -31,7 +31,7 @@ func late(t *testing.T) *script {
 	s.wantAETH(201, okAck)
 	s.in(s.message(202))
 	for id := range uint64(3) {
-		s.wantWC(200+id, verbs.Success)
+		s.wantWC(200+id, verbs.StatusSuccess)
 	}
 	s.silence()
 	return s
@@ -45,8 +45,8 @@ func TestLateRequest(t *testing.T) {
 	s.pass(2*time.Millisecond - 1)
 	s.silence()
 	s.in(s.message(203))
-	s.wantWC(203, verbs.Success)
-	s.wantWC(204, verbs.Success)
+	s.wantWC(203, verbs.StatusSuccess)
+	s.wantWC(204, verbs.StatusSuccess)
 	s.silence()
 	// This one does not come.
 	s.in(s.message(206))
@@ -56,8 +56,8 @@ func TestLateRequest(t *testing.T) {
 	s.wantAETH(205, ib.NAK(ib.NAKPSNSequenceError))
 	s.pass(time.Second)
 	s.in(s.message(205))
-	s.wantWC(205, verbs.Success)
-	s.wantWC(206, verbs.Success)
+	s.wantWC(205, verbs.StatusSuccess)
+	s.wantWC(206, verbs.StatusSuccess)
 	s.wantAETH(206, okAck)
 	s.idle()
 }
@@ -98,8 +98,8 @@ func TestEarlyRequestsInOrder(t *testing.T) {
 		t.Fatal("a WRITE was carried out before what it follows")
 	}
 	s.in(s.packet(ib.OpSendOnly, 200, 1))
-	s.wantWC(1, verbs.Success)
-	s.wantWC(2, verbs.Success)
+	s.wantWC(1, verbs.StatusSuccess)
+	s.wantWC(2, verbs.StatusSuccess)
 	if p := s.want(ib.OpReadResponseOnly, 202); !slices.Equal(p.Payload, []byte{201, 201, 201, 201}) {
 		t.Errorf("the READ brought %v, want what was written before it", p.Payload)
 	}
@@ -114,7 +114,7 @@ func TestEarlyRequestsInOrder(t *testing.T) {
 // late, the next is given time before its READ is asked for again.
 func TestLateResponse(t *testing.T) {
 	s := start(t, verbs.RC)
-	s.post(s.wr(verbs.Read, 1, 3*mtu), s.wr(verbs.FetchAdd, 2, 8))
+	s.post(s.wr(verbs.OpRead, 1, 3*mtu), s.wr(verbs.OpFetchAdd, 2, 8))
 	s.want(ib.OpReadRequest, 100)
 	s.want(ib.OpFetchAdd, 103)
 	s.in(s.packet(ib.OpReadResponseMiddle, 101, mtu))
@@ -123,22 +123,22 @@ func TestLateResponse(t *testing.T) {
 	s.pass(time.Millisecond)
 	s.in(s.packet(ib.OpReadResponseFirst, 100, mtu))
 	s.in(s.packet(ib.OpReadResponseLast, 102, mtu))
-	s.wantWC(1, verbs.Success)
+	s.wantWC(1, verbs.StatusSuccess)
 	s.post(s.send(3, 0))
 	s.want(ib.OpSendOnly, 104)
 	s.ack(104)
 	s.pass(2*time.Millisecond - 1)
 	s.silence()
 	s.in(s.packet(ib.OpAtomicAck, 103, 0))
-	s.wantWC(2, verbs.Success)
-	s.wantWC(3, verbs.Success)
+	s.wantWC(2, verbs.StatusSuccess)
+	s.wantWC(3, verbs.StatusSuccess)
 	s.idle()
 }
 
 // Atomics and READs behind a response that is missing are kept with WRITEs between them.
 func TestEarlyResponsesInOrder(t *testing.T) {
 	s := start(t, verbs.RC, func(o *options) { o.attr.MaxRdAtomic = 4 })
-	s.post(s.wr(verbs.Read, 1, 1), s.wr(verbs.Write, 2, 1), s.wr(verbs.FetchAdd, 3, 8), s.wr(verbs.Read, 4, 2*mtu))
+	s.post(s.wr(verbs.OpRead, 1, 1), s.wr(verbs.OpWrite, 2, 1), s.wr(verbs.OpFetchAdd, 3, 8), s.wr(verbs.OpRead, 4, 2*mtu))
 	s.out = nil
 	s.in(s.packet(ib.OpReadResponseFirst, 103, mtu))
 	s.in(s.packet(ib.OpAtomicAck, 102, 0))
@@ -150,7 +150,7 @@ func TestEarlyResponsesInOrder(t *testing.T) {
 	}
 	s.in(s.packet(ib.OpReadResponseOnly, 100, 1))
 	for id := range uint64(4) {
-		s.wantWC(1+id, verbs.Success)
+		s.wantWC(1+id, verbs.StatusSuccess)
 	}
 	if n := s.host.Device.ReorderBytes(); n != 0 {
 		t.Errorf("%d bytes are kept still", n)
@@ -172,7 +172,7 @@ func TestEarlyShares(t *testing.T) {
 			s.q = s.host.newQP(c)
 			attr := s.attr
 			attr.AH.DGID[15] = byte(100 + peer)
-			s.up(attr, verbs.RTS)
+			s.up(attr, verbs.StateRTS)
 			n := 0
 			for psn := recvPSN.Next(); s.q.HandlePacket(s.now, s.packet(ib.OpSendMiddle, psn, full), nil) == ibta.Taken; psn = psn.Next() {
 				n++
@@ -223,7 +223,7 @@ func TestEarlyBounds(t *testing.T) {
 		c := s.q.Config
 		c.Num, c.Recv = 0, nil
 		s.q = s.host.newQP(c)
-		s.up(s.attr, verbs.RTS)
+		s.up(s.attr, verbs.StateRTS)
 	}
 	if total > 32<<20 || s.host.Device.ReorderBytes() > 32<<20 || pairs < 16 {
 		t.Errorf("%d queue pairs keep %d bytes of payload, want up to 32 MiB", pairs, total)
@@ -248,7 +248,7 @@ func TestForgedEarlyRequest(t *testing.T) {
 		p.AckReq = true
 		s.in(p)
 		s.wantAETH(recvPSN.Add(i), okAck)
-		s.wantWC(200+uint64(i), verbs.Success)
+		s.wantWC(200+uint64(i), verbs.StatusSuccess)
 	}
 	s.idle()
 }
@@ -277,16 +277,16 @@ func TestForgedRequestTeachesNothing(t *testing.T) {
 		case "first of all":
 			forged(true)
 			s.in(s.message(psn))
-			s.wantWC(uint64(psn), verbs.Success)
+			s.wantWC(uint64(psn), verbs.StatusSuccess)
 			psn++
 		case "while nothing is missing":
 			s.in(s.message(psn))
-			s.wantWC(uint64(psn), verbs.Success)
+			s.wantWC(uint64(psn), verbs.StatusSuccess)
 			psn++
 			forged(true)
 			forged(false)
 			s.in(s.message(psn))
-			s.wantWC(uint64(psn), verbs.Success)
+			s.wantWC(uint64(psn), verbs.StatusSuccess)
 			psn++
 		}
 		s.in(s.message(psn + 1))
@@ -304,7 +304,7 @@ func TestForgedRequestTeachesNothing(t *testing.T) {
 		}
 		s.in(s.message(psn + 2))
 		for i := range ib.PSN(3) {
-			s.wantWC(uint64(psn+i), verbs.Success)
+			s.wantWC(uint64(psn+i), verbs.StatusSuccess)
 		}
 		s.silence()
 		s.in(s.message(psn + 4)) // the one before it is late, too: no NAK yet
@@ -327,7 +327,7 @@ func TestOvertakenInOneTrain(t *testing.T) {
 	train(s.packet(ib.OpSendOnly, 203, 1), s.message(205), s.message(204))
 	s.wantAETH(203, okAck)
 	for id := range uint64(6) {
-		s.wantWC(200+id, verbs.Success)
+		s.wantWC(200+id, verbs.StatusSuccess)
 	}
 	s.silence()
 	if n := s.host.Device.Counters.NAKSent; n != 0 {
@@ -337,8 +337,8 @@ func TestOvertakenInOneTrain(t *testing.T) {
 	train(s.message(207))
 	s.wantAETH(206, ib.NAK(ib.NAKPSNSequenceError))
 	train(s.message(206))
-	s.wantWC(206, verbs.Success)
-	s.wantWC(207, verbs.Success)
+	s.wantWC(206, verbs.StatusSuccess)
+	s.wantWC(207, verbs.StatusSuccess)
 	s.wantAETH(207, okAck)
 	if n := s.host.Device.Counters.NAKSent; n != 1 {
 		t.Errorf("%d NAKs were sent, it says", n)
@@ -353,8 +353,8 @@ func TestNAKForWhatWasNotSent(t *testing.T) {
 	s.want(ib.OpSendOnly, 100)
 	s.want(ib.OpSendOnly, 101)
 	s.nak(102, ib.NAK(ib.NAKPSNSequenceError))
-	s.wantWC(1, verbs.Success)
-	s.wantWC(2, verbs.Success)
+	s.wantWC(1, verbs.StatusSuccess)
+	s.wantWC(2, verbs.StatusSuccess)
 	s.post(s.send(3, 1))
 	s.want(ib.OpSendOnly, 102)
 	s.inWant(ibta.DropGhost, s.packet(ib.OpAck, 103, 0)) // an ACK of it says nothing
@@ -440,16 +440,16 @@ func TestEarlyRequestBehindFlush(t *testing.T) {
 	}
 	s.silence()
 	done()
-	s.wantWC(1, verbs.Success)
+	s.wantWC(1, verbs.StatusSuccess)
 	s.want(ib.OpReadResponseOnly, 200)
 	s.silence()
 	done()
-	s.wantWC(2, verbs.Success)
+	s.wantWC(2, verbs.StatusSuccess)
 	s.want(ib.OpReadResponseOnly, 202)
 	s.wantAETH(204, ib.NAK(ib.NAKPSNSequenceError))
 	s.in(flush(204))
 	done()
-	s.wantWC(3, verbs.Success)
+	s.wantWC(3, verbs.StatusSuccess)
 	s.want(ib.OpReadResponseOnly, 204)
 	s.wantAETH(205, okAck)
 	if n := s.host.Device.ReorderBytes(); n != 0 {
@@ -488,7 +488,7 @@ func TestEarlyRequestsWithinRead(t *testing.T) {
 		s.out = nil // a NAK
 		s.in(s.reth(s.packet(ib.OpReadRequest, 200, 0), 0, uint32(n*mtu)))
 		for id := range uint64(3) {
-			s.wantWC(1+id, verbs.Success)
+			s.wantWC(1+id, verbs.StatusSuccess)
 		}
 		if n := s.host.Device.ReorderBytes(); n != 0 {
 			t.Errorf("%d bytes are kept still", n)
@@ -500,11 +500,11 @@ func TestEarlyRequestsWithinRead(t *testing.T) {
 // PSNs than can be compared, which is half of 2^24.
 func TestEarlyResponseBeforeMuch(t *testing.T) {
 	s := start(t, verbs.RC)
-	s.post(s.wr(verbs.Read, 1, 3*mtu), s.wr(verbs.FetchAdd, 2, 8))
+	s.post(s.wr(verbs.OpRead, 1, 3*mtu), s.wr(verbs.OpFetchAdd, 2, 8))
 	s.want(ib.OpReadRequest, 100)
 	s.want(ib.OpFetchAdd, 103)
 	for id := range uint64(8) {
-		much := s.wr(verbs.Write, 3+id, 8)
+		much := s.wr(verbs.OpWrite, 3+id, 8)
 		much.SGL = nil
 		for range 4 {
 			much.SGL = append(much.SGL, verbs.SGE{Length: 1 << 28})

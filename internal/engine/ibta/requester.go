@@ -23,12 +23,7 @@ type requester struct {
 	nextPSN ib.PSN // of the next work request that is posted
 	high    ib.PSN // beyond all packets ever sent
 
-	inflight     int         // what this queue pair takes of the flow's window
 	reads        []readRange // READ requests and atomics whose responses are outstanding
-	waiting      bool        // in line for the flow's window
-	line         line        // where it waits
-	need         int         // bytes it waits for
-	quantum      int         // what it may still send before others that wait, bytes
 	beyondWindow bool        // the current packet leaves beyond the window
 	sending      bool        // something was added to the current send
 	lastAcked    int         // work requests that the last acknowledgement completed
@@ -54,7 +49,8 @@ type readRange struct {
 }
 
 func (r *requester) start(psn ib.PSN) {
-	r.nextPSN, r.high, r.recover, r.once, r.askedEnd = psn, psn, psn, psn, psn
+	r.nextPSN, r.high, r.askedEnd = psn, psn, psn
+	r.retry.start(psn)
 }
 
 // unacked returns the PSN of the oldest packet that is not acknowledged; valid with a
@@ -98,14 +94,14 @@ func (q *QP) Eager() bool {
 
 // request fills b with request packets.
 func (q *QP) request(now clock.Time, b *Batch) {
-	if q.State() != verbs.RTS && q.State() != verbs.SQD || q.req.quietUntil != 0 {
+	if q.State() != verbs.StateRTS && q.State() != verbs.StateSQD || q.timers.running(timerQuiet) {
 		return
 	}
 	r := &q.req
 	r.sending = false
 	for r.next < r.sq.Len() {
 		w := r.sq.At(r.next)
-		if w.Status != verbs.Success || r.sent == 0 && !q.mayBegin(w) || r.slow() && r.enough(w.first.Add(r.sent)) {
+		if w.Status != verbs.StatusSuccess || r.sent == 0 && !q.mayBegin(w) || r.slow() && r.enough(w.first.Add(r.sent), r.unacked()) {
 			break
 		}
 		if w.packets == 0 {
@@ -122,21 +118,21 @@ func (q *QP) request(now clock.Time, b *Batch) {
 			r.next, r.sent = r.next+1, 0
 			r.gathering = false
 			if !q.reliable() {
-				q.CompleteSend(&r.sq.Front().SendWQE, verbs.Success)
+				q.CompleteSend(&r.sq.Front().SendWQE, verbs.StatusSuccess)
 				r.sq.PopFront()
 				r.next = 0
 			}
 		}
 	}
-	if !r.sending && !b.full {
-		r.quantum = 0
+	if !r.sending && !b.full && q.path != nil {
+		q.path.Flow.endTurn(&q.share)
 	}
 	if r.sending && q.reliable() {
-		q.path.Flow.sent(now, q)
-		if r.retransmitAt == 0 { // nothing else is in flight
+		q.path.Flow.sent(now, &q.share)
+		if !q.timers.running(timerRetransmit) { // nothing else is in flight
 			r.late.losses = q.losses()
 		}
-		q.armRetransmit(now)
+		r.retry.sent(now, &q.timers)
 	}
 	q.failOldest()
 	q.checkDrained()
@@ -145,7 +141,7 @@ func (q *QP) request(now clock.Time, b *Batch) {
 // mayBegin holds back a work request with a fence until all responses have arrived (IBTA 10.8.3.3),
 // and in SQD all that were not begun before.
 func (q *QP) mayBegin(w *sendWQE) bool {
-	if q.State() == verbs.SQD && !q.begun(w) {
+	if q.State() == verbs.StateSQD && !q.begun(w) {
 		return false
 	}
 	return w.Flags&verbs.Fence == 0 || len(q.req.reads) == 0
@@ -168,7 +164,7 @@ func (q *QP) local(w *sendWQE) bool {
 		q.req.next++
 		return true
 	}
-	q.CompleteSend(&w.SendWQE, verbs.Success)
+	q.CompleteSend(&w.SendWQE, verbs.StatusSuccess)
 	q.req.sq.PopFront()
 	return true
 }
@@ -179,7 +175,7 @@ func (q *QP) failOldest() {
 	r := &q.req
 	if r.next == 0 && (r.sent == r.acked || !q.reliable()) && r.sq.Len() > 0 {
 		w := r.sq.Front()
-		if w.Status != verbs.Success && (q.State() != verbs.SQD || q.begun(w)) {
+		if w.Status != verbs.StatusSuccess && (q.State() != verbs.StateSQD || q.begun(w)) {
 			q.fail(w.Status)
 		}
 	}
@@ -189,7 +185,7 @@ func (q *QP) failOldest() {
 func (q *QP) requestPacket(now clock.Time, w *sendWQE, b *Batch) bool {
 	r, mtu := &q.req, q.mtuFor(w)
 	n, packets := 0, 1 // payload bytes, and PSNs that the packet takes
-	if !w.Responds() || w.Op == verbs.AtomicWrite {
+	if !w.Responds() || w.Op == verbs.OpAtomicWrite {
 		n = w.bytesBefore(r.sent+1, mtu) - w.bytesBefore(r.sent, mtu)
 		if w.packets == 1 {
 			n = int(w.Length)
@@ -204,7 +200,7 @@ func (q *QP) requestPacket(now clock.Time, w *sendWQE, b *Batch) bool {
 		to = w.to
 	}
 	readBytes := 0
-	if w.Op == verbs.Read {
+	if w.Op == verbs.OpRead {
 		if w.chunk == 0 {
 			w.chunk = max(1, to.Flow.readChunk()/mtu)
 		}
@@ -233,7 +229,7 @@ func (q *QP) requestPacket(now clock.Time, w *sendWQE, b *Batch) bool {
 		h.AckReq = q.wantAck(w, h, n, b.ends(size))
 	}
 	if !b.add(to, h, &r.gather, n) {
-		w.Status = verbs.LocalProtectionError
+		w.Status = verbs.StatusLocalProtectionError
 		return false
 	}
 	if q.reliable() {
@@ -279,7 +275,7 @@ func (q *QP) requestMiddles(now clock.Time, w *sendWQE, b *Batch) {
 		h.RETH.VA += uint64(mtu) // if it has one
 		h.AckReq = q.reliable() && q.wantAck(w, h, mtu, b.ends(size))
 		if !b.repeat(h, &r.gather, mtu) {
-			w.Status = verbs.LocalProtectionError
+			w.Status = verbs.StatusLocalProtectionError
 			return
 		}
 		if q.reliable() {
@@ -308,42 +304,34 @@ func (q *QP) firstNeed(w *sendWQE, n int) int {
 }
 
 // admit reports whether a packet may leave: it is q's turn, and there is room for need more bytes,
-// or for first if its turn begins. Otherwise q gets in line. One packet may leave nevertheless, to
-// request an acknowledgement of what is in flight if nothing else has.
+// or for first if its turn begins. Otherwise q waits: in line for its flow, or for its own congestion control. One
+// packet may leave nevertheless, to request an acknowledgement of what is in flight if nothing else has.
 func (q *QP) admit(now clock.Time, l line, need, first int) bool {
-	r, f := &q.req, q.path.Flow
-	if r.beyondWindow = false; q.inTurn(now, l, need) {
-		return true
-	}
-	if f.first(q, l) && f.fits(now, l, first) {
-		f.forget(q)
-		r.quantum = q.fullTurn()
+	r, f, m := &q.req, q.path.Flow, &q.share
+	own := m.ownFits(now, l, need)
+	if r.beyondWindow = false; own && (f.inTurn(now, m, l, need, r.sending) || f.begin(now, m, l, first)) {
 		return true
 	}
 	if l == forRequests && r.outstanding() && !r.ackComing() {
-		r.quantum, r.beyondWindow = 0, true
+		f.endTurn(m)
+		r.beyondWindow = true
 		return true
 	}
-	f.wait(q, l, first)
+	if own {
+		f.wait(now, m, l, first)
+		return false
+	}
+	f.forget(m) // others may go on
+	if m.own.allows.Next > now {
+		q.timers.set(timerSend, m.own.allows.Next)
+	}
 	return false
 }
 
-// inTurn reports whether need more bytes are part of q's turn, and there is room for them. A new
-// send is worth a quarter of a turn. If nobody waits, a send is not cut short.
+// inTurn reports whether need more bytes are part of q's turn, and there is room for them.
 func (q *QP) inTurn(now clock.Time, l line, need int) bool {
-	r, f := &q.req, q.path.Flow
-	if r.sending && f.lines[l].Len() == 0 {
-		return f.fits(now, l, need)
-	}
-	enough := r.quantum >= need && (r.sending || r.quantum >= f.fullSend()/4)
-	if l == forReads {
-		enough = r.quantum > 0 // what is asked for does not leave from here
-	}
-	return enough && f.fits(now, l, need)
+	return q.share.ownFits(now, l, need) && q.path.Flow.inTurn(now, &q.share, l, need, q.req.sending)
 }
-
-// fullTurn returns what q may send before others that wait have their turn.
-func (q *QP) fullTurn() int { return max(q.path.Flow.fullSend(), q.mtu()+q.overhead()) }
 
 // setGather points the gather cursor at the memory of w.
 func (q *QP) setGather(w *sendWQE) bool {
@@ -355,7 +343,7 @@ func (q *QP) setGather(w *sendWQE) bool {
 		r.gather.Reset()
 		r.gather.Add(memory.Inline(w.Inline))
 	} else if !r.gather.Set(q.Device.Memory, q.PD, w.SGL, false) {
-		w.Status = verbs.LocalProtectionError
+		w.Status = verbs.StatusLocalProtectionError
 		return false
 	}
 	r.gathering, r.gatherFor = true, w.first
@@ -387,18 +375,18 @@ func (q *QP) requestHeader(w *sendWQE, i, packets int) *ib.Packet {
 		h.IETH.RKey = w.Key
 	}
 	switch w.Op {
-	case verbs.Write, verbs.WriteImm, verbs.AtomicWrite, verbs.Read, verbs.Flush:
+	case verbs.OpWrite, verbs.OpWriteImm, verbs.OpAtomicWrite, verbs.OpRead, verbs.OpFlush:
 		before := w.bytesBefore(i, q.mtu())
-		if first || w.Op == verbs.Read || w.divided {
+		if first || w.Op == verbs.OpRead || w.divided {
 			h.RETH = ib.RETH{VA: w.Remote.Addr + uint64(before), RKey: w.Remote.Key, DMALen: w.Length}
 		}
 		if w.divided {
 			h.RETH.DMALen = uint32(w.bytesBefore(i+1, q.mtu()) - before)
 		}
-		if w.Op == verbs.Flush {
+		if w.Op == verbs.OpFlush {
 			h.FETH = ib.FETH{Placement: ib.Placement(w.flush.level), Selectivity: ib.Selectivity(w.flush.scope)}
 		}
-	case verbs.CompareSwap, verbs.FetchAdd:
+	case verbs.OpCompareSwap, verbs.OpFetchAdd:
 		h.AtomicETH = ib.AtomicETH{VA: w.Remote.Addr, RKey: w.Remote.Key, Swap: w.Swap, Compare: w.Compare}
 	}
 	if q.Type == verbs.UD {
@@ -414,11 +402,11 @@ func (q *QP) requestHeader(w *sendWQE, i, packets int) *ib.Packet {
 // followed reports whether acknowledged requests directly follow work request next.
 func (q *QP) followed() bool {
 	r := &q.req
-	if r.next+1 == r.sq.Len() || q.State() != verbs.RTS {
+	if r.next+1 == r.sq.Len() || q.State() != verbs.StateRTS {
 		return false
 	}
 	w := r.sq.At(r.next + 1)
-	return w.packets > 0 && w.Status == verbs.Success && w.Flags&verbs.Fence == 0 && !w.Responds()
+	return w.packets > 0 && w.Status == verbs.StatusSuccess && w.Flags&verbs.Fence == 0 && !w.Responds()
 }
 
 // wantAck reports whether a packet requests an acknowledgement: the last one of a message that
@@ -426,18 +414,15 @@ func (q *QP) followed() bool {
 // per quarter of what other queue pairs leave of it, or per turn while others wait, preferably the
 // last of a send.
 func (q *QP) wantAck(w *sendWQE, h *ib.Packet, n int, ends bool) bool {
-	r, f := &q.req, q.path.Flow
+	r, f, m := &q.req, q.path.Flow, &q.share
 	r.sinceAck += n + q.overhead()
 	last := h.Opcode.Info().Last && (!w.divided || h.PSN == w.first.Add(w.packets-1))
-	often := f.fullSend()
-	if !f.Waiting() {
-		often = max(often, (min(f.window, f.max)-(f.inflight-r.inflight))/4)
-	}
-	fills := !f.room(n + q.mtu() + 2*q.overhead())
-	ends = ends || fills || f.Waiting() && r.quantum < n+q.mtu()+2*q.overhead()
+	often, two := f.often(m), n+q.mtu()+2*q.overhead()
+	fills := f.fills(m, two)
+	ends = ends || fills || f.endsTurn(m, two)
 	ask := last && (!q.followed() || w.Flags&(verbs.Signaled|verbs.Solicited) != 0 || q.SignalAll) ||
 		r.sinceAck >= often || ends && r.sinceAck >= often/4*3 || h.PSN == r.recover || r.beyondWindow ||
-		r.slow() && r.enough(h.PSN.Next()) || fills && !r.ackComing()
+		r.slow() && r.enough(h.PSN.Next(), r.unacked()) || fills && !r.ackComing()
 	if ask {
 		r.sinceAck, r.askedEnd = 0, h.PSN.Next()
 	}
@@ -446,16 +431,12 @@ func (q *QP) wantAck(w *sendWQE, h *ib.Packet, n int, ends bool) bool {
 
 // account records a packet that leaves.
 func (q *QP) account(now clock.Time, w *sendWQE, h *ib.Packet, packets, readBytes int) {
-	r, f := &q.req, q.path.Flow
+	r, f, m := &q.req, q.path.Flow, &q.share
 	psn := h.PSN
-	cost := q.cost(w, r.sent, r.sent+packets)
-	r.inflight += cost
-	f.inflight += cost
-	f.burst += cost
-	r.quantum -= cost
+	f.take(m, q.cost(w, r.sent, r.sent+packets))
 	if w.Responds() {
 		r.reads = append(r.reads, readRange{psn.Add(packets - 1), readBytes})
-		f.reads += readBytes
+		f.takeReads(m, readBytes)
 	}
 	end := psn.Add(packets)
 	if !end.After(r.high) {

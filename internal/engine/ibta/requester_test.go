@@ -28,12 +28,12 @@ func TestSegmentation(t *testing.T) {
 	s.silence()
 	// An acknowledgement of a packet acknowledges all before it (IBTA 9.7.5.1.2).
 	s.ack(102)
-	s.wantWC(1, verbs.Success)
+	s.wantWC(1, verbs.StatusSuccess)
 	// A message without data is one ONLY packet.
 	s.post(s.send(2, 0))
 	s.want(ib.OpSendOnly, 103)
 	s.ack(103)
-	s.wantWC(2, verbs.Success)
+	s.wantWC(2, verbs.StatusSuccess)
 	s.idle()
 }
 
@@ -41,7 +41,7 @@ func TestSegmentation(t *testing.T) {
 // data, and is one work request nevertheless.
 func TestDivisible(t *testing.T) {
 	s := start(t, verbs.RC)
-	wr := s.wr(verbs.WriteImm, 1, 5*mtu-4)
+	wr := s.wr(verbs.OpWriteImm, 1, 5*mtu-4)
 	wr.Flags |= verbs.Divisible
 	wr.Imm = 0xabc
 	s.post(wr)
@@ -71,14 +71,14 @@ func TestDivisible(t *testing.T) {
 	s.nak(102, ib.NAK(ib.NAKPSNSequenceError))
 	check(2)
 	s.ack(104)
-	s.wantWC(1, verbs.Success)
+	s.wantWC(1, verbs.StatusSuccess)
 	// One of a single packet is what it always is.
-	wr = s.wr(verbs.Write, 2, mtu)
+	wr = s.wr(verbs.OpWrite, 2, mtu)
 	wr.Flags |= verbs.Divisible
 	s.post(wr)
 	s.want(ib.OpWriteOnly, 105)
 	s.ack(105)
-	s.wantWC(2, verbs.Success)
+	s.wantWC(2, verbs.StatusSuccess)
 	// Other operations are not divided.
 	wr = s.send(3, 2*mtu)
 	wr.Flags |= verbs.Divisible
@@ -86,7 +86,7 @@ func TestDivisible(t *testing.T) {
 	s.want(ib.OpSendFirst, 106)
 	s.want(ib.OpSendLast, 107)
 	s.ack(107)
-	s.wantWC(3, verbs.Success)
+	s.wantWC(3, verbs.StatusSuccess)
 	s.idle()
 }
 
@@ -101,8 +101,8 @@ func TestCoalescedAck(t *testing.T) {
 		s.want(ib.OpSendOnly, sendPSN.Add(i))
 	}
 	s.ack(102)
-	s.wantWC(2, verbs.Success)
-	s.wantWC(3, verbs.Success)
+	s.wantWC(2, verbs.StatusSuccess)
+	s.wantWC(3, verbs.StatusSuccess)
 	// One that comes again, one for what was never sent, and one from long ago say nothing.
 	for _, psn := range []ib.PSN{102, 103, 50} {
 		s.ack(psn)
@@ -117,13 +117,13 @@ func TestSequenceErrorNAK(t *testing.T) {
 	// A NAK acknowledges what is before its PSN; from there on everything is sent again
 	// (IBTA 9.7.5.2.3).
 	s.nak(101, ib.NAK(ib.NAKPSNSequenceError))
-	s.wantWC(1, verbs.Success)
+	s.wantWC(1, verbs.StatusSuccess)
 	s.want(ib.OpSendOnly, 101)
 	s.want(ib.OpSendOnly, 102)
 	// Late acknowledgements of the first sending count.
 	s.ack(102)
-	s.wantWC(2, verbs.Success)
-	s.wantWC(3, verbs.Success)
+	s.wantWC(2, verbs.StatusSuccess)
+	s.wantWC(3, verbs.StatusSuccess)
 	s.idle()
 }
 
@@ -135,8 +135,8 @@ func TestSequenceErrorRetries(t *testing.T) {
 		s.want(ib.OpSendOnly, 100)
 		s.nak(100, ib.NAK(ib.NAKPSNSequenceError))
 	}
-	s.wantWC(1, verbs.RetryExceeded)
-	s.wantState(verbs.Err)
+	s.wantWC(1, verbs.StatusRetryExceeded)
+	s.wantState(verbs.StateError)
 	s.idle()
 }
 
@@ -144,10 +144,10 @@ func TestSequenceErrorRetries(t *testing.T) {
 // in order, and the queue pair is in ERR (IBTA 9.7.5.2, 10.3.1).
 func TestFatalNAKs(t *testing.T) {
 	for code, status := range map[ib.NAKCode]verbs.Status{
-		ib.NAKInvalidRequest:         verbs.RemoteInvalidRequestError,
-		ib.NAKRemoteAccessError:      verbs.RemoteAccessError,
-		ib.NAKRemoteOperationalError: verbs.RemoteOperationError,
-		ib.NAKCode(9):                verbs.BadResponseError, // reserved
+		ib.NAKInvalidRequest:         verbs.StatusRemoteInvalidRequestError,
+		ib.NAKRemoteAccessError:      verbs.StatusRemoteAccessError,
+		ib.NAKRemoteOperationalError: verbs.StatusRemoteOperationError,
+		ib.NAKCode(9):                verbs.StatusBadResponseError, // reserved
 	} {
 		t.Run(code.String(), func(t *testing.T) {
 			s := start(t, verbs.RC)
@@ -157,24 +157,24 @@ func TestFatalNAKs(t *testing.T) {
 			s.post(s.send(1, 1), s.send(2, 1), quiet, s.send(4, 1))
 			s.out = nil
 			s.nak(101, ib.NAK(code))
-			s.wantWC(1, verbs.Success)
+			s.wantWC(1, verbs.StatusSuccess)
 			s.wantWC(2, status)
-			s.wantWC(3, verbs.WRFlushError) // errors are reported, signaled or not
-			s.wantWC(4, verbs.WRFlushError)
-			s.wantWC(50, verbs.WRFlushError)
-			s.wantWC(51, verbs.WRFlushError)
-			s.wantState(verbs.Err)
+			s.wantWC(3, verbs.StatusWRFlushError) // errors are reported, signaled or not
+			s.wantWC(4, verbs.StatusWRFlushError)
+			s.wantWC(50, verbs.StatusWRFlushError)
+			s.wantWC(51, verbs.StatusWRFlushError)
+			s.wantState(verbs.StateError)
 			// What is posted in ERR is flushed.
 			s.post(s.send(5, 1))
-			s.wantWC(5, verbs.WRFlushError)
+			s.wantWC(5, verbs.StatusWRFlushError)
 			s.receives(8, 52)
-			s.wantWC(52, verbs.WRFlushError)
+			s.wantWC(52, verbs.StatusWRFlushError)
 			// Also what stands before one that is refused.
 			if n, err := s.q.PostSend([]verbs.SendWR{s.send(6, 1), {}}); n != 1 || err == nil {
 				t.Errorf("%d posted, %v", n, err)
 			}
 			s.drain()
-			s.wantWC(6, verbs.WRFlushError)
+			s.wantWC(6, verbs.StatusWRFlushError)
 			s.pass(time.Minute)
 			s.idle()
 		})
@@ -187,7 +187,7 @@ func TestReservedSyndrome(t *testing.T) {
 	s.post(s.send(1, 1))
 	s.out = nil
 	s.nak(100, 0x40)
-	s.wantWC(1, verbs.BadResponseError)
+	s.wantWC(1, verbs.StatusBadResponseError)
 	s.idle()
 }
 
@@ -205,15 +205,15 @@ func TestRNR(t *testing.T) {
 	s.want(ib.OpSendOnly, 101)
 	// Progress gives all retries back.
 	s.nak(101, ib.RNRNAK(1))
-	s.wantWC(1, verbs.Success)
+	s.wantWC(1, verbs.StatusSuccess)
 	// RNR retries: two, then the request fails.
 	for range 2 {
 		s.pass(10 * time.Microsecond)
 		s.want(ib.OpSendOnly, 101)
 		s.nak(101, ib.RNRNAK(1))
 	}
-	s.wantWC(2, verbs.RNRRetryExceeded)
-	s.wantState(verbs.Err)
+	s.wantWC(2, verbs.StatusRNRRetryExceeded)
+	s.wantState(verbs.StateError)
 	s.idle()
 }
 
@@ -230,7 +230,7 @@ func TestRNRForever(t *testing.T) {
 	}
 	s.want(ib.OpSendOnly, 100)
 	s.ack(100)
-	s.wantWC(1, verbs.Success)
+	s.wantWC(1, verbs.StatusSuccess)
 	s.idle()
 }
 
@@ -256,9 +256,9 @@ func TestRetryExceeded(t *testing.T) {
 	s.out = nil
 	s.pass(10 * time.Millisecond)
 	s.out = nil
-	s.wantWC(1, verbs.RetryExceeded)
-	s.wantWC(2, verbs.WRFlushError)
-	s.wantState(verbs.Err)
+	s.wantWC(1, verbs.StatusRetryExceeded)
+	s.wantWC(2, verbs.StatusWRFlushError)
+	s.wantState(verbs.StateError)
 	if s.host.Device.Counters.RetryExceeded != 1 {
 		t.Error("not counted")
 	}
@@ -272,7 +272,7 @@ func TestRetryExceeded(t *testing.T) {
 // sent before may be on its way to it still.
 func TestSilent(t *testing.T) {
 	s := start(t, verbs.RC)
-	s.post(s.wr(verbs.Write, 1, 3*mtu), s.send(2, 1), s.wr(verbs.Read, 3, 1))
+	s.post(s.wr(verbs.OpWrite, 1, 3*mtu), s.send(2, 1), s.wr(verbs.OpRead, 3, 1))
 	whole := func() {
 		t.Helper()
 		s.want(ib.OpWriteFirst, 100)
@@ -298,7 +298,7 @@ func TestSilent(t *testing.T) {
 	}
 	s.silence()
 	s.ack(102)
-	s.wantWC(1, verbs.Success)
+	s.wantWC(1, verbs.StatusSuccess)
 	s.want(ib.OpSendOnly, 103)
 	s.want(ib.OpReadRequest, 104)
 	s.want(ib.OpSendOnly, 105)
@@ -309,7 +309,7 @@ func TestSilent(t *testing.T) {
 	s.want(ib.OpSendOnly, 108)
 	s.ack(108)
 	for _, id := range []uint64{2, 3, 4, 4, 4, 4} {
-		s.wantWC(id, verbs.Success)
+		s.wantWC(id, verbs.StatusSuccess)
 	}
 	s.idle()
 }
@@ -321,7 +321,7 @@ func TestNoTimeout(t *testing.T) {
 	s.pass(time.Hour)
 	s.out = nil
 	s.ack(100)
-	s.wantWC(1, verbs.Success)
+	s.wantWC(1, verbs.StatusSuccess)
 	s.idle()
 	if s.q.Deadline() != 0 {
 		t.Error("a timer runs while nothing is under way")
@@ -331,7 +331,7 @@ func TestNoTimeout(t *testing.T) {
 func TestRead(t *testing.T) {
 	s := start(t, verbs.RC)
 	// A READ takes as many PSNs as its response has packets (IBTA 9.7.3.2).
-	s.post(s.wr(verbs.Read, 1, 2*mtu+1), s.send(2, 1))
+	s.post(s.wr(verbs.OpRead, 1, 2*mtu+1), s.send(2, 1))
 	p := s.want(ib.OpReadRequest, 100)
 	if p.RETH != (ib.RETH{VA: 0x1000, RKey: 0x77, DMALen: 2*mtu + 1}) {
 		t.Errorf("%+v", p.RETH)
@@ -341,7 +341,7 @@ func TestRead(t *testing.T) {
 	s.inWant(ibta.Taken, s.packet(ib.OpReadResponseMiddle, 101, mtu))
 	s.silence()
 	s.inWant(ibta.Taken, s.packet(ib.OpReadResponseLast, 102, 1))
-	if wc := s.wantWC(1, verbs.Success); wc.Op != verbs.WCRead || wc.ByteLen != 2*mtu+1 {
+	if wc := s.wantWC(1, verbs.StatusSuccess); wc.Op != verbs.WCRead || wc.ByteLen != 2*mtu+1 {
 		t.Errorf("%+v", wc)
 	}
 	if b := s.mr.Bytes(); b[0] != 101 || b[mtu] != 101 || b[2*mtu] != 103 || b[2*mtu+1] != 0 {
@@ -349,7 +349,7 @@ func TestRead(t *testing.T) {
 	}
 	s.inWant(ibta.DropDuplicate, s.packet(ib.OpReadResponseLast, 102, 1))
 	s.ack(103)
-	s.wantWC(2, verbs.Success)
+	s.wantWC(2, verbs.StatusSuccess)
 	s.idle()
 }
 
@@ -358,7 +358,7 @@ func TestRead(t *testing.T) {
 // is kept.
 func TestImpliedNAK(t *testing.T) {
 	s := start(t, verbs.RC)
-	s.post(s.wr(verbs.Read, 1, 4*mtu))
+	s.post(s.wr(verbs.OpRead, 1, 4*mtu))
 	s.want(ib.OpReadRequest, 100)
 	s.in(s.packet(ib.OpReadResponseFirst, 100, mtu))
 	s.inWant(ibta.Taken, s.packet(ib.OpReadResponseMiddle, 102, mtu))
@@ -384,9 +384,9 @@ func TestImpliedNAK(t *testing.T) {
 	s.want(ib.OpReadRequest, 103)
 	s.want(ib.OpSendOnly, 104)
 	s.inWant(ibta.Taken, s.packet(ib.OpReadResponseOnly, 103, mtu))
-	s.wantWC(1, verbs.Success)
+	s.wantWC(1, verbs.StatusSuccess)
 	s.ack(104)
-	s.wantWC(2, verbs.Success)
+	s.wantWC(2, verbs.StatusSuccess)
 	s.idle()
 }
 
@@ -397,7 +397,7 @@ func TestReadParts(t *testing.T) {
 	s := start(t, verbs.RC)
 	s.mr = s.register(512<<10, everything)
 	s.flow.SetWindow(256 << 10)
-	s.post(s.wr(verbs.Read, 1, 512<<10))
+	s.post(s.wr(verbs.OpRead, 1, 512<<10))
 	const part = 128 << 10 / mtu
 	s.want(ib.OpReadRequest, 100)
 	s.want(ib.OpReadRequest, 100+part)
@@ -414,39 +414,39 @@ func TestReadParts(t *testing.T) {
 		s.inWant(ibta.Taken, s.packet(ib.OpReadResponseMiddle, ib.PSN(100+i), mtu))
 	}
 	s.out = nil
-	s.wantWC(1, verbs.Success)
+	s.wantWC(1, verbs.StatusSuccess)
 	s.idle()
 }
 
 // At most MaxRdAtomic READs and atomics are under way (IBTA 9.4.4, 11.2.5.2).
 func TestReadDepth(t *testing.T) {
 	s := start(t, verbs.RC)
-	s.post(s.wr(verbs.Read, 1, 8), s.wr(verbs.FetchAdd, 2, 8), s.wr(verbs.Read, 3, 8), s.send(4, 1))
+	s.post(s.wr(verbs.OpRead, 1, 8), s.wr(verbs.OpFetchAdd, 2, 8), s.wr(verbs.OpRead, 3, 8), s.send(4, 1))
 	s.want(ib.OpReadRequest, 100)
 	s.want(ib.OpFetchAdd, 101)
 	s.silence()
 	s.in(s.packet(ib.OpReadResponseOnly, 100, 8))
-	s.wantWC(1, verbs.Success)
+	s.wantWC(1, verbs.StatusSuccess)
 	s.want(ib.OpReadRequest, 102)
 	s.want(ib.OpSendOnly, 103)
 	p := s.packet(ib.OpAtomicAck, 101, 0)
 	p.AtomicAck.Orig = 42
 	s.in(p)
-	s.wantWC(2, verbs.Success)
+	s.wantWC(2, verbs.StatusSuccess)
 	if s.mr.Bytes()[0] != 42 && s.mr.Bytes()[7] != 42 {
 		t.Error("the word before is not in its place")
 	}
 	s.in(s.packet(ib.OpReadResponseOnly, 102, 8))
-	s.wantWC(3, verbs.Success)
+	s.wantWC(3, verbs.StatusSuccess)
 	s.ack(103)
-	s.wantWC(4, verbs.Success)
+	s.wantWC(4, verbs.StatusSuccess)
 	s.idle()
 }
 
 // A READ that no place can ever come for is refused.
 func TestNoReadDepth(t *testing.T) {
 	s := start(t, verbs.RC, func(o *options) { o.attr.MaxRdAtomic = 0 })
-	if _, err := s.q.PostSend([]verbs.SendWR{s.wr(verbs.Read, 1, 8)}); err == nil {
+	if _, err := s.q.PostSend([]verbs.SendWR{s.wr(verbs.OpRead, 1, 8)}); err == nil {
 		t.Error("no error")
 	}
 	s.idle()
@@ -457,14 +457,14 @@ func TestFence(t *testing.T) {
 	s := start(t, verbs.RC)
 	fenced := s.send(2, 1)
 	fenced.Flags |= verbs.Fence
-	s.post(s.wr(verbs.Read, 1, 8), fenced)
+	s.post(s.wr(verbs.OpRead, 1, 8), fenced)
 	s.want(ib.OpReadRequest, 100)
 	s.silence()
 	s.in(s.packet(ib.OpReadResponseOnly, 100, 8))
-	s.wantWC(1, verbs.Success)
+	s.wantWC(1, verbs.StatusSuccess)
 	s.want(ib.OpSendOnly, 101)
 	s.ack(101)
-	s.wantWC(2, verbs.Success)
+	s.wantWC(2, verbs.StatusSuccess)
 	s.idle()
 }
 
@@ -477,11 +477,11 @@ func TestBadResponses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := start(t, verbs.RC)
-			s.post(s.wr(verbs.Read, 1, 8))
+			s.post(s.wr(verbs.OpRead, 1, 8))
 			s.out = nil
 			s.in(f(s))
-			s.wantWC(1, verbs.BadResponseError)
-			s.wantState(verbs.Err)
+			s.wantWC(1, verbs.StatusBadResponseError)
+			s.wantState(verbs.StateError)
 			s.idle()
 		})
 	}
@@ -501,9 +501,9 @@ func TestLocalErrors(t *testing.T) {
 			status verbs.Status
 			change func(s *script, wr *verbs.SendWR)
 		}{
-			"key":   {verbs.LocalProtectionError, func(_ *script, wr *verbs.SendWR) { wr.SGL[0].LKey++ }},
-			"range": {verbs.LocalProtectionError, func(_ *script, wr *verbs.SendWR) { wr.SGL[0].Addr -= 1 }},
-			"length": {verbs.LocalLengthError, func(s *script, wr *verbs.SendWR) {
+			"key":   {verbs.StatusLocalProtectionError, func(_ *script, wr *verbs.SendWR) { wr.SGL[0].LKey++ }},
+			"range": {verbs.StatusLocalProtectionError, func(_ *script, wr *verbs.SendWR) { wr.SGL[0].Addr -= 1 }},
+			"length": {verbs.StatusLocalLengthError, func(s *script, wr *verbs.SendWR) {
 				for range 3 {
 					wr.SGL = append(wr.SGL, wr.SGL[0])
 				}
@@ -532,21 +532,21 @@ func TestLocalErrors(t *testing.T) {
 					s.silence()
 					s.ack(100)
 				}
-				s.wantWC(1, verbs.Success)
+				s.wantWC(1, verbs.StatusSuccess)
 				s.wantWC(2, c.status)
-				s.wantWC(3, verbs.WRFlushError)
+				s.wantWC(3, verbs.StatusWRFlushError)
 				if typ == verbs.RC {
-					s.wantState(verbs.Err)
+					s.wantState(verbs.StateError)
 					s.idle()
 					return
 				}
-				s.wantState(verbs.SQE)
+				s.wantState(verbs.StateSQE)
 				s.post(wrs[0])
-				s.wantWC(1, verbs.WRFlushError)
-				s.state(verbs.RTS)
+				s.wantWC(1, verbs.StatusWRFlushError)
+				s.state(verbs.StateRTS)
 				s.post(wrs[0])
 				s.out = nil
-				s.wantWC(1, verbs.Success)
+				s.wantWC(1, verbs.StatusSuccess)
 				s.idle()
 			})
 		}
@@ -573,11 +573,11 @@ func TestRegionEndsInTheMiddle(t *testing.T) {
 		s.drain()
 		if typ == verbs.RC {
 			s.ack(100)
-			s.wantState(verbs.Err)
+			s.wantState(verbs.StateError)
 		} else {
-			s.wantState(verbs.SQE)
+			s.wantState(verbs.StateSQE)
 		}
-		s.wantWC(1, verbs.LocalProtectionError)
+		s.wantWC(1, verbs.StatusLocalProtectionError)
 		s.idle()
 	}
 }
@@ -588,7 +588,7 @@ func TestSQD(t *testing.T) {
 	s := start(t, verbs.RC)
 	s.post(s.send(1, 1))
 	s.want(ib.OpSendOnly, 100)
-	s.state(verbs.SQD)
+	s.state(verbs.StateSQD)
 	bad := s.send(3, 1)
 	bad.SGL[0].LKey++
 	s.post(s.send(2, 1), bad)
@@ -598,27 +598,27 @@ func TestSQD(t *testing.T) {
 	s.want(ib.OpSendOnly, 100)
 	s.silence()
 	s.ack(100)
-	s.wantWC(1, verbs.Success)
+	s.wantWC(1, verbs.StatusSuccess)
 	s.wantEvent(verbs.EventSQDrained)
-	s.modify(verbs.QPAttr{State: verbs.SQD, RetryCount: 5}, verbs.MaskRetryCount)
+	s.modify(verbs.QPAttr{State: verbs.StateSQD, RetryCount: 5}, verbs.MaskRetryCount)
 	s.pass(time.Second)
 	s.silence()
-	s.state(verbs.RTS)
+	s.state(verbs.StateRTS)
 	s.want(ib.OpSendOnly, 101)
 	s.ack(101)
-	s.wantWC(2, verbs.Success)
-	s.wantWC(3, verbs.LocalProtectionError)
+	s.wantWC(2, verbs.StatusSuccess)
+	s.wantWC(3, verbs.StatusLocalProtectionError)
 	s.idle()
 }
 
 // An idle queue pair has drained at once.
 func TestSQDIdle(t *testing.T) {
 	s := start(t, verbs.RC)
-	s.state(verbs.SQD)
+	s.state(verbs.StateSQD)
 	s.wantEvent(verbs.EventSQDrained)
 	s.idle()
-	s.state(verbs.RTS)
-	s.modify(verbs.QPAttr{State: verbs.SQD}, verbs.MaskSQDAsyncNotify)
+	s.state(verbs.StateRTS)
+	s.modify(verbs.QPAttr{State: verbs.StateSQD}, verbs.MaskSQDAsyncNotify)
 	s.silence() // the event was not asked for
 }
 
@@ -634,12 +634,12 @@ func TestPSNWraps(t *testing.T) {
 	s.want(ib.OpSendLast, 0)
 	s.want(ib.OpSendOnly, 1)
 	s.ack(1)
-	s.wantWC(1, verbs.Success)
-	s.wantWC(2, verbs.Success)
+	s.wantWC(1, verbs.StatusSuccess)
+	s.wantWC(2, verbs.StatusSuccess)
 	s.receives(mtu*2, 50)
 	s.in(s.packet(ib.OpSendFirst, 1<<24-1, mtu))
 	s.in(s.packet(ib.OpSendLast, 0, 1))
-	s.wantWC(50, verbs.Success)
+	s.wantWC(50, verbs.StatusSuccess)
 	s.wantAETH(0, ib.Acknowledge(ib.CreditsUnlimited))
 	s.inWant(ibta.DropDuplicate, s.packet(ib.OpSendFirst, 1<<24-1, mtu))
 	s.idle()
@@ -655,7 +655,7 @@ func TestLocalOperations(t *testing.T) {
 		t.Fatal(err)
 	}
 	key := mw.NextRKey()
-	bind := verbs.SendWR{ID: 2, Op: verbs.BindMW, Flags: verbs.Signaled,
+	bind := verbs.SendWR{ID: 2, Op: verbs.OpBindMW, Flags: verbs.Signaled,
 		Bind: &verbs.MWBindInfo{MW: mw, MR: big, RKey: key, Addr: big.Addr() + 100, Length: 50, Access: verbs.RemoteWrite}}
 	quiet := s.send(1, 1)
 	quiet.Flags = 0
@@ -672,24 +672,24 @@ func TestLocalOperations(t *testing.T) {
 		t.Errorf("key %x, want %x", mw.RKey(), key)
 	}
 	s.ack(100)
-	if wc := s.wantWC(2, verbs.Success); wc.Op != verbs.WCBindMW {
+	if wc := s.wantWC(2, verbs.StatusSuccess); wc.Op != verbs.WCBindMW {
 		t.Errorf("%v", wc.Op)
 	}
 	s.ack(101)
-	s.wantWC(3, verbs.Success)
+	s.wantWC(3, verbs.StatusSuccess)
 	// The window works: within its bounds only.
 	p := s.packet(ib.OpWriteOnly, 200, 50)
 	p.RETH = ib.RETH{VA: big.Addr() + 100, RKey: key, DMALen: 50}
 	s.inWant(ibta.Taken, p)
 	s.wantAETH(200, ib.Acknowledge(ib.CreditsUnlimited))
 	// LOCAL_INV ends it; a second one is an error of memory management.
-	inv := verbs.SendWR{ID: 4, Op: verbs.LocalInv, Flags: verbs.Signaled, InvKey: key}
+	inv := verbs.SendWR{ID: 4, Op: verbs.OpLocalInv, Flags: verbs.Signaled, InvKey: key}
 	s.post(inv)
-	s.wantWC(4, verbs.Success)
+	s.wantWC(4, verbs.StatusSuccess)
 	p.PSN = 201
 	s.post(inv)
-	s.wantWC(4, verbs.MWBindError)
-	s.wantState(verbs.Err)
+	s.wantWC(4, verbs.StatusMWBindError)
+	s.wantState(verbs.StateError)
 	s.idle()
 }
 
@@ -703,13 +703,13 @@ func TestBehindLocalOperation(t *testing.T) {
 			t.Fatal(err)
 		}
 		bind := &verbs.MWBindInfo{MW: mw, MR: big, RKey: mw.NextRKey(), Addr: big.Addr(), Length: 50, Access: verbs.RemoteWrite}
-		s.post(verbs.SendWR{ID: 1, Op: verbs.BindMW, Flags: verbs.Signaled, Bind: bind}, s.send(2, 1))
-		s.wantWC(1, verbs.Success)
+		s.post(verbs.SendWR{ID: 1, Op: verbs.OpBindMW, Flags: verbs.Signaled, Bind: bind}, s.send(2, 1))
+		s.wantWC(1, verbs.StatusSuccess)
 		s.want(ib.OpSendOnly, 100)
 		if typ == verbs.RC {
 			s.ack(100)
 		}
-		s.wantWC(2, verbs.Success)
+		s.wantWC(2, verbs.StatusSuccess)
 		s.idle()
 	}
 }
@@ -719,9 +719,9 @@ func TestRefused(t *testing.T) {
 	rc, uc, ud, xrc := start(t, verbs.RC), start(t, verbs.UC), start(t, verbs.UD), start(t, verbs.XRCIni)
 	long := rc.send(1, 1)
 	long.SGL = make([]verbs.SGE, 5)
-	read := rc.wr(verbs.Read, 1, 1)
+	read := rc.wr(verbs.OpRead, 1, 1)
 	read.SGL, read.Inline = nil, []byte{1}
-	flush := rc.wr(verbs.Flush, 1, 1)
+	flush := rc.wr(verbs.OpFlush, 1, 1)
 	flush.FlushLevel = 0
 	for name, c := range map[string]struct {
 		s  *script
@@ -729,15 +729,15 @@ func TestRefused(t *testing.T) {
 	}{
 		"no operation":      {rc, verbs.SendWR{}},
 		"unknown operation": {rc, verbs.SendWR{Op: 99}},
-		"READ on UC":        {uc, uc.wr(verbs.Read, 1, 1)},
-		"WRITE on UD":       {ud, ud.wr(verbs.Write, 1, 1)},
+		"READ on UC":        {uc, uc.wr(verbs.OpRead, 1, 1)},
+		"WRITE on UD":       {ud, ud.wr(verbs.OpWrite, 1, 1)},
 		"UD without AH":     {ud, ud.send(1, 1)},
-		"ATOMIC WRITE, XRC": {xrc, xrc.wr(verbs.AtomicWrite, 1, 8)},
-		"FLUSH on XRC":      {xrc, xrc.wr(verbs.Flush, 1, 8)},
+		"ATOMIC WRITE, XRC": {xrc, xrc.wr(verbs.OpAtomicWrite, 1, 8)},
+		"FLUSH on XRC":      {xrc, xrc.wr(verbs.OpFlush, 1, 8)},
 		"too many entries":  {rc, long},
-		"too long inline":   {rc, verbs.SendWR{Op: verbs.Send, Inline: make([]byte, 65)}},
+		"too long inline":   {rc, verbs.SendWR{Op: verbs.OpSend, Inline: make([]byte, 65)}},
 		"READ inline":       {rc, read},
-		"BIND without":      {rc, verbs.SendWR{Op: verbs.BindMW}},
+		"BIND without":      {rc, verbs.SendWR{Op: verbs.OpBindMW}},
 		"FLUSH of no level": {rc, flush},
 	} {
 		if n, err := c.s.q.PostSend([]verbs.SendWR{c.wr}); n != 0 || err == nil {
@@ -752,7 +752,7 @@ func TestRefused(t *testing.T) {
 	if _, err := rc.q.PostSend([]verbs.SendWR{rc.send(17, 1)}); err == nil {
 		t.Error("a full queue takes one more")
 	}
-	s := start(t, verbs.RC, func(o *options) { o.last = verbs.RTR })
+	s := start(t, verbs.RC, func(o *options) { o.last = verbs.StateRTR })
 	if _, err := s.q.PostSend([]verbs.SendWR{s.send(1, 1)}); err == nil {
 		t.Error("posted in RTR")
 	}
@@ -761,8 +761,8 @@ func TestRefused(t *testing.T) {
 // Wrong lengths of atomics are the requester's error (IBTA 10.10.2.2).
 func TestAtomicLength(t *testing.T) {
 	s := start(t, verbs.RC)
-	s.post(s.wr(verbs.FetchAdd, 1, 7))
-	s.wantWC(1, verbs.LocalLengthError)
+	s.post(s.wr(verbs.OpFetchAdd, 1, 7))
+	s.wantWC(1, verbs.StatusLocalLengthError)
 	s.idle()
 }
 
@@ -770,20 +770,20 @@ func TestAtomicLength(t *testing.T) {
 func TestReset(t *testing.T) {
 	s := start(t, verbs.RC)
 	s.receives(8, 50)
-	s.post(s.send(1, 1), s.wr(verbs.Read, 2, 8))
+	s.post(s.send(1, 1), s.wr(verbs.OpRead, 2, 8))
 	s.out = nil
-	s.state(verbs.Reset)
+	s.state(verbs.StateReset)
 	s.idle()
 	if !s.flow.Unused() {
 		t.Error("the flow is still used")
 	}
 	again := s.attr
 	again.RQPSN, again.SQPSN, again.MinRNRTimer = 7, 8, 0
-	s.up(again, verbs.RTS)
+	s.up(again, verbs.StateRTS)
 	s.post(s.send(3, 1))
 	s.want(ib.OpSendOnly, 8)
 	s.ack(8)
-	s.wantWC(3, verbs.Success)
+	s.wantWC(3, verbs.StatusSuccess)
 	s.inWant(ibta.DropNoReceive, s.packet(ib.OpSendOnly, 7, 1)) // the old receive is gone
 	s.wantAETH(7, ib.RNRNAK(0))
 }
@@ -841,7 +841,7 @@ func TestBatchPieces(t *testing.T) {
 		}
 		wrs := make([]verbs.SendWR, 64)
 		for i := range wrs {
-			wrs[i] = verbs.SendWR{Op: verbs.Write, SGL: sgl}
+			wrs[i] = verbs.SendWR{Op: verbs.OpWrite, SGL: sgl}
 		}
 		if _, err := s.q.PostSend(wrs); err != nil {
 			t.Fatal(err)
@@ -863,7 +863,7 @@ func TestBatchPieces(t *testing.T) {
 // The longest message takes as many PSNs as it has packets, also where an int has 32 bits.
 func TestLongestMessage(t *testing.T) {
 	s := start(t, verbs.RC)
-	w := s.wr(verbs.Write, 1, 0)
+	w := s.wr(verbs.OpWrite, 1, 0)
 	w.SGL = nil
 	for range 4 { // that is more than the region: they overlap, or there is none
 		w.SGL = append(w.SGL, verbs.SGE{Addr: s.mr.Addr(), Length: s.host.Device.MaxMsgSize / 4, LKey: s.mr.LKey()})

@@ -3,6 +3,7 @@
 package ibta
 
 import (
+	"github.com/ramjet-rdma/ramjet/internal/core/clock"
 	"github.com/ramjet-rdma/ramjet/internal/core/memory"
 	"github.com/ramjet-rdma/ramjet/internal/core/queue"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
@@ -109,21 +110,47 @@ func (r *replies) dropFrom(psn ib.PSN) {
 	}
 }
 
-// respond fills b with responses, and with a NAK.
-func (q *QP) respond(b *Batch) {
+// respond fills b with responses, and with a NAK. Responses to READs leave as congestion control lets them.
+func (q *QP) respond(now clock.Time, b *Batch) {
 	r, before := &q.resp, b.Len()
+	if r.replies.queue.Len() > 0 {
+		q.respondReplies(now, b)
+		if q.path != nil && q.share.regulator().burst > 0 {
+			q.path.Flow.responded(now, &q.share)
+		}
+		if r.replies.queue.Len() > 0 {
+			return
+		}
+	}
+	if b.Len() == before && r.ack.pending && r.ack.urgent {
+		q.acknowledge(b)
+	}
+}
+
+// respondReplies fills b with responses.
+func (q *QP) respondReplies(now clock.Time, b *Batch) {
+	r := &q.resp
 	for r.replies.queue.Len() > 0 {
 		a := r.replies.queue.Front()
-		if (!q.responsePacket(a, b) || !q.responseMiddles(a, b)) && !a.withdrawn() {
+		if a.kind == replyRead && q.tooEarly(now) || (!q.responsePacket(a, b) || !q.responseMiddles(now, a, b)) && !a.withdrawn() {
 			return
 		}
 		if a.sent == a.packets {
 			r.replies.queue.PopFront()
 		}
 	}
-	if b.Len() == before && r.ack.pending && r.ack.urgent {
-		q.acknowledge(b)
+}
+
+// tooEarly reports whether the next response to a READ has to wait, and sets the timer for it.
+func (q *QP) tooEarly(now clock.Time) bool {
+	g := q.share.regulator()
+	if !g.early(now, q.share.packet) {
+		return false
 	}
+	if g.allows.Next > now {
+		q.timers.set(timerRespond, g.allows.Next)
+	}
+	return true
 }
 
 // withdrawn reports whether a repeats an answer to a READ whose memory has gone meanwhile.
@@ -157,12 +184,12 @@ func (q *QP) responsePacket(a *reply, b *Batch) bool {
 
 // responseMiddles appends packets of a as long as they differ from the previous one only in PSN. It
 // returns false if the region was deregistered.
-func (q *QP) responseMiddles(a *reply, b *Batch) bool {
-	h, mtu := &q.req.header, q.mtu()
+func (q *QP) responseMiddles(now clock.Time, a *reply, b *Batch) bool {
+	h, mtu, g := &q.req.header, q.mtu(), q.share.regulator()
 	if h.Opcode.Operation() != ib.OpReadResponseMiddle {
 		return true
 	}
-	for size := packetSize(h.Opcode, mtu); a.sent < a.packets-1 && b.fits(q.path, size, h.DestQP); {
+	for size := packetSize(h.Opcode, mtu); a.sent < a.packets-1 && !g.early(now, q.share.packet) && b.fits(q.path, size, h.DestQP); {
 		h.PSN = h.PSN.Next()
 		if !q.responded(a, mtu, b.repeatSpan(h, &a.source, a.sent*mtu, mtu)) {
 			return false
@@ -188,6 +215,9 @@ func (q *QP) responded(a *reply, n int, added bool) bool {
 		return false
 	}
 	a.sent++
+	if a.kind == replyRead {
+		q.path.Flow.responds(&q.share, n+q.overhead())
+	}
 	q.Counts.SentPackets++
 	q.Counts.SentBytes += uint64(n)
 	q.Device.Counters.SentPackets++

@@ -41,15 +41,38 @@ func (r *responder) start(psn ib.PSN) { r.psn, r.plain = psn, psn.Add(-1) }
 type outcome uint8
 
 const (
-	accept            outcome = iota
-	invalidRequest            // NAK invalid request
-	remoteAccess              // NAK remote access error
-	remoteOperational         // NAK remote operational error
-	receiverNotReady          // RNR NAK
-	tooLong                   // UC: drop the message, keep its receive for the next one (class D)
-	silent                    // drop without an answer
-	underWay                  // a FLUSH: Flush.Done continues
+	accept           outcome = iota
+	underWay                 // a FLUSH: Flush.Done continues
+	receiverNotReady         // RNR NAK
+	silent                   // drop without an answer
+	tooLong                  // UC: drop the message, keep its receive for the next one (class D)
+
+	// What follows is refused with a NAK, see refusals.
+	malformed         // it does not fit what was before it, or its own lengths
+	notAllowed        // the queue pair does not allow the operation
+	longerThanDevice  // a message longer than the device takes
+	misaligned        // the address of an atomic is not a multiple of 8
+	tooMany           // more than max_dest_rd_atomic at once
+	remoteAccess      // memory that the peer may not access
+	remoteOperational // this side failed
 )
+
+// refusals has, for an outcome that refuses a request, the code of its NAK, the event of this side, the status of
+// the peer's completion, and the check that failed, where the outcome says it (IBTA 9.7.5.2, 9.9.3).
+var refusals = [...]struct {
+	code   ib.NAKCode
+	event  verbs.EventType
+	status verbs.Status
+	reason verbs.Reason
+}{
+	malformed:         {ib.NAKInvalidRequest, verbs.EventQPRequestError, verbs.StatusRemoteInvalidRequestError, verbs.ReasonMalformed},
+	notAllowed:        {ib.NAKInvalidRequest, verbs.EventQPRequestError, verbs.StatusRemoteInvalidRequestError, verbs.ReasonQPAccess},
+	longerThanDevice:  {ib.NAKInvalidRequest, verbs.EventQPRequestError, verbs.StatusRemoteInvalidRequestError, verbs.ReasonTooLong},
+	misaligned:        {ib.NAKInvalidRequest, verbs.EventQPRequestError, verbs.StatusRemoteInvalidRequestError, verbs.ReasonMisaligned},
+	tooMany:           {ib.NAKInvalidRequest, verbs.EventQPRequestError, verbs.StatusRemoteInvalidRequestError, verbs.ReasonTooMany},
+	remoteAccess:      {ib.NAKRemoteAccessError, verbs.EventQPAccessError, verbs.StatusRemoteAccessError, verbs.ReasonUnknown},
+	remoteOperational: {ib.NAKRemoteOperationalError, verbs.EventQPFatal, verbs.StatusRemoteOperationError, verbs.ReasonUnknown},
+}
 
 // handleRequest handles a request packet, with the checks in the order of IBTA 9.7.4.1.
 func (q *QP) handleRequest(now clock.Time, p *ib.Packet) Reason {
@@ -59,7 +82,7 @@ func (q *QP) handleRequest(now clock.Time, p *ib.Packet) Reason {
 	}
 	if !r.heard {
 		r.heard = true
-		if q.State() == verbs.RTR {
+		if q.State() == verbs.StateRTR {
 			q.Raise(verbs.EventCommEstablished)
 		}
 	}
@@ -120,7 +143,7 @@ func (q *QP) carryOut(p *ib.Packet) Reason {
 	if verdict == underWay {
 		return Taken
 	}
-	if q.reliable() && verdict != receiverNotReady && verdict != silent {
+	if q.reliable() && verdict >= malformed {
 		q.recordRefusal(p, verdict)
 	}
 	return q.refuse(verdict)
@@ -158,7 +181,7 @@ func (q *QP) ahead(now clock.Time, p *ib.Packet) Reason {
 		r.reorder = &reorderBuffer{gap: gap{high: p.PSN}}
 	}
 	kept := r.reorder.keep(&q.Device.reorder, q.path.Key, p)
-	if !r.nakSent && r.reorder.gap.miss(now, r.psn) {
+	if !r.nakSent && r.reorder.gap.miss(now, r.psn, &q.timers[timerRequestGap]) {
 		q.nakExpected()
 	}
 	if !kept {
@@ -203,7 +226,7 @@ func (q *QP) withdrawNAK() {
 // and has gone back learns at once how far it can skip ahead.
 func (q *QP) catchUp(now clock.Time) {
 	r, e := &q.resp, q.resp.reorder
-	told, from := e.gap.filled(now), r.psn
+	told, from := e.gap.filled(now, &q.timers[timerRequestGap]), r.psn
 	if !q.carryOutKept() {
 		return
 	}
@@ -211,7 +234,7 @@ func (q *QP) catchUp(now clock.Time) {
 	case r.flush != nil: // Flush.Done continues
 	case told && r.psn != from:
 		r.ack.acknowledge(r.plain)
-	case !told && len(e.kept) > 0 && e.gap.miss(now, r.psn):
+	case !told && len(e.kept) > 0 && e.gap.miss(now, r.psn, &q.timers[timerRequestGap]):
 		q.nakExpected()
 	}
 }
@@ -232,18 +255,6 @@ func (q *QP) carryOutKept() bool {
 			return false
 		}
 	}
-}
-
-// nakOf returns the NAK for a request that cannot be carried out, the event of this side, and the status of
-// the peer's completion (IBTA 9.7.5.2, 9.9.3).
-func nakOf(v outcome) (ib.NAKCode, verbs.EventType, verbs.Status) {
-	switch v {
-	case remoteAccess:
-		return ib.NAKRemoteAccessError, verbs.EventQPAccessError, verbs.RemoteAccessError
-	case remoteOperational:
-		return ib.NAKRemoteOperationalError, verbs.EventQPFatal, verbs.RemoteOperationError
-	}
-	return ib.NAKInvalidRequest, verbs.EventQPRequestError, verbs.RemoteInvalidRequestError
 }
 
 // refuse answers a request that was not executed.
@@ -273,13 +284,13 @@ func (q *QP) refuse(v outcome) Reason {
 	case silent:
 		return DropInvalid
 	}
-	code, event, status := nakOf(v)
+	refusal := &refusals[v]
 	if q.HasReceive() { // IBTA 9.9.3.1, class C
-		q.CompleteReceive(status)
+		q.CompleteReceive(refusal.status)
 	}
 	q.Device.Counters.RemoteErrors++
-	r.ack.nak(r.psn, ib.NAK(code))
-	q.Raise(event)
+	r.ack.nak(r.psn, ib.NAK(refusal.code))
+	q.Raise(refusal.event)
 	q.enterError()
 	if v == remoteAccess {
 		return DropAccess

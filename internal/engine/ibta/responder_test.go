@@ -27,7 +27,7 @@ func TestReceive(t *testing.T) {
 	if !s.wcs[0].Solicited {
 		t.Error("the solicited event is lost")
 	}
-	if wc := s.wantWC(1, verbs.Success); wc.Op != verbs.WCRecv || wc.ByteLen != 2*mtu+5 || wc.Flags != verbs.WithImm || wc.Imm != 0xabcd {
+	if wc := s.wantWC(1, verbs.StatusSuccess); wc.Op != verbs.WCRecv || wc.ByteLen != 2*mtu+5 || wc.Flags != verbs.WithImm || wc.Imm != 0xabcd {
 		t.Errorf("%+v", wc)
 	}
 	s.wantAETH(202, okAck)
@@ -36,7 +36,7 @@ func TestReceive(t *testing.T) {
 	}
 	// A message without data takes a receive too.
 	s.in(s.packet(ib.OpSendOnly, 203, 0))
-	s.wantWC(2, verbs.Success)
+	s.wantWC(2, verbs.StatusSuccess)
 	s.wantAETH(203, okAck)
 	s.idle()
 }
@@ -55,7 +55,7 @@ func TestNAKOncePerGap(t *testing.T) {
 	s.inWant(ibta.DropSequence, s.packet(ib.OpSendOnly, 203, 1)) // twice
 	s.silence()
 	s.in(s.packet(ib.OpSendOnly, 200, 1))
-	s.wantWC(1, verbs.Success)
+	s.wantWC(1, verbs.StatusSuccess)
 	s.wantAETH(201, okAck)
 	s.inWant(ibta.DropDuplicate, s.packet(ib.OpSendFirst, 201, mtu))
 	s.silence()
@@ -63,7 +63,7 @@ func TestNAKOncePerGap(t *testing.T) {
 	s.wantAETH(202, ib.NAK(ib.NAKPSNSequenceError))
 	s.in(s.packet(ib.OpSendLast, 202, 1))
 	for id := range uint64(3) {
-		s.wantWC(2+id, verbs.Success)
+		s.wantWC(2+id, verbs.StatusSuccess)
 	}
 	s.wantAETH(204, okAck)
 	s.idle()
@@ -76,7 +76,7 @@ func TestDuplicates(t *testing.T) {
 	s.receives(8, 1, 2)
 	s.in(s.packet(ib.OpSendOnly, 200, 1))
 	s.in(s.reth(s.packet(ib.OpWriteOnly, 201, 4), 100, 4))
-	s.wantWC(1, verbs.Success)
+	s.wantWC(1, verbs.StatusSuccess)
 	s.wantAETH(200, okAck)
 	s.wantAETH(201, okAck)
 	copy(s.mr.Bytes()[100:], "home")
@@ -105,7 +105,7 @@ func TestReceiverNotReady(t *testing.T) {
 		}
 		s.receives(8, 1)
 		s.inWant(ibta.Taken, p)
-		s.wantWC(1, verbs.Success)
+		s.wantWC(1, verbs.StatusSuccess)
 		s.wantAETH(201, ib.RNRNAK(12)) // what was kept needs one too
 		s.idle()
 	}
@@ -120,7 +120,7 @@ func TestWriteImmediateNotReady(t *testing.T) {
 	s.wantAETH(201, ib.RNRNAK(12))
 	s.receives(8, 1)
 	s.inWant(ibta.Taken, last)
-	if wc := s.wantWC(1, verbs.Success); wc.Op != verbs.WCRecvWriteImm || wc.ByteLen != mtu+4 {
+	if wc := s.wantWC(1, verbs.StatusSuccess); wc.Op != verbs.WCRecvWriteImm || wc.ByteLen != mtu+4 {
 		t.Errorf("%+v", wc)
 	}
 	s.wantAETH(201, okAck)
@@ -142,17 +142,17 @@ func one(f func(s *script) *ib.Packet) func(*script) []*ib.Packet {
 }
 
 func TestRefusals(t *testing.T) {
-	const flushed = verbs.WRFlushError
+	const flushed = verbs.StatusWRFlushError
 	invalid, access, operational := ib.NAKInvalidRequest, ib.NAKRemoteAccessError, ib.NAKRemoteOperationalError
 	req, acc, fatal := verbs.EventQPRequestError, verbs.EventQPAccessError, verbs.EventQPFatal
 	for name, c := range map[string]refusal{
 		"MIDDLE without FIRST": {invalid, req, flushed, one(func(s *script) *ib.Packet { return s.packet(ib.OpSendMiddle, 200, mtu) })},
 		"LAST without FIRST":   {invalid, req, flushed, one(func(s *script) *ib.Packet { return s.packet(ib.OpWriteLast, 200, 1) })},
-		"FIRST in a message": {invalid, req, verbs.RemoteInvalidRequestError, func(s *script) []*ib.Packet {
+		"FIRST in a message": {invalid, req, verbs.StatusRemoteInvalidRequestError, func(s *script) []*ib.Packet {
 			s.longReceive()
 			return []*ib.Packet{s.packet(ib.OpSendFirst, 200, mtu), s.packet(ib.OpSendFirst, 201, mtu)}
 		}},
-		"READ in a message": {invalid, req, verbs.RemoteInvalidRequestError, func(s *script) []*ib.Packet {
+		"READ in a message": {invalid, req, verbs.StatusRemoteInvalidRequestError, func(s *script) []*ib.Packet {
 			s.longReceive()
 			return []*ib.Packet{s.packet(ib.OpSendFirst, 200, mtu), s.reth(s.packet(ib.OpReadRequest, 201, 0), 0, 8)}
 		}},
@@ -161,8 +161,8 @@ func TestRefusals(t *testing.T) {
 		"LAST without data": {invalid, req, flushed, func(s *script) []*ib.Packet {
 			return []*ib.Packet{s.reth(s.packet(ib.OpWriteFirst, 200, mtu), 0, 2*mtu), s.packet(ib.OpWriteLast, 201, 0)}
 		}},
-		"SEND longer than the receive": {invalid, req, verbs.LocalLengthError, one(func(s *script) *ib.Packet { return s.packet(ib.OpSendOnly, 200, 17) })},
-		"receive in no region": {operational, fatal, verbs.LocalProtectionError, one(func(s *script) *ib.Packet {
+		"SEND longer than the receive": {invalid, req, verbs.StatusLocalLengthError, one(func(s *script) *ib.Packet { return s.packet(ib.OpSendOnly, 200, 17) })},
+		"receive in no region": {operational, fatal, verbs.StatusLocalProtectionError, one(func(s *script) *ib.Packet {
 			s.mr.Close()
 			return s.packet(ib.OpSendOnly, 200, 1)
 		})},
@@ -218,7 +218,7 @@ func TestRefusals(t *testing.T) {
 			s.wantAETH(last, ib.NAK(c.code))
 			s.wantEvent(c.event)
 			s.wantWC(1, c.recv)
-			s.wantState(verbs.Err)
+			s.wantState(verbs.StateError)
 			s.inWant(ibta.DropState, s.packet(ib.OpSendOnly, last, 1))
 			s.idle()
 		})
@@ -228,8 +228,8 @@ func TestRefusals(t *testing.T) {
 // longReceive exchanges the posted receive for one that a FIRST packet fits.
 func (s *script) longReceive() {
 	s.Helper()
-	s.state(verbs.Reset)
-	s.up(s.attr, verbs.RTS)
+	s.state(verbs.StateReset)
+	s.up(s.attr, verbs.StateRTS)
 	s.receives(2*mtu, 1)
 }
 
@@ -405,7 +405,7 @@ func TestForgedDuplicateReads(t *testing.T) {
 		"beyond the end":           {ibta.DropAccess, func(s *script) *ib.Packet { return s.reth(s.packet(ib.OpReadRequest, 203, 0), 3*mtu, mtu+1) }},
 		"of nothing, past the end": {ibta.DropAccess, func(s *script) *ib.Packet { return s.reth(s.packet(ib.OpReadRequest, 203, 0), 4*mtu, 0) }},
 		"that is not allowed any more": {ibta.DropAccess, func(s *script) *ib.Packet {
-			s.modify(verbs.QPAttr{State: verbs.RTS, Access: verbs.RemoteWrite}, verbs.MaskAccess)
+			s.modify(verbs.QPAttr{State: verbs.StateRTS, Access: verbs.RemoteWrite}, verbs.MaskAccess)
 			return s.reth(s.packet(ib.OpReadRequest, 201, 0), mtu, 3*mtu)
 		}},
 		"whose region is gone": {ibta.DropAccess, func(s *script) *ib.Packet {
@@ -418,14 +418,14 @@ func TestForgedDuplicateReads(t *testing.T) {
 			s := start(t, verbs.RC)
 			s.receives(0, 1)
 			s.in(s.packet(ib.OpSendOnly, 200, 0))
-			s.wantWC(1, verbs.Success)
+			s.wantWC(1, verbs.StatusSuccess)
 			s.wantAETH(200, okAck)
 			s.in(s.reth(s.packet(ib.OpReadRequest, 201, 0), mtu, 3*mtu))
 			for i := range 3 {
 				s.want([]ib.Operation{ib.OpReadResponseFirst, ib.OpReadResponseMiddle, ib.OpReadResponseLast}[i], ib.PSN(201+i))
 			}
 			s.inWant(c.want, c.forged(s))
-			s.wantState(verbs.RTS)
+			s.wantState(verbs.StateRTS)
 			s.idle()
 		})
 	}
@@ -459,7 +459,7 @@ func TestAckOfDuplicateBeforeRead(t *testing.T) {
 	s := start(t, verbs.RC)
 	s.receives(8, 1)
 	s.in(s.packet(ib.OpSendOnly, 200, 1))
-	s.wantWC(1, verbs.Success)
+	s.wantWC(1, verbs.StatusSuccess)
 	s.wantAETH(200, okAck)
 	s.in(s.reth(s.packet(ib.OpReadRequest, 201, 0), 0, 8))
 	s.want(ib.OpReadResponseOnly, 201)
@@ -477,7 +477,7 @@ func TestReadSourceEnds(t *testing.T) {
 	s.mr.Close()
 	s.drain()
 	s.wantAETH(201, ib.NAK(ib.NAKRemoteOperationalError))
-	s.wantState(verbs.Err)
+	s.wantState(verbs.StateError)
 	s.idle()
 }
 
@@ -496,20 +496,20 @@ func TestDuplicateReadSourceEnds(t *testing.T) {
 	other.Close()
 	s.in(s.reth(s.packet(ib.OpReadRequest, 203, 0), 0, 8))
 	s.want(ib.OpReadResponseOnly, 203)
-	s.wantState(verbs.RTS)
+	s.wantState(verbs.StateRTS)
 	s.idle()
 }
 
 // The event of a connection's first packet comes in RTR only (IBTA 11.6.3.2).
 func TestCommunicationEstablished(t *testing.T) {
-	s := start(t, verbs.RC, func(o *options) { o.last = verbs.RTR })
+	s := start(t, verbs.RC, func(o *options) { o.last = verbs.StateRTR })
 	s.receives(8, 1, 2)
 	s.in(s.packet(ib.OpSendOnly, 200, 1))
 	s.wantEvent(verbs.EventCommEstablished)
-	s.wantWC(1, verbs.Success)
+	s.wantWC(1, verbs.StatusSuccess)
 	s.wantAETH(200, okAck)
 	s.in(s.packet(ib.OpSendOnly, 201, 1))
-	s.wantWC(2, verbs.Success)
+	s.wantWC(2, verbs.StatusSuccess)
 	s.wantAETH(201, okAck)
 	s.idle()
 }
@@ -522,9 +522,9 @@ func TestPacketChecks(t *testing.T) {
 	s.inWant(ibta.DropPKey, p)
 	p.PKey, p.Opcode = ib.DefaultPKey, ib.UCSendOnly
 	s.inWant(ibta.DropTransport, p)
-	s.state(verbs.Err)
+	s.state(verbs.StateError)
 	s.inWant(ibta.DropState, s.packet(ib.OpSendOnly, 200, 1))
-	i := start(t, verbs.RC, func(o *options) { o.last = verbs.Init })
+	i := start(t, verbs.RC, func(o *options) { o.last = verbs.StateInit })
 	i.inWant(ibta.DropState, i.packet(ib.OpSendOnly, 200, 1))
 	s.silence()
 }
@@ -545,7 +545,7 @@ func TestSharedReceiveQueue(t *testing.T) {
 	}
 	for i := range 3 {
 		s.in(s.packet(ib.OpSendOnly, recvPSN.Add(i), 1))
-		s.wantWC(uint64(i), verbs.Success)
+		s.wantWC(uint64(i), verbs.StatusSuccess)
 		s.wantAETH(recvPSN.Add(i), okAck)
 		if i == 2 { // one is left, below two
 			if len(s.evs) == 0 || s.evs[0].Owner != "srq" {
@@ -557,7 +557,7 @@ func TestSharedReceiveQueue(t *testing.T) {
 	}
 	s.in(s.packet(ib.OpSendFirst, 203, mtu)) // longer than the receive
 	s.wantAETH(203, ib.NAK(ib.NAKInvalidRequest))
-	s.wantWC(3, verbs.LocalLengthError)
+	s.wantWC(3, verbs.StatusLocalLengthError)
 	s.wantEvent(verbs.EventQPRequestError)
 	s.wantEvent(verbs.EventQPLastWQEReached)
 	s.idle()
@@ -574,7 +574,7 @@ func TestSharedReceiveQueueDomain(t *testing.T) {
 	}
 	srq.Post([]verbs.RecvWR{{ID: 1, SGL: []verbs.SGE{{Addr: r.Addr(), Length: 8, LKey: r.Key()}}}})
 	s.in(s.packet(ib.OpSendOnly, 200, 1))
-	s.wantWC(1, verbs.Success)
+	s.wantWC(1, verbs.StatusSuccess)
 	s.wantAETH(200, okAck)
 	s.idle()
 }
@@ -589,7 +589,7 @@ func TestXRC(t *testing.T) {
 	s.wantAETH(200, ib.RNRNAK(12))
 	srq.Post([]verbs.RecvWR{{ID: 1, SGL: []verbs.SGE{s.mr.SGE(0, 8)}}})
 	s.inWant(ibta.Taken, s.packet(ib.OpSendOnly, 200, 1))
-	s.wantWC(1, verbs.Success)
+	s.wantWC(1, verbs.StatusSuccess)
 	s.wantAETH(200, okAck)
 	s.inWant(ibta.Taken, s.reth(s.packet(ib.OpReadRequest, 201, 0), 0, 8))
 	s.want(ib.OpReadResponseOnly, 201)
@@ -610,7 +610,7 @@ func TestXRC(t *testing.T) {
 	}
 	i.inWant(ibta.DropInvalid, i.packet(ib.OpSendOnly, 200, 1)) // an initiator answers nothing
 	i.ack(100)
-	i.wantWC(1, verbs.Success)
+	i.wantWC(1, verbs.StatusSuccess)
 	i.idle()
 }
 
@@ -624,7 +624,7 @@ func TestUnreliableConnection(t *testing.T) {
 	s.inWant(ibta.DropSequence, s.packet(ib.OpSendLast, 203, 1))    // 202 is lost
 	s.inWant(ibta.DropInvalid, s.packet(ib.OpSendMiddle, 204, mtu)) // of the same
 	s.inWant(ibta.Taken, s.packet(ib.OpSendOnly, 210, 3))           // the next begins
-	if wc := s.wantWC(1, verbs.Success); wc.ByteLen != 3 {
+	if wc := s.wantWC(1, verbs.StatusSuccess); wc.ByteLen != 3 {
 		t.Errorf("%d bytes", wc.ByteLen)
 	}
 	p := s.reth(s.packet(ib.OpWriteFirst, 211, mtu), 0, 2*mtu)
@@ -633,7 +633,7 @@ func TestUnreliableConnection(t *testing.T) {
 	s.inWant(ibta.DropInvalid, s.packet(ib.OpWriteLast, 212, mtu))
 	s.inWant(ibta.Taken, s.reth(s.packet(ib.OpWriteOnly, 213, 8), 0, 8))
 	s.inWant(ibta.DropInvalid, s.packet(0x0c, 214, 0)) // a READ does not exist here
-	s.wantState(verbs.RTS)
+	s.wantState(verbs.StateRTS)
 	s.idle()
 }
 
@@ -651,11 +651,11 @@ func TestUnreliableTooLong(t *testing.T) {
 		s.inWant(ibta.DropTooLong, s.packet(ib.OpSendMiddle, psn.Add(3), mtu))
 		s.inWant(ibta.DropInvalid, s.packet(ib.OpSendLast, psn.Add(4), 1)) // of the same
 		psn = psn.Add(5)
-		s.wantState(verbs.RTS)
+		s.wantState(verbs.StateRTS)
 		s.silence()
 	}
 	s.inWant(ibta.Taken, s.packet(ib.OpSendOnly, psn, 3))
-	if wc := s.wantWC(1, verbs.Success); wc.ByteLen != 3 {
+	if wc := s.wantWC(1, verbs.StatusSuccess); wc.ByteLen != 3 {
 		t.Errorf("%d bytes", wc.ByteLen)
 	}
 	s.idle()
@@ -671,8 +671,8 @@ func TestUnreliableTooLongShared(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.in(s.packet(ib.OpSendOnly, recvPSN, 9))
-	s.wantWC(1, verbs.LocalLengthError)
-	s.wantState(verbs.Err)
+	s.wantWC(1, verbs.StatusLocalLengthError)
+	s.wantState(verbs.StateError)
 	s.wantEvent(verbs.EventQPLastWQEReached)
 	s.idle()
 }
@@ -683,8 +683,8 @@ func TestUnreliableReceiveError(t *testing.T) {
 	s.receives(8, 1)
 	s.mr.Close()
 	s.in(s.packet(ib.OpSendOnly, 200, 1))
-	s.wantWC(1, verbs.LocalProtectionError)
-	s.wantState(verbs.Err)
+	s.wantWC(1, verbs.StatusLocalProtectionError)
+	s.wantState(verbs.StateError)
 	s.idle()
 }
 
@@ -700,7 +700,7 @@ func TestDatagrams(t *testing.T) {
 	p.DETH.QKey--
 	p.Imm = 5
 	s.inWant(ibta.Taken, p)
-	if wc := s.wantWC(1, verbs.Success); wc.ByteLen != 64 || wc.SrcQPN != peerQPN || wc.Flags != verbs.WithGRH|verbs.WithImm || wc.Imm != 5 {
+	if wc := s.wantWC(1, verbs.StatusSuccess); wc.ByteLen != 64 || wc.SrcQPN != peerQPN || wc.Flags != verbs.WithGRH|verbs.WithImm || wc.Imm != 5 {
 		t.Errorf("%+v", wc)
 	}
 	if s.mr.Bytes()[39] != 0 || s.mr.Bytes()[40] != 7 {
@@ -719,13 +719,13 @@ func TestDatagrams(t *testing.T) {
 		if p.Opcode != ib.UDSendOnly || p.DestQP != 0x1234 || p.DETH.QKey != want || p.DETH.SrcQP != s.q.Num || len(p.Payload) != 4096 {
 			t.Errorf("%+v", p.DETH)
 		}
-		s.wantWC(2, verbs.Success)
+		s.wantWC(2, verbs.StatusSuccess)
 	}
 	wr := s.send(3, 4097) // longer than a packet
 	wr.AH = ah
 	s.post(wr)
-	s.wantWC(3, verbs.LocalLengthError)
-	s.wantState(verbs.SQE)
+	s.wantWC(3, verbs.StatusLocalLengthError)
+	s.wantState(verbs.StateSQE)
 	s.idle()
 }
 
@@ -746,9 +746,9 @@ func TestDatagramTooLong(t *testing.T) {
 				s.inWant(ibta.DropTooLong, s.packet(ib.OpSendOnly, 0, 25))
 				s.silence()
 			}
-			s.wantState(verbs.RTS)
+			s.wantState(verbs.StateRTS)
 			s.inWant(ibta.Taken, s.packet(ib.OpSendOnly, 0, 24))
-			if wc := s.wantWC(1, verbs.Success); wc.ByteLen != 64 {
+			if wc := s.wantWC(1, verbs.StatusSuccess); wc.ByteLen != 64 {
 				t.Errorf("%d bytes", wc.ByteLen)
 			}
 		})
@@ -764,12 +764,12 @@ func TestSendInvalidate(t *testing.T) {
 		t.Fatal(err)
 	}
 	key := mw.NextRKey()
-	s.post(verbs.SendWR{ID: 1, Op: verbs.BindMW, Bind: &verbs.MWBindInfo{MW: mw, MR: big, RKey: key, Addr: big.Addr(), Length: 64, Access: verbs.RemoteWrite}})
+	s.post(verbs.SendWR{ID: 1, Op: verbs.OpBindMW, Bind: &verbs.MWBindInfo{MW: mw, MR: big, RKey: key, Addr: big.Addr(), Length: 64, Access: verbs.RemoteWrite}})
 	s.receives(8, 2)
 	p := s.packet(ib.OpSendOnlyInv, 200, 1)
 	p.IETH.RKey = key
 	s.in(p)
-	if wc := s.wantWC(2, verbs.Success); wc.Flags != verbs.WithInv || wc.InvKey != key {
+	if wc := s.wantWC(2, verbs.StatusSuccess); wc.Flags != verbs.WithInv || wc.InvKey != key {
 		t.Errorf("%+v", wc)
 	}
 	s.wantAETH(200, okAck)
@@ -787,9 +787,9 @@ func TestSendInvalidateRefused(t *testing.T) {
 	s := start(t, verbs.RC)
 	s.receives(8, 1, 2)
 	s.inWant(ibta.DropInvalid, s.packet(ib.OpSendOnlyInv, 200, 1))
-	s.wantWC(1, verbs.RemoteInvalidRequestError)
-	s.wantWC(2, verbs.WRFlushError)
-	s.wantState(verbs.Err)
+	s.wantWC(1, verbs.StatusRemoteInvalidRequestError)
+	s.wantWC(2, verbs.StatusWRFlushError)
+	s.wantState(verbs.StateError)
 	s.inWant(ibta.DropState, s.packet(ib.OpSendOnlyInv, 200, 1))
 	s.idle()
 }
@@ -800,7 +800,7 @@ func TestHeldAcks(t *testing.T) {
 	s.receives(8, 1)
 	s.batch.Acks = false
 	s.in(s.packet(ib.OpSendOnly, 200, 1))
-	s.wantWC(1, verbs.Success)
+	s.wantWC(1, verbs.StatusSuccess)
 	s.silence()
 	if !s.q.HasAck() || s.q.AckedMessages() != 1 {
 		t.Error("no acknowledgement waits")
@@ -821,7 +821,7 @@ func TestAppendAck(t *testing.T) {
 	s.receives(8, 1, 2)
 	s.batch.Acks = false
 	s.in(s.packet(ib.OpSendOnly, 200, 1))
-	s.wantWC(1, verbs.Success)
+	s.wantWC(1, verbs.StatusSuccess)
 	send := func(n, packets int) {
 		t.Helper()
 		if _, err := s.q.PostSend([]verbs.SendWR{s.send(7, n)}); err != nil {
@@ -846,7 +846,7 @@ func TestAppendAck(t *testing.T) {
 	}
 	s.batch.Acks = false
 	s.in(s.packet(ib.OpSendOnly, 201, 1))
-	s.wantWC(2, verbs.Success)
+	s.wantWC(2, verbs.StatusSuccess)
 	s.batch.Acks = true
 	send(0, 1)
 	s.drain()
@@ -891,7 +891,7 @@ func TestFlushPersistent(t *testing.T) {
 	if p := s.want(ib.OpReadResponseOnly, 200); p.AETH.MSN != 1 {
 		t.Errorf("MSN %d", p.AETH.MSN)
 	}
-	s.wantWC(1, verbs.Success)
+	s.wantWC(1, verbs.StatusSuccess)
 	s.wantAETH(201, okAck)
 	s.inWant(ibta.DropDuplicate, flush)
 	s.want(ib.OpReadResponseOnly, 200)
@@ -914,11 +914,11 @@ func TestFlushPersistent(t *testing.T) {
 		done(false, true)
 		s.drain()
 		s.wantAETH(200, ib.NAK(code))
-		s.wantState(verbs.Err)
+		s.wantState(verbs.StateError)
 	}
 
 	// The queue pair has forgotten it.
-	for _, state := range []verbs.QPState{verbs.Err, verbs.Reset} {
+	for _, state := range []verbs.QPState{verbs.StateError, verbs.StateReset} {
 		s, _ = begin()
 		s.state(state)
 		s.wcs = nil
@@ -946,7 +946,7 @@ func TestSendLongerThanMessages(t *testing.T) {
 	s.in(s.packet(ib.OpSendFirst, 200, mtu))
 	s.in(s.packet(ib.OpSendMiddle, 201, mtu))
 	s.in(s.packet(ib.OpSendLast, 202, 1))
-	s.wantWC(1, verbs.LocalLengthError)
+	s.wantWC(1, verbs.StatusLocalLengthError)
 	s.wantAETH(202, ib.NAK(ib.NAKInvalidRequest))
 	s.wantEvent(verbs.EventQPRequestError)
 	s.idle()

@@ -10,22 +10,68 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
-// retry is the requester's state of losses and timeouts (IBTA 9.9.2).
+// retry decides when what is in flight is sent again, and when the peer is given up (IBTA 9.9.2). It is a value: it is
+// told what happens, with the time and what is in flight, keeps timerRetransmit and timerQuiet, and returns a verdict.
 type retry struct {
-	retransmitAt clock.Time // zero: nothing is outstanding
-	quietUntil   clock.Time // receiver not ready, or too slow: nothing is sent before this time
-	progressAt   clock.Time // when something was last acknowledged
-	wait         clock.Time // current retransmission timeout
-	atLeast      clock.Time // lower limit of the timeout, until what was sent only once is acknowledged
-	retries      int        // NAKs without progress
-	rnrRetries   int
-	timeouts     int    // since the last acknowledgement, or since a slow peer has kept up
-	silentAt     ib.PSN // the oldest packet in flight at the last timeout
-	recover      ib.PSN // a loss before this PSN has already been reacted to
-	once         ib.PSN // packets from here on were sent only once
-	asked        bool   // went back for a lost response; what follows it is no new sign of loss
-	rtt          roundTrip
-	late         lateness
+	limits     retryLimits
+	progressAt clock.Time // when something was last acknowledged
+	wait       clock.Time // current retransmission timeout
+	atLeast    clock.Time // lower limit of the timeout, until what was sent only once is acknowledged
+	retries    int        // NAKs without progress
+	rnrRetries int
+	timeouts   int    // since the last acknowledgement, or since a slow peer has kept up
+	silentAt   ib.PSN // the oldest packet in flight at the last timeout
+	recover    ib.PSN // a loss before this PSN has already been reacted to
+	once       ib.PSN // packets from here on were sent only once
+	asked      bool   // went back for a lost response; what follows it is no new sign of loss
+	rtt        roundTrip
+	late       lateness
+}
+
+// flight is what retry must know of what was sent.
+type flight struct {
+	oldest      ib.PSN // not acknowledged
+	high        ib.PSN // beyond all packets ever sent
+	outstanding bool   // something is in flight
+}
+
+// verdict is what is to be done after a loss, or after silence.
+type verdict struct {
+	action verdictAction
+	from   ib.PSN       // sendAgain: all packets from here on
+	status verbs.Status // giveUp: of the oldest work request
+	lost   bool         // the congestion control is told of a loss
+	silent bool         // or that the peer does not answer
+}
+
+type verdictAction uint8
+
+const (
+	nothing verdictAction = iota
+	sendAgain
+	giveUp
+)
+
+// retryLimits are the attributes of a queue pair that limit it.
+type retryLimits struct {
+	timeout    clock.Time // local acknowledgement timeout; zero: none
+	retries    int
+	rnrRetries int // 7: without limit
+}
+
+// retryLimitsOf returns the limits of a queue pair's attributes (IBTA 9.9.2.1.1).
+func retryLimitsOf(a *verbs.QPAttr) retryLimits {
+	l := retryLimits{retries: int(a.RetryCount), rnrRetries: int(a.RNRRetry)}
+	if a.Timeout != 0 {
+		l.timeout = clock.Time(4096) << a.Timeout
+	}
+	return l
+}
+
+// silence returns how long the peer may be silent until its queue pair is given up: one timeout,
+// and a further one for each retry; zero: without limit.
+func (l *retryLimits) silence() clock.Time {
+	return clock.Time(1+l.retries) * max(l.timeout, min(timeoutFactor*l.timeout, maxLongerTimeout))
 }
 
 // roundTrip estimates the time until an acknowledgement arrives, from packets that requested one.
@@ -85,21 +131,8 @@ const (
 	maxLongerTimeout = timeoutFactor * (clock.Time(4096) << 14)
 )
 
-// timeout returns the queue pair's local acknowledgement timeout (IBTA 9.9.2.1.1); zero:
-// none.
-func (q *QP) timeout() clock.Time {
-	if q.Attr().Timeout == 0 {
-		return 0
-	}
-	return clock.Time(4096) << q.Attr().Timeout
-}
-
-// silenceLimit returns how long the peer may be silent until its queue pair is given up: one timeout,
-// and RetryCount more; zero: without limit.
-func (q *QP) silenceLimit() clock.Time {
-	t := q.timeout()
-	return clock.Time(1+q.Attr().RetryCount) * max(t, min(timeoutFactor*t, maxLongerTimeout))
-}
+// start begins with the first PSN that is sent.
+func (r *retry) start(psn ib.PSN) { r.recover, r.once = psn, psn }
 
 // slow reports whether the peer has timed out a second time. It may have a long queue of what was
 // sent before, and take it more slowly than whole windows would arrive.
@@ -107,202 +140,142 @@ func (r *retry) slow() bool { return r.timeouts > 0 }
 
 // recoveredPackets is how many packets a slow peer acknowledges between two timeouts to count as slow no
 // longer: at least what a closed window holds, at 192 bytes each.
-const recoveredPackets = minWindow / 192
+const recoveredPackets = 64 << 10 / 192
 
 // enough reports whether no packet from psn on may be in flight to a slow peer: one at first, and
 // as many more as it has acknowledged since, which doubles them every round trip.
-func (r *requester) enough(psn ib.PSN) bool {
-	oldest := r.unacked()
+func (r *retry) enough(psn, oldest ib.PSN) bool {
 	return psn.Sub(oldest) > oldest.Sub(r.silentAt)
 }
 
-// armRetransmit starts the timer for what was just sent, unless it runs.
-func (q *QP) armRetransmit(now clock.Time) {
-	r := &q.req
-	if r.retransmitAt != 0 {
+// sent starts the timer for what was just sent, unless it runs.
+func (r *retry) sent(now clock.Time, t *timers) {
+	if t.running(timerRetransmit) {
 		return
 	}
 	if r.wait == 0 {
-		r.wait = q.shortestWait()
+		r.wait = r.shortestWait()
 	}
 	r.progressAt = now
-	q.retransmitAfter(now)
+	r.waitOn(now, t)
 }
 
-// retransmitAfter sets the timer to the current retransmission timeout, but no later than when the
+// waitOn sets the timer to the current retransmission timeout, but no later than when the
 // peer is given up.
-func (q *QP) retransmitAfter(now clock.Time) {
-	r := &q.req
-	r.retransmitAt = now + r.wait
-	if p := q.silenceLimit(); p != 0 {
-		r.retransmitAt = min(r.retransmitAt, r.progressAt+p)
+func (r *retry) waitOn(now clock.Time, t *timers) {
+	due := now + r.wait
+	if p := r.limits.silence(); p != 0 {
+		due = min(due, r.progressAt+p)
 	}
+	t.set(timerRetransmit, due)
 }
 
 // shortestWait returns the retransmission timeout while nothing is lost.
-func (q *QP) shortestWait() clock.Time {
+func (r *retry) shortestWait() clock.Time {
 	wait := firstWait
-	if t := q.timeout(); t != 0 {
-		wait = min(wait, t)
+	if r.limits.timeout != 0 {
+		wait = min(wait, r.limits.timeout)
 	}
-	return max(wait, q.req.rtt.timeout())
+	return max(wait, r.rtt.timeout())
 }
 
-// measure ends the measurement of a round trip that an acknowledgement of psn covers. As long as
-// only retransmitted packets are acknowledged, the round trip may be as long as that took, and
-// nothing is retransmitted sooner.
-func (q *QP) measure(now clock.Time, psn ib.PSN) {
-	took, sample := q.req.rtt.answered(now, psn)
-	switch {
-	case sample:
-		q.path.Flow.sample(now, took)
-	case took != 0:
-		q.req.atLeast = min(took+took/4, longestWait)
+// measure ends the measurement of a round trip that an acknowledgement of psn covers, and returns it if it is a sample.
+// As long as only retransmitted packets are acknowledged, the round trip may be as long as that took, and nothing is
+// retransmitted sooner.
+func (r *retry) measure(now clock.Time, psn ib.PSN) (took clock.Time, sample bool) {
+	took, sample = r.rtt.answered(now, psn)
+	if took != 0 && !sample {
+		r.atLeast = min(took+took/4, longestWait)
 	}
+	return took, sample
 }
 
-// progress records an acknowledgement. The retransmission timeout shrinks gradually, because the
-// acknowledgement may be of an early copy, until it is of a packet that was sent only once.
-func (q *QP) progress(now clock.Time) {
-	r := &q.req
-	q.path.Flow.ask(now)
-	q.noteLate()
-	r.retries, r.rnrRetries, r.retransmitAt = 0, 0, 0
-	r.asked = false
-	done := r.high.Add(-1)
-	if r.sq.Len() > 0 {
-		done = r.unacked().Add(-1)
-	}
+// acknowledged records that packets up to done are acknowledged. The retransmission timeout shrinks gradually, because
+// the acknowledgement may be of an early copy, until it is of a packet that was sent only once.
+func (r *retry) acknowledged(now clock.Time, t *timers, done ib.PSN, outstanding bool) {
+	r.retries, r.rnrRetries, r.asked = 0, 0, false
+	t.stop(timerRetransmit)
 	sentOnce := !done.Before(r.once)
 	if sentOnce {
 		r.once, r.wait, r.atLeast = done, 0, 0
 	}
-	r.wait = max(r.wait/2, r.atLeast, q.shortestWait())
+	r.wait = max(r.wait/2, r.atLeast, r.shortestWait())
 	if sentOnce || !r.slow() || done.Sub(r.silentAt) >= recoveredPackets {
 		r.timeouts = 0
 	}
 	if r.recover.Before(done) {
 		r.recover = done // kept up to date, so that it stays within half the circle
 	}
-	if r.outstanding() {
-		q.armRetransmit(now)
+	if outstanding {
+		r.sent(now, t)
 	}
 }
 
-// retransmitTimeout goes back to the oldest packet, waits on for an acknowledgement that is only late, or gives
-// up.
-func (q *QP) retransmitTimeout(now clock.Time) {
-	r := &q.req
-	due := r.retransmitAt
-	r.retransmitAt = 0
-	if !r.outstanding() {
-		return
-	}
-	onlyLate := q.onlyLate(now, due)
-	if p := q.silenceLimit(); p != 0 && now-r.progressAt >= p {
-		q.Device.Counters.Timeouts++
-		q.Device.Counters.RetryExceeded++
-		q.fail(verbs.RetryExceeded)
-		return
+// timedOut is called when the timer has expired. Unless the acknowledgement is only late, everything is sent again.
+func (r *retry) timedOut(now clock.Time, t *timers, f flight, onlyLate bool) (v verdict) {
+	if p := r.limits.silence(); p != 0 && now-r.progressAt >= p {
+		return verdict{action: giveUp, status: verbs.StatusRetryExceeded}
 	}
 	if onlyLate {
 		r.late.overdue = true
 	} else {
-		q.Device.Counters.Timeouts++
-		q.Counts.Timeouts++
 		r.timeouts++
-		r.silentAt = r.unacked()
-		r.asked = false
-		r.recover = r.high
-		q.rewind()
-		r.late.unproven = true
-		q.path.Flow.silent(now)
+		r.silentAt, r.recover, r.asked = f.oldest, f.high, false
+		v = r.again(f)
+		v.silent, r.late.unproven = true, true
 	}
 	longest := longestWait
-	if t := q.timeout(); t != 0 {
-		longest = min(longest, t)
+	if r.limits.timeout != 0 {
+		longest = min(longest, r.limits.timeout)
 	}
 	r.wait = max(r.wait, min(2*r.wait, longest))
-	q.retransmitAfter(now)
+	r.waitOn(now, t)
+	return v
 }
 
 // sequenceError handles a NAK for a packet that the peer is missing.
-func (q *QP) sequenceError(now clock.Time) {
-	r := &q.req
-	q.Counts.SequenceErrors++
-	q.Device.Counters.NAKReceived++
-	if r.retries++; r.retries > int(q.Attr().RetryCount) {
-		q.Device.Counters.RetryExceeded++
-		q.fail(verbs.RetryExceeded)
-		return
+func (r *retry) sequenceError(f flight) verdict {
+	if r.retries++; r.retries > r.limits.retries {
+		return verdict{action: giveUp, status: verbs.StatusRetryExceeded}
 	}
-	q.reactToLoss(now)
-	q.rewind()
+	return r.afterLoss(f)
 }
 
-// rnr handles an RNR NAK: the peer has no receive posted (IBTA 9.7.5.2.8).
-func (q *QP) rnr(now clock.Time, timer ib.RNRTimer) {
-	r := &q.req
-	q.Counts.RNRs++
-	q.Device.Counters.RNRReceived++
-	if q.Attr().RNRRetry != 7 {
-		if r.rnrRetries++; r.rnrRetries > int(q.Attr().RNRRetry) {
-			q.fail(verbs.RNRRetryExceeded)
-			return
+// notReady handles an RNR NAK: the peer has no receive posted, and asks for some quiet (IBTA 9.7.5.2.8).
+func (r *retry) notReady(now clock.Time, t *timers, f flight, quiet clock.Time) verdict {
+	if r.limits.rnrRetries != 7 {
+		if r.rnrRetries++; r.rnrRetries > r.limits.rnrRetries {
+			return verdict{action: giveUp, status: verbs.StatusRNRRetryExceeded}
 		}
 	}
-	q.reactToLoss(now)
-	q.rewind()
-	r.retransmitAt = 0
-	r.quietUntil = now + clock.Time(timer.Duration())
+	t.stop(timerRetransmit)
+	t.set(timerQuiet, now+quiet)
+	return r.afterLoss(f)
 }
 
-// reactToLoss shrinks the window, once for everything that was in flight.
-func (q *QP) reactToLoss(now clock.Time) {
-	r := &q.req
-	if r.sq.Len() > 0 && !r.unacked().Before(r.recover) {
-		q.path.Flow.lost(now)
-		r.recover = r.high
+// responseLost handles a response that is missing: an implied NAK (IBTA 9.7.5.2.1). It is asked for once.
+func (r *retry) responseLost(f flight) (v verdict) {
+	if !r.asked {
+		v = r.afterLoss(f)
+		r.asked = true
 	}
+	return v
 }
 
-// rewind goes back to the oldest unacknowledged packet.
-func (q *QP) rewind() {
-	r := &q.req
-	q.Device.Counters.Rewinds++
-	r.next, r.sent = 0, r.acked
-	r.gathering = false
-	r.sinceAck = 0
-	if r.sq.Len() > 0 {
-		r.askedEnd = r.unacked()
+// afterLoss goes back. The loss counts once for everything that was in flight.
+func (r *retry) afterLoss(f flight) verdict {
+	lost := !f.oldest.Before(r.recover)
+	if lost {
+		r.recover = f.high
 	}
-	r.once, r.rtt.again = r.high, true
+	v := r.again(f)
+	v.lost = lost
+	return v
+}
+
+// again goes back to the oldest packet.
+func (r *retry) again(f flight) verdict {
+	r.once, r.rtt.again = f.high, true
 	r.late = lateness{losses: r.late.losses}
-	q.leaveFlow()
-}
-
-// leaveFlow returns what the queue pair takes of its flow, and its place in line.
-func (q *QP) leaveFlow() {
-	r := &q.req
-	if q.path != nil {
-		f := q.path.Flow
-		f.forget(q)
-		f.inflight -= r.inflight
-		for _, rd := range r.reads {
-			f.reads -= rd.bytes
-		}
-	}
-	r.inflight, r.reads = 0, r.reads[:0]
-}
-
-// stopRequester ends all sending.
-func (q *QP) stopRequester() {
-	q.leaveFlow()
-	if q.path != nil {
-		q.path.Flow.quit(q)
-	}
-	q.req.retransmitAt, q.req.quietUntil = 0, 0
-	q.req.gather.Reset()
-	q.req.landing.Reset()
-	q.req.gathering, q.req.landingOK = false, false
+	return verdict{action: sendAgain, from: f.oldest}
 }

@@ -46,7 +46,7 @@ func TestGivenUpAfter(t *testing.T) {
 				t.Errorf("sent %d times, want once a timeout at least", len(s.out))
 			}
 			s.out = nil
-			s.wantWC(1, verbs.RetryExceeded)
+			s.wantWC(1, verbs.StatusRetryExceeded)
 			s.idle()
 		})
 	}
@@ -124,7 +124,7 @@ func TestRoundTripEstimate(t *testing.T) {
 	s := start(t, verbs.RC)
 	var want verbs.QPStats
 	for i, took := range []time.Duration{4000, 8000, 2000, 2000, 100_000} {
-		s.post(s.wr(verbs.Write, uint64(i), 1))
+		s.post(s.wr(verbs.OpWrite, uint64(i), 1))
 		s.now += clock.Time(took)
 		s.ack(sendPSN.Add(i))
 		if off := took - want.RTT; i == 0 {

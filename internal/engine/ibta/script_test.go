@@ -10,6 +10,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/internal/core/clock"
 	"github.com/ramjet-rdma/ramjet/internal/core/queue"
+	"github.com/ramjet-rdma/ramjet/internal/engine/congestion"
 	"github.com/ramjet-rdma/ramjet/internal/engine/ibta"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
@@ -50,7 +51,8 @@ type options struct {
 	attr   verbs.QPAttr
 	last   verbs.QPState
 	// control is the congestion control; nil: the device's.
-	control ibta.Congestion
+	control congestion.Controller
+	own     *congestion.Choice // of the queue pair; nil: the device's
 }
 
 // start makes a queue pair of type typ in RTS, with a depth of 2, a timeout of 67 ms and
@@ -59,7 +61,7 @@ func start(t *testing.T, typ verbs.QPType, change ...func(*options)) *script {
 	t.Helper()
 	s := &script{T: t, now: 1, batch: ibta.NewBatch(limits(1 << 20))}
 	s.host, s.peer = newHosts(t, 1<<20)
-	o := &options{last: verbs.RTS}
+	o := &options{last: verbs.StateRTS}
 	o.config = queue.Config{Type: typ, Caps: verbs.QPCap{MaxSendWR: 16, MaxRecvWR: 16, MaxSendSGE: 4, MaxRecvSGE: 4, MaxInline: 64}}
 	o.attr = verbs.QPAttr{Port: 1, Access: everything, QKey: qkey, PathMTU: verbs.MTU256, DestQPN: peerQPN, RQPSN: recvPSN, SQPSN: sendPSN,
 		AH: verbs.AHAttr{DGID: s.peer.gid()}, MaxDestRdAtomic: 2, MaxRdAtomic: 2, MinRNRTimer: 12, Timeout: 14, RetryCount: 3, RNRRetry: 2}
@@ -67,9 +69,10 @@ func start(t *testing.T, typ verbs.QPType, change ...func(*options)) *script {
 		f(o)
 	}
 	if o.control != nil {
-		s.host.control = func() ibta.Congestion { return o.control }
+		s.host.control = func() congestion.Controller { return o.control }
 	}
 	s.q = s.host.newQP(o.config)
+	s.q.SetCongestion(o.own)
 	s.flow = s.host.flow(s.peer.gid())
 	s.mr = s.register(16<<10, everything)
 	s.attr = o.attr
@@ -90,7 +93,7 @@ func (s *script) register(n int, access verbs.Access) *verbs.MR {
 func (s *script) up(attr verbs.QPAttr, last verbs.QPState) {
 	s.Helper()
 	masks := masksUp(s.q.Type)
-	for i, state := range []verbs.QPState{verbs.Init, verbs.RTR, verbs.RTS} {
+	for i, state := range []verbs.QPState{verbs.StateInit, verbs.StateRTR, verbs.StateRTS} {
 		if state > last {
 			break
 		}
@@ -242,7 +245,7 @@ func (s *script) wantWC(id uint64, status verbs.Status) verbs.WC {
 	if wc.ID != id || wc.Status != status || wc.QPN != s.q.Num {
 		s.Fatalf("completion of %d with %v, want %d with %v", wc.ID, wc.Status, id, status)
 	}
-	if status > verbs.Success && status != verbs.WRFlushError && len(s.evs) > 0 && s.evs[0].Type == verbs.EventQPBroken {
+	if status > verbs.StatusSuccess && status != verbs.StatusWRFlushError && len(s.evs) > 0 && s.evs[0].Type == verbs.EventQPBroken {
 		s.evs = s.evs[1:] // belongs to a send that fails
 	}
 	return wc
@@ -292,7 +295,7 @@ func (grh) AppendGRH(b []byte) []byte { return append(b, make([]byte, 40)...) }
 // Work requests on the script's region.
 
 func (s *script) send(id uint64, n int) verbs.SendWR {
-	return verbs.SendWR{ID: id, Op: verbs.Send, Flags: verbs.Signaled, SGL: []verbs.SGE{s.mr.SGE(0, n)}}
+	return verbs.SendWR{ID: id, Op: verbs.OpSend, Flags: verbs.Signaled, SGL: []verbs.SGE{s.mr.SGE(0, n)}}
 }
 
 func (s *script) wr(op verbs.SendOp, id uint64, n int) verbs.SendWR {

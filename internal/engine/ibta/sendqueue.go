@@ -5,6 +5,7 @@ package ibta
 import (
 	"github.com/ramjet-rdma/ramjet/internal/core/queue"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
@@ -48,18 +49,18 @@ const (
 func (s typeSet) has(t verbs.QPType) bool { return s>>t&1 != 0 }
 
 var opRows = [...]opRow{
-	verbs.Send:        {first: ib.OpSendFirst, middle: ib.OpSendMiddle, last: ib.OpSendLast, only: ib.OpSendOnly, types: all},
-	verbs.SendImm:     {first: ib.OpSendFirst, middle: ib.OpSendMiddle, last: ib.OpSendLastImm, only: ib.OpSendOnlyImm, types: all},
-	verbs.SendInv:     {first: ib.OpSendFirst, middle: ib.OpSendMiddle, last: ib.OpSendLastInv, only: ib.OpSendOnlyInv, types: acked},
-	verbs.Write:       {first: ib.OpWriteFirst, middle: ib.OpWriteMiddle, last: ib.OpWriteLast, only: ib.OpWriteOnly, types: connected},
-	verbs.WriteImm:    {first: ib.OpWriteFirst, middle: ib.OpWriteMiddle, last: ib.OpWriteLastImm, only: ib.OpWriteOnlyImm, types: connected},
-	verbs.Read:        {only: ib.OpReadRequest, types: acked},
-	verbs.CompareSwap: {only: ib.OpCompareSwap, types: acked},
-	verbs.FetchAdd:    {only: ib.OpFetchAdd, types: acked},
-	verbs.AtomicWrite: {only: ib.OpAtomicWrite, types: rc},
-	verbs.Flush:       {only: ib.OpFlush, types: rc},
-	verbs.LocalInv:    {types: connected},
-	verbs.BindMW:      {types: connected},
+	verbs.OpSend:        {first: ib.OpSendFirst, middle: ib.OpSendMiddle, last: ib.OpSendLast, only: ib.OpSendOnly, types: all},
+	verbs.OpSendImm:     {first: ib.OpSendFirst, middle: ib.OpSendMiddle, last: ib.OpSendLastImm, only: ib.OpSendOnlyImm, types: all},
+	verbs.OpSendInv:     {first: ib.OpSendFirst, middle: ib.OpSendMiddle, last: ib.OpSendLastInv, only: ib.OpSendOnlyInv, types: acked},
+	verbs.OpWrite:       {first: ib.OpWriteFirst, middle: ib.OpWriteMiddle, last: ib.OpWriteLast, only: ib.OpWriteOnly, types: connected},
+	verbs.OpWriteImm:    {first: ib.OpWriteFirst, middle: ib.OpWriteMiddle, last: ib.OpWriteLastImm, only: ib.OpWriteOnlyImm, types: connected},
+	verbs.OpRead:        {only: ib.OpReadRequest, types: acked},
+	verbs.OpCompareSwap: {only: ib.OpCompareSwap, types: acked},
+	verbs.OpFetchAdd:    {only: ib.OpFetchAdd, types: acked},
+	verbs.OpAtomicWrite: {only: ib.OpAtomicWrite, types: rc},
+	verbs.OpFlush:       {only: ib.OpFlush, types: rc},
+	verbs.OpLocalInv:    {types: connected},
+	verbs.OpBindMW:      {types: connected},
 }
 
 func (w *sendWQE) row() *opRow { return &opRows[w.Op] }
@@ -86,7 +87,7 @@ func (q *QP) Post(wrs []verbs.SendWR, all bool) (int, error) {
 	for i := range n {
 		q.push(&wrs[i])
 	}
-	if n > 0 && q.State() >= verbs.SQE {
+	if n > 0 && q.State() >= verbs.StateSQE {
 		q.flushSends()
 	}
 	return n, err
@@ -103,7 +104,7 @@ func (q *QP) checkOp(wr *verbs.SendWR) error {
 	if wr.AH == nil {
 		return queue.InvalidSend("a datagram needs an address handle (AH)")
 	}
-	if _, ours := wr.AH.Driver().(AddressHandle); !ours {
+	if _, ours := driver.AHOf(wr.AH).(AddressHandle); !ours {
 		return queue.InvalidSend("the address handle (AH) is of another kind of device")
 	}
 	return nil
@@ -119,19 +120,19 @@ func (q *QP) push(wr *verbs.SendWR) {
 	mtu := q.mtu()
 	if q.Type == verbs.UD {
 		mtu = q.Port().MTU
-		w.to, w.qpn, w.qkey = wr.AH.Driver().(AddressHandle).Vector(), wr.RemoteQPN, wr.RemoteQKey
+		w.to, w.qpn, w.qkey = driver.AHOf(wr.AH).(AddressHandle).Vector(), wr.RemoteQPN, wr.RemoteQKey
 		if int(w.to.Key.Port) != q.Port().Num { // a queue pair sends from its own port only (IBTA 10.2.2.2)
-			w.Status = verbs.LocalQPOperationError
+			w.Status = verbs.StatusLocalQPOperationError
 		}
 	}
 	switch {
 	case w.Local():
-	case w.Responds() && w.Op != verbs.Read:
+	case w.Responds() && w.Op != verbs.OpRead:
 		w.packets = 1
 	default:
 		w.packets = max(1, (int(w.Length)+mtu-1)/mtu)
 	}
-	w.divided = w.Flags&verbs.Divisible != 0 && w.packets > 1 && (w.Op == verbs.Write || w.Op == verbs.WriteImm) && q.Type == verbs.RC
+	w.divided = w.Flags&verbs.Divisible != 0 && w.packets > 1 && (w.Op == verbs.OpWrite || w.Op == verbs.OpWriteImm) && q.Type == verbs.RC
 	w.first = r.nextPSN
 	r.nextPSN = w.first.Add(w.packets)
 }
@@ -139,7 +140,7 @@ func (q *QP) push(wr *verbs.SendWR) {
 // flushSends completes all send work requests with WRFlushError.
 func (q *QP) flushSends() {
 	for q.req.sq.Len() > 0 {
-		q.CompleteSend(&q.req.sq.Front().SendWQE, verbs.WRFlushError)
+		q.CompleteSend(&q.req.sq.Front().SendWQE, verbs.StatusWRFlushError)
 		q.req.sq.PopFront()
 	}
 	q.req.next, q.req.sent, q.req.acked = 0, 0, 0

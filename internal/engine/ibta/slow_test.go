@@ -26,7 +26,7 @@ func slow(t *testing.T, wrs func(*script) []verbs.SendWR) *script {
 // manyWrites are 15 WRITEs of 64 packets.
 func manyWrites(s *script) (wrs []verbs.SendWR) {
 	for id := range uint64(15) {
-		wrs = append(wrs, s.wr(verbs.Write, id, 64*mtu))
+		wrs = append(wrs, s.wr(verbs.OpWrite, id, 64*mtu))
 	}
 	return wrs
 }
@@ -116,14 +116,14 @@ func TestSlowPeerAnswers(t *testing.T) {
 			t.Fatal(err)
 		}
 		key := mw.NextRKey()
-		bind := verbs.SendWR{Op: verbs.BindMW, Flags: verbs.Signaled,
+		bind := verbs.SendWR{Op: verbs.OpBindMW, Flags: verbs.Signaled,
 			Bind: &verbs.MWBindInfo{MW: mw, MR: mr, RKey: key, Addr: mr.Addr(), Length: 8, Access: verbs.RemoteWrite}}
-		inv := verbs.SendWR{Op: verbs.LocalInv, Flags: verbs.Signaled, InvKey: key}
+		inv := verbs.SendWR{Op: verbs.OpLocalInv, Flags: verbs.Signaled, InvKey: key}
 		fenced := s.send(0, 1)
 		fenced.Flags |= verbs.Fence
-		return []verbs.SendWR{s.send(0, 1), s.wr(verbs.Read, 0, 20*mtu), s.wr(verbs.FetchAdd, 0, 8), bind, s.wr(verbs.Write, 0, 30*mtu),
-			s.wr(verbs.Read, 0, 1), fenced, s.wr(verbs.CompareSwap, 0, 8), s.wr(verbs.AtomicWrite, 0, 8), s.wr(verbs.Flush, 0, 8),
-			s.send(0, 7*mtu), s.wr(verbs.Read, 0, 64*mtu), inv, s.send(0, 0)}
+		return []verbs.SendWR{s.send(0, 1), s.wr(verbs.OpRead, 0, 20*mtu), s.wr(verbs.OpFetchAdd, 0, 8), bind, s.wr(verbs.OpWrite, 0, 30*mtu),
+			s.wr(verbs.OpRead, 0, 1), fenced, s.wr(verbs.OpCompareSwap, 0, 8), s.wr(verbs.OpAtomicWrite, 0, 8), s.wr(verbs.OpFlush, 0, 8),
+			s.send(0, 7*mtu), s.wr(verbs.OpRead, 0, 64*mtu), inv, s.send(0, 0)}
 	}
 	s := slow(t, all)
 	s.ack(100)

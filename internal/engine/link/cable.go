@@ -16,7 +16,9 @@ type Cable struct {
 	delay       clock.Time
 	errorRate   float64 // probability that a bit is flipped
 	bitsToError int64   // bits until the next one that is flipped
-	lossy       bool    // has ever had an error rate: flow control packets are repeated
+	packetRate  float64 // probability that a packet is corrupted, whatever its length
+	dropIn      [2]int  // how many packets leave each of ports until one is corrupted; 0: none is
+	lossy       bool    // has ever had errors, or a delay that changes: flow control packets are repeated
 }
 
 // Ports returns the two ends.
@@ -67,12 +69,63 @@ func (n *Net) SetErrorRate(now clock.Time, c *Cable, perBit float64) error {
 	c.errorRate = perBit
 	if perBit > 0 {
 		c.bitsToError = n.random.bitsToError(perBit)
-		if !c.lossy {
-			c.lossy = true
-			n.setCreditMode(c)
-		}
+		n.repeatCredits(c)
 	}
 	return nil
+}
+
+// SetPacketErrorRate corrupts each packet on a cable, whatever its length, with a probability. Receivers detect that.
+func (n *Net) SetPacketErrorRate(now clock.Time, c *Cable, perPacket float64) error {
+	if !(perPacket >= 0 && perPacket <= 1) {
+		return fmt.Errorf("link: error rate %g is not between 0 and 1 per packet", perPacket)
+	}
+	n.advance(now)
+	c.packetRate = perPacket
+	if perPacket > 0 {
+		n.repeatCredits(c)
+	}
+	return nil
+}
+
+// CorruptNext corrupts the nth packet, from 1 on, that port p sends from now on. Management packets do not count.
+func (n *Net) CorruptNext(now clock.Time, p *Port, nth int) error {
+	switch {
+	case p.cable == nil:
+		return fmt.Errorf("link: port %d of %q has no cable", p.num, p.node.state.Description)
+	case nth < 1:
+		return fmt.Errorf("link: packet %d: the next one is packet 1", nth)
+	}
+	n.advance(now)
+	p.cable.dropIn[p.cable.end(p)] = nth
+	n.repeatCredits(p.cable)
+	return nil
+}
+
+// SetDelay changes how many nanoseconds a cable takes from end to end.
+func (n *Net) SetDelay(now clock.Time, c *Cable, delay clock.Time) error {
+	if delay < 0 {
+		return fmt.Errorf("link: a delay of %d ns is negative", delay)
+	}
+	n.advance(now)
+	c.delay = delay
+	n.repeatCredits(c)
+	return nil
+}
+
+// end returns which of the cable's ports p is.
+func (c *Cable) end(p *Port) int {
+	if c.ports[0] == p {
+		return 0
+	}
+	return 1
+}
+
+// repeatCredits has a link repeat its flow control packets from now on.
+func (n *Net) repeatCredits(c *Cable) {
+	if !c.lossy {
+		c.lossy = true
+		n.setCreditMode(c)
+	}
 }
 
 // train brings the link up, if both ends can.
@@ -170,11 +223,28 @@ func (n *Net) carry(p *Port, q *Packet) {
 	if c.errorRate > 0 {
 		q = n.corrupt(c, q)
 	}
-	if c.delay == 0 {
+	if n.spoils(c, p, q) {
+		q = n.unshare(q)
+		q.vcrcError = true
+	}
+	if c.delay == 0 && peer.flights.n == 0 {
 		n.arrive(peer, q, q.lane)
 		return
 	}
 	n.launch(peer, flight{when: n.now + c.delay, packet: q})
+}
+
+// spoils reports whether a packet that port p sends is to be corrupted as a whole.
+func (n *Net) spoils(c *Cable, p *Port, q *Packet) bool {
+	if c.packetRate > 0 && n.random.chance(c.packetRate) {
+		return true
+	}
+	left := &c.dropIn[c.end(p)]
+	if *left == 0 || q.lane == managementLane {
+		return false
+	}
+	*left--
+	return *left == 0
 }
 
 // carryFlowControl sends a flow control packet over the cable of port p.
@@ -189,7 +259,7 @@ func (n *Net) carryFlowControl(p *Port, f ib.FlowControl) {
 	if c.errorRate > 0 {
 		n.flipBits(c, b[:])
 	}
-	if c.delay == 0 {
+	if c.delay == 0 && p.peer.flights.n == 0 {
 		n.handleFlowControl(p.peer, b[:])
 		return
 	}

@@ -94,7 +94,7 @@ func (o *Port) admits(p *Packet) bool {
 	}
 	key := p.pkey(bth)
 	for _, k := range o.state.Partition.PKeys {
-		if (k^key)&0x7fff == 0 && k&0x7fff != 0 && (k|key)&0x8000 != 0 {
+		if k.Match(key) {
 			return true
 		}
 	}

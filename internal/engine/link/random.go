@@ -15,6 +15,9 @@ func (r *random) next() uint64 {
 	return v ^ v>>31
 }
 
+// chance returns true with a probability.
+func (r *random) chance(share float64) bool { return float64(r.next()>>11)/(1<<53) < share }
+
 // bitsToError returns how many bits pass until one is wrong, if each is with probability rate.
 func (r *random) bitsToError(rate float64) int64 {
 	u := float64(r.next()>>11+1) / (1 << 53) // above 0, at most 1

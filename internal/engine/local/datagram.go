@@ -6,6 +6,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/core/memory"
 	"github.com/ramjet-rdma/ramjet/internal/core/queue"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
@@ -63,11 +64,11 @@ func (q *DatagramQP) Modify(attr *verbs.QPAttr, mask verbs.QPMask) error {
 		return err
 	}
 	switch next {
-	case verbs.Reset:
+	case verbs.StateReset:
 		q.sq.Clear()
 		q.Reset()
 		return nil
-	case verbs.Err:
+	case verbs.StateError:
 		q.enterError()
 		return nil
 	}
@@ -86,13 +87,13 @@ func (q *DatagramQP) Destroy() {
 
 // lacks returns why a work request cannot be a datagram.
 func (q *DatagramQP) lacks(wr *verbs.SendWR) error {
-	if wr.Op != verbs.Send && wr.Op != verbs.SendImm {
+	if wr.Op != verbs.OpSend && wr.Op != verbs.OpSendImm {
 		return queue.InvalidSend("%v is no operation of %v", wr.Op, q.Type)
 	}
 	if wr.AH == nil {
 		return queue.InvalidSend("a datagram needs an address handle (AH)")
 	}
-	if _, ours := wr.AH.Driver().(AddressHandle); !ours {
+	if _, ours := driver.AHOf(wr.AH).(AddressHandle); !ours {
 		return queue.InvalidSend("the address handle (AH) is of another kind of device")
 	}
 	return nil
@@ -104,9 +105,9 @@ func (q *DatagramQP) Post(wrs []verbs.SendWR, all bool) (int, error) {
 	for i := range n {
 		w := q.sq.PushBack()
 		q.SetSend(&w.SendWQE, &wrs[i])
-		w.to, w.qpn, w.qkey = wrs[i].AH.Driver().(AddressHandle).Vector(), wrs[i].RemoteQPN, wrs[i].RemoteQKey
+		w.to, w.qpn, w.qkey = driver.AHOf(wrs[i].AH).(AddressHandle).Vector(), wrs[i].RemoteQPN, wrs[i].RemoteQKey
 	}
-	if n > 0 && q.State() >= verbs.SQE {
+	if n > 0 && q.State() >= verbs.StateSQE {
 		q.flushSends()
 	}
 	return n, err
@@ -115,16 +116,16 @@ func (q *DatagramQP) Post(wrs []verbs.SendWR, all bool) (int, error) {
 // Next returns where the oldest datagram goes. It returns false if none may leave now. The caller then
 // calls [DatagramQP.Send] for each device that it goes to, and [DatagramQP.Sent], or [DatagramQP.Drop].
 func (q *DatagramQP) Next() (to verbs.GID, qpn verbs.QPN, ok bool) {
-	if q.sq.Len() == 0 || q.State() != verbs.RTS {
+	if q.sq.Len() == 0 || q.State() != verbs.StateRTS {
 		return to, 0, false
 	}
 	w := q.sq.Front()
-	if w.Status == verbs.Success && w.Copied {
+	if w.Status == verbs.StatusSuccess && w.Copied {
 		q.gather.One(memory.Inline(w.Inline))
-	} else if w.Status == verbs.Success && !q.gather.Set(q.Device.Memory, q.PD, w.SGL, false) {
-		w.Status = verbs.LocalProtectionError
+	} else if w.Status == verbs.StatusSuccess && !q.gather.Set(q.Device.Memory, q.PD, w.SGL, false) {
+		w.Status = verbs.StatusLocalProtectionError
 	}
-	if w.Status != verbs.Success {
+	if w.Status != verbs.StatusSuccess {
 		q.fail(w.Status)
 		return to, 0, false
 	}
@@ -153,7 +154,7 @@ func (q *DatagramQP) Send(p *Peer) (o Outcome, wake bool, err error) {
 	if w.Flags&verbs.Solicited != 0 {
 		k |= solicited
 	}
-	if w.Op == verbs.SendImm {
+	if w.Op == verbs.OpSendImm {
 		k |= immediate
 	}
 	b, err := p.requests.Reserve(datagramFields+int(w.Length), uint32(k))
@@ -171,7 +172,7 @@ func (q *DatagramQP) Send(p *Peer) (o Outcome, wake bool, err error) {
 	d.put(b)
 	q.gather.Seek(0) // it may have been sent to another device before
 	if !q.gather.Read(b[datagramFields:]) {
-		q.fail(verbs.LocalProtectionError)
+		q.fail(verbs.StatusLocalProtectionError)
 		return Failed, false, nil
 	}
 	c := &q.Device.Counters
@@ -183,7 +184,7 @@ func (q *DatagramQP) Send(p *Peer) (o Outcome, wake bool, err error) {
 
 // Sent completes the datagram of [DatagramQP.Next]: it has been sent to all devices that it goes to.
 func (q *DatagramQP) Sent() {
-	q.CompleteSend(&q.sq.Front().SendWQE, verbs.Success)
+	q.CompleteSend(&q.sq.Front().SendWQE, verbs.StatusSuccess)
 	q.sq.PopFront()
 }
 
@@ -198,23 +199,23 @@ func (q *DatagramQP) Drop(r Reason) {
 func (q *DatagramQP) fail(s verbs.Status) {
 	q.CompleteSend(&q.sq.Front().SendWQE, s)
 	q.sq.PopFront()
-	q.SetState(verbs.SQE)
+	q.SetState(verbs.StateSQE)
 	q.flushSends()
 }
 
 func (q *DatagramQP) flushSends() {
 	for q.sq.Len() > 0 {
-		q.CompleteSend(&q.sq.Front().SendWQE, verbs.WRFlushError)
+		q.CompleteSend(&q.sq.Front().SendWQE, verbs.StatusWRFlushError)
 		q.sq.PopFront()
 	}
 }
 
 // enterError moves to ERR and flushes both queues.
 func (q *DatagramQP) enterError() {
-	if q.State() == verbs.Err {
+	if q.State() == verbs.StateError {
 		return
 	}
-	q.SetState(verbs.Err)
+	q.SetState(verbs.StateError)
 	q.flushSends()
 	q.FlushReceives()
 }
@@ -306,7 +307,7 @@ func (d *Device) ReceiveDatagrams(p *Peer, from, to verbs.GID, budget int, find 
 func (q *DatagramQP) receive(h *datagram, k kind, from, to verbs.GID, payload []byte) Reason {
 	q.Counts.RecvPackets++
 	switch {
-	case q.State() < verbs.RTR || q.State() == verbs.Err:
+	case q.State() < verbs.StateRTR || q.State() == verbs.StateError:
 		return dropState
 	case h.qkey != q.Attr().QKey:
 		return dropQKey
@@ -321,13 +322,13 @@ func (q *DatagramQP) receive(h *datagram, k kind, from, to verbs.GID, payload []
 		HopLmt: h.hops, SGID: from, DGID: to}
 	t := q.Device.Memory
 	if !q.Scatter(&q.land) || !q.land.Write(t, grh.Append(buf[:0])) || !q.land.Write(t, payload) {
-		q.CompleteReceive(verbs.LocalProtectionError)
+		q.CompleteReceive(verbs.StatusLocalProtectionError)
 		q.enterError()
 		return dropAccess
 	}
 	q.CountRequest(len(payload), true)
 	q.Device.Counters.RecvBytes += uint64(len(payload))
-	c := q.CompleteReceive(verbs.Success)
+	c := q.CompleteReceive(verbs.StatusSuccess)
 	c.Solicited = k.has(solicited)
 	c.WC.ByteLen, c.WC.SrcQPN, c.WC.PKeyIndex, c.WC.Flags = uint32(ib.GRHLen+len(payload)), h.from, q.Attr().PKeyIndex, verbs.WithGRH
 	if k.has(immediate) {
@@ -343,7 +344,7 @@ func (p *Peer) CheckDatagrams(receives bool) error {
 	if _, err := p.requests.Done(); err != nil {
 		return err
 	}
-	if p.responses.Stirred() || p.inResponses.Stirred() || !receives && p.inRequests.Stirred() {
+	if p.responses.Acknowledged() || p.inResponses.Pending() || !receives && p.inRequests.Pending() {
 		return ErrCorrupt
 	}
 	return nil

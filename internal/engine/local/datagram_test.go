@@ -36,8 +36,8 @@ func newDatagramEnd(t testing.TB) *datagramEnd {
 		attr verbs.QPAttr
 		mask verbs.QPMask
 	}{
-		{verbs.QPAttr{State: verbs.Init, Port: 1, QKey: datagramKey}, verbs.MaskState | verbs.MaskPKeyIndex | verbs.MaskPort | verbs.MaskQKey},
-		{verbs.QPAttr{State: verbs.RTR}, verbs.MaskState},
+		{verbs.QPAttr{State: verbs.StateInit, Port: 1, QKey: datagramKey}, verbs.MaskState | verbs.MaskPKeyIndex | verbs.MaskPort | verbs.MaskQKey},
+		{verbs.QPAttr{State: verbs.StateRTR}, verbs.MaskState},
 	} {
 		if err := e.qp.Modify(&a.attr, a.mask); err != nil {
 			t.Fatal(err)
@@ -97,7 +97,7 @@ func TestDatagram(t *testing.T) {
 	if out := e.dev.Outbox.Completions; len(out) != 1 || !out[0].Solicited {
 		t.Errorf("%d completions, or it is not solicited", len(out))
 	}
-	wc := e.completes(verbs.Success)[0]
+	wc := e.completes(verbs.StatusSuccess)[0]
 	if wc.ID != 1 || wc.ByteLen != ib.GRHLen+5 || wc.SrcQPN != 7 || wc.Imm != 5 || wc.Flags != verbs.WithGRH|verbs.WithImm {
 		t.Errorf("%+v", wc)
 	}
@@ -148,7 +148,7 @@ func TestDatagramDropped(t *testing.T) {
 					t.Errorf("%v: %d", Reason(r), n)
 				}
 			}
-			if completed := len(e.completions()) == 1; completed != (c.want == taken && c.err == nil) || e.qp.State() != verbs.RTR {
+			if completed := len(e.completions()) == 1; completed != (c.want == taken && c.err == nil) || e.qp.State() != verbs.StateRTR {
 				t.Errorf("completed: %v, state %v", completed, e.qp.State())
 			}
 		})

@@ -16,11 +16,11 @@ const stride = 256 << 10
 // needs returns which right an operation needs (IBTA 9.7.5.1.3); 0: it is not one-sided.
 func needs(op verbs.SendOp) verbs.Access {
 	switch op {
-	case verbs.Write, verbs.WriteImm, verbs.AtomicWrite:
+	case verbs.OpWrite, verbs.OpWriteImm, verbs.OpAtomicWrite:
 		return verbs.RemoteWrite
-	case verbs.Read:
+	case verbs.OpRead:
 		return verbs.RemoteRead
-	case verbs.CompareSwap, verbs.FetchAdd:
+	case verbs.OpCompareSwap, verbs.OpFetchAdd:
 		return verbs.RemoteAtomic
 	}
 	return 0
@@ -34,11 +34,11 @@ const waitFrom = 4 << 10
 // does may not be seen before what they do (IBTA 9.5).
 func (q *QP) follows(w *sendWQE) bool {
 	r := q.peer.requests
-	if !r.Untaken() || w.Length == 0 && w.Op != verbs.Flush { // it names no memory
+	if !r.Unacknowledged() || w.Length == 0 && w.Op != verbs.OpFlush { // it names no memory
 		return false
 	}
 	_, err := r.Done()
-	return err != nil || r.Untaken()
+	return err != nil || r.Unacknowledged()
 }
 
 // reaches reports whether this side can carry out an operation by itself.
@@ -47,16 +47,16 @@ func (q *QP) reaches(w *sendWQE) bool {
 	if need == 0 {
 		return false
 	}
-	if w.Length == 0 && w.Op != verbs.Flush {
+	if w.Length == 0 && w.Op != verbs.OpFlush {
 		return true
 	}
 	if !q.peer.admits(need) {
 		return false
 	}
-	if w.Op == verbs.Flush {
+	if w.Op == verbs.OpFlush {
 		return need == verbs.FlushGlobal && q.covers(w)
 	}
-	mem, at := q.peer.find(&q.far, w.Remote.Key, w.Remote.Addr, int(w.Length), need)
+	mem, at := q.peer.find(&q.remoteCache, w.Remote.Key, w.Remote.Addr, int(w.Length), need)
 	if at != 0 {
 		return crosses(w) && q.peer.memory.Crosses()
 	}
@@ -67,13 +67,13 @@ func (q *QP) reaches(w *sendWQE) bool {
 // atomic: not for atomic operations, and not for a word that has to appear as a whole (see
 // verbs.MR.WaitFor).
 func crosses(w *sendWQE) bool {
-	return w.Op == verbs.Read || (w.Op == verbs.Write || w.Op == verbs.WriteImm) && (w.Length == 1 || w.Length > 8)
+	return w.Op == verbs.OpRead || (w.Op == verbs.OpWrite || w.Op == verbs.OpWriteImm) && (w.Length == 1 || w.Length > 8)
 }
 
 // act continues a work request in the peer's memory. If the peer has withdrawn it meanwhile, the rest goes
 // through the peer, who refuses it.
 func (q *QP) act(w *sendWQE) (moved int, ok bool) {
-	if w.Op == verbs.Flush {
+	if w.Op == verbs.OpFlush {
 		return 0, q.carriedOut(w)
 	}
 	n := min(int(w.Length)-q.off, stride)
@@ -81,7 +81,7 @@ func (q *QP) act(w *sendWQE) (moved int, ok bool) {
 		done, ok := q.actOn(w, n)
 		switch {
 		case !ok:
-			w.Status = verbs.LocalProtectionError
+			w.Status = verbs.StatusLocalProtectionError
 			return 0, false
 		case !done:
 			w.direct, q.here = false, q.off
@@ -92,7 +92,7 @@ func (q *QP) act(w *sendWQE) (moved int, ok bool) {
 			return n, true
 		}
 	}
-	if w.Op == verbs.Write || w.Op == verbs.WriteImm {
+	if w.Op == verbs.OpWrite || w.Op == verbs.OpWriteImm {
 		if ok = q.conclude(w, first); ok {
 			q.Device.Counters.Direct++
 		}
@@ -108,7 +108,7 @@ func (q *QP) actOn(w *sendWQE, n int) (done, ok bool) {
 	at := verbs.Remote{Key: w.Remote.Key, Addr: w.Remote.Addr + uint64(q.off)}
 	p.begin(at, n)
 	defer p.end()
-	mem, place := p.find(&q.far, at.Key, at.Addr, n, need)
+	mem, place := p.find(&q.remoteCache, at.Key, at.Addr, n, need)
 	switch {
 	case !p.admits(need):
 		return false, true
@@ -119,7 +119,7 @@ func (q *QP) actOn(w *sendWQE, n int) (done, ok bool) {
 		return false, true
 	case !q.move(w, mem):
 		return false, false
-	case need != verbs.RemoteAtomic && !p.remains(&q.far, need):
+	case need != verbs.RemoteAtomic && !p.remains(&q.remoteCache, need):
 		return false, true
 	}
 	switch need {
@@ -133,7 +133,7 @@ func (q *QP) actOn(w *sendWQE, n int) (done, ok bool) {
 
 // aligned reports whether an operation needs an aligned word.
 func aligned(op verbs.SendOp) bool {
-	return op == verbs.CompareSwap || op == verbs.FetchAdd || op == verbs.AtomicWrite
+	return op == verbs.OpCompareSwap || op == verbs.OpFetchAdd || op == verbs.OpAtomicWrite
 }
 
 // whole reports whether memory is an aligned word.
@@ -164,10 +164,10 @@ func (q *QP) cross(w *sendWQE, at uint64, n int) bool {
 	p := q.peer
 	p.enter()
 	defer p.exit()
-	if !q.far.place.Holds() || !p.admits(w.needs()) {
+	if !q.remoteCache.place.Holds() || !p.admits(w.needs()) {
 		return false
 	}
-	if w.Op == verbs.Read {
+	if w.Op == verbs.OpRead {
 		q.settle()
 	} else {
 		q.unsettled = true
@@ -175,14 +175,14 @@ func (q *QP) cross(w *sendWQE, at uint64, n int) bool {
 	}
 	for done := 0; done < n; {
 		b, ok := q.gather.Next(n - done)
-		if !ok || !p.memory.Cross(b, at+uint64(done), w.Op != verbs.Read) {
+		if !ok || !p.memory.Cross(b, at+uint64(done), w.Op != verbs.OpRead) {
 			q.gather.Seek(q.off)
 			return false
 		}
 		done += len(b)
 	}
 	q.Device.Counters.Crossed++
-	if w.Op == verbs.Read {
+	if w.Op == verbs.OpRead {
 		q.Device.Counters.RecvBytes += uint64(n)
 	} else {
 		q.Device.Counters.SentBytes += uint64(n)
@@ -194,9 +194,9 @@ func (q *QP) cross(w *sendWQE, at uint64, n int) bool {
 // is not there any more.
 func (q *QP) move(w *sendWQE, mem []byte) bool {
 	switch w.Op {
-	case verbs.Write, verbs.WriteImm, verbs.AtomicWrite:
+	case verbs.OpWrite, verbs.OpWriteImm, verbs.OpAtomicWrite:
 		return q.store(mem)
-	case verbs.Read:
+	case verbs.OpRead:
 		q.settle()
 		return q.gather.Write(q.Device.Memory, mem)
 	}
@@ -208,7 +208,7 @@ func (q *QP) move(w *sendWQE, mem []byte) bool {
 func (q *QP) atomic(op verbs.SendOp, mem []byte, compare, swap uint64) []byte {
 	s := memory.Inline(mem)
 	var old uint64
-	if op == verbs.CompareSwap {
+	if op == verbs.OpCompareSwap {
 		old, _ = s.CompareSwap(compare, swap)
 	} else {
 		old, _ = s.FetchAdd(swap)

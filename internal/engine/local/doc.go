@@ -19,6 +19,7 @@
 //
 //	ring.go, directory.go     what is in shared memory: messages one way, and which memory peers may use
 //	peer.go                   both sides' segments, and what is mapped of the peer's memory
+//	doorbell.go               how peers tell a device which connection to look at
 //	message.go                the messages
 //	qp.go, modify.go          the queue pair, its states; see also package queue
 //	sendqueue.go              work requests, from being posted to being completed

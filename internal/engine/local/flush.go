@@ -34,10 +34,10 @@ func (f *Flush) Done(ok bool) bool {
 	case q.flush != f || q.peer == nil:
 		return false
 	case !f.span.Valid(): // its region was deregistered meanwhile
-		q.RefuseRequest(verbs.Failure{Status: verbs.RemoteAccessError, Reason: verbs.ReasonUnmapped, Op: verbs.WCFlush}, q.PD, 0)
+		q.RefuseRequest(verbs.Failure{Status: verbs.StatusRemoteAccessError, Reason: verbs.ReasonUnmapped, Op: verbs.WCFlush}, q.PD, 0)
 		q.violated()
 	case !ok:
-		q.refuse(verbs.RemoteOperationError, verbs.EventQPFatal)
+		q.refuse(verbs.StatusRemoteOperationError, verbs.EventQPFatal)
 	default:
 		f.done = true
 	}
@@ -49,7 +49,7 @@ func (q *QP) Flushing() bool { return q.flush != nil && !q.flush.done }
 
 // needs returns which rights a work request needs (IBTA 9.7.5.1.3); 0: it is not one-sided.
 func (w *sendWQE) needs() verbs.Access {
-	if w.Op == verbs.Flush {
+	if w.Op == verbs.OpFlush {
 		return flushAccess(w.level)
 	}
 	return needs(w.Op)
@@ -70,12 +70,12 @@ func flushAccess(l verbs.FlushLevel) (need verbs.Access) {
 func (q *QP) covers(w *sendWQE) bool {
 	addr, n := w.Remote.Addr, int(w.Length)
 	if w.scope == verbs.FlushRegion {
-		if !q.peer.lookUp(&q.far, w.Remote.Key) {
+		if !q.peer.lookUp(&q.remoteCache, w.Remote.Key) {
 			return false
 		}
-		addr, n = q.far.entry.Base, 0
+		addr, n = q.remoteCache.entry.Base, 0
 	}
-	mem, at := q.peer.find(&q.far, w.Remote.Key, addr, n, verbs.FlushGlobal)
+	mem, at := q.peer.find(&q.remoteCache, w.Remote.Key, addr, n, verbs.FlushGlobal)
 	return mem != nil || at != 0
 }
 
@@ -118,7 +118,7 @@ func (q *QP) takeFlush(key verbs.Key, level verbs.FlushLevel, scope verbs.FlushS
 		q.CountRequest(0, true)
 		return true
 	case q.Device.Persist == nil:
-		return q.refuse(verbs.RemoteOperationError, verbs.EventQPFatal)
+		return q.refuse(verbs.StatusRemoteOperationError, verbs.EventQPFatal)
 	}
 	q.flush = &Flush{qp: q, span: s}
 	q.Device.Persist(q.flush)

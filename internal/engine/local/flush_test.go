@@ -15,8 +15,8 @@ func TestAtomicWrite(t *testing.T) {
 	for _, shared := range []bool{true, false} {
 		a, b := newPair(t, shared)
 		pattern(a.region.Bytes()[:8], 1)
-		a.post(verbs.SendWR{Op: verbs.AtomicWrite, SGL: []verbs.SGE{a.sge(0, 3), a.sge(3, 5)}, Remote: b.remote(64)})
-		a.post(verbs.SendWR{Op: verbs.AtomicWrite, Inline: []byte("in line!"), Remote: b.remote(72)})
+		a.post(verbs.SendWR{Op: verbs.OpAtomicWrite, SGL: []verbs.SGE{a.sge(0, 3), a.sge(3, 5)}, Remote: b.remote(64)})
+		a.post(verbs.SendWR{Op: verbs.OpAtomicWrite, Inline: []byte("in line!"), Remote: b.remote(72)})
 		a.qp.Advance(1 << 20)
 		if own := len(a.completions()); shared && own != 2 {
 			t.Fatalf("the target did nothing, and %d operations have completed", own)
@@ -29,9 +29,9 @@ func TestAtomicWrite(t *testing.T) {
 			t.Errorf("shared %v: %d asked, %d done here", shared, a.dev.Counters.Asked, a.dev.Counters.Direct)
 		}
 		a.completions()
-		a.post(verbs.SendWR{Op: verbs.AtomicWrite, SGL: []verbs.SGE{a.sge(0, 8)}, Remote: b.remote(68)})
+		a.post(verbs.SendWR{Op: verbs.OpAtomicWrite, SGL: []verbs.SGE{a.sge(0, 8)}, Remote: b.remote(68)})
 		settle(a, b)
-		a.completes(verbs.RemoteInvalidRequestError)
+		a.completes(verbs.StatusRemoteInvalidRequestError)
 		if why := b.qp.Failure(); why == nil || why.Reason != verbs.ReasonMisaligned || why.Op != verbs.WCAtomicWrite {
 			t.Errorf("shared %v: it was refused for %+v", shared, why)
 		}
@@ -64,18 +64,18 @@ func TestFlushGlobal(t *testing.T) {
 	for _, known := range []bool{true, false} {
 		a, b, to, _ := flushed(t, known)
 		for _, wr := range []verbs.SendWR{{FlushLen: 100}, {}, {FlushScope: verbs.FlushRegion}} {
-			wr.Op, wr.Remote, wr.FlushLevel = verbs.Flush, to, verbs.FlushToGlobal
+			wr.Op, wr.Remote, wr.FlushLevel = verbs.OpFlush, to, verbs.FlushToGlobal
 			a.post(wr)
 			a.qp.Advance(1 << 20)
 			if own := len(a.dev.Outbox.Completions); own != 1 && known {
 				t.Fatalf("the target did nothing, and %d FLUSHes have completed", own)
 			}
 			settle(a, b)
-			a.completes(verbs.Success)
+			a.completes(verbs.StatusSuccess)
 		}
-		a.post(verbs.SendWR{Op: verbs.Flush, Remote: to, FlushLevel: verbs.FlushToGlobal, FlushLen: 4097})
+		a.post(verbs.SendWR{Op: verbs.OpFlush, Remote: to, FlushLevel: verbs.FlushToGlobal, FlushLen: 4097})
 		settle(a, b)
-		a.completes(verbs.RemoteAccessError)
+		a.completes(verbs.StatusRemoteAccessError)
 	}
 }
 
@@ -84,12 +84,12 @@ func TestFlushBehind(t *testing.T) {
 	a, b, to, data := flushed(t, true)
 	a.mapped.readOnly = true // the WRITE goes through the target
 	pattern(a.region.Bytes()[:100], 1)
-	a.post(verbs.SendWR{Op: verbs.Write, SGL: []verbs.SGE{a.sge(0, 100)}, Remote: to})
-	a.post(verbs.SendWR{Op: verbs.Flush, Remote: to, FlushLevel: verbs.FlushToGlobal, FlushLen: 100})
+	a.post(verbs.SendWR{Op: verbs.OpWrite, SGL: []verbs.SGE{a.sge(0, 100)}, Remote: to})
+	a.post(verbs.SendWR{Op: verbs.OpFlush, Remote: to, FlushLevel: verbs.FlushToGlobal, FlushLen: 100})
 	a.qp.Advance(1 << 20)
 	a.completes()
 	settle(a, b)
-	a.completes(verbs.Success, verbs.Success)
+	a.completes(verbs.StatusSuccess, verbs.StatusSuccess)
 	if !bytes.Equal(data[:100], a.region.Bytes()[:100]) {
 		t.Error("it was not written")
 	}
@@ -99,9 +99,9 @@ func TestFlushBehind(t *testing.T) {
 func TestFlushPersistent(t *testing.T) {
 	post := func(a *side, to verbs.Remote) {
 		t.Helper()
-		a.post(verbs.SendWR{Op: verbs.Flush, Remote: to, FlushLevel: verbs.FlushToPersistent | verbs.FlushToGlobal, FlushLen: 100})
-		a.post(verbs.SendWR{Op: verbs.AtomicWrite, Inline: binary.NativeEndian.AppendUint64(nil, 5), Remote: to})
-		a.post(verbs.SendWR{Op: verbs.Send})
+		a.post(verbs.SendWR{Op: verbs.OpFlush, Remote: to, FlushLevel: verbs.FlushToPersistent | verbs.FlushToGlobal, FlushLen: 100})
+		a.post(verbs.SendWR{Op: verbs.OpAtomicWrite, Inline: binary.NativeEndian.AppendUint64(nil, 5), Remote: to})
+		a.post(verbs.SendWR{Op: verbs.OpSend})
 	}
 	var under *Flush
 	begin := func() (a, b *side, to verbs.Remote, data []byte) {
@@ -127,8 +127,8 @@ func TestFlushPersistent(t *testing.T) {
 		t.Error("the FLUSH is not done")
 	}
 	settle(a, b)
-	a.completes(verbs.Success, verbs.Success, verbs.Success)
-	b.completes(verbs.Success)
+	a.completes(verbs.StatusSuccess, verbs.StatusSuccess, verbs.StatusSuccess)
+	b.completes(verbs.StatusSuccess)
 	if data[0] != 5 {
 		t.Error("the ATOMIC WRITE was not carried out")
 	}
@@ -143,13 +143,13 @@ func TestFlushPersistent(t *testing.T) {
 		t.Error("the failure is not taken")
 	}
 	settle(a, b)
-	a.completes(verbs.RemoteOperationError, verbs.WRFlushError, verbs.WRFlushError)
+	a.completes(verbs.StatusRemoteOperationError, verbs.StatusWRFlushError, verbs.StatusWRFlushError)
 
 	a, b, _, _ = begin()
 	b.dev.Memory.Close() // the region has ended
 	under.Done(true)
 	settle(a, b)
-	a.completes(verbs.RemoteAccessError, verbs.WRFlushError, verbs.WRFlushError)
+	a.completes(verbs.StatusRemoteAccessError, verbs.StatusWRFlushError, verbs.StatusWRFlushError)
 
 	_, b, _, _ = begin()
 	b.qp.Destroy()
@@ -160,5 +160,5 @@ func TestFlushPersistent(t *testing.T) {
 	a, b, to, _ = flushed(t, true)
 	post(a, to) // there is no way to make it persistent
 	settle(a, b)
-	a.completes(verbs.RemoteOperationError, verbs.WRFlushError, verbs.WRFlushError)
+	a.completes(verbs.StatusRemoteOperationError, verbs.StatusWRFlushError, verbs.StatusWRFlushError)
 }

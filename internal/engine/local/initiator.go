@@ -9,16 +9,16 @@ import (
 
 // initiator carries out work requests, one after the other.
 type initiator struct {
-	off    int // bytes of work request next that are in the ring, or where they belong
-	here   int // how many of them this side has put where they belong
-	gather memory.Cursor
-	far    far
+	off         int // bytes of work request next that are in the ring, or where they belong
+	here        int // how many of them this side has put where they belong
+	gather      memory.Cursor
+	remoteCache remoteLookup
 
 	unsettled bool // what this side wrote to the peer's memory may not be seen yet
 
-	named     uint64             // number of revocations when a SEND last named its payload
-	uncrossed bool               // the peer has asked for it
-	near      memory.LookupCache // what the last operation of [QP.Perform] or [QP.SendShort] named on this side
+	named      uint64             // number of revocations when a SEND last named its payload
+	uncrossed  bool               // the peer has asked for it
+	localCache memory.LookupCache // what the last operation of [QP.Perform] or [QP.SendShort] named on this side
 }
 
 func (t *initiator) stop() {
@@ -30,7 +30,7 @@ func (t *initiator) stop() {
 // budget bytes, or a piece more, and returns how many.
 func (q *QP) Advance(budget int) (moved int) {
 	if q.peer != nil && q.Due() {
-		q.harvest() // and then look for room
+		q.reap() // and then look for room
 	}
 	for q.peer != nil && moved < budget {
 		n, ok := q.answer()
@@ -44,25 +44,25 @@ func (q *QP) Advance(budget int) (moved int) {
 		}
 		moved += n
 	}
-	if q.peer != nil && (q.State() == verbs.RTS || q.State() == verbs.SQD) {
+	if q.peer != nil && (q.State() == verbs.StateRTS || q.State() == verbs.StateSQD) {
 		q.retire(q.peer.requests.seen) // not more: whoever waits for room is told of what is not seen
 	}
 	if q.Held() && q.stalled == q.peer.requests.seen+1 {
 		q.drop(DropStalled)
 	}
 	if q.peer != nil && !q.peer.Await(q.awaits()) {
-		q.stirred = true
+		q.pending = true
 	}
 	return moved
 }
 
 // request continues work request next. It returns false if nothing of it can be done now.
 func (q *QP) request() (moved int, ok bool) {
-	if q.next >= q.sq.Len() || q.State() != verbs.RTS && q.State() != verbs.SQD {
+	if q.next >= q.sq.Len() || q.State() != verbs.StateRTS && q.State() != verbs.StateSQD {
 		return 0, false
 	}
 	w := q.sq.At(q.next)
-	if w.Status != verbs.Success || !w.begun && !q.mayBegin(w) {
+	if w.Status != verbs.StatusSuccess || !w.begun && !q.mayBegin(w) {
 		return 0, false
 	}
 	if !w.begun && !q.begin(w) {
@@ -85,7 +85,7 @@ func (q *QP) request() (moved int, ok bool) {
 // mayBegin holds back a work request with a fence until all responses have come (IBTA 10.8.3.3), and
 // in SQD all that have not begun before.
 func (q *QP) mayBegin(w *sendWQE) bool {
-	return q.State() != verbs.SQD && (w.Flags&verbs.Fence == 0 || q.reads.Len() == 0)
+	return q.State() != verbs.StateSQD && (w.Flags&verbs.Fence == 0 || q.reads.Len() == 0)
 }
 
 // begin finds the memory of a work request, and chooses the way to carry it out. It returns false if the work request
@@ -96,14 +96,14 @@ func (q *QP) begin(w *sendWQE) bool {
 		return true
 	}
 	follows := w.needs() != 0 && q.follows(w)
-	if follows && w.Op == verbs.Read && w.Length >= waitFrom && q.reaches(w) {
+	if follows && w.Op == verbs.OpRead && w.Length >= waitFrom && q.reaches(w) {
 		return false
 	}
 	if w.Copied {
 		q.gather.Reset()
 		q.gather.Add(memory.Inline(w.Inline))
-	} else if w.Op != verbs.Flush && !q.gather.Set(q.Device.Memory, q.PD, w.SGL, w.Receives()) {
-		w.Status = verbs.LocalProtectionError
+	} else if w.Op != verbs.OpFlush && !q.gather.Set(q.Device.Memory, q.PD, w.SGL, w.Receives()) {
+		w.Status = verbs.StatusLocalProtectionError
 		return false
 	}
 	w.begun, w.direct = true, !follows && q.reaches(w)
@@ -120,15 +120,15 @@ func (q *QP) finish() {
 // atomics are in flight as may be.
 func (q *QP) ask(w *sendWQE) (moved int, ok bool) {
 	switch w.Op {
-	case verbs.Write, verbs.WriteImm:
+	case verbs.OpWrite, verbs.OpWriteImm:
 		return q.askWrite(w)
-	case verbs.Read:
+	case verbs.OpRead:
 		return 0, q.askRead(w)
-	case verbs.CompareSwap, verbs.FetchAdd:
+	case verbs.OpCompareSwap, verbs.OpFetchAdd:
 		return 0, q.askAtomic(w)
-	case verbs.AtomicWrite:
+	case verbs.OpAtomicWrite:
 		return q.askStore(w)
-	case verbs.Flush:
+	case verbs.OpFlush:
 		return 0, q.askFlush(w)
 	}
 	return q.send(w)
@@ -154,7 +154,7 @@ func (q *QP) publish() {
 // not there any more: the work request fails, and as the peer may have part of it, the connection too.
 func (q *QP) payload(w *sendWQE, b []byte) bool {
 	if !q.gather.Read(b) {
-		w.Status = verbs.LocalProtectionError
+		w.Status = verbs.StatusLocalProtectionError
 		return false
 	}
 	q.Device.Counters.SentBytes += uint64(len(b))
@@ -168,9 +168,9 @@ func (q *QP) retries() kind { return kind(endless-q.Attr().RNRRetry&endless) << 
 func (q *QP) sendKind(op verbs.SendOp, flags verbs.SendFlags, imm uint32, key verbs.Key) (k kind, field uint32) {
 	k = q.retries()
 	switch op {
-	case verbs.SendImm:
+	case verbs.OpSendImm:
 		k, field = k|immediate, imm
-	case verbs.SendInv:
+	case verbs.OpSendInv:
 		k, field = k|invalidate, uint32(key)
 	}
 	if flags&verbs.Solicited != 0 {
@@ -299,7 +299,7 @@ func (q *QP) askWrite(w *sendWQE) (moved int, ok bool) {
 
 // conclude ends a WRITE whose bytes are on their way.
 func (q *QP) conclude(w *sendWQE, flags kind) bool {
-	if w.Op == verbs.WriteImm {
+	if w.Op == verbs.OpWriteImm {
 		if w.Flags&verbs.Solicited != 0 {
 			flags |= solicited
 		}
@@ -312,7 +312,7 @@ func (q *QP) conclude(w *sendWQE, flags kind) bool {
 		q.publish()
 	}
 	w.done = true
-	if w.Op == verbs.WriteImm || !w.direct {
+	if w.Op == verbs.OpWriteImm || !w.direct {
 		w.end = q.known(q.peer.requests.Position())
 	}
 	q.finish()

@@ -84,5 +84,5 @@ func put32(b []byte, at int, v uint32) { binary.NativeEndian.PutUint32(b[at:], v
 func put64(b []byte, at int, v uint64) { binary.NativeEndian.PutUint64(b[at:], v) }
 
 // statuses are those that a peer may name in opRefused.
-var statuses = map[verbs.Status]bool{verbs.RemoteAccessError: true, verbs.RemoteInvalidRequestError: true, verbs.RemoteOperationError: true,
-	verbs.RNRRetryExceeded: true}
+var statuses = map[verbs.Status]bool{verbs.StatusRemoteAccessError: true, verbs.StatusRemoteInvalidRequestError: true, verbs.StatusRemoteOperationError: true,
+	verbs.StatusRNRRetryExceeded: true}

@@ -12,12 +12,12 @@ func (q *QP) Modify(attr *verbs.QPAttr, mask verbs.QPMask) error {
 		return err
 	}
 	switch next {
-	case verbs.Reset:
+	case verbs.StateReset:
 		q.reset()
 		return nil
-	case verbs.Err:
+	case verbs.StateError:
 		if q.peer != nil {
-			q.harvest()
+			q.reap()
 		}
 		q.enterError()
 		return nil
@@ -44,7 +44,7 @@ func (q *QP) Modify(attr *verbs.QPAttr, mask verbs.QPMask) error {
 // reset drops everything, without completions, as RESET does.
 func (q *QP) reset() {
 	if q.peer != nil {
-		q.peer.admit(verbs.Reset, 0)
+		q.peer.admit(verbs.StateReset, 0)
 		if q.off == 0 {
 			q.peer.leave()
 		}

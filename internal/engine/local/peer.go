@@ -112,14 +112,14 @@ func (p *Peer) Told() bool {
 	return told
 }
 
-// Stirred reports whether the peer has done something that [QP.Receive] or [QP.Advance] has not seen. What it
-// has taken counts only where this side waits for that: each look takes a cache line from the peer.
-func (p *Peer) Stirred() bool {
-	return p.Arrived() || p.awaits && (p.requests.Stirred() || p.responses.Stirred())
+// Pending reports whether the peer has done something that [QP.Receive] or [QP.Advance] has not seen. Messages
+// that it has consumed count only while this side waits for that: each look takes a cache line from the peer.
+func (p *Peer) Pending() bool {
+	return p.Arrived() || p.awaits && (p.requests.Acknowledged() || p.responses.Acknowledged())
 }
 
 // Arrived reports whether the peer has sent something that [QP.Receive] has not seen.
-func (p *Peer) Arrived() bool { return p.inRequests.Stirred() || p.inResponses.Stirred() }
+func (p *Peer) Arrived() bool { return p.inRequests.Pending() || p.inResponses.Pending() }
 
 // look takes note of what has arrived.
 func (p *Peer) look() {
@@ -154,7 +154,7 @@ func (p *Peer) Await(awaits bool) bool {
 // admit says what the peer may do by itself from now on.
 func (p *Peer) admit(state verbs.QPState, access verbs.Access) {
 	gate := uint32(0)
-	if state >= verbs.RTR && state <= verbs.SQE {
+	if state >= verbs.StateRTR && state <= verbs.StateSQE {
 		gate = open | uint32(access)
 	}
 	const byItself = uint32(verbs.RemoteWrite | verbs.RemoteRead | verbs.RemoteAtomic)
@@ -178,8 +178,8 @@ func (p *Peer) leave() { atomic.StoreUint32(half(p.own, atLeft), 1) }
 // Left reports whether the peer has ended the connection in an orderly way.
 func (p *Peer) Left() bool { return atomic.LoadUint32(half(p.theirs, atLeft)) != 0 }
 
-// far is the piece of the peer's memory that was used last.
-type far struct {
+// remoteLookup is the region of the peer's memory that the last lookup found.
+type remoteLookup struct {
 	entry      Entry
 	place      Place
 	generation uint64
@@ -190,7 +190,7 @@ type far struct {
 // find finds n bytes of the peer's memory: as memory that is mapped here, or by their address in the
 // peer's process. It returns neither if they are out of reach, or the region does not allow what is
 // needed: the peer is to be asked.
-func (p *Peer) find(f *far, key verbs.Key, addr uint64, n int, need verbs.Access) (mem []byte, at uint64) {
+func (p *Peer) find(f *remoteLookup, key verbs.Key, addr uint64, n int, need verbs.Access) (mem []byte, at uint64) {
 	if (f.entry.Key != uint32(key) || f.generation != p.memory.Generation() || !f.place.Holds()) && !p.lookUp(f, key) {
 		return nil, 0
 	}
@@ -210,8 +210,8 @@ func (p *Peer) find(f *far, key verbs.Key, addr uint64, n int, need verbs.Access
 }
 
 // lookUp finds the region of a key. It returns false if none is known.
-func (p *Peer) lookUp(f *far, key verbs.Key) bool {
-	*f = far{}
+func (p *Peer) lookUp(f *remoteLookup, key verbs.Key) bool {
+	*f = remoteLookup{}
 	dir := p.memory.Directory()
 	if dir == nil {
 		return false
@@ -220,7 +220,7 @@ func (p *Peer) lookUp(f *far, key verbs.Key) bool {
 	if !ok {
 		return false
 	}
-	*f = far{entry: e, place: place}
+	*f = remoteLookup{entry: e, place: place}
 	if e.Segment != 0 {
 		f.mem, f.writable = p.memory.Segment(e.Segment)
 	}
@@ -250,7 +250,7 @@ func (p *Peer) end() {
 
 // remains reports whether the peer allowed an operation that this side has carried out in mapped memory until it was
 // done, also by memory that is the peer's still. What was read before is what was there then.
-func (p *Peer) remains(f *far, need verbs.Access) bool {
+func (p *Peer) remains(f *remoteLookup, need verbs.Access) bool {
 	memory.Order()
 	return p.admits(need) && f.place.Holds()
 }
@@ -280,4 +280,4 @@ func (p *Peer) named() uint64 { return atomic.LoadUint64(word(p.own, atVoid)) }
 func (p *Peer) holds(named uint64) bool { return atomic.LoadUint64(word(p.theirs, atVoid)) == named }
 
 // Shut has the peer begin no more work in this side's memory.
-func (p *Peer) Shut() { p.admit(verbs.Reset, 0) }
+func (p *Peer) Shut() { p.admit(verbs.StateReset, 0) }

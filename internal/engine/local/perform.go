@@ -4,6 +4,7 @@ package local
 
 import (
 	"github.com/ramjet-rdma/ramjet/internal/core/memory"
+	"github.com/ramjet-rdma/ramjet/internal/core/queue"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
@@ -12,31 +13,31 @@ import (
 // returns how many bytes it moved. If it returns false the work request is to be posted, which also finds
 // what is wrong with it: nothing has happened then, or part of a copy that is made again.
 func (q *QP) Perform(wr *verbs.SendWR, wc *verbs.WC) (n int, ok bool) {
-	if q.peer == nil || q.State() != verbs.RTS || q.reads.Len() > 0 {
+	if q.peer == nil || q.State() != verbs.StateRTS || q.reads.Len() > 0 {
 		return 0, false
 	}
 	if q.busy() {
-		if q.tidy(); q.busy() || q.peer == nil || q.State() != verbs.RTS {
+		if q.reapForPost(); q.busy() || q.peer == nil || q.State() != verbs.StateRTS {
 			return 0, false
 		}
 	}
-	near, ok := q.nearby(wr)
-	n = near.Len()
+	local, ok := q.localSpan(wr)
+	n = local.Len()
 	if !ok || n == 0 || n > stride {
 		return 0, false
 	}
 	need := needs(wr.Op)
 	q.peer.begin(wr.Remote, n)
-	far, _ := q.peer.find(&q.far, wr.Remote.Key, wr.Remote.Addr, n, need)
-	ok = far != nil && q.peer.admits(need) && q.exchange(wr, &near, far) && (need == verbs.RemoteAtomic || q.peer.remains(&q.far, need))
+	remote, _ := q.peer.find(&q.remoteCache, wr.Remote.Key, wr.Remote.Addr, n, need)
+	ok = remote != nil && q.peer.admits(need) && q.exchange(wr, &local, remote) && (need == verbs.RemoteAtomic || q.peer.remains(&q.remoteCache, need))
 	q.peer.end()
 	if !ok {
 		return 0, false
 	}
 	switch wr.Op {
-	case verbs.Write, verbs.AtomicWrite:
+	case verbs.OpWrite, verbs.OpAtomicWrite:
 		q.Device.Counters.SentBytes += uint64(n)
-	case verbs.Read:
+	case verbs.OpRead:
 		q.Device.Counters.RecvBytes += uint64(n)
 	}
 	q.Device.Counters.Direct++
@@ -45,23 +46,23 @@ func (q *QP) Perform(wr *verbs.SendWR, wc *verbs.WC) (n int, ok bool) {
 }
 
 // busy reports whether there may be something before a work request that is posted now.
-func (q *QP) busy() bool { return q.sq.Len() > 0 || q.peer.requests.Untaken() }
+func (q *QP) busy() bool { return q.sq.Len() > 0 || q.peer.requests.Unacknowledged() }
 
-// nearby finds the memory of a work request on this side, for operations that [QP.Perform] carries out.
-func (q *QP) nearby(wr *verbs.SendWR) (memory.Span, bool) {
+// localSpan finds the memory of a work request on this side, for operations that [QP.Perform] carries out.
+func (q *QP) localSpan(wr *verbs.SendWR) (memory.Span, bool) {
 	receives := true
 	switch wr.Op {
-	case verbs.AtomicWrite:
+	case verbs.OpAtomicWrite:
 		if q.Attr().MaxRdAtomic == 0 {
 			return memory.Span{}, false
 		}
 		fallthrough
-	case verbs.Write:
+	case verbs.OpWrite:
 		receives = false
 		if wr.Inline != nil {
 			return memory.Inline(wr.Inline), len(wr.Inline) <= q.Caps.MaxInline
 		}
-	case verbs.Read, verbs.CompareSwap, verbs.FetchAdd:
+	case verbs.OpRead, verbs.OpCompareSwap, verbs.OpFetchAdd:
 		if wr.Inline != nil || q.Attr().MaxRdAtomic == 0 {
 			return memory.Span{}, false
 		}
@@ -71,35 +72,35 @@ func (q *QP) nearby(wr *verbs.SendWR) (memory.Span, bool) {
 	if len(wr.SGL) != 1 || q.Caps.MaxSendSGE < 1 {
 		return memory.Span{}, false
 	}
-	return q.Device.Memory.LocalCached(&q.near, q.PD, &wr.SGL[0], receives)
+	return q.Device.Memory.LocalCached(&q.localCache, q.PD, &wr.SGL[0], receives)
 }
 
 // exchange carries out an operation on both memories, which are of one length. It returns false if that
 // cannot be.
-func (q *QP) exchange(wr *verbs.SendWR, near *memory.Span, far []byte) bool {
+func (q *QP) exchange(wr *verbs.SendWR, local *memory.Span, remote []byte) bool {
 	switch wr.Op {
-	case verbs.Read:
+	case verbs.OpRead:
 		q.settle()
-		return near.Write(q.Device.Memory, 0, far)
-	case verbs.Write:
+		return local.Write(q.Device.Memory, 0, remote)
+	case verbs.OpWrite:
 		q.unsettled = true
-		if n := len(far); n <= len(q.Device.word) {
+		if n := len(remote); n <= len(q.Device.word) {
 			b := q.Device.word[:n]
-			if !near.Read(b) {
+			if !local.Read(b) {
 				return false
 			}
-			memory.Put(far, b)
+			memory.Put(remote, b)
 			return true
 		}
 		memory.Order()
-		return near.Read(far)
+		return local.Read(remote)
 	}
 	q.unsettled = true
 	switch wr.Op {
-	case verbs.AtomicWrite:
-		s, b := memory.Inline(far), q.Device.word[:]
-		return s.Aligned8() && near.Read(b) && s.Store(b)
+	case verbs.OpAtomicWrite:
+		s, b := memory.Inline(remote), q.Device.word[:]
+		return s.Aligned8() && local.Read(b) && s.Store(b)
 	}
-	s := memory.Inline(far)
-	return s.Aligned8() && near.Len() == 8 && !near.Foreign() && near.Write(q.Device.Memory, 0, q.atomic(wr.Op, far, wr.Compare, wr.Swap))
+	s := memory.Inline(remote)
+	return s.Aligned8() && local.Len() == 8 && !local.Foreign() && local.Write(q.Device.Memory, 0, q.atomic(wr.Op, remote, wr.Compare, queue.Operand(wr)))
 }

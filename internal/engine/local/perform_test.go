@@ -19,14 +19,14 @@ func TestPerform(t *testing.T) {
 	binary.NativeEndian.PutUint64(word, 41)
 	var wc verbs.WC
 	for _, wr := range []verbs.SendWR{
-		{ID: 1, Op: verbs.Write, SGL: []verbs.SGE{a.sge(0, 1000)}, Remote: b.remote(1024)},
-		{ID: 2, Op: verbs.FetchAdd, Swap: 1, SGL: []verbs.SGE{a.sge(2048, 8)}, Remote: b.remote(64)},
-		{ID: 3, Op: verbs.CompareSwap, Compare: 42, Swap: 7, SGL: []verbs.SGE{a.sge(2056, 8)}, Remote: b.remote(64)},
-		{ID: 4, Op: verbs.Read, SGL: []verbs.SGE{a.sge(2064, 8)}, Remote: b.remote(64)},
-		{ID: 5, Op: verbs.Write, Inline: []byte("inline"), Remote: b.remote(0)},
-		{ID: 6, Op: verbs.AtomicWrite, SGL: []verbs.SGE{a.sge(0, 8)}, Remote: b.remote(72)},
+		{ID: 1, Op: verbs.OpWrite, SGL: []verbs.SGE{a.sge(0, 1000)}, Remote: b.remote(1024)},
+		{ID: 2, Op: verbs.OpFetchAdd, Add: 1, SGL: []verbs.SGE{a.sge(2048, 8)}, Remote: b.remote(64)},
+		{ID: 3, Op: verbs.OpCompareSwap, Compare: 42, Swap: 7, SGL: []verbs.SGE{a.sge(2056, 8)}, Remote: b.remote(64)},
+		{ID: 4, Op: verbs.OpRead, SGL: []verbs.SGE{a.sge(2064, 8)}, Remote: b.remote(64)},
+		{ID: 5, Op: verbs.OpWrite, Inline: []byte("inline"), Remote: b.remote(0)},
+		{ID: 6, Op: verbs.OpAtomicWrite, SGL: []verbs.SGE{a.sge(0, 8)}, Remote: b.remote(72)},
 	} {
-		if n, ok := a.qp.Perform(&wr, &wc); !ok || wc.ID != wr.ID || wc.Status != verbs.Success || n == 0 {
+		if n, ok := a.qp.Perform(&wr, &wc); !ok || wc.ID != wr.ID || wc.Status != verbs.StatusSuccess || n == 0 {
 			t.Errorf("%v: %d bytes, %v, %+v", wr.Op, n, ok, wc)
 		}
 	}
@@ -41,7 +41,7 @@ func TestPerform(t *testing.T) {
 		t.Error("the WRITEs are not there")
 	}
 
-	write := verbs.SendWR{Op: verbs.Write, SGL: []verbs.SGE{a.sge(0, 8)}, Remote: b.remote(0)}
+	write := verbs.SendWR{Op: verbs.OpWrite, SGL: []verbs.SGE{a.sge(0, 8)}, Remote: b.remote(0)}
 	refuses := func(what string, wr verbs.SendWR) {
 		t.Helper()
 		if _, ok := a.qp.Perform(&wr, &wc); ok {
@@ -56,19 +56,19 @@ func TestPerform(t *testing.T) {
 	refuses("a key that there is not", with(func(w *verbs.SendWR) { w.Remote.Key++ }))
 	refuses("beyond the region", with(func(w *verbs.SendWR) { w.Remote.Addr += regionBytes }))
 	refuses("memory that is not registered", with(func(w *verbs.SendWR) { w.SGL = []verbs.SGE{{Addr: 1, Length: 8, LKey: 1}} }))
-	refuses("an atomic operation across words", with(func(w *verbs.SendWR) { w.Op, w.Remote = verbs.FetchAdd, b.remote(4) }))
-	refuses("an ATOMIC WRITE across words", with(func(w *verbs.SendWR) { w.Op, w.Remote = verbs.AtomicWrite, b.remote(4) }))
-	refuses("an ATOMIC WRITE of 7 bytes", with(func(w *verbs.SendWR) { w.Op, w.SGL = verbs.AtomicWrite, []verbs.SGE{a.sge(0, 7)} }))
-	refuses("a SEND", with(func(w *verbs.SendWR) { w.Op = verbs.Send }))
+	refuses("an atomic operation across words", with(func(w *verbs.SendWR) { w.Op, w.Remote = verbs.OpFetchAdd, b.remote(4) }))
+	refuses("an ATOMIC WRITE across words", with(func(w *verbs.SendWR) { w.Op, w.Remote = verbs.OpAtomicWrite, b.remote(4) }))
+	refuses("an ATOMIC WRITE of 7 bytes", with(func(w *verbs.SendWR) { w.Op, w.SGL = verbs.OpAtomicWrite, []verbs.SGE{a.sge(0, 7)} }))
+	refuses("a SEND", with(func(w *verbs.SendWR) { w.Op = verbs.OpSend }))
 	refuses("more inline than there may be", with(func(w *verbs.SendWR) { w.SGL, w.Inline = nil, make([]byte, 257) }))
 	b.dir.Withdraw(uint32(b.region.Key()))
 	refuses("a region that was withdrawn", write)
 	b.dir.Publish(b.entry(all))
-	a.post(verbs.SendWR{Op: verbs.Send, SGL: []verbs.SGE{a.sge(0, 8)}})
+	a.post(verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{a.sge(0, 8)}})
 	refuses("behind a SEND in the queue", write)
 	b.recv(1, 0, 8)
 	settle(a, b)
-	a.completes(verbs.Success)
+	a.completes(verbs.StatusSuccess)
 	if _, ok := a.qp.Perform(&write, &wc); !ok {
 		t.Error("behind a SEND that is done: refused")
 	}
@@ -79,7 +79,7 @@ func TestPerform(t *testing.T) {
 // TestWithdrawnMeanwhile has the target withdraw a region while a WRITE or READ is carried out there: it does not
 // count, and goes through the target, who refuses it.
 func TestWithdrawnMeanwhile(t *testing.T) {
-	for _, op := range []verbs.SendOp{verbs.Write, verbs.Read} {
+	for _, op := range []verbs.SendOp{verbs.OpWrite, verbs.OpRead} {
 		for _, length := range []int{8, 100, 100_000} {
 			a, b := newPair(t, true)
 			a.mapped.looked = func() { b.dir.Withdraw(uint32(b.region.Key())) } // behind the lookup
@@ -92,7 +92,7 @@ func TestWithdrawnMeanwhile(t *testing.T) {
 			a.mapped.generation++
 			a.post(wr)
 			settle(a, b)
-			a.completes(verbs.Success)
+			a.completes(verbs.StatusSuccess)
 			if asked := a.dev.Counters.Asked; asked != 1 {
 				t.Errorf("%v of %d bytes: %d operations went through the target", op, length, asked)
 			}

@@ -26,7 +26,7 @@ type Counters struct {
 	Direct                     uint64             // one-sided operations in memory that is mapped here
 	Crossed                    uint64             // copies to and from memory of peers that is not mapped here
 	Asked                      uint64             // one-sided operations through the target's process
-	Rung                       uint64             // peers that were woken
+	Doorbells                  uint64             // peers that were woken
 	Lost                       uint64             // peers
 	Dropped                    [numReasons]uint64 // datagrams
 }
@@ -42,7 +42,7 @@ func (c *Counters) Metrics() []verbs.Metric {
 		{Name: "direct_ops", Unit: events, Help: "one-sided operations carried out by this process alone", Value: c.Direct},
 		{Name: "crossed_copies", Unit: events, Help: "copies of the system to and from memory of peers that is not shared", Value: c.Crossed},
 		{Name: "asked_ops", Unit: events, Help: "one-sided operations carried out by the target's process", Value: c.Asked},
-		{Name: "woken_peers", Unit: events, Help: "times that a peer was told to look", Value: c.Rung},
+		{Name: "woken_peers", Unit: events, Help: "times that a peer was told to look", Value: c.Doorbells},
 		{Name: "lost_peers", Unit: events, Help: "peers that ended, or broke the rules", Value: c.Lost},
 	}
 	for r := taken + 1; r < numReasons; r++ {
@@ -59,7 +59,7 @@ type QP struct {
 	peer    *Peer // nil: there is none
 	depth   int   // READs and atomics in flight
 	rings   bool  // the peer is to be woken
-	stirred bool  // the peer has done something that nobody will tell of
+	pending bool  // the peer has done something for which it will not ring the doorbell
 	ucPeer
 	sendQueue
 	initiator
@@ -87,22 +87,22 @@ func (q *QP) Stats(s *verbs.QPStats) {
 func (q *QP) Up() bool { return q.peer != nil }
 
 // Waiting reports whether work requests wait for a peer.
-func (q *QP) Waiting() bool { return q.peer == nil && q.sq.Len() > 0 && q.State() == verbs.RTS }
+func (q *QP) Waiting() bool { return q.peer == nil && q.sq.Len() > 0 && q.State() == verbs.StateRTS }
 
-// Begin gives the queue pair its peer, with the READs and atomics that it answers at once and may have
-// in flight. The queue pair is in RTR or RTS, or goes from INIT to RTS: then the connection manager
+// Begin gives the queue pair its peer, with the inbound and outbound READs and atomics that may be outstanding
+// (IRD and ORD). The queue pair is in RTR or RTS, or goes from INIT to RTS: then the connection manager
 // brings the peer.
-func (q *QP) Begin(p *Peer, answers, flies uint16) bool {
-	if q.peer != nil || q.State() == verbs.Reset || q.State() > verbs.SQD {
+func (q *QP) Begin(p *Peer, ird, ord uint16) bool {
+	if q.peer != nil || q.State() == verbs.StateReset || q.State() > verbs.StateSQD {
 		return false
 	}
 	q.absent = false
-	if q.State() == verbs.Init {
-		q.SetState(verbs.RTS)
+	if q.State() == verbs.StateInit {
+		q.SetState(verbs.StateRTS)
 		q.Attr().RNRRetry = endless
-		q.Attr().MaxRdAtomic, q.Attr().MaxDestRdAtomic = uint8(min(flies, 255)), uint8(min(answers, 255))
+		q.Attr().MaxRdAtomic, q.Attr().MaxDestRdAtomic = uint8(min(ord, 255)), uint8(min(ird, 255))
 	}
-	q.peer, q.depth, q.uncrossed = p, int(flies), false
+	q.peer, q.depth, q.uncrossed = p, int(ord), false
 	q.target = target{land: q.land, resp: q.resp}
 	q.admit()
 	return true
@@ -116,7 +116,7 @@ func (q *QP) Rings() bool {
 	rings := q.rings
 	q.rings = false
 	if rings {
-		q.Device.Counters.Rung++
+		q.Device.Counters.Doorbells++
 	}
 	return rings
 }
@@ -126,11 +126,11 @@ func (q *QP) Rings() bool {
 func (q *QP) Lost(orderly bool) {
 	orderly = orderly && !q.inMessage
 	if q.peer != nil {
-		q.harvest()
+		q.reap()
 	}
 	q.shut()
 	q.Part()
-	if q.State() == verbs.Err || q.State() == verbs.Reset {
+	if q.State() == verbs.StateError || q.State() == verbs.StateReset {
 		return
 	}
 	q.Device.Counters.Lost++
@@ -139,24 +139,23 @@ func (q *QP) Lost(orderly bool) {
 		return
 	}
 	if !orderly && q.sq.Len() > 0 {
-		q.fail(verbs.RetryExceeded)
+		q.fail(verbs.StatusRetryExceeded)
 		return
 	}
 	if orderly {
 		q.PeerClosed()
 	} else {
-		q.StreamFailed(verbs.Failure{Side: verbs.FailedStream, Status: verbs.RetryExceeded, Reason: verbs.ReasonNoAnswer, Detail: "the peer's process has gone"})
+		q.StreamFailed(verbs.Failure{Side: verbs.FailedStream, Status: verbs.StatusRetryExceeded, Reason: verbs.ReasonNoAnswer, Detail: "the peer's process has gone"})
 	}
 	q.enterError()
 	q.Raise(verbs.EventQPBroken)
 }
 
-// Forsaken drops a peer that has gone without a word to the program, as long as the program waits for
-// nothing that the peer has to do. Then a queue pair stays as it is on InfiniBand: nobody there says that
-// a peer has gone, and only what is sent to it fails. Forsaken returns false if work requests are in the
-// queue.
-func (q *QP) Forsaken() bool {
-	q.harvest()
+// DropPeer drops a peer whose process has ended, without an event for the program. The queue pair keeps its state,
+// as on InfiniBand: nothing there reports that a peer has gone, and only requests to it fail. DropPeer returns
+// false, and drops nothing, if work requests are in the send queue.
+func (q *QP) DropPeer() bool {
+	q.reap()
 	if q.peer != nil && q.unreliable() {
 		q.miss()
 	}
@@ -176,19 +175,19 @@ func (q *QP) shut() {
 	}
 }
 
-// Unheard drops the answers to a peer that has gone, so that what it sent behind its questions is received.
-func (q *QP) Unheard() {
+// DropResponses drops the responses to a peer that has gone, so that the messages behind its requests are received.
+func (q *QP) DropResponses() {
 	q.resp.Clear()
 	q.refusal = 0
 }
 
 // Ending reports whether to end the connection: there is nothing more to tell the peer.
-func (q *QP) Ending() bool { return q.peer != nil && q.State() == verbs.Err && q.refusal == 0 }
+func (q *QP) Ending() bool { return q.peer != nil && q.State() == verbs.StateError && q.refusal == 0 }
 
 // Part ends the use of the peer's memory, which is about to be unmapped.
 func (q *QP) Part() {
 	q.peer = nil
-	q.far = far{}
+	q.remoteCache = remoteLookup{}
 }
 
 // fail completes the oldest send work request with a status and moves to ERR, or for UC to SQE (IBTA 10.3.1.6).
@@ -198,7 +197,7 @@ func (q *QP) fail(status verbs.Status) {
 		q.popFront()
 	}
 	if q.unreliable() {
-		q.SetState(verbs.SQE)
+		q.SetState(verbs.StateSQE)
 		q.flushSends()
 		q.initiator.stop()
 		return
@@ -209,12 +208,12 @@ func (q *QP) fail(status verbs.Status) {
 
 // enterError moves to ERR and flushes both queues.
 func (q *QP) enterError() {
-	if q.State() == verbs.Err {
+	if q.State() == verbs.StateError {
 		return
 	}
-	q.SetState(verbs.Err)
+	q.SetState(verbs.StateError)
 	if q.peer != nil {
-		q.peer.admit(verbs.Err, 0)
+		q.peer.admit(verbs.StateError, 0)
 		if q.off == 0 { // the peer does not wait for the rest of a message
 			q.peer.leave()
 		}
@@ -233,5 +232,5 @@ func (q *QP) corrupt() {
 		q.Raise(verbs.EventQPBroken)
 		return
 	}
-	q.fail(verbs.RemoteOperationError)
+	q.fail(verbs.StatusRemoteOperationError)
 }

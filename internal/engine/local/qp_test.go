@@ -12,6 +12,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/core/memory"
 	"github.com/ramjet-rdma/ramjet/internal/core/queue"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
 const all = verbs.LocalWrite | verbs.RemoteWrite | verbs.RemoteRead | verbs.RemoteAtomic
@@ -75,10 +76,10 @@ func newSide(t testing.TB, num verbs.QPN, typ verbs.QPType) *side {
 	table := memory.NewTable(rand.New(rand.NewPCG(uint64(num), 1)).Uint32)
 	s := &side{t: t, dev: &Device{Device: queue.Device{Memory: table, MaxMsgSize: 1 << 30}, Resolve: func(*verbs.AHAttr) error { return nil }}}
 	s.dev.Ports = []queue.Port{{Num: 1, MTU: 4096, PKeys: []verbs.PKey{0xffff}}}
-	s.cq = queue.NewCQ(256, verbs.CQEvents{Completion: func() {}, Error: func() {}})
+	s.cq = queue.NewCQ(256, driver.CQEvents{Completion: func() {}, Error: func() {}})
 	s.qp = New(s.dev, queue.Config{Num: num, Type: typ, PD: 1, SendCQ: s.cq, RecvCQ: s.cq, SignalAll: true,
 		Recv: &queue.RecvQueue{PD: 1, MaxWR: 64, MaxSGE: 4}, Caps: verbs.QPCap{MaxSendWR: 64, MaxRecvWR: 64, MaxSendSGE: 4, MaxRecvSGE: 4, MaxInline: 256}})
-	if err := s.qp.Modify(&verbs.QPAttr{State: verbs.Init, Port: 1, Access: all}, verbs.MaskState|verbs.MaskPKeyIndex|verbs.MaskPort|verbs.MaskAccess); err != nil {
+	if err := s.qp.Modify(&verbs.QPAttr{State: verbs.StateInit, Port: 1, Access: all}, verbs.MaskState|verbs.MaskPKeyIndex|verbs.MaskPort|verbs.MaskAccess); err != nil {
 		t.Fatal(err)
 	}
 	r, err := table.Register(1, make([]byte, regionBytes), all)
@@ -183,8 +184,8 @@ func TestOperations(t *testing.T) {
 		for _, n := range []int{0, 1, 8, 4096, piece, piece + 1, 100_000} {
 			a, b := newPair(t, shared)
 			pattern(a.region.Bytes()[:n], 1)
-			a.post(verbs.SendWR{Op: verbs.Write, SGL: []verbs.SGE{a.sge(0, n)}, Remote: b.remote(0)})
-			a.post(verbs.SendWR{Op: verbs.Read, SGL: []verbs.SGE{a.sge(100_000, n)}, Remote: b.remote(0)})
+			a.post(verbs.SendWR{Op: verbs.OpWrite, SGL: []verbs.SGE{a.sge(0, n)}, Remote: b.remote(0)})
+			a.post(verbs.SendWR{Op: verbs.OpRead, SGL: []verbs.SGE{a.sge(100_000, n)}, Remote: b.remote(0)})
 			a.qp.Advance(1 << 20)
 			if own := len(a.completions()); shared && own != 2 {
 				t.Fatalf("%d bytes: the target did nothing, and %d operations have completed", n, own)
@@ -199,11 +200,11 @@ func TestOperations(t *testing.T) {
 			}
 			b.recv(7, 100_000, n)
 			b.recv(8, 0, 0)
-			a.post(verbs.SendWR{Op: verbs.SendImm, Imm: 77, Flags: verbs.Solicited, SGL: []verbs.SGE{a.sge(0, n)}})
-			a.post(verbs.SendWR{Op: verbs.WriteImm, Imm: 78, SGL: []verbs.SGE{a.sge(0, n)}, Remote: b.remote(0)})
+			a.post(verbs.SendWR{Op: verbs.OpSendImm, Imm: 77, Flags: verbs.Solicited, SGL: []verbs.SGE{a.sge(0, n)}})
+			a.post(verbs.SendWR{Op: verbs.OpWriteImm, Imm: 78, SGL: []verbs.SGE{a.sge(0, n)}, Remote: b.remote(0)})
 			settle(a, b)
-			a.completes(verbs.Success, verbs.Success)
-			got := b.completes(verbs.Success, verbs.Success)
+			a.completes(verbs.StatusSuccess, verbs.StatusSuccess)
+			got := b.completes(verbs.StatusSuccess, verbs.StatusSuccess)
 			if got[0].ByteLen != uint32(n) || got[0].Imm != 77 || got[0].ID != 7 || got[0].Op != verbs.WCRecv {
 				t.Errorf("the SEND of %d bytes is received as %+v", n, got[0])
 			}
@@ -223,11 +224,11 @@ func TestAtomics(t *testing.T) {
 		a, b := newPair(t, shared)
 		word := b.region.Bytes()[64:]
 		binary.NativeEndian.PutUint64(word, 10)
-		a.post(verbs.SendWR{Op: verbs.FetchAdd, Swap: 5, SGL: []verbs.SGE{a.sge(0, 8)}, Remote: b.remote(64)})
-		a.post(verbs.SendWR{Op: verbs.CompareSwap, Compare: 15, Swap: 20, SGL: []verbs.SGE{a.sge(8, 8)}, Remote: b.remote(64)})
-		a.post(verbs.SendWR{Op: verbs.CompareSwap, Compare: 15, Swap: 30, SGL: []verbs.SGE{a.sge(16, 8)}, Remote: b.remote(64)})
+		a.post(verbs.SendWR{Op: verbs.OpFetchAdd, Add: 5, SGL: []verbs.SGE{a.sge(0, 8)}, Remote: b.remote(64)})
+		a.post(verbs.SendWR{Op: verbs.OpCompareSwap, Compare: 15, Swap: 20, SGL: []verbs.SGE{a.sge(8, 8)}, Remote: b.remote(64)})
+		a.post(verbs.SendWR{Op: verbs.OpCompareSwap, Compare: 15, Swap: 30, SGL: []verbs.SGE{a.sge(16, 8)}, Remote: b.remote(64)})
 		settle(a, b)
-		a.completes(verbs.Success, verbs.Success, verbs.Success)
+		a.completes(verbs.StatusSuccess, verbs.StatusSuccess, verbs.StatusSuccess)
 		for i, want := range []uint64{10, 15, 20} {
 			if got := binary.NativeEndian.Uint64(a.region.Bytes()[8*i:]); got != want {
 				t.Errorf("shared %v: operation %d found %d, want %d", shared, i, got, want)
@@ -236,9 +237,9 @@ func TestAtomics(t *testing.T) {
 		if got := binary.NativeEndian.Uint64(word); got != 20 {
 			t.Errorf("shared %v: the word is %d", shared, got)
 		}
-		a.post(verbs.SendWR{Op: verbs.FetchAdd, SGL: []verbs.SGE{a.sge(0, 8)}, Remote: b.remote(65)})
+		a.post(verbs.SendWR{Op: verbs.OpFetchAdd, SGL: []verbs.SGE{a.sge(0, 8)}, Remote: b.remote(65)})
 		settle(a, b)
-		a.completes(verbs.RemoteInvalidRequestError)
+		a.completes(verbs.StatusRemoteInvalidRequestError)
 	}
 }
 
@@ -248,32 +249,32 @@ func TestOrder(t *testing.T) {
 	const long = 100_000
 	for name, before := range map[string]func(a, b *side) verbs.SendWR{
 		"SEND": func(a, b *side) verbs.SendWR {
-			return verbs.SendWR{Op: verbs.Send, SGL: []verbs.SGE{a.sge(0, 8)}}
+			return verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{a.sge(0, 8)}}
 		},
 		"long SEND": func(a, b *side) verbs.SendWR {
-			return verbs.SendWR{Op: verbs.Send, SGL: []verbs.SGE{a.sge(0, long)}}
+			return verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{a.sge(0, long)}}
 		},
 		"WRITE with immediate": func(a, b *side) verbs.SendWR {
-			return verbs.SendWR{Op: verbs.WriteImm, SGL: []verbs.SGE{a.sge(0, 8)}, Remote: b.remote(0)}
+			return verbs.SendWR{Op: verbs.OpWriteImm, SGL: []verbs.SGE{a.sge(0, 8)}, Remote: b.remote(0)}
 		},
 		"WRITE that the target carries out": func(a, b *side) verbs.SendWR {
 			other, err := b.dev.Memory.Register(1, make([]byte, 4096), all)
 			if err != nil {
 				t.Fatal(err)
 			}
-			return verbs.SendWR{Op: verbs.Write, SGL: []verbs.SGE{a.sge(0, 8)}, Remote: verbs.Remote{Addr: other.Addr(), Key: other.Key()}}
+			return verbs.SendWR{Op: verbs.OpWrite, SGL: []verbs.SGE{a.sge(0, 8)}, Remote: verbs.Remote{Addr: other.Addr(), Key: other.Key()}}
 		},
 	} {
 		for _, c := range []struct {
 			op   verbs.SendOp
 			n    int
 			here bool
-		}{{verbs.Write, 8, false}, {verbs.Write, long, false}, {verbs.WriteImm, long, false}, {verbs.Read, 8, false}, {verbs.Read, long, true},
-			{verbs.FetchAdd, 8, false}, {verbs.AtomicWrite, 8, false}} {
+		}{{verbs.OpWrite, 8, false}, {verbs.OpWrite, long, false}, {verbs.OpWriteImm, long, false}, {verbs.OpRead, 8, false}, {verbs.OpRead, long, true},
+			{verbs.OpFetchAdd, 8, false}, {verbs.OpAtomicWrite, 8, false}} {
 			a, b := newPair(t, true)
 			pattern(a.region.Bytes()[:long], 9)
 			a.post(before(a, b))
-			a.post(verbs.SendWR{Op: c.op, Swap: 1, SGL: []verbs.SGE{a.sge(0, c.n)}, Remote: b.remote(long)})
+			a.post(verbs.SendWR{Op: c.op, Add: 1, SGL: []verbs.SGE{a.sge(0, c.n)}, Remote: b.remote(long)})
 			was := bytes.Clone(a.region.Bytes())
 			for range 3 {
 				a.step()
@@ -287,8 +288,8 @@ func TestOrder(t *testing.T) {
 			}
 			asked := a.dev.Counters.Asked
 			settle(a, b)
-			a.completes(verbs.Success, verbs.Success)
-			if c.op != verbs.Read && bytes.Equal(b.region.Bytes()[long:][:8], make([]byte, 8)) {
+			a.completes(verbs.StatusSuccess, verbs.StatusSuccess)
+			if c.op != verbs.OpRead && bytes.Equal(b.region.Bytes()[long:][:8], make([]byte, 8)) {
 				t.Errorf("a %v of %d bytes behind a %s was not carried out", c.op, c.n, name)
 			}
 			if here := a.dev.Counters.Asked == asked && a.dev.Counters.Direct > 0; c.here != here && asked == 0 {
@@ -304,26 +305,26 @@ func TestGate(t *testing.T) {
 	if err := b.qp.Modify(&verbs.QPAttr{Access: verbs.RemoteRead}, verbs.MaskAccess); err != nil {
 		t.Fatal(err)
 	}
-	a.post(verbs.SendWR{Op: verbs.Read, SGL: []verbs.SGE{a.sge(0, 8)}, Remote: b.remote(0)})
+	a.post(verbs.SendWR{Op: verbs.OpRead, SGL: []verbs.SGE{a.sge(0, 8)}, Remote: b.remote(0)})
 	a.qp.Advance(1 << 20)
-	a.completes(verbs.Success)
+	a.completes(verbs.StatusSuccess)
 	a.region.Bytes()[0] = 1
-	a.post(verbs.SendWR{Op: verbs.Write, SGL: []verbs.SGE{a.sge(0, 8)}, Remote: b.remote(0)})
+	a.post(verbs.SendWR{Op: verbs.OpWrite, SGL: []verbs.SGE{a.sge(0, 8)}, Remote: b.remote(0)})
 	settle(a, b)
-	a.completes(verbs.RemoteInvalidRequestError)
+	a.completes(verbs.StatusRemoteInvalidRequestError)
 	if b.region.Bytes()[0] != 0 {
 		t.Error("it was written to")
 	}
-	if a.qp.State() != verbs.Err || b.qp.State() != verbs.Err {
+	if a.qp.State() != verbs.StateError || b.qp.State() != verbs.StateError {
 		t.Errorf("the queue pairs are in %v and %v", a.qp.State(), b.qp.State())
 	}
 
 	a, b = newPair(t, true)
-	if err := b.qp.Modify(&verbs.QPAttr{State: verbs.Err}, verbs.MaskState); err != nil {
+	if err := b.qp.Modify(&verbs.QPAttr{State: verbs.StateError}, verbs.MaskState); err != nil {
 		t.Fatal(err)
 	}
 	a.region.Bytes()[0] = 1
-	a.post(verbs.SendWR{Op: verbs.Write, SGL: []verbs.SGE{a.sge(0, 8)}, Remote: b.remote(0)})
+	a.post(verbs.SendWR{Op: verbs.OpWrite, SGL: []verbs.SGE{a.sge(0, 8)}, Remote: b.remote(0)})
 	settle(a, b)
 	if b.region.Bytes()[0] != 0 {
 		t.Error("the memory of a queue pair in ERR was written to")
@@ -332,7 +333,7 @@ func TestGate(t *testing.T) {
 		t.Error("the peer does not see that it has left")
 	}
 	a.qp.Lost(a.peer.Left())
-	a.completes(verbs.WRFlushError)
+	a.completes(verbs.StatusWRFlushError)
 }
 
 // TestReadOnly holds that an initiator does not write where it has memory mapped read-only, whatever the
@@ -340,9 +341,9 @@ func TestGate(t *testing.T) {
 func TestReadOnly(t *testing.T) {
 	a, b := newPair(t, true)
 	a.mapped.readOnly = true
-	a.post(verbs.SendWR{Op: verbs.Write, SGL: []verbs.SGE{a.sge(0, 8)}, Remote: b.remote(0)})
+	a.post(verbs.SendWR{Op: verbs.OpWrite, SGL: []verbs.SGE{a.sge(0, 8)}, Remote: b.remote(0)})
 	settle(a, b)
-	a.completes(verbs.Success)
+	a.completes(verbs.StatusSuccess)
 	if a.dev.Counters.Asked != 1 || a.dev.Counters.Direct != 0 {
 		t.Errorf("%d asked, %d done here", a.dev.Counters.Asked, a.dev.Counters.Direct)
 	}
@@ -369,10 +370,10 @@ func TestCross(t *testing.T) {
 	}
 	pattern(a.region.Bytes()[:90_000], 3)
 	sgl := []verbs.SGE{a.sge(0, 10), a.sge(10, 69_990), a.sge(70_000, 20_000)}
-	a.post(verbs.SendWR{Op: verbs.Write, SGL: sgl, Remote: b.remote(64)})
-	a.post(verbs.SendWR{Op: verbs.Read, SGL: []verbs.SGE{a.sge(90_000, 90_000)}, Remote: b.remote(64)})
+	a.post(verbs.SendWR{Op: verbs.OpWrite, SGL: sgl, Remote: b.remote(64)})
+	a.post(verbs.SendWR{Op: verbs.OpRead, SGL: []verbs.SGE{a.sge(90_000, 90_000)}, Remote: b.remote(64)})
 	a.qp.Advance(1 << 20)
-	a.completes(verbs.Success, verbs.Success)
+	a.completes(verbs.StatusSuccess, verbs.StatusSuccess)
 	if !bytes.Equal(a.region.Bytes()[:90_000], b.region.Bytes()[64:][:90_000]) || !bytes.Equal(a.region.Bytes()[90_000:][:90_000], a.region.Bytes()[:90_000]) {
 		t.Error("not what was written")
 	}
@@ -381,10 +382,10 @@ func TestCross(t *testing.T) {
 	}
 
 	// A word has to appear as a whole, and atomic operations to be atomic: the target does these.
-	a.post(verbs.SendWR{Op: verbs.Write, SGL: []verbs.SGE{a.sge(0, 8)}, Remote: b.remote(0)})
-	a.post(verbs.SendWR{Op: verbs.FetchAdd, SGL: []verbs.SGE{a.sge(0, 8)}, Remote: b.remote(8)})
+	a.post(verbs.SendWR{Op: verbs.OpWrite, SGL: []verbs.SGE{a.sge(0, 8)}, Remote: b.remote(0)})
+	a.post(verbs.SendWR{Op: verbs.OpFetchAdd, SGL: []verbs.SGE{a.sge(0, 8)}, Remote: b.remote(8)})
 	settle(a, b)
-	a.completes(verbs.Success, verbs.Success)
+	a.completes(verbs.StatusSuccess, verbs.StatusSuccess)
 	if working != 4 || a.dev.Counters.Asked != 2 {
 		t.Errorf("%d copies, %d asked", working, a.dev.Counters.Asked)
 	}
@@ -392,9 +393,9 @@ func TestCross(t *testing.T) {
 	// What the system refuses the target does.
 	refuse = true
 	clear(b.region.Bytes())
-	a.post(verbs.SendWR{Op: verbs.Write, SGL: sgl, Remote: b.remote(64)})
+	a.post(verbs.SendWR{Op: verbs.OpWrite, SGL: sgl, Remote: b.remote(64)})
 	settle(a, b)
-	a.completes(verbs.Success)
+	a.completes(verbs.StatusSuccess)
 	if !bytes.Equal(a.region.Bytes()[:90_000], b.region.Bytes()[64:][:90_000]) {
 		t.Error("not what was written")
 	}
@@ -403,10 +404,10 @@ func TestCross(t *testing.T) {
 // TestWithdrawn has a region end between two operations, and in the middle of one.
 func TestWithdrawn(t *testing.T) {
 	a, b := newPair(t, true)
-	write := verbs.SendWR{Op: verbs.Write, SGL: []verbs.SGE{a.sge(0, regionBytes)}, Remote: b.remote(0)}
+	write := verbs.SendWR{Op: verbs.OpWrite, SGL: []verbs.SGE{a.sge(0, regionBytes)}, Remote: b.remote(0)}
 	a.post(write)
 	settle(a, b)
-	a.completes(verbs.Success)
+	a.completes(verbs.StatusSuccess)
 	b.dir.Withdraw(uint32(b.region.Key()))
 	clear(b.region.Bytes())
 	if err := b.dev.Memory.Deregister(b.region); err != nil {
@@ -414,7 +415,7 @@ func TestWithdrawn(t *testing.T) {
 	}
 	a.post(write)
 	settle(a, b)
-	a.completes(verbs.RemoteAccessError)
+	a.completes(verbs.StatusRemoteAccessError)
 }
 
 // TestRefused has the target refuse what the IBTA says it must, with the status that it says.
@@ -424,21 +425,21 @@ func TestRefused(t *testing.T) {
 		want verbs.Status
 	}{
 		"key": {func(a, b *side) verbs.SendWR {
-			return verbs.SendWR{Op: verbs.Write, SGL: []verbs.SGE{a.sge(0, 8)}, Remote: verbs.Remote{Addr: b.region.Addr(), Key: 1 << 8}}
-		}, verbs.RemoteAccessError},
+			return verbs.SendWR{Op: verbs.OpWrite, SGL: []verbs.SGE{a.sge(0, 8)}, Remote: verbs.Remote{Addr: b.region.Addr(), Key: 1 << 8}}
+		}, verbs.StatusRemoteAccessError},
 		"range": {func(a, b *side) verbs.SendWR {
-			return verbs.SendWR{Op: verbs.Read, SGL: []verbs.SGE{a.sge(0, 8)}, Remote: b.remote(regionBytes - 7)}
-		}, verbs.RemoteAccessError},
-		"length": {func(a, b *side) verbs.SendWR { return verbs.SendWR{Op: verbs.Send, SGL: []verbs.SGE{a.sge(0, 9)}} }, verbs.RemoteInvalidRequestError},
+			return verbs.SendWR{Op: verbs.OpRead, SGL: []verbs.SGE{a.sge(0, 8)}, Remote: b.remote(regionBytes - 7)}
+		}, verbs.StatusRemoteAccessError},
+		"length": {func(a, b *side) verbs.SendWR { return verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{a.sge(0, 9)}} }, verbs.StatusRemoteInvalidRequestError},
 	} {
 		a, b := newPair(t, true)
 		b.recv(1, 0, 8)
-		a.post(verbs.SendWR{Op: verbs.Write, SGL: []verbs.SGE{a.sge(0, 8)}, Remote: b.remote(0)})
+		a.post(verbs.SendWR{Op: verbs.OpWrite, SGL: []verbs.SGE{a.sge(0, 8)}, Remote: b.remote(0)})
 		a.post(c.wr(a, b))
-		a.post(verbs.SendWR{Op: verbs.Write, SGL: []verbs.SGE{a.sge(0, 8)}, Remote: b.remote(0)})
+		a.post(verbs.SendWR{Op: verbs.OpWrite, SGL: []verbs.SGE{a.sge(0, 8)}, Remote: b.remote(0)})
 		settle(a, b)
-		a.completes(verbs.Success, c.want, verbs.WRFlushError)
-		if b.qp.State() != verbs.Err || !b.qp.Ending() {
+		a.completes(verbs.StatusSuccess, c.want, verbs.StatusWRFlushError)
+		if b.qp.State() != verbs.StateError || !b.qp.Ending() {
 			t.Errorf("%s: the target is in %v", what, b.qp.State())
 		}
 		why := b.qp.Failure()
@@ -486,11 +487,11 @@ func receiveAny(t *testing.T, typ verbs.QPType, k uint32, body []byte, tail, hea
 		binary.NativeEndian.PutUint32(body, uint32(a.region.Key()))
 		binary.NativeEndian.PutUint64(body[8:], a.region.Addr()+binary.NativeEndian.Uint64(body[8:])%(2*regionBytes))
 	}
-	a.post(verbs.SendWR{Op: verbs.Send, SGL: []verbs.SGE{a.sge(0, 8)}})
+	a.post(verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{a.sge(0, 8)}})
 	b.dir.Withdraw(uint32(b.region.Key())) // so that the target is asked
-	ask := verbs.Read
+	ask := verbs.OpRead
 	if typ == verbs.UC {
-		ask = verbs.Write
+		ask = verbs.OpWrite
 	}
 	a.post(verbs.SendWR{Op: ask, SGL: []verbs.SGE{a.sge(0, 8)}, Remote: b.remote(0)})
 	a.qp.Advance(1 << 20)
@@ -505,7 +506,7 @@ func receiveAny(t *testing.T, typ verbs.QPType, k uint32, body []byte, tail, hea
 	for range 100 {
 		a.step()
 	}
-	if s := a.qp.State(); s != verbs.Err && s != verbs.RTS {
+	if s := a.qp.State(); s != verbs.StateError && s != verbs.StateRTS {
 		t.Errorf("the queue pair is in %v", s)
 	}
 }
@@ -515,7 +516,7 @@ func receiveAny(t *testing.T, typ verbs.QPType, k uint32, body []byte, tail, hea
 func TestBlocked(t *testing.T) {
 	send := func(a, b *side) {
 		t.Helper()
-		a.post(verbs.SendWR{Op: verbs.Send, SGL: []verbs.SGE{a.sge(0, 8)}})
+		a.post(verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{a.sge(0, 8)}})
 		a.qp.Advance(1 << 20)
 		b.step()
 		if !b.peer.Sleep() {
@@ -528,25 +529,25 @@ func TestBlocked(t *testing.T) {
 	b.recv(1, 0, 8)
 	b.recv(2, 8, 8)
 	settle(a, b)
-	b.completes(verbs.Success, verbs.Success)
-	a.completes(verbs.Success, verbs.Success)
+	b.completes(verbs.StatusSuccess, verbs.StatusSuccess)
+	a.completes(verbs.StatusSuccess, verbs.StatusSuccess)
 
 	a, b = newPair(t, false)
 	b.qp.Attr().MaxDestRdAtomic = 1
 	b.recv(1, 0, 8)
-	a.post(verbs.SendWR{Op: verbs.Read, SGL: []verbs.SGE{a.sge(0, regionBytes)}, Remote: b.remote(0)})
+	a.post(verbs.SendWR{Op: verbs.OpRead, SGL: []verbs.SGE{a.sge(0, regionBytes)}, Remote: b.remote(0)})
 	a.qp.Advance(1 << 20)
 	b.step()
 	send(a, b)
 	settle(a, b)
-	a.completes(verbs.Success, verbs.Success)
+	a.completes(verbs.StatusSuccess, verbs.StatusSuccess)
 
 	a, b = newPair(t, false)
-	a.post(verbs.SendWR{Op: verbs.Read, SGL: []verbs.SGE{a.sge(0, regionBytes)}, Remote: b.remote(0)})
-	a.post(verbs.SendWR{Op: verbs.Write, SGL: []verbs.SGE{a.sge(0, 8)}, Remote: verbs.Remote{Key: 1 << 8}})
+	a.post(verbs.SendWR{Op: verbs.OpRead, SGL: []verbs.SGE{a.sge(0, regionBytes)}, Remote: b.remote(0)})
+	a.post(verbs.SendWR{Op: verbs.OpWrite, SGL: []verbs.SGE{a.sge(0, 8)}, Remote: verbs.Remote{Key: 1 << 8}})
 	a.qp.Advance(1 << 20)
 	b.step() // the answer to the WRITE waits for that to the READ
-	if b.qp.State() != verbs.Err || b.qp.Ending() {
+	if b.qp.State() != verbs.StateError || b.qp.Ending() {
 		t.Fatalf("the target is in %v", b.qp.State())
 	}
 	send(a, b)
@@ -556,7 +557,7 @@ func TestBlocked(t *testing.T) {
 // not handle them for ever.
 func TestEmptyAnswers(t *testing.T) {
 	a, b := newPair(t, false)
-	a.post(verbs.SendWR{Op: verbs.Read, SGL: []verbs.SGE{a.sge(0, 8)}, Remote: b.remote(0)})
+	a.post(verbs.SendWR{Op: verbs.OpRead, SGL: []verbs.SGE{a.sge(0, 8)}, Remote: b.remote(0)})
 	a.qp.Advance(1 << 20)
 	ring := b.segment[atResponses:]
 	for at := ringHeader; at < ringHeader+responseBytes; at += recordHeader {
@@ -575,9 +576,9 @@ func reconnect(t *testing.T, a, b *side) {
 	a.segment, b.segment = make([]byte, SegmentBytes), make([]byte, SegmentBytes)
 	for _, c := range [][2]*side{{a, b}, {b, a}} {
 		own, other := c[0], c[1]
-		for _, attr := range []verbs.QPAttr{{State: verbs.Reset}, {State: verbs.Init, Port: 1, Access: all}} {
+		for _, attr := range []verbs.QPAttr{{State: verbs.StateReset}, {State: verbs.StateInit, Port: 1, Access: all}} {
 			mask := verbs.MaskState
-			if attr.State == verbs.Init {
+			if attr.State == verbs.StateInit {
 				mask |= verbs.MaskPKeyIndex | verbs.MaskPort | verbs.MaskAccess
 			}
 			if err := own.qp.Modify(&attr, mask); err != nil {
@@ -598,40 +599,40 @@ func reconnect(t *testing.T, a, b *side) {
 // TestReset uses queue pairs again, and holds that nothing is left of the connection before.
 func TestReset(t *testing.T) {
 	a, b := newPair(t, false)
-	a.post(verbs.SendWR{Op: verbs.Read, SGL: []verbs.SGE{a.sge(0, regionBytes)}, Remote: b.remote(0)})
-	a.post(verbs.SendWR{Op: verbs.Write, SGL: []verbs.SGE{a.sge(0, 8)}, Remote: verbs.Remote{Key: 1 << 8}})
+	a.post(verbs.SendWR{Op: verbs.OpRead, SGL: []verbs.SGE{a.sge(0, regionBytes)}, Remote: b.remote(0)})
+	a.post(verbs.SendWR{Op: verbs.OpWrite, SGL: []verbs.SGE{a.sge(0, 8)}, Remote: verbs.Remote{Key: 1 << 8}})
 	a.qp.Advance(1 << 20)
 	b.step() // the READ is half answered, and the refusal of the WRITE waits
 	reconnect(t, a, b)
 	a.recv(1, 0, 8)
-	b.post(verbs.SendWR{Op: verbs.Send, SGL: []verbs.SGE{b.sge(0, 8)}})
+	b.post(verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{b.sge(0, 8)}})
 	settle(a, b)
-	a.completes(verbs.Success)
-	b.completes(verbs.Success)
+	a.completes(verbs.StatusSuccess)
+	b.completes(verbs.StatusSuccess)
 
 	a, b = newPair(t, true)
 	b.dir.Withdraw(uint32(b.region.Key()))
 	for range 10 {
-		a.post(verbs.SendWR{Op: verbs.Write, SGL: []verbs.SGE{a.sge(0, 4096)}, Remote: b.remote(0)})
+		a.post(verbs.SendWR{Op: verbs.OpWrite, SGL: []verbs.SGE{a.sge(0, 4096)}, Remote: b.remote(0)})
 	}
 	settle(a, b)
 	b.dir.Publish(b.entry(all))
 	reconnect(t, a, b)
-	a.post(verbs.SendWR{Op: verbs.Write, SGL: []verbs.SGE{a.sge(0, 8)}, Remote: b.remote(0)})
+	a.post(verbs.SendWR{Op: verbs.OpWrite, SGL: []verbs.SGE{a.sge(0, 8)}, Remote: b.remote(0)})
 	a.qp.Advance(1 << 20)
-	a.completes(verbs.Success) // by this side alone
+	a.completes(verbs.StatusSuccess) // by this side alone
 }
 
 // TestReadAfterSend reads what a SEND before it has put into a receive.
 func TestReadAfterSend(t *testing.T) {
 	a, b := newPair(t, true)
 	pattern(a.region.Bytes()[:100], 5)
-	a.post(verbs.SendWR{Op: verbs.Send, SGL: []verbs.SGE{a.sge(0, 100)}})
-	a.post(verbs.SendWR{Op: verbs.Read, SGL: []verbs.SGE{a.sge(1000, 100)}, Remote: b.remote(0)})
+	a.post(verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{a.sge(0, 100)}})
+	a.post(verbs.SendWR{Op: verbs.OpRead, SGL: []verbs.SGE{a.sge(1000, 100)}, Remote: b.remote(0)})
 	a.qp.Advance(1 << 20)
 	b.recv(1, 0, 100)
 	settle(a, b)
-	a.completes(verbs.Success, verbs.Success)
+	a.completes(verbs.StatusSuccess, verbs.StatusSuccess)
 	if !bytes.Equal(a.region.Bytes()[1000:1100], a.region.Bytes()[:100]) {
 		t.Error("the READ has overtaken the SEND")
 	}
@@ -642,7 +643,7 @@ func TestReadAfterSend(t *testing.T) {
 func TestQuiet(t *testing.T) {
 	a, b := newPair(t, false)
 	a.qp.SignalAll = false
-	wr := verbs.SendWR{Op: verbs.Send, SGL: []verbs.SGE{a.sge(0, 8)}}
+	wr := verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{a.sge(0, 8)}}
 	short := func(flags verbs.SendFlags) {
 		t.Helper()
 		wr.Flags = flags
@@ -654,16 +655,16 @@ func TestQuiet(t *testing.T) {
 	short(0)
 	b.recv(1, 0, 8)
 	b.step()
-	if !a.peer.Stirred() {
+	if !a.peer.Pending() {
 		t.Error("nobody looks for the completion")
 	}
 	if a.qp.Receive(1 << 20); a.qp.Due() {
 		t.Error("there is something to advance")
 	}
-	a.completes(verbs.Success)
+	a.completes(verbs.StatusSuccess)
 	b.recv(2, 0, 8)
 	b.step()
-	if a.peer.Stirred() {
+	if a.peer.Pending() {
 		t.Error("it looks for what nobody waits for")
 	}
 	var s verbs.QPStats
@@ -675,7 +676,7 @@ func TestQuiet(t *testing.T) {
 		b.recv(3, 0, 8)
 		b.step()
 	}
-	if n := a.qp.sq.Len(); n > harvestFrom+harvestEvery {
+	if n := a.qp.sq.Len(); n > reapFrom+reapEvery {
 		t.Errorf("%d finished work requests are in the send queue", n)
 	}
 }

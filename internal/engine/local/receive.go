@@ -47,11 +47,11 @@ func (t *target) stop() {
 // handled, and their bytes with headers.
 func (q *QP) Receive(budget int) (count, moved int) {
 	count, moved = q.take(budget)
-	if q.peer != nil && q.loud > 0 {
-		q.harvest()
+	if q.peer != nil && q.signaled > 0 {
+		q.reap()
 	}
 	if q.peer != nil && !q.Due() && !q.peer.Await(q.awaits()) {
-		q.stirred = true
+		q.pending = true
 	}
 	if q.peer != nil {
 		q.giveBack()
@@ -85,8 +85,8 @@ func (q *QP) take(budget int) (count, moved int) {
 			break
 		}
 		// The peer had done with a SEND before it could answer: that completes before the answer does.
-		if q.loud > 0 && q.peer.requests.Stirred() {
-			if q.harvest(); q.peer == nil || !q.handles() {
+		if q.signaled > 0 && q.peer.requests.Acknowledged() {
+			if q.reap(); q.peer == nil || !q.handles() {
 				return count, moved
 			}
 		}
@@ -106,7 +106,7 @@ func (q *QP) take(budget int) (count, moved int) {
 }
 
 // answers reports whether the queue pair is in a state in which it takes what its peer sends.
-func (q *QP) answers() bool { return q.State() >= verbs.RTR && q.State() <= verbs.SQE }
+func (q *QP) answers() bool { return q.State() >= verbs.StateRTR && q.State() <= verbs.StateSQE }
 
 // handles reports whether the peer's requests are handled now.
 func (q *QP) handles() bool {
@@ -116,11 +116,11 @@ func (q *QP) handles() bool {
 // More reports whether there are messages that [QP.Receive] has seen and not handled, though it could, or
 // something has happened that nobody tells of.
 func (q *QP) More() bool {
-	if q.stirred {
-		q.stirred = false
+	if q.pending {
+		q.pending = false
 		return q.peer != nil
 	}
-	return q.peer != nil && (q.peer.inResponses.left() && q.State() <= verbs.SQE || q.peer.inRequests.left() && q.handles())
+	return q.peer != nil && (q.peer.inResponses.left() && q.State() <= verbs.StateSQE || q.peer.inRequests.left() && q.handles())
 }
 
 func (q *QP) release(r *Receiver) {
@@ -131,7 +131,7 @@ func (q *QP) release(r *Receiver) {
 
 // Due reports whether there may be something for [QP.Advance] to do.
 func (q *QP) Due() bool {
-	return q.next < q.sq.Len() || q.resp.Len() > 0 || q.refusal != 0 || q.ref.phase == wanted || q.State() != verbs.RTS
+	return q.next < q.sq.Len() || q.resp.Len() > 0 || q.refusal != 0 || q.ref.phase == wanted || q.State() != verbs.StateRTS
 }
 
 // giveBack tells the peer which messages are done with: once for all that a call of Receive has taken, as
@@ -161,7 +161,7 @@ func (q *QP) Patience() (retries uint8, ok bool) {
 // peer's is in ERR.
 func (q *QP) Deny() {
 	if _, ok := q.Patience(); ok {
-		q.paused, q.denied, q.refusal = false, true, verbs.RNRRetryExceeded
+		q.paused, q.denied, q.refusal = false, true, verbs.StatusRNRRetryExceeded
 	}
 }
 
@@ -199,12 +199,12 @@ func (q *QP) response(k kind, body []byte) bool {
 	if !q.backing {
 		q.backing = true
 		if !q.back.Set(q.Device.Memory, q.PD, w.SGL, true) {
-			q.failRead(verbs.LocalProtectionError)
+			q.failRead(verbs.StatusLocalProtectionError)
 			return false
 		}
 	}
 	if !q.back.Write(q.Device.Memory, body) {
-		q.failRead(verbs.LocalProtectionError)
+		q.failRead(verbs.StatusLocalProtectionError)
 		return false
 	}
 	q.Device.Counters.RecvBytes += uint64(len(body))
@@ -222,8 +222,8 @@ func (q *QP) refused(s verbs.Status, why verbs.Reason) {
 		q.corrupt()
 		return
 	}
-	q.harvest()
-	if q.State() != verbs.Err && q.sq.Len() > 0 && q.sq.Front().begun {
+	q.reap()
+	if q.State() != verbs.StateError && q.sq.Len() > 0 && q.sq.Front().begun {
 		q.fail(s)
 		q.detail(s, why)
 		return
@@ -247,7 +247,7 @@ func (q *QP) detail(s verbs.Status, why verbs.Reason) {
 // failRead fails the work request of the oldest READ, and with it the queue pair.
 func (q *QP) failRead(s verbs.Status) {
 	for oldest := q.reads.Front().wqe; q.popped < oldest; {
-		q.CompleteSend(&q.sq.Front().SendWQE, verbs.WRFlushError)
+		q.CompleteSend(&q.sq.Front().SendWQE, verbs.StatusWRFlushError)
 		q.popFront()
 	}
 	q.fail(s)

@@ -31,16 +31,16 @@ const (
 // reference is such a SEND or WRITE. Its message is the oldest one in the ring. What it says was copied when it was
 // taken up: the peer can write to the ring all the time.
 type reference struct {
-	phase  phase
-	write  bool
-	kind   kind   // of a SEND
-	field  uint32 // of a SEND: immediate data or key
-	far    far
-	key    verbs.Key
-	addr   uint64
-	length int
-	place  uint64 // address in the sender's process; 0: it is in a segment
-	named  uint64 // and the number of revocations when it was named
+	phase       phase
+	write       bool
+	kind        kind   // of a SEND
+	field       uint32 // of a SEND: immediate data or key
+	remoteCache remoteLookup
+	key         verbs.Key
+	addr        uint64
+	length      int
+	place       uint64 // address in the sender's process; 0: it is in a segment
+	named       uint64 // and the number of revocations when it was named
 }
 
 // fetches reports whether the payload is on its way, and the peer's other requests wait.
@@ -48,7 +48,7 @@ func (r *reference) fetches() bool { return r.phase == wanted || r.phase == fetc
 
 // decodeRef copies what a message says of a payload, but for its length: whoever calls has checked that.
 func (q *QP) decodeRef(body []byte, length uint64) reference {
-	return reference{phase: copying, far: q.ref.far, key: verbs.Key(get32(body, 4)), addr: get64(body, 8), length: int(length),
+	return reference{phase: copying, remoteCache: q.ref.remoteCache, key: verbs.Key(get32(body, 4)), addr: get64(body, 8), length: int(length),
 		place: get64(body, 24), named: get64(body, 32)}
 }
 
@@ -63,12 +63,12 @@ func (q *QP) takeRef(k kind, body []byte) bool {
 		return false
 	}
 	if !q.Scatter(&q.land) {
-		q.CompleteReceive(verbs.LocalProtectionError)
-		return q.refuse(verbs.RemoteOperationError, verbs.EventQPFatal)
+		q.CompleteReceive(verbs.StatusLocalProtectionError)
+		return q.refuse(verbs.StatusRemoteOperationError, verbs.EventQPFatal)
 	}
 	if length > uint64(q.land.Len()) {
-		q.CompleteReceive(verbs.LocalLengthError)
-		return q.refuse(verbs.RemoteInvalidRequestError, verbs.EventQPRequestError)
+		q.CompleteReceive(verbs.StatusLocalLengthError)
+		return q.refuse(verbs.StatusRemoteInvalidRequestError, verbs.EventQPRequestError)
 	}
 	q.ref, q.got = q.decodeRef(body, length), 0
 	q.ref.kind, q.ref.field = k, get32(body, 0)
@@ -103,7 +103,7 @@ func (q *QP) continueRef() bool {
 		return false
 	}
 	r := q.ref
-	q.ref = reference{far: r.far}
+	q.ref = reference{remoteCache: r.remoteCache}
 	q.CountRequest(q.got, true)
 	return r.write || q.endSend(r.kind, r.field)
 }
@@ -113,8 +113,8 @@ func (q *QP) spoilRef() bool {
 	if q.ref.write {
 		return q.violated()
 	}
-	q.CompleteReceive(verbs.LocalProtectionError)
-	return q.refuse(verbs.RemoteOperationError, verbs.EventQPFatal)
+	q.CompleteReceive(verbs.StatusLocalProtectionError)
+	return q.refuse(verbs.StatusRemoteOperationError, verbs.EventQPFatal)
 }
 
 // copyRef copies the next piece of the payload. It returns false unless that was the last.
@@ -124,7 +124,7 @@ func (q *QP) copyRef() bool {
 	if r.place != 0 {
 		return q.crossRef(n)
 	}
-	mem, _ := q.peer.find(&r.far, r.key, r.addr+uint64(q.got), n, verbs.RemoteRead)
+	mem, _ := q.peer.find(&r.remoteCache, r.key, r.addr+uint64(q.got), n, verbs.RemoteRead)
 	if mem == nil {
 		return q.wantRef()
 	}
@@ -132,7 +132,7 @@ func (q *QP) copyRef() bool {
 		return q.spoilRef()
 	}
 	memory.Order()
-	if !q.peer.answers() || !r.far.place.Holds() { // the sender's program may have its memory back since
+	if !q.peer.answers() || !r.remoteCache.place.Holds() { // the sender's program may have its memory back since
 		return q.wantRef()
 	}
 	q.Device.Counters.RecvBytes += uint64(n)
@@ -195,9 +195,9 @@ func (q *QP) askFetch() bool {
 func (q *QP) takeFetch(key verbs.Key, addr uint64, length uint32) bool {
 	s, ok := q.Device.Memory.Local(q.PD, &verbs.SGE{Addr: addr, Length: length, LKey: key}, false)
 	if !ok || length == 0 || !q.sends(key, addr, length) {
-		q.harvest()
+		q.reap()
 		if q.sq.Len() > 0 {
-			q.fail(verbs.LocalProtectionError) // its memory has gone
+			q.fail(verbs.StatusLocalProtectionError) // its memory has gone
 		} else {
 			q.corrupt()
 		}
@@ -215,7 +215,7 @@ func (q *QP) takeFetch(key verbs.Key, addr uint64, length uint32) bool {
 func (q *QP) sends(key verbs.Key, addr uint64, length uint32) bool {
 	for i := range min(q.next+1, q.sq.Len()) {
 		w := q.sq.At(i)
-		if w.begun && w.Op <= verbs.WriteImm && len(w.SGL) == 1 && w.SGL[0].LKey == key && w.SGL[0].Addr == addr && w.Length == length {
+		if w.begun && w.Op <= verbs.OpWriteImm && len(w.SGL) == 1 && w.SGL[0].LKey == key && w.SGL[0].Addr == addr && w.Length == length {
 			return true
 		}
 	}

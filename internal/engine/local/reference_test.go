@@ -56,7 +56,7 @@ func TestReference(t *testing.T) {
 				wr.SGL = []verbs.SGE{{Addr: dst.Addr(), Length: 1000, LKey: dst.Key()}, {Addr: dst.Addr() + 1000, Length: n - 1000, LKey: dst.Key()}}
 			}
 			clear(dst.Bytes())
-			send := verbs.SendWR{ID: uint64(i), Op: verbs.SendImm, Imm: uint32(i), SGL: []verbs.SGE{{Addr: src.Addr() + uint64(i), Length: uint32(min(length, n-i)), LKey: src.Key()}}}
+			send := verbs.SendWR{ID: uint64(i), Op: verbs.OpSendImm, Imm: uint32(i), SGL: []verbs.SGE{{Addr: src.Addr() + uint64(i), Length: uint32(min(length, n-i)), LKey: src.Key()}}}
 			a.post(send)
 			settle(a, b)
 			if got := a.completions(); len(got) > 0 {
@@ -67,8 +67,8 @@ func TestReference(t *testing.T) {
 			}
 			b.qp.Resume()
 			settle(a, b)
-			a.completes(verbs.Success)
-			got := b.completes(verbs.Success)
+			a.completes(verbs.StatusSuccess)
+			got := b.completes(verbs.StatusSuccess)
 			if want := send.SGL[0].Length; got[0].ByteLen != want || got[0].Imm != uint32(i) || !bytes.Equal(dst.Bytes()[:want], src.Bytes()[i:][:want]) {
 				t.Errorf("mapped %v, %d bytes: received as %+v, or with other bytes", mapped, length, got[0])
 			}
@@ -84,11 +84,11 @@ func TestReferenceRefused(t *testing.T) {
 	a, b := newPair(t, false)
 	src := a.source(b, 100_000, true)
 	b.recv(1, 0, 99_999)
-	send := verbs.SendWR{Op: verbs.Send, SGL: []verbs.SGE{{Addr: src.Addr(), Length: 100_000, LKey: src.Key()}}}
+	send := verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{{Addr: src.Addr(), Length: 100_000, LKey: src.Key()}}}
 	a.post(send)
 	settle(a, b)
-	a.completes(verbs.RemoteInvalidRequestError)
-	b.completes(verbs.LocalLengthError)
+	a.completes(verbs.StatusRemoteInvalidRequestError)
+	b.completes(verbs.StatusLocalLengthError)
 
 	a, b = newPair(t, false)
 	src = a.source(b, 100_000, true)
@@ -100,8 +100,8 @@ func TestReferenceRefused(t *testing.T) {
 	}
 	b.recv(1, 0, 100_000)
 	settle(a, b)
-	a.completes(verbs.LocalProtectionError)
-	if a.qp.State() != verbs.Err {
+	a.completes(verbs.StatusLocalProtectionError)
+	if a.qp.State() != verbs.StateError {
 		t.Errorf("the sender is in %v", a.qp.State())
 	}
 }
@@ -120,7 +120,7 @@ func TestFetch(t *testing.T) {
 		b.peer.requests.Publish()
 	}
 	a.step()
-	if a.qp.State() != verbs.Err || a.dev.Counters.SentBytes != 0 {
+	if a.qp.State() != verbs.StateError || a.dev.Counters.SentBytes != 0 {
 		t.Errorf("the queue pair is in %v, and %d bytes were sent", a.qp.State(), a.dev.Counters.SentBytes)
 	}
 }
@@ -177,7 +177,7 @@ func TestLocated(t *testing.T) {
 		}
 		for i, length := range []int{n, refFrom, 8, refFrom - 1, n} {
 			clear(dst.Bytes())
-			a.post(verbs.SendWR{Op: verbs.SendImm, Imm: uint32(i), SGL: []verbs.SGE{{Addr: src.Addr(), Length: uint32(length), LKey: src.Key()}}})
+			a.post(verbs.SendWR{Op: verbs.OpSendImm, Imm: uint32(i), SGL: []verbs.SGE{{Addr: src.Addr(), Length: uint32(length), LKey: src.Key()}}})
 			settle(a, b)
 			if got := a.completions(); len(got) > 0 && length >= refFrom && can {
 				t.Fatalf("%d bytes: the SEND is done without a receive: %v", length, got[0].Status)
@@ -188,8 +188,8 @@ func TestLocated(t *testing.T) {
 			}
 			b.qp.Resume()
 			settle(a, b)
-			a.completes(verbs.Success)
-			got := b.completes(verbs.Success)
+			a.completes(verbs.StatusSuccess)
+			got := b.completes(verbs.StatusSuccess)
 			if got[0].ByteLen != uint32(length) || got[0].Imm != uint32(i) || !bytes.Equal(dst.Bytes()[:length], src.Bytes()[:length]) {
 				t.Errorf("the receiver can copy: %v, %d bytes: received as %+v, or with other bytes", can, length, got[0])
 			}
@@ -206,7 +206,7 @@ func TestLocatedEnded(t *testing.T) {
 	for _, same := range []bool{true, false} {
 		a, b := newPair(t, false)
 		src, copies := a.locate(b, 100_000)
-		send := verbs.SendWR{Op: verbs.Send, SGL: []verbs.SGE{{Addr: src.Addr(), Length: 100_000, LKey: src.Key()}}}
+		send := verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{{Addr: src.Addr(), Length: 100_000, LKey: src.Key()}}}
 		a.post(send)
 		settle(a, b)
 		ends := src
@@ -222,16 +222,16 @@ func TestLocatedEnded(t *testing.T) {
 			t.Errorf("the region that ended is the SEND's: %v; %d copies after that", same, *copies)
 		}
 		if same {
-			a.completes(verbs.LocalProtectionError)
+			a.completes(verbs.StatusLocalProtectionError)
 			continue
 		}
-		a.completes(verbs.Success)
-		b.completes(verbs.Success)
+		a.completes(verbs.StatusSuccess)
+		b.completes(verbs.StatusSuccess)
 		a.post(send)
 		b.recv(2, 0, 100_000)
 		settle(a, b)
-		a.completes(verbs.Success)
-		b.completes(verbs.Success)
+		a.completes(verbs.StatusSuccess)
+		b.completes(verbs.StatusSuccess)
 		if *copies == 0 {
 			t.Error("the next SEND is not copied")
 		}
@@ -243,16 +243,16 @@ func TestLocatedEnded(t *testing.T) {
 func TestLocatedWhileHeld(t *testing.T) {
 	a, b := newPair(t, false)
 	src, copies := a.locate(b, 100_000)
-	b.post(verbs.SendWR{Op: verbs.Send, SGL: []verbs.SGE{b.sge(0, 8)}})
+	b.post(verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{b.sge(0, 8)}})
 	settle(a, b)
 	if !a.qp.Paused() {
 		t.Fatal("no message waits")
 	}
-	a.post(verbs.SendWR{Op: verbs.Send, SGL: []verbs.SGE{{Addr: src.Addr(), Length: 100_000, LKey: src.Key()}}})
+	a.post(verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{{Addr: src.Addr(), Length: 100_000, LKey: src.Key()}}})
 	b.recv(1, 0, 100_000)
 	settle(a, b)
-	a.completes(verbs.Success)
-	b.completes(verbs.Success)
+	a.completes(verbs.StatusSuccess)
+	b.completes(verbs.StatusSuccess)
 	if *copies == 0 {
 		t.Error("the SEND was not copied")
 	}
@@ -263,7 +263,7 @@ func TestLocatedWhileHeld(t *testing.T) {
 func TestWriteReference(t *testing.T) {
 	const n = 700_000
 	for _, how := range []string{"mapped", "asked for", "copied by the system"} {
-		for _, op := range []verbs.SendOp{verbs.Write, verbs.WriteImm} {
+		for _, op := range []verbs.SendOp{verbs.OpWrite, verbs.OpWriteImm} {
 			cut := 0               // times that the immediate data had no room behind the WRITE
 			for fill := range 16 { // less and less room in the ring
 				a, b := newPair(t, false)
@@ -281,7 +281,7 @@ func TestWriteReference(t *testing.T) {
 				}
 				length := n - fill
 				for i := range 4 + fill {
-					send := verbs.SendWR{Op: verbs.Send}
+					send := verbs.SendWR{Op: verbs.OpSend}
 					if i < 4 {
 						send.SGL = []verbs.SGE{a.sge(0, piece-8)}
 					}
@@ -297,12 +297,12 @@ func TestWriteReference(t *testing.T) {
 					b.recv(uint64(i), 0, piece)
 				}
 				settle(a, b)
-				a.completes(slices.Repeat([]verbs.Status{verbs.Success}, 5+fill)...)
+				a.completes(slices.Repeat([]verbs.Status{verbs.StatusSuccess}, 5+fill)...)
 				got := b.completions()
-				if want := 4 + fill + int(op-verbs.Write); len(got) != want {
+				if want := 4 + fill + int(op-verbs.OpWrite); len(got) != want {
 					t.Fatalf("%v, %s: %d receives completed, want %d", op, how, len(got), want)
 				}
-				if last := got[len(got)-1]; op == verbs.WriteImm && (last.Imm != 9 || last.ByteLen != uint32(length)) {
+				if last := got[len(got)-1]; op == verbs.OpWriteImm && (last.Imm != 9 || last.ByteLen != uint32(length)) {
 					t.Errorf("%v, %s: announced as %+v", op, how, last)
 				}
 				if !bytes.Equal(dst.Bytes()[:length], src.Bytes()[:length]) || !bytes.Equal(dst.Bytes()[length:], make([]byte, fill)) {
@@ -312,7 +312,7 @@ func TestWriteReference(t *testing.T) {
 					t.Errorf("%v, %s: %d copies, %d messages", op, how, *copies, c.RecvMessages)
 				}
 			}
-			if op == verbs.WriteImm && cut == 0 {
+			if op == verbs.OpWriteImm && cut == 0 {
 				t.Errorf("%s: the ring was never full between a WRITE and its immediate data", how)
 			}
 		}
@@ -329,10 +329,10 @@ func TestWriteReferenceRefused(t *testing.T) {
 	}{
 		"no right": {spoil: func(a, b *side, src, dst *memory.Region) error {
 			return b.qp.Modify(&verbs.QPAttr{Access: verbs.RemoteRead}, verbs.MaskAccess)
-		}, want: verbs.RemoteInvalidRequestError},
-		"the target's region ends":           {spoil: func(a, b *side, src, dst *memory.Region) error { return b.dev.Memory.Deregister(dst) }, want: verbs.RemoteAccessError},
-		"the target's region ends meanwhile": {spoil: func(a, b *side, src, dst *memory.Region) error { return b.dev.Memory.Deregister(dst) }, late: true, want: verbs.RemoteAccessError},
-		"the initiator's region ends":        {spoil: func(a, b *side, src, dst *memory.Region) error { return a.dev.Memory.Deregister(src) }, want: verbs.LocalProtectionError},
+		}, want: verbs.StatusRemoteInvalidRequestError},
+		"the target's region ends":           {spoil: func(a, b *side, src, dst *memory.Region) error { return b.dev.Memory.Deregister(dst) }, want: verbs.StatusRemoteAccessError},
+		"the target's region ends meanwhile": {spoil: func(a, b *side, src, dst *memory.Region) error { return b.dev.Memory.Deregister(dst) }, late: true, want: verbs.StatusRemoteAccessError},
+		"the initiator's region ends":        {spoil: func(a, b *side, src, dst *memory.Region) error { return a.dev.Memory.Deregister(src) }, want: verbs.StatusLocalProtectionError},
 	} {
 		a, b := newPair(t, false)
 		src := a.source(b, n, true)
@@ -340,7 +340,7 @@ func TestWriteReferenceRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		a.post(verbs.SendWR{Op: verbs.Write, SGL: []verbs.SGE{{Addr: src.Addr(), Length: n, LKey: src.Key()}}, Remote: verbs.Remote{Addr: dst.Addr(), Key: dst.Key()}})
+		a.post(verbs.SendWR{Op: verbs.OpWrite, SGL: []verbs.SGE{{Addr: src.Addr(), Length: n, LKey: src.Key()}}, Remote: verbs.Remote{Addr: dst.Addr(), Key: dst.Key()}})
 		a.step()
 		if c.late {
 			if b.qp.Receive(1); b.qp.ref.phase != copying {
@@ -351,7 +351,7 @@ func TestWriteReferenceRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		settle(a, b)
-		if a.completes(c.want); a.qp.State() != verbs.Err || b.qp.State() != verbs.Err && c.want != verbs.LocalProtectionError {
+		if a.completes(c.want); a.qp.State() != verbs.StateError || b.qp.State() != verbs.StateError && c.want != verbs.StatusLocalProtectionError {
 			t.Errorf("%s: the queue pairs are in %v and %v", what, a.qp.State(), b.qp.State())
 		}
 	}
@@ -377,7 +377,7 @@ func TestMessageChanges(t *testing.T) {
 			t.Fatal(err)
 		}
 		at := a.peer.requests.at(a.peer.requests.next)
-		a.post(verbs.SendWR{Op: verbs.Send, SGL: []verbs.SGE{{Addr: src.Addr(), Length: n, LKey: src.Key()}}})
+		a.post(verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{{Addr: src.Addr(), Length: n, LKey: src.Key()}}})
 		a.step()
 		b.qp.Receive(1)
 		if b.qp.ref.phase != copying {
@@ -385,7 +385,7 @@ func TestMessageChanges(t *testing.T) {
 		}
 		*at = to
 		settle(a, b)
-		if got := b.completes(verbs.WRFlushError); got[0].ID != 7 || b.qp.State() != verbs.Err {
+		if got := b.completes(verbs.StatusWRFlushError); got[0].ID != 7 || b.qp.State() != verbs.StateError {
 			t.Errorf("%s: %+v, and the queue pair is in %v", what, got[0], b.qp.State())
 		}
 	}
@@ -410,22 +410,22 @@ func TestReferenceFlushed(t *testing.T) {
 		if _, err := b.qp.PostRecv([]verbs.RecvWR{{SGL: []verbs.SGE{{Addr: dst.Addr(), Length: n, LKey: dst.Key()}}}}); err != nil {
 			t.Fatal(err)
 		}
-		a.post(verbs.SendWR{Op: verbs.Send, SGL: []verbs.SGE{{Addr: src.Addr(), Length: n, LKey: src.Key()}}})
+		a.post(verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{{Addr: src.Addr(), Length: n, LKey: src.Key()}}})
 		a.step()
 		b.qp.Receive(1)
 		if b.qp.ref.phase != copying || b.qp.got != stride {
 			t.Fatalf("crossed %v: the payload is not being copied", crossed)
 		}
-		if err := a.qp.Modify(&verbs.QPAttr{State: verbs.Err}, verbs.MaskState); err != nil {
+		if err := a.qp.Modify(&verbs.QPAttr{State: verbs.StateError}, verbs.MaskState); err != nil {
 			t.Fatal(err)
 		}
-		a.completes(verbs.WRFlushError)
+		a.completes(verbs.StatusWRFlushError)
 		pattern(src.Bytes(), 77)
 		settle(a, b)
 		if got := b.completions(); len(got) > 0 {
 			t.Errorf("crossed %v: completed with %v", crossed, got[0].Status)
 		}
 		b.qp.Lost(true)
-		b.completes(verbs.WRFlushError)
+		b.completes(verbs.StatusWRFlushError)
 	}
 }

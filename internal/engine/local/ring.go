@@ -133,17 +133,17 @@ func (s *Sender) Done() (uint64, error) {
 	return s.seen, nil
 }
 
-// Untaken reports whether there are messages that the receiver had not done with when that was last looked at.
-func (s *Sender) Untaken() bool { return s.next != s.seen }
+// Unacknowledged reports whether there are messages that the receiver had not consumed at the last look at its head.
+func (s *Sender) Unacknowledged() bool { return s.next != s.seen }
 
-// Stirred reports whether the receiver has done with messages since that was last looked at.
-func (s *Sender) Stirred() bool { return atomic.LoadUint64(s.head) != s.seen }
+// Acknowledged reports whether the receiver has consumed messages since the last look at its head.
+func (s *Sender) Acknowledged() bool { return atomic.LoadUint64(s.head) != s.seen }
 
-// Sleep has the receiver wake this side when it has done with messages. It returns false, and the
-// receiver need not, if it has done so since the last Reserve.
+// Sleep asks the receiver to wake this side when it consumes messages. It returns false, and asks for nothing,
+// if the receiver has consumed some since the last Reserve.
 func (s *Sender) Sleep() bool {
 	atomic.SwapUint32(s.awaitHead, 1)
-	if !s.Stirred() {
+	if !s.Acknowledged() {
 		return true
 	}
 	atomic.StoreUint32(s.awaitHead, 0)
@@ -220,8 +220,8 @@ func (r *Receiver) Return() (wake bool) {
 // arrived reports whether the next message is there.
 func (r *Receiver) arrived() bool { return atomic.LoadUint64(r.at(r.next)) != 0 }
 
-// Stirred reports whether the next message has come since that was last looked at.
-func (r *Receiver) Stirred() bool { return !r.seen && r.arrived() }
+// Pending reports whether the next message has arrived since the last look.
+func (r *Receiver) Pending() bool { return !r.seen && r.arrived() }
 
 // look takes note of whether the next message is there.
 func (r *Receiver) look() { r.seen = r.arrived() }
@@ -229,11 +229,11 @@ func (r *Receiver) look() { r.seen = r.arrived() }
 // left reports whether there is a message that was seen and not released.
 func (r *Receiver) left() bool { return r.seen }
 
-// Sleep has the sender wake this side with the next message. It returns false, and the sender need
-// not, if one has come since that was last looked at.
+// Sleep asks the sender to wake this side with the next message. It returns false, and asks for nothing, if one
+// has arrived since the last look.
 func (r *Receiver) Sleep() bool {
 	atomic.SwapUint32(r.awaitTail, 1)
-	if !r.Stirred() {
+	if !r.Pending() {
 		return true
 	}
 	atomic.StoreUint32(r.awaitTail, 0)

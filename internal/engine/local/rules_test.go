@@ -15,9 +15,9 @@ func TestAnswerNobodyAskedFor(t *testing.T) {
 		for _, asked := range []bool{false, true} {
 			a, b := newPair(t, false)
 			if asked { // the other kind of answer
-				wr := verbs.SendWR{Op: verbs.Read, SGL: []verbs.SGE{a.sge(0, 8)}, Remote: b.remote(0)}
+				wr := verbs.SendWR{Op: verbs.OpRead, SGL: []verbs.SGE{a.sge(0, 8)}, Remote: b.remote(0)}
 				if k.op() == opData {
-					wr.Op = verbs.FetchAdd
+					wr.Op = verbs.OpFetchAdd
 				}
 				a.post(wr)
 				a.qp.Advance(1 << 20)
@@ -27,7 +27,7 @@ func TestAnswerNobodyAskedFor(t *testing.T) {
 			}
 			b.peer.responses.Publish()
 			a.step()
-			if a.qp.State() != verbs.Err || a.dev.Counters.Lost != 1 {
+			if a.qp.State() != verbs.StateError || a.dev.Counters.Lost != 1 {
 				t.Errorf("message %d, another one asked for: %v: the queue pair is in %v, %d connections are lost",
 					k.op(), asked, a.qp.State(), a.dev.Counters.Lost)
 			}
@@ -43,12 +43,12 @@ func TestAtomicUnknown(t *testing.T) {
 		t.Fatal(err)
 	}
 	put32(body, 0, uint32(a.region.Key()))
-	put32(body, 4, uint32(verbs.Write))
+	put32(body, 4, uint32(verbs.OpWrite))
 	put64(body, 8, a.region.Addr())
 	put64(body, 24, 1)
 	b.peer.requests.Publish()
 	a.step()
-	if a.qp.State() != verbs.Err || a.dev.Counters.Lost != 1 || a.region.Bytes()[0] != 0 {
+	if a.qp.State() != verbs.StateError || a.dev.Counters.Lost != 1 || a.region.Bytes()[0] != 0 {
 		t.Errorf("the queue pair is in %v, %d connections are lost, the word begins with %d",
 			a.qp.State(), a.dev.Counters.Lost, a.region.Bytes()[0])
 	}
@@ -60,14 +60,14 @@ func TestUnheard(t *testing.T) {
 	a, b := newPair(t, false)
 	b.qp.Attr().MaxDestRdAtomic = 1
 	b.recv(1, 0, 8)
-	a.post(verbs.SendWR{Op: verbs.Read, SGL: []verbs.SGE{a.sge(0, regionBytes)}, Remote: b.remote(0)})
-	a.post(verbs.SendWR{Op: verbs.Send, SGL: []verbs.SGE{a.sge(0, 8)}})
+	a.post(verbs.SendWR{Op: verbs.OpRead, SGL: []verbs.SGE{a.sge(0, regionBytes)}, Remote: b.remote(0)})
+	a.post(verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{a.sge(0, 8)}})
 	a.qp.Advance(1 << 20)
 	b.step()
 	b.completes()
-	b.qp.Unheard()
+	b.qp.DropResponses()
 	b.qp.Receive(1 << 20)
-	b.completes(verbs.Success)
+	b.completes(verbs.StatusSuccess)
 }
 
 // TestShortRefused has the receiver refuse a short SEND: the work request fails with the status that the
@@ -75,14 +75,14 @@ func TestUnheard(t *testing.T) {
 func TestShortRefused(t *testing.T) {
 	a, b := newPair(t, false)
 	b.recv(1, 0, 8)
-	if _, ok := a.qp.SendShort(&verbs.SendWR{ID: 5, Op: verbs.Send, SGL: []verbs.SGE{a.sge(0, 9)}}); !ok {
+	if _, ok := a.qp.SendShort(&verbs.SendWR{ID: 5, Op: verbs.OpSend, SGL: []verbs.SGE{a.sge(0, 9)}}); !ok {
 		t.Fatal("a short SEND has to be posted")
 	}
 	settle(a, b)
-	if wc := a.completes(verbs.RemoteInvalidRequestError)[0]; wc.ID != 5 {
+	if wc := a.completes(verbs.StatusRemoteInvalidRequestError)[0]; wc.ID != 5 {
 		t.Errorf("work request %d fails", wc.ID)
 	}
-	b.completes(verbs.LocalLengthError)
+	b.completes(verbs.StatusLocalLengthError)
 }
 
 // TestEmptyRead reads nothing from a peer that allows no READs. What comes of it does not depend on whether a
@@ -94,14 +94,14 @@ func TestEmptyRead(t *testing.T) {
 		if err := b.qp.Modify(&verbs.QPAttr{Access: verbs.RemoteWrite}, verbs.MaskAccess); err != nil {
 			t.Fatal(err)
 		}
-		a.post(verbs.SendWR{Op: verbs.Send, SGL: []verbs.SGE{a.sge(0, 8)}})
+		a.post(verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{a.sge(0, 8)}})
 		a.qp.Advance(1 << 20)
 		if !behind {
 			b.recv(1, 0, 8)
 			settle(a, b)
-			a.completes(verbs.Success)
+			a.completes(verbs.StatusSuccess)
 		}
-		a.post(verbs.SendWR{ID: 2, Op: verbs.Read, Remote: b.remote(0)})
+		a.post(verbs.SendWR{ID: 2, Op: verbs.OpRead, Remote: b.remote(0)})
 		a.qp.Advance(1 << 20)
 		if behind {
 			b.recv(1, 0, 8)
@@ -119,9 +119,9 @@ func TestEmptyRead(t *testing.T) {
 // TestAtomicWriteCounts holds that an ATOMIC WRITE counts as one message of 8 bytes, at the target too.
 func TestAtomicWriteCounts(t *testing.T) {
 	a, b := newPair(t, false)
-	a.post(verbs.SendWR{Op: verbs.AtomicWrite, SGL: []verbs.SGE{a.sge(0, 8)}, Remote: b.remote(64)})
+	a.post(verbs.SendWR{Op: verbs.OpAtomicWrite, SGL: []verbs.SGE{a.sge(0, 8)}, Remote: b.remote(64)})
 	settle(a, b)
-	a.completes(verbs.Success)
+	a.completes(verbs.StatusSuccess)
 	var s verbs.QPStats
 	if b.qp.Stats(&s); s.RecvMessages != 1 || s.RecvBytes != 8 {
 		t.Errorf("%d messages of %d bytes were received", s.RecvMessages, s.RecvBytes)
@@ -145,12 +145,12 @@ func TestManyStrides(t *testing.T) {
 	mem := own.Bytes()
 	pattern(mem[:n], 3)
 	to := verbs.Remote{Addr: far.Addr() + 4, Key: far.Key()}
-	a.post(verbs.SendWR{Op: verbs.Write, SGL: []verbs.SGE{{Addr: own.Addr(), Length: n, LKey: own.Key()}}, Remote: to})
-	a.post(verbs.SendWR{Op: verbs.Read, SGL: []verbs.SGE{{Addr: own.Addr() + n, Length: n, LKey: own.Key()}}, Remote: to})
+	a.post(verbs.SendWR{Op: verbs.OpWrite, SGL: []verbs.SGE{{Addr: own.Addr(), Length: n, LKey: own.Key()}}, Remote: to})
+	a.post(verbs.SendWR{Op: verbs.OpRead, SGL: []verbs.SGE{{Addr: own.Addr() + n, Length: n, LKey: own.Key()}}, Remote: to})
 	for range 20 {
 		a.qp.Advance(1)
 	}
-	a.completes(verbs.Success, verbs.Success)
+	a.completes(verbs.StatusSuccess, verbs.StatusSuccess)
 	if !bytes.Equal(far.Bytes()[4:][:n], mem[:n]) || !bytes.Equal(mem[n:], mem[:n]) {
 		t.Error("not what was written")
 	}

@@ -10,23 +10,23 @@ import (
 // sendQueue holds the work requests that have not completed, oldest first. Those before next have
 // been carried out, or are completely in the ring.
 type sendQueue struct {
-	sq     queue.Ring[sendWQE]
-	popped uint64 // how many have left the queue
-	next   int
-	loud   int                // work requests in the queue that complete with a completion
-	reads  queue.Ring[readOp] // READs and atomics that the peer has not answered
+	sq       queue.Ring[sendWQE]
+	popped   uint64 // how many have left the queue
+	next     int
+	signaled int                // work requests in the queue that complete with a completion
+	reads    queue.Ring[readOp] // READs and atomics that the peer has not answered
 }
 
 // sendWQE is the record of a send work request until it completes.
 type sendWQE struct {
 	queue.SendWQE
-	begun  bool
-	direct bool   // it is carried out in mapped memory
-	loud   bool   // it has a completion when it succeeds
-	done   bool   // the peer has answered it, or no answer is needed
-	end    uint64 // position of its last message in the ring; 0: none
-	level  verbs.FlushLevel
-	scope  verbs.FlushScope
+	begun    bool
+	direct   bool   // it is carried out in mapped memory
+	signaled bool   // it has a completion when it succeeds
+	done     bool   // the peer has answered it, or no answer is needed
+	end      uint64 // position of its last message in the ring; 0: none
+	level    verbs.FlushLevel
+	scope    verbs.FlushScope
 }
 
 // readOp is a READ or atomic operation that the peer has not answered.
@@ -40,7 +40,7 @@ type readOp struct {
 // lacks returns why there is no message for a work request.
 func (q *QP) lacks(wr *verbs.SendWR) error {
 	switch wr.Op {
-	case verbs.SendInv, verbs.Read, verbs.CompareSwap, verbs.FetchAdd, verbs.AtomicWrite, verbs.Flush:
+	case verbs.OpSendInv, verbs.OpRead, verbs.OpCompareSwap, verbs.OpFetchAdd, verbs.OpAtomicWrite, verbs.OpFlush:
 		if q.unreliable() {
 			return queue.InvalidSend("%v is no operation of %v", wr.Op, q.Type)
 		}
@@ -52,7 +52,7 @@ func (q *QP) lacks(wr *verbs.SendWR) error {
 // be.
 func (q *QP) Post(wrs []verbs.SendWR, all bool) (int, error) {
 	if q.peer != nil && q.sq.Len()+len(wrs) > q.Caps.MaxSendWR {
-		q.tidy()
+		q.reapForPost()
 	}
 	n, err := q.CheckSends(wrs, q.sq.Len(), all, q.lacks)
 	for i := range n {
@@ -60,12 +60,12 @@ func (q *QP) Post(wrs []verbs.SendWR, all bool) (int, error) {
 		q.SetSend(&w.SendWQE, &wrs[i])
 		w.begun, w.direct, w.done, w.end = false, false, false, 0
 		w.level, w.scope = wrs[i].FlushLevel, wrs[i].FlushScope
-		if w.loud = q.Signals(&wrs[i]); w.loud {
-			q.loud++
+		if w.signaled = q.Signals(&wrs[i]); w.signaled {
+			q.signaled++
 		}
 	}
 	switch {
-	case n > 0 && q.State() >= verbs.SQE:
+	case n > 0 && q.State() >= verbs.StateSQE:
 		q.flushSends()
 	case n > 0 && q.absent:
 		q.miss()
@@ -75,8 +75,8 @@ func (q *QP) Post(wrs []verbs.SendWR, all bool) (int, error) {
 
 // popFront drops the oldest work request.
 func (q *QP) popFront() {
-	if q.sq.Front().loud {
-		q.loud--
+	if q.sq.Front().signaled {
+		q.signaled--
 	}
 	q.sq.PopFront()
 	q.popped++
@@ -91,11 +91,11 @@ func (q *QP) retire(done uint64) {
 		if !w.done || w.end > done {
 			break
 		}
-		q.CompleteSend(&w.SendWQE, verbs.Success)
+		q.CompleteSend(&w.SendWQE, verbs.StatusSuccess)
 		q.popFront()
 	}
-	if q.next == 0 && q.sq.Len() > 0 && (q.State() == verbs.RTS || q.State() == verbs.SQD) {
-		if w := q.sq.Front(); w.Status != verbs.Success && q.State() != verbs.SQD {
+	if q.next == 0 && q.sq.Len() > 0 && (q.State() == verbs.StateRTS || q.State() == verbs.StateSQD) {
+		if w := q.sq.Front(); w.Status != verbs.StatusSuccess && q.State() != verbs.StateSQD {
 			q.fail(w.Status)
 			return
 		}
@@ -103,9 +103,9 @@ func (q *QP) retire(done uint64) {
 	q.checkDrained()
 }
 
-// harvest completes what the peer has done meanwhile. A peer that works takes the cache line back that says
-// so. So it is left alone while nobody waits for a completion, and there is room.
-func (q *QP) harvest() {
+// reap completes the work requests whose messages the peer has consumed. Each look at the head takes its cache line
+// from a peer that works. So nobody looks while no completion is waited for, and there is room.
+func (q *QP) reap() {
 	done, err := q.peer.requests.Done()
 	if err == nil {
 		_, err = q.peer.responses.Done()
@@ -117,23 +117,23 @@ func (q *QP) harvest() {
 	q.retire(done)
 }
 
-// tidy is harvest for who posts. If something waits for room that would lose what tells of room; then Receive and
-// Advance see what is done.
-func (q *QP) tidy() {
+// reapForPost reaps for a program that posts, unless something waits for room: then Receive and Advance have to see
+// the head move.
+func (q *QP) reapForPost() {
 	if !q.Due() {
-		q.harvest()
+		q.reap()
 	}
 }
 
 // awaits reports whether something happens here when the peer is done with messages.
 func (q *QP) awaits() bool {
-	return q.loud > 0 || q.next < q.sq.Len() || q.State() != verbs.RTS || q.resp.Len() > 0 || q.refusal != 0 || q.ref.phase == wanted
+	return q.signaled > 0 || q.next < q.sq.Len() || q.State() != verbs.StateRTS || q.resp.Len() > 0 || q.refusal != 0 || q.ref.phase == wanted
 }
 
 // flushSends completes all send work requests with WRFlushError.
 func (q *QP) flushSends() {
 	for q.sq.Len() > 0 {
-		q.CompleteSend(&q.sq.Front().SendWQE, verbs.WRFlushError)
+		q.CompleteSend(&q.sq.Front().SendWQE, verbs.StatusWRFlushError)
 		q.popFront()
 	}
 	q.next = 0

@@ -112,7 +112,7 @@ func (k *shaken) tell(peer *shaken, how int) {
 // act posts something.
 func (k *shaken) act(peer *shaken) {
 	r := k.r
-	if i := r.IntN(slotCount); !k.receives[i].busy && r.IntN(2) == 0 && k.qp.State() != verbs.Err {
+	if i := r.IntN(slotCount); !k.receives[i].busy && r.IntN(2) == 0 && k.qp.State() != verbs.StateError {
 		k.check(&k.receives[i])
 		n := slotBytes
 		if r.IntN(40) == 0 {
@@ -127,26 +127,26 @@ func (k *shaken) act(peer *shaken) {
 	length := []int{r.IntN(16), r.IntN(2000), refFrom + r.IntN(stride), stride + r.IntN(1000)}[r.IntN(4)]
 	wr := verbs.SendWR{ID: 1000, SGL: []verbs.SGE{{Addr: k.source.Addr(), Length: uint32(length), LKey: k.source.Key()}}, Remote: peer.remote(8 * r.IntN(64)), Imm: 7}
 	at := -1
-	switch wr.Op = []verbs.SendOp{verbs.Send, verbs.Send, verbs.SendImm, verbs.Write, verbs.WriteImm, verbs.Read, verbs.Read,
-		verbs.CompareSwap, verbs.FetchAdd, verbs.AtomicWrite, verbs.Flush}[r.IntN(11)]; wr.Op {
-	case verbs.Write, verbs.WriteImm:
+	switch wr.Op = []verbs.SendOp{verbs.OpSend, verbs.OpSend, verbs.OpSendImm, verbs.OpWrite, verbs.OpWriteImm, verbs.OpRead, verbs.OpRead,
+		verbs.OpCompareSwap, verbs.OpFetchAdd, verbs.OpAtomicWrite, verbs.OpFlush}[r.IntN(11)]; wr.Op {
+	case verbs.OpWrite, verbs.OpWriteImm:
 		if r.IntN(2) == 0 { // by the target
 			wr.Remote = verbs.Remote{Addr: peer.open.Addr(), Key: peer.open.Key()}
 		} else {
 			wr.SGL[0].Length = uint32(min(length, regionBytes-1000))
 		}
-	case verbs.Flush:
+	case verbs.OpFlush:
 		wr.SGL, wr.FlushLevel, wr.FlushLen = nil, verbs.FlushToPersistent, 8
 		wr.Remote = verbs.Remote{Addr: peer.source.Addr(), Key: peer.source.Key()}
-	case verbs.AtomicWrite:
+	case verbs.OpAtomicWrite:
 		wr.SGL[0].Length = 8
-	case verbs.Read, verbs.CompareSwap, verbs.FetchAdd:
+	case verbs.OpRead, verbs.OpCompareSwap, verbs.OpFetchAdd:
 		if at = r.IntN(slotCount); k.reads[at].busy {
 			return
 		}
 		k.check(&k.reads[at])
 		n := min(length, regionBytes-1000)
-		if wr.Op != verbs.Read {
+		if wr.Op != verbs.OpRead {
 			n = 8
 		}
 		wr.ID, wr.SGL[0] = uint64(2000+at), verbs.SGE{Addr: k.results.Addr() + uint64(at*slotBytes), Length: uint32(n), LKey: k.results.Key()}
@@ -155,7 +155,7 @@ func (k *shaken) act(peer *shaken) {
 	}
 	var wc verbs.WC
 	if r.IntN(2) == 0 {
-		short := wr.Op == verbs.Send || wr.Op == verbs.SendImm
+		short := wr.Op == verbs.OpSend || wr.Op == verbs.OpSendImm
 		if short {
 			if _, ok := k.qp.SendShort(&wr); ok {
 				return
@@ -304,14 +304,14 @@ func shakenRound(t testing.TB, mem *[2]shakenMemory, seed uint64, typ verbs.QPTy
 		if k := sides[r.IntN(2)]; step > 20 {
 			switch r.IntN(200) {
 			case 0:
-				k.qp.Modify(&verbs.QPAttr{State: verbs.Err}, verbs.MaskState)
+				k.qp.Modify(&verbs.QPAttr{State: verbs.StateError}, verbs.MaskState)
 			case 1:
 				k.qp.Lost(r.IntN(2) == 0)
 			case 2:
 				k.qp.Deny()
 			}
 		}
-		if a.qp.State() == verbs.Err && b.qp.State() == verbs.Err {
+		if a.qp.State() == verbs.StateError && b.qp.State() == verbs.StateError {
 			break
 		}
 	}

@@ -7,23 +7,23 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// harvestFrom is how many work requests the send queue holds before short SENDs look which of them are done,
-// and harvestEvery how many of them share a look.
+// reapFrom is how many work requests the send queue holds before short SENDs reap, and reapEvery how many short
+// SENDs share a look at the head.
 const (
-	harvestFrom  = 32
-	harvestEvery = 16
+	reapFrom  = 32
+	reapEvery = 16
 )
 
 // SendShort sends a SEND that is one message at once, if nothing waits before it: it is copied straight from the
 // program's memory into the ring. It returns the number of bytes. If it returns false the work request is to be
 // posted, which also finds what is wrong with it: nothing has been sent then.
 func (q *QP) SendShort(wr *verbs.SendWR) (n int, ok bool) {
-	if q.peer == nil || q.State() != verbs.RTS || q.next < q.sq.Len() || wr.Op == verbs.SendInv && q.unreliable() || wr.Flags&verbs.Fence != 0 && q.reads.Len() > 0 {
+	if q.peer == nil || q.State() != verbs.StateRTS || q.next < q.sq.Len() || wr.Op == verbs.OpSendInv && q.unreliable() || wr.Flags&verbs.Fence != 0 && q.reads.Len() > 0 {
 		return 0, false
 	}
-	if held := q.sq.Len(); held >= q.Caps.MaxSendWR || held >= harvestFrom && held%harvestEvery == 0 {
-		q.tidy()
-		if q.peer == nil || q.State() != verbs.RTS || q.sq.Len() >= q.Caps.MaxSendWR {
+	if held := q.sq.Len(); held >= q.Caps.MaxSendWR || held >= reapFrom && held%reapEvery == 0 {
+		q.reapForPost()
+		if q.peer == nil || q.State() != verbs.StateRTS || q.sq.Len() >= q.Caps.MaxSendWR {
 			return 0, false
 		}
 	}
@@ -32,7 +32,7 @@ func (q *QP) SendShort(wr *verbs.SendWR) (n int, ok bool) {
 	case wr.Inline != nil:
 		s, ok = memory.Inline(wr.Inline), len(wr.Inline) <= q.Caps.MaxInline
 	case len(wr.SGL) == 1 && q.Caps.MaxSendSGE > 0:
-		s, ok = q.Device.Memory.LocalCached(&q.near, q.PD, &wr.SGL[0], false)
+		s, ok = q.Device.Memory.LocalCached(&q.localCache, q.PD, &wr.SGL[0], false)
 	}
 	if n = s.Len(); !ok || n > piece {
 		return 0, false
@@ -46,18 +46,18 @@ func (q *QP) SendShort(wr *verbs.SendWR) (n int, ok bool) {
 	q.publish()
 	q.Device.Counters.SentBytes += uint64(n)
 	w := q.sq.PushBack()
-	w.ID, w.Op, w.Flags, w.Status, w.Copied, w.Length, w.SGL = wr.ID, wr.Op, wr.Flags, verbs.Success, false, uint32(n), w.SGL[:0]
+	w.ID, w.Op, w.Flags, w.Status, w.Copied, w.Length, w.SGL = wr.ID, wr.Op, wr.Flags, verbs.StatusSuccess, false, uint32(n), w.SGL[:0]
 	w.begun, w.direct, w.done, w.end = true, false, true, q.peer.requests.Position()
 	q.next++
-	if w.loud = q.Signals(wr); w.loud {
-		q.loud++
+	if w.signaled = q.Signals(wr); w.signaled {
+		q.signaled++
 	}
 	if q.unreliable() {
 		w.end = 0
 		q.retire(0)
 	}
 	if !q.peer.Await(q.awaits()) {
-		q.stirred = true
+		q.pending = true
 	}
 	return n, true
 }

@@ -69,7 +69,7 @@ func (q *QP) handle(k kind, body []byte) bool {
 
 // hear tells that a message has come before RTS.
 func (q *QP) hear() {
-	if q.State() == verbs.RTR && !q.heard {
+	if q.State() == verbs.StateRTR && !q.heard {
 		q.heard = true
 		q.Raise(verbs.EventCommEstablished)
 	}
@@ -78,31 +78,33 @@ func (q *QP) hear() {
 // refuse ends the connection: the peer's request fails with a status.
 func (q *QP) refuse(s verbs.Status, e verbs.EventType) bool {
 	q.refusal = s
-	q.harvest()
+	q.reap()
 	q.enterError()
 	q.Raise(e)
 	return false
 }
 
 // violated refuses what the peer is not allowed (IBTA 9.7.5.1.3).
-func (q *QP) violated() bool { return q.refuse(verbs.RemoteAccessError, verbs.EventQPAccessError) }
+func (q *QP) violated() bool {
+	return q.refuse(verbs.StatusRemoteAccessError, verbs.EventQPAccessError)
+}
 
 // notAllowed is violated for memory that a request names, and notes why.
 func (q *QP) notAllowed(op verbs.WCOp, key verbs.Key, addr, n uint64, need verbs.Access) bool {
-	q.RefuseRequest(verbs.Failure{Status: verbs.RemoteAccessError, Op: op, Key: key, Addr: addr, Length: n}, q.PD, need)
+	q.RefuseRequest(verbs.Failure{Status: verbs.StatusRemoteAccessError, Op: op, Key: key, Addr: addr, Length: n}, q.PD, need)
 	return q.violated()
 }
 
 // forbidden refuses what the queue pair does not allow.
 func (q *QP) forbidden(op verbs.WCOp, key verbs.Key, addr, n uint64, need verbs.Access) bool {
-	q.RefuseRequest(verbs.Failure{Status: verbs.RemoteInvalidRequestError, Reason: verbs.ReasonQPAccess, Op: op, Key: key, Addr: addr, Length: n}, q.PD, need)
-	return q.refuse(verbs.RemoteInvalidRequestError, verbs.EventQPRequestError)
+	q.RefuseRequest(verbs.Failure{Status: verbs.StatusRemoteInvalidRequestError, Reason: verbs.ReasonQPAccess, Op: op, Key: key, Addr: addr, Length: n}, q.PD, need)
+	return q.refuse(verbs.StatusRemoteInvalidRequestError, verbs.EventQPRequestError)
 }
 
 // misaligned refuses an operation on a word that is across two.
 func (q *QP) misaligned(op verbs.WCOp, key verbs.Key, addr uint64, need verbs.Access) bool {
-	q.RefuseRequest(verbs.Failure{Status: verbs.RemoteInvalidRequestError, Reason: verbs.ReasonMisaligned, Op: op, Key: key, Addr: addr, Length: 8}, q.PD, need)
-	return q.refuse(verbs.RemoteInvalidRequestError, verbs.EventQPRequestError)
+	q.RefuseRequest(verbs.Failure{Status: verbs.StatusRemoteInvalidRequestError, Reason: verbs.ReasonMisaligned, Op: op, Key: key, Addr: addr, Length: 8}, q.PD, need)
+	return q.refuse(verbs.StatusRemoteInvalidRequestError, verbs.EventQPRequestError)
 }
 
 // receive takes the oldest receive for a message. If there is none the message waits, and what the peer
@@ -135,17 +137,17 @@ func (q *QP) takeSend(k kind, field uint32, b []byte) bool {
 			return q.endSend(k, field)
 		}
 		if !q.Scatter(&q.land) {
-			q.CompleteReceive(verbs.LocalProtectionError)
-			return q.refuse(verbs.RemoteOperationError, verbs.EventQPFatal)
+			q.CompleteReceive(verbs.StatusLocalProtectionError)
+			return q.refuse(verbs.StatusRemoteOperationError, verbs.EventQPFatal)
 		}
 	}
 	if len(b) > q.land.Len()-q.got {
-		q.CompleteReceive(verbs.LocalLengthError)
-		return q.refuse(verbs.RemoteInvalidRequestError, verbs.EventQPRequestError)
+		q.CompleteReceive(verbs.StatusLocalLengthError)
+		return q.refuse(verbs.StatusRemoteInvalidRequestError, verbs.EventQPRequestError)
 	}
 	if !q.land.Write(q.Device.Memory, b) {
-		q.CompleteReceive(verbs.LocalProtectionError)
-		return q.refuse(verbs.RemoteOperationError, verbs.EventQPFatal)
+		q.CompleteReceive(verbs.StatusLocalProtectionError)
+		return q.refuse(verbs.StatusRemoteOperationError, verbs.EventQPFatal)
 	}
 	q.got += len(b)
 	q.Device.Counters.RecvBytes += uint64(len(b))
@@ -160,10 +162,10 @@ func (q *QP) takeSend(k kind, field uint32, b []byte) bool {
 func (q *QP) endSend(k kind, field uint32) bool {
 	q.inMessage = false
 	if k.has(invalidate) && !q.Device.Memory.Invalidate(q.PD, q.Num, verbs.Key(field)) {
-		q.CompleteReceive(verbs.RemoteInvalidRequestError) // as on InfiniBand
+		q.CompleteReceive(verbs.StatusRemoteInvalidRequestError) // as on InfiniBand
 		return q.violated()
 	}
-	c := q.CompleteReceive(verbs.Success)
+	c := q.CompleteReceive(verbs.StatusSuccess)
 	c.Solicited, c.WC.ByteLen = k.has(solicited), uint32(q.got)
 	switch {
 	case k.has(immediate):
@@ -222,7 +224,7 @@ func (q *QP) endImm(k kind, imm, length uint32) {
 	if k.has(first) { // the peer has carried out the WRITE by itself
 		q.CountRequest(int(length), true)
 	}
-	c := q.CompleteReceive(verbs.Success)
+	c := q.CompleteReceive(verbs.StatusSuccess)
 	c.Solicited = k.has(solicited)
 	c.WC.Op, c.WC.ByteLen, c.WC.Flags, c.WC.Imm = verbs.WCRecvWriteImm, length, verbs.WithImm, imm
 }
@@ -245,7 +247,7 @@ func (q *QP) takeRead(key verbs.Key, addr uint64, length uint32) bool {
 
 func (q *QP) takeAtomic(key verbs.Key, op verbs.SendOp, addr, compare, swap uint64) bool {
 	done := verbs.WCFetchAdd
-	if op == verbs.CompareSwap {
+	if op == verbs.OpCompareSwap {
 		done = verbs.WCCompareSwap
 	}
 	if q.Attr().Access&verbs.RemoteAtomic == 0 {
@@ -260,9 +262,9 @@ func (q *QP) takeAtomic(key verbs.Key, op verbs.SendOp, addr, compare, swap uint
 	}
 	var old uint64
 	switch op {
-	case verbs.CompareSwap:
+	case verbs.OpCompareSwap:
 		old, ok = s.CompareSwap(compare, swap)
-	case verbs.FetchAdd:
+	case verbs.OpFetchAdd:
 		old, ok = s.FetchAdd(swap)
 	default:
 		q.corrupt()
@@ -326,7 +328,7 @@ func (q *QP) answer() (moved int, ok bool) {
 		q.resp.one.Seek(r.off)
 		if !q.resp.one.Read(b) {
 			q.resp.Clear()
-			q.refuse(verbs.RemoteOperationError, verbs.EventQPAccessError)
+			q.refuse(verbs.StatusRemoteOperationError, verbs.EventQPAccessError)
 			return 0, true
 		}
 		q.Counts.SentBytes += uint64(n)

@@ -12,9 +12,9 @@ import (
 // TestUnready has messages of each sort wait for a receive, and fail.
 func TestUnready(t *testing.T) {
 	for name, wr := range map[string]verbs.SendWR{
-		"SEND":      {Op: verbs.SendImm, SGL: []verbs.SGE{{Length: 8}}},
-		"long SEND": {Op: verbs.Send, SGL: []verbs.SGE{{Length: 100_000}}},
-		"WRITE":     {Op: verbs.WriteImm, SGL: []verbs.SGE{{Length: 8}}},
+		"SEND":      {Op: verbs.OpSendImm, SGL: []verbs.SGE{{Length: 8}}},
+		"long SEND": {Op: verbs.OpSend, SGL: []verbs.SGE{{Length: 100_000}}},
+		"WRITE":     {Op: verbs.OpWriteImm, SGL: []verbs.SGE{{Length: 8}}},
 	} {
 		for retries := range endless + 1 {
 			a, b := newPair(t, true)
@@ -24,8 +24,8 @@ func TestUnready(t *testing.T) {
 			a.post(wr) // it finds a receive
 			a.post(wr)
 			settle(a, b)
-			a.completes(verbs.Success)
-			b.completes(verbs.Success)
+			a.completes(verbs.StatusSuccess)
+			b.completes(verbs.StatusSuccess)
 			got, limited := b.qp.Patience()
 			if got != retries || limited != (retries < endless) {
 				t.Fatalf("%s: %d retries, limited %v; want %d", name, got, limited, retries)
@@ -34,13 +34,13 @@ func TestUnready(t *testing.T) {
 			b.recv(2, 0, regionBytes) // too late
 			settle(a, b)
 			if retries == endless {
-				a.completes(verbs.Success)
-				b.completes(verbs.Success)
+				a.completes(verbs.StatusSuccess)
+				b.completes(verbs.StatusSuccess)
 				continue
 			}
-			a.completes(verbs.RNRRetryExceeded)
+			a.completes(verbs.StatusRNRRetryExceeded)
 			b.completes()
-			if a.qp.State() != verbs.Err || b.qp.State() != verbs.RTS {
+			if a.qp.State() != verbs.StateError || b.qp.State() != verbs.StateRTS {
 				t.Errorf("%s: the sender is in %v, the receiver in %v", name, a.qp.State(), b.qp.State())
 			}
 		}
@@ -52,10 +52,10 @@ func TestUnready(t *testing.T) {
 func TestBehindSend(t *testing.T) {
 	a, b := newPair(t, true)
 	pattern(a.region.Bytes()[:100], 5)
-	a.post(verbs.SendWR{Op: verbs.Send, SGL: []verbs.SGE{a.sge(0, 8)}})
+	a.post(verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{a.sge(0, 8)}})
 	settle(a, b)
-	a.post(verbs.SendWR{Op: verbs.Write, SGL: []verbs.SGE{a.sge(0, 100)}, Remote: b.remote(1000)})
-	a.post(verbs.SendWR{Op: verbs.FetchAdd, Swap: 1, SGL: []verbs.SGE{a.sge(200, 8)}, Remote: b.remote(2000)})
+	a.post(verbs.SendWR{Op: verbs.OpWrite, SGL: []verbs.SGE{a.sge(0, 100)}, Remote: b.remote(1000)})
+	a.post(verbs.SendWR{Op: verbs.OpFetchAdd, Add: 1, SGL: []verbs.SGE{a.sge(200, 8)}, Remote: b.remote(2000)})
 	settle(a, b)
 	a.completes()
 	mem := b.region.Bytes()
@@ -63,17 +63,17 @@ func TestBehindSend(t *testing.T) {
 		t.Error("an operation has overtaken a SEND that waits for a receive")
 	}
 	b.recv(1, 3000, 100)
-	a.post(verbs.SendWR{Op: verbs.FetchAdd, Swap: 1, SGL: []verbs.SGE{a.sge(208, 8)}, Remote: b.remote(2000)})
+	a.post(verbs.SendWR{Op: verbs.OpFetchAdd, Add: 1, SGL: []verbs.SGE{a.sge(208, 8)}, Remote: b.remote(2000)})
 	settle(a, b)
-	a.completes(verbs.Success, verbs.Success, verbs.Success, verbs.Success)
-	b.completes(verbs.Success)
+	a.completes(verbs.StatusSuccess, verbs.StatusSuccess, verbs.StatusSuccess, verbs.StatusSuccess)
+	b.completes(verbs.StatusSuccess)
 	if !bytes.Equal(mem[1000:1100], a.region.Bytes()[:100]) || mem[2000] != 2 || a.region.Bytes()[208] != 1 {
 		t.Error("the operations were not carried out")
 	}
 	before := a.dev.Counters.Direct
-	a.post(verbs.SendWR{Op: verbs.Write, SGL: []verbs.SGE{a.sge(0, 100)}, Remote: b.remote(1000)})
+	a.post(verbs.SendWR{Op: verbs.OpWrite, SGL: []verbs.SGE{a.sge(0, 100)}, Remote: b.remote(1000)})
 	a.qp.Advance(1 << 20)
-	if a.completes(verbs.Success); a.dev.Counters.Direct != before+1 {
+	if a.completes(verbs.StatusSuccess); a.dev.Counters.Direct != before+1 {
 		t.Error("the peer is asked though nothing waits any more")
 	}
 }

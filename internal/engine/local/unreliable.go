@@ -30,7 +30,7 @@ func (q *QP) Held() bool { return q.unreliable() && q.peer != nil && q.holds() }
 
 // holds reports whether the oldest work request can be dropped: one that has not begun waits in SQD.
 func (q *QP) holds() bool {
-	return q.next < q.sq.Len() && (q.State() == verbs.RTS || q.State() == verbs.SQD && q.sq.At(q.next).begun)
+	return q.next < q.sq.Len() && (q.State() == verbs.StateRTS || q.State() == verbs.StateSQD && q.sq.At(q.next).begun)
 }
 
 // Stall drops the messages that wait for room, and from then on those that find none, until the peer has taken
@@ -53,14 +53,14 @@ func (q *QP) drop(r Reason) {
 	q.retire(0)
 	for q.holds() {
 		w := q.sq.Front()
-		if w.Status != verbs.Success || w.Local() && !q.DoLocal(&w.SendWQE) {
+		if w.Status != verbs.StatusSuccess || w.Local() && !q.DoLocal(&w.SendWQE) {
 			q.fail(w.Status)
 			return
 		}
 		if !w.Local() {
 			q.Device.Counters.Dropped[r]++
 		}
-		q.CompleteSend(&w.SendWQE, verbs.Success)
+		q.CompleteSend(&w.SendWQE, verbs.StatusSuccess)
 		q.popFront()
 		q.initiator.stop()
 	}
@@ -94,7 +94,7 @@ func (q *QP) handleUnreliable(k kind, body []byte) bool {
 		q.Device.Counters.Dropped[r]++
 		q.inMessage, q.skips = false, true
 	}
-	return q.State() != verbs.Err
+	return q.State() != verbs.StateError
 }
 
 // takes makes sure that there is a receive for a message.
@@ -120,19 +120,19 @@ func (q *QP) putSend(k kind, field uint32, b []byte) Reason {
 			return dropNoReceive
 		}
 		if !q.Scatter(&q.land) {
-			q.spoil(verbs.LocalProtectionError)
+			q.spoil(verbs.StatusLocalProtectionError)
 			return dropAccess
 		}
 		q.got, q.inMessage = 0, true
 	}
 	if len(b) > q.land.Len()-q.got {
 		if q.Recv.Shared { // others want the receive
-			q.spoil(verbs.LocalLengthError)
+			q.spoil(verbs.StatusLocalLengthError)
 		}
 		return dropTooLong
 	}
 	if !q.land.Write(q.Device.Memory, b) {
-		q.spoil(verbs.LocalProtectionError)
+		q.spoil(verbs.StatusLocalProtectionError)
 		return dropAccess
 	}
 	q.got += len(b)

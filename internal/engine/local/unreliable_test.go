@@ -24,15 +24,15 @@ func TestUnreliable(t *testing.T) {
 		a, b := newPairOf(t, verbs.UC, shared)
 		const n = piece + 100
 		pattern(a.region.Bytes()[:n], 1)
-		send := verbs.SendWR{Op: verbs.SendImm, Imm: 7, SGL: []verbs.SGE{a.sge(0, n)}}
-		write := verbs.SendWR{Op: verbs.WriteImm, Imm: 8, SGL: []verbs.SGE{a.sge(0, n)}, Remote: b.remote(100)}
+		send := verbs.SendWR{Op: verbs.OpSendImm, Imm: 7, SGL: []verbs.SGE{a.sge(0, n)}}
+		write := verbs.SendWR{Op: verbs.OpWriteImm, Imm: 8, SGL: []verbs.SGE{a.sge(0, n)}, Remote: b.remote(100)}
 		bad := write
 		bad.Remote.Key ^= 1 << 8
 		for _, wr := range []verbs.SendWR{send, bad} { // without a receive, and with a wrong key
 			a.post(wr)
 		}
 		a.qp.Advance(1 << 20)
-		a.completes(verbs.Success, verbs.Success)
+		a.completes(verbs.StatusSuccess, verbs.StatusSuccess)
 		settle(a, b)
 		b.recv(1, 0, n-1)
 		b.completes()
@@ -40,10 +40,10 @@ func TestUnreliable(t *testing.T) {
 		settle(a, b)
 		b.recv(2, 100_000, 0)
 		a.post(write)
-		a.post(verbs.SendWR{Op: verbs.Write, SGL: []verbs.SGE{a.sge(0, n)}, Remote: b.remote(100_000)})
+		a.post(verbs.SendWR{Op: verbs.OpWrite, SGL: []verbs.SGE{a.sge(0, n)}, Remote: b.remote(100_000)})
 		settle(a, b)
-		a.completes(verbs.Success, verbs.Success, verbs.Success)
-		if wc := b.completes(verbs.Success)[0]; wc.ID != 1 || wc.Op != verbs.WCRecvWriteImm || wc.Imm != 8 || wc.ByteLen != n {
+		a.completes(verbs.StatusSuccess, verbs.StatusSuccess, verbs.StatusSuccess)
+		if wc := b.completes(verbs.StatusSuccess)[0]; wc.ID != 1 || wc.Op != verbs.WCRecvWriteImm || wc.Imm != 8 || wc.ByteLen != n {
 			t.Errorf("the WRITE is announced as %+v", wc)
 		}
 		for _, at := range []int{100, 100_000} {
@@ -54,7 +54,7 @@ func TestUnreliable(t *testing.T) {
 		b.drops(dropNoReceive, 1)
 		b.drops(dropAccess, 1)
 		b.drops(dropTooLong, 1)
-		if a.qp.State() != verbs.RTS || b.qp.State() != verbs.RTS {
+		if a.qp.State() != verbs.StateRTS || b.qp.State() != verbs.StateRTS {
 			t.Errorf("the queue pairs are in %v and %v", a.qp.State(), b.qp.State())
 		}
 	}
@@ -64,13 +64,13 @@ func TestUnreliable(t *testing.T) {
 func TestUnreliableShort(t *testing.T) {
 	a, b := newPairOf(t, verbs.UC, true)
 	b.recv(1, 0, 8)
-	if _, ok := a.qp.SendShort(&verbs.SendWR{Op: verbs.Send, SGL: []verbs.SGE{a.sge(0, 8)}}); !ok {
+	if _, ok := a.qp.SendShort(&verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{a.sge(0, 8)}}); !ok {
 		t.Fatal("it has to be posted")
 	}
-	a.completes(verbs.Success)
+	a.completes(verbs.StatusSuccess)
 	settle(a, b)
-	b.completes(verbs.Success)
-	if _, ok := a.qp.SendShort(&verbs.SendWR{Op: verbs.SendInv, SGL: []verbs.SGE{a.sge(0, 8)}}); ok {
+	b.completes(verbs.StatusSuccess)
+	if _, ok := a.qp.SendShort(&verbs.SendWR{Op: verbs.OpSendInv, SGL: []verbs.SGE{a.sge(0, 8)}}); ok {
 		t.Error("a SEND with invalidate, which UC has not")
 	}
 }
@@ -84,31 +84,31 @@ func TestUnreliableCut(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.recv(1, 0, 200_000)
-	a.post(verbs.SendWR{Op: verbs.Send, SGL: []verbs.SGE{{Addr: lost.Addr(), Length: 200_000, LKey: lost.Key()}}})
-	a.post(verbs.SendWR{Op: verbs.Send, SGL: []verbs.SGE{a.sge(0, 8)}})
+	a.post(verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{{Addr: lost.Addr(), Length: 200_000, LKey: lost.Key()}}})
+	a.post(verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{a.sge(0, 8)}})
 	a.qp.Advance(1 << 20) // what the ring has room for
 	if err := a.dev.Memory.Deregister(lost); err != nil {
 		t.Fatal(err)
 	}
 	settle(a, b)
-	a.completes(verbs.LocalProtectionError, verbs.WRFlushError)
+	a.completes(verbs.StatusLocalProtectionError, verbs.StatusWRFlushError)
 	b.completes()
-	if a.qp.State() != verbs.SQE {
+	if a.qp.State() != verbs.StateSQE {
 		t.Fatalf("the queue pair is in %v", a.qp.State())
 	}
 	a.recv(2, 0, 8) // it receives meanwhile
-	b.post(verbs.SendWR{Op: verbs.Send, SGL: []verbs.SGE{b.sge(0, 8)}})
+	b.post(verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{b.sge(0, 8)}})
 	settle(a, b)
-	a.completes(verbs.Success)
-	b.completes(verbs.Success)
-	if err := a.qp.Modify(&verbs.QPAttr{State: verbs.RTS}, verbs.MaskState); err != nil {
+	a.completes(verbs.StatusSuccess)
+	b.completes(verbs.StatusSuccess)
+	if err := a.qp.Modify(&verbs.QPAttr{State: verbs.StateRTS}, verbs.MaskState); err != nil {
 		t.Fatal(err)
 	}
 	pattern(a.region.Bytes()[:100], 1)
-	a.post(verbs.SendWR{Op: verbs.Send, SGL: []verbs.SGE{a.sge(0, 100)}})
+	a.post(verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{a.sge(0, 100)}})
 	settle(a, b)
-	a.completes(verbs.Success)
-	if wc := b.completes(verbs.Success)[0]; wc.ID != 1 || wc.ByteLen != 100 || !bytes.Equal(b.region.Bytes()[:100], a.region.Bytes()[:100]) {
+	a.completes(verbs.StatusSuccess)
+	if wc := b.completes(verbs.StatusSuccess)[0]; wc.ID != 1 || wc.ByteLen != 100 || !bytes.Equal(b.region.Bytes()[:100], a.region.Bytes()[:100]) {
 		t.Errorf("what follows is received as %+v", wc)
 	}
 }
@@ -117,20 +117,20 @@ func TestUnreliableCut(t *testing.T) {
 // from then on, until the peer goes on.
 func TestUnreliableStall(t *testing.T) {
 	a, b := newPairOf(t, verbs.UC, true)
-	send := verbs.SendWR{Op: verbs.Send, SGL: []verbs.SGE{a.sge(0, 40_000)}}
+	send := verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{a.sge(0, 40_000)}}
 	a.post(send)
 	a.post(send)
 	a.qp.Advance(1 << 20)
-	a.completes(verbs.Success)
+	a.completes(verbs.StatusSuccess)
 	if !a.qp.Held() {
 		t.Fatal("nothing waits for room")
 	}
 	a.qp.Stall()
-	a.completes(verbs.Success)
+	a.completes(verbs.StatusSuccess)
 	a.drops(DropStalled, 1)
 	a.post(send)
 	a.qp.Advance(1 << 20)
-	a.completes(verbs.Success)
+	a.completes(verbs.StatusSuccess)
 	a.drops(DropStalled, 2)
 	if a.qp.Held() {
 		t.Error("something waits still")
@@ -146,37 +146,37 @@ func TestUnreliableStall(t *testing.T) {
 		t.Error("what finds no room is dropped, though the peer goes on")
 	}
 	settle(a, b)
-	a.completes(verbs.Success, verbs.Success, verbs.Success)
-	b.completes(verbs.Success)
+	a.completes(verbs.StatusSuccess, verbs.StatusSuccess, verbs.StatusSuccess)
+	b.completes(verbs.StatusSuccess)
 	a.drops(DropStalled, 2)
 }
 
 // TestUnreliableAbsent has the peer end, or never come: what is sent to it is dropped.
 func TestUnreliableAbsent(t *testing.T) {
 	a, b := newPairOf(t, verbs.UC, true)
-	send := verbs.SendWR{Op: verbs.Send, SGL: []verbs.SGE{a.sge(0, 100_000)}}
+	send := verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{a.sge(0, 100_000)}}
 	a.post(send)
 	a.qp.Advance(1 << 20)
-	if !a.qp.Forsaken() || a.qp.Up() {
+	if !a.qp.DropPeer() || a.qp.Up() {
 		t.Fatal("the peer is still there")
 	}
-	a.completes(verbs.Success)
+	a.completes(verbs.StatusSuccess)
 	a.post(send)
-	a.completes(verbs.Success)
+	a.completes(verbs.StatusSuccess)
 	a.drops(DropNobody, 2)
 	b.qp.Destroy()
 
 	c := newSide(t, 4, verbs.UC)
-	c.qp.SetState(verbs.RTS)
+	c.qp.SetState(verbs.StateRTS)
 	c.post(send)
 	c.completes()
 	if !c.qp.Waiting() {
 		t.Error("nothing waits for the peer")
 	}
 	c.qp.Lost(false)
-	c.completes(verbs.Success)
+	c.completes(verbs.StatusSuccess)
 	c.drops(DropNobody, 1)
-	if c.qp.State() != verbs.RTS {
+	if c.qp.State() != verbs.StateRTS {
 		t.Errorf("the queue pair is in %v", c.qp.State())
 	}
 }
@@ -194,7 +194,7 @@ func TestUnreliableRules(t *testing.T) {
 		}
 		r.Publish()
 		a.step()
-		if a.qp.State() != verbs.Err {
+		if a.qp.State() != verbs.StateError {
 			t.Errorf("after message %#x the queue pair is in %v", k, a.qp.State())
 		}
 	}

@@ -16,7 +16,7 @@ func BenchmarkEngine(b *testing.B) {
 	for _, c := range []struct {
 		op verbs.SendOp
 		n  int
-	}{{verbs.Write, 64 << 10}, {verbs.Read, 64 << 10}, {verbs.Write, 64}, {verbs.Send, 64}, {verbs.Read, 64}} {
+	}{{verbs.OpWrite, 64 << 10}, {verbs.OpRead, 64 << 10}, {verbs.OpWrite, 64}, {verbs.OpSend, 64}, {verbs.OpRead, 64}} {
 		b.Run(fmt.Sprintf("%v/%d", c.op, c.n), func(b *testing.B) {
 			here, there := pair(b, c.n, Params{CRC: true})
 			done := 0
@@ -45,7 +45,7 @@ func BenchmarkEngine(b *testing.B) {
 			b.ResetTimer()
 			for done < b.N {
 				for posted < b.N && posted-done < depth {
-					if c.op == verbs.Send {
+					if c.op == verbs.OpSend {
 						if _, err := there.qp.PostRecv(recv); err != nil {
 							b.Fatal(err)
 						}

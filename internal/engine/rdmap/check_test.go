@@ -20,16 +20,16 @@ func TestChangesAfterCheck(t *testing.T) {
 			fill(a.mem, n)
 			want := bytes.Clone(a.mem[:n])
 			b.recv(1, b.sge(0, n))
-			a.post(verbs.SendWR{Op: verbs.Send, SGL: []verbs.SGE{a.sge(0, n)}})
-			a.post(verbs.SendWR{Op: verbs.Write, SGL: []verbs.SGE{a.sge(0, n)}, Remote: b.at(1 << 17)})
-			b.post(verbs.SendWR{Op: verbs.Read, SGL: []verbs.SGE{b.sge(1<<16, n/2)}, Remote: a.at(0)})
+			a.post(verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{a.sge(0, n)}})
+			a.post(verbs.SendWR{Op: verbs.OpWrite, SGL: []verbs.SGE{a.sge(0, n)}, Remote: b.at(1 << 17)})
+			b.post(verbs.SendWR{Op: verbs.OpRead, SGL: []verbs.SGE{b.sge(1<<16, n/2)}, Remote: a.at(0)})
 			b.transmit()
 			a.arriveAll(b.wire)
 			b.wire = nil
 			a.transmit()
 			clear(a.mem)
 			run(a, b, whole)
-			if b.dev.Counters.CRCErrors != 0 || b.qp.State() == verbs.Err {
+			if b.dev.Counters.CRCErrors != 0 || b.qp.State() == verbs.StateError {
 				t.Fatalf("%s, %d bytes: %d CRC errors, state %v", name, n, b.dev.Counters.CRCErrors, b.qp.State())
 			}
 			if !bytes.Equal(b.mem[1<<17:][:n], want) || !bytes.Equal(b.mem[1<<16:][:n/2], want[:n/2]) {
@@ -54,12 +54,12 @@ func TestBadCRC(t *testing.T) {
 			a, b := pair(t, 1<<16, p)
 			run(a, b, whole)
 			fill(a.mem, 7)
-			a.post(verbs.SendWR{Op: verbs.Write, SGL: []verbs.SGE{a.sge(0, min(n, p.ULPDU-iwarp.TaggedLen))}, Remote: b.at(0)})
+			a.post(verbs.SendWR{Op: verbs.OpWrite, SGL: []verbs.SGE{a.sge(0, min(n, p.ULPDU-iwarp.TaggedLen))}, Remote: b.at(0)})
 			a.transmit()
 			a.wire[len(a.wire)-90] ^= 1
 			before := bytes.Clone(b.mem)
 			b.arriveAll(a.wire)
-			if b.dev.Counters.CRCErrors != 1 || b.qp.State() != verbs.Err {
+			if b.dev.Counters.CRCErrors != 1 || b.qp.State() != verbs.StateError {
 				t.Fatalf("%s, %d bytes: %d CRC errors, state %v", name, n, b.dev.Counters.CRCErrors, b.qp.State())
 			}
 			if !bytes.Equal(before, b.mem) {

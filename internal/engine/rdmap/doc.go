@@ -23,7 +23,7 @@
 //	prompt.go                 peers that miss the first message
 //	sendqueue.go              work requests
 //	sender.go, respond.go     from work requests, and from the peer's reads, to FPDUs
-//	batch.go                  the FPDUs to write
+//	fpdu.go, batch.go         an FPDU, and the FPDUs to write
 //	receiver.go               from bytes to checked segments
 //	place.go, messages.go     where payload goes, and what messages do
 //	terminate.go              errors, both ways

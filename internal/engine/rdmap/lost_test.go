@@ -18,15 +18,15 @@ func TestEndInMessage(t *testing.T) {
 		bytes func(sent int) int // of them arrive before the end
 		want  verbs.Status
 	}{
-		"after the message": {func(sent int) int { return sent }, verbs.WRFlushError},
-		"in an FPDU":        {func(sent int) int { return sent - 1 }, verbs.RetryExceeded},
-		"between FPDUs":     {func(sent int) int { return iwarp.FPDULen(1000) }, verbs.RetryExceeded},
+		"after the message": {func(sent int) int { return sent }, verbs.StatusWRFlushError},
+		"in an FPDU":        {func(sent int) int { return sent - 1 }, verbs.StatusRetryExceeded},
+		"between FPDUs":     {func(sent int) int { return iwarp.FPDULen(1000) }, verbs.StatusRetryExceeded},
 	} {
 		a, b := pair(t, 1<<16, Params{CRC: true, ULPDU: 1000})
 		run(a, b, whole)
-		a.post(verbs.SendWR{Op: verbs.Write, SGL: []verbs.SGE{a.sge(0, 3000)}, Remote: b.at(0)})
+		a.post(verbs.SendWR{Op: verbs.OpWrite, SGL: []verbs.SGE{a.sge(0, 3000)}, Remote: b.at(0)})
 		a.transmit()
-		b.post(verbs.SendWR{Op: verbs.Read, SGL: []verbs.SGE{b.sge(0, 8)}, Remote: a.at(0)})
+		b.post(verbs.SendWR{Op: verbs.OpRead, SGL: []verbs.SGE{b.sge(0, 8)}, Remote: a.at(0)})
 		b.transmit()
 		b.arriveAll(a.wire[:c.bytes(len(a.wire))])
 		b.qp.Lost(true)
@@ -44,16 +44,16 @@ func TestLyingResponse(t *testing.T) {
 		op  verbs.SendOp
 		lie func(b *host, q *response)
 	}{
-		"steering tag": {verbs.Read, func(_ *host, r *response) { r.stag++ }},
-		"offset":       {verbs.Read, func(_ *host, r *response) { r.to++ }},
-		"too long":     {verbs.Read, func(b *host, r *response) { r.span, _ = b.dev.Memory.RemoteWhole(1, b.qp.Num, b.region.Key(), 0) }},
-		"too short":    {verbs.Read, func(_ *host, r *response) { r.span = r.span.Sub(0, 4) }},
-		"atomic id":    {verbs.FetchAdd, func(_ *host, r *response) { r.id++ }},
+		"steering tag": {verbs.OpRead, func(_ *host, r *response) { r.stag++ }},
+		"offset":       {verbs.OpRead, func(_ *host, r *response) { r.to++ }},
+		"too long":     {verbs.OpRead, func(b *host, r *response) { r.span, _ = b.dev.Memory.RemoteWhole(1, b.qp.Num, b.region.Key(), 0) }},
+		"too short":    {verbs.OpRead, func(_ *host, r *response) { r.span = r.span.Sub(0, 4) }},
+		"atomic id":    {verbs.OpFetchAdd, func(_ *host, r *response) { r.id++ }},
 	} {
 		a, b := pair(t, 1<<12, Params{CRC: true})
 		run(a, b, whole)
 		a.post(verbs.SendWR{ID: 1, Op: c.op, SGL: []verbs.SGE{a.sge(0, 8)}, Remote: b.at(0)})
-		a.post(verbs.SendWR{ID: 2, Op: verbs.Read, SGL: []verbs.SGE{a.sge(8, 8)}, Remote: b.at(8)})
+		a.post(verbs.SendWR{ID: 2, Op: verbs.OpRead, SGL: []verbs.SGE{a.sge(8, 8)}, Remote: b.at(8)})
 		a.transmit()
 		b.arriveAll(a.wire)
 		a.wire = nil
@@ -61,15 +61,61 @@ func TestLyingResponse(t *testing.T) {
 		b.transmit()
 		a.arrive(b.wire)
 		a.drain()
-		if wc := a.next(verbs.BadResponseError); wc.ID != 1 {
+		if wc := a.next(verbs.StatusBadResponseError); wc.ID != 1 {
 			t.Errorf("%s: work request %d", name, wc.ID)
 		}
-		if wc := a.next(verbs.WRFlushError); wc.ID != 2 {
+		if wc := a.next(verbs.StatusWRFlushError); wc.ID != 2 {
 			t.Errorf("%s: work request %d", name, wc.ID)
 		}
-		if a.qp.State() != verbs.Err || !a.transmit() {
+		if a.qp.State() != verbs.StateError || !a.transmit() {
 			t.Errorf("%s: state %v, and a Terminate that was not sent", name, a.qp.State())
 		}
+	}
+}
+
+// TestRefusedRead has the second of three READs or atomics refused: that one has the status, not the first, whose
+// answer goes with the stream.
+func TestRefusedRead(t *testing.T) {
+	for _, op := range []verbs.SendOp{verbs.OpRead, verbs.OpFetchAdd} {
+		a, b := pair(t, 1<<12, Params{CRC: true})
+		run(a, b, whole)
+		bad := b.at(0)
+		bad.Key ^= 0x100
+		for i, remote := range []verbs.Remote{b.at(0), bad, b.at(0)} {
+			a.post(verbs.SendWR{ID: uint64(i), Op: op, SGL: []verbs.SGE{a.sge(8*i, 8)}, Remote: remote})
+		}
+		a.transmit()
+		b.arriveAll(a.wire)
+		a.wire = nil
+		b.transmit()
+		a.arrive(b.wire)
+		a.drain()
+		for i, want := range []verbs.Status{verbs.StatusWRFlushError, verbs.StatusRemoteAccessError, verbs.StatusWRFlushError} {
+			if wc := a.next(want); wc.ID != uint64(i) {
+				t.Errorf("%v: completion of %d, want %d", op, wc.ID, i)
+			}
+		}
+	}
+}
+
+// TestRefusedReadUnknown has a Terminate name a READ that was not requested: the oldest work request fails.
+func TestRefusedReadUnknown(t *testing.T) {
+	for _, msn := range []uint32{0, 3, math.MaxUint32} {
+		a, b := pair(t, 1<<12, Params{CRC: true})
+		run(a, b, whole)
+		for i := range 2 {
+			a.post(verbs.SendWR{ID: uint64(i), Op: verbs.OpRead, SGL: []verbs.SGE{a.sge(8*i, 8)}, Remote: b.at(0)})
+		}
+		a.transmit()
+		h := iwarp.Header{DDP: iwarp.DDPVersion, RDMAP: iwarp.RDMAPVersion, Last: true, Opcode: iwarp.OpReadRequest, Queue: iwarp.QueueReadRequest, MSN: msn}
+		b.qp.terminateMsg = terminateOf(iwarp.ProtectionSTag, h.Append(nil), nil, 0)
+		b.transmit()
+		a.arrive(b.wire)
+		a.drain()
+		if wc := a.next(verbs.StatusRemoteAccessError); wc.ID != 0 {
+			t.Errorf("number %d: completion of %d", msn, wc.ID)
+		}
+		a.next(verbs.StatusWRFlushError)
 	}
 }
 
@@ -87,7 +133,7 @@ func TestSendOfMuch(t *testing.T) {
 	}
 	half := verbs.SGE{Addr: huge.Addr(), Length: memory.MaxMessage, LKey: huge.Key()}
 	b.recv(1, half, half, half)
-	a.post(verbs.SendWR{Op: verbs.Send, SGL: []verbs.SGE{a.sge(0, 100)}})
+	a.post(verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{a.sge(0, 100)}})
 	a.transmit()
 	r := &b.qp.rx
 	if !b.qp.takeReceive() || !b.qp.Scatter(&r.land) {
@@ -99,16 +145,16 @@ func TestSendOfMuch(t *testing.T) {
 		t.Errorf("terminated with %v", b.qp.terminateMsg)
 	}
 	b.drain()
-	b.next(verbs.LocalLengthError)
+	b.next(verbs.StatusLocalLengthError)
 }
 
 // Nor has a WRITE more bytes than 32 bits count: the length that immediate data tell would be a lie.
 func TestWriteWithoutEnd(t *testing.T) {
-	for end, want := range map[uint32]verbs.QPState{math.MaxUint32 - 100: verbs.RTS, math.MaxUint32 - 99: verbs.Err} {
+	for end, want := range map[uint32]verbs.QPState{math.MaxUint32 - 100: verbs.StateRTS, math.MaxUint32 - 99: verbs.StateError} {
 		a, b := pair(t, 1<<12, Params{CRC: true})
 		run(a, b, whole)
 		b.recv(1)
-		a.post(verbs.SendWR{Op: verbs.WriteImm, SGL: []verbs.SGE{a.sge(0, 100)}, Remote: b.at(0)})
+		a.post(verbs.SendWR{Op: verbs.OpWriteImm, SGL: []verbs.SGE{a.sge(0, 100)}, Remote: b.at(0)})
 		a.transmit()
 		r := &b.qp.rx
 		r.inMessage, r.op, r.written = true, iwarp.OpWrite, end
@@ -117,8 +163,8 @@ func TestWriteWithoutEnd(t *testing.T) {
 		if b.qp.State() != want {
 			t.Fatalf("with %d bytes before it: state %v, want %v", end, b.qp.State(), want)
 		}
-		if want == verbs.RTS {
-			if wc := b.next(verbs.Success); wc.ByteLen != math.MaxUint32 {
+		if want == verbs.StateRTS {
+			if wc := b.next(verbs.StatusSuccess); wc.ByteLen != math.MaxUint32 {
 				t.Errorf("%d bytes were written, it says", wc.ByteLen)
 			}
 		} else if b.qp.terminateMsg.Cause != iwarp.OperationUnspecified {

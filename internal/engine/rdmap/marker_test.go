@@ -15,7 +15,7 @@ func marked(t *testing.T) (stream []byte, b *host) {
 	t.Helper()
 	a, b := pair(t, 1<<16, Params{MarkersIn: true, MarkersOut: true, ULPDU: 500})
 	fill(a.mem, 1)
-	a.post(verbs.SendWR{ID: 1, Op: verbs.Write, SGL: []verbs.SGE{a.sge(0, 1<<14)}, Remote: b.at(0)})
+	a.post(verbs.SendWR{ID: 1, Op: verbs.OpWrite, SGL: []verbs.SGE{a.sge(0, 1<<14)}, Remote: b.at(0)})
 	a.transmit()
 	return a.wire, b
 }

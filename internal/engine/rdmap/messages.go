@@ -20,7 +20,7 @@ func (q *QP) endSegment() {
 	q.Device.Counters.RecvFPDUs++
 	q.countSegment(h)
 	q.tx.await, r.began = false, true
-	if q.State() == verbs.RTR && !r.heard && (h.Opcode != iwarp.OpWrite || r.n > 0) { // a message that only says that the peer is ready does not count
+	if q.State() == verbs.StateRTR && !r.heard && (h.Opcode != iwarp.OpWrite || r.n > 0) { // a message that only says that the peer is ready does not count
 		r.heard = true
 		q.Raise(verbs.EventCommEstablished)
 	}
@@ -66,7 +66,7 @@ func (q *QP) endSend(h *iwarp.Header) {
 	r := &q.rx
 	r.sendMSN++
 	if h.Opcode.Invalidates() && !q.Device.Memory.Invalidate(q.PD, q.Num, verbs.Key(h.STag)) {
-		q.CompleteReceive(verbs.RemoteInvalidRequestError) // as on InfiniBand; Linux siw does the same
+		q.CompleteReceive(verbs.StatusRemoteInvalidRequestError) // as on InfiniBand; Linux siw does the same
 		q.terminateAccess(iwarp.ProtectionInvalidate, nil, nil, 0)
 		return
 	}
@@ -90,7 +90,7 @@ func (q *QP) endImmediate(*iwarp.Header) {
 
 // completeReceive completes the current receive and returns the completion to be filled in further.
 func (q *QP) completeReceive() *verbs.WC {
-	c := q.CompleteReceive(verbs.Success)
+	c := q.CompleteReceive(verbs.StatusSuccess)
 	c.Solicited = q.rx.h.Opcode.Solicited()
 	return &c.WC
 }
@@ -117,11 +117,16 @@ func (q *QP) answered() {
 
 // failRead fails the work request of the oldest READ, and with it the queue pair.
 func (q *QP) failRead(s verbs.Status) {
-	for first := q.reads.Front().wqe; q.popped < first; {
-		q.CompleteSend(&q.sq.Front().SendWQE, verbs.WRFlushError)
+	q.flushBefore(q.reads.Front())
+	q.fail(s)
+}
+
+// flushBefore flushes the work requests before that of a READ.
+func (q *QP) flushBefore(op *readOp) {
+	for q.popped < op.wqe {
+		q.CompleteSend(&q.sq.Front().SendWQE, verbs.StatusWRFlushError)
 		q.popFront()
 	}
-	q.fail(s)
 }
 
 // handleRequest handles a READ or atomic request, whose message is the whole segment.
@@ -219,7 +224,7 @@ func maskedAdd(a, b, mask uint64) uint64 {
 
 // source finds memory that a peer reads or operates on.
 func (q *QP) source(op verbs.WCOp, key verbs.Key, addr, n uint64, need verbs.Access) (memory.Span, iwarp.Cause) {
-	f := verbs.Failure{Status: verbs.RemoteAccessError, Op: op, Key: key, Addr: addr, Length: n}
+	f := verbs.Failure{Status: verbs.StatusRemoteAccessError, Op: op, Key: key, Addr: addr, Length: n}
 	if q.Attr().Access&need == 0 {
 		f.Reason = verbs.ReasonQPAccess
 		q.RefuseRequest(f, q.PD, need)
@@ -236,7 +241,7 @@ func (q *QP) source(op verbs.WCOp, key verbs.Key, addr, n uint64, need verbs.Acc
 
 // taggedCause returns the cause for refusing a WRITE.
 func (q *QP) taggedCause(key verbs.Key, addr uint64, n int) iwarp.Cause {
-	q.RefuseRequest(verbs.Failure{Status: verbs.RemoteAccessError, Op: verbs.WCWrite, Key: key, Addr: addr, Length: uint64(n)}, q.PD, verbs.RemoteWrite)
+	q.RefuseRequest(verbs.Failure{Status: verbs.StatusRemoteAccessError, Op: verbs.WCWrite, Key: key, Addr: addr, Length: uint64(n)}, q.PD, verbs.RemoteWrite)
 	return [...]iwarp.Cause{memory.NoKey: iwarp.TaggedSTag, memory.NotOwner: iwarp.TaggedStream, memory.Outside: iwarp.TaggedBounds,
 		memory.NoRight: iwarp.ProtectionAccess}[q.Device.Memory.Refused(q.PD, q.Num, key, addr, uint64(n), verbs.RemoteWrite)]
 }
@@ -252,7 +257,7 @@ func (q *QP) atomicResponse(head, body []byte) bool {
 	binary.NativeEndian.PutUint64(b[:], r.Original)
 	if !q.reads.Front().span.Write(q.Device.Memory, 0, b[:]) {
 		q.terminateLocal()
-		q.failRead(verbs.LocalProtectionError)
+		q.failRead(verbs.StatusLocalProtectionError)
 		return false
 	}
 	q.rx.atomicMSN++

@@ -12,10 +12,10 @@ func (q *QP) Modify(attr *verbs.QPAttr, mask verbs.QPMask) error {
 		return err
 	}
 	switch next {
-	case verbs.Reset:
+	case verbs.StateReset:
 		q.reset()
 		return nil
-	case verbs.Err:
+	case verbs.StateError:
 		q.enterError()
 		return nil
 	}

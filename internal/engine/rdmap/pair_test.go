@@ -12,6 +12,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/core/memory"
 	"github.com/ramjet-rdma/ramjet/internal/core/queue"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 	"github.com/ramjet-rdma/ramjet/wire/iwarp"
 )
 
@@ -35,7 +36,7 @@ type host struct {
 
 func newHost(t testing.TB, seed int64, size int) *host {
 	rnd := rand.New(rand.NewSource(seed))
-	h := &host{t: t, mem: make([]byte, size, size+guard), cq: queue.NewCQ(1000, verbs.CQEvents{}), batch: NewBatch()}
+	h := &host{t: t, mem: make([]byte, size, size+guard), cq: queue.NewCQ(1000, driver.CQEvents{}), batch: NewBatch()}
 	h.dev = Device{Resolve: func(*verbs.AHAttr) error { return nil },
 		Device: queue.Device{Memory: memory.NewTable(rnd.Uint32), Ports: []queue.Port{{Num: 1, MTU: 4096, PKeys: []verbs.PKey{0xffff}}}, MaxMsgSize: memory.MaxMessage}}
 	var err error
@@ -45,7 +46,7 @@ func newHost(t testing.TB, seed int64, size int) *host {
 	h.qp = New(&h.dev, queue.Config{Num: verbs.QPN(seed + 10), Type: verbs.RC, PD: 1, SendCQ: h.cq, RecvCQ: h.cq,
 		Caps: verbs.QPCap{MaxSendWR: 100, MaxRecvWR: 100, MaxSendSGE: 4, MaxRecvSGE: 4, MaxInline: 256},
 		Recv: &queue.RecvQueue{PD: 1, MaxWR: 100, MaxSGE: 4}})
-	if err := h.qp.Modify(&verbs.QPAttr{State: verbs.Init, Port: 1, Access: everything &^ (verbs.MWBind | verbs.ZeroBased)},
+	if err := h.qp.Modify(&verbs.QPAttr{State: verbs.StateInit, Port: 1, Access: everything &^ (verbs.MWBind | verbs.ZeroBased)},
 		verbs.MaskState|verbs.MaskPort|verbs.MaskPKeyIndex|verbs.MaskAccess); err != nil {
 		t.Fatal(err)
 	}
@@ -188,17 +189,17 @@ func TestOperations(t *testing.T) {
 				a, b := pair(t, size, p)
 				fill(a.mem[:n], n)
 				b.recv(1, b.sge(size/2, n/3), b.sge(size/2+n/3, n-n/3))
-				a.post(verbs.SendWR{ID: 1, Op: verbs.Send, Flags: verbs.Solicited, SGL: []verbs.SGE{a.sge(0, n/2), a.sge(n/2, n-n/2)}})
-				a.post(verbs.SendWR{ID: 2, Op: verbs.Write, SGL: []verbs.SGE{a.sge(0, n)}, Remote: b.at(0)})
+				a.post(verbs.SendWR{ID: 1, Op: verbs.OpSend, Flags: verbs.Solicited, SGL: []verbs.SGE{a.sge(0, n/2), a.sge(n/2, n-n/2)}})
+				a.post(verbs.SendWR{ID: 2, Op: verbs.OpWrite, SGL: []verbs.SGE{a.sge(0, n)}, Remote: b.at(0)})
 				b.recv(2)
-				a.post(verbs.SendWR{ID: 3, Op: verbs.WriteImm, Imm: 0x01020304, SGL: []verbs.SGE{a.sge(0, n)}, Remote: b.at(0)})
-				a.post(verbs.SendWR{ID: 4, Op: verbs.Read, SGL: []verbs.SGE{a.sge(size/2, n/2), a.sge(size/2+n/2, n-n/2)}, Remote: b.at(0)})
-				a.post(verbs.SendWR{ID: 5, Op: verbs.FetchAdd, Swap: 5, SGL: []verbs.SGE{a.sge(size-8, 8)}, Remote: b.at(size - 16)})
-				a.post(verbs.SendWR{ID: 6, Op: verbs.CompareSwap, Compare: 5, Swap: 77, SGL: []verbs.SGE{a.sge(size-8, 8)}, Remote: b.at(size - 16)})
-				b.post(verbs.SendWR{ID: 9, Op: verbs.Read, SGL: []verbs.SGE{b.sge(size-400000, n)}, Remote: a.at(0)})
+				a.post(verbs.SendWR{ID: 3, Op: verbs.OpWriteImm, Imm: 0x01020304, SGL: []verbs.SGE{a.sge(0, n)}, Remote: b.at(0)})
+				a.post(verbs.SendWR{ID: 4, Op: verbs.OpRead, SGL: []verbs.SGE{a.sge(size/2, n/2), a.sge(size/2+n/2, n-n/2)}, Remote: b.at(0)})
+				a.post(verbs.SendWR{ID: 5, Op: verbs.OpFetchAdd, Add: 5, SGL: []verbs.SGE{a.sge(size-8, 8)}, Remote: b.at(size - 16)})
+				a.post(verbs.SendWR{ID: 6, Op: verbs.OpCompareSwap, Compare: 5, Swap: 77, SGL: []verbs.SGE{a.sge(size-8, 8)}, Remote: b.at(size - 16)})
+				b.post(verbs.SendWR{ID: 9, Op: verbs.OpRead, SGL: []verbs.SGE{b.sge(size-400000, n)}, Remote: a.at(0)})
 				run(a, b, cut)
 				for id := uint64(1); id <= 6; id++ {
-					if wc := a.next(verbs.Success); wc.ID != id {
+					if wc := a.next(verbs.StatusSuccess); wc.ID != id {
 						t.Fatalf("%s %s %d: completion of %d, want %d", name, cutName, n, wc.ID, id)
 					}
 				}
@@ -212,7 +213,7 @@ func TestOperations(t *testing.T) {
 				}
 				seen := map[uint64]verbs.WC{}
 				for range 3 {
-					wc := b.next(verbs.Success)
+					wc := b.next(verbs.StatusSuccess)
 					seen[wc.ID] = wc
 				}
 				if wc := seen[1]; wc.ByteLen != uint32(n) || wc.Op != verbs.WCRecv {
@@ -237,10 +238,10 @@ func TestInlineDoesNotPileUp(t *testing.T) {
 	for i := range 100 {
 		b.recv(1, b.sge(0, 8))
 		data[0] = byte(i)
-		a.post(verbs.SendWR{Op: verbs.Send, Inline: data})
+		a.post(verbs.SendWR{Op: verbs.OpSend, Inline: data})
 		run(a, b, whole)
-		a.next(verbs.Success)
-		b.next(verbs.Success)
+		a.next(verbs.StatusSuccess)
+		b.next(verbs.StatusSuccess)
 		if !bytes.Equal(b.mem[:8], data) {
 			t.Fatalf("message %d: %q came", i, b.mem[:8])
 		}
@@ -255,7 +256,7 @@ func TestWait(t *testing.T) {
 	a, b := pair(t, 1<<16, Params{CRC: true})
 	fill(a.mem[:9000], 1)
 	for range 3 {
-		a.post(verbs.SendWR{Op: verbs.Send, SGL: []verbs.SGE{a.sge(0, 9000)}})
+		a.post(verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{a.sge(0, 9000)}})
 	}
 	run(a, b, whole)
 	if !b.qp.Paused() || b.cq.Poll(make([]verbs.WC, 1)) != 0 {
@@ -264,7 +265,7 @@ func TestWait(t *testing.T) {
 	for range 3 {
 		b.recv(1, b.sge(20000, 9000))
 		run(a, b, whole)
-		b.next(verbs.Success)
+		b.next(verbs.StatusSuccess)
 		if !bytes.Equal(b.mem[20000:29000], a.mem[:9000]) {
 			t.Fatal("not what was sent")
 		}
@@ -280,16 +281,16 @@ func TestRefusals(t *testing.T) {
 		cause  iwarp.Cause
 		status verbs.Status // of the work request
 	}{
-		"write key":    {func(a, b *host) verbs.SendWR { return verbs.SendWR{Op: verbs.Write, Remote: other(b.at(0))} }, iwarp.TaggedSTag, 0},
-		"write bounds": {func(a, b *host) verbs.SendWR { return verbs.SendWR{Op: verbs.Write, Remote: b.at(1 << 16)} }, iwarp.TaggedBounds, 0},
-		"read key":     {func(a, b *host) verbs.SendWR { return verbs.SendWR{Op: verbs.Read, Remote: other(b.at(0))} }, iwarp.ProtectionSTag, verbs.RemoteAccessError},
-		"read bounds":  {func(a, b *host) verbs.SendWR { return verbs.SendWR{Op: verbs.Read, Remote: b.at(1<<16 - 99)} }, iwarp.ProtectionBounds, verbs.RemoteAccessError},
+		"write key":    {func(a, b *host) verbs.SendWR { return verbs.SendWR{Op: verbs.OpWrite, Remote: other(b.at(0))} }, iwarp.TaggedSTag, 0},
+		"write bounds": {func(a, b *host) verbs.SendWR { return verbs.SendWR{Op: verbs.OpWrite, Remote: b.at(1 << 16)} }, iwarp.TaggedBounds, 0},
+		"read key":     {func(a, b *host) verbs.SendWR { return verbs.SendWR{Op: verbs.OpRead, Remote: other(b.at(0))} }, iwarp.ProtectionSTag, verbs.StatusRemoteAccessError},
+		"read bounds":  {func(a, b *host) verbs.SendWR { return verbs.SendWR{Op: verbs.OpRead, Remote: b.at(1<<16 - 99)} }, iwarp.ProtectionBounds, verbs.StatusRemoteAccessError},
 		"atomic bounds": {func(a, b *host) verbs.SendWR {
-			return verbs.SendWR{Op: verbs.FetchAdd, Remote: b.at(1<<16 - 4), SGL: []verbs.SGE{a.sge(0, 8)}}
-		}, iwarp.ProtectionBounds, verbs.RemoteAccessError},
-		"too long": {func(a, b *host) verbs.SendWR { return verbs.SendWR{Op: verbs.Send} }, iwarp.UntaggedTooLong, 0},
+			return verbs.SendWR{Op: verbs.OpFetchAdd, Remote: b.at(1<<16 - 4), SGL: []verbs.SGE{a.sge(0, 8)}}
+		}, iwarp.ProtectionBounds, verbs.StatusRemoteAccessError},
+		"too long": {func(a, b *host) verbs.SendWR { return verbs.SendWR{Op: verbs.OpSend} }, iwarp.UntaggedTooLong, 0},
 		"invalidate": {func(a, b *host) verbs.SendWR {
-			return verbs.SendWR{Op: verbs.SendInv, InvKey: b.region.Key(), SGL: []verbs.SGE{a.sge(0, 8)}}
+			return verbs.SendWR{Op: verbs.OpSendInv, InvKey: b.region.Key(), SGL: []verbs.SGE{a.sge(0, 8)}}
 		}, iwarp.ProtectionInvalidate, 0},
 	} {
 		a, b := pair(t, 1<<16, Params{CRC: true})
@@ -304,7 +305,7 @@ func TestRefusals(t *testing.T) {
 		a.transmit()
 		for len(a.wire) > 0 {
 			a.wire = a.wire[b.arrive(a.wire):]
-			if b.qp.State() == verbs.Err {
+			if b.qp.State() == verbs.StateError {
 				break
 			}
 		}
@@ -315,14 +316,14 @@ func TestRefusals(t *testing.T) {
 		}
 		run(a, b, whole)
 		a.next(c.status)
-		if a.qp.State() != verbs.Err || b.qp.State() != verbs.Err || !b.qp.Ending() {
+		if a.qp.State() != verbs.StateError || b.qp.State() != verbs.StateError || !b.qp.Ending() {
 			t.Errorf("%s: states %v and %v", name, a.qp.State(), b.qp.State())
 		}
 		side := verbs.FailedSend
 		switch {
 		case c.cause == iwarp.ProtectionInvalidate: // found when the message was complete: no header goes with it
 			side = verbs.FailedStream
-		case c.status == verbs.Success:
+		case c.status == verbs.StatusSuccess:
 			side = verbs.FailedCompleted
 		}
 		if f := a.qp.Failure(); f == nil || f.Side != side || f.Status != statusOf(c.cause) || f.Reason != verbs.ReasonPeerRefused || !strings.Contains(f.Detail, c.cause.String()) {
@@ -341,10 +342,10 @@ func TestRefusals(t *testing.T) {
 func stream(t testing.TB, p Params) ([]byte, *host) {
 	a, b := pair(t, 1<<16, p)
 	fill(a.mem, 3)
-	a.post(verbs.SendWR{Op: verbs.Send, SGL: []verbs.SGE{a.sge(0, 30)}})
-	a.post(verbs.SendWR{Op: verbs.WriteImm, Imm: 9, SGL: []verbs.SGE{a.sge(100, 4500)}, Remote: b.at(1000)})
-	a.post(verbs.SendWR{Op: verbs.Send, SGL: []verbs.SGE{a.sge(0, 9000)}})
-	a.post(verbs.SendWR{Op: verbs.Read, SGL: []verbs.SGE{a.sge(0, 99)}, Remote: b.at(0)})
+	a.post(verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{a.sge(0, 30)}})
+	a.post(verbs.SendWR{Op: verbs.OpWriteImm, Imm: 9, SGL: []verbs.SGE{a.sge(100, 4500)}, Remote: b.at(1000)})
+	a.post(verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{a.sge(0, 9000)}})
+	a.post(verbs.SendWR{Op: verbs.OpRead, SGL: []verbs.SGE{a.sge(0, 99)}, Remote: b.at(0)})
 	a.transmit()
 	return a.wire, b
 }
@@ -383,7 +384,7 @@ func TestCuts(t *testing.T) {
 			c.transmit()
 			c.drain()
 			for id := uint64(1); id <= 3; id++ {
-				if wc := c.next(verbs.Success); wc.ID != id {
+				if wc := c.next(verbs.StatusSuccess); wc.ID != id {
 					t.Fatalf("%s, cut at %d: completion %+v", name, cut, wc)
 				}
 			}

@@ -91,7 +91,7 @@ func (q *QP) findWrite(h *iwarp.Header, head []byte, n int) bool {
 		return q.terminateAccess(iwarp.OperationUnspecified, head, nil, n)
 	}
 	if q.Attr().Access&verbs.RemoteWrite == 0 {
-		q.RefuseRequest(verbs.Failure{Status: verbs.RemoteAccessError, Reason: verbs.ReasonQPAccess, Op: verbs.WCWrite, Key: key, Addr: h.TO, Length: uint64(n)},
+		q.RefuseRequest(verbs.Failure{Status: verbs.StatusRemoteAccessError, Reason: verbs.ReasonQPAccess, Op: verbs.WCWrite, Key: key, Addr: h.TO, Length: uint64(n)},
 			q.PD, verbs.RemoteWrite)
 		return q.terminateAccess(iwarp.ProtectionAccess, head, nil, n)
 	}
@@ -139,12 +139,12 @@ func (q *QP) findReceive(h *iwarp.Header, head []byte, n int) bool {
 		}
 		r.mo = 0
 		if !q.Scatter(&r.land) {
-			q.CompleteReceive(verbs.LocalProtectionError)
+			q.CompleteReceive(verbs.StatusLocalProtectionError)
 			return q.terminate(iwarp.LocalCatastrophic, head, nil, n)
 		}
 	}
 	if uint64(r.mo)+uint64(n) > min(uint64(r.land.Len()), maxMessageLen) {
-		q.CompleteReceive(verbs.LocalLengthError)
+		q.CompleteReceive(verbs.StatusLocalLengthError)
 		return q.terminate(iwarp.UntaggedTooLong, head, nil, n)
 	}
 	r.land.Seek(int(r.mo))
@@ -183,11 +183,11 @@ func (q *QP) place(b []byte) bool {
 func (q *QP) placeFailed() {
 	switch op := q.rx.h.Opcode; {
 	case op.IsSend():
-		q.CompleteReceive(verbs.LocalProtectionError)
+		q.CompleteReceive(verbs.StatusLocalProtectionError)
 		q.terminate(iwarp.LocalCatastrophic, nil, nil, 0)
 	case op == iwarp.OpReadResponse:
 		q.terminateLocal()
-		q.failRead(verbs.LocalProtectionError)
+		q.failRead(verbs.StatusLocalProtectionError)
 	default:
 		q.terminateAccess(iwarp.TaggedSTag, nil, nil, 0)
 	}

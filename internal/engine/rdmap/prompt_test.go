@@ -36,7 +36,7 @@ func TestPrompt(t *testing.T) {
 		t.Errorf("%d bytes after a prompt, want %d", len(a.wire), 2*ready)
 	}
 	b.recv(1, b.sge(0, 1<<20))
-	a.post(verbs.SendWR{ID: 1, Op: verbs.Send, SGL: []verbs.SGE{a.sge(0, 1<<20)}})
+	a.post(verbs.SendWR{ID: 1, Op: verbs.OpSend, SGL: []verbs.SGE{a.sge(0, 1<<20)}})
 	a.batch.Reset()
 	a.qp.NextFPDUs(a.batch) // full before the message is whole
 	a.wire = append(a.wire, a.batch.Bytes()...)
@@ -44,12 +44,12 @@ func TestPrompt(t *testing.T) {
 	a.qp.Prompt()
 	a.transmit()
 	b.arriveAll(a.wire)
-	if b.qp.State() == verbs.Err || b.qp.Quiet() {
+	if b.qp.State() == verbs.StateError || b.qp.Quiet() {
 		t.Fatalf("the peer is in state %v", b.qp.State())
 	}
 	b.drain()
-	b.next(verbs.Success)
-	b.post(verbs.SendWR{ID: 2, Op: verbs.Write})
+	b.next(verbs.StatusSuccess)
+	b.post(verbs.SendWR{ID: 2, Op: verbs.OpWrite})
 	b.transmit()
 	a.arriveAll(b.wire)
 	if a.qp.Quiet() {
@@ -65,14 +65,14 @@ func TestPause(t *testing.T) {
 		if !a.qp.Begin(Params{ULPDU: MaxULPDU, IRD: 1, ORD: 1}) || !b.qp.Begin(Params{ULPDU: MaxULPDU, IRD: 1, ORD: 1, Pause: true}) {
 			t.Fatal("a stream cannot begin")
 		}
-		b.post(verbs.SendWR{ID: 1, Op: verbs.Write, SGL: []verbs.SGE{b.sge(0, 64)}, Remote: a.at(0)})
+		b.post(verbs.SendWR{ID: 1, Op: verbs.OpWrite, SGL: []verbs.SGE{b.sge(0, 64)}, Remote: a.at(0)})
 		if b.transmit() {
 			t.Error("the responder speaks at once")
 		}
 		if prompted {
 			b.qp.Prompt()
 		} else {
-			a.post(verbs.SendWR{ID: 1, Op: verbs.Write})
+			a.post(verbs.SendWR{ID: 1, Op: verbs.OpWrite})
 			a.transmit()
 			b.arriveAll(a.wire)
 		}
@@ -85,7 +85,7 @@ func TestPause(t *testing.T) {
 // TestAwaitReady has no prompt end the wait for a ready-to-receive message.
 func TestAwaitReady(t *testing.T) {
 	_, b := pair(t, 4096, Params{})
-	b.post(verbs.SendWR{ID: 1, Op: verbs.Write})
+	b.post(verbs.SendWR{ID: 1, Op: verbs.OpWrite})
 	b.qp.Prompt()
 	if b.transmit() {
 		t.Error("the responder speaks before the initiator is ready")
@@ -99,8 +99,8 @@ func TestAnswersInTurn(t *testing.T) {
 	run(a, b, whole)
 	const n = 5
 	for range n {
-		b.post(verbs.SendWR{Op: verbs.Read, SGL: []verbs.SGE{b.sge(0, 8)}, Remote: a.at(0)})
-		a.post(verbs.SendWR{Op: verbs.Write, SGL: []verbs.SGE{a.sge(0, 8)}, Remote: b.at(0)})
+		b.post(verbs.SendWR{Op: verbs.OpRead, SGL: []verbs.SGE{b.sge(0, 8)}, Remote: a.at(0)})
+		a.post(verbs.SendWR{Op: verbs.OpWrite, SGL: []verbs.SGE{a.sge(0, 8)}, Remote: b.at(0)})
 	}
 	b.transmit()
 	a.arriveAll(b.wire)

@@ -77,16 +77,16 @@ func (q *QP) Stats(s *verbs.QPStats) {
 func (q *QP) Up() bool { return q.up }
 
 // Waiting reports whether work requests wait for a stream.
-func (q *QP) Waiting() bool { return !q.up && q.sq.Len() > 0 && q.State() == verbs.RTS }
+func (q *QP) Waiting() bool { return !q.up && q.sq.Len() > 0 && q.State() == verbs.StateRTS }
 
 // Begin gives the queue pair a stream whose set-up is complete. The queue pair is in RTR or RTS, or
 // goes from INIT to RTS: then the connection manager brings the stream.
 func (q *QP) Begin(p Params) bool {
-	if q.up || q.State() == verbs.Reset || q.State() > verbs.SQD {
+	if q.up || q.State() == verbs.StateReset || q.State() > verbs.StateSQD {
 		return false
 	}
-	if q.State() == verbs.Init {
-		q.SetState(verbs.RTS)
+	if q.State() == verbs.StateInit {
+		q.SetState(verbs.StateRTS)
 		q.Attr().MaxRdAtomic, q.Attr().MaxDestRdAtomic = uint8(min(p.ORD, 255)), uint8(min(p.IRD, 255))
 	}
 	q.up, q.Params = true, p
@@ -101,18 +101,18 @@ func (q *QP) Begin(p Params) bool {
 func (q *QP) Lost(orderly bool) {
 	orderly = orderly && !q.rx.inMessage && len(q.rx.part) == 0
 	q.up = false
-	if q.State() == verbs.Err || q.State() == verbs.Reset {
+	if q.State() == verbs.StateError || q.State() == verbs.StateReset {
 		return
 	}
 	q.Device.Counters.Lost++
 	if !orderly && q.sq.Len() > 0 {
-		q.fail(verbs.RetryExceeded)
+		q.fail(verbs.StatusRetryExceeded)
 		return
 	}
 	if orderly {
 		q.PeerClosed()
 	} else {
-		q.StreamFailed(verbs.Failure{Side: verbs.FailedStream, Status: verbs.RetryExceeded, Reason: verbs.ReasonNoAnswer, Detail: "the stream broke"})
+		q.StreamFailed(verbs.Failure{Side: verbs.FailedStream, Status: verbs.StatusRetryExceeded, Reason: verbs.ReasonNoAnswer, Detail: "the stream broke"})
 	}
 	q.enterError()
 	q.Raise(verbs.EventQPBroken)
@@ -133,10 +133,10 @@ func (q *QP) fail(status verbs.Status) {
 
 // enterError moves to ERR and flushes both queues.
 func (q *QP) enterError() {
-	if q.State() == verbs.Err {
+	if q.State() == verbs.StateError {
 		return
 	}
-	q.SetState(verbs.Err)
+	q.SetState(verbs.StateError)
 	q.closing = true
 	q.flushSends()
 	q.FlushReceives()

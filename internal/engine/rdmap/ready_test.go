@@ -76,20 +76,20 @@ func TestReadyRead(t *testing.T) {
 		t.Fatal("a stream cannot begin")
 	}
 	fill(b.mem[:3000], 1)
-	b.post(verbs.SendWR{ID: 7, Op: verbs.Write, SGL: []verbs.SGE{b.sge(0, 10)}, Remote: a.at(4000)})
+	b.post(verbs.SendWR{ID: 7, Op: verbs.OpWrite, SGL: []verbs.SGE{b.sge(0, 10)}, Remote: a.at(4000)})
 	if b.transmit() {
 		t.Fatal("the responder speaks first")
 	}
 	for id := range uint64(3) {
-		a.post(verbs.SendWR{ID: id, Op: verbs.Read, SGL: []verbs.SGE{a.sge(int(id)*1000, 1000)}, Remote: b.at(int(id) * 1000)})
+		a.post(verbs.SendWR{ID: id, Op: verbs.OpRead, SGL: []verbs.SGE{a.sge(int(id)*1000, 1000)}, Remote: b.at(int(id) * 1000)})
 	}
 	run(a, b, whole)
 	for id := range uint64(3) {
-		if wc := a.next(verbs.Success); wc.ID != id {
+		if wc := a.next(verbs.StatusSuccess); wc.ID != id {
 			t.Errorf("completion of %d, want %d", wc.ID, id)
 		}
 	}
-	b.next(verbs.Success)
+	b.next(verbs.StatusSuccess)
 	if !bytes.Equal(a.mem[:3000], b.mem[:3000]) || !bytes.Equal(a.mem[4000:4010], b.mem[:10]) {
 		t.Error("not what was read and written")
 	}
@@ -107,7 +107,7 @@ func TestReadyEmpty(t *testing.T) {
 			if !b.qp.Begin(p) {
 				t.Fatal("a stream cannot begin")
 			}
-			b.post(verbs.SendWR{Op: verbs.Write})
+			b.post(verbs.SendWR{Op: verbs.OpWrite})
 			var empty []byte
 			if p.MarkersIn {
 				empty = iwarp.Marker(0).Append(empty)
@@ -127,16 +127,16 @@ func TestReadyEmpty(t *testing.T) {
 				t.Fatalf("%s: the responder speaks too early", name)
 			}
 			b.arriveAll(empty[min(cut, len(empty)-1):])
-			if !b.transmit() || b.qp.State() == verbs.Err {
+			if !b.transmit() || b.qp.State() == verbs.StateError {
 				t.Fatalf("%s, cut at %d: the responder is silent, state %v", name, cut, b.qp.State())
 			}
 			if n := b.qp.Counts.RecvPackets; n != 1 {
 				t.Errorf("%s, cut at %d: %d FPDUs were received", name, cut, n)
 			}
 			b.drain()
-			b.next(verbs.Success)
+			b.next(verbs.StatusSuccess)
 			b.arriveAll(again)
-			if b.qp.State() != verbs.Err {
+			if b.qp.State() != verbs.StateError {
 				t.Errorf("%s: an empty FPDU in a stream is taken", name)
 			}
 		}
@@ -154,7 +154,7 @@ func TestAppendTerminate(t *testing.T) {
 			t.Fatal("a stream cannot begin")
 		}
 		b.arriveAll(AppendTerminate(nil, &p, iwarp.MPANoRTR))
-		if f := b.qp.Failure(); b.qp.State() != verbs.Err || b.transmit() || f == nil || f.Reason != verbs.ReasonPeerRefused {
+		if f := b.qp.Failure(); b.qp.State() != verbs.StateError || b.transmit() || f == nil || f.Reason != verbs.ReasonPeerRefused {
 			t.Errorf("%s: state %v, %v", name, b.qp.State(), f)
 		}
 	}
@@ -162,7 +162,7 @@ func TestAppendTerminate(t *testing.T) {
 
 // Rights that the queue pair does not give are refused whatever the region allows, and the responder says why.
 func TestQueuePairAccess(t *testing.T) {
-	for op, right := range map[verbs.SendOp]verbs.Access{verbs.Write: verbs.RemoteWrite, verbs.Read: verbs.RemoteRead, verbs.FetchAdd: verbs.RemoteAtomic} {
+	for op, right := range map[verbs.SendOp]verbs.Access{verbs.OpWrite: verbs.RemoteWrite, verbs.OpRead: verbs.RemoteRead, verbs.OpFetchAdd: verbs.RemoteAtomic} {
 		a, b := pair(t, 4096, Params{CRC: true})
 		run(a, b, whole)
 		access := (verbs.RemoteWrite | verbs.RemoteRead | verbs.RemoteAtomic) &^ right
@@ -174,7 +174,7 @@ func TestQueuePairAccess(t *testing.T) {
 		a.transmit()
 		before := bytes.Clone(b.mem)
 		b.arrive(a.wire)
-		if f := b.qp.Failure(); b.qp.State() != verbs.Err || f == nil || f.Reason != verbs.ReasonQPAccess {
+		if f := b.qp.Failure(); b.qp.State() != verbs.StateError || f == nil || f.Reason != verbs.ReasonQPAccess {
 			t.Errorf("%v: state %v, %v", op, b.qp.State(), f)
 		}
 		if !bytes.Equal(b.mem, before) {

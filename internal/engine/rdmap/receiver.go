@@ -56,7 +56,7 @@ func (r *receiver) stop() {
 // receives into that and calls Received before anything else happens on the device.
 func (q *QP) Into() []byte {
 	r := &q.rx
-	if !q.up || r.paused || q.State() < verbs.RTR || q.State() == verbs.Err {
+	if !q.up || r.paused || q.State() < verbs.StateRTR || q.State() == verbs.StateError {
 		return nil
 	}
 	s := q.Device.buffer()
@@ -103,7 +103,7 @@ func (q *QP) take(b []byte) {
 // consumed is consume that drops what follows the end of the stream.
 func (q *QP) consumed(b []byte) []byte {
 	rest := q.consume(b)
-	if q.terminateMsg != nil || q.State() == verbs.Err {
+	if q.terminateMsg != nil || q.State() == verbs.StateError {
 		return nil
 	}
 	return rest
@@ -114,7 +114,7 @@ func (q *QP) consume(b []byte) []byte {
 	r := &q.rx
 	begin := r.pos
 	size := len(b)
-	for q.terminateMsg == nil && q.State() != verbs.Err {
+	for q.terminateMsg == nil && q.State() != verbs.StateError {
 		var more bool
 		if q.MarkersIn {
 			b, more = q.consumeMarked(b, begin+uint64(size-len(b)))

@@ -59,7 +59,7 @@ func (q *QP) NextFPDUs(b *Batch) bool {
 	if t.rtr != NoRTR && !t.inMessage && !t.answering {
 		q.sendRTR(b)
 	}
-	for q.terminateMsg == nil && q.State() >= verbs.RTR && q.State() <= verbs.SQD {
+	for q.terminateMsg == nil && q.State() >= verbs.StateRTR && q.State() <= verbs.StateSQD {
 		answer := t.resp.Len() > 0 && !t.inMessage && (t.answering || t.responseNext || !q.canRequest())
 		if answer {
 			if !q.respond(b) {
@@ -105,18 +105,18 @@ func (t *sender) readHeader() iwarp.Header {
 // Sent records that TCP took n bytes.
 func (q *QP) Sent(n int) {
 	q.tx.sent += uint64(n)
-	if q.State() == verbs.RTS || q.State() == verbs.SQD {
+	if q.State() == verbs.StateRTS || q.State() == verbs.StateSQD {
 		q.retire()
 	}
 }
 
 // canRequest reports whether a work request could continue if there were room.
 func (q *QP) canRequest() bool {
-	if q.next >= q.sq.Len() || q.State() != verbs.RTS && q.State() != verbs.SQD {
+	if q.next >= q.sq.Len() || q.State() != verbs.StateRTS && q.State() != verbs.StateSQD {
 		return false
 	}
 	w := q.sq.At(q.next)
-	return w.Status == verbs.Success && (w.begun || q.mayBegin(w)) && (!w.Responds() || q.reads.Len() < q.depth())
+	return w.Status == verbs.StatusSuccess && (w.begun || q.mayBegin(w)) && (!w.Responds() || q.reads.Len() < q.depth())
 }
 
 // canAnswer reports whether the first response could be sent now if there were room.
@@ -128,7 +128,7 @@ func (q *QP) depth() int { return min(int(q.ORD), int(q.Attr().MaxRdAtomic)) }
 // mayBegin holds back a work request with a fence until all responses have arrived, and in SQD all
 // that were not begun before.
 func (q *QP) mayBegin(w *sendWQE) bool {
-	return q.State() != verbs.SQD && (w.Flags&verbs.Fence == 0 || q.reads.Len() == 0)
+	return q.State() != verbs.StateSQD && (w.Flags&verbs.Fence == 0 || q.reads.Len() == 0)
 }
 
 // request continues work request next. It returns false if nothing of it can be sent now.
@@ -142,12 +142,12 @@ func (q *QP) request(b *Batch) bool {
 	w := q.sq.At(q.next)
 	w.begun = true
 	switch w.Op {
-	case verbs.LocalInv, verbs.BindMW:
+	case verbs.OpLocalInv, verbs.OpBindMW:
 		q.local(w)
 		return true
-	case verbs.Read:
+	case verbs.OpRead:
 		return q.requestRead(b, w)
-	case verbs.CompareSwap, verbs.FetchAdd:
+	case verbs.OpCompareSwap, verbs.OpFetchAdd:
 		return q.requestAtomic(b, w)
 	}
 	return q.sendMessage(b, w)
@@ -198,17 +198,17 @@ func (q *QP) setGather(w *sendWQE) bool {
 func (q *QP) sendMessage(b *Batch, w *sendWQE) bool {
 	t := &q.tx
 	if !q.setGather(w) {
-		q.failWhenOldest(w, verbs.LocalProtectionError)
+		q.failWhenOldest(w, verbs.StatusLocalProtectionError)
 		return false
 	}
-	tagged := w.Op == verbs.Write || w.Op == verbs.WriteImm
+	tagged := w.Op == verbs.OpWrite || w.Op == verbs.OpWriteImm
 	for !b.full() {
 		h := iwarp.Header{Tagged: tagged}
 		if tagged {
 			h.STag, h.TO = iwarp.STag(w.Remote.Key), w.Remote.Addr+uint64(t.off)
 		} else {
 			h.Opcode, h.MSN, h.MO = sendOpcode(w), t.msn[iwarp.QueueSend], t.off
-			if w.Op == verbs.SendInv {
+			if w.Op == verbs.OpSendInv {
 				h.STag = iwarp.STag(w.Key)
 			}
 		}
@@ -216,7 +216,7 @@ func (q *QP) sendMessage(b *Batch, w *sendWQE) bool {
 		h.Last = t.off+uint32(n) == w.Length
 		t.inMessage = true
 		if !q.segment(b, h, &t.gather, n) {
-			q.failWhenOldest(w, verbs.LocalProtectionError)
+			q.failWhenOldest(w, verbs.StatusLocalProtectionError)
 			return false
 		}
 		t.off += uint32(n)
@@ -226,7 +226,7 @@ func (q *QP) sendMessage(b *Batch, w *sendWQE) bool {
 		if !tagged {
 			t.msn[iwarp.QueueSend]++
 		}
-		if w.Op == verbs.WriteImm {
+		if w.Op == verbs.OpWriteImm {
 			q.immediate(b, w)
 		}
 		q.finish(w)
@@ -237,7 +237,7 @@ func (q *QP) sendMessage(b *Batch, w *sendWQE) bool {
 
 func sendOpcode(w *sendWQE) iwarp.Opcode {
 	op := iwarp.OpSend
-	if w.Op == verbs.SendInv {
+	if w.Op == verbs.OpSendInv {
 		op = iwarp.OpSendInv
 	}
 	if w.Flags&verbs.Solicited != 0 {
@@ -271,7 +271,7 @@ func (q *QP) requestRead(b *Batch, w *sendWQE) bool {
 		sge := &w.SGL[w.asked]
 		s, ok := q.Device.Memory.Local(q.PD, sge, true)
 		if !ok {
-			q.failWhenOldest(w, verbs.LocalProtectionError)
+			q.failWhenOldest(w, verbs.StatusLocalProtectionError)
 			return false
 		}
 		for i := range w.asked {
@@ -300,12 +300,12 @@ func (q *QP) requestAtomic(b *Batch, w *sendWQE) bool {
 		}
 	}
 	if !ok || s.Len() != 8 {
-		q.failWhenOldest(w, verbs.LocalProtectionError)
+		q.failWhenOldest(w, verbs.StatusLocalProtectionError)
 		return false
 	}
 	t.atomic++
 	r := iwarp.AtomicRequest{ID: t.atomic, STag: iwarp.STag(w.Remote.Key), TO: w.Remote.Addr, Data: w.Swap}
-	if w.Op == verbs.CompareSwap {
+	if w.Op == verbs.OpCompareSwap {
 		r.Op, r.Mask, r.Compare, r.CompareMask = iwarp.CompareSwap, ^uint64(0), w.Compare, ^uint64(0)
 	}
 	*q.reads.PushBack() = readOp{wqe: q.popped + uint64(q.next), atomic: true, id: r.ID, span: s}

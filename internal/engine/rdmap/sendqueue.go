@@ -42,9 +42,9 @@ type readOp struct {
 
 // unsupported has the reason for each operation that iWARP has no message for.
 var unsupported = queue.UnsupportedOps{
-	verbs.SendImm:     "iWARP's immediate data are a message of their own: use RDMA_WRITE_WITH_IMM, or put them into the message",
-	verbs.AtomicWrite: "iWARP has no atomic write",
-	verbs.Flush:       "iWARP has no flush: a READ of what was written makes sure that it has arrived",
+	verbs.OpSendImm:     "iWARP's immediate data are a message of their own: use RDMA_WRITE_WITH_IMM, or put them into the message",
+	verbs.OpAtomicWrite: "iWARP has no atomic write",
+	verbs.OpFlush:       "iWARP has no flush: a READ of what was written makes sure that it has arrived",
 }
 
 // checkOp returns why there is no message for a work request.
@@ -61,7 +61,7 @@ func (q *QP) Post(wrs []verbs.SendWR, all bool) (int, error) {
 		q.SetSend(&w.SendWQE, &wrs[i])
 		w.begun, w.asked, w.answered, w.end = false, 0, 0, 0
 	}
-	if n > 0 && q.State() == verbs.Err {
+	if n > 0 && q.State() == verbs.StateError {
 		q.flushSends()
 	}
 	return n, err
@@ -81,11 +81,11 @@ func (q *QP) retire() {
 		if q.next == 0 || w.Responds() && w.answered < w.asked || w.end > q.tx.sent {
 			break
 		}
-		q.CompleteSend(&w.SendWQE, verbs.Success)
+		q.CompleteSend(&w.SendWQE, verbs.StatusSuccess)
 		q.popFront()
 	}
 	if q.next == 0 && q.sq.Len() > 0 {
-		if w := q.sq.Front(); w.Status != verbs.Success && q.State() != verbs.SQD {
+		if w := q.sq.Front(); w.Status != verbs.StatusSuccess && q.State() != verbs.StateSQD {
 			status := w.Status
 			q.terminateLocal()
 			q.fail(status)
@@ -98,7 +98,7 @@ func (q *QP) retire() {
 // flushSends completes all send work requests with WRFlushError.
 func (q *QP) flushSends() {
 	for q.sq.Len() > 0 {
-		q.CompleteSend(&q.sq.Front().SendWQE, verbs.WRFlushError)
+		q.CompleteSend(&q.sq.Front().SendWQE, verbs.StatusWRFlushError)
 		q.popFront()
 	}
 	q.next = 0

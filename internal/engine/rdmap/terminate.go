@@ -44,7 +44,7 @@ func (q *QP) badResponse(cause iwarp.Cause, head []byte, n int) bool {
 		return q.terminate(cause, head, nil, n)
 	}
 	q.terminateMsg = terminateOf(cause, head, nil, n)
-	q.failRead(verbs.BadResponseError)
+	q.failRead(verbs.StatusBadResponseError)
 	return false
 }
 
@@ -70,14 +70,17 @@ func (q *QP) sendTerminate(b *Batch) {
 	q.Device.Counters.SentTerminates++
 }
 
-// terminated handles the peer's Terminate: the oldest work request that has begun gets the status
-// that corresponds to the cause, everything else is flushed.
+// terminated handles the peer's Terminate: the READ or atomic that it names, or else the oldest work request that has
+// begun, gets the status that corresponds to the cause. Everything else is flushed.
 func (q *QP) terminated(h *iwarp.Header, head, body []byte) bool {
 	var t iwarp.Terminate
 	if h.MSN != 1 || h.MO != 0 || !t.Decode(body) {
 		return q.terminate(iwarp.OperationCatastrophic, head, nil, len(body))
 	}
 	q.Device.Counters.RecvTerminates++
+	if op := q.refusedRead(&t); op != nil {
+		q.flushBefore(op)
+	}
 	if q.sq.Len() > 0 && q.sq.Front().begun {
 		q.fail(statusOf(t.Cause))
 		if f := q.Failure(); f.Reason == verbs.ReasonPeerRefused { // it is not shown yet
@@ -89,6 +92,20 @@ func (q *QP) terminated(h *iwarp.Header, head, body []byte) bool {
 	q.enterError()
 	q.Raise(verbs.EventQPFatal)
 	return false
+}
+
+// refusedRead returns the READ or atomic request that a Terminate names by its number; nil: it names none.
+func (q *QP) refusedRead(t *iwarp.Terminate) *readOp {
+	var h iwarp.Header
+	if !h.Decode(t.DDP) || h.Tagged || h.Queue != iwarp.QueueReadRequest {
+		return nil
+	}
+	oldest := q.tx.msn[iwarp.QueueReadRequest] - uint32(q.reads.Len())
+	n := h.MSN - oldest
+	if n >= uint32(q.reads.Len()) || q.reads.At(int(n)).rtr {
+		return nil
+	}
+	return q.reads.At(int(n))
 }
 
 // refusedByPeer returns what a Terminate says of a message that had completed here.
@@ -120,14 +137,14 @@ func causeText(c iwarp.Cause) string { return fmt.Sprintf("Terminate 0x%04x, %v"
 func statusOf(c iwarp.Cause) verbs.Status {
 	switch c {
 	case iwarp.UntaggedNoBuffer:
-		return verbs.RNRRetryExceeded
+		return verbs.StatusRNRRetryExceeded
 	case iwarp.OperationOpcode, iwarp.OperationVersion, iwarp.OperationCatastrophic, iwarp.UntaggedTooLong, iwarp.UntaggedMO, iwarp.UntaggedMSN, iwarp.UntaggedQueue:
-		return verbs.RemoteInvalidRequestError
+		return verbs.StatusRemoteInvalidRequestError
 	case iwarp.MPACRC, iwarp.MPAMarker, iwarp.MPAClosed:
-		return verbs.RetryExceeded
+		return verbs.StatusRetryExceeded
 	}
 	if l := c >> 8; l == 0x01 || l == 0x11 {
-		return verbs.RemoteAccessError
+		return verbs.StatusRemoteAccessError
 	}
-	return verbs.RemoteOperationError
+	return verbs.StatusRemoteOperationError
 }

@@ -114,7 +114,7 @@ func (m *Manager) setPartitions(p *port) {
 		// two ends may talk is for them to check (section 10.9.3).
 		keys, capacity = m.pkeys(p.peer), int(p.dev.sw.EnforcementCap)
 		for i := range keys {
-			keys[i] |= 0x8000
+			keys[i] = keys[i].Full()
 		}
 	default:
 		return

@@ -39,7 +39,7 @@ const (
 
 // broadcastGID returns the MGID of a partition's broadcast group (RFC 4391, section 4).
 func broadcastGID(k ib.PKey) ib.GID {
-	k |= 0x8000
+	k = k.Full()
 	return ib.GID{0: 0xff, 1: 0x10 | scopeLocal, 2: 0x40, 3: 0x1b, 4: byte(k >> 8), 5: byte(k), 12: 0xff, 13: 0xff, 14: 0xff, 15: 0xff}
 }
 
@@ -47,8 +47,8 @@ func broadcastGID(k ib.PKey) ib.GID {
 func (m *Manager) createBroadcast() {
 	keys := []ib.PKey{ib.DefaultPKey}
 	for i := range m.config.Partitions {
-		if p := &m.config.Partitions[i]; p.IPoIB && p.PKey&0x7fff != defaultPartition {
-			keys = append(keys, p.PKey|0x8000)
+		if p := &m.config.Partitions[i]; p.IPoIB && p.PKey.Base() != defaultPartition {
+			keys = append(keys, p.PKey.Full())
 		}
 	}
 	for _, k := range keys {
@@ -173,7 +173,7 @@ func (m *Manager) create(q *query, r *sa.MCMemberRecord, p *port) (*group, mad.S
 	}
 	g := &group{creator: p.guid, members: make(map[uint64]sa.JoinState), record: *r}
 	g.record.MTU, g.record.Rate, g.record.Life = exact(mtu), exact(rate), exact(life)
-	g.record.PKey |= 0x8000
+	g.record.PKey = g.record.PKey.Full()
 	g.record.Scope = r.MGID[1] & 0xf
 	g.record.PortGID, g.record.Join, g.record.ProxyJoin, g.record.Resv = ib.GID{}, 0, false, 0
 	if q.Mask&sa.MemberHopLimit == 0 {
@@ -242,7 +242,7 @@ func chooseRate(mask uint64, s sa.Selected, port uint8) (uint8, bool) {
 
 // hasKey reports whether a port is a member of a partition.
 func (m *Manager) hasKey(p *port, key ib.PKey) bool {
-	return slices.ContainsFunc(m.pkeys(p), func(k ib.PKey) bool { return k&0x7fff == key&0x7fff })
+	return slices.ContainsFunc(m.pkeys(p), func(k ib.PKey) bool { return k.Base() == key.Base() })
 }
 
 // mayJoin checks that a group fits the parameters of the request and the capabilities of the port.
@@ -259,7 +259,7 @@ func (m *Manager) mayJoin(q *query, r *sa.MCMemberRecord, g *group, p *port) mad
 	case !given(sa.MemberQKey, r.QKey == have.QKey),
 		!given(sa.MemberMLID, r.MLID == have.MLID),
 		!given(sa.MemberTClass, r.TClass == have.TClass),
-		!given(sa.MemberPKey, r.PKey&0x7fff == have.PKey&0x7fff),
+		!given(sa.MemberPKey, r.PKey.Base() == have.PKey.Base()),
 		!given(sa.MemberSL, r.SL == have.SL),
 		!given(sa.MemberFlowLabel, r.FlowLabel == have.FlowLabel),
 		!given(sa.MemberHopLimit, r.HopLimit == have.HopLimit),

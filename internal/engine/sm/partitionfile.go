@@ -120,7 +120,7 @@ func (p *partitionParser) partition(text string) (*Partition, error) {
 	key := ib.PKey(0)
 	if numbered {
 		v, err := strconv.ParseUint(strings.TrimSpace(value), 0, 16)
-		if key = ib.PKey(v) & 0x7fff; err != nil || key == 0 {
+		if key = ib.PKey(v).Base(); err != nil || key == 0 {
 			return nil, fmt.Errorf("P_Key %q: give 0x0001 to 0x7fff", strings.TrimSpace(value))
 		}
 	} else if name == "Default" {

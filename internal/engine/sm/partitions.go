@@ -30,7 +30,7 @@ type Partition struct {
 }
 
 // defaultPartition is the partition of all ports, by which they reach the administrator.
-const defaultPartition = ib.DefaultPKey & 0x7fff
+const defaultPartition ib.PKey = 0x7fff
 
 // of returns the membership of a port in the partition.
 func (c *Partition) of(p *port, own bool) Membership {
@@ -65,7 +65,7 @@ func (m *Manager) pkeys(p *port) []ib.PKey {
 	for i := range m.config.Partitions {
 		c := &m.config.Partitions[i]
 		switch is := c.of(p, own); {
-		case c.PKey&0x7fff == defaultPartition:
+		case c.PKey.Base() == defaultPartition:
 			basic = max(basic, is)
 		case is != NoMember:
 			keys = append(keys, keyOf(c.PKey, is))
@@ -76,9 +76,8 @@ func (m *Manager) pkeys(p *port) []ib.PKey {
 }
 
 func keyOf(k ib.PKey, m Membership) ib.PKey {
-	k &= 0x7fff
 	if m == FullMember {
-		k |= 0x8000
+		return k.Full()
 	}
-	return k
+	return k.Base()
 }

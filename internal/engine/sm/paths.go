@@ -148,8 +148,8 @@ func (t *table) addPath(q, r *sa.PathRecord) {
 func (m *Manager) sharedKey(a, b *port, asked bool, want ib.PKey) ib.PKey {
 	for _, k := range m.pkeys(a) {
 		for _, l := range m.pkeys(b) {
-			if k.Match(l) && (!asked || k&0x7fff == want&0x7fff) {
-				return k & (l | 0x8000)
+			if k.Match(l) && (!asked || k.Base() == want.Base()) {
+				return k & l.Full()
 			}
 		}
 	}
@@ -220,7 +220,7 @@ func (m *Manager) collectGroupPaths(t *table, q *sa.PathRecord, from []*port) {
 	}
 	h := &g.record
 	for _, src := range from {
-		if t.mask&sa.PathPKey != 0 && q.PKey&0x7fff != h.PKey&0x7fff || !m.hasKey(src, h.PKey) || t.mask&sa.PathSL != 0 && q.SL != h.SL {
+		if t.mask&sa.PathPKey != 0 && q.PKey.Base() != h.PKey.Base() || !m.hasKey(src, h.PKey) || t.mask&sa.PathSL != 0 && q.SL != h.SL {
 			continue
 		}
 		t.addPath(q, &sa.PathRecord{DGID: h.MGID, SGID: m.gid(src), DLID: h.MLID, SLID: src.lid, PKey: h.PKey, SL: h.SL, TClass: h.TClass,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package ibta
+package congestion
 
 import (
 	"math"
@@ -8,6 +8,13 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/internal/core/clock"
 )
+
+// MinWindow is the smallest window: it lets one send leave in any case.
+const MinWindow = 64 << 10
+
+// NotifyInterval is the shortest time between two notifications that a queue pair sends. Annex A17.9.3
+// leaves it to implementations; this is what DCQCN was published with (Zhu et al., SIGCOMM 2015).
+const NotifyInterval = clock.Time(50 * time.Microsecond)
 
 // Window is the congestion control of sockets (docs/decisions/0005-flow-control.md): the window
 // halves on a loss and grows again with what arrives, up to what the socket buffers and the path
@@ -22,14 +29,17 @@ type Window struct {
 
 // NewWindow makes a window for a peer whose socket buffer is believed to hold limit bytes.
 func NewWindow(limit int) *Window {
-	limit = max(limit, minWindow)
+	limit = max(limit, MinWindow)
 	return &Window{max: limit, size: limit, threshold: math.MaxInt}
 }
 
 // Allows returns the window.
-func (w *Window) Allows() (int, clock.Time) { return w.size, 0 }
+func (w *Window) Allows(clock.Time) Verdict { return Verdict{Window: w.size, Burst: AnyBurst} }
 
-// Sent has nothing to do: what is in flight is counted in a [Flow].
+// State returns nothing: the engine knows the window.
+func (w *Window) State() State { return State{} }
+
+// Sent has nothing to do: the engine counts what is in flight.
 func (w *Window) Sent(clock.Time, int) {}
 
 // Arrived opens the window for n bytes that have arrived: by as much until it is as large as
@@ -50,25 +60,28 @@ func (w *Window) RoundTrip(_, took clock.Time) { w.path.sample(took) }
 
 // Lost halves the window.
 func (w *Window) Lost(clock.Time) {
-	w.size = max(w.size/2, minWindow)
+	w.size = max(w.size/2, MinWindow)
 	w.threshold = w.size
 }
 
 // Notified halves the window, once in a round trip: what notifications come of was sent before.
 func (w *Window) Notified(now clock.Time) {
-	if w.notifiedAt == 0 || now-w.notifiedAt >= max(w.path.rtt, cnpInterval) {
+	if w.notifiedAt == 0 || now-w.notifiedAt >= max(w.path.rtt, NotifyInterval) {
 		w.notifiedAt = now
 		w.Lost(now)
 	}
 }
 
+// Marked is Notified: the requester asks for less.
+func (w *Window) Marked(now clock.Time) { w.Notified(now) }
+
 // Silent closes the window: a peer that does not answer in time may be slow, and more
 // copies of the same packets would make it slower. It may also be further away than it was.
 func (w *Window) Silent(clock.Time) {
-	if w.size > minWindow && w.path.rtt != 0 { // else it may be nothing but a long path
+	if w.size > MinWindow && w.path.rtt != 0 { // else it may be nothing but a long path
 		w.threshold = w.size / 2
 	}
-	w.size = minWindow
+	w.size = MinWindow
 	w.path = path{}
 }
 

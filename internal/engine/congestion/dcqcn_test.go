@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package congestion
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+)
+
+// controller makes a controller of a choice for a link of so many Gb/s.
+func controller(t testing.TB, choice string, gbps float64) Controller {
+	t.Helper()
+	c, err := Parse(choice)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.Make(Config{Limit: 1 << 20, Packet: 1024, LineRate: gbps * 1e9})
+}
+
+func near(got, want float64) bool { return math.Abs(got-want) <= 1e-6*math.Abs(want) }
+
+const us = clock.Time(time.Microsecond)
+
+// The rate and alpha after each notification and each timer, by the equations of the paper: 40 Gb/s, g = 1/256, K = T =
+// 55 µs, F = 5, R_AI = 40 Mb/s.
+func TestDCQCNEquations(t *testing.T) {
+	d := controller(t, "dcqcn", 40).(*DCQCN)
+	const g = 1. / 256
+	line, alpha := 40e9, 1.
+	if v := d.Allows(0); v != (Verdict{Window: AnyWindow, Burst: AnyBurst}) || d.State().Rate != line {
+		t.Fatalf("before any notification: %+v, %+v", v, d.State())
+	}
+	now := clock.Time(time.Second)
+	wants := func(what string, rate, alpha float64) {
+		t.Helper()
+		d.Allows(now)
+		if s := d.State(); !near(s.Rate, rate) || !near(s.Alpha, alpha) {
+			t.Fatalf("%s: rate %v and alpha %v, want %v and %v", what, s.Rate, s.Alpha, rate, alpha)
+		}
+	}
+	d.Notified(now)
+	rate, target := line/2, line
+	wants("first notification", rate, 1)
+
+	now += 50 * us
+	d.Notified(now)
+	rate, target = rate/2, rate
+	wants("second notification", rate, 1)
+
+	for i := 1; i <= 5; i++ { // fast recovery
+		now += 55 * us
+		rate, alpha = (rate+target)/2, alpha*(1-g)
+		wants("fast recovery", rate, alpha)
+	}
+	for range 10 { // additive increase: the byte counter has not moved
+		now += 55 * us
+		target += 40e6
+		rate, alpha = (rate+target)/2, alpha*(1-g)
+		wants("additive increase", rate, alpha)
+	}
+	d.Notified(now)
+	target = rate
+	rate *= 1 - alpha/2
+	alpha = alpha*(1-g) + g
+	wants("a notification with another alpha", rate, alpha)
+}
+
+// Both counters beyond their threshold are hyper increase, by R_HAI, then twice, and so on.
+func TestDCQCNHyperIncrease(t *testing.T) {
+	d := controller(t, "dcqcn,rpg_byte_reset=1000,rpg_threshold=1,rpg_hai_rate=100,rpg_max_rate=40000", 0).(*DCQCN)
+	now := clock.Time(time.Second)
+	for range 4 {
+		d.Notified(now)
+	}
+	rate, target := d.rate, d.target
+	step := func(by float64) {
+		t.Helper()
+		target += by / 8
+		if rate = (rate + target) / 2; !near(d.rate, rate) || !near(d.target, target) {
+			t.Fatalf("rate %v towards %v, want %v towards %v", d.rate, d.target, rate, target)
+		}
+	}
+	now += 55 * us
+	d.Allows(now)
+	step(0) // T = 1
+	d.Sent(now, 1000)
+	step(0) // BC = 1
+	now += 55 * us
+	d.Allows(now)
+	step(40e6) // T = 2: additive
+	d.Sent(now, 1000)
+	step(100e6) // both 2: hyper increase
+	d.Sent(now, 1000)
+	step(100e6) // the lesser counts
+	now += 55 * us
+	d.Allows(now)
+	step(200e6)
+}
+
+// Sends leave at the rate, in bursts that are short in time; the rate is never below the least, and once nothing has been
+// heard for long it does not limit any more, however long that was.
+func TestDCQCNPaces(t *testing.T) {
+	d := controller(t, "dcqcn,rpg_min_rate=100", 10).(*DCQCN)
+	now := clock.Time(time.Second)
+	for range 20 {
+		d.Notified(now)
+	}
+	if s := d.State(); s.Rate != 100e6 {
+		t.Fatalf("the rate is %v, want the least", s.Rate)
+	}
+	d.Allows(now)
+	d.next = now
+	d.Sent(now, 12500)
+	if v := d.Allows(now); v.Next != now+1000*us || v.Burst != 1024 {
+		t.Errorf("after 1 ms of bytes: %+v", v)
+	}
+	d.Sent(now+10_000*us, 0)
+	for _, pause := range []clock.Time{clock.Time(time.Minute), clock.Time(24 * time.Hour)} {
+		d.Notified(now)
+		now += pause
+		if v := d.Allows(now); v.Next != 0 || d.State().Rate != 10e9 {
+			t.Errorf("after a pause of %v: %+v, %+v", time.Duration(pause), v, d.State())
+		}
+	}
+}
