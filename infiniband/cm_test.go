@@ -101,7 +101,7 @@ func TestAttachments(t *testing.T) {
 	f := softfabric.Start(t, "star:3")
 	one, two, far := device(t, f, "host-1"), device(t, f, "host-1"), device(t, f, "host-2")
 	l1, l2 := echo.Listen(t, one, "198.18.0.1:7001"), echo.Listen(t, two, "198.18.0.1:7002")
-	if _, err := cm.Listen(two, "198.18.0.1:7001"); err == nil {
+	if _, err := cm.Listen(t.Context(), two, "198.18.0.1:7001"); err == nil {
 		t.Error("two devices at one adapter listen on one port")
 	}
 	var dialers sync.WaitGroup
@@ -126,7 +126,7 @@ func TestAttachments(t *testing.T) {
 func TestRefused(t *testing.T) {
 	f := softfabric.Start(t, "pair")
 	server, client := device(t, f, "host-1"), device(t, f, "host-2")
-	l, err := cm.Listen(server, ":0")
+	l, err := cm.Listen(t.Context(), server, ":0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +154,7 @@ func TestRefused(t *testing.T) {
 
 // stream runs nettest's checks of net.Conn between two devices.
 func stream(t *testing.T, a, b *verbs.Device) {
-	l, err := rnet.Listen(b, ":0")
+	l, err := rnet.Listen(t.Context(), b, ":0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -188,7 +188,7 @@ type transfer struct {
 
 func startTransfer(t *testing.T, from, to *verbs.Device, ackTimeout uint8) *transfer {
 	t.Helper()
-	l, err := rnet.Listen(to, net.JoinHostPort(gidOf(t, to), "0"))
+	l, err := rnet.Listen(t.Context(), to, net.JoinHostPort(gidOf(t, to), "0"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -202,7 +202,7 @@ func startTransfer(t *testing.T, from, to *verbs.Device, ackTimeout uint8) *tran
 	if err := id.SetAckTimeout(ackTimeout); err != nil {
 		t.Fatal(err)
 	}
-	a, err := rnet.DialID(within(t), id, netip.MustParseAddrPort(l.Addr().String()), rnet.Options{})
+	a, err := rnet.DialID(within(t), id, netip.MustParseAddrPort(l.Addr().String()), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

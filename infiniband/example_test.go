@@ -31,7 +31,7 @@ func Example() {
 
 	server := must(f.Open("host-4", nil)) // 198.18.0.4
 	defer server.Close()
-	l := must(cm.Listen(server, ":7471"))
+	l := must(cm.Listen(ctx, server, ":7471"))
 	go func() {
 		conn := must(l.Accept(ctx))
 		msg := must(conn.Recv(ctx))

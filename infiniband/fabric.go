@@ -42,7 +42,8 @@ const (
 	hostAddrs = 2048
 )
 
-// Fabric is a fabric in this process.
+// Fabric is a fabric in this process. One that is started in a bubble of package testing/synctest runs in its virtual
+// time: a poll that finds nothing lets time pass there.
 type Fabric struct {
 	running  *fabric.Fabric
 	commands []Command

@@ -68,9 +68,9 @@ func newSender(t *testing.T, d *verbs.Device, pkeyIndex uint16, qkey verbs.QKey)
 		a verbs.QPAttr
 		m verbs.QPMask
 	}{
-		{verbs.QPAttr{State: verbs.Init, Port: 1, PKeyIndex: pkeyIndex, QKey: qkey}, verbs.MaskState | verbs.MaskPort | verbs.MaskPKeyIndex | verbs.MaskQKey},
-		{verbs.QPAttr{State: verbs.RTR}, verbs.MaskState},
-		{verbs.QPAttr{State: verbs.RTS}, verbs.MaskState | verbs.MaskSQPSN},
+		{verbs.QPAttr{State: verbs.StateInit, Port: 1, PKeyIndex: pkeyIndex, QKey: qkey}, verbs.MaskState | verbs.MaskPort | verbs.MaskPKeyIndex | verbs.MaskQKey},
+		{verbs.QPAttr{State: verbs.StateRTR}, verbs.MaskState},
+		{verbs.QPAttr{State: verbs.StateRTS}, verbs.MaskState | verbs.MaskSQPSN},
 	} {
 		if err := s.qp.Modify(step.a, step.m); err != nil {
 			t.Fatal(err)
@@ -90,7 +90,7 @@ func (s *sender) to(o *sender, qkey verbs.QKey) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	if err := s.qp.PostSend(&verbs.SendWR{Op: verbs.Send, Inline: []byte("x"), AH: ah, RemoteQPN: o.qp.Num(), RemoteQKey: qkey, Flags: verbs.Signaled}); err != nil {
+	if err := s.qp.PostSend(&verbs.SendWR{Op: verbs.OpSend, Inline: []byte("x"), AH: ah, RemoteQPN: o.qp.Num(), RemoteQKey: qkey, Flags: verbs.Signaled}); err != nil {
 		s.t.Fatal(err)
 	}
 	var wc [8]verbs.WC

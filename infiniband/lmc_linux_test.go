@@ -22,7 +22,7 @@ func TestLMC(t *testing.T) {
 		x, y := newRCEnd(t, a), newRCEnd(t, b)
 		x.connectBy(verbs.AHAttr{DLID: pb.LID + bits, SrcPathBits: uint8(3 - bits), Port: 1}, y)
 		y.connectBy(verbs.AHAttr{DLID: pa.LID + 3 - bits, SrcPathBits: uint8(bits), Port: 1}, x)
-		if s := x.write(y); s != verbs.Success {
+		if s := x.write(y); s != verbs.StatusSuccess {
 			t.Errorf("to LID %d: %v", pb.LID+bits, s)
 		}
 	}

@@ -44,7 +44,7 @@ func (m *member) join() *cm.UDParam {
 func (m *member) poll() {
 	var wcs [8]verbs.WC
 	for _, wc := range wcs[:m.cq.Poll(wcs[:])] {
-		if wc.Op != verbs.WCRecv || wc.Status != verbs.Success {
+		if wc.Op != verbs.WCRecv || wc.Status != verbs.StatusSuccess {
 			continue
 		}
 		slot := int(wc.ID)

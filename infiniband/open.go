@@ -10,6 +10,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/system/statsocket"
 	"github.com/ramjet-rdma/ramjet/trace"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
 // Options are optional parameters of Open; nil stands for the zero value.
@@ -43,9 +44,9 @@ func (p *port) open(name string, a adapter) *verbs.Device {
 	p.adapter = a
 	p.ends = [2]func() bool{a.Ready, func() bool { return a.Ready() || !a.Full() }}
 	if v, ok := p.Waiter.(softdev.Virtual); ok {
-		return verbs.NewDevice(&device{softdev.New(name, "infiniband", a.GUID(), &virtualPort{p, v}), p})
+		return driver.NewDevice(&device{softdev.New(name, "infiniband", a.GUID(), &virtualPort{p, v}), p})
 	}
-	return statsocket.Publish(verbs.NewDevice(&device{softdev.New(name, "infiniband", a.GUID(), p), p}))
+	return statsocket.Publish(driver.NewDevice(&device{softdev.New(name, "infiniband", a.GUID(), p), p}))
 }
 
 // virtualPort is a port on a fabric in virtual time.

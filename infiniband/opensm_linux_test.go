@@ -133,6 +133,18 @@ func (x *tools) openSM(node string, options ...string) *openSM {
 	return s
 }
 
+// threadsOf returns a line for each thread of a process: its number, name, and the system call that it waits in.
+func threadsOf(pid int) string {
+	var b strings.Builder
+	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", pid))
+	for _, task := range tasks {
+		name, _ := os.ReadFile(filepath.Join(task, "comm"))
+		call, _ := os.ReadFile(filepath.Join(task, "syscall"))
+		fmt.Fprintf(&b, "%s %s %s\n", filepath.Base(task), bytes.TrimSpace(name), bytes.TrimSpace(call))
+	}
+	return b.String()
+}
+
 // end ends it, and looks for complaints in its log.
 func (s *openSM) end() {
 	if s.c.ProcessState != nil {
@@ -143,10 +155,14 @@ func (s *openSM) end() {
 		s.t.Errorf("%v\n%s", err, s.out.Bytes())
 	}
 	s.c.Process.Signal(syscall.SIGTERM)
-	late := time.AfterFunc(toolTime, func() { s.c.Process.Kill() })
+	stuck := make(chan string, 1) // what its threads wait in
+	late := time.AfterFunc(toolTime, func() {
+		stuck <- threadsOf(s.c.Process.Pid)
+		s.c.Process.Kill()
+	})
 	s.c.Wait()
 	if !late.Stop() {
-		s.t.Error("OpenSM did not end")
+		s.t.Errorf("OpenSM did not end:\n%s", <-stuck)
 	}
 	for line := range strings.Lines(string(ran)) {
 		if strings.Contains(line, " ERR ") && (s.allowed == nil || !s.allowed.MatchString(line)) {

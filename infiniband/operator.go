@@ -3,6 +3,8 @@
 package infiniband
 
 import (
+	"time"
+
 	"github.com/ramjet-rdma/ramjet/internal/core/fabric"
 	"github.com/ramjet-rdma/ramjet/internal/engine/topology"
 )
@@ -51,8 +53,23 @@ func (f *Fabric) Pull(e End) error { return f.running.Pull(e) }
 // Power switches a switch off, or on again.
 func (f *Fabric) Power(name string, on bool) error { return f.running.Power(name, on) }
 
-// SetErrorRate makes the cable at a port corrupt a share of long packets, from 0 to 1.
+// SetErrorRate makes the cable at a port corrupt bits, each with the same probability. It is given as the share, from
+// 0 to 1, of packets with 4,096 bytes of payload that are corrupted: of shorter ones it is less. See
+// [Fabric.SetPacketErrorRate].
 func (f *Fabric) SetErrorRate(e End, share float64) error { return f.running.SetErrorRate(e, share) }
+
+// SetPacketErrorRate makes the cable at a port corrupt a share of all packets, from 0 to 1, whatever their length and
+// direction. Their receiver notices, and drops them (section 7.8).
+func (f *Fabric) SetPacketErrorRate(e End, share float64) error {
+	return f.running.SetPacketErrorRate(e, share)
+}
+
+// DropPacket makes the cable at a port lose the nth packet, from 1 on, that the port sends from now on: it arrives
+// corrupted. Management packets do not count. A second call replaces the first.
+func (f *Fabric) DropPacket(e End, nth int) error { return f.running.CorruptNext(e, nth) }
+
+// SetDelay changes how long everything takes on the cable at a port, in both directions.
+func (f *Fabric) SetDelay(e End, d time.Duration) error { return f.running.SetDelay(e, d) }
 
 // HoldCredits makes a port withhold the credits of a virtual lane, or grant them again. Without credits the other
 // end of the cable sends nothing on that lane (section 7.9).

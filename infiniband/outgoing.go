@@ -30,8 +30,9 @@ type outgoing struct {
 const (
 	// maxOutgoing is how many bytes may wait to be written before full returns true.
 	maxOutgoing = 1 << 20
-	// drainTime limits how long closing a device waits for what was sent to be written.
-	drainTime = time.Second
+	// drainTime limits how long closing a device waits for what was sent to be written. It is shorter if the fabric's
+	// process is stopped.
+	drainTime = 10 * time.Second
 )
 
 func (o *outgoing) init(c *net.UnixConn, room func()) {
@@ -119,14 +120,21 @@ func (o *outgoing) flush() {
 	}
 }
 
-// drain waits until everything is written, or drainTime is over.
+// drain waits until everything is written, the fabric's process is stopped, or drainTime is over.
 func (o *outgoing) drain() {
-	for until := time.Now().Add(drainTime); time.Now().Before(until); time.Sleep(100 * time.Microsecond) {
+	began := time.Now()
+	for look := began.Add(askInterval); time.Since(began) < drainTime; time.Sleep(100 * time.Microsecond) {
 		o.mu.Lock()
 		idle := o.closed || len(o.buf) == 0 && !o.busy
 		o.mu.Unlock()
 		if idle {
 			return
+		}
+		if now := time.Now(); now.After(look) {
+			if errStopped(o.conn) != nil {
+				return
+			}
+			look = now.Add(askInterval)
 		}
 	}
 }

@@ -71,9 +71,9 @@ func connectAt(tb testing.TB, a, b *side, sl uint8) {
 			to   verbs.QPState
 			mask verbs.QPMask
 		}{
-			{verbs.Init, verbs.MaskPKeyIndex | verbs.MaskPort | verbs.MaskAccess},
-			{verbs.RTR, verbs.MaskAH | verbs.MaskPathMTU | verbs.MaskDestQPN | verbs.MaskRQPSN | verbs.MaskMaxDestRdAtomic | verbs.MaskMinRNRTimer},
-			{verbs.RTS, verbs.MaskTimeout | verbs.MaskRetryCount | verbs.MaskRNRRetry | verbs.MaskMaxRdAtomic | verbs.MaskSQPSN},
+			{verbs.StateInit, verbs.MaskPKeyIndex | verbs.MaskPort | verbs.MaskAccess},
+			{verbs.StateRTR, verbs.MaskAH | verbs.MaskPathMTU | verbs.MaskDestQPN | verbs.MaskRQPSN | verbs.MaskMaxDestRdAtomic | verbs.MaskMinRNRTimer},
+			{verbs.StateRTS, verbs.MaskTimeout | verbs.MaskRetryCount | verbs.MaskRNRRetry | verbs.MaskMaxRdAtomic | verbs.MaskSQPSN},
 		} {
 			attr.State = step.to
 			if err := s.qp.Modify(attr, verbs.MaskState|step.mask); err != nil {
@@ -96,7 +96,7 @@ func lidOf(tb testing.TB, dev *verbs.Device) uint16 {
 // write posts a WRITE of all memory of s into that of to.
 func (s *side) write(tb testing.TB, to *side) {
 	tb.Helper()
-	if err := s.qp.PostSend(&verbs.SendWR{Op: verbs.Write, Flags: verbs.Signaled, SGL: []verbs.SGE{s.mr.SGE(0, s.mr.Len())}, Remote: to.mr.Remote()}); err != nil {
+	if err := s.qp.PostSend(&verbs.SendWR{Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: []verbs.SGE{s.mr.SGE(0, s.mr.Len())}, Remote: to.mr.Remote()}); err != nil {
 		tb.Fatal(err)
 	}
 }
@@ -111,7 +111,7 @@ func (s *side) wait(tb testing.TB, n int) (done int) {
 			tb.Fatalf("%s: %d completions are missing", s.dev.Name(), n-done)
 		}
 		for _, wc := range wcs[:got] {
-			if wc.Status != verbs.Success {
+			if wc.Status != verbs.StatusSuccess {
 				tb.Fatalf("%v: %v", wc.Op, wc.Status)
 			}
 		}

@@ -48,7 +48,7 @@ func meet(t *testing.T, f *infiniband.Fabric, from, to string, limit time.Durati
 	if err := talk(ctx, c, 10); err != nil {
 		t.Errorf("%s to %s: %v", from, to, err)
 	}
-	attr, _ := c.QP().Query()
+	attr := c.QP().Query()
 	keys, err := a.PKeys(1)
 	if err != nil {
 		t.Fatal(err)

@@ -39,7 +39,7 @@ func guest(name string) {
 	}
 	d, err := infiniband.Open(name, "host-1", nil)
 	check(err)
-	l, err := cm.Listen(d, "198.18.0.1:0")
+	l, err := cm.Listen(context.Background(), d, "198.18.0.1:0")
 	check(err)
 	if group := os.Getenv(guestGroup); group != "" {
 		ch := cm.NewEventChannel()
@@ -222,6 +222,7 @@ func TestKilled(t *testing.T) {
 	f := softfabric.Start(t, "pair")
 	name := serve(t, f)
 	far := device(t, f, "host-2")
+	killFlooded(t, name, far) // after which all is open that is opened once
 	files, routines := openFiles(t), runtime.NumGoroutine()
 	t.Run("kills", func(t *testing.T) {
 		for range atOnce {

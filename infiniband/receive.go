@@ -57,7 +57,14 @@ func (p *port) take(a *fabric.Arrival, deliver func(*ib.Packet, *ibta.Arrival)) 
 	if len(b) < minArrival {
 		return ibta.DropMalformed
 	}
-	p.tracer.received(a)
+	p.arrival.Comment = ""
+	r := p.takeBytes(a, b, deliver)
+	p.tracer.received(a, p.arrival.Comment)
+	return r
+}
+
+// takeBytes takes the bytes of a packet that has all headers, from the LRH to the ICRC.
+func (p *port) takeBytes(a *fabric.Arrival, b []byte, deliver func(*ib.Packet, *ibta.Arrival)) ibta.Reason {
 	end := len(b) - ib.ICRCLen
 	if !a.Packet.NoICRC {
 		if crc, ok := ib.LocalICRC(b[:end]); !ok || crc != binary.LittleEndian.Uint32(b[end:]) {

@@ -29,6 +29,20 @@ var errGone = errors.New("infiniband: memory to be sent has been unmapped")
 // Send sends the packets of a batch.
 func (p *port) Send(b *ibta.Batch) error {
 	to := b.To.Path.(*path)
+	out, err := p.build(b, to)
+	if err != nil {
+		return err
+	}
+	p.tracer.sent(out, b.Comment) // before Send, which gives them away
+	err = p.adapter.Send(to.to.Port, out)
+	if err != nil {
+		p.Discard(out)
+	}
+	return err
+}
+
+// build makes the packets of a batch.
+func (p *port) build(b *ibta.Batch, to *path) ([]*link.Packet, error) {
 	n := b.Len()
 	for i := range n {
 		p.sizes[i] = to.headerLen() + b.PacketSize(i)
@@ -36,20 +50,26 @@ func (p *port) Send(b *ibta.Batch) error {
 	out := p.packets[:n]
 	switch err := p.Alloc(out, p.sizes[:n]); {
 	case errors.Is(err, fabric.ErrAgain):
-		return softdev.ErrAgain
+		return nil, softdev.ErrAgain
 	case err != nil:
-		return err
+		return nil, err
 	}
 	if !p.fill(b, to, out) {
 		p.Discard(out)
-		return errGone
+		return nil, errGone
 	}
-	p.tracer.sent(out) // before Send, which gives them away
-	err := p.adapter.Send(to.to.Port, out)
-	if err != nil {
+	return out, nil
+}
+
+// RecordLost implements softdev.Recorder.
+func (p *port) RecordLost(b *ibta.Batch) {
+	if p.tracer.w == nil {
+		return
+	}
+	if out, err := p.build(b, b.To.Path.(*path)); err == nil { // else there is no room for it
+		p.tracer.sent(out, b.Comment)
 		p.Discard(out)
 	}
-	return err
 }
 
 // fill writes a batch's packets into buffers of the fabric, with the payload from the program's memory. It
@@ -68,6 +88,12 @@ func (p *port) fill(b *ibta.Batch, to *path, out []*link.Packet) (ok bool) {
 		}
 		copy(buf[at:], pkt.Tail[:len(pkt.Tail)-ib.ICRCLen])
 		q.NoICRC = true // the fabric computes it if the packet leaves memory
+		if b.Corrupt {
+			at = len(buf) - ib.ICRCLen
+			crc, _ := ib.LocalICRC(buf[:at])
+			binary.LittleEndian.PutUint32(buf[at:], crc^1)
+			q.NoICRC = false
+		}
 	}
 	return true
 }

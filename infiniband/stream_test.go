@@ -28,7 +28,7 @@ func TestStreams(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { client.Close() })
-	l, err := rnet.Listen(server, ":7471")
+	l, err := rnet.Listen(t.Context(), server, ":7471")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func TestStreams(t *testing.T) {
 func TestNoPackets(t *testing.T) {
 	f := softfabric.Start(t, "pair")
 	for _, address := range []string{":0", "198.18.0.1:0"} {
-		p, err := rnet.ListenPacket(device(t, f, "host-1"), address)
+		p, err := rnet.ListenPacket(t.Context(), device(t, f, "host-1"), address)
 		if err == nil {
 			p.Close()
 		}

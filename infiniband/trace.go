@@ -19,21 +19,21 @@ type tracer struct {
 	frame []byte // of the last packet
 }
 
-// sent records packets that are about to be sent.
-func (t *tracer) sent(packets []*link.Packet) {
+// sent records packets that are about to be sent, with a comment.
+func (t *tracer) sent(packets []*link.Packet, comment string) {
 	if t.w == nil {
 		return
 	}
-	h := trace.InfiniBand{At: time.Now(), Direction: trace.Outbound}
+	h := trace.InfiniBand{At: time.Now(), Direction: trace.Outbound, Comment: comment}
 	for _, p := range packets {
 		t.record(&h, p)
 	}
 }
 
-// received records a received packet.
-func (t *tracer) received(a *fabric.Arrival) {
+// received records a received packet, with the comment of who has taken it.
+func (t *tracer) received(a *fabric.Arrival, comment string) {
 	if t.w != nil {
-		t.record(&trace.InfiniBand{At: time.Now(), Direction: trace.Inbound}, a.Packet)
+		t.record(&trace.InfiniBand{At: time.Now(), Direction: trace.Inbound, Comment: comment}, a.Packet)
 	}
 }
 

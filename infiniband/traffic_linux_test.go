@@ -72,7 +72,7 @@ func connectStream(t testing.TB, f *infiniband.Fabric, from, to string) *flow {
 		return d
 	}
 	s.devA, s.devB = open(from), open(to)
-	l, err := rnet.Listen(s.devB, ":0")
+	l, err := rnet.Listen(t.Context(), s.devB, ":0")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -101,10 +101,10 @@ func (e *rcEnd) connectBy(path verbs.AHAttr, o *rcEnd) {
 		a verbs.QPAttr
 		m verbs.QPMask
 	}{
-		{verbs.QPAttr{State: verbs.Init, Port: path.Port, Access: verbs.RemoteWrite | verbs.LocalWrite}, verbs.MaskState | verbs.MaskPort | verbs.MaskPKeyIndex | verbs.MaskAccess},
-		{verbs.QPAttr{State: verbs.RTR, AH: path, PathMTU: verbs.MTU2048, DestQPN: o.qp.Num(), MinRNRTimer: 12, MaxDestRdAtomic: 1},
+		{verbs.QPAttr{State: verbs.StateInit, Port: path.Port, Access: verbs.RemoteWrite | verbs.LocalWrite}, verbs.MaskState | verbs.MaskPort | verbs.MaskPKeyIndex | verbs.MaskAccess},
+		{verbs.QPAttr{State: verbs.StateRTR, AH: path, PathMTU: verbs.MTU2048, DestQPN: o.qp.Num(), MinRNRTimer: 12, MaxDestRdAtomic: 1},
 			verbs.MaskState | verbs.MaskAH | verbs.MaskPathMTU | verbs.MaskDestQPN | verbs.MaskRQPSN | verbs.MaskMaxDestRdAtomic | verbs.MaskMinRNRTimer},
-		{verbs.QPAttr{State: verbs.RTS, Timeout: 16, RetryCount: 7, RNRRetry: 7, MaxRdAtomic: 1},
+		{verbs.QPAttr{State: verbs.StateRTS, Timeout: 16, RetryCount: 7, RNRRetry: 7, MaxRdAtomic: 1},
 			verbs.MaskState | verbs.MaskTimeout | verbs.MaskRetryCount | verbs.MaskRNRRetry | verbs.MaskSQPSN | verbs.MaskMaxRdAtomic},
 	} {
 		if err := e.qp.Modify(s.a, s.m); err != nil {
@@ -116,7 +116,7 @@ func (e *rcEnd) connectBy(path verbs.AHAttr, o *rcEnd) {
 // write writes into the other's memory, and returns how that ended.
 func (e *rcEnd) write(o *rcEnd) verbs.Status {
 	e.t.Helper()
-	if err := e.qp.PostSend(&verbs.SendWR{Op: verbs.Write, SGL: []verbs.SGE{e.mr.SGE(0, 64)}, Remote: o.mr.Remote(), Flags: verbs.Signaled}); err != nil {
+	if err := e.qp.PostSend(&verbs.SendWR{Op: verbs.OpWrite, SGL: []verbs.SGE{e.mr.SGE(0, 64)}, Remote: o.mr.Remote(), Flags: verbs.Signaled}); err != nil {
 		e.t.Fatal(err)
 	}
 	var wc [1]verbs.WC
@@ -135,7 +135,7 @@ func TestTwoPorts(t *testing.T) {
 	for from := 1; from <= 2; from++ {
 		for to := 1; to <= 2; to++ {
 			x, y := pairAt(t, a, from, b, to)
-			if s := x.write(y); s != verbs.Success {
+			if s := x.write(y); s != verbs.StatusSuccess {
 				t.Errorf("from port %d to port %d: %v", from, to, s)
 			}
 		}
@@ -149,7 +149,7 @@ func TestTwoPorts(t *testing.T) {
 		t.Fatal(err)
 	}
 	waitPort(t, a, 1, verbs.PortDown)
-	if s := x.write(y); s != verbs.Success {
+	if s := x.write(y); s != verbs.StatusSuccess {
 		t.Errorf("the other switch is down, and port 2 does not go on: %v", s)
 	}
 	if err := f.Power("left", true); err != nil {
@@ -157,7 +157,7 @@ func TestTwoPorts(t *testing.T) {
 	}
 	softfabric.AwaitActive(t, f)
 	x, y = pairAt(t, a, 1, b, 1)
-	if s := x.write(y); s != verbs.Success {
+	if s := x.write(y); s != verbs.StatusSuccess {
 		t.Errorf("port 1 after the switch is back: %v", s)
 	}
 }
@@ -169,7 +169,7 @@ func TestTwoSubnets(t *testing.T) {
 	waitPort(t, a, 1, verbs.PortActive)
 	waitPort(t, b, 1, verbs.PortActive)
 	x, y := pairAt(t, a, 1, b, 1)
-	if s := x.write(y); s != verbs.Success {
+	if s := x.write(y); s != verbs.StatusSuccess {
 		t.Errorf("by the managed subnet: %v", s)
 	}
 	time.Sleep(50 * time.Millisecond) // whatever the manager might still do

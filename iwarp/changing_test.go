@@ -33,7 +33,8 @@ func TestMemoryChanges(t *testing.T) {
 		if cqs[i], err = dev.CreateCQ(2*times, nil); err != nil {
 			t.Fatal(err)
 		}
-		if qps[i], err = pd.CreateQP(verbs.QPInit{Type: verbs.RC, SendCQ: cqs[i], RecvCQ: cqs[i], MaxSendWR: times}); err != nil {
+		if qps[i], err = pd.CreateQP(verbs.QPInit{Type: verbs.RC, SendCQ: cqs[i], RecvCQ: cqs[i],
+			Cap: verbs.QPCap{MaxSendWR: times}}); err != nil {
 			t.Fatal(err)
 		}
 		if eps[i], err = qps[i].Endpoint(0); err != nil {
@@ -65,9 +66,9 @@ func TestMemoryChanges(t *testing.T) {
 		}
 	}
 	for n := range times {
-		op := verbs.Write
+		op := verbs.OpWrite
 		if n%2 == 1 {
-			op = verbs.Read
+			op = verbs.OpRead
 		}
 		wr := verbs.SendWR{ID: uint64(n), Op: op, Flags: verbs.Signaled, SGL: []verbs.SGE{mrs[0].SGE(0, size)}, Remote: mrs[1].Remote()}
 		if err := qps[0].PostSend(&wr); err != nil {
@@ -79,7 +80,7 @@ func TestMemoryChanges(t *testing.T) {
 		if _, err := cqs[0].Wait(bounded(t), wc[:]); err != nil {
 			t.Fatal(err)
 		}
-		if wc[0].Status != verbs.Success {
+		if wc[0].Status != verbs.StatusSuccess {
 			t.Fatalf("%v %d: %v", wc[0].Op, wc[0].ID, wc[0].Status)
 		}
 	}

@@ -50,13 +50,9 @@ func opener(opt *iwarp.Options) func(testing.TB) *verbs.Device {
 	return func(t testing.TB) *verbs.Device { return open(t, opt) }
 }
 
-// suite runs the suite over another kind of stream than the default. How long a queue pair waits for a peer
-// that does not come is tried over those in long runs only: each kind takes 4 or 10 s for it.
+// suite runs the suite over another kind of stream than the default.
 func suite(t *testing.T, open func(testing.TB) *verbs.Device, more map[string]string) {
 	differs := maps.Clone(differs)
 	maps.Copy(differs, more)
-	if !testrun.Long() {
-		differs["Retry/Absent"] = "it takes seconds: run with RAMJET_LONG=1, as ./check does"
-	}
-	conformance.Run(t, conformance.Fixture{Open: open, Missing: missing, Differs: differs, Group: noGroup})
+	conformance.Run(t, conformance.Fixture{Open: open, Missing: missing, Differs: differs, Group: noGroup, Variant: true})
 }

@@ -13,7 +13,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/internal/engine/rdmap"
 	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
-	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
 // TestNoDescriptors has a process run out of file descriptors while a peer connects: the
@@ -87,7 +87,7 @@ func TestListenerOutlivesDevice(t *testing.T) {
 		t.Fatal(err)
 	}
 	at := netip.AddrPortFrom(gids[0].GID.Addr(), 0)
-	l, err := dev.Driver().(verbs.StreamDriver).ListenStream(at, 1, func(verbs.StreamEvent) {})
+	l, err := driver.DeviceOf(dev).(driver.StreamDevice).ListenStream(at, 1, func(driver.StreamEvent) {})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,9 +23,9 @@ func must[T any](v T, err error) T {
 // Two devices on loopback addresses, and a message between them.
 func Example() {
 	ctx := context.Background()
-	server := must(iwarp.Open("127.0.12.13", nil))
+	server := must(iwarp.Open(loopbackAddress(), nil))
 	defer server.Close()
-	l := must(cm.Listen(server, ":0"))
+	l := must(cm.Listen(ctx, server, ":0"))
 	go func() {
 		conn := must(l.Accept(ctx))
 		msg := must(conn.Recv(ctx))
@@ -33,7 +33,7 @@ func Example() {
 		msg.Release()
 	}()
 
-	client := must(iwarp.Open("127.0.12.14", nil))
+	client := must(iwarp.Open(loopbackAddress(), nil))
 	defer client.Close()
 	conn := must(cm.Dial(ctx, client, l.Addr().String()))
 	defer conn.Close()

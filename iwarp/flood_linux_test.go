@@ -169,7 +169,7 @@ func TestLostSYN(t *testing.T) {
 		if err := qps[i].Connect(eps[i], eps[1-i], nil); err != nil {
 			t.Fatal(err)
 		}
-		if err := qps[i].PostSend(&verbs.SendWR{Op: verbs.Write, Flags: verbs.Signaled}); err != nil {
+		if err := qps[i].PostSend(&verbs.SendWR{Op: verbs.OpWrite, Flags: verbs.Signaled}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -182,7 +182,7 @@ func TestLostSYN(t *testing.T) {
 		if _, err := cqs[i].Wait(bounded(t), wc[:]); err != nil {
 			t.Fatal(err)
 		}
-		if wc[0].Status != verbs.Success {
+		if wc[0].Status != verbs.StatusSuccess {
 			t.Error(wc[0].Status)
 		}
 	}

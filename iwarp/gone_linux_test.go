@@ -51,7 +51,7 @@ func TestGone(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	dev := open(t, nil)
-	l, err := cm.Listen(dev, ":0")
+	l, err := cm.Listen(ctx, dev, ":0")
 	if err != nil {
 		t.Fatal(err)
 	}

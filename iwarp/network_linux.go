@@ -14,16 +14,18 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/system/pollwait"
 )
 
-// network is TCP sockets and the epoll instance that reports which of them are ready. The device's
-// goroutine waits for the instance, and for what wakes it, in a thread that blocks in the system call.
+// network is TCP sockets and the epoll instance that reports which of them are ready. Whoever
+// waits does so for the instance, and for what wakes it, in a thread that blocks in the system call.
 // Sockets in Go's own poller would wake a thread for each segment, polled or not.
 type network struct {
 	basePort
 	epoll    int
-	wakeup   pollwait.Event
+	wakeup   *pollwait.Event
 	owners   map[int32]any
 	events   []unix.EpollEvent
 	deadline pollwait.Deadline
+	waiting  atomic.Bool // somebody is in Wait
+	woken    atomic.Bool // Wake was called, and no Wait has ended since
 	closed   atomic.Bool
 }
 
@@ -75,13 +77,23 @@ func (n *network) Wait() error {
 	if n.closed.Load() {
 		return unix.EBADF
 	}
-	fds := [...]unix.PollFd{{Fd: int32(n.epoll), Events: unix.POLLIN}, {Fd: int32(n.wakeup), Events: unix.POLLIN}}
+	n.waiting.Store(true) // before it looks at what others set, who do so before they look at this
+	defer n.waiting.Store(false)
+	if n.woken.Swap(false) {
+		return nil
+	}
+	fds := [...]unix.PollFd{{Fd: int32(n.epoll), Events: unix.POLLIN}, {Fd: n.wakeup.FD(), Events: unix.POLLIN}}
 	if _, err := pollwait.Poll(fds[:], n.deadline.Left()); err != nil {
 		return err
 	}
-	n.wakeup.Drain()
+	if fds[1].Revents != 0 {
+		n.wakeup.Drain()
+	}
+	n.woken.Store(false)
 	return nil
 }
+
+func (n *network) Dozes() bool { return true }
 
 // Doze waits until something is ready, or for the given time.
 func (n *network) Doze(d time.Duration) {
@@ -91,13 +103,17 @@ func (n *network) Doze(d time.Duration) {
 
 // SetDeadline sets when Wait returns at the latest.
 func (n *network) SetDeadline(t time.Time) {
-	if n.deadline.Set(t) {
+	if n.deadline.Set(t) && n.waiting.Load() {
 		n.Wake()
 	}
 }
 
-// Wake wakes Wait.
-func (n *network) Wake() { n.wakeup.Ring() }
+// Wake ends the Wait that there is, or the next one.
+func (n *network) Wake() {
+	if !n.woken.Swap(true) && n.waiting.Load() {
+		n.wakeup.Ring()
+	}
+}
 
 // Close closes what is left. Nobody waits any more.
 func (n *network) Close() error {

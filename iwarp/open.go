@@ -15,6 +15,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/system/statsocket"
 	"github.com/ramjet-rdma/ramjet/trace"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
 // Options are optional parameters of Open; nil stands for the zero value.
@@ -79,7 +80,7 @@ func Open(address string, opt *Options) (*verbs.Device, error) {
 		n.Close()
 		return nil, failed(addr, err)
 	}
-	return statsocket.Publish(verbs.NewDevice(d)), nil
+	return statsocket.Publish(driver.NewDevice(d)), nil
 }
 
 // failed explains why an address cannot be opened.

@@ -21,7 +21,7 @@ import (
 func listen(t *testing.T) (dev *verbs.Device, address string) {
 	t.Helper()
 	dev = open(t, nil)
-	l, err := cm.Listen(dev, ":0")
+	l, err := cm.Listen(t.Context(), dev, ":0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func ask(t *testing.T, conn net.Conn, request []byte) {
 func TestQuietInitiator(t *testing.T) {
 	t.Parallel()
 	dev := open(t, nil)
-	l, err := cm.Listen(dev, ":0")
+	l, err := cm.Listen(t.Context(), dev, ":0")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -65,12 +65,12 @@ func TestSCTPRefused(t *testing.T) {
 	if _, err := cm.Dial(ctx, a, netip.AddrPortFrom(addr, 7).String()); !errors.As(err, &rej) || rej.Reason != cm.ReasonInvalidService {
 		t.Errorf("dialing where nobody listens: %v", err)
 	}
-	l, err := cm.Listen(b, ":0")
+	l, err := cm.Listen(ctx, b, ":0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	if _, err := cm.Listen(b, l.Addr().String()); !errors.Is(err, cm.ErrAddrInUse) {
+	if _, err := cm.Listen(ctx, b, l.Addr().String()); !errors.Is(err, cm.ErrAddrInUse) {
 		t.Errorf("listening twice: %v", err)
 	}
 	go func() {
@@ -170,7 +170,7 @@ func TestSCTPLastWords(t *testing.T) {
 	for range 4 {
 		a, _ := openSCTP(t)
 		b, _ := openSCTP(t)
-		l, err := cm.Listen(b, ":0")
+		l, err := cm.Listen(ctx, b, ":0")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -165,6 +165,12 @@ func (n *tlsNetwork) CheckRoute(from, to netip.Addr) error {
 	return softdev.CheckRoute(n.Network, from, to)
 }
 
+// Dozes reports whether TCP does.
+func (n *tlsNetwork) Dozes() bool {
+	tcp, ok := n.Network.(softdev.Dozer)
+	return ok && tcp.Dozes()
+}
+
 // Doze waits until Ready may have something to report.
 func (n *tlsNetwork) Doze(d time.Duration) {
 	if tcp, ok := n.Network.(softdev.Dozer); ok && n.waiting.Load() == 0 {

@@ -115,7 +115,7 @@ func tsharkFields(t *testing.T, file string, args ...string) map[string][]string
 func talk(t *testing.T, from, to *verbs.Device) {
 	t.Helper()
 	ctx := bounded(t)
-	l, err := cm.Listen(to, ":0", cm.WithRecvSize(1<<20))
+	l, err := cm.Listen(ctx, to, ":0", cm.WithRecvSize(1<<20))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -55,12 +55,13 @@ func newVanishing(t *testing.T, open func(testing.TB) *verbs.Device) *vanishing 
 		must(err)
 		v.cqs[i], err = v.devs[i].CreateCQ(16, nil)
 		must(err)
-		v.qps[i], err = pd.CreateQP(verbs.QPInit{Type: verbs.RC, SendCQ: v.cqs[i], RecvCQ: v.cqs[i], MaxSendWR: 8, MaxRecvWR: 8})
+		v.qps[i], err = pd.CreateQP(verbs.QPInit{Type: verbs.RC, SendCQ: v.cqs[i], RecvCQ: v.cqs[i],
+			Cap: verbs.QPCap{MaxSendWR: 8, MaxRecvWR: 8}})
 		must(err)
 		eps[i], err = v.qps[i].Endpoint(0)
 		must(err)
 		if i == own {
-			v.mrs[i], err = pd.RegExternal(v.mem, 1<<32, all)
+			v.mrs[i], err = pd.RegMR(v.mem, all, verbs.External(1<<32))
 		} else {
 			v.mrs[i], err = pd.RegMR(make([]byte, vanishBytes), all)
 		}
@@ -90,7 +91,7 @@ func (v *vanishing) receive(who int, wr verbs.RecvWR) {
 
 // stop has the stream from who wait with a message that has no receive yet.
 func (v *vanishing) stop(who int) {
-	v.send(who, verbs.SendWR{Op: verbs.Send, SGL: []verbs.SGE{v.words[who].SGE(0, 8)}})
+	v.send(who, verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{v.words[who].SGE(0, 8)}})
 }
 
 // settle waits until who sends nothing more.
@@ -139,63 +140,63 @@ func (v *vanishing) wants(who int, want verbs.Status) {
 var vanishCases = map[string]func(v *vanishing, sge func(who int) []verbs.SGE){
 	"WRITE to it": func(v *vanishing, sge func(int) []verbs.SGE) {
 		v.stop(peer)
-		v.send(peer, verbs.SendWR{ID: 1, Op: verbs.Write, SGL: sge(peer), Remote: v.mrs[own].Remote()})
+		v.send(peer, verbs.SendWR{ID: 1, Op: verbs.OpWrite, SGL: sge(peer), Remote: v.mrs[own].Remote()})
 		v.settle(peer)
 		v.vanish()
 		v.goOn(own)
-		v.wants(peer, verbs.RemoteAccessError)
+		v.wants(peer, verbs.StatusRemoteAccessError)
 	},
 	"SEND to it": func(v *vanishing, sge func(int) []verbs.SGE) {
 		v.stop(peer)
-		v.send(peer, verbs.SendWR{Op: verbs.Send, SGL: sge(peer)})
+		v.send(peer, verbs.SendWR{Op: verbs.OpSend, SGL: sge(peer)})
 		v.settle(peer)
 		v.vanish()
 		v.goOn(own)
 		v.receive(own, verbs.RecvWR{ID: 1, SGL: sge(own)})
-		v.wants(own, verbs.LocalProtectionError)
+		v.wants(own, verbs.StatusLocalProtectionError)
 	},
 	"READ to it": func(v *vanishing, sge func(int) []verbs.SGE) {
 		v.stop(peer)
-		v.send(own, verbs.SendWR{ID: 1, Op: verbs.Read, SGL: sge(own), Remote: v.mrs[peer].Remote()})
+		v.send(own, verbs.SendWR{ID: 1, Op: verbs.OpRead, SGL: sge(own), Remote: v.mrs[peer].Remote()})
 		v.settle(peer)
 		v.vanish()
 		v.goOn(own)
-		v.wants(own, verbs.LocalProtectionError)
+		v.wants(own, verbs.StatusLocalProtectionError)
 	},
 	"WRITE from it": func(v *vanishing, sge func(int) []verbs.SGE) {
 		v.stop(own)
-		v.send(own, verbs.SendWR{ID: 1, Op: verbs.Write, SGL: sge(own), Remote: v.mrs[peer].Remote()})
+		v.send(own, verbs.SendWR{ID: 1, Op: verbs.OpWrite, SGL: sge(own), Remote: v.mrs[peer].Remote()})
 		v.settle(own)
 		v.vanish()
 		v.goOn(peer)
-		v.wants(own, verbs.LocalProtectionError)
+		v.wants(own, verbs.StatusLocalProtectionError)
 	},
 	"SEND from it": func(v *vanishing, sge func(int) []verbs.SGE) {
 		v.stop(own)
-		v.send(own, verbs.SendWR{ID: 1, Op: verbs.Send, SGL: sge(own)})
+		v.send(own, verbs.SendWR{ID: 1, Op: verbs.OpSend, SGL: sge(own)})
 		v.settle(own)
 		v.vanish()
 		v.goOn(peer)
 		v.receive(peer, verbs.RecvWR{SGL: sge(peer)})
-		v.wants(own, verbs.LocalProtectionError)
+		v.wants(own, verbs.StatusLocalProtectionError)
 	},
 	"READ from it": func(v *vanishing, sge func(int) []verbs.SGE) {
 		v.stop(own)
-		v.send(peer, verbs.SendWR{ID: 1, Op: verbs.Read, SGL: sge(peer), Remote: v.mrs[own].Remote()})
+		v.send(peer, verbs.SendWR{ID: 1, Op: verbs.OpRead, SGL: sge(peer), Remote: v.mrs[own].Remote()})
 		v.settle(own)
 		v.vanish()
 		v.goOn(peer)
-		v.wants(peer, verbs.RemoteOperationError)
+		v.wants(peer, verbs.StatusRemoteOperationError)
 	},
 	"FETCH_ADD on it": func(v *vanishing, _ func(int) []verbs.SGE) {
 		v.vanish()
-		v.send(peer, verbs.SendWR{ID: 1, Op: verbs.FetchAdd, SGL: []verbs.SGE{v.words[peer].SGE(0, 8)}, Remote: v.mrs[own].Remote()})
-		v.wants(peer, verbs.RemoteAccessError)
+		v.send(peer, verbs.SendWR{ID: 1, Op: verbs.OpFetchAdd, SGL: []verbs.SGE{v.words[peer].SGE(0, 8)}, Remote: v.mrs[own].Remote()})
+		v.wants(peer, verbs.StatusRemoteAccessError)
 	},
 	"FETCH_ADD to it": func(v *vanishing, _ func(int) []verbs.SGE) {
 		v.vanish()
-		v.send(own, verbs.SendWR{ID: 1, Op: verbs.FetchAdd, SGL: []verbs.SGE{v.mrs[own].SGE(0, 8)}, Remote: v.words[peer].Remote()})
-		v.wants(own, verbs.LocalProtectionError)
+		v.send(own, verbs.SendWR{ID: 1, Op: verbs.OpFetchAdd, SGL: []verbs.SGE{v.mrs[own].SGE(0, 8)}, Remote: v.words[peer].Remote()})
+		v.wants(own, verbs.StatusLocalProtectionError)
 	},
 }
 

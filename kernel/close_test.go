@@ -33,7 +33,7 @@ func within(t *testing.T, what string, f func()) {
 // listen accepts connections of a device until the test ends.
 func listen(t *testing.T, dev *verbs.Device) netip.AddrPort {
 	t.Helper()
-	l, err := cm.Listen(dev, netip.AddrPortFrom(addressOf(t, dev), 0).String())
+	l, err := cm.Listen(t.Context(), dev, netip.AddrPortFrom(addressOf(t, dev), 0).String())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +99,8 @@ func TestCloseInUse(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		qp, err := pd.CreateQP(verbs.QPInit{Type: verbs.RC, SendCQ: cq, RecvCQ: cq, MaxSendWR: 16, MaxRecvWR: 16, MaxSendSGE: 1, MaxRecvSGE: 1})
+		qp, err := pd.CreateQP(verbs.QPInit{Type: verbs.RC, SendCQ: cq, RecvCQ: cq,
+			Cap: verbs.QPCap{MaxSendWR: 16, MaxRecvWR: 16, MaxSendSGE: 1, MaxRecvSGE: 1}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -114,10 +115,10 @@ func TestCloseInUse(t *testing.T) {
 				cq.Wait(ctx, wcs[:])
 			},
 			func() { qp.PostRecv(&verbs.RecvWR{SGL: []verbs.SGE{mr.SGE(0, 64)}}) },
-			func() { qp.PostSend(&verbs.SendWR{Op: verbs.Send, SGL: []verbs.SGE{mr.SGE(0, 64)}}) },
+			func() { qp.PostSend(&verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{mr.SGE(0, 64)}}) },
 			func() { qp.Query() },
 			func() {
-				qp.Modify(verbs.QPAttr{State: verbs.Init, Port: 1}, verbs.MaskState|verbs.MaskPort|verbs.MaskPKeyIndex|verbs.MaskAccess)
+				qp.Modify(verbs.QPAttr{State: verbs.StateInit, Port: 1}, verbs.MaskState|verbs.MaskPort|verbs.MaskPKeyIndex|verbs.MaskAccess)
 			},
 			func() { dev.Port(1) },
 		} {

@@ -14,14 +14,17 @@ import (
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/cm"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
+	"github.com/ramjet-rdma/ramjet/roce"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
 // addressOf returns an IP address of a device: by which others reach it.
 func addressOf(t testing.TB, dev *verbs.Device) netip.Addr {
 	t.Helper()
 	var addrs []netip.Addr
-	if n, ok := dev.Driver().(verbs.NeighborDriver); ok {
+	if n, ok := driver.DeviceOf(dev).(driver.Connector); ok {
 		addrs = n.Addrs(1)
 	}
 	gids, err := dev.GIDs(1)
@@ -49,13 +52,63 @@ func named(t *testing.T) (client, server string) {
 	return names[0], names[len(names)-1]
 }
 
+// A peer that has the reply refuses it: the side that has accepted learns of that.
+func TestRefusedReply(t *testing.T) {
+	server := open(t, ownDevices(t)[0])
+	client, addr := loopback.Open(t, func(addr string) (*verbs.Device, error) { return roce.Open(addr, nil) })
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	ch := [2]*cm.EventChannel{cm.NewEventChannel(), cm.NewEventChannel()}
+	next := func(i int, want cm.EventType) *cm.Event {
+		t.Helper()
+		e, err := ch[i].Get(ctx)
+		if err != nil || e.Type != want {
+			t.Fatalf("%v, %v, want %v", e, err, want)
+		}
+		return e
+	}
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	l, err := cm.NewID(ch[0], server, cm.TCP)
+	must(err)
+	defer l.Close()
+	must(l.Bind(netip.AddrPort{}))
+	must(l.Listen(0))
+	id, err := cm.NewID(ch[1], client, cm.TCP)
+	must(err)
+	must(id.ResolveAddr(netip.AddrPortFrom(addr, 0), netip.AddrPortFrom(addressOf(t, server), l.LocalAddr().Port()), time.Minute))
+	next(1, cm.AddrResolved)
+	must(id.ResolveRoute(time.Minute))
+	next(1, cm.RouteResolved)
+	// With a queue pair of its own the client would establish the connection without being asked.
+	p := cm.DefaultConnParam
+	p.QPNum = 100
+	must(id.Connect(&p))
+	in := next(0, cm.ConnectRequest).ID
+	defer in.Close()
+	pd, err := server.AllocPD()
+	must(err)
+	cq, err := server.CreateCQ(16, nil)
+	must(err)
+	_, err = in.CreateQP(pd, verbs.QPInit{SendCQ: cq, RecvCQ: cq})
+	must(err)
+	must(in.Accept(nil))
+	next(1, cm.ConnectResponse)
+	must(id.Close())
+	next(0, cm.Rejected)
+}
+
 // Two ends connect by address and port, exchange private data and messages, and one of them goes.
 func TestConnect(t *testing.T) {
 	a, b := named(t)
 	client, server := open(t, a), open(t, b)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	l, err := cm.Listen(server, netip.AddrPortFrom(addressOf(t, server), 0).String())
+	l, err := cm.Listen(ctx, server, netip.AddrPortFrom(addressOf(t, server), 0).String())
 	if err != nil {
 		t.Fatal(err)
 	}

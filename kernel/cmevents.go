@@ -11,6 +11,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/internal/system/ibverbs"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
 // cmEvent is an event of the connection manager, copied from C.
@@ -18,8 +19,8 @@ type cmEvent struct {
 	id, listener uintptr
 	typ          uint32
 	status       int32
-	param        verbs.StreamParam
-	service      verbs.Service
+	param        driver.StreamParam
+	service      driver.Service
 }
 
 // reader returns what takes one event, acknowledges it, so that ids can be destroyed, and deals with it.
@@ -32,7 +33,7 @@ func (m *manager) reader() func() (bool, error) {
 		}
 		c := ibverbs.Pointer[ibverbs.CMEvent](uintptr(*at))
 		e := cmEvent{id: uintptr(c.ID), listener: uintptr(c.ListenID), typ: c.Event, status: int32(c.Status)}
-		e.param = verbs.StreamParam{IRD: uint16(c.ParamConnResponderResources), ORD: uint16(c.ParamConnInitiatorDepth)}
+		e.param = driver.StreamParam{IRD: uint16(c.ParamConnResponderResources), ORD: uint16(c.ParamConnInitiatorDepth)}
 		if n := int(c.ParamConnPrivateDataLen); n > 0 && c.ParamConnPrivateData != 0 && withData(c.Event) {
 			e.param.PrivateData = append([]byte(nil), unsafe.Slice(ibverbs.Pointer[byte](uintptr(c.ParamConnPrivateData)), n)...)
 		}
@@ -87,11 +88,11 @@ func (s *stream) happened(e *cmEvent) {
 			s.Close()
 			return
 		}
-		var stream verbs.Stream = s
+		var stream driver.Stream = s
 		if s.service {
 			stream = &serviceStream{s}
 		}
-		s.report(verbs.StreamEvent{Type: verbs.StreamRequested, Stream: stream, Param: e.param})
+		s.report(driver.StreamEvent{Type: driver.StreamRequested, Stream: stream, Param: e.param})
 	case ibverbs.CMAddrResolved:
 		err := s.rightDevice()
 		if err == nil {
@@ -105,7 +106,7 @@ func (s *stream) happened(e *cmEvent) {
 		}
 		s.failedIf(err)
 	case ibverbs.CMConnectResponse: // over InfiniBand and RoCE: the queue pair is the driver's
-		err := s.raise(verbs.RTR, verbs.RTS)
+		err := s.raise(verbs.StateRTR, verbs.StateRTS)
 		if err == nil {
 			err = s.call(s.m.fn.Establish)
 		}
@@ -118,24 +119,24 @@ func (s *stream) happened(e *cmEvent) {
 		s.failedIf(e.reason())
 	case ibverbs.CMRejected:
 		if e.status == consumerReject || e.status == -int32(syscall.ECONNREFUSED) && len(e.param.PrivateData) > 0 {
-			s.report(verbs.StreamEvent{Type: verbs.StreamRejected, Stream: s, Param: e.param})
+			s.report(driver.StreamEvent{Type: driver.StreamRejected, Stream: s, Param: e.param})
 			return
 		}
 		s.failedIf(syscall.ECONNREFUSED)
 	case ibverbs.CMAddrError, ibverbs.CMRouteError, ibverbs.CMUnreachable, ibverbs.CMConnectError:
 		if s.service && e.typ == ibverbs.CMUnreachable && e.status > 0 { // what SIDR REP says
-			s.report(verbs.StreamEvent{Type: verbs.StreamRejected, Stream: s, Param: e.param, Service: verbs.Service{Status: uint8(e.status)}})
+			s.report(driver.StreamEvent{Type: driver.StreamRejected, Stream: s, Param: e.param, Service: driver.Service{Status: uint8(e.status)}})
 			return
 		}
 		s.failedIf(e.reason())
 	case ibverbs.CMDisconnected, ibverbs.CMDeviceRemoval:
 		s.call(s.m.fn.Disconnect) // answers the peer; fails if we were first
-		s.report(verbs.StreamEvent{Type: verbs.StreamClosed, Stream: s})
+		s.report(driver.StreamEvent{Type: driver.StreamClosed, Stream: s})
 		if s.m.dev.attr.Transport == verbs.TransportIWARP { // the kernel tells of time wait over InfiniBand and RoCE only
-			s.report(verbs.StreamEvent{Type: verbs.StreamReleased, Stream: s})
+			s.report(driver.StreamEvent{Type: driver.StreamReleased, Stream: s})
 		}
 	case ibverbs.CMTimewaitExit:
-		s.report(verbs.StreamEvent{Type: verbs.StreamReleased, Stream: s})
+		s.report(driver.StreamEvent{Type: driver.StreamReleased, Stream: s})
 	}
 }
 
@@ -159,19 +160,19 @@ func (s *stream) isEstablished(e *cmEvent) {
 	s.established = true
 	s.mu.Unlock()
 	if !before {
-		s.report(verbs.StreamEvent{Type: verbs.StreamEstablished, Stream: s, Param: e.param, Service: e.service})
+		s.report(driver.StreamEvent{Type: driver.StreamEstablished, Stream: s, Param: e.param, Service: e.service})
 	}
 }
 
 // failedIf reports that a connection failed.
 func (s *stream) failedIf(err error) {
 	if err != nil {
-		s.report(verbs.StreamEvent{Type: verbs.StreamFailed, Stream: s, Err: err})
+		s.report(driver.StreamEvent{Type: driver.StreamFailed, Stream: s, Err: err})
 	}
 }
 
 // report calls back without a lock.
-func (s *stream) report(e verbs.StreamEvent) {
+func (s *stream) report(e driver.StreamEvent) {
 	s.mu.Lock()
 	tell := s.tell
 	s.mu.Unlock()

@@ -58,7 +58,7 @@ func ofKernel() (missing map[conformance.Ability]string, differs map[string]stri
 		conformance.GeneralServices: "the kernel owns QP1",
 		conformance.AtomicFlush:     "the headers of rdma-core 44 do not have them",
 	}
-	return missing, map[string]string{
+	differs = map[string]string{
 		"MR/Empty":       "ibv_rereg_mr takes no region of no bytes",
 		"MR/ReregAll":    "ibv_rereg_mr makes no region zero-based",
 		"MW/BindRefused": "a bind may be refused when it is posted",
@@ -70,7 +70,14 @@ func ofKernel() (missing map[conformance.Ability]string, differs map[string]stri
 
 		"Refused/Why":      "a completion has the status, and no more is known",
 		"Refused/WhyLocal": "a completion has the status, and no more is known",
+
+		"Fact/Limit/Atomic": "libibverbs says ATOMIC_HCA, which programs ask for",
+		"Fact/Limit/Caps":   "the headers of rdma-core 44 have no flags for FLUSH and ATOMIC WRITE, and timestamps are an extended attribute",
 	}
+	for _, fact := range []string{"Twice", "RegionRight", "RegionOwner", "Bounds", "NoBytes"} {
+		differs["Fact/MW/Bind/"+fact] = "the window's key is the one that was posted, whatever becomes of the bind"
+	}
+	return missing, differs
 }
 
 // ownDevices returns the names of devices of Ramjet's libibverbs.

@@ -17,11 +17,12 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/internal/system/ibverbs"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
 // Connections chooses streams: the kernel owns QP1, and its connection manager has addresses and ports as they
 // have, over every protocol.
-func (d *device) Connections(p verbs.ConnectionProtocols) error {
+func (d *device) Connections(p driver.Protocols) error {
 	if err := d.enter(); err != nil {
 		return err
 	}
@@ -59,9 +60,6 @@ func (d *device) Addrs(port int) (addrs []netip.Addr) {
 	}
 	return addrs
 }
-
-// Neighbor knows none: the kernel resolves addresses.
-func (d *device) Neighbor(netip.Addr) (verbs.GID, bool) { return verbs.GID{}, false }
 
 // resolving bounds each step of finding the way to an address, in milliseconds.
 const resolving = 4000
@@ -131,13 +129,13 @@ type stream struct {
 	service     bool // of datagrams, or a group
 	qp          *qp  // of a service: nil
 	qpn         verbs.QPN
-	tell        func(verbs.StreamEvent)
-	param       verbs.StreamParam // ours
+	tell        func(driver.StreamEvent)
+	param       driver.StreamParam // ours
 	local, peer netip.AddrPort
 }
 
 // create makes an id in a port space.
-func (m *manager) create(space uintptr, tell func(verbs.StreamEvent)) (*stream, error) {
+func (m *manager) create(space uintptr, tell func(driver.StreamEvent)) (*stream, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
@@ -211,11 +209,11 @@ func addrOf(at uintptr) netip.AddrPort {
 	return netip.AddrPort{}
 }
 
-func (m *manager) ListenStream(at netip.AddrPort, backlog int, f func(verbs.StreamEvent)) (verbs.StreamListener, error) {
+func (m *manager) ListenStream(at netip.AddrPort, backlog int, f func(driver.StreamEvent)) (driver.StreamListener, error) {
 	return m.listen(ibverbs.PSTCP, at, backlog, f)
 }
 
-func (m *manager) listen(space uintptr, at netip.AddrPort, backlog int, f func(verbs.StreamEvent)) (verbs.StreamListener, error) {
+func (m *manager) listen(space uintptr, at netip.AddrPort, backlog int, f func(driver.StreamEvent)) (driver.StreamListener, error) {
 	s, err := m.create(space, f)
 	if err != nil {
 		return nil, err
@@ -244,7 +242,7 @@ func (l *listener) Close() error {
 
 var errNeedsQP = errors.New("the kernel's connection manager connects queue pairs")
 
-func (m *manager) DialStream(driver verbs.QPDriver, from, to netip.AddrPort, p verbs.StreamParam, f func(verbs.StreamEvent)) (verbs.Stream, error) {
+func (m *manager) DialStream(driver driver.QP, from, to netip.AddrPort, p driver.StreamParam, f func(driver.StreamEvent)) (driver.Stream, error) {
 	q, ok := driver.(*qp)
 	if !ok {
 		return nil, fmt.Errorf("%w: %w", verbs.ErrNotSupported, errNeedsQP)
@@ -258,7 +256,7 @@ func (m *manager) DialStream(driver verbs.QPDriver, from, to netip.AddrPort, p v
 }
 
 // dial begins to find the way to an address. The rest is done as events come.
-func (s *stream) dial(from, to netip.AddrPort, p verbs.StreamParam) (verbs.Stream, error) {
+func (s *stream) dial(from, to netip.AddrPort, p driver.StreamParam) (driver.Stream, error) {
 	m := s.m
 	s.param, s.local, s.peer = p, from, to
 	if p.TOS != 0 {
@@ -324,7 +322,7 @@ func (s *stream) raise(states ...verbs.QPState) error {
 		if err := s.call(s.m.fn.InitQPAttr, uintptr(unsafe.Pointer(a)), uintptr(unsafe.Pointer(mask))); err != nil {
 			return err
 		}
-		if state == verbs.RTR {
+		if state == verbs.StateRTR {
 			a.MaxDestRDAtomic = uint8(min(int(a.MaxDestRDAtomic), d.attr.MaxQPRdAtomic))
 		}
 		a.RetryCnt = min(a.RetryCnt, mostRetries) // the peer's, where it asked
@@ -335,7 +333,7 @@ func (s *stream) raise(states ...verbs.QPState) error {
 	return nil
 }
 
-func (s *stream) Accept(driver verbs.QPDriver, p verbs.StreamParam, f func(verbs.StreamEvent)) error {
+func (s *stream) Accept(driver driver.QP, p driver.StreamParam, f func(driver.StreamEvent)) error {
 	q, ok := driver.(*qp)
 	if !ok {
 		return fmt.Errorf("%w: %w", verbs.ErrNotSupported, errNeedsQP)
@@ -350,8 +348,8 @@ func (s *stream) Accept(driver verbs.QPDriver, p verbs.StreamParam, f func(verbs
 	}
 	s.asked, s.qp, s.qpn, s.param, s.tell = false, q, q.num, p, f
 	s.mu.Unlock()
-	if a, _ := q.Query(); a.State == verbs.Init {
-		if err := s.raise(verbs.RTR, verbs.RTS); err != nil {
+	if q.Query().State == verbs.StateInit {
+		if err := s.raise(verbs.StateRTR, verbs.StateRTS); err != nil {
 			return err
 		}
 	}

@@ -10,22 +10,23 @@ import (
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
 // streams is the way to a device's connection manager.
-type streams struct{ verbs.StreamDriver }
+type streams struct{ driver.StreamDevice }
 
-func (s *streams) Datagrams(verbs.MADDriver) error { return verbs.ErrNotSupported }
+func (s *streams) Datagrams(driver.MADDevice) error { return verbs.ErrNotSupported }
 
-func (s *streams) Streams(d verbs.StreamDriver) error {
-	s.StreamDriver = d
+func (s *streams) Streams(d driver.StreamDevice) error {
+	s.StreamDevice = d
 	return nil
 }
 
-func streamsOf(t testing.TB, dev *verbs.Device) verbs.StreamDriver {
+func streamsOf(t testing.TB, dev *verbs.Device) driver.StreamDevice {
 	t.Helper()
 	var s streams
-	if err := dev.Driver().(verbs.ConnectionDriver).Connections(&s); err != nil {
+	if err := driver.DeviceOf(dev).(driver.Connector).Connections(&s); err != nil {
 		t.Fatal(err)
 	}
 	return s
@@ -42,23 +43,23 @@ func byManager(t testing.TB, a, b *verbs.QP, opt *verbs.ConnectOptions) {
 		}
 	}
 	for _, qp := range []*verbs.QP{a, b} {
-		must(qp.Modify(verbs.QPAttr{State: verbs.Init, Port: 1, Access: opt.Access &^ verbs.FlushPersistent}, verbs.MaskState|verbs.MaskPort|verbs.MaskPKeyIndex|verbs.MaskAccess))
+		must(qp.Modify(verbs.QPAttr{State: verbs.StateInit, Port: 1, Access: opt.Access &^ verbs.FlushPersistent}, verbs.MaskState|verbs.MaskPort|verbs.MaskPKeyIndex|verbs.MaskAccess))
 	}
-	param := func(dev *verbs.Device) verbs.StreamParam {
+	param := func(dev *verbs.Device) driver.StreamParam {
 		lim, n := dev.Query(), int(opt.RdAtomic)
 		if n == 0 {
 			n = 16
 		}
-		return verbs.StreamParam{IRD: uint16(min(n, lim.MaxQPRdAtomic)), ORD: uint16(min(n, lim.MaxQPInitRdAtom))}
+		return driver.StreamParam{IRD: uint16(min(n, lim.MaxQPRdAtomic)), ORD: uint16(min(n, lim.MaxQPInitRdAtom))}
 	}
-	events := make(chan verbs.StreamEvent, 16)
-	tell := func(e verbs.StreamEvent) {
+	events := make(chan driver.StreamEvent, 16)
+	tell := func(e driver.StreamEvent) {
 		select {
 		case events <- e:
 		default: // of the end, long after
 		}
 	}
-	next := func(want verbs.StreamEventType) verbs.StreamEvent {
+	next := func(want driver.StreamEventType) driver.StreamEvent {
 		t.Helper()
 		select {
 		case e := <-events:
@@ -68,15 +69,15 @@ func byManager(t testing.TB, a, b *verbs.QP, opt *verbs.ConnectOptions) {
 			return e
 		case <-time.After(time.Minute):
 			t.Fatalf("connecting: no event, want %d", want)
-			return verbs.StreamEvent{}
+			return driver.StreamEvent{}
 		}
 	}
 	l, err := streamsOf(t, b.Device()).ListenStream(netip.AddrPortFrom(addressOf(t, b.Device()), 0), 1, tell)
 	must(err)
 	defer l.Close()
-	_, err = streamsOf(t, a.Device()).DialStream(a.Driver(), netip.AddrPortFrom(addressOf(t, a.Device()), 0), l.Addr(), param(a.Device()), tell)
+	_, err = streamsOf(t, a.Device()).DialStream(driver.QPOf(a), netip.AddrPortFrom(addressOf(t, a.Device()), 0), l.Addr(), param(a.Device()), tell)
 	must(err)
-	must(next(verbs.StreamRequested).Stream.Accept(b.Driver(), param(b.Device()), tell))
-	next(verbs.StreamEstablished)
-	next(verbs.StreamEstablished)
+	must(next(driver.StreamRequested).Stream.Accept(driver.QPOf(b), param(b.Device()), tell))
+	next(driver.StreamEstablished)
+	next(driver.StreamEstablished)
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/internal/system/ibverbs"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
 // Completions that one call of C takes: at first, and at most.
@@ -23,10 +24,11 @@ const (
 
 // cq is a completion queue.
 type cq struct {
+	driver.UnsupportedCQ
 	numbered
 	dev      *device
 	c        uintptr // struct ibv_cq
-	events   verbs.CQEvents
+	events   driver.CQEvents
 	overflow atomic.Bool
 	armed    atomic.Bool  // an event was requested, and has not come
 	capacity atomic.Int32 // what observers see
@@ -40,7 +42,7 @@ type cq struct {
 	last *qp  // whose completion came last
 }
 
-func (d *device) CreateCQ(cqe int, ev verbs.CQEvents) (verbs.CQDriver, error) {
+func (d *device) CreateCQ(cqe int, ev driver.CQEvents) (driver.CQ, error) {
 	if err := d.enter(); err != nil {
 		return nil, err
 	}

@@ -17,11 +17,13 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/internal/system/ibverbs"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
 // device is an open device.
 type device struct {
-	verbs.Unsupported
+	driver.Unsupported
+	driver.UnsupportedConnector
 	lib     *ibverbs.Library
 	ctx     uintptr // struct ibv_context
 	name    string  // of the kernel: mlx5_0
@@ -109,7 +111,7 @@ func (d *device) queryDevice() error {
 		MaxSRQ: count(a.OrigAttrMaxSRQ), MaxSRQWR: count(a.OrigAttrMaxSRQWR), MaxSRQSGE: count(a.OrigAttrMaxSRQSGE),
 		MaxQPRdAtomic: count(a.OrigAttrMaxQPRDAtom), MaxQPInitRdAtom: count(a.OrigAttrMaxQPInitRDAtom),
 		MaxMcastGroups: count(a.OrigAttrMaxMcastGrp), MaxMcastQP: count(a.OrigAttrMaxMcastQPAttach), MaxPKeys: int(a.OrigAttrMaxPkeys),
-		Atomic: verbs.AtomicCap(a.OrigAttrAtomicCap), LocalCAAckNs: 4096 * time.Nanosecond << min(a.OrigAttrLocalCaAckDelay, 31),
+		Atomic: verbs.AtomicCap(a.OrigAttrAtomicCap), LocalCAAckDelay: 4096 * time.Nanosecond << min(a.OrigAttrLocalCaAckDelay, 31),
 	}
 	d.attr.Caps = capsOf(caps, a, transport, ibverbs.Ext(d.ctx, ibverbs.BackOpenXRCD) != 0)
 	if d.attr.Caps&verbs.CapXRC != 0 {

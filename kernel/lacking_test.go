@@ -31,7 +31,8 @@ func TestNotSupported(t *testing.T) {
 	mr, err := pd.RegMR(buf, verbs.LocalWrite|verbs.RemoteWrite|verbs.RemoteAtomic)
 	must(err)
 	qp := func() *verbs.QP {
-		q, err := pd.CreateQP(verbs.QPInit{Type: verbs.RC, SendCQ: cq, RecvCQ: cq, MaxSendWR: 16, MaxRecvWR: 1, MaxSendSGE: 1, MaxRecvSGE: 1})
+		q, err := pd.CreateQP(verbs.QPInit{Type: verbs.RC, SendCQ: cq, RecvCQ: cq,
+			Cap: verbs.QPCap{MaxSendWR: 16, MaxRecvWR: 1, MaxSendSGE: 1, MaxRecvSGE: 1}})
 		must(err)
 		return q
 	}
@@ -70,12 +71,12 @@ func TestNotSupported(t *testing.T) {
 		{"resizing", some, func() error { return cq.Resize(32) }},
 		{"XRC", some, func() error { _, err := dev.OpenXRCD(); return err }},
 		{"UC", some, func() error { _, err := pd.CreateQP(verbs.QPInit{Type: verbs.UC, SendCQ: cq, RecvCQ: cq}); return err }},
-		{"SEND with immediate data", some, func() error { return post(verbs.SendImm) }},
-		{"WRITE with immediate data", some, func() error { return post(verbs.WriteImm) }},
-		{"compare-and-swap", some, func() error { return post(verbs.CompareSwap) }},
-		{"fetch-and-add", some, func() error { return post(verbs.FetchAdd) }},
-		{"atomic WRITE", none, func() error { return post(verbs.AtomicWrite) }},
-		{"FLUSH", none, func() error { return post(verbs.Flush) }},
+		{"SEND with immediate data", some, func() error { return post(verbs.OpSendImm) }},
+		{"WRITE with immediate data", some, func() error { return post(verbs.OpWriteImm) }},
+		{"compare-and-swap", some, func() error { return post(verbs.OpCompareSwap) }},
+		{"fetch-and-add", some, func() error { return post(verbs.OpFetchAdd) }},
+		{"atomic WRITE", none, func() error { return post(verbs.OpAtomicWrite) }},
+		{"FLUSH", none, func() error { return post(verbs.OpFlush) }},
 	} {
 		err := c.do()
 		var why *verbs.OpError

@@ -18,6 +18,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/internal/system/ibverbs"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
 // pd is a protection domain.
@@ -28,7 +29,7 @@ type pd struct {
 	gone bool
 }
 
-func (d *device) AllocPD() (verbs.PDDriver, error) {
+func (d *device) AllocPD() (driver.PD, error) {
 	if err := d.enter(); err != nil {
 		return nil, err
 	}
@@ -60,7 +61,7 @@ func (p *pd) abandon() { p.gone = true }
 type mr struct {
 	numbered
 	dev  *device
-	info verbs.MRInfo // covered by the device's mu
+	info driver.MRInfo // covered by the device's mu
 
 	mu     sync.Mutex
 	c      uintptr // struct ibv_mr; 0: it is closed
@@ -103,7 +104,7 @@ func first(buf []byte) uintptr {
 
 var nothing uint64
 
-func (p *pd) RegMR(buf []byte, access verbs.Access) (verbs.MRDriver, error) {
+func (p *pd) RegMR(buf []byte, access verbs.Access) (driver.MR, error) {
 	m := &mr{dev: p.dev, buf: buf, pin: new(runtime.Pinner)}
 	if len(buf) > 0 {
 		m.pin.Pin(unsafe.SliceData(buf))
@@ -116,7 +117,7 @@ func (p *pd) RegMR(buf []byte, access verbs.Access) (verbs.MRDriver, error) {
 }
 
 // RegMROptions registers pinned memory: adapters know no other way.
-func (p *pd) RegMROptions(buf []byte, access verbs.Access, opt verbs.RegOptions) (verbs.MRDriver, error) {
+func (p *pd) RegMROptions(buf []byte, access verbs.Access, opt verbs.RegOptions) (driver.MR, error) {
 	if opt.Weak || opt.Mode != verbs.RegPinned {
 		return nil, fail("reg_mr", verbs.ErrNotSupported, "an adapter pins the memory when it is registered")
 	}
@@ -135,7 +136,7 @@ func (m *mr) WaitPinned(context.Context) error {
 }
 
 // RegExternal registers memory that Go does not keep alive.
-func (p *pd) RegExternal(buf []byte, iova uint64, access verbs.Access) (verbs.MRDriver, error) {
+func (p *pd) RegExternal(buf []byte, iova uint64, access verbs.Access) (driver.MR, error) {
 	m := &mr{dev: p.dev, buf: buf, pin: new(runtime.Pinner)}
 	if err := m.register(p, iova, access, "reg_mr_iova"); err != nil {
 		return nil, err
@@ -143,7 +144,7 @@ func (p *pd) RegExternal(buf []byte, iova uint64, access verbs.Access) (verbs.MR
 	return m, nil
 }
 
-func (p *pd) AllocMR(size int, access verbs.Access) (verbs.MRDriver, error) {
+func (p *pd) AllocMR(size int, access verbs.Access) (driver.MR, error) {
 	const huge = 2 << 20
 	flags := unix.MAP_PRIVATE | unix.MAP_ANONYMOUS
 	var b []byte
@@ -164,7 +165,7 @@ func (p *pd) AllocMR(size int, access verbs.Access) (verbs.MRDriver, error) {
 }
 
 // RegShared maps and registers memory that processes share.
-func (p *pd) RegShared(fd uintptr, offset int64, size int, access verbs.Access) (verbs.MRDriver, error) {
+func (p *pd) RegShared(fd uintptr, offset int64, size int, access verbs.Access) (driver.MR, error) {
 	prot := unix.PROT_READ
 	if access&verbs.LocalWrite != 0 {
 		prot |= unix.PROT_WRITE
@@ -177,7 +178,7 @@ func (p *pd) RegShared(fd uintptr, offset int64, size int, access verbs.Access) 
 }
 
 // regMapped registers a mapping that goes with the region.
-func (p *pd) regMapped(b []byte, size int, access verbs.Access, op string) (verbs.MRDriver, error) {
+func (p *pd) regMapped(b []byte, size int, access verbs.Access, op string) (driver.MR, error) {
 	m := &mr{dev: p.dev, buf: b[:size], mapped: b, pin: new(runtime.Pinner)}
 	if err := m.register(p, uint64(first(b)), access, op); err != nil {
 		unix.Munmap(b)
@@ -223,7 +224,7 @@ func (m *mr) register(p *pd, iova uint64, access verbs.Access, op string) error 
 	}
 	m.addr, m.write = iova, access&verbs.LocalWrite != 0
 	m.use(c)
-	m.info = verbs.MRInfo{Key: m.rkey, PD: p.id, Addr: m.addr, Len: uint64(len(m.buf)), Access: access}
+	m.info = driver.MRInfo{Key: m.rkey, PD: p.id, Addr: m.addr, Len: uint64(len(m.buf)), Access: access}
 	d.made(m)
 	return nil
 }
@@ -256,8 +257,10 @@ func (m *mr) Bytes() []byte {
 // What a registration that cannot be changed leaves: ibv_rereg_mr tells whether the region is as it was.
 const reregInput = -1
 
-func (m *mr) Rereg(flags verbs.ReregFlags, to verbs.PDDriver, buf []byte, access verbs.Access) error {
+// ReregMR changes a region (ibv_rereg_mr). It is in this domain afterwards, if flags say so.
+func (p *pd) ReregMR(r driver.MR, flags verbs.ReregFlags, buf []byte, access verbs.Access) error {
 	const op = "rereg_mr"
+	m := r.(*mr)
 	d := m.dev
 	if flags&verbs.ReregTranslation != 0 && m.mapped != nil {
 		return fail(op, verbs.ErrNotSupported, "memory that the device has allocated goes with its region")
@@ -284,7 +287,7 @@ func (m *mr) Rereg(flags verbs.ReregFlags, to verbs.PDDriver, buf []byte, access
 	}
 	info := m.info // which only this function changes
 	var domain, addr, size uintptr
-	if p, ok := to.(*pd); ok && flags&verbs.ReregPD != 0 {
+	if flags&verbs.ReregPD != 0 {
 		domain, info.PD = p.c, p.id
 	}
 	pin := new(runtime.Pinner)
@@ -294,13 +297,13 @@ func (m *mr) Rereg(flags verbs.ReregFlags, to verbs.PDDriver, buf []byte, access
 			pin.Pin(unsafe.SliceData(buf))
 		}
 	}
-	r, errno := d.lib.CallErrno(d.lib.ReregMR, m.c, uintptr(flags), domain, addr, size, accessOf(access))
-	if n := int32(r); n != 0 {
+	ret, errno := d.lib.CallErrno(d.lib.ReregMR, m.c, uintptr(flags), domain, addr, size, accessOf(access))
+	if n := int32(ret); n != 0 {
 		pin.Unpin()
 		if errno == 0 && n == reregInput {
 			errno = syscall.EINVAL
 		}
-		return lacking(op, resultOf(r, errno), "ibv_rereg_mr")
+		return lacking(op, resultOf(ret, errno), "ibv_rereg_mr")
 	}
 	if flags&verbs.ReregTranslation != 0 {
 		m.pin.Unpin()
@@ -391,14 +394,14 @@ type mw struct {
 	dev  *device
 	c    uintptr // struct ibv_mw
 	typ  verbs.MWType
-	info verbs.MWInfo // as it was allocated
+	info driver.MWInfo // as it was allocated
 
 	mu   sync.Mutex
 	rkey verbs.Key // type 2: what the program chose
 	gone bool
 }
 
-func (p *pd) AllocMW(t verbs.MWType) (verbs.MWDriver, error) {
+func (p *pd) AllocMW(t verbs.MWType) (driver.MW, error) {
 	d := p.dev
 	if t == verbs.MWType1 && d.attr.Caps&verbs.CapMWType1 == 0 || t == verbs.MWType2 && d.attr.Caps&verbs.CapMWType2B == 0 || d.ops.allocMW == 0 {
 		return nil, lacking("alloc_mw", verbs.ErrNotSupported, fmt.Sprintf("memory windows of type %d", t))
@@ -412,7 +415,7 @@ func (p *pd) AllocMW(t verbs.MWType) (verbs.MWDriver, error) {
 		return nil, err
 	}
 	w := &mw{dev: d, c: c, typ: t, rkey: verbs.Key(ibverbs.Pointer[ibverbs.MW](c).Rkey)}
-	w.info = verbs.MWInfo{Key: w.rkey, PD: p.id, Type: t}
+	w.info = driver.MWInfo{Key: w.rkey, PD: p.id, Type: t}
 	d.made(w)
 	return w, nil
 }
@@ -456,7 +459,7 @@ func (w *mw) abandon() {
 type ah struct {
 	numbered
 	dev  *device
-	info verbs.AHInfo
+	info driver.AHInfo
 	c    uintptr // struct ibv_ah
 	gone atomic.Bool
 }
@@ -479,7 +482,7 @@ func fillAH(c *ibverbs.AHAttr, a *verbs.AHAttr, port int) {
 // defaultHops is the time to live of packets for which the program has not chosen one.
 const defaultHops = 64
 
-func (p *pd) CreateAH(attr verbs.AHAttr) (verbs.AHDriver, error) {
+func (p *pd) CreateAH(attr verbs.AHAttr) (driver.AH, error) {
 	d := p.dev
 	if err := d.enter(); err != nil {
 		return nil, err
@@ -491,7 +494,7 @@ func (p *pd) CreateAH(attr verbs.AHAttr) (verbs.AHDriver, error) {
 	if err := madeOf(h, errno); err != nil {
 		return nil, lacking("create_ah", err, "address handles")
 	}
-	a := &ah{dev: d, c: h, info: verbs.AHInfo{PD: p.id, DGID: attr.DGID, DLID: attr.DLID, SL: attr.SL, Port: int(c.PortNum)}}
+	a := &ah{dev: d, c: h, info: driver.AHInfo{PD: p.id, DGID: attr.DGID, DLID: attr.DLID, SL: attr.SL, Port: int(c.PortNum)}}
 	d.made(a)
 	return a, nil
 }

@@ -5,30 +5,19 @@
 package kernel
 
 import (
-	"os"
-	"path/filepath"
 	"testing"
+	"testing/fstest"
 
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// Counters are those of sysfs, data in bytes.
+// Counters are those of all ports, by name, and say which port's they are.
 func TestMetrics(t *testing.T) {
-	dir := t.TempDir()
-	if got := portMetrics(dir, 1); got != nil {
-		t.Errorf("without counters: %v", got)
-	}
-	for name, text := range map[string]string{"1/counters/port_rcv_data": "5\n", "1/hw_counters/sent_pkts": "7\n", "1/hw_counters/lifespan": "10\n", "1/counters/broken": "N/A\n"} {
-		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	got := portMetrics(dir, 1)
-	if len(got) != 2 || got[0].Name != "port_rcv_data" || got[0].Value != 20 || got[0].Unit != verbs.UnitBytes || got[1].Value != 7 || got[1].Unit != verbs.UnitPackets {
+	const ports = "sys/class/infiniband/mlx5_0/ports/"
+	root := fstest.MapFS{ports + "1/counters/port_rcv_data": {Data: []byte("5\n")}, ports + "2/counters/port_rcv_data": {Data: []byte("7\n")}, ports + "1/hw_counters/out_of_buffer": {Data: []byte("1\n")}}
+	got := portMetrics(root, "mlx5_0", 2)
+	port := func(n string) verbs.MetricLabel { return verbs.MetricLabel{Name: "port", Value: n} }
+	if len(got) != 3 || got[0].Name != "out_of_buffer" || got[1].Value != 20 || got[1].Labels[0] != port("1") || got[2].Value != 28 || got[2].Labels[0] != port("2") {
 		t.Errorf("%+v", got)
 	}
 }

@@ -47,7 +47,8 @@ func join(t *testing.T, dev *verbs.Device, group netip.Addr) *member {
 	check(err)
 	m.mr, err = m.pd.RegMR(make([]byte, 4096), verbs.LocalWrite)
 	check(err)
-	qp, err := m.id.CreateQP(m.pd, verbs.QPInit{Type: verbs.UD, SendCQ: m.cq, RecvCQ: m.cq, MaxSendWR: 4, MaxRecvWR: 4, MaxSendSGE: 1, MaxRecvSGE: 1})
+	qp, err := m.id.CreateQP(m.pd, verbs.QPInit{Type: verbs.UD, SendCQ: m.cq, RecvCQ: m.cq,
+		Cap: verbs.QPCap{MaxSendWR: 4, MaxRecvWR: 4, MaxSendSGE: 1, MaxRecvSGE: 1}})
 	check(err)
 	check(qp.PostRecv(&verbs.RecvWR{SGL: []verbs.SGE{m.mr.SGE(0, 4096)}}))
 	check(m.id.JoinMulticast(group))
@@ -85,7 +86,7 @@ func TestMulticast(t *testing.T) {
 	}
 	defer ah.Close()
 	from.mr.Do(func(b []byte) { copy(b[2048:], "to all") })
-	if err := from.id.QP().PostSend(&verbs.SendWR{Op: verbs.Send, SGL: []verbs.SGE{from.mr.SGE(2048, 6)}, AH: ah, RemoteQPN: from.ud.QPN, RemoteQKey: from.ud.QKey}); err != nil {
+	if err := from.id.QP().PostSend(&verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{from.mr.SGE(2048, 6)}, AH: ah, RemoteQPN: from.ud.QPN, RemoteQKey: from.ud.QKey}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -95,7 +96,7 @@ func TestMulticast(t *testing.T) {
 		t.Fatal(err)
 	}
 	to.mr.Do(func(b []byte) {
-		if wcs[0].Status != verbs.Success || wcs[0].ByteLen != 46 || !bytes.Equal(b[40:46], []byte("to all")) {
+		if wcs[0].Status != verbs.StatusSuccess || wcs[0].ByteLen != 46 || !bytes.Equal(b[40:46], []byte("to all")) {
 			t.Errorf("%v, %d bytes: %q", wcs[0].Status, wcs[0].ByteLen, b[40:46])
 		}
 	})

@@ -20,8 +20,8 @@ func TestNumbers(t *testing.T) {
 		what      string
 		ours, ibv uint32
 	}{
-		{"RESET", uint32(verbs.Reset), ibverbs.QpsReset}, {"INIT", uint32(verbs.Init), ibverbs.QpsInit}, {"RTR", uint32(verbs.RTR), ibverbs.QpsRtr},
-		{"RTS", uint32(verbs.RTS), ibverbs.QpsRts}, {"SQD", uint32(verbs.SQD), ibverbs.QpsSqd}, {"SQE", uint32(verbs.SQE), ibverbs.QpsSqe}, {"ERR", uint32(verbs.Err), ibverbs.QpsErr},
+		{"RESET", uint32(verbs.StateReset), ibverbs.QpsReset}, {"INIT", uint32(verbs.StateInit), ibverbs.QpsInit}, {"RTR", uint32(verbs.StateRTR), ibverbs.QpsRtr},
+		{"RTS", uint32(verbs.StateRTS), ibverbs.QpsRts}, {"SQD", uint32(verbs.StateSQD), ibverbs.QpsSqd}, {"SQE", uint32(verbs.StateSQE), ibverbs.QpsSqe}, {"ERR", uint32(verbs.StateError), ibverbs.QpsErr},
 		{"State", uint32(verbs.MaskState), ibverbs.QPState}, {"CurState", uint32(verbs.MaskCurState), ibverbs.QPCurState},
 		{"SQDAsyncNotify", uint32(verbs.MaskSQDAsyncNotify), ibverbs.QPEnSqdAsyncNotify}, {"Access", uint32(verbs.MaskAccess), ibverbs.QPAccessFlags},
 		{"PKeyIndex", uint32(verbs.MaskPKeyIndex), ibverbs.QPPkeyIndex}, {"Port", uint32(verbs.MaskPort), ibverbs.QPPort}, {"QKey", uint32(verbs.MaskQKey), ibverbs.QPQkey},
@@ -34,9 +34,9 @@ func TestNumbers(t *testing.T) {
 		{"REMOTE_READ", uint32(verbs.RemoteRead), ibverbs.AccessRemoteRead}, {"REMOTE_ATOMIC", uint32(verbs.RemoteAtomic), ibverbs.AccessRemoteAtomic},
 		{"MW_BIND", uint32(verbs.MWBind), ibverbs.AccessMWBind}, {"ZERO_BASED", uint32(verbs.ZeroBased), ibverbs.AccessZeroBased},
 		{"ON_DEMAND", uint32(verbs.OnDemand), ibverbs.AccessOnDemand}, {"HUGETLB", uint32(verbs.HugePages), ibverbs.AccessHugetlb},
-		{"success", uint32(verbs.Success), ibverbs.WCSuccess}, {"length", uint32(verbs.LocalLengthError), ibverbs.WCLocLenErr}, {"flushed", uint32(verbs.WRFlushError), ibverbs.WCWRFlushErr},
-		{"remote access", uint32(verbs.RemoteAccessError), ibverbs.WCRemAccessErr}, {"retries", uint32(verbs.RetryExceeded), ibverbs.WCRetryExcErr},
-		{"RNR retries", uint32(verbs.RNRRetryExceeded), ibverbs.WCRNRRetryExcErr}, {"general", uint32(verbs.GeneralError), ibverbs.WCGeneralErr},
+		{"success", uint32(verbs.StatusSuccess), ibverbs.WCSuccess}, {"length", uint32(verbs.StatusLocalLengthError), ibverbs.WCLocLenErr}, {"flushed", uint32(verbs.StatusWRFlushError), ibverbs.WCWRFlushErr},
+		{"remote access", uint32(verbs.StatusRemoteAccessError), ibverbs.WCRemAccessErr}, {"retries", uint32(verbs.StatusRetryExceeded), ibverbs.WCRetryExcErr},
+		{"RNR retries", uint32(verbs.StatusRNRRetryExceeded), ibverbs.WCRNRRetryExcErr}, {"general", uint32(verbs.StatusGeneralError), ibverbs.WCGeneralErr},
 		{"CQ error", uint32(verbs.EventCQError), ibverbs.EventCQErr}, {"SRQ limit", uint32(verbs.EventSRQLimitReached), ibverbs.EventSRQLimitReached},
 		{"last WQE", uint32(verbs.EventQPLastWQEReached), ibverbs.EventQPLastWqeReached}, {"port active", uint32(verbs.EventPortActive), ibverbs.EventPortActive},
 		{"GID change", uint32(verbs.EventGIDChange), ibverbs.EventGIDChange}, {"window 1", uint32(verbs.MWType1), ibverbs.MWType1}, {"window 2", uint32(verbs.MWType2), ibverbs.MWType2},

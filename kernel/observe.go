@@ -6,7 +6,7 @@ package kernel
 
 import (
 	"github.com/ramjet-rdma/ramjet/internal/core/observe"
-	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
 // observed are the objects that observers list. The device's mu covers them, and what they show of objects.
@@ -76,7 +76,7 @@ func (r *observed) remove(o object) {
 }
 
 // ObserveQPs lists queue pairs.
-func (d *device) ObserveQPs(page []verbs.QPInfo, at int) (n, next int) {
+func (d *device) ObserveQPs(page []driver.QPInfo, at int) (n, next int) {
 	d.mu.Lock()
 	list, next := d.observed.qps.Page(len(page), at)
 	qps := append([]*qp(nil), list...)
@@ -96,25 +96,25 @@ func observePage[T observe.Member, I any](d *device, r *observe.ObjectList[T], p
 }
 
 // ObserveCQs lists completion queues. How many completions wait only the device knows.
-func (d *device) ObserveCQs(page []verbs.CQInfo, at int) (n, next int) {
-	return observePage(d, &d.observed.cqs, page, at, func(q *cq) verbs.CQInfo {
-		return verbs.CQInfo{Num: q.id, Capacity: int(q.capacity.Load()), Armed: q.armed.Load(), Overflow: q.overflow.Load()}
+func (d *device) ObserveCQs(page []driver.CQInfo, at int) (n, next int) {
+	return observePage(d, &d.observed.cqs, page, at, func(q *cq) driver.CQInfo {
+		return driver.CQInfo{Num: q.id, Capacity: int(q.capacity.Load()), Armed: q.armed.Load(), Overflow: q.overflow.Load()}
 	})
 }
 
 // ObserveMRs lists memory regions.
-func (d *device) ObserveMRs(page []verbs.MRInfo, at int) (n, next int) {
-	return observePage(d, &d.observed.mrs, page, at, func(m *mr) verbs.MRInfo { return m.info })
+func (d *device) ObserveMRs(page []driver.MRInfo, at int) (n, next int) {
+	return observePage(d, &d.observed.mrs, page, at, func(m *mr) driver.MRInfo { return m.info })
 }
 
 // ObserveMWs lists memory windows. What they are bound to the device knows.
-func (d *device) ObserveMWs(page []verbs.MWInfo, at int) (n, next int) {
-	return observePage(d, &d.observed.mws, page, at, func(w *mw) verbs.MWInfo { return w.info })
+func (d *device) ObserveMWs(page []driver.MWInfo, at int) (n, next int) {
+	return observePage(d, &d.observed.mws, page, at, func(w *mw) driver.MWInfo { return w.info })
 }
 
 // ObserveSRQs lists shared receive queues.
-func (d *device) ObserveSRQs(page []verbs.SRQInfo, at int) (n, next int) {
-	return observePage(d, &d.observed.srqs, page, at, func(s *srq) verbs.SRQInfo {
+func (d *device) ObserveSRQs(page []driver.SRQInfo, at int) (n, next int) {
+	return observePage(d, &d.observed.srqs, page, at, func(s *srq) driver.SRQInfo {
 		info := s.info
 		info.Num = s.id
 		return info
@@ -122,6 +122,6 @@ func (d *device) ObserveSRQs(page []verbs.SRQInfo, at int) (n, next int) {
 }
 
 // ObserveAHs lists address handles.
-func (d *device) ObserveAHs(page []verbs.AHInfo, at int) (n, next int) {
-	return observePage(d, &d.observed.ahs, page, at, func(a *ah) verbs.AHInfo { return a.info })
+func (d *device) ObserveAHs(page []driver.AHInfo, at int) (n, next int) {
+	return observePage(d, &d.observed.ahs, page, at, func(a *ah) driver.AHInfo { return a.info })
 }

@@ -9,12 +9,13 @@ import (
 	"testing"
 
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
 // pages puts all pages of a listing together.
 func pages[I any](list func(page []I, at int) (n, next int)) (all []I) {
 	page := make([]I, 2)
-	for at := verbs.FirstPage; at > 0; {
+	for at := driver.FirstPage; at > 0; {
 		var n int
 		n, at = list(page, at)
 		all = append(all, page[:n]...)
@@ -26,7 +27,7 @@ func pages[I any](list func(page []I, at int) (n, next int)) (all []I) {
 func TestObserved(t *testing.T) {
 	name, _ := named(t)
 	dev := open(t, name)
-	o := dev.Driver().(verbs.Observable)
+	o := driver.DeviceOf(dev).(driver.Observer)
 	numbers := func() (n [5]uint64) {
 		list, err := dev.Metrics()
 		if err != nil {
@@ -63,13 +64,14 @@ func TestObserved(t *testing.T) {
 	}
 	srq, err := pd.CreateSRQ(verbs.SRQInit{MaxWR: 16, MaxSGE: 1})
 	check(err)
-	qp, err := pd.CreateQP(verbs.QPInit{Type: verbs.RC, SendCQ: cq, RecvCQ: cq, SRQ: srq, MaxSendWR: 4, MaxSendSGE: 1})
+	qp, err := pd.CreateQP(verbs.QPInit{Type: verbs.RC, SendCQ: cq, RecvCQ: cq, SRQ: srq,
+		Cap: verbs.QPCap{MaxSendWR: 4, MaxSendSGE: 1}})
 	check(err)
 	if n := numbers(); n != [5]uint64{1, 5, 1, 1, 1} {
 		t.Errorf("%v", n)
 	}
 	domain := pages(o.ObserveMRs)[0].PD
-	if !slices.ContainsFunc(pages(o.ObserveMRs), func(m verbs.MRInfo) bool {
+	if !slices.ContainsFunc(pages(o.ObserveMRs), func(m driver.MRInfo) bool {
 		return m.Key == mrs[3].RKey() && m.Addr == mrs[3].Addr() && m.Len == 4096 && m.Access == verbs.LocalWrite|verbs.RemoteRead && m.PD == domain && domain != 0
 	}) {
 		t.Errorf("%+v", pages(o.ObserveMRs))
@@ -84,7 +86,7 @@ func TestObserved(t *testing.T) {
 	if n := numbers(); n != [5]uint64{1, 4, 1, 0, 1} {
 		t.Errorf("%v after two were closed", n)
 	}
-	if slices.ContainsFunc(pages(o.ObserveMRs), func(m verbs.MRInfo) bool { return m.Addr == mrs[1].Addr() }) {
+	if slices.ContainsFunc(pages(o.ObserveMRs), func(m driver.MRInfo) bool { return m.Addr == mrs[1].Addr() }) {
 		t.Error("a region that was closed is listed")
 	}
 }

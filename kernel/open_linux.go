@@ -13,6 +13,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/system/ibverbs"
 	"github.com/ramjet-rdma/ramjet/internal/system/statsocket"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
 // Open opens a device by the name that the kernel has for it, such as mlx5_0. An empty name stands for the
@@ -50,7 +51,7 @@ func Open(name string) (*verbs.Device, error) {
 		lib.CallErrno(lib.CloseDevice, ctx)
 		return nil, fmt.Errorf("kernel: opening %s: %w", names[i], err)
 	}
-	return statsocket.Publish(verbs.NewDevice(d)), nil
+	return statsocket.Publish(driver.NewDevice(d)), nil
 }
 
 func noList(errno syscall.Errno) error {

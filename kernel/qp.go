@@ -13,16 +13,18 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/internal/system/ibverbs"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
 // qp is a queue pair.
 type qp struct {
+	driver.UnsupportedQP
 	numbered
 	dev    *device
 	c      uintptr // struct ibv_qp
 	typ    verbs.QPType
 	num    verbs.QPN
-	made   verbs.QPInfo // what it was created with
+	made   driver.QPInfo // what it was created with
 	events func(verbs.EventType)
 	shared bool // its receives come from a shared queue
 	closed atomic.Bool
@@ -51,42 +53,44 @@ func limit(what string, n, most int) string {
 	return fmt.Sprintf("%d %s, and the device has at most %d", n, what, most)
 }
 
-func (p *pd) CreateQP(init *verbs.QPInit, events func(verbs.EventType)) (verbs.QPDriver, error) {
+func (p *pd) CreateQP(init *verbs.QPInit, events func(verbs.EventType)) (driver.QP, error) {
 	return p.dev.createQP(init, events, p, nil)
 }
 
-func (d *device) createQP(init *verbs.QPInit, events func(verbs.EventType), p *pd, x *xrcd) (verbs.QPDriver, error) {
+func (d *device) createQP(init *verbs.QPInit, events func(verbs.EventType), p *pd, x *xrcd) (driver.QP, error) {
 	switch has := d.attr.Caps; {
 	case init.Type == verbs.UC && has&verbs.CapUC == 0, init.Type == verbs.UD && has&verbs.CapUD == 0,
 		(init.Type == verbs.XRCIni || init.Type == verbs.XRCTgt) && has&verbs.CapXRC == 0:
 		return nil, fail("create_qp", verbs.ErrNotSupported, fmt.Sprintf("the device has no %v queue pairs", init.Type))
+	case init.Congestion != "":
+		return nil, fail("create_qp", verbs.ErrNotSupported, "congestion control of a queue pair: the hardware has its own")
 	}
 	if err := d.enter(); err != nil {
 		return nil, err
 	}
 	defer d.leave()
-	c := &ibverbs.QPInitAttrEx{CapMaxSendWR: uint32(init.MaxSendWR), CapMaxRecvWR: uint32(init.MaxRecvWR), CapMaxSendSGE: uint32(init.MaxSendSGE),
-		CapMaxRecvSGE: uint32(init.MaxRecvSGE), CapMaxInlineData: uint32(init.MaxInline), QPType: types[init.Type]}
+	c := &ibverbs.QPInitAttrEx{CapMaxSendWR: uint32(init.Cap.MaxSendWR), CapMaxRecvWR: uint32(init.Cap.MaxRecvWR), CapMaxSendSGE: uint32(init.Cap.MaxSendSGE),
+		CapMaxRecvSGE: uint32(init.Cap.MaxRecvSGE), CapMaxInlineData: uint32(init.Cap.MaxInline), QPType: types[init.Type]}
 	if init.SignalAll {
 		c.SqSigAll = 1
 	}
-	var made verbs.QPInfo
+	var made driver.QPInfo
 	if p != nil {
 		made.PD = p.id
 	}
 	if init.SendCQ != nil {
-		q := init.SendCQ.Driver().(*cq)
+		q := driver.CQOf(init.SendCQ).(*cq)
 		c.SendCQ, made.SendCQ = uint64(q.c), q.id
 	}
 	if init.RecvCQ != nil {
-		q := init.RecvCQ.Driver().(*cq)
+		q := driver.CQOf(init.RecvCQ).(*cq)
 		c.RecvCQ, made.RecvCQ = uint64(q.c), q.id
 	}
 	if init.SRQ != nil {
-		s := init.SRQ.Driver().(*srq)
+		s := driver.SRQOf(init.SRQ).(*srq)
 		c.SRQ, made.SRQ = uint64(s.c), s.id
 	}
-	if init.CreateFlags&verbs.QPBlockSelfMulticast != 0 {
+	if init.BlockSelfMulticast {
 		c.CompMask |= ibverbs.QPInitAttrCreateFlags
 		c.CreateFlags |= ibverbs.QPCreateBlockSelfMcastLb
 	}
@@ -137,8 +141,8 @@ func (q *qp) happened(t verbs.EventType) {
 	switch t {
 	case verbs.EventQPFatal, verbs.EventQPRequestError, verbs.EventQPAccessError, verbs.EventQPBroken:
 		q.mu.Lock()
-		first := q.attr.State != verbs.Err
-		q.setState(verbs.Err)
+		first := q.attr.State != verbs.StateError
+		q.setState(verbs.StateError)
 		q.mu.Unlock()
 		if t == verbs.EventQPBroken && !first {
 			return
@@ -162,11 +166,11 @@ func (q *qp) Modify(a *verbs.QPAttr, mask verbs.QPMask) error {
 		return verbs.ErrClosed
 	}
 	q.query()
-	next, err := verbs.CheckTransition(q.typ, q.attr.State, a, mask)
+	next, err := driver.CheckTransition(q.typ, q.attr.State, a, mask)
 	if err != nil {
 		return err
 	}
-	if next == verbs.RTR && d.attr.Transport == verbs.TransportIWARP {
+	if next == verbs.StateRTR && d.attr.Transport == verbs.TransportIWARP {
 		return fail("modify_qp", verbs.ErrNotSupported, "queue pairs of iWARP have no numbers on the wire: package cm connects them, by address and port")
 	}
 	c := new(ibverbs.QPAttr)
@@ -200,7 +204,7 @@ func (q *qp) Modify(a *verbs.QPAttr, mask verbs.QPMask) error {
 		}
 		return err
 	}
-	if next == verbs.Reset {
+	if next == verbs.StateReset {
 		q.send.out.reset()
 	}
 	q.remember(a, mask, next)
@@ -301,7 +305,7 @@ func ahFrom(c *ibverbs.AHAttr) verbs.AHAttr {
 // remember keeps what Stats and Query answer with where the device does not.
 func (q *qp) remember(a *verbs.QPAttr, mask verbs.QPMask, next verbs.QPState) {
 	to := &q.attr
-	if next == verbs.Reset {
+	if next == verbs.StateReset {
 		*to = verbs.QPAttr{}
 	}
 	q.setState(next)
@@ -333,7 +337,7 @@ func (q *qp) query() {
 	if asked := &q.asked; asked.DGID == a.AH.DGID && asked.DLID == a.AH.DLID { // without what stands for its zeros
 		a.AH = *asked
 	}
-	if a.State == verbs.Reset {
+	if a.State == verbs.StateReset {
 		a = verbs.QPAttr{} // some devices keep what was set before
 	}
 	q.attr = a
@@ -346,7 +350,7 @@ func (q *qp) setState(s verbs.QPState) {
 	q.state.Store(uint32(s))
 }
 
-func (q *qp) Query() (verbs.QPAttr, verbs.QPCap) {
+func (q *qp) Query() verbs.QPAttr {
 	if q.dev.enter() == nil {
 		defer q.dev.leave()
 		q.mu.Lock()
@@ -357,7 +361,7 @@ func (q *qp) Query() (verbs.QPAttr, verbs.QPCap) {
 	}
 	a := q.attr
 	a.Cap = q.cap
-	return a, q.cap
+	return a
 }
 
 // mayPost refuses work requests in a state in which some drivers would take them and do nothing. The kernel
@@ -369,7 +373,7 @@ func (q *qp) mayPost(op string, least verbs.QPState) error {
 	if verbs.QPState(q.state.Load()) >= least {
 		return nil
 	}
-	if a, _ := q.Query(); a.State < least {
+	if a := q.Query(); a.State < least {
 		return fail(op, verbs.ErrState, fmt.Sprintf("the queue pair is in %v", a.State))
 	}
 	return nil
@@ -468,7 +472,7 @@ type xrcd struct {
 	gone bool
 }
 
-func (d *device) OpenXRCD() (verbs.XRCDDriver, error) {
+func (d *device) OpenXRCD() (driver.XRCD, error) {
 	f := ibverbs.Ext(d.ctx, ibverbs.BackOpenXRCD)
 	if d.attr.Caps&verbs.CapXRC == 0 || f == 0 {
 		return nil, lacking("open_xrcd", verbs.ErrNotSupported, "XRC")
@@ -490,7 +494,7 @@ func (d *device) OpenXRCD() (verbs.XRCDDriver, error) {
 // oCreate is O_CREAT of C.
 const oCreate = 0o100
 
-func (x *xrcd) CreateTargetQP(init *verbs.QPInit, events func(verbs.EventType)) (verbs.QPDriver, error) {
+func (x *xrcd) CreateTargetQP(init *verbs.QPInit, events func(verbs.EventType)) (driver.QP, error) {
 	return x.dev.createQP(init, events, nil, x)
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/internal/system/ibverbs"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
 // recvQueue is where receives are laid out for C, as sendQueue is for sends.
@@ -111,7 +112,7 @@ func (q *qp) PostRecv(wrs []verbs.RecvWR) (int, error) {
 	if q.shared || q.cap.MaxRecvWR == 0 && len(wrs) > 0 {
 		return 0, fail("post_recv", verbs.ErrInvalid, "the queue pair has no receive queue of its own")
 	}
-	if err := q.mayPost("post_recv", verbs.Init); err != nil {
+	if err := q.mayPost("post_recv", verbs.StateInit); err != nil {
 		return 0, err
 	}
 	return q.recv.post(wrs)
@@ -119,11 +120,11 @@ func (q *qp) PostRecv(wrs []verbs.RecvWR) (int, error) {
 
 // srq is a shared receive queue.
 type srq struct {
-	verbs.UnsupportedSRQ
+	driver.UnsupportedSRQ
 	numbered
 	dev    *device
-	info   verbs.SRQInfo // covered by the device's mu
-	c      uintptr       // struct ibv_srq
+	info   driver.SRQInfo // covered by the device's mu
+	c      uintptr        // struct ibv_srq
 	events func(verbs.EventType)
 	recv   recvQueue
 	num    uint32 // XRC
@@ -132,7 +133,7 @@ type srq struct {
 	gone bool
 }
 
-func (p *pd) CreateSRQ(init *verbs.SRQInit, events func(verbs.EventType)) (verbs.SRQDriver, error) {
+func (p *pd) CreateSRQ(init *verbs.SRQInit, events func(verbs.EventType)) (driver.SRQ, error) {
 	d := p.dev
 	switch {
 	case d.attr.Caps&verbs.CapSRQ == 0:
@@ -152,7 +153,7 @@ func (p *pd) CreateSRQ(init *verbs.SRQInit, events func(verbs.EventType)) (verbs
 	f, owner := d.lib.CreateSRQ, p.c
 	if init.XRCD != nil {
 		a.CompMask = ibverbs.SRQInitAttrType | ibverbs.SRQInitAttrPD | ibverbs.SRQInitAttrXRCD | ibverbs.SRQInitAttrCQ
-		a.SRQType, a.PD, a.XRCD, a.CQ = ibverbs.SrqtXRC, uint64(p.c), uint64(init.XRCD.Driver().(*xrcd).c), uint64(init.CQ.Driver().(*cq).c)
+		a.SRQType, a.PD, a.XRCD, a.CQ = ibverbs.SrqtXRC, uint64(p.c), uint64(driver.XRCDOf(init.XRCD).(*xrcd).c), uint64(driver.CQOf(init.CQ).(*cq).c)
 		if f, owner = ibverbs.Ext(d.ctx, ibverbs.BackCreateSRQEx), d.ctx; f == 0 {
 			return nil, lacking("create_srq", verbs.ErrNotSupported, "ibv_create_srq_ex")
 		}
@@ -161,7 +162,7 @@ func (p *pd) CreateSRQ(init *verbs.SRQInit, events func(verbs.EventType)) (verbs
 	if err := madeOf(c, errno); err != nil {
 		return nil, err
 	}
-	s := &srq{dev: d, c: c, events: events, info: verbs.SRQInfo{PD: p.id, Capacity: int(max(a.AttrMaxWR, uint32(init.MaxWR)))}}
+	s := &srq{dev: d, c: c, events: events, info: driver.SRQInfo{PD: p.id, Capacity: int(max(a.AttrMaxWR, uint32(init.MaxWR)))}}
 	s.recv.init(d.ops.postSRQRecv, c, max(int(a.AttrMaxSGE), init.MaxSGE))
 	if init.XRCD != nil {
 		num := new(uint32)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/internal/system/ibverbs"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
 // Work requests that are laid out at once, at first and at most: longer lists are several calls.
@@ -103,8 +104,8 @@ func (s *sendQueue) postLocked(wrs []verbs.SendWR) (done int, err error) {
 				for i := n - 1; i >= posted; i-- {
 					s.out.undo(s.all || part[i].Flags&verbs.Signaled != 0)
 				}
-				if failed == verbs.ErrInvalid && part[posted].Op == verbs.WriteImm && s.q.dev.attr.Transport == verbs.TransportIWARP {
-					failed = lacking("post_send", verbs.ErrNotSupported, verbs.WriteImm.String()) // some NICs have it
+				if failed == verbs.ErrInvalid && part[posted].Op == verbs.OpWriteImm && s.q.dev.attr.Transport == verbs.TransportIWARP {
+					failed = lacking("post_send", verbs.ErrNotSupported, verbs.OpWriteImm.String()) // some NICs have it
 				}
 				return done, failed
 			}
@@ -172,26 +173,26 @@ var operations = [...]struct {
 	ud  bool
 	xrc bool
 }{
-	verbs.Send:        {ibverbs.WRSend, true, true, true, true},
-	verbs.SendImm:     {ibverbs.WRSendWithImm, true, true, true, true},
-	verbs.SendInv:     {ibverbs.WRSendWithInv, true, false, false, true},
-	verbs.Write:       {ibverbs.WRRdmaWrite, true, true, false, true},
-	verbs.WriteImm:    {ibverbs.WRRdmaWriteWithImm, true, true, false, true},
-	verbs.Read:        {ibverbs.WRRdmaRead, true, false, false, true},
-	verbs.CompareSwap: {ibverbs.WRAtomicCmpAndSwp, true, false, false, true},
-	verbs.FetchAdd:    {ibverbs.WRAtomicFetchAndAdd, true, false, false, true},
-	verbs.LocalInv:    {ibverbs.WRLocalInv, true, true, false, true},
-	verbs.BindMW:      {ibverbs.WRBindMW, true, true, false, true},
-	verbs.AtomicWrite: {},
-	verbs.Flush:       {},
+	verbs.OpSend:        {ibverbs.WRSend, true, true, true, true},
+	verbs.OpSendImm:     {ibverbs.WRSendWithImm, true, true, true, true},
+	verbs.OpSendInv:     {ibverbs.WRSendWithInv, true, false, false, true},
+	verbs.OpWrite:       {ibverbs.WRRdmaWrite, true, true, false, true},
+	verbs.OpWriteImm:    {ibverbs.WRRdmaWriteWithImm, true, true, false, true},
+	verbs.OpRead:        {ibverbs.WRRdmaRead, true, false, false, true},
+	verbs.OpCompareSwap: {ibverbs.WRAtomicCmpAndSwp, true, false, false, true},
+	verbs.OpFetchAdd:    {ibverbs.WRAtomicFetchAndAdd, true, false, false, true},
+	verbs.OpLocalInv:    {ibverbs.WRLocalInv, true, true, false, true},
+	verbs.OpBindMW:      {ibverbs.WRBindMW, true, true, false, true},
+	verbs.OpAtomicWrite: {},
+	verbs.OpFlush:       {},
 }
 
 // has reports whether a device may have an operation, as far as its attributes tell.
 func (d *device) has(op verbs.SendOp) bool {
 	switch op {
-	case verbs.CompareSwap, verbs.FetchAdd:
+	case verbs.OpCompareSwap, verbs.OpFetchAdd:
 		return d.attr.Atomic != verbs.AtomicNone
-	case verbs.SendImm: // RFC 5040 has none, and RFC 7306 has immediate data as a message of its own
+	case verbs.OpSendImm: // RFC 5040 has none, and RFC 7306 has immediate data as a message of its own
 		return d.attr.Transport != verbs.TransportIWARP
 	}
 	return true
@@ -226,23 +227,23 @@ func (s *sendQueue) fill(i int, wr *verbs.SendWR) error {
 		return err
 	}
 	switch wr.Op {
-	case verbs.SendImm, verbs.WriteImm:
+	case verbs.OpSendImm, verbs.OpWriteImm:
 		c.ImmData = fromBE32(wr.Imm)
-	case verbs.SendInv, verbs.LocalInv:
+	case verbs.OpSendInv, verbs.OpLocalInv:
 		c.ImmData = uint32(wr.InvKey)
 	default:
 		c.ImmData = 0 // of the work request that was here before: rxe's driver refuses binds that have it
 	}
 	switch wr.Op {
-	case verbs.Write, verbs.WriteImm, verbs.Read:
+	case verbs.OpWrite, verbs.OpWriteImm, verbs.OpRead:
 		c.WRRdmaRemoteAddr, c.WRRdmaRkey = wr.Remote.Addr, uint32(wr.Remote.Key)
-	case verbs.CompareSwap, verbs.FetchAdd:
+	case verbs.OpCompareSwap, verbs.OpFetchAdd:
 		a := (*ibverbs.SendWRAtomic)(unsafe.Pointer(c))
-		a.WRAtomicRemoteAddr, a.WRAtomicRkey, a.WRAtomicCompareAdd, a.WRAtomicSwap = wr.Remote.Addr, uint32(wr.Remote.Key), wr.Swap, 0
-		if wr.Op == verbs.CompareSwap {
+		a.WRAtomicRemoteAddr, a.WRAtomicRkey, a.WRAtomicCompareAdd, a.WRAtomicSwap = wr.Remote.Addr, uint32(wr.Remote.Key), wr.Add, 0
+		if wr.Op == verbs.OpCompareSwap {
 			a.WRAtomicCompareAdd, a.WRAtomicSwap = wr.Compare, wr.Swap
 		}
-	case verbs.BindMW:
+	case verbs.OpBindMW:
 		return s.bind(c, wr)
 	}
 	switch q.typ {
@@ -250,11 +251,11 @@ func (s *sendQueue) fill(i int, wr *verbs.SendWR) error {
 		if wr.AH == nil {
 			return fail("post_send", verbs.ErrInvalid, "AH is not set: a datagram needs to know where to")
 		}
-		if wr.AH.Driver().(*ah).gone.Load() {
+		if driver.AHOf(wr.AH).(*ah).gone.Load() {
 			return fail("post_send", verbs.ErrInvalid, "AH is closed")
 		}
 		u := (*ibverbs.SendWRUD)(unsafe.Pointer(c))
-		u.WRUDAH, u.WRUDRemoteQpn, u.WRUDRemoteQkey = uint64(wr.AH.Driver().(*ah).c), uint32(wr.RemoteQPN), uint32(wr.RemoteQKey)
+		u.WRUDAH, u.WRUDRemoteQpn, u.WRUDRemoteQkey = uint64(driver.AHOf(wr.AH).(*ah).c), uint32(wr.RemoteQPN), uint32(wr.RemoteQKey)
 	case verbs.XRCIni:
 		c.QPTypeXRCRemoteSrqn = wr.SRQN
 	}
@@ -295,14 +296,14 @@ func (s *sendQueue) bind(c *ibverbs.SendWR, wr *verbs.SendWR) error {
 	if b == nil || b.MW == nil {
 		return fail("post_send", verbs.ErrInvalid, "Bind is not set, or has no window")
 	}
-	w := b.MW.Driver().(*mw)
+	w := driver.MWOf(b.MW).(*mw)
 	if w.closed() {
 		return fail("post_send", verbs.ErrInvalid, "the window is closed")
 	}
 	to := (*ibverbs.SendWRBind)(unsafe.Pointer(c))
 	to.BindMWMW, to.BindMWBindInfoMR = uint64(w.c), 0
 	if b.MR != nil {
-		m := b.MR.Driver().(*mr)
+		m := driver.MROf(b.MR).(*mr)
 		m.mu.Lock()
 		to.BindMWBindInfoMR = uint64(m.c)
 		m.mu.Unlock()
@@ -343,10 +344,10 @@ func (s *sendQueue) bindType1(before int, c *ibverbs.SendWR) (int, error) {
 // bound gives windows of type 2 that are being bound the keys that the program chose.
 func (s *sendQueue) bound(wrs []verbs.SendWR) {
 	for i := range wrs {
-		if wrs[i].Op != verbs.BindMW {
+		if wrs[i].Op != verbs.OpBindMW {
 			continue
 		}
-		w := wrs[i].Bind.MW.Driver().(*mw)
+		w := driver.MWOf(wrs[i].Bind.MW).(*mw)
 		if w.typ == verbs.MWType2 {
 			w.mu.Lock()
 			w.rkey = w.rkey&^0xff | wrs[i].Bind.RKey&0xff
@@ -365,7 +366,7 @@ func (s *sendQueue) close() {
 }
 
 func (q *qp) PostSend(wrs []verbs.SendWR) (int, error) {
-	if err := q.mayPost("post_send", verbs.RTS); err != nil {
+	if err := q.mayPost("post_send", verbs.StateRTS); err != nil {
 		return 0, err
 	}
 	return q.send.post(wrs)
@@ -373,7 +374,7 @@ func (q *qp) PostSend(wrs []verbs.SendWR) (int, error) {
 
 // PostSendAll posts a list that is checked first, if there is room for all of it.
 func (q *qp) PostSendAll(wrs []verbs.SendWR) error {
-	if err := q.mayPost("post_send", verbs.RTS); err != nil {
+	if err := q.mayPost("post_send", verbs.StateRTS); err != nil {
 		return err
 	}
 	s := &q.send

@@ -10,12 +10,13 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/internal/system/ibverbs"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
 // serviceOf converts what an event of a datagram service says. Events of connections have other parameters in its
 // place.
-func serviceOf(e *ibverbs.CMEventUD) verbs.Service {
-	s := verbs.Service{QPN: verbs.QPN(e.ParamUDQPNum), QKey: verbs.QKey(e.ParamUDQkey)}
+func serviceOf(e *ibverbs.CMEventUD) driver.Service {
+	s := driver.Service{QPN: verbs.QPN(e.ParamUDQPNum), QKey: verbs.QKey(e.ParamUDQkey)}
 	s.AH = verbs.AHAttr{DLID: e.ParamUDAHAttrDlid, SL: e.ParamUDAHAttrSL, SrcPathBits: e.ParamUDAHAttrSrcPathBits, Port: int(e.ParamUDAHAttrPortNum)}
 	if e.ParamUDAHAttrIsGlobal != 0 {
 		s.AH.DGID, s.AH.FlowLabel, s.AH.SGIDIndex = e.ParamUDAHAttrGRHDgid, e.ParamUDAHAttrGRHFlowLabel, int(e.ParamUDAHAttrGRHSgidIndex)
@@ -24,11 +25,11 @@ func serviceOf(e *ibverbs.CMEventUD) verbs.Service {
 	return s
 }
 
-func (m *manager) ListenService(at netip.AddrPort, backlog int, f func(verbs.StreamEvent)) (verbs.StreamListener, error) {
+func (m *manager) ListenService(at netip.AddrPort, backlog int, f func(driver.StreamEvent)) (driver.StreamListener, error) {
 	return m.listen(ibverbs.PSUDP, at, backlog, f)
 }
 
-func (m *manager) LookUpService(from, to netip.AddrPort, p verbs.StreamParam, f func(verbs.StreamEvent)) (verbs.Stream, error) {
+func (m *manager) LookUpService(from, to netip.AddrPort, p driver.StreamParam, f func(driver.StreamEvent)) (driver.Stream, error) {
 	s, err := m.create(ibverbs.PSUDP, f)
 	if err != nil {
 		return nil, err
@@ -37,7 +38,7 @@ func (m *manager) LookUpService(from, to netip.AddrPort, p verbs.StreamParam, f 
 }
 
 // JoinGroup joins by an id of its own: the kernel joins by the interface that an id is bound to.
-func (m *manager) JoinGroup(from, group netip.Addr, f func(verbs.StreamEvent)) (verbs.Stream, error) {
+func (m *manager) JoinGroup(from, group netip.Addr, f func(driver.StreamEvent)) (driver.Stream, error) {
 	s, err := m.create(ibverbs.PSUDP, f)
 	if err != nil {
 		return nil, err
@@ -82,7 +83,7 @@ func (s *serviceStream) AcceptService(qpn verbs.QPN, private []byte) error {
 		s.mu.Unlock()
 		return verbs.ErrState
 	}
-	s.asked, s.qpn, s.param, s.tell = false, qpn, verbs.StreamParam{PrivateData: private}, nil
+	s.asked, s.qpn, s.param, s.tell = false, qpn, driver.StreamParam{PrivateData: private}, nil
 	s.mu.Unlock()
 	return s.pass(s.m.fn.Accept)
 }

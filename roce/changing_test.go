@@ -23,9 +23,9 @@ func TestPayloadThatChanges(t *testing.T) {
 	b, _ := open(t, nil)
 	const size = 64 << 10
 	ends := pair.Connect(t, a, b, pair.Options{Type: verbs.RC, Size: size, Depth: 4})
-	for _, op := range []verbs.SendOp{verbs.Read, verbs.Write} {
+	for _, op := range []verbs.SendOp{verbs.OpRead, verbs.OpWrite} {
 		owner := ends[1]
-		if op == verbs.Write {
+		if op == verbs.OpWrite {
 			owner = ends[0]
 		}
 		var done atomic.Bool
@@ -45,7 +45,7 @@ func TestPayloadThatChanges(t *testing.T) {
 				t.Fatal(err)
 			}
 			var wc [1]verbs.WC
-			if n, err := ends[0].CQ.Wait(t.Context(), wc[:]); n != 1 || err != nil || wc[0].Status != verbs.Success {
+			if n, err := ends[0].CQ.Wait(t.Context(), wc[:]); n != 1 || err != nil || wc[0].Status != verbs.StatusSuccess {
 				t.Fatal(n, err, wc[0].Status)
 			}
 		}

@@ -82,10 +82,12 @@ func openParty(address string) (p *party, err error) {
 	if p.mr, err = p.pd.RegMR(make([]byte, 2*depth*messageSize), verbs.LocalWrite); err != nil {
 		return nil, err
 	}
-	if p.rc, err = p.pd.CreateQP(verbs.QPInit{Type: verbs.RC, SendCQ: p.cq, RecvCQ: p.rcq, MaxSendWR: depth, MaxRecvWR: depth}); err != nil {
+	if p.rc, err = p.pd.CreateQP(verbs.QPInit{Type: verbs.RC, SendCQ: p.cq, RecvCQ: p.rcq,
+		Cap: verbs.QPCap{MaxSendWR: depth, MaxRecvWR: depth}}); err != nil {
 		return nil, err
 	}
-	if p.ud, err = p.pd.CreateQP(verbs.QPInit{Type: verbs.UD, SendCQ: p.cq, RecvCQ: p.rcq, MaxSendWR: depth, MaxRecvWR: depth}); err != nil {
+	if p.ud, err = p.pd.CreateQP(verbs.QPInit{Type: verbs.UD, SendCQ: p.cq, RecvCQ: p.rcq,
+		Cap: verbs.QPCap{MaxSendWR: depth, MaxRecvWR: depth}}); err != nil {
 		return nil, err
 	}
 	if err = p.ud.StartUD(shareQKey); err != nil {
@@ -138,7 +140,7 @@ func (p *party) send(ctx context.Context, o *order, ah *verbs.AH) error {
 		for ; posted < o.Count && posted-done < depth; posted++ {
 			off := posted % depth * messageSize
 			n := messageSize
-			wr := verbs.SendWR{Op: verbs.Send, Flags: verbs.Signaled}
+			wr := verbs.SendWR{Op: verbs.OpSend, Flags: verbs.Signaled}
 			qp := p.rc
 			if ah != nil {
 				n = 1000
@@ -156,7 +158,7 @@ func (p *party) send(ctx context.Context, o *order, ah *verbs.AH) error {
 			return fmt.Errorf("after %d messages: %w", done, err)
 		}
 		for _, w := range wc[:n] {
-			if w.Status != verbs.Success {
+			if w.Status != verbs.StatusSuccess {
 				return fmt.Errorf("message %d: %v", done, w.Status)
 			}
 			done++
@@ -190,7 +192,7 @@ func (p *party) receive(ctx context.Context, count int, qp *verbs.QP, skip int) 
 			return fmt.Errorf("after %d messages: %w", done, err)
 		}
 		for _, w := range wc[:n] {
-			if w.Status != verbs.Success {
+			if w.Status != verbs.StatusSuccess {
 				return fmt.Errorf("message %d: %v", done, w.Status)
 			}
 			stamp(want[:int(w.ByteLen)-skip], done)

@@ -53,8 +53,19 @@ func TestConformanceIPv4(t *testing.T) {
 
 func TestConformancePlain(t *testing.T) {
 	f := fixture4(t, &roce.Options{Plain: true})
+	f.Variant = true
 	f.Missing[conformance.MarkedSends] = "a plain socket has one for all its packets"
 	conformance.Run(t, f)
+}
+
+// TestConformanceCongestion runs the suite on devices with each congestion control that is not the default.
+func TestConformanceCongestion(t *testing.T) {
+	if raceDetector {
+		t.Skip("the race detector sees the same code in the other runs, and in those of the engine")
+	}
+	for _, control := range []string{"dcqcn", "swift"} {
+		t.Run(control, func(t *testing.T) { conformance.Run(t, fixture4(t, &roce.Options{Congestion: control})) })
+	}
 }
 
 // TestConformanceIPv6 runs the suite between two IPv6 addresses. A machine has one on its
@@ -63,7 +74,7 @@ func TestConformanceIPv6(t *testing.T) {
 	if !inNamespace(t) {
 		return
 	}
-	f := conformance.Fixture{Open: open6, Group: group6}
+	f := conformance.Fixture{Open: open6, Group: group6, Variant: true}
 	open6(t) // adds an address, which sending to a group takes
 	f.Missing = withoutMulticast(namespaceLink, f.Group)
 	conformance.Run(t, f)
@@ -76,7 +87,7 @@ func TestConformanceIPv6Self(t *testing.T) {
 		t.Skip("one test after the other takes long with the race detector, which sees the same code in the other runs")
 	}
 	loopback.Alone(t)
-	f := conformance.Fixture{Open: openLoopback6, Group: group6, Serial: true}
+	f := conformance.Fixture{Open: openLoopback6, Group: group6, Serial: true, Variant: true}
 	f.Missing = withoutMulticast("", f.Group)
 	f.Missing[conformance.TwoDevices] = "::1 is the only IPv6 address of the loopback interface"
 	conformance.Run(t, f)

@@ -4,11 +4,13 @@ package roce_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
 	"github.com/ramjet-rdma/ramjet/internal/testkit/pair"
+	"github.com/ramjet-rdma/ramjet/roce"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
@@ -35,11 +37,11 @@ func TestCongestion(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			for range 50 {
-				if err := x.QP.PostSend(&verbs.SendWR{Op: verbs.Write, Flags: verbs.Signaled, SGL: []verbs.SGE{x.MR.SGE(0, 4096)}, Remote: y.MR.Remote()}); err != nil {
+				if err := x.QP.PostSend(&verbs.SendWR{Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: []verbs.SGE{x.MR.SGE(0, 4096)}, Remote: y.MR.Remote()}); err != nil {
 					t.Fatal(err)
 				}
 				var wcs [1]verbs.WC
-				if _, err := x.CQ.Wait(ctx, wcs[:]); err != nil || wcs[0].Status != verbs.Success {
+				if _, err := x.CQ.Wait(ctx, wcs[:]); err != nil || wcs[0].Status != verbs.StatusSuccess {
 					t.Fatal(err, wcs[0].Status)
 				}
 			}
@@ -58,15 +60,79 @@ func TestCongestion(t *testing.T) {
 // setClass changes the traffic class of a connected queue pair's packets.
 func setClass(t *testing.T, qp *verbs.QP, class uint8) {
 	t.Helper()
-	attr, _ := qp.Query()
+	attr := qp.Query()
 	attr.AH.TrafficClass = class
 	for _, step := range []struct {
 		state verbs.QPState
 		mask  verbs.QPMask
-	}{{verbs.SQD, 0}, {verbs.SQD, verbs.MaskAH}, {verbs.RTS, 0}} {
+	}{{verbs.StateSQD, 0}, {verbs.StateSQD, verbs.MaskAH}, {verbs.StateRTS, 0}} {
 		attr.State = step.state
 		if err := qp.Modify(attr, verbs.MaskState|step.mask); err != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+// TestCongestionChoice chooses a congestion control by the device's name and by the queue pair. Packets of DCQCN permit
+// marks, and what was marked slows the sender down.
+func TestCongestionChoice(t *testing.T) {
+	const ce = 3
+	withControl := func(addr string) (*verbs.Device, error) {
+		return roce.Open(addr+"?cc=dcqcn&rpg_max_rate=1000&rpg_ai_rate=1&rpg_time_reset=100000", nil)
+	}
+	a, _ := loopback.Open(t, withControl)
+	b, _ := loopback.Open(t, withControl)
+	ends := pair.Connect(t, a, b, pair.Options{Type: verbs.RC, Size: 4096, Depth: 1})
+	x, y := ends[0], ends[1]
+	if s, err := x.QP.Stats(); err != nil || s.Congestion != "dcqcn" || s.Rate != 1e9 || s.Alpha != 1 {
+		t.Fatalf("%+v, %v", s, err)
+	}
+	setClass(t, x.QP, ce)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for s, _ := x.QP.Stats(); s.RecvCNPs == 0; s, _ = x.QP.Stats() {
+		if err := x.QP.PostSend(&verbs.SendWR{Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: []verbs.SGE{x.MR.SGE(0, 4096)}, Remote: y.MR.Remote()}); err != nil {
+			t.Fatal(err)
+		}
+		var wcs [1]verbs.WC
+		if _, err := x.CQ.Wait(ctx, wcs[:]); err != nil || wcs[0].Status != verbs.StatusSuccess {
+			t.Fatal(err, wcs[0].Status)
+		}
+	}
+	if s, _ := x.QP.Stats(); s.Rate == 0 || s.Rate >= 1e9 { // its counts and its rate are of one time
+		t.Errorf("a notification leaves the rate at %d", s.Rate)
+	}
+	for s, _ := y.QP.Stats(); s.Marked == 0 || s.SentCNPs == 0; s, _ = y.QP.Stats() { // what is counted is shown a little later
+		if y.CQ.Poll(make([]verbs.WC, 1)); ctx.Err() != nil {
+			t.Fatalf("the receiver counts %+v", s.QPCounts)
+		}
+	}
+}
+
+// TestCongestionRefused holds that what cannot be chosen is said.
+func TestCongestionRefused(t *testing.T) {
+	for name, want := range map[string]string{
+		"127.0.0.1?cc=bbr":               "there are window, dcqcn, swift",
+		"127.0.0.1?cc=swift&rpg_ai_rate": "has no parameter",
+		"127.0.0.1?rpg_ai_rate=1":        "cc, which chooses",
+	} {
+		if _, err := roce.Open(name, nil); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", name, err, want)
+		}
+	}
+	a, _ := open(t, nil)
+	pd, err := a.AllocPD()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cq, err := a.CreateCQ(1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, init := range []verbs.QPInit{{Type: verbs.RC, Congestion: "bbr"}, {Type: verbs.UD, Congestion: "swift"}} {
+		init.SendCQ, init.RecvCQ, init.Cap.MaxSendWR, init.Cap.MaxRecvWR = cq, cq, 1, 1
+		if _, err := pd.CreateQP(init); err == nil {
+			t.Errorf("a queue pair of %v with congestion control %s", init.Type, init.Congestion)
 		}
 	}
 }

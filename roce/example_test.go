@@ -21,9 +21,9 @@ func must[T any](v T, err error) T {
 // Two devices on loopback addresses, and a message between them.
 func Example() {
 	ctx := context.Background()
-	server := must(roce.Open("127.0.12.11", nil))
+	server := must(roce.Open(loopbackAddress(), nil))
 	defer server.Close()
-	l := must(cm.Listen(server, ":0"))
+	l := must(cm.Listen(ctx, server, ":0"))
 	go func() {
 		conn := must(l.Accept(ctx))
 		msg := must(conn.Recv(ctx))
@@ -31,7 +31,7 @@ func Example() {
 		msg.Release()
 	}()
 
-	client := must(roce.Open("127.0.12.12", nil))
+	client := must(roce.Open(loopbackAddress(), nil))
 	defer client.Close()
 	conn := must(cm.Dial(ctx, client, l.Addr().String()))
 	defer conn.Close()

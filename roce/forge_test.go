@@ -186,7 +186,7 @@ func TestForgedFrames(t *testing.T) {
 	f.ok(err)
 	f.counts("dropped_wrong_source_address", before, 1)
 	f.holds("untouched")
-	if s := f.qp.State(); s != verbs.RTS {
+	if s := f.qp.State(); s != verbs.StateRTS {
 		t.Errorf("queue pair in %v", s)
 	}
 	f.alive()
@@ -222,7 +222,7 @@ func TestCorruptFrames(t *testing.T) {
 	if got := f.counter("rcvd_pkts"); got != recv+1 {
 		t.Errorf("%d packets taken for good, want 1", got-recv)
 	}
-	if s := f.qp.State(); s != verbs.RTS {
+	if s := f.qp.State(); s != verbs.StateRTS {
 		t.Errorf("queue pair in %v", s)
 	}
 }
@@ -330,7 +330,7 @@ func TestForgedRequests(t *testing.T) {
 		if s := nak.AETH.Syndrome; nak.Opcode.Info().Class != ib.ClassAck || !s.IsNAK() || s.Code() != c.nak || nak.DestQP != forgedQPN {
 			t.Errorf("%s: answered with %v %v, want NAK %v", name, nak.Opcode, s, c.nak)
 		}
-		if s := f.qp.State(); s != verbs.Err {
+		if s := f.qp.State(); s != verbs.StateError {
 			t.Errorf("%s: queue pair in %v", name, s)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)

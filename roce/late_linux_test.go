@@ -48,7 +48,7 @@ func TestUnreadIsNotLost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := qp.PostSend(&verbs.SendWR{Op: verbs.Send, SGL: []verbs.SGE{mr.SGE(0, 8)}}); err != nil {
+	if err := qp.PostSend(&verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{mr.SGE(0, 8)}}); err != nil {
 		t.Fatal(err)
 	}
 	time.Sleep(200 * time.Millisecond) // many times the first timeout

@@ -6,12 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strings"
 	"syscall"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
+	"github.com/ramjet-rdma/ramjet/internal/engine/congestion"
 	"github.com/ramjet-rdma/ramjet/internal/system/statsocket"
 	"github.com/ramjet-rdma/ramjet/trace"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
@@ -19,9 +22,14 @@ import (
 type Options struct {
 	Trace *trace.Writer // receives every packet in both directions
 	Plain bool          // use the socket as on systems without batching
+
+	// Congestion is the congestion control of queue pairs that choose none, with parameters, such as
+	// "dcqcn,rpg_ai_rate=20"; empty: a window for each host. See docs/congestion.md.
+	Congestion string
 }
 
-// Open opens the RoCEv2 device of a local address, such as "192.0.2.7" or "fd09::1".
+// Open opens the RoCEv2 device of a local address, such as "192.0.2.7" or "fd09::1". Options may follow, such as
+// "192.0.2.7?cc=dcqcn&rpg_ai_rate=20": a congestion control and its parameters, in place of those in opt.
 //
 // Any address of 127.0.0.0/8 is local on Linux, so every process of a machine can have one of its
 // own. On Linux several processes of one user can also open the same address; elsewhere it belongs
@@ -30,7 +38,12 @@ func Open(address string, opt *Options) (*verbs.Device, error) {
 	if opt == nil {
 		opt = &Options{}
 	}
+	address, query, _ := strings.Cut(address, "?")
 	addr, err := parse(address)
+	if err != nil {
+		return nil, err
+	}
+	control, err := opt.congestion(query)
 	if err != nil {
 		return nil, err
 	}
@@ -56,12 +69,13 @@ func Open(address string, opt *Options) (*verbs.Device, error) {
 	}
 	p.watch = link.watch(addr)
 	p.init()
-	return statsocket.Publish(verbs.NewDevice(softdev.New("roce:"+addr.String(), "roce", link.guid(addr), p))), nil
+	return statsocket.Publish(driver.NewDevice(softdev.NewControlled("roce:"+addr.String(), "roce", link.guid(addr), p, control))), nil
 }
 
 // GUID returns the globally unique identifier of the device of a local address, whether it is open
 // or not.
 func GUID(address string) (uint64, error) {
+	address, _, _ = strings.Cut(address, "?")
 	addr, err := parse(address)
 	if err != nil {
 		return 0, err
@@ -71,6 +85,27 @@ func GUID(address string) (uint64, error) {
 		return 0, err
 	}
 	return link.guid(addr), nil
+}
+
+// congestion returns the congestion control that the options of a device's name choose, or else o.
+func (o *Options) congestion(query string) (*congestion.Choice, error) {
+	chosen := o.Congestion
+	for _, option := range strings.Split(query, "&") {
+		switch name, value, _ := strings.Cut(option, "="); {
+		case option == "":
+		case name == "cc":
+			chosen = value
+		case chosen == "":
+			return nil, fmt.Errorf("roce: option %q of the device's name: there is cc, which chooses a congestion control, and then its parameters", option)
+		default:
+			chosen += "," + option
+		}
+	}
+	c, err := congestion.Parse(chosen)
+	if err != nil {
+		return nil, fmt.Errorf("roce: %w", err)
+	}
+	return c, nil
 }
 
 // parse parses the address of a device.

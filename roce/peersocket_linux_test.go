@@ -49,7 +49,8 @@ func (k *talker) ok(err error) {
 // connect makes a queue pair that is connected to an address.
 func (k *talker) connect(to netip.Addr) *verbs.QP {
 	k.Helper()
-	qp, err := k.pd.CreateQP(verbs.QPInit{Type: verbs.RC, SendCQ: k.cq, RecvCQ: k.cq, MaxSendWR: 16, MaxInline: 16})
+	qp, err := k.pd.CreateQP(verbs.QPInit{Type: verbs.RC, SendCQ: k.cq, RecvCQ: k.cq,
+		Cap: verbs.QPCap{MaxSendWR: 16, MaxInline: 16}})
 	k.ok(err)
 	local, err := qp.Endpoint(0)
 	k.ok(err)
@@ -60,7 +61,7 @@ func (k *talker) connect(to netip.Addr) *verbs.QP {
 
 func (k *talker) say(qp *verbs.QP) {
 	k.Helper()
-	k.ok(qp.PostSend(&verbs.SendWR{Op: verbs.Send, Inline: []byte("hello")}))
+	k.ok(qp.PostSend(&verbs.SendWR{Op: verbs.OpSend, Inline: []byte("hello")}))
 }
 
 // peer opens the socket of a peer.
@@ -214,7 +215,7 @@ func exchange(t *testing.T, devs [2]*verbs.Device) {
 	s := pair.Connect(t, devs[0], devs[1], pair.Options{Type: verbs.RC, Size: size, Depth: 16})
 	for round, n := range []int{8, 5000, 8, 8, 40_000, 100, size, 8, 70_000} {
 		for i := range s {
-			for _, op := range []verbs.SendOp{verbs.Write, verbs.Read} {
+			for _, op := range []verbs.SendOp{verbs.OpWrite, verbs.OpRead} {
 				err := s[i].QP.PostSend(&verbs.SendWR{Op: op, Flags: verbs.Signaled, SGL: []verbs.SGE{s[i].MR.SGE(0, n)}, Remote: s[1-i].MR.Remote()})
 				if err != nil {
 					t.Fatal(err)
@@ -225,7 +226,7 @@ func exchange(t *testing.T, devs [2]*verbs.Device) {
 						t.Fatalf("round %d: no completion", round)
 					}
 				}
-				if wcs[0].Status != verbs.Success {
+				if wcs[0].Status != verbs.StatusSuccess {
 					t.Fatalf("round %d: %v", round, wcs[0].Status)
 				}
 			}

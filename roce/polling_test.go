@@ -34,7 +34,7 @@ func BenchmarkPolling(b *testing.B) {
 
 func writeAndPoll(b *testing.B, p [2]pair.End, count int) {
 	var wcs [1]verbs.WC
-	wr := verbs.SendWR{Op: verbs.Write, Flags: verbs.Signaled, SGL: []verbs.SGE{p[0].MR.SGE(0, 64)}, Remote: p[1].MR.Remote()}
+	wr := verbs.SendWR{Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: []verbs.SGE{p[0].MR.SGE(0, 64)}, Remote: p[1].MR.Remote()}
 	for range count {
 		if err := p[0].QP.PostSend(&wr); err != nil {
 			b.Error(err)
@@ -43,7 +43,7 @@ func writeAndPoll(b *testing.B, p [2]pair.End, count int) {
 		for p[0].CQ.Poll(wcs[:]) == 0 {
 			continue
 		}
-		if wcs[0].Status != verbs.Success {
+		if wcs[0].Status != verbs.StatusSuccess {
 			b.Error(wcs[0].Status)
 			return
 		}

@@ -160,6 +160,7 @@ func (p *port) Wait(writable bool) error {
 
 // Doze waits for what the socket receives.
 func (p *port) Doze(d time.Duration)    { p.sock.Doze(d) }
+func (p *port) Dozes() bool             { return p.sock.Dozes() }
 func (p *port) SetDeadline(t time.Time) { p.sock.SetDeadline(t) }
 func (p *port) Wake()                   { p.sock.Wake() }
 

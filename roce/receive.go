@@ -128,15 +128,13 @@ func (p *port) take(d *netio.Datagrams, c *ibta.Counters, deliver func(*ib.Packe
 		if how == ib.NotVerified && ib.Opcode(frame[0]) == ib.RCFlush {
 			got, how = src.flow.VerifyFlushOfRxe(frame, id)
 		}
-		if p.trace != nil {
-			p.traceFrame(frame, src, got)
-		}
-		switch how {
-		case ib.NotVerified:
+		if how == ib.NotVerified {
 			c.Dropped[ibta.DropICRC]++
+			p.traceFrame(frame, src, got)
 			id++
 			continue
-		case ib.VerifiedSolved:
+		}
+		if how == ib.VerifiedSolved {
 			c.ICRCSolved++
 			if first {
 				src.learn(got)
@@ -146,16 +144,23 @@ func (p *port) take(d *netio.Datagrams, c *ibta.Counters, deliver func(*ib.Packe
 			src.first, first = got, false
 		}
 		src.last, id = got, got+1
-		if err := p.packet.Decode(frame[:n-ib.ICRCLen]); err != nil && err != ib.ErrLength { // that one gets a NAK
-			c.Dropped[ibta.DropMalformed]++
-			continue
-		}
-		p.header.Length = n
-		if q := p.packet.DestQP; (steer.SlotOfQPN(q) != p.slot || q <= ib.QP1) && p.forward(c, frame, src, got) {
-			continue
-		}
-		deliver(&p.packet, &p.arrival)
+		p.arrival.Comment = ""
+		p.takeFrame(frame, src, got, c, deliver)
+		p.traceFrame(frame, src, got) // with the comment of who has taken it
 	}
+}
+
+// takeFrame handles a packet whose ICRC is right.
+func (p *port) takeFrame(frame []byte, src *source, id uint16, c *ibta.Counters, deliver func(*ib.Packet, *ibta.Arrival)) {
+	if err := p.packet.Decode(frame[:len(frame)-ib.ICRCLen]); err != nil && err != ib.ErrLength { // that one gets a NAK
+		c.Dropped[ibta.DropMalformed]++
+		return
+	}
+	p.header.Length = len(frame)
+	if q := p.packet.DestQP; (steer.SlotOfQPN(q) != p.slot || q <= ib.QP1) && p.forward(c, frame, src, id) {
+		return
+	}
+	deliver(&p.packet, &p.arrival)
 }
 
 // sourceOf finds the source of a datagram.
@@ -180,8 +185,11 @@ func (p *port) sourceOf(d *netio.Datagrams) *source {
 	return s
 }
 
-// traceFrame writes a received frame to the trace.
+// traceFrame writes a received frame to the trace, if there is one.
 func (p *port) traceFrame(frame []byte, s *source, id uint16) {
+	if p.trace == nil {
+		return
+	}
 	p.trace.WriteUDP(&trace.UDP{At: time.Now(), Src: s.from, Dst: netip.AddrPortFrom(s.to, p.local.Port()), ID: id,
-		DontFragment: true, TTL: p.header.TTL, TOS: p.header.TOS, Direction: trace.Inbound}, frame)
+		DontFragment: true, TTL: p.header.TTL, TOS: p.header.TOS, Direction: trace.Inbound, Comment: p.arrival.Comment}, frame)
 }

@@ -3,7 +3,6 @@
 package roce
 
 import (
-	"encoding/binary"
 	"errors"
 	"net/netip"
 	"runtime/debug"
@@ -91,20 +90,12 @@ func (p *port) seal(b *ibta.Batch, out *outgoing) (ok bool) {
 		if rest := pkt.Head[ib.BTHLen:]; len(rest) > 0 {
 			state = ib.ICRCUpdate(state, rest)
 		}
-		for room := pkt.Room; len(pkt.Payload) > 0; pkt.Payload = pkt.Payload[1:] {
-			piece := pkt.Payload[0]
-			state = ib.ICRCCopy(state, room[:len(piece)], piece)
-			room = room[len(piece):]
-		}
 		if ib.Opcode(pkt.Head[0]) == ib.RCFlush && p.flushes.isOdd(r, pkt.Head) {
 			state = ib.ICRCFlushOfRxe(state, pkt.Head)
 		}
-		crc := pkt.Tail[len(pkt.Tail)-ib.ICRCLen:]
-		if pad := pkt.Tail[:len(pkt.Tail)-ib.ICRCLen]; len(pad) > 0 {
-			state = ib.ICRCUpdate(state, pad)
-		}
-		binary.LittleEndian.PutUint32(crc, state)
+		pkt.Seal(state)
 	}
+	b.Spoil()
 	p.train.Reset(r.to)
 	p.train.Mark(r.ttl, r.tos)
 	if !p.train.Fill(b.Memory()) {
@@ -126,6 +117,21 @@ func (p *port) traceBatch(b *ibta.Batch, out *outgoing) {
 	for i := range b.Len() {
 		pkt := b.Packet(i)
 		p.trace.WriteUDP(&trace.UDP{At: now, Src: out.src, Dst: r.to, ID: out.identification(i), DontFragment: true, TTL: ttl, TOS: r.tos,
-			Direction: trace.Outbound}, pkt.Head, pkt.Room, pkt.Tail)
+			Direction: trace.Outbound, Comment: b.Comment}, pkt.Head, pkt.Room, pkt.Tail)
+	}
+}
+
+// RecordLost implements softdev.Recorder.
+func (p *port) RecordLost(b *ibta.Batch) {
+	if p.trace == nil {
+		return
+	}
+	r := b.To.Path.(*route)
+	out := outgoing{src: p.local, flow: &r.flow}
+	if w := r.sock; w != nil {
+		out = outgoing{w.sock.LocalAddr(), &w.flow, w.sock.Identification(), 1}
+	}
+	if p.seal(b, &out) {
+		p.traceBatch(b, &out)
 	}
 }

@@ -42,11 +42,11 @@ func newReader(b *testing.B, dev *verbs.Device, size int) *reader {
 // read READs all the peer's memory, which is as large as r's own.
 func (r *reader) read(b *testing.B, of *reader) {
 	b.Helper()
-	ok(b, r.qp.PostSend(&verbs.SendWR{Op: verbs.Read, Flags: verbs.Signaled, SGL: []verbs.SGE{r.mr.SGE(0, len(r.mr.Bytes()))}, Remote: of.mr.Remote()}))
+	ok(b, r.qp.PostSend(&verbs.SendWR{Op: verbs.OpRead, Flags: verbs.Signaled, SGL: []verbs.SGE{r.mr.SGE(0, len(r.mr.Bytes()))}, Remote: of.mr.Remote()}))
 	var wc [1]verbs.WC
 	for r.cq.Poll(wc[:]) == 0 {
 	}
-	if wc[0].Status != verbs.Success {
+	if wc[0].Status != verbs.StatusSuccess {
 		b.Fatal(wc[0].Status)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/system/linkwatch"
 	"github.com/ramjet-rdma/ramjet/internal/system/statsocket"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
 const (
@@ -55,7 +56,7 @@ func Open(iface string, opt *Options) (*verbs.Device, error) {
 		return fail("opening %s: %w", iface, err)
 	}
 	p.init(link)
-	return statsocket.Publish(verbs.NewDevice(softdev.New("roce1:"+iface, "roce1", eui64(link.MAC), p))), nil
+	return statsocket.Publish(driver.NewDevice(softdev.New("roce1:"+iface, "roce1", eui64(link.MAC), p))), nil
 }
 
 // find finds an interface.

@@ -184,6 +184,8 @@ func (p *port) Wait(writable bool) error {
 	return p.sock.Wait(writable)
 }
 
+func (p *port) Dozes() bool { return true }
+
 // Doze waits for frames.
 func (p *port) Doze(d time.Duration) {
 	if !p.loopback.ready.Load() {

@@ -80,9 +80,15 @@ func (p *port) take(b []byte, c *ibta.Counters, deliver func(*ib.Packet, *ibta.A
 		c.Dropped[ibta.DropMalformed]++
 		return
 	}
-	if p.trace != nil {
-		p.trace.WriteEthernet(&trace.Ethernet{At: time.Now(), Direction: trace.Inbound}, b[:headerLen+len(f.packet)])
+	p.arrival.Comment = ""
+	p.takeFrame(f, c, deliver)
+	if p.trace != nil { // with the comment of who has taken it
+		p.trace.WriteEthernet(&trace.Ethernet{At: time.Now(), Direction: trace.Inbound, Comment: p.arrival.Comment}, b[:headerLen+len(f.packet)])
 	}
+}
+
+// takeFrame handles a frame that is well-formed.
+func (p *port) takeFrame(f *frame, c *ibta.Counters, deliver func(*ib.Packet, *ibta.Arrival)) {
 	to := f.dgid()
 	if !p.id.Load().own[to] && !p.groups[to] {
 		c.Dropped[ibta.DropNoDestination]++

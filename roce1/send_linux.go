@@ -55,7 +55,7 @@ func (p *port) Send(b *ibta.Batch) error {
 		var sent int
 		from := p.unsent.sentOf(b)
 		sent, err = p.sock.Send(frames[from:])
-		p.traceFrames(frames[from:from+sent], trace.Outbound)
+		p.traceFrames(frames[from:from+sent], b.Comment)
 		if errors.Is(err, unix.EAGAIN) {
 			p.unsent.keep(b, from+sent)
 			return softdev.ErrAgain
@@ -90,18 +90,9 @@ func (p *port) seal(b *ibta.Batch, r *route) (ok bool) {
 	defer memory.Recover(debug.SetPanicOnFault(true), &ok)
 	for i := range b.Len() {
 		pkt := b.Packet(i)
-		state := ib.ICRCHeader(r.stream.seed(b.PacketSize(i)), pkt.Head)
-		for room := pkt.Room; len(pkt.Payload) > 0; pkt.Payload = pkt.Payload[1:] {
-			piece := pkt.Payload[0]
-			state = ib.ICRCCopy(state, room[:len(piece)], piece)
-			room = room[len(piece):]
-		}
-		crc := pkt.Tail[len(pkt.Tail)-ib.ICRCLen:]
-		if pad := pkt.Tail[:len(pkt.Tail)-ib.ICRCLen]; len(pad) > 0 {
-			state = ib.ICRCUpdate(state, pad)
-		}
-		binary.LittleEndian.PutUint32(crc, state)
+		pkt.Seal(ib.ICRCHeader(r.stream.seed(b.PacketSize(i)), pkt.Head))
 	}
+	b.Spoil()
 	return true
 }
 
@@ -127,13 +118,25 @@ func (p *port) fill(b *ibta.Batch, r *route, to mac) []etherring.Out {
 	return p.frames[:n]
 }
 
-// traceFrames writes frames to the trace.
-func (p *port) traceFrames(frames []etherring.Out, way trace.Direction) {
+// RecordLost implements softdev.Recorder.
+func (p *port) RecordLost(b *ibta.Batch) {
+	r := b.To.Path.(*route)
+	to, _ := r.peerMAC() // zeros if it is not known
+	if p.trace == nil || !p.seal(b, r) {
+		return
+	}
+	frames := p.fill(b, r, to)
+	p.traceFrames(frames, b.Comment)
+	clear(frames)
+}
+
+// traceFrames writes frames that are sent to the trace.
+func (p *port) traceFrames(frames []etherring.Out, comment string) {
 	if p.trace == nil {
 		return
 	}
 	now := time.Now()
 	for i := range frames {
-		p.trace.WriteEthernet(&trace.Ethernet{At: now, Direction: way}, frames[i].Head, frames[i].Body)
+		p.trace.WriteEthernet(&trace.Ethernet{At: now, Direction: trace.Outbound, Comment: comment}, frames[i].Head, frames[i].Body)
 	}
 }

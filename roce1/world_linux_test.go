@@ -50,7 +50,7 @@ func TestStreams(t *testing.T) {
 	there.ip(t, "addr add fd91::2/64 dev %s nodad", right)
 	a, b := (*world)(nil).open(t, left, nil), there.open(t, right, nil)
 	for _, address := range []string{"10.91.1.2:7471", "[fd91::2]:7472"} {
-		l, err := rnet.Listen(b, address)
+		l, err := rnet.Listen(t.Context(), b, address)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -212,12 +212,12 @@ func write(t testing.TB, from, to *pair.End) {
 		want = bytes.Clone(b)
 	})
 	to.MR.Do(func(b []byte) { clear(b) })
-	wr := verbs.SendWR{Op: verbs.Write, SGL: []verbs.SGE{from.MR.SGE(0, len(want))}, Remote: to.MR.Remote(), Flags: verbs.Signaled}
+	wr := verbs.SendWR{Op: verbs.OpWrite, SGL: []verbs.SGE{from.MR.SGE(0, len(want))}, Remote: to.MR.Remote(), Flags: verbs.Signaled}
 	if err := from.QP.PostSend(&wr); err != nil {
 		t.Fatal(err)
 	}
 	var wc [1]verbs.WC
-	if n, err := from.CQ.Wait(within(t), wc[:]); n != 1 || wc[0].Status != verbs.Success {
+	if n, err := from.CQ.Wait(within(t), wc[:]); n != 1 || wc[0].Status != verbs.StatusSuccess {
 		t.Fatalf("%v, %v", wc[0].Status, err)
 	}
 	to.MR.Do(func(b []byte) {

@@ -112,9 +112,10 @@ type echoSide struct {
 func newEcho(dev *verbs.Device) *echoSide {
 	e := &echoSide{side: side{dev: dev, pd: must(dev.AllocPD()), cq: must(dev.CreateCQ(16, &verbs.CQOptions{NoTimestamps: true}))}}
 	e.mr = must(e.pd.AllocMR(4096, all))
-	e.qp = must(e.pd.CreateQP(verbs.QPInit{Type: verbs.RC, SendCQ: e.cq, RecvCQ: e.cq, MaxSendWR: 16, MaxRecvWR: 16}))
+	e.qp = must(e.pd.CreateQP(verbs.QPInit{Type: verbs.RC, SendCQ: e.cq, RecvCQ: e.cq,
+		Cap: verbs.QPCap{MaxSendWR: 16, MaxRecvWR: 16}}))
 	e.ep = must(e.qp.Endpoint(0))
-	e.wr = verbs.SendWR{Op: verbs.Send, SGL: []verbs.SGE{e.mr.SGE(0, 8)}}
+	e.wr = verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{e.mr.SGE(0, 8)}}
 	e.recv.SGL = []verbs.SGE{e.mr.SGE(64, 8)}
 	return e
 }

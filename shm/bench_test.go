@@ -41,7 +41,8 @@ func connectOn(t testing.TB, n int, open func(testing.TB) *verbs.Device) (a, b *
 		dev := open(t)
 		s := &side{dev: dev, pd: must(dev.AllocPD()), cq: must(dev.CreateCQ(1024, &verbs.CQOptions{NoTimestamps: true}))}
 		s.mr = must(s.pd.AllocMR(n, all))
-		s.qp = must(s.pd.CreateQP(verbs.QPInit{Type: verbs.RC, SendCQ: s.cq, RecvCQ: s.cq, MaxSendWR: 256, MaxRecvWR: 256, MaxSendSGE: 2, MaxRecvSGE: 2, MaxInline: 64}))
+		s.qp = must(s.pd.CreateQP(verbs.QPInit{Type: verbs.RC, SendCQ: s.cq, RecvCQ: s.cq,
+			Cap: verbs.QPCap{MaxSendWR: 256, MaxRecvWR: 256, MaxSendSGE: 2, MaxRecvSGE: 2, MaxInline: 64}}))
 		s.ep = must(s.qp.Endpoint(0))
 		sides[i] = s
 	}
@@ -58,7 +59,7 @@ func connectOn(t testing.TB, n int, open func(testing.TB) *verbs.Device) (a, b *
 func (s *side) done(t testing.TB) {
 	for s.cq.Poll(s.wc[:]) == 0 {
 	}
-	if s.wc[0].Status != verbs.Success {
+	if s.wc[0].Status != verbs.StatusSuccess {
 		t.Fatal(s.wc[0].Status)
 	}
 }
@@ -83,7 +84,7 @@ func benchmarkOne(b *testing.B, wr func(near, far *side) verbs.SendWR) {
 
 func BenchmarkFetchAdd(b *testing.B) {
 	benchmarkOne(b, func(near, far *side) verbs.SendWR {
-		return verbs.SendWR{Op: verbs.FetchAdd, Swap: 1, SGL: []verbs.SGE{near.mr.SGE(0, 8)}, Remote: far.mr.Remote()}
+		return verbs.SendWR{Op: verbs.OpFetchAdd, Add: 1, SGL: []verbs.SGE{near.mr.SGE(0, 8)}, Remote: far.mr.Remote()}
 	})
 }
 
@@ -92,6 +93,6 @@ func BenchmarkWrite1M(b *testing.B) { benchmarkWrite(b, 1<<20) }
 
 func benchmarkWrite(b *testing.B, n int) {
 	benchmarkOne(b, func(near, far *side) verbs.SendWR {
-		return verbs.SendWR{Op: verbs.Write, SGL: []verbs.SGE{near.mr.SGE(0, n)}, Remote: far.mr.Remote()}
+		return verbs.SendWR{Op: verbs.OpWrite, SGL: []verbs.SGE{near.mr.SGE(0, n)}, Remote: far.mr.Remote()}
 	})
 }

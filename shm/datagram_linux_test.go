@@ -53,7 +53,8 @@ func newTalker(t *testing.T, dir, addr string) *talker {
 	noError(t, err)
 	k.mr, err = k.pd.RegMR(make([]byte, 1<<16), verbs.LocalWrite)
 	noError(t, err)
-	k.qp, err = k.pd.CreateQP(verbs.QPInit{Type: verbs.UD, SendCQ: k.cq, RecvCQ: k.cq, MaxSendWR: 64, MaxRecvWR: 64, MaxSendSGE: 1, MaxRecvSGE: 1, SignalAll: true})
+	k.qp, err = k.pd.CreateQP(verbs.QPInit{Type: verbs.UD, SendCQ: k.cq, RecvCQ: k.cq,
+		Cap: verbs.QPCap{MaxSendWR: 64, MaxRecvWR: 64, MaxSendSGE: 1, MaxRecvSGE: 1}, SignalAll: true})
 	noError(t, err)
 	noError(t, k.qp.StartUD(testQKey))
 	return k
@@ -66,7 +67,7 @@ func (k *talker) send(addr string, qpn verbs.QPN, n int) {
 	noError(k.t, err)
 	defer h.Close()
 	for range n {
-		noError(k.t, k.qp.PostSend(&verbs.SendWR{Op: verbs.Send, SGL: []verbs.SGE{k.mr.SGE(0, 4096)}, AH: h, RemoteQPN: qpn, RemoteQKey: testQKey}))
+		noError(k.t, k.qp.PostSend(&verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{k.mr.SGE(0, 4096)}, AH: h, RemoteQPN: qpn, RemoteQKey: testQKey}))
 	}
 }
 
@@ -82,7 +83,7 @@ func (k *talker) completes(n int) {
 		got, err := k.cq.Wait(ctx, wcs[:])
 		noError(k.t, err)
 		for _, wc := range wcs[:got] {
-			if wc.Status != verbs.Success {
+			if wc.Status != verbs.StatusSuccess {
 				k.t.Fatalf("%+v", wc)
 			}
 		}
@@ -126,7 +127,7 @@ func TestDatagramsToNobody(t *testing.T) {
 			var wcs [1]verbs.WC
 			n, _ := b.cq.Wait(ctx, wcs[:])
 			cancel()
-			if n == 1 && wcs[0].Status == verbs.Success {
+			if n == 1 && wcs[0].Status == verbs.StatusSuccess {
 				break
 			} // else it may have been in the link of the device before
 		}

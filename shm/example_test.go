@@ -19,9 +19,9 @@ import (
 // Two devices, as two processes of a host would have one each, and a message between them.
 func Example() {
 	ctx := context.Background()
-	server := must(shm.Open("127.0.12.15", nil))
+	server := must(shm.Open(loopbackAddress(), nil))
 	defer server.Close()
-	l := must(cm.Listen(server, ":0"))
+	l := must(cm.Listen(ctx, server, ":0"))
 	go func() {
 		conn := must(l.Accept(ctx))
 		msg := must(conn.Recv(ctx))
@@ -29,7 +29,7 @@ func Example() {
 		msg.Release()
 	}()
 
-	client := must(shm.Open("127.0.12.16", nil))
+	client := must(shm.Open(loopbackAddress(), nil))
 	defer client.Close()
 	conn := must(cm.Dial(ctx, client, l.Addr().String()))
 	defer conn.Close()
@@ -52,15 +52,15 @@ func Example_sharedTable() {
 	defer table.Close()
 	must(0, table.Truncate(1<<20))
 
-	server := must(shm.Open("127.0.12.17", nil))
+	server := must(shm.Open(loopbackAddress(), nil))
 	defer server.Close()
 	pd := must(server.AllocPD())
 	region := must(pd.RegShared(table.Fd(), 0, 1<<20, verbs.RemoteRead))
 	where := must(region.Remote().MarshalBinary())
-	l := must(cm.Listen(server, ":0", cm.WithPD(pd), cm.WithPrivateData(where)))
+	l := must(cm.Listen(ctx, server, ":0", cm.WithPD(pd), cm.WithPrivateData(where)))
 	go l.Accept(ctx)
 
-	client := must(shm.Open("127.0.12.18", nil))
+	client := must(shm.Open(loopbackAddress(), nil))
 	defer client.Close()
 	conn := must(cm.Dial(ctx, client, l.Addr().String()))
 	defer conn.Close()

@@ -55,7 +55,7 @@ func TestStoppedInTheMiddle(t *testing.T) {
 	for name, take := range map[string]func(*cm.Conn, *verbs.MR) error{
 		"Conn.Close": func(c *cm.Conn, _ *verbs.MR) error { return c.Close() },
 		"ERR": func(c *cm.Conn, _ *verbs.MR) error {
-			return c.QP().Modify(verbs.QPAttr{State: verbs.Err}, verbs.MaskState)
+			return c.QP().Modify(verbs.QPAttr{State: verbs.StateError}, verbs.MaskState)
 		},
 		"no access of the queue pair": func(c *cm.Conn, _ *verbs.MR) error {
 			return c.QP().Modify(verbs.QPAttr{Access: verbs.RemoteRead}, verbs.MaskAccess)
@@ -158,7 +158,7 @@ func TestRenewedRegion(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer other.Close()
-	ln, err := cm.Listen(r.dev, "127.0.0.1:0", cm.WithPD(c.PD()))
+	ln, err := cm.Listen(t.Context(), r.dev, "127.0.0.1:0", cm.WithPD(c.PD()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,7 +170,7 @@ func TestRenewedRegion(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	if _, err := d.Do(ctx, &verbs.SendWR{Op: verbs.Write, Inline: []byte("still here"), Remote: mr.Remote()}); err != nil {
+	if _, err := d.Do(ctx, &verbs.SendWR{Op: verbs.OpWrite, Inline: []byte("still here"), Remote: mr.Remote()}); err != nil {
 		t.Fatal(err)
 	}
 	if got := string(mr.Bytes()[:10]); got != "still here" {

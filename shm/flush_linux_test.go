@@ -41,10 +41,10 @@ func TestFlushPersistent(t *testing.T) {
 	}
 	const n = 5000
 	wrs := []verbs.SendWR{
-		{ID: 1, Op: verbs.Write, SGL: []verbs.SGE{a.mr.SGE(0, n)}, Remote: mr.Remote()},
-		{ID: 2, Op: verbs.Flush, Remote: mr.Remote(), FlushLen: n, FlushLevel: verbs.FlushToPersistent},
-		{ID: 3, Op: verbs.AtomicWrite, Inline: []byte("all safe"), Remote: mr.Remote().At(8000)},
-		{ID: 4, Op: verbs.Flush, Remote: mr.Remote(), FlushScope: verbs.FlushRegion, FlushLevel: verbs.FlushToPersistent},
+		{ID: 1, Op: verbs.OpWrite, SGL: []verbs.SGE{a.mr.SGE(0, n)}, Remote: mr.Remote()},
+		{ID: 2, Op: verbs.OpFlush, Remote: mr.Remote(), FlushLen: n, FlushLevel: verbs.FlushToPersistent},
+		{ID: 3, Op: verbs.OpAtomicWrite, Inline: []byte("all safe"), Remote: mr.Remote().At(8000)},
+		{ID: 4, Op: verbs.OpFlush, Remote: mr.Remote(), FlushScope: verbs.FlushRegion, FlushLevel: verbs.FlushToPersistent},
 	}
 	for i := range wrs {
 		wrs[i].Flags = verbs.Signaled
@@ -63,7 +63,7 @@ func TestFlushPersistent(t *testing.T) {
 	}
 	must(0, a.qp.PostSend(&wrs[1]))
 	must(a.cq.Wait(t.Context(), a.wc[:]))
-	if a.wc[0].Status != verbs.RemoteAccessError {
+	if a.wc[0].Status != verbs.StatusRemoteAccessError {
 		t.Errorf("a FLUSH that the region does not allow any more: %v", a.wc[0].Status)
 	}
 }

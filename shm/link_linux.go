@@ -359,13 +359,13 @@ func (l *link) Again() {
 	}
 }
 
-// stirred reports whether the peer has done something since the last look.
-func (l *link) stirred() bool {
+// pending reports whether the peer has done something since the last look.
+func (l *link) pending() bool {
 	told := l.peer.Told()
 	if told {
 		l.drain()
 	}
-	return l.peer.Stirred() || told
+	return l.peer.Pending() || told
 }
 
 // Directory returns the directory of the peer's protection domain.

@@ -24,7 +24,7 @@ func TestMany(t *testing.T) {
 func testMany(t *testing.T, open func(testing.TB) *verbs.Device) {
 	const connections, messages = 60, 60
 	a, b := open(t), open(t)
-	ln, err := cm.Listen(b, ":0")
+	ln, err := cm.Listen(t.Context(), b, ":0")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,10 +40,10 @@ func benchmarkNotified(b *testing.B, imm bool, n int) {
 			}
 		}
 	}()
-	write := verbs.SendWR{Op: verbs.Write, SGL: []verbs.SGE{near.mr.SGE(0, n)}, Remote: far.mr.Remote()}
-	send := verbs.SendWR{Op: verbs.Send, SGL: []verbs.SGE{near.mr.SGE(0, 8)}}
+	write := verbs.SendWR{Op: verbs.OpWrite, SGL: []verbs.SGE{near.mr.SGE(0, n)}, Remote: far.mr.Remote()}
+	send := verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{near.mr.SGE(0, 8)}}
 	if imm {
-		write.Op = verbs.WriteImm
+		write.Op = verbs.OpWriteImm
 	}
 	b.SetBytes(int64(n))
 	posted := 0

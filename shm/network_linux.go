@@ -129,14 +129,14 @@ func (n *network) Arriving() bool {
 	return false
 }
 
-// Ready reports the links whose peers have stirred, and what the sockets have.
+// Ready reports the links whose peers have done something, and what the sockets have.
 func (n *network) Ready(f func(owner any, read, write bool)) (found int) {
 	if len(n.again) > 0 {
 		found += n.reportAgain(f)
 	}
 	for i := 0; i < len(n.hot); i++ {
 		l := n.hot[i]
-		if !l.stirred() {
+		if !l.pending() {
 			l.idle++
 			continue
 		}
@@ -147,7 +147,7 @@ func (n *network) Ready(f func(owner any, read, write bool)) (found int) {
 	n.doorbell.Take(len(n.links), func(slot int) {
 		if l := n.links[slot]; l != nil && l.peer != nil {
 			n.heat(l)
-			l.stirred()
+			l.pending()
 			found++
 			f(l.owner, true, false)
 		}
@@ -161,15 +161,15 @@ func (n *network) Ready(f func(owner any, read, write bool)) (found int) {
 	return found
 }
 
-// lookAtCold reports cold links whose peers have stirred, if it is time for that: some in each pass, until all
+// lookAtCold reports cold links whose peers have done something, if it is time for that: some in each pass, until all
 // have had their turn.
 func (n *network) lookAtCold(f func(owner any, read, write bool)) (found int) {
-	if !n.rung.Load() {
+	if !n.expired.Load() {
 		return 0
 	}
 	end := min(n.coldAt+coldAtOnce, len(n.links))
 	for _, l := range n.links[n.coldAt:end] {
-		if l != nil && l.peer != nil && !l.hot && l.stirred() {
+		if l != nil && l.peer != nil && !l.hot && l.pending() {
 			n.heat(l)
 			found++
 			f(l.owner, true, false)
@@ -179,7 +179,7 @@ func (n *network) lookAtCold(f func(owner any, read, write bool)) (found int) {
 		n.asked.Store(true)
 	} else {
 		n.coldAt = 0
-		n.rung.Store(false)
+		n.expired.Store(false)
 	}
 	return found
 }
@@ -240,7 +240,7 @@ func (n *network) add(l *link) {
 	n.hot = append(n.hot, l)
 }
 
-// cool has the peer of a link ring the doorbell from now on. It returns false if the peer has stirred: the
+// cool has the peer of a link ring the doorbell from now on. It returns false if the peer has done something meanwhile: the
 // link is hot.
 func (n *network) cool(l *link) bool {
 	if l.peer.Sleep() {

@@ -41,7 +41,8 @@ func newNumbered(t *testing.T, queuePairs int) *numbered {
 	ok()
 	for range queuePairs {
 		var qp *verbs.QP
-		qp, err = n.pd.CreateQP(verbs.QPInit{Type: verbs.RC, SendCQ: n.cq, RecvCQ: n.cq, MaxSendWR: 1, MaxRecvWR: 1, MaxSendSGE: 1, MaxRecvSGE: 1})
+		qp, err = n.pd.CreateQP(verbs.QPInit{Type: verbs.RC, SendCQ: n.cq, RecvCQ: n.cq,
+			Cap: verbs.QPCap{MaxSendWR: 1, MaxRecvWR: 1, MaxSendSGE: 1, MaxRecvSGE: 1}})
 		ok()
 		var e verbs.Endpoint
 		e, err = qp.Endpoint(0)
@@ -68,7 +69,7 @@ func (n *numbered) start() {
 		if err := qp.PostRecv(&verbs.RecvWR{SGL: []verbs.SGE{n.mr.SGE(0, 64)}}); err != nil {
 			n.t.Fatal(err)
 		}
-		if err := qp.PostSend(&verbs.SendWR{Op: verbs.Send, Flags: verbs.Signaled, SGL: []verbs.SGE{n.mr.SGE(0, 8)}}); err != nil {
+		if err := qp.PostSend(&verbs.SendWR{Op: verbs.OpSend, Flags: verbs.Signaled, SGL: []verbs.SGE{n.mr.SGE(0, 8)}}); err != nil {
 			n.t.Fatal(err)
 		}
 	}
@@ -81,7 +82,7 @@ func (n *numbered) finish() {
 	for left := 2 * len(n.qps); left > 0; {
 		k := n.cq.Poll(wcs)
 		for _, wc := range wcs[:k] {
-			if wc.Status != verbs.Success {
+			if wc.Status != verbs.StatusSuccess {
 				n.t.Fatalf("%v; %d are left", wc.Status, left)
 			}
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
 	"github.com/ramjet-rdma/ramjet/internal/system/statsocket"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
 // Options are optional parameters of Open; nil stands for the zero value.
@@ -53,7 +54,7 @@ func Open(address string, opt *Options) (*verbs.Device, error) {
 		}
 		return nil, fmt.Errorf("shm: opening %v: %w", addr, err)
 	}
-	return statsocket.Publish(verbs.NewDevice(d)), nil
+	return statsocket.Publish(driver.NewDevice(d)), nil
 }
 
 // parse takes apart what follows the colon in a device's name.

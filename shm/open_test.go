@@ -54,7 +54,7 @@ func TestDirectory(t *testing.T) {
 		devs[i] = dev
 	}
 	meets := func(a, b *verbs.Device) error {
-		l, err := cm.Listen(b, "127.0.0.1:0")
+		l, err := cm.Listen(t.Context(), b, "127.0.0.1:0")
 		if err != nil {
 			return err
 		}

@@ -65,12 +65,13 @@ func TestLatePeerByNumber(t *testing.T) {
 	noError(t, err)
 	cq, err := dev.CreateCQ(4, nil)
 	noError(t, err)
-	qp, err := pd.CreateQP(verbs.QPInit{Type: verbs.RC, SendCQ: cq, RecvCQ: cq, MaxSendWR: 1, MaxRecvWR: 1, MaxSendSGE: 1, MaxRecvSGE: 1})
+	qp, err := pd.CreateQP(verbs.QPInit{Type: verbs.RC, SendCQ: cq, RecvCQ: cq,
+		Cap: verbs.QPCap{MaxSendWR: 1, MaxRecvWR: 1, MaxSendSGE: 1, MaxRecvSGE: 1}})
 	noError(t, err)
 	e, err := qp.Endpoint(0)
 	noError(t, err)
 	noError(t, qp.Connect(e, verbs.Endpoint{QPN: 99, PSN: 1, GID: ib.GIDFromAddr(at.Addr()), MTU: verbs.MTU4096}, &verbs.ConnectOptions{Timeout: 8}))
-	noError(t, qp.PostSend(&verbs.SendWR{Op: verbs.Send, Flags: verbs.Signaled}))
+	noError(t, qp.PostSend(&verbs.SendWR{Op: verbs.OpSend, Flags: verbs.Signaled}))
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second)
 	defer cancel()
 	var wcs [1]verbs.WC
@@ -80,7 +81,7 @@ func TestLatePeerByNumber(t *testing.T) {
 	n.Close()
 	ctx, cancel = context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if k, err := cq.Wait(ctx, wcs[:]); k != 1 || wcs[0].Status != verbs.RetryExceeded {
+	if k, err := cq.Wait(ctx, wcs[:]); k != 1 || wcs[0].Status != verbs.StatusRetryExceeded {
 		t.Errorf("when the peer has ended: %v, %v", wcs[0].Status, err)
 	}
 }

@@ -44,7 +44,7 @@ func newRogue(t *testing.T) (*rogue, *cm.Conn) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { dev.Close() })
-	ln, err := cm.Listen(dev, "127.0.0.1:0")
+	ln, err := cm.Listen(t.Context(), dev, "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -32,7 +32,9 @@ func open(t testing.TB) *verbs.Device {
 var unnoticed = map[string]string{"Metrics/QP": "the target has no part in one-sided operations, and does not count them"}
 
 func TestConformance(t *testing.T) {
-	suite(t, open, unnoticed)
+	missing, differs := conformance.OfSharedMemory()
+	maps.Copy(differs, unnoticed)
+	conformance.Run(t, fixture(open, missing, differs))
 }
 
 // TestConformanceAsked has the target's process do what the system may let the initiator do.
@@ -62,14 +64,16 @@ func TestConformanceShared(t *testing.T) {
 		differs[test] = "memory that the device has allocated goes with its region"
 	}
 	f := fixture(open, missing, differs)
-	f.Allocated = true
+	f.Allocated, f.Variant = true, true
 	conformance.Run(t, f)
 }
 
 func suite(t *testing.T, open func(t testing.TB) *verbs.Device, more map[string]string) {
 	missing, differs := conformance.OfSharedMemory()
 	maps.Copy(differs, more)
-	conformance.Run(t, fixture(open, missing, differs))
+	f := fixture(open, missing, differs)
+	f.Variant = true
+	conformance.Run(t, f)
 }
 
 // newGroup returns a multicast group that nobody else on the host has.

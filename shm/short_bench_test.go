@@ -39,7 +39,7 @@ func BenchmarkPingPong8(b *testing.B) {
 	halves := [2]half{{from: near, to: far}, {from: far, to: near}}
 	for i := range halves {
 		h := &halves[i]
-		h.wr = verbs.SendWR{Op: verbs.Send, Inline: h.from.mr.Bytes()[64:72]}
+		h.wr = verbs.SendWR{Op: verbs.OpSend, Inline: h.from.mr.Bytes()[64:72]}
 		h.recvs = receivesOf(h.to, 64, 64)
 		h.to.give(b, h.recvs)
 		h.to.give(b, h.recvs)
@@ -69,7 +69,7 @@ func BenchmarkSend64(b *testing.B) {
 	near, far := connect(b, 4096)
 	wrs := make([]verbs.SendWR, batch)
 	for i := range wrs {
-		wrs[i] = verbs.SendWR{Op: verbs.Send, SGL: []verbs.SGE{near.mr.SGE(64, 64)}}
+		wrs[i] = verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{near.mr.SGE(64, 64)}}
 	}
 	wrs[batch-1].Flags = verbs.Signaled
 	recvs := receivesOf(far, batch, 64)

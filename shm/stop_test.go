@@ -89,7 +89,7 @@ func TestTarget(t *testing.T) {
 	pd := must(dev.AllocPD())
 	table := must(pd.AllocMR(tableBytes, all))
 	slice := must(pd.RegMR(make([]byte, tableBytes), all))
-	ln := must(cm.Listen(dev, addr+":0", cm.WithPD(pd)))
+	ln := must(cm.Listen(t.Context(), dev, addr+":0", cm.WithPD(pd)))
 	go func() {
 		for {
 			c, err := ln.Accept(context.Background())
@@ -212,14 +212,14 @@ func TestStopped(t *testing.T) {
 	}
 	word := g.Table.At(tableBytes - 8)
 	for i := range uint64(3) {
-		if _, err := c.Do(ctx, &verbs.SendWR{Op: verbs.FetchAdd, Swap: 5, SGL: []verbs.SGE{mr.SGE(0, 8)}, Remote: word}); err != nil {
+		if _, err := c.Do(ctx, &verbs.SendWR{Op: verbs.OpFetchAdd, Add: 5, SGL: []verbs.SGE{mr.SGE(0, 8)}, Remote: word}); err != nil {
 			t.Fatal(err)
 		}
 		if got := binary.NativeEndian.Uint64(mem); got != 5*i {
 			t.Errorf("the word was %d, not %d", got, 5*i)
 		}
 	}
-	if _, err := c.Do(ctx, &verbs.SendWR{Op: verbs.CompareSwap, Compare: 15, Swap: 42, SGL: []verbs.SGE{mr.SGE(0, 8)}, Remote: word}); err != nil {
+	if _, err := c.Do(ctx, &verbs.SendWR{Op: verbs.OpCompareSwap, Compare: 15, Swap: 42, SGL: []verbs.SGE{mr.SGE(0, 8)}, Remote: word}); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.Read(ctx, mr.SGE(8, 8), word); err != nil {
@@ -228,10 +228,10 @@ func TestStopped(t *testing.T) {
 	if old, now := binary.NativeEndian.Uint64(mem), binary.NativeEndian.Uint64(mem[8:]); old != 15 || now != 42 {
 		t.Errorf("the word was %d and is %d, not 15 and 42", old, now)
 	}
-	if _, err := c.Do(ctx, &verbs.SendWR{Op: verbs.AtomicWrite, Inline: binary.NativeEndian.AppendUint64(nil, 43), Remote: word}); err != nil {
+	if _, err := c.Do(ctx, &verbs.SendWR{Op: verbs.OpAtomicWrite, Inline: binary.NativeEndian.AppendUint64(nil, 43), Remote: word}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Do(ctx, &verbs.SendWR{Op: verbs.Flush, FlushLevel: verbs.FlushToGlobal, FlushLen: 8, Remote: word}); err != nil {
+	if _, err := c.Do(ctx, &verbs.SendWR{Op: verbs.OpFlush, FlushLevel: verbs.FlushToGlobal, FlushLen: 8, Remote: word}); err != nil {
 		t.Fatal(err)
 	}
 	if copies {

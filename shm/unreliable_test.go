@@ -21,7 +21,8 @@ func unreliable(t *testing.T) *side {
 	dev := open(t)
 	s := &side{dev: dev, pd: must(dev.AllocPD()), cq: must(dev.CreateCQ(1024, nil))}
 	s.mr = must(s.pd.AllocMR(tableBytes, all))
-	s.qp = must(s.pd.CreateQP(verbs.QPInit{Type: verbs.UC, SendCQ: s.cq, RecvCQ: s.cq, MaxSendWR: 256, SignalAll: true}))
+	s.qp = must(s.pd.CreateQP(verbs.QPInit{Type: verbs.UC, SendCQ: s.cq, RecvCQ: s.cq,
+		Cap: verbs.QPCap{MaxSendWR: 256}, SignalAll: true}))
 	s.ep = must(s.qp.Endpoint(0))
 	return s
 }
@@ -57,7 +58,7 @@ func TestUnreliableNobody(t *testing.T) {
 	peer := s.ep
 	peer.GID = verbs.GID(loopback.Next().As16())
 	must(0, s.qp.Connect(s.ep, peer, nil))
-	send := &verbs.SendWR{Op: verbs.Send, SGL: []verbs.SGE{s.mr.SGE(0, 8)}}
+	send := &verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{s.mr.SGE(0, 8)}}
 	must(0, s.qp.PostSend(send))
 	must(0, s.qp.PostSend(send))
 	if waited := s.completesAll(t, 2); waited < 3*time.Second {
@@ -75,11 +76,11 @@ func TestUnreliableAndReliable(t *testing.T) {
 	r.ep = must(r.qp.Endpoint(0))
 	must(0, s.qp.Connect(s.ep, r.ep, nil))
 	must(0, r.qp.Connect(r.ep, s.ep, nil))
-	must(0, r.qp.PostSend(&verbs.SendWR{Op: verbs.Write, SGL: []verbs.SGE{r.mr.SGE(0, 8)}, Remote: s.mr.Remote()}))
+	must(0, r.qp.PostSend(&verbs.SendWR{Op: verbs.OpWrite, SGL: []verbs.SGE{r.mr.SGE(0, 8)}, Remote: s.mr.Remote()}))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	must(r.cq.Wait(ctx, r.wc[:]))
-	if r.wc[0].Status != verbs.RetryExceeded {
+	if r.wc[0].Status != verbs.StatusRetryExceeded {
 		t.Errorf("a WRITE of RC to a queue pair of UC: %v", r.wc[0].Status)
 	}
 }
@@ -92,12 +93,12 @@ func TestUnreliableStopped(t *testing.T) {
 	s := unreliable(t)
 	must(0, json.NewEncoder(g.stdin).Encode(s.ep))
 	must(0, s.qp.Connect(s.ep, g.Unreliable, nil))
-	write := &verbs.SendWR{Op: verbs.Write, SGL: []verbs.SGE{s.mr.SGE(0, 8)}, Remote: g.Table}
+	write := &verbs.SendWR{Op: verbs.OpWrite, SGL: []verbs.SGE{s.mr.SGE(0, 8)}, Remote: g.Table}
 	must(0, s.qp.PostSend(write)) // once it has completed the peer is there
 	s.completesAll(t, 1)
 	g.stop(t)
 	const n = 40
-	send := &verbs.SendWR{Op: verbs.Send, SGL: []verbs.SGE{s.mr.SGE(0, 4096)}}
+	send := &verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{s.mr.SGE(0, 4096)}}
 	for range n {
 		must(0, s.qp.PostSend(send))
 	}

@@ -20,8 +20,8 @@ import (
 // A peer that breaks the rules can write to the word, so an alarm ends each sleep. For a limit of the sleep
 // itself the system would set a timer of the processor, twice for each message: that takes up to 1 µs.
 type waker struct {
-	asked   atomic.Bool // the sockets may have something, or the alarm has rung
-	rung    atomic.Bool // the alarm has rung, and not all cold links were looked at since
+	asked   atomic.Bool // the sockets may have something, or the alarm has expired
+	expired atomic.Bool // the alarm has, and not all cold links were looked at since
 	word    *uint32
 	woken   atomic.Bool  // wake was called, and no Wait has ended since
 	waiting atomic.Int32 // in Wait
@@ -48,7 +48,7 @@ func (w *waker) ring() {
 	}
 	w.rings.Store(int64(pollwait.Now() + pollwait.Instant(maxSleep))) // before it looks: who waits next knows
 	w.alarm.Reset(maxSleep)
-	w.rung.Store(true)
+	w.expired.Store(true)
 	w.asked.Store(true)
 	if w.waiting.Load() > 0 {
 		w.end()
@@ -106,6 +106,8 @@ func (n *network) Wait() error {
 	n.doorbell.Wake()
 	return nil
 }
+
+func (n *network) Dozes() bool { return true }
 
 // Doze waits until a peer wakes this process, or for the given time.
 func (n *network) Doze(d time.Duration) { shmem.WaitWhile(n.waker.word, 1, d) }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
 // long is a time in which everything happens, however slow the machine.
@@ -18,7 +19,7 @@ const long = 2 * time.Minute
 
 func (s *side) send(t testing.TB, flags verbs.SendFlags) {
 	t.Helper()
-	if err := s.qp.PostSend(&verbs.SendWR{Op: verbs.Send, Flags: flags, SGL: []verbs.SGE{s.mr.SGE(0, 8)}}); err != nil {
+	if err := s.qp.PostSend(&verbs.SendWR{Op: verbs.OpSend, Flags: flags, SGL: []verbs.SGE{s.mr.SGE(0, 8)}}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -33,7 +34,7 @@ func (s *side) receive(t testing.TB) {
 // waits waits for a completion.
 func (s *side) waits(ctx context.Context) error {
 	n, err := s.cq.Wait(ctx, s.wc[:])
-	if err == nil && (n != 1 || s.wc[0].Status != verbs.Success) {
+	if err == nil && (n != 1 || s.wc[0].Status != verbs.StatusSuccess) {
 		err = errors.New(s.wc[0].Status.String())
 	}
 	return err
@@ -149,8 +150,8 @@ func TestAttention(t *testing.T) {
 	if err := qp.PostRecv(&verbs.RecvWR{SGL: []verbs.SGE{a.mr.SGE(64, 8)}}); err != nil {
 		t.Fatal(err)
 	}
-	add := verbs.SendWR{Op: verbs.FetchAdd, Swap: 1, Flags: verbs.Signaled, SGL: []verbs.SGE{a.mr.SGE(0, 8)}, Remote: b.mr.Remote()}
-	if err := far.PostSend(&verbs.SendWR{Op: verbs.Send, Flags: verbs.Signaled, SGL: []verbs.SGE{b.mr.SGE(0, 8)}}); err != nil {
+	add := verbs.SendWR{Op: verbs.OpFetchAdd, Add: 1, Flags: verbs.Signaled, SGL: []verbs.SGE{a.mr.SGE(0, 8)}, Remote: b.mr.Remote()}
+	if err := far.PostSend(&verbs.SendWR{Op: verbs.OpSend, Flags: verbs.Signaled, SGL: []verbs.SGE{b.mr.SGE(0, 8)}}); err != nil {
 		t.Fatal(err)
 	}
 	b.done(t) // the connection is there
@@ -169,12 +170,12 @@ func TestAttention(t *testing.T) {
 	for range 10_000 { // the device's goroutine leaves the data to the program
 		one()
 	}
-	if err := far.PostSend(&verbs.SendWR{Op: verbs.Send, SGL: []verbs.SGE{b.mr.SGE(0, 8)}}); err != nil {
+	if err := far.PostSend(&verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{b.mr.SGE(0, 8)}}); err != nil {
 		t.Fatal(err)
 	}
 	// A poll of the other queue would make a pass itself. A pass follows within 64 completions; some may
 	// be left to the device's goroutine, if it moves data at the moment.
-	empty := arrived.Driver().(interface{ Empty() bool }).Empty
+	empty := driver.CQOf(arrived).(interface{ Empty() bool }).Empty
 	for n := 0; empty(); one() {
 		if n++; n == 1000 {
 			t.Fatal("a message that has arrived is not received")
@@ -192,7 +193,7 @@ func TestRevoked(t *testing.T) {
 	b.done(t)
 	buf := make([]byte, 1<<18)
 	mr := must(a.pd.RegMR(buf, verbs.LocalWrite))
-	if err := a.qp.PostSend(&verbs.SendWR{Op: verbs.Send, Flags: verbs.Signaled, SGL: []verbs.SGE{mr.SGE(0, len(buf))}}); err != nil {
+	if err := a.qp.PostSend(&verbs.SendWR{Op: verbs.OpSend, Flags: verbs.Signaled, SGL: []verbs.SGE{mr.SGE(0, len(buf))}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := mr.Close(); err != nil {
@@ -209,7 +210,7 @@ func TestRevoked(t *testing.T) {
 			t.Fatal("the SEND does not end")
 		}
 	}
-	if a.wc[0].Status != verbs.LocalProtectionError {
+	if a.wc[0].Status != verbs.StatusLocalProtectionError {
 		t.Errorf("the SEND ends with %v", a.wc[0].Status)
 	}
 	for i, v := range b.mr.Bytes()[:len(buf)] {
@@ -231,12 +232,12 @@ func TestNoTimestamps(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 2 { // through the send queue, as there is no connection yet, and at once
-			if err := qp.PostSend(&verbs.SendWR{Op: verbs.Write, Flags: verbs.Signaled, SGL: []verbs.SGE{a.mr.SGE(0, 8)}, Remote: b.mr.Remote()}); err != nil {
+			if err := qp.PostSend(&verbs.SendWR{Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: []verbs.SGE{a.mr.SGE(0, 8)}, Remote: b.mr.Remote()}); err != nil {
 				t.Fatal(err)
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), long)
 			var wc [1]verbs.WC
-			if _, err := cq.Wait(ctx, wc[:]); err != nil || wc[0].Status != verbs.Success || (wc[0].Timestamp == 0) != none {
+			if _, err := cq.Wait(ctx, wc[:]); err != nil || wc[0].Status != verbs.StatusSuccess || (wc[0].Timestamp == 0) != none {
 				t.Errorf("without timestamps: %v: %v, %+v", none, err, wc[0])
 			}
 			cancel()

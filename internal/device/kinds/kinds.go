@@ -13,26 +13,31 @@ package kinds
 import (
 	"crypto/tls"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/netip"
 	"runtime"
 	"strings"
 
+	"github.com/ramjet-rdma/ramjet/internal/core/calllog"
 	"github.com/ramjet-rdma/ramjet/iwarp"
 	"github.com/ramjet-rdma/ramjet/roce"
 	"github.com/ramjet-rdma/ramjet/roce1"
 	"github.com/ramjet-rdma/ramjet/shm"
 	"github.com/ramjet-rdma/ramjet/trace"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
 // Kind is a row of the table.
 type Kind struct {
 	Name       string          // the part before the colon
 	Text       string          // its protocols, for people
+	Bound      string          // what bounds its speed, for people
 	Passes     string          // what firewalls have to admit; empty: nothing leaves the host
 	Transport  verbs.Transport // of its devices
 	TLS        bool            // it needs certificates: Options.TLS, or the files that the environment names
+	Controlled bool            // its devices have a choice of congestion controls
 	Slow       bool            // demonstrations do less with it
 	Host       bool            // its devices reach only others of this host
 	Link       bool            // its devices reach only hosts on the same link
@@ -78,48 +83,65 @@ type Options struct {
 	Kernel  func(name string) (*verbs.Device, error) // opens devices of the kernel; nil: as package kernel does, if the program has it
 	Log     *slog.Logger                             // receives failures of queue pairs; nil: nothing
 	Refused func(peer netip.AddrPort, err error)     // for kinds with TLS: called with peers that were rejected
+
+	Congestion string // of kinds that have a choice; empty: as the environment says
+
+	Faults   string    // of the network, of verbs: docs/faults.md; empty: as the environment says
+	FaultLog io.Writer // receives those that strike; nil: as the environment says
+
+	Calls       io.Writer // receives a line for each call; nil: as the environment says
+	CallFilter  string    // of Calls: docs/log.md
+	CallsLogged bool      // somebody else logs the calls: C programs are seen where they call
 }
 
 // Table has all kinds. The first is the default.
 var Table = []*Kind{
 	{
 		Name: "roce", Text: "RoCEv2: UDP port 4791", Passes: "UDP port 4791", Transport: verbs.TransportIB,
-		Port: 4791, Listed: true, Beyond: ofLinux("Every other address of 127.0.0.0/8 can be opened too: as many devices as wanted, for tests on one machine."),
+		Port: 4791, Controlled: true, Listed: true, Beyond: ofLinux("Every other address of 127.0.0.0/8 can be opened too: as many devices as wanted, for tests on one machine."),
+		Bound:  "both processes play the NIC, and each packet passes the kernel's sockets",
 		Naming: ipNaming{}, Open: openRoCE, GUID: roce.GUID,
 	},
 	{
 		Name: "roce1", Text: "RoCE v1: InfiniBand packets in Ethernet frames", Passes: "Ethernet frames of type 0x8915", Transport: verbs.TransportIB,
 		Link: true, Needs: "CAP_NET_RAW", Listed: runtime.GOOS == "linux", Beyond: ofLinux("Ethernet interfaces can be opened as roce1: by processes with CAP_NET_RAW."),
+		Bound:  "both processes play the NIC, and each frame passes the kernel",
 		Naming: linkNaming{}, Open: openRoCE1, GUID: roce1.GUID,
 	},
 	{
 		Name: "infiniband", Text: "InfiniBand on a fabric of ramjet fabric", Transport: verbs.TransportIB,
 		Soft: true, Listed: runtime.GOOS == "linux", Beyond: ofLinux("Adapters of fabrics that ramjet fabric runs can be opened as infiniband:ADAPTER."),
+		Bound:  "each packet passes a fabric that another process plays",
 		Naming: fabricNaming{}, Open: openInfiniBand, GUID: adapterGUID,
 	},
 	{
 		Name: "iwarp", Text: "iWARP: TCP", Passes: "its TCP port", Transport: verbs.TransportIWARP,
 		Listed: runtime.GOOS == "linux", // iWARP over TCP is Linux's
+		Bound:  "both processes play the NIC, on top of the kernel's TCP",
 		Naming: ipNaming{}, Open: openIWARP, GUID: iwarp.GUID,
 	},
 	{
 		Name: "iwarps", Text: "iWARP: inside TLS 1.3", Passes: "its TCP port", Transport: verbs.TransportIWARP, TLS: true,
 		Beyond: ofLinux("All addresses can be opened as iwarps: as well, iWARP inside TLS (see --tls-cert)."),
+		Bound:  "both processes play the NIC, encrypt, and use the kernel's TCP",
 		Naming: ipNaming{}, Open: openIWARPS, GUID: iwarp.GUID,
 	},
 	{
 		Name: "iwarp+sctp", Text: "iWARP: over SCTP in UDP port 9899", Passes: "UDP port 9899", Transport: verbs.TransportIWARP, Slow: true,
 		Beyond: "All addresses can be opened as iwarp+sctp: as well, iWARP over SCTP.",
+		Bound:  "both processes play the NIC and SCTP, in packets of the kernel's UDP",
 		Naming: ipNaming{}, Open: openSCTP, GUID: iwarp.GUID,
 	},
 	{
 		Name: "shm", Text: "shared memory between processes of this host", Transport: verbs.TransportIB,
 		Host: true, Unrecorded: unrecordedMemory, Listed: runtime.GOOS == "linux", Beyond: ofLinux("Every other address can be opened as shm: too, to tell devices of this host apart."),
+		Bound:  "the writer copies straight into the target's memory, which is the bound",
 		Naming: memoryNaming{}, Open: openMemory, GUID: shm.GUID,
 	},
 	{
 		Name: "kernel", Text: "RDMA hardware and other devices of the kernel", Passes: "what the device's protocol needs", Transport: verbs.TransportIB,
 		Hardware: true, Unrecorded: unrecordedKernel, Listed: runtime.GOOS == "linux", Beyond: ofLinux("RDMA devices of the kernel can be opened as kernel:NAME, by the names that `rdma link` lists."),
+		Bound:  "the device, or the processor where the kernel plays it",
 		Naming: kernelNames, Open: openKernel, GUID: kernelGUID,
 	},
 }
@@ -165,11 +187,15 @@ type Name struct {
 func Parse(name string) (Name, error) {
 	kind, address, ok := strings.Cut(name, ":")
 	if !ok {
-		return Name{}, fmt.Errorf("%q is no device name: it needs a kind and a colon, such as %v", name, Default().NameAt("127.0.0.1"))
+		meant := meantBy(name)
+		if meant == "" {
+			meant = fmt.Sprintf(", such as %v", Default().NameAt("127.0.0.1"))
+		}
+		return Name{}, fmt.Errorf("%q is no device name: it needs a kind and a colon%s", name, meant)
 	}
 	k, err := Find(kind)
 	if err != nil {
-		return Name{}, fmt.Errorf("%q: %w", name, err)
+		return Name{}, fmt.Errorf("%q: %w%s", name, err, meantBy(name))
 	}
 	return Name{k, address}, nil
 }
@@ -229,11 +255,31 @@ func (n Name) Open(o *Options) (*verbs.Device, error) {
 	if o.Trace != nil && n.Kind.Unrecorded != "" {
 		return nil, fmt.Errorf("ramjet: %q: %w: %s", n.String(), verbs.ErrNotSupported, n.Kind.Unrecorded)
 	}
-	dev, err := n.Kind.Open(n, o)
-	if err != nil || o.Log == nil {
-		return dev, err
+	if o.Congestion != "" && !n.Kind.Controlled {
+		return nil, fmt.Errorf("ramjet: %q: %w: it has no choice of congestion controls, devices of kind %v have", n.String(), verbs.ErrNotSupported, Default().Name)
 	}
-	if err := dev.LogFailures(o.Log); err != nil {
+	set, err := o.faults()
+	if err != nil {
+		return nil, fmt.Errorf("ramjet: %w", err)
+	}
+	calls, err := o.callLog()
+	if err != nil {
+		return nil, fmt.Errorf("ramjet: %w", err)
+	}
+	dev, err := n.Kind.Open(n, o)
+	if err != nil {
+		return nil, err
+	}
+	if calls != nil {
+		driver.LogCalls(dev, calllog.ForGo{Log: calls})
+	}
+	if o.Log != nil {
+		err = dev.LogFailures(o.Log)
+	}
+	if err == nil && set != nil {
+		err = setFaults(dev, set, o.FaultLog)
+	}
+	if err != nil {
 		dev.Close()
 		return nil, err
 	}

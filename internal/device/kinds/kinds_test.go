@@ -74,7 +74,7 @@ func TestNames(t *testing.T) {
 		{"iwarp+sctp:fe80::1%eth0", "iwarp+sctp", "fe80::1%eth0", "", "fe80::1%eth0", ""},
 		{"roce:::ffff:192.0.2.7", "roce", "::ffff:192.0.2.7", "", "192.0.2.7", ""},
 		{"iwarps:?congestion=cubic", "iwarps", "", "?congestion=cubic", "invalid IP", ""},
-		{"192.0.2.7", "", "", "", "", "needs a kind and a colon, such as roce:127.0.0.1"},
+		{"192.0.2.7", "", "", "", "", "needs a kind and a colon: did you mean roce:192.0.2.7?"},
 		{"rose:192.0.2.7", "", "", "", "", "there are roce, roce1, infiniband, iwarp, iwarps, iwarp+sctp, shm and kernel"},
 	} {
 		n, err := Parse(c.name)

@@ -3,6 +3,7 @@
 package kinds
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 
@@ -23,6 +24,10 @@ const (
 // DeviceVariable is the variable of the environment that names the device where a program names none.
 const DeviceVariable = "RAMJET_DEVICE"
 
+// CongestionVariable is the variable of the environment that names the congestion control of RoCEv2 devices which
+// are opened without one.
+const CongestionVariable = "RAMJET_CC"
+
 // FromEnvironment returns the device that the environment names. set is false if it names none.
 func FromEnvironment() (n Name, set bool, err error) {
 	text := os.Getenv(DeviceVariable)
@@ -36,7 +41,7 @@ func FromEnvironment() (n Name, set bool, err error) {
 }
 
 func openRoCE(n Name, o *Options) (*verbs.Device, error) {
-	return roce.Open(n.Address, &roce.Options{Trace: o.Trace})
+	return roce.Open(n.Address, &roce.Options{Trace: o.Trace, Congestion: cmp.Or(o.Congestion, os.Getenv(CongestionVariable))})
 }
 
 func openRoCE1(n Name, o *Options) (*verbs.Device, error) {

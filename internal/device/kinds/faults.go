@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kinds
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/faults"
+	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
+)
+
+// FaultsVariable is the variable of the environment with the faults of all devices, and FaultLogVariable the one that
+// names the file of those that strike.
+const (
+	FaultsVariable   = faults.Variable
+	FaultLogVariable = faults.LogVariable
+)
+
+// CheckFaults returns what is wrong with a text of faults.
+func CheckFaults(text string) error {
+	_, err := faults.Parse(text)
+	return err
+}
+
+// HasFaults reports whether a text without errors has a fault, and not only comments.
+func HasFaults(text string) bool {
+	set, err := faults.Parse(text)
+	return err == nil && len(set.Faults) > 0
+}
+
+// FaultNames returns the words that faults begin with.
+func FaultNames() []string { return faults.Names() }
+
+// faults returns the faults that the options, or the environment, have; nil: none.
+func (o *Options) faults() (*faults.Set, error) {
+	if o.Faults == "" {
+		return faults.FromEnvironment()
+	}
+	s, err := faults.Parse(o.Faults)
+	if err != nil {
+		return nil, fmt.Errorf("faults: %w", err)
+	}
+	return s, nil
+}
+
+// SetFaults replaces the faults of an open device; an empty text ends them. log receives those that strike; nil: as
+// before.
+func SetFaults(dev *verbs.Device, text string, log io.Writer) error {
+	s, err := faults.Parse(text)
+	if err != nil {
+		return fmt.Errorf("ramjet: faults: %w", err)
+	}
+	return setFaults(dev, s, log)
+}
+
+func setFaults(dev *verbs.Device, s *faults.Set, to io.Writer) error {
+	t, ok := driver.DeviceOf(dev).(faults.Target)
+	if !ok {
+		return fmt.Errorf("ramjet: %s: %w: faults are injected into devices in software only", dev.Name(), verbs.ErrNotSupported)
+	}
+	var log *faults.Log
+	if to != nil {
+		log = faults.NewLog(to)
+	}
+	if err := s.Set(t, dev.Name(), log); err != nil {
+		return fmt.Errorf("ramjet: %w", err)
+	}
+	return nil
+}
+
+// FinishFaults says how often the faults of this process's devices have struck: the process ends.
+func FinishFaults() { faults.FinishAll() }
