@@ -9,13 +9,14 @@ import (
 	"slices"
 
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
 // addrsOf returns the addresses of a device: IP addresses that it has besides its GIDs, and those of the GID
 // table.
-func addrsOf(drv verbs.Driver, gids []verbs.GIDEntry) (addrs []netip.Addr) {
-	if n, ok := drv.(verbs.NeighborDriver); ok {
+func addrsOf(drv driver.Device, gids []verbs.GIDEntry) (addrs []netip.Addr) {
+	if n, ok := drv.(driver.Connector); ok {
 		addrs = n.Addrs(1)
 	}
 	for _, g := range gids {

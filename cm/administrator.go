@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 	"github.com/ramjet-rdma/ramjet/wire/mad"
 	"github.com/ramjet-rdma/ramjet/wire/mad/sa"
@@ -19,8 +20,8 @@ import (
 // administrator asks the subnet administrator (IBTA chapter 15), which is where the port's subnet
 // manager is.
 type administrator struct {
-	drv   verbs.Driver
-	agent verbs.MADAgentDriver
+	drv   driver.Device
+	agent driver.MADAgent
 	err   error // why there is no agent
 
 	mu      sync.Mutex
@@ -32,9 +33,9 @@ type administrator struct {
 const repeatQuery = 500 * time.Millisecond
 
 // newAdministrator returns a client. It receives until the agent is closed.
-func newAdministrator(drv verbs.Driver) *administrator {
+func newAdministrator(drv driver.Device) *administrator {
 	a := &administrator{drv: drv, waiting: make(map[uint64]chan<- []byte)}
-	d, ok := drv.(verbs.MADDriver)
+	d, ok := drv.(driver.MADDevice)
 	if !ok {
 		a.err = verbs.ErrNotSupported
 		return a

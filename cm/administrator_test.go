@@ -9,20 +9,22 @@ import (
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 	"github.com/ramjet-rdma/ramjet/wire/mad"
 	"github.com/ramjet-rdma/ramjet/wire/mad/sa"
 )
 
 // busySA is the agent and the driver of a port whose subnet administrator is busy.
 type busySA struct {
-	verbs.Driver
+	driver.Device
+	driver.UnsupportedMADAgent
 	busy    int // answers that are still to say so
 	sent    []time.Time
 	answers chan []byte
 }
 
 func (b *busySA) QueryPort(int) (verbs.PortAttr, error) { return verbs.PortAttr{SMLID: 1}, nil }
-func (b *busySA) OpenMAD(int, verbs.QPN, verbs.MADSpec) (verbs.MADAgentDriver, error) {
+func (b *busySA) OpenMAD(int, verbs.QPN, verbs.MADSpec) (driver.MADAgent, error) {
 	return b, nil
 }
 func (b *busySA) Transactions() uint32 { return 1 }

@@ -20,13 +20,13 @@ import (
 //
 // If ctx ends first, the number may have been added or not.
 func (c *Conn) FetchAdd(ctx context.Context, remote verbs.Remote, add uint64) (old uint64, err error) {
-	return c.atomic(ctx, "fetch_add", &verbs.SendWR{Op: verbs.FetchAdd, Remote: remote, Swap: add})
+	return c.atomic(ctx, "fetch_add", &verbs.SendWR{Op: verbs.OpFetchAdd, Remote: remote, Add: add})
 }
 
 // CompareSwap replaces 8 bytes of the peer's memory by swap if they are equal to compare, and returns what
 // was there before: compare, if they were replaced. Otherwise it is as [Conn.FetchAdd].
 func (c *Conn) CompareSwap(ctx context.Context, remote verbs.Remote, compare, swap uint64) (old uint64, err error) {
-	return c.atomic(ctx, "compare_swap", &verbs.SendWR{Op: verbs.CompareSwap, Remote: remote, Compare: compare, Swap: swap})
+	return c.atomic(ctx, "compare_swap", &verbs.SendWR{Op: verbs.OpCompareSwap, Remote: remote, Compare: compare, Swap: swap})
 }
 
 // wordSize is how many bytes atomic operations work on.
@@ -63,11 +63,11 @@ func (o *op) fetch() {
 // only says that the request was invalid.
 func unaligned(wr *verbs.SendWR, err error) error {
 	switch wr.Op {
-	case verbs.CompareSwap, verbs.FetchAdd, verbs.AtomicWrite:
+	case verbs.OpCompareSwap, verbs.OpFetchAdd, verbs.OpAtomicWrite:
 	default:
 		return err
 	}
-	if wr.Remote.Addr%8 == 0 || !errors.Is(err, verbs.RemoteInvalidRequestError.Err()) {
+	if wr.Remote.Addr%8 == 0 || !errors.Is(err, verbs.StatusRemoteInvalidRequestError.Err()) {
 		return err
 	}
 	return fmt.Errorf("%w: %v at the remote address %#x, which has to be a multiple of 8", err, wr.Op, wr.Remote.Addr)

@@ -69,5 +69,5 @@ func TestAtomics(t *testing.T) {
 		t.Errorf("with a context that has ended: %v", err)
 	}
 	_, err := client.FetchAdd(ctx, at.At(1), 1)
-	fails(t, err, verbs.RemoteInvalidRequestError.Err(), "multiple of 8", client.PeerAddr().String())
+	fails(t, err, verbs.StatusRemoteInvalidRequestError.Err(), "multiple of 8", client.PeerAddr().String())
 }

@@ -13,7 +13,8 @@ import (
 // (0.0.0.0, ::) stands for the device's; port 0 for any free port. That port is certain only after
 // Listen or Connect: other processes may take it until then. Bind returns ErrNoAddr if the address
 // is not the device's, ErrAddrInUse if the port is taken.
-func (id *ID) Bind(addr netip.AddrPort) error {
+func (id *ID) Bind(addr netip.AddrPort) (ret error) {
+	defer id.begin("rdma_bind_addr", arg("addr", addr))(&ret)
 	if err := id.lockIn("bind_addr", idle); err != nil {
 		return err
 	}
@@ -40,7 +41,8 @@ func (id *ID) bind(addr netip.AddrPort, to netip.Addr) error {
 // once, for others within timeout, or a minute if that is longer or 0. An address that cannot be in
 // the device's network is refused at once. After AddrError the id is bound. A port is required only
 // to connect.
-func (id *ID) ResolveAddr(src, dst netip.AddrPort, timeout time.Duration) error {
+func (id *ID) ResolveAddr(src, dst netip.AddrPort, timeout time.Duration) (ret error) {
+	defer id.begin("rdma_resolve_addr", arg("src_addr", src), arg("dst_addr", dst), timeoutArg(timeout))(&ret)
 	const op = "resolve_addr"
 	if err := id.lockIn(op, idle, bound); err != nil {
 		return err
@@ -76,6 +78,7 @@ func (id *ID) ResolveAddr(src, dst netip.AddrPort, timeout time.Duration) error 
 		resolved(err)
 		return nil
 	}
+	q = faulted(id.m.drv, "resolve_addr", q)
 	id.state = addrQuery
 	id.ask(q, timeout, resolved)
 	return nil
@@ -84,7 +87,8 @@ func (id *ID) ResolveAddr(src, dst netip.AddrPort, timeout time.Duration) error 
 // ResolveRoute resolves the path to the resolved address (rdma_resolve_route). RouteResolved or
 // RouteError follows: for a device over IP at once, for others within timeout, or a minute if that
 // is longer or 0. After RouteError the id is as it was before.
-func (id *ID) ResolveRoute(timeout time.Duration) error {
+func (id *ID) ResolveRoute(timeout time.Duration) (ret error) {
+	defer id.begin("rdma_resolve_route", timeoutArg(timeout))(&ret)
 	if err := id.lockIn("resolve_route", addrResolved); err != nil {
 		return err
 	}
@@ -103,6 +107,7 @@ func (id *ID) ResolveRoute(timeout time.Duration) error {
 		resolved(err)
 		return nil
 	}
+	q = faulted(id.m.drv, "resolve_route", q)
 	id.state = routeQuery
 	id.ask(q, timeout, resolved)
 	return nil
@@ -110,7 +115,8 @@ func (id *ID) ResolveRoute(timeout time.Duration) error {
 
 // SetTOS sets the type of service of the connection's packets (RDMA_OPTION_ID_TOS). It must be
 // called before Connect or Accept.
-func (id *ID) SetTOS(tos uint8) error {
+func (id *ID) SetTOS(tos uint8) (ret error) {
+	defer id.begin("rdma_set_option", arg("tos", tos))(&ret)
 	if err := id.lockIn("set_option", idle, bound, addrResolved, routeResolved, listening, requested); err != nil {
 		return err
 	}
@@ -121,7 +127,8 @@ func (id *ID) SetTOS(tos uint8) error {
 
 // SetReuseAddr allows binding a port that is bound by ids that have it set too, unless one of them
 // listens (RDMA_OPTION_ID_REUSEADDR). It must be called before Bind.
-func (id *ID) SetReuseAddr(on bool) error {
+func (id *ID) SetReuseAddr(on bool) (ret error) {
+	defer id.begin("rdma_set_option", arg("reuseaddr", on))(&ret)
 	if err := id.lockIn("set_option", idle); err != nil {
 		return err
 	}
@@ -133,7 +140,8 @@ func (id *ID) SetReuseAddr(on bool) error {
 // SetAckTimeout sets the local acknowledgement timeout, 4.096 µs × 2^t
 // (RDMA_OPTION_ID_ACK_TIMEOUT). Before Connect it is that of both sides' queue pairs, before Accept
 // that of this side's. On a listening id it holds for all requests.
-func (id *ID) SetAckTimeout(t uint8) error {
+func (id *ID) SetAckTimeout(t uint8) (ret error) {
+	defer id.begin("rdma_set_option", arg("ack_timeout", t))(&ret)
 	if t == 0 || t > 31 {
 		return opErr("set_option", verbs.ErrInvalid, "acknowledgement timeout %d: 1 to 31", t)
 	}
@@ -142,5 +150,23 @@ func (id *ID) SetAckTimeout(t uint8) error {
 	}
 	defer id.m.unlock()
 	id.ackTimeout = t
+	return nil
+}
+
+// SetRNRRetry sets how often this side's queue pair tries again when the peer has no receive posted,
+// whatever the peer's [ConnParam.RNRRetryCount] asks for: 0 to 7, where 7 stands for unlimited. It is
+// for protocols whose peers ask for none, and may be late in posting receives. It must be called
+// before Connect or Accept. On a listening id it holds for all requests. Over iWARP and shared memory,
+// where a message waits for a receive without limit, it has no effect.
+func (id *ID) SetRNRRetry(n uint8) (ret error) {
+	defer id.begin("rdma_set_option", arg("rnr_retry", n))(&ret)
+	if n > endlessRNR {
+		return opErr("set_option", verbs.ErrInvalid, "%d RNR retries: 0 to 7", n)
+	}
+	if err := id.lockIn("set_option", idle, bound, addrResolved, routeResolved, listening, requested); err != nil {
+		return err
+	}
+	defer id.m.unlock()
+	id.rnrRetry = &n
 	return nil
 }

@@ -53,6 +53,14 @@ func (c *EventChannel) Wait(ctx context.Context) error {
 
 // TryGet returns the next event if there is one.
 func (c *EventChannel) TryGet() (*Event, bool) {
+	e, ok := c.tryGet()
+	if ok {
+		logEvent(e)
+	}
+	return e, ok
+}
+
+func (c *EventChannel) tryGet() (*Event, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.queue) == 0 {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/verbs"
@@ -28,8 +29,9 @@ type Conn struct {
 	finish sync.Once
 	gone   sync.Once
 
-	closing sync.Once
-	queues  *queues // nil with WithSetup
+	closing atomic.Bool
+	closed  chan struct{} // closed when Close has ended
+	queues  *queues       // nil with WithSetup
 }
 
 // errSetup is the error of calls that need the Conn's own queues if it has none.
@@ -39,7 +41,7 @@ func errSetup(op string) error {
 
 // setUp creates what the connection needs, before it is requested or accepted.
 func (c *Conn) setUp(o *options, p *ConnParam) error {
-	c.ended, c.over = make(chan struct{}), make(chan struct{})
+	c.ended, c.over, c.closed = make(chan struct{}), make(chan struct{}), make(chan struct{})
 	if o.setup != nil {
 		if err := o.setup(c.id, p); err != nil {
 			return err
@@ -127,26 +129,28 @@ const closeWait = time.Second
 // Close ends the connection. Data for which Send and Write have returned is at the peer, or over
 // iWARP with TCP, which carries on after Close. What is in flight fails with ErrDisconnected.
 // Messages that were not received are lost. The peer is told, and Close waits for its answer for at
-// most a second.
+// most a second. Closing twice is harmless: a second call returns when the first one does.
 func (c *Conn) Close() error {
-	var err error
-	c.closing.Do(func() {
-		c.id.Disconnect() // fails if the device is gone
-		c.finish.Do(func() { close(c.ended) })
-		t := time.NewTimer(closeWait)
-		select {
-		case <-c.over:
-		case <-t.C:
-		}
-		t.Stop()
-		if c.queues != nil {
-			c.queues.stop()
-		}
-		err = errors.Join(err, c.id.Close())
-		if c.queues != nil {
-			err = errors.Join(err, c.queues.close())
-		}
-	})
+	if c.closing.Swap(true) {
+		<-c.closed
+		return nil
+	}
+	defer close(c.closed)
+	c.id.Disconnect() // fails if the device is gone
+	c.finish.Do(func() { close(c.ended) })
+	t := time.NewTimer(closeWait)
+	select {
+	case <-c.over:
+	case <-t.C:
+	}
+	t.Stop()
+	if c.queues != nil {
+		c.queues.stop()
+	}
+	err := c.id.Close()
+	if c.queues != nil {
+		err = errors.Join(err, c.queues.close())
+	}
 	if err != nil {
 		return fmt.Errorf("cm: closing the connection to %v: %w", c.peer, err)
 	}

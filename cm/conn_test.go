@@ -16,6 +16,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/cm"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
 func TestSendRecv(t *testing.T) {
@@ -56,9 +57,9 @@ func TestReadWrite(t *testing.T) {
 	if got := mine.Bytes()[1000:1019]; string(got) != "written by the peer" {
 		t.Fatalf("read %q", got)
 	}
-	wc, err := client.Do(ctx, &verbs.SendWR{Op: verbs.WriteImm, SGL: []verbs.SGE{mine.SGE(0, 5)}, Remote: theirs.Remote(), Imm: 77})
+	wc, err := client.Do(ctx, &verbs.SendWR{Op: verbs.OpWriteImm, SGL: []verbs.SGE{mine.SGE(0, 5)}, Remote: theirs.Remote(), Imm: 77})
 	ok(t, err)
-	if wc.Status != verbs.Success {
+	if wc.Status != verbs.StatusSuccess {
 		t.Fatal(wc.Status)
 	}
 	b, err := server.Recv(ctx)
@@ -70,7 +71,7 @@ func TestReadWrite(t *testing.T) {
 
 	// What is not allowed breaks the connection, on both sides.
 	err = client.Write(ctx, mine.SGE(0, 5), verbs.Remote{Addr: 0, Key: 1})
-	if !errors.Is(err, verbs.RemoteAccessError.Err()) {
+	if !errors.Is(err, verbs.StatusRemoteAccessError.Err()) {
 		t.Errorf("a forbidden write: %v", err)
 	}
 	_, err = server.Recv(ctx)
@@ -79,7 +80,7 @@ func TestReadWrite(t *testing.T) {
 	}
 	<-client.Done()
 	<-server.Done()
-	fails(t, client.Send(ctx, nil), verbs.RemoteAccessError.Err(), client.PeerAddr().String())
+	fails(t, client.Send(ctx, nil), verbs.StatusRemoteAccessError.Err(), client.PeerAddr().String())
 }
 
 // Several goroutines at once, each with its own request and answer.
@@ -128,7 +129,7 @@ func TestEachMessageWakesOne(t *testing.T) {
 	const rounds = 200
 	client, server := pair(t, cm.WithDepth(2*rounds, 16))
 	ctx := within(t)
-	wr := verbs.SendWR{Op: verbs.Send, Inline: []byte("one of two")}
+	wr := verbs.SendWR{Op: verbs.OpSend, Inline: []byte("one of two")}
 	for range rounds {
 		var wg, started sync.WaitGroup
 		started.Add(2)
@@ -284,13 +285,13 @@ func TestPeerDies(t *testing.T) {
 	ok(t, err)
 	server := <-in
 	ok(t, server.err)
-	go b.Driver().Close() // as if it were killed: Device.Close would tell the peer
+	go driver.DeviceOf(b).Close() // as if it were killed: Device.Close would tell the peer
 	<-server.c.Done()
 	err = client.Send(ctx, []byte("is anybody there?"))
-	fails(t, err, verbs.RetryExceeded.Err(), l.Addr().String())
+	fails(t, err, verbs.StatusRetryExceeded.Err(), l.Addr().String())
 	<-client.Done()
 	_, err = client.Recv(ctx)
-	fails(t, err, verbs.RetryExceeded.Err())
+	fails(t, err, verbs.StatusRetryExceeded.Err())
 	server.c.Close()
 	ok(t, client.Close())
 }
@@ -357,10 +358,10 @@ func TestUnalignedAtomic(t *testing.T) {
 		status verbs.Status
 		words  []string
 	}{
-		{verbs.FetchAdd, 12, verbs.RemoteInvalidRequestError, []string{"ATOMIC_FETCH_AND_ADD", "multiple of 8"}},
-		{verbs.CompareSwap, 7, verbs.RemoteInvalidRequestError, []string{"ATOMIC_CMP_AND_SWP", "multiple of 8"}},
-		{verbs.AtomicWrite, 4, verbs.RemoteInvalidRequestError, []string{"ATOMIC_WRITE", "multiple of 8"}},
-		{verbs.FetchAdd, 1 << 20, verbs.RemoteAccessError, nil},
+		{verbs.OpFetchAdd, 12, verbs.StatusRemoteInvalidRequestError, []string{"ATOMIC_FETCH_AND_ADD", "multiple of 8"}},
+		{verbs.OpCompareSwap, 7, verbs.StatusRemoteInvalidRequestError, []string{"ATOMIC_CMP_AND_SWP", "multiple of 8"}},
+		{verbs.OpAtomicWrite, 4, verbs.StatusRemoteInvalidRequestError, []string{"ATOMIC_WRITE", "multiple of 8"}},
+		{verbs.OpFetchAdd, 1 << 20, verbs.StatusRemoteAccessError, nil},
 	} {
 		client, server := pair(t)
 		theirs, err := server.PD().AllocMR(64, verbs.LocalWrite|verbs.RemoteWrite|verbs.RemoteAtomic)
@@ -389,7 +390,7 @@ func TestDeviceClosed(t *testing.T) {
 		defer c.Close()
 		s := <-in
 		ok(t, s.err)
-		ok(t, s.c.QP().PostSend(&verbs.SendWR{Op: verbs.Send, Inline: []byte("the last word")}))
+		ok(t, s.c.QP().PostSend(&verbs.SendWR{Op: verbs.OpSend, Inline: []byte("the last word")}))
 		clients = append(clients, c)
 	}
 	asking := make(chan error, 1)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/netip"
 
+	"github.com/ramjet-rdma/ramjet/internal/core/faults"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
@@ -22,7 +23,8 @@ const DefaultBacklog = 1024
 // Of these the one that was silent longest gives way to new requests, if that is a quarter of a
 // second or more. A request that gives way ends with Unreachable, or without an event if nobody has
 // fetched it.
-func (id *ID) Listen(backlog int) error {
+func (id *ID) Listen(backlog int) (ret error) {
+	defer id.begin("rdma_listen", arg("backlog", backlog))(&ret)
 	const op = "listen"
 	id.calls.Lock()
 	defer id.calls.Unlock()
@@ -88,7 +90,8 @@ func (id *ID) claim(backlog int) error {
 // Established, Rejected, Unreachable or ConnectError follows. If the program owns the queue pair,
 // ConnectResponse follows instead of Established. Connect returns ErrInvalid if the address was
 // resolved without a port.
-func (id *ID) Connect(p *ConnParam) error {
+func (id *ID) Connect(p *ConnParam) (ret error) {
+	defer id.begin("rdma_connect", connArg(p))(&ret)
 	if p == nil {
 		p = &DefaultConnParam
 	}
@@ -109,6 +112,10 @@ func (id *ID) Connect(p *ConnParam) error {
 	if id.peer.Port() == 0 && !id.ps.datagrams() {
 		return opErr("connect", verbs.ErrInvalid, "%v has no port to connect to", id.peer)
 	}
+	if why := rejects(id.m.drv, faults.Sent, id.peer.Addr()); why != 0 {
+		id.rejectedHere(why)
+		return nil
+	}
 	if err := id.ep.connect(p); err != nil {
 		return err
 	}
@@ -120,7 +127,8 @@ func (id *ID) Connect(p *ConnParam) error {
 // Accept accepts a ConnectRequest (rdma_accept). nil stands for the peer's own parameters, as far
 // as the device supports them. Depths are reduced to what the peer supports. For connections
 // Established follows; a datagram service is complete with Accept.
-func (id *ID) Accept(p *ConnParam) error {
+func (id *ID) Accept(p *ConnParam) (ret error) {
+	defer id.begin("rdma_accept", connArg(p))(&ret)
 	if p == nil {
 		p = &DefaultConnParam
 	}
@@ -148,7 +156,8 @@ func (id *ID) Accept(p *ConnParam) error {
 
 // Reject rejects a ConnectRequest or a ConnectResponse, with private data for the peer
 // (rdma_reject).
-func (id *ID) Reject(privateData []byte) error {
+func (id *ID) Reject(privateData []byte) (ret error) {
+	defer id.begin("rdma_reject", arg("private_data_len", len(privateData)))(&ret)
 	if err := id.lockIn("reject", requested, replied); err != nil {
 		return err
 	}
@@ -174,7 +183,8 @@ func (id *ID) fits(op string, b []byte, max int) error {
 
 // Establish completes a connection after ConnectResponse, once the program has brought its
 // queue pair to RTS (rdma_establish).
-func (id *ID) Establish() error {
+func (id *ID) Establish() (ret error) {
+	defer id.begin("rdma_establish")(&ret)
 	if err := id.lockIn("establish", replied); err != nil {
 		return err
 	}
@@ -189,7 +199,8 @@ func (id *ID) Establish() error {
 // Notify tells the manager of an event of the id's queue pair (rdma_notify). EventCommEstablished
 // means that the peer is already sending, even if its last message was lost; Established follows if
 // it has not come yet. Other events change nothing.
-func (id *ID) Notify(ev verbs.EventType) error {
+func (id *ID) Notify(ev verbs.EventType) (ret error) {
+	defer id.begin("rdma_notify", arg("event", ev))(&ret)
 	if err := id.lockIn("notify", accepting, established, disconnecting, disconnected); err != nil {
 		return err
 	}
@@ -203,7 +214,8 @@ func (id *ID) Notify(ev verbs.EventType) error {
 // Disconnect ends the connection: the queue pair goes to the error state, work requests are
 // flushed, and the peer is notified (rdma_disconnect). Disconnected follows on both sides, on this one
 // once the peer has answered or failed to. Disconnecting again, or after the peer did, is harmless.
-func (id *ID) Disconnect() error {
+func (id *ID) Disconnect() (ret error) {
+	defer id.begin("rdma_disconnect")(&ret)
 	if err := id.lockIn("disconnect", accepting, established, disconnecting, disconnected); err != nil {
 		return err
 	}

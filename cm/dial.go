@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
 // Resolve finds the address of "host:port" that dev can reach: one of its own family. The host may
@@ -35,7 +36,7 @@ func Resolve(ctx context.Context, dev *verbs.Device, address string) (netip.Addr
 	if len(gids) == 0 {
 		return netip.AddrPort{}, opErr(op, verbs.ErrNotSupported, "%s has no address", dev.Name())
 	}
-	addrs := addrsOf(dev.Driver(), gids)
+	addrs := addrsOf(driver.DeviceOf(dev), gids)
 	if host == "" {
 		return netip.AddrPortFrom(choose(addrs, netip.Addr{}, netip.Addr{}), uint16(port)), nil
 	}

@@ -108,9 +108,9 @@ func TestWithSetup(t *testing.T) {
 	s := <-in
 	ok(t, s.err)
 	holds(t, "client's", s.c.Param().PrivateData, "I am "+a.Name(), cm.MaxConnectData)
-	ok(t, c.QP().PostSend(&verbs.SendWR{ID: 5, Op: verbs.Write, Flags: verbs.Signaled}))
+	ok(t, c.QP().PostSend(&verbs.SendWR{ID: 5, Op: verbs.OpWrite, Flags: verbs.Signaled}))
 	var wc [1]verbs.WC
-	if _, err := cq.Wait(within(t), wc[:]); err != nil || wc[0].Status != verbs.Success {
+	if _, err := cq.Wait(within(t), wc[:]); err != nil || wc[0].Status != verbs.StatusSuccess {
 		t.Errorf("%v, %v", err, wc[0].Status)
 	}
 	fails(t, c.Send(within(t), nil), verbs.ErrNotSupported)
@@ -150,13 +150,17 @@ func TestDialErrors(t *testing.T) {
 	_, err = cm.Dial(ctx, a, l.Addr().String(), cm.WithDepth(0, 1))
 	fails(t, err, verbs.ErrInvalid, "depths")
 
-	_, err = cm.Listen(b, "203.0.113.77:0")
+	_, err = cm.Listen(ctx, b, "203.0.113.77:0")
 	fails(t, err, cm.ErrNoAddr, "203.0.113.77")
-	_, err = cm.Listen(b, l.Addr().String())
+	_, err = cm.Listen(ctx, b, l.Addr().String())
 	fails(t, err, cm.ErrAddrInUse, l.Addr().Addr().String(), fmt.Sprint(l.Addr().Port()))
 	fails(t, err, syscall.EADDRINUSE)
-	_, err = cm.Listen(b, ":99999")
+	_, err = cm.Listen(ctx, b, ":99999")
 	fails(t, err, verbs.ErrInvalid)
+	ended, end := context.WithCancel(ctx)
+	end()
+	_, err = cm.Listen(ended, b, "nobody.invalid:0")
+	fails(t, err, context.Canceled)
 
 	closed := open(t)
 	ok(t, closed.Close())
@@ -251,7 +255,7 @@ func TestListenerClose(t *testing.T) {
 
 	// Those who wait are turned away, those who are in stay, and the port is free again.
 	at := l.Addr().String()
-	l, err := cm.Listen(b, at)
+	l, err := cm.Listen(t.Context(), b, at)
 	ok(t, err)
 	in = accept(t, l)
 	c, err := cm.Dial(within(t), a, at)
@@ -444,10 +448,10 @@ func TestNothingIsLeft(t *testing.T) {
 func TestListenChecksDepths(t *testing.T) {
 	dev := open(t)
 	for _, o := range []cm.Option{cm.WithDepth(0, 1), cm.WithDepth(1, 0), cm.WithRecvSize(0), cm.WithDepth(1<<30, 1), cm.WithDepth(1, 1<<30)} {
-		_, err := cm.Listen(dev, ":0", o)
+		_, err := cm.Listen(t.Context(), dev, ":0", o)
 		fails(t, err, verbs.ErrInvalid, "create_qp")
 	}
-	l, err := cm.Listen(dev, ":0", cm.WithDepth(0, 0), cm.WithSetup(func(*cm.ID, *cm.ConnParam) error { return nil }))
+	l, err := cm.Listen(t.Context(), dev, ":0", cm.WithDepth(0, 0), cm.WithSetup(func(*cm.ID, *cm.ConnParam) error { return nil }))
 	ok(t, err)
 	ok(t, l.Close())
 }

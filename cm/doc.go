@@ -27,7 +27,7 @@
 // connection after all ids are closed. An open id keeps its device alive. The manager does not: a
 // device without ids that a program drops is freed.
 //
-// The device chooses which protocol the manager speaks (verbs.ConnectionDriver): management
+// The device chooses which protocol the manager speaks (driver.Connector): management
 // datagrams on queue pair 1 for RoCEv2, and for iWARP the set-up of MPA on a TCP connection, whose
 // port is the connection's. The protocol also resolves addresses, routes and groups, which may take
 // a while. Over IP the answers are known at once.

@@ -30,7 +30,7 @@ func TestDroppedDevice(t *testing.T) {
 				for dev == nil { // others may have the address
 					dev, _ = open(loopback.Next().String())
 				}
-				l, err := cm.Listen(dev, ":0")
+				l, err := cm.Listen(t.Context(), dev, ":0")
 				ok(t, err)
 				in := accept(t, l)
 				c, err := cm.Dial(within(t), dev, l.Addr().String())

@@ -25,9 +25,9 @@ func must[T any](v T, err error) T {
 // A server that answers each message of one client.
 func Example() {
 	ctx := context.Background()
-	server := must(roce.Open("127.0.12.1", nil))
+	server := must(roce.Open(loopbackAddress(), nil))
 	defer server.Close()
-	l := must(cm.Listen(server, ":0"))
+	l := must(cm.Listen(ctx, server, ":0"))
 	go func() {
 		conn := must(l.Accept(ctx))
 		defer conn.Close()
@@ -41,7 +41,7 @@ func Example() {
 		}
 	}()
 
-	client := must(roce.Open("127.0.12.2", nil))
+	client := must(roce.Open(loopbackAddress(), nil))
 	defer client.Close()
 	conn := must(cm.Dial(ctx, client, l.Addr().String()))
 	defer conn.Close()
@@ -56,15 +56,15 @@ func Example() {
 // The client writes into memory whose key it learned with the private data.
 func ExampleConn_Write() {
 	ctx := context.Background()
-	server := must(roce.Open("127.0.12.3", nil))
+	server := must(roce.Open(loopbackAddress(), nil))
 	defer server.Close()
 	pd := must(server.AllocPD())
 	mr := must(pd.RegMR(make([]byte, 64), verbs.LocalWrite|verbs.RemoteWrite))
 	where := must(mr.Remote().MarshalBinary())
-	l := must(cm.Listen(server, ":0", cm.WithPD(pd), cm.WithPrivateData(where)))
+	l := must(cm.Listen(ctx, server, ":0", cm.WithPD(pd), cm.WithPrivateData(where)))
 	go l.Accept(ctx)
 
-	client := must(roce.Open("127.0.12.4", nil))
+	client := must(roce.Open(loopbackAddress(), nil))
 	defer client.Close()
 	conn := must(cm.Dial(ctx, client, l.Addr().String()))
 	defer conn.Close()
@@ -84,7 +84,7 @@ func ExampleConn_Write() {
 // A program in the manner of librdmacm: one loop for the events of a listener, its
 // connections, and a client.
 func ExampleEventChannel() {
-	server, client := must(roce.Open("127.0.12.5", nil)), must(roce.Open("127.0.12.6", nil))
+	server, client := must(roce.Open(loopbackAddress(), nil)), must(roce.Open(loopbackAddress(), nil))
 	defer server.Close()
 	defer client.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -137,15 +137,15 @@ func ExampleEventChannel() {
 // A client draws tickets from a counter in the server's memory. The server does nothing for that.
 func ExampleConn_FetchAdd() {
 	ctx := context.Background()
-	server := must(roce.Open("127.0.12.5", nil))
+	server := must(roce.Open(loopbackAddress(), nil))
 	defer server.Close()
 	pd := must(server.AllocPD())
 	mr := must(pd.RegMR(make([]byte, 8), verbs.LocalWrite|verbs.RemoteAtomic))
 	where := must(mr.Remote().MarshalBinary())
-	l := must(cm.Listen(server, ":0", cm.WithPD(pd), cm.WithPrivateData(where)))
+	l := must(cm.Listen(ctx, server, ":0", cm.WithPD(pd), cm.WithPrivateData(where)))
 	go l.Accept(ctx)
 
-	client := must(roce.Open("127.0.12.6", nil))
+	client := must(roce.Open(loopbackAddress(), nil))
 	defer client.Close()
 	conn := must(cm.Dial(ctx, client, l.Addr().String()))
 	defer conn.Close()

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
 // lossy has what makes an agent lose datagrams, by the drivers of the devices where they do.
@@ -16,10 +17,10 @@ var lossy sync.Map
 
 func init() {
 	plain := openMAD
-	openMAD = func(o verbs.MADDriver) (verbs.MADAgentDriver, error) {
+	openMAD = func(o driver.MADDevice) (driver.MADAgent, error) {
 		g, err := plain(o)
 		if lossyOf, there := lossy.Load(o); there && err == nil {
-			g = lossyOf.(func(verbs.MADAgentDriver) verbs.MADAgentDriver)(g)
+			g = lossyOf.(func(driver.MADAgent) driver.MADAgent)(g)
 		}
 		return g, err
 	}
@@ -29,12 +30,12 @@ func init() {
 // sends, with the probabilities given.
 func Lossy(t testing.TB, dev *verbs.Device, lose, repeat float64, seed uint64) {
 	l := &lossyAgent{lose: lose, repeat: repeat, rand: rand.New(rand.NewPCG(seed, 1))}
-	lossy.Store(dev.Driver(), func(g verbs.MADAgentDriver) verbs.MADAgentDriver {
-		l.MADAgentDriver = g
+	lossy.Store(driver.DeviceOf(dev), func(g driver.MADAgent) driver.MADAgent {
+		l.MADAgent = g
 		return l
 	})
 	t.Cleanup(func() {
-		lossy.Delete(dev.Driver())
+		lossy.Delete(driver.DeviceOf(dev))
 		if l.lost.Load() == 0 {
 			t.Error("no datagram was lost")
 		}
@@ -42,7 +43,7 @@ func Lossy(t testing.TB, dev *verbs.Device, lose, repeat float64, seed uint64) {
 }
 
 type lossyAgent struct {
-	verbs.MADAgentDriver
+	driver.MADAgent
 	lose, repeat float64
 	lost         atomic.Int64
 	mu           sync.Mutex
@@ -58,9 +59,9 @@ func (g *lossyAgent) Send(to verbs.MADPath, mad []byte) error {
 		return nil
 	}
 	if repeat {
-		g.MADAgentDriver.Send(to, mad)
+		g.MADAgent.Send(to, mad)
 	}
-	return g.MADAgentDriver.Send(to, mad)
+	return g.MADAgent.Send(to, mad)
 }
 
 // PortsFrom makes ids that are bound to any port get p, and those after it in turn, until the

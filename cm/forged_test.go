@@ -218,8 +218,8 @@ func TestPeerAckTimeout(t *testing.T) {
 		s := <-in
 		ok(t, s.err)
 		defer s.c.Close()
-		mine, _ := client.QP().Query()
-		theirs, _ := s.c.QP().Query()
+		mine := client.QP().Query()
+		theirs := s.c.QP().Query()
 		if want := max(c.asked, cm.DefaultAckTimeout); c.asked == 0 && mine.Timeout != want || c.asked != 0 && mine.Timeout != c.asked {
 			t.Errorf("%+v: the client's queue pair has %d", c, mine.Timeout)
 		}

@@ -9,14 +9,17 @@ import (
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/engine/ibcm"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
 	"github.com/ramjet-rdma/ramjet/roce"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 	"github.com/ramjet-rdma/ramjet/wire/mad"
 )
 
 // wireAgent is an agent whose peer is a test.
 type wireAgent struct {
+	driver.UnsupportedMADAgent
 	in   chan []byte
 	sent chan []byte
 	done chan struct{}
@@ -44,9 +47,9 @@ func (g *wireAgent) Transactions() uint32 { return 1 }
 func (g *wireAgent) Close() error         { close(g.done); return nil }
 
 // request returns the REQ of an engine.
-func request(port uint16) []byte {
+func request(to netip.Addr, port uint16) []byte {
 	e := ibcm.New(ibcm.Config{})
-	h := mad.NewIPAddress(netip.MustParseAddrPort("127.0.0.1:40000"), netip.MustParseAddr("127.0.13.1"))
+	h := mad.NewIPAddress(netip.MustParseAddrPort("127.0.0.1:40000"), to)
 	gid := ib.GIDFromAddr(netip.MustParseAddr("127.0.0.1"))
 	e.Connect(1, &ibcm.ConnectParams{To: verbs.AHAttr{DGID: gid}, LocalGID: gid, Service: service(TCP, port), QPN: 7,
 		PathMTU: verbs.MTU1024, RetryCount: 7, PrivateData: h.Append(nil)})
@@ -59,11 +62,7 @@ func request(port uint16) []byte {
 // comes: whoever listens gets no error, and nothing is left.
 func FuzzRequest(f *testing.F) {
 	f.Add([]byte{0})
-	dev, err := roce.Open("127.0.13.1", nil)
-	if err != nil {
-		f.Skip(err)
-	}
-	defer dev.Close()
+	dev, addr := loopback.Open(f, func(addr string) (*verbs.Device, error) { return roce.Open(addr, nil) })
 	plain := openMAD
 	defer func() { openMAD = plain }()
 	f.Add([]byte{})
@@ -77,8 +76,8 @@ func FuzzRequest(f *testing.F) {
 	f.Fuzz(func(t *testing.T, changes []byte) {
 		g := &wireAgent{in: make(chan []byte), sent: make(chan []byte, 16), done: make(chan struct{}),
 			from: verbs.MADPath{AH: verbs.AHAttr{DGID: ib.GIDFromAddr(netip.MustParseAddr("127.0.0.1"))}}}
-		openMAD = func(verbs.MADDriver) (verbs.MADAgentDriver, error) { return g, nil }
-		l, err := Listen(dev, ":7471", WithRecvSize(64), WithDepth(1, 1))
+		openMAD = func(driver.MADDevice) (driver.MADAgent, error) { return g, nil }
+		l, err := Listen(t.Context(), dev, ":7471", WithRecvSize(64), WithDepth(1, 1))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -94,7 +93,7 @@ func FuzzRequest(f *testing.F) {
 				c.drop()
 			}
 		}()
-		mads := [2][]byte{request(7471), nil}
+		mads := [2][]byte{request(addr, 7471), nil}
 		mads[1] = append(mads[1], mads[0]...)
 		for ; len(changes) >= 3; changes = changes[3:] {
 			mads[changes[0]&1][changes[1]] = changes[2]

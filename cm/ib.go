@@ -6,14 +6,13 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"maps"
 	"net/netip"
-	"slices"
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/clock"
 	"github.com/ramjet-rdma/ramjet/internal/engine/ibcm"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 	"github.com/ramjet-rdma/ramjet/wire/mad"
 )
@@ -26,7 +25,7 @@ import (
 // sends.
 type ibProtocol struct {
 	m         *manager
-	agent     verbs.MADAgentDriver
+	agent     driver.MADAgent
 	engine    *ibcm.Engine
 	start     time.Time
 	timer     *time.Timer
@@ -38,14 +37,12 @@ type ibProtocol struct {
 	subnet    *subnet // nil: the fabric has no LIDs
 }
 
-func newIBProtocol(m *manager, a verbs.MADAgentDriver) *ibProtocol {
+func newIBProtocol(m *manager, a driver.MADAgent) *ibProtocol {
 	p := &ibProtocol{m: m, agent: a, start: time.Now(), listeners: map[mad.ServiceID]*ID{}, conns: map[mad.CommID]*ibConn{}, watches: map[verbs.GID]*watch{}}
 	p.device = m.drv.QueryDevice()
 	c := ibcm.Config{CAGUID: p.device.NodeGUID}
 	rand.Read(c.Key[:])
-	if s, ok := a.(verbs.MADSharer); ok {
-		c.IDBase, c.IDMask = s.IDs()
-	}
+	c.IDBase, c.IDMask = a.IDs()
 	p.engine = ibcm.New(c)
 	p.subnet = newSubnet(m.drv)
 	p.timer = time.AfterFunc(time.Hour, p.timeout)
@@ -118,9 +115,7 @@ func (p *ibProtocol) timeout() {
 
 // goodbye disconnects, rejects or withdraws everything, with one datagram each.
 func (p *ibProtocol) goodbye() (say func()) {
-	for _, comm := range slices.Sorted(maps.Keys(p.conns)) { // in the same order each time
-		p.engine.Release(p.now(), comm)
-	}
+	p.engine.Leave(p.now())
 	var words []ibcm.Datagram
 	var out ibcm.Datagram
 	for p.engine.NextMAD(&out) {
@@ -136,8 +131,9 @@ func (p *ibProtocol) goodbye() (say func()) {
 	}
 }
 
-// goodbyeTime limits how long a closing device tries to tell all peers while its port is full.
-const goodbyeTime = 20 * time.Millisecond
+// goodbyeTime limits how long a closing device tries to tell all peers while its port is full. On a busy machine
+// the thread that empties the port may have to wait for a processor.
+const goodbyeTime = time.Second
 
 // send sends a datagram, from queue pair 1 to queue pair 1.
 func (p *ibProtocol) send(out *ibcm.Datagram) error {

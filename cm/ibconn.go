@@ -110,19 +110,10 @@ func (c *ibConn) service() mad.ServiceID { return service(c.id.ps, c.id.local.Po
 // service returns the service id of a port.
 func service(ps PortSpace, port uint16) mad.ServiceID { return mad.IPService(mad.PortSpace(ps), port) }
 
-func (c *ibConn) claim() error {
-	if s, ok := c.agent.(verbs.MADSharer); ok {
-		return s.Claim(uint64(c.service()), ^uint64(0))
-	}
-	return nil
-}
+func (c *ibConn) claim() error { return c.agent.Claim(uint64(c.service()), ^uint64(0)) }
 
 // releaseClaim releases the port among the processes of the address.
-func (c *ibConn) releaseClaim() {
-	if s, ok := c.agent.(verbs.MADSharer); ok {
-		s.Release(uint64(c.service()))
-	}
-}
+func (c *ibConn) releaseClaim() { c.agent.Release(uint64(c.service())) }
 
 func (c *ibConn) listen(backlog int) error {
 	s := c.service()
@@ -233,7 +224,7 @@ func (c *ibConn) accept(param *ConnParam) error {
 		PrivateData: param.PrivateData}
 	if id.qp != nil {
 		a.QPN, a.SRQ = id.qp.Num(), id.srq
-		if err := id.moveQP(id.qp, verbs.RTR, verbs.RTS); err != nil {
+		if err := id.moveQP(id.qp, verbs.StateRTR, verbs.StateRTS); err != nil {
 			return err
 		}
 	}
@@ -271,7 +262,7 @@ func (c *ibConn) broken() {
 	if id.state != accepting && id.state != established {
 		return
 	}
-	if f := id.qp.Failure(); id.unconfirmed && f != nil && f.Status == verbs.RetryExceeded {
+	if f := id.qp.Failure(); id.unconfirmed && f != nil && f.Status == verbs.StatusRetryExceeded {
 		c.release()
 		id.end(failed, &Event{Type: Unreachable, Err: opErr("accept", ErrTimeout, "%v does not acknowledge what was sent", id.peer)})
 		return
@@ -306,7 +297,7 @@ func (c *ibConn) pkeyIndex() uint16 {
 		return 0 // the device has been closed
 	}
 	for i, k := range keys {
-		if k&0x7fff == c.pkey&0x7fff {
+		if k.Base() == c.pkey.Base() {
 			return uint16(i)
 		}
 	}
@@ -321,11 +312,11 @@ func (c *ibConn) attr(next verbs.QPState) (verbs.QPAttr, verbs.QPMask, error) {
 	reliable := t != verbs.UC
 	asks, answers := reliable && t != verbs.XRCTgt, reliable && t != verbs.XRCIni
 	switch next {
-	case verbs.Init:
+	case verbs.StateInit:
 		a.Port, a.PKeyIndex = 1, c.pkeyIndex()
 		a.Access = verbs.LocalWrite | verbs.RemoteWrite | verbs.RemoteRead | verbs.RemoteAtomic | verbs.FlushGlobal | verbs.FlushPersistent
 		return a, verbs.MaskState | verbs.MaskPort | verbs.MaskPKeyIndex | verbs.MaskAccess, nil
-	case verbs.RTR:
+	case verbs.StateRTR:
 		a.AH, a.PathMTU, a.DestQPN, a.RQPSN = c.to, c.mtu, c.qpn, c.rqPSN
 		m := verbs.MaskState | verbs.MaskAH | verbs.MaskPathMTU | verbs.MaskDestQPN | verbs.MaskRQPSN
 		if answers {
@@ -345,6 +336,9 @@ func (c *ibConn) attr(next verbs.QPState) (verbs.QPAttr, verbs.QPMask, error) {
 	}
 	if asks {
 		a.RetryCount, a.RNRRetry, a.MaxRdAtomic = c.retries, c.rnr, c.initiator
+		if c.id.rnrRetry != nil {
+			a.RNRRetry = *c.id.rnrRetry
+		}
 		m |= verbs.MaskRetryCount | verbs.MaskRNRRetry | verbs.MaskMaxRdAtomic
 	}
 	return a, m, nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 
+	"github.com/ramjet-rdma/ramjet/internal/core/faults"
 	"github.com/ramjet-rdma/ramjet/internal/engine/ibcm"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/wire/mad"
@@ -98,6 +99,9 @@ func (p *ibProtocol) requested(e *ibcm.Event) {
 	if why == 0 {
 		why = impostor
 	}
+	if why == 0 {
+		why = rejects(p.m.drv, faults.Received, peer.Addr())
+	}
 	if why != 0 {
 		c.refuse(why, nil)
 		return
@@ -187,7 +191,7 @@ func (c *ibConn) replied(r *mad.REP) {
 		id.deliver(event)
 		return
 	}
-	err := id.moveQP(id.qp, verbs.RTR, verbs.RTS)
+	err := id.moveQP(id.qp, verbs.StateRTR, verbs.StateRTS)
 	if err == nil {
 		err = c.ready()
 	}

@@ -29,14 +29,16 @@ type ID struct {
 	reuse       bool
 	tos         uint8
 	ackTimeout  uint8        // 0: not set
+	rnrRetry    *uint8       // nil: as the peer asks
 	qp          *verbs.QP    // created by CreateQP
 	srq         bool         // it has a shared receive queue
 	qpType      verbs.QPType // of the queue pairs to connect; 0: not set
 	groups      []*membership
 	ep          endpoint // the protocol's part
+	failure     string   // why it is in the state failed; empty: the program has rejected a request
 	unconfirmed bool     // accepted, and neither Established nor a failure has followed
 	retry       connectRetry
-	listIndex   int // in the manager's list
+	listed      listedID
 
 	queries    context.Context // the context of pending queries; nil: there was none
 	endQueries context.CancelFunc
@@ -95,11 +97,13 @@ func NewID(ch *EventChannel, dev *verbs.Device, ps PortSpace) (*ID, error) {
 	return newID(ch, dev, ps)
 }
 
-func newID(s sink, dev *verbs.Device, ps PortSpace) (*ID, error) {
+func newID(s sink, dev *verbs.Device, ps PortSpace) (id *ID, err error) {
+	end := beginNew(dev, ps)
+	defer func() { end(id, err) }()
 	if ps.String() == "unknown" {
 		return nil, opErr("create_id", verbs.ErrInvalid, "port space %#x: TCP, UDP, IB or IPoIB", uint16(ps))
 	}
-	id := &ID{dev: dev, ps: ps, sink: s}
+	id = &ID{dev: dev, ps: ps, sink: s}
 	if err := attachManager(id); err != nil {
 		return nil, err
 	}
@@ -108,7 +112,7 @@ func newID(s sink, dev *verbs.Device, ps PortSpace) (*ID, error) {
 
 // request returns a new id for a request to the listener id. It inherits the listener's options.
 func (id *ID) request() *ID {
-	return &ID{dev: id.dev, m: id.m, ps: id.ps, sink: id.sink, state: requested, tos: id.tos, ackTimeout: id.ackTimeout, qpType: id.qpType}
+	return &ID{dev: id.dev, m: id.m, ps: id.ps, sink: id.sink, state: requested, tos: id.tos, ackTimeout: id.ackTimeout, rnrRetry: id.rnrRetry, qpType: id.qpType}
 }
 
 // Device returns the device of the id.
@@ -189,6 +193,9 @@ func (id *ID) end(s state, e *Event) {
 		return
 	}
 	id.state, id.unconfirmed = s, false
+	if s == failed && e.Err != nil {
+		id.failure = e.Err.Error()
+	}
 	id.breakQP()
 	e.ID = id
 	id.deliver(e)
@@ -255,7 +262,8 @@ func (id *ID) migrate(to sink) error {
 //
 // The device's manager makes sure that the peer learns of the end, even after the last id was
 // closed. Closing the device ends that.
-func (id *ID) Close() error {
+func (id *ID) Close() (ret error) {
+	defer id.begin("rdma_destroy_id")(&ret)
 	id.calls.Lock()
 	defer id.calls.Unlock()
 	id.m.mu.Lock()
@@ -283,7 +291,7 @@ func (id *ID) close() error {
 	id.m.unbindPort(id)
 	id.state = closed
 	delete(id.m.ids, id)
-	id.m.idList.Remove(id)
+	id.m.idList.Remove(&id.listed)
 	if id.endQueries != nil {
 		id.endQueries()
 	}

@@ -114,7 +114,7 @@ func TestEvents(t *testing.T) {
 		t.Error("another id is established")
 	}
 	for _, id := range []*cm.ID{client.id, in} {
-		if s := id.QP().State(); s != verbs.RTS {
+		if s := id.QP().State(); s != verbs.StateRTS {
 			t.Errorf("the queue pair is in %v", s)
 		}
 	}
@@ -122,7 +122,7 @@ func TestEvents(t *testing.T) {
 	server.event(cm.Disconnected)
 	client.event(cm.Disconnected)
 	for _, id := range []*cm.ID{client.id, in} {
-		if s := id.QP().State(); s != verbs.Err {
+		if s := id.QP().State(); s != verbs.StateError {
 			t.Errorf("the queue pair is in %v", s)
 		}
 		ok(t, id.Disconnect())
@@ -137,7 +137,7 @@ func TestEventsOfOwnQueuePairs(t *testing.T) {
 	make := func(s *side, id *cm.ID) *verbs.QP {
 		qp, err := s.pd.CreateQP(verbs.QPInit{Type: verbs.RC, SendCQ: s.cq, RecvCQ: s.cq})
 		ok(t, err)
-		raise(t, id, qp, verbs.Init)
+		raise(t, id, qp, verbs.StateInit)
 		return qp
 	}
 	mine := make(client, client.id)
@@ -149,11 +149,11 @@ func TestEventsOfOwnQueuePairs(t *testing.T) {
 		t.Errorf("request of queue pair %d, want %d", e.Conn.QPNum, mine.Num())
 	}
 	theirs := make(server, e.ID)
-	raise(t, e.ID, theirs, verbs.RTR, verbs.RTS)
+	raise(t, e.ID, theirs, verbs.StateRTR, verbs.StateRTS)
 	p.QPNum = theirs.Num()
 	ok(t, e.ID.Accept(&p))
 	client.event(cm.ConnectResponse)
-	raise(t, client.id, mine, verbs.RTR, verbs.RTS)
+	raise(t, client.id, mine, verbs.StateRTR, verbs.StateRTS)
 	ok(t, client.id.Establish())
 	server.event(cm.Established)
 
@@ -162,9 +162,9 @@ func TestEventsOfOwnQueuePairs(t *testing.T) {
 	into, err := server.pd.RegMR(append([]byte(nil), "....."...), verbs.LocalWrite)
 	ok(t, err)
 	ok(t, theirs.PostRecv(&verbs.RecvWR{SGL: []verbs.SGE{into.SGE(0, 5)}}))
-	ok(t, mine.PostSend(&verbs.SendWR{Op: verbs.Send, SGL: []verbs.SGE{mr.SGE(0, 5)}}))
+	ok(t, mine.PostSend(&verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{mr.SGE(0, 5)}}))
 	var wc [1]verbs.WC
-	if _, err := server.cq.Wait(within(t), wc[:]); err != nil || wc[0].Status != verbs.Success || string(into.Bytes()) != "hello" {
+	if _, err := server.cq.Wait(within(t), wc[:]); err != nil || wc[0].Status != verbs.StatusSuccess || string(into.Bytes()) != "hello" {
 		t.Errorf("%v, %v, %q", err, wc[0].Status, into.Bytes())
 	}
 	ok(t, e.ID.Notify(verbs.EventCommEstablished))
@@ -328,7 +328,7 @@ func TestDepths(t *testing.T) {
 				want [2]uint8
 				rnr  uint8
 			}{{"server", e.ID, c.atServ, 3}, {"client", client.id, c.atCli, 6}} {
-				a, _ := s.id.QP().Query()
+				a := s.id.QP().Query()
 				if got := [2]uint8{a.MaxDestRdAtomic, a.MaxRdAtomic}; got != s.want {
 					t.Errorf("%s: %v, want %v", s.name, got, s.want)
 				}
@@ -365,8 +365,8 @@ func TestRNRTimer(t *testing.T) {
 			ok(t, e.ID.Accept(&p))
 			client.event(cm.Established)
 			server.event(cm.Established)
-			a, _ := client.id.QP().Query()
-			b, _ := e.ID.QP().Query()
+			a := client.id.QP().Query()
+			b := e.ID.QP().Query()
 			if a.MinRNRTimer != c.atClient || b.MinRNRTimer != c.atServer {
 				t.Errorf("client %d, server %d, want %d, %d", a.MinRNRTimer, b.MinRNRTimer, c.atClient, c.atServer)
 			}
@@ -460,7 +460,7 @@ func TestMigrate(t *testing.T) {
 
 	// Established and Disconnected wait at the listener's channel, and move in order.
 	other := cm.NewEventChannel()
-	eventually(t, func() bool { return in.QP().State() == verbs.Err }, "disconnected")
+	eventually(t, func() bool { return in.QP().State() == verbs.StateError }, "disconnected")
 	ok(t, in.Migrate(other))
 	ok(t, in.Migrate(other))
 	if e, there := server.ch.TryGet(); there {

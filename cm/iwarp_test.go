@@ -84,7 +84,7 @@ func openMemory(t *testing.T) *verbs.Device {
 func overIWARP(t *testing.T, open func(*testing.T) *verbs.Device) {
 	ctx := bounded(t)
 	a, b := open(t), open(t)
-	l, err := cm.Listen(b, ":0", cm.WithPrivateData([]byte("welcome")))
+	l, err := cm.Listen(ctx, b, ":0", cm.WithPrivateData([]byte("welcome")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,12 +157,12 @@ func refusedOver(t *testing.T, open func(*testing.T) *verbs.Device) {
 	if _, err := cm.Dial(ctx, a, fmt.Sprintf("%v:7", gids[0].GID.Addr())); !errors.As(err, &rej) || rej.Reason != cm.ReasonInvalidService {
 		t.Errorf("dialing where nobody listens: %v", err)
 	}
-	l, err := cm.Listen(b, ":0")
+	l, err := cm.Listen(ctx, b, ":0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	if _, err := cm.Listen(b, l.Addr().String()); !errors.Is(err, cm.ErrAddrInUse) {
+	if _, err := cm.Listen(ctx, b, l.Addr().String()); !errors.Is(err, cm.ErrAddrInUse) {
 		t.Errorf("listening twice: %v", err)
 	}
 	go func() {
@@ -203,7 +203,7 @@ func TestIWARPPortTaken(t *testing.T) {
 	}
 	a, b := openIWARP(t), openIWARP(t)
 	stop := take(b)
-	l, err := cm.Listen(b, ":0")
+	l, err := cm.Listen(ctx, b, ":0")
 	stop()
 	if err != nil {
 		t.Fatal(err)
@@ -225,7 +225,7 @@ func TestIWARPPeerGone(t *testing.T) { peerGoneOver(t, openIWARP) }
 func peerGoneOver(t *testing.T, open func(*testing.T) *verbs.Device) {
 	ctx := bounded(t)
 	a, b := open(t), open(t)
-	l, err := cm.Listen(b, ":0")
+	l, err := cm.Listen(ctx, b, ":0")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,7 @@ import (
 // and does not speak iWARP otherwise.
 func listenAsked(t *testing.T, ctx context.Context, frame []byte) (*cm.Listener, *net.TCPConn) {
 	t.Helper()
-	l, err := cm.Listen(openIWARP(t), ":0")
+	l, err := cm.Listen(ctx, openIWARP(t), ":0")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -65,7 +65,7 @@ func eventually(t testing.TB, cond func() bool, what string) {
 // listen makes a listener, which is closed with the test.
 func listen(t testing.TB, dev *verbs.Device, opts ...cm.Option) *cm.Listener {
 	t.Helper()
-	l, err := cm.Listen(dev, ":0", opts...)
+	l, err := cm.Listen(t.Context(), dev, ":0", opts...)
 	ok(t, err)
 	t.Cleanup(func() { l.Close() })
 	return l

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/internal/core/observe"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 	"github.com/ramjet-rdma/ramjet/wire/mad"
 )
@@ -22,7 +23,7 @@ import (
 // The device keeps its manager alive, and not the other way around. A device whose ids are closed
 // is freed when the program drops it, though its manager still waits for datagrams.
 type manager struct {
-	drv  verbs.Driver
+	drv  driver.Device
 	name string // the device's
 
 	mu      sync.Mutex
@@ -31,7 +32,7 @@ type manager struct {
 	ports   map[portKey]*port
 	shared  shared
 	stopped bool // ids can only be closed
-	idList  observe.ObjectList[*ID]
+	idList  observe.ObjectList[*listedID]
 }
 
 // managerSlot is where a device keeps its manager.
@@ -40,12 +41,12 @@ type managerSlot struct {
 	m *manager
 }
 
-// managerKey is the key of a device's place; see verbs.Device.Local.
+// managerKey is the key of a device's place; see driver.Local.
 type managerKey struct{}
 
 // managerSlotOf returns the place of a device.
 func managerSlotOf(dev *verbs.Device) *managerSlot {
-	return dev.Local(managerKey{}, func() any { return new(managerSlot) }).(*managerSlot)
+	return driver.Local(dev, managerKey{}, func() any { return new(managerSlot) }).(*managerSlot)
 }
 
 // attachManager adds id to its device's manager, which starts with the first id and ends with the device.
@@ -75,7 +76,7 @@ func attachManager(id *ID) error {
 // openMAD is replaced by tests that lose datagrams. It opens the driver's agent, because a
 // *verbs.MADAgent keeps its device from being freed. The agent also gets datagrams of other
 // versions of the class, to refuse them.
-var openMAD = func(d verbs.MADDriver) (verbs.MADAgentDriver, error) {
+var openMAD = func(d driver.MADDevice) (driver.MADAgent, error) {
 	return d.OpenMAD(1, ib.QP1, verbs.MADSpec{Class: mad.ClassCM, Methods: []mad.Method{mad.MethodSend}})
 }
 
@@ -84,23 +85,23 @@ func newManager(dev *verbs.Device) (*manager, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &manager{drv: dev.Driver(), name: dev.Name(), ids: map[*ID]struct{}{}, ports: map[portKey]*port{}}
+	m := &manager{drv: driver.DeviceOf(dev), name: dev.Name(), ids: map[*ID]struct{}{}, ports: map[portKey]*port{}}
 	if len(gids) == 0 {
 		return nil, opErr("create_id", verbs.ErrNotSupported, "%s has no address", dev.Name())
 	}
-	c, ok := m.drv.(verbs.ConnectionDriver)
+	c, ok := m.drv.(driver.Connector)
 	if !ok {
 		return nil, opErr("create_id", verbs.ErrNotSupported, "%s has no connection manager", m.name)
 	}
 	if err := c.Connections(m); err != nil {
 		return nil, err
 	}
-	if err := dev.OnClose(m.goodbye); err != nil {
+	if err := driver.OnClose(dev, m.goodbye); err != nil {
 		m.proto.close()
 		return nil, err
 	}
 	if p, ok := m.proto.(*ibProtocol); ok && p.subnet != nil {
-		dev.OnEvent(func(t verbs.EventType, port int) {
+		driver.OnEvent(dev, func(t verbs.EventType, port int) {
 			if t == verbs.EventClientReregister && port == 1 {
 				p.subnet.rejoinAll(p)
 			}
@@ -109,8 +110,8 @@ func newManager(dev *verbs.Device) (*manager, error) {
 	return m, nil
 }
 
-// Datagrams is called by devices with a QP1 (verbs.ConnectionProtocols).
-func (m *manager) Datagrams(d verbs.MADDriver) error {
+// Datagrams is called by devices with a QP1 (driver.Protocols).
+func (m *manager) Datagrams(d driver.MADDevice) error {
 	a, err := openMAD(d)
 	if err != nil {
 		return err
@@ -119,8 +120,8 @@ func (m *manager) Datagrams(d verbs.MADDriver) error {
 	return nil
 }
 
-// Streams is called by devices whose connections are streams (verbs.ConnectionProtocols).
-func (m *manager) Streams(drv verbs.StreamDriver) error {
+// Streams is called by devices whose connections are streams (driver.Protocols).
+func (m *manager) Streams(drv driver.StreamDevice) error {
 	m.proto = newStreamProtocol(m, drv)
 	return nil
 }
@@ -128,7 +129,8 @@ func (m *manager) Streams(drv verbs.StreamDriver) error {
 func (m *manager) add(id *ID, e endpoint) {
 	id.m, id.ep = m, e
 	m.ids[id] = struct{}{}
-	m.idList.Add(id)
+	id.listed.id = id
+	m.idList.Add(&id.listed)
 }
 
 // unlock sends and delivers what is due, and frees what connections share if there are none left.

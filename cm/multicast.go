@@ -22,7 +22,8 @@ func (id *ID) JoinMulticast(group netip.Addr) error { return id.join(group, fals
 // every subnet administrator knows members that only send.
 func (id *ID) JoinMulticastSendOnly(group netip.Addr) error { return id.join(group, true) }
 
-func (id *ID) join(group netip.Addr, sendOnly bool) error {
+func (id *ID) join(group netip.Addr, sendOnly bool) (ret error) {
+	defer id.begin("rdma_join_multicast", arg("addr", group), arg("send_only", sendOnly))(&ret)
 	const op = "join_multicast"
 	if err := id.lockIn(op, bound, addrResolved, routeResolved, listening, established); err != nil {
 		return err
@@ -72,7 +73,8 @@ func (id *ID) joined(g *membership, err error) {
 
 // LeaveMulticast leaves a group (rdma_leave_multicast). A join in progress is abandoned without an
 // event.
-func (id *ID) LeaveMulticast(group netip.Addr) error {
+func (id *ID) LeaveMulticast(group netip.Addr) (ret error) {
+	defer id.begin("rdma_leave_multicast", arg("addr", group))(&ret)
 	const op = "leave_multicast"
 	if err := id.lockIn(op, bound, addrResolved, routeResolved, listening, established); err != nil {
 		return err

@@ -33,11 +33,11 @@ func TestOneAddress(t *testing.T) {
 		if !errors.As(err, &rejected) {
 			t.Errorf("%s: dialing a port that nobody listens on: %v", name, err)
 		}
-		_, err = cm.Listen(dev, s.at)
+		_, err = cm.Listen(t.Context(), dev, s.at)
 		if !errors.Is(err, cm.ErrAddrInUse) {
 			t.Errorf("%s: listening on a port of another process: %v", name, err)
 		}
-		l, err := cm.Listen(dev, ":0")
+		l, err := cm.Listen(t.Context(), dev, ":0")
 		ok(t, err)
 		go func() {
 			for {

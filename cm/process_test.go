@@ -44,7 +44,7 @@ func serve(addr string) {
 	dev, err := roce.Open(addr, nil)
 	check(err)
 	defer dev.Close()
-	l, err := cm.Listen(dev, ":0")
+	l, err := cm.Listen(context.Background(), dev, ":0")
 	check(err)
 	fmt.Println(l.Addr())
 	go func() {

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
 // protocol is how devices of one kind make connections. endpoint is its part of one id: what it
@@ -83,7 +84,7 @@ type membership struct {
 	joined  bool
 	cancel  context.CancelFunc // cancels the query; nil: there is none
 	counted bool               // by subnet, whose lock covers it
-	stream  verbs.Stream       // of devices that join by one
+	stream  driver.Stream      // of devices that join by one
 
 	sendOnly bool // the id's queue pair receives nothing from it
 }

@@ -2,7 +2,10 @@
 
 package cm
 
-import "github.com/ramjet-rdma/ramjet/verbs"
+import (
+	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
+)
 
 // CreateQP creates a queue pair that the manager takes through its states (rdma_create_qp): INIT
 // now, so that receives can be posted, RTR and RTS as the connection is established, ERR when it
@@ -33,7 +36,8 @@ func (id *ID) CreateTargetQP(x *verbs.XRCD, init verbs.QPInit) (*verbs.QP, error
 	return id.createQP(op, init, x.CreateTargetQP)
 }
 
-func (id *ID) createQP(op string, init verbs.QPInit, create func(verbs.QPInit) (*verbs.QP, error)) (*verbs.QP, error) {
+func (id *ID) createQP(op string, init verbs.QPInit, create func(verbs.QPInit) (*verbs.QP, error)) (_ *verbs.QP, ret error) {
+	defer id.begin("rdma_create_qp", arg("attr", init))(&ret)
 	if err := id.lockIn(op, idle, bound, addrResolved, routeResolved, requested); err != nil {
 		return nil, err
 	}
@@ -54,7 +58,7 @@ func (id *ID) createQP(op string, init verbs.QPInit, create func(verbs.QPInit) (
 	if id.ps.datagrams() {
 		err = qp.StartUD(UDPQKey)
 	} else {
-		err = id.moveQP(qp, verbs.Init)
+		err = id.moveQP(qp, verbs.StateInit)
 	}
 	if err != nil {
 		qp.Close()
@@ -62,7 +66,7 @@ func (id *ID) createQP(op string, init verbs.QPInit, create func(verbs.QPInit) (
 	}
 	id.qp, id.srq, id.qpType = qp, init.SRQ != nil, init.Type
 	if !id.ps.datagrams() {
-		qp.Watch(id.watch)
+		driver.Watch(qp, id.watch)
 	}
 	return qp, nil
 }
@@ -84,9 +88,9 @@ func (id *ID) InitQPAttr(next verbs.QPState) (verbs.QPAttr, verbs.QPMask, error)
 	}
 	var err error
 	switch next {
-	case verbs.Init:
+	case verbs.StateInit:
 		err = id.lockIn(op, idle, bound, addrResolved, routeResolved, connecting, replied, requested, accepting, established)
-	case verbs.RTR, verbs.RTS:
+	case verbs.StateRTR, verbs.StateRTS:
 		err = id.lockIn(op, replied, requested, accepting, established)
 	default:
 		return verbs.QPAttr{}, 0, opErr(op, verbs.ErrInvalid, "state %v: Init, RTR or RTS", next)
@@ -116,7 +120,7 @@ func (id *ID) moveQP(qp *verbs.QP, states ...verbs.QPState) error {
 // was posted is flushed. It has no effect on datagram services, which have no peer to lose.
 func (id *ID) breakQP() {
 	if id.qp != nil && !id.ps.datagrams() {
-		id.qp.Modify(verbs.QPAttr{State: verbs.Err}, verbs.MaskState) // fails if the program has closed it
+		id.qp.Modify(verbs.QPAttr{State: verbs.StateError}, verbs.MaskState) // fails if the program has closed it
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
@@ -47,7 +48,7 @@ func (id *ID) ask(q query, limit time.Duration, done func(error)) (cancel contex
 
 // locate returns what asks the device where the peer is; nil: it knows.
 func (id *ID) locate() query {
-	l, ok := id.dev.Driver().(verbs.PeerLocator)
+	l, ok := driver.DeviceOf(id.dev).(driver.Connector)
 	if !ok {
 		return nil
 	}
@@ -66,7 +67,7 @@ func (id *ID) locate() query {
 
 // checkRoute asks the device whether its network has a route to the peer, which may have a zone.
 func (id *ID) checkRoute(zone string) error {
-	r, ok := id.dev.Driver().(verbs.RouteChecker)
+	r, ok := driver.DeviceOf(id.dev).(driver.Connector)
 	if !ok {
 		return nil
 	}

@@ -12,12 +12,14 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
 	"github.com/ramjet-rdma/ramjet/roce"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
 // askingDriver is a device that brings a protocol of its own: that of RoCEv2, but everything is
 // asked of a test first.
 type askingDriver struct {
-	verbs.Driver
+	driver.Device
+	driver.UnsupportedConnector
 	asked chan asking
 }
 
@@ -28,8 +30,8 @@ type asking struct {
 	ended  <-chan struct{} // of its context
 }
 
-func (d *askingDriver) Connections(p verbs.ConnectionProtocols) error {
-	err := d.Driver.(verbs.ConnectionDriver).Connections(p)
+func (d *askingDriver) Connections(p driver.Protocols) error {
+	err := d.Device.(driver.Connector).Connections(p)
 	if m := p.(*manager); err == nil {
 		m.proto = &askingProtocol{m.proto.(*ibProtocol), d}
 	}
@@ -84,8 +86,8 @@ type asker struct {
 func newAsker(t *testing.T, ps PortSpace) *asker {
 	t.Helper()
 	under, _ := loopback.Open(t, func(addr string) (*verbs.Device, error) { return roce.Open(addr, nil) })
-	drv := &askingDriver{under.Driver(), make(chan asking)}
-	a := &asker{t: t, drv: drv, dev: verbs.NewDevice(drv), ch: NewEventChannel()}
+	drv := &askingDriver{Device: driver.DeviceOf(under), asked: make(chan asking)}
+	a := &asker{t: t, drv: drv, dev: driver.NewDevice(drv), ch: NewEventChannel()}
 	t.Cleanup(func() { a.dev.Close(); under.Close() })
 	var err error
 	a.id, err = NewID(a.ch, a.dev, ps)

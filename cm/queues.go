@@ -71,11 +71,12 @@ func newQueues(c *Conn, o *options) (*queues, error) {
 		q.slots <- struct{}{}
 	}
 	c.pd = pd
-	c.qp, err = c.id.CreateQP(pd, verbs.QPInit{SendCQ: cq, RecvCQ: cq, MaxSendWR: o.sendDepth, MaxRecvWR: o.recvDepth})
+	c.qp, err = c.id.CreateQP(pd, verbs.QPInit{SendCQ: cq, RecvCQ: cq,
+		Cap: verbs.QPCap{MaxSendWR: o.sendDepth, MaxRecvWR: o.recvDepth}})
 	if err != nil {
 		return q, err
 	}
-	_, caps := c.qp.Query()
+	caps := c.qp.Query().Cap
 	q.inline = caps.MaxInline
 	for i := range q.posted {
 		if err := q.postRecv(uint64(i)); err != nil {
@@ -217,7 +218,7 @@ func (q *queues) broken(err error) error {
 
 // completed hands a completion to its owner.
 func (q *queues) completed(wc *verbs.WC) {
-	if wc.Status != verbs.Success && wc.Status != verbs.WRFlushError {
+	if wc.Status != verbs.StatusSuccess && wc.Status != verbs.StatusWRFlushError {
 		q.fail(wc.Err())
 	}
 	if wc.ID&recvID != 0 {
@@ -252,7 +253,7 @@ func (q *queues) received(wc *verbs.WC) {
 	b := q.posted[place]
 	q.posted[place] = nil
 	switch {
-	case wc.Status == verbs.Success:
+	case wc.Status == verbs.StatusSuccess:
 		b.WC, b.n = *wc, int(wc.ByteLen)
 		if wc.Op == verbs.WCRecvWriteImm {
 			b.n = 0 // the peer wrote the bytes where they are

@@ -24,8 +24,7 @@ type watch struct {
 
 // watchPeer watches the host that a request of c goes to. The manager's lock is held.
 func (c *ibConn) watchPeer() {
-	refuser, ok := c.agent.(verbs.MADRefuser)
-	if c.watched || !ok {
+	if c.watched {
 		return
 	}
 	c.watched = true
@@ -37,7 +36,7 @@ func (c *ibConn) watchPeer() {
 		ctx, w.cancel = context.WithCancel(context.Background())
 		to := c.host
 		time.AfterFunc(silence, func() {
-			if why := refuser.Refused(ctx, to); ctx.Err() == nil {
+			if why := c.agent.Refused(ctx, to); ctx.Err() == nil {
 				c.endRequests(w, to.DGID, why)
 			}
 		})

@@ -3,12 +3,15 @@
 package cm_test
 
 import (
+	"bytes"
 	"errors"
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/cm"
+	"github.com/ramjet-rdma/ramjet/internal/core/observe"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
@@ -41,6 +44,8 @@ func TestAskAgain(t *testing.T) {
 			var why *cm.RejectError
 			if e := once.event(c.wants); !errors.As(e.Err, &why) || why.Reason != cm.ReasonInvalidService {
 				t.Error(e.Err)
+			} else if !slices.Contains(failures(t), e.Err.Error()) {
+				t.Errorf("observers are not told %v, but %q", e.Err, failures(t))
 			}
 			server = newSide(t, b, c.ps)
 			ok(t, server.id.Bind(at))
@@ -52,6 +57,23 @@ func TestAskAgain(t *testing.T) {
 			again.event(cm.Established)
 		})
 	}
+}
+
+// failures are why connections of this process failed, as observers see it.
+func failures(t *testing.T) (texts []string) {
+	t.Helper()
+	var out bytes.Buffer
+	ok(t, new(observe.Writer).Snapshot(&out))
+	p, err := observe.Read(&out)
+	ok(t, err)
+	for i := range p.Devices {
+		for _, c := range p.Devices[i].Conns {
+			if c.Failed != "" {
+				texts = append(texts, c.Failed)
+			}
+		}
+	}
+	return texts
 }
 
 // Who asks again gives up in the end, and does not ask again where it knows nobody.
@@ -90,4 +112,29 @@ func (s *side) meet(server *side) {
 	ok(s.t, in.Accept(nil))
 	s.event(cm.Established)
 	server.id.Close()
+}
+
+// A side retries as it was told to, not as its peer asks.
+func TestSetRNRRetry(t *testing.T) {
+	server, client := listening(t, open(t), cm.TCP), newSide(t, open(t), cm.TCP)
+	fails(t, client.id.SetRNRRetry(8), verbs.ErrInvalid, "8")
+	ok(t, client.id.SetRNRRetry(7))
+	client.resolve(server.id.LocalAddr())
+	qp := client.addQP(client.id)
+	ok(t, client.id.Connect(&cm.ConnParam{RNRRetryCount: 2}))
+	in := server.event(cm.ConnectRequest).ID
+	defer in.Close()
+	other := server.addQP(in)
+	ok(t, in.Accept(&cm.ConnParam{RNRRetryCount: 0}))
+	client.event(cm.Established)
+	server.event(cm.Established)
+	fails(t, client.id.SetRNRRetry(1), verbs.ErrState)
+	for _, c := range []struct {
+		qp   *verbs.QP
+		want uint8
+	}{{qp, 7}, {other, 2}} {
+		if a := c.qp.Query(); a.RNRRetry != c.want {
+			t.Errorf("%d RNR retries, want %d", a.RNRRetry, c.want)
+		}
+	}
 }

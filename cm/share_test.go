@@ -22,7 +22,7 @@ func TestSharedAddress(t *testing.T) {
 	}
 	defer b.Close()
 	l := listen(t, a)
-	_, err = cm.Listen(b, l.Addr().String())
+	_, err = cm.Listen(t.Context(), b, l.Addr().String())
 	fails(t, err, cm.ErrAddrInUse, addr, fmt.Sprint(l.Addr().Port()))
 	other := listen(t, b)
 	for _, c := range []struct {
@@ -50,7 +50,7 @@ func TestSharedAddress(t *testing.T) {
 	}
 	at := l.Addr().String()
 	ok(t, l.Close())
-	again, err := cm.Listen(b, at) // the port is free again
+	again, err := cm.Listen(t.Context(), b, at) // the port is free again
 	ok(t, err)
 	ok(t, again.Close())
 }

@@ -5,17 +5,15 @@ package cm
 import (
 	"testing"
 
+	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
 	"github.com/ramjet-rdma/ramjet/roce"
+	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
 // A domain that is in use when the last connection goes is not lost: the next ones have it,
 // or it is closed later.
 func TestSharedDomainInUse(t *testing.T) {
-	dev, err := roce.Open("127.0.12.9", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer dev.Close()
+	dev, _ := loopback.Open(t, func(addr string) (*verbs.Device, error) { return roce.Open(addr, nil) })
 	var s shared
 	pd, err := s.domain(dev)
 	if err != nil {

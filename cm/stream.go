@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"syscall"
 
+	"github.com/ramjet-rdma/ramjet/internal/core/faults"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
 // streamProtocol connects queue pairs by streams: iWARP, where a connection is a TCP connection
@@ -16,27 +18,27 @@ import (
 // set-up on a local socket.
 type streamProtocol struct {
 	m         *manager
-	drv       verbs.StreamDriver
-	services  verbs.ServiceDriver // nil: requests for datagram services are streams, too
+	drv       driver.StreamDevice
+	services  driver.ServiceDevice // nil: requests for datagram services are streams, too
 	device    verbs.DeviceAttr
 	listeners map[*streamConn]struct{}
-	requests  map[verbs.Stream]*ID // requests that the program has not answered
+	requests  map[driver.Stream]*ID // requests that the program has not answered
 }
 
 // streamConn is the endpoint of an id.
 type streamConn struct {
 	*streamProtocol
 	id       *ID
-	stream   verbs.Stream         // nil: neither connected nor requested
-	listener verbs.StreamListener // nil: does not listen
-	asked    *ID                  // the listener of a request
-	terms    ConnParam            // agreed on with the peer
-	early    bool                 // the queue pair failed before the stream's first event was here
+	stream   driver.Stream         // nil: neither connected nor requested
+	listener driver.StreamListener // nil: does not listen
+	asked    *ID                   // the listener of a request
+	terms    ConnParam             // agreed on with the peer
+	early    bool                  // the queue pair failed before the stream's first event was here
 }
 
-func newStreamProtocol(m *manager, drv verbs.StreamDriver) *streamProtocol {
-	services, _ := drv.(verbs.ServiceDriver)
-	return &streamProtocol{m: m, drv: drv, services: services, device: m.drv.QueryDevice(), listeners: map[*streamConn]struct{}{}, requests: map[verbs.Stream]*ID{}}
+func newStreamProtocol(m *manager, drv driver.StreamDevice) *streamProtocol {
+	services, _ := drv.(driver.ServiceDevice)
+	return &streamProtocol{m: m, drv: drv, services: services, device: m.drv.QueryDevice(), listeners: map[*streamConn]struct{}{}, requests: map[driver.Stream]*ID{}}
 }
 
 func (p *streamProtocol) newEndpoint(id *ID) endpoint { return &streamConn{streamProtocol: p, id: id} }
@@ -66,7 +68,7 @@ func (c *streamConn) listen(backlog int) error {
 	if id.ps.datagrams() && c.services != nil {
 		listen = c.services.ListenService
 	}
-	l, err := listen(id.local, backlog, func(e verbs.StreamEvent) { c.requestArrived(e) })
+	l, err := listen(id.local, backlog, func(e driver.StreamEvent) { c.requestArrived(e) })
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
 		return verbs.ErrBusy
@@ -99,11 +101,11 @@ func (c *streamConn) unlisten() {
 
 // requestArrived creates the id of a connection that a peer requests, or ends it if the request is
 // withdrawn.
-func (c *streamConn) requestArrived(e verbs.StreamEvent) {
+func (c *streamConn) requestArrived(e driver.StreamEvent) {
 	p, listener := c.streamProtocol, c.id
 	p.m.mu.Lock()
 	defer p.m.unlock()
-	if e.Type != verbs.StreamRequested {
+	if e.Type != driver.StreamRequested {
 		p.withdrawn(e.Stream, e.Err)
 		return
 	}
@@ -114,6 +116,10 @@ func (c *streamConn) requestArrived(e verbs.StreamEvent) {
 	private, service := p.serviceRequest(&e)
 	if service != listener.ps.datagrams() {
 		e.Stream.Reject(nil) // nobody offers that here
+		return
+	}
+	if rejects(p.m.drv, faults.Received, e.Stream.PeerAddr().Addr()) != 0 {
+		e.Stream.Reject(nil)
 		return
 	}
 	id := listener.request()
@@ -135,7 +141,7 @@ func (c *streamConn) requestArrived(e verbs.StreamEvent) {
 }
 
 // withdrawn ends a request that was not answered.
-func (p *streamProtocol) withdrawn(s verbs.Stream, why error) {
+func (p *streamProtocol) withdrawn(s driver.Stream, why error) {
 	id := p.requests[s]
 	delete(p.requests, s)
 	if id != nil && id.state == requested && !p.m.stopped {
@@ -144,23 +150,23 @@ func (p *streamProtocol) withdrawn(s verbs.Stream, why error) {
 }
 
 // connParamOf converts the peer's parameters to the program's form.
-func connParamOf(p *verbs.StreamParam) ConnParam {
+func connParamOf(p *driver.StreamParam) ConnParam {
 	return ConnParam{PrivateData: p.PrivateData, ResponderResources: uint8(min(p.IRD, Unlimited)), InitiatorDepth: uint8(min(p.ORD, Unlimited)),
 		RetryCount: 7, RNRRetryCount: 7}
 }
 
 // param converts our parameters to the stream's form.
-func (c *streamConn) param(p *ConnParam) verbs.StreamParam {
-	return verbs.StreamParam{PrivateData: p.PrivateData, TOS: c.id.tos, IRD: uint16(depth(p.ResponderResources, c.device.MaxQPRdAtomic, Unlimited)),
+func (c *streamConn) param(p *ConnParam) driver.StreamParam {
+	return driver.StreamParam{PrivateData: p.PrivateData, TOS: c.id.tos, IRD: uint16(depth(p.ResponderResources, c.device.MaxQPRdAtomic, Unlimited)),
 		ORD: uint16(depth(p.InitiatorDepth, c.device.MaxQPInitRdAtom, Unlimited))}
 }
 
 // ownQP returns the queue pair of a connection, which the device takes to RTS.
-func ownQP(op string, id *ID) (verbs.QPDriver, error) {
+func ownQP(op string, id *ID) (driver.QP, error) {
 	if id.qp == nil {
 		return nil, opErr(op, verbs.ErrNotSupported, "the device takes the queue pair of a connection to RTS itself: make it with CreateQP")
 	}
-	return id.qp.Driver(), nil
+	return driver.QPOf(id.qp), nil
 }
 
 func (c *streamConn) connect(p *ConnParam) error {
@@ -173,7 +179,7 @@ func (c *streamConn) connect(p *ConnParam) error {
 		return err
 	}
 	for tries := 1; ; tries++ {
-		c.stream, err = c.drv.DialStream(qp, id.local, id.peer, c.param(p), func(e verbs.StreamEvent) { c.handleEvent(&e) })
+		c.stream, err = c.drv.DialStream(qp, id.local, id.peer, c.param(p), func(e driver.StreamEvent) { c.handleEvent(&e) })
 		if tries == anyTries || !errors.Is(err, syscall.EADDRINUSE) || !c.m.rebindPort(id) {
 			break
 		}
@@ -196,7 +202,7 @@ func (c *streamConn) accept(p *ConnParam) error {
 	if err != nil {
 		return err
 	}
-	err = c.stream.Accept(qp, c.param(p), func(e verbs.StreamEvent) { c.handleEvent(&e) })
+	err = c.stream.Accept(qp, c.param(p), func(e driver.StreamEvent) { c.handleEvent(&e) })
 	if errors.Is(err, verbs.ErrState) {
 		id.state = failed // the peer has gone, or asks for the impossible: its request is over
 	}
@@ -215,7 +221,7 @@ func (c *streamConn) reject(private []byte) error {
 }
 
 // handleEvent handles an event of a connection.
-func (c *streamConn) handleEvent(e *verbs.StreamEvent) {
+func (c *streamConn) handleEvent(e *driver.StreamEvent) {
 	c.m.mu.Lock()
 	defer c.m.unlock()
 	if c.m.stopped {
@@ -223,15 +229,17 @@ func (c *streamConn) handleEvent(e *verbs.StreamEvent) {
 	}
 	id := c.id
 	switch {
-	case e.Type == verbs.StreamEstablished:
+	case e.Type == driver.StreamEstablished:
 		c.begun(connParamOf(&e.Param))
-	case e.Type == verbs.StreamRejected && id.state == connecting:
+	case e.Type == driver.StreamRejected && (id.state == connecting || id.state == accepting): // a peer may refuse a reply
 		id.refused(ReasonConsumer, e.Param.PrivateData)
-	case e.Type == verbs.StreamFailed && (id.state == connecting || id.state == accepting):
+	case e.Type == driver.StreamFailed && (id.state == connecting || id.state == accepting):
 		id.attemptFailed(e.Err)
-	case e.Type == verbs.StreamClosed && (id.state == accepting || id.state >= established && id.state <= disconnected):
+	case e.Type == driver.StreamClosed && (id.state == accepting || id.state >= established && id.state <= disconnected):
 		id.over()
-	case e.Type == verbs.StreamReleased && id.state == disconnected:
+	case (e.Type == driver.StreamRejected || e.Type == driver.StreamFailed) && id.state == established: // there it is over
+		id.over()
+	case e.Type == driver.StreamReleased && id.state == disconnected:
 		id.deliver(&Event{Type: TimewaitExit, ID: id})
 	}
 }
@@ -302,7 +310,7 @@ func (c *streamConn) release() {
 }
 
 func (c *streamConn) attr(next verbs.QPState) (verbs.QPAttr, verbs.QPMask, error) {
-	if next != verbs.Init {
+	if next != verbs.StateInit {
 		return verbs.QPAttr{}, 0, opErr("init_qp_attr", verbs.ErrNotSupported, "the device takes the queue pair of a connection to RTS itself")
 	}
 	a := verbs.QPAttr{State: next, Port: 1, Access: verbs.LocalWrite | verbs.RemoteWrite | verbs.RemoteRead | verbs.RemoteAtomic}
@@ -321,7 +329,7 @@ func (c *streamConn) limits() (connect, accept, reject int) {
 	if c.id.ps.datagrams() {
 		return MaxConnectDataUD, MaxAcceptDataUD, MaxAcceptDataUD
 	}
-	return verbs.MaxStreamData, verbs.MaxStreamData, verbs.MaxStreamData
+	return driver.MaxStreamData, driver.MaxStreamData, driver.MaxStreamData
 }
 
 func (p *streamProtocol) goodbye() func() { return func() {} } // the system ends the streams

@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 	"github.com/ramjet-rdma/ramjet/wire/mad"
 )
 
@@ -57,8 +58,8 @@ func (c *streamConn) lookUp(p *ConnParam) error {
 		return noDatagrams("connect")
 	}
 	id := c.id
-	param := verbs.StreamParam{TOS: id.tos, PrivateData: append([]byte(serviceMagic), p.PrivateData...)}
-	answered := func(e verbs.StreamEvent) { c.answered(&e) }
+	param := driver.StreamParam{TOS: id.tos, PrivateData: append([]byte(serviceMagic), p.PrivateData...)}
+	answered := func(e driver.StreamEvent) { c.answered(&e) }
 	var err error
 	if c.services != nil {
 		param.PrivateData = p.PrivateData
@@ -74,10 +75,10 @@ func (c *streamConn) lookUp(p *ConnParam) error {
 
 // serviceRequest returns the private data of a request for a datagram service, filled up to their length in
 // the messages of InfiniBand. ok is false if it is a request for a connection.
-func (p *streamProtocol) serviceRequest(e *verbs.StreamEvent) (private []byte, ok bool) {
+func (p *streamProtocol) serviceRequest(e *driver.StreamEvent) (private []byte, ok bool) {
 	said, ok := e.Param.PrivateData, false
 	if p.services != nil {
-		_, ok = e.Stream.(verbs.ServiceStream)
+		_, ok = e.Stream.(driver.ServiceStream)
 	} else {
 		said, ok = bytes.CutPrefix(said, []byte(serviceMagic))
 	}
@@ -110,7 +111,7 @@ func (c *streamConn) acceptDatagrams(p *ConnParam) error {
 	if c.id.qp != nil {
 		r.qpn = c.id.qp.Num()
 	}
-	if s, ok := c.stream.(verbs.ServiceStream); ok {
+	if s, ok := c.stream.(driver.ServiceStream); ok {
 		delete(c.requests, c.stream)
 		return s.AcceptService(r.qpn, p.PrivateData)
 	}
@@ -118,7 +119,7 @@ func (c *streamConn) acceptDatagrams(p *ConnParam) error {
 }
 
 // answered handles what comes of a request for a datagram service.
-func (c *streamConn) answered(e *verbs.StreamEvent) {
+func (c *streamConn) answered(e *driver.StreamEvent) {
 	c.m.mu.Lock()
 	defer c.m.unlock()
 	id := c.id
@@ -129,17 +130,17 @@ func (c *streamConn) answered(e *verbs.StreamEvent) {
 	private, ok := r.decode(e.Param.PrivateData)
 	to := id.vectorTo(id.peer.Addr())
 	switch {
-	case c.services != nil && (e.Type == verbs.StreamEstablished || e.Type == verbs.StreamRejected):
+	case c.services != nil && (e.Type == driver.StreamEstablished || e.Type == driver.StreamRejected):
 		m := mad.SIDRREP{Status: mad.SIDRStatus(e.Service.Status), QPN: e.Service.QPN, QKey: e.Service.QKey}
 		copy(m.Private[:], e.Param.PrivateData)
 		id.served(&m, e.Service.AH)
-	case e.Type == verbs.StreamRejected && ok:
+	case e.Type == driver.StreamRejected && ok:
 		m := mad.SIDRREP{Status: r.status, QPN: r.qpn, QKey: r.qkey}
 		copy(m.Private[:], private)
 		id.served(&m, to)
-	case e.Type == verbs.StreamRejected, errors.Is(e.Err, syscall.ECONNREFUSED):
+	case e.Type == driver.StreamRejected, errors.Is(e.Err, syscall.ECONNREFUSED):
 		id.served(&mad.SIDRREP{Status: mad.SIDRUnsupported}, to)
-	case e.Type == verbs.StreamFailed:
+	case e.Type == driver.StreamFailed:
 		id.attemptFailed(e.Err)
 	}
 }
@@ -154,8 +155,8 @@ func (c *streamConn) join(g *membership) (query, error) {
 		g.to, g.qkey = c.id.vectorTo(g.group), UDPQKey
 		return nil, nil
 	}
-	answer := make(chan verbs.StreamEvent, 1)
-	s, err := c.services.JoinGroup(c.id.local.Addr(), g.group, func(e verbs.StreamEvent) {
+	answer := make(chan driver.StreamEvent, 1)
+	s, err := c.services.JoinGroup(c.id.local.Addr(), g.group, func(e driver.StreamEvent) {
 		select {
 		case answer <- e:
 		default: // it was delivered before
@@ -168,7 +169,7 @@ func (c *streamConn) join(g *membership) (query, error) {
 	return func(ctx context.Context) error {
 		select {
 		case e := <-answer:
-			if e.Type != verbs.StreamEstablished {
+			if e.Type != driver.StreamEstablished {
 				return opErr(op, e.Err, "%v from %v", g.group, c.id.local.Addr())
 			}
 			g.to, g.qkey = e.Service.AH, e.Service.QKey

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 	"github.com/ramjet-rdma/ramjet/wire/mad"
 )
@@ -19,8 +20,8 @@ import (
 // Datagrams between queue pairs 1 have a GRH, so that each side sees who the other is; what is
 // connected has none, because the path stays in the subnet (IBTA 8.2.1).
 type subnet struct {
-	drv       verbs.Driver
-	neighbors verbs.NeighborDriver
+	drv       driver.Device
+	neighbors driver.Connector
 	admin     *administrator
 	announcer announcer
 
@@ -31,8 +32,8 @@ type subnet struct {
 }
 
 // newSubnet returns nil if the driver's ports have no LIDs.
-func newSubnet(drv verbs.Driver) *subnet {
-	n, ok := drv.(verbs.NeighborDriver)
+func newSubnet(drv driver.Device) *subnet {
+	n, ok := drv.(driver.Connector)
 	if p, err := drv.QueryPort(1); !ok || err != nil || p.Link != verbs.LinkInfiniBand {
 		return nil
 	}

@@ -37,7 +37,7 @@ func (c *Conn) Send(ctx context.Context, p []byte) error {
 	if q == nil {
 		return errSetup("send")
 	}
-	wr := verbs.SendWR{Op: verbs.Send}
+	wr := verbs.SendWR{Op: verbs.OpSend}
 	if len(p) <= q.inline {
 		wr.Inline = p
 		_, err := q.do(ctx, &wr, nil)
@@ -57,21 +57,21 @@ func (c *Conn) Send(ctx context.Context, p []byte) error {
 // SendFrom sends one message from registered memory, without a copy, and waits as Send does. The
 // memory belongs to the device until SendFrom returns nil or the connection is closed.
 func (c *Conn) SendFrom(ctx context.Context, sgl ...verbs.SGE) error {
-	_, err := c.perform(ctx, "send", &verbs.SendWR{Op: verbs.Send, SGL: sgl})
+	_, err := c.perform(ctx, "send", &verbs.SendWR{Op: verbs.OpSend, SGL: sgl})
 	return err
 }
 
 // Write writes registered memory to the peer's (RDMA WRITE) and waits for its completion. The
 // memory belongs to the device until Write returns nil or the connection is closed.
 func (c *Conn) Write(ctx context.Context, local verbs.SGE, remote verbs.Remote) error {
-	_, err := c.perform(ctx, "write", &verbs.SendWR{Op: verbs.Write, SGL: []verbs.SGE{local}, Remote: remote})
+	_, err := c.perform(ctx, "write", &verbs.SendWR{Op: verbs.OpWrite, SGL: []verbs.SGE{local}, Remote: remote})
 	return err
 }
 
 // Read reads the peer's memory into registered memory (RDMA READ) and waits for its completion. The
 // memory belongs to the device until Read returns nil or the connection is closed.
 func (c *Conn) Read(ctx context.Context, local verbs.SGE, remote verbs.Remote) error {
-	_, err := c.perform(ctx, "read", &verbs.SendWR{Op: verbs.Read, SGL: []verbs.SGE{local}, Remote: remote})
+	_, err := c.perform(ctx, "read", &verbs.SendWR{Op: verbs.OpRead, SGL: []verbs.SGE{local}, Remote: remote})
 	return err
 }
 
@@ -190,7 +190,7 @@ func (c *Conn) explain(op string, err error) error {
 	q := c.queues
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if s, ok := err.(*verbs.StatusError); ok && s.Status == verbs.WRFlushError {
+	if s, ok := err.(*verbs.StatusError); ok && s.Status == verbs.StatusWRFlushError {
 		if err = ErrDisconnected; q.failure != nil {
 			err = q.failure
 		}

@@ -48,12 +48,12 @@ func transfer(t *testing.T, from *side, sender *verbs.QP, to *side, receiver *ve
 	ah, err := from.pd.CreateAH(ud.AH)
 	ok(t, err)
 	defer ah.Close()
-	ok(t, sender.PostSend(&verbs.SendWR{Op: verbs.Send, Inline: []byte("hello"), AH: ah, RemoteQPN: ud.QPN, RemoteQKey: ud.QKey}))
+	ok(t, sender.PostSend(&verbs.SendWR{Op: verbs.OpSend, Inline: []byte("hello"), AH: ah, RemoteQPN: ud.QPN, RemoteQKey: ud.QKey}))
 	var wc [1]verbs.WC
 	if _, err := to.cq.Wait(within(t), wc[:]); err != nil {
 		t.Fatal(err)
 	}
-	if got := string(into.Bytes()[40:wc[0].ByteLen]); wc[0].Status != verbs.Success || got != "hello" {
+	if got := string(into.Bytes()[40:wc[0].ByteLen]); wc[0].Status != verbs.StatusSuccess || got != "hello" {
 		t.Errorf("%v, %q", wc[0].Status, got)
 	}
 }

@@ -60,20 +60,20 @@ func (g *target) exchange(t *testing.T, client, server *side, qp *verbs.QP, priv
 		if _, err := cq.Wait(within(t), wc[:]); err != nil {
 			t.Fatal(err)
 		}
-		if wc[0].Status != verbs.Success {
+		if wc[0].Status != verbs.StatusSuccess {
 			t.Fatalf("%+v", wc[0])
 		}
 		return wc[0]
 	}
 	srqn := binary.BigEndian.Uint32(private)
-	ok(t, qp.PostSend(&verbs.SendWR{Op: verbs.Send, Inline: []byte("hello"), SRQN: srqn, Flags: verbs.Signaled}))
+	ok(t, qp.PostSend(&verbs.SendWR{Op: verbs.OpSend, Inline: []byte("hello"), SRQN: srqn, Flags: verbs.Signaled}))
 	if wc := done(server.cq); wc.ID != 7 || string(g.mr.Bytes()[:wc.ByteLen]) != "hello" {
 		t.Errorf("received %+v, %q", wc, g.mr.Bytes()[:wc.ByteLen])
 	}
 	done(client.cq)
 	into, err := client.pd.RegMR(make([]byte, 5), verbs.LocalWrite)
 	ok(t, err)
-	ok(t, qp.PostSend(&verbs.SendWR{Op: verbs.Read, SGL: []verbs.SGE{into.SGE(0, 5)}, Remote: g.mr.Remote(), SRQN: srqn,
+	ok(t, qp.PostSend(&verbs.SendWR{Op: verbs.OpRead, SGL: []verbs.SGE{into.SGE(0, 5)}, Remote: g.mr.Remote(), SRQN: srqn,
 		Flags: verbs.Signaled}))
 	done(client.cq)
 	if !bytes.Equal(into.Bytes(), []byte("hello")) {
@@ -102,14 +102,14 @@ func TestXRC(t *testing.T) {
 		t.Errorf("reply %+v, want queue pair %d", e.Conn, tgt.Num())
 	}
 	server.event(cm.Established)
-	if ini.State() != verbs.RTS || tgt.State() != verbs.RTS {
+	if ini.State() != verbs.StateRTS || tgt.State() != verbs.StateRTS {
 		t.Errorf("the initiator is in %v, the target in %v", ini.State(), tgt.State())
 	}
 	g.exchange(t, client, server, ini, e.Conn.PrivateData)
 	ok(t, client.id.Disconnect())
 	server.event(cm.Disconnected)
 	client.event(cm.Disconnected)
-	if ini.State() != verbs.Err || tgt.State() != verbs.Err {
+	if ini.State() != verbs.StateError || tgt.State() != verbs.StateError {
 		t.Errorf("the initiator is in %v, the target in %v", ini.State(), tgt.State())
 	}
 }
@@ -138,7 +138,7 @@ func TestXRCOwnQPs(t *testing.T) {
 	tgt, err := g.xrcd.CreateTargetQP(verbs.QPInit{})
 	ok(t, err)
 	defer tgt.Close()
-	raise(in, tgt, verbs.Init, verbs.RTR, verbs.RTS)
+	raise(in, tgt, verbs.StateInit, verbs.StateRTR, verbs.StateRTS)
 	answer := g.param()
 	answer.QPNum = tgt.Num()
 	ok(t, in.Accept(answer))
@@ -146,7 +146,7 @@ func TestXRCOwnQPs(t *testing.T) {
 	if e.Conn.QPNum != tgt.Num() {
 		t.Errorf("reply of queue pair %d, want %d", e.Conn.QPNum, tgt.Num())
 	}
-	raise(client.id, ini, verbs.Init, verbs.RTR, verbs.RTS)
+	raise(client.id, ini, verbs.StateInit, verbs.StateRTR, verbs.StateRTS)
 	ok(t, client.id.Establish())
 	server.event(cm.Established)
 	g.exchange(t, client, server, ini, e.Conn.PrivateData)

@@ -4,6 +4,7 @@ package rnet
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -49,7 +50,7 @@ func runPeer(network string) error {
 		l, err = net.Listen("tcp", "127.0.0.1:0")
 	} else {
 		dev, _ := open(&testing.B{})
-		l, err = (&ListenConfig{Device: dev, Options: o}).Listen(":0")
+		l, err = (&ListenConfig{Device: dev, Options: o}).Listen(context.Background(), ":0")
 	}
 	if err != nil {
 		return err

@@ -55,7 +55,7 @@ var _ net.Conn = (*Conn)(nil)
 // newConn creates a Conn on an endpoint that link connects. peer is the peer's private data. If it
 // fails the caller still owns endpoint and link.
 func newConn(ep *endpoint, l link, peer []byte) (*Conn, error) {
-	attr, _ := ep.qp.Query()
+	attr := ep.qp.Query()
 	ep.shape(attr.PathMTU.Bytes())
 	stream, err := newStream(ep.cfg, peer)
 	if err != nil {
@@ -227,7 +227,7 @@ func (c *Conn) CloseWrite() error {
 func (c *Conn) postNow(data []byte) {
 	p := &c.post
 	remote := verbs.Remote{Addr: p.Remote.Addr, Key: verbs.Key(p.Remote.Key)}
-	c.wrs[0] = verbs.SendWR{ID: p.ID, Op: verbs.Write, Remote: remote}
+	c.wrs[0] = verbs.SendWR{ID: p.ID, Op: verbs.OpWrite, Remote: remote}
 	n := 1
 	switch wr := &c.wrs[0]; {
 	case p.InRing:
@@ -268,13 +268,13 @@ func (c *Conn) addMessage(n int, remote verbs.Remote) int {
 	switch {
 	case c.ep.cfg.Sends:
 		c.stream.PutWord(c.out[:], p.Msg)
-		c.wrs[n] = verbs.SendWR{ID: p.ID, Op: verbs.Send, Inline: c.out[:]}
+		c.wrs[n] = verbs.SendWR{ID: p.ID, Op: verbs.OpSend, Inline: c.out[:]}
 		return n + 1
 	case n == 0 || p.Len > mtu && (p.Len-1)%mtu >= mtu-immSize:
-		c.wrs[n] = verbs.SendWR{ID: p.ID, Op: verbs.WriteImm, Imm: uint32(p.Msg), Remote: remote}
+		c.wrs[n] = verbs.SendWR{ID: p.ID, Op: verbs.OpWriteImm, Imm: uint32(p.Msg), Remote: remote}
 		return n + 1
 	}
-	c.wrs[0].Op, c.wrs[0].Imm = verbs.WriteImm, uint32(p.Msg)
+	c.wrs[0].Op, c.wrs[0].Imm = verbs.OpWriteImm, uint32(p.Msg)
 	return n
 }
 

@@ -51,7 +51,7 @@ func (d *Dialer) DialContext(ctx context.Context, network, address string) (net.
 
 func (d *Dialer) dial(ctx context.Context, address string) (*Conn, error) {
 	var s setup
-	opts := []cm.Option{cm.WithSetup(s.run(d.Device, d.Options))}
+	opts := []cm.Option{cm.WithSetup(s.run(d.Device, &d.Options))}
 	if d.Timeout > 0 {
 		opts = append(opts, cm.WithTimeout(d.Timeout))
 	}
@@ -67,7 +67,11 @@ func (d *Dialer) dial(ctx context.Context, address string) (*Conn, error) {
 type setup struct{ ep *endpoint }
 
 // run is the function for cm.WithSetup.
-func (s *setup) run(dev *verbs.Device, o Options) func(*cm.ID, *cm.ConnParam) error {
+func (s *setup) run(dev *verbs.Device, opt *Options) func(*cm.ID, *cm.ConnParam) error {
+	var o Options
+	if opt != nil {
+		o = *opt
+	}
 	return func(id *cm.ID, p *cm.ConnParam) (err error) {
 		s.undo() // from an attempt at another address
 		if s.ep, err = newEndpoint(dev, o, id.CreateQP); err != nil {
@@ -93,10 +97,10 @@ func (s *setup) undo() {
 	}
 }
 
-// Listen listens at "host:port". The host is the device's address or empty. Port 0 stands for any
-// free port.
-func Listen(dev *verbs.Device, address string) (*Listener, error) {
-	return (&ListenConfig{Device: dev}).Listen(address)
+// Listen listens at "host:port". The host is the device's address, a name of it, or empty. Port 0
+// stands for any free port. When ctx ends, so does the look-up of a name; the listener stays.
+func Listen(ctx context.Context, dev *verbs.Device, address string) (*Listener, error) {
+	return (&ListenConfig{Device: dev}).Listen(ctx, address)
 }
 
 // ListenConfig listens with options.
@@ -106,8 +110,8 @@ type ListenConfig struct {
 	Options Options
 }
 
-// Listen listens at "host:port".
-func (lc *ListenConfig) Listen(address string) (*Listener, error) {
+// Listen is like the function, with options.
+func (lc *ListenConfig) Listen(ctx context.Context, address string) (*Listener, error) {
 	o, err := lc.Options.withDefaults(lc.Device)
 	if err != nil {
 		return nil, &net.OpError{Op: "listen", Net: "rdma", Err: netError(err)}
@@ -116,7 +120,7 @@ func (lc *ListenConfig) Listen(address string) (*Listener, error) {
 	if backlog <= 0 {
 		backlog = DefaultBacklog
 	}
-	inner, err := cm.Listen(lc.Device, address, cm.WithBacklog(backlog))
+	inner, err := cm.Listen(ctx, lc.Device, address, cm.WithBacklog(backlog))
 	if err != nil {
 		return nil, &net.OpError{Op: "listen", Net: "rdma", Err: netError(err)}
 	}

@@ -3,7 +3,7 @@
 // Package rnet is net.Conn, net.Listener and net.PacketConn over RDMA. Programs written for package
 // net run over it unchanged: net/http, gRPC, TLS.
 //
-//	l, err := rnet.Listen(dev, ":7471")
+//	l, err := rnet.Listen(ctx, dev, ":7471")
 //	http.Serve(l, nil)
 //
 //	c, err := rnet.Dial(ctx, dev, "192.0.2.9:7471")

@@ -72,8 +72,9 @@ func newEndpoint(dev *verbs.Device, opt Options, create func(*verbs.PD, verbs.QP
 	if e.cq, err = dev.CreateCQ(o.SendQueue+receives, cqOpt); err != nil {
 		return e, err
 	}
-	e.qp, err = create(e.pd, verbs.QPInit{Type: verbs.RC, SendCQ: e.cq, RecvCQ: e.cq, MaxSendWR: 2 * o.SendQueue, MaxRecvWR: receives,
-		MaxSendSGE: 2, MaxRecvSGE: 1, MaxInline: max(o.Inline, rsocket.IOMapSize)})
+	e.qp, err = create(e.pd, verbs.QPInit{Type: verbs.RC, SendCQ: e.cq, RecvCQ: e.cq,
+		Cap: verbs.QPCap{MaxSendWR: 2 * o.SendQueue, MaxRecvWR: receives,
+			MaxSendSGE: 2, MaxRecvSGE: 1, MaxInline: max(o.Inline, rsocket.IOMapSize)}})
 	return e, err
 }
 

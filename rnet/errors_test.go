@@ -56,7 +56,7 @@ func TestDialContextEnds(t *testing.T) {
 // The write deadline also holds for what goes over UDP, and Close does not wait for it.
 func TestPacketWriteDeadline(t *testing.T) {
 	dev, _ := open(t)
-	p, err := ListenPacket(dev, ":0")
+	p, err := ListenPacket(t.Context(), dev, ":0")
 	if err != nil {
 		t.Fatal(err)
 	}

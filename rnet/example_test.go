@@ -14,18 +14,18 @@ import (
 )
 
 func Example() {
-	server, err := ramjet.Open("roce:127.6.0.1")
+	server, err := ramjet.Open("roce:" + loopbackAddress())
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer server.Close()
-	client, err := ramjet.Open("roce:127.6.0.2")
+	client, err := ramjet.Open("roce:" + loopbackAddress())
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer client.Close()
 
-	l, err := rnet.Listen(server, ":0")
+	l, err := rnet.Listen(context.Background(), server, ":0")
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -53,18 +53,18 @@ func Example() {
 
 // net/http runs over a Listener and a Dialer.
 func Example_http() {
-	server, err := ramjet.Open("roce:127.6.0.3")
+	server, err := ramjet.Open("roce:" + loopbackAddress())
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer server.Close()
-	client, err := ramjet.Open("roce:127.6.0.4")
+	client, err := ramjet.Open("roce:" + loopbackAddress())
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer client.Close()
 
-	l, err := rnet.Listen(server, ":0")
+	l, err := rnet.Listen(context.Background(), server, ":0")
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -86,7 +86,7 @@ func overIWARP(t *testing.T, open func(testing.TB) *verbs.Device) {
 		mapped(t, a, b)
 	})
 	t.Run("nettest", func(t *testing.T) {
-		l, err := Listen(db, ":0")
+		l, err := Listen(t.Context(), db, ":0")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -102,7 +102,7 @@ func overIWARP(t *testing.T, open func(testing.TB) *verbs.Device) {
 // What was written before Close arrives, also if the peer has written something that nobody reads.
 func TestIWARPCloseDelivers(t *testing.T) {
 	da, db := openIWARP(t), openIWARP(t)
-	l, err := Listen(db, ":0")
+	l, err := Listen(t.Context(), db, ":0")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -90,7 +90,7 @@ func TestPeerVanishesFull(t *testing.T) {
 		}
 	}()
 	waitForAnswers(t, a, 3)
-	if err := b.ep.qp.Modify(verbs.QPAttr{State: verbs.Err}, verbs.MaskState); err != nil {
+	if err := b.ep.qp.Modify(verbs.QPAttr{State: verbs.StateError}, verbs.MaskState); err != nil {
 		t.Fatal(err)
 	}
 	wantDead(t, "Write", ended)

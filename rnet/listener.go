@@ -70,7 +70,7 @@ const acceptTimeout = 30 * time.Second
 func (l *Listener) take(req *cm.Request) (*Conn, error) {
 	ctx, cancel := context.WithTimeout(l.ctx, acceptTimeout)
 	defer cancel()
-	return AcceptRequest(ctx, req, l.opt)
+	return AcceptRequest(ctx, req, &l.opt)
 }
 
 // Accept returns the next connection.

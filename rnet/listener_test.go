@@ -21,7 +21,7 @@ import (
 
 func listen(t testing.TB) (*Listener, *verbs.Device) {
 	dev, _ := open(t)
-	l, err := Listen(dev, ":0")
+	l, err := Listen(t.Context(), dev, ":0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +176,7 @@ func TestNoRsocket(t *testing.T) {
 	if _, err := cm.Dial(t.Context(), dev, l.Addr().String(), cm.WithPrivateData([]byte("hello"))); !errors.As(err, &reject) {
 		t.Errorf("Dial without rsocket's data: %v", err)
 	}
-	other, err := cm.Listen(dev, ":0")
+	other, err := cm.Listen(t.Context(), dev, ":0")
 	if err != nil {
 		t.Fatal(err)
 	}

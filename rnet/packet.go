@@ -3,6 +3,7 @@
 package rnet
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -53,6 +54,7 @@ type PacketConn struct {
 // packetReads is the receiving half of a PacketConn.
 type packetReads struct {
 	side
+	end   interrupt
 	cq    *verbs.CQ
 	wcs   [16]verbs.WC
 	got   []verbs.WC // of wcs, not yet read
@@ -62,6 +64,7 @@ type packetReads struct {
 // packetWrites is the sending half of a PacketConn.
 type packetWrites struct {
 	side
+	end    interrupt
 	cq     *verbs.CQ
 	wcs    [16]verbs.WC
 	free   []int // slots
@@ -97,29 +100,29 @@ const (
 // ListenPacket receives datagrams at "host:port" and sends them from there. The host is the
 // device's address or empty. Port 0 stands for any free port. The port is a UDP port: it is in use
 // in the host's own network stack too. Devices of a fabric without IP, on InfiniBand, return
-// ErrNotSupported.
-func ListenPacket(dev *verbs.Device, address string) (*PacketConn, error) {
-	return (&ListenConfig{Device: dev}).ListenPacket(address)
+// ErrNotSupported. When ctx ends, so does the look-up of a service's name; the PacketConn stays.
+func ListenPacket(ctx context.Context, dev *verbs.Device, address string) (*PacketConn, error) {
+	return (&ListenConfig{Device: dev}).ListenPacket(ctx, address)
 }
 
 // ListenPacket is like the function, with options. Only the queues' sizes, Spin and LockedThread
 // are used.
-func (lc *ListenConfig) ListenPacket(address string) (*PacketConn, error) {
-	p, err := newPacketConn(lc.Device, address, lc.Options)
+func (lc *ListenConfig) ListenPacket(ctx context.Context, address string) (*PacketConn, error) {
+	p, err := newPacketConn(ctx, lc.Device, address, lc.Options)
 	if err != nil {
 		return nil, &net.OpError{Op: "listen", Net: "rdma", Err: netError(err)}
 	}
 	return p, nil
 }
 
-func newPacketConn(dev *verbs.Device, address string, opt Options) (p *PacketConn, err error) {
+func newPacketConn(ctx context.Context, dev *verbs.Device, address string, opt Options) (p *PacketConn, err error) {
 	p = &PacketConn{dev: dev, peers: map[netip.AddrPort]*packetPeer{}}
 	p.read.init(&p.mu, nil)
 	p.write.init(&p.mu, nil)
 	if p.opt, err = opt.withDefaults(dev); err != nil {
 		return nil, err
 	}
-	at, err := p.find(address)
+	at, err := p.find(ctx, address)
 	if err != nil {
 		return nil, err
 	}
@@ -136,7 +139,7 @@ func newPacketConn(dev *verbs.Device, address string, opt Options) (p *PacketCon
 }
 
 // find returns the address to bind: one of the device's.
-func (p *PacketConn) find(address string) (netip.AddrPort, error) {
+func (p *PacketConn) find(ctx context.Context, address string) (netip.AddrPort, error) {
 	invalid := func(why string) error {
 		return &verbs.OpError{Op: "listen", Err: verbs.ErrInvalid, Detail: strconv.Quote(address) + " " + why}
 	}
@@ -144,7 +147,7 @@ func (p *PacketConn) find(address string) (netip.AddrPort, error) {
 	if err != nil {
 		return netip.AddrPort{}, invalid("is not host:port")
 	}
-	number, err := net.LookupPort("udp", port)
+	number, err := net.DefaultResolver.LookupPort(ctx, "udp", port)
 	if err != nil {
 		return netip.AddrPort{}, invalid("has no port: " + err.Error())
 	}
@@ -212,8 +215,9 @@ func (p *PacketConn) open() (err error) {
 	if p.mr, err = p.pd.AllocMR(slotSize*(sends+recvs), verbs.LocalWrite); err != nil {
 		return err
 	}
-	p.qp, err = p.pd.CreateQP(verbs.QPInit{Type: verbs.UD, SendCQ: p.write.cq, RecvCQ: p.read.cq, MaxSendWR: sends, MaxRecvWR: recvs,
-		MaxSendSGE: 1, MaxRecvSGE: 1})
+	p.qp, err = p.pd.CreateQP(verbs.QPInit{Type: verbs.UD, SendCQ: p.write.cq, RecvCQ: p.read.cq,
+		Cap: verbs.QPCap{MaxSendWR: sends, MaxRecvWR: recvs,
+			MaxSendSGE: 1, MaxRecvSGE: 1}})
 	if err != nil {
 		return err
 	}
@@ -286,9 +290,7 @@ func (p *PacketConn) ReadFromAddrPort(b []byte) (int, netip.AddrPort, error) {
 		if p.err != nil {
 			return 0, netip.AddrPort{}, p.opError("read", nil, p.err)
 		}
-		p.mu.Unlock()
-		n, err := p.read.wait(p.read.cq, p.read.wcs[:], p.opt.Spin)
-		p.mu.Lock()
+		n, err := p.read.wait(&p.read.end, p.read.cq, p.read.wcs[:], p.opt.Spin)
 		if err != nil {
 			p.fail(err)
 		}
@@ -316,7 +318,7 @@ func (p *PacketConn) next(b []byte) (int, netip.AddrPort, bool) {
 // take copies a received datagram out of its slot and reposts the slot.
 func (p *PacketConn) take(b []byte, wc *verbs.WC) (n int, from netip.AddrPort, ok bool) {
 	slot := int(wc.ID)
-	if wc.Status != verbs.Success {
+	if wc.Status != verbs.StatusSuccess {
 		p.lost(wc.Status)
 	} else if wc.ByteLen >= grhSize {
 		data := p.slot(slot)[grhSize:wc.ByteLen]
@@ -365,9 +367,7 @@ func (p *PacketConn) writeTo(b []byte, to netip.AddrPort) error {
 		if sent, err := p.sendNow(b, to); sent {
 			return err
 		}
-		p.mu.Unlock()
-		n, err := p.write.wait(p.write.cq, p.write.wcs[:], p.opt.Spin)
-		p.mu.Lock()
+		n, err := p.write.wait(&p.write.end, p.write.cq, p.write.wcs[:], p.opt.Spin)
 		if err != nil {
 			p.fail(err)
 		}
@@ -425,7 +425,7 @@ func (p *PacketConn) send(b []byte, peer *packetPeer) error {
 	data := rsocket.Header{From: p.local}.Append(p.slot(slot)[:0])
 	data = append(data, b...)
 	sge := [1]verbs.SGE{p.mr.SGE(slot*slotSize, len(data))}
-	wr := verbs.SendWR{ID: uint64(slot), Op: verbs.Send, Flags: verbs.Signaled, SGL: sge[:],
+	wr := verbs.SendWR{ID: uint64(slot), Op: verbs.OpSend, Flags: verbs.Signaled, SGL: sge[:],
 		AH: peer.ah, RemoteQPN: peer.qpn, RemoteQKey: cm.UDPQKey}
 	if err := p.qp.PostSend(&wr); err != nil {
 		return err

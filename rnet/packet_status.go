@@ -18,10 +18,10 @@ func (p *PacketConn) sent(wcs []verbs.WC) {
 	for i := range wcs {
 		wc := &wcs[i]
 		p.write.free = append(p.write.free, int(wc.ID))
-		if wc.Status == verbs.Success {
+		if wc.Status == verbs.StatusSuccess {
 			continue
 		}
-		if wc.Status != verbs.WRFlushError && p.write.failed == nil {
+		if wc.Status != verbs.StatusWRFlushError && p.write.failed == nil {
 			p.write.failed = datagramErr(wc.Status)
 		}
 		p.lost(wc.Status)
@@ -41,11 +41,11 @@ func (p *PacketConn) failure() error {
 // has failed.
 func (p *PacketConn) lost(s verbs.Status) {
 	switch p.qp.State() {
-	case verbs.SQE:
-		if err := p.qp.Modify(verbs.QPAttr{State: verbs.RTS}, verbs.MaskState); err != nil {
+	case verbs.StateSQE:
+		if err := p.qp.Modify(verbs.QPAttr{State: verbs.StateRTS}, verbs.MaskState); err != nil {
 			p.fail(err)
 		}
-	case verbs.Err:
+	case verbs.StateError:
 		p.fail(fmt.Errorf("%w: the queue pair is in the error state: %w", syscall.ENETDOWN, s.Err()))
 	}
 }
@@ -63,7 +63,7 @@ func (p *PacketConn) fail(err error) {
 
 // datagramErr converts the status of a failed send to an error.
 func datagramErr(s verbs.Status) error {
-	if s == verbs.LocalLengthError {
+	if s == verbs.StatusLocalLengthError {
 		return fmt.Errorf("%w: %w", syscall.EMSGSIZE, s.Err())
 	}
 	return s.Err()

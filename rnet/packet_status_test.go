@@ -70,7 +70,7 @@ func TestPacketSendFails(t *testing.T) {
 	a.mu.Lock()
 	slot := a.write.free[len(a.write.free)-1]
 	a.write.free = a.write.free[:len(a.write.free)-1]
-	wr := verbs.SendWR{ID: uint64(slot), Op: verbs.Send, Flags: verbs.Signaled, SGL: []verbs.SGE{{Addr: 64, Length: 64, LKey: 1}},
+	wr := verbs.SendWR{ID: uint64(slot), Op: verbs.OpSend, Flags: verbs.Signaled, SGL: []verbs.SGE{{Addr: 64, Length: 64, LKey: 1}},
 		AH: a.peers[b.local].ah, RemoteQPN: a.peers[b.local].qpn}
 	err := a.qp.PostSend(&wr)
 	a.mu.Unlock()
@@ -81,7 +81,7 @@ func TestPacketSendFails(t *testing.T) {
 	var status *verbs.StatusError
 	for i := range 3 {
 		_, err := a.WriteTo([]byte("next"), b.LocalAddr())
-		if errors.As(err, &status) && status.Status == verbs.LocalProtectionError {
+		if errors.As(err, &status) && status.Status == verbs.StatusLocalProtectionError {
 			told++
 		} else if err != nil {
 			t.Errorf("WriteTo %d: %v", i, err)
@@ -103,7 +103,7 @@ func TestPacketQueuePairFails(t *testing.T) {
 		_, _, err := a.ReadFrom(make([]byte, 100))
 		done <- err
 	}()
-	if err := a.qp.Modify(verbs.QPAttr{State: verbs.Err}, verbs.MaskState); err != nil {
+	if err := a.qp.Modify(verbs.QPAttr{State: verbs.StateError}, verbs.MaskState); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
@@ -137,11 +137,11 @@ func TestDeviceClosed(t *testing.T) {
 		}
 	}
 	dev, _ := open(t)
-	p, err := ListenPacket(dev, ":0")
+	p, err := ListenPacket(t.Context(), dev, ":0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := Listen(dev, ":0")
+	l, err := Listen(t.Context(), dev, ":0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,8 +167,8 @@ func TestDeviceClosed(t *testing.T) {
 	check("Accept", err)
 	_, err = Dial(t.Context(), dev, l.Addr().String())
 	check("Dial", err)
-	_, err = Listen(dev, ":0")
+	_, err = Listen(t.Context(), dev, ":0")
 	check("Listen", err)
-	_, err = ListenPacket(dev, ":0")
+	_, err = ListenPacket(t.Context(), dev, ":0")
 	check("ListenPacket", err)
 }

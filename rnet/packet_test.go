@@ -22,7 +22,7 @@ import (
 
 func packetConn(t testing.TB, o Options) *PacketConn {
 	dev, _ := open(t)
-	p, err := (&ListenConfig{Device: dev, Options: o}).ListenPacket(":0")
+	p, err := (&ListenConfig{Device: dev, Options: o}).ListenPacket(t.Context(), ":0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -207,14 +207,14 @@ func TestPacketGarbage(t *testing.T) {
 
 func TestListenPacketErrors(t *testing.T) {
 	a := packetConn(t, Options{})
-	if _, err := ListenPacket(a.dev, a.local.String()); !errors.Is(err, syscall.EADDRINUSE) {
+	if _, err := ListenPacket(t.Context(), a.dev, a.local.String()); !errors.Is(err, syscall.EADDRINUSE) {
 		t.Errorf("a port in use: %v", err)
 	}
-	if _, err := ListenPacket(a.dev, "203.0.113.77:0"); !errors.Is(err, verbs.ErrNotFound) {
+	if _, err := ListenPacket(t.Context(), a.dev, "203.0.113.77:0"); !errors.Is(err, verbs.ErrNotFound) {
 		t.Errorf("an address of others: %v", err)
 	}
 	for _, address := range []string{"nonsense", "", ":99999", ":nonsense"} {
-		if _, err := ListenPacket(a.dev, address); !errors.Is(err, verbs.ErrInvalid) || !strings.Contains(err.Error(), strconv.Quote(address)) {
+		if _, err := ListenPacket(t.Context(), a.dev, address); !errors.Is(err, verbs.ErrInvalid) || !strings.Contains(err.Error(), strconv.Quote(address)) {
 			t.Errorf("%q: %v", address, err)
 		}
 	}

@@ -183,7 +183,7 @@ func (c *Conn) hasRoom() bool {
 	return c.writable()
 }
 
-// TryMap is a non-blocking Map, for memory that is not Go's: see verbs.PD.RegExternal. It returns
+// TryMap is a non-blocking Map, for memory that is not Go's: see verbs.External. It returns
 // syscall.EAGAIN if there is no room for the message to the peer.
 func (c *Conn) TryMap(buf []byte, offset int64) (*verbs.MR, error) {
 	c.writeMu.Lock()
@@ -197,7 +197,7 @@ func (c *Conn) TryMap(buf []byte, offset int64) (*verbs.MR, error) {
 	if err := c.writeErr(); err != nil {
 		return nil, c.opError("map", err)
 	}
-	return c.mapNow(offset, func() (*verbs.MR, error) { return c.ep.pd.RegExternal(buf, uint64(offset), mapAccess) })
+	return c.mapNow(offset, func() (*verbs.MR, error) { return c.ep.pd.RegMR(buf, mapAccess, verbs.External(uint64(offset))) })
 }
 
 // Disconnect does to the peer what Close does: it reads io.EOF and can write no more. Disconnect

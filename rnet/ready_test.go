@@ -310,7 +310,7 @@ func TestWithIDs(t *testing.T) {
 	defer l.Close()
 	dialed := make(chan *Conn, 1)
 	go func() {
-		c, err := DialID(ctx, ida, l.Addr(), Options{})
+		c, err := DialID(ctx, ida, l.Addr(), nil)
 		if err != nil {
 			t.Error(err)
 		}
@@ -320,7 +320,7 @@ func TestWithIDs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := AcceptRequest(ctx, req, Options{RecvBuffer: 8192})
+	b, err := AcceptRequest(ctx, req, &Options{RecvBuffer: 8192})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -326,7 +326,7 @@ func TestPeerVanishes(t *testing.T) {
 	t.Parallel()
 	a, b := testPair(t, Options{Linger: time.Millisecond})
 	deadline(t, a)
-	if err := b.ep.qp.Modify(verbs.QPAttr{State: verbs.Err}, verbs.MaskState); err != nil {
+	if err := b.ep.qp.Modify(verbs.QPAttr{State: verbs.StateError}, verbs.MaskState); err != nil {
 		t.Fatal(err)
 	}
 	for {

@@ -4,7 +4,6 @@ package rnet
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"syscall"
@@ -20,6 +19,7 @@ type side struct {
 	ready    func() bool
 	wake     chan struct{} // one element: check again
 	waiting  bool          // for somebody else, who polls
+	polling  *interrupt    // ends the wait for completions of the side, if it polls
 	deadline time.Time
 	timer    *time.Timer
 	expired  bool
@@ -29,7 +29,12 @@ func (s *side) init(mu *sync.Mutex, ready func() bool) {
 	*s = side{mu: mu, ready: ready, wake: make(chan struct{}, 1)}
 }
 
+// wakeUp has a side that waits check again. mu is held.
 func (s *side) wakeUp() {
+	if s.polling != nil {
+		s.polling.end()
+		return
+	}
 	select {
 	case s.wake <- struct{}{}:
 	default:
@@ -97,7 +102,8 @@ func (c *Conn) setDeadlines(t time.Time, sides ...*side) error {
 // completions have to be handled in order.
 type poller struct {
 	busy    bool // somebody polls
-	missing int  // receives to be posted again
+	end     interrupt
+	missing int // receives to be posted again
 	wcs     [16]verbs.WC
 	msg     rsocket.Message
 	wrote   bool // something was written with it
@@ -136,9 +142,7 @@ func (c *Conn) await(s *side) error {
 		}
 		c.poll.busy = true
 		c.alive.await()
-		c.mu.Unlock()
-		n, err := s.wait(c.ep.cq, c.poll.wcs[:], c.ep.opt.Spin)
-		c.mu.Lock()
+		n, err := s.wait(&c.poll.end, c.ep.cq, c.poll.wcs[:], c.ep.opt.Spin)
 		c.poll.busy = false
 		if err != nil {
 			c.fail(err)
@@ -160,22 +164,35 @@ func (c *Conn) pass(s *side) {
 	}
 }
 
-// errWoken ends a wait for completions because a side was woken.
-var errWoken = errors.New("woken")
+// interrupt ends waits for completions. Its context stays the same from wait to wait until it has
+// ended one, so that most waits allocate nothing.
+type interrupt struct {
+	ctx context.Context
+	end context.CancelFunc
+}
 
-// waker is a side as the context of [verbs.CQ.Wait]. It ends with the next wake-up, and can be used
-// again.
-type waker struct{ side *side }
+// begin returns a context that end ends.
+func (i *interrupt) begin() context.Context {
+	if i.ctx == nil || i.ctx.Err() != nil {
+		i.ctx, i.end = context.WithCancel(context.Background())
+	}
+	return i.ctx
+}
 
-func (w waker) Done() <-chan struct{}       { return w.side.wake }
-func (w waker) Err() error                  { return errWoken }
-func (w waker) Deadline() (time.Time, bool) { return time.Time{}, false }
-func (w waker) Value(any) any               { return nil }
+// wait polls and then sleeps until there are completions or s is woken. mu is held, and released
+// meanwhile.
+func (s *side) wait(end *interrupt, cq *verbs.CQ, wcs []verbs.WC, spin time.Duration) (int, error) {
+	s.polling = end
+	ctx := end.begin()
+	s.mu.Unlock()
+	n, err := completions(ctx, cq, wcs, spin)
+	s.mu.Lock()
+	s.polling = nil
+	return n, err
+}
 
-var _ context.Context = waker{}
-
-// wait polls and then sleeps until there are completions or s is woken. mu is not held.
-func (s *side) wait(cq *verbs.CQ, wcs []verbs.WC, spin time.Duration) (int, error) {
+// completions polls and then sleeps until there are completions or ctx ends, which is no error.
+func completions(ctx context.Context, cq *verbs.CQ, wcs []verbs.WC, spin time.Duration) (int, error) {
 	if n := cq.Poll(wcs); n > 0 {
 		return n, nil
 	}
@@ -186,15 +203,13 @@ func (s *side) wait(cq *verbs.CQ, wcs []verbs.WC, spin time.Duration) (int, erro
 					return n, nil
 				}
 			}
-			select {
-			case <-s.wake:
+			if ctx.Err() != nil {
 				return 0, nil
-			default:
 			}
 		}
 	}
-	n, err := cq.Wait(waker{s}, wcs)
-	if err == errWoken {
+	n, err := cq.Wait(ctx, wcs)
+	if err != nil && err == ctx.Err() {
 		err = nil
 	}
 	return n, err
@@ -207,7 +222,7 @@ func (c *Conn) handle(wcs []verbs.WC, s *side) {
 	}
 	for i := range wcs {
 		switch wc := &wcs[i]; {
-		case wc.Status != verbs.Success:
+		case wc.Status != verbs.StatusSuccess:
 			c.fail(statusErr(wc.Status))
 		case wc.Op == verbs.WCRecvWriteImm:
 			c.poll.missing++
@@ -255,9 +270,9 @@ func (c *Conn) message(m rsocket.Message, wrote bool) {
 // statusErr converts the status of a failed work request to an error of the connection.
 func statusErr(s verbs.Status) error {
 	switch s {
-	case verbs.WRFlushError:
+	case verbs.StatusWRFlushError:
 		return syscall.ECONNRESET
-	case verbs.RetryExceeded, verbs.RNRRetryExceeded:
+	case verbs.StatusRetryExceeded, verbs.StatusRNRRetryExceeded:
 		return fmt.Errorf("%w: %w", syscall.ETIMEDOUT, s.Err())
 	}
 	return fmt.Errorf("%w: %w", syscall.ECONNRESET, s.Err())
