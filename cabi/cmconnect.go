@@ -177,9 +177,9 @@ func rj_cm_init_qp_attr(h C.uint64_t, attr *C.struct_ibv_qp_attr, mask *C.int) C
 		if id.ps == cm.UDP || id.ps == cm.IPoIB {
 			a, m = verbs.QPAttr{State: next, Port: 1, QKey: cm.UDPQKey}, verbs.MaskState
 			switch next {
-			case verbs.Init:
+			case verbs.StateInit:
 				m |= verbs.MaskPKeyIndex | verbs.MaskPort | verbs.MaskQKey
-			case verbs.RTS:
+			case verbs.StateRTS:
 				m |= verbs.MaskSQPSN
 			}
 		} else {

@@ -190,7 +190,7 @@ func acquire(name string) (*device, error) {
 		if l.Name != name {
 			continue
 		}
-		v, err := ramjet.Open(l.Address, recorded(l.Address)...)
+		v, err := ramjet.Open(l.Address, append(recorded(l.Address), loggedInC)...)
 		if err != nil {
 			return nil, err
 		}

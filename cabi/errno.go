@@ -19,6 +19,7 @@ func errno(err error) C.int {
 	if err == nil {
 		return 0
 	}
+	reasonFor(err)
 	for _, e := range cmErrnos {
 		if errors.Is(err, e.err) {
 			return C.int(e.errno)

@@ -6,8 +6,10 @@ package main
 
 import "C"
 
+import "github.com/ramjet-rdma/ramjet/internal/device/kinds"
+
 // rj_leave sends what peers are owed before the process exits: delayed acknowledgements, and the
-// ends of its connections. A kernel would do that for its processes. Then it completes the recording, if any.
+// ends of its connections. A kernel would do that for its processes. Then it completes the recording, and the log of faults, if any.
 //
 //export rj_leave
 func rj_leave() C.int {
@@ -21,6 +23,7 @@ func rj_leave() C.int {
 			one.Disconnect()
 		}
 	})
+	kinds.FinishFaults()
 	endRecording()
 	return ok
 }

@@ -84,7 +84,7 @@ func rj_reg_mr(h C.uint64_t, addr unsafe.Pointer, length C.size_t, iova C.uint64
 	if !valid {
 		return C.int(syscall.EFAULT)
 	}
-	v, err := p.RegExternal(buf, uint64(iova), a)
+	v, err := p.RegMR(buf, a, verbs.External(uint64(iova)))
 	if err != nil {
 		return errno(err)
 	}

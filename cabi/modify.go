@@ -119,8 +119,7 @@ func rj_query_qp(out *C.struct_rj_qp, attr *C.struct_ibv_qp_attr, init *C.struct
 	if attr == nil || init == nil {
 		return einval
 	}
-	a, caps := q.Query()
-	a.Cap = caps
+	a := q.Query()
 	setAttr(attr, &a)
 	*init = q.init
 	init.qp_context = unsafe.Pointer(out.qp.qp_base.qp_context)

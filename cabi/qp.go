@@ -92,8 +92,7 @@ func rj_create_qp(ph, xh C.uint64_t, attr *C.struct_ibv_qp_init_attr_ex, out *C.
 // finishQP fills in C's struct of a new queue pair.
 func finishQP(v *verbs.QP, c *deviceContext, attr *C.struct_ibv_qp_init_attr_ex, out *C.struct_rj_qp) {
 	q := &qp{QP: v, context: c}
-	_, caps := v.Query()
-	setCaps(&attr.cap, caps)
+	setCaps(&attr.cap, v.Query().Cap)
 	q.init = *(*C.struct_ibv_qp_init_attr)(unsafe.Pointer(attr)) // they begin alike
 	objects.put(v, object{c, unsafe.Pointer(out), (*uint32)(&out.async_events_reported)})
 	out.handle = C.uint64_t(qps.put(q))
@@ -106,9 +105,9 @@ func contextOf(c *C.struct_ibv_context) *C.struct_rj_context {
 }
 
 func qpInit(typ verbs.QPType, attr *C.struct_ibv_qp_init_attr_ex) (init verbs.QPInit, errn C.int) {
-	init = verbs.QPInit{Type: typ, SignalAll: attr.sq_sig_all != 0, MaxSendWR: int(attr.cap.max_send_wr),
-		MaxRecvWR: int(attr.cap.max_recv_wr), MaxSendSGE: int(attr.cap.max_send_sge), MaxRecvSGE: int(attr.cap.max_recv_sge),
-		MaxInline: int(attr.cap.max_inline_data)}
+	init = verbs.QPInit{Type: typ, SignalAll: attr.sq_sig_all != 0, Cap: verbs.QPCap{
+		MaxSendWR: int(attr.cap.max_send_wr), MaxRecvWR: int(attr.cap.max_recv_wr),
+		MaxSendSGE: int(attr.cap.max_send_sge), MaxRecvSGE: int(attr.cap.max_recv_sge), MaxInline: int(attr.cap.max_inline_data)}}
 	queue := func(p *C.struct_ibv_cq) *verbs.CQ {
 		if p == nil {
 			return nil
@@ -137,9 +136,7 @@ func qpInit(typ verbs.QPType, attr *C.struct_ibv_qp_init_attr_ex) (init verbs.QP
 		if attr.create_flags&^C.IBV_QP_CREATE_BLOCK_SELF_MCAST_LB != 0 {
 			return init, C.int(syscall.EOPNOTSUPP)
 		}
-		if attr.create_flags != 0 {
-			init.CreateFlags = verbs.QPBlockSelfMulticast
-		}
+		init.BlockSelfMulticast = attr.create_flags != 0
 	}
 	return init, errn
 }

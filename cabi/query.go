@@ -58,7 +58,7 @@ func rj_query_device(h C.uint64_t, out *C.struct_ibv_device_attr_ex) C.int {
 	o.max_total_mcast_qp_attach = C.int(min(a.MaxMcastGroups*a.MaxMcastQP, 1<<31-1))
 	o.max_srq, o.max_srq_wr, o.max_srq_sge = C.int(a.MaxSRQ), C.int(a.MaxSRQWR), C.int(a.MaxSRQSGE)
 	o.max_pkeys = C.uint16_t(a.MaxPKeys)
-	for d := a.LocalCAAckNs; d > 4096; d /= 2 {
+	for d := a.LocalCAAckDelay; d > 4096; d /= 2 {
 		o.local_ca_ack_delay++
 	}
 	o.phys_port_cnt = C.uint8_t(a.Ports)

@@ -28,6 +28,9 @@ var recording struct {
 	writer *trace.Writer // nil: nothing is recorded
 }
 
+// loggedInC is the option of devices whose program's calls c/log.c logs.
+func loggedInC(o *kinds.Options) { o.CallsLogged = true }
+
 // recorded returns the options that record a device. Where nothing can be recorded the program runs without,
 // and standard error says so.
 func recorded(name string) []ramjet.Option {

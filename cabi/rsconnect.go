@@ -28,6 +28,11 @@ const (
 	rsAcceptTimeout  = 30 * time.Second
 )
 
+// rsAcceptMaps is the least number of buffers for which a connection that was accepted has room. Programs such as
+// riostream set RDMA_IOMAPSIZE after rlisten, when their first peer may have been accepted already: without room its
+// riomap would fail.
+const rsAcceptMaps = 4
+
 // rsDevices stay open as long as the process: the peers of a socket may still send requests after
 // it was closed.
 var rsDevices = struct {
@@ -156,7 +161,9 @@ func (s *rsock) accept(ctx context.Context, req *cm.Request, slots chan struct{}
 	s.mu.Lock()
 	opt := s.opt
 	s.mu.Unlock()
-	conn, err := rnet.AcceptRequest(ctx, req, opt.fit(dev))
+	fitted := opt.fit(dev)
+	fitted.IOMaps = max(fitted.IOMaps, rsAcceptMaps)
+	conn, err := rnet.AcceptRequest(ctx, req, &fitted)
 	if err != nil {
 		<-slots // the peer was rejected, or went away
 		return
@@ -324,7 +331,7 @@ func (s *rsock) connect(to netip.AddrPort) error {
 	s.peer, s.announced = ofLink(dev, to), false
 	one, opt := s.id.ids[0], s.opt.fit(dev)
 	s.connecting(dev, func(ctx context.Context) (*rnet.Conn, error) {
-		return rnet.DialID(ctx, one, to, opt)
+		return rnet.DialID(ctx, one, to, &opt)
 	})
 	return nil
 }

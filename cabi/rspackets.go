@@ -10,6 +10,7 @@ package main
 import "C"
 
 import (
+	"context"
 	"net/netip"
 	"syscall"
 
@@ -55,7 +56,7 @@ func (s *rsock) openPackets(name string, at netip.AddrPort) (*rsPackets, error) 
 	defer d.release()
 	o := s.opt.fit(d.Device)
 	opt := rnet.Options{SendQueue: o.SendQueue, RecvQueue: o.RecvQueue, LockedThread: o.LockedThread}
-	conn, err := (&rnet.ListenConfig{Device: d.Device, Options: opt}).ListenPacket(at.String())
+	conn, err := (&rnet.ListenConfig{Device: d.Device, Options: opt}).ListenPacket(context.Background(), at.String())
 	if err != nil {
 		return nil, err
 	}

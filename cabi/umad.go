@@ -236,8 +236,7 @@ func (p *umadPort) pathOf(a *C.struct_rj_umad_addr, from *verbs.MADPath) {
 		*(*verbs.GID)(unsafe.Pointer(&a.gid)) = h.DGID
 	}
 	if keys, err := p.dev.PKeys(p.num); err == nil {
-		const member = 0x8000
-		a.pkey_index = C.uint16_t(max(0, slices.IndexFunc(keys, func(k ib.PKey) bool { return k|member == from.PKey|member })))
+		a.pkey_index = C.uint16_t(max(0, slices.IndexFunc(keys, func(k ib.PKey) bool { return k.Base() == from.PKey.Base() })))
 	}
 }
 

@@ -65,7 +65,7 @@ func (w *cSendWR) at(n int) *cSendWR {
 // unbind undoes the changes of convert to windows: n work requests were not posted.
 func (w *cSendWR) unbind(n int) {
 	for ; n > 0; w, n = w.next, n-1 {
-		if sendOp[w.opcode] != verbs.BindMW {
+		if sendOp[w.opcode] != verbs.OpBindMW {
 			continue
 		}
 		c := (*C.struct_rj_mw)(w.mw)
@@ -111,18 +111,18 @@ const wrFlush = 14
 
 // sendOp maps C's numbers to operations. 0 is not supported.
 var sendOp = [16]verbs.SendOp{
-	C.IBV_WR_RDMA_WRITE:           verbs.Write,
-	C.IBV_WR_RDMA_WRITE_WITH_IMM:  verbs.WriteImm,
-	C.IBV_WR_SEND:                 verbs.Send,
-	C.IBV_WR_SEND_WITH_IMM:        verbs.SendImm,
-	C.IBV_WR_RDMA_READ:            verbs.Read,
-	C.IBV_WR_ATOMIC_CMP_AND_SWP:   verbs.CompareSwap,
-	C.IBV_WR_ATOMIC_FETCH_AND_ADD: verbs.FetchAdd,
-	C.IBV_WR_LOCAL_INV:            verbs.LocalInv,
-	C.IBV_WR_BIND_MW:              verbs.BindMW,
-	C.IBV_WR_SEND_WITH_INV:        verbs.SendInv,
-	wrFlush:                       verbs.Flush,
-	C.IBV_WR_ATOMIC_WRITE:         verbs.AtomicWrite,
+	C.IBV_WR_RDMA_WRITE:           verbs.OpWrite,
+	C.IBV_WR_RDMA_WRITE_WITH_IMM:  verbs.OpWriteImm,
+	C.IBV_WR_SEND:                 verbs.OpSend,
+	C.IBV_WR_SEND_WITH_IMM:        verbs.OpSendImm,
+	C.IBV_WR_RDMA_READ:            verbs.OpRead,
+	C.IBV_WR_ATOMIC_CMP_AND_SWP:   verbs.OpCompareSwap,
+	C.IBV_WR_ATOMIC_FETCH_AND_ADD: verbs.OpFetchAdd,
+	C.IBV_WR_LOCAL_INV:            verbs.OpLocalInv,
+	C.IBV_WR_BIND_MW:              verbs.OpBindMW,
+	C.IBV_WR_SEND_WITH_INV:        verbs.OpSendInv,
+	wrFlush:                       verbs.OpFlush,
+	C.IBV_WR_ATOMIC_WRITE:         verbs.OpAtomicWrite,
 }
 
 func sendFlags(f uint32) (s verbs.SendFlags) {
@@ -156,28 +156,28 @@ func (q *qp) convert(w *cSendWR, to *verbs.SendWR) bool {
 		to.SGL = nil
 	}
 	switch to.Op {
-	case verbs.SendImm, verbs.WriteImm:
+	case verbs.OpSendImm, verbs.OpWriteImm:
 		to.Imm = be32(w.imm)
-	case verbs.SendInv, verbs.LocalInv:
+	case verbs.OpSendInv, verbs.OpLocalInv:
 		to.InvKey = verbs.Key(w.imm)
 	}
 	low := func(i int) uint32 { return *(*uint32)(unsafe.Pointer(&w.remote[i])) }
 	switch to.Op {
-	case verbs.Write, verbs.WriteImm, verbs.Read, verbs.AtomicWrite:
+	case verbs.OpWrite, verbs.OpWriteImm, verbs.OpRead, verbs.OpAtomicWrite:
 		to.Remote = verbs.Remote{Addr: w.remote[0], Key: verbs.Key(low(1))}
-	case verbs.CompareSwap:
+	case verbs.OpCompareSwap:
 		to.Remote = verbs.Remote{Addr: w.remote[0], Key: verbs.Key(low(3))}
 		to.Compare, to.Swap = w.remote[1], w.remote[2]
-	case verbs.FetchAdd:
+	case verbs.OpFetchAdd:
 		to.Remote = verbs.Remote{Addr: w.remote[0], Key: verbs.Key(low(3))}
-		to.Swap = w.remote[1]
-	case verbs.Flush: // as wr_flush of c/builder.c has it
+		to.Add = w.remote[1]
+	case verbs.OpFlush: // as wr_flush of c/builder.c has it
 		if w.remote[1] > math.MaxUint32 {
 			return false
 		}
 		to.Remote = verbs.Remote{Addr: w.remote[0], Key: verbs.Key(low(3))}
 		to.FlushLen, to.FlushLevel, to.FlushScope = uint32(w.remote[1]), verbs.FlushLevel(w.remote[2]), verbs.FlushScope(w.remote[2]>>8)
-	case verbs.BindMW:
+	case verbs.OpBindMW:
 		mw := (*C.struct_rj_mw)(w.mw)
 		if mw == nil {
 			return false

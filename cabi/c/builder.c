@@ -262,8 +262,7 @@ static int wr_complete(struct ibv_qp_ex *qp)
 			w->sg_list[j].addr += (uintptr_t)b->data;
 		w->next = i + 1 < b->nwrs ? w + 1 : NULL;
 	}
-	if (!err && b->nwrs)
-		err = rj_post_send(&qp->qp_base, b->wrs, NULL);
+	err = rj_wr_complete(&qp->qp_base, b->nwrs ? b->wrs : NULL, err);
 	pthread_mutex_unlock(&b->lock);
 	return rj_errno(err);
 }

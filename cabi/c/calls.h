@@ -20,6 +20,10 @@ CALL(uint64_t, clock, (uint64_t context)) /* nanoseconds */
 
 CALL(int, leave, (void)) /* the process ends */
 
+/* the log of calls: its number, or 0 if it is not logged; and its end */
+CALL(uint64_t, log_begin, (const char *name, const uint64_t *args, int n))
+CALL(void, log_end, (uint64_t call, uint64_t result, int err))
+
 /* memory */
 CALL(int, alloc_pd, (uint64_t context, uint64_t *pd))
 CALL(int, dealloc_pd, (uint64_t pd))

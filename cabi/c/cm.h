@@ -4,6 +4,7 @@
 #ifndef RAMJET_CM_H
 #define RAMJET_CM_H
 
+#define RJ_CM
 #include "ramjet.h"
 
 static inline struct rj_cm_id *rj_cm_id(struct rdma_cm_id *id) { return (struct rj_cm_id *)id; }

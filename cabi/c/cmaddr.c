@@ -2,7 +2,7 @@
 
 /* Addresses by name. */
 
-#include "ramjet.h"
+#include "cm.h"
 
 #include <netdb.h>
 

@@ -96,6 +96,7 @@ static struct ibv_cq_ex *create_cq_ex(struct ibv_context *context, struct ibv_cq
 	if (!q)
 		return NULL;
 	rj_fill_cq(q, attr->wc_flags);
+	rj_log_cq(&q->cq);
 	return &q->cq;
 }
 

@@ -119,6 +119,7 @@ EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
 	rj_cq_ops(c);
 	rj_srq_ops(c);
 	rj_qp_ops(c);
+	rj_log_ops(c);
 	return &c->v.context;
 }
 

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "load.h"
+#include "log.h"
 
 /* ASK makes a call and returns its result. TRY is for calls that return an errno, which it also sets. */
 #define ASK(call) ({ const struct rj_calls *r_ = rj(); r_ ? GO(r_->call, EDEADLK) : EIO; })
@@ -61,11 +62,31 @@ static inline int rj_failed(int err)
 	return rj_errno(err) ? -1 : 0;
 }
 
+/* The functions that are logged have other names in the libraries than for programs, see logged.h. */
+#ifndef RJ_UNNAMED
+#undef LOGGED
+#undef LOGGED_VOID
+#undef LOGGED_NONE
+#define LOGGED(result, name, parameters, args) extern result (name) parameters __asm__("rj_do_" #name);
+#define LOGGED_VOID(name, parameters, args) LOGGED(void, name, parameters, args)
+#define LOGGED_NONE(result, name) LOGGED(result, name, (void), ())
+#ifdef RJ_CM
+#include "cmlogged.h"
+#else
+#include "logged.h"
+#endif
+#endif
+
 /* events.c */
 void rj_wait_events(pthread_mutex_t *mutex, pthread_cond_t *cond, uint32_t *done, uint32_t *reported);
 
 /* data.c */
 int rj_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
+
+/* logops.c */
+void rj_log_ops(struct rj_context *c);
+void rj_log_cq(struct ibv_cq_ex *cq);
+int rj_wr_complete(struct ibv_qp *qp, struct ibv_send_wr *wr, int err);
 
 /* cqpoll.c */
 void rj_fill_cq(struct rj_cq *cq, uint64_t wc_flags);

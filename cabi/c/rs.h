@@ -4,6 +4,7 @@
 #ifndef RAMJET_RS_H
 #define RAMJET_RS_H
 
+#define RJ_CM
 #include "ramjet.h"
 
 #include <limits.h>

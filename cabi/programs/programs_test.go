@@ -9,6 +9,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -26,10 +27,10 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/testkit/testrun"
 )
 
-// The devices of the two sides.
-const (
-	serverAddr = "127.83.0.1"
-	clientAddr = "127.83.0.2"
+// The devices of the two sides, which no other process has.
+var (
+	serverAddr = loopback.Next().String()
+	clientAddr = loopback.Next().String()
 )
 
 // libs builds the libraries once.
@@ -96,26 +97,8 @@ func command(ctx context.Context, dir, addr string, args ...string) *exec.Cmd {
 // side is a program that has been started.
 type side struct {
 	cmd  *exec.Cmd
-	out  output
+	out  testrun.Buffer
 	done chan error
-}
-
-// output is what a program has said so far.
-type output struct {
-	mu   sync.Mutex
-	said bytes.Buffer
-}
-
-func (o *output) Write(b []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.said.Write(b)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.said.String()
 }
 
 func start(t testing.TB, ctx context.Context, dir, addr string, args ...string) *side {
@@ -229,21 +212,26 @@ func (p pair) attempt(t *testing.T, dir string, limit time.Duration) error {
 	return nil
 }
 
-// connect runs the client again until the server listens, and returns what it said.
+// connect runs the client again until the server listens, and returns what it said. An error tells of each attempt: a
+// server that serves one client waits for ever if that failed once it was connected.
 func (p pair) connect(t testing.TB, ctx context.Context, dir string, server *side, device string, args []string) (string, error) {
 	t.Helper()
+	var failed []error
 	for {
 		client := start(t, ctx, dir, device, args...)
 		err := <-client.done
 		if err == nil {
 			return client.out.String(), nil
 		}
+		if err = fmt.Errorf("client: %w\n%s", err, client.out.String()); len(failed) == 0 || failed[len(failed)-1].Error() != err.Error() {
+			failed = append(failed, err)
+		}
 		select {
 		case serr := <-server.done:
-			return "", fmt.Errorf("client: %w\n%s\nserver: %w\n%s", err, client.out.String(), serr, server.out.String())
+			return "", fmt.Errorf("%w\nserver: %w\n%s", errors.Join(failed...), serr, server.out.String())
 		case <-ctx.Done():
 			<-server.done
-			return "", fmt.Errorf("client: %w\n%s\nthe server did not end", err, client.out.String())
+			return "", fmt.Errorf("%w\nthe server did not end", errors.Join(failed...))
 		case <-time.After(100 * time.Millisecond):
 		}
 	}

@@ -536,6 +536,20 @@ static void test_mapped(void)
 	CHECK(riomap(b, memory, 100, PROT_WRITE, 0, -1) == (off_t)(uintptr_t)memory);
 	CHECK(!rclose(l));
 	close_pair(a, b);
+
+	/* The option may come after the peer, which finds room all the same. */
+	l = listener(&at);
+	CHECK((a = rsocket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0)) >= 0);
+	FAILS(rconnect(a, (struct sockaddr *)&at, sizeof at), EINPROGRESS);
+	CHECK(ready(a, POLLOUT, 60000) == POLLOUT);
+	set_option(l, SOL_RDMA, RDMA_IOMAPSIZE, 1);
+	CHECK((b = raccept(l, NULL, NULL)) >= 0);
+	CHECK(riomap(a, memory, sizeof memory, PROT_WRITE, 0, 0) == 0);
+	CHECK(rsend(a, "m", 1, 0) == 1 && ready(b, POLLIN, 60000) == POLLIN && rrecv(b, &c, 1, 0) == 1);
+	CHECK(riowrite(b, "hello", 5, 200, 0) == 5 && rsend(b, "d", 1, 0) == 1);
+	CHECK(ready(a, POLLIN, 60000) == POLLIN && rrecv(a, &c, 1, 0) == 1 && !memcmp(memory + 200, "hello", 5));
+	CHECK(!rclose(l));
+	close_pair(a, b);
 }
 
 static void test_datagrams(void)

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* The connection manager's part of logged.h. LOGGED_NONE is a function without parameters. */
+LOGGED_NONE(struct rdma_event_channel *, rdma_create_event_channel)
+LOGGED_VOID(rdma_destroy_event_channel, (struct rdma_event_channel *channel), (channel))
+LOGGED(int, rdma_get_cm_event, (struct rdma_event_channel *channel, struct rdma_cm_event **event), (channel, event))
+LOGGED(int, rdma_ack_cm_event, (struct rdma_cm_event *event), (event))
+LOGGED(int, rdma_create_id, (struct rdma_event_channel *channel, struct rdma_cm_id **id, void *context, enum rdma_port_space ps),
+	(channel, id, context, ps))
+LOGGED(int, rdma_destroy_id, (struct rdma_cm_id *id), (id))
+LOGGED(int, rdma_create_ep, (struct rdma_cm_id **id, struct rdma_addrinfo *res, struct ibv_pd *pd, struct ibv_qp_init_attr *attr),
+	(id, res, pd, attr))
+LOGGED_VOID(rdma_destroy_ep, (struct rdma_cm_id *id), (id))
+LOGGED(int, rdma_migrate_id, (struct rdma_cm_id *id, struct rdma_event_channel *channel), (id, channel))
+LOGGED(int, rdma_bind_addr, (struct rdma_cm_id *id, struct sockaddr *addr), (id, addr))
+LOGGED(int, rdma_resolve_addr, (struct rdma_cm_id *id, struct sockaddr *src, struct sockaddr *dst, int timeout_ms),
+	(id, src, dst, timeout_ms))
+LOGGED(int, rdma_resolve_route, (struct rdma_cm_id *id, int timeout_ms), (id, timeout_ms))
+LOGGED(int, rdma_listen, (struct rdma_cm_id *id, int backlog), (id, backlog))
+LOGGED(int, rdma_get_request, (struct rdma_cm_id *listen, struct rdma_cm_id **id), (listen, id))
+LOGGED(int, rdma_connect, (struct rdma_cm_id *id, struct rdma_conn_param *param), (id, param))
+LOGGED(int, rdma_accept, (struct rdma_cm_id *id, struct rdma_conn_param *param), (id, param))
+LOGGED(int, rdma_establish, (struct rdma_cm_id *id), (id))
+LOGGED(int, rdma_reject, (struct rdma_cm_id *id, const void *data, uint8_t length), (id, data, length))
+LOGGED(int, rdma_reject_ece, (struct rdma_cm_id *id, const void *data, uint8_t length), (id, data, length))
+LOGGED(int, rdma_notify, (struct rdma_cm_id *id, enum ibv_event_type event), (id, event))
+LOGGED(int, rdma_disconnect, (struct rdma_cm_id *id), (id))
+LOGGED(int, rdma_join_multicast, (struct rdma_cm_id *id, struct sockaddr *addr, void *context), (id, addr, context))
+LOGGED(int, rdma_join_multicast_ex, (struct rdma_cm_id *id, struct rdma_cm_join_mc_attr_ex *attr, void *context), (id, attr, context))
+LOGGED(int, rdma_leave_multicast, (struct rdma_cm_id *id, struct sockaddr *addr), (id, addr))
+LOGGED(int, rdma_set_option, (struct rdma_cm_id *id, int level, int name, void *value, size_t length), (id, level, name, value, length))
+LOGGED(int, rdma_init_qp_attr, (struct rdma_cm_id *id, struct ibv_qp_attr *attr, int *mask), (id, attr, mask))
+LOGGED(int, rdma_set_local_ece, (struct rdma_cm_id *id, struct ibv_ece *ece), (id, ece))
+LOGGED(int, rdma_get_remote_ece, (struct rdma_cm_id *id, struct ibv_ece *ece), (id, ece))
+LOGGED(int, rdma_create_qp, (struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *attr), (id, pd, attr))
+LOGGED(int, rdma_create_qp_ex, (struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *attr), (id, attr))
+LOGGED_VOID(rdma_destroy_qp, (struct rdma_cm_id *id), (id))
+LOGGED(int, rdma_create_srq, (struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_srq_init_attr *attr), (id, pd, attr))
+LOGGED(int, rdma_create_srq_ex, (struct rdma_cm_id *id, struct ibv_srq_init_attr_ex *attr), (id, attr))
+LOGGED_VOID(rdma_destroy_srq, (struct rdma_cm_id *id), (id))
+LOGGED(struct ibv_context **, rdma_get_devices, (int *num), (num))
+LOGGED_VOID(rdma_free_devices, (struct ibv_context **list), (list))
+LOGGED(int, rdma_getaddrinfo, (const char *node, const char *service, const struct rdma_addrinfo *hints, struct rdma_addrinfo **res),
+	(node, service, hints, res))
+LOGGED(int, rdma_resolve_addrinfo, (struct rdma_cm_id *id, const char *node, const char *service, const struct rdma_addrinfo *hints),
+	(id, node, service, hints))
+LOGGED(int, rdma_query_addrinfo, (struct rdma_cm_id *id, struct rdma_addrinfo **info), (id, info))
+LOGGED_VOID(rdma_freeaddrinfo, (struct rdma_addrinfo *res), (res))
+LOGGED(int, rdma_write_cm_event, (struct rdma_cm_id *id, enum rdma_cm_event_type event, int status, uint64_t arg),
+	(id, event, status, arg))

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* What programs call of libibverbs, see logged.h: each function logs its call, if the environment asks for that. */
+
+#define RJ_UNNAMED
+#include "ramjet.h"
+
+#undef ibv_get_device_list
+#undef ibv_query_port
+#undef ibv_reg_mr
+#undef ibv_reg_mr_iova
+
+#include "logged.h"
