@@ -16,7 +16,7 @@ func testAnswerOrder(t *T) {
 	da, db := t.devices()
 	a, b := t.newEnd(da, setup{}), t.newEnd(db, setup{})
 	for _, e := range []*end{a, b} {
-		e.addQP(verbs.QPInit{RecvCQ: e.scq, MaxSendWR: 16, MaxRecvWR: 16, MaxSendSGE: 1, MaxRecvSGE: 1})
+		e.addQP(verbs.QPInit{RecvCQ: e.scq, Cap: verbs.QPCap{MaxSendWR: 16, MaxRecvWR: 16, MaxSendSGE: 1, MaxRecvSGE: 1}})
 	}
 	t.join(a, b, verbs.ConnectOptions{})
 	b.recv(0, 0, 64)
@@ -29,9 +29,9 @@ func testAnswerOrder(t *T) {
 		done := make(chan error, 1)
 		go func() { done <- second.answer(rounds) }()
 		for n := range rounds {
-			first.post(verbs.SendWR{Op: verbs.Send, SGL: first.sgl(64, 32)})
+			first.post(verbs.SendWR{Op: verbs.OpSend, SGL: first.sgl(64, 32)})
 			for _, want := range []verbs.WCOp{verbs.WCSend, verbs.WCRecv} {
-				if wc := t.next(first.scq); wc.Status != verbs.Success || wc.Op != want {
+				if wc := t.next(first.scq); wc.Status != verbs.StatusSuccess || wc.Op != want {
 					t.Fatalf("round %d: %v completed with %v, want %v", n, wc.Op, wc.Status, want)
 				}
 			}
@@ -55,7 +55,7 @@ func (e *end) answer(rounds int) error {
 		if err := e.qp.PostRecv(&verbs.RecvWR{SGL: e.sgl(0, 64)}); err != nil {
 			return err
 		}
-		if err := e.qp.PostSend(&verbs.SendWR{Op: verbs.Send, SGL: e.sgl(64, 32)}); err != nil {
+		if err := e.qp.PostSend(&verbs.SendWR{Op: verbs.OpSend, SGL: e.sgl(64, 32)}); err != nil {
 			return err
 		}
 	}

@@ -158,9 +158,9 @@ func testCloseUnderLoad(t *T) {
 	const n = 1 << 20
 	a, b := t.pair(setup{size: n})
 	for i := range 16 {
-		a.post(verbs.SendWR{Op: verbs.Write, SGL: a.sgl(0, n), Remote: b.at(0)})
-		a.post(verbs.SendWR{Op: verbs.Read, SGL: a.sgl(0, n), Remote: b.at(0)})
-		b.post(verbs.SendWR{ID: uint64(i), Op: verbs.Read, SGL: b.sgl(0, n), Remote: a.at(0)})
+		a.post(verbs.SendWR{Op: verbs.OpWrite, SGL: a.sgl(0, n), Remote: b.at(0)})
+		a.post(verbs.SendWR{Op: verbs.OpRead, SGL: a.sgl(0, n), Remote: b.at(0)})
+		b.post(verbs.SendWR{ID: uint64(i), Op: verbs.OpRead, SGL: b.sgl(0, n), Remote: a.at(0)})
 	}
 	poll := func(ctx context.Context) error {
 		wcs := make([]verbs.WC, 4)
@@ -173,7 +173,7 @@ func testCloseUnderLoad(t *T) {
 	done := make(chan error, 1)
 	ctx := t.within()
 	go func() { done <- poll(ctx) }()
-	b.sent(verbs.Success)
+	b.sent(verbs.StatusSuccess)
 	t.ok(b.dev.Close())
 	t.ok(a.dev.Close())
 	t.fails(t.finish(done), verbs.ErrClosed)
@@ -211,8 +211,8 @@ func testAfterClose(t *T) {
 	closed(err)
 	_, err = a.pd.CreateAH(way(b.ep))
 	closed(err)
-	closed(a.qp.Modify(verbs.QPAttr{State: verbs.Err}, verbs.MaskState))
-	closed(a.qp.PostSend(&verbs.SendWR{Op: verbs.Send}))
+	closed(a.qp.Modify(verbs.QPAttr{State: verbs.StateError}, verbs.MaskState))
+	closed(a.qp.PostSend(&verbs.SendWR{Op: verbs.OpSend}))
 	closed(a.qp.PostRecv(&verbs.RecvWR{}))
 	closed(a.qp.AttachMulticast(t.f.Group(), 0))
 	closed(a.mr.Rereg(verbs.ReregAccess, nil, nil, 0))
@@ -251,8 +251,8 @@ func testOtherDevice(t *T) {
 		} {
 			a, b = t.pair(setup{})
 			mw, mr := c()
-			a.post(verbs.SendWR{Op: verbs.BindMW, Bind: &verbs.MWBindInfo{MW: mw, MR: mr, RKey: mw.NextRKey(), Addr: mr.Addr(), Length: 8}})
-			a.sent(verbs.MWBindError)
+			a.post(verbs.SendWR{Op: verbs.OpBindMW, Bind: &verbs.MWBindInfo{MW: mw, MR: mr, RKey: mw.NextRKey(), Addr: mr.Addr(), Length: 8}})
+			a.sent(verbs.StatusMWBindError)
 		}
 	}
 	ch := value(b.dev.CreateCompChannel())(t)

@@ -21,7 +21,7 @@ var concurrencyTests = []test{
 // completion comes to exactly one of them.
 func testConcurrentPosts(t *T) {
 	const each, posters = 400, 2
-	a, b := t.pair(setup{cqe: each * posters, qp: verbs.QPInit{MaxSendWR: each * posters}})
+	a, b := t.pair(setup{cqe: each * posters, qp: verbs.QPInit{Cap: verbs.QPCap{MaxSendWR: each * posters}}})
 	ctx, cancel := context.WithCancel(t.within())
 	defer cancel()
 	var mu sync.Mutex
@@ -30,7 +30,7 @@ func testConcurrentPosts(t *T) {
 	for p := range posters {
 		go func() {
 			for i := range each {
-				wr := verbs.SendWR{ID: uint64(p*each + i), Op: verbs.Write, Flags: verbs.Signaled, SGL: a.sgl(p*64, 64), Remote: b.at(p * 64)}
+				wr := verbs.SendWR{ID: uint64(p*each + i), Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: a.sgl(p*64, 64), Remote: b.at(p * 64)}
 				if err := a.qp.PostSend(&wr); err != nil {
 					errs <- err
 					return
@@ -45,7 +45,7 @@ func testConcurrentPosts(t *T) {
 				mu.Lock()
 				for _, wc := range wcs[:n] {
 					seen[wc.ID]++
-					if wc.Status != verbs.Success {
+					if wc.Status != verbs.StatusSuccess {
 						seen[wc.ID] += 100
 					}
 				}
@@ -80,7 +80,7 @@ func testConcurrentObjects(t *T) {
 		go func() { errs <- churn(a.dev, b.ep) }()
 	}
 	for i := range 100 {
-		a.do(verbs.SendWR{ID: uint64(i), Op: verbs.Write, SGL: a.sgl(0, 5000), Remote: b.at(0)})
+		a.do(verbs.SendWR{ID: uint64(i), Op: verbs.OpWrite, SGL: a.sgl(0, 5000), Remote: b.at(0)})
 	}
 	for range workers {
 		t.ok(t.finish(errs))
@@ -114,7 +114,7 @@ func churn(dev *verbs.Device, peer verbs.Endpoint) error {
 		if err := qp.Connect(ep, peer, &verbs.ConnectOptions{Timeout: patient}); err != nil {
 			return err
 		}
-		if err := qp.PostSend(&verbs.SendWR{Op: verbs.Send, SGL: []verbs.SGE{mr.SGE(0, 64)}}); err != nil {
+		if err := qp.PostSend(&verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{mr.SGE(0, 64)}}); err != nil {
 			return err
 		}
 		for _, c := range []interface{ Close() error }{qp, mr, cq, pd} {
@@ -134,9 +134,9 @@ func testBothWays(t *T) {
 		var wc [1]verbs.WC
 		for i := range rounds {
 			wrs := []verbs.SendWR{
-				{Op: verbs.Write, SGL: e.sgl(0, n), Remote: peer.at(n)},
-				{Op: verbs.Read, SGL: e.sgl(2*n, n), Remote: peer.at(3 * n)},
-				{ID: uint64(i), Op: verbs.Send, Flags: verbs.Signaled, SGL: e.sgl(0, n)},
+				{Op: verbs.OpWrite, SGL: e.sgl(0, n), Remote: peer.at(n)},
+				{Op: verbs.OpRead, SGL: e.sgl(2*n, n), Remote: peer.at(3 * n)},
+				{ID: uint64(i), Op: verbs.OpSend, Flags: verbs.Signaled, SGL: e.sgl(0, n)},
 			}
 			if _, err := e.qp.PostSendList(wrs); err != nil {
 				return err
@@ -145,7 +145,7 @@ func testBothWays(t *T) {
 				if _, err := cq.Wait(t.Context(), wc[:]); err != nil {
 					return err
 				}
-				if wc[0].Status != verbs.Success {
+				if wc[0].Status != verbs.StatusSuccess {
 					return fmt.Errorf("%v: %w", wc[0].Op, wc[0].Status.Err())
 				}
 			}
@@ -176,11 +176,11 @@ func testManyQPs(t *T) {
 		t.join(a, b, verbs.ConnectOptions{})
 		pairs[a.qp.Num()] = i
 		for k := range 3 {
-			a.post(verbs.SendWR{ID: uint64(i), Op: verbs.Write, SGL: a.sgl(k, n), Remote: b.at(i * n)})
+			a.post(verbs.SendWR{ID: uint64(i), Op: verbs.OpWrite, SGL: a.sgl(k, n), Remote: b.at(i * n)})
 		}
 	}
 	for range 3 * qps {
-		wc := a.sent(verbs.Success)
+		wc := a.sent(verbs.StatusSuccess)
 		if i, ok := pairs[wc.QPN]; !ok || uint64(i) != wc.ID {
 			t.Fatalf("completion of %d by QP %#x", wc.ID, wc.QPN)
 		}

@@ -5,6 +5,7 @@ package conformance
 import (
 	"testing"
 
+	"github.com/ramjet-rdma/ramjet/internal/testkit/testrun"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
@@ -52,6 +53,9 @@ type Fixture struct {
 	Serial bool
 	// Long says that this is the suite that has the tests that take seconds, in long runs.
 	Long bool
+	// Variant says that another suite of the package runs over devices of the same kind: what a path, a socket or a
+	// stream of another sort can change is tested in every run, the rest in long runs.
+	Variant bool
 	// Within, where it is set, runs a test: in a bubble of virtual time, say. Such tests are Serial.
 	Within func(t *testing.T, test func(*testing.T))
 	// SetLink brings the port of a device down, or up again; nil: the suite has no tests of that.
@@ -82,13 +86,7 @@ func Run(t *testing.T, f Fixture) {
 	if !f.Serial {
 		t.Parallel()
 	}
-	// Tests of retries come first, as they wait most.
-	groups := [][]test{retryTests, attributeTests, queueTests, eventTests, memoryTests, registrationTests, windowTests, sharedTests, stateTests, flushTests,
-		operationTests, atomicTests, shapeTests, scatteredTests, refusalTests, datagramTests, madTests, metricTests, closingTests, waitTests, concurrencyTests, numberTests, connectionTests, factTests()}
-	if f.SetLink != nil {
-		groups = append(groups, portTests)
-	}
-	for _, group := range groups {
+	for _, group := range f.groups() {
 		for _, c := range group {
 			t.Run(c.name, func(t *testing.T) {
 				if !f.Serial {
@@ -98,6 +96,20 @@ func Run(t *testing.T, f Fixture) {
 			})
 		}
 	}
+}
+
+// groups returns the tests of a run, but those that measure.
+func (f *Fixture) groups() [][]test {
+	if f.Variant && !testrun.Long() {
+		return [][]test{operationTests, atomicTests, shapeTests, scatteredTests, datagramTests, connectionTests, injectedTests}
+	}
+	// Tests of retries come first, as they wait most.
+	groups := [][]test{retryTests, attributeTests, queueTests, eventTests, memoryTests, registrationTests, windowTests, sharedTests, stateTests, flushTests,
+		operationTests, atomicTests, shapeTests, scatteredTests, refusalTests, datagramTests, madTests, metricTests, closingTests, waitTests, concurrencyTests, numberTests, connectionTests, injectedTests, factTests()}
+	if f.SetLink != nil {
+		groups = append(groups, portTests)
+	}
+	return groups
 }
 
 func (c *test) start(t *testing.T, f *Fixture) {

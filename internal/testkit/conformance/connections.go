@@ -121,7 +121,8 @@ func (t *T) newCaller(dev *verbs.Device, requested func(*cm.ID)) (c *caller, sto
 }
 
 func (c *caller) addQP(id *cm.ID) error {
-	_, err := id.CreateQP(c.pd, verbs.QPInit{SendCQ: c.cq, RecvCQ: c.cq, MaxSendWR: 4, MaxRecvWR: 4, MaxSendSGE: 1, MaxRecvSGE: 1})
+	_, err := id.CreateQP(c.pd, verbs.QPInit{SendCQ: c.cq, RecvCQ: c.cq,
+		Cap: verbs.QPCap{MaxSendWR: 4, MaxRecvWR: 4, MaxSendSGE: 1, MaxRecvSGE: 1}})
 	return err
 }
 
@@ -131,11 +132,11 @@ func (c *caller) act(rng *rand.Rand, id *cm.ID) {
 	case 0:
 		id.Disconnect()
 	case 1: // the other side refuses the request
-		id.QP().PostSend(&verbs.SendWR{Op: verbs.Write, SGL: []verbs.SGE{c.mr.SGE(0, 8)}, Remote: verbs.Remote{Addr: 1, Key: 1}})
+		id.QP().PostSend(&verbs.SendWR{Op: verbs.OpWrite, SGL: []verbs.SGE{c.mr.SGE(0, 8)}, Remote: verbs.Remote{Addr: 1, Key: 1}})
 	case 2: // this side does
-		id.QP().PostSend(&verbs.SendWR{Op: verbs.Write, SGL: []verbs.SGE{{Addr: 1, Length: 8, LKey: 1}}})
+		id.QP().PostSend(&verbs.SendWR{Op: verbs.OpWrite, SGL: []verbs.SGE{{Addr: 1, Length: 8, LKey: 1}}})
 	case 3:
-		id.QP().Modify(verbs.QPAttr{State: verbs.Err}, verbs.MaskState)
+		id.QP().Modify(verbs.QPAttr{State: verbs.StateError}, verbs.MaskState)
 	case 4:
 		for range rng.IntN(100) {
 			runtime.Gosched()

@@ -44,25 +44,25 @@ func datagramPair(t *T) (a, b *end, ah *verbs.AH) {
 
 // datagram is a SEND of n bytes to a queue pair.
 func (e *end) datagram(ah *verbs.AH, to *end, n int) verbs.SendWR {
-	return verbs.SendWR{Op: verbs.Send, SGL: e.sgl(0, n), AH: ah, RemoteQPN: to.qp.Num(), RemoteQKey: qkey}
+	return verbs.SendWR{Op: verbs.OpSend, SGL: e.sgl(0, n), AH: ah, RemoteQPN: to.qp.Num(), RemoteQKey: qkey}
 }
 
 func testDatagram(t *T) {
 	a, b, ah := datagramPair(t)
 	mtu := value(a.dev.Port(1))(t).ActiveMTU.Bytes()
 	for i, n := range []int{0, 1, 2, 3, 4, 255, 1024, mtu - 1, mtu} {
-		for _, op := range []verbs.SendOp{verbs.Send, verbs.SendImm} {
+		for _, op := range []verbs.SendOp{verbs.OpSend, verbs.OpSendImm} {
 			a.fill(0, n, i)
 			b.recv(uint64(i), 0, grhLen+n)
 			wr := a.datagram(ah, b, n)
 			wr.Op, wr.Imm = op, 0x0a0b0c0d
 			a.do(wr)
-			wc := b.received(verbs.Success)
+			wc := b.received(verbs.StatusSuccess)
 			if wc.ID != uint64(i) || wc.ByteLen != uint32(grhLen+n) || wc.SrcQPN != a.qp.Num() || wc.QPN != b.qp.Num() ||
 				wc.Flags&verbs.WithGRH == 0 || wc.Op != verbs.WCRecv {
 				t.Fatalf("receive completion %+v, want %d bytes of QP %#x", wc, grhLen+n, a.qp.Num())
 			}
-			if imm := op == verbs.SendImm; (wc.Flags&verbs.WithImm != 0) != imm || imm && wc.Imm != 0x0a0b0c0d {
+			if imm := op == verbs.OpSendImm; (wc.Flags&verbs.WithImm != 0) != imm || imm && wc.Imm != 0x0a0b0c0d {
 				t.Errorf("%v: flags %v and immediate %#x", op, wc.Flags, wc.Imm)
 			}
 			b.holds(grhLen, n, i)
@@ -75,7 +75,7 @@ func testGRH(t *T) {
 	b.mr.Do(func(p []byte) { pattern(p, 9) }) // nothing of it may be left
 	b.recv(1, 0, 1000)
 	a.do(a.datagram(ah, b, 101))
-	b.received(verbs.Success)
+	b.received(verbs.StatusSuccess)
 	grh := make([]byte, grhLen)
 	b.mr.Do(func(p []byte) { copy(grh, p) })
 	src, dst := a.ep.GID, b.ep.GID
@@ -115,7 +115,7 @@ func testHopLimit(t *T) {
 		ah := value(a.pd.CreateAH(want))(t)
 		b.recv(1, 0, 1000)
 		a.do(a.datagram(ah, b, 10))
-		b.received(verbs.Success)
+		b.received(verbs.StatusSuccess)
 		grh := make([]byte, grhLen)
 		b.mr.Do(func(p []byte) { copy(grh, p) })
 		hops, class := grh[20+8], grh[20+1]
@@ -138,13 +138,13 @@ func testReply(t *T) {
 	a.recv(1, 0, 1000)
 	b.recv(1, 0, 1000)
 	a.do(a.datagram(ah, b, 10))
-	wc := b.received(verbs.Success)
+	wc := b.received(verbs.StatusSuccess)
 	grh := make([]byte, grhLen)
 	b.mr.Do(func(p []byte) { copy(grh, p) })
 	back := value(b.pd.AHFromWC(1, &wc, grh))(t)
 	b.fill(0, 20, 4)
-	b.do(verbs.SendWR{Op: verbs.Send, SGL: b.sgl(0, 20), AH: back, RemoteQPN: wc.SrcQPN, RemoteQKey: qkey})
-	if wc := a.received(verbs.Success); wc.SrcQPN != b.qp.Num() {
+	b.do(verbs.SendWR{Op: verbs.OpSend, SGL: b.sgl(0, 20), AH: back, RemoteQPN: wc.SrcQPN, RemoteQKey: qkey})
+	if wc := a.received(verbs.StatusSuccess); wc.SrcQPN != b.qp.Num() {
 		t.Errorf("answer of QP %#x, want %#x", wc.SrcQPN, b.qp.Num())
 	}
 	a.holds(grhLen, 20, 4)
@@ -168,19 +168,19 @@ func testQKey(t *T) {
 	t.ok(b.qp.Modify(verbs.QPAttr{QKey: 0x22}, verbs.MaskQKey))
 	wr.RemoteQKey = 0x80000000
 	a.do(wr)
-	b.received(verbs.Success)
+	b.received(verbs.StatusSuccess)
 }
 
 func testDatagramTooLong(t *T) {
 	a, b, ah := datagramPair(t)
 	n := value(a.dev.Port(1))(t).ActiveMTU.Bytes() + 1
 	a.post(a.datagram(ah, b, n))
-	a.sent(verbs.LocalLengthError)
-	a.state(verbs.SQE)
-	t.ok(a.qp.Modify(verbs.QPAttr{State: verbs.RTS}, verbs.MaskState))
+	a.sent(verbs.StatusLocalLengthError)
+	a.state(verbs.StateSQE)
+	t.ok(a.qp.Modify(verbs.QPAttr{State: verbs.StateRTS}, verbs.MaskState))
 	b.recv(1, 0, 100)
 	a.do(a.datagram(ah, b, 10))
-	b.received(verbs.Success)
+	b.received(verbs.StatusSuccess)
 }
 
 // testDatagramRecvSmall sends datagrams that are longer than the receive: they are dropped, and the
@@ -209,11 +209,11 @@ func (a *end) dropsTooLong(b *end, ah *verbs.AH) {
 	}
 	a.fill(0, 9, 7)
 	a.do(a.datagram(ah, b, 9))
-	if wc := b.received(verbs.Success); wc.ID != 1 || wc.ByteLen != grhLen+9 {
+	if wc := b.received(verbs.StatusSuccess); wc.ID != 1 || wc.ByteLen != grhLen+9 {
 		t.Errorf("receive completion %+v", wc)
 	}
 	b.holds(grhLen, 9, 7)
-	b.state(verbs.RTS)
+	b.state(verbs.StateRTS)
 }
 
 // testDatagramDropped sends to nobody, and to a queue pair without a receive.
@@ -230,11 +230,11 @@ func testDatagramDropped(t *T) {
 	t.ok(c.qp.StartUD(qkey))
 	c.recv(1, 0, 100)
 	a.do(a.datagram(ah, &c, 8))
-	c.received(verbs.Success)
+	c.received(verbs.StatusSuccess)
 	b.recv(1, 0, 100)
 	t.none(b.rcq)
 	a.do(a.datagram(ah, b, 8))
-	b.received(verbs.Success)
+	b.received(verbs.StatusSuccess)
 }
 
 func testAH(t *T) {
@@ -271,7 +271,7 @@ func testMulticast(t *T) {
 	wr.RemoteQPN = 0xffffff
 	a.do(wr)
 	for i, e := range both {
-		wc := e.received(verbs.Success)
+		wc := e.received(verbs.StatusSuccess)
 		if wc.SrcQPN != a.qp.Num() || wc.ByteLen != grhLen+30 {
 			t.Errorf("receive completion %+v", wc)
 		}
@@ -283,7 +283,7 @@ func testMulticast(t *T) {
 		e.recv(2, i*1000, 100)
 	}
 	a.do(wr)
-	c.received(verbs.Success)
+	c.received(verbs.StatusSuccess)
 	t.none(b.rcq)
 	t.ok(c.qp.DetachMulticast(group, to.DLID))
 	t.ok(b.qp.Close())
@@ -297,9 +297,9 @@ func testMulticastToSelf(t *T) {
 	deaf, other := *a, *a
 	group := t.f.Group()
 	to := verbs.AHAttr{DGID: group}
-	for e, flags := range map[*end]verbs.QPCreateFlags{&deaf: verbs.QPBlockSelfMulticast, &other: 0} {
+	for e, block := range map[*end]bool{&deaf: true, &other: false} {
 		e.rcq = value(e.dev.CreateCQ(16, nil))(t)
-		e.addQP(verbs.QPInit{Type: verbs.UD, CreateFlags: flags})
+		e.addQP(verbs.QPInit{Type: verbs.UD, BlockSelfMulticast: block})
 		t.ok(e.qp.StartUD(qkey))
 		lid := t.joins(e, group)
 		to.DLID = lid
@@ -315,12 +315,12 @@ func testMulticastToSelf(t *T) {
 	deaf.recv(1, 1000, 100)
 	other.recv(1, 2000, 100)
 	send(&deaf)
-	other.received(verbs.Success)
+	other.received(verbs.StatusSuccess)
 	t.none(deaf.rcq)
 	other.recv(2, 2000, 100)
 	send(&other)
-	other.received(verbs.Success)
-	deaf.received(verbs.Success)
+	other.received(verbs.StatusSuccess)
+	deaf.received(verbs.StatusSuccess)
 	for _, e := range []*end{&deaf, &other} {
 		t.ok(e.qp.DetachMulticast(group, to.DLID))
 		t.ok(e.qp.Close())

@@ -28,12 +28,15 @@ const (
 	oneCause       = "a Terminate has one cause for what a key and what a queue pair does not allow: access violation (RFC 5040 section 4.8)"
 	classJ         = "the data has arrived and the key is the receiver's own: no NAK says so, and the initiator's retries run out (IBTA 9.9.6.3, class J)"
 	exactLength    = "the frame of the set-up says how long the private data is (RFC 5044 section 7.1); a CM message has a field of fixed length (IBTA 12.6)"
-	oneUnordered   = "an acknowledgement lets the program's answer go first, and covers several messages (IBTA 9.7.5.1.2)"
+	oneUnordered   = "an acknowledgement covers several messages (IBTA 9.7.5.1.2), and lets the program's answer go first: one in front of each answer would be one more packet for each message"
 	ownHeader      = "RoCEv2 over IPv4 has an IPv4 header where the others have a GRH (IBTA annex A17.4.5.1)"
+	oneService     = "a stream is one reliable connection (RFC 5040 section 1): no RNR NAK, UC, UD, XRC; FLUSH and ATOMIC WRITE have no message (RFC 7306)"
 	noRetry        = "no Terminate asks for patience (RFC 5040 section 4.8): the message waits in the stream until a receive is posted"
 )
 
 const (
+	capsOfStreams   = "SRQ MEM_WINDOW_TYPE_1 MEM_WINDOW_TYPE_2B SEND_WITH_INV SRQ_RESIZE RESIZE_CQ TIMESTAMP ON_DEMAND"
+	capsOfMemory    = "SRQ MEM_WINDOW_TYPE_1 MEM_WINDOW_TYPE_2B SEND_WITH_INV RC_RNR_NAK_GEN SRQ_RESIZE RESIZE_CQ FLUSH ATOMIC_WRITE TIMESTAMP ON_DEMAND UD_MULTICAST UC UD"
 	doneEarly       = "success, peer in ERR"
 	invalidatedSide = "transport retry counter exceeded, receive: remote invalid request error, peer in ERR"
 )
@@ -67,6 +70,10 @@ var Differences = []Difference{
 	{streams, "Receive/TooShort", "success, receive: local length error, peer in ERR", completesEarly},
 	{streams, "Receive/BadKey", "success, receive: local protection error, peer in ERR", completesEarly},
 	{streams, "Receive/None", "success", noRetry},
+	{streams, "MW/Right/Write", doneEarly, completesEarly},
+	{streams, "Limit/Caps", capsOfStreams, oneService},
+	{[]string{"shm"}, "Limit/Caps", capsOfMemory, "no XRC: each message would need the memory of another protection domain"},
+	{[]string{"infiniband"}, "Limit/MaxPKeys", "32", "a subnet manager fills the port's table (IBTA 14.2.5.7); the others have the default partition alone"},
 	{streams, "SendInv/NoKey", "success, receive: remote invalid request error, peer in ERR", completesEarly},
 	{streams, "SendInv/KeyOfRegion", "success, receive: remote invalid request error, peer in ERR", completesEarly},
 }

@@ -54,7 +54,7 @@ func (t *T) noEvent(ch *verbs.CompChannel) {
 // message sends one byte into a posted receive.
 func (e *end) message(flags verbs.SendFlags) {
 	e.t.Helper()
-	e.do(verbs.SendWR{Op: verbs.Send, Flags: flags, SGL: e.sgl(0, 1)})
+	e.do(verbs.SendWR{Op: verbs.OpSend, Flags: flags, SGL: e.sgl(0, 1)})
 }
 
 func testNotify(t *T) {
@@ -65,7 +65,7 @@ func testNotify(t *T) {
 	t.none(b.rcq) // to wait for a completion is not to ask for an event
 	a.message(0)
 	t.noEvent(ch)
-	b.received(verbs.Success)
+	b.received(verbs.StatusSuccess)
 	for range 2 {
 		t.ok(b.rcq.ReqNotify(false))
 		a.message(0)
@@ -74,8 +74,8 @@ func testNotify(t *T) {
 			t.Fatalf("event of %p, want %p", cq, b.rcq)
 		}
 		t.noEvent(ch) // one event an asking
-		b.received(verbs.Success)
-		b.received(verbs.Success)
+		b.received(verbs.StatusSuccess)
+		b.received(verbs.StatusSuccess)
 	}
 }
 
@@ -97,9 +97,9 @@ func testSolicitedError(t *T) {
 	a, b, ch := listener(t)
 	b.recv(0, 0, 16)
 	t.ok(b.rcq.ReqNotify(true))
-	a.post(verbs.SendWR{Op: verbs.Send, SGL: a.sgl(0, 17)})
+	a.post(verbs.SendWR{Op: verbs.OpSend, SGL: a.sgl(0, 17)})
 	value(ch.Wait(t.within()))(t)
-	b.received(verbs.LocalLengthError)
+	b.received(verbs.StatusLocalLengthError)
 }
 
 func testSeveralQueues(t *T) {
@@ -113,8 +113,8 @@ func testSeveralQueues(t *T) {
 	b.addQP(verbs.QPInit{SendCQ: other})
 	a.addQP(verbs.QPInit{})
 	t.join(a, b, verbs.ConnectOptions{})
-	b.post(verbs.SendWR{Op: verbs.Write, SGL: b.sgl(0, 1), Remote: a.at(0)})
-	t.status(other, verbs.Success)
+	b.post(verbs.SendWR{Op: verbs.OpWrite, SGL: b.sgl(0, 1), Remote: a.at(0)})
+	t.status(other, verbs.StatusSuccess)
 	seen := map[*verbs.CQ]bool{}
 	for range 2 {
 		seen[value(ch.Wait(t.within()))(t)] = true
@@ -177,7 +177,7 @@ func testSleep(t *T) {
 				done <- err
 				return
 			}
-			if err := b.qp.PostSend(&verbs.SendWR{Op: verbs.Send, SGL: b.sgl(0, 8)}); err != nil {
+			if err := b.qp.PostSend(&verbs.SendWR{Op: verbs.OpSend, SGL: b.sgl(0, 8)}); err != nil {
 				done <- err
 				return
 			}
@@ -185,8 +185,8 @@ func testSleep(t *T) {
 		done <- nil
 	}()
 	for range rounds {
-		t.ok(a.qp.PostSend(&verbs.SendWR{Op: verbs.Send, SGL: a.sgl(0, 8)}))
-		a.received(verbs.Success)
+		t.ok(a.qp.PostSend(&verbs.SendWR{Op: verbs.OpSend, SGL: a.sgl(0, 8)}))
+		a.received(verbs.StatusSuccess)
 	}
 	t.ok(t.finish(done))
 }
@@ -197,12 +197,12 @@ func testCommEstablished(t *T) {
 	a, b := t.newEnd(da, setup{}), t.newEnd(db, setup{})
 	a.addQP(verbs.QPInit{})
 	b.addQP(verbs.QPInit{})
-	b.step(verbs.Init, a.ep)
-	b.step(verbs.RTR, a.ep)
+	b.step(verbs.StateInit, a.ep)
+	b.step(verbs.StateRTR, a.ep)
 	b.recv(0, 0, 16)
 	t.ok(a.qp.Connect(a.ep, b.ep, &verbs.ConnectOptions{Timeout: patient}))
-	a.post(verbs.SendWR{Op: verbs.Send, SGL: a.sgl(0, 16)})
-	b.received(verbs.Success)
+	a.post(verbs.SendWR{Op: verbs.OpSend, SGL: a.sgl(0, 16)})
+	b.received(verbs.StatusSuccess)
 	if ev := b.event(verbs.EventCommEstablished); ev.QP != b.qp {
 		t.Errorf("event of %p, want %p", ev.QP, b.qp)
 	}

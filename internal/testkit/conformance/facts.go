@@ -3,8 +3,10 @@
 package conformance
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/ramjet-rdma/ramjet/cm"
 	"github.com/ramjet-rdma/ramjet/verbs"
@@ -18,9 +20,14 @@ type fact struct {
 	needs []Ability
 }
 
+// allFacts has the facts of all files, in the order of the page.
+func allFacts() []fact {
+	return slices.Concat(facts, unreliableFacts, windowFacts, flushFacts, modifyFacts, callFacts, limitFacts)
+}
+
 // factTests has a test for each fact.
 func factTests() (list []test) {
-	for _, f := range facts {
+	for _, f := range allFacts() {
 		list = append(list, test{name: "Fact/" + f.name, needs: append([]Ability{Alike}, f.needs...), run: func(t *T) {
 			want := f.want
 			if d := differenceOf(t.kind(), f.name); d != nil {
@@ -42,35 +49,35 @@ const (
 )
 
 var facts = []fact{
-	{name: "Key/Write", find: refusal(verbs.Write, wrongKey), want: accessError},
-	{name: "Key/WriteImm", find: refusal(verbs.WriteImm, wrongKey), want: accessError, needs: []Ability{WriteWithImm}},
-	{name: "Key/Read", find: refusal(verbs.Read, wrongKey), want: accessError},
-	{name: "Key/CompareSwap", find: refusal(verbs.CompareSwap, wrongKey), want: accessError, needs: []Ability{Atomics}},
-	{name: "Key/FetchAdd", find: refusal(verbs.FetchAdd, wrongKey), want: accessError, needs: []Ability{Atomics}},
-	{name: "Key/AtomicWrite", find: refusal(verbs.AtomicWrite, wrongKey), want: accessError, needs: []Ability{AtomicFlush}},
-	{name: "Key/Flush", find: refusal(verbs.Flush, wrongKey), want: accessError, needs: []Ability{AtomicFlush}},
-	{name: "Bounds/Write", find: refusal(verbs.Write, outside), want: accessError},
-	{name: "Bounds/Read", find: refusal(verbs.Read, outside), want: accessError},
-	{name: "Bounds/FetchAdd", find: refusal(verbs.FetchAdd, outside), want: accessError, needs: []Ability{Atomics}},
-	{name: "Owner/Write", find: refusal(verbs.Write, otherOwner), want: accessError},
-	{name: "Owner/Read", find: refusal(verbs.Read, otherOwner), want: accessError},
-	{name: "Closed/Write", find: refusal(verbs.Write, deregistered), want: accessError},
-	{name: "Closed/Read", find: refusal(verbs.Read, deregistered), want: accessError},
-	{name: "Right/Write", find: refusal(verbs.Write, noRightTo(verbs.LocalWrite|verbs.RemoteRead)), want: accessError},
-	{name: "Right/Read", find: refusal(verbs.Read, noRightTo(verbs.LocalWrite|verbs.RemoteWrite)), want: accessError},
-	{name: "Right/FetchAdd", find: refusal(verbs.FetchAdd, noRightTo(verbs.LocalWrite|verbs.RemoteWrite)), want: accessError, needs: []Ability{Atomics}},
-	{name: "QPRight/Write", find: refusalOf(verbs.Write, verbs.RemoteRead), want: requestError},
-	{name: "QPRight/Read", find: refusalOf(verbs.Read, verbs.RemoteWrite), want: requestError},
-	{name: "QPRight/FetchAdd", find: refusalOf(verbs.FetchAdd, verbs.RemoteWrite), want: requestError, needs: []Ability{Atomics}},
-	{name: "Align/FetchAdd", find: refusal(verbs.FetchAdd, misaligned), want: requestError, needs: []Ability{Atomics}},
-	{name: "Align/AtomicWrite", find: refusal(verbs.AtomicWrite, misaligned), want: requestError, needs: []Ability{AtomicFlush}},
-	{name: "KeyBeforeAlign/FetchAdd", find: refusal(verbs.FetchAdd, misaligned, wrongKey), want: accessError, needs: []Ability{Atomics}},
+	{name: "Key/Write", find: refusal(verbs.OpWrite, wrongKey), want: accessError},
+	{name: "Key/WriteImm", find: refusal(verbs.OpWriteImm, wrongKey), want: accessError, needs: []Ability{WriteWithImm}},
+	{name: "Key/Read", find: refusal(verbs.OpRead, wrongKey), want: accessError},
+	{name: "Key/CompareSwap", find: refusal(verbs.OpCompareSwap, wrongKey), want: accessError, needs: []Ability{Atomics}},
+	{name: "Key/FetchAdd", find: refusal(verbs.OpFetchAdd, wrongKey), want: accessError, needs: []Ability{Atomics}},
+	{name: "Key/AtomicWrite", find: refusal(verbs.OpAtomicWrite, wrongKey), want: accessError, needs: []Ability{AtomicFlush}},
+	{name: "Key/Flush", find: refusal(verbs.OpFlush, wrongKey), want: accessError, needs: []Ability{AtomicFlush}},
+	{name: "Bounds/Write", find: refusal(verbs.OpWrite, outside), want: accessError},
+	{name: "Bounds/Read", find: refusal(verbs.OpRead, outside), want: accessError},
+	{name: "Bounds/FetchAdd", find: refusal(verbs.OpFetchAdd, outside), want: accessError, needs: []Ability{Atomics}},
+	{name: "Owner/Write", find: refusal(verbs.OpWrite, otherOwner), want: accessError},
+	{name: "Owner/Read", find: refusal(verbs.OpRead, otherOwner), want: accessError},
+	{name: "Closed/Write", find: refusal(verbs.OpWrite, deregistered), want: accessError},
+	{name: "Closed/Read", find: refusal(verbs.OpRead, deregistered), want: accessError},
+	{name: "Right/Write", find: refusal(verbs.OpWrite, noRightTo(verbs.LocalWrite|verbs.RemoteRead)), want: accessError},
+	{name: "Right/Read", find: refusal(verbs.OpRead, noRightTo(verbs.LocalWrite|verbs.RemoteWrite)), want: accessError},
+	{name: "Right/FetchAdd", find: refusal(verbs.OpFetchAdd, noRightTo(verbs.LocalWrite|verbs.RemoteWrite)), want: accessError, needs: []Ability{Atomics}},
+	{name: "QPRight/Write", find: refusalOf(verbs.OpWrite, verbs.RemoteRead), want: requestError},
+	{name: "QPRight/Read", find: refusalOf(verbs.OpRead, verbs.RemoteWrite), want: requestError},
+	{name: "QPRight/FetchAdd", find: refusalOf(verbs.OpFetchAdd, verbs.RemoteWrite), want: requestError, needs: []Ability{Atomics}},
+	{name: "Align/FetchAdd", find: refusal(verbs.OpFetchAdd, misaligned), want: requestError, needs: []Ability{Atomics}},
+	{name: "Align/AtomicWrite", find: refusal(verbs.OpAtomicWrite, misaligned), want: requestError, needs: []Ability{AtomicFlush}},
+	{name: "KeyBeforeAlign/FetchAdd", find: refusal(verbs.OpFetchAdd, misaligned, wrongKey), want: accessError, needs: []Ability{Atomics}},
 	{name: "Key/EmptyRead", find: emptyRead, want: "success, peer in RTS"},
-	{name: "LocalKey/Write", find: refusal(verbs.Write, wrongLocalKey), want: protection},
-	{name: "LocalKey/Read", find: refusal(verbs.Read, wrongLocalKey), want: protection},
-	{name: "LocalKey/Send", find: refusal(verbs.Send, wrongLocalKey), want: protection},
-	{name: "Receive/TooShort", find: receive(verbs.Send, 4, nil), want: "remote invalid request error, receive: local length error, peer in ERR"},
-	{name: "Receive/BadKey", find: receive(verbs.Send, 64, func(e *verbs.SGE) { e.LKey ^= 0x10000 }), want: "remote operation error, receive: local protection error, peer in ERR"},
+	{name: "LocalKey/Write", find: refusal(verbs.OpWrite, wrongLocalKey), want: protection},
+	{name: "LocalKey/Read", find: refusal(verbs.OpRead, wrongLocalKey), want: protection},
+	{name: "LocalKey/Send", find: refusal(verbs.OpSend, wrongLocalKey), want: protection},
+	{name: "Receive/TooShort", find: receive(verbs.OpSend, 4, nil), want: "remote invalid request error, receive: local length error, peer in ERR"},
+	{name: "Receive/BadKey", find: receive(verbs.OpSend, 64, func(e *verbs.SGE) { e.LKey ^= 0x10000 }), want: "remote operation error, receive: local protection error, peer in ERR"},
 	{name: "Receive/None", find: noReceive, want: "RNR retry counter exceeded"},
 	{name: "PrivateData/Request", find: requestData(10), want: "56 bytes", needs: []Ability{Connections}},
 	{name: "PrivateData/LongRequest", find: requestData(57), want: "refused", needs: []Ability{Connections}},
@@ -98,7 +105,7 @@ func rejectData(n int) func(*T) string {
 
 func (t *T) privateData(request, reject int) (requested, rejected string) {
 	a, b := t.devices()
-	l := value(cm.Listen(b, ":0"))(t)
+	l := value(cm.Listen(context.Background(), b, ":0"))(t)
 	defer l.Close()
 	dialed := make(chan error, 1)
 	go func() {
@@ -155,11 +162,11 @@ func refusalOf(op verbs.SendOp, allows verbs.Access) func(*T) string {
 
 func (t *T) refused(op verbs.SendOp, allows verbs.Access, wrong ...func(*T, *attempt)) string {
 	a, b := t.pair(setup{connect: verbs.ConnectOptions{Access: allows}})
-	if op == verbs.Send || op == verbs.WriteImm {
+	if op == verbs.OpSend || op == verbs.OpWriteImm {
 		b.recv(1, 64, 64)
 	}
 	x := &attempt{a, b, verbs.SendWR{Op: op, SGL: a.sgl(0, 8), Remote: b.at(0)}}
-	if op == verbs.Flush {
+	if op == verbs.OpFlush {
 		x.wr.SGL, x.wr.FlushLevel, x.wr.FlushLen = nil, verbs.FlushToGlobal, 8
 	}
 	for _, f := range wrong {
@@ -167,8 +174,8 @@ func (t *T) refused(op verbs.SendOp, allows verbs.Access, wrong ...func(*T, *att
 	}
 	a.post(x.wr)
 	status := t.next(a.scq).Status
-	a.state(verbs.Err)
-	if status == verbs.LocalProtectionError {
+	a.state(verbs.StateError)
+	if status == verbs.StatusLocalProtectionError {
 		return status.String() // the peer need not know
 	}
 	return fmt.Sprintf("%v, peer in %v", status, b.qp.State())
@@ -179,7 +186,7 @@ func emptyRead(t *T) string {
 	a, b := t.pair(setup{})
 	remote := b.at(0)
 	remote.Key ^= 0x10000
-	a.post(verbs.SendWR{Op: verbs.Read, Remote: remote})
+	a.post(verbs.SendWR{Op: verbs.OpRead, Remote: remote})
 	status := t.next(a.scq).Status
 	return fmt.Sprintf("%v, peer in %v", status, b.qp.State())
 }
@@ -202,7 +209,7 @@ func sendInv(key func(b *end) verbs.Key) func(*T) string {
 	return func(t *T) string {
 		a, b := t.pair(setup{connect: verbs.ConnectOptions{Timeout: 17, RetryCount: 2}}) // an initiator may be told nothing
 		b.recv(1, 0, 64)
-		return taken(a, b, verbs.SendWR{Op: verbs.SendInv, InvKey: key(b), SGL: a.sgl(0, 32)})
+		return taken(a, b, verbs.SendWR{Op: verbs.OpSendInv, InvKey: key(b), SGL: a.sgl(0, 32)})
 	}
 }
 
@@ -211,15 +218,15 @@ func taken(a, b *end, wr verbs.SendWR) string {
 	t := a.t
 	a.post(wr)
 	status, at := t.next(a.scq).Status, t.next(b.rcq).Status
-	a.state(verbs.Err)
+	a.state(verbs.StateError)
 	return fmt.Sprintf("%v, receive: %v, peer in %v", status, at, b.qp.State())
 }
 
 func noReceive(t *T) string {
 	a, b := t.pair(setup{connect: verbs.ConnectOptions{RNRRetry: 1, MinRNRTimer: 1}})
-	a.post(verbs.SendWR{Op: verbs.Send, SGL: a.sgl(0, 8)})
+	a.post(verbs.SendWR{Op: verbs.OpSend, SGL: a.sgl(0, 8)})
 	status := t.next(a.scq).Status
-	if status == verbs.Success {
+	if status == verbs.StatusSuccess {
 		t.none(b.rcq)
 	}
 	return status.String()

@@ -232,7 +232,9 @@ func (e *end) recv(id uint64, off, n int) {
 func (t *T) next(cq *verbs.CQ) verbs.WC {
 	t.Helper()
 	var wc [1]verbs.WC
-	if _, err := cq.Wait(t.within(), wc[:]); err != nil {
+	ctx, cancel := context.WithTimeout(t.Context(), patience) // it ends here, as measurements count what is left
+	defer cancel()
+	if _, err := cq.Wait(ctx, wc[:]); err != nil {
 		for _, dev := range t.used {
 			t.Logf("%s: %v", dev.Name(), counted(dev))
 		}
@@ -284,13 +286,13 @@ func (t *T) lacking(a Ability) bool {
 // without reports whether the device has no such operation.
 func (t *T) without(op verbs.SendOp) bool {
 	switch op {
-	case verbs.CompareSwap, verbs.FetchAdd:
+	case verbs.OpCompareSwap, verbs.OpFetchAdd:
 		return t.lacking(Atomics)
-	case verbs.WriteImm:
+	case verbs.OpWriteImm:
 		return t.lacking(WriteWithImm)
-	case verbs.SendImm:
+	case verbs.OpSendImm:
 		return t.lacking(SendWithImm)
-	case verbs.AtomicWrite, verbs.Flush:
+	case verbs.OpAtomicWrite, verbs.OpFlush:
 		return t.lacking(AtomicFlush)
 	}
 	return false
@@ -306,8 +308,8 @@ func (t *T) late() bool {
 func (e *end) turnedDown(want ...verbs.Status) {
 	e.t.Helper()
 	wc := e.t.next(e.scq)
-	if wc.Status == verbs.Success && e.t.late() {
-		e.state(verbs.Err)
+	if wc.Status == verbs.StatusSuccess && e.t.late() {
+		e.state(verbs.StateError)
 	} else if !slices.Contains(want, wc.Status) {
 		e.t.Fatalf("%v %d completed with %q, want %q", wc.Op, wc.ID, wc.Status, want)
 	}
@@ -335,7 +337,7 @@ func (t *T) status(cq *verbs.CQ, want verbs.Status) verbs.WC {
 func (e *end) do(wr verbs.SendWR) verbs.WC {
 	e.t.Helper()
 	e.post(wr)
-	return e.sent(verbs.Success)
+	return e.sent(verbs.StatusSuccess)
 }
 
 // state waits until the queue pair is in a state.

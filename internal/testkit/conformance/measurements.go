@@ -28,22 +28,22 @@ func testAllocations(t *T) {
 			if err := b.qp.PostRecv(&verbs.RecvWR{ID: 1, SGL: []verbs.SGE{{Addr: b.mr.Addr(), Length: 64, LKey: b.mr.LKey()}}}); err != nil {
 				return err
 			}
-			return a.qp.PostSend(&verbs.SendWR{ID: 1, Op: verbs.Send, Flags: verbs.Signaled, SGL: []verbs.SGE{a.mr.SGE(0, 64)}})
+			return a.qp.PostSend(&verbs.SendWR{ID: 1, Op: verbs.OpSend, Flags: verbs.Signaled, SGL: []verbs.SGE{a.mr.SGE(0, 64)}})
 		},
 		"WRITE": func() error {
-			return a.qp.PostSend(&verbs.SendWR{ID: 1, Op: verbs.Write, Flags: verbs.Signaled, SGL: []verbs.SGE{a.mr.SGE(0, 8000)}, Remote: b.mr.Remote()})
+			return a.qp.PostSend(&verbs.SendWR{ID: 1, Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: []verbs.SGE{a.mr.SGE(0, 8000)}, Remote: b.mr.Remote()})
 		},
 		"WRITE inline": func() error {
-			return a.qp.PostSend(&verbs.SendWR{ID: 1, Op: verbs.Write, Flags: verbs.Signaled, Inline: inline, Remote: b.mr.Remote()})
+			return a.qp.PostSend(&verbs.SendWR{ID: 1, Op: verbs.OpWrite, Flags: verbs.Signaled, Inline: inline, Remote: b.mr.Remote()})
 		},
 		"READ": func() error {
-			return a.qp.PostSend(&verbs.SendWR{ID: 1, Op: verbs.Read, Flags: verbs.Signaled, SGL: []verbs.SGE{a.mr.SGE(0, 8000)}, Remote: b.mr.Remote()})
+			return a.qp.PostSend(&verbs.SendWR{ID: 1, Op: verbs.OpRead, Flags: verbs.Signaled, SGL: []verbs.SGE{a.mr.SGE(0, 8000)}, Remote: b.mr.Remote()})
 		},
 		"FETCH_ADD": func() error {
-			return a.qp.PostSend(&verbs.SendWR{ID: 1, Op: verbs.FetchAdd, Swap: 1, Flags: verbs.Signaled, SGL: []verbs.SGE{a.mr.SGE(0, 8)}, Remote: b.mr.Remote()})
+			return a.qp.PostSend(&verbs.SendWR{ID: 1, Op: verbs.OpFetchAdd, Add: 1, Flags: verbs.Signaled, SGL: []verbs.SGE{a.mr.SGE(0, 8)}, Remote: b.mr.Remote()})
 		},
 	}
-	if t.without(verbs.FetchAdd) {
+	if t.without(verbs.OpFetchAdd) {
 		delete(operations, "FETCH_ADD")
 	}
 	settle()
@@ -56,7 +56,7 @@ func testAllocations(t *T) {
 			for start, polls := time.Now(), 1; ; polls++ {
 				b.rcq.Poll(wcs[:])
 				if a.scq.Poll(wcs[:]) > 0 {
-					if wcs[0].Status != verbs.Success {
+					if wcs[0].Status != verbs.StatusSuccess {
 						t.Fatalf("%s: %v", name, wcs[0].Status)
 					}
 					break
@@ -128,12 +128,12 @@ func testIdleQP(t *T) {
 		a.qp, b.qp = keep[2*i], keep[2*i+1]
 		for _, c := range [][2]*end{{a, b}, {b, a}} {
 			c[1].recv(1, 0, 64)
-			c[0].do(verbs.SendWR{Op: verbs.Send, SGL: c[0].sgl(0, 64)})
-			c[1].received(verbs.Success)
-			c[0].do(verbs.SendWR{Op: verbs.Write, SGL: c[0].sgl(0, 8000), Remote: c[1].at(0)})
-			c[0].do(verbs.SendWR{Op: verbs.Read, SGL: c[0].sgl(0, 8000), Remote: c[1].at(0)})
-			if !t.without(verbs.FetchAdd) {
-				c[0].do(verbs.SendWR{Op: verbs.FetchAdd, SGL: c[0].sgl(0, 8), Remote: c[1].at(0)})
+			c[0].do(verbs.SendWR{Op: verbs.OpSend, SGL: c[0].sgl(0, 64)})
+			c[1].received(verbs.StatusSuccess)
+			c[0].do(verbs.SendWR{Op: verbs.OpWrite, SGL: c[0].sgl(0, 8000), Remote: c[1].at(0)})
+			c[0].do(verbs.SendWR{Op: verbs.OpRead, SGL: c[0].sgl(0, 8000), Remote: c[1].at(0)})
+			if !t.without(verbs.OpFetchAdd) {
+				c[0].do(verbs.SendWR{Op: verbs.OpFetchAdd, SGL: c[0].sgl(0, 8), Remote: c[1].at(0)})
 			}
 		}
 	}
@@ -163,7 +163,7 @@ func testGoroutines(t *T) {
 	before := runtime.NumGoroutine()
 	for range 3 {
 		a, b := t.pair(setup{})
-		a.do(verbs.SendWR{Op: verbs.Write, SGL: a.sgl(0, 5000), Remote: b.at(0)})
+		a.do(verbs.SendWR{Op: verbs.OpWrite, SGL: a.sgl(0, 5000), Remote: b.at(0)})
 		t.ok(a.dev.Close())
 		t.ok(b.dev.Close())
 		t.only = nil

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
 var metricTests = []test{
@@ -56,9 +57,9 @@ func testMetricsTraffic(t *T) {
 	a, b := t.pair(setup{size: n})
 	sent, qps := loopback.Counter(t, a.dev, "sent_bytes"), loopback.Counter(t, a.dev, "qps")
 	read := loopback.Counter(t, a.dev, "rcvd_bytes")
-	a.do(verbs.SendWR{Op: verbs.Write, SGL: a.sgl(0, n), Remote: b.at(0)})
+	a.do(verbs.SendWR{Op: verbs.OpWrite, SGL: a.sgl(0, n), Remote: b.at(0)})
 	t.eventually(func() bool { return loopback.Counter(t, a.dev, "sent_bytes") >= sent+n }, "what is sent is counted")
-	a.do(verbs.SendWR{Op: verbs.Read, SGL: a.sgl(0, n), Remote: b.at(0)})
+	a.do(verbs.SendWR{Op: verbs.OpRead, SGL: a.sgl(0, n), Remote: b.at(0)})
 	t.eventually(func() bool { return loopback.Counter(t, a.dev, "rcvd_bytes") >= read+n }, "what is received is counted")
 	t.ok(a.qp.Close())
 	if got := loopback.Counter(t, a.dev, "qps"); got != qps-1 {
@@ -100,7 +101,7 @@ func testLatencies(t *T) {
 	}
 	before, start := of(verbs.WCWrite), time.Now()
 	for range 130 {
-		a.do(verbs.SendWR{Op: verbs.Write, SGL: a.sgl(0, 8), Remote: b.at(0)})
+		a.do(verbs.SendWR{Op: verbs.OpWrite, SGL: a.sgl(0, 8), Remote: b.at(0)})
 	}
 	var h verbs.LatencyHistogram
 	t.eventually(func() bool { h = of(verbs.WCWrite); return h.Count >= before.Count+3 }, "work requests are measured")
@@ -126,11 +127,11 @@ func testQPStats(t *T) {
 	idle := value(other.qp.Stats())(t)
 
 	b.recv(1, 0, n)
-	a.do(verbs.SendWR{Op: verbs.Send, SGL: a.sgl(0, n)})
-	b.received(verbs.Success)
-	a.do(verbs.SendWR{Op: verbs.Write, SGL: a.sgl(0, 2*n), Remote: b.at(0)})
-	a.do(verbs.SendWR{Op: verbs.Read, SGL: a.sgl(0, 3*n), Remote: b.at(0)})
-	a.do(verbs.SendWR{Op: verbs.FetchAdd, SGL: a.sgl(0, 8), Remote: b.at(0), Swap: 1})
+	a.do(verbs.SendWR{Op: verbs.OpSend, SGL: a.sgl(0, n)})
+	b.received(verbs.StatusSuccess)
+	a.do(verbs.SendWR{Op: verbs.OpWrite, SGL: a.sgl(0, 2*n), Remote: b.at(0)})
+	a.do(verbs.SendWR{Op: verbs.OpRead, SGL: a.sgl(0, 3*n), Remote: b.at(0)})
+	a.do(verbs.SendWR{Op: verbs.OpFetchAdd, SGL: a.sgl(0, 8), Remote: b.at(0), Add: 1})
 	if t.late() { // what was read may have overtaken the count, not what was written
 		t.eventually(func() bool { return value(b.qp.Stats())(t).RecvMessages >= began[1].RecvMessages+4 }, "the peer counts requests")
 	}
@@ -153,7 +154,7 @@ func testQPStats(t *T) {
 				s.RecvMessages - began[i].RecvMessages, s.RecvBytes - began[i].RecvBytes}
 			return got == want[i] && s.SendQueue == 0 && s.InFlight == 0
 		}, "a queue pair counts what goes over it")
-		if s.QPN != e.qp.Num() || s.Type != verbs.RC || s.State != verbs.RTS || s.DestGID == (verbs.GID{}) && s.DestLID == 0 || s.SentPackets == 0 || s.RecvPackets == 0 {
+		if s.QPN != e.qp.Num() || s.Type != verbs.RC || s.State != verbs.StateRTS || s.DestGID == (verbs.GID{}) && s.DestLID == 0 || s.SentPackets == 0 || s.RecvPackets == 0 {
 			t.Errorf("side %d: %+v", i, s)
 		}
 		all := value(e.dev.QPStats())(t)
@@ -171,14 +172,14 @@ func testQPStats(t *T) {
 	if now := value(other.qp.Stats())(t); now.SentMessages != idle.SentMessages || now.RecvMessages != idle.RecvMessages || now.RecvBytes != idle.RecvBytes {
 		t.Errorf("a queue pair beside them counts %+v, was %+v", now.QPCounts, idle.QPCounts)
 	}
-	t.ok(b.qp.Modify(verbs.QPAttr{State: verbs.Err}, verbs.MaskState))
-	t.eventually(func() bool { return value(b.qp.Stats())(t).State == verbs.Err }, "the state is that of the queue pair")
+	t.ok(b.qp.Modify(verbs.QPAttr{State: verbs.StateError}, verbs.MaskState))
+	t.eventually(func() bool { return value(b.qp.Stats())(t).State == verbs.StateError }, "the state is that of the queue pair")
 }
 
 // pages puts all pages of a listing together.
 func pages[I any](list func(page []I, at int) (n, next int)) (all []I) {
 	page := make([]I, 3)
-	for at := verbs.FirstPage; at > 0; {
+	for at := driver.FirstPage; at > 0; {
 		var n int
 		n, at = list(page, at)
 		all = append(all, page[:n]...)
@@ -190,20 +191,20 @@ func pages[I any](list func(page []I, at int) (n, next int)) (all []I) {
 // from its memory.
 func testObjectsListed(t *T) {
 	a, b := t.pair(setup{})
-	o, ok := a.dev.Driver().(verbs.Observable)
+	o, ok := driver.DeviceOf(a.dev).(driver.Observer)
 	if !ok {
-		t.Fatalf("%T lists no objects", a.dev.Driver())
+		t.Fatalf("%T lists no objects", driver.DeviceOf(a.dev))
 	}
 	buf := make([]byte, 4096)
 	mr := value(a.pd.RegMR(buf, verbs.LocalWrite|verbs.RemoteRead))(t)
 	cq := value(a.dev.CreateCQ(1234, nil))(t)
-	ofQP := func(q verbs.QPInfo) bool {
-		return q.QPN == a.qp.Num() && q.Type == verbs.RC && q.State == verbs.RTS && q.DestQPN == b.qp.Num() && q.PD != 0 && q.SendCQ != 0 && q.RecvCQ != 0
+	ofQP := func(q driver.QPInfo) bool {
+		return q.QPN == a.qp.Num() && q.Type == verbs.RC && q.State == verbs.StateRTS && q.DestQPN == b.qp.Num() && q.PD != 0 && q.SendCQ != 0 && q.RecvCQ != 0
 	}
-	ofMR := func(m verbs.MRInfo) bool {
+	ofMR := func(m driver.MRInfo) bool {
 		return m.Key == mr.RKey() && m.Addr == mr.Addr() && m.Len == 4096 && m.Access == verbs.LocalWrite|verbs.RemoteRead && m.PD != 0
 	}
-	ofCQ := func(c verbs.CQInfo) bool { return c.Capacity == 1234 && c.Waiting == 0 && !c.Overflow }
+	ofCQ := func(c driver.CQInfo) bool { return c.Capacity == 1234 && c.Waiting == 0 && !c.Overflow }
 	done := make(chan error, 1)
 	var found [3]bool
 	mr.Do(func([]byte) {
@@ -217,7 +218,7 @@ func testObjectsListed(t *T) {
 		t.Errorf("listed are %v of queue pair, region and completion queue: %+v", found, pages(o.ObserveQPs))
 	}
 	t.ok(mr.Rereg(verbs.ReregAccess, nil, nil, verbs.LocalWrite|verbs.RemoteWrite))
-	if !slices.ContainsFunc(pages(o.ObserveMRs), func(m verbs.MRInfo) bool {
+	if !slices.ContainsFunc(pages(o.ObserveMRs), func(m driver.MRInfo) bool {
 		return m.Key == mr.RKey() && m.Access == verbs.LocalWrite|verbs.RemoteWrite
 	}) {
 		t.Errorf("the region's new access is not seen: %+v", pages(o.ObserveMRs))
@@ -226,8 +227,8 @@ func testObjectsListed(t *T) {
 	t.ok(mr.Close())
 	t.ok(cq.Close())
 	t.ok(a.qp.Close())
-	if slices.ContainsFunc(pages(o.ObserveMRs), func(m verbs.MRInfo) bool { return m.Key == key }) || slices.ContainsFunc(pages(o.ObserveCQs), ofCQ) ||
-		slices.ContainsFunc(pages(o.ObserveQPs), func(q verbs.QPInfo) bool { return q.QPN == qpn }) {
+	if slices.ContainsFunc(pages(o.ObserveMRs), func(m driver.MRInfo) bool { return m.Key == key }) || slices.ContainsFunc(pages(o.ObserveCQs), ofCQ) ||
+		slices.ContainsFunc(pages(o.ObserveQPs), func(q driver.QPInfo) bool { return q.QPN == qpn }) {
 		t.Error("objects that were closed are listed")
 	}
 }
@@ -236,13 +237,13 @@ func testObjectsListed(t *T) {
 // from them, and address handles, as long as they are there.
 func testWindowsListed(t *T) {
 	a, b := t.pair(setup{})
-	o := a.dev.Driver().(verbs.Observable)
+	o := driver.DeviceOf(a.dev).(driver.Observer)
 	mw, err := a.pd.AllocMW(verbs.MWType1)
 	if errors.Is(err, verbs.ErrNotSupported) {
 		t.Skip("the device has no memory windows")
 	}
 	t.ok(err)
-	of := func() (w verbs.MWInfo, there bool) {
+	of := func() (w driver.MWInfo, there bool) {
 		for _, m := range pages(o.ObserveMWs) {
 			if m.Key>>8 == mw.RKey()>>8 {
 				return m, true
@@ -255,7 +256,7 @@ func testWindowsListed(t *T) {
 	}
 	mr := value(a.pd.RegMR(make([]byte, 4096), verbs.LocalWrite|verbs.MWBind))(t)
 	t.ok(a.qp.BindMW(1, verbs.Signaled, verbs.MWBindInfo{MW: mw, MR: mr, Addr: mr.Addr() + 8, Length: 100, Access: verbs.RemoteRead}))
-	a.sent(verbs.Success)
+	a.sent(verbs.StatusSuccess)
 	t.eventually(func() bool {
 		w, _ := of()
 		return w.Region == mr.RKey() && w.Addr == mr.Addr()+8 && w.Len == 100 && w.Access == verbs.RemoteRead && w.Key == mw.RKey()
@@ -275,12 +276,12 @@ func testWindowsListed(t *T) {
 			num = s.Num
 		}
 	}
-	if num == 0 || !slices.ContainsFunc(pages(o.ObserveQPs), func(q verbs.QPInfo) bool { return q.QPN == qp.Num() && q.SRQ == num }) {
+	if num == 0 || !slices.ContainsFunc(pages(o.ObserveQPs), func(q driver.QPInfo) bool { return q.QPN == qp.Num() && q.SRQ == num }) {
 		t.Errorf("shared receive queue %d of %+v", num, pages(o.ObserveSRQs))
 	}
 	t.ok(qp.Close())
 	t.ok(srq.Close())
-	if slices.ContainsFunc(pages(o.ObserveSRQs), func(s verbs.SRQInfo) bool { return s.Num == num }) {
+	if slices.ContainsFunc(pages(o.ObserveSRQs), func(s driver.SRQInfo) bool { return s.Num == num }) {
 		t.Error("a shared receive queue that was destroyed is listed")
 	}
 
@@ -290,7 +291,7 @@ func testWindowsListed(t *T) {
 		return // there are no datagrams, or no way by GIDs
 	}
 	seen := func() bool {
-		return slices.ContainsFunc(pages(o.ObserveAHs), func(h verbs.AHInfo) bool { return h.DGID == to && h.Port == 1 && h.PD != 0 })
+		return slices.ContainsFunc(pages(o.ObserveAHs), func(h driver.AHInfo) bool { return h.DGID == to && h.Port == 1 && h.PD != 0 })
 	}
 	if !seen() {
 		t.Errorf("%+v", pages(o.ObserveAHs))

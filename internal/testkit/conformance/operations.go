@@ -38,7 +38,7 @@ func testSend(t *T, typ verbs.QPType) {
 		if typ == verbs.UC && n > 256<<10 {
 			continue // what a socket buffer cannot hold may be dropped
 		}
-		for _, op := range []verbs.SendOp{verbs.Send, verbs.SendImm} {
+		for _, op := range []verbs.SendOp{verbs.OpSend, verbs.OpSendImm} {
 			if t.without(op) {
 				continue
 			}
@@ -47,11 +47,11 @@ func testSend(t *T, typ verbs.QPType) {
 			if wc := a.do(verbs.SendWR{ID: uint64(i), Op: op, Imm: 0x01020304 + uint32(i), SGL: a.sgl(3, n)}); wc.Op != verbs.WCSend || wc.ID != uint64(i) {
 				t.Fatalf("send completion %+v", wc)
 			}
-			wc := b.received(verbs.Success)
+			wc := b.received(verbs.StatusSuccess)
 			if wc.Op != verbs.WCRecv || wc.ID != uint64(i) || wc.ByteLen != uint32(n) || wc.QPN != b.qp.Num() {
 				t.Fatalf("receive completion %+v, want %d bytes", wc, n)
 			}
-			if imm := op == verbs.SendImm; (wc.Flags&verbs.WithImm != 0) != imm || imm && wc.Imm != 0x01020304+uint32(i) {
+			if imm := op == verbs.OpSendImm; (wc.Flags&verbs.WithImm != 0) != imm || imm && wc.Imm != 0x01020304+uint32(i) {
 				t.Fatalf("%v: completion with flags %v and immediate %#x", op, wc.Flags, wc.Imm)
 			}
 			b.holds(5, n, i)
@@ -67,19 +67,19 @@ func testWrite(t *T, typ verbs.QPType) {
 		}
 		a.fill(1, n, i)
 		b.recv(uint64(i), 0, 0)
-		a.do(verbs.SendWR{Op: verbs.Write, SGL: a.sgl(1, n), Remote: b.at(3)})
+		a.do(verbs.SendWR{Op: verbs.OpWrite, SGL: a.sgl(1, n), Remote: b.at(3)})
 		if typ == verbs.RC {
 			b.holds(3, n, i) // acknowledged: it is there
 		}
-		if t.without(verbs.WriteImm) {
+		if t.without(verbs.OpWriteImm) {
 			b.holds(3, n, i)
 			continue
 		}
 		a.fill(1, n, i+100)
-		if wc := a.do(verbs.SendWR{Op: verbs.WriteImm, Imm: 0xfffefdfc, SGL: a.sgl(1, n), Remote: b.at(3)}); wc.Op != verbs.WCWrite {
+		if wc := a.do(verbs.SendWR{Op: verbs.OpWriteImm, Imm: 0xfffefdfc, SGL: a.sgl(1, n), Remote: b.at(3)}); wc.Op != verbs.WCWrite {
 			t.Fatalf("completion of %v", wc.Op)
 		}
-		wc := b.received(verbs.Success)
+		wc := b.received(verbs.StatusSuccess)
 		if wc.Op != verbs.WCRecvWriteImm || wc.ID != uint64(i) || wc.ByteLen != uint32(n) || wc.Flags != verbs.WithImm || wc.Imm != 0xfffefdfc {
 			t.Fatalf("receive completion %+v, want %d bytes", wc, n)
 		}
@@ -91,7 +91,7 @@ func testRead(t *T) {
 	a, b := t.pair(setup{size: sizesRoom})
 	for i, n := range sizes(verbs.MTU1024) {
 		b.fill(7, n, i)
-		wc := a.do(verbs.SendWR{ID: uint64(i), Op: verbs.Read, SGL: a.sgl(2, n), Remote: b.at(7)})
+		wc := a.do(verbs.SendWR{ID: uint64(i), Op: verbs.OpRead, SGL: a.sgl(2, n), Remote: b.at(7)})
 		if wc.Op != verbs.WCRead || wc.ID != uint64(i) || wc.ByteLen != uint32(n) {
 			t.Fatalf("completion %+v, want %d bytes", wc, n)
 		}
@@ -110,13 +110,13 @@ func testMTUs(t *T) {
 		for i, n := range []int{mtu.Bytes() - 1, mtu.Bytes(), mtu.Bytes() + 1, 5*mtu.Bytes() + 1} {
 			a.fill(0, n, i)
 			b.recv(0, 0, n)
-			a.do(verbs.SendWR{Op: verbs.Send, SGL: a.sgl(0, n)})
-			b.received(verbs.Success)
+			a.do(verbs.SendWR{Op: verbs.OpSend, SGL: a.sgl(0, n)})
+			b.received(verbs.StatusSuccess)
 			b.holds(0, n, i)
 			a.fill(0, n, i+10)
-			a.do(verbs.SendWR{Op: verbs.Write, SGL: a.sgl(0, n), Remote: b.at(1)})
+			a.do(verbs.SendWR{Op: verbs.OpWrite, SGL: a.sgl(0, n), Remote: b.at(1)})
 			b.holds(1, n, i+10)
-			a.do(verbs.SendWR{Op: verbs.Read, SGL: a.sgl(n, n), Remote: b.at(1)})
+			a.do(verbs.SendWR{Op: verbs.OpRead, SGL: a.sgl(n, n), Remote: b.at(1)})
 			a.holds(n, n, i+10)
 		}
 	}
@@ -126,22 +126,22 @@ func testMTUs(t *T) {
 func testZeroLength(t *T) {
 	a, b := t.pair(setup{})
 	nowhere := verbs.Remote{Addr: 0xdead0000, Key: 0x12345600}
-	a.do(verbs.SendWR{Op: verbs.Write, Remote: nowhere})
-	a.do(verbs.SendWR{Op: verbs.Read, Remote: nowhere})
-	a.do(verbs.SendWR{Op: verbs.Write, SGL: []verbs.SGE{{Addr: 1, LKey: 2}, {Addr: 3, LKey: 4}}, Remote: nowhere})
+	a.do(verbs.SendWR{Op: verbs.OpWrite, Remote: nowhere})
+	a.do(verbs.SendWR{Op: verbs.OpRead, Remote: nowhere})
+	a.do(verbs.SendWR{Op: verbs.OpWrite, SGL: []verbs.SGE{{Addr: 1, LKey: 2}, {Addr: 3, LKey: 4}}, Remote: nowhere})
 	t.ok(b.qp.PostRecv(&verbs.RecvWR{ID: 1}))
 	t.ok(b.qp.PostRecv(&verbs.RecvWR{ID: 2}))
-	a.do(verbs.SendWR{Op: verbs.Send})
-	if !t.without(verbs.WriteImm) {
-		a.do(verbs.SendWR{Op: verbs.WriteImm, Imm: 7, Remote: nowhere})
+	a.do(verbs.SendWR{Op: verbs.OpSend})
+	if !t.without(verbs.OpWriteImm) {
+		a.do(verbs.SendWR{Op: verbs.OpWriteImm, Imm: 7, Remote: nowhere})
 	}
-	if wc := b.received(verbs.Success); wc.ID != 1 || wc.ByteLen != 0 {
+	if wc := b.received(verbs.StatusSuccess); wc.ID != 1 || wc.ByteLen != 0 {
 		t.Errorf("receive completion %+v", wc)
 	}
-	if t.without(verbs.WriteImm) {
+	if t.without(verbs.OpWriteImm) {
 		return
 	}
-	if wc := b.received(verbs.Success); wc.ID != 2 || wc.ByteLen != 0 || wc.Imm != 7 {
+	if wc := b.received(verbs.StatusSuccess); wc.ID != 2 || wc.ByteLen != 0 || wc.Imm != 7 {
 		t.Errorf("receive completion %+v", wc)
 	}
 }
@@ -149,17 +149,17 @@ func testZeroLength(t *T) {
 // testMixed has everything under way at once: completions come in the order of posting.
 func testMixed(t *T) {
 	const n = 5000
-	a, b := t.pair(setup{qp: verbs.QPInit{MaxSendWR: 256, MaxRecvWR: 256}})
+	a, b := t.pair(setup{qp: verbs.QPInit{Cap: verbs.QPCap{MaxSendWR: 256, MaxRecvWR: 256}}})
 	for i := range 40 {
 		b.recv(uint64(i), 0, n)
 	}
 	var list []verbs.SendWR
 	for i := range 40 {
 		list = append(list,
-			verbs.SendWR{Op: verbs.Write, SGL: a.sgl(0, n), Remote: b.at(n)},
-			verbs.SendWR{Op: verbs.Read, SGL: a.sgl(n, n+i), Remote: b.at(2 * n)},
-			verbs.SendWR{Op: verbs.Send, SGL: a.sgl(0, i)},
-			verbs.SendWR{Op: verbs.FetchAdd, Swap: 3, SGL: a.sgl(3*n, 8), Remote: b.at(40000)})
+			verbs.SendWR{Op: verbs.OpWrite, SGL: a.sgl(0, n), Remote: b.at(n)},
+			verbs.SendWR{Op: verbs.OpRead, SGL: a.sgl(n, n+i), Remote: b.at(2 * n)},
+			verbs.SendWR{Op: verbs.OpSend, SGL: a.sgl(0, i)},
+			verbs.SendWR{Op: verbs.OpFetchAdd, Add: 3, SGL: a.sgl(3*n, 8), Remote: b.at(40000)})
 	}
 	list = slices.DeleteFunc(list, func(wr verbs.SendWR) bool { return t.without(wr.Op) })
 	for i := range list {
@@ -169,16 +169,16 @@ func testMixed(t *T) {
 		t.Fatalf("posted %d of %d: %v", posted, len(list), err)
 	}
 	for i := range list {
-		if wc := a.sent(verbs.Success); wc.ID != uint64(i) {
+		if wc := a.sent(verbs.StatusSuccess); wc.ID != uint64(i) {
 			t.Fatalf("completion of %d, want %d", wc.ID, i)
 		}
 	}
 	for i := range 40 {
-		if wc := b.received(verbs.Success); wc.ID != uint64(i) || wc.ByteLen != uint32(i) {
+		if wc := b.received(verbs.StatusSuccess); wc.ID != uint64(i) || wc.ByteLen != uint32(i) {
 			t.Fatalf("receive %d of %d bytes, want %d", wc.ID, wc.ByteLen, i)
 		}
 	}
-	if !t.without(verbs.FetchAdd) {
+	if !t.without(verbs.OpFetchAdd) {
 		b.same(40000, word(40*3))
 	}
 }
@@ -195,10 +195,10 @@ func testSelf(t *T) {
 		const n = 20000
 		a.fill(0, n, seed)
 		b.recv(1, n, n)
-		a.do(verbs.SendWR{Op: verbs.Send, SGL: a.sgl(0, n)})
-		b.received(verbs.Success)
+		a.do(verbs.SendWR{Op: verbs.OpSend, SGL: a.sgl(0, n)})
+		b.received(verbs.StatusSuccess)
 		b.holds(n, n, seed)
-		a.do(verbs.SendWR{Op: verbs.Read, SGL: a.sgl(2*n, n), Remote: b.at(n)})
+		a.do(verbs.SendWR{Op: verbs.OpRead, SGL: a.sgl(2*n, n), Remote: b.at(n)})
 		a.holds(2*n, n, seed)
 	}
 	both(a, b, 1)
@@ -214,9 +214,9 @@ func testNotOfType(t *T) {
 	dev, _ := t.devices()
 	e := t.newEnd(dev, setup{})
 	lacks := map[verbs.QPType][]verbs.SendOp{
-		verbs.UC: {verbs.SendInv, verbs.Read, verbs.CompareSwap, verbs.FetchAdd, verbs.AtomicWrite, verbs.Flush},
-		verbs.UD: {verbs.SendInv, verbs.Write, verbs.WriteImm, verbs.Read, verbs.CompareSwap, verbs.FetchAdd, verbs.AtomicWrite, verbs.Flush,
-			verbs.LocalInv, verbs.BindMW},
+		verbs.UC: {verbs.OpSendInv, verbs.OpRead, verbs.OpCompareSwap, verbs.OpFetchAdd, verbs.OpAtomicWrite, verbs.OpFlush},
+		verbs.UD: {verbs.OpSendInv, verbs.OpWrite, verbs.OpWriteImm, verbs.OpRead, verbs.OpCompareSwap, verbs.OpFetchAdd, verbs.OpAtomicWrite, verbs.OpFlush,
+			verbs.OpLocalInv, verbs.OpBindMW},
 		verbs.RC: {0, 99},
 	}
 	for typ, ops := range lacks {
@@ -226,7 +226,7 @@ func testNotOfType(t *T) {
 		if typ == verbs.RC {
 			e, _ = t.pair(setup{})
 		} else {
-			e.inState(typ, verbs.RTS, nil)
+			e.inState(typ, verbs.StateRTS, nil)
 		}
 		for _, op := range ops {
 			err := e.qp.PostSend(&verbs.SendWR{Op: op, SGL: e.sgl(0, 8), Remote: e.at(0)})

@@ -36,22 +36,22 @@ func testPortDown(t *T) {
 	c.addQP(verbs.QPInit{})
 	d.addQP(verbs.QPInit{})
 	a.setLink(false)
-	if s := a.qp.State(); s != verbs.RTS {
+	if s := a.qp.State(); s != verbs.StateRTS {
 		t.Errorf("the queue pair is in %v", s)
 	}
 	for i := range 3 {
-		a.post(verbs.SendWR{ID: uint64(i), Op: verbs.Read, SGL: a.sgl(0, 1000), Remote: b.at(0)})
+		a.post(verbs.SendWR{ID: uint64(i), Op: verbs.OpRead, SGL: a.sgl(0, 1000), Remote: b.at(0)})
 	}
-	for i, want := range []verbs.Status{verbs.RetryExceeded, verbs.WRFlushError, verbs.WRFlushError} {
+	for i, want := range []verbs.Status{verbs.StatusRetryExceeded, verbs.StatusWRFlushError, verbs.StatusWRFlushError} {
 		if wc := a.sent(want); wc.ID != uint64(i) {
 			t.Errorf("completion %d is of %d", i, wc.ID)
 		}
 	}
-	a.state(verbs.Err)
+	a.state(verbs.StateError)
 	a.setLink(true)
 	t.join(&c, &d, verbs.ConnectOptions{})
 	d.fill(0, 1000, 7)
-	c.do(verbs.SendWR{Op: verbs.Read, SGL: c.sgl(2000, 1000), Remote: d.at(0)})
+	c.do(verbs.SendWR{Op: verbs.OpRead, SGL: c.sgl(2000, 1000), Remote: d.at(0)})
 	c.holds(2000, 1000, 7)
 }
 
@@ -60,9 +60,9 @@ func testPortBack(t *T) {
 	a, b := t.pair(setup{})
 	a.setLink(false)
 	b.fill(0, 1000, 8)
-	a.post(verbs.SendWR{Op: verbs.Read, SGL: a.sgl(2000, 1000), Remote: b.at(0)})
+	a.post(verbs.SendWR{Op: verbs.OpRead, SGL: a.sgl(2000, 1000), Remote: b.at(0)})
 	t.none(a.scq)
 	a.setLink(true)
-	a.sent(verbs.Success)
+	a.sent(verbs.StatusSuccess)
 	a.holds(2000, 1000, 8)
 }

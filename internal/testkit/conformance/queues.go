@@ -37,7 +37,7 @@ func testCreateCQ(t *T) {
 func (e *end) writes(to *end, first, n int) {
 	e.t.Helper()
 	for i := range n {
-		e.post(verbs.SendWR{ID: uint64(first + i), Op: verbs.Write, SGL: e.sgl(0, 1), Remote: to.at(0)})
+		e.post(verbs.SendWR{ID: uint64(first + i), Op: verbs.OpWrite, SGL: e.sgl(0, 1), Remote: to.at(0)})
 	}
 }
 
@@ -49,7 +49,7 @@ func testPoll(t *T) {
 	for next := uint64(0); next < n; {
 		got := value(a.scq.Wait(t.within(), wcs[:]))(t)
 		for _, wc := range wcs[:got] {
-			if wc.ID != next || wc.Status != verbs.Success || wc.Op != verbs.WCWrite || wc.QPN != a.qp.Num() {
+			if wc.ID != next || wc.Status != verbs.StatusSuccess || wc.Op != verbs.WCWrite || wc.QPN != a.qp.Num() {
 				t.Fatalf("completion %+v, want success of write %d", wc, next)
 			}
 			next++
@@ -60,7 +60,7 @@ func testPoll(t *T) {
 
 func testResize(t *T) {
 	a, b := t.pair(setup{cqe: 4})
-	a.do(verbs.SendWR{Op: verbs.Write, SGL: a.sgl(0, 8), Remote: b.at(0)}) // they have met
+	a.do(verbs.SendWR{Op: verbs.OpWrite, SGL: a.sgl(0, 8), Remote: b.at(0)}) // they have met
 	a.writes(b, 0, 4)
 	t.ok(a.scq.Resize(64))
 	if c := a.scq.Capacity(); c < 64 {
@@ -72,7 +72,7 @@ func testResize(t *T) {
 	t.fails(a.scq.Resize(0), verbs.ErrInvalid)
 	t.fails(a.scq.Resize(a.dev.Query().MaxCQE+1), verbs.ErrInvalid)
 	for i := range uint64(24) {
-		if wc := a.sent(verbs.Success); wc.ID != i {
+		if wc := a.sent(verbs.StatusSuccess); wc.ID != i {
 			t.Fatalf("completion of %d, want %d", wc.ID, i)
 		}
 	}
@@ -86,11 +86,11 @@ func testResize(t *T) {
 func (e *end) idle(to *end) {
 	e.t.Helper()
 	to.recv(0, 0, 0)
-	e.t.ok(e.qp.PostSend(&verbs.SendWR{Op: verbs.Send}))
-	to.received(verbs.Success)
-	e.t.ok(e.qp.Modify(verbs.QPAttr{State: verbs.SQD, SQDAsyncNotify: true}, verbs.MaskState|verbs.MaskSQDAsyncNotify))
+	e.t.ok(e.qp.PostSend(&verbs.SendWR{Op: verbs.OpSend}))
+	to.received(verbs.StatusSuccess)
+	e.t.ok(e.qp.Modify(verbs.QPAttr{State: verbs.StateSQD, SQDAsyncNotify: true}, verbs.MaskState|verbs.MaskSQDAsyncNotify))
 	e.event(verbs.EventSQDrained)
-	e.t.ok(e.qp.Modify(verbs.QPAttr{State: verbs.RTS}, verbs.MaskState))
+	e.t.ok(e.qp.Modify(verbs.QPAttr{State: verbs.StateRTS}, verbs.MaskState))
 }
 
 func testTimestamps(t *T) {
@@ -98,7 +98,7 @@ func testTimestamps(t *T) {
 	last := a.dev.Clock()
 	for range 3 {
 		a.writes(b, 0, 1)
-		wc := a.sent(verbs.Success)
+		wc := a.sent(verbs.StatusSuccess)
 		if now := a.dev.Clock(); wc.Timestamp < last || wc.Timestamp > now {
 			t.Errorf("timestamp %d is not between %d and %d", wc.Timestamp, last, now)
 		}
@@ -116,10 +116,10 @@ func testOverflow(t *T) {
 	if ev = a.event(verbs.EventQPFatal); ev.QP != a.qp {
 		t.Errorf("event of %p, want %p", ev.QP, a.qp)
 	}
-	a.state(verbs.Err)
+	a.state(verbs.StateError)
 	t.fails(a.scq.Err(), verbs.ErrOverflow)
-	a.sent(verbs.Success)
-	a.sent(verbs.Success)
+	a.sent(verbs.StatusSuccess)
+	a.sent(verbs.StatusSuccess)
 	_, err := a.scq.Wait(t.within(), make([]verbs.WC, 1))
 	t.fails(err, verbs.ErrOverflow)
 }
@@ -132,8 +132,8 @@ func testSharedCQ(t *T) {
 	a.addQP(verbs.QPInit{SendCQ: a.scq, RecvCQ: a.scq})
 	t.join(a, b, verbs.ConnectOptions{})
 	b.recv(7, 0, 16)
-	a.do(verbs.SendWR{Op: verbs.Send, SGL: a.sgl(0, 16)})
-	wc := t.status(cq, verbs.Success)
+	a.do(verbs.SendWR{Op: verbs.OpSend, SGL: a.sgl(0, 16)})
+	wc := t.status(cq, verbs.StatusSuccess)
 	if wc.ID != 7 || wc.QPN != b.qp.Num() || wc.Op != verbs.WCRecv {
 		t.Errorf("completion %+v", wc)
 	}
@@ -154,7 +154,7 @@ func testForget(t *T) {
 	a.writes(b, 100, 1)
 	a.idle(b)
 	t.ok(old.Close())
-	if wc := a.sent(verbs.Success); wc.ID != 100 {
+	if wc := a.sent(verbs.StatusSuccess); wc.ID != 100 {
 		t.Errorf("completion of %d, want that of 100", wc.ID)
 	}
 	t.none(a.scq)

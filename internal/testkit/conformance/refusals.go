@@ -26,8 +26,8 @@ func refused(t *T, name string, access verbs.Access, want verbs.Status, event ve
 	a.post(wr(a, b))
 	t.Logf("%s", name)
 	a.turnedDown(want)
-	a.state(verbs.Err)
-	b.state(verbs.Err)
+	a.state(verbs.StateError)
+	b.state(verbs.StateError)
 	if ev, err := b.dev.Event(t.within()); err != nil || ev.Type != event || ev.QP != b.qp {
 		t.Errorf("%s: event %+v (%v), want %v", name, ev, err, event)
 	}
@@ -37,10 +37,10 @@ func refused(t *T, name string, access verbs.Access, want verbs.Status, event ve
 
 func testRemoteRefused(t *T) {
 	const all, size = everything, 1 << 16
-	ops := map[string]verbs.SendOp{"write": verbs.Write, "read": verbs.Read, "cas": verbs.CompareSwap, "add": verbs.FetchAdd}
+	ops := map[string]verbs.SendOp{"write": verbs.OpWrite, "read": verbs.OpRead, "cas": verbs.OpCompareSwap, "add": verbs.OpFetchAdd}
 	need := map[string]verbs.Access{"write": verbs.RemoteWrite, "read": verbs.RemoteRead, "cas": verbs.RemoteAtomic, "add": verbs.RemoteAtomic}
 	if _, missing := t.f.Missing[AtomicFlush]; !missing {
-		ops["atomic write"], need["atomic write"] = verbs.AtomicWrite, verbs.RemoteWrite
+		ops["atomic write"], need["atomic write"] = verbs.OpAtomicWrite, verbs.RemoteWrite
 	}
 	for name, op := range ops {
 		if t.without(op) {
@@ -55,11 +55,11 @@ func testRemoteRefused(t *T) {
 			"far away":   func(r verbs.Remote) verbs.Remote { r.Addr += 1 << 63; return r },
 			"wrap":       func(r verbs.Remote) verbs.Remote { r.Addr = ^uint64(7); return r },
 		} {
-			refused(t, name+": "+how, all, verbs.RemoteAccessError, verbs.EventQPAccessError, func(a, b *end) verbs.SendWR {
+			refused(t, name+": "+how, all, verbs.StatusRemoteAccessError, verbs.EventQPAccessError, func(a, b *end) verbs.SendWR {
 				return verbs.SendWR{Op: op, SGL: a.sgl(0, 8), Remote: remote(b.at(0))}
 			})
 		}
-		refused(t, name+": access", all&^need[name], verbs.RemoteAccessError, verbs.EventQPAccessError, func(a, b *end) verbs.SendWR {
+		refused(t, name+": access", all&^need[name], verbs.StatusRemoteAccessError, verbs.EventQPAccessError, func(a, b *end) verbs.SendWR {
 			return verbs.SendWR{Op: op, SGL: a.sgl(0, 8), Remote: b.at(0)}
 		})
 	}
@@ -67,8 +67,8 @@ func testRemoteRefused(t *T) {
 	if t.late() {
 		n = 1000 // each segment of a longer one is refused or placed on its own
 	}
-	for name, op := range map[string]verbs.SendOp{"write": verbs.Write, "read": verbs.Read} {
-		refused(t, name+": one byte too far", all, verbs.RemoteAccessError, verbs.EventQPAccessError, func(a, b *end) verbs.SendWR {
+	for name, op := range map[string]verbs.SendOp{"write": verbs.OpWrite, "read": verbs.OpRead} {
+		refused(t, name+": one byte too far", all, verbs.StatusRemoteAccessError, verbs.EventQPAccessError, func(a, b *end) verbs.SendWR {
 			return verbs.SendWR{Op: op, SGL: a.sgl(0, n), Remote: b.at(size - n + 1)}
 		})
 	}
@@ -76,11 +76,11 @@ func testRemoteRefused(t *T) {
 
 // testQPAccess holds that a queue pair allows only what its access flags say (IBTA 9.7.4.1.5).
 func testQPAccess(t *T) {
-	needs := map[verbs.SendOp]verbs.Access{verbs.Write: verbs.RemoteWrite, verbs.Read: verbs.RemoteRead, verbs.FetchAdd: verbs.RemoteAtomic,
-		verbs.CompareSwap: verbs.RemoteAtomic}
+	needs := map[verbs.SendOp]verbs.Access{verbs.OpWrite: verbs.RemoteWrite, verbs.OpRead: verbs.RemoteRead, verbs.OpFetchAdd: verbs.RemoteAtomic,
+		verbs.OpCompareSwap: verbs.RemoteAtomic}
 	all := verbs.RemoteWrite | verbs.RemoteRead | verbs.RemoteAtomic
 	if _, missing := t.f.Missing[AtomicFlush]; !missing {
-		needs[verbs.AtomicWrite] = verbs.RemoteWrite
+		needs[verbs.OpAtomicWrite] = verbs.RemoteWrite
 		all |= verbs.FlushGlobal
 	}
 	for op, need := range needs {
@@ -90,7 +90,7 @@ func testQPAccess(t *T) {
 		a, b := t.pair(setup{connect: verbs.ConnectOptions{Access: all &^ need}})
 		b.fill(0, 8, 1)
 		a.post(verbs.SendWR{Op: op, SGL: a.sgl(0, 8), Remote: b.at(0)})
-		if wc := t.next(a.scq); wc.Status != verbs.RemoteInvalidRequestError {
+		if wc := t.next(a.scq); wc.Status != verbs.StatusRemoteInvalidRequestError {
 			t.Errorf("%v: %v", op, wc.Status)
 		}
 		b.event(verbs.EventQPRequestError)
@@ -102,12 +102,12 @@ func testQPAccess(t *T) {
 func testOtherDomain(t *T) {
 	a, b := t.pair(setup{})
 	c := t.newEnd(b.dev, setup{})
-	a.post(verbs.SendWR{Op: verbs.Write, SGL: a.sgl(0, 8), Remote: c.at(0)})
-	a.turnedDown(verbs.RemoteAccessError)
+	a.post(verbs.SendWR{Op: verbs.OpWrite, SGL: a.sgl(0, 8), Remote: c.at(0)})
+	a.turnedDown(verbs.StatusRemoteAccessError)
 	a, b = t.pair(setup{})
 	c = t.newEnd(a.dev, setup{})
-	a.post(verbs.SendWR{Op: verbs.Write, SGL: c.sgl(0, 8), Remote: b.at(0)})
-	a.sent(verbs.LocalProtectionError)
+	a.post(verbs.SendWR{Op: verbs.OpWrite, SGL: c.sgl(0, 8), Remote: b.at(0)})
+	a.sent(verbs.StatusLocalProtectionError)
 }
 
 func testLocalRefused(t *T) {
@@ -121,46 +121,46 @@ func testLocalRefused(t *T) {
 		"before": func(s *verbs.SGE) { s.Addr-- },
 		"after":  func(s *verbs.SGE) { s.Addr += 1<<16 - 7 },
 	} {
-		for _, op := range []verbs.SendOp{verbs.Send, verbs.Write, verbs.Read} {
+		for _, op := range []verbs.SendOp{verbs.OpSend, verbs.OpWrite, verbs.OpRead} {
 			a, b := t.pair(setup{})
 			b.recv(1, 0, 1<<16)
 			a.post(verbs.SendWR{Op: op, SGL: bad(a, change), Remote: b.at(0)})
-			if wc := t.next(a.scq); wc.Status != verbs.LocalProtectionError {
+			if wc := t.next(a.scq); wc.Status != verbs.StatusLocalProtectionError {
 				t.Errorf("%s, %v: %v", name, op, wc.Status)
 			}
-			a.state(verbs.Err)
+			a.state(verbs.StateError)
 		}
 	}
 	// The result of a READ needs LocalWrite; what is sent does not.
 	a, b := t.pair(setup{access: verbs.RemoteRead})
 	b.recv(1, 0, 0)
-	a.do(verbs.SendWR{Op: verbs.Send})
-	a.post(verbs.SendWR{Op: verbs.Read, SGL: a.sgl(0, 8), Remote: b.at(0)})
-	a.sent(verbs.LocalProtectionError)
+	a.do(verbs.SendWR{Op: verbs.OpSend})
+	a.post(verbs.SendWR{Op: verbs.OpRead, SGL: a.sgl(0, 8), Remote: b.at(0)})
+	a.sent(verbs.StatusLocalProtectionError)
 }
 
 // testReceiveRefused posts a receive into memory that the device may not write.
 func testReceiveRefused(t *T) {
 	a, b := t.pair(setup{access: verbs.RemoteRead})
 	b.recv(3, 0, 64)
-	a.post(verbs.SendWR{Op: verbs.Send, SGL: a.sgl(0, 8)})
-	a.turnedDown(verbs.RemoteOperationError)
-	if wc := b.received(verbs.LocalProtectionError); wc.ID != 3 {
+	a.post(verbs.SendWR{Op: verbs.OpSend, SGL: a.sgl(0, 8)})
+	a.turnedDown(verbs.StatusRemoteOperationError)
+	if wc := b.received(verbs.StatusLocalProtectionError); wc.ID != 3 {
 		t.Errorf("failed receive is %d, want 3", wc.ID)
 	}
-	b.state(verbs.Err)
+	b.state(verbs.StateError)
 }
 
 func testReceiveTooSmall(t *T) {
 	for _, n := range []int{9, 5000, 60000} {
 		a, b := t.pair(setup{})
 		b.recv(4, 0, n-1)
-		a.post(verbs.SendWR{Op: verbs.Send, SGL: a.sgl(0, n)})
-		a.turnedDown(verbs.RemoteInvalidRequestError)
-		if wc := b.received(verbs.LocalLengthError); wc.ID != 4 {
+		a.post(verbs.SendWR{Op: verbs.OpSend, SGL: a.sgl(0, n)})
+		a.turnedDown(verbs.StatusRemoteInvalidRequestError)
+		if wc := b.received(verbs.StatusLocalLengthError); wc.ID != 4 {
 			t.Errorf("failed receive is %d, want 4", wc.ID)
 		}
-		b.state(verbs.Err)
+		b.state(verbs.StateError)
 		b.mr.Do(func(p []byte) {
 			if p[n-1] != 0 {
 				t.Error("written past the receive")
@@ -175,11 +175,11 @@ func testUCReceiveTooSmall(t *T) {
 	a, b := t.pair(setup{qp: verbs.QPInit{Type: verbs.UC}})
 	b.recv(1, 0, 5000)
 	for _, n := range []int{5001, 60000} {
-		a.do(verbs.SendWR{Op: verbs.Send, SGL: a.sgl(0, n)})
+		a.do(verbs.SendWR{Op: verbs.OpSend, SGL: a.sgl(0, n)})
 	}
 	a.fill(0, 5000, 7)
-	a.do(verbs.SendWR{Op: verbs.Send, SGL: a.sgl(0, 5000)})
-	if wc := b.received(verbs.Success); wc.ID != 1 || wc.ByteLen != 5000 {
+	a.do(verbs.SendWR{Op: verbs.OpSend, SGL: a.sgl(0, 5000)})
+	if wc := b.received(verbs.StatusSuccess); wc.ID != 1 || wc.ByteLen != 5000 {
 		t.Errorf("receive completion %+v", wc)
 	}
 	b.holds(0, 5000, 7)
@@ -188,7 +188,7 @@ func testUCReceiveTooSmall(t *T) {
 			t.Error("written past the receive")
 		}
 	})
-	b.state(verbs.RTS)
+	b.state(verbs.StateRTS)
 }
 
 // testUCRefused holds that UC drops in silence what RC would refuse (IBTA 9.8.3).
@@ -196,17 +196,17 @@ func testUCRefused(t *T) {
 	a, b := t.pair(setup{qp: verbs.QPInit{Type: verbs.UC}})
 	bad := b.at(0)
 	bad.Key ^= 0x10000
-	a.do(verbs.SendWR{Op: verbs.Write, SGL: a.sgl(0, 5000), Remote: bad})
-	a.do(verbs.SendWR{Op: verbs.Send, SGL: a.sgl(0, 8)}) // no receive
-	const mark = 7                                       // a WRITE behind them says that they came, and went
+	a.do(verbs.SendWR{Op: verbs.OpWrite, SGL: a.sgl(0, 5000), Remote: bad})
+	a.do(verbs.SendWR{Op: verbs.OpSend, SGL: a.sgl(0, 8)}) // no receive
+	const mark = 7                                         // a WRITE behind them says that they came, and went
 	a.mr.Do(func(p []byte) { p[0] = mark })
-	a.do(verbs.SendWR{Op: verbs.Write, SGL: a.sgl(0, 1), Remote: b.at(100)})
+	a.do(verbs.SendWR{Op: verbs.OpWrite, SGL: a.sgl(0, 1), Remote: b.at(100)})
 	t.ok(b.mr.WaitFor(t.within(), func(p []byte) bool { return p[100] == mark }))
 	b.recv(6, 0, 64)
 	t.none(b.rcq)
 	a.fill(0, 8, 5)
-	a.do(verbs.SendWR{Op: verbs.Send, SGL: a.sgl(0, 8)})
-	if wc := b.received(verbs.Success); wc.ID != 6 {
+	a.do(verbs.SendWR{Op: verbs.OpSend, SGL: a.sgl(0, 8)})
+	if wc := b.received(verbs.StatusSuccess); wc.ID != 6 {
 		t.Errorf("received into %d, want 6", wc.ID)
 	}
 	b.holds(0, 8, 5)

@@ -53,9 +53,9 @@ func testModes(t *T) {
 		t.ok(err)
 		for j := range 2 {
 			a.fill(0, n, 2*i+j)
-			a.do(verbs.SendWR{Op: verbs.Write, SGL: a.sgl(0, n), Remote: mr.Remote()})
+			a.do(verbs.SendWR{Op: verbs.OpWrite, SGL: a.sgl(0, n), Remote: mr.Remote()})
 			a.fill(0, n, 1000)
-			a.do(verbs.SendWR{Op: verbs.Read, SGL: a.sgl(0, n), Remote: mr.Remote()})
+			a.do(verbs.SendWR{Op: verbs.OpRead, SGL: a.sgl(0, n), Remote: mr.Remote()})
 			a.holds(0, n, 2*i+j)
 			if err := mr.WaitPinned(t.within()); c.waits {
 				t.ok(err)
@@ -103,9 +103,9 @@ func testWeak(t *T) {
 	}
 	runtime.GC()
 	a.fill(0, n, 1)
-	a.do(verbs.SendWR{Op: verbs.Write, SGL: a.sgl(0, n), Remote: mr.Remote()})
+	a.do(verbs.SendWR{Op: verbs.OpWrite, SGL: a.sgl(0, n), Remote: mr.Remote()})
 	a.fill(0, n, 2)
-	a.do(verbs.SendWR{Op: verbs.Read, SGL: a.sgl(0, n), Remote: mr.Remote()})
+	a.do(verbs.SendWR{Op: verbs.OpRead, SGL: a.sgl(0, n), Remote: mr.Remote()})
 	a.holds(0, n, 1)
 	if mr.Len() != n || &mr.Bytes()[0] != &buf[0] {
 		t.Fatalf("the region has %d bytes", mr.Len())
@@ -121,23 +121,23 @@ func testWeak(t *T) {
 	b.addQP(verbs.QPInit{})
 	t.join(a, b, verbs.ConnectOptions{})
 	t.collected(mr)
-	a.post(verbs.SendWR{Op: verbs.Write, SGL: a.sgl(0, 8), Remote: remote})
-	a.turnedDown(verbs.RemoteAccessError)
+	a.post(verbs.SendWR{Op: verbs.OpWrite, SGL: a.sgl(0, 8), Remote: remote})
+	a.turnedDown(verbs.StatusRemoteAccessError)
 	t.ok(mr.Close())
 }
 
 // testWeakPosted lets go of memory that is to be sent: the request fails.
 func testWeakPosted(t *T) {
 	a, b := t.pair(setup{})
-	t.ok(a.qp.Modify(verbs.QPAttr{State: verbs.SQD}, verbs.MaskState))
+	t.ok(a.qp.Modify(verbs.QPAttr{State: verbs.StateSQD}, verbs.MaskState))
 	mr, err := a.pd.RegMR(make([]byte, 1<<16), everything&^verbs.MWBind, verbs.Weak())
 	if t.lacks(err) {
 		t.Skip(err)
 	}
-	a.post(verbs.SendWR{Op: verbs.Write, SGL: []verbs.SGE{mr.SGE(0, 1<<16)}, Remote: b.at(0)})
+	a.post(verbs.SendWR{Op: verbs.OpWrite, SGL: []verbs.SGE{mr.SGE(0, 1<<16)}, Remote: b.at(0)})
 	t.collected(mr)
-	t.ok(a.qp.Modify(verbs.QPAttr{State: verbs.RTS}, verbs.MaskState))
-	a.sent(verbs.LocalProtectionError)
+	t.ok(a.qp.Modify(verbs.QPAttr{State: verbs.StateRTS}, verbs.MaskState))
+	a.sent(verbs.StatusLocalProtectionError)
 	t.ok(mr.Close())
 }
 
@@ -188,13 +188,13 @@ func testSharedFile(t *T) {
 	other := value(b.pd.RegShared(f.Fd(), 0, off+n, verbs.RemoteRead))(t)
 	t.ok(f.Close())
 	a.fill(0, 50_000, 4)
-	a.do(verbs.SendWR{Op: verbs.Write, SGL: a.sgl(0, 50_000), Remote: one.Remote().At(100)})
+	a.do(verbs.SendWR{Op: verbs.OpWrite, SGL: a.sgl(0, 50_000), Remote: one.Remote().At(100)})
 	want := make([]byte, 50_000)
 	pattern(want, 4)
 	t.same(one, 100, want)
 	t.same(other, off+100, want)
 	a.fill(0, 50_000, 0)
-	a.do(verbs.SendWR{Op: verbs.Read, SGL: a.sgl(0, 50_000), Remote: other.Remote().At(off + 100)})
+	a.do(verbs.SendWR{Op: verbs.OpRead, SGL: a.sgl(0, 50_000), Remote: other.Remote().At(off + 100)})
 	a.same(0, want)
 	t.ok(one.Close())
 	t.ok(one.Close())

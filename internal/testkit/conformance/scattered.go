@@ -16,12 +16,12 @@ var (
 )
 
 var scatteredTests = []test{
-	{name: "Scattered/Write", run: func(t *T) { testScattered(t, verbs.Write, verbs.RC, scatteredLengths) }},
-	{name: "Scattered/Read", run: func(t *T) { testScattered(t, verbs.Read, verbs.RC, scatteredLengths) }},
+	{name: "Scattered/Write", run: func(t *T) { testScattered(t, verbs.OpWrite, verbs.RC, scatteredLengths) }},
+	{name: "Scattered/Read", run: func(t *T) { testScattered(t, verbs.OpRead, verbs.RC, scatteredLengths) }},
 	{name: "Scattered/LongReads", run: testLongReads},
-	{name: "Scattered/Send", run: func(t *T) { testScattered(t, verbs.Send, verbs.RC, scatteredLengths) }},
+	{name: "Scattered/Send", run: func(t *T) { testScattered(t, verbs.OpSend, verbs.RC, scatteredLengths) }},
 	{name: "Scattered/SRQ", run: testScatteredSRQ, needs: []Ability{SharedRecvs}},
-	{name: "Scattered/UC", run: func(t *T) { testScattered(t, verbs.Send, verbs.UC, datagramLengths) }, needs: []Ability{Unreliable}},
+	{name: "Scattered/UC", run: func(t *T) { testScattered(t, verbs.OpSend, verbs.UC, datagramLengths) }, needs: []Ability{Unreliable}},
 	{name: "Scattered/UD", run: testScatteredDatagrams, needs: []Ability{Datagrams}},
 }
 
@@ -74,7 +74,7 @@ func testScattered(t *T, op verbs.SendOp, typ verbs.QPType, lengths []int) {
 		})
 		for i := range scatteredMessages {
 			want := a.gathered(i, n)
-			if op != verbs.Send {
+			if op != verbs.OpSend {
 				b.same(i*n, want)
 			} else if !bytes.Equal(b.gathered(i, n), want) {
 				t.Fatalf("message %d of %d bytes is not what was sent", i, n)
@@ -87,7 +87,7 @@ func testScattered(t *T, op verbs.SendOp, typ verbs.QPType, lengths []int) {
 // packet: where a READ has completed, all of its pieces are there.
 func testLongReads(t *T) {
 	const reads, most, length = 3, 3, 192 << 10
-	a, b := t.pair(setup{size: reads * most * length, qp: verbs.QPInit{MaxSendSGE: most, MaxSendWR: reads}})
+	a, b := t.pair(setup{size: reads * most * length, qp: verbs.QPInit{Cap: verbs.QPCap{MaxSendSGE: most, MaxSendWR: reads}}})
 	pieces := min(most, a.dev.Query().MaxSGERead)
 	want := make([]byte, reads*pieces*length)
 	pattern(want, 1)
@@ -98,10 +98,10 @@ func testLongReads(t *T) {
 		for j := range pieces {
 			sgl = append(sgl, a.mr.SGE((i*pieces+j)*length, length))
 		}
-		a.post(verbs.SendWR{Op: verbs.Read, SGL: sgl, Remote: b.at(i * pieces * length)})
+		a.post(verbs.SendWR{Op: verbs.OpRead, SGL: sgl, Remote: b.at(i * pieces * length)})
 	}
 	for i := range reads {
-		a.sent(verbs.Success)
+		a.sent(verbs.StatusSuccess)
 		a.same(0, want[:(i+1)*pieces*length])
 	}
 }
@@ -110,7 +110,7 @@ func testLongReads(t *T) {
 func scatteredSetup(dev *verbs.Device) setup {
 	sges := min(scatteredSGEs, dev.Query().MaxSGE)
 	return setup{size: scatteredMessages * scatteredSGEs * scatteredStride, qp: verbs.QPInit{
-		MaxSendWR: scatteredMessages, MaxRecvWR: scatteredMessages, MaxSendSGE: sges, MaxRecvSGE: sges}}
+		Cap: verbs.QPCap{MaxSendWR: scatteredMessages, MaxRecvWR: scatteredMessages, MaxSendSGE: sges, MaxRecvSGE: sges}}}
 }
 
 // exchange posts the receives, if it takes any, and all messages at once, and waits for them.
@@ -121,16 +121,16 @@ func (a *end) exchange(b *end, op verbs.SendOp, message func(i int) verbs.SendWR
 	for i := range list {
 		list[i] = message(i)
 		list[i].Flags |= verbs.Signaled
-		if op == verbs.Send {
+		if op == verbs.OpSend {
 			wr := receive(i)
 			t.ok(b.qp.PostRecv(&wr))
 		}
 	}
 	t.ok(a.qp.PostSendAll(list))
 	for range list {
-		a.sent(verbs.Success)
-		if op == verbs.Send {
-			b.received(verbs.Success)
+		a.sent(verbs.StatusSuccess)
+		if op == verbs.OpSend {
+			b.received(verbs.StatusSuccess)
 		}
 	}
 }
@@ -139,7 +139,7 @@ func testScatteredSRQ(t *T) {
 	da, db := t.devices()
 	s := scatteredSetup(da)
 	a, b := t.newEnd(da, s), t.newEnd(db, s)
-	srq := value(b.pd.CreateSRQ(verbs.SRQInit{MaxWR: s.qp.MaxRecvWR, MaxSGE: s.qp.MaxRecvSGE}))(t)
+	srq := value(b.pd.CreateSRQ(verbs.SRQInit{MaxWR: s.qp.Cap.MaxRecvWR, MaxSGE: s.qp.Cap.MaxRecvSGE}))(t)
 	a.addQP(s.qp)
 	b.addQP(verbs.QPInit{SRQ: srq})
 	t.join(a, b, verbs.ConnectOptions{})
@@ -149,11 +149,11 @@ func testScatteredSRQ(t *T) {
 		t.ok(srq.PostRecv(&verbs.RecvWR{SGL: b.scattered(i, n)}))
 	}
 	for i := range scatteredMessages {
-		a.post(verbs.SendWR{Op: verbs.Send, SGL: a.scattered(i, n)})
+		a.post(verbs.SendWR{Op: verbs.OpSend, SGL: a.scattered(i, n)})
 	}
 	for i := range scatteredMessages {
-		a.sent(verbs.Success)
-		b.received(verbs.Success)
+		a.sent(verbs.StatusSuccess)
+		b.received(verbs.StatusSuccess)
 		if !bytes.Equal(b.gathered(i, n), a.gathered(i, n)) {
 			t.Fatalf("message %d is not what was sent", i)
 		}
@@ -172,7 +172,7 @@ func testScatteredDatagrams(t *T) {
 	ah := value(a.pd.CreateAH(way(b.ep)))(t)
 	for _, n := range datagramLengths {
 		a.fill(0, s.size, n)
-		a.exchange(b, verbs.Send, func(i int) verbs.SendWR {
+		a.exchange(b, verbs.OpSend, func(i int) verbs.SendWR {
 			wr := a.datagram(ah, b, 0)
 			wr.SGL = a.scattered(i, n)
 			return wr

@@ -34,16 +34,16 @@ func (e *end) pieces(off, n, count int) (sgl []verbs.SGE) {
 
 func testScatterGather(t *T) {
 	count := min(32, func() int { d, _ := t.devices(); return d.Query().MaxSGE }())
-	a, b := t.pair(setup{qp: verbs.QPInit{MaxSendSGE: count, MaxRecvSGE: count}})
+	a, b := t.pair(setup{qp: verbs.QPInit{Cap: verbs.QPCap{MaxSendSGE: count, MaxRecvSGE: count}}})
 	for i, n := range []int{1, 1000, 4096, 30000} {
-		for _, op := range []verbs.SendOp{verbs.Send, verbs.Write} {
+		for _, op := range []verbs.SendOp{verbs.OpSend, verbs.OpWrite} {
 			a.fill(11, n, i)
-			if op == verbs.Send {
+			if op == verbs.OpSend {
 				t.ok(b.qp.PostRecv(&verbs.RecvWR{SGL: b.pieces(5, n, 17)}))
 			}
 			a.do(verbs.SendWR{Op: op, SGL: a.pieces(11, n, count), Remote: b.at(5)})
-			if op == verbs.Send {
-				b.received(verbs.Success)
+			if op == verbs.OpSend {
+				b.received(verbs.StatusSuccess)
 			}
 			b.holds(5, n, i)
 		}
@@ -51,16 +51,16 @@ func testScatterGather(t *T) {
 }
 
 func testReadScatter(t *T) {
-	a, b := t.pair(setup{qp: verbs.QPInit{MaxSendSGE: 16}})
+	a, b := t.pair(setup{qp: verbs.QPInit{Cap: verbs.QPCap{MaxSendSGE: 16}}})
 	b.fill(0, 30000, 1)
-	a.do(verbs.SendWR{Op: verbs.Read, SGL: a.pieces(9, 30000, 16), Remote: b.at(0)})
+	a.do(verbs.SendWR{Op: verbs.OpRead, SGL: a.pieces(9, 30000, 16), Remote: b.at(0)})
 	a.holds(9, 30000, 1)
 }
 
 func testTooManySGEs(t *T) {
-	a, b := t.pair(setup{qp: verbs.QPInit{MaxSendSGE: 2, MaxRecvSGE: 2}})
-	_, lim := a.qp.Query()
-	t.fails(a.qp.PostSend(&verbs.SendWR{Op: verbs.Send, SGL: make([]verbs.SGE, lim.MaxSendSGE+1)}), verbs.ErrInvalid)
+	a, b := t.pair(setup{qp: verbs.QPInit{Cap: verbs.QPCap{MaxSendSGE: 2, MaxRecvSGE: 2}}})
+	lim := a.qp.Query().Cap
+	t.fails(a.qp.PostSend(&verbs.SendWR{Op: verbs.OpSend, SGL: make([]verbs.SGE, lim.MaxSendSGE+1)}), verbs.ErrInvalid)
 	t.fails(b.qp.PostRecv(&verbs.RecvWR{SGL: make([]verbs.SGE, lim.MaxRecvSGE+1)}), verbs.ErrInvalid)
 }
 
@@ -76,7 +76,7 @@ func testList(t *T) {
 	sends := make([]verbs.SendWR, 10)
 	for i := range sends {
 		a.fill(i*100, 100, i)
-		sends[i] = verbs.SendWR{ID: uint64(i), Op: verbs.Send, Flags: verbs.Signaled, SGL: a.sgl(i*100, 100)}
+		sends[i] = verbs.SendWR{ID: uint64(i), Op: verbs.OpSend, Flags: verbs.Signaled, SGL: a.sgl(i*100, 100)}
 	}
 	sends[6].Op = 0 // cannot be posted: those before it are, it and the rest are not
 	n, err := a.qp.PostSendList(sends)
@@ -85,10 +85,10 @@ func testList(t *T) {
 		t.Fatalf("posted %d, want 6", n)
 	}
 	for i := range 6 {
-		if wc := a.sent(verbs.Success); wc.ID != uint64(i) {
+		if wc := a.sent(verbs.StatusSuccess); wc.ID != uint64(i) {
 			t.Fatalf("completion of %d, want %d", wc.ID, i)
 		}
-		b.received(verbs.Success)
+		b.received(verbs.StatusSuccess)
 		b.holds(i*100, 100, i)
 	}
 	t.none(a.scq)
@@ -100,11 +100,11 @@ func testList(t *T) {
 // testAllOrNone holds that a list that is posted as a whole leaves nothing behind if it is
 // refused, neither a place in the queue nor a packet, and goes after what was posted before.
 func testAllOrNone(t *T) {
-	a, b := t.pair(setup{qp: verbs.QPInit{MaxSendWR: 4, MaxRecvWR: 16}})
-	_, lim := a.qp.Query()
+	a, b := t.pair(setup{qp: verbs.QPInit{Cap: verbs.QPCap{MaxSendWR: 4, MaxRecvWR: 16}}})
+	lim := a.qp.Query().Cap
 	list := func(n, size int) (sends []verbs.SendWR) {
 		for i := range n {
-			sends = append(sends, verbs.SendWR{ID: uint64(i), Op: verbs.Send, Flags: verbs.Signaled, SGL: a.sgl(0, size)})
+			sends = append(sends, verbs.SendWR{ID: uint64(i), Op: verbs.OpSend, Flags: verbs.Signaled, SGL: a.sgl(0, size)})
 		}
 		return sends
 	}
@@ -120,17 +120,17 @@ func testAllOrNone(t *T) {
 		}
 		t.ok(a.qp.PostSendAll(good))
 		for i := range good {
-			if wc := a.sent(verbs.Success); wc.ID != uint64(i) {
+			if wc := a.sent(verbs.StatusSuccess); wc.ID != uint64(i) {
 				t.Fatalf("completion of %d, want %d", wc.ID, i)
 			}
-			if wc := b.received(verbs.Success); wc.ByteLen != uint32(round+1) {
+			if wc := b.received(verbs.StatusSuccess); wc.ByteLen != uint32(round+1) {
 				t.Fatalf("received %d bytes, want %d", wc.ByteLen, round+1)
 			}
 		}
 	}
 	t.none(a.scq)
 	t.ok(a.qp.PostSendAll(nil))
-	t.ok(a.qp.Modify(verbs.QPAttr{State: verbs.Err}, verbs.MaskState))
+	t.ok(a.qp.Modify(verbs.QPAttr{State: verbs.StateError}, verbs.MaskState))
 	bad := list(2, 1)
 	bad[1].Op = 0
 	t.fails(a.qp.PostSendAll(bad), verbs.ErrInvalid)
@@ -140,12 +140,12 @@ func testAllOrNone(t *T) {
 func testQueueFull(t *T) {
 	dev, _ := t.devices()
 	e := t.newEnd(dev, setup{})
-	e.addQP(verbs.QPInit{MaxSendWR: 4, MaxRecvWR: 4})
+	e.addQP(verbs.QPInit{Cap: verbs.QPCap{MaxSendWR: 4, MaxRecvWR: 4}})
 	t.ok(e.qp.Connect(e.ep, absent(e), &verbs.ConnectOptions{Timeout: 20}))
-	_, lim := e.qp.Query()
+	lim := e.qp.Query().Cap
 	sends := make([]verbs.SendWR, lim.MaxSendWR+1)
 	for i := range sends {
-		sends[i] = verbs.SendWR{Op: verbs.Send}
+		sends[i] = verbs.SendWR{Op: verbs.OpSend}
 	}
 	n, err := e.qp.PostSendList(sends)
 	t.fails(err, verbs.ErrQueueFull)
@@ -162,12 +162,12 @@ func testQueueFull(t *T) {
 // testUnsignaled holds that work requests that are not signaled free their places when a
 // later one completes, and complete with no WC.
 func testUnsignaled(t *T) {
-	a, b := t.pair(setup{qp: verbs.QPInit{MaxSendWR: 8}})
+	a, b := t.pair(setup{qp: verbs.QPInit{Cap: verbs.QPCap{MaxSendWR: 8}}})
 	for round := range 10 {
 		for range 7 {
-			t.ok(a.qp.PostSend(&verbs.SendWR{ID: 1, Op: verbs.Write, SGL: a.sgl(0, 8), Remote: b.at(0)}))
+			t.ok(a.qp.PostSend(&verbs.SendWR{ID: 1, Op: verbs.OpWrite, SGL: a.sgl(0, 8), Remote: b.at(0)}))
 		}
-		if wc := a.do(verbs.SendWR{ID: 100 + uint64(round), Op: verbs.Write, SGL: a.sgl(0, 8), Remote: b.at(0)}); wc.ID != 100+uint64(round) {
+		if wc := a.do(verbs.SendWR{ID: 100 + uint64(round), Op: verbs.OpWrite, SGL: a.sgl(0, 8), Remote: b.at(0)}); wc.ID != 100+uint64(round) {
 			t.Fatalf("completion of %d", wc.ID)
 		}
 	}
@@ -176,32 +176,32 @@ func testUnsignaled(t *T) {
 
 func testSignalAll(t *T) {
 	a, b := t.pair(setup{qp: verbs.QPInit{SignalAll: true}})
-	t.ok(a.qp.PostSend(&verbs.SendWR{ID: 8, Op: verbs.Write, SGL: a.sgl(0, 8), Remote: b.at(0)}))
-	if wc := a.sent(verbs.Success); wc.ID != 8 {
+	t.ok(a.qp.PostSend(&verbs.SendWR{ID: 8, Op: verbs.OpWrite, SGL: a.sgl(0, 8), Remote: b.at(0)}))
+	if wc := a.sent(verbs.StatusSuccess); wc.ID != 8 {
 		t.Errorf("completion of %d, want 8", wc.ID)
 	}
 }
 
 func testInline(t *T) {
-	a, b := t.pair(setup{qp: verbs.QPInit{MaxInline: 1500}})
-	_, lim := a.qp.Query()
+	a, b := t.pair(setup{qp: verbs.QPInit{Cap: verbs.QPCap{MaxInline: 1500}}})
+	lim := a.qp.Query().Cap
 	for i, n := range []int{1, 64, lim.MaxInline} {
 		buf := make([]byte, n) // not registered
 		pattern(buf, i)
 		b.recv(1, 0, n)
-		a.post(verbs.SendWR{Op: verbs.Send, Inline: buf})
+		a.post(verbs.SendWR{Op: verbs.OpSend, Inline: buf})
 		clear(buf) // taken when posted
-		a.sent(verbs.Success)
-		b.received(verbs.Success)
+		a.sent(verbs.StatusSuccess)
+		b.received(verbs.StatusSuccess)
 		b.holds(0, n, i)
 		pattern(buf, i+5)
-		a.post(verbs.SendWR{Op: verbs.Write, Inline: buf, Remote: b.at(2000)})
+		a.post(verbs.SendWR{Op: verbs.OpWrite, Inline: buf, Remote: b.at(2000)})
 		clear(buf)
-		a.sent(verbs.Success)
+		a.sent(verbs.StatusSuccess)
 		b.holds(2000, n, i+5)
 	}
-	t.fails(a.qp.PostSend(&verbs.SendWR{Op: verbs.Send, Inline: make([]byte, lim.MaxInline+1)}), verbs.ErrInvalid)
-	t.fails(a.qp.PostSend(&verbs.SendWR{Op: verbs.Read, Inline: make([]byte, 8), Remote: b.at(0)}), verbs.ErrInvalid)
+	t.fails(a.qp.PostSend(&verbs.SendWR{Op: verbs.OpSend, Inline: make([]byte, lim.MaxInline+1)}), verbs.ErrInvalid)
+	t.fails(a.qp.PostSend(&verbs.SendWR{Op: verbs.OpRead, Inline: make([]byte, 8), Remote: b.at(0)}), verbs.ErrInvalid)
 }
 
 // testFence sends what a READ has just brought: without the fence the SEND could leave
@@ -213,9 +213,9 @@ func testFence(t *T) {
 		b.fill(0, n, i)
 		back := t.backBuffer(b, n)
 		t.ok(b.qp.PostRecv(&verbs.RecvWR{SGL: []verbs.SGE{back.SGE(0, n)}}))
-		t.ok(a.qp.PostSend(&verbs.SendWR{Op: verbs.Read, SGL: a.sgl(0, n), Remote: b.at(0)}))
-		a.do(verbs.SendWR{Op: verbs.Send, Flags: verbs.Fence, SGL: a.sgl(0, n)})
-		b.received(verbs.Success)
+		t.ok(a.qp.PostSend(&verbs.SendWR{Op: verbs.OpRead, SGL: a.sgl(0, n), Remote: b.at(0)}))
+		a.do(verbs.SendWR{Op: verbs.OpSend, Flags: verbs.Fence, SGL: a.sgl(0, n)})
+		b.received(verbs.StatusSuccess)
 		want := make([]byte, n)
 		pattern(want, i)
 		back.Do(func(p []byte) {
@@ -239,7 +239,7 @@ func testGiB(t *T) {
 	}
 	testrun.SkipUnlessLong(t, "a message of 1 GiB takes seconds")
 	const part, count = 32 << 20, 32
-	a, b := t.pair(setup{size: part, qp: verbs.QPInit{MaxSendSGE: count, MaxRecvSGE: count}})
+	a, b := t.pair(setup{size: part, qp: verbs.QPInit{Cap: verbs.QPCap{MaxSendSGE: count, MaxRecvSGE: count}}})
 	if lim := a.dev.Query().MaxSGE; lim < count {
 		t.Skipf("MaxSGE is %d", lim)
 	}
@@ -249,17 +249,17 @@ func testGiB(t *T) {
 		out, in = append(out, a.mr.SGE(0, part)), append(in, b.mr.SGE(0, part))
 	}
 	t.ok(b.qp.PostRecv(&verbs.RecvWR{SGL: in}))
-	a.post(verbs.SendWR{Op: verbs.Send, SGL: out})
+	a.post(verbs.SendWR{Op: verbs.OpSend, SGL: out})
 	for wait := 6; wait > 0; wait-- { // so long that it may take more than one patience
 		var wc [1]verbs.WC
 		if n, _ := a.scq.Wait(t.within(), wc[:]); n > 0 {
-			if wc[0].Status != verbs.Success {
+			if wc[0].Status != verbs.StatusSuccess {
 				t.Fatal(wc[0].Status)
 			}
 			break
 		}
 	}
-	if wc := b.received(verbs.Success); wc.ByteLen != part*count {
+	if wc := b.received(verbs.StatusSuccess); wc.ByteLen != part*count {
 		t.Errorf("received %d bytes", wc.ByteLen)
 	}
 	b.holds(0, part, 1)

@@ -40,8 +40,8 @@ func testSRQ(t *T) {
 	for i := range 6 {
 		a := as[i%3]
 		a.fill(0, 900, i)
-		a.do(verbs.SendWR{Op: verbs.Send, SGL: a.sgl(0, 900)})
-		wc := b.received(verbs.Success)
+		a.do(verbs.SendWR{Op: verbs.OpSend, SGL: a.sgl(0, 900)})
+		wc := b.received(verbs.StatusSuccess)
 		if wc.ID != uint64(i) || wc.QPN != bs[i%3].qp.Num() {
 			t.Errorf("receive %d of QP %#x, want %d of %#x", wc.ID, wc.QPN, i, bs[i%3].qp.Num())
 		}
@@ -70,7 +70,7 @@ func testSRQLimit(t *T) {
 	for range 2 {
 		t.ok(srq.Modify(verbs.SRQAttr{Limit: 6}, verbs.SRQLimit)) // which 3 messages bring about
 		for range 3 {
-			a.do(verbs.SendWR{Op: verbs.Send, SGL: a.sgl(0, 8)})
+			a.do(verbs.SendWR{Op: verbs.OpSend, SGL: a.sgl(0, 8)})
 		}
 		if ev := b.event(verbs.EventSRQLimitReached); ev.SRQ != srq {
 			t.Errorf("event of %p, want %p", ev.SRQ, srq)
@@ -120,24 +120,24 @@ func testSRQAttributes(t *T) {
 func testLastWQE(t *T) {
 	as, bs, srq := fed(t, 2, verbs.SRQInit{MaxWR: 4})
 	t.ok(srq.PostRecv(&verbs.RecvWR{ID: 9, SGL: bs[0].sgl(0, 8)}))
-	t.ok(bs[0].qp.Modify(verbs.QPAttr{State: verbs.Err}, verbs.MaskState))
+	t.ok(bs[0].qp.Modify(verbs.QPAttr{State: verbs.StateError}, verbs.MaskState))
 	if ev := bs[0].event(verbs.EventQPLastWQEReached); ev.QP != bs[0].qp {
 		t.Errorf("event of %p, want %p", ev.QP, bs[0].qp)
 	}
 	t.none(bs[0].rcq)
-	as[1].do(verbs.SendWR{Op: verbs.Send, SGL: as[1].sgl(0, 8)})
-	if wc := bs[1].received(verbs.Success); wc.ID != 9 {
+	as[1].do(verbs.SendWR{Op: verbs.OpSend, SGL: as[1].sgl(0, 8)})
+	if wc := bs[1].received(verbs.StatusSuccess); wc.ID != 9 {
 		t.Errorf("received into %d, want 9", wc.ID)
 	}
 }
 
 func testSRQRNR(t *T) {
 	as, bs, srq := fed(t, 1, verbs.SRQInit{MaxWR: 4})
-	as[0].post(verbs.SendWR{Op: verbs.Send, SGL: as[0].sgl(0, 8)})
+	as[0].post(verbs.SendWR{Op: verbs.OpSend, SGL: as[0].sgl(0, 8)})
 	as[0].waits()
 	t.ok(srq.PostRecv(&verbs.RecvWR{ID: 3, SGL: bs[0].sgl(0, 8)}))
-	as[0].sent(verbs.Success)
-	bs[0].received(verbs.Success)
+	as[0].sent(verbs.StatusSuccess)
+	bs[0].received(verbs.StatusSuccess)
 }
 
 // target is the receiving side of an XRC connection.
@@ -173,16 +173,16 @@ func testXRC(t *T) {
 			srqn := srq.Num()
 			t.ok(srq.PostRecv(&verbs.RecvWR{ID: uint64(q), SGL: b.sgl(0, 8000)}))
 			a.fill(0, n, i)
-			a.do(verbs.SendWR{Op: verbs.SendImm, Imm: 9, SGL: a.sgl(0, n), SRQN: srqn})
-			if wc := b.received(verbs.Success); wc.ID != uint64(q) || wc.ByteLen != uint32(n) || wc.QPN != b.qp.Num() {
+			a.do(verbs.SendWR{Op: verbs.OpSendImm, Imm: 9, SGL: a.sgl(0, n), SRQN: srqn})
+			if wc := b.received(verbs.StatusSuccess); wc.ID != uint64(q) || wc.ByteLen != uint32(n) || wc.QPN != b.qp.Num() {
 				t.Errorf("receive completion %+v", wc)
 			}
 			b.holds(0, n, i)
-			a.do(verbs.SendWR{Op: verbs.Write, SGL: a.sgl(0, n), Remote: b.at(10000), SRQN: srqn})
+			a.do(verbs.SendWR{Op: verbs.OpWrite, SGL: a.sgl(0, n), Remote: b.at(10000), SRQN: srqn})
 			b.holds(10000, n, i)
-			a.do(verbs.SendWR{Op: verbs.Read, SGL: a.sgl(20000, n), Remote: b.at(10000), SRQN: srqn})
+			a.do(verbs.SendWR{Op: verbs.OpRead, SGL: a.sgl(20000, n), Remote: b.at(10000), SRQN: srqn})
 			a.holds(20000, n, i)
-			a.do(verbs.SendWR{Op: verbs.FetchAdd, Swap: 1, SGL: a.sgl(40000, 8), Remote: b.at(40000), SRQN: srqn})
+			a.do(verbs.SendWR{Op: verbs.OpFetchAdd, Add: 1, SGL: a.sgl(40000, 8), Remote: b.at(40000), SRQN: srqn})
 		}
 	}
 	b.same(40000, word(6))
@@ -192,7 +192,7 @@ func testXRCRefused(t *T) {
 	a, b := xrc(t)
 	t.fails(a.qp.PostRecv(&verbs.RecvWR{}), verbs.ErrInvalid)
 	t.fails(b.qp.PostRecv(&verbs.RecvWR{}), verbs.ErrInvalid)
-	t.fails(b.qp.PostSend(&verbs.SendWR{Op: verbs.Send}), verbs.ErrInvalid)
+	t.fails(b.qp.PostSend(&verbs.SendWR{Op: verbs.OpSend}), verbs.ErrInvalid)
 	_, err := b.pd.CreateQP(verbs.QPInit{Type: verbs.XRCIni, SendCQ: b.scq, SRQ: b.srqs[0]})
 	t.fails(err, verbs.ErrInvalid)
 	_, err = b.pd.CreateSRQ(verbs.SRQInit{MaxWR: 4, XRCD: b.domain})
@@ -203,8 +203,8 @@ func testXRCRefused(t *T) {
 		_, err = b.pd.CreateSRQ(verbs.SRQInit{MaxWR: 4, XRCD: b.domain, CQ: a.rcq})
 		t.fails(err, verbs.ErrInvalid)
 	}
-	a.post(verbs.SendWR{Op: verbs.Send, SGL: a.sgl(0, 8), SRQN: b.srqs[0].Num() ^ 0x800000})
-	if wc := t.next(a.scq); wc.Status != verbs.RemoteInvalidRequestError && wc.Status != verbs.RemoteOperationError {
+	a.post(verbs.SendWR{Op: verbs.OpSend, SGL: a.sgl(0, 8), SRQN: b.srqs[0].Num() ^ 0x800000})
+	if wc := t.next(a.scq); wc.Status != verbs.StatusRemoteInvalidRequestError && wc.Status != verbs.StatusRemoteOperationError {
 		t.Errorf("an unknown receive queue: %v", wc.Status)
 	}
 }

@@ -21,7 +21,7 @@ var stateTests = []test{
 	{name: "State/ResetReuse", run: testResetReuse},
 }
 
-var states = []verbs.QPState{verbs.Reset, verbs.Init, verbs.RTR, verbs.RTS, verbs.SQD, verbs.SQE, verbs.Err}
+var states = []verbs.QPState{verbs.StateReset, verbs.StateInit, verbs.StateRTR, verbs.StateRTS, verbs.StateSQD, verbs.StateSQE, verbs.StateError}
 
 // neededBy is what the way up requires of each type (IBTA 11.2.5.2).
 func neededBy(t verbs.QPType, to verbs.QPState) verbs.QPMask {
@@ -29,19 +29,19 @@ func neededBy(t verbs.QPType, to verbs.QPState) verbs.QPMask {
 	answers := verbs.MaskMaxDestRdAtomic | verbs.MaskMinRNRTimer
 	retries := verbs.MaskTimeout | verbs.MaskRetryCount | verbs.MaskRNRRetry | verbs.MaskMaxRdAtomic
 	switch {
-	case to == verbs.Init && t == verbs.UD:
+	case to == verbs.StateInit && t == verbs.UD:
 		return verbs.MaskPKeyIndex | verbs.MaskPort | verbs.MaskQKey
-	case to == verbs.Init:
+	case to == verbs.StateInit:
 		return verbs.MaskPKeyIndex | verbs.MaskPort | verbs.MaskAccess
-	case to == verbs.RTR && (t == verbs.RC || t == verbs.XRCTgt):
+	case to == verbs.StateRTR && (t == verbs.RC || t == verbs.XRCTgt):
 		return path | answers
-	case to == verbs.RTR && t != verbs.UD:
+	case to == verbs.StateRTR && t != verbs.UD:
 		return path
-	case to == verbs.RTS && (t == verbs.RC || t == verbs.XRCIni):
+	case to == verbs.StateRTS && (t == verbs.RC || t == verbs.XRCIni):
 		return verbs.MaskSQPSN | retries
-	case to == verbs.RTS && t == verbs.XRCTgt:
+	case to == verbs.StateRTS && t == verbs.XRCTgt:
 		return verbs.MaskSQPSN | verbs.MaskTimeout
-	case to == verbs.RTS:
+	case to == verbs.StateRTS:
 		return verbs.MaskSQPSN
 	}
 	return 0
@@ -49,15 +49,15 @@ func neededBy(t verbs.QPType, to verbs.QPState) verbs.QPMask {
 
 // reachable says which changes of state exist (IBTA 10.3.1).
 func reachable(t verbs.QPType, from, to verbs.QPState) bool {
-	if to == verbs.Reset || to == verbs.Err {
+	if to == verbs.StateReset || to == verbs.StateError {
 		return true
 	}
 	type s = [2]verbs.QPState
 	switch (s{from, to}) {
-	case s{verbs.Reset, verbs.Init}, s{verbs.Init, verbs.Init}, s{verbs.Init, verbs.RTR}, s{verbs.RTR, verbs.RTS}, s{verbs.RTS, verbs.RTS},
-		s{verbs.RTS, verbs.SQD}, s{verbs.SQD, verbs.SQD}, s{verbs.SQD, verbs.RTS}:
+	case s{verbs.StateReset, verbs.StateInit}, s{verbs.StateInit, verbs.StateInit}, s{verbs.StateInit, verbs.StateRTR}, s{verbs.StateRTR, verbs.StateRTS}, s{verbs.StateRTS, verbs.StateRTS},
+		s{verbs.StateRTS, verbs.StateSQD}, s{verbs.StateSQD, verbs.StateSQD}, s{verbs.StateSQD, verbs.StateRTS}:
 		return true
-	case s{verbs.SQE, verbs.RTS}:
+	case s{verbs.StateSQE, verbs.StateRTS}:
 		return t == verbs.UC || t == verbs.UD
 	}
 	return false
@@ -87,19 +87,19 @@ func (e *end) inState(typ verbs.QPType, s verbs.QPState, domain *verbs.XRCD) *ve
 	} else {
 		e.addQP(verbs.QPInit{Type: typ})
 	}
-	way := []verbs.QPState{verbs.Init, verbs.RTR, verbs.RTS}
+	way := []verbs.QPState{verbs.StateInit, verbs.StateRTR, verbs.StateRTS}
 	switch s {
-	case verbs.Err:
+	case verbs.StateError:
 		if way = nil; e.t.lacking(ResetToErr) {
-			way = []verbs.QPState{verbs.Init}
+			way = []verbs.QPState{verbs.StateInit}
 		}
-	case verbs.Reset:
+	case verbs.StateReset:
 		way = nil
-	case verbs.Init:
+	case verbs.StateInit:
 		way = way[:1]
-	case verbs.RTR:
+	case verbs.StateRTR:
 		way = way[:2]
-	case verbs.SQE:
+	case verbs.StateSQE:
 		if typ != verbs.UC && typ != verbs.UD {
 			return nil
 		}
@@ -108,9 +108,9 @@ func (e *end) inState(typ verbs.QPType, s verbs.QPState, domain *verbs.XRCD) *ve
 		e.step(w, e.ep)
 	}
 	switch s {
-	case verbs.SQD, verbs.Err:
+	case verbs.StateSQD, verbs.StateError:
 		e.t.ok(e.qp.Modify(verbs.QPAttr{State: s}, verbs.MaskState))
-	case verbs.SQE:
+	case verbs.StateSQE:
 		e.breakSend(typ)
 	}
 	if got := e.qp.State(); got != s {
@@ -122,12 +122,12 @@ func (e *end) inState(typ verbs.QPType, s verbs.QPState, domain *verbs.XRCD) *ve
 // breakSend makes a send fail locally, which takes unreliable queue pairs to SQE.
 func (e *end) breakSend(typ verbs.QPType) {
 	e.t.Helper()
-	wr := verbs.SendWR{ID: 99, Op: verbs.Send, SGL: []verbs.SGE{{Addr: e.mr.Addr(), Length: 8, LKey: e.mr.LKey() ^ 0x5a00}}}
+	wr := verbs.SendWR{ID: 99, Op: verbs.OpSend, SGL: []verbs.SGE{{Addr: e.mr.Addr(), Length: 8, LKey: e.mr.LKey() ^ 0x5a00}}}
 	if typ == verbs.UD {
 		wr.AH, wr.RemoteQPN = value(e.pd.CreateAH(way(e.ep)))(e.t), e.ep.QPN
 	}
 	e.post(wr)
-	e.sent(verbs.LocalProtectionError)
+	e.sent(verbs.StatusLocalProtectionError)
 }
 
 func testStates(t *T, typ verbs.QPType) {
@@ -143,7 +143,7 @@ func testStates(t *T, typ verbs.QPType) {
 			if qp == nil {
 				continue
 			}
-			if from != verbs.Reset || to != verbs.Err || !t.lacking(ResetToErr) {
+			if from != verbs.StateReset || to != verbs.StateError || !t.lacking(ResetToErr) {
 				e.change(from, to)
 			}
 			t.ok(qp.Close())
@@ -157,7 +157,7 @@ func (e *end) change(from, to verbs.QPState) {
 	attr := attributes(e.ep)
 	attr.State, attr.CurState = to, from
 	needed := neededBy(typ, to)
-	if to > verbs.Reset && to <= verbs.RTS && from != to-1 {
+	if to > verbs.StateReset && to <= verbs.StateRTS && from != to-1 {
 		needed = 0 // not the way up
 	}
 	if !reachable(typ, from, to) {
@@ -169,7 +169,7 @@ func (e *end) change(from, to verbs.QPState) {
 	}
 	e.refusedSteps(from, attr, needed)
 	mask := verbs.MaskState | needed
-	if to == verbs.RTS {
+	if to == verbs.StateRTS {
 		mask |= verbs.MaskCurState
 	}
 	t.ok(qp.Modify(attr, mask))
@@ -196,9 +196,9 @@ func (e *end) refusedSteps(from verbs.QPState, attr verbs.QPAttr, needed verbs.Q
 		}
 	}
 	wrong := attr
-	wrong.CurState = verbs.Err
-	if from == verbs.Err {
-		wrong.CurState = verbs.Init
+	wrong.CurState = verbs.StateError
+	if from == verbs.StateError {
+		wrong.CurState = verbs.StateInit
 	}
 	t.fails(e.qp.Modify(wrong, verbs.MaskState|verbs.MaskCurState|needed), verbs.ErrInvalid, "CurState")
 }
@@ -206,10 +206,10 @@ func (e *end) refusedSteps(from verbs.QPState, attr verbs.QPAttr, needed verbs.Q
 // needless are attributes that a change of state never allows, whatever the device.
 func needless(t verbs.QPType, from, to verbs.QPState) verbs.QPMask {
 	never := verbs.MaskRQPSN | verbs.MaskDestQPN | verbs.MaskPathMTU // set from INIT to RTR only
-	if from == verbs.Init && to == verbs.RTR && t != verbs.UD {
+	if from == verbs.StateInit && to == verbs.StateRTR && t != verbs.UD {
 		never = 0
 	}
-	if from != verbs.RTR || to != verbs.RTS {
+	if from != verbs.StateRTR || to != verbs.StateRTS {
 		never |= verbs.MaskSQPSN
 	}
 	if t == verbs.UD {
@@ -220,7 +220,7 @@ func needless(t verbs.QPType, from, to verbs.QPState) verbs.QPMask {
 	if t == verbs.UC {
 		never |= verbs.MaskRetryCount | verbs.MaskRNRRetry | verbs.MaskMinRNRTimer | verbs.MaskMaxRdAtomic | verbs.MaskMaxDestRdAtomic
 	}
-	if to == verbs.Reset || to == verbs.Err {
+	if to == verbs.StateReset || to == verbs.StateError {
 		never |= verbs.MaskAccess | verbs.MaskPort | verbs.MaskPKeyIndex
 	}
 	return never
@@ -238,18 +238,19 @@ func testCreateQP(t *T) {
 		{"SendCQ", verbs.QPInit{Type: verbs.RC, RecvCQ: e.rcq}},
 		{"RecvCQ", verbs.QPInit{Type: verbs.RC, SendCQ: e.scq}},
 		{"XRCD", verbs.QPInit{Type: verbs.XRCTgt}},
-		{"MaxSendWR", verbs.QPInit{Type: verbs.RC, SendCQ: e.scq, RecvCQ: e.rcq, MaxSendWR: lim.MaxQPWR + 1}},
-		{"MaxRecvWR", verbs.QPInit{Type: verbs.RC, SendCQ: e.scq, RecvCQ: e.rcq, MaxRecvWR: -1}},
-		{"MaxSendSGE", verbs.QPInit{Type: verbs.RC, SendCQ: e.scq, RecvCQ: e.rcq, MaxSendSGE: lim.MaxSGE + 1}},
-		{"MaxRecvSGE", verbs.QPInit{Type: verbs.RC, SendCQ: e.scq, RecvCQ: e.rcq, MaxRecvSGE: lim.MaxSGE + 1}},
-		{"MaxInline", verbs.QPInit{Type: verbs.RC, SendCQ: e.scq, RecvCQ: e.rcq, MaxInline: lim.MaxInline + 1}},
+		{"MaxSendWR", verbs.QPInit{Type: verbs.RC, SendCQ: e.scq, RecvCQ: e.rcq, Cap: verbs.QPCap{MaxSendWR: lim.MaxQPWR + 1}}},
+		{"MaxRecvWR", verbs.QPInit{Type: verbs.RC, SendCQ: e.scq, RecvCQ: e.rcq, Cap: verbs.QPCap{MaxRecvWR: -1}}},
+		{"MaxSendSGE", verbs.QPInit{Type: verbs.RC, SendCQ: e.scq, RecvCQ: e.rcq, Cap: verbs.QPCap{MaxSendSGE: lim.MaxSGE + 1}}},
+		{"MaxRecvSGE", verbs.QPInit{Type: verbs.RC, SendCQ: e.scq, RecvCQ: e.rcq, Cap: verbs.QPCap{MaxRecvSGE: lim.MaxSGE + 1}}},
+		{"MaxInline", verbs.QPInit{Type: verbs.RC, SendCQ: e.scq, RecvCQ: e.rcq, Cap: verbs.QPCap{MaxInline: lim.MaxInline + 1}}},
 	} {
 		_, err := e.pd.CreateQP(c.init)
 		t.fails(err, verbs.ErrInvalid, c.word)
 	}
-	e.addQP(verbs.QPInit{MaxSendWR: 5, MaxRecvWR: 6, MaxSendSGE: 7, MaxRecvSGE: 8, MaxInline: 9})
-	attr, c := e.qp.Query()
-	if attr.State != verbs.Reset || c.MaxSendWR < 5 || c.MaxRecvWR < 6 || c.MaxSendSGE < 7 || c.MaxRecvSGE < 8 || c.MaxInline < 9 {
+	e.addQP(verbs.QPInit{Cap: verbs.QPCap{MaxSendWR: 5, MaxRecvWR: 6, MaxSendSGE: 7, MaxRecvSGE: 8, MaxInline: 9}})
+	attr := e.qp.Query()
+	c := attr.Cap
+	if attr.State != verbs.StateReset || c.MaxSendWR < 5 || c.MaxRecvWR < 6 || c.MaxSendSGE < 7 || c.MaxRecvSGE < 8 || c.MaxInline < 9 {
 		t.Errorf("new queue pair: %v, %+v", attr.State, c)
 	}
 	if e.qp.Type() != verbs.RC || e.qp.Device() != dev || e.qp.Num() < 2 || e.qp.Num() > 0xfffffe {
@@ -260,28 +261,28 @@ func testCreateQP(t *T) {
 func testQuery(t *T) {
 	dev, _ := t.devices()
 	e := t.newEnd(dev, setup{})
-	e.inState(verbs.RC, verbs.RTS, nil)
+	e.inState(verbs.RC, verbs.StateRTS, nil)
 	want := attributes(e.ep)
-	got, _ := e.qp.Query()
+	got := e.qp.Query()
 	want.SQPSN = e.ep.PSN
-	if got.State != verbs.RTS || got.CurState != verbs.RTS || got.Port != want.Port || got.Access != want.Access || got.AH != want.AH ||
+	if got.State != verbs.StateRTS || got.CurState != verbs.StateRTS || got.Port != want.Port || got.Access != want.Access || got.AH != want.AH ||
 		got.PathMTU != want.PathMTU || got.DestQPN != want.DestQPN || got.RQPSN != want.RQPSN || got.SQPSN != want.SQPSN ||
 		got.Timeout != want.Timeout || got.RetryCount != want.RetryCount || got.RNRRetry != want.RNRRetry ||
 		got.MinRNRTimer != want.MinRNRTimer || got.MaxRdAtomic != want.MaxRdAtomic || got.MaxDestRdAtomic != want.MaxDestRdAtomic {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
 	t.ok(e.qp.Modify(verbs.QPAttr{Access: verbs.RemoteAtomic, MinRNRTimer: 9}, verbs.MaskAccess|verbs.MaskMinRNRTimer))
-	if got, _ = e.qp.Query(); got.Access != verbs.RemoteAtomic || got.MinRNRTimer != 9 || got.State != verbs.RTS {
+	if got = e.qp.Query(); got.Access != verbs.RemoteAtomic || got.MinRNRTimer != 9 || got.State != verbs.StateRTS {
 		t.Errorf("after Modify without a state: %+v", got)
 	}
-	t.ok(e.qp.Modify(verbs.QPAttr{State: verbs.SQD}, verbs.MaskState))
-	t.ok(e.qp.Modify(verbs.QPAttr{State: verbs.SQD, Timeout: 3, RetryCount: 1, MaxRdAtomic: 2}, verbs.MaskState|verbs.MaskTimeout|
+	t.ok(e.qp.Modify(verbs.QPAttr{State: verbs.StateSQD}, verbs.MaskState))
+	t.ok(e.qp.Modify(verbs.QPAttr{State: verbs.StateSQD, Timeout: 3, RetryCount: 1, MaxRdAtomic: 2}, verbs.MaskState|verbs.MaskTimeout|
 		verbs.MaskRetryCount|verbs.MaskMaxRdAtomic))
-	if got, _ = e.qp.Query(); got.Timeout != 3 || got.RetryCount != 1 || got.MaxRdAtomic != 2 {
+	if got = e.qp.Query(); got.Timeout != 3 || got.RetryCount != 1 || got.MaxRdAtomic != 2 {
 		t.Errorf("after Modify in SQD: %+v", got)
 	}
-	t.ok(e.qp.Modify(verbs.QPAttr{State: verbs.Reset}, verbs.MaskState))
-	if got, _ = e.qp.Query(); got.State != verbs.Reset || got.Access != 0 || got.DestQPN != 0 {
+	t.ok(e.qp.Modify(verbs.QPAttr{State: verbs.StateReset}, verbs.MaskState))
+	if got = e.qp.Query(); got.State != verbs.StateReset || got.Access != 0 || got.DestQPN != 0 {
 		t.Errorf("after RESET: %+v", got)
 	}
 }
@@ -294,23 +295,23 @@ func testPostingStates(t *T) {
 		if qp == nil {
 			continue
 		}
-		send := qp.PostSend(&verbs.SendWR{ID: 5, Op: verbs.Send, Flags: verbs.Signaled})
+		send := qp.PostSend(&verbs.SendWR{ID: 5, Op: verbs.OpSend, Flags: verbs.Signaled})
 		recv := qp.PostRecv(&verbs.RecvWR{ID: 6})
-		if s < verbs.RTS {
+		if s < verbs.StateRTS {
 			t.fails(send, verbs.ErrState, s.String())
 		} else {
 			t.ok(send)
 		}
-		if s == verbs.Reset {
+		if s == verbs.StateReset {
 			t.fails(recv, verbs.ErrState)
 		} else {
 			t.ok(recv)
 		}
-		if s == verbs.Err {
-			if wc := e.sent(verbs.WRFlushError); wc.ID != 5 || wc.QPN != qp.Num() {
+		if s == verbs.StateError {
+			if wc := e.sent(verbs.StatusWRFlushError); wc.ID != 5 || wc.QPN != qp.Num() {
 				t.Errorf("flushed %+v", wc)
 			}
-			if wc := e.received(verbs.WRFlushError); wc.ID != 6 || wc.QPN != qp.Num() {
+			if wc := e.received(verbs.StatusWRFlushError); wc.ID != 6 || wc.QPN != qp.Num() {
 				t.Errorf("flushed %+v", wc)
 			}
 		}
@@ -333,28 +334,28 @@ func testBadValues(t *T) {
 			t.Errorf("%s: refused Modify changed the state to %v", word, got)
 		}
 	}
-	try("Port", verbs.Reset, verbs.Init, func(a *verbs.QPAttr) { a.Port = 7 })
-	try("PKeyIndex", verbs.Reset, verbs.Init, func(a *verbs.QPAttr) { a.PKeyIndex = 500 })
-	try("Access", verbs.Reset, verbs.Init, func(a *verbs.QPAttr) { a.Access = verbs.MWBind })
-	try("PathMTU", verbs.Init, verbs.RTR, func(a *verbs.QPAttr) { a.PathMTU = 0 })
-	try("PathMTU", verbs.Init, verbs.RTR, func(a *verbs.QPAttr) { a.PathMTU = 6 })
-	try("DestQPN", verbs.Init, verbs.RTR, func(a *verbs.QPAttr) { a.DestQPN = 1 << 24 })
-	try("RQPSN", verbs.Init, verbs.RTR, func(a *verbs.QPAttr) { a.RQPSN = 1 << 24 })
-	try("MinRNRTimer", verbs.Init, verbs.RTR, func(a *verbs.QPAttr) { a.MinRNRTimer = 32 })
+	try("Port", verbs.StateReset, verbs.StateInit, func(a *verbs.QPAttr) { a.Port = 7 })
+	try("PKeyIndex", verbs.StateReset, verbs.StateInit, func(a *verbs.QPAttr) { a.PKeyIndex = 500 })
+	try("Access", verbs.StateReset, verbs.StateInit, func(a *verbs.QPAttr) { a.Access = verbs.MWBind })
+	try("PathMTU", verbs.StateInit, verbs.StateRTR, func(a *verbs.QPAttr) { a.PathMTU = 0 })
+	try("PathMTU", verbs.StateInit, verbs.StateRTR, func(a *verbs.QPAttr) { a.PathMTU = 6 })
+	try("DestQPN", verbs.StateInit, verbs.StateRTR, func(a *verbs.QPAttr) { a.DestQPN = 1 << 24 })
+	try("RQPSN", verbs.StateInit, verbs.StateRTR, func(a *verbs.QPAttr) { a.RQPSN = 1 << 24 })
+	try("MinRNRTimer", verbs.StateInit, verbs.StateRTR, func(a *verbs.QPAttr) { a.MinRNRTimer = 32 })
 	destination := "DGID"
 	if e.ep.LID != 0 {
 		destination = "DLID"
 	}
-	try(destination, verbs.Init, verbs.RTR, func(a *verbs.QPAttr) { a.AH.DGID, a.AH.DLID = verbs.GID{}, 0 })
-	try("SGIDIndex", verbs.Init, verbs.RTR, func(a *verbs.QPAttr) { a.AH.SGIDIndex = 99 })
-	try("AH.Port", verbs.Init, verbs.RTR, func(a *verbs.QPAttr) { a.AH.Port = 7 })
-	try("Timeout", verbs.RTR, verbs.RTS, func(a *verbs.QPAttr) { a.Timeout = 32 })
-	try("RetryCount", verbs.RTR, verbs.RTS, func(a *verbs.QPAttr) { a.RetryCount = 8 })
-	try("RNRRetry", verbs.RTR, verbs.RTS, func(a *verbs.QPAttr) { a.RNRRetry = 8 })
-	try("SQPSN", verbs.RTR, verbs.RTS, func(a *verbs.QPAttr) { a.SQPSN = 1 << 24 })
-	try("MaxRdAtomic", verbs.RTR, verbs.RTS, func(a *verbs.QPAttr) { a.MaxRdAtomic = 255 })
-	try("MaxDestRdAtomic", verbs.Init, verbs.RTR, func(a *verbs.QPAttr) { a.MaxDestRdAtomic = 255 })
-	e.inState(verbs.RC, verbs.Init, nil)
+	try(destination, verbs.StateInit, verbs.StateRTR, func(a *verbs.QPAttr) { a.AH.DGID, a.AH.DLID = verbs.GID{}, 0 })
+	try("SGIDIndex", verbs.StateInit, verbs.StateRTR, func(a *verbs.QPAttr) { a.AH.SGIDIndex = 99 })
+	try("AH.Port", verbs.StateInit, verbs.StateRTR, func(a *verbs.QPAttr) { a.AH.Port = 7 })
+	try("Timeout", verbs.StateRTR, verbs.StateRTS, func(a *verbs.QPAttr) { a.Timeout = 32 })
+	try("RetryCount", verbs.StateRTR, verbs.StateRTS, func(a *verbs.QPAttr) { a.RetryCount = 8 })
+	try("RNRRetry", verbs.StateRTR, verbs.StateRTS, func(a *verbs.QPAttr) { a.RNRRetry = 8 })
+	try("SQPSN", verbs.StateRTR, verbs.StateRTS, func(a *verbs.QPAttr) { a.SQPSN = 1 << 24 })
+	try("MaxRdAtomic", verbs.StateRTR, verbs.StateRTS, func(a *verbs.QPAttr) { a.MaxRdAtomic = 255 })
+	try("MaxDestRdAtomic", verbs.StateInit, verbs.StateRTR, func(a *verbs.QPAttr) { a.MaxDestRdAtomic = 255 })
+	e.inState(verbs.RC, verbs.StateInit, nil)
 	err := e.qp.Modify(verbs.QPAttr{State: 9}, verbs.MaskState)
 	if err == nil || !strings.Contains(err.Error(), "INIT") {
 		t.Errorf("Modify to state 9: %v", err)
@@ -369,12 +370,12 @@ func testResetReuse(t *T) {
 		b.recv(1, 0, 64)
 		b.recv(2, 0, 64)
 		a.fill(0, 64, round)
-		a.do(verbs.SendWR{Op: verbs.Send, SGL: a.sgl(0, 64)})
-		b.received(verbs.Success)
+		a.do(verbs.SendWR{Op: verbs.OpSend, SGL: a.sgl(0, 64)})
+		b.received(verbs.StatusSuccess)
 		b.holds(0, 64, round)
-		a.do(verbs.SendWR{Op: verbs.Read, SGL: a.sgl(64, 64), Remote: b.at(0)})
+		a.do(verbs.SendWR{Op: verbs.OpRead, SGL: a.sgl(64, 64), Remote: b.at(0)})
 		for _, e := range []*end{a, b} {
-			t.ok(e.qp.Modify(verbs.QPAttr{State: verbs.Reset}, verbs.MaskState))
+			t.ok(e.qp.Modify(verbs.QPAttr{State: verbs.StateReset}, verbs.MaskState))
 			e.ep = value(e.qp.Endpoint(0))(t)
 		}
 		t.none(b.rcq) // RESET drops receives without completions

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"sync/atomic"
 
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
@@ -17,14 +18,15 @@ var waitTests = []test{
 	{name: "Wait/Cancel", run: testWaitCancel},
 	{name: "Wait/Several", run: testWaitSeveral},
 	{name: "Wait/CQCancel", run: testCQCancel},
+	{name: "Wait/CQSeveral", run: testCQSeveral},
 }
 
 func testWaitByte(t *T) {
 	a, b := t.pair(setup{})
 	var seen byte
 	done := t.waiting(func(ctx context.Context) (err error) { seen, err = b.mr.WaitByte(ctx, 100, 0); return err })
-	a.do(verbs.SendWR{Op: verbs.Write, Inline: []byte{1}, Remote: b.at(99)}) // not that one
-	a.do(verbs.SendWR{Op: verbs.Write, Inline: []byte{7}, Remote: b.at(100)})
+	a.do(verbs.SendWR{Op: verbs.OpWrite, Inline: []byte{1}, Remote: b.at(99)}) // not that one
+	a.do(verbs.SendWR{Op: verbs.OpWrite, Inline: []byte{7}, Remote: b.at(100)})
 	t.ok(t.finish(done))
 	if seen != 7 {
 		t.Errorf("saw %d, want 7", seen)
@@ -47,7 +49,7 @@ func testWaitUint64(t *T) {
 				err = errors.New("saw another value")
 			}
 			if err == nil {
-				err = b.qp.PostSend(&verbs.SendWR{Op: verbs.Write, Inline: word(v), Remote: a.at(16)})
+				err = b.qp.PostSend(&verbs.SendWR{Op: verbs.OpWrite, Inline: word(v), Remote: a.at(16)})
 			}
 			if err != nil {
 				done <- err
@@ -57,9 +59,9 @@ func testWaitUint64(t *T) {
 		done <- nil
 	}()
 	for i := range uint64(rounds) {
-		wr := verbs.SendWR{Op: verbs.Write, Inline: word(i + 1), Remote: b.at(8)}
-		if i%2 == 1 && !t.without(verbs.FetchAdd) {
-			wr = verbs.SendWR{Op: verbs.FetchAdd, Swap: 1, SGL: a.sgl(64, 8), Remote: b.at(8)}
+		wr := verbs.SendWR{Op: verbs.OpWrite, Inline: word(i + 1), Remote: b.at(8)}
+		if i%2 == 1 && !t.without(verbs.OpFetchAdd) {
+			wr = verbs.SendWR{Op: verbs.OpFetchAdd, Add: 1, SGL: a.sgl(64, 8), Remote: b.at(8)}
 		}
 		t.ok(a.qp.PostSend(&wr))
 		if v := value(a.mr.WaitUint64(ctx, 16, i))(t); v != i+1 {
@@ -75,13 +77,13 @@ func testWaitOrder(t *T) {
 	a, b := t.pair(setup{size: n + 8})
 	for i := range 20 {
 		a.fill(0, n, i)
-		t.ok(a.qp.PostSend(&verbs.SendWR{Op: verbs.Write, SGL: a.sgl(0, n), Remote: b.at(0)}))
-		t.ok(a.qp.PostSend(&verbs.SendWR{Op: verbs.Write, Flags: verbs.Signaled, Inline: word(uint64(i) + 1), Remote: b.at(n)}))
+		t.ok(a.qp.PostSend(&verbs.SendWR{Op: verbs.OpWrite, SGL: a.sgl(0, n), Remote: b.at(0)}))
+		t.ok(a.qp.PostSend(&verbs.SendWR{Op: verbs.OpWrite, Flags: verbs.Signaled, Inline: word(uint64(i) + 1), Remote: b.at(n)}))
 		if v := value(b.mr.WaitUint64(t.within(), n, uint64(i)))(t); v != uint64(i)+1 {
 			t.Fatalf("round %d: saw %d", i, v)
 		}
 		b.holds(0, n, i)
-		a.sent(verbs.Success)
+		a.sent(verbs.StatusSuccess)
 	}
 }
 
@@ -113,7 +115,7 @@ func testWaitSeveral(t *T) {
 		}()
 	}
 	for i := range n {
-		a.do(verbs.SendWR{Op: verbs.Write, Inline: binary.NativeEndian.AppendUint64(nil, 1), Remote: b.at(8 * (n - 1 - i))})
+		a.do(verbs.SendWR{Op: verbs.OpWrite, Inline: binary.NativeEndian.AppendUint64(nil, 1), Remote: b.at(8 * (n - 1 - i))})
 	}
 	for range n {
 		t.ok(t.finish(done))
@@ -128,5 +130,40 @@ func testCQCancel(t *T) {
 	cancel()
 	if err := t.finish(done); !errors.Is(err, context.Canceled) {
 		t.Errorf("Wait ended with %v", err)
+	}
+}
+
+// testCQSeveral has several goroutines wait for the completions of one queue, each for one at a time.
+func testCQSeveral(t *T) {
+	const waiters, each, size = 4, 50, 8
+	a, b := t.pair(setup{cqe: waiters * each, qp: verbs.QPInit{Cap: verbs.QPCap{MaxRecvWR: waiters * each}}})
+	for i := range waiters * each {
+		b.recv(uint64(i), 0, size)
+	}
+	var seen [waiters * each]atomic.Int32
+	ctx, done := t.within(), make(chan error, waiters)
+	for range waiters {
+		go func() {
+			var wc [1]verbs.WC
+			var err error
+			for i := 0; i < each && err == nil; i++ {
+				if _, err = b.rcq.Wait(ctx, wc[:]); err == nil {
+					err = wc[0].Status.Err()
+					seen[wc[0].ID].Add(1)
+				}
+			}
+			done <- err
+		}()
+	}
+	for range waiters * each {
+		a.do(verbs.SendWR{Op: verbs.OpSend, Inline: make([]byte, size)})
+	}
+	for range waiters {
+		t.ok(t.finish(done))
+	}
+	for id := range seen {
+		if n := seen[id].Load(); n != 1 {
+			t.Errorf("receive %d completed for %d goroutines", id, n)
+		}
 	}
 }

@@ -25,7 +25,7 @@ const windowAccess = verbs.RemoteWrite | verbs.RemoteRead | verbs.RemoteAtomic
 func (e *end) bind2(mw *verbs.MW, access verbs.Access) verbs.Key {
 	e.t.Helper()
 	key := mw.NextRKey()
-	wc := e.do(verbs.SendWR{Op: verbs.BindMW, Bind: &verbs.MWBindInfo{MW: mw, MR: e.mr, RKey: key, Addr: e.mr.Addr() + 50, Length: 100, Access: access}})
+	wc := e.do(verbs.SendWR{Op: verbs.OpBindMW, Bind: &verbs.MWBindInfo{MW: mw, MR: e.mr, RKey: key, Addr: e.mr.Addr() + 50, Length: 100, Access: access}})
 	if wc.Op != verbs.WCBindMW {
 		e.t.Fatalf("completion of %v", wc.Op)
 	}
@@ -57,7 +57,7 @@ func testWindow1(t *T) {
 	mw := value(b.pd.AllocMW(verbs.MWType1))(t)
 	unbound := mw.RKey()
 	t.ok(b.qp.BindMW(5, verbs.Signaled, verbs.MWBindInfo{MW: mw, MR: b.mr, Addr: b.mr.Addr() + 8, Length: 64, Access: windowAccess}))
-	if wc := b.sent(verbs.Success); wc.ID != 5 || wc.Op != verbs.WCBindMW {
+	if wc := b.sent(verbs.StatusSuccess); wc.ID != 5 || wc.Op != verbs.WCBindMW {
 		t.Errorf("completion %+v", wc)
 	}
 	bound := mw.RKey()
@@ -65,22 +65,22 @@ func testWindow1(t *T) {
 		t.Error("the key did not change")
 	}
 	a.fill(0, 64, 1)
-	a.do(verbs.SendWR{Op: verbs.Write, SGL: a.sgl(0, 64), Remote: verbs.Remote{Addr: b.mr.Addr() + 8, Key: bound}})
+	a.do(verbs.SendWR{Op: verbs.OpWrite, SGL: a.sgl(0, 64), Remote: verbs.Remote{Addr: b.mr.Addr() + 8, Key: bound}})
 	b.holds(8, 64, 1)
-	a.do(verbs.SendWR{Op: verbs.Read, SGL: a.sgl(100, 64), Remote: verbs.Remote{Addr: b.mr.Addr() + 8, Key: bound}})
-	a.do(verbs.SendWR{Op: verbs.FetchAdd, Swap: 1, SGL: a.sgl(200, 8), Remote: verbs.Remote{Addr: b.mr.Addr() + 16, Key: bound}})
+	a.do(verbs.SendWR{Op: verbs.OpRead, SGL: a.sgl(100, 64), Remote: verbs.Remote{Addr: b.mr.Addr() + 8, Key: bound}})
+	a.do(verbs.SendWR{Op: verbs.OpFetchAdd, Add: 1, SGL: a.sgl(200, 8), Remote: verbs.Remote{Addr: b.mr.Addr() + 16, Key: bound}})
 	// Binding it again ends the old binding; length 0 unbinds.
 	t.ok(b.qp.BindMW(6, verbs.Signaled, verbs.MWBindInfo{MW: mw, MR: b.mr, Addr: b.mr.Addr(), Length: 8, Access: verbs.RemoteRead}))
-	b.sent(verbs.Success)
+	b.sent(verbs.StatusSuccess)
 	if mw.RKey() == bound {
 		t.Error("the key did not change")
 	}
-	a.do(verbs.SendWR{Op: verbs.Read, SGL: a.sgl(0, 8), Remote: verbs.Remote{Addr: b.mr.Addr(), Key: mw.RKey()}})
+	a.do(verbs.SendWR{Op: verbs.OpRead, SGL: a.sgl(0, 8), Remote: verbs.Remote{Addr: b.mr.Addr(), Key: mw.RKey()}})
 	t.fails(b.mr.Close(), verbs.ErrBusy)
 	t.ok(b.qp.BindMW(7, verbs.Signaled, verbs.MWBindInfo{MW: mw}))
-	b.sent(verbs.Success)
-	a.post(verbs.SendWR{Op: verbs.Read, SGL: a.sgl(0, 8), Remote: verbs.Remote{Addr: b.mr.Addr(), Key: mw.RKey()}})
-	a.sent(verbs.RemoteAccessError)
+	b.sent(verbs.StatusSuccess)
+	a.post(verbs.SendWR{Op: verbs.OpRead, SGL: a.sgl(0, 8), Remote: verbs.Remote{Addr: b.mr.Addr(), Key: mw.RKey()}})
+	a.sent(verbs.StatusRemoteAccessError)
 	t.ok(b.mr.Close())
 }
 
@@ -89,14 +89,14 @@ func testWindow2(t *T) {
 	mw := value(b.pd.AllocMW(verbs.MWType2))(t)
 	key := b.bind2(mw, windowAccess)
 	a.fill(0, 100, 1)
-	a.do(verbs.SendWR{Op: verbs.Write, SGL: a.sgl(0, 100), Remote: verbs.Remote{Addr: b.mr.Addr() + 50, Key: key}})
+	a.do(verbs.SendWR{Op: verbs.OpWrite, SGL: a.sgl(0, 100), Remote: verbs.Remote{Addr: b.mr.Addr() + 50, Key: key}})
 	b.holds(50, 100, 1)
-	a.do(verbs.SendWR{Op: verbs.Read, SGL: a.sgl(200, 100), Remote: verbs.Remote{Addr: b.mr.Addr() + 50, Key: key}})
+	a.do(verbs.SendWR{Op: verbs.OpRead, SGL: a.sgl(200, 100), Remote: verbs.Remote{Addr: b.mr.Addr() + 50, Key: key}})
 	a.holds(200, 100, 1)
 	// It must be invalidated before it can be bound again (IBTA 10.6.7.2.2).
-	b.post(verbs.SendWR{Op: verbs.BindMW, Bind: &verbs.MWBindInfo{MW: mw, MR: b.mr, RKey: mw.NextRKey(), Addr: b.mr.Addr(), Length: 8}})
-	b.sent(verbs.MWBindError)
-	b.state(verbs.Err)
+	b.post(verbs.SendWR{Op: verbs.OpBindMW, Bind: &verbs.MWBindInfo{MW: mw, MR: b.mr, RKey: mw.NextRKey(), Addr: b.mr.Addr(), Length: 8}})
+	b.sent(verbs.StatusMWBindError)
+	b.state(verbs.StateError)
 }
 
 // testKeyPortion holds that a type 2 window takes the low 8 bits of whatever key is asked for
@@ -106,12 +106,12 @@ func testKeyPortion(t *T) {
 	mw := value(b.pd.AllocMW(verbs.MWType2))(t)
 	own := mw.RKey() &^ 0xff
 	for _, asked := range []verbs.Key{0x7f, own ^ 0x5500 | 0x12, b.mr.RKey()} {
-		b.do(verbs.SendWR{Op: verbs.BindMW, Bind: &verbs.MWBindInfo{MW: mw, MR: b.mr, RKey: asked, Addr: b.mr.Addr(), Length: 8, Access: windowAccess}})
+		b.do(verbs.SendWR{Op: verbs.OpBindMW, Bind: &verbs.MWBindInfo{MW: mw, MR: b.mr, RKey: asked, Addr: b.mr.Addr(), Length: 8, Access: windowAccess}})
 		if want := own | asked&0xff; mw.RKey() != want {
 			t.Fatalf("bound with %#x, the window's key is %#x, want %#x", asked, mw.RKey(), want)
 		}
-		a.do(verbs.SendWR{Op: verbs.Read, SGL: a.sgl(0, 8), Remote: verbs.Remote{Addr: b.mr.Addr(), Key: mw.RKey()}})
-		b.do(verbs.SendWR{Op: verbs.LocalInv, InvKey: mw.RKey()})
+		a.do(verbs.SendWR{Op: verbs.OpRead, SGL: a.sgl(0, 8), Remote: verbs.Remote{Addr: b.mr.Addr(), Key: mw.RKey()}})
+		b.do(verbs.SendWR{Op: verbs.OpLocalInv, InvKey: mw.RKey()})
 	}
 }
 
@@ -119,16 +119,16 @@ func testLocalInvalidate(t *T) {
 	a, b := t.pair(setup{})
 	mw := value(b.pd.AllocMW(verbs.MWType2))(t)
 	key := b.bind2(mw, windowAccess)
-	if wc := b.do(verbs.SendWR{Op: verbs.LocalInv, InvKey: key}); wc.Op != verbs.WCLocalInv {
+	if wc := b.do(verbs.SendWR{Op: verbs.OpLocalInv, InvKey: key}); wc.Op != verbs.WCLocalInv {
 		t.Errorf("completion of %v", wc.Op)
 	}
 	key = b.bind2(mw, windowAccess)
-	a.do(verbs.SendWR{Op: verbs.Write, SGL: a.sgl(0, 8), Remote: verbs.Remote{Addr: b.mr.Addr() + 50, Key: key}})
-	a.do(verbs.SendWR{Op: verbs.Read, SGL: a.sgl(8, 8), Remote: verbs.Remote{Addr: b.mr.Addr() + 50, Key: key}}) // the WRITE is there
-	b.do(verbs.SendWR{Op: verbs.LocalInv, InvKey: key})
+	a.do(verbs.SendWR{Op: verbs.OpWrite, SGL: a.sgl(0, 8), Remote: verbs.Remote{Addr: b.mr.Addr() + 50, Key: key}})
+	a.do(verbs.SendWR{Op: verbs.OpRead, SGL: a.sgl(8, 8), Remote: verbs.Remote{Addr: b.mr.Addr() + 50, Key: key}}) // the WRITE is there
+	b.do(verbs.SendWR{Op: verbs.OpLocalInv, InvKey: key})
 	t.ok(b.mr.Close())
-	a.post(verbs.SendWR{Op: verbs.Write, SGL: a.sgl(0, 8), Remote: verbs.Remote{Addr: b.mr.Addr() + 50, Key: key}})
-	a.turnedDown(verbs.RemoteAccessError)
+	a.post(verbs.SendWR{Op: verbs.OpWrite, SGL: a.sgl(0, 8), Remote: verbs.Remote{Addr: b.mr.Addr() + 50, Key: key}})
+	a.turnedDown(verbs.StatusRemoteAccessError)
 }
 
 func testRemoteInvalidate(t *T) {
@@ -138,15 +138,15 @@ func testRemoteInvalidate(t *T) {
 		key := b.bind2(mw, windowAccess)
 		b.recv(1, 1000, n)
 		a.fill(0, n, n)
-		a.do(verbs.SendWR{Op: verbs.SendInv, InvKey: key, SGL: a.sgl(0, n)})
-		wc := b.received(verbs.Success)
+		a.do(verbs.SendWR{Op: verbs.OpSendInv, InvKey: key, SGL: a.sgl(0, n)})
+		wc := b.received(verbs.StatusSuccess)
 		if wc.Flags != verbs.WithInv || wc.InvKey != key || wc.ByteLen != uint32(n) {
 			t.Errorf("receive completion %+v, want key %#x", wc, key)
 		}
 		b.holds(1000, n, n)
 	}
-	a.post(verbs.SendWR{Op: verbs.Write, SGL: a.sgl(0, 8), Remote: verbs.Remote{Addr: b.mr.Addr() + 50, Key: mw.RKey()}})
-	a.turnedDown(verbs.RemoteAccessError)
+	a.post(verbs.SendWR{Op: verbs.OpWrite, SGL: a.sgl(0, 8), Remote: verbs.Remote{Addr: b.mr.Addr() + 50, Key: mw.RKey()}})
+	a.turnedDown(verbs.StatusRemoteAccessError)
 }
 
 func testWindowBounds(t *T) {
@@ -155,18 +155,18 @@ func testWindowBounds(t *T) {
 		op     verbs.SendOp
 		access verbs.Access
 	}{
-		"before":    {49, 1, verbs.Read, windowAccess},
-		"after":     {150, 1, verbs.Read, windowAccess},
-		"across":    {100, 51, verbs.Write, windowAccess},
-		"no read":   {50, 8, verbs.Read, verbs.RemoteWrite},
-		"no write":  {50, 8, verbs.Write, verbs.RemoteRead},
-		"no atomic": {56, 8, verbs.FetchAdd, verbs.RemoteRead | verbs.RemoteWrite},
+		"before":    {49, 1, verbs.OpRead, windowAccess},
+		"after":     {150, 1, verbs.OpRead, windowAccess},
+		"across":    {100, 51, verbs.OpWrite, windowAccess},
+		"no read":   {50, 8, verbs.OpRead, verbs.RemoteWrite},
+		"no write":  {50, 8, verbs.OpWrite, verbs.RemoteRead},
+		"no atomic": {56, 8, verbs.OpFetchAdd, verbs.RemoteRead | verbs.RemoteWrite},
 	} {
 		a, b := t.pair(setup{})
 		key := b.bind2(value(b.pd.AllocMW(verbs.MWType2))(t), c.access)
 		t.Logf("%s", name)
 		a.post(verbs.SendWR{Op: c.op, SGL: a.sgl(0, c.n), Remote: verbs.Remote{Addr: b.mr.Addr() + uint64(c.off), Key: key}})
-		a.turnedDown(verbs.RemoteAccessError)
+		a.turnedDown(verbs.StatusRemoteAccessError)
 	}
 }
 
@@ -174,7 +174,7 @@ func testWindowZeroBased(t *T) {
 	a, b := t.pair(setup{})
 	key := b.bind2(value(b.pd.AllocMW(verbs.MWType2))(t), windowAccess|verbs.ZeroBased)
 	a.fill(0, 100, 1)
-	a.do(verbs.SendWR{Op: verbs.Write, SGL: a.sgl(0, 100), Remote: verbs.Remote{Key: key}})
+	a.do(verbs.SendWR{Op: verbs.OpWrite, SGL: a.sgl(0, 100), Remote: verbs.Remote{Key: key}})
 	b.holds(50, 100, 1)
 }
 
@@ -206,8 +206,8 @@ func testBindRefused(t *T) {
 		mw := value(b.pd.AllocMW(verbs.MWType2))(t)
 		info := verbs.MWBindInfo{MW: mw, MR: b.mr, RKey: mw.NextRKey(), Addr: b.mr.Addr(), Length: 100, Access: windowAccess}
 		change(b, &info)
-		b.post(verbs.SendWR{Op: verbs.BindMW, Bind: &info})
-		if wc := t.next(b.scq); wc.Status != verbs.MWBindError {
+		b.post(verbs.SendWR{Op: verbs.OpBindMW, Bind: &info})
+		if wc := t.next(b.scq); wc.Status != verbs.StatusMWBindError {
 			t.Errorf("%s: %v", name, wc.Status)
 		}
 	}
@@ -215,7 +215,7 @@ func testBindRefused(t *T) {
 	two := value(b.pd.AllocMW(verbs.MWType2))(t)
 	t.fails(b.qp.BindMW(0, 0, verbs.MWBindInfo{MW: two, MR: b.mr, Length: 8}), verbs.ErrInvalid)
 	t.fails(b.qp.BindMW(0, 0, verbs.MWBindInfo{MR: b.mr, Length: 8}), verbs.ErrInvalid)
-	t.fails(b.qp.PostSend(&verbs.SendWR{Op: verbs.BindMW}), verbs.ErrInvalid)
+	t.fails(b.qp.PostSend(&verbs.SendWR{Op: verbs.OpBindMW}), verbs.ErrInvalid)
 }
 
 // testWindowOtherQP holds that a type 2 window works on the queue pair it was bound with
@@ -225,13 +225,13 @@ func testWindowOtherQP(t *T) {
 	one, two := value(b.pd.AllocMW(verbs.MWType1))(t), value(b.pd.AllocMW(verbs.MWType2))(t)
 	b.bind2(two, windowAccess)
 	t.ok(b.qp.BindMW(0, verbs.Signaled, verbs.MWBindInfo{MW: one, MR: b.mr, Addr: b.mr.Addr(), Length: 8, Access: windowAccess}))
-	b.sent(verbs.Success)
+	b.sent(verbs.StatusSuccess)
 	a.addQP(verbs.QPInit{})
 	b.addQP(verbs.QPInit{})
 	t.join(a, b, verbs.ConnectOptions{})
-	a.do(verbs.SendWR{Op: verbs.Read, SGL: a.sgl(0, 8), Remote: verbs.Remote{Addr: b.mr.Addr(), Key: one.RKey()}})
-	a.post(verbs.SendWR{Op: verbs.Read, SGL: a.sgl(0, 8), Remote: verbs.Remote{Addr: b.mr.Addr() + 50, Key: two.RKey()}})
-	a.sent(verbs.RemoteAccessError)
+	a.do(verbs.SendWR{Op: verbs.OpRead, SGL: a.sgl(0, 8), Remote: verbs.Remote{Addr: b.mr.Addr(), Key: one.RKey()}})
+	a.post(verbs.SendWR{Op: verbs.OpRead, SGL: a.sgl(0, 8), Remote: verbs.Remote{Addr: b.mr.Addr() + 50, Key: two.RKey()}})
+	a.sent(verbs.StatusRemoteAccessError)
 }
 
 func testWindowBusy(t *T) {
@@ -240,11 +240,11 @@ func testWindowBusy(t *T) {
 	key := b.bind2(mw, windowAccess)
 	t.fails(b.mr.Close(), verbs.ErrBusy)
 	t.fails(b.mr.Rereg(verbs.ReregAccess, nil, nil, verbs.LocalWrite), verbs.ErrBusy)
-	a.do(verbs.SendWR{Op: verbs.Read, SGL: a.sgl(0, 8), Remote: verbs.Remote{Addr: b.mr.Addr() + 50, Key: key}})
+	a.do(verbs.SendWR{Op: verbs.OpRead, SGL: a.sgl(0, 8), Remote: verbs.Remote{Addr: b.mr.Addr() + 50, Key: key}})
 	t.ok(mw.Close())
 	t.ok(b.mr.Close())
-	a.post(verbs.SendWR{Op: verbs.Read, SGL: a.sgl(0, 8), Remote: verbs.Remote{Addr: b.mr.Addr() + 50, Key: key}})
-	a.sent(verbs.RemoteAccessError)
+	a.post(verbs.SendWR{Op: verbs.OpRead, SGL: a.sgl(0, 8), Remote: verbs.Remote{Addr: b.mr.Addr() + 50, Key: key}})
+	a.sent(verbs.StatusRemoteAccessError)
 }
 
 // testInvalidateRefused tries to invalidate what cannot be. The receiver of a SEND has the error
@@ -258,18 +258,18 @@ func testInvalidateRefused(t *T) {
 		"an earlier key": func(e *end) verbs.Key { return e.bind2(value(e.pd.AllocMW(verbs.MWType2))(e.t), windowAccess) - 1 },
 	} {
 		_, b := t.pair(setup{})
-		b.post(verbs.SendWR{Op: verbs.LocalInv, InvKey: key(b)})
-		if wc := t.next(b.scq); wc.Status != verbs.MWBindError {
+		b.post(verbs.SendWR{Op: verbs.OpLocalInv, InvKey: key(b)})
+		if wc := t.next(b.scq); wc.Status != verbs.StatusMWBindError {
 			t.Errorf("local, %s: %v", name, wc.Status)
 		}
 		a, b := t.pair(setup{})
 		k := key(b)
 		b.recv(1, 0, 8)
-		a.post(verbs.SendWR{Op: verbs.SendInv, InvKey: k, SGL: a.sgl(0, 8)})
-		if wc := t.next(b.rcq); wc.Status != verbs.RemoteInvalidRequestError {
+		a.post(verbs.SendWR{Op: verbs.OpSendInv, InvKey: k, SGL: a.sgl(0, 8)})
+		if wc := t.next(b.rcq); wc.Status != verbs.StatusRemoteInvalidRequestError {
 			t.Errorf("remote, %s: the receive completed with %v", name, wc.Status)
 		}
-		b.state(verbs.Err)
+		b.state(verbs.StateError)
 	}
 }
 
@@ -278,6 +278,6 @@ func (e *end) bound1() verbs.Key {
 	e.t.Helper()
 	mw := value(e.pd.AllocMW(verbs.MWType1))(e.t)
 	e.t.ok(e.qp.BindMW(0, verbs.Signaled, verbs.MWBindInfo{MW: mw, MR: e.mr, Addr: e.mr.Addr(), Length: 8, Access: windowAccess}))
-	e.sent(verbs.Success)
+	e.sent(verbs.StatusSuccess)
 	return mw.RKey()
 }

@@ -15,7 +15,7 @@ import (
 // Listen has a device take connections at an address, and send back each message, until the test ends.
 func Listen(t testing.TB, d *verbs.Device, address string) *cm.Listener {
 	t.Helper()
-	l, err := cm.Listen(d, address)
+	l, err := cm.Listen(t.Context(), d, address)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -49,7 +49,8 @@ func newDatagrams(dev *verbs.Device) (d *datagrams, err error) {
 
 // queue creates an id's queue pair, with a receive posted.
 func (d *datagrams) queue(id *cm.ID) (*verbs.QP, error) {
-	qp, err := id.CreateQP(d.pd, verbs.QPInit{Type: verbs.UD, SendCQ: d.cq, RecvCQ: d.cq, MaxSendWR: 4, MaxRecvWR: 4, MaxSendSGE: 1, MaxRecvSGE: 1})
+	qp, err := id.CreateQP(d.pd, verbs.QPInit{Type: verbs.UD, SendCQ: d.cq, RecvCQ: d.cq,
+		Cap: verbs.QPCap{MaxSendWR: 4, MaxRecvWR: 4, MaxSendSGE: 1, MaxRecvSGE: 1}})
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +125,7 @@ func (d *datagrams) echo(ctx context.Context, id *cm.ID, qp *verbs.QP) {
 		if n, err := d.cq.Wait(ctx, wcs[:]); err != nil || n == 0 {
 			return
 		}
-		if wcs[0].Status != verbs.Success || wcs[0].Op != verbs.WCRecv {
+		if wcs[0].Status != verbs.StatusSuccess || wcs[0].Op != verbs.WCRecv {
 			return
 		}
 		header := make([]byte, headerLen)
@@ -134,7 +135,7 @@ func (d *datagrams) echo(ctx context.Context, id *cm.ID, qp *verbs.QP) {
 			return
 		}
 		defer ah.Close()
-		if qp.PostSend(&verbs.SendWR{Op: verbs.Send, Flags: verbs.Signaled, SGL: []verbs.SGE{d.mr.SGE(headerLen, int(wcs[0].ByteLen)-headerLen)},
+		if qp.PostSend(&verbs.SendWR{Op: verbs.OpSend, Flags: verbs.Signaled, SGL: []verbs.SGE{d.mr.SGE(headerLen, int(wcs[0].ByteLen)-headerLen)},
 			AH: ah, RemoteQPN: wcs[0].SrcQPN, RemoteQKey: cm.UDPQKey}) != nil {
 			return
 		}
@@ -186,14 +187,14 @@ func service(ctx context.Context, dev *verbs.Device, server netip.Addr, port uin
 	defer ah.Close()
 	want := pattern(500)
 	d.mr.Do(func(b []byte) { copy(b[2048:], want) })
-	if err := d.qp.PostSend(&verbs.SendWR{Op: verbs.Send, SGL: []verbs.SGE{d.mr.SGE(2048, len(want))}, AH: ah, RemoteQPN: e.UD.QPN, RemoteQKey: e.UD.QKey}); err != nil {
+	if err := d.qp.PostSend(&verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{d.mr.SGE(2048, len(want))}, AH: ah, RemoteQPN: e.UD.QPN, RemoteQKey: e.UD.QKey}); err != nil {
 		return err
 	}
 	var wcs [1]verbs.WC
 	if _, err := d.cq.Wait(ctx, wcs[:]); err != nil {
 		return err
 	}
-	if wcs[0].Status != verbs.Success || int(wcs[0].ByteLen) != headerLen+len(want) {
+	if wcs[0].Status != verbs.StatusSuccess || int(wcs[0].ByteLen) != headerLen+len(want) {
 		return fmt.Errorf("%v, %d bytes", wcs[0].Status, wcs[0].ByteLen)
 	}
 	same := false

@@ -53,19 +53,19 @@ var Tests = []Test{
 // Serve runs the servers on a device until ctx ends. It returns when they listen.
 func Serve(ctx context.Context, dev *verbs.Device, ip netip.Addr, port uint16) error {
 	at := func(n uint16) string { return netip.AddrPortFrom(ip, port+n).String() }
-	conns, err := cm.Listen(dev, at(portConn))
+	conns, err := cm.Listen(ctx, dev, at(portConn))
 	if err != nil {
 		return err
 	}
 	context.AfterFunc(ctx, func() { conns.Close() })
 	go echoConns(ctx, conns)
-	streams, err := rnet.Listen(dev, at(portStream))
+	streams, err := rnet.Listen(ctx, dev, at(portStream))
 	if err != nil {
 		return err
 	}
 	context.AfterFunc(ctx, func() { streams.Close() })
 	go echoStreams(streams)
-	web, err := rnet.Listen(dev, at(portHTTP))
+	web, err := rnet.Listen(ctx, dev, at(portHTTP))
 	if err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func Serve(ctx context.Context, dev *verbs.Device, ip netip.Addr, port uint16) e
 	if err := serveDatagrams(ctx, dev, netip.AddrPortFrom(ip, port+portService)); err != nil {
 		return err
 	}
-	packets, err := rnet.ListenPacket(dev, at(portPacket))
+	packets, err := rnet.ListenPacket(ctx, dev, at(portPacket))
 	if err != nil {
 		return err
 	}
@@ -206,7 +206,7 @@ func stream(ctx context.Context, dev *verbs.Device, server netip.Addr, port uint
 
 // packet sends datagrams, which may get lost.
 func packet(ctx context.Context, dev *verbs.Device, server netip.Addr, port uint16) error {
-	p, err := rnet.ListenPacket(dev, ":0")
+	p, err := rnet.ListenPacket(ctx, dev, ":0")
 	if err != nil {
 		return err
 	}

@@ -42,7 +42,8 @@ func Connect(t testing.TB, a, b *verbs.Device, o Options) (ends [2]End) {
 		ok(err)
 		e.MR, err = pd.RegMR(make([]byte, o.Size), verbs.LocalWrite|verbs.RemoteWrite|verbs.RemoteRead)
 		ok(err)
-		e.QP, err = pd.CreateQP(verbs.QPInit{Type: o.Type, SendCQ: e.CQ, RecvCQ: e.CQ, MaxSendWR: o.Depth, MaxRecvWR: 1})
+		e.QP, err = pd.CreateQP(verbs.QPInit{Type: o.Type, SendCQ: e.CQ, RecvCQ: e.CQ,
+			Cap: verbs.QPCap{MaxSendWR: o.Depth, MaxRecvWR: 1}})
 		ok(err)
 		at[i], err = e.QP.Endpoint(o.Row)
 		ok(err)

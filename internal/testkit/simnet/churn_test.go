@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package simnet
+package simnet_test
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
 const (
@@ -98,7 +99,7 @@ func runChurn(w *world) error {
 		}
 	}
 	for i, d := range w.devs {
-		if l, ok := d.Driver().(loaded); ok && i != gone && l.Load() != (softdev.Load{}) {
+		if l, ok := driver.DeviceOf(d).(loaded); ok && i != gone && l.Load() != (softdev.Load{}) {
 			errs = append(errs, wrongf("host %d still counts %+v without queue pairs", i, l.Load()))
 		}
 	}
@@ -139,7 +140,7 @@ func (s *churnSide) run(ctx context.Context) error {
 					stamp(b[slot:slot+n], s.host*8+s.peer, s.posted)
 				}
 			})
-			wr := verbs.SendWR{ID: uint64(s.posted), Op: verbs.Send, Flags: verbs.Signaled, SGL: []verbs.SGE{s.mr.SGE(slot, n)}}
+			wr := verbs.SendWR{ID: uint64(s.posted), Op: verbs.OpSend, Flags: verbs.Signaled, SGL: []verbs.SGE{s.mr.SGE(slot, n)}}
 			if err := s.qp.PostSend(&wr); err != nil {
 				return err
 			}
@@ -163,7 +164,7 @@ func (s *churnSide) postRecv(slot int) error {
 }
 
 func (s *churnSide) completed(wc *verbs.WC) error {
-	if wc.Status != verbs.Success {
+	if wc.Status != verbs.StatusSuccess {
 		return wc.Status.Err()
 	}
 	if wc.ID>>32 == 0 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package simnet
+package simnet_test
 
 import (
 	"bytes"
@@ -61,7 +61,7 @@ func (c *cmSide) at(what string) { c.w.at(c.host, what) }
 func (c *cmSide) who(num int) int { return 2*c.pair + num }
 
 func (c *cmSide) listen(ctx context.Context, rounds int, refuse bool, listening chan<- error) error {
-	l, err := cm.Listen(c.w.devs[0], ":7", c.opts...)
+	l, err := cm.Listen(ctx, c.w.devs[0], ":7", c.opts...)
 	listening <- err
 	if err != nil {
 		return err

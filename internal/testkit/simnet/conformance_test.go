@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package simnet
+package simnet_test
 
 import (
 	"fmt"
@@ -12,19 +12,20 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/infiniband"
 	"github.com/ramjet-rdma/ramjet/internal/testkit/conformance"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/simnet"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
 // fixture has each test run on a network of its own.
-func fixture(open func(*Host) (*verbs.Device, error)) conformance.Fixture {
-	var n *Net
-	groups, hosts := byte(0), map[*verbs.Device]*Host{}
+func fixture(open func(*simnet.Host) (*verbs.Device, error)) conformance.Fixture {
+	var n *simnet.Net
+	groups, hosts := byte(0), map[*verbs.Device]*simnet.Host{}
 	return conformance.Fixture{
 		Within: func(t *testing.T, test func(*testing.T)) {
 			synctest.Test(t, func(t *testing.T) {
-				n = New(1, nil)
-				n.Default = Path{Delay: 10 * time.Microsecond, Rate: 10e9}
+				n = simnet.New(1, nil)
+				n.Default = simnet.Path{Delay: 10 * time.Microsecond, Rate: 10e9}
 				t.Cleanup(n.Close)
 				test(t)
 			})
@@ -58,14 +59,14 @@ var ofSystems = map[string]string{
 // against a network on which everything takes time.
 func TestConformanceRoCE(t *testing.T) {
 	steady(t)
-	f := fixture(func(h *Host) (*verbs.Device, error) { return h.OpenRoCE(), nil })
+	f := fixture(func(h *simnet.Host) (*verbs.Device, error) { return h.OpenRoCE(), nil })
 	f.Differs = ofSystems
 	conformance.Run(t, f)
 }
 
 func TestConformanceIWARP(t *testing.T) {
 	steady(t)
-	f := fixture((*Host).OpenIWARP)
+	f := fixture((*simnet.Host).OpenIWARP)
 	f.Missing, f.Differs = conformance.OfIWARP()
 	maps.Copy(f.Differs, ofSystems)
 	f.Differs["Measure/IdleQP"] = "a stream's buffers, which are a system's elsewhere, are in the heap"
@@ -75,14 +76,14 @@ func TestConformanceIWARP(t *testing.T) {
 // TestConformanceInfiniBand has adapters of a fabric whose links take their time.
 func TestConformanceInfiniBand(t *testing.T) {
 	steady(t)
-	var n *Net
-	var f *Fabric
+	var n *simnet.Net
+	var f *simnet.Fabric
 	group, opened := byte(0), 0
 	cables := map[*verbs.Device][2]infiniband.End{}
 	x := conformance.Fixture{
 		Within: func(t *testing.T, test func(*testing.T)) {
 			synctest.Test(t, func(t *testing.T) {
-				n = New(1, nil)
+				n = simnet.New(1, nil)
 				t.Cleanup(n.Close)
 				var err error
 				if f, err = n.NewFabric("line:2,8", 1); err != nil {

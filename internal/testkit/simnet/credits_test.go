@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package simnet
+package simnet_test
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/infiniband"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/simnet"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
@@ -19,7 +20,7 @@ func TestCreditsOfLostPackets(t *testing.T) {
 	steady(t)
 	const size, messages = 256 << 10, 40
 	synctest.Test(t, func(t *testing.T) {
-		n := New(1, nil)
+		n := simnet.New(1, nil)
 		t.Cleanup(n.Close)
 		f, err := n.NewFabric("pair", 1)
 		ok(t, err)
@@ -31,12 +32,12 @@ func TestCreditsOfLostPackets(t *testing.T) {
 		write := func() time.Duration {
 			began := time.Now()
 			for range messages {
-				ok(t, a.qp.PostSend(&verbs.SendWR{Op: verbs.Write, Flags: verbs.Signaled, SGL: []verbs.SGE{a.mr.SGE(0, size)}, Remote: b.mr.Remote()}))
+				ok(t, a.qp.PostSend(&verbs.SendWR{Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: []verbs.SGE{a.mr.SGE(0, size)}, Remote: b.mr.Remote()}))
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				var wc [1]verbs.WC
 				_, err := a.cq.Wait(ctx, wc[:])
 				cancel()
-				if err != nil || wc[0].Status != verbs.Success {
+				if err != nil || wc[0].Status != verbs.StatusSuccess {
 					t.Fatal(err, wc[0].Status)
 				}
 			}

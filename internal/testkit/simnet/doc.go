@@ -15,7 +15,9 @@
 //	wait.go     waiting and pausing
 //	port.go     packets: the port of a RoCE device
 //	stream.go   streams: the network of an iWARP device
+//	socket.go   TCP sockets for programs
 //	segments.go what a stream's end sends, in order
 //	fabric.go   InfiniBand: a fabric, and devices at its adapters
+//	public.go   what package rdmatest sets
 //	log.go      what happened, as text and as pcapng
 package simnet

@@ -17,6 +17,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/engine/sm"
 	"github.com/ramjet-rdma/ramjet/internal/engine/topology"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
@@ -24,8 +25,9 @@ import (
 // adapters at it.
 type Fabric struct {
 	*infiniband.Fabric
-	net  *Net
-	host *Host // whose waiter is made next
+	net      *Net
+	host     *Host              // whose waiter is made next
+	attached *fabric.Attachment // of the device that was opened last
 }
 
 // NewFabric starts a fabric of a generated topology. Its cables corrupt what follows from seed.
@@ -35,7 +37,8 @@ func (n *Net) NewFabric(shape string, seed uint64) (*Fabric, error) {
 		return nil, err
 	}
 	f := &Fabric{net: n, host: n.NewHost()}
-	sim := &fabric.Simulation{NewWaiter: func() fabric.Waiter { return &fabricWaiter{waiter: newWaiter(f.host)} }, Record: n.frame}
+	sim := &fabric.Simulation{NewWaiter: func() fabric.Waiter { return &fabricWaiter{waiter: newWaiter(f.host)} }, Record: n.frame,
+		Attached: func(a *fabric.Attachment) { f.attached = a }}
 	running, err := fabric.Start(t, &fabric.Options{Seed: seed, Simulation: sim, Manager: fabric.ManagerOptions{Event: n.managed}})
 	if err != nil {
 		return nil, err
@@ -56,12 +59,34 @@ func (f *Fabric) AwaitActive() {
 // OpenInfiniBand opens a device at an adapter of a fabric, whose address the host has from then on. One device is
 // opened at a time.
 func (h *Host) OpenInfiniBand(f *Fabric, adapter string) (*verbs.Device, error) {
-	f.host = h
+	f.host, f.attached = h, nil
 	dev, err := f.Open(adapter, nil)
-	if err == nil {
-		h.addr = dev.Driver().(interface{ Addrs(int) []netip.Addr }).Addrs(1)[0]
+	if err != nil {
+		return nil, err
 	}
-	return dev, err
+	h.addr = driver.DeviceOf(dev).(interface{ Addrs(int) []netip.Addr }).Addrs(1)[0]
+	h.add(&attachment{Attachment: f.attached, net: f.net})
+	return dev, nil
+}
+
+// attachment is a device at an adapter, as its host sees it.
+type attachment struct {
+	*fabric.Attachment
+	net *Net
+}
+
+// look has nothing to do: who waits for packets of a fabric looks by itself.
+func (a *attachment) look() {}
+
+func (a *attachment) follow(e verbs.EventType) { a.Attachment.Raise(1, e) }
+
+// kill ends what the fabric keeps for a process. The network's lock is held, which those of the fabric may want.
+func (a *attachment) kill() {
+	a.net.at(a.net.now(), func() {
+		a.net.mu.Unlock()
+		a.Attachment.Close()
+		a.net.mu.Lock()
+	})
 }
 
 // fabricWaiter is where the goroutine of a fabric waits, and those of the devices at it.
@@ -94,6 +119,9 @@ func (w *fabricWaiter) Close() {
 
 // AllocAddr returns an address for a region.
 func (w *fabricWaiter) AllocAddr(size int) uint64 { return w.host.AllocAddr(size) }
+
+// RefuseRegion returns why a region is refused.
+func (w *fabricWaiter) RefuseRegion() error { return w.host.refuseRegion() }
 
 // frame writes that a port of the fabric sends something, and keeps what adapters send.
 func (n *Net) frame(_ clock.Time, from *iblink.Port, frame []byte) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package simnet
+package simnet_test
 
 import (
 	"fmt"
@@ -9,10 +9,11 @@ import (
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/infiniband"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/simnet"
 )
 
 // startFabric makes up a fabric with adapters for so many hosts.
-func (w *world) startFabric(seed uint64, hosts int) (err error) {
+func (w *world) startFabric(hosts int) {
 	r := w.rand
 	shape, adapters := "", 0
 	switch r.IntN(6) {
@@ -32,12 +33,10 @@ func (w *world) startFabric(seed uint64, hosts int) (err error) {
 			shape, adapters = "pair", 2
 		}
 	}
-	w.tell(", %s", shape)
 	for _, i := range r.Perm(adapters)[:hosts] {
 		w.adapters = append(w.adapters, fmt.Sprintf("host-%d", i+1))
 	}
-	w.fabric, err = w.net.NewFabric(shape, seed)
-	return err
+	w.fabric = w.Fabric(shape)
 }
 
 // fabricTrouble makes up what befalls the fabric, and has it happen while the program runs. What passes is
@@ -63,36 +62,40 @@ func (w *world) fabricTrouble() {
 		a, b := cable()
 		switch r.IntN(4) {
 		case 0:
-			w.tell(", the cable from %v to %v out after %v for %v", a, b, at, long)
-			w.befalls(at, long, fmt.Sprintf("out %v", a), func(on bool) {
-				if on {
-					f.Pull(a) // unless it is out already
-				} else {
-					f.Plug(a, b) // unless it is in again
-				}
-			})
+			if w.Fault("the cable from %v to %v out after %v for %v", a, b, at, long) {
+				w.befalls(at, long, fmt.Sprintf("out %v", a), func(on bool) {
+					if on {
+						f.Pull(a) // unless it is out already
+					} else {
+						f.Plug(a, b) // unless it is in again
+					}
+				})
+			}
 		case 1:
 			share := r.Float64() * 0.03
-			w.tell(", %.3f of packets from %v to %v corrupted after %v for %v", share, a, b, at, long)
-			w.befalls(at, long, fmt.Sprintf("errors %v", a), func(on bool) {
-				s := 0.0
-				if on {
-					s = share
-				}
-				f.SetErrorRate(a, s) // unless the cable is out
-			})
+			if w.Fault("%.3f of packets from %v to %v corrupted after %v for %v", share, a, b, at, long) {
+				w.befalls(at, long, fmt.Sprintf("errors %v", a), func(on bool) {
+					s := 0.0
+					if on {
+						s = share
+					}
+					f.SetErrorRate(a, s) // unless the cable is out
+				})
+			}
 		case 2:
 			lane := r.IntN(2)
 			hold = true
-			w.tell(", %v's credits for lane %d held back after %v for %v", a, lane, at, long)
-			w.befalls(at, long, fmt.Sprintf("hold %v %d", a, lane), func(on bool) { must(f.HoldCredits(a, lane, on)) })
+			if w.Fault("%v's credits for lane %d held back after %v for %v", a, lane, at, long) {
+				w.befalls(at, long, fmt.Sprintf("hold %v %d", a, lane), func(on bool) { must(f.HoldCredits(a, lane, on)) })
+			}
 		case 3:
 			name := w.someSwitch(view)
 			if name == "" {
 				continue
 			}
-			w.tell(", %s down after %v for %v", name, at, long)
-			w.befalls(at, long, "down "+name, func(on bool) { must(f.Power(name, !on)) })
+			if w.Fault("%s down after %v for %v", name, at, long) {
+				w.befalls(at, long, "down "+name, func(on bool) { must(f.Power(name, !on)) })
+			}
 		}
 		w.lossless = w.lossless && hold
 	}
@@ -103,7 +106,9 @@ func (w *world) fabricTrouble() {
 	w.lossless = false
 	at := w.someTime(10*time.Microsecond, 100*time.Millisecond)
 	h := r.IntN(len(w.adapters))
-	w.tell(", host %d's cable out for good after %v", h, at)
+	if w.fatal = w.Fault("host %d's cable out for good after %v", h, at); !w.fatal {
+		return
+	}
 	w.endHost(h)
 	w.befalls(at, 0, "out for good "+w.adapters[h], func(on bool) {
 		if on {
@@ -131,7 +136,7 @@ func (w *world) lost() error {
 // befalls has something befall the fabric, and writes that.
 func (w *world) befalls(after, long time.Duration, what string, set func(on bool)) {
 	w.passing(after, long, func(on bool) {
-		w.net.befell(what, on)
+		w.net.Note(fmt.Sprint(what, " ", on))
 		set(on)
 	})
 }
@@ -155,7 +160,7 @@ func (w *world) someSwitch(v *infiniband.FabricView) string {
 func TestManagersSwitch(t *testing.T) {
 	for _, off := range []time.Duration{time.Millisecond, 30 * time.Millisecond, 400 * time.Millisecond, 20 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
-			n := New(1, nil)
+			n := simnet.New(1, nil)
 			defer n.Close()
 			f, err := n.NewFabric("line:3,2", 1)
 			if err != nil {

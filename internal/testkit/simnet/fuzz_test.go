@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package simnet
+package simnet_test
 
 import (
 	"errors"
@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/ramjet-rdma/ramjet/internal/testkit/simnet"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
@@ -40,7 +41,7 @@ func FuzzConversation(f *testing.F) {
 
 // mutated has a conversation whose packets are changed.
 func mutated(seed uint64, typ verbs.QPType, changes []byte) (err error) {
-	w := &world{net: New(seed, nil), doing: make([]string, 2)}
+	w := &world{net: simnet.New(seed, nil), doing: make([]string, 2)}
 	defer w.net.Close()
 	w.rand = w.net.Rand
 	w.net.Default = w.newPath()

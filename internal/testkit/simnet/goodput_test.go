@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package simnet
+package simnet_test
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/ramjet-rdma/ramjet/internal/testkit/simnet"
 	"github.com/ramjet-rdma/ramjet/internal/testkit/testrun"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
@@ -19,7 +20,7 @@ type transfer struct {
 	op     verbs.SendOp // Send, Write or Read
 	length int          // bytes of a message
 	depth  int          // messages in flight
-	path   Path         // in both directions
+	path   simnet.Path  // in both directions
 	window int          // Host.Window
 	// buffer and perPacket are the receiver's, see Host; 0: the defaults.
 	buffer    int
@@ -45,7 +46,7 @@ func goodput(t *testing.T, tr transfer, d time.Duration) (r result) {
 }
 
 func (tr *transfer) run(t *testing.T, d time.Duration) (r result) {
-	n := New(1, nil)
+	n := simnet.New(1, nil)
 	defer n.Close()
 	n.Default = tr.path
 	ctx, cancel := context.WithCancel(t.Context())
@@ -69,7 +70,7 @@ func (tr *transfer) run(t *testing.T, d time.Duration) (r result) {
 	receiving := make(chan struct{})
 	go func() {
 		defer close(receiving)
-		if tr.op == verbs.Send {
+		if tr.op == verbs.OpSend {
 			b.receive(ctx, t, tr)
 		}
 	}()
@@ -90,7 +91,7 @@ func (tr *transfer) run(t *testing.T, d time.Duration) (r result) {
 			break
 		}
 		for _, wc := range wcs[:k] {
-			if wc.Status != verbs.Success {
+			if wc.Status != verbs.StatusSuccess {
 				t.Fatalf("a message ends with %v", wc.Status)
 			}
 			r.messages++
@@ -116,14 +117,14 @@ func (tr *transfer) run(t *testing.T, d time.Duration) (r result) {
 				r.timeouts += m.Value
 			}
 		}
-		r.overflows += e.host.overflows
+		r.overflows += e.host.Overflows()
 	}
 	return r
 }
 
 // transferEnd is one end of a transfer.
 type transferEnd struct {
-	host *Host
+	host *simnet.Host
 	dev  *verbs.Device
 	cq   *verbs.CQ
 	qp   *verbs.QP
@@ -131,7 +132,7 @@ type transferEnd struct {
 	mr   *verbs.MR
 }
 
-func newTransferEnd(t *testing.T, h *Host, tr *transfer) *transferEnd {
+func newTransferEnd(t *testing.T, h *simnet.Host, tr *transfer) *transferEnd {
 	dev := h.OpenRoCE()
 	e := &transferEnd{host: h, dev: dev}
 	pd, err := dev.AllocPD()
@@ -146,7 +147,8 @@ func newTransferEnd(t *testing.T, h *Host, tr *transfer) *transferEnd {
 	must(err)
 	e.mr, err = pd.RegMR(make([]byte, tr.length), verbs.LocalWrite|verbs.RemoteWrite|verbs.RemoteRead)
 	must(err)
-	e.qp, err = pd.CreateQP(verbs.QPInit{Type: verbs.RC, SendCQ: e.cq, RecvCQ: e.cq, MaxSendWR: tr.depth, MaxRecvWR: 2 * tr.depth})
+	e.qp, err = pd.CreateQP(verbs.QPInit{Type: verbs.RC, SendCQ: e.cq, RecvCQ: e.cq,
+		Cap: verbs.QPCap{MaxSendWR: tr.depth, MaxRecvWR: 2 * tr.depth}})
 	must(err)
 	e.ep, err = e.qp.Endpoint(0)
 	must(err)
@@ -185,11 +187,11 @@ func TestGoodput(t *testing.T) {
 	case testrun.Long():
 		losses = []float64{0, 0.001, 0.005, 0.01, 0.02, 0.05}
 	}
-	for _, op := range []verbs.SendOp{verbs.Send, verbs.Write, verbs.Read} {
+	for _, op := range []verbs.SendOp{verbs.OpSend, verbs.OpWrite, verbs.OpRead} {
 		t.Run(op.String(), func(t *testing.T) {
 			before := 0.0
 			for _, loss := range losses {
-				tr := transfer{op: op, length: 64 << 10, depth: 16, window: 1 << 20, path: Path{Rate: 1e9, Delay: 100 * time.Microsecond, Loss: loss}}
+				tr := transfer{op: op, length: 64 << 10, depth: 16, window: 1 << 20, path: simnet.Path{Rate: 1e9, Delay: 100 * time.Microsecond, Loss: loss}}
 				r := goodput(t, tr, 400*time.Millisecond)
 				t.Logf("loss %4.1f %%  %6.1f Mb/s  %6d packets  %5d times back  %4d timeouts", 100*loss, r.goodput/1e6, r.packets, r.rewinds, r.timeouts)
 				if loss == 0 && (r.goodput < 0.85e9 || r.rewinds != 0) {
@@ -207,9 +209,9 @@ func TestGoodput(t *testing.T) {
 // TestOverrun lets a receiver's buffer be a tenth of what the window believes: it finds a window that fits,
 // and a good part of what the receiver can handle arrives.
 func TestOverrun(t *testing.T) {
-	for _, op := range []verbs.SendOp{verbs.Write, verbs.Read} {
+	for _, op := range []verbs.SendOp{verbs.OpWrite, verbs.OpRead} {
 		tr := transfer{op: op, length: 64 << 10, depth: 16, window: 2 << 20, buffer: 208 << 10, perPacket: 2 * time.Microsecond,
-			path: Path{Rate: 10e9, Delay: 20 * time.Microsecond}}
+			path: simnet.Path{Rate: 10e9, Delay: 20 * time.Microsecond}}
 		r := goodput(t, tr, 300*time.Millisecond)
 		t.Logf("%v: %.1f Mb/s, %d packets dropped of %d, %d times back, %d timeouts", op, r.goodput/1e6, r.overflows, r.packets, r.rewinds, r.timeouts)
 		if r.overflows == 0 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package simnet
+package simnet_test
 
 import (
 	"context"
@@ -108,9 +108,9 @@ func (m *member) open() (err error) {
 	if m.mr, err = m.pd.RegMR(make([]byte, (groupSlots+1)*groupSlot), verbs.LocalWrite); err != nil {
 		return err
 	}
-	init := verbs.QPInit{Type: verbs.UD, SendCQ: m.cq, RecvCQ: m.recv, MaxRecvWR: groupSlots}
+	init := verbs.QPInit{Type: verbs.UD, SendCQ: m.cq, RecvCQ: m.recv, Cap: verbs.QPCap{MaxRecvWR: groupSlots}}
 	if m.deaf {
-		init.CreateFlags = verbs.QPBlockSelfMulticast
+		init.BlockSelfMulticast = true
 	}
 	if m.qp, err = m.pd.CreateQP(init); err != nil {
 		return err
@@ -163,7 +163,7 @@ func (m *member) send(ctx context.Context, count int) error {
 	var wcs [1]verbs.WC
 	for number := range count {
 		to := m.rand.IntN(len(m.peers))
-		wr := verbs.SendWR{Op: verbs.Send, Flags: verbs.Signaled, RemoteQPN: m.peers[to].qp.Num(), RemoteQKey: groupKey}
+		wr := verbs.SendWR{Op: verbs.OpSend, Flags: verbs.Signaled, RemoteQPN: m.peers[to].qp.Num(), RemoteQKey: groupKey}
 		if m.rand.IntN(2) == 0 {
 			to = toGroup + m.rand.IntN(manyGroups)
 			wr.RemoteQPN = ib.QPNMulticast
@@ -183,7 +183,7 @@ func (m *member) send(ctx context.Context, count int) error {
 		}
 		if n, err := m.cq.Wait(ctx, wcs[:]); err != nil {
 			return err
-		} else if n != 1 || wcs[0].Status != verbs.Success {
+		} else if n != 1 || wcs[0].Status != verbs.StatusSuccess {
 			return wcs[0].Status.Err()
 		}
 		m.w.net.Sleep(time.Duration(m.rand.IntN(200_000)))
@@ -203,7 +203,7 @@ func (m *member) receive(ctx context.Context) error {
 		}
 		for i := range wcs[:n] {
 			wc := &wcs[i]
-			if wc.Status != verbs.Success {
+			if wc.Status != verbs.StatusSuccess {
 				return wrongf("a receive completes with %v", wc.Status)
 			}
 			var err error
@@ -232,7 +232,7 @@ func (m *member) take(wc *verbs.WC, b []byte) error {
 		return wrongf("a datagram that nobody sent")
 	case wc.SrcQPN != m.peers[from].qp.Num() || src != m.peers[from].ep.GID:
 		return wrongf("a datagram of host %d comes from queue pair %v at %v", from, wc.SrcQPN, src)
-	case to < toGroup && (to != m.host || dst != m.w.hosts[to].addr):
+	case to < toGroup && (to != m.host || dst != m.w.hosts[to].Addr()):
 		return wrongf("a datagram for host %d comes to host %d", to, m.host)
 	case to >= toGroup && (!m.groups[to-toGroup] || dst != group(to-toGroup).Addr() || from == m.host && m.deaf):
 		return wrongf("a datagram of host %d for group %d comes to host %d", from, to-toGroup, m.host)

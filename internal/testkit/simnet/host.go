@@ -4,10 +4,12 @@ package simnet
 
 import (
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
@@ -35,6 +37,9 @@ type Host struct {
 
 	overflows uint64 // packets that Buffer had no room for
 	open      []device
+	sockets   *sockets // nil: no program has asked for one
+	skip      int      // regions that are registered before some are refused
+	refuse    int      // and how many those are
 }
 
 // device is what a host has open.
@@ -66,7 +71,7 @@ func (h *Host) Addr() netip.Addr { return h.addr }
 func (h *Host) OpenRoCE() *verbs.Device {
 	p := newPort(h)
 	h.add(p)
-	return verbs.NewDevice(softdev.New("roce:"+h.addr.String(), "roce", uint64(h.index+1), p))
+	return driver.NewDevice(softdev.New("roce:"+h.addr.String(), "roce", uint64(h.index+1), p))
 }
 
 // OpenIWARP opens a device over streams.
@@ -77,7 +82,7 @@ func (h *Host) OpenIWARP() (*verbs.Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	return verbs.NewDevice(d), nil
+	return driver.NewDevice(d), nil
 }
 
 func (h *Host) add(d device) {
@@ -136,6 +141,52 @@ func (h *Host) Kill() {
 	h.net.note("kill", h.addr, h.addr, true)
 	for _, d := range h.open {
 		d.kill()
+	}
+}
+
+// RefuseRegions has the host's devices register the next skip regions and refuse count after them.
+func (h *Host) RefuseRegions(skip, count int) {
+	h.net.mu.Lock()
+	defer h.net.mu.Unlock()
+	h.skip, h.refuse = skip, count
+}
+
+// refuseRegion returns why a region is refused; nil: it is not.
+func (h *Host) refuseRegion() error {
+	n := h.net
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch {
+	case h.refuse == 0:
+		return nil
+	case h.skip > 0:
+		h.skip--
+		return nil
+	}
+	h.refuse--
+	n.note("region refused", h.addr, h.addr, true)
+	return &verbs.OpError{Op: "reg_mr", Err: verbs.ErrNoMemory, Detail: "the simulation refuses the region"}
+}
+
+// Remove takes the host's devices out of it, as hot-unplugging does: programs hear EventDeviceFatal, and nothing
+// is sent or received any more.
+func (h *Host) Remove() {
+	n := h.net
+	n.mu.Lock()
+	open := slices.Clone(h.open)
+	n.note("remove", h.addr, h.addr, true)
+	n.mu.Unlock()
+	for _, d := range open {
+		if _, ok := d.(*sockets); !ok {
+			d.follow(verbs.EventDeviceFatal)
+		}
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, d := range open {
+		if _, ok := d.(*sockets); !ok {
+			d.kill()
+		}
 	}
 }
 

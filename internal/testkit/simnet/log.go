@@ -43,15 +43,6 @@ func (n *Net) note(what string, a, b netip.Addr, on bool) {
 	}
 }
 
-// befell writes that something befell a fabric.
-func (n *Net) befell(what string, on bool) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.log != nil {
-		n.log.Text = fmt.Appendf(n.log.Text, "%d %s %v\n", n.now(), what, on)
-	}
-}
-
 // line writes that bytes left or arrived; the lock is held.
 func (n *Net) line(what string, src, dst netip.AddrPort, b []byte) {
 	l := n.log

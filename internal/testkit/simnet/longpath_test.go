@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package simnet
+package simnet_test
 
 import (
 	"flag"
@@ -8,16 +8,17 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ramjet-rdma/ramjet/internal/testkit/simnet"
 	"github.com/ramjet-rdma/ramjet/internal/testkit/testrun"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-var whole = flag.Bool("whole", false, "also under loss: the table of docs/performance.md, which takes minutes")
+var whole = flag.Bool("whole", false, "also under loss: the table in docs/performance.md, which takes minutes")
 
 // overPath runs WRITEs or READs of 1 MiB over a path of 1 Gb/s with a round trip of rtt.
 func overPath(t *testing.T, op verbs.SendOp, rtt time.Duration, loss float64) result {
 	t.Helper()
-	tr := transfer{op: op, length: 1 << 20, depth: 64, window: 1 << 20, path: Path{Rate: 1e9, Delay: rtt / 2, Loss: loss}}
+	tr := transfer{op: op, length: 1 << 20, depth: 64, window: 1 << 20, path: simnet.Path{Rate: 1e9, Delay: rtt / 2, Loss: loss}}
 	r := goodput(t, tr, max(time.Second, 40*rtt))
 	t.Logf("%v %6v  loss %.2f %%  %6.1f Mb/s  %7d packets  %5d times back  %4d timeouts; model of TCP: %.1f Mb/s",
 		op, rtt, 100*loss, r.goodput/1e6, r.packets, r.rewinds, r.timeouts, tcpModel(rtt, loss)/1e6)
@@ -44,7 +45,7 @@ func tcpModel(rtt time.Duration, loss float64) float64 {
 // the first 40 round trips (and no less than a second) includes the time that the
 // requester takes to find out what the round trip is, and what the path holds. Long runs
 // have more paths.
-// With -whole it prints the table of docs/performance.md.
+// With -whole it prints the table in docs/performance.md.
 func TestPaths(t *testing.T) {
 	paths := []struct {
 		rtt         time.Duration
@@ -61,7 +62,7 @@ func TestPaths(t *testing.T) {
 	if *whole {
 		losses = []float64{0, 0.0001, 0.001, 0.01}
 	}
-	for _, op := range []verbs.SendOp{verbs.Write, verbs.Read} {
+	for _, op := range []verbs.SendOp{verbs.OpWrite, verbs.OpRead} {
 		t.Run(op.String(), func(t *testing.T) {
 			for _, c := range paths {
 				if c.rtt != time.Millisecond && c.rtt != 40*time.Millisecond && !testrun.Long() && !*whole {
@@ -71,7 +72,7 @@ func TestPaths(t *testing.T) {
 					continue
 				}
 				want := c.write
-				if op == verbs.Read {
+				if op == verbs.OpRead {
 					want = c.read
 				}
 				for _, loss := range losses {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package simnet
+package simnet_test
 
 import (
 	"context"
@@ -36,7 +36,7 @@ func runMesh(w *world) error {
 	defer stop()
 	var listeners, accepted, dialed sync.WaitGroup
 	for i := range w.hosts {
-		l, err := cm.Listen(w.devs[i], ":7", m.opts...)
+		l, err := cm.Listen(listen, w.devs[i], ":7", m.opts...)
 		if err != nil {
 			return err
 		}

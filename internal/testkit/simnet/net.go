@@ -4,9 +4,11 @@ package simnet
 
 import (
 	"container/heap"
+	"fmt"
 	"math/rand/v2"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"testing/synctest"
 	"time"
 
@@ -40,6 +42,8 @@ type Net struct {
 	wake   chan struct{}        // an event has become the first
 	done   chan struct{}
 	closed bool
+
+	moved atomic.Uint64
 }
 
 // Watcher looks at packets. They are its own only until it returns.
@@ -68,6 +72,21 @@ func New(seed uint64, log *Log) *Net {
 	return n
 }
 
+// Moved returns a number that changes while time passes. It may be called outside of the bubble.
+func (n *Net) Moved() uint64 { return n.moved.Load() }
+
+// Elapsed returns how much time has passed on the network.
+func (n *Net) Elapsed() time.Duration { return time.Since(n.start) }
+
+// Note writes a line into the log.
+func (n *Net) Note(what string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.log != nil {
+		n.log.Text = fmt.Appendf(n.log.Text, "%d %s\n", n.now(), what)
+	}
+}
+
 // Close ends the network's goroutine.
 func (n *Net) Close() {
 	n.mu.Lock()
@@ -94,6 +113,7 @@ func (n *Net) now() instant { return instant(time.Since(n.start)) }
 // take returns the first instant from t on that nothing else has. Two goroutines that go on at the
 // same time do so in any order, so no two of them do.
 func (n *Net) take(t instant) instant {
+	n.moved.Add(1)
 	for t = max(t, n.now()+1); ; t++ {
 		if _, taken := n.taken[t]; !taken {
 			n.taken[t] = struct{}{}

@@ -2,6 +2,6 @@
 
 //go:build !race
 
-package simnet
+package simnet_test
 
 const raceDetector = false

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package simnet
+package simnet_test
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/cm"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/simnet"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
@@ -17,17 +18,17 @@ import (
 // that may take the program says that dials, on every kind of device.
 func TestPatience(t *testing.T) {
 	steady(t)
-	for kind, open := range map[string]func(*Host) (*verbs.Device, error){
-		"roce":  func(h *Host) (*verbs.Device, error) { return h.OpenRoCE(), nil },
-		"iwarp": func(h *Host) (*verbs.Device, error) { return h.OpenIWARP() },
+	for kind, open := range map[string]func(*simnet.Host) (*verbs.Device, error){
+		"roce":  func(h *simnet.Host) (*verbs.Device, error) { return h.OpenRoCE(), nil },
+		"iwarp": func(h *simnet.Host) (*verbs.Device, error) { return h.OpenIWARP() },
 	} {
 		t.Run(kind, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				n := New(1, nil)
+				n := simnet.New(1, nil)
 				t.Cleanup(n.Close)
-				n.Default = Path{Delay: 20 * time.Microsecond, Rate: 10e9}
+				n.Default = simnet.Path{Delay: 20 * time.Microsecond, Rate: 10e9}
 				var devs [2]*verbs.Device
-				var hosts [2]*Host
+				var hosts [2]*simnet.Host
 				for i := range devs {
 					var err error
 					hosts[i] = n.NewHost()
@@ -35,7 +36,7 @@ func TestPatience(t *testing.T) {
 					ok(t, err)
 					t.Cleanup(func() { devs[i].Close() })
 				}
-				l, err := cm.Listen(devs[1], ":7")
+				l, err := cm.Listen(t.Context(), devs[1], ":7")
 				ok(t, err)
 				to := hosts[1].Addr().String() + ":7"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package simnet
+package simnet_test
 
 import (
 	"encoding/binary"
@@ -30,7 +30,7 @@ type step struct {
 
 func (s *step) receives() bool {
 	switch s.op {
-	case verbs.Send, verbs.SendImm, verbs.WriteImm:
+	case verbs.OpSend, verbs.OpSendImm, verbs.OpWriteImm:
 		return true
 	}
 	return false
@@ -118,12 +118,12 @@ func (p *planner) land(s *step) {
 }
 
 var operations = map[verbs.QPType][]verbs.SendOp{
-	verbs.RC: {verbs.Send, verbs.SendImm, verbs.Write, verbs.Write, verbs.WriteImm, verbs.Read, verbs.Read,
-		verbs.CompareSwap, verbs.FetchAdd, verbs.AtomicWrite, verbs.Flush},
-	verbs.XRCIni: {verbs.Send, verbs.SendImm, verbs.Write, verbs.Write, verbs.WriteImm, verbs.Read, verbs.Read,
-		verbs.CompareSwap, verbs.FetchAdd},
-	verbs.UC: {verbs.Send, verbs.SendImm, verbs.Write, verbs.WriteImm},
-	verbs.UD: {verbs.Send, verbs.SendImm},
+	verbs.RC: {verbs.OpSend, verbs.OpSendImm, verbs.OpWrite, verbs.OpWrite, verbs.OpWriteImm, verbs.OpRead, verbs.OpRead,
+		verbs.OpCompareSwap, verbs.OpFetchAdd, verbs.OpAtomicWrite, verbs.OpFlush},
+	verbs.XRCIni: {verbs.OpSend, verbs.OpSendImm, verbs.OpWrite, verbs.OpWrite, verbs.OpWriteImm, verbs.OpRead, verbs.OpRead,
+		verbs.OpCompareSwap, verbs.OpFetchAdd},
+	verbs.UC: {verbs.OpSend, verbs.OpSendImm, verbs.OpWrite, verbs.OpWriteImm},
+	verbs.UD: {verbs.OpSend, verbs.OpSendImm},
 }
 
 func (p *planner) add() {
@@ -138,22 +138,22 @@ func (p *planner) add() {
 	if p.IntN(8) == 0 {
 		s.flags |= verbs.Solicited
 	}
-	if s.op == verbs.Write && p.IntN(4) == 0 {
+	if s.op == verbs.OpWrite && p.IntN(4) == 0 {
 		s.flags |= verbs.Divisible
 	}
 	s.inline = s.length <= maxInline && p.IntN(2) == 0
 	switch s.op {
-	case verbs.Send, verbs.SendImm:
+	case verbs.OpSend, verbs.OpSendImm:
 		p.gather(&s)
-	case verbs.Write, verbs.WriteImm:
+	case verbs.OpWrite, verbs.OpWriteImm:
 		p.write(&s)
-	case verbs.Read:
+	case verbs.OpRead:
 		s.inline = false
 		s.off = p.IntN(targetLen - s.length + 1)
 		s.data = append(s.data, p.target[s.off:s.off+s.length]...)
 		p.reading = true
 		p.land(&s)
-	case verbs.Flush:
+	case verbs.OpFlush:
 		s.inline, s.length = false, p.IntN(targetLen)
 		s.scope = verbs.FlushScope(p.IntN(2))
 	default:
@@ -187,13 +187,13 @@ func (p *planner) atomic(s *step) {
 	old := binary.NativeEndian.Uint64(word)
 	s.compare, s.swap = p.Uint64N(3), p.Uint64N(3)
 	switch s.op {
-	case verbs.AtomicWrite:
+	case verbs.OpAtomicWrite:
 		p.gather(s)
 		copy(word, s.data)
 		return
-	case verbs.FetchAdd:
+	case verbs.OpFetchAdd:
 		binary.NativeEndian.PutUint64(word, old+s.swap)
-	case verbs.CompareSwap:
+	case verbs.OpCompareSwap:
 		if p.IntN(2) == 0 {
 			s.compare = old
 		}

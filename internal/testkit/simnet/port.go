@@ -96,6 +96,9 @@ func (p *Port) follow(e verbs.EventType) {
 // AllocAddr returns an address for a region.
 func (p *Port) AllocAddr(size int) uint64 { return p.host.AllocAddr(size) }
 
+// RefuseRegion returns why a region is refused.
+func (p *Port) RefuseRegion() error { return p.host.refuseRegion() }
+
 // Limits returns what one send can carry.
 func (p *Port) Limits() ibta.Limits {
 	return ibta.Limits{MaxPackets: maxPackets, MaxBytes: maxBytes, Window: p.window, Overhead: sendOverhead}
@@ -220,6 +223,9 @@ func (p *Port) Send(b *ibta.Batch) error {
 			n.Mutate(frame)
 		}
 		frame = ib.AppendICRC(frame, 0, r.flow.Seed(udpHeader+len(frame)+ib.ICRCLen, p.id))
+		if b.Corrupt && i == b.Len()-1 {
+			frame[len(frame)-1] ^= 1
+		}
 		p.send(r, arrival{src: p.host.addr, dst: r.to, id: p.id, ttl: r.ttl, tos: r.tos, frame: frame})
 		p.id++
 	}

@@ -2,7 +2,7 @@
 
 //go:build !unix
 
-package simnet
+package simnet_test
 
 import "testing"
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package simnet
+package simnet_test
 
 import (
 	"testing"
 	"time"
 
+	"github.com/ramjet-rdma/ramjet/internal/testkit/simnet"
 	"github.com/ramjet-rdma/ramjet/internal/testkit/testrun"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
@@ -21,11 +22,11 @@ func TestReordering(t *testing.T) {
 	case testrun.Long():
 		shares = []float64{0, 0.001, 0.01, 0.05, 0.1, 0.25, 0.5}
 	}
-	for _, op := range []verbs.SendOp{verbs.Send, verbs.Write, verbs.Read} {
+	for _, op := range []verbs.SendOp{verbs.OpSend, verbs.OpWrite, verbs.OpRead} {
 		t.Run(op.String(), func(t *testing.T) {
 			for _, share := range shares {
 				tr := transfer{op: op, length: 64 << 10, depth: 16, window: 1 << 20,
-					path: Path{Rate: 1e9, Delay: 100 * time.Microsecond, Reorder: share, Jitter: 2 * time.Millisecond}}
+					path: simnet.Path{Rate: 1e9, Delay: 100 * time.Microsecond, Reorder: share, Jitter: 2 * time.Millisecond}}
 				r := goodput(t, tr, 400*time.Millisecond)
 				t.Logf("late %4.1f %%  %6.1f Mb/s  %6d packets  %5d times back  %4d timeouts", 100*share, r.goodput/1e6, r.packets, r.rewinds, r.timeouts)
 				if r.goodput < 0.8e9 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package simnet
+package simnet_test
 
 import (
 	"context"
@@ -14,11 +14,11 @@ import (
 )
 
 // rightOf says which right each operation on a peer's memory needs.
-var rightOf = map[verbs.SendOp]verbs.Access{verbs.Write: verbs.RemoteWrite, verbs.WriteImm: verbs.RemoteWrite, verbs.Read: verbs.RemoteRead,
-	verbs.CompareSwap: verbs.RemoteAtomic, verbs.FetchAdd: verbs.RemoteAtomic, verbs.AtomicWrite: verbs.RemoteWrite, verbs.Flush: verbs.FlushGlobal}
+var rightOf = map[verbs.SendOp]verbs.Access{verbs.OpWrite: verbs.RemoteWrite, verbs.OpWriteImm: verbs.RemoteWrite, verbs.OpRead: verbs.RemoteRead,
+	verbs.OpCompareSwap: verbs.RemoteAtomic, verbs.OpFetchAdd: verbs.RemoteAtomic, verbs.OpAtomicWrite: verbs.RemoteWrite, verbs.OpFlush: verbs.FlushGlobal}
 
 // rightsOrder is rightOf's keys: iWARP has the first ones.
-var rightsOrder = []verbs.SendOp{verbs.Write, verbs.WriteImm, verbs.Read, verbs.CompareSwap, verbs.FetchAdd, verbs.AtomicWrite, verbs.Flush}
+var rightsOrder = []verbs.SendOp{verbs.OpWrite, verbs.OpWriteImm, verbs.OpRead, verbs.OpCompareSwap, verbs.OpFetchAdd, verbs.OpAtomicWrite, verbs.OpFlush}
 
 const rightsArea = 64
 
@@ -138,9 +138,9 @@ func (r *rightsRound) play(ctx context.Context) error {
 		return wrong{err}
 	}
 	word := binary.NativeEndian.Uint64(before)
-	wr := verbs.SendWR{Op: r.op, Flags: verbs.Signaled, SGL: []verbs.SGE{r.local.SGE(0, 8)}, Remote: r.target.Remote(), Compare: word, Swap: 77,
+	wr := verbs.SendWR{Op: r.op, Flags: verbs.Signaled, SGL: []verbs.SGE{r.local.SGE(0, 8)}, Remote: r.target.Remote(), Compare: word, Swap: 77, Add: 77,
 		FlushLevel: verbs.FlushToGlobal}
-	if r.op == verbs.Flush {
+	if r.op == verbs.OpFlush {
 		wr.SGL, wr.FlushLen = nil, 8
 	}
 	if err := r.qps[0].PostSend(&wr); err != nil {
@@ -157,29 +157,29 @@ func (r *rightsRound) play(ctx context.Context) error {
 	}
 	after, got := slices.Clone(before), slices.Clone(mine)
 	switch r.op {
-	case verbs.Write, verbs.WriteImm, verbs.AtomicWrite:
+	case verbs.OpWrite, verbs.OpWriteImm, verbs.OpAtomicWrite:
 		copy(after, mine[:8])
-	case verbs.Read:
+	case verbs.OpRead:
 		copy(got, before[:8])
-	case verbs.FetchAdd:
+	case verbs.OpFetchAdd:
 		copy(got, before[:8])
 		binary.NativeEndian.PutUint64(after, word+77)
-	case verbs.CompareSwap:
+	case verbs.OpCompareSwap:
 		copy(got, before[:8])
 		binary.NativeEndian.PutUint64(after, 77)
 	}
-	if wc[0].Status != verbs.Success {
+	if wc[0].Status != verbs.StatusSuccess {
 		return wc[0].Status.Err()
 	}
-	if r.op == verbs.WriteImm { // its receive says when it has arrived
+	if r.op == verbs.OpWriteImm { // its receive says when it has arrived
 		if _, err := r.cqs[1].Wait(ctx, wc[:]); err != nil {
 			return err
 		}
-		if wc[0].Status != verbs.Success {
+		if wc[0].Status != verbs.StatusSuccess {
 			return wc[0].Status.Err()
 		}
 	}
-	for pause := time.Millisecond; r.w.iwarp && r.op == verbs.Write && !r.holds(r.target, after); pause *= 2 {
+	for pause := time.Millisecond; r.w.iwarp && r.op == verbs.OpWrite && !r.holds(r.target, after); pause *= 2 {
 		if ctx.Err() != nil { // a stream takes a WRITE before it arrives
 			return ctx.Err()
 		}
@@ -193,18 +193,18 @@ func (r *rightsRound) play(ctx context.Context) error {
 
 // refused checks that a request was refused as it has to be.
 func (r *rightsRound) refused(ctx context.Context, status verbs.Status, before, mine []byte) error {
-	want := []verbs.Status{verbs.RemoteAccessError}
+	want := []verbs.Status{verbs.StatusRemoteAccessError}
 	need := rightOf[r.op]
 	if r.allowed&need == 0 && !r.w.iwarp {
-		want[0] = verbs.RemoteInvalidRequestError
+		want[0] = verbs.StatusRemoteInvalidRequestError
 	}
-	if r.w.iwarp && (r.op == verbs.Write || r.op == verbs.WriteImm) {
-		want = append(want, verbs.Success, verbs.WRFlushError) // the stream took it
+	if r.w.iwarp && (r.op == verbs.OpWrite || r.op == verbs.OpWriteImm) {
+		want = append(want, verbs.StatusSuccess, verbs.StatusWRFlushError) // the stream took it
 	}
 	if !r.w.calmly || r.w.net.Default.Loss+r.w.net.Default.Corrupt > 0 {
-		want = append(want, verbs.RetryExceeded) // the NAK may be lost, and there is no second one
+		want = append(want, verbs.StatusRetryExceeded) // the NAK may be lost, and there is no second one
 	}
-	for pause := time.Millisecond; r.qps[1].State() != verbs.Err && !r.w.fatal; pause *= 2 {
+	for pause := time.Millisecond; r.qps[1].State() != verbs.StateError && !r.w.fatal; pause *= 2 {
 		if ctx.Err() != nil {
 			return wrongf("it has no right, and the connection stays")
 		}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package simnet
+package simnet_test
 
 import (
 	"context"
@@ -28,7 +28,7 @@ func runRnet(w *world) error {
 		s := &rnetSide{w: w, num: side, rand: rand.New(rand.NewPCG(seeds[side], 3)), size: size}
 		if side == 0 {
 			lc := rnet.ListenConfig{Device: w.devs[0], Options: opt}
-			l, err := lc.Listen(":9")
+			l, err := lc.Listen(ctx, ":9")
 			listening <- err
 			if err != nil {
 				return err

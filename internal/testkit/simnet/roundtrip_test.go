@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package simnet
+package simnet_test
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/ramjet-rdma/ramjet/internal/testkit/simnet"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
@@ -18,19 +19,19 @@ func TestRoundTrip(t *testing.T) {
 	steady(t)
 	const delay, hosts = 500 * time.Microsecond, 200 * time.Microsecond
 	synctest.Test(t, func(t *testing.T) {
-		n := New(1, nil)
+		n := simnet.New(1, nil)
 		t.Cleanup(n.Close)
-		n.Default = Path{Delay: delay, Loss: 0.2}
+		n.Default = simnet.Path{Delay: delay, Loss: 0.2}
 		a, b := newEnd(t, n, 4096), newEnd(t, n, 4096)
 		ok(t, a.qp.Connect(a.ep, b.ep, nil))
 		ok(t, b.qp.Connect(b.ep, a.ep, nil))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		for i := range 200 {
-			op := []verbs.SendOp{verbs.Write, verbs.Read}[i%2]
+			op := []verbs.SendOp{verbs.OpWrite, verbs.OpRead}[i%2]
 			ok(t, a.qp.PostSend(&verbs.SendWR{Op: op, Flags: verbs.Signaled, SGL: []verbs.SGE{a.mr.SGE(0, 100)}, Remote: b.mr.Remote()}))
 			var wc [1]verbs.WC
-			if _, err := a.cq.Wait(ctx, wc[:]); err != nil || wc[0].Status != verbs.Success {
+			if _, err := a.cq.Wait(ctx, wc[:]); err != nil || wc[0].Status != verbs.StatusSuccess {
 				t.Fatal(err, wc[0].Status)
 			}
 			st, err := a.qp.Stats()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package simnet
+package simnet_test
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/ramjet-rdma/ramjet/internal/testkit/simnet"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
@@ -21,30 +22,30 @@ func TestStats(t *testing.T) {
 		wr   verbs.SendWR
 		want func(a, b verbs.QPStats) bool
 	}{
-		"nothing lost": {0, verbs.SendWR{Op: verbs.Write}, func(a, b verbs.QPStats) bool {
+		"nothing lost": {0, verbs.SendWR{Op: verbs.OpWrite}, func(a, b verbs.QPStats) bool {
 			return a.Retransmitted+a.Timeouts+a.SequenceErrors+a.LostResponses+a.RNRs+b.Duplicates+b.OutOfSequence == 0
 		}},
-		"lost WRITEs": {0.05, verbs.SendWR{Op: verbs.Write}, func(a, b verbs.QPStats) bool {
+		"lost WRITEs": {0.05, verbs.SendWR{Op: verbs.OpWrite}, func(a, b verbs.QPStats) bool {
 			return a.Retransmitted > 0 && a.SequenceErrors > 0 && b.OutOfSequence > 0
 		}},
-		"lost READs":           {0.05, verbs.SendWR{Op: verbs.Read}, func(a, b verbs.QPStats) bool { return a.Retransmitted > 0 && a.LostResponses > 0 }},
-		"all lost for a while": {1, verbs.SendWR{Op: verbs.Write}, func(a, b verbs.QPStats) bool { return a.Retransmitted > 0 && a.Timeouts > 0 }},
-		"no receive":           {0, verbs.SendWR{Op: verbs.Send}, func(a, b verbs.QPStats) bool { return a.Retransmitted > 0 && a.RNRs > 0 && b.SentRNRs == a.RNRs }},
+		"lost READs":           {0.05, verbs.SendWR{Op: verbs.OpRead}, func(a, b verbs.QPStats) bool { return a.Retransmitted > 0 && a.LostResponses > 0 }},
+		"all lost for a while": {1, verbs.SendWR{Op: verbs.OpWrite}, func(a, b verbs.QPStats) bool { return a.Retransmitted > 0 && a.Timeouts > 0 }},
+		"no receive":           {0, verbs.SendWR{Op: verbs.OpSend}, func(a, b verbs.QPStats) bool { return a.Retransmitted > 0 && a.RNRs > 0 && b.SentRNRs == a.RNRs }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				n := New(1, nil)
+				n := simnet.New(1, nil)
 				t.Cleanup(n.Close)
-				n.Default = Path{Delay: delay, Rate: 10e9}
+				n.Default = simnet.Path{Delay: delay, Rate: 10e9}
 				a, b := newEnd(t, n, size), newEnd(t, n, size)
 				ok(t, a.qp.Connect(a.ep, b.ep, nil))
 				ok(t, b.qp.Connect(b.ep, a.ep, nil))
 				lose := func(loss float64) {
-					n.SetPath(a.host, b.host, func(p *Path) { p.Loss = loss })
-					n.SetPath(b.host, a.host, func(p *Path) { p.Loss = loss })
+					n.SetPath(a.host, b.host, func(p *simnet.Path) { p.Loss = loss })
+					n.SetPath(b.host, a.host, func(p *simnet.Path) { p.Loss = loss })
 				}
 				lose(c.loss)
-				if c.loss == 1 || c.wr.Op == verbs.Send {
+				if c.loss == 1 || c.wr.Op == verbs.OpSend {
 					time.AfterFunc(20*time.Millisecond, func() {
 						lose(0)
 						ok(t, b.qp.PostRecv(&verbs.RecvWR{SGL: []verbs.SGE{b.mr.SGE(0, size)}}))
@@ -55,7 +56,7 @@ func TestStats(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
 				var wc [1]verbs.WC
-				if _, err := a.cq.Wait(ctx, wc[:]); err != nil || wc[0].Status != verbs.Success {
+				if _, err := a.cq.Wait(ctx, wc[:]); err != nil || wc[0].Status != verbs.StatusSuccess {
 					t.Fatal(err, wc[0].Status)
 				}
 				time.Sleep(time.Millisecond) // the peer may have counted a moment later
@@ -69,7 +70,7 @@ func TestStats(t *testing.T) {
 				if sa.RTT < 2*delay || sa.RTT > 100*delay || sa.Window == 0 || sa.SendQueue+sa.InFlight != 0 {
 					t.Errorf("%+v", sa)
 				}
-				if sa.SentMessages != 1 || sa.SentBytes+sa.RecvBytes != size || sb.RecvMessages != 1 && c.wr.Op != verbs.Read {
+				if sa.SentMessages != 1 || sa.SentBytes+sa.RecvBytes != size || sb.RecvMessages != 1 && c.wr.Op != verbs.OpRead {
 					t.Errorf("one side has %+v\nand the other %+v", sa, sb)
 				}
 			})
@@ -79,28 +80,28 @@ func TestStats(t *testing.T) {
 
 // end is one end of a connection.
 type end struct {
-	host *Host
+	host *simnet.Host
 	cq   *verbs.CQ
 	mr   *verbs.MR
 	qp   *verbs.QP
 	ep   verbs.Endpoint
 }
 
-func newEnd(t *testing.T, n *Net, size int) end {
+func newEnd(t *testing.T, n *simnet.Net, size int) end {
 	t.Helper()
 	h := n.NewHost()
 	return newEndAt(t, h, h.OpenRoCE(), size)
 }
 
 // newEndOn is newEnd at an adapter of a fabric.
-func newEndOn(t *testing.T, f *Fabric, h *Host, adapter string, size int) end {
+func newEndOn(t *testing.T, f *simnet.Fabric, h *simnet.Host, adapter string, size int) end {
 	t.Helper()
 	dev, err := h.OpenInfiniBand(f, adapter)
 	ok(t, err)
 	return newEndAt(t, h, dev, size)
 }
 
-func newEndAt(t *testing.T, h *Host, dev *verbs.Device, size int) (e end) {
+func newEndAt(t *testing.T, h *simnet.Host, dev *verbs.Device, size int) (e end) {
 	t.Helper()
 	e.host = h
 	t.Cleanup(func() { dev.Close() })

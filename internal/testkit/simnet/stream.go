@@ -49,6 +49,8 @@ type Streams struct {
 
 func newStreams(h *Host) *Streams { return &Streams{waiter: newWaiter(h), port: firstPort} }
 
+func (s *Streams) streams() *Streams { return s }
+
 // Ports: a host has one.
 func (s *Streams) Ports() int { return 1 }
 
@@ -77,6 +79,9 @@ func (s *Streams) follow(e verbs.EventType) {
 // AllocAddr returns an address for a region.
 func (s *Streams) AllocAddr(size int) uint64 { return s.host.AllocAddr(size) }
 
+// RefuseRegion returns why a region is refused.
+func (s *Streams) RefuseRegion() error { return s.host.refuseRegion() }
+
 // Resolve checks an address vector.
 func (s *Streams) Resolve(a *verbs.AHAttr) error {
 	if to := a.DGID.Addr(); a.SGIDIndex != 0 || !to.Is4() || to.IsUnspecified() || to.IsMulticast() {
@@ -103,11 +108,13 @@ func (n *Net) find(at netip.AddrPort) *acceptor {
 		return nil
 	}
 	for _, d := range h.open {
-		if s, ok := d.(*Streams); ok {
-			for _, a := range s.acceptors {
-				if a.at == at {
-					return a
-				}
+		s, ok := d.(interface{ streams() *Streams })
+		if !ok {
+			continue
+		}
+		for _, a := range s.streams().acceptors {
+			if a.at == at {
+				return a
 			}
 		}
 	}

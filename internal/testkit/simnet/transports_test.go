@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package simnet
+package simnet_test
 
 import (
 	"bytes"
@@ -15,6 +15,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
 // setup says what a conversation over queue pairs is like.
@@ -184,9 +185,10 @@ func (c *conversation) newEnd(host int) (e *convEnd, err error) {
 	if c.typ == verbs.XRCIni && host == 1 {
 		err = e.openTarget(c, dev)
 	} else {
-		init := verbs.QPInit{Type: c.typ, SendCQ: e.sendCQ, MaxSendWR: c.sendDepth, MaxSendSGE: maxPieces, MaxInline: maxInline}
+		init := verbs.QPInit{Type: c.typ, SendCQ: e.sendCQ,
+			Cap: verbs.QPCap{MaxSendWR: c.sendDepth, MaxSendSGE: maxPieces, MaxInline: maxInline}}
 		if c.typ != verbs.XRCIni {
-			init.RecvCQ, init.MaxRecvWR, init.MaxRecvSGE = e.recvCQ, c.recvDepth, maxPieces
+			init.RecvCQ, init.Cap.MaxRecvWR, init.Cap.MaxRecvSGE = e.recvCQ, c.recvDepth, maxPieces
 		}
 		if e.qp, err = c.pds[host].CreateQP(init); err == nil {
 			e.postRecv = e.qp.PostRecv
@@ -284,7 +286,7 @@ func (y *way) room(st *step) int {
 	case verbs.UD:
 		return y.c.maxLen + grhLen
 	}
-	if st.op == verbs.WriteImm {
+	if st.op == verbs.OpWriteImm {
 		return 0
 	}
 	return st.length
@@ -338,7 +340,7 @@ func (c *conversation) run(within time.Duration) error {
 // leftOver looks for what queue pairs that are idle, or gone, have left behind in their devices.
 func (c *conversation) leftOver(gone bool) error {
 	for i, d := range c.w.devs {
-		l := d.Driver().(loaded).Load()
+		l := driver.DeviceOf(d).(loaded).Load()
 		if !gone {
 			l.Reorder, l.Flows = 0, 0
 		}
@@ -413,13 +415,13 @@ func (y *way) post() (full bool, err error) {
 }
 
 func (y *way) request(st *step) verbs.SendWR {
-	wr := verbs.SendWR{Op: st.op, Flags: st.flags, Imm: st.imm, Compare: st.compare, Swap: st.swap, SRQN: y.srqn,
+	wr := verbs.SendWR{Op: st.op, Flags: st.flags, Imm: st.imm, Compare: st.compare, Swap: st.swap, Add: st.swap, SRQN: y.srqn,
 		FlushLevel: verbs.FlushToGlobal, FlushScope: st.scope, AH: y.ah, RemoteQPN: y.peer, RemoteQKey: dataQKey}
 	local := y.source
 	switch st.op {
-	case verbs.Read, verbs.CompareSwap, verbs.FetchAdd:
+	case verbs.OpRead, verbs.OpCompareSwap, verbs.OpFetchAdd:
 		local = y.landing
-	case verbs.Flush:
+	case verbs.OpFlush:
 		wr.FlushLen = uint32(st.length)
 	}
 	if st.inline {
@@ -430,7 +432,7 @@ func (y *way) request(st *step) verbs.SendWR {
 		}
 	}
 	switch st.op {
-	case verbs.CompareSwap, verbs.FetchAdd, verbs.AtomicWrite:
+	case verbs.OpCompareSwap, verbs.OpFetchAdd, verbs.OpAtomicWrite:
 		wr.Remote = y.words.Remote().At(uint64(st.off))
 	default:
 		wr.Remote = y.target.Remote().At(uint64(st.off))
@@ -443,7 +445,7 @@ func (y *way) sent(wc *verbs.WC) error {
 	if err := inOrder("work request", &y.nextSent, wc.ID); err != nil {
 		return err
 	}
-	if wc.Status != verbs.Success {
+	if wc.Status != verbs.StatusSuccess {
 		return fmt.Errorf("step %d: %w", wc.ID, wc.Status.Err())
 	}
 	want := y.nextSignaled()
@@ -454,7 +456,7 @@ func (y *way) sent(wc *verbs.WC) error {
 	if wc.Op != wcOf[st.op] {
 		return y.wrongf("step %d is a %v and completed as %v", want, st.op, wc.Op)
 	}
-	if (st.op == verbs.Read || st.op == verbs.CompareSwap || st.op == verbs.FetchAdd) && int(wc.ByteLen) != st.length {
+	if (st.op == verbs.OpRead || st.op == verbs.OpCompareSwap || st.op == verbs.OpFetchAdd) && int(wc.ByteLen) != st.length {
 		return y.wrongf("step %d completed with %d bytes, want %d", want, wc.ByteLen, st.length)
 	}
 	y.polled = want + 1
@@ -478,9 +480,9 @@ func inOrder(what string, next *uint64, id uint64) error {
 	return nil
 }
 
-var wcOf = map[verbs.SendOp]verbs.WCOp{verbs.Send: verbs.WCSend, verbs.SendImm: verbs.WCSend, verbs.Write: verbs.WCWrite,
-	verbs.WriteImm: verbs.WCWrite, verbs.Read: verbs.WCRead, verbs.CompareSwap: verbs.WCCompareSwap, verbs.FetchAdd: verbs.WCFetchAdd,
-	verbs.AtomicWrite: verbs.WCAtomicWrite, verbs.Flush: verbs.WCFlush}
+var wcOf = map[verbs.SendOp]verbs.WCOp{verbs.OpSend: verbs.WCSend, verbs.OpSendImm: verbs.WCSend, verbs.OpWrite: verbs.WCWrite,
+	verbs.OpWriteImm: verbs.WCWrite, verbs.OpRead: verbs.WCRead, verbs.OpCompareSwap: verbs.WCCompareSwap, verbs.OpFetchAdd: verbs.WCFetchAdd,
+	verbs.OpAtomicWrite: verbs.WCAtomicWrite, verbs.OpFlush: verbs.WCFlush}
 
 // receive keeps receives posted and takes their completions, until all messages have come or, where some
 // may be lost, ctx ends.
@@ -540,7 +542,7 @@ func (y *way) got(wc *verbs.WC) error {
 	if err := inOrder("receive", &y.nextGot, wc.ID); err != nil {
 		return err
 	}
-	if wc.Status != verbs.Success {
+	if wc.Status != verbs.StatusSuccess {
 		return fmt.Errorf("receive %d: %w", wc.ID, wc.Status.Err())
 	}
 	if wc.ID != uint64(y.received) {
@@ -562,7 +564,7 @@ func (y *way) got(wc *verbs.WC) error {
 // differs says how a received message is not the one that was sent.
 func (y *way) differs(st *step, wc *verbs.WC, at int) (why string) {
 	op, n, from := verbs.WCRecv, st.length, at
-	if st.op == verbs.WriteImm {
+	if st.op == verbs.OpWriteImm {
 		op = verbs.WCRecvWriteImm
 	}
 	if y.c.typ == verbs.UD {
@@ -573,11 +575,11 @@ func (y *way) differs(st *step, wc *verbs.WC, at int) (why string) {
 		return fmt.Sprintf("it is a %v, want %v", wc.Op, op)
 	case int(wc.ByteLen) != n:
 		return fmt.Sprintf("%d bytes, want %d", wc.ByteLen, n)
-	case (wc.Flags&verbs.WithImm != 0) != (st.op != verbs.Send) || wc.Flags&verbs.WithImm != 0 && wc.Imm != st.imm:
+	case (wc.Flags&verbs.WithImm != 0) != (st.op != verbs.OpSend) || wc.Flags&verbs.WithImm != 0 && wc.Imm != st.imm:
 		return "wrong immediate data"
 	}
 	mr := y.recv
-	if st.op == verbs.WriteImm {
+	if st.op == verbs.OpWriteImm {
 		if y.c.reliable() {
 			return "" // the bytes may have been written over since
 		}
@@ -628,7 +630,7 @@ func (y *way) check() error {
 		for i := range p.steps {
 			st := &p.steps[i]
 			switch st.op {
-			case verbs.Read, verbs.CompareSwap, verbs.FetchAdd:
+			case verbs.OpRead, verbs.OpCompareSwap, verbs.OpFetchAdd:
 				var got []byte
 				for _, pc := range st.pieces {
 					got = append(got, b[pc.off:pc.off+pc.n]...)
@@ -663,7 +665,7 @@ func (y *way) checkWrites() (err error) {
 	y.target.Do(func(target []byte) {
 		for i := range y.plan.steps {
 			st := &y.plan.steps[i]
-			if st.op != verbs.Write && st.op != verbs.WriteImm {
+			if st.op != verbs.OpWrite && st.op != verbs.OpWriteImm {
 				continue
 			}
 			for k, b := range target[st.off : st.off+st.length] {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package simnet
+package simnet_test
 
 import (
 	"bytes"
@@ -111,7 +111,8 @@ func (s *verbsSide) open(pairs int, shared bool, ops, spin int) (err error) {
 		return mr
 	}
 	s.recv, s.target, s.words = reg(pairs*recvs*maxSend), reg(pairs*targetSize), reg(pairs*words*8)
-	init := verbs.QPInit{Type: verbs.RC, SendCQ: s.cq, RecvCQ: s.cq, MaxSendWR: 64, MaxSendSGE: maxPieces, MaxRecvWR: recvs}
+	init := verbs.QPInit{Type: verbs.RC, SendCQ: s.cq, RecvCQ: s.cq,
+		Cap: verbs.QPCap{MaxSendWR: 64, MaxSendSGE: maxPieces, MaxRecvWR: recvs}}
 	if shared && err == nil {
 		if s.srq, err = s.pd.CreateSRQ(verbs.SRQInit{MaxWR: pairs * recvs, MaxSGE: 1}); err != nil {
 			return err
@@ -144,7 +145,7 @@ func (s *verbsSide) run(ctx context.Context) error {
 	s.w.at(s.num, "posting receives")
 	for j := range s.pairs {
 		for k := range recvs {
-			if err := s.postRecv(j*recvs + k); err != nil && s.pairs[j].qp.State() != verbs.Err {
+			if err := s.postRecv(j*recvs + k); err != nil && s.pairs[j].qp.State() != verbs.StateError {
 				return wrong{err}
 			}
 		}
@@ -190,7 +191,7 @@ func (s *verbsSide) post(p *pair) error {
 		wr := verbs.SendWR{ID: uint64(p.posted), Flags: verbs.Signaled}
 		check := func() error { return nil }
 		if p.posted == p.todo {
-			wr.Op = verbs.Send
+			wr.Op = verbs.OpSend
 		} else {
 			check = s.make(p, &wr, slot)
 		}
@@ -210,14 +211,14 @@ func (s *verbsSide) make(p *pair, wr *verbs.SendWR, slot int) (check func() erro
 	r, at := p.rand, slot*slotSize
 	switch r.IntN(5) {
 	case 0, 1:
-		wr.Op = verbs.Send
+		wr.Op = verbs.OpSend
 		n := 1 + someSize(r, maxSend-1)
 		p.source.Do(func(b []byte) { stamp(b[at:at+n], s.num*16+int(s.index(p)), p.sent) })
 		p.sent++
 		wr.SGL = p.pieces(p.source, at, n)
 	case 2:
 		// Without the fence a READ before it that is asked for again could bring what this writes.
-		wr.Op, wr.Flags = verbs.Write, verbs.Signaled|verbs.Fence
+		wr.Op, wr.Flags = verbs.OpWrite, verbs.Signaled|verbs.Fence
 		n := someSize(r, slotSize)
 		off := r.IntN(targetSize - n + 1)
 		p.source.Do(func(b []byte) {
@@ -226,7 +227,7 @@ func (s *verbsSide) make(p *pair, wr *verbs.SendWR, slot int) (check func() erro
 		})
 		wr.SGL, wr.Remote = p.pieces(p.source, at, n), p.target.At(uint64(off))
 	case 3:
-		wr.Op = verbs.Read
+		wr.Op = verbs.OpRead
 		n := someSize(r, slotSize)
 		off := r.IntN(targetSize - n + 1)
 		want := bytes.Clone(p.model[off : off+n])
@@ -243,11 +244,11 @@ func (s *verbsSide) make(p *pair, wr *verbs.SendWR, slot int) (check func() erro
 		k := r.IntN(words)
 		wr.SGL, wr.Remote = []verbs.SGE{p.landing.SGE(at, 8)}, p.counters.At(uint64(k*8))
 		want := p.numbers[k]
-		if wr.Swap = r.Uint64(); r.IntN(2) == 0 {
-			wr.Op = verbs.FetchAdd
-			p.numbers[k] += wr.Swap
+		if operand := r.Uint64(); r.IntN(2) == 0 {
+			wr.Op, wr.Add = verbs.OpFetchAdd, operand
+			p.numbers[k] += operand
 		} else {
-			wr.Op, wr.Compare = verbs.CompareSwap, want
+			wr.Op, wr.Compare, wr.Swap = verbs.OpCompareSwap, want, operand
 			if r.IntN(3) == 0 {
 				wr.Compare++
 			} else {
@@ -299,7 +300,7 @@ func (s *verbsSide) completed(wc *verbs.WC) error {
 	if wc.ID>>32 == 0 && int(wc.ID) != p.done {
 		return wrongf("operation %d completed when %d was next", wc.ID, p.done)
 	}
-	if wc.Status != verbs.Success {
+	if wc.Status != verbs.StatusSuccess {
 		return wc.Status.Err()
 	}
 	if wc.ID>>32 == 0 {

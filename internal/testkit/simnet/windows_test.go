@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package simnet
+package simnet_test
 
 import (
 	"bytes"
@@ -184,7 +184,7 @@ func (s *windowSide) hear(ctx context.Context, f func(b []byte)) (*verbs.WC, err
 // tell is a work request that sends a message.
 func (s *windowSide) tell(id uint64, f func(b []byte)) *verbs.SendWR {
 	s.talk.Do(func(b []byte) { f(b[:talkSize]) })
-	return &verbs.SendWR{ID: id, Op: verbs.Send, SGL: []verbs.SGE{s.talk.SGE(0, talkSize)}}
+	return &verbs.SendWR{ID: id, Op: verbs.OpSend, SGL: []verbs.SGE{s.talk.SGE(0, talkSize)}}
 }
 
 const windowUse = verbs.RemoteRead | verbs.RemoteWrite
@@ -212,7 +212,7 @@ func (s *windowSide) own(ctx context.Context) error {
 		if r.typ == verbs.MWType2 {
 			info.RKey = mw.NextRKey()
 		}
-		if err := s.do(ctx, &verbs.SendWR{ID: 1, Op: verbs.BindMW, Bind: &info}); err != nil {
+		if err := s.do(ctx, &verbs.SendWR{ID: 1, Op: verbs.OpBindMW, Bind: &info}); err != nil {
 			return fmt.Errorf("binding window %d: %w", i, err)
 		}
 		key := mw.RKey()
@@ -235,9 +235,9 @@ func (s *windowSide) own(ctx context.Context) error {
 		}
 		// A type 1 window is unbound by binding it to nothing; the peer has invalidated a type 2 one, or
 		// we do.
-		end := &verbs.SendWR{ID: 3, Op: verbs.BindMW, Bind: &verbs.MWBindInfo{MW: mw}}
+		end := &verbs.SendWR{ID: 3, Op: verbs.OpBindMW, Bind: &verbs.MWBindInfo{MW: mw}}
 		if r.typ == verbs.MWType2 {
-			end = &verbs.SendWR{ID: 3, Op: verbs.LocalInv, InvKey: key}
+			end = &verbs.SendWR{ID: 3, Op: verbs.OpLocalInv, InvKey: key}
 		}
 		if !r.remote {
 			if err := s.do(ctx, end); err != nil {
@@ -283,13 +283,13 @@ func (s *windowSide) use(ctx context.Context) error {
 		})
 		end := *s.tell(3, func(b []byte) {})
 		if r.remote {
-			end.Op, end.InvKey = verbs.SendInv, last.Key
+			end.Op, end.InvKey = verbs.OpSendInv, last.Key
 		}
 		// The READ must not be asked for again after the window has gone, so what ends it waits.
 		end.Flags = verbs.Fence
 		wrs := []verbs.SendWR{
-			{ID: 1, Op: verbs.Write, SGL: []verbs.SGE{s.area.SGE(0, r.k)}, Remote: last.At(uint64(r.at))},
-			{ID: 2, Op: verbs.Read, SGL: []verbs.SGE{s.area.SGE(windowArea, r.k)}, Remote: last.At(uint64(r.at))},
+			{ID: 1, Op: verbs.OpWrite, SGL: []verbs.SGE{s.area.SGE(0, r.k)}, Remote: last.At(uint64(r.at))},
+			{ID: 2, Op: verbs.OpRead, SGL: []verbs.SGE{s.area.SGE(windowArea, r.k)}, Remote: last.At(uint64(r.at))},
 			end,
 		}
 		for k := range wrs {
@@ -323,10 +323,10 @@ func (s *windowSide) use(ctx context.Context) error {
 	s.area.Do(func(b []byte) { stamp(b[:1], 77, 77) })
 	// iWARP knows of the WRITE's end when it has left, and of its refusal when the peer says so: then the
 	// message behind it fails, or the stream has ended.
-	if err := s.qp.PostSend(&verbs.SendWR{ID: 5, Op: verbs.Write, SGL: []verbs.SGE{s.area.SGE(0, 1)}, Remote: last}); err != nil {
+	if err := s.qp.PostSend(&verbs.SendWR{ID: 5, Op: verbs.OpWrite, SGL: []verbs.SGE{s.area.SGE(0, 1)}, Remote: last}); err != nil {
 		return err
 	}
-	if err := s.do(ctx, &verbs.SendWR{ID: 6, Op: verbs.Read, SGL: []verbs.SGE{s.area.SGE(0, 1)}, Remote: last}); err == nil {
+	if err := s.do(ctx, &verbs.SendWR{ID: 6, Op: verbs.OpRead, SGL: []verbs.SGE{s.area.SGE(0, 1)}, Remote: last}); err == nil {
 		return wrongf("a READ through a window that has ended succeeds")
 	} else if ctx.Err() != nil {
 		return err

@@ -1,31 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package simnet
+package simnet_test
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/infiniband"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/simnet"
+	"github.com/ramjet-rdma/ramjet/rdmatest"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
 // world is what one seed makes up: a network, hosts with a device each, what befalls them, and the
 // program that runs on them.
 type world struct {
-	net   *Net
-	rand  *rand.Rand // of whoever makes the world up, in one goroutine
-	iwarp bool
-	hosts []*Host
+	*rdmatest.World // nil: the test has none
+	net             *simnet.Net
+	rand            *rand.Rand // of whoever makes the world up, in one goroutine
+	iwarp           bool
+	hosts           []*simnet.Host
 	// fabric is what the hosts' adapters are at; nil: they are on RoCE or iWARP.
-	fabric   *Fabric
+	fabric   *rdmatest.Fabric
 	adapters []string // of the hosts
 	devs     []*verbs.Device
-	story    string // what the seed stands for, in a line
 
 	lossless bool            // nothing befalls the fabric that loses packets
 	calmly   bool            // nothing befalls anybody but what paths do
@@ -78,54 +81,37 @@ var scenarios = []scenario{
 // limit bounds a scenario in virtual time: nothing waits for longer, whatever happens.
 const limit = 10 * time.Minute
 
-// play runs the world of a seed. It is called in a bubble.
-func play(seed uint64, log *Log, only, on string) (story string, err error) {
-	w := &world{net: New(seed, log), over: make(chan struct{})}
-	defer w.net.Close()
-	w.rand = w.net.Rand
+// play makes up the world of a seed, and plays its scenario.
+func play(rw *rdmatest.World, only, on string) {
+	w := &world{World: rw, net: simnet.NetOf(rw), rand: rw.Rand, over: make(chan struct{})}
 	sc := scenarios[w.rand.IntN(len(scenarios))]
 	for only != "" && sc.name != only || on == "infiniband" && sc.ethernet {
 		sc = scenarios[w.rand.IntN(len(scenarios))]
 	}
 	w.iwarp = !sc.roce && w.rand.IntN(2) == 1
-	onFabric := !sc.ethernet && (seed%4 == 3 || on == "infiniband")
-	switch {
-	case onFabric:
-		w.iwarp = false
-		w.story = sc.name + " on infiniband"
-	case w.iwarp:
-		w.story = sc.name + " on iwarp"
-		w.net.Default = w.newPath()
-	default:
-		w.story = sc.name + " on roce"
+	onFabric := !sc.ethernet && (rw.Seed()%4 == 3 || on == "infiniband")
+	w.iwarp = w.iwarp && !onFabric
+	w.tell("scenario %s", sc.name)
+	if !onFabric {
 		w.net.Default = w.newPath()
 	}
 	hosts := 2
 	if sc.most > 0 {
 		hosts = 3 + w.rand.IntN(sc.most-2)
-		w.tell(", %d hosts", hosts)
 	}
 	w.doing = make([]string, hosts)
 	if onFabric {
-		if err := w.startFabric(seed, hosts); err != nil {
-			return w.story, err
-		}
-		defer w.fabric.Close()
+		w.startFabric(hosts)
 	}
-	for range hosts {
-		h := w.net.NewHost()
-		h.Pause = time.Duration(1+w.rand.IntN(30)) * time.Microsecond
-		w.hosts = append(w.hosts, h)
-		d, err := w.open(h)
-		if err != nil {
-			return w.story, err
-		}
-		w.devs = append(w.devs, d)
+	for i := range hosts {
+		h := rw.Host(fmt.Sprint(i))
+		h.SetPoll(time.Duration(1+w.rand.IntN(30)) * time.Microsecond)
+		w.hosts = append(w.hosts, simnet.HostOf(h))
+		w.devs = append(w.devs, w.open(h))
 	}
 	if onFabric {
-		w.fabric.AwaitActive()
 		if err := w.fabric.ClearCounters(infiniband.End{}); err != nil {
-			return w.story, err
+			rw.Fatal(err)
 		}
 		w.fabricTrouble()
 	} else {
@@ -133,10 +119,11 @@ func play(seed uint64, log *Log, only, on string) (story string, err error) {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- sc.run(w) }()
+	var err error
 	select {
 	case err = <-ended:
 		close(w.over)
-	case <-time.After(2 * limit):
+	case <-time.After(2*limit - time.Minute):
 		w.mu.Lock()
 		err = fmt.Errorf("it has not ended: the sides are at %q", w.doing)
 		w.mu.Unlock()
@@ -146,51 +133,59 @@ func play(seed uint64, log *Log, only, on string) (story string, err error) {
 	if onFabric {
 		err = errors.Join(err, w.lost())
 	}
-	for _, d := range w.devs {
-		if e := d.Close(); e != nil {
-			err = errors.Join(err, e)
-		}
+	if err != nil {
+		rw.Error(err)
 	}
-	return w.story, err
 }
 
 // open opens a host's device.
-func (w *world) open(h *Host) (*verbs.Device, error) {
+func (w *world) open(h *rdmatest.Host) *verbs.Device {
 	switch {
 	case w.fabric != nil:
-		return h.OpenInfiniBand(w.fabric, w.adapters[len(w.devs)])
+		return h.InfiniBand(w.fabric, w.adapters[len(w.devs)])
 	case w.iwarp:
-		return h.OpenIWARP()
+		return h.IWARP()
 	}
-	return h.OpenRoCE(), nil
+	return h.RoCE()
 }
 
-func (w *world) tell(format string, a ...any) { w.story += fmt.Sprintf(format, a...) }
+// tell adds to what the seed stands for.
+func (w *world) tell(format string, a ...any) {
+	if w.World != nil {
+		w.Say(strings.TrimPrefix(format, ", "), a...)
+	}
+}
+
+// Fault is rdmatest's. Without a world all faults strike.
+func (w *world) Fault(format string, a ...any) bool {
+	return w.World == nil || w.World.Fault(format, a...)
+}
 
 // newPath makes up a path: perfect, or with some of all faults.
-func (w *world) newPath() Path {
+func (w *world) newPath() simnet.Path {
 	r := w.rand
-	p := Path{Delay: time.Duration(1+r.IntN(50)) * time.Microsecond}
+	p := simnet.Path{Delay: time.Duration(1+r.IntN(50)) * time.Microsecond}
 	if r.IntN(8) == 0 {
 		p.Delay = time.Duration(1+r.IntN(20)) * time.Millisecond
 	}
 	if r.IntN(2) == 0 {
 		p.Rate = []int64{100e6, 1e9, 10e9, 100e9}[r.IntN(4)]
 	}
-	if r.IntN(3) > 0 {
-		p.Loss = r.Float64() * 0.03
+	w.tell("paths: delay %v, rate %g", p.Delay, float64(p.Rate))
+	share := func(chance bool, most float64, what string) float64 {
+		if !chance {
+			return 0
+		}
+		if s := r.Float64() * most; w.Fault("%.3f of packets %s", s, what) {
+			return s
+		}
+		return 0
 	}
-	if r.IntN(3) == 0 {
-		p.Duplicate = r.Float64() * 0.05
-	}
-	if r.IntN(3) == 0 {
-		p.Reorder, p.Jitter = r.Float64()*0.1, time.Duration(1+r.IntN(200))*time.Microsecond
-	}
-	if r.IntN(3) == 0 {
-		p.Corrupt = r.Float64() * 0.01
-	}
-	w.tell(", delay %v, rate %g, loss %.3f, duplicates %.3f, reordering %.3f by %v, corruption %.3f", p.Delay, float64(p.Rate), p.Loss,
-		p.Duplicate, p.Reorder, p.Jitter, p.Corrupt)
+	p.Loss = share(r.IntN(3) > 0, 0.03, "lost")
+	p.Duplicate = share(r.IntN(3) == 0, 0.05, "arrive twice")
+	p.Jitter = time.Duration(1+r.IntN(200)) * time.Microsecond
+	p.Reorder = share(r.IntN(3) == 0, 0.1, fmt.Sprintf("delayed by up to %v", p.Jitter))
+	p.Corrupt = share(r.IntN(3) == 0, 0.01, "corrupted")
 	return p
 }
 
@@ -205,14 +200,17 @@ func (w *world) trouble() {
 		a, b := w.someTwo()
 		switch r.IntN(3) {
 		case 0:
-			w.tell(", hosts %d and %d parted after %v for %v", a.index, b.index, at, long)
-			w.passing(at, long, func(on bool) { w.net.Cut(a, b, on) })
+			if w.Fault("hosts %d and %d parted after %v for %v", a.Index(), b.Index(), at, long) {
+				w.passing(at, long, func(on bool) { w.net.Cut(a, b, on) })
+			}
 		case 1:
-			w.tell(", host %d stopped after %v for %v", a.index, at, long)
-			w.passing(at, long, a.Stop)
+			if w.Fault("host %d stopped after %v for %v", a.Index(), at, long) {
+				w.passing(at, long, a.Stop)
+			}
 		case 2:
-			w.tell(", host %d's link down after %v for %v", a.index, at, long)
-			w.passing(at, long, func(on bool) { a.SetLink(!on) })
+			if w.Fault("host %d's link down after %v for %v", a.Index(), at, long) {
+				w.passing(at, long, func(on bool) { a.SetLink(!on) })
+			}
 		}
 	}
 	if w.fatal = r.IntN(4) == 0; !w.fatal {
@@ -221,24 +219,25 @@ func (w *world) trouble() {
 	}
 	at := w.someTime(10*time.Microsecond, 100*time.Millisecond)
 	a, b := w.someTwo()
-	var do func()
+	end := w.endHost
+	what, do := "", func() {}
 	switch r.IntN(3) {
 	case 0:
-		w.tell(", hosts %d and %d parted for good after %v", a.index, b.index, at)
-		w.end(a.index, b.index)
+		what = fmt.Sprintf("hosts %d and %d parted for good", a.Index(), b.Index())
+		end = func(int) { w.end(a.Index(), b.Index()) }
 		do = func() {
-			w.net.SetPath(a, b, func(p *Path) { p.Dead = true })
-			w.net.SetPath(b, a, func(p *Path) { p.Dead = true })
+			w.net.SetPath(a, b, func(p *simnet.Path) { p.Dead = true })
+			w.net.SetPath(b, a, func(p *simnet.Path) { p.Dead = true })
 		}
 	case 1:
-		w.tell(", host %d without power after %v", a.index, at)
-		w.endHost(a.index)
-		do = a.PowerOff
+		what, do = fmt.Sprintf("host %d without power", a.Index()), a.PowerOff
 	case 2:
-		w.tell(", host %d's process killed after %v", a.index, at)
-		w.endHost(a.index)
-		do = a.Kill
+		what, do = fmt.Sprintf("host %d's process killed", a.Index()), a.Kill
 	}
+	if w.fatal = w.Fault("%s after %v", what, at); !w.fatal {
+		return
+	}
+	end(a.Index())
 	w.passing(at, 0, func(on bool) {
 		if on {
 			do()
@@ -247,7 +246,7 @@ func (w *world) trouble() {
 }
 
 // someTwo returns two different hosts.
-func (w *world) someTwo() (a, b *Host) {
+func (w *world) someTwo() (a, b *simnet.Host) {
 	i := w.rand.IntN(len(w.hosts))
 	j := (i + 1 + w.rand.IntN(len(w.hosts)-1)) % len(w.hosts)
 	return w.hosts[i], w.hosts[j]

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package rdmatest tests programs that use RDMA.
+//
+// [Run] plays a test in worlds in virtual time: hosts, the paths between them, and devices that are the ones that
+// ship, with simulated networks below them. One seed stands for one world. Ten idle minutes pass in microseconds,
+// and what failed once fails again with the same seed.
+//
+//	func TestCounter(t *testing.T) {
+//		rdmatest.Run(t, 100, func(w *rdmatest.World) {
+//			server, client := w.Host("server"), w.Host("client")
+//			s, c := server.RoCE(), client.RoCE()
+//			w.Draw(rdmatest.Packets | rdmatest.Passing)
+//			...
+//		})
+//	}
+//
+// Faults strike by call ([Host.Kill], [World.Partition]) or are drawn from the seed ([World.Draw]). Of a world that
+// fails, faults are taken away one after another until only those are left that the failure needs. The test
+// prints the seed, what it stands for, and where a trace as text and a pcapng of the packets are.
+//
+// # Flags
+//
+//	-rdmatest.seeds N     play so many seeds instead of what the test asks for
+//	-rdmatest.first N     begin with this seed
+//	-rdmatest.seed N      play this one only, and keep its trace
+//	-rdmatest.faults 1,3  of the drawn faults, let only those strike that have these numbers; none: no fault
+//	-rdmatest.j N         play in so many processes
+//	-rdmatest.keep DIR    where traces go
+//
+// # Rules of virtual time
+//
+// Time passes only while every goroutine of the world waits: in a device, for a channel, a timer, a sync.Cond or a
+// sync.WaitGroup. A goroutine that waits for a mutex does not count as waiting. If its holder sleeps, or waits for
+// the network, time stands still. The test ends then after a few seconds and names the goroutines. The same holds
+// for real sockets and files, and for channels that were made outside of the world.
+//
+// What a world does must follow from its seed: take random numbers from [World.Rand] or from crypto/rand, and wait
+// with [World.Sleep]. Goroutines go on one at a time, so Run cannot be called in parallel tests.
+//
+// [Pair] and [Conns] are for tests in real time, on loopback addresses.
+package rdmatest

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rdmatest
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet"
+	"github.com/ramjet-rdma/ramjet/cm"
+	"github.com/ramjet-rdma/ramjet/infiniband"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
+	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
+)
+
+// patience bounds what Pair and Conns wait for, in real time.
+const patience = time.Minute
+
+// Pair opens two RoCE devices in real time, on loopback addresses that no other test has. They are closed with the
+// test, which fails if objects are left on them: queue pairs, completion queues, regions, windows. It is skipped
+// where there are no such addresses: that is, anywhere but on Linux.
+func Pair(t testing.TB) (a, b *verbs.Device) {
+	t.Helper()
+	return PairOf(t, "roce")
+}
+
+// PairOf is [Pair] with devices of another kind that has addresses: iwarp, shm.
+func PairOf(t testing.TB, kind string) (a, b *verbs.Device) {
+	t.Helper()
+	open := func(addr string) (*verbs.Device, error) { return ramjet.Open(kind + ":" + addr) }
+	a, _ = loopback.Open(t, open)
+	b, _ = loopback.Open(t, open)
+	reportLeft(t, a, b)
+	return a, b
+}
+
+// FabricPair is [Pair] with devices of an InfiniBand fabric, which is the test's own.
+func FabricPair(t testing.TB) (a, b *verbs.Device) {
+	t.Helper()
+	f, err := infiniband.GenerateFabric("pair", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(f.Close)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if err := f.AwaitActive(ctx); err != nil {
+		t.Fatal(err)
+	}
+	var devs [2]*verbs.Device
+	for i := range devs {
+		dev, err := f.Open("", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { dev.Close() })
+		devs[i] = dev
+	}
+	reportLeft(t, devs[0], devs[1])
+	return devs[0], devs[1]
+}
+
+// Conns connects two devices: a listens, and b dials. The connections are closed with the test.
+func Conns(t testing.TB, a, b *verbs.Device, opts ...cm.Option) (server, client *cm.Conn) {
+	t.Helper()
+	server, client = connect(t, a, b, opts...)
+	t.Cleanup(func() { server.Close() })
+	t.Cleanup(func() { client.Close() })
+	return server, client
+}
+
+// connect connects two devices.
+func connect(t testing.TB, a, b *verbs.Device, opts ...cm.Option) (server, client *cm.Conn) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	l, err := cm.Listen(ctx, a, ":0", opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	type accepted struct {
+		conn *cm.Conn
+		err  error
+	}
+	came := make(chan accepted, 1)
+	go func() {
+		conn, err := l.Accept(ctx)
+		came <- accepted{conn, err}
+	}()
+	client, err = cm.Dial(ctx, b, l.Addr().String(), opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := <-came
+	if got.err != nil {
+		t.Fatal(got.err)
+	}
+	return got.conn, client
+}
+
+// reportLeft has the test fail if objects are left on two devices at its end. Package cm keeps memory on a device for
+// the connections to come, in a domain of its own: a connection shows which that is.
+func reportLeft(t testing.TB, a, b *verbs.Device) {
+	t.Helper()
+	server, client := connect(t, a, b)
+	for _, d := range []*verbs.Device{a, b} {
+		kept := make(map[uint32]bool)
+		for _, mr := range list(d, driver.Observer.ObserveMRs) {
+			kept[mr.PD] = true
+		}
+		t.Cleanup(func() {
+			if what := left(d, kept); what != "" {
+				t.Errorf("rdmatest: on %s are left %s: close what the test creates", d.Name(), what)
+			}
+		})
+	}
+	client.Close()
+	server.Close()
+}
+
+// left describes what is on a device beside regions of the domains kept.
+func left(d *verbs.Device, kept map[uint32]bool) string {
+	var parts []string
+	add := func(what string, n int) {
+		if n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, what))
+		}
+	}
+	regions := 0
+	for _, mr := range list(d, driver.Observer.ObserveMRs) {
+		if !kept[mr.PD] {
+			regions++
+		}
+	}
+	add("queue pairs", len(list(d, driver.Observer.ObserveQPs)))
+	add("completion queues", len(list(d, driver.Observer.ObserveCQs)))
+	add("shared receive queues", len(list(d, driver.Observer.ObserveSRQs)))
+	add("memory regions", regions)
+	add("memory windows", len(list(d, driver.Observer.ObserveMWs)))
+	add("address handles", len(list(d, driver.Observer.ObserveAHs)))
+	return strings.Join(parts, ", ")
+}
+
+// list returns what is on all pages of a listing.
+func list[T any](d *verbs.Device, observe func(o driver.Observer, page []T, at int) (n, next int)) (all []T) {
+	page := make([]T, 64)
+	for at := driver.FirstPage; at != 0; {
+		var n int
+		n, at = observe(driver.DeviceOf(d).(driver.Observer), page, at)
+		all = append(all, page[:n]...)
+	}
+	return all
+}

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rdmatest_test
+
+import (
+	"regexp"
+	"runtime"
+	"testing"
+
+	"github.com/ramjet-rdma/ramjet/rdmatest"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// pairOf opens two devices.
+func pairOf(t *testing.T, kind string) (a, b *verbs.Device) {
+	t.Helper()
+	if kind == "infiniband" {
+		return rdmatest.FabricPair(t)
+	}
+	return rdmatest.PairOf(t, kind)
+}
+
+// TestConns: connections of each kind, of which nothing is left.
+func TestConns(t *testing.T) {
+	for _, kind := range []string{"roce", "iwarp", "infiniband", "shm"} {
+		t.Run(kind, func(t *testing.T) {
+			a, b := pairOf(t, kind)
+			server, client := rdmatest.Conns(t, a, b)
+			if err := server.Send(t.Context(), []byte("hello")); err != nil {
+				t.Fatal(err)
+			}
+			m, err := client.Recv(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := string(m.Bytes()); got != "hello" {
+				t.Errorf("%q arrives", got)
+			}
+			m.Release()
+		})
+	}
+}
+
+// TestBrokenLeak leaves a completion queue and a region behind.
+func TestBrokenLeak(t *testing.T) {
+	onlyBroken(t)
+	for _, kind := range []string{"roce", "iwarp", "infiniband", "shm"} {
+		a, _ := pairOf(t, kind)
+		pd, err := a.AllocPD()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := pd.AllocMR(8, 0); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := a.CreateCQ(8, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestLeft: what a test leaves behind is named.
+func TestLeft(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("127.0.0.0/8 is local as a whole on Linux only")
+	}
+	t.Parallel()
+	out := runBroken(t, "TestBrokenLeak")
+	for _, device := range []string{"roce:127", "iwarp:127", "infiniband:host-1", "shm:127"} {
+		if !regexp.MustCompile(`on ` + device + `\S* are left 1 completion queues, 1 memory regions: close`).MatchString(out) {
+			t.Errorf("%s is missing in\n%s", device, out)
+		}
+	}
+}

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rdmatest_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/cm"
+	"github.com/ramjet-rdma/ramjet/rdmatest"
+	"github.com/ramjet-rdma/ramjet/rnet"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// kinds open the devices of two hosts.
+var kinds = map[string]func(w *rdmatest.World, a, b *rdmatest.Host) (*verbs.Device, *verbs.Device){
+	"roce": func(_ *rdmatest.World, a, b *rdmatest.Host) (*verbs.Device, *verbs.Device) {
+		return a.RoCE(), b.RoCE()
+	},
+	"iwarp": func(_ *rdmatest.World, a, b *rdmatest.Host) (*verbs.Device, *verbs.Device) {
+		return a.IWARP(), b.IWARP()
+	},
+	"infiniband": func(w *rdmatest.World, a, b *rdmatest.Host) (*verbs.Device, *verbs.Device) {
+		f := w.Fabric("star:3")
+		return a.InfiniBand(f, "host-1"), b.InfiniBand(f, "host-2")
+	},
+}
+
+// converse has b send messages to a server on a, which answers each.
+func converse(w *rdmatest.World, a, b *rdmatest.Host, server, client *verbs.Device, messages int) error {
+	l, err := cm.Listen(context.Background(), server, ":7")
+	if err != nil {
+		return err
+	}
+	a.Go(func(ctx context.Context) error {
+		for {
+			conn, err := l.Accept(ctx)
+			if err != nil {
+				return err
+			}
+			a.Go(func(ctx context.Context) error {
+				defer conn.Close()
+				for {
+					m, err := conn.Recv(ctx)
+					if err != nil {
+						return nil
+					}
+					err = conn.Send(ctx, m.Bytes())
+					m.Release()
+					if err != nil {
+						return nil
+					}
+				}
+			})
+		}
+	})
+	return b.Go(func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
+		defer cancel()
+		conn, err := cm.Dial(ctx, client, a.Addr().String()+":7")
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		for i := range messages {
+			want := fmt.Sprint("message ", i)
+			if err := conn.Send(ctx, []byte(want)); err != nil {
+				return err
+			}
+			m, err := conn.Recv(ctx)
+			if err != nil {
+				return err
+			}
+			if got := string(m.Bytes()); got != want {
+				w.Errorf("%q comes back as %q", want, got)
+			}
+			m.Release()
+		}
+		return nil
+	}).Wait()
+}
+
+func TestKinds(t *testing.T) {
+	for kind, open := range kinds {
+		t.Run(kind, func(t *testing.T) {
+			rdmatest.Run(t, 12, func(w *rdmatest.World) {
+				a, b := w.Host("server"), w.Host("client")
+				server, client := open(w, a, b)
+				w.Draw(rdmatest.Packets|rdmatest.Passing|rdmatest.Fatal, a, b)
+				if err := converse(w, a, b, server, client, 1+w.Rand.IntN(30)); err != nil && !a.Died() && !b.Died() {
+					w.Fatal(err)
+				}
+			})
+		})
+	}
+}
+
+// TestTCP has a connection beside RDMA, by the host's name, and one of rnet.
+func TestTCP(t *testing.T) {
+	rdmatest.Run(t, 20, func(w *rdmatest.World) {
+		a, b := w.Host("server"), w.Host("client")
+		server, client := a.RoCE(), b.RoCE()
+		w.Draw(rdmatest.Packets | rdmatest.Partitions | rdmatest.OneWay | rdmatest.Stops)
+		l, err := a.Listen(80)
+		if err != nil {
+			w.Fatal(err)
+		}
+		rl, err := rnet.Listen(t.Context(), server, ":80")
+		if err != nil {
+			w.Fatal(err)
+		}
+		for _, accept := range []func() (io.ReadWriteCloser, error){
+			func() (io.ReadWriteCloser, error) { return l.Accept() },
+			func() (io.ReadWriteCloser, error) { return rl.Accept() },
+		} {
+			a.Go(func(context.Context) error {
+				c, err := accept()
+				if err != nil {
+					return err
+				}
+				defer c.Close()
+				_, err = io.Copy(c, c)
+				return err
+			})
+		}
+		size := 1 + w.Rand.IntN(300_000)
+		err = b.Go(func(ctx context.Context) error {
+			c, err := b.Dial(ctx, "server:80")
+			if err != nil {
+				return err
+			}
+			r, err := rnet.Dial(ctx, client, a.Addr().String()+":80")
+			if err != nil {
+				return err
+			}
+			for _, c := range []io.ReadWriteCloser{c, r} {
+				go func() {
+					c.Write(make([]byte, size))
+					c.(interface{ CloseWrite() error }).CloseWrite()
+				}()
+				n, err := io.Copy(io.Discard, c)
+				if err != nil || n != int64(size) {
+					return fmt.Errorf("%T: %d bytes of %d: %w", c, n, size, err)
+				}
+				c.Close()
+			}
+			return nil
+		}).Wait()
+		if err != nil {
+			w.Fatal(err)
+		}
+	})
+}
