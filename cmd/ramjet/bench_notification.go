@@ -33,7 +33,7 @@ to use which.`
 // notificationBench is the flags of `ramjet bench notification`.
 type notificationBench struct {
 	config   notification.Config
-	duration perfDuration
+	duration waitTime
 	device   string
 	pcap     string
 	json     bool
@@ -47,13 +47,13 @@ func newBenchNotificationCmd() *cobra.Command {
 		Short: "Compare the ways in which a target can learn of WRITEs, by number of peers",
 		Long:  notificationLong,
 		Example: "  ramjet bench notification\n" +
-			"  ramjet bench notification --peers 1,64,1024 -D 1 --svg notification.svg",
+			"  ramjet bench notification --peers 1,64,1024 -D 1s --svg notification.svg",
 		Args: noArgs,
 	}
 	fl := c.Flags()
 	fl.Var((*peerCounts)(&b.config.Peers), "peers", "`numbers` of peers to measure with, with commas between them")
-	fl.IntVarP(&b.config.Iterations, "iters", "n", notification.DefaultIterations, "WRITEs of each way with each number of peers")
-	fl.VarP(&b.duration, "duration", "D", "`time` to measure each for, instead of --iters, in seconds or such as 500ms")
+	fl.IntVarP(&b.config.Iterations, "iters", "n", notification.DefaultIterations, "`number` of WRITEs of each way with each number of peers")
+	fl.VarP(&b.duration, "duration", "D", "`time` to measure each for, instead of --iters, such as 500ms")
 	fl.IntVar(&b.config.Stride, "stride", notification.DefaultStride, "`bytes` from one peer's byte to the next")
 	fl.StringVarP(&b.device, "device", "d", kinds.Default().Name, "`kind` of the devices: "+strings.Join(kinds.Names(), ", "))
 	onlyKind(c)
@@ -89,7 +89,7 @@ func (b *notificationBench) run(c *cobra.Command) (err error) {
 	}
 	kind, err := kinds.Find(strings.TrimSuffix(b.device, ":"))
 	if err != nil {
-		return usagef("--device %s: give one of %s; the addresses are chosen", b.device, strings.Join(kinds.Names(), ", "))
+		return usagef("--device %q: give one of %s; the addresses are chosen", b.device, strings.Join(kinds.Names(), ", "))
 	}
 	if err := trustThisMachine(kind); err != nil {
 		return err

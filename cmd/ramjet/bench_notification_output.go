@@ -32,28 +32,38 @@ func (t *notificationTable) begin(client, target string, c *notification.Config)
 func (t *notificationTable) row(r notification.Result) {
 	look, look99, scan, busy := "-", "-", "-", "-"
 	if r.Look != nil {
-		look, look99 = lookText(r.Look, r.Look.P50), lookText(r.Look, r.Look.P99)
+		look, look99 = lookText(r.Look, r.Look.P50, 8), lookText(r.Look, r.Look.P99, 8)
 	}
 	if r.Scan != nil {
-		scan = lookText(r.Scan, r.Scan.P50)
+		scan = lookText(r.Scan, r.Scan.P50, 6)
 	}
 	if r.Busy != nil {
 		busy = units.Percent(*r.Busy)
 	}
-	fmt.Fprintf(t.w, notificationRow, strconv.Itoa(r.Peers), r.Way, fmt.Sprintf("%.2f", usec(r.Delay.P50)), fmt.Sprintf("%.2f", usec(r.Delay.P99)),
+	const wide = 8 // columns of a time
+	fmt.Fprintf(t.w, notificationRow, strconv.Itoa(r.Peers), r.Way, decimal(usec(r.Delay.P50), 2, wide), decimal(usec(r.Delay.P99), 2, wide),
 		look, look99, scan, busy)
+}
+
+// decimal writes a number with so many decimals, or with fewer where it would have more columns than that.
+func decimal(v float64, decimals, columns int) string {
+	s := strconv.FormatFloat(v, 'f', decimals, 64)
+	for ; len(s) > columns && decimals > 0; s = strconv.FormatFloat(v, 'f', decimals, 64) {
+		decimals--
+	}
+	return s
 }
 
 func usec(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
 // lookText formats nanoseconds of a look as microseconds, with a question mark if others had the
-// processors.
-func lookText(l *notification.Look, ns float64) string {
+// processors, in so many columns.
+func lookText(l *notification.Look, ns float64, columns int) string {
 	doubt := ""
 	if l.Disturbed {
 		doubt = "?"
 	}
-	return fmt.Sprintf("%.3f%s", ns/1e3, doubt)
+	return decimal(ns/1e3, 3, columns-len(doubt)) + doubt
 }
 
 // notificationCharts returns what the results look like by the number of peers: the times of each

@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/app/notification"
 )
@@ -40,7 +41,8 @@ func TestBenchNotificationUsage(t *testing.T) {
 		"notification --peers":         "flag needs an argument",
 		"notification -n 0":            "--iters is 0",
 		"notification -D 0":            `"0" is not a time`,
-		"notification -D 1 -n 5":       "--duration and --iters exclude each other",
+		"notification -D 1":            `"1" is not a time: give more than 0, with a unit`,
+		"notification -D 1s -n 5":      "--duration and --iters exclude each other",
 		"notification --stride 0":      "--stride is 0",
 		"notification --stride 4097":   "stride is 4097: it can be 1 to 4096",
 		"notification -d roce:::1":     "give one of roce, roce1, infiniband, iwarp",
@@ -179,6 +181,22 @@ func TestBenchNotificationInterrupted(t *testing.T) {
 }
 
 // Charts have a line for each way, with all its points; without processor time there are fewer.
+// Rows fit 80 columns, up to times of 100 ms.
+func TestNotificationRows(t *testing.T) {
+	busy := 1.0
+	for us := 1e-3; us < 1e5; us *= 9.7 {
+		var b strings.Builder
+		d := time.Duration(us * 1e3)
+		look := &notification.Look{P50: us * 1e3, P99: us * 1e3, Disturbed: true}
+		r := notification.Result{Peers: 16384, Way: notification.Ways[0], Look: look, Scan: look, Busy: &busy}
+		r.Delay.P50, r.Delay.P99 = d, d
+		(&notificationTable{&b}).row(r)
+		if n := len(strings.TrimSuffix(b.String(), "\n")); n > 80 || len(strings.Fields(b.String())) < 8 {
+			t.Errorf("%d columns: %s", n, b.String())
+		}
+	}
+}
+
 func TestNotificationCharts(t *testing.T) {
 	var results []notification.Result
 	for _, n := range []int{1, 8} {

@@ -21,7 +21,7 @@ type benchRegistration struct {
 	device   deviceFlags
 	sizes    []string
 	runs     int
-	duration perfDuration
+	duration waitTime
 	chunk    units.Bytesize
 	json     bool
 	plots    plotFiles
@@ -31,8 +31,9 @@ type benchRegistration struct {
 var registrationSizes = []string{"4K", "16K", "64K", "256K", "1M", "4M", "16M", "64M", "256M", "1G"}
 
 func newBenchRegistrationCmd() *cobra.Command {
-	b := &benchRegistration{duration: perfDuration(100 * time.Millisecond), chunk: verbs.DefaultChunk}
+	b := &benchRegistration{duration: waitTime(100 * time.Millisecond), chunk: verbs.DefaultChunk}
 	c := &cobra.Command{Use: "registration", Short: "Compare the ways of registering memory by what they cost", Args: noArgs,
+		Example: "  ramjet bench registration\n  ramjet bench registration -s 64K,16M --runs 3 -o registration.svg",
 		Long: "Register an untouched buffer, READ into it from another device of this process, and measure the time until it is\n" +
 			"registered, until the first 4 KiB have arrived and until all of it has; then the bandwidth of later READs into the\n" +
 			"same buffer, and the memory used. Figures are medians. docs/memory.md describes the ways of registering memory.\n" +
@@ -41,9 +42,9 @@ func newBenchRegistrationCmd() *cobra.Command {
 	fl.StringVarP(&b.device.device, "device", "d", "", "`device` to open, which is then its own peer, or a kind such as iwarp: (default: that of $"+kinds.DeviceVariable+", or RoCEv2 on loopback addresses)")
 	addPcapFlag(c, &b.device.pcap, everyPacket)
 	fl.StringSliceVarP(&b.sizes, "sizes", "s", registrationSizes, "`sizes` of the buffer, such as 4K,1M")
-	fl.IntVar(&b.runs, "runs", 5, "number of runs; figures are their medians")
-	fl.VarP(&b.duration, "duration", "D", "`time` to measure each bandwidth for, in seconds or such as 500ms")
-	fl.Var(&b.chunk, "chunk", "how much is pinned at a time when pinning is pipelined")
+	fl.IntVar(&b.runs, "runs", 5, "`number` of runs; figures are their medians")
+	fl.VarP(&b.duration, "duration", "D", "`time` to measure each bandwidth for, such as 500ms")
+	fl.Var(&b.chunk, "chunk", "how many `bytes` are pinned at a time when pinning is pipelined")
 	fl.BoolVar(&b.json, "json", false, "write JSON")
 	b.plots.add(c)
 	return leaf(c, func(c *cobra.Command, _ []string) error { return b.run(c) })

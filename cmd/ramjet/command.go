@@ -93,9 +93,9 @@ func arguments(least, most int) cobra.PositionalArgs {
 		use := strings.TrimSuffix(c.UseLine(), " [flags]")
 		switch {
 		case len(args) < least:
-			return fmt.Errorf("an argument is missing: it is `%s`", use)
+			return fmt.Errorf("an argument is missing: write `%s`", use)
 		case most >= 0 && len(args) > most:
-			return fmt.Errorf("%q is one argument too many: it is `%s`", args[most], use)
+			return fmt.Errorf("%q is one argument too many: write `%s`", args[most], use)
 		}
 		return nil
 	}

@@ -4,6 +4,8 @@ package main
 
 import (
 	"bytes"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +16,10 @@ import (
 // What shells are offered, and whether files are too.
 func TestCompletionValues(t *testing.T) {
 	const files, noFiles, dirs, extensions, noSpace = ":0", ":4", ":16", ":8", ":2"
+	keys := t.TempDir()
+	if err := os.WriteFile(filepath.Join(keys, "key.pem"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		args, offers, directive string
 	}{
@@ -42,12 +48,30 @@ func TestCompletionValues(t *testing.T) {
 		{"explain ", "IBV_WC_RETRY_EXC_ERR", noFiles},
 		{"explain REM", "REM_ACCESS_ERR", noFiles},
 		{"top --sort ", "rtt", noFiles},
+		{"top ", "", noFiles},
 		{"fabric --routing ", "up-down", noFiles},
 		{"fabric --fat-tree ", "4,2", noFiles},
 		{"fabric show --topology ", "", files},
-		{"ladder ", "", files},
+		{"ladder ../../internal/testkit/captured/", "", files},
+		{"ladder " + filepath.Dir(rxeCapture) + "/", "pcap", extensions},
+		{"fault ", "", noFiles},
+		{"fault 1 ", "partition", ":6"},
+		{"fault 1 /", "", files},
+		{"fault 1 -d ", "", noFiles},
+		{"run --faults ", "loss", ":6"},
+		{"run --fault-log ", "", files},
+		{"doctor --log ", "", files},
+		{"export --listen ", "127.0.0.1", noFiles},
+		{"fabric --listen ", "127.0.0.1:", ":6"},
+		{"fabric --lmc ", "7", noFiles},
+		{"pipe -l ", "127.0.0.1:", ":6"},
+		{"pipe somewhere ", "", noFiles},
+		{"bench registration -d ", "shm:", noFiles},
+		{"perf read lat -d ", "iwarp:", noFiles},
+		{"help ", "demo", noFiles},
+		{"help fabric ", "show", noFiles},
 		{"ladder --conversation ", "all", noFiles},
-		{"devices --tls-key ", "", files},
+		{"devices --tls-key " + keys + "/", "pem", extensions},
 		{"demo --pcap ", "pcapng", extensions},
 	} {
 		args := strings.Split(c.args, " ")

@@ -21,6 +21,7 @@ type cpFlags struct {
 	dev       deviceFlags
 	recursive bool
 	verbose   bool
+	json      bool
 	timeout   time.Duration
 }
 
@@ -29,7 +30,7 @@ func newCpCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "cp [-r] SOURCE... HOST[:PORT]:PATH | cp [-r] HOST[:PORT]:PATH... TARGET",
 		Short: "Copy files and directories to a `ramjet serve`, or from one",
-		Long: "Files are copied from here to a server, or from a server to here. PATH is relative to the directory that is\n" +
+		Long: "Copy files from here to a `ramjet serve`, or from one to here. PATH is relative to the directory that is\n" +
 			"served; if empty, it is that directory, and as a source everything in it. Every file is verified by the SHA-256 of\n" +
 			"its whole content, and gets its name only when it is complete. An interrupted copy, started again, continues where\n" +
 			"it stopped. Permissions and modification times are kept. Symbolic links and special files below a SOURCE are\n" +
@@ -42,6 +43,7 @@ func newCpCmd() *cobra.Command {
 	f.dev.add(c)
 	c.Flags().BoolVarP(&f.recursive, "recursive", "r", false, "copy directories with all that is in them")
 	c.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "show the SHA-256 of each file")
+	c.Flags().BoolVar(&f.json, "json", false, "write what was copied as JSON")
 	addTimeoutFlag(c, &f.timeout)
 	return leaf(c, func(c *cobra.Command, args []string) error {
 		last := len(args) - 1
@@ -70,7 +72,7 @@ func newCpCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			run := &copyRun{to: atServer{client}, plan: plan, verbose: f.verbose, out: c.OutOrStdout(), log: c.ErrOrStderr()}
+			run := &copyRun{to: atServer{client}, plan: plan, verbose: f.verbose, json: f.json, device: dev.Name(), out: c.OutOrStdout(), log: c.ErrOrStderr()}
 			return run.run(c.Context(), target, as)
 		})
 	})

@@ -81,7 +81,7 @@ func (f *cpFlags) fetch(c *cobra.Command, sources []string, target string) error
 			return err
 		}
 		defer root.Close()
-		run := &copyRun{to: here{client, root}, plan: p, verbose: f.verbose, out: c.OutOrStdout(), log: c.ErrOrStderr()}
+		run := &copyRun{to: here{client, root}, plan: p, verbose: f.verbose, json: f.json, device: dev.Name(), out: c.OutOrStdout(), log: c.ErrOrStderr()}
 		return run.run(c.Context(), name, as)
 	})
 }
@@ -126,7 +126,7 @@ func (p *copyPlan) lookup(ctx context.Context, client *filecopy.Client, source s
 		return p.addRemote(ctx, client, e, name, ".", recursive)
 	}
 	if !recursive {
-		return usagef("the directory that is served is one: give --recursive (-r) to copy what is in it")
+		return usagef("the source is the whole served directory: give --recursive (-r) to copy what is in it")
 	}
 	list, err := client.List(ctx, ".")
 	if err != nil {

@@ -41,6 +41,8 @@ type copyRun struct {
 	to      destination
 	plan    *copyPlan
 	verbose bool
+	json    bool
+	device  string // by which it goes
 	out     io.Writer
 	log     io.Writer
 
@@ -48,6 +50,15 @@ type copyRun struct {
 	files       int
 	bytes, kept int64
 	failed      int
+	copied      []copiedFile
+}
+
+// copiedFile is a file that was copied, in JSON.
+type copiedFile struct {
+	Name   string `json:"name"` // as it is at the source
+	Bytes  int64  `json:"size_bytes"`
+	Kept   int64  `json:"kept_bytes"` // that were there already
+	SHA256 string `json:"sha256"`
 }
 
 // run copies everything to target, a directory or, if as, a name for the source itself. A file that
@@ -60,7 +71,11 @@ func (r *copyRun) run(ctx context.Context, target string, as bool) error {
 	r.bar = newCopyBar(r.log, r.plan.bytes)
 	err := r.items(ctx, target, as)
 	r.bar.stop()
-	r.summary(time.Since(start))
+	if took := time.Since(start); !r.json {
+		r.summary(took)
+	} else if failed := r.writeJSON(took); failed != nil {
+		return failed
+	}
 	switch {
 	case errors.Is(err, context.Canceled):
 		fmt.Fprintln(r.log, "the same command continues where this one stopped")
@@ -150,7 +165,9 @@ func (r *copyRun) file(ctx context.Context, item *copyItem, name string) error {
 	r.files++
 	r.bytes += got.Size
 	r.kept += got.Kept
-	if r.verbose {
+	if r.json {
+		r.copied = append(r.copied, copiedFile{item.local, got.Size, got.Kept, fmt.Sprintf("%x", got.Sum)})
+	} else if r.verbose {
 		fmt.Fprintf(r.bar.log(r.out), "%x  %s\n", got.Sum, item.local)
 	}
 	return nil
@@ -165,4 +182,21 @@ func (r *copyRun) summary(took time.Duration) {
 		fmt.Fprintf(r.out, ", %s", units.Rate(float64(sent)/took.Seconds()))
 	}
 	fmt.Fprintln(r.out)
+}
+
+// writeJSON writes what was copied, also if not all was.
+func (r *copyRun) writeJSON(took time.Duration) error {
+	rate := 0.0
+	if sent := r.bytes - r.kept; took > 0 {
+		rate = float64(sent) / took.Seconds()
+	}
+	return writeJSON(r.out, struct {
+		Files   []copiedFile  `json:"files"`
+		Planned int           `json:"planned_files"`
+		Failed  int           `json:"failed"` // files and directories
+		Bytes   int64         `json:"size_bytes"`
+		Kept    int64         `json:"kept_bytes"`
+		Elapsed time.Duration `json:"elapsed_ns"`
+		Rate    float64       `json:"bytes_per_second"` // of what was not there already
+	}{append([]copiedFile{}, r.copied...), r.plan.files, r.failed, r.bytes, r.kept, took, rate}, r.device)
 }

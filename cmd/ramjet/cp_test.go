@@ -5,6 +5,7 @@ package main
 import (
 	"bytes"
 	"crypto/sha256"
+	"encoding/json"
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
@@ -288,7 +289,7 @@ func TestCpErrors(t *testing.T) {
 			ramjetCmd(t, append([]string{"cp", "-d", here}, c.args...)...).wantError(t, c.status, c.text)
 		})
 	}
-	ramjetCmd(t, "serve").wantError(t, exitUsage, "an argument is missing: it is `ramjet serve DIR`")
+	ramjetCmd(t, "serve").wantError(t, exitUsage, "an argument is missing: write `ramjet serve DIR`")
 	ramjetCmd(t, "serve", file).wantError(t, exitUsage, "not a directory")
 	ramjetCmd(t, "serve", dir, "-d", "roce:203.0.113.77").wantError(t, exitUsage, "203.0.113.77 is not an address of this host")
 }
@@ -307,5 +308,46 @@ func TestParseTarget(t *testing.T) {
 		if address, path, err := parseTarget(text); err != nil || [2]string{address, path} != want {
 			t.Errorf("%q is %q %q, %v", text, address, path, err)
 		}
+	}
+}
+
+// With --json a server writes a line for each client and file, and one at its end.
+func TestServeJSON(t *testing.T) {
+	t.Parallel()
+	at, dir := testDevice(t), t.TempDir()
+	server := startReady(t, `"event":"serving"`, "serve", "--json", "--read", "-d", at, dir)
+	file := filepath.Join(t.TempDir(), "a file")
+	writeRandom(t, file, 1234)
+	ramjetCmd(t, "cp", "-d", testDevice(t), file, host(at)+":").wantSuccess(t)
+	ramjetCmd(t, "cp", "-d", testDevice(t), host(at)+":a file", t.TempDir()).wantSuccess(t)
+	server.interrupt()
+	r := server.wait()
+	r.wantSuccess(t)
+	var events []string
+	for line := range strings.Lines(r.stdout) {
+		var e struct {
+			jsonHeader
+			Event   string `json:"event"`
+			Address string `json:"address"`
+			Peer    string `json:"peer"`
+			Name    string `json:"name"`
+			Size    int64  `json:"size_bytes"`
+			servedCounts
+		}
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			t.Fatalf("%v: %s", err, line)
+		}
+		events = append(events, e.Event)
+		file := e.Event == "received" || e.Event == "sent"
+		switch {
+		case e.Version == "" || e.Time.IsZero() || len(e.Devices) != 1,
+			e.Event == "serving" && !strings.HasPrefix(e.Address, host(at)+":"),
+			file && (e.Name != "a file" || e.Size != 1234 || e.Peer == ""),
+			e.Event == "ended" && e.servedCounts != servedCounts{2, 1, 1234, 1, 1234, 0}:
+			t.Errorf("%s", line)
+		}
+	}
+	if got := strings.Join(events, " "); got != "serving connected received connected sent ended" {
+		t.Error(got)
 	}
 }

@@ -25,7 +25,8 @@ func newDemoCmd() *cobra.Command {
 		Short: "Show RDMA between two processes of this machine, every byte verified",
 		Long: "Demo starts a second process, connects the two over RoCEv2, or the kind of device that --device names, on two\n" +
 			"loopback addresses, and carries out each kind of operation with real data. Both processes compare every byte.\n" +
-			"The same run measures TCP between the same addresses, with polling too. With -d kernel both processes open the\n" +
+			"It READs the memory of the second process while that is stopped, shows the packets of one WRITE, and measures\n" +
+			"WRITEs over shared memory, over these devices, and TCP beside them. With -d kernel both processes open the\n" +
 			"same device of the kernel, hardware if there is any.\n\n" +
 			"With -d infiniband it starts a fabric of two switches with two cables between them, unless a fabric is running,\n" +
 			"and pulls one of the cables in mid-transfer. OpenSM manages the subnet if it is installed.",
@@ -40,7 +41,7 @@ func newDemoCmd() *cobra.Command {
 	return leaf(c, func(c *cobra.Command, _ []string) error {
 		kind, err := kinds.Find(strings.TrimSuffix(*device, ":"))
 		if err != nil {
-			return usagef("--device %s: give one of %s; the demo chooses the addresses", *device, strings.Join(kinds.Names(), ", "))
+			return usagef("--device %q: give one of %s; the demo chooses the addresses", *device, strings.Join(kinds.Names(), ", "))
 		}
 		if err := trustThisMachine(kind); err != nil {
 			return err

@@ -50,7 +50,8 @@ func newDevicesCmd() *cobra.Command {
 			}
 			return nil
 		}
-		return writeDeviceList(out, found, len(names) == 0)
+		width, color := tableStyle(out)
+		return writeDeviceList(out, found, len(names) == 0, width, color)
 	})
 }
 
@@ -181,8 +182,13 @@ func (d *deviceInfo) inspect() error {
 func gidText(g verbs.GID) string { return netip.AddrFrom16(g).String() }
 
 // writeDeviceList writes a line for each device, and below it why it cannot be opened, in 80 columns unless
-// names are longer. all says that the list is complete.
-func writeDeviceList(out io.Writer, found []deviceInfo, all bool) error {
+// names are longer. all says that the list is complete. A terminal of fewer columns, width, has only the columns for
+// which it has room, from the left.
+func writeDeviceList(out io.Writer, found []deviceInfo, all bool, width int, color bool) error {
+	prose := standardWidth
+	if width > 0 {
+		prose = min(width, prose)
+	}
 	rows := [][4]string{{"DEVICE", "STATE", "NETDEV", "MTU"}}
 	for i := range found {
 		d := &found[i]
@@ -200,27 +206,63 @@ func writeDeviceList(out io.Writer, found []deviceInfo, all bool) error {
 		name, netDev = max(name, len(r[0])), max(netDev, len(r[2]))
 	}
 	var b strings.Builder
+	sizes := [4]int{name, 6, netDev, 3}
+	shown, total := 1, sizes[0]
+	for shown < len(sizes) && (width == 0 || total+2+sizes[shown] <= width) {
+		total += 2 + sizes[shown]
+		shown++
+	}
 	for i, r := range rows {
-		fmt.Fprintf(&b, "%-*s  %-6s  %-*s  %s\n", name, r[0], r[1], netDev, r[2], r[3])
+		var cells []string
+		for j := range shown {
+			cell := fmt.Sprintf("%-*s", sizes[j], r[j])
+			if j == shown-1 {
+				cell = r[j]
+			}
+			cells = append(cells, colored(cell, deviceColor(i == 0, r[j], j), color))
+		}
+		b.WriteString(strings.TrimRight(strings.Join(cells, "  "), " ") + "\n")
 		if i > 0 && !found[i-1].Openable {
-			b.WriteString(folded("cannot be opened: "+found[i-1].Problem, "    "))
+			b.WriteString(colored(folded("cannot be opened: "+found[i-1].Problem, "    ", prose), colorRed, color))
 		}
 	}
 	if all {
 		b.WriteString("\n")
 		for _, k := range kinds.Table {
 			if k.Beyond != "" {
-				b.WriteString(folded(k.Beyond, ""))
+				b.WriteString(folded(k.Beyond, "", prose))
 			}
 		}
-		b.WriteString("Addresses, GIDs, limits and more of a device: `ramjet devices -v DEVICE`.\n")
+		b.WriteString(folded("Addresses, GIDs, limits and more of a device: `ramjet devices -v DEVICE`.", "", prose))
 	}
 	_, err := io.WriteString(out, b.String())
 	return err
 }
 
-// folded writes a paragraph in 80 columns, all lines but the first indented by two blanks more than that.
-func folded(s, indent string) string {
+// deviceColor returns the color of a cell: of the heading, or of a state.
+func deviceColor(heading bool, text string, column int) string {
+	switch {
+	case heading:
+		return colorBold
+	case column == 1 && text == "ACTIVE":
+		return colorGreen
+	case column == 1:
+		return colorYellow
+	}
+	return ""
+}
+
+// colored returns text in a color, if there are any; the end of its line is outside.
+func colored(text, with string, color bool) string {
+	if !color || with == "" {
+		return text
+	}
+	line := strings.TrimSuffix(text, "\n")
+	return with + line + colorOff + text[len(line):]
+}
+
+// folded writes a paragraph in width columns, all lines but the first indented by two blanks more than that.
+func folded(s, indent string, width int) string {
 	var b strings.Builder
 	column := 0
 	for _, word := range strings.Fields(s) {
@@ -228,7 +270,7 @@ func folded(s, indent string) string {
 		case column == 0:
 			b.WriteString(indent + word)
 			column = len(indent) + n
-		case column+1+n > standardWidth:
+		case column+1+n > width:
 			b.WriteString("\n" + indent + "  " + word)
 			column = len(indent) + 2 + n
 		default:

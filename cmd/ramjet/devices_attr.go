@@ -61,7 +61,7 @@ func newDeviceAttr(a verbs.DeviceAttr) *deviceAttr {
 		MaxCQ: a.MaxCQ, MaxCQE: a.MaxCQE, MaxMR: a.MaxMR, MaxPD: a.MaxPD, MaxQPRdAtom: a.MaxQPRdAtomic,
 		MaxQPInitRdAtom: a.MaxQPInitRdAtom, AtomicCap: a.Atomic.String(), AtomicCapNumber: uint8(a.Atomic), MaxMW: a.MaxMW,
 		MaxMcastGrp: a.MaxMcastGroups, MaxMcastQPAttach: a.MaxMcastQP, MaxAH: a.MaxAH, MaxSRQ: a.MaxSRQ, MaxSRQWR: a.MaxSRQWR,
-		MaxSRQSGE: a.MaxSRQSGE, MaxXRCD: a.MaxXRCD, MaxPKeys: a.MaxPKeys, LocalCAAckDelay: ackDelay(a.LocalCAAckNs),
+		MaxSRQSGE: a.MaxSRQSGE, MaxXRCD: a.MaxXRCD, MaxPKeys: a.MaxPKeys, LocalCAAckDelay: ackDelay(a.LocalCAAckDelay),
 		MaxMsgSize: a.MaxMsgSize, CompletionTimestamp: a.Caps&verbs.CapTimestamp != 0, OneSided: a.OneSided}
 }
 

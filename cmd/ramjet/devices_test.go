@@ -30,9 +30,12 @@ func TestDevicesList(t *testing.T) {
 	t.Errorf("roce:127.0.0.1 is missing:\n%s", r.stdout)
 }
 
+// It holds 127.0.0.1 of a network namespace: that of the host is for everybody's tests.
 func TestDevicesInUse(t *testing.T) {
 	t.Parallel()
-	loopback.Alone(t)
+	if !loopback.InNamespace(t, 65536) {
+		return
+	}
 	defer hold(t, "roce:127.0.0.1").Close()
 	r := ramjetCmd(t, "devices")
 	r.wantSuccess(t)
@@ -49,7 +52,7 @@ func TestDevicesFit(t *testing.T) {
 		{Name: "iwarp:fe80::28b3:4dff:feb7:f6b8%interface-of-15", NetDev: "interface-of-15", Openable: true, Port: port},
 		{Name: "roce:192.0.2.1", NetDev: "eth0", Up: true, Problem: "UDP port 4791 of 192.0.2.1 is in use: " + strings.Repeat("it is a long story ", 20)}}
 	var b strings.Builder
-	if err := writeDeviceList(&b, found, true); err != nil {
+	if err := writeDeviceList(&b, found, true, 0, false); err != nil {
 		t.Fatal(err)
 	}
 	for _, line := range strings.Split(b.String(), "\n") {
@@ -126,6 +129,28 @@ func TestAckDelay(t *testing.T) {
 	for d, want := range map[time.Duration]uint8{0: 0, 4096: 0, 4097: 1, 16 * time.Millisecond: 12, time.Hour * 24 * 365: 31} {
 		if got := ackDelay(d); got != want {
 			t.Errorf("%v is %d, want %d", d, got, want)
+		}
+	}
+}
+
+// On a terminal states have colors, and a narrow one has only the columns for which there is room.
+func TestDeviceListNarrow(t *testing.T) {
+	found := []deviceInfo{{Name: "roce:127.0.0.1", NetDev: "lo", Up: true, Openable: true, Port: &portAttr{ActiveMTU: "4096"}},
+		{Name: "iwarp:127.0.0.1", NetDev: "lo", Problem: "somebody else has its port, which is all that there is to say"}}
+	for _, width := range []int{20, 30, 40, 80} {
+		var plain, colors strings.Builder
+		writeDeviceList(&plain, found, false, width, false)
+		writeDeviceList(&colors, found, false, width, true)
+		for line := range strings.Lines(plain.String()) {
+			if n := len(strings.TrimSuffix(line, "\n")); n > width {
+				t.Errorf("%d columns of %d: %q", n, width, line)
+			}
+		}
+		if strings.Contains(plain.String(), "MTU") != (width >= 40) || strings.Contains(plain.String(), "STATE") != (width >= 30) {
+			t.Errorf("%d columns:\n%s", width, plain.String())
+		}
+		if got := escapes.ReplaceAllString(colors.String(), ""); got != plain.String() || !strings.Contains(colors.String(), colorRed) {
+			t.Errorf("colors:\n%s\nnone:\n%s", colors.String(), plain.String())
 		}
 	}
 }

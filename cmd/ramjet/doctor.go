@@ -10,12 +10,14 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ramjet-rdma/ramjet/internal/app/doctor"
+	"github.com/ramjet-rdma/ramjet/internal/app/explain"
 	"github.com/ramjet-rdma/ramjet/internal/device/cdevices"
 	"github.com/ramjet-rdma/ramjet/internal/device/kinds"
 	"github.com/ramjet-rdma/ramjet/internal/system/rdmasys"
@@ -24,30 +26,42 @@ import (
 
 func newDoctorCmd() *cobra.Command {
 	var asJSON bool
+	var log string
 	c := &cobra.Command{
-		Use:   "doctor [HOST]",
+		Use:   "doctor [HOST | DEVICE]",
 		Short: "Diagnose RDMA on this machine, and the path to a peer",
 		Long: "Doctor checks RDMA devices, with their modules, files, ports, GID tables and limits, what Ramjet's own devices\n" +
 			"need from the system, what the environment names, and, if a peer is given, the path to it: route, devices, the GID\n" +
 			"to use, and the largest packets that get through. For the last it sends the peer a few UDP datagrams; otherwise it\n" +
 			"only reads. It says what is wrong, why that matters, and which commands fix it. It changes nothing.\n\n" +
+			"With --log it also explains the line of a log that matters, as ramjet explain does, and marks what is wrong here and\n" +
+			"can be its cause. With a device, such as mlx5_0, eth0 or roce:192.0.2.7, the report is of that one only.\n\n" +
 			"The exit status is 0 if nothing is wrong (notes do not count), 1 if something has to be fixed, and 2 if the\n" +
 			"command line is wrong.",
-		Example: "  ramjet doctor\n  ramjet doctor 192.0.2.9\n  ramjet doctor --json",
+		Example: "  ramjet doctor\n  ramjet doctor 192.0.2.9\n  ramjet doctor roce:192.0.2.7\n  ramjet doctor --log job.log\n  ramjet doctor --json",
 		Args:    arguments(0, 1),
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "write facts and findings as JSON")
+	c.Flags().StringVar(&log, "log", "", "explain the log in `file`, or - for standard input, and what is wrong here that fits it")
 	return leaf(c, func(c *cobra.Command, args []string) error {
 		f := &doctor.Facts{}
+		if err := readLog(f, log, c.InOrStdin()); err != nil {
+			return err
+		}
 		var peer netip.Addr
-		if len(args) == 1 {
+		f.System = rdmasys.Host().Read()
+		if len(args) == 1 && !askedDevice(f, args[0]) {
 			var err error
-			if peer, err = peerAddr(c.Context(), args[0]); err != nil {
+			host, _ := hostPort(args[0])
+			if peer, err = peerAddr(c.Context(), host); err != nil && !strings.Contains(host, ".") && c.Context().Err() == nil {
+				return usagef("%w, or a device that `ramjet devices` lists", err)
+			} else if err != nil {
 				return err
 			}
 		}
-		f.System = rdmasys.Host().Read()
-		f.Soft = softKinds()
+		if f.Asked == nil {
+			f.Soft = softKinds()
+		}
 		f.Named = namedDevice()
 		f.Listed = listedDevices()
 		if peer.IsValid() {
@@ -60,9 +74,43 @@ func newDoctorCmd() *cobra.Command {
 	})
 }
 
+// readLog reads the log of --log.
+func readLog(f *doctor.Facts, name string, in io.Reader) (err error) {
+	if name == "" {
+		return nil
+	}
+	if name != "-" {
+		file, err := os.Open(name)
+		if err != nil {
+			return usagef("--log: %w: give a file that can be read, or - for standard input", err)
+		}
+		defer file.Close()
+		in = file
+	}
+	if f.Log, err = explain.Log(in); err != nil {
+		return usagef("--log: %w", err)
+	}
+	if f.Log == nil {
+		return usagef("--log: no line of %s is known: it has no error of RDMA, or one that `ramjet explain` does not list", name)
+	}
+	return nil
+}
+
 // writeDiagnosis writes facts and findings. The error counts the problems.
 func writeDiagnosis(out io.Writer, f *doctor.Facts, found []doctor.Finding, asJSON bool) error {
-	write := func() error { return doctor.Write(out, f, found) }
+	write := func() error {
+		if f.Log != nil {
+			var b strings.Builder
+			b.WriteString("What the log says\n\n")
+			describeFound(&b, f.Log)
+			b.WriteByte('\n')
+			if _, err := io.WriteString(out, b.String()); err != nil {
+				return err
+			}
+		}
+		width, color := terminalStyle(out)
+		return doctor.Write(out, f, found, doctor.Style{Width: width, Color: color})
+	}
 	if asJSON {
 		write = func() error {
 			return writeJSON(out, struct {
@@ -82,6 +130,61 @@ func writeDiagnosis(out io.Writer, f *doctor.Facts, found []doctor.Finding, asJS
 	default:
 		return fmt.Errorf("%d problems to fix", n)
 	}
+}
+
+// askedDevice says whether an argument of doctor is a device, and not a host. If so it leaves the others out of the facts.
+func askedDevice(f *doctor.Facts, name string) bool {
+	of := func(keep func(d *rdmasys.Device) bool) bool {
+		found := slices.DeleteFunc(slices.Clone(f.System.Devices), func(d rdmasys.Device) bool { return !keep(&d) })
+		if len(found) > 0 {
+			f.System.Devices, f.Asked = found, &doctor.Asked{Name: name}
+		}
+		return len(found) > 0
+	}
+	kernels := name
+	if n, err := kinds.Parse(name); err == nil && n.Kind.Hardware {
+		kernels = n.Address
+	}
+	if of(func(d *rdmasys.Device) bool { return d.Name == kernels }) {
+		return true
+	}
+	if of(func(d *rdmasys.Device) bool {
+		return slices.ContainsFunc(d.Ports, func(p rdmasys.Port) bool { return p.NetDev == name })
+	}) {
+		return true
+	}
+	device := name
+	if i, err := net.InterfaceByName(name); err == nil {
+		ip := addressOf(i)
+		if ip == "" {
+			return false
+		}
+		device = kinds.Default().NameAt(ip).String()
+	}
+	if n, err := kinds.Parse(device); err != nil || n.Unnamed() {
+		return false
+	}
+	f.System.Devices = nil
+	f.Asked = &doctor.Asked{Name: name, Device: device}
+	dev, done, err := openDevice(device, "", io.Discard)
+	if err != nil {
+		f.Asked.Problem = strings.TrimPrefix(err.Error(), "ramjet: ")
+		return true
+	}
+	f.Asked.Detail = dev.Query().OneSided
+	done()
+	return true
+}
+
+// addressOf returns the first address of an interface that others reach, or nothing.
+func addressOf(i *net.Interface) string {
+	addrs, _ := i.Addrs()
+	for _, a := range addrs {
+		if n, ok := a.(*net.IPNet); ok && (n.IP.IsGlobalUnicast() || n.IP.IsLoopback()) {
+			return n.IP.String()
+		}
+	}
+	return ""
 }
 
 // peerAddr returns the address of a host, with a zone if it is given one.

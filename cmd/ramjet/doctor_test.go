@@ -5,6 +5,8 @@ package main
 import (
 	"encoding/json"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -47,7 +49,7 @@ func TestDoctor(t *testing.T) {
 func TestDoctorUsage(t *testing.T) {
 	t.Parallel()
 	ramjetCmd(t, "doctor", "no.such.host.invalid").wantError(t, exitUsage, "give a name that resolves, or an address")
-	ramjetCmd(t, "doctor", "a", "b").wantError(t, exitUsage, "is one argument too many: it is `ramjet doctor [HOST]`")
+	ramjetCmd(t, "doctor", "a", "b").wantError(t, exitUsage, "is one argument too many: write `ramjet doctor [HOST | DEVICE]`")
 }
 
 // The exit status follows the problems, not the notes.
@@ -85,8 +87,11 @@ func TestDeviceFromEnvironment(t *testing.T) {
 		if c.Hidden || c.HasSubCommands() || c.Flags().Lookup("device") == nil {
 			return
 		}
-		seen++
 		path := strings.TrimPrefix(c.CommandPath(), "ramjet ")
+		if path == "fault" {
+			return // it is one of another process
+		}
+		seen++
 		line, ok := args[path]
 		if !ok {
 			line = path
@@ -120,5 +125,40 @@ func TestDeviceFromEnvironmentValues(t *testing.T) {
 	ramjetCmd(t, "bench", "notification", "--peers", "1", "-n", "20").wantSuccess(t)
 	if r := ramjetCmd(t, "bench", "registration", "-s", "4K", "--runs", "1", "-D", "10ms"); r.status != 0 || !strings.Contains(r.stdout, "iwarp:"+host(here)) {
 		t.Errorf("exit status %d\n%s%s", r.status, r.stdout, r.stderr)
+	}
+}
+
+// A log is explained, and what is wrong here and fits it is marked.
+func TestDoctorLog(t *testing.T) {
+	log := filepath.Join(t.TempDir(), "job.log")
+	if err := os.WriteFile(log, []byte("starting\nibv_create_cq() failed: Cannot allocate memory\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	r := ramjetCmd(t, "doctor", "--log", log)
+	for _, want := range []string{"What the log says", "Line 2 of 2", "ibv_create_cq failed: Cannot allocate memory (ENOMEM)", "the log says"} {
+		if !strings.Contains(strings.Join(strings.Fields(r.stdout), " "), want) {
+			t.Errorf("no %q in\n%s%s", want, r.stdout, r.stderr)
+		}
+	}
+	if err := os.WriteFile(log, []byte("all is well\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	ramjetCmd(t, "doctor", "--log", log).wantError(t, exitUsage, "no line of")
+	ramjetCmd(t, "doctor", "--log", log+".not").wantError(t, exitUsage, "give a file that can be read")
+}
+
+// With a device the report is of that one; a host may have a port.
+func TestDoctorDevice(t *testing.T) {
+	t.Parallel()
+	here := testDevice(t)
+	r := ramjetCmd(t, "doctor", here)
+	if r.status != 0 && r.status != exitFailed || !strings.Contains(r.stdout, here+": can be opened") || strings.Contains(r.stdout, "devices in software") {
+		t.Errorf("exit status %d: %s%s", r.status, r.stdout, r.stderr)
+	}
+	if r := ramjetCmd(t, "doctor", "roce:203.0.113.7"); r.status != exitFailed || !strings.Contains(r.stdout, "problem: roce:203.0.113.7: it cannot be") {
+		t.Errorf("exit status %d: %s", r.status, r.stdout)
+	}
+	if r := ramjetCmd(t, "doctor", "127.0.0.1:7000"); !strings.Contains(r.stdout, "The way to 127.0.0.1") {
+		t.Errorf("exit status %d: %s%s", r.status, r.stdout, r.stderr)
 	}
 }

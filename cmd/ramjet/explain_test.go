@@ -12,7 +12,7 @@ import (
 
 func TestExplain(t *testing.T) {
 	r := ramjetCmd(t, "explain", "retry_exc_err")
-	if r.status != 0 || !strings.HasPrefix(r.stdout, "IBV_WC_RETRY_EXC_ERR (12): transport retry counter exceeded\n") || !strings.Contains(r.stdout, "Usually:") {
+	if r.status != 0 || !strings.HasPrefix(r.stdout, "IBV_WC_RETRY_EXC_ERR (12): transport retry counter exceeded\n") || !strings.Contains(r.stdout, "Usually, the most frequent first:") {
 		t.Errorf("%+v", r)
 	}
 	if r := ramjetCmd(t, "explain", "12"); !strings.Contains(r.stdout, "IBV_WC_RETRY_EXC_ERR") || !strings.Contains(r.stdout, "IB_CM_REJ_INVALID_GID") {
@@ -41,5 +41,39 @@ func TestExplain(t *testing.T) {
 				t.Errorf("%s: a line of %d columns: %s", e.Name, len(line)-1, line)
 			}
 		}
+	}
+}
+
+// A log comes on standard input, from "-" or as an argument of several lines. What it says is written before what that means.
+func TestExplainLog(t *testing.T) {
+	log := "NCCL INFO Channel 00\n\x1b[31mNCCL WARN NET/IB : Got completion from peer 192.0.2.9<4711> with status=12 opcode=0 len=0 vendor err 129 (Recv) hca mlx5_0\x1b[0m\nncclSystemError\n"
+	found, err := explain.Log(strings.NewReader(log))
+	if err != nil || found == nil {
+		t.Fatal(found, err)
+	}
+	var b strings.Builder
+	if err := writeFound(&b, found, false); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"Line 2 of 3 is the one that matters:", "  status        12: IBV_WC_RETRY_EXC_ERR", "vendor error  129 (0x81)", "peer          192.0.2.9", "ramjet doctor 192.0.2.9",
+		"IBV_WC_RETRY_EXC_ERR (12): transport retry counter exceeded", "check: ", "mend: ", "Other lines that are known:", "line 3: NCCL: an error code"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q in\n%s", want, b.String())
+		}
+	}
+	if strings.Contains(b.String(), "\x1b") {
+		t.Errorf("an escape of a terminal: %q", b.String())
+	}
+	r := ramjetCmd(t, "explain", log)
+	if r.status != 0 || r.stdout != b.String() {
+		t.Errorf("%+v", r)
+	}
+	r = ramjetCmd(t, "explain", "--json", log)
+	var got explanation
+	if err := json.Unmarshal([]byte(r.stdout), &got); err != nil || got.Log == nil || got.Log.Number != 2 || len(got.Entries) == 0 || got.Entries[0].Name != "IBV_WC_RETRY_EXC_ERR" {
+		t.Errorf("%v: %s", err, r.stdout)
+	}
+	if err := explainLog(&b, strings.NewReader("all is well\n"), false); err == nil || !strings.Contains(err.Error(), "no line of the log is known") {
+		t.Error(err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strings"
 	"time"
@@ -52,16 +53,21 @@ func newFabricCmd() *cobra.Command {
 	addFabricName(c, &f.name)
 	c.Flags().BoolVar(&f.noManager, "no-manager", false, "leave the subnet to another manager, such as OpenSM")
 	f.manager.add(c)
-	c.Flags().Uint64Var(&f.seed, "seed", 0, "`number` by which cables choose the packets that they corrupt")
+	c.Flags().Uint64Var(&f.seed, "seed", 0, "`number` that the random choice of packets to corrupt begins with")
 	c.Flags().StringVar(&f.ibsim, "ibsim", "", "let programs with libumad2sim work on the fabric, as ibsim does; `NAME` of its socket")
 	c.Flags().Lookup("ibsim").NoOptDefVal = "sim"
 	c.Flags().StringVar(&f.script, "script", "", "run the console's commands in `file` (-: standard input), then end: status 1 if one fails")
-	c.MarkFlagFilename("script")
 	addPcapFlag(c, &f.pcap, "every packet at every cable")
+	c.SuggestionsMinimumDistance = 2
 	c.AddCommand(newFabricShowCmd())
 	return leaf(c, func(c *cobra.Command, args []string) error {
 		if len(args) > 0 {
 			f.source.file = args[0]
+			if s := c.SuggestionsFor(args[0]); len(s) > 0 && args[0] != "" {
+				if _, err := os.Stat(args[0]); errors.Is(err, fs.ErrNotExist) {
+					return usagef("there is no file %s: did you mean `%s %s`?", args[0], c.CommandPath(), s[0])
+				}
+			}
 		}
 		return f.run(c.Context(), c.OutOrStdout(), c.ErrOrStderr())
 	})

@@ -3,17 +3,16 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os/exec"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/testrun"
 )
 
 // withRoom is a switch with an adapter, and a port for a cable to elsewhere; %s tells two of them apart.
@@ -26,24 +25,6 @@ caguid=0x%[1]s10
 Hca 1 "host-%[1]s"
 [1](%[1]s11) "switch-%[1]s"[1]
 `
-
-// said is what a program has printed so far.
-type said struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (s *said) Write(b []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(b)
-}
-
-func (s *said) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
-}
 
 // Fabrics in two network namespaces are joined by a cable, and ping finds an adapter beyond it by its IP
 // address.
@@ -80,10 +61,10 @@ func TestFabricsJoined(t *testing.T) {
 			t.Fatalf("%v: %v: %s", words, err, out)
 		}
 	}
-	run := func(prefix []string, args ...string) (*exec.Cmd, *said) {
+	run := func(prefix []string, args ...string) (*exec.Cmd, *testrun.Buffer) {
 		t.Helper()
 		words := append(append(append([]string(nil), prefix...), program), args...)
-		c, out := exec.CommandContext(ctx, words[0], words[1:]...), new(said)
+		c, out := exec.CommandContext(ctx, words[0], words[1:]...), new(testrun.Buffer)
 		c.Stdout, c.Stderr, c.WaitDelay = out, out, time.Second
 		if err := c.Start(); err != nil {
 			t.Fatal(err)
@@ -97,7 +78,7 @@ func TestFabricsJoined(t *testing.T) {
 		})
 		return c, out
 	}
-	await := func(out *said, text string) {
+	await := func(out *testrun.Buffer, text string) {
 		t.Helper()
 		for !strings.Contains(out.String(), text) {
 			if ctx.Err() != nil {

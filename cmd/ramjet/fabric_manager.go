@@ -4,8 +4,10 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"strconv"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -22,7 +24,7 @@ type fabricManager struct {
 	partitions string
 	mkey       string
 	protect    uint8
-	lease      uint16
+	lease      time.Duration
 }
 
 // managerFlags are their names: with --no-manager there is nobody for them.
@@ -34,10 +36,9 @@ func (f *fabricManager) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.routing, "routing", "auto", "how the built-in manager finds `routes`: min-hop, up-down, or auto: min-hop if that has no credit loop")
 	c.Flags().Uint8Var(&f.lmc, "lmc", 0, "give adapters' ports 2^`LMC` LIDs, 0 to 7: there may be as many ways to them")
 	c.Flags().StringVar(&f.partitions, "partitions", "", "`file` with partitions, in the format of OpenSM's partitions.conf; names of nodes stand for their ports")
-	c.MarkFlagFilename("partitions")
-	c.Flags().StringVar(&f.mkey, "mkey", "", "M_`key` of all ports, such as 0x1234: who changes the subnet has to know it")
+	c.Flags().StringVar(&f.mkey, "mkey", "", "M_`key` of all ports, such as 0x1234: whoever changes the subnet has to know it")
 	c.Flags().Uint8Var(&f.protect, "mkey-protect", 1, "what is refused without the M_Key, 0 to 3: `level`")
-	c.Flags().Uint16Var(&f.lease, "mkey-lease", 0, "`seconds` for which ports stay protected when their manager is gone; 0: for ever")
+	c.Flags().Var((*waitTime)(&f.lease), "mkey-lease", "`time` for which ports stay protected when their manager is gone, such as 30s (default: for ever)")
 }
 
 // options returns what the flags say.
@@ -61,7 +62,10 @@ func (f *fabricManager) options(noManager bool) (o infiniband.ManagerOptions, er
 		if f.protect > 3 {
 			return o, usagef("--mkey-protect %d: give 0 to 3", f.protect)
 		}
-		o.Protect, o.Lease = f.protect, f.lease
+		if f.lease%time.Second != 0 || f.lease > math.MaxUint16*time.Second {
+			return o, usagef("--mkey-lease %v: give whole seconds, 1s to %ds", f.lease, math.MaxUint16)
+		}
+		o.Protect, o.Lease = f.protect, uint16(f.lease/time.Second)
 	} else if f.flags.Flags().Changed("mkey-protect") || f.flags.Flags().Changed("mkey-lease") {
 		return o, usagef("--mkey-protect and --mkey-lease belong to --mkey: give that, too")
 	}

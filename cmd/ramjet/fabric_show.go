@@ -6,11 +6,13 @@ import (
 	"context"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/ramjet-rdma/ramjet/infiniband"
 	"github.com/ramjet-rdma/ramjet/internal/app/fabricconsole"
 	"github.com/ramjet-rdma/ramjet/internal/app/fabriccontrol"
 	"github.com/ramjet-rdma/ramjet/internal/app/fabricview"
@@ -30,39 +32,75 @@ type fabricShow struct {
 func newFabricShowCmd() *cobra.Command {
 	var f fabricShow
 	c := &cobra.Command{
-		Use:   "show [NODE]",
+		Use:   "show [NODE | FILE]",
 		Short: "Draw a fabric: nodes, ports, states, LIDs, loads, the route between two adapters",
 		Long: "Show draws the fabric that `ramjet fabric` runs, as text or as a picture. With --topology or a shape it draws one\n" +
-			"that is not running. With the name of a node it shows that node, with the traffic, waits and counters of its ports.",
+			"that is not running, and so does a file in place of a node. With the name of a node it shows that node, with the\n" +
+			"traffic, waits and counters of its ports.",
 		Example: "  ramjet fabric show\n  ramjet fabric show --route host-1,host-8\n  ramjet fabric show leaf-1\n" +
-			"  ramjet fabric show --topology cluster.net --svg cluster.svg",
+			"  ramjet fabric show cluster.net --svg cluster.svg",
 		Args: arguments(0, 1),
 	}
 	f.source.add(c, true)
 	addFabricName(c, &f.name)
-	c.Flags().StringVar(&f.svg, "svg", "", "draw the fabric into `file`, and the route if one is asked for")
+	c.Flags().StringVarP(&f.svg, "output", "o", "", "draw the fabric into `file`, as SVG, and the route if one is asked for")
+	c.Flags().StringVar(&f.svg, "svg", "", "the same as --output `file`")
+	c.MarkFlagFilename("output", "svg")
 	c.MarkFlagFilename("svg", "svg")
+	c.MarkFlagsMutuallyExclusive("output", "svg")
 	c.Flags().StringVar(&f.route, "route", "", "the way of packets from one adapter or port to another, `A,B`: names, IP addresses or LIDs")
-	c.Flags().DurationVar(&f.interval, "interval", time.Second, "measure traffic for this `time`")
-	c.Flags().BoolVar(&f.asJSON, "json", false, "the fabric as JSON")
+	f.interval = time.Second
+	c.Flags().Var((*waitTime)(&f.interval), "interval", "measure traffic for this `time`")
+	c.Flags().BoolVar(&f.asJSON, "json", false, "the fabric, or the node, as JSON")
 	return leaf(c, func(c *cobra.Command, args []string) error {
 		node := ""
 		if len(args) > 0 {
 			node = args[0]
 		}
+		if f.isFile(node) {
+			f.source.file, node = node, ""
+		}
 		return f.run(c.Context(), c.OutOrStdout(), node)
 	})
+}
+
+// isFile says whether an argument is a topology file, and not a node of a fabric that runs.
+func (f *fabricShow) isFile(name string) bool {
+	if name == "" || f.source.named() {
+		return false
+	}
+	if strings.ContainsAny(name, "/.") { // which a node's name has seldom, and a file's nearly always
+		info, err := os.Stat(name)
+		return err != nil || !info.IsDir()
+	}
+	info, err := os.Stat(name)
+	if err != nil || !info.Mode().IsRegular() {
+		return false
+	}
+	v, err := infiniband.View(f.name)
+	if err != nil {
+		return true
+	}
+	for i := range v.Nodes {
+		if v.Nodes[i].Name == name {
+			return false
+		}
+	}
+	return true
 }
 
 func (f *fabricShow) run(ctx context.Context, out io.Writer, node string) error {
 	if err := checkFabricName(f.name); err != nil {
 		return err
 	}
-	if node != "" && (f.svg != "" || f.route != "" || f.asJSON) {
-		return usagef("%q: --svg, --route and --json are of the whole fabric: leave the node out", node)
+	if node != "" && (f.svg != "" || f.route != "") {
+		return usagef("%q: --svg and --route are of the whole fabric: leave the node out", node)
 	}
-	if f.interval <= 0 || f.interval > time.Hour {
-		return usagef("--interval %v: give more than 0 and at most an hour", f.interval)
+	if f.svg != "" && strings.ToLower(filepath.Ext(f.svg)) != ".svg" {
+		return usagef("-o %q: give a name that ends in .svg", f.svg)
+	}
+	if f.interval > time.Hour {
+		return usagef("--interval %v: give at most an hour", f.interval)
 	}
 	v, err := f.view(ctx)
 	if err != nil {
@@ -72,6 +110,11 @@ func (f *fabricShow) run(ctx context.Context, out io.Writer, node string) error 
 		n, err := fabricconsole.FindNode(v, node)
 		if err != nil {
 			return usage.Of(err)
+		}
+		if f.asJSON {
+			return writeJSON(out, struct {
+				Node *fabricview.Node `json:"node"`
+			}{n})
 		}
 		return v.WriteNode(out, n.Name)
 	}

@@ -41,7 +41,6 @@ func (s *fabricSource) add(c *cobra.Command, fileFlag bool) {
 	}
 	if fileFlag {
 		c.Flags().StringVar(&s.file, "topology", "", "a topology `file`, which need not run")
-		c.MarkFlagFilename("topology")
 	}
 }
 

@@ -123,6 +123,15 @@ func TestLs(t *testing.T) {
 			t.Errorf("%s: %q, want %q", args, r.stdout, want)
 		}
 	}
+	var copied struct {
+		Files []copiedFile
+		Bytes int64 `json:"size_bytes"`
+	}
+	got := ramjetCmd(t, "cp", "--json", "-d", testDevice(t), at+":file", t.TempDir())
+	got.wantSuccess(t)
+	if err := json.Unmarshal([]byte(got.stdout), &copied); err != nil || copied.Bytes != 1234 || len(copied.Files) != 1 || len(copied.Files[0].SHA256) != 64 || copied.Files[0].Bytes != 1234 {
+		t.Errorf("%v: %s", err, got.stdout)
+	}
 	r := ramjetCmd(t, "ls", "--json", "-d", testDevice(t), at+":")
 	r.wantSuccess(t)
 	var in struct{ Entries []listed }

@@ -13,19 +13,24 @@ import (
 // connectTime limits how long a client waits for a connection.
 const connectTime = 10 * time.Second
 
-// waitTime is a flag value: a timeout.
+// waitTime is a flag value: a time with its unit, more than none.
 type waitTime time.Duration
 
-func (w *waitTime) String() string { return time.Duration(*w).String() }
+func (w *waitTime) String() string {
+	if *w == 0 {
+		return ""
+	}
+	return time.Duration(*w).String()
+}
 
 // Type returns the name of the value in a command's help.
-func (w *waitTime) Type() string { return "duration" }
+func (w *waitTime) Type() string { return "time" }
 
 // Set parses text such as 500ms, 10s, 2m.
 func (w *waitTime) Set(text string) error {
 	d, err := time.ParseDuration(text)
 	if err != nil || d <= 0 {
-		return fmt.Errorf("%q is not a time to wait: give such as 500ms or 10s", text)
+		return fmt.Errorf("%q is not a time: give more than 0, with a unit, such as 500ms or 10s", text)
 	}
 	*w = waitTime(d)
 	return nil
@@ -34,7 +39,7 @@ func (w *waitTime) Set(text string) error {
 // addTimeoutFlag adds --timeout to a command that dials.
 func addTimeoutFlag(c *cobra.Command, d *time.Duration) {
 	*d = connectTime
-	c.Flags().Var((*waitTime)(d), "timeout", "client: how long to wait for the connection")
+	c.Flags().Var((*waitTime)(d), "timeout", "client: the `time` to wait for the connection")
 }
 
 // portNumber is a flag value: a port.

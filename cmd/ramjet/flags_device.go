@@ -34,6 +34,12 @@ func (f *deviceFlags) add(c *cobra.Command) {
 // onlyKind marks the flag --device of a command that takes a kind, and chooses the addresses itself.
 func onlyKind(c *cobra.Command) { c.Flags().SetAnnotation("device", kindAnnotation, nil) }
 
+// takesKind reports whether a command's --device is a kind.
+func takesKind(c *cobra.Command) bool {
+	_, ok := c.Flags().Lookup("device").Annotations[kindAnnotation]
+	return ok
+}
+
 const kindAnnotation = "ramjet-kind"
 
 // deviceFromEnvironment gives --device the device that the environment names, or its kind where that is
@@ -51,7 +57,7 @@ func deviceFromEnvironment(c *cobra.Command) (set bool, err error) {
 		return false, nil
 	}
 	value := n.String()
-	if _, ok := flag.Annotations[kindAnnotation]; ok {
+	if takesKind(c) {
 		value = n.Kind.Name + ":"
 	}
 	return true, c.Flags().Set("device", value)

@@ -7,6 +7,8 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -16,6 +18,7 @@ import (
 // plotFiles are the flags of commands that draw what they have measured.
 type plotFiles struct {
 	svg, png plotFile
+	output   string // either of them, by its name
 }
 
 // plotFile is a file for a drawing. The file keeps what it has until the drawing is written.
@@ -25,16 +28,39 @@ type plotFile struct {
 	created bool // by this command
 }
 
-// add adds --svg and --png to a command.
+// add adds --svg, --png, and --output for either, to a command.
 func (p *plotFiles) add(c *cobra.Command) {
+	c.Flags().StringVarP(&p.output, "output", "o", "", "draw the results in `file`, by its name: .svg or .png")
+	c.MarkFlagFilename("output", "svg", "png")
 	c.Flags().StringVar(&p.svg.name, "svg", "", "draw the results in `file`, as SVG")
 	c.Flags().StringVar(&p.png.name, "png", "", "draw the results in `file`, as PNG")
 	c.MarkFlagFilename("svg", "svg")
 	c.MarkFlagFilename("png", "png")
 }
 
+// take takes --output for the flag that its name stands for.
+func (p *plotFiles) take() error {
+	of := &p.svg
+	switch ext := strings.ToLower(filepath.Ext(p.output)); {
+	case p.output == "":
+		return nil
+	case ext == ".png":
+		of = &p.png
+	case ext != ".svg":
+		return usagef("-o %q: give a name that ends in .svg or .png", p.output)
+	}
+	if of.name != "" && of.name != p.output {
+		return usagef("-o %q and %q: give one file of this form", p.output, of.name)
+	}
+	of.name = p.output
+	return nil
+}
+
 // open opens the files, so that a name that cannot be is an error before anything is measured.
 func (p *plotFiles) open() error {
+	if err := p.take(); err != nil {
+		return err
+	}
 	for flag, f := range map[string]*plotFile{"--svg": &p.svg, "--png": &p.png} {
 		if f.name == "" {
 			continue

@@ -34,12 +34,12 @@ func addTLSFlags(c *cobra.Command) {
 	for _, sub := range c.Commands() {
 		addTLSFlags(sub)
 	}
-	if c.Flags().Lookup("device") == nil && !slices.Contains([]string{"devices", "doctor", "run"}, c.Name()) {
+	opens := c.Flags().Lookup("device") != nil && c.Name() != "fault" // whose device is another process's
+	if !opens && !slices.Contains([]string{"devices", "doctor", "run"}, c.Name()) {
 		return
 	}
 	for _, f := range tlsFiles {
 		c.Flags().String(f.flag, "", f.usage)
-		c.MarkFlagFilename(f.flag)
 	}
 	c.PreRunE = setTLSVariables
 }

@@ -24,6 +24,9 @@ import (
 // ladderRows is the limit of a ladder's rows unless --limit is given.
 const ladderRows = 1000
 
+// ladderWidest is the largest --width.
+const ladderWidest = 10_000
+
 // ladderFlags is `ramjet ladder`.
 type ladderFlags struct {
 	out          string
@@ -35,6 +38,7 @@ type ladderFlags struct {
 	limit        int
 	all          bool
 	asJSON       bool
+	width        int
 }
 
 func newLadderCmd() *cobra.Command {
@@ -43,23 +47,30 @@ func newLadderCmd() *cobra.Command {
 		Use:   "ladder CAPTURE",
 		Short: "Draw the conversations in a capture as ladder diagrams: text, SVG or HTML",
 		Long: "Ladder reads a pcap or pcapng file, of any tool and any RDMA stack, and draws a conversation between two queue\n" +
-			"pairs, or an iWARP connection: time downward, a column a host, an arrow a packet. Retransmissions, NAKs, lost\n" +
+			"pairs, or an iWARP connection: time runs downward, each\n" +
+			"host has a column, and each packet is an arrow. Retransmissions, NAKs, lost\n" +
 			"packets and others of that kind are marked. Long runs and repetitions take one row.\n\n" +
 			"If there are several conversations it lists them, and draws one that a fault ended, or else the\n" +
-			"one with the most faults, or else the busiest. The capture `-` is read from the\n" +
+			"one with the most faults, or else the busiest. The capture `-` is read from\n" +
 			"standard input.",
 		Example: "  ramjet ladder capture.pcapng\n  ramjet ladder capture.pcapng --conversation 3 -o ladder.html\n" +
 			"  ramjet ladder capture.pcapng --qp 0x11 --from 250ms --limit 100\n  tcpdump -i any -w - udp port 4791 | ramjet ladder -",
 		Args: func(c *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return usagef("%s takes one capture, a pcap or pcapng file, and not %d arguments", c.CommandPath(), len(args))
+			switch len(args) {
+			case 0:
+				return usagef("give one capture: a pcap or pcapng file, or - for standard input")
+			case 1:
+				return nil
 			}
-			return nil
+			return usagef("give one capture, not %d", len(args))
 		},
 	}
 	fl := c.Flags()
 	fl.StringVarP(&f.out, "output", "o", "", "write a picture or a page into `file`, by its name: .svg or .html")
 	c.MarkFlagFilename("output", "svg", "html")
+	fl.StringVar(&f.out, "svg", "", "write a picture into `file`: the same as --output with a name in .svg")
+	c.MarkFlagFilename("svg", "svg")
+	c.MarkFlagsMutuallyExclusive("output", "svg")
 	fl.StringVar(&f.conversation, "conversation", "", "draw the conversation with this `number`, or all in one drawing: all")
 	fl.BoolVar(&f.list, "list", false, "only list the conversations")
 	fl.StringVar(&f.qp, "qp", "", "only conversations of this queue pair `number`, such as 0x11 or 17; of iWARP: of this TCP port")
@@ -68,6 +79,7 @@ func newLadderCmd() *cobra.Command {
 	fl.Var(&f.to, "to", "draw up to this `time`")
 	fl.IntVar(&f.limit, "limit", ladderRows, "draw at most this `number` of rows; 0: all")
 	fl.BoolVar(&f.all, "all", false, "give every packet a row of its own")
+	fl.IntVar(&f.width, "width", 0, fmt.Sprintf("make a picture so many `pixels` wide, %d or more, and wrap its texts", ladder.MinPicture))
 	fl.BoolVar(&f.asJSON, "json", false, "write JSON")
 	return leaf(c, func(c *cobra.Command, args []string) error { return f.run(c.OutOrStdout(), c.ErrOrStderr(), args[0]) })
 }
@@ -112,7 +124,7 @@ func (f *ladderFlags) run(out, log io.Writer, name string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	return f.write(out, name, s, list, l, why)
+	return f.write(out, log, name, s, list, l, why)
 }
 
 // check refuses flags that do not go together.
@@ -120,6 +132,10 @@ func (f *ladderFlags) check() error {
 	switch ext := strings.ToLower(filepath.Ext(f.out)); {
 	case f.out != "" && ext != ".svg" && ext != ".html" && ext != ".htm":
 		return usagef("-o %q: give a name that ends in .svg or .html", f.out)
+	case f.width != 0 && ext != ".svg":
+		return usagef("--width is for -o with a name in .svg: pages and terminals have their own width")
+	case f.width != 0 && (f.width < ladder.MinPicture || f.width > ladderWidest):
+		return usagef("--width %d: give %d to %d", f.width, ladder.MinPicture, ladderWidest)
 	case f.limit < 0:
 		return usagef("--limit %d: give a number of rows, or 0 for all of them", f.limit)
 	case f.to > 0 && f.to <= f.from:

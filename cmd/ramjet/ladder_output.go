@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -27,6 +28,20 @@ const (
 // listedConversations is how many conversations are listed above a ladder; --list lists all.
 const listedConversations = 12
 
+const (
+	// ladderMany is how many rows a picture has before its size is looked at, and ladderLarge a size to warn of.
+	ladderMany  = 10_000
+	ladderLarge = 20_000_000
+)
+
+// countingWriter counts bytes.
+type countingWriter int64
+
+func (n *countingWriter) Write(b []byte) (int, error) {
+	*n += countingWriter(len(b))
+	return len(b), nil
+}
+
 // ladderWidth returns how wide a ladder may be.
 func ladderWidth(out io.Writer) int {
 	o, ok := out.(*output)
@@ -41,12 +56,12 @@ func ladderWidth(out io.Writer) int {
 }
 
 // write writes a ladder as the flags say.
-func (f *ladderFlags) write(out io.Writer, name string, s *ladder.Survey, list []*ladder.Conversation, l *ladder.Ladder, why string) error {
+func (f *ladderFlags) write(out, log io.Writer, name string, s *ladder.Survey, list []*ladder.Conversation, l *ladder.Ladder, why string) error {
 	switch {
 	case f.asJSON:
 		return writeJSON(out, s.Report(list, l))
 	case f.out != "":
-		if err := f.writeFile(name, s, l); err != nil {
+		if err := f.writeFile(log, name, s, l); err != nil {
 			return err
 		}
 		if len(list) > 1 && f.conversation == "" {
@@ -65,7 +80,7 @@ func (f *ladderFlags) write(out io.Writer, name string, s *ladder.Survey, list [
 			return err
 		}
 	}
-	for _, t := range append(ladderTitle(s, l), reason(why)...) {
+	for _, t := range slices.Concat(ladderTitle(s, l), reason(why), ladderKey(l.Conversations)) {
 		fmt.Fprintln(out, t)
 	}
 	fmt.Fprintln(out)
@@ -88,20 +103,29 @@ func reason(why string) []string {
 }
 
 // writeFile writes a picture or a page.
-func (f *ladderFlags) writeFile(name string, s *ladder.Survey, l *ladder.Ladder) error {
-	title := append(ladderTitle(s, l), fmt.Sprintf("%s, from %s UTC", filepath.Base(name), s.Start.Format("2006-01-02 15:04:05.000000")))
+func (f *ladderFlags) writeFile(log io.Writer, name string, s *ladder.Survey, l *ladder.Ladder) error {
+	title := append(append(ladderTitle(s, l), ladderKey(l.Conversations)...), fmt.Sprintf("%s, from %s UTC", filepath.Base(name), s.Start.Format("2006-01-02 15:04:05.000000")))
 	if l.LeftOut > 0 {
 		title = append(title, fmt.Sprintf("%s packets after the last row are not drawn", units.Count(l.LeftOut)))
+	}
+	write := func(w io.Writer) error { return l.WriteHTML(w, title) }
+	if strings.EqualFold(filepath.Ext(f.out), ".svg") {
+		write = func(w io.Writer) error { return l.WriteSVG(w, title, f.width) }
+	}
+	if len(l.Rows) > ladderMany {
+		var n countingWriter
+		if err := write(&n); err != nil {
+			return err
+		}
+		if n > ladderLarge {
+			fmt.Fprintf(log, "%s: will have %s, which browsers open slowly or not at all: --limit, --from and --to draw less\n", f.out, units.Bytes(n))
+		}
 	}
 	file, err := os.Create(f.out)
 	if err != nil {
 		return usage.Of(err)
 	}
-	if strings.EqualFold(filepath.Ext(f.out), ".svg") {
-		err = l.WriteSVG(file, title)
-	} else {
-		err = l.WriteHTML(file, title)
-	}
+	err = write(file)
 	if cerr := file.Close(); err == nil {
 		err = cerr
 	}
@@ -131,8 +155,30 @@ func ladderTitle(s *ladder.Survey, l *ladder.Ladder) []string {
 	if c.Service == c.Fabric.String() {
 		what = c.Service
 	}
-	return ladderNoticed(fmt.Sprintf("conversation %d: %s, %s packets, %s in %s", c.Number, what, units.Count(c.Packets), units.Bytes(c.Bytes),
+	title := ladderNoticed(fmt.Sprintf("conversation %d: %s, %s packets, %s in %s", c.Number, what, units.Count(c.Packets), units.Bytes(c.Bytes),
 		units.Duration(c.Last.Sub(c.First))), &c.Tally, first)
+	if end := c.Ending(); end != "" {
+		title = append(title, "end: "+end)
+	}
+	return title
+}
+
+// ladderKey says which conversations the numbers behind packets are, if there are several.
+func ladderKey(list []*ladder.Conversation) (key []string) {
+	if len(list) < 2 {
+		return nil
+	}
+	key = append(key, "behind a packet is the number of its conversation:")
+	for i, c := range list {
+		if i == listedConversations {
+			return append(key, fmt.Sprintf("and %d more: --list lists them", len(list)-i))
+		}
+		key = append(key, fmt.Sprintf("#%d  %v – %v  %s", c.Number, c.A, c.B, c.Service))
+		if c.Ended {
+			key = append(key, "    end: "+c.Ending())
+		}
+	}
+	return key
 }
 
 func ladderNoticed(title string, tally *ladder.Tally, first string) []string {
@@ -161,8 +207,15 @@ func writeConversations(out io.Writer, s *ladder.Survey, list []*ladder.Conversa
 	}
 	for i, line := range strings.Split(t.Render(), "\n") {
 		fmt.Fprintln(out, strings.TrimRight(line, " "))
-		if i > 0 && shown[i-1].Tally.Total() > 0 {
-			fmt.Fprintf(out, "    %s\n", shown[i-1].Tally.String())
+		if i == 0 {
+			continue
+		}
+		c := shown[i-1]
+		if c.Tally.Total() > 0 {
+			fmt.Fprintf(out, "    %s\n", c.Tally.String())
+		}
+		if end := c.Ending(); end != "" && (c.Ended || l == nil) {
+			fmt.Fprintf(out, "    end: %s\n", end)
 		}
 	}
 	if n := len(list) - len(shown); n > 0 {

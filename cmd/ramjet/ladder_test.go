@@ -30,8 +30,9 @@ func TestLadderText(t *testing.T) {
 		{rxeCapture + " --qp 28 --host 10.9.0.1 --from 18.94s", []string{"CM DREQ"}},
 		{siwCapture, []string{"TCP retransmission", "MPA Request  revision 2", "--conversation chooses another"}},
 		{siwCapture + " --conversation 1 --limit 3", []string{"more packets: --from "}},
-		{siwCapture + " --conversation all", []string{"9 conversations", "#9"}},
-		{lossCapture, []string{"1 retransmission, 1 packet lost, 1 repeated response", "✕", "retransmission without an answer for 8.00 ms"}},
+		{siwCapture + " --conversation all", []string{"9 conversations", "#9", "#9  10.9.0.2 port 50199 – 10.9.0.1 port 7471  iWARP\n"}},
+		{lossCapture, []string{"1 retransmission, 1 packet lost, 1 repeated response", "✕", "retransmission without an answer for 8.00 ms: retry 1 of 7",
+			"end: closed by 192.0.2.3 at 0.009111 (DREQ)"}},
 	} {
 		r := ramjetCmd(t, append([]string{"ladder"}, strings.Fields(c.args)...)...)
 		r.wantSuccess(t)
@@ -57,7 +58,7 @@ func TestLadderErrors(t *testing.T) {
 		status int
 		text   string
 	}{
-		{"", exitUsage, "takes one capture"},
+		{"", exitUsage, "give one capture"},
 		{filepath.Join(dir, "absent"), exitUsage, "absent"},
 		{dir, exitUsage, "is a directory"},
 		{text, exitFailed, "neither pcap nor pcapng"},
@@ -69,6 +70,9 @@ func TestLadderErrors(t *testing.T) {
 		{siwCapture + " --qp 0x1000000", exitUsage, "give a queue pair's number"},
 		{siwCapture + " --host 192.0.2.1", exitUsage, "no conversation fits --host 192.0.2.1: `ramjet ladder CAPTURE --list` lists all 9"},
 		{siwCapture + " --from 2s --to 1s", exitUsage, "it is not after --from"},
+		{siwCapture + " --width 420", exitUsage, "--width is for -o with a name in .svg"},
+		{siwCapture + " -o x.html --width 420", exitUsage, "--width is for -o with a name in .svg"},
+		{siwCapture + " -o x.svg --width 20", exitUsage, "give 320 to 10000"},
 		{siwCapture + " --limit -1", exitUsage, "0 for all of them"},
 		{siwCapture + " -o " + filepath.Join(dir, "no", "x.svg"), exitUsage, "no"},
 	} {
@@ -88,6 +92,30 @@ func TestLadderFiles(t *testing.T) {
 		b, err := os.ReadFile(file)
 		if err != nil || !strings.HasPrefix(string(b), begin) || !strings.Contains(string(b), "retransmission without an answer") {
 			t.Errorf("%s: %v, %.80s", name, err, b)
+		}
+	}
+}
+
+// A picture that browsers cannot show is announced before it is written, and small ones are not.
+func TestLadderLarge(t *testing.T) {
+	t.Parallel()
+	c := &ladder.Conversation{Number: 1}
+	for _, rows := range []int{ladderMany, 30 * ladderMany} {
+		l := &ladder.Ladder{Columns: make([]ladder.Column, 2), Rows: make([]ladder.Row, rows), Conversations: []*ladder.Conversation{c}}
+		for i := range l.Rows {
+			l.Rows[i] = ladder.Row{To: 1, Op: "Write Only", Packets: 1}
+		}
+		var log strings.Builder
+		f := ladderFlags{out: filepath.Join(t.TempDir(), "x.svg")}
+		if err := f.writeFile(&log, "capture.pcap", &ladder.Survey{Conversations: l.Conversations}, l); err != nil {
+			t.Fatal(err)
+		}
+		info, err := os.Stat(f.out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if large := info.Size() > ladderLarge; large != strings.Contains(log.String(), " MB, which browsers open slowly") || large != (rows > ladderMany) {
+			t.Errorf("%d rows, %d bytes: %q", rows, info.Size(), log.String())
 		}
 	}
 }

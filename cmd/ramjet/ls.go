@@ -24,7 +24,7 @@ func newLsCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "ls HOST[:PORT]:[PATH]",
 		Short: "List the files of a `ramjet serve --read`",
-		Long: "PATH is relative to the directory that is served; if empty, it is that directory. Names of directories end in /,\n" +
+		Long: "List a directory that a `ramjet serve --read` serves. PATH is relative to the directory that is served; if empty, it is that directory. Names of directories end in /,\n" +
 			"and those of anything that is neither file nor directory, such as a symbolic link, in @. Incomplete files are not\n" +
 			"listed.",
 		Example: "  ramjet ls -l 192.0.2.7:photos",

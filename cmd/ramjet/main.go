@@ -13,7 +13,7 @@
 //	output.go          standard output, and whether it is a terminal
 //	ascii.go           terminals without UTF-8
 //	progress.go        the line at the bottom of a terminal
-//	complete.go        completion in shells
+//	complete*.go       completion in shells: which values flags and arguments are offered
 //	help.go            help that fits 80 columns
 package main
 
@@ -75,9 +75,10 @@ func newRootCmd(out io.Writer) *cobra.Command {
 	root.Version = softdev.Version()
 	root.SetOut(out)
 	root.AddCommand(newDevicesCmd(), newDemoCmd(), newDemoPeerCmd(), newPingpongCmd(), newPerfCmd(), newBenchCmd(), newPingCmd(),
-		newStatCmd(), newTopCmd(), newDashCmd(), newExplainCmd(), newLadderCmd(), newCpCmd(), newLsCmd(), newServeCmd(), newPipeCmd(), newRunCmd(), newFabricCmd(), newDoctorCmd(), newManCmd())
+		newStatCmd(), newTopCmd(), newDashCmd(), newExportCmd(), newExplainCmd(), newLadderCmd(), newCpCmd(), newLsCmd(), newServeCmd(), newPipeCmd(), newRunCmd(), newFabricCmd(), newFaultCmd(), newDoctorCmd(), newKubeletCmd(), newManCmd())
 	root.AddCommand(runHelpers()...)
 	addTLSFlags(root)
+	root.SetFlagErrorFunc(flagError)
 	root.SetHelpCommand(newHelpCmd())
 	foldHelp(root)
 	root.InitDefaultCompletionCmd()
@@ -92,7 +93,7 @@ func newRootCmd(out io.Writer) *cobra.Command {
 
 // newHelpCmd is cobra's help command, but an unknown command is an error.
 func newHelpCmd() *cobra.Command {
-	return leaf(&cobra.Command{Use: "help [command]", Short: "Help about any command"},
+	return leaf(&cobra.Command{Use: "help [COMMAND...]", Short: "Show what a command does and takes", ValidArgsFunction: completeCommands},
 		func(c *cobra.Command, args []string) error {
 			of, rest, err := c.Root().Find(args)
 			if err != nil {

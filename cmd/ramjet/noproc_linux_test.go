@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/app/demo"
 )
@@ -21,6 +22,7 @@ func TestWithoutProc(t *testing.T) {
 	for args, want := range map[string]string{
 		"demo":                    "mount /proc",
 		"perf send bw --loopback": "mount /proc",
+		"doctor":                  "mount -t proc proc /proc",
 		"stat":                    "found in /proc, which cannot be read here",
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -35,12 +37,12 @@ func TestWithoutProc(t *testing.T) {
 // A load that the system does not tell is not taken for none.
 func TestDemoLoadNotKnown(t *testing.T) {
 	none := 0.0
-	r := &demo.Report{Rows: []demo.Row{{Operation: "SEND", Size: 64, RoundTripUs: 8}}}
-	if s := demoSummary(r); !strings.Contains(s, "is not known,\nas /proc/stat cannot be read") {
+	r := &demo.Report{Speed: []demo.Speed{{Over: "roce", RoundTrip: 8 * time.Microsecond}}}
+	if s := speedText(r, false); !strings.Contains(s, "is not known,\n   as /proc/stat cannot be read") {
 		t.Errorf("%s", s)
 	}
 	r.Others = &none
-	if s := demoSummary(r); strings.Contains(s, "not known") {
+	if s := speedText(r, false); strings.Contains(s, "How busy") {
 		t.Errorf("%s", s)
 	}
 }

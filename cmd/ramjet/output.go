@@ -131,3 +131,46 @@ func writeJSON(w io.Writer, v any, devices ...string) error {
 	_, err = w.Write(b.Bytes())
 	return err
 }
+
+// writeJSONLine writes v behind a header, in one line.
+func writeJSONLine(w io.Writer, v any, devices ...string) error {
+	line, err := encodeJSON(v, devices...)
+	if err == nil {
+		_, err = w.Write(append(line, '\n'))
+	}
+	return err
+}
+
+// Colors of words on a terminal.
+const (
+	colorOff    = "\x1b[0m"
+	colorBold   = "\x1b[1m"
+	colorRed    = "\x1b[1;31m"
+	colorGreen  = "\x1b[32m"
+	colorYellow = "\x1b[33m"
+)
+
+// tableStyle returns how many columns tables may have, 0: any number, as out is no terminal; and whether colors.
+func tableStyle(out io.Writer) (width int, color bool) {
+	if !isTerminal(out) {
+		return 0, false
+	}
+	w, _, err := term.GetSize(int(fileOf(out).Fd()))
+	if err != nil || w <= 0 {
+		w = helpWidth
+	}
+	return w, os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+}
+
+// terminalStyle returns how many columns prose may have, at most those of help, and whether it may have colors.
+func terminalStyle(out io.Writer) (width int, color bool) {
+	o, ok := out.(*output)
+	if !ok || !isTerminal(out) {
+		return helpWidth, false
+	}
+	w, _, err := term.GetSize(int(o.file.Fd()))
+	if err != nil || w <= 0 {
+		w = helpWidth
+	}
+	return min(w, helpWidth), os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+}

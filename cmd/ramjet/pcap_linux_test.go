@@ -131,6 +131,7 @@ func TestPcapFlags(t *testing.T) {
 	without := map[string]string{ // that open devices
 		"devices":    "sends nothing",
 		"doctor":     "sends nothing",
+		"fault":      "opens none",
 		"perf table": "compares with sockets: a recording would slow down one of them",
 	}
 	var look func(c *cobra.Command)

@@ -48,17 +48,19 @@ func newPerfCmd() *cobra.Command {
 }
 
 func newPerfOpCmd(use, what string, op perf.Op) *cobra.Command {
-	c := group(use, "Measure "+what, newPerfModeCmd(what, op, perf.Bandwidth), newPerfModeCmd(what, op, perf.Latency))
+	c := group(use, "Measure "+what, newPerfModeCmd(use, what, op, perf.Bandwidth), newPerfModeCmd(use, what, op, perf.Latency))
 	c.Long = perfLong
 	return c
 }
 
-func newPerfModeCmd(what string, op perf.Op, mode perf.Mode) *cobra.Command {
+func newPerfModeCmd(verb, what string, op perf.Op, mode perf.Mode) *cobra.Command {
 	f := &perfFlags{config: perf.Config{Op: op, Mode: mode}}
 	short := map[perf.Mode]string{perf.Bandwidth: "bandwidth", perf.Latency: "latency"}[mode]
 	c := &cobra.Command{Use: string(mode) + " [HOST]", Short: "Measure the " + short + " of " + what, Long: perfLong, Args: arguments(0, 1)}
+	name := "  ramjet perf " + verb + " " + string(mode)
+	c.Example = name + " --loopback\n" + name + "                            # the server\n" + name + " 192.0.2.7 -d iwarp: -D 2s    # its client"
 	f.add(c)
-	return leaf(c, func(c *cobra.Command, args []string) error {
+	return leaf(c, func(c *cobra.Command, args []string) (failed error) {
 		configs, err := f.configs()
 		if err != nil {
 			return usage.Of(err)
@@ -68,11 +70,23 @@ func newPerfModeCmd(what string, op perf.Op, mode perf.Mode) *cobra.Command {
 			return err
 		}
 		defer stop()
+		if f.output != "" {
+			file, err := os.Create(f.output)
+			if err != nil {
+				return usagef("--output: %w: give a file that can be written", err)
+			}
+			defer func() { failed = errors.Join(failed, file.Close()) }()
+			c.SetOut(file)
+		}
 		switch {
 		case len(args) == 1 && f.loopback:
 			return usagef("--loopback and a host exclude each other: with --loopback both sides run here")
 		case len(args) == 1:
-			return f.client(c, configs, net.JoinHostPort(args[0], strconv.Itoa(f.port)), f.localFor(c.Context(), args[0]))
+			host, err := takePort(args[0], &f.port, c.Flags().Changed("port"))
+			if err != nil {
+				return err
+			}
+			return f.client(c, configs, net.JoinHostPort(host, strconv.Itoa(f.port)), f.localFor(c.Context(), host))
 		case f.loopback:
 			return f.both(c, configs)
 		}
@@ -167,7 +181,7 @@ func (f *perfFlags) both(c *cobra.Command, configs []perf.Config) (err error) {
 		return usagef("--loopback takes devices of loopback addresses, and those of kind %s are of Ethernet interfaces: run both sides, each with -d and its interface", kind.Name)
 	}
 	if kind.Hardware {
-		return usagef("--loopback makes devices of loopback addresses, and those of kind %s are there or not: run both sides, each with -d and its device", kind.Name)
+		return usagef("--loopback makes devices of loopback addresses, and there are none of kind %s: run both sides, each with -d and its device", kind.Name)
 	}
 	if err := trustThisMachine(kind); err != nil {
 		return err

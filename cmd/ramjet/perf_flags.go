@@ -5,6 +5,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -34,7 +35,8 @@ type perfFlags struct {
 	runs     int
 	json     bool
 	csv      bool
-	format   string // --output
+	format   string // --format
+	output   string // --output
 	infinite bool
 	hist     bool
 	compare  bool
@@ -48,50 +50,56 @@ func (f *perfFlags) add(c *cobra.Command) {
 	lat := cfg.Mode == perf.Latency
 	fl.StringVarP(&f.device.device, "device", "d", "", "`device` to open, or a kind such as iwarp: (default: that of $"+kinds.DeviceVariable+", or RoCEv2 on the address that reaches the other side)")
 	addPcapFlag(c, &f.device.pcap, everyPacket)
-	fl.IntVarP(&f.port, "port", "p", perfPort, "TCP port of the control connection")
+	fl.IntVarP(&f.port, "port", "p", perfPort, "TCP `port` of the control connection")
 	fl.BoolVar(&f.loopback, "loopback", false, "run both sides here, on loopback addresses")
-	fl.IntVarP(&cfg.Iters, "iters", "n", 0, "messages per queue pair, or round trips (default 5000; 1000 for latency, READ and atomics)")
+	fl.IntVarP(&cfg.Iters, "iters", "n", 0, "`number` of messages per queue pair, or of round trips (default 5000; 1000 for latency, READ and atomics)")
 	fl.VarP(&f.duration, "duration", "D", "`time` to measure for, instead of --iters, in seconds or such as 500ms")
-	fl.IntVarP(&cfg.TxDepth, "tx-depth", "t", 128, "sends outstanding")
-	fl.IntVarP(&cfg.MTU, "mtu", "m", 0, "path MTU in bytes: 256 to 4096 (default: the largest of both ports)")
+	fl.IntVarP(&cfg.TxDepth, "tx-depth", "t", 128, "`number` of sends that may be outstanding")
+	fl.IntVarP(&cfg.MTU, "mtu", "m", 0, "path MTU in `bytes`, 256 to 4096 (default: the largest of both ports)")
 	fl.BoolVarP(&cfg.Events, "events", "e", false, "sleep on completion events instead of polling")
-	fl.IntVar(&f.runs, "runs", 1, "number of runs; medians are shown")
+	fl.IntVar(&f.runs, "runs", 1, "`number` of runs; medians are shown")
 	fl.BoolVar(&f.json, "json", false, "write JSON")
 	fl.BoolVar(&f.csv, "csv", false, "write comma-separated values, a line for each size")
-	fl.StringVar(&f.format, "output", "table", "what to write: table, csv or json")
+	fl.StringVar(&f.format, "format", "table", "the `form` of the results: table, csv or json")
+	fl.StringVar(&f.output, "output", "", "write the results into `file`; by its name .csv or .json, also in that form")
+	c.MarkFlagFilename("output", "csv", "json")
 	fl.BoolVar(&f.infinite, "run_infinitely", false, "measure again and again, each time for --duration (5s), until Ctrl-C; then show a summary")
 	if lat {
-		fl.BoolVar(&f.hist, "histogram", false, "then show the percentiles of all round trips (client)")
+		fl.BoolVar(&f.hist, "histogram", false, "client: then show the percentiles of all round trips")
 	}
 	fl.BoolVar(&f.compare, "compare", false, "measure the same over TCP and UDP sockets too, and show ratios")
-	fl.BoolVar(&f.stats, "stats", false, "then show what this side's device and queue pairs counted (client)")
+	fl.BoolVar(&f.stats, "stats", false, "client: then show what this side's device and queue pairs have counted")
 	f.profile = ""
 	fl.StringVar(&f.profile, "cpuprofile", "", "write a CPU profile to `file`; the second process of --loopback to file.peer")
 	fl.MarkHidden("cpuprofile")
 	switch cfg.Op {
 	case perf.FetchAdd:
-		fl.StringVarP(&f.atomic, "atomic-type", "A", "FETCH_AND_ADD", "FETCH_AND_ADD or CMP_AND_SWAP")
+		fl.StringVarP(&f.atomic, "atomic-type", "A", "FETCH_AND_ADD", "the `operation`: FETCH_AND_ADD or CMP_AND_SWAP")
 	default:
 		f.size = units.Bytesize(65536)
 		if lat {
 			f.size = 2
 		}
-		fl.VarP(&f.size, "size", "s", "size of a message, such as 64 or 1M (UD: 1024 by default)")
+		fl.VarP(&f.size, "size", "s", "size of a message in `bytes`, such as 64 or 1M (UD: 1024 by default)")
 		fl.BoolVarP(&f.all, "all", "a", false, "all sizes from 2 bytes to 8 MiB (UD: to the path MTU)")
 	}
 	if cfg.Op == perf.Send || cfg.Op == perf.Write {
-		fl.StringVarP(&f.conn, "connection", "c", "RC", "RC, UC, or UD (SEND only)")
-		fl.IntVarP(&cfg.Inline, "inline-size", "I", 0, "post messages of up to this many bytes inline (default 0; 220 for latency; -1: none)")
+		services := "RC, UC or UD"
+		if cfg.Op == perf.Write {
+			services = "RC or UC"
+		}
+		fl.StringVarP(&f.conn, "connection", "c", "RC", "transport `service`: "+services)
+		fl.IntVarP(&cfg.Inline, "inline-size", "I", 0, "post messages of up to so many `bytes` inline (default 0; 220 for latency; -1: none)")
 	} else {
-		fl.IntVarP(&cfg.Outstanding, "outs", "o", 16, "READs and atomics in flight")
+		fl.IntVarP(&cfg.Outstanding, "outs", "o", 16, "`number` of READs and atomics in flight")
 	}
 	if cfg.Op == perf.Send {
-		fl.IntVarP(&cfg.RxDepth, "rx-depth", "r", 512, "receives posted")
+		fl.IntVarP(&cfg.RxDepth, "rx-depth", "r", 512, "`number` of receives posted")
 	}
 	if !lat {
-		fl.IntVarP(&cfg.QPs, "qp", "q", 1, "queue pairs")
-		fl.IntVarP(&cfg.PostList, "post-list", "l", 1, "work requests posted in one call")
-		fl.IntVarP(&cfg.CQMod, "cq-mod", "Q", 0, "sends for one completion (default 64; 1 for messages of more than 8 KiB)")
+		fl.IntVarP(&cfg.QPs, "qp", "q", 1, "`number` of queue pairs")
+		fl.IntVarP(&cfg.PostList, "post-list", "l", 1, "`number` of work requests posted in one call")
+		fl.IntVarP(&cfg.CQMod, "cq-mod", "Q", 0, "`number` of sends for one completion (default 64; 1 for messages of more than 8 KiB)")
 		fl.BoolVarP(&cfg.Both, "bidirectional", "b", false, "both sides send; the figures are the sum")
 	}
 	f.set = fl.Changed
@@ -170,8 +178,17 @@ func (f *perfFlags) configs() ([]perf.Config, error) {
 	return slices.Clip(configs), nil
 }
 
-// outputs makes one choice of --json, --csv and --output.
+// outputs makes one choice of --json, --csv, --format and the name of the file of --output.
 func (f *perfFlags) outputs() error {
+	switch {
+	case f.set("format") || f.output == "":
+	case f.output == "table", f.output == "csv", f.output == "json":
+		return fmt.Errorf("--output %s: it names a file: did you mean --format %s?", f.output, f.output)
+	case filepath.Ext(f.output) == ".csv":
+		f.csv = true
+	case filepath.Ext(f.output) == ".json":
+		f.json = true
+	}
 	switch f.format {
 	case "table", "":
 	case "csv":
@@ -179,11 +196,11 @@ func (f *perfFlags) outputs() error {
 	case "json":
 		f.json = true
 	default:
-		return fmt.Errorf("--output is %q: there are table, csv and json", f.format)
+		return fmt.Errorf("--format is %q: there are table, csv and json", f.format)
 	}
 	switch {
 	case f.json && f.csv:
-		return errors.New("JSON and CSV exclude each other: choose one by --output")
+		return errors.New("JSON and CSV exclude each other: choose one by --format")
 	case f.csv && f.compare:
 		return errors.New("--compare has no place in CSV: write JSON")
 	case f.csv && f.hist:
@@ -194,7 +211,7 @@ func (f *perfFlags) outputs() error {
 	return nil
 }
 
-// perfDuration is a flag value: seconds as in perftest, or a duration with its unit.
+// perfDuration is a flag value: a time with its unit, or seconds, as perftest takes them.
 type perfDuration time.Duration
 
 func (d *perfDuration) String() string {

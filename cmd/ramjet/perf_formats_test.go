@@ -5,6 +5,8 @@ package main
 import (
 	"encoding/csv"
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -13,7 +15,7 @@ import (
 
 func TestPerfCSV(t *testing.T) {
 	t.Parallel()
-	for _, args := range []string{"bw --csv", "bw --output csv", "lat --output=csv"} {
+	for _, args := range []string{"bw --csv", "bw --format csv", "lat --format=csv"} {
 		r := ramjetCmd(t, strings.Fields("perf send "+args+" --loopback -n 20 -a")...)
 		r.wantSuccess(t)
 		rows, err := csv.NewReader(strings.NewReader(r.stdout)).ReadAll()
@@ -71,7 +73,9 @@ func TestPerfRunInfinitely(t *testing.T) {
 func TestPerfFormatErrors(t *testing.T) {
 	t.Parallel()
 	for args, text := range map[string]string{
-		"--output xml":               "there are table, csv and json",
+		"--format xml":               "there are table, csv and json",
+		"--output json":              "did you mean --format json?",
+		"--output /none/x.csv":       "give a file that can be written",
 		"--json --csv":               "exclude each other",
 		"--csv --compare":            "--compare has no place in CSV",
 		"--csv --histogram":          "--histogram has no place in CSV",
@@ -81,5 +85,20 @@ func TestPerfFormatErrors(t *testing.T) {
 		"--run_infinitely --compare": "--run_infinitely excludes",
 	} {
 		ramjetCmd(t, strings.Fields("perf send lat --loopback "+args)...).wantError(t, exitUsage, text)
+	}
+}
+
+// The name of a file chooses the form of what goes into it.
+func TestPerfOutput(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for name, begins := range map[string]string{"a.csv": "#bytes,", "a.json": "{", "a.txt": "----"} {
+		file := filepath.Join(dir, name)
+		r := ramjetCmd(t, "perf", "send", "bw", "--loopback", "-n", "20", "--output", file)
+		r.wantSuccess(t)
+		text, err := os.ReadFile(file)
+		if err != nil || !strings.HasPrefix(strings.TrimSpace(string(text)), begins) && name != "a.txt" || len(text) == 0 || r.stdout != "" {
+			t.Errorf("%s: %v: %s, and %s", name, err, text, r.stdout)
+		}
 	}
 }

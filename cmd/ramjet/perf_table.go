@@ -30,11 +30,12 @@ type perfTable struct {
 
 func newPerfTableCmd() *cobra.Command {
 	t := &perfTable{duration: perfDuration(500 * time.Millisecond)}
-	c := &cobra.Command{Use: "table", Short: "Measure all figures of docs/performance.md, and write its table", Args: noArgs,
+	c := &cobra.Command{Use: "table", Short: "Measure the figures of docs/decisions/0032-figures.md, beside sockets, as a table", Args: noArgs,
+		Example: "  ramjet perf table\n  ramjet perf table -d iwarp: --runs 7 -D 250ms",
 		Long: "Measure every figure that this project holds itself to, as a ratio to sockets in the same run, between two\n" +
 			"processes on loopback addresses, and write them as a Markdown table. --device iwarp: measures those of iWARP only.\n" +
 			"Where only root may choose cubic as TCP's congestion control, what needs it is left out, and the table says so."}
-	c.Flags().IntVar(&t.runs, "runs", 5, "number of runs; the table has their medians")
+	c.Flags().IntVar(&t.runs, "runs", 5, "`number` of runs; the table has their medians")
 	c.Flags().VarP(&t.duration, "duration", "D", "`time` of each measurement, in seconds or such as 500ms")
 	c.Flags().StringVar(&t.only, "only", "", "measure only figures with this `text` in their name")
 	c.Flags().StringVarP(&t.device, "device", "d", "", "measure only figures of this `kind` of device, "+strings.Join(figureKinds(), " or "))
@@ -45,6 +46,9 @@ func newPerfTableCmd() *cobra.Command {
 		if t.runs < 1 {
 			return usagef("--runs is %d: it has to be 1 or more", t.runs)
 		}
+		if !slices.ContainsFunc(figureKinds(), func(kind string) bool { return strings.HasPrefix(kind, t.device) }) {
+			return usagef("--device %q: there are figures of %s", t.device, strings.Join(figureKinds(), " and "))
+		}
 		var figures []perf.Figure
 		for _, f := range perf.Figures(time.Duration(t.duration)) {
 			if strings.HasPrefix(f.Device, t.device) && strings.Contains(strings.ToLower(f.Name), strings.ToLower(t.only)) {
@@ -52,7 +56,7 @@ func newPerfTableCmd() *cobra.Command {
 			}
 		}
 		if len(figures) == 0 {
-			return usagef("no figure has %q (--only) in its name, of those for --device %q: that is %s", t.only, t.device, strings.Join(figureKinds(), " or "))
+			return usagef("no figure has %q (--only) in its name", t.only)
 		}
 		if figures, t.leftOut = perf.Permitted(figures, baseline.PermitsCongestion); len(figures) == 0 {
 			return fmt.Errorf("none of these figures can be measured: %w", errors.Join(t.leftOut...))

@@ -90,6 +90,7 @@ func TestPerfUsage(t *testing.T) {
 		"atomic lat -s 16":                          "unknown shorthand flag: 's'",
 		"read bw -o 500":                            "number of outstanding reads is 500",
 		"table --only nothing-has-this-name":        "no figure has",
+		"table -d roc:":                             `--device "roc:": there are figures of iwarp: and roce:`,
 		"table --runs 0":                            "--runs is 0",
 		"send bw --loopback --pcap /nowhere/a.pcap": "--pcap",
 	} {

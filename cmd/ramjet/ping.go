@@ -24,6 +24,7 @@ type pingFlags struct {
 	addr   string
 	port   uint16
 	size   units.Bytesize
+	json   bool
 	ping.Config
 }
 
@@ -48,16 +49,19 @@ func newPingCmd() *cobra.Command {
 	fl.BoolVarP(&f.server, "server", "s", false, "wait for a client")
 	fl.BoolVarP(&f.client, "client", "c", false, "ping a server")
 	fl.BoolVarP(&f.Persistent, "persistent", "P", false, "server: serve many clients, until interrupted")
-	fl.StringVarP(&f.addr, "addr", "a", "", "client: the server's `address`; server: the address to listen on, which also chooses the device")
+	fl.StringVarP(&f.addr, "addr", "a", "", "client: the server's `address`, perhaps with :PORT; server: the address to listen on, which also chooses the device")
 	addPortFlag(c, &f.port, 7174, "`port` of the server", false)
 	fl.IntVarP(&f.Count, "count", "C", 0, "client: `number` of pings, 0: until interrupted")
 	fl.VarP(&f.size, "size", "S", fmt.Sprintf("client: `bytes` of a ping, %d to %d", ping.MinSize, ping.MaxSize))
 	fl.BoolVarP(&f.Verbose, "verbose", "v", false, "show the data of each ping")
 	fl.BoolVarP(&f.Validate, "validate", "V", false, "compare every byte with what was sent")
+	fl.BoolVar(&f.json, "json", false, "client: write the summary as JSON")
 	addTimeoutFlag(c, &f.Timeout)
 	c.MarkFlagsMutuallyExclusive("server", "client")
-	c.MarkFlagsOneRequired("server", "client")
-	return leaf(c, func(c *cobra.Command, _ []string) error {
+	return leaf(c, func(c *cobra.Command, _ []string) (err error) {
+		if f.addr, err = takePort(f.addr, &f.port, c.Flags().Changed("port")); err != nil {
+			return err
+		}
 		if err := f.check(c); err != nil {
 			return err
 		}
@@ -69,7 +73,7 @@ func newPingCmd() *cobra.Command {
 		return f.dev.with(c, func(dev *verbs.Device) error {
 			f.Address, f.Size = f.address(), int(f.size)
 			if f.server {
-				l, err := cm.Listen(dev, f.Address, f.Options()...)
+				l, err := cm.Listen(c.Context(), dev, f.Address, f.Options()...)
 				if err != nil {
 					return listenError(err)
 				}
@@ -79,7 +83,15 @@ func newPingCmd() *cobra.Command {
 			if err != nil {
 				return dialError(err, dev, "`ramjet ping -s` or rping -s")
 			}
-			return f.Ping(c.Context(), conn, c.OutOrStdout())
+			if !f.json {
+				return f.Ping(c.Context(), conn, c.OutOrStdout())
+			}
+			var summary ping.Summary
+			f.Summary = func(s ping.Summary) { summary = s }
+			if err := f.Ping(c.Context(), conn, c.OutOrStdout()); err != nil {
+				return err
+			}
+			return writeJSON(c.OutOrStdout(), summary, dev.Name())
 		})
 	})
 }
@@ -87,8 +99,12 @@ func newPingCmd() *cobra.Command {
 // check finds flags that cannot be combined.
 func (f *pingFlags) check(c *cobra.Command) error {
 	switch {
+	case !f.client && !f.server:
+		return usagef("give --server (-s) to wait for a client, or --client (-c) to ping a server")
 	case f.client && f.addr == "":
 		return usagef("--client needs the server's address: give it with --addr")
+	case f.json && (f.server || f.Verbose):
+		return usagef("--json is the summary of a client: leave --server and --verbose out")
 	case f.client && f.Persistent:
 		return usagef("--persistent is for servers: give --count to clients")
 	case f.Count < 0:

@@ -164,7 +164,7 @@ func TestPingErrors(t *testing.T) {
 		args string
 		text string
 	}{
-		{"", "[server client]"},
+		{"", "give --server (-s) to wait for a client, or --client (-c)"},
 		{"-s -c", "[server client]"},
 		{"-c", "give it with --addr"},
 		{"-c -a 127.0.0.1 -P", "--persistent"},

@@ -10,6 +10,7 @@ import (
 	"net"
 	"os/signal"
 	"strconv"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -27,6 +28,7 @@ type pipeFlags struct {
 	dev     deviceFlags
 	listen  bool
 	verbose bool
+	json    bool
 	timeout time.Duration
 }
 
@@ -35,7 +37,7 @@ func newPipeCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "pipe {HOST PORT | -l [ADDR:]PORT}",
 		Short: "Connect standard input and output with a peer's: netcat over RDMA",
-		Long: "Standard input goes to the peer, and what the peer sends goes to standard output. The end of the input closes\n" +
+		Long: "Connect to a peer, or wait for one. Standard input goes to the peer, and what the peer sends goes to standard output. The end of the input closes\n" +
 			"only that direction; the command ends when both are closed. The protocol is that of rsockets, so the other side\n" +
 			"may be any program that uses them.",
 		Example: "  ramjet pipe -l 7000 >copy                               # one side\n" +
@@ -45,6 +47,7 @@ func newPipeCmd() *cobra.Command {
 	f.dev.add(c)
 	c.Flags().BoolVarP(&f.listen, "listen", "l", false, "wait for a peer; the address chooses the device too")
 	c.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "tell of the connection on standard error")
+	c.Flags().BoolVar(&f.json, "json", false, "at the end write what was sent and received to standard error, as a line of JSON")
 	addTimeoutFlag(c, &f.timeout)
 	return leaf(c, func(c *cobra.Command, args []string) error {
 		address, err := f.address(c, args)
@@ -67,7 +70,12 @@ func newPipeCmd() *cobra.Command {
 			}
 			fmt.Fprintf(log, "connected with %v\n", conn.RemoteAddr())
 			signal.Ignore(syscall.SIGPIPE) // a failed write is reported to the peer too
-			return runPipe(c.Context(), conn, c.InOrStdin(), verbatim(c.OutOrStdout()))
+			p := &piped{conn: conn, began: time.Now()}
+			err = p.run(c.Context(), c.InOrStdin(), verbatim(c.OutOrStdout()))
+			if f.json {
+				err = errors.Join(err, p.writeJSON(c.ErrOrStderr(), dev.Name()))
+			}
+			return err
 		})
 	})
 }
@@ -79,7 +87,11 @@ func (f *pipeFlags) address(c *cobra.Command, args []string) (string, error) {
 	case f.listen && len(args) == 2:
 		return "", usagef("--listen takes one argument: PORT or ADDR:PORT")
 	case !f.listen && len(args) == 1:
-		return "", usagef("give HOST and PORT of the peer, or --listen")
+		h, p := hostPort(host)
+		if p == 0 {
+			return "", usagef("give HOST and PORT of the peer, or HOST:PORT, or --listen")
+		}
+		host, port = h, strconv.Itoa(int(p))
 	case f.listen:
 		host = ""
 		if h, p, err := net.SplitHostPort(port); err == nil {
@@ -111,7 +123,7 @@ func (f *pipeFlags) connect(ctx context.Context, dev *verbs.Device, address stri
 		}
 		return nil, dialError(err, dev, "`ramjet pipe -l` or a program on rsockets")
 	}
-	l, err := rnet.Listen(dev, address)
+	l, err := rnet.Listen(ctx, dev, address)
 	if err != nil {
 		return nil, listenError(err)
 	}
@@ -128,18 +140,51 @@ func (f *pipeFlags) connect(ctx context.Context, dev *verbs.Device, address stri
 // closeTime limits how long an interrupted pipe waits for the peer to receive what was written.
 const closeTime = time.Second
 
-// runPipe copies both ways until both are closed, or one fails, or the peer is gone.
-func runPipe(ctx context.Context, conn *rnet.Conn, in io.Reader, out io.Writer) error {
+// piped is a connection, and what it has carried.
+type piped struct {
+	conn           *rnet.Conn
+	began          time.Time
+	sent, received atomic.Int64 // bytes
+}
+
+// counted is a writer that adds up what it has written.
+type counted struct {
+	io.Writer
+	sum *atomic.Int64 // bytes
+}
+
+func (c counted) Write(b []byte) (int, error) {
+	n, err := c.Writer.Write(b)
+	c.sum.Add(int64(n))
+	return n, err
+}
+
+// writeJSON writes what the connection has carried, also if it failed.
+func (p *piped) writeJSON(w io.Writer, device string) error {
+	return writeJSONLine(w, struct {
+		Address  string        `json:"address"` // of this side
+		Peer     string        `json:"peer"`
+		Sent     int64         `json:"sent_bytes"`
+		Received int64         `json:"received_bytes"`
+		Elapsed  time.Duration `json:"elapsed_ns"`
+	}{p.conn.LocalAddr().String(), p.conn.RemoteAddr().String(), p.sent.Load(), p.received.Load(), time.Since(p.began)}, device)
+}
+
+// run copies both ways until both are closed, or one fails, or the peer is gone.
+func (p *piped) run(ctx context.Context, in io.Reader, out io.Writer) error {
+	conn := p.conn
 	defer closePipe(ctx, conn)
 	sent, received, gone := make(chan error, 1), make(chan error, 1), make(chan error, 1)
-	go func() { // may stay behind, in a read from a terminal
-		err := copyStream(conn, in)
+	var complete atomic.Bool // all input is written, and the peer may close as soon as it has read it
+	go func() {              // may stay behind, in a read from a terminal
+		err := copyStream(counted{conn, &p.sent}, in)
 		if err == nil {
+			complete.Store(true)
 			err = conn.CloseWrite()
 		}
 		sent <- err
 	}()
-	go func() { received <- copyStream(out, conn) }()
+	go func() { received <- copyStream(counted{out, &p.received}, conn) }()
 	for sent != nil || received != nil {
 		var err error
 		select {
@@ -153,11 +198,11 @@ func runPipe(ctx context.Context, conn *rnet.Conn, in io.Reader, out io.Writer) 
 				go func() { gone <- awaitEnd(conn, stop) }()
 			}
 		case err = <-gone:
-			select {
-			case err = <-sent: // the same error, or nothing was left to send
-			default:
+			if !complete.Load() {
+				return err
 			}
-			return err
+			gone = nil // CloseWrite says whether all has arrived
+			continue
 		case <-ctx.Done():
 			return ctx.Err()
 		}

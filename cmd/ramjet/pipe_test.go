@@ -5,6 +5,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"math/rand/v2"
@@ -112,7 +113,7 @@ func TestPipe(t *testing.T) {
 func TestPipeHalfClose(t *testing.T) {
 	t.Parallel()
 	at := testDevice(t)
-	l, err := rnet.Listen(openDeviceOf(t, at), ":7000")
+	l, err := rnet.Listen(t.Context(), openDeviceOf(t, at), ":7000")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +144,7 @@ func TestPipeHalfClose(t *testing.T) {
 func TestPipeInterrupted(t *testing.T) {
 	t.Parallel()
 	at := testDevice(t)
-	l, err := rnet.Listen(openDeviceOf(t, at), ":7000")
+	l, err := rnet.Listen(t.Context(), openDeviceOf(t, at), ":7000")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,7 +205,7 @@ func TestPipeSilentPeerKilled(t *testing.T) {
 	defer cancel()
 	in, end := io.Pipe()
 	defer end.Close()
-	if err := runPipe(ctx, c.(*rnet.Conn), in, io.Discard); !errors.Is(err, syscall.ETIMEDOUT) {
+	if err := (&piped{conn: c.(*rnet.Conn)}).run(ctx, in, io.Discard); !errors.Is(err, syscall.ETIMEDOUT) {
 		t.Errorf("after the peer's death: %v", err)
 	}
 }
@@ -229,7 +230,7 @@ func TestPipeHalfClosedPeerKilled(t *testing.T) {
 	defer cancel()
 	in, end := io.Pipe()
 	defer end.Close()
-	if err := runPipe(ctx, c.(*rnet.Conn), in, io.Discard); !errors.Is(err, syscall.ETIMEDOUT) {
+	if err := (&piped{conn: c.(*rnet.Conn)}).run(ctx, in, io.Discard); !errors.Is(err, syscall.ETIMEDOUT) {
 		t.Errorf("after the peer's death: %v", err)
 	}
 }
@@ -238,7 +239,7 @@ func TestPipeHalfClosedPeerKilled(t *testing.T) {
 func TestPipePeerCloses(t *testing.T) {
 	t.Parallel()
 	at := testDevice(t)
-	l, err := rnet.Listen(openDeviceOf(t, at), ":7000")
+	l, err := rnet.Listen(t.Context(), openDeviceOf(t, at), ":7000")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -266,7 +267,7 @@ func TestPipeInterruptedAnywhere(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			at := testDevice(t)
-			l, err := rnet.Listen(openDeviceOf(t, at), ":7000")
+			l, err := rnet.Listen(t.Context(), openDeviceOf(t, at), ":7000")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -327,7 +328,7 @@ func TestPipeErrors(t *testing.T) {
 		status int
 		text   string
 	}{
-		{"", exitUsage, "an argument is missing: it is `ramjet pipe"},
+		{"", exitUsage, "an argument is missing: write `ramjet pipe"},
 		{"127.0.0.1", exitUsage, "give HOST and PORT"},
 		{"127.0.0.1 x", exitUsage, `"x" is not a port`},
 		{"127.0.0.1 70000", exitUsage, `"70000" is not a port`},
@@ -343,10 +344,39 @@ func TestPipeErrors(t *testing.T) {
 		})
 	}
 	at := testDevice(t)
-	l, err := cm.Listen(openDeviceOf(t, at), ":7000")
+	l, err := cm.Listen(t.Context(), openDeviceOf(t, at), ":7000")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
 	ramjetCmd(t, "pipe", "-d", here, host(at), "7001").wantError(t, exitFailed, "no listener")
+}
+
+// With --json both ends say what they have sent and received.
+func TestPipeJSON(t *testing.T) {
+	t.Parallel()
+	at := testDevice(t)
+	server, serverIn := startPipe(t, "-l", "-v", host(at)+":7000")
+	client, clientIn := startPipe(t, "-d", testDevice(t), "--json", host(at), "7000")
+	if _, err := clientIn.Write([]byte("a question")); err != nil {
+		t.Error(err)
+	}
+	clientIn.Close()
+	serverIn.Close()
+	server.wait().wantSuccess(t)
+	r := client.wait()
+	r.wantSuccess(t)
+	var got struct {
+		Peer     string   `json:"peer"`
+		Sent     int64    `json:"sent_bytes"`
+		Received *int64   `json:"received_bytes"`
+		Elapsed  int64    `json:"elapsed_ns"`
+		Devices  []string `json:"devices"`
+	}
+	if err := json.Unmarshal([]byte(r.stderr), &got); err != nil || strings.Count(r.stderr, "\n") != 1 {
+		t.Fatalf("%v: %q", err, r.stderr)
+	}
+	if got.Peer != host(at)+":7000" || got.Sent != 10 || got.Received == nil || *got.Received != 0 || got.Elapsed <= 0 || len(got.Devices) != 1 {
+		t.Errorf("%+v", got)
+	}
 }

@@ -33,7 +33,7 @@ func newRunCmd() *cobra.Command {
 	var libs string
 	var devices []string
 	var sockets bool
-	var pcap string
+	var pcap, faults, faultLog, log, logFilter string
 	c := &cobra.Command{
 		Use:   "run [flags] -- PROGRAM [ARGUMENTS...]",
 		Short: "Run a C program that uses libibverbs or librdmacm on Ramjet's devices",
@@ -45,10 +45,18 @@ func newRunCmd() *cobra.Command {
 			"and NAME=roce:192.0.2.7 is called NAME. A program whose arguments or environment name roce_192.0.2.7 has a device\n" +
 			"of that name. UCX, and MPI with it, takes at most 15 characters.\n\n" +
 			"Several processes may record with one --pcap (or $RAMJET_PCAP): %p in the name stands for the process id, and if\n" +
-			"the file exists a number is added, as in a-2.pcapng. Nothing is overwritten.",
+			"the file exists a number is added, as in a-2.pcapng. Nothing is overwritten.\n\n" +
+			"--faults (or $RAMJET_FAULTS) injects faults: lost packets, calls that fail, completions with errors, events. Each that\n" +
+			"strikes is logged to --fault-log (or $RAMJET_FAULT_LOG, where %p stands for the process id) or standard error. The log\n" +
+			"can be the faults of the next run. docs/faults.md has the language.\n\n" +
+			"--log (or $RAMJET_LOG) logs each call of libibverbs and librdmacm with its arguments, result and duration, to standard\n" +
+			"error or a file, where %p stands for the process id. --log-filter (or $RAMJET_LOG_FILTER) says which: calls by name or\n" +
+			"pattern, object=qp1, errors; data for those of the data path, too; json for JSON lines. docs/log.md has the rest.",
 		Example: "  ramjet run -- ibv_devinfo\n" +
 			"  ramjet run --device roce:127.0.0.11 -- ib_write_bw\n" +
 			"  ramjet run --device roce:127.0.0.12 -- ib_write_bw 127.0.0.1\n" +
+			"  ramjet run --faults 'loss 1%; fail reg_mr ENOMEM' -- ib_write_bw 127.0.0.1\n" +
+			"  ramjet run --log=calls.%p --log-filter '*_qp errors' -- ib_write_bw 127.0.0.1\n" +
 			"  ramjet run --sockets -- curl http://192.0.2.7:8000/",
 		Args: arguments(1, -1),
 	}
@@ -56,6 +64,11 @@ func newRunCmd() *cobra.Command {
 	c.Flags().StringSliceVarP(&devices, "device", "d", nil, "`device` that the program sees, such as roce:192.0.2.7, or NAME=roce:192.0.2.7; may be repeated")
 	c.Flags().BoolVar(&sockets, "sockets", false, "make the program's TCP sockets rsockets, where the other side has one")
 	addPcapFlag(c, &pcap, "every packet of the program's devices")
+	c.Flags().StringVar(&faults, "faults", "", "inject these `faults`: a text, or the name of a file with one")
+	c.Flags().StringVar(&faultLog, "fault-log", "", "`file` for the faults that strike")
+	c.Flags().StringVar(&log, "log", "", "log the program's calls to a `file`, or to standard error")
+	c.Flags().Lookup("log").NoOptDefVal = standardError
+	c.Flags().StringVar(&logFilter, "log-filter", "", "log only what this `filter` says: calls, objects, errors")
 	c.Flags().SetInterspersed(false)
 	return leaf(c, func(c *cobra.Command, args []string) error {
 		if runtime.GOOS != "linux" {
@@ -85,6 +98,16 @@ func newRunCmd() *cobra.Command {
 			}
 			env = append(env, cdevices.Recording+"="+pcap)
 		}
+		faultEnv, err := faultEnvironment(faults, faultLog)
+		if err != nil {
+			return usage.Of(err)
+		}
+		env = append(env, faultEnv...)
+		logEnv, err := callLogEnvironment(log, logFilter, env)
+		if err != nil {
+			return usage.Of(err)
+		}
+		env = append(env, logEnv...)
 		if _, err := cdevices.List(lookup(env, cdevices.Environment)); err != nil {
 			return usage.Of(err)
 		}

@@ -56,4 +56,4 @@ func dedup(env []string) []string {
 }
 
 // runHelpers are the hidden commands with which this one starts itself.
-func runHelpers() []*cobra.Command { return []*cobra.Command{newSweeperCmd()} }
+func runHelpers() []*cobra.Command { return []*cobra.Command{newSweeperCmd(), newSysfsWriterCmd()} }

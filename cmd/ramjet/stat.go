@@ -141,6 +141,7 @@ func (s *statCommand) show(ctx context.Context, pids []int, out, log io.Writer) 
 		return len(found), errors.Join(s.writeJSON(out, found, kernel), failed)
 	}
 	o := &statOutput{}
+	o.width, o.color = tableStyle(out)
 	if s.every != 0 && isTerminal(out) {
 		o.b.WriteString("\x1b[H\x1b[2J") // top left, and an empty screen
 	}
@@ -156,7 +157,7 @@ func (s *statCommand) show(ctx context.Context, pids []int, out, log io.Writer) 
 	if s.view.name == "link" || s.view.name == "summary" {
 		o.kernel(kernel)
 	}
-	_, err := out.Write(o.b.Bytes())
+	_, err := out.Write(o.styled())
 	return len(found), errors.Join(err, failed)
 }
 
@@ -174,7 +175,7 @@ func unread(found []statsocket.Process) error {
 func processID(text string) (int, error) {
 	pid, err := strconv.ParseInt(text, 10, 32)
 	if err != nil || pid <= 0 {
-		return 0, usagef("%s is not a process id", text)
+		return 0, usagef("%q is not a process id: `ramjet stat` shows those with devices", text)
 	}
 	return int(pid), nil
 }

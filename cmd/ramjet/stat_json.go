@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/observe"
 	"github.com/ramjet-rdma/ramjet/internal/system/statsocket"
@@ -28,20 +29,23 @@ type statProcess struct {
 }
 
 type statDeviceJS struct {
-	Name     string           `json:"ifname"`
-	Kind     string           `json:"kind"`
-	Version  string           `json:"version"`
-	NodeGUID string           `json:"node_guid"`
-	Ports    []statPort       `json:"ports"`
-	Counters map[string]int64 `json:"counters"`
-	QPs      []statQP         `json:"qps"`
-	CQs      []statCQ         `json:"cqs"`
-	MRs      []statMR         `json:"mrs"`
-	MWs      []statMW         `json:"mws"`
-	SRQs     []statSRQ        `json:"srqs"`
-	AHs      []statAH         `json:"ahs"`
-	CMIDs    []statCMID       `json:"cm_ids"`
-	Partial  bool             `json:"cm_ids_partial,omitempty"`
+	Name      string           `json:"ifname"`
+	Kind      string           `json:"kind"`
+	Version   string           `json:"version"`
+	NodeGUID  string           `json:"node_guid"`
+	Ports     []statPort       `json:"ports"`
+	Counters  map[string]int64 `json:"counters"`
+	Latencies []statLatency    `json:"completion_latencies"`
+	QPs       []statQP         `json:"qps"`
+	CQs       []statCQ         `json:"cqs"`
+	MRs       []statMR         `json:"mrs"`
+	MWs       []statMW         `json:"mws"`
+	SRQs      []statSRQ        `json:"srqs"`
+	AHs       []statAH         `json:"ahs"`
+	CMIDs     []statCMID       `json:"cm_ids"`
+	Partial   bool             `json:"cm_ids_partial,omitempty"`
+
+	Injected map[string]uint64 `json:"injected_faults,omitempty"` // by kind
 }
 
 type statPort struct {
@@ -68,12 +72,24 @@ type statQP struct {
 	SRQ   uint32 `json:"srqn,omitempty"`
 	Why   string `json:"failure,omitempty"`
 
+	Injected map[string]uint64 `json:"injected_faults,omitempty"` // by kind
+
 	SendQueue int   `json:"send_queue"`
 	RecvQueue int   `json:"recv_queue"`
 	InFlight  int   `json:"in_flight_bytes"`
 	Window    int   `json:"window_bytes,omitempty"`
 	RTT       int64 `json:"rtt_ns,omitempty"`
 	RTTVar    int64 `json:"rtt_var_ns,omitempty"`
+	Retry     uint8 `json:"retry_count,omitempty"`
+	RNRRetry  uint8 `json:"rnr_retry,omitempty"`
+
+	Congestion string  `json:"congestion_control,omitempty"`
+	Rate       int64   `json:"rate_bps,omitempty"`
+	Alpha      float64 `json:"alpha,omitempty"`
+	Target     int64   `json:"target_delay_ns,omitempty"`
+	Marked     uint64  `json:"ecn_marked"`
+	SentCNPs   uint64  `json:"cnps_sent"`
+	RecvCNPs   uint64  `json:"cnps_received"`
 
 	Sent      statMoved   `json:"sent"`
 	Received  statMoved   `json:"received"`
@@ -144,6 +160,37 @@ type statAH struct {
 	SL   uint8  `json:"sl"`
 }
 
+// statLatency is how long work requests of an operation took, from posting to completion: samples of them, about one in
+// 64.
+type statLatency struct {
+	Operation string              `json:"operation"`
+	Samples   uint64              `json:"samples"`
+	Sum       time.Duration       `json:"sum_ns"`
+	Buckets   []statLatencyBucket `json:"buckets"` // those with samples
+}
+
+// statLatencyBucket has the samples that took longer than the bound of the bucket before, and no longer than its own.
+type statLatencyBucket struct {
+	UpTo    *time.Duration `json:"up_to_ns"` // null: without limit
+	Samples uint64         `json:"samples"`
+}
+
+func newStatLatency(h *verbs.LatencyHistogram) statLatency {
+	js := statLatency{Operation: h.Op.String(), Samples: h.Count, Sum: h.Sum, Buckets: []statLatencyBucket{}}
+	for i, n := range h.Buckets {
+		if n == 0 {
+			continue
+		}
+		b := statLatencyBucket{Samples: n}
+		if i < verbs.LatencyBuckets-1 {
+			bound := verbs.LatencyBound(i)
+			b.UpTo = &bound
+		}
+		js.Buckets = append(js.Buckets, b)
+	}
+	return js
+}
+
 type statCMID struct {
 	LQPN   uint32 `json:"lqpn,omitempty"`
 	Type   string `json:"qp_type,omitempty"`
@@ -152,6 +199,7 @@ type statCMID struct {
 	Listen bool   `json:"listening"`
 	Local  string `json:"src_addr,omitempty"`
 	Peer   string `json:"dst_addr,omitempty"`
+	Why    string `json:"failure,omitempty"`
 }
 
 // writeJSON writes everything; with --watch in one line.
@@ -171,11 +219,7 @@ func (s *statCommand) writeJSON(out io.Writer, found []statsocket.Process, kerne
 	}
 	names := deviceNames(found)
 	if s.every != 0 {
-		line, err := encodeJSON(all, names...)
-		if err == nil {
-			_, err = out.Write(append(line, '\n'))
-		}
-		return err
+		return writeJSONLine(out, all, names...)
 	}
 	return writeJSON(out, all, names...)
 }
@@ -195,18 +239,24 @@ func deviceNames(found []statsocket.Process) (names []string) {
 }
 
 func newStatDeviceJS(d *observe.Device) statDeviceJS {
-	js := statDeviceJS{Name: d.Name, Kind: d.Kind, Version: d.Firmware, NodeGUID: guidText(d.NodeGUID), Partial: d.NoConns,
-		Ports: []statPort{}, Counters: map[string]int64{}, QPs: []statQP{}, CQs: []statCQ{}, MRs: []statMR{}, MWs: []statMW{}, SRQs: []statSRQ{}, AHs: []statAH{}, CMIDs: []statCMID{}}
+	js := statDeviceJS{Name: d.Name, Kind: d.Kind, Version: d.Firmware, NodeGUID: guidText(d.NodeGUID), Partial: d.NoConns, Injected: injectedInto(d, 0),
+		Ports: []statPort{}, Counters: map[string]int64{}, QPs: []statQP{}, CQs: []statCQ{}, MRs: []statMR{}, MWs: []statMW{}, SRQs: []statSRQ{}, AHs: []statAH{}, CMIDs: []statCMID{}, Latencies: []statLatency{}}
 	for _, p := range d.Ports {
 		js.Ports = append(js.Ports, statPort{p.Num, portState(p.State), physicalState(p.Physical), p.Link, p.NetDev, gidText(p.GID), p.LID, p.ActiveMTU, p.SpeedMbps})
 	}
 	for _, m := range d.Metrics {
-		js.Counters[m.Name] = int64(m.Value)
+		if m.Value != 0 {
+			js.Counters[m.Name] = int64(m.Value)
+		}
+	}
+	for i := range d.Latencies {
+		js.Latencies = append(js.Latencies, newStatLatency(&d.Latencies[i]))
 	}
 	for i := range d.QPs {
 		q := &d.QPs[i]
-		one := statQP{LQPN: uint32(q.QPN), Type: q.Type.String(), State: q.State.String(), RQPN: uint32(q.DestQPN), PD: q.PD, SCQ: q.SendCQ, RCQ: q.RecvCQ, SRQ: q.SRQ, Why: q.Failed,
-			SendQueue: q.SendQueue, RecvQueue: q.RecvQueue, InFlight: q.InFlight, Window: q.Window, RTT: int64(q.RTT), RTTVar: int64(q.RTTVar),
+		one := statQP{LQPN: uint32(q.QPN), Type: q.Type.String(), State: q.State.String(), RQPN: uint32(q.DestQPN), PD: q.PD, SCQ: q.SendCQ, RCQ: q.RecvCQ, SRQ: q.SRQ, Why: q.Failed, Injected: injectedInto(d, q.QPN),
+			SendQueue: q.SendQueue, RecvQueue: q.RecvQueue, InFlight: q.InFlight, Window: q.Window, RTT: int64(q.RTT), RTTVar: int64(q.RTTVar), Retry: q.RetryCount, RNRRetry: q.RNRRetry,
+			Congestion: q.Congestion, Rate: q.Rate, Alpha: q.Alpha, Target: int64(q.TargetDelay), Marked: q.Marked, SentCNPs: q.SentCNPs, RecvCNPs: q.RecvCNPs,
 			Sent: statMoved{q.SentMessages, q.SentBytes, q.SentPackets}, Received: statMoved{q.RecvMessages, q.RecvBytes, q.RecvPackets},
 			Retries:   statRetries{q.Retransmitted, q.Timeouts, q.LateAcks, q.SequenceErrors, q.LostResponses, q.RNRs},
 			Responder: statReplies{q.Duplicates, q.OutOfSequence, q.SentRNRs}}
@@ -239,7 +289,7 @@ func newStatDeviceJS(d *observe.Device) statDeviceJS {
 		js.AHs = append(js.AHs, one)
 	}
 	for _, c := range d.Conns {
-		one := statCMID{LQPN: uint32(c.QPN), PS: c.PortSpace, State: c.State, Listen: c.Listening}
+		one := statCMID{LQPN: uint32(c.QPN), PS: c.PortSpace, State: c.State, Listen: c.Listening, Why: c.Failed}
 		if c.QPType != 0 {
 			one.Type = c.QPType.String()
 		}
@@ -252,6 +302,17 @@ func newStatDeviceJS(d *observe.Device) statDeviceJS {
 		js.CMIDs = append(js.CMIDs, one)
 	}
 	return js
+}
+
+// injectedInto returns how often faults have struck a queue pair, or with 0 the device, by kind; nil: none have.
+func injectedInto(d *observe.Device, n verbs.QPN) (all map[string]uint64) {
+	for _, c := range d.InjectedInto(n) {
+		if all == nil {
+			all = map[string]uint64{}
+		}
+		all[c.Kind] = c.Struck
+	}
+	return all
 }
 
 func keyText(k verbs.Key) string { return fmt.Sprintf("0x%08x", uint32(k)) }

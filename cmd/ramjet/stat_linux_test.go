@@ -16,20 +16,22 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
 )
 
-// A process is shown while it runs, as a table and as JSON.
-func TestStat(t *testing.T) {
-	t.Parallel()
-	device := "roce:" + loopback.Next().String()
-	ctx, cancel := context.WithCancel(t.Context())
-	serve, end := command(ctx, "serve", "-d", device, t.TempDir())
+// serving starts `ramjet serve` on a device of its own, until the test ends.
+func serving(t *testing.T) (device, pid string) {
+	t.Helper()
+	device = "roce:" + loopback.Next().String()
+	serve, end := command(t.Context(), "serve", "-d", device, t.TempDir())
 	if err := serve.Start(); err != nil {
 		t.Fatal(err)
 	}
-	defer func() {
-		cancel()
-		end(t, serve.Wait())
-	}()
-	pid := fmt.Sprint(serve.Process.Pid)
+	t.Cleanup(func() { end(t, serve.Wait()) }) // the test's context has ended then
+	return device, fmt.Sprint(serve.Process.Pid)
+}
+
+// A process is shown while it runs, as a table and as JSON.
+func TestStat(t *testing.T) {
+	t.Parallel()
+	device, pid := serving(t)
 	var r result
 	for until := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 		if r = ramjetCmd(t, "stat", "cm_id", pid); strings.Contains(r.stdout, "listening") {

@@ -7,22 +7,61 @@ import (
 	"cmp"
 	"fmt"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode/utf8"
 
 	"github.com/ramjet-rdma/ramjet/internal/app/units"
 	"github.com/ramjet-rdma/ramjet/internal/core/observe"
 	"github.com/ramjet-rdma/ramjet/internal/system/statsocket"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
 // summaryQPs is how many queue pairs of a device the summary has.
 const summaryQPs = 10
 
 // statOutput is the text of a view.
-type statOutput struct{ b bytes.Buffer }
+type statOutput struct {
+	b     bytes.Buffer
+	width int // columns of the terminal; 0: it is none
+	color bool
+}
+
+// statWords are the words that have a color.
+var statWords = []struct {
+	word  *regexp.Regexp
+	color string
+}{
+	{regexp.MustCompile(`()\b(ERR|SQE|OVERFLOW|cannot be read)\b`), colorRed},
+	{regexp.MustCompile(`(\bstate\s+)(DOWN|NOP|INIT|ARMED|DEFER)\b`), colorYellow},
+	{regexp.MustCompile(`(\bstate\s+)(ACTIVE)\b`), colorGreen},
+	{regexp.MustCompile(`(?m)^()((?:link|dev) \S+)`), colorBold},
+}
+
+// styled returns the text as the terminal shall have it: lines that are too long are folded, and words have colors.
+func (o *statOutput) styled() []byte {
+	text := o.b.String()
+	if o.width > 0 {
+		var b strings.Builder
+		for line := range strings.Lines(text) {
+			if words := strings.TrimLeft(line, " "); utf8.RuneCountInString(strings.TrimSuffix(line, "\n")) > o.width && !strings.HasPrefix(line, "\x1b") {
+				line = folded(words, line[:len(line)-len(words)], o.width)
+			}
+			b.WriteString(line)
+		}
+		text = b.String()
+	}
+	if o.color {
+		for _, w := range statWords {
+			text = w.word.ReplaceAllString(text, "${1}"+w.color+"${2}"+colorOff)
+		}
+	}
+	return []byte(text)
+}
 
 // statDevice is a device and its process.
 type statDevice struct {
@@ -108,9 +147,10 @@ func (d *statDevice) metric(name string) uint64 {
 func (o *statOutput) summary(d *statDevice) {
 	o.link(d)
 	fmt.Fprintf(&o.b, "  pd %d cq %d qp %d cm_id %d mr %d, %d completions waiting\n", d.metric("pds"), len(d.CQs), len(d.QPs), len(d.Conns), len(d.MRs), d.waiting())
+	o.injected(d)
 	shown := d.busiest()
 	more := len(shown) - summaryQPs
-	o.queuePairs(shown[:min(len(shown), summaryQPs)])
+	o.queuePairs(d, shown[:min(len(shown), summaryQPs)])
 	if more > 0 {
 		fmt.Fprintf(&o.b, "  and %d others: ramjet stat qp %d\n", more, d.process.PID)
 	}
@@ -126,9 +166,9 @@ func (d *statDevice) waiting() (n int) {
 }
 
 // busiest returns the queue pairs, those that moved most first.
-func (d *statDevice) busiest() []verbs.QPInfo {
+func (d *statDevice) busiest() []driver.QPInfo {
 	list := slices.Clone(d.QPs)
-	slices.SortStableFunc(list, func(a, b verbs.QPInfo) int {
+	slices.SortStableFunc(list, func(a, b driver.QPInfo) int {
 		return cmp.Or(cmp.Compare(b.SentBytes+b.RecvBytes, a.SentBytes+a.RecvBytes), cmp.Compare(a.QPN, b.QPN))
 	})
 	return list
@@ -143,40 +183,95 @@ func (o *statOutput) heading(d *statDevice) {
 	fmt.Fprintf(&o.b, "link %s/1 %s\n", d.Name, d.whose())
 }
 
-// table writes rows of columns that tabs separate, the first row being their names. An empty table is left out.
+// table writes rows of columns that tabs separate, the first row being their names. An empty table is left out. A table
+// that is wider than the terminal is cut into several, which all have the first column.
 func (o *statOutput) table(names string, rows int, row func(i int) string) {
 	if rows == 0 {
 		return
 	}
-	w := tabwriter.NewWriter(&o.b, 0, 0, 1, ' ', 0)
-	fmt.Fprintf(w, "  %s\n", names)
+	lines := [][]string{strings.Split(names, "\t")}
 	for i := range rows {
-		fmt.Fprintf(w, "  %s\n", row(i))
+		lines = append(lines, strings.Split(row(i), "\t"))
 	}
-	w.Flush() // to memory
+	sizes := make([]int, len(lines[0]))
+	for _, l := range lines {
+		for i, cell := range l {
+			sizes[i] = max(sizes[i], utf8.RuneCountInString(cell))
+		}
+	}
+	const indent = 2
+	for from := 1; from == 1 || from < len(sizes); {
+		to, wide := from, indent+sizes[0]
+		for to < len(sizes) && (o.width == 0 || to == from || wide+1+sizes[to] <= o.width) {
+			wide += 1 + sizes[to]
+			to++
+		}
+		w := tabwriter.NewWriter(&o.b, 0, 0, 1, ' ', 0)
+		for _, l := range lines {
+			fmt.Fprintf(w, "  %s\n", strings.Join(append(l[:1:1], l[from:to]...), "\t"))
+		}
+		w.Flush() // to memory
+		from = max(to, from+1)
+	}
 }
 
 func (o *statOutput) qps(d *statDevice) {
 	o.heading(d)
-	o.queuePairs(d.QPs)
+	o.injected(d)
+	o.queuePairs(d, d.QPs)
 	fmt.Fprintln(&o.b)
 }
 
-func (o *statOutput) queuePairs(list []verbs.QPInfo) {
+// injected writes which faults have struck a device that somebody asked for.
+func (o *statOutput) injected(d *statDevice) {
+	if text := d.InjectedText(0); text != "" {
+		fmt.Fprintf(&o.b, "  injected faults: %s\n", text)
+	}
+}
+
+func (o *statOutput) queuePairs(d *statDevice, list []driver.QPInfo) {
 	o.table("LQPN\tTYPE\tSTATE\tRQPN\tPEER\tSQ\tRQ\tINFLIGHT\tWINDOW\tRTT", len(list), func(i int) string {
 		q := &list[i]
 		return fmt.Sprintf("%d\t%v\t%v\t%s\t%s\t%d\t%d\t%s\t%s\t%s", q.QPN, q.Type, q.State, qpnText(q.DestQPN), statPeer(q), q.SendQueue, q.RecvQueue,
 			units.Short(q.InFlight), windowText(q.Window), rttText(q.RTT))
 	})
+	var paced []*driver.QPInfo
+	for i := range list {
+		if q := &list[i]; q.Rate != 0 || q.TargetDelay != 0 || q.Marked+q.SentCNPs+q.RecvCNPs != 0 {
+			paced = append(paced, q)
+		}
+	}
+	o.table("LQPN\tCC\tRATE\tALPHA\tTARGET\tMARKED\tTX_CNP\tRX_CNP", len(paced), func(i int) string {
+		q := paced[i]
+		return fmt.Sprintf("%d\t%s\t%s\t%s\t%s\t%d\t%d\t%d", q.QPN, q.Congestion, pacedText(q.Rate), alphaText(q.Alpha), rttText(q.TargetDelay), q.Marked, q.SentCNPs, q.RecvCNPs)
+	})
 	for i := range list {
 		if q := &list[i]; q.Failed != "" {
 			fmt.Fprintf(&o.b, "  %d: %s\n", q.QPN, q.Failed)
 		}
+		if text := d.InjectedText(list[i].QPN); text != "" {
+			fmt.Fprintf(&o.b, "  %d: injected faults: %s\n", list[i].QPN, text)
+		}
 	}
 }
 
+// pacedText returns a rate in bits per second.
+func pacedText(bits int64) string {
+	if bits == 0 {
+		return "-"
+	}
+	return units.Short(bits) + "b/s"
+}
+
+func alphaText(alpha float64) string {
+	if alpha == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.3f", alpha)
+}
+
 // statPeer returns the address of a queue pair's peer.
-func statPeer(q *verbs.QPInfo) string {
+func statPeer(q *driver.QPInfo) string {
 	if q.DestGID == (verbs.GID{}) && q.DestLID == 0 {
 		return "-"
 	}
@@ -267,7 +362,7 @@ func (o *statOutput) statistic(d *statDevice) {
 		return row
 	})
 	for i := range d.Metrics {
-		if m := &d.Metrics[i]; !m.Gauge {
+		if m := &d.Metrics[i]; !m.Gauge && m.Value != 0 {
 			fmt.Fprintf(&o.b, "  %-34s %14d %s\n", m.Name, m.Value, m.Unit)
 		}
 	}

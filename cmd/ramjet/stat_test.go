@@ -9,10 +9,13 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
+	"github.com/ramjet-rdma/ramjet/internal/core/faults"
 	"github.com/ramjet-rdma/ramjet/internal/core/observe"
 	"github.com/ramjet-rdma/ramjet/internal/system/statsocket"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
 // statSample is a process with some of everything.
@@ -21,34 +24,36 @@ func statSample() *statsocket.Process {
 		g[10], g[11], g[12], g[15] = 0xff, 0xff, 127, last
 		return g
 	}
-	connected := verbs.QPInfo{PD: 1, SendCQ: 1, RecvCQ: 2}
-	connected.QPStats = verbs.QPStats{QPN: 16_777_214, Type: verbs.RC, State: verbs.RTS, DestQPN: 16_777_213, DestGID: mapped(9),
+	connected := driver.QPInfo{PD: 1, SendCQ: 1, RecvCQ: 2}
+	connected.QPStats = verbs.QPStats{QPN: 16_777_214, Type: verbs.RC, State: verbs.StateRTS, DestQPN: 16_777_213, DestGID: mapped(9),
 		SendQueue: 128, RecvQueue: 64, InFlight: 1_029_120, Window: 1 << 20, RTT: 625300 * time.Nanosecond}
 	connected.QPCounts = verbs.QPCounts{SentMessages: 69_812, SentBytes: 4_582_899_712, Retransmitted: 1512, Timeouts: 12, LateAcks: 41, RNRs: 3}
-	fresh := verbs.QPInfo{PD: 1, SendCQ: 1, RecvCQ: 2, SRQ: 1}
-	fresh.QPStats = verbs.QPStats{QPN: 17, Type: verbs.UD, State: verbs.Init}
+	fresh := driver.QPInfo{PD: 1, SendCQ: 1, RecvCQ: 2, SRQ: 1}
+	fresh.QPStats = verbs.QPStats{QPN: 17, Type: verbs.UD, State: verbs.StateInit}
 	d := observe.Device{Name: "roce:127.0.0.7", Kind: "roce", Transport: "InfiniBand",
 		Ports:   []observe.Port{{Num: 1, State: verbs.PortActive, NetDev: "lo", GID: mapped(7), ActiveMTU: 4096}},
 		Metrics: []observe.Metric{{Name: "pds", Gauge: true, Unit: "objects", Value: 1}, {Name: "sent_pkts", Unit: "packets", Value: 1118872}},
-		QPs:     []verbs.QPInfo{fresh, connected},
-		CQs:     []verbs.CQInfo{{Num: 1, Capacity: 641, Waiting: 11, Armed: true}, {Num: 2, Capacity: 10, Overflow: true}},
-		MRs: []verbs.MRInfo{{Key: 0x1234abcd, PD: 1, Addr: 0x7f479434e000, Len: 1 << 30,
+		QPs:     []driver.QPInfo{fresh, connected},
+		CQs:     []driver.CQInfo{{Num: 1, Capacity: 641, Waiting: 11, Armed: true}, {Num: 2, Capacity: 10, Overflow: true}},
+		MRs: []driver.MRInfo{{Key: 0x1234abcd, PD: 1, Addr: 0x7f479434e000, Len: 1 << 30,
 			Access: verbs.LocalWrite | verbs.RemoteRead | verbs.RemoteWrite | verbs.RemoteAtomic}, {Key: 5, PD: 1}},
-		MWs: []verbs.MWInfo{{Key: 0xab01, PD: 1, Type: verbs.MWType2, Region: 0x1234abcd, Addr: 0x7f479434e000, Len: 1 << 20,
+		MWs: []driver.MWInfo{{Key: 0xab01, PD: 1, Type: verbs.MWType2, Region: 0x1234abcd, Addr: 0x7f479434e000, Len: 1 << 20,
 			Access: verbs.RemoteRead | verbs.RemoteWrite}, {Key: 0xac00, PD: 1, Type: verbs.MWType1}},
-		SRQs:    []verbs.SRQInfo{{Num: 1, PD: 1, Capacity: 1000, Limit: 10}, {Num: 2, PD: 1, XRC: 16_777_215, Capacity: 5}},
-		AHs:     []verbs.AHInfo{{PD: 1, DGID: mapped(9), Port: 1}, {PD: 1, DLID: 7, SL: 3, Port: 2}},
-		Conns:   []verbs.ConnInfo{{State: "listening", PortSpace: "TCP", Listening: true}},
-		NoConns: true}
+		SRQs:     []driver.SRQInfo{{Num: 1, PD: 1, Capacity: 1000, Limit: 10}, {Num: 2, PD: 1, XRC: 16_777_215, Capacity: 5}},
+		AHs:      []driver.AHInfo{{PD: 1, DGID: mapped(9), Port: 1}, {PD: 1, DLID: 7, SL: 3, Port: 2}},
+		Conns:    []driver.ConnInfo{{State: "listening", PortSpace: "TCP", Listening: true}},
+		NoConns:  true,
+		Injected: []faults.Count{{Kind: "loss", Struck: 17}, {Kind: "fail", Struck: 1}, {QPN: 16_777_214, Kind: "loss", Struck: 17}}}
 	return &statsocket.Process{PID: 4242, UID: 1000, Command: "kv", State: &observe.Process{Devices: []observe.Device{d}}}
 }
 
 func TestStatViews(t *testing.T) {
 	want := map[string][]string{
-		"summary":   {"link roce:127.0.0.7/1 state ACTIVE netdev lo pid 4242 comm kv", "qp 2 cm_id 1 mr 2, 11 completions waiting", "16777214"},
-		"link":      {"link roce:127.0.0.7/1 state ACTIVE netdev lo pid 4242 comm kv\n"},
-		"resource":  {"roce:127.0.0.7: pd 1 cq 2 qp 2 cm_id 1 mr 2 mw 0 srq 0 ah 0 pid 4242 comm kv\n"},
-		"qp":        {"16777214 RC   RTS   16777213 127.0.0.9 128 64 1.03M    1.05M  625µs", "17       UD   INIT  -        -         0   0  0        -      -"},
+		"summary":  {"link roce:127.0.0.7/1 state ACTIVE netdev lo pid 4242 comm kv", "qp 2 cm_id 1 mr 2, 11 completions waiting", "16777214", "\n  injected faults: 17 loss, 1 fail\n"},
+		"link":     {"link roce:127.0.0.7/1 state ACTIVE netdev lo pid 4242 comm kv\n"},
+		"resource": {"roce:127.0.0.7: pd 1 cq 2 qp 2 cm_id 1 mr 2 mw 0 srq 0 ah 0 pid 4242 comm kv\n"},
+		"qp": {"16777214 RC   RTS   16777213 127.0.0.9 128 64 1.03M    1.05M  625µs", "17       UD   INIT  -        -         0   0  0        -      -",
+			"  injected faults: 17 loss, 1 fail\n", "  16777214: injected faults: 17 loss\n"},
 		"cq":        {"1   641 11      yes   OK", "2   10  0       no    OVERFLOW"},
 		"mr":        {"0x1234abcd 1  0x7f479434e000 1073741824 local rw remote rwa", "0x00000005 1  0x0            0          local r\n"},
 		"mw":        {"0x0000ab01 2B   1  0x1234abcd 0x7f479434e000 1048576 remote rw", "0x0000ac00 1    1  -"},
@@ -74,19 +79,27 @@ func TestStatViews(t *testing.T) {
 	}
 }
 
+// Injected faults are in JSON by kind, and only where there are some.
+func TestStatInjected(t *testing.T) {
+	js := newStatDeviceJS(&statSample().State.Devices[0])
+	if len(js.Injected) != 2 || js.Injected["loss"] != 17 || js.QPs[0].Injected != nil || js.QPs[1].Injected["loss"] != 17 {
+		t.Errorf("%v, %+v", js.Injected, js.QPs)
+	}
+}
+
 // The summary has the queue pairs that moved most, and says that there are others.
 func TestStatSummaryMany(t *testing.T) {
 	p := statSample()
 	d := &p.State.Devices[0]
 	for i := range 50 {
-		q := verbs.QPInfo{}
+		q := driver.QPInfo{}
 		q.QPN = verbs.QPN(1000 + i)
 		d.QPs = append(d.QPs, q)
 	}
 	var o statOutput
 	o.process(p, statViews[0])
 	lines := strings.Split(o.b.String(), "\n")
-	if len(lines) < 3 || !strings.Contains(lines[3], "16777214") || !strings.Contains(o.b.String(), "and 42 others: ramjet stat qp 4242") {
+	if len(lines) < 5 || !strings.Contains(lines[4], "16777214") || !strings.Contains(o.b.String(), "and 42 others: ramjet stat qp 4242") {
 		t.Error(o.b.String())
 	}
 }
@@ -100,10 +113,10 @@ func TestStatArguments(t *testing.T) {
 		{[]string{"stat", "qpp"}, "did you mean qp?"},
 		{[]string{"stat", "everything"}, "there are summary, link, resource"},
 		{[]string{"stat", "qp", "mr"}, "one view at a time"},
-		{[]string{"stat", "0"}, "0 is not a process id"},
+		{[]string{"stat", "0"}, `"0" is not a process id`},
 		{[]string{"stat", "99999999999"}, "is not a process id"},
 		{[]string{"stat", "qp", "--json"}, "leave out qp"},
-		{[]string{"stat", "--watch=now"}, "is not a time to wait"},
+		{[]string{"stat", "--watch=now"}, "is not a time"},
 		{[]string{"stat", "--watch", "2s"}, "write --watch=2s"},
 	} {
 		if r := ramjetCmd(t, c.args...); r.status != exitUsage || !strings.Contains(r.stderr, c.problem) {
@@ -150,5 +163,30 @@ func TestKernelLinks(t *testing.T) {
 	}
 	if got := kernelLinksIn(filepath.Join(dir, "none")); len(got) != 0 {
 		t.Errorf("%+v", got)
+	}
+}
+
+// A table that is wider than the terminal is cut into several with the same first column; words have colors.
+func TestStatNarrow(t *testing.T) {
+	o := &statOutput{width: 30, color: true}
+	o.b.WriteString("link roce:192.0.2.7/1 state ACTIVE netdev eth0 pid 12345 comm something\n")
+	o.table("LQPN\tTYPE\tSTATE\tPEER\tWINDOW\tRTT", 2, func(i int) string {
+		return []string{"17\tRC\tRTS\t192.0.2.9\t1.05M\t12.3µs", "18\tRC\tERR\t-\t-\t-"}[i]
+	})
+	text := string(o.styled())
+	plain := escapes.ReplaceAllString(text, "")
+	for line := range strings.Lines(plain) {
+		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 30 {
+			t.Errorf("%d columns: %q", n, line)
+		}
+	}
+	if strings.Count(plain, "LQPN") != 2 || !strings.Contains(plain, "12.3µs") || !strings.Contains(text, colorRed+"ERR"+colorOff) ||
+		!strings.Contains(text, colorGreen+"ACTIVE"+colorOff) {
+		t.Errorf("%s", text)
+	}
+	wide := &statOutput{}
+	wide.table("A\tB", 1, func(int) string { return "1\t2" })
+	if got := string(wide.styled()); got != "  A B\n  1 2\n" {
+		t.Errorf("%q", got)
 	}
 }

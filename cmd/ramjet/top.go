@@ -75,7 +75,7 @@ func (t *topCommand) parse(args []string) (pids []int, err error) {
 // run watches until the user has enough, or ctx has ended.
 func (t *topCommand) run(ctx context.Context, pids []int, out io.Writer) error {
 	if !isTerminal(out) || !term.IsTerminal(int(os.Stdin.Fd())) || os.Getenv("TERM") == "dumb" {
-		return errors.New("it needs a terminal: `ramjet stat --watch` shows the same anywhere")
+		return errors.New("standard output is no terminal: `ramjet stat --watch` shows the same anywhere")
 	}
 	read := func() ([]statsocket.Process, error) { return readProcesses(ctx, pids) }
 	first, err := read() // what can never work, or names a process in vain, ends before the screen is taken
@@ -119,6 +119,10 @@ func (m *topModel) take(r topRead) {
 	}
 	m.at = r.at
 	m.tracker.Update(r.at, r.found)
+	m.sum = m.tracker.Sum(r.at)
+	if m.sum.Over > 0 {
+		m.all.Add(m.sum, topSamples)
+	}
 	for _, p := range m.tracker.Processes() {
 		if p.Err != nil && p.Gone.IsZero() {
 			m.problem = fmt.Sprintf("pid %d%s cannot be read: %v", p.PID, commOf(p.Command), p.Err)

@@ -35,6 +35,8 @@ type topModel struct {
 	filter  string
 	typing  bool // keys go to the filter
 
+	all      live.History // of all processes together
+	sum      live.Sample  // its newest
 	rows     []topRow
 	selected uint64 // the ID of a row; 0: the first one, whichever that is
 	top      int    // the first row on the screen
@@ -197,34 +199,35 @@ func (m *topModel) open() {
 		m.devices, m.within, m.selected = false, r.device, 0
 		return
 	}
-	m.selected, m.page = r.ID, &topPage{qp: r.qp}
+	m.selected, m.page = r.ID, &topPage{topRow: r}
 }
 
 // arrange makes the rows anew: after a read, and after a key that changes which there are, or their order.
 func (m *topModel) arrange() {
-	m.rows = m.rows[:0]
+	m.rows = m.rowsOf(m.rows[:0], m.devices, m.within)
 	words := strings.Fields(strings.ToLower(m.filter))
-	add := func(r topRow) {
-		if r.matches(words) {
-			m.rows = append(m.rows, r)
-		}
-	}
-	for _, p := range m.tracker.Processes() {
-		for _, d := range p.Devices {
-			if m.devices {
-				add(topRow{Activity: &d.Activity, device: d})
-				continue
-			}
-			if m.within != nil && m.within != d {
-				continue
-			}
-			for _, q := range d.QPs {
-				add(topRow{Activity: &q.Activity, device: d, qp: q})
-			}
-		}
-	}
-	slices.SortStableFunc(m.rows, func(a, b topRow) int { return m.sort.compare(&a, &b, m.reverse) })
+	m.rows = slices.DeleteFunc(m.rows, func(r topRow) bool { return !r.matches(words) })
 	if m.selected != 0 && !slices.ContainsFunc(m.rows, func(r topRow) bool { return r.ID == m.selected }) {
 		m.selected = 0
 	}
+}
+
+// rowsOf appends the rows of devices, or of queue pairs, all or those of one device, in the order that is chosen.
+func (m *topModel) rowsOf(rows []topRow, devices bool, within *live.Device) []topRow {
+	for _, p := range m.tracker.Processes() {
+		for _, d := range p.Devices {
+			if devices {
+				rows = append(rows, topRow{Activity: &d.Activity, device: d})
+				continue
+			}
+			if within != nil && within != d {
+				continue
+			}
+			for _, q := range d.QPs {
+				rows = append(rows, topRow{Activity: &q.Activity, device: d, qp: q})
+			}
+		}
+	}
+	slices.SortStableFunc(rows, func(a, b topRow) int { return m.sort.compare(&a, &b, m.reverse) })
+	return rows
 }

@@ -4,6 +4,8 @@ package main
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,10 +16,18 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// topPage is the history of a queue pair.
+const (
+	// seriesMost is how many lines a graph of a history has at most.
+	seriesMost = 8
+	// briefLeast is how many lines details below the rows need: a blank, what it is, facts, titles, some series.
+	briefLeast = 8
+)
+
+// topPage is the history of a queue pair, or of a device.
 type topPage struct {
-	qp    *live.QP
-	first int // the first series on the screen
+	topRow
+	first int  // the first series on the screen
+	brief bool // it is below the rows, and does not scroll
 }
 
 // topSeries is the subject of a line of the page: a counter or a state.
@@ -26,6 +36,7 @@ type topSeries struct {
 	count func(*verbs.QPCounts) uint64 // nil: it is a state
 	state func(*live.Sample) float64
 	text  func(float64) string // of a state
+	alone bool                 // only queue pairs have it: of several there is no sum
 }
 
 // topSeriesAll has the series in the words of `ramjet stat`.
@@ -35,7 +46,9 @@ var topSeriesAll = []topSeries{
 	{name: "TX_MSG", count: func(c *verbs.QPCounts) uint64 { return c.SentMessages }},
 	{name: "RX_MSG", count: func(c *verbs.QPCounts) uint64 { return c.RecvMessages }},
 	{name: "RTT", state: func(s *live.Sample) float64 { return float64(s.RTT) }, text: func(v float64) string { return rttText(time.Duration(v)) }},
-	{name: "WINDOW", state: func(s *live.Sample) float64 { return float64(s.Window) }, text: units.Short[float64]},
+	{name: "WINDOW", alone: true, state: func(s *live.Sample) float64 { return float64(s.Window) }, text: units.Short[float64]},
+	{name: "RATE", alone: true, state: func(s *live.Sample) float64 { return float64(s.Rate) }, text: units.Short[float64]},
+	{name: "ALPHA", alone: true, state: func(s *live.Sample) float64 { return s.Alpha }, text: func(v float64) string { return alphaText(v) }},
 	{name: "INFLIGHT", state: func(s *live.Sample) float64 { return float64(s.InFlight) }, text: units.Short[float64]},
 	{name: "RETR", count: func(c *verbs.QPCounts) uint64 { return c.Retransmitted }},
 	{name: "TIMEO", count: func(c *verbs.QPCounts) uint64 { return c.Timeouts }},
@@ -45,6 +58,9 @@ var topSeriesAll = []topSeries{
 	{name: "RNR", count: func(c *verbs.QPCounts) uint64 { return c.RNRs }},
 	{name: "DUP", count: func(c *verbs.QPCounts) uint64 { return c.Duplicates }},
 	{name: "TX_RNR", count: func(c *verbs.QPCounts) uint64 { return c.SentRNRs }},
+	{name: "MARKED", count: func(c *verbs.QPCounts) uint64 { return c.Marked }},
+	{name: "TX_CNP", count: func(c *verbs.QPCounts) uint64 { return c.SentCNPs }},
+	{name: "RX_CNP", count: func(c *verbs.QPCounts) uint64 { return c.RecvCNPs }},
 	{name: "SQ", state: func(s *live.Sample) float64 { return float64(s.SendQueue) }, text: units.Short[float64]},
 	{name: "WAITING", state: func(s *live.Sample) float64 { return float64(s.Waiting) }, text: units.Short[float64]},
 }
@@ -64,6 +80,22 @@ func (t *topSeries) show(v float64) string {
 	return t.text(v)
 }
 
+// series returns what the page has lines of. If they are brief and there is no room for all, those that were always
+// zero are left out.
+func (p *topPage) series(room int) []topSeries {
+	all := topSeriesAll
+	if p.qp == nil {
+		all = slices.DeleteFunc(slices.Clone(all), func(t topSeries) bool { return t.alone })
+	}
+	if !p.brief || len(all) <= room {
+		return all
+	}
+	history := p.History(topSamples)
+	return slices.DeleteFunc(slices.Clone(all), func(t topSeries) bool {
+		return t.name != all[0].name && t.of(&p.Now) == 0 && !slices.ContainsFunc(history, func(s live.Sample) bool { return t.of(&s) != 0 })
+	})
+}
+
 // lines draws the page in the given number of lines.
 func (p *topPage) lines(m *topModel, height int) []string {
 	lines := p.head(m)
@@ -73,23 +105,22 @@ func (p *topPage) lines(m *topModel, height int) []string {
 	lines = append(lines, styleTitles.Render(fit(titles+" "+p.span(), m.width, true)))
 
 	room := max(height-len(lines), 1)
-	tall := 1 // the first series has what the others leave
-	if room > len(topSeriesAll) {
-		tall = room - len(topSeriesAll) + 1
-	}
-	p.first = min(p.first, max(len(topSeriesAll)-room, 0))
-	for i := p.first; i < len(topSeriesAll) && room > 0; i++ {
-		t := &topSeriesAll[i]
-		values, _, most := seriesOf(&p.qp.Activity, topSamples, t.of)
+	all := p.series(room)
+	spare := max(room-len(all), 0) // makes the first graphs higher
+	p.first = min(p.first, max(len(all)-room, 0))
+	for i := p.first; i < len(all) && room > 0; i++ {
+		t := &all[i]
+		values, _, most := seriesOf(p.Activity, topSamples, t.of)
 		high := 1
-		if i == 0 {
-			high = min(tall, 12)
+		if most > 0 {
+			high += min(spare, seriesMost-1)
 		}
+		spare -= high - 1
 		total := "-"
-		if t.count != nil {
+		if t.count != nil && p.qp != nil {
 			total = units.Short(t.count(&p.qp.Info.QPCounts))
 		}
-		cells := fit(t.name, name, true) + " " + fit(t.show(t.of(&p.qp.Now)), number, false) + " " + fit(t.show(most), number, false) + " " + fit(total, number, false)
+		cells := fit(t.name, name, true) + " " + fit(t.show(t.of(&p.Now)), number, false) + " " + fit(t.show(most), number, false) + " " + fit(total, number, false)
 		drawn := m.levels.lines(values, graph, high, most)
 		for at, line := range drawn {
 			label := strings.Repeat(" ", text.StringWidthWithoutEscSequences(cells))
@@ -108,20 +139,26 @@ func (p *topPage) lines(m *topModel, height int) []string {
 
 // span says how long the graph reaches back.
 func (p *topPage) span() string {
-	h := p.qp.History(topSamples)
+	h := p.History(topSamples)
 	if len(h) < 2 {
 		return "PER SECOND"
 	}
 	return "PER SECOND, last " + units.Period(h[len(h)-1].At.Sub(h[0].At).Round(time.Second))
 }
 
-// head says which queue pair it is, and its state.
+// head says what it is, and its state.
 func (p *topPage) head(m *topModel) []string {
+	if p.qp == nil {
+		return p.deviceHead(m)
+	}
 	q, i := p.qp, &p.qp.Info
 	d := q.Device
 	lines := []string{styleHeading.Render(m.cut(fmt.Sprintf("queue pair %d %v %v  link %s/1 pid %d%s", i.QPN, i.Type, i.State, d.Info.Name, d.Process.PID, commOf(d.Process.Command))))}
 	facts := []string{"RQPN " + qpnText(i.DestQPN), "PEER " + statPeer(i), fmt.Sprintf("SQ %d", i.SendQueue), fmt.Sprintf("RQ %d", i.RecvQueue),
 		"INFLIGHT " + units.Short(i.InFlight), "WINDOW " + windowText(i.Window)}
+	if i.Rate > 0 {
+		facts = append(facts, "CC "+i.Congestion, "RATE "+pacedText(i.Rate), "ALPHA "+alphaText(i.Alpha))
+	}
 	if i.RTT > 0 {
 		facts = append(facts, "RTT "+rttText(i.RTT)+" ±"+rttText(i.RTTVar))
 	}
@@ -135,10 +172,38 @@ func (p *topPage) head(m *topModel) []string {
 	if i.Failed != "" {
 		lines = append(lines, styleBad.Render(m.cut(i.Failed)))
 	}
+	lines = append(lines, p.injected(m)...)
 	if !q.Gone.IsZero() {
 		lines = append(lines, styleWarn.Render(m.cut("it ended at "+q.Gone.Format(time.TimeOnly))))
 	}
 	return lines
+}
+
+// deviceHead says which device it is, the state of its port, and how fast its own counters grow.
+func (p *topPage) deviceHead(m *topModel) []string {
+	d := p.device
+	lines := []string{styleHeading.Render(m.cut(fmt.Sprintf("device %s  pid %d%s", d.Info.Name, d.Process.PID, commOf(d.Process.Command))))}
+	facts := []string{"STATE " + p.state(), fmt.Sprintf("QP %d", len(d.Info.QPs)), fmt.Sprintf("CQ %d", len(d.Info.CQs)),
+		"INFLIGHT " + units.Short(d.Now.InFlight), fmt.Sprintf("WAITING %d", d.Now.Waiting)}
+	for _, name := range slices.Sorted(maps.Keys(d.Rates)) {
+		facts = append(facts, name+" "+units.PerSecond(d.Rates[name]))
+	}
+	const most = 4 // lines of facts
+	wrap := wrapped(facts, m.width)
+	lines = append(lines, wrap[:min(len(wrap), most)]...)
+	lines = append(lines, p.injected(m)...)
+	if !d.Gone.IsZero() {
+		lines = append(lines, styleWarn.Render(m.cut("it ended at "+d.Gone.Format(time.TimeOnly))))
+	}
+	return lines
+}
+
+// injected says which faults have struck it that somebody asked for.
+func (p *topPage) injected(m *topModel) []string {
+	if text := p.topRow.injected(); text != "" {
+		return []string{styleWarn.Render(m.cut("injected faults: " + text))}
+	}
+	return nil
 }
 
 // wrapped puts words into lines, two spaces apart.

@@ -168,6 +168,14 @@ func (r *topRow) retransmissions() string {
 	return units.Short(r.Now.PerSecond(r.Now.Counts.Retransmitted))
 }
 
+// injected returns which faults have struck the queue pair, or the device, that somebody asked for.
+func (r *topRow) injected() string {
+	if r.qp != nil {
+		return r.device.Info.InjectedText(r.qp.Info.QPN)
+	}
+	return r.device.Info.InjectedText(0)
+}
+
 // state returns the state of the queue pair, or of the device's first port.
 func (r *topRow) state() string {
 	switch {

@@ -22,8 +22,10 @@ const (
 	graphLeast = 8
 	// deviceMost is how wide the names of devices get where there is room.
 	deviceMost = 30
-	// topHead is how many lines are above the rows, and topFoot below them.
+	// topHead is how many lines are above the rows, and topFoot below all.
 	topHead, topFoot = 3, 1
+	// topTall is how many lines for rows and details a screen has on which long lists leave a third to details.
+	topTall = 30
 )
 
 // Styles. The program takes colors away for terminals that have none, and if NO_COLOR is set.
@@ -60,8 +62,30 @@ func (m *topModel) lines() []string {
 	case m.page != nil:
 		return append(m.filled(m.page.lines(m, m.height-topFoot), m.height-topFoot), m.footer())
 	}
-	lines := append([]string{m.title(), m.totals()}, m.table()...)
+	lines := append([]string{m.title(), m.totals()}, m.list()...)
+	if room := m.height - topFoot - topHead - m.listHeight(); room >= briefLeast && len(m.rows) > 0 {
+		lines = append(m.filled(lines, topHead+m.listHeight()), m.below(room)...)
+	}
 	return append(m.filled(lines, m.height-topFoot), m.footer())
+}
+
+// below draws what the rows leave room for: what belongs to them, and the history of the chosen one.
+func (m *topModel) below(room int) (lines []string) {
+	name, chosen := "devices", m.rows[m.place()]
+	var others []topRow
+	if m.devices {
+		name = "queue pairs of " + chosen.device.Info.Name
+		others = m.rowsOf(nil, false, chosen.device)
+	} else {
+		others = m.rowsOf(nil, true, nil)
+	}
+	page := &topPage{topRow: chosen, brief: true}
+	if n := min(len(others), (room-briefLeast)/2, max(room/3, 4)); n > 0 {
+		lines = append(lines, styleHeading.Render(m.cut(name)))
+		lines = append(lines, m.table(others[:n], !m.devices, -1)...)
+		lines = append(lines, "")
+	}
+	return append(lines, page.lines(m, room-len(lines))...)
 }
 
 // filled returns exactly the given number of lines.
@@ -83,11 +107,23 @@ func fit(s string, width int, left bool) string {
 	return gap + s
 }
 
+// fitting joins the words that fit, two spaces apart.
+func (m *topModel) fitting(words ...string) string {
+	line := words[0]
+	for _, w := range words[1:] {
+		if text.StringWidthWithoutEscSequences(line)+2+text.StringWidthWithoutEscSequences(w) > m.width {
+			break
+		}
+		line += "  " + w
+	}
+	return m.cut(line)
+}
+
 // cut returns what of a text fits.
 func (m *topModel) cut(s string) string { return text.Snip(s, m.width, "…") }
 
 func (m *topModel) title() string {
-	processes, devices, qps := 0, 0, 0
+	processes, devices, qps, faulty := 0, 0, 0, 0
 	for _, p := range m.tracker.Processes() {
 		if p.Gone.IsZero() {
 			processes++
@@ -96,37 +132,65 @@ func (m *topModel) title() string {
 			if d.Gone.IsZero() {
 				devices++
 				qps += len(d.Info.QPs)
+				if d.Info.InjectedText(0) != "" {
+					faulty++
+				}
 			}
 		}
 	}
-	title := fmt.Sprintf("ramjet top  %s every %s", m.at.Format(time.TimeOnly), units.Period(m.every))
+	words := []string{fmt.Sprintf("ramjet top  %s every %s", m.at.Format(time.TimeOnly), units.Period(m.every))}
 	if m.paused {
-		title += "  PAUSED"
+		words = append(words, "PAUSED")
 	}
-	return styleHeading.Render(m.cut(fmt.Sprintf("%s  %s, %s, %s", title, units.Plural(processes, "process"), units.Plural(devices, "device"),
-		units.Plural(qps, "queue pair"))))
+	words = append(words, fmt.Sprintf("%s, %s, %s", units.Plural(processes, "process"), units.Plural(devices, "device"), units.Plural(qps, "queue pair")))
+	if faulty > 0 {
+		words = append(words, units.Plural(faulty, "device")+" with injected faults")
+	}
+	return styleHeading.Render(m.fitting(words...))
 }
 
-// totals is a line of what all processes do.
+// totals is a line of what all processes do, with a graph where there is room.
 func (m *topModel) totals() string {
-	var tx, txMsg, rx, rxMsg, again, rnrs float64
-	for _, p := range m.tracker.Processes() {
-		s := &p.Now
-		tx, txMsg = tx+s.PerSecond(s.Counts.SentBytes), txMsg+s.PerSecond(s.Counts.SentMessages)
-		rx, rxMsg = rx+s.PerSecond(s.Counts.RecvBytes), rxMsg+s.PerSecond(s.Counts.RecvMessages)
-		again, rnrs = again+s.PerSecond(s.Counts.Retransmitted), rnrs+s.PerSecond(s.RNRs())
+	s := &m.sum
+	tx, rx := units.Rate(s.PerSecond(s.Counts.SentBytes)), units.Rate(s.PerSecond(s.Counts.RecvBytes))
+	again, rnrs := "RETR "+units.PerSecond(s.PerSecond(s.Counts.Retransmitted)), "RNR "+units.PerSecond(s.PerSecond(s.RNRs()))
+	line := fmt.Sprintf("TX %s %s msg/s  RX %s %s msg/s  %s  %s", tx, units.Short(s.PerSecond(s.Counts.SentMessages)),
+		rx, units.Short(s.PerSecond(s.Counts.RecvMessages)), again, rnrs)
+	if len(line) > m.width {
+		return m.fitting("TX "+tx, "RX "+rx, again, rnrs)
 	}
-	return m.cut(fmt.Sprintf("TX %s %s msg/s  RX %s %s msg/s  RETR %s  RNR %s",
-		units.Rate(tx), units.Short(txMsg), units.Rate(rx), units.Short(rxMsg), units.PerSecond(again), units.PerSecond(rnrs)))
+	const least = 20 // of the graph's columns
+	at, name := max(len(line), standardWidth), "  BYTE/S "
+	if graph := min(m.width-at-len(name), topSamples); graph >= least {
+		history := m.all.Last(graph)
+		values, most := make([]float64, len(history)), 0.0
+		for i := range history {
+			values[i] = bytesPerSecond(&history[i])
+			most = max(most, values[i])
+		}
+		line = fit(line, at, true) + name + styleGraph.Render(m.levels.line(values, graph, most))
+	}
+	return line
 }
 
-// listHeight is how many rows fit.
-func (m *topModel) listHeight() int { return max(m.height-topHead-topFoot, 1) }
+// listHeight is how many lines the rows have. It is a multiple of four where that leaves room for details, so
+// that these stay where they are when a row comes or goes.
+func (m *topModel) listHeight() int {
+	room := max(m.height-topHead-topFoot, 1)
+	most := room
+	if room >= topTall {
+		most = room * 2 / 3
+	}
+	if want := (len(m.rows) + 4) / 4 * 4; room-min(want, most) >= briefLeast && len(m.rows) > 0 {
+		return min(want, most)
+	}
+	return room
+}
 
 // columns returns those for which there is room, and the width of the graph behind them; 0: none.
-func (m *topModel) columns() (list []topColumn, graph int) {
+func (m *topModel) columns(devices bool) (list []topColumn, graph int) {
 	all := topColumns
-	if m.devices {
+	if devices {
 		all = topDeviceColumns
 	}
 	width := func(l []topColumn) (n int) {
@@ -152,9 +216,19 @@ func (m *topModel) columns() (list []topColumn, graph int) {
 	return list, graph
 }
 
-// table draws the titles of the columns, and the rows.
-func (m *topModel) table() []string {
-	columns, graph := m.columns()
+// list draws the rows that there is room for, or says why there are none.
+func (m *topModel) list() []string {
+	if len(m.rows) == 0 {
+		return append(m.table(nil, m.devices, -1), "", m.cut(m.nothing()))
+	}
+	at, height := m.place(), m.listHeight()
+	m.top = max(min(m.top, at, len(m.rows)-height), at-height+1, 0)
+	return m.table(m.rows[m.top:min(m.top+height, len(m.rows))], m.devices, at-m.top)
+}
+
+// table draws the titles of the columns, and rows, of which one may be chosen.
+func (m *topModel) table(rows []topRow, devices bool, chosen int) []string {
+	columns, graph := m.columns(devices)
 	var titles []string
 	for _, c := range columns {
 		name := c.name
@@ -168,13 +242,8 @@ func (m *topModel) table() []string {
 		titles = append(titles, fit(name, graph, true))
 	}
 	lines := []string{styleTitles.Render(fit(strings.Join(titles, " "), m.width, true))}
-	if len(m.rows) == 0 {
-		return append(lines, "", m.cut(m.nothing()))
-	}
-	at, height := m.place(), m.listHeight()
-	m.top = max(min(m.top, at, len(m.rows)-height), at-height+1, 0)
-	for i := m.top; i < min(m.top+height, len(m.rows)); i++ {
-		lines = append(lines, m.row(&m.rows[i], columns, graph, i == at))
+	for i := range rows {
+		lines = append(lines, m.row(&rows[i], columns, graph, i == chosen))
 	}
 	return lines
 }
@@ -236,6 +305,8 @@ func (m *topModel) cellStyle(r *topRow, column string) *lipgloss.Style {
 	switch {
 	case column == "STATE" && r.qp != nil && (r.qp.Info.Failed != "" || r.state() == "ERR"):
 		return &styleBad
+	case column == "DEVICE" && r.injected() != "":
+		return &styleWarn
 	case column == "RETR/S" && r.Now.Counts.Retransmitted > 0, column == "RNR/S" && r.Now.RNRs() > 0:
 		return &styleWarn
 	}
@@ -260,19 +331,19 @@ func (m *topModel) footer() string {
 	case m.problem != "":
 		return styleWarn.Render(m.cut(m.problem))
 	case m.page != nil:
-		return styleFaint.Render(m.cut("Esc back  ↑↓ scroll  Space pause  ? help  q quit"))
+		return styleFaint.Render(m.fitting("Esc back", "↑↓ scroll", "Space pause", "? help", "q quit"))
 	}
-	keys := "q quit  ? help  Enter history  Tab devices  </> sort  / filter  Space pause"
+	words := []string{"q quit", "? help", "Enter history", "Tab devices", "</> sort", "/ filter", "Space pause"}
 	if m.devices {
-		keys = "q quit  ? help  Enter its queue pairs  Tab queue pairs  </> sort  / filter  Space pause"
+		words[2], words[3] = "Enter its queue pairs", "Tab queue pairs"
 	}
 	if m.within != nil {
-		keys = "Esc all queue pairs  " + keys
+		words = slices.Insert(words, 0, "Esc all queue pairs")
 	}
 	if m.filter != "" {
-		keys = fmt.Sprintf("filter %q: Esc clears it  ", m.filter) + keys
+		words = slices.Insert(words, 0, fmt.Sprintf("filter %q: Esc clears it", m.filter))
 	}
-	return styleFaint.Render(m.cut(keys))
+	return styleFaint.Render(m.fitting(words...))
 }
 
 // helpLines is the help.
@@ -292,7 +363,7 @@ func (m *topModel) helpLines() []string {
 		s := &topSorts[i]
 		lines = append(lines, fmt.Sprintf("  %s      %s: %s", s.key, s.name, s.text))
 	}
-	lines = append(lines, "Bytes are payload, of both directions. Graphs are of what", "rows are sorted by. What has gone is shown for "+units.Period(topLinger)+".")
+	lines = append(lines, "Details below are those of the chosen row.", "Bytes are payload, of both directions. Graphs are of what", "rows are sorted by. What has gone is shown for "+units.Period(topLinger)+".")
 	for i := 1; i < len(lines); i++ {
 		lines[i] = m.cut(lines[i])
 	}

@@ -14,9 +14,11 @@ import (
 	tea "charm.land/bubbletea/v2"
 	"github.com/jedib0t/go-pretty/v6/text"
 
+	"github.com/ramjet-rdma/ramjet/internal/core/faults"
 	"github.com/ramjet-rdma/ramjet/internal/core/observe"
 	"github.com/ramjet-rdma/ramjet/internal/system/statsocket"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
 // topRig is a model with a process whose queue pairs move what a test says.
@@ -25,19 +27,21 @@ type topRig struct {
 	now  time.Time
 	sent map[verbs.QPN]uint64 // messages of 1000 bytes
 	rtts map[verbs.QPN]time.Duration
+
+	injected []faults.Count
 }
 
 func newTopRig() *topRig {
 	m := newTopModel(nil, time.Second, &topSorts[0])
-	return &topRig{m, time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), map[verbs.QPN]uint64{17: 0, 18: 0, 19: 0}, map[verbs.QPN]time.Duration{}}
+	return &topRig{topModel: m, now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), sent: map[verbs.QPN]uint64{17: 0, 18: 0, 19: 0}, rtts: map[verbs.QPN]time.Duration{}}
 }
 
 // found returns the process now.
 func (r *topRig) found() []statsocket.Process {
-	d := observe.Device{Name: "roce:127.0.0.7", Ports: []observe.Port{{Num: 1, State: verbs.PortActive}}}
+	d := observe.Device{Name: "roce:127.0.0.7", Ports: []observe.Port{{Num: 1, State: verbs.PortActive}}, Injected: r.injected}
 	for n, sent := range r.sent {
-		q := verbs.QPInfo{SendCQ: 1, RecvCQ: 1}
-		q.QPStats = verbs.QPStats{QPN: n, Type: verbs.RC, State: verbs.RTS, DestQPN: n + 100, RTT: r.rtts[n]}
+		q := driver.QPInfo{SendCQ: 1, RecvCQ: 1}
+		q.QPStats = verbs.QPStats{QPN: n, Type: verbs.RC, State: verbs.StateRTS, DestQPN: n + 100, RTT: r.rtts[n]}
 		q.DestGID[15] = byte(n)
 		q.SentMessages, q.SentBytes = sent, 1000*sent
 		d.QPs = append(d.QPs, q)
@@ -78,7 +82,8 @@ func (r *topRig) screen() string { return escapes.ReplaceAllString(r.View().Cont
 // numbers returns the numbers of the queue pairs on the screen, from above.
 func (r *topRig) numbers() string {
 	var all []string
-	for _, line := range strings.Split(r.screen(), "\n") {
+	rows := strings.Split(r.screen(), "\n")[topHead:]
+	for _, line := range rows[:r.listHeight()] {
 		if f := strings.Fields(line); len(f) > 2 && f[0] == "4242" {
 			all = append(all, f[slices.IndexFunc(f, func(s string) bool { return strings.HasPrefix(s, "roce:") })+1])
 		}
@@ -201,6 +206,27 @@ func TestTopDevices(t *testing.T) {
 	}
 }
 
+// Devices and queue pairs say which faults were injected, and only those that were struck.
+func TestTopInjected(t *testing.T) {
+	r := newTopRig()
+	r.Update(tea.WindowSizeMsg{Width: 120, Height: 24})
+	r.step(nil)
+	if strings.Contains(r.screen(), "injected") {
+		t.Error(r.screen())
+	}
+	r.injected = []faults.Count{{Kind: "loss", Struck: 17}, {Kind: "late", Struck: 2}, {QPN: 18, Kind: "late", Struck: 2}}
+	r.step(map[verbs.QPN]uint64{18: 1})
+	r.wantScreen(t, "1 device with injected faults")
+	r.press("enter")
+	r.wantScreen(t, "queue pair 18", "injected faults: 2 late")
+	r.press("esc", "down", "enter")
+	if s := r.screen(); !strings.Contains(s, "queue pair 17") || strings.Contains(s, "injected") {
+		t.Error(s)
+	}
+	r.press("esc", "tab")
+	r.wantScreen(t, "injected faults: 17 loss, 2 late")
+}
+
 // A pause stops reading, and its end begins it again.
 func TestTopPause(t *testing.T) {
 	reads := 0
@@ -274,6 +300,50 @@ func TestTopSizes(t *testing.T) {
 	r.wantScreen(t, fmt.Sprintf(" %d RTS", last))
 }
 
+// What the rows leave room for shows the chosen row's history and the devices; a large screen is full, and a long
+// list leaves a third of it. A standard one is for rows.
+func TestTopBelow(t *testing.T) {
+	r := newTopRig()
+	for i := range 60 {
+		r.step(map[verbs.QPN]uint64{17: uint64(100 + i), 18: uint64(10 + i%7)})
+	}
+	r.Update(tea.WindowSizeMsg{Width: 200, Height: 50})
+	r.wantScreen(t, "queue pair 17 RC RTS  link roce:127.0.0.7/1 pid 4242 comm kv", "TX_BYTE", "TX_MSG", "last 58 s", "  BYTE/S  ", "devices\n")
+	blank := 0
+	for _, l := range strings.Split(r.screen(), "\n") {
+		if strings.TrimSpace(l) == "" {
+			blank++
+		}
+	}
+	if blank > 8 {
+		t.Errorf("%d lines of 50 are empty\n%s", blank, r.screen())
+	}
+	r.press("down")
+	r.wantScreen(t, "queue pair 18 RC RTS")
+	r.press("tab")
+	r.wantScreen(t, "queue pairs of roce:127.0.0.7\n", "device roce:127.0.0.7  pid 4242 comm kv", "STATE ACTIVE  QP 3", "TX_BYTE")
+	r.press("tab")
+	r.Update(tea.WindowSizeMsg{Width: 40, Height: 24})
+	r.wantScreen(t, "queue pair 17", "TX_BYTE", "TX 172 kB/s  RX 0 B/s  RETR 0/s  RNR 0/s\n")
+	if strings.Contains(r.screen(), "TX_CNP") {
+		t.Errorf("a series that was always zero\n%s", r.screen())
+	}
+	for n := range verbs.QPN(100) {
+		r.sent[n+1000] = 0
+	}
+	r.step(nil)
+	if r.listHeight() != 20 || strings.Contains(r.screen(), "TX_BYTE") {
+		t.Errorf("%d lines of rows on a standard screen", r.listHeight())
+	}
+	r.Update(tea.WindowSizeMsg{Width: 80, Height: 50})
+	if n := r.listHeight(); n < 28 || n > 32 {
+		t.Errorf("%d lines of rows of 50", n)
+	}
+	r.wantScreen(t, "TX_BYTE", "devices\n")
+	r.press("end")
+	r.wantScreen(t, fmt.Sprint(" ", r.rows[len(r.rows)-1].qp.Info.QPN, " RTS"))
+}
+
 func TestTopQuit(t *testing.T) {
 	for _, keys := range [][]string{{"q"}, {"enter", "q"}, {"?", "q"}} {
 		r := newTopRig()
@@ -318,7 +388,7 @@ func TestTopArguments(t *testing.T) {
 	}{
 		{[]string{"top", "--sort", "byte"}, exitUsage, "did you mean bytes?"},
 		{[]string{"top", "--interval", "1ms"}, exitUsage, "the shortest is 100ms"},
-		{[]string{"top", "kv"}, exitUsage, "kv is not a process id"},
+		{[]string{"top", "kv"}, exitUsage, `"kv" is not a process id`},
 		{[]string{"top"}, exitFailed, "`ramjet stat --watch`"},
 	} {
 		ramjetCmd(t, c.args...).wantError(t, c.status, c.problem)

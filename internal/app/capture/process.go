@@ -33,7 +33,7 @@ func FromProcess(kept *observe.Packets, to func(*Packet)) (Counts, error) {
 		}
 		d.Counts.Frames++
 		p := &d.packet
-		*p = Packet{Frame: i + 1, At: time.Unix(0, k.At).UTC(), Fabric: fabric, Direction: Inbound, Wire: k.Length,
+		*p = Packet{Frame: i + 1, At: time.Unix(0, k.At).UTC(), Fabric: fabric, Direction: Inbound, Comment: k.Comment, Wire: k.Length,
 			From: hostOf(fabric, &k.Peer), To: hostOf(fabric, &k.Local), FromPort: k.Peer.Port, ToPort: k.Local.Port}
 		if k.Sent {
 			p.Direction = Outbound
@@ -46,6 +46,15 @@ func FromProcess(kept *observe.Packets, to func(*Packet)) (Counts, error) {
 		d.transport(k.Head, k.Length, p, func([]byte) bool { return true })
 	}
 	return d.Counts, nil
+}
+
+// SenderOf returns the host that has sent a packet which a process has kept.
+func SenderOf(kept *observe.Packets, packet int) Host {
+	k := &kept.Packets[packet]
+	if k.Sent {
+		return hostOf(fabrics[kept.Wire], &k.Local)
+	}
+	return hostOf(fabrics[kept.Wire], &k.Peer)
 }
 
 // hostOf returns an end of a packet's way.

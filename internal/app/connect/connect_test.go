@@ -42,7 +42,8 @@ func newEnd(t *testing.T, n int) *end {
 
 // create has queue pair i be the one of a connection.
 func (e *end) create(i int, id *cm.ID) (err error) {
-	e.qps[i], err = id.CreateQP(e.pd, verbs.QPInit{Type: verbs.RC, SendCQ: e.cq, RecvCQ: e.cq, MaxSendWR: 1, MaxRecvWR: 1, MaxSendSGE: 1, MaxRecvSGE: 1, MaxInline: 1})
+	e.qps[i], err = id.CreateQP(e.pd, verbs.QPInit{Type: verbs.RC, SendCQ: e.cq, RecvCQ: e.cq,
+		Cap: verbs.QPCap{MaxSendWR: 1, MaxRecvWR: 1, MaxSendSGE: 1, MaxRecvSGE: 1, MaxInline: 1}})
 	return err
 }
 
@@ -55,7 +56,7 @@ func TestOrder(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	l, err := cm.Listen(server.dev, ":0")
+	l, err := cm.Listen(ctx, server.dev, ":0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,11 +92,11 @@ func TestOrder(t *testing.T) {
 		}
 	}
 	for i := range n {
-		if err := client.qps[i].PostSend(&verbs.SendWR{Op: verbs.Send}); err != nil {
+		if err := client.qps[i].PostSend(&verbs.SendWR{Op: verbs.OpSend}); err != nil {
 			t.Fatal(err)
 		}
 		var wc [1]verbs.WC
-		if _, err := server.cq.Wait(ctx, wc[:]); err != nil || wc[0].Status != verbs.Success || wc[0].ID != uint64(i) {
+		if _, err := server.cq.Wait(ctx, wc[:]); err != nil || wc[0].Status != verbs.StatusSuccess || wc[0].ID != uint64(i) {
 			t.Fatalf("of connection %d: %+v, %v", i, wc[0], err)
 		}
 	}
@@ -106,7 +107,7 @@ func TestFailure(t *testing.T) {
 	client, server := newEnd(t, 2), newEnd(t, 2)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	l, err := cm.Listen(server.dev, ":0")
+	l, err := cm.Listen(ctx, server.dev, ":0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +133,7 @@ func TestFailure(t *testing.T) {
 		t.Errorf("accepting: %v", err)
 	}
 	for _, e := range []*end{client, server} {
-		if err := e.qps[0].PostSend(&verbs.SendWR{Op: verbs.Send}); err == nil {
+		if err := e.qps[0].PostSend(&verbs.SendWR{Op: verbs.OpSend}); err == nil {
 			t.Error("the first connection is left")
 		}
 	}

@@ -223,7 +223,7 @@ func TestPictures(t *testing.T) {
 		b.picture(c.name)
 		b.eval("document.querySelector('#devices').scrollIntoView()")
 		b.picture(c.name + "-rows")
-		b.eval("[...document.querySelectorAll('#list tbody tr')].filter(r => r.innerText.includes('RTS') && !/(shm|kernel):/.test(r.closest('article').innerText))[0].querySelector('.open').click()")
+		b.eval("[...document.querySelectorAll('#list tbody tr')].filter(r => r.innerText.includes('RTS') && !/(shm|kernel):/.test(r.closest('tbody').innerText))[0].querySelector('.open').click()")
 		b.await("document.querySelector('#ladder').shadowRoot.querySelector('svg')")
 		time.Sleep(3 * time.Second)
 		b.picture(c.name + "-detail")

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/app/ladder"
 	"github.com/ramjet-rdma/ramjet/internal/core/observe"
 	"github.com/ramjet-rdma/ramjet/internal/system/statsocket"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
 const (
@@ -31,6 +33,13 @@ type Ladder struct {
 	Notes   []string `json:"notes"`
 	Packets int      `json:"packets"` // that are drawn
 	Seen    uint64   `json:"seen"`    // since watching began
+	Endings []Ending `json:"endings"` // of conversations in trouble, and of those that were closed
+}
+
+// Ending is how a conversation has ended, or what it suffers from.
+type Ending struct {
+	Text   string      `json:"text"`
+	Errors []Explained `json:"errors"` // what that means
 }
 
 // watcher is what statsocket.Watcher is.
@@ -62,8 +71,9 @@ func newLadders(watch func(context.Context, qpKey) (watcher, error)) *ladders {
 	return &ladders{watch: watch, open: map[qpKey]*watched{}}
 }
 
-// last returns the ladder of a queue pair's last packets, and has them watched for some seconds more.
-func (l *ladders) last(ctx context.Context, of qpKey) (*Ladder, error) {
+// last returns the ladder of a queue pair's last packets, for a page that has width pixels for it, and has them
+// watched for some seconds more.
+func (l *ladders) last(ctx context.Context, of qpKey, width int) (*Ladder, error) {
 	w, err := l.get(ctx, of)
 	if err != nil {
 		return nil, err
@@ -80,7 +90,7 @@ func (l *ladders) last(ctx context.Context, of qpKey) (*Ladder, error) {
 		w.w = nil
 		return nil, err
 	}
-	return draw(p)
+	return draw(p, of, width)
 }
 
 // get returns what watches a queue pair, which begins if nothing does.
@@ -138,13 +148,13 @@ func (l *ladders) close() {
 	}
 }
 
-// draw draws packets.
-func draw(p *observe.Packets) (*Ladder, error) {
-	out := &Ladder{Seen: p.Seen, Notes: []string{}}
+// draw draws packets of a queue pair, in width pixels if that is less than the picture needs by itself; 0: any width.
+func draw(p *observe.Packets, of qpKey, width int) (*Ladder, error) {
+	out := &Ladder{Seen: p.Seen, Notes: []string{}, Endings: []Ending{}}
 	if len(p.Packets) == 0 {
 		return out, nil
 	}
-	s, err := ladder.Take(func(to func(*capture.Packet)) (capture.Counts, error) { return capture.FromProcess(p, to) })
+	s, err := ladder.Take(func(to func(*capture.Packet)) (capture.Counts, error) { return capture.FromProcess(p, to) }, of.limits(p)...)
 	if err != nil {
 		return nil, err
 	}
@@ -157,14 +167,41 @@ func draw(p *observe.Packets) (*Ladder, error) {
 		for i, n := range c.Tally {
 			tally[i] += n
 		}
+		if text := c.EndingSoFar(); text != "" {
+			out.Endings = append(out.Endings, Ending{text, endingMeans(text)})
+		}
 	}
 	if tally.Total() > 0 {
 		out.Notes = append(out.Notes, tally.String())
 	}
+	if width >= l.PictureWidth() {
+		width = 0
+	}
 	var svg strings.Builder
-	if err := l.WriteSVG(&svg, nil); err != nil {
+	if err := l.WriteSVG(&svg, nil, max(width, 0)); err != nil {
 		return nil, err
 	}
 	out.SVG, out.Packets = svg.String(), l.Packets
 	return out, nil
+}
+
+// endingMeans explains how a conversation has ended. Without an answer it is about to fail as queue pairs do then.
+func endingMeans(text string) []Explained {
+	list := explained(text)
+	if len(list) > 0 || !strings.HasPrefix(text, "no answer") {
+		return list
+	}
+	if strings.Contains(text, "RNR retry") {
+		return explained("IBV_WC_RNR_RETRY_EXC_ERR")
+	}
+	return explained("IBV_WC_RETRY_EXC_ERR")
+}
+
+// limits are how often the queue pair sends requests again, for packets that it has sent.
+func (k *qpKey) limits(p *observe.Packets) []ladder.Limits {
+	i := slices.IndexFunc(p.Packets, func(k observe.Packet) bool { return k.Sent })
+	if k.retries == 0 && k.rnrRetries == 0 || i < 0 { // its process does not say, or it has sent nothing
+		return nil
+	}
+	return []ladder.Limits{{From: capture.SenderOf(p, i), To: ib.QPN(k.peer), Retries: k.retries, RNRRetries: k.rnrRetries}}
 }

@@ -13,11 +13,11 @@ import (
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/app/units"
+	"github.com/ramjet-rdma/ramjet/internal/core/faults"
 	"github.com/ramjet-rdma/ramjet/internal/core/observe"
 	"github.com/ramjet-rdma/ramjet/internal/system/statsocket"
 	"github.com/ramjet-rdma/ramjet/internal/testkit/testrun"
 	"github.com/ramjet-rdma/ramjet/verbs"
-	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
 // serveAt serves a world at an address until end is called.
@@ -46,19 +46,6 @@ func serveAt(t *testing.T, w *world, addr, key string) (s *Server, url string, e
 	return s, "http://" + l.Addr().String() + "/#" + s.Key(), end
 }
 
-// packets are a WRITE and its acknowledgement.
-func packets() *observe.Packets {
-	local, peer := observe.Address{}, observe.Address{}
-	local.GID[10], local.GID[11], local.GID[15] = 255, 255, 5
-	peer.GID[10], peer.GID[11], peer.GID[15] = 255, 255, 7
-	w := ib.Packet{BTH: ib.BTH{Opcode: ib.RCWriteOnly, PSN: 77, DestQP: 7, AckReq: true}, RETH: ib.RETH{VA: 4096, DMALen: 100}}
-	a := ib.Packet{BTH: ib.BTH{Opcode: ib.RCAck, PSN: 77, DestQP: 100}}
-	return &observe.Packets{Wire: observe.RoCEv2, Seen: 2, Packets: []observe.Packet{
-		{At: 1e18, Sent: true, Local: local, Peer: peer, Length: 12 + 16 + 100 + 4, Head: w.AppendHeader(nil)},
-		{At: 1e18 + 5000, Local: local, Peer: peer, Length: 12 + 4 + 4, Head: a.AppendHeader(nil)},
-	}}
-}
-
 func (w *world) set(f func()) {
 	w.lock.Lock()
 	defer w.lock.Unlock()
@@ -80,7 +67,7 @@ func TestPage(t *testing.T) {
 	first := processOf(5, 3)
 	first.Command = "<img src=x onerror=alert(1)>" // texts of processes are texts
 	failed := &first.State.Devices[0].QPs[2]
-	failed.State, failed.Failed = verbs.Err, "RETRY_EXC_ERR: the peer does not answer"
+	failed.State, failed.Failed = verbs.StateError, "RETRY_EXC_ERR: the peer does not answer"
 	w.set(func() { w.list = []statsocket.Process{first} })
 	b.await("document.querySelectorAll('#list .open').length === 3 && !document.querySelector('#empty').checkVisibility()")
 	b.await("/[1-9]\\d* (k|M)B.s/.test(document.querySelector('#tiles').innerText)")
@@ -90,8 +77,11 @@ func TestPage(t *testing.T) {
 	}
 
 	// The keyboard: to the rows, between them, into one and back.
-	b.eval("document.querySelector('#order').focus()")
-	b.press("Tab") // the name of the device
+	b.eval("document.querySelector('#list .name').focus()")
+	b.press("Tab")
+	if b.eval("document.activeElement.className") != "why" {
+		t.Error("the error of the device does not follow its name")
+	}
 	b.press("Tab")
 	focus := "document.activeElement.innerText"
 	for _, c := range []struct{ key, want string }{{"", "100"}, {"ArrowDown", "101"}, {"ArrowDown", "102"}, {"ArrowDown", "102"}, {"Home", "100"}, {"End", "102"}} {
@@ -128,6 +118,10 @@ func TestPage(t *testing.T) {
 		t.Errorf("the ladder has no styles: %v", fill)
 	}
 	b.picture("ladder")
+	b.size(420, 900, "light")
+	b.await("(l => l.scrollWidth <= l.clientWidth)(document.querySelector('#ladder'))") // drawn again, to fit
+	b.picture("phone-ladder")
+	b.size(1280, 800, "light")
 
 	// The process ends while it is looked at.
 	w.set(func() { w.refused = errors.New("the process has ended") })
@@ -138,6 +132,7 @@ func TestPage(t *testing.T) {
 		t.Errorf("%v rows are left of the ladder", n)
 	}
 	b.press("Escape")
+	b.await("!document.querySelector('#detail').open")
 	b.await("document.querySelector('#list').innerText.includes('The process has ended.')")
 	w.set(func() { w.list, w.refused = []statsocket.Process{processOf(6, 1)}, nil })
 
@@ -206,6 +201,7 @@ func TestPageWords(t *testing.T) {
 	b := startBrowser(t)
 	p := processOf(5, 1)
 	p.State.Devices[0].QPs[0].DestQPN = 0
+	p.State.Devices[0].Injected = []faults.Count{{Kind: "loss", Struck: 3}, {QPN: 100, Kind: "loss", Struck: 3}}
 	w := &world{list: []statsocket.Process{p}, packets: packets()}
 	_, url, _ := serveAt(t, w, "127.0.0.1:0", "")
 	b.open(url, 1400, 900, "light")
@@ -213,8 +209,14 @@ func TestPageWords(t *testing.T) {
 	if peer := b.eval("document.querySelector('#list td.peer').innerText"); peer != "198.0.0.7" {
 		t.Errorf("the peer is %q", peer)
 	}
+	if note := b.eval("document.querySelector('#list .note').innerText"); note != "Injected faults: 3 loss" {
+		t.Errorf("the device has the note %q", note)
+	}
 	b.eval("document.querySelector('#list .open').click()")
 	b.await("document.querySelector('#ladder').shadowRoot.querySelector('svg')")
+	if causes := fmt.Sprint(b.eval("document.querySelector('#causes').innerText")); !strings.Contains(causes, "3 loss") {
+		t.Error(causes)
+	}
 	if facts := fmt.Sprint(b.eval("document.querySelector('#facts').innerText")); !strings.Contains(facts, "198.0.0.7") || strings.Contains(facts, "QP 0") {
 		t.Error(facts)
 	}
@@ -304,9 +306,86 @@ func TestPageWidths(t *testing.T) {
 		if b.eval("document.querySelector('#detail').scrollWidth <= document.querySelector('#detail').clientWidth") != true {
 			t.Errorf("%d pixels: the details are %v wide", width, b.eval("document.querySelector('#detail').scrollWidth"))
 		}
-		if cut := b.eval("[...document.querySelectorAll('#list th, #list td, #facts dd, #tiles dd, .device > header > *')].filter(e => e.scrollWidth > e.clientWidth + 1).map(e => e.innerText).join('; ')"); cut != "" {
+		if cut := b.eval("[...document.querySelectorAll('#list th, #list td, #facts dd, #tiles dd, .group-head > *')].filter(e => e.scrollWidth > e.clientWidth + 1).map(e => e.innerText).join('; ')"); cut != "" {
 			t.Errorf("%d pixels: cut off: %v", width, cut)
 		}
 		b.picture(fmt.Sprintf("width-%d-detail", width))
+	}
+}
+
+// crowd is a process with twenty queue pairs, of which one has failed, and a process that it is connected to.
+func crowd() []statsocket.Process {
+	a, b := processOf(5, 20), processOf(7, 1)
+	d := &a.State.Devices[0]
+	d.Ports[0].SpeedMbps = 100_000
+	for i := range d.QPs {
+		q := &d.QPs[i]
+		q.DestQPN = verbs.QPN(100 + i%3)
+		q.DestGID[15] = byte(7 + i%4)
+		q.Retransmitted, q.LateAcks = uint64(i%5*7), uint64(i%2*11)
+	}
+	d.QPs[4].State, d.QPs[4].Failed = verbs.StateError, "RETRY_EXC_ERR: the peer does not answer"
+	b.State.Devices[0].Name = "roce:198.0.0.7"
+	b.State.Devices[0].QPs[0].DestGID[12], b.State.Devices[0].QPs[0].DestGID[15] = 192, 5
+	return []statsocket.Process{a, b}
+}
+
+// Twenty queue pairs fit a screen; the table sorts by its heads; graphs say what was when; errors are explained; the
+// map has the processes and their connections.
+func TestPageTable(t *testing.T) {
+	b := startBrowser(t)
+	_, url, _ := serveAt(t, &world{list: crowd(), packets: packets()}, "127.0.0.1:0", "")
+	b.open(url, 1400, 900, "light")
+	b.await("document.querySelectorAll('#list .open').length === 21 && document.querySelectorAll('#graphs .line').length > 1")
+	b.picture("table")
+	if low := b.eval("[...document.querySelectorAll('#list .open')][19].getBoundingClientRect().bottom"); low.(float64) > 900 {
+		t.Errorf("the twentieth row is at %v", low)
+	}
+	first := "document.querySelector('#list tr:not(.group) .open').innerText"
+	head := func(name string) string {
+		return "[...document.querySelectorAll('#heads button')].find(b => b.innerText === '" + name + "')"
+	}
+	b.eval(head("QP") + ".focus()")
+	b.press("Enter")
+	if got := b.eval(first + "+ document.querySelector('[aria-sort]').ariaSort"); got != "119descending" {
+		t.Errorf("by number, the largest first: %v", got)
+	}
+	b.eval(head("State") + ".click()")
+	if got := b.eval(first); got != "104" {
+		t.Errorf("by state: %v", got)
+	}
+	b.eval("document.querySelector('#filter').value = '104'; document.querySelector('#filter').dispatchEvent(new Event('input'))")
+	b.await("document.querySelectorAll('#list .open').length === 1")
+	b.eval("document.querySelector('#list .open').click()")
+	b.await("document.querySelector('#means').innerText.includes('What it means')")
+	b.eval("document.querySelector('#means details').open = true")
+	b.picture("error")
+	b.press("Escape")
+	b.await("!document.querySelector('#detail').open") // then the focus goes back to the row
+	b.eval("document.querySelector('#filter').value = ''; document.querySelector('#filter').dispatchEvent(new Event('input'))")
+
+	b.eval("document.querySelector('#graphs svg').focus()")
+	b.press("End")
+	b.await("/\\d\\d:\\d\\d:\\d\\d, .* ago: sent/.test(document.querySelector('#graphs .tip').innerText)")
+	b.picture("tip")
+	b.eval("document.querySelector('#span').value = '3600'; document.querySelector('#span').dispatchEvent(new Event('change'))")
+	b.await("document.querySelector('#graphs svg').textContent.includes('−1 h') && mainGraphs[0].series.every_ms === 30000")
+	b.eval("document.querySelector('#span').value = '30'; document.querySelector('#span').dispatchEvent(new Event('change'))")
+	b.await("document.querySelector('#graphs svg').textContent.includes('−30 s')")
+
+	b.eval("document.querySelector('#map-of').open = true")
+	b.await("document.querySelectorAll('#map .map-device').length === 2 && document.querySelectorAll('#map .map-line').length >= 4")
+	b.eval("document.querySelector('#map-of').scrollIntoView()")
+	b.picture("map")
+	b.size(420, 900, "dark")
+	b.eval("scrollTo(0, 0)")
+	time.Sleep(1500 * time.Millisecond)
+	b.picture("phone")
+	b.eval("document.querySelector('#devices').scrollIntoView()")
+	b.picture("phone-rows")
+	b.eval("document.querySelector('#map-of').scrollIntoView()")
+	b.picture("phone-map")
+	if len(b.errors) > 0 {
+		t.Error(strings.Join(b.errors, "\n"))
 	}
 }

@@ -30,6 +30,7 @@ var files = map[string][2]string{
 	"/":          {"page/index.html", "text/html; charset=utf-8"},
 	"/dash.js":   {"page/dash.js", "text/javascript; charset=utf-8"},
 	"/graph.js":  {"page/graph.js", "text/javascript; charset=utf-8"},
+	"/map.js":    {"page/map.js", "text/javascript; charset=utf-8"},
 	"/dash.css":  {"page/dash.css", "text/css; charset=utf-8"},
 	"/icon.svg":  {"page/icon.svg", "image/svg+xml"},
 	"/format.js": {"page/format.js", "text/javascript; charset=utf-8"},
@@ -40,6 +41,7 @@ const (
 	policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 	maxBody = 1 << 10 // bytes of a request
+	maxSpan = 3600    // seconds of a graph
 )
 
 // Options are what a Server is told.
@@ -68,7 +70,7 @@ func New(at net.Addr, o Options) *Server {
 // Key is what has to be behind the number sign of the URL.
 func (s *Server) Key() string { return s.key }
 
-// Serve answers requests until ctx ends.
+// Serve answers requests until ctx ends, which is no error.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	h := &http.Server{Handler: s, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second,
 		IdleTimeout: 30 * time.Second, MaxHeaderBytes: 16 << 10, ConnContext: withConn}
@@ -78,7 +80,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	if err := h.Serve(limit(l)); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
-	return ctx.Err()
+	return nil
 }
 
 // ServeHTTP answers a request.
@@ -146,7 +148,8 @@ func (s *Server) isOwn(host string) bool {
 }
 
 // state answers with the state of all processes. The query's scope is the number of what is to be shown in
-// detail, and its filter what queue pairs have to have in their row.
+// detail, its filter what queue pairs have to have in
+// their row, its span how many seconds graphs go back.
 func (s *Server) state(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	scope, _ := strconv.ParseUint(q.Get("scope"), 10, 64) // of nothing, if it is not a number
@@ -155,7 +158,8 @@ func (s *Server) state(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusBadRequest, "the filter is too long")
 		return
 	}
-	st, err := s.source.state(r.Context(), scope, filter)
+	span, _ := strconv.Atoi(q.Get("span")) // the shortest, if it is not a number
+	st, err := s.source.state(r.Context(), scope, filter, time.Duration(min(max(span, 0), maxSpan))*time.Second)
 	if err != nil {
 		refuse(w, http.StatusInternalServerError, err.Error())
 		return
@@ -168,7 +172,8 @@ func (s *Server) state(w http.ResponseWriter, r *http.Request) {
 // ladder answers with the last packets of a queue pair.
 func (s *Server) ladder(w http.ResponseWriter, r *http.Request) {
 	var of struct {
-		ID uint64 `json:"id"`
+		ID    uint64 `json:"id"`
+		Width int    `json:"width"` // in pixels, that the page has for the ladder; 0: it scrolls
 	}
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody)).Decode(&of); err != nil {
 		refuse(w, http.StatusBadRequest, "the request is malformed: "+err.Error())
@@ -179,7 +184,7 @@ func (s *Server) ladder(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusNotFound, "the queue pair is gone")
 		return
 	}
-	l, err := s.ladders.last(r.Context(), key)
+	l, err := s.ladders.last(r.Context(), key, of.Width)
 	if err != nil {
 		refuse(w, http.StatusConflict, err.Error())
 		return

@@ -21,9 +21,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ramjet-rdma/ramjet/internal/app/ladder"
+	"github.com/ramjet-rdma/ramjet/internal/core/faults"
 	"github.com/ramjet-rdma/ramjet/internal/core/observe"
 	"github.com/ramjet-rdma/ramjet/internal/system/statsocket"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
 // world is what a server reads in tests.
@@ -102,8 +106,8 @@ func (w *world) watchers() int {
 func processOf(pid, qps int) statsocket.Process {
 	d := observe.Device{Name: fmt.Sprintf("roce:192.0.2.%d", pid), Kind: "roce", Ports: []observe.Port{{Num: 1, State: verbs.PortActive, NetDev: "eth0", ActiveMTU: 4096}}}
 	for n := range qps {
-		q := verbs.QPInfo{PD: 1, SendCQ: 1, RecvCQ: 1}
-		q.QPStats = verbs.QPStats{QPN: verbs.QPN(100 + n), Type: verbs.RC, State: verbs.RTS, RTT: 40 * time.Microsecond, Window: 1 << 20, DestQPN: 7}
+		q := driver.QPInfo{PD: 1, SendCQ: 1, RecvCQ: 1}
+		q.QPStats = verbs.QPStats{QPN: verbs.QPN(100 + n), Type: verbs.RC, State: verbs.StateRTS, RTT: 40 * time.Microsecond, Window: 1 << 20, DestQPN: 7}
 		q.DestGID[10], q.DestGID[11], q.DestGID[12], q.DestGID[15] = 255, 255, 198, 7
 		d.QPs = append(d.QPs, q)
 	}
@@ -240,7 +244,9 @@ func TestNames(t *testing.T) {
 
 // However many ask, processes are read about once a second, and what they did has rates.
 func TestState(t *testing.T) {
-	w := &world{list: []statsocket.Process{processOf(5, 2), {PID: 6, Instance: 6, Command: "stuck", Err: errors.New("it is stopped")}}}
+	faulty := processOf(5, 2)
+	faulty.State.Devices[0].Injected = []faults.Count{{Kind: "loss", Struck: 3}, {QPN: 100, Kind: "loss", Struck: 3}}
+	w := &world{list: []statsocket.Process{faulty, {PID: 6, Instance: 6, Command: "stuck", Err: errors.New("it is stopped")}}}
 	s := newServer(w)
 	for range 20 {
 		stateOf(t, s, "")
@@ -256,6 +262,9 @@ func TestState(t *testing.T) {
 	d := st.Processes[0].Devices[0]
 	if q := d.QPs[0]; st.Version != "v1" || st.Objects.QPs != 2 || q.Rates.SentMessages <= 0 || q.Peer != "198.0.0.7" || q.State != "RTS" || q.RTTNS != 40_000 {
 		t.Errorf("%+v", st)
+	}
+	if d.Injected != "3 loss" || d.QPs[0].Injected != "3 loss" || d.QPs[1].Injected != "" {
+		t.Errorf("injected faults are %q, of queue pairs %q and %q", d.Injected, d.QPs[0].Injected, d.QPs[1].Injected)
 	}
 	if st.Processes[1].Error != "it is stopped" || st.Scope.Kind != "all" || len(st.Scope.Series.SentBytes) == 0 || st.Scope.Counts.Timeouts == 0 {
 		t.Errorf("%+v", st)
@@ -283,7 +292,7 @@ func TestStateBounds(t *testing.T) {
 		w.list = append(w.list, processOf(pid, 2))
 	}
 	failed := &w.list[0].State.Devices[0].QPs[4999]
-	failed.State = verbs.Err
+	failed.State = verbs.StateError
 	st := stateOf(t, newServer(w), "")
 	qps, devices, found := 0, 0, false
 	for _, p := range st.Processes {
@@ -308,16 +317,16 @@ func TestLadders(t *testing.T) {
 	w := &world{packets: &observe.Packets{}}
 	l := newLadders(w.watch)
 	for n := range maxLadders + 3 {
-		got, err := l.last(t.Context(), qpKey{1, "roce:192.0.2.1", verbs.QPN(n)})
+		got, err := l.last(t.Context(), qpKey{pid: 1, device: "roce:192.0.2.1", qpn: verbs.QPN(n)}, 0)
 		if n < maxLadders && (err != nil || got.SVG != "") || n >= maxLadders && err == nil {
 			t.Errorf("%d: %+v, %v", n, got, err)
 		}
 	}
-	if _, err := l.last(t.Context(), qpKey{1, "roce:192.0.2.1", 0}); err != nil || w.watchers() != maxLadders {
+	if _, err := l.last(t.Context(), qpKey{pid: 1, device: "roce:192.0.2.1", qpn: 0}, 0); err != nil || w.watchers() != maxLadders {
 		t.Errorf("%v, %d are watched", err, w.watchers())
 	}
 	w.refused = errors.New("the process has ended")
-	if _, err := l.last(t.Context(), qpKey{1, "roce:192.0.2.1", 0}); err == nil || w.watchers() != maxLadders-1 {
+	if _, err := l.last(t.Context(), qpKey{pid: 1, device: "roce:192.0.2.1", qpn: 0}, 0); err == nil || w.watchers() != maxLadders-1 {
 		t.Errorf("%v, %d are watched", err, w.watchers())
 	}
 	l.lock.Lock()
@@ -331,11 +340,11 @@ func TestLadders(t *testing.T) {
 		}
 	}
 	w.refused = nil
-	if _, err := l.last(t.Context(), qpKey{1, "roce:192.0.2.1", 0}); err != nil {
+	if _, err := l.last(t.Context(), qpKey{pid: 1, device: "roce:192.0.2.1", qpn: 0}, 0); err != nil {
 		t.Error(err)
 	}
 	l.close()
-	if _, err := l.last(t.Context(), qpKey{1, "roce:192.0.2.1", 0}); err == nil || w.watchers() != 0 {
+	if _, err := l.last(t.Context(), qpKey{pid: 1, device: "roce:192.0.2.1", qpn: 0}, 0); err == nil || w.watchers() != 0 {
 		t.Errorf("%v, %d are watched", err, w.watchers())
 	}
 }
@@ -354,7 +363,7 @@ func serveIn(t *testing.T, w *world) (s *Server, addr string) {
 	go func() { ended <- s.Serve(ctx, l) }()
 	t.Cleanup(func() {
 		cancel()
-		if err := <-ended; !errors.Is(err, context.Canceled) {
+		if err := <-ended; err != nil {
 			t.Error(err)
 		}
 	})
@@ -438,5 +447,115 @@ func TestConnections(t *testing.T) {
 		if time.Now().After(end) {
 			t.Fatal("none is served after one has gone")
 		}
+	}
+}
+
+// What is wrong with devices, connections and queue pairs is told once each, with what it means.
+func TestProblems(t *testing.T) {
+	p := processOf(5, 3)
+	d := &p.State.Devices[0]
+	d.Ports[0].State = verbs.PortDown
+	const failure, unreachable = "RETRY_EXC_ERR: the peer does not answer", "verbs: connect: no answer in time: 192.0.2.7:7471 does not answer"
+	d.QPs[0].Failed, d.QPs[2].Failed = failure, failure
+	d.Conns = []driver.ConnInfo{{State: "failed", Failed: unreachable}, {State: "connected"}}
+	unread := statsocket.Process{PID: 9, Instance: 9, Command: "kv", Err: observe.ErrTruncated}
+	st := stateOf(t, newServer(&world{list: []statsocket.Process{p, unread}}), "")
+	got := st.Processes[0].Devices[0]
+	want := []Problem{{"port 1 is down", "IBV_EVENT_PORT_ERR"}, {"1 connection failed: " + unreachable, unreachable}, {"2 queue pairs failed: " + failure, failure}}
+	if !slices.Equal(got.Problems, want) || got.MoreProblems != 0 {
+		t.Errorf("%+v, %d", got.Problems, got.MoreProblems)
+	}
+	for _, e := range want {
+		if list := st.Explained[e.Error]; len(list) == 0 || list[0].Means == "" {
+			t.Errorf("%q is not explained", e.Error)
+		}
+	}
+	for i := range d.QPs {
+		d.QPs[i].Failed = fmt.Sprintf("WR_FLUSH_ERR: number %d", i)
+	}
+	got = stateOf(t, newServer(&world{list: []statsocket.Process{p}}), "").Processes[0].Devices[0]
+	if len(got.Problems) != maxProblems || got.MoreProblems != 1 {
+		t.Errorf("%+v, %d", got.Problems, got.MoreProblems)
+	}
+}
+
+// Latencies of devices add up, by operation.
+func TestLatency(t *testing.T) {
+	a, b := processOf(5, 1), processOf(7, 1)
+	for i, p := range []statsocket.Process{a, b} {
+		h := verbs.LatencyHistogram{Op: verbs.WCWrite}
+		h.Add(time.Duration(i+1) * 10 * time.Microsecond)
+		p.State.Devices[0].Latencies = []verbs.LatencyHistogram{h}
+	}
+	s := newServer(&world{list: []statsocket.Process{a, b}})
+	all := stateOf(t, s, "").Scope.Latency
+	if len(all.BoundsNS) != verbs.LatencyBuckets-1 || len(all.Operations) != 1 {
+		t.Fatalf("%+v", all)
+	}
+	if o := all.Operations[0]; o.Name != "RDMA_WRITE" || o.Samples != 2 || o.MeanNS != 15_000 || o.Buckets[6] != 1 || o.Buckets[7] != 1 {
+		t.Errorf("%+v", o)
+	}
+	of := s.source.tracker.Processes()[1].Devices[0]
+	if one := stateOf(t, s, fmt.Sprintf("?scope=%d", of.ID)).Scope.Latency; len(one.Operations) != 1 || one.Operations[0].MeanNS != 20_000 {
+		t.Errorf("%+v", one)
+	}
+}
+
+// packets are a WRITE and its acknowledgement.
+func packets() *observe.Packets {
+	local, peer := observe.Address{}, observe.Address{}
+	local.GID[10], local.GID[11], local.GID[15] = 255, 255, 5
+	peer.GID[10], peer.GID[11], peer.GID[15] = 255, 255, 7
+	w := ib.Packet{BTH: ib.BTH{Opcode: ib.RCWriteOnly, PSN: 77, DestQP: 7, AckReq: true}, RETH: ib.RETH{VA: 4096, DMALen: 100}}
+	a := ib.Packet{BTH: ib.BTH{Opcode: ib.RCAck, PSN: 77, DestQP: 100}}
+	return &observe.Packets{Wire: observe.RoCEv2, Seen: 2, Packets: []observe.Packet{
+		{At: 1e18, Sent: true, Local: local, Peer: peer, Length: 12 + 16 + 100 + 4, Head: w.AppendHeader(nil)},
+		{At: 1e18 + 5000, Local: local, Peer: peer, Length: 12 + 4 + 4, Head: a.AppendHeader(nil)},
+	}}
+}
+
+// On a narrow page the ladder is as wide as the page, on others as wide as it has to be.
+func TestLadderWidth(t *testing.T) {
+	widthOf := func(page int) (width int) {
+		l, err := draw(packets(), qpKey{qpn: 100, peer: 7}, page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := strings.Index(l.SVG, ` width="`)
+		if _, err := fmt.Sscanf(l.SVG[at:], ` width="%d"`, &width); err != nil {
+			t.Fatal(err, l.SVG[:200])
+		}
+		return width
+	}
+	full := widthOf(0)
+	for page, want := range map[int]int{-1: full, 1: ladder.MinPicture, 380: 380, full: full, 1 << 30: full} {
+		if got := widthOf(page); got != want {
+			t.Errorf("%d pixels on a page of %d, want %d", got, page, want)
+		}
+	}
+}
+
+// The ladder says which retry it was, of as many as the queue pair has, and how the conversation ended.
+func TestLadderEndings(t *testing.T) {
+	p := packets()
+	again := p.Packets[0]
+	again.At += 1e9
+	p.Packets = []observe.Packet{p.Packets[0], again}
+	key := qpKey{qpn: 100, peer: 7, retries: 5, rnrRetries: 7}
+	l, err := draw(p, key, 0)
+	if err != nil || len(l.Endings) != 1 || !strings.Contains(l.Endings[0].Text, "no answer to PSN 77") || !strings.Contains(l.Endings[0].Text, "retry 1 of 5") || len(l.Endings[0].Errors) == 0 {
+		t.Errorf("%+v, %v", l, err)
+	}
+	if !strings.Contains(l.SVG, "retry 1 of 5") {
+		t.Error("the ladder does not say which retry it is")
+	}
+	if l, err = draw(packets(), key, 0); err != nil || len(l.Endings) != 0 {
+		t.Errorf("all was answered: %+v, %v", l.Endings, err)
+	}
+	nak := packets()
+	refused := ib.Packet{BTH: ib.BTH{Opcode: ib.RCAck, PSN: 77, DestQP: 100}, AETH: ib.AETH{Syndrome: ib.NAK(ib.NAKRemoteAccessError)}}
+	nak.Packets[1].Head = refused.AppendHeader(nil)
+	if l, err = draw(nak, key, 0); err != nil || len(l.Endings) != 1 || len(l.Endings[0].Errors) == 0 {
+		t.Errorf("%+v, %v", l.Endings, err)
 	}
 }

@@ -16,7 +16,7 @@ import (
 const (
 	// freshness is for how long what was read answers further requests.
 	freshness = 900 * time.Millisecond
-	// keep is how many samples graphs have, and linger for how long what is gone is shown.
+	// keep is how many samples graphs have, of a second or of [live.CoarseEvery], and linger for how long what is gone is shown.
 	keep   = 120
 	linger = 30 * time.Second
 	// readTime bounds the reading of all processes.
@@ -30,7 +30,8 @@ type source struct {
 	lock    sync.Mutex
 	tracker *live.Tracker
 	at      time.Time // of the last reading
-	total   []live.Sample
+	total   live.History
+	now     live.Sample // the last of total
 }
 
 func newSource(read func(context.Context, int) ([]statsocket.Process, error)) *source {
@@ -54,10 +55,8 @@ func (s *source) refresh() error {
 	if last.IsZero() {
 		return nil
 	}
-	if len(s.total) == keep {
-		s.total = append(s.total[:0], s.total[1:]...)
-	}
-	s.total = append(s.total, s.sum(s.at.Sub(last)))
+	s.now = s.sum(s.at.Sub(last))
+	s.total.Add(s.now, keep)
 	return nil
 }
 
@@ -74,6 +73,7 @@ func (s *source) sum(over time.Duration) live.Sample {
 			{&c.SentMessages, &d.SentMessages}, {&c.SentBytes, &d.SentBytes}, {&c.RecvMessages, &d.RecvMessages}, {&c.RecvBytes, &d.RecvBytes},
 			{&c.Timeouts, &d.Timeouts}, {&c.LateAcks, &d.LateAcks}, {&c.SequenceErrors, &d.SequenceErrors}, {&c.LostResponses, &d.LostResponses}, {&c.RNRs, &d.RNRs},
 			{&c.Retransmitted, &d.Retransmitted}, {&c.Duplicates, &d.Duplicates}, {&c.OutOfSequence, &d.OutOfSequence}, {&c.SentRNRs, &d.SentRNRs},
+			{&c.Marked, &d.Marked}, {&c.SentCNPs, &d.SentCNPs}, {&c.RecvCNPs, &d.RecvCNPs},
 		} {
 			*pair.to += uint64(n.PerSecond(*pair.from)*over.Seconds() + 0.5)
 		}
@@ -90,6 +90,9 @@ type qpKey struct {
 	pid    int
 	device string
 	qpn    verbs.QPN
+
+	peer                verbs.QPN
+	retries, rnrRetries uint8 // how often it sends again; both 0: not known
 }
 
 // qp returns the queue pair with an id, if it is there.
@@ -100,5 +103,5 @@ func (s *source) qp(id uint64) (qpKey, bool) {
 	if q == nil || !q.Gone.IsZero() {
 		return qpKey{}, false
 	}
-	return qpKey{q.Device.Process.PID, q.Device.Info.Name, q.Info.QPN}, true
+	return qpKey{q.Device.Process.PID, q.Device.Info.Name, q.Info.QPN, q.Info.DestQPN, q.Info.RetryCount, q.Info.RNRRetry}, true
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/internal/app/live"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
 // What an answer has at most.
@@ -32,6 +33,15 @@ type State struct {
 	Total     Rates      `json:"total"`
 	Objects   Objects    `json:"objects"`
 	Scope     *ScopeInfo `json:"scope"`
+
+	// Explained says what the errors in the answer mean, by their texts. Those that nobody knows are not in it.
+	Explained map[string][]Explained `json:"explained"`
+}
+
+// Problem is what is wrong with a device.
+type Problem struct {
+	Text  string `json:"text"`
+	Error string `json:"error"` // in Explained
 }
 
 // Objects is how many there are.
@@ -72,6 +82,11 @@ type Device struct {
 	Spark []float64 `json:"spark_bytes_per_second"`
 	QPs   []QP      `json:"qps"`
 	Total int       `json:"qps_total"`
+
+	Injected string `json:"injected_faults"` // how often faults have struck it that somebody asked for, by kind; empty: none have
+
+	Problems     []Problem `json:"problems"`
+	MoreProblems int       `json:"problems_left_out"`
 }
 
 // Port is a port of a device.
@@ -96,22 +111,26 @@ type Rates struct {
 
 // QP is a queue pair.
 type QP struct {
-	ID       uint64 `json:"id"`
-	QPN      uint32 `json:"qpn"`
-	Type     string `json:"type"`
-	State    string `json:"state"`
-	Peer     string `json:"peer"` // empty: none
-	PeerQPN  uint32 `json:"peer_qpn"`
-	Gone     bool   `json:"gone"`
-	Failed   string `json:"failed,omitempty"`
-	Rates    Rates  `json:"rates"`
-	SQ       int    `json:"send_queue"`
-	RQ       int    `json:"receive_queue"`
-	InFlight int    `json:"in_flight_bytes"`
-	Window   int    `json:"window_bytes"`
-	RTTNS    int64  `json:"rtt_ns"`
-	RTTVarNS int64  `json:"rtt_variation_ns"`
-	Counts   Counts `json:"counts"` // since it was created
+	ID       uint64  `json:"id"`
+	QPN      uint32  `json:"qpn"`
+	Type     string  `json:"type"`
+	State    string  `json:"state"`
+	Peer     string  `json:"peer"` // empty: none
+	PeerQPN  uint32  `json:"peer_qpn"`
+	Gone     bool    `json:"gone"`
+	Failed   string  `json:"failed,omitempty"`
+	Rates    Rates   `json:"rates"`
+	SQ       int     `json:"send_queue"`
+	RQ       int     `json:"receive_queue"`
+	InFlight int     `json:"in_flight_bytes"`
+	Window   int     `json:"window_bytes"`
+	CC       string  `json:"congestion_control"`
+	RateBPS  int64   `json:"rate_bps"` // 0: nothing paces
+	Alpha    float64 `json:"alpha"`
+	RTTNS    int64   `json:"rtt_ns"`
+	RTTVarNS int64   `json:"rtt_variation_ns"`
+	Counts   Counts  `json:"counts"` // since it was created
+	Injected string  `json:"injected_faults"`
 }
 
 // Counts are what was lost and retransmitted, by cause, and what was carried.
@@ -129,50 +148,52 @@ type Counts struct {
 	SentRNRs      uint64 `json:"rnr_naks_sent"`
 	Duplicates    uint64 `json:"duplicates"`
 	OutOfSequence uint64 `json:"out_of_sequence"`
+	Marked        uint64 `json:"ecn_marked"`
+	SentCNPs      uint64 `json:"cnps_sent"`
+	RecvCNPs      uint64 `json:"cnps_received"`
 }
 
 // ScopeInfo is what is shown in detail: all, a process, a device or a queue pair.
 type ScopeInfo struct {
-	ID     uint64 `json:"id"` // 0: all
-	Kind   string `json:"kind"`
-	Label  string `json:"label"`
-	Gone   bool   `json:"gone"`
-	QP     *QP    `json:"qp,omitempty"`
-	Series Series `json:"series"`
-	Counts Counts `json:"counts"` // in the time of the series; of a queue pair, since it was created
+	ID      uint64  `json:"id"` // 0: all
+	Kind    string  `json:"kind"`
+	Label   string  `json:"label"`
+	Gone    bool    `json:"gone"`
+	QP      *QP     `json:"qp,omitempty"`
+	Series  Series  `json:"series"`
+	Counts  Counts  `json:"counts"` // in the time of the series; of a queue pair, since it was created
+	Latency Latency `json:"latency"`
 }
 
 // Series are graphs: a value for each sample, the oldest first. Rates are per second.
 type Series struct {
 	AgoMS     []int64   `json:"ago_ms"`  // when, before the answer
 	OverMS    []int64   `json:"over_ms"` // how long the sample is: longer where nobody watched
+	EveryMS   int64     `json:"every_ms"`
 	SentBytes []float64 `json:"sent_bytes"`
 	RecvBytes []float64 `json:"received_bytes"`
 	Messages  []float64 `json:"messages"`
 	RTTNS     []int64   `json:"rtt_ns"`
 	Again     []float64 `json:"retransmits"` // packets retransmitted
 	Losses    []float64 `json:"losses"`      // what went wrong: see Counts
+	Late      []float64 `json:"late"`        // acknowledgements that came late: nothing was lost
 }
 
 // state returns what the page shows, read just now or a moment ago.
-func (s *source) state(_ context.Context, scope uint64, filter string) (*State, error) {
+func (s *source) state(_ context.Context, scope uint64, filter string, span time.Duration) (*State, error) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	if err := s.refresh(); err != nil {
 		return nil, err
 	}
-	b := builder{State: &State{TimeMS: s.at.UnixMilli(), Processes: []Process{}}, now: s.at, scope: scope, filter: strings.ToLower(strings.TrimSpace(filter))}
+	b := builder{State: &State{TimeMS: s.at.UnixMilli(), Processes: []Process{}, Explained: map[string][]Explained{}}, now: s.at, span: span, scope: scope, filter: strings.ToLower(strings.TrimSpace(filter))}
 	b.chosen = b.choose(s.tracker.Processes())
 	for _, p := range s.tracker.Processes() {
 		b.process(p)
 	}
-	all := live.Sample{}
-	if n := len(s.total); n > 0 {
-		all = s.total[n-1]
-	}
-	b.Total = ratesOf(&all)
+	b.Total = ratesOf(&s.now)
 	if b.Scope == nil { // what it was has been forgotten
-		b.Scope = &ScopeInfo{Kind: "all", Label: "all processes", Series: seriesOf(s.total, s.at), Counts: countsOver(s.total)}
+		b.Scope = &ScopeInfo{Kind: "all", Label: "all processes", Series: b.series(&s.total), Counts: countsOver(s.total.Last(keep)), Latency: latencyOf(devicesOf(s.tracker.Processes()...))}
 	}
 	return b.State, nil
 }
@@ -181,6 +202,7 @@ func (s *source) state(_ context.Context, scope uint64, filter string) (*State, 
 type builder struct {
 	*State
 	now     time.Time
+	span    time.Duration // of the graphs
 	scope   uint64
 	filter  string
 	chosen  map[*live.QP]bool
@@ -206,7 +228,7 @@ func (b *builder) choose(all []*live.Process) map[*live.QP]bool {
 			if q.ID == b.scope {
 				n += 1e30
 			}
-			if q.Info.State == verbs.Err {
+			if q.Info.State == verbs.StateError {
 				n += 1e20
 			}
 			return n
@@ -229,7 +251,7 @@ func rowText(q *live.QP) string {
 }
 
 // peerOf returns the address of a queue pair's peer.
-func peerOf(q *verbs.QPInfo) string {
+func peerOf(q *driver.QPInfo) string {
 	switch {
 	case q.DestGID != (verbs.GID{}):
 		return q.DestGID.Addr().Unmap().String()
@@ -243,11 +265,14 @@ func (b *builder) process(p *live.Process) {
 	out := Process{ID: p.ID, PID: p.PID, UID: p.UID, Command: p.Command, Gone: !p.Gone.IsZero(), Devices: []Device{}}
 	if p.Err != nil {
 		out.Error = p.Err.Error()
+		b.explain(out.Error)
 	}
 	if !out.Gone {
 		b.Objects.Processes++
 	}
-	b.detail(&p.Activity, "process", fmt.Sprintf("%s, process %d", p.Command, p.PID))
+	if b.detail(&p.Activity, "process", fmt.Sprintf("%s, process %d", p.Command, p.PID)) {
+		b.Scope.Latency = latencyOf(p.Devices)
+	}
 	for _, d := range p.Devices {
 		dev := b.device(d)
 		if b.devices++; b.devices > maxDevices {
@@ -264,7 +289,7 @@ func (b *builder) process(p *live.Process) {
 }
 
 func (b *builder) device(d *live.Device) Device {
-	out := Device{ID: d.ID, Name: d.Info.Name, Kind: d.Info.Kind, Gone: !d.Gone.IsZero(), Rates: ratesOf(&d.Now), Spark: []float64{}, QPs: []QP{}, Ports: []Port{}}
+	out := Device{ID: d.ID, Name: d.Info.Name, Kind: d.Info.Kind, Injected: d.Info.InjectedText(0), Gone: !d.Gone.IsZero(), Rates: ratesOf(&d.Now), Spark: []float64{}, QPs: []QP{}, Ports: []Port{}, Problems: []Problem{}}
 	for i := range d.Info.Ports {
 		p := &d.Info.Ports[i]
 		out.Ports = append(out.Ports, Port{p.Num, p.State.String(), p.Link, p.NetDev, p.ActiveMTU, p.SpeedMbps})
@@ -277,7 +302,12 @@ func (b *builder) device(d *live.Device) Device {
 		b.Objects.MRs += len(d.Info.MRs)
 		b.Objects.CMIDs += len(d.Info.Conns)
 	}
-	b.detail(&d.Activity, "device", d.Info.Name)
+	if b.detail(&d.Activity, "device", d.Info.Name) {
+		b.Scope.Latency = latencyOf([]*live.Device{d})
+	}
+	if !out.Gone {
+		b.problems(&out, d)
+	}
 	for _, q := range d.QPs {
 		if q.Gone.IsZero() {
 			out.Total++
@@ -286,9 +316,10 @@ func (b *builder) device(d *live.Device) Device {
 			continue
 		}
 		row := rowOf(q)
+		b.explain(row.Failed)
 		out.QPs = append(out.QPs, row)
 		if b.detail(&q.Activity, "qp", fmt.Sprintf("queue pair %d of %s", q.Info.QPN, d.Info.Name)) {
-			b.Scope.QP, b.Scope.Counts = &row, row.Counts
+			b.Scope.QP, b.Scope.Counts, b.Scope.Latency = &row, row.Counts, latencyOf([]*live.Device{d})
 		}
 	}
 	b.Objects.QPs += out.Total
@@ -301,15 +332,15 @@ func (b *builder) detail(a *live.Activity, kind, label string) bool {
 		return false
 	}
 	h := a.History(keep)
-	b.Scope = &ScopeInfo{ID: a.ID, Kind: kind, Label: label, Gone: !a.Gone.IsZero(), Series: seriesOf(h, b.now), Counts: countsOver(h)}
+	b.Scope = &ScopeInfo{ID: a.ID, Kind: kind, Label: label, Gone: !a.Gone.IsZero(), Series: b.series(&a.Past), Counts: countsOver(h)}
 	return true
 }
 
 func rowOf(q *live.QP) QP {
 	i := &q.Info
 	return QP{ID: q.ID, QPN: uint32(i.QPN), Type: i.Type.String(), State: i.State.String(), Peer: peerOf(i), PeerQPN: uint32(i.DestQPN), Gone: !q.Gone.IsZero(),
-		Failed: i.Failed, Rates: ratesOf(&q.Now), SQ: i.SendQueue, RQ: i.RecvQueue, InFlight: i.InFlight, Window: i.Window, RTTNS: int64(i.RTT), RTTVarNS: int64(i.RTTVar),
-		Counts: countsOf(&i.QPCounts)}
+		Failed: i.Failed, Rates: ratesOf(&q.Now), SQ: i.SendQueue, RQ: i.RecvQueue, InFlight: i.InFlight, Window: i.Window, CC: i.Congestion, RateBPS: i.Rate, Alpha: i.Alpha, RTTNS: int64(i.RTT), RTTVarNS: int64(i.RTTVar),
+		Counts: countsOf(&i.QPCounts), Injected: q.Device.Info.InjectedText(i.QPN)}
 }
 
 func ratesOf(s *live.Sample) Rates {
@@ -320,7 +351,7 @@ func ratesOf(s *live.Sample) Rates {
 func countsOf(c *verbs.QPCounts) Counts {
 	return Counts{SentMessages: c.SentMessages, SentBytes: c.SentBytes, RecvMessages: c.RecvMessages, RecvBytes: c.RecvBytes, Retransmitted: c.Retransmitted,
 		Timeouts: c.Timeouts, LateAcks: c.LateAcks, Sequence: c.SequenceErrors, LostResponses: c.LostResponses, RNRs: c.RNRs, SentRNRs: c.SentRNRs, Duplicates: c.Duplicates,
-		OutOfSequence: c.OutOfSequence}
+		OutOfSequence: c.OutOfSequence, Marked: c.Marked, SentCNPs: c.SentCNPs, RecvCNPs: c.RecvCNPs}
 }
 
 // countsOver adds up samples.
@@ -340,13 +371,29 @@ func countsOver(list []live.Sample) (sum Counts) {
 		sum.SentRNRs += c.SentRNRs
 		sum.Duplicates += c.Duplicates
 		sum.OutOfSequence += c.OutOfSequence
+		sum.Marked += c.Marked
+		sum.SentCNPs += c.SentCNPs
+		sum.RecvCNPs += c.RecvCNPs
 	}
 	return sum
 }
 
+// series returns graphs of the span.
+func (b *builder) series(h *live.History) Series {
+	if b.span > keep*time.Second {
+		out := seriesOf(h.Coarse(int(b.span/live.CoarseEvery)+1), b.now)
+		out.EveryMS = live.CoarseEvery.Milliseconds()
+		return out
+	}
+	out := seriesOf(h.Last(keep), b.now)
+	out.EveryMS = time.Second.Milliseconds()
+	return out
+}
+
 func seriesOf(list []live.Sample, now time.Time) Series {
 	n := len(list)
-	out := Series{AgoMS: make([]int64, n), OverMS: make([]int64, n), SentBytes: make([]float64, n), RecvBytes: make([]float64, n), Messages: make([]float64, n), RTTNS: make([]int64, n), Again: make([]float64, n), Losses: make([]float64, n)}
+	out := Series{AgoMS: make([]int64, n), OverMS: make([]int64, n), SentBytes: make([]float64, n), RecvBytes: make([]float64, n), Messages: make([]float64, n), RTTNS: make([]int64, n), Again: make([]float64, n), Losses: make([]float64, n),
+		Late: make([]float64, n)}
 	for i := range list {
 		s := &list[i]
 		c := &s.Counts
@@ -355,6 +402,7 @@ func seriesOf(list []live.Sample, now time.Time) Series {
 		out.Messages[i], out.RTTNS[i] = s.PerSecond(s.Messages()), int64(s.RTT)
 		out.Again[i] = s.PerSecond(c.Retransmitted)
 		out.Losses[i] = s.PerSecond(c.Timeouts + c.SequenceErrors + c.LostResponses + s.RNRs() + c.Duplicates + c.OutOfSequence)
+		out.Late[i] = s.PerSecond(c.LateAcks)
 	}
 	return out
 }

@@ -26,20 +26,20 @@ type Fabric interface {
 
 // CableReport is what happened when a cable was pulled.
 type CableReport struct {
-	Manager        string   `json:"subnet_manager"`
-	Cable          string   `json:"cable"`
-	RouteBefore    []string `json:"route_before"`
-	RouteAfter     []string `json:"route_after"`
-	PacketsBefore  uint64   `json:"packets_before"`        // by the cable that was pulled, from this side, until then
-	PacketsAfter   uint64   `json:"packets_after"`         // by the one of the new route, from then on
-	PulledAfter    int      `json:"pulled_after_messages"` // of the stream in which it was pulled
-	Messages       int      `json:"messages"`              // of that stream
-	Size           int      `json:"size_bytes"`            // of each
-	InterruptionMs float64  `json:"interruption_ms"`       // the longest time without a completion in that stream
-	UsualGapMs     float64  `json:"usual_gap_ms"`          // the median time between completions of the streams before
-	BytesBefore    int64    `json:"verified_bytes_before"`
-	BytesDuring    int64    `json:"verified_bytes_during"`
-	BytesAfter     int64    `json:"verified_bytes_after"`
+	Manager       string        `json:"subnet_manager"`
+	Cable         string        `json:"cable"`
+	RouteBefore   []string      `json:"route_before"`
+	RouteAfter    []string      `json:"route_after"`
+	PacketsBefore uint64        `json:"packets_before"`        // by the cable that was pulled, from this side, until then
+	PacketsAfter  uint64        `json:"packets_after"`         // by the one of the new route, from then on
+	PulledAfter   int           `json:"pulled_after_messages"` // of the stream in which it was pulled
+	Messages      int           `json:"messages"`              // of that stream
+	Size          int           `json:"size_bytes"`            // of each
+	Interruption  time.Duration `json:"interruption_ns"`       // the longest time without a completion in that stream
+	UsualGap      time.Duration `json:"usual_gap_ns"`          // the median time between completions of the streams before
+	BytesBefore   int64         `json:"verified_bytes_before"`
+	BytesDuring   int64         `json:"verified_bytes_during"`
+	BytesAfter    int64         `json:"verified_bytes_after"`
 }
 
 // around is for how long data is streamed before the cable is pulled, and after.
@@ -48,7 +48,7 @@ const around = 500 * time.Millisecond
 // cable streams data between the processes, pulls a cable in mid-stream, and goes on.
 func (d *Demo) cable(ctx context.Context) (*CableReport, error) {
 	from, to := d.side.local.Device, d.side.remote.Device
-	st := &step{Op: verbs.Write, QP: verbs.RC, Size: streamSize, Count: d.effort().window, Stream: true}
+	st := &step{Op: verbs.OpWrite, QP: verbs.RC, Size: streamSize, Count: d.effort().window, Stream: true}
 	r := &CableReport{Manager: d.Fabric.Manager(), Messages: st.Count, Size: st.Size, PulledAfter: st.Count / 4}
 	var err error
 	if r.RouteBefore, err = d.Fabric.Route(from, to); err != nil {
@@ -59,7 +59,7 @@ func (d *Demo) cable(ctx context.Context) (*CableReport, error) {
 		return nil, err
 	}
 	slices.Sort(gaps)
-	r.UsualGapMs = milliseconds(gaps[len(gaps)/2])
+	r.UsualGap = gaps[len(gaps)/2]
 
 	var carried map[string]uint64
 	n, gaps, err := d.watched(ctx, st, func(completed int) (err error) {
@@ -73,7 +73,7 @@ func (d *Demo) cable(ctx context.Context) (*CableReport, error) {
 	if err != nil {
 		return nil, fmt.Errorf("after the cable %s was pulled: %w", r.Cable, err)
 	}
-	r.BytesDuring, r.InterruptionMs = n, milliseconds(slices.Max(gaps))
+	r.BytesDuring, r.Interruption = n, slices.Max(gaps)
 	if r.BytesAfter, _, err = d.streams(ctx, st); err != nil {
 		return nil, err
 	}
@@ -129,5 +129,3 @@ func (d *Demo) watched(ctx context.Context, st *step, progress func(completed in
 	verified, err = d.both(ctx, st, measure)
 	return verified, gaps, err
 }
-
-func milliseconds(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e6 }

@@ -3,6 +3,9 @@
 // Package demo is both halves of `ramjet demo`: two processes that run each kind of operation with
 // real data, and compare every byte.
 //
+// It also READs the memory of the second process while that is stopped, shows the packets of one WRITE, and measures
+// WRITEs over shared memory, over the devices that were asked for, and TCP beside them.
+//
 // The first process, a [Demo], starts the second one, which runs [Serve]. They exchange lines of
 // JSON over the second one's standard input and output. For each step the first process says what
 // to do, both prepare their memory, then the first one measures, and finally both verify their
@@ -16,7 +19,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/app/units"
@@ -35,8 +37,11 @@ type Demo struct {
 	Recorded bool              // packets are recorded: little is done, so that the file stays readable
 	Progress func(step string) // if not nil: called with what comes next
 
-	side *side
-	link *link
+	side   *side
+	shared *side // over shared memory; nil: there is none
+	link   *link
+	peer   *peerProcess // nil in tests, where both halves are in one process
+	began  time.Time
 }
 
 // OpenFunc opens a device by its name. The demo closes it.
@@ -44,7 +49,7 @@ type OpenFunc func(name string) (*verbs.Device, error)
 
 // Run does the demo.
 func (d *Demo) Run(ctx context.Context) (*Report, error) {
-	start := time.Now()
+	d.began = time.Now()
 	ctx, stop := context.WithTimeoutCause(ctx, limit,
 		fmt.Errorf("not done after %s: the machine is too busy for the demo, or something hangs", units.Period(limit)))
 	defer stop()
@@ -66,7 +71,7 @@ func (d *Demo) Run(ctx context.Context) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	d.link = child.link
+	d.link, d.peer = child.link, child
 	defer child.end()
 	pids := []int{os.Getpid(), child.cmd.Process.Pid}
 	before := loadOf(pids...)
@@ -77,7 +82,7 @@ func (d *Demo) Run(ctx context.Context) (*Report, error) {
 	if others, known := loadOf(pids...).others(before); known {
 		report.Others, report.Busy = &others, tooBusy(others)
 	}
-	report.Seconds = time.Since(start).Seconds()
+	report.Elapsed = time.Since(d.began)
 	return report, nil
 }
 
@@ -123,27 +128,36 @@ func (d *Demo) talk(ctx context.Context, rest []string) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	report := &Report{Devices: [2]string{d.side.local.Device, answer.Hello.Device}, Over: d.Kind.Text, Kernel: d.Kind.Hardware, Needs: d.Kind.Needs, PathMTU: port.ActiveMTU.Bytes(),
-		Recorded: d.Recorded}
-	tcp := newTCPMeasure(d)
+	report := &Report{Devices: [2]string{d.side.local.Device, answer.Hello.Device}, Kind: d.Kind.Name, Over: d.Kind.Text,
+		Kernel: d.Kind.Hardware, Needs: d.Kind.Needs, PathMTU: port.ActiveMTU.Bytes(), Recorded: d.Recorded}
 	e := d.effort()
 	for _, st := range e.rows(d.side.can) {
-		if d.Progress != nil {
-			d.Progress(st.String())
-		}
+		d.progress(st.String())
 		row, err := d.row(ctx, &st, e)
 		if err != nil {
 			return nil, fmt.Errorf("%v: %w", &st, err)
 		}
-		if err := tcp.add(ctx, &st, row); err != nil {
-			return nil, err
-		}
 		report.Rows = append(report.Rows, *row)
 	}
+	end, err := d.share(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("over shared memory: %w", err)
+	}
+	defer end()
+	d.progress("a READ from a process that is stopped")
+	if report.Stopped, err = d.stopped(ctx); err != nil {
+		return nil, fmt.Errorf("READs from a process that is stopped: %w", err)
+	}
+	d.progress("the packets of a WRITE")
+	if report.Packets, err = d.packets(ctx); err != nil {
+		return nil, fmt.Errorf("the packets of a WRITE: %w", err)
+	}
+	d.progress("speed")
+	if report.Speed, err = d.speeds(ctx); err != nil {
+		return nil, fmt.Errorf("speed: %w", err)
+	}
 	if d.Fabric != nil {
-		if d.Progress != nil {
-			d.Progress("a cable is pulled")
-		}
+		d.progress("a cable is pulled")
 		if report.Cable, err = d.cable(ctx); err != nil {
 			return nil, err
 		}
@@ -158,38 +172,42 @@ func (d *Demo) row(ctx context.Context, st *step, e effort) (*Row, error) {
 		repeat = e.streams
 	}
 	row := &Row{Operation: opName(st.Op), Transport: st.QP.String(), Size: st.Size}
-	var times []time.Duration
 	for i := range repeat {
 		if i > 0 && time.Since(start) > stepTime {
 			break // keep the demo short on a busy machine
 		}
 		st.Seed = randomPattern()
-		t, n, err := d.step(ctx, st)
+		_, n, err := d.step(ctx, st)
 		if err != nil {
 			return nil, err
 		}
-		times = append(times, t...)
 		row.Messages += st.Count
 		if st.echoed() {
 			row.Messages += st.Count
 		}
 		row.VerifiedBytes += n
 	}
-	slices.Sort(times)
-	median := times[len(times)/2]
-	row.Disturbed = disturbed(times[0], median, st.Stream) || st.Stream && len(times) < min(minStreams, e.streams)
-	if st.Stream {
-		row.BytesPerSecond = float64(st.total()) / median.Seconds()
-	} else {
-		row.RoundTripUs = microseconds(median)
-	}
 	return row, nil
+}
+
+func (d *Demo) progress(step string) {
+	if d.Progress != nil {
+		d.Progress(step)
+	}
+}
+
+// on returns the side that does a step.
+func (d *Demo) on(st *step) *side {
+	if st.Shared {
+		return d.shared
+	}
+	return d.side
 }
 
 // step runs one step in both processes, and verifies it in both.
 func (d *Demo) step(ctx context.Context, st *step) (times []time.Duration, verified int64, err error) {
 	verified, err = d.both(ctx, st, func() (err error) {
-		times, err = d.side.measure(ctx, st)
+		times, err = d.on(st).measure(ctx, st)
 		return err
 	})
 	return times, verified, err
@@ -198,33 +216,25 @@ func (d *Demo) step(ctx context.Context, st *step) (times []time.Duration, verif
 // both has both processes prepare for a step, does the first one's part in it, and verifies it in both. It
 // returns how many bytes arrived.
 func (d *Demo) both(ctx context.Context, st *step, measure func() error) (int64, error) {
-	if err := d.side.prepare(st); err != nil {
+	s := d.on(st)
+	if err := s.prepare(st); err != nil {
 		return 0, err
 	}
-	if _, err := d.link.ask(ctx, message{Ask: askStep, Step: st}, d.side.idle); err != nil {
+	if _, err := d.link.ask(ctx, message{Ask: askStep, Step: st}, s.idle); err != nil {
 		return 0, err
 	}
 	if err := measure(); err != nil {
 		return 0, err
 	}
-	theirs, err := d.link.ask(ctx, message{Ask: askVerify}, d.side.idle)
+	theirs, err := d.link.ask(ctx, message{Ask: askVerify}, s.idle)
 	if err != nil {
 		return 0, err
 	}
-	ours, err := d.side.verify(st)
+	ours, err := s.verify(st)
 	if err != nil {
 		return 0, fmt.Errorf("the first process: %w", err)
 	}
 	return ours + theirs.Bytes, nil
-}
-
-// disturbed reports whether a measurement reflects other users of the processors more than what was
-// measured, by the shortest and the median time. The median of small messages is about twice the
-// shortest. Processes that wait for a processor wait for milliseconds, which no round trip within a
-// machine takes.
-func disturbed(shortest, median time.Duration, stream bool) bool {
-	const steady, slice = 4, time.Millisecond
-	return median > steady*shortest || !stream && median >= slice
 }
 
 func randomPattern() pattern {
@@ -232,5 +242,3 @@ func randomPattern() pattern {
 	crand.Read(b[:])
 	return pattern(binary.LittleEndian.Uint64(b[:]))
 }
-
-func microseconds(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 }

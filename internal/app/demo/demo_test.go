@@ -8,32 +8,14 @@ import (
 	"errors"
 	"io"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/app/localca"
 	"github.com/ramjet-rdma/ramjet/internal/device/kinds"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
-
-// Figures of processes that had to wait for a processor are marked.
-func TestDisturbed(t *testing.T) {
-	for _, c := range []struct {
-		shortest, median time.Duration
-		stream, want     bool
-	}{
-		{6 * time.Microsecond, 9 * time.Microsecond, false, false},
-		{6 * time.Microsecond, 40 * time.Microsecond, false, true},
-		{4 * time.Millisecond, 7 * time.Millisecond, false, true},
-		{8 * time.Millisecond, 9 * time.Millisecond, true, false},
-		{8 * time.Millisecond, 50 * time.Millisecond, true, true},
-	} {
-		if got := disturbed(c.shortest, c.median, c.stream); got != c.want {
-			t.Errorf("%+v: %v", c, got)
-		}
-	}
-}
 
 // opener opens devices of a kind. Those that need certificates trust each other.
 func opener(t *testing.T, kind *kinds.Kind) OpenFunc {
@@ -128,6 +110,20 @@ func TestInProcess(t *testing.T) {
 			if len(report.Rows) != rows || report.Verified() < 12<<20 {
 				t.Errorf("%d rows, %d bytes verified", len(report.Rows), report.Verified())
 			}
+			over := []string{name, TCP}
+			if d.shared != nil {
+				over = []string{SharedMemory, name, TCP}
+			}
+			var got []string
+			for _, s := range report.Speed {
+				got = append(got, s.Over)
+				if s.RoundTrip <= 0 || s.BytesPerSecond <= 0 {
+					t.Errorf("%+v", s)
+				}
+			}
+			if !slices.Equal(got, over) {
+				t.Errorf("speeds over %q, want %q", got, over)
+			}
 		})
 	}
 }
@@ -135,7 +131,7 @@ func TestInProcess(t *testing.T) {
 // TestNotices makes the two halves disagree on the data of one step, in one bit of the
 // pattern: each of both must notice.
 func TestNotices(t *testing.T) {
-	for _, op := range []verbs.SendOp{verbs.Send, verbs.SendImm, verbs.WriteImm, verbs.Read, verbs.CompareSwap, verbs.FetchAdd} {
+	for _, op := range []verbs.SendOp{verbs.OpSend, verbs.OpSendImm, verbs.OpWriteImm, verbs.OpRead, verbs.OpCompareSwap, verbs.OpFetchAdd} {
 		t.Run(opName(op), func(t *testing.T) {
 			d, ctx := twoSides(t, kinds.Default(), func(m *message) {
 				if m.Step != nil && m.Step.Op == op {
@@ -159,7 +155,7 @@ func TestVerify(t *testing.T) {
 	if _, err := d.talk(ctx, d.side.local.Candidates); err != nil {
 		t.Fatal(err)
 	}
-	st := step{Op: verbs.Send, QP: verbs.RC, Size: smallSize, Count: 10, Seed: randomPattern()}
+	st := step{Op: verbs.OpSend, QP: verbs.RC, Size: smallSize, Count: 10, Seed: randomPattern()}
 	if _, _, err := d.step(ctx, &st); err != nil {
 		t.Fatal(err)
 	}

@@ -21,6 +21,7 @@ type message struct {
 	Error  string `json:",omitempty"` // in an answer: why it failed
 	Hello  *hello `json:",omitempty"`
 	Step   *step  `json:",omitempty"`
+	Shared bool   `json:",omitempty"` // with askHello: of the devices over shared memory
 	TCP    *baseline.Config
 	Listen netip.AddrPort // answer to askTCP: where to connect to
 	Bytes  int64          // answer to askVerify: how many bytes were compared

@@ -38,7 +38,7 @@ func (s *side) until(ctx context.Context, st *step, cond func() bool) error {
 
 // arrived waits for message i of the peer.
 func (s *side) arrived(ctx context.Context, st *step, i int, want []byte) error {
-	if st.Op != verbs.Write {
+	if st.Op != verbs.OpWrite {
 		return s.until(ctx, st, func() bool { return s.received > i })
 	}
 	off, there := i*st.Size, false
@@ -103,9 +103,9 @@ func (s *side) stream(ctx context.Context, st *step) ([]time.Duration, error) {
 		}
 	}
 	count := st.Count
-	if s.iwarp() && st.Op == verbs.Write { // a READ behind the WRITEs confirms that they have arrived
+	if s.iwarp() && st.Op == verbs.OpWrite { // a READ behind the WRITEs confirms that they have arrived
 		count++
-		if err := s.rc.PostSend(&verbs.SendWR{Op: verbs.Read, Flags: verbs.Signaled, SGL: []verbs.SGE{s.words.SGE(0, 8)}, Remote: s.remote.Words}); err != nil {
+		if err := s.rc.PostSend(&verbs.SendWR{Op: verbs.OpRead, Flags: verbs.Signaled, SGL: []verbs.SGE{s.words.SGE(0, 8)}, Remote: s.remote.Words}); err != nil {
 			return nil, err
 		}
 	}
@@ -135,7 +135,7 @@ func (s *side) atomics(ctx context.Context, st *step) ([]time.Duration, error) {
 	for i := range st.Count {
 		start := time.Now()
 		err := s.rc.PostSend(&verbs.SendWR{ID: uint64(i), Op: st.Op, Flags: verbs.Signaled, SGL: []verbs.SGE{s.in.SGE(8*i, 8)},
-			Remote: s.remote.Words.At(wordOffset), Compare: compare[i], Swap: swap[i]})
+			Remote: s.remote.Words.At(wordOffset), Compare: compare[i], Swap: swap[i], Add: swap[i]})
 		if err == nil {
 			err = s.until(ctx, st, func() bool { return s.completed > i })
 		}

@@ -50,6 +50,18 @@ func serve(ctx context.Context, l *link, open OpenFunc) error {
 			return err
 		}
 	}
+	var shared *side
+	defer func() {
+		if shared != nil {
+			shared.dev.Close()
+		}
+	}()
+	on := func(st *step) *side {
+		if st.Shared && shared != nil {
+			return shared
+		}
+		return s
+	}
 	var st *step
 	for {
 		idle := s.idle
@@ -61,12 +73,19 @@ func serve(ctx context.Context, l *link, open OpenFunc) error {
 			return err
 		}
 		switch {
+		case m.Ask == askHello && m.Shared && m.Hello != nil && shared == nil:
+			if shared, err = greet(m.Hello, openShared); err != nil {
+				break
+			}
+			if err = shared.connect(ctx, m.Hello); err == nil {
+				err = l.send(message{Ask: m.Ask, Hello: &shared.local})
+			}
 		case m.Ask == askStep && m.Step != nil:
 			st = m.Step
-			err = s.takePart(ctx, l, st)
+			err = on(st).takePart(ctx, l, st)
 		case m.Ask == askVerify && st != nil:
 			var n int64
-			if n, err = s.verify(st); err == nil {
+			if n, err = on(st).verify(st); err == nil {
 				err = l.send(message{Ask: m.Ask, Bytes: n})
 			}
 		case m.Ask == askTCP && m.TCP != nil:

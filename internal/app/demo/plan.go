@@ -22,20 +22,21 @@ func (d *Demo) effort() effort {
 		return effort{messages: 50, streams: 1, window: 4} // a file that stays readable
 	}
 	if d.Kind.Slow {
-		return effort{messages: 300, streams: 10, window: 4} // keep the demo short
+		return effort{messages: 300, streams: 8, window: 4} // keep the demo short
 	}
 	if runtime.NumCPU() == 1 {
-		return effort{messages: 100, streams: 20, window: 16} // two polling processes take turns of milliseconds
+		return effort{messages: 100, streams: 8, window: 16} // two polling processes take turns of milliseconds
 	}
-	return effort{messages: 1000, streams: 20, window: 16}
+	return effort{messages: 500, streams: 8, window: 16}
 }
 
 const (
 	smallSize   = 64
 	streamSize  = 1 << 20
-	minStreams  = 3                      // minimum repetitions of a stream for a figure
 	burstLength = 50                     // round trips between looks at the clock
-	stepTime    = 400 * time.Millisecond // limit for an operation, and for TCP beside it
+	stepTime    = 100 * time.Millisecond // limit for an operation, however busy the machine is
+	speedTime   = 200 * time.Millisecond // limit for a figure of speed
+	late        = 2 * time.Second        // after which there is less time for those
 )
 
 // rows are the steps of the demo, in order, that a device supports.
@@ -47,19 +48,19 @@ func (e effort) rows(can func(*step) bool) []step {
 		return step{Op: op, QP: verbs.RC, Size: streamSize, Count: e.window, Stream: true}
 	}
 	all := []step{
-		lone(verbs.Send, verbs.RC, smallSize),
-		lone(verbs.SendImm, verbs.RC, smallSize),
-		lone(verbs.Write, verbs.RC, smallSize),
-		lone(verbs.WriteImm, verbs.RC, smallSize),
-		lone(verbs.Read, verbs.RC, smallSize),
-		lone(verbs.CompareSwap, verbs.RC, 8),
-		lone(verbs.FetchAdd, verbs.RC, 8),
-		lone(verbs.Send, verbs.UC, smallSize),
-		lone(verbs.Write, verbs.UC, smallSize),
-		lone(verbs.Send, verbs.UD, smallSize),
-		stream(verbs.Send),
-		stream(verbs.Write),
-		stream(verbs.Read),
+		lone(verbs.OpSend, verbs.RC, smallSize),
+		lone(verbs.OpSendImm, verbs.RC, smallSize),
+		lone(verbs.OpWrite, verbs.RC, smallSize),
+		lone(verbs.OpWriteImm, verbs.RC, smallSize),
+		lone(verbs.OpRead, verbs.RC, smallSize),
+		lone(verbs.OpCompareSwap, verbs.RC, 8),
+		lone(verbs.OpFetchAdd, verbs.RC, 8),
+		lone(verbs.OpSend, verbs.UC, smallSize),
+		lone(verbs.OpWrite, verbs.UC, smallSize),
+		lone(verbs.OpSend, verbs.UD, smallSize),
+		stream(verbs.OpSend),
+		stream(verbs.OpWrite),
+		stream(verbs.OpRead),
 	}
 	return slices.DeleteFunc(all, func(st step) bool { return !can(&st) })
 }

@@ -26,6 +26,7 @@ type peerProcess struct {
 func startPeer(ctx context.Context, command []string, gone func(error)) (*peerProcess, error) {
 	p := &peerProcess{cmd: exec.CommandContext(ctx, command[0], command[1:]...)}
 	p.cmd.WaitDelay = time.Second
+	bound(p.cmd)
 	p.cmd.Stderr = &p.stderr
 	in, err := p.cmd.StdinPipe()
 	if err != nil {
@@ -68,4 +69,14 @@ func (p *peerProcess) explain(ctx context.Context, err error) error {
 		return fmt.Errorf("%w: %s", err, cmp.Or(string(text), p.cmd.ProcessState.String()))
 	}
 	return err
+}
+
+// processorTime is what a process has used of processors, if that is known.
+type processorTime struct {
+	time  time.Duration
+	known bool
+}
+
+func (t processorTime) since(before processorTime) processorTime {
+	return processorTime{t.time - before.time, t.known && before.known}
 }

@@ -2,16 +2,23 @@
 
 package demo
 
+import "time"
+
 // Report is the result of the demo.
 type Report struct {
-	Devices  [2]string `json:"devices"`
-	Over     string    `json:"over"`
-	Kernel   bool      `json:"kernel,omitempty"` // the devices are the kernel's, perhaps of hardware
-	Needs    string    `json:"needs,omitempty"`  // the rights that the devices take
-	PathMTU  int       `json:"path_mtu_bytes"`
-	Rows     []Row     `json:"operations"`
-	Seconds  float64   `json:"elapsed_seconds"`
-	Recorded bool      `json:"recorded"` // packets were recorded: the figures do not represent a plain run
+	Devices  [2]string     `json:"devices"`
+	Kind     string        `json:"kind"`
+	Over     string        `json:"over"`
+	Kernel   bool          `json:"kernel,omitempty"` // the devices are the kernel's, perhaps of hardware
+	Needs    string        `json:"needs,omitempty"`  // the rights that the devices take
+	PathMTU  int           `json:"path_mtu_bytes"`
+	Rows     []Row         `json:"operations"`
+	Elapsed  time.Duration `json:"elapsed_ns"`
+	Recorded bool          `json:"recorded"` // packets were recorded: the figures do not represent a plain run
+
+	Stopped *StoppedReport `json:"stopped,omitempty"` // nil where there is no shared memory
+	Packets string         `json:"packets,omitempty"` // of one WRITE, as a ladder; empty: they cannot be seen
+	Speed   []Speed        `json:"speed"`             // WRITEs, by what carries them
 
 	// How many processors other processes have used meanwhile, nil where the system does not tell; and whether that
 	// was too much for any of the figures to mean anything.
@@ -21,20 +28,40 @@ type Report struct {
 	Cable *CableReport `json:"cable_pulled,omitempty"` // of a fabric whose cable was pulled
 }
 
-// Row is one operation of a demo. Figures that were not measured are 0.
+// Row is one operation of a demo, of which both processes compared every byte.
 type Row struct {
-	Operation         string  `json:"operation"`
-	Transport         string  `json:"transport"`
-	Size              int     `json:"size_bytes"`
-	Messages          int     `json:"messages"`
-	VerifiedBytes     int64   `json:"verified_bytes"`
-	RoundTripUs       float64 `json:"round_trip_us,omitempty"` // median
-	TCPRoundTripUs    float64 `json:"tcp_round_trip_us,omitempty"`
-	BytesPerSecond    float64 `json:"bytes_per_second,omitempty"` // median of the repetitions
-	TCPBytesPerSecond float64 `json:"tcp_bytes_per_second,omitempty"`
-	Disturbed         bool    `json:"disturbed"` // the machine was too busy for meaningful figures
-	TCPDisturbed      bool    `json:"tcp_disturbed"`
+	Operation     string `json:"operation"`
+	Transport     string `json:"transport"`
+	Size          int    `json:"size_bytes"`
+	Messages      int    `json:"messages"`
+	VerifiedBytes int64  `json:"verified_bytes"`
 }
+
+// StoppedReport is what READs returned whose target was stopped by a signal.
+type StoppedReport struct {
+	Device        string        `json:"device"`
+	Reads         int           `json:"reads"`
+	Size          int           `json:"size_bytes"`
+	VerifiedBytes int64         `json:"verified_bytes"`
+	Elapsed       time.Duration `json:"elapsed_ns"`
+	TargetNs      *float64      `json:"target_processor_ns,omitempty"` // nil where the system does not tell
+}
+
+// Speed is what WRITEs took between the two processes, or TCP. Figures that were not measured are 0.
+type Speed struct {
+	Over           string        `json:"over"`          // a kind of device, or TCP
+	Bound          string        `json:"bound"`         // what bounds it, for people
+	RoundTrip      time.Duration `json:"round_trip_ns"` // the median
+	Shortest       time.Duration `json:"shortest_round_trip_ns"`
+	BytesPerSecond float64       `json:"bytes_per_second"` // the median of streams
+	BestPerSecond  float64       `json:"best_bytes_per_second"`
+	// Nanoseconds of the target's processor for each byte that it gets, in the streams that BytesPerSecond is of; nil
+	// where the system does not tell.
+	TargetNsPerByte *float64 `json:"target_processor_ns_per_byte,omitempty"`
+}
+
+// TCP is what Speed calls TCP.
+const TCP = "TCP"
 
 // Verified returns how many bytes arrived and were compared.
 func (r *Report) Verified() (n int64) {

@@ -90,13 +90,13 @@ func newSide(r role, dev *verbs.Device) (s *side, err error) {
 }
 
 func (s *side) init(t verbs.QPType) verbs.QPInit {
-	return verbs.QPInit{Type: t, SendCQ: s.cq, RecvCQ: s.cq, MaxSendWR: maxSends, MaxRecvWR: maxRecvs}
+	return verbs.QPInit{Type: t, SendCQ: s.cq, RecvCQ: s.cq, Cap: verbs.QPCap{MaxSendWR: maxSends, MaxRecvWR: maxRecvs}}
 }
 
 // openByAddress has the second process listen.
 func (s *side) openByAddress() (err error) {
 	if s.role == second {
-		if s.listen, err = cm.Listen(s.dev, ":0"); err == nil {
+		if s.listen, err = cm.Listen(context.Background(), s.dev, ":0"); err == nil {
 			s.local.Listen = s.listen.Addr()
 		}
 	}
@@ -169,9 +169,9 @@ func (s *side) iwarp() bool { return s.attr.Transport == verbs.TransportIWARP }
 // (RFC 7306), and siw has neither.
 func (s *side) can(st *step) bool {
 	switch {
-	case s.iwarp() && st.Op == verbs.SendImm:
+	case s.iwarp() && st.Op == verbs.OpSendImm:
 		return false
-	case st.atomic(), s.iwarp() && st.Op == verbs.WriteImm:
+	case st.atomic(), s.iwarp() && st.Op == verbs.OpWriteImm:
 		return s.attr.Atomic != verbs.AtomicNone
 	}
 	return s.has(st.QP)

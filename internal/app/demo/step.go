@@ -16,6 +16,7 @@ type step struct {
 	Size   int
 	Count  int
 	Stream bool    // all at once, for bandwidth; otherwise one after the other, for latency
+	Shared bool    // over shared memory, whatever the devices are
 	Seed   pattern // of what the first process sends; the second uses peerSeed
 }
 
@@ -44,29 +45,29 @@ func (st *step) seed(r role) pattern {
 
 func (st *step) total() int { return st.Size * st.Count }
 
-func (st *step) atomic() bool { return st.Op == verbs.CompareSwap || st.Op == verbs.FetchAdd }
+func (st *step) atomic() bool { return st.Op == verbs.OpCompareSwap || st.Op == verbs.OpFetchAdd }
 
 // echoed reports whether each message of the first process is answered by one of the second.
-func (st *step) echoed() bool { return !st.Stream && st.Op != verbs.Read && !st.atomic() }
+func (st *step) echoed() bool { return !st.Stream && st.Op != verbs.OpRead && !st.atomic() }
 
 // sources reports whether data comes from r's memory, lands whether data arrives in it.
 func (st *step) sources(r role) bool {
-	return !st.atomic() && (st.echoed() || (st.Op == verbs.Read) == (r == second))
+	return !st.atomic() && (st.echoed() || (st.Op == verbs.OpRead) == (r == second))
 }
 func (st *step) lands(r role) bool {
-	return !st.atomic() && (st.echoed() || (st.Op == verbs.Read) == (r == first))
+	return !st.atomic() && (st.echoed() || (st.Op == verbs.OpRead) == (r == first))
 }
 
 // receives reports whether r posts receives.
 func (st *step) receives(r role) bool {
 	switch st.Op {
-	case verbs.Send, verbs.SendImm, verbs.WriteImm:
+	case verbs.OpSend, verbs.OpSendImm, verbs.OpWriteImm:
 		return r == second || st.echoed()
 	}
 	return false
 }
 
-func (st *step) immediate() bool { return st.Op == verbs.SendImm || st.Op == verbs.WriteImm }
+func (st *step) immediate() bool { return st.Op == verbs.OpSendImm || st.Op == verbs.OpWriteImm }
 
 // imm returns the immediate data of message i from r.
 func (st *step) imm(r role, i int) uint32 { return uint32(st.seed(r).word(i)) }
@@ -79,7 +80,7 @@ func (st *step) atomicWant() (before []uint64, compare, swap []uint64, after uin
 	for i := range st.Count {
 		before = append(before, after)
 		next := st.Seed.word(i + 1)
-		if st.Op == verbs.FetchAdd {
+		if st.Op == verbs.OpFetchAdd {
 			compare, swap = append(compare, 0), append(swap, next)
 			after += next
 			continue
@@ -97,19 +98,19 @@ func (st *step) atomicWant() (before []uint64, compare, swap []uint64, after uin
 // opName returns the name of the operation for people.
 func opName(op verbs.SendOp) string {
 	switch op {
-	case verbs.Send:
+	case verbs.OpSend:
 		return "SEND"
-	case verbs.SendImm:
+	case verbs.OpSendImm:
 		return "SEND with immediate"
-	case verbs.Write:
+	case verbs.OpWrite:
 		return "WRITE"
-	case verbs.WriteImm:
+	case verbs.OpWriteImm:
 		return "WRITE with immediate"
-	case verbs.Read:
+	case verbs.OpRead:
 		return "READ"
-	case verbs.CompareSwap:
+	case verbs.OpCompareSwap:
 		return "compare-and-swap"
-	case verbs.FetchAdd:
+	case verbs.OpFetchAdd:
 		return "fetch-and-add"
 	}
 	return op.String()

@@ -31,7 +31,7 @@ func (s *side) prepare(st *step) error {
 		switch {
 		case st.QP == verbs.UD:
 			wr.SGL = []verbs.SGE{s.words.SGE(grhOffset, 40), s.in.SGE(i*st.Size, st.Size)}
-		case st.Op != verbs.WriteImm:
+		case st.Op != verbs.OpWriteImm:
 			wr.SGL = []verbs.SGE{s.in.SGE(i*st.Size, st.Size)}
 		}
 		if err := s.qp(st.QP).PostRecv(&wr); err != nil {
@@ -48,9 +48,9 @@ func (s *side) post(st *step, i int) error {
 	wr.SGL = sge[:]
 	off := uint64(i * st.Size)
 	switch st.Op {
-	case verbs.Write, verbs.WriteImm:
+	case verbs.OpWrite, verbs.OpWriteImm:
 		wr.Remote = s.remote.In.At(off)
-	case verbs.Read:
+	case verbs.OpRead:
 		sge[0] = s.in.SGE(i*st.Size, st.Size)
 		wr.Remote = s.remote.Out.At(off)
 	}

@@ -20,7 +20,7 @@ type expectation struct {
 // expected returns what should arrive at r, for steps that check it while they run.
 func (st *step) expected(r role) expectation {
 	e := expectation{size: st.Size}
-	if st.Op == verbs.Write {
+	if st.Op == verbs.OpWrite {
 		e.data = make([]byte, st.total())
 		st.seed(!r).fill(e.data)
 	}

@@ -8,6 +8,7 @@
 //	ports.go     links, GID tables, MTUs, flow control
 //	software.go  Ramjet's own devices
 //	peer.go      the way to a peer
+//	log.go       which findings can be the cause of what a log says
 //	report.go    facts and findings as text
 package doctor
 
@@ -17,6 +18,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/ramjet-rdma/ramjet/internal/app/explain"
 	"github.com/ramjet-rdma/ramjet/internal/device/cdevices"
 	"github.com/ramjet-rdma/ramjet/internal/device/kinds"
 	"github.com/ramjet-rdma/ramjet/internal/system/rdmasys"
@@ -28,7 +30,9 @@ type Facts struct {
 	Soft   []Soft          `json:"software"`
 	Named  *Named          `json:"environment,omitempty"` // nil: the environment names no device
 	Listed *Listed         `json:"c_programs,omitempty"`  // nil: the environment lists no devices of C programs
+	Asked  *Asked          `json:"device,omitempty"`      // nil: nobody asked for one
 	Peer   *Peer           `json:"peer,omitempty"`        // nil: nobody asked for one
+	Log    *explain.Found  `json:"log,omitempty"`         // nil: no log was given, or nothing in it is known
 }
 
 // Soft is a kind of Ramjet's devices in software.
@@ -50,6 +54,14 @@ type Named struct {
 	Variable string `json:"variable"`
 	Device   string `json:"device"`
 	Problem  string `json:"problem,omitempty"` // why it cannot be opened
+}
+
+// Asked is the device that a report is about.
+type Asked struct {
+	Name    string `json:"name"`             // as it was given
+	Device  string `json:"device,omitempty"` // what can be opened; empty: it is the kernel's, and listed with the others
+	Problem string `json:"problem,omitempty"`
+	Detail  string `json:"detail,omitempty"` // what the device says of itself
 }
 
 // Listed are the devices that the environment lists for C programs.
@@ -85,11 +97,14 @@ type Finding struct {
 	What    string   `json:"what"`    // is wrong
 	Why     string   `json:"why"`     // it matters
 	Mend    []string `json:"mend,omitempty"`
+	Fits    bool     `json:"fits_log,omitempty"` // it can be the cause of what the log says
 }
 
 // Diagnose returns what is found in facts, problems first.
 func Diagnose(f *Facts) []Finding {
 	d := &diagnosis{facts: f, sys: f.System}
+	d.proc()
+	d.asked()
 	d.environment()
 	d.listed()
 	d.modules()
@@ -104,6 +119,7 @@ func Diagnose(f *Facts) []Finding {
 	d.filters()
 	d.software()
 	d.peer()
+	d.fit()
 	var sorted []Finding
 	for _, level := range []Level{Problem, Note} {
 		for _, found := range d.found {
@@ -133,11 +149,27 @@ type diagnosis struct {
 }
 
 func (d *diagnosis) problem(subject, what, why string, mend ...string) {
-	d.found = append(d.found, Finding{Problem, subject, what, why, mend})
+	d.found = append(d.found, Finding{Level: Problem, Subject: subject, What: what, Why: why, Mend: mend})
 }
 
 func (d *diagnosis) note(subject, what, why string, mend ...string) {
-	d.found = append(d.found, Finding{Note, subject, what, why, mend})
+	d.found = append(d.found, Finding{Level: Note, Subject: subject, What: what, Why: why, Mend: mend})
+}
+
+// proc checks that the kernel's files are there. Interfaces come from /sys, and their presence tells Linux from others.
+func (d *diagnosis) proc() {
+	if d.sys.Kernel != "" || len(d.sys.Interfaces) == 0 || d.sys.Interfaces[0].State == "" {
+		return
+	}
+	d.problem("/proc", "it cannot be read here",
+		"Limits, modules, control groups and the load of the machine were not looked at. demo, perf --loopback and stat need it.", "mount -t proc proc /proc")
+}
+
+// asked checks the device that the report is about.
+func (d *diagnosis) asked() {
+	if a := d.facts.Asked; a != nil && a.Problem != "" {
+		d.problem(a.Device, "it cannot be opened: "+a.Problem, "Programs that name it do not start.", "ramjet devices    # what can be opened")
+	}
 }
 
 // environment checks the device that the environment names.

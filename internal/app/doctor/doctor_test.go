@@ -13,6 +13,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/ramjet-rdma/ramjet/internal/app/explain"
 	"github.com/ramjet-rdma/ramjet/internal/device/kinds"
 	"github.com/ramjet-rdma/ramjet/internal/system/rdmasys"
 	"github.com/ramjet-rdma/ramjet/internal/testkit/machines"
@@ -44,7 +45,7 @@ func TestReports(t *testing.T) {
 				Not:  []kinds.Choice{{Name: "mlx5_0", Reason: "RoCE: GID 3 is 192.0.2.7 on ens1f0np0, RoCE v2; but this program has no devices of the kernel"}}}
 		}
 		var b strings.Builder
-		if err := Write(&b, f, Diagnose(f)); err != nil {
+		if err := Write(&b, f, Diagnose(f), Style{}); err != nil {
 			t.Fatal(err)
 		}
 		for line := range strings.Lines(b.String()) {
@@ -194,6 +195,77 @@ func TestFindings(t *testing.T) {
 			F []Finding
 		}{f, found}); err != nil {
 			t.Errorf("%s: %v", c.what, err)
+		}
+	}
+}
+
+// A finding fits a log if it can be the cause of what that says.
+func TestFits(t *testing.T) {
+	for _, c := range []struct {
+		log  string
+		ail  func(f *Facts)
+		fits int
+	}{
+		{"ibv_reg_mr: Cannot allocate memory", func(f *Facts) { f.System.Memlock = rdmasys.Memlock{Known: true, Bytes: 65536} }, 1},
+		{"ibv_post_send: Cannot allocate memory", func(f *Facts) { f.System.Memlock = rdmasys.Memlock{Known: true, Bytes: 65536} }, 0},
+		{"Failed to modify QP to RTR", func(f *Facts) { f.System.Devices[0].Ports[0].GIDs[0].Type = "IB/RoCE v1" }, 1},
+		{"Failed to get IB devices list: Function not implemented", func(f *Facts) { delete(f.System.Modules.Loaded, "ib_uverbs") }, 1},
+		{"transport retry counter exceeded (12)", func(f *Facts) { f.System.Interfaces[0].PFC = &rdmasys.PFC{Classes: 8} }, 1},
+		{"transport retry counter exceeded (12)", func(f *Facts) {}, 0},
+	} {
+		f := healthy()
+		c.ail(f)
+		var err error
+		if f.Log, err = explain.Log(strings.NewReader(c.log)); err != nil || f.Log == nil {
+			t.Fatal(c.log, err)
+		}
+		found := Diagnose(f)
+		if n := fitCount(found); n != c.fits {
+			t.Errorf("%s: %d of %+v", c.log, n, found)
+		}
+		var b strings.Builder
+		if err := Write(&b, f, found, Style{}); err != nil || !strings.Contains(strings.Join(strings.Fields(b.String()), " "), "the log says") {
+			t.Errorf("%v: %s", err, b.String())
+		}
+	}
+}
+
+// A report fits a narrow terminal, and has colors where they are wanted.
+func TestStyle(t *testing.T) {
+	f := healthy()
+	f.System.Memlock = rdmasys.Memlock{Known: true, Bytes: 65536}
+	f.System.Interfaces[0].MTU = 1500
+	var b strings.Builder
+	if err := Write(&b, f, Diagnose(f), Style{Width: 50, Color: true}); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(b.String(), "\x1b[31mproblem: ") || !strings.Contains(b.String(), "\x1b[33mnote: ") || strings.Count(b.String(), "\x1b[0m") != 2 {
+		t.Errorf("%q", b.String())
+	}
+	for line := range strings.Lines(b.String()) {
+		line = strings.NewReplacer("\x1b[31m", "", "\x1b[33m", "", "\x1b[0m", "").Replace(strings.TrimRight(line, "\n"))
+		if n := utf8.RuneCountInString(line); n > 50 && !strings.HasPrefix(line, "      ") && !strings.HasPrefix(line, "                   ") {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+}
+
+// On a narrow terminal a comment stands above its command, which is not broken.
+func TestCommandsOfNarrowReports(t *testing.T) {
+	f := healthy()
+	f.System.Devices = nil
+	for width, want := range map[int]string{
+		80: "\n  ramjet run -- ib_write_bw    # a C program, unmodified, on Ramjet\n",
+		40: "\n  # a C program, unmodified, on Ramjet\n  ramjet run -- ib_write_bw\n",
+	} {
+		var b strings.Builder
+		if err := Write(&b, f, nil, Style{Width: width}); err != nil || !strings.Contains(b.String(), want) {
+			t.Errorf("%d columns: %v: no %q in\n%s", width, err, want, b.String())
+		}
+		for line := range strings.Lines(b.String()) {
+			if utf8.RuneCountInString(strings.TrimRight(line, "\n")) > width {
+				t.Errorf("%d columns: %s", width, line)
+			}
 		}
 	}
 }

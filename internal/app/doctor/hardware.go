@@ -157,7 +157,7 @@ func (d *diagnosis) limits() {
 		if m.Bytes < enoughMemlock {
 			say, why = d.problem, "Memory of a NIC is pinned: registering more than that, queues included, fails with ENOMEM."
 		}
-		mend := []string{"sudo prlimit --memlock=unlimited --pid $$    # of this shell", "echo '* - memlock unlimited' >/etc/security/limits.d/rdma.conf    # later logins", "systemctl edit UNIT    # [Service] LimitMEMLOCK=infinity"}
+		mend := []string{"sudo prlimit --memlock=unlimited --pid $$    # of this shell", "echo '* - memlock unlimited' >/etc/security/limits.d/rdma.conf    # for later logins", "systemctl edit UNIT    # [Service] LimitMEMLOCK=infinity"}
 		if d.sys.Container != "" {
 			mend = []string{"docker run --ulimit memlock=-1 …"}
 		}

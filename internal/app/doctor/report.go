@@ -13,13 +13,25 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/system/rdmasys"
 )
 
-// width is how many columns a line of prose may have. Commands are not broken.
-const width = 80
+// The columns of a line of prose: as many as Style says, or these. Commands are not broken.
+const (
+	width    = 80
+	minWidth = 40
+)
+
+// Style is how a report looks.
+type Style struct {
+	Width int  // columns of a line, 0: 80
+	Color bool // problems in red, notes in yellow
+}
 
 // Write writes facts and findings as text.
-func Write(out io.Writer, f *Facts, found []Finding) error {
-	w := &report{bufio.NewWriter(out)}
-	w.devices(f.System)
+func Write(out io.Writer, f *Facts, found []Finding, s Style) error {
+	w := &report{bufio.NewWriter(out), max(cmp.Or(s.Width, width), minWidth), s.Color}
+	if f.Asked == nil || f.Asked.Device == "" {
+		w.devices(f.System)
+	}
+	w.asked(f.Asked)
 	w.software(f)
 	if f.Peer != nil {
 		w.peer(f.Peer)
@@ -35,18 +47,26 @@ func Write(out io.Writer, f *Facts, found []Finding) error {
 	return w.Flush()
 }
 
-type report struct{ *bufio.Writer }
+type report struct {
+	*bufio.Writer
+	width int
+	color bool
+}
 
-// prose writes text after a first word, in lines of width columns; those after the first are indented
+// prose writes text after a first word, in lines of the report's width; those after the first are indented
 // by as much as the first word takes, or by four columns.
 func (w *report) prose(first, text string) {
-	indent := strings.Repeat(" ", utf8.RuneCountInString(first))
+	w.fold(first, strings.Repeat(" ", utf8.RuneCountInString(first)), text)
+}
+
+// fold writes text in lines of the report's width: the first begins with first, the others with next.
+func (w *report) fold(first, next, text string) {
 	line := first
 	empty := true
 	for _, word := range strings.Fields(text) {
-		if !empty && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > width {
+		if !empty && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > w.width {
 			fmt.Fprintln(w, strings.TrimRight(line, " "))
-			line, empty = indent, true
+			line, empty = next, true
 		}
 		if !empty {
 			line += " "
@@ -56,6 +76,16 @@ func (w *report) prose(first, text string) {
 	fmt.Fprintln(w, strings.TrimRight(line, " "))
 }
 
+// command writes a command, unbroken. A comment behind it that does not fit the line stands above it.
+func (w *report) command(indent, text string) {
+	before, comment, ok := strings.Cut(text, "  # ")
+	if ok && utf8.RuneCountInString(indent+text) > w.width {
+		w.fold(indent+"# ", indent+"# ", comment)
+		text = strings.TrimRight(before, " ")
+	}
+	fmt.Fprintf(w, "%s%s\n", indent, text)
+}
+
 func (w *report) devices(s *rdmasys.System) {
 	kernel := "This system"
 	if s.Kernel != "" {
@@ -63,6 +93,9 @@ func (w *report) devices(s *rdmasys.System) {
 	}
 	if s.Container != "" {
 		kernel += ", a container (" + s.Container + ")"
+	}
+	if kernel == "This system" && len(s.Interfaces) > 0 && s.Interfaces[0].State != "" {
+		kernel = "Linux, whose /proc cannot be read"
 	}
 	if len(s.Devices) == 0 {
 		w.prose("", kernel+": this machine has no RDMA device. Ramjet's devices in software need none.")
@@ -141,6 +174,21 @@ func (w *report) port(s *rdmasys.System, d *rdmasys.Device, p *rdmasys.Port) {
 	}
 }
 
+// asked writes what is known of the device that was asked for.
+func (w *report) asked(a *Asked) {
+	if a == nil || a.Device == "" {
+		return
+	}
+	text := "can be opened"
+	switch {
+	case a.Problem != "":
+		text = "does not work, see below"
+	case a.Detail != "":
+		text += ": " + a.Detail
+	}
+	w.prose(a.Device+": ", text)
+}
+
 func (w *report) software(f *Facts) {
 	if len(f.Soft) == 0 {
 		return
@@ -158,8 +206,9 @@ func (w *report) software(f *Facts) {
 		}
 	}
 	if len(f.System.Devices) == 0 {
-		fmt.Fprint(w, "\n  ramjet demo                           # every operation between two processes\n"+
-			"  ramjet run -- ib_write_bw             # a C program, unmodified, on Ramjet\n")
+		fmt.Fprintln(w)
+		w.command("  ", "ramjet demo                  # every operation between two processes")
+		w.command("  ", "ramjet run -- ib_write_bw    # a C program, unmodified, on Ramjet")
 	}
 }
 
@@ -185,7 +234,7 @@ func (w *report) peer(p *Peer) {
 		w.prose("  ", "how large packets may be: "+t.Problem)
 	}
 	if len(p.Best) > 0 {
-		fmt.Fprintln(w, "  devices, in order of preference; the peer needs one of the same kind:")
+		w.prose("  ", "devices, in order of preference; the peer needs one of the same kind:")
 	}
 	for i, c := range p.Best {
 		fmt.Fprintf(w, "    %d. %s\n", i+1, c.Name)
@@ -200,15 +249,33 @@ func (w *report) peer(p *Peer) {
 func (w *report) findings(found []Finding) {
 	for _, f := range found {
 		fmt.Fprintln(w)
-		w.prose(string(f.Level)+": ", f.Subject+": "+f.What)
+		w.colored(f.Level, func() { w.prose(string(f.Level)+": ", f.Subject+": "+f.What) })
+		if f.Fits {
+			w.prose("  ", "It can be the cause of what the log says.")
+		}
 		w.prose("  ", f.Why)
 		for _, m := range f.Mend {
-			fmt.Fprintf(w, "      %s\n", m)
+			w.command("      ", m)
 		}
 	}
 	if len(found) > 0 {
 		fmt.Fprintln(w)
 	}
+}
+
+// colored colors what write writes of a finding.
+func (w *report) colored(l Level, write func()) {
+	if !w.color {
+		write()
+		return
+	}
+	code := 33 // yellow
+	if l == Problem {
+		code = 31 // red
+	}
+	fmt.Fprintf(w, "\x1b[%dm", code)
+	write()
+	w.WriteString("\x1b[0m")
 }
 
 // end says how it stands.
@@ -228,5 +295,25 @@ func (w *report) end(f *Facts, found []Finding) {
 	if len(found) == 0 && len(f.System.Unread) == 0 {
 		fmt.Fprintln(w)
 	}
+	if f.Log != nil {
+		switch n := fitCount(found); n {
+		case 0:
+			text += " Nothing that was found here is the cause of what the log says: run ramjet doctor at the peer, too."
+		case 1:
+			text += " One of these can be the cause of what the log says."
+		default:
+			text += fmt.Sprintf(" %d of these can be the cause of what the log says.", n)
+		}
+	}
 	w.prose("", text)
+}
+
+// fitCount counts the findings that can be the cause of what the log says.
+func fitCount(found []Finding) (n int) {
+	for _, f := range found {
+		if f.Fits {
+			n++
+		}
+	}
+	return n
 }

@@ -7,7 +7,6 @@ package explain
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,7 +22,22 @@ type Entry struct {
 	Text   string   `json:"text"`           // as Ramjet prints it
 	Also   []string `json:"also,omitempty"` // other names and texts of it
 	Means  string   `json:"means"`
-	Causes []string `json:"causes,omitempty"` // the most frequent first
+	Causes []Cause  `json:"causes,omitempty"` // the most frequent first
+}
+
+// Cause is what an error can come from.
+type Cause struct {
+	What  string `json:"what"`
+	Check string `json:"check,omitempty"` // a command, or where to look, that tells it from the others
+	Mend  string `json:"mend,omitempty"`  // what mends it
+}
+
+// because makes causes that say themselves where to look.
+func because(texts ...string) (causes []Cause) {
+	for _, t := range texts {
+		causes = append(causes, Cause{What: t})
+	}
+	return causes
 }
 
 // Kind is what an error is one of.
@@ -39,18 +53,25 @@ const (
 
 	ConnectionEvent Kind = "event of a connection manager"
 	Call            Kind = "error of a call"
+	Failed          Kind = "failed call of a C library"
+	Message         Kind = "message of a program or a driver"
 )
 
 // words are what a number can stand behind, to say of which kind it is.
 var words = map[string]Kind{"wc": Status, "status": Status, "vendor_err": Reason, "reason": Reason, "event": Event, "nak": NAK,
 	"terminate": Terminate, "cause": Terminate, "rej": Reject, "reject": Reject, "cm_event": ConnectionEvent, "errno": Call}
 
-// numbered finds a word and a number in a line that was pasted, such as perftest's "Failed status 12: wr_id 0".
-var numbered = regexp.MustCompile(`\b(wc|status|vendor_err|event|nak|terminate|rej|errno)[ =:]+(0x[0-9a-f]+|[0-9]+)\b`)
-
 // synonyms are what else people call an error.
 var synonyms = map[string][]string{
-	"IBV_WC_RNR_RETRY_EXC_ERR": {"RNR", "RNR NAK", "receiver not ready"},
+	"IBV_WC_RNR_RETRY_EXC_ERR": {"RNR", "RNR NAK", "receiver not ready", "receive-no-ready retry count exceeded", "RNR retry exceeded"},
+	"IBV_WC_RETRY_EXC_ERR":     {"transport retry count exceeded", "retry exceeded error", "transport retry exceeded"},
+	"IBV_WC_WR_FLUSH_ERR":      {"WR flushed", "work request flushed"},
+	"IBV_WC_LOC_PROT_ERR":      {"local protection", "local protocol error"},
+	"IBV_WC_LOC_QP_OP_ERR":     {"local QP operation"},
+	"IBV_WC_REM_OP_ERR":        {"remote operation", "remote QP"},
+	"IBV_WC_REM_ACCESS_ERR":    {"remote access"},
+	"IBV_WC_REM_INV_REQ_ERR":   {"remote invalid request"},
+	"IBV_WC_MW_BIND_ERR":       {"memory bind error", "memory window bind"},
 }
 
 // prefixes can be left out of names.
@@ -59,13 +80,23 @@ var prefixes = []string{"ibv_wc_", "ibv_event_", "ib_cm_rej_", "reason_", "nak_"
 
 // All returns all entries, by kind.
 func All() []Entry {
-	return slices.Concat(statuses(), reasons(), events(), naks(), terminates(), rejects(), connectionEvents(), calls())
+	return slices.Concat(statuses(), reasons(), events(), naks(), terminates(), rejects(), connectionEvents(), calls(), failedCalls(), messages())
 }
 
-// Find returns the entries for what somebody read somewhere: a name, with or without its prefix, a text, a
-// number, a number behind the word for its kind, such as "rej 28", or a whole line with any of these. Several can
-// have one number. none: it is not known.
-func Find(text string) []Entry {
+// Find returns the entries for what somebody read somewhere: what Exactly knows, or a line of a log. none: it is not known.
+func Find(pasted string) []Entry {
+	if found := Exactly(pasted); len(found) > 0 {
+		return found
+	}
+	if f, _ := Log(strings.NewReader(pasted)); f != nil {
+		return f.Entries
+	}
+	return nil
+}
+
+// Exactly returns the entries for a name, with or without its prefix, a text, a number, or a number behind the word for
+// its kind, such as "rej 28". Several can have one number.
+func Exactly(text string) []Entry {
 	text = normal(text)
 	all := All()
 	if i := slices.IndexFunc(all, func(e Entry) bool { return normal(e.Name) == text }); i >= 0 {
@@ -88,18 +119,6 @@ func Find(text string) []Entry {
 			return found
 		}
 	}
-	for _, texts := range []func(e *Entry) []string{
-		func(e *Entry) []string { return []string{e.Name, e.Text} },
-		func(e *Entry) []string { return e.Also },
-	} {
-		if found := within(all, text, texts); len(found) > 0 {
-			return found
-		}
-	}
-	if m := numbered.FindStringSubmatch(text); m != nil {
-		number, _ := strconv.ParseInt(m[2], 0, 32)
-		return withNumber(all, words[m[1]], number)
-	}
 	return nil
 }
 
@@ -113,30 +132,41 @@ func withNumber(all []Entry, kind Kind, number int64) (found []Entry) {
 	return found
 }
 
-// within returns the entries that have a text which is part of a line. Single words are too common for that, unless
-// they are names. Where one text is part of another, as "no answer" is of "no answer in time", the longer one counts.
-func within(all []Entry, line string, texts func(e *Entry) []string) []Entry {
-	matched := map[string]string{} // the text, by the entry's name
-	for _, e := range all {
-		for _, s := range texts(&e) {
-			if s = normal(s); strings.ContainsAny(s, " _.") && hasWords(line, s) {
-				matched[e.Name] = s
-				break
-			}
+// known is an entry and the texts that a line can have of it, in lower case.
+type known struct {
+	entry Entry
+	texts []string
+}
+
+// knownAs makes a known of an entry. Single words are too common to be looked for in a line, unless they are names.
+func knownAs(e Entry, texts ...string) known {
+	k := known{entry: e}
+	for _, s := range texts {
+		if s = normal(s); strings.ContainsAny(s, " _.") {
+			k.texts = append(k.texts, s)
 		}
 	}
-	return slices.DeleteFunc(slices.Clone(all), func(e Entry) bool {
-		text, found := matched[e.Name]
-		if !found {
-			return true
+	return k
+}
+
+// within returns the entries that have a text which is part of a line. Where one text is part of another, as "no
+// answer" is of "no answer in time", the longer one counts.
+func within(all []known, line string) (found []Entry) {
+	var matched []string
+	for i := range all {
+		at := slices.IndexFunc(all[i].texts, func(s string) bool { return strings.Contains(line, s) && hasWords(line, s) })
+		if at >= 0 {
+			found = append(found, all[i].entry)
+			matched = append(matched, all[i].texts[at])
 		}
-		for _, other := range matched {
-			if len(other) > len(text) && strings.Contains(other, text) {
-				return true
-			}
+	}
+	kept := found[:0]
+	for i, e := range found {
+		if !slices.ContainsFunc(matched, func(other string) bool { return len(other) > len(matched[i]) && strings.Contains(other, matched[i]) }) {
+			kept = append(kept, e)
 		}
-		return false
-	})
+	}
+	return kept
 }
 
 // hasWords says whether words are part of a line, and not of longer words there.
@@ -157,10 +187,12 @@ func hasWords(line, words string) bool {
 	return false
 }
 
-// Names returns what Find knows, as suggestions are made of.
+// Names returns the names that are one word, as suggestions are made of.
 func Names() (names []string) {
 	for _, e := range All() {
-		names = append(names, e.Name)
+		if !strings.ContainsAny(e.Name, " ") {
+			names = append(names, e.Name)
+		}
 	}
 	return names
 }
@@ -182,6 +214,9 @@ func Like(text string) (names []string) {
 	}
 	var matches []match
 	for _, e := range All() {
+		if strings.Contains(e.Name, " ") {
+			continue
+		}
 		score := 0
 		in := strings.FieldsFunc(bare(e.Name)+" "+normal(e.Text), func(r rune) bool { return r == ' ' || r == '_' })
 		for _, p := range parts {
@@ -225,7 +260,7 @@ func bare(s string) string {
 type explained struct {
 	name   string
 	means  string
-	causes []string
+	causes []Cause
 }
 
 // entries puts a kind together; index is the number.
@@ -242,6 +277,8 @@ func entries(k Kind, list []explained, text func(number int) string) (all []Entr
 func (e *Entry) Title() string {
 	number := fmt.Sprintf(" (%d)", e.Number)
 	switch {
+	case e.Kind == Failed || e.Kind == Message:
+		return e.Text
 	case e.Kind == Terminate:
 		number = fmt.Sprintf(" (%#04x)", e.Number)
 	case e.Kind == Call && e.Number == 0:

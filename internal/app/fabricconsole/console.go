@@ -29,6 +29,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/ramjet-rdma/ramjet/internal/app/fabricview"
+	"github.com/ramjet-rdma/ramjet/internal/core/spell"
 )
 
 // Fabric is what the console operates on. Ends passed to it exist in the last view. Its errors say what is wrong and
@@ -207,37 +208,11 @@ func find(v *fabricview.View, t target) (*fabricview.Node, error) {
 
 // nearest returns the existing name that is most similar to an unknown one, if it is similar enough.
 func nearest(v *fabricview.View, name string) string {
-	best, least := "", 3
+	names := make([]string, len(v.Nodes))
 	for i := range v.Nodes {
-		if d := distance(strings.ToLower(v.Nodes[i].Name), strings.ToLower(name)); d < least {
-			best, least = v.Nodes[i].Name, d
-		}
+		names[i] = v.Nodes[i].Name
 	}
-	return best
-}
-
-// distance is the Levenshtein distance.
-func distance(a, b string) int {
-	if len(a) > 64 || len(b) > 64 {
-		return 64
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, diagonal+1, row[j]+1)
-		}
-	}
-	return row[len(b)]
+	return spell.Nearest(name, names, 2)
 }
 
 // port returns the port that a target names; without a number, the first that has a LID or a cable.

@@ -136,12 +136,12 @@ func TestTraffic(t *testing.T) {
 	}
 	before := counters().LanePackets
 	ends := pair.Connect(t, devs[0], devs[1], pair.Options{Type: verbs.RC, Size: 64, Depth: 1})
-	err := ends[0].QP.PostSend(&verbs.SendWR{Op: verbs.Read, Flags: verbs.Signaled, SGL: []verbs.SGE{ends[0].MR.SGE(0, 64)}, Remote: ends[1].MR.Remote()})
+	err := ends[0].QP.PostSend(&verbs.SendWR{Op: verbs.OpRead, Flags: verbs.Signaled, SGL: []verbs.SGE{ends[0].MR.SGE(0, 64)}, Remote: ends[1].MR.Remote()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var wc [1]verbs.WC
-	if _, err := ends[0].CQ.Wait(t.Context(), wc[:]); err != nil || wc[0].Status != verbs.Success {
+	if _, err := ends[0].CQ.Wait(t.Context(), wc[:]); err != nil || wc[0].Status != verbs.StatusSuccess {
 		t.Fatal(err, wc[0].Status)
 	}
 	if got := counters().LanePackets - before; got < 2 {

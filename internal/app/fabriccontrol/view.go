@@ -85,7 +85,7 @@ func addLoads(v, before *fabricview.View, passed time.Duration) {
 			addTraffic(p, &was.Counters, passed.Seconds())
 		}
 	}
-	v.Seconds = passed.Seconds()
+	v.Measured = passed
 }
 
 // addTraffic sets what a port has moved in some seconds.

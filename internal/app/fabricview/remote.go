@@ -14,7 +14,7 @@ const maxRemoteCables = 12
 // describeRemote describes the cable from a port to another host's fabric.
 func (x *index) describeRemote(n *Node, p *Port) string {
 	s := fmt.Sprintf("%s[%d] – %s %s", x.label(End{Node: n.Name}), p.Number, p.Far, p.State)
-	if x.view.Seconds > 0 && p.State == Active {
+	if x.view.Measured > 0 && p.State == Active {
 		s += fmt.Sprintf(", → %s, ← %s", units.Rate(p.Traffic.Sent), units.Rate(p.Traffic.Received))
 	}
 	return s

@@ -7,13 +7,14 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 )
 
 // A cable to another host's fabric is shown wherever cables are, and is no empty port.
 func TestBeyond(t *testing.T) {
 	v := running(t, "star:3")
-	v.Seconds = 1
+	v.Measured = time.Second
 	for i := range v.Nodes {
 		if n := &v.Nodes[i]; n.Type == Switch {
 			n.Ports = append(n.Ports, Port{Number: 4, State: Active, Rate: "4xEDR", Far: "leaf-9[7] at 192.0.2.1:7470", Traffic: Traffic{Sent: 2e6}}, Port{Number: 5, State: Down},

@@ -20,6 +20,9 @@ var loads = []struct {
 	name  string
 }{{0.01, "idle"}, {0.25, "1–25 %"}, {0.5, "25–50 %"}, {0.75, "50–75 %"}, {0.9, "75–90 %"}, {math.Inf(1), "90 % and more"}}
 
+// mostZoom is how much larger than drawn a window shows a picture.
+const mostZoom = 1.6
+
 // manyLinks are so many that they are drawn thinner.
 const manyLinks = 400
 
@@ -35,7 +38,8 @@ func loadClass(share float64) int {
 // styles are for a light background, and for a dark one where the viewer prefers that.
 const styles = `
 text{font-family:"DejaVu Sans","Segoe UI",Helvetica,Arial,sans-serif;fill:#1f2733}
-.bg{fill:#ffffff}.muted{fill:#66707f}.t{text-anchor:middle}
+svg{display:block;margin:auto;background:#ffffff}
+.bg{fill:#ffffff}.muted{fill:#525c6b}.t{text-anchor:middle}
 .switch{fill:#e6edf8;stroke:#42628f}.ca{fill:#e9f5ec;stroke:#4b8561}.router{fill:#f7efdf;stroke:#94753a}
 .box{stroke-width:1.3}.off{fill:#f3f3f3;stroke:#b3372f;stroke-dasharray:5 3}
 .link{fill:none;stroke-linecap:round}.stub{stroke-linecap:butt}
@@ -45,13 +49,14 @@ text{font-family:"DejaVu Sans","Segoe UI",Helvetica,Arial,sans-serif;fill:#1f273
 .square{stroke:#ffffff;stroke-width:1}.sdown{fill:none;stroke:#b3372f;stroke-dasharray:3 2}.swait{fill:none;stroke:#8b6fc9;stroke-dasharray:2 2}
 .route{fill:none;stroke:#7a3ff2;stroke-opacity:.33;stroke-linecap:round;stroke-linejoin:round}
 .route.stub{stroke-linecap:butt}.on{stroke:#7a3ff2;stroke-width:2.6}.badge{fill:#7a3ff2}.num{fill:#ffffff;font-weight:bold}
-.port{fill:#66707f;stroke:#ffffff;stroke-width:3;paint-order:stroke;text-anchor:middle}
+.port{fill:#1f2733;stroke:#ffffff;stroke-width:4;stroke-linejoin:round;paint-order:stroke;text-anchor:middle;font-weight:bold}
 .dim{opacity:.3}.far{opacity:.13}.held{fill:#c4161c}.bad{stroke:#c4161c;stroke-width:2;fill:none}
 @media (prefers-color-scheme:dark){
-text{fill:#e4e8ee}.bg{fill:#15191f}.muted{fill:#98a2b0}
+svg{background:#15191f}
+text{fill:#e4e8ee}.bg{fill:#15191f}.muted{fill:#aab3bf}
 .switch{fill:#22304a;stroke:#7f9fd0}.ca{fill:#1d3426;stroke:#74b48c}.router{fill:#3a2f1a;stroke:#c9a65e}
 .off{fill:#2a2222;stroke:#e0685f}.l0{stroke:#6b7684}.s0{fill:#4a5461}
-.port{fill:#98a2b0;stroke:#15191f}.square{stroke:#15191f}.down,.sdown{stroke:#e0685f}}
+.port{fill:#e4e8ee;stroke:#15191f}.num{fill:#ffffff}.square{stroke:#15191f}.down,.sdown{stroke:#e0685f}}
 `
 
 // drawing writes a layout as SVG.
@@ -80,7 +85,9 @@ func (v *View) WriteSVG(w io.Writer) error {
 		}
 	}
 	d.attach()
-	d.printf(`<svg xmlns="http://www.w3.org/2000/svg" width="%.0f" height="%.0f" viewBox="0 0 %.0f %.0f">`+"\n", d.width, d.height, d.width, d.height)
+	// Without a width and a height it is as large as the window, but small fabrics are not blown up.
+	d.printf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %.0f" style="max-width:%.0fpx;max-height:%.0fpx">`+"\n",
+		d.width, d.height, mostZoom*d.width, mostZoom*d.height)
 	d.printf("<style>%s</style>\n<rect class=\"bg\" width=\"100%%\" height=\"100%%\"/>\n", styles)
 	d.head()
 	for i := range v.Links {
@@ -334,7 +341,7 @@ func (d *drawing) tooltip(k *Link) string {
 	}
 	if state := d.linkState(k); state == Active {
 		s += " Active"
-		if d.view.Seconds > 0 {
+		if d.view.Measured > 0 {
 			s += fmt.Sprintf(", → %s (%s of its rate), ← %s (%s)", units.Rate(a.Traffic.Sent), units.Percent(a.Load), units.Rate(b.Traffic.Sent), units.Percent(b.Load))
 		}
 		if w := max(a.Traffic.Waiting, b.Traffic.Waiting); w >= 0.005 {
@@ -587,7 +594,7 @@ func (d *drawing) legend() {
 	}
 	if states[Active] {
 		title := "of its rate"
-		if d.view.Seconds == 0 {
+		if d.view.Measured == 0 {
 			title = "load"
 		}
 		d.printf(`<text class="muted" font-size="11" x="%.1f" y="%.1f">%s</text>`, x, y, title)

@@ -212,14 +212,14 @@ func (x *index) appendPort(b []byte, n *Node, p *Port, other, suffix string, err
 
 // scale says what bars mean.
 func (x *index) scale() string {
-	if x.view.Seconds == 0 {
+	if x.view.Measured == 0 {
 		return ""
 	}
 	busiest := "what the busiest port sends"
 	if x.peak == quiet {
 		busiest = "and no port sends more"
 	}
-	return fmt.Sprintf("Sent, over %s; a full bar is %s, %s\n", units.Seconds(x.view.Seconds), units.Rate(x.peak), busiest)
+	return fmt.Sprintf("Sent, over %s; a full bar is %s, %s\n", units.Duration(x.view.Measured), units.Rate(x.peak), busiest)
 }
 
 // speed writes bytes a second for a column.
@@ -228,7 +228,7 @@ func speed(bytes float64) string { return units.Tight(units.Rate(math.Round(max(
 // bar draws what a port sends, fifteen columns wide.
 func (x *index) bar(p *Port) string {
 	switch {
-	case x.view.Seconds == 0:
+	case x.view.Measured == 0:
 		return ""
 	case p.Rate == "" || p.State == Planned || p.State == Down:
 		return strings.Repeat(" ", 15)
@@ -292,10 +292,10 @@ func (x *index) appendRoute(b []byte, r *Route) []byte {
 
 // appendTraffic appends a table of what a node's ports move, if that was measured.
 func (x *index) appendTraffic(b []byte, n *Node) []byte {
-	if x.view.Seconds == 0 {
+	if x.view.Measured == 0 {
 		return b
 	}
-	b = fmt.Appendf(b, "\n%s      sent  packets  of its rate  received  packets  waits\n", fit("over "+units.Seconds(x.view.Seconds), 11))
+	b = fmt.Appendf(b, "\n%s      sent  packets  of its rate  received  packets  waits\n", fit("over "+units.Duration(x.view.Measured), 11))
 	for i := range n.Ports {
 		p, t := &n.Ports[i], &n.Ports[i].Traffic
 		if _, ok := x.peer(End{n.Name, p.Number}); !ok && p.Far == "" {

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"regexp"
 	"strconv"
+	"time"
 )
 
 // View is a snapshot of a fabric.
@@ -18,8 +19,8 @@ type View struct {
 	Links []Link `json:"links"`
 	// Route is drawn over the links; nil: none.
 	Route *Route `json:"route,omitempty"`
-	// Seconds is the time over which traffic was measured; 0: it was not.
-	Seconds float64 `json:"measured_seconds,omitempty"`
+	// Measured is the time over which traffic was measured; 0: it was not.
+	Measured time.Duration `json:"measured_ns,omitempty"`
 }
 
 // Traffic is the rates at which a port has sent and received lately.
@@ -271,7 +272,7 @@ func (v *View) peak() float64 {
 
 // share returns the rate of a port as a share of the busiest port's, for bars that compare ports.
 func (x *index) share(p *Port) float64 {
-	if x.view.Seconds == 0 {
+	if x.view.Measured == 0 {
 		return 0
 	}
 	return p.Traffic.Sent / x.peak
@@ -280,7 +281,7 @@ func (x *index) share(p *Port) float64 {
 // load returns what a link carries as a share of its rate: the greater one of both directions. In software it may be more
 // than 1.
 func (x *index) load(l *Link) float64 {
-	if x.view.Seconds == 0 {
+	if x.view.Measured == 0 {
 		return 0
 	}
 	return max(x.port(l.A).Load, x.port(l.B).Load)

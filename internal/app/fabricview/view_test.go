@@ -9,10 +9,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"reflect"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/ramjet-rdma/ramjet/internal/engine/node"
@@ -85,7 +89,7 @@ func tables(v *View) func(name string) *node.Tables {
 
 func TestWriteText(t *testing.T) {
 	v := running(t, "pair")
-	v.Seconds = 1
+	v.Measured = time.Second
 	v.Nodes[0].Ports[2].Traffic = Traffic{Sent: 6e8, Waiting: 0.25}
 	v.Nodes[1].Ports[1].Traffic.Sent = 1.2e9
 	v.Nodes[1].Ports[2].Held = []int{0, 1, 2, 5}
@@ -134,7 +138,7 @@ func TestLoadColors(t *testing.T) {
 		class      string
 	}{{1e6, 1e6 * 8 / 1e11, "l0"}, {5e9, 0.4, "l2"}, {12e9, 0.96, "l5"}, {30e9, 2.4, "l5"}} {
 		v := running(t, "pair")
-		v.Seconds = 1
+		v.Measured = time.Second
 		k := &v.Links[0]
 		x := v.index()
 		x.port(k.A).Traffic.Sent, x.port(k.A).Load = c.sent, c.load
@@ -150,6 +154,44 @@ func TestLoadColors(t *testing.T) {
 		before := b.String()[:at]
 		if g := before[strings.LastIndex(before, "class="):]; !strings.Contains(g, c.class) {
 			t.Errorf("%v of its rate: %q", c.load, g)
+		}
+	}
+}
+
+// Numbers and names can be read on what they stand on, in both color schemes: WCAG 2.1, 1.4.3, asks for a contrast of
+// 4.5. Numbers of ports have an edge of the ground's color around them.
+func TestContrast(t *testing.T) {
+	light, dark, _ := strings.Cut(styles, "@media")
+	fill := func(class string, scheme string) string {
+		for _, part := range []string{map[string]string{"dark": dark}[scheme], light} {
+			if m := regexp.MustCompile(`(?m)(?:^|[},.])` + regexp.QuoteMeta(class) + `\{[^}]*?(?:fill|background):(#[0-9a-f]{6})`).FindStringSubmatch(part); m != nil {
+				return m[1]
+			}
+		}
+		t.Fatalf("%s has no fill", class)
+		return ""
+	}
+	luminance := func(color string) float64 {
+		n, err := strconv.ParseUint(color[1:], 16, 32)
+		if err != nil {
+			t.Fatal(err)
+		}
+		linear := func(c uint64) float64 {
+			v := float64(c&0xff) / 255
+			if v <= 0.04045 {
+				return v / 12.92
+			}
+			return math.Pow((v+0.055)/1.055, 2.4)
+		}
+		return 0.2126*linear(n>>16) + 0.7152*linear(n>>8) + 0.0722*linear(n)
+	}
+	for _, scheme := range []string{"light", "dark"} {
+		for _, c := range []struct{ text, ground string }{{"text", "bg"}, {"muted", "bg"}, {"text", "switch"}, {"muted", "switch"}, {"text", "ca"}, {"muted", "ca"},
+			{"text", "router"}, {"muted", "router"}, {"text", "off"}, {"muted", "off"}, {"num", "badge"}, {"port", "bg"}, {"text", "svg"}} {
+			a, b := luminance(fill(c.text, scheme)), luminance(fill(c.ground, scheme))
+			if contrast := (max(a, b) + 0.05) / (min(a, b) + 0.05); contrast < 4.5 {
+				t.Errorf("%s: %s on %s has a contrast of %.1f", scheme, c.text, c.ground, contrast)
+			}
 		}
 	}
 }
@@ -267,7 +309,7 @@ func TestPictures(t *testing.T) {
 	for _, text := range []string{"pair", "star:1", "star:24", "star:25", "star:250", "ring:3,1", "ring:60,1", "line:9,0", "fat-tree:2,2", "fat-tree:3,3", "fat-tree:10,3",
 		"xgft:16,12;1,6", "xgft:4,4;2,2", "xgft:20,20;2,3"} {
 		v := running(t, text)
-		v.Seconds = 1
+		v.Measured = time.Second
 		r := rand.New(rand.NewPCG(1, 2))
 		for i := range v.Nodes {
 			for j := range v.Nodes[i].Ports {
@@ -283,6 +325,9 @@ func TestPictures(t *testing.T) {
 		var b bytes.Buffer
 		if err := v.WriteSVG(&b); err != nil {
 			t.Fatal(err)
+		}
+		if svg, _, _ := strings.Cut(b.String(), ">"); strings.Contains(svg, " width=") || !strings.Contains(svg, "viewBox=") || !strings.Contains(svg, "max-width:") {
+			t.Errorf("%s does not follow the window: %s", text, svg)
 		}
 		checkXML(t, text, b.Bytes(), len(v.Nodes))
 		checkBoxes(t, text, v.arrange())

@@ -30,13 +30,13 @@ func TestManySilentClients(t *testing.T) {
 						_, err := c.Stat(b.ctx, "x")
 						b.ok(err)
 					case "opened":
-						b.ok(c.send(b.ctx, open{File: 1, Size: 20 * segmentSize, Name: fmt.Sprint("silent ", len(silent))}))
+						b.ok(c.send(b.ctx, open{File: 1, Size: 20 * testSegment, Name: fmt.Sprint("silent ", len(silent))}))
 						_, err := c.answer(b.ctx, 1)
 						b.ok(err)
 					}
 				}
 			}
-			path, data := b.source("honest", 10*segmentSize)
+			path, data := b.source("honest", 10*testSegment)
 			come(20)
 			c := b.dial()
 			var mu sync.Mutex // segments are copied at the same time
@@ -71,7 +71,7 @@ func TestSilentClientHoldsLittle(t *testing.T) {
 	var s *Server
 	b := newBench(t, func(it *Server) { s = it })
 	c := b.dial()
-	b.ok(c.send(b.ctx, open{File: 1, Size: 20 * segmentSize, Name: "silent"}))
+	b.ok(c.send(b.ctx, open{File: 1, Size: 20 * testSegment, Name: "silent"}))
 	for range 2 { // have, grant
 		_, err := c.answer(b.ctx, 1)
 		b.ok(err)
@@ -82,7 +82,7 @@ func TestSilentClientHoldsLittle(t *testing.T) {
 	if n := s.granted.Load(); n != 1 {
 		t.Errorf("%d segments are granted", n)
 	}
-	path, _ := b.source("honest", 10*segmentSize)
+	path, _ := b.source("honest", 10*testSegment)
 	_, err := b.dial().Put(b.ctx, path, "honest", nil)
 	b.ok(err)
 	if n := s.granted.Load(); n != 1 {
@@ -102,7 +102,7 @@ func TestSegmentsInAll(t *testing.T) {
 	var s *Server
 	b := newBench(t, func(it *Server) { s = it })
 	s.granted.Store(maxSegments)
-	path, data := b.source("file", 5*segmentSize+1)
+	path, data := b.source("file", 5*testSegment+1)
 	c := b.dial()
 	_, err := c.Put(b.ctx, path, "file", func(int64) {
 		if n := s.granted.Load(); n > maxSegments+1 {

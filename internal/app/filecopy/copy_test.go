@@ -23,6 +23,11 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
+// testSegment is segmentSize in tests: a segment is still many pages and packets.
+const testSegment = 256 << 10
+
+func init() { segmentSize = testSegment }
+
 // device opens a device of a loopback address of its own.
 func device(t *testing.T) *verbs.Device {
 	t.Helper()
@@ -45,7 +50,7 @@ func newBench(t *testing.T, options ...func(*Server)) *bench {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	b := &bench{T: t, ctx: ctx, from: t.TempDir(), to: t.TempDir(), dev: device(t), events: make(chan Event, 100)}
-	l, err := Listen(device(t), ":0")
+	l, err := Listen(ctx, device(t), ":0")
 	b.ok(err)
 	root, err := os.OpenRoot(b.to)
 	b.ok(err)
@@ -134,7 +139,7 @@ func TestPut(t *testing.T) {
 	eachWay(t, func(t *testing.T) {
 		b := newBench(t)
 		c := b.dial()
-		for _, size := range []int{0, 1, 4096, segmentSize - 1, segmentSize, segmentSize + 1, 11*segmentSize + 17} {
+		for _, size := range []int{0, 1, 4096, testSegment - 1, testSegment, testSegment + 1, 11*testSegment + 17} {
 			name := fmt.Sprint("file of ", size)
 			path, data := b.source(name, size)
 			var reported atomic.Int64
@@ -204,42 +209,42 @@ func (b *bench) interrupt(path, name string, after int64) {
 func TestResume(t *testing.T) {
 	eachWay(t, func(t *testing.T) {
 		b := newBench(t)
-		const size = 40*segmentSize + 99
+		const size = 40*testSegment + 99
 		path, data := b.source("big", size)
 		partial := filepath.Join(b.to, partialName("big"))
-		b.interrupt(path, "big", 16*segmentSize)
+		b.interrupt(path, "big", 16*testSegment)
 		info, err := os.Stat(partial)
 		b.ok(err)
-		if info.Size()%segmentSize != 0 || info.Size() < 4*segmentSize {
+		if info.Size()%testSegment != 0 || info.Size() < 4*testSegment {
 			t.Errorf("%d bytes are left", info.Size())
 		}
-		b.interrupt(path, "big", info.Size()+4*segmentSize)
+		b.interrupt(path, "big", info.Size()+4*testSegment)
 		f, err := os.OpenFile(partial, os.O_RDWR, 0)
 		b.ok(err)
-		_, err = f.WriteAt([]byte("damage"), 2*segmentSize+5)
+		_, err = f.WriteAt([]byte("damage"), 2*testSegment+5)
 		b.ok(err)
 		b.ok(f.Close())
 		got, err := b.dial().Put(b.ctx, path, "big", nil)
 		b.ok(err)
-		if got.Kept != 2*segmentSize || got.Sum != sha256.Sum256(data) {
+		if got.Kept != 2*testSegment || got.Sum != sha256.Sum256(data) {
 			t.Errorf("%d bytes kept", got.Kept)
 		}
 		b.same(path, "big", data)
 
 		// The server died: the end of what it left was never written.
 		b.ok(os.Rename(filepath.Join(b.to, "big"), partial))
-		b.ok(os.Truncate(partial, 5*segmentSize+1))
-		b.ok(os.Truncate(partial, 9*segmentSize))
+		b.ok(os.Truncate(partial, 5*testSegment+1))
+		b.ok(os.Truncate(partial, 9*testSegment))
 		got, err = b.dial().Put(b.ctx, path, "big", nil)
 		b.ok(err)
-		if got.Kept != 5*segmentSize {
+		if got.Kept != 5*testSegment {
 			t.Errorf("%d bytes kept", got.Kept)
 		}
 		b.same(path, "big", data)
 
 		// What is there is of a longer file.
 		b.ok(os.Rename(filepath.Join(b.to, "big"), partial))
-		short := data[:3*segmentSize+7]
+		short := data[:3*testSegment+7]
 		b.ok(os.WriteFile(path, short, 0o600))
 		got, err = b.dial().Put(b.ctx, path, "big", nil)
 		b.ok(err)
@@ -253,17 +258,17 @@ func TestResume(t *testing.T) {
 // A file of the same size and time that differs in the middle.
 func TestResumeFromComplete(t *testing.T) {
 	b := newBench(t)
-	path, data := b.source("file", 3*segmentSize)
+	path, data := b.source("file", 3*testSegment)
 	_, err := b.dial().Put(b.ctx, path, "file", nil)
 	b.ok(err)
 	info, err := os.Stat(path)
 	b.ok(err)
-	data[segmentSize+1]++
+	data[testSegment+1]++
 	b.ok(os.WriteFile(path, data, 0))
 	b.ok(os.Chtimes(path, time.Time{}, info.ModTime()))
 	got, err := b.dial().Put(b.ctx, path, "file", nil)
 	b.ok(err)
-	if got.Kept != segmentSize {
+	if got.Kept != testSegment {
 		t.Errorf("%d bytes kept", got.Kept)
 	}
 	b.same(path, "file", data)
@@ -328,7 +333,7 @@ func TestSourceChanges(t *testing.T) {
 		t.Run(how, func(t *testing.T) {
 			eachWay(t, func(t *testing.T) {
 				b := newBench(t)
-				path, _ := b.source("file", 24*segmentSize)
+				path, _ := b.source("file", 24*testSegment)
 				c := b.dial()
 				var once atomic.Bool
 				changed := make(chan error, 1)
@@ -387,7 +392,7 @@ func TestTwoWriters(t *testing.T) {
 	defer func(d time.Duration) { busyTime = d }(busyTime)
 	busyTime = time.Millisecond
 	b := newBench(t)
-	path, data := b.source("file", 20*segmentSize)
+	path, data := b.source("file", 20*testSegment)
 	first, second := b.dial(), b.dial()
 	var once atomic.Bool
 	refused := make(chan error, 1)
@@ -484,7 +489,7 @@ func TestOneFileTwoNames(t *testing.T) {
 	b := newBench(t)
 	b.ok(os.Mkdir(filepath.Join(b.to, "dir"), 0o755))
 	b.ok(os.Symlink("dir", filepath.Join(b.to, "link")))
-	path, data := b.source("f", 3*segmentSize)
+	path, data := b.source("f", 3*testSegment)
 	for _, held := range []string{"new", "begun"} {
 		a := b.dial()
 		b.ok(a.send(b.ctx, open{File: 1, Size: uint64(len(data)), Name: "dir/x"}))
@@ -507,7 +512,7 @@ func TestOneFileTwoNames(t *testing.T) {
 			}
 		}
 		if held == "new" { // leave some of it for the next round
-			b.ok(os.WriteFile(filepath.Join(b.to, "dir", partialName("x")), data[:segmentSize], 0o600))
+			b.ok(os.WriteFile(filepath.Join(b.to, "dir", partialName("x")), data[:testSegment], 0o600))
 		}
 	}
 	if _, err := b.dial().Put(b.ctx, path, "link/x", nil); err != nil {

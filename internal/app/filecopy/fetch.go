@@ -20,11 +20,11 @@ func (c *session) permitted(m message) error {
 	switch m.(type) {
 	case list, fetch:
 		if !c.srv.Readable {
-			return errors.New("it lets nobody read: start it with --read")
+			return errors.New("the server lets nobody read: start it with --read")
 		}
 	case mkdir, setAttr, open:
 		if c.srv.ReadOnly {
-			return errors.New("it lets nobody write: it was started with --read-only")
+			return errors.New("the server lets nobody write: it was started with --read-only")
 		}
 	}
 	return nil

@@ -48,7 +48,7 @@ func TestGet(t *testing.T) {
 		b := newBench(t, readable)
 		root, to := b.here()
 		c := b.dial()
-		for _, size := range []int{0, 1, 4096, segmentSize - 1, segmentSize, segmentSize + 1, 11*segmentSize + 17} {
+		for _, size := range []int{0, 1, 4096, testSegment - 1, testSegment, testSegment + 1, 11*testSegment + 17} {
 			name := fmt.Sprint("file of ", size)
 			path, data := b.served(name, size)
 			var reported atomic.Int64
@@ -59,8 +59,8 @@ func TestGet(t *testing.T) {
 			}
 			b.swapped(to).same(path, "copy of "+name, data)
 		}
-		got, err := c.Get(b.ctx, fmt.Sprint("file of ", segmentSize+1), root, fmt.Sprint("copy of file of ", segmentSize+1), nil)
-		if err != nil || got.Kept != segmentSize+1 {
+		got, err := c.Get(b.ctx, fmt.Sprint("file of ", testSegment+1), root, fmt.Sprint("copy of file of ", testSegment+1), nil)
+		if err != nil || got.Kept != testSegment+1 {
 			t.Errorf("the second time: %+v, %v", got, err)
 		}
 	})
@@ -70,12 +70,12 @@ func TestGet(t *testing.T) {
 func TestGetResumes(t *testing.T) {
 	b := newBench(t, readable)
 	root, to := b.here()
-	path, data := b.served("big", 40*segmentSize+99)
+	path, data := b.served("big", 40*testSegment+99)
 	ctx, cancel := context.WithCancel(b.ctx)
 	c := b.dial()
 	var reported int64
 	_, err := c.Get(ctx, "big", root, "big", func(n int64) {
-		if reported += n; reported >= 16*segmentSize {
+		if reported += n; reported >= 16*testSegment {
 			cancel()
 		}
 	})
@@ -85,7 +85,7 @@ func TestGetResumes(t *testing.T) {
 	b.ok(c.Close())
 	info, err := os.Stat(filepath.Join(to, partialName("big")))
 	b.ok(err)
-	if info.Size()%segmentSize != 0 || info.Size() < 4*segmentSize {
+	if info.Size()%testSegment != 0 || info.Size() < 4*testSegment {
 		t.Errorf("%d bytes are left", info.Size())
 	}
 	got, err := b.dial().Get(b.ctx, "big", root, "big", nil)
@@ -225,7 +225,7 @@ func TestList(t *testing.T) {
 func TestGetChanges(t *testing.T) {
 	b := newBench(t, readable)
 	root, to := b.here()
-	path, _ := b.served("file", 40*segmentSize)
+	path, _ := b.served("file", 40*testSegment)
 	c := b.dial()
 	changed := false
 	_, err := c.Get(b.ctx, "file", root, "file", func(n int64) {
@@ -255,7 +255,7 @@ func TestBadServers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
-			l, err := Listen(device(t), ":0")
+			l, err := Listen(t.Context(), device(t), ":0")
 			b.ok(err)
 			defer l.Close()
 			served := make(chan error, 1)

@@ -29,7 +29,7 @@ func mapFile(f *os.File, off int64, n int, write bool) ([]byte, error) {
 		fallthrough
 	default:
 		unix.Munmap(b)
-		return nil, fmt.Errorf("the pages of the file cannot be had: %w", err)
+		return nil, fmt.Errorf("mapping the file: %w", err)
 	}
 }
 

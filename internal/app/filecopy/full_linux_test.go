@@ -16,7 +16,7 @@ func TestServerFails(t *testing.T) {
 	eachWay(t, func(t *testing.T) {
 		b := newBench(t)
 		c := b.dial()
-		path, _ := b.source("file", 24*segmentSize)
+		path, _ := b.source("file", 24*testSegment)
 		next, data := b.source("next", 10)
 
 		signal.Ignore(syscall.SIGXFSZ)
@@ -24,7 +24,7 @@ func TestServerFails(t *testing.T) {
 		var old syscall.Rlimit
 		b.ok(syscall.Getrlimit(syscall.RLIMIT_FSIZE, &old))
 		limit := old
-		limit.Cur = 12*segmentSize + 5
+		limit.Cur = 12*testSegment + 5
 		b.ok(syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit))
 		defer syscall.Setrlimit(syscall.RLIMIT_FSIZE, &old)
 
@@ -39,7 +39,7 @@ func TestServerFails(t *testing.T) {
 		b.ok(syscall.Setrlimit(syscall.RLIMIT_FSIZE, &old))
 		got, err := c.Put(b.ctx, path, "file", nil)
 		b.ok(err)
-		if noMaps && got.Kept != 12*segmentSize {
+		if noMaps && got.Kept != 12*testSegment {
 			t.Errorf("%d bytes were kept", got.Kept)
 		}
 		b.noPartial("file")

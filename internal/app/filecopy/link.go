@@ -72,7 +72,7 @@ func (l link) recv(ctx context.Context) (message, error) {
 			return nil, l.lost(ctx, err)
 		}
 		// Any live peer's device acknowledges a WRITE of no bytes.
-		if _, err := l.conn.Do(ctx, &verbs.SendWR{Op: verbs.Write}); err != nil {
+		if _, err := l.conn.Do(ctx, &verbs.SendWR{Op: verbs.OpWrite}); err != nil {
 			return nil, l.lost(ctx, err)
 		}
 	}

@@ -14,9 +14,9 @@ import (
 const (
 	hello = "ramjet-cp\x02" // private data of a request: the protocol and its version
 
-	segmentSize = 4 << 20 // bytes
-	maxFile     = math.MaxInt64 - segmentSize
-	window      = 8 // segments granted at a time
+	maxSegment = 4 << 20 // bytes
+	maxFile    = math.MaxInt64 - maxSegment
+	window     = 8 // segments granted at a time
 
 	maxSegments = 512 // granted by a server; beyond it a client has one at a time
 
@@ -204,7 +204,7 @@ func appendFlag(b []byte, set bool) []byte {
 // appendText appends what is the rest of a message.
 func appendText(b []byte, s string) []byte { return append(b, s...) }
 
-var errMessage = errors.New("the peer sent what is no message of this protocol")
+var errMessage = errors.New("the peer sent something else than a message of this protocol: is it a ramjet of the same version?")
 
 // parse decodes a message. The result does not alias b.
 func parse(b []byte) (message, error) {
@@ -298,6 +298,9 @@ func (r *reader) rest(limit int) string {
 	r.b = nil
 	return s
 }
+
+// segmentSize is maxSegment, but in tests, which would copy much otherwise.
+var segmentSize int64 = maxSegment
 
 // segments returns the number of segments of a file.
 func segments(size int64) int { return int((size + segmentSize - 1) / segmentSize) }

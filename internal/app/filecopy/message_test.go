@@ -15,7 +15,7 @@ var samples = []message{
 	open{7, 1 << 40, attr{0o644, 1234567890123456789}, "dir/päth"}, start{7, 3}, written{7, 4},
 	finish{7, digest{1, 31: 2}}, abort{7, true}, abort{8, false}, info{Dir}, done{7},
 	failure{7, "no space left on device"}, have{7, 0, nil}, have{7, 300, []digest{{1}, {2}}},
-	grant{7, 5, 0x7fffdeadbeef, 0x12345678, segmentSize}, list{false, "a/b"}, list{true, "a"}, fetch{7, "a/b"}, entries{Last: true},
+	grant{7, 5, 0x7fffdeadbeef, 0x12345678, testSegment}, list{false, "a/b"}, list{true, "a"}, fetch{7, "a/b"}, entries{Last: true},
 	entries{List: []Entry{{File, "näme", 1 << 40, attr{0o644, 1}}, {Dir, "d", 0, attr{0o755, -1}}, {Other, "pipe", 0, attr{}}}},
 }
 
@@ -78,12 +78,12 @@ func TestPrintable(t *testing.T) {
 }
 
 func TestSegments(t *testing.T) {
-	for size, want := range map[int64]int{0: 0, 1: 1, segmentSize: 1, segmentSize + 1: 2} {
+	for size, want := range map[int64]int{0: 0, 1: 1, testSegment: 1, testSegment + 1: 2} {
 		if got := segments(size); got != want {
 			t.Errorf("%d bytes are %d segments, want %d", size, got, want)
 		}
 	}
-	if off, n := span(1, segmentSize+5); off != segmentSize || n != 5 {
+	if off, n := span(1, testSegment+5); off != testSegment || n != 5 {
 		t.Error(off, n)
 	}
 }

@@ -43,8 +43,8 @@ type Event struct {
 }
 
 // Listen takes connections of clients at "host:port"; errors are those of [cm.Listen].
-func Listen(dev *verbs.Device, address string) (*cm.Listener, error) {
-	return cm.Listen(dev, address, connOptions()...)
+func Listen(ctx context.Context, dev *verbs.Device, address string) (*cm.Listener, error) {
+	return cm.Listen(ctx, dev, address, connOptions()...)
 }
 
 // Serve serves the clients of a listener until ctx ends. When there are too many, the one that has been idle longest gives

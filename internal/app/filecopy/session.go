@@ -81,7 +81,7 @@ func (c *session) handle(ctx context.Context, m message) error {
 	case abort:
 		if in := c.current(m.File); in != nil {
 			in.keep = !m.Discard
-			c.end(errors.New("the client gave it up"))
+			c.end(errors.New("the client gave up"))
 		}
 	default:
 		return unexpected(m)

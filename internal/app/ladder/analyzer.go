@@ -4,7 +4,9 @@ package ladder
 
 import (
 	"github.com/ramjet-rdma/ramjet/internal/app/capture"
+	"github.com/ramjet-rdma/ramjet/internal/core/faults"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
+	"github.com/ramjet-rdma/ramjet/wire/mad"
 )
 
 // maxFlows is how many flows are followed.
@@ -39,29 +41,47 @@ func (a *analyzer) flow(k flowKey) *flow {
 	return f
 }
 
-// step takes a packet. It returns the sighting of which this one is another, if there is one: then there is no
-// finding.
+// step takes a packet. It returns the sighting of which this one is another, if there is one: then the finding is only
+// which faults were injected there.
 func (a *analyzer) step(p *capture.Packet) (f *flow, r finding, g *sighting, again bool) {
 	f = a.flow(keyOf(p))
 	if f == nil {
 		a.lost++
 		return nil, r, nil, false
 	}
-	p.BadCRC = p.BadCRC && !a.anyCRC
+	injected := faults.OfComment(p.Comment)
+	p.BadCRC = p.BadCRC && !a.anyCRC || injected.Has(faults.Corrupt)
 	if p.Fabric == capture.IWARP {
 		return f, f.item(p), nil, false
 	}
 	if at, _ := pointOf(p); at != "" {
 		if g, again = a.seen.find(p, at); again {
 			f.both = f.both || at == leaving || at == arriving
+			r.inject(injected)
 			return f, r, g, true
 		}
 	}
-	r = f.packet(p)
+	r = f.packet(p, injected)
+	r.inject(injected)
+	if a, _, _, _, ok := message(p); ok && a == mad.AttrREJ {
+		r.marks |= Rejected
+	}
 	if a.pairs != nil {
 		a.pairs.packet(f, p)
 	}
 	return f, r, g, false
+}
+
+// inject notes faults that were injected.
+func (r *finding) inject(k faults.Kinds) {
+	if k == 0 {
+		return
+	}
+	r.marks |= Injected
+	if k.Lost() {
+		r.marks |= Lost
+	}
+	r.injected = k.Comment()
 }
 
 // item takes an item of an iWARP connection.

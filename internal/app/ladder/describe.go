@@ -42,7 +42,9 @@ func describe(p *capture.Packet, r *finding) (w words) {
 	if p.Missing > 0 {
 		w.also("%d bytes are not in the capture", p.Missing)
 	}
-	if p.Comment != "" && p.Comment != lostComment && !onCable.MatchString(p.Comment) {
+	if r.injected != "" {
+		w.note("%s", r.injected)
+	} else if p.Comment != "" && p.Comment != lostComment && !onCable.MatchString(p.Comment) {
 		w.note("comment: %s", printable(p.Comment))
 	}
 	return w
@@ -198,7 +200,11 @@ func (w *words) acknowledge(b *ib.Packet, r *finding) {
 // history describes what a packet means after those before it.
 func (w *words) history(b *ib.Packet, r *finding) {
 	if r.marks&Retransmission != 0 {
-		w.note("retransmission %s", r.cause)
+		if r.retry != "" {
+			w.note("retransmission %s: %s", r.cause, r.retry)
+		} else {
+			w.note("retransmission %s", r.cause)
+		}
 	}
 	if r.marks&Gap != 0 {
 		w.note("PSN %s before it: not in the capture", psns(r.gapFrom, r.gapTo))

@@ -137,7 +137,8 @@ func (s *Survey) again() *analyzer {
 	a.anyCRC = s.NoCRCs
 	a.list = make([]*flow, len(s.flows))
 	for i, f := range s.flows {
-		a.list[i] = &flow{key: f.key, order: i, conv: f.conv, fromA: f.fromA, mtu: f.mtu, service: f.service, both: f.both}
+		a.list[i] = &flow{key: f.key, order: i, conv: f.conv, fromA: f.fromA, mtu: f.mtu, service: f.service, both: f.both,
+			tries: tries{known: f.tries.known, retries: f.tries.retries, rnrs: f.tries.rnrs}}
 		a.flows[f.key] = a.list[i]
 	}
 	for i, f := range s.flows {
@@ -200,7 +201,7 @@ func (d *drawer) packet(p *capture.Packet) {
 		return
 	}
 	if again {
-		d.sighted(p, g)
+		d.sighted(p, g, &r)
 		return
 	}
 	conv, fromA := d.s.of(p, f)
@@ -275,10 +276,15 @@ func (d *drawer) row(p *capture.Packet, r *finding, conv *Conversation, fromA bo
 }
 
 // sighted takes another sighting of a packet.
-func (d *drawer) sighted(p *capture.Packet, g *sighting) {
+func (d *drawer) sighted(p *capture.Packet, g *sighting, r *finding) {
 	e := g.event
 	if e == nil {
 		return
+	}
+	if r.injected != "" {
+		e.row.Marks |= r.marks
+		e.row.Notes = append(e.row.Notes, r.injected)
+		e.row.shape, e.row.Ack = shape{}, false
 	}
 	at, node := pointOf(p)
 	switch {
@@ -300,7 +306,9 @@ func (d *drawer) finish(e *event) {
 		e.row.Marks |= Lost
 	}
 	if e.row.Marks&Lost != 0 {
-		e.row.Notes = append(e.row.Notes, "lost: it was sent and did not arrive")
+		if e.row.Marks&Injected == 0 {
+			e.row.Notes = append(e.row.Notes, "lost: it was sent and did not arrive")
+		}
 		e.row.shape, e.row.Ack = shape{}, false
 	}
 	for _, n := range e.nodes {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/internal/app/capture"
 	"github.com/ramjet-rdma/ramjet/internal/app/units"
+	"github.com/ramjet-rdma/ramjet/internal/core/faults"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
@@ -77,6 +78,8 @@ type flow struct {
 	told    answer
 	asked   time.Time // when the last one was sent
 	cause   string    // of the retransmissions under way
+	waited  bool      // that is an RNR NAK's time
+	tries   tries
 
 	// Responses.
 	responded bool
@@ -100,11 +103,13 @@ type finding struct {
 	ackTo    ib.PSN
 	lastPSN  ib.PSN // of the PSNs that a READ takes
 	cause    string // of a retransmission
+	retry    string // which of how many it begins; empty: it is not the first of its round
 	restarts bool
+	injected string // which faults
 }
 
-// packet takes a packet of InfiniBand's transport.
-func (f *flow) packet(p *capture.Packet) (r finding) {
+// packet takes a packet of InfiniBand's transport, which faults have struck perhaps.
+func (f *flow) packet(p *capture.Packet, injected faults.Kinds) (r finding) {
 	r.lastPSN = p.IB.PSN
 	info := p.IB.Opcode.Info()
 	switch {
@@ -120,7 +125,13 @@ func (f *flow) packet(p *capture.Packet) (r finding) {
 		if p.BadCRC { // nobody has taken it
 			break
 		}
+		if injected.Has(faults.Duplicate) && p.Direction == capture.Outbound { // the sender has sent one
+			break
+		}
 		if info.Class.Response() {
+			if injected.Lost() { // nobody has heard it
+				break
+			}
 			f.respond(&p.IB, info, &r)
 		} else if f.service != ib.TransportUD {
 			f.request(p, info, &r)
@@ -150,7 +161,7 @@ func (f *flow) pathMTU() int {
 
 // request follows the PSNs of requests (section 9.7.1): of a READ they are those of its responses.
 func (f *flow) request(p *capture.Packet, info *ib.OpInfo, r *finding) {
-	defer func() { f.asked = p.At }()
+	defer func() { f.asked, f.tries.last = p.At, p.IB.PSN }()
 	psn, n, loose := p.IB.PSN, 1, false
 	if info.Class == ib.ClassReadRequest {
 		switch mtu := f.pathMTU(); {
@@ -176,14 +187,14 @@ func (f *flow) request(p *capture.Packet, info *ib.OpInfo, r *finding) {
 		r.marks |= Retransmission
 		switch {
 		case f.told == nakAnswer:
-			f.cause = "after the NAK"
+			f.cause, f.waited = "after the NAK", false
 		case f.told == rnrAnswer:
-			f.cause = "after the RNR NAK's time"
+			f.cause, f.waited = "after the RNR NAK's time", true
 		case f.cause == "":
-			f.cause = "without an answer for " + units.Duration(p.At.Sub(f.asked))
+			f.cause, f.waited = "without an answer for "+units.Duration(p.At.Sub(f.asked)), false
 		}
 		f.told = noAnswer
-		r.cause = f.cause
+		r.cause, r.retry = f.cause, f.tries.again(psn, f.waited)
 		if end := psn.Add(n); end.After(f.next) {
 			f.next = end
 		}
@@ -223,6 +234,7 @@ func (f *flow) respond(p *ib.Packet, info *ib.OpInfo, r *finding) {
 	case n >= 0:
 		r.acks, r.ackFrom, r.ackTo = true, q.acked, upTo
 		q.acked = upTo.Next()
+		q.tries.n, q.tries.rnr = 0, 0
 	case told == noAnswer && info.Class == ib.ClassAck && (q.whole || upTo.Sub(q.base) >= 0):
 		r.marks |= Repeated
 	}

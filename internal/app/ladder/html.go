@@ -3,7 +3,6 @@
 package ladder
 
 import (
-	"bytes"
 	_ "embed"
 	"io"
 	"strings"
@@ -14,21 +13,26 @@ import (
 //go:embed page.html
 var pageFile string
 
-// WriteHTML writes the ladder as a page that zooms: one file, without outside resources.
+// pageNarrow is the width of the picture that the page shows in narrow windows, such as those of phones.
+const pageNarrow = 400
+
+// WriteHTML writes the ladder as a page that zooms: one file, without outside resources. It has two pictures, of which
+// it shows the one that fits the window.
 func (l *Ladder) WriteHTML(w io.Writer, title []string) error {
-	var svg bytes.Buffer
-	if err := l.WriteSVG(&svg, title); err != nil {
-		return err
-	}
 	name := "Ladder"
 	if len(title) > 0 {
 		name = title[0]
 	}
 	before, after, _ := strings.Cut(strings.Replace(pageFile, "{{title}}", escaper.Replace(name), 1), "{{ladder}}")
-	for _, part := range [][]byte{[]byte(before), svg.Bytes(), []byte(after)} {
-		if _, err := w.Write(part); err != nil {
-			return err
-		}
+	if _, err := io.WriteString(w, before); err != nil {
+		return err
 	}
-	return nil
+	if err := l.WriteSVG(w, title, 0); err != nil {
+		return err
+	}
+	if err := (&picture{Ladder: l, w: w, second: true}).draw(title, pageNarrow); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, after)
+	return err
 }

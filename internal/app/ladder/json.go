@@ -32,6 +32,7 @@ type ReportConversation struct {
 	FirstNS int64          `json:"first_ns"`
 	LastNS  int64          `json:"last_ns"`
 	Marks   map[string]int `json:"marks"`
+	Ending  string         `json:"ending,omitempty"`
 	Drawn   bool           `json:"drawn"`
 }
 
@@ -93,7 +94,7 @@ func (s *Survey) Report(list []*Conversation, l *Ladder) *Report {
 	}
 	for _, c := range list {
 		j := ReportConversation{Number: c.Number, Fabric: c.Fabric.String(), Service: c.Service, A: c.A.report(), B: c.B.report(), Packets: c.Packets,
-			Bytes: c.Bytes, FirstNS: int64(c.First.Sub(s.Start)), LastNS: int64(c.Last.Sub(s.Start)), Marks: map[string]int{}, Drawn: drawn[c]}
+			Bytes: c.Bytes, FirstNS: int64(c.First.Sub(s.Start)), LastNS: int64(c.Last.Sub(s.Start)), Marks: map[string]int{}, Ending: c.Ending(), Drawn: drawn[c]}
 		for i, n := range c.Tally {
 			if n > 0 {
 				j.Marks[markNames[i].json] = n

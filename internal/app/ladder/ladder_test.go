@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -99,7 +100,7 @@ func checkDrawing(t *testing.T, s *Survey, list []*Conversation) {
 		}
 		checkText(t, l)
 		var svg, page bytes.Buffer
-		if err := l.WriteSVG(&svg, []string{"a <title> & more"}); err != nil {
+		if err := l.WriteSVG(&svg, []string{"a <title> & more"}, 0); err != nil {
 			t.Fatal(err)
 		}
 		for d := xml.NewDecoder(&svg); ; {
@@ -109,6 +110,7 @@ func checkDrawing(t *testing.T, s *Survey, list []*Conversation) {
 				t.Fatalf("SVG: %v", err)
 			}
 		}
+		checkNarrow(t, l)
 		if err := l.WriteHTML(&page, []string{"title"}); err != nil {
 			t.Fatal(err)
 		}
@@ -135,6 +137,61 @@ func checkText(t *testing.T, l *Ladder) {
 		for line := range strings.Lines(b.String()) {
 			if line = strings.TrimSuffix(line, "\n"); utf8.RuneCountInString(line) > width || strings.ContainsAny(line, "\x1b\r") {
 				t.Errorf("width %d: %q", width, line)
+			}
+		}
+	}
+}
+
+// checkNarrow checks that a picture of two hosts has the width that was asked for, and that no text leaves it.
+func checkNarrow(t *testing.T, l *Ladder) {
+	t.Helper()
+	const wide = 420
+	var svg bytes.Buffer
+	title := "a title that is longer than a window of a phone is wide, which has to have several lines"
+	if err := l.WriteSVG(&svg, []string{title, title}, wide); err != nil {
+		t.Fatal(err)
+	}
+	for d := xml.NewDecoder(&svg); ; {
+		token, err := d.Token()
+		if err == io.EOF {
+			break
+		} else if err != nil {
+			t.Fatalf("SVG: %v", err)
+		}
+		e, ok := token.(xml.StartElement)
+		if !ok {
+			continue
+		}
+		a := map[string]string{}
+		for _, attr := range e.Attr {
+			a[attr.Name.Local] = attr.Value
+		}
+		switch {
+		case e.Name.Local == "svg" && a["width"] != fmt.Sprint(wide) && len(l.Columns) <= 3:
+			t.Errorf("%d columns, and a width of %s", len(l.Columns), a["width"])
+		case e.Name.Local == "text" && len(l.Columns) == 2:
+			text, err := d.Token()
+			if err != nil {
+				t.Fatal(err)
+			}
+			content, _ := text.(xml.CharData)
+			x, err := strconv.ParseFloat(a["x"], 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			char := map[string]float64{"title": titleChar, "note": noteChar, "head": boldChar}[a["class"]]
+			if char == 0 {
+				char = svgChar
+			}
+			left, size := x, float64(utf8.RuneCount(content))*char
+			switch {
+			case a["text-anchor"] == "end" || a["class"] == "time":
+				left -= size
+			case a["text-anchor"] == "middle" || a["class"] == "head" || a["class"] == "detail":
+				left -= size / 2
+			}
+			if left < 0 || left+size > wide {
+				t.Errorf("%q goes from %.0f to %.0f", content, left, left+size)
 			}
 		}
 	}

@@ -28,6 +28,7 @@ const (
 	Reset                              // a TCP reset, which some stacks end every connection with
 	TCPRetransmission                  // TCP bytes that were seen before, or late
 	NotCaptured                        // bytes of a TCP stream that the capture does not have
+	Injected                           // by a fault that somebody asked for
 	marks             = iota
 )
 
@@ -48,6 +49,7 @@ var markNames = [marks]struct{ one, many, json string }{
 	{"TCP reset", "TCP resets", "tcp_reset"},
 	{"TCP retransmission", "TCP retransmissions", "tcp_retransmission"},
 	{"gap in a TCP stream", "gaps in TCP streams", "tcp_gap"},
+	{"injected fault", "injected faults", "injected"},
 }
 
 // severe are the marks of what failed, rather than of what was slowed down.

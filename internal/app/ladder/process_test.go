@@ -52,7 +52,7 @@ func two(t *testing.T, open func(string) (*verbs.Device, error)) (a, b *verbs.De
 // write carries out a WRITE.
 func write(t *testing.T, from, to *pair.End, n int) {
 	t.Helper()
-	wr := verbs.SendWR{Op: verbs.Write, Flags: verbs.Signaled, SGL: []verbs.SGE{from.MR.SGE(0, n)}, Remote: to.MR.Remote()}
+	wr := verbs.SendWR{Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: []verbs.SGE{from.MR.SGE(0, n)}, Remote: to.MR.Remote()}
 	if err := from.QP.PostSend(&wr); err != nil {
 		t.Fatal(err)
 	}

@@ -19,6 +19,19 @@ type setup struct {
 	idA        mad.CommID // what A calls it
 	mtu        int
 	conv       *Conversation
+
+	retries      uint8 // of both ends
+	rnrsA, rnrsB uint8 // of each end
+}
+
+// tries returns the limits of the requests from A, or of those from B. A message carries the retry counts that its
+// receiver is to use; the end that asked for the connection has the same retry count as it asked for.
+func (c *setup) tries(fromA bool) tries {
+	rnrs := c.rnrsB
+	if fromA {
+		rnrs = c.rnrsA
+	}
+	return tries{known: c.hasA && c.hasB, retries: c.retries, rnrs: rnrs}
 }
 
 // setups are the connections of a capture, by what the managers call them.
@@ -112,11 +125,12 @@ func (s *setups) learn(p *capture.Packet) {
 		if 1 <= m.PathMTU && m.PathMTU <= 5 {
 			c.mtu = 128 << m.PathMTU
 		}
+		c.retries, c.rnrsB = m.RetryCount, m.RNRRetryCount
 		s.by[local] = c
 	case mad.AttrREP:
 		var m mad.REP
 		m.Decode(data)
-		c.qpB, c.hasB = m.LocalQPN, true
+		c.qpB, c.hasB, c.rnrsA = m.LocalQPN, true, m.RNRRetryCount
 		s.by[local] = c
 	}
 }

@@ -44,7 +44,8 @@ type Conversation struct {
 	Tally       Tally
 	Trouble     time.Time // of the first mark that is severe; the zero time: there is none
 	// Ended says that the last word is a fault: a NAK that ends the queue pair, an RNR NAK, a rejection, a Terminate.
-	Ended bool
+	Ended  bool
+	ending ending
 }
 
 // Management reports whether a conversation is one of queue pairs 0 or 1.
@@ -80,18 +81,6 @@ func (c *Conversation) add(at time.Time, packets, bytes int, m Mark) {
 	}
 }
 
-// judge learns from a packet whether the last word is a fault. An RNR NAK is, until the peer acknowledges something.
-func (c *Conversation) judge(p *capture.Packet, m Mark) {
-	switch info := p.IB.Opcode.Info(); {
-	case m&(Rejected|Terminated) != 0, m&RNR != 0:
-		c.Ended = true
-	case m&NAK != 0:
-		c.Ended = p.IB.AETH.Syndrome.Code() != ib.NAKPSNSequenceError
-	case p.Fabric != capture.IWARP && p.Broken == "" && info.Headers&ib.HasAETH != 0:
-		c.Ended = false
-	}
-}
-
 // Survey is what a capture has in it.
 type Survey struct {
 	Counts        capture.Counts
@@ -105,12 +94,21 @@ type Survey struct {
 	source Source
 	flows  []*flow
 	setups *setups
+	limits []Limits
+}
+
+// Limits are how often a host sends requests to a queue pair again, where no message of a connection manager tells.
+type Limits struct {
+	From       capture.Host
+	To         ib.QPN
+	Retries    uint8 // without an answer, or after a NAK
+	RNRRetries uint8 // after an RNR NAK; 7: any number
 }
 
 // Take reads a capture twice: to find its conversations, and to count what is in each. A file that ends in the middle of
-// a frame is not an error.
-func Take(source Source) (*Survey, error) {
-	s := &Survey{source: source, setups: newSetups()}
+// a frame is not an error. Limits are what is known from elsewhere.
+func Take(source Source, limits ...Limits) (*Survey, error) {
+	s := &Survey{source: source, setups: newSetups(), limits: limits}
 	a := newAnalyzer()
 	a.pairs = newPairing()
 	names := make(map[capture.Host]string)
@@ -149,11 +147,11 @@ func Take(source Source) (*Survey, error) {
 	}
 	s.flows, s.NoCRCs = a.list, wrong == checked && wrong >= someWrong
 	s.resolve(a)
-	if err := s.count(); err != nil {
-		return nil, err
-	}
 	for _, c := range s.Conversations {
 		c.A.Node, c.B.Node = names[c.A.Host], names[c.B.Host]
+	}
+	if err := s.count(); err != nil {
+		return nil, err
 	}
 	return s, nil
 }
@@ -165,6 +163,13 @@ const someWrong = 8
 func (s *Survey) resolve(a *analyzer) {
 	for _, c := range s.setups.list {
 		s.connected(a, c)
+	}
+	for _, l := range s.limits {
+		for _, f := range a.list {
+			if !f.tries.known && f.key.from == l.From && f.key.dest == l.To && !f.key.datagram {
+				f.tries = tries{known: true, retries: l.Retries, rnrs: l.RNRRetries}
+			}
+		}
 	}
 	a.pairs.finish(a.list)
 	for _, f := range a.list {
@@ -190,17 +195,23 @@ func (s *Survey) count() error {
 	}
 	counts, err := s.source(func(p *capture.Packet) {
 		f, r, g, again := a.step(p)
-		if f == nil || again {
+		if f == nil {
 			return
 		}
-		conv, _ := s.of(p, f)
+		if again {
+			if g.conv != nil {
+				g.conv.add(p.At, 0, 0, r.marks)
+			}
+			return
+		}
+		conv, fromA := s.of(p, f)
 		if p.Comment == lostComment {
 			r.marks |= Lost
 		}
 		conv.add(p.At, 1, p.Wire, r.marks)
-		conv.judge(p, r.marks)
+		conv.judge(p, &r, f.peer, fromA, p.At.Sub(s.Start))
 		if g != nil {
-			g.conv, g.at, g.flow = conv, p.At, f
+			g.conv, g.at, g.flow, g.told = conv, p.At, f, r.marks&Lost != 0
 		}
 	})
 	if err != nil && !errors.Is(err, capture.ErrCut) {
@@ -210,6 +221,9 @@ func (s *Survey) count() error {
 		return s.shorter(counts)
 	}
 	a.seen.forget()
+	for _, f := range a.list {
+		f.conv.unanswered(f)
+	}
 	s.Conversations = slices.DeleteFunc(s.Conversations, func(c *Conversation) bool { return c.Packets == 0 })
 	slices.SortStableFunc(s.Conversations, func(a, b *Conversation) int { return a.First.Compare(b.First) })
 	for i, c := range s.Conversations {
@@ -255,6 +269,7 @@ func (s *Survey) connected(a *analyzer, c *setup) {
 			}
 			f.peer = nil
 			f.conv, f.fromA, f.mtu = conv, f == there, max(f.mtu, c.mtu)
+			f.tries = c.tries(f == there)
 		}
 	}
 	if there != nil && back != nil {

@@ -5,6 +5,7 @@ package ladder
 import (
 	"fmt"
 	"io"
+	"math"
 	"strings"
 	"unicode/utf8"
 
@@ -59,27 +60,61 @@ type picture struct {
 	b             []byte
 	x             []float64
 	width, height float64
-	title         []string
+	times         float64 // where times end
+	title         []titleLine
+	narrow        bool // it has a width that was asked for: texts are wrapped
+	second        bool // of a page that has its styles and hints from the first one
 }
+
+// titleLine is a line above the picture, of a class of the styles.
+type titleLine struct{ class, text string }
+
+// MinPicture is the narrowest picture of two hosts that can be read.
+const MinPicture = 320
+
+// Measures of a picture whose width was asked for.
+const (
+	narrowTimes   = 66  // where times end
+	narrowLeft    = 80  // the first column
+	narrowRight   = 30  // from the last column on
+	narrowSpacing = 110 // the least between columns
+	titleChar     = 8.0 // the width of a character of the first line
+	boldChar      = 7.0 // of a label of what failed
+	noteChar      = 5.8 // of a note
+)
 
 var escaper = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;")
 
 // WriteSVG draws the ladder as a picture; title has the lines above it. Each row has a title of its own with all that
-// is known about it, which browsers show when it is pointed at.
-func (l *Ladder) WriteSVG(w io.Writer, title []string) error {
-	p := &picture{Ladder: l, w: w, title: title}
-	p.measure()
-	p.printf(`<svg xmlns="http://www.w3.org/2000/svg" width="%.0f" height="%.0f" viewBox="0 0 %.0f %.0f">`+"\n", p.width, p.height, p.width, p.height)
-	p.printf("<style>%s</style>\n<rect class=\"bg\" width=\"100%%\" height=\"100%%\"/>\n", svgStyles)
-	for i, t := range title {
-		class := "muted"
-		if i == 0 {
-			class = "title"
-		}
-		p.printf(`<text class="%s" x="20" y="%d">%s</text>`+"\n", class, svgTop+i*svgLine, escaper.Replace(t))
+// is known about it, which browsers show when it is pointed at. If width is not 0, the picture has that width in pixels,
+// if its columns fit, and texts have as many lines as they need.
+func (l *Ladder) WriteSVG(w io.Writer, title []string, width int) error {
+	return (&picture{Ladder: l, w: w}).draw(title, width)
+}
+
+// PictureWidth is the width in pixels of the picture that WriteSVG draws without title and width.
+func (l *Ladder) PictureWidth() int {
+	p := picture{Ladder: l}
+	p.measure(nil, 0)
+	return int(math.Ceil(p.width))
+}
+
+func (p *picture) draw(title []string, width int) error {
+	p.measure(title, width)
+	class := ""
+	if p.second {
+		class = ` class="narrow"`
+	}
+	p.printf(`<svg xmlns="http://www.w3.org/2000/svg"%s width="%.0f" height="%.0f" viewBox="0 0 %.0f %.0f">`+"\n", class, p.width, p.height, p.width, p.height)
+	if !p.second {
+		p.printf("<style>%s</style>\n", svgStyles)
+	}
+	p.printf("<rect class=\"bg\" width=\"100%%\" height=\"100%%\"/>\n")
+	for i, t := range p.title {
+		p.printf(`<text class="%s" x="20" y="%d">%s</text>`+"\n", t.class, svgTop+i*svgLine, escaper.Replace(t.text))
 	}
 	y := p.heads()
-	for i := range l.Rows {
+	for i := range p.Rows {
 		y = p.row(i, y)
 	}
 	p.printf("</svg>\n")
@@ -102,17 +137,34 @@ func (p *picture) flush() {
 }
 
 // measure places the columns and finds the size.
-func (p *picture) measure() {
-	spacing := svgSpacing
-	if len(p.Columns) <= 2 {
+func (p *picture) measure(title []string, width int) {
+	p.narrow, p.times = width > 0, svgLeft-8
+	n := max(len(p.Columns), 1)
+	left, spacing := float64(svgLeft+90), float64(svgSpacing)
+	if n <= 2 {
 		spacing = svgPair
 	}
-	for i := range p.Columns {
-		p.x = append(p.x, float64(svgLeft+90+i*spacing))
+	p.width = left + float64(n-1)*spacing + 90 + svgRight
+	if p.narrow {
+		p.times, left = narrowTimes, narrowLeft
+		p.width = max(float64(width), MinPicture, left+float64(n-1)*narrowSpacing+narrowRight)
+		spacing = (p.width - left - narrowRight) / float64(max(n-1, 1))
 	}
-	p.width = svgLeft + 90 + float64(max(len(p.Columns)-1, 0)*spacing) + 90 + svgRight
-	for _, t := range p.title {
-		p.width = max(p.width, 40+float64(utf8.RuneCountInString(t))*8)
+	for i := range p.Columns {
+		p.x = append(p.x, left+float64(i)*spacing)
+	}
+	class, char := "title", titleChar
+	for _, t := range title {
+		lines := []string{t}
+		if p.narrow {
+			lines = wrap(t, int((p.width-30)/char))
+		} else {
+			p.width = max(p.width, 40+float64(utf8.RuneCountInString(t))*titleChar)
+		}
+		for _, line := range lines {
+			p.title = append(p.title, titleLine{class, line})
+		}
+		class, char = "muted", svgChar+0.5
 	}
 	p.height = p.top() + svgHead + 30
 	for i := range p.Rows {
@@ -123,7 +175,41 @@ func (p *picture) measure() {
 func (p *picture) top() float64 { return float64(svgTop + len(p.title)*svgLine) }
 
 func (p *picture) rowHeight(r *Row) float64 {
-	return svgRow + float64(len(r.Notes)*svgNote)
+	return svgRow + float64((len(p.labels(r))-1+len(p.notes(r)))*svgNote)
+}
+
+// room is how many characters of a text of a row fit a line; all do where texts are not wrapped.
+func (p *picture) room(r *Row, char float64) int {
+	left, right := p.ends(r)
+	if r.Repeats > 0 || left == right {
+		left, right = p.x[0], p.x[len(p.x)-1]
+	}
+	return int((right - left - 22) / char)
+}
+
+// labels are the lines of what stands above a row's arrow.
+func (p *picture) labels(r *Row) []string {
+	label := p.label(r)
+	if !p.narrow {
+		return []string{label}
+	}
+	char := svgChar
+	if r.Marks&severe != 0 {
+		char = boldChar
+	}
+	return wrap(label, p.room(r, char))
+}
+
+// notes are the lines below it.
+func (p *picture) notes(r *Row) []string {
+	if !p.narrow {
+		return r.Notes
+	}
+	var lines []string
+	for _, n := range r.Notes {
+		lines = append(lines, wrap(n, p.room(r, noteChar))...)
+	}
+	return lines
 }
 
 // heads draws the boxes of hosts and switches, and their lanes. It returns where the first row begins.
@@ -132,15 +218,23 @@ func (p *picture) heads() float64 {
 	for i := range p.Columns {
 		c := &p.Columns[i]
 		class := "box"
-		detail := strings.Join(c.Details, ", ")
+		name, detail := c.Name, strings.Join(c.Details, ", ")
 		if c.Switch {
 			class, detail = "box switch", "switch"
 		}
 		p.printf(`<line class="lane" x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f"/>`, p.x[i], p.x[i], y+30, p.height-10)
-		wide := max(120, 8*float64(max(utf8.RuneCountInString(c.Name), utf8.RuneCountInString(detail)))+16)
-		p.printf(`<rect class="%s" rx="5" x="%.1f" y="%.1f" width="%.1f" height="34"/>`, class, p.x[i]-wide/2, y-4, wide)
-		p.printf(`<text class="head" x="%.1f" y="%.1f">%s</text><text class="detail" x="%.1f" y="%.1f">%s</text>`+"\n", p.x[i], y+10, escaper.Replace(c.Name),
-			p.x[i], y+24, escaper.Replace(detail))
+		wide, x := 8*float64(max(utf8.RuneCountInString(name), utf8.RuneCountInString(detail)))+16, p.x[i]
+		if p.narrow {
+			wide = min(wide, p.width/float64(len(p.Columns))-6)
+			most := int(wide-10) / 7
+			name, detail = string(cutRunes([]rune(name), most)), string(cutRunes([]rune(detail), most))
+			x = min(max(x, wide/2+3), p.width-wide/2-3)
+		} else {
+			wide = max(120, wide)
+		}
+		p.printf(`<rect class="%s" rx="5" x="%.1f" y="%.1f" width="%.1f" height="34"/>`, class, x-wide/2, y-4, wide)
+		p.printf(`<text class="head" x="%.1f" y="%.1f">%s</text><text class="detail" x="%.1f" y="%.1f">%s</text>`+"\n", x, y+10, escaper.Replace(name),
+			x, y+24, escaper.Replace(detail))
 	}
 	return y + svgHead
 }
@@ -182,26 +276,38 @@ func (r *Row) hint() []string {
 // row draws a row at y and returns where the next one begins.
 func (p *picture) row(i int, y float64) float64 {
 	r := &p.Rows[i]
-	p.printf(`<g class="%s" data-row="%d"><title>%s</title>`, r.class(), i, escaper.Replace(strings.Join(r.hint(), "\n")))
-	p.printf(`<text class="time" x="%d" y="%.1f">%s</text>`, svgLeft-8, y+14, seconds(r.At))
+	p.printf(`<g class="%s" data-row="%d">`, r.class(), i)
+	if !p.second {
+		p.printf(`<title>%s</title>`, escaper.Replace(strings.Join(r.hint(), "\n")))
+	}
+	p.printf(`<text class="time" x="%.0f" y="%.1f">%s</text>`, p.times, y+14, seconds(r.At))
+	labels := p.labels(r)
+	below := y + float64((len(labels)-1)*svgNote)
 	switch {
 	case r.Repeats > 0:
-		p.repeat(r, y)
+		p.repeat(labels, y)
 	case r.From == r.To:
-		p.loop(r, y)
+		p.loop(r, labels, y)
 	default:
-		p.arrow(r, y)
+		p.arrow(r, labels, y, below)
 	}
 	left, right := p.ends(r)
-	for n, note := range r.Notes {
-		x, anchor := left+14, "start"
-		if r.From > r.To {
-			x, anchor = right-14, "end"
-		}
-		p.printf(`<text class="note" text-anchor="%s" x="%.1f" y="%.1f">%s</text>`, anchor, x, y+svgRow+3+float64(n*svgNote), escaper.Replace(note))
+	x, anchor := left+14, "start"
+	if r.From > r.To || p.narrow && r.From == r.To && r.From > 0 {
+		x, anchor = right-14, "end"
+	}
+	for n, note := range p.notes(r) {
+		p.printf(`<text class="note" text-anchor="%s" x="%.1f" y="%.1f">%s</text>`, anchor, x, below+svgRow+3+float64(n*svgNote), escaper.Replace(note))
 	}
 	p.printf("</g>\n")
 	return y + p.rowHeight(r)
+}
+
+// lines writes the lines of a label, the first at y.
+func (p *picture) lines(lines []string, anchor string, x, y float64) {
+	for i, line := range lines {
+		p.printf(`<text class="label" text-anchor="%s" x="%.1f" y="%.1f">%s</text>`, anchor, x, y+float64(i*svgNote), escaper.Replace(line))
+	}
 }
 
 // ends returns where a row's packet goes from and to, from left to right.
@@ -211,29 +317,46 @@ func (p *picture) ends(r *Row) (left, right float64) {
 
 // label is a row's text, with spaces that SVG does not take together.
 func (p *picture) label(r *Row) string {
-	return strings.ReplaceAll(r.text(len(p.Conversations) > 1), "  ", "\u2002\u2002")
+	if r.Repeats > 0 {
+		return "⟳ " + strings.Join(append([]string{r.Op}, r.Facts...), " · ") + " · to " + seconds(r.Until)
+	}
+	gap := "\u2002\u2002"
+	if p.narrow {
+		gap = " \u2002"
+	}
+	return strings.ReplaceAll(r.text(len(p.Conversations) > 1), "  ", gap)
 }
 
 // repeat draws a repetition of rows.
-func (p *picture) repeat(r *Row, y float64) {
-	text := "⟳ " + strings.Join(append([]string{r.Op}, r.Facts...), " · ") + " · to " + seconds(r.Until)
-	wide := float64(utf8.RuneCountInString(text))*svgChar + 24
+func (p *picture) repeat(lines []string, y float64) {
+	most := 0
+	for _, l := range lines {
+		most = max(most, utf8.RuneCountInString(l))
+	}
+	wide, high := float64(most)*svgChar+24, 19+float64((len(lines)-1)*svgNote)
 	middle := (p.x[0] + p.x[len(p.x)-1]) / 2
-	p.printf(`<rect class="repeat" rx="9" x="%.1f" y="%.1f" width="%.1f" height="19"/>`, middle-wide/2, y+1, wide)
-	p.printf(`<text text-anchor="middle" x="%.1f" y="%.1f">%s</text>`, middle, y+14.5, escaper.Replace(text))
+	p.printf(`<rect class="repeat" rx="9" x="%.1f" y="%.1f" width="%.1f" height="%.1f"/>`, middle-wide/2, y+1, wide, high)
+	for i, l := range lines {
+		p.printf(`<text text-anchor="middle" x="%.1f" y="%.1f">%s</text>`, middle, y+14.5+float64(i*svgNote), escaper.Replace(l))
+	}
 }
 
 // loop draws a packet from a host to itself.
-func (p *picture) loop(r *Row, y float64) {
+func (p *picture) loop(r *Row, labels []string, y float64) {
 	x := p.x[r.From]
 	p.printf(`<path d="M%.1f %.1fh22v9h-16"/><path class="tip" d="M%.1f %.1fl8 -4v8z"/>`, x, y+6, x, y+15)
-	p.printf(`<text class="label" x="%.1f" y="%.1f">%s</text>`, x+30, y+15, escaper.Replace(p.label(r)))
+	if p.narrow && r.From > 0 {
+		p.lines(labels, "end", x-8, y+15)
+		return
+	}
+	p.lines(labels, "start", x+30, y+15)
 }
 
-// arrow draws an arrow, which passes the switches at which it was recorded.
-func (p *picture) arrow(r *Row, y float64) {
+// arrow draws an arrow, which passes the switches at which it was recorded, with the first line of its label at y and
+// the last one at below.
+func (p *picture) arrow(r *Row, labels []string, y, below float64) {
 	from, to := p.x[r.From], p.x[r.To]
-	y1, y2, sign := y+14, y+14+svgSlope, 1.0
+	y1, y2, sign := below+14, below+14+svgSlope, 1.0
 	if to < from {
 		sign = -1
 	}
@@ -251,9 +374,9 @@ func (p *picture) arrow(r *Row, y float64) {
 	for _, v := range r.Via {
 		p.printf(`<circle class="dot" cx="%.1f" cy="%.1f" r="3"/>`, p.x[v], at(p.x[v]))
 	}
-	label, x, anchor := p.label(r), from+sign*14, "start"
+	anchor := "start"
 	if sign < 0 {
 		anchor = "end"
 	}
-	p.printf(`<text class="label" text-anchor="%s" x="%.1f" y="%.1f">%s</text>`, anchor, x, y+10.5, escaper.Replace(label))
+	p.lines(labels, anchor, from+sign*14, y+10.5)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/internal/core/observe"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
 // Activity is what all objects have.
@@ -16,12 +17,12 @@ type Activity struct {
 	Gone  time.Time // of the first that does not; zero: it is there
 	Now   Sample    // the last interval
 
-	past    history
-	lingers bool // it is gone by itself, not with what it belongs to
+	Past    History // from the first interval in which it moved something
+	lingers bool    // it is gone by itself, not with what it belongs to
 }
 
 // History returns up to n samples, the oldest first. There is none from before the object moved something.
-func (a *Activity) History(n int) []Sample { return a.past.last(n) }
+func (a *Activity) History(n int) []Sample { return a.Past.Last(n) }
 
 // leave says that the object is gone, unless that was known.
 func (a *Activity) leave(now time.Time) {
@@ -73,12 +74,12 @@ type Device struct {
 type QP struct {
 	Activity
 	Device       *Device
-	Info         verbs.QPInfo // of its last snapshot
-	StateChanged time.Time    // of the snapshot in which its state was another than before; zero: none
+	Info         driver.QPInfo // of its last snapshot
+	StateChanged time.Time     // of the snapshot in which its state was another than before; zero: none
 }
 
 // same reports whether a queue pair of a later snapshot is q, and what happened meanwhile.
-func (q *QP) same(later *verbs.QPInfo) (verbs.QPCounts, bool) {
+func (q *QP) same(later *driver.QPInfo) (verbs.QPCounts, bool) {
 	was := &q.Info
 	if was.QPN != later.QPN || was.Type != later.Type || was.PD != later.PD || was.SendCQ != later.SendCQ || was.RecvCQ != later.RecvCQ {
 		return verbs.QPCounts{}, false

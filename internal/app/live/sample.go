@@ -16,10 +16,12 @@ type Sample struct {
 	Over   time.Duration  // since the first; 0: there was none, and nothing is counted
 	Counts verbs.QPCounts // how much each counter grew
 
-	SendQueue int // work requests that have not completed
-	RecvQueue int // receives that are posted; a shared queue's count for each queue pair
-	InFlight  int // bytes that are not acknowledged
-	Window    int // bytes that may be in flight
+	SendQueue int     // work requests that have not completed
+	RecvQueue int     // receives that are posted; a shared queue's count for each queue pair
+	InFlight  int     // bytes that are not acknowledged
+	Window    int     // bytes that may be in flight
+	Rate      int64   // bits per second that congestion control allows; 0: it does not pace
+	Alpha     float64 // DCQCN's estimate of congestion
 	RTT       time.Duration
 	RTTVar    time.Duration
 	Waiting   int // completions that have not been polled; of a queue pair, in its completion queues
@@ -57,10 +59,10 @@ func (s *Sample) add(part *Sample) {
 }
 
 // counters returns all counters, to compare or add them one by one.
-func counters(c *verbs.QPCounts) [15]*uint64 {
+func counters(c *verbs.QPCounts) [18]*uint64 {
 	return [...]*uint64{&c.SentMessages, &c.SentBytes, &c.SentPackets, &c.RecvMessages, &c.RecvBytes, &c.RecvPackets,
 		&c.Timeouts, &c.SequenceErrors, &c.LostResponses, &c.RNRs, &c.Retransmitted, &c.Duplicates, &c.OutOfSequence, &c.SentRNRs,
-		&c.LateAcks}
+		&c.LateAcks, &c.Marked, &c.SentCNPs, &c.RecvCNPs}
 }
 
 // growth returns by how much counters grew; false: one is less than before.
@@ -75,27 +77,66 @@ func growth(from, to *verbs.QPCounts) (by verbs.QPCounts, ok bool) {
 	return by, true
 }
 
-// history is a ring of samples.
-type history struct {
-	ring []Sample // as many as are kept once it is full
-	next int      // where the next one goes
+// CoarseEvery is the time that samples of the coarse past are of.
+const CoarseEvery = 30 * time.Second
+
+// History is what happened before: recent samples as they were taken, and for a longer time samples of at least
+// CoarseEvery, which sum up those.
+type History struct {
+	fine, coarse ring
+	sum          Sample // of what is not in coarse yet
 }
 
-func (h *history) add(s Sample, keep int) {
-	if len(h.ring) < keep {
-		h.ring = append(h.ring, s)
+// Add adds a sample, and forgets what is more than keep samples ago, recent or coarse.
+func (h *History) Add(s Sample, keep int) {
+	h.fine.add(s, keep)
+	into, from := counters(&h.sum.Counts), counters(&s.Counts)
+	for i := range into {
+		*into[i] += *from[i]
+	}
+	s.Counts, s.Over = h.sum.Counts, h.sum.Over+s.Over
+	h.sum = s
+	if h.sum.Over >= CoarseEvery {
+		h.coarse.add(h.sum, keep)
+		h.sum = Sample{}
+	}
+}
+
+// Last returns up to n samples, the oldest first.
+func (h *History) Last(n int) []Sample { return h.fine.last(n) }
+
+// Coarse returns up to n samples of CoarseEvery, the oldest first, and what happened since.
+func (h *History) Coarse(n int) []Sample {
+	list := h.coarse.last(n)
+	if h.sum.Over > 0 {
+		list = append(list, h.sum)
+	}
+	return list
+}
+
+// Empty reports whether there is nothing.
+func (h *History) Empty() bool { return len(h.fine.samples) == 0 }
+
+// ring has as many samples as are kept once it is full.
+type ring struct {
+	samples []Sample
+	next    int // where the next one goes
+}
+
+func (r *ring) add(s Sample, keep int) {
+	if len(r.samples) < keep {
+		r.samples = append(r.samples, s)
 		return
 	}
-	h.ring[h.next] = s
-	h.next = (h.next + 1) % len(h.ring)
+	r.samples[r.next] = s
+	r.next = (r.next + 1) % len(r.samples)
 }
 
-// last returns up to n samples, the oldest first.
-func (h *history) last(n int) []Sample {
-	n = min(max(n, 0), len(h.ring))
-	list := make([]Sample, 0, n)
-	for i := len(h.ring) - n; i < len(h.ring); i++ {
-		list = append(list, h.ring[(h.next+i)%len(h.ring)])
+func (r *ring) last(n int) []Sample {
+	n = min(max(n, 0), len(r.samples))
+	list := make([]Sample, 0, n+1)
+	for i := len(r.samples) - n; i < len(r.samples); i++ {
+		list = append(list, r.samples[(r.next+i)%len(r.samples)])
 	}
 	return list
 }

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// maxHistories bounds the histories of all objects: with 120 samples each, to some 100 MB.
+	// maxHistories bounds the histories of all objects: with 120 samples and 120 coarse ones each, to some 200 MB.
 	maxHistories = 4096
 	// maxGone bounds the objects that are gone and still there to be looked at.
 	maxGone = 512
@@ -36,6 +36,27 @@ func NewTracker(keep int, linger time.Duration) *Tracker {
 
 // Processes returns the processes, those that are gone last, otherwise by their ids.
 func (t *Tracker) Processes() []*Process { return t.list }
+
+// Sum returns what all processes did in their last interval, as one sample of at. It is over as long as the longest
+// of these intervals; what each did is put at its own rate.
+func (t *Tracker) Sum(at time.Time) Sample {
+	sum := Sample{At: at}
+	for _, p := range t.list {
+		sum.Over = max(sum.Over, p.Now.Over)
+	}
+	for _, p := range t.list {
+		if p.Now.Over <= 0 {
+			continue
+		}
+		s := p.Now
+		for _, c := range counters(&s.Counts) {
+			*c = uint64(s.PerSecond(*c)*sum.Over.Seconds() + 0.5)
+		}
+		sum.add(&s)
+		sum.Waiting += s.Waiting
+	}
+	return sum
+}
 
 // QP returns the queue pair with an ID of its Activity, or nil.
 func (t *Tracker) QP(id uint64) *QP {
@@ -103,18 +124,18 @@ func (t *Tracker) begin(at time.Time) Activity {
 // record ends an interval of an object.
 func (t *Tracker) record(a *Activity, s Sample) {
 	a.Now = s
-	if len(a.past.ring) == 0 {
+	if a.Past.Empty() {
 		if s.Counts == (verbs.QPCounts{}) || t.histories == maxHistories {
 			return
 		}
 		t.histories++
 	}
-	a.past.add(s, t.keep)
+	a.Past.Add(s, t.keep)
 }
 
 // leaves returns whether an object that is gone stays to be looked at.
 func (t *Tracker) leaves(a *Activity, now time.Time) bool {
-	if len(a.past.ring) == 0 || t.gone == maxGone {
+	if a.Past.Empty() || t.gone == maxGone {
 		return false
 	}
 	t.gone++
@@ -125,7 +146,7 @@ func (t *Tracker) leaves(a *Activity, now time.Time) bool {
 
 // drop gives back what an object that leaves for good was counted for.
 func (t *Tracker) drop(a *Activity) {
-	if len(a.past.ring) > 0 {
+	if !a.Past.Empty() {
 		t.histories--
 	}
 	if a.lingers {
@@ -263,7 +284,7 @@ func (t *Tracker) device(d *Device, info *observe.Device, sum Sample) Sample {
 		}
 		q.Info = *now
 		s := Sample{At: sum.At, Over: sum.Over, Counts: did, SendQueue: now.SendQueue, RecvQueue: now.RecvQueue, InFlight: now.InFlight,
-			Window: now.Window, RTT: now.RTT, RTTVar: now.RTTVar, Waiting: waiting[now.SendCQ]}
+			Window: now.Window, Rate: now.Rate, Alpha: now.Alpha, RTT: now.RTT, RTTVar: now.RTTVar, Waiting: waiting[now.SendCQ]}
 		if now.RecvCQ != now.SendCQ {
 			s.Waiting += waiting[now.RecvCQ]
 		}

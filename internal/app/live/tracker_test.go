@@ -11,6 +11,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/core/observe"
 	"github.com/ramjet-rdma/ramjet/internal/system/statsocket"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
 var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -19,16 +20,16 @@ var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 func at(seconds float64) time.Time { return start.Add(time.Duration(seconds * float64(time.Second))) }
 
 // qp returns a queue pair that has sent so many messages of 1000 bytes.
-func qp(n verbs.QPN, messages uint64) verbs.QPInfo {
-	q := verbs.QPInfo{PD: 1, SendCQ: 1, RecvCQ: 2}
-	q.QPStats = verbs.QPStats{QPN: n, Type: verbs.RC, State: verbs.RTS, RTT: time.Duration(n) * time.Microsecond, Window: 5000}
+func qp(n verbs.QPN, messages uint64) driver.QPInfo {
+	q := driver.QPInfo{PD: 1, SendCQ: 1, RecvCQ: 2}
+	q.QPStats = verbs.QPStats{QPN: n, Type: verbs.RC, State: verbs.StateRTS, RTT: time.Duration(n) * time.Microsecond, Window: 5000}
 	q.SentMessages, q.SentBytes, q.RNRs, q.SentRNRs = messages, 1000*messages, messages/10, messages/5
 	return q
 }
 
 // process returns a snapshot of process 7 with one device.
-func process(when time.Time, instance uint64, qps ...verbs.QPInfo) []statsocket.Process {
-	d := observe.Device{Name: "roce:127.0.0.1", QPs: qps, CQs: []verbs.CQInfo{{Num: 1, Waiting: 3}, {Num: 2, Waiting: 4}, {Num: 9, Waiting: 5}}}
+func process(when time.Time, instance uint64, qps ...driver.QPInfo) []statsocket.Process {
+	d := observe.Device{Name: "roce:127.0.0.1", QPs: qps, CQs: []driver.CQInfo{{Num: 1, Waiting: 3}, {Num: 2, Waiting: 4}, {Num: 9, Waiting: 5}}}
 	return []statsocket.Process{{PID: 7, Instance: instance, Command: "kv", At: when, State: &observe.Process{Devices: []observe.Device{d}}}}
 }
 
@@ -174,7 +175,7 @@ func TestStateAndCounters(t *testing.T) {
 	first[0].State.Devices[0].Metrics = []observe.Metric{{Name: "sent_pkts", Value: 50}, {Name: "timeouts", Value: 9}, {Name: "pds", Gauge: true, Value: 1}}
 	r.Update(at(0), first)
 	failed := qp(17, 0)
-	failed.State, failed.Failed = verbs.Err, "it gave up"
+	failed.State, failed.Failed = verbs.StateError, "it gave up"
 	second := process(at(2), 1, failed)
 	second[0].State.Devices[0].Metrics = []observe.Metric{{Name: "sent_pkts", Value: 150}, {Name: "timeouts", Value: 4}, {Name: "dropped", Value: 6}, {Name: "pds", Gauge: true, Value: 5}}
 	r.Update(at(2), second)
@@ -191,7 +192,7 @@ func TestStateAndCounters(t *testing.T) {
 func TestBounds(t *testing.T) {
 	r := NewTracker(2, time.Hour)
 	for i := range 4 {
-		var many []verbs.QPInfo
+		var many []driver.QPInfo
 		for n := range maxHistories + 100 {
 			many = append(many, qp(verbs.QPN(i*10_000+n+1), 100))
 		}
@@ -208,7 +209,7 @@ func TestBounds(t *testing.T) {
 // histories counts what has one.
 func histories(r *Tracker) (n int) {
 	count := func(a *Activity) {
-		if len(a.past.ring) > 0 {
+		if len(a.Past.Last(1)) > 0 {
 			n++
 		}
 	}
@@ -285,5 +286,27 @@ func TestRandom(t *testing.T) {
 		if len(r.list) != 0 || r.gone != 0 || r.histories != 0 {
 			t.Errorf("seed %d: %d processes, %d gone, %d histories are left", seed, len(r.list), r.gone, r.histories)
 		}
+	}
+}
+
+// The sum of all processes is of the longest interval, and has the rate of each.
+func TestSum(t *testing.T) {
+	r := NewTracker(4, time.Minute)
+	two := func(a, b float64, n uint64) []statsocket.Process {
+		p := append(process(at(a), 1, qp(17, n)), process(at(b), 1, qp(17, 2*n))...)
+		p[1].PID = 8
+		return p
+	}
+	r.Update(at(0), two(0, 0, 100))
+	if s := r.Sum(at(0)); s.Over != 0 || s.Bytes() != 0 {
+		t.Errorf("%+v", s)
+	}
+	r.Update(at(2), two(1, 2, 200))
+	s := r.Sum(at(2))
+	if got := s.PerSecond(s.Messages()); s.Over != 2*time.Second || got != 100+100 || s.PerSecond(s.Bytes()) != 200_000 || s.Waiting != 24 || s.RTT != 17*time.Microsecond {
+		t.Errorf("%v messages a second, %+v", got, s)
+	}
+	if r.list[0].Now.Counts.SentMessages != 100 {
+		t.Error("the sum changed a process")
 	}
 }

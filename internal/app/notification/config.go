@@ -45,9 +45,8 @@ const (
 	// DefaultIterations is how many WRITEs are measured in each way, for each number of peers.
 	DefaultIterations = 2000
 
-	// Ramjet's devices take a pause between polls for a sign that other processes want the processor, and
-	// sleep between polls for the next 100 ms (docs/decisions/0021-waiting.md). The change from one way to
-	// another is such a pause.
+	// Ramjet's devices sleep between polls while far more threads want to run than there are processors
+	// (docs/decisions/0021-waiting.md). The change from one way to another starts some.
 	settleTime = 150 * time.Millisecond
 	// lookPatience limits how long looks are timed if others disturb them.
 	lookPatience = time.Second

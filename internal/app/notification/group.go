@@ -92,13 +92,13 @@ func (g *group) grow(ctx context.Context, n int, connected func(have int)) error
 func (g *group) add() error {
 	// The client receives nothing, the target sends nothing.
 	from, err := g.client.pd.CreateQP(verbs.QPInit{Type: verbs.RC, SendCQ: g.client.cq, RecvCQ: g.client.cq,
-		MaxSendWR: 1, MaxRecvWR: 1, MaxSendSGE: 1, MaxRecvSGE: 1, MaxInline: 1})
+		Cap: verbs.QPCap{MaxSendWR: 1, MaxRecvWR: 1, MaxSendSGE: 1, MaxRecvSGE: 1, MaxInline: 1}})
 	if err != nil {
 		return err
 	}
 	g.close = append(g.close, from.Close)
 	to, err := g.target.pd.CreateQP(verbs.QPInit{Type: verbs.RC, SendCQ: g.target.cq, RecvCQ: g.target.cq, SRQ: g.target.srq,
-		MaxSendWR: 1, MaxSendSGE: 1})
+		Cap: verbs.QPCap{MaxSendWR: 1, MaxSendSGE: 1}})
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,10 @@ const (
 	// LookTime is how long looks are timed together, at least. It is short enough for looks at bytes alone
 	// to be no pause between polls.
 	LookTime = 250 * time.Microsecond
+	// Software devices sleep after more polls in a row that find nothing than rowLooks
+	// (docs/decisions/0021-waiting.md). A pause of rowPause ends the row.
+	rowLooks = 32
+	rowPause = 100 * time.Microsecond
 	// lookBatches is how often.
 	lookBatches = 100
 	// A batch that had a smaller share of a processor than aloneShare was disturbed: others were given
@@ -28,6 +32,7 @@ const (
 // spent measures what calls of a function cost.
 type spent struct {
 	look      func() error
+	polls     bool      // it polls the device
 	calls     int       // in a batch, which takes at least LookTime and, undisturbed, up to twice that
 	alone     []float64 // nanoseconds of a call, by batch
 	disturbed []float64 // the same, of batches that were disturbed
@@ -36,9 +41,27 @@ type spent struct {
 // batch calls the function s.calls times. It returns how long all together took, and what of
 // processor time; that is the same where the system does not report it.
 func (s *spent) batch() (elapsed, used time.Duration, err error) {
+	if !s.polls {
+		return s.row(s.calls)
+	}
+	for left := s.calls; left > 0; left -= rowLooks {
+		for pause := time.Now(); time.Since(pause) < rowPause; {
+		}
+		e, u, err := s.row(min(left, rowLooks))
+		if err != nil {
+			return 0, 0, err
+		}
+		elapsed += e
+		used += u
+	}
+	return elapsed, used, nil
+}
+
+// row is a batch of calls without a pause.
+func (s *spent) row(calls int) (elapsed, used time.Duration, err error) {
 	start := time.Now()
 	before, reported := processorTime()
-	for range s.calls {
+	for range calls {
 		if err := s.look(); err != nil {
 			return 0, 0, err
 		}
@@ -91,9 +114,9 @@ func (t *target) measureLooks(ctx context.Context, c *Config) (bytes, scan, imme
 		return err
 	}
 	all := []*spent{
-		{calls: 1, look: func() error { return nothing(t.lookBytes()) }},
+		{calls: 1, polls: true, look: func() error { return nothing(t.lookBytes()) }},
 		{calls: 1, look: func() error { t.mr.Do(t.scan); return nothing(t.found >= 0, nil) }},
-		{calls: 1, look: func() error { return nothing(t.lookImmediate()) }},
+		{calls: 1, polls: true, look: func() error { return nothing(t.lookImmediate()) }},
 	}
 	if _, err := t.measureBusy(ctx, Immediate, c.settle, 0); err != nil {
 		return nil, nil, nil, err

@@ -168,9 +168,9 @@ func TestWrongPeer(t *testing.T) {
 				defer end(nil)
 				learned := make(chan error, 1)
 				go func() { learned <- r.learn(ctx) }()
-				wr := verbs.SendWR{Op: verbs.Write, Flags: verbs.Signaled, Inline: []byte{7}, Remote: g.target.mr.Remote()}
+				wr := verbs.SendWR{Op: verbs.OpWrite, Flags: verbs.Signaled, Inline: []byte{7}, Remote: g.target.mr.Remote()}
 				if w != Bytes {
-					wr.Op = verbs.WriteImm
+					wr.Op = verbs.OpWriteImm
 				}
 				if err := g.client.qps[0].PostSend(&wr); err != nil {
 					t.Fatal(err)

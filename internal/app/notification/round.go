@@ -93,9 +93,9 @@ func (r *round) learn(ctx context.Context) error {
 
 // write is the client's part.
 func (r *round) write(ctx context.Context, iterations int, duration time.Duration) error {
-	r.wr = verbs.SendWR{Op: verbs.Write, Flags: verbs.Signaled, Inline: make([]byte, 1)}
+	r.wr = verbs.SendWR{Op: verbs.OpWrite, Flags: verbs.Signaled, Inline: make([]byte, 1)}
 	if r.way != Bytes {
-		r.wr.Op = verbs.WriteImm
+		r.wr.Op = verbs.OpWriteImm
 	}
 	for n := uint64(1); ; n++ {
 		if duration == 0 && n > uint64(iterations) || duration > 0 && n > 1 && time.Since(r.start) >= duration {
@@ -155,7 +155,7 @@ func (r *round) until(ctx context.Context, cond func() bool) error {
 // poll takes the completions of the client's WRITEs.
 func (c *client) poll() error {
 	for i := range c.cq.Poll(c.wcs[:]) {
-		if wc := &c.wcs[i]; wc.Status != verbs.Success {
+		if wc := &c.wcs[i]; wc.Status != verbs.StatusSuccess {
 			return fmt.Errorf("the client's queue pair %d: %w", wc.QPN, wc.Err())
 		}
 		c.idle = true

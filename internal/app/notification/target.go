@@ -94,7 +94,7 @@ func (t *target) lookImmediate() (found bool, err error) {
 	}
 	wc := &t.wcs[0]
 	switch {
-	case wc.Status != verbs.Success:
+	case wc.Status != verbs.StatusSuccess:
 		return false, fmt.Errorf("the target's queue pair %d: %w", wc.QPN, wc.Err())
 	case n > 1 || wc.Op != verbs.WCRecvWriteImm:
 		return false, fmt.Errorf("%d completions at the target, the first of %v: a single WRITE was posted", n, wc.Op)

@@ -11,7 +11,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/app/perf/baseline"
 )
 
-// BenchmarkFigures measures every figure of docs/performance.md and what it is compared
+// BenchmarkFigures measures every figure of docs/decisions/0032-figures.md and what it is compared
 // with. One iteration is one message or round trip; the ratios are metrics:
 //
 //	go test -run '^$' -bench Figures -benchtime 1s -count 5 ./internal/app/perf

@@ -16,7 +16,7 @@ func (s *side) confirm() error {
 	for i := range s.streams {
 		err := s.streams[i].qp.PostSend(&verbs.SendWR{
 			ID:     uint64(i) << 32, // that of no message
-			Op:     verbs.Read,
+			Op:     verbs.OpRead,
 			Flags:  verbs.Signaled,
 			SGL:    []verbs.SGE{s.dst.SGE(s.QPs*s.room(), confirmLen)},
 			Remote: s.peer.Src,

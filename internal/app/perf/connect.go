@@ -17,7 +17,8 @@ import (
 const connectTimeout = 30 * time.Second
 
 func (s *side) init() verbs.QPInit {
-	return verbs.QPInit{Type: s.Transport.qpType(), SendCQ: s.cq, RecvCQ: s.cq, MaxSendWR: s.TxDepth, MaxRecvWR: s.RxDepth, MaxInline: max(s.Inline, 0)}
+	return verbs.QPInit{Type: s.Transport.qpType(), SendCQ: s.cq, RecvCQ: s.cq,
+		Cap: verbs.QPCap{MaxSendWR: s.TxDepth, MaxRecvWR: s.RxDepth, MaxInline: max(s.Inline, 0)}}
 }
 
 // openByNumber creates the queue pairs, whose numbers the other side is told. They are connected from the address from.
@@ -71,7 +72,7 @@ func (s *side) openByAddress(mtu verbs.MTU) (err error) {
 	if s.client {
 		return nil
 	}
-	if s.listen, err = cm.Listen(s.pd.Device(), ":0"); err != nil {
+	if s.listen, err = cm.Listen(context.Background(), s.pd.Device(), ":0"); err != nil {
 		return err
 	}
 	s.close = append(s.close, s.listen.Close)

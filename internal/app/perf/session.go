@@ -184,7 +184,7 @@ func (x *session) measure(ctx context.Context, c Config, client bool, started fu
 	return r, nil
 }
 
-var errUnexpected = errors.New("the other side does not speak as ramjet perf of this version does")
+var errUnexpected = errors.New("the other side is no ramjet perf of this version: start the same version on both sides")
 
 // loop runs the loop of s and verifies the data.
 func (x *session) loop(s *side) (Report, *hdrhistogram.Histogram, error) {

@@ -223,20 +223,20 @@ func (s *side) request(i int, ah *verbs.AH) verbs.SendWR {
 	wr := verbs.SendWR{SGL: []verbs.SGE{s.src.SGE(off, s.Size)}}
 	switch s.Op {
 	case Send:
-		wr.Op = verbs.Send
+		wr.Op = verbs.OpSend
 		if ah != nil {
 			wr.AH, wr.RemoteQPN, wr.RemoteQKey = ah, s.peer.QPs[i].QPN, udQKey
 		}
 	case Write:
-		wr.Op, wr.Remote = verbs.Write, s.peer.Dst.At(uint64(off))
+		wr.Op, wr.Remote = verbs.OpWrite, s.peer.Dst.At(uint64(off))
 	case Read:
-		wr.Op, wr.Remote = verbs.Read, s.peer.Src.At(uint64(off))
+		wr.Op, wr.Remote = verbs.OpRead, s.peer.Src.At(uint64(off))
 		wr.SGL[0] = s.dst.SGE(off, s.Size)
 	case FetchAdd:
-		wr.Op, wr.Remote, wr.Swap = verbs.FetchAdd, s.peer.Dst.At(uint64(off)), 1
+		wr.Op, wr.Remote, wr.Add = verbs.OpFetchAdd, s.peer.Dst.At(uint64(off)), 1
 		wr.SGL[0] = s.src.SGE(off, s.Size)
 	case CompareSwap:
-		wr.Op, wr.Remote = verbs.CompareSwap, s.peer.Dst.At(uint64(off))
+		wr.Op, wr.Remote = verbs.OpCompareSwap, s.peer.Dst.At(uint64(off))
 		wr.SGL[0] = s.src.SGE(off, s.Size)
 	}
 	if s.inline() {
@@ -329,7 +329,7 @@ func (s *side) verifyBytes(b []byte, n uint64) error {
 
 // checkWC converts a failed completion to an error.
 func checkWC(wc *verbs.WC) error {
-	if wc.Status == verbs.Success {
+	if wc.Status == verbs.StatusSuccess {
 		return nil
 	}
 	return fmt.Errorf("queue pair %d: %w", wc.QPN, wc.Err())

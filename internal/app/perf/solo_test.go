@@ -7,13 +7,14 @@ import (
 	"testing"
 
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
 // soloDriver is a device that says of itself what those of the kernel say.
-type soloDriver struct{ verbs.Driver }
+type soloDriver struct{ driver.Device }
 
 func (d soloDriver) QueryDevice() verbs.DeviceAttr {
-	a := d.Driver.QueryDevice()
+	a := d.Device.QueryDevice()
 	a.Caps &^= verbs.CapWatch
 	return a
 }
@@ -25,7 +26,7 @@ func TestSoloTargetSleeps(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer soft.Close()
-	pd, err := verbs.NewDevice(soloDriver{soft.Driver()}).AllocPD()
+	pd, err := driver.NewDevice(soloDriver{driver.DeviceOf(soft)}).AllocPD()
 	if err != nil {
 		t.Fatal(err)
 	}

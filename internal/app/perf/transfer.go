@@ -181,7 +181,7 @@ func (s *side) take(n int) error {
 	received := s.received
 	for i := range s.wcs[:n] {
 		wc := &s.wcs[i]
-		if wc.Status != verbs.Success {
+		if wc.Status != verbs.StatusSuccess {
 			return checkWC(wc)
 		}
 		if wc.Op < verbs.WCRecv {

@@ -19,7 +19,10 @@ func (c *Config) Ping(ctx context.Context, conn *cm.Conn, out io.Writer) error {
 	defer conn.Close()
 	p := c.newPinger(ctx, conn, out)
 	err := explain(p.pingAll())
-	if p.stats.pings > 0 {
+	switch {
+	case p.stats.pings > 0 && c.Summary != nil:
+		c.Summary(p.stats.summary(c))
+	case p.stats.pings > 0:
 		fmt.Fprintf(out, "--- %s ping statistics ---\n", c.Address)
 		p.stats.print(out, c.Validate)
 	}

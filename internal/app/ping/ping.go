@@ -24,6 +24,7 @@ type Config struct {
 	Persistent bool          // server: serve many clients
 	Verbose    bool          // show the data of each ping
 	Validate   bool          // compare every byte with what was sent
+	Summary    func(Summary) // client: receives the summary in place of its text; nil: out does
 	Timeout    time.Duration // of the connection's set-up
 
 	limit int // of clients of a persistent server; 0: admission.Limit
@@ -81,7 +82,7 @@ func (p *pinger) receive() (m message, err error) {
 			return m, p.ctx.Err()
 		}
 		if errors.Is(err, context.DeadlineExceeded) { // any live peer's device acknowledges a WRITE of no bytes
-			if _, err = p.conn.Do(p.ctx, &verbs.SendWR{Op: verbs.Write}); err == nil {
+			if _, err = p.conn.Do(p.ctx, &verbs.SendWR{Op: verbs.OpWrite}); err == nil {
 				continue
 			}
 		}
@@ -92,7 +93,7 @@ func (p *pinger) receive() (m message, err error) {
 // explain reports a vanished peer in the same words, whichever message noticed it.
 func explain(err error) error {
 	var s *verbs.StatusError
-	if errors.As(err, &s) && s.Status == verbs.RetryExceeded {
+	if errors.As(err, &s) && s.Status == verbs.StatusRetryExceeded {
 		return fmt.Errorf("the peer does not answer any more: %w", err)
 	}
 	return err

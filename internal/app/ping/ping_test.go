@@ -26,7 +26,7 @@ func pair(t *testing.T, c *Config, answer func(*cm.Listener) error) (client *cm.
 	server, at := loopback.Open(t, open)
 	dev, _ := loopback.Open(t, open)
 	c.Timeout = patience
-	l, err := cm.Listen(server, ":7174", c.Options()...)
+	l, err := cm.Listen(t.Context(), server, ":7174", c.Options()...)
 	if err != nil {
 		t.Fatal(err)
 	}

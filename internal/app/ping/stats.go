@@ -35,6 +35,31 @@ func (s *stats) add(trip time.Duration, size int) {
 	s.trips.RecordValue(int64(trip)) // fails for more than an hour: counted without its time
 }
 
+// Summary is what a client measured.
+type Summary struct {
+	Server    string        `json:"server"`
+	Pings     int64         `json:"pings"`
+	Size      int           `json:"size_bytes"` // of a ping, each way
+	Elapsed   time.Duration `json:"elapsed_ns"`
+	Validated bool          `json:"validated"` // every byte was compared
+	RoundTrip Trips         `json:"round_trip"`
+}
+
+// Trips are round trips, of a READ and a WRITE.
+type Trips struct {
+	Min     time.Duration `json:"min_ns"`
+	Median  time.Duration `json:"p50_ns"`
+	Average time.Duration `json:"mean_ns"`
+	P99     time.Duration `json:"p99_ns"`
+	Max     time.Duration `json:"max_ns"`
+}
+
+func (s *stats) summary(c *Config) Summary {
+	at := func(percentile float64) time.Duration { return time.Duration(s.trips.ValueAtQuantile(percentile)) }
+	return Summary{c.Address, s.pings, c.Size, s.finish.Sub(s.start), c.Validate,
+		Trips{time.Duration(s.trips.Min()), at(50), time.Duration(s.trips.Mean()), at(99), time.Duration(s.trips.Max())}}
+}
+
 // print writes the summary.
 func (s *stats) print(w io.Writer, validated bool) {
 	checked := ""

@@ -118,12 +118,12 @@ func (p *pingpong) open(dev *verbs.Device, length int) (err error) {
 	if p.cq, err = dev.CreateCQ(p.RxDepth+p.NumQP, opt); err != nil {
 		return err
 	}
-	init := verbs.QPInit{Type: p.Kind.qp, SendCQ: p.cq, RecvCQ: p.cq, MaxRecvWR: p.RxDepth}
+	init := verbs.QPInit{Type: p.Kind.qp, SendCQ: p.cq, RecvCQ: p.cq, Cap: verbs.QPCap{MaxRecvWR: p.RxDepth}}
 	if p.Kind.srq {
 		if p.srq, err = p.pd.CreateSRQ(verbs.SRQInit{MaxWR: p.RxDepth}); err != nil {
 			return err
 		}
-		init.SRQ, init.MaxRecvWR = p.srq, 0
+		init.SRQ, init.Cap.MaxRecvWR = p.srq, 0
 	}
 	for i := range p.NumQP {
 		qp, err := p.pd.CreateQP(init)
@@ -210,7 +210,7 @@ func (p *pingpong) postReceives() error {
 }
 
 func (p *pingpong) postSend(i int) error {
-	wr := verbs.SendWR{ID: sendID, Op: verbs.Send, Flags: verbs.Signaled, SGL: []verbs.SGE{p.mr.SGE(p.offset, p.Size)}}
+	wr := verbs.SendWR{ID: sendID, Op: verbs.OpSend, Flags: verbs.Signaled, SGL: []verbs.SGE{p.mr.SGE(p.offset, p.Size)}}
 	if p.Kind.qp == verbs.UD {
 		wr.AH, wr.RemoteQPN, wr.RemoteQKey = p.ah, p.remote[0].QPN, qKey
 	}

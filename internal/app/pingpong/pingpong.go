@@ -47,6 +47,19 @@ type Config struct {
 	GID     int    // row of the GID table; negative: the best one (verbs.Device.BestGID)
 	Events  bool   // sleep until something completes instead of polling
 	Check   bool   // compare every byte at the end
+
+	Result func(Result) // receives what was measured, in place of its text; nil: it is printed
+}
+
+// Result is what was measured.
+type Result struct {
+	Size       int           `json:"size_bytes"` // of a message
+	Iterations int           `json:"iterations"`
+	QueuePairs int           `json:"queue_pairs"`
+	Elapsed    time.Duration `json:"elapsed_ns"`
+	Bandwidth  float64       `json:"bytes_per_second"` // both directions together
+	RoundTrip  time.Duration `json:"round_trip_ns"`    // average
+	Validated  bool          `json:"validated"`        // every byte was compared
 }
 
 // Run is the client of the server at host, or, without a host, the server of one client. It prints
@@ -71,25 +84,37 @@ func (p *pingpong) run(ctx context.Context, out io.Writer, host string) error {
 		defer l.Close()
 		exchange = func() error { return p.exchangeAsServer(ctx, l) }
 	}
+	addresses := out
+	if p.Result != nil {
+		addresses = io.Discard
+	}
 	for _, ep := range p.local {
-		fmt.Fprintf(out, "  local address:  %s\n", addressText(ep))
+		fmt.Fprintf(addresses, "  local address:  %s\n", addressText(ep))
 	}
 	if err := exchange(); err != nil {
 		return err
 	}
 	for _, ep := range p.remote {
-		fmt.Fprintf(out, "  remote address: %s\n", addressText(ep))
+		fmt.Fprintf(addresses, "  remote address: %s\n", addressText(ep))
 	}
 	start := time.Now()
 	if err := p.bounce(ctx, client); err != nil {
 		return err
 	}
-	seconds := time.Since(start).Seconds()
+	took := time.Since(start)
+	seconds := took.Seconds()
 	bytes := int64(p.Size) * int64(p.Iters) * 2
-	fmt.Fprintf(out, "%d bytes in %.2f seconds = %.2f Mbit/sec\n", bytes, seconds, float64(bytes)*8/seconds/1e6)
-	fmt.Fprintf(out, "%d iters in %.2f seconds = %.2f usec/iter\n", p.Iters, seconds, seconds*1e6/float64(p.Iters))
+	if p.Result == nil {
+		fmt.Fprintf(out, "%d bytes in %.2f seconds = %.2f Mbit/sec\n", bytes, seconds, float64(bytes)*8/seconds/1e6)
+		fmt.Fprintf(out, "%d iters in %.2f seconds = %.2f usec/iter\n", p.Iters, seconds, seconds*1e6/float64(p.Iters))
+	}
 	if p.Check {
-		return p.verify()
+		if err := p.verify(); err != nil {
+			return err
+		}
+	}
+	if p.Result != nil {
+		p.Result(Result{p.Size, p.Iters, p.NumQP, took, float64(bytes) / seconds, took / time.Duration(p.Iters), p.Check})
 	}
 	return nil
 }

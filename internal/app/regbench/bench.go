@@ -231,7 +231,7 @@ func (b *Bench) register(mode Mode, mem []byte, chunk int) (buffer, error) {
 
 // cached registers memory through a cache. It returns the mean time of finding it there.
 func (b *Bench) cached(mem []byte) (buffer, time.Duration, error) {
-	cache, err := regcache.New(b.pd, access, regcache.Options{MaxBytes: len(mem), Register: []verbs.RegOption{verbs.Pinned()}})
+	cache, err := regcache.New(b.pd, access, &regcache.Options{MaxBytes: len(mem), Register: []verbs.RegOption{verbs.Pinned()}})
 	if err != nil {
 		return buffer{}, 0, err
 	}
@@ -314,7 +314,7 @@ func (b *Bench) read(ctx context.Context, buf buffer, off, n int) error {
 	for flying := 0; n > 0 || flying > 0; {
 		for n > 0 && flying < depth {
 			m := min(n, message-off%message) // so that none goes round at the peer
-			err := b.qp.PostSend(&verbs.SendWR{Op: verbs.Read, Flags: verbs.Signaled, SGL: []verbs.SGE{buf.sge(off, m)},
+			err := b.qp.PostSend(&verbs.SendWR{Op: verbs.OpRead, Flags: verbs.Signaled, SGL: []verbs.SGE{buf.sge(off, m)},
 				Remote: verbs.Remote{Addr: b.peer.Addr() + uint64(at(off)), Key: b.peer.RKey()}})
 			if err != nil {
 				return err
@@ -323,7 +323,7 @@ func (b *Bench) read(ctx context.Context, buf buffer, off, n int) error {
 		}
 		done := b.cq.Poll(wcs[:])
 		for i := range wcs[:done] {
-			if wcs[i].Status != verbs.Success {
+			if wcs[i].Status != verbs.StatusSuccess {
 				return fmt.Errorf("a READ failed: %v", wcs[i].Status)
 			}
 		}

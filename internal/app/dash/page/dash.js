@@ -61,6 +61,49 @@ function facts(list, entries) {
   });
 }
 
+// explanations are what errors mean, as `ramjet explain` says it: each with its causes, how to tell them apart and what mends them.
+function explanations(list) {
+  return list.flatMap((e) => {
+    const causes = element("ul");
+    for (const c of e.causes ?? []) {
+      const li = element("li", "", c.what);
+      if (c.check) li.append(element("div", "check", "To tell: " + c.check));
+      if (c.mend) li.append(element("div", "check", "What helps: " + c.mend));
+      causes.append(li);
+    }
+    const parts = [element("h3", "", e.title), element("p", "", e.means)];
+    if (e.causes?.length) parts.push(element("p", "", "The usual causes, the most frequent first:"), causes);
+    return parts;
+  });
+}
+
+// tellWhy shows what errors mean; without any that is known it says so.
+function tellWhy(title, list) {
+  $("why-title").textContent = title;
+  $("why-text").replaceChildren(...list.length ? explanations(list) : [element("p", "", "Nothing more is known of this error.")]);
+  $("why").showModal();
+  $("why").scrollTop = 0;
+}
+
+// whyButton is an error that is linked to what it means.
+function whyButton(text, list) {
+  const b = element("button", "why");
+  b.type = "button";
+  b.append(element("span", "why-text", text), " ", element("span", "why-link", "What it means"));
+  b.setAttribute("aria-haspopup", "dialog");
+  b.addEventListener("click", (e) => {
+    e.stopPropagation();
+    tellWhy(text, b.list);
+  });
+  b.list = list;
+  return b;
+}
+
+// showProblems lists errors: as buttons if what they mean is known, else as texts of a style.
+function showProblems(parent, problems, css) {
+  each(parent, problems.map((p) => ({ id: p.text, list: p.list })), (p) => p.list.length ? whyButton(p.id, p.list) : element("p", css, p.id), (b, p) => { b.list = p.list; });
+}
+
 // Refused is what the server has said no to.
 class Refused extends Error {
   constructor(status, why) {
@@ -82,10 +125,12 @@ async function ask(path, body) {
 const graphLines = {
   throughput: ["Throughput", [{ name: "sent", class: "sent", field: "sent_bytes", fill: true }, { name: "received", class: "received", field: "received_bytes" }], format.rate],
   latency: ["Round trip", [{ name: "", class: "rtt", field: "rtt_ns", gaps: true, fill: true }], format.time],
-  loss: ["Loss", [{ name: "retransmitted", class: "again", field: "retransmits", fill: true }, { name: "signs of loss", class: "loss", field: "losses" }], format.perSecond],
+  loss: ["Lost, and late", [{ name: "again", class: "again", field: "retransmits", fill: true }, { name: "lost", class: "loss", field: "losses" },
+    { name: "late", class: "late", field: "late" }], format.perSecond],
 };
 const graphsIn = (parent) => Object.values(graphLines).map((g) => new Graph(parent, ...g));
 const mainGraphs = graphsIn($("graphs")), detailGraphs = graphsIn($("detail-graphs"));
+const mainLatency = new Histogram($("graphs"), "Completion latency"), detailLatency = new Histogram($("detail-graphs"), "Completion latency, of the device");
 
 function show(s) {
   state = s;
@@ -106,16 +151,47 @@ function show(s) {
     say($("graphs-of"), s.scope.id === 0 ? "All processes" : s.scope.label + (s.scope.gone ? " (gone)" : ""));
     $("all").hidden = s.scope.id === 0;
     for (const g of mainGraphs) g.show(s.scope.series);
+    mainLatency.show(s.scope.latency);
   }
   showDevices(s);
+  if ($("map-of").open && !$("why").open) map.show(s); // the focus comes back from there
 }
 
-const orders = {
-  number: (a, b) => a.qpn - b.qpn,
-  bytes: (a, b) => b.rates.sent_bytes + b.rates.received_bytes - a.rates.sent_bytes - a.rates.received_bytes || a.qpn - b.qpn,
-  rtt: (a, b) => b.rtt_ns - a.rtt_ns || a.qpn - b.qpn,
-  loss: (a, b) => b.counts.retransmitted_packets - a.counts.retransmitted_packets || a.qpn - b.qpn,
-};
+// columns are those of the table: what stands above, the style, and by what they are sorted, which is what the cells say.
+const columns = [["QP", "number", (q) => q.qpn], ["Type", "short", (q) => q.type], ["State", "short", (q) => q.state], ["Peer", "peer", (q) => peerOf(q, " ")],
+  ["Sent", "num", (q) => q.rates.sent_bytes], ["Received", "num", (q) => q.rates.received_bytes],
+  ["Messages", "num", (q) => q.rates.sent_messages + q.rates.received_messages], ["RTT", "num", (q) => q.rtt_ns],
+  ["Window", "num minor", (q) => q.window_bytes], ["In flight", "num minor", (q) => q.in_flight_bytes],
+  ["Sent again", "num", (q) => q.counts.retransmitted_packets], ["Late", "num", (q) => q.counts.late_acks]];
+let sorted = 0, down = false; // the column that the table is sorted by, and whether the largest comes first
+
+function compare(a, b) {
+  const [x, y] = [columns[sorted][2](a), columns[sorted][2](b)];
+  const n = typeof x === "string" ? x.localeCompare(y, "en", { numeric: true }) : x - y;
+  return (down ? -n : n) || a.qpn - b.qpn;
+}
+
+function sortBy(column, largestFirst) {
+  [sorted, down] = [column, largestFirst];
+  for (const [i, th] of Array.from($("heads").cells).entries()) {
+    if (i === column) th.setAttribute("aria-sort", down ? "descending" : "ascending");
+    else th.removeAttribute("aria-sort");
+  }
+  $("order").value = String(column);
+  if (state) showDevices(state);
+}
+
+for (const [i, [text, css]] of columns.entries()) {
+  const th = element("th", css), button = element("button", "sort", text);
+  th.scope = "col";
+  button.type = "button";
+  button.addEventListener("click", () => sortBy(i, i === sorted ? !down : css.startsWith("num") && css !== "number"));
+  th.append(button);
+  $("heads").append(th);
+  const option = element("option", "", text);
+  option.value = String(i);
+  $("order").append(option);
+}
 
 function showDevices(s) {
   const filtering = $("filter").value.trim() !== "";
@@ -124,7 +200,12 @@ function showDevices(s) {
     if (p.error) devices.push({ id: "error" + p.id, process: p, name: "", qps: [], ports: [], spark_bytes_per_second: [] });
     for (const d of p.devices) if (!filtering || d.qps.length) devices.push({ ...d, process: p });
   }
-  each($("list"), devices, makeDevice, updateDevice);
+  if (sorted !== 0 || down) { // groups in the order of their first rows
+    const first = new Map(devices.map((d) => [d, [...d.qps].sort(compare)[0]]));
+    devices.sort((a, b) => first.get(a) && first.get(b) ? compare(first.get(a), first.get(b)) : Boolean(first.get(b)) - Boolean(first.get(a)));
+  }
+  each($("list"), [{ id: "heads" }, ...devices], makeDevice, updateDevice);
+  $("list").hidden = devices.length === 0;
   $("empty").hidden = s.processes.length > 0;
   $("no-match").hidden = !(s.processes.length > 0 && filtering && devices.length === 0);
   $("keys").hidden = devices.every((d) => d.qps.length === 0);
@@ -138,63 +219,69 @@ function showDevices(s) {
   if (buttons.length && !buttons.some((b) => b.tabIndex === 0)) buttons[0].tabIndex = 0;
 }
 
-const columns = [["QP", "number"], ["Type", "short"], ["State", "short"], ["Peer", "peer"], ["Sent", "num"], ["Received", "num"], ["Messages", "num"], ["RTT", "num"],
-  ["Window", "num"], ["In flight", "num"], ["Retransmitted", "num"]];
-
-function makeDevice(d) {
-  const card = element("article", "device");
-  const head = element("header");
-  const name = element("button", "name");
-  name.type = "button";
-  name.addEventListener("click", () => setScope(Number(card.dataset.id)));
-  const spark = document.createElementNS("http://www.w3.org/2000/svg", "svg");
-  spark.setAttribute("class", "spark");
-  const title = element("h3");
-  title.append(name);
-  head.append(title, element("span", "process"), element("span", "ports"), spark, element("span", "device-rate"));
-  const table = element("table");
-  const row = element("tr");
-  for (const [text, css] of columns) {
-    const th = element("th", css, text);
-    th.scope = "col";
-    row.append(th);
-  }
-  const thead = element("thead");
-  thead.append(row);
-  table.append(thead, element("tbody"));
-  card.append(head, element("p", "note"), table);
-  return card;
+// A device is a group of rows: its own, and one for each of its queue pairs.
+function makeDevice() {
+  const group = element("tbody", "device");
+  group.setAttribute("role", "rowgroup");
+  return group;
 }
 
-function updateDevice(card, d) {
+function makeGroup(row) {
+  const tr = element("tr", "group"), th = element("th");
+  tr.setAttribute("role", "row");
+  th.setAttribute("role", "rowheader");
+  th.colSpan = columns.length;
+  th.scope = "rowgroup";
+  const name = element("button", "name");
+  name.type = "button";
+  name.addEventListener("click", () => setScope(Number(tr.parentElement.dataset.id)));
+  const spark = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+  spark.setAttribute("class", "spark");
+  const head = element("div", "group-head");
+  head.append(name, element("span", "process"), element("span", "ports"), element("span", "note"), spark, element("span", "device-rate"), element("div", "problems"));
+  th.append(head);
+  tr.append(th);
+  return tr;
+}
+
+function updateGroup(tr, d) {
   const p = d.process;
-  const [head, note, table] = card.children;
-  const [title, process, ports, spark, rate] = head.children;
-  say(title.firstChild, d.name || p.command || "a process");
-  title.firstChild.disabled = !d.name;
-  title.firstChild.title = "Show this device in the graphs";
+  const [name, process, ports, note, spark, rate, problems] = tr.firstChild.firstChild.children;
+  say(name, d.name || p.command || "a process");
+  name.disabled = !d.name;
+  if (d.name) name.setAttribute("aria-label", `${d.name}: show its graphs`);
   say(process, `${p.command || "process"} ${p.pid}`);
   say(ports, d.ports.map((q) => (d.ports.length > 1 ? q.num + " " : "") + q.state.replace("PORT_", "").toLowerCase() + (q.netdev ? " on " + q.netdev : "") + (q.mtu_bytes ? ", MTU " + q.mtu_bytes : "")).join("; "));
   Graph.spark(spark, d.spark_bytes_per_second);
-  const gone = d.gone || p.gone;
-  card.classList.toggle("gone", gone);
-  say(rate, gone || !d.rates ? "" : format.rate(d.rates.sent_bytes + d.rates.received_bytes));
+  say(rate, d.gone || p.gone || !d.rates ? "" : format.rate(d.rates.sent_bytes + d.rates.received_bytes));
   let text = "";
-  if (p.error && !d.name) text = "It cannot be read: " + p.error;
+  const wrong = (d.problems ?? []).map((e) => ({ text: e.text, list: state.explained[e.error] ?? [] }));
+  if (p.error && !d.name) wrong.push({ text: "It cannot be read: " + p.error, list: state.explained[p.error] ?? [] });
   else if (p.gone) text = "The process has ended.";
   else if (d.gone) text = "The device was closed.";
   else if (d.qps_total === 0) text = "No queue pairs.";
+  else if (d.problems_left_out) text = `${format.exact(d.problems_left_out)} more problems`;
+  else if (d.injected_faults) text = "Injected faults: " + d.injected_faults;
   say(note, text);
   note.hidden = !text;
-  table.hidden = d.qps.length === 0;
-  each(table.tBodies[0], [...d.qps].sort(orders[$("order").value]), makeRow, updateRow);
+  showProblems(problems, wrong, "failed");
+  problems.hidden = wrong.length === 0;
+}
+
+function updateDevice(group, d) {
+  if (d.id === "heads") return;
+  group.classList.toggle("gone", Boolean(d.gone || d.process.gone));
+  const rows = [...d.qps].sort(compare);
+  each(group, [{ id: "group", of: d }, ...rows], (r) => r.of ? makeGroup(r) : makeRow(r), (tr, r) => r.of ? updateGroup(tr, r.of) : updateRow(tr, r));
 }
 
 function makeRow(q) {
   const row = element("tr");
+  row.setAttribute("role", "row"); // also where the styles make it no table
   for (const [name, css] of columns) {
     const td = element("td", css);
     td.dataset.label = name;
+    td.setAttribute("role", "cell");
     row.append(td);
   }
   const open = element("button", "open");
@@ -215,7 +302,7 @@ function updateRow(row, q) {
   const again = q.counts.retransmitted_packets;
   const texts = [null, q.type, q.gone ? "gone" : q.state, q.peer ? peerOf(q, " ") : "-", format.rate(q.rates.sent_bytes), format.rate(q.rates.received_bytes),
     format.perSecond(q.rates.sent_messages + q.rates.received_messages), q.rtt_ns ? format.time(q.rtt_ns) : "-", q.window_bytes ? format.bytes(q.window_bytes) : "-",
-    format.bytes(q.in_flight_bytes), format.count(again)];
+    format.bytes(q.in_flight_bytes), format.count(again), format.count(q.counts.late_acks)];
   texts.forEach((t, i) => { if (t !== null) say(row.cells[i], t); });
   row.cells[2].className = "state " + (q.gone ? "" : q.state.toLowerCase());
   row.cells[10].className = "num" + (q.rates.retransmitted_packets > 0 ? " warn" : "");
@@ -248,6 +335,14 @@ function setScope(id) {
   poll();
 }
 
+$("span").addEventListener("change", () => {
+  Graph.span = Number($("span").value) * 1000;
+  for (const g of [...mainGraphs, ...detailGraphs]) if (g.series) g.draw();
+  poll();
+});
+
+$("map-of").addEventListener("toggle", () => { if ($("map-of").open && state) map.show(state); });
+
 $("all").addEventListener("click", () => {
   setScope(0);
   $("graphs-of").scrollIntoView({ block: "nearest" });
@@ -264,7 +359,8 @@ function openQP(id) {
   for (const p of state.processes) for (const d of p.devices) found ??= d.qps.find((q) => q.id === id);
   if (found) $("detail-title").textContent = `Queue pair ${found.qpn}`;
   clearLadder();
-  for (const g of detailGraphs) g.show({ ago_ms: [], over_ms: [], sent_bytes: [], received_bytes: [], rtt_ns: [], losses: [], retransmits: [] });
+  detailLatency.show({ bounds_ns: [], operations: [] });
+  for (const g of detailGraphs) g.show({ ago_ms: [], over_ms: [], sent_bytes: [], received_bytes: [], rtt_ns: [], losses: [], late: [], retransmits: [] });
   if (found) showFacts(found, false);
   $("detail").showModal();
   $("detail").scrollTop = 0;
@@ -272,13 +368,17 @@ function openQP(id) {
   pollLadder();
 }
 
+$("why-close").addEventListener("click", () => $("why").close());
+$("why").addEventListener("click", (e) => { if (e.target === $("why")) $("why").close(); });
+
 $("close").addEventListener("click", () => $("detail").close());
 $("detail").addEventListener("click", (e) => { if (e.target === $("detail")) $("detail").close(); });
 $("detail").addEventListener("close", () => {
   if ($("detail").open) return; // once more, before this event came
   opened = 0;
   clearTimeout(ladderTimer);
-  if (opener?.isConnected) opener.focus();
+  // This event comes late: the focus may be elsewhere by then.
+  if (opener?.isConnected && document.activeElement === document.body) opener.focus();
   poll();
 });
 
@@ -286,15 +386,19 @@ function showFacts(q, gone) {
   facts($("facts"), [["state", gone ? "gone, last " + q.state : q.state], ["type", q.type], ["peer", q.peer ? peerOf(q, ", ") : "none"],
     ["number", `${q.qpn} (0x${q.qpn.toString(16).padStart(6, "0")})`],
     ["window", q.window_bytes ? format.bytes(q.window_bytes) : "none"], ["in flight", format.bytes(q.in_flight_bytes)],
+    ["congestion control", q.congestion_control || "of the transport below"],
+    ["rate allowed", q.rate_bps ? `${format.count(q.rate_bps)} b/s, alpha ${q.alpha.toFixed(3)}` : "not limited"],
     ["round trip", q.rtt_ns ? `${format.time(q.rtt_ns)} ± ${format.time(q.rtt_variation_ns)}` : "not measured"],
     ["send queue", format.exact(q.send_queue)], ["receive queue", format.exact(q.receive_queue)],
     ["sent", `${format.count(q.counts.sent_messages)} messages, ${format.bytes(q.counts.sent_bytes)}`],
     ["received", `${format.count(q.counts.received_messages)} messages, ${format.bytes(q.counts.received_bytes)}`]]);
+  const injected = q.injected_faults ? [["injected faults", q.injected_faults, "warn"]] : [];
   const c = q.counts;
   facts($("causes"), [["packets retransmitted", c.retransmitted_packets], ["acknowledgement timeouts", c.timeouts], ["acknowledgements that were only late: nothing was lost", c.late_acks],
     ["NAKs: the peer missed a packet", c.sequence_errors],
     ["missing responses", c.lost_responses], ["RNR NAKs received: no receive at the peer", c.rnr_naks_received], ["RNR NAKs sent: no receive here", c.rnr_naks_sent],
-    ["duplicate requests of the peer", c.duplicates], ["requests out of sequence", c.out_of_sequence]].map(([k, n]) => [k, format.exact(n), n ? "warn" : "zero"]));
+    ["duplicate requests of the peer", c.duplicates], ["requests out of sequence", c.out_of_sequence], ["packets received that switches had marked (ECN)", c.ecn_marked],
+    ["congestion notifications sent (CNP)", c.cnps_sent], ["congestion notifications received", c.cnps_received]].map(([k, n]) => [k, format.exact(n), n ? "warn" : "zero"]).concat(injected));
 }
 
 // showDetail shows what is known of the queue pair that is open; null: nothing any more.
@@ -305,8 +409,15 @@ function showDetail(s) {
   say($("detail-title"), s.label[0].toUpperCase() + s.label.slice(1));
   $("detail-failed").hidden = !s.qp.failed;
   say($("detail-failed"), s.qp.failed ? "It failed: " + s.qp.failed : "");
+  each($("means"), (s.qp.failed && state.explained[s.qp.failed] || []).map((e) => ({ ...e, id: e.title })), (e) => {
+    const box = element("details");
+    box.setAttribute("aria-label", e.title);
+    box.append(element("summary", "", "What it means: " + e.title), ...explanations([e]).slice(1));
+    return box;
+  }, () => {});
   showFacts(s.qp, gone);
   for (const g of detailGraphs) g.show(s.series);
+  detailLatency.show(s.latency);
 }
 
 // The ladder. Its styles become a style sheet of the shadow tree, as the policy of the page forbids them in the text.
@@ -317,6 +428,8 @@ let ladderTimer = 0, ladderHeld = false, ladderText = "", ladderBusy = false;
 function clearLadder() {
   clearTimeout(ladderTimer);
   shadow.replaceChildren();
+  $("ladder-ends").replaceChildren();
+  $("ladder-ends").hidden = true;
   ladderText = "";
   ladderHeld = false;
   $("ladder-save").disabled = true;
@@ -347,14 +460,21 @@ function showLadder(l) {
   const drawn = `${format.exact(l.packets)} of ${format.exact(l.seen)} packets since watching began, headers only.`;
   say($("ladder-note"), l.svg ? [drawn, ...l.notes].join(" ") : ladderText ? "No packet since watching began again. These are the last packets that were seen before."
     : "No packet yet. They are kept from now on, their headers only.");
+  showProblems($("ladder-ends"), (l.endings ?? []).map((e) => ({ text: e.text, list: e.errors ?? [] })), "note");
+  $("ladder-ends").hidden = !l.endings?.length;
   if (!l.svg || l.svg === ladderText) return;
   ladderText = l.svg;
   const styles = /<style>([^<]*)<\/style>/;
   const sheet = new CSSStyleSheet();
   sheet.replaceSync(l.svg.match(styles)?.[1] ?? "");
   const svg = document.importNode(new DOMParser().parseFromString(l.svg.replace(styles, ""), "image/svg+xml").documentElement, true);
-  svg.setAttribute("role", "img");
+  svg.setAttribute("role", "list"); // of packets, which have their titles
   svg.setAttribute("aria-label", drawn);
+  for (const row of svg.querySelectorAll(".row")) {
+    row.setAttribute("role", "listitem");
+    row.setAttribute("aria-label", row.querySelector("title")?.textContent.replaceAll("\n", "; ") ?? row.textContent);
+    for (const part of row.children) part.setAttribute("aria-hidden", "true");
+  }
   shadow.adoptedStyleSheets = [sheet];
   shadow.replaceChildren(svg);
   $("ladder-save").disabled = false;
@@ -367,7 +487,7 @@ async function pollLadder() {
   ladderBusy = true;
   let gone = false;
   try {
-    const l = await ask("api/ladder", { id });
+    const l = await ask("api/ladder", { id, width: $("ladder").clientWidth });
     if (id === opened && !ladderHeld) showLadder(l);
   } catch (e) {
     gone = e.status === 404;
@@ -409,7 +529,7 @@ async function poll() {
   again = false;
   let wait = every;
   try {
-    const s = await ask("api/state?" + new URLSearchParams({ scope: opened || scope, filter: $("filter").value }));
+    const s = await ask("api/state?" + new URLSearchParams({ scope: opened || scope, filter: $("filter").value, span: $("span").value }));
     failures = 0;
     alarm("");
     status("on", "Live");
@@ -442,7 +562,11 @@ $("filter").addEventListener("input", () => {
   clearTimeout(typing);
   typing = setTimeout(poll, 200);
 });
-$("order").addEventListener("change", () => { if (state) showDevices(state); });
+$("order").addEventListener("change", () => {
+  const column = Number($("order").value);
+  sortBy(column, columns[column][1].startsWith("num") && column !== 0);
+});
+sortBy(0, false);
 
 addEventListener("hashchange", () => location.reload()); // another key
 

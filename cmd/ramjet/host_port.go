@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+)
+
+// hostPort splits HOST:PORT where a command takes a host, and its port by a flag. A host alone, and an address of IPv6
+// without brackets, has no port: 0.
+func hostPort(text string) (host string, port uint16) {
+	if _, err := netip.ParseAddr(strings.Trim(text, "[]")); err == nil {
+		return strings.Trim(text, "[]"), 0
+	}
+	h, p, err := net.SplitHostPort(text)
+	n, perr := strconv.ParseUint(p, 10, 16)
+	if err != nil || perr != nil || n == 0 || h == "" {
+		return text, 0
+	}
+	return h, uint16(n)
+}
+
+// takePort returns the host of HOST or HOST:PORT, and sets the flag's value to that port. It is an error if the flag
+// says another.
+func takePort[T int | uint16](text string, flag *T, changed bool) (host string, err error) {
+	host, port := hostPort(text)
+	switch {
+	case port == 0:
+	case changed && *flag != T(port):
+		return "", usagef("%q has port %d, and --port is %d: give one of them", text, port, *flag)
+	default:
+		*flag = T(port)
+	}
+	return host, nil
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/ramjet-rdma/ramjet/internal/device/kinds"
+)
+
+// faultText returns the text of faults that an argument has, or the file that it names, which is empty for a text.
+func faultText(arg string) (text, file string, err error) {
+	info, err := os.Stat(arg)
+	if err != nil || info.IsDir() {
+		return arg, "", kinds.CheckFaults(arg)
+	}
+	b, err := os.ReadFile(arg)
+	if err != nil {
+		return "", "", err
+	}
+	if err := kinds.CheckFaults(string(b)); err != nil {
+		return "", "", fmt.Errorf("%s: %w", arg, err)
+	}
+	file, err = filepath.Abs(arg)
+	return string(b), file, err
+}
+
+// faultEnvironment returns the variables by which a program is injected with faults. Names of files are absolute, as
+// programs change their directory.
+func faultEnvironment(faults, log string) (env []string, err error) {
+	if faults != "" {
+		text, file, err := faultText(faults)
+		if err != nil {
+			return nil, fmt.Errorf("--faults: %w", err)
+		}
+		if file != "" {
+			text = "@" + file
+		}
+		env = append(env, kinds.FaultsVariable+"="+text)
+	}
+	if log != "" {
+		if log, err = filepath.Abs(log); err != nil {
+			return nil, fmt.Errorf("--fault-log: %w", err)
+		}
+		env = append(env, kinds.FaultLogVariable+"="+log)
+	}
+	return env, nil
+}

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package export
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/observe"
+	"github.com/ramjet-rdma/ramjet/internal/system/rdmasys"
+	"github.com/ramjet-rdma/ramjet/internal/system/statsocket"
+	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
+)
+
+// Host is what was read of a host.
+type Host struct {
+	Processes []statsocket.Process
+	Kernel    []rdmasys.PortCounters
+	Partial   bool          // the time was over before all processes had been read
+	Took      time.Duration // the reading
+}
+
+// Options bound what is written.
+type Options struct {
+	QueuePairs int // that have series of their own, of each device: those with the lowest numbers
+	Series     int // of all processes together; each may have an equal share
+	Version    string
+}
+
+// write returns a host in Prometheus's text format.
+func write(h *Host, o Options) []byte {
+	t := newText()
+	for i := range h.Kernel {
+		kernelPort(t, &h.Kernel[i])
+	}
+	share := o.Series / max(1, len(h.Processes))
+	omitted, unread := 0, 0
+	for i := range h.Processes {
+		p := &process{Process: &h.Processes[i], text: t, options: o}
+		p.labels = []label{{"pid", strconv.Itoa(p.PID)}, {"process", p.Command}}
+		if p.Err != nil || p.State == nil {
+			unread++
+			p.gauge("scrape_success", scrapeHelp, whole(0))
+			continue
+		}
+		omitted += p.write(share)
+	}
+	own := func(name, help, value string, labels ...label) {
+		t.add("export_"+name, help, verbs.MetricGauge, value, labels...)
+	}
+	own("info", "the exporter: its value is 1", "1", label{"version", o.Version})
+	own("processes", "processes with open devices that were found", whole(len(h.Processes)))
+	own("processes_unread", "processes that were found and could not be read: ramjet stat says why", whole(unread))
+	own("devices_omitted", "devices without series, as their process has its share of them (--series)", whole(omitted))
+	complete := 1
+	if h.Partial || unread+omitted > 0 {
+		complete = 0
+	}
+	own("complete", "whether all processes were read in time, and all their devices are here", whole(complete))
+	own("read_seconds", "how long the reading took", decimal(h.Took.Seconds()))
+	return t.bytes()
+}
+
+const latencyHelp = "from posting to completion with success, of samples: about one work request in 64"
+
+const scrapeHelp = "whether the device told its counters and queue pairs: not if it counts nothing"
+
+// kernelPort tells of a port what sysfs does.
+func kernelPort(t *text, p *rdmasys.PortCounters) {
+	device := label{"device", "kernel:" + p.Device}
+	port := label{"port", strconv.Itoa(p.Port)}
+	t.add("info", infoHelp, verbs.MetricGauge, "1", device, label{"kind", "kernel"}, label{"firmware_version", p.Firmware})
+	portState(func(name, help, value string) { t.add(name, help, verbs.MetricGauge, value, device, port) }, p.State, p.Physical, p.Rate)
+	for i := range p.Metrics {
+		m := &p.Metrics[i]
+		name, help := m.Series()
+		t.add(name, help, m.Kind, strconv.FormatUint(m.Value, 10), device, port)
+	}
+}
+
+const infoHelp = "a device: its value is 1"
+
+// portState tells what is known of a port's link.
+func portState(gauge func(name, help, value string), state, physical int, bytesPerSecond float64) {
+	gauge("state_id", "state of the port (0: no change, 1: down, 2: init, 3: armed, 4: active)", whole(state))
+	if physical != 0 {
+		gauge("physical_state_id", "physical state of the port (1: sleep, 2: polling, 3: disabled, 4: training, 5: link up, 6: recovery, 7: test)", whole(physical))
+	}
+	if bytesPerSecond > 0 {
+		gauge("rate_bytes_per_second", "speed of the port's link", decimal(bytesPerSecond))
+	}
+}
+
+// process writes the series of a process.
+type process struct {
+	*statsocket.Process
+	*text
+	options Options
+	labels  []label // of what is written
+}
+
+func (p *process) gauge(name, help, value string, labels ...label) {
+	p.add(name, help, verbs.MetricGauge, value, slices.Concat(p.labels, labels)...)
+}
+
+// write writes the devices, until they have share series, and returns how many were left out.
+func (p *process) write(share int) (omitted int) {
+	base, begin := p.labels, p.size()
+	names := map[string]int{}
+	for i := range p.State.Devices {
+		d := &p.State.Devices[i]
+		if names[d.Name]++; p.size()-begin+p.expected(d) > share {
+			omitted++
+			continue
+		}
+		name := d.Name
+		if n := names[d.Name]; n > 1 {
+			name += "#" + strconv.Itoa(n)
+		}
+		p.labels = append(slices.Clone(base), label{"device", name})
+		p.device(d)
+	}
+	return omitted
+}
+
+// expected returns how many series a device has at most.
+func (p *process) expected(d *observe.Device) int {
+	const others = 64 // of ports, queue pairs by state, connections by state
+	return len(d.Metrics) + others + (verbs.LatencyBuckets+2)*len(d.Latencies) + 3*len(d.Ports) + 30*min(p.options.QueuePairs, len(d.QPs))
+}
+
+func (p *process) device(d *observe.Device) {
+	p.gauge("info", infoHelp, "1", label{"kind", d.Kind}, label{"firmware_version", d.Firmware}, label{"uid", strconv.Itoa(p.UID)})
+	p.gauge("scrape_success", scrapeHelp, "1")
+	port := "" // of all of them
+	if len(d.Ports) == 1 {
+		port = strconv.Itoa(d.Ports[0].Num)
+	}
+	for i := range d.Ports {
+		a := &d.Ports[i]
+		n := label{"port", strconv.Itoa(a.Num)}
+		portState(func(name, help, value string) { p.gauge(name, help, value, n) }, int(a.State), int(a.Physical), float64(a.SpeedMbps)*1e6/8)
+	}
+	for i := range d.Metrics {
+		m := d.Metrics[i].Verbs()
+		if slices.ContainsFunc(m.Labels, func(l verbs.MetricLabel) bool { return l.Name == "port" }) {
+			continue // the kernel's, which are written once for all processes
+		}
+		if m.Kind == verbs.MetricCounter {
+			p.metric(&m, label{"port", port})
+		} else {
+			p.metric(&m)
+		}
+	}
+	for i := range d.Latencies {
+		h := &d.Latencies[i]
+		p.histogram(latencies, latencyHelp, h, slices.Concat(p.labels, []label{{"op", h.Op.String()}})...)
+	}
+	p.queuePairs(d.QPs)
+	p.queues(d)
+}
+
+// metric writes a metric. Its own labels stand behind those given, and do not replace them.
+func (p *process) metric(m *verbs.Metric, labels ...label) {
+	for _, l := range m.Labels {
+		labels = append(labels, label{l.Name, l.Value})
+	}
+	name, help := m.Series()
+	value := strconv.FormatUint(m.Value, 10)
+	if m.Unit == verbs.UnitNanos {
+		value = decimal(float64(m.Value) / 1e9)
+	}
+	p.add(name, help, m.Kind, value, slices.Concat(p.labels, labels)...)
+}
+
+// queuePairs tells of the queue pairs together, and of the first of them one by one.
+func (p *process) queuePairs(all []driver.QPInfo) {
+	type group struct {
+		kind  verbs.QPType
+		state verbs.QPState
+	}
+	count := map[group]int{}
+	var sends, receives, flight int
+	var trips []time.Duration
+	for i := range all {
+		q := &all[i]
+		count[group{q.Type, q.State}]++
+		sends, receives, flight = sends+q.SendQueue, receives+q.RecvQueue, flight+q.InFlight
+		if q.RTT > 0 {
+			trips = append(trips, q.RTT)
+		}
+	}
+	groups := slices.SortedFunc(maps.Keys(count), func(a, b group) int { return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.state, b.state)) })
+	for _, g := range groups[:min(len(groups), maxGroups)] {
+		p.gauge("qp_states", "queue pairs, by type and state", whole(count[g]), label{"type", g.kind.String()}, label{"state", g.state.String()})
+	}
+	p.gauge("qps_send_queue", "send work requests of all queue pairs that have not completed", whole(sends))
+	p.gauge("qps_recv_queue", "receives of all queue pairs that are posted; those of a shared queue count for each", whole(receives))
+	p.gauge("qps_in_flight_bytes", "bytes of all queue pairs that are not acknowledged", whole(flight))
+	if len(trips) > 0 {
+		slices.Sort(trips)
+		const help = "of the smoothed round trips of the queue pairs that measure one"
+		p.gauge("qps_rtt_median_seconds", "the median "+help, decimal(trips[len(trips)/2].Seconds()))
+		p.gauge("qps_rtt_max_seconds", "the longest "+help, decimal(trips[len(trips)-1].Seconds()))
+	}
+	if p.options.QueuePairs == 0 {
+		return
+	}
+	named := slices.SortedFunc(slices.Values(all), func(a, b driver.QPInfo) int { return cmp.Compare(a.QPN, b.QPN) })
+	named = named[:min(p.options.QueuePairs, len(named))]
+	for i := range named {
+		list := named[i].Metrics()
+		for j := range list {
+			p.metric(&list[j])
+		}
+	}
+	p.gauge("qps_omitted", "queue pairs without series of their own, beyond the limit", whole(len(all)-len(named)))
+}
+
+// maxGroups bounds the series of one name that differ by what a process calls a state. All types and states of queue
+// pairs are fewer, and so are the states of connections.
+const maxGroups = 28
+
+// queues tells of completion queues and of connections what stat does.
+func (p *process) queues(d *observe.Device) {
+	waiting, overflowed := 0, 0
+	for i := range d.CQs {
+		waiting += d.CQs[i].Waiting
+		if d.CQs[i].Overflow {
+			overflowed++
+		}
+	}
+	p.gauge("cqs_waiting", "completions of all completion queues that have not been polled", whole(waiting))
+	p.gauge("cqs_overflowed", "completion queues that have overflowed", whole(overflowed))
+	count := map[string]int{}
+	for i := range d.Conns {
+		count[d.Conns[i].State]++
+	}
+	states := slices.Sorted(maps.Keys(count))
+	for _, s := range states[:min(len(states), maxGroups)] {
+		p.gauge("cm_ids", "connections and listeners of the connection manager, by state", whole(count[s]), label{"state", s})
+	}
+}

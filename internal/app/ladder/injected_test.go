@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ladder
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/ramjet-rdma/ramjet/trace"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+)
+
+// TestInjected: packets that faults have struck say so, and what they mean to those that follow is what the network has
+// seen: one that is lost has not arrived, a copy is no retransmission.
+func TestInjected(t *testing.T) {
+	const out, in = trace.Outbound, trace.Inbound
+	r := newRecording(t)
+	record := func(host byte, way trace.Direction, comment string, p ib.Packet) {
+		r.direction, r.comment = way, comment
+		r.from(host, p)
+	}
+	record('A', out, "injected: loss", send(1, 100))
+	record('A', out, "", send(1, 100))
+	record('B', in, "injected: delay", ack(1, positive))
+	record('A', out, "", send(2, 100))
+	record('A', out, "injected: duplicate", send(2, 100))
+	record('B', in, "injected: partition", ack(2, positive))
+	record('A', out, "", send(2, 100))
+	record('B', in, "", ack(2, positive))
+	record('B', in, "injected: corrupt", send(1, 100))
+	record('B', in, "injected: rnr", send(1, 100))
+	s, l := r.rows()
+	for i, want := range []struct {
+		marks Mark
+		note  string
+	}{
+		{Injected | Lost, "injected: loss"}, {Retransmission, ""}, {Injected, "injected: delay"}, {0, ""},
+		{Injected, "injected: duplicate"}, {Injected | Lost, "injected: partition"},
+		{Retransmission, "without an answer"}, {0, ""}, {Injected | BadCRC, "injected: corrupt"},
+		{Injected, "injected: rnr"},
+	} {
+		row := &l.Rows[i]
+		noted := func(n string) bool { return strings.Contains(n, want.note) }
+		if row.Marks != want.marks || !slices.ContainsFunc(append(row.Notes, ""), noted) {
+			t.Errorf("row %d: %s %q, marks %v, want %v %q", i, row.Op, row.Notes, row.Marks.Names(),
+				want.marks.Names(), want.note)
+		}
+	}
+	want := "2 retransmissions, 2 packets lost, 1 wrong CRC, 6 injected faults"
+	if got := s.Conversations[0].Tally.String(); got != want {
+		t.Errorf("in all %s", got)
+	}
+}
+
+// TestInjectedOnArrival: where both ends were recorded, a packet that is lost as it is received is lost once.
+func TestInjectedOnArrival(t *testing.T) {
+	r := newRecording(t)
+	for _, comment := range []string{"injected: loss", "injected: delay", ""} {
+		p := send(1, 100)
+		r.direction = trace.Outbound
+		r.from('A', p)
+		r.direction, r.comment, r.again = trace.Inbound, comment, true
+		r.from('A', p)
+	}
+	s, l := r.rows()
+	if len(l.Rows) != 3 || l.Rows[0].Marks != Injected|Lost ||
+		l.Rows[1].Marks != Injected|Retransmission || l.Rows[2].Marks != Retransmission {
+		t.Errorf("%+v", l.Rows)
+	}
+	if got := s.Conversations[0].Tally.String(); got != "2 retransmissions, 1 packet lost, 2 injected faults" {
+		t.Errorf("in all %s", got)
+	}
+}
