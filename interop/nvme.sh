@@ -1,0 +1,196 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Module nvme against the Linux kernel's NVMe over RDMA in the guest machine, both ways, on rxe (RoCEv2) and siw (iWARP): the
+# kernel's host nvme-rdma mounts a file system of a Ramjet target and works on raw namespaces, and Ramjet's host reads and
+# writes a namespace of the kernel's target nvmet-rdma.
+#
+#   nvme.sh [FOLDER]     FOLDER keeps the kernel's package: ~/.cache/ramjet-nvme by default
+#
+# The guest's image lacks the modules; they come from Debian's package of the same kernel, of the mirror $PEERVM_MIRROR, by
+# default the one that this machine's apt uses. Needs root, and what peervm/build.sh needs.
+set -euo pipefail
+folder=${1:-$HOME/.cache/ramjet-nvme}
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+mkdir -p "$folder" && folder=$(cd "$folder" && pwd)
+image=$("$here/peervm/build.sh")
+release=$(sed -n 's/^linux //p' "$image/manifest")
+
+# fetch unpacks the package of the guest's kernel into $folder/kernel.
+fetch() {
+	rm -rf "$folder/apt" "$folder/kernel"
+	mkdir -p "$folder"/apt/lists/partial "$folder/apt/cache"
+	local mirror=${PEERVM_MIRROR:-}
+	# shellcheck disable=SC2016 # apt's own variables
+	[[ -n $mirror ]] || mirror=$(apt-get indextargets --format '$(REPO_URI) $(CODENAME)' 'Created-By: Packages' |
+		awk '$2 !~ /security|updates|backports/ && $1 ~ /debian\/?$/ { print $1; exit }')
+	[[ -n $mirror ]] || { echo "$0: apt here has no Debian mirror: set PEERVM_MIRROR" >&2; exit 4; }
+	echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror trixie main" >"$folder/apt/sources.list"
+	local options=(-q -o "Dir::Etc::sourcelist=$folder/apt/sources.list" -o Dir::Etc::sourceparts=- -o "Dir::State::lists=$folder/apt/lists"
+		-o "Dir::Cache=$folder/apt/cache" -o APT::Sandbox::User=root)
+	apt-get "${options[@]}" update
+	(cd "$folder/apt" && apt-get "${options[@]}" download "linux-image-$release" && dpkg -x linux-image-*.deb "$folder/kernel")
+	ln -s usr/lib "$folder/kernel/lib"
+	depmod -b "$folder/kernel" "$release"
+}
+[[ -f $folder/kernel/lib/modules/$release/modules.dep ]] || fetch
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+mkdir "$work/guest" "$work/guest/modules"
+for module in nvme-rdma nvmet-rdma; do
+	modprobe -d "$folder/kernel" -S "$release" --ignore-install --show-depends "$module"
+done | awk '$1 == "insmod" && !seen[$2]++ {print $2}' | while read -r path; do
+	name=$(basename "${path%.xz}")
+	xz -dc "$path" >"$work/guest/modules/$name"
+	echo "$name" >>"$work/guest/modules/order"
+done
+(cd "$here/../nvme" && CGO_ENABLED=0 go build -o "$work/ramjet-nvme" ./cmd/ramjet-nvme)
+
+cat >"$work/guest/guest.sh" <<'GUEST'
+python3 -m http.server 7471 >/dev/null 2>&1 & # by which pair.sh knows that the guest is alive
+while read -r module; do
+	insmod "/peer/modules/$module" 2>/dev/null || true # the image has some of them, loaded already
+done </peer/modules/order
+echo "peer: ready"
+# tell HOST_PORT tells the host how it went: the status and the output of the last command.
+tell() {
+	python3 - "$1" "$2" <<'PYTHON'
+import socket, sys, time
+for _ in range(600):
+    try:
+        s = socket.create_connection(("10.9.0.1", int(sys.argv[1])))
+        break
+    except OSError:
+        time.sleep(0.1)
+s.sendall(bytes([int(sys.argv[2])]) + open("/tmp/output", "rb").read())
+PYTHON
+}
+# host ADDRESS: the kernel's host against Ramjet's target.
+host() (
+	set -ex
+	echo "transport=rdma,traddr=$1,trsvcid=4420,nqn=nqn.2026-01.io.ramjet:disks,hostnqn=nqn.2014-08.org.nvmexpress:uuid:11111111-2222-4333-8444-555555555555,hostid=11111111-2222-4333-8444-555555555555,nr_io_queues=2,queue_size=32,keep_alive_tmo=30" >/dev/nvme-fabrics
+	ctrl=$(basename /sys/class/nvme/nvme[0-9]*)
+	for i in $(seq 600); do
+		[ "$(ls -d /sys/block/nvme?n* 2>/dev/null | wc -l)" = 2 ] && break # nvme0c0n1 and others are paths to them
+		sleep 0.1
+	done
+	cat "/sys/class/nvme/$ctrl/state" "/sys/class/nvme/$ctrl/model" "/sys/class/nvme/$ctrl/subsysnqn"
+	for block in /sys/block/nvme?n*; do # which the kernel numbers as it likes
+		case $(cat "$block/nsid") in
+		1) n1=/dev/$(basename "$block") ;;
+		2) n2=/dev/$(basename "$block") ;;
+		esac
+	done
+	ls "$n1" "$n2"
+	blockdev --getsize64 "$n1" "$n2"
+	# A file tree, on a file system that the host's script has made.
+	mkdir -p /tmp/mnt
+	mount -t ext4 "$n1" /tmp/mnt
+	cp -r /usr/lib/python3/dist-packages /usr/sbin /tmp/mnt/
+	umount /tmp/mnt
+	echo 3 >/proc/sys/vm/drop_caches
+	mount -t ext4 "$n1" /tmp/mnt
+	diff -r --no-dereference /usr/lib/python3/dist-packages /tmp/mnt/dist-packages
+	diff -r --no-dereference /usr/sbin /tmp/mnt/sbin
+	rm -r /tmp/mnt/sbin
+	umount /tmp/mnt
+	# Raw: reads and writes of several sizes beside the page cache, zeros, deallocation.
+	head -c 4194304 /dev/urandom >/tmp/random
+	for bs in 512 4096 65536 1048576; do
+		dd if=/tmp/random of="$n2" bs="$bs" count=$((bs == 512 ? 512 : 4194304 / bs)) oflag=direct conv=fsync status=none
+		dd if="$n2" of=/tmp/back bs="$bs" count=$((bs == 512 ? 512 : 4194304 / bs)) iflag=direct status=none
+		cmp -n $((bs == 512 ? 262144 : 4194304)) /tmp/random /tmp/back
+	done
+	blkdiscard -z -o 65536 -l 1048576 "$n2"
+	dd if="$n2" of=/tmp/back bs=65536 skip=1 count=16 iflag=direct status=none
+	cmp -n 1048576 /tmp/back /dev/zero
+	blkdiscard -o 2097152 -l 1048576 "$n2" # a hint, which a file does not take
+	echo 1 >"/sys/class/nvme/$ctrl/delete_controller"
+	[ -z "$(ls -d /sys/block/nvme?n* 2>/dev/null)" ]
+)
+for address in 10.9.0.1 10.9.1.1; do
+	host "$address" >/tmp/output 2>&1
+	status=$?
+	dmesg | grep -i nvme | tail -n 30 >>/tmp/output
+	tell 7998 "$status"
+done
+# The kernel's target, for Ramjet's host.
+target() (
+	set -ex
+	mountpoint -q /sys/kernel/config || mount -t configfs none /sys/kernel/config
+	cd /sys/kernel/config/nvmet
+	mkdir subsystems/nqn.2026-01.org.example:kernel
+	echo 1 >subsystems/nqn.2026-01.org.example:kernel/attr_allow_any_host
+	truncate -s 32M /tmp/disk
+	mkdir subsystems/nqn.2026-01.org.example:kernel/namespaces/1
+	echo 1 >subsystems/nqn.2026-01.org.example:kernel/namespaces/1/buffered_io
+	echo -n /tmp/disk >subsystems/nqn.2026-01.org.example:kernel/namespaces/1/device_path
+	echo 1 >subsystems/nqn.2026-01.org.example:kernel/namespaces/1/enable
+	for port in 0 1; do
+		mkdir "ports/$port"
+		echo rdma >"ports/$port/addr_trtype"
+		echo ipv4 >"ports/$port/addr_adrfam"
+		echo "10.9.$port.2" >"ports/$port/addr_traddr"
+		echo 4420 >"ports/$port/addr_trsvcid"
+		ln -s /sys/kernel/config/nvmet/subsystems/nqn.2026-01.org.example:kernel "ports/$port/subsystems/"
+	done
+)
+target >/tmp/output 2>&1
+tell 7999 $?
+sleep 600
+GUEST
+
+cat >"$work/host.sh" <<'HOST'
+set -euo pipefail
+work=$1
+# hear PORT N: waits for N words of the guest.
+cat >"$work/hear.py" <<'PYTHON'
+import socket, sys
+l = socket.create_server(("10.9.0.1", int(sys.argv[1])))
+l.settimeout(900)
+for _ in range(int(sys.argv[2])):
+    c, _ = l.accept()
+    c.settimeout(60)
+    b = b""
+    while part := c.recv(1 << 16):
+        b += part
+    if b[0] != 0:
+        sys.stdout.buffer.write(b[1:])
+        sys.exit("nvme.sh: the guest's command failed with status %d" % b[0])
+PYTHON
+pids=()
+trap '((${#pids[@]} == 0)) || kill "${pids[@]}"; wait' EXIT
+serve() { # DEVICE: a file with a file system, and one without
+	truncate -s 128M "$work/$1.1"
+	mkfs.ext4 -q "$work/$1.1"
+	truncate -s 16M "$work/$1.2"
+	"$work/ramjet-nvme" serve -d "$1" --any-host --writable "$work/$1.1" "$work/$1.2" >"$work/$1.log" 2>&1 &
+	pids+=($!)
+}
+serve roce:10.9.0.1
+serve iwarp:10.9.1.1
+python3 "$work/hear.py" 7998 2 || { tail "$work"/*.log; exit 1; }
+kill -INT "${pids[@]}"
+wait
+pids=()
+for device in roce:10.9.0.1 iwarp:10.9.1.1; do
+	e2fsck -fn "$work/$device.1" >"$work/fsck" 2>&1 || { cat "$work/fsck"; exit 1; }
+	echo "kernel host, target on $device: a file tree, raw blocks, zeros, deallocation: good"
+done
+python3 "$work/hear.py" 7999 1
+head -c 8000000 /dev/urandom >"$work/random"
+for i in 0 1; do
+	device=roce:10.9.0.1
+	((i == 0)) || device=iwarp:10.9.1.1
+	"$work/ramjet-nvme" discover -d "$device" "10.9.$i.2:4420"
+	kernel=("10.9.$i.2" nqn.2026-01.org.example:kernel)
+	"$work/ramjet-nvme" list -d "$device" "${kernel[@]}"
+	"$work/ramjet-nvme" write -d "$device" "${kernel[@]}" "$work/random" --offset 65536
+	"$work/ramjet-nvme" read -d "$device" "${kernel[@]}" --offset 65536 --length 8000000 | cmp - "$work/random"
+	"$work/ramjet-nvme" bench -d "$device" "${kernel[@]}" --depth 16 --time 3s
+	echo "Ramjet's host on $device, kernel target: good"
+done
+HOST
+"$here/peervm/pair.sh" -t 1500 "$work/guest" bash "$work/host.sh" "$work"
+echo "nvme.sh: all good"

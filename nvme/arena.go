@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nvme
+
+import (
+	"context"
+	"sync"
+)
+
+// arenaPage is the unit of an arena in bytes.
+const arenaPage = 4096
+
+// span is a part of an arena, in pages. The zero span is none.
+type span struct{ at, n int }
+
+// arena hands out parts of a region. Those who wait are served in the order in which they came, so that long parts have
+// their turn.
+type arena struct {
+	mu      sync.Mutex
+	used    []bool // by page
+	waiting []*arenaWait
+}
+
+type arenaWait struct {
+	n   int
+	got chan int // where the pages are
+}
+
+func newArena(size int) *arena { return &arena{used: make([]bool, size/arenaPage)} }
+
+func pagesOf(size int) int { return (size + arenaPage - 1) / arenaPage }
+
+// get waits for a part of size bytes, which must be more than 0 and fit the arena.
+func (a *arena) get(ctx context.Context, size int) (span, error) {
+	n := pagesOf(size)
+	a.mu.Lock()
+	if len(a.waiting) == 0 {
+		if at, ok := a.find(n); ok {
+			a.mu.Unlock()
+			return span{at, n}, nil
+		}
+	}
+	w := &arenaWait{n: n, got: make(chan int, 1)}
+	a.waiting = append(a.waiting, w)
+	a.mu.Unlock()
+	select {
+	case at := <-w.got:
+		return span{at, n}, nil
+	case <-ctx.Done():
+		return span{}, ctx.Err() // the arena ends with the queue: nobody else waits in vain
+	}
+}
+
+// find takes n pages in a row.
+func (a *arena) find(n int) (at int, ok bool) {
+	run := 0
+	for i, used := range a.used {
+		if run++; used {
+			run = 0
+		} else if run == n {
+			at = i + 1 - n
+			for j := at; j <= i; j++ {
+				a.used[j] = true
+			}
+			return at, true
+		}
+	}
+	return 0, false
+}
+
+// put returns a part.
+func (a *arena) put(s span) {
+	if s.n == 0 {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	clear(a.used[s.at : s.at+s.n])
+	for len(a.waiting) > 0 {
+		at, ok := a.find(a.waiting[0].n)
+		if !ok {
+			return
+		}
+		a.waiting[0].got <- at
+		a.waiting = a.waiting[1:]
+	}
+}

@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"text/tabwriter"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/spf13/cobra"
+
+	"github.com/ramjet-rdma/ramjet"
+	"github.com/ramjet-rdma/ramjet/nvme"
+)
+
+func discoverCommand() *cobra.Command {
+	var h host
+	c := &cobra.Command{
+		Use:     "discover HOST[:PORT]",
+		Short:   "List the subsystems of a discovery service",
+		Long:    "Discover asks the discovery service at an address, by default at port 8009, which subsystems this host may use.",
+		Example: "  ramjet-nvme discover -d roce:192.0.2.9 192.0.2.7:4420",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			dev, err := ramjet.Open(h.device)
+			if err != nil {
+				return err
+			}
+			defer dev.Close()
+			list, err := nvme.Discover(c.Context(), dev, withPort(args[0], discoveryPort), h.opt)
+			if err != nil {
+				return err
+			}
+			w := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
+			fmt.Fprintln(w, "ADDRESS\tSUBSYSTEM")
+			for i := range list {
+				fmt.Fprintf(w, "%s\t%s\n", nvme.EntryAddress(&list[i]), list[i].SubNQN)
+			}
+			return w.Flush()
+		},
+	}
+	h.flags(c)
+	return c
+}
+
+func listCommand() *cobra.Command {
+	var h host
+	c := &cobra.Command{
+		Use:     "list HOST[:PORT] NQN",
+		Short:   "List the namespaces of a subsystem",
+		Example: "  ramjet-nvme list -d roce:192.0.2.9 192.0.2.7 " + defaultNQN,
+		Args:    cobra.ExactArgs(2),
+		RunE: func(c *cobra.Command, args []string) error {
+			ctrl, done, err := h.dial(c.Context(), args[0], args[1])
+			if err != nil {
+				return err
+			}
+			defer done()
+			return list(c.Context(), c.OutOrStdout(), ctrl)
+		},
+	}
+	h.flags(c)
+	return c
+}
+
+func list(ctx context.Context, out io.Writer, c *nvme.Controller) error {
+	ids, err := c.Namespaces(ctx)
+	if err != nil {
+		return err
+	}
+	id := c.Identity()
+	fmt.Fprintf(out, "%s, serial %s, controller %d\n", id.Model, id.Serial, id.ID)
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "NAMESPACE\tSIZE\tBLOCK\tACCESS")
+	for _, id := range ids {
+		d, err := c.Open(ctx, id)
+		if err != nil {
+			return err
+		}
+		access := "read, write"
+		if d.ReadOnly() {
+			access = "read"
+		}
+		fmt.Fprintf(w, "%d\t%s\t%d\t%s\n", id, humanize.IBytes(uint64(d.Size())), d.BlockSize(), access)
+	}
+	return w.Flush()
+}
+
+// piece is how much read and write carry at once, in bytes.
+const piece = 1 << 20
+
+func readCommand() *cobra.Command {
+	var h host
+	var offset, length, file string
+	c := &cobra.Command{
+		Use:     "read HOST[:PORT] NQN",
+		Short:   "Copy from a namespace to a file, or to the standard output",
+		Example: "  ramjet-nvme read -d roce:192.0.2.9 192.0.2.7 " + defaultNQN + " -o copy.img",
+		Args:    cobra.ExactArgs(2),
+		RunE: func(c *cobra.Command, args []string) (err error) {
+			from, err := humanize.ParseBytes(offset)
+			if err != nil || from > math.MaxInt64 {
+				return fmt.Errorf("--offset %s: %w", offset, errLength)
+			}
+			d, done, err := h.open(c.Context(), args[0], args[1])
+			if err != nil {
+				return err
+			}
+			defer done()
+			n := uint64(max(d.Size()-int64(from), 0))
+			if length != "" {
+				if n, err = humanize.ParseBytes(length); err != nil || n > math.MaxInt64-from {
+					return fmt.Errorf("--length %s: %w", length, errLength)
+				}
+			}
+			out := c.OutOrStdout()
+			if file != "" {
+				f, err := os.Create(file)
+				if err != nil {
+					return err
+				}
+				defer func() { err = firstErr(err, f.Close()) }()
+				out = f
+			}
+			b := make([]byte, piece)
+			for n > 0 {
+				part := b[:min(n, piece)]
+				if k, err := d.Read(c.Context(), part, int64(from)); err != nil {
+					if err == io.EOF {
+						return fmt.Errorf("the namespace ends at %d", from+uint64(k))
+					}
+					return err
+				}
+				if _, err := out.Write(part); err != nil {
+					return err
+				}
+				from, n = from+uint64(len(part)), n-uint64(len(part))
+			}
+			return nil
+		},
+	}
+	h.diskFlags(c)
+	c.Flags().StringVar(&offset, "offset", "0", "where to begin, in bytes")
+	c.Flags().StringVar(&length, "length", "", "how many bytes; by default all to the end")
+	c.Flags().StringVarP(&file, "output", "o", "", "the file to write; by default the standard output")
+	return c
+}
+
+// firstErr returns the first error.
+func firstErr(a, b error) error {
+	if a != nil {
+		return a
+	}
+	return b
+}
+
+func writeCommand() *cobra.Command {
+	var h host
+	var offset string
+	c := &cobra.Command{
+		Use:     "write HOST[:PORT] NQN FILE",
+		Short:   "Copy a file to a namespace",
+		Long:    "Write copies a file to a namespace, and flushes it. A last block that the file does not fill is filled with zeros.\nThe file - is the standard input.",
+		Example: "  ramjet-nvme write -d roce:192.0.2.9 192.0.2.7 " + defaultNQN + " disk.img",
+		Args:    cobra.ExactArgs(3),
+		RunE: func(c *cobra.Command, args []string) error {
+			to, err := humanize.ParseBytes(offset)
+			if err != nil || to > math.MaxInt64 {
+				return fmt.Errorf("--offset %s: %w", offset, errLength)
+			}
+			in := c.InOrStdin()
+			if args[2] != "-" {
+				f, err := os.Open(args[2])
+				if err != nil {
+					return err
+				}
+				defer f.Close()
+				in = f
+			}
+			d, done, err := h.open(c.Context(), args[0], args[1])
+			if err != nil {
+				return err
+			}
+			defer done()
+			b := make([]byte, piece)
+			for {
+				n, err := io.ReadFull(in, b)
+				if n > 0 {
+					whole := (n + d.BlockSize() - 1) / d.BlockSize() * d.BlockSize()
+					clear(b[n:whole])
+					if _, err := d.Write(c.Context(), b[:whole], int64(to)); err != nil {
+						return err
+					}
+					to += uint64(n)
+				}
+				switch err {
+				case nil:
+				case io.EOF, io.ErrUnexpectedEOF:
+					return d.Flush(c.Context())
+				default:
+					return err
+				}
+			}
+		},
+	}
+	h.diskFlags(c)
+	c.Flags().StringVar(&offset, "offset", "0", "where to begin, in bytes")
+	return c
+}
+
+func benchCommand() *cobra.Command {
+	var h host
+	var o benchOptions
+	c := &cobra.Command{
+		Use:   "bench HOST[:PORT] NQN",
+		Short: "Measure reads or writes of a namespace",
+		Long: "Bench reads blocks at random offsets, so many in flight, and prints operations a second, the rate and the latency.\n" +
+			"With --write it writes, and destroys what the namespace has.",
+		Example: "  ramjet-nvme bench -d roce:192.0.2.9 192.0.2.7 " + defaultNQN + " --size 4KiB --depth 32",
+		Args:    cobra.ExactArgs(2),
+		RunE: func(c *cobra.Command, args []string) error {
+			size, err := humanize.ParseBytes(o.sizeText)
+			if err != nil || size < 1 || size > 1<<24 {
+				return fmt.Errorf("--size %s: %w, of at most 16 MiB", o.sizeText, errLength)
+			}
+			if o.depth < 1 || o.depth > 1000 || o.period <= 0 {
+				return fmt.Errorf("--depth %d, --time %v: a depth is from 1 to 1000, a time more than 0", o.depth,
+					o.period)
+			}
+			o.size = int(size)
+			h.opt.QueueDepth = max(o.depth+1, 2)
+			d, done, err := h.open(c.Context(), args[0], args[1])
+			if err != nil {
+				return err
+			}
+			defer done()
+			return bench(c.Context(), c.OutOrStdout(), d, &o)
+		},
+	}
+	h.diskFlags(c)
+	f := c.Flags()
+	f.StringVar(&o.sizeText, "size", "4KiB", "bytes of an operation")
+	f.IntVar(&o.depth, "depth", 1, "operations in flight")
+	f.DurationVar(&o.period, "time", time.Second, "how long to measure")
+	f.BoolVar(&o.write, "write", false, "write instead of reading: destroys what the namespace has")
+	return c
+}
+
+type benchOptions struct {
+	sizeText string
+	size     int
+	depth    int
+	period   time.Duration
+	write    bool
+}
+
+func bench(ctx context.Context, out io.Writer, d *nvme.Disk, o *benchOptions) error {
+	places := d.Size() / int64(o.size)
+	switch {
+	case places == 0:
+		return fmt.Errorf("the namespace has %d bytes, and an operation %d", d.Size(), o.size)
+	case o.size%d.BlockSize() != 0:
+		return fmt.Errorf("%d bytes are no whole blocks of %d", o.size, d.BlockSize())
+	}
+	var all sync.WaitGroup
+	var stop atomic.Bool
+	times, errs := make([][]time.Duration, o.depth), make([]error, o.depth)
+	start := time.Now()
+	for i := range o.depth {
+		all.Go(func() {
+			b := make([]byte, o.size)
+			for !stop.Load() && errs[i] == nil && time.Since(start) < o.period {
+				at, begin := rand.Int64N(places)*int64(o.size), time.Now()
+				var err error
+				if o.write {
+					_, err = d.Write(ctx, b, at)
+				} else {
+					_, err = d.Read(ctx, b, at)
+				}
+				if err != nil {
+					errs[i] = err
+					stop.Store(true)
+				}
+				times[i] = append(times[i], time.Since(begin))
+			}
+		})
+	}
+	all.Wait()
+	took := time.Since(start)
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	list := slices.Sorted(slices.Values(slices.Concat(times...)))
+	n := len(list)
+	fmt.Fprintf(out, "%d operations of %s, %d in flight: %.0f/s, %s/s, median %v, 99 %% below %v\n", n,
+		humanize.IBytes(uint64(o.size)), o.depth,
+		float64(n)/took.Seconds(), humanize.IBytes(uint64(float64(n)*float64(o.size)/took.Seconds())), list[n/2].Round(100*time.Nanosecond),
+		list[n*99/100].Round(100*time.Nanosecond))
+	return nil
+}

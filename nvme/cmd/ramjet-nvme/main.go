@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command ramjet-nvme serves files and memory to hosts by NVMe over RDMA, and reads and writes namespaces of targets.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ramjet-rdma/ramjet"
+	"github.com/ramjet-rdma/ramjet/nvme"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends the program at once
+	err := newCommand().ExecuteContext(ctx)
+	stop()
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "ramjet-nvme: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+func newCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:           "ramjet-nvme",
+		Short:         "NVMe over RDMA in user space",
+		Long:          "Ramjet-nvme serves files and memory to hosts by NVMe over RDMA, and reads and writes the namespaces of targets:\nits own, and those of Linux's nvmet.",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	c.AddCommand(serveCommand(), discoverCommand(), listCommand(), readCommand(), writeCommand(), benchCommand())
+	return c
+}
+
+// deviceFlag adds -d.
+func deviceFlag(c *cobra.Command, device *string) {
+	c.Flags().StringVarP(device, "device", "d", "", "the device, such as roce:192.0.2.7 or iwarp:192.0.2.7")
+	if err := c.MarkFlagRequired("device"); err != nil {
+		panic(err)
+	}
+}
+
+// Ports of NVMe over RDMA, where an address names none.
+const (
+	defaultPort   = "4420"
+	discoveryPort = "8009"
+)
+
+// withPort adds a port to an address that has none.
+func withPort(address, port string) string {
+	if _, _, err := net.SplitHostPort(address); err == nil {
+		return address
+	}
+	return net.JoinHostPort(address, port)
+}
+
+// host is what commands of a host have in common.
+type host struct {
+	device    string
+	namespace uint32
+	opt       nvme.HostOptions
+}
+
+func (h *host) flags(c *cobra.Command) {
+	deviceFlag(c, &h.device)
+	c.Flags().StringVar(&h.opt.NQN, "host-nqn", "", "the NQN of this host; by default one is drawn")
+}
+
+func (h *host) diskFlags(c *cobra.Command) {
+	h.flags(c)
+	c.Flags().Uint32VarP(&h.namespace, "namespace", "n", 1, "the namespace's number")
+}
+
+// dial connects to a subsystem.
+func (h *host) dial(ctx context.Context, address, nqn string) (*nvme.Controller, func(), error) {
+	dev, err := ramjet.Open(h.device)
+	if err != nil {
+		return nil, nil, err
+	}
+	c, err := nvme.Dial(ctx, dev, withPort(address, defaultPort), nqn, h.opt)
+	if err != nil {
+		dev.Close()
+		return nil, nil, err
+	}
+	return c, func() { c.Close(); dev.Close() }, nil
+}
+
+// open opens a namespace.
+func (h *host) open(ctx context.Context, address, nqn string) (*nvme.Disk, func(), error) {
+	c, done, err := h.dial(ctx, address, nqn)
+	if err != nil {
+		return nil, nil, err
+	}
+	d, err := c.Open(ctx, h.namespace)
+	if err != nil {
+		done()
+		return nil, nil, err
+	}
+	return d, done, nil
+}
+
+var errLength = errors.New("the length is no number of bytes, such as 4096 or 16MiB")

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet"
+)
+
+// patience bounds what a test waits for.
+const patience = time.Minute
+
+// run runs a command line, and returns what it prints.
+func run(ctx context.Context, out io.Writer, args []string) error {
+	c := newCommand()
+	c.SetArgs(args)
+	c.SetOut(out)
+	c.SetErr(out)
+	return c.ExecuteContext(ctx)
+}
+
+// shown returns the command lines of the page, without the command's name.
+func shown(t *testing.T) (lines [][]string) {
+	t.Helper()
+	page, err := os.ReadFile("../../../docs/storage.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(page)) {
+		if args, ok := strings.CutPrefix(line, "ramjet-nvme "); ok {
+			lines = append(lines, strings.Fields(args))
+		}
+	}
+	if len(lines) < 6 {
+		t.Fatal("the page shows", lines)
+	}
+	return lines
+}
+
+// unused returns an address of 127.121.0.0/16 whose third byte is from a number on, and that no other process uses now.
+func unused(t *testing.T, from int) string {
+	t.Helper()
+	for n := os.Getpid(); ; n++ {
+		address := fmt.Sprintf("127.121.%d.%d", n>>7&127+from, n&127+1)
+		dev, err := ramjet.Open("roce:" + address)
+		if errors.Is(err, syscall.EADDRINUSE) {
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := dev.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return address
+	}
+}
+
+// The commands that docs/storage.md shows do what it says.
+func TestShown(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("127.0.0.0/8 is local as a whole on Linux only")
+	}
+	addresses := strings.NewReplacer("192.0.2.7", unused(t, 128), "192.0.2.9", unused(t, 0))
+	lines := shown(t)
+	t.Chdir(t.TempDir())
+	image := bytes.Repeat([]byte("ramjet\n"), 300_000)
+	for name, b := range map[string][]byte{"disk.img": make([]byte, 1<<20), "image": image} {
+		if err := os.WriteFile(name, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, args := range lines {
+		for i := range args {
+			args[i] = addresses.Replace(args[i])
+		}
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	served, out := make(chan error, 1), &output{says: make(chan string, 100)}
+	go func() { served <- run(ctx, out, lines[0]) }()
+	for late := time.After(patience); ; {
+		select {
+		case text := <-out.says:
+			if !strings.Contains(text, "serving nqn.") {
+				continue
+			}
+		case err := <-served:
+			t.Fatal("serve has ended:", err)
+		case <-late:
+			t.Fatal("serve does not begin")
+		}
+		break
+	}
+	want := map[string]string{"discover": defaultNQN, "list": "64 MiB", "bench": "operations of 4.0 KiB, 16 in flight"}
+	for _, args := range lines[1:] {
+		var printed bytes.Buffer
+		within, cancel := context.WithTimeout(ctx, patience)
+		if err := run(within, &printed, args); err != nil || !strings.Contains(printed.String(), want[args[0]]) {
+			t.Errorf("%v: %v, %s", args, err, &printed)
+		}
+		cancel()
+	}
+	if b, err := os.ReadFile("copy"); err != nil || !bytes.Equal(b, image[:1<<20]) {
+		t.Errorf("what was read has %d bytes, or others: %v", len(b), err)
+	}
+	stop()
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+}
+
+// output hands on what is written.
+type output struct{ says chan string }
+
+func (o *output) Write(b []byte) (int, error) {
+	o.says <- string(b)
+	return len(b), nil
+}
+
+// Wrong command lines are refused in words.
+func TestRefused(t *testing.T) {
+	for _, c := range []struct{ line, says string }{
+		{"serve -d shm:127.0.0.1 memory:1MiB", "--any-host"},
+		{"serve -d shm:127.0.0.1 --any-host memory:much", "bytes"},
+		{"serve -d shm:127.0.0.1 --any-host /no/such/file", "no such file"},
+		{"serve -d shm:127.0.0.1 --any-host memory:100B", "whole blocks"},
+		{"serve -d shm:127.0.0.1 --any-host --nqn disk memory:1MiB", "NQN"},
+		{"serve -d shm:127.0.0.1", "requires at least 1 arg"},
+		{"list 127.0.0.1 nqn.x", "device"},
+		{"read -d shm:127.0.0.1 127.0.0.1 nqn.x --offset far", "--offset"},
+		{"bench -d shm:127.0.0.1 127.0.0.1 nqn.x --depth 0", "--depth 0"},
+		{"bench -d shm:127.0.0.1 127.0.0.1 nqn.x --size 0", "--size 0"},
+	} {
+		var out bytes.Buffer
+		if err := run(t.Context(), &out, strings.Fields(c.line)); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v", c.line, err)
+		}
+	}
+}

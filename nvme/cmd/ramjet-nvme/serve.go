@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+
+	"github.com/dustin/go-humanize"
+	"github.com/spf13/cobra"
+
+	"github.com/ramjet-rdma/ramjet"
+	"github.com/ramjet-rdma/ramjet/nvme"
+)
+
+// defaultNQN is the subsystem of serve.
+const defaultNQN = "nqn.2026-01.io.ramjet:disks"
+
+type serveOptions struct {
+	device, address string
+	nqn             string
+	hosts           []string
+	anyHost         bool
+	writable        bool
+	block           int
+}
+
+func serveCommand() *cobra.Command {
+	var o serveOptions
+	c := &cobra.Command{
+		Use:   "serve FILE...",
+		Short: "Serve files, block devices and memory to hosts",
+		Long: "Serve makes a subsystem whose namespaces are files or block devices, numbered from 1 on in the order in which they are\n" +
+			"named; memory:64MiB is a disk in memory. They are read-only unless --writable is given. A host has to be named by\n" +
+			"--host, or --any-host lets in all that reach the address. The discovery service is at the same address.",
+		Example: "  ramjet-nvme serve -d roce:192.0.2.7 --any-host disk.img\n" +
+			"  ramjet-nvme serve -d roce:192.0.2.7 --host nqn.2014-08.org.nvmexpress:uuid:… --writable disk.img memory:64MiB",
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error { return serve(c.Context(), c.OutOrStdout(), &o, args) },
+	}
+	deviceFlag(c, &o.device)
+	f := c.Flags()
+	f.StringVarP(&o.address, "listen", "l", ":"+defaultPort, "the address and port to listen at")
+	f.StringVar(&o.nqn, "nqn", defaultNQN, "the subsystem's NQN")
+	f.StringArrayVar(&o.hosts, "host", nil, "the NQN of a host that may connect; may be given again")
+	f.BoolVar(&o.anyHost, "any-host", false, "any host may connect")
+	f.BoolVar(&o.writable, "writable", false, "hosts may write")
+	f.IntVar(&o.block, "block-size", 512, "bytes of a block, a power of 2 from 512 on")
+	return c
+}
+
+func serve(ctx context.Context, out io.Writer, o *serveOptions, files []string) error {
+	if len(o.hosts) == 0 && !o.anyHost {
+		return errors.New("no host may connect: name some by --host, or let in all by --any-host")
+	}
+	t := nvme.NewTarget(nvme.TargetOptions{Log: slog.New(slog.NewTextHandler(os.Stderr, nil))})
+	defer t.Close()
+	sub, err := t.AddSubsystem(nvme.SubsystemOptions{NQN: o.nqn, Hosts: o.hosts, AnyHost: o.anyHost})
+	if err != nil {
+		return err
+	}
+	for i, name := range files {
+		n, closer, err := openDisk(name, o.writable, o.block)
+		if err != nil {
+			return err
+		}
+		defer closer()
+		n.ID = uint32(i + 1)
+		if err := sub.AddNamespace(n); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		fmt.Fprintf(out, "namespace %d: %s, %s\n", n.ID, name, humanize.IBytes(uint64(n.Size)))
+	}
+	dev, err := ramjet.Open(o.device)
+	if err != nil {
+		return err
+	}
+	defer dev.Close()
+	p, err := t.Listen(ctx, dev, o.address)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "serving %s at %v\n", o.nqn, p.Addr())
+	<-ctx.Done()
+	p.Close()
+	return nil
+}
+
+// openDisk opens a file, a block device, or memory.
+func openDisk(name string, writable bool, block int) (n nvme.Namespace, closer func() error, err error) {
+	n = nvme.Namespace{Writable: writable, BlockSize: block}
+	if text, ok := strings.CutPrefix(name, "memory:"); ok {
+		size, err := humanize.ParseBytes(text)
+		if err != nil || size > 1<<40 {
+			return n, nil, fmt.Errorf("%s: %w", name, errLength)
+		}
+		n.Disk, n.Size = nvme.NewMemory(int(size)), int64(size)
+		return n, func() error { return nil }, nil
+	}
+	flag := os.O_RDONLY
+	if writable {
+		flag = os.O_RDWR
+	}
+	f, err := os.OpenFile(name, flag, 0)
+	if err != nil {
+		return n, nil, err
+	}
+	size, err := f.Seek(0, io.SeekEnd) // of a block device too
+	if err != nil {
+		f.Close()
+		return n, nil, err
+	}
+	n.Disk, n.Size = f, size
+	return n, f.Close, nil
+}

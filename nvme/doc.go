@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package nvme is NVMe over RDMA in user space: a target that serves disks to hosts, and a host. Both run on any device
+// of Ramjet, and speak to the kernels' nvme-rdma and nvmet-rdma.
+//
+// # Target
+//
+// A [Target] has subsystems, these have namespaces, and a namespace is on any io.ReaderAt, of a given size. Hosts find
+// them at the ports that [Target.Listen] opens:
+//
+//	t := nvme.NewTarget(nvme.TargetOptions{})
+//	sub, err := t.AddSubsystem(nvme.SubsystemOptions{NQN: "nqn.2026-01.org.example:disks", AnyHost: true})
+//	err = sub.AddNamespace(nvme.Namespace{ID: 1, Disk: file, Size: size})
+//	port, err := t.Listen(ctx, dev, ":4420")
+//
+// Namespaces are read-only unless Writable says otherwise. A subsystem lets in the hosts that it names, by NQN. An NQN
+// is what the host says of itself: it keeps apart hosts that mean well, and proves nothing.
+//
+// What a host can make the target hold is bounded: see [TargetOptions]. A connection that breaks the protocol is
+// closed.
+//
+// # Host
+//
+// [Dial] connects to a controller of a subsystem. Its namespaces are io.ReaderAt and io.WriterAt, also with contexts.
+// [Discover] asks a discovery service for subsystems.
+//
+// A controller whose connection breaks, or that does not answer in time, has failed: all calls return its error.
+// Nothing is repeated and nothing connects again by itself.
+package nvme

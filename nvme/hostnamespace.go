@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nvme
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"sync"
+
+	"github.com/ramjet-rdma/ramjet/nvme/wire"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// Disk is a namespace of a controller, as its host sees it: an io.ReaderAt and io.WriterAt, with contexts as well.
+// Calls from several goroutines are in flight together, in no order.
+type Disk struct {
+	c        *Controller
+	id       uint32
+	size     int64
+	block    int
+	readOnly bool
+}
+
+// Namespaces returns the numbers of the namespaces.
+func (c *Controller) Namespaces(ctx context.Context) (ids []uint32, err error) {
+	for last := uint32(0); ; {
+		b, err := c.identify(ctx, "list namespaces", wire.IdentifyActive, last)
+		if err != nil {
+			return nil, err
+		}
+		list := wire.DecodeActive(b)
+		for _, id := range list {
+			if id <= last {
+				return nil, fmt.Errorf("nvme: the controller lists namespace %d after %d", id, last)
+			}
+			last = id
+		}
+		if ids = append(ids, list...); len(list) < wire.IdentifySize/4 || len(ids) >= 1<<20 {
+			return ids, nil
+		}
+	}
+}
+
+// Open returns a namespace, with the size that it has now.
+func (c *Controller) Open(ctx context.Context, id uint32) (*Disk, error) {
+	b, err := c.identify(ctx, "identify namespace", wire.IdentifyNamespace, id)
+	if err != nil {
+		return nil, err
+	}
+	var n wire.Namespace
+	switch {
+	case allZero(b):
+		return nil, fmt.Errorf("nvme: %s has no namespace %d: %w", c.nqn, id, wire.InvalidNamespace)
+	case !n.Decode(b) || n.Blocks == 0:
+		return nil, fmt.Errorf("nvme: namespace %d has no format that can be read", id)
+	case n.Metadata != 0:
+		return nil, fmt.Errorf("nvme: namespace %d has %d bytes of metadata in each block, which Ramjet does not read",
+			id, n.Metadata)
+	case int64(n.BlockSize) > int64(c.maxData):
+		return nil, fmt.Errorf("nvme: namespace %d has blocks of %d bytes, and a command has at most %d", id,
+			n.BlockSize, c.maxData)
+	}
+	return &Disk{c: c, id: id, size: int64(n.Blocks) * int64(n.BlockSize), block: int(n.BlockSize),
+		readOnly: n.ReadOnly}, nil
+}
+
+func allZero(b []byte) bool {
+	for _, v := range b {
+		if v != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// ID returns the namespace's number.
+func (d *Disk) ID() uint32 { return d.id }
+
+// Size returns the size in bytes.
+func (d *Disk) Size() int64 { return d.size }
+
+// BlockSize returns the size of a block in bytes.
+func (d *Disk) BlockSize() int { return d.block }
+
+// ReadOnly reports whether writes are refused.
+func (d *Disk) ReadOnly() bool { return d.readOnly }
+
+// ReadAt is Read without a context.
+func (d *Disk) ReadAt(b []byte, off int64) (int, error) { return d.Read(context.Background(), b, off) }
+
+// WriteAt is Write without a context.
+func (d *Disk) WriteAt(b []byte, off int64) (int, error) {
+	return d.Write(context.Background(), b, off)
+}
+
+// Read reads bytes, at any offset. At the end of the disk the error is io.EOF.
+func (d *Disk) Read(ctx context.Context, b []byte, off int64) (int, error) {
+	if off < 0 {
+		return 0, fmt.Errorf("nvme: read at %d", off)
+	}
+	if off >= d.size {
+		return 0, io.EOF
+	}
+	want := b[:min(int64(len(b)), d.size-off)]
+	err := d.split(len(want), off, func(i, n int) error {
+		at := off + int64(i)
+		first, to := at&^int64(d.block-1), want[i:i+n]
+		if skip := int(at - first); skip > 0 || n%d.block != 0 {
+			whole := make([]byte, (skip+n+d.block-1)&^(d.block-1))
+			err := d.data(ctx, "read", wire.Read, first, nil, whole, 0)
+			copy(to, whole[skip:])
+			return err
+		}
+		return d.data(ctx, "read", wire.Read, first, nil, to, 0)
+	})
+	if err != nil {
+		return 0, err
+	}
+	if len(want) < len(b) {
+		return len(want), io.EOF
+	}
+	return len(want), nil
+}
+
+// Write writes whole blocks. They are on the medium after a Flush. If it fails, any of them may have been written.
+func (d *Disk) Write(ctx context.Context, b []byte, off int64) (int, error) {
+	return d.write(ctx, "write", wire.Write, b, off, 0)
+}
+
+// WriteThrough writes whole blocks, which are on the medium when it returns.
+func (d *Disk) WriteThrough(ctx context.Context, b []byte, off int64) (int, error) {
+	return d.write(ctx, "write", wire.Write, b, off, wire.ForceUnitAccess)
+}
+
+// Compare compares whole blocks. If they differ, the error is a CommandError with wire.CompareFailure.
+func (d *Disk) Compare(ctx context.Context, b []byte, off int64) error {
+	_, err := d.write(ctx, "compare", wire.Compare, b, off, 0)
+	return err
+}
+
+func (d *Disk) write(ctx context.Context, name string, op wire.Opcode, b []byte, off int64, flags uint32) (int, error) {
+	if err := d.aligned(name, off, int64(len(b))); err != nil {
+		return 0, err
+	}
+	err := d.split(len(b), off, func(i, n int) error {
+		return d.data(ctx, name, op, off+int64(i), b[i:i+n], nil, flags)
+	})
+	if err != nil {
+		return 0, err
+	}
+	return len(b), nil
+}
+
+// aligned checks that a range is whole blocks within the disk.
+func (d *Disk) aligned(name string, off, n int64) error {
+	switch mask := int64(d.block - 1); {
+	case off < 0 || n < 0 || off&mask != 0 || n&mask != 0:
+		return fmt.Errorf("nvme: %s: %d bytes at %d: blocks have %d, and only whole ones can be written", name, n, off,
+			d.block)
+	case off > d.size || n > d.size-off:
+		return fmt.Errorf("nvme: %s: %d bytes at %d: the disk has %d", name, n, off, d.size)
+	}
+	return nil
+}
+
+// split calls f for each part of n bytes from off on that a command can carry. The parts are in flight together.
+func (d *Disk) split(n int, off int64, f func(i, n int) error) error {
+	// A part ends at a block boundary, so that the first one of an unaligned read is shorter.
+	part := func(i int) int { return min(n-i, d.c.maxData&^(d.block-1)-int((off+int64(i))&int64(d.block-1))) }
+	if n == 0 {
+		return nil
+	}
+	if part(0) == n {
+		return f(0, n)
+	}
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	var first error
+	inFlight := make(chan struct{}, d.c.io[0].depth)
+	for i := 0; i < n; {
+		k, at := part(i), i
+		inFlight <- struct{}{}
+		all.Go(func() {
+			if err := f(at, k); err != nil {
+				mu.Lock()
+				if first == nil {
+					first = err
+				}
+				mu.Unlock()
+			}
+			<-inFlight
+		})
+		i += k
+	}
+	all.Wait()
+	return first
+}
+
+// data carries out a command with data of whole blocks.
+func (d *Disk) data(ctx context.Context, name string, op wire.Opcode, off int64, out, in []byte, flags uint32) error {
+	cmd := wire.Command{Opcode: op, NSID: d.id, CDW12: flags}
+	cmd.SetLBA(uint64(off)/uint64(d.block), uint32(max(len(out), len(in))/d.block))
+	return d.do(ctx, name, &cmd, out, in)
+}
+
+func (d *Disk) do(ctx context.Context, name string, cmd *wire.Command, out, in []byte) error {
+	q := d.c.io[int(d.c.next.Add(1))%len(d.c.io)]
+	_, err := q.do(ctx, name, cmd, out, in)
+	return err
+}
+
+// Flush returns when all writes that have returned before are on the medium.
+func (d *Disk) Flush(ctx context.Context) error {
+	return d.do(ctx, "flush", &wire.Command{Opcode: wire.Flush, NSID: d.id}, nil, nil)
+}
+
+// Sync is Flush without a context.
+func (d *Disk) Sync() error { return d.Flush(context.Background()) }
+
+// WriteZeroes writes n zeros, without sending them.
+func (d *Disk) WriteZeroes(ctx context.Context, off, n int64) error {
+	if err := d.aligned("write zeroes", off, n); err != nil {
+		return err
+	}
+	for n > 0 {
+		k := min(n, int64(d.block)<<16)
+		cmd := wire.Command{Opcode: wire.WriteZeroes, NSID: d.id}
+		cmd.SetLBA(uint64(off)/uint64(d.block), uint32(k/int64(d.block)))
+		if err := d.do(ctx, "write zeroes", &cmd, nil, nil); err != nil {
+			return err
+		}
+		off, n = off+k, n-k
+	}
+	return nil
+}
+
+// Deallocate tells the controller that nobody needs n bytes any more. What they read as afterwards is the controller's
+// to say.
+func (d *Disk) Deallocate(ctx context.Context, off, n int64) error {
+	if err := d.aligned("deallocate", off, n); err != nil {
+		return err
+	}
+	for n > 0 {
+		k := min(n, math.MaxUint32&^0xffff*int64(d.block))
+		r := wire.Range{Start: uint64(off) / uint64(d.block), Blocks: uint32(k / int64(d.block))}
+		cmd := wire.Command{Opcode: wire.DatasetManagement, NSID: d.id, CDW11: wire.DeallocateRanges}
+		if err := d.do(ctx, "deallocate", &cmd, r.Append(nil), nil); err != nil {
+			return err
+		}
+		off, n = off+k, n-k
+	}
+	return nil
+}
+
+// maxEntries bounds the discovery log that a host reads: its length is what the peer says.
+const maxEntries = 4096
+
+// Discover asks the discovery service at "host:port" which subsystems there are for this host.
+func Discover(ctx context.Context, dev *verbs.Device, address string, o HostOptions) ([]wire.DiscoveryEntry, error) {
+	o.KeepAlive = -1
+	c, err := dial(ctx, dev, address, wire.DiscoveryNQN, o)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	for range 8 { // the log may change meanwhile
+		list, err := c.discover(ctx)
+		if !errors.Is(err, errChanged) {
+			return list, err
+		}
+	}
+	return nil, errChanged
+}
+
+var errChanged = errors.New("nvme: the discovery log changes all the time")
+
+// discover reads the log once.
+func (c *Controller) discover(ctx context.Context) (list []wire.DiscoveryEntry, err error) {
+	before, err := c.discoveryHead(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if before.Format != 0 || before.Records > maxEntries {
+		return nil, fmt.Errorf("nvme: %s: a discovery log of format %d with %d entries", c.addr, before.Format,
+			before.Records)
+	}
+	b := make([]byte, wire.DiscoveryEntrySize)
+	for i := range before.Records {
+		if err := c.log(ctx, wire.LogDiscovery, wire.DiscoveryHeadSize+i*wire.DiscoveryEntrySize, b); err != nil {
+			return nil, err
+		}
+		var e wire.DiscoveryEntry
+		if e.Decode(b) {
+			list = append(list, e)
+		}
+	}
+	after, err := c.discoveryHead(ctx)
+	if err == nil && after.Generation != before.Generation {
+		err = errChanged
+	}
+	return list, err
+}
+
+func (c *Controller) discoveryHead(ctx context.Context) (h wire.DiscoveryHead, err error) {
+	b := make([]byte, wire.DiscoveryHeadSize)
+	err = c.log(ctx, wire.LogDiscovery, 0, b)
+	h.Decode(b)
+	return h, err
+}
+
+// log reads a part of a log page.
+func (c *Controller) log(ctx context.Context, id wire.LogID, off uint64, b []byte) error {
+	cmd := wire.Command{NSID: 0xffffffff}
+	cmd.SetLogPage(id, off, len(b))
+	_, err := c.admin.do(ctx, "get log page", &cmd, nil, b)
+	return err
+}
+
+// EntryAddress returns the address of an entry for Dial.
+func EntryAddress(e *wire.DiscoveryEntry) string { return net.JoinHostPort(e.Address, e.Service) }

@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nvme
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/cm"
+	"github.com/ramjet-rdma/ramjet/nvme/wire"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// hostQueue is a queue of a host. A command in flight has a slot: its capsule, and a region of its own for data, so
+// that the target reaches the memory of commands and nothing else. Data is copied to and from it: a program may give up
+// a command at any time, and its memory is not touched afterwards.
+type hostQueue struct {
+	c       *Controller
+	qid     uint16
+	depth   int // entries of the submission queue; one less may be in flight
+	maxData int
+	inline  int // bytes of data that fit a capsule
+	conn    *cm.Conn
+
+	pd        *verbs.PD
+	cq        *verbs.CQ
+	qp        *verbs.QP
+	capsules  *verbs.MR
+	responses *verbs.MR
+	stride    int
+	slots     []hostSlot
+	unused    chan int
+
+	ctx     context.Context // ends with the queue, at the latest with the controller
+	cancel  context.CancelCauseFunc
+	running sync.WaitGroup
+
+	mu     sync.Mutex
+	closed bool
+	users  sync.WaitGroup // calls, which use the memory
+}
+
+// enter counts a call; false: the queue is closed.
+func (q *hostQueue) enter() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !q.closed {
+		q.users.Add(1)
+	}
+	return !q.closed
+}
+
+// hostSlot is what a command in flight needs.
+type hostSlot struct {
+	data *verbs.MR            // nil: no command has needed it yet
+	done chan wire.Completion // one element
+	held atomic.Int32         // by the caller, by the SEND, and until there is a response: see release
+	busy atomic.Bool          // there is no response yet
+}
+
+const responseStride = 64
+
+// setUp is the function for cm.WithSetup.
+func (q *hostQueue) setUp(id *cm.ID, p *cm.ConnParam) (err error) {
+	q.free() // from an attempt at another address
+	dev := id.Device()
+	if q.pd, err = dev.AllocPD(); err != nil {
+		return err
+	}
+	n := q.depth - 1
+	q.stride = (wire.CommandSize + q.inline + 63) &^ 63
+	if q.capsules, err = q.pd.AllocMR(n*q.stride, 0); err != nil {
+		return err
+	}
+	if q.responses, err = q.pd.AllocMR(q.depth*responseStride, verbs.LocalWrite); err != nil {
+		return err
+	}
+	if q.cq, err = dev.CreateCQ(n+q.depth, &verbs.CQOptions{NoTimestamps: true}); err != nil {
+		return err
+	}
+	q.qp, err = id.CreateQP(q.pd, verbs.QPInit{Type: verbs.RC, SendCQ: q.cq, RecvCQ: q.cq,
+		Cap: verbs.QPCap{MaxSendWR: n, MaxRecvWR: q.depth, MaxSendSGE: 1, MaxRecvSGE: 1}})
+	if err != nil {
+		return err
+	}
+	for i := range q.depth {
+		if err := q.postRecv(i); err != nil {
+			return err
+		}
+	}
+	q.slots, q.unused = make([]hostSlot, n), make(chan int, n)
+	for i := range q.slots {
+		q.slots[i].done = make(chan wire.Completion, 1)
+		q.unused <- i
+	}
+	r := wire.Request{QID: q.qid, HostRecvs: uint16(q.depth), HostSends: uint16(q.depth - 1)}
+	if q.qid > 0 {
+		r.Controller = q.c.id
+	}
+	p.PrivateData = r.Append(nil)
+	p.RetryCount, p.RNRRetryCount = 7, 7
+	return id.SetRNRRetry(7)
+}
+
+func (q *hostQueue) postRecv(i int) error {
+	return q.qp.PostRecv(&verbs.RecvWR{ID: idRecv | uint64(i),
+		SGL: []verbs.SGE{q.responses.SGE(i*responseStride, wire.CompletionSize)}})
+}
+
+// start begins to take completions.
+func (q *hostQueue) start(conn *cm.Conn) {
+	q.conn = conn
+	q.ctx, q.cancel = context.WithCancelCause(q.c.ctx)
+	q.running.Go(func() {
+		select {
+		case <-conn.Done():
+			q.fail(cm.ErrDisconnected)
+		case <-q.ctx.Done():
+		}
+	})
+	q.running.Go(q.serve)
+}
+
+// fail ends the queue, and the controller with it: commands in flight are lost.
+func (q *hostQueue) fail(err error) {
+	q.cancel(err)
+	q.c.fail(err)
+}
+
+func (q *hostQueue) serve() {
+	wcs := make([]verbs.WC, 32)
+	for {
+		n, err := q.cq.Wait(q.ctx, wcs)
+		if err != nil {
+			if q.ctx.Err() == nil {
+				q.fail(err)
+			}
+			return
+		}
+		for i := range wcs[:n] {
+			if err := q.completed(&wcs[i]); err != nil {
+				q.fail(err)
+				return
+			}
+		}
+	}
+}
+
+// completed handles a completion.
+func (q *hostQueue) completed(wc *verbs.WC) error {
+	if wc.Status != verbs.StatusSuccess {
+		if f := q.qp.Failure(); f != nil {
+			return fmt.Errorf("%w: %v", wc.Err(), f)
+		}
+		return wc.Err()
+	}
+	arg := int(wc.ID &^ idMask)
+	if wc.ID&idMask == idSend {
+		q.release(arg)
+		return nil
+	}
+	var done wire.Completion
+	if !done.Decode(q.responses.Bytes()[arg*responseStride:][:wc.ByteLen]) {
+		return fmt.Errorf("the controller sent a response of %d bytes: it has %d", wc.ByteLen, wire.CompletionSize)
+	}
+	if int(done.CID) >= len(q.slots) || !q.slots[done.CID].busy.CompareAndSwap(true, false) {
+		return fmt.Errorf("the controller answered command %d, which is not in flight", done.CID)
+	}
+	if err := q.postRecv(arg); err != nil {
+		return err
+	}
+	q.slots[done.CID].done <- done
+	q.release(int(done.CID))
+	return nil
+}
+
+// release gives up one's hold of a slot. The last one makes it free: the caller has copied its data, the controller has
+// answered, and the SEND, whose capsule may be sent again until then, has completed.
+func (q *hostQueue) release(slot int) {
+	if q.slots[slot].held.Add(-1) == 0 {
+		q.unused <- slot
+	}
+}
+
+// do carries out a command, with data that goes out or comes in, of at most maxData bytes.
+func (q *hostQueue) do(ctx context.Context, op string, cmd *wire.Command, out, in []byte) (wire.Completion, error) {
+	return q.run(ctx, op, cmd, out, in, q.c.opt.Timeout)
+}
+
+// await carries out a command without data that may take as long as it likes.
+func (q *hostQueue) await(ctx context.Context, op string, cmd *wire.Command) (wire.Completion, error) {
+	return q.run(ctx, op, cmd, nil, nil, 0)
+}
+
+// run carries out a command; timeout 0: however long it takes.
+func (q *hostQueue) run(ctx context.Context, op string, cmd *wire.Command, out, in []byte,
+	timeout time.Duration) (done wire.Completion, err error) {
+	if !q.enter() {
+		return done, q.ended(op)
+	}
+	defer q.users.Done()
+	var slot int
+	select {
+	case slot = <-q.unused:
+	case <-ctx.Done():
+		return done, fmt.Errorf("nvme: %s: %w", op, ctx.Err())
+	case <-q.ctx.Done():
+		return done, q.ended(op)
+	}
+	s := &q.slots[slot]
+	select {
+	case <-s.done: // of a caller that has given up
+	default:
+	}
+	n, err := q.prepare(slot, cmd, out, in)
+	if err != nil {
+		q.unused <- slot
+		return done, fmt.Errorf("nvme: %s: %w", op, err)
+	}
+	s.held.Store(3)
+	s.busy.Store(true)
+	if err := q.qp.PostSend(&verbs.SendWR{ID: idSend | uint64(slot), Op: verbs.OpSend, Flags: verbs.Signaled,
+		SGL: []verbs.SGE{q.capsules.SGE(slot*q.stride, n)}}); err != nil {
+		q.fail(err)
+		return done, q.ended(op)
+	}
+	var late <-chan time.Time
+	if timeout > 0 {
+		t := time.NewTimer(timeout)
+		defer t.Stop()
+		late = t.C
+	}
+	select {
+	case done = <-s.done:
+	case <-ctx.Done():
+		q.release(slot)
+		return done, fmt.Errorf("nvme: %s: %w", op, ctx.Err())
+	case <-q.ctx.Done():
+		return done, q.ended(op)
+	case <-late:
+		q.fail(fmt.Errorf("%s: no response within %v: %w", op, timeout, context.DeadlineExceeded))
+		return done, q.ended(op)
+	}
+	if done.Status == wire.Success {
+		if len(in) > 0 {
+			copy(in, s.data.Bytes())
+		}
+	} else {
+		err = &CommandError{Op: op, Status: done.Status, Retry: !done.DNR}
+	}
+	q.release(slot)
+	return done, err
+}
+
+// prepare writes the capsule of a command, and returns its length.
+func (q *hostQueue) prepare(slot int, cmd *wire.Command, out, in []byte) (int, error) {
+	s := &q.slots[slot]
+	n := max(len(out), len(in))
+	capsule := q.capsules.Bytes()[slot*q.stride:][:0:q.stride]
+	cmd.CID, cmd.Flags = uint16(slot), wire.FlagSGL
+	switch {
+	case n > q.maxData:
+		return 0, fmt.Errorf("%d bytes of data: a command has at most %d", n, q.maxData)
+	case n == 0:
+		cmd.SGL = wire.Keyed(wire.SGLKeyed, 0, 0, 0)
+	case len(out) > 0 && n <= q.inline:
+		cmd.SGL = wire.InCapsule(0, n)
+		return len(append(cmd.Append(capsule), out...)), nil
+	default:
+		if s.data == nil {
+			mr, err := q.pd.AllocMR(q.maxData, verbs.LocalWrite|verbs.RemoteRead|verbs.RemoteWrite)
+			if err != nil {
+				return 0, err
+			}
+			s.data = mr
+		}
+		copy(s.data.Bytes(), out)
+		at := s.data.Remote()
+		cmd.SGL = wire.Keyed(wire.SGLKeyed, at.Addr, n, uint32(at.Key))
+	}
+	return len(cmd.Append(capsule)), nil
+}
+
+// ended returns the error of a command on a queue that has ended.
+func (q *hostQueue) ended(op string) error {
+	return fmt.Errorf("nvme: %s: %s at %s: %w", op, q.c.nqn, q.c.addr, context.Cause(q.ctx))
+}
+
+// close ends the queue.
+func (q *hostQueue) close() {
+	q.cancel(cm.ErrDisconnected)
+	q.mu.Lock()
+	q.closed = true
+	q.mu.Unlock()
+	q.users.Wait()
+	q.conn.ID().Disconnect()
+	q.running.Wait()
+	q.conn.Close()
+	q.free()
+}
+
+// free frees what setUp has made. The queue pair is gone with its id.
+func (q *hostQueue) free() {
+	if q.cq != nil {
+		q.cq.Close()
+	}
+	mrs := []*verbs.MR{q.capsules, q.responses}
+	for i := range q.slots {
+		mrs = append(mrs, q.slots[i].data)
+	}
+	for _, mr := range mrs {
+		if mr != nil {
+			mr.Close()
+		}
+	}
+	if q.pd != nil {
+		q.pd.Close()
+	}
+	q.cq, q.capsules, q.responses, q.pd, q.slots = nil, nil, nil, nil, nil
+}

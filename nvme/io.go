@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nvme
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io/fs"
+	"syscall"
+
+	"github.com/ramjet-rdma/ramjet/nvme/wire"
+)
+
+// io carries out a command of an I/O queue (base 6).
+func (r *request) io(c *controller) wire.Status {
+	switch r.cmd.Opcode {
+	case wire.Flush, wire.Write, wire.Read, wire.Compare, wire.WriteZeroes, wire.DatasetManagement:
+	default:
+		return wire.InvalidOpcode
+	}
+	ns := c.sub.namespace(r.cmd.NSID)
+	if ns == nil {
+		return wire.InvalidNamespace
+	}
+	switch r.cmd.Opcode {
+	case wire.Flush:
+		return r.done(ns, ns.sync(), wire.WriteFault)
+	case wire.DatasetManagement:
+		return r.manage(ns)
+	}
+	slba, blocks := r.cmd.LBA()
+	r.note.lba = slba
+	switch {
+	case r.cmd.CDW12&wire.ProtectionInfo != 0:
+		return wire.InvalidField
+	case slba >= ns.blocks || uint64(blocks) > ns.blocks-slba:
+		return wire.LBAOutOfRange
+	case !ns.Writable && (r.cmd.Opcode == wire.Write || r.cmd.Opcode == wire.WriteZeroes):
+		return wire.NamespaceWriteProtected
+	}
+	off, n := int64(slba)<<ns.shift, int64(blocks)<<ns.shift
+	if r.cmd.Opcode == wire.WriteZeroes {
+		return r.durable(ns, ns.writeZeroes(r.q.ctx, off, n))
+	}
+	if n > MaxData {
+		return wire.InvalidField
+	}
+	switch r.cmd.Opcode {
+	case wire.Read:
+		return r.read(c, ns, off, int(n))
+	case wire.Write:
+		return r.write(c, ns, off, int(n))
+	}
+	return r.compare(ns, off, int(n))
+}
+
+func (r *request) read(c *controller, ns *namespace, off int64, n int) wire.Status {
+	b, s := r.room(n)
+	if s != wire.Success {
+		return s
+	}
+	if s := r.fetch(ns, b, off); s != wire.Success {
+		return s
+	}
+	c.count(false, n)
+	return wire.Success
+}
+
+// fetch reads from the disk. What it reads is on the medium before, if the host says so.
+func (r *request) fetch(ns *namespace, b []byte, off int64) wire.Status {
+	if r.cmd.CDW12&wire.ForceUnitAccess != 0 {
+		if s := r.done(ns, ns.sync(), wire.WriteFault); s != wire.Success {
+			return s
+		}
+	}
+	return r.done(ns, ns.readAt(b, off), wire.UnrecoveredReadError)
+}
+
+func (r *request) write(c *controller, ns *namespace, off int64, n int) wire.Status {
+	b, s := r.pull(n, 0)
+	if s != wire.Success {
+		return s
+	}
+	_, err := ns.w.WriteAt(b, off)
+	if s := r.durable(ns, err); s != wire.Success {
+		return s
+	}
+	c.count(true, n)
+	return wire.Success
+}
+
+// durable returns the status of something that was written, and is to be on the medium if the host says so.
+func (r *request) durable(ns *namespace, err error) wire.Status {
+	if err == nil && r.cmd.CDW12&wire.ForceUnitAccess != 0 {
+		err = ns.sync()
+	}
+	return r.done(ns, err, wire.WriteFault)
+}
+
+func (r *request) compare(ns *namespace, off int64, n int) wire.Status {
+	want, s := r.pull(n, n)
+	if s != wire.Success {
+		return s
+	}
+	all := r.bytes()
+	got := all[len(all)-n:] // behind what was pulled, if that is there
+	if s := r.fetch(ns, got, off); s != wire.Success {
+		return s
+	}
+	if !bytes.Equal(got, want) {
+		return wire.CompareFailure
+	}
+	return wire.Success
+}
+
+// manage carries out Dataset Management (base 6.7).
+func (r *request) manage(ns *namespace) wire.Status {
+	n := int(r.cmd.CDW10&0xff) + 1
+	length := r.length() // Linux describes memory for as many ranges as there may be
+	if length < n*wire.RangeSize || length > wire.MaxRanges*wire.RangeSize {
+		return wire.SGLLengthInvalid
+	}
+	b, s := r.pull(length, 0)
+	if s != wire.Success {
+		return s
+	}
+	ranges := make([]wire.Range, n)
+	for i := range ranges {
+		ranges[i].Decode(b[i*wire.RangeSize:])
+		if g := &ranges[i]; g.Start > ns.blocks || uint64(g.Blocks) > ns.blocks-g.Start {
+			r.note.lba = g.Start
+			return wire.LBAOutOfRange
+		}
+	}
+	switch {
+	case r.cmd.CDW11&wire.DeallocateRanges == 0: // hints that have no use here
+		return wire.Success
+	case !ns.Writable:
+		return wire.NamespaceWriteProtected
+	case ns.dealloc == nil: // a hint as well
+		return wire.Success
+	}
+	for _, g := range ranges {
+		if g.Blocks == 0 {
+			continue
+		}
+		if r.q.ctx.Err() != nil {
+			return errEnded
+		}
+		if s := r.done(ns, ns.dealloc.Deallocate(int64(g.Start)<<ns.shift, int64(g.Blocks)<<ns.shift),
+			wire.WriteFault); s != wire.Success {
+			return s
+		}
+	}
+	return wire.Success
+}
+
+// done returns the status of what a disk did; otherwise is that of errors that say no more.
+func (r *request) done(ns *namespace, err error, otherwise wire.Status) wire.Status {
+	switch {
+	case err == nil:
+		return wire.Success
+	case r.q.ctx.Err() != nil && errors.Is(err, context.Canceled):
+		return errEnded
+	}
+	r.q.t.log.Error("a disk has failed", "subsystem", r.q.ctrl.Load().sub.opt.NQN, "namespace", ns.ID, "peer", r.q.peer,
+		"opcode", r.cmd.Opcode, "block", r.note.lba, "error", err)
+	switch {
+	case errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT):
+		return wire.CapacityExceeded
+	case errors.Is(err, syscall.EROFS):
+		return wire.NamespaceWriteProtected
+	case errors.Is(err, fs.ErrPermission):
+		return wire.AccessDenied
+	}
+	return otherwise
+}

@@ -1,0 +1,399 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nvme
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/cm"
+	"github.com/ramjet-rdma/ramjet/nvme/wire"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// queue is a connection of a host: a submission queue and its completion queue. One goroutine takes completions; each
+// command runs in a goroutine of its own, of which there are as many as receives. The protection domain is the queue's
+// own: its keys are of use to its peer only.
+type queue struct {
+	t     *Target
+	port  *Port
+	req   wire.Request
+	depth int // commands in flight, and receives
+	conn  *cm.Conn
+	peer  netip.AddrPort
+
+	pd       *verbs.PD
+	cq       *verbs.CQ
+	qp       *verbs.QP
+	capsules *verbs.MR
+	data     *verbs.MR
+	arena    *arena
+	stride   int             // of capsules
+	reads    []chan struct{} // by receive: its READ has completed
+	credits  chan struct{}   // one element for each response that has not completed
+
+	ctx     context.Context // ends with the connection
+	cancel  context.CancelCauseFunc
+	running sync.WaitGroup
+
+	ctrl   atomic.Pointer[controller] // nil before Connect
+	linked sync.Mutex                 // held for a Connect
+	size   atomic.Uint32              // entries of the submission queue; 0: the host does not want its head
+	taken  atomic.Uint64              // commands
+}
+
+func newQueue(p *Port, r wire.Request) *queue {
+	q := &queue{t: p.t, port: p, req: r, depth: int(r.HostSends) + 1}
+	q.ctx, q.cancel = context.WithCancelCause(p.ctx)
+	return q
+}
+
+// Kinds of work requests, in the highest byte of their IDs.
+const (
+	idRecv uint64 = iota << 56
+	idRead
+	idSend
+	idMask = 0xff << 56
+)
+
+// setUp is the function for cm.WithSetup.
+func (q *queue) setUp(id *cm.ID, p *cm.ConnParam) (err error) {
+	dev, opt := id.Device(), &q.t.opt
+	if q.pd, err = dev.AllocPD(); err != nil {
+		return err
+	}
+	q.stride = (wire.CommandSize + opt.InCapsule + 63) &^ 63
+	if q.capsules, err = q.pd.AllocMR(q.depth*q.stride, verbs.LocalWrite); err != nil {
+		return err
+	}
+	if q.data, err = q.pd.AllocMR(opt.QueueMemory, verbs.LocalWrite); err != nil {
+		return err
+	}
+	q.arena = newArena(opt.QueueMemory)
+	sends := 3 * q.depth // a READ for each command, a WRITE and a SEND for each response
+	if q.cq, err = dev.CreateCQ(q.depth+sends, &verbs.CQOptions{NoTimestamps: true}); err != nil {
+		return err
+	}
+	q.qp, err = id.CreateQP(q.pd, verbs.QPInit{Type: verbs.RC, SendCQ: q.cq, RecvCQ: q.cq,
+		Cap: verbs.QPCap{MaxSendWR: sends, MaxRecvWR: q.depth, MaxSendSGE: 1, MaxRecvSGE: 1,
+			MaxInline: wire.CompletionSize}})
+	if err != nil {
+		return err
+	}
+	q.reads = make([]chan struct{}, q.depth)
+	q.credits = make(chan struct{}, q.depth)
+	for slot := range q.reads {
+		q.reads[slot] = make(chan struct{}, 1)
+		if err := q.postRecv(slot); err != nil {
+			return err
+		}
+	}
+	p.PrivateData = (&wire.Accept{Recvs: uint16(q.depth)}).Append(nil)
+	p.RetryCount, p.RNRRetryCount = 7, 7
+	return id.SetRNRRetry(7)
+}
+
+// free frees what setUp has made. The queue pair is gone with the connection.
+func (q *queue) free() {
+	q.cancel(nil)
+	if q.cq != nil {
+		q.cq.Close()
+	}
+	for _, mr := range []*verbs.MR{q.capsules, q.data} {
+		if mr != nil {
+			mr.Close()
+		}
+	}
+	if q.pd != nil {
+		q.pd.Close()
+	}
+}
+
+func (q *queue) postRecv(slot int) error {
+	return q.qp.PostRecv(&verbs.RecvWR{ID: idRecv | uint64(slot),
+		SGL: []verbs.SGE{q.capsules.SGE(slot*q.stride, wire.CommandSize+q.t.opt.InCapsule)}})
+}
+
+// errGone is the cause of the end of a queue whose host has closed it.
+var errGone = errors.New("the host has disconnected")
+
+// serve serves the queue until the connection ends.
+func (q *queue) serve(conn *cm.Conn) {
+	q.conn, q.peer = conn, conn.PeerAddr()
+	stop := context.AfterFunc(q.ctx, func() { conn.ID().Disconnect() }) // so that the host hears of it at once
+	watch := time.AfterFunc(acceptTimeout, func() {
+		if q.ctrl.Load() == nil {
+			q.fail(errors.New("no Connect command came"))
+		}
+	})
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		select {
+		case <-conn.Done():
+			q.fail(errGone)
+		case <-q.ctx.Done():
+		}
+	}()
+	wcs := make([]verbs.WC, 32)
+	for {
+		n, err := q.cq.Wait(q.ctx, wcs)
+		if err != nil {
+			q.fail(err)
+			break
+		}
+		for i := range wcs[:n] {
+			q.completed(&wcs[i])
+		}
+	}
+	watch.Stop()
+	stop()
+	<-gone
+	if c := q.ctrl.Load(); c != nil {
+		c.lost(q)
+	}
+	conn.Close()
+	q.running.Wait()
+	if c := q.ctrl.Load(); c != nil { // perhaps since a moment
+		c.lost(q)
+	}
+	q.t.log.Info("a queue has ended", "peer", q.peer, "queue", q.req.QID, "cause", context.Cause(q.ctx))
+}
+
+// fail ends the queue.
+func (q *queue) fail(err error) { q.cancel(err) }
+
+// completed handles a completion.
+func (q *queue) completed(wc *verbs.WC) {
+	if wc.Status != verbs.StatusSuccess {
+		switch f := q.qp.Failure(); {
+		case f != nil:
+			q.fail(fmt.Errorf("%w: %v", wc.Err(), f))
+		case wc.Status == verbs.StatusWRFlushError:
+			q.fail(errGone)
+		default:
+			q.fail(wc.Err())
+		}
+		return
+	}
+	switch arg := wc.ID &^ idMask; wc.ID & idMask {
+	case idRecv:
+		q.received(int(arg), int(wc.ByteLen))
+	case idRead:
+		q.reads[arg] <- struct{}{}
+	case idSend:
+		q.arena.put(span{int(arg >> 24), int(arg & 0xffffff)})
+		<-q.credits
+	}
+}
+
+// received takes a command capsule.
+func (q *queue) received(slot, n int) {
+	if q.ctx.Err() != nil {
+		return
+	}
+	capsule := q.capsules.Bytes()[slot*q.stride:][:n]
+	r := &request{q: q, slot: slot}
+	if !r.cmd.Decode(capsule) {
+		q.fail(fmt.Errorf("a command capsule of %d bytes: it has at least %d", n, wire.CommandSize))
+		return
+	}
+	r.inline = capsule[wire.CommandSize:]
+	q.taken.Add(1)
+	q.running.Go(r.run)
+}
+
+// request is a command that is being carried out.
+type request struct {
+	q      *queue
+	slot   int
+	cmd    wire.Command
+	inline []byte // data in the capsule
+	buf    span   // memory for data
+	push   int    // bytes of buf that go to the host
+	result uint64
+	note   errorNote
+}
+
+// errorNote is what the error log says of a failed command besides.
+type errorNote struct{ lba uint64 }
+
+// errLater is the status of a command that is answered later, and errEnded that of one that is not answered, because
+// the connection has ended. The memory of the latter is not used again: a READ may still write it.
+const (
+	errLater wire.Status = 0xffff - iota
+	errEnded
+)
+
+// run carries out a command.
+func (r *request) run() {
+	switch s := r.dispatch(); s {
+	case errLater, errEnded:
+	default:
+		r.respond(s)
+	}
+}
+
+// dispatch carries out the command and returns its status.
+func (r *request) dispatch() wire.Status {
+	c := r.q.ctrl.Load()
+	switch {
+	case r.cmd.Flags&wire.FlagTransfer != wire.FlagSGL || r.cmd.Flags&wire.FlagFuse != 0:
+		return wire.InvalidField
+	case r.cmd.Opcode == wire.Fabrics:
+		return r.fabrics(c)
+	case c == nil || !c.enabled():
+		return wire.CommandSequenceError
+	case r.q.req.QID == 0:
+		return r.admin(c)
+	}
+	return r.io(c)
+}
+
+// respond sends the response, after the data that the command returns. The receive is posted first: the host may send
+// its next command as soon as it has the response.
+func (r *request) respond(s wire.Status) {
+	q := r.q
+	select {
+	case q.credits <- struct{}{}:
+	case <-q.ctx.Done():
+		return
+	}
+	done := wire.Completion{Result: r.result, CID: r.cmd.CID, Status: s, DNR: permanent(s)}
+	if size := q.size.Load(); size > 0 {
+		done.SQHead = uint16(q.taken.Load() % uint64(size))
+	} else {
+		done.SQHead = 0xffff
+	}
+	if s != wire.Success {
+		if c := q.ctrl.Load(); c != nil {
+			c.logError(r, s)
+		}
+	}
+	var wrs []verbs.SendWR
+	addr, _, key := r.cmd.SGL.Keyed()
+	if s == wire.Success && r.push > 0 {
+		wrs = append(wrs, verbs.SendWR{Op: verbs.OpWrite, SGL: []verbs.SGE{q.data.SGE(r.buf.at*arenaPage, r.push)},
+			Remote: verbs.Remote{Addr: addr, Key: verbs.Key(key)}})
+	}
+	send := verbs.SendWR{ID: idSend | uint64(r.buf.at)<<24 | uint64(r.buf.n), Op: verbs.OpSend,
+		Flags:  verbs.Signaled | verbs.Solicited,
+		Inline: done.Append(nil)}
+	if r.cmd.SGL.Type() == wire.SGLKeyedInvalidate {
+		send.Op, send.InvKey = verbs.OpSendInv, verbs.Key(key)
+	}
+	err := q.postRecv(r.slot)
+	if err == nil {
+		err = q.qp.PostSendAll(append(wrs, send))
+	}
+	if err != nil {
+		q.fail(err)
+	}
+}
+
+// permanent reports whether a command that failed so would fail again.
+func permanent(s wire.Status) bool {
+	switch s {
+	case wire.Success, wire.InternalError, wire.AbortRequested, wire.NamespaceNotReady, wire.ConnectControllerBusy,
+		wire.UnrecoveredReadError, wire.WriteFault:
+		return false
+	}
+	return true
+}
+
+// bytes returns the command's memory.
+func (r *request) bytes() []byte {
+	return r.q.data.Bytes()[r.buf.at*arenaPage:][:r.buf.n*arenaPage]
+}
+
+// reserve takes memory for n bytes.
+func (r *request) reserve(n int) wire.Status {
+	var err error
+	if r.buf, err = r.q.arena.get(r.q.ctx, n); err != nil {
+		return errEnded
+	}
+	return wire.Success
+}
+
+// length returns how many bytes the command's descriptor describes.
+func (r *request) length() int {
+	if sgl := &r.cmd.SGL; sgl.Type() == wire.SGLInCapsule {
+		_, n := sgl.InCapsule()
+		return int(min(n, math.MaxInt32))
+	}
+	_, n, _ := r.cmd.SGL.Keyed()
+	return n
+}
+
+// pull returns the data that the host has for the command: n bytes, from 1 to MaxData. There is memory for extra bytes
+// behind them if they are not in the capsule; see [request.bytes].
+func (r *request) pull(n, extra int) ([]byte, wire.Status) {
+	switch sgl := &r.cmd.SGL; sgl.Type() {
+	case wire.SGLInCapsule:
+		off, length := sgl.InCapsule()
+		switch {
+		case off > uint64(len(r.inline)):
+			return nil, wire.SGLOffsetInvalid
+		case uint64(length) > uint64(len(r.inline))-off || int64(length) != int64(n):
+			return nil, wire.SGLLengthInvalid
+		}
+		if extra > 0 {
+			if s := r.reserve(extra); s != wire.Success {
+				return nil, s
+			}
+		}
+		return r.inline[off:][:n], wire.Success
+	case wire.SGLKeyed, wire.SGLKeyedInvalidate:
+		addr, length, key := sgl.Keyed()
+		if length != n {
+			return nil, wire.SGLLengthInvalid
+		}
+		if s := r.reserve(n + extra); s != wire.Success {
+			return nil, s
+		}
+		q := r.q
+		if err := q.qp.PostSend(&verbs.SendWR{ID: idRead | uint64(r.slot), Op: verbs.OpRead, Flags: verbs.Signaled,
+			SGL:    []verbs.SGE{q.data.SGE(r.buf.at*arenaPage, n)},
+			Remote: verbs.Remote{Addr: addr, Key: verbs.Key(key)}}); err != nil {
+			q.fail(err)
+			return nil, errEnded
+		}
+		select {
+		case <-q.reads[r.slot]:
+		case <-q.ctx.Done():
+			return nil, errEnded
+		}
+		return r.bytes()[:n], wire.Success
+	}
+	return nil, wire.SGLTypeInvalid
+}
+
+// room returns memory for the data that the command returns: n bytes, from 1 to MaxData. It is sent with the response.
+func (r *request) room(n int) ([]byte, wire.Status) {
+	if t := r.cmd.SGL.Type(); t != wire.SGLKeyed && t != wire.SGLKeyedInvalidate {
+		return nil, wire.SGLTypeInvalid
+	}
+	if _, length, _ := r.cmd.SGL.Keyed(); length != n {
+		return nil, wire.SGLLengthInvalid
+	}
+	if s := r.reserve(n); s != wire.Success {
+		return nil, s
+	}
+	r.push = n
+	return r.bytes()[:n], wire.Success
+}
+
+// give returns data to the host.
+func (r *request) give(b []byte) wire.Status {
+	to, s := r.room(len(b))
+	if s == wire.Success {
+		copy(to, b)
+	}
+	return s
+}
