@@ -1,0 +1,104 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Module valkey against Valkey itself, both ways, over RoCEv2, iWARP and shared memory: clients in Go and package valkey's
+# Dialer against valkey-server with RDMA, and valkey-cli --rdma and valkey-benchmark --rdma, which Valkey has from version 9
+# on, against a server in Go on package valkey's Listener. Valkey's programs run on Ramjet's libraries, by ramjet run.
+#
+#   valkey.sh [FOLDER]     FOLDER keeps what is built: ~/.cache/ramjet-valkey by default
+#   LARGE=1 valkey.sh      besides, a value of 512 MB: takes 3 GB of memory
+#
+# Valkey is built from the source package of Debian's suite $SUITE, sid by default, of the mirror $MIRROR, by default the one
+# that this machine's apt uses, in a few minutes, once. Needs Debian's
+# packages dpkg-dev, make, gcc, g++, pkg-config, libibverbs-dev, librdmacm-dev and debian-archive-keyring, and no root.
+set -euo pipefail
+folder=${1:-$HOME/.cache/ramjet-valkey}
+suite=${SUITE:-sid}
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+mkdir -p "$folder" && folder=$(cd "$folder" && pwd)
+
+# build makes $folder/valkey/src/valkey-server, valkey-cli and valkey-benchmark. The command of apt verifies the source.
+build() {
+	rm -rf "$folder/apt" "$folder/valkey"
+	mkdir -p "$folder"/apt/lists/partial "$folder/apt/cache"
+	local mirror=${MIRROR:-}
+	# shellcheck disable=SC2016 # apt's own variables
+	[[ -n $mirror ]] || mirror=$(apt-get indextargets --format '$(REPO_URI) $(CODENAME)' 'Created-By: Packages' |
+		awk '$2 !~ /security|updates|backports/ && $1 ~ /debian\/?$/ { print $1; exit }')
+	[[ -n $mirror ]] || { echo "$0: apt here has no Debian mirror: set MIRROR" >&2; exit 4; }
+	echo "deb-src [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror $suite main" >"$folder/apt/sources.list"
+	local options=(-q -o "Dir::Etc::sourcelist=$folder/apt/sources.list" -o Dir::Etc::sourceparts=- -o "Dir::State::lists=$folder/apt/lists"
+		-o "Dir::Cache=$folder/apt/cache")
+	apt-get "${options[@]}" update
+	(cd "$folder/apt" && apt-get "${options[@]}" source --download-only valkey && dpkg-source --no-check -x valkey_*.dsc ../valkey)
+	make -C "$folder/valkey/src" -j"$(nproc)" MALLOC=libc USE_SYSTEMD=no BUILD_LUA=no BUILD_RDMA=yes OPTIMIZATION=-O2 \
+		valkey-server valkey-cli valkey-benchmark >"$folder/make.log" 2>&1 || { tail "$folder/make.log" >&2; exit 1; }
+}
+[[ -x $folder/valkey/src/valkey-benchmark ]] || build
+valkey=$folder/valkey/src
+
+work=$(mktemp -d)
+servers=()
+cleanup() {
+	for pid in "${servers[@]}"; do kill "$pid" 2>/dev/null || true; done
+	wait
+	rm -rf "$work"
+}
+trap cleanup EXIT
+(cd "$here/.." && CGO_ENABLED=0 go build -o "$work/ramjet" ./cmd/ramjet)
+"$here/../cabi/build.sh" "$work/lib" >/dev/null
+(cd "$here/../valkey" && go build -o "$work/respserver" ./cmd/respserver && go test -c -o "$work/tests" .)
+
+# on DEVICE COMMAND... runs one of Valkey's programs on a device of Ramjet.
+on() { "$work/ramjet" run --libs "$work/lib" -d "$1" -- "${@:2}"; }
+# says FILE TEXT waits for a server.
+says() {
+	for _ in {1..300}; do
+		! grep -q "$2" "$1" || return 0
+		sleep 0.2
+	done
+	echo "valkey.sh: a server does not say \"$2\":" >&2
+	tail "$1" >&2
+	exit 1
+}
+# is WANT COMMAND... compares what a program prints.
+is() {
+	local got
+	got=$("${@:2}")
+	[[ $got == "$1" ]] || { echo "valkey.sh: ${*:2}: printed \"$got\", not \"$1\"" >&2; exit 1; }
+}
+
+host=$((RANDOM % 200 + 20))
+for kind in roce iwarp shm; do
+	address=127.84.$host port=$((20000 + RANDOM % 10000))
+	"$work/ramjet" run --libs "$work/lib" -d "$kind:$address.1" -- "$valkey/valkey-server" --save '' --port 0 --rdma-bind "$address.1" --rdma-port "$port" \
+		--protected-mode no --dir "$work" >"$work/$kind-valkey" 2>&1 &
+	servers+=($!)
+	says "$work/$kind-valkey" "Ready to accept connections rdma"
+	echo "== $kind: clients in Go, $("$valkey/valkey-server" --version | grep -o 'v=[^ ]*') is the server"
+	RAMJET_VALKEY_SERVER=$address.1:$port RAMJET_DEVICE=$kind:$address.2 RAMJET_VALKEY_LARGE=${LARGE:+536870912} \
+		"$work/tests" -test.v -test.timeout 5m -test.run '^Test(GoRedis|Pipeline|LargeValue|PubSub|ConnectionsCount|ValkeyGo|IdleClient)$' >"$work/out" ||
+		{ cat "$work/out" >&2; exit 1; }
+	grep -E '^--- |bytes: ' "$work/out"
+	is PONG on "$kind:$address.3" "$valkey/valkey-cli" --rdma -h "$address.1" -p "$port" PING
+
+	"$work/respserver" "$kind:$address.4" ":$port" >"$work/$kind-go" 2>&1 &
+	servers+=($!)
+	says "$work/$kind-go" "listening on"
+	echo "== $kind: Valkey's programs, the server is in Go"
+	cli=(on "$kind:$address.3" "$valkey/valkey-cli" --rdma -h "$address.4" -p "$port")
+	is PONG "${cli[@]}" PING
+	is OK "${cli[@]}" SET name value
+	is value "${cli[@]}" GET name
+	is 3 "${cli[@]}" APPEND digits 123
+	head -c 3000000 /dev/urandom | base64 -w 0 >"$work/value"
+	is OK "${cli[@]}" -x SET large <"$work/value"
+	"${cli[@]}" GET large | head -c -1 | cmp - "$work/value"
+	on "$kind:$address.3" "$valkey/valkey-benchmark" --rdma -h "$address.4" -p "$port" -q -c 20 -n 5000 -t ping,set,get,incr,mset |
+		tr '\r' '\n' | grep 'requests per second'
+	on "$kind:$address.3" "$valkey/valkey-benchmark" --rdma -h "$address.4" -p "$port" -q -c 4 -n 200 -d 1000000 -t set,get |
+		tr '\r' '\n' | grep 'requests per second'
+	on "$kind:$address.3" "$valkey/valkey-benchmark" --rdma -h "$address.4" -p "$port" -q -c 10 -n 20000 -P 50 -t set,get |
+		tr '\r' '\n' | grep 'requests per second'
+done
+echo "valkey.sh: all good"

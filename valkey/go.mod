@@ -1,0 +1,22 @@
+module github.com/ramjet-rdma/ramjet/valkey
+
+go 1.26.0
+
+replace github.com/ramjet-rdma/ramjet => ..
+
+require (
+	github.com/ramjet-rdma/ramjet v0.0.0-00010101000000-000000000000
+	github.com/redis/go-redis/v9 v9.23.0
+	github.com/valkey-io/valkey-go v1.0.79
+	golang.org/x/net v0.62.0
+)
+
+require (
+	github.com/cespare/xxhash/v2 v2.3.0 // indirect
+	github.com/pion/logging v0.2.4 // indirect
+	github.com/pion/randutil v0.1.0 // indirect
+	github.com/pion/sctp v1.11.3 // indirect
+	github.com/pion/transport/v5 v5.0.1 // indirect
+	go.uber.org/atomic v1.12.0 // indirect
+	golang.org/x/sys v0.49.0 // indirect
+)
