@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package claims is a driver of dynamic resource allocation (resource.k8s.io/v1): it publishes a node's devices as
+// ResourceSlices, and prepares and removes what the containers of a claim get.
+package claims
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"slices"
+
+	resource "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/dynamic-resource-allocation/kubeletplugin"
+	"k8s.io/dynamic-resource-allocation/resourceslice"
+
+	"github.com/ramjet-rdma/ramjet/kubernetes/internal/inject"
+)
+
+// Driver prepares claims on one node.
+type Driver struct {
+	Name        string // the driver's, such as ramjet.dev
+	Node        string
+	Devices     int // how many the node offers
+	Environment map[string]string
+	Injector    *inject.Injector
+	Log         *slog.Logger
+	// Fatal is called for an error in the background that trying again does not mend.
+	Fatal func(error)
+}
+
+// Run publishes the devices and serves the kubelet, whose folder is given, until ctx ends.
+func (d *Driver) Run(ctx context.Context, client kubernetes.Interface, kubelet string) error {
+	h, err := kubeletplugin.Start(ctx, d,
+		kubeletplugin.KubeClient(client),
+		kubeletplugin.NodeName(d.Node),
+		kubeletplugin.DriverName(d.Name),
+		kubeletplugin.RegistrarDirectoryPath(filepath.Join(kubelet, "plugins_registry")),
+		kubeletplugin.PluginDataDirectoryPath(filepath.Join(kubelet, "plugins", d.Name)),
+		kubeletplugin.HealthService(false))
+	if err != nil {
+		return err
+	}
+	defer h.Stop()
+	if err := h.PublishResources(ctx, d.resources()); err != nil && ctx.Err() == nil {
+		return err
+	}
+	<-ctx.Done()
+	return nil
+}
+
+// sliceDevices is how many devices a ResourceSlice takes.
+const sliceDevices = resource.ResourceSliceMaxDevices
+
+// resources are what the node offers: one pool with the node's name.
+func (d *Driver) resources() resourceslice.DriverResources {
+	var all []resource.Device
+	for i := range d.Devices {
+		all = append(all, resource.Device{Name: fmt.Sprintf("rdma-%d", i), Attributes: attributes()})
+	}
+	pool := resourceslice.Pool{}
+	for some := range slices.Chunk(all, sliceDevices) {
+		pool.Slices = append(pool.Slices, resourceslice.Slice{Devices: some})
+	}
+	return resourceslice.DriverResources{Pools: map[string]resourceslice.Pool{d.Node: pool}}
+}
+
+// attributes are what selectors of claims can ask for. The one of another domain is what network drivers in the field
+// say of devices that have RDMA.
+func attributes() map[resource.QualifiedName]resource.DeviceAttribute {
+	yes, kind := true, "roce"
+	return map[resource.QualifiedName]resource.DeviceAttribute{
+		"rdma":         {BoolValue: &yes},
+		"software":     {BoolValue: &yes},
+		"kind":         {StringValue: &kind},
+		"dra.net/rdma": {BoolValue: &yes},
+	}
+}
+
+// PrepareResourceClaims writes what the containers of each claim get. The same claim may be prepared several times.
+func (d *Driver) PrepareResourceClaims(_ context.Context, claims []*resource.ResourceClaim) (map[types.UID]kubeletplugin.PrepareResult, error) {
+	all := make(map[types.UID]kubeletplugin.PrepareResult, len(claims))
+	for _, c := range claims {
+		devices, err := d.prepare(c)
+		if err != nil {
+			d.Log.Error("a claim is not prepared", "namespace", c.Namespace, "claim", c.Name, "err", err)
+			err = fmt.Errorf("claim %s/%s: %w", c.Namespace, c.Name, err)
+		}
+		all[c.UID] = kubeletplugin.PrepareResult{Err: err, Devices: devices}
+	}
+	return all, nil
+}
+
+// prepare prepares one claim. Its containers get the claim's one CDI device, by whichever of its requests they name.
+func (d *Driver) prepare(c *resource.ResourceClaim) ([]kubeletplugin.Device, error) {
+	if c.Status.Allocation == nil {
+		return nil, errors.New("it is not allocated")
+	}
+	var ours []resource.DeviceRequestAllocationResult
+	for _, r := range c.Status.Allocation.Devices.Results {
+		if r.Driver == d.Name {
+			ours = append(ours, r)
+		}
+	}
+	for _, r := range ours {
+		if r.Pool != d.Node {
+			return nil, fmt.Errorf("device %s is of pool %q, and this is node %q", r.Device, r.Pool, d.Node)
+		}
+	}
+	for _, cfg := range c.Status.Allocation.Devices.Config {
+		if o := cfg.Opaque; o != nil && o.Driver == d.Name {
+			return nil, fmt.Errorf("%s takes no parameters, and the claim or its class has some", d.Name)
+		}
+	}
+	if len(ours) == 0 {
+		return nil, nil
+	}
+	name, err := d.Injector.WriteClaim(string(c.UID), d.Environment)
+	if err != nil {
+		return nil, err
+	}
+	var devices []kubeletplugin.Device
+	for _, r := range ours {
+		devices = append(devices, kubeletplugin.Device{
+			Requests: []string{r.Request}, PoolName: r.Pool, DeviceName: r.Device, CDIDeviceIDs: []string{name},
+		})
+	}
+	return devices, nil
+}
+
+// UnprepareResourceClaims removes what PrepareResourceClaims wrote, perhaps in an earlier process.
+func (d *Driver) UnprepareResourceClaims(_ context.Context, claims []kubeletplugin.NamespacedObject) (map[types.UID]error, error) {
+	all := make(map[types.UID]error, len(claims))
+	for _, c := range claims {
+		all[c.UID] = d.Injector.RemoveClaim(string(c.UID))
+	}
+	return all, nil
+}
+
+// HandleError takes errors of the background, such as ResourceSlices that cannot be published.
+func (d *Driver) HandleError(_ context.Context, err error, msg string) {
+	d.Log.Error(msg, "err", err)
+	if !errors.Is(err, kubeletplugin.ErrRecoverable) {
+		d.Fatal(fmt.Errorf("%s: %w", msg, err))
+	}
+}
+
+// WatchHealthStatus is not called: a device here is files and an address, and has no health of its own.
+func (d *Driver) WatchHealthStatus(context.Context, chan<- kubeletplugin.DeviceHealthReport) error {
+	return kubeletplugin.ErrHealthNotSupported
+}
+
+var _ kubeletplugin.DRAPlugin = (*Driver)(nil)

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package inject says what a container gets, as specifications of CDI (the Container Device Interface): a read-only
+// folder with Ramjet's libraries, the environment that makes programs load them, and a folder that stands for
+// /sys/class/infiniband. A hook writes the latter when the container has its network namespace, as the device is that
+// of the pod's own address. Nothing of it needs a device file, a capability or a privilege in the container.
+package inject
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"tags.cncf.io/container-device-interface/pkg/cdi"
+	"tags.cncf.io/container-device-interface/pkg/parser"
+	specs "tags.cncf.io/container-device-interface/specs-go"
+)
+
+// Where a container has what it gets.
+const (
+	ContainerFiles = "/opt/ramjet"
+	ContainerSysfs = "/run/ramjet-sysfs"
+)
+
+// Class is the class of CDI devices that a device plugin hands out; each claim has a device of class claimClass.
+const (
+	Class      = "rdma"
+	claimClass = "claim"
+)
+
+// hookSeconds bounds the hook. A container waits for it.
+const hookSeconds = 10
+
+// Device is a device of one container at a time.
+type Device struct {
+	Name        string            // letters, digits, and -._: within
+	Environment map[string]string // what its containers have, beside the common variables
+}
+
+// Injector writes specifications.
+type Injector struct {
+	vendor string
+	folder string // the node's folder: the libraries and the devices' folders are in it
+	files  string // where in it the libraries are
+	cache  *cdi.Cache
+}
+
+// New returns an injector of a vendor's devices. cdiFolder is where the container runtime looks for specifications.
+// files is a tree with bin/ramjet and lib/*.so*, which is installed below folder, a folder of the node that has the
+// same path here.
+func New(vendor, cdiFolder, files, folder string) (*Injector, error) {
+	if err := parser.ValidateVendorName(vendor); err != nil {
+		return nil, err
+	}
+	installed, err := install(files, folder)
+	if err != nil {
+		return nil, fmt.Errorf("the libraries of %s: %w", files, err)
+	}
+	if err := os.MkdirAll(cdiFolder, 0o755); err != nil {
+		return nil, err
+	}
+	cache, err := cdi.NewCache(cdi.WithSpecDirs(cdiFolder), cdi.WithAutoRefresh(false))
+	if err != nil {
+		return nil, err
+	}
+	return &Injector{vendor, folder, installed, cache}, nil
+}
+
+// Check returns why containers would not get what they need, or nil.
+func (in *Injector) Check() error {
+	for _, f := range needed {
+		if _, err := os.Stat(filepath.Join(in.files, f)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// WriteDevices writes the specification of a device plugin's devices, in place of the one that there was.
+func (in *Injector) WriteDevices(devices []Device) error {
+	spec := in.spec(Class)
+	for _, d := range devices {
+		edits, err := in.edits(d)
+		if err != nil {
+			return err
+		}
+		spec.Devices = append(spec.Devices, specs.Device{Name: d.Name, ContainerEdits: edits})
+	}
+	return in.write(spec, cdi.GenerateSpecName(in.vendor, Class))
+}
+
+// Name returns the qualified name of a device plugin's device.
+func (in *Injector) Name(device string) string { return parser.QualifiedName(in.vendor, Class, device) }
+
+// WriteClaim writes the specification of a claim's device, and returns its qualified name. uid is the claim's.
+func (in *Injector) WriteClaim(uid string, environment map[string]string) (string, error) {
+	spec := in.spec(claimClass)
+	edits, err := in.edits(Device{claimFolder(uid), environment})
+	if err != nil {
+		return "", err
+	}
+	spec.Devices = []specs.Device{{Name: uid, ContainerEdits: edits}}
+	if err := in.write(spec, cdi.GenerateTransientSpecName(in.vendor, claimClass, uid)); err != nil {
+		return "", err
+	}
+	return parser.QualifiedName(in.vendor, claimClass, uid), nil
+}
+
+// RemoveClaim removes what WriteClaim wrote. It is no error if there is nothing.
+func (in *Injector) RemoveClaim(uid string) error {
+	if err := parser.ValidateDeviceName(uid); err != nil {
+		return err
+	}
+	err := in.cache.RemoveSpec(cdi.GenerateTransientSpecName(in.vendor, claimClass, uid))
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return errors.Join(err, os.RemoveAll(in.sysfs(claimFolder(uid))))
+}
+
+func claimFolder(uid string) string { return "claim-" + uid }
+
+// sysfs is the folder of the node that stands for a device's /sys.
+func (in *Injector) sysfs(device string) string { return filepath.Join(in.folder, "devices", device) }
+
+// spec returns a specification without devices. What it says of all its devices applies once to a container, however
+// many of them it has.
+func (in *Injector) spec(class string) *specs.Spec {
+	lib := ContainerFiles + "/lib"
+	return &specs.Spec{
+		Kind: in.vendor + "/" + class,
+		ContainerEdits: specs.ContainerEdits{
+			Env: []string{
+				"LD_LIBRARY_PATH=" + lib,
+				"LD_PRELOAD=" + lib + "/libramjet-sysfs.so",
+				"RAMJET_LIBS=" + lib,
+				"RAMJET_SYSFS=" + ContainerSysfs,
+			},
+			Mounts: []*specs.Mount{readOnly(in.files, ContainerFiles)},
+		},
+	}
+}
+
+// edits are those of one device.
+func (in *Injector) edits(d Device) (specs.ContainerEdits, error) {
+	if err := parser.ValidateDeviceName(d.Name); err != nil {
+		return specs.ContainerEdits{}, err
+	}
+	sysfs := in.sysfs(d.Name)
+	if err := os.MkdirAll(sysfs, 0o755); err != nil {
+		return specs.ContainerEdits{}, err
+	}
+	var env []string
+	for _, name := range slices.Sorted(maps.Keys(d.Environment)) {
+		env = append(env, name+"="+d.Environment[name])
+	}
+	timeout := hookSeconds
+	return specs.ContainerEdits{
+		Env:    env,
+		Mounts: []*specs.Mount{readOnly(sysfs, ContainerSysfs)},
+		Hooks: []*specs.Hook{{
+			HookName: cdi.CreateContainerHook,
+			Path:     filepath.Join(in.files, command),
+			Args:     []string{"ramjet", "write-sysfs", "--command", ContainerFiles + "/" + command, sysfs},
+			Env:      env,
+			Timeout:  &timeout,
+		}},
+	}, nil
+}
+
+func readOnly(from, to string) *specs.Mount {
+	return &specs.Mount{HostPath: from, ContainerPath: to, Options: []string{"ro", "nosuid", "nodev", "bind"}}
+}
+
+func (in *Injector) write(spec *specs.Spec, name string) error {
+	version, err := specs.MinimumRequiredVersion(spec)
+	if err != nil {
+		return err
+	}
+	spec.Version = version
+	return in.cache.WriteSpec(spec, name)
+}
+
+// Slug returns a resource's name as a part of the names of files and CDI devices.
+func Slug(resource string) string { return strings.ReplaceAll(resource, "/", "_") }

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plugin
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+)
+
+// long is a bound for what takes milliseconds on a machine with nothing else to do.
+const long = time.Minute
+
+// kubelet stands for a kubelet: it takes registrations.
+type kubelet struct {
+	v1beta1.UnimplementedRegistrationServer
+	registered chan *v1beta1.RegisterRequest
+	refuse     atomic.Int32
+}
+
+func (k *kubelet) Register(_ context.Context, r *v1beta1.RegisterRequest) (*v1beta1.Empty, error) {
+	if k.refuse.Add(-1) >= 0 {
+		return nil, status.Error(codes.Unavailable, "not yet")
+	}
+	k.registered <- r
+	return &v1beta1.Empty{}, nil
+}
+
+// start starts the kubelet as a real one does: whatever is in its folder is removed.
+func (k *kubelet) start(t *testing.T, folder string) *grpc.Server {
+	t.Helper()
+	old, err := filepath.Glob(filepath.Join(folder, "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range old {
+		if err := os.Remove(f); err != nil && !os.IsNotExist(err) {
+			t.Fatal(err)
+		}
+	}
+	l, err := net.Listen("unix", filepath.Join(folder, kubeletSocket))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := grpc.NewServer()
+	v1beta1.RegisterRegistrationServer(s, k)
+	go s.Serve(l) //nolint:errcheck // it ends with Stop
+	t.Cleanup(s.Stop)
+	return s
+}
+
+// registration waits for one.
+func (k *kubelet) registration(t *testing.T) *v1beta1.RegisterRequest {
+	t.Helper()
+	select {
+	case r := <-k.registered:
+		return r
+	case <-time.After(long):
+		t.Fatal("no registration")
+		return nil
+	}
+}
+
+// started is a plugin that runs, and the folder in which it does.
+func started(t *testing.T, health func() error) (folder string) {
+	t.Helper()
+	folder, err := os.MkdirTemp("", "plugin") // a path that is short enough for sockets
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(folder) })
+	p := &Plugin{
+		Resource: "rdma/test",
+		Devices:  []string{"rdma_test-0", "rdma_test-1", "rdma_test-2"},
+		CDIName:  func(d string) string { return "ramjet.dev/rdma=" + d },
+		Health:   health,
+		Folder:   folder,
+		Times:    Times{Call: long, Retry: time.Millisecond, Health: time.Millisecond},
+		Log:      slog.New(slog.DiscardHandler),
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- p.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return folder
+}
+
+func dial(t *testing.T, folder, endpoint string) v1beta1.DevicePluginClient {
+	t.Helper()
+	c, err := grpc.NewClient("unix://"+filepath.Join(folder, endpoint), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return v1beta1.NewDevicePluginClient(c)
+}
+
+func healthy() error { return nil }
+
+// The plugin waits for a kubelet, takes a refusal for a delay, and registers again with one that has restarted.
+func TestRegister(t *testing.T) {
+	folder := started(t, healthy)
+	k := &kubelet{registered: make(chan *v1beta1.RegisterRequest, 8)}
+	k.refuse.Store(2)
+	server := k.start(t, folder)
+	for range 3 {
+		r := k.registration(t)
+		if r.ResourceName != "rdma/test" || r.Version != v1beta1.Version || strings.Contains(r.Endpoint, "/") {
+			t.Errorf("%v", r)
+		}
+		stream, err := dial(t, folder, r.Endpoint).ListAndWatch(t.Context(), &v1beta1.Empty{}, grpc.WaitForReady(true))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if list, err := stream.Recv(); err != nil || len(list.Devices) != 3 {
+			t.Errorf("%v, %v", list, err)
+		}
+		server.Stop()
+		server = k.start(t, folder)
+	}
+}
+
+// The kubelet hears when devices become unusable, and when they are usable again.
+func TestHealth(t *testing.T) {
+	var broken atomic.Bool
+	folder := started(t, func() error {
+		if broken.Load() {
+			return errors.New("no files")
+		}
+		return nil
+	})
+	k := &kubelet{registered: make(chan *v1beta1.RegisterRequest, 8)}
+	k.start(t, folder)
+	stream, err := dial(t, folder, k.registration(t).Endpoint).ListAndWatch(t.Context(), &v1beta1.Empty{}, grpc.WaitForReady(true))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{v1beta1.Healthy, v1beta1.Unhealthy, v1beta1.Healthy} {
+		list, err := stream.Recv()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range list.Devices {
+			if d.Health != want {
+				t.Errorf("%s: %s, want %s", d.ID, d.Health, want)
+			}
+		}
+		broken.Store(!broken.Load())
+	}
+}
+
+func TestAllocate(t *testing.T) {
+	folder := started(t, healthy)
+	k := &kubelet{registered: make(chan *v1beta1.RegisterRequest, 8)}
+	k.start(t, folder)
+	client := dial(t, folder, k.registration(t).Endpoint)
+	ask := func(devices ...string) *v1beta1.ContainerAllocateRequest {
+		return &v1beta1.ContainerAllocateRequest{DevicesIds: devices}
+	}
+	r, err := client.Allocate(t.Context(), &v1beta1.AllocateRequest{
+		ContainerRequests: []*v1beta1.ContainerAllocateRequest{ask("rdma_test-1"), ask("rdma_test-2", "rdma_test-0")},
+	}, grpc.WaitForReady(true))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{"ramjet.dev/rdma=rdma_test-1", "ramjet.dev/rdma=rdma_test-0"} {
+		got := r.ContainerResponses[i]
+		if len(got.CdiDevices) != 1 || got.CdiDevices[0].Name != want || len(got.Devices) > 0 {
+			t.Errorf("%v, want %s alone", got, want)
+		}
+	}
+	for _, bad := range []*v1beta1.ContainerAllocateRequest{ask(), ask("rdma_test-3"), ask("")} {
+		_, err := client.Allocate(t.Context(), &v1beta1.AllocateRequest{ContainerRequests: []*v1beta1.ContainerAllocateRequest{bad}})
+		if status.Code(err) != codes.InvalidArgument {
+			t.Errorf("%v: %v", bad, err)
+		}
+	}
+}
+
+// A folder that is not there is said at once.
+func TestFolder(t *testing.T) {
+	p := &Plugin{Resource: "a/b", Folder: filepath.Join(t.TempDir(), "not"), Log: slog.New(slog.DiscardHandler)}
+	if err := p.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "kubelet's folder") {
+		t.Errorf("%v", err)
+	}
+}
