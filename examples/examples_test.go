@@ -136,12 +136,40 @@ func (s *stage) run(name string, args ...string) string {
 	return s.start(name, "", args...).ends()
 }
 
+// programs is the directory that has the examples.
+var programs string
+
+func TestMain(m *testing.M) {
+	var err error
+	if programs, err = os.MkdirTemp("", "ramjet-examples"); err != nil {
+		panic(err)
+	}
+	status := m.Run()
+	os.RemoveAll(programs)
+	os.Exit(status)
+}
+
+// compile builds all examples, without what debuggers need.
+var compile = sync.OnceValue(func() error {
+	out, err := exec.Command("go", "build", "-ldflags=-w", "-o", programs+string(os.PathSeparator), "./...").CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%w\n%s", err, out)
+	}
+	return nil
+})
+
+// build builds the examples once, and returns where they are.
+func build(t *testing.T) string {
+	t.Helper()
+	if err := compile(); err != nil {
+		t.Fatal(err)
+	}
+	return programs
+}
+
 // Each example runs as its comment says.
 func TestExamples(t *testing.T) {
-	dir := t.TempDir()
-	if out, err := exec.Command("go", "build", "-o", dir+string(os.PathSeparator), "./...").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	dir := build(t)
 	want := func(t *testing.T, out, what string) {
 		t.Helper()
 		if !strings.Contains(out, what) {
@@ -247,11 +275,8 @@ func TestExamples(t *testing.T) {
 
 // Ctrl-C ends a server at once, and is no error.
 func TestInterrupt(t *testing.T) {
-	dir := t.TempDir()
-	if out, err := exec.Command("go", "build", "-o", dir+string(os.PathSeparator), "./...").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	file := filepath.Join(dir, "file")
+	dir := build(t)
+	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, []byte("bytes"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -288,10 +313,7 @@ func TestInterrupt(t *testing.T) {
 
 // Where cables corrupt packets, the multicast's receivers miss datagrams, and get all of the file nonetheless.
 func TestMulticastLoss(t *testing.T) {
-	dir := t.TempDir()
-	if out, err := exec.Command("go", "build", "-o", dir+string(os.PathSeparator), "./multicast").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	dir := build(t)
 	f, name := softfabric.Start(t, "star:3"), fmt.Sprintf("multicast-%d", os.Getpid())
 	softfabric.Serve(t, f, name)
 	for i, share := range []float64{0.05, 0.1} {

@@ -40,7 +40,7 @@ func TestCounter(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := cm.Listen(server, ":0", cm.WithPD(pd)) // port 0: any that is free
+	l, err := cm.Listen(ctx, server, ":0", cm.WithPD(pd)) // port 0: any that is free
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"encoding/binary"
 	"flag"
 	"fmt"
+	"io"
 	"log"
 	"os"
 	"os/signal"
@@ -25,6 +26,9 @@ import (
 )
 
 const port = ":7480"
+
+// out is where the program prints.
+var out io.Writer = os.Stdout
 
 func main() {
 	log.SetFlags(0)
@@ -70,21 +74,25 @@ func serve(ctx context.Context, dev *verbs.Device) error {
 	if err != nil {
 		return err
 	}
-	l, err := cm.Listen(dev, port, cm.WithPD(pd), cm.WithPrivateData(where))
+	l, err := cm.Listen(ctx, dev, port, cm.WithPD(pd), cm.WithPrivateData(where))
 	if err != nil {
 		return err
 	}
-	fmt.Println("listening on", l.Addr())
+	fmt.Fprintln(out, "listening on", l.Addr())
 	for {
 		conn, err := l.Accept(ctx)
 		if err != nil {
 			return err
 		}
-		fmt.Println("client", conn.PeerAddr())
+		fmt.Fprintln(out, "client", conn.PeerAddr())
 		go func() {
 			<-conn.Done()
 			conn.Close()
-			counter.Do(func(b []byte) { fmt.Println(binary.NativeEndian.Uint64(b), "tickets drawn") })
+			counter.Do(func(b []byte) {
+				if b != nil { // the device is open
+					fmt.Fprintln(out, binary.NativeEndian.Uint64(b), "tickets drawn")
+				}
+			})
 		}()
 	}
 }
@@ -106,8 +114,8 @@ func draw(ctx context.Context, dev *verbs.Device, server string, n int) error {
 		if err != nil {
 			return err
 		}
-		fmt.Println("ticket", ticket)
+		fmt.Fprintln(out, "ticket", ticket)
 	}
-	fmt.Printf("%v each\n", time.Since(start)/time.Duration(max(1, n)))
+	fmt.Fprintf(out, "%v each\n", time.Since(start)/time.Duration(max(1, n)))
 	return nil
 }

@@ -32,7 +32,7 @@ func Example() {
 	}
 	defer client.Close()
 
-	l, err := rnet.Listen(server, ":0")
+	l, err := rnet.Listen(context.Background(), server, ":0")
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -138,7 +138,7 @@ func newNeighbor(conn *cm.Conn) (*neighbor, error) {
 
 // give writes row mine of copy c into row its of the neighbor's grid.
 func (n *neighbor) give(ctx context.Context, g *grid, c, mine, its int) error {
-	_, err := n.conn.Do(ctx, &verbs.SendWR{Op: verbs.WriteImm, SGL: []verbs.SGE{g.mr.SGE(g.at(c, mine), row)},
+	_, err := n.conn.Do(ctx, &verbs.SendWR{Op: verbs.OpWriteImm, SGL: []verbs.SGE{g.mr.SGE(g.at(c, mine), row)},
 		Remote: n.theirs.At(uint64(g.at(c, its)))})
 	return err
 }
@@ -215,7 +215,7 @@ func meet(ctx context.Context, dev *verbs.Device, host string, pd *verbs.PD, g *
 	opts := []cm.Option{cm.WithPD(pd), cm.WithPrivateData(where)}
 	var l *cm.Listener
 	if rank < ranks-1 {
-		if l, err = cm.Listen(dev, ":"+strconv.Itoa(port+rank), opts...); err != nil {
+		if l, err = cm.Listen(ctx, dev, ":"+strconv.Itoa(port+rank), opts...); err != nil {
 			return nil, nil, err
 		}
 		defer l.Close()

@@ -50,7 +50,7 @@ func run() error {
 }
 
 func serve(ctx context.Context, dev *verbs.Device) error {
-	l, err := rnet.Listen(dev, port)
+	l, err := rnet.Listen(ctx, dev, port)
 	if err != nil {
 		return err
 	}

@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"hash/fnv"
+	"io"
 	"log"
 	"os"
 	"os/signal"
@@ -34,6 +35,9 @@ const (
 	probe    = 4 // slots that a key may be in, one after the other
 	area     = (slots + probe - 1) * slotSize
 )
+
+// out is where the program prints.
+var out io.Writer = os.Stdout
 
 func main() {
 	log.SetFlags(0)
@@ -111,11 +115,11 @@ func serve(ctx context.Context, dev *verbs.Device) error {
 	if err != nil {
 		return err
 	}
-	l, err := cm.Listen(dev, port, cm.WithPD(pd), cm.WithPrivateData(where))
+	l, err := cm.Listen(ctx, dev, port, cm.WithPD(pd), cm.WithPrivateData(where))
 	if err != nil {
 		return err
 	}
-	fmt.Println("listening on", l.Addr())
+	fmt.Fprintln(out, "listening on", l.Addr())
 	for {
 		conn, err := l.Accept(ctx)
 		if err != nil {
@@ -177,14 +181,14 @@ func client(ctx context.Context, dev *verbs.Device, server string, args []string
 			return err
 		}
 		defer answer.Release()
-		fmt.Printf("%s\n", answer.Bytes())
+		fmt.Fprintf(out, "%s\n", answer.Bytes())
 		return nil
 	case len(args) == 2 && args[0] == "get":
 		value, err := get(ctx, conn, args[1])
 		if err != nil {
 			return err
 		}
-		fmt.Println(value)
+		fmt.Fprintln(out, value)
 		return nil
 	}
 	return errors.New("want put KEY VALUE or get KEY")

@@ -109,7 +109,8 @@ func join(ctx context.Context, dev *verbs.Device, group string) (m *member, err 
 	if err := id.Bind(netip.AddrPort{}); err != nil {
 		return nil, err
 	}
-	if m.qp, err = id.CreateQP(m.pd, verbs.QPInit{SendCQ: m.cq, RecvCQ: m.cq, MaxSendWR: burst, MaxRecvWR: receives}); err != nil {
+	if m.qp, err = id.CreateQP(m.pd, verbs.QPInit{SendCQ: m.cq, RecvCQ: m.cq,
+		Cap: verbs.QPCap{MaxSendWR: burst, MaxRecvWR: receives}}); err != nil {
 		return nil, err
 	}
 	if err := id.JoinMulticast(addr); err != nil {
@@ -135,7 +136,7 @@ func send(ctx context.Context, dev *verbs.Device, m *member, name string, wait i
 	if err != nil {
 		return err
 	}
-	l, err := cm.Listen(dev, port)
+	l, err := cm.Listen(ctx, dev, port)
 	if err != nil {
 		return err
 	}
@@ -191,7 +192,7 @@ func (m *member) multicast(ctx context.Context, file []byte, numbers []uint64) e
 			at := i * (header + chunk)
 			binary.BigEndian.PutUint64(mr.Bytes()[at:], number)
 			n := header + copy(mr.Bytes()[at+header:][:chunk], file[number*chunk:])
-			wr := verbs.SendWR{Op: verbs.Send, SGL: []verbs.SGE{mr.SGE(at, n)}, AH: m.to, RemoteQPN: m.ud.QPN, RemoteQKey: m.ud.QKey}
+			wr := verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{mr.SGE(at, n)}, AH: m.to, RemoteQPN: m.ud.QPN, RemoteQKey: m.ud.QKey}
 			if i == len(part)-1 {
 				wr.Flags = verbs.Signaled
 			}
@@ -203,7 +204,7 @@ func (m *member) multicast(ctx context.Context, file []byte, numbers []uint64) e
 		if _, err := m.cq.Wait(ctx, wc[:]); err != nil {
 			return err
 		}
-		if wc[0].Status != verbs.Success {
+		if wc[0].Status != verbs.StatusSuccess {
 			return wc[0].Status.Err()
 		}
 	}
@@ -315,7 +316,7 @@ func (c *copied) take(ctx context.Context, m *member, buffers *verbs.MR) error {
 			return err
 		}
 		for _, wc := range wcs[:n] {
-			if wc.Status == verbs.Success {
+			if wc.Status == verbs.StatusSuccess {
 				c.add(buffers.Bytes()[int(wc.ID)*(grh+header+chunk):][grh:max(grh, wc.ByteLen)])
 			}
 			if err := m.post(buffers, wc.ID); err != nil {

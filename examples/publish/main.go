@@ -16,6 +16,7 @@ import (
 	"flag"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"log"
 	"os"
 	"os/signal"
@@ -34,6 +35,12 @@ const (
 
 	last     = 1 << 63          // in the number of what follows the last line
 	patience = 10 * time.Second // for a publisher that starts, and for subscribers that end
+)
+
+// in has the publisher's lines, and out is where the program prints.
+var (
+	in  io.Reader = os.Stdin
+	out io.Writer = os.Stdout
 )
 
 func main() {
@@ -89,11 +96,11 @@ func decode(b []byte) (number uint64, line string) {
 type subscribers map[*cm.Conn]verbs.Remote
 
 func publish(ctx context.Context, dev *verbs.Device, wait int) error {
-	l, err := cm.Listen(dev, port)
+	l, err := cm.Listen(ctx, dev, port)
 	if err != nil {
 		return err
 	}
-	fmt.Println("listening on", l.Addr())
+	fmt.Fprintln(out, "listening on", l.Addr())
 	s, gone := subscribers{}, make(chan *cm.Conn, wait)
 	for len(s) < wait {
 		conn, err := l.Accept(ctx)
@@ -111,7 +118,7 @@ func publish(ctx context.Context, dev *verbs.Device, wait int) error {
 		}()
 	}
 	number := uint64(0)
-	input, lines := bufio.NewScanner(os.Stdin), make(chan string)
+	input, lines := bufio.NewScanner(in), make(chan string)
 	go func() { // so that Ctrl-C ends a publisher that waits for its input
 		defer close(lines)
 		for input.Scan() {
@@ -138,7 +145,7 @@ func publish(ctx context.Context, dev *verbs.Device, wait int) error {
 		}
 	}
 	s.write(ctx, last|(number+1), "")
-	fmt.Println(number, "lines to", len(s), "subscribers")
+	fmt.Fprintln(out, number, "lines to", len(s), "subscribers")
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for conn := range s { // they go when they have read the last line
@@ -163,7 +170,7 @@ func (s subscribers) write(ctx context.Context, number uint64, line string) {
 // leaveOut forgets a subscriber.
 func (s subscribers) leaveOut(conn *cm.Conn, why error) {
 	if _, there := s[conn]; there {
-		fmt.Fprintf(os.Stderr, "subscriber %v: %v\n", conn.PeerAddr(), why)
+		log.Printf("subscriber %v: %v", conn.PeerAddr(), why)
 		delete(s, conn)
 		conn.Close()
 	}
@@ -216,11 +223,11 @@ func subscribe(ctx context.Context, dev *verbs.Device, publisher string) error {
 		}
 		missed += got&^last - next // the publisher was round the ring
 		if got&last != 0 {
-			fmt.Println(missed, "lines missed")
+			fmt.Fprintln(out, missed, "lines missed")
 			return nil
 		}
 		next = got
-		fmt.Println(line)
+		fmt.Fprintln(out, line)
 	}
 }
 

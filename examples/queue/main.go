@@ -14,6 +14,7 @@ import (
 	"encoding/binary"
 	"flag"
 	"fmt"
+	"io"
 	"log"
 	"os"
 	"os/signal"
@@ -27,7 +28,6 @@ import (
 const (
 	port  = ":7483"
 	tasks = 200
-	each  = 10_000 // numbers in a task
 
 	// The owner's memory: the number of the next task, the tasks' first numbers, and their results plus
 	// one.
@@ -36,8 +36,14 @@ const (
 	size      = atResults + 8*tasks
 )
 
+// each is how many numbers a task has.
+var each = uint64(10_000)
+
 // order is the byte order of tasks and results. That of the counter is the owner's own.
 var order = binary.BigEndian
+
+// out is where the program prints.
+var out io.Writer = os.Stdout
 
 func main() {
 	log.SetFlags(0)
@@ -79,18 +85,18 @@ func own(ctx context.Context, dev *verbs.Device) error {
 	}
 	mr.Do(func(b []byte) {
 		for i := range tasks {
-			order.PutUint64(b[atTasks+8*i:], uint64(i*each))
+			order.PutUint64(b[atTasks+8*i:], uint64(i)*each)
 		}
 	})
 	where, err := mr.Remote().MarshalBinary()
 	if err != nil {
 		return err
 	}
-	l, err := cm.Listen(dev, port, cm.WithPD(pd), cm.WithPrivateData(where))
+	l, err := cm.Listen(ctx, dev, port, cm.WithPD(pd), cm.WithPrivateData(where))
 	if err != nil {
 		return err
 	}
-	fmt.Println("listening on", l.Addr())
+	fmt.Fprintln(out, "listening on", l.Addr())
 	var workers sync.WaitGroup
 	accepting := make(chan struct{})
 	go func() {
@@ -100,7 +106,7 @@ func own(ctx context.Context, dev *verbs.Device) error {
 			if err != nil {
 				return
 			}
-			fmt.Println("worker", conn.PeerAddr())
+			fmt.Fprintln(out, "worker", conn.PeerAddr())
 			workers.Go(func() {
 				defer conn.Close()
 				select {
@@ -117,7 +123,7 @@ func own(ctx context.Context, dev *verbs.Device) error {
 		}
 		mr.Do(func(b []byte) { primes += order.Uint64(b[atResults+8*i:]) - 1 })
 	}
-	fmt.Println(primes, "primes below", tasks*each)
+	fmt.Fprintln(out, primes, "primes below", tasks*each)
 	l.Close()
 	<-accepting
 	workers.Wait() // they have yet to draw a number that there is no task for
@@ -145,7 +151,7 @@ func work(ctx context.Context, dev *verbs.Device, owner string) error {
 			return err
 		}
 		if task >= tasks {
-			fmt.Println(done, "tasks done")
+			fmt.Fprintln(out, done, "tasks done")
 			return nil
 		}
 		if err := conn.Read(ctx, buf.SGE(8), memory.At(atTasks+8*task)); err != nil {

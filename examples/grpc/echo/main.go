@@ -67,7 +67,7 @@ func main() {
 		}
 		return
 	}
-	l, err := rnet.Listen(dev, port)
+	l, err := rnet.Listen(context.Background(), dev, port)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -21,7 +21,7 @@ func TestEcho(t *testing.T) {
 	}
 	defer server.Close()
 	defer client.Close()
-	l, err := rnet.Listen(server, ":0")
+	l, err := rnet.Listen(t.Context(), server, ":0")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/ramjet-rdma/ramjet/rdmatest"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// output keeps what the programs of a world print.
+type output struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (o *output) Write(b []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(b)
+}
+
+// TestTickets: no ticket is drawn twice, whatever befalls the network and the clients, and none is left out as long
+// as no client dies.
+func TestTickets(t *testing.T) {
+	rdmatest.Run(t, 30, func(w *rdmatest.World) {
+		said := &output{}
+		out = said
+		open := []func(*rdmatest.Host) *verbs.Device{(*rdmatest.Host).RoCE, (*rdmatest.Host).IWARP}[w.Rand.IntN(2)]
+		server := w.Host("server")
+		dev := open(server)
+		server.Go(func(ctx context.Context) error { return serve(ctx, dev) })
+
+		var clients []*rdmatest.Host
+		for i := range 1 + w.Rand.IntN(3) {
+			clients = append(clients, w.Host(fmt.Sprint("client", i)))
+		}
+		each, total := 1+w.Rand.IntN(20), 0
+		var draws []*rdmatest.Task
+		for _, c := range clients {
+			dev := open(c)
+			draws = append(draws, c.Go(func(ctx context.Context) error { return draw(ctx, dev, server.Addr().String(), each) }))
+		}
+		w.Draw(rdmatest.Packets | rdmatest.Passing)
+		w.Draw(rdmatest.Fatal, clients...)
+		died := false
+		for i, d := range draws {
+			switch err := d.Wait(); {
+			case clients[i].Died():
+				died = true
+			case err != nil:
+				w.Fatalf("%v: %v", clients[i], err)
+			default:
+				total += each
+			}
+		}
+
+		drawn := make(map[string]bool)
+		for line := range strings.Lines(said.text.String()) {
+			if number, ok := strings.CutPrefix(line, "ticket "); ok {
+				if drawn[number] {
+					w.Fatalf("ticket %v is drawn twice", number)
+				}
+				drawn[number] = true
+			}
+		}
+		if !died && len(drawn) != total {
+			w.Fatalf("%d tickets are drawn, want %d", len(drawn), total)
+		}
+		for i := range total {
+			if !died && !drawn[fmt.Sprintln(i)] {
+				w.Fatalf("nobody has ticket %d", i)
+			}
+		}
+	})
+}
