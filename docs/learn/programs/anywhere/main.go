@@ -27,7 +27,7 @@ func main() {
 	pd := kit.Must(there.AllocPD())
 	target := kit.Must(pd.AllocMR(64, verbs.LocalWrite|verbs.RemoteWrite))
 	where := kit.Must(target.Remote().MarshalBinary())
-	l := kit.Must(cm.Listen(there, ":0", cm.WithPD(pd), cm.WithPrivateData(where)))
+	l := kit.Must(cm.Listen(ctx, there, ":0", cm.WithPD(pd), cm.WithPrivateData(where)))
 	go l.Accept(ctx)
 
 	conn := kit.Must(cm.Dial(ctx, here, l.Addr().String()))

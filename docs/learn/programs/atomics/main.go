@@ -28,7 +28,7 @@ func main() {
 	pd := kit.Must(server.AllocPD())
 	words := kit.Must(pd.AllocMR(16, verbs.LocalWrite|verbs.RemoteAtomic)) // page-aligned: a counter, a lock
 	counter, lock := words.Remote(), words.Remote().At(8)
-	l := kit.Must(cm.Listen(server, ":0", cm.WithPD(pd)))
+	l := kit.Must(cm.Listen(ctx, server, ":0", cm.WithPD(pd)))
 
 	var mu sync.Mutex
 	var tickets, winners []uint64

@@ -64,7 +64,7 @@ func main() {
 	fmt.Println("a connected one is in", a.qp.State())
 
 	check(b.qp.PostRecv(&verbs.RecvWR{ID: 1, SGL: []verbs.SGE{b.mr.SGE(0, 64)}}))
-	check(a.qp.PostSend(&verbs.SendWR{ID: 2, Op: verbs.Send, Flags: verbs.Signaled,
+	check(a.qp.PostSend(&verbs.SendWR{ID: 2, Op: verbs.OpSend, Flags: verbs.Signaled,
 		SGL: []verbs.SGE{a.mr.SGE(0, 5)}}))
 
 	wc := b.wait()
@@ -74,7 +74,7 @@ func main() {
 
 	// In the error state whatever is posted comes back at once.
 	check(b.qp.PostRecv(&verbs.RecvWR{ID: 3, SGL: []verbs.SGE{b.mr.SGE(0, 64)}}))
-	check(b.qp.Modify(verbs.QPAttr{State: verbs.Err}, verbs.MaskState))
+	check(b.qp.Modify(verbs.QPAttr{State: verbs.StateError}, verbs.MaskState))
 	wc = b.wait()
 	fmt.Printf("receiver in %v: work request %d, %v\n", b.qp.State(), wc.ID, wc.Status)
 }

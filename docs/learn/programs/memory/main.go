@@ -20,12 +20,12 @@ func main() {
 	fmt.Println("what the peer is told:", shared.Remote())
 
 	mine := a.Register(shared.Len(), verbs.LocalWrite)
-	kit.Check(a.QP.PostSend(&verbs.SendWR{Op: verbs.Read, Flags: verbs.Signaled,
+	kit.Check(a.QP.PostSend(&verbs.SendWR{Op: verbs.OpRead, Flags: verbs.Signaled,
 		SGL: kit.All(mine), Remote: shared.Remote()}))
 	fmt.Printf("READ: %v, %q\n", a.Wait().Status, kit.Text(mine, mine.Len()))
 
 	kit.Check(shared.Close()) // deregisters: the key is void from now on
-	kit.Check(a.QP.PostSend(&verbs.SendWR{Op: verbs.Read, Flags: verbs.Signaled,
+	kit.Check(a.QP.PostSend(&verbs.SendWR{Op: verbs.OpRead, Flags: verbs.Signaled,
 		SGL: kit.All(mine), Remote: shared.Remote()}))
 	fmt.Println("READ after the region is closed:", a.Wait().Status)
 }

@@ -15,7 +15,7 @@ import (
 func earlyReuse() {
 	a, b := kit.Pair(nil)
 	mine, theirs := a.Put("pay 10"), b.Register(64, verbs.LocalWrite)
-	kit.Check(a.QP.PostSend(&verbs.SendWR{Op: verbs.Send, SGL: kit.All(mine)}))
+	kit.Check(a.QP.PostSend(&verbs.SendWR{Op: verbs.OpSend, SGL: kit.All(mine)}))
 	refused(a, 1)
 	copy(mine.Bytes(), "pay 99") // too early: the buffer belongs to the device
 	refused(a, 2)

@@ -16,7 +16,7 @@ func fullQueue() {
 	kit.Connect(a, b, nil)
 	mine, theirs := a.Put("data"), b.Register(64, verbs.LocalWrite|verbs.RemoteWrite)
 	for range a.CQ.Capacity() + 1 {
-		kit.Check(a.QP.PostSend(&verbs.SendWR{Op: verbs.Write, Flags: verbs.Signaled, SGL: kit.All(mine),
+		kit.Check(a.QP.PostSend(&verbs.SendWR{Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: kit.All(mine),
 			Remote: theirs.Remote()}))
 	}
 	for end := time.Now().Add(kit.Patience); a.CQ.Err() == nil && time.Now().Before(end); {

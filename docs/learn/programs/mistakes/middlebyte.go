@@ -21,7 +21,7 @@ func middleByte() {
 		for i := range mine.Bytes() {
 			mine.Bytes()[i] = round
 		}
-		kit.Check(a.QP.PostSend(&verbs.SendWR{Op: verbs.Write, Flags: verbs.Signaled, SGL: kit.All(mine),
+		kit.Check(a.QP.PostSend(&verbs.SendWR{Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: kit.All(mine),
 			Remote: theirs.Remote()}))
 		kit.Must(theirs.WaitByte(ctx, size/2, round-1))
 		missing := 0

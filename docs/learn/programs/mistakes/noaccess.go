@@ -13,7 +13,7 @@ import (
 func noAccess() {
 	a, b := kit.Pair(nil)
 	mine, theirs := a.Put("data"), b.Register(64, verbs.LocalWrite|verbs.RemoteRead)
-	kit.Check(a.QP.PostSend(&verbs.SendWR{Op: verbs.Write, SGL: kit.All(mine), Remote: theirs.Remote()}))
+	kit.Check(a.QP.PostSend(&verbs.SendWR{Op: verbs.OpWrite, SGL: kit.All(mine), Remote: theirs.Remote()}))
 	fmt.Println("sender:", a.Wait().Status)
 
 	// The same at home: a receive into memory that the device may not write.
@@ -21,6 +21,6 @@ func noAccess() {
 	kit.Connect(a, b, nil)
 	readOnly := kit.Must(b.PD.RegMR(make([]byte, 64), 0))
 	kit.Check(b.QP.PostRecv(&verbs.RecvWR{SGL: kit.All(readOnly)}))
-	kit.Check(a.QP.PostSend(&verbs.SendWR{Op: verbs.Send, Inline: []byte("data")}))
+	kit.Check(a.QP.PostSend(&verbs.SendWR{Op: verbs.OpSend, Inline: []byte("data")}))
 	fmt.Println("receiver:", b.Wait().Status)
 }

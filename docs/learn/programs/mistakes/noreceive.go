@@ -13,6 +13,6 @@ import (
 func noReceive() {
 	a, _ := kit.Pair(&verbs.ConnectOptions{RNRRetry: 2})
 	mine := a.Put("data")
-	kit.Check(a.QP.PostSend(&verbs.SendWR{Op: verbs.Send, SGL: kit.All(mine)}))
+	kit.Check(a.QP.PostSend(&verbs.SendWR{Op: verbs.OpSend, SGL: kit.All(mine)}))
 	fmt.Println("sender:", a.Wait().Status)
 }

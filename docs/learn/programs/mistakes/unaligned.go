@@ -13,7 +13,7 @@ import (
 func unaligned() {
 	a, b := kit.Pair(nil)
 	old, counters := a.Register(8, verbs.LocalWrite), kit.Must(b.PD.AllocMR(64, verbs.LocalWrite|verbs.RemoteAtomic))
-	kit.Check(a.QP.PostSend(&verbs.SendWR{Op: verbs.FetchAdd, Swap: 1, SGL: kit.All(old),
+	kit.Check(a.QP.PostSend(&verbs.SendWR{Op: verbs.OpFetchAdd, Add: 1, SGL: kit.All(old),
 		Remote: counters.Remote().At(4)}))
 	fmt.Println("sender:", a.Wait().Status)
 }

@@ -15,7 +15,7 @@ func unsignaled() {
 	a, _ := kit.Pair(nil)
 	mine := a.Put("data")
 	for n := range 1000 {
-		if err := a.QP.PostSend(&verbs.SendWR{Op: verbs.Send, SGL: kit.All(mine)}); err != nil {
+		if err := a.QP.PostSend(&verbs.SendWR{Op: verbs.OpSend, SGL: kit.All(mine)}); err != nil {
 			fmt.Println("after", n, "SENDs:", err)
 			break
 		}

@@ -18,6 +18,6 @@ func wrongGID() {
 	remote.GID = verbs.GID(netip.MustParseAddr("127.0.71.99").As16())
 	kit.Check(a.QP.Connect(local, remote, &verbs.ConnectOptions{Timeout: 10, RetryCount: 2}))
 	fmt.Println("connected:", a.QP.State())
-	kit.Check(a.QP.PostSend(&verbs.SendWR{Op: verbs.Send, Inline: []byte("data")}))
+	kit.Check(a.QP.PostSend(&verbs.SendWR{Op: verbs.OpSend, Inline: []byte("data")}))
 	fmt.Println("sender:", a.Wait().Status)
 }

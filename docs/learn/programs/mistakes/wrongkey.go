@@ -15,7 +15,7 @@ func wrongKey() {
 	mine, theirs := a.Put("data"), b.Register(64, verbs.LocalWrite|verbs.RemoteWrite)
 	to := theirs.Remote()
 	to.Key ^= 0x100
-	kit.Check(a.QP.PostSend(&verbs.SendWR{Op: verbs.Write, SGL: kit.All(mine), Remote: to}))
+	kit.Check(a.QP.PostSend(&verbs.SendWR{Op: verbs.OpWrite, SGL: kit.All(mine), Remote: to}))
 	fmt.Println("sender:", a.Wait().Status)
 	fmt.Println("its queue pair:", a.QP.State())
 	fmt.Println("the target knows:", b.QP.Failure())

@@ -27,15 +27,15 @@ func main() {
 	ctx, cancel := context.WithTimeout(context.Background(), kit.Patience)
 	defer cancel()
 	kit.Check(a.QP.PostSendAll([]verbs.SendWR{
-		{Op: verbs.Write, SGL: []verbs.SGE{mine.SGE(0, size)}, Remote: theirs.Remote()},
-		{Op: verbs.Write, SGL: []verbs.SGE{mine.SGE(size, 1)}, Remote: theirs.Remote().At(size)},
+		{Op: verbs.OpWrite, SGL: []verbs.SGE{mine.SGE(0, size)}, Remote: theirs.Remote()},
+		{Op: verbs.OpWrite, SGL: []verbs.SGE{mine.SGE(size, 1)}, Remote: theirs.Remote().At(size)},
 	}))
 	kit.Must(theirs.WaitByte(ctx, size, 0))
 	fmt.Println("the flag is set:", ones(theirs), "of", size, "bytes are there")
 
 	theirs.Do(func(b []byte) { clear(b) })
 	kit.Check(b.QP.PostRecv(&verbs.RecvWR{ID: 9}))
-	kit.Check(a.QP.PostSend(&verbs.SendWR{Op: verbs.WriteImm, SGL: []verbs.SGE{mine.SGE(0, size)},
+	kit.Check(a.QP.PostSend(&verbs.SendWR{Op: verbs.OpWriteImm, SGL: []verbs.SGE{mine.SGE(0, size)},
 		Remote: theirs.Remote(), Imm: 42}))
 	wc := b.Wait()
 	fmt.Printf("%v, immediate data %d: %d of %d bytes are there\n", wc.Op, wc.Imm, ones(theirs), size)

@@ -31,24 +31,24 @@ func main() {
 
 	// SEND: the receiver says where.
 	kit.Check(b.QP.PostRecv(&verbs.RecvWR{SGL: kit.All(theirs)}))
-	kit.Check(a.QP.PostSend(&verbs.SendWR{Op: verbs.Send, Flags: verbs.Signaled, SGL: kit.All(mine)}))
+	kit.Check(a.QP.PostSend(&verbs.SendWR{Op: verbs.OpSend, Flags: verbs.Signaled, SGL: kit.All(mine)}))
 	fmt.Println("SEND:", a.Wait().Status, "- the receiver posted a receive and got", b.Wait().Op)
 
 	// WRITE: the sender says where. The target's program is not asked.
-	kit.Check(a.QP.PostSend(&verbs.SendWR{Op: verbs.Write, Flags: verbs.Signaled, SGL: kit.All(mine),
+	kit.Check(a.QP.PostSend(&verbs.SendWR{Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: kit.All(mine),
 		Remote: theirs.Remote().At(16)}))
 	fmt.Println("WRITE:", a.Wait().Status, "- completions at the target:", b.CQ.Poll(make([]verbs.WC, 1)))
 
 	// WRITE with immediate: the sender says where, and the target is told.
 	kit.Check(b.QP.PostRecv(&verbs.RecvWR{}))
-	kit.Check(a.QP.PostSend(&verbs.SendWR{Op: verbs.WriteImm, Flags: verbs.Signaled, SGL: kit.All(mine),
+	kit.Check(a.QP.PostSend(&verbs.SendWR{Op: verbs.OpWriteImm, Flags: verbs.Signaled, SGL: kit.All(mine),
 		Remote: theirs.Remote().At(32), Imm: 7}))
 	status, told := a.Wait().Status, b.Wait()
 	fmt.Println("WRITE with immediate:", status, "- the target got", told.Op, "with", told.Imm)
 
 	// READ: the reader says where, in both memories.
 	back := a.Register(4, verbs.LocalWrite)
-	kit.Check(a.QP.PostSend(&verbs.SendWR{Op: verbs.Read, Flags: verbs.Signaled, SGL: kit.All(back),
+	kit.Check(a.QP.PostSend(&verbs.SendWR{Op: verbs.OpRead, Flags: verbs.Signaled, SGL: kit.All(back),
 		Remote: theirs.Remote().At(32)}))
 	fmt.Println("READ:", a.Wait().Status, "-", kit.Text(back, 4))
 }

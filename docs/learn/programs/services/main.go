@@ -25,7 +25,7 @@ func try(a, b *kit.Side, service verbs.QPType) {
 	for _, s := range []*kit.Side{a, b} {
 		s.QP = kit.Must(s.PD.CreateQP(verbs.QPInit{Type: service, SendCQ: s.CQ, RecvCQ: s.CQ}))
 	}
-	wr := verbs.SendWR{Op: verbs.Send, Flags: verbs.Signaled, Inline: []byte("hello")}
+	wr := verbs.SendWR{Op: verbs.OpSend, Flags: verbs.Signaled, Inline: []byte("hello")}
 	if service == verbs.UD {
 		kit.Check(a.QP.StartUD(qkey))
 		kit.Check(b.QP.StartUD(qkey))
