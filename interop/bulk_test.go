@@ -13,6 +13,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/cm"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
 // bulkResult is how a transfer ended that a test has disturbed.
@@ -55,7 +56,8 @@ func newBulk(dev *verbs.Device) (b *bulk, err error) {
 }
 
 func (b *bulk) queue(id *cm.ID) (*verbs.QP, error) {
-	return id.CreateQP(b.pd, verbs.QPInit{Type: verbs.RC, SendCQ: b.cq, RecvCQ: b.cq, MaxSendWR: bulkDepth, MaxRecvWR: 4 * bulkDepth, MaxSendSGE: 1, MaxRecvSGE: 1})
+	return id.CreateQP(b.pd, verbs.QPInit{Type: verbs.RC, SendCQ: b.cq, RecvCQ: b.cq,
+		Cap: verbs.QPCap{MaxSendWR: bulkDepth, MaxRecvWR: 4 * bulkDepth, MaxSendSGE: 1, MaxRecvSGE: 1}})
 }
 
 func (b *bulk) await(ctx context.Context, want cm.EventType) (*cm.Event, error) {
@@ -103,7 +105,7 @@ func bulkSend(ctx context.Context, dev *verbs.Device, to netip.AddrPort, result 
 	}
 	started := make(chan struct{})
 	post := func() error {
-		return qp.PostSend(&verbs.SendWR{Op: verbs.Send, Flags: verbs.Signaled, SGL: []verbs.SGE{b.mr.SGE(0, bulkMessage)}})
+		return qp.PostSend(&verbs.SendWR{Op: verbs.OpSend, Flags: verbs.Signaled, SGL: []verbs.SGE{b.mr.SGE(0, bulkMessage)}})
 	}
 	go func() { result <- b.run(ctx, post, started) }()
 	select {
@@ -162,7 +164,7 @@ func bulkReceive(dev *verbs.Device, at netip.AddrPort, result chan<- bulkResult)
 // run posts as long as all goes well. started is closed with the first completion.
 func (b *bulk) run(ctx context.Context, post func() error, started chan struct{}) bulkResult {
 	told := make(chan string, 64)
-	b.dev.OnEvent(func(t verbs.EventType, port int) {
+	driver.OnEvent(b.dev, func(t verbs.EventType, port int) {
 		select {
 		case told <- t.String():
 		default:
@@ -185,11 +187,11 @@ func (b *bulk) run(ctx context.Context, post func() error, started chan struct{}
 				close(started)
 			}
 			switch {
-			case wc.Status == verbs.Success && b.Status == "":
+			case wc.Status == verbs.StatusSuccess && b.Status == "":
 				if post() == nil {
 					b.Posted++
 				}
-			case b.Status == "" && wc.Status != verbs.Success:
+			case b.Status == "" && wc.Status != verbs.StatusSuccess:
 				b.Status = wc.Status.String()
 			}
 		}

@@ -163,7 +163,7 @@ func (m *manager) endpoint(id *cm.ID, size, count int) *endpoint {
 		m.t.Fatal(err)
 	}
 	e.qp, err = id.CreateQP(m.pd, verbs.QPInit{SendCQ: e.send, RecvCQ: e.recv,
-		MaxSendWR: max(1, count), MaxRecvWR: max(1, count), MaxSendSGE: 1, MaxRecvSGE: 1})
+		Cap: verbs.QPCap{MaxSendWR: max(1, count), MaxRecvWR: max(1, count), MaxSendSGE: 1, MaxRecvSGE: 1}})
 	must(m.t, e.qp, err)
 	e.mr, err = m.pd.RegMR(make([]byte, grhSize+size), verbs.LocalWrite)
 	must(m.t, e.mr, err)

@@ -110,7 +110,7 @@ func TestConnectionPeerKilled(t *testing.T) {
 		})
 		t.Run("client/"+f.name, func(t *testing.T) {
 			g, m := dialGuest(t, f.ipv6), openManager(t, f.ipv6)
-			l, err := cm.Listen(m.dev, ":"+strconv.Itoa(matosePort), options...)
+			l, err := cm.Listen(t.Context(), m.dev, ":"+strconv.Itoa(matosePort), options...)
 			must(t, l, err)
 			for range 2 {
 				client := g.spawn(0, append(argv, "-s", f.host)...)
@@ -140,12 +140,12 @@ func TestConnectionCutOff(t *testing.T) {
 	g.netem("in", "loss", "100%")
 	// If the guest has something under way yet, it notices first, and then says so.
 	over := func(err error) bool {
-		return errors.Is(err, io.EOF) || errors.Is(err, cm.ErrDisconnected) || errors.Is(err, verbs.RetryExceeded.Err())
+		return errors.Is(err, io.EOF) || errors.Is(err, cm.ErrDisconnected) || errors.Is(err, verbs.StatusRetryExceeded.Err())
 	}
 	if err := conn.Send(m.ctx, make([]byte, 1000)); !over(err) {
 		t.Errorf("sending over the cut: %v", err)
 	}
-	if state := conn.QP().State(); state != verbs.Err {
+	if state := conn.QP().State(); state != verbs.StateError {
 		t.Errorf("the queue pair is in %v", state)
 	}
 	for err = nil; err == nil; {

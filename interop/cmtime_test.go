@@ -94,7 +94,8 @@ func (m *manager) timed(id *cm.ID, cq *verbs.CQ, withQP bool) *timed {
 		return c
 	}
 	var err error
-	c.qp, err = m.pd.CreateQP(verbs.QPInit{Type: verbs.RC, SendCQ: cq, RecvCQ: cq, MaxSendWR: 1, MaxRecvWR: 1, MaxSendSGE: 1, MaxRecvSGE: 1})
+	c.qp, err = m.pd.CreateQP(verbs.QPInit{Type: verbs.RC, SendCQ: cq, RecvCQ: cq,
+		Cap: verbs.QPCap{MaxSendWR: 1, MaxRecvWR: 1, MaxSendSGE: 1, MaxRecvSGE: 1}})
 	c.num = must(m.t, c.qp, err).Num()
 	return c
 }
@@ -168,7 +169,7 @@ func TestCmtime(t *testing.T) {
 			conns := map[*cm.ID]*timed{}
 			for range r.n {
 				c := m.timed(m.resolve(cm.TCP, cmtimePort), cq, r.withQP)
-				c.to(verbs.Init)
+				c.to(verbs.StateInit)
 				conns[c.id] = c
 			}
 			for _, c := range conns {
@@ -176,7 +177,7 @@ func TestCmtime(t *testing.T) {
 			}
 			for range conns {
 				c := conns[m.event(cm.ConnectResponse).ID]
-				c.to(verbs.RTR, verbs.RTS)
+				c.to(verbs.StateRTR, verbs.StateRTS)
 				m.ok(c.id.Establish())
 			}
 			sync.step(cmtimeConnected)
@@ -215,7 +216,7 @@ func TestCmtime(t *testing.T) {
 				switch must(t, e, err); e.Type {
 				case cm.ConnectRequest:
 					c := m.timed(e.ID, cq, r.withQP)
-					c.to(verbs.Init, verbs.RTR, verbs.RTS)
+					c.to(verbs.StateInit, verbs.StateRTR, verbs.StateRTS)
 					m.ok(c.id.Accept(c.param()))
 					conns = append(conns, c)
 				case cm.Established:

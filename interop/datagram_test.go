@@ -39,7 +39,7 @@ func (e *endpoint) reply(first verbs.WC) {
 // pair in the immediate.
 func (e *endpoint) datagrams(wr verbs.SendWR) {
 	e.m.t.Helper()
-	wr.Op, wr.Imm = verbs.SendImm, uint32(e.qp.Num())
+	wr.Op, wr.Imm = verbs.OpSendImm, uint32(e.qp.Num())
 	e.post(wr)
 }
 

@@ -137,7 +137,8 @@ func (d *device) queue(init queueInit) queue {
 	d.t.Helper()
 	cq, err := d.dev.CreateCQ(512, nil)
 	must(d.t, cq, err)
-	spec := verbs.QPInit{Type: init.typ, SendCQ: cq, RecvCQ: cq, MaxSendWR: 128, MaxRecvWR: 128, MaxSendSGE: 16, MaxRecvSGE: 16}
+	spec := verbs.QPInit{Type: init.typ, SendCQ: cq, RecvCQ: cq,
+		Cap: verbs.QPCap{MaxSendWR: 128, MaxRecvWR: 128, MaxSendSGE: 16, MaxRecvSGE: 16}}
 	if init.srq != nil {
 		spec.SRQ = init.srq.(*deviceSRQ).srq
 	}
@@ -193,7 +194,7 @@ func (q *deviceQueue) bind(id uint64, w window, r region, off, n int, access ver
 		err = q.qp.BindMW(id, verbs.Signaled, info)
 	} else {
 		info.RKey = mw.NextRKey()
-		err = q.qp.PostSend(&verbs.SendWR{ID: id, Op: verbs.BindMW, Flags: verbs.Signaled, Bind: &info})
+		err = q.qp.PostSend(&verbs.SendWR{ID: id, Op: verbs.OpBindMW, Flags: verbs.Signaled, Bind: &info})
 	}
 	if err != nil {
 		q.d.t.Fatal(err)

@@ -61,7 +61,7 @@ func measureGoodput(t *testing.T, loss string) (goodput, back float64) {
 	}
 	a, _ := p.queues(verbs.RC, verbs.ConnectOptions{})
 	from, to := p.a.region(size, verbs.LocalWrite), p.b.region(size, verbs.LocalWrite|verbs.RemoteWrite)
-	write := work{SendWR: verbs.SendWR{Op: verbs.Write, Flags: verbs.Signaled, SGL: []verbs.SGE{from.sge(0, size)}, Remote: to.remote()}}
+	write := work{SendWR: verbs.SendWR{Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: []verbs.SGE{from.sge(0, size)}, Remote: to.remote()}}
 	for range depth {
 		a.send(write)
 	}

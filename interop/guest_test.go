@@ -346,14 +346,14 @@ func (q *guestQueue) send(works ...work) {
 	for _, w := range works {
 		a := args{"wr_id": w.ID, "op": w.Op.String(), "flags": names(w.Flags), "sge": sgeTriples(w.SGL), "imm": w.Imm,
 			"invalidate_rkey": w.InvKey, "remote_addr": w.Remote.Addr, "rkey": w.Remote.Key, "compare": w.Compare,
-			"swap": w.Swap, "length": w.FlushLen}
+			"swap": w.Swap | w.Add, "length": w.FlushLen}
 		if w.Inline != nil {
 			a["inline"] = hex.EncodeToString(w.Inline)
 		}
 		if q.typ == verbs.UD {
 			a["gid"], a["qpn"], a["qkey"] = gidText(w.to), w.RemoteQPN, w.RemoteQKey
 		}
-		if w.Op == verbs.Flush {
+		if w.Op == verbs.OpFlush {
 			a["placement"] = flushLevels(w.FlushLevel)
 			a["selectivity"] = map[verbs.FlushScope]string{verbs.FlushRange: "RANGE", verbs.FlushRegion: "MR"}[w.FlushScope]
 		}
@@ -422,7 +422,7 @@ func (q *guestQueue) poll(n int, limit time.Duration) []verbs.WC {
 			q.g.t.Fatalf("completion status %q", in.Status)
 		}
 		wc.Status = status
-		if wc.Status == verbs.Success {
+		if wc.Status == verbs.StatusSuccess {
 			if wc.Op, ok = wcOps[in.Opcode]; !ok {
 				q.g.t.Fatalf("completion opcode %q", in.Opcode)
 			}
@@ -445,7 +445,7 @@ func (q *guestQueue) state() verbs.QPState {
 	q.g.t.Helper()
 	var answer struct{ State string }
 	q.g.call("qp_state", args{"qp": q.Handle}, &answer)
-	for s := verbs.Reset; s <= verbs.Err; s++ {
+	for s := verbs.StateReset; s <= verbs.StateError; s++ {
 		if s.String() == answer.State {
 			return s
 		}
@@ -456,13 +456,13 @@ func (q *guestQueue) state() verbs.QPState {
 
 // wcStatus has the names of libibverbs without IBV_WC_.
 var wcStatus = map[string]verbs.Status{
-	"SUCCESS": verbs.Success, "LOC_LEN_ERR": verbs.LocalLengthError, "LOC_QP_OP_ERR": verbs.LocalQPOperationError,
-	"LOC_PROT_ERR": verbs.LocalProtectionError, "WR_FLUSH_ERR": verbs.WRFlushError, "MW_BIND_ERR": verbs.MWBindError,
-	"BAD_RESP_ERR": verbs.BadResponseError, "LOC_ACCESS_ERR": verbs.LocalAccessError,
-	"REM_INV_REQ_ERR": verbs.RemoteInvalidRequestError, "REM_ACCESS_ERR": verbs.RemoteAccessError,
-	"REM_OP_ERR": verbs.RemoteOperationError, "RETRY_EXC_ERR": verbs.RetryExceeded,
-	"RNR_RETRY_EXC_ERR": verbs.RNRRetryExceeded, "REM_ABORT_ERR": verbs.RemoteAbortedError, "FATAL_ERR": verbs.FatalError,
-	"RESP_TIMEOUT_ERR": verbs.ResponseTimeoutError, "GENERAL_ERR": verbs.GeneralError,
+	"SUCCESS": verbs.StatusSuccess, "LOC_LEN_ERR": verbs.StatusLocalLengthError, "LOC_QP_OP_ERR": verbs.StatusLocalQPOperationError,
+	"LOC_PROT_ERR": verbs.StatusLocalProtectionError, "WR_FLUSH_ERR": verbs.StatusWRFlushError, "MW_BIND_ERR": verbs.StatusMWBindError,
+	"BAD_RESP_ERR": verbs.StatusBadResponseError, "LOC_ACCESS_ERR": verbs.StatusLocalAccessError,
+	"REM_INV_REQ_ERR": verbs.StatusRemoteInvalidRequestError, "REM_ACCESS_ERR": verbs.StatusRemoteAccessError,
+	"REM_OP_ERR": verbs.StatusRemoteOperationError, "RETRY_EXC_ERR": verbs.StatusRetryExceeded,
+	"RNR_RETRY_EXC_ERR": verbs.StatusRNRRetryExceeded, "REM_ABORT_ERR": verbs.StatusRemoteAbortedError, "FATAL_ERR": verbs.StatusFatalError,
+	"RESP_TIMEOUT_ERR": verbs.StatusResponseTimeoutError, "GENERAL_ERR": verbs.StatusGeneralError,
 }
 
 // wcOps has the names of libibverbs without IBV_WC_, which are those of package verbs.

@@ -58,20 +58,20 @@ func TestIWARPTerminate(t *testing.T) {
 		lost   verbs.Status // of the responder's receive
 		siw    string       // why siw is not asked to refuse it
 	}{
-		"WRITE, steering tag": {op: verbs.Write, access: verbs.RemoteWrite, wrong: func(w *verbs.SendWR) { w.Remote.Key ^= 0x5a5a00 },
-			cause: wire.TaggedSTag, status: verbs.RemoteAccessError, lost: verbs.WRFlushError},
-		"WRITE, access": {op: verbs.Write, access: verbs.RemoteRead, cause: wire.ProtectionAccess, status: verbs.RemoteAccessError, lost: verbs.WRFlushError},
-		"WRITE, bounds": {op: verbs.Write, access: verbs.RemoteWrite, wrong: func(w *verbs.SendWR) { w.Remote.Addr += 1 },
-			cause: wire.TaggedBounds, status: verbs.RemoteAccessError, lost: verbs.WRFlushError},
-		"READ, steering tag": {op: verbs.Read, access: verbs.RemoteRead, wrong: func(w *verbs.SendWR) { w.Remote.Key ^= 0x5a5a00 },
-			cause: wire.ProtectionSTag, status: verbs.RemoteAccessError, lost: verbs.WRFlushError},
-		"READ, access": {op: verbs.Read, access: verbs.RemoteWrite, cause: wire.ProtectionAccess, lost: verbs.WRFlushError,
+		"WRITE, steering tag": {op: verbs.OpWrite, access: verbs.RemoteWrite, wrong: func(w *verbs.SendWR) { w.Remote.Key ^= 0x5a5a00 },
+			cause: wire.TaggedSTag, status: verbs.StatusRemoteAccessError, lost: verbs.StatusWRFlushError},
+		"WRITE, access": {op: verbs.OpWrite, access: verbs.RemoteRead, cause: wire.ProtectionAccess, status: verbs.StatusRemoteAccessError, lost: verbs.StatusWRFlushError},
+		"WRITE, bounds": {op: verbs.OpWrite, access: verbs.RemoteWrite, wrong: func(w *verbs.SendWR) { w.Remote.Addr += 1 },
+			cause: wire.TaggedBounds, status: verbs.StatusRemoteAccessError, lost: verbs.StatusWRFlushError},
+		"READ, steering tag": {op: verbs.OpRead, access: verbs.RemoteRead, wrong: func(w *verbs.SendWR) { w.Remote.Key ^= 0x5a5a00 },
+			cause: wire.ProtectionSTag, status: verbs.StatusRemoteAccessError, lost: verbs.StatusWRFlushError},
+		"READ, access": {op: verbs.OpRead, access: verbs.RemoteWrite, cause: wire.ProtectionAccess, lost: verbs.StatusWRFlushError,
 			siw: "siw lets peers read what they may not"},
-		"READ, bounds": {op: verbs.Read, access: verbs.RemoteRead, wrong: func(w *verbs.SendWR) { w.Remote.Addr += 1 },
-			cause: wire.ProtectionBounds, status: verbs.RemoteAccessError, lost: verbs.WRFlushError},
-		"SEND, too long": {op: verbs.Send, recv: n - 1, cause: wire.UntaggedTooLong, status: verbs.RNRRetryExceeded, lost: verbs.LocalLengthError},
-		"SEND, invalidates what is not there": {op: verbs.SendInv, recv: n, wrong: func(w *verbs.SendWR) { w.InvKey = 0x77777700 },
-			cause: wire.ProtectionInvalidate, lost: verbs.RemoteInvalidRequestError,
+		"READ, bounds": {op: verbs.OpRead, access: verbs.RemoteRead, wrong: func(w *verbs.SendWR) { w.Remote.Addr += 1 },
+			cause: wire.ProtectionBounds, status: verbs.StatusRemoteAccessError, lost: verbs.StatusWRFlushError},
+		"SEND, too long": {op: verbs.OpSend, recv: n - 1, cause: wire.UntaggedTooLong, status: verbs.StatusRNRRetryExceeded, lost: verbs.StatusLocalLengthError},
+		"SEND, invalidates what is not there": {op: verbs.OpSendInv, recv: n, wrong: func(w *verbs.SendWR) { w.InvKey = 0x77777700 },
+			cause: wire.ProtectionInvalidate, lost: verbs.StatusRemoteInvalidRequestError,
 			siw: "siw completes the receive in error and goes on"},
 	} {
 		for i, who := range []string{iwFamilies[0].toGuest(), iwFamilies[0].fromGuest()} {
@@ -86,7 +86,7 @@ func TestIWARPTerminate(t *testing.T) {
 					to.recv(verbs.RecvWR{ID: 7, SGL: []verbs.SGE{mail.sge(0, max(c.recv, 1))}})
 				}
 				bad := verbs.SendWR{ID: 1, Op: c.op, Flags: verbs.Signaled, SGL: []verbs.SGE{ra.sge(0, n)}}
-				if c.op == verbs.Write || c.op == verbs.Read {
+				if c.op == verbs.OpWrite || c.op == verbs.OpRead {
 					bad.Remote = rb.remote()
 				}
 				if c.wrong != nil {
@@ -97,19 +97,19 @@ func TestIWARPTerminate(t *testing.T) {
 				}
 				if from.name == "siw" {
 					from.send(work{SendWR: bad})
-					if wc := from.wait(1)[0]; wc.Status == verbs.Success && c.op == verbs.Read {
+					if wc := from.wait(1)[0]; wc.Status == verbs.StatusSuccess && c.op == verbs.OpRead {
 						t.Error("siw's READ succeeds")
 					}
 				} else {
 					from.send(work{SendWR: bad},
-						work{SendWR: verbs.SendWR{ID: 2, Op: verbs.Read, Flags: verbs.Signaled, SGL: []verbs.SGE{ra.sge(n, n)}, Remote: good.remote()}})
+						work{SendWR: verbs.SendWR{ID: 2, Op: verbs.OpRead, Flags: verbs.Signaled, SGL: []verbs.SGE{ra.sge(n, n)}, Remote: good.remote()}})
 					wcs := from.wait(2)
-					if wcs[0].Status == verbs.Success && c.op != verbs.Read { // TCP had taken it
+					if wcs[0].Status == verbs.StatusSuccess && c.op != verbs.OpRead { // TCP had taken it
 						wcs = wcs[1:]
 					}
 					wantStatus(t, wcs[0], wcs[0].ID, c.status)
 					if len(wcs) > 1 {
-						wantStatus(t, wcs[1], 2, verbs.WRFlushError)
+						wantStatus(t, wcs[1], 2, verbs.StatusWRFlushError)
 					}
 				}
 				s.ended(t)
@@ -117,10 +117,10 @@ func TestIWARPTerminate(t *testing.T) {
 				if s.g.call("iw_event", nil, &answer); answer.Event != "DISCONNECTED" {
 					t.Errorf("siw's event is %s", answer.Event)
 				}
-				if to.name == "siw" && c.op == verbs.Read { // which leaves that to its program
+				if to.name == "siw" && c.op == verbs.OpRead { // which leaves that to its program
 					s.g.call("qp_modify", args{"qp": s.b.Handle, "state": "ERR"}, nil)
 				}
-				for end := time.Now().Add(waitTimeout); s.b.state() != verbs.Err; time.Sleep(5 * time.Millisecond) { // the event comes first
+				for end := time.Now().Add(waitTimeout); s.b.state() != verbs.StateError; time.Sleep(5 * time.Millisecond) { // the event comes first
 					if time.Now().After(end) {
 						t.Fatalf("siw's queue pair is in %v", s.b.state())
 					}
@@ -222,7 +222,7 @@ func TestIWARPBadStream(t *testing.T) {
 // requests end, and everything can be closed.
 func TestIWARPPeerKilled(t *testing.T) {
 	const size, count = 1 << 20, 16
-	for name, op := range map[string]verbs.SendOp{"WRITE": verbs.Write, "READ": verbs.Read} {
+	for name, op := range map[string]verbs.SendOp{"WRITE": verbs.OpWrite, "READ": verbs.OpRead} {
 		t.Run(name, func(t *testing.T) {
 			s := openIW(t, iwFamilies[0], nil, true).stream()
 			mine := s.m.region(size, verbs.LocalWrite).(*deviceRegion)
@@ -242,13 +242,13 @@ func TestIWARPPeerKilled(t *testing.T) {
 				switch wc := s.a.wait(1)[0]; {
 				case wc.ID != id:
 					t.Fatalf("completion of %d, want %d", wc.ID, id)
-				case wc.Status == verbs.Success && !failed:
+				case wc.Status == verbs.StatusSuccess && !failed:
 					if id == 0 {
 						s.g.conn.Close()
 					}
 					post()
-				case wc.Status == verbs.WRFlushError,
-					!failed && (wc.Status == verbs.RetryExceeded || wc.Status == verbs.RemoteAccessError || wc.Status == verbs.RemoteOperationError):
+				case wc.Status == verbs.StatusWRFlushError,
+					!failed && (wc.Status == verbs.StatusRetryExceeded || wc.Status == verbs.StatusRemoteAccessError || wc.Status == verbs.StatusRemoteOperationError):
 					failed = true
 				default:
 					t.Fatalf("completion %d: %v", wc.ID, wc.Status)

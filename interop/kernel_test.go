@@ -88,8 +88,8 @@ var good = ib.Acknowledge(ib.CreditsUnlimited)
 func (s *responderScript) readBehindSend(into region) {
 	s.t.Helper()
 	s.qp.send(
-		work{SendWR: verbs.SendWR{ID: 1, Op: verbs.Send, Flags: verbs.Signaled}},
-		work{SendWR: verbs.SendWR{ID: 2, Op: verbs.Read, Flags: verbs.Signaled, SGL: []verbs.SGE{into.sge(0, 3*scriptMTU)}}})
+		work{SendWR: verbs.SendWR{ID: 1, Op: verbs.OpSend, Flags: verbs.Signaled}},
+		work{SendWR: verbs.SendWR{ID: 2, Op: verbs.OpRead, Flags: verbs.Signaled, SGL: []verbs.SGE{into.sge(0, 3*scriptMTU)}}})
 	s.until(func(p *ib.Packet) bool { return p.Opcode.Operation() == ib.OpReadRequest })
 }
 
@@ -106,9 +106,9 @@ func TestKernelLateAck(t *testing.T) {
 	s.send(ib.OpReadResponseLast, 3, scriptMTU, good)
 	wcs := s.qp.wait(2)
 	want(t, wcs[0], 1, verbs.WCSend)
-	wantStatus(t, wcs[1], 2, verbs.Success)
+	wantStatus(t, wcs[1], 2, verbs.StatusSuccess)
 	b := into.bytes(0, 3*scriptMTU)
-	if b[0] == 0 || b[scriptMTU] != 0 || s.qp.state() != verbs.Err {
+	if b[0] == 0 || b[scriptMTU] != 0 || s.qp.state() != verbs.StateError {
 		t.Errorf("the READ got %x… and then %x…, state %v", b[:4], b[scriptMTU:][:4], s.qp.state())
 	}
 }
@@ -124,7 +124,7 @@ func TestKernelAckForRead(t *testing.T) {
 	s.send(ib.OpAck, 3, 0, good)
 	wcs := s.qp.wait(2)
 	want(t, wcs[0], 1, verbs.WCSend)
-	wantStatus(t, wcs[1], 2, verbs.Success)
+	wantStatus(t, wcs[1], 2, verbs.StatusSuccess)
 	if b := into.bytes(2*scriptMTU, 4); b[0] != 0 {
 		t.Errorf("the READ got %x… in the end", b)
 	}
@@ -138,8 +138,8 @@ func TestKernelRenumbers(t *testing.T) {
 	const packets = 100
 	from := g.region(packets*scriptMTU, verbs.LocalWrite)
 	s.qp.send(
-		work{SendWR: verbs.SendWR{ID: 1, Op: verbs.Send, Flags: verbs.Signaled, SGL: []verbs.SGE{from.sge(0, packets*scriptMTU)}}},
-		work{SendWR: verbs.SendWR{ID: 2, Op: verbs.SendImm, Flags: verbs.Signaled, Inline: []byte{1}}})
+		work{SendWR: verbs.SendWR{ID: 1, Op: verbs.OpSend, Flags: verbs.Signaled, SGL: []verbs.SGE{from.sge(0, packets*scriptMTU)}}},
+		work{SendWR: verbs.SendWR{ID: 2, Op: verbs.OpSendImm, Flags: verbs.Signaled, Inline: []byte{1}}})
 	s.until(func(p *ib.Packet) bool { return p.Opcode.Info().Imm })
 	s.send(ib.OpAck, 1, 0, ib.NAK(ib.NAKPSNSequenceError))
 	s.send(ib.OpAck, packets-1, 0, good)

@@ -27,10 +27,10 @@ func TestPeerGone(t *testing.T) {
 		end    func(pair)
 		answer verbs.Status // what it also may end with
 	}{
-		{"killed in a WRITE", verbs.Write, verbs.WCWrite, kill, verbs.RemoteAccessError},
-		{"killed in a READ", verbs.Read, verbs.WCRead, kill, verbs.RemoteAccessError},
-		{"cut off in a WRITE", verbs.Write, verbs.WCWrite, cut, verbs.RetryExceeded},
-		{"cut off in a READ", verbs.Read, verbs.WCRead, cut, verbs.RetryExceeded},
+		{"killed in a WRITE", verbs.OpWrite, verbs.WCWrite, kill, verbs.StatusRemoteAccessError},
+		{"killed in a READ", verbs.OpRead, verbs.WCRead, kill, verbs.StatusRemoteAccessError},
+		{"cut off in a WRITE", verbs.OpWrite, verbs.WCWrite, cut, verbs.StatusRetryExceeded},
+		{"cut off in a READ", verbs.OpRead, verbs.WCRead, cut, verbs.StatusRetryExceeded},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for _, l := range links {
@@ -51,15 +51,15 @@ func TestPeerGone(t *testing.T) {
 						switch {
 						case wc.ID != uint64(i+1):
 							t.Fatalf("completion of %d, want %d", wc.ID, i+1)
-						case !failed && (wc.Status == verbs.RetryExceeded || wc.Status == c.answer):
+						case !failed && (wc.Status == verbs.StatusRetryExceeded || wc.Status == c.answer):
 							failed = true
-						case !failed && wc.Status == verbs.Success:
-						case failed && wc.Status == verbs.WRFlushError:
+						case !failed && wc.Status == verbs.StatusSuccess:
+						case failed && wc.Status == verbs.StatusWRFlushError:
 						default:
 							t.Fatalf("completion %d: %v", wc.ID, wc.Status)
 						}
 					}
-					if !failed || a.state() != verbs.Err {
+					if !failed || a.state() != verbs.StateError {
 						t.Errorf("failed: %v, state %v", failed, a.state())
 					}
 					for _, err := range []error{a.qp.Close(), a.cq.Close(), mine.mr.Close(), a.d.pd.Close(), a.d.dev.Close()} {
@@ -84,14 +84,14 @@ func TestRequesterKilled(t *testing.T) {
 	from, to := p.a.region(size, verbs.LocalWrite), p.b.region(size, verbs.LocalWrite|verbs.RemoteWrite).(*deviceRegion)
 	b.recv(verbs.RecvWR{ID: 7})
 	for id := range uint64(count) {
-		a.send(work{SendWR: verbs.SendWR{ID: id, Op: verbs.Write, Flags: verbs.Signaled, SGL: []verbs.SGE{from.sge(0, size)}, Remote: to.remote()}})
+		a.send(work{SendWR: verbs.SendWR{ID: id, Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: []verbs.SGE{from.sge(0, size)}, Remote: to.remote()}})
 	}
 	a.wait(1)
 	p.a.(*guest).conn.Close()
-	if err := b.qp.Modify(verbs.QPAttr{State: verbs.Err}, verbs.MaskState); err != nil {
+	if err := b.qp.Modify(verbs.QPAttr{State: verbs.StateError}, verbs.MaskState); err != nil {
 		t.Fatal(err)
 	}
-	wantStatus(t, b.wait(1)[0], 7, verbs.WRFlushError)
+	wantStatus(t, b.wait(1)[0], 7, verbs.StatusWRFlushError)
 	for _, err := range []error{b.qp.Close(), b.cq.Close(), to.mr.Close(), b.d.pd.Close(), b.d.dev.Close()} {
 		if err != nil {
 			t.Error(err)
@@ -128,7 +128,7 @@ func TestSRQLimit(t *testing.T) {
 			}
 		}
 		for id := range uint64(6) { // 5, 4, and with the third message 3 are left
-			a.send(work{SendWR: verbs.SendWR{ID: id, Op: verbs.Send, Flags: verbs.Signaled}})
+			a.send(work{SendWR: verbs.SendWR{ID: id, Op: verbs.OpSend, Flags: verbs.Signaled}})
 			want(t, a.wait(1)[0], id, verbs.WCSend)
 			want(t, b.wait(1)[0], id, verbs.WCRecv)
 			wait := 20 * time.Millisecond // nothing is to come

@@ -148,9 +148,9 @@ func (p pair) lossy(t *testing.T) *lossyRun {
 		off, id := i*size, uint64(3*i)
 		remote := written.remote().At(uint64(off))
 		list = append(list,
-			work{SendWR: verbs.SendWR{ID: id, Op: verbs.Send, Flags: verbs.Signaled, SGL: []verbs.SGE{from.sge(off, size)}}},
-			work{SendWR: verbs.SendWR{ID: id + 1, Op: verbs.Write, Flags: verbs.Signaled, SGL: []verbs.SGE{from.sge(off, size)}, Remote: remote}},
-			work{SendWR: verbs.SendWR{ID: id + 2, Op: verbs.Read, Flags: verbs.Signaled, SGL: []verbs.SGE{read.sge(off, size)}, Remote: remote}})
+			work{SendWR: verbs.SendWR{ID: id, Op: verbs.OpSend, Flags: verbs.Signaled, SGL: []verbs.SGE{from.sge(off, size)}}},
+			work{SendWR: verbs.SendWR{ID: id + 1, Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: []verbs.SGE{from.sge(off, size)}, Remote: remote}},
+			work{SendWR: verbs.SendWR{ID: id + 2, Op: verbs.OpRead, Flags: verbs.Signaled, SGL: []verbs.SGE{read.sge(off, size)}, Remote: remote}})
 	}
 	rounds := [][]work{list}
 	if r.kernel {
@@ -159,14 +159,14 @@ func (p pair) lossy(t *testing.T) *lossyRun {
 	var posted []work
 	var wcs []verbs.WC
 	for _, round := range rounds {
-		if slices.ContainsFunc(wcs, func(wc verbs.WC) bool { return wc.Status != verbs.Success }) {
+		if slices.ContainsFunc(wcs, func(wc verbs.WC) bool { return wc.Status != verbs.StatusSuccess }) {
 			break
 		}
 		a.send(round...)
 		posted, wcs = append(posted, round...), append(wcs, a.wait(len(round))...)
 	}
-	r.silent = a.state() == verbs.Err && !slices.ContainsFunc(wcs, func(wc verbs.WC) bool {
-		return wc.Status != verbs.Success && wc.Status != verbs.WRFlushError
+	r.silent = a.state() == verbs.StateError && !slices.ContainsFunc(wcs, func(wc verbs.WC) bool {
+		return wc.Status != verbs.StatusSuccess && wc.Status != verbs.StatusWRFlushError
 	})
 	r.err = lossyOutcome(posted, wcs, b, map[string]region{"sent": sent, "written": written, "read": read})
 	return r
@@ -177,7 +177,7 @@ func (p pair) lossy(t *testing.T) *lossyRun {
 func roundsOfRxe(list []work) [][]work {
 	var reads, others []work
 	for _, w := range list {
-		if w.Op == verbs.Read {
+		if w.Op == verbs.OpRead {
 			reads = append(reads, w)
 		} else {
 			others = append(others, w)
@@ -189,14 +189,14 @@ func roundsOfRxe(list []work) [][]work {
 // lossyOutcome says what went wrong.
 func lossyOutcome(posted []work, wcs []verbs.WC, b queue, regions map[string]region) error {
 	const size, messages = lossySize, lossyMessages
-	ops := map[verbs.SendOp]verbs.WCOp{verbs.Send: verbs.WCSend, verbs.Write: verbs.WCWrite, verbs.Read: verbs.WCRead}
+	ops := map[verbs.SendOp]verbs.WCOp{verbs.OpSend: verbs.WCSend, verbs.OpWrite: verbs.WCWrite, verbs.OpRead: verbs.WCRead}
 	for i, w := range posted {
-		if wc := wcs[i]; wc.ID != w.ID || wc.Status != verbs.Success || wc.Op != ops[w.Op] {
+		if wc := wcs[i]; wc.ID != w.ID || wc.Status != verbs.StatusSuccess || wc.Op != ops[w.Op] {
 			return fmt.Errorf("completion %d %v: %v, want %d %v: success", wc.ID, wc.Op, wc.Status, w.ID, ops[w.Op])
 		}
 	}
 	for i, wc := range b.wait(messages) {
-		if wc.ID != uint64(i) || wc.Status != verbs.Success || wc.ByteLen != size {
+		if wc.ID != uint64(i) || wc.Status != verbs.StatusSuccess || wc.ByteLen != size {
 			return fmt.Errorf("receive %d of %d bytes: %v, want %d of %d: success", wc.ID, wc.ByteLen, wc.Status, i, size)
 		}
 	}

@@ -35,11 +35,11 @@ type transfer struct {
 }
 
 var transfers = []transfer{
-	{op: verbs.Send, recvs: true, done: verbs.WCSend, recvd: verbs.WCRecv},
-	{op: verbs.SendImm, recvs: true, imm: true, done: verbs.WCSend, recvd: verbs.WCRecv},
-	{op: verbs.Write, done: verbs.WCWrite},
-	{op: verbs.WriteImm, recvs: true, imm: true, done: verbs.WCWrite, recvd: verbs.WCRecvWriteImm},
-	{op: verbs.Read, done: verbs.WCRead, read: true},
+	{op: verbs.OpSend, recvs: true, done: verbs.WCSend, recvd: verbs.WCRecv},
+	{op: verbs.OpSendImm, recvs: true, imm: true, done: verbs.WCSend, recvd: verbs.WCRecv},
+	{op: verbs.OpWrite, done: verbs.WCWrite},
+	{op: verbs.OpWriteImm, recvs: true, imm: true, done: verbs.WCWrite, recvd: verbs.WCRecvWriteImm},
+	{op: verbs.OpRead, done: verbs.WCRead, read: true},
 }
 
 // run does the transfer once for each size, and verifies every byte.
@@ -56,7 +56,7 @@ func (x transfer) run(t *testing.T, p pair, typ verbs.QPType) {
 		from.fill(seed, 0, n)
 		if x.recvs {
 			var sgl []verbs.SGE
-			if x.op != verbs.WriteImm {
+			if x.op != verbs.OpWriteImm {
 				sgl = []verbs.SGE{rb.sge(0, n)}
 			}
 			b.recv(verbs.RecvWR{ID: id, SGL: sgl})
@@ -82,7 +82,7 @@ func (x transfer) run(t *testing.T, p pair, typ verbs.QPType) {
 		} else if typ == verbs.UC {
 			// Nothing tells the responder: a send behind it does.
 			b.recv(verbs.RecvWR{ID: id})
-			a.send(work{SendWR: verbs.SendWR{ID: id, Op: verbs.Send, Flags: verbs.Signaled}})
+			a.send(work{SendWR: verbs.SendWR{ID: id, Op: verbs.OpSend, Flags: verbs.Signaled}})
 			want(t, completion(t, a, typ, rb.remote()), id, verbs.WCSend)
 			want(t, b.wait(1)[0], id, verbs.WCRecv)
 		}
@@ -110,7 +110,7 @@ func completion(t *testing.T, a queue, typ verbs.QPType, remote verbs.Remote) ve
 			return wcs[0]
 		}
 		t.Log("rxe has stopped in the middle of a UC message: the next work request wakes it")
-		a.send(work{SendWR: verbs.SendWR{Op: verbs.Write, Remote: remote}})
+		a.send(work{SendWR: verbs.SendWR{Op: verbs.OpWrite, Remote: remote}})
 	}
 	return a.wait(1)[0]
 }
@@ -145,16 +145,23 @@ func TestRCAtomics(t *testing.T) {
 		for i, step := range []struct {
 			op            verbs.SendOp
 			done          verbs.WCOp
-			compare, swap uint64
+			compare       uint64
+			operand       uint64
 			before, after uint64
 		}{
-			{verbs.CompareSwap, verbs.WCCompareSwap, start, 77, start, 77},
-			{verbs.CompareSwap, verbs.WCCompareSwap, start, 99, 77, 77}, // does not match: no swap
-			{verbs.FetchAdd, verbs.WCFetchAdd, 0, 1 << 40, 77, 77 + 1<<40},
-			{verbs.FetchAdd, verbs.WCFetchAdd, 0, ^uint64(0), 77 + 1<<40, 76 + 1<<40}, // wraps around
+			{verbs.OpCompareSwap, verbs.WCCompareSwap, start, 77, start, 77},
+			{verbs.OpCompareSwap, verbs.WCCompareSwap, start, 99, 77, 77}, // does not match: no swap
+			{verbs.OpFetchAdd, verbs.WCFetchAdd, 0, 1 << 40, 77, 77 + 1<<40},
+			{verbs.OpFetchAdd, verbs.WCFetchAdd, 0, ^uint64(0), 77 + 1<<40, 76 + 1<<40}, // wraps around
 		} {
-			a.send(work{SendWR: verbs.SendWR{ID: uint64(i), Op: step.op, Flags: verbs.Signaled, Remote: word.remote().At(8),
-				SGL: []verbs.SGE{result.sge(0, 8)}, Compare: step.compare, Swap: step.swap}})
+			w := work{SendWR: verbs.SendWR{ID: uint64(i), Op: step.op, Flags: verbs.Signaled, Remote: word.remote().At(8),
+				SGL: []verbs.SGE{result.sge(0, 8)}, Compare: step.compare}}
+			if step.op == verbs.OpFetchAdd {
+				w.Add = step.operand
+			} else {
+				w.Swap = step.operand
+			}
+			a.send(w)
 			want(t, a.wait(1)[0], uint64(i), step.done)
 			if got := binary.NativeEndian.Uint64(result.bytes(0, 8)); got != step.before {
 				t.Errorf("step %d: %v returned %#x, want %#x", i, step.op, got, step.before)
@@ -170,7 +177,7 @@ func TestRCAtomicWrite(t *testing.T) {
 	eachPair(t, func(t *testing.T, p pair) {
 		a, _ := p.queues(verbs.RC, verbs.ConnectOptions{})
 		word := p.b.region(64, verbs.LocalWrite|verbs.RemoteWrite)
-		a.send(work{SendWR: verbs.SendWR{ID: 1, Op: verbs.AtomicWrite, Flags: verbs.Signaled, Remote: word.remote().At(16),
+		a.send(work{SendWR: verbs.SendWR{ID: 1, Op: verbs.OpAtomicWrite, Flags: verbs.Signaled, Remote: word.remote().At(16),
 			Inline: pattern(3, 8)}})
 		want(t, a.wait(1)[0], 1, verbs.WCAtomicWrite)
 		wantPattern(t, word, 3, 16, 8)
@@ -187,8 +194,8 @@ func TestRCFlush(t *testing.T) {
 			seed := byte(11 + i)
 			from.fill(seed, 0, 8192)
 			a.send(
-				work{SendWR: verbs.SendWR{ID: 1, Op: verbs.Write, SGL: []verbs.SGE{from.sge(0, 8192)}, Remote: to.remote()}},
-				work{SendWR: verbs.SendWR{ID: 2, Op: verbs.Flush, Flags: verbs.Signaled, Remote: to.remote(), FlushLen: 8192,
+				work{SendWR: verbs.SendWR{ID: 1, Op: verbs.OpWrite, SGL: []verbs.SGE{from.sge(0, 8192)}, Remote: to.remote()}},
+				work{SendWR: verbs.SendWR{ID: 2, Op: verbs.OpFlush, Flags: verbs.Signaled, Remote: to.remote(), FlushLen: 8192,
 					FlushLevel: verbs.FlushToGlobal, FlushScope: scope}})
 			want(t, a.wait(1)[0], 2, verbs.WCFlush)
 			wantPattern(t, to, seed, 0, 8192)
@@ -211,7 +218,7 @@ func TestRCScatterGather(t *testing.T) {
 			scatter = append(scatter, to.sge(off, min(535, n-off)))
 		}
 		b.recv(verbs.RecvWR{ID: 1, SGL: scatter})
-		a.send(work{SendWR: verbs.SendWR{ID: 2, Op: verbs.Send, Flags: verbs.Signaled, SGL: gather}})
+		a.send(work{SendWR: verbs.SendWR{ID: 2, Op: verbs.OpSend, Flags: verbs.Signaled, SGL: gather}})
 		want(t, a.wait(1)[0], 2, verbs.WCSend)
 		want(t, b.wait(1)[0], 1, verbs.WCRecv)
 		wantPattern(t, to, 9, 0, n)
@@ -225,8 +232,8 @@ func TestRCInline(t *testing.T) {
 		to := p.b.region(200+guard, verbs.LocalWrite|verbs.RemoteWrite)
 		b.recv(verbs.RecvWR{ID: 1, SGL: []verbs.SGE{to.sge(0, 100)}})
 		a.send(
-			work{SendWR: verbs.SendWR{ID: 2, Op: verbs.Send, Flags: verbs.Signaled, Inline: pattern(1, 100)}},
-			work{SendWR: verbs.SendWR{ID: 3, Op: verbs.Write, Flags: verbs.Signaled, Inline: pattern(2, 100), Remote: to.remote().At(100)}})
+			work{SendWR: verbs.SendWR{ID: 2, Op: verbs.OpSend, Flags: verbs.Signaled, Inline: pattern(1, 100)}},
+			work{SendWR: verbs.SendWR{ID: 3, Op: verbs.OpWrite, Flags: verbs.Signaled, Inline: pattern(2, 100), Remote: to.remote().At(100)}})
 		wcs := a.wait(2)
 		want(t, wcs[0], 2, verbs.WCSend)
 		want(t, wcs[1], 3, verbs.WCWrite)
@@ -250,10 +257,10 @@ func TestRCFence(t *testing.T) {
 		b.recv(verbs.RecvWR{ID: 1, SGL: []verbs.SGE{echo.sge(0, piece*pieces)}})
 		var list []work
 		for i := range pieces {
-			list = append(list, work{SendWR: verbs.SendWR{Op: verbs.Read, SGL: []verbs.SGE{mine.sge(i*piece, piece)},
+			list = append(list, work{SendWR: verbs.SendWR{Op: verbs.OpRead, SGL: []verbs.SGE{mine.sge(i*piece, piece)},
 				Remote: theirs.remote().At(uint64(i * piece))}})
 		}
-		list = append(list, work{SendWR: verbs.SendWR{ID: 2, Op: verbs.Send, Flags: verbs.Signaled | verbs.Fence,
+		list = append(list, work{SendWR: verbs.SendWR{ID: 2, Op: verbs.OpSend, Flags: verbs.Signaled | verbs.Fence,
 			SGL: []verbs.SGE{mine.sge(0, piece*pieces)}}})
 		a.send(list...)
 		want(t, a.wait(1)[0], 2, verbs.WCSend)
@@ -281,7 +288,7 @@ func TestSRQ(t *testing.T) {
 		for i := range 8 { // in turn: receives are taken in the order of posting
 			from.fill(byte(i), i*5000, 5000)
 			c := conns[i%2]
-			c.a.send(work{SendWR: verbs.SendWR{ID: 50, Op: verbs.Send, Flags: verbs.Signaled, SGL: []verbs.SGE{from.sge(i*5000, 5000)}}})
+			c.a.send(work{SendWR: verbs.SendWR{ID: 50, Op: verbs.OpSend, Flags: verbs.Signaled, SGL: []verbs.SGE{from.sge(i*5000, 5000)}}})
 			want(t, c.a.wait(1)[0], 50, verbs.WCSend)
 			want(t, c.b.wait(1)[0], uint64(i), verbs.WCRecv)
 			if at := to.differs(byte(i), i*5000, 5000); at >= 0 {

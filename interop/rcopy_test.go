@@ -116,7 +116,7 @@ func TestRcopy(t *testing.T) {
 
 		t.Run(f.fromGuest(), func(t *testing.T) {
 			g, m := dialGuest(t, false), f.open(t)
-			l, err := rnet.Listen(m.dev, net.JoinHostPort(f.host, strconv.Itoa(rcopyPort)))
+			l, err := rnet.Listen(t.Context(), m.dev, net.JoinHostPort(f.host, strconv.Itoa(rcopyPort)))
 			must(t, l, err)
 			defer l.Close()
 			l.SetDeadline(time.Now().Add(programTimeout))

@@ -88,7 +88,8 @@ func (m *manager) setup(data []byte) cm.Option {
 	must(m.t, cq, err)
 	return cm.WithSetup(func(id *cm.ID, p *cm.ConnParam) error {
 		p.PrivateData = data
-		_, err := id.CreateQP(m.pd, verbs.QPInit{SendCQ: cq, RecvCQ: cq, MaxSendWR: 1, MaxRecvWR: 1, MaxSendSGE: 1, MaxRecvSGE: 1})
+		_, err := id.CreateQP(m.pd, verbs.QPInit{SendCQ: cq, RecvCQ: cq,
+			Cap: verbs.QPCap{MaxSendWR: 1, MaxRecvWR: 1, MaxSendSGE: 1, MaxRecvSGE: 1}})
 		return err
 	})
 }
@@ -159,7 +160,7 @@ func TestPrivateData(t *testing.T) {
 		})
 		t.Run(f.fromGuest()+"/accept/"+f.name, func(t *testing.T) {
 			g, m := dialGuest(t, f.ipv6), f.open(t)
-			l, err := cm.Listen(m.dev, ":"+dataPort, m.setup(accept))
+			l, err := cm.Listen(t.Context(), m.dev, ":"+dataPort, m.setup(accept))
 			must(t, l, err)
 			client := g.spawn(0, connectPy("connect", hex.EncodeToString(ask))...)
 			conn, err := l.Accept(m.ctx)
@@ -181,7 +182,7 @@ func TestPrivateData(t *testing.T) {
 		})
 		t.Run(f.fromGuest()+"/reject/"+f.name, func(t *testing.T) {
 			g, m := dialGuest(t, f.ipv6), f.open(t)
-			l, err := cm.Listen(m.dev, ":"+dataPort)
+			l, err := cm.Listen(t.Context(), m.dev, ":"+dataPort)
 			must(t, l, err)
 			client := g.spawn(0, connectPy("connect", hex.EncodeToString(ask))...)
 			request, err := l.Next(m.ctx)

@@ -198,7 +198,7 @@ func TestRsocketPrograms(t *testing.T) {
 				options := rnet.Options{IOMaps: 1, KeepAlive: time.Millisecond} // with many probes
 				t.Run(name+f.fromGuest(), func(t *testing.T) {
 					m, g := f.open(t), dialGuest(t, f.ipv6)
-					l, err := (&rnet.ListenConfig{Device: m.dev, Options: options}).Listen(net.JoinHostPort(f.host, strconv.Itoa(rsocketPort)))
+					l, err := (&rnet.ListenConfig{Device: m.dev, Options: options}).Listen(t.Context(), net.JoinHostPort(f.host, strconv.Itoa(rsocketPort)))
 					must(t, l, err)
 					defer l.Close()
 					client := g.spawn(0, tr.argv(p.name, "-s", f.host)...)
@@ -239,7 +239,7 @@ func TestRsocketPrograms(t *testing.T) {
 func TestRsocketPeerKilled(t *testing.T) {
 	tr := rstream{size: 100000, count: 10000, turns: 1}
 	m, g := openManager(t, false), dialGuest(t, false)
-	l, err := rnet.Listen(m.dev, net.JoinHostPort(hostIPv4, strconv.Itoa(rsocketPort)))
+	l, err := rnet.Listen(t.Context(), m.dev, net.JoinHostPort(hostIPv4, strconv.Itoa(rsocketPort)))
 	must(t, l, err)
 	defer l.Close()
 	client := g.spawn(0, tr.argv("rstream", "-s", hostIPv4)...)

@@ -163,7 +163,7 @@ func (p pair) connect(a, b queue, opt verbs.ConnectOptions) {
 // want fails the test unless wc is a success of op.
 func want(t testing.TB, wc verbs.WC, id uint64, op verbs.WCOp) {
 	t.Helper()
-	if wc.Status != verbs.Success || wc.Op != op || wc.ID != id {
+	if wc.Status != verbs.StatusSuccess || wc.Op != op || wc.ID != id {
 		t.Fatalf("completion %d %v: %v, want %d %v: success", wc.ID, wc.Op, wc.Status, id, op)
 	}
 }

@@ -69,7 +69,7 @@ func (c matose) serve(m *manager, client func()) {
 		}
 	}
 	for _, end := range ends {
-		end.post(verbs.SendWR{Op: verbs.Send})
+		end.post(verbs.SendWR{Op: verbs.OpSend})
 	}
 	for _, end := range ends {
 		end.sent()
@@ -106,7 +106,7 @@ func (c matose) connect(m *manager) {
 	}
 	for _, end := range ends {
 		end.received(0)
-		end.post(verbs.SendWR{Op: verbs.Send})
+		end.post(verbs.SendWR{Op: verbs.OpSend})
 	}
 	for _, end := range ends {
 		end.sent()

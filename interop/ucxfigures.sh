@@ -9,7 +9,8 @@
 #   PRIORITY=1 ucxfigures.sh   what is measured goes before everything else on the machine
 #
 # A line for each figure: the medians over Ramjet and TCP, the median of the ratios, the least and the greatest. A ratio above 1
-# means that Ramjet is faster. Progress and the load go to standard error.
+# means that Ramjet is faster. bare_bw is the bound: packets of RoCEv2 without a
+# protocol, beside TCP (on x86). Progress and the load go to standard error.
 set -euo pipefail
 runs=${1:-5}
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -23,6 +24,7 @@ cleanup() {
 trap cleanup EXIT
 (cd "$here/.." && CGO_ENABLED=0 go build -o "$folder/ramjet" ./cmd/ramjet)
 "$here/../cabi/build.sh" "$folder/lib" >/dev/null
+gcc -O3 -msse4.2 -o "$folder/bare" "$here/testdata/bare.c"
 mpicc.openmpi -O2 -o "$folder/times" "$here/../cabi/programs/testdata/mpi/times.c"
 
 ip netns add "$a"
@@ -73,6 +75,18 @@ perftest() {
 	wait "$server" || true
 }
 
+# bare KIND MIBS prints what bare sockets do: UDP with a CRC at both ends, the bound of Ramjet, or TCP.
+bare() {
+	local socket=tcp port=$((20000 + RANDOM % 10000)) receiver sockets=-Hltn
+	[[ $1 == tcp ]] || socket=udp sockets=-Hlun
+	setsid -w "$folder/on" "$b" 192.0.2.2 tcp "$folder/bare" "$socket" receive 192.0.2.2 "$port" "$2" &
+	receiver=$!
+	until ip netns exec "$b" ss "$sockets" "sport = :$port" | grep -q .; do sleep 0.1; done
+	setsid -w "$folder/on" "$a" 192.0.2.1 tcp timeout 60 "$folder/bare" "$socket" send 192.0.2.2 "$port" "$2" |
+		awk '{ print "bare_bw", 1048576, $1 }' || kill "$receiver" # a datagram was lost
+	wait "$receiver" || true
+}
+
 # mpi KIND RANKS prints the lines of the program.
 mpi() {
 	UCX_TLS=$(transports "$1") FIGURES_KIND=$1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 TMPDIR=$folder \
@@ -88,6 +102,7 @@ measure() {
 	perftest "$1" tag_bw 16384 60000
 	perftest "$1" tag_bw 65536 15000
 	perftest "$1" tag_bw 1048576 1000
+	bare "$1" 3000
 	mpi "$1" 2
 	mpi "$1" 4
 }

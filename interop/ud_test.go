@@ -18,7 +18,7 @@ const (
 
 // TestUD sends datagrams with and without immediate data.
 func TestUD(t *testing.T) {
-	for _, op := range []verbs.SendOp{verbs.Send, verbs.SendImm} {
+	for _, op := range []verbs.SendOp{verbs.OpSend, verbs.OpSendImm} {
 		t.Run(op.String(), func(t *testing.T) {
 			eachPair(t, func(t *testing.T, p pair) {
 				a, b := p.datagramQueues()
@@ -37,7 +37,7 @@ func TestUD(t *testing.T) {
 					if int(wc.ByteLen) != grhLength+n || wc.Flags&verbs.WithGRH == 0 || wc.SrcQPN != a.endpoint().QPN {
 						t.Errorf("%d bytes: %+v", n, wc)
 					}
-					if op == verbs.SendImm && (wc.Flags&verbs.WithImm == 0 || wc.Imm != 0xcafe) {
+					if op == verbs.OpSendImm && (wc.Flags&verbs.WithImm == 0 || wc.Imm != 0xcafe) {
 						t.Errorf("immediate data %#x (flags %v)", wc.Imm, wc.Flags)
 					}
 					wantPattern(t, to, seed, grhLength, n)
@@ -56,7 +56,7 @@ func TestUDWrongQKey(t *testing.T) {
 		for id := range uint64(2) {
 			b.recv(verbs.RecvWR{ID: id, SGL: []verbs.SGE{to.sge(2048*int(id), 2048)}})
 		}
-		bad, good := datagram(a, b, verbs.SendImm, from, 100), datagram(a, b, verbs.SendImm, from, 100)
+		bad, good := datagram(a, b, verbs.OpSendImm, from, 100), datagram(a, b, verbs.OpSendImm, from, 100)
 		bad.RemoteQKey, bad.Imm, good.Imm = qkey+1, 1, 2
 		a.send(bad, good)
 		a.wait(2)
