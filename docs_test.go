@@ -109,3 +109,48 @@ func headings(page string) map[string]bool {
 	}
 	return anchors
 }
+
+// TestFileLists compares the lists of files in doc comments with the files that there are.
+func TestFileLists(t *testing.T) {
+	row := regexp.MustCompile(`(?m)^//\t(\w+\.go(?:, \w+\.go)*)(?: |$)`)
+	system := regexp.MustCompile(`_(linux|darwin|windows|unix|other|amd64|arm64)\.go$`)
+	lists := 0
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.Name() != "doc.go" {
+			return err
+		}
+		src, err := os.ReadFile(path)
+		listed := map[string]bool{"doc.go": true}
+		for _, m := range row.FindAllStringSubmatch(string(src), -1) {
+			for name := range strings.SplitSeq(m[1], ", ") {
+				listed[name] = true
+			}
+		}
+		if len(listed) == 1 || err != nil {
+			return err
+		}
+		lists++
+		exist := map[string]bool{"doc.go": true}
+		files, err := filepath.Glob(filepath.Join(filepath.Dir(path), "*.go"))
+		for _, f := range files {
+			name := filepath.Base(f)
+			general := system.ReplaceAllString(name, ".go")
+			if !listed[name] && !listed[general] && !strings.HasSuffix(name, "_test.go") {
+				t.Errorf("%s does not list %s", path, name)
+			}
+			exist[name], exist[general] = true, true
+		}
+		for name := range listed {
+			if !exist[name] {
+				t.Errorf("%s lists %s, which does not exist", path, name)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lists < 6 {
+		t.Errorf("only %d lists", lists)
+	}
+}

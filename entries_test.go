@@ -59,7 +59,7 @@ func TestEntries(t *testing.T) {
 		t.Fatal("the section is gone")
 	}
 	section, _, _ = strings.Cut(section, "\n## ")
-	file := regexp.MustCompile("`([\\w./]+\\.go)`")
+	file := regexp.MustCompile("`([\\w./-]+\\.go)`")
 	fuzzer := regexp.MustCompile("`[\\w/]+\\.Fuzz\\w+`")
 	listed := map[string]bool{}
 	for line := range strings.Lines(section) {

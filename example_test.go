@@ -42,8 +42,8 @@ func open(name string, buf []byte) (s side) {
 
 // Two devices of one process, and a WRITE from one into the memory of the other.
 func Example() {
-	a := open("roce:127.0.11.1", []byte("hello, remote memory"))
-	b := open("roce:127.0.11.2", make([]byte, 64))
+	a := open("roce:"+loopbackAddress(), []byte("hello, remote memory"))
+	b := open("roce:"+loopbackAddress(), make([]byte, 64))
 	if err := a.qp.Connect(a.ep, b.ep, nil); err != nil {
 		log.Fatal(err)
 	}
@@ -51,9 +51,8 @@ func Example() {
 		log.Fatal(err)
 	}
 
-	err := a.qp.PostSend(&verbs.SendWR{Op: verbs.Write, Flags: verbs.Signaled,
-		SGL: []verbs.SGE{a.mr.SGE(0, a.mr.Len())}, Remote: b.mr.Remote()})
-	if err != nil {
+	wr := verbs.SendWR{Flags: verbs.Signaled}
+	if err := a.qp.PostSend(wr.Write(b.mr.Remote(), a.mr.SGE(0, a.mr.Len()))); err != nil {
 		log.Fatal(err)
 	}
 	var wc [1]verbs.WC

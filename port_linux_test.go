@@ -168,13 +168,13 @@ func testDatagramBound(t *testing.T, dev *verbs.Device, n int) {
 		must(err)
 		defer qp.Close()
 		must(qp.StartUD(1))
-		must(qp.PostSend(&verbs.SendWR{Op: verbs.Send, Flags: verbs.Signaled, AH: ah, RemoteQPN: 2, RemoteQKey: 1, SGL: []verbs.SGE{mr.SGE(0, n)}}))
+		must(qp.PostSend(&verbs.SendWR{Op: verbs.OpSend, Flags: verbs.Signaled, AH: ah, RemoteQPN: 2, RemoteQKey: 1, SGL: []verbs.SGE{mr.SGE(0, n)}}))
 		var wc [1]verbs.WC
 		for cq.Poll(wc[:]) == 0 {
 		}
 		return wc[0].Status
 	}
-	for end := time.Now().Add(patience); sends(n) != verbs.Success || sends(n+1) != verbs.LocalLengthError; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(patience); sends(n) != verbs.StatusSuccess || sends(n+1) != verbs.StatusLocalLengthError; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("%d bytes: %v, one more: %v", n, sends(n), sends(n+1))
 		}
@@ -293,7 +293,7 @@ func TestPortDownLosesPackets(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			write := func() {
-				must(qps[0].PostSend(&verbs.SendWR{Op: verbs.Write, Flags: verbs.Signaled, SGL: []verbs.SGE{mrs[0].SGE(0, 64)},
+				must(qps[0].PostSend(&verbs.SendWR{Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: []verbs.SGE{mrs[0].SGE(0, 64)},
 					Remote: mrs[1].Remote()}))
 			}
 			done := func() {
@@ -301,7 +301,7 @@ func TestPortDownLosesPackets(t *testing.T) {
 				var wc [1]verbs.WC
 				_, err := cqs[0].Wait(ctx, wc[:])
 				must(err)
-				if wc[0].Status != verbs.Success {
+				if wc[0].Status != verbs.StatusSuccess {
 					t.Fatal(wc[0].Status)
 				}
 			}

@@ -8,6 +8,7 @@ package ramjet
 import (
 	"crypto/tls"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/netip"
 	"strings"
@@ -38,6 +39,36 @@ func WithLog(log *slog.Logger) Option { return func(o *options) { o.Log = log } 
 // TLS. Several goroutines may call it at once.
 func WithRefused(f func(peer netip.AddrPort, err error)) Option {
 	return func(o *options) { o.Refused = f }
+}
+
+// WithCongestion chooses the congestion control of queue pairs that choose none (verbs.QPInit), with its parameters, for
+// devices of kind roce: "dcqcn", or "swift,base_target=100". Without it the one is used that the environment names in
+// RAMJET_CC, or else a window for each host. What a device's name says comes first: docs/congestion.md.
+func WithCongestion(control string) Option { return func(o *options) { o.Congestion = control } }
+
+// WithFaults has the device injected with faults: of its network, of calls, work requests and completions, and
+// asynchronous events. "loss 1%; fail reg_mr ENOMEM nth 3" is two of them: docs/faults.md has the language. Without it
+// those are injected that the environment has in RAMJET_FAULTS. Each fault that strikes is logged, see [WithFaultLog], and
+// how often each has struck as the device is closed. A fault that makes no sense with the device is an error, of
+// [verbs.ErrNotSupported].
+func WithFaults(text string) Option { return func(o *options) { o.Faults = text } }
+
+// WithFaultLog has faults that strike logged to w, a line each. The lines are a text for [WithFaults], by which the same
+// faults strike again. Without it the log is the file that the environment names in RAMJET_FAULT_LOG, or standard error.
+func WithFaultLog(w io.Writer) Option { return func(o *options) { o.FaultLog = w } }
+
+// WithCallLog has the calls of the device and its objects logged to w, a line each, by their names in C and with their
+// arguments, results and durations: those of package verbs, and of package cm. filter says which of them, as
+// "ibv_*_qp errors" does, and whether as JSON: docs/log.md. Without this option the log is the one that the environment
+// asks for in RAMJET_LOG and RAMJET_LOG_FILTER. Several goroutines may write to w at once, a whole line each time.
+func WithCallLog(w io.Writer, filter string) Option {
+	return func(o *options) { o.Calls, o.CallFilter = w, filter }
+}
+
+// SetFaults replaces the faults of a device that is open; an empty text ends them. They count, and their times begin,
+// anew. log receives those that strike; nil: the log stays as it is.
+func SetFaults(dev *verbs.Device, text string, log io.Writer) error {
+	return kinds.SetFaults(dev, text, log)
 }
 
 // WithKernel has another function open devices of kind kernel than that of package kernel, which a program that
@@ -104,7 +135,8 @@ func OpenFor(peer netip.Addr, opts ...Option) (*verbs.Device, Choice, error) {
 //	kernel:mlx5_0    RDMA hardware, or another RDMA device of the kernel, in programs that import package kernel
 //	shm:             memory that processes of this host share
 //	iwarp:192.0.2.7?congestion=cubic&fpdu=1460
-//	                 the same with options; packages iwarp and shm say which
+//	                 the same with options; packages iwarp, roce and shm say which
+//	roce:192.0.2.7?cc=dcqcn  RoCEv2 with a congestion control
 //
 // An empty name stands for the device that the environment names in RAMJET_DEVICE, so that one program
 // runs on any, chosen where it runs.

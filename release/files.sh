@@ -26,6 +26,8 @@ gzip -9n "$share"/man/man1/*
 "$ramjet/ramjet" completion zsh >"$share/zsh/site-functions/_ramjet"
 "$ramjet/ramjet" completion fish >"$share/fish/vendor_completions.d/ramjet.fish"
 cp LICENSE README.md CHANGELOG.md "$share/doc/ramjet"
+mkdir "$share/doc/ramjet/prometheus"
+cp metrics/{alertmanager.yml,alerts.yml,dashboard.json,ramjet-export.service} "$share/doc/ramjet/prometheus"
 release/licences.sh | gzip -9n >"$share/doc/ramjet/THIRD_PARTY.gz"
 
 # What Debian's packages have in /usr/share/doc.
