@@ -106,7 +106,7 @@ func (l *lane) sleepOnce(awake func() bool) {
 	if awake() { // by what the flush completed
 		return
 	}
-	if l.mover.pending() || !l.mover.arm() {
+	if l.mover.pending() || l.unmoved || !l.mover.arm() {
 		l.yield()
 	} else {
 		l.wait()
@@ -137,6 +137,7 @@ func (l *lane) wait() {
 	}
 	l.lock()
 	l.waiting = false
+	l.unmoved = true
 }
 
 // othersWait reports whether others may wait for completions.

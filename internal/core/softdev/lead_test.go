@@ -3,6 +3,7 @@
 package softdev
 
 import (
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -71,5 +72,42 @@ func TestChannelLeads(t *testing.T) {
 	s.ok(channel.Close())
 	if err := <-ended; err == nil {
 		t.Error("no error of a channel that is closed")
+	}
+}
+
+// What wakes the device's goroutine is not lost when a program begins to wait at the same moment, and moves the data
+// in its place: a wake-up is there once only.
+func TestLeaderLooksFirst(t *testing.T) {
+	var h hub
+	s := h.newSide(t)
+	var looked, missed atomic.Int64
+	atWait := func() {
+		if n := int64(s.port.receives.Load()); looked.Swap(n) == n {
+			missed.Add(1)
+		}
+	}
+	s.port.atWait.Store(&atWait)
+	waiting := func() bool {
+		l := &s.soft.lane
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.waiting
+	}
+	for range 20 {
+		s.soft.WakeSleeper()
+		s.eventually(func() bool { return waiting() && looked.Load() > 0 }, "its goroutine waits")
+		var done atomic.Bool
+		left := make(chan struct{})
+		go func() {
+			s.soft.Sleep(done.Load, 0)
+			close(left)
+		}()
+		s.eventually(func() bool { return s.leads() && waiting() }, "it moves the data")
+		done.Store(true)
+		s.soft.WakeSleeper()
+		<-left
+	}
+	if n := missed.Load(); n > 0 {
+		t.Errorf("%d waits began before it was looked for what had ended the one before", n)
 	}
 }

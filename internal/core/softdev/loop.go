@@ -9,10 +9,11 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/core/clock"
 )
 
-// sleep is the state of the device's goroutine while nothing happens.
+// sleep is the state of who waits at the network: the device's goroutine, or a leader.
 type sleep struct {
 	waiting   bool
 	waitUntil clock.Time    // deadline of its wait; zero: none
+	unmoved   bool          // a wait has ended, and nothing was moved since: a leader then does not wait at first
 	unlease   chan struct{} // ends its lease early
 	done      chan struct{} // closed with it
 }

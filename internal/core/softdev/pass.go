@@ -33,6 +33,7 @@ func (l *lane) newTime() { l.pass.now = 0 }
 // will poll again.
 func (l *lane) move(polling bool) int {
 	l.pass.count++
+	l.unmoved = false
 	busy := l.mover.pending() // including what the previous turn left, as passes take long
 	l.newTime()
 	l.pass.completed = 0
