@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"net/netip"
 	"slices"
 	"strconv"
 	"time"
@@ -78,10 +79,13 @@ func (r *request) identify(c *controller) wire.Status {
 		ReadOnly: !ns.Writable, NGUID: ns.UUID}).Append(nil))
 }
 
+// firmware is the revision that a controller says it has.
+const firmware = "1"
+
 // identity is what the controller says of itself.
 func (c *controller) identity() *wire.Controller {
 	id := wire.Controller{
-		Serial: "discovery", Model: "Ramjet", Firmware: "1", SubNQN: wire.DiscoveryNQN,
+		Serial: "discovery", Model: "Ramjet", Firmware: firmware, SubNQN: wire.DiscoveryNQN,
 		ID: c.id, Type: wire.TypeDiscovery, Version: wire.Version14, MDTS: 8,
 		Events: wire.EventDiscovery, EventLimit: eventLimit - 1, AbortLimit: abortLimit - 1,
 		LogPages: 1 << 2, ErrorEntries: errorEntries - 1,
@@ -94,6 +98,7 @@ func (c *controller) identity() *wire.Controller {
 		id.Serial, id.Model, id.SubNQN = c.sub.opt.Serial, c.sub.opt.Model, c.sub.opt.NQN
 		id.Type, id.Shared, id.Events, id.Namespaces = wire.TypeIO, true, wire.EventNamespace, MaxNamespaces
 		id.Commands, id.WriteCache = wire.HasCompare|wire.HasDatasetManagement|wire.HasWriteZeroes, true
+		id.Firmwares = wire.OneFirmware
 		id.CapsuleSize = uint32(wire.CommandSize+c.t.opt.InCapsule) / 16
 	}
 	return &id
@@ -118,6 +123,8 @@ func (r *request) logPage(c *controller) wire.Status {
 		page, read = c.discoveryLog(), &c.discovery
 	case c.sub != nil && id == wire.LogHealth:
 		page = c.healthLog()
+	case c.sub != nil && id == wire.LogFirmware:
+		page = wire.AppendFirmware(nil, firmware)
 	case c.sub != nil && id == wire.LogChanged:
 		page, read = c.changedLog(!retain && off == 0), &c.namespaces
 	default:
@@ -168,7 +175,8 @@ func (c *controller) changedLog(clear bool) []byte {
 	return page
 }
 
-// discoveryLog returns the discovery log: each subsystem that lets the host in, at each port (fabrics 5.3).
+// discoveryLog returns the discovery log: each subsystem that lets the host in, at each port, and the discovery services
+// that the target refers to (fabrics 5.3).
 func (c *controller) discoveryLog() []byte {
 	t := c.t
 	t.mu.Lock()
@@ -182,23 +190,28 @@ func (c *controller) discoveryLog() []byte {
 	slices.Sort(names)
 	head := wire.DiscoveryHead{Generation: t.generation}
 	var entries []byte
+	add := func(e wire.DiscoveryEntry, at netip.AddrPort) {
+		e.Transport, e.Family, e.Secure = wire.TransportRDMA, wire.FamilyIPv4, wire.NoSecureChannel
+		if at.Addr().Is6() {
+			e.Family = wire.FamilyIPv6
+		}
+		e.Controller, e.AdminSize = wire.DynamicController, minDepth
+		e.Address, e.Service = at.Addr().WithZone("").String(), strconv.Itoa(int(at.Port()))
+		e.QPType, e.CM = wire.ServiceRC, wire.ConnectRDMACM
+		entries = e.Append(entries)
+		head.Records++
+	}
 	for _, p := range t.ports {
 		if p == nil {
 			continue
 		}
-		at := p.Addr()
 		for _, nqn := range names {
-			e := wire.DiscoveryEntry{Transport: wire.TransportRDMA, Family: wire.FamilyIPv4, Type: wire.EntrySubsystem,
-				Secure: wire.NoSecureChannel, Port: uint16(p.number), Controller: wire.DynamicController,
-				AdminSize: minDepth,
-				Service:   strconv.Itoa(int(at.Port())), SubNQN: nqn, Address: at.Addr().WithZone("").String(),
-				QPType: wire.ServiceRC, Provider: p.provider, CM: wire.ConnectRDMACM}
-			if at.Addr().Is6() {
-				e.Family = wire.FamilyIPv6
-			}
-			entries = e.Append(entries)
-			head.Records++
+			add(wire.DiscoveryEntry{Type: wire.EntrySubsystem, Port: uint16(p.number), SubNQN: nqn, Provider: p.provider},
+				p.Addr())
 		}
+	}
+	for _, at := range t.referrals {
+		add(wire.DiscoveryEntry{Type: wire.EntryReferral, SubNQN: wire.DiscoveryNQN, Provider: wire.ProviderNone}, at)
 	}
 	return append(head.Append(nil), entries...)
 }

@@ -312,6 +312,10 @@ func TestWrongCommands(t *testing.T) {
 		if done := a.ask(log, nil); done.Status != wire.Success || a.data.Bytes()[0] == 0 {
 			t.Errorf("%+v: the error log has no entry", done)
 		}
+		log.SetLogPage(wire.LogFirmware, 0, 64)
+		if done := a.ask(log, nil); done.Status != wire.Success || string(a.data.Bytes()[:16]) != "\x01\x00\x00\x00\x00\x00\x00\x001       " {
+			t.Errorf("%+v: the firmware log begins with %q", done, a.data.Bytes()[:16])
+		}
 	})
 }
 

@@ -259,7 +259,8 @@ func (d *Disk) Deallocate(ctx context.Context, off, n int64) error {
 // maxEntries bounds the discovery log that a host reads: its length is what the peer says.
 const maxEntries = 4096
 
-// Discover asks the discovery service at "host:port" which subsystems there are for this host.
+// Discover asks the discovery service at "host:port" which subsystems there are for this host. Entries of type
+// [wire.EntryReferral] name other discovery services, which are not asked.
 func Discover(ctx context.Context, dev *verbs.Device, address string, o HostOptions) ([]wire.DiscoveryEntry, error) {
 	o.KeepAlive = -1
 	c, err := dial(ctx, dev, address, wire.DiscoveryNQN, o)

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"math/rand/v2"
+	"net/netip"
 	"slices"
 	"sync"
 	"testing"
@@ -137,6 +138,27 @@ func TestDiscovery(t *testing.T) {
 			t.Error(got)
 		}
 		if got := names("nqn.2026-01.org.example:other"); !slices.Equal(got, []string{diskNQN}) {
+			t.Error(got)
+		}
+		other := netip.MustParseAddrPort("192.0.2.9:8009")
+		ok(t, s.target.AddReferral(other))
+		if err := s.target.AddReferral(other); err == nil {
+			t.Error("a referral twice")
+		}
+		if err := s.target.AddReferral(netip.MustParseAddrPort("0.0.0.0:8009")); err == nil {
+			t.Error("a referral to no address")
+		}
+		entries, err := nvme.Discover(within(t), s.dev, s.addr(), nvme.HostOptions{NQN: hostNQN})
+		ok(t, err)
+		last := entries[len(entries)-1]
+		if last.Type != wire.EntryReferral || last.SubNQN != wire.DiscoveryNQN || nvme.EntryAddress(&last) != other.String() {
+			t.Errorf("%+v", last)
+		}
+		ok(t, s.target.RemoveReferral(other))
+		if err := s.target.RemoveReferral(other); err == nil {
+			t.Error("a referral removed twice")
+		}
+		if got := names(hostNQN); len(got) != 2 {
 			t.Error(got)
 		}
 		ids, err := s.dial(t, nvme.HostOptions{}).Namespaces(within(t))

@@ -32,6 +32,8 @@ const (
 
 	minDepth = 32   // that of the admin queue, which hosts do not negotiate
 	maxDepth = 1024 // of any queue
+
+	maxReferrals = 256 // of a target, each with a KiB in the discovery log
 )
 
 // TargetOptions bound what hosts can make a target hold: Connections × (QueueDepth × (64 + InCapsule) + QueueMemory)
@@ -73,6 +75,7 @@ type Target struct {
 	lastID      uint16
 	ports       []*Port // by their number, from 1 on; nil where one is closed
 	connections int
+	referrals   []netip.AddrPort
 	generation  uint64 // of the discovery log
 	closed      bool
 }
@@ -150,6 +153,43 @@ func (t *Target) AddSubsystem(o SubsystemOptions) (*Subsystem, error) {
 	t.mu.Unlock()
 	t.discoveryChanged()
 	return s, nil
+}
+
+// AddReferral adds the address of another discovery service to the discovery log, for hosts to ask as well
+// (fabrics 5.3). Hosts that are connected to the discovery service get a notice.
+func (t *Target) AddReferral(at netip.AddrPort) error {
+	at = netip.AddrPortFrom(at.Addr().Unmap(), at.Port())
+	if !at.IsValid() || at.Addr().IsUnspecified() || at.Port() == 0 {
+		return fmt.Errorf("nvme: a referral to %v: name the address and port of a discovery service", at)
+	}
+	t.mu.Lock()
+	switch {
+	case slices.Contains(t.referrals, at):
+		t.mu.Unlock()
+		return fmt.Errorf("nvme: there is a referral to %v already", at)
+	case len(t.referrals) == maxReferrals:
+		t.mu.Unlock()
+		return fmt.Errorf("nvme: a referral to %v: there are %d, which is the most", at, maxReferrals)
+	}
+	t.referrals = append(t.referrals, at)
+	t.mu.Unlock()
+	t.discoveryChanged()
+	return nil
+}
+
+// RemoveReferral undoes AddReferral.
+func (t *Target) RemoveReferral(at netip.AddrPort) error {
+	at = netip.AddrPortFrom(at.Addr().Unmap(), at.Port())
+	t.mu.Lock()
+	i := slices.Index(t.referrals, at)
+	if i < 0 {
+		t.mu.Unlock()
+		return fmt.Errorf("nvme: there is no referral to %v", at)
+	}
+	t.referrals = slices.Delete(t.referrals, i, i+1)
+	t.mu.Unlock()
+	t.discoveryChanged()
+	return nil
 }
 
 // AddNamespace adds a namespace. Connected hosts get a notice.

@@ -34,6 +34,9 @@ const (
 	HasWriteZeroes       = 1 << 3
 )
 
+// OneFirmware says that there is one slot of firmware, which cannot be written (FRMW).
+const OneFirmware = 1 | 1<<1
+
 // SGL support (SGLS).
 const (
 	SGLSupported   = 1 << 0
@@ -56,6 +59,7 @@ type Controller struct {
 	Type         uint8
 	AbortLimit   uint8  // less one
 	EventLimit   uint8  // requests, less one
+	Firmwares    uint8  // FRMW
 	LogPages     uint8  // LPA
 	ErrorEntries uint8  // ELPE: entries of the error log, less one
 	KeepAlive    uint16 // granularity, in 100 ms
@@ -87,7 +91,7 @@ func (c *Controller) Append(b []byte) []byte {
 	le.PutUint32(d[80:], c.Version)
 	le.PutUint32(d[92:], c.Events)
 	d[111] = c.Type
-	d[258], d[259], d[261], d[262] = c.AbortLimit, c.EventLimit, c.LogPages, c.ErrorEntries
+	d[258], d[259], d[260], d[261], d[262] = c.AbortLimit, c.EventLimit, c.Firmwares, c.LogPages, c.ErrorEntries
 	le.PutUint16(d[320:], c.KeepAlive)
 	d[512], d[513] = 0x66, 0x44 // entries of 64 and 16 bytes
 	le.PutUint16(d[514:], c.MaxCommands)
@@ -114,7 +118,7 @@ func (c *Controller) Decode(d []byte) bool {
 	*c = Controller{
 		Serial: text(d[4:24]), Model: text(d[24:64]), Firmware: text(d[64:72]), Shared: d[76] != 0, MDTS: d[77],
 		ID: le.Uint16(d[78:]), Version: le.Uint32(d[80:]), Events: le.Uint32(d[92:]), Type: d[111],
-		AbortLimit: d[258], EventLimit: d[259], LogPages: d[261], ErrorEntries: d[262],
+		AbortLimit: d[258], EventLimit: d[259], Firmwares: d[260], LogPages: d[261], ErrorEntries: d[262],
 		KeepAlive: le.Uint16(d[320:]), MaxCommands: le.Uint16(d[514:]), Namespaces: le.Uint32(d[516:]),
 		Commands: le.Uint16(d[520:]), WriteCache: d[525]&1 != 0, SGLs: le.Uint32(d[536:]), SubNQN: nqn,
 		CapsuleSize: le.Uint32(d[1792:]), ResponseSize: le.Uint32(d[1796:]), DataOffset: le.Uint16(d[1800:]),

@@ -9,6 +9,7 @@ type LogID uint8
 const (
 	LogErrors    LogID = 0x01
 	LogHealth    LogID = 0x02
+	LogFirmware  LogID = 0x03
 	LogChanged   LogID = 0x04 // namespaces that have changed
 	LogDiscovery LogID = 0x70
 )
@@ -16,6 +17,7 @@ const (
 // Sizes of log pages in bytes.
 const (
 	LogHealthSize      = 512
+	LogFirmwareSize    = 512
 	LogChangedSize     = 4096
 	ErrorEntrySize     = 64
 	DiscoveryEntrySize = 1024
@@ -85,6 +87,16 @@ func (h *Health) Append(b []byte) []byte {
 	le.PutUint64(d[80:], h.Writes)
 	le.PutUint64(d[160:], h.MediaErrors)
 	le.PutUint64(d[176:], h.ErrorEntries)
+	return b
+}
+
+// AppendFirmware appends the 512 bytes of the firmware log of a controller whose only slot has a revision, of at most
+// 8 bytes (base 5.14.1.3).
+func AppendFirmware(b []byte, revision string) []byte {
+	at := len(b)
+	b = append(b, make([]byte, LogFirmwareSize)...)
+	b[at] = 1 // the slot that is active
+	putText(b[at+8:at+16], revision)
 	return b
 }
 

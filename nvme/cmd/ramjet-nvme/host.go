@@ -20,6 +20,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet"
 	"github.com/ramjet-rdma/ramjet/nvme"
+	"github.com/ramjet-rdma/ramjet/nvme/wire"
 )
 
 func discoverCommand() *cobra.Command {
@@ -43,7 +44,11 @@ func discoverCommand() *cobra.Command {
 			w := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
 			fmt.Fprintln(w, "ADDRESS\tSUBSYSTEM")
 			for i := range list {
-				fmt.Fprintf(w, "%s\t%s\n", nvme.EntryAddress(&list[i]), list[i].SubNQN)
+				name := list[i].SubNQN
+				if list[i].Type == wire.EntryReferral {
+					name = "(another discovery service)"
+				}
+				fmt.Fprintf(w, "%s\t%s\n", nvme.EntryAddress(&list[i]), name)
 			}
 			return w.Flush()
 		},

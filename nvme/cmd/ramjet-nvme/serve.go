@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/netip"
 	"os"
 	"strings"
 
@@ -28,6 +29,7 @@ type serveOptions struct {
 	anyHost         bool
 	writable        bool
 	block           int
+	referrals       []string
 }
 
 func serveCommand() *cobra.Command {
@@ -50,6 +52,7 @@ func serveCommand() *cobra.Command {
 	f.StringArrayVar(&o.hosts, "host", nil, "the NQN of a host that may connect; may be given again")
 	f.BoolVar(&o.anyHost, "any-host", false, "any host may connect")
 	f.BoolVar(&o.writable, "writable", false, "hosts may write")
+	f.StringArrayVar(&o.referrals, "refer", nil, "the address and port of another discovery service, which hosts are told of; may be given again")
 	f.IntVar(&o.block, "block-size", 512, "bytes of a block, a power of 2 from 512 on")
 	return c
 }
@@ -63,6 +66,15 @@ func serve(ctx context.Context, out io.Writer, o *serveOptions, files []string) 
 	sub, err := t.AddSubsystem(nvme.SubsystemOptions{NQN: o.nqn, Hosts: o.hosts, AnyHost: o.anyHost})
 	if err != nil {
 		return err
+	}
+	for _, text := range o.referrals {
+		at, err := netip.ParseAddrPort(text)
+		if err != nil {
+			return fmt.Errorf("--refer %s: write an address and port, such as 192.0.2.9:8009", text)
+		}
+		if err := t.AddReferral(at); err != nil {
+			return err
+		}
 	}
 	for i, name := range files {
 		n, closer, err := openDisk(name, o.writable, o.block)
