@@ -114,6 +114,11 @@ type openSM struct {
 // unanswered are OpenSM's complaints where nothing answers any more.
 var unanswered = regexp.MustCompile(`IB_TIMEOUT|Timeout while getting attribute`)
 
+// cutOff are those where a device that listens is cut off as well: it registers its address on its own, and OpenSM may
+// have dropped its port when it comes to the request.
+var cutOff = regexp.MustCompile(unanswered.String() + `|osm_get_port_by_mad_addr: ERR 7504: Lid is out of range` +
+	`|match_service_pkey_with_ports_pkey: ERR 2404: Cannot find requester physical port`)
+
 // openSM starts OpenSM at an adapter, and ends it with the test.
 func (x *tools) openSM(node string, options ...string) *openSM {
 	x.t.Helper()
