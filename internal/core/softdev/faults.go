@@ -83,8 +83,13 @@ func (d *Device) SetFaults(in *faults.Injector) error {
 	return nil
 }
 
-// Faults returns the device's faults; nil: there are none.
+// Faults returns the device's faults; nil: there are none. They have counted every fault whose event the program has seen.
 func (d *Device) Faults() *faults.Injector {
+	if d.faulty.Load() == nil {
+		return nil
+	}
+	d.mu.Lock() // an event is counted once it is known whom it went to
+	defer d.mu.Unlock()
 	if x := d.faulty.Load(); x != nil {
 		return x.in
 	}
