@@ -75,30 +75,72 @@ func recvArgs(wrs []RecvWR) []any {
 	return out
 }
 
-// postSend posts work requests and logs that. They may be on the caller's stack, so no closure has them.
+// postSend posts work requests of a device whose calls are logged or checked. They may be on the caller's stack, so
+// nothing keeps them.
 func (qp *QP) postSend(call string, wrs []SendWR, all bool) (n int, err error) {
-	end := qp.dev.calls.Begin(call, callArg{"qp", qp}, callArg{"wr", sendArgs(wrs)})
+	var end func(result any, err error, out ...callArg)
+	if qp.dev.logs(call) {
+		end = qp.dev.calls.Begin(call, callArg{"qp", qp}, callArg{"wr", sendArgs(wrs)})
+	}
+	post := qp.drv.PostSend
 	if all {
-		err = qp.drv.PostSendAll(wrs)
+		post = func(wrs []SendWR) (int, error) {
+			if err := qp.drv.PostSendAll(wrs); err != nil {
+				return 0, err
+			}
+			return len(wrs), nil
+		}
+	}
+	if c := qp.dev.checks; c != nil {
+		n, err = c.PostSend(qp, wrs, post)
 	} else {
-		n, err = qp.drv.PostSend(wrs)
+		n, err = post(wrs)
 	}
 	err = postSendError(err)
-	end(nil, err)
+	if end != nil {
+		end(nil, err)
+	}
 	return n, err
 }
 
-// postRecv does so with receives, of a queue pair or of a shared receive queue.
-func postRecv(d *Device, call, kind string, object any, wrs []RecvWR, post func([]RecvWR) (int, error)) (int, error) {
-	end := d.calls.Begin("ibv_"+call, callArg{kind, object}, callArg{"wr", recvArgs(wrs)})
+// postRecv does so with receives.
+func (qp *QP) postRecv(wrs []RecvWR) (int, error) {
+	post := qp.drv.PostRecv
+	if c := qp.dev.checks; c != nil {
+		post = func(wrs []RecvWR) (int, error) { return c.PostRecv(qp, nil, wrs, qp.drv.PostRecv) }
+	}
+	return logRecv(qp.dev, "post_recv", callArg{"qp", qp}, wrs, post)
+}
+
+// postRecv does so with receives of a shared receive queue.
+func (s *SRQ) postRecv(wrs []RecvWR) (int, error) {
+	post := s.drv.PostRecv
+	if c := s.dev.checks; c != nil {
+		post = func(wrs []RecvWR) (int, error) { return c.PostRecv(nil, s, wrs, s.drv.PostRecv) }
+	}
+	return logRecv(s.dev, "post_srq_recv", callArg{"srq", s}, wrs, post)
+}
+
+// logRecv posts receives, and logs that if the log wants to.
+func logRecv(d *Device, call string, queue callArg, wrs []RecvWR, post func([]RecvWR) (int, error)) (int, error) {
+	if !d.logs("ibv_" + call) {
+		n, err := post(wrs)
+		return n, wrap(call, err)
+	}
+	end := d.calls.Begin("ibv_"+call, queue, callArg{"wr", recvArgs(wrs)})
 	n, err := post(wrs)
 	err = wrap(call, err)
 	end(nil, err)
 	return n, err
 }
 
-// logPoll logs the completions that a poll has found.
-func (cq *CQ) logPoll(wcs []WC) {
-	end := cq.dev.calls.Begin("ibv_poll_cq", callArg{"cq", cq})
-	end(len(wcs), nil, callArg{"wc", slices.Clone(wcs)})
+// polled has the completions checked and logged that a poll has found.
+func (cq *CQ) polled(wcs []WC) {
+	if c := cq.dev.checks; c != nil {
+		c.Polled(cq, wcs)
+	}
+	if cq.dev.logs("ibv_poll_cq") {
+		end := cq.dev.calls.Begin("ibv_poll_cq", callArg{"cq", cq})
+		end(len(wcs), nil, callArg{"wc", slices.Clone(wcs)})
+	}
 }

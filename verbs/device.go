@@ -20,6 +20,7 @@ type Device struct {
 	onClose   []func()      // called before Close
 	locals    deviceLocals
 	calls     callLog // nil: calls are not logged
+	checks    checker // nil: work requests are not checked; otherwise calls is set, too
 }
 
 // newDevice makes a Device of a driver.

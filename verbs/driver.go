@@ -130,6 +130,13 @@ type callArg = struct {
 	Value any
 }
 
+// checker checks work requests and completions, Checker of package verbs/driver.
+type checker = interface {
+	PostSend(qp *QP, wrs []SendWR, post func([]SendWR) (int, error)) (int, error)
+	PostRecv(qp *QP, srq *SRQ, wrs []RecvWR, post func([]RecvWR) (int, error)) (int, error)
+	Polled(cq *CQ, wcs []WC)
+}
+
 // These are what only some drivers have.
 type (
 	madDriver interface {
@@ -167,4 +174,5 @@ func init() {
 	hook.Watch = (*QP).watchEvents
 	hook.LogCalls = func(d *Device, l callLog) { d.calls = l }
 	hook.CallsOf = func(d *Device) callLog { return d.calls }
+	hook.CheckWith = func(d *Device, l callLog, c checker) { d.calls, d.checks = l, c }
 }

@@ -197,7 +197,7 @@ func (qp *QP) State() QPState { return qp.drv.Query().State }
 
 // PostSend posts one send work request. A lone message is sent at once.
 func (qp *QP) PostSend(wr *SendWR) error {
-	if qp.dev.logs("ibv_post_send") {
+	if qp.dev.calls != nil {
 		_, err := qp.postSend("ibv_post_send", one(wr), false)
 		return err
 	}
@@ -208,7 +208,7 @@ func (qp *QP) PostSend(wr *SendWR) error {
 // PostSendList posts work requests in order, in one step; it returns how many were posted
 // and the error of the first that was not.
 func (qp *QP) PostSendList(wrs []SendWR) (int, error) {
-	if qp.dev.logs("ibv_post_send") {
+	if qp.dev.calls != nil {
 		return qp.postSend("ibv_post_send", wrs, false)
 	}
 	n, err := qp.drv.PostSend(wrs)
@@ -218,7 +218,7 @@ func (qp *QP) PostSendList(wrs []SendWR) (int, error) {
 // PostSendAll posts work requests in order, in one step; if one of them cannot be posted,
 // none is (ibv_wr_start to ibv_wr_complete).
 func (qp *QP) PostSendAll(wrs []SendWR) error {
-	if qp.dev.logs("ibv_wr_complete") {
+	if qp.dev.calls != nil {
 		_, err := qp.postSend("ibv_wr_complete", wrs, true)
 		return err
 	}
@@ -239,8 +239,8 @@ func postSendError(err error) error {
 
 // PostRecv posts one receive.
 func (qp *QP) PostRecv(wr *RecvWR) error {
-	if qp.dev.logs("ibv_post_recv") {
-		_, err := postRecv(qp.dev, "post_recv", "qp", qp, one(wr), qp.drv.PostRecv)
+	if qp.dev.calls != nil {
+		_, err := qp.postRecv(one(wr))
 		return err
 	}
 	_, err := qp.drv.PostRecv(one(wr))
@@ -250,8 +250,8 @@ func (qp *QP) PostRecv(wr *RecvWR) error {
 // PostRecvList posts receives in order; it returns how many were posted and the error of
 // the first that was not.
 func (qp *QP) PostRecvList(wrs []RecvWR) (int, error) {
-	if qp.dev.logs("ibv_post_recv") {
-		return postRecv(qp.dev, "post_recv", "qp", qp, wrs, qp.drv.PostRecv)
+	if qp.dev.calls != nil {
+		return qp.postRecv(wrs)
 	}
 	n, err := qp.drv.PostRecv(wrs)
 	return n, wrap("post_recv", err)

@@ -73,8 +73,8 @@ func (pd *PD) CreateSRQ(init SRQInit) (s *SRQ, err error) {
 
 // PostRecv posts one receive.
 func (s *SRQ) PostRecv(wr *RecvWR) error {
-	if s.dev.logs("ibv_post_srq_recv") {
-		_, err := postRecv(s.dev, "post_srq_recv", "srq", s, one(wr), s.drv.PostRecv)
+	if s.dev.calls != nil {
+		_, err := s.postRecv(one(wr))
 		return err
 	}
 	_, err := s.drv.PostRecv(one(wr))
@@ -83,8 +83,8 @@ func (s *SRQ) PostRecv(wr *RecvWR) error {
 
 // PostRecvList posts receives in order and returns how many were posted.
 func (s *SRQ) PostRecvList(wrs []RecvWR) (int, error) {
-	if s.dev.logs("ibv_post_srq_recv") {
-		return postRecv(s.dev, "post_srq_recv", "srq", s, wrs, s.drv.PostRecv)
+	if s.dev.calls != nil {
+		return s.postRecv(wrs)
 	}
 	n, err := s.drv.PostRecv(wrs)
 	return n, wrap("post_srq_recv", err)

@@ -10,6 +10,8 @@ import (
 var (
 	logCalls = hook.LogCalls.(func(*verbs.Device, CallLog))
 	callsOf  = hook.CallsOf.(func(*verbs.Device) CallLog)
+
+	checkWith = hook.CheckWith.(func(*verbs.Device, CallLog, Checker))
 )
 
 // CallLog logs the calls of a device and its objects, by the names that they have in C.
@@ -29,6 +31,21 @@ type CallArg = struct {
 
 // LogCalls has the calls of a device logged. It is for who has opened the device, before anybody else has it.
 func LogCalls(d *verbs.Device, l CallLog) { logCalls(d, l) }
+
+// Checker checks the work requests and the completions of a device. It may post others in the place of a program's, such
+// as ones with other IDs or other memory, and changes their completions accordingly.
+type Checker = interface {
+	// PostSend posts work requests of a program by post, which returns how many were posted, or all of them.
+	PostSend(qp *verbs.QP, wrs []verbs.SendWR, post func([]verbs.SendWR) (int, error)) (int, error)
+	// PostRecv posts receives of a queue pair or of a shared receive queue; the other is nil.
+	PostRecv(qp *verbs.QP, srq *verbs.SRQ, wrs []verbs.RecvWR, post func([]verbs.RecvWR) (int, error)) (int, error)
+	// Polled is given completions before the program has them, and may change them. There is at least one.
+	Polled(cq *verbs.CQ, wcs []verbs.WC)
+}
+
+// CheckWith has a device checked: its calls go to l, and its work requests and completions through c. It is for who has
+// opened the device, before anybody else has it.
+func CheckWith(d *verbs.Device, l CallLog, c Checker) { checkWith(d, l, c) }
 
 // CallsOf returns the log of a device's calls, nil if there is none. It is for packages with calls of their own, as
 // package cm has.

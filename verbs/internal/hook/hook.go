@@ -15,6 +15,6 @@ var (
 	// These are for packages that keep something with a device, as package cm keeps its manager.
 	Local, OnClose, OnEvent, Watch any
 
-	// These are the log of a device's calls.
-	LogCalls, CallsOf any
+	// These are the log of a device's calls, and the checker of its work requests.
+	LogCalls, CallsOf, CheckWith any
 )
