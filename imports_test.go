@@ -22,7 +22,7 @@ const module = "github.com/ramjet-rdma/ramjet"
 // ARCHITECTURE.md.
 var layers = map[string][]string{
 	"":                             {"internal/device/kinds", "trace", "verbs"},
-	"internal/device/kinds":        {"infiniband", "internal/core/calllog", "internal/core/fabric", "internal/core/faults", "internal/core/spell", "internal/system/rdmasys", "iwarp", "roce", "roce1", "shm", "trace", "verbs", "verbs/driver", "wire/"},
+	"internal/device/kinds":        {"infiniband", "internal/core/calllog", "internal/core/check", "internal/core/fabric", "internal/core/faults", "internal/core/spell", "internal/system/rdmasys", "iwarp", "roce", "roce1", "shm", "trace", "verbs", "verbs/driver", "wire/"},
 	"verbs":                        {"verbs/internal/hook", "wire/"},
 	"verbs/driver":                 {"verbs", "verbs/internal/hook"},
 	"verbs/internal/hook":          {},
@@ -56,6 +56,7 @@ var layers = map[string][]string{
 	"internal/engine/sma":          {"internal/core/clock", "internal/engine/link", "internal/engine/node", "wire/"},
 	"internal/core/faults":         {"internal/core/cnames", "internal/core/spell", "verbs"},
 	"internal/core/calllog":        {"internal/core/cnames", "internal/core/spell", "verbs"},
+	"internal/core/check":          {"internal/core/memory", "internal/core/spell", "verbs", "verbs/driver"},
 	"internal/core/cnames":         {},
 	"internal/core/spell":          {},
 	"internal/core/softdev":        {"internal/core/clock", "internal/core/faults", "internal/core/memory", "internal/core/observe", "internal/core/pin", "internal/core/queue", "internal/engine/congestion", "internal/engine/ibta", "internal/engine/local", "internal/engine/rdmap", "internal/system/runnable", "verbs", "verbs/driver", "wire/"},
@@ -128,7 +129,7 @@ var layers = map[string][]string{
 	"internal/app/perf/baseline": {},
 
 	// Built with the tag cabi only, into a library: see cabi/build.sh.
-	"cabi":          {"", "cm", "internal/core/calllog", "internal/device/cdevices", "internal/device/kinds", "internal/device/madclient", "rnet", "trace", "verbs", "wire/"},
+	"cabi":          {"", "cm", "internal/core/calllog", "internal/core/check", "internal/device/cdevices", "internal/device/kinds", "internal/device/madclient", "rnet", "trace", "verbs", "wire/"},
 	"cabi/programs": {},
 }
 
@@ -139,6 +140,7 @@ var rooms = map[string][]string{
 	"internal/device/":      {"", "cabi", "cmd/ramjet", "internal/app/", "internal/device/"},
 	"internal/core/":        {"cabi", "cm", "cmd/ramjet", "infiniband", "internal/app/capture", "internal/app/dash", "internal/app/demo", "internal/app/export", "internal/app/fabricconsole", "internal/app/fabriccontrol", "internal/app/ladder", "internal/app/live", "internal/core/", "internal/device/", "internal/engine/", "internal/system/statsocket", "internal/testkit/", "iwarp", "kernel", "roce", "roce1", "shm"},
 	"internal/core/calllog": {"cabi", "cm", "internal/device/kinds"}, // C's calls are known in cabi
+	"internal/core/check":   {"cabi", "internal/device/kinds"},
 	"internal/core/softdev": {"cmd/ramjet", "infiniband", "internal/testkit/", "iwarp", "roce", "roce1", "shm"},
 	"internal/engine/":      {"cm", "infiniband", "internal/app/fabriccontrol", "internal/app/fabricview", "internal/core/fabric", "internal/core/softdev", "internal/device/madclient", "internal/engine/", "internal/engine/topology", "internal/testkit/", "iwarp", "rnet", "roce", "roce1", "shm"},
 	"internal/system/":      {"cmd/ramjet", "infiniband", "internal/app/dash", "internal/app/demo", "internal/app/doctor", "internal/app/export", "internal/app/live", "internal/core/memory", "internal/core/softdev", "internal/device/kinds", "internal/system/", "internal/testkit/machines", "iwarp", "kernel", "regcache", "roce", "roce1", "shm"},

@@ -65,6 +65,14 @@ func WithCallLog(w io.Writer, filter string) Option {
 	return func(o *options) { o.Calls, o.CallFilter = w, filter }
 }
 
+// WithChecks has mistakes in the use of the device reported to w: memory that changes while it is posted, queues that
+// hardware would not hold, accesses without order, and others. options are those of RAMJET_CHECK, such as
+// "off=leak"; docs/check.md has the rules. Each Write has one report, and several goroutines report in turn. Without this
+// option the device is checked if the environment has RAMJET_CHECK. It costs time and memory: measure without.
+func WithChecks(w io.Writer, options string) Option {
+	return func(o *kinds.Options) { o.Checks, o.CheckOptions = w, options }
+}
+
 // SetFaults replaces the faults of a device that is open; an empty text ends them. They count, and their times begin,
 // anew. log receives those that strike; nil: the log stays as it is.
 func SetFaults(dev *verbs.Device, text string, log io.Writer) error {

@@ -134,12 +134,12 @@ func logRecv(d *Device, call string, queue callArg, wrs []RecvWR, post func([]Re
 	return n, err
 }
 
-// polled has the completions checked and logged that a poll has found.
+// polled has the completions checked and logged that a poll has found, if any.
 func (cq *CQ) polled(wcs []WC) {
 	if c := cq.dev.checks; c != nil {
 		c.Polled(cq, wcs)
 	}
-	if cq.dev.logs("ibv_poll_cq") {
+	if len(wcs) > 0 && cq.dev.logs("ibv_poll_cq") {
 		end := cq.dev.calls.Begin("ibv_poll_cq", callArg{"cq", cq})
 		end(len(wcs), nil, callArg{"wc", slices.Clone(wcs)})
 	}

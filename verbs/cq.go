@@ -160,7 +160,7 @@ func (cq *CQ) Device() *Device { return cq.dev }
 // 200 µs. Otherwise Poll never blocks.
 func (cq *CQ) Poll(wcs []WC) int {
 	n := cq.poll(wcs)
-	if n > 0 && cq.dev.calls != nil {
+	if cq.dev.calls != nil {
 		cq.polled(wcs[:n])
 	}
 	return n
@@ -185,7 +185,7 @@ func (cq *CQ) Err() error { return wrap("poll_cq", cq.drv.Err()) }
 // goroutines that wait.
 func (cq *CQ) Wait(ctx context.Context, wcs []WC) (int, error) {
 	n, err := cq.wait(ctx, wcs)
-	if n > 0 && cq.dev.calls != nil {
+	if cq.dev.calls != nil {
 		cq.polled(wcs[:n])
 	}
 	return n, err

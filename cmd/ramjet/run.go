@@ -33,7 +33,7 @@ func newRunCmd() *cobra.Command {
 	var libs string
 	var devices []string
 	var sockets bool
-	var pcap, faults, faultLog, log, logFilter string
+	var pcap, faults, faultLog, log, logFilter, checks string
 	c := &cobra.Command{
 		Use:   "run [flags] -- PROGRAM [ARGUMENTS...]",
 		Short: "Run a C program that uses libibverbs or librdmacm on Ramjet's devices",
@@ -51,12 +51,15 @@ func newRunCmd() *cobra.Command {
 			"can be the faults of the next run. docs/faults.md has the language.\n\n" +
 			"--log (or $RAMJET_LOG) logs each call of libibverbs and librdmacm with its arguments, result and duration, to standard\n" +
 			"error or a file, where %p stands for the process id. --log-filter (or $RAMJET_LOG_FILTER) says which: calls by name or\n" +
-			"pattern, object=qp1, errors; data for those of the data path, too; json for JSON lines. docs/log.md has the rest.",
+			"pattern, object=qp1, errors; data for those of the data path, too; json for JSON lines. docs/log.md has the rest.\n\n" +
+			"--check (or $RAMJET_CHECK) reports mistakes in the use of RDMA, such as memory that changes while it is posted. Its\n" +
+			"options are words: log=FILE, off=RULE,RULE, exitcode=N. docs/check.md has the rules.",
 		Example: "  ramjet run -- ibv_devinfo\n" +
 			"  ramjet run --device roce:127.0.0.11 -- ib_write_bw\n" +
 			"  ramjet run --device roce:127.0.0.12 -- ib_write_bw 127.0.0.1\n" +
 			"  ramjet run --faults 'loss 1%; fail reg_mr ENOMEM' -- ib_write_bw 127.0.0.1\n" +
 			"  ramjet run --log=calls.%p --log-filter '*_qp errors' -- ib_write_bw 127.0.0.1\n" +
+			"  ramjet run --check -- ./program\n" +
 			"  ramjet run --sockets -- curl http://192.0.2.7:8000/",
 		Args: arguments(1, -1),
 	}
@@ -69,6 +72,8 @@ func newRunCmd() *cobra.Command {
 	c.Flags().StringVar(&log, "log", "", "log the program's calls to a `file`, or to standard error")
 	c.Flags().Lookup("log").NoOptDefVal = standardError
 	c.Flags().StringVar(&logFilter, "log-filter", "", "log only what this `filter` says: calls, objects, errors")
+	c.Flags().StringVar(&checks, "check", "", "report mistakes in the use of RDMA, with these `options`")
+	c.Flags().Lookup("check").NoOptDefVal = "1"
 	c.Flags().SetInterspersed(false)
 	return leaf(c, func(c *cobra.Command, args []string) error {
 		if runtime.GOOS != "linux" {
@@ -108,6 +113,11 @@ func newRunCmd() *cobra.Command {
 			return usage.Of(err)
 		}
 		env = append(env, logEnv...)
+		checkEnv, err := checkEnvironment(checks)
+		if err != nil {
+			return usage.Of(err)
+		}
+		env = append(env, checkEnv...)
 		if _, err := cdevices.List(lookup(env, cdevices.Environment)); err != nil {
 			return usage.Of(err)
 		}

@@ -39,7 +39,7 @@ type Checker = interface {
 	PostSend(qp *verbs.QP, wrs []verbs.SendWR, post func([]verbs.SendWR) (int, error)) (int, error)
 	// PostRecv posts receives of a queue pair or of a shared receive queue; the other is nil.
 	PostRecv(qp *verbs.QP, srq *verbs.SRQ, wrs []verbs.RecvWR, post func([]verbs.RecvWR) (int, error)) (int, error)
-	// Polled is given completions before the program has them, and may change them. There is at least one.
+	// Polled is given the completions of a poll before the program has them, and may change them. There may be none.
 	Polled(cq *verbs.CQ, wcs []verbs.WC)
 }
 

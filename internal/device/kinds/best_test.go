@@ -48,8 +48,8 @@ func TestChoose(t *testing.T) {
 		src := machines.Source(t, c.machine)
 		src.Open = nil // every file opens
 		got := choose(c.route, src.ReadDevices(), c.table)
-		check(t, c.what, got.Best, c.best)
-		check(t, c.what+", not", got.Unusable, c.not)
+		expect(t, c.what, got.Best, c.best)
+		expect(t, c.what+", not", got.Unusable, c.not)
 	}
 }
 
@@ -75,13 +75,13 @@ func TestChooseBarred(t *testing.T) {
 			f.Problem = c.problem
 		}
 		got := choose(route, sys, table)
-		check(t, c.file, got.Best, "")
-		check(t, c.file+", not", got.Unusable, "mlx5_0|"+c.not)
+		expect(t, c.file, got.Best, "")
+		expect(t, c.file+", not", got.Unusable, "mlx5_0|"+c.not)
 	}
 }
 
 // check compares choices with names and what their reasons have to say.
-func check(t *testing.T, what string, got []Choice, want string) {
+func expect(t *testing.T, what string, got []Choice, want string) {
 	t.Helper()
 	rest := want
 	for i, g := range got {

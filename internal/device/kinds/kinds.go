@@ -92,6 +92,9 @@ type Options struct {
 	Calls       io.Writer // receives a line for each call; nil: as the environment says
 	CallFilter  string    // of Calls: docs/log.md
 	CallsLogged bool      // somebody else logs the calls: C programs are seen where they call
+
+	Checks       io.Writer // receives reports of mistakes in the use of the device; nil: as the environment says
+	CheckOptions string    // of Checks: docs/check.md
 }
 
 // Table has all kinds. The first is the default.
@@ -266,12 +269,19 @@ func (n Name) Open(o *Options) (*verbs.Device, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ramjet: %w", err)
 	}
+	checker, err := o.checker()
+	if err != nil {
+		return nil, fmt.Errorf("ramjet: %w", err)
+	}
 	dev, err := n.Kind.Open(n, o)
 	if err != nil {
 		return nil, err
 	}
 	if calls != nil {
 		driver.LogCalls(dev, calllog.ForGo{Log: calls})
+	}
+	if checker != nil {
+		checker.Watch(dev)
 	}
 	if o.Log != nil {
 		err = dev.LogFailures(o.Log)

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"math/bits"
+
+	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
+)
+
+// bounces are memory that the device uses in the place of a program's, by protection domain.
+type bounces struct {
+	domains map[*verbs.PD]*domainMemory
+	total   int
+}
+
+// domainMemory is such memory of a protection domain.
+type domainMemory struct {
+	regions []driver.MR
+	free    map[int][]*chunk // by size, a power of two
+	total   int
+}
+
+// chunk is memory for an entry of a work request.
+type chunk struct {
+	mr   driver.MR
+	in   *domainMemory
+	off  int
+	size int
+}
+
+const (
+	// maxBounce is how much memory there is of this kind; entries beyond it use the program's, and are not checked.
+	maxBounce = 256 << 20
+	// slab is the least size of a region.
+	slab = 256 << 10
+)
+
+// take returns memory for n bytes; nil: there is no more.
+func (b *bounces) take(pd *verbs.PD, n int) *chunk {
+	size := 1 << max(6, bits.Len(uint(n-1)))
+	m := b.domains[pd]
+	if m == nil {
+		m = &domainMemory{free: map[int][]*chunk{}}
+		if b.domains == nil {
+			b.domains = map[*verbs.PD]*domainMemory{}
+		}
+		b.domains[pd] = m
+	}
+	if len(m.free[size]) == 0 {
+		whole := max(size, slab)
+		if b.total+whole > maxBounce {
+			return nil
+		}
+		mr, err := driver.PDOf(pd).AllocMR(whole, verbs.LocalWrite)
+		if err != nil {
+			return nil
+		}
+		b.total += whole
+		m.total += whole
+		m.regions = append(m.regions, mr)
+		for off := 0; off < whole; off += size {
+			m.free[size] = append(m.free[size], &chunk{mr, m, off, size})
+		}
+	}
+	list := m.free[size]
+	c := list[len(list)-1]
+	m.free[size] = list[:len(list)-1]
+	return c
+}
+
+// release takes the memory of a work request back.
+func (b *bounces) release(r *request) {
+	for i := range r.pieces {
+		p := &r.pieces[i]
+		if c := p.from; c != nil {
+			c.in.free[c.size] = append(c.in.free[c.size], c)
+			p.from, p.bounce = nil, nil
+		}
+	}
+}
+
+// free gives up the memory of a protection domain that is about to be freed.
+func (b *bounces) free(pd *verbs.PD) {
+	m := b.domains[pd]
+	if m == nil {
+		return
+	}
+	for _, mr := range m.regions {
+		mr.Dereg()
+	}
+	b.total -= m.total
+	delete(b.domains, pd)
+}

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package check_test
+
+import (
+	"context"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/check"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/pair"
+	"github.com/ramjet-rdma/ramjet/roce"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// report is what a checker has written.
+type report struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (r *report) Write(b []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.text.Write(b)
+}
+
+// rules returns the rules that were reported, in order.
+func (r *report) rules() (rules []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, m := range regexp.MustCompile(`(?m)^ramjet check: ([a-z-]+):`).FindAllStringSubmatch(r.text.String(), -1) {
+		rules = append(rules, m[1])
+	}
+	return rules
+}
+
+// world is two connected queue pairs of devices that are checked.
+type world struct {
+	*testing.T
+	report
+	checker *check.Checker
+	devs    [2]*verbs.Device
+	ends    [2]pair.End
+}
+
+func newWorld(t *testing.T, typ verbs.QPType) *world {
+	w := &world{T: t}
+	opts, err := check.ParseOptions("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.checker = check.New(&w.report, opts)
+	for i := range w.devs {
+		w.devs[i], _ = loopback.Open(t, func(addr string) (*verbs.Device, error) { return roce.Open(addr, nil) })
+		w.checker.Watch(w.devs[i])
+	}
+	w.ends = pair.Connect(t, w.devs[0], w.devs[1], pair.Options{Type: typ, Size: 64 << 10, Depth: 16})
+	return w
+}
+
+func (w *world) ok(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+// wait polls one completion.
+func (w *world) wait(cq *verbs.CQ) verbs.WC {
+	w.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	var wc [1]verbs.WC
+	_, err := cq.Wait(ctx, wc[:])
+	w.ok(err)
+	return wc[0]
+}
+
+// want fails the test unless exactly these rules were reported.
+func (w *world) want(rules ...string) {
+	w.Helper()
+	if got := w.rules(); strings.Join(got, " ") != strings.Join(rules, " ") {
+		w.Fatalf("reported %q, want %q\n%s", got, rules, w.text.String())
+	}
+}
+
+func TestSendModified(t *testing.T) {
+	for _, early := range []bool{false, true} {
+		w := newWorld(t, verbs.RC)
+		a, b := w.ends[0], w.ends[1]
+		w.ok(b.QP.PostRecv(&verbs.RecvWR{ID: 7, SGL: []verbs.SGE{b.MR.SGE(0, 100)}}))
+		w.ok(a.QP.PostSend(&verbs.SendWR{ID: 9, Op: verbs.OpSend, Flags: verbs.Signaled, SGL: []verbs.SGE{a.MR.SGE(0, 64)}}))
+		if early {
+			a.MR.Bytes()[63]++
+		}
+		if wc := w.wait(a.CQ); wc.ID != 9 || wc.Status != verbs.StatusSuccess {
+			t.Fatalf("%+v", wc)
+		}
+		a.MR.Bytes()[62]++
+		if wc := w.wait(b.CQ); wc.ID != 7 || wc.ByteLen != 64 {
+			t.Fatalf("%+v", wc)
+		}
+		if early {
+			w.want("send-modified")
+			t.Log(w.text.String())
+			continue
+		}
+		w.want()
+	}
+}
+
+func TestReceiveTouched(t *testing.T) {
+	for _, early := range []bool{false, true} {
+		w := newWorld(t, verbs.RC)
+		a, b := w.ends[0], w.ends[1]
+		copy(a.MR.Bytes(), "hello")
+		w.ok(b.QP.PostRecv(&verbs.RecvWR{ID: 7, SGL: []verbs.SGE{b.MR.SGE(0, 100)}}))
+		if early {
+			b.MR.Bytes()[3]++
+		}
+		w.ok(a.QP.PostSend(&verbs.SendWR{ID: 9, Op: verbs.OpSend, Flags: verbs.Signaled, SGL: []verbs.SGE{a.MR.SGE(0, 5)}}))
+		w.wait(a.CQ)
+		w.wait(b.CQ)
+		if got := string(b.MR.Bytes()[:5]); got != "hello" {
+			t.Fatalf("received %q", got)
+		}
+		if early {
+			w.want("receive-touched")
+			continue
+		}
+		w.want()
+	}
+}
+
+func TestReadTouched(t *testing.T) {
+	for _, early := range []bool{false, true} {
+		w := newWorld(t, verbs.RC)
+		a, b := w.ends[0], w.ends[1]
+		copy(b.MR.Bytes(), "hello")
+		w.ok(a.QP.PostSend(&verbs.SendWR{ID: 9, Op: verbs.OpRead, Flags: verbs.Signaled, SGL: []verbs.SGE{a.MR.SGE(8, 5)}, Remote: b.MR.Remote()}))
+		if early {
+			a.MR.Bytes()[8] = 'x'
+		}
+		w.wait(a.CQ)
+		if got := string(a.MR.Bytes()[8:13]); got != "hello" {
+			t.Fatalf("read %q", got)
+		}
+		if early {
+			w.want("read-touched")
+			continue
+		}
+		w.want()
+	}
+}
+
+func TestUnsignaled(t *testing.T) {
+	w := newWorld(t, verbs.RC)
+	a, b := w.ends[0], w.ends[1]
+	for i := range 17 {
+		var flags verbs.SendFlags
+		if i == 15 {
+			flags = verbs.Signaled
+		}
+		w.ok(a.QP.PostSend(&verbs.SendWR{ID: uint64(i), Op: verbs.OpWrite, Flags: flags, SGL: []verbs.SGE{a.MR.SGE(0, 8)}, Remote: b.MR.Remote()}))
+		if i == 15 {
+			w.want()
+			if wc := w.wait(a.CQ); wc.ID != 15 {
+				t.Fatalf("%+v", wc)
+			}
+		}
+	}
+	for range 15 {
+		w.ok(a.QP.PostSend(&verbs.SendWR{Op: verbs.OpWrite, SGL: []verbs.SGE{a.MR.SGE(0, 8)}, Remote: b.MR.Remote()}))
+	}
+	w.want("send-queue-unsignaled")
+}
+
+func TestRegionInUse(t *testing.T) {
+	w := newWorld(t, verbs.RC)
+	b := w.ends[1]
+	w.ok(b.QP.PostRecv(&verbs.RecvWR{ID: 7, SGL: []verbs.SGE{b.MR.SGE(0, 100)}}))
+	w.ok(b.MR.Close())
+	w.want("region-in-use")
+}
+
+func TestUseAfterDestroy(t *testing.T) {
+	w := newWorld(t, verbs.RC)
+	b := w.ends[1]
+	w.ok(b.QP.Close())
+	w.ok(b.QP.Close())
+	w.want()
+	if err := b.QP.PostRecv(&verbs.RecvWR{ID: 7, SGL: []verbs.SGE{b.MR.SGE(0, 100)}}); err == nil {
+		t.Fatal("a destroyed queue pair took a receive")
+	}
+	w.want("use-after-destroy")
+}

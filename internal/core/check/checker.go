@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"weak"
+)
+
+// maxReports is how many findings of a rule are reported; the others are counted.
+const maxReports = 10
+
+// Checker reports the findings of a process.
+type Checker struct {
+	opts Options
+	out  io.Writer
+
+	mu      sync.Mutex // of what follows; held while reporting
+	seen    map[string]bool
+	found   map[Rule]int
+	devices []weak.Pointer[Device]
+	numbers map[string]int // of objects, by kind
+}
+
+// New makes a checker that reports to w, with one write each; several goroutines do so in turn.
+func New(w io.Writer, o *Options) *Checker {
+	return &Checker{opts: *o, out: w, seen: map[string]bool{}, found: map[Rule]int{}, numbers: map[string]int{}}
+}
+
+var process struct {
+	sync.Once
+	checker *Checker
+	err     error
+}
+
+// Process returns the checker that the environment asks for, or nil. Programs with more rights than their user have none.
+func Process() (*Checker, error) {
+	process.Do(func() { process.checker, process.err = fromEnvironment() })
+	return process.checker, process.err
+}
+
+func fromEnvironment() (*Checker, error) {
+	text := os.Getenv(Variable)
+	if text == "" || text == "0" || os.Getuid() != os.Geteuid() || os.Getgid() != os.Getegid() {
+		return nil, nil
+	}
+	o, err := ParseOptions(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", Variable, err)
+	}
+	if o.Log == "" {
+		return New(os.Stderr, o), nil
+	}
+	f, err := OpenLog(o.Log)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", Variable, err)
+	}
+	return New(f, o), nil
+}
+
+// OpenLog opens a file for reports, to append to it. %p in the name stands for the process's id.
+func OpenLog(name string) (*os.File, error) {
+	name = strings.ReplaceAll(name, "%p", strconv.Itoa(os.Getpid()))
+	return os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o666)
+}
+
+// number returns the number of a new object among those of its kind, from 1.
+func (c *Checker) number(kind string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.numbers[kind]++
+	return c.numbers[kind]
+}
+
+// on reports whether a rule is checked.
+func (c *Checker) on(r Rule) bool { return !c.opts.Off[r] }
+
+// Report reports a finding, unless its rule is off or the same has been reported before.
+func (c *Checker) Report(f *Finding) {
+	if !c.on(f.Rule) {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	key := f.key()
+	if c.seen[key] {
+		return
+	}
+	if c.found[f.Rule]++; c.found[f.Rule] > maxReports {
+		return
+	}
+	c.seen[key] = true
+	io.WriteString(c.out, f.String())
+}
+
+// Findings returns how many findings there were, by rule; the same at the same place counts once.
+func (c *Checker) Findings() map[Rule]int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out := map[Rule]int{}
+	for r, n := range c.found {
+		out[r] = n
+	}
+	return out
+}
+
+// Exit is called when the program ends. It reports what is left, and returns the status for a program that has not
+// failed: 0 without findings.
+func (c *Checker) Exit() int {
+	c.mu.Lock()
+	devices := c.devices
+	c.mu.Unlock()
+	for _, p := range devices {
+		if d := p.Value(); d != nil {
+			d.exit()
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	total := 0
+	for r, n := range c.found {
+		total += n
+		if n > maxReports {
+			fmt.Fprintf(c.out, "ramjet check: %s: %d more were not reported\n", r, n-maxReports)
+		}
+	}
+	if total == 0 {
+		return 0
+	}
+	return c.opts.ExitCode
+}

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"sync"
+	"weak"
+
+	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
+)
+
+// Device checks a device. It implements driver.CallLog and driver.Checker.
+type Device struct {
+	c    *Checker
+	next driver.CallLog // the log of calls; nil: none
+
+	mu     sync.Mutex // of what follows; never held while the device is called
+	known  objects
+	posted map[uint64]*request // work requests that have no polled completion, by the ID that the device has
+	last   uint64              // such an ID
+	bounce bounces
+	closed bool
+}
+
+// Watch has a device checked. It is for who has opened the device, before anybody else has it.
+func (c *Checker) Watch(dev *verbs.Device) *Device {
+	d := &Device{c: c, next: driver.CallsOf(dev), known: newObjects(), posted: map[uint64]*request{}}
+	driver.CheckWith(dev, d, d)
+	c.mu.Lock()
+	c.devices = append(c.devices, weak.Make(d))
+	c.mu.Unlock()
+	return d
+}
+
+// Wants reports whether the log of calls wants a call of the data path, or the checker does.
+func (d *Device) Wants(call string) bool {
+	switch call {
+	case "ibv_req_notify_cq", "ibv_get_cq_event":
+		return true
+	}
+	return d.next != nil && d.next.Wants(call)
+}
+
+type (
+	end  = func(result any, err error, out ...driver.CallArg)
+	done = func(result any, out []driver.CallArg) // a call has succeeded
+)
+
+// Begin looks at a call that begins, and passes it to the log.
+func (d *Device) Begin(call string, args ...driver.CallArg) end {
+	logged := func(any, error, ...driver.CallArg) {}
+	if d.next != nil && (!dataPath(call) || d.next.Wants(call)) {
+		logged = d.next.Begin(call, args...)
+	}
+	done := d.begin(call, args)
+	if done == nil {
+		return logged
+	}
+	return func(result any, err error, out ...driver.CallArg) {
+		if err == nil {
+			done(result, out)
+		}
+		logged(result, err, out...)
+	}
+}
+
+// dataPath reports whether a log gets a call only if it wants it.
+func dataPath(call string) bool {
+	switch call {
+	case "ibv_post_send", "ibv_wr_complete", "ibv_post_recv", "ibv_post_srq_recv", "ibv_poll_cq", "ibv_req_notify_cq", "ibv_get_cq_event":
+		return true
+	}
+	return false
+}
+
+// begin checks a call. What it returns is called once the call has succeeded; nil: nothing is left to do then.
+func (d *Device) begin(call string, args []driver.CallArg) done {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(args) > 0 {
+		d.used(call, args[0].Value)
+	}
+	switch call {
+	case "ibv_alloc_pd":
+		return d.created("pd", nil)
+	case "ibv_reg_mr", "ibv_alloc_mr", "ibv_reg_shared_mr":
+		return d.created("mr", args[0].Value)
+	case "ibv_alloc_mw":
+		return d.created("mw", args[0].Value)
+	case "ibv_create_ah":
+		return d.created("ah", args[0].Value)
+	case "ibv_create_comp_channel":
+		return d.created("channel", nil)
+	case "ibv_create_cq":
+		asked, channel := args[1].Value.(int), args[2].Value
+		created := d.created("cq", nil)
+		return func(result any, _ []driver.CallArg) {
+			created(result, nil)
+			d.newCQ(result.(*verbs.CQ), asked, channel.(*verbs.CompChannel))
+		}
+	case "ibv_create_srq":
+		return d.created("srq", args[0].Value)
+	case "ibv_create_qp":
+		created := d.created("qp", args[0].Value)
+		init := args[1].Value.(verbs.QPInit)
+		return func(result any, _ []driver.CallArg) {
+			created(result, nil)
+			d.newQP(result.(*verbs.QP), init)
+		}
+	case "ibv_modify_qp":
+		return d.modified(args[0].Value.(*verbs.QP), args[1].Value.(verbs.QPAttr), args[2].Value.(verbs.QPMask))
+	case "ibv_rereg_mr":
+		d.leaves(args[0].Value.(*verbs.MR), "reregistered")
+		return func(any, []driver.CallArg) { d.rereg(args[0].Value.(*verbs.MR)) }
+	case "ibv_dereg_mr":
+		d.leaves(args[0].Value.(*verbs.MR), "deregistered")
+		return d.destroyed(args[0].Value)
+	case "ibv_destroy_qp":
+		qp := args[0].Value.(*verbs.QP)
+		d.unread(qp)
+		gone := d.destroyed(qp)
+		return func(any, []driver.CallArg) {
+			gone(nil, nil)
+			d.forget(qp)
+		}
+	case "ibv_dealloc_pd":
+		d.bounce.free(args[0].Value.(*verbs.PD))
+		return d.destroyed(args[0].Value)
+	case "ibv_destroy_cq", "ibv_destroy_srq", "ibv_destroy_ah", "ibv_dealloc_mw", "ibv_destroy_comp_channel":
+		return d.destroyed(args[0].Value)
+	case "ibv_resize_cq":
+		cq, n := args[0].Value.(*verbs.CQ), args[1].Value.(int)
+		return func(any, []driver.CallArg) { d.resized(cq, n) }
+	case "ibv_req_notify_cq":
+		d.armed(args[0].Value.(*verbs.CQ))
+	case "ibv_get_cq_event":
+		d.waits(args[0].Value.(*verbs.CompChannel))
+		return d.woken
+	case "ibv_close_device":
+		d.closing()
+	}
+	return nil
+}
+
+// exit reports what is left of the device as the program ends.
+func (d *Device) exit() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return
+	}
+	d.closing()
+	d.left()
+}
+
+// closing reports completions with errors that nobody has polled, as nobody can any more.
+func (d *Device) closing() {
+	for _, q := range d.known.qps {
+		d.unread(q.qp)
+	}
+	d.closed = true
+}

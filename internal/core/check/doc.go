@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package check finds mistakes in the use of RDMA: memory that changes while it is posted, queues that hardware would not
+// hold, objects that are used after they were destroyed. docs/check.md describes the rules.
+//
+// A [Checker] reports findings for a process. [Checker.Watch] has it check a device: it then sees the calls of package
+// verbs, posts work requests in the place of the program's, and looks at each completion before the program has it.
+//
+// Receives, and the targets of READs and atomic operations, get memory of the checker's, and their data is copied to the
+// program's as it polls the completion. So the program's memory must be the same by then as it was when it was posted.
+//
+// The package is in these files:
+//
+//   - checker.go: the checker of a process, its reports
+//   - options.go: options as text
+//   - rules.go: the rules, with their sentences and advice
+//   - finding.go: a finding, and its text
+//   - stack.go: where the program was
+//   - device.go: a device that is checked: its calls
+//   - objects.go: its objects
+//   - order.go: posted work requests, until their completions have been polled
+//   - post.go: posting and polling
+//   - memory.go: the memory of work requests
+//   - bounce.go: memory that the device uses in the place of the program's
+//   - limits.go: rules of queues, events and keys that are checked as work is posted
+package check

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"fmt"
+
+	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
+)
+
+// grh is the length of the global routing header before each datagram of a receive buffer (IBTA 11.4.1.2).
+const grh = 40
+
+// checkSend checks a work request as it is posted.
+func (d *Device) checkSend(q *queuePair, wr *verbs.SendWR, r *request) {
+	report := func(rule Rule, detail string) {
+		d.c.Report(&Finding{rule, fmt.Sprintf("%s of %s: %s", r.name(), d.queue(r), detail), []Place{r.posted}})
+	}
+	if len(wr.Inline) > q.cap.MaxInline {
+		report(InlineLimit, fmt.Sprintf("%d bytes; the queue pair takes %d.", len(wr.Inline), q.cap.MaxInline))
+	}
+	switch wr.Op {
+	case verbs.OpCompareSwap, verbs.OpFetchAdd, verbs.OpAtomicWrite:
+		length := len(wr.Inline)
+		for _, s := range wr.SGL {
+			length += int(s.Length)
+		}
+		switch {
+		case wr.Remote.Addr%8 != 0:
+			report(AtomicAlignment, fmt.Sprintf("the remote address is %#x.", wr.Remote.Addr))
+		case length != 8:
+			report(AtomicAlignment, fmt.Sprintf("its list has %d bytes.", length))
+		}
+	}
+	d.checkKeys(q.pd, wr.SGL, report)
+	if wr.AH != nil {
+		if o := d.known.all[wr.AH]; o != nil && o.pd != q.pd {
+			report(ForeignPD, fmt.Sprintf("%s is of %s, the queue pair of %s.", o.name(), d.nameOf(o.pd), d.nameOf(q.pd)))
+		}
+	}
+}
+
+// checkRecv checks a receive as it is posted.
+func (d *Device) checkRecv(q *queuePair, queue *recvQueue, pd any, wr *verbs.RecvWR, place Place) {
+	report := func(rule Rule, detail string) {
+		d.c.Report(&Finding{rule, fmt.Sprintf("receive %#x: %s", wr.ID, detail), []Place{place}})
+	}
+	d.checkKeys(pd, wr.SGL, report)
+	if q != nil && q.init.Type == verbs.UD {
+		length := 0
+		for _, s := range wr.SGL {
+			length += int(s.Length)
+		}
+		if length < grh {
+			report(UDGRHRoom, fmt.Sprintf("it has %d bytes.", length))
+		}
+	}
+}
+
+// checkKeys checks that the regions of a list are of the queue's protection domain.
+func (d *Device) checkKeys(pd any, list []verbs.SGE, report func(Rule, string)) {
+	for i := range list {
+		r := d.known.regions[list[i].LKey]
+		if r != nil && r.pd != pd && pd != nil {
+			report(ForeignPD, fmt.Sprintf("%s is of %s, the queue of %s.", d.nameOf(r.mr), d.nameOf(r.pd), d.nameOf(pd)))
+		}
+	}
+}
+
+// postedSends checks what is on a send queue after work requests were posted.
+func (d *Device) postedSends(q *queuePair, added []*request) {
+	for _, r := range added {
+		q.unsignald++
+		if r.signaled {
+			q.unsignald = 0
+		}
+	}
+	last := added[len(added)-1]
+	switch n := len(q.sends); {
+	case q.unsignald >= q.cap.MaxSendWR && n >= q.cap.MaxSendWR:
+		d.c.Report(&Finding{SendQueueUnsignaled, fmt.Sprintf("%s takes %d work requests, and the last %d posted are not signaled.",
+			d.nameOf(q.qp), q.cap.MaxSendWR, q.unsignald), []Place{last.posted}})
+	case n > q.cap.MaxSendWR:
+		d.c.Report(&Finding{SendQueueUnsignaled,
+			fmt.Sprintf("%s takes %d work requests, and %d are outstanding until completions are polled: hardware would refuse this one.",
+				d.nameOf(q.qp), q.cap.MaxSendWR, n), []Place{last.posted}})
+	}
+	d.overflow(q.init.SendCQ, last.posted)
+}
+
+func (d *Device) postedRecvs(q *queuePair, place Place) {
+	if q != nil {
+		d.overflow(q.init.RecvCQ, place)
+	}
+}
+
+// overflow checks that a completion queue holds the completions of all that is outstanding on its queues.
+func (d *Device) overflow(cq *verbs.CQ, place Place) {
+	c := d.known.cqs[cq]
+	if c == nil || c.told {
+		return
+	}
+	if c.outstanding <= c.cqe {
+		return
+	}
+	c.told = true
+	d.c.Report(&Finding{CQOverflow, fmt.Sprintf("%s has %d entries, and %d work requests are outstanding that complete there.",
+		d.nameOf(cq), c.cqe, c.outstanding), []Place{place, d.known.all[cq].made}})
+}
+
+// leaves reports work requests that name a region which is about to go.
+func (d *Device) leaves(mr *verbs.MR, how string) {
+	for _, r := range d.posted {
+		if q := r.qp; q != nil && q.state == verbs.StateError || q != nil && q.state == verbs.StateReset && r.recvs == nil {
+			continue // it is flushed
+		}
+		for i := range r.pieces {
+			if r.pieces[i].region.mr == mr {
+				d.c.Report(&Finding{RegionInUse, fmt.Sprintf("%s was %s, and %s of %s uses it.", d.nameOf(mr), how, r.name(), d.queue(r)),
+					[]Place{at("It was " + how), r.posted}})
+				return
+			}
+		}
+	}
+}
+
+// armed notes that a program wants an event.
+func (d *Device) armed(cq *verbs.CQ) {
+	c := d.known.cqs[cq]
+	if c == nil {
+		return
+	}
+	c.armed, c.polled, c.busy = true, false, false
+	if c.outstanding == 0 {
+		return
+	}
+	for _, q := range d.known.qps {
+		if (q.init.SendCQ == cq && len(q.sends) > 0 || q.init.RecvCQ == cq && len(q.recvs.recvs) > 0) &&
+			(q.state == verbs.StateRTR || q.state == verbs.StateRTS) {
+			c.busy = true
+		}
+	}
+}
+
+// waits checks that a completion channel will have an event: completions that were in a queue before it was armed raise
+// none (IBTA 11.4.2.2).
+func (d *Device) waits(ch *verbs.CompChannel) {
+	any := false
+	for _, c := range d.known.cqs {
+		if c.channel != ch || !c.armed {
+			continue
+		}
+		any = true
+		if c.busy && !c.polled {
+			d.c.Report(&Finding{ChannelUnarmed, fmt.Sprintf("%s was armed while work requests could complete, and has not been polled since.",
+				d.nameOf(c.cq)), []Place{at("It was waited for")}})
+		}
+	}
+	if !any {
+		d.c.Report(&Finding{ChannelUnarmed, fmt.Sprintf("No completion queue of %s is armed.", d.nameOf(ch)),
+			[]Place{at("It was waited for")}})
+	}
+}
+
+// woken notes an event.
+func (d *Device) woken(_ any, out []driver.CallArg) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(out) == 0 {
+		return
+	}
+	cq, _ := out[0].Value.(*verbs.CQ)
+	if c := d.known.cqs[cq]; c != nil {
+		c.armed = false
+	}
+}

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
+)
+
+// objects are the objects of a device.
+type objects struct {
+	all     map[any]*object
+	gone    []any // destroyed objects, the oldest first: as many as are remembered
+	qps     map[verbs.QPN]*queuePair
+	srqs    map[*verbs.SRQ]*recvQueue
+	cqs     map[*verbs.CQ]*completionQueue
+	regions map[verbs.Key]*region
+}
+
+// maxGone is how many destroyed objects are remembered.
+const maxGone = 1024
+
+func newObjects() objects {
+	return objects{all: map[any]*object{}, qps: map[verbs.QPN]*queuePair{},
+		srqs: map[*verbs.SRQ]*recvQueue{}, cqs: map[*verbs.CQ]*completionQueue{}, regions: map[verbs.Key]*region{}}
+}
+
+// object is an object of package verbs.
+type object struct {
+	kind string
+	n    int
+	pd   any // its protection domain, or XRC domain; nil: none
+	made Place
+	gone *Place // where it was destroyed; nil: it exists
+}
+
+// name is as the log of calls names it, such as qp1.
+func (o *object) name() string { return fmt.Sprintf("%s%d", o.kind, o.n) }
+
+// nameOf returns the name of an object.
+func (d *Device) nameOf(v any) string {
+	if o := d.known.all[v]; o != nil {
+		return o.name()
+	}
+	return "an object that is not known"
+}
+
+// region is a memory region.
+type region struct {
+	mr   *verbs.MR
+	base uint64
+	mem  []byte
+	pd   any
+}
+
+// queuePair is a queue pair, with its work requests that have no polled completion.
+type queuePair struct {
+	qp    *verbs.QP
+	pd    any
+	init  verbs.QPInit
+	cap   verbs.QPCap
+	state verbs.QPState
+	attr  verbs.QPAttr // what was set last
+
+	post      sync.Mutex // held while work requests are posted, so that they are in order
+	sends     []*request // in order
+	recvs     recvQueue
+	unsignald int // work requests since the last signaled one
+}
+
+// recvQueue has the receives of a queue pair or of a shared receive queue that have no polled completion.
+type recvQueue struct {
+	srq   *verbs.SRQ // nil: of a queue pair
+	post  sync.Mutex
+	recvs map[uint64]*request
+}
+
+// completionQueue is a completion queue.
+type completionQueue struct {
+	cq          *verbs.CQ
+	cqe         int // as asked for
+	channel     *verbs.CompChannel
+	outstanding int  // work requests that complete there
+	told        bool // that it can overflow
+
+	armed  bool // an event was asked for, and has not been taken
+	busy   bool // work requests could complete when it was armed
+	polled bool // since then
+}
+
+// created notes an object that a call is about to create in a protection domain.
+func (d *Device) created(kind string, pd any) done {
+	place := at("It was created")
+	return func(result any, _ []driver.CallArg) {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.known.all[result] = &object{kind: kind, n: d.c.number(kind), pd: pd, made: place}
+		switch v := result.(type) {
+		case *verbs.MR:
+			d.known.regions[v.LKey()] = &region{mr: v, base: v.Addr(), mem: v.Bytes(), pd: pd}
+		case *verbs.SRQ:
+			d.known.srqs[v] = &recvQueue{srq: v, recvs: map[uint64]*request{}}
+		}
+	}
+}
+
+func (d *Device) newCQ(cq *verbs.CQ, asked int, channel *verbs.CompChannel) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.known.cqs[cq] = &completionQueue{cq: cq, cqe: asked, channel: channel}
+}
+
+func (d *Device) resized(cq *verbs.CQ, n int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if c := d.known.cqs[cq]; c != nil {
+		c.cqe = n
+	}
+}
+
+func (d *Device) newQP(qp *verbs.QP, init verbs.QPInit) {
+	limits := qp.Query().Cap
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	q := &queuePair{qp: qp, pd: d.known.all[qp].pd, init: init, cap: limits}
+	q.recvs.recvs = map[uint64]*request{}
+	d.known.qps[qp.Num()] = q
+}
+
+// modified follows the attributes of a queue pair.
+func (d *Device) modified(qp *verbs.QP, attr verbs.QPAttr, mask verbs.QPMask) done {
+	return func(any, []driver.CallArg) {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		q := d.known.qps[qp.Num()]
+		if q == nil {
+			return
+		}
+		if mask&verbs.MaskMaxRdAtomic != 0 {
+			q.attr.MaxRdAtomic = attr.MaxRdAtomic
+		}
+		if mask&verbs.MaskMaxDestRdAtomic != 0 {
+			q.attr.MaxDestRdAtomic = attr.MaxDestRdAtomic
+		}
+		if mask&verbs.MaskDestQPN != 0 {
+			q.attr.DestQPN = attr.DestQPN
+		}
+		if mask&verbs.MaskRNRRetry != 0 {
+			q.attr.RNRRetry = attr.RNRRetry
+		}
+		if mask&verbs.MaskState == 0 {
+			return
+		}
+		q.state = attr.State
+		if q.state == verbs.StateReset {
+			d.dropAll(q)
+		}
+	}
+}
+
+// rereg follows a region whose memory or domain has changed.
+func (d *Device) rereg(mr *verbs.MR) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for key, r := range d.known.regions {
+		if r.mr == mr {
+			delete(d.known.regions, key)
+		}
+	}
+	o := d.known.all[mr]
+	if o == nil {
+		return
+	}
+	d.known.regions[mr.LKey()] = &region{mr: mr, base: mr.Addr(), mem: mr.Bytes(), pd: o.pd}
+}
+
+// destroyed notes an object that a call is about to destroy.
+func (d *Device) destroyed(v any) done {
+	place := at("It was destroyed")
+	return func(any, []driver.CallArg) {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		o := d.known.all[v]
+		if o == nil || o.gone != nil {
+			return
+		}
+		o.gone = &place
+		d.known.gone = append(d.known.gone, v)
+		if len(d.known.gone) > maxGone {
+			delete(d.known.all, d.known.gone[0])
+			d.known.gone = slices.Delete(d.known.gone, 0, 1)
+		}
+		switch v := v.(type) {
+		case *verbs.MR:
+			for key, r := range d.known.regions {
+				if r.mr == v {
+					delete(d.known.regions, key)
+				}
+			}
+		case *verbs.CQ:
+			delete(d.known.cqs, v)
+		case *verbs.SRQ:
+			if q := d.known.srqs[v]; q != nil {
+				d.dropRecvs(q)
+			}
+			delete(d.known.srqs, v)
+		}
+	}
+}
+
+// forget drops a queue pair that was destroyed.
+func (d *Device) forget(qp *verbs.QP) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for n, q := range d.known.qps {
+		if q.qp == qp {
+			d.dropAll(q)
+			delete(d.known.qps, n)
+		}
+	}
+}
+
+// used reports a call with an object that was destroyed. Closing twice is allowed in Go.
+func (d *Device) used(call string, v any) {
+	if v == nil || !reflect.TypeOf(v).Comparable() {
+		return
+	}
+	o := d.known.all[v]
+	if o == nil || o.gone == nil || destroys(call) {
+		return
+	}
+	d.c.Report(&Finding{UseAfterDestroy, fmt.Sprintf("%s was given %s.", call, o.name()),
+		[]Place{at("It was used"), *o.gone, o.made}})
+}
+
+func destroys(call string) bool {
+	return strings.Contains(call, "_destroy_") || strings.Contains(call, "_dealloc_") || strings.Contains(call, "_dereg_") ||
+		strings.Contains(call, "_close_")
+}
+
+// left reports the objects that a program has not destroyed.
+func (d *Device) left() {
+	var names []string
+	var first *object
+	for _, o := range d.known.all {
+		if o.gone == nil {
+			names = append(names, o.name())
+			if first == nil || o.made.When.Before(first.made.When) {
+				first = o
+			}
+		}
+	}
+	if first == nil {
+		return
+	}
+	slices.Sort(names)
+	d.c.Report(&Finding{Leak, fmt.Sprintf("%d are left: %s. The first is %s.", len(names), strings.Join(names, ", "), first.name()),
+		[]Place{first.made}})
+}
+
+var _ driver.Checker = (*Device)(nil)
+var _ driver.CallLog = (*Device)(nil)

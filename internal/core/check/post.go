@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"slices"
+
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// PostSend posts work requests in the place of the program's.
+func (d *Device) PostSend(qp *verbs.QP, wrs []verbs.SendWR, post func([]verbs.SendWR) (int, error)) (int, error) {
+	d.mu.Lock()
+	d.used("ibv_post_send", qp)
+	q := d.known.qps[qp.Num()]
+	d.mu.Unlock()
+	if q == nil || q.qp != qp {
+		return post(wrs)
+	}
+	q.post.Lock()
+	defer q.post.Unlock()
+	own := slices.Clone(wrs)
+	requests := make([]*request, len(own))
+	place := at("It was posted")
+	pd, _ := q.pd.(*verbs.PD)
+
+	d.mu.Lock()
+	for i := range own {
+		wr := &own[i]
+		r := &request{id: wr.ID, qp: q, op: wr.Op, signaled: q.init.SignalAll || wr.Flags&verbs.Signaled != 0, posted: place}
+		d.checkSend(q, wr, r)
+		if wr.Inline == nil {
+			wr.SGL = slices.Clone(wr.SGL)
+			d.pieces(r, wr.SGL, pd, returnsData(wr.Op))
+		}
+		d.add(r)
+		wr.ID = r.token
+		requests[i] = r
+	}
+	q.sends = append(q.sends, requests...)
+	d.mu.Unlock()
+
+	n, err := post(own)
+
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if n < len(requests) {
+		d.remove(requests[n:])
+		q.sends = slices.DeleteFunc(q.sends, func(r *request) bool { return slices.Contains(requests[n:], r) })
+	}
+	if n > 0 {
+		d.postedSends(q, requests[:n])
+	}
+	return n, err
+}
+
+// returnsData reports whether an operation writes to the memory of its list.
+func returnsData(op verbs.SendOp) bool {
+	return op == verbs.OpRead || op == verbs.OpCompareSwap || op == verbs.OpFetchAdd
+}
+
+// PostRecv posts receives in the place of the program's.
+func (d *Device) PostRecv(qp *verbs.QP, srq *verbs.SRQ, wrs []verbs.RecvWR, post func([]verbs.RecvWR) (int, error)) (int, error) {
+	var q *queuePair
+	var queue *recvQueue
+	var owner any
+	d.mu.Lock()
+	if qp != nil {
+		d.used("ibv_post_recv", qp)
+		if q = d.known.qps[qp.Num()]; q != nil && q.qp == qp {
+			queue, owner = &q.recvs, q.pd
+		}
+	} else {
+		d.used("ibv_post_srq_recv", srq)
+		if queue = d.known.srqs[srq]; queue != nil {
+			owner = d.known.all[srq].pd
+		}
+	}
+	d.mu.Unlock()
+	if queue == nil {
+		return post(wrs)
+	}
+	queue.post.Lock()
+	defer queue.post.Unlock()
+	own := slices.Clone(wrs)
+	requests := make([]*request, len(own))
+	place := at("It was posted")
+	pd, _ := owner.(*verbs.PD)
+
+	d.mu.Lock()
+	for i := range own {
+		wr := &own[i]
+		r := &request{id: wr.ID, qp: q, recvs: queue, posted: place}
+		d.checkRecv(q, queue, owner, wr, place)
+		wr.SGL = slices.Clone(wr.SGL)
+		d.pieces(r, wr.SGL, pd, true)
+		d.add(r)
+		wr.ID = r.token
+		requests[i] = r
+		queue.recvs[r.token] = r
+	}
+	d.mu.Unlock()
+
+	n, err := post(own)
+
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, r := range requests[n:] {
+		delete(queue.recvs, r.token)
+	}
+	d.remove(requests[n:])
+	if n > 0 {
+		d.postedRecvs(q, place)
+	}
+	return n, err
+}
+
+// Polled ends the work requests of completions, and has the completions name them as the program does.
+func (d *Device) Polled(cq *verbs.CQ, wcs []verbs.WC) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if c := d.known.cqs[cq]; c != nil {
+		c.polled = true
+	}
+	for i := range wcs {
+		d.complete(&wcs[i])
+	}
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+)
+
+// maxFrames is how many callers a report shows.
+const maxFrames = 12
+
+// Stack is where a program was: return addresses, the innermost first.
+type Stack struct {
+	pcs [maxFrames]uintptr
+	n   int
+}
+
+// Stacks captures and describes stacks. Those of C programs are C's.
+type Stacks struct {
+	Capture  func(pcs []uintptr) int            // returns how many it has filled in
+	Describe func(pcs []uintptr) (text []Frame) // may leave frames out that are not the program's
+}
+
+// Frame is a function of the program, and the line in it.
+type Frame struct {
+	Function string
+	File     string // empty: not known
+	Line     int
+}
+
+var stacks = Stacks{Capture: captureGo, Describe: describeGo}
+
+// UseStacks has stacks captured in another way than Go's. It is for the libraries of C programs, before any device is
+// watched.
+func UseStacks(s Stacks) { stacks = s }
+
+func here() (s Stack) {
+	s.n = stacks.Capture(s.pcs[:])
+	return s
+}
+
+func captureGo(pcs []uintptr) int {
+	var all [maxFrames + 12]uintptr
+	n := runtime.Callers(3, all[:])
+	// The frames of this package and of package verbs come first, at most a dozen.
+	skip := 0
+	for skip < n && inside(all[skip]) {
+		skip++
+	}
+	return copy(pcs, all[skip:n])
+}
+
+// inside reports whether a return address is in the checker, or in what called it for the program.
+func inside(pc uintptr) bool {
+	f := runtime.FuncForPC(pc - 1)
+	return f != nil && ours(f.Name())
+}
+
+const path = "github.com/ramjet-rdma/ramjet/"
+
+func ours(function string) bool {
+	rest, ok := strings.CutPrefix(function, path)
+	return ok && (strings.HasPrefix(rest, "internal/core/check.") || strings.HasPrefix(rest, "verbs."))
+}
+
+func describeGo(pcs []uintptr) (out []Frame) {
+	frames := runtime.CallersFrames(pcs)
+	for {
+		f, more := frames.Next()
+		if f.Function != "" && !ours(f.Function) && f.Function != "runtime.goexit" {
+			out = append(out, Frame{f.Function, f.File, f.Line})
+		}
+		if !more {
+			return out
+		}
+	}
+}
+
+// String returns a line for each function, and one below it for its place.
+func (s *Stack) String() string {
+	var b strings.Builder
+	for _, f := range stacks.Describe(s.pcs[:s.n]) {
+		fmt.Fprintf(&b, "    %s()\n", f.Function)
+		if f.File != "" {
+			fmt.Fprintf(&b, "        %s:%d\n", f.File, f.Line)
+		}
+	}
+	return b.String()
+}
