@@ -57,6 +57,13 @@ func WithFaults(text string) Option { return func(o *options) { o.Faults = text 
 // faults strike again. Without it the log is the file that the environment names in RAMJET_FAULT_LOG, or standard error.
 func WithFaultLog(w io.Writer) Option { return func(o *options) { o.FaultLog = w } }
 
+// WithNIC has the device act as a NIC: work requests keep their places in queues until their completions have been
+// polled, a completion queue that overflows fails with its queue pairs, and nothing is more generous than the
+// specification. It shows what a program takes for granted that hardware does not give: docs/nic.md. Without it
+// devices act so if the environment has RAMJET_NIC=1. Only devices in software do; others are an error, of
+// [verbs.ErrNotSupported].
+func WithNIC() Option { return func(o *options) { o.NIC = true } }
+
 // WithCallLog has the calls of the device and its objects logged to w, a line each, by their names in C and with their
 // arguments, results and durations: those of package verbs, and of package cm. filter says which of them, as
 // "ibv_*_qp errors" does, and whether as JSON: docs/log.md. Without this option the log is the one that the environment

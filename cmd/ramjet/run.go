@@ -32,7 +32,7 @@ const sysfsLib = "libramjet-sysfs.so"
 func newRunCmd() *cobra.Command {
 	var libs string
 	var devices []string
-	var sockets bool
+	var sockets, nic bool
 	var pcap, faults, faultLog, log, logFilter, checks string
 	c := &cobra.Command{
 		Use:   "run [flags] -- PROGRAM [ARGUMENTS...]",
@@ -49,6 +49,8 @@ func newRunCmd() *cobra.Command {
 			"--faults (or $RAMJET_FAULTS) injects faults: lost packets, calls that fail, completions with errors, events. Each that\n" +
 			"strikes is logged to --fault-log (or $RAMJET_FAULT_LOG, where %p stands for the process id) or standard error. The log\n" +
 			"can be the faults of the next run. docs/faults.md has the language.\n\n" +
+			"--nic (or $RAMJET_NIC=1) makes the devices as strict as a NIC: a work request keeps its place in the queue until its\n" +
+			"completion has been polled, and a completion queue that overflows fails with its queue pairs. docs/nic.md has the rest.\n\n" +
 			"--log (or $RAMJET_LOG) logs each call of libibverbs and librdmacm with its arguments, result and duration, to standard\n" +
 			"error or a file, where %p stands for the process id. --log-filter (or $RAMJET_LOG_FILTER) says which: calls by name or\n" +
 			"pattern, object=qp1, errors; data for those of the data path, too; json for JSON lines. docs/log.md has the rest.\n\n" +
@@ -58,6 +60,7 @@ func newRunCmd() *cobra.Command {
 			"  ramjet run --device roce:127.0.0.11 -- ib_write_bw\n" +
 			"  ramjet run --device roce:127.0.0.12 -- ib_write_bw 127.0.0.1\n" +
 			"  ramjet run --faults 'loss 1%; fail reg_mr ENOMEM' -- ib_write_bw 127.0.0.1\n" +
+			"  ramjet run --nic -- ib_write_bw 127.0.0.1\n" +
 			"  ramjet run --log=calls.%p --log-filter '*_qp errors' -- ib_write_bw 127.0.0.1\n" +
 			"  ramjet run --check -- ./program\n" +
 			"  ramjet run --sockets -- curl http://192.0.2.7:8000/",
@@ -69,6 +72,7 @@ func newRunCmd() *cobra.Command {
 	addPcapFlag(c, &pcap, "every packet of the program's devices")
 	c.Flags().StringVar(&faults, "faults", "", "inject these `faults`: a text, or the name of a file with one")
 	c.Flags().StringVar(&faultLog, "fault-log", "", "`file` for the faults that strike")
+	c.Flags().BoolVar(&nic, "nic", false, "make the devices as strict as a NIC and the specification")
 	c.Flags().StringVar(&log, "log", "", "log the program's calls to a `file`, or to standard error")
 	c.Flags().Lookup("log").NoOptDefVal = standardError
 	c.Flags().StringVar(&logFilter, "log-filter", "", "log only what this `filter` says: calls, objects, errors")
@@ -108,6 +112,9 @@ func newRunCmd() *cobra.Command {
 			return usage.Of(err)
 		}
 		env = append(env, faultEnv...)
+		if nic {
+			env = append(env, kinds.NICVariable+"=1")
+		}
 		logEnv, err := callLogEnvironment(log, logFilter, env)
 		if err != nil {
 			return usage.Of(err)

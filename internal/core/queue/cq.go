@@ -27,6 +27,7 @@ const (
 type CQ struct {
 	// Of the pushing side, which changes them with poll held.
 	slots    []verbs.WC // length a power of two
+	frees    []Frees    // what polling each of slots frees; nil unless strict
 	capacity int
 	seen     uint32 // polled, when it was last looked at
 
@@ -40,24 +41,30 @@ type CQ struct {
 	events driver.CQEvents
 
 	Untimed bool // completions carry no timestamp
+	strict  bool
 }
 
-// NewCQ creates a queue for capacity completions.
-func NewCQ(capacity int, ev driver.CQEvents) *CQ {
-	return &CQ{capacity: capacity, events: ev}
+// NewCQ creates a queue for capacity completions. A strict one is a NIC's: polling frees places in work queues, and
+// once it overflows none of its completions can be polled.
+func NewCQ(capacity int, strict bool, ev driver.CQEvents) *CQ {
+	return &CQ{capacity: capacity, strict: strict, events: ev}
 }
 
 // Push adds a completion, and raises the event if it was requested. It returns false if the queue
 // is full. Then the completion is lost and the queue is in error from then on (IBTA 10.2.6.3).
-func (c *CQ) Push(wc *verbs.WC, solicited bool) bool {
+func (c *CQ) Push(wc *verbs.WC, solicited bool, frees Frees) bool {
 	at := c.pushed.Load()
 	if int(at-c.seen) >= min(c.capacity, len(c.slots)) && !c.room() || c.overflow.Load() {
 		if !c.overflow.Swap(true) {
+			c.drop()
 			c.events.Error()
 		}
 		return false
 	}
 	c.slots[at&uint32(len(c.slots)-1)] = *wc
+	if c.strict {
+		c.frees[at&uint32(len(c.slots)-1)] = frees
+	}
 	c.pushed.Swap(at + 1)
 	if c.armed.Load() != notifyNone {
 		c.notify(solicited || wc.Status != verbs.StatusSuccess)
@@ -81,8 +88,26 @@ func (c *CQ) room() bool {
 	for at := c.polled.Load(); at != c.pushed.Load(); at++ {
 		next[at&uint32(len(next)-1)] = c.slots[at&uint32(len(c.slots)-1)]
 	}
+	if c.strict {
+		frees := make([]Frees, len(next))
+		for at := c.polled.Load(); at != c.pushed.Load(); at++ {
+			frees[at&uint32(len(next)-1)] = c.frees[at&uint32(len(c.slots)-1)]
+		}
+		c.frees = frees
+	}
 	c.slots = next
 	return true
+}
+
+// drop drops the completions of a strict queue that has overflowed: whether they can be polled is not guaranteed
+// (IBTA 11.6.3.2). The places that they would free stay taken.
+func (c *CQ) drop() {
+	if !c.strict {
+		return
+	}
+	c.poll.Lock()
+	defer c.poll.Unlock()
+	c.polled.Store(c.pushed.Load())
 }
 
 // notify raises the event that was requested, if the completion is one for it.
@@ -109,6 +134,11 @@ func (c *CQ) Poll(wcs []verbs.WC) int {
 	n := min(len(wcs), int(c.pushed.Load()-at))
 	for i := range n {
 		wcs[i] = c.slots[(at+uint32(i))&uint32(len(c.slots)-1)]
+	}
+	if c.strict {
+		for i := range n {
+			c.frees[(at+uint32(i))&uint32(len(c.slots)-1)].free()
+		}
 	}
 	c.polled.Store(at + uint32(n))
 	c.poll.Unlock()
@@ -176,7 +206,12 @@ func (c *CQ) Forget(qpn verbs.QPN) {
 	for at := to; at != c.pushed.Load(); at++ {
 		if wc := &c.slots[at&mask]; wc.QPN != qpn {
 			c.slots[to&mask] = *wc
+			if c.strict {
+				c.frees[to&mask] = c.frees[at&mask]
+			}
 			to++
+		} else if c.strict {
+			c.frees[at&mask].free() // of a shared receive queue, which goes on
 		}
 	}
 	c.pushed.Store(to)

@@ -11,6 +11,7 @@
 //	cq.go       completion queues
 //	failure.go  why a queue pair stopped
 //	outbox.go   completions and events on their way to the program
+//	slots.go    places in queues that are as long as a NIC's
 //	ring.go     rings that grow with use, so that an idle queue pair costs little
 //
 // The engines, internal/engine/ibta and internal/engine/rdmap, embed a [Pair] in their queue pairs

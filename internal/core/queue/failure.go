@@ -82,6 +82,11 @@ func (p *Pair) refusedEntry(f *verbs.Failure, pd memory.PD, sgl []verbs.SGE, wri
 			f.MemAddr, f.MemLen, f.Allows = p.dev.Memory.Describe(e.LKey)
 			return
 		}
+		if f.Op == verbs.WCRead && !p.ReadsInto(e) {
+			f.Reason, f.Need = verbs.ReasonNoRight, p.dev.ReadAccess
+			f.MemAddr, f.MemLen, f.Allows = p.dev.Memory.Describe(e.LKey)
+			return
+		}
 	}
 }
 

@@ -27,6 +27,7 @@ type Completion struct {
 	WC        verbs.WC
 	CQ        *CQ
 	Solicited bool
+	Frees     Frees
 }
 
 // Event is an asynchronous event of a queue pair or of a shared receive queue.

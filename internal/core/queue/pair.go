@@ -17,8 +17,21 @@ type Device struct {
 	Outbox     Outbox
 	Ports      []Port
 	MaxMsgSize uint32 // bytes of a message
+	// NIC is that the device is as strict as a NIC and the specification: docs/nic.md. It is set before there are
+	// queues.
+	NIC bool
+	// ReadAccess is what memory has to allow besides LocalWrite where READs put their data.
+	ReadAccess verbs.Access
 	// Unready is that messages find no receive, whatever is posted: a fault of simulations.
 	Unready bool
+}
+
+// NewSlots returns what counts the places of a work queue; nil: nothing does.
+func (d *Device) NewSlots() *Slots {
+	if !d.NIC {
+		return nil
+	}
+	return new(Slots)
 }
 
 // Config is what does not change during the life of a queue pair.
@@ -50,6 +63,8 @@ type Pair struct {
 	pkey     *verbs.PKey // row of the port's partition table
 	taken    receive
 	failure  *verbs.Failure // the first; nil: none
+	slots    *Slots         // of the send queue; nil: nothing counts them
+	silent   int32          // work requests that have completed without a completion, since the last one with
 	sample   clock.Time     // when the next work request is posted; 0: it is not measured
 
 	Counts verbs.QPCounts
@@ -57,7 +72,10 @@ type Pair struct {
 
 // NewPair returns the common part of a queue pair in the RESET state.
 func NewPair(d *Device, c Config) Pair {
-	p := Pair{Config: c, dev: d}
+	p := Pair{Config: c, dev: d, slots: d.NewSlots()}
+	if c.Recv != nil && !c.Recv.Shared {
+		c.Recv.Slots = d.NewSlots()
+	}
 	p.setPort()
 	return p
 }
@@ -172,6 +190,10 @@ func set[T any](mask, bit verbs.QPMask, to *T, v T) {
 // Reset drops the attributes, the receives, and the completions that were not polled, as RESET
 // requires. The engine drops its send work requests.
 func (p *Pair) Reset() {
+	if p.taken.from != nil {
+		p.taken.from.Slots.add(-1) // no completion will free it
+		p.taken.from = nil
+	}
 	if p.SendCQ != nil {
 		p.SendCQ.Forget(p.Num)
 	}
@@ -181,7 +203,7 @@ func (p *Pair) Reset() {
 	if p.Recv != nil && !p.Recv.Shared {
 		p.Recv.Clear()
 	}
-	p.taken.from = nil
+	p.slots, p.silent = p.dev.NewSlots(), 0
 	p.attr, p.state, p.draining, p.failure = verbs.QPAttr{}, verbs.StateReset, false, nil
 	p.setPort()
 }

@@ -17,10 +17,10 @@ type events struct{ completions, errors int }
 
 func newCQ(capacity int) (*queue.CQ, *events) {
 	e := &events{}
-	return queue.NewCQ(capacity, driver.CQEvents{Completion: func() { e.completions++ }, Error: func() { e.errors++ }}), e
+	return queue.NewCQ(capacity, false, driver.CQEvents{Completion: func() { e.completions++ }, Error: func() { e.errors++ }}), e
 }
 
-func push(c *queue.CQ, id uint64) bool { return c.Push(&verbs.WC{ID: id}, false) }
+func push(c *queue.CQ, id uint64) bool { return c.Push(&verbs.WC{ID: id}, false, queue.Frees{}) }
 
 func poll(c *queue.CQ, n int) (ids []uint64) {
 	wcs := make([]verbs.WC, n)
@@ -85,29 +85,29 @@ func TestCQNotify(t *testing.T) {
 			t.Errorf("%s: %d events, want %d", what, e.completions, n)
 		}
 	}
-	c.Push(ok, true)
+	c.Push(ok, true, queue.Frees{})
 	want(0, "not asked")
 	c.ReqNotify(false)
 	want(0, "what waits already raises none")
-	c.Push(ok, false)
-	c.Push(ok, false)
+	c.Push(ok, false, queue.Frees{})
+	c.Push(ok, false, queue.Frees{})
 	want(1, "any")
 	c.ReqNotify(true)
-	c.Push(ok, false)
+	c.Push(ok, false, queue.Frees{})
 	want(1, "solicited, and none is")
-	c.Push(ok, true)
-	c.Push(ok, true)
+	c.Push(ok, true, queue.Frees{})
+	c.Push(ok, true, queue.Frees{})
 	want(2, "solicited")
 	c.ReqNotify(true)
-	c.Push(bad, false)
+	c.Push(bad, false, queue.Frees{})
 	want(3, "an error counts as solicited")
 	c.ReqNotify(false)
 	c.ReqNotify(true) // asking for less takes nothing back
-	c.Push(ok, false)
+	c.Push(ok, false, queue.Frees{})
 	want(4, "any, then solicited")
 	c.ReqNotify(true)
 	c.ReqNotify(false)
-	c.Push(ok, false)
+	c.Push(ok, false, queue.Frees{})
 	want(5, "solicited, then any")
 }
 
@@ -129,7 +129,7 @@ func TestCQResize(t *testing.T) {
 func TestCQForget(t *testing.T) {
 	c, _ := newCQ(100)
 	for i := range uint64(20) {
-		c.Push(&verbs.WC{ID: i, QPN: verbs.QPN(i % 3)}, false)
+		c.Push(&verbs.WC{ID: i, QPN: verbs.QPN(i % 3)}, false, queue.Frees{})
 	}
 	poll(c, 4)
 	c.Forget(1)
@@ -151,7 +151,7 @@ func TestCQForget(t *testing.T) {
 
 // Completions come from the device while programs poll, resize and ask.
 func TestCQConcurrent(t *testing.T) {
-	c := queue.NewCQ(1<<20, driver.CQEvents{Completion: func() {}, Error: func() {}})
+	c := queue.NewCQ(1<<20, false, driver.CQEvents{Completion: func() {}, Error: func() {}})
 	const n = 10000
 	var wg sync.WaitGroup
 	var device sync.Mutex

@@ -65,8 +65,11 @@ func (p *Pair) CompleteReceive(s verbs.Status) *Completion {
 	if own := p.taken.from.CQ; own != nil {
 		cq = own
 	}
-	p.taken.from = nil
 	c := p.dev.Outbox.Complete(cq)
+	if s := p.taken.from.Slots; s != nil {
+		c.Frees = Frees{s, 1}
+	}
+	p.taken.from = nil
 	c.WC.ID, c.WC.Status, c.WC.Op, c.WC.QPN, c.WC.VendorErr = p.taken.ID, s, verbs.WCRecv, p.Num, uint32(reason)
 	return c
 }

@@ -20,6 +20,7 @@ type RecvQueue struct {
 	PD     memory.PD
 	MaxWR  int
 	MaxSGE int
+	Slots  *Slots // nil: a place is free once its receive is taken
 
 	// Of a shared receive queue.
 	Shared bool
@@ -38,9 +39,10 @@ func (r *RecvQueue) Post(wrs []verbs.RecvWR) (int, error) {
 		if len(wr.SGL) > r.MaxSGE {
 			return i, r.tooManySGEs(len(wr.SGL))
 		}
-		if r.ring.Len() >= r.MaxWR {
+		if r.Held() >= r.MaxWR {
 			return i, verbs.ErrQueueFull
 		}
+		r.Slots.add(1)
 		w := r.ring.PushBack()
 		w.ID = wr.ID
 		w.SGL = append(w.SGL[:0], wr.SGL...)
@@ -59,6 +61,9 @@ func (r *RecvQueue) tooManySGEs(n int) error {
 // Len returns the number of receives posted.
 func (r *RecvQueue) Len() int { return r.ring.Len() }
 
+// Held returns how many places are taken.
+func (r *RecvQueue) Held() int { return max(r.ring.Len(), r.Slots.Taken()) }
+
 // NextLen returns the length of the oldest receive in bytes. The queue must not be empty.
 func (r *RecvQueue) NextLen() uint64 {
 	n := uint64(0)
@@ -68,8 +73,13 @@ func (r *RecvQueue) NextLen() uint64 {
 	return n
 }
 
-// Clear drops all receives.
-func (r *RecvQueue) Clear() { r.ring.Clear() }
+// Clear drops all receives of a queue that is not shared.
+func (r *RecvQueue) Clear() {
+	r.ring.Clear()
+	if r.Slots != nil {
+		r.Slots = new(Slots)
+	}
+}
 
 // Take moves the oldest receive into w, reusing its memory.
 func (r *RecvQueue) Take(w *RecvWQE) {

@@ -77,11 +77,14 @@ func (w *SendWQE) Responds() bool { return sendOps[w.Op].response }
 func (w *SendWQE) Receives() bool { return sendOps[w.Op].receives }
 
 // CheckSends returns how many of the work requests can be posted, in order, to a send queue that
-// holds so many already, and why no more. With all, one that cannot be posted holds back the
+// holds so many already, and why no more. With a NIC's queues, those whose places are not free yet count, too. With all, one that cannot be posted holds back the
 // others. The transport function refuses operations that it has no message for.
 func (p *Pair) CheckSends(wrs []verbs.SendWR, held int, all bool, transport func(*verbs.SendWR) error) (int, error) {
 	if p.state < verbs.StateRTS {
 		return 0, &verbs.OpError{Op: "post_send", Err: verbs.ErrState, Detail: p.state.String() + ": RTS is needed"}
+	}
+	if p.slots != nil {
+		held = p.slots.Taken()
 	}
 	for i := range wrs {
 		err := p.checkSend(&wrs[i], transport)
@@ -143,11 +146,31 @@ func (p *Pair) checkSend(wr *verbs.SendWR, transport func(*verbs.SendWR) error) 
 	return nil
 }
 
+// ReadsInto reports whether a READ may put its data into memory that may be written to.
+func (p *Pair) ReadsInto(sge *verbs.SGE) bool {
+	if p.dev.ReadAccess == 0 {
+		return true
+	}
+	_, _, allows := p.dev.Memory.Describe(sge.LKey)
+	return allows&p.dev.ReadAccess == p.dev.ReadAccess
+}
+
+// Foreign reports whether a NIC would not send by an address handle: it is of another protection domain than the
+// queue pair (IBTA 10.2.3).
+func (p *Pair) Foreign(ah *verbs.AH) bool {
+	if !p.dev.NIC {
+		return false
+	}
+	h, ok := driver.AHOf(ah).(interface{ Domain() memory.PD })
+	return ok && h.Domain() != p.PD
+}
+
 // SetSend makes w the work request wr, which has passed [Pair.CheckSends]. If its length is still
 // invalid, it completes with LocalLengthError.
 func (p *Pair) SetSend(w *SendWQE, wr *verbs.SendWR) {
 	w.ID, w.Op, w.Flags, w.Status = wr.ID, wr.Op, wr.Flags, verbs.StatusSuccess
 	w.Posted, p.sample = p.sample, 0
+	p.slots.add(1)
 	w.SGL = append(w.SGL[:0], wr.SGL...)
 	w.Inline, w.Copied = append(w.Inline[:0], wr.Inline...), wr.Inline != nil
 	w.Imm, w.Key, w.Remote, w.Compare, w.Swap = wr.Imm, wr.InvKey, wr.Remote, wr.Compare, Operand(wr)
@@ -234,10 +257,15 @@ func (p *Pair) CompleteSend(w *SendWQE, s verbs.Status) {
 		p.dev.Outbox.Samples = append(p.dev.Outbox.Samples, Sample{sendOps[w.Op].wc, w.Posted})
 	}
 	if s == verbs.StatusSuccess && !p.SignalAll && w.Flags&verbs.Signaled == 0 {
+		p.silent++
 		return
 	}
 	op := &sendOps[w.Op]
 	c := p.dev.Outbox.Complete(p.SendCQ)
+	if p.slots != nil {
+		c.Frees = Frees{p.slots, p.silent + 1}
+	}
+	p.silent = 0
 	c.WC.ID, c.WC.Status, c.WC.Op, c.WC.QPN, c.WC.VendorErr = w.ID, s, op.wc, p.Num, uint32(reason)
 	if s == verbs.StatusSuccess && op.receives {
 		c.WC.ByteLen = w.Length

@@ -36,7 +36,7 @@ func (d *Device) CreateCQ(cqe int, ev driver.CQEvents) (driver.CQ, error) {
 		return nil, err
 	}
 	d.nextCQ++
-	c := &cq{dev: d, q: queue.NewCQ(cqe, ev), events: ev, num: d.nextCQ}
+	c := &cq{dev: d, q: queue.NewCQ(cqe, d.shared.NIC, ev), events: ev, num: d.nextCQ}
 	addObject(d, &d.objects.cqs, c)
 	return c, nil
 }

@@ -44,6 +44,7 @@ type Device struct {
 	watch
 	fabric     fabric
 	faulty     atomic.Pointer[faulty] // changed with mu; nil: no faults are to be injected
+	nic        atomic.Bool            // as shared.NIC
 	nextQP     uint64
 	eventsOnly bool // programs that wait sleep at once
 }
@@ -116,7 +117,13 @@ func random32() uint32 {
 func (d *Device) Clock() uint64 { return uint64(d.now()) }
 
 // QueryDevice returns attributes and limits.
-func (d *Device) QueryDevice() verbs.DeviceAttr { return d.attr }
+func (d *Device) QueryDevice() verbs.DeviceAttr {
+	a := d.attr
+	if d.nic.Load() {
+		strictAttr(&a)
+	}
+	return a
+}
 
 // OnePartition is the partition table of a port that knows the default partition only, as on Ethernet
 // (IBTA annex A16).

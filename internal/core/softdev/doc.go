@@ -40,6 +40,7 @@
 //
 //	device.go, route.go, limits.go, version.go  the device: attributes, port, routes, closing; how many objects
 //	pd.go, mr.go, cq.go, srq.go, qp.go      its objects
+//	nic.go                                  what is as strict as a NIC
 //	pinning.go                              memory that is pinned, and prefetched
 //	fabric.go                               what a fabric implements
 //	lane.go                                 what moves the data, and what is under its lock

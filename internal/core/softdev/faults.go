@@ -54,9 +54,8 @@ type heldCompletions struct {
 }
 
 type heldCompletion struct {
-	at        clock.Time
-	wc        verbs.WC
-	solicited bool
+	at clock.Time
+	queue.Completion
 }
 
 // SetFaults replaces the device's faults; nil: it has none any more. What was held back comes at once.
@@ -125,10 +124,10 @@ func (d *Device) endFaults() {
 	for _, t := range x.moments {
 		d.timers.stop(t)
 	}
-	for cq, h := range x.held {
+	for _, h := range x.held {
 		d.timers.stop(&h.timer)
 		for i := range h.list {
-			d.push(cq, &h.list[i].wc, h.list[i].solicited)
+			d.push(&h.list[i].Completion)
 		}
 	}
 	for t, a := range x.altered { // which will complete as they are
@@ -263,7 +262,8 @@ func (x *faulty) post(q *qp, wrs []verbs.SendWR, all bool) (int, error) {
 
 // complete changes a completion, or holds it back. It reports whether it is to be delivered now, and then whether
 // its queue pair fails by it.
-func (x *faulty) complete(to *queue.CQ, wc *verbs.WC, solicited bool) (now, fails bool) {
+func (x *faulty) complete(c *queue.Completion) (now, fails bool) {
+	to, wc := c.CQ, &c.WC
 	q := x.dev.qps[wc.QPN]
 	if x.completes {
 		fails = x.change(q, wc)
@@ -285,7 +285,7 @@ func (x *faulty) complete(to *queue.CQ, wc *verbs.WC, solicited bool) (now, fail
 	if n := len(h.list); n > 0 {
 		at = max(at, h.list[n-1].at) // they stay in order
 	}
-	h.list = append(h.list, heldCompletion{at, *wc, solicited})
+	h.list = append(h.list, heldCompletion{at, *c})
 	x.dev.timers.setBy(&h.timer, h.list[0].at)
 	x.dev.wakeForTimer()
 	return false, fails
@@ -374,7 +374,7 @@ func (x *faulty) release(to *queue.CQ) {
 	h, now := x.held[to], x.dev.passTime()
 	n := 0
 	for n < len(h.list) && h.list[n].at <= now {
-		x.dev.push(to, &h.list[n].wc, h.list[n].solicited)
+		x.dev.push(&h.list[n].Completion)
 		n++
 	}
 	h.list = append(h.list[:0], h.list[n:]...)

@@ -72,9 +72,12 @@ func (m *memoryCarrier) close() {
 
 func (m *memoryCarrier) equip(q *streamQP, c queue.Config) {
 	e := local.New(&m.engine, c)
-	f := &memoryFlow{carrier: m, engine: e, qp: &q.qp}
+	f := &memoryFlow{carrier: m, engine: e, qp: &q.qp, done: queue.Completion{CQ: c.SendCQ}}
 	f.rnrTimer.fire, f.ucTimer.fire = f.rnrTimeout, f.ucTimeout
-	q.engine, q.flow, q.performs = e, f, f
+	q.engine, q.flow = e, f
+	if !m.engine.NIC { // where every work request takes a place in its queue
+		q.performs = f
+	}
 }
 
 // domain returns the domain that tells peers of a protection domain's regions.
@@ -177,10 +180,10 @@ type memoryFlow struct {
 	c        *conn
 	link     MemoryLink
 	peer     *local.Peer
-	wc       verbs.WC // of what was performed last
-	drains   bool     // the connection's bound limits how long a refusal waits for room
-	rnrTimer timer    // fails the peer's message that waits for a receive
-	ucTimer  timer    // UC: drops what waits for room
+	done     queue.Completion // of what was performed last
+	drains   bool             // the connection's bound limits how long a refusal waits for room
+	rnrTimer timer            // fails the peer's message that waits for a receive
+	ucTimer  timer            // UC: drops what waits for room
 }
 
 func (f *memoryFlow) begin(c *conn, p rdmap.Params) bool {
@@ -331,7 +334,7 @@ func (f *memoryFlow) perform(wr *verbs.SendWR) bool {
 	if wr.Op >= verbs.OpSend && wr.Op <= verbs.OpSendInv {
 		return f.send(wr)
 	}
-	n, ok := f.engine.Perform(wr, &f.wc)
+	n, ok := f.engine.Perform(wr, &f.done.WC)
 	if !ok {
 		return false
 	}
@@ -341,7 +344,7 @@ func (f *memoryFlow) perform(wr *verbs.SendWR) bool {
 	d.moved(n)
 	if f.engine.Signals(wr) {
 		d.deliver() // what completed before
-		d.complete(f.engine.SendCQ, &f.wc, false)
+		d.complete(&f.done)
 	}
 	return true
 }

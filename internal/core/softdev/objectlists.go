@@ -27,6 +27,9 @@ type observedAH struct {
 
 func (h *observedAH) observed() *observedAH { return h }
 
+// Domain returns the protection domain of the handle.
+func (h *observedAH) Domain() memory.PD { return memory.PD(h.info.PD) }
+
 func (q *qp) ListIndex() *int         { return &q.listIndex }
 func (c *cq) ListIndex() *int         { return &c.listIndex }
 func (m *mr) ListIndex() *int         { return &m.listIndex }

@@ -87,7 +87,7 @@ func (l *lane) deliver() {
 	l.pass.completed += len(out.Completions)
 	for i := 0; i < len(out.Completions); i++ { // an overflow adds more
 		c := &out.Completions[i]
-		l.complete(c.CQ, &c.WC, c.Solicited)
+		l.complete(c)
 	}
 	for _, e := range out.Events {
 		if o, ok := e.Owner.(eventSink); ok {
@@ -103,16 +103,16 @@ func (l *lane) deliver() {
 }
 
 // complete delivers a completion to its queue, unless faults say otherwise.
-func (l *lane) complete(to *queue.CQ, wc *verbs.WC, solicited bool) {
+func (l *lane) complete(c *queue.Completion) {
 	x := l.dev.faulty.Load()
 	if x == nil {
-		l.push(to, wc, solicited)
+		l.push(c)
 		return
 	}
-	qpn := wc.QPN
-	now, fails := x.complete(to, wc, solicited)
+	qpn := c.WC.QPN
+	now, fails := x.complete(c)
 	if now {
-		l.push(to, wc, solicited)
+		l.push(c)
 	}
 	if fails {
 		x.breakQP(qpn)
@@ -120,24 +120,34 @@ func (l *lane) complete(to *queue.CQ, wc *verbs.WC, solicited bool) {
 }
 
 // push adds a completion to its queue.
-func (l *lane) push(to *queue.CQ, wc *verbs.WC, solicited bool) {
-	if !to.Untimed {
-		wc.Timestamp = uint64(l.passTime())
+func (l *lane) push(c *queue.Completion) {
+	if l.dev.shared.NIC {
+		withhold(&c.WC)
 	}
-	if qpn := wc.QPN; !to.Push(wc, solicited) {
-		l.dev.overflowed(qpn)
+	if !c.CQ.Untimed {
+		c.WC.Timestamp = uint64(l.passTime())
+	}
+	if !c.CQ.Push(&c.WC, c.Solicited, c.Frees) {
+		l.dev.overflowed(c.CQ, c.WC.QPN)
 	}
 	if l.led && l.waiting {
 		l.mover.wake() // it may wait for this
 	}
 }
 
-// overflowed puts the queue pair whose completion was lost into the error state.
-func (d *Device) overflowed(n verbs.QPN) {
-	q := d.qps[n]
-	if q == nil {
-		return
+// overflowed puts the queue pair whose completion was lost into the error state; of a NIC all that have the
+// completion queue.
+func (d *Device) overflowed(cq *queue.CQ, n verbs.QPN) {
+	if q := d.qps[n]; q != nil {
+		d.breakFatally(q)
 	}
+	if d.shared.NIC {
+		d.breakUsers(cq)
+	}
+}
+
+// breakFatally puts a queue pair that can report no completion into the error state (IBTA 11.6.3.2).
+func (d *Device) breakFatally(q queuePair) {
 	if c := q.common(); c.protocol.State() != verbs.StateError {
 		c.protocol.Modify(&verbs.QPAttr{State: verbs.StateError}, verbs.MaskState)
 		q.failed()

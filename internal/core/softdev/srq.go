@@ -39,7 +39,7 @@ func (p *pd) CreateSRQ(init *verbs.SRQInit, events func(verbs.EventType)) (drive
 		return nil, err
 	}
 	s := &srq{dev: d, events: events}
-	s.queue = queue.RecvQueue{PD: p.num, MaxWR: init.MaxWR, MaxSGE: init.MaxSGE, Shared: true, Owner: s}
+	s.queue = queue.RecvQueue{PD: p.num, MaxWR: init.MaxWR, MaxSGE: init.MaxSGE, Shared: true, Owner: s, Slots: d.shared.NewSlots()}
 	d.fabric.adopt(s, init)
 	d.nextSRQ++
 	s.info = driver.SRQInfo{Num: d.nextSRQ, PD: uint32(p.num), XRC: s.queue.Num, Capacity: init.MaxWR}
@@ -79,7 +79,7 @@ func (s *srq) Modify(attr verbs.SRQAttr, mask verbs.SRQMask) error {
 		return invalid("the mask has bits that mean nothing")
 	}
 	if mask&verbs.SRQMaxWR != 0 {
-		if maxWR = attr.MaxWR; maxWR < s.queue.Len() || maxWR <= 0 || maxWR > maxSRQWR {
+		if maxWR = attr.MaxWR; maxWR < s.queue.Held() || maxWR <= 0 || maxWR > maxSRQWR {
 			return invalid("MaxWR is below what is posted, or beyond the device's limit")
 		}
 	}

@@ -89,6 +89,8 @@ type Options struct {
 	Faults   string    // of the network, of verbs: docs/faults.md; empty: as the environment says
 	FaultLog io.Writer // receives those that strike; nil: as the environment says
 
+	NIC bool // the device is as strict as a NIC: docs/nic.md; false: as the environment says
+
 	Calls       io.Writer // receives a line for each call; nil: as the environment says
 	CallFilter  string    // of Calls: docs/log.md
 	CallsLogged bool      // somebody else logs the calls: C programs are seen where they call
@@ -261,6 +263,10 @@ func (n Name) Open(o *Options) (*verbs.Device, error) {
 	if o.Congestion != "" && !n.Kind.Controlled {
 		return nil, fmt.Errorf("ramjet: %q: %w: it has no choice of congestion controls, devices of kind %v have", n.String(), verbs.ErrNotSupported, Default().Name)
 	}
+	strict, err := o.nic()
+	if err != nil {
+		return nil, fmt.Errorf("ramjet: %w", err)
+	}
 	set, err := o.faults()
 	if err != nil {
 		return nil, fmt.Errorf("ramjet: %w", err)
@@ -283,7 +289,10 @@ func (n Name) Open(o *Options) (*verbs.Device, error) {
 	if checker != nil {
 		checker.Watch(dev)
 	}
-	if o.Log != nil {
+	if strict {
+		err = actAsNIC(dev)
+	}
+	if err == nil && o.Log != nil {
 		err = dev.LogFailures(o.Log)
 	}
 	if err == nil && set != nil {

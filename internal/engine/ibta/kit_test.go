@@ -118,7 +118,7 @@ func (h *host) newQP(c queue.Config) *qp {
 
 // newRC makes an RC queue pair with a send queue of some depth, whose completions nobody sees.
 func (h *host) newRC(depth int) *qp {
-	cq := queue.NewCQ(1, driver.CQEvents{})
+	cq := queue.NewCQ(1, false, driver.CQEvents{})
 	return h.newQP(queue.Config{Type: verbs.RC, SendCQ: cq, RecvCQ: cq, Caps: verbs.QPCap{MaxSendWR: depth, MaxRecvWR: depth, MaxSendSGE: 1, MaxRecvSGE: 1}})
 }
 

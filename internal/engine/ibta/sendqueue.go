@@ -121,7 +121,7 @@ func (q *QP) push(wr *verbs.SendWR) {
 	if q.Type == verbs.UD {
 		mtu = q.Port().MTU
 		w.to, w.qpn, w.qkey = driver.AHOf(wr.AH).(AddressHandle).Vector(), wr.RemoteQPN, wr.RemoteQKey
-		if int(w.to.Key.Port) != q.Port().Num { // a queue pair sends from its own port only (IBTA 10.2.2.2)
+		if int(w.to.Key.Port) != q.Port().Num || q.Foreign(wr.AH) { // a queue pair sends from its own port only (IBTA 10.2.2.2)
 			w.Status = verbs.StatusLocalQPOperationError
 		}
 	}

@@ -106,6 +106,9 @@ func (q *DatagramQP) Post(wrs []verbs.SendWR, all bool) (int, error) {
 		w := q.sq.PushBack()
 		q.SetSend(&w.SendWQE, &wrs[i])
 		w.to, w.qpn, w.qkey = driver.AHOf(wrs[i].AH).(AddressHandle).Vector(), wrs[i].RemoteQPN, wrs[i].RemoteQKey
+		if q.Foreign(wrs[i].AH) {
+			w.Status = verbs.StatusLocalQPOperationError
+		}
 	}
 	if n > 0 && q.State() >= verbs.StateSQE {
 		q.flushSends()

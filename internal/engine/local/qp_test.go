@@ -76,7 +76,7 @@ func newSide(t testing.TB, num verbs.QPN, typ verbs.QPType) *side {
 	table := memory.NewTable(rand.New(rand.NewPCG(uint64(num), 1)).Uint32)
 	s := &side{t: t, dev: &Device{Device: queue.Device{Memory: table, MaxMsgSize: 1 << 30}, Resolve: func(*verbs.AHAttr) error { return nil }}}
 	s.dev.Ports = []queue.Port{{Num: 1, MTU: 4096, PKeys: []verbs.PKey{0xffff}}}
-	s.cq = queue.NewCQ(256, driver.CQEvents{Completion: func() {}, Error: func() {}})
+	s.cq = queue.NewCQ(256, false, driver.CQEvents{Completion: func() {}, Error: func() {}})
 	s.qp = New(s.dev, queue.Config{Num: num, Type: typ, PD: 1, SendCQ: s.cq, RecvCQ: s.cq, SignalAll: true,
 		Recv: &queue.RecvQueue{PD: 1, MaxWR: 64, MaxSGE: 4}, Caps: verbs.QPCap{MaxSendWR: 64, MaxRecvWR: 64, MaxSendSGE: 4, MaxRecvSGE: 4, MaxInline: 256}})
 	if err := s.qp.Modify(&verbs.QPAttr{State: verbs.StateInit, Port: 1, Access: all}, verbs.MaskState|verbs.MaskPKeyIndex|verbs.MaskPort|verbs.MaskAccess); err != nil {

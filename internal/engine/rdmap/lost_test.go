@@ -136,7 +136,7 @@ func TestSendOfMuch(t *testing.T) {
 	a.post(verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{a.sge(0, 100)}})
 	a.transmit()
 	r := &b.qp.rx
-	if !b.qp.takeReceive() || !b.qp.Scatter(&r.land) {
+	if !b.qp.takeReceive(nil, 0) || !b.qp.Scatter(&r.land) {
 		t.Fatal("the receive is none")
 	}
 	r.inMessage, r.op, r.mo = true, iwarp.OpSend, math.MaxUint32-99

@@ -36,7 +36,7 @@ type host struct {
 
 func newHost(t testing.TB, seed int64, size int) *host {
 	rnd := rand.New(rand.NewSource(seed))
-	h := &host{t: t, mem: make([]byte, size, size+guard), cq: queue.NewCQ(1000, driver.CQEvents{}), batch: NewBatch()}
+	h := &host{t: t, mem: make([]byte, size, size+guard), cq: queue.NewCQ(1000, false, driver.CQEvents{}), batch: NewBatch()}
 	h.dev = Device{Resolve: func(*verbs.AHAttr) error { return nil },
 		Device: queue.Device{Memory: memory.NewTable(rnd.Uint32), Ports: []queue.Port{{Num: 1, MTU: 4096, PKeys: []verbs.PKey{0xffff}}}, MaxMsgSize: memory.MaxMessage}}
 	var err error
@@ -143,7 +143,7 @@ func run(a, b *host, cut func() int) {
 // drain moves completions to the queue and keeps events.
 func (h *host) drain() {
 	for _, c := range h.dev.Outbox.Completions {
-		h.cq.Push(&c.WC, c.Solicited)
+		h.cq.Push(&c.WC, c.Solicited, c.Frees)
 	}
 	for _, e := range h.dev.Outbox.Events {
 		h.events = append(h.events, e.Type)

@@ -58,7 +58,7 @@ func (q *QP) find(h *iwarp.Header, head, body []byte) bool {
 	switch {
 	case op == iwarp.OpImmediate, op == iwarp.OpImmediateSE:
 		q.rx.imm = binary.BigEndian.Uint32(body)
-		return q.checkNumber(h, q.rx.sendMSN, head, n) && q.takeReceive()
+		return q.checkNumber(h, q.rx.sendMSN, head, n) && q.takeReceive(head, n)
 	case op == iwarp.OpReadRequest, op == iwarp.OpAtomicRequest:
 		return q.checkNumber(h, q.rx.readMSN, head, n) && q.handleRequest(h, head, body)
 	case op == iwarp.OpAtomicResponse:
@@ -134,7 +134,7 @@ func (q *QP) findReceive(h *iwarp.Header, head []byte, n int) bool {
 		return q.terminate(iwarp.UntaggedMO, head, nil, n)
 	}
 	if !r.inMessage {
-		if !q.takeReceive() {
+		if !q.takeReceive(head, n) {
 			return false
 		}
 		r.mo = 0
@@ -152,11 +152,15 @@ func (q *QP) findReceive(h *iwarp.Header, head []byte, n int) bool {
 }
 
 // takeReceive takes the oldest receive for a message. If there is none the message waits, and the
-// stream with it. RFC 5041 section 7.2 would have the stream terminated, which a momentarily slow
+// stream with it. RFC 5041 section 7.2 would have the stream terminated, as NICs do, which a momentarily slow
 // program does not deserve.
-func (q *QP) takeReceive() bool {
+func (q *QP) takeReceive(head []byte, n int) bool {
 	if q.HasReceive() {
 		return true
+	}
+	if q.Recv.Len() == 0 && q.Device.NIC {
+		q.RefuseRequest(verbs.Failure{Status: statusOf(iwarp.UntaggedNoBuffer), Reason: verbs.ReasonNotReady, Op: verbs.WCSend}, q.PD, 0)
+		return q.terminate(iwarp.UntaggedNoBuffer, head, nil, n)
 	}
 	if q.Recv.Len() == 0 {
 		q.rx.paused = true

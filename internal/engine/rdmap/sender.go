@@ -270,7 +270,7 @@ func (q *QP) requestRead(b *Batch, w *sendWQE) bool {
 	if w.Length > 0 {
 		sge := &w.SGL[w.asked]
 		s, ok := q.Device.Memory.Local(q.PD, sge, true)
-		if !ok {
+		if !ok || !q.ReadsInto(sge) {
 			q.failWhenOldest(w, verbs.StatusLocalProtectionError)
 			return false
 		}

@@ -48,14 +48,19 @@ var unsupported = queue.UnsupportedOps{
 }
 
 // checkOp returns why there is no message for a work request.
-var checkOp = unsupported.Check
+func (q *QP) checkOp(wr *verbs.SendWR) error {
+	if q.Device.NIC && wr.Op == verbs.OpRead && len(wr.SGL) > 1 {
+		return queue.InvalidSend("a READ into %d scatter/gather entries: MaxSGERead is 1", len(wr.SGL))
+	}
+	return unsupported.Check(wr)
+}
 
 // PostSend adds work requests in order and returns how many.
 func (q *QP) PostSend(wrs []verbs.SendWR) (int, error) { return q.Post(wrs, false) }
 
 // Post is PostSend; with all, none is added if one of them cannot be.
 func (q *QP) Post(wrs []verbs.SendWR, all bool) (int, error) {
-	n, err := q.CheckSends(wrs, q.sq.Len(), all, checkOp)
+	n, err := q.CheckSends(wrs, q.sq.Len(), all, q.checkOp)
 	for i := range n {
 		w := q.sq.PushBack()
 		q.SetSend(&w.SendWQE, &wrs[i])

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package softdev
+
+import (
+	"fmt"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/queue"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// ActAsNIC makes the device as strict as a NIC and the specification (docs/nic.md), for as long as it is open. It
+// returns an error once the device has queues.
+func (d *Device) ActAsNIC() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if n := d.counts.completionQueues.n.Load() + d.counts.receiveQueues.n.Load(); n > 0 {
+		return fmt.Errorf("%w: the device has %d queues: it becomes a NIC before there are any", verbs.ErrBusy, n)
+	}
+	d.shared.NIC = true
+	if d.attr.Transport == verbs.TransportIWARP { // the response names the memory, as the peer's WRITEs do
+		d.shared.ReadAccess = verbs.RemoteWrite
+	}
+	d.nic.Store(true)
+	return nil
+}
+
+// IsNIC reports whether it is.
+func (d *Device) IsNIC() bool { return d.nic.Load() }
+
+// strictAttr changes what a device can do to what NICs of its protocol can.
+func strictAttr(a *verbs.DeviceAttr) {
+	if a.Transport == verbs.TransportIWARP {
+		a.MaxSGERead = 1 // a READ's data go to one place (RFC 5040 section 5.2)
+	}
+}
+
+// withhold clears what means nothing in the completion of a work request that failed (IBTA 11.4.2.1).
+func withhold(wc *verbs.WC) {
+	if wc.Status != verbs.StatusSuccess {
+		*wc = verbs.WC{ID: wc.ID, Status: wc.Status, QPN: wc.QPN, VendorErr: wc.VendorErr}
+	}
+}
+
+// breakUsers puts the queue pairs of a completion queue that has overflowed into the error state.
+func (d *Device) breakUsers(of *queue.CQ) {
+	for _, c := range d.objects.cqs.All() {
+		if c.q != of {
+			continue
+		}
+		for _, q := range d.objects.qps.All() {
+			if (q.numbers.sendCQ == c.num || q.numbers.recvCQ == c.num) && q.protocol.State() != verbs.StateReset {
+				d.breakFatally(q.self)
+			}
+		}
+	}
+}
