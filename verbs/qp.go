@@ -25,7 +25,7 @@ type QPCap struct {
 	MaxInline  int // bytes
 }
 
-// QPInit has the parameters of a new queue pair. Sizes that are zero stand for the defaults.
+// QPInit has the parameters of a new queue pair. Sizes that are zero stand for the defaults, unless Exact is set.
 type QPInit struct {
 	Type      QPType
 	SendCQ    *CQ
@@ -33,6 +33,8 @@ type QPInit struct {
 	SRQ       *SRQ
 	Cap       QPCap
 	SignalAll bool // every send work request completes with a WC
+	// Exact says that sizes that are zero are zero, as those of ibv_create_qp, and stand for no defaults.
+	Exact bool
 	// BlockSelfMulticast keeps the queue pair from receiving its own multicasts.
 	BlockSelfMulticast bool
 	// Congestion is the congestion control of an RC or XRC queue pair in software, with parameters, such as
@@ -153,7 +155,7 @@ func checkQPInit(op string, dev *Device, q *QPInit) error {
 			*f.v = 0
 		case *f.v < 0 || *f.v > f.max:
 			return opErr(op, ErrInvalid, fmt.Sprintf("%s is %d, the device has 0 to %d", f.name, *f.v, f.max))
-		case *f.v == 0:
+		case *f.v == 0 && !q.Exact:
 			*f.v = f.def
 		}
 	}
