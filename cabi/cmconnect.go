@@ -202,7 +202,7 @@ func rj_cm_create_qp(h, ph, xh C.uint64_t, attr *C.struct_ibv_qp_init_attr_ex, o
 	if !known || typ == verbs.XRCTgt && x == nil || typ != verbs.XRCTgt && p == nil {
 		return einval
 	}
-	init, errn := qpInit(typ, attr)
+	init, errn := qpInit(typ, attr, out)
 	if errn != 0 {
 		return errn
 	}

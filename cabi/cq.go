@@ -11,6 +11,7 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"unsafe"
 
 	"github.com/ramjet-rdma/ramjet/verbs"
@@ -282,8 +283,14 @@ func rj_poll(h C.uint64_t, room C.int, out *C.struct_ibv_wc) C.int {
 		}
 	}
 	q.mu.Unlock()
+	if n == 0 && q.failed() {
+		return -C.int(syscall.EIO)
+	}
 	return C.int(n)
 }
+
+// failed reports whether the queue has overflowed, on a device that acts as a NIC.
+func (q *cq) failed() bool { return q.context.dev.nic && q.Err() != nil }
 
 //export rj_poll_one
 func rj_poll_one(h C.uint64_t, out *C.struct_ibv_wc, timestamp *C.uint64_t) C.int {
@@ -294,6 +301,9 @@ func rj_poll_one(h C.uint64_t, out *C.struct_ibv_wc, timestamp *C.uint64_t) C.in
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.Poll(q.wcs[:1]) == 0 {
+		if q.failed() {
+			return -C.int(syscall.EIO)
+		}
 		return 0
 	}
 	(*cWC)(unsafe.Pointer(out)).set(&q.wcs[0], q.packet)

@@ -30,6 +30,7 @@ import (
 type device struct {
 	*verbs.Device
 	name  string // C's name
+	nic   bool   // it acts as a NIC
 	users int
 	stop  context.CancelFunc // ends watch
 
@@ -194,7 +195,7 @@ func acquire(name string) (*device, error) {
 		if err != nil {
 			return nil, err
 		}
-		d := &device{Device: v, name: name, users: 1, contexts: map[*deviceContext]struct{}{}, xrcds: map[inode]*xrcd{}}
+		d := &device{Device: v, name: name, nic: kinds.ActsAsNIC(v), users: 1, contexts: map[*deviceContext]struct{}{}, xrcds: map[inode]*xrcd{}}
 		var ctx context.Context
 		ctx, d.stop = context.WithCancel(context.Background())
 		go d.watch(ctx)

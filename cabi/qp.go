@@ -69,7 +69,7 @@ func rj_create_qp(ph, xh C.uint64_t, attr *C.struct_ibv_qp_init_attr_ex, out *C.
 	if typ == verbs.XRCTgt && x == nil || typ != verbs.XRCTgt && p == nil {
 		return einval
 	}
-	init, errn := qpInit(typ, attr)
+	init, errn := qpInit(typ, attr, out)
 	if errn != 0 {
 		return errn
 	}
@@ -104,10 +104,13 @@ func contextOf(c *C.struct_ibv_context) *C.struct_rj_context {
 	return (*C.struct_rj_context)(unsafe.Add(unsafe.Pointer(c), -int(unsafe.Offsetof(rc.v)+unsafe.Offsetof(rc.v.context))))
 }
 
-func qpInit(typ verbs.QPType, attr *C.struct_ibv_qp_init_attr_ex) (init verbs.QPInit, errn C.int) {
+func qpInit(typ verbs.QPType, attr *C.struct_ibv_qp_init_attr_ex, out *C.struct_rj_qp) (init verbs.QPInit, errn C.int) {
 	init = verbs.QPInit{Type: typ, SignalAll: attr.sq_sig_all != 0, Cap: verbs.QPCap{
 		MaxSendWR: int(attr.cap.max_send_wr), MaxRecvWR: int(attr.cap.max_recv_wr),
 		MaxSendSGE: int(attr.cap.max_send_sge), MaxRecvSGE: int(attr.cap.max_recv_sge), MaxInline: int(attr.cap.max_inline_data)}}
+	if c := contexts.get(uint64(contextOf(out.qp.qp_base.context).handle)); c != nil {
+		init.Exact = c.dev.nic
+	}
 	queue := func(p *C.struct_ibv_cq) *verbs.CQ {
 		if p == nil {
 			return nil

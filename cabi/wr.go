@@ -150,7 +150,7 @@ func (q *qp) convert(w *cSendWR, to *verbs.SendWR) bool {
 	*to = verbs.SendWR{ID: w.id, Op: sendOp[w.opcode], Flags: sendFlags(w.flags), SGL: list, SRQN: w.srqn}
 	if w.flags&C.IBV_SEND_INLINE != 0 {
 		var fits bool
-		if to.Inline, fits = q.inline(to.SGL); !fits {
+		if to.Inline, fits = q.inline(to.SGL); !fits || q.context.dev.nic && len(to.SGL) > int(q.init.cap.max_send_sge) {
 			return false
 		}
 		to.SGL = nil
