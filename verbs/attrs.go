@@ -106,6 +106,15 @@ func (c DeviceCap) String() string {
 		"SRQ_RESIZE", "RESIZE_CQ", "FLUSH", "ATOMIC_WRITE", "TIMESTAMP", "ON_DEMAND", "UD_MULTICAST", "UC", "UD", "FLUSH_PERSISTENT")
 }
 
+// SinkAccess returns what memory has to allow where READs put their data: LocalWrite, and on iWARP RemoteWrite too,
+// because the response names the memory as a WRITE would. Ramjet's own devices ask for that only where they act as NICs.
+func (a DeviceAttr) SinkAccess() Access {
+	if a.Transport == TransportIWARP {
+		return LocalWrite | RemoteWrite
+	}
+	return LocalWrite
+}
+
 // PortState is the state of a port (IBTA 7.2.7).
 type PortState uint8
 

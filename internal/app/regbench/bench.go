@@ -211,13 +211,14 @@ type buffer struct {
 	free func() error
 }
 
-const access = verbs.LocalWrite
+// access is what the memory allows that READs go to.
+func (b *Bench) access() verbs.Access { return b.pd.Device().Query().SinkAccess() }
 
 // register registers memory in one of the ways but Cached.
 func (b *Bench) register(mode Mode, mem []byte, chunk int) (buffer, error) {
 	opt := map[Mode]verbs.RegOption{Pinned: verbs.Pinned(), Pipelined: verbs.Pipelined(chunk), Deferred: verbs.Deferred(),
 		OnDemand: verbs.OnDemandPaging(), Prefetched: verbs.OnDemandPaging()}[mode]
-	mr, err := b.pd.RegMR(mem, access, opt)
+	mr, err := b.pd.RegMR(mem, b.access(), opt)
 	if err != nil {
 		return buffer{}, err
 	}
@@ -231,7 +232,7 @@ func (b *Bench) register(mode Mode, mem []byte, chunk int) (buffer, error) {
 
 // cached registers memory through a cache. It returns the mean time of finding it there.
 func (b *Bench) cached(mem []byte) (buffer, time.Duration, error) {
-	cache, err := regcache.New(b.pd, access, &regcache.Options{MaxBytes: len(mem), Register: []verbs.RegOption{verbs.Pinned()}})
+	cache, err := regcache.New(b.pd, b.access(), &regcache.Options{MaxBytes: len(mem), Register: []verbs.RegOption{verbs.Pinned()}})
 	if err != nil {
 		return buffer{}, 0, err
 	}

@@ -83,8 +83,8 @@ func (p *Pair) refusedEntry(f *verbs.Failure, pd memory.PD, sgl []verbs.SGE, wri
 			return
 		}
 		if f.Op == verbs.WCRead && !p.ReadsInto(e) {
-			f.Reason, f.Need = verbs.ReasonNoRight, p.dev.ReadAccess
 			f.MemAddr, f.MemLen, f.Allows = p.dev.Memory.Describe(e.LKey)
+			f.Reason, f.Need = verbs.ReasonNoRight, p.dev.SinkAccess&^f.Allows
 			return
 		}
 	}

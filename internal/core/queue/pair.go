@@ -20,8 +20,8 @@ type Device struct {
 	// NIC is that the device is as strict as a NIC and the specification: docs/nic.md. It is set before there are
 	// queues.
 	NIC bool
-	// ReadAccess is what memory has to allow besides LocalWrite where READs put their data.
-	ReadAccess verbs.Access
+	// SinkAccess is what memory has to allow where iWARP's READs put their data, if more than LocalWrite.
+	SinkAccess verbs.Access
 	// Unready is that messages find no receive, whatever is posted: a fault of simulations.
 	Unready bool
 }

@@ -148,11 +148,11 @@ func (p *Pair) checkSend(wr *verbs.SendWR, transport func(*verbs.SendWR) error) 
 
 // ReadsInto reports whether a READ may put its data into memory that may be written to.
 func (p *Pair) ReadsInto(sge *verbs.SGE) bool {
-	if p.dev.ReadAccess == 0 {
+	if p.dev.SinkAccess == 0 {
 		return true
 	}
 	_, _, allows := p.dev.Memory.Describe(sge.LKey)
-	return allows&p.dev.ReadAccess == p.dev.ReadAccess
+	return allows&p.dev.SinkAccess == p.dev.SinkAccess
 }
 
 // Foreign reports whether a NIC would not send by an address handle: it is of another protection domain than the

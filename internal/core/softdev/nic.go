@@ -18,9 +18,7 @@ func (d *Device) ActAsNIC() error {
 		return fmt.Errorf("%w: the device has %d queues: it becomes a NIC before there are any", verbs.ErrBusy, n)
 	}
 	d.shared.NIC = true
-	if d.attr.Transport == verbs.TransportIWARP { // the response names the memory, as the peer's WRITEs do
-		d.shared.ReadAccess = verbs.RemoteWrite
-	}
+	d.shared.SinkAccess = d.attr.SinkAccess()
 	d.nic.Store(true)
 	return nil
 }

@@ -55,7 +55,11 @@ func (e *end) answer(rounds int) error {
 		if err := e.qp.PostRecv(&verbs.RecvWR{SGL: e.sgl(0, 64)}); err != nil {
 			return err
 		}
-		if err := e.qp.PostSend(&verbs.SendWR{Op: verbs.OpSend, SGL: e.sgl(64, 32)}); err != nil {
+		wr := verbs.SendWR{Op: verbs.OpSend, SGL: e.sgl(64, 32)}
+		if got%8 == 0 { // one in half a queue's length
+			wr.Flags = verbs.Signaled
+		}
+		if err := e.qp.PostSend(&wr); err != nil {
 			return err
 		}
 	}
