@@ -54,7 +54,6 @@ func (w *World) Draw(f Faults, among ...*Host) {
 	for _, a := range among {
 		if a.onFabric() {
 			d.cable(f, a)
-			continue
 		}
 		for _, b := range among {
 			if a != b {
@@ -125,6 +124,9 @@ func (d *drawer) path(f Faults, a, b *Host) {
 	delay, jitter := d.time(time.Microsecond, 5*time.Millisecond), time.Duration(1+d.IntN(200))*time.Microsecond
 	if f&Delay == 0 {
 		delay = 5 * time.Microsecond
+		if a.onFabric() { // whose cables take their time already
+			delay = 0
+		}
 	}
 	rate := []int64{0, 100e6, 1e9, 10e9, 100e9}[d.IntN(5)]
 	if f&Rate == 0 {
@@ -138,7 +140,8 @@ func (d *drawer) path(f Faults, a, b *Host) {
 	set(3, 0.01, Corruption, "corrupted", func(p *Path, q float64) { p.Corrupt = q })
 }
 
-// cable makes up what happens on the cable of a host's adapter, where packets that are lost are corrupted ones.
+// cable makes up what happens on the cable of a host's adapter, beside what its paths do. Packets that are lost there are
+// corrupted ones.
 func (d *drawer) cable(f Faults, h *Host) {
 	delay, long := d.IntN(4) == 0, d.time(time.Microsecond, time.Millisecond)
 	if f&Delay != 0 && delay {
@@ -163,11 +166,11 @@ func (d *drawer) passing(k Faults) {
 		a, b = d.two()
 	}
 	switch {
-	case k == Partitions && !h.onFabric():
+	case k == Partitions:
 		d.strike(at, long, func(on bool) { d.Partition(a, b, on) }, "%s and %s parted after %v for %v", a, b, at, long)
-	case k == OneWay && !h.onFabric():
+	case k == OneWay:
 		d.strike(at, long, func(on bool) { d.SetPath(a, b, func(p *Path) { p.Cut = on }) }, "nothing from %s to %s after %v for %v", a, b, at, long)
-	case k == Stops && !h.onFabric():
+	case k == Stops:
 		d.strike(at, long, h.Stop, "host %s: stopped after %v for %v", h, at, long)
 	case k == Flapping:
 		times := 1 + d.IntN(3)

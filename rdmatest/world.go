@@ -105,8 +105,9 @@ type Path struct {
 	Cut       bool    // nothing arrives
 }
 
-// SetPath changes the path from one host to another, and not the way back. Paths of InfiniBand are cables and
-// switches: see [Fabric].
+// SetPath changes the path from one host to another, and not the way back. On InfiniBand packets feel it when they have
+// crossed the cables and switches of their fabric, which have faults of their own: see [Fabric]. Those of the subnet's
+// manager do not feel it.
 func (w *World) SetPath(from, to *Host, change func(*Path)) {
 	w.net.SetPath(from.sim, to.sim, func(p *simnet.Path) {
 		q := Path{p.Rate, p.Delay, p.Loss, p.Duplicate, p.Reorder, p.Jitter, p.Corrupt, p.Cut}

@@ -38,6 +38,7 @@ type Writer struct {
 	written uint64 // bytes of the backlog written so far
 	ifaces  [numInterfaces]iface
 	count   uint32 // interfaces that are described
+	last    int64  // the latest time of a packet, in nanoseconds since 1970
 	closed  bool
 	err     error // first error of the io.Writer
 }
@@ -104,6 +105,9 @@ func (w *Writer) write(k kind, at time.Time, dir Direction, comment string, n in
 	if w.closed {
 		return fmt.Errorf("trace: write: %w", fs.ErrClosed)
 	}
+	if ns := at.UnixNano(); ns > w.last {
+		w.last = ns
+	}
 	i := &w.ifaces[k]
 	i.received++
 	opts := packetOptions{direction: dir, dropped: i.gap, comment: comment}
@@ -157,17 +161,16 @@ func (w *Writer) Dropped() uint64 {
 	return n
 }
 
-// Close writes what is queued and the recording's statistics, and returns the io.Writer's first
+// Close writes what is queued and the recording's statistics, which have the time of the last packet, and returns the io.Writer's first
 // error. It does not close the io.Writer. Closing twice is harmless.
 func (w *Writer) Close() error {
 	w.mu.Lock()
 	if !w.closed {
 		w.closed = true
 		w.backlog.add(func(b []byte) []byte {
-			now := time.Now().UnixNano()
 			for k := range w.ifaces {
 				if i := &w.ifaces[k]; i.described {
-					b = appendStatistics(b, i.number, now, i.received, i.dropped)
+					b = appendStatistics(b, i.number, w.last, i.received, i.dropped)
 				}
 			}
 			return b

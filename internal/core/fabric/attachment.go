@@ -28,9 +28,6 @@ type Driver interface {
 	Changed(port int, events ...verbs.EventType)
 }
 
-// Raise has the driver raise events of a port. It is for simulations.
-func (s *Attachment) Raise(port int, events ...verbs.EventType) { s.changed(port, events...) }
-
 // Attachment is a program's access to an adapter.
 type Attachment struct {
 	f      *Fabric
@@ -38,7 +35,7 @@ type Attachment struct {
 	slot   int
 	driver Driver
 	infos  []atomic.Pointer[Info] // by port, from 1 on
-	ready  atomic.Bool            // queue is not empty
+	ready  atomic.Bool            // there is a reason to call Receive
 
 	// f.mu guards what follows.
 	queue  queue.Ring[Arrival]
@@ -51,6 +48,8 @@ type Attachment struct {
 	sm     bool          // its program runs a subnet manager
 	room   chan struct{} // closed when unsent is empty again; nil: no waiter
 	closed bool
+	// stopped is that its program can neither send nor receive: see Stop.
+	stopped bool
 }
 
 // Arrival is a received packet, and the port that received it.
@@ -138,7 +137,7 @@ func (s *Attachment) Alloc(packets []*link.Packet, sizes []int) error {
 	switch {
 	case s.f.closed || s.closed:
 		return ErrClosed
-	case len(s.unsent) > 0:
+	case s.isFull():
 		return ErrAgain
 	}
 	for i, size := range sizes {
@@ -160,8 +159,10 @@ func (s *Attachment) Discard(packets []*link.Packet) {
 func (s *Attachment) Full() bool {
 	s.f.mu.Lock()
 	defer s.f.mu.Unlock()
-	return len(s.unsent) > 0
+	return s.isFull()
 }
+
+func (s *Attachment) isFull() bool { return s.stopped || len(s.unsent) > 0 }
 
 // Send sends packets of Alloc from a port, in order. It accepts all of them, queueing what the port has no room
 // for, or returns ErrClosed and accepts none.
@@ -262,13 +263,19 @@ func (s *Attachment) Receive(buf []Arrival) (int, error) {
 
 // receive is Receive with the lock held.
 func (s *Attachment) receive(buf []Arrival) (n int) {
+	if s.stopped {
+		return 0
+	}
 	for ; n < len(buf) && s.queue.Len() > 0; n++ {
 		buf[n] = s.pop()
 	}
-	s.ready.Store(s.queue.Len() > 0)
 	s.received(n)
+	s.setReady()
 	return n
 }
+
+// setReady brings ready up to date.
+func (s *Attachment) setReady() { s.ready.Store(!s.stopped && (s.queue.Len() > 0 || s.stalled)) }
 
 // Take is Receive for a driver that may hold packets for long: they no longer count against the ports' receive
 // buffers, but must still be released.
@@ -335,6 +342,9 @@ func (s *Attachment) SendMAD(port int, d link.Datagram, mad []byte) error {
 	defer f.mu.Unlock()
 	if f.closed || s.closed {
 		return ErrClosed
+	}
+	if s.stopped {
+		return ErrAgain
 	}
 	p := f.net.NewMAD(d, mad)
 	if !s.send(port, p) {

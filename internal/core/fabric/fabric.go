@@ -46,13 +46,6 @@ type Options struct {
 	Simulation *Simulation
 }
 
-// Simulation is the environment of a fabric in virtual time.
-type Simulation struct {
-	NewWaiter func() Waiter     // called for the fabric's goroutine first, then for each driver
-	Record    link.Recorder     // called with each frame sent, with the fabric's lock held
-	Attached  func(*Attachment) // called for each driver that attaches, with the fabric's lock held; nil: not called
-}
-
 // Start starts a fabric and returns package infiniband's Fabric, whose adapters open as devices. That package sets it.
 var Start func(t *topology.Topology, o *Options) (any, error)
 

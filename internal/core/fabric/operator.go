@@ -156,6 +156,11 @@ func (f *Fabric) SetDelay(e End, d time.Duration) error {
 	return f.withCable(e, func(p *link.Port) error { return f.net.SetDelay(f.now(), p.Cable(), clock.Time(d)) })
 }
 
+// SetReorder has a share of the packets on the cable at a port, from 0 to 1, held back for up to most.
+func (f *Fabric) SetReorder(e End, share float64, most time.Duration) error {
+	return f.withCable(e, func(p *link.Port) error { return f.net.SetReorder(f.now(), p.Cable(), share, clock.Time(most)) })
+}
+
 // withCable calls do for a port that has a cable, as withPort does.
 func (f *Fabric) withCable(e End, do func(*link.Port) error) error {
 	return f.withPort(e, func(_ *member, p *link.Port) error {

@@ -153,7 +153,7 @@ func (s *Attachment) check(atOnce bool) {
 	s.checks, s.stalled = 0, true
 	s.m.dropped += uint64(s.queue.Len())
 	s.dropQueue()
-	s.ready.Store(true) // so that its driver calls Receive when it runs again, which ends the stall
+	s.setReady() // so that its driver calls Receive when it runs again, which ends the stall
 	s.f.wake()
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/core/steer"
 	"github.com/ramjet-rdma/ramjet/internal/engine/link"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
+	"github.com/ramjet-rdma/ramjet/wire/mad"
 	"github.com/ramjet-rdma/ramjet/wire/mad/sa"
 )
 
@@ -87,7 +88,9 @@ func (m *member) deliver(f *Fabric, port *link.Port) {
 			continue
 		case dest > ib.QP1:
 			if s := m.attachments[steer.SlotOfQPN(dest)]; s != nil {
-				s.enqueue(num, p)
+				if !s.isDecided(num, p) {
+					s.enqueue(num, p)
+				}
 				continue
 			}
 		default:
@@ -96,7 +99,9 @@ func (m *member) deliver(f *Fabric, port *link.Port) {
 				continue
 			}
 			if s := m.agentOf(dest, p.Bytes()[at:]); s != nil {
-				s.enqueue(num, p)
+				if !ofPrograms(p.Bytes()[at:]) || !s.isDecided(num, p) {
+					s.enqueue(num, p)
+				}
 				continue
 			}
 		}
@@ -156,7 +161,7 @@ func (s *Attachment) push(a Arrival) {
 	*s.queue.PushBack() = a
 	if s.queue.Len() == 1 {
 		s.untouched = true
-		s.ready.Store(true)
+		s.setReady()
 		s.driver.Wake()
 		s.f.scheduleStallCheck()
 	}
@@ -191,7 +196,9 @@ func (m *member) deliverMulticast(f *Fabric, port int, p *link.Packet) {
 			c := f.net.Alloc(len(p.Bytes()))
 			copy(c.Bytes(), p.Bytes())
 			c.NoICRC = p.NoICRC
-			last.enqueueOwn(port, c)
+			if !last.isDecided(port, c) {
+				last.enqueueOwn(port, c)
+			}
 		}
 		last = s
 	}
@@ -199,7 +206,9 @@ func (m *member) deliverMulticast(f *Fabric, port int, p *link.Packet) {
 		f.lose(p)
 		return
 	}
-	last.enqueue(port, p)
+	if !last.isDecided(port, p) {
+		last.enqueue(port, p)
+	}
 }
 
 // destination returns the destination queue pair of a packet, and the offset of its BTH.
@@ -229,6 +238,13 @@ func (m *member) agentOf(qp ib.QPN, transport []byte) *Attachment {
 		return nil
 	}
 	return m.attachments[slot]
+}
+
+// ofPrograms reports whether a management datagram is one that programs exchange, and none of the subnet's manager.
+// transport begins at the BTH.
+func ofPrograms(transport []byte) bool {
+	const class = ib.BTHLen + ib.DETHLen + 1
+	return len(transport) > class && transport[class] == uint8(mad.ClassCM)
 }
 
 // agents are the management agents of an adapter's attachments, for package steer.

@@ -14,11 +14,13 @@ import (
 type Cable struct {
 	ports       [2]*Port
 	delay       clock.Time
-	errorRate   float64 // probability that a bit is flipped
-	bitsToError int64   // bits until the next one that is flipped
-	packetRate  float64 // probability that a packet is corrupted, whatever its length
-	dropIn      [2]int  // how many packets leave each of ports until one is corrupted; 0: none is
-	lossy       bool    // has ever had errors, or a delay that changes: flow control packets are repeated
+	errorRate   float64    // probability that a bit is flipped
+	bitsToError int64      // bits until the next one that is flipped
+	packetRate  float64    // probability that a packet is corrupted, whatever its length
+	dropIn      [2]int     // how many packets leave each of ports until one is corrupted; 0: none is
+	lossy       bool       // has ever had errors, or a delay that changes: flow control packets are repeated
+	reorder     float64    // probability that a packet is held back, and overtaken
+	holdBack    clock.Time // for how long at most
 }
 
 // Ports returns the two ends.

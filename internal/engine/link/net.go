@@ -199,6 +199,8 @@ func (n *Net) expired(t *timer) {
 		n.expire(t.port)
 	case downTimer:
 		n.takeDown(t.port)
+	case lateTimer:
+		n.sendLate(t.port)
 	case agentTimer:
 		n.sendTraps(t.node)
 	}

@@ -32,6 +32,7 @@ type Packet struct {
 	// The net computes it when the packet does.
 	NoICRC    bool
 	vcrcError bool // a cable has corrupted it, and the VCRC shows it
+	overtaken bool // it was held back at this port already
 }
 
 // Bytes returns the packet from LRH to ICRC. The LRH's virtual lane has no meaning.
@@ -65,7 +66,7 @@ func (n *Net) Alloc(size int) *Packet {
 		}
 		p.refs = 1
 		p.bytes = p.mem[:size]
-		p.NoICRC, p.vcrcError = false, false
+		p.NoICRC, p.vcrcError, p.overtaken = false, false, false
 		return p
 	}
 	return nil
@@ -81,7 +82,7 @@ func (n *Net) copyOf(p *Packet) *Packet {
 		c = new(Packet)
 	}
 	c.bytes, c.store, c.blocks, c.arrived = p.bytes, p.store, p.blocks, p.arrived
-	c.NoICRC, c.vcrcError = p.NoICRC, p.vcrcError
+	c.NoICRC, c.vcrcError, c.overtaken = p.NoICRC, p.vcrcError, false
 	c.store.refs++
 	return c
 }

@@ -34,8 +34,9 @@ type Port struct {
 	tx      *Packet // being sent, if links are paced
 	credits creditUpdates
 
-	flights  flights // packets on the cable towards this port
-	arrivals fifo    // packets that wait for Receive
+	late     []latePacket // packets that were held back to be overtaken, by their time
+	flights  flights      // packets on the cable towards this port
+	arrivals fifo         // packets that wait for Receive
 	timers   [numTimers - 1]timer
 
 	nextReady *Port
@@ -117,6 +118,7 @@ func (n *Net) portDown(p *Port) {
 		p.tx = nil
 		n.markReady(p)
 	}
+	n.flushLate(p)
 	for f := p.flights.pop(); f.when != 0; f = p.flights.pop() {
 		if f.packet != nil {
 			n.lose(f.packet)

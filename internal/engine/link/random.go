@@ -2,7 +2,11 @@
 
 package link
 
-import "math"
+import (
+	"math"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+)
 
 // random is the generator SplitMix64: the numbers of a seed are always the same.
 type random uint64
@@ -17,6 +21,9 @@ func (r *random) next() uint64 {
 
 // chance returns true with a probability.
 func (r *random) chance(share float64) bool { return float64(r.next()>>11)/(1<<53) < share }
+
+// upTo returns a number of nanoseconds from 0 to most.
+func (r *random) upTo(most clock.Time) clock.Time { return clock.Time(r.next() % (uint64(most) + 1)) }
 
 // bitsToError returns how many bits pass until one is wrong, if each is with probability rate.
 func (r *random) bitsToError(rate float64) int64 {

@@ -191,7 +191,8 @@ func (n *Net) serve(o *Port, budget int) int {
 	return max(used, 1)
 }
 
-// nextToSend removes the next packet from a lane. It returns nil if the packet was too old, and is discarded.
+// nextToSend removes the next packet from a lane. It returns nil if the packet is not sent now: it was too old, and is
+// discarded, or others are to overtake it.
 func (n *Net) nextToSend(o *Port, lane uint8) *Packet {
 	p := n.dequeue(o, lane)
 	if n.tooOld(o, p) {
@@ -200,6 +201,9 @@ func (n *Net) nextToSend(o *Port, lane uint8) *Packet {
 		return nil
 	}
 	o.out[lane].discards = 0
+	if c := o.cable; c != nil && c.reorder > 0 && lane < managementLane && n.holdBack(o, p) {
+		return nil
+	}
 	return p
 }
 

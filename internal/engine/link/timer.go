@@ -22,6 +22,7 @@ const (
 	refreshTimer                  // flow control packets are to be repeated
 	expireTimer                   // a queued packet may have expired
 	downTimer                     // a link that a manager has taken down goes down
+	lateTimer                     // a packet that was held back is to be sent
 	agentTimer                    // the node's agent has traps to send
 	numTimers
 )

@@ -18,6 +18,7 @@
 //	socket.go   TCP sockets for programs
 //	segments.go what a stream's end sends, in order
 //	fabric.go   InfiniBand: a fabric, and devices at its adapters
+//	fabricpath.go what paths do to the packets of a fabric
 //	public.go   what package rdmatest sets
 //	log.go      what happened, as text and as pcapng
 package simnet

@@ -117,11 +117,17 @@ func (h *Host) SetLink(up bool) {
 func (h *Host) Stop(stop bool) {
 	n := h.net
 	n.mu.Lock()
-	defer n.mu.Unlock()
 	h.stopped = stop
 	n.note("stop", h.addr, h.addr, stop)
-	for _, d := range h.open {
+	open := slices.Clone(h.open)
+	for _, d := range open {
 		d.look()
+	}
+	n.mu.Unlock()
+	for _, d := range open {
+		if a, ok := d.(*attachment); ok {
+			a.Attachment.Stop(stop)
+		}
 	}
 }
 

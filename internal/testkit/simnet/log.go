@@ -32,6 +32,7 @@ type packet struct {
 	lost     bool
 	// infiniBand is that the frame is an adapter's, LRH to VCRC, and there are no addresses.
 	infiniBand bool
+	comment    string // of a packet that has come to an adapter, and something has befallen; empty: it leaves one
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -66,7 +67,10 @@ func (l *Log) WritePackets(out io.Writer) error {
 	}
 	for i, p := range l.packets {
 		if p.infiniBand {
-			h := trace.InfiniBand{At: time.Unix(1577836800, int64(p.at)), Direction: trace.Outbound}
+			h := trace.InfiniBand{At: time.Unix(1577836800, int64(p.at)), Direction: trace.Outbound, Comment: p.comment}
+			if p.comment != "" {
+				h.Direction = trace.Inbound
+			}
 			if err := w.WriteInfiniBand(&h, p.frame); err != nil {
 				return err
 			}

@@ -26,6 +26,7 @@ type path struct {
 	Path
 	rand *rand.Rand // its own: what one host does changes nothing for the others
 	free instant    // when the last packet will have left
+	set  bool       // somebody has chosen what it is like
 }
 
 // overhead is what a packet has below UDP or TCP on the wire: Ethernet and IPv4.
@@ -46,14 +47,18 @@ func (n *Net) path(from, to *Host) *path {
 func (n *Net) SetPath(from, to *Host, change func(*Path)) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	change(&n.path(from, to).Path)
+	p := n.path(from, to)
+	p.set = true
+	change(&p.Path)
 }
 
 // Cut parts two hosts, or joins them again.
 func (n *Net) Cut(a, b *Host, cut bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.path(a, b).Cut, n.path(b, a).Cut = cut, cut
+	for _, p := range []*path{n.path(a, b), n.path(b, a)} {
+		p.Cut, p.set = cut, true
+	}
 	n.note("cut", a.addr, b.addr, cut)
 }
 
@@ -66,4 +71,32 @@ func (p *path) leaves(now instant, size int) instant {
 		p.free += instant(int64(size+overhead) * 8 * int64(time.Second) / p.Rate)
 	}
 	return p.free
+}
+
+// passage is how a copy of a packet gets to where it is sent.
+type passage struct {
+	at   instant // when it comes
+	flip int     // the bit of it that is changed; -1: none
+}
+
+// passages returns what becomes of a packet of size bytes that has left; none: it is lost.
+func (p *path) passages(left instant, size int) (all []passage) {
+	if p.chance(p.Loss) {
+		return nil
+	}
+	copies := 1
+	if p.chance(p.Duplicate) {
+		copies = 2
+	}
+	for range copies {
+		g := passage{at: left + instant(p.Delay), flip: -1}
+		if p.chance(p.Reorder) {
+			g.at += instant(p.rand.Int64N(int64(p.Jitter) + 1))
+		}
+		if p.chance(p.Corrupt) {
+			g.flip = p.rand.IntN(size * 8)
+		}
+		all = append(all, g)
+	}
+	return all
 }

@@ -285,31 +285,23 @@ func (p *Port) send(r *route, a arrival) {
 func (n *Net) carry(from, to *Host, a arrival) bool {
 	w := n.path(from, to)
 	left := w.leaves(n.now(), len(a.frame)+udpHeader)
-	if !from.reaches(to) || w.chance(w.Loss) {
+	if !from.reaches(to) {
 		return false
 	}
-	copies := 1
-	if w.chance(w.Duplicate) {
-		copies = 2
-	}
-	for range copies {
-		at := left + instant(w.Delay)
-		if w.chance(w.Reorder) {
-			at += instant(w.rand.Int64N(int64(w.Jitter) + 1))
-		}
+	all := w.passages(left, len(a.frame))
+	for _, g := range all {
 		a := a
 		a.frame = slices.Clone(a.frame)
-		if w.chance(w.Corrupt) {
-			bit := w.rand.IntN(len(a.frame) * 8)
-			a.frame[bit/8] ^= 1 << (bit % 8)
+		if g.flip >= 0 {
+			a.frame[g.flip/8] ^= 1 << (g.flip % 8)
 		}
-		n.at(at, func() {
+		n.at(g.at, func() {
 			if from.reaches(to) {
 				to.arrive(a)
 			}
 		})
 	}
-	return true
+	return len(all) > 0
 }
 
 // arrive puts a packet into the buffer of whoever receives.
