@@ -36,7 +36,7 @@ func init() {
 		{`unlink NODE[PORT]`, "pull a cable; without a port, all of the node", parseUnlink},
 		{`relink NODE[PORT]`, "plug cables in again that unlink has pulled", parseRelink},
 		{`switch NODE down|up`, "take a switch down, or up again", parseSwitch},
-		{`error NODE[PORT] RATE`, "corrupt a share of the packets: 0 to 1, or 1%", parseError},
+		{`error NODE[PORT] RATE`, "corrupt so many of 4 KiB packets: 0.01 or 1%", parseError},
 		{`hold NODE[PORT] VL on|off`, "hold back the credits of a virtual lane", parseHold},
 		{`guid [NODE[PORT] [GUID]]`, "show GUIDs, or change one", parseGUID},
 		{`wait TIME|active [within TIME]`, "wait, or until all links are active (60s)", parseWait},

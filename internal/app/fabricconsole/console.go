@@ -45,7 +45,8 @@ type Fabric interface {
 	Unlink(ctx context.Context, end fabricview.End) error
 	// SetSwitch powers a switch off, or on again.
 	SetSwitch(ctx context.Context, name string, up bool) error
-	// SetErrorRate makes the cable at a port corrupt a share of the packets, from 0 to 1.
+	// SetErrorRate makes the cable at a port corrupt a share, from 0 to 1, of packets with 4,096 bytes of payload, and
+	// fewer of shorter ones: it is by bit.
 	SetErrorRate(ctx context.Context, end fabricview.End, rate float64) error
 	// Hold makes a port withhold the credits of a data VL, or grant them again.
 	Hold(ctx context.Context, end fabricview.End, vl int, on bool) error
