@@ -20,6 +20,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/cm"
 	"github.com/ramjet-rdma/ramjet/infiniband"
 	"github.com/ramjet-rdma/ramjet/internal/app/capture"
+	"github.com/ramjet-rdma/ramjet/internal/app/ladder"
 	"github.com/ramjet-rdma/ramjet/internal/core/faults"
 	"github.com/ramjet-rdma/ramjet/internal/core/observe"
 	"github.com/ramjet-rdma/ramjet/internal/system/statsocket"
@@ -563,6 +564,79 @@ func TestFaultsInRecordings(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestFaultsInRecordedStreams: so do segments of iWARP. A stream loses nothing: what a partition held back has come.
+func TestFaultsInRecordedStreams(t *testing.T) {
+	for _, c := range []struct {
+		text, word string
+		fails      bool
+	}{
+		{"delay 100us every 3 sent", "delay", false}, {"delay 100us every 3 received", "delay", false},
+		{"rate 100mbit sent", "rate", false}, {"partition peer 127.0.0.0/8 for 50ms", "partition", false}, {"down for 50ms", "down", false},
+		{"corrupt nth 4 sent", "corrupt", true}, {"corrupt nth 4 received", "corrupt", true},
+	} {
+		t.Run(c.text, func(t *testing.T) {
+			var file bytes.Buffer
+			w, err := trace.NewWriter(&file, "test")
+			if err != nil {
+				t.Fatal(err)
+			}
+			server, client := recordedPair(t, "iwarp", w)
+			dev := client.QP().Device()
+			watched, err := observe.StartCapture(dev.Name(), client.QP().Num())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer watched.Close()
+			if err := ramjet.SetFaults(dev, "seed 1; "+c.text, &testrun.Buffer{}); err != nil {
+				t.Fatal(err)
+			}
+			if !c.fails {
+				exchange(t, server, client, 5)
+			} else {
+				for ctx := faultContext(t); err == nil; {
+					if err = client.Send(ctx, make([]byte, 100)); err == nil {
+						err = answer(ctx, server, client)
+					}
+				}
+			}
+			isMarked := func(p observe.Packet) bool { return p.Comment == "injected: "+c.word }
+			if kept := watched.Last(1000); !c.fails && !slices.ContainsFunc(kept.Packets, isMarked) {
+				t.Errorf("no segment that was watched says that %s was injected", c.word)
+			}
+			dev.Close()
+			if err := w.Close(); err != nil {
+				t.Fatal(err)
+			}
+			survey, err := ladder.Take(func(to func(*capture.Packet)) (capture.Counts, error) {
+				return capture.ReadFrom(bytes.NewReader(file.Bytes()), to)
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			l, err := survey.Draw(ladder.Options{Conversations: survey.Conversations, All: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			marked, wrong := 0, 0
+			for i := range l.Rows {
+				r := &l.Rows[i]
+				if r.Marks&ladder.Injected != 0 && slices.Contains(r.Notes, "injected: "+c.word) {
+					marked++
+				}
+				if r.Marks&ladder.Lost != 0 {
+					t.Errorf("row %d is marked as lost: %s %q", i, r.Op, r.Notes)
+				}
+				if r.Marks&ladder.BadCRC != 0 {
+					wrong++
+				}
+			}
+			if marked == 0 || marked == len(l.Rows) || (wrong > 0) != c.fails {
+				t.Errorf("%d of %d segments are marked, %d have a wrong CRC", marked, len(l.Rows), wrong)
+			}
+		})
 	}
 }
 

@@ -52,7 +52,7 @@ func (a *tracedAcceptor) Accept() (softdev.Link, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &tracedLink{l, a.trace, a.trace.Stream(l.LocalAddr(), l.PeerAddr(), false)}, nil
+	return &tracedLink{Link: l, trace: a.trace, stream: a.trace.Stream(l.LocalAddr(), l.PeerAddr(), false)}, nil
 }
 
 // tracedLink records a link.
@@ -60,7 +60,12 @@ type tracedLink struct {
 	softdev.Link
 	trace  *trace.Writer
 	stream *trace.Stream // nil: the link is not established yet
+	// comment returns the comment of bytes that were sent or received; nil: they have none.
+	comment func(sent bool, b []byte) string
 }
+
+// Comment implements softdev.RecordingLink.
+func (l *tracedLink) Comment(of func(sent bool, b []byte) string) { l.comment = of }
 
 func (l *tracedLink) Connected() error {
 	err := l.Link.Connected()
@@ -72,7 +77,7 @@ func (l *tracedLink) Connected() error {
 
 func (l *tracedLink) Read(pieces [][]byte) (int, error) {
 	n, err := l.Link.Read(pieces)
-	each(pieces, n, l.stream.Received)
+	l.record(false, pieces, n)
 	if errors.Is(err, io.EOF) {
 		l.stream.ReceivedEnd()
 	}
@@ -81,15 +86,22 @@ func (l *tracedLink) Read(pieces [][]byte) (int, error) {
 
 func (l *tracedLink) Write(pieces [][]byte) (int, error) {
 	n, err := l.Link.Write(pieces)
-	each(pieces, n, l.stream.Sent)
+	l.record(true, pieces, n)
 	return n, err
 }
 
-// each calls f for the first n bytes of pieces.
-func each(pieces [][]byte, n int, f func(...[]byte)) {
+// record records the first n bytes of pieces.
+func (l *tracedLink) record(sent bool, pieces [][]byte, n int) {
 	for _, p := range pieces {
 		p = p[:min(n, len(p))]
-		f(p)
+		if l.comment != nil && len(p) > 0 {
+			l.stream.SetComment(l.comment(sent, p))
+		}
+		if sent {
+			l.stream.Sent(p)
+		} else {
+			l.stream.Received(p)
+		}
 		n -= len(p)
 	}
 }

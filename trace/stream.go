@@ -19,6 +19,7 @@ type Stream struct {
 	local, peer netip.AddrPort
 	sent, rcvd  uint32 // sequence numbers of the next byte of each direction
 	out, in     bool   // the direction has ended
+	comment     string // of the bytes that are recorded next
 }
 
 // Stream begins the recording of a connection between two addresses, with the TCP handshake. dialed
@@ -30,6 +31,10 @@ func (w *Writer) Stream(local, peer netip.AddrPort, dialed bool) *Stream {
 	s.segment(dialed, ACK, nil)
 	return s
 }
+
+// SetComment sets the comment of the segments with bytes that are recorded from now on, at most 65,535 bytes; empty: they
+// have none.
+func (s *Stream) SetComment(text string) { s.comment = text }
 
 // Sent records bytes that were written.
 func (s *Stream) Sent(parts ...[]byte) { s.data(true, parts) }
@@ -81,6 +86,9 @@ func (s *Stream) segment(sent bool, flags TCPFlags, payload []byte) {
 	}
 	if flags&ACK != 0 {
 		h.Ack = ack
+	}
+	if len(payload) > 0 {
+		h.Comment = s.comment
 	}
 	s.w.WriteTCP(&h, payload)
 	*next += uint32(len(payload))

@@ -66,9 +66,9 @@ type Packet struct {
 	From, To         Host
 	FromPort, ToPort uint16 // of UDP or TCP
 	Direction        Direction
-	Comment          string
-	Wire             int // bytes of the frame on the wire; 0 of what is in a frame behind something else
-	Missing          int // bytes of the packet that the capture left out
+	Comment          string // of an iWARP segment also that of an earlier frame with a part of it
+	Wire             int    // bytes of the frame on the wire; 0 of what is in a frame behind something else
+	Missing          int    // bytes of the packet that the capture left out
 
 	CE     bool   // the IP header says: congestion experienced (RFC 3168)
 	BadCRC bool   // the ICRC, or MPA's CRC, is wrong

@@ -62,6 +62,7 @@ type half struct {
 	at      uint64 // position of buf in the stream of FPDUs, for markers
 	buf     []byte // from the beginning of an FPDU or set-up frame on
 	missing int    // bytes of buf that were not captured
+	comment string // of the frames with the bytes of buf; empty: they have none
 
 	ahead      []ahead // segments that came before what is next, in order
 	aheadBytes int
@@ -265,9 +266,14 @@ func (d *Decoder) newItem(c *connection, side int, kind ItemKind, p *Packet) *It
 
 // send hands over the current item.
 func (d *Decoder) send(p *Packet, h *half) {
+	comment := p.Comment
+	if p.Comment == "" {
+		p.Comment = h.comment
+	}
+	h.comment = ""
 	p.Missing = h.missing
 	d.emit(p)
-	p.Missing = 0
+	p.Missing, p.Comment = 0, comment
 }
 
 // begins reports whether an FPDU begins at b, the data of a TCP segment: how a stream is found again, or for the

@@ -241,6 +241,9 @@ func (d *Decoder) take(c *connection, side int, s ahead, p *Packet) {
 	}
 	h.buf = append(h.buf, s.data...)
 	d.deframe(c, side, p)
+	if len(h.buf) > 0 && p.Comment != "" {
+		h.comment = p.Comment
+	}
 	if s.missing == 0 || c.other {
 		return
 	}

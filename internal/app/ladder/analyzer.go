@@ -50,10 +50,13 @@ func (a *analyzer) step(p *capture.Packet) (f *flow, r finding, g *sighting, aga
 		return nil, r, nil, false
 	}
 	injected := faults.OfComment(p.Comment)
-	p.BadCRC = p.BadCRC && !a.anyCRC || injected.Has(faults.Corrupt)
-	if p.Fabric == capture.IWARP {
-		return f, f.item(p), nil, false
+	if p.Fabric == capture.IWARP { // a comment is that of several segments, and of what left or arrived
+		p.BadCRC = p.BadCRC && !a.anyCRC
+		r = f.item(p)
+		r.injectStream(injected)
+		return f, r, nil, false
 	}
+	p.BadCRC = p.BadCRC && !a.anyCRC || injected.Has(faults.Corrupt)
 	if at, _ := pointOf(p); at != "" {
 		if g, again = a.seen.find(p, at); again {
 			f.both = f.both || at == leaving || at == arriving
@@ -74,14 +77,18 @@ func (a *analyzer) step(p *capture.Packet) (f *flow, r finding, g *sighting, aga
 
 // inject notes faults that were injected.
 func (r *finding) inject(k faults.Kinds) {
-	if k == 0 {
-		return
-	}
-	r.marks |= Injected
+	r.injectStream(k)
 	if k.Lost() {
 		r.marks |= Lost
 	}
-	r.injected = k.Comment()
+}
+
+// injectStream is inject for a stream, which loses nothing: a partition holds its bytes back.
+func (r *finding) injectStream(k faults.Kinds) {
+	if k != 0 {
+		r.marks |= Injected
+		r.injected = k.Comment()
+	}
 }
 
 // item takes an item of an iWARP connection.

@@ -272,8 +272,9 @@ func (s *state) change(v *Verdict, p *Packet, now time.Duration) {
 	}
 }
 
-// Silent reports whether nothing passes to and from a peer, for a device whose network knows no single packets.
-func (in *Injector) Silent(peer netip.Addr, now time.Duration) bool {
+// Silent returns the faults by which nothing passes to and from a peer, for a device whose network knows no single
+// packets; 0: there is none.
+func (in *Injector) Silent(peer netip.Addr, now time.Duration) (by Kinds) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	for _, s := range in.faults {
@@ -286,9 +287,9 @@ func (in *Injector) Silent(peer netip.Addr, now time.Duration) bool {
 			s.struck++
 			in.note(s, 1, now, QP{}, func() string { return "streams with " + peer.String() })
 		}
-		return true
+		by.add(s.Kind)
 	}
-	return false
+	return by
 }
 
 // NotReady decides whether a message finds no receive.

@@ -73,6 +73,22 @@ func (r *Ring) Add(p *Packet) {
 	k.n = copy(k.head[:], p.Head)
 }
 
+// Seen returns how many packets were added.
+func (r *Ring) Seen() uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.seen
+}
+
+// Comment gives the packets that were added after the first seen ones a comment.
+func (r *Ring) Comment(seen uint64, text string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := max(seen, r.seen-min(r.seen, ringSize)); i < r.seen; i++ {
+		r.slots[i%ringSize].Comment = text
+	}
+}
+
 // Last returns the last packets, most at most, the oldest first, and how many there were since the ring was made.
 func (r *Ring) Last(most int) (list []Packet, seen uint64) {
 	r.mu.Lock()

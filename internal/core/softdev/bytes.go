@@ -72,6 +72,15 @@ func (f *byteFlow) begin(c *conn, p rdmap.Params) bool {
 	return true
 }
 
+// running returns the flow of the queue pair that has taken over a stream of bytes; nil: none has.
+func (c *conn) running() *byteFlow {
+	if c.qp == nil || c.phase != running {
+		return nil
+	}
+	f, _ := c.qp.flow.(*byteFlow)
+	return f
+}
+
 func (f *byteFlow) prompt() bool   { return false }
 func (f *byteFlow) draining() bool { return f.drains }
 func (f *byteFlow) resumed()       {}
@@ -152,13 +161,21 @@ func (f *byteFlow) transmit() {
 	}
 	for i := 0; i < streamTurns && !d.sends.over; i++ {
 		b.batch.Reset()
+		seen := uint64(0)
+		if d.impaired != nil {
+			seen = c.captured()
+		}
 		if !q.NextFPDUs(b.batch) {
 			if q.Ending() {
 				c.finish()
 			}
 			return
 		}
-		if f.write(b.batch) {
+		all := f.write(b.batch)
+		if d.impaired != nil {
+			c.commentSent(seen)
+		}
+		if all {
 			continue
 		}
 		if c.phase == running { // the rest goes first when there is room

@@ -121,7 +121,30 @@ func (c *conn) captureSegment(sent bool, h iwarp.Header, body []byte, n int) {
 	if h.Opcode.Fixed() != 0 || h.Opcode == iwarp.OpTerminate { // no payload
 		head = append(head, body[:min(len(body), len(room)-len(head))]...)
 	}
+	comment := ""
+	if l, ok := c.link.(*faultyLink); ok && !sent {
+		comment = l.taken.Comment()
+	}
 	local, peer := c.link.LocalAddr(), c.link.PeerAddr()
-	r.Add(&observe.Packet{At: time.Now().UnixNano(), Sent: sent, Length: length, Head: head,
+	r.Add(&observe.Packet{At: time.Now().UnixNano(), Sent: sent, Length: length, Head: head, Comment: comment,
 		Local: observe.Address{GID: ib.GIDFromAddr(local.Addr()), Port: local.Port()}, Peer: observe.Address{GID: ib.GIDFromAddr(peer.Addr()), Port: peer.Port()}})
+}
+
+// captured returns how many segments were captured.
+func (c *conn) captured() uint64 {
+	if r := c.qp.capture.Load(); r != nil {
+		return r.Seen()
+	}
+	return 0
+}
+
+// commentSent gives those captured since then a comment if faults have struck the write that they left by.
+func (c *conn) commentSent(seen uint64) {
+	l, ok := c.link.(*faultyLink)
+	if !ok || l.left == 0 {
+		return
+	}
+	if r := c.qp.capture.Load(); r != nil {
+		r.Comment(seen, l.left.Comment())
+	}
 }

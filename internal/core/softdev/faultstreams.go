@@ -80,6 +80,9 @@ func (c *conn) impair() {
 	case c.dev.impaired != nil:
 		l := &faultyLink{Link: c.link, c: c, faults: c.dev.impaired}
 		l.timer.fire = l.resume
+		if r, ok := c.link.(RecordingLink); ok {
+			r.Comment(l.comment)
+		}
 		l.read = c.phase != dialing
 		c.link = l
 		if c.phase == running {
@@ -101,18 +104,54 @@ type faultyLink struct {
 	read   bool   // the connection wants to hear of what has arrived
 	write  bool
 	timer  timer
+
+	silence faults.Kinds // by which nothing passed when that was asked last
+	held    faults.Kinds // those of a silence that has just ended, and has held back what is read now
+	taken   faults.Kinds // those that struck what the connection has read last
+	left    faults.Kinds // and what it has written last
+	arrived streamBytes  // what a link that records has read, and was asked the comment of
 }
 
 // streamBytes are bytes that go on at a time.
 type streamBytes struct {
 	at clock.Time
 	b  []byte
+	by faults.Kinds // that have struck them
 }
 
-// decide returns when bytes go on, and spoils them perhaps.
-func (l *faultyLink) decide(way faults.Way, b []byte, after []streamBytes) (at clock.Time) {
+// RecordingLink is a Link that records what it carries.
+type RecordingLink interface {
+	Link
+	// Comment has each piece that was written or read recorded with a comment, which is asked for before.
+	Comment(of func(sent bool, b []byte) string)
+}
+
+// comment returns the comment of bytes in a recording.
+func (l *faultyLink) comment(sent bool, b []byte) string {
+	switch {
+	case !sent:
+		l.arrived = l.decideArrived(b)
+		return l.arrived.by.Comment()
+	case len(l.out) > 0:
+		return l.out[0].by.Comment()
+	}
+	return ""
+}
+
+// decideArrived is decide for bytes that have been read.
+func (l *faultyLink) decideArrived(b []byte) streamBytes {
+	if l.faults == nil {
+		return streamBytes{b: b}
+	}
+	s := l.decide(faults.Received, b, l.in)
+	s.by |= l.held
+	return s
+}
+
+// decide returns bytes with the time when they go on, and spoils them perhaps.
+func (l *faultyLink) decide(way faults.Way, b []byte, after []streamBytes) streamBytes {
 	x := l.faults
-	at = l.c.dev.passTime()
+	at := l.c.dev.passTime()
 	p := faults.Packet{Way: way, Peer: l.peer(), Size: len(b), Name: "bytes of a stream"}
 	if l.c.qp != nil {
 		p.QP = x.qpOf(&l.c.qp.qp)
@@ -128,7 +167,7 @@ func (l *faultyLink) decide(way faults.Way, b []byte, after []streamBytes) (at c
 	if n := len(after); n > 0 {
 		at = max(at, after[n-1].at)
 	}
-	return at
+	return streamBytes{at, b, v.By}
 }
 
 // silence is how long bytes wait in a partition, until it is asked again whether there still is one.
@@ -137,7 +176,15 @@ const silence = 10 * time.Millisecond
 // silent reports whether nothing passes now.
 func (l *faultyLink) silent() bool {
 	x := l.faults
-	return x != nil && (x.dead || x.in.Silent(l.peer(), x.since()))
+	if x == nil || x.dead {
+		return x != nil
+	}
+	by := x.in.Silent(l.peer(), x.since())
+	if by == 0 && l.silence != 0 { // what waits below was held back
+		l.held = l.silence
+	}
+	l.silence = by
+	return by != 0
 }
 
 // peer returns the peer's address, as faults name it.
@@ -150,6 +197,9 @@ func (l *faultyLink) Read(pieces [][]byte) (n int, err error) {
 	}
 	l.fetch()
 	now := l.c.dev.passTime()
+	if f := l.c.running(); f == nil || !f.engine.Partial() {
+		l.taken = 0
+	}
 	if l.silent() {
 		l.wakeAt(now + clock.Time(silence))
 		return 0, ErrAgain
@@ -158,6 +208,7 @@ func (l *faultyLink) Read(pieces [][]byte) (n int, err error) {
 		for len(p) > 0 && len(l.in) > 0 && l.in[0].at <= now {
 			k := copy(p, l.in[0].b)
 			p, n = p[k:], n+k
+			l.taken |= l.in[0].by
 			l.size[0] -= k
 			if l.in[0].b = l.in[0].b[k:]; len(l.in[0].b) == 0 {
 				l.in = l.in[1:]
@@ -192,21 +243,25 @@ func (l *faultyLink) fetch() {
 			l.end = err
 			break
 		}
-		at := clock.Time(0)
-		if l.faults != nil {
-			at = l.decide(faults.Received, b[:n], l.in)
+		if _, records := l.Link.(RecordingLink); records {
+			l.in = append(l.in, l.arrived)
+		} else {
+			l.in = append(l.in, l.decideArrived(b[:n]))
 		}
-		l.in = append(l.in, streamBytes{at, b[:n]})
 		l.size[0] += n
 		if n < len(b) {
 			break
 		}
+	}
+	if l.silence == 0 {
+		l.held = 0
 	}
 	l.rewatch()
 }
 
 // Write takes bytes, which leave when they are due.
 func (l *faultyLink) Write(pieces [][]byte) (n int, err error) {
+	l.left = 0
 	if l.faults == nil && len(l.out) == 0 {
 		return l.Link.Write(pieces)
 	}
@@ -217,14 +272,14 @@ func (l *faultyLink) Write(pieces [][]byte) (n int, err error) {
 		if l.size[1] >= streamRoom {
 			break
 		}
-		b := append([]byte(nil), p...)
-		at := clock.Time(0)
+		b := streamBytes{b: append([]byte(nil), p...)}
 		if l.faults != nil {
-			at = l.decide(faults.Sent, b, l.out)
+			b = l.decide(faults.Sent, b.b, l.out)
 		}
-		l.out = append(l.out, streamBytes{at, b})
-		l.size[1] += len(b)
-		n += len(b)
+		l.left = b.by
+		l.out = append(l.out, b)
+		l.size[1] += len(b.b)
+		n += len(b.b)
 	}
 	if err := l.flush(l.c.dev.passTime()); err != nil {
 		return 0, err
@@ -239,6 +294,9 @@ func (l *faultyLink) Write(pieces [][]byte) (n int, err error) {
 func (l *faultyLink) flush(now clock.Time) error {
 	for len(l.out) > 0 && l.out[0].at <= now {
 		if l.silent() {
+			for i := range l.out {
+				l.out[i].by |= l.silence
+			}
 			l.wakeAt(now + clock.Time(silence))
 			return nil
 		}
@@ -278,6 +336,9 @@ func (l *faultyLink) resume() {
 	}
 	if err := l.flush(c.dev.passTime()); err != nil {
 		l.end = err
+	}
+	if !l.silent() && l.held != 0 && l.read {
+		l.fetch()
 	}
 	l.rewatch()
 	if read, write := l.read && (len(l.in) > 0 || l.end != nil), l.write && l.size[1] < streamRoom; read || write {

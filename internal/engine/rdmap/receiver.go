@@ -91,6 +91,9 @@ func (q *QP) Resume() {
 // Paused reports whether a message waits for a receive to be posted.
 func (q *QP) Paused() bool { return q.rx.paused }
 
+// Partial reports whether a part of an FPDU has been received, and waits for the rest.
+func (q *QP) Partial() bool { return len(q.rx.part) > 0 }
+
 // take handles bytes that follow the previous ones, and keeps an incomplete FPDU.
 func (q *QP) take(b []byte) {
 	r := &q.rx
