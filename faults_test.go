@@ -135,6 +135,53 @@ func TestFaultsOfPackets(t *testing.T) {
 	}
 }
 
+// TestPartitionFromCount: a partition of a queue pair begins with the nth packet, or the nth read or write of a stream, and
+// not with the time. It is logged once, as a fault that does the same again.
+func TestPartitionFromCount(t *testing.T) {
+	for _, kind := range []string{"roce", "iwarp"} {
+		t.Run(kind, func(t *testing.T) {
+			server, client, _ := faultPair(t, kind, "event PATH_MIG after 1h")
+			dev, log := client.QP().Device(), &testrun.Buffer{}
+			const text = "partition nth 40- peer 127.0.0.0/8 qp 1st"
+			if err := ramjet.SetFaults(dev, text, log); err != nil {
+				t.Fatal(err)
+			}
+			exchange(t, server, client, 2)
+			if n := struck(t, dev, "partition"); n != 0 {
+				t.Fatalf("it has struck %d times before its packet", n)
+			}
+			result := make(chan error, 1)
+			ctx, cancel := context.WithCancel(faultContext(t))
+			defer cancel()
+			go func() {
+				var err error
+				for err == nil {
+					if err = client.Send(ctx, make([]byte, 100)); err == nil {
+						err = answer(ctx, server, client)
+					}
+				}
+				result <- err
+			}()
+			for struck(t, dev, "partition") == 0 {
+				time.Sleep(time.Millisecond)
+			}
+			select {
+			case err := <-result:
+				t.Fatalf("it ended: %v", err)
+			case <-time.After(20 * time.Millisecond):
+			}
+			if err := ramjet.SetFaults(dev, "", nil); err != nil {
+				t.Fatal(err)
+			}
+			if n := strings.Count(log.String(), text+" device "+dev.Name()); n != 1 {
+				t.Errorf("it is logged %d times:\n%v", n, log)
+			}
+			cancel()
+			<-result
+		})
+	}
+}
+
 // TestFaultsOfStreams: iWARP gets over a slow path, and finds what is spoiled.
 func TestFaultsOfStreams(t *testing.T) {
 	for _, text := range []string{"delay 1ms 500us", "rate 100mbit", "down for 20ms", "partition peer 127.0.0.0/8 for 20ms"} {

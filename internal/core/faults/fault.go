@@ -165,6 +165,9 @@ func Owner(t verbs.EventType) EventOf {
 	return OfPort
 }
 
+// lasts reports whether a fault strikes everything from its beginning to its end.
+func (k Kind) lasts() bool { return k == Down || k == Partition || k == Rate }
+
 // unit is what a fault counts.
 func (f *Fault) unit() string {
 	switch f.Kind {

@@ -155,7 +155,8 @@ func (in *Injector) note(s *state, n uint64, now time.Duration, qp QP, describe 
 		}
 		c[s.Kind]++
 	}
-	if s.always() {
+	repeats := s.always() || s.Kind.lasts()
+	if repeats {
 		if s.begun {
 			return
 		}
@@ -166,7 +167,7 @@ func (in *Injector) note(s *state, n uint64, now time.Duration, qp QP, describe 
 	if f.QPN != 0 && qp.Ordinal != 0 {
 		f.QPN, f.Ordinal = 0, qp.Ordinal
 	}
-	if !s.always() {
+	if !repeats {
 		f.Chance, f.Every, f.Times, f.After, f.Until = 0, 0, 0, 0, 0
 		f.Nth = []Span{{n, n}}
 	}
@@ -272,20 +273,23 @@ func (s *state) change(v *Verdict, p *Packet, now time.Duration) {
 	}
 }
 
-// Silent returns the faults by which nothing passes to and from a peer, for a device whose network knows no single
-// packets; 0: there is none.
-func (in *Injector) Silent(peer netip.Addr, now time.Duration) (by Kinds) {
+// Silent returns the faults by which nothing of a queue pair passes to and from a peer, for a device whose network knows
+// no single packets; 0: there is none.
+func (in *Injector) Silent(peer netip.Addr, qp QP, now time.Duration) (by Kinds) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	for _, s := range in.faults {
 		if s.Kind != Partition && s.Kind != Down || s.Peer.IsValid() && !s.Peer.Contains(peer) || now < s.After ||
-			s.Until > 0 && now >= s.Until {
+			s.Until > 0 && now >= s.Until || !s.ofQP(qp) {
 			continue
 		}
 		if s.struck == 0 {
+			if s.Nth != nil { // Packet counts
+				continue
+			}
 			s.seen++
 			s.struck++
-			in.note(s, 1, now, QP{}, func() string { return "streams with " + peer.String() })
+			in.note(s, 1, now, qp, func() string { return "streams with " + peer.String() })
 		}
 		by.add(s.Kind)
 	}

@@ -311,6 +311,9 @@ func (p *parser) selector() (err error) {
 		return p.chance()
 	}
 	if !slices.Contains(selectors, w) {
+		if f.Kind == Reject && len(p.given) == 0 {
+			return p.bad("the number of a reason, such as 28, a chance such as 1%%, %s, or the end of the line", list(selectors))
+		}
 		return p.bad("a chance such as 1%%, %s, or the end of the line%s", list(selectors), meant(w, selectors))
 	}
 	if why := refusedSelector(f, w); why != "" {
@@ -351,7 +354,12 @@ func (p *parser) selector() (err error) {
 		}
 		p.take()
 	case "nth":
+		at := p.words[0]
 		f.Nth, err = p.spans()
+		if err == nil && f.Kind.lasts() && (len(f.Nth) > 1 || f.Nth[0].Last != 0) {
+			return &Error{Line: p.line, Column: at.column, Word: at.text,
+				Expected: fmt.Sprintf("from which number on, such as 3-: %s lasts", f.Kind)}
+		}
 	case "every":
 		f.Every, err = p.number("a number from 1 on", 1, math.MaxUint64)
 	case "times":
@@ -399,7 +407,10 @@ func refusedSelector(f *Fault, w string) string {
 		if k == Reject && w != "of" {
 			return ""
 		}
-		if !k.OfPackets() || k == Down || k == Partition && w == "of" {
+		if k == Down {
+			return "a port is down in both directions"
+		}
+		if !k.OfPackets() || k == Partition && w == "of" {
 			return "only packets and requests are " + w + map[string]string{"of": " a sort"}[w]
 		}
 	case "peer", "lid":
@@ -407,7 +418,7 @@ func refusedSelector(f *Fault, w string) string {
 			return "only packets, messages and requests have peers"
 		}
 	case "qp":
-		if k == Down || k == Partition {
+		if k == Down {
 			return "it concerns the whole port"
 		}
 		if k == Reject {
@@ -417,8 +428,11 @@ func refusedSelector(f *Fault, w string) string {
 			return "only modify_qp, post_send and post_recv are of a queue pair"
 		}
 	case "nth", "every", "times":
-		if k == Down || k == Partition || k == Rate {
-			return "it begins and ends at a time: after, until"
+		if k == Down {
+			return "it begins and ends at a time: after, until or for"
+		}
+		if k.lasts() && w != "nth" {
+			return "it begins at a time or at a number, and ends at a time: after, nth 3-, until or for"
 		}
 	}
 	return ""
@@ -427,8 +441,8 @@ func refusedSelector(f *Fault, w string) string {
 // chance parses a percentage.
 func (p *parser) chance() error {
 	f := &p.f
-	if f.Kind == Down || f.Kind == Partition || f.Kind == Rate {
-		return p.bad("no chance: it begins and ends at a time: after, until")
+	if f.Kind.lasts() {
+		return p.bad("no chance: %s lasts from a time or a number on", f.Kind)
 	}
 	if p.given["chance"] {
 		return p.bad("one chance only")

@@ -153,9 +153,7 @@ func (l *faultyLink) decide(way faults.Way, b []byte, after []streamBytes) strea
 	x := l.faults
 	at := l.c.dev.passTime()
 	p := faults.Packet{Way: way, Peer: l.peer(), Size: len(b), Name: "bytes of a stream"}
-	if l.c.qp != nil {
-		p.QP = x.qpOf(&l.c.qp.qp)
-	}
+	p.QP = l.qp()
 	v := x.in.Packet(&p, x.since())
 	if v.Corrupt {
 		b[len(b)/2] ^= 1
@@ -179,12 +177,20 @@ func (l *faultyLink) silent() bool {
 	if x == nil || x.dead {
 		return x != nil
 	}
-	by := x.in.Silent(l.peer(), x.since())
+	by := x.in.Silent(l.peer(), l.qp(), x.since())
 	if by == 0 && l.silence != 0 { // what waits below was held back
 		l.held = l.silence
 	}
 	l.silence = by
 	return by != 0
+}
+
+// qp returns the queue pair that has the connection; the zero value: none has yet.
+func (l *faultyLink) qp() faults.QP {
+	if l.c.qp == nil {
+		return faults.QP{}
+	}
+	return l.faults.qpOf(&l.c.qp.qp)
 }
 
 // peer returns the peer's address, as faults name it.
