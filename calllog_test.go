@@ -3,6 +3,7 @@
 package ramjet_test
 
 import (
+	"context"
 	"regexp"
 	"strings"
 	"testing"
@@ -84,7 +85,7 @@ func TestCallLog(t *testing.T) {
 		`ibv_reg_mr\(pd=pd1, addr=0x\w+, length=4096, access=IBV_ACCESS_LOCAL_WRITE\|IBV_ACCESS_REMOTE_WRITE, lkey=0x\w+, rkey=0x\w+\) = mr1`,
 		`ibv_reg_mr\(pd=pd1, addr=0x\w+, length=64, access=IBV_ACCESS_REMOTE_WRITE\) = -1 EINVAL \(verbs: reg_mr: invalid argument: .*\)`,
 		`ibv_create_cq\(context=roce:\S+, cqe=16, channel=NULL\) = cq1`,
-		`ibv_create_qp\(pd=pd1, attr=\{qp_type=IBV_QPT_RC, send_cq=cq1, recv_cq=cq1, srq=NULL, cap=\{max_send_wr=0, .*\}, sq_sig_all=false\}, qp_num=0x\w+\) = qp1`,
+		`ibv_create_qp\(pd=pd1, attr=\{qp_type=IBV_QPT_RC, send_cq=cq1, recv_cq=cq1, srq=NULL, cap=\{max_send_wr=0, .*\}, sq_sig_all=false\}, qp_num=0x\w+, device=roce:\S+, gids=\[::ffff:127\.\S+\]\) = qp1`,
 		`ibv_modify_qp\(qp=qp1, attr=\{qp_state=IBV_QPS_RTR, ah_attr=\{.*\}, path_mtu=IBV_MTU_\d+, dest_qp_num=0x.*\}, attr_mask=IBV_QP_STATE\|IBV_QP_AV\|.*IBV_QP_DEST_QPN\) = 0`,
 		`ibv_post_send\(qp=qp1, wr=\[\{wr_id=0x7, opcode=IBV_WR_RDMA_WRITE, send_flags=IBV_SEND_SIGNALED, sg_list=\[\{addr=0x\w+, length=8, lkey=0x\w+\}\], remote_addr=0x\w+, rkey=0x\w+\}\]\) = 0`,
 		`ibv_poll_cq\(cq=cq1, wc=\[\{wr_id=0x7, status=IBV_WC_SUCCESS, opcode=IBV_WC_RDMA_WRITE, byte_len=\d+, qp_num=0x\w+\}\]\) = 1`,
@@ -148,13 +149,45 @@ func TestCallLogConnection(t *testing.T) {
 	for _, want := range []string{
 		`rdma_resolve_addr\(id=id1, .*dst_addr=` + regexp.QuoteMeta(l.Addr().String()) + `, timeout_ms=\d+\) = 0`,
 		`rdma_get_cm_event\(event=\{type=RDMA_CM_EVENT_ADDR_RESOLVED, id=id1\}\) = 0`,
-		`rdma_create_qp\(id=id1, attr=\{qp_type=.*\}\) = 0`,
+		`rdma_create_qp\(id=id1, attr=\{qp_type=.*\}, qp=qp1, qp_num=0x\w+\) = 0`,
 		`rdma_connect\(id=id1, conn_param=\{private_data_len=\d+, .*\}\) = 0`,
-		`rdma_get_cm_event\(event=\{type=RDMA_CM_EVENT_ESTABLISHED, id=id1\}\) = 0`,
+		`rdma_get_cm_event\(event=\{type=RDMA_CM_EVENT_ESTABLISHED, id=id1, src_addr=127\.\S+, dst_addr=` + regexp.QuoteMeta(l.Addr().String()) + `\}\) = 0`,
 		`rdma_destroy_id\(id=id1\) = 0`,
 	} {
 		if !regexp.MustCompile(`(?m)^` + want + `$`).MatchString(text) {
 			t.Errorf("there is no %s in\n%s", want, text)
 		}
+	}
+}
+
+// TestCallLogWait: the call that waits for an event of a connection manager begins as the wait does, and is logged if
+// no event comes.
+func TestCallLogWait(t *testing.T) {
+	dev, log := openLogged(t, "rdma_get_cm_event enter")
+	events := cm.NewEventChannel()
+	id, err := cm.NewID(events, dev, cm.TCP)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer id.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	got := make(chan error)
+	go func() { _, err := events.Get(ctx); got <- err }()
+	for deadline := time.Now().Add(time.Minute); log.String() == "" && time.Now().Before(deadline); {
+		time.Sleep(time.Millisecond)
+	}
+	const waited = 20 * time.Millisecond
+	time.Sleep(waited)
+	cancel()
+	if err := <-got; err == nil {
+		t.Fatal("an event")
+	}
+	m := regexp.MustCompile(`^\d+ [\d:.]+ rdma_get_cm_event\( \.\.\.\n` +
+		`\d+ [\d:.]+ rdma_get_cm_event\(\) = -1 ECANCELED \(context canceled\) <([\d.]+)>\n$`).FindStringSubmatch(log.String())
+	if m == nil {
+		t.Fatal(log.String())
+	}
+	if took, err := time.ParseDuration(m[1] + "s"); err != nil || took < waited {
+		t.Errorf("%v, %v", took, err)
 	}
 }

@@ -211,6 +211,9 @@ func (l *loggedCall) out(r *calllog.Result) {
 			r.Out = append(r.Out, calllog.Arg{Name: p.Name, Value: l.outValue(p.Type, l.args[i], r)})
 		}
 	}
+	if strings.HasPrefix(l.call.Name, "rdma_create_") {
+		l.created(r)
+	}
 	if len(r.Made) == 0 {
 		return
 	}
@@ -226,10 +229,51 @@ func (l *loggedCall) out(r *calllog.Result) {
 		}
 	case "qp":
 		if qp := at[C.struct_ibv_qp](key); qp != nil {
-			r.Out = append(r.Out, calllog.Arg{Name: "qp_num", Value: calllog.Hex(qp.qp_num)})
+			r.Out = append(r.Out, numbered(qp)...)
 			r.QPN = uint32(qp.qp_num)
 		}
 	}
+}
+
+// created adds the queue pair that rdma_create_qp or rdma_create_ep has created with an id.
+func (l *loggedCall) created(r *calllog.Result) {
+	p := l.arg("id")
+	switch l.call.Name {
+	case "rdma_create_qp", "rdma_create_qp_ex":
+	case "rdma_create_ep":
+		p = deref(p)
+	default:
+		return
+	}
+	id := at[C.struct_rdma_cm_id](p)
+	if id == nil {
+		return
+	}
+	if qp := at[C.struct_ibv_qp](address(id.qp)); qp != nil {
+		r.Out = append(append(r.Out, calllog.Arg{Name: "qp", Value: objectOf("qp", qp)}), numbered(qp)...)
+	}
+}
+
+// numbered returns the number of a new queue pair, its device and the device's addresses, by which the queue pair's
+// packets are found in a capture.
+func numbered(qp *C.struct_ibv_qp) []calllog.Arg {
+	out := []calllog.Arg{{Name: "qp_num", Value: calllog.Hex(qp.qp_num)}}
+	c := contexts.get(uint64(contextOf(qp.context).handle))
+	if c == nil {
+		return out
+	}
+	out = append(out, calllog.Arg{Name: "device", Value: calllog.Symbol(C.GoString(&qp.context.device.name[0]))})
+	gids := calllog.List{}
+	for port := 1; port <= c.dev.Query().Ports; port++ {
+		all, _ := c.dev.GIDs(port) // without them, the log has what is known
+		for _, g := range all[:min(len(all), calllog.MaxListed)] {
+			gids = append(gids, gid(g.GID))
+		}
+		if a, err := c.dev.Port(port); err == nil && a.LID != 0 {
+			out = append(out, calllog.Arg{Name: "lid", Value: a.LID})
+		}
+	}
+	return append(out, calllog.Arg{Name: "gids", Value: gids})
 }
 
 // destroys notes the objects that the call ends.

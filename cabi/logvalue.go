@@ -358,6 +358,11 @@ func loggedEvent(p uint64) any {
 		if e.listen_id != nil {
 			f = append(f, calllog.Arg{Name: "listen_id", Value: objectOf("id", e.listen_id)})
 		}
+		id := at[C.struct_rdma_cm_id](address(e.id))
+		if id != nil && (e.event == C.RDMA_CM_EVENT_CONNECT_REQUEST || e.event == C.RDMA_CM_EVENT_ESTABLISHED) {
+			f = append(f, calllog.Arg{Name: "src_addr", Value: socketAddress(address(C.rdma_get_local_addr(id)))},
+				calllog.Arg{Name: "dst_addr", Value: socketAddress(address(C.rdma_get_peer_addr(id)))})
+		}
 		return append(f, calllog.Arg{Name: "status", Value: int32(e.status)})
 	})
 }

@@ -34,15 +34,73 @@ func beginNew(dev *verbs.Device, ps PortSpace) (end func(*ID, error)) {
 	return func(id *ID, err error) { done(id.object(), err) }
 }
 
-// logEvent notes an event that the program has got.
-func logEvent(e *Event) {
-	if e.ID == nil || e.ID.dev == nil {
-		return
-	}
-	l := driver.CallsOf(e.ID.dev)
+// beginQP does so for the call that creates an id's queue pair.
+func (id *ID) beginQP(init verbs.QPInit) (end func(*verbs.QP, error)) {
+	l := driver.CallsOf(id.dev)
 	if l == nil {
+		return func(*verbs.QP, error) {}
+	}
+	done := l.Begin("rdma_create_qp", arg("id", id.object()), arg("attr", init))
+	return func(qp *verbs.QP, err error) {
+		if err != nil {
+			done(nil, err)
+			return
+		}
+		done(nil, nil, arg("qp", qp), arg("qp_num", qp.Num()))
+	}
+}
+
+// logWith has waits for events in the log of a device whose id reports to the channel, unless they are in another one.
+func (c *EventChannel) logWith(dev *verbs.Device) {
+	if dev == nil || driver.CallsOf(dev) == nil {
 		return
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.calls == nil {
+		c.calls = driver.CallsOf(dev)
+	}
+}
+
+// beginGet notes that the program waits for an event.
+func (c *EventChannel) beginGet() (end func(*Event, error)) {
+	c.mu.Lock()
+	l := c.calls
+	c.mu.Unlock()
+	if l == nil { // an id may come while it waits
+		return func(e *Event, _ error) { logEvent(e) }
+	}
+	done := l.Begin("rdma_get_cm_event")
+	return func(e *Event, err error) {
+		switch {
+		case err != nil:
+			done(nil, err)
+		case logOf(e) != l: // each log has names of its own for ids
+			done(nil, nil)
+			logEvent(e)
+		default:
+			done(described(e))
+		}
+	}
+}
+
+// logEvent notes an event that the program has got without waiting.
+func logEvent(e *Event) {
+	if l := logOf(e); l != nil {
+		l.Begin("rdma_get_cm_event")(described(e))
+	}
+}
+
+// logOf returns the log of an event's device, or nil.
+func logOf(e *Event) driver.CallLog {
+	if e == nil || e.ID == nil || e.ID.dev == nil {
+		return nil
+	}
+	return driver.CallsOf(e.ID.dev)
+}
+
+// described returns the result of the call that has returned an event.
+func described(e *Event) (made any, err error, event driver.CallArg) {
 	f := []driver.CallArg{arg("type", eventName(e.Type)), arg("id", e.ID.object())}
 	if e.Listener != nil {
 		f = append(f, arg("listen_id", e.Listener.object()))
@@ -50,11 +108,13 @@ func logEvent(e *Event) {
 	if e.Err != nil {
 		f = append(f, arg("error", e.Err.Error()))
 	}
-	var made any
+	if e.Type == ConnectRequest || e.Type == Established {
+		f = append(f, arg("src_addr", e.ID.LocalAddr()), arg("dst_addr", e.ID.PeerAddr()))
+	}
 	if e.Type == ConnectRequest {
 		made = e.ID.object()
 	}
-	l.Begin("rdma_get_cm_event")(made, nil, arg("event", f))
+	return made, nil, arg("event", f)
 }
 
 func (id *ID) object() calllog.Object {

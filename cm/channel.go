@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
 // EventChannel gathers the events of any number of ids (rdma_event_channel).
@@ -17,6 +18,7 @@ type EventChannel struct {
 	ready  chan struct{} // one element: the queue may be non-empty
 	done   chan struct{}
 	closed bool
+	calls  driver.CallLog // of the first device with one whose ids report here; nil: there is none
 }
 
 // NewEventChannel makes a channel (rdma_create_event_channel).
@@ -27,8 +29,15 @@ func NewEventChannel() *EventChannel {
 // Get returns the next event (rdma_get_cm_event), which the caller owns. It waits until there is
 // one, ctx ends, or the channel is closed, which is ErrClosed. Several goroutines may wait.
 func (c *EventChannel) Get(ctx context.Context) (*Event, error) {
+	end := c.beginGet()
+	e, err := c.get(ctx)
+	end(e, err)
+	return e, err
+}
+
+func (c *EventChannel) get(ctx context.Context) (*Event, error) {
 	for {
-		if e, ok := c.TryGet(); ok {
+		if e, ok := c.tryGet(); ok {
 			return e, nil
 		}
 		if err := c.Wait(ctx); err != nil {

@@ -94,6 +94,7 @@ const (
 // ErrNotSupported if the device has no connection manager, ErrBusy if another part of this process
 // uses it.
 func NewID(ch *EventChannel, dev *verbs.Device, ps PortSpace) (*ID, error) {
+	ch.logWith(dev)
 	return newID(ch, dev, ps)
 }
 
@@ -233,7 +234,10 @@ func (id *ID) over() {
 
 // Migrate moves the id and its unfetched events to another channel (rdma_migrate_id). It does not
 // wait.
-func (id *ID) Migrate(ch *EventChannel) error { return id.migrate(ch) }
+func (id *ID) Migrate(ch *EventChannel) error {
+	ch.logWith(id.dev)
+	return id.migrate(ch)
+}
 
 func (id *ID) migrate(to sink) error {
 	id.m.mu.Lock()

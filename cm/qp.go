@@ -36,8 +36,14 @@ func (id *ID) CreateTargetQP(x *verbs.XRCD, init verbs.QPInit) (*verbs.QP, error
 	return id.createQP(op, init, x.CreateTargetQP)
 }
 
-func (id *ID) createQP(op string, init verbs.QPInit, create func(verbs.QPInit) (*verbs.QP, error)) (_ *verbs.QP, ret error) {
-	defer id.begin("rdma_create_qp", arg("attr", init))(&ret)
+func (id *ID) createQP(op string, init verbs.QPInit, create func(verbs.QPInit) (*verbs.QP, error)) (*verbs.QP, error) {
+	end := id.beginQP(init)
+	qp, err := id.makeQP(op, init, create)
+	end(qp, err)
+	return qp, err
+}
+
+func (id *ID) makeQP(op string, init verbs.QPInit, create func(verbs.QPInit) (*verbs.QP, error)) (*verbs.QP, error) {
 	if err := id.lockIn(op, idle, bound, addrResolved, routeResolved, requested); err != nil {
 		return nil, err
 	}

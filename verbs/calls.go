@@ -41,6 +41,22 @@ func (pd *PD) logRegistration(call string, args []callArg, register func() (*MR,
 	return mr, nil
 }
 
+// whose returns the device of a new queue pair and the device's addresses, by which the queue pair's packets are found
+// in a capture.
+func (d *Device) whose() []callArg {
+	out, gids := []callArg{{"device", d}}, []any{}
+	for port := 1; port <= d.drv.QueryDevice().Ports; port++ {
+		all, _ := d.drv.GIDs(port) // without them, the log has what is known
+		for _, g := range all {
+			gids = append(gids, g.GID)
+		}
+		if a, err := d.drv.QueryPort(port); err == nil && a.LID != 0 {
+			out = append(out, callArg{"lid", a.LID})
+		}
+	}
+	return append(out, callArg{"gids", gids})
+}
+
 // address returns where memory begins.
 func address(b []byte) unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(b)) }
 

@@ -74,7 +74,7 @@ func newQP(dev *Device, init QPInit, create func(*QPInit, func(EventType)) (qpDr
 		end(nil, err)
 		return nil, err
 	}
-	end(qp, nil, callArg{"qp_num", qp.Num()})
+	end(qp, nil, append([]callArg{{"qp_num", qp.Num()}}, dev.whose()...)...)
 	return qp, nil
 }
 

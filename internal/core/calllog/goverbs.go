@@ -3,6 +3,7 @@
 package calllog
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -157,8 +158,8 @@ func fromGo(v any) any {
 		return listOf(v, fromGo)
 	case []Arg:
 		return Fields(convert(v))
-	case verbs.GID:
-		return Symbol(v.String())
+	case verbs.GID: // as C programs' logs have it
+		return Symbol(netip.AddrFrom16(v).String())
 	case netip.Addr:
 		return Symbol(v.String())
 	case netip.AddrPort:
@@ -299,6 +300,10 @@ func errnoName(err error) string {
 	switch {
 	case errors.As(err, &op):
 		errno = op.Errno()
+	case errors.Is(err, context.DeadlineExceeded):
+		errno = syscall.ETIMEDOUT
+	case errors.Is(err, context.Canceled):
+		errno = syscall.ECANCELED
 	case !errors.As(err, &errno):
 		return "EINVAL"
 	}
@@ -310,8 +315,9 @@ func errnoName(err error) string {
 
 var errnoNames = map[syscall.Errno]string{
 	syscall.EACCES: "EACCES", syscall.EADDRINUSE: "EADDRINUSE", syscall.EADDRNOTAVAIL: "EADDRNOTAVAIL",
-	syscall.EAGAIN: "EAGAIN", syscall.EBUSY: "EBUSY", syscall.ECONNREFUSED: "ECONNREFUSED",
-	syscall.EFAULT: "EFAULT", syscall.EINTR: "EINTR", syscall.EINVAL: "EINVAL", syscall.EIO: "EIO",
+	syscall.EAGAIN: "EAGAIN", syscall.EBUSY: "EBUSY", syscall.ECANCELED: "ECANCELED",
+	syscall.ECONNREFUSED: "ECONNREFUSED",
+	syscall.EFAULT:       "EFAULT", syscall.EINTR: "EINTR", syscall.EINVAL: "EINVAL", syscall.EIO: "EIO",
 	syscall.EMFILE: "EMFILE", syscall.ENODEV: "ENODEV", syscall.ENOENT: "ENOENT", syscall.ENOMEM: "ENOMEM",
 	syscall.ENOSPC: "ENOSPC", syscall.ENOTCONN: "ENOTCONN", syscall.EOPNOTSUPP: "EOPNOTSUPP",
 	syscall.EPERM: "EPERM", syscall.ETIMEDOUT: "ETIMEDOUT",
