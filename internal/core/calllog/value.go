@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -52,6 +53,9 @@ func appendText(b []byte, v any) []byte {
 	case nil:
 		return append(b, "NULL"...)
 	case Symbol:
+		if v == "" || strings.ContainsFunc(string(v), separates) {
+			return strconv.AppendQuote(b, string(v))
+		}
 		return append(b, v...)
 	case string:
 		return strconv.AppendQuote(b, v)
@@ -73,6 +77,9 @@ func appendText(b []byte, v any) []byte {
 	}
 	return fmt.Append(b, v)
 }
+
+// separates reports whether a character ends a value without quotes, or a line.
+func separates(r rune) bool { return strings.ContainsRune(` ,(){}"`, r) || !unicode.IsPrint(r) }
 
 // appendArgs appends name=value, with commas between them.
 func appendArgs(b []byte, args []Arg) []byte {
@@ -110,7 +117,9 @@ func appendJSON(b []byte, v any) []byte {
 		return append(b, ']')
 	case string:
 		return appendJSONString(b, v)
-	case Symbol, Hex, named:
+	case Symbol:
+		return appendJSONString(b, string(v))
+	case Hex, named:
 		return appendJSONString(b, string(appendText(nil, v)))
 	}
 	return fmt.Append(b, v)
