@@ -19,6 +19,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/app/ladder"
 	"github.com/ramjet-rdma/ramjet/internal/app/units"
 	"github.com/ramjet-rdma/ramjet/internal/app/usage"
+	"github.com/ramjet-rdma/ramjet/internal/core/calllog"
 )
 
 // ladderRows is the limit of a ladder's rows unless --limit is given.
@@ -39,6 +40,7 @@ type ladderFlags struct {
 	all          bool
 	asJSON       bool
 	width        int
+	logs         []string
 }
 
 func newLadderCmd() *cobra.Command {
@@ -52,9 +54,11 @@ func newLadderCmd() *cobra.Command {
 			"packets and others of that kind are marked. Long runs and repetitions take one row.\n\n" +
 			"If there are several conversations it lists them, and draws one that a fault ended, or else the\n" +
 			"one with the most faults, or else the busiest. The capture `-` is read from\n" +
-			"standard input.",
+			"standard input.\n\n" +
+			"With --log, calls and completions of the queue pairs stand beside their packets: of the logs that\n" +
+			"`ramjet run --log`, or RAMJET_LOG with a Go program, has written while the capture ran.",
 		Example: "  ramjet ladder capture.pcapng\n  ramjet ladder capture.pcapng --conversation 3 -o ladder.html\n" +
-			"  ramjet ladder capture.pcapng --qp 0x11 --from 250ms --limit 100\n  tcpdump -i any -w - udp port 4791 | ramjet ladder -",
+			"  ramjet ladder capture.pcapng --qp 0x11 --from 250ms --limit 100\n  ramjet ladder capture.pcapng --log server.log,client.log\n  tcpdump -i any -w - udp port 4791 | ramjet ladder -",
 		Args: func(c *cobra.Command, args []string) error {
 			switch len(args) {
 			case 0:
@@ -80,6 +84,8 @@ func newLadderCmd() *cobra.Command {
 	fl.IntVar(&f.limit, "limit", ladderRows, "draw at most this `number` of rows; 0: all")
 	fl.BoolVar(&f.all, "all", false, "give every packet a row of its own")
 	fl.IntVar(&f.width, "width", 0, fmt.Sprintf("make a picture so many `pixels` wide, %d or more, and wrap its texts", ladder.MinPicture))
+	fl.StringSliceVar(&f.logs, "log", nil, "draw calls and completions, too, out of a log of calls in `file`, or several with commas between them")
+	c.MarkFlagFilename("log")
 	fl.BoolVar(&f.asJSON, "json", false, "write JSON")
 	return leaf(c, func(c *cobra.Command, args []string) error { return f.run(c.OutOrStdout(), c.ErrOrStderr(), args[0]) })
 }
@@ -120,7 +126,13 @@ func (f *ladderFlags) run(out, log io.Writer, name string) error {
 		}
 		return writeConversations(out, s, list, nil)
 	}
-	l, err := s.Draw(ladder.Options{Conversations: drawn, From: time.Duration(f.from), To: time.Duration(f.to), Limit: f.limit, All: f.all})
+	o := ladder.Options{Conversations: drawn, From: time.Duration(f.from), To: time.Duration(f.to), Limit: f.limit, All: f.all}
+	if len(f.logs) > 0 {
+		if o.Calls, err = f.calls(log, s, &o); err != nil {
+			return err
+		}
+	}
+	l, err := s.Draw(o)
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
@@ -144,6 +156,41 @@ func (f *ladderFlags) check() error {
 		return usagef("--json writes to the standard output: leave -o out")
 	case f.list && f.out != "":
 		return usagef("--list draws nothing: leave -o out")
+	case f.list && len(f.logs) > 0:
+		return usagef("--list draws nothing: leave --log out")
+	}
+	return nil
+}
+
+// calls reads the logs of calls. What of them is not drawn it says.
+func (f *ladderFlags) calls(log io.Writer, s *ladder.Survey, o *ladder.Options) (*ladder.Calls, error) {
+	c := s.Calls(o)
+	for _, name := range f.logs {
+		if err := readCalls(c, name); err != nil {
+			return nil, err
+		}
+	}
+	for _, n := range c.Notes {
+		fmt.Fprintln(log, n)
+	}
+	return c, nil
+}
+
+func readCalls(c *ladder.Calls, name string) error {
+	if name == "" || name == "-" {
+		return usagef("--log %q: give the name of a file", name)
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		return usagef("--log: %w", err)
+	}
+	defer file.Close()
+	var bad *calllog.LineError
+	switch err := c.Read(name, file); {
+	case errors.As(err, &bad):
+		return fmt.Errorf("%s: %w: give a log of calls, as `ramjet run --log=FILE` writes them", name, err)
+	case err != nil: // such as a directory
+		return usagef("--log: %w", err)
 	}
 	return nil
 }

@@ -69,7 +69,8 @@ func (f *ladderFlags) write(out, log io.Writer, name string, s *ladder.Survey, l
 				return err
 			}
 		}
-		_, err := fmt.Fprintf(out, "%s: %s\n", f.out, strings.Join(append(ladderTitle(s, l), reason(why)...), "; "))
+		title := slices.Concat(ladderTitle(s, l), ladderCalls(l), reason(why))
+		_, err := fmt.Fprintf(out, "%s: %s\n", f.out, strings.Join(title, "; "))
 		return err
 	case len(l.Columns) > ladder.MaxTextColumns:
 		return usagef("%d hosts do not fit a terminal: give -o ladder.html, or choose with --host or --conversation", len(l.Columns))
@@ -80,7 +81,7 @@ func (f *ladderFlags) write(out, log io.Writer, name string, s *ladder.Survey, l
 			return err
 		}
 	}
-	for _, t := range slices.Concat(ladderTitle(s, l), reason(why), ladderKey(l.Conversations)) {
+	for _, t := range slices.Concat(ladderTitle(s, l), ladderCalls(l), reason(why), ladderKey(l.Conversations)) {
 		fmt.Fprintln(out, t)
 	}
 	fmt.Fprintln(out)
@@ -88,10 +89,34 @@ func (f *ladderFlags) write(out, log io.Writer, name string, s *ladder.Survey, l
 	if err := l.WriteText(out, ladder.Text{Width: width, Color: color}); err != nil {
 		return err
 	}
-	if l.LeftOut > 0 {
-		fmt.Fprintf(out, "\n%s more packets: --from %.6f goes on there, --limit 0 draws all\n", units.Count(l.LeftOut), l.Next().Seconds())
+	if more := leftOut(l); more != "" {
+		next := ""
+		if l.Next() > 0 { // else they are calls before the first packet
+			next = fmt.Sprintf("--from %.6f goes on there, ", l.Next().Seconds())
+		}
+		fmt.Fprintf(out, "\n%s: %s--limit 0 draws all\n", more, next)
 	}
 	return nil
+}
+
+// leftOut says how much the limit has left out, or nothing.
+func leftOut(l *ladder.Ladder) string {
+	var more []string
+	if l.LeftOut > 0 {
+		more = append(more, units.Count(l.LeftOut)+" more packets")
+	}
+	if l.CallsLeftOut > 0 {
+		more = append(more, units.Count(l.CallsLeftOut)+" more calls and completions")
+	}
+	return strings.Join(more, ", ")
+}
+
+// ladderCalls says whose calls are drawn.
+func ladderCalls(l *ladder.Ladder) []string {
+	if l.Options.Calls == nil {
+		return nil
+	}
+	return l.Options.Calls.Sources
 }
 
 // reason says why a conversation is drawn, if nobody chose it.
@@ -104,9 +129,9 @@ func reason(why string) []string {
 
 // writeFile writes a picture or a page.
 func (f *ladderFlags) writeFile(log io.Writer, name string, s *ladder.Survey, l *ladder.Ladder) error {
-	title := append(append(ladderTitle(s, l), ladderKey(l.Conversations)...), fmt.Sprintf("%s, from %s UTC", filepath.Base(name), s.Start.Format("2006-01-02 15:04:05.000000")))
-	if l.LeftOut > 0 {
-		title = append(title, fmt.Sprintf("%s packets after the last row are not drawn", units.Count(l.LeftOut)))
+	title := append(slices.Concat(ladderTitle(s, l), ladderCalls(l), ladderKey(l.Conversations)), fmt.Sprintf("%s, from %s UTC", filepath.Base(name), s.Start.Format("2006-01-02 15:04:05.000000")))
+	if more := leftOut(l); more != "" {
+		title = append(title, more+" after the last row, which are not drawn")
 	}
 	write := func(w io.Writer) error { return l.WriteHTML(w, title) }
 	if strings.EqualFold(filepath.Ext(f.out), ".svg") {

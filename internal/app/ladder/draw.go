@@ -4,6 +4,7 @@ package ladder
 
 import (
 	"errors"
+	"math"
 	"slices"
 	"time"
 
@@ -17,6 +18,7 @@ type Options struct {
 	From, To      time.Duration // since the start of the capture; To 0: to its end
 	Limit         int           // rows; 0: no limit
 	All           bool          // every packet has a row
+	Calls         *Calls        // of the programs at both ends; nil: none
 }
 
 // Column is a host, or a switch between hosts.
@@ -26,10 +28,10 @@ type Column struct {
 	Switch  bool
 }
 
-// Row is a packet, several that are alike, or a repetition of rows.
+// Row is a packet, several that are alike, a call of a program, or a repetition of rows.
 type Row struct {
-	Frame    int           // of its first packet
-	At       time.Duration // since the start of the capture
+	Frame    int           // of its first packet; 0: there is none
+	At       time.Duration // since the start of the capture; calls before it have a negative one
 	Until    time.Duration // when the last packet of several was sent
 	Arrived  time.Duration // when it was recorded at the other end; 0: it was not
 	From, To int           // columns
@@ -42,6 +44,8 @@ type Row struct {
 	More     []string
 	Marks    Mark
 	Packets  int
+	Calls    int   // calls and completions
+	Call     *Call // the one that the row is of, at the host From, which is To, too
 	Bytes    int64 // of payload
 	Acks     int   // acknowledgements between the packets of several
 	Repeats  int   // how many times more the rows above came; then Rows says how many rows
@@ -65,6 +69,7 @@ type Ladder struct {
 	Columns       []Column
 	Rows          []Row
 	LeftOut       int // packets of rows beyond the limit
+	CallsLeftOut  int // calls and completions of rows beyond the limit
 	Conversations []*Conversation
 	Start         time.Time
 	Options       Options
@@ -72,7 +77,7 @@ type Ladder struct {
 	next          time.Duration
 }
 
-// Next returns when the first packet was that the limit left out.
+// Next returns when the first packet or call was that the limit left out.
 func (l *Ladder) Next() time.Duration { return l.next }
 
 // event is a packet on its way to a row. Sightings that come later add to it.
@@ -99,6 +104,7 @@ type drawer struct {
 	chosen  map[*Conversation]bool
 	columns map[columnKey]int
 	nodes   map[string]int
+	calls   []callRow // that are still to be drawn, by time
 }
 
 // columnKey is what has a column: an end if there is one conversation, or else a host.
@@ -112,6 +118,7 @@ func (s *Survey) Draw(o Options) (*Ladder, error) {
 	l := &Ladder{Conversations: o.Conversations, Start: s.Start, Options: o}
 	d := &drawer{s: s, o: &o, l: l, a: s.again(), chosen: make(map[*Conversation]bool), columns: make(map[columnKey]int), nodes: make(map[string]int)}
 	d.fold = &folder{all: o.All, out: d.add}
+	d.calls = o.Calls.sorted()
 	for _, c := range o.Conversations {
 		d.chosen[c] = true
 	}
@@ -126,6 +133,7 @@ func (s *Survey) Draw(o Options) (*Ladder, error) {
 	for _, e := range d.pending {
 		d.finish(e)
 	}
+	d.callsTo(math.MaxInt64)
 	d.fold.flush()
 	d.order()
 	return l, nil
@@ -212,7 +220,7 @@ func (d *drawer) packet(p *capture.Packet) {
 	if at < d.o.From || d.o.To > 0 && at > d.o.To {
 		return
 	}
-	if d.l.LeftOut > 0 { // no more rows
+	if d.l.full() { // no more rows
 		d.l.LeftOut++
 		return
 	}
@@ -316,16 +324,38 @@ func (d *drawer) finish(e *event) {
 			e.row.Via = append(e.row.Via, i)
 		}
 	}
+	d.callsTo(e.row.At)
 	d.fold.add(e.row)
 }
+
+// callsTo draws the calls up to a time.
+func (d *drawer) callsTo(at time.Duration) {
+	for ; len(d.calls) > 0 && d.calls[0].At <= at; d.calls = d.calls[1:] {
+		c := &d.calls[0]
+		host := c.conv.A.Host
+		if c.end == 2 {
+			host = c.conv.B.Host
+		}
+		c.From = d.column(host, c.end)
+		c.To = c.From
+		if c.shape != (shape{}) {
+			c.shape.from, c.shape.to = c.From, c.To
+		}
+		d.fold.add(c.Row)
+	}
+}
+
+// full reports whether the limit is reached.
+func (l *Ladder) full() bool { return l.LeftOut+l.CallsLeftOut > 0 }
 
 // add takes a row that is complete.
 func (d *drawer) add(r Row) {
 	if d.o.Limit > 0 && len(d.l.Rows) >= d.o.Limit {
-		if d.l.LeftOut == 0 {
+		if !d.l.full() {
 			d.l.next = r.At
 		}
 		d.l.LeftOut += r.Packets
+		d.l.CallsLeftOut += r.Calls
 		return
 	}
 	d.l.Packets += r.Packets

@@ -89,6 +89,7 @@ func merge(into, r *Row) {
 		into.Bytes += r.Bytes
 	}
 	into.Packets += r.Packets
+	into.Calls += r.Calls
 	into.Until = max(into.Until, r.Until)
 }
 
@@ -100,7 +101,7 @@ func (f *folder) flushRun() {
 	if f.n >= minRun {
 		f.long.shape.packets = f.n
 		f.long.Facts = f.long.runFacts(f.n)
-		f.long.Notes = nil
+		f.long.Notes, f.long.Call = nil, nil
 		f.cycle.add(f.long, f.last)
 	} else {
 		for _, r := range f.run {
@@ -116,6 +117,9 @@ func (f *folder) flushRun() {
 // runFacts says what a run of n packets is.
 func (r *Row) runFacts(n int) []string {
 	facts := []string{"×" + units.Count(n)}
+	if r.Call != nil && len(r.Facts) > 1 { // the same of all: the first fact is the wr_id
+		facts = append(facts, r.Facts[1:]...)
+	}
 	if r.HasPSN {
 		facts = append(facts, "PSN "+psns(r.FirstPSN, r.LastPSN))
 	}
@@ -301,7 +305,13 @@ func (c *cycles) flush(out func(Row)) {
 		c.on = false
 		t := c.total
 		t.Op = fmt.Sprintf("%s more: the %d rows above", times(t.Repeats), t.Rows)
-		t.Facts = []string{units.Plural(t.Packets, "packet")}
+		t.Facts = nil
+		if t.Packets > 0 {
+			t.Facts = append(t.Facts, units.Plural(t.Packets, "packet"))
+		}
+		if t.Calls > 0 {
+			t.Facts = append(t.Facts, units.Plural(t.Calls, "call")+" and completions")
+		}
 		if t.Bytes > 0 {
 			t.Facts = append(t.Facts, units.Bytes(t.Bytes))
 		}

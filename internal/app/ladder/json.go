@@ -2,7 +2,11 @@
 
 package ladder
 
-import "time"
+import (
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/calllog"
+)
 
 // Report is a ladder in JSON. Times are of the capture's clock, in UTC, and since its first packet in nanoseconds.
 type Report struct {
@@ -18,6 +22,7 @@ type Report struct {
 	Columns       []ReportColumn       `json:"columns,omitempty"` // without them: conversations alone
 	Rows          []ReportRow          `json:"rows,omitempty"`
 	LeftOut       int                  `json:"packets_left_out,omitempty"` // beyond --limit
+	CallsLeftOut  int                  `json:"calls_left_out,omitempty"`
 }
 
 // ReportConversation is a conversation in JSON.
@@ -53,8 +58,8 @@ type ReportColumn struct {
 
 // ReportRow is a row in JSON. From, To and Via are columns, from 0.
 type ReportRow struct {
-	Frame        int      `json:"frame"`
-	AtNS         int64    `json:"at_ns"`
+	Frame        int      `json:"frame,omitempty"`      // calls have none
+	AtNS         int64    `json:"at_ns"`                // calls before the first packet have a negative one
 	UntilNS      int64    `json:"until_ns,omitempty"`   // of several packets: when the last one was sent
 	ArrivedNS    int64    `json:"arrived_ns,omitempty"` // where both ends were recorded
 	From         int      `json:"from"`
@@ -73,6 +78,30 @@ type ReportRow struct {
 	Acks         int      `json:"acks,omitempty"`
 	Repeats      int      `json:"repeats,omitempty"` // how many times more the rows_above came
 	RowsAbove    int      `json:"rows_above,omitempty"`
+
+	Calls int         `json:"calls,omitempty"` // calls and completions
+	Call  *ReportCall `json:"call,omitempty"`
+}
+
+// ReportCall is a call in JSON, with the fields of docs/log.md.
+type ReportCall struct {
+	Log        string         `json:"log"`
+	Line       int            `json:"line"`
+	PID        int            `json:"pid"`
+	TID        int            `json:"tid,omitempty"`
+	Call       string         `json:"call"`
+	Completion calllog.Fields `json:"completion,omitempty"` // the one of those that it has returned
+	Args       calllog.Fields `json:"args"`
+	Begins     bool           `json:"begins,omitempty"` // it has not returned
+	Result     any            `json:"result,omitempty"`
+	Errno      string         `json:"errno,omitempty"`
+	Error      string         `json:"error,omitempty"`
+	DurationNS int64          `json:"duration_ns"`
+}
+
+func (c *Call) report() *ReportCall {
+	return &ReportCall{Log: c.Log, Line: c.Line, PID: c.PID, TID: c.TID, Call: c.Entry.Call, Completion: c.WC, Args: c.Args, Begins: c.Begins,
+		Result: c.Result, Errno: c.Errno, Error: c.Error, DurationNS: int64(c.Took)}
 }
 
 // Report returns the survey in JSON, of the conversations in list, and with a ladder if l is not nil.
@@ -90,7 +119,7 @@ func (s *Survey) Report(list []*Conversation, l *Ladder) *Report {
 		for i := range l.Rows {
 			r.Rows = append(r.Rows, l.Rows[i].report())
 		}
-		r.LeftOut = l.LeftOut
+		r.LeftOut, r.CallsLeftOut = l.LeftOut, l.CallsLeftOut
 	}
 	for _, c := range list {
 		j := ReportConversation{Number: c.Number, Fabric: c.Fabric.String(), Service: c.Service, A: c.A.report(), B: c.B.report(), Packets: c.Packets,
@@ -117,8 +146,11 @@ func (e End) report() ReportEnd {
 func (r *Row) report() ReportRow {
 	j := ReportRow{Frame: r.Frame, AtNS: int64(r.At), ArrivedNS: int64(r.Arrived), From: r.From, To: r.To, Via: r.Via, Conversation: r.Number, Operation: r.Op,
 		Facts: r.Facts, Notes: r.Notes, Details: r.More, Marks: r.Marks.Names(), Packets: r.Packets, PayloadBytes: r.Bytes, Acks: r.Acks,
-		Repeats: r.Repeats, RowsAbove: r.Rows}
-	if r.Packets > 1 {
+		Repeats: r.Repeats, RowsAbove: r.Rows, Calls: r.Calls}
+	if r.Call != nil {
+		j.Call = r.Call.report()
+	}
+	if r.Packets+r.Calls > 1 {
 		j.UntilNS, j.ArrivedNS = int64(r.Until), 0
 	}
 	if r.HasPSN {

@@ -29,6 +29,8 @@ const (
 	TCPRetransmission                  // TCP bytes that were seen before, or late
 	NotCaptured                        // bytes of a TCP stream that the capture does not have
 	Injected                           // by a fault that somebody asked for
+	FailedCall                         // a call of the program has returned an error, or has not returned
+	FailedCompletion                   // a work request has completed with an error, other than of being flushed
 	marks             = iota
 )
 
@@ -50,10 +52,12 @@ var markNames = [marks]struct{ one, many, json string }{
 	{"TCP retransmission", "TCP retransmissions", "tcp_retransmission"},
 	{"gap in a TCP stream", "gaps in TCP streams", "tcp_gap"},
 	{"injected fault", "injected faults", "injected"},
+	{"failed call", "failed calls", "failed_call"},
+	{"failed completion", "failed completions", "failed_completion"},
 }
 
 // severe are the marks of what failed, rather than of what was slowed down.
-const severe = NAK | Lost | BadCRC | Malformed | Rejected | Terminated | Retransmission | TCPRetransmission
+const severe = NAK | Lost | BadCRC | Malformed | Rejected | Terminated | Retransmission | TCPRetransmission | FailedCall | FailedCompletion
 
 // failed are the marks of what a connection does not always survive.
 const failed = NAK | Malformed | Rejected | Terminated

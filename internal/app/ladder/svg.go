@@ -39,6 +39,7 @@ text{font-family:"DejaVu Sans","Segoe UI",Helvetica,Arial,sans-serif;font-size:1
 .row.many line{stroke-width:4}.row .dot{fill:#3d5a80}
 .ack line,.ack path{stroke:#98a2b0}.ack .tip,.ack .dot{fill:#98a2b0}.ack .label{fill:#66707f}
 .setup line,.setup path{stroke:#0f7c8a}.setup .tip,.setup .dot{fill:#0f7c8a}
+.call .dot{fill:#7a4fb5}.call .label{fill:#5f3a94}
 .warn line,.warn path{stroke:#b26a00}.warn .tip,.warn .dot{fill:#b26a00}.warn .label,.warn .note{fill:#8f5500}
 .bad line,.bad path{stroke:#c4161c}.bad .tip,.bad .dot{fill:#c4161c}.bad .label{fill:#a80f15;font-weight:bold}.bad .note{fill:#a80f15}
 .repeat{fill:#eef1f5;stroke:#c3cad4}.on .label{text-decoration:underline}.off{opacity:.2}
@@ -48,6 +49,7 @@ text{fill:#e4e8ee}.bg{fill:#15191f}.muted,.note,.detail,.time{fill:#98a2b0}.labe
 .row line,.row path{stroke:#8fb3e0}.row .tip,.row .dot{fill:#8fb3e0}.repeat{fill:#222831;stroke:#4a5461}
 .ack line,.ack path{stroke:#6b7684}.ack .tip,.ack .dot{fill:#6b7684}.ack .label{fill:#98a2b0}
 .setup line,.setup path{stroke:#4fc3d0}.setup .tip,.setup .dot{fill:#4fc3d0}
+.call .dot{fill:#b998e6}.call .label{fill:#cdb4f0}
 .warn line,.warn path{stroke:#e0a030}.warn .tip,.warn .dot{fill:#e0a030}.warn .label,.warn .note{fill:#f0b850}
 .bad line,.bad path{stroke:#ff6b6b}.bad .tip,.bad .dot{fill:#ff6b6b}.bad .label,.bad .note{fill:#ff8f8f}}
 `
@@ -249,6 +251,8 @@ func (r *Row) class() string {
 		class += " warn"
 	case r.Ack:
 		class += " ack"
+	case r.ofCalls():
+		class += " call"
 	case r.isSetup():
 		class += " setup"
 	}
@@ -263,6 +267,12 @@ func (r *Row) hint() []string {
 	lines := []string{r.text(false)}
 	lines = append(lines, r.Notes...)
 	lines = append(lines, r.More...)
+	if r.Call != nil {
+		return append(lines, append(r.Call.hint(), "at "+seconds(r.At)+" s")...)
+	}
+	if r.ofCalls() {
+		return append(lines, fmt.Sprintf("%s to %s s, %s", seconds(r.At), seconds(r.Until), units.Plural(r.Calls, "call")))
+	}
 	frame := fmt.Sprintf("frame %d, at %s s", r.Frame, seconds(r.At))
 	if r.Packets > 1 {
 		frame = fmt.Sprintf("from frame %d on, %s to %s s, %s", r.Frame, seconds(r.At), seconds(r.Until), units.Plural(r.Packets, "packet"))
@@ -286,6 +296,8 @@ func (p *picture) row(i int, y float64) float64 {
 	switch {
 	case r.Repeats > 0:
 		p.repeat(labels, y)
+	case r.ofCalls():
+		p.call(r, labels, y)
 	case r.From == r.To:
 		p.loop(r, labels, y)
 	default:
@@ -293,7 +305,7 @@ func (p *picture) row(i int, y float64) float64 {
 	}
 	left, right := p.ends(r)
 	x, anchor := left+14, "start"
-	if r.From > r.To || p.narrow && r.From == r.To && r.From > 0 {
+	if r.From > r.To || p.leftOf(r) {
 		x, anchor = right-14, "end"
 	}
 	for n, note := range p.notes(r) {
@@ -339,6 +351,25 @@ func (p *picture) repeat(lines []string, y float64) {
 	for i, l := range lines {
 		p.printf(`<text text-anchor="middle" x="%.1f" y="%.1f">%s</text>`, middle, y+14.5+float64(i*svgNote), escaper.Replace(l))
 	}
+}
+
+// leftOf reports whether the texts of a row of one host are at its left.
+func (p *picture) leftOf(r *Row) bool {
+	if r.From != r.To || r.From == 0 {
+		return false
+	}
+	return p.narrow || r.ofCalls() && r.From == len(p.x)-1
+}
+
+// call draws a call of a program.
+func (p *picture) call(r *Row, labels []string, y float64) {
+	x := p.x[r.From]
+	p.printf(`<rect class="dot" x="%.1f" y="%.1f" width="8" height="8"/>`, x-4, y+10)
+	if p.leftOf(r) {
+		p.lines(labels, "end", x-14, y+18)
+		return
+	}
+	p.lines(labels, "start", x+14, y+18)
 }
 
 // loop draws a packet from a host to itself.

@@ -32,6 +32,7 @@ const (
 	colorRed    = "\x1b[1;31m"
 	colorYellow = "\x1b[33m"
 	colorCyan   = "\x1b[36m"
+	colorViolet = "\x1b[35m"
 )
 
 // page writes a ladder as text.
@@ -147,11 +148,16 @@ func (r *Row) color() string {
 		return colorYellow
 	case r.Ack:
 		return colorDim
+	case r.ofCalls():
+		return colorViolet
 	case r.isSetup():
 		return colorCyan
 	}
 	return ""
 }
+
+// ofCalls reports whether a row is of calls of a program, and not of packets.
+func (r *Row) ofCalls() bool { return r.Calls > 0 && r.Packets == 0 && r.Repeats == 0 }
 
 // isSetup reports whether a row sets up or ends a connection, or manages a fabric.
 func (r *Row) isSetup() bool {
@@ -209,6 +215,10 @@ func (p *page) row(r *Row) {
 		p.line(seconds(r.At), " ", line, colorDim, 2, 2+len(text))
 		return
 	}
+	if r.ofCalls() {
+		p.call(r, line)
+		return
+	}
 	label, notes := []rune(r.text(len(p.Conversations) > 1)), r.Notes
 	from, to := p.at[r.From], p.at[r.To]
 	if from == to {
@@ -230,6 +240,33 @@ func (p *page) row(r *Row) {
 		p.note(r, n)
 	}
 }
+
+// call draws a call of a program: a dot at its host, and texts beside it.
+func (p *page) call(r *Row, line []rune) {
+	at, left, right := p.at[r.From], p.at[0], p.at[len(p.at)-1]
+	line[at] = '●'
+	label, notes := []rune(r.text(len(p.Conversations) > 1)), r.Notes
+	room := right - at - 4
+	if p.onRight(r) {
+		room = at - left - 4
+	}
+	if len(label) > room {
+		notes = append([]string{strings.Join(r.Facts, "  ")}, notes...)
+		label = cutRunes([]rune(r.Op), room)
+	}
+	x := at + 2
+	if p.onRight(r) {
+		x = at - 1 - len(label)
+	}
+	copy(line[x:], label)
+	p.line(seconds(r.At), r.sign(), line, r.color(), min(at, x), max(at+1, x+len(label)))
+	for _, n := range notes {
+		p.note(r, n)
+	}
+}
+
+// onRight reports whether the texts of a row of calls are at the left of its host, because that is at the right.
+func (p *page) onRight(r *Row) bool { return r.From > 0 && r.From == len(p.at)-1 }
 
 // loop draws a packet from a host to itself.
 func (p *page) loop(r *Row, line, label []rune) {
@@ -301,14 +338,18 @@ func (p *page) cross(line []rune, from, to, textFrom, textTo int) {
 // note writes a note below a row, at the side of its sender.
 func (p *page) note(r *Row, text string) {
 	left, right := min(p.at[r.From], p.at[r.To]), max(p.at[r.From], p.at[r.To])
+	byCall := r.ofCalls()
 	if left == right {
 		left, right = 0, p.Width-gutter-1
+	}
+	if byCall && !p.onRight(r) {
+		left = p.at[r.From]
 	}
 	for _, part := range wrap(text, right-left-6) {
 		line := p.lanes()
 		s := []rune(part)
 		x := left + 4
-		if r.From > r.To {
+		if r.From > r.To || byCall && p.onRight(r) {
 			x = right - 3 - len(s)
 		}
 		copy(line[x:], s)

@@ -125,6 +125,12 @@ func appendJSON(b []byte, v any) []byte {
 	return fmt.Append(b, v)
 }
 
+// MarshalJSON returns the fields as an object, in their order.
+func (f Fields) MarshalJSON() ([]byte, error) { return appendJSON(nil, f), nil }
+
+// MarshalJSON returns the elements as an array.
+func (l List) MarshalJSON() ([]byte, error) { return appendJSON(nil, l), nil }
+
 // appendJSONString appends a string of JSON. What is not UTF-8 is replaced.
 func appendJSONString(b []byte, s string) []byte {
 	b = append(b, '"')
