@@ -294,6 +294,9 @@ func (l *callLog) about(p *caller, e *calllog.Entry) {
 		return
 	}
 	name = cmp.Or(word(e.Arg("id")), word(event.Get("id")))
+	if e.Call == "rdma_create_id" {
+		name = cmp.Or(name, word(e.Result)) // in Go
+	}
 	if name == "" || strings.Contains(name, "?") {
 		return
 	}

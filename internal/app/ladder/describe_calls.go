@@ -43,7 +43,9 @@ func describeCall(h heldCall) (w callWords) {
 			w.facts = append(w.facts, fmt.Sprintf("to QP 0x%06x", n))
 		}
 	case "ibv_create_qp", "ibv_create_qp_ex", "rdma_create_qp", "rdma_create_qp_ex", "rdma_create_ep":
-		add("%s", attr.Get("qp_type"))
+		if t := attr.Get("qp_type"); t != nil && short(t) != "0" { // of the id, in Go
+			add("%s", t)
+		}
 		if n, ok := number(e.Arg("qp_num")); ok {
 			w.facts = append(w.facts, fmt.Sprintf("QP 0x%06x", n))
 		}
