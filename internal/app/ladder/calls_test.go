@@ -264,8 +264,8 @@ func FuzzCalls(f *testing.F) {
 	f.Add("")
 	f.Add(callsOf(f, "client"))
 	f.Add(inText(f, callsOf(f, "server")))
+	s, o := accessed(f)
 	f.Fuzz(func(t *testing.T, log string) {
-		s, o := accessed(t)
 		o.Calls = s.Calls(o)
 		if err := o.Calls.Read("log", strings.NewReader(log)); err != nil {
 			if bad := (*calllog.LineError)(nil); !errors.As(err, &bad) {
