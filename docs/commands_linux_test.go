@@ -269,6 +269,17 @@ func (h *host) outputs() {
 	h.run("ramjet ladder capture.pcapng -o ladder.html")
 	h.run("ramjet ladder capture.pcapng -o ladder.svg --width 420")
 	h.run("ramjet ladder internal/app/ladder/testdata/loss.pcapng --to 8.5ms -o docs/ladder.svg")
+	for _, name := range []string{"access.pcapng", "access-server.log", "access-client.log"} {
+		b, err := os.ReadFile("../internal/app/ladder/testdata/" + name)
+		if err != nil {
+			h.Fatal(err)
+		}
+		h.file("internal/app/ladder/testdata/"+name, string(b))
+		h.file(strings.TrimPrefix(name, "access-"), string(b)) // server.log and client.log
+	}
+	h.run("ramjet ladder capture.pcapng --log server.log,client.log")
+	h.run("ramjet ladder internal/app/ladder/testdata/access.pcapng --from 1.1ms --to 1.8ms " +
+		"--log internal/app/ladder/testdata/access-server.log,internal/app/ladder/testdata/access-client.log")
 	h.run("ramjet explain REM_ACCESS_ERR")
 	h.run("ramjet stat")
 	h.file("job.log", "ibv_create_cq: Cannot allocate memory\n")

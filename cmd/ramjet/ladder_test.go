@@ -134,6 +134,52 @@ func TestLadderPicture(t *testing.T) {
 	}
 }
 
+// accessLogs are the logs of both ends of accessCapture.
+const (
+	accessCapture = "../../internal/app/ladder/testdata/access.pcapng"
+	accessLogs    = "../../internal/app/ladder/testdata/access-server.log,../../internal/app/ladder/testdata/access-client.log"
+)
+
+// TestLadderCalls: the drawing with calls in docs/ladder.md is what the command there draws.
+func TestLadderCalls(t *testing.T) {
+	t.Parallel()
+	r := ramjetCmd(t, "ladder", accessCapture, "--from", "1.1ms", "--to", "1.8ms", "--log", accessLogs)
+	r.wantSuccess(t)
+	page, err := os.ReadFile("../../docs/ladder.md")
+	if err != nil || r.stderr != "" || !strings.Contains(string(page), "```\n"+r.stdout+"```\n") {
+		t.Errorf("docs/ladder.md has another drawing (%v):\n%s%s", err, r.stdout, r.stderr)
+	}
+}
+
+// TestLadderLogErrors: what is wrong with a log is said, with file and line.
+func TestLadderLogErrors(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	wrong, cut := filepath.Join(dir, "wrong.log"), filepath.Join(dir, "cut.log")
+	os.WriteFile(wrong, []byte("1 10:31:00.139816 ibv_alloc_pd(context=) = pd1 <0.000016>\n"), 0o600)
+	os.WriteFile(cut, []byte("1 10:31:00.139816 ibv_alloc_pd(context=roce0) = pd1 <0.000"), 0o600)
+	for _, c := range []struct {
+		args   string
+		status int
+		text   string
+	}{
+		{"--log " + wrong, exitFailed, "wrong.log: line 1, column 40: expected a value: give a log of calls, as `ramjet run --log=FILE` writes them"},
+		{"--log " + accessCapture, exitFailed, "access.pcapng: line 3, column 2: expected a blank and a time"},
+		{"--log " + filepath.Join(dir, "absent"), exitUsage, "--log: open "},
+		{"--log " + dir, exitUsage, "is a directory"},
+		{"--log -", exitUsage, `--log "-": give the name of a file`},
+		{"--list --log " + wrong, exitUsage, "--list draws nothing: leave --log out"},
+	} {
+		ramjetCmd(t, append([]string{"ladder", accessCapture}, strings.Fields(c.args)...)...).wantError(t, c.status, c.text)
+	}
+	r := ramjetCmd(t, "ladder", accessCapture, "--log", cut)
+	r.wantSuccess(t)
+	if !strings.Contains(r.stderr, "cut.log: the log ends in the middle of a line: what is before it was read\n") ||
+		!strings.Contains(r.stderr, "cut.log: the log is empty\n") {
+		t.Error(r.stderr)
+	}
+}
+
 // ladderOf returns the ladder of a recording as JSON.
 func ladderOf(t *testing.T, file string, args ...string) *ladder.Report {
 	t.Helper()

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -395,10 +396,10 @@ func (l *callLog) finish(cut bool) {
 		for _, h := range qp.calls {
 			l.rows = append(l.rows, l.row(h, e))
 		}
-		count[fmt.Sprintf("of process %d at %s, from %s", qp.pid, end.Host, l.name)] += len(qp.calls)
+		count[fmt.Sprintf("of process %d at %s, from %s", qp.pid, end.Host, filepath.Base(l.name))] += len(qp.calls)
 	}
 	for of, n := range count {
-		l.Sources = append(l.Sources, units.Plural(n, "call")+" and completions "+of)
+		l.Sources = append(l.Sources, fmt.Sprintf("calls and completions: %s %s", units.Count(n), of))
 	}
 	slices.Sort(l.Sources)
 	l.explain(len(latest) > 0, other, cut)

@@ -310,7 +310,7 @@ func (c *cycles) flush(out func(Row)) {
 			t.Facts = append(t.Facts, units.Plural(t.Packets, "packet"))
 		}
 		if t.Calls > 0 {
-			t.Facts = append(t.Facts, units.Plural(t.Calls, "call")+" and completions")
+			t.Facts = append(t.Facts, units.Count(t.Calls)+" calls and completions")
 		}
 		if t.Bytes > 0 {
 			t.Facts = append(t.Facts, units.Bytes(t.Bytes))

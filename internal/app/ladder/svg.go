@@ -271,7 +271,7 @@ func (r *Row) hint() []string {
 		return append(lines, append(r.Call.hint(), "at "+seconds(r.At)+" s")...)
 	}
 	if r.ofCalls() {
-		return append(lines, fmt.Sprintf("%s to %s s, %s", seconds(r.At), seconds(r.Until), units.Plural(r.Calls, "call")))
+		return append(lines, fmt.Sprintf("%s to %s s, %s", seconds(r.At), seconds(r.Until), units.Count(r.Calls)+" calls or completions"))
 	}
 	frame := fmt.Sprintf("frame %d, at %s s", r.Frame, seconds(r.At))
 	if r.Packets > 1 {
