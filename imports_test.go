@@ -112,7 +112,7 @@ var layers = map[string][]string{
 	"internal/app/fabriccontrol":   {"infiniband", "internal/app/fabricview", "internal/core/fabric", "internal/engine/node", "internal/engine/sm", "internal/engine/topology"},
 	"internal/app/fabricview":      {"internal/app/units", "internal/engine/node", "internal/engine/topology"},
 	"internal/app/capture":         {"internal/core/observe", "wire/"},
-	"internal/app/ladder":          {"internal/app/capture", "internal/app/units", "internal/core/faults", "wire/"},
+	"internal/app/ladder":          {"internal/app/capture", "internal/app/units", "internal/core/calllog", "internal/core/faults", "wire/"},
 	"internal/app/live":            {"internal/core/observe", "internal/system/statsocket", "verbs", "verbs/driver"},
 	"internal/app/manual":          {},
 	"internal/app/notification":    {"internal/app/units", "verbs"},
@@ -139,7 +139,7 @@ var rooms = map[string][]string{
 	"internal/app/":         {"cmd/ramjet", "internal/app/"},
 	"internal/device/":      {"", "cabi", "cmd/ramjet", "internal/app/", "internal/device/"},
 	"internal/core/":        {"cabi", "cm", "cmd/ramjet", "infiniband", "internal/app/capture", "internal/app/dash", "internal/app/demo", "internal/app/export", "internal/app/fabricconsole", "internal/app/fabriccontrol", "internal/app/ladder", "internal/app/live", "internal/core/", "internal/device/", "internal/engine/", "internal/system/statsocket", "internal/testkit/", "iwarp", "kernel", "roce", "roce1", "shm"},
-	"internal/core/calllog": {"cabi", "cm", "internal/device/kinds"}, // C's calls are known in cabi
+	"internal/core/calllog": {"cabi", "cm", "internal/app/ladder", "internal/device/kinds"}, // C's calls are known in cabi
 	"internal/core/check":   {"cabi", "internal/device/kinds"},
 	"internal/core/softdev": {"cmd/ramjet", "infiniband", "internal/testkit/", "iwarp", "roce", "roce1", "shm"},
 	"internal/engine/":      {"cm", "infiniband", "internal/app/fabriccontrol", "internal/app/fabricview", "internal/core/fabric", "internal/core/softdev", "internal/device/madclient", "internal/engine/", "internal/engine/topology", "internal/testkit/", "iwarp", "rnet", "roce", "roce1", "shm"},

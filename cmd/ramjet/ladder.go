@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -19,7 +20,6 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/app/ladder"
 	"github.com/ramjet-rdma/ramjet/internal/app/units"
 	"github.com/ramjet-rdma/ramjet/internal/app/usage"
-	"github.com/ramjet-rdma/ramjet/internal/core/calllog"
 )
 
 // ladderRows is the limit of a ladder's rows unless --limit is given.
@@ -185,14 +185,15 @@ func readCalls(c *ladder.Calls, name string) error {
 		return usagef("--log: %w", err)
 	}
 	defer file.Close()
-	var bad *calllog.LineError
+	var unreadable *fs.PathError // such as of a directory
 	switch err := c.Read(name, file); {
-	case errors.As(err, &bad):
-		return fmt.Errorf("%s: %w: give a log of calls, as `ramjet run --log=FILE` writes them", name, err)
-	case err != nil: // such as a directory
+	case err == nil:
+		return nil
+	case errors.As(err, &unreadable):
 		return usagef("--log: %w", err)
+	default:
+		return fmt.Errorf("%s: %w: give a log of calls, as `ramjet run --log=FILE` writes them", name, err)
 	}
-	return nil
 }
 
 // ladderFile returns the file of a capture, which is read twice: the standard input is copied to one that remove
