@@ -37,8 +37,11 @@ func ParseOptions(text string) (*Options, error) {
 			return o, nil
 		}
 		column := len([]rune(text[:len(text)-len(rest)])) + 1
-		word, after, _ := strings.Cut(rest, " ")
-		rest = after
+		word := rest
+		if i := strings.IndexAny(rest, " \t"); i >= 0 {
+			word = rest[:i]
+		}
+		rest = rest[len(word):]
 		if err := o.set(word); err != nil {
 			return nil, fmt.Errorf("column %d: %q: %w", column, word, err)
 		}
