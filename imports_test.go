@@ -131,6 +131,9 @@ var layers = map[string][]string{
 	// Built with the tag cabi only, into a library: see cabi/build.sh.
 	"cabi":          {"", "cm", "internal/core/calllog", "internal/core/check", "internal/device/cdevices", "internal/device/kinds", "internal/device/madclient", "rnet", "trace", "verbs", "wire/"},
 	"cabi/programs": {},
+
+	"checksuite":    {"checksuite/go"},
+	"checksuite/go": {"", "verbs"},
 }
 
 // rooms says who may import from a room of internal, whatever layers permits: product code nothing
@@ -241,6 +244,9 @@ var reach = map[string][]string{
 		"gonum.org/v1/plot", "codeberg.org/go-fonts/liberation", "codeberg.org/go-latex/latex", "codeberg.org/go-pdf/fpdf",
 		"git.sr.ht/~sbinet/gg", "github.com/ajstarks/svgo", "github.com/golang/freetype"}, // by internal/app/plots
 	"cabi": {"net", "crypto/tls", "github.com/pion/", "golang.org/x/sys"},
+
+	"checksuite":    {"net", "crypto/tls", "os/exec", "github.com/pion/", "golang.org/x/sys"},
+	"checksuite/go": {"net", "crypto/tls", "github.com/pion/", "golang.org/x/sys"},
 
 	"internal/app/fabricview": {"github.com/dustin/go-humanize"},
 	"internal/app/ladder":     {"github.com/dustin/go-humanize"},

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+// rules are the ids of the checker's rules, in the order of the table.
+var rules = []string{
+	"send-modified", "receive-touched", "read-touched", "memory-freed", "region-in-use", "key-in-use",
+	"race", "announced-early", "partial-poll", "queue-pair-order",
+	"send-queue-unsignaled", "cq-overflow", "rnr-unlimited", "inline-limit", "rd-atomic-depth",
+	"ud-grh-room", "ud-grh-read", "atomic-alignment", "foreign-pd",
+	"event-unacknowledged", "channel-unarmed", "use-after-destroy", "double-destroy", "concurrent-use",
+	"leak", "events-left", "completion-error-unread",
+}
+
+// alike are rules that name the same mistake from two sides: a finding of either is right for a program of the other.
+var alike = map[string]string{
+	"announced-early":      "queue-pair-order",
+	"queue-pair-order":     "announced-early",
+	"event-unacknowledged": "events-left",
+	"events-left":          "event-unacknowledged",
+}
+
+// oneLanguage are the rules that programs of one language alone can break, with the reason.
+var oneLanguage = map[string]string{
+	"event-unacknowledged": "C: Go's events need no acknowledgement",
+	"inline-limit":         "C: package verbs grants what was asked for, and refuses more",
+	"double-destroy":       "C: in Go a second Close is an error and does no harm",
+	"concurrent-use":       "C: objects of package verbs may be closed while they are used",
+}
+
+// knownMisses are mistakes that the checker cannot see, by the name of their program, with the reason.
+var knownMisses = map[string]string{}
+
+// crashes are programs whose mistake may end them by a signal when nothing checks them: they use memory that is gone.
+var crashes = map[string]bool{}

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	programs "github.com/ramjet-rdma/ramjet/checksuite/go"
+)
+
+const (
+	// programArg makes this command run one of the programs in Go.
+	programArg = "program"
+	// patience is longer than a program's own.
+	patience = 90 * time.Second
+	// foundStatus is the exit status of a C program that had findings.
+	foundStatus = 66
+)
+
+// finding is the first line of what the checker says of a mistake.
+var finding = regexp.MustCompile(`(?m)^ramjet check: ([a-z-]+): `)
+
+// outcome is one run of a program.
+type outcome struct {
+	findings []string // rules
+	err      error    // how it ended, if not with status 0 or foundStatus
+	said     string
+}
+
+// verdict is both runs.
+type verdict struct {
+	program
+	wrong, right outcome
+}
+
+// runAll runs the programs, o.jobs at once, and returns their verdicts in the same order.
+func runAll(ctx context.Context, chosen []program, dir string, o options) []verdict {
+	verdicts := make([]verdict, len(chosen))
+	each(len(chosen), o.jobs, func(i int) {
+		p := chosen[i]
+		verdicts[i] = verdict{p, p.run(ctx, dir, wrong, o), p.run(ctx, dir, right, o)}
+	})
+	return verdicts
+}
+
+// run runs one form of a program on a device of its own.
+func (p program) run(ctx context.Context, dir, form string, o options) outcome {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	var cmd *exec.Cmd
+	device := address(o.device)
+	if p.lang == langC {
+		cmd = exec.CommandContext(ctx, p.binary(dir, form))
+	} else {
+		self, err := os.Executable()
+		if err != nil {
+			return outcome{err: err}
+		}
+		cmd = exec.CommandContext(ctx, self, programArg, p.base(), form)
+	}
+	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+o.libs, "RAMJET_DEVICES="+device, programs.DeviceVariable+"="+device)
+	if !o.plain {
+		cmd.Env = append(cmd.Env, "RAMJET_CHECK=1")
+	}
+	var said bytes.Buffer
+	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &said, &said, time.Second
+	err := cmd.Run()
+	r := outcome{said: said.String()}
+	for _, m := range finding.FindAllStringSubmatch(r.said, -1) {
+		r.findings = append(r.findings, m[1])
+	}
+	var exit *exec.ExitError
+	if !o.plain && errors.As(err, &exit) && exit.ExitCode() == foundStatus {
+		err = nil
+	}
+	r.err = err
+	return r
+}
+
+// address is a device of a kind that no other run has: one of 127.64.0.0/10.
+func address(kind string) string {
+	n := rand.Uint32()
+	return fmt.Sprintf("%s:127.%d.%d.%d", kind, 64|n>>16&63, n>>8&0xff, 1+n%254)
+}
+
+// found reports whether the checker saw the mistake.
+func (v *verdict) found() bool {
+	return slices.Contains(v.wrong.findings, v.rule) || slices.Contains(v.wrong.findings, alike[v.rule])
+}
+
+// broken reports whether a form of the program did not run to its end, unless its mistake is a crash.
+func (v *verdict) broken() bool {
+	return v.right.err != nil || v.wrong.err != nil && !crashes[v.name()]
+}
+
+// explain prints what was not as it should be. Without the checker that is only how programs end.
+func (v *verdict) explain(w io.Writer, plain bool) {
+	show := func(form string, o *outcome, what string) {
+		fmt.Fprintf(w, "--- %s, %s: %s\n%s", v.name(), form, what, indent(o.said))
+	}
+	if v.right.err != nil {
+		show(right, &v.right, v.right.err.Error())
+	} else if len(v.right.findings) > 0 {
+		show(right, &v.right, "false alarm")
+	}
+	switch {
+	case v.wrong.err != nil && !crashes[v.name()]:
+		show(wrong, &v.wrong, v.wrong.err.Error())
+	case !plain && !v.found():
+		show(wrong, &v.wrong, "missed")
+	}
+}
+
+func indent(s string) string {
+	if s == "" {
+		return ""
+	}
+	return "    " + strings.ReplaceAll(strings.TrimSuffix(s, "\n"), "\n", "\n    ") + "\n"
+}
