@@ -104,6 +104,11 @@ func rj_next_completion(h C.uint64_t) unsafe.Pointer {
 	c, _ := ch.events.pop(func(c unsafe.Pointer) {
 		atomic.AddUint32((*uint32)(&(*C.struct_rj_cq)(c).comp_events_reported), 1)
 	})
+	if checking.checker != nil && c != nil {
+		if q := cqs.get(uint64((*C.struct_rj_cq)(c).handle)); q != nil {
+			checking.checker.Woken(ch.CompChannel, q.CQ)
+		}
+	}
 	return c
 }
 

@@ -278,13 +278,19 @@ func numbered(qp *C.struct_ibv_qp) []calllog.Arg {
 
 // destroys notes the objects that the call ends.
 func (l *loggedCall) destroys() {
-	if !l.call.Destroys() || len(l.args) == 0 {
-		return
+	if l.call.Destroys() && len(l.args) > 0 {
+		l.Destroys(endedBy(l.call, l.args)...)
 	}
-	one := func(kind string, key uint64) { l.Destroys(calllog.Object{Kind: kind, Key: uintptr(key)}) }
-	name := l.call.Name
+}
+
+// endedBy returns the objects that a call ends which destroys some.
+func endedBy(call *calllog.Call, args []uint64) (ended []calllog.Object) {
+	one := func(kind string, key uint64) {
+		ended = append(ended, calllog.Object{Kind: kind, Key: uintptr(key)})
+	}
+	name := call.Name
 	whole, qp, srq := name == "rdma_destroy_ep", name == "rdma_destroy_qp", name == "rdma_destroy_srq"
-	if id := at[C.struct_rdma_cm_id](l.args[0]); (whole || qp || srq) && id != nil {
+	if id := at[C.struct_rdma_cm_id](args[0]); (whole || qp || srq) && id != nil {
 		if whole || qp {
 			one("qp", address(id.qp))
 		}
@@ -300,8 +306,9 @@ func (l *loggedCall) destroys() {
 		}
 	}
 	if !qp && !srq {
-		one(l.call.Params[0].Type, l.args[0])
+		one(call.Params[0].Type, args[0])
 	}
+	return ended
 }
 
 // changesObjects reports whether a call creates or destroys objects.

@@ -87,6 +87,13 @@ func (q *fdQueue[E]) take(room func(E) bool) (e E, found, ok bool) {
 	return e, true, true
 }
 
+// all returns the events that nobody has taken.
+func (q *fdQueue[E]) all() []E {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return slices.Clone(q.events)
+}
+
 func (q *fdQueue[E]) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -18,11 +18,20 @@ CALL(int, query_pkey, (uint64_t context, int port, int index, uint16_t *pkey))
 CALL(int, resolve_mac, (uint64_t context, struct ibv_ah_attr *attr, uint8_t *mac))
 CALL(uint64_t, clock, (uint64_t context)) /* nanoseconds */
 
-CALL(int, leave, (void)) /* the process ends */
+CALL(int, leave, (void)) /* the process ends: the status that the checker wants it to end with instead of 0 */
 
 /* the log of calls: its number, or 0 if it is not logged; and its end */
 CALL(uint64_t, log_begin, (const char *name, const uint64_t *args, int n))
 CALL(void, log_end, (uint64_t call, uint64_t result, int err))
+
+/* the checker. Threads are numbers that C gives them. */
+CALL(void, check_with, (int (*stack)(uintptr_t *pcs, int room))) /* before all others: where a thread is */
+CALL(int, check_begin, (const char *name, const uint64_t *args, int n, uintptr_t thread, const uintptr_t *pcs, int npcs,
+	uint64_t *result)) /* 1: the call is refused, with this result and EINVAL */
+CALL(void, check_end, (uintptr_t thread, uint64_t result))
+CALL(int, check_alone, (void)) /* 1: no other thread has made calls */
+CALL(void, check_unacknowledged, (void *object)) /* which waits for events that are not acknowledged */
+CALL(void, check_wait, (uint64_t channel)) /* its program waits for an event */
 
 /* memory */
 CALL(int, alloc_pd, (uint64_t context, uint64_t *pd))

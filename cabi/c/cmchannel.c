@@ -33,7 +33,7 @@ EXPORT void rdma_destroy_event_channel(struct rdma_event_channel *channel)
 	if (!before)
 		return;
 	TRY(cm_destroy_channel(HIDDEN_HANDLE(rj_cm_channel, before)));
-	free(before);
+	rj_discard(before);
 }
 
 EXPORT int rdma_ack_cm_event(struct rdma_cm_event *event)
@@ -47,14 +47,11 @@ EXPORT int rdma_ack_cm_event(struct rdma_cm_event *event)
 	owner->events_completed++;
 	pthread_cond_broadcast(&owner->cond);
 	pthread_mutex_unlock(&owner->mutex);
-	free(event);
+	rj_discard(event);
 	return 0;
 }
 
 void rj_cm_wait(struct rj_cm_id *i)
 {
-	pthread_mutex_lock(&i->mutex);
-	while (i->events_completed != __atomic_load_n(&i->events_reported, __ATOMIC_SEQ_CST))
-		pthread_cond_wait(&i->cond, &i->mutex);
-	pthread_mutex_unlock(&i->mutex);
+	rj_wait_events(i, &i->mutex, &i->cond, &i->events_completed, &i->events_reported);
 }

@@ -61,7 +61,7 @@ EXPORT int rdma_destroy_id(struct rdma_cm_id *id)
 	}
 	rdma_freeaddrinfo(i->found);
 	free(i->requests_qp);
-	free(i);
+	rj_discard(i);
 	return 0;
 }
 

@@ -4,6 +4,7 @@
 
 #include "ramjet.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
@@ -25,6 +26,15 @@ EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
 	return rj_gone(TRY(destroy_channel(HIDDEN_HANDLE(rj_channel, channel))), channel);
 }
 
+/* expect tells the checker of a thread that is about to wait. */
+static void expect(const struct rj_calls *r, struct rj_channel *c)
+{
+	struct pollfd p = { c->channel.fd, POLLIN, 0 };
+
+	if (!poll(&p, 1, 0) && !(fcntl(p.fd, F_GETFL) & O_NONBLOCK))
+		INSIDE(r->check_wait(c->handle));
+}
+
 EXPORT int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **out, void **cq_context)
 {
 	const struct rj_calls *r = rj();
@@ -33,6 +43,8 @@ EXPORT int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **ou
 
 	if (!r || rj_inside)
 		return r ? rj_failed(EDEADLK) : -1;
+	if (rj_check_on)
+		expect(r, (struct rj_channel *)channel);
 	do {
 		if (read(channel->fd, &one, sizeof one) != sizeof one)
 			return -1;
@@ -110,14 +122,14 @@ EXPORT int ibv_destroy_cq(struct ibv_cq *cq)
 
 	if (err)
 		return err;
-	rj_wait_events(&cq->mutex, &cq->cond, &cq->comp_events_completed, &q->comp_events_reported);
-	rj_wait_events(&cq->mutex, &cq->cond, &cq->async_events_completed, &q->async_events_reported);
+	rj_wait_events(cq, &cq->mutex, &cq->cond, &cq->comp_events_completed, &q->comp_events_reported);
+	rj_wait_events(cq, &cq->mutex, &cq->cond, &cq->async_events_completed, &q->async_events_reported);
 	if (channel) {
 		pthread_mutex_lock(&cq->context->mutex);
 		channel->refcnt--;
 		pthread_mutex_unlock(&cq->context->mutex);
 	}
-	free(q);
+	rj_discard(q);
 	return 0;
 }
 

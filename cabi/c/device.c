@@ -133,6 +133,6 @@ EXPORT int ibv_close_device(struct ibv_context *context)
 	close(context->cmd_fd);
 	put(context->device);
 	if (!left && !__atomic_load_n(&c->domains, __ATOMIC_SEQ_CST))
-		free(c);
+		rj_discard(c);
 	return 0;
 }

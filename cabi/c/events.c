@@ -4,6 +4,7 @@
 
 #include "ramjet.h"
 
+#include <time.h>
 #include <unistd.h>
 
 EXPORT int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *event)
@@ -56,11 +57,24 @@ EXPORT void ibv_ack_cq_events(struct ibv_cq *q, unsigned int n)
 	done(&q->mutex, &q->cond, &q->comp_events_completed, n);
 }
 
-/* rj_wait_events waits until the program has acknowledged all events of an object. */
-void rj_wait_events(pthread_mutex_t *mutex, pthread_cond_t *cond, uint32_t *completed, uint32_t *reported)
+/* How long another thread may take to acknowledge an event until the checker says that nobody will, in seconds. */
+#define PATIENCE 3
+
+/* rj_wait_events waits until the program has acknowledged all events of an object. Where the checker sees that nobody
+ * will, it says so, and the wait ends: otherwise the program would hang. */
+EXPORT void rj_wait_events(void *object, pthread_mutex_t *mutex, pthread_cond_t *cond, uint32_t *completed, uint32_t *reported)
 {
+	const struct rj_calls *r = rj_check_on ? rj() : NULL;
+	struct timespec until;
+	int err = 0;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	if (r && !GO(r->check_alone(), 0))
+		until.tv_sec += PATIENCE;
 	pthread_mutex_lock(mutex);
-	while (*completed != __atomic_load_n(reported, __ATOMIC_SEQ_CST))
-		pthread_cond_wait(cond, mutex);
+	while (*completed != __atomic_load_n(reported, __ATOMIC_SEQ_CST) && !err)
+		err = r ? pthread_cond_timedwait(cond, mutex, &until) : pthread_cond_wait(cond, mutex);
 	pthread_mutex_unlock(mutex);
+	if (err && r && !rj_inside)
+		INSIDE(r->check_unacknowledged(object));
 }

@@ -7,6 +7,7 @@
 
 #define _GNU_SOURCE
 #include "load.h"
+#include "stack.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -150,6 +151,8 @@ static int load(void)
 #undef CALL
 	table.clock(0); /* returns once the runtime has made the settings that are undone here */
 	sigaction(SIGURG, &urgent, NULL); /* its handler serves preemption, which build.sh turns off, and does not pass signals on */
+	if (rj_check_on)
+		table.check_with(rj_stack);
 	setrlimit(RLIMIT_NOFILE, &files); /* the runtime raises the limit, and select only works below 1024 */
 	return 0;
 }
@@ -183,10 +186,34 @@ EXPORT void rj_apart(void (*f)(const struct rj_calls *), int seconds)
 	pthread_timedjoin_np(thread, NULL, &until);
 }
 
-static void say_goodbye(const struct rj_calls *calls) { calls->leave(); }
+static int ends_with; /* the status that the checker wants, instead of 0 */
 
-/* When the program exits, Go tells its peers. */
-__attribute__((destructor)) static void leave(void) { rj_apart(say_goodbye, 1); }
+static void say_goodbye(const struct rj_calls *calls) { ends_with = calls->leave(); }
+
+/* When the program exits, Go tells its peers. The checker reads the program's symbols, which takes longer. */
+__attribute__((destructor)) static void leave(void)
+{
+	static int left;
+
+	if (!left++)
+		rj_apart(say_goodbye, rj_check_on ? 20 : 1);
+}
+
+/* A handler that is registered before main runs comes last, after all destructors. In a program that loads the library
+ * itself it comes earlier. Exiting in a handler goes on with the handlers that are left. */
+static void at_exit(int status, void *unused)
+{
+	(void)unused;
+	leave();
+	if (!status && ends_with)
+		exit(ends_with);
+}
+
+__attribute__((constructor)) static void at_start(void)
+{
+	if (rj_check_on)
+		on_exit(at_exit, NULL);
+}
 
 EXPORT const struct rj_calls *rj_load(void)
 {

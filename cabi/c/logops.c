@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The log of calls: beginning and end of each, and those that programs make through tables. The Go half has the log. */
+/* The log of calls and the checker: beginning and end of each call, and the calls that programs make through tables. The
+ * Go half has the log and the checker. */
 
 #define _GNU_SOURCE
 #include "ramjet.h"
 
 EXPORT int rj_log_on;
+static int logs; /* the environment asks for a log */
 static __thread int depth; /* of calls that one has led to: what the libraries call themselves is not the program's */
 
 /* Programs with more rights than their user are not logged. */
@@ -13,7 +15,8 @@ __attribute__((constructor)) static void at_start(void)
 {
 	const char *file = secure_getenv("RAMJET_LOG");
 
-	rj_log_on = file && *file;
+	logs = file && *file;
+	rj_log_on = logs || rj_check_on;
 }
 
 EXPORT void rj_log_enter(struct rj_logging *l, const char *name, const uint64_t *args, int n)
@@ -21,10 +24,25 @@ EXPORT void rj_log_enter(struct rj_logging *l, const char *name, const uint64_t 
 	const struct rj_calls *r;
 	int err = errno;
 
-	l->call = 0;
-	if (depth++ == 0 && !rj_inside && (r = rj()))
-		l->call = GO(r->log_begin(name, args, n), 0);
+	*l = (struct rj_logging){ 0 };
+	if (depth++ == 0 && !rj_inside && (r = rj())) {
+		if (rj_check_on) {
+			uintptr_t pcs[RJ_FRAMES];
+
+			rj_capture();
+			l->checked = 1;
+			l->refused = GO(r->check_begin(name, args, n, (uintptr_t)&depth, pcs, rj_stack(pcs, RJ_FRAMES), &l->result), 0);
+		}
+		if (logs)
+			l->call = GO(r->log_begin(name, args, n), 0);
+	}
 	errno = err;
+}
+
+EXPORT uint64_t rj_log_refused(struct rj_logging *l)
+{
+	errno = EINVAL;
+	return l->result;
 }
 
 EXPORT void rj_log_leave(struct rj_logging *l, uint64_t result)
@@ -34,6 +52,8 @@ EXPORT void rj_log_leave(struct rj_logging *l, uint64_t result)
 	depth--;
 	if (l->call && rj_loaded && !rj_inside)
 		INSIDE(rj_loaded->log_end(l->call, result, err));
+	if (l->checked && rj_loaded && !rj_inside)
+		INSIDE(rj_loaded->check_end((uintptr_t)&depth, result));
 	errno = err;
 }
 
@@ -43,7 +63,7 @@ EXPORT void rj_log_leave(struct rj_logging *l, uint64_t result)
 	static result logged_##name parameters              \
 	{                                                   \
 		RJ_ENTER(name, args);                       \
-		result r_ = do_##name args;                 \
+		result r_ = RJ_CALL(result, do_##name args); \
 		RJ_LEAVE(r_);                               \
 		return r_;                                  \
 	}
@@ -66,7 +86,9 @@ int rj_wr_complete(struct ibv_qp *qp, struct ibv_send_wr *wr, int err)
 	if (__builtin_expect(!rj_log_on, 1))
 		return err || !wr ? err : rj_post_send(qp, wr, NULL);
 	RJ_ENTER(ibv_wr_complete, (qp, wr));
-	if (!err && wr)
+	if (l_.refused)
+		err = (int)rj_log_refused(&l_);
+	else if (!err && wr)
 		err = rj_post_send(qp, wr, NULL);
 	RJ_LEAVE(err);
 	return err;
@@ -79,7 +101,7 @@ static void (*do_end_poll)(struct ibv_cq_ex *cq);
 static int logged_start_poll(struct ibv_cq_ex *cq, struct ibv_poll_cq_attr *attr)
 {
 	RJ_ENTER(ibv_start_poll, (cq, attr));
-	int r = do_start_poll(cq, attr);
+	int r = RJ_CALL(int, do_start_poll(cq, attr));
 	RJ_LEAVE(r);
 	return r;
 }
@@ -87,7 +109,7 @@ static int logged_start_poll(struct ibv_cq_ex *cq, struct ibv_poll_cq_attr *attr
 static int logged_next_poll(struct ibv_cq_ex *cq)
 {
 	RJ_ENTER(ibv_next_poll, (cq));
-	int r = do_next_poll(cq);
+	int r = RJ_CALL(int, do_next_poll(cq));
 	RJ_LEAVE(r);
 	return r;
 }
@@ -95,7 +117,8 @@ static int logged_next_poll(struct ibv_cq_ex *cq)
 static void logged_end_poll(struct ibv_cq_ex *cq)
 {
 	RJ_ENTER(ibv_end_poll, (cq));
-	do_end_poll(cq);
+	if (!l_.refused)
+		do_end_poll(cq);
 	RJ_LEAVE(0);
 }
 

@@ -43,7 +43,7 @@ EXPORT int ibv_dealloc_pd(struct ibv_pd *pd)
 	}
 	if (p->td)
 		__atomic_sub_fetch(&((struct rj_td *)p->td)->users, 1, __ATOMIC_SEQ_CST);
-	free(p);
+	rj_discard(p);
 	return 0;
 }
 
@@ -66,7 +66,7 @@ static int dealloc_td(struct ibv_td *td)
 	if (__atomic_load_n(&((struct rj_td *)td)->users, __ATOMIC_SEQ_CST))
 		return rj_errno(EBUSY);
 	__atomic_sub_fetch(&rj_context(td->context)->domains, 1, __ATOMIC_SEQ_CST);
-	free(td);
+	rj_discard(td);
 	return 0;
 }
 
@@ -186,7 +186,7 @@ static int dealloc_mw(struct ibv_mw *mw)
 	int err = TRY(dealloc_mw(HANDLE(rj_mw, mw)));
 
 	if (!err)
-		free(late(mw));
+		rj_discard(late(mw));
 	return err;
 }
 

@@ -91,9 +91,9 @@ EXPORT int ibv_destroy_qp(struct ibv_qp *qp)
 
 	if (err)
 		return err;
-	rj_wait_events(&qp->mutex, &qp->cond, &qp->events_completed, &q->async_events_reported);
+	rj_wait_events(qp, &qp->mutex, &qp->cond, &qp->events_completed, &q->async_events_reported);
 	rj_free_builder(q);
-	free(q);
+	rj_discard(q);
 	return 0;
 }
 

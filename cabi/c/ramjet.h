@@ -11,6 +11,7 @@
 
 #include "load.h"
 #include "log.h"
+#include "stack.h"
 
 /* ASK makes a call and returns its result. TRY is for calls that return an errno, which it also sets. */
 #define ASK(call) ({ const struct rj_calls *r_ = rj(); r_ ? GO(r_->call, EDEADLK) : EIO; })
@@ -52,7 +53,7 @@ static inline void *rj_fail(void *p, int err)
 static inline int rj_gone(int err, void *p)
 {
 	if (!err)
-		free(p);
+		rj_discard(p);
 	return err;
 }
 
@@ -78,7 +79,7 @@ static inline int rj_failed(int err)
 #endif
 
 /* events.c */
-void rj_wait_events(pthread_mutex_t *mutex, pthread_cond_t *cond, uint32_t *done, uint32_t *reported);
+void rj_wait_events(void *object, pthread_mutex_t *mutex, pthread_cond_t *cond, uint32_t *done, uint32_t *reported);
 
 /* data.c */
 int rj_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);

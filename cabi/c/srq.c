@@ -85,8 +85,8 @@ EXPORT int ibv_destroy_srq(struct ibv_srq *srq)
 
 	if (err)
 		return err;
-	rj_wait_events(&srq->mutex, &srq->cond, &srq->events_completed, &s->async_events_reported);
-	free(s);
+	rj_wait_events(srq, &srq->mutex, &srq->cond, &srq->events_completed, &s->async_events_reported);
+	rj_discard(s);
 	return 0;
 }
 

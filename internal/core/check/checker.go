@@ -24,6 +24,7 @@ type Checker struct {
 	seen    map[string]bool
 	found   map[Rule]int
 	devices []weak.Pointer[Device]
+	handles *Handles       // of a C program; nil: of none
 	numbers map[string]int // of objects, by kind
 }
 
@@ -77,6 +78,37 @@ func (c *Checker) number(kind string) int {
 	return c.numbers[kind]
 }
 
+// NameOf returns the name of an object of package verbs; empty: it is not known.
+func (c *Checker) NameOf(v any) string {
+	d := c.deviceOf(v)
+	if d == nil {
+		return ""
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.nameOf(v)
+}
+
+// deviceOf returns the device that has an object; nil: it is not known.
+func (c *Checker) deviceOf(v any) *Device {
+	c.mu.Lock()
+	devices := c.devices
+	c.mu.Unlock()
+	for _, p := range devices {
+		d := p.Value()
+		if d == nil {
+			continue
+		}
+		d.mu.Lock()
+		known := d.known.all[v] != nil
+		d.mu.Unlock()
+		if known {
+			return d
+		}
+	}
+	return nil
+}
+
 // on reports whether a rule is checked.
 func (c *Checker) on(r Rule) bool { return !c.opts.Off[r] }
 
@@ -113,8 +145,11 @@ func (c *Checker) Findings() map[Rule]int {
 // failed: 0 without findings.
 func (c *Checker) Exit() int {
 	c.mu.Lock()
-	devices := c.devices
+	devices, handles := c.devices, c.handles
 	c.mu.Unlock()
+	if handles != nil {
+		handles.exit()
+	}
 	for _, p := range devices {
 		if d := p.Value(); d != nil {
 			d.exit()

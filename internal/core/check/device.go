@@ -4,6 +4,7 @@ package check
 
 import (
 	"sync"
+	"time"
 	"weak"
 
 	"github.com/ramjet-rdma/ramjet/verbs"
@@ -20,7 +21,9 @@ type Device struct {
 	posted map[uint64]*request // work requests that have no polled completion, by the ID that the device has
 	last   uint64              // such an ID
 	bounce bounces
-	closed bool
+
+	waiting map[*verbs.CompChannel]*time.Timer // of a C program's threads
+	closed  bool
 }
 
 // Watch has a device checked. It is for who has opened the device, before anybody else has it.
@@ -36,8 +39,10 @@ func (c *Checker) Watch(dev *verbs.Device) *Device {
 // Wants reports whether the log of calls wants a call of the data path, or the checker does.
 func (d *Device) Wants(call string) bool {
 	switch call {
-	case "ibv_req_notify_cq", "ibv_get_cq_event":
+	case "ibv_req_notify_cq":
 		return true
+	case "ibv_get_cq_event": // for C programs the libraries wait
+		return d.c.handles == nil || d.next != nil && d.next.Wants(call)
 	}
 	return d.next != nil && d.next.Wants(call)
 }
@@ -135,6 +140,9 @@ func (d *Device) begin(call string, args []driver.CallArg) done {
 	case "ibv_req_notify_cq":
 		d.armed(args[0].Value.(*verbs.CQ))
 	case "ibv_get_cq_event":
+		if d.c.handles != nil {
+			break
+		}
 		d.waits(args[0].Value.(*verbs.CompChannel))
 		return d.woken
 	case "ibv_close_device":
@@ -151,7 +159,9 @@ func (d *Device) exit() {
 		return
 	}
 	d.closing()
-	d.left()
+	if d.c.handles == nil {
+		d.left()
+	}
 }
 
 // closing reports completions with errors that nobody has polled, as nobody can any more.

@@ -22,5 +22,6 @@
 //   - post.go: posting and polling
 //   - memory.go: the memory of work requests
 //   - bounce.go: memory that the device uses in the place of the program's
+//   - handles.go: the objects of C programs, by their addresses
 //   - limits.go: rules of queues, events and keys that are checked as work is posted
 package check

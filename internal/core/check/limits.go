@@ -4,6 +4,7 @@ package check
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
@@ -146,20 +147,81 @@ func (d *Device) armed(cq *verbs.CQ) {
 // waits checks that a completion channel will have an event: completions that were in a queue before it was armed raise
 // none (IBTA 11.4.2.2).
 func (d *Device) waits(ch *verbs.CompChannel) {
-	any := false
+	d.missed(ch, at("It was waited for"))
+	if !d.anyArmed(ch) {
+		d.unarmed(ch, at("It was waited for"))
+	}
+}
+
+// missed reports completion queues of a channel whose completions may have come before they were armed.
+func (d *Device) missed(ch *verbs.CompChannel, place Place) {
 	for _, c := range d.known.cqs {
-		if c.channel != ch || !c.armed {
-			continue
-		}
-		any = true
-		if c.busy && !c.polled {
+		if c.channel == ch && c.armed && c.busy && !c.polled {
 			d.c.Report(&Finding{ChannelUnarmed, fmt.Sprintf("%s was armed while work requests could complete, and has not been polled since.",
-				d.nameOf(c.cq)), []Place{at("It was waited for")}})
+				d.nameOf(c.cq)), []Place{place}})
 		}
 	}
-	if !any {
-		d.c.Report(&Finding{ChannelUnarmed, fmt.Sprintf("No completion queue of %s is armed.", d.nameOf(ch)),
-			[]Place{at("It was waited for")}})
+}
+
+func (d *Device) anyArmed(ch *verbs.CompChannel) bool {
+	for _, c := range d.known.cqs {
+		if c.channel == ch && c.armed {
+			return true
+		}
+	}
+	return false
+}
+
+func (d *Device) unarmed(ch *verbs.CompChannel, place Place) {
+	d.c.Report(&Finding{ChannelUnarmed, fmt.Sprintf("No completion queue of %s is armed.", d.nameOf(ch)), []Place{place}})
+}
+
+// patience is how long a program may wait for events of completion queues that another thread is still to arm.
+const patience = 3 * time.Second
+
+// Waits checks a thread of a C program that is about to wait for an event of a channel.
+func (c *Checker) Waits(ch *verbs.CompChannel) {
+	d := c.deviceOf(ch)
+	if d == nil {
+		return
+	}
+	place := at("It was waited for")
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.missed(ch, place)
+	if d.anyArmed(ch) {
+		return
+	}
+	if c.handles.Alone() {
+		d.unarmed(ch, place)
+		return
+	}
+	if d.waiting == nil {
+		d.waiting = map[*verbs.CompChannel]*time.Timer{}
+	}
+	d.waiting[ch] = time.AfterFunc(patience, func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if d.waiting[ch] != nil && d.known.all[ch] != nil && d.known.all[ch].gone == nil && !d.anyArmed(ch) {
+			d.unarmed(ch, place)
+		}
+	})
+}
+
+// Woken notes that a C program has taken an event.
+func (c *Checker) Woken(ch *verbs.CompChannel, cq *verbs.CQ) {
+	d := c.deviceOf(ch)
+	if d == nil {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if t := d.waiting[ch]; t != nil {
+		t.Stop()
+		delete(d.waiting, ch)
+	}
+	if q := d.known.cqs[cq]; q != nil {
+		q.armed = false
 	}
 }
 

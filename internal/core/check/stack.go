@@ -27,7 +27,7 @@ type Stacks struct {
 type Frame struct {
 	Function string
 	File     string // empty: not known
-	Line     int
+	Line     int    // 0: not known
 }
 
 var stacks = Stacks{Capture: captureGo, Describe: describeGo}
@@ -83,8 +83,11 @@ func (s *Stack) String() string {
 	var b strings.Builder
 	for _, f := range stacks.Describe(s.pcs[:s.n]) {
 		fmt.Fprintf(&b, "    %s()\n", f.Function)
-		if f.File != "" {
+		switch {
+		case f.Line != 0:
 			fmt.Fprintf(&b, "        %s:%d\n", f.File, f.Line)
+		case f.File != "":
+			fmt.Fprintf(&b, "        %s\n", f.File)
 		}
 	}
 	return b.String()

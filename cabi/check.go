@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build cabi && linux
+
+package main
+
+// #include "cmobjects.h"
+//
+// typedef int (*rj_stack_of)(uintptr_t *pcs, int room);
+// static int rj_call_stack(rj_stack_of stack, uintptr_t *pcs, int room) { return stack(pcs, room); }
+// static uintptr_t rj_own_code(void) { return (uintptr_t)rj_call_stack; }
+import "C"
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"unsafe"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/calllog"
+	"github.com/ramjet-rdma/ramjet/internal/core/check"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// checking is the checker of the program's calls, which c/logops.c reports.
+var checking struct {
+	checker *check.Checker // nil: nothing is checked
+	handles *check.Handles
+
+	mu      sync.Mutex
+	calls   map[*C.char]*calllog.Call // by the names that C has for them
+	threads map[uintptr]*checkedCall
+}
+
+// checkedCall is the call that a thread is in.
+type checkedCall struct {
+	call *calllog.Call
+	args []uint64
+	uses []check.Use
+	made []check.Made
+}
+
+//export rj_check_with
+func rj_check_with(stack C.rj_stack_of) {
+	checker, _ := check.Process() // opening a device says what is wrong
+	if checker == nil {
+		return
+	}
+	check.UseStacks(check.Stacks{Capture: func(pcs []uintptr) int {
+		return int(C.rj_call_stack(stack, (*C.uintptr_t)(unsafe.Pointer(&pcs[0])), C.int(len(pcs))))
+	}, Describe: describe})
+	checking.calls, checking.threads = map[*C.char]*calllog.Call{}, map[uintptr]*checkedCall{}
+	checking.checker, checking.handles = checker, checker.Handles()
+}
+
+// begun returns the record of the call that a thread begins; nil: the table does not have it.
+func begun(name *C.char, args []uint64, thread uintptr) *checkedCall {
+	checking.mu.Lock()
+	defer checking.mu.Unlock()
+	call, known := checking.calls[name]
+	if !known {
+		call = calllog.Find(strings.TrimPrefix(C.GoString(name), "_"))
+		checking.calls[name] = call
+	}
+	if call == nil || len(call.Params) > len(args) {
+		return nil
+	}
+	t := checking.threads[thread]
+	if t == nil {
+		t = &checkedCall{}
+		checking.threads[thread] = t
+	}
+	t.call, t.args, t.uses, t.made = call, append(t.args[:0], args...), t.uses[:0], t.made[:0]
+	return t
+}
+
+//export rj_check_begin
+func rj_check_begin(name *C.char, args *C.uint64_t, n C.int, thread C.uintptr_t, pcs *C.uintptr_t, npcs C.int, result *C.uint64_t) C.int {
+	if checking.handles == nil {
+		return 0
+	}
+	t := begun(name, unsafe.Slice((*uint64)(args), int(n)), uintptr(thread))
+	if t == nil {
+		return 0
+	}
+	ends := t.call.Destroys()
+	for i, p := range t.call.Params {
+		if !p.Out && t.args[i] != 0 && slices.Contains(calllog.Kinds, p.Type) {
+			t.uses = append(t.uses, check.Use{Kind: p.Type, Key: uintptr(t.args[i])})
+		}
+	}
+	if ends {
+		for _, o := range endedBy(t.call, t.args) {
+			i := slices.IndexFunc(t.uses, func(u check.Use) bool { return u.Key == o.Key })
+			switch {
+			case i >= 0:
+				t.uses[i].Ends = true
+			case o.Key != 0:
+				t.uses = append(t.uses, check.Use{Kind: o.Kind, Key: o.Key, Ends: true})
+			}
+		}
+	}
+	stack := check.StackOf(unsafe.Slice((*uintptr)(unsafe.Pointer(pcs)), int(npcs)))
+	if checking.handles.Begin(uintptr(thread), t.call.Name, stack, t.uses) {
+		return 0
+	}
+	*result = C.uint64_t(refusal(t.call))
+	return 1
+}
+
+// refusal returns the result of a call that is refused.
+func refusal(c *calllog.Call) uint64 {
+	switch {
+	case c.Name == "ibv_query_gid_table":
+		minus := -int64(syscall.EINVAL)
+		return uint64(minus)
+	case c.Result == "0":
+		return uint64(syscall.EINVAL)
+	case c.Result == "-1", c.Result == "n":
+		return 1<<64 - 1
+	}
+	return 0
+}
+
+// failed reports whether a result is an error.
+func failed(c *calllog.Call, result uint64) bool {
+	switch c.Result {
+	case "0":
+		return int32(result) != 0
+	case "-1", "n":
+		return int32(result) < 0
+	case "void", "value":
+		return false
+	}
+	return result == 0
+}
+
+//export rj_check_end
+func rj_check_end(thread C.uintptr_t, result C.uint64_t) {
+	if checking.handles == nil {
+		return
+	}
+	checking.mu.Lock()
+	t := checking.threads[uintptr(thread)]
+	checking.mu.Unlock()
+	if t == nil {
+		return
+	}
+	bad := failed(t.call, uint64(result))
+	if !bad {
+		t.creates(uint64(result))
+	}
+	checking.handles.End(uintptr(thread), bad, t.made)
+	if !bad {
+		t.events(uintptr(thread))
+	}
+}
+
+// creates finds the objects that a call has created.
+func (t *checkedCall) creates(result uint64) {
+	if kind := t.call.Result; slices.Contains(calllog.Kinds, kind) {
+		t.makes(kind, result, false)
+	}
+	for i, p := range t.call.Params {
+		switch p.Type {
+		case "id":
+			t.has(t.args[i])
+		case "idp":
+			id := *given[uint64](t.args[i])
+			t.makes("id", id, false)
+			t.has(id)
+		case "cm_eventp":
+			e := *given[uint64](t.args[i])
+			t.makes("event", e, false)
+			if event := given[C.struct_rdma_cm_event](e); event.event == C.RDMA_CM_EVENT_CONNECT_REQUEST {
+				t.makes("id", address(event.id), false)
+			}
+		}
+	}
+}
+
+func (t *checkedCall) makes(kind string, key uint64, internal bool) {
+	if key == 0 {
+		return
+	}
+	t.made = append(t.made, check.Made{Kind: kind, Key: uintptr(key), Name: nameOf(kind, key), Single: t.single(), Internal: internal})
+}
+
+// has finds the objects of an id: those of its queues that the library has created go with them.
+func (t *checkedCall) has(p uint64) {
+	if !strings.HasPrefix(t.call.Name, "rdma_create_") && t.call.Name != "rdma_get_request" {
+		return
+	}
+	id := at[C.struct_rdma_cm_id](p)
+	if id == nil {
+		return
+	}
+	t.makes("qp", address(id.qp), false)
+	t.makes("srq", address(id.srq), false)
+	t.makes("cq", address(id.send_cq), true)
+	t.makes("cq", address(id.recv_cq), true)
+	t.makes("channel", address(id.send_cq_channel), true)
+	t.makes("channel", address(id.recv_cq_channel), true)
+}
+
+// nameOf returns the name that the checker has for the object of package verbs behind C's; empty: there is none.
+func nameOf(kind string, key uint64) string {
+	p := *(*unsafe.Pointer)(unsafe.Pointer(&key))
+	var v any
+	switch kind {
+	case "pd":
+		if d := (*C.struct_rj_pd)(p); d.parent == nil {
+			if o := pds.get(uint64(d.handle)); o != nil {
+				v = o.PD
+			}
+		}
+	case "mr":
+		if o := mrs.get(uint64((*C.struct_rj_mr)(p).handle)); o != nil {
+			v = o.MR
+		}
+	case "mw":
+		v = mws.get(uint64((*C.struct_rj_mw)(p).handle))
+	case "ah":
+		v = ahs.get(uint64((*C.struct_rj_ah)(p).handle))
+	case "channel":
+		if o := channels.get(uint64((*C.struct_rj_channel)(p).handle)); o != nil {
+			v = o.CompChannel
+		}
+	case "cq":
+		if o := cqs.get(uint64((*C.struct_rj_cq)(p).handle)); o != nil {
+			v = o.CQ
+		}
+	case "srq":
+		if o := srqs.get(uint64((*C.struct_rj_srq)(p).handle)); o != nil {
+			v = o.SRQ
+		}
+	case "qp":
+		if o := qps.get(uint64((*C.struct_rj_qp)(p).handle)); o != nil {
+			v = o.QP
+		}
+	}
+	if v == nil {
+		return ""
+	}
+	return checking.checker.NameOf(v)
+}
+
+// single reports whether one thread at a time may use what the call creates: it is of a thread domain, or a completion
+// queue that was created so.
+func (t *checkedCall) single() bool {
+	domain := func(pd *C.struct_ibv_pd) bool { return pd != nil && (*C.struct_rj_pd)(unsafe.Pointer(pd)).td != nil }
+	switch t.call.Name {
+	case "ibv_create_cq_ex":
+		a := at[C.struct_ibv_cq_init_attr_ex](t.args[1])
+		return a != nil && (a.comp_mask&C.IBV_CQ_INIT_ATTR_MASK_FLAGS != 0 && a.flags&C.IBV_CREATE_CQ_ATTR_SINGLE_THREADED != 0 ||
+			a.comp_mask&C.IBV_CQ_INIT_ATTR_MASK_PD != 0 && domain(a.parent_domain))
+	case "ibv_create_qp_ex":
+		a := at[C.struct_ibv_qp_init_attr_ex](t.args[1])
+		return a != nil && a.comp_mask&C.IBV_QP_INIT_ATTR_PD != 0 && domain(a.pd)
+	case "ibv_create_qp", "ibv_create_srq":
+		return domain(at[C.struct_ibv_pd](t.args[0]))
+	}
+	return false
+}
+
+// events notes the events that a call has taken or acknowledged.
+func (t *checkedCall) events(thread uintptr) {
+	h := checking.handles
+	switch t.call.Name {
+	case "ibv_get_cq_event":
+		h.Got(thread, uintptr(*given[uint64](t.args[1])), 0)
+	case "ibv_ack_cq_events":
+		h.Acknowledged(uintptr(t.args[0]), 0, int(uint32(t.args[1])))
+	case "ibv_get_async_event":
+		h.Got(thread, asyncObject(t.args[1]), 0)
+	case "ibv_ack_async_event":
+		h.Acknowledged(asyncObject(t.args[0]), 0, 1)
+	case "rdma_get_cm_event":
+		e := *given[uint64](t.args[1])
+		h.Got(thread, cmOwner(e), uintptr(e))
+	case "rdma_ack_cm_event":
+		h.Acknowledged(cmOwner(t.args[0]), uintptr(t.args[0]), 1)
+	}
+}
+
+// asyncObject returns the object of an asynchronous event, 0 for one of a port.
+func asyncObject(p uint64) uintptr {
+	e := given[C.struct_ibv_async_event](p)
+	switch e.event_type {
+	case C.IBV_EVENT_DEVICE_FATAL, C.IBV_EVENT_PORT_ACTIVE, C.IBV_EVENT_PORT_ERR, C.IBV_EVENT_LID_CHANGE,
+		C.IBV_EVENT_PKEY_CHANGE, C.IBV_EVENT_SM_CHANGE, C.IBV_EVENT_CLIENT_REREGISTER, C.IBV_EVENT_GID_CHANGE:
+		return 0
+	}
+	return *(*uintptr)(unsafe.Pointer(&e.element))
+}
+
+// cmOwner returns the id that counts an event. What was destroyed keeps its memory for a while.
+func cmOwner(p uint64) uintptr {
+	return uintptr(unsafe.Pointer(given[C.struct_rj_cm_event](p).owner))
+}
+
+// given returns what a pointer points to that a call has used with success.
+func given[T any](p uint64) *T { return *(**T)(unsafe.Pointer(&p)) }
+
+//export rj_check_alone
+func rj_check_alone() C.int {
+	if checking.handles != nil && checking.handles.Alone() {
+		return 1
+	}
+	return 0
+}
+
+//export rj_check_unacknowledged
+func rj_check_unacknowledged(object unsafe.Pointer) {
+	if checking.handles != nil {
+		checking.handles.Unacknowledged(uintptr(object))
+	}
+}
+
+//export rj_check_wait
+func rj_check_wait(h C.uint64_t) {
+	if ch := channels.get(uint64(h)); ch != nil && checking.checker != nil {
+		checking.checker.Waits(ch.CompChannel)
+	}
+}
+
+// fatal are events that a program must not miss.
+var fatal = []verbs.EventType{verbs.EventCQError, verbs.EventQPFatal, verbs.EventQPRequestError, verbs.EventQPAccessError,
+	verbs.EventSRQError, verbs.EventDeviceFatal}
+
+// checkExit reports what is left at the end of the program, and returns the status that it is to end with instead of 0.
+func checkExit() int {
+	if checking.checker == nil {
+		return 0
+	}
+	contexts.each(func(c *deviceContext) {
+		for _, e := range c.events.all() {
+			if !slices.Contains(fatal, e.typ) {
+				continue
+			}
+			checking.checker.Report(&check.Finding{Rule: check.EventsLeft,
+				Detail: fmt.Sprintf("%s of %s was never read.", e.typ, c.dev.name)})
+		}
+	})
+	return checking.checker.Exit()
+}
+
+// textAddress returns an address in this library's code.
+func textAddress() uintptr { return uintptr(C.rj_own_code()) }

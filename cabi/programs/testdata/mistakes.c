@@ -1,0 +1,467 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* A mistake for the checker to find, or the program that looks like it and has none: the argument names it. */
+
+#include "kit.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <rdma/rdma_cma.h>
+
+static struct side a, b;
+static struct ibv_mr *from, *to;
+
+static void begin(void)
+{
+	open_device();
+	from = new_region(8192);
+	to = new_region(8192);
+	create_pair(&a, &b);
+}
+
+static void end_region(struct ibv_mr *mr)
+{
+	void *memory = mr->addr;
+
+	CHECK(!ibv_dereg_mr(mr));
+	CHECK(!munmap(memory, 8192));
+}
+
+static void end(void)
+{
+	destroy(&a);
+	destroy(&b);
+	end_region(from);
+	end_region(to);
+	CHECK(!ibv_dealloc_pd(pd));
+	CHECK(!ibv_close_device(context));
+}
+
+static void message(void)
+{
+	receive(&b, to, 100);
+	post(&a, IBV_WR_SEND, from, 100, NULL);
+	CHECK(next(&a).status == IBV_WC_SUCCESS);
+	CHECK(next(&b).status == IBV_WC_SUCCESS);
+}
+
+static void right(void)
+{
+	begin();
+	message();
+	end();
+}
+
+static void send_modified(void)
+{
+	begin();
+	receive(&b, to, 100);
+	post(&a, IBV_WR_SEND, from, 100, NULL);
+	strcpy(from->addr, "changed");
+	CHECK(next(&a).status == IBV_WC_SUCCESS);
+	CHECK(next(&b).status == IBV_WC_SUCCESS);
+	end();
+}
+
+static void destroyed_qp(void)
+{
+	struct ibv_qp *qp;
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
+
+	begin();
+	qp = a.qp;
+	destroy(&a);
+	CHECK(ibv_modify_qp(qp, &attr, IBV_QP_STATE) == EINVAL);
+	create(&a);
+	end();
+}
+
+static void destroyed_post(void)
+{
+	struct side old;
+	struct ibv_recv_wr wr = { 0 }, *bad;
+
+	begin();
+	old = a;
+	destroy(&a);
+	CHECK(ibv_post_recv(old.qp, &wr, &bad) == EINVAL);
+	create(&a);
+	end();
+}
+
+static void destroyed_cq(void)
+{
+	struct side old;
+	struct ibv_wc wc;
+
+	begin();
+	old = a;
+	destroy(&a);
+	CHECK(ibv_poll_cq(old.cq, 1, &wc) < 0);
+	create(&a);
+	end();
+}
+
+static void dereg_twice(void)
+{
+	struct ibv_mr *mr;
+
+	begin();
+	mr = new_region(4096);
+	CHECK(!ibv_dereg_mr(mr));
+	CHECK(ibv_dereg_mr(mr) == EINVAL && errno == EINVAL);
+	end();
+}
+
+static void id_twice(void)
+{
+	struct rdma_event_channel *channel;
+	struct rdma_cm_id *id;
+
+	CHECK((channel = rdma_create_event_channel()));
+	CHECK(!rdma_create_id(channel, &id, NULL, RDMA_PS_TCP));
+	CHECK(!rdma_destroy_id(id));
+	CHECK(rdma_destroy_id(id) == -1 && errno == EINVAL);
+	rdma_destroy_event_channel(channel);
+}
+
+static void ids(void)
+{
+	struct rdma_event_channel *channel;
+	struct rdma_cm_id *id, *listener;
+
+	CHECK((channel = rdma_create_event_channel()));
+	CHECK(!rdma_create_id(channel, &id, NULL, RDMA_PS_TCP));
+	CHECK(!rdma_create_id(channel, &listener, NULL, RDMA_PS_TCP));
+	CHECK(!rdma_listen(listener, 1));
+	CHECK(!rdma_destroy_id(id));
+	CHECK(!rdma_destroy_id(listener));
+	rdma_destroy_event_channel(channel);
+}
+
+static void many_objects(void)
+{
+	int i;
+
+	begin();
+	for (i = 0; i < 5000; i++)
+		CHECK(!ibv_dereg_mr(ibv_reg_mr(pd, from->addr, 8192, 0)));
+	end();
+}
+
+static void leak(void)
+{
+	begin();
+	CHECK(ibv_alloc_pd(context));
+}
+
+static void forks(void)
+{
+	int status;
+
+	begin();
+	if (!fork()) /* whose parent's objects are none of its */
+		exit(0);
+	CHECK(wait(&status) > 0);
+	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	end();
+}
+
+static void child_open(void)
+{
+	int status;
+
+	begin();
+	if (!fork()) {
+		open_device();
+		CHECK(!ibv_dealloc_pd(pd));
+		CHECK(!ibv_close_device(context));
+		exit(0);
+	}
+	CHECK(wait(&status) > 0);
+	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	end();
+}
+
+static void fails(void)
+{
+	begin();
+	exit(3);
+}
+
+/* events */
+
+static struct ibv_comp_channel *channel;
+
+static void begin_events(void)
+{
+	struct ibv_qp_init_attr attr = { .cap = { 16, 16, 4, 4, 64 }, .qp_type = IBV_QPT_RC, .sq_sig_all = 1 };
+
+	begin();
+	destroy(&a);
+	destroy(&b);
+	CHECK((channel = ibv_create_comp_channel(context)));
+	create(&a);
+	CHECK((b.cq = ibv_create_cq(context, 64, NULL, channel, 0)));
+	attr.send_cq = attr.recv_cq = b.cq;
+	CHECK((b.qp = ibv_create_qp(pd, &attr)));
+	connect_to(&a, &b);
+	connect_to(&b, &a);
+}
+
+static void end_events(void)
+{
+	destroy(&b);
+	CHECK(!ibv_destroy_comp_channel(channel));
+	destroy(&a);
+	end_region(from);
+	end_region(to);
+	CHECK(!ibv_dealloc_pd(pd));
+	CHECK(!ibv_close_device(context));
+}
+
+static void get_event(void)
+{
+	struct ibv_cq *cq;
+	void *unused;
+
+	CHECK(!ibv_get_cq_event(channel, &cq, &unused));
+	CHECK(cq == b.cq);
+}
+
+static void event_message(void)
+{
+	receive(&b, to, 100);
+	CHECK(!ibv_req_notify_cq(b.cq, 0));
+	post(&a, IBV_WR_SEND, from, 100, NULL);
+	get_event();
+	CHECK(next(&a).status == IBV_WC_SUCCESS);
+	CHECK(next(&b).status == IBV_WC_SUCCESS);
+}
+
+static void acknowledged(void)
+{
+	begin_events();
+	event_message();
+	event_message();
+	ibv_ack_cq_events(b.cq, 2);
+	end_events();
+}
+
+static void unacknowledged(void)
+{
+	begin_events();
+	event_message();
+	end_events();
+}
+
+static void *acknowledge(void *unused)
+{
+	usleep(300000);
+	ibv_ack_cq_events(b.cq, 1);
+	return unused;
+}
+
+static void acknowledged_late(void)
+{
+	pthread_t thread;
+
+	begin_events();
+	event_message();
+	CHECK(!pthread_create(&thread, NULL, acknowledge, NULL));
+	end_events();
+	CHECK(!pthread_join(thread, NULL));
+}
+
+static void event_left(void)
+{
+	begin_events();
+	event_message();
+}
+
+static void polled(void)
+{
+	struct pollfd p;
+
+	begin_events();
+	p = (struct pollfd){ channel->fd, POLLIN, 0 };
+	CHECK(!poll(&p, 1, 0));
+	event_message();
+	ibv_ack_cq_events(b.cq, 1);
+	end_events();
+}
+
+static void *get_in_thread(void *unused)
+{
+	get_event();
+	return unused;
+}
+
+/* The thread that waits is there before the queue is armed. */
+static void armed_later(void)
+{
+	pthread_t thread;
+
+	begin_events();
+	CHECK(!pthread_create(&thread, NULL, get_in_thread, NULL));
+	usleep(300000);
+	receive(&b, to, 100);
+	CHECK(!ibv_req_notify_cq(b.cq, 0));
+	post(&a, IBV_WR_SEND, from, 100, NULL);
+	CHECK(!pthread_join(thread, NULL));
+	CHECK(next(&a).status == IBV_WC_SUCCESS);
+	CHECK(next(&b).status == IBV_WC_SUCCESS);
+	ibv_ack_cq_events(b.cq, 1);
+	end_events();
+}
+
+static void unarmed(void)
+{
+	begin_events();
+	receive(&b, to, 100);
+	post(&a, IBV_WR_SEND, from, 100, NULL);
+	CHECK(next(&a).status == IBV_WC_SUCCESS);
+	alarm(1);
+	get_event();
+}
+
+static void unarmed_thread(void)
+{
+	pthread_t thread;
+
+	begin_events();
+	CHECK(!pthread_create(&thread, NULL, get_in_thread, NULL));
+	receive(&b, to, 100);
+	post(&a, IBV_WR_SEND, from, 100, NULL);
+	CHECK(next(&a).status == IBV_WC_SUCCESS);
+	CHECK(next(&b).status == IBV_WC_SUCCESS);
+	sleep(5);
+	_exit(0);
+}
+
+/* The request is posted when the queue has been armed: its answer cannot have come before. */
+static void request_after_arming(void)
+{
+	begin_events();
+	receive(&b, to, 100);
+	receive(&a, to, 100);
+	CHECK(!ibv_req_notify_cq(b.cq, 0));
+	post(&b, IBV_WR_SEND, from, 100, NULL);
+	get_event();
+	ibv_ack_cq_events(b.cq, 1);
+	CHECK(next(&a).status == IBV_WC_SUCCESS);
+	CHECK(next(&b).status == IBV_WC_SUCCESS);
+	end_events();
+}
+
+/* threads */
+
+static volatile int stop;
+static struct ibv_cq_ex *single;
+
+static void *poll_in_thread(void *cq)
+{
+	struct ibv_wc wc;
+
+	while (!stop)
+		CHECK(ibv_poll_cq(cq, 1, &wc) <= 0);
+	return NULL;
+}
+
+static void two_pollers(struct ibv_cq *cq)
+{
+	pthread_t threads[2];
+	int i;
+
+	for (i = 0; i < 2; i++)
+		CHECK(!pthread_create(&threads[i], NULL, poll_in_thread, cq));
+	usleep(200000);
+	stop = 1;
+	for (i = 0; i < 2; i++)
+		CHECK(!pthread_join(threads[i], NULL));
+}
+
+static void shared_cq(void)
+{
+	begin();
+	two_pollers(a.cq);
+	end();
+}
+
+static void make_single(void)
+{
+	struct ibv_cq_init_attr_ex attr = { .cqe = 16, .comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS,
+		.flags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED };
+
+	CHECK((single = ibv_create_cq_ex(context, &attr)));
+}
+
+static void single_cq(void)
+{
+	begin();
+	make_single();
+	two_pollers(ibv_cq_ex_to_cq(single));
+	CHECK(!ibv_destroy_cq(ibv_cq_ex_to_cq(single)));
+	end();
+}
+
+static void single_cq_in_turn(void)
+{
+	pthread_t thread;
+
+	begin();
+	make_single();
+	stop = 1;
+	CHECK(!pthread_create(&thread, NULL, poll_in_thread, single));
+	CHECK(!pthread_join(thread, NULL));
+	CHECK(!pthread_create(&thread, NULL, poll_in_thread, single));
+	CHECK(!pthread_join(thread, NULL));
+	CHECK(!ibv_destroy_cq(ibv_cq_ex_to_cq(single)));
+	end();
+}
+
+static void *poll_until_gone(void *cq)
+{
+	struct ibv_wc wc;
+
+	while (ibv_poll_cq(cq, 1, &wc) >= 0)
+		;
+	return NULL;
+}
+
+static void destroyed_under_poller(void)
+{
+	struct ibv_cq *cq;
+	pthread_t thread;
+
+	begin();
+	CHECK((cq = ibv_create_cq(context, 16, NULL, NULL, 0)));
+	CHECK(!pthread_create(&thread, NULL, poll_until_gone, cq));
+	usleep(100000);
+	CHECK(!ibv_destroy_cq(cq));
+	CHECK(!pthread_join(thread, NULL));
+	end();
+}
+
+static const struct { const char *name; void (*run)(void); } programs[] = {
+	{ "right", right }, { "send-modified", send_modified }, { "destroyed-qp", destroyed_qp },
+	{ "destroyed-post", destroyed_post }, { "destroyed-cq", destroyed_cq }, { "dereg-twice", dereg_twice },
+	{ "id-twice", id_twice }, { "ids", ids }, { "many-objects", many_objects }, { "leak", leak }, { "forks", forks },
+	{ "child-open", child_open }, { "fails", fails }, { "acknowledged", acknowledged }, { "unacknowledged", unacknowledged },
+	{ "acknowledged-late", acknowledged_late }, { "event-left", event_left }, { "polled", polled },
+	{ "armed-later", armed_later }, { "unarmed", unarmed }, { "unarmed-thread", unarmed_thread },
+	{ "request-after-arming", request_after_arming }, { "shared-cq", shared_cq }, { "single-cq", single_cq },
+	{ "single-cq-in-turn", single_cq_in_turn }, { "destroyed-under-poller", destroyed_under_poller },
+};
+
+int main(int argc, char **argv)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof programs / sizeof *programs; i++)
+		if (argc > 1 && !strcmp(argv[1], programs[i].name)) {
+			programs[i].run();
+			return 0;
+		}
+	return 2;
+}
