@@ -304,14 +304,6 @@ func cmOwner(p uint64) uintptr {
 // given returns what a pointer points to that a call has used with success.
 func given[T any](p uint64) *T { return *(**T)(unsafe.Pointer(&p)) }
 
-//export rj_check_alone
-func rj_check_alone() C.int {
-	if checking.handles != nil && checking.handles.Alone() {
-		return 1
-	}
-	return 0
-}
-
 //export rj_check_unacknowledged
 func rj_check_unacknowledged(object unsafe.Pointer) {
 	if checking.handles != nil {

@@ -62,8 +62,22 @@ func describe(pcs []uintptr) (frames []check.Frame) {
 			frames = append(frames, check.Frame{Function: fmt.Sprintf("%#x", pc)})
 		case filepath.Dir(places[i].path) == own && ownLibrary(places[i].path):
 		default:
-			frames = append(frames, moduleOf(places[i].path).frame(at-places[i].start+places[i].offset, places[i].path))
+			frames = append(frames, moduleOf(places[i].path).frames(at-places[i].start+places[i].offset, places[i].path)...)
 		}
+	}
+	return programs(frames)
+}
+
+// programs leaves out the functions of the interface's headers, and those below main or a thread's first.
+func programs(frames []check.Frame) []check.Frame {
+	frames = slices.DeleteFunc(frames, func(f check.Frame) bool {
+		return strings.HasSuffix(f.File, "/infiniband/verbs.h") || strings.HasSuffix(f.File, "/rdma/rdma_verbs.h")
+	})
+	if i := slices.IndexFunc(frames, func(f check.Frame) bool { return f.Function == "main" }); i >= 0 {
+		return frames[:i+1]
+	}
+	for len(frames) > 1 && strings.Contains(frames[len(frames)-1].File, "/libc.so.6+") {
+		frames = frames[:len(frames)-1]
 	}
 	return frames
 }
@@ -123,12 +137,12 @@ func moduleOf(path string) *module {
 	return m
 }
 
-// frame describes an offset in the file.
-func (m *module) frame(offset uint64, path string) check.Frame {
+// frames describes an offset in the file: a function, and those that the compiler has put into it, the innermost first.
+func (m *module) frames(offset uint64, path string) []check.Frame {
 	f := check.Frame{Function: "??", File: fmt.Sprintf("%s+%#x", path, offset)}
 	i := slices.IndexFunc(m.loads, func(p elf.ProgHeader) bool { return p.Off <= offset && offset-p.Off < p.Filesz })
 	if i < 0 {
-		return f
+		return []check.Frame{f}
 	}
 	at := offset - m.loads[i].Off + m.loads[i].Vaddr
 	n, _ := slices.BinarySearchFunc(m.functions, at+1, func(s elf.Symbol, v uint64) int { return cmp.Compare(s.Value, v) })
@@ -137,28 +151,64 @@ func (m *module) frame(offset uint64, path string) check.Frame {
 			f.Function, _, _ = strings.Cut(s.Name, "@")
 		}
 	}
-	if file, line := m.line(at); line != 0 {
-		f.File, f.Line = file, line
+	if m.debug == nil {
+		return []check.Frame{f}
 	}
-	return f
+	return m.inlined(at, f)
 }
 
-// line returns the line of an address, 0 if it is not known.
-func (m *module) line(at uint64) (file string, line int) {
-	if m.debug == nil {
-		return "", 0
-	}
-	unit, err := m.debug.Reader().SeekPC(at)
+// inlined adds lines, and the calls that are inlined, to the function of an address.
+func (m *module) inlined(at uint64, f check.Frame) []check.Frame {
+	dies := m.debug.Reader()
+	unit, err := dies.SeekPC(at)
 	if err != nil {
-		return "", 0
+		return []check.Frame{f}
 	}
 	lines, err := m.debug.LineReader(unit)
-	if err != nil || lines == nil {
-		return "", 0
-	}
 	var e dwarf.LineEntry
-	if lines.SeekPC(at, &e) != nil || e.File == nil {
-		return "", 0
+	if err != nil || lines == nil || lines.SeekPC(at, &e) != nil || e.File == nil {
+		return []check.Frame{f}
 	}
-	return e.File.Name, e.Line
+	f.File, f.Line = e.File.Name, e.Line
+	frames := []check.Frame{f}
+	for d, err := dies.Next(); err == nil && d != nil && d.Tag != dwarf.TagCompileUnit; d, err = dies.Next() {
+		ranges, _ := m.debug.Ranges(d)
+		if !slices.ContainsFunc(ranges, func(r [2]uint64) bool { return r[0] <= at && at < r[1] }) {
+			dies.SkipChildren()
+			continue
+		}
+		if d.Tag != dwarf.TagInlinedSubroutine {
+			continue
+		}
+		file, _ := d.Val(dwarf.AttrCallFile).(int64)
+		line, _ := d.Val(dwarf.AttrCallLine).(int64)
+		inner := frames[0]
+		inner.Function = m.name(d)
+		if all := lines.Files(); 0 <= file && int(file) < len(all) && all[file] != nil {
+			frames[0].File, frames[0].Line = all[file].Name, int(line)
+		}
+		frames = slices.Insert(frames, 0, inner)
+	}
+	return frames
+}
+
+// name returns the name of a function whose entry refers to another one.
+func (m *module) name(d *dwarf.Entry) string {
+	for range 3 {
+		if name, ok := d.Val(dwarf.AttrName).(string); ok {
+			return name
+		}
+		at, ok := d.Val(dwarf.AttrAbstractOrigin).(dwarf.Offset)
+		if !ok {
+			at, ok = d.Val(dwarf.AttrSpecification).(dwarf.Offset)
+		}
+		r := m.debug.Reader()
+		r.Seek(at)
+		next, err := r.Next()
+		if !ok || err != nil || next == nil {
+			break
+		}
+		d = next
+	}
+	return "??"
 }

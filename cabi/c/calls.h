@@ -29,7 +29,6 @@ CALL(void, check_with, (int (*stack)(uintptr_t *pcs, int room))) /* before all o
 CALL(int, check_begin, (const char *name, const uint64_t *args, int n, uintptr_t thread, const uintptr_t *pcs, int npcs,
 	uint64_t *result)) /* 1: the call is refused, with this result and EINVAL */
 CALL(void, check_end, (uintptr_t thread, uint64_t result))
-CALL(int, check_alone, (void)) /* 1: no other thread has made calls */
 CALL(void, check_unacknowledged, (void *object)) /* which waits for events that are not acknowledged */
 CALL(void, check_wait, (uint64_t channel)) /* its program waits for an event */
 

@@ -69,8 +69,7 @@ EXPORT void rj_wait_events(void *object, pthread_mutex_t *mutex, pthread_cond_t 
 	int err = 0;
 
 	clock_gettime(CLOCK_REALTIME, &until);
-	if (r && !GO(r->check_alone(), 0))
-		until.tv_sec += PATIENCE;
+	until.tv_sec += PATIENCE;
 	pthread_mutex_lock(mutex);
 	while (*completed != __atomic_load_n(reported, __ATOMIC_SEQ_CST) && !err)
 		err = r ? pthread_cond_timedwait(cond, mutex, &until) : pthread_cond_wait(cond, mutex);

@@ -321,8 +321,27 @@ static void unarmed(void)
 	receive(&b, to, 100);
 	post(&a, IBV_WR_SEND, from, 100, NULL);
 	CHECK(next(&a).status == IBV_WC_SUCCESS);
-	alarm(1);
+	alarm(6);
 	get_event();
+}
+
+static void *get_or_end(void *unused)
+{
+	struct ibv_cq *cq;
+
+	ibv_get_cq_event(channel, &cq, &unused);
+	return NULL;
+}
+
+/* Nothing is outstanding: another thread may arm the queue whenever it posts something. */
+static void idle_thread(void)
+{
+	pthread_t thread;
+
+	begin_events();
+	CHECK(!pthread_create(&thread, NULL, get_or_end, NULL));
+	sleep(5);
+	_exit(0);
 }
 
 static void unarmed_thread(void)
@@ -450,6 +469,7 @@ static const struct { const char *name; void (*run)(void); } programs[] = {
 	{ "child-open", child_open }, { "fails", fails }, { "acknowledged", acknowledged }, { "unacknowledged", unacknowledged },
 	{ "acknowledged-late", acknowledged_late }, { "event-left", event_left }, { "polled", polled },
 	{ "armed-later", armed_later }, { "unarmed", unarmed }, { "unarmed-thread", unarmed_thread },
+	{ "idle-thread", idle_thread },
 	{ "request-after-arming", request_after_arming }, { "shared-cq", shared_cq }, { "single-cq", single_cq },
 	{ "single-cq-in-turn", single_cq_in_turn }, { "destroyed-under-poller", destroyed_under_poller },
 };

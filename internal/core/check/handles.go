@@ -247,13 +247,6 @@ func (h *Handles) Acknowledged(object, key uintptr, n int) {
 	}
 }
 
-// Alone reports whether one thread only has made calls.
-func (h *Handles) Alone() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return len(h.threads) < 2
-}
-
 // Unacknowledged reports an object that is being destroyed, and has events that nobody acknowledges.
 func (h *Handles) Unacknowledged(object uintptr) {
 	f := &Finding{EventUnacknowledged, "An object has events that nobody has acknowledged.", []Place{at("It is destroyed")}}

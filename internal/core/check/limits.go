@@ -132,16 +132,7 @@ func (d *Device) armed(cq *verbs.CQ) {
 	if c == nil {
 		return
 	}
-	c.armed, c.polled, c.busy = true, false, false
-	if c.outstanding == 0 {
-		return
-	}
-	for _, q := range d.known.qps {
-		if (q.init.SendCQ == cq && len(q.sends) > 0 || q.init.RecvCQ == cq && len(q.recvs.recvs) > 0) &&
-			(q.state == verbs.StateRTR || q.state == verbs.StateRTS) {
-			c.busy = true
-		}
-	}
+	c.armed, c.polled, c.busy = true, false, !driver.CQOf(cq).Empty()
 }
 
 // waits checks that a completion channel will have an event: completions that were in a queue before it was armed raise
@@ -153,11 +144,11 @@ func (d *Device) waits(ch *verbs.CompChannel) {
 	}
 }
 
-// missed reports completion queues of a channel whose completions may have come before they were armed.
+// missed reports completion queues of a channel whose completions came before they were armed.
 func (d *Device) missed(ch *verbs.CompChannel, place Place) {
 	for _, c := range d.known.cqs {
 		if c.channel == ch && c.armed && c.busy && !c.polled {
-			d.c.Report(&Finding{ChannelUnarmed, fmt.Sprintf("%s was armed while work requests could complete, and has not been polled since.",
+			d.c.Report(&Finding{ChannelUnarmed, fmt.Sprintf("%s had completions when it was armed, and has not been polled since: they raise no event.",
 				d.nameOf(c.cq)), []Place{place}})
 		}
 	}
@@ -176,6 +167,29 @@ func (d *Device) unarmed(ch *verbs.CompChannel, place Place) {
 	d.c.Report(&Finding{ChannelUnarmed, fmt.Sprintf("No completion queue of %s is armed.", d.nameOf(ch)), []Place{place}})
 }
 
+// starves reports whether there is something to wait for on a channel, and no completion queue is armed: there are
+// completions, or work requests of a connected queue pair.
+func (d *Device) starves(ch *verbs.CompChannel) bool {
+	starves := false
+	for _, c := range d.known.cqs {
+		switch {
+		case c.channel != ch:
+		case c.armed:
+			return false
+		case !driver.CQOf(c.cq).Empty():
+			starves = true
+		}
+	}
+	for _, q := range d.known.qps {
+		if q.state != verbs.StateRTS {
+			continue
+		}
+		s, r := d.known.cqs[q.init.SendCQ], d.known.cqs[q.init.RecvCQ]
+		starves = starves || s != nil && s.channel == ch && len(q.sends) > 0 || r != nil && r.channel == ch && len(q.recvs.recvs) > 0
+	}
+	return starves
+}
+
 // patience is how long a program may wait for events of completion queues that another thread is still to arm.
 const patience = 3 * time.Second
 
@@ -192,17 +206,13 @@ func (c *Checker) Waits(ch *verbs.CompChannel) {
 	if d.anyArmed(ch) {
 		return
 	}
-	if c.handles.Alone() {
-		d.unarmed(ch, place)
-		return
-	}
 	if d.waiting == nil {
 		d.waiting = map[*verbs.CompChannel]*time.Timer{}
 	}
 	d.waiting[ch] = time.AfterFunc(patience, func() {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		if d.waiting[ch] != nil && d.known.all[ch] != nil && d.known.all[ch].gone == nil && !d.anyArmed(ch) {
+		if d.waiting[ch] != nil && d.known.all[ch] != nil && d.known.all[ch].gone == nil && d.starves(ch) {
 			d.unarmed(ch, place)
 		}
 	})

@@ -90,7 +90,7 @@ type completionQueue struct {
 	told        bool // that it can overflow
 
 	armed  bool // an event was asked for, and has not been taken
-	busy   bool // work requests could complete when it was armed
+	busy   bool // it had completions when it was armed
 	polled bool // since then
 }
 
