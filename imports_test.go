@@ -184,6 +184,7 @@ var reach = map[string][]string{
 	"internal/system/ibverbs": {"github.com/ebitengine/purego"},
 
 	"internal/core/memory":       {"golang.org/x/sys"},
+	"internal/core/check":        {"golang.org/x/sys"},
 	"internal/engine/ibta":       {"golang.org/x/sys"},
 	"internal/engine/rdmap":      {"golang.org/x/sys"},
 	"internal/engine/local":      {"golang.org/x/sys"},
