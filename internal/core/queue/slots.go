@@ -6,7 +6,7 @@ import "sync/atomic"
 
 // Slots counts the places of a work queue that are taken, where the queues are as long as a NIC's: a work request
 // keeps its place until the program has polled its completion, or for an unsignaled one that of a later work
-// request of the queue (IBTA 10.8.6). Without Slots, places are free as soon as work requests complete.
+// request of the queue (IBTA 10.7.3.1). Without Slots, places are free as soon as work requests complete.
 type Slots struct{ taken atomic.Int32 }
 
 // Taken returns how many places are taken; 0 without Slots.
