@@ -23,6 +23,7 @@ var nicTests = []test{
 	{name: "NIC/NoReceive", run: testNICNoReceive},
 	{name: "NIC/Reads", run: testNICReads},
 	{name: "NIC/Handles", run: testNICHandles, needs: []Ability{Datagrams}},
+	{name: "NIC/Late", run: testNICLate},
 	{name: "NIC/Exchange", run: testNICExchange},
 }
 
@@ -366,6 +367,20 @@ func testNICHandles(t *T) {
 	send(other)
 	a.sent(verbs.StatusLocalQPOperationError)
 	a.state(verbs.StateSQE)
+}
+
+// testNICLate: completions that faults hold back free their places when they have been polled.
+func testNICLate(t *T) {
+	a, b := t.nicPair(setup{qp: verbs.QPInit{Cap: verbs.QPCap{MaxSendWR: 2}}})
+	t.inject(a.dev, "late 5ms")
+	for range 3 {
+		a.unsignaled(b, 1)
+		a.writes(b, 1, 1)
+		a.settled()
+		a.full(b)
+		a.sent(verbs.StatusSuccess)
+	}
+	t.strikes(a.dev)
 }
 
 // testNICExchange: programs that keep to the rules see no difference.
