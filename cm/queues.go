@@ -89,7 +89,7 @@ func newQueues(c *Conn, o *options) (*queues, error) {
 // resources returns the protection domain and the buffers for a connection.
 func (m *manager) resources(dev *verbs.Device, o *options) (*verbs.PD, *Pool, error) {
 	if o.pd != nil {
-		pool := NewPool(o.pd, o.recvSize, dev.Query().SinkAccess()) // belongs to the connection, so that the program can close its domain
+		pool := NewPool(o.pd, o.recvSize, 0) // belongs to the connection, so that the program can close its domain
 		pool.slab = min(pool.slab, 2*o.recvDepth*o.recvSize)
 		return o.pd, pool, nil
 	}

@@ -29,7 +29,7 @@ func (s *shared) pool(size int) *Pool {
 		if s.pools == nil {
 			s.pools = map[int]*Pool{}
 		}
-		p = NewPool(s.pd, size, s.pd.Device().Query().SinkAccess())
+		p = NewPool(s.pd, size, 0)
 		s.pools[size] = p
 	}
 	return p

@@ -69,8 +69,8 @@ func (c *Conn) Write(ctx context.Context, local verbs.SGE, remote verbs.Remote) 
 }
 
 // Read reads the peer's memory into registered memory (RDMA READ) and waits for its completion. The
-// memory belongs to the device until Read returns nil or the connection is closed. It allows what
-// [verbs.DeviceAttr.SinkAccess] says, as that of the connection's pool does.
+// memory belongs to the device until Read returns nil or the connection is closed. It has to allow what
+// [verbs.DeviceAttr].SinkAccess says. Buffers of the connection's pool allow no more than LocalWrite.
 func (c *Conn) Read(ctx context.Context, local verbs.SGE, remote verbs.Remote) error {
 	_, err := c.perform(ctx, "read", &verbs.SendWR{Op: verbs.OpRead, SGL: []verbs.SGE{local}, Remote: remote})
 	return err

@@ -106,12 +106,15 @@ func (d *device) queryDevice() error {
 		NodeGUID: be64(a.OrigAttrNodeGUID), SysImageGUID: be64(a.OrigAttrSysImageGUID),
 		VendorID: a.OrigAttrVendorID, VendorPartID: a.OrigAttrVendorPartID, HWVersion: a.OrigAttrHwVer, Ports: int(a.OrigAttrPhysPortCnt),
 		MaxMRSize: a.OrigAttrMaxMRSize, PageSizes: a.OrigAttrPageSizeCap, MaxQP: count(a.OrigAttrMaxQP), MaxQPWR: count(a.OrigAttrMaxQPWR),
-		MaxSGE: count(a.OrigAttrMaxSGE), MaxSGERead: count(a.OrigAttrMaxSGERD), MaxCQ: count(a.OrigAttrMaxCQ), MaxCQE: count(a.OrigAttrMaxCQE),
+		MaxSGE: count(a.OrigAttrMaxSGE), MaxSGERead: count(a.OrigAttrMaxSGERD), SinkAccess: verbs.LocalWrite, MaxCQ: count(a.OrigAttrMaxCQ), MaxCQE: count(a.OrigAttrMaxCQE),
 		MaxMR: count(a.OrigAttrMaxMR), MaxMW: count(a.OrigAttrMaxMW), MaxPD: count(a.OrigAttrMaxPD), MaxAH: count(a.OrigAttrMaxAH),
 		MaxSRQ: count(a.OrigAttrMaxSRQ), MaxSRQWR: count(a.OrigAttrMaxSRQWR), MaxSRQSGE: count(a.OrigAttrMaxSRQSGE),
 		MaxQPRdAtomic: count(a.OrigAttrMaxQPRDAtom), MaxQPInitRdAtom: count(a.OrigAttrMaxQPInitRDAtom),
 		MaxMcastGroups: count(a.OrigAttrMaxMcastGrp), MaxMcastQP: count(a.OrigAttrMaxMcastQPAttach), MaxPKeys: int(a.OrigAttrMaxPkeys),
 		Atomic: verbs.AtomicCap(a.OrigAttrAtomicCap), LocalCAAckDelay: 4096 * time.Nanosecond << min(a.OrigAttrLocalCaAckDelay, 31),
+	}
+	if transport == verbs.TransportIWARP {
+		d.attr.SinkAccess |= verbs.RemoteWrite
 	}
 	d.attr.Caps = capsOf(caps, a, transport, ibverbs.Ext(d.ctx, ibverbs.BackOpenXRCD) != 0)
 	if d.attr.Caps&verbs.CapXRC != 0 {

@@ -72,7 +72,7 @@ func (q *queue) setUp(id *cm.ID, p *cm.ConnParam) (err error) {
 	if q.capsules, err = q.pd.AllocMR(q.depth*q.stride, verbs.LocalWrite); err != nil {
 		return err
 	}
-	if q.data, err = q.pd.AllocMR(opt.QueueMemory, dev.Query().SinkAccess()); err != nil {
+	if q.data, err = q.pd.AllocMR(opt.QueueMemory, dev.Query().SinkAccess); err != nil {
 		return err
 	}
 	q.arena = newArena(opt.QueueMemory)

@@ -50,6 +50,9 @@ type DeviceAttr struct {
 	MaxQPWR         int // outstanding work requests of one queue
 	MaxSGE          int
 	MaxSGERead      int // scatter entries of a READ
+	// SinkAccess is what memory has to allow where READs put their data: LocalWrite, and on NICs for iWARP RemoteWrite
+	// too, because the response names the memory as a WRITE would. A peer may write to it then.
+	SinkAccess Access
 	MaxInline       int // bytes
 	MaxCQ           int
 	MaxCQE          int
@@ -104,15 +107,6 @@ const (
 func (c DeviceCap) String() string {
 	return flagNames(uint32(c), "SRQ", "XRC", "MEM_WINDOW_TYPE_1", "MEM_WINDOW_TYPE_2B", "SEND_WITH_INV", "RC_RNR_NAK_GEN",
 		"SRQ_RESIZE", "RESIZE_CQ", "FLUSH", "ATOMIC_WRITE", "TIMESTAMP", "ON_DEMAND", "UD_MULTICAST", "UC", "UD", "FLUSH_PERSISTENT")
-}
-
-// SinkAccess returns what memory has to allow where READs put their data: LocalWrite, and on iWARP RemoteWrite too,
-// because the response names the memory as a WRITE would. Ramjet's own devices ask for that only where they act as NICs.
-func (a DeviceAttr) SinkAccess() Access {
-	if a.Transport == TransportIWARP {
-		return LocalWrite | RemoteWrite
-	}
-	return LocalWrite
 }
 
 // PortState is the state of a port (IBTA 7.2.7).

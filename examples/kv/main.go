@@ -200,13 +200,13 @@ func get(ctx context.Context, conn *cm.Conn, key string) (string, error) {
 	if err := table.UnmarshalBinary(conn.Param().PrivateData[:verbs.RemoteSize]); err != nil {
 		return "", err
 	}
-	buf, err := conn.Pool().Get(probe * slotSize)
+	buf, err := conn.PD().AllocMR(probe*slotSize, conn.PD().Device().Query().SinkAccess)
 	if err != nil {
 		return "", err
 	}
-	defer buf.Release()
+	defer buf.Close()
 	for again := true; again; {
-		if err := conn.Read(ctx, buf.SGE(probe*slotSize), table.At(uint64(place(key)))); err != nil {
+		if err := conn.Read(ctx, buf.SGE(0, probe*slotSize), table.At(uint64(place(key)))); err != nil {
 			return "", err
 		}
 		again = false

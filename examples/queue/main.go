@@ -140,11 +140,11 @@ func work(ctx context.Context, dev *verbs.Device, owner string) error {
 	if err := memory.UnmarshalBinary(conn.Param().PrivateData[:verbs.RemoteSize]); err != nil {
 		return err
 	}
-	buf, err := conn.Pool().Get(8)
+	buf, err := conn.PD().AllocMR(8, dev.Query().SinkAccess)
 	if err != nil {
 		return err
 	}
-	defer buf.Release()
+	defer buf.Close()
 	for done := 0; ; done++ {
 		task, err := conn.FetchAdd(ctx, memory, 1)
 		if err != nil {
@@ -154,11 +154,11 @@ func work(ctx context.Context, dev *verbs.Device, owner string) error {
 			fmt.Fprintln(out, done, "tasks done")
 			return nil
 		}
-		if err := conn.Read(ctx, buf.SGE(8), memory.At(atTasks+8*task)); err != nil {
+		if err := conn.Read(ctx, buf.SGE(0, 8), memory.At(atTasks+8*task)); err != nil {
 			return err
 		}
 		order.PutUint64(buf.Bytes(), primes(order.Uint64(buf.Bytes()))+1)
-		if err := conn.Write(ctx, buf.SGE(8), memory.At(atResults+8*task)); err != nil {
+		if err := conn.Write(ctx, buf.SGE(0, 8), memory.At(atResults+8*task)); err != nil {
 			return err
 		}
 	}

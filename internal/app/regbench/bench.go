@@ -212,7 +212,7 @@ type buffer struct {
 }
 
 // access is what the memory allows that READs go to.
-func (b *Bench) access() verbs.Access { return b.pd.Device().Query().SinkAccess() }
+func (b *Bench) access() verbs.Access { return b.pd.Device().Query().SinkAccess }
 
 // register registers memory in one of the ways but Cached.
 func (b *Bench) register(mode Mode, mem []byte, chunk int) (buffer, error) {

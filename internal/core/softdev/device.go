@@ -97,7 +97,7 @@ func (d *Device) run() {
 func attrOf(name, kind string, transport verbs.Transport, guid uint64) verbs.DeviceAttr {
 	return verbs.DeviceAttr{
 		Name: name, Kind: kind, Transport: transport, Firmware: Version(), NodeGUID: guid, SysImageGUID: guid,
-		MaxMRSize: math.MaxInt64, PageSizes: 1 << 12, MaxQP: maxQP, MaxQPWR: maxWR, MaxSGE: maxSGE, MaxSGERead: maxSGE,
+		MaxMRSize: math.MaxInt64, PageSizes: 1 << 12, MaxQP: maxQP, MaxQPWR: maxWR, MaxSGE: maxSGE, MaxSGERead: maxSGE, SinkAccess: verbs.LocalWrite,
 		MaxInline: maxInline, MaxCQ: maxObjects, MaxCQE: maxCQE, MaxMR: maxObjects, MaxMW: maxObjects, MaxPD: maxObjects,
 		MaxSRQ: maxObjects, MaxSRQWR: maxSRQWR, MaxSRQSGE: maxSGE,
 		MaxQPRdAtomic: maxAtomics, MaxQPInitRdAtom: maxAtomics, Atomic: verbs.AtomicGlobal, MaxMsgSize: maxMessage,

@@ -18,8 +18,8 @@ func (d *Device) ActAsNIC() error {
 		return fmt.Errorf("%w: the device has %d queues: it becomes a NIC before there are any", verbs.ErrBusy, n)
 	}
 	d.shared.NIC = true
-	d.shared.SinkAccess = d.attr.SinkAccess()
 	d.nic.Store(true)
+	d.shared.SinkAccess = d.QueryDevice().SinkAccess
 	return nil
 }
 
@@ -29,7 +29,8 @@ func (d *Device) IsNIC() bool { return d.nic.Load() }
 // strictAttr changes what a device can do to what NICs of its protocol can.
 func strictAttr(a *verbs.DeviceAttr) {
 	if a.Transport == verbs.TransportIWARP {
-		a.MaxSGERead = 1 // a READ's data go to one place (RFC 5040 section 5.2)
+		a.MaxSGERead = 1 // a READ's data go to one place (RFC 5040 section 5.2), which the response names
+		a.SinkAccess |= verbs.RemoteWrite
 	}
 }
 
