@@ -44,15 +44,15 @@ type DeviceAttr struct {
 	HWVersion    uint32
 	Ports        int
 
-	MaxMRSize       uint64
-	PageSizes       uint64 // bit n set: pages of 2^n bytes
-	MaxQP           int
-	MaxQPWR         int // outstanding work requests of one queue
-	MaxSGE          int
-	MaxSGERead      int // scatter entries of a READ
+	MaxMRSize  uint64
+	PageSizes  uint64 // bit n set: pages of 2^n bytes
+	MaxQP      int
+	MaxQPWR    int // outstanding work requests of one queue
+	MaxSGE     int
+	MaxSGERead int // scatter entries of a READ
 	// SinkAccess is what memory has to allow where READs put their data: LocalWrite, and on NICs for iWARP RemoteWrite
 	// too, because the response names the memory as a WRITE would. A peer may write to it then.
-	SinkAccess Access
+	SinkAccess      Access
 	MaxInline       int // bytes
 	MaxCQ           int
 	MaxCQE          int
