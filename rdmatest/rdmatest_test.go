@@ -154,3 +154,24 @@ func TestTCP(t *testing.T) {
 		}
 	})
 }
+
+// TestRemove: a program whose device is removed, or whose peer's is, comes to an end.
+func TestRemove(t *testing.T) {
+	for kind, open := range kinds {
+		t.Run(kind, func(t *testing.T) {
+			rdmatest.Run(t, 6, func(w *rdmatest.World) {
+				a, b := w.Host("server"), w.Host("client")
+				server, client := open(w, a, b)
+				removed := []*rdmatest.Host{a, b}[w.Seed()%2]
+				w.After(time.Duration(1+w.Rand.IntN(2000))*time.Microsecond, removed.Remove)
+				start := time.Now()
+				if err := converse(w, a, b, server, client, 10_000); err == nil {
+					w.Fatal("nothing fails")
+				}
+				if took := time.Since(start); took > time.Minute {
+					w.Errorf("that takes %v", took)
+				}
+			})
+		})
+	}
+}

@@ -48,8 +48,9 @@ type Attachment struct {
 	sm     bool          // its program runs a subnet manager
 	room   chan struct{} // closed when unsent is empty again; nil: no waiter
 	closed bool
-	// stopped is that its program can neither send nor receive: see Stop.
-	stopped bool
+	// stopped is that its program can neither send nor receive, and removed that nothing of that gets anywhere: see Stop
+	// and Remove.
+	stopped, removed bool
 }
 
 // Arrival is a received packet, and the port that received it.
@@ -174,6 +175,10 @@ func (s *Attachment) Send(port int, packets []*link.Packet) error {
 		return ErrClosed
 	}
 	for _, p := range packets {
+		if s.removed {
+			f.lose(p)
+			continue
+		}
 		if len(s.unsent) > 0 || !s.send(port, p) {
 			s.unsent = append(s.unsent, outgoing{port, p})
 		}
@@ -343,8 +348,11 @@ func (s *Attachment) SendMAD(port int, d link.Datagram, mad []byte) error {
 	if f.closed || s.closed {
 		return ErrClosed
 	}
-	if s.stopped {
+	switch {
+	case s.stopped:
 		return ErrAgain
+	case s.removed:
+		return nil
 	}
 	p := f.net.NewMAD(d, mad)
 	if !s.send(port, p) {

@@ -37,6 +37,23 @@ func (s *Attachment) Stop(stop bool) {
 	}
 }
 
+// Remove has nothing reach the program any more, and nothing of it reach anybody, as if its device had been taken out.
+func (s *Attachment) Remove() {
+	f := s.f
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s.removed = true
+	for _, o := range s.unsent {
+		f.lose(o.packet)
+	}
+	if s.unsent = nil; !s.closed {
+		s.signalRoom()
+	}
+	s.dropQueue()
+	s.setReady()
+	f.step()
+}
+
 // Source returns the IP address of the adapter that a packet comes from; the zero value: it is unknown. The fabric's lock
 // is held.
 func (s *Attachment) Source(p *link.Packet) netip.Addr {
@@ -75,7 +92,7 @@ func (s *Attachment) Deliver(port int, p *link.Packet) {
 	f := s.f
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.closed || s.closed {
+	if f.closed || s.closed || s.removed {
 		f.lose(p)
 		return
 	}
@@ -86,7 +103,11 @@ func (s *Attachment) Deliver(port int, p *link.Packet) {
 // isDecided reports whether the simulation has decided about a packet that has come.
 func (s *Attachment) isDecided(port int, p *link.Packet) bool {
 	sim := s.f.sim
-	if sim == nil || sim.Arrives == nil {
+	switch {
+	case s.removed:
+		s.f.lose(p)
+		return true
+	case sim == nil || sim.Arrives == nil:
 		return false
 	}
 	copies, ok := sim.Arrives(s, port, p)

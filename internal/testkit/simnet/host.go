@@ -188,10 +188,18 @@ func (h *Host) Remove() {
 		}
 	}
 	n.mu.Lock()
-	defer n.mu.Unlock()
 	for _, d := range open {
-		if _, ok := d.(*sockets); !ok {
+		switch d := d.(type) {
+		case *Port:
 			d.kill()
+		case *Streams: // and not sockets, which are the system's
+			d.remove()
+		}
+	}
+	n.mu.Unlock()
+	for _, d := range open {
+		if a, ok := d.(*attachment); ok {
+			a.Attachment.Remove()
 		}
 	}
 }

@@ -44,6 +44,7 @@ type Streams struct {
 	acceptors []*acceptor
 	port      uint16
 	killed    bool
+	removed   bool
 	closed    bool
 }
 
@@ -125,6 +126,9 @@ func (n *Net) find(at netip.AddrPort) *acceptor {
 func (s *Streams) Listen(at netip.AddrPort, backlog int) (softdev.Acceptor, error) {
 	s.net.mu.Lock()
 	defer s.net.mu.Unlock()
+	if s.removed {
+		return nil, syscall.ENETDOWN
+	}
 	if at.Port() == 0 {
 		at = s.freePort(at)
 	}
@@ -151,6 +155,10 @@ func (s *Streams) Dial(from, to netip.AddrPort, tos uint8) (softdev.Link, error)
 	}
 	l := &link{streams: s, from: from, to: to, connecting: true, heard: n.now()}
 	s.links = append(s.links, l)
+	if s.removed {
+		l.fail(syscall.ENETDOWN)
+		return l, nil
+	}
 	n.line("syn", from, to, nil)
 	l.ask(1)
 	return l, nil
@@ -225,6 +233,24 @@ func (s *Streams) kill() {
 	s.killed = true
 	for _, l := range slices.Clone(s.links) {
 		l.close(false)
+	}
+	for _, a := range slices.Clone(s.acceptors) {
+		a.close()
+	}
+	s.look()
+}
+
+// remove ends everything as a device does that is taken out: peers are told, and the program, whose process goes on.
+func (s *Streams) remove() {
+	s.removed = true
+	for _, l := range slices.Clone(s.links) {
+		if l.err == nil {
+			connecting := l.connecting
+			l.fail(syscall.ENETDOWN)
+			if !connecting {
+				l.reset()
+			}
+		}
 	}
 	for _, a := range slices.Clone(s.acceptors) {
 		a.close()
