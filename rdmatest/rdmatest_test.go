@@ -155,7 +155,8 @@ func TestTCP(t *testing.T) {
 	})
 }
 
-// TestRemove: a program whose device is removed, or whose peer's is, comes to an end.
+// TestRemove: what a device does that is removed fails, and what its peer does with it. A program that only waits for a
+// message hears nothing, and waits for as long as its context lets it.
 func TestRemove(t *testing.T) {
 	for kind, open := range kinds {
 		t.Run(kind, func(t *testing.T) {
@@ -164,12 +165,51 @@ func TestRemove(t *testing.T) {
 				server, client := open(w, a, b)
 				removed := []*rdmatest.Host{a, b}[w.Seed()%2]
 				w.After(time.Duration(1+w.Rand.IntN(2000))*time.Microsecond, removed.Remove)
-				start := time.Now()
 				if err := converse(w, a, b, server, client, 10_000); err == nil {
 					w.Fatal("nothing fails")
 				}
-				if took := time.Since(start); took > time.Minute {
-					w.Errorf("that takes %v", took)
+			})
+		})
+	}
+}
+
+// TestRemovedSends: a program whose device is removed learns of it by what it sends.
+func TestRemovedSends(t *testing.T) {
+	for kind, open := range kinds {
+		t.Run(kind, func(t *testing.T) {
+			rdmatest.Run(t, 3, func(w *rdmatest.World) {
+				a, b := w.Host("server"), w.Host("client")
+				server, client := open(w, a, b)
+				conns := make(chan *cm.Conn, 1)
+				a.Go(func(ctx context.Context) error {
+					l, err := cm.Listen(ctx, server, ":7")
+					if err != nil {
+						return err
+					}
+					defer l.Close()
+					conn, err := l.Accept(ctx)
+					conns <- conn
+					return err
+				})
+				err := b.Go(func(ctx context.Context) error {
+					conn, err := cm.Dial(ctx, client, a.Addr().String()+":7")
+					if err != nil {
+						return err
+					}
+					defer conn.Close()
+					defer (<-conns).Close()
+					b.Remove()
+					start := time.Now()
+					if err := conn.Send(ctx, []byte("message")); err == nil {
+						w.Error("a device that is removed sends")
+					}
+					if took := time.Since(start); took > time.Minute {
+						w.Errorf("that fails after %v", took)
+					}
+					return nil
+				}).Wait()
+				if err != nil {
+					w.Fatal(err)
 				}
 			})
 		})
