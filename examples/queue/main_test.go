@@ -50,11 +50,13 @@ func TestPrimes(t *testing.T) {
 			w.Fatal(err)
 		}
 		for _, worker := range workers {
-			// One that comes when all is done finds nobody who listens. The owner drops one that it has not accepted
-			// yet, as the last message of the set-up was lost, although it has worked.
+			// One that comes when all is done finds nobody who listens, or is reset while it waits to be accepted. The
+			// owner drops one that it has not accepted yet, as the last message of the set-up was lost, although it has
+			// worked.
 			var rejected *cm.RejectError
 			late := func(err error) bool {
-				return errors.As(err, &rejected) || errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, cm.ErrDisconnected)
+				return errors.As(err, &rejected) || errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ECONNRESET) ||
+					errors.Is(err, cm.ErrDisconnected)
 			}
 			if err := worker.Wait(); err != nil && !late(err) {
 				w.Fatal(err)
