@@ -184,7 +184,7 @@ func (h *Host) PowerOff() {
 }
 
 // Remove takes the host's devices out of it, as unplugging does. Its programs get EventDeviceFatal and go on, but
-// nothing is sent or received any more. On iWARP the system resets the connections.
+// nothing is sent or received any more. On iWARP the connections are reset at both ends.
 func (h *Host) Remove() {
 	h.mu.Lock()
 	h.dead = true

@@ -3,11 +3,13 @@
 package simnet
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/fabric"
 	iblink "github.com/ramjet-rdma/ramjet/internal/engine/link"
+	"github.com/ramjet-rdma/ramjet/internal/engine/node"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
@@ -24,12 +26,12 @@ func (n *Net) arrives(at *fabric.Attachment, port int, p *iblink.Packet) (copies
 	size := len(p.Bytes())
 	left := w.leaves(n.now(), size)
 	if w.Cut || w.Dead {
-		n.befell(from, to, p, "nothing arrives")
+		n.lose(from, to, p, "cut off")
 		return 0, true
 	}
 	all := w.passages(left, size)
 	if len(all) == 0 {
-		n.befell(from, to, p, "lost")
+		n.lose(from, to, p, "lost")
 	}
 	for i, g := range all {
 		switch {
@@ -48,19 +50,26 @@ func (n *Net) arrives(at *fabric.Attachment, port int, p *iblink.Packet) (copies
 	return len(all), true
 }
 
-// befell writes what has befallen a packet of a fabric, and keeps the packet with a comment that says so.
+// befell writes what has befallen a packet of a fabric.
 func (n *Net) befell(from, to *Host, p *iblink.Packet, what string) {
-	l := n.log
-	if l == nil {
+	if n.log != nil {
+		n.log.Text = fmt.Appendf(n.log.Text, "%d %s %v > %v %d\n", n.now(), what, from.addr, to.addr, len(p.Bytes()))
+	}
+}
+
+// lose notes that a packet that its adapter has sent is lost. Of a multicast packet others have copies.
+func (n *Net) lose(from, to *Host, p *iblink.Packet, why string) {
+	n.befell(from, to, p, why)
+	b := p.Bytes()
+	if n.log == nil || binary.BigEndian.Uint16(b[2:]) >= node.FirstMulticastLID {
 		return
 	}
-	l.Text = fmt.Appendf(l.Text, "%d %s %v > %v %d\n", n.now(), what, from.addr, to.addr, len(p.Bytes()))
-	if l.Packets {
-		frame := append([]byte(nil), p.Bytes()...)
-		if end := len(frame) - ib.ICRCLen; p.NoICRC {
-			crc, _ := ib.LocalICRC(frame[:end]) // it has the headers, or it would not be here
-			binary.LittleEndian.PutUint32(frame[end:], crc)
+	b = b[1 : len(b)-ib.ICRCLen] // the virtual lane, in the first byte, is that of a link, and a CRC may not be there yet
+	for i := len(n.log.packets) - 1; i >= 0; i-- {
+		k := &n.log.packets[i]
+		if k.infiniBand && !k.lost && bytes.HasPrefix(k.frame[1:], b) {
+			k.lost = true
+			return
 		}
-		l.packets = append(l.packets, packet{at: n.now(), infiniBand: true, frame: ib.AppendVCRC(frame), comment: what})
 	}
 }

@@ -32,7 +32,6 @@ type packet struct {
 	lost     bool
 	// infiniBand is that the frame is an adapter's, LRH to VCRC, and there are no addresses.
 	infiniBand bool
-	comment    string // of a packet that has come to an adapter, and something has befallen; empty: it leaves one
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -65,29 +64,28 @@ func (l *Log) WritePackets(out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	for i, p := range l.packets {
-		if p.infiniBand {
-			h := trace.InfiniBand{At: time.Unix(1577836800, int64(p.at)), Direction: trace.Outbound, Comment: p.comment}
-			if p.comment != "" {
-				h.Direction = trace.Inbound
-			}
-			if err := w.WriteInfiniBand(&h, p.frame); err != nil {
-				return err
-			}
-			continue
-		}
-		u := trace.UDP{At: time.Unix(1577836800, int64(p.at)), Src: p.src, Dst: p.dst, ID: p.id, DontFragment: true, TTL: 64}
-		if p.lost {
-			u.Comment = "lost"
-		}
-		if err := w.WriteUDP(&u, p.frame); err != nil {
+	for i := range l.packets {
+		if err := l.packets[i].write(w); err != nil {
 			return err
 		}
-		if i%100 == 99 {
+		if i%100 == 99 { // or it drops what it has no room for
 			if err := w.Flush(); err != nil {
 				return err
 			}
 		}
 	}
 	return w.Close()
+}
+
+// write records a packet.
+func (p *packet) write(w *trace.Writer) error {
+	at, comment := time.Unix(1577836800, int64(p.at)), ""
+	if p.lost {
+		comment = "lost"
+	}
+	if p.infiniBand {
+		return w.WriteInfiniBand(&trace.InfiniBand{At: at, Direction: trace.Outbound, Comment: comment}, p.frame)
+	}
+	u := trace.UDP{At: at, Src: p.src, Dst: p.dst, ID: p.id, DontFragment: true, TTL: 64, Comment: comment}
+	return w.WriteUDP(&u, p.frame)
 }
