@@ -63,7 +63,8 @@ func (p *player) inProcesses(first uint64, seeds int) {
 	slices.Sort(failed)
 	took := time.Since(start).Round(time.Second)
 	if len(failed) >= maxFailed {
-		fmt.Printf("%s: %d of the first seeds failed, so the rest of %d is left out, in %v %v\n", p.t.Name(), len(failed), seeds, took, failed)
+		fmt.Printf("%s: %d of the first seeds failed, so the rest of %d is left out, in %v %v\n", p.t.Name(),
+			len(failed), seeds, took, failed)
 		return
 	}
 	fmt.Printf("%s: %d seeds in %v, %d failed %v\n", p.t.Name(), seeds, took, len(failed), failed)

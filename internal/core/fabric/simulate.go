@@ -54,8 +54,8 @@ func (s *Attachment) Remove() {
 	f.step()
 }
 
-// Source returns the IP address of the adapter that a packet comes from; the zero value: it is unknown. The fabric's lock
-// is held.
+// Source returns the IP address of the adapter that a packet comes from; the zero value: it is unknown. The fabric's
+// lock is held.
 func (s *Attachment) Source(p *link.Packet) netip.Addr {
 	lid := binary.BigEndian.Uint16(p.Bytes()[6:])
 	for _, m := range s.f.members {
@@ -71,7 +71,8 @@ func (s *Attachment) Source(p *link.Packet) netip.Addr {
 	return netip.Addr{}
 }
 
-// Copy returns a copy of a packet for [Attachment.Deliver]. If it is corrupt its ICRC is wrong. The fabric's lock is held.
+// Copy returns a copy of a packet for [Attachment.Deliver]. If it is corrupt its ICRC is wrong. The fabric's lock is
+// held.
 func (s *Attachment) Copy(p *link.Packet, corrupt bool) *link.Packet {
 	c := s.f.net.Alloc(len(p.Bytes()))
 	b := c.Bytes()
