@@ -43,7 +43,7 @@ rm -f "$out/libramjet.h"
 	c/query.c c/memory.c c/ah.c c/cq.c c/srq.c c/qp.c c/device.c c/recent.c c/log.c -ldl
 "$cc" "${cflags[@]}" "${ldflags[@]}" -Wl,-soname,librdmacm.so.1 -Wl,--version-script=c/rdmacm.map \
 	-o "$out/librdmacm.so.1" c/cmdevices.c c/cmaddr.c c/cmchannel.c c/cmid.c c/cmevents.c c/cmconnect.c c/cmmulticast.c \
-	c/cmqueues.c c/cmep.c c/cmrecent.c c/cmlog.c c/rspoll.c c/repoll.c c/rsocket.c "$out/libibverbs.so.1"
+	c/cmqueues.c c/cmep.c c/cmrecent.c c/cmlog.c c/rspoll.c c/repoll.c c/rsocket.c c/rslog.c "$out/libibverbs.so.1"
 "$cc" "${cflags[@]}" "${ldflags[@]}" -Wl,-soname,libibumad.so.3 -Wl,--version-script=c/ibumad.map \
 	-o "$out/libibumad.so.3" c/umadports.c c/umadbuffer.c c/umad.c c/umadnames.c "$out/libibverbs.so.1"
 "$cc" "${cflags[@]}" "${ldflags[@]}" -Wl,-soname,libramjet-sysfs.so -o "$out/libramjet-sysfs.so" c/sysfs.c -ldl

@@ -36,6 +36,7 @@ type loggedCall struct {
 	*calllog.Pending
 	call *calllog.Call
 	args []uint64
+	poll bool // a call of rsockets that does not wait
 }
 
 // arg returns an argument as C passed it, 0 if there is none of that name.
@@ -75,7 +76,11 @@ func rj_log_begin(name *C.char, args *C.uint64_t, n C.int) C.uint64_t {
 		l.args = append(l.args, uint64(a))
 	}
 	tid := unix.Gettid()
-	l.Pending = log.Begin(call.Name, tid, l.in)
+	if l.poll = l.polls(); l.poll {
+		l.Pending = log.BeginPoll(call.Name, tid, l.in)
+	} else {
+		l.Pending = log.Begin(call.Name, tid, l.in)
+	}
 	if l.Pending == nil {
 		// What it creates and destroys is counted all the same, so that objects have one name with each filter.
 		if !changesObjects(call) {
@@ -125,7 +130,7 @@ func reasonFor(err error) {
 
 // outcome says what a result means.
 func (l *loggedCall) outcome(result uint64, err syscall.Errno) *calllog.Result {
-	r := &calllog.Result{}
+	r := &calllog.Result{Nothing: l.poll && l.foundNothing(int64(int32(result)), err)}
 	fail := func(e syscall.Errno) {
 		r.Failed, r.Errno = true, unix.ErrnoName(e)
 		if r.Errno == "" {
@@ -148,6 +153,11 @@ func (l *loggedCall) outcome(result uint64, err syscall.Errno) *calllog.Result {
 		default:
 			fail(syscall.Errno(int32(result)))
 		}
+	case "size":
+		r.Value = int64(result)
+		if r.Value.(int64) < 0 {
+			fail(err)
+		}
 	case "-1", "n":
 		r.Value = int64(int32(result))
 		if l.call.Name == "ibv_query_gid_table" {
@@ -157,7 +167,7 @@ func (l *loggedCall) outcome(result uint64, err syscall.Errno) *calllog.Result {
 		if r.Value.(int64) < 0 {
 			fail(err)
 		}
-		r.Nothing = l.call.Name == "ibv_poll_cq" && r.Value.(int64) == 0
+		r.Nothing = r.Nothing || l.call.Name == "ibv_poll_cq" && r.Value.(int64) == 0
 	case "ptr":
 		if r.Value = calllog.Pointer(result); result == 0 {
 			fail(err)
@@ -314,7 +324,7 @@ func endedBy(call *calllog.Call, args []uint64) (ended []calllog.Object) {
 // changesObjects reports whether a call creates or destroys objects.
 func changesObjects(c *calllog.Call) bool {
 	switch c.Result {
-	case "0", "-1", "n", "void", "value", "ptr":
+	case "0", "-1", "n", "size", "void", "value", "ptr":
 	default:
 		return true
 	}

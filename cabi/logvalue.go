@@ -148,6 +148,9 @@ func (l *loggedCall) value(typ string, v uint64) any {
 	if s, ok := calllog.Scalar(typ, v); ok {
 		return s
 	}
+	if typ == "sockopt" {
+		return l.socketOption(v)
+	}
 	if slices.Contains(calllog.Kinds, typ) {
 		return calllog.Object{Kind: typ, Key: uintptr(v)}
 	}

@@ -36,7 +36,7 @@ uint64_t rj_log_refused(struct rj_logging *l); /* sets errno, and returns the re
 /* RJ_CALL makes a call that has begun, unless the checker refuses it: an object of it is gone. */
 #define RJ_CALL(result, call) (__builtin_expect(l_.refused, 0) ? (result)(intptr_t)rj_log_refused(&l_) : (call))
 
-/* The wrappers of files log.c and cmlog.c. */
+/* The wrappers of files log.c, cmlog.c and rslog.c. */
 #define LOGGED(result, name, parameters, args)              \
 	extern result rj_do_##name parameters;              \
 	EXPORT result (name) parameters                     \

@@ -4,6 +4,7 @@
  * bound or connected as one becomes a TCP socket of the same number. */
 
 #define _GNU_SOURCE
+#define RJ_UNNAMED /* its calls are logged as a program's are */
 #include "rs.h"
 
 #include <dlfcn.h>

@@ -12,6 +12,11 @@
 #include <sys/epoll.h>
 #include <time.h>
 
+int rj_do_rfcntl(int fd, int command, int value); /* see rslog.c */
+#ifndef RJ_UNNAMED
+#include "rslogged.h"
+#endif
+
 /* No call into Go waits: a thread that has to wait sleeps here, on an eventfd of its own that
  * the sockets it waits for write to. */
 int rj_rs_sleep(int fd, short events); /* -1 with errno set if a signal came */

@@ -4,7 +4,6 @@
 
 #include "rs.h"
 
-#include <stdarg.h>
 #include <unistd.h>
 
 static int used; /* a socket was created */
@@ -299,14 +298,8 @@ EXPORT int rgetsockopt(int fd, int level, int option, void *value, socklen_t *le
 	return CALL(rs_get_option(fd, level, option, value, length));
 }
 
-EXPORT int rfcntl(int fd, int command, ...)
+int rj_do_rfcntl(int fd, int command, int value)
 {
-	va_list args;
-	int value;
-
-	va_start(args, command);
-	value = va_arg(args, int);
-	va_end(args);
 	return CALL(rs_fcntl(fd, command, value));
 }
 

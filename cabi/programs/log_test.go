@@ -56,7 +56,7 @@ func TestLog(t *testing.T) {
 		`ibv_reg_mr\(pd=pd1, addr=0x\w+, length=4096, access=IBV_ACCESS_LOCAL_WRITE\|IBV_ACCESS_REMOTE_WRITE, lkey=0x\w+, rkey=0x\w+\) = mr1`,
 		`ibv_reg_mr\(pd=pd1, addr=0x\w+, length=4096, access=IBV_ACCESS_REMOTE_WRITE\) = NULL EINVAL \(verbs: .*need LocalWrite\)`,
 		`ibv_create_cq\(context=context1, cqe=64, cq_context=NULL, channel=NULL, comp_vector=0\) = cq1`,
-		`ibv_create_qp\(pd=pd1, attr=\{qp_type=IBV_QPT_RC, send_cq=cq1, recv_cq=cq1, srq=NULL, cap=\{max_send_wr=16, max_recv_wr=16, max_send_sge=4, max_recv_sge=4, max_inline_data=64\}, sq_sig_all=1\}, qp_num=0x\w+\) = qp1`,
+		`ibv_create_qp\(pd=pd1, attr=\{qp_type=IBV_QPT_RC, send_cq=cq1, recv_cq=cq1, srq=NULL, cap=\{max_send_wr=16, max_recv_wr=16, max_send_sge=4, max_recv_sge=4, max_inline_data=64\}, sq_sig_all=1\}, qp_num=0x\w+, device=roce0, gids=\[::ffff:127\.\S+\]\) = qp1`,
 		`ibv_create_cq\(.*\) = cq2`,
 		`ibv_create_qp\(.*\) = qp2`,
 		`ibv_modify_qp\(qp=qp1, attr=\{qp_state=IBV_QPS_INIT, qp_access_flags=IBV_ACCESS_REMOTE_WRITE\|IBV_ACCESS_REMOTE_READ\|IBV_ACCESS_REMOTE_ATOMIC, pkey_index=0, port_num=1\}, attr_mask=IBV_QP_STATE\|IBV_QP_ACCESS_FLAGS\|IBV_QP_PKEY_INDEX\|IBV_QP_PORT\) = 0`,
@@ -148,5 +148,47 @@ func TestLogOfCrash(t *testing.T) {
 		if err == nil || !regexp.MustCompile(c.last+`\z`).MatchString(log) {
 			t.Errorf("%s %q: %v\n%s%s", c.arg, c.filter, err, out, log)
 		}
+	}
+}
+
+// Calls of rsockets are logged with names for their constants; those that do not wait only if they find something.
+func TestLogRsockets(t *testing.T) {
+	folder := t.TempDir()
+	t.Setenv("RAMJET_LOG", filepath.Join(folder, "calls.%p"))
+	t.Setenv("RAMJET_LOG_FILTER", "data")
+	const args = " -S 1000 -I 2 -C 2 -p PORT"
+	(&pair{server: "rstream -b SERVER" + args, client: "rstream -s SERVER" + args, want: "custom"}).run(t)
+	names, err := filepath.Glob(filepath.Join(folder, "calls.*"))
+	if err != nil || len(names) != 2 {
+		t.Fatalf("%q, %v", names, err)
+	}
+	var all strings.Builder
+	for _, name := range names {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Write(b)
+	}
+	for _, want := range []string{
+		`rsocket\(domain=AF_INET, type=SOCK_STREAM, protocol=0\) = \d+`,
+		`rsetsockopt\(socket=\d+, level=IPPROTO_TCP, optname=TCP_NODELAY, optval=1, optlen=4\) = 0`,
+		`rbind\(socket=\d+, addr=127\.[\d.:]+, addrlen=16\) = 0`,
+		`rlisten\(socket=\d+, backlog=1\) = 0`,
+		`raccept\(socket=\d+, addr=NULL, addrlen=NULL\) = \d+`,
+		`rfcntl\(socket=\d+, cmd=F_SETFL, arg=0x800\) = 0`,
+		`rconnect\(socket=\d+, addr=127\.[\d.:]+, addrlen=16\) = -1 EINPROGRESS`,
+		`rpoll\(fds=\[\{fd=\d+, events=POLLOUT, revents=POLLOUT\}\], nfds=1, timeout=\d+\) = 1`,
+		`rsend\(socket=\d+, buf=0x\w+, len=1000, flags=MSG_DONTWAIT\) = 1000`,
+		`rrecv\(socket=\d+, buf=0x\w+, len=1000, flags=MSG_DONTWAIT\) = 1000`,
+		`rshutdown\(socket=\d+, how=SHUT_RDWR\) = 0`,
+		`rclose\(socket=\d+\) = 0`,
+	} {
+		if !regexp.MustCompile(`(?m) ` + want + ` <[\d.]+>$`).MatchString(all.String()) {
+			t.Errorf("there is no %s in\n%s", want, &all)
+		}
+	}
+	if strings.Contains(all.String(), "EAGAIN") {
+		t.Error("there are calls that have found nothing")
 	}
 }

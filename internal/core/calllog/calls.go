@@ -14,7 +14,7 @@ type Param struct {
 	Out  bool   // the call fills in the memory that it points to
 }
 
-// Call is a call of libibverbs or librdmacm.
+// Call is a call of libibverbs or librdmacm, rsockets among them.
 type Call struct {
 	Name   string
 	Params []Param
@@ -61,15 +61,17 @@ var ofGo = []string{"ibv_alloc_mr", "ibv_reg_shared_mr"}
 func dataPath(call string) bool {
 	switch call {
 	case "ibv_post_send", "ibv_post_recv", "ibv_post_srq_recv", "ibv_poll_cq", "ibv_req_notify_cq", "ibv_get_cq_event",
-		"ibv_ack_cq_events", "ibv_wr_complete", "ibv_start_poll", "ibv_next_poll", "ibv_end_poll", "ibv_bind_mw":
+		"ibv_ack_cq_events", "ibv_wr_complete", "ibv_start_poll", "ibv_next_poll", "ibv_end_poll", "ibv_bind_mw",
+		"rrecv", "rrecvfrom", "rrecvmsg", "rsend", "rsendto", "rsendmsg", "rread", "rreadv", "rwrite", "rwritev", "rpoll",
+		"rselect", "riowrite", "repoll_wait":
 		return true
 	}
 	return false
 }
 
 // table has a call in each line: its name, its parameters and their types, > before what the call fills in, and the
-// meaning of its result: 0 (or an errno), -1 (and errno), n (a number, or -1 and errno), void, value, ptr (or NULL and
-// errno), or an object of that kind (or NULL and errno). In types, names are those of [Kinds], or of package main of
+// meaning of its result: 0 (or an errno), -1 (and errno), n (a number, or -1 and errno), size (such a number of 64
+// bits), void, value, ptr (or NULL and errno), or an object of that kind (or NULL and errno). In types, names are those of [Kinds], or of package main of
 // cabi; int, u, hex, str and ptr are what they say.
 const table = `
 ibv_get_device_list >num_devices:intp = ptr
@@ -192,6 +194,36 @@ rdma_resolve_addrinfo id:id node:str service:str hints:addrinfo = -1
 rdma_query_addrinfo id:id >info:addrinfop = -1
 rdma_freeaddrinfo res:ptr = void
 rdma_write_cm_event id:id event:cm_event_type status:int arg:hex = -1
+rsocket domain:address_family type:socket protocol:int = n
+rbind socket:int addr:sockaddr addrlen:u = -1
+rlisten socket:int backlog:int = -1
+raccept socket:int >addr:sockaddr addrlen:ptr = n
+rconnect socket:int addr:sockaddr addrlen:u = -1
+rshutdown socket:int how:shutdown_how = -1
+rclose socket:int = -1
+rrecv socket:int buf:ptr len:u flags:msg_flags = size
+rrecvfrom socket:int buf:ptr len:u flags:msg_flags >src_addr:sockaddr addrlen:ptr = size
+rrecvmsg socket:int >msg:msghdr flags:msg_flags = size
+rsend socket:int buf:ptr len:u flags:msg_flags = size
+rsendto socket:int buf:ptr len:u flags:msg_flags dest_addr:sockaddr addrlen:u = size
+rsendmsg socket:int msg:msghdr flags:msg_flags = size
+rread socket:int buf:ptr count:u = size
+rreadv socket:int iov:iovec iovcnt:int = size
+rwrite socket:int buf:ptr count:u = size
+rwritev socket:int iov:iovec iovcnt:int = size
+rpoll >fds:pollfds nfds:u timeout:int = n
+rselect nfds:int readfds:ptr writefds:ptr exceptfds:ptr timeout:timeval = n
+rgetpeername socket:int >addr:sockaddr addrlen:ptr = -1
+rgetsockname socket:int >addr:sockaddr addrlen:ptr = -1
+rsetsockopt socket:int level:socket_level optname:sockopt optval:sockopt_value optlen:u = -1
+rgetsockopt socket:int level:socket_level optname:sockopt >optval:sockopt_value optlen:ptr = -1
+rfcntl socket:int cmd:fcntl_cmd arg:hex = n
+riomap socket:int buf:ptr len:u prot:map_prot flags:hex offset:offset = size
+riounmap socket:int buf:ptr len:u = -1
+riowrite socket:int buf:ptr count:u offset:offset flags:hex = size
+repoll_create flags:hex = n
+repoll_ctl epfd:int op:epoll_op fd:int event:ptr = -1
+repoll_wait epfd:int events:ptr maxevents:int timeout:int = n
 `
 
 // parseCalls reads the table.

@@ -127,13 +127,22 @@ type Result struct {
 // Begin notes that a call begins. tid is the thread's id; 0: lines have none. Begin calls args at once. If the filter
 // excludes the call it does not, and returns nil.
 func (l *Log) Begin(name string, tid int, args func() []Arg) *Pending {
+	return l.begin(name, tid, args, polls(name))
+}
+
+// BeginPoll is Begin for a call that does not wait. It gets no line as it begins: most polls find nothing.
+func (l *Log) BeginPoll(name string, tid int, args func() []Arg) *Pending {
+	return l.begin(name, tid, args, true)
+}
+
+func (l *Log) begin(name string, tid int, args func() []Arg, poll bool) *Pending {
 	if l == nil || !l.filter.wants(name) {
 		return nil
 	}
 	p := &Pending{log: l, name: name, tid: tid}
 	p.args = l.resolve(args(), &p.seen)
 	p.began = time.Now()
-	if l.filter.Enter && !l.filter.Errors && !polls(name) && l.filter.concerns(p.seen) {
+	if l.filter.Enter && !l.filter.Errors && !poll && l.filter.concerns(p.seen) {
 		l.write(p.line(p.began, nil))
 	}
 	return p
@@ -271,7 +280,7 @@ func (l *Log) value(v any, all *[]seen) any {
 	return v
 }
 
-// polls reports whether a call polls a completion queue. It gets no line as it begins: most polls find nothing.
+// polls reports whether a call polls a completion queue.
 func polls(call string) bool {
 	return call == "ibv_poll_cq" || call == "ibv_start_poll" || call == "ibv_next_poll"
 }

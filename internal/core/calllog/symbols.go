@@ -20,6 +20,8 @@ func Scalar(typ string, v uint64) (value any, ok bool) {
 		return uint16(v), true
 	case "be16":
 		return Hex(uint16(v)>>8 | uint16(v)<<8), true
+	case "offset":
+		return int64(v), true
 	case "hex":
 		return Hex(v), true
 	case "ptr":

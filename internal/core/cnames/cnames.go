@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cnames has the names that the headers of libibverbs and librdmacm give to their constants.
+// Package cnames has the names that the headers of libibverbs and librdmacm give to their constants, and those that
+// rsockets take from the headers of Linux.
 package cnames
 
 import (
@@ -53,6 +54,8 @@ var enums = map[string]enum{
 	"cm_event_type": {"RDMA_CM_EVENT_", 0, words("ADDR_RESOLVED ADDR_ERROR ROUTE_RESOLVED ROUTE_ERROR " +
 		"CONNECT_REQUEST CONNECT_RESPONSE CONNECT_ERROR UNREACHABLE REJECTED ESTABLISHED DISCONNECTED DEVICE_REMOVAL " +
 		"MULTICAST_JOIN MULTICAST_ERROR ADDR_CHANGE TIMEWAIT_EXIT ADDRINFO_RESOLVED ADDRINFO_ERROR USER")},
+	"shutdown_how": {"SHUT_", 0, words("RD WR RDWR")},
+	"epoll_op":     {"EPOLL_CTL_", 1, words("ADD DEL MOD")},
 }
 
 var sparse = map[string]map[uint64]string{
@@ -60,6 +63,28 @@ var sparse = map[string]map[uint64]string{
 	"wc_opcode": {0: "IBV_WC_SEND", 1: "IBV_WC_RDMA_WRITE", 2: "IBV_WC_RDMA_READ", 3: "IBV_WC_COMP_SWAP",
 		4: "IBV_WC_FETCH_ADD", 5: "IBV_WC_BIND_MW", 6: "IBV_WC_LOCAL_INV", 7: "IBV_WC_TSO", 8: "IBV_WC_FLUSH",
 		9: "IBV_WC_ATOMIC_WRITE", 128: "IBV_WC_RECV", 129: "IBV_WC_RECV_RDMA_WITH_IMM"},
+	"address_family": {0: "AF_UNSPEC", 2: "AF_INET", 10: "AF_INET6", 27: "AF_IB"},
+	"socket_type":    {1: "SOCK_STREAM", 2: "SOCK_DGRAM"},
+	"socket_level":   {0: "IPPROTO_IP", 1: "SOL_SOCKET", 6: "IPPROTO_TCP", 17: "IPPROTO_UDP", 41: "IPPROTO_IPV6", 0x10000: "SOL_RDMA"},
+	"fcntl_cmd":      {0: "F_DUPFD", 1: "F_GETFD", 2: "F_SETFD", 3: "F_GETFL", 4: "F_SETFL"},
+}
+
+// optionNames are the options of sockets, by the value of their level.
+var optionNames = map[uint64]map[uint64]string{
+	1: {2: "SO_REUSEADDR", 3: "SO_TYPE", 4: "SO_ERROR", 7: "SO_SNDBUF", 8: "SO_RCVBUF", 9: "SO_KEEPALIVE",
+		10: "SO_OOBINLINE", 13: "SO_LINGER", 20: "SO_RCVTIMEO", 21: "SO_SNDTIMEO", 30: "SO_ACCEPTCONN"},
+	6: {1: "TCP_NODELAY", 2: "TCP_MAXSEG", 3: "TCP_CORK", 4: "TCP_KEEPIDLE", 5: "TCP_KEEPINTVL", 6: "TCP_KEEPCNT",
+		11: "TCP_INFO", 12: "TCP_QUICKACK", 18: "TCP_USER_TIMEOUT"},
+	41:      {26: "IPV6_V6ONLY"},
+	0x10000: {0: "RDMA_SQSIZE", 1: "RDMA_RQSIZE", 2: "RDMA_INLINE", 3: "RDMA_IOMAPSIZE", 4: "RDMA_ROUTE"},
+}
+
+// SocketOption returns the name of an option of a level.
+func SocketOption(level, option uint64) string {
+	if name, ok := optionNames[level][option]; ok {
+		return name
+	}
+	return fmt.Sprint(option)
 }
 
 var masks = map[string]flags{
@@ -70,6 +95,9 @@ var masks = map[string]flags{
 	"qp_mask": {"IBV_QP_", words("STATE CUR_STATE EN_SQD_ASYNC_NOTIFY ACCESS_FLAGS PKEY_INDEX PORT QKEY AV " +
 		"PATH_MTU TIMEOUT RETRY_CNT RNR_RETRY RQ_PSN MAX_QP_RD_ATOMIC ALT_PATH MIN_RNR_TIMER SQ_PSN " +
 		"MAX_DEST_RD_ATOMIC PATH_MIG_STATE CAP DEST_QPN - - - - RATE_LIMIT")},
+	"msg_flags":  {"MSG_", words("OOB PEEK DONTROUTE - - TRUNC DONTWAIT EOR WAITALL - - - - - NOSIGNAL MORE")},
+	"poll_mask":  {"POLL", words("IN PRI OUT ERR HUP NVAL")},
+	"map_prot":   {"PROT_", words("READ WRITE EXEC")},
 	"send_flags": {"IBV_SEND_", words("FENCE SIGNALED SOLICITED INLINE IP_CSUM")},
 	"wc_flags":   {"IBV_WC_", words("GRH WITH_IMM IP_CSUM_OK WITH_INV")},
 	"qp_ops": {"IBV_QP_EX_WITH_", words("RDMA_WRITE RDMA_WRITE_WITH_IMM SEND SEND_WITH_IMM RDMA_READ " +

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* The rsockets' part of logged.h. rfcntl, which has a variable argument, is in rslog.c. */
+LOGGED(int, rsocket, (int domain, int type, int protocol), (domain, type, protocol))
+LOGGED(int, rbind, (int socket, const struct sockaddr *addr, socklen_t length), (socket, addr, length))
+LOGGED(int, rlisten, (int socket, int backlog), (socket, backlog))
+LOGGED(int, raccept, (int socket, struct sockaddr *addr, socklen_t *length), (socket, addr, length))
+LOGGED(int, rconnect, (int socket, const struct sockaddr *addr, socklen_t length), (socket, addr, length))
+LOGGED(int, rshutdown, (int socket, int how), (socket, how))
+LOGGED(int, rclose, (int socket), (socket))
+LOGGED(ssize_t, rrecv, (int socket, void *buf, size_t length, int flags), (socket, buf, length, flags))
+LOGGED(ssize_t, rrecvfrom, (int socket, void *buf, size_t length, int flags, struct sockaddr *from, socklen_t *room),
+	(socket, buf, length, flags, from, room))
+LOGGED(ssize_t, rrecvmsg, (int socket, struct msghdr *msg, int flags), (socket, msg, flags))
+LOGGED(ssize_t, rsend, (int socket, const void *buf, size_t length, int flags), (socket, buf, length, flags))
+LOGGED(ssize_t, rsendto, (int socket, const void *buf, size_t length, int flags, const struct sockaddr *to, socklen_t room),
+	(socket, buf, length, flags, to, room))
+LOGGED(ssize_t, rsendmsg, (int socket, const struct msghdr *msg, int flags), (socket, msg, flags))
+LOGGED(ssize_t, rread, (int socket, void *buf, size_t count), (socket, buf, count))
+LOGGED(ssize_t, rreadv, (int socket, const struct iovec *iov, int n), (socket, iov, n))
+LOGGED(ssize_t, rwrite, (int socket, const void *buf, size_t count), (socket, buf, count))
+LOGGED(ssize_t, rwritev, (int socket, const struct iovec *iov, int n), (socket, iov, n))
+LOGGED(int, rpoll, (struct pollfd *fds, nfds_t n, int timeout), (fds, n, timeout))
+LOGGED(int, rselect, (int n, fd_set *readers, fd_set *writers, fd_set *exceptions, struct timeval *timeout),
+	(n, readers, writers, exceptions, timeout))
+LOGGED(int, rgetpeername, (int socket, struct sockaddr *addr, socklen_t *length), (socket, addr, length))
+LOGGED(int, rgetsockname, (int socket, struct sockaddr *addr, socklen_t *length), (socket, addr, length))
+LOGGED(int, rsetsockopt, (int socket, int level, int option, const void *value, socklen_t length), (socket, level, option, value, length))
+LOGGED(int, rgetsockopt, (int socket, int level, int option, void *value, socklen_t *length), (socket, level, option, value, length))
+LOGGED(off_t, riomap, (int socket, void *buf, size_t length, int prot, int flags, off_t offset), (socket, buf, length, prot, flags, offset))
+LOGGED(int, riounmap, (int socket, void *buf, size_t length), (socket, buf, length))
+LOGGED(size_t, riowrite, (int socket, const void *buf, size_t count, off_t offset, int flags), (socket, buf, count, offset, flags))
+LOGGED(int, repoll_create, (int flags), (flags))
+LOGGED(int, repoll_ctl, (int epfd, int op, int fd, struct epoll_event *event), (epfd, op, fd, event))
+LOGGED(int, repoll_wait, (int epfd, struct epoll_event *events, int room, int timeout), (epfd, events, room, timeout))
