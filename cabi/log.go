@@ -221,6 +221,12 @@ func (l *loggedCall) out(r *calllog.Result) {
 			r.Out = append(r.Out, calllog.Arg{Name: p.Name, Value: l.outValue(p.Type, l.args[i], r)})
 		}
 	}
+	switch l.call.Name {
+	case "ibv_start_poll", "ibv_next_poll":
+		if q := at[C.struct_rj_cq](l.args[0]); q != nil && !r.Nothing {
+			r.Out = append(r.Out, calllog.Arg{Name: "wc", Value: calllog.List{completion(&q.wc)}})
+		}
+	}
 	if strings.HasPrefix(l.call.Name, "rdma_create_") {
 		l.created(r)
 	}

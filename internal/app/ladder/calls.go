@@ -274,7 +274,7 @@ func (l *callLog) connected(id *loggedID) {
 
 // about finds the queue pairs that a call is about.
 func (l *callLog) about(p *caller, e *calllog.Entry) {
-	if e.Call == "ibv_poll_cq" {
+	if polls(e.Call) {
 		wcs, _ := e.Arg("wc").(calllog.List)
 		for _, wc := range wcs {
 			f, _ := wc.(calllog.Fields)
@@ -460,10 +460,18 @@ func (c *Calls) sorted() []callRow {
 // calledAt returns the time of a call in a drawing: when it was made, or, if it waits or polls, when it returned.
 func calledAt(e *calllog.Entry) time.Time {
 	switch e.Call {
-	case "ibv_poll_cq", "ibv_get_async_event", "rdma_get_cm_event", "rdma_get_request":
+	case "ibv_get_async_event", "rdma_get_cm_event", "rdma_get_request":
+		return e.Ended()
+	}
+	if polls(e.Call) {
 		return e.Ended()
 	}
 	return e.At
+}
+
+// polls reports whether a call returns completions.
+func polls(call string) bool {
+	return call == "ibv_poll_cq" || call == "ibv_start_poll" || call == "ibv_next_poll"
 }
 
 // word returns a name, such as that of an object, or "".
