@@ -15,7 +15,6 @@ import (
 	"unsafe"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/calllog"
-	"github.com/ramjet-rdma/ramjet/internal/core/cnames"
 )
 
 // The arguments of rsockets.
@@ -65,7 +64,7 @@ func init() {
 
 // socketOption returns the name of an option of the level that the call names.
 func (l *loggedCall) socketOption(option uint64) any {
-	return calllog.Symbol(cnames.SocketOption(uint64(uint32(l.arg("level"))), uint64(uint32(option))))
+	return calllog.SocketOption(uint64(uint32(l.arg("level"))), uint64(uint32(option)))
 }
 
 func vectors(p, n uint64) any {

@@ -165,7 +165,10 @@ func (f *ladderFlags) check() error {
 // calls reads the logs of calls. What of them is not drawn it says.
 func (f *ladderFlags) calls(log io.Writer, s *ladder.Survey, o *ladder.Options) (*ladder.Calls, error) {
 	c := s.Calls(o)
-	for _, name := range f.logs {
+	for i, name := range f.logs {
+		if slices.Contains(f.logs[:i], name) {
+			return nil, usagef("--log %s: it is there twice", name)
+		}
 		if err := readCalls(c, name); err != nil {
 			return nil, err
 		}

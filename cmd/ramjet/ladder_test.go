@@ -168,6 +168,7 @@ func TestLadderLogErrors(t *testing.T) {
 		{"--log " + filepath.Join(dir, "absent"), exitUsage, "--log: open "},
 		{"--log " + dir, exitUsage, "is a directory"},
 		{"--log -", exitUsage, `--log "-": give the name of a file`},
+		{"--log " + cut + "," + cut, exitUsage, "cut.log: it is there twice"},
 		{"--list --log " + wrong, exitUsage, "--list draws nothing: leave --log out"},
 	} {
 		ramjetCmd(t, append([]string{"ladder", accessCapture}, strings.Fields(c.args)...)...).wantError(t, c.status, c.text)

@@ -34,6 +34,8 @@ type Calls struct {
 	chosen   []*Conversation
 	from, to time.Duration
 	rows     []callRow
+
+	maxCalls, maxObjects int
 }
 
 // Call is a call in a row, or a completion that it has returned.
@@ -52,7 +54,7 @@ type callRow struct {
 
 // Calls returns a reader of the logs of both ends of conversations, for a drawing from one time to another.
 func (s *Survey) Calls(o *Options) *Calls {
-	return &Calls{s: s, chosen: o.Conversations, from: o.From, to: o.To}
+	return &Calls{s: s, chosen: o.Conversations, from: o.From, to: o.To, maxCalls: maxCalls, maxObjects: maxObjects}
 }
 
 // callLog is a log that is being read.
@@ -165,8 +167,8 @@ func (l *callLog) take(e *calllog.Entry) error {
 		l.about(p, e)
 		l.destroyed(p, e)
 	}
-	if l.objects > maxObjects || len(l.found) > maxObjects {
-		return &calllog.LineError{Line: e.Line, Column: 1, Expected: fmt.Sprintf("a log with at most %s queue pairs and ids at a time", units.Count(maxObjects))}
+	if l.objects > l.maxObjects || len(l.found) > l.maxObjects {
+		return &calllog.LineError{Line: e.Line, Column: 1, Expected: fmt.Sprintf("a log with at most %s queue pairs and ids at a time", units.Count(l.maxObjects))}
 	}
 	return nil
 }
@@ -311,7 +313,7 @@ func (l *callLog) about(p *caller, e *calllog.Entry) {
 	switch {
 	case id.qp != nil:
 		l.hold(id.qp, e, nil)
-	case len(id.early) < maxEarly && l.held < maxCalls:
+	case len(id.early) < maxEarly && l.held < l.maxCalls:
 		l.held++
 		id.early = append(id.early, e)
 	}
@@ -326,7 +328,7 @@ func (l *callLog) hold(qp *loggedQP, e *calllog.Entry, wc calllog.Fields) {
 	if l.from > 0 && at < l.from || l.to > 0 && at > l.to {
 		return
 	}
-	if l.held == maxCalls {
+	if l.held >= l.maxCalls {
 		l.left++
 		return
 	}

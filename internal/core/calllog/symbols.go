@@ -7,6 +7,9 @@ import "github.com/ramjet-rdma/ramjet/internal/core/cnames"
 // Named returns a number of a type of [Calls] as constants of C, see [cnames.Of].
 func Named(typ string, v uint64) Symbol { return Symbol(cnames.Of(typ, v)) }
 
+// SocketOption returns the name of an option of a level, both of rsetsockopt.
+func SocketOption(level, option uint64) Symbol { return Symbol(cnames.SocketOption(level, option)) }
+
 // Scalar returns an argument of C, passed in 64 bits, whose type has no memory behind it. ok is false for other types.
 func Scalar(typ string, v uint64) (value any, ok bool) {
 	switch typ {
