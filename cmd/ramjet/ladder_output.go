@@ -116,7 +116,11 @@ func ladderCalls(l *ladder.Ladder) []string {
 	if l.Options.Calls == nil {
 		return nil
 	}
-	return l.Options.Calls.Sources
+	all := l.Options.Calls.Sources
+	if n := len(all) - listedConversations; n > 0 {
+		all = append(slices.Clone(all[:listedConversations]), fmt.Sprintf("and calls of %s more", units.Plural(n, "queue pair")))
+	}
+	return all
 }
 
 // reason says why a conversation is drawn, if nobody chose it.

@@ -48,8 +48,7 @@ type Call struct {
 // callRow is a row without its column.
 type callRow struct {
 	Row
-	conv *Conversation
-	end  int // 1: A, 2: B
+	of callEnd
 }
 
 // Calls returns a reader of the logs of both ends of conversations, for a drawing from one time to another.
@@ -95,7 +94,7 @@ type loggedQP struct {
 // callEnd is an end of a conversation that a queue pair is.
 type callEnd struct {
 	conv *Conversation
-	end  int
+	end  int // 1: A, 2: B
 }
 
 // heldCall is a call, or a completion that it has returned.
@@ -389,22 +388,32 @@ func (l *callLog) finish(cut bool) {
 			}
 		}
 	}
-	count := map[string]int{}
-	for e, qp := range latest {
-		end := e.conv.A
-		if e.end == 2 {
-			end = e.conv.B
+	for _, qp := range l.found {
+		ends := slices.DeleteFunc(qp.ends, func(e callEnd) bool { return latest[e] != qp })
+		if len(ends) == 0 {
+			continue
 		}
 		for _, h := range qp.calls {
-			l.rows = append(l.rows, l.row(h, e))
+			l.rows = append(l.rows, l.row(h, nearest(ends, calledAt(h.e))))
 		}
-		count[fmt.Sprintf("of process %d at %s, from %s", qp.pid, end.Host, filepath.Base(l.name))] += len(qp.calls)
+		l.Sources = append(l.Sources, fmt.Sprintf("calls and completions: %s of process %d at %s, from %s", units.Count(len(qp.calls)), qp.pid,
+			ends[0].host(), filepath.Base(l.name)))
 	}
-	for of, n := range count {
-		l.Sources = append(l.Sources, fmt.Sprintf("calls and completions: %s %s", units.Count(n), of))
-	}
-	slices.Sort(l.Sources)
 	l.explain(len(latest) > 0, other, cut)
+}
+
+// host returns the host of an end.
+func (e callEnd) host() capture.Host {
+	if e.end == 2 {
+		return e.conv.B.Host
+	}
+	return e.conv.A.Host
+}
+
+// nearest returns the end of the conversation that is nearest in time: a queue pair of datagrams has one with each peer.
+func nearest(ends []callEnd, at time.Time) callEnd {
+	away := func(e callEnd) time.Duration { return max(e.conv.First.Sub(at), at.Sub(e.conv.Last), 0) }
+	return slices.MinFunc(ends, func(a, b callEnd) int { return cmp.Compare(away(a), away(b)) })
 }
 
 // explain says what of a log is not drawn.
@@ -445,7 +454,7 @@ func (l *callLog) row(h heldCall, of callEnd) callRow {
 	if t := calledAt(h.e); w.marks&severe != 0 && (of.conv.Trouble.IsZero() || t.Before(of.conv.Trouble)) {
 		of.conv.Trouble = t
 	}
-	return callRow{r, of.conv, of.end}
+	return callRow{r, of}
 }
 
 // sorted returns the rows of all logs by time.

@@ -332,11 +332,7 @@ func (d *drawer) finish(e *event) {
 func (d *drawer) callsTo(at time.Duration) {
 	for ; len(d.calls) > 0 && d.calls[0].At <= at; d.calls = d.calls[1:] {
 		c := &d.calls[0]
-		host := c.conv.A.Host
-		if c.end == 2 {
-			host = c.conv.B.Host
-		}
-		c.From = d.column(host, c.end)
+		c.From = d.column(c.of.host(), c.of.end)
 		c.To = c.From
 		if c.shape != (shape{}) {
 			c.shape.from, c.shape.to = c.From, c.To
