@@ -21,8 +21,10 @@ import (
 // What is held of logs.
 const (
 	maxCalls   = 100_000 // calls of queue pairs that may be drawn
+	maxBytes   = 1 << 25 // of their lines
 	maxObjects = 1 << 16 // queue pairs and ids that a log's processes have at a time
 	maxEarly   = 64      // calls of an id before it has a queue pair
+	maxName    = 32      // bytes of an object's name
 )
 
 // Calls are the calls and completions of the queue pairs of conversations, out of logs.
@@ -35,7 +37,7 @@ type Calls struct {
 	from, to time.Duration
 	rows     []callRow
 
-	maxCalls, maxObjects int
+	maxCalls, maxBytes, maxObjects int
 }
 
 // Call is a call in a row, or a completion that it has returned.
@@ -53,7 +55,7 @@ type callRow struct {
 
 // Calls returns a reader of the logs of both ends of conversations, for a drawing from one time to another.
 func (s *Survey) Calls(o *Options) *Calls {
-	return &Calls{s: s, chosen: o.Conversations, from: o.From, to: o.To, maxCalls: maxCalls, maxObjects: maxObjects}
+	return &Calls{s: s, chosen: o.Conversations, from: o.From, to: o.To, maxCalls: maxCalls, maxBytes: maxBytes, maxObjects: maxObjects}
 }
 
 // callLog is a log that is being read.
@@ -63,7 +65,8 @@ type callLog struct {
 	processes map[int]*caller
 	objects   int
 	calls     int // lines
-	held      int
+	held      int // calls
+	bytes     int // of their lines
 	left      int // calls that are not held
 	found     []*loggedQP
 	others    []string // queue pairs that are of none of the conversations
@@ -152,16 +155,15 @@ func (l *callLog) process(pid int) *caller {
 // take takes a line of the log.
 func (l *callLog) take(e *calllog.Entry) error {
 	p := l.process(e.PID)
-	if e.Begins {
-		if p.begun[e.TID] == nil {
-			l.objects++
-		}
-		p.begun[e.TID] = e
-	} else {
-		if p.begun[e.TID] != nil {
-			l.objects--
-		}
+	if old := p.begun[e.TID]; old != nil {
+		l.release(old)
 		delete(p.begun, e.TID)
+	}
+	if e.Begins {
+		if l.keep(e) {
+			p.begun[e.TID] = e
+		}
+	} else {
 		l.created(p, e)
 		l.about(p, e)
 		l.destroyed(p, e)
@@ -178,9 +180,12 @@ func (l *callLog) created(p *caller, e *calllog.Entry) {
 	if !known || e.Errno != "" {
 		return
 	}
-	name := word(e.Arg("qp")) // of rdma_create_qp
+	name := object(e.Arg("qp")) // of rdma_create_qp
 	if strings.HasPrefix(e.Call, "ibv_create_qp") {
-		name = word(e.Result)
+		name = object(e.Result)
+	}
+	if name == "" {
+		return
 	}
 	qp := p.qps[name]
 	if qp == nil || qp.number != number {
@@ -197,15 +202,15 @@ func (l *callLog) created(p *caller, e *calllog.Entry) {
 			l.others = append(l.others, qp.String())
 		}
 	}
-	if name := word(e.Arg("id")); name != "" {
+	if name := object(e.Arg("id")); name != "" {
 		id := l.id(p, name)
 		id.qp = qp
 		l.connected(id)
-		l.held -= len(id.early)
-		for _, e := range id.early {
+		early := id.early
+		l.drop(id)
+		for _, e := range early {
 			l.hold(qp, e, nil)
 		}
-		id.early = nil
 	}
 }
 
@@ -286,18 +291,18 @@ func (l *callLog) about(p *caller, e *calllog.Entry) {
 		return
 	}
 	event, _ := e.Arg("event").(calllog.Fields)
-	name := cmp.Or(word(e.Arg("qp")), word(event.Get("qp")))
+	name := cmp.Or(object(e.Arg("qp")), object(event.Get("qp")))
 	if strings.HasPrefix(e.Call, "ibv_create_qp") {
-		name = word(e.Result)
+		name = object(e.Result)
 	}
 	if name != "" {
 		l.nameless = l.nameless || p.qps[name] == nil && !strings.Contains(name, "?")
 		l.hold(p.qps[name], e, nil)
 		return
 	}
-	name = cmp.Or(word(e.Arg("id")), word(event.Get("id")))
+	name = cmp.Or(object(e.Arg("id")), object(event.Get("id")))
 	if e.Call == "rdma_create_id" {
-		name = cmp.Or(name, word(e.Result)) // in Go
+		name = cmp.Or(name, object(e.Result)) // in Go
 	}
 	if name == "" || strings.Contains(name, "?") {
 		return
@@ -312,8 +317,7 @@ func (l *callLog) about(p *caller, e *calllog.Entry) {
 	switch {
 	case id.qp != nil:
 		l.hold(id.qp, e, nil)
-	case len(id.early) < maxEarly && l.held < l.maxCalls:
-		l.held++
+	case len(id.early) < maxEarly && l.keep(e):
 		id.early = append(id.early, e)
 	}
 }
@@ -327,12 +331,35 @@ func (l *callLog) hold(qp *loggedQP, e *calllog.Entry, wc calllog.Fields) {
 	if l.from > 0 && at < l.from || l.to > 0 && at > l.to {
 		return
 	}
-	if l.held >= l.maxCalls {
+	if !l.keep(e) {
 		l.left++
 		return
 	}
-	l.held++
 	qp.calls = append(qp.calls, heldCall{e, wc})
+}
+
+// keep reports whether there is room for a call, and takes it.
+func (l *callLog) keep(e *calllog.Entry) bool {
+	if l.held >= l.maxCalls || l.bytes+e.Size > l.maxBytes {
+		return false
+	}
+	l.held++
+	l.bytes += e.Size
+	return true
+}
+
+// release gives back the room of a call.
+func (l *callLog) release(e *calllog.Entry) {
+	l.held--
+	l.bytes -= e.Size
+}
+
+// drop releases the calls of an id.
+func (l *callLog) drop(id *loggedID) {
+	for _, e := range id.early {
+		l.release(e)
+	}
+	id.early = nil
 }
 
 // destroyed notes that a call has destroyed objects.
@@ -340,10 +367,10 @@ func (l *callLog) destroyed(p *caller, e *calllog.Entry) {
 	if c := calllog.Find(e.Call); c == nil || !c.Destroys() || e.Errno != "" {
 		return
 	}
-	if qp := p.qps[word(e.Arg("qp"))]; qp != nil && e.Call == "ibv_destroy_qp" {
+	if qp := p.qps[object(e.Arg("qp"))]; qp != nil && e.Call == "ibv_destroy_qp" {
 		l.forget(p, qp, e.Ended())
 	}
-	name := word(e.Arg("id"))
+	name := object(e.Arg("id"))
 	id := p.ids[name]
 	if id == nil {
 		return
@@ -354,7 +381,7 @@ func (l *callLog) destroyed(p *caller, e *calllog.Entry) {
 	if e.Call != "rdma_destroy_qp" && e.Call != "rdma_destroy_srq" {
 		delete(p.ids, name)
 		l.objects--
-		l.held -= len(id.early)
+		l.drop(id)
 	}
 }
 
@@ -489,6 +516,15 @@ func polls(call string) bool {
 func word(v any) string {
 	s, _ := v.(calllog.Symbol)
 	return string(s)
+}
+
+// object returns the name of an object, or "". It is a copy: what holds it does not hold the line.
+func object(v any) string {
+	name := word(v)
+	if len(name) > maxName {
+		return ""
+	}
+	return strings.Clone(name)
 }
 
 // number returns a hexadecimal number of 24 bits.

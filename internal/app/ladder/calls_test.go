@@ -252,6 +252,11 @@ func TestCallsBound(t *testing.T) {
 	if len(c.rows) > most || len(c.rows) < most-before || len(c.Notes) != 1 || !strings.Contains(c.Notes[0], "more calls than can be drawn: --from and --to choose") {
 		t.Errorf("%d rows, %q", len(c.rows), c.Notes)
 	}
+	c = s.Calls(o)
+	c.maxBytes = 4096
+	if err := c.Read("log", strings.NewReader(b.String())); err != nil || len(c.rows) >= most || len(c.Notes) != 1 {
+		t.Errorf("%d rows, %q, %v", len(c.rows), c.Notes, err)
+	}
 	b.Reset()
 	for i := range most + 1 {
 		fmt.Fprintf(&b, "1 %s rdma_create_id(ps=RDMA_PS_TCP) = id%d <0.000001>\n", at, i+1)

@@ -20,6 +20,7 @@ const maxNesting = 16
 // Entry is a line of a log.
 type Entry struct {
 	Line     int       // from 1
+	Size     int       // of the line, in bytes
 	At       time.Time // when the call began
 	PID, TID int       // TID 0: there is none
 	Call     string
@@ -117,7 +118,7 @@ func (r *Reader) Next() (*Entry, error) {
 		e, bad := parse(text)
 		switch {
 		case bad == nil:
-			e.Line = r.line
+			e.Line, e.Size = r.line, len(text)
 			r.date(e)
 			return e, nil
 		case err == io.EOF: // the last line has no end
