@@ -25,7 +25,6 @@ var alike = map[string]string{
 // oneLanguage are the rules that programs of one language alone can break, with the reason.
 var oneLanguage = map[string]string{
 	"event-unacknowledged": "C: Go's events need no acknowledgement",
-	"inline-limit":         "C: package verbs grants what was asked for, and refuses more",
 	"double-destroy":       "C: in Go a second Close is an error and does no harm",
 	"concurrent-use":       "C: objects of package verbs may be closed while they are used",
 }
@@ -33,5 +32,5 @@ var oneLanguage = map[string]string{
 // knownMisses are mistakes that the checker cannot see, by the name of their program, with the reason.
 var knownMisses = map[string]string{}
 
-// crashes are programs whose mistake may end them by a signal when nothing checks them: they use memory that is gone.
-var crashes = map[string]bool{}
+// crashes are the rules whose mistakes may end a program by a signal when nothing checks it: it uses memory that is gone.
+var crashes = map[string]bool{"use-after-destroy": true, "double-destroy": true, "concurrent-use": true}

@@ -103,7 +103,7 @@ func (v *verdict) found() bool {
 
 // broken reports whether a form of the program did not run to its end, unless its mistake is a crash.
 func (v *verdict) broken() bool {
-	return v.right.err != nil || v.wrong.err != nil && !crashes[v.name()]
+	return v.right.err != nil || v.wrong.err != nil && !crashes[v.rule]
 }
 
 // explain prints what was not as it should be. Without the checker that is only how programs end.
@@ -117,7 +117,7 @@ func (v *verdict) explain(w io.Writer, plain bool) {
 		show(right, &v.right, "false alarm")
 	}
 	switch {
-	case v.wrong.err != nil && !crashes[v.name()]:
+	case v.wrong.err != nil && !crashes[v.rule]:
 		show(wrong, &v.wrong, v.wrong.err.Error())
 	case !plain && !v.found():
 		show(wrong, &v.wrong, "missed")

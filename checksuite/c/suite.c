@@ -126,6 +126,51 @@ struct pair pair_of(struct options o)
 	return p;
 }
 
+static struct {
+	pthread_mutex_t mutex;
+	pthread_cond_t cond;
+	pthread_t thread;
+	int started, ended;
+	void (*f)(void *);
+	void *arg;
+} rescuer = { .mutex = PTHREAD_MUTEX_INITIALIZER, .cond = PTHREAD_COND_INITIALIZER };
+
+static void *rescue_later(void *arg)
+{
+	struct timespec t;
+
+	(void)arg;
+	clock_gettime(CLOCK_REALTIME, &t);
+	t.tv_sec += t.tv_nsec >= 500000000;
+	t.tv_nsec = (t.tv_nsec + 500000000) % 1000000000;
+	pthread_mutex_lock(&rescuer.mutex);
+	while (!rescuer.ended && pthread_cond_timedwait(&rescuer.cond, &rescuer.mutex, &t) != ETIMEDOUT)
+		;
+	if (!rescuer.ended)
+		rescuer.f(rescuer.arg);
+	pthread_mutex_unlock(&rescuer.mutex);
+	return NULL;
+}
+
+void rescue(void (*f)(void *), void *arg)
+{
+	rescuer.started = 1;
+	rescuer.f = f;
+	rescuer.arg = arg;
+	rescuer.thread = thread(rescue_later, NULL);
+}
+
+static void end_rescue(void)
+{
+	if (!rescuer.started)
+		return;
+	pthread_mutex_lock(&rescuer.mutex);
+	rescuer.ended = 1;
+	pthread_cond_signal(&rescuer.cond);
+	pthread_mutex_unlock(&rescuer.mutex);
+	join(rescuer.thread);
+}
+
 int finish(void)
 {
 	int i;
@@ -139,6 +184,7 @@ int finish(void)
 	}
 	while (n_regions)
 		deregister(regions[0]);
+	end_rescue();
 	CHECK(!pd || !ibv_dealloc_pd(pd));
 	CHECK(!context || !ibv_close_device(context));
 	return 0;
@@ -378,4 +424,107 @@ struct card meet(int fd, struct side *s, struct ibv_mr *mr)
 	tell(fd, "c", 1); /* a side that is not connected takes no packet */
 	hear(fd, &mine, 1);
 	return theirs;
+}
+
+/* here is the device's address, which its GID has. */
+static struct sockaddr_in here(void)
+{
+	struct sockaddr_in a = { .sin_family = AF_INET };
+	union ibv_gid gid;
+
+	open_device();
+	CHECK(!ibv_query_gid(context, 1, 0, &gid));
+	memcpy(&a.sin_addr, gid.raw + 12, 4);
+	return a;
+}
+
+struct rdma_cm_event *cm_next(struct rdma_event_channel *channel, enum rdma_cm_event_type type)
+{
+	struct rdma_cm_event *e;
+
+	CHECK(!rdma_get_cm_event(channel, &e));
+	if (e->event != type)
+		fprintf(stderr, "event %s, not %s\n", rdma_event_str(e->event), rdma_event_str(type));
+	CHECK(e->event == type);
+	return e;
+}
+
+void cm_take(struct rdma_event_channel *channel, enum rdma_cm_event_type type)
+{
+	CHECK(!rdma_ack_cm_event(cm_next(channel, type)));
+}
+
+struct rdma_cm_id *cm_listen(struct rdma_event_channel *channel)
+{
+	struct sockaddr_in a = here();
+	struct rdma_cm_id *id;
+
+	CHECK(!rdma_create_id(channel, &id, NULL, RDMA_PS_TCP));
+	CHECK(!rdma_bind_addr(id, (struct sockaddr *)&a) && !rdma_listen(id, 4));
+	return id;
+}
+
+struct rdma_cm_id *cm_resolved(struct rdma_event_channel *channel, struct rdma_cm_id *listener)
+{
+	struct sockaddr_in a = here();
+	struct rdma_cm_id *id;
+
+	a.sin_port = rdma_get_src_port(listener);
+	CHECK(!rdma_create_id(channel, &id, NULL, RDMA_PS_TCP));
+	CHECK(!rdma_resolve_addr(id, NULL, (struct sockaddr *)&a, 5000));
+	cm_take(channel, RDMA_CM_EVENT_ADDR_RESOLVED);
+	CHECK(!rdma_resolve_route(id, 5000));
+	cm_take(channel, RDMA_CM_EVENT_ROUTE_RESOLVED);
+	return id;
+}
+
+static void cm_queue_pair(struct rdma_cm_id *id)
+{
+	struct ibv_qp_init_attr attr = { .cap = { 8, 8, 1, 1, 0 }, .qp_type = IBV_QPT_RC };
+
+	CHECK(!rdma_create_qp(id, NULL, &attr));
+}
+
+struct cm_pair cm_request(struct rdma_conn_param *param)
+{
+	struct rdma_cm_event *e;
+	struct cm_pair c;
+
+	CHECK((c.at_client = rdma_create_event_channel()) && (c.at_server = rdma_create_event_channel()));
+	c.listener = cm_listen(c.at_server);
+	c.client = cm_resolved(c.at_client, c.listener);
+	cm_queue_pair(c.client);
+	CHECK(!rdma_connect(c.client, param));
+	e = cm_next(c.at_server, RDMA_CM_EVENT_CONNECT_REQUEST);
+	c.server = e->id;
+	CHECK(!rdma_ack_cm_event(e));
+	cm_queue_pair(c.server);
+	return c;
+}
+
+struct cm_pair cm_connect(struct rdma_conn_param *client, struct rdma_conn_param *server)
+{
+	struct cm_pair c = cm_request(client);
+
+	CHECK(!rdma_accept(c.server, server));
+	cm_take(c.at_client, RDMA_CM_EVENT_ESTABLISHED);
+	cm_take(c.at_server, RDMA_CM_EVENT_ESTABLISHED);
+	return c;
+}
+
+void cm_end(struct cm_pair *c)
+{
+	struct rdma_cm_id *ids[] = { c->client, c->server };
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		if (!ids[i])
+			continue;
+		if (ids[i]->qp)
+			rdma_destroy_qp(ids[i]);
+		CHECK(!rdma_destroy_id(ids[i]));
+	}
+	CHECK(!c->listener || !rdma_destroy_id(c->listener));
+	rdma_destroy_event_channel(c->at_client);
+	rdma_destroy_event_channel(c->at_server);
 }

@@ -12,6 +12,7 @@
 #include <infiniband/verbs.h>
 #include <poll.h>
 #include <pthread.h>
+#include <rdma/rdma_cma.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,6 +90,29 @@ struct ibv_wc next(struct side *s);
 void done(struct side *s);
 /* move polls both sides for a while, which moves their packets, and returns the number of completions. */
 int move(struct side *a, struct side *b, int milliseconds);
+
+/*
+ * rescue calls f after half a second unless the program has ended by then. A wrong program that would wait for ever ends
+ * so; what it waits for has been wrong before.
+ */
+void rescue(void (*f)(void *), void *arg);
+
+/* Two connected ids, each with a channel of its own. The events up to ESTABLISHED were taken and acknowledged. */
+struct cm_pair {
+	struct rdma_event_channel *at_client, *at_server;
+	struct rdma_cm_id *listener, *client, *server;
+};
+
+struct cm_pair cm_connect(struct rdma_conn_param *client, struct rdma_conn_param *server);
+/* cm_request goes as far as the request, which the server has not answered. */
+struct cm_pair cm_request(struct rdma_conn_param *client);
+void cm_end(struct cm_pair *c);
+/* cm_next takes the next event, which has to be of a type, and cm_take acknowledges it too. */
+struct rdma_cm_event *cm_next(struct rdma_event_channel *channel, enum rdma_cm_event_type type);
+void cm_take(struct rdma_event_channel *channel, enum rdma_cm_event_type type);
+/* cm_listen returns an id that listens at the device's address, and cm_resolved one with a route to it. */
+struct rdma_cm_id *cm_listen(struct rdma_event_channel *channel);
+struct rdma_cm_id *cm_resolved(struct rdma_event_channel *channel, struct rdma_cm_id *listener);
 
 /* thread and join: a thread of the program. */
 pthread_t thread(void *(*f)(void *), void *arg);
