@@ -133,7 +133,7 @@ var layers = map[string][]string{
 	"cabi/programs": {},
 
 	"checksuite":    {"checksuite/go"},
-	"checksuite/go": {"", "verbs"},
+	"checksuite/go": {"", "cm", "rnet", "verbs"},
 }
 
 // rooms says who may import from a room of internal, whatever layers permits: product code nothing

@@ -16,8 +16,6 @@ import (
 	"os/signal"
 	"regexp"
 	"runtime"
-
-	programs "github.com/ramjet-rdma/ramjet/checksuite/go"
 )
 
 // options are the flags of the command.
@@ -31,10 +29,7 @@ type options struct {
 }
 
 func main() {
-	if len(os.Args) == 4 && os.Args[1] == programArg {
-		programs.Main(os.Args[2], os.Args[3] == wrong)
-		return
-	}
+	beProgram()
 	var o options
 	only := flag.String("run", "", "run programs only whose name matches the `REGEXP`")
 	flag.StringVar(&o.device, "device", "roce", "`KIND` of device of the programs: roce, shm")
