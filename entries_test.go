@@ -26,7 +26,7 @@ func entryFiles(t *testing.T) (files []string) {
 			return err
 		}
 		slash := filepath.ToSlash(path)
-		if d.IsDir() && slices.Contains([]string{".git", "examples", "internal/testkit", "interop"}, slash) {
+		if d.IsDir() && slices.Contains([]string{".git", "checksuite", "examples", "internal/testkit", "interop"}, slash) {
 			return fs.SkipDir
 		}
 		if d.IsDir() || !strings.HasSuffix(slash, ".go") || strings.HasSuffix(slash, "_test.go") || strings.HasSuffix(slash, "/gen.go") {
