@@ -43,6 +43,9 @@ func main() {
 	if err == nil && flag.NArg() > 0 {
 		err = fmt.Errorf("unknown argument %q: there are flags only", flag.Arg(0))
 	}
+	if err == nil && o.device != "roce" && o.device != "shm" {
+		err = fmt.Errorf("-device %q: the programs are for roce and shm", o.device)
+	}
 	if err == nil && o.jobs < 1 {
 		err = errors.New("-j: at least 1")
 	}

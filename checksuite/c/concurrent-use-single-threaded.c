@@ -16,14 +16,14 @@ static void *reader(void *second)
 		__atomic_store_n(&waiting, 1, __ATOMIC_RELEASE);
 	if (!MISTAKE)
 		pthread_mutex_lock(&mutex);
-	if (!ibv_start_poll(cq, &attr)) {
-		__atomic_store_n(&inside, 1, __ATOMIC_RELEASE);
-		while (MISTAKE && !second && !__atomic_load_n(&waiting, __ATOMIC_ACQUIRE))
-			;
-		if (MISTAKE && !second)
-			usleep(200000); /* the other is in its call, or waits for a lock of the library */
-		ibv_end_poll(cq);
-	}
+	while (ibv_start_poll(cq, &attr) == ENOENT)
+		;
+	__atomic_store_n(&inside, 1, __ATOMIC_RELEASE);
+	while (MISTAKE && !second && !__atomic_load_n(&waiting, __ATOMIC_ACQUIRE))
+		;
+	if (MISTAKE && !second)
+		usleep(200000); /* the other is in its call, or waits for a lock of the library */
+	ibv_end_poll(cq);
 	if (!MISTAKE)
 		pthread_mutex_unlock(&mutex);
 	return NULL;

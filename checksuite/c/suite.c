@@ -171,9 +171,24 @@ static void end_rescue(void)
 	join(rescuer.thread);
 }
 
+/* take_async_events takes the asynchronous events that have come. */
+static void take_async_events(void)
+{
+	struct ibv_async_event e;
+	int flags;
+
+	CHECK((flags = fcntl(context->async_fd, F_GETFL)) >= 0);
+	CHECK(!fcntl(context->async_fd, F_SETFL, flags | O_NONBLOCK));
+	while (!ibv_get_async_event(context, &e))
+		ibv_ack_async_event(&e);
+}
+
 int finish(void)
 {
 	int i;
+
+	if (context)
+		take_async_events();
 
 	for (i = 0; i < n_sides; i++)
 		CHECK(!sides[i]->qp || !ibv_destroy_qp(sides[i]->qp));
@@ -236,7 +251,7 @@ static struct ibv_sge piece(struct ibv_mr *mr, size_t at, size_t length)
 void post_receive(struct side *s, struct ibv_mr *mr, size_t at, size_t length)
 {
 	struct ibv_sge sge = piece(mr, at, length);
-	struct ibv_recv_wr wr = { .sg_list = &sge, .num_sge = 1 }, *bad;
+	struct ibv_recv_wr wr = { .sg_list = &sge, .num_sge = length > 0 }, *bad;
 
 	CHECK(!ibv_post_recv(s->qp, &wr, &bad));
 }
@@ -244,7 +259,7 @@ void post_receive(struct side *s, struct ibv_mr *mr, size_t at, size_t length)
 void post_srq(struct ibv_srq *srq, struct ibv_mr *mr, size_t at, size_t length)
 {
 	struct ibv_sge sge = piece(mr, at, length);
-	struct ibv_recv_wr wr = { .sg_list = &sge, .num_sge = 1 }, *bad;
+	struct ibv_recv_wr wr = { .sg_list = &sge, .num_sge = length > 0 }, *bad;
 
 	CHECK(!ibv_post_srq_recv(srq, &wr, &bad));
 }
@@ -254,7 +269,7 @@ static void post(struct side *s, struct ibv_send_wr wr, struct ibv_sge sge)
 	struct ibv_send_wr *bad;
 
 	wr.sg_list = &sge;
-	wr.num_sge = 1;
+	wr.num_sge = sge.length > 0;
 	CHECK(!ibv_post_send(s->qp, &wr, &bad));
 }
 

@@ -65,7 +65,7 @@ struct pair pair_of(struct options options);
 void connect_to(struct side *s, uint32_t qpn, const union ibv_gid *gid);
 void connect_sides(struct side *a, struct side *b);
 
-/* finish destroys all that is left, and returns main's status. */
+/* finish takes the asynchronous events, destroys all that is left, and returns main's status. */
 int finish(void);
 
 /* region is whole pages of their own, region_at any memory; small_region is memory beside other objects. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* A datagram is posted with an address handle that was destroyed; it may go when the post has returned. */
+/* A datagram is posted with an address handle that was destroyed; the right one goes after the completion. */
 
 #include "suite.h"
 

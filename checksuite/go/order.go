@@ -190,7 +190,7 @@ func queuePairOrderTypes(mistake bool) {
 	h := open()
 	a, b := h.pair(verbs.QPInit{Type: verbs.UC}, nil)
 	c, d := h.pair(verbs.QPInit{}, nil)
-	from, to, word := h.region(large), h.region(large), h.region(page)
+	from, to, word := h.region(4*page), h.region(4*page), h.region(page)
 	if !mistake {
 		c, d = a, b
 	}
@@ -198,7 +198,7 @@ func queuePairOrderTypes(mistake bool) {
 	a.write(to.Remote(), all(from))
 	c.send(word.SGE(64, 8))
 	d.done()
-	to.Do(func(b []byte) { _ = b[large-1] })
+	to.Do(func(b []byte) { _ = b[4*page-1] })
 	a.done()
 	c.done()
 	h.close()
