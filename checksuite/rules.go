@@ -32,5 +32,5 @@ var oneLanguage = map[string]string{
 // knownMisses are mistakes that the checker cannot see, by the name of their program, with the reason.
 var knownMisses = map[string]string{}
 
-// crashes are the rules whose mistakes may end a program by a signal when nothing checks it: it uses memory that is gone.
+// crashes are the rules whose mistakes use memory that is gone, and so may end a program by a signal.
 var crashes = map[string]bool{"use-after-destroy": true, "double-destroy": true, "concurrent-use": true}

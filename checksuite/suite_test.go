@@ -97,7 +97,8 @@ func rightPrograms(t *testing.T, lang string) {
 // The table counts what was found, missed and false, and fails for what is not known.
 func TestTable(t *testing.T) {
 	p := program{langC, "race", "x"}
-	found := outcome{findings: []string{"race"}}
+	found, other := outcome{findings: []string{"race"}}, outcome{findings: []string{"leak"}}
+	failed := outcome{err: os.ErrInvalid}
 	for _, c := range []struct {
 		name    string
 		verdict verdict
@@ -106,10 +107,10 @@ func TestTable(t *testing.T) {
 	}{
 		{"found", verdict{p, found, outcome{}}, true, "| race | 1 | 1 | 0 | 0 |  |"},
 		{"missed", verdict{p, outcome{}, outcome{}}, false, "| race | 1 | 0 | 1 | 0 | missed: c/race-x |"},
-		{"another rule", verdict{p, outcome{findings: []string{"leak"}}, outcome{}}, false, "| race | 1 | 0 | 1 | 0 | missed: c/race-x |"},
+		{"another rule", verdict{p, other, outcome{}}, false, "| race | 1 | 0 | 1 | 0 | missed: c/race-x |"},
 		{"false", verdict{p, found, found}, false, "| race | 1 | 1 | 0 | 1 | false: c/race-x |"},
-		{"false by another rule", verdict{p, found, outcome{findings: []string{"leak"}}}, false, "| race | 1 | 1 | 0 | 1 | false: c/race-x |"},
-		{"failed", verdict{p, found, outcome{err: os.ErrInvalid}}, false, "| race | 1 | 1 | 0 | 0 | the right program failed: c/race-x |"},
+		{"false by another rule", verdict{p, found, other}, false, "| race | 1 | 1 | 0 | 1 | false: c/race-x |"},
+		{"failed", verdict{p, found, failed}, false, "| race | 1 | 1 | 0 | 0 | the right program failed: c/race-x |"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var out bytes.Buffer

@@ -104,6 +104,7 @@ func printPlain(w io.Writer, verdicts []verdict) bool {
 			broken++
 		}
 	}
-	fmt.Fprintf(w, "%d programs, wrong and right, without the checker: %d did not run to their end\n", len(verdicts), broken)
+	fmt.Fprintf(w, "%d programs, wrong and right, without the checker: %d did not run to their end\n",
+		len(verdicts), broken)
 	return broken == 0
 }

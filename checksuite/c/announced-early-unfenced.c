@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A READ, and behind it on the same queue pair a SEND of the data that it brings. Without a fence the SEND may leave
- * before the data is there.
+ * A READ, and behind it on the same queue pair a SEND of the data that it brings. Without a fence the SEND may
+ * leave before the data is there.
  */
 
 #include "suite.h"

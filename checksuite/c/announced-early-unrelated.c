@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A WRITE is under way while a message goes over another queue pair. That is right if the receiver of the message does
- * not take it for news of the WRITE.
+ * A WRITE is under way while a message goes over another queue pair. That is right if the receiver of the message
+ * does not take it for news of the WRITE.
  */
 
 #include "suite.h"

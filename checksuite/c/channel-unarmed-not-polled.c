@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A completion that came before the queue was armed gives no event. The right program polls after it has armed, and waits
- * only if there was nothing.
+ * A completion that came before the queue was armed gives no event. The right program polls after it has armed,
+ * and waits only if there was nothing.
  */
 
 #include "suite.h"

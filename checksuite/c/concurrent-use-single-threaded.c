@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* A completion queue that was created for one thread is read by two at once. The right threads take turns by a mutex. */
+/*
+ * A completion queue that was created for one thread is read by two at once. The right threads take turns by a
+ * mutex.
+ */
 
 #include "suite.h"
 

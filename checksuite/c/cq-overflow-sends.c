@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Twelve signaled WRITEs are under way before the first completion is polled, with eight entries. The right program
- * polls when eight are under way.
+ * Twelve signaled WRITEs are under way before the first completion is polled, with eight entries. The right
+ * program polls when eight are under way.
  */
 
 #include "suite.h"

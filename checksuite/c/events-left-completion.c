@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* A completion event is there when the program ends, as it found the completion by polling. The right one reads it. */
+/*
+ * A completion event is there when the program ends, as it found the completion by polling. The right one reads
+ * it.
+ */
 
 #include "suite.h"
 

@@ -9,7 +9,8 @@ int main(void)
 	struct pair p = pair(.inline_size = 16);
 	struct ibv_mr *to = region(PAGE);
 	char data[24];
-	struct ibv_sge sge[] = { { (uintptr_t)data, 8, 0 }, { (uintptr_t)data + 8, 8, 0 }, { (uintptr_t)data + 16, 8, 0 } };
+	struct ibv_sge sge[] = { { (uintptr_t)data, 8, 0 }, { (uintptr_t)data + 8, 8, 0 },
+		{ (uintptr_t)data + 16, 8, 0 } };
 	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND, .send_flags = SIGNALED | IBV_SEND_INLINE,
 		.sg_list = sge, .num_sge = MISTAKE ? 3 : 2 }, *bad;
 

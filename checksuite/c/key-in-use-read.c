@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The owner tells the address of its data, and takes the region back when it has told it, not when the READ was done. */
+/*
+ * The owner tells the address of its data, and takes the region back when it has told it, not when the READ was
+ * done.
+ */
 
 #include "suite.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The owner deregisters its region, and the peer WRITEs by the key that it still has. The right peer writes first, and
- * the owner learns of it by the completion.
+ * The owner deregisters its region, and the peer WRITEs by the key that it still has. The right peer writes first,
+ * and the owner learns of it by the completion.
  */
 
 #include "suite.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A buffer grows by realloc, which may move it, while its old memory is registered and a peer has the key.
- * The right program deregisters, grows and registers again.
+ * A buffer grows by realloc, which may move it, while its old memory is registered and a peer has the key. The
+ * right program deregisters, grows and registers again.
  */
 
 #include "suite.h"

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The target waits for the first byte of a long WRITE, and takes that for all of it; the right one waits for a SEND. */
+/*
+ * The target waits for the first byte of a long WRITE, and takes that for all of it; the right one waits for a
+ * SEND.
+ */
 
 #include "suite.h"
 

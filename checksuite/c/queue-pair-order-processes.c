@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A process writes its data by one queue pair, and the flag by another, which the other process waits for.
- * The right one writes the flag when the data is there.
+ * A process writes its data by one queue pair, and the flag by another, which the other process waits for. The
+ * right one writes the flag when the data is there.
  */
 
 #include "suite.h"

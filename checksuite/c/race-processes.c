@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A process writes to memory of another, which sends the same bytes to a third place. They tell each other by a pipe:
- * the right writer when its WRITE is complete, the wrong one when it has posted it.
+ * A process writes to memory of another, which sends the same bytes to a third place. They tell each other by a
+ * pipe: the right writer when its WRITE is complete, the wrong one when it has posted it.
  */
 
 #include "suite.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A request and its response share a buffer of the client. The right server writes the response when it has the request,
- * which is correct before the client has polled the completion of its SEND. The wrong one does not wait.
+ * A request and its response share a buffer of the client. The right server writes the response when it has the
+ * request, which is correct before the client has polled the completion of its SEND. The wrong one does not wait.
  */
 
 #include "suite.h"
@@ -10,7 +10,8 @@
 int main(void)
 {
 	struct pair p = pair();
-	struct ibv_mr *buffer = region(LARGE), *request = region(LARGE), *response = region(LARGE), *word = region(PAGE);
+	struct ibv_mr *buffer = region(LARGE), *request = region(LARGE);
+	struct ibv_mr *response = region(LARGE), *word = region(PAGE);
 
 	memset(response->addr, 1, LARGE);
 	post_receive(p.b, request, 0, LARGE);

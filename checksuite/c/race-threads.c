@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Two threads, each with a queue pair, WRITE a record of a table: the same one, or each its own.
- * A barrier makes both post before either polls.
+ * Two threads, each with a queue pair, WRITE a record of a table: the same one, or each its own. A barrier makes
+ * both post before either polls.
  */
 
 #include "suite.h"

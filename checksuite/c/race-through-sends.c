@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * One peer writes and says so to the owner, which tells another, which reads: each by a SEND. That is an order, though
- * the WRITE's own completion is not polled. The wrong reader waits for nothing.
+ * One peer writes and says so to the owner, which tells another, which reads: each by a SEND. That is an order,
+ * though the WRITE's own completion is not polled. The wrong reader waits for nothing.
  */
 
 #include "suite.h"

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The program looks at the length in the head of a message before its completion, while the device may be writing it. */
+/*
+ * The program looks at the length in the head of a message before its completion, while the device may be writing
+ * it.
+ */
 
 #include "suite.h"
 

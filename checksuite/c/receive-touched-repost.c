@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* A server ends the message with a zero byte, and posts the receive again: before, or after it has worked on the buffer. */
+/*
+ * A server ends the message with a zero byte, and posts the receive again: before, or after it has worked on the
+ * buffer.
+ */
 
 #include "suite.h"
 

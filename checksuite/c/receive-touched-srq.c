@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* A shared receive queue: the first receive has completed, and the program writes into its buffer, or the next one's. */
+/*
+ * A shared receive queue: the first receive has completed, and the program writes into its buffer, or the next
+ * one's.
+ */
 
 #include "suite.h"
 

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* A shared receive queue keeps the receives that are posted when its queue pairs are gone: the region goes after it. */
+/*
+ * A shared receive queue keeps the receives that are posted when its queue pairs are gone: the region goes after
+ * it.
+ */
 
 #include "suite.h"
 

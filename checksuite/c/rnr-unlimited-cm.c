@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A connection with retries without end: the right server posts its receive before it accepts, the wrong one when the
- * client has sent.
+ * A connection with retries without end: the right server posts its receive before it accepts, the wrong one when
+ * the client has sent.
  */
 
 #include "suite.h"

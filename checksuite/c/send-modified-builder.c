@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* A SEND through ibv_wr_send. ibv_wr_complete posts, and does not complete it: the buffer may change only after the poll. */
+/*
+ * A SEND through ibv_wr_send. ibv_wr_complete posts, and does not complete it: the buffer may change only after
+ * the poll.
+ */
 
 #include "suite.h"
 

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* A list of four SENDs, each signaled. Two completions were polled: the second buffer is the program's, the third is not. */
+/*
+ * A list of four SENDs, each signaled. Two completions were polled: the second buffer is the program's, the third
+ * is not.
+ */
 
 #include "suite.h"
 

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* A ring of two slots for datagrams. The third datagram takes the first slot: once its completion was polled, or too early. */
+/*
+ * A ring of two slots for datagrams. The third datagram takes the first slot: once its completion was polled, or
+ * too early.
+ */
 
 #include "suite.h"
 

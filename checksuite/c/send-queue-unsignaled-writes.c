@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* As many unsignaled WRITEs as the queue holds: their places are never freed. The last of the right ones is signaled. */
+/*
+ * As many unsignaled WRITEs as the queue holds: their places are never freed. The last of the right ones is
+ * signaled.
+ */
 
 #include "suite.h"
 

@@ -278,7 +278,8 @@ void post_send(struct side *s, struct ibv_mr *mr, size_t at, size_t length, unsi
 	post(s, (struct ibv_send_wr){ .opcode = IBV_WR_SEND, .send_flags = flags }, piece(mr, at, length));
 }
 
-static void one_sided(struct side *s, enum ibv_wr_opcode op, struct ibv_sge sge, uint64_t addr, uint32_t rkey, unsigned flags)
+static void one_sided(struct side *s, enum ibv_wr_opcode op, struct ibv_sge sge, uint64_t addr,
+	uint32_t rkey, unsigned flags)
 {
 	struct ibv_send_wr wr = { .opcode = op, .send_flags = flags };
 
@@ -293,22 +294,26 @@ static void one_sided(struct side *s, enum ibv_wr_opcode op, struct ibv_sge sge,
 	post(s, wr, sge);
 }
 
-void post_imm(struct side *s, struct ibv_mr *mr, size_t at, size_t length, struct ibv_mr *to, size_t to_at, unsigned flags)
+void post_imm(struct side *s, struct ibv_mr *mr, size_t at, size_t length, struct ibv_mr *to, size_t to_at,
+	unsigned flags)
 {
 	one_sided(s, IBV_WR_RDMA_WRITE_WITH_IMM, piece(mr, at, length), (uintptr_t)to->addr + to_at, to->rkey, flags);
 }
 
-void post_write(struct side *s, struct ibv_mr *mr, size_t at, size_t length, struct ibv_mr *to, size_t to_at, unsigned flags)
+void post_write(struct side *s, struct ibv_mr *mr, size_t at, size_t length, struct ibv_mr *to,
+	size_t to_at, unsigned flags)
 {
 	one_sided(s, IBV_WR_RDMA_WRITE, piece(mr, at, length), (uintptr_t)to->addr + to_at, to->rkey, flags);
 }
 
-void post_read(struct side *s, struct ibv_mr *mr, size_t at, size_t length, struct ibv_mr *from, size_t from_at, unsigned flags)
+void post_read(struct side *s, struct ibv_mr *mr, size_t at, size_t length, struct ibv_mr *from,
+	size_t from_at, unsigned flags)
 {
 	one_sided(s, IBV_WR_RDMA_READ, piece(mr, at, length), (uintptr_t)from->addr + from_at, from->rkey, flags);
 }
 
-void post_add(struct side *s, struct ibv_mr *mr, size_t at, size_t length, struct ibv_mr *to, size_t to_at, unsigned flags)
+void post_add(struct side *s, struct ibv_mr *mr, size_t at, size_t length, struct ibv_mr *to, size_t to_at,
+	unsigned flags)
 {
 	one_sided(s, IBV_WR_ATOMIC_FETCH_AND_ADD, piece(mr, at, length), (uintptr_t)to->addr + to_at, to->rkey, flags);
 }
@@ -318,7 +323,8 @@ void post_remote(struct side *s, enum ibv_wr_opcode op, struct ibv_mr *mr, size_
 	one_sided(s, op, piece(mr, 0, length), addr, rkey, SIGNALED);
 }
 
-void post_datagram(struct side *s, struct side *to, struct ibv_ah *ah, struct ibv_mr *mr, size_t at, size_t length, unsigned flags)
+void post_datagram(struct side *s, struct side *to, struct ibv_ah *ah, struct ibv_mr *mr, size_t at,
+	size_t length, unsigned flags)
 {
 	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND, .send_flags = flags,
 		.wr.ud = { .ah = ah, .remote_qpn = to->qp->qp_num, .remote_qkey = QKEY } };

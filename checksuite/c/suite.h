@@ -21,7 +21,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define CHECK(x) do { if (!(x)) { fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #x, strerror(errno)); exit(1); } } while (0)
+#define CHECK(x) do { \
+	if (!(x)) { \
+		fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #x, strerror(errno)); \
+		exit(1); \
+	} \
+} while (0)
 
 #define PAGE 4096
 #define LARGE (1 << 20)
@@ -29,7 +34,7 @@
 #define QKEY 0x11111111
 #define SIGNALED IBV_SEND_SIGNALED
 
-/* Of a side. Zeros stand for: RC, 16 work requests each, 64 bytes inline, 64 entries, rnr_retry 7, 4 READs and atomics. */
+/* Zeros stand for RC, 16 work requests each, 64 bytes inline, 64 completions, rnr_retry 7, 4 READs and atomics. */
 struct options {
 	enum ibv_qp_type type;
 	int depth, inline_size, cqe, finite_rnr, rd_atomic, dest_rd_atomic;
@@ -77,12 +82,18 @@ void deregister(struct ibv_mr *mr);
 void post_receive(struct side *s, struct ibv_mr *mr, size_t at, size_t length);
 void post_srq(struct ibv_srq *srq, struct ibv_mr *mr, size_t at, size_t length);
 void post_send(struct side *s, struct ibv_mr *mr, size_t at, size_t length, unsigned flags);
-void post_imm(struct side *s, struct ibv_mr *mr, size_t at, size_t length, struct ibv_mr *to, size_t to_at, unsigned flags);
-void post_write(struct side *s, struct ibv_mr *mr, size_t at, size_t length, struct ibv_mr *to, size_t to_at, unsigned flags);
-void post_read(struct side *s, struct ibv_mr *mr, size_t at, size_t length, struct ibv_mr *from, size_t from_at, unsigned flags);
-void post_add(struct side *s, struct ibv_mr *mr, size_t at, size_t length, struct ibv_mr *to, size_t to_at, unsigned flags);
-void post_remote(struct side *s, enum ibv_wr_opcode op, struct ibv_mr *mr, size_t length, uint64_t addr, uint32_t rkey);
-void post_datagram(struct side *s, struct side *to, struct ibv_ah *ah, struct ibv_mr *mr, size_t at, size_t length, unsigned flags);
+void post_imm(struct side *s, struct ibv_mr *mr, size_t at, size_t length, struct ibv_mr *to, size_t to_at,
+	unsigned flags);
+void post_write(struct side *s, struct ibv_mr *mr, size_t at, size_t length, struct ibv_mr *to,
+	size_t to_at, unsigned flags);
+void post_read(struct side *s, struct ibv_mr *mr, size_t at, size_t length, struct ibv_mr *from,
+	size_t from_at, unsigned flags);
+void post_add(struct side *s, struct ibv_mr *mr, size_t at, size_t length, struct ibv_mr *to, size_t to_at,
+	unsigned flags);
+void post_remote(struct side *s, enum ibv_wr_opcode op, struct ibv_mr *mr, size_t length, uint64_t addr,
+	uint32_t rkey);
+void post_datagram(struct side *s, struct side *to, struct ibv_ah *ah, struct ibv_mr *mr, size_t at,
+	size_t length, unsigned flags);
 struct ibv_ah *address_of_device(struct ibv_pd *in);
 
 /* next polls until there is a completion, and done until there is one of success. */
@@ -92,8 +103,8 @@ void done(struct side *s);
 int move(struct side *a, struct side *b, int milliseconds);
 
 /*
- * rescue calls f after half a second unless the program has ended by then. A wrong program that would wait for ever ends
- * so; what it waits for has been wrong before.
+ * rescue calls f after half a second unless the program has ended by then. So a wrong program ends that would wait
+ * for ever; its mistake has happened by then.
  */
 void rescue(void (*f)(void *), void *arg);
 

@@ -161,7 +161,8 @@ func connectIDs() *ids {
 func (c *ids) queuePair(id *cm.ID) {
 	cq := must(c.dev.CreateCQ(32, nil))
 	c.others = append(c.others, cq.Close)
-	must(id.CreateQP(c.pd, verbs.QPInit{Type: verbs.RC, SendCQ: cq, RecvCQ: cq, Cap: verbs.QPCap{MaxSendWR: 8, MaxRecvWR: 8}}))
+	size := verbs.QPCap{MaxSendWR: 8, MaxRecvWR: 8}
+	must(id.CreateQP(c.pd, verbs.QPInit{Type: verbs.RC, SendCQ: cq, RecvCQ: cq, Cap: size}))
 }
 
 func (c *ids) close() {
@@ -189,8 +190,8 @@ func eventsLeftDisconnected(mistake bool) {
 	c.close()
 }
 
-// completionErrorUnreadFlushed moves a queue pair to the error state, and reads the completions of some of its receives,
-// or of all.
+// completionErrorUnreadFlushed moves a queue pair to the error state, and reads the completions of some of its
+// receives, or of all.
 func completionErrorUnreadFlushed(mistake bool) {
 	h := open()
 	_, b := h.pair(verbs.QPInit{}, nil)

@@ -250,7 +250,8 @@ func keyInUseWindow(mistake bool) {
 	from, to := h.region(page), must(h.pd.AllocMR(page, verbs.LocalWrite|verbs.MWBind))
 	mw := must(h.pd.AllocMW(verbs.MWType1))
 	bind := func() verbs.Remote {
-		check(b.qp.BindMW(1, verbs.Signaled, verbs.MWBindInfo{MW: mw, MR: to, Addr: to.Addr(), Length: page, Access: verbs.RemoteWrite}))
+		whole := verbs.MWBindInfo{MW: mw, MR: to, Addr: to.Addr(), Length: page, Access: verbs.RemoteWrite}
+		check(b.qp.BindMW(1, verbs.Signaled, whole))
 		b.done()
 		return verbs.Remote{Addr: to.Addr(), Key: mw.RKey()}
 	}
