@@ -135,6 +135,7 @@ type checker = interface {
 	PostSend(qp *QP, wrs []SendWR, post func([]SendWR) (int, error)) (int, error)
 	PostRecv(qp *QP, srq *SRQ, wrs []RecvWR, post func([]RecvWR) (int, error)) (int, error)
 	Polled(cq *CQ, wcs []WC)
+	Name(f *Failure) *Failure
 }
 
 // These are what only some drivers have.

@@ -138,4 +138,10 @@ func orNothing(a Access) string {
 
 // Failure returns why the queue pair failed: the first failure since it was created, reset, or recovered from
 // SQE. nil: it did not, or the device does not know.
-func (qp *QP) Failure() *Failure { return qp.drv.Failure() }
+func (qp *QP) Failure() *Failure {
+	f := qp.drv.Failure()
+	if c := qp.dev.checks; c != nil {
+		return c.Name(f)
+	}
+	return f
+}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"weak"
 )
 
 // maxFailures limits the failures that wait to be logged. Those beyond are dropped.
@@ -16,7 +17,7 @@ const maxFailures = 256
 // that this side refuses. A queue pair that fails once stops, so a peer cannot cause more than one record for
 // each connection. It is called once. ErrNotSupported: the device does not tell.
 func (d *Device) LogFailures(log *slog.Logger) error {
-	failures, done, name := make(chan *Failure, maxFailures), d.done, d.Name()
+	failures, done, name, self := make(chan *Failure, maxFailures), d.done, d.Name(), weak.Make(d)
 	err := d.drv.SetFailureSink(func(f *Failure) {
 		select {
 		case failures <- f:
@@ -26,16 +27,22 @@ func (d *Device) LogFailures(log *slog.Logger) error {
 	if err != nil {
 		return wrap("log_failures", err)
 	}
+	write := func(f *Failure) {
+		if d := self.Value(); d != nil && d.checks != nil {
+			f = d.checks.Name(f)
+		}
+		logFailure(log, name, f)
+	}
 	go func() { // which does not keep the device alive
 		for {
 			select {
 			case f := <-failures:
-				logFailure(log, name, f)
+				write(f)
 			case <-done:
 				for {
 					select {
 					case f := <-failures:
-						logFailure(log, name, f)
+						write(f)
 						continue
 					default:
 					}

@@ -41,6 +41,8 @@ type Checker = interface {
 	PostRecv(qp *verbs.QP, srq *verbs.SRQ, wrs []verbs.RecvWR, post func([]verbs.RecvWR) (int, error)) (int, error)
 	// Polled is given the completions of a poll before the program has them, and may change them. There may be none.
 	Polled(cq *verbs.CQ, wcs []verbs.WC)
+	// Name returns a failure, which may be nil, with the ID that the program has given to the work request.
+	Name(f *verbs.Failure) *verbs.Failure
 }
 
 // CheckWith has a device checked: its calls go to l, and its work requests and completions through c. It is for who has

@@ -81,14 +81,25 @@ func (b *bounces) release(r *request) {
 	}
 }
 
-// free gives up the memory of a protection domain that is about to be freed.
+// freeBounces gives up the memory of a protection domain that is about to be freed, unless something is left in the
+// domain: then the device refuses to free it.
+func (d *Device) freeBounces(pd *verbs.PD) {
+	for _, o := range d.known.all {
+		if o.pd == any(pd) && o.gone == nil {
+			return
+		}
+	}
+	d.bounce.free(pd)
+}
+
+// free gives up the memory of a protection domain.
 func (b *bounces) free(pd *verbs.PD) {
 	m := b.domains[pd]
 	if m == nil {
 		return
 	}
 	for _, mr := range m.regions {
-		mr.Dereg()
+		mr.Dereg() // it is in no use, and if it is, it goes with the device
 	}
 	b.total -= m.total
 	delete(b.domains, pd)

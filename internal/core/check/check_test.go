@@ -141,7 +141,7 @@ func TestReadTouched(t *testing.T) {
 	for _, early := range []bool{false, true} {
 		w := newWorld(t, verbs.RC)
 		a, b := w.ends[0], w.ends[1]
-		copy(b.MR.Bytes(), "hello")
+		b.MR.Do(func(m []byte) { copy(m, "hello") })
 		w.ok(a.QP.PostSend(&verbs.SendWR{ID: 9, Op: verbs.OpRead, Flags: verbs.Signaled, SGL: []verbs.SGE{a.MR.SGE(8, 5)}, Remote: b.MR.Remote()}))
 		if early {
 			a.MR.Bytes()[8] = 'x'

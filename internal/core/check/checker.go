@@ -26,6 +26,8 @@ type Checker struct {
 	devices []weak.Pointer[Device]
 	handles *Handles       // of a C program; nil: of none
 	numbers map[string]int // of objects, by kind
+
+	copied copied // has a lock of its own
 }
 
 // New makes a checker that reports to w, with one write each; several goroutines do so in turn.

@@ -20,6 +20,7 @@ type Device struct {
 	known  objects
 	posted map[uint64]*request // work requests that have no polled completion, by the ID that the device has
 	last   uint64              // such an ID
+	lately [lately]named       // work requests that have ended
 	bounce bounces
 
 	waiting map[*verbs.CompChannel]*time.Timer // of a C program's threads
@@ -88,26 +89,26 @@ func (d *Device) begin(call string, args []driver.CallArg) done {
 	}
 	switch call {
 	case "ibv_alloc_pd":
-		return d.created("pd", nil)
+		return d.created("pd", nil, 0)
 	case "ibv_reg_mr", "ibv_alloc_mr", "ibv_reg_shared_mr":
-		return d.created("mr", args[0].Value)
+		return d.created("mr", args[0].Value, args[len(args)-1].Value.(verbs.Access))
 	case "ibv_alloc_mw":
-		return d.created("mw", args[0].Value)
+		return d.created("mw", args[0].Value, 0)
 	case "ibv_create_ah":
-		return d.created("ah", args[0].Value)
+		return d.created("ah", args[0].Value, 0)
 	case "ibv_create_comp_channel":
-		return d.created("channel", nil)
+		return d.created("channel", nil, 0)
 	case "ibv_create_cq":
 		asked, channel := args[1].Value.(int), args[2].Value
-		created := d.created("cq", nil)
+		created := d.created("cq", nil, 0)
 		return func(result any, _ []driver.CallArg) {
 			created(result, nil)
 			d.newCQ(result.(*verbs.CQ), asked, channel.(*verbs.CompChannel))
 		}
 	case "ibv_create_srq":
-		return d.created("srq", args[0].Value)
+		return d.created("srq", args[0].Value, 0)
 	case "ibv_create_qp":
-		created := d.created("qp", args[0].Value)
+		created := d.created("qp", args[0].Value, 0)
 		init := args[1].Value.(verbs.QPInit)
 		return func(result any, _ []driver.CallArg) {
 			created(result, nil)
@@ -117,7 +118,9 @@ func (d *Device) begin(call string, args []driver.CallArg) done {
 		return d.modified(args[0].Value.(*verbs.QP), args[1].Value.(verbs.QPAttr), args[2].Value.(verbs.QPMask))
 	case "ibv_rereg_mr":
 		d.leaves(args[0].Value.(*verbs.MR), "reregistered")
-		return func(any, []driver.CallArg) { d.rereg(args[0].Value.(*verbs.MR)) }
+		return func(any, []driver.CallArg) {
+			d.rereg(args[0].Value.(*verbs.MR), args[1].Value.(verbs.ReregFlags), args[2].Value.(*verbs.PD), args[5].Value.(verbs.Access))
+		}
 	case "ibv_dereg_mr":
 		d.leaves(args[0].Value.(*verbs.MR), "deregistered")
 		return d.destroyed(args[0].Value)
@@ -130,7 +133,7 @@ func (d *Device) begin(call string, args []driver.CallArg) done {
 			d.forget(qp)
 		}
 	case "ibv_dealloc_pd":
-		d.bounce.free(args[0].Value.(*verbs.PD))
+		d.freeBounces(args[0].Value.(*verbs.PD))
 		return d.destroyed(args[0].Value)
 	case "ibv_destroy_cq", "ibv_destroy_srq", "ibv_destroy_ah", "ibv_dealloc_mw", "ibv_destroy_comp_channel":
 		return d.destroyed(args[0].Value)

@@ -16,15 +16,24 @@ type piece struct {
 	region *region
 	addr   uint64
 	mem    []byte // the program's
-	sum    uint64 // of mem as it was posted
+	sum    uint64 // of mem as it was posted; 0: it was not mapped
+	copies uint32 // how many the checker had made by then
 	bounce []byte // the device's in its place; nil: it uses mem
 	from   *chunk // of bounce
 }
 
 var seed = maphash.MakeSeed()
 
-// sum returns a digest of memory; false: it is not mapped.
-func sum(b []byte) (v uint64, ok bool) {
+// sum returns a digest of memory; 0: it is not mapped.
+func sum(b []byte) uint64 {
+	v, ok := digest(b)
+	if !ok {
+		return 0
+	}
+	return max(v, 1)
+}
+
+func digest(b []byte) (v uint64, ok bool) {
 	defer memory.Recover(debug.SetPanicOnFault(true), &ok)
 	v = maphash.Bytes(seed, b)
 	return v, true
@@ -36,14 +45,11 @@ func (d *Device) find(sge *verbs.SGE) (piece, bool) {
 	if r == nil {
 		return piece{}, false
 	}
-	off := sge.Addr - r.base
-	if sge.Addr < r.base || off > uint64(len(r.mem)) || uint64(sge.Length) > uint64(len(r.mem))-off {
+	mem, off := r.mr.Bytes(), sge.Addr-r.base
+	if sge.Addr < r.base || off > uint64(len(mem)) || uint64(sge.Length) > uint64(len(mem))-off {
 		return piece{}, false
 	}
-	p := piece{region: r, addr: sge.Addr, mem: r.mem[off : off+uint64(sge.Length)]}
-	var ok bool
-	p.sum, ok = sum(p.mem)
-	return p, ok
+	return piece{region: r, addr: sge.Addr, mem: mem[off : off+uint64(sge.Length)]}, true
 }
 
 // pieces finds the memory of a work request. With write the device writes to it: it gets other memory, in list, which is
@@ -54,13 +60,22 @@ func (d *Device) pieces(r *request, list []verbs.SGE, pd *verbs.PD, write bool) 
 		if !ok {
 			continue
 		}
-		if write && len(p.mem) > 0 && pd != nil && p.region.pd == any(pd) {
+		if write && len(p.mem) > 0 && pd != nil && p.region.pd == any(pd) && p.region.access&verbs.LocalWrite != 0 {
 			if c := d.bounce.take(pd, len(p.mem)); c != nil {
 				p.from, p.bounce = c, c.mr.Bytes()[c.off:c.off+len(p.mem)]
 				list[i].Addr, list[i].LKey = c.mr.Addr()+uint64(c.off), c.mr.LKey()
 			}
 		}
 		r.pieces = append(r.pieces, p)
+	}
+}
+
+// seal takes the digests of the memory of a work request that is about to be posted.
+func (d *Device) seal(r *request) {
+	for i := range r.pieces {
+		p := &r.pieces[i]
+		p.copies = d.c.copied.now()
+		p.sum = sum(p.mem)
 	}
 }
 
@@ -78,26 +93,27 @@ func (d *Device) verify(r *request) {
 		if rule != SendModified && p.bounce == nil {
 			continue // the device has written to it
 		}
-		if now, ok := sum(p.mem); !ok || now == p.sum {
+		now := sum(p.mem)
+		if now == p.sum || now == 0 || p.sum == 0 || d.c.copied.after(p.mem, p.copies) {
 			continue
 		}
-		d.c.Report(&Finding{rule, fmt.Sprintf("%s of %s: %d bytes at %#x of %s are not what they were.", r.name(), d.queue(r),
-			len(p.mem), p.addr, d.nameOf(p.region.mr)), []Place{r.posted, at("Its completion was polled")}})
+		d.mu.Lock()
+		detail := fmt.Sprintf("%s of %s: %d bytes at %#x of %s are not what they were.", r.name(), d.queue(r), len(p.mem), p.addr,
+			d.nameOf(p.region.mr))
+		d.mu.Unlock()
+		d.c.Report(&Finding{rule, detail, []Place{r.posted, at("Its completion was polled")}})
 	}
 }
 
-// deliver copies what the device has received to where the program wants it.
-func (d *Device) deliver(r *request, status verbs.Status, received uint32) {
-	left := int(received)
-	if r.recvs == nil {
-		left = 1 << 30 // a READ fills all
-	}
+// deliver copies the first bytes that the device has received to where the program wants them.
+func (d *Device) deliver(r *request, received int) {
 	for i := range r.pieces {
 		p := &r.pieces[i]
-		n := min(len(p.mem), left)
-		left -= n
-		if p.bounce != nil && status == verbs.StatusSuccess {
+		n := min(len(p.mem), received)
+		received -= n
+		if p.bounce != nil && n > 0 && !p.region.gone.Load() {
 			memory.Copy(p.mem[:n], p.bounce[:n])
+			d.c.copied.add(p.mem[:n])
 		}
 	}
 }

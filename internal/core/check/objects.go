@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
@@ -53,10 +54,11 @@ func (d *Device) nameOf(v any) string {
 
 // region is a memory region.
 type region struct {
-	mr   *verbs.MR
-	base uint64
-	mem  []byte
-	pd   any
+	mr     *verbs.MR
+	base   uint64
+	pd     any
+	access verbs.Access
+	gone   atomic.Bool // nobody writes to its memory any more
 }
 
 // queuePair is a queue pair, with its work requests that have no polled completion.
@@ -70,6 +72,7 @@ type queuePair struct {
 
 	post      sync.Mutex // held while work requests are posted, so that they are in order
 	sends     []*request // in order
+	early     []*request // those before a completion that was polled first, by another goroutine
 	recvs     recvQueue
 	unsignald int // work requests since the last signaled one
 }
@@ -94,8 +97,8 @@ type completionQueue struct {
 	polled bool // since then
 }
 
-// created notes an object that a call is about to create in a protection domain.
-func (d *Device) created(kind string, pd any) done {
+// created notes an object that a call is about to create in a protection domain. access is of a region.
+func (d *Device) created(kind string, pd any, access verbs.Access) done {
 	place := at("It was created")
 	return func(result any, _ []driver.CallArg) {
 		d.mu.Lock()
@@ -103,7 +106,7 @@ func (d *Device) created(kind string, pd any) done {
 		d.known.all[result] = &object{kind: kind, n: d.c.number(kind), pd: pd, made: place}
 		switch v := result.(type) {
 		case *verbs.MR:
-			d.known.regions[v.LKey()] = &region{mr: v, base: v.Addr(), mem: v.Bytes(), pd: pd}
+			d.known.regions[v.LKey()] = &region{mr: v, base: v.Addr(), pd: pd, access: access}
 		case *verbs.SRQ:
 			d.known.srqs[v] = &recvQueue{srq: v, recvs: map[uint64]*request{}}
 		}
@@ -120,7 +123,7 @@ func (d *Device) resized(cq *verbs.CQ, n int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if c := d.known.cqs[cq]; c != nil {
-		c.cqe = n
+		c.cqe, c.told = n, false
 	}
 }
 
@@ -164,20 +167,33 @@ func (d *Device) modified(qp *verbs.QP, attr verbs.QPAttr, mask verbs.QPMask) do
 	}
 }
 
-// rereg follows a region whose memory or domain has changed.
-func (d *Device) rereg(mr *verbs.MR) {
+// rereg follows a region whose memory, domain or access has changed.
+func (d *Device) rereg(mr *verbs.MR, flags verbs.ReregFlags, pd *verbs.PD, access verbs.Access) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for key, r := range d.known.regions {
-		if r.mr == mr {
-			delete(d.known.regions, key)
-		}
-	}
-	o := d.known.all[mr]
-	if o == nil {
+	o, old := d.known.all[mr], d.dropRegion(mr)
+	if o == nil || old == nil {
 		return
 	}
-	d.known.regions[mr.LKey()] = &region{mr: mr, base: mr.Addr(), mem: mr.Bytes(), pd: o.pd}
+	if flags&verbs.ReregPD != 0 {
+		o.pd = pd
+	}
+	if flags&verbs.ReregAccess == 0 {
+		access = old.access
+	}
+	d.known.regions[mr.LKey()] = &region{mr: mr, base: mr.Addr(), pd: o.pd, access: access}
+}
+
+// dropRegion forgets a region, and returns it if it was known.
+func (d *Device) dropRegion(mr *verbs.MR) *region {
+	for key, r := range d.known.regions {
+		if r.mr == mr {
+			r.gone.Store(true)
+			delete(d.known.regions, key)
+			return r
+		}
+	}
+	return nil
 }
 
 // destroyed notes an object that a call is about to destroy.
@@ -198,11 +214,7 @@ func (d *Device) destroyed(v any) done {
 		}
 		switch v := v.(type) {
 		case *verbs.MR:
-			for key, r := range d.known.regions {
-				if r.mr == v {
-					delete(d.known.regions, key)
-				}
-			}
+			d.dropRegion(v)
 		case *verbs.CQ:
 			delete(d.known.cqs, v)
 		case *verbs.SRQ:

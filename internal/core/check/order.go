@@ -4,6 +4,8 @@ package check
 
 import (
 	"fmt"
+	"math"
+	"slices"
 
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
@@ -18,6 +20,7 @@ type request struct {
 	recvs    *recvQueue // nil: it is a send
 	op       verbs.SendOp
 	signaled bool
+	early    bool // it has ended, and its completion is still to be polled
 	pieces   []piece
 	posted   Place
 }
@@ -38,10 +41,19 @@ func (d *Device) queue(r *request) string {
 	return d.nameOf(r.qp.qp)
 }
 
-// add gives a work request the ID that the device knows it by.
+// named is the ID that the device has for a work request, and the program's.
+type named struct{ token, id uint64 }
+
+// lately is how many work requests that have ended are still known by the device's ID: failures name them.
+const lately = 256
+
+// add gives a work request the ID that the device knows it by: its own, unless another one has that.
 func (d *Device) add(r *request) {
-	d.last++
-	r.token = d.last
+	r.token = r.id
+	for d.posted[r.token] != nil {
+		d.last++
+		r.token = d.last | 1<<63
+	}
 	d.posted[r.token] = r
 	if c := d.completesAt(r); c != nil {
 		c.outstanding++
@@ -65,6 +77,9 @@ func (d *Device) completesAt(r *request) *completionQueue {
 // ended undoes add.
 func (d *Device) ended(r *request) {
 	delete(d.posted, r.token)
+	if r.token != r.id {
+		d.lately[r.token%lately] = named{r.token, r.id}
+	}
 	if c := d.completesAt(r); c != nil {
 		c.outstanding--
 	}
@@ -78,45 +93,69 @@ func (d *Device) remove(all []*request) {
 	}
 }
 
-// complete has a completion stand for the program's work request, and looks at the memory of all that it ends.
-func (d *Device) complete(wc *verbs.WC) {
+// ending is a work request that has ended, and how many bytes of its memory are the device's.
+type ending struct {
+	*request
+	received int
+}
+
+// complete has a completion name its work request as the program does, and appends the work requests that it ends.
+func (d *Device) complete(wc *verbs.WC, ends []ending) []ending {
 	r := d.posted[wc.ID]
-	if r == nil {
-		return
+	if r == nil || r.qp != nil && r.qp.qp.Num() != wc.QPN {
+		return ends
 	}
 	wc.ID = r.id
-	if r.recvs != nil {
+	d.ended(r)
+	q := r.qp
+	switch {
+	case r.recvs != nil:
 		delete(r.recvs.recvs, r.token)
-		d.finish(r, wc.Status, wc.ByteLen)
-		return
+		received := 0
+		if wc.Status == verbs.StatusSuccess && wc.Op == verbs.WCRecv { // not where a WRITE has gone
+			received = int(wc.ByteLen)
+		}
+		return append(ends, ending{r, received})
+	case r.early:
+		q.early = slices.DeleteFunc(q.early, func(e *request) bool { return e == r })
+		return ends
+	}
+	i := slices.Index(q.sends, r)
+	if i < 0 {
+		return ends
 	}
 	// A completion says of earlier work requests of its queue that they have succeeded, unless it is an error: then those
 	// that were not signaled may have, too, and the others have completions of their own (IBTA 10.8.6).
-	q := r.qp
-	for i, e := range q.sends {
-		if e == r {
-			for _, e := range q.sends[:i] {
-				d.finish(e, verbs.StatusSuccess, 0)
+	failed := wc.Status != verbs.StatusSuccess
+	left := q.sends[:0]
+	for _, e := range q.sends[:i] {
+		if e.signaled {
+			if failed {
+				left = append(left, e)
+				continue
 			}
-			d.finish(r, wc.Status, wc.ByteLen)
-			q.sends = append(q.sends[:0], q.sends[i+1:]...)
-			return
+			e.early = true
+			q.early = append(q.early, e)
+		} else {
+			d.ended(e)
 		}
+		ends = append(ends, ending{e, math.MaxInt})
 	}
-}
-
-// finish ends a work request: its memory is the program's again.
-func (d *Device) finish(r *request, status verbs.Status, received uint32) {
-	d.ended(r)
-	d.verify(r)
-	d.deliver(r, status, received)
-	d.bounce.release(r)
+	rest := q.sends[i+1:]
+	n := len(q.sends)
+	q.sends = append(left, rest...)
+	clear(q.sends[len(q.sends):n])
+	if failed {
+		return append(ends, ending{r, 0})
+	}
+	return append(ends, ending{r, math.MaxInt})
 }
 
 // dropAll ends the work requests of a queue pair that is reset or destroyed.
 func (d *Device) dropAll(q *queuePair) {
 	d.remove(q.sends)
-	q.sends, q.unsignald = nil, 0
+	d.remove(q.early)
+	q.sends, q.early, q.unsignald = nil, nil, 0
 	d.dropRecvs(&q.recvs)
 }
 
@@ -130,13 +169,29 @@ func (d *Device) dropRecvs(q *recvQueue) {
 // unread reports a work request of a queue pair that failed, and whose completion nobody has polled.
 func (d *Device) unread(qp *verbs.QP) {
 	f := driver.QPOf(qp).Failure()
-	if f == nil {
+	if f == nil || f.Side != verbs.FailedSend && f.Side != verbs.FailedRecv {
 		return
 	}
 	r := d.posted[f.ID]
-	if r == nil {
+	if r == nil || r.qp == nil || r.qp.qp != qp || (r.recvs != nil) != (f.Side == verbs.FailedRecv) {
 		return
 	}
 	d.c.Report(&Finding{CompletionErrorUnread, fmt.Sprintf("%s of %s ended with: %v.", r.name(), d.queue(r), f.Status),
 		[]Place{r.posted, at("Its queue pair ended")}})
+}
+
+// Name has a failure name its work request as the program does.
+func (d *Device) Name(f *verbs.Failure) *verbs.Failure {
+	if f == nil || f.ID>>63 == 0 {
+		return f
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	own := *f
+	if r := d.posted[f.ID]; r != nil {
+		own.ID = r.id
+	} else if e := d.lately[f.ID%lately]; e.token == f.ID {
+		own.ID = e.id
+	}
+	return &own
 }

@@ -39,6 +39,9 @@ func (d *Device) PostSend(qp *verbs.QP, wrs []verbs.SendWR, post func([]verbs.Se
 	}
 	q.sends = append(q.sends, requests...)
 	d.mu.Unlock()
+	for _, r := range requests {
+		d.seal(r)
+	}
 
 	n, err := post(own)
 
@@ -100,6 +103,9 @@ func (d *Device) PostRecv(qp *verbs.QP, srq *verbs.SRQ, wrs []verbs.RecvWR, post
 		queue.recvs[r.token] = r
 	}
 	d.mu.Unlock()
+	for _, r := range requests {
+		d.seal(r)
+	}
 
 	n, err := post(own)
 
@@ -117,12 +123,26 @@ func (d *Device) PostRecv(qp *verbs.QP, srq *verbs.SRQ, wrs []verbs.RecvWR, post
 
 // Polled ends the work requests of completions, and has the completions name them as the program does.
 func (d *Device) Polled(cq *verbs.CQ, wcs []verbs.WC) {
+	var room [16]ending
+	ends := room[:0]
 	d.mu.Lock()
-	defer d.mu.Unlock()
 	if c := d.known.cqs[cq]; c != nil {
 		c.polled = true
 	}
 	for i := range wcs {
-		d.complete(&wcs[i])
+		ends = d.complete(&wcs[i], ends)
+	}
+	d.mu.Unlock()
+	if len(ends) == 0 {
+		return
+	}
+	for _, e := range ends {
+		d.verify(e.request)
+		d.deliver(e.request, e.received)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, e := range ends {
+		d.bounce.release(e.request)
 	}
 }
