@@ -84,7 +84,7 @@ func dataPath(call string) bool {
 func (d *Device) begin(call string, args []driver.CallArg) done {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if len(args) > 0 {
+	if len(args) > 0 && !breaks(call, args) {
 		d.used(call, args[0].Value)
 	}
 	switch call {
@@ -152,6 +152,16 @@ func (d *Device) begin(call string, args []driver.CallArg) done {
 		d.closing()
 	}
 	return nil
+}
+
+// breaks reports whether a call moves a queue pair to ERR. Connection managers do so as a connection ends, to one that the
+// program may have destroyed.
+func breaks(call string, args []driver.CallArg) bool {
+	if call != "ibv_modify_qp" {
+		return false
+	}
+	attr, mask := args[1].Value.(verbs.QPAttr), args[2].Value.(verbs.QPMask)
+	return mask&verbs.MaskState != 0 && attr.State == verbs.StateError
 }
 
 // exit reports what is left of the device as the program ends.
