@@ -4,14 +4,16 @@ package check
 
 import (
 	"sync"
+	"sync/atomic"
 	"unsafe"
 )
 
 // copied remembers where the checker has copied received data to, so that this is not taken for the program's doing:
 // receives may share memory, and so may a send and a receive.
 type copied struct {
-	mu    sync.Mutex
-	last  uint32                         // copies so far, modulo 2^32
+	last atomic.Uint32 // copies so far, modulo 2^32
+	mu   sync.Mutex    // of what follows
+
 	since uint32                         // copies up to this one are forgotten
 	pages map[uintptr]*[lineCount]uint32 // by page, and by line: the last copy there
 }
@@ -25,11 +27,7 @@ const (
 )
 
 // now returns the number of the last copy.
-func (c *copied) now() uint32 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.last
-}
+func (c *copied) now() uint32 { return c.last.Load() }
 
 // add notes a copy to memory.
 func (c *copied) add(b []byte) {
@@ -38,10 +36,10 @@ func (c *copied) add(b []byte) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.last++
+	last := c.last.Add(1)
 	if len(c.pages) > maxPages {
 		clear(c.pages)
-		c.since = c.last
+		c.since = last
 	}
 	if c.pages == nil {
 		c.pages = map[uintptr]*[lineCount]uint32{}
@@ -55,7 +53,7 @@ func (c *copied) add(b []byte) {
 				c.pages[line/lineCount] = page
 			}
 		}
-		page[line%lineCount] = c.last
+		page[line%lineCount] = last
 	}
 }
 

@@ -72,9 +72,10 @@ func (d *Device) pieces(r *request, list []verbs.SGE, pd *verbs.PD, write bool) 
 
 // seal takes the digests of the memory of a work request that is about to be posted.
 func (d *Device) seal(r *request) {
+	copies := d.c.copied.now()
 	for i := range r.pieces {
 		p := &r.pieces[i]
-		p.copies = d.c.copied.now()
+		p.copies = copies
 		p.sum = sum(p.mem)
 	}
 }

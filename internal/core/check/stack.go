@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// maxFrames is how many callers a report shows.
-const maxFrames = 12
+// maxFrames is how many callers are known. Some of them are Ramjet's own, which a report does not show.
+const maxFrames = 16
 
 // Stack is where a program was: return addresses, the innermost first.
 type Stack struct {
@@ -41,22 +41,9 @@ func here() (s Stack) {
 	return s
 }
 
-func captureGo(pcs []uintptr) int {
-	var all [maxFrames + 12]uintptr
-	n := runtime.Callers(3, all[:])
-	// The frames of this package and of package verbs come first, at most a dozen.
-	skip := 0
-	for skip < n && inside(all[skip]) {
-		skip++
-	}
-	return copy(pcs, all[skip:n])
-}
-
-// inside reports whether a return address is in the checker, or in what called it for the program.
-func inside(pc uintptr) bool {
-	f := runtime.FuncForPC(pc - 1)
-	return f != nil && ours(f.Name())
-}
+// captureGo leaves the frames of this package and of package verbs to describeGo, as looking them up takes longer than
+// finding them.
+func captureGo(pcs []uintptr) int { return runtime.Callers(4, pcs) }
 
 const path = "github.com/ramjet-rdma/ramjet/"
 
