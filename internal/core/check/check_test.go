@@ -137,6 +137,49 @@ func TestReceiveTouched(t *testing.T) {
 	}
 }
 
+// What is behind a message is not the device's.
+func TestReceiveBehind(t *testing.T) {
+	w := newWorld(t, verbs.RC)
+	a, b := w.ends[0], w.ends[1]
+	w.ok(b.QP.PostRecv(&verbs.RecvWR{ID: 7, SGL: []verbs.SGE{b.MR.SGE(0, 8000)}}))
+	b.MR.Bytes()[7999]++
+	w.ok(a.QP.PostSend(&verbs.SendWR{ID: 9, Op: verbs.OpSend, Flags: verbs.Signaled, SGL: []verbs.SGE{a.MR.SGE(0, 500)}}))
+	w.wait(a.CQ)
+	w.wait(b.CQ)
+	w.want()
+}
+
+// Receives that share memory are no mistake of who posts them.
+func TestReceivesShare(t *testing.T) {
+	w := newWorld(t, verbs.RC)
+	a, b := w.ends[0], w.ends[1]
+	w.ok(b.QP.PostRecv(&verbs.RecvWR{ID: 7, SGL: []verbs.SGE{b.MR.SGE(0, 100)}}))
+	w.ok(a.QP.PostSend(&verbs.SendWR{ID: 7, Op: verbs.OpSend, Flags: verbs.Signaled, SGL: []verbs.SGE{a.MR.SGE(0, 50)}}))
+	w.ok(b.QP.PostSend(&verbs.SendWR{ID: 8, Op: verbs.OpWrite, SGL: []verbs.SGE{b.MR.SGE(10, 50)}, Remote: a.MR.Remote()}))
+	w.wait(a.CQ)
+	if wc := w.wait(b.CQ); wc.ID != 7 {
+		t.Fatalf("%+v", wc)
+	}
+	w.want()
+}
+
+// A WRITE with immediate leaves the memory of the receive as it is.
+func TestWriteImm(t *testing.T) {
+	w := newWorld(t, verbs.RC)
+	a, b := w.ends[0], w.ends[1]
+	copy(b.MR.Bytes()[:8], "untouched")
+	w.ok(b.QP.PostRecv(&verbs.RecvWR{ID: 7, SGL: []verbs.SGE{b.MR.SGE(0, 100)}}))
+	remote := b.MR.Remote()
+	remote.Addr += 1000
+	w.ok(a.QP.PostSend(&verbs.SendWR{ID: 9, Op: verbs.OpWriteImm, Flags: verbs.Signaled, SGL: []verbs.SGE{a.MR.SGE(0, 64)}, Remote: remote}))
+	w.wait(a.CQ)
+	w.wait(b.CQ)
+	if got := string(b.MR.Bytes()[:8]); got != "untouche" {
+		t.Fatalf("the receive has %q", got)
+	}
+	w.want()
+}
+
 func TestReadTouched(t *testing.T) {
 	for _, early := range []bool{false, true} {
 		w := newWorld(t, verbs.RC)

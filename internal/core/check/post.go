@@ -137,7 +137,7 @@ func (d *Device) Polled(cq *verbs.CQ, wcs []verbs.WC) {
 		return
 	}
 	for _, e := range ends {
-		d.verify(e.request)
+		d.verify(e.request, e.received)
 		d.deliver(e.request, e.received)
 	}
 	d.mu.Lock()
