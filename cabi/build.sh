@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# build.sh [DIR]: builds libibverbs.so.1, librdmacm.so.1, libibumad.so.3, librspreload.so and libramjet.so into DIR, or
-# else into ~/.local/lib/ramjet, where `ramjet run` finds them. Needs Go, gcc, and the headers of libibverbs-dev and
+# build.sh [DIR]: builds libibverbs.so.1, librdmacm.so.1, libibumad.so.3, librspreload.so, libramjet-check.so and libramjet.so
+# into DIR, or else into ~/.local/lib/ramjet, where `ramjet run` finds them. Needs Go, gcc, and the headers of libibverbs-dev and
 # librdmacm-dev.
 #
 #   CC, GOARCH       for another architecture: CC=aarch64-linux-gnu-gcc GOARCH=arm64
@@ -39,7 +39,7 @@ rm -f "$out/libramjet.h"
 
 # Each C file calls only those that are named before it: a test of cabi/programs holds this.
 "$cc" "${cflags[@]}" "${ldflags[@]}" -Wl,-soname,libibverbs.so.1 -Wl,--version-script=c/ibverbs.map \
-	-o "$out/libibverbs.so.1" c/stack.c c/load.c c/names.c c/kern.c c/absent.c c/private.c c/events.c c/data.c c/logops.c c/cqpoll.c c/builder.c \
+	-o "$out/libibverbs.so.1" c/stack.c c/load.c c/regions.c c/names.c c/kern.c c/absent.c c/private.c c/events.c c/data.c c/logops.c c/cqpoll.c c/builder.c \
 	c/query.c c/memory.c c/ah.c c/cq.c c/srq.c c/qp.c c/device.c c/recent.c c/log.c -ldl
 "$cc" "${cflags[@]}" "${ldflags[@]}" -Wl,-soname,librdmacm.so.1 -Wl,--version-script=c/rdmacm.map \
 	-o "$out/librdmacm.so.1" c/cmdevices.c c/cmaddr.c c/cmchannel.c c/cmid.c c/cmevents.c c/cmconnect.c c/cmmulticast.c \
@@ -49,4 +49,6 @@ rm -f "$out/libramjet.h"
 "$cc" "${cflags[@]}" "${ldflags[@]}" -Wl,-soname,libramjet-sysfs.so -o "$out/libramjet-sysfs.so" c/sysfs.c -ldl
 "$cc" "${cflags[@]}" "${ldflags[@]}" -Wl,-soname,librspreload.so.1 \
 	-o "$out/librspreload.so" c/preload.c "$out/librdmacm.so.1" "$out/libibverbs.so.1" -ldl
+"$cc" "${cflags[@]}" -fno-builtin "${ldflags[@]}" -Wl,-soname,libramjet-check.so \
+	-o "$out/libramjet-check.so" c/check.c "$out/libibverbs.so.1" -ldl
 ls -l "$out"/lib*.so*

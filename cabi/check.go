@@ -311,6 +311,14 @@ func rj_check_unacknowledged(object unsafe.Pointer) {
 	}
 }
 
+//export rj_check_freed
+func rj_check_freed(h C.uint64_t, start, end C.uintptr_t, how *C.char) {
+	if mr := mrs.get(uint64(h)); mr != nil && checking.checker != nil {
+		const remote = verbs.RemoteWrite | verbs.RemoteRead | verbs.RemoteAtomic | verbs.MWBind
+		checking.checker.Freed(mr.MR, uint64(start), uint64(end), C.GoString(how), mr.access&remote != 0)
+	}
+}
+
 //export rj_check_wait
 func rj_check_wait(h C.uint64_t) {
 	if ch := channels.get(uint64(h)); ch != nil && checking.checker != nil {

@@ -30,6 +30,7 @@ EXPORT void rj_log_enter(struct rj_logging *l, const char *name, const uint64_t 
 			uintptr_t pcs[RJ_FRAMES];
 
 			rj_capture();
+			rj_returned((uintptr_t)__builtin_frame_address(0));
 			l->checked = 1;
 			l->refused = GO(r->check_begin(name, args, n, (uintptr_t)&depth, pcs, rj_stack(pcs, RJ_FRAMES), &l->result), 0);
 		}

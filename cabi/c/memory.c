@@ -85,6 +85,8 @@ struct ibv_mr *rj_reg(struct ibv_pd *pd, void *addr, size_t length, uint64_t iov
 	m->mr.addr = addr;
 	m->mr.length = length;
 	m->mr.handle = (uint32_t)m->handle;
+	if (rj_check_on && !(access & IBV_ACCESS_ON_DEMAND))
+		rj_region_add(addr, length, m->handle);
 	return &m->mr;
 }
 
@@ -137,6 +139,10 @@ EXPORT int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *a
 	if (flags & IBV_REREG_MR_CHANGE_TRANSLATION) {
 		mr->addr = addr;
 		mr->length = length;
+		if (rj_check_on) {
+			rj_region_remove(((struct rj_mr *)mr)->handle);
+			rj_region_add(addr, length, ((struct rj_mr *)mr)->handle);
+		}
 	}
 	return 0;
 }
@@ -151,7 +157,12 @@ static int advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32
 
 EXPORT int ibv_dereg_mr(struct ibv_mr *mr)
 {
-	return rj_gone(TRY(dereg_mr(HANDLE(rj_mr, mr))), mr);
+	uint64_t handle = HANDLE(rj_mr, mr);
+	int err = TRY(dereg_mr(handle));
+
+	if (!err && rj_check_on)
+		rj_region_remove(handle);
+	return rj_gone(err, mr);
 }
 
 static struct ibv_mw *alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)

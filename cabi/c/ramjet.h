@@ -11,6 +11,7 @@
 
 #include "load.h"
 #include "log.h"
+#include "regions.h"
 #include "stack.h"
 
 /* ASK makes a call and returns its result. TRY is for calls that return an errno, which it also sets. */

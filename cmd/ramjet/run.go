@@ -21,10 +21,13 @@ import (
 )
 
 // runLibs are the libraries that `ramjet run` puts in front of the system's.
-var runLibs = []string{"libibverbs.so.1", "librdmacm.so.1", "libibumad.so.3", "libramjet.so", sysfsLib, socketsLib}
+var runLibs = []string{"libibverbs.so.1", "librdmacm.so.1", "libibumad.so.3", "libramjet.so", sysfsLib, socketsLib, checkLib}
 
 // socketsLib turns a program's TCP sockets into rsockets.
 const socketsLib = "librspreload.so"
+
+// checkLib has the checker see the memory that a program frees.
+const checkLib = "libramjet-check.so"
 
 // sysfsLib is loaded before all others: it shows programs the devices in /sys and /dev.
 const sysfsLib = "libramjet-sysfs.so"

@@ -12,6 +12,8 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/ramjet-rdma/ramjet/internal/device/kinds"
 )
 
 // execProgram becomes another program, which finds the libraries in a folder. It returns only if
@@ -25,6 +27,9 @@ func execProgram(path string, args, env []string, libs string, sockets bool) err
 		}
 		env = append(env, sysfsVariable+"="+root, before(env, "LD_PRELOAD", filepath.Join(libs, sysfsLib)),
 			before(env, "PATH", filepath.Join(root, filepath.Dir(rdmaTool))))
+	}
+	if v, _ := lookup(env, kinds.CheckVariable); v != "" && v != "0" {
+		env = append(env, before(env, "LD_PRELOAD", filepath.Join(libs, checkLib)))
 	}
 	if sockets {
 		env = append(env, before(env, "LD_PRELOAD", filepath.Join(libs, socketsLib)))

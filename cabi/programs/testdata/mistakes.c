@@ -462,6 +462,167 @@ static void destroyed_under_poller(void)
 	end();
 }
 
+/* memory */
+
+static const int remote = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+
+/* new_heap registers a part of heap memory, and free_of frees the memory. */
+static struct ibv_mr *new_heap(int access)
+{
+	struct ibv_mr *mr;
+	char *p;
+
+	CHECK((p = malloc(10000)));
+	CHECK((mr = ibv_reg_mr(pd, p + 100, 4096, access)));
+	return mr;
+}
+
+static void free_of(struct ibv_mr *mr) { free((char *)mr->addr - 100); }
+
+static void freed(void)
+{
+	struct ibv_mr *mr;
+
+	begin();
+	mr = new_heap(remote);
+	free_of(mr);
+	CHECK(!ibv_dereg_mr(mr));
+	end();
+}
+
+static void freed_posted(void)
+{
+	struct ibv_mr *mr;
+
+	begin();
+	mr = new_heap(IBV_ACCESS_LOCAL_WRITE);
+	receive(&b, mr, 100);
+	free_of(mr);
+	destroy(&b);
+	CHECK(!ibv_dereg_mr(mr));
+	create(&b);
+	end();
+}
+
+static void freed_local(void)
+{
+	struct ibv_mr *mr;
+
+	begin();
+	mr = new_heap(IBV_ACCESS_LOCAL_WRITE);
+	free_of(mr);
+	CHECK(!ibv_dereg_mr(mr));
+	end();
+}
+
+/* When no queue pair is left, no peer can use the key. */
+static void freed_unreachable(void)
+{
+	struct ibv_mr *mr;
+
+	begin();
+	mr = new_heap(remote);
+	destroy(&a);
+	destroy(&b);
+	free_of(mr);
+	CHECK(!ibv_dereg_mr(mr));
+	create_pair(&a, &b);
+	end();
+}
+
+static void freed_after(void)
+{
+	struct ibv_mr *mr;
+	char *p, *q;
+
+	begin();
+	mr = new_heap(remote);
+	CHECK((q = malloc(10000)));
+	free(q);
+	p = (char *)mr->addr - 100;
+	CHECK(!ibv_dereg_mr(mr));
+	free(p);
+	end();
+}
+
+static void reallocated(void)
+{
+	struct ibv_mr *mr;
+	char *p, *other;
+
+	begin();
+	mr = new_heap(remote);
+	p = (char *)mr->addr - 100;
+	other = malloc(100);
+	CHECK((p = realloc(p, 1 << 20)));
+	CHECK(!ibv_dereg_mr(mr));
+	free(p);
+	free(other);
+	end();
+}
+
+static void unmapped(void)
+{
+	struct ibv_mr *mr;
+
+	begin();
+	mr = new_region(8192);
+	CHECK(!munmap(mr->addr, 4096));
+	CHECK(!ibv_dereg_mr(mr));
+	end();
+}
+
+static void dropped(void)
+{
+	begin();
+	CHECK(!madvise(to->addr, 4096, MADV_DONTNEED));
+	end();
+}
+
+static void advised(void)
+{
+	begin();
+	CHECK(!madvise(to->addr, 4096, MADV_WILLNEED));
+	end();
+}
+
+static __attribute__((noinline)) struct ibv_mr *stack_region(int after)
+{
+	char memory[4096];
+	struct ibv_mr *mr;
+
+	memset(memory, 1, sizeof memory);
+	CHECK((mr = ibv_reg_mr(pd, memory, sizeof memory, remote)));
+	if (after)
+		return mr;
+	CHECK(!ibv_dereg_mr(mr));
+	return NULL;
+}
+
+static void stack_returned(void)
+{
+	struct ibv_mr *mr;
+
+	begin();
+	mr = stack_region(1);
+	message();
+	CHECK(!ibv_dereg_mr(mr));
+	end();
+}
+
+static void stack_used(void)
+{
+	char memory[4096];
+	struct ibv_mr *mr;
+
+	begin();
+	CHECK(!stack_region(0));
+	CHECK((mr = ibv_reg_mr(pd, memory, sizeof memory, remote)));
+	message();
+	CHECK(!ibv_dereg_mr(mr));
+	end();
+}
+
 static const struct { const char *name; void (*run)(void); } programs[] = {
 	{ "right", right }, { "send-modified", send_modified }, { "destroyed-qp", destroyed_qp },
 	{ "destroyed-post", destroyed_post }, { "destroyed-cq", destroyed_cq }, { "dereg-twice", dereg_twice },
@@ -471,6 +632,10 @@ static const struct { const char *name; void (*run)(void); } programs[] = {
 	{ "armed-later", armed_later }, { "unarmed", unarmed }, { "unarmed-thread", unarmed_thread },
 	{ "idle-thread", idle_thread },
 	{ "request-after-arming", request_after_arming }, { "shared-cq", shared_cq }, { "single-cq", single_cq },
+	{ "freed", freed }, { "freed-posted", freed_posted }, { "freed-local", freed_local },
+	{ "freed-unreachable", freed_unreachable }, { "freed-after", freed_after }, { "reallocated", reallocated },
+	{ "unmapped", unmapped }, { "dropped", dropped }, { "advised", advised }, { "stack-returned", stack_returned },
+	{ "stack-used", stack_used },
 	{ "single-cq-in-turn", single_cq_in_turn }, { "destroyed-under-poller", destroyed_under_poller },
 };
 

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* libramjet-check.so: with LD_PRELOAD, the checker sees the memory that a program frees and unmaps. */
+
+#define _GNU_SOURCE
+#include "load.h"
+#include "regions.h"
+
+#include <dlfcn.h>
+#include <malloc.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+/* NEXT is the function that would be called without this library. Looking it up may free memory, too. */
+#define NEXT(name) ({ static __typeof__(&name) f_; if (!f_) f_ = (__typeof__(f_))dlsym(RTLD_NEXT, #name); f_; })
+
+extern void __libc_free(void *p);
+
+static int overlaps(const void *memory, size_t length)
+{
+	return (uintptr_t)memory < rj_regions_high && (uintptr_t)memory + length > rj_regions_low;
+}
+
+/* usable returns the size of memory that may have regions in it, 0 of other memory. */
+static size_t usable(void *p)
+{
+	return __builtin_expect(p && (uintptr_t)p < rj_regions_high, 0) ? malloc_usable_size(p) : 0;
+}
+
+EXPORT void free(void *p)
+{
+	static __thread int looking;
+	size_t size = usable(p);
+	void (*next)(void *);
+
+	if (size && overlaps(p, size))
+		rj_freed(p, size, "free");
+	if (looking) {
+		__libc_free(p);
+		return;
+	}
+	looking = 1;
+	next = NEXT(free);
+	looking = 0;
+	next(p);
+}
+
+EXPORT void *realloc(void *p, size_t size)
+{
+	size_t was = usable(p);
+	void *now = NEXT(realloc)(p, size);
+
+	if (was && (now ? now != p : !size) && overlaps(p, was))
+		rj_freed(p, was, "realloc");
+	else if (was && now == p && size < was && overlaps((char *)p + size, was - size))
+		rj_freed((char *)p + size, was - size, "realloc");
+	return now;
+}
+
+EXPORT int munmap(void *addr, size_t length)
+{
+	if (overlaps(addr, length))
+		rj_freed(addr, length, "munmap");
+	return NEXT(munmap)(addr, length);
+}
+
+EXPORT int madvise(void *addr, size_t length, int advice)
+{
+	if ((advice == MADV_DONTNEED || advice == MADV_FREE || advice == MADV_REMOVE) && overlaps(addr, length))
+		rj_freed(addr, length, "madvise");
+	return NEXT(madvise)(addr, length, advice);
+}
+
+EXPORT void *mremap(void *addr, size_t length, size_t size, int flags, ...)
+{
+	void *to = NULL, *now;
+	va_list args;
+
+	va_start(args, flags);
+	if (flags & MREMAP_FIXED)
+		to = va_arg(args, void *);
+	va_end(args);
+	now = NEXT(mremap)(addr, length, size, flags, to);
+	if (now != MAP_FAILED && now != addr && overlaps(addr, length))
+		rj_freed(addr, length, "mremap");
+	else if (now == addr && size < length && overlaps((char *)addr + size, length - size))
+		rj_freed((char *)addr + size, length - size, "mremap");
+	return now;
+}

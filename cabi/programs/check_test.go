@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && !race
+
+package programs
+
+import (
+	"errors"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// checked builds testdata/mistakes.c, and returns a function that runs one of its programs with the checker. It returns the
+// rules that were found, what was written, and the exit status, -1 after a signal.
+func checked(t *testing.T) func(t *testing.T, name string) (rules []string, out string, status int) {
+	t.Helper()
+	dir := need(t)
+	run, program := ramjet(t), filepath.Join(t.TempDir(), "mistakes")
+	text, err := exec.Command("gcc", "-O1", "-g", "-Wall", "-Werror", "-pthread", "-o", program, "testdata/mistakes.c",
+		filepath.Join(dir, "librdmacm.so.1"), filepath.Join(dir, "libibverbs.so.1")).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	return func(t *testing.T, name string) (rules []string, out string, status int) {
+		b, err := command(t.Context(), dir, serverAddr, run, "run", "--libs", dir, "--check", "--", program, name).CombinedOutput()
+		var failed *exec.ExitError
+		if err != nil && !errors.As(err, &failed) {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile(`(?m)^ramjet check: ([a-z-]+):`).FindAllStringSubmatch(string(b), -1) {
+			rules = append(rules, m[1])
+		}
+		slices.Sort(rules)
+		if failed != nil {
+			status = failed.ExitCode()
+		}
+		return slices.Compact(rules), string(b), status
+	}
+}
+
+// Mistakes of C programs are found, and programs that look like them are not.
+func TestCheck(t *testing.T) {
+	run := checked(t)
+	t.Setenv("TMPDIR", t.TempDir())
+	for _, c := range []struct {
+		name, rules string
+		status      int
+	}{
+		{"right", "", 0},
+		{"send-modified", "send-modified", 66},
+		{"destroyed-qp", "use-after-destroy", 66},
+		{"destroyed-post", "use-after-destroy", 66},
+		{"destroyed-cq", "use-after-destroy", 66},
+		{"dereg-twice", "double-destroy", 66},
+		{"id-twice", "double-destroy", 66},
+		{"ids", "", 0},
+		{"many-objects", "", 0},
+		{"leak", "leak", 66},
+		{"forks", "", 0},
+		{"child-open", "", 0},
+		{"fails", "leak", 3},
+		{"acknowledged", "", 0},
+		{"unacknowledged", "event-unacknowledged", 66},
+		{"acknowledged-late", "", 0},
+		{"event-left", "events-left leak", 66},
+		{"polled", "", 0},
+		{"armed-later", "", 0},
+		{"unarmed", "channel-unarmed", -1},
+		{"unarmed-thread", "channel-unarmed", 0},
+		{"idle-thread", "", 0},
+		{"request-after-arming", "", 0},
+		{"shared-cq", "", 0},
+		{"single-cq", "concurrent-use", 66},
+		{"single-cq-in-turn", "", 0},
+		{"freed", "memory-freed", 66},
+		{"freed-posted", "memory-freed", 66},
+		{"freed-local", "", 0},
+		{"freed-unreachable", "", 0},
+		{"freed-after", "", 0},
+		{"reallocated", "memory-freed", 66},
+		{"unmapped", "memory-freed", 66},
+		{"dropped", "memory-freed", 66},
+		{"advised", "", 0},
+		{"stack-returned", "memory-freed", 66},
+		{"stack-used", "", 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			rules, out, status := run(t, c.name)
+			if got := strings.Join(rules, " "); got != c.rules || status != c.status {
+				t.Errorf("%q and status %d, and not %q and %d:\n%s", got, status, c.rules, c.status, out)
+			}
+		})
+	}
+	// The one thread that destroys it may be in time for none, one or more of the other's polls.
+	t.Run("destroyed-under-poller", func(t *testing.T) {
+		rules, out, status := run(t, "destroyed-under-poller")
+		if len(rules) == 0 || status != 66 || !slices.Contains(rules, "concurrent-use") && !slices.Contains(rules, "use-after-destroy") {
+			t.Errorf("%q and status %d:\n%s", rules, status, out)
+		}
+	})
+}
+
+// Reports show the functions and lines of the program, and none of the libraries'.
+func TestCheckStacks(t *testing.T) {
+	run := checked(t)
+	t.Setenv("TMPDIR", t.TempDir())
+	_, out, _ := run(t, "send-modified")
+	for _, want := range []string{
+		`It was posted, [\d:.]+:\n    post\(\)\n        testdata/kit.h:\d+\n    send_modified\(\)\n        testdata/mistakes.c:\d+\n    main\(\)\n`,
+		`Its completion was polled, [\d:.]+:\n    next\(\)\n        testdata/kit.h:\d+\n    send_modified\(\)\n`,
+	} {
+		if !regexp.MustCompile(want).MatchString(out) {
+			t.Errorf("there is no %s in\n%s", want, out)
+		}
+	}
+	if strings.Contains(out, "libibverbs") || strings.Contains(out, "verbs.h") {
+		t.Errorf("the libraries' functions are there:\n%s", out)
+	}
+}
