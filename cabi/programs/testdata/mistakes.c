@@ -353,7 +353,6 @@ static void unarmed_thread(void)
 	receive(&b, to, 100);
 	post(&a, IBV_WR_SEND, from, 100, NULL);
 	CHECK(next(&a).status == IBV_WC_SUCCESS);
-	CHECK(next(&b).status == IBV_WC_SUCCESS);
 	sleep(5);
 	_exit(0);
 }
