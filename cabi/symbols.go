@@ -76,8 +76,11 @@ func programs(frames []check.Frame) []check.Frame {
 	if i := slices.IndexFunc(frames, func(f check.Frame) bool { return f.Function == "main" }); i >= 0 {
 		return frames[:i+1]
 	}
-	for len(frames) > 1 && strings.Contains(frames[len(frames)-1].File, "/libc.so.6+") {
-		frames = frames[:len(frames)-1]
+	const start = 3 // the C library's functions that call main, or a thread's first, and the program's that calls those
+	for i := max(1, len(frames)-start); i < len(frames); i++ {
+		if strings.Contains(frames[i].File, "/libc.so.6+") {
+			return frames[:i]
+		}
 	}
 	return frames
 }

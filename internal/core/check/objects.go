@@ -238,9 +238,10 @@ func (d *Device) forget(qp *verbs.QP) {
 	}
 }
 
-// used reports a call with an object that was destroyed. Closing twice is allowed in Go.
+// used reports a call with an object that was destroyed. Closing twice is allowed in Go. C programs are checked as they
+// name objects, see Handles.
 func (d *Device) used(call string, v any) {
-	if v == nil || !reflect.TypeOf(v).Comparable() {
+	if d.c.handles != nil || v == nil || !reflect.TypeOf(v).Comparable() {
 		return
 	}
 	o := d.known.all[v]
