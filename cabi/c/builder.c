@@ -242,6 +242,10 @@ static void wr_start(struct ibv_qp_ex *qp)
 {
 	struct rj_builder *b = of(qp);
 
+	if (__builtin_expect(rj_check_on, 0)) {
+		RJ_ENTER(ibv_wr_start, (qp));
+		RJ_LEAVE(0);
+	}
 	pthread_mutex_lock(&b->lock);
 	b->nwrs = b->nsges = b->ndata = 0;
 	b->err = 0;
@@ -267,7 +271,14 @@ static int wr_complete(struct ibv_qp_ex *qp)
 	return rj_errno(err);
 }
 
-static void wr_abort(struct ibv_qp_ex *qp) { pthread_mutex_unlock(&of(qp)->lock); }
+static void wr_abort(struct ibv_qp_ex *qp)
+{
+	if (__builtin_expect(rj_check_on, 0)) {
+		RJ_ENTER(ibv_wr_abort, (qp));
+		RJ_LEAVE(0);
+	}
+	pthread_mutex_unlock(&of(qp)->lock);
+}
 
 /* Operations by type of queue pair. */
 static uint64_t ops_of(const struct ibv_qp *qp)
@@ -329,8 +340,8 @@ void rj_free_builder(struct rj_qp *q)
 {
 	if (!q->builder)
 		return;
-	free(q->builder->wrs);
-	free(q->builder->sges);
-	free(q->builder->data);
-	free(q->builder);
+	rj_discard(q->builder->wrs);
+	rj_discard(q->builder->sges);
+	rj_discard(q->builder->data);
+	rj_discard(q->builder);
 }

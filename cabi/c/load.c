@@ -196,7 +196,7 @@ __attribute__((destructor)) static void leave(void)
 	static int left;
 
 	if (!left++)
-		rj_apart(say_goodbye, rj_check_on ? 20 : 1);
+		rj_apart(say_goodbye, rj_check_on ? 5 : 1);
 }
 
 /* A handler that is registered before main runs comes last, after all destructors. In a program that loads the library

@@ -4,6 +4,7 @@
 
 #include "kit.h"
 
+#include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
 #include <rdma/rdma_cma.h>
@@ -622,6 +623,188 @@ static void stack_used(void)
 	end();
 }
 
+/* errors */
+
+static void bad_key(void)
+{
+	struct ibv_mr wrong;
+
+	begin();
+	wrong = *to;
+	wrong.rkey ^= 0x100;
+	post(&a, IBV_WR_RDMA_WRITE, from, 100, &wrong);
+}
+
+static void get_async(enum ibv_event_type type)
+{
+	struct ibv_async_event e;
+
+	CHECK(!ibv_get_async_event(context, &e));
+	CHECK(e.event_type == type);
+	ibv_ack_async_event(&e);
+}
+
+static void error_unread(void)
+{
+	bad_key();
+	get_async(IBV_EVENT_QP_ACCESS_ERR);
+	usleep(300000);
+	end();
+}
+
+static void error_read(void)
+{
+	bad_key();
+	get_async(IBV_EVENT_QP_ACCESS_ERR);
+	CHECK(next(&a).status == IBV_WC_REM_ACCESS_ERR);
+	end();
+}
+
+static void fatal_left(void)
+{
+	bad_key();
+	CHECK(next(&a).status == IBV_WC_REM_ACCESS_ERR);
+	usleep(100000);
+	exit(0);
+}
+
+/* builders */
+
+static struct ibv_qp_ex *builder;
+
+static void begin_builder(int with_domain)
+{
+	struct ibv_td_init_attr none = { 0 };
+	struct ibv_parent_domain_init_attr domain = { 0 };
+	struct ibv_qp_init_attr_ex attr = { .cap = { 16, 16, 4, 4, 64 }, .qp_type = IBV_QPT_RC, .sq_sig_all = 1,
+		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS, .send_ops_flags = IBV_QP_EX_WITH_SEND };
+
+	begin();
+	attr.pd = pd;
+	domain.pd = pd;
+	if (with_domain) {
+		CHECK((domain.td = ibv_alloc_td(context, &none)));
+		CHECK((attr.pd = ibv_alloc_parent_domain(context, &domain)));
+	}
+	CHECK((attr.send_cq = attr.recv_cq = ibv_create_cq(context, 64, NULL, NULL, 0)));
+	CHECK((builder = ibv_qp_to_qp_ex(ibv_create_qp_ex(context, &attr))));
+}
+
+static void *build(void *unused)
+{
+	int i;
+
+	for (i = 0; i < 5; i++) {
+		ibv_wr_start(builder);
+		usleep(50000);
+		ibv_wr_abort(builder);
+	}
+	return unused;
+}
+
+static void two_builders(int with_domain)
+{
+	pthread_t thread;
+
+	begin_builder(with_domain);
+	CHECK(!pthread_create(&thread, NULL, build, NULL));
+	build(NULL);
+	CHECK(!pthread_join(thread, NULL));
+	_exit(0);
+}
+
+static void shared_builder(void) { two_builders(0); }
+static void single_builder(void) { two_builders(1); }
+
+static void destroyed_builder(void)
+{
+	begin_builder(0);
+	ibv_wr_start(builder);
+	ibv_wr_send(builder);
+	ibv_wr_abort(builder);
+	CHECK(!ibv_destroy_qp(&builder->qp_base));
+	ibv_wr_start(builder);
+	ibv_wr_send(builder);
+	CHECK(ibv_wr_complete(builder) == EINVAL);
+	_exit(0);
+}
+
+/* connections */
+
+static void expect(struct rdma_event_channel *from, enum rdma_cm_event_type type, struct rdma_cm_event **out)
+{
+	CHECK(!rdma_get_cm_event(from, out));
+	CHECK((*out)->event == type);
+}
+
+static void connection(int wrong)
+{
+	struct sockaddr_storage at;
+	struct rdma_event_channel *events;
+	struct ibv_qp_init_attr attr = { .cap = { 16, 16, 4, 4, 64 }, .qp_type = IBV_QPT_RC, .sq_sig_all = 1 };
+	struct rdma_conn_param param = { .retry_count = 7, .rnr_retry_count = 6 };
+	struct rdma_cm_id *listener, *id, *peer;
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	struct rdma_cm_event *e;
+	union ibv_gid gid;
+	int i;
+
+	CHECK(list && (context = ibv_open_device(list[0])));
+	ibv_free_device_list(list);
+	CHECK(!ibv_query_gid(context, 1, 0, &gid));
+	CHECK(!ibv_close_device(context));
+	memset(&at, 0, sizeof at);
+	((struct sockaddr_in *)&at)->sin_family = AF_INET;
+	memcpy(&((struct sockaddr_in *)&at)->sin_addr, gid.raw + 12, 4);
+	CHECK((events = rdma_create_event_channel()));
+	CHECK(!rdma_create_id(events, &listener, NULL, RDMA_PS_TCP));
+	CHECK(!rdma_bind_addr(listener, (struct sockaddr *)&at));
+	CHECK(!rdma_listen(listener, 1));
+	((struct sockaddr_in *)&at)->sin_port = rdma_get_src_port(listener);
+	CHECK(!rdma_create_id(events, &id, NULL, RDMA_PS_TCP));
+	CHECK(!rdma_resolve_addr(id, NULL, (struct sockaddr *)&at, 2000));
+	expect(events, RDMA_CM_EVENT_ADDR_RESOLVED, &e);
+	CHECK(!rdma_ack_cm_event(e));
+	CHECK(!rdma_resolve_route(id, 2000));
+	expect(events, RDMA_CM_EVENT_ROUTE_RESOLVED, &e);
+	CHECK(!rdma_ack_cm_event(e));
+	CHECK(!rdma_create_qp(id, NULL, &attr));
+	CHECK(!rdma_connect(id, &param));
+	expect(events, RDMA_CM_EVENT_CONNECT_REQUEST, &e);
+	peer = e->id;
+	CHECK(!rdma_ack_cm_event(e));
+	memset(&attr, 0, sizeof attr);
+	attr.cap = (struct ibv_qp_cap){ 16, 16, 4, 4, 64 };
+	attr.qp_type = IBV_QPT_RC;
+	CHECK(!rdma_create_qp(peer, NULL, &attr));
+	CHECK(!rdma_accept(peer, &param));
+	for (i = 0; i < 2; i++) {
+		expect(events, RDMA_CM_EVENT_ESTABLISHED, &e);
+		CHECK(!rdma_ack_cm_event(e));
+	}
+	CHECK(!rdma_disconnect(id));
+	for (i = 0; i < 2; i++) {
+		expect(events, RDMA_CM_EVENT_DISCONNECTED, &e);
+		if (i == 0 && wrong == 1)
+			continue;
+		CHECK(!rdma_ack_cm_event(e));
+		if (i == 1 && wrong == 2)
+			CHECK(rdma_ack_cm_event(e) == -1);
+	}
+	rdma_destroy_qp(peer);
+	if (wrong != 3)
+		rdma_destroy_qp(id);
+	CHECK(!rdma_destroy_id(peer));
+	CHECK(!rdma_destroy_id(id));
+	CHECK(!rdma_destroy_id(listener));
+	rdma_destroy_event_channel(events);
+}
+
+static void connected(void) { connection(0); }
+static void connection_event(void) { connection(1); }
+static void acknowledged_twice(void) { connection(2); }
+static void connection_qp(void) { connection(3); }
+
 static const struct { const char *name; void (*run)(void); } programs[] = {
 	{ "right", right }, { "send-modified", send_modified }, { "destroyed-qp", destroyed_qp },
 	{ "destroyed-post", destroyed_post }, { "destroyed-cq", destroyed_cq }, { "dereg-twice", dereg_twice },
@@ -631,6 +814,10 @@ static const struct { const char *name; void (*run)(void); } programs[] = {
 	{ "armed-later", armed_later }, { "unarmed", unarmed }, { "unarmed-thread", unarmed_thread },
 	{ "idle-thread", idle_thread },
 	{ "request-after-arming", request_after_arming }, { "shared-cq", shared_cq }, { "single-cq", single_cq },
+	{ "error-unread", error_unread }, { "error-read", error_read }, { "fatal-left", fatal_left },
+	{ "shared-builder", shared_builder }, { "single-builder", single_builder }, { "destroyed-builder", destroyed_builder },
+	{ "connected", connected }, { "connection-event", connection_event }, { "acknowledged-twice", acknowledged_twice },
+	{ "connection-qp", connection_qp },
 	{ "freed", freed }, { "freed-posted", freed_posted }, { "freed-local", freed_local },
 	{ "freed-unreachable", freed_unreachable }, { "freed-after", freed_after }, { "reallocated", reallocated },
 	{ "unmapped", unmapped }, { "dropped", dropped }, { "advised", advised }, { "stack-returned", stack_returned },

@@ -45,7 +45,7 @@ type handle struct {
 	ends   *thread // which is destroying it
 	ending Place   // where
 	users  []*thread
-	poller *thread // between ibv_start_poll and ibv_end_poll
+	holder *thread // between ibv_start_poll and ibv_end_poll, or ibv_wr_start and ibv_wr_complete
 	events []event // that the program has got, and not acknowledged
 }
 
@@ -141,8 +141,8 @@ func (h *Handles) enter(t *thread, o *handle, ends bool) {
 		u := o.users[others]
 		h.c.Report(&Finding{ConcurrentUse, fmt.Sprintf("%s destroyed %s while another thread was in %s with it.", t.call, o.Name, u.call),
 			[]Place{t.place, u.place, o.made}})
-	case o.Single && (others >= 0 || o.poller != nil && o.poller != t):
-		u := o.poller
+	case o.Single && (others >= 0 || o.holder != nil && o.holder != t):
+		u := o.holder
 		if others >= 0 {
 			u = o.users[others]
 		}
@@ -170,10 +170,10 @@ func (h *Handles) End(id uintptr, failed bool, made []Made) {
 			o.users = slices.Delete(o.users, i, i+1)
 		}
 		switch {
-		case t.call == "ibv_start_poll" && !failed && o.Kind == "cq":
-			o.poller = t
-		case t.call == "ibv_end_poll":
-			o.poller = nil
+		case t.call == "ibv_start_poll" && !failed, t.call == "ibv_wr_start":
+			o.holder = t
+		case t.call == "ibv_end_poll", t.call == "ibv_wr_complete", t.call == "ibv_wr_abort":
+			o.holder = nil
 		}
 		if o.ends != t {
 			continue
@@ -232,19 +232,19 @@ func (h *Handles) Got(id, object, key uintptr) {
 	o.events = append(o.events, event{key, place})
 }
 
-// Acknowledged notes that events of an object were acknowledged: that at key, or n.
+// Acknowledged notes that n events of an object were acknowledged: that at key, unless it is 0.
 func (h *Handles) Acknowledged(object, key uintptr, n int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if object == 0 {
-		for _, o := range h.all {
-			o.events = slices.DeleteFunc(o.events, func(e event) bool { return e.key == key })
-		}
+	o := h.all[object]
+	if o == nil {
 		return
 	}
-	if o := h.all[object]; o != nil {
-		o.events = slices.Delete(o.events, 0, min(n, len(o.events)))
+	if i := slices.IndexFunc(o.events, func(e event) bool { return key != 0 && e.key == key }); i >= 0 {
+		o.events = slices.Delete(o.events, i, i+1)
+		return
 	}
+	o.events = slices.Delete(o.events, 0, min(n, len(o.events)))
 }
 
 // Unacknowledged reports an object that is being destroyed, and has events that nobody acknowledges.
