@@ -96,8 +96,12 @@ func rj_check_begin(name *C.char, args *C.uint64_t, n C.int, thread C.uintptr_t,
 	}
 	ends := t.call.Destroys()
 	for i, p := range t.call.Params {
-		if !p.Out && t.args[i] != 0 && slices.Contains(calllog.Kinds, p.Type) {
-			t.uses = append(t.uses, check.Use{Kind: p.Type, Key: uintptr(t.args[i])})
+		switch {
+		case p.Out || t.args[i] == 0:
+		case slices.Contains(calllog.Kinds, p.Type):
+			t.names(p.Type, t.args[i])
+		default:
+			t.inside(p.Type, t.args[i])
 		}
 	}
 	if ends {
@@ -117,6 +121,83 @@ func rj_check_begin(name *C.char, args *C.uint64_t, n C.int, thread C.uintptr_t,
 	}
 	*result = C.uint64_t(refusal(t.call))
 	return 1
+}
+
+// names notes an object that a call names.
+func (t *checkedCall) names(kind string, key uint64) {
+	if key != 0 {
+		t.uses = append(t.uses, check.Use{Kind: kind, Key: uintptr(key)})
+	}
+}
+
+// maxList is how many work requests of a list are looked at: it may be circular.
+const maxList = 4096
+
+// inside notes the objects that a struct names, or a list of work requests.
+func (t *checkedCall) inside(typ string, p uint64) {
+	switch typ {
+	case "qp_init":
+		if a := at[C.struct_ibv_qp_init_attr](p); a != nil {
+			t.queues(a.send_cq, a.recv_cq, a.srq)
+		}
+	case "qp_init_ex":
+		if a := at[C.struct_ibv_qp_init_attr_ex](p); a != nil {
+			t.queues(a.send_cq, a.recv_cq, a.srq)
+			if a.comp_mask&C.IBV_QP_INIT_ATTR_PD != 0 {
+				t.names("pd", address(a.pd))
+			}
+		}
+	case "srq_init_ex":
+		if a := at[C.struct_ibv_srq_init_attr_ex](p); a != nil {
+			if a.comp_mask&C.IBV_SRQ_INIT_ATTR_PD != 0 {
+				t.names("pd", address(a.pd))
+			}
+			if a.comp_mask&C.IBV_SRQ_INIT_ATTR_CQ != 0 {
+				t.names("cq", address(a.cq))
+			}
+		}
+	case "cq_attr_ex":
+		if a := at[C.struct_ibv_cq_init_attr_ex](p); a != nil {
+			t.names("channel", address(a.channel))
+		}
+	case "parent_attr":
+		if a := at[C.struct_ibv_parent_domain_init_attr](p); a != nil {
+			t.names("pd", address(a.pd))
+			t.names("td", address(a.td))
+		}
+	case "mw_bind":
+		if b := at[C.struct_ibv_mw_bind](p); b != nil {
+			t.names("mr", address(b.bind_info.mr))
+		}
+	case "send_wrs":
+		t.workRequests(given[cSendWR](p))
+	}
+}
+
+func (t *checkedCall) queues(send, recv *C.struct_ibv_cq, srq *C.struct_ibv_srq) {
+	t.names("cq", address(send))
+	if recv != send {
+		t.names("cq", address(recv))
+	}
+	t.names("srq", address(srq))
+}
+
+// workRequests notes the address handles and windows of work requests.
+func (t *checkedCall) workRequests(w *cSendWR) {
+	if len(t.args) == 0 || t.args[0] == 0 {
+		return
+	}
+	datagrams := given[C.struct_ibv_qp](t.args[0]).qp_type == C.IBV_QPT_UD
+	for n := 0; w != nil && n < maxList; n++ {
+		switch {
+		case w.opcode == C.IBV_WR_BIND_MW:
+			t.names("mw", uint64(uintptr(w.mw)))
+			t.names("mr", uint64(uintptr(w.bind.mr)))
+		case datagrams && (n == 0 || w.remote[0] != uint64(t.uses[len(t.uses)-1].Key)):
+			t.names("ah", w.remote[0])
+		}
+		w = w.next
+	}
 }
 
 // refusal returns the result of a call that is refused.

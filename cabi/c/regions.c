@@ -121,6 +121,7 @@ void rj_region_remove(uint64_t handle)
 {
 	size_t i;
 
+	inside++;
 	pthread_mutex_lock(&lock);
 	for (i = 0; i < count && regions[i].handle != handle; i++)
 		;
@@ -130,6 +131,7 @@ void rj_region_remove(uint64_t handle)
 		settle(i);
 	}
 	pthread_mutex_unlock(&lock);
+	inside--;
 }
 
 /* MOST is how many regions a call reports that frees the memory of more. */

@@ -729,6 +729,56 @@ static void destroyed_builder(void)
 	_exit(0);
 }
 
+/* objects that structs name */
+
+static void dead_ah(int wrong)
+{
+	struct ibv_qp_init_attr attr = { .cap = { 16, 16, 4, 4, 64 }, .qp_type = IBV_QPT_UD, .sq_sig_all = 1 };
+	struct ibv_ah_attr to_self = { .is_global = 1, .port_num = 1 };
+	struct ibv_qp_attr q = { .qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = 1 };
+	struct ibv_sge sge;
+	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND, .sg_list = &sge, .num_sge = 1 }, *bad;
+	struct side d;
+
+	begin();
+	CHECK((attr.send_cq = attr.recv_cq = d.cq = ibv_create_cq(context, 64, NULL, NULL, 0)));
+	CHECK((d.qp = ibv_create_qp(pd, &attr)));
+	CHECK(!ibv_modify_qp(d.qp, &q, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY));
+	q.qp_state = IBV_QPS_RTR;
+	CHECK(!ibv_modify_qp(d.qp, &q, IBV_QP_STATE));
+	q.qp_state = IBV_QPS_RTS;
+	CHECK(!ibv_modify_qp(d.qp, &q, IBV_QP_STATE | IBV_QP_SQ_PSN));
+	CHECK(!ibv_query_gid(context, 1, 0, &to_self.grh.dgid));
+	CHECK((wr.wr.ud.ah = ibv_create_ah(pd, &to_self)));
+	wr.wr.ud.remote_qpn = d.qp->qp_num;
+	wr.wr.ud.remote_qkey = 1;
+	sge = (struct ibv_sge){ (uintptr_t)from->addr, 100, from->lkey };
+	if (wrong) {
+		CHECK(!ibv_destroy_ah(wr.wr.ud.ah));
+		CHECK(ibv_post_send(d.qp, &wr, &bad) == EINVAL);
+	} else {
+		CHECK(!ibv_post_send(d.qp, &wr, &bad));
+		CHECK(next(&d).status == IBV_WC_SUCCESS);
+		CHECK(!ibv_destroy_ah(wr.wr.ud.ah));
+	}
+	destroy(&d);
+	end();
+}
+
+static void ah_destroyed(void) { dead_ah(1); }
+static void ah_used(void) { dead_ah(0); }
+
+static void qp_on_dead_cq(void)
+{
+	struct ibv_qp_init_attr attr = { .cap = { 16, 16, 4, 4, 64 }, .qp_type = IBV_QPT_RC };
+
+	begin();
+	CHECK((attr.send_cq = attr.recv_cq = ibv_create_cq(context, 64, NULL, NULL, 0)));
+	CHECK(!ibv_destroy_cq(attr.send_cq));
+	CHECK(!ibv_create_qp(pd, &attr) && errno == EINVAL);
+	end();
+}
+
 /* connections */
 
 static void expect(struct rdma_event_channel *from, enum rdma_cm_event_type type, struct rdma_cm_event **out)
@@ -816,6 +866,7 @@ static const struct { const char *name; void (*run)(void); } programs[] = {
 	{ "request-after-arming", request_after_arming }, { "shared-cq", shared_cq }, { "single-cq", single_cq },
 	{ "error-unread", error_unread }, { "error-read", error_read }, { "fatal-left", fatal_left },
 	{ "shared-builder", shared_builder }, { "single-builder", single_builder }, { "destroyed-builder", destroyed_builder },
+	{ "ah-destroyed", ah_destroyed }, { "ah-used", ah_used }, { "qp-on-dead-cq", qp_on_dead_cq },
 	{ "connected", connected }, { "connection-event", connection_event }, { "acknowledged-twice", acknowledged_twice },
 	{ "connection-qp", connection_qp },
 	{ "freed", freed }, { "freed-posted", freed_posted }, { "freed-local", freed_local },

@@ -97,7 +97,8 @@ func (h *Handles) Begin(id uintptr, call string, stack Stack, uses []Use) bool {
 		t = &thread{}
 		h.threads[id] = t
 	}
-	t.call, t.place, t.uses, t.refused = call, Place{"It was used", time.Now(), stack}, t.uses[:0], false
+	h.leave(t) // a call that never returned, as its thread was canceled
+	t.call, t.place, t.refused = call, Place{"It was used", time.Now(), stack}, false
 	for _, u := range uses {
 		o := h.all[u.Key]
 		if o != nil && o.Kind == u.Kind && o.gone != nil {
@@ -165,10 +166,9 @@ func (h *Handles) End(id uintptr, failed bool, made []Made) {
 	if t == nil || t.refused {
 		return
 	}
-	for _, o := range t.uses {
-		if i := slices.Index(o.users, t); i >= 0 {
-			o.users = slices.Delete(o.users, i, i+1)
-		}
+	used := t.uses
+	h.leave(t)
+	for _, o := range used {
 		switch {
 		case t.call == "ibv_start_poll" && !failed, t.call == "ibv_wr_start":
 			o.holder = t
@@ -183,13 +183,22 @@ func (h *Handles) End(id uintptr, failed bool, made []Made) {
 			h.remove(o)
 		}
 	}
-	t.uses = t.uses[:0]
 	if failed {
 		return
 	}
 	for _, m := range made {
 		h.add(t, m)
 	}
+}
+
+// leave notes that a thread no longer uses the objects of its call.
+func (h *Handles) leave(t *thread) {
+	for _, o := range t.uses {
+		if i := slices.Index(o.users, t); i >= 0 {
+			o.users = slices.Delete(o.users, i, i+1)
+		}
+	}
+	t.uses = t.uses[:0]
 }
 
 // add notes a new object. One that is known stays what it is.
@@ -247,13 +256,13 @@ func (h *Handles) Acknowledged(object, key uintptr, n int) {
 	o.events = slices.Delete(o.events, 0, min(n, len(o.events)))
 }
 
-// Unacknowledged reports an object that is being destroyed, and has events that nobody acknowledges.
+// Unacknowledged reports a call that waits for events of an object to be acknowledged, as those that destroy it do.
 func (h *Handles) Unacknowledged(object uintptr) {
-	f := &Finding{EventUnacknowledged, "An object has events that nobody has acknowledged.", []Place{at("It is destroyed")}}
+	f := &Finding{EventUnacknowledged, "An object has events that nobody has acknowledged.", []Place{at("The call that waits for them")}}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if o := h.all[object]; o != nil && len(o.events) > 0 {
-		f.Detail = fmt.Sprintf("%s has %d that were taken. The call that destroys it goes on here, and would never return.",
+		f.Detail = fmt.Sprintf("%s has %d that were taken. The call goes on, and would never return without the checker.",
 			o.Name, len(o.events))
 		f.Places = append(f.Places, o.events[0].got, o.made)
 	}
