@@ -12,6 +12,7 @@ package main
 import "C"
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -32,6 +33,7 @@ var checking struct {
 	mu      sync.Mutex
 	calls   map[*C.char]*calllog.Call // by the names that C has for them
 	threads map[uintptr]*checkedCall
+	ended   map[uint64]uint64 // the queue pairs that rdma_destroy_qp has destroyed, by their ids
 }
 
 // checkedCall is the call that a thread is in.
@@ -51,7 +53,7 @@ func rj_check_with(stack C.rj_stack_of) {
 	check.UseStacks(check.Stacks{Capture: func(pcs []uintptr) int {
 		return int(C.rj_call_stack(stack, (*C.uintptr_t)(unsafe.Pointer(&pcs[0])), C.int(len(pcs))))
 	}, Describe: describe})
-	checking.calls, checking.threads = map[*C.char]*calllog.Call{}, map[uintptr]*checkedCall{}
+	checking.calls, checking.threads, checking.ended = map[*C.char]*calllog.Call{}, map[uintptr]*checkedCall{}, map[uint64]uint64{}
 	checking.checker, checking.handles = checker, checker.Handles()
 }
 
@@ -115,12 +117,36 @@ func rj_check_begin(name *C.char, args *C.uint64_t, n C.int, thread C.uintptr_t,
 			}
 		}
 	}
+	t.endsAgain()
 	stack := check.StackOf(unsafe.Slice((*uintptr)(unsafe.Pointer(pcs)), int(npcs)))
 	if checking.handles.Begin(uintptr(thread), t.call.Name, stack, t.uses) {
 		return 0
 	}
 	*result = C.uint64_t(refusal(t.call))
 	return 1
+}
+
+// endsAgain has a call name the queue pair of an id that has none any more: it was destroyed by rdma_destroy_qp, too.
+func (t *checkedCall) endsAgain() {
+	if t.call.Name != "rdma_destroy_qp" && t.call.Name != "rdma_destroy_id" {
+		return
+	}
+	checking.mu.Lock()
+	defer checking.mu.Unlock()
+	id := t.args[0]
+	if t.call.Name == "rdma_destroy_id" {
+		delete(checking.ended, id)
+		return
+	}
+	for _, u := range t.uses {
+		if u.Kind == "qp" {
+			checking.ended[id] = uint64(u.Key)
+			return
+		}
+	}
+	if qp := checking.ended[id]; qp != 0 {
+		t.uses = append(t.uses, check.Use{Kind: "qp", Key: uintptr(qp), Ends: true})
+	}
 }
 
 // names notes an object that a call names.
@@ -430,8 +456,9 @@ func checkExit() int {
 			if !slices.Contains(fatal, e.typ) {
 				continue
 			}
+			of := cmp.Or(checking.handles.Name(uintptr(e.object)), c.dev.name)
 			checking.checker.Report(&check.Finding{Rule: check.EventsLeft,
-				Detail: fmt.Sprintf("%s of %s was never read.", e.typ, c.dev.name)})
+				Detail: fmt.Sprintf("%s: the event %q was never read.", of, e.typ.String())})
 		}
 	})
 	return checking.checker.Exit()

@@ -89,6 +89,7 @@ func TestCheck(t *testing.T) {
 		{"connection-event", "event-unacknowledged", 66},
 		{"acknowledged-twice", "double-destroy", 66},
 		{"connection-qp", "leak", 66},
+		{"connection-qp-twice", "double-destroy", 66},
 		{"freed", "memory-freed", 66},
 		{"freed-posted", "memory-freed", 66},
 		{"freed-local", "", 0},

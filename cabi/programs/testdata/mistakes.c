@@ -842,6 +842,8 @@ static void connection(int wrong)
 			CHECK(rdma_ack_cm_event(e) == -1);
 	}
 	rdma_destroy_qp(peer);
+	if (wrong == 4)
+		rdma_destroy_qp(peer);
 	if (wrong != 3)
 		rdma_destroy_qp(id);
 	CHECK(!rdma_destroy_id(peer));
@@ -854,6 +856,7 @@ static void connected(void) { connection(0); }
 static void connection_event(void) { connection(1); }
 static void acknowledged_twice(void) { connection(2); }
 static void connection_qp(void) { connection(3); }
+static void connection_qp_twice(void) { connection(4); }
 
 static const struct { const char *name; void (*run)(void); } programs[] = {
 	{ "right", right }, { "send-modified", send_modified }, { "destroyed-qp", destroyed_qp },
@@ -868,7 +871,7 @@ static const struct { const char *name; void (*run)(void); } programs[] = {
 	{ "shared-builder", shared_builder }, { "single-builder", single_builder }, { "destroyed-builder", destroyed_builder },
 	{ "ah-destroyed", ah_destroyed }, { "ah-used", ah_used }, { "qp-on-dead-cq", qp_on_dead_cq },
 	{ "connected", connected }, { "connection-event", connection_event }, { "acknowledged-twice", acknowledged_twice },
-	{ "connection-qp", connection_qp },
+	{ "connection-qp", connection_qp }, { "connection-qp-twice", connection_qp_twice },
 	{ "freed", freed }, { "freed-posted", freed_posted }, { "freed-local", freed_local },
 	{ "freed-unreachable", freed_unreachable }, { "freed-after", freed_after }, { "reallocated", reallocated },
 	{ "unmapped", unmapped }, { "dropped", dropped }, { "advised", advised }, { "stack-returned", stack_returned },

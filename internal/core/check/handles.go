@@ -256,6 +256,16 @@ func (h *Handles) Acknowledged(object, key uintptr, n int) {
 	o.events = slices.Delete(o.events, 0, min(n, len(o.events)))
 }
 
+// Name returns the name of an object that exists; empty: it is not known.
+func (h *Handles) Name(key uintptr) string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if o := h.all[key]; o != nil && o.gone == nil {
+		return o.Name
+	}
+	return ""
+}
+
 // Unacknowledged reports a call that waits for events of an object to be acknowledged, as those that destroy it do.
 func (h *Handles) Unacknowledged(object uintptr) {
 	f := &Finding{EventUnacknowledged, "An object has events that nobody has acknowledged.", []Place{at("The call that waits for them")}}
