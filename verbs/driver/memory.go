@@ -57,6 +57,26 @@ type Watcher interface {
 	WaitFor(ctx context.Context, cond func(b []byte) bool) error
 }
 
+// Accesses follows the one-sided operations of peers while they are carried out. Its methods neither block nor call the
+// device.
+type Accesses = interface {
+	// Begin is called before the first byte of memory b is touched.
+	Begin(qpn verbs.QPN, op verbs.SendOp, remote verbs.Remote, b []byte)
+	// Extend adds memory to the WRITE that has begun on a queue pair, before it is touched.
+	Extend(qpn verbs.QPN, b []byte)
+	// Last is called before the last bytes of a WRITE are written, unless Begin was just before.
+	Last(qpn verbs.QPN)
+	// End is called after the operation on b, of which nil stands for the WRITE that has begun. done is false if it
+	// has changed nothing, as a compare-and-swap that did not swap.
+	End(qpn verbs.QPN, op verbs.SendOp, b []byte, done bool)
+}
+
+// AccessWatcher is a [Device] that tells of the one-sided operations of peers.
+type AccessWatcher interface {
+	// WatchAccesses has a follow them. It is called before the device is used.
+	WatchAccesses(a Accesses)
+}
+
 // MW is a memory window of a driver.
 type MW = interface {
 	RKey() verbs.Key

@@ -27,12 +27,13 @@ type Checker struct {
 	handles *Handles       // of a C program; nil: of none
 	numbers map[string]int // of objects, by kind
 
-	copied copied // has a lock of its own
+	copied  copied   // has a lock of its own
+	history *history // has a lock of its own
 }
 
 // New makes a checker that reports to w, with one write each; several goroutines do so in turn.
 func New(w io.Writer, o *Options) *Checker {
-	return &Checker{opts: *o, out: w, seen: map[string]bool{}, found: map[Rule]int{}, numbers: map[string]int{}}
+	return &Checker{opts: *o, out: w, seen: map[string]bool{}, found: map[Rule]int{}, numbers: map[string]int{}, history: newHistory()}
 }
 
 var process struct {
@@ -157,6 +158,8 @@ func (c *Checker) Exit() int {
 			d.exit()
 		}
 	}
+	c.history.settle()
+	c.flush()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	total := 0

@@ -31,6 +31,9 @@ type Device struct {
 func (c *Checker) Watch(dev *verbs.Device) *Device {
 	d := &Device{c: c, next: driver.CallsOf(dev), known: newObjects(), posted: map[uint64]*request{}}
 	driver.CheckWith(dev, d, d)
+	if w, ok := driver.DeviceOf(dev).(driver.AccessWatcher); ok {
+		w.WatchAccesses(watcher{c.history, d})
+	}
 	c.mu.Lock()
 	c.devices = append(c.devices, weak.Make(d))
 	c.mu.Unlock()
@@ -59,6 +62,10 @@ func (d *Device) Begin(call string, args ...driver.CallArg) end {
 	if d.next != nil && (!dataPath(call) || d.next.Wants(call)) {
 		logged = d.next.Begin(call, args...)
 	}
+	if call == "ibv_close_device" {
+		d.c.history.settle()
+	}
+	d.c.flush()
 	done := d.begin(call, args)
 	if done == nil {
 		return logged

@@ -24,5 +24,7 @@
 //   - copied.go: where the checker itself has written to the program's memory
 //   - bounce.go: memory that the device uses in the place of the program's
 //   - handles.go: the objects of C programs, by their addresses
+//   - history.go: when one-sided operations were posted and carried out
+//   - race.go: which of them were concurrent
 //   - limits.go: rules of queues, events and keys that are checked as work is posted
 package check

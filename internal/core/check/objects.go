@@ -134,6 +134,7 @@ func (d *Device) newQP(qp *verbs.QP, init verbs.QPInit) {
 	q := &queuePair{qp: qp, pd: d.known.all[qp].pd, init: init, cap: limits}
 	q.recvs.recvs = map[uint64]*request{}
 	d.known.qps[qp.Num()] = q
+	d.c.history.opened(endpoint{d, qp.Num()}, d.nameOf(qp))
 }
 
 // modified follows the attributes of a queue pair.
@@ -153,7 +154,9 @@ func (d *Device) modified(qp *verbs.QP, attr verbs.QPAttr, mask verbs.QPMask) do
 		}
 		if mask&verbs.MaskDestQPN != 0 {
 			q.attr.DestQPN = attr.DestQPN
+			d.c.history.connected(endpoint{d, qp.Num()}, attr.DestQPN)
 		}
+		d.c.history.depths(endpoint{d, qp.Num()}, &attr, mask)
 		if mask&verbs.MaskRNRRetry != 0 {
 			q.attr.RNRRetry = attr.RNRRetry
 		}
@@ -161,6 +164,9 @@ func (d *Device) modified(qp *verbs.QP, attr verbs.QPAttr, mask verbs.QPMask) do
 			return
 		}
 		q.state = attr.State
+		if q.state == verbs.StateReset || q.state == verbs.StateError {
+			d.c.history.stopped(endpoint{d, qp.Num()})
+		}
 		if q.state == verbs.StateReset {
 			d.dropAll(q)
 		}
@@ -234,6 +240,7 @@ func (d *Device) forget(qp *verbs.QP) {
 		if q.qp == qp {
 			d.dropAll(q)
 			delete(d.known.qps, n)
+			d.c.history.closed(endpoint{d, n})
 		}
 	}
 }

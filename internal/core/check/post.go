@@ -17,6 +17,7 @@ func (d *Device) PostSend(qp *verbs.QP, wrs []verbs.SendWR, post func([]verbs.Se
 	if q == nil || q.qp != qp {
 		return post(wrs)
 	}
+	d.c.flush()
 	q.post.Lock()
 	defer q.post.Unlock()
 	own := slices.Clone(wrs)
@@ -34,6 +35,9 @@ func (d *Device) PostSend(qp *verbs.QP, wrs []verbs.SendWR, post func([]verbs.Se
 			d.pieces(r, wr.SGL, pd, returnsData(wr.Op))
 		}
 		d.add(r)
+		if oneSided(wr.Op) {
+			d.c.history.post(endpoint{d, qp.Num()}, wr, place)
+		}
 		wr.ID = r.token
 		requests[i] = r
 	}
@@ -55,6 +59,11 @@ func (d *Device) PostSend(qp *verbs.QP, wrs []verbs.SendWR, post func([]verbs.Se
 		d.postedSends(q, requests[:n])
 	}
 	return n, err
+}
+
+// oneSided reports whether an operation is at memory of the peer.
+func oneSided(op verbs.SendOp) bool {
+	return op == verbs.OpWrite || op == verbs.OpWriteImm || op == verbs.OpAtomicWrite || returnsData(op)
 }
 
 // returnsData reports whether an operation writes to the memory of its list.
@@ -125,6 +134,7 @@ func (d *Device) PostRecv(qp *verbs.QP, srq *verbs.SRQ, wrs []verbs.RecvWR, post
 func (d *Device) Polled(cq *verbs.CQ, wcs []verbs.WC) {
 	var room [16]ending
 	ends := room[:0]
+	d.c.flush()
 	d.mu.Lock()
 	if c := d.known.cqs[cq]; c != nil {
 		c.polled = true

@@ -26,7 +26,8 @@ type Table struct {
 	rebound   []*Window             // that Rebound has yet to report
 	watched   int                   // regions that somebody waits on
 	changed   bool
-	sharer    Sharer // nil: peers have no part of the memory mapped
+	sharer    Sharer   // nil: peers have no part of the memory mapped
+	accesses  Accesses // nil: nobody follows the operations of peers
 }
 
 // entry is what a key names: a region, or a window onto one.

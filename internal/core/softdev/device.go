@@ -151,6 +151,13 @@ func (d *Device) SetEventSink(f func(verbs.EventType, int)) {
 	d.event = f
 }
 
+// WatchAccesses has a follow the one-sided operations of peers.
+func (d *Device) WatchAccesses(a driver.Accesses) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.memory.WatchAccesses(a)
+}
+
 // SetFailureSink sets the function that gets failures of queue pairs.
 func (d *Device) SetFailureSink(f func(*verbs.Failure)) error {
 	d.mu.Lock()

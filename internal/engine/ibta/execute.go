@@ -156,14 +156,32 @@ func (q *QP) executeWrite(p *ib.Packet, info *ib.OpInfo) outcome {
 			return v
 		}
 	}
+	if m.length > 0 {
+		q.accessing(p, info)
+	}
 	if len(p.Payload) > 0 && !m.target.Write(q.Device.Memory, m.off, p.Payload) {
 		return remoteAccess
+	}
+	if a := q.Device.Memory.Accesses(); a != nil && info.Last && m.length > 0 {
+		a.End(q.Num, verbs.OpWrite, nil, true)
 	}
 	m.off = end
 	if info.Imm {
 		q.completeRecv(p, info, verbs.WCRecvWriteImm, m.length)
 	}
 	return accept
+}
+
+// accessing tells who follows the operations of peers of a packet of a WRITE that is about to be carried out.
+func (q *QP) accessing(p *ib.Packet, info *ib.OpInfo) {
+	a := q.Device.Memory.Accesses()
+	switch {
+	case a == nil:
+	case info.First:
+		a.Begin(q.Num, verbs.OpWrite, verbs.Remote{Addr: p.RETH.VA, Key: p.RETH.RKey}, q.resp.msg.target.Bytes())
+	case info.Last:
+		a.Last(q.Num)
+	}
 }
 
 // beginWrite checks the first packet of a WRITE.
@@ -217,6 +235,9 @@ func (q *QP) executeRead(p *ib.Packet) (outcome, int) {
 		return v, 0
 	}
 	packets := responses(n, q.mtu())
+	if a := q.Device.Memory.Accesses(); a != nil && n > 0 {
+		a.Begin(q.Num, verbs.OpRead, verbs.Remote{Addr: p.RETH.VA, Key: p.RETH.RKey}, s.Bytes())
+	}
 	q.replyAndSave(reply{kind: replyRead, psn: p.PSN, packets: packets, msn: q.resp.msn + 1, asked: p.RETH, source: s})
 	return accept, packets
 }
@@ -244,15 +265,26 @@ func (q *QP) executeAtomic(p *ib.Packet) outcome {
 	if p.AtomicETH.VA%8 != 0 || !s.Aligned8() {
 		return misaligned
 	}
+	op := verbs.OpFetchAdd
+	if p.Opcode.Operation() == ib.OpCompareSwap {
+		op = verbs.OpCompareSwap
+	}
+	a := q.Device.Memory.Accesses()
+	if a != nil {
+		a.Begin(q.Num, op, verbs.Remote{Addr: p.AtomicETH.VA, Key: p.AtomicETH.RKey}, s.Bytes())
+	}
 	var orig uint64
 	var ok bool
-	if p.Opcode.Operation() == ib.OpCompareSwap {
+	if op == verbs.OpCompareSwap {
 		orig, ok = s.CompareSwap(p.AtomicETH.Compare, p.AtomicETH.Swap)
 	} else {
 		orig, ok = s.FetchAdd(p.AtomicETH.Swap)
 	}
 	if !ok {
 		return remoteAccess
+	}
+	if a != nil {
+		a.End(q.Num, op, s.Bytes(), op == verbs.OpFetchAdd || orig == p.AtomicETH.Compare)
 	}
 	q.Device.Memory.Written(s)
 	q.replyAndSave(reply{kind: replyAtomic, psn: p.PSN, packets: 1, msn: q.resp.msn + 1, orig: orig})
@@ -276,8 +308,15 @@ func (q *QP) executeAtomicWrite(p *ib.Packet) outcome {
 	if p.RETH.VA%8 != 0 || !s.Aligned8() {
 		return misaligned
 	}
+	a := q.Device.Memory.Accesses()
+	if a != nil {
+		a.Begin(q.Num, verbs.OpAtomicWrite, verbs.Remote{Addr: p.RETH.VA, Key: p.RETH.RKey}, s.Bytes())
+	}
 	if !s.Store(p.Payload) {
 		return remoteAccess
+	}
+	if a != nil {
+		a.End(q.Num, verbs.OpAtomicWrite, s.Bytes(), true)
 	}
 	q.Device.Memory.Written(s)
 	q.replyAndSave(reply{kind: replyEmpty, psn: p.PSN, packets: 1, msn: q.resp.msn + 1})

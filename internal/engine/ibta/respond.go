@@ -6,6 +6,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/core/clock"
 	"github.com/ramjet-rdma/ramjet/internal/core/memory"
 	"github.com/ramjet-rdma/ramjet/internal/core/queue"
+	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
@@ -136,6 +137,9 @@ func (q *QP) respondReplies(now clock.Time, b *Batch) {
 			return
 		}
 		if a.sent == a.packets {
+			if w := q.Device.Memory.Accesses(); w != nil && a.kind == replyRead && !a.again && a.source.Len() > 0 {
+				w.End(q.Num, verbs.OpRead, a.source.Bytes(), true)
+			}
 			r.replies.queue.PopFront()
 		}
 	}

@@ -41,10 +41,11 @@ func (q *QP) follows(w *sendWQE) bool {
 	return err != nil || r.Unacknowledged()
 }
 
-// reaches reports whether this side can carry out an operation by itself.
+// reaches reports whether this side can carry out an operation by itself. It leaves all of them to the peer, who may
+// follow them, if somebody follows the operations of peers on this side.
 func (q *QP) reaches(w *sendWQE) bool {
 	need := w.needs()
-	if need == 0 {
+	if need == 0 || q.Device.Memory.Accesses() != nil {
 		return false
 	}
 	if w.Length == 0 && w.Op != verbs.OpFlush {

@@ -13,7 +13,7 @@ import (
 // returns how many bytes it moved. If it returns false the work request is to be posted, which also finds
 // what is wrong with it: nothing has happened then, or part of a copy that is made again.
 func (q *QP) Perform(wr *verbs.SendWR, wc *verbs.WC) (n int, ok bool) {
-	if q.peer == nil || q.State() != verbs.StateRTS || q.reads.Len() > 0 {
+	if q.peer == nil || q.State() != verbs.StateRTS || q.reads.Len() > 0 || q.Device.Memory.Accesses() != nil {
 		return 0, false
 	}
 	if q.busy() {

@@ -91,6 +91,9 @@ func (q *QP) takeWriteRef(body []byte) bool {
 		q.corrupt()
 		return false
 	}
+	if a := q.Device.Memory.Accesses(); a != nil {
+		a.Begin(q.Num, verbs.OpWrite, verbs.Remote{Addr: addr, Key: key}, s.Bytes())
+	}
 	q.land.One(s)
 	q.ref, q.got = q.decodeRef(body, length), 0
 	q.ref.write = true
@@ -105,6 +108,9 @@ func (q *QP) continueRef() bool {
 	r := q.ref
 	q.ref = reference{remoteCache: r.remoteCache}
 	q.CountRequest(q.got, true)
+	if a := q.Device.Memory.Accesses(); a != nil && r.write {
+		a.End(q.Num, verbs.OpWrite, nil, true)
+	}
 	return r.write || q.endSend(r.kind, r.field)
 }
 

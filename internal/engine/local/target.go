@@ -189,8 +189,19 @@ func (q *QP) takeWrite(k kind, key verbs.Key, addr, rest uint64, b []byte) bool 
 	if rest < uint64(len(b)) {
 		return q.violated()
 	}
+	a := q.Device.Memory.Accesses()
+	switch {
+	case a == nil:
+	case k.has(first):
+		a.Begin(q.Num, verbs.OpWrite, verbs.Remote{Addr: addr, Key: key}, s.Bytes())
+	case k.has(last):
+		a.Last(q.Num)
+	}
 	if !q.place(s.Sub(0, len(b)), k, b) {
 		return q.notAllowed(verbs.WCWrite, key, addr, rest, verbs.RemoteWrite)
+	}
+	if a != nil && k.has(last) {
+		a.End(q.Num, verbs.OpWrite, nil, true)
 	}
 	return true
 }
@@ -241,6 +252,9 @@ func (q *QP) takeRead(key verbs.Key, addr uint64, length uint32) bool {
 		return q.violated()
 	}
 	q.CountRequest(0, true)
+	if a := q.Device.Memory.Accesses(); a != nil && length > 0 {
+		a.Begin(q.Num, verbs.OpRead, verbs.Remote{Addr: addr, Key: key}, s.Bytes())
+	}
 	*q.resp.PushBack() = response{span: s}
 	return true
 }
@@ -260,6 +274,10 @@ func (q *QP) takeAtomic(key verbs.Key, op verbs.SendOp, addr, compare, swap uint
 	if !s.Aligned8() {
 		return q.misaligned(done, key, addr, verbs.RemoteAtomic)
 	}
+	a := q.Device.Memory.Accesses()
+	if a != nil {
+		a.Begin(q.Num, op, verbs.Remote{Addr: addr, Key: key}, s.Bytes())
+	}
 	var old uint64
 	switch op {
 	case verbs.OpCompareSwap:
@@ -272,6 +290,9 @@ func (q *QP) takeAtomic(key verbs.Key, op verbs.SendOp, addr, compare, swap uint
 	}
 	if !ok {
 		return q.violated()
+	}
+	if a != nil {
+		a.End(q.Num, op, s.Bytes(), op == verbs.OpFetchAdd || old == compare)
 	}
 	q.Device.Memory.Written(s)
 	q.CountRequest(0, true)
@@ -292,8 +313,15 @@ func (q *QP) takeStore(key verbs.Key, addr uint64, word []byte) bool {
 	if !s.Aligned8() {
 		return q.misaligned(op, key, addr, need)
 	}
+	a := q.Device.Memory.Accesses()
+	if a != nil {
+		a.Begin(q.Num, verbs.OpAtomicWrite, verbs.Remote{Addr: addr, Key: key}, s.Bytes())
+	}
 	if !s.Store(word) {
 		return q.notAllowed(op, key, addr, 8, need)
+	}
+	if a != nil {
+		a.End(q.Num, verbs.OpAtomicWrite, s.Bytes(), true)
 	}
 	q.Device.Memory.Written(s)
 	q.Device.Counters.RecvBytes += 8
@@ -336,6 +364,9 @@ func (q *QP) answer() (moved int, ok bool) {
 	q.respond()
 	q.Device.Counters.SentBytes += uint64(n)
 	if r.off += n; k.has(last) {
+		if a := q.Device.Memory.Accesses(); a != nil && !r.atomic && r.off > 0 {
+			a.End(q.Num, verbs.OpRead, r.span.Bytes(), true)
+		}
 		*r = response{}
 		q.resp.PopFront()
 	}

@@ -33,6 +33,9 @@ func (q *QP) endSegment() {
 		}
 		r.written += uint32(r.n)
 		r.wrote = h.Last
+		if a := q.Device.Memory.Accesses(); a != nil && h.Last && r.written > 0 {
+			a.End(q.Num, verbs.OpWrite, nil, true)
+		}
 		return
 	case op == iwarp.OpReadResponse:
 		q.endReadResponse(h.Last)
@@ -161,6 +164,9 @@ func (q *QP) readRequest(head, body []byte) bool {
 			return q.terminateAccess(cause, head, body, len(body))
 		}
 		resp.span = s
+		if a := q.Device.Memory.Accesses(); a != nil {
+			a.Begin(q.Num, verbs.OpRead, verbs.Remote{Addr: r.SrcTO, Key: verbs.Key(r.SrcSTag)}, s.Bytes())
+		}
 	}
 	*q.tx.resp.PushBack() = resp
 	return true
@@ -180,6 +186,13 @@ func (q *QP) atomicRequest(head, body []byte) bool {
 		return q.terminate(iwarp.OperationCatastrophic, head, body, len(body))
 	}
 	resp := response{atomic: true, id: r.ID}
+	a, kind := q.Device.Memory.Accesses(), verbs.OpFetchAdd
+	if r.Op == iwarp.CompareSwap {
+		kind = verbs.OpCompareSwap
+	}
+	if a != nil {
+		a.Begin(q.Num, kind, verbs.Remote{Addr: r.TO, Key: verbs.Key(r.STag)}, s.Bytes())
+	}
 	there := false
 	switch r.Op {
 	case iwarp.FetchAdd:
@@ -193,6 +206,9 @@ func (q *QP) atomicRequest(head, body []byte) bool {
 	}
 	if !there {
 		return q.terminateAccess(iwarp.ProtectionBounds, head, body, len(body))
+	}
+	if a != nil {
+		a.End(q.Num, kind, s.Bytes(), kind == verbs.OpFetchAdd || resp.original&r.CompareMask == r.Compare&r.CompareMask)
 	}
 	q.Device.Memory.Written(s)
 	*q.tx.resp.PushBack() = resp

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"math"
 
+	"github.com/ramjet-rdma/ramjet/internal/core/memory"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/wire/iwarp"
 )
@@ -100,7 +101,22 @@ func (q *QP) findWrite(h *iwarp.Header, head []byte, n int) bool {
 		return q.terminateAccess(q.taggedCause(key, h.TO, n), head, nil, n)
 	}
 	q.rx.land.One(s)
+	if a := q.Device.Memory.Accesses(); a != nil {
+		q.accessing(a, h, s)
+	}
 	return true
+}
+
+// accessing tells who follows the operations of peers of a segment of a WRITE that is about to be placed.
+func (q *QP) accessing(a memory.Accesses, h *iwarp.Header, s memory.Span) {
+	if !q.rx.inMessage {
+		a.Begin(q.Num, verbs.OpWrite, verbs.Remote{Addr: h.TO, Key: verbs.Key(h.STag)}, s.Bytes())
+		return
+	}
+	a.Extend(q.Num, s.Bytes())
+	if h.Last {
+		a.Last(q.Num)
+	}
 }
 
 // findReadResponse matches a response with the oldest request.

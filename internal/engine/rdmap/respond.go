@@ -4,6 +4,7 @@ package rdmap
 
 import (
 	"github.com/ramjet-rdma/ramjet/internal/core/memory"
+	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/wire/iwarp"
 )
 
@@ -37,6 +38,9 @@ func (q *QP) respond(b *Batch) bool {
 	}
 	for q.respondPart(b, r) {
 		if r.off == r.span.Len() {
+			if a := q.Device.Memory.Accesses(); a != nil && r.off > 0 {
+				a.End(q.Num, verbs.OpRead, r.span.Bytes(), true)
+			}
 			t.answering = false
 			*r = response{}
 			t.resp.PopFront()

@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+const (
+	// maxAccesses is how many one-sided operations of peers are remembered.
+	maxAccesses = 256
+	// maxPosted is how many one-sided work requests of a queue pair are remembered.
+	maxPosted = 1024
+	// maxReads is how many READs of a queue pair are followed at once; verbs.QPAttr allows fewer.
+	maxReads = 256
+)
+
+// history is what a process knows of the order of one-sided operations: when they were posted, for the queue pairs of its
+// devices, and when they were carried out in its memory.
+//
+// Its clock counts events. An operation that was posted before another was carried out did not wait for it, whatever
+// messages, threads and other networks a program uses. So two operations are concurrent if that is so both ways.
+type history struct {
+	mu       sync.Mutex // no other lock is taken while it is held: devices call with theirs held
+	clock    uint64
+	accesses [maxAccesses]*access // a ring
+	next     int
+	open     map[endpoint]*access   // WRITEs and atomics that have begun
+	reads    map[endpoint][]*access // READs that have begun, the oldest first
+	logs     map[endpoint]*postLog
+	pairs    map[[2]verbs.QPN]*postLog // by the numbers of both ends; nil: several have them
+	maybe    []conflict                // READs beside WRITEs, until it is known that nobody read again
+
+	waiting atomic.Bool
+	found   []func() *Finding // to be reported once no device's lock is held
+}
+
+// endpoint is an end of a connection.
+type endpoint struct {
+	dev *Device
+	qpn verbs.QPN
+}
+
+// access is a one-sided operation of a peer in the memory of this process.
+type access struct {
+	at      endpoint
+	op      verbs.SendOp
+	remote  verbs.Remote
+	lo, hi  uintptr // the memory: from lo up to hi
+	began   uint64
+	last    uint64 // when all but the last bytes were carried out: who sees these knows it no earlier
+	ended   uint64 // 0: it has not
+	by      *posted
+	from    *postLog
+	mem     []byte
+	sum     uint64 // of the memory before
+	summed  int    // bytes of it that the digest is of
+	changed bool   // it has changed the memory, as far as is known
+}
+
+// posted is a one-sided work request.
+type posted struct {
+	id     uint64
+	op     verbs.SendOp
+	remote verbs.Remote
+	at     uint64
+	place  Place
+}
+
+// postLog has the last one-sided work requests of a queue pair.
+type postLog struct {
+	end     endpoint
+	name    string
+	dest    verbs.QPN // 0: not known
+	all     []*posted // a ring
+	next    int
+	rd      uint8 // max_rd_atomic
+	destRd  uint8 // max_dest_rd_atomic
+	hasDest bool
+	told    bool // that the peer takes fewer READs
+}
+
+func newHistory() *history {
+	return &history{open: map[endpoint]*access{}, reads: map[endpoint][]*access{}, logs: map[endpoint]*postLog{}, pairs: map[[2]verbs.QPN]*postLog{}}
+}
+
+func (h *history) tick() uint64 {
+	h.clock++
+	return h.clock
+}
+
+// opened notes a queue pair.
+func (h *history) opened(e endpoint, name string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.logs[e] = &postLog{end: e, name: name}
+}
+
+// connected notes the peer of a queue pair.
+func (h *history) connected(e endpoint, dest verbs.QPN) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	l := h.logs[e]
+	if l == nil || dest == l.dest {
+		return
+	}
+	h.unpair(l)
+	l.dest = dest
+	key := [2]verbs.QPN{e.qpn, dest}
+	if _, ok := h.pairs[key]; ok {
+		h.pairs[key] = nil
+		return
+	}
+	h.pairs[key] = l
+}
+
+func (h *history) unpair(l *postLog) {
+	key := [2]verbs.QPN{l.end.qpn, l.dest}
+	if h.pairs[key] == l {
+		delete(h.pairs, key)
+	}
+	l.dest = 0
+}
+
+// depths notes how many READs and atomics a queue pair may have outstanding, and takes from its peer.
+func (h *history) depths(e endpoint, attr *verbs.QPAttr, mask verbs.QPMask) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	l := h.logs[e]
+	if l == nil {
+		return
+	}
+	if mask&verbs.MaskMaxRdAtomic != 0 {
+		l.rd = attr.MaxRdAtomic
+	}
+	if mask&verbs.MaskMaxDestRdAtomic != 0 {
+		l.destRd, l.hasDest = attr.MaxDestRdAtomic, true
+	}
+}
+
+// closed forgets a queue pair. What it has done in memory is remembered.
+func (h *history) closed(e endpoint) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if l := h.logs[e]; l != nil {
+		h.unpair(l)
+		delete(h.logs, e)
+	}
+	h.abandon(e)
+}
+
+// stopped forgets what has begun on a queue pair that does not go on.
+func (h *history) stopped(e endpoint) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.abandon(e)
+}
+
+// abandon forgets what has begun on a queue pair and will not end.
+func (h *history) abandon(e endpoint) {
+	drop := func(a *access) {
+		for i := range h.accesses {
+			if h.accesses[i] == a {
+				h.accesses[i] = nil
+			}
+		}
+	}
+	if a := h.open[e]; a != nil {
+		drop(a)
+		delete(h.open, e)
+	}
+	for _, a := range h.reads[e] {
+		drop(a)
+	}
+	delete(h.reads, e)
+}
+
+// peer returns the other end of a queue pair, if this process has it.
+func (h *history) peer(e endpoint) *postLog {
+	l := h.logs[e]
+	if l == nil || l.dest == 0 {
+		return nil
+	}
+	return h.pairs[[2]verbs.QPN{l.dest, e.qpn}]
+}
+
+// post notes a one-sided work request that is about to be posted.
+func (h *history) post(e endpoint, wr *verbs.SendWR, place Place) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	l := h.logs[e]
+	if l == nil {
+		return
+	}
+	p := &posted{id: wr.ID, op: wr.Op, remote: wr.Remote, at: h.tick(), place: place}
+	if len(l.all) < maxPosted {
+		l.all = append(l.all, p)
+		return
+	}
+	l.all[l.next] = p
+	l.next = (l.next + 1) % maxPosted
+}
+
+// find returns the last work request that may be the operation a. It may be a later one like it: so an operation counts as
+// posted later than it was, never earlier.
+func (l *postLog) find(a *access) *posted {
+	for i := range l.all {
+		p := l.all[(l.next+len(l.all)-1-i)%len(l.all)]
+		if p.remote == a.remote && like(p.op, a.op) {
+			return p
+		}
+	}
+	return nil
+}
+
+// like reports whether an operation of a work request is seen as the other at the target.
+func like(posted, seen verbs.SendOp) bool {
+	return posted == seen || posted == verbs.OpWriteImm && seen == verbs.OpWrite
+}
+
+// watcher follows the operations of peers on a device.
+type watcher struct {
+	h *history
+	d *Device
+}
+
+func (w watcher) Begin(qpn verbs.QPN, op verbs.SendOp, remote verbs.Remote, b []byte) {
+	h, e := w.h, endpoint{w.d, qpn}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	a := &access{at: e, op: op, remote: remote, mem: b, changed: true}
+	a.lo = uintptr(unsafe.Pointer(unsafe.SliceData(b)))
+	a.hi = a.lo + uintptr(len(b))
+	if l := h.peer(e); l != nil {
+		if a.by = l.find(a); a.by != nil {
+			a.from = l
+		}
+	}
+	if op == verbs.OpRead {
+		if len(h.reads[e]) >= maxReads {
+			return
+		}
+		h.reads[e] = append(h.reads[e], a)
+	} else {
+		if old := h.open[e]; old != nil { // a message that was cut short
+			old.ended, old.last, old.changed = h.tick(), old.began, false
+		}
+		h.open[e] = a
+	}
+	h.summarize(a)
+	a.began = h.tick()
+	a.last = a.began
+	h.accesses[h.next] = a
+	h.next = (h.next + 1) % maxAccesses
+}
+
+// summarize takes a digest of the memory of an operation that may be in conflict with another.
+func (h *history) summarize(a *access) {
+	if a.summed > 0 || a.op == verbs.OpRead {
+		return
+	}
+	for _, o := range h.accesses {
+		if o != nil && a.meets(o) {
+			a.sum, _ = digest(a.mem)
+			a.summed = len(a.mem)
+			return
+		}
+	}
+}
+
+func (w watcher) Extend(qpn verbs.QPN, b []byte) {
+	h := w.h
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	a := h.open[endpoint{w.d, qpn}]
+	if a == nil || len(b) == 0 {
+		return
+	}
+	if lo := uintptr(unsafe.Pointer(unsafe.SliceData(b))); lo == a.hi {
+		a.hi += uintptr(len(b))
+		a.mem = unsafe.Slice(unsafe.SliceData(a.mem), len(a.mem)+len(b))
+		h.summarize(a)
+	}
+}
+
+func (w watcher) Last(qpn verbs.QPN) {
+	w.h.mu.Lock()
+	defer w.h.mu.Unlock()
+	if a := w.h.open[endpoint{w.d, qpn}]; a != nil {
+		a.last = w.h.tick()
+	}
+}
+
+func (w watcher) End(qpn verbs.QPN, op verbs.SendOp, b []byte, done bool) {
+	h, e := w.h, endpoint{w.d, qpn}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	a := h.open[e]
+	if op == verbs.OpRead {
+		a = h.endRead(e, b)
+	} else {
+		delete(h.open, e)
+	}
+	if a == nil || a.ended != 0 {
+		return
+	}
+	a.ended = h.tick()
+	if op == verbs.OpRead {
+		a.last = a.ended // its answer has not been sent yet
+	}
+	if a.summed > 0 {
+		now, ok := digest(a.mem[:a.summed])
+		a.changed = ok && now != a.sum
+	}
+	a.changed = a.changed && done
+	a.mem = nil
+	h.judge(a)
+}
+
+// endRead returns the READ of b, and forgets those before it, which are asked for again.
+func (h *history) endRead(e endpoint, b []byte) *access {
+	lo := uintptr(unsafe.Pointer(unsafe.SliceData(b)))
+	for i, a := range h.reads[e] {
+		if a.lo == lo && a.hi-a.lo == uintptr(len(b)) {
+			for _, lost := range h.reads[e][:i] {
+				lost.ended, lost.last = h.tick(), lost.began
+			}
+			h.reads[e] = append(h.reads[e][:0], h.reads[e][i+1:]...)
+			return a
+		}
+	}
+	return nil
+}

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// maxMaybe is how many READs beside WRITEs are kept until the program ends.
+const maxMaybe = 256
+
+// word is the length of memory that is written and read as a whole, if it is aligned.
+const word = 8
+
+// conflict is two operations at the same bytes that were concurrent.
+type conflict struct {
+	a, b *access
+}
+
+// meets reports whether two operations are of different queue pairs and have bytes in common, which one of them at least
+// changes.
+func (a *access) meets(o *access) bool {
+	return a.at != o.at && a.lo < o.hi && o.lo < a.hi && (a.op != verbs.OpRead || o.op != verbs.OpRead)
+}
+
+// since returns when an operation began for its program, as far as is known.
+func (a *access) since() uint64 {
+	if a.by != nil {
+		return a.by.at
+	}
+	return a.began
+}
+
+// concurrent reports whether neither of two operations waited for the other.
+func (a *access) concurrent(o *access) bool { return a.since() < o.last && o.since() < a.last }
+
+func isAtomic(op verbs.SendOp) bool { return op == verbs.OpCompareSwap || op == verbs.OpFetchAdd }
+
+// small reports whether an operation is at one word: programs use such for flags, versions and locks.
+func (a *access) small() bool { return a.hi-a.lo <= word && a.lo/word == (a.hi-1)/word }
+
+// judge looks for operations that were concurrent with one that has ended.
+func (h *history) judge(a *access) {
+	for _, o := range h.accesses {
+		if o == nil || o == a || o.ended == 0 || !a.meets(o) || !a.concurrent(o) {
+			continue
+		}
+		switch {
+		case a.op == verbs.OpRead || o.op == verbs.OpRead:
+			h.judgeRead(a, o)
+		case isAtomic(a.op) && isAtomic(o.op), a.op == verbs.OpAtomicWrite && o.small(), o.op == verbs.OpAtomicWrite && a.small():
+		case a.changed && o.changed:
+			h.foundRace(o, a)
+		}
+	}
+}
+
+// judgeRead keeps a READ that was concurrent with a WRITE. It is a mistake unless the program looks at what it has read, by
+// a version or a checksum, and reads again; which is known in the end.
+func (h *history) judgeRead(a, o *access) {
+	read, write := a, o
+	if o.op == verbs.OpRead {
+		read, write = o, a
+	}
+	if isAtomic(write.op) || write.op == verbs.OpAtomicWrite || write.small() || read.small() || !write.changed {
+		return
+	}
+	// A READ that was carried out as a whole before or after the WRITE is no mistake of two programs that look so.
+	together := read.from != nil && write.from != nil && read.from.end.dev == write.from.end.dev
+	interleaved := read.began < write.last && write.began < read.last
+	if (together || interleaved) && len(h.maybe) < maxMaybe && !h.optimistic(read) {
+		h.maybe = append(h.maybe, conflict{read, write})
+	}
+}
+
+// optimistic reports whether the queue pair of a READ reads the same bytes more than once, or words such as versions.
+func (h *history) optimistic(read *access) bool {
+	for _, o := range h.accesses {
+		if o != nil && o != read && o.at == read.at && (isAtomic(o.op) || o.op == verbs.OpRead && (o.small() || o.lo < read.hi && read.lo < o.hi)) {
+			return true
+		}
+	}
+	return false
+}
+
+// settle reports the READs beside WRITEs that were not read again.
+func (h *history) settle() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, c := range h.maybe {
+		if !h.optimistic(c.a) {
+			h.foundRace(c.a, c.b)
+		}
+	}
+	h.maybe = nil
+}
+
+// foundRace has a race reported, from a place where the device's lock is not held.
+func (h *history) foundRace(a, b *access) {
+	if len(h.found) < maxMaybe {
+		h.found = append(h.found, func() *Finding { return race(a, b, time.Now()) })
+		h.waiting.Store(true)
+	}
+}
+
+func race(a, b *access, now time.Time) *Finding {
+	lo, hi := max(a.lo, b.lo), min(a.hi, b.hi)
+	return &Finding{Race, fmt.Sprintf("%s and %s have %d bytes from %#x on in common: each was posted before the other was carried out.",
+		a.describe(), b.describe(), hi-lo, a.remote.Addr+uint64(lo-a.lo)), []Place{a.place(now), b.place(now)}}
+}
+
+// describe names an operation, its memory and its queue pairs.
+func (a *access) describe() string {
+	a.at.dev.mu.Lock()
+	defer a.at.dev.mu.Unlock()
+	region, at := "a region", "a queue pair"
+	if r := a.at.dev.known.regions[a.remote.Key]; r != nil {
+		region = a.at.dev.nameOf(r.mr)
+	}
+	if q := a.at.dev.known.qps[a.at.qpn]; q != nil {
+		at = a.at.dev.nameOf(q.qp)
+	}
+	if a.from == nil {
+		return fmt.Sprintf("%v of %d bytes at %#x of %s, from the peer of %s,", a.op, a.hi-a.lo, a.remote.Addr, region, at)
+	}
+	return fmt.Sprintf("%v %#x of %s, %d bytes at %#x of %s,", a.by.op, a.by.id, a.from.name, a.hi-a.lo, a.remote.Addr, region)
+}
+
+// place returns where an operation was posted, if this process has done it.
+func (a *access) place(now time.Time) Place {
+	if a.by != nil {
+		p := a.by.place
+		p.What = fmt.Sprintf("%v %#x was posted", a.by.op, a.by.id)
+		return p
+	}
+	return Place{What: fmt.Sprintf("%v of another process, which it does not tell the place of, was carried out", a.op), When: now}
+}
+
+// flush reports the findings that wait for a place where no lock is held.
+func (c *Checker) flush() {
+	h := c.history
+	if !h.waiting.Load() {
+		return
+	}
+	h.mu.Lock()
+	found := h.found
+	h.found = nil
+	h.waiting.Store(false)
+	h.mu.Unlock()
+	for _, f := range found {
+		c.Report(f())
+	}
+}

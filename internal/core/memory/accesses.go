@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package memory
+
+import "github.com/ramjet-rdma/ramjet/verbs"
+
+// Accesses follows the one-sided operations of peers while they are carried out: package verbs/driver has the same.
+// It is called with the device's lock held.
+type Accesses interface {
+	// Begin is called before the first byte of memory b is touched.
+	Begin(qpn verbs.QPN, op verbs.SendOp, remote verbs.Remote, b []byte)
+	// Extend adds memory to the WRITE that has begun on a queue pair, before it is touched.
+	Extend(qpn verbs.QPN, b []byte)
+	// Last is called before the last bytes of a WRITE are written, unless Begin was just before.
+	Last(qpn verbs.QPN)
+	// End is called after the operation on b, of which nil stands for the WRITE that has begun. done is false if it
+	// has changed nothing, as a compare-and-swap that did not swap.
+	End(qpn verbs.QPN, op verbs.SendOp, b []byte, done bool)
+}
+
+// Accesses has the table's device tell of the operations of peers; nil: nobody asks.
+func (t *Table) Accesses() Accesses { return t.accesses }
+
+// WatchAccesses has a follow the operations of peers from now on.
+func (t *Table) WatchAccesses(a Accesses) { t.accesses = a }
