@@ -61,7 +61,7 @@ func newShared(t *testing.T, kind string) *shared {
 	w.ok(err)
 	w.cq, err = dev.CreateCQ(64, nil)
 	w.ok(err)
-	w.mr, err = w.pd.RegMR(make([]byte, size), access)
+	w.mr, err = w.pd.RegMR(make([]byte, size+2*8), access)
 	w.ok(err)
 	for i := range w.clients {
 		c := &w.clients[i]
@@ -124,6 +124,13 @@ func (w *shared) done(i int) {
 // exit ends the program, and fails the test unless exactly these rules were reported.
 func (w *shared) exit(rules ...string) {
 	w.Helper()
+	for i := range w.clients { // over iWARP a WRITE completes before it arrives
+		w.clients[i].mr.Bytes()[0] = 1
+		w.post(i, verbs.OpWrite, size+8*i, 1)
+		w.done(i)
+		_, err := w.mr.WaitByte(w.Context(), size+8*i, 0)
+		w.ok(err)
+	}
 	w.checker.Exit()
 	var got []string
 	for _, r := range w.rules() {
