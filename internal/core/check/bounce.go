@@ -28,6 +28,7 @@ type chunk struct {
 	in   *domainMemory
 	off  int
 	size int
+	used int // work requests that use it
 }
 
 const (
@@ -61,12 +62,13 @@ func (b *bounces) take(pd *verbs.PD, n int) *chunk {
 		m.total += whole
 		m.regions = append(m.regions, mr)
 		for off := 0; off < whole; off += size {
-			m.free[size] = append(m.free[size], &chunk{mr, m, off, size})
+			m.free[size] = append(m.free[size], &chunk{mr: mr, in: m, off: off, size: size})
 		}
 	}
 	list := m.free[size]
 	c := list[len(list)-1]
 	m.free[size] = list[:len(list)-1]
+	c.used = 1
 	return c
 }
 
@@ -75,9 +77,19 @@ func (b *bounces) release(r *request) {
 	for i := range r.pieces {
 		p := &r.pieces[i]
 		if c := p.from; c != nil {
-			c.in.free[c.size] = append(c.in.free[c.size], c)
+			c.release()
 			p.from, p.bounce = nil, nil
 		}
+	}
+	for _, c := range r.lent {
+		c.release()
+	}
+	r.lent = nil
+}
+
+func (c *chunk) release() {
+	if c.used--; c.used == 0 {
+		c.in.free[c.size] = append(c.in.free[c.size], c)
 	}
 }
 

@@ -21,6 +21,7 @@ type Device struct {
 	posted map[uint64]*request // work requests that have no polled completion, by the ID that the device has
 	last   uint64              // such an ID
 	lately [lately]named       // work requests that have ended
+	reads  int                 // READs and atomics of them
 	bounce bounces
 
 	waiting map[*verbs.CompChannel]*time.Timer // of a C program's threads

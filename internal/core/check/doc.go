@@ -26,5 +26,6 @@
 //   - handles.go: the objects of C programs, by their addresses
 //   - history.go: when one-sided operations were posted and carried out
 //   - race.go: which of them were concurrent
+//   - announce.go: data that is sent before the READ that brings it has ended
 //   - limits.go: rules of queues, events and keys that are checked as work is posted
 package check

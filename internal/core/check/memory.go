@@ -15,6 +15,7 @@ import (
 // piece is the memory of a scatter/gather entry.
 type piece struct {
 	region *region
+	key    verbs.Key
 	addr   uint64
 	mem    []byte   // the program's
 	sum    uint64   // of mem as it was posted; 0: it was not mapped
@@ -51,7 +52,7 @@ func (d *Device) find(sge *verbs.SGE) (piece, bool) {
 	if sge.Addr < r.base || off > uint64(len(mem)) || uint64(sge.Length) > uint64(len(mem))-off {
 		return piece{}, false
 	}
-	return piece{region: r, addr: sge.Addr, mem: mem[off : off+uint64(sge.Length)]}, true
+	return piece{region: r, key: sge.LKey, addr: sge.Addr, mem: mem[off : off+uint64(sge.Length)]}, true
 }
 
 // pieces finds the memory of a work request. With write the device writes to it: it gets other memory, in list, which is

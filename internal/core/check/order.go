@@ -21,7 +21,10 @@ type request struct {
 	op       verbs.SendOp
 	signaled bool
 	early    bool // it has ended, and its completion is still to be polled
+	fenced   bool // READ, atomic: a work request with a fence is behind it
+	told     bool // that its data was announced before it had come
 	pieces   []piece
+	lent     []*chunk // of READs before it, from which it sends
 	posted   Place
 }
 
@@ -32,6 +35,9 @@ func (r *request) name() string {
 	}
 	return fmt.Sprintf("%v %#x", r.op, r.id)
 }
+
+// reads reports whether it is a READ or an atomic.
+func (r *request) reads() bool { return r.recvs == nil && returnsData(r.op) }
 
 // queue returns the name of the queue that it was posted to.
 func (d *Device) queue(r *request) string {
@@ -55,6 +61,9 @@ func (d *Device) add(r *request) {
 		r.token = d.last | 1<<63
 	}
 	d.posted[r.token] = r
+	if r.reads() {
+		d.reads++
+	}
 	if c := d.completesAt(r); c != nil {
 		c.outstanding++
 	}
@@ -79,6 +88,9 @@ func (d *Device) ended(r *request) {
 	delete(d.posted, r.token)
 	if r.token != r.id {
 		d.lately[r.token%lately] = named{r.token, r.id}
+	}
+	if r.reads() {
+		d.reads--
 	}
 	if c := d.completesAt(r); c != nil {
 		c.outstanding--

@@ -32,7 +32,11 @@ func (d *Device) PostSend(qp *verbs.QP, wrs []verbs.SendWR, post func([]verbs.Se
 		d.checkSend(q, wr, r)
 		if wr.Inline == nil {
 			wr.SGL = slices.Clone(wr.SGL)
+			d.afterReads(q, wr, r)
 			d.pieces(r, wr.SGL, pd, returnsData(wr.Op))
+		}
+		if wr.Flags&verbs.Fence != 0 {
+			q.fence()
 		}
 		d.add(r)
 		if oneSided(wr.Op) {
@@ -40,8 +44,8 @@ func (d *Device) PostSend(qp *verbs.QP, wrs []verbs.SendWR, post func([]verbs.Se
 		}
 		wr.ID = r.token
 		requests[i] = r
+		q.sends = append(q.sends, r)
 	}
-	q.sends = append(q.sends, requests...)
 	d.mu.Unlock()
 	for _, r := range requests {
 		d.seal(r)

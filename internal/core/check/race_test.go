@@ -31,6 +31,8 @@ type shared struct {
 	mr      *verbs.MR
 	qps     [2]*verbs.QP // of the server
 	clients [2]client
+
+	lastServer *verbs.QP // of the last connection
 }
 
 func open(t *testing.T, kind string) *verbs.Device {
@@ -91,6 +93,7 @@ func (w *shared) connect(pd *verbs.PD, cq *verbs.CQ) (client, server *verbs.QP) 
 	w.ok(err)
 	w.ok(server.Connect(here, there, nil))
 	w.ok(client.Connect(there, here, nil))
+	w.lastServer = server
 	return client, server
 }
 
