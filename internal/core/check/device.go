@@ -23,6 +23,7 @@ type Device struct {
 	lately [lately]named       // work requests that have ended
 	reads  int                 // READs and atomics of them
 	bounce bounces
+	dead   deadKeys
 
 	waiting map[*verbs.CompChannel]*time.Timer // of a C program's threads
 	closed  bool
@@ -123,6 +124,9 @@ func (d *Device) begin(call string, args []driver.CallArg) done {
 			d.newQP(result.(*verbs.QP), init)
 		}
 	case "ibv_modify_qp":
+		if q := d.known.qps[args[0].Value.(*verbs.QP).Num()]; q != nil {
+			d.ending(q)
+		}
 		return d.modified(args[0].Value.(*verbs.QP), args[1].Value.(verbs.QPAttr), args[2].Value.(verbs.QPMask))
 	case "ibv_rereg_mr":
 		d.leaves(args[0].Value.(*verbs.MR), "reregistered")
@@ -135,6 +139,9 @@ func (d *Device) begin(call string, args []driver.CallArg) done {
 	case "ibv_destroy_qp":
 		qp := args[0].Value.(*verbs.QP)
 		d.unread(qp)
+		if q := d.known.qps[qp.Num()]; q != nil && q.qp == qp {
+			d.ending(q)
+		}
 		gone := d.destroyed(qp)
 		return func(any, []driver.CallArg) {
 			gone(nil, nil)
@@ -185,10 +192,17 @@ func (d *Device) exit() {
 	}
 }
 
+// ending reports mistakes that show as a queue pair changes or ends.
+func (d *Device) ending(q *queuePair) {
+	d.refused(q)
+	d.notReady(q, 0)
+}
+
 // closing reports completions with errors that nobody has polled, as nobody can any more.
 func (d *Device) closing() {
 	for _, q := range d.known.qps {
 		d.unread(q.qp)
+		d.ending(q)
 	}
 	d.closed = true
 }

@@ -27,5 +27,7 @@
 //   - history.go: when one-sided operations were posted and carried out
 //   - race.go: which of them were concurrent
 //   - announce.go: data that is sent before the READ that brings it has ended
+//   - refused.go: requests of peers that the device refuses, and why the program is to blame
+//   - rnr.go: receivers without receives
 //   - limits.go: rules of queues, events and keys that are checked as work is posted
 package check

@@ -74,7 +74,9 @@ type queuePair struct {
 	sends     []*request // in order
 	early     []*request // those before a completion that was polled first, by another goroutine
 	recvs     recvQueue
-	unsignald int // work requests since the last signaled one
+	unsignald int            // work requests since the last signaled one
+	refusal   *verbs.Failure // of a request of the peer, that has been looked at
+	rnr       rnr
 }
 
 // recvQueue has the receives of a queue pair or of a shared receive queue that have no polled completion.
@@ -177,7 +179,11 @@ func (d *Device) modified(qp *verbs.QP, attr verbs.QPAttr, mask verbs.QPMask) do
 func (d *Device) rereg(mr *verbs.MR, flags verbs.ReregFlags, pd *verbs.PD, access verbs.Access) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	o, old := d.known.all[mr], d.dropRegion(mr)
+	o := d.known.all[mr]
+	old, key := d.dropRegion(mr)
+	if old != nil && key != mr.RKey() {
+		d.dead.add(key, d.nameOf(mr), at("It was reregistered"))
+	}
 	if o == nil || old == nil {
 		return
 	}
@@ -190,16 +196,16 @@ func (d *Device) rereg(mr *verbs.MR, flags verbs.ReregFlags, pd *verbs.PD, acces
 	d.known.regions[mr.LKey()] = &region{mr: mr, base: mr.Addr(), pd: o.pd, access: access}
 }
 
-// dropRegion forgets a region, and returns it if it was known.
-func (d *Device) dropRegion(mr *verbs.MR) *region {
+// dropRegion forgets a region, and returns it with its key; nil: it was not known.
+func (d *Device) dropRegion(mr *verbs.MR) (*region, verbs.Key) {
 	for key, r := range d.known.regions {
 		if r.mr == mr {
 			r.gone.Store(true)
 			delete(d.known.regions, key)
-			return r
+			return r, key
 		}
 	}
-	return nil
+	return nil, 0
 }
 
 // destroyed notes an object that a call is about to destroy.
@@ -214,6 +220,9 @@ func (d *Device) destroyed(v any) done {
 		}
 		o.gone = &place
 		d.known.gone = append(d.known.gone, v)
+		if mr, ok := v.(*verbs.MR); ok {
+			d.dead.add(mr.RKey(), o.name(), place)
+		}
 		if len(d.known.gone) > maxGone {
 			delete(d.known.all, d.known.gone[0])
 			d.known.gone = slices.Delete(d.known.gone, 0, 1)

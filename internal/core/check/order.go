@@ -118,6 +118,9 @@ func (d *Device) complete(wc *verbs.WC, ends []ending) []ending {
 		return ends
 	}
 	wc.ID = r.id
+	if wc.Status == verbs.StatusWRFlushError && r.qp != nil {
+		d.refused(r.qp)
+	}
 	d.ended(r)
 	q := r.qp
 	switch {
@@ -138,6 +141,7 @@ func (d *Device) complete(wc *verbs.WC, ends []ending) []ending {
 	}
 	// A completion says of earlier work requests of its queue that they have succeeded, unless it is an error: then those
 	// that were not signaled may have, too, and the others have completions of their own (IBTA 10.8.6).
+	d.notReady(q, i)
 	failed := wc.Status != verbs.StatusSuccess
 	left := q.sends[:0]
 	for _, e := range q.sends[:i] {

@@ -39,6 +39,9 @@ func (d *Device) PostSend(qp *verbs.QP, wrs []verbs.SendWR, post func([]verbs.Se
 			q.fence()
 		}
 		d.add(r)
+		if r.reads() {
+			d.depth(q, r)
+		}
 		if oneSided(wr.Op) {
 			d.c.history.post(endpoint{d, qp.Num()}, wr, place)
 		}

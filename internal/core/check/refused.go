@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
+)
+
+// maxDead is how many keys of regions that have ended are remembered.
+const maxDead = 1024
+
+// deadKeys are the keys of regions that were deregistered.
+type deadKeys struct {
+	all    map[verbs.Key]deadKey
+	oldest []verbs.Key
+}
+
+type deadKey struct {
+	name string // of the region
+	gone Place
+}
+
+func (k *deadKeys) add(key verbs.Key, name string, gone Place) {
+	if k.all == nil {
+		k.all = map[verbs.Key]deadKey{}
+	}
+	k.all[key] = deadKey{name, gone}
+	k.oldest = append(k.oldest, key)
+	if len(k.oldest) > maxDead {
+		delete(k.all, k.oldest[0])
+		k.oldest = slices.Delete(k.oldest, 0, 1)
+	}
+}
+
+// refused reports why a queue pair has refused a request of its peer, if a mistake is behind it. A queue pair that refuses
+// one stops.
+func (d *Device) refused(q *queuePair) {
+	f := driver.QPOf(q.qp).Failure()
+	if f == nil || f.Side != verbs.FailedRequest || q.refusal == f {
+		return
+	}
+	q.refusal = f
+	what := fmt.Sprintf("The peer of %s asked for %v of %d bytes at %#x", d.nameOf(q.qp), f.Op, f.Length, f.Addr)
+	seen := at("It was seen")
+	switch f.Reason {
+	case verbs.ReasonNoKey:
+		if k, ok := d.dead.all[f.Key]; ok {
+			d.c.Report(&Finding{KeyInUse, fmt.Sprintf("%s of %s, which had been deregistered.", what, k.name), []Place{k.gone, seen}})
+		}
+	case verbs.ReasonOtherOwner:
+		if r := d.known.regions[f.Key]; r != nil && r.pd != q.pd {
+			d.c.Report(&Finding{ForeignPD, fmt.Sprintf("%s of %s, which is of %s: the queue pair is of %s.", what, d.nameOf(r.mr), d.nameOf(r.pd),
+				d.nameOf(q.pd)), []Place{d.known.all[r.mr].made, d.known.all[q.qp].made}})
+		}
+	case verbs.ReasonTooMany:
+		d.c.Report(&Finding{RdAtomicDepth, fmt.Sprintf("%s, one more than %s takes at once: its max_dest_rd_atomic is %d.", what, d.nameOf(q.qp),
+			q.attr.MaxDestRdAtomic), []Place{seen}})
+	}
+}
+
+// depth checks that a queue pair may not have more READs and atomics outstanding than its peer takes, as far as it is known.
+func (d *Device) depth(q *queuePair, r *request) {
+	l, peer, ok := d.c.history.deeper(endpoint{d, q.qp.Num()})
+	if !ok {
+		return
+	}
+	d.c.Report(&Finding{RdAtomicDepth, fmt.Sprintf("max_rd_atomic of %s is %d, and max_dest_rd_atomic of %s, its peer, is %d.", l.name, l.rd,
+		peer.name, peer.destRd), []Place{r.posted}})
+}
+
+// deeper returns a queue pair and its peer, once, if its READs may be more than the peer takes.
+func (h *history) deeper(e endpoint) (l, peer postLog, ok bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	here, there := h.logs[e], h.peer(e)
+	if here == nil || there == nil || here.told || !there.hasDest || here.rd <= there.destRd {
+		return postLog{}, postLog{}, false
+	}
+	here.told = true
+	return postLog{name: here.name, rd: here.rd}, postLog{name: there.name, destRd: there.destRd}, true
+}
