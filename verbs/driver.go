@@ -136,6 +136,7 @@ type checker = interface {
 	PostRecv(qp *QP, srq *SRQ, wrs []RecvWR, post func([]RecvWR) (int, error)) (int, error)
 	Polled(cq *CQ, wcs []WC)
 	Name(f *Failure) *Failure
+	Look(mr *MR, off, n int) (seen func())
 }
 
 // These are what only some drivers have.

@@ -172,7 +172,7 @@ func (mr *MR) pollFor(ctx context.Context, cond func(b []byte) bool) (err error)
 
 // WaitByte waits until the byte at off differs from old and returns it.
 func (mr *MR) WaitByte(ctx context.Context, off int, old byte) (v byte, err error) {
-	err = mr.WaitFor(ctx, func(b []byte) bool {
+	err = mr.waitAt(ctx, off, 1, func(b []byte) bool {
 		v = b[off]
 		return v != old
 	})
@@ -182,11 +182,24 @@ func (mr *MR) WaitByte(ctx context.Context, off int, old byte) (v byte, err erro
 // WaitUint64 waits until the 8 bytes at off, in the host's byte order, differ from old
 // and returns them.
 func (mr *MR) WaitUint64(ctx context.Context, off int, old uint64) (v uint64, err error) {
-	err = mr.WaitFor(ctx, func(b []byte) bool {
+	err = mr.waitAt(ctx, off, 8, func(b []byte) bool {
 		v = binary.NativeEndian.Uint64(b[off:])
 		return v != old
 	})
 	return v, err
+}
+
+// waitAt is WaitFor with a condition that looks at n bytes at off.
+func (mr *MR) waitAt(ctx context.Context, off, n int, cond func(b []byte) bool) error {
+	seen := func() {}
+	if c := mr.pd.dev.checks; c != nil {
+		seen = c.Look(mr, off, n)
+	}
+	err := mr.WaitFor(ctx, cond)
+	if err == nil {
+		seen()
+	}
+	return err
 }
 
 // Close deregisters the region. After it returns the device touches no byte of it. Work requests

@@ -29,5 +29,6 @@
 //   - announce.go: data that is sent before the READ that brings it has ended
 //   - refused.go: requests of peers that the device refuses, and why the program is to blame
 //   - rnr.go: receivers without receives
+//   - look.go: WRITEs that are noticed before they have ended
 //   - limits.go: rules of queues, events and keys that are checked as work is posted
 package check
