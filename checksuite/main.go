@@ -16,6 +16,8 @@ import (
 	"os/signal"
 	"regexp"
 	"runtime"
+	"slices"
+	"strings"
 )
 
 // options are the flags of the command.
@@ -27,6 +29,9 @@ type options struct {
 	verbose  bool
 	markdown bool
 }
+
+// devices are the kinds of device that the programs are for.
+var devices = []string{"roce", "shm"}
 
 func main() {
 	beProgram()
@@ -43,8 +48,8 @@ func main() {
 	if err == nil && flag.NArg() > 0 {
 		err = fmt.Errorf("unknown argument %q: there are flags only", flag.Arg(0))
 	}
-	if err == nil && o.device != "roce" && o.device != "shm" {
-		err = fmt.Errorf("-device %q: the programs are for roce and shm", o.device)
+	if err == nil && !slices.Contains(devices, o.device) {
+		err = fmt.Errorf("-device %q: the programs are for %s", o.device, strings.Join(devices, " and "))
 	}
 	if err == nil && o.jobs < 1 {
 		err = errors.New("-j: at least 1")
