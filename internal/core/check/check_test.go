@@ -242,3 +242,20 @@ func TestUseAfterDestroy(t *testing.T) {
 	}
 	w.want("use-after-destroy")
 }
+
+// A peer that has a request may write its response over it, before the completion of the request has been polled.
+func TestResponseOverRequest(t *testing.T) {
+	w := newWorld(t, verbs.RC)
+	a, b := w.ends[0], w.ends[1]
+	w.ok(b.QP.PostRecv(&verbs.RecvWR{ID: 7, SGL: []verbs.SGE{b.MR.SGE(0, 64)}}))
+	w.ok(a.QP.PostSend(&verbs.SendWR{ID: 9, Op: verbs.OpSend, Flags: verbs.Signaled, SGL: []verbs.SGE{a.MR.SGE(0, 64)}}))
+	w.wait(b.CQ)
+	copy(b.MR.Bytes()[64:], "response")
+	w.ok(b.QP.PostSend(&verbs.SendWR{ID: 8, Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: []verbs.SGE{b.MR.SGE(64, 8)}, Remote: a.MR.Remote()}))
+	w.wait(b.CQ)
+	w.wait(a.CQ)
+	if got := string(a.MR.Bytes()[:8]); got != "response" {
+		t.Fatalf("the response is %q", got)
+	}
+	w.want()
+}

@@ -8,8 +8,9 @@ import (
 	"unsafe"
 )
 
-// copied remembers where the checker has copied received data to, so that this is not taken for the program's doing:
-// receives may share memory, and so may a send and a receive.
+// copied remembers where the checker has copied received data to, and where peers have written, so that this is not
+// taken for the program's doing: receives may share memory, a send and a receive, and a response may be written over its
+// request.
 type copied struct {
 	last atomic.Uint32 // copies so far, modulo 2^32
 	mu   sync.Mutex    // of what follows

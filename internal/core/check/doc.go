@@ -21,7 +21,7 @@
 //   - order.go: posted work requests, until their completions have been polled
 //   - post.go: posting and polling
 //   - memory.go: the memory of work requests
-//   - copied.go: where the checker itself has written to the program's memory
+//   - copied.go: where the checker itself, or a peer, has written to the program's memory
 //   - bounce.go: memory that the device uses in the place of the program's
 //   - handles.go: the objects of C programs, by their addresses
 //   - history.go: when one-sided operations were posted and carried out

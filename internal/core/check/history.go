@@ -250,6 +250,7 @@ func (w watcher) Begin(qpn verbs.QPN, op verbs.SendOp, remote verbs.Remote, b []
 			old.ended, old.last, old.changed = h.tick(), old.began, false
 		}
 		h.open[e] = a
+		w.d.c.copied.add(b)
 	}
 	h.summarize(a)
 	a.began = h.tick()
@@ -283,6 +284,7 @@ func (w watcher) Extend(qpn verbs.QPN, b []byte) {
 	if lo := uintptr(unsafe.Pointer(unsafe.SliceData(b))); lo == a.hi {
 		a.hi += uintptr(len(b))
 		a.mem = unsafe.Slice(unsafe.SliceData(a.mem), len(a.mem)+len(b))
+		w.d.c.copied.add(b)
 		h.summarize(a)
 	}
 }
@@ -311,6 +313,8 @@ func (w watcher) End(qpn verbs.QPN, op verbs.SendOp, b []byte, done bool) {
 	a.ended = h.tick()
 	if op == verbs.OpRead {
 		a.last = a.ended // its answer has not been sent yet
+	} else {
+		w.d.c.copied.add(a.mem)
 	}
 	if a.summed > 0 {
 		now, ok := digest(a.mem[:a.summed])
