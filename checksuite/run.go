@@ -13,6 +13,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -81,6 +82,9 @@ func (p program) run(ctx context.Context, dir, form string, o options) outcome {
 	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+o.libs, "RAMJET_DEVICES="+device, programs.DeviceVariable+"="+device)
 	if !o.plain {
 		cmd.Env = append(cmd.Env, "RAMJET_CHECK=1")
+		if p.lang == langC { // as ramjet run --check does
+			cmd.Env = append(cmd.Env, "LD_PRELOAD="+filepath.Join(o.libs, "libramjet-check.so"))
+		}
 	}
 	var said bytes.Buffer
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &said, &said, time.Second

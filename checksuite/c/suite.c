@@ -141,8 +141,7 @@ static void *rescue_later(void *arg)
 
 	(void)arg;
 	clock_gettime(CLOCK_REALTIME, &t);
-	t.tv_sec += t.tv_nsec >= 500000000;
-	t.tv_nsec = (t.tv_nsec + 500000000) % 1000000000;
+	t.tv_sec += 5;
 	pthread_mutex_lock(&rescuer.mutex);
 	while (!rescuer.ended && pthread_cond_timedwait(&rescuer.cond, &rescuer.mutex, &t) != ETIMEDOUT)
 		;

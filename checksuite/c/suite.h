@@ -103,7 +103,7 @@ void done(struct side *s);
 int move(struct side *a, struct side *b, int milliseconds);
 
 /*
- * rescue calls f after half a second unless the program has ended by then. So a wrong program ends that would wait
+ * rescue calls f after five seconds unless the program has ended by then. So a wrong program ends that would wait
  * for ever; its mistake has happened by then.
  */
 void rescue(void (*f)(void *), void *arg);
