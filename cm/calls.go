@@ -79,7 +79,8 @@ func (c *EventChannel) beginGet() (end func(*Event, error)) {
 			done(nil, nil)
 			logEvent(e)
 		default:
-			done(described(e))
+			made, event := described(e)
+			done(made, nil, event)
 		}
 	}
 }
@@ -87,7 +88,8 @@ func (c *EventChannel) beginGet() (end func(*Event, error)) {
 // logEvent notes an event that the program has got without waiting.
 func logEvent(e *Event) {
 	if l := logOf(e); l != nil {
-		l.Begin("rdma_get_cm_event")(described(e))
+		made, event := described(e)
+		l.Begin("rdma_get_cm_event")(made, nil, event)
 	}
 }
 
@@ -99,8 +101,8 @@ func logOf(e *Event) driver.CallLog {
 	return driver.CallsOf(e.ID.dev)
 }
 
-// described returns the result of the call that has returned an event.
-func described(e *Event) (made any, err error, event driver.CallArg) {
+// described returns the object that a call has made which has returned an event, nil if none, and the event's fields.
+func described(e *Event) (made any, event driver.CallArg) {
 	f := []driver.CallArg{arg("type", eventName(e.Type)), arg("id", e.ID.object())}
 	if e.Listener != nil {
 		f = append(f, arg("listen_id", e.Listener.object()))
@@ -114,7 +116,7 @@ func described(e *Event) (made any, err error, event driver.CallArg) {
 	if e.Type == ConnectRequest {
 		made = e.ID.object()
 	}
-	return made, nil, arg("event", f)
+	return made, arg("event", f)
 }
 
 func (id *ID) object() calllog.Object {

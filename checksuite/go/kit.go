@@ -146,13 +146,6 @@ func connect(a, b side, optA, optB *verbs.ConnectOptions) {
 	check(b.qp.Connect(atB, atA, optB))
 }
 
-// address is a handle of the device's own address.
-func (h *host) address(pd *verbs.PD, s side) *verbs.AH {
-	ep := must(s.qp.Endpoint(0))
-	ah := must(pd.CreateAH(ep.To(ep, 0)))
-	return ah
-}
-
 // next waits for a completion, and done for one of success.
 func (s side) next() verbs.WC {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
