@@ -22,9 +22,7 @@ const (
 	InlineLimit           Rule = "inline-limit"
 	RdAtomicDepth         Rule = "rd-atomic-depth"
 	UDGRHRoom             Rule = "ud-grh-room"
-	UDGRHRead             Rule = "ud-grh-read"
 	AtomicAlignment       Rule = "atomic-alignment"
-	QueuePairOrder        Rule = "queue-pair-order"
 	ForeignPD             Rule = "foreign-pd"
 	EventUnacknowledged   Rule = "event-unacknowledged"
 	ChannelUnarmed        Rule = "channel-unarmed"
@@ -74,12 +72,8 @@ var rules = []ruleText{
 		"set max_rd_atomic to at most the peer's max_dest_rd_atomic"},
 	{UDGRHRoom, "a receive of a UD queue pair has no room for the 40 bytes of the GRH",
 		"make the buffer 40 bytes longer than the longest message"},
-	{UDGRHRead, "the 40 bytes of the GRH were used as data",
-		"the message begins 40 bytes into the buffer"},
 	{AtomicAlignment, "the memory of an atomic operation is not 8 bytes at a multiple of 8",
 		"align the remote address, and give it 8 bytes for the result"},
-	{QueuePairOrder, "order between two queue pairs was assumed",
-		"wait for the completion on the one before the other is told, or use one queue pair"},
 	{ForeignPD, "a key or address handle belongs to another protection domain than the queue pair",
 		"create both in one protection domain"},
 	{EventUnacknowledged, "events of an object were not acknowledged before it was destroyed",
