@@ -6,6 +6,7 @@
 #include "load.h"
 #include "stack.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unwind.h>
@@ -29,11 +30,41 @@ struct stack {
 	int fixed;                         /* as slots say */
 };
 
-/* Unwinding takes microseconds, and programs call from the same places again and again. */
-static __thread struct {
+/* Unwinding takes microseconds, and programs call from the same places again and again. The stacks of a thread are not in
+ * its static memory: programs that load the libraries late have little room for that. */
+struct stacks {
 	struct stack *now;
 	struct stack known[8];
-} thread;
+};
+
+static __thread struct stacks *thread; /* NULL: it has none yet */
+static pthread_key_t ended;
+static int usable; /* that key */
+
+static void free_stacks(void *all)
+{
+	thread = NULL;
+	free(all);
+}
+
+static void make_key(void)
+{
+	usable = !pthread_key_create(&ended, free_stacks);
+}
+
+/* stacks returns those of this thread, or NULL if there is no memory. */
+static struct stacks *stacks(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	if (thread)
+		return thread;
+	pthread_once(&once, make_key);
+	thread = usable ? calloc(1, sizeof *thread) : NULL;
+	if (thread)
+		pthread_setspecific(ended, thread);
+	return thread;
+}
 
 static _Unwind_Reason_Code frame(struct _Unwind_Context *c, void *to)
 {
@@ -71,9 +102,13 @@ static int same(const struct stack *s, const uintptr_t *innermost)
 EXPORT __attribute__((noinline)) void rj_capture(void)
 {
 	const uintptr_t *innermost = (const uintptr_t *)__builtin_dwarf_cfa() - 1;
-	struct stack *s = &thread.known[(((uintptr_t)innermost >> 4) ^ ((uintptr_t)__builtin_return_address(0) >> 2)) % 8];
+	struct stacks *all = stacks();
+	struct stack *s;
 
-	thread.now = s;
+	if (!all)
+		return;
+	s = &all->known[(((uintptr_t)innermost >> 4) ^ ((uintptr_t)__builtin_return_address(0) >> 2)) % 8];
+	all->now = s;
 	if (same(s, innermost))
 		return;
 	s->n = 0;
@@ -83,7 +118,7 @@ EXPORT __attribute__((noinline)) void rj_capture(void)
 
 EXPORT int rj_stack(uintptr_t *pcs, int room)
 {
-	const struct stack *s = thread.now;
+	const struct stack *s = thread ? thread->now : NULL;
 	int n = s ? s->n - OURS : 0;
 
 	if (n > room)

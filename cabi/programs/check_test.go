@@ -14,13 +14,16 @@ import (
 	"testing"
 )
 
+// mistakes is a program that makes those of its argument.
+const mistakes = "testdata/mistakes.c"
+
 // checked builds testdata/mistakes.c, and returns a function that runs one of its programs with the checker. It returns the
 // rules that were found, what was written, and the exit status, -1 after a signal.
 func checked(t *testing.T) func(t *testing.T, name string) (rules []string, out string, status int) {
 	t.Helper()
 	dir := need(t)
 	run, program := ramjet(t), filepath.Join(t.TempDir(), "mistakes")
-	text, err := exec.Command("gcc", "-O1", "-g", "-Wall", "-Werror", "-pthread", "-o", program, "testdata/mistakes.c",
+	text, err := exec.Command("gcc", "-O1", "-g", "-Wall", "-Werror", "-pthread", "-o", program, mistakes,
 		filepath.Join(dir, "librdmacm.so.1"), filepath.Join(dir, "libibverbs.so.1")).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
