@@ -209,6 +209,8 @@ var elsewhere = []struct{ begins, why string }{
 	{"CGO_ENABLED=0 go build -o program ./cmd/program", "a user's program"},
 	{"docker ", "needs Docker; release/check.sh builds the images"},
 	{"./ramjet run", "cabi/programs runs these programs"},
+	{"ramjet run --check", "a user's program; cabi/programs runs programs of ours so"},
+	{"RAMJET_CHECK=1 ./go-program", "a user's program"},
 	{"RAMJET_PCAP=/tmp/%p.pcapng ./ramjet run", "cabi/programs records programs"},
 	{"ramjet run -d shm:127.0.0.1 -- ib_write_bw", "cabi/programs runs it"},
 	{"RAMJET_DEVICE=iwarp:192.0.2.7 ./program", "a user's program"},
