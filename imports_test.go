@@ -56,7 +56,7 @@ var layers = map[string][]string{
 	"internal/engine/sma":          {"internal/core/clock", "internal/engine/link", "internal/engine/node", "wire/"},
 	"internal/core/faults":         {"internal/core/cnames", "internal/core/spell", "verbs"},
 	"internal/core/calllog":        {"internal/core/cnames", "internal/core/spell", "verbs"},
-	"internal/core/check":          {"internal/core/memory", "internal/core/spell", "verbs", "verbs/driver"},
+	"internal/core/check":          {"internal/core/calllog", "internal/core/memory", "internal/core/spell", "verbs", "verbs/driver"},
 	"internal/core/cnames":         {},
 	"internal/core/spell":          {},
 	"internal/core/softdev":        {"internal/core/clock", "internal/core/faults", "internal/core/memory", "internal/core/observe", "internal/core/pin", "internal/core/queue", "internal/engine/congestion", "internal/engine/ibta", "internal/engine/local", "internal/engine/rdmap", "internal/system/runnable", "verbs", "verbs/driver", "wire/"},
@@ -142,7 +142,7 @@ var rooms = map[string][]string{
 	"internal/app/":         {"cmd/ramjet", "internal/app/"},
 	"internal/device/":      {"", "cabi", "cmd/ramjet", "internal/app/", "internal/device/"},
 	"internal/core/":        {"cabi", "cm", "cmd/ramjet", "infiniband", "internal/app/capture", "internal/app/dash", "internal/app/demo", "internal/app/export", "internal/app/fabricconsole", "internal/app/fabriccontrol", "internal/app/ladder", "internal/app/live", "internal/core/", "internal/device/", "internal/engine/", "internal/system/statsocket", "internal/testkit/", "iwarp", "kernel", "roce", "roce1", "shm"},
-	"internal/core/calllog": {"cabi", "cm", "internal/app/ladder", "internal/device/kinds"}, // C's calls are known in cabi
+	"internal/core/calllog": {"cabi", "cm", "internal/app/ladder", "internal/core/check", "internal/device/kinds"}, // C's calls are known in cabi
 	"internal/core/check":   {"cabi", "internal/device/kinds"},
 	"internal/core/softdev": {"cmd/ramjet", "infiniband", "internal/testkit/", "iwarp", "roce", "roce1", "shm"},
 	"internal/engine/":      {"cm", "infiniband", "internal/app/fabriccontrol", "internal/app/fabricview", "internal/core/fabric", "internal/core/softdev", "internal/device/madclient", "internal/engine/", "internal/engine/topology", "internal/testkit/", "iwarp", "rnet", "roce", "roce1", "shm"},

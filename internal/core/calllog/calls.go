@@ -57,8 +57,8 @@ var names = func() (all []string) {
 // ofGo are calls of packages verbs and cm that C does not have.
 var ofGo = []string{"ibv_alloc_mr", "ibv_reg_shared_mr"}
 
-// dataPath reports whether programs make a call for each message.
-func dataPath(call string) bool {
+// DataPath reports whether programs make a call for each message.
+func DataPath(call string) bool {
 	switch call {
 	case "ibv_post_send", "ibv_post_recv", "ibv_post_srq_recv", "ibv_poll_cq", "ibv_req_notify_cq", "ibv_get_cq_event",
 		"ibv_ack_cq_events", "ibv_wr_complete", "ibv_start_poll", "ibv_next_poll", "ibv_end_poll", "ibv_bind_mw",

@@ -178,7 +178,7 @@ func (f *Filter) wants(call string) bool {
 			named = named || ok && !strings.ContainsAny(p.glob, "*?[")
 		}
 	}
-	return (selected || !selects) && (named || f.Data || !dataPath(call))
+	return (selected || !selects) && (named || f.Data || !DataPath(call))
 }
 
 // concerns reports whether the filter selects one of the objects. Without a word for objects it selects all.

@@ -27,7 +27,7 @@ func (l ForGo) Begin(call string, args ...Arg) (end func(result any, err error, 
 	if p == nil {
 		p = l.Unseen()
 	}
-	ends := ends(call)
+	ends := Destroys(call)
 	if len(args) > 0 && ends {
 		if o, ok := fromGo(args[0].Value).(Object); ok {
 			p.Destroys(o)
@@ -55,8 +55,8 @@ func (l ForGo) Begin(call string, args ...Arg) (end func(result any, err error, 
 	}
 }
 
-// ends reports whether a call destroys the object that it names first.
-func ends(call string) bool {
+// Destroys reports whether a call destroys the object that it names first.
+func Destroys(call string) bool {
 	c := Find(call)
 	return c != nil && c.Destroys()
 }

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strconv"
-	"strings"
 	"sync"
 	"weak"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/calllog"
 )
 
 // maxReports is how many findings of a rule are reported; the others are counted.
@@ -60,17 +60,11 @@ func fromEnvironment() (*Checker, error) {
 	if o.Log == "" {
 		return New(os.Stderr, o), nil
 	}
-	f, err := OpenLog(o.Log)
+	f, err := calllog.OpenFile(o.Log)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", Variable, err)
 	}
 	return New(f, o), nil
-}
-
-// OpenLog opens a file for reports, to append to it. %p in the name stands for the process's id.
-func OpenLog(name string) (*os.File, error) {
-	name = strings.ReplaceAll(name, "%p", strconv.Itoa(os.Getpid()))
-	return os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o666)
 }
 
 // number returns the number of a new object among those of its kind, from 1.

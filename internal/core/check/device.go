@@ -7,6 +7,7 @@ import (
 	"time"
 	"weak"
 
+	"github.com/ramjet-rdma/ramjet/internal/core/calllog"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
@@ -16,7 +17,7 @@ type Device struct {
 	c    *Checker
 	next driver.CallLog // the log of calls; nil: none
 
-	mu     sync.Mutex // of what follows; never held while the device is called
+	mu     sync.Mutex // of what follows; a device's own lock may be taken while it is held
 	known  objects
 	posted map[uint64]*request // work requests that have no polled completion, by the ID that the device has
 	last   uint64              // such an ID
@@ -61,7 +62,7 @@ type (
 // Begin looks at a call that begins, and passes it to the log.
 func (d *Device) Begin(call string, args ...driver.CallArg) end {
 	logged := func(any, error, ...driver.CallArg) {}
-	if d.next != nil && (!dataPath(call) || d.next.Wants(call)) {
+	if d.next != nil && (!calllog.DataPath(call) || d.next.Wants(call)) {
 		logged = d.next.Begin(call, args...)
 	}
 	if call == "ibv_close_device" {
@@ -78,15 +79,6 @@ func (d *Device) Begin(call string, args ...driver.CallArg) end {
 		}
 		logged(result, err, out...)
 	}
-}
-
-// dataPath reports whether a log gets a call only if it wants it.
-func dataPath(call string) bool {
-	switch call {
-	case "ibv_post_send", "ibv_wr_complete", "ibv_post_recv", "ibv_post_srq_recv", "ibv_poll_cq", "ibv_req_notify_cq", "ibv_get_cq_event":
-		return true
-	}
-	return false
 }
 
 // begin checks a call. What it returns is called once the call has succeeded; nil: nothing is left to do then.

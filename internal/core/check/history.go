@@ -25,7 +25,7 @@ const (
 // Its clock counts events. An operation that was posted before another was carried out did not wait for it, whatever
 // messages, threads and other networks a program uses. So two operations are concurrent if that is so both ways.
 type history struct {
-	mu       sync.Mutex // no other lock is taken while it is held: devices call with theirs held
+	mu       sync.Mutex // of other locks only that of copied is taken while it is held: devices call with theirs held
 	clock    uint64
 	accesses [maxAccesses]*access // a ring
 	next     int

@@ -23,10 +23,7 @@ func (d *Device) checkSend(q *queuePair, wr *verbs.SendWR, r *request) {
 	}
 	switch wr.Op {
 	case verbs.OpCompareSwap, verbs.OpFetchAdd, verbs.OpAtomicWrite:
-		length := len(wr.Inline)
-		for _, s := range wr.SGL {
-			length += int(s.Length)
-		}
+		length := len(wr.Inline) + listed(wr.SGL)
 		switch {
 		case wr.Remote.Addr%8 != 0:
 			report(AtomicAlignment, fmt.Sprintf("the remote address is %#x.", wr.Remote.Addr))
@@ -49,14 +46,18 @@ func (d *Device) checkRecv(q *queuePair, queue *recvQueue, pd any, wr *verbs.Rec
 	}
 	d.checkKeys(pd, wr.SGL, report)
 	if q != nil && q.init.Type == verbs.UD {
-		length := 0
-		for _, s := range wr.SGL {
-			length += int(s.Length)
-		}
-		if length < grh {
+		if length := listed(wr.SGL); length < grh {
 			report(UDGRHRoom, fmt.Sprintf("it has %d bytes.", length))
 		}
 	}
+}
+
+// listed returns the bytes of a scatter/gather list.
+func listed(list []verbs.SGE) (n int) {
+	for _, s := range list {
+		n += int(s.Length)
+	}
+	return n
 }
 
 // checkKeys checks that the regions of a list are of the queue's protection domain.
@@ -72,16 +73,16 @@ func (d *Device) checkKeys(pd any, list []verbs.SGE, report func(Rule, string)) 
 // postedSends checks what is on a send queue after work requests were posted.
 func (d *Device) postedSends(q *queuePair, added []*request) {
 	for _, r := range added {
-		q.unsignald++
+		q.unsignaled++
 		if r.signaled {
-			q.unsignald = 0
+			q.unsignaled = 0
 		}
 	}
 	last := added[len(added)-1]
 	switch n := len(q.sends); {
-	case q.unsignald >= q.cap.MaxSendWR && n >= q.cap.MaxSendWR:
+	case q.unsignaled >= q.cap.MaxSendWR && n >= q.cap.MaxSendWR:
 		d.c.Report(&Finding{SendQueueUnsignaled, fmt.Sprintf("%s takes %d work requests, and the last %d posted are not signaled.",
-			d.nameOf(q.qp), q.cap.MaxSendWR, q.unsignald), []Place{last.posted}})
+			d.nameOf(q.qp), q.cap.MaxSendWR, q.unsignaled), []Place{last.posted}})
 	case n > q.cap.MaxSendWR:
 		d.c.Report(&Finding{SendQueueUnsignaled,
 			fmt.Sprintf("%s takes %d work requests, and %d are outstanding until completions are polled: hardware would refuse this one.",
@@ -99,10 +100,7 @@ func (d *Device) postedRecvs(q *queuePair, place Place) {
 // overflow checks that a completion queue holds the completions of all that is outstanding on its queues.
 func (d *Device) overflow(cq *verbs.CQ, place Place) {
 	c := d.known.cqs[cq]
-	if c == nil || c.told {
-		return
-	}
-	if c.outstanding <= c.cqe {
+	if c == nil || c.told || c.outstanding <= c.cqe {
 		return
 	}
 	c.told = true

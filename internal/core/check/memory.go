@@ -120,7 +120,7 @@ func (d *Device) verify(r *request, received int) {
 	switch {
 	case r.recvs != nil:
 		rule = ReceiveTouched
-	case r.op == verbs.OpRead || r.op == verbs.OpCompareSwap || r.op == verbs.OpFetchAdd:
+	case r.reads():
 		rule = ReadTouched
 	}
 	for i := range r.pieces {

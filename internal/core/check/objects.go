@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/ramjet-rdma/ramjet/internal/core/calllog"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
@@ -68,15 +69,16 @@ type queuePair struct {
 	init  verbs.QPInit
 	cap   verbs.QPCap
 	state verbs.QPState
-	attr  verbs.QPAttr // what was set last
 
-	post      sync.Mutex // held while work requests are posted, so that they are in order
-	sends     []*request // in order
-	early     []*request // those before a completion that was polled first, by another goroutine
-	recvs     recvQueue
-	unsignald int            // work requests since the last signaled one
-	refusal   *verbs.Failure // of a request of the peer, that has been looked at
-	rnr       rnr
+	maxDestRdAtomic, rnrRetry uint8
+
+	post       sync.Mutex // held while work requests are posted, so that they are in order
+	sends      []*request // in order
+	early      []*request // those before a completion that was polled first, by another goroutine
+	recvs      recvQueue
+	unsignaled int            // work requests since the last signaled one
+	refusal    *verbs.Failure // of a request of the peer, that has been looked at
+	rnr        rnr
 }
 
 // recvQueue has the receives of a queue pair or of a shared receive queue that have no polled completion.
@@ -148,19 +150,15 @@ func (d *Device) modified(qp *verbs.QP, attr verbs.QPAttr, mask verbs.QPMask) do
 		if q == nil {
 			return
 		}
-		if mask&verbs.MaskMaxRdAtomic != 0 {
-			q.attr.MaxRdAtomic = attr.MaxRdAtomic
-		}
 		if mask&verbs.MaskMaxDestRdAtomic != 0 {
-			q.attr.MaxDestRdAtomic = attr.MaxDestRdAtomic
+			q.maxDestRdAtomic = attr.MaxDestRdAtomic
 		}
 		if mask&verbs.MaskDestQPN != 0 {
-			q.attr.DestQPN = attr.DestQPN
 			d.c.history.connected(endpoint{d, qp.Num()}, attr.DestQPN)
 		}
 		d.c.history.depths(endpoint{d, qp.Num()}, &attr, mask)
 		if mask&verbs.MaskRNRRetry != 0 {
-			q.attr.RNRRetry = attr.RNRRetry
+			q.rnrRetry = attr.RNRRetry
 		}
 		if mask&verbs.MaskState == 0 {
 			return
@@ -220,15 +218,13 @@ func (d *Device) destroyed(v any) done {
 		}
 		o.gone = &place
 		d.known.gone = append(d.known.gone, v)
-		if mr, ok := v.(*verbs.MR); ok {
-			d.dead.add(mr.RKey(), o.name(), place)
-		}
 		if len(d.known.gone) > maxGone {
 			delete(d.known.all, d.known.gone[0])
 			d.known.gone = slices.Delete(d.known.gone, 0, 1)
 		}
 		switch v := v.(type) {
 		case *verbs.MR:
+			d.dead.add(v.RKey(), o.name(), place)
 			d.dropRegion(v)
 		case *verbs.CQ:
 			delete(d.known.cqs, v)
@@ -261,16 +257,11 @@ func (d *Device) used(call string, v any) {
 		return
 	}
 	o := d.known.all[v]
-	if o == nil || o.gone == nil || destroys(call) {
+	if o == nil || o.gone == nil || calllog.Destroys(call) {
 		return
 	}
 	d.c.Report(&Finding{UseAfterDestroy, fmt.Sprintf("%s was given %s.", call, o.name()),
 		[]Place{at("It was used"), *o.gone, o.made}})
-}
-
-func destroys(call string) bool {
-	return strings.Contains(call, "_destroy_") || strings.Contains(call, "_dealloc_") || strings.Contains(call, "_dereg_") ||
-		strings.Contains(call, "_close_")
 }
 
 // left reports the objects that a program has not destroyed.

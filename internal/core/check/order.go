@@ -98,7 +98,7 @@ func (d *Device) ended(r *request) {
 }
 
 // remove drops work requests that have no completion, or were not posted.
-func (d *Device) remove(all []*request) {
+func (d *Device) remove(all ...*request) {
 	for _, r := range all {
 		d.ended(r)
 		d.bounce.release(r)
@@ -169,15 +169,15 @@ func (d *Device) complete(wc *verbs.WC, ends []ending) []ending {
 
 // dropAll ends the work requests of a queue pair that is reset or destroyed.
 func (d *Device) dropAll(q *queuePair) {
-	d.remove(q.sends)
-	d.remove(q.early)
-	q.sends, q.early, q.unsignald = nil, nil, 0
+	d.remove(q.sends...)
+	d.remove(q.early...)
+	q.sends, q.early, q.unsignaled = nil, nil, 0
 	d.dropRecvs(&q.recvs)
 }
 
 func (d *Device) dropRecvs(q *recvQueue) {
 	for _, r := range q.recvs {
-		d.remove([]*request{r})
+		d.remove(r)
 	}
 	clear(q.recvs)
 }

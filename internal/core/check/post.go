@@ -59,7 +59,7 @@ func (d *Device) PostSend(qp *verbs.QP, wrs []verbs.SendWR, post func([]verbs.Se
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if n < len(requests) {
-		d.remove(requests[n:])
+		d.remove(requests[n:]...)
 		q.sends = slices.DeleteFunc(q.sends, func(r *request) bool { return slices.Contains(requests[n:], r) })
 	}
 	if n > 0 {
@@ -130,7 +130,7 @@ func (d *Device) PostRecv(qp *verbs.QP, srq *verbs.SRQ, wrs []verbs.RecvWR, post
 	for _, r := range requests[n:] {
 		delete(queue.recvs, r.token)
 	}
-	d.remove(requests[n:])
+	d.remove(requests[n:]...)
 	if n > 0 {
 		d.postedRecvs(q, place)
 	}

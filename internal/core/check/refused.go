@@ -58,7 +58,7 @@ func (d *Device) refused(q *queuePair) {
 		}
 	case verbs.ReasonTooMany:
 		d.c.Report(&Finding{RdAtomicDepth, fmt.Sprintf("%s, one more than %s takes at once: its max_dest_rd_atomic is %d.", what, d.nameOf(q.qp),
-			q.attr.MaxDestRdAtomic), []Place{seen}})
+			q.maxDestRdAtomic), []Place{seen}})
 	}
 }
 

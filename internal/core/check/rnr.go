@@ -22,7 +22,7 @@ const (
 // notReady reports a queue pair whose peer has no receive again and again, and which tries without a limit. It is called
 // as work requests end, before that is noted.
 func (d *Device) notReady(q *queuePair, ends int) {
-	if q.attr.RNRRetry != endlessRNR || q.rnr.told || len(q.sends) == 0 {
+	if q.rnrRetry != endlessRNR || q.rnr.told || len(q.sends) == 0 {
 		return
 	}
 	s, err := driver.QPOf(q.qp).Stats()

@@ -17,11 +17,7 @@ func CheckOptions(text string) error {
 	if err != nil || o.Log == "" {
 		return err
 	}
-	f, err := check.OpenLog(o.Log)
-	if err != nil {
-		return err
-	}
-	return f.Close()
+	return CheckCallLog(o.Log)
 }
 
 // checker returns the checker that the options, or the environment, ask for; nil: none.
