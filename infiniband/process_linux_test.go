@@ -39,7 +39,8 @@ func guest(name string) {
 	}
 	d, err := infiniband.Open(name, "host-1", nil)
 	check(err)
-	l, err := cm.Listen(context.Background(), d, "198.18.0.1:0")
+	// TestLateIsNotLost sends 60 messages: a process that is slow to take them is not to run out of receives.
+	l, err := cm.Listen(context.Background(), d, "198.18.0.1:0", cm.WithDepth(cm.DefaultSendDepth, 128))
 	check(err)
 	if group := os.Getenv(guestGroup); group != "" {
 		ch := cm.NewEventChannel()
