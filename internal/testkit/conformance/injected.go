@@ -66,14 +66,21 @@ var unfitting = map[faults.Kind]map[medium]string{
 	faults.RNR:       {streamMedium: "no RNR NAKs", memoryMedium: "no packet"},
 }
 
-// inject has faults strike a device from now on. It returns false if the device refuses them, by name and with the
-// right reason, and skips the test on devices that are not of software.
-func (t *T) inject(dev *verbs.Device, text string) bool {
+// target returns what faults are injected into. It skips the test on devices that are not in software.
+func (t *T) target(dev *verbs.Device) faults.Target {
 	t.Helper()
 	to, ok := driver.DeviceOf(dev).(faults.Target)
 	if !ok {
 		t.Skip("faults are injected into devices in software only")
 	}
+	return to
+}
+
+// inject has faults strike a device from now on. It returns false if the device refuses them, by name and with the
+// right reason, and skips the test on devices that are not of software.
+func (t *T) inject(dev *verbs.Device, text string) bool {
+	t.Helper()
+	to := t.target(dev)
 	set, err := faults.Parse(text)
 	t.ok(err)
 	if !set.Seeded {
@@ -160,9 +167,7 @@ func testInjectedCorruption(t *T) {
 		text := "corrupt " + way
 		set, err := faults.Parse(text)
 		t.ok(err)
-		if to, ok := driver.DeviceOf(a.dev).(faults.Target); !ok {
-			t.Skip("faults are injected into devices in software only")
-		} else if err := set.Set(to, a.dev.Name(), faults.NewLog(io.Discard)); err != nil { // nobody would see it
+		if err := set.Set(t.target(a.dev), a.dev.Name(), faults.NewLog(io.Discard)); err != nil { // nobody would see it
 			t.unfit(err, text, "without a CRC")
 			return
 		}
@@ -221,10 +226,7 @@ func testInjectedRNR(t *T) {
 // testInjectedSelectors: a selector that can select nothing on a device is refused.
 func testInjectedSelectors(t *T) {
 	dev, _ := t.devices()
-	to, ok := driver.DeviceOf(dev).(faults.Target)
-	if !ok {
-		t.Skip("faults are injected into devices in software only")
-	}
+	to := t.target(dev)
 	port := value(dev.Port(1))(t)
 	for text, why := range map[string]string{
 		"delay 1ms of send": "no sort", "delay 1ms lid 7": "no LIDs",
@@ -247,6 +249,7 @@ func testInjectedSelectors(t *T) {
 // testInjectedCalls: each call fails that is to fail, and the next one does not.
 func testInjectedCalls(t *T) {
 	dev, _ := t.devices()
+	t.target(dev) // before a call fails that the device does not have
 	e := t.newEnd(dev, setup{})
 	e.addQP(verbs.QPInit{})
 	srq, err := e.pd.CreateSRQ(verbs.SRQInit{MaxWR: 8, MaxSGE: 1})
