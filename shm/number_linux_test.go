@@ -66,33 +66,52 @@ func (n *numbered) connect(peer *numbered) {
 func (n *numbered) start() {
 	n.t.Helper()
 	for _, qp := range n.qps {
-		if err := qp.PostRecv(&verbs.RecvWR{SGL: []verbs.SGE{n.mr.SGE(0, 64)}}); err != nil {
-			n.t.Fatal(err)
-		}
-		if err := qp.PostSend(&verbs.SendWR{Op: verbs.OpSend, Flags: verbs.Signaled, SGL: []verbs.SGE{n.mr.SGE(0, 8)}}); err != nil {
-			n.t.Fatal(err)
-		}
+		n.receive(qp)
+		n.send(qp)
+	}
+}
+
+func (n *numbered) receive(qp *verbs.QP) {
+	n.t.Helper()
+	if err := qp.PostRecv(&verbs.RecvWR{SGL: []verbs.SGE{n.mr.SGE(0, 64)}}); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+func (n *numbered) send(qp *verbs.QP) {
+	n.t.Helper()
+	if err := qp.PostSend(&verbs.SendWR{Op: verbs.OpSend, Flags: verbs.Signaled, SGL: []verbs.SGE{n.mr.SGE(0, 8)}}); err != nil {
+		n.t.Fatal(err)
 	}
 }
 
 // finish waits until everything was sent and received.
 func (n *numbered) finish() {
 	n.t.Helper()
+	for i, s := range n.poll(2 * len(n.qps)) {
+		if s != verbs.StatusSuccess {
+			n.t.Fatalf("completion %d: %v", i, s)
+		}
+	}
+}
+
+// poll returns the statuses of that many completions.
+func (n *numbered) poll(count int) (statuses []verbs.Status) {
+	n.t.Helper()
 	wcs := make([]verbs.WC, 64)
-	for left := 2 * len(n.qps); left > 0; {
+	for len(statuses) < count {
 		k := n.cq.Poll(wcs)
 		for _, wc := range wcs[:k] {
-			if wc.Status != verbs.StatusSuccess {
-				n.t.Fatalf("%v; %d are left", wc.Status, left)
-			}
+			statuses = append(statuses, wc.Status)
 		}
-		if left -= k; k == 0 {
+		if k == 0 {
 			if n.t.Context().Err() != nil {
 				n.t.Fatal(n.t.Context().Err())
 			}
 			time.Sleep(time.Millisecond)
 		}
 	}
+	return statuses
 }
 
 // TestManyByNumber connects as many queue pairs by number as the process has descriptors for, up to 10,000: all on

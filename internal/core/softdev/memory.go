@@ -182,6 +182,7 @@ type memoryFlow struct {
 	peer     *local.Peer
 	done     queue.Completion // of what was performed last
 	drains   bool             // the connection's bound limits how long a refusal waits for room
+	endedAt  uint             // the pass that found the peer gone; 0: it is there
 	rnrTimer timer            // fails the peer's message that waits for a receive
 	ucTimer  timer            // UC: drops what waits for room
 }
@@ -196,7 +197,7 @@ func (f *memoryFlow) begin(c *conn, p rdmap.Params) bool {
 	if err != nil || !f.engine.Begin(peer, p.IRD, p.ORD) {
 		return false
 	}
-	f.c, f.link, f.peer, f.drains = c, link, peer, false
+	f.c, f.link, f.peer, f.drains, f.endedAt = c, link, peer, false, 0
 	f.again() // it may have done something before
 	return true
 }
@@ -287,7 +288,7 @@ func (f *memoryFlow) receive() int {
 	d.moved(moved)
 	f.ring()
 	ended = ended && !f.engine.Paused() && !f.engine.Flushing()
-	if ended && count == 0 && !f.peer.Arrived() {
+	if ended && count == 0 && !f.peer.Arrived() && f.othersSeen() {
 		f.lost()
 		return 1
 	}
@@ -298,6 +299,17 @@ func (f *memoryFlow) receive() int {
 		d.addReady(c)
 	}
 	return count
+}
+
+// othersSeen reports whether the device has looked at all other links since it found the peer gone. A process that
+// ends leaves requests done on many links: their completions come before the status of a request that it has not done,
+// as on a NIC, which goes on trying for a while. A pass takes the links in no order, so that takes a whole one.
+func (f *memoryFlow) othersSeen() bool {
+	now := f.carrier.dev.pass.count
+	if f.endedAt == 0 {
+		f.endedAt = now
+	}
+	return now-f.endedAt >= 2
 }
 
 // lost ends the connection with a peer that has gone. A connection manager reports that on its side.
