@@ -137,6 +137,7 @@ static void epolls(int from, int to, int listener)
 	const struct timespec never = { 0 };
 	int ep = epoll_create1(EPOLL_CLOEXEC), outer = epoll_create(1), pipes[2], waiting;
 	pthread_t thread;
+	ssize_t n, left = 0;
 	char c[2];
 	sigset_t none;
 
@@ -163,13 +164,14 @@ static void epolls(int from, int to, int listener)
 	CHECK(recv(to, c, 1, 0) == 1 && events_of(ep, -1, 4) & EPOLLIN && !events_of(ep, 0, 4));
 	CHECK(recv(to, c, 1, 0) == 1 && recv(to, c, 1, MSG_DONTWAIT) == -1 && !events_of(ep, 0, 4));
 	CHECK(send(from, "c", 1, 0) == 1 && events_of(ep, -1, 4) & EPOLLIN);
-	while (send(to, c, sizeof c, MSG_DONTWAIT) > 0)
-		;
+	while ((n = send(to, c, sizeof c, MSG_DONTWAIT)) > 0)
+		left += n;
 	CHECK(errno == EAGAIN);
 	while (!(events_of(ep, 0, 4) & EPOLLOUT)) /* again, as soon as it can be */
-		recv(from, c, sizeof c, MSG_DONTWAIT);
-	while (recv(from, c, sizeof c, MSG_DONTWAIT) > 0)
-		;
+		if ((n = recv(from, c, sizeof c, MSG_DONTWAIT)) > 0)
+			left -= n;
+	for (; left > 0; left -= n) /* some of it may still be on its way */
+		CHECK((n = recv(from, c, sizeof c, 0)) > 0);
 	e.events = EPOLLOUT | EPOLLONESHOT;
 	CHECK(!epoll_ctl(ep, EPOLL_CTL_MOD, to, &e) && events_of(ep, -1, 4) == EPOLLOUT && !events_of(ep, 0, 4));
 	CHECK(!epoll_ctl(ep, EPOLL_CTL_MOD, to, &e) && events_of(ep, -1, 4) == EPOLLOUT);
