@@ -22,7 +22,9 @@
 // to the connection manager. The peer then reads what had arrived, and io.EOF after it.
 //
 // Nothing in it counts receives: a side that sends more than the peer has posted waits and tries
-// again. Valkey's server posts 1024 and asks for no retries; a Conn retries all the same.
+// again. Valkey's server posts 1024 and asks for no retries; a Conn retries all the same. iWARP has no
+// such retries, and a NIC of iWARP ends the stream of a message that finds no receive (Ramjet's devices
+// have it wait): there Options.RecvQueue has to hold all messages that come while the program reads nothing.
 //
 // # Who moves the data
 //
