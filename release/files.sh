@@ -18,7 +18,7 @@ mkdir -p "$share/man/man1" "$share/doc/ramjet" "$share/bash-completion/completio
 	"$share/fish/vendor_completions.d" "$out/debian"
 
 ramjet=$(mktemp -d)
-trap 'rm -rf "$ramjet"' EXIT
+trap 'rm -rf "$ramjet"' EXIT # the sysroots, too
 CGO_ENABLED=0 go build -trimpath -ldflags="-X=github.com/ramjet-rdma/ramjet/internal/core/softdev.release=v$version" -o "$ramjet/ramjet" ./cmd/ramjet
 "$ramjet/ramjet" man "$share/man/man1"
 gzip -9n "$share"/man/man1/*
@@ -52,9 +52,9 @@ ramjet: initial-upload-closes-no-bugs
 EOF
 
 for architecture in "${architectures[@]}"; do
-	cc=${triple[$architecture]}-gcc
 	lib=$out/$architecture/lib/ramjet
-	CC=$cc GOARCH=$architecture GOFLAGS="$(go env GOFLAGS) -trimpath" RAMJET_VERSION=v$version cabi/build.sh "$lib"
+	release/sysroot.sh "$ramjet/$architecture" "$architecture"
+	CC=$ramjet/$architecture/cc GOARCH=$architecture GOFLAGS="$(go env GOFLAGS) -trimpath" RAMJET_VERSION=v$version cabi/build.sh "$lib"
 	"${triple[$architecture]}-strip" --strip-unneeded "$lib"/lib*.so*
 	chmod 644 "$lib"/lib*.so*
 done
