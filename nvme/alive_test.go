@@ -46,7 +46,7 @@ func TestKeepAlive(t *testing.T) {
 	rdmatest.Run(t, 3, func(w *rdmatest.World) {
 		_, client, dial := world(w)
 		other := w.Host("other")
-		c, err := dial(client, nvme.HostOptions{KeepAlive: 5 * time.Second})
+		c, err := dial(client, nvme.HostOptions{KeepAlive: 5 * time.Second, LossTimeout: -1})
 		if err != nil {
 			w.Fatal(err)
 		}
@@ -72,7 +72,7 @@ func TestKeepAlive(t *testing.T) {
 func TestTargetGone(t *testing.T) {
 	rdmatest.Run(t, 4, func(w *rdmatest.World) {
 		server, client, dial := world(w)
-		c, err := dial(client, nvme.HostOptions{KeepAlive: 5 * time.Second})
+		c, err := dial(client, nvme.HostOptions{KeepAlive: 5 * time.Second, LossTimeout: -1})
 		if err != nil {
 			w.Fatal(err)
 		}

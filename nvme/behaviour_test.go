@@ -235,7 +235,8 @@ func TestEnds(t *testing.T) {
 			t.Error(err)
 		}
 		for ctx := within(t); ; time.Sleep(time.Millisecond) { // until the target has heard of it
-			c, err := nvme.Dial(ctx, s.dev, s.addr(), diskNQN, nvme.HostOptions{KeepAlive: patience, Timeout: patience})
+			c, err := nvme.Dial(ctx, s.dev, s.addr(), diskNQN, nvme.HostOptions{KeepAlive: patience, Timeout: patience,
+				LossTimeout: -1})
 			if errors.Is(err, wire.ConnectControllerBusy) {
 				continue
 			}

@@ -24,6 +24,7 @@ type controller struct {
 	mu       sync.Mutex
 	cc, csts uint32
 	queues   map[uint16]*queue // I/O queues
+	linked   int               // queues that have connected and are not yet served to their end
 	ended    bool
 
 	keepAlive time.Duration // 0: none; whole seconds
@@ -54,9 +55,10 @@ const (
 	abortLimit   = 4
 )
 
-// newController adds a controller; nil: there are too many.
+// newController adds a controller; nil: there are too many, or disks still work on commands of one that the host has
+// lost. These might otherwise write after what the host writes next.
 func (t *Target) newController(q *queue, sub *Subsystem, d *wire.ConnectData) *controller {
-	c := &controller{t: t, sub: sub, hostNQN: d.HostNQN, hostID: d.HostID, admin: q,
+	c := &controller{t: t, sub: sub, hostNQN: d.HostNQN, hostID: d.HostID, admin: q, linked: 1,
 		queues:     map[uint16]*queue{},
 		namespaces: event{result: wire.EventNamespaceChanged, bit: wire.EventNamespace},
 		discovery:  event{result: wire.EventDiscoveryChanged, bit: wire.EventDiscovery}}
@@ -64,6 +66,16 @@ func (t *Target) newController(q *queue, sub *Subsystem, d *wire.ConnectData) *c
 	defer t.mu.Unlock()
 	if len(t.controllers) >= t.opt.Controllers {
 		return nil
+	}
+	for o := range t.draining {
+		if sub != nil && o.sameHost(c) {
+			return nil
+		}
+	}
+	for _, o := range t.controllers {
+		if sub != nil && o.sameHost(c) && o.admin.gone() {
+			return nil
+		}
 	}
 	for { // numbers come round late: a host that talks to one that has ended does not find another
 		if t.lastID++; t.lastID >= 0xfff0 {
@@ -76,6 +88,11 @@ func (t *Target) newController(q *queue, sub *Subsystem, d *wire.ConnectData) *c
 	c.id = t.lastID
 	t.controllers[c.id] = c
 	return c
+}
+
+// sameHost reports whether both are controllers of the same host and subsystem.
+func (c *controller) sameHost(o *controller) bool {
+	return c.sub == o.sub && c.hostNQN == o.hostNQN && c.hostID == o.hostID
 }
 
 // enabled reports whether the controller takes commands other than of fabrics.
@@ -102,7 +119,22 @@ func (c *controller) lost(q *queue) {
 		c.t.mu.Lock()
 		if c.t.controllers[c.id] == c {
 			delete(c.t.controllers, c.id)
+			c.t.draining[c] = true
 		}
+		c.t.mu.Unlock()
+	}
+}
+
+// drained takes note that a queue that has ended has no command any more that a disk works on. With the last one the
+// host may have another controller.
+func (c *controller) drained() {
+	c.mu.Lock()
+	c.linked--
+	last := c.linked == 0 && c.ended
+	c.mu.Unlock()
+	if last {
+		c.t.mu.Lock()
+		delete(c.t.draining, c)
 		c.t.mu.Unlock()
 	}
 }

@@ -24,6 +24,8 @@
 // [Dial] connects to a controller of a subsystem. Its namespaces are io.ReaderAt and io.WriterAt, also with contexts.
 // [Discover] asks a discovery service for subsystems.
 //
-// A controller whose connection breaks, or that does not answer in time, has failed: all calls return its error.
-// Nothing is repeated and nothing connects again by itself.
+// When the connection is lost, the host connects again, and repeats what was in flight: reads at once, commands that
+// change something when the target has surely given up the connection before. [HostOptions] says how long it tries, and
+// how long commands wait. Writes that no [Disk.Flush] has made durable may be lost with the target's cache: the next
+// Flush says so, by [ErrWriteCacheLost].
 package nvme

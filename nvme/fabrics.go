@@ -117,6 +117,7 @@ func (r *request) connectIO(d *wire.ConnectData) wire.Status {
 		return r.invalid(wire.ConnectOffsetQID, false)
 	}
 	c.queues[r.q.req.QID] = r.q
+	c.linked++
 	r.q.ctrl.Store(c)
 	r.result = uint64(c.id)
 	return wire.Success

@@ -16,13 +16,18 @@ import (
 )
 
 // Disk is a namespace of a controller, as its host sees it: an io.ReaderAt and io.WriterAt, with contexts as well.
-// Calls from several goroutines are in flight together, in no order.
+// Calls from several goroutines are in flight together, in no order. Parts of a program that write and flush for
+// themselves open a Disk each: what [Disk.Flush] says is about the writes of this one.
 type Disk struct {
 	c        *Controller
+	ns       *openNamespace
 	id       uint32
 	size     int64
 	block    int
 	readOnly bool
+	cached   bool // writes are in a cache until they are flushed
+
+	unflushed unflushed
 }
 
 // Namespaces returns the numbers of the namespaces.
@@ -64,8 +69,8 @@ func (c *Controller) Open(ctx context.Context, id uint32) (*Disk, error) {
 		return nil, fmt.Errorf("nvme: namespace %d has blocks of %d bytes, and a command has at most %d", id,
 			n.BlockSize, c.maxData)
 	}
-	return &Disk{c: c, id: id, size: int64(n.Blocks) * int64(n.BlockSize), block: int(n.BlockSize),
-		readOnly: n.ReadOnly}, nil
+	return &Disk{c: c, ns: c.remember(id, &n), id: id, size: int64(n.Blocks) * int64(n.BlockSize), block: int(n.BlockSize),
+		readOnly: n.ReadOnly, cached: c.Identity().WriteCache}, nil
 }
 
 func allZero(b []byte) bool {
@@ -180,7 +185,7 @@ func (d *Disk) split(n int, off int64, f func(i, n int) error) error {
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	var first error
-	inFlight := make(chan struct{}, d.c.io[0].depth)
+	inFlight := make(chan struct{}, d.c.opt.QueueDepth)
 	for i := 0; i < n; {
 		k, at := part(i), i
 		inFlight <- struct{}{}
@@ -207,15 +212,41 @@ func (d *Disk) data(ctx context.Context, name string, op wire.Opcode, off int64,
 	return d.do(ctx, name, &cmd, out, in)
 }
 
+// do carries out a command, on the next association if one is lost.
 func (d *Disk) do(ctx context.Context, name string, cmd *wire.Command, out, in []byte) error {
-	q := d.c.io[int(d.c.next.Add(1))%len(d.c.io)]
-	_, err := q.do(ctx, name, cmd, out, in)
+	changes := cmd.Opcode == wire.Write || cmd.Opcode == wire.WriteZeroes || cmd.Opcode == wire.DatasetManagement
+	generation, err := d.on(ctx, name, changes, cmd, out, in)
+	if err == nil && changes && cmd.CDW12&wire.ForceUnitAccess == 0 && d.cached {
+		d.unflushed.wrote(generation)
+	}
 	return err
 }
 
-// Flush returns when all writes that have returned before are on the medium.
+// on is do, and returns the generation of the association on which the command was carried out.
+func (d *Disk) on(ctx context.Context, name string, changes bool, cmd *wire.Command, out, in []byte) (uint64, error) {
+	return d.c.retry(ctx, name, changes, func(a *association) error {
+		if err := d.ns.usable(); err != nil {
+			return err
+		}
+		q := a.io[int(a.next.Add(1))%len(a.io)]
+		_, err := q.do(ctx, name, cmd, out, in)
+		return err
+	})
+}
+
+// Flush returns when all writes that have returned before are on the medium. If the connection was lost since one of
+// them, the error is [ErrWriteCacheLost], once: the next Flush is about the writes since then.
 func (d *Disk) Flush(ctx context.Context) error {
-	return d.do(ctx, "flush", &wire.Command{Opcode: wire.Flush, NSID: d.id}, nil, nil)
+	last, oldest := d.unflushed.covers()
+	generation, err := d.on(ctx, "flush", false, &wire.Command{Opcode: wire.Flush, NSID: d.id}, nil, nil)
+	if err != nil {
+		return err
+	}
+	d.unflushed.flushed(last)
+	if oldest != 0 && oldest < generation {
+		return fmt.Errorf("nvme: namespace %d: %w", d.id, ErrWriteCacheLost)
+	}
+	return nil
 }
 
 // Sync is Flush without a context.
@@ -262,7 +293,7 @@ const maxEntries = 4096
 // Discover asks the discovery service at "host:port" which subsystems there are for this host. Entries of type
 // [wire.EntryReferral] name other discovery services, which are not asked.
 func Discover(ctx context.Context, dev *verbs.Device, address string, o HostOptions) ([]wire.DiscoveryEntry, error) {
-	o.KeepAlive = -1
+	o.KeepAlive, o.LossTimeout = -1, -1
 	c, err := dial(ctx, dev, address, wire.DiscoveryNQN, o)
 	if err != nil {
 		return nil, err
@@ -317,8 +348,20 @@ func (c *Controller) discoveryHead(ctx context.Context) (h wire.DiscoveryHead, e
 func (c *Controller) log(ctx context.Context, id wire.LogID, off uint64, b []byte) error {
 	cmd := wire.Command{NSID: 0xffffffff}
 	cmd.SetLogPage(id, off, len(b))
-	_, err := c.admin.do(ctx, "get log page", &cmd, nil, b)
+	_, err := c.retry(ctx, "get log page", false, func(a *association) error {
+		_, err := a.admin.do(ctx, "get log page", &cmd, nil, b)
+		return err
+	})
 	return err
+}
+
+// identify returns a structure that the controller has of itself or of a namespace.
+func (c *Controller) identify(ctx context.Context, op string, which wire.CNS, namespace uint32) (b []byte, err error) {
+	_, err = c.retry(ctx, op, false, func(a *association) error {
+		b, err = a.identify(ctx, op, which, namespace)
+		return err
+	})
+	return b, err
 }
 
 // EntryAddress returns the address of an entry for Dial.

@@ -18,7 +18,7 @@ import (
 // that the target reaches the memory of commands and nothing else. Data is copied to and from it: a program may give up
 // a command at any time, and its memory is not touched afterwards.
 type hostQueue struct {
-	c       *Controller
+	a       *association
 	qid     uint16
 	depth   int // entries of the submission queue; one less may be in flight
 	maxData int
@@ -34,7 +34,7 @@ type hostQueue struct {
 	slots     []hostSlot
 	unused    chan int
 
-	ctx     context.Context // ends with the queue, at the latest with the controller
+	ctx     context.Context // ends with the queue, at the latest with the association
 	cancel  context.CancelCauseFunc
 	running sync.WaitGroup
 
@@ -98,7 +98,7 @@ func (q *hostQueue) setUp(id *cm.ID, p *cm.ConnParam) (err error) {
 	}
 	r := wire.Request{QID: q.qid, HostRecvs: uint16(q.depth), HostSends: uint16(q.depth - 1)}
 	if q.qid > 0 {
-		r.Controller = q.c.id
+		r.Controller = q.a.id
 	}
 	p.PrivateData = r.Append(nil)
 	p.RetryCount, p.RNRRetryCount = 7, 7
@@ -113,7 +113,7 @@ func (q *hostQueue) postRecv(i int) error {
 // start begins to take completions.
 func (q *hostQueue) start(conn *cm.Conn) {
 	q.conn = conn
-	q.ctx, q.cancel = context.WithCancelCause(q.c.ctx)
+	q.ctx, q.cancel = context.WithCancelCause(q.a.ctx)
 	q.running.Go(func() {
 		select {
 		case <-conn.Done():
@@ -124,10 +124,10 @@ func (q *hostQueue) start(conn *cm.Conn) {
 	q.running.Go(q.serve)
 }
 
-// fail ends the queue, and the controller with it: commands in flight are lost.
+// fail ends the queue, and the association with it: commands in flight are lost.
 func (q *hostQueue) fail(err error) {
 	q.cancel(err)
-	q.c.fail(err)
+	q.a.fail(err)
 }
 
 func (q *hostQueue) serve() {
@@ -187,7 +187,7 @@ func (q *hostQueue) release(slot int) {
 
 // do carries out a command, with data that goes out or comes in, of at most maxData bytes.
 func (q *hostQueue) do(ctx context.Context, op string, cmd *wire.Command, out, in []byte) (wire.Completion, error) {
-	return q.run(ctx, op, cmd, out, in, q.c.opt.Timeout)
+	return q.run(ctx, op, cmd, out, in, q.a.c.opt.Timeout)
 }
 
 // await carries out a command without data that may take as long as it likes.
@@ -199,7 +199,7 @@ func (q *hostQueue) await(ctx context.Context, op string, cmd *wire.Command) (wi
 func (q *hostQueue) run(ctx context.Context, op string, cmd *wire.Command, out, in []byte,
 	timeout time.Duration) (done wire.Completion, err error) {
 	if !q.enter() {
-		return done, q.ended(op)
+		return done, q.ended(op, false)
 	}
 	defer q.users.Done()
 	var slot int
@@ -208,7 +208,7 @@ func (q *hostQueue) run(ctx context.Context, op string, cmd *wire.Command, out, 
 	case <-ctx.Done():
 		return done, fmt.Errorf("nvme: %s: %w", op, ctx.Err())
 	case <-q.ctx.Done():
-		return done, q.ended(op)
+		return done, q.ended(op, false)
 	}
 	s := &q.slots[slot]
 	select {
@@ -225,7 +225,7 @@ func (q *hostQueue) run(ctx context.Context, op string, cmd *wire.Command, out, 
 	if err := q.qp.PostSend(&verbs.SendWR{ID: idSend | uint64(slot), Op: verbs.OpSend, Flags: verbs.Signaled,
 		SGL: []verbs.SGE{q.capsules.SGE(slot*q.stride, n)}}); err != nil {
 		q.fail(err)
-		return done, q.ended(op)
+		return done, q.ended(op, false)
 	}
 	var late <-chan time.Time
 	if timeout > 0 {
@@ -239,10 +239,10 @@ func (q *hostQueue) run(ctx context.Context, op string, cmd *wire.Command, out, 
 		q.release(slot)
 		return done, fmt.Errorf("nvme: %s: %w", op, ctx.Err())
 	case <-q.ctx.Done():
-		return done, q.ended(op)
+		return done, q.ended(op, true)
 	case <-late:
 		q.fail(fmt.Errorf("%s: no response within %v: %w", op, timeout, context.DeadlineExceeded))
-		return done, q.ended(op)
+		return done, q.ended(op, true)
 	}
 	if done.Status == wire.Success {
 		if len(in) > 0 {
@@ -284,9 +284,10 @@ func (q *hostQueue) prepare(slot int, cmd *wire.Command, out, in []byte) (int, e
 	return len(cmd.Append(capsule)), nil
 }
 
-// ended returns the error of a command on a queue that has ended.
-func (q *hostQueue) ended(op string) error {
-	return fmt.Errorf("nvme: %s: %s at %s: %w", op, q.c.nqn, q.c.addr, context.Cause(q.ctx))
+// ended returns the error of a command on a queue that has ended; sent: the controller may have carried it out.
+func (q *hostQueue) ended(op string, sent bool) error {
+	c := q.a.c
+	return &lostError{sent, fmt.Errorf("nvme: %s: %s at %s: %w", op, c.nqn, c.addr, context.Cause(q.ctx))}
 }
 
 // close ends the queue.

@@ -162,8 +162,21 @@ func (q *queue) serve(conn *cm.Conn) {
 	q.running.Wait()
 	if c := q.ctrl.Load(); c != nil { // perhaps since a moment
 		c.lost(q)
+		c.drained()
 	}
 	q.t.log.Info("a queue has ended", "peer", q.peer, "queue", q.req.QID, "cause", context.Cause(q.ctx))
+}
+
+// gone reports whether the connection has ended, perhaps since a moment.
+func (q *queue) gone() bool {
+	select {
+	case <-q.conn.Done():
+		return true
+	case <-q.ctx.Done():
+		return true
+	default:
+		return false
+	}
 }
 
 // fail ends the queue.

@@ -72,6 +72,7 @@ type Target struct {
 	mu          sync.Mutex
 	subsystems  map[string]*Subsystem
 	controllers map[uint16]*controller
+	draining    map[*controller]bool // that have ended, and of whose commands disks still work on some
 	lastID      uint16
 	ports       []*Port // by their number, from 1 on; nil where one is closed
 	connections int
@@ -84,7 +85,7 @@ type Target struct {
 func NewTarget(o TargetOptions) *Target {
 	o = o.withDefaults()
 	return &Target{opt: o, log: o.Log, subsystems: map[string]*Subsystem{}, controllers: map[uint16]*controller{},
-		generation: 1}
+		draining: map[*controller]bool{}, generation: 1}
 }
 
 // SubsystemOptions describe a subsystem.

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -196,30 +197,53 @@ func writeCommand() *cobra.Command {
 				return err
 			}
 			defer done()
-			b := make([]byte, piece)
-			for {
-				n, err := io.ReadFull(in, b)
-				if n > 0 {
-					whole := (n + d.BlockSize() - 1) / d.BlockSize() * d.BlockSize()
-					clear(b[n:whole])
-					if _, err := d.Write(c.Context(), b[:whole], int64(to)); err != nil {
-						return err
-					}
-					to += uint64(n)
-				}
-				switch err {
-				case nil:
-				case io.EOF, io.ErrUnexpectedEOF:
-					return d.Flush(c.Context())
-				default:
-					return err
-				}
-			}
+			return copyTo(c.Context(), d, in, int64(to))
 		},
 	}
 	h.diskFlags(c)
 	c.Flags().StringVar(&offset, "offset", "0", "where to begin, in bytes")
 	return c
+}
+
+// flushEvery is after how many bytes copyTo flushes: as much is written again if the target's cache was lost.
+const flushEvery = 64 << 20
+
+// copyTo writes what there is to read, and flushes it.
+func copyTo(ctx context.Context, d *nvme.Disk, in io.Reader, to int64) error {
+	b := make([]byte, piece)
+	durable := to
+	for {
+		n, err := io.ReadFull(in, b)
+		if n > 0 {
+			whole := (n + d.BlockSize() - 1) / d.BlockSize() * d.BlockSize()
+			clear(b[n:whole])
+			if _, err := d.Write(ctx, b[:whole], to); err != nil {
+				return err
+			}
+			to += int64(n)
+		}
+		end := err == io.EOF || err == io.ErrUnexpectedEOF
+		if err != nil && !end {
+			return err
+		}
+		if !end && to-durable < flushEvery {
+			continue
+		}
+		err = d.Flush(ctx)
+		file, ok := in.(io.Seeker)
+		switch {
+		case errors.Is(err, nvme.ErrWriteCacheLost) && ok:
+			if _, e := file.Seek(durable-to, io.SeekCurrent); e != nil { // a pipe, which is not written again
+				return err
+			}
+			to = durable
+		case err != nil:
+			return err
+		case end:
+			return nil
+		}
+		durable = to
+	}
 }
 
 func benchCommand() *cobra.Command {

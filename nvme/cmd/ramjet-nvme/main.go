@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"os/signal"
@@ -75,8 +76,19 @@ func (h *host) flags(c *cobra.Command) {
 	c.Flags().StringVar(&h.opt.NQN, "host-nqn", "", "the NQN of this host; by default one is drawn")
 }
 
+// lossFlags adds the flags of commands that connect again when the connection is lost. They are named as those of
+// nvme-cli.
+func (h *host) lossFlags(c *cobra.Command) {
+	f := c.Flags()
+	f.DurationVar(&h.opt.KeepAlive, "keep-alive-tmo", nvme.DefaultKeepAlive, "after which time without a sign of this host the target gives it up")
+	f.DurationVar(&h.opt.ReconnectDelay, "reconnect-delay", nvme.DefaultReconnectDelay, "the time between attempts to connect again")
+	f.DurationVar(&h.opt.LossTimeout, "ctrl-loss-tmo", nvme.DefaultLossTimeout, "how long to try to connect again; negative: not at all")
+	f.DurationVar(&h.opt.FastFail, "fast-io-fail-tmo", 0, "after which time without a connection reads and writes fail; 0: they wait")
+}
+
 func (h *host) diskFlags(c *cobra.Command) {
 	h.flags(c)
+	h.lossFlags(c)
 	c.Flags().Uint32VarP(&h.namespace, "namespace", "n", 1, "the namespace's number")
 }
 
@@ -86,6 +98,7 @@ func (h *host) dial(ctx context.Context, address, nqn string) (*nvme.Controller,
 	if err != nil {
 		return nil, nil, err
 	}
+	h.opt.Log = slog.New(slog.NewTextHandler(os.Stderr, nil))
 	c, err := nvme.Dial(ctx, dev, withPort(address, defaultPort), nqn, h.opt)
 	if err != nil {
 		dev.Close()
