@@ -210,6 +210,9 @@ func (a *association) connect(ctx context.Context, qid uint16, depth, data, inli
 	cmd.SetConnect(&wire.ConnectParams{QID: qid, SQSize: uint16(depth - 1), KATO: kato})
 	d := wire.ConnectData{HostID: a.c.opt.HostID, Controller: a.id, SubNQN: a.c.nqn, HostNQN: a.c.opt.NQN}
 	done, err := q.do(ctx, "connect", &cmd, d.Append(nil), nil)
+	if err == nil {
+		err = q.authenticate(ctx, done.Result)
+	}
 	if err != nil {
 		q.close()
 		return nil, fmt.Errorf("connecting to %s at %s: %w", a.c.nqn, a.c.addr, err)

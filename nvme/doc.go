@@ -14,7 +14,8 @@
 //	port, err := t.Listen(ctx, dev, ":4420")
 //
 // Namespaces are read-only unless Writable says otherwise. A subsystem lets in the hosts that it names, by NQN. An NQN
-// is what the host says of itself: it keeps apart hosts that mean well, and proves nothing.
+// is what the host says of itself: it keeps apart hosts that mean well, and proves nothing. Hosts in
+// SubsystemOptions.Secrets prove who they are, by DH-HMAC-CHAP; see package dhchap.
 //
 // What a host can make the target hold is bounded: see [TargetOptions]. A connection that breaks the protocol is
 // closed.

@@ -13,6 +13,12 @@ func (r *request) fabrics(c *controller) wire.Status {
 		return r.connect()
 	case c == nil:
 		return wire.CommandSequenceError
+	case t == wire.AuthSend:
+		return r.authSend()
+	case t == wire.AuthReceive:
+		return r.authReceive()
+	case r.q.locked.Load():
+		return wire.AuthenticationRequired
 	case r.q.req.QID != 0:
 		return wire.InvalidOpcode // properties are the admin queue's
 	case t == wire.PropertyGet:
@@ -88,8 +94,8 @@ func (r *request) connectAdmin(p *wire.ConnectParams, d *wire.ConnectData) wire.
 	c.mu.Lock()
 	c.setKeepAlive(p.KATO)
 	c.mu.Unlock()
+	r.result = uint64(c.id) | r.q.lock(c)
 	r.q.ctrl.Store(c)
-	r.result = uint64(c.id)
 	r.q.t.log.Info("a host has connected", "peer", r.q.peer, "host", d.HostNQN, "subsystem", d.SubNQN, "controller",
 		c.id)
 	return wire.Success
@@ -118,8 +124,8 @@ func (r *request) connectIO(d *wire.ConnectData) wire.Status {
 	}
 	c.queues[r.q.req.QID] = r.q
 	c.linked++
+	r.result = uint64(c.id) | r.q.lock(c)
 	r.q.ctrl.Store(c)
-	r.result = uint64(c.id)
 	return wire.Success
 }
 

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ramjet-rdma/ramjet/nvme/dhchap"
 	"github.com/ramjet-rdma/ramjet/nvme/wire"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
@@ -32,6 +33,11 @@ const (
 type HostOptions struct {
 	NQN    string   // the host's own; by default one is made of HostID
 	HostID [16]byte // by default one is drawn
+
+	// Secret is what the host proves to have, by DH-HMAC-CHAP, if the controller asks for that. ControllerSecret is what
+	// the controller has to prove; zero: nothing.
+	Secret           dhchap.Secret
+	ControllerSecret dhchap.Secret
 
 	Queues     int // I/O queues; default 1
 	QueueDepth int // commands in flight on a queue, from 2 to 1024
@@ -86,6 +92,8 @@ func (o HostOptions) withDefaults() (HostOptions, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	switch {
+	case o.Secret.IsZero() && !o.ControllerSecret.IsZero():
+		return o, errors.New("nvme: a ControllerSecret without a Secret: a controller proves itself to hosts that do")
 	case o.Queues < 1 || o.Queues > 1<<10:
 		return o, fmt.Errorf("nvme: %d queues: take from 1 to 1024", o.Queues)
 	case o.QueueDepth < 2 || o.QueueDepth > maxDepth:

@@ -11,6 +11,7 @@ import (
 	"net"
 	"sync"
 
+	"github.com/ramjet-rdma/ramjet/nvme/dhchap"
 	"github.com/ramjet-rdma/ramjet/nvme/wire"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
@@ -294,6 +295,7 @@ const maxEntries = 4096
 // [wire.EntryReferral] name other discovery services, which are not asked.
 func Discover(ctx context.Context, dev *verbs.Device, address string, o HostOptions) ([]wire.DiscoveryEntry, error) {
 	o.KeepAlive, o.LossTimeout = -1, -1
+	o.ControllerSecret = dhchap.Secret{} // discovery services prove nothing
 	c, err := dial(ctx, dev, address, wire.DiscoveryNQN, o)
 	if err != nil {
 		return nil, err

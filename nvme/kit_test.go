@@ -49,7 +49,8 @@ type setting struct {
 	target *nvme.Target
 	sub    *nvme.Subsystem
 	port   *nvme.Port
-	dev    *verbs.Device // of hosts
+
+	dev, targets *verbs.Device // of hosts, and of targets
 }
 
 func (s *setting) addr() string { return s.port.Addr().String() }
@@ -68,7 +69,7 @@ func set(t testing.TB, kind string, o nvme.TargetOptions, list ...nvme.Namespace
 	s.port, err = s.target.Listen(t.Context(), targets, ":0")
 	ok(t, err)
 	t.Cleanup(func() { s.target.Close() })
-	s.dev = hosts
+	s.dev, s.targets = hosts, targets
 	return s
 }
 

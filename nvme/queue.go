@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/cm"
+	"github.com/ramjet-rdma/ramjet/nvme/dhchap"
 	"github.com/ramjet-rdma/ramjet/nvme/wire"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
@@ -46,6 +47,10 @@ type queue struct {
 	linked sync.Mutex                 // held for a Connect
 	size   atomic.Uint32              // entries of the submission queue; 0: the host does not want its head
 	taken  atomic.Uint64              // commands
+
+	auth    *dhchap.Controller // nil: the host need not authenticate; set by Connect
+	message []byte             // for the host to receive; linked guards it and auth
+	locked  atomic.Bool        // the host has to authenticate, and has not yet
 }
 
 func newQueue(p *Port, r wire.Request) *queue {
@@ -128,8 +133,11 @@ func (q *queue) serve(conn *cm.Conn) {
 	q.conn, q.peer = conn, conn.PeerAddr()
 	stop := context.AfterFunc(q.ctx, func() { conn.ID().Disconnect() }) // so that the host hears of it at once
 	watch := time.AfterFunc(acceptTimeout, func() {
-		if q.ctrl.Load() == nil {
+		switch {
+		case q.ctrl.Load() == nil:
 			q.fail(errors.New("no Connect command came"))
+		case q.locked.Load():
+			q.fail(errors.New("the host has not authenticated"))
 		}
 	})
 	gone := make(chan struct{})
@@ -261,6 +269,8 @@ func (r *request) dispatch() wire.Status {
 		return wire.InvalidField
 	case r.cmd.Opcode == wire.Fabrics:
 		return r.fabrics(c)
+	case r.q.locked.Load():
+		return wire.AuthenticationRequired
 	case c == nil || !c.enabled():
 		return wire.CommandSequenceError
 	case r.q.req.QID == 0:

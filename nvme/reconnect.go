@@ -76,7 +76,7 @@ func (c *Controller) reconnect(generation uint64) *association {
 			return a
 		case c.ctx.Err() != nil:
 			return nil
-		case errors.As(err, &refused) && !refused.Retry:
+		case errors.As(err, &refused) && !refused.Retry || errors.Is(err, ErrAuthentication):
 			c.fail(fmt.Errorf("%w, and a new one is refused: %w", ErrConnectionLost, err))
 			return nil
 		}

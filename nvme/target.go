@@ -97,6 +97,10 @@ type SubsystemOptions struct {
 	// Hosts are the NQNs of those that may connect. AnyHost lets in all.
 	Hosts   []string
 	AnyHost bool
+
+	// Secrets are those of hosts that may connect if they prove who they are by DH-HMAC-CHAP, by NQN. Other hosts prove
+	// nothing: AnyHost and Secrets exclude each other.
+	Secrets map[string]HostSecrets
 }
 
 // Subsystem has namespaces.
@@ -143,7 +147,10 @@ func (t *Target) AddSubsystem(o SubsystemOptions) (*Subsystem, error) {
 	if len(o.Serial) > 20 || len(o.Model) > 40 {
 		return nil, fmt.Errorf("nvme: serial number %q, model %q: at most 20 and 40 characters", o.Serial, o.Model)
 	}
-	o.Hosts = slices.Clone(o.Hosts)
+	if err := checkSecrets(&o); err != nil {
+		return nil, err
+	}
+	o.Hosts, o.Secrets = slices.Clone(o.Hosts), maps.Clone(o.Secrets)
 	s := &Subsystem{t: t, opt: o, namespaces: map[uint32]*namespace{}}
 	t.mu.Lock()
 	if t.subsystems[o.NQN] != nil {
@@ -252,7 +259,8 @@ func (s *Subsystem) after(id uint32) (ids []uint32) {
 
 // allows reports whether a host may connect.
 func (s *Subsystem) allows(hostNQN string) bool {
-	return s.opt.AnyHost || slices.Contains(s.opt.Hosts, hostNQN)
+	_, ok := s.opt.Secrets[hostNQN]
+	return ok || s.opt.AnyHost || slices.Contains(s.opt.Hosts, hostNQN)
 }
 
 // controllersOf returns controllers, ordered by number so that what follows is the same in every run.

@@ -48,6 +48,8 @@ const (
 	PropertySet FabricsType = 0x00
 	Connect     FabricsType = 0x01
 	PropertyGet FabricsType = 0x04
+	AuthSend    FabricsType = 0x05
+	AuthReceive FabricsType = 0x06
 )
 
 // Bits of Command.Flags (base 4.2).

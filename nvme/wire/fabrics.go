@@ -39,6 +39,24 @@ func (c *Command) Connect() ConnectParams {
 	return ConnectParams{uint16(c.CDW10), uint16(c.CDW10 >> 16), uint16(c.CDW11), uint8(c.CDW11 >> 16), c.CDW12}
 }
 
+// Bits of the result of a Connect, beside the controller's number (base 2.0, 6.3).
+const (
+	ConnectAuthenticate  = 1 << 17 // ATR: the host has to authenticate
+	ConnectSecureChannel = 1 << 18 // ASCR: and then needs a secure channel
+)
+
+// authProtocol are the fields SECP, SPSP1 and SPSP0 of the commands that authenticate.
+const authProtocol = 0xe9<<24 | 1<<16 | 1<<8
+
+// SetAuth makes c an Authentication Send, or an Authentication Receive, of n bytes (base 2.0, 6.1 and 6.2).
+func (c *Command) SetAuth(t FabricsType, n int) {
+	c.Opcode, c.NSID = Fabrics, uint32(t)
+	c.CDW10, c.CDW11 = authProtocol, uint32(n)
+}
+
+// Auth returns what SetAuth has set; false: the protocol is another.
+func (c *Command) Auth() (n uint32, ok bool) { return c.CDW11, c.CDW10 == authProtocol }
+
 // ConnectDataSize is the length of the data of a Connect command in bytes.
 const ConnectDataSize = 1024
 

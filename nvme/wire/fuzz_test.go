@@ -25,6 +25,7 @@ func FuzzCommand(f *testing.F) {
 		c.Connect()
 		c.Property()
 		c.LogPage()
+		c.Auth()
 		c.SGL.Keyed()
 		c.SGL.InCapsule()
 	})

@@ -75,6 +75,7 @@ func listCommand() *cobra.Command {
 		},
 	}
 	h.flags(c)
+	h.secretFlags(c)
 	return c
 }
 

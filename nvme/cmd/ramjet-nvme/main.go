@@ -38,7 +38,8 @@ func newCommand() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	c.AddCommand(serveCommand(), discoverCommand(), listCommand(), readCommand(), writeCommand(), benchCommand())
+	c.AddCommand(serveCommand(), discoverCommand(), listCommand(), readCommand(), writeCommand(), benchCommand(),
+		genKeyCommand())
 	return c
 }
 
@@ -76,6 +77,13 @@ func (h *host) flags(c *cobra.Command) {
 	c.Flags().StringVar(&h.opt.NQN, "host-nqn", "", "the NQN of this host; by default one is drawn")
 }
 
+// secretFlags adds the flags of commands that authenticate, named as those of nvme-cli.
+func (h *host) secretFlags(c *cobra.Command) {
+	f := c.Flags()
+	f.Var(secret{&h.opt.Secret}, "dhchap-secret", "what this host proves to have, if the target asks for that: a secret of gen-dhchap-key")
+	f.Var(secret{&h.opt.ControllerSecret}, "dhchap-ctrl-secret", "what the target has to prove to have")
+}
+
 // lossFlags adds the flags of commands that connect again when the connection is lost. They are named as those of
 // nvme-cli.
 func (h *host) lossFlags(c *cobra.Command) {
@@ -88,12 +96,16 @@ func (h *host) lossFlags(c *cobra.Command) {
 
 func (h *host) diskFlags(c *cobra.Command) {
 	h.flags(c)
+	h.secretFlags(c)
 	h.lossFlags(c)
 	c.Flags().Uint32VarP(&h.namespace, "namespace", "n", 1, "the namespace's number")
 }
 
 // dial connects to a subsystem.
 func (h *host) dial(ctx context.Context, address, nqn string) (*nvme.Controller, func(), error) {
+	if !h.opt.Secret.IsZero() && h.opt.NQN == "" {
+		return nil, nil, errors.New("--dhchap-secret is of no use without --host-nqn, by which the target knows the secret")
+	}
 	dev, err := ramjet.Open(h.device)
 	if err != nil {
 		return nil, nil, err

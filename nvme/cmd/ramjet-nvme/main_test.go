@@ -128,6 +128,63 @@ func (o *output) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
+// exampleSecret is the example of the specification.
+const exampleSecret = "DHHC-1:00:ia6zGodOr4SEG0Zzaw398rpY0wqipUWj4jWjUh4HWUz6aQ2n:"
+
+// Host and target prove to each other that they have the secrets that gen-dhchap-key has drawn.
+func TestSecrets(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("127.0.0.0/8 is local as a whole on Linux only")
+	}
+	draw := func() string {
+		var b bytes.Buffer
+		if err := run(t.Context(), &b, []string{"gen-dhchap-key", "--hmac", "2", "--key-length", "48"}); err != nil {
+			t.Fatal(err)
+		}
+		return strings.TrimSpace(b.String())
+	}
+	const nqn = "nqn.2026-01.org.example:host"
+	here, there, secret, ctrl := unused(t, 128), unused(t, 0), draw(), draw()
+	ctx, stop := context.WithCancel(t.Context())
+	served, out := make(chan error, 1), &output{says: make(chan string, 100)}
+	go func() {
+		served <- run(ctx, out, []string{"serve", "-d", "roce:" + there, "--dhchap-secret", nqn + "=" + secret,
+			"--dhchap-ctrl-secret", nqn + "=" + ctrl, "--dhchap-hash", "sha512", "--dhchap-dhgroup", "ffdhe2048", "memory:1MiB"})
+	}()
+	for late := time.After(patience); ; {
+		select {
+		case text := <-out.says:
+			if !strings.Contains(text, "serving nqn.") {
+				continue
+			}
+		case err := <-served:
+			t.Fatal("serve has ended:", err)
+		case <-late:
+			t.Fatal("serve does not begin")
+		}
+		break
+	}
+	for _, c := range []struct {
+		flags []string
+		says  string
+	}{{[]string{"--dhchap-secret", secret, "--dhchap-ctrl-secret", ctrl}, ""},
+		{[]string{"--dhchap-secret", ctrl}, "refused: authentication failed"},
+		{[]string{"--dhchap-secret", secret, "--dhchap-ctrl-secret", secret}, "authentication failed"},
+		{nil, "authentication"}} {
+		var b bytes.Buffer
+		within, cancel := context.WithTimeout(ctx, patience)
+		err := run(within, &b, append([]string{"list", "-d", "roce:" + here, "--host-nqn", nqn, there, defaultNQN}, c.flags...))
+		cancel()
+		if c.says == "" && err != nil || c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)) {
+			t.Errorf("%v: %v", c.flags, err)
+		}
+	}
+	stop()
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+}
+
 // Wrong command lines are refused in words.
 func TestRefused(t *testing.T) {
 	for _, c := range []struct{ line, says string }{
@@ -137,6 +194,16 @@ func TestRefused(t *testing.T) {
 		{"serve -d shm:127.0.0.1 --any-host memory:100B", "whole blocks"},
 		{"serve -d shm:127.0.0.1 --any-host --nqn disk memory:1MiB", "NQN"},
 		{"serve -d shm:127.0.0.1", "requires at least 1 arg"},
+		{"serve -d shm:127.0.0.1 --dhchap-secret nqn.host memory:1MiB", "NQN=DHHC-1"},
+		{"serve -d shm:127.0.0.1 --dhchap-secret nqn.host=DHHC-1:00:?: memory:1MiB", "base64"},
+		{"serve -d shm:127.0.0.1 --dhchap-hash md5 memory:1MiB", "sha256"},
+		{"serve -d shm:127.0.0.1 --dhchap-dhgroup ffdhe1024 memory:1MiB", "ffdhe2048"},
+		{"serve -d shm:127.0.0.1 --dhchap-ctrl-secret nqn.host=" + exampleSecret + " memory:1MiB", "no --dhchap-secret"},
+		{"serve -d shm:127.0.0.1 --any-host --dhchap-secret nqn.host=" + exampleSecret + " memory:1MiB", "any host"},
+		{"list -d shm:127.0.0.1 --dhchap-secret " + exampleSecret + " 127.0.0.1 nqn.x", "host-nqn"},
+		{"list -d shm:127.0.0.1 --host-nqn nqn.y --dhchap-secret DHHC-1:00: 127.0.0.1 nqn.x", "bytes"},
+		{"gen-dhchap-key --hmac 4", "SHA-256"},
+		{"gen-dhchap-key --key-length 33", "32, 48 or 64"},
 		{"list 127.0.0.1 nqn.x", "device"},
 		{"read -d shm:127.0.0.1 127.0.0.1 nqn.x --offset far", "--offset"},
 		{"bench -d shm:127.0.0.1 127.0.0.1 nqn.x --depth 0", "--depth 0"},

@@ -30,6 +30,7 @@ type serveOptions struct {
 	writable        bool
 	block           int
 	referrals       []string
+	secrets         targetSecrets
 }
 
 func serveCommand() *cobra.Command {
@@ -39,7 +40,8 @@ func serveCommand() *cobra.Command {
 		Short: "Serve files, block devices and memory to hosts",
 		Long: "Serve makes a subsystem whose namespaces are files or block devices, numbered from 1 on in the order in which they are\n" +
 			"named; memory:64MiB is a disk in memory. They are read-only unless --writable is given. A host has to be named by\n" +
-			"--host, or --any-host lets in all that reach the address. The discovery service is at the same address.",
+			"--host or --dhchap-secret, or --any-host lets in all that reach the address. The discovery service is at the same\n" +
+			"address.",
 		Example: "  ramjet-nvme serve -d roce:192.0.2.7 --any-host disk.img\n" +
 			"  ramjet-nvme serve -d roce:192.0.2.7 --host nqn.2014-08.org.nvmexpress:uuid:… --writable disk.img memory:64MiB",
 		Args: cobra.MinimumNArgs(1),
@@ -53,17 +55,23 @@ func serveCommand() *cobra.Command {
 	f.BoolVar(&o.anyHost, "any-host", false, "any host may connect")
 	f.BoolVar(&o.writable, "writable", false, "hosts may write")
 	f.StringArrayVar(&o.referrals, "refer", nil, "the address and port of another discovery service, which hosts are told of; may be given again")
+	o.secrets.flags(c)
 	f.IntVar(&o.block, "block-size", 512, "bytes of a block, a power of 2 from 512 on")
 	return c
 }
 
 func serve(ctx context.Context, out io.Writer, o *serveOptions, files []string) error {
-	if len(o.hosts) == 0 && !o.anyHost {
-		return errors.New("no host may connect: name some by --host, or let in all by --any-host")
+	secrets, err := o.secrets.parse()
+	if err != nil {
+		return err
+	}
+	if len(o.hosts) == 0 && len(secrets) == 0 && !o.anyHost {
+		return errors.New("no host may connect: name some by --host or --dhchap-secret, or let in all by --any-host")
 	}
 	t := nvme.NewTarget(nvme.TargetOptions{Log: slog.New(slog.NewTextHandler(os.Stderr, nil))})
 	defer t.Close()
-	sub, err := t.AddSubsystem(nvme.SubsystemOptions{NQN: o.nqn, Hosts: o.hosts, AnyHost: o.anyHost})
+	sub, err := t.AddSubsystem(nvme.SubsystemOptions{NQN: o.nqn, Hosts: o.hosts, AnyHost: o.anyHost,
+		Secrets: secrets})
 	if err != nil {
 		return err
 	}
