@@ -3,7 +3,8 @@
 #
 # Module nvme against the Linux kernel's NVMe over RDMA in the guest machine, both ways, on rxe (RoCEv2) and siw (iWARP): the
 # kernel's host nvme-rdma mounts a file system of a Ramjet target and works on raw namespaces, and Ramjet's host reads and
-# writes a namespace of the kernel's target nvmet-rdma.
+# writes a namespace of the kernel's target nvmet-rdma. On siw, and where the kernel is the target, both prove to each other
+# who they are by DH-HMAC-CHAP; wrong secrets are refused.
 #
 #   nvme.sh [FOLDER]     FOLDER keeps the kernel's package: ~/.cache/ramjet-nvme by default
 #
@@ -46,8 +47,14 @@ done | awk '$1 == "insmod" && !seen[$2]++ {print $2}' | while read -r path; do
 	echo "$name" >>"$work/guest/modules/order"
 done
 (cd "$here/../nvme" && CGO_ENABLED=0 go build -o "$work/ramjet-nvme" ./cmd/ramjet-nvme)
+{
+	echo "host_secret=$("$work/ramjet-nvme" gen-dhchap-key --hmac 1)"
+	echo "ctrl_secret=$("$work/ramjet-nvme" gen-dhchap-key --hmac 3 --key-length 64)"
+	echo "hostnqn=nqn.2014-08.org.nvmexpress:uuid:11111111-2222-4333-8444-555555555555"
+} >"$work/guest/secrets"
 
 cat >"$work/guest/guest.sh" <<'GUEST'
+. /peer/secrets
 python3 -m http.server 7471 >/dev/null 2>&1 & # by which pair.sh knows that the guest is alive
 while read -r module; do
 	insmod "/peer/modules/$module" 2>/dev/null || true # the image has some of them, loaded already
@@ -69,7 +76,16 @@ PYTHON
 # host ADDRESS: the kernel's host against Ramjet's target.
 host() (
 	set -ex
-	echo "transport=rdma,traddr=$1,trsvcid=4420,nqn=nqn.2026-01.io.ramjet:disks,hostnqn=nqn.2014-08.org.nvmexpress:uuid:11111111-2222-4333-8444-555555555555,hostid=11111111-2222-4333-8444-555555555555,nr_io_queues=2,queue_size=32,keep_alive_tmo=30" >/dev/nvme-fabrics
+	to="transport=rdma,traddr=$1,trsvcid=4420,nqn=nqn.2026-01.io.ramjet:disks,hostnqn=$hostnqn,hostid=11111111-2222-4333-8444-555555555555,nr_io_queues=2,queue_size=32,keep_alive_tmo=30"
+	if [ "$1" = 10.9.1.1 ]; then
+		for wrong in "" ",dhchap_secret=$ctrl_secret" ",dhchap_secret=$host_secret,dhchap_ctrl_secret=$host_secret"; do
+			if echo "$to$wrong" >/dev/nvme-fabrics; then
+				exit 1
+			fi
+		done
+		to="$to,dhchap_secret=$host_secret,dhchap_ctrl_secret=$ctrl_secret"
+	fi
+	echo "$to" >/dev/nvme-fabrics
 	ctrl=$(basename /sys/class/nvme/nvme[0-9]*)
 	for i in $(seq 600); do
 		[ "$(ls -d /sys/block/nvme?n* 2>/dev/null | wc -l)" = 2 ] && break # nvme0c0n1 and others are paths to them
@@ -127,6 +143,17 @@ target() (
 	echo 1 >subsystems/nqn.2026-01.org.example:kernel/namespaces/1/buffered_io
 	echo -n /tmp/disk >subsystems/nqn.2026-01.org.example:kernel/namespaces/1/device_path
 	echo 1 >subsystems/nqn.2026-01.org.example:kernel/namespaces/1/enable
+	guarded=subsystems/nqn.2026-01.org.example:guarded
+	mkdir "$guarded" "$guarded/namespaces/1" "hosts/$hostnqn"
+	truncate -s 32M /tmp/guarded
+	echo 1 >"$guarded/namespaces/1/buffered_io"
+	echo -n /tmp/guarded >"$guarded/namespaces/1/device_path"
+	echo 1 >"$guarded/namespaces/1/enable"
+	echo "$host_secret" >"hosts/$hostnqn/dhchap_key"
+	echo "$ctrl_secret" >"hosts/$hostnqn/dhchap_ctrl_key"
+	echo "hmac(sha384)" >"hosts/$hostnqn/dhchap_hash"
+	echo ffdhe2048 >"hosts/$hostnqn/dhchap_dhgroup"
+	ln -s "/sys/kernel/config/nvmet/hosts/$hostnqn" "$guarded/allowed_hosts/"
 	for port in 0 1; do
 		mkdir "ports/$port"
 		echo rdma >"ports/$port/addr_trtype"
@@ -134,6 +161,7 @@ target() (
 		echo "10.9.$port.2" >"ports/$port/addr_traddr"
 		echo 4420 >"ports/$port/addr_trsvcid"
 		ln -s /sys/kernel/config/nvmet/subsystems/nqn.2026-01.org.example:kernel "ports/$port/subsystems/"
+		ln -s "/sys/kernel/config/nvmet/$guarded" "ports/$port/subsystems/"
 	done
 )
 target >/tmp/output 2>&1
@@ -144,6 +172,7 @@ GUEST
 cat >"$work/host.sh" <<'HOST'
 set -euo pipefail
 work=$1
+. "$work/guest/secrets"
 # hear PORT N: waits for N words of the guest.
 cat >"$work/hear.py" <<'PYTHON'
 import socket, sys
@@ -165,7 +194,10 @@ serve() { # DEVICE: a file with a file system, and one without
 	truncate -s 128M "$work/$1.1"
 	mkfs.ext4 -q "$work/$1.1"
 	truncate -s 16M "$work/$1.2"
-	"$work/ramjet-nvme" serve -d "$1" --any-host --writable "$work/$1.1" "$work/$1.2" >"$work/$1.log" 2>&1 &
+	local who=(--any-host)
+	[[ $1 != iwarp:* ]] || who=(--dhchap-secret "$hostnqn=$host_secret" --dhchap-ctrl-secret "$hostnqn=$ctrl_secret"
+		--dhchap-hash sha512 --dhchap-dhgroup ffdhe3072)
+	"$work/ramjet-nvme" serve -d "$1" "${who[@]}" --writable "$work/$1.1" "$work/$1.2" >"$work/$1.log" 2>&1 &
 	pids+=($!)
 }
 serve roce:10.9.0.1
@@ -189,6 +221,18 @@ for i in 0 1; do
 	"$work/ramjet-nvme" write -d "$device" "${kernel[@]}" "$work/random" --offset 65536
 	"$work/ramjet-nvme" read -d "$device" "${kernel[@]}" --offset 65536 --length 8000000 | cmp - "$work/random"
 	"$work/ramjet-nvme" bench -d "$device" "${kernel[@]}" --depth 16 --time 3s
+	guarded=(-d "$device" "10.9.$i.2" nqn.2026-01.org.example:guarded --host-nqn "$hostnqn")
+	for wrong in "" "--dhchap-secret $ctrl_secret" "--dhchap-secret $host_secret --dhchap-ctrl-secret $host_secret"; do
+		# shellcheck disable=SC2086 # several words
+		if "$work/ramjet-nvme" list "${guarded[@]}" $wrong 2>"$work/refused"; then
+			echo "nvme.sh: with $wrong the kernel's target lets in" >&2
+			exit 1
+		fi
+		cat "$work/refused"
+	done
+	guarded+=(--dhchap-secret "$host_secret" --dhchap-ctrl-secret "$ctrl_secret")
+	"$work/ramjet-nvme" write "${guarded[@]}" "$work/random"
+	"$work/ramjet-nvme" read "${guarded[@]}" --length 8000000 | cmp - "$work/random"
 	echo "Ramjet's host on $device, kernel target: good"
 done
 HOST

@@ -43,7 +43,9 @@ func (q *hostQueue) authenticate(ctx context.Context, result uint64) error {
 		var receive wire.Command
 		receive.SetAuth(wire.AuthReceive, wire.IdentifySize)
 		b := make([]byte, wire.IdentifySize)
-		if _, err := q.do(ctx, "authentication receive", &receive, nil, b); err != nil {
+		if _, err := q.do(ctx, "authentication receive", &receive, nil, b); isLost(err) {
+			return fmt.Errorf("while authenticating, with a secret that may be wrong: %w", err) // as Linux may refuse one
+		} else if err != nil {
 			return err
 		}
 		if err := dhchap.Refusal(b); err != nil {
