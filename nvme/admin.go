@@ -75,9 +75,12 @@ func (r *request) identify(c *controller) wire.Status {
 		return r.give(wire.AppendDescriptors(nil, ns.UUID, ns.UUID))
 	}
 	return r.give((&wire.Namespace{Blocks: ns.blocks, BlockSize: uint32(ns.BlockSize), Deallocates: ns.dealloc != nil,
-		Shared:   true,
+		Shared: true, Group: ns.Group,
 		ReadOnly: !ns.Writable, NGUID: ns.UUID}).Append(nil))
 }
+
+// anaTime is how long hosts wait for a change of access to end, in seconds.
+const anaTime = 10
 
 // firmware is the revision that a controller says it has.
 const firmware = "1"
@@ -96,7 +99,9 @@ func (c *controller) identity() *wire.Controller {
 	}
 	if c.sub != nil {
 		id.Serial, id.Model, id.SubNQN = c.sub.opt.Serial, c.sub.opt.Model, c.sub.opt.NQN
-		id.Type, id.Shared, id.Events, id.Namespaces = wire.TypeIO, true, wire.EventNamespace, MaxNamespaces
+		id.Type, id.Shared, id.Namespaces = wire.TypeIO, true, MaxNamespaces
+		id.Events = wire.EventNamespace | wire.EventANA
+		id.ANA, id.ANATime, id.ANAGroups = wire.ANAReportsAll|wire.ANAGroupStays, anaTime, MaxGroups
 		id.Commands, id.WriteCache = wire.HasCompare|wire.HasDatasetManagement|wire.HasWriteZeroes, true
 		id.Firmwares = wire.OneFirmware
 		id.CapsuleSize = uint32(wire.CommandSize+c.t.opt.InCapsule) / 16
@@ -127,6 +132,8 @@ func (r *request) logPage(c *controller) wire.Status {
 		page = wire.AppendFirmware(nil, firmware)
 	case c.sub != nil && id == wire.LogChanged:
 		page, read = c.changedLog(!retain && off == 0), &c.namespaces
+	case c.sub != nil && id == wire.LogANA:
+		page, read = c.accessLog(r.cmd.CDW10&wire.ANAGroupsOnly != 0), &c.access
 	default:
 		return wire.InvalidLogPage
 	}
@@ -270,7 +277,7 @@ func (r *request) setFeature(c *controller) wire.Status {
 	case f == wire.FeatureKeepAlive:
 		c.setKeepAlive(value)
 	case f == wire.FeatureAsyncEvents:
-		known := c.namespaces.bit
+		known := c.namespaces.bit | c.access.bit
 		if c.sub == nil {
 			known = c.discovery.bit
 		}

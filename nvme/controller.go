@@ -34,6 +34,7 @@ type controller struct {
 	waiting    []*request // for events
 	namespaces event
 	discovery  event
+	access     event
 	changes    []uint32 // namespaces since the log was read
 
 	errors   [errorEntries]wire.ErrorEntry // the last ones, by their count
@@ -61,7 +62,8 @@ func (t *Target) newController(q *queue, sub *Subsystem, d *wire.ConnectData) *c
 	c := &controller{t: t, sub: sub, hostNQN: d.HostNQN, hostID: d.HostID, admin: q, linked: 1,
 		queues:     map[uint16]*queue{},
 		namespaces: event{result: wire.EventNamespaceChanged, bit: wire.EventNamespace},
-		discovery:  event{result: wire.EventDiscoveryChanged, bit: wire.EventDiscovery}}
+		discovery:  event{result: wire.EventDiscoveryChanged, bit: wire.EventDiscovery},
+		access:     event{result: wire.EventANAChanged, bit: wire.EventANA}}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.controllers) >= t.opt.Controllers {
@@ -266,7 +268,7 @@ func (c *controller) notify(e *event) {
 func (c *controller) tell() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, e := range [...]*event{&c.namespaces, &c.discovery} {
+	for _, e := range [...]*event{&c.namespaces, &c.discovery, &c.access} {
 		if e.due && !e.masked && c.config&e.bit != 0 && len(c.waiting) > 0 {
 			e.due, e.masked = false, true
 			r := c.waiting[0]

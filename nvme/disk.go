@@ -42,6 +42,9 @@ type Namespace struct {
 	// Writable lets hosts write. Disk is an io.WriterAt then.
 	Writable bool
 
+	// Group is a number from 1 to MaxGroups. What Port.SetAccess says is about all namespaces of a group. Default 1.
+	Group uint32
+
 	// UUID tells hosts that two namespaces are the same disk. The default follows from the subsystem's NQN and ID.
 	UUID [16]byte
 }
@@ -66,7 +69,12 @@ func newNamespace(n Namespace, nqn string) (*namespace, error) {
 	if n.BlockSize == 0 {
 		n.BlockSize = 512
 	}
+	if n.Group == 0 {
+		n.Group = 1
+	}
 	switch {
+	case n.Group > MaxGroups:
+		return nil, fmt.Errorf("nvme: namespace %d: group %d: there are groups from 1 to %d", n.ID, n.Group, MaxGroups)
 	case n.ID < 1 || n.ID > MaxNamespaces:
 		return nil, fmt.Errorf("nvme: namespace %d: there are numbers from 1 to %d", n.ID, MaxNamespaces)
 	case n.Disk == nil:

@@ -3,6 +3,7 @@
 package nvme
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -310,7 +311,7 @@ func Discover(ctx context.Context, dev *verbs.Device, address string, o HostOpti
 	return nil, errChanged
 }
 
-var errChanged = errors.New("nvme: the discovery log changes all the time")
+var errChanged = errors.New("nvme: a log page changes all the time")
 
 // discover reads the log once.
 func (c *Controller) discover(ctx context.Context) (list []wire.DiscoveryEntry, err error) {
@@ -368,3 +369,48 @@ func (c *Controller) identify(ctx context.Context, op string, which wire.CNS, na
 
 // EntryAddress returns the address of an entry for Dial.
 func EntryAddress(e *wire.DiscoveryEntry) string { return net.JoinHostPort(e.Address, e.Service) }
+
+// logParts reads the beginning of a log page, of a multiple of 4096 bytes, again if it changes between its parts: its
+// first 8 bytes are a count of changes.
+func (c *Controller) logParts(ctx context.Context, id wire.LogID, b []byte) error {
+	for range 8 {
+		for off := 0; off < len(b); off += wire.IdentifySize {
+			if err := c.log(ctx, id, uint64(off), b[off:][:wire.IdentifySize]); err != nil {
+				return err
+			}
+		}
+		if len(b) == wire.IdentifySize {
+			return nil
+		}
+		head := make([]byte, wire.ANAHeadSize)
+		if err := c.log(ctx, id, 0, head); err != nil {
+			return err
+		}
+		if bytes.Equal(head[:8], b[:8]) {
+			return nil
+		}
+	}
+	return errChanged
+}
+
+// maxAccess bounds the log of asymmetric namespace access that a host reads, in bytes.
+const maxAccess = 1 << 20
+
+// Access returns how this controller reaches namespaces, by their groups; nothing: it does not say. Where a subsystem is
+// at several addresses, one of them may be better than the others.
+func (c *Controller) Access(ctx context.Context) ([]wire.ANAGroup, error) {
+	if id := c.Identity(); id.ANA == 0 {
+		return nil, nil
+	}
+	var page []byte
+	for len(page) < maxAccess {
+		page = append(page, make([]byte, wire.IdentifySize)...)
+		if err := c.logParts(ctx, wire.LogANA, page); err != nil {
+			return nil, err
+		}
+		if _, groups, ok := wire.DecodeANA(page); ok {
+			return groups, nil
+		}
+	}
+	return nil, fmt.Errorf("nvme: %s: a log of asymmetric namespace access of more than %d bytes", c.addr, maxAccess)
+}

@@ -23,6 +23,9 @@ func (r *request) io(c *controller) wire.Status {
 	if ns == nil {
 		return wire.InvalidNamespace
 	}
+	if s := c.reach(ns); s != wire.Success {
+		return s
+	}
 	switch r.cmd.Opcode {
 	case wire.Flush:
 		return r.done(ns, ns.sync(), wire.WriteFault)

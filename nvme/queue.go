@@ -324,7 +324,8 @@ func (r *request) respond(s wire.Status) {
 func permanent(s wire.Status) bool {
 	switch s {
 	case wire.Success, wire.InternalError, wire.AbortRequested, wire.NamespaceNotReady, wire.ConnectControllerBusy,
-		wire.UnrecoveredReadError, wire.WriteFault:
+		wire.UnrecoveredReadError, wire.WriteFault, wire.AsymmetricAccessPersistentLoss, wire.AsymmetricAccessInaccessible,
+		wire.AsymmetricAccessTransition:
 		return false
 	}
 	return true

@@ -78,7 +78,9 @@ type Target struct {
 	connections int
 	referrals   []netip.AddrPort
 	generation  uint64 // of the discovery log
-	closed      bool
+
+	accessChanges uint64 // of the log of asymmetric namespace access
+	closed        bool
 }
 
 // NewTarget returns a target without subsystems and ports.
@@ -232,6 +234,9 @@ func (s *Subsystem) RemoveNamespace(id uint32) error {
 
 // changed tells the subsystem's hosts about a namespace.
 func (s *Subsystem) changed(id uint32) {
+	s.t.mu.Lock()
+	s.t.accessChanges++
+	s.t.mu.Unlock()
 	for _, c := range s.t.controllersOf(func(c *controller) bool { return c.sub == s }) {
 		c.namespaceChanged(id)
 	}
@@ -291,7 +296,8 @@ type Port struct {
 	number   int
 	inner    *cm.Listener
 	dev      *verbs.Device
-	provider uint8 // for the discovery log
+	provider uint8                        // for the discovery log
+	access   [MaxGroups + 1]wire.ANAState // by group; the target's mu guards it
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
@@ -306,6 +312,9 @@ func (t *Target) Listen(ctx context.Context, dev *verbs.Device, address string) 
 		return nil, fmt.Errorf("nvme: listening at %s: %w", address, err)
 	}
 	p := &Port{t: t, inner: l, dev: dev, provider: providerOf(dev), done: make(chan struct{})}
+	for group := range p.access {
+		p.access[group] = wire.ANAOptimized
+	}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	t.mu.Lock()
 	if t.closed {

@@ -4,6 +4,7 @@ package wire
 
 import (
 	"bytes"
+	"reflect"
 	"testing"
 )
 
@@ -44,6 +45,7 @@ func FuzzStructures(f *testing.F) {
 		(&Controller{Serial: "1", SubNQN: "nqn.x"}).Append(nil), (&Namespace{Blocks: 100, BlockSize: 4096}).Append(nil),
 		(&DiscoveryHead{Records: 3}).Append(nil), (&DiscoveryEntry{SubNQN: "nqn.x", Service: "4420"}).Append(nil),
 		(&Range{Blocks: 1, Start: 2}).Append(nil), AppendActive(nil, []uint32{1, 5}),
+		AppendANA(nil, 7, []ANAGroup{{ID: 1, State: ANAOptimized, Namespaces: []uint32{1, 2}}, {ID: 2, State: ANAChange}}),
 	} {
 		f.Add(b)
 		f.Add(b[:len(b)-1])
@@ -60,6 +62,12 @@ func FuzzStructures(f *testing.F) {
 		again(t, b, func(v *DiscoveryEntry, b []byte) []byte { return v.Append(b) }, (*DiscoveryEntry).Decode)
 		again(t, b, func(v *Range, b []byte) []byte { return v.Append(b) }, (*Range).Decode)
 		DecodeActive(b)
+		if change, groups, ok := DecodeANA(b); ok {
+			c, g, ok := DecodeANA(AppendANA(nil, change, groups))
+			if !ok || c != change || !reflect.DeepEqual(g, groups) {
+				t.Errorf("%+v, and again %+v", groups, g)
+			}
+		}
 	})
 }
 

@@ -43,6 +43,7 @@ const (
 	SGLHasKeyed    = 1 << 2
 	SGLHasOffset   = 1 << 20 // data in the capsule by offset
 	EventNamespace = 1 << 8  // OAES: notices of namespaces
+	EventANA       = 1 << 11 // OAES: notices of asymmetric namespace access
 	EventDiscovery = 1 << 31 // OAES: notices of the discovery log
 )
 
@@ -64,7 +65,10 @@ type Controller struct {
 	ErrorEntries uint8  // ELPE: entries of the error log, less one
 	KeepAlive    uint16 // granularity, in 100 ms
 	MaxCommands  uint16
-	Namespaces   uint32 // NN: the highest number
+	Namespaces   uint32 // NN: the highest number, and MNAN: how many there may be
+	ANA          uint8  // ANACAP; 0: the controller does not report asymmetric namespace access
+	ANATime      uint8  // ANATT: how long a change may take, in seconds
+	ANAGroups    uint32 // ANAGRPMAX and NANAGRPID: the highest number, and how many there are
 	Commands     uint16 // ONCS
 	WriteCache   bool
 	SGLs         uint32
@@ -74,6 +78,9 @@ type Controller struct {
 	DataOffset   uint16 // ICDOFF: of data in a capsule, in 16 bytes
 	DataBlocks   uint8  // MSDBD: SGL descriptors in a capsule
 }
+
+// anaReporting is the bit of CMIC that says that there is asymmetric namespace access.
+const anaReporting = 1 << 3
 
 // Append appends the 4096 bytes.
 func (c *Controller) Append(b []byte) []byte {
@@ -85,6 +92,13 @@ func (c *Controller) Append(b []byte) []byte {
 	putText(d[64:72], c.Firmware)
 	if c.Shared {
 		d[76] = 3
+	}
+	if c.ANA != 0 {
+		d[76] |= anaReporting
+		d[342], d[343] = c.ANATime, c.ANA
+		le.PutUint32(d[344:], c.ANAGroups)
+		le.PutUint32(d[348:], c.ANAGroups)
+		le.PutUint32(d[540:], c.Namespaces)
 	}
 	d[77] = c.MDTS
 	le.PutUint16(d[78:], c.ID)
@@ -116,13 +130,16 @@ func (c *Controller) Decode(d []byte) bool {
 	}
 	nqn, _ := decodeNQN(d[768:1024])
 	*c = Controller{
-		Serial: text(d[4:24]), Model: text(d[24:64]), Firmware: text(d[64:72]), Shared: d[76] != 0, MDTS: d[77],
+		Serial: text(d[4:24]), Model: text(d[24:64]), Firmware: text(d[64:72]), Shared: d[76]&3 != 0, MDTS: d[77],
 		ID: le.Uint16(d[78:]), Version: le.Uint32(d[80:]), Events: le.Uint32(d[92:]), Type: d[111],
 		AbortLimit: d[258], EventLimit: d[259], Firmwares: d[260], LogPages: d[261], ErrorEntries: d[262],
 		KeepAlive: le.Uint16(d[320:]), MaxCommands: le.Uint16(d[514:]), Namespaces: le.Uint32(d[516:]),
 		Commands: le.Uint16(d[520:]), WriteCache: d[525]&1 != 0, SGLs: le.Uint32(d[536:]), SubNQN: nqn,
 		CapsuleSize: le.Uint32(d[1792:]), ResponseSize: le.Uint32(d[1796:]), DataOffset: le.Uint16(d[1800:]),
 		DataBlocks: d[1803],
+	}
+	if d[76]&anaReporting != 0 && d[343] != 0 {
+		c.ANA, c.ANATime, c.ANAGroups = d[343], d[342], le.Uint32(d[344:])
 	}
 	return true
 }
@@ -135,6 +152,7 @@ type Namespace struct {
 	Deallocates bool   // Dataset Management may deallocate, Write Zeroes too
 	Shared      bool
 	ReadOnly    bool
+	Group       uint32 // ANAGRPID; 0: none
 	NGUID       [16]byte
 }
 
@@ -155,6 +173,7 @@ func (n *Namespace) Append(b []byte) []byte {
 	if n.ReadOnly {
 		d[99] = 1
 	}
+	le.PutUint32(d[92:], n.Group)
 	copy(d[104:], n.NGUID[:])
 	le.PutUint16(d[128:], n.Metadata)
 	d[130] = uint8(bits.TrailingZeros32(n.BlockSize))
@@ -172,7 +191,7 @@ func (n *Namespace) Decode(d []byte) bool {
 		return false
 	}
 	*n = Namespace{Blocks: le.Uint64(d), BlockSize: 1 << lbaf[2], Metadata: le.Uint16(lbaf), Deallocates: d[33]&7 == 1,
-		Shared: d[30]&1 != 0, ReadOnly: d[99]&1 != 0, NGUID: [16]byte(d[104:])}
+		Shared: d[30]&1 != 0, ReadOnly: d[99]&1 != 0, Group: le.Uint32(d[92:]), NGUID: [16]byte(d[104:])}
 	return true
 }
 

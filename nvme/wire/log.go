@@ -11,6 +11,7 @@ const (
 	LogHealth    LogID = 0x02
 	LogFirmware  LogID = 0x03
 	LogChanged   LogID = 0x04 // namespaces that have changed
+	LogANA       LogID = 0x0c // asymmetric namespace access
 	LogDiscovery LogID = 0x70
 )
 
@@ -231,5 +232,6 @@ func (r *Range) Decode(b []byte) bool {
 // Asynchronous events, as the results of their requests: type, information and log page (base 5.2).
 const (
 	EventNamespaceChanged = 2 | 0x00<<8 | uint64(LogChanged)<<16
+	EventANAChanged       = 2 | 0x03<<8 | uint64(LogANA)<<16
 	EventDiscoveryChanged = 2 | 0xf0<<8 | uint64(LogDiscovery)<<16
 )

@@ -33,24 +33,26 @@ const (
 
 // Status of particular commands, fabrics commands among them.
 const (
-	AbortLimitExceeded          Status = 0x103
-	AsyncEventLimitExceeded     Status = 0x105
-	InvalidLogPage              Status = 0x109
-	FeatureNotSaveable          Status = 0x10d
-	FeatureNotChangeable        Status = 0x10e
-	ConnectIncompatibleFormat   Status = 0x180
-	ConnectControllerBusy       Status = 0x181
-	ConnectInvalidParameters    Status = 0x182
-	ConnectRestartDiscovery     Status = 0x183
-	ConnectInvalidHost          Status = 0x184
-	DiscoveryRestart            Status = 0x190
-	AuthenticationRequired      Status = 0x191
-	WriteFault                  Status = 0x280
-	UnrecoveredReadError        Status = 0x281
-	CompareFailure              Status = 0x285
-	AccessDenied                Status = 0x286
-	InternalPathError           Status = 0x300
-	AsymmetricAccessUnavailable Status = 0x302
+	AbortLimitExceeded             Status = 0x103
+	AsyncEventLimitExceeded        Status = 0x105
+	InvalidLogPage                 Status = 0x109
+	FeatureNotSaveable             Status = 0x10d
+	FeatureNotChangeable           Status = 0x10e
+	ConnectIncompatibleFormat      Status = 0x180
+	ConnectControllerBusy          Status = 0x181
+	ConnectInvalidParameters       Status = 0x182
+	ConnectRestartDiscovery        Status = 0x183
+	ConnectInvalidHost             Status = 0x184
+	DiscoveryRestart               Status = 0x190
+	AuthenticationRequired         Status = 0x191
+	WriteFault                     Status = 0x280
+	UnrecoveredReadError           Status = 0x281
+	CompareFailure                 Status = 0x285
+	AccessDenied                   Status = 0x286
+	InternalPathError              Status = 0x300
+	AsymmetricAccessPersistentLoss Status = 0x301
+	AsymmetricAccessInaccessible   Status = 0x302
+	AsymmetricAccessTransition     Status = 0x303
 )
 
 var statusNames = map[Status]string{
@@ -71,7 +73,9 @@ var statusNames = map[Status]string{
 	ConnectRestartDiscovery: "connect: restart discovery", ConnectInvalidHost: "connect: invalid host",
 	DiscoveryRestart: "discover restart", AuthenticationRequired: "authentication required", WriteFault: "write fault",
 	UnrecoveredReadError: "unrecovered read error", CompareFailure: "compare failure", AccessDenied: "access denied",
-	InternalPathError: "internal path error", AsymmetricAccessUnavailable: "asymmetric access inaccessible",
+	InternalPathError: "internal path error", AsymmetricAccessInaccessible: "asymmetric access inaccessible",
+	AsymmetricAccessPersistentLoss: "asymmetric access persistent loss",
+	AsymmetricAccessTransition:     "asymmetric access transition",
 }
 
 // String returns the status in the words of the specification.

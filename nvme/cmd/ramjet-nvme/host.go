@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -86,8 +87,18 @@ func list(ctx context.Context, out io.Writer, c *nvme.Controller) error {
 	}
 	id := c.Identity()
 	fmt.Fprintf(out, "%s, serial %s, controller %d\n", id.Model, id.Serial, id.ID)
+	groups, err := c.Access(ctx)
+	if err != nil {
+		return err
+	}
+	paths := map[uint32]string{}
+	for _, g := range groups {
+		for _, id := range g.Namespaces {
+			paths[id] = g.State.String()
+		}
+	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "NAMESPACE\tSIZE\tBLOCK\tACCESS")
+	fmt.Fprintln(w, "NAMESPACE\tSIZE\tBLOCK\tACCESS\tPATH")
 	for _, id := range ids {
 		d, err := c.Open(ctx, id)
 		if err != nil {
@@ -97,7 +108,8 @@ func list(ctx context.Context, out io.Writer, c *nvme.Controller) error {
 		if d.ReadOnly() {
 			access = "read"
 		}
-		fmt.Fprintf(w, "%d\t%s\t%d\t%s\n", id, humanize.IBytes(uint64(d.Size())), d.BlockSize(), access)
+		fmt.Fprintf(w, "%d\t%s\t%d\t%s\t%s\n", id, humanize.IBytes(uint64(d.Size())), d.BlockSize(), access,
+			cmp.Or(paths[id], "-"))
 	}
 	return w.Flush()
 }

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/dustin/go-humanize"
@@ -17,20 +18,23 @@ import (
 
 	"github.com/ramjet-rdma/ramjet"
 	"github.com/ramjet-rdma/ramjet/nvme"
+	"github.com/ramjet-rdma/ramjet/nvme/wire"
 )
 
 // defaultNQN is the subsystem of serve.
 const defaultNQN = "nqn.2026-01.io.ramjet:disks"
 
 type serveOptions struct {
-	device, address string
-	nqn             string
-	hosts           []string
-	anyHost         bool
-	writable        bool
-	block           int
-	referrals       []string
-	secrets         targetSecrets
+	devices   []string
+	address   string
+	access    []string
+	nqn       string
+	hosts     []string
+	anyHost   bool
+	writable  bool
+	block     int
+	referrals []string
+	secrets   targetSecrets
 }
 
 func serveCommand() *cobra.Command {
@@ -47,8 +51,12 @@ func serveCommand() *cobra.Command {
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error { return serve(c.Context(), c.OutOrStdout(), &o, args) },
 	}
-	deviceFlag(c, &o.device)
 	f := c.Flags()
+	f.StringArrayVarP(&o.devices, "device", "d", nil, "the device, such as roce:192.0.2.7; may be given again: the subsystem is at each")
+	if err := c.MarkFlagRequired("device"); err != nil {
+		panic(err)
+	}
+	f.StringArrayVar(&o.access, "ana-state", nil, "DEVICE=STATE: how hosts reach the namespaces there: optimized, non-optimized or inaccessible; may be given again")
 	f.StringVarP(&o.address, "listen", "l", ":"+defaultPort, "the address and port to listen at")
 	f.StringVar(&o.nqn, "nqn", defaultNQN, "the subsystem's NQN")
 	f.StringArrayVar(&o.hosts, "host", nil, "the NQN of a host that may connect; may be given again")
@@ -62,6 +70,10 @@ func serveCommand() *cobra.Command {
 
 func serve(ctx context.Context, out io.Writer, o *serveOptions, files []string) error {
 	secrets, err := o.secrets.parse()
+	if err != nil {
+		return err
+	}
+	access, err := o.parseAccess()
 	if err != nil {
 		return err
 	}
@@ -96,19 +108,44 @@ func serve(ctx context.Context, out io.Writer, o *serveOptions, files []string) 
 		}
 		fmt.Fprintf(out, "namespace %d: %s, %s\n", n.ID, name, humanize.IBytes(uint64(n.Size)))
 	}
-	dev, err := ramjet.Open(o.device)
-	if err != nil {
-		return err
+	for _, device := range o.devices {
+		dev, err := ramjet.Open(device)
+		if err != nil {
+			return err
+		}
+		defer dev.Close()
+		p, err := t.Listen(ctx, dev, o.address)
+		if err != nil {
+			return err
+		}
+		defer p.Close()
+		if state, ok := access[device]; ok {
+			if err := p.SetAccess(1, state); err != nil {
+				return err
+			}
+		}
+		fmt.Fprintf(out, "serving %s at %v\n", o.nqn, p.Addr())
 	}
-	defer dev.Close()
-	p, err := t.Listen(ctx, dev, o.address)
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(out, "serving %s at %v\n", o.nqn, p.Addr())
 	<-ctx.Done()
-	p.Close()
 	return nil
+}
+
+var accessNames = map[string]wire.ANAState{"optimized": wire.ANAOptimized, "non-optimized": wire.ANANonOptimized,
+	"inaccessible": wire.ANAInaccessible}
+
+// parseAccess returns the states that --ana-state names, by device.
+func (o *serveOptions) parseAccess() (map[string]wire.ANAState, error) {
+	list := map[string]wire.ANAState{}
+	for _, text := range o.access {
+		device, name, _ := strings.Cut(text, "=")
+		state, ok := accessNames[name]
+		if !ok || !slices.Contains(o.devices, device) {
+			return nil, fmt.Errorf("--ana-state %s: write DEVICE=STATE, a device of -d, and optimized, non-optimized or "+
+				"inaccessible", text)
+		}
+		list[device] = state
+	}
+	return list, nil
 }
 
 // openDisk opens a file, a block device, or memory.
