@@ -120,6 +120,7 @@ var layers = map[string][]string{
 	"internal/app/regbench":        {"regcache", "verbs"},
 	"internal/app/explain":         {"verbs", "wire/"},
 	"internal/app/export":          {"internal/core/observe", "internal/system/rdmasys", "internal/system/statsocket", "verbs", "verbs/driver"},
+	"internal/app/sim":             {"internal/core/memory", "internal/core/clock", "internal/core/queue", "internal/engine/congestion", "internal/engine/ibta", "verbs", "verbs/driver", "wire/"},
 	"internal/app/units":           {},
 	"internal/app/usage":           {},
 	"internal/device/madclient":    {"internal/core/clock", "internal/engine/madagent", "verbs", "wire/"},
@@ -141,11 +142,11 @@ var layers = map[string][]string{
 var rooms = map[string][]string{
 	"internal/app/":         {"cmd/ramjet", "internal/app/"},
 	"internal/device/":      {"", "cabi", "cmd/ramjet", "internal/app/", "internal/device/"},
-	"internal/core/":        {"cabi", "cm", "cmd/ramjet", "infiniband", "internal/app/capture", "internal/app/dash", "internal/app/demo", "internal/app/export", "internal/app/fabricconsole", "internal/app/fabriccontrol", "internal/app/ladder", "internal/app/live", "internal/core/", "internal/device/", "internal/engine/", "internal/system/statsocket", "internal/testkit/", "iwarp", "kernel", "roce", "roce1", "shm"},
+	"internal/core/":        {"cabi", "cm", "cmd/ramjet", "infiniband", "internal/app/capture", "internal/app/dash", "internal/app/demo", "internal/app/export", "internal/app/fabricconsole", "internal/app/fabriccontrol", "internal/app/ladder", "internal/app/live", "internal/app/sim", "internal/core/", "internal/device/", "internal/engine/", "internal/system/statsocket", "internal/testkit/", "iwarp", "kernel", "roce", "roce1", "shm"},
 	"internal/core/calllog": {"cabi", "cm", "internal/app/ladder", "internal/core/check", "internal/device/kinds"}, // C's calls are known in cabi
 	"internal/core/check":   {"cabi", "internal/device/kinds"},
 	"internal/core/softdev": {"cmd/ramjet", "infiniband", "internal/testkit/", "iwarp", "roce", "roce1", "shm"},
-	"internal/engine/":      {"cm", "infiniband", "internal/app/fabriccontrol", "internal/app/fabricview", "internal/core/fabric", "internal/core/softdev", "internal/device/madclient", "internal/engine/", "internal/engine/topology", "internal/testkit/", "iwarp", "rnet", "roce", "roce1", "shm"},
+	"internal/engine/":      {"cm", "infiniband", "internal/app/fabriccontrol", "internal/app/fabricview", "internal/app/sim", "internal/core/fabric", "internal/core/softdev", "internal/device/madclient", "internal/engine/", "internal/engine/topology", "internal/testkit/", "iwarp", "rnet", "roce", "roce1", "shm"},
 	"internal/system/":      {"cmd/ramjet", "infiniband", "internal/app/dash", "internal/app/demo", "internal/app/doctor", "internal/app/export", "internal/app/live", "internal/core/memory", "internal/core/softdev", "internal/device/kinds", "internal/system/", "internal/testkit/machines", "iwarp", "kernel", "regcache", "roce", "roce1", "shm"},
 	"internal/testkit/":     {"internal/testkit/", "rdmatest"}, // which only tests import
 }
@@ -223,6 +224,7 @@ var reach = map[string][]string{
 	"internal/app/notification":    {"github.com/HdrHistogram/hdrhistogram-go", "github.com/dustin/go-humanize"},
 	"internal/app/manual":          {"net", "github.com/spf13/", "github.com/inconshreveable/mousetrap"},
 	"internal/app/regbench":        {"golang.org/x/sys"},
+	"internal/app/sim":             {"golang.org/x/sys"},
 	"internal/app/perf":            {"net", "os/exec", "golang.org/x/sys", "github.com/HdrHistogram/hdrhistogram-go", "github.com/dustin/go-humanize"},
 	"internal/app/perf/baseline":   {"net", "golang.org/x/sys"},
 	"rdmatest":                     {"testing", "net", "os/exec", "crypto/tls", "github.com/pion/", "golang.org/x/sys"},

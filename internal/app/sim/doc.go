@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package sim simulates hosts, Ethernet switches and their links in virtual time. The hosts run the
+// transport engine that ships, package ibta, requester and responder, with its congestion controls:
+// flows post work requests to RC queue pairs and wait for their completions.
+//
+// There are no goroutines, sockets or clocks: one heap of events. Headers are always encoded and
+// decoded. Payload is a length, unless [Config].Payload asks for every byte and its ICRC. The same
+// configuration, topology and flows lead to the same results, byte for byte.
+//
+// A [Sim] is for one goroutine.
+//
+//	sim.go       a simulation, its events, flows
+//	event.go     virtual time, the heap of events
+//	packet.go    packets, their sizes and classes
+//	port.go      ends of links: queues, pauses
+//	switch.go    switches: shared buffer, PFC, ECN, equal paths
+//	host.go      hosts: a network card on which queue pairs take turns
+//	pair.go      queue pairs of flows, their work requests and timers
+//	topology.go  stars, dumbbells, leaf-spine, fat trees; routes
+//	traffic.go   incast, permutation, all-to-all, Poisson; distributions of sizes
+//	hpcc.go      topologies and flows in the formats of HPCC's simulator
+//	trace.go     rates and queues over time
+//	result.go    what came of it
+package sim

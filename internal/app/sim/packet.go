@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import "github.com/ramjet-rdma/ramjet/wire/ib"
+
+// class is a packet's traffic class. Ports send a lower one first.
+type class uint8
+
+const (
+	classPause   class = iota // pause frames of PFC
+	classControl              // acknowledgements and CNPs, where they go first; never paused
+	classData                 // paused by PFC, marked by ECN
+	numClasses
+)
+
+// Bytes of Ethernet around an InfiniBand packet.
+const (
+	frameBytes  = 14 + 20 + 8 + 4                                 // Ethernet, IPv4 and UDP headers, FCS
+	gapBytes    = 8 + 12                                          // preamble, gap between frames
+	wireBytes   = frameBytes + gapBytes                           // all that a packet takes of a link beyond itself
+	packetBytes = ib.BTHLen + ib.ICRCLen                          // of the transport, around the payload of most packets
+	overhead    = wireBytes + packetBytes                         // of a link, for a packet beyond its payload
+	pauseBytes  = 64                                              // a pause frame
+	maxHeader   = ib.BTHLen + ib.AtomicETHLen + ib.XRCETHLen + 16 // the most before a payload
+)
+
+// packet is a frame on its way. Without payload it has headers alone, and a length.
+type packet struct {
+	next *packet // in a queue, or among the free ones
+	at   *port   // whose peer it arrives from; in a switch: the port by which it came
+
+	size     int32 // bytes of the frame, FCS included
+	payload  int32 // bytes of payload and pad
+	src, dst int32 // hosts
+	entropy  uint32
+	class    class
+	ect      bool // switches may mark it
+	marked   bool
+	corrupt  bool
+	headroom bool // in a switch: it takes headroom
+	pause    bool // a pause frame: XOFF, else XON
+
+	headLen uint8
+	head    [maxHeader]byte
+	data    []byte // with payload: all of the packet from BTH to ICRC
+}
+
+// packetList is a queue of packets.
+type packetList struct{ head, tail *packet }
+
+func (l *packetList) push(p *packet) {
+	if l.head == nil {
+		l.head = p
+	} else {
+		l.tail.next = p
+	}
+	l.tail = p
+}
+
+func (l *packetList) pop() *packet {
+	p := l.head
+	l.head, p.next = p.next, nil
+	return p
+}
+
+// newPacket returns an empty packet.
+func (s *Sim) newPacket() *packet {
+	p := s.free
+	if p == nil {
+		return new(packet)
+	}
+	s.free = p.next
+	data := p.data[:0]
+	*p = packet{data: data}
+	return p
+}
+
+func (s *Sim) release(p *packet) {
+	p.next = s.free
+	s.free = p
+}
+
+// happen has p arrive at the other end of its link.
+func (p *packet) happen(s *Sim) {
+	s.Packets++
+	in := p.at
+	switch {
+	case p.class == classPause:
+		in.setPaused(s, p.pause)
+		s.release(p)
+	case p.corrupt:
+		in.Stats.Corrupt++
+		s.release(p)
+	default:
+		in.owner.receive(s, p, in)
+	}
+}

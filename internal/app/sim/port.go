@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+// node is a host or a switch.
+type node interface {
+	// receive takes a packet that has arrived by a port.
+	receive(s *Sim, p *packet, in *port)
+	// next returns the packet that a port sends next, whose queues may be empty; nil: none.
+	next(s *Sim, out *port) *packet
+	// more reports whether next may have another packet when the link is free again.
+	more(out *port) bool
+}
+
+// port is one end of a link: the queues of what leaves by it, and how much of what came by it is buffered.
+type port struct {
+	owner  node
+	index  int // of the owner's ports
+	peer   *port
+	rate   float64 // bits per second
+	psByte float64 // picoseconds a byte
+	delay  Time
+	loss   float64 // share of packets that are corrupted on the way
+
+	queues [numClasses]packetList
+	bytes  [numClasses]int
+	freeAt Time // when the link has sent what it sends
+	waking bool // an event is due then
+	paused bool // the peer takes no data
+
+	held     int  // bytes of the switch's shared buffer that came by this port
+	headroom int  // bytes of its headroom
+	stopped  bool // the peer was told to pause
+
+	Stats PortStats
+	since Time // when the queue of data changed last
+	from  Time // when it was paused
+}
+
+// PortStats is what has happened at a port.
+type PortStats struct {
+	Packets, Bytes uint64 // sent, of whole frames
+	Busy           Time   // the link was sending
+	Marked         uint64 // packets
+	Dropped        uint64 // packets that had no room
+	Corrupt        uint64 // packets that arrived with errors
+	Pauses         uint64 // how often it was told to pause
+	Paused         Time   // for how long
+	MaxQueue       int    // bytes of data
+	area           float64
+}
+
+func (p *port) serialize(frame int32) Time { return Time(float64(frame+gapBytes) * p.psByte) }
+
+// happen is that the link is free again.
+func (p *port) happen(s *Sim) {
+	p.waking = false
+	p.send(s)
+}
+
+// send begins to send the next packet, if the link is free.
+func (p *port) send(s *Sim) {
+	if s.now >= p.freeAt {
+		pk := p.owner.next(s, p)
+		if pk == nil {
+			return
+		}
+		took := p.serialize(pk.size)
+		p.freeAt = s.now + took
+		p.Stats.Busy += took
+		p.Stats.Packets++
+		p.Stats.Bytes += uint64(pk.size)
+		pk.at = p.peer
+		pk.corrupt = p.loss > 0 && pk.class != classPause && s.rand.Float64() < p.loss
+		s.at(p.freeAt+p.delay, pk)
+	}
+	if !p.waking && p.owner.more(p) {
+		p.waking = true
+		s.at(p.freeAt, p)
+	}
+}
+
+// queued reports whether a packet could leave.
+func (p *port) queued() bool {
+	return p.queues[classPause].head != nil || p.queues[classControl].head != nil || p.queues[classData].head != nil && !p.paused
+}
+
+// enqueue adds a packet to its queue.
+func (p *port) enqueue(s *Sim, pk *packet) {
+	c := pk.class
+	if c == classData {
+		p.queueChanges(s.now)
+	}
+	p.queues[c].push(pk)
+	p.bytes[c] += int(pk.size)
+	p.Stats.MaxQueue = max(p.Stats.MaxQueue, p.bytes[classData])
+}
+
+// dequeue removes the packet that leaves next; nil: none may.
+func (p *port) dequeue(s *Sim) *packet {
+	for c := range p.queues {
+		if p.queues[c].head == nil || class(c) == classData && p.paused {
+			continue
+		}
+		if class(c) == classData {
+			p.queueChanges(s.now)
+		}
+		pk := p.queues[c].pop()
+		p.bytes[c] -= int(pk.size)
+		return pk
+	}
+	return nil
+}
+
+// queueChanges accounts for the queue's length until now.
+func (p *port) queueChanges(now Time) {
+	p.Stats.area += float64(p.bytes[classData]) * float64(now-p.since)
+	p.since = now
+}
+
+// setPaused is that the peer has sent a pause frame.
+func (p *port) setPaused(s *Sim, paused bool) {
+	if paused == p.paused {
+		return
+	}
+	p.paused = paused
+	if paused {
+		p.Stats.Pauses++
+		p.from = s.now
+		return
+	}
+	p.Stats.Paused += s.now - p.from
+	p.send(s)
+}
+
+// tell sends the peer a pause frame.
+func (p *port) tell(s *Sim, pause bool) {
+	p.stopped = pause
+	pk := s.newPacket()
+	pk.class, pk.size, pk.pause = classPause, pauseBytes, pause
+	p.enqueue(s, pk)
+	p.send(s)
+}
+
+// wake has the port look for what it may send, after what happens now.
+func (p *port) wake(s *Sim) {
+	if !p.waking {
+		p.waking = true
+		s.at(max(p.freeAt, s.now), p)
+	}
+}

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/ramjet-rdma/ramjet/internal/engine/congestion"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// DefaultConfig returns a configuration with the defaults of scenarios.
+func DefaultConfig() Config {
+	return Config{
+		Seed: 1, Message: 1 << 20,
+		Host: HostConfig{Congestion: congestion.Default(), MTU: verbs.MTU1024, Window: 1 << 20, Burst: 1, Timeout: 14, RetryCount: 7, RNRTimer: 5,
+			Receives: 16, First: CNPAckFirst},
+		Switch: SwitchConfig{Buffer: 32 << 20, PFC: true, Alpha: 0.125, XOn: 4096, ECN: ECN{KMin: 100e3, KMax: 400e3, PMax: 0.2, Rate: 25e9}},
+	}
+}
+
+// Slowdown returns how many times longer a flow took than alone; 0: it has not ended.
+func (f *Flow) Slowdown() float64 {
+	if f.End == 0 {
+		return 0
+	}
+	return float64(f.End-f.Start) / float64(f.Ideal)
+}
+
+// Results are what is known of a simulation.
+type Results struct {
+	Time      float64    `json:"time_s"` // that has passed
+	Flows     int        `json:"flows"`
+	Ended     int        `json:"ended"`  // with success
+	Failed    int        `json:"failed"` // with another status
+	Sizes     []SizeRow  `json:"sizes"`
+	Goodput   float64    `json:"goodput_bps"` // of flows that have ended, over the time
+	Fairness  float64    `json:"fairness"`    // Jain's index of the goodput of flows that have ended
+	Transport Counts     `json:"transport"`
+	Links     []LinkRow  `json:"links"`
+	Trace     []TraceRow `json:"trace,omitempty"`
+	Packets   uint64     `json:"packets"` // over links
+	Events    uint64     `json:"events"`
+	Compared  int64      `json:"compared_bytes"` // of payload, which arrived as it was sent
+}
+
+// SizeRow is the flows of a range of sizes.
+type SizeRow struct {
+	UpTo     int64      `json:"up_to_bytes"`
+	Flows    int        `json:"flows"`
+	FCT      Percentile `json:"fct_s"`
+	Slowdown Percentile `json:"slowdown"`
+}
+
+// Percentile is the median and what 5 and 1 of a hundred exceed.
+type Percentile struct {
+	P50 float64 `json:"p50"`
+	P95 float64 `json:"p95"`
+	P99 float64 `json:"p99"`
+}
+
+// LinkRow is one direction of a link.
+type LinkRow struct {
+	From        string  `json:"from"`
+	To          string  `json:"to"`
+	Utilization float64 `json:"utilization"`
+	MaxQueue    int     `json:"max_queue_bytes"`
+	MeanQueue   float64 `json:"mean_queue_bytes"`
+	Pauses      uint64  `json:"pauses"`
+	Paused      float64 `json:"paused_s"`
+	Marked      uint64  `json:"marked"`
+	Dropped     uint64  `json:"dropped"`
+	Corrupt     uint64  `json:"corrupt"` // that arrived over it
+	Packets     uint64  `json:"packets"`
+}
+
+// TraceRow is a [Sample].
+type TraceRow struct {
+	Time     float64   `json:"time_s"`
+	Queue    int       `json:"queue_bytes"`
+	Rates    []float64 `json:"rates_bps"`
+	Controls []float64 `json:"control_bps"`
+}
+
+// Results returns what is known now.
+func (s *Sim) Results() *Results {
+	r := &Results{Time: s.now.Seconds(), Flows: len(s.flows), Packets: s.Packets, Events: s.Events, Compared: s.Compared, Transport: s.Counts}
+	for run := range s.running {
+		r.Transport.add(run.requester)
+		r.Transport.add(run.other)
+	}
+	var rates []float64
+	for i := range s.flows {
+		f := &s.flows[i]
+		switch {
+		case f.Status != verbs.StatusSuccess:
+			r.Failed++
+		case f.End > 0:
+			r.Ended++
+			r.Goodput += float64(8 * f.Size)
+			rates = append(rates, float64(f.Size)/(f.End-f.Start).Seconds())
+		}
+	}
+	if r.Time > 0 {
+		r.Goodput /= r.Time
+	}
+	r.Fairness = jain(rates)
+	r.Sizes = s.BySize([]int64{1e3, 10e3, 100e3, 1e6, 10e6, math.MaxInt64})
+	for _, h := range s.hosts {
+		r.Links = append(r.Links, s.linkRow(h.port))
+	}
+	for _, w := range s.switches {
+		for _, p := range w.ports {
+			r.Links = append(r.Links, s.linkRow(p))
+		}
+	}
+	for _, m := range s.Samples {
+		r.Trace = append(r.Trace, TraceRow{m.At.Seconds(), m.Queue, m.Rates, m.Controls})
+	}
+	return r
+}
+
+// jain is the index of fairness of Jain, Chiu and Hawe: 1 if all are equal.
+func jain(x []float64) float64 {
+	sum, squares := 0.0, 0.0
+	for _, v := range x {
+		sum += v
+		squares += v * v
+	}
+	if squares == 0 {
+		return 0
+	}
+	return sum * sum / (float64(len(x)) * squares)
+}
+
+// finished returns the flows that have ended with success, by size.
+func (s *Sim) finished() (done []*Flow) {
+	for i := range s.flows {
+		if f := &s.flows[i]; f.End > 0 && f.Status == verbs.StatusSuccess {
+			done = append(done, f)
+		}
+	}
+	slices.SortStableFunc(done, func(a, b *Flow) int { return cmp.Compare(a.Size, b.Size) })
+	return done
+}
+
+// BySize returns rows for flows up to sizes, which ascend. Rows without flows are left out.
+func (s *Sim) BySize(sizes []int64) (rows []SizeRow) {
+	done := s.finished()
+	for _, upTo := range sizes {
+		n := 0
+		for n < len(done) && done[n].Size <= upTo {
+			n++
+		}
+		if n > 0 {
+			rows = append(rows, sizeRow(min(upTo, done[n-1].Size), done[:n]))
+		}
+		done = done[n:]
+	}
+	return rows
+}
+
+// Quantiles returns up to n rows of equally many flows.
+func (s *Sim) Quantiles(n int) (rows []SizeRow) {
+	done := s.finished()
+	for i := range n {
+		part := done[i*len(done)/n : (i+1)*len(done)/n]
+		if len(part) > 0 {
+			rows = append(rows, sizeRow(part[len(part)-1].Size, part))
+		}
+	}
+	return rows
+}
+
+func sizeRow(upTo int64, flows []*Flow) SizeRow {
+	var fct, slow []float64
+	for _, f := range flows {
+		fct, slow = append(fct, (f.End-f.Start).Seconds()), append(slow, f.Slowdown())
+	}
+	return SizeRow{upTo, len(flows), percentiles(fct), percentiles(slow)}
+}
+
+// percentiles returns the smallest values that so many of a hundred do not exceed.
+func percentiles(x []float64) Percentile {
+	slices.Sort(x)
+	at := func(share float64) float64 { return x[max(int(math.Ceil(share*float64(len(x))))-1, 0)] }
+	return Percentile{at(0.5), at(0.95), at(0.99)}
+}
+
+// node returns a port's node as people are told it.
+func (p *port) node() string {
+	if h, ok := p.owner.(*host); ok {
+		return fmt.Sprint("host ", h.num)
+	}
+	return p.owner.(*fabricSwitch).name
+}
+
+func (s *Sim) linkRow(p *port) LinkRow {
+	p.queueChanges(s.now)
+	st := p.Stats
+	if p.paused {
+		st.Paused += s.now - p.from
+	}
+	r := LinkRow{From: p.node(), To: p.peer.node(), MaxQueue: st.MaxQueue, Pauses: st.Pauses, Paused: st.Paused.Seconds(), Marked: st.Marked,
+		Dropped: st.Dropped, Corrupt: p.peer.Stats.Corrupt, Packets: st.Packets}
+	if s.now > 0 {
+		r.Utilization = min(float64(st.Busy)/float64(s.now), 1)
+		r.MeanQueue = st.area / float64(s.now)
+	}
+	return r
+}

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"encoding/json"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/internal/engine/congestion"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// wires are links of 100 Gb/s and 1 µs.
+var wires = Wires{Rate: 100e9, Delay: Microsecond}
+
+// config is a configuration with a congestion control.
+func config(t testing.TB, cc string) Config {
+	t.Helper()
+	c := DefaultConfig()
+	var err error
+	if c.Host.Congestion, err = congestion.Parse(cc); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// runAll runs a simulation to its end, and holds that all flows have ended well.
+func runAll(t testing.TB, c Config, top *Topology, flows []Flow) *Sim {
+	t.Helper()
+	s, err := New(c, top, flows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if more, err := s.Run(1 << 30); more || err != nil {
+		t.Fatal(more, err)
+	}
+	for _, f := range s.Flows() {
+		if f.End == 0 || f.Status != verbs.StatusSuccess {
+			t.Fatalf("flow from %d to %d: ended at %v, %v", f.Src, f.Dst, f.End.Duration(), f.Status)
+		}
+	}
+	return s
+}
+
+// A flow alone takes what it ideally takes, whatever its operation and size, with payload and without.
+func TestAlone(t *testing.T) {
+	for _, payload := range []bool{false, true} {
+		for _, op := range []verbs.SendOp{verbs.OpWrite, verbs.OpSend, verbs.OpRead} {
+			for _, size := range []int64{0, 1, 1000, 1024, 1025, 100_001, 5 << 20} {
+				c := config(t, "window")
+				c.Payload = payload
+				s := runAll(t, c, LeafSpine(2, 2, 2, wires), []Flow{{Src: 0, Dst: 3, Size: size, Op: op, Start: Microsecond}})
+				f := s.Flows()[0]
+				if slow := f.Slowdown(); slow < 0.99 || slow > 1.05 {
+					t.Errorf("%v of %d bytes, payload %v: %v, ideal %v: slowdown %.3f", op, size, payload, time.Duration((f.End-f.Start)/Nanosecond), f.Ideal.Duration(), slow)
+				}
+				if payload && s.Compared != size {
+					t.Errorf("%v: %d bytes were compared, want %d", op, s.Compared, size)
+				}
+			}
+		}
+	}
+}
+
+// incast returns flows of n hosts to the last.
+func incast(n int, size int64, op verbs.SendOp) []Flow {
+	var flows []Flow
+	for i := range n {
+		flows = append(flows, Flow{Src: int32(i), Dst: int32(n), Size: size, Op: op})
+	}
+	return flows
+}
+
+// Flows that meet at one link share it: with every control, operation and kind of switch all bytes arrive, and the link is
+// busy. Without PFC a buffer that is too small drops packets, which are sent again.
+func TestIncast(t *testing.T) {
+	const senders, size = 8, 1 << 20
+	for _, cc := range []string{"window", "dcqcn", "swift,base_target=20"} {
+		for _, op := range []verbs.SendOp{verbs.OpWrite, verbs.OpSend, verbs.OpRead} {
+			for _, pfc := range []bool{true, false} {
+				c := config(t, cc)
+				c.Payload, c.Switch.PFC, c.Switch.Buffer = true, pfc, 2<<20
+				s := runAll(t, c, Star(senders+1, wires), incast(senders, size, op))
+				link := s.hosts[senders].port.peer
+				if s.Compared != senders*size || s.Strays > 0 && pfc {
+					t.Errorf("%v, %v, PFC %v: %d bytes were compared, want %d; %d strays", cc, op, pfc, s.Compared, senders*size, s.Strays)
+				}
+				if pfc && (link.Stats.Dropped > 0 || s.Counts.Retransmitted > 0) {
+					t.Errorf("%v, %v: %d packets dropped, %d sent again, in spite of PFC", cc, op, link.Stats.Dropped, s.Counts.Retransmitted)
+				}
+				if !pfc && cc == "window" && (link.Stats.Dropped == 0 || s.Counts.Retransmitted == 0) {
+					t.Errorf("%v, %v: nothing was dropped and sent again, without PFC", cc, op)
+				}
+				for _, w := range s.switches {
+					held := 0
+					for _, p := range w.ports {
+						held += p.held + p.headroom
+					}
+					if w.used != 0 && s.Strays == 0 && held != w.used {
+						t.Errorf("%v, %v, PFC %v: the switch counts %d bytes, its ports %d", cc, op, pfc, w.used, held)
+					}
+				}
+			}
+		}
+	}
+}
+
+// Errors on links are repaired, and counted.
+func TestLoss(t *testing.T) {
+	lossy := wires
+	lossy.Loss = 0.001
+	for _, op := range []verbs.SendOp{verbs.OpWrite, verbs.OpSend, verbs.OpRead} {
+		c := config(t, "window")
+		c.Payload = true
+		s := runAll(t, c, LeafSpine(2, 2, 2, lossy), []Flow{{Src: 0, Dst: 3, Size: 8 << 20, Op: op}})
+		var corrupt uint64
+		for _, l := range s.Results().Links {
+			corrupt += l.Corrupt
+		}
+		if corrupt == 0 || s.Counts.Retransmitted == 0 || s.Compared != 8<<20 {
+			t.Errorf("%v: %d packets were corrupted, %d sent again, %d bytes compared", op, corrupt, s.Counts.Retransmitted, s.Compared)
+		}
+	}
+}
+
+// A target with fewer receives than messages has senders wait, but not for ever: each message finds a receive.
+func TestFewReceives(t *testing.T) {
+	c := config(t, "window")
+	c.Host.Receives, c.Message, c.Payload = 1, 8192, true
+	s := runAll(t, c, Star(2, wires), []Flow{{Src: 0, Dst: 1, Size: 1 << 20, Op: verbs.OpSend}})
+	if s.Compared != 1<<20 {
+		t.Errorf("%d bytes were compared", s.Compared)
+	}
+}
+
+// PFC spreads: a flow that shares only a link between switches with an incast is slowed down, though its own way is free.
+// DCQCN gives it back what PFC takes.
+func TestVictim(t *testing.T) {
+	slow := map[string]float64{}
+	for _, cc := range []string{"window", "dcqcn"} {
+		c := config(t, cc)
+		c.Host.Window = 16 << 20
+		c.Switch.Buffer, c.Switch.ECN = 2<<20, ECN{KMin: 20e3, KMax: 200e3, PMax: 0.1}
+		// Hosts 0 to 7 are at one switch, 8 to 15 at the other. Seven send to host 8, and host 7 to host 9.
+		var flows []Flow
+		for i := range int32(7) {
+			flows = append(flows, Flow{Src: i, Dst: 8, Size: 8 << 20, Op: verbs.OpWrite})
+		}
+		flows = append(flows, Flow{Src: 7, Dst: 9, Size: 2 << 20, Op: verbs.OpWrite, Start: Millisecond})
+		w := wires
+		w.Uplink = 400e9
+		s := runAll(t, c, Dumbbell(8, w), flows)
+		victim := s.Flows()[7]
+		slow[cc] = victim.Slowdown()
+		if between := s.switches[0].ports[8]; cc == "window" && between.Stats.Pauses == 0 {
+			t.Error("the link between the switches was never paused")
+		}
+	}
+	t.Logf("slowdown of the victim: %.2f with a window, %.2f with DCQCN", slow["window"], slow["dcqcn"])
+	if slow["window"] < 2 || slow["dcqcn"] > slow["window"]/1.5 {
+		t.Errorf("slowdown of the victim: %v", slow)
+	}
+}
+
+// The same seed leads to the same results, and another to others.
+func TestSeed(t *testing.T) {
+	of := func(seed uint64) string {
+		c := config(t, "dcqcn")
+		c.Seed, c.Trace = seed, 100*Microsecond
+		r := rand.New(rand.NewPCG(seed, 1))
+		load := Load{Op: verbs.OpWrite, Sizes: Distributions[1]}
+		s := runAll(t, c, LeafSpine(4, 2, 4, wires), load.Poisson(r, 16, 0.5, 100e9, Millisecond/2))
+		text, err := json.Marshal(struct {
+			*Results
+			Flows []Flow
+		}{s.Results(), s.Flows()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	one := of(1)
+	if one != of(1) {
+		t.Error("the same seed led to another result")
+	}
+	if one == of(2) {
+		t.Error("another seed led to the same result")
+	}
+}
+
+// Every host reaches every other in all topologies, by as many paths as there are.
+func TestTopologies(t *testing.T) {
+	for name, top := range map[string]*Topology{"star": Star(4, wires), "dumbbell": Dumbbell(2, wires), "leaf-spine": LeafSpine(3, 2, 2, wires), "fat tree": FatTree(4, wires)} {
+		load := Load{Op: verbs.OpWrite, Size: 3000}
+		r := rand.New(rand.NewPCG(1, 1))
+		s := runAll(t, config(t, "window"), top, load.AllToAll(r, top.Hosts))
+		if s.Ended != top.Hosts*(top.Hosts-1) {
+			t.Errorf("%s: %d flows ended", name, s.Ended)
+		}
+	}
+	s, err := New(config(t, "window"), FatTree(4, wires), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(s.hosts) != 16 || len(s.switches) != 20 || len(s.edges) != 8 {
+		t.Errorf("a fat tree of 4 ports has %d hosts, %d switches, %d edges", len(s.hosts), len(s.switches), len(s.edges))
+	}
+	if up := s.edges[0].routes[7]; len(up) != 2 {
+		t.Errorf("an edge has %d ways to another pod", len(up))
+	}
+}
+
+// What cannot be simulated is an error that says why.
+func TestBadTopologies(t *testing.T) {
+	for want, top := range map[string]*Topology{
+		"there have to be 2":  Star(1, wires),
+		"has 0 links":         {Hosts: 2, Switches: 1, Links: []Link{{A: 0, B: 2, Rate: 1e9}}},
+		"to itself":           {Hosts: 2, Switches: 1, Links: []Link{{A: 2, B: 2, Rate: 1e9}}},
+		"connects hosts":      {Hosts: 2, Switches: 1, Links: []Link{{A: 0, B: 1, Rate: 1e9}}},
+		"no path":             {Hosts: 2, Switches: 2, Links: []Link{{A: 0, B: 2, Rate: 1e9}, {A: 1, B: 3, Rate: 1e9}}},
+		"bits per second":     {Hosts: 2, Switches: 1, Links: []Link{{A: 0, B: 2, Rate: 1}}},
+		"ends at node 7":      {Hosts: 2, Switches: 1, Links: []Link{{A: 0, B: 7, Rate: 1e9}}},
+		"even hold their hea": {Hosts: 2, Switches: 1, Links: []Link{{A: 0, B: 2, Rate: 1e13, Delay: Second}, {A: 1, B: 2, Rate: 1e9}}},
+	} {
+		if _, err := New(config(t, "window"), top, nil); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
+// An idle flow's memory on both hosts, and the packets that pass in a second.
+func BenchmarkPackets(b *testing.B) {
+	c := config(b, "dcqcn")
+	s, err := New(c, FatTree(8, wires), (&Load{Op: verbs.OpWrite, Size: 1 << 40}).Permutation(rand.New(rand.NewPCG(1, 1)), 128))
+	if err != nil {
+		b.Fatal(err)
+	}
+	if _, err := s.Run(2e6); err != nil { // all queues and rings have their length
+		b.Fatal(err)
+	}
+	before := s.Packets
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := s.Run(1000); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(s.Packets-before)/b.Elapsed().Seconds(), "packets/s")
+}
+
+// BenchmarkQueuePair measures what an idle pair of connected queue pairs takes: the bytes an operation are of two.
+func BenchmarkQueuePair(b *testing.B) {
+	s, err := New(config(b, "dcqcn"), Star(2, wires), nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		x, y := s.hosts[0].newPair(nil), s.hosts[1].newPair(nil)
+		if err := s.connect(x, y); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import "github.com/ramjet-rdma/ramjet/verbs"
+
+// TracedFlows is how many flows, the first that begin, a trace has.
+const TracedFlows = 64
+
+// Sample is what was the case at a time.
+type Sample struct {
+	At       Time
+	Queue    int       // bytes of data in the longest queue of a switch
+	Rates    []float64 // by flow: bits per second that arrived since the last sample
+	Controls []float64 // by flow: bits per second that its congestion control allows; 0: it does not pace
+}
+
+// sampler takes a sample, and schedules the next.
+type sampler struct{}
+
+func (sampler) happen(s *Sim) {
+	sample := Sample{At: s.now}
+	for _, w := range s.switches {
+		for _, p := range w.ports {
+			sample.Queue = max(sample.Queue, p.bytes[classData])
+		}
+	}
+	for _, r := range s.runs[:min(len(s.runs), TracedFlows)] {
+		sender, receiver := r.requester, r.other
+		if r.flow.Op == verbs.OpRead {
+			sender, receiver = receiver, sender
+		}
+		sample.Rates = append(sample.Rates, 8*float64(receiver.arrived-r.sampled)/s.config.Trace.Seconds())
+		r.sampled = receiver.arrived
+		var st verbs.QPStats
+		if !sender.over {
+			sender.QP.Stats(&st)
+		}
+		sample.Controls = append(sample.Controls, float64(st.Rate))
+	}
+	s.Samples = append(s.Samples, sample)
+	s.at(s.now+s.config.Trace, sampler{})
+}
