@@ -121,6 +121,7 @@ var layers = map[string][]string{
 	"internal/app/explain":         {"verbs", "wire/"},
 	"internal/app/export":          {"internal/core/observe", "internal/system/rdmasys", "internal/system/statsocket", "verbs", "verbs/driver"},
 	"internal/app/sim":             {"internal/core/memory", "internal/core/clock", "internal/core/queue", "internal/engine/congestion", "internal/engine/ibta", "verbs", "verbs/driver", "wire/"},
+	"internal/app/sim/scenario":    {"internal/app/sim", "internal/engine/congestion", "verbs"},
 	"internal/app/units":           {},
 	"internal/app/usage":           {},
 	"internal/device/madclient":    {"internal/core/clock", "internal/engine/madagent", "verbs", "wire/"},
@@ -146,7 +147,7 @@ var rooms = map[string][]string{
 	"internal/core/calllog": {"cabi", "cm", "internal/app/ladder", "internal/core/check", "internal/device/kinds"}, // C's calls are known in cabi
 	"internal/core/check":   {"cabi", "internal/device/kinds"},
 	"internal/core/softdev": {"cmd/ramjet", "infiniband", "internal/testkit/", "iwarp", "roce", "roce1", "shm"},
-	"internal/engine/":      {"cm", "infiniband", "internal/app/fabriccontrol", "internal/app/fabricview", "internal/app/sim", "internal/core/fabric", "internal/core/softdev", "internal/device/madclient", "internal/engine/", "internal/engine/topology", "internal/testkit/", "iwarp", "rnet", "roce", "roce1", "shm"},
+	"internal/engine/":      {"cm", "infiniband", "internal/app/fabriccontrol", "internal/app/fabricview", "internal/app/sim", "internal/app/sim/scenario", "internal/core/fabric", "internal/core/softdev", "internal/device/madclient", "internal/engine/", "internal/engine/topology", "internal/testkit/", "iwarp", "rnet", "roce", "roce1", "shm"},
 	"internal/system/":      {"cmd/ramjet", "infiniband", "internal/app/dash", "internal/app/demo", "internal/app/doctor", "internal/app/export", "internal/app/live", "internal/core/memory", "internal/core/softdev", "internal/device/kinds", "internal/system/", "internal/testkit/machines", "iwarp", "kernel", "regcache", "roce", "roce1", "shm"},
 	"internal/testkit/":     {"internal/testkit/", "rdmatest"}, // which only tests import
 }
@@ -225,6 +226,7 @@ var reach = map[string][]string{
 	"internal/app/manual":          {"net", "github.com/spf13/", "github.com/inconshreveable/mousetrap"},
 	"internal/app/regbench":        {"golang.org/x/sys"},
 	"internal/app/sim":             {"golang.org/x/sys"},
+	"internal/app/sim/scenario":    {"go.yaml.in/yaml/v3", "golang.org/x/sys"},
 	"internal/app/perf":            {"net", "os/exec", "golang.org/x/sys", "github.com/HdrHistogram/hdrhistogram-go", "github.com/dustin/go-humanize"},
 	"internal/app/perf/baseline":   {"net", "golang.org/x/sys"},
 	"rdmatest":                     {"testing", "net", "os/exec", "crypto/tls", "github.com/pion/", "golang.org/x/sys"},
@@ -244,6 +246,7 @@ var reach = map[string][]string{
 	"cmd/ramjet": {"net", "crypto/tls", "os/exec", "github.com/pion/", "golang.org/x/", "github.com/ebitengine/purego", "github.com/HdrHistogram/hdrhistogram-go", "github.com/dustin/go-humanize",
 		"charm.land/", "github.com/charmbracelet/", "github.com/clipperhouse/", "github.com/lucasb-eyer/go-colorful", "github.com/muesli/cancelreader", "github.com/xo/terminfo", // by bubbletea and lipgloss
 		"github.com/jedib0t/go-pretty/v6", "github.com/mattn/go-runewidth", "github.com/rivo/uniseg", "github.com/spf13/", "github.com/inconshreveable/mousetrap",
+		"go.yaml.in/yaml/v3", // by internal/app/sim/scenario
 		"gonum.org/v1/plot", "codeberg.org/go-fonts/liberation", "codeberg.org/go-latex/latex", "codeberg.org/go-pdf/fpdf",
 		"git.sr.ht/~sbinet/gg", "github.com/ajstarks/svgo", "github.com/golang/freetype"}, // by internal/app/plots
 	"cabi": {"net", "crypto/tls", "github.com/pion/", "golang.org/x/sys"},

@@ -38,6 +38,7 @@ func eachCommand(c *cobra.Command, do func(*cobra.Command)) {
 var (
 	shapesOffered    = []string{"pair", "star:8", "line:4,2", "ring:4,2", "fat-tree:4,2", "xgft:10,8;1,5"}
 	captureFiles     = []string{"pcapng", "pcap", "cap"}
+	scenarioFiles    = []string{"yaml", "yml"}
 	certificateFiles = []string{"pem", "crt", "cer", "key"}
 )
 
@@ -59,6 +60,10 @@ func flagValues(c *cobra.Command, flag string) cobra.CompletionFunc {
 			return completeLocal
 		}
 		return completeHosts
+	case "csv":
+		if c.Name() == "sim" {
+			return completeDirs
+		}
 	case "star", "line", "ring", "fat-tree", "xgft", "generate":
 		return offerShapes(flag)
 	}
@@ -147,6 +152,7 @@ var argumentCompletions = map[string]cobra.CompletionFunc{
 	"run":     completeProgram,
 	"serve":   onlyFirst(completeDirs),
 	"show":    onlyFirst(completeNodesAndFiles),
+	"sim":     onlyFirst(completeFilesNamed(scenarioFiles...)),
 	"stat":    completeStat,
 	"top":     completeProcesses,
 }

@@ -68,6 +68,7 @@ func TestCompletionValues(t *testing.T) {
 		{"pipe somewhere ", "", noFiles},
 		{"bench registration -d ", "shm:", noFiles},
 		{"perf read lat -d ", "iwarp:", noFiles},
+		{"sim ", "", files},
 		{"help ", "demo", noFiles},
 		{"help fabric ", "show", noFiles},
 		{"ladder --conversation ", "all", noFiles},

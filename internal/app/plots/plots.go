@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package plots draws lines over logarithmic axes, as SVG and as PNG.
+// Package plots draws lines over logarithmic axes, or linear ones, as SVG and as PNG.
 package plots
 
 import (
@@ -24,13 +24,14 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// Chart is lines over two logarithmic axes.
+// Chart is lines over two axes.
 type Chart struct {
 	Title string
 	X, Y  string // what is on the axes, with units; a long Y makes the chart lower
 	Lines []Line
 
 	XText, YText func(float64) string // how numbers are written on the axes; nil: as numbers
+	Linear       bool                 // both axes begin at 0; else they are logarithmic
 	YMarks       []float64            // the numbers on the y axis; nil: 1, 2 and 5 times the powers of ten
 }
 
@@ -45,7 +46,7 @@ type Line struct {
 // Colors is the number of colors.
 var Colors = len(plotutil.DarkColors)
 
-// Point is a point of a line. Both numbers are above zero.
+// Point is a point of a line. On logarithmic axes both numbers are above zero.
 type Point struct{ X, Y float64 }
 
 const (
@@ -124,8 +125,10 @@ func (c *Chart) plot() (*plot.Plot, error) {
 	}
 	p.Title.Padding = margin
 	p.Title.Text = wrap(c.Title, p.Title.TextStyle.Width, titleShare*(width-2*margin))
-	p.X.Scale, p.Y.Scale = plot.LogScale{}, plot.LogScale{}
-	p.Y.Tick.Marker = texts{decades{}, c.YText}
+	if !c.Linear {
+		p.X.Scale, p.Y.Scale = plot.LogScale{}, plot.LogScale{}
+		p.Y.Tick.Marker = texts{decades{}, c.YText}
+	}
 	if c.YMarks != nil {
 		p.Y.Tick.Marker = texts{every(c.YMarks), c.YText}
 	}
@@ -139,7 +142,7 @@ func (c *Chart) plot() (*plot.Plot, error) {
 	low, high := math.Inf(1), math.Inf(-1)
 	for i := range c.Lines {
 		l := &c.Lines[i]
-		line, marks, err := l.plotters()
+		line, marks, err := l.plotters(c.Linear)
 		if err != nil {
 			return nil, fmt.Errorf("line %q: %w", l.Name, err)
 		}
@@ -162,6 +165,14 @@ func (c *Chart) plot() (*plot.Plot, error) {
 		return nil, errors.New("it has no lines")
 	}
 	slices.Sort(xs)
+	if c.Linear {
+		p.X.Min, p.X.Max = 0, xs[len(xs)-1]
+		p.Y.Min, p.Y.Max = 0, high*(1+min(shareOfName*float64(named), 0.5))
+		if p.X.Max <= 0 || p.Y.Max <= 0 {
+			return nil, errors.New("all its points are 0 on an axis")
+		}
+		return p, nil
+	}
 	xs = slices.Compact(xs)
 	p.X.Tick.Marker = texts{every(xs), c.XText}
 	p.X.Min, p.X.Max = xs[0]/1.1, xs[len(xs)-1]*1.1
@@ -187,11 +198,11 @@ func wrap(text string, of func(string) vg.Length, most vg.Length) string {
 }
 
 // plotters returns what draws a line, and its marks unless it has none.
-func (l *Line) plotters() (*plotter.Line, *plotter.Scatter, error) {
+func (l *Line) plotters(linear bool) (*plotter.Line, *plotter.Scatter, error) {
 	points := make(plotter.XYs, len(l.Points))
 	for i, pt := range l.Points {
-		if !(pt.X > 0 && pt.Y > 0) || math.IsInf(pt.X, 0) || math.IsInf(pt.Y, 0) {
-			return nil, nil, fmt.Errorf("(%v, %v) is not a point of logarithmic axes", pt.X, pt.Y)
+		if !(pt.X >= 0 && pt.Y >= 0) || !linear && (pt.X == 0 || pt.Y == 0) || math.IsInf(pt.X, 0) || math.IsInf(pt.Y, 0) {
+			return nil, nil, fmt.Errorf("(%v, %v) is not a point of the axes", pt.X, pt.Y)
 		}
 		points[i] = plotter.XY(pt)
 	}
@@ -205,6 +216,9 @@ func (l *Line) plotters() (*plotter.Line, *plotter.Scatter, error) {
 	shade := plotutil.DarkColors[l.Color]
 	line.Color, line.Width = shade, vg.Points(1.5)
 	marks.Color, marks.Shape, marks.Radius = shade, draw.CircleGlyph{}, vg.Points(2.5)
+	if linear {
+		return line, nil, nil
+	}
 	if l.Dashed {
 		line.Width, line.Dashes = vg.Points(1), []vg.Length{vg.Points(4), vg.Points(3)}
 		return line, nil, nil
@@ -212,9 +226,10 @@ func (l *Line) plotters() (*plotter.Line, *plotter.Scatter, error) {
 	return line, marks, nil
 }
 
+const shareOfName = 0.06 // of a chart's height, for each name in the legend
+
 // bounds returns the ends of the y axis: round numbers, and room for the legend above the lines.
 func bounds(low, high float64, names int) (from, to float64) {
-	const shareOfName = 0.06 // of the height, for each name in the legend
 	from, to = decade(low, math.Floor), decade(high, math.Ceil)
 	if from == to {
 		from, to = from/2, to*2

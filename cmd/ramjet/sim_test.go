@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const simIncast = `topology: {kind: star, hosts: 5}
+host: {congestion: dcqcn}
+payload: true
+trace: 20us
+traffic:
+- {kind: incast, senders: 4, size: 200KB}
+- {kind: poisson, sizes: fbhadoop, load: 0.2, until: 200us}
+`
+
+// runSim runs `ramjet sim` with a scenario in a file.
+func runSim(t *testing.T, ctx context.Context, text string, args ...string) (string, error) {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "s.yaml")
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	root := newRootCmd(&out)
+	root.SetErr(&bytes.Buffer{})
+	root.SetArgs(append([]string{"sim", name}, args...))
+	err := root.ExecuteContext(ctx)
+	return out.String(), err
+}
+
+// A scenario runs, in all forms of output, and the same seed leads to the same.
+func TestSim(t *testing.T) {
+	folder := t.TempDir()
+	out, err := runSim(t, t.Context(), simIncast, "--csv", folder, "-o", filepath.Join(folder, "s.svg"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"size up to", "fairness", "switch 0", "all links:", "as they were sent"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is not in\n%s", want, out)
+		}
+	}
+	for name, want := range map[string]string{"flows.csv": "src,dst,op,bytes", "links.csv": "from,to,packets", "trace.csv": "time_s,", "s.svg": "slowdown"} {
+		if got, err := os.ReadFile(filepath.Join(folder, name)); err != nil || !strings.Contains(string(got), want) {
+			t.Errorf("%s: %v, want %q", name, err, want)
+		}
+	}
+	again, err := runSim(t, t.Context(), simIncast)
+	if err != nil || again != out {
+		t.Errorf("%v: the same scenario led to\n%s\nand\n%s", err, out, again)
+	}
+	var r struct{ Flows, Ended int }
+	text, err := runSim(t, t.Context(), simIncast, "--json", "--seed", "2")
+	if err != nil || json.Unmarshal([]byte(text), &r) != nil || r.Flows < 5 || r.Ended != r.Flows {
+		t.Errorf("%v: %+v", err, r)
+	}
+}
+
+// Ctrl-C prints what is known so far.
+func TestSimInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	out, err := runSim(t, ctx, "topology: {kind: star}\ntraffic: [{kind: permutation, size: 1GB}]")
+	if !errors.Is(err, context.Canceled) || !strings.Contains(out, "0 of 8 flows ended") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// What is wrong with a scenario is a usage error, with its place.
+func TestSimErrors(t *testing.T) {
+	for text, want := range map[string]string{
+		"topology:\n  kindd: star\n":                       `s.yaml:2: unknown key "kindd"`,
+		"traffic: [{kind: poisson}]":                       "traffic 1, poisson: it has no end",
+		"topology: {kind: hpcc, file: none}":               "none",
+		"topology: {kind: star, hosts: 2, rate: 2000Tb/s}": "bits per second",
+	} {
+		if _, err := runSim(t, t.Context(), text); err == nil || !isUsage(err) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+	var out bytes.Buffer
+	root := newRootCmd(&out)
+	root.SetArgs([]string{"sim"})
+	if err := root.Execute(); err == nil || !strings.Contains(err.Error(), "ramjet sim --print") {
+		t.Errorf("without a scenario: %v", err)
+	}
+	root.SetArgs([]string{"sim", "--print"})
+	if err := root.Execute(); err != nil || !strings.Contains(out.String(), "topology:") {
+		t.Errorf("%v: %s", err, &out)
+	}
+}

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package scenario
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+
+	"github.com/ramjet-rdma/ramjet/internal/app/sim"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// maxFlows is the most flows of a scenario.
+const maxFlows = 1 << 22
+
+// Build makes the simulation. It reads the files that the scenario names.
+func (f *File) Build() (*sim.Sim, error) {
+	top, nodes, err := f.topology()
+	if err != nil {
+		return nil, err
+	}
+	var flows []sim.Flow
+	for i := range f.Traffic {
+		more, err := f.flows(&f.Traffic[i], rand.New(rand.NewPCG(f.Seed, uint64(i))), top, nodes)
+		if err != nil {
+			return nil, fmt.Errorf("traffic %d, %s: %w", i+1, f.Traffic[i].Kind, err)
+		}
+		if flows = append(flows, more...); len(flows) > maxFlows {
+			return nil, tooMany(len(flows))
+		}
+	}
+	return sim.New(f.config(), top, flows)
+}
+
+func tooMany[N int | float64](n N) error {
+	return fmt.Errorf("there would be about %.0f flows: %d at most", float64(n), maxFlows)
+}
+
+func (f *File) config() sim.Config {
+	firsts := map[Word]sim.Control{"none": sim.NoControl, "cnp": sim.CNPsFirst, "cnp+ack": sim.CNPAckFirst}
+	mtus := map[int]verbs.MTU{256: verbs.MTU256, 512: verbs.MTU512, 1024: verbs.MTU1024, 2048: verbs.MTU2048, 4096: verbs.MTU4096}
+	h, w := &f.Host, &f.Switch
+	return sim.Config{
+		Seed: f.Seed, Until: f.Duration.time(), Payload: f.Payload, Message: int(f.Message), Trace: f.Trace.time(),
+		Host: sim.HostConfig{Congestion: h.Congestion.choice, MTU: mtus[h.MTU], Window: int(h.Window), Burst: h.Burst, Timeout: uint8(h.Timeout),
+			RetryCount: uint8(h.RetryCount), RNRTimer: uint8(h.RNRTimer), Receives: h.Receives, First: firsts[h.First]},
+		Switch: sim.SwitchConfig{Buffer: int(w.Buffer), PFC: w.PFC, Alpha: w.Alpha, XOn: int(w.XOn), Headroom: int(w.Headroom), Spray: w.Paths == "packet",
+			ECN: sim.ECN{KMin: int(w.ECN.KMin), KMax: int(w.ECN.KMax), PMax: w.ECN.PMax, Rate: float64(w.ECN.Rate)}},
+	}
+}
+
+func (f *File) topology() (*sim.Topology, sim.HPCCNodes, error) {
+	t := &f.Topology
+	w := sim.Wires{Rate: float64(t.Rate), Uplink: float64(t.Uplink), Delay: t.Delay.time(), Loss: t.Loss}
+	switch t.Kind {
+	case "star":
+		return sim.Star(t.Hosts, w), nil, nil
+	case "dumbbell":
+		return sim.Dumbbell(t.Hosts, w), nil, nil
+	case "leaf-spine":
+		if t.Leaves*t.Hosts > sim.MaxHosts {
+			return nil, nil, fmt.Errorf("topology: %d leaves with %d hosts: %d hosts at most", t.Leaves, t.Hosts, sim.MaxHosts)
+		}
+		return sim.LeafSpine(t.Leaves, t.Spines, t.Hosts, w), nil, nil
+	case "fat-tree":
+		if t.K%2 != 0 {
+			return nil, nil, fmt.Errorf("topology: k is %d: an even number is needed", t.K)
+		}
+		return sim.FatTree(t.K, w), nil, nil
+	}
+	if t.File == "" {
+		return nil, nil, fmt.Errorf("topology: hpcc needs a file")
+	}
+	name, in, err := f.open(t.File)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer in.Close()
+	return sim.ReadHPCCTopology(in, name)
+}
+
+// open opens a file that the scenario names.
+func (f *File) open(name string) (string, *os.File, error) {
+	if !filepath.IsAbs(name) {
+		name = filepath.Join(f.folder, name)
+	}
+	in, err := os.Open(name)
+	return name, in, err
+}
+
+// flows returns the flows of some traffic.
+func (f *File) flows(t *Traffic, r *rand.Rand, top *sim.Topology, nodes sim.HPCCNodes) (flows []sim.Flow, err error) {
+	load := sim.Load{Op: operations[t.Op], Size: int64(t.Size), Sizes: t.Sizes.Sizes, Start: t.Start.time()}
+	switch t.Kind {
+	case "flows":
+		for _, fl := range t.Flows {
+			flows = append(flows, sim.Flow{Src: int32(fl.Src), Dst: int32(fl.Dst), Size: int64(fl.Size), Start: fl.Start.time(), Op: load.Op})
+		}
+		return flows, nil
+	case "hpcc":
+		return f.hpccFlows(t, load.Op, nodes)
+	case "poisson":
+		return f.poisson(t, &load, r, top)
+	case "incast":
+		if t.Receiver >= top.Hosts || t.Senders >= top.Hosts {
+			return nil, fmt.Errorf("%d senders to host %d: there are %d hosts, from 0", t.Senders, t.Receiver, top.Hosts)
+		}
+	}
+	for range t.Repeat {
+		switch t.Kind {
+		case "incast":
+			flows = append(flows, load.Incast(r, top.Hosts, t.Senders, t.Receiver)...)
+		case "permutation":
+			flows = append(flows, load.Permutation(r, top.Hosts)...)
+		case "all-to-all":
+			if float64(top.Hosts)*float64(top.Hosts) > maxFlows {
+				return nil, tooMany(top.Hosts * top.Hosts)
+			}
+			flows = append(flows, load.AllToAll(r, top.Hosts)...)
+		}
+		if len(flows) > maxFlows {
+			return nil, tooMany(len(flows))
+		}
+		load.Start += t.Every.time()
+	}
+	return flows, nil
+}
+
+var operations = map[Word]verbs.SendOp{"write": verbs.OpWrite, "send": verbs.OpSend, "read": verbs.OpRead}
+
+func (f *File) hpccFlows(t *Traffic, op verbs.SendOp, nodes sim.HPCCNodes) ([]sim.Flow, error) {
+	if nodes == nil {
+		return nil, fmt.Errorf("flows of HPCC's format need a topology of it: topology.kind hpcc")
+	}
+	if t.File == "" {
+		return nil, fmt.Errorf("it needs a file")
+	}
+	name, in, err := f.open(t.File)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	flows, err := sim.ReadHPCCFlows(in, name, nodes)
+	for i := range flows {
+		flows[i].Op = op
+	}
+	return flows, err
+}
+
+func (f *File) poisson(t *Traffic, load *sim.Load, r *rand.Rand, top *sim.Topology) ([]sim.Flow, error) {
+	until := t.Until
+	if until == 0 {
+		until = f.Duration
+	}
+	if until == 0 {
+		return nil, fmt.Errorf("it has no end: give until, or the scenario's duration")
+	}
+	if top.Hosts < 2 {
+		return nil, fmt.Errorf("there is one host only")
+	}
+	rate := 0.0
+	for _, l := range top.Links {
+		if min(l.A, l.B) < top.Hosts {
+			rate = l.Rate
+			break
+		}
+	}
+	if n := load.PoissonFlows(top.Hosts, t.Load, rate, until.time()); n > maxFlows {
+		return nil, tooMany(n)
+	}
+	return load.Poisson(r, top.Hosts, t.Load, rate, until.time()), nil
+}
