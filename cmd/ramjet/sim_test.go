@@ -98,3 +98,22 @@ func TestSimErrors(t *testing.T) {
 		t.Errorf("%v: %s", err, &out)
 	}
 }
+
+// The scenarios of the documentation can be simulated.
+func TestSimScenariosOfDocs(t *testing.T) {
+	files, err := filepath.Glob("../../docs/sim/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d scenarios: %v", len(files), err)
+	}
+	for _, name := range files {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel() // after the first events
+		var out bytes.Buffer
+		root := newRootCmd(&out)
+		root.SetErr(&bytes.Buffer{})
+		root.SetArgs([]string{"sim", name})
+		if err := root.ExecuteContext(ctx); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

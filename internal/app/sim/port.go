@@ -33,6 +33,7 @@ type port struct {
 	stopped  bool // the peer was told to pause
 
 	Stats PortStats
+	peak  int  // the most bytes of data that were queued since the last sample
 	since Time // when the queue of data changed last
 	from  Time // when it was paused
 }
@@ -93,7 +94,8 @@ func (p *port) enqueue(s *Sim, pk *packet) {
 	}
 	p.queues[c].push(pk)
 	p.bytes[c] += int(pk.size)
-	p.Stats.MaxQueue = max(p.Stats.MaxQueue, p.bytes[classData])
+	p.peak = max(p.peak, p.bytes[classData])
+	p.Stats.MaxQueue = max(p.Stats.MaxQueue, p.peak)
 }
 
 // dequeue removes the packet that leaves next; nil: none may.

@@ -10,7 +10,7 @@ const TracedFlows = 64
 // Sample is what was the case at a time.
 type Sample struct {
 	At       Time
-	Queue    int       // bytes of data in the longest queue of a switch
+	Queue    int       // the most bytes of data that a queue of a switch had since the last sample
 	Rates    []float64 // by flow: bits per second that arrived since the last sample
 	Controls []float64 // by flow: bits per second that its congestion control allows; 0: it does not pace
 }
@@ -22,7 +22,8 @@ func (sampler) happen(s *Sim) {
 	sample := Sample{At: s.now}
 	for _, w := range s.switches {
 		for _, p := range w.ports {
-			sample.Queue = max(sample.Queue, p.bytes[classData])
+			sample.Queue = max(sample.Queue, p.peak)
+			p.peak = p.bytes[classData]
 		}
 	}
 	for _, r := range s.runs[:min(len(s.runs), TracedFlows)] {
