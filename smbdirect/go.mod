@@ -4,9 +4,7 @@ go 1.26.0
 
 replace github.com/ramjet-rdma/ramjet => ..
 
-require (
-	github.com/ramjet-rdma/ramjet v0.0.0-00010101000000-000000000000
-)
+require github.com/ramjet-rdma/ramjet v0.0.0-00010101000000-000000000000
 
 require (
 	github.com/pion/logging v0.2.4 // indirect

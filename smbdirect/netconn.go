@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package smbdirect
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"time"
+)
+
+// NetConn returns the connection as a net.Conn in the framing of SMB over TCP (MS-SMB2 2.1): before each message 4
+// bytes, of which the first is 0 and the others are its length in network byte order. The Conn must not be used besides.
+//
+// A message that the program writes is sent when all of it was written. A deadline that ends a write in the middle of
+// a message ends the connection.
+func (c *Conn) NetConn() net.Conn {
+	n := &netConn{c: c}
+	n.read.init()
+	n.write.init()
+	return n
+}
+
+// frameHeader is the length of a frame's header in bytes.
+const frameHeader = 4
+
+type netConn struct {
+	c           *Conn
+	read, write deadline
+
+	readMu sync.Mutex // guards in
+	in     []byte     // of the frame that is being read
+
+	writeMu sync.Mutex // guards out
+	out     frame
+}
+
+// frame is a frame that is being written.
+type frame struct{ b []byte }
+
+// add takes bytes of the frame from b, and returns those behind it and whether the frame is whole. most bounds its
+// message.
+func (f *frame) add(b []byte, most int) (rest []byte, whole bool, err error) {
+	if need := frameHeader - len(f.b); need > 0 {
+		k := min(need, len(b))
+		f.b, b = append(f.b, b[:k]...), b[k:]
+		if len(f.b) < frameHeader {
+			return b, false, nil
+		}
+	}
+	head := binary.BigEndian.Uint32(f.b)
+	switch n := int(head & 0xffffff); {
+	case head>>24 != 0:
+		return nil, false, fmt.Errorf("a frame of type %#x: only messages, of type 0, are sent", head>>24)
+	case n == 0:
+		return nil, false, errEmpty
+	case n > most:
+		return nil, false, fmt.Errorf("a frame of %d bytes is %w, which is %d", n, ErrTooLong, most)
+	default:
+		k := min(frameHeader+n-len(f.b), len(b))
+		f.b, b = append(f.b, b[:k]...), b[k:]
+		return b, len(f.b) == frameHeader+n, nil
+	}
+}
+
+// take returns the message of a whole frame, until the next add.
+func (f *frame) take() []byte {
+	b := f.b[frameHeader:]
+	f.b = f.b[:0]
+	return b
+}
+
+// Read reads frames. It returns io.EOF once the peer has closed the connection and everything was read.
+func (n *netConn) Read(b []byte) (int, error) {
+	n.readMu.Lock()
+	defer n.readMu.Unlock()
+	if len(b) == 0 {
+		return 0, nil
+	}
+	if len(n.in) == 0 {
+		ctx := n.read.context()
+		m, err := n.c.readMessage(ctx)
+		switch {
+		case err == io.EOF:
+			return 0, err
+		case err != nil:
+			return 0, n.c.opError("read", deadlineErr(ctx, err))
+		}
+		n.in = append(binary.BigEndian.AppendUint32(make([]byte, 0, frameHeader+len(m)), uint32(len(m))), m...)
+	}
+	k := copy(b, n.in)
+	n.in = n.in[k:]
+	return k, nil
+}
+
+// Write writes frames, or parts of them.
+func (n *netConn) Write(b []byte) (int, error) {
+	n.writeMu.Lock()
+	defer n.writeMu.Unlock()
+	ctx := n.write.context()
+	done := 0
+	for done < len(b) {
+		if err := ctx.Err(); err != nil {
+			return done, n.c.opError("write", deadlineErr(ctx, err))
+		}
+		rest, whole, err := n.out.add(b[done:], n.c.limits.fragmented)
+		if err != nil {
+			return done, n.c.opError("write", err)
+		}
+		if whole {
+			if err := n.c.WriteMessage(ctx, n.out.take()); err != nil {
+				return done, deadlineErr(ctx, err)
+			}
+		}
+		done = len(b) - len(rest)
+	}
+	return done, nil
+}
+
+// deadlineErr returns what programs of package net look for when a deadline has passed.
+func deadlineErr(ctx context.Context, err error) error {
+	if ctx.Err() == nil {
+		return err
+	}
+	var op *net.OpError
+	if errors.As(err, &op) {
+		if errors.Is(op.Err, context.Canceled) {
+			op.Err = os.ErrDeadlineExceeded
+		}
+		return op
+	}
+	if errors.Is(err, context.Canceled) {
+		return os.ErrDeadlineExceeded
+	}
+	return err
+}
+
+// Close closes the connection.
+func (n *netConn) Close() error {
+	err := n.c.Close()
+	n.read.stop()
+	n.write.stop()
+	return err
+}
+
+func (n *netConn) LocalAddr() net.Addr  { return n.c.LocalAddr() }
+func (n *netConn) RemoteAddr() net.Addr { return n.c.RemoteAddr() }
+
+// SetDeadline sets when Read and Write fail with os.ErrDeadlineExceeded, including pending calls; the zero time: never.
+func (n *netConn) SetDeadline(t time.Time) error {
+	n.read.set(t)
+	n.write.set(t)
+	return nil
+}
+
+// SetReadDeadline sets when Read fails.
+func (n *netConn) SetReadDeadline(t time.Time) error { n.read.set(t); return nil }
+
+// SetWriteDeadline sets when Write fails.
+func (n *netConn) SetWriteDeadline(t time.Time) error { n.write.set(t); return nil }
