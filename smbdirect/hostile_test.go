@@ -232,7 +232,7 @@ func TestHostileTransfers(t *testing.T) {
 		{"length", [][]byte{at(16, 9)}, "beyond the 32 bytes"},
 		{"huge length", [][]byte{at(16, math.MaxUint32)}, "beyond the 32 bytes"},
 		{"no data", [][]byte{transfer(wire.Transfer{CreditsRequested: 1, RemainingDataLength: 1}, 0)}, "without data"},
-		{"too long", [][]byte{transfer(wire.Transfer{CreditsRequested: 1, RemainingDataLength: fragmented}, 1)}, "1048577 bytes"},
+		{"too long", [][]byte{transfer(wire.Transfer{CreditsRequested: 1, RemainingDataLength: fragmented}, 1)}, "1114113 bytes"},
 		{"4 GB", [][]byte{transfer(wire.Transfer{CreditsRequested: 1, RemainingDataLength: math.MaxUint32}, 8)}, "4294967303 bytes"},
 		{"more", [][]byte{transfer(wire.Transfer{CreditsRequested: 9, RemainingDataLength: 8}, 8),
 			transfer(wire.Transfer{CreditsRequested: 9, RemainingDataLength: 1}, 8)}, "8 are missing"},

@@ -28,7 +28,7 @@ func DefaultPort(dev *verbs.Device) uint16 {
 const (
 	DefaultCredits           = 255
 	DefaultMessageSize       = 8 << 10
-	DefaultMaxFragmentedSize = 1 << 20
+	DefaultMaxFragmentedSize = 1<<20 + 64<<10 // what a READ of 1 MiB needs
 	DefaultMaxReadWriteSize  = 8 << 20
 	DefaultNegotiateDial     = 120 * time.Second
 	DefaultNegotiateAccept   = 5 * time.Second
