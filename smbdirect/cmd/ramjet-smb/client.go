@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/cloudsoda/go-smb2"
+	"github.com/spf13/cobra"
+
+	"github.com/ramjet-rdma/ramjet"
+	"github.com/ramjet-rdma/ramjet/smbdirect"
+)
+
+// passwordVariable is the environment variable with the password, where processes of other users do not see it.
+const passwordVariable = "RAMJET_SMB_PASSWORD"
+
+// client is what commands that connect to a share have in common.
+type client struct{ device, user, domain string }
+
+func (o *client) flags(c *cobra.Command) {
+	deviceFlag(c, &o.device)
+	c.Flags().StringVarP(&o.user, "user", "u", "guest", "the user; the password comes from "+passwordVariable)
+	c.Flags().StringVar(&o.domain, "domain", "", "the user's domain")
+}
+
+// location is a file or folder of a share.
+type location struct{ server, share, name string }
+
+// parseLocation parses //SERVER[:PORT]/SHARE[/PATH].
+func parseLocation(s string) (l location, err error) {
+	rest, ok := strings.CutPrefix(s, "//")
+	server, rest, ok2 := strings.Cut(rest, "/")
+	share, name, _ := strings.Cut(rest, "/")
+	if !ok || !ok2 || server == "" || share == "" {
+		return l, fmt.Errorf("%s: write //SERVER/SHARE/PATH", s)
+	}
+	return location{server, share, strings.TrimPrefix(path.Clean("/"+name), "/")}, nil
+}
+
+// use mounts the share of a location, and unmounts it in the end.
+func (o *client) use(ctx context.Context, at string, f func(share *smb2.Share, name string) error) (err error) {
+	l, err := parseLocation(at)
+	if err != nil {
+		return err
+	}
+	dev, err := ramjet.Open(o.device)
+	if err != nil {
+		return err
+	}
+	defer dev.Close()
+	c, err := smbdirect.Dial(ctx, dev, l.server, smbdirect.Options{})
+	if err != nil {
+		return err
+	}
+	conn := c.NetConn()
+	defer conn.Close()
+	d := smb2.Dialer{Initiator: &smb2.NTLMInitiator{User: o.user, Password: os.Getenv(passwordVariable), Domain: o.domain}}
+	session, err := d.DialConn(ctx, conn, l.server)
+	if err != nil {
+		return fmt.Errorf("%s as %s: %w", l.server, o.user, err)
+	}
+	session = session.WithContext(ctx)
+	defer session.Logoff()
+	share, err := session.Mount(l.share)
+	if err != nil {
+		return fmt.Errorf("share %s: %w", l.share, err)
+	}
+	share = share.WithContext(ctx)
+	defer share.Umount()
+	return f(share, l.name)
+}
+
+func lsCommand() *cobra.Command {
+	var o client
+	c := &cobra.Command{
+		Use:     "ls -d DEVICE //SERVER/SHARE[/FOLDER]",
+		Short:   "List a folder of a share",
+		Example: "  ramjet-smb ls -d roce:192.0.2.7 -u alice //192.0.2.9/files/music",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return o.use(c.Context(), args[0], func(share *smb2.Share, name string) error {
+				list, err := share.ReadDir(name)
+				if err != nil {
+					return err
+				}
+				for _, e := range list {
+					fmt.Fprintf(c.OutOrStdout(), "%v %12d %s %s\n", e.Mode(), e.Size(), e.ModTime().Format("2006-01-02 15:04"), e.Name())
+				}
+				return nil
+			})
+		},
+	}
+	o.flags(c)
+	return c
+}
+
+func getCommand() *cobra.Command {
+	var o client
+	c := &cobra.Command{
+		Use:     "get -d DEVICE //SERVER/SHARE/FILE [TO]",
+		Short:   "Copy a file from a share",
+		Example: "  ramjet-smb get -d roce:192.0.2.7 -u alice //192.0.2.9/files/disk.img",
+		Args:    cobra.RangeArgs(1, 2),
+		RunE: func(c *cobra.Command, args []string) error {
+			return o.use(c.Context(), args[0], func(share *smb2.Share, name string) error {
+				to := path.Base(name)
+				if len(args) == 2 {
+					to = args[1]
+				}
+				from, err := share.Open(name)
+				if err != nil {
+					return err
+				}
+				defer from.Close()
+				return save(to, from)
+			})
+		},
+	}
+	o.flags(c)
+	return c
+}
+
+// save writes a file. What was there stays if it fails.
+func save(to string, from io.Reader) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(to), filepath.Base(to)+".*")
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(f, from)
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), to)
+	}
+	if err != nil {
+		os.Remove(f.Name())
+	}
+	return err
+}
+
+func putCommand() *cobra.Command {
+	var o client
+	c := &cobra.Command{
+		Use:     "put -d DEVICE FILE //SERVER/SHARE/TO",
+		Short:   "Copy a file to a share",
+		Example: "  ramjet-smb put -d roce:192.0.2.7 -u alice disk.img //192.0.2.9/files/disk.img",
+		Args:    cobra.ExactArgs(2),
+		RunE: func(c *cobra.Command, args []string) error {
+			from, err := os.Open(args[0])
+			if err != nil {
+				return err
+			}
+			defer from.Close()
+			return o.use(c.Context(), args[1], func(share *smb2.Share, name string) error {
+				to, err := share.Create(name)
+				if err != nil {
+					return err
+				}
+				_, err = io.Copy(to, from)
+				return errors.Join(err, to.Close())
+			})
+		},
+	}
+	o.flags(c)
+	return c
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/iotest"
+)
+
+func TestLocations(t *testing.T) {
+	for in, want := range map[string]location{
+		"//host/share":            {"host", "share", ""},
+		"//host:7/share/":         {"host:7", "share", ""},
+		"//192.0.2.9/files/a/b/":  {"192.0.2.9", "files", "a/b"},
+		"//h/s/../../x/./y":       {"h", "s", "x/y"},
+		"//[2001:db8::9]:445/s/f": {"[2001:db8::9]:445", "s", "f"},
+	} {
+		if got, err := parseLocation(in); err != nil || got != want {
+			t.Errorf("%s: %+v, %v", in, got, err)
+		}
+	}
+	for _, in := range []string{"", "/", "//", "//host", "//host/", "///share", "host/share", `\\host\share`} {
+		if l, err := parseLocation(in); err == nil {
+			t.Errorf("%q is %+v", in, l)
+		}
+	}
+}
+
+// Who may connect has to be said, one way or the other.
+func TestAllowed(t *testing.T) {
+	for _, o := range []gatewayOptions{{}, {allow: []string{"192.0.2.7"}, anyClient: true}, {allow: []string{"host"}},
+		{allow: []string{"192.0.2.0/33"}}} {
+		if _, err := o.allowed(); err == nil {
+			t.Errorf("%+v is taken", o)
+		}
+	}
+	if f, err := (&gatewayOptions{anyClient: true}).allowed(); f != nil || err != nil {
+		t.Errorf("any client: %v", err)
+	}
+	f, err := (&gatewayOptions{allow: []string{"192.0.2.0/24", "2001:db8::7"}}).allowed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for peer, want := range map[string]bool{"192.0.2.200:1": true, "192.0.3.1:1": false, "[2001:db8::7]:1": true,
+		"[2001:db8::8]:1": false, "[::ffff:192.0.2.1]:1": true} {
+		if f(netip.MustParseAddrPort(peer)) != want {
+			t.Errorf("%s: %t", peer, !want)
+		}
+	}
+}
+
+// A copy that fails leaves what was there.
+func TestSave(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "file")
+	if err := save(name, strings.NewReader("whole")); err != nil {
+		t.Fatal(err)
+	}
+	broken := errors.New("broken")
+	if err := save(name, io.MultiReader(strings.NewReader("half"), iotest.ErrReader(broken))); !errors.Is(err, broken) {
+		t.Error(err)
+	}
+	if b, err := os.ReadFile(name); err != nil || string(b) != "whole" {
+		t.Errorf("%q, %v", b, err)
+	}
+	if list, _ := os.ReadDir(filepath.Dir(name)); len(list) != 1 {
+		t.Errorf("%v are left", list)
+	}
+}
+
+// Every command has help, and says what is wrong with its arguments.
+func TestCommands(t *testing.T) {
+	for _, args := range [][]string{{"gateway"}, {"ls"}, {"get"}, {"put"}} {
+		var out bytes.Buffer
+		c := newCommand()
+		c.SetArgs(append(args, "--help"))
+		c.SetOut(&out)
+		if err := c.Execute(); err != nil || !strings.Contains(out.String(), "Examples:") {
+			t.Errorf("%v: %v, %s", args, err, out.String())
+		}
+		c = newCommand()
+		c.SetArgs(append(args, "-d"))
+		if err := c.Execute(); err == nil {
+			t.Errorf("%v without what it needs succeeds", args)
+		}
+	}
+}
