@@ -1,0 +1,109 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Module smbdirect against Samba, over RoCEv2, iWARP and shared memory: Samba serves a share over TCP, ramjet-smb gateway takes
+# SMB Direct for it, and ramjet-smb, whose client is go-smb2, copies a file to the share and back, signed and not.
+#
+#   smb.sh [FOLDER]     FOLDER keeps Samba's packages: ~/.cache/ramjet-smb by default
+#
+# Samba is the one that is installed, or comes from the packages that this machine's apt knows, and is unpacked. Needs root, as which smbd runs.
+set -euo pipefail
+folder=${1:-$HOME/.cache/ramjet-smb}
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+mkdir -p "$folder" && folder=$(cd "$folder" && pwd)
+
+# fetch unpacks Samba and what it needs besides into $folder/samba.
+fetch() {
+	rm -rf "$folder/debs" "$folder/samba"
+	mkdir "$folder/debs"
+	apt-get install --simulate --no-install-recommends samba | awk '$1 == "Inst" {print $2}' |
+		(cd "$folder/debs" && xargs apt-get -q -o APT::Sandbox::User=root download)
+	for deb in "$folder"/debs/*.deb; do dpkg -x "$deb" "$folder/samba"; done
+}
+if [[ -x /usr/sbin/smbd ]]; then
+	root='' environment=(env)
+else
+	[[ -x $folder/samba/usr/sbin/smbd ]] || fetch
+	root=$folder/samba
+	libraries=$(dirname "$(find "$root" -name 'libsmbconf.so*' | head -n 1)")
+	environment=(env "LD_LIBRARY_PATH=$libraries:$libraries/samba")
+fi
+
+work=$(mktemp -d)
+running=()
+cleanup() {
+	for pid in "${running[@]}"; do kill "$pid" 2>/dev/null || true; done
+	wait
+	rm -rf "$work"
+}
+trap cleanup EXIT
+(cd "$here/../smbdirect" && CGO_ENABLED=0 go build -o "$work/ramjet-smb" ./cmd/ramjet-smb)
+
+# samba starts smbd at a port, with a way of signing.
+samba() {
+	local at=$work/$2
+	mkdir -p "$at"/{state,cache,lock,private,pid,ncalrpc,share}
+	cat >"$at/smb.conf" <<-CONF
+	[global]
+	server role = standalone server
+	smb ports = $1
+	server signing = $2
+	interfaces = 127.0.0.1
+	bind interfaces only = yes
+	map to guest = Bad User
+	state directory = $at/state
+	cache directory = $at/cache
+	lock directory = $at/lock
+	private dir = $at/private
+	pid directory = $at/pid
+	ncalrpc dir = $at/ncalrpc
+	log file = $at/log
+	load printers = no
+	disable spoolss = yes
+	[files]
+	path = $at/share
+	guest ok = yes
+	read only = no
+	force user = root
+	CONF
+	if [[ $2 == mandatory ]]; then # guests cannot sign
+		printf 'secret\nsecret\n' | "${environment[@]}" "$root/usr/bin/smbpasswd" -c "$at/smb.conf" -a -s root
+	fi
+	"${environment[@]}" "$root/usr/sbin/smbd" --foreground --no-process-group \
+		--configfile="$at/smb.conf" >"$at/out" 2>&1 &
+	running+=($!)
+	for _ in {1..300}; do
+		(: <"/dev/tcp/127.0.0.1/$1") 2>/dev/null && return
+		sleep 0.1
+	done
+	cat "$at/out" "$at/log" >&2
+	return 1
+}
+
+port=$((20000 + RANDOM % 10000))
+network=127.95.$((RANDOM % 256))
+samba $port auto
+samba $((port + 1)) mandatory
+export RAMJET_SMB_PASSWORD=secret
+head -c 5000001 /dev/urandom >"$work/file"
+for kind in roce iwarp shm; do
+	for signing in auto mandatory; do
+		user=guest server=$port
+		[[ $signing == auto ]] || { user=root; server=$((port + 1)); }
+		: >"$work/gateway"
+		"$work/ramjet-smb" gateway -d "$kind:$network.1" --server "127.0.0.1:$server" --allow "$network.2" >"$work/gateway" 2>&1 &
+		gateway=$!
+		running+=("$gateway")
+		for _ in {1..300}; do grep -q listening "$work/gateway" && break; sleep 0.1; done
+		flags=(-d "$kind:$network.2" -u "$user")
+		"$work/ramjet-smb" put "${flags[@]}" "$work/file" "//$network.1/files/$kind"
+		"$work/ramjet-smb" ls "${flags[@]}" "//$network.1/files" | grep -q " $kind$"
+		"$work/ramjet-smb" get "${flags[@]}" "//$network.1/files/$kind" "$work/back"
+		cmp "$work/file" "$work/back"
+		cmp "$work/file" "$work/$signing/share/$kind"
+		kill -INT "$gateway"
+		wait "$gateway"
+		if grep ERROR "$work/gateway"; then exit 1; fi
+		echo "$kind, signing $signing: the same bytes come back"
+	done
+done
