@@ -4,12 +4,12 @@ package check
 
 import (
 	"fmt"
-	"hash/maphash"
 	"runtime/debug"
 	"unsafe"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/memory"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/wire/crc"
 )
 
 // piece is the memory of a scatter/gather entry.
@@ -25,8 +25,6 @@ type piece struct {
 	from   *chunk   // of bounce
 }
 
-var seed = maphash.MakeSeed()
-
 // sum returns a digest of memory; 0: it is not mapped.
 func sum(b []byte) uint64 {
 	v, ok := digest(b)
@@ -36,9 +34,10 @@ func sum(b []byte) uint64 {
 	return max(v, 1)
 }
 
+// digest is a CRC, as none of the standard library's hashes is as fast.
 func digest(b []byte) (v uint64, ok bool) {
 	defer memory.Recover(debug.SetPanicOnFault(true), &ok)
-	v = maphash.Bytes(seed, b)
+	v = uint64(crc.UpdateIEEE(^uint32(0), b))
 	return v, true
 }
 
