@@ -16,6 +16,7 @@
 //   - rules.go: the rules, with their sentences and advice
 //   - finding.go: a finding, and its text
 //   - stack.go: where the program was
+//   - frames.go, frames_amd64.s, frames_arm64.s, frames_other.go: the return addresses of a goroutine's frames
 //   - device.go: a device that is checked: its calls
 //   - objects.go: its objects
 //   - order.go: posted work requests, until their completions have been polled

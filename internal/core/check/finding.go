@@ -48,8 +48,7 @@ func (f *Finding) key() string {
 	var b strings.Builder
 	b.WriteString(string(f.Rule))
 	for i := range f.Places {
-		s := &f.Places[i].Stack
-		fmt.Fprint(&b, " ", s.pcs[:s.n])
+		fmt.Fprint(&b, " ", f.Places[i].Stack.addresses())
 	}
 	if len(f.Places) == 0 {
 		b.WriteString(f.Detail)

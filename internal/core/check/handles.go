@@ -77,12 +77,6 @@ func (c *Checker) Handles() *Handles {
 	return c.handles
 }
 
-// StackOf returns a stack of return addresses.
-func StackOf(pcs []uintptr) (s Stack) {
-	s.n = copy(s.pcs[:], pcs)
-	return s
-}
-
 // waits reports whether a call waits for events: it is no use of an object that another thread may not destroy.
 func waitsForEvents(call string) bool {
 	return call == "ibv_get_cq_event" || call == "rdma_get_cm_event" || call == "ibv_get_async_event"

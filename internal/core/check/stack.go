@@ -4,17 +4,47 @@ package check
 
 import (
 	"fmt"
+	"math/bits"
 	"runtime"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 )
 
-// maxFrames is how many callers are known. Some of them are Ramjet's own, which a report does not show.
-const maxFrames = 16
+const (
+	// maxFrames is how many callers are known. Some of them are Ramjet's own, which a report does not show.
+	maxFrames = 16
+	// maxAddresses is how many return addresses tell stacks apart: enough for so many callers, and the checker's functions.
+	maxAddresses = 24
+)
 
-// Stack is where a program was: return addresses, the innermost first.
-type Stack struct {
+// Stack is where a program was. Those that are alike share their return addresses.
+type Stack struct{ at *trace } // nil: it is not known
+
+// trace has the callers of a stack, the innermost first.
+type trace struct {
 	pcs [maxFrames]uintptr
 	n   int
+
+	key [maxAddresses]uintptr // what tells it apart from others
+	k   int
+}
+
+// traces are the stacks that were seen last, by a hash of their keys: programs post from the same places again and again.
+var traces [1024]atomic.Pointer[trace]
+
+// lookup returns the trace with a key, and where such a trace is kept; nil: it is not there.
+func lookup(key []uintptr) (*trace, *atomic.Pointer[trace]) {
+	var h uint64
+	for _, pc := range key {
+		h = bits.RotateLeft64(h^uint64(pc), 29) * 0x9e3779b97f4a7c15
+	}
+	slot := &traces[h>>32%uint64(len(traces))]
+	if t := slot.Load(); t != nil && slices.Equal(t.key[:t.k], key) {
+		return t, slot
+	}
+	return nil, slot
 }
 
 // Stacks captures and describes stacks. Those of C programs are C's.
@@ -30,20 +60,56 @@ type Frame struct {
 	Line     int    // 0: not known
 }
 
-var stacks = Stacks{Capture: captureGo, Describe: describeGo}
+var stacks Stacks // without functions: those of Go
 
 // UseStacks has stacks captured in another way than Go's. It is for the libraries of C programs, before any device is
 // watched.
 func UseStacks(s Stacks) { stacks = s }
 
-func here() (s Stack) {
-	s.n = stacks.Capture(s.pcs[:])
-	return s
+var captures = sync.Pool{New: func() any { return new([maxFrames]uintptr) }}
+
+func here() Stack {
+	if stacks.Capture == nil {
+		return goStack()
+	}
+	pcs := captures.Get().(*[maxFrames]uintptr)
+	defer captures.Put(pcs)
+	return StackOf(pcs[:stacks.Capture(pcs[:])])
 }
 
-// captureGo leaves the frames of this package and of package verbs to describeGo, as looking them up takes longer than
-// finding them.
-func captureGo(pcs []uintptr) int { return runtime.Callers(4, pcs) }
+// goStack finds the stack by its return addresses, which takes far less time than finding the callers. The frames of this
+// package and of package verbs are left to describeGo, as looking them up takes longer still.
+func goStack() Stack {
+	var key [maxAddresses]uintptr
+	n := returnAddresses(key[:])
+	t, slot := lookup(key[:n])
+	if t == nil {
+		t = &trace{key: key, k: n}
+		t.n = runtime.Callers(4, t.pcs[:])
+		slot.Store(t)
+	}
+	return Stack{t}
+}
+
+// StackOf returns a stack of return addresses, of which it keeps the innermost.
+func StackOf(pcs []uintptr) Stack {
+	pcs = pcs[:min(len(pcs), maxFrames)]
+	t, slot := lookup(pcs)
+	if t == nil {
+		t = &trace{}
+		t.n, t.k = copy(t.pcs[:], pcs), copy(t.key[:], pcs)
+		slot.Store(t)
+	}
+	return Stack{t}
+}
+
+// addresses returns the return addresses of the callers.
+func (s Stack) addresses() []uintptr {
+	if s.at == nil {
+		return nil
+	}
+	return s.at.pcs[:s.at.n]
+}
 
 const path = "github.com/ramjet-rdma/ramjet/"
 
@@ -66,9 +132,13 @@ func describeGo(pcs []uintptr) (out []Frame) {
 }
 
 // String returns a line for each function, and one below it for its place.
-func (s *Stack) String() string {
+func (s Stack) String() string {
+	describe := stacks.Describe
+	if describe == nil {
+		describe = describeGo
+	}
 	var b strings.Builder
-	for _, f := range stacks.Describe(s.pcs[:s.n]) {
+	for _, f := range describe(s.addresses()) {
 		fmt.Fprintf(&b, "    %s()\n", f.Function)
 		switch {
 		case f.Line != 0:
