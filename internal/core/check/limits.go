@@ -71,24 +71,23 @@ func (d *Device) checkKeys(pd any, list []verbs.SGE, report func(Rule, string)) 
 }
 
 // postedSends checks what is on a send queue after work requests were posted.
-func (d *Device) postedSends(q *queuePair, added []*request) {
-	for _, r := range added {
+func (d *Device) postedSends(q *queuePair, added []verbs.SendWR, place Place) {
+	for i := range added {
 		q.unsignaled++
-		if r.signaled {
+		if q.signals(&added[i]) {
 			q.unsignaled = 0
 		}
 	}
-	last := added[len(added)-1]
 	switch n := len(q.sends); {
 	case q.unsignaled >= q.cap.MaxSendWR && n >= q.cap.MaxSendWR:
 		d.c.Report(&Finding{SendQueueUnsignaled, fmt.Sprintf("%s takes %d work requests, and the last %d posted are not signaled.",
-			d.nameOf(q.qp), q.cap.MaxSendWR, q.unsignaled), []Place{last.posted}})
+			d.nameOf(q.qp), q.cap.MaxSendWR, q.unsignaled), []Place{place}})
 	case n > q.cap.MaxSendWR:
 		d.c.Report(&Finding{SendQueueUnsignaled,
 			fmt.Sprintf("%s takes %d work requests, and %d are outstanding until completions are polled: hardware would refuse this one.",
-				d.nameOf(q.qp), q.cap.MaxSendWR, n), []Place{last.posted}})
+				d.nameOf(q.qp), q.cap.MaxSendWR, n), []Place{place}})
 	}
-	d.overflow(q.init.SendCQ, last.posted)
+	d.overflow(q.init.SendCQ, place)
 }
 
 func (d *Device) postedRecvs(q *queuePair, place Place) {

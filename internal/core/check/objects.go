@@ -73,6 +73,7 @@ type queuePair struct {
 	maxDestRdAtomic, rnrRetry uint8
 
 	post       sync.Mutex // held while work requests are posted, so that they are in order
+	posting    batch[verbs.SendWR]
 	sends      []*request // in order
 	early      []*request // those before a completion that was polled first, by another goroutine
 	recvs      recvQueue
@@ -83,9 +84,29 @@ type queuePair struct {
 
 // recvQueue has the receives of a queue pair or of a shared receive queue that have no polled completion.
 type recvQueue struct {
-	srq   *verbs.SRQ // nil: of a queue pair
-	post  sync.Mutex
-	recvs map[uint64]*request
+	srq     *verbs.SRQ // nil: of a queue pair
+	post    sync.Mutex
+	posting batch[verbs.RecvWR]
+	recvs   map[uint64]*request
+}
+
+// batch is what is being posted to a queue, under the queue's lock for that.
+type batch[WR any] struct {
+	wrs      []WR
+	requests []*request
+}
+
+// begin copies work requests, so that the copies may be changed. The list of requests is to be filled in.
+func (b *batch[WR]) begin(wrs []WR) ([]WR, []*request) {
+	b.wrs = append(b.wrs[:0], wrs...)
+	b.requests = slices.Grow(b.requests[:0], len(wrs))[:len(wrs)]
+	return b.wrs, b.requests
+}
+
+// end forgets them: the device has its own copies.
+func (b *batch[WR]) end() {
+	clear(b.wrs)
+	clear(b.requests)
 }
 
 // completionQueue is a completion queue.

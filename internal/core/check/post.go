@@ -11,27 +11,30 @@ import (
 // PostSend posts work requests in the place of the program's.
 func (d *Device) PostSend(qp *verbs.QP, wrs []verbs.SendWR, post func([]verbs.SendWR) (int, error)) (int, error) {
 	d.mu.Lock()
-	d.used("ibv_post_send", qp)
 	q := d.known.qps[qp.Num()]
-	d.mu.Unlock()
 	if q == nil || q.qp != qp {
+		d.used("ibv_post_send", qp)
+		d.mu.Unlock()
 		return post(wrs)
 	}
+	d.mu.Unlock()
 	d.c.flush()
 	q.post.Lock()
 	defer q.post.Unlock()
-	own := slices.Clone(wrs)
-	requests := make([]*request, len(own))
+	own, requests := q.posting.begin(wrs)
+	defer q.posting.end()
 	place := at("It was posted")
 	pd, _ := q.pd.(*verbs.PD)
 
 	d.mu.Lock()
 	for i := range own {
 		wr := &own[i]
-		r := &request{id: wr.ID, qp: q, op: wr.Op, signaled: q.init.SignalAll || wr.Flags&verbs.Signaled != 0, posted: place}
+		r := d.request()
+		r.id, r.qp, r.op, r.signaled, r.posted = wr.ID, q, wr.Op, q.signals(wr), place
 		d.checkSend(q, wr, r)
 		if wr.Inline == nil {
-			wr.SGL = slices.Clone(wr.SGL)
+			r.list = append(r.list, wr.SGL...)
+			wr.SGL = r.list
 			d.afterReads(q, wr, r)
 			d.pieces(r, wr.SGL, pd, returnsData(wr.Op))
 		}
@@ -63,10 +66,13 @@ func (d *Device) PostSend(qp *verbs.QP, wrs []verbs.SendWR, post func([]verbs.Se
 		q.sends = slices.DeleteFunc(q.sends, func(r *request) bool { return slices.Contains(requests[n:], r) })
 	}
 	if n > 0 {
-		d.postedSends(q, requests[:n])
+		d.postedSends(q, own[:n], place) // another thread may have polled the completions of the requests
 	}
 	return n, err
 }
+
+// signals reports whether a work request has a completion if it succeeds.
+func (q *queuePair) signals(wr *verbs.SendWR) bool { return q.init.SignalAll || wr.Flags&verbs.Signaled != 0 }
 
 // oneSided reports whether an operation is at memory of the peer.
 func oneSided(op verbs.SendOp) bool {
@@ -85,9 +91,10 @@ func (d *Device) PostRecv(qp *verbs.QP, srq *verbs.SRQ, wrs []verbs.RecvWR, post
 	var owner any
 	d.mu.Lock()
 	if qp != nil {
-		d.used("ibv_post_recv", qp)
 		if q = d.known.qps[qp.Num()]; q != nil && q.qp == qp {
 			queue, owner = &q.recvs, q.pd
+		} else {
+			d.used("ibv_post_recv", qp)
 		}
 	} else {
 		d.used("ibv_post_srq_recv", srq)
@@ -101,17 +108,19 @@ func (d *Device) PostRecv(qp *verbs.QP, srq *verbs.SRQ, wrs []verbs.RecvWR, post
 	}
 	queue.post.Lock()
 	defer queue.post.Unlock()
-	own := slices.Clone(wrs)
-	requests := make([]*request, len(own))
+	own, requests := queue.posting.begin(wrs)
+	defer queue.posting.end()
 	place := at("It was posted")
 	pd, _ := owner.(*verbs.PD)
 
 	d.mu.Lock()
 	for i := range own {
 		wr := &own[i]
-		r := &request{id: wr.ID, qp: q, recvs: queue, posted: place}
+		r := d.request()
+		r.id, r.qp, r.recvs, r.posted = wr.ID, q, queue, place
 		d.checkRecv(q, queue, owner, wr, place)
-		wr.SGL = slices.Clone(wr.SGL)
+		r.list = append(r.list, wr.SGL...)
+		wr.SGL = r.list
 		d.pieces(r, wr.SGL, pd, true)
 		d.add(r)
 		wr.ID = r.token
@@ -161,5 +170,8 @@ func (d *Device) Polled(cq *verbs.CQ, wcs []verbs.WC) {
 	defer d.mu.Unlock()
 	for _, e := range ends {
 		d.bounce.release(e.request)
+		if !e.early { // otherwise its completion is still to be polled
+			d.recycle(e.request)
+		}
 	}
 }
