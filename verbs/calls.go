@@ -98,19 +98,15 @@ func (qp *QP) postSend(call string, wrs []SendWR, all bool) (n int, err error) {
 	if qp.dev.logs(call) {
 		end = qp.dev.calls.Begin(call, callArg{"qp", qp}, callArg{"wr", sendArgs(wrs)})
 	}
-	post := qp.drv.PostSend
-	if all {
-		post = func(wrs []SendWR) (int, error) {
-			if err := qp.drv.PostSendAll(wrs); err != nil {
-				return 0, err
-			}
-			return len(wrs), nil
+	switch c := qp.dev.checks; {
+	case c != nil:
+		n, err = c.PostSend(qp, wrs, all)
+	case all:
+		if err = qp.drv.PostSendAll(wrs); err == nil {
+			n = len(wrs)
 		}
-	}
-	if c := qp.dev.checks; c != nil {
-		n, err = c.PostSend(qp, wrs, post)
-	} else {
-		n, err = post(wrs)
+	default:
+		n, err = qp.drv.PostSend(wrs)
 	}
 	err = postSendError(err)
 	if end != nil {
@@ -120,33 +116,38 @@ func (qp *QP) postSend(call string, wrs []SendWR, all bool) (n int, err error) {
 }
 
 // postRecv does so with receives.
-func (qp *QP) postRecv(wrs []RecvWR) (int, error) {
-	post := qp.drv.PostRecv
-	if c := qp.dev.checks; c != nil {
-		post = func(wrs []RecvWR) (int, error) { return c.PostRecv(qp, nil, wrs, qp.drv.PostRecv) }
+func (qp *QP) postRecv(wrs []RecvWR) (n int, err error) {
+	var end func(result any, err error, out ...callArg)
+	if qp.dev.logs("ibv_post_recv") {
+		end = qp.dev.calls.Begin("ibv_post_recv", callArg{"qp", qp}, callArg{"wr", recvArgs(wrs)})
 	}
-	return logRecv(qp.dev, "post_recv", callArg{"qp", qp}, wrs, post)
+	if c := qp.dev.checks; c != nil {
+		n, err = c.PostRecv(qp, nil, wrs)
+	} else {
+		n, err = qp.drv.PostRecv(wrs)
+	}
+	err = wrap("post_recv", err)
+	if end != nil {
+		end(nil, err)
+	}
+	return n, err
 }
 
 // postRecv does so with receives of a shared receive queue.
-func (s *SRQ) postRecv(wrs []RecvWR) (int, error) {
-	post := s.drv.PostRecv
+func (s *SRQ) postRecv(wrs []RecvWR) (n int, err error) {
+	var end func(result any, err error, out ...callArg)
+	if s.dev.logs("ibv_post_srq_recv") {
+		end = s.dev.calls.Begin("ibv_post_srq_recv", callArg{"srq", s}, callArg{"wr", recvArgs(wrs)})
+	}
 	if c := s.dev.checks; c != nil {
-		post = func(wrs []RecvWR) (int, error) { return c.PostRecv(nil, s, wrs, s.drv.PostRecv) }
+		n, err = c.PostRecv(nil, s, wrs)
+	} else {
+		n, err = s.drv.PostRecv(wrs)
 	}
-	return logRecv(s.dev, "post_srq_recv", callArg{"srq", s}, wrs, post)
-}
-
-// logRecv posts receives, and logs that if the log wants to.
-func logRecv(d *Device, call string, queue callArg, wrs []RecvWR, post func([]RecvWR) (int, error)) (int, error) {
-	if !d.logs("ibv_" + call) {
-		n, err := post(wrs)
-		return n, wrap(call, err)
+	err = wrap("post_srq_recv", err)
+	if end != nil {
+		end(nil, err)
 	}
-	end := d.calls.Begin("ibv_"+call, queue, callArg{"wr", recvArgs(wrs)})
-	n, err := post(wrs)
-	err = wrap(call, err)
-	end(nil, err)
 	return n, err
 }
 

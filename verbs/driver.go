@@ -132,8 +132,8 @@ type callArg = struct {
 
 // checker checks work requests and completions, Checker of package verbs/driver.
 type checker = interface {
-	PostSend(qp *QP, wrs []SendWR, post func([]SendWR) (int, error)) (int, error)
-	PostRecv(qp *QP, srq *SRQ, wrs []RecvWR, post func([]RecvWR) (int, error)) (int, error)
+	PostSend(qp *QP, wrs []SendWR, all bool) (int, error)
+	PostRecv(qp *QP, srq *SRQ, wrs []RecvWR) (int, error)
 	Polled(cq *CQ, wcs []WC)
 	Name(f *Failure) *Failure
 	Look(mr *MR, off, n int) (seen func())

@@ -35,10 +35,11 @@ func LogCalls(d *verbs.Device, l CallLog) { logCalls(d, l) }
 // Checker checks the work requests and the completions of a device. It may post others in the place of a program's, such
 // as ones with other IDs or other memory, and changes their completions accordingly.
 type Checker = interface {
-	// PostSend posts work requests of a program by post, which returns how many were posted, or all of them.
-	PostSend(qp *verbs.QP, wrs []verbs.SendWR, post func([]verbs.SendWR) (int, error)) (int, error)
+	// PostSend posts work requests of a program at the driver, and returns how many it has posted. With all it posts all of
+	// them or none.
+	PostSend(qp *verbs.QP, wrs []verbs.SendWR, all bool) (int, error)
 	// PostRecv posts receives of a queue pair or of a shared receive queue; the other is nil.
-	PostRecv(qp *verbs.QP, srq *verbs.SRQ, wrs []verbs.RecvWR, post func([]verbs.RecvWR) (int, error)) (int, error)
+	PostRecv(qp *verbs.QP, srq *verbs.SRQ, wrs []verbs.RecvWR) (int, error)
 	// Polled is given the completions of a poll before the program has them, and may change them. There may be none.
 	Polled(cq *verbs.CQ, wcs []verbs.WC)
 	// Name returns a failure, which may be nil, with the ID that the program has given to the work request.

@@ -20,9 +20,9 @@ type request struct {
 	recvs    *recvQueue // nil: it is a send
 	op       verbs.SendOp
 	signaled bool
-	early    bool // it has ended, and its completion is still to be polled
-	fenced   bool // READ, atomic: a work request with a fence is behind it
-	told     bool // that its data was announced before it had come
+	early    bool        // it has ended, and its completion is still to be polled
+	fenced   bool        // READ, atomic: a work request with a fence is behind it
+	told     bool        // that its data was announced before it had come
 	list     []verbs.SGE // as the device gets it
 	pieces   []piece
 	sums     []uint64 // of parts of its pieces

@@ -6,16 +6,17 @@ import (
 	"slices"
 
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
 // PostSend posts work requests in the place of the program's.
-func (d *Device) PostSend(qp *verbs.QP, wrs []verbs.SendWR, post func([]verbs.SendWR) (int, error)) (int, error) {
+func (d *Device) PostSend(qp *verbs.QP, wrs []verbs.SendWR, all bool) (int, error) {
 	d.mu.Lock()
 	q := d.known.qps[qp.Num()]
 	if q == nil || q.qp != qp {
 		d.used("ibv_post_send", qp)
 		d.mu.Unlock()
-		return post(wrs)
+		return postSend(qp, wrs, all)
 	}
 	d.mu.Unlock()
 	d.c.flush()
@@ -57,7 +58,7 @@ func (d *Device) PostSend(qp *verbs.QP, wrs []verbs.SendWR, post func([]verbs.Se
 		d.seal(r)
 	}
 
-	n, err := post(own)
+	n, err := postSend(qp, own, all)
 
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -71,8 +72,22 @@ func (d *Device) PostSend(qp *verbs.QP, wrs []verbs.SendWR, post func([]verbs.Se
 	return n, err
 }
 
+// postSend has the driver post work requests.
+func postSend(qp *verbs.QP, wrs []verbs.SendWR, all bool) (int, error) {
+	drv := driver.QPOf(qp)
+	if !all {
+		return drv.PostSend(wrs)
+	}
+	if err := drv.PostSendAll(wrs); err != nil {
+		return 0, err
+	}
+	return len(wrs), nil
+}
+
 // signals reports whether a work request has a completion if it succeeds.
-func (q *queuePair) signals(wr *verbs.SendWR) bool { return q.init.SignalAll || wr.Flags&verbs.Signaled != 0 }
+func (q *queuePair) signals(wr *verbs.SendWR) bool {
+	return q.init.SignalAll || wr.Flags&verbs.Signaled != 0
+}
 
 // oneSided reports whether an operation is at memory of the peer.
 func oneSided(op verbs.SendOp) bool {
@@ -85,7 +100,7 @@ func returnsData(op verbs.SendOp) bool {
 }
 
 // PostRecv posts receives in the place of the program's.
-func (d *Device) PostRecv(qp *verbs.QP, srq *verbs.SRQ, wrs []verbs.RecvWR, post func([]verbs.RecvWR) (int, error)) (int, error) {
+func (d *Device) PostRecv(qp *verbs.QP, srq *verbs.SRQ, wrs []verbs.RecvWR) (int, error) {
 	var q *queuePair
 	var queue *recvQueue
 	var owner any
@@ -104,7 +119,7 @@ func (d *Device) PostRecv(qp *verbs.QP, srq *verbs.SRQ, wrs []verbs.RecvWR, post
 	}
 	d.mu.Unlock()
 	if queue == nil {
-		return post(wrs)
+		return postRecv(qp, srq, wrs)
 	}
 	queue.post.Lock()
 	defer queue.post.Unlock()
@@ -132,7 +147,7 @@ func (d *Device) PostRecv(qp *verbs.QP, srq *verbs.SRQ, wrs []verbs.RecvWR, post
 		d.seal(r)
 	}
 
-	n, err := post(own)
+	n, err := postRecv(qp, srq, own)
 
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -144,6 +159,14 @@ func (d *Device) PostRecv(qp *verbs.QP, srq *verbs.SRQ, wrs []verbs.RecvWR, post
 		d.postedRecvs(q, place)
 	}
 	return n, err
+}
+
+// postRecv has the driver post receives.
+func postRecv(qp *verbs.QP, srq *verbs.SRQ, wrs []verbs.RecvWR) (int, error) {
+	if qp != nil {
+		return driver.QPOf(qp).PostRecv(wrs)
+	}
+	return driver.SRQOf(srq).PostRecv(wrs)
 }
 
 // Polled ends the work requests of completions, and has the completions name them as the program does.
