@@ -4,6 +4,7 @@ package check_test
 
 import (
 	"io"
+	"sync/atomic"
 	"testing"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/check"
@@ -17,10 +18,14 @@ import (
 // BenchmarkChecked measures what the checker costs: compare the two of each operation.
 func BenchmarkChecked(b *testing.B) {
 	for _, kind := range []string{"roce", "shm"} {
+		trips := roundTrips
+		if kind == "roce" {
+			trips = twoRoundTrips
+		}
 		for _, op := range []struct {
 			name string
 			run  func(*testing.B, [2]pair.End)
-		}{{"write64k", writes}, {"roundtrip64", roundTrips}} {
+		}{{"write64k", writes}, {"roundtrip64", trips}} {
 			for _, checked := range []string{"without", "with"} {
 				b.Run(kind+"/"+op.name+"/"+checked, func(b *testing.B) {
 					op.run(b, benchPair(b, kind, checked == "with"))
@@ -89,38 +94,82 @@ func writes(b *testing.B, ends [2]pair.End) {
 	}
 }
 
-// roundTrips sends 64 bytes there and back.
-func roundTrips(b *testing.B, ends [2]pair.End) {
-	receive := func(e pair.End) {
-		if err := e.QP.PostRecv(&verbs.RecvWR{ID: 1, SGL: []verbs.SGE{e.MR.SGE(64, 64)}}); err != nil {
-			b.Fatal(err)
-		}
+// trips is an end of round trips of 64 bytes.
+type trips struct {
+	pair.End
+	b    *testing.B
+	left int // completions to come
+}
+
+func (e *trips) receive() {
+	if err := e.QP.PostRecv(&verbs.RecvWR{ID: 1, SGL: []verbs.SGE{e.MR.SGE(64, 64)}}); err != nil {
+		e.b.Error(err)
 	}
-	send := func(e pair.End) {
-		if err := e.QP.PostSend(&verbs.SendWR{Op: verbs.OpSend, Flags: verbs.Signaled, SGL: []verbs.SGE{e.MR.SGE(0, 64)}}); err != nil {
-			b.Fatal(err)
-		}
+	e.left++
+}
+
+func (e *trips) send() {
+	if err := e.QP.PostSend(&verbs.SendWR{ID: 2, Op: verbs.OpSend, Flags: verbs.Signaled, SGL: []verbs.SGE{e.MR.SGE(0, 64)}}); err != nil {
+		e.b.Error(err)
 	}
-	wait := func(e pair.End, n int) { // of all that it has posted
-		var wcs [2]verbs.WC
-		for n > 0 {
-			got := e.CQ.Poll(wcs[:])
-			for i := range got {
-				if wcs[i].Status != verbs.StatusSuccess {
-					b.Fatal(wcs[i].Status)
-				}
+	e.left++
+}
+
+// wait polls until all completions have come. It returns false if it is stopped, or something is wrong.
+func (e *trips) wait(stop *atomic.Bool) bool {
+	var wcs [2]verbs.WC
+	for e.left > 0 {
+		if stop.Load() {
+			return false
+		}
+		n := e.CQ.Poll(wcs[:])
+		for i := range n {
+			if wcs[i].Status != verbs.StatusSuccess {
+				e.b.Error(wcs[i].Status)
+				stop.Store(true)
 			}
-			n -= got
+		}
+		e.left -= n
+	}
+	return true
+}
+
+// roundTrips sends 64 bytes there and back, both ends in one goroutine.
+func roundTrips(b *testing.B, ends [2]pair.End) {
+	a, z := &trips{ends[0], b, 0}, &trips{ends[1], b, 0}
+	var stop atomic.Bool
+	for b.Loop() {
+		a.receive()
+		z.receive()
+		a.send()
+		z.wait(&stop)
+		z.send()
+		if !a.wait(&stop) || !z.wait(&stop) {
+			return
 		}
 	}
-	a, z := ends[0], ends[1]
+}
+
+// twoRoundTrips has each end in a goroutine of its own: devices on sockets send and receive while their queues are polled.
+func twoRoundTrips(b *testing.B, ends [2]pair.End) {
+	a, z := &trips{ends[0], b, 0}, &trips{ends[1], b, 0}
+	z.receive()
+	var stop atomic.Bool
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		for z.wait(&stop) {
+			z.receive()
+			z.send()
+		}
+	}()
 	for b.Loop() {
-		receive(a)
-		receive(z)
-		send(a)
-		wait(z, 1)
-		send(z)
-		wait(a, 2)
-		wait(z, 1)
+		a.receive()
+		a.send()
+		if !a.wait(&stop) {
+			break
+		}
 	}
+	stop.Store(true)
+	<-over
 }

@@ -61,8 +61,10 @@ func (b *bounces) take(pd *verbs.PD, n int) *chunk {
 		b.total += whole
 		m.total += whole
 		m.regions = append(m.regions, mr)
-		for off := 0; off < whole; off += size {
-			m.free[size] = append(m.free[size], &chunk{mr: mr, in: m, off: off, size: size})
+		chunks := make([]chunk, whole/size)
+		for i := range chunks {
+			chunks[i] = chunk{mr: mr, in: m, off: i * size, size: size}
+			m.free[size] = append(m.free[size], &chunks[i])
 		}
 	}
 	list := m.free[size]
