@@ -15,8 +15,14 @@ type copied struct {
 	last atomic.Uint32 // copies so far, modulo 2^32
 	mu   sync.Mutex    // of what follows
 
-	since uint32                         // copies up to this one are forgotten
-	pages map[uintptr]*[lineCount]uint32 // by page, and by line: the last copy there
+	since uint32            // copies up to this one are forgotten
+	pages map[uintptr]*page // by number
+}
+
+// page has the last copies to a page of memory.
+type page struct {
+	whole uint32            // the last one to all of it
+	lines [lineCount]uint32 // by line: the last of others
 }
 
 const (
@@ -43,18 +49,23 @@ func (c *copied) add(b []byte) {
 		c.since = last
 	}
 	if c.pages == nil {
-		c.pages = map[uintptr]*[lineCount]uint32{}
+		c.pages = map[uintptr]*page{}
 	}
-	var page *[lineCount]uint32
-	first, end := lines(b)
-	for line := first; line < end; line++ {
-		if line == first || line%lineCount == 0 {
-			if page = c.pages[line/lineCount]; page == nil {
-				page = new([lineCount]uint32)
-				c.pages[line/lineCount] = page
+	for line, end := lines(b); line < end; {
+		p := c.pages[line/lineCount]
+		if p == nil {
+			p = &page{}
+			c.pages[line/lineCount] = p
+		}
+		first, n := line%lineCount, min(end-line, lineCount-line%lineCount)
+		if n == lineCount {
+			p.whole = last
+		} else {
+			for i := first; i < first+n; i++ {
+				p.lines[i] = last
 			}
 		}
-		page[line%lineCount] = last
+		line += n
 	}
 }
 
@@ -62,12 +73,12 @@ func (c *copied) add(b []byte) {
 func (c *copied) after(b []byte, n uint32) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	later := func(copy uint32) bool { return copy != 0 && int32(copy-n) > 0 }
 	if int32(c.since-n) > 0 {
 		return true
 	}
-	first, end := lines(b)
-	for line := first; line < end; line++ {
-		if page := c.pages[line/lineCount]; page != nil && page[line%lineCount] != 0 && int32(page[line%lineCount]-n) > 0 {
+	for line, end := lines(b); line < end; line++ {
+		if p := c.pages[line/lineCount]; p != nil && (later(p.whole) || later(p.lines[line%lineCount])) {
 			return true
 		}
 	}
