@@ -95,7 +95,7 @@ var layers = map[string][]string{
 	"internal/testkit/softfabric":  {"infiniband"},
 	"internal/app/localca":         {},
 	"internal/testkit/simnet":      {"infiniband", "internal/engine/ibta", "internal/core/clock", "internal/core/fabric", "internal/core/memory", "internal/engine/link", "internal/engine/node", "internal/engine/rdmap", "internal/engine/sm", "internal/engine/topology", "internal/core/softdev", "trace", "verbs", "verbs/driver", "wire/"},
-	"rdmatest":                     {"", "cm", "infiniband", "internal/testkit/loopback", "internal/testkit/simnet", "verbs", "verbs/driver"},
+	"rdmatest":                     {"", "cm", "infiniband", "internal/core/check", "internal/testkit/loopback", "internal/testkit/simnet", "verbs", "verbs/driver"},
 	"internal/app/connect":         {"cm", "verbs"},
 	"internal/app/perf":            {"cm", "internal/app/connect", "internal/app/perf/baseline", "internal/app/units", "verbs"},
 	"regcache":                     {"internal/system/mappings", "internal/system/mapwatch", "verbs"},
@@ -143,9 +143,9 @@ var layers = map[string][]string{
 var rooms = map[string][]string{
 	"internal/app/":         {"cmd/ramjet", "internal/app/"},
 	"internal/device/":      {"", "cabi", "cmd/ramjet", "internal/app/", "internal/device/"},
-	"internal/core/":        {"cabi", "cm", "cmd/ramjet", "infiniband", "internal/app/capture", "internal/app/dash", "internal/app/demo", "internal/app/export", "internal/app/fabricconsole", "internal/app/fabriccontrol", "internal/app/ladder", "internal/app/live", "internal/app/sim", "internal/core/", "internal/device/", "internal/engine/", "internal/system/statsocket", "internal/testkit/", "iwarp", "kernel", "roce", "roce1", "shm"},
+	"internal/core/":        {"cabi", "cm", "cmd/ramjet", "infiniband", "internal/app/capture", "internal/app/dash", "internal/app/demo", "internal/app/export", "internal/app/fabricconsole", "internal/app/fabriccontrol", "internal/app/ladder", "internal/app/live", "internal/app/sim", "internal/core/", "internal/device/", "internal/engine/", "internal/system/statsocket", "internal/testkit/", "iwarp", "kernel", "rdmatest", "roce", "roce1", "shm"},
 	"internal/core/calllog": {"cabi", "cm", "internal/app/ladder", "internal/core/check", "internal/device/kinds"}, // C's calls are known in cabi
-	"internal/core/check":   {"cabi", "internal/device/kinds"},
+	"internal/core/check":   {"cabi", "internal/device/kinds", "rdmatest"},
 	"internal/core/softdev": {"cmd/ramjet", "infiniband", "internal/testkit/", "iwarp", "roce", "roce1", "shm"},
 	"internal/engine/":      {"cm", "infiniband", "internal/app/fabriccontrol", "internal/app/fabricview", "internal/app/sim", "internal/app/sim/scenario", "internal/core/fabric", "internal/core/softdev", "internal/device/madclient", "internal/engine/", "internal/engine/topology", "internal/testkit/", "iwarp", "rnet", "roce", "roce1", "shm"},
 	"internal/system/":      {"cmd/ramjet", "infiniband", "internal/app/dash", "internal/app/demo", "internal/app/doctor", "internal/app/export", "internal/app/live", "internal/core/memory", "internal/core/softdev", "internal/device/kinds", "internal/system/", "internal/testkit/machines", "iwarp", "kernel", "regcache", "roce", "roce1", "shm"},

@@ -19,6 +19,8 @@
 // fails, faults are taken away one after another until only those are left that the failure needs. The test
 // prints the seed, what it stands for, and where a trace as text and a pcapng of the packets are.
 //
+// [World.Check] has mistakes in the use of devices fail the test, too, such as memory that changes while it is posted.
+//
 // # Flags
 //
 //	-rdmatest.seeds N     play so many seeds instead of what the test asks for
@@ -38,5 +40,5 @@
 // What a world does must follow from its seed: take random numbers from [World.Rand] or from crypto/rand, and wait
 // with [World.Sleep]. Goroutines go on one at a time, so Run cannot be called in parallel tests.
 //
-// [Pair] and [Conns] are for tests in real time, on loopback addresses.
+// [Pair], [CheckedPair] and [Conns] are for tests in real time, on loopback addresses.
 package rdmatest

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/infiniband"
+	"github.com/ramjet-rdma/ramjet/internal/core/check"
 	"github.com/ramjet-rdma/ramjet/internal/testkit/simnet"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
@@ -27,10 +28,11 @@ type Host struct {
 	ctx     context.Context // of the process
 	kill    context.CancelCauseFunc
 	devices []*verbs.Device
-	adapter infiniband.End // of its InfiniBand device
-	fabric  *simnet.Fabric // nil: it has none
-	cable   infiniband.End // what the adapter is connected to
-	dead    bool           // a process was killed, a device removed, or the power is off
+	checked []*check.Device // of these, if they are checked
+	adapter infiniband.End  // of its InfiniBand device
+	fabric  *simnet.Fabric  // nil: it has none
+	cable   infiniband.End  // what the adapter is connected to
+	dead    bool            // a process was killed, a device removed, or the power is off
 }
 
 // start begins a process.
@@ -88,6 +90,9 @@ func (h *Host) opened(what string, d *verbs.Device, err error) *verbs.Device {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.devices = append(h.devices, d)
+	if h.w.checker != nil {
+		h.checked = append(h.checked, h.w.checker.Watch(d))
+	}
 	return d
 }
 
@@ -154,6 +159,10 @@ func (h *Host) Kill() {
 func (h *Host) ended(why error) {
 	h.mu.Lock()
 	h.dead = true
+	for _, c := range h.checked {
+		c.Abandon()
+	}
+	h.checked = nil
 	h.kill(why)
 	h.start()
 	h.mu.Unlock()
@@ -229,7 +238,8 @@ func (h *Host) setCable(in bool) {
 }
 
 // HoldReceives has messages find no receive at the host's devices, whatever programs have posted, or lets them find
-// those again. Senders get RNR NAKs. iWARP has none: the test fails if the host has such a device.
+// those again. Senders get RNR NAKs, and [World.Check] looks for those no more. iWARP has none: the test fails if the host has such
+// a device.
 func (h *Host) HoldReceives(on bool) {
 	h.mu.Lock()
 	devices := h.devices
@@ -240,6 +250,9 @@ func (h *Host) HoldReceives(on bool) {
 			h.w.Fatalf("host %s: %s has no RNR NAK, so its receives cannot be held back", h.name, d.Name())
 		}
 		held.HoldReceives(on)
+	}
+	if c := h.w.checker; c != nil {
+		c.Disable(check.RNRUnlimited)
 	}
 }
 

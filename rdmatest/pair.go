@@ -31,7 +31,19 @@ func Pair(t testing.TB) (a, b *verbs.Device) {
 // PairOf is [Pair] with devices of another kind that has addresses: iwarp, shm.
 func PairOf(t testing.TB, kind string) (a, b *verbs.Device) {
 	t.Helper()
-	open := func(addr string) (*verbs.Device, error) { return ramjet.Open(kind + ":" + addr) }
+	return addressPair(t, kind, func(*verbs.Device) {})
+}
+
+// addressPair is PairOf, and calls opened with each device before anybody else has it.
+func addressPair(t testing.TB, kind string, opened func(*verbs.Device)) (a, b *verbs.Device) {
+	t.Helper()
+	open := func(addr string) (*verbs.Device, error) {
+		d, err := ramjet.Open(kind + ":" + addr)
+		if err == nil {
+			opened(d)
+		}
+		return d, err
+	}
 	a, _ = loopback.Open(t, open)
 	b, _ = loopback.Open(t, open)
 	reportLeft(t, a, b)
@@ -40,6 +52,12 @@ func PairOf(t testing.TB, kind string) (a, b *verbs.Device) {
 
 // FabricPair is [Pair] with devices of an InfiniBand fabric, which is the test's own.
 func FabricPair(t testing.TB) (a, b *verbs.Device) {
+	t.Helper()
+	return fabricPair(t, func(*verbs.Device) {})
+}
+
+// fabricPair is FabricPair, and calls opened with each device before anybody else has it.
+func fabricPair(t testing.TB, opened func(*verbs.Device)) (a, b *verbs.Device) {
 	t.Helper()
 	f, err := infiniband.GenerateFabric("pair", nil)
 	if err != nil {
@@ -57,6 +75,7 @@ func FabricPair(t testing.TB) (a, b *verbs.Device) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		opened(dev)
 		t.Cleanup(func() { dev.Close() })
 		devs[i] = dev
 	}

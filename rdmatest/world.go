@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ramjet-rdma/ramjet/internal/core/check"
 	"github.com/ramjet-rdma/ramjet/internal/testkit/simnet"
 )
 
@@ -30,6 +31,8 @@ type World struct {
 	bubble string               // what its goroutines have in their headers in a dump
 	only   func(fault int) bool // which of the drawn faults strike
 	draws  *rand.Rand           // for Draw
+
+	checker *check.Checker // of all hosts; nil: nothing is checked
 
 	ctx context.Context // ends when the test has ended
 	end context.CancelCauseFunc

@@ -5,6 +5,7 @@ package check
 import (
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"sync"
 	"weak"
@@ -106,16 +107,22 @@ func (c *Checker) deviceOf(v any) *Device {
 	return nil
 }
 
-// on reports whether a rule is checked.
-func (c *Checker) on(r Rule) bool { return !c.opts.Off[r] }
+// Disable ends the checks of a rule: what it looks for has other causes from now on.
+func (c *Checker) Disable(r Rule) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	off := map[Rule]bool{r: true}
+	maps.Copy(off, c.opts.Off)
+	c.opts.Off = off
+}
 
 // Report reports a finding, unless its rule is off or the same has been reported before.
 func (c *Checker) Report(f *Finding) {
-	if !c.on(f.Rule) {
-		return
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.opts.Off[f.Rule] {
+		return
+	}
 	key := f.key()
 	if c.seen[key] {
 		return

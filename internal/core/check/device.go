@@ -29,6 +29,8 @@ type Device struct {
 
 	waiting map[*verbs.CompChannel]*time.Timer // of a C program's threads
 	closed  bool
+
+	abandoned bool
 }
 
 // Watch has a device checked. It is for who has opened the device, before anybody else has it.
@@ -82,10 +84,20 @@ func (d *Device) Begin(call string, args ...driver.CallArg) end {
 	}
 }
 
+// Abandon has the calls of a device checked no more: its process was killed, and leaves everything as it is.
+func (d *Device) Abandon() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.closed, d.abandoned = true, true
+}
+
 // begin checks a call. What it returns is called once the call has succeeded; nil: nothing is left to do then.
 func (d *Device) begin(call string, args []driver.CallArg) done {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.abandoned {
+		return nil
+	}
 	if len(args) > 0 && !breaks(call, args) {
 		d.used(call, args[0].Value)
 	}
@@ -193,7 +205,7 @@ func (d *Device) ending(q *queuePair) {
 
 // closing reports completions with errors that nobody has polled, as nobody can any more.
 func (d *Device) closing() {
-	for _, q := range d.known.qps {
+	for _, q := range inOrder(d.known.qps) {
 		d.unread(q.qp)
 		d.ending(q)
 	}

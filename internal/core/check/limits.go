@@ -109,7 +109,7 @@ func (d *Device) overflow(cq *verbs.CQ, place Place) {
 
 // leaves reports work requests that name a region which is about to go.
 func (d *Device) leaves(mr *verbs.MR, how string) {
-	for _, r := range d.posted {
+	for _, r := range inOrder(d.posted) {
 		if q := r.qp; q != nil && q.state == verbs.StateError || q != nil && q.state == verbs.StateReset && r.recvs == nil {
 			continue // it is flushed
 		}

@@ -3,7 +3,10 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
+	"iter"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -23,6 +26,17 @@ type objects struct {
 	srqs    map[*verbs.SRQ]*recvQueue
 	cqs     map[*verbs.CQ]*completionQueue
 	regions map[verbs.Key]*region
+}
+
+// inOrder returns the values of a map by their keys: reports come in the same order each time.
+func inOrder[K cmp.Ordered, V any](m map[K]V) iter.Seq2[K, V] {
+	return func(yield func(K, V) bool) {
+		for _, k := range slices.Sorted(maps.Keys(m)) {
+			if !yield(k, m[k]) {
+				return
+			}
+		}
+	}
 }
 
 // maxGone is how many destroyed objects are remembered.
