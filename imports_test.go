@@ -56,7 +56,7 @@ var layers = map[string][]string{
 	"internal/engine/sma":          {"internal/core/clock", "internal/engine/link", "internal/engine/node", "wire/"},
 	"internal/core/faults":         {"internal/core/cnames", "internal/core/spell", "verbs"},
 	"internal/core/calllog":        {"internal/core/cnames", "internal/core/spell", "verbs"},
-	"internal/core/check":          {"internal/core/calllog", "internal/core/memory", "internal/core/spell", "verbs", "verbs/driver", "wire/"},
+	"internal/core/check":          {"internal/core/calllog", "internal/core/memory", "internal/core/observe", "internal/core/spell", "verbs", "verbs/driver", "wire/"},
 	"internal/core/cnames":         {},
 	"internal/core/spell":          {},
 	"internal/core/softdev":        {"internal/core/clock", "internal/core/faults", "internal/core/memory", "internal/core/observe", "internal/core/pin", "internal/core/queue", "internal/engine/congestion", "internal/engine/ibta", "internal/engine/local", "internal/engine/rdmap", "internal/system/runnable", "verbs", "verbs/driver", "wire/"},

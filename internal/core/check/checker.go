@@ -117,7 +117,10 @@ func (c *Checker) Disable(r Rule) {
 }
 
 // Report reports a finding, unless its rule is off or the same has been reported before.
-func (c *Checker) Report(f *Finding) {
+func (c *Checker) Report(f *Finding) { c.report(f, nil) }
+
+// report is Report, with the packets of a queue pair; nil: it concerns none.
+func (c *Checker) report(f *Finding, packets func() string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.opts.Off[f.Rule] {
@@ -131,7 +134,11 @@ func (c *Checker) Report(f *Finding) {
 		return
 	}
 	c.seen[key] = true
-	io.WriteString(c.out, f.String())
+	ladder := ""
+	if packets != nil {
+		ladder = packets()
+	}
+	io.WriteString(c.out, f.text(ladder))
 }
 
 // Findings returns how many findings there were, by rule; the same at the same place counts once.

@@ -16,6 +16,7 @@ import (
 type Device struct {
 	c    *Checker
 	next driver.CallLog // the log of calls; nil: none
+	dev  *verbs.Device
 
 	mu     sync.Mutex // of what follows; a device's own lock may be taken while it is held
 	known  objects
@@ -35,7 +36,7 @@ type Device struct {
 
 // Watch has a device checked. It is for who has opened the device, before anybody else has it.
 func (c *Checker) Watch(dev *verbs.Device) *Device {
-	d := &Device{c: c, next: driver.CallsOf(dev), known: newObjects(), posted: map[uint64]*request{}}
+	d := &Device{c: c, next: driver.CallsOf(dev), dev: dev, known: newObjects(), posted: map[uint64]*request{}}
 	driver.CheckWith(dev, d, d)
 	if w, ok := driver.DeviceOf(dev).(driver.AccessWatcher); ok {
 		w.WatchAccesses(watcher{c.history, d})
@@ -208,6 +209,9 @@ func (d *Device) closing() {
 	for _, q := range inOrder(d.known.qps) {
 		d.unread(q.qp)
 		d.ending(q)
+		if q.packets != nil {
+			q.packets.Close()
+		}
 	}
 	d.closed = true
 }

@@ -15,6 +15,7 @@
 //   - options.go: options as text
 //   - rules.go: the rules, with their sentences and advice
 //   - finding.go: a finding, and its text
+//   - packets.go: the last packets of a queue pair, in reports
 //   - stack.go: where the program was
 //   - frames.go, frames_amd64.s, frames_arm64.s, frames_other.go: the return addresses of a goroutine's frames
 //   - device.go: a device that is checked: its calls

@@ -28,7 +28,10 @@ func at(what string) Place { return Place{what, time.Now(), here()} }
 const bar = "==================\n"
 
 // String returns the report.
-func (f *Finding) String() string {
+func (f *Finding) String() string { return f.text("") }
+
+// text returns the report, with a ladder of packets.
+func (f *Finding) text(ladder string) string {
 	r := find(f.Rule)
 	var b strings.Builder
 	fmt.Fprintf(&b, "%sramjet check: %s: %s\n", bar, f.Rule, r.what)
@@ -39,6 +42,7 @@ func (f *Finding) String() string {
 		p := &f.Places[i]
 		fmt.Fprintf(&b, "  %s, %s:\n%s", p.What, p.When.Format("15:04:05.000000"), p.Stack.String())
 	}
+	b.WriteString(ladder)
 	fmt.Fprintf(&b, "  What to do: %s. See docs/check.md#%s\n%s", r.advice, f.Rule, bar)
 	return b.String()
 }

@@ -149,7 +149,7 @@ func (d *Device) verify(r *request, received int) {
 		detail := fmt.Sprintf("%s of %s: %d bytes at %#x of %s are not what they were.", r.name(), d.queue(r), len(p.mem), p.addr,
 			d.nameOf(p.region.mr))
 		d.mu.Unlock()
-		d.c.Report(&Finding{rule, detail, []Place{r.posted, at("Its completion was polled")}})
+		d.report(r.qp, &Finding{rule, detail, []Place{r.posted, at("Its completion was polled")}})
 	}
 }
 

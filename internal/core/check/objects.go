@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/calllog"
+	"github.com/ramjet-rdma/ramjet/internal/core/observe"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
@@ -94,6 +95,7 @@ type queuePair struct {
 	unsignaled int            // work requests since the last signaled one
 	refusal    *verbs.Failure // of a request of the peer, that has been looked at
 	rnr        rnr
+	packets    *observe.Capture // nil: there are none
 }
 
 // recvQueue has the receives of a queue pair or of a shared receive queue that have no polled completion.
@@ -172,6 +174,7 @@ func (d *Device) newQP(qp *verbs.QP, init verbs.QPInit) {
 	defer d.mu.Unlock()
 	q := &queuePair{qp: qp, pd: d.known.all[qp].pd, init: init, cap: limits}
 	q.recvs.recvs = map[uint64]*request{}
+	d.keepPackets(q)
 	d.known.qps[qp.Num()] = q
 	d.c.history.opened(endpoint{d, qp.Num()}, d.nameOf(qp))
 }
@@ -279,6 +282,9 @@ func (d *Device) forget(qp *verbs.QP) {
 	for n, q := range d.known.qps {
 		if q.qp == qp {
 			d.dropAll(q)
+			if q.packets != nil {
+				q.packets.Close()
+			}
 			delete(d.known.qps, n)
 			d.c.history.closed(endpoint{d, n})
 		}

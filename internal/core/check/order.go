@@ -212,7 +212,7 @@ func (d *Device) unread(qp *verbs.QP) {
 	if r == nil || r.qp == nil || r.qp.qp != qp || (r.recvs != nil) != (f.Side == verbs.FailedRecv) {
 		return
 	}
-	d.c.Report(&Finding{CompletionErrorUnread, fmt.Sprintf("%s of %s ended with: %v.", r.name(), d.queue(r), f.Status),
+	d.report(r.qp, &Finding{CompletionErrorUnread, fmt.Sprintf("%s of %s ended with: %v.", r.name(), d.queue(r), f.Status),
 		[]Place{r.posted, at("Its queue pair ended")}})
 }
 

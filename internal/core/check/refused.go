@@ -49,15 +49,15 @@ func (d *Device) refused(q *queuePair) {
 	switch f.Reason {
 	case verbs.ReasonNoKey:
 		if k, ok := d.dead.all[f.Key]; ok {
-			d.c.Report(&Finding{KeyInUse, fmt.Sprintf("%s of %s, which had been deregistered.", what, k.name), []Place{k.gone, seen}})
+			d.report(q, &Finding{KeyInUse, fmt.Sprintf("%s of %s, which had been deregistered.", what, k.name), []Place{k.gone, seen}})
 		}
 	case verbs.ReasonOtherOwner:
 		if r := d.known.regions[f.Key]; r != nil && r.pd != q.pd {
-			d.c.Report(&Finding{ForeignPD, fmt.Sprintf("%s of %s, which is of %s: the queue pair is of %s.", what, d.nameOf(r.mr), d.nameOf(r.pd),
+			d.report(q, &Finding{ForeignPD, fmt.Sprintf("%s of %s, which is of %s: the queue pair is of %s.", what, d.nameOf(r.mr), d.nameOf(r.pd),
 				d.nameOf(q.pd)), []Place{d.known.all[r.mr].made, d.known.all[q.qp].made}})
 		}
 	case verbs.ReasonTooMany:
-		d.c.Report(&Finding{RdAtomicDepth, fmt.Sprintf("%s, one more than %s takes at once: its max_dest_rd_atomic is %d.", what, d.nameOf(q.qp),
+		d.report(q, &Finding{RdAtomicDepth, fmt.Sprintf("%s, one more than %s takes at once: its max_dest_rd_atomic is %d.", what, d.nameOf(q.qp),
 			q.maxDestRdAtomic), []Place{seen}})
 	}
 }

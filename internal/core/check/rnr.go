@@ -36,7 +36,7 @@ func (d *Device) notReady(q *queuePair, ends int) {
 		return
 	}
 	q.rnr.told = true
-	d.c.Report(&Finding{RNRUnlimited, fmt.Sprintf("%s of %s met about %d RNR NAKs, and rnr_retry is 7.", first.name(), d.nameOf(q.qp), n),
+	d.report(q, &Finding{RNRUnlimited, fmt.Sprintf("%s of %s met about %d RNR NAKs, and rnr_retry is 7.", first.name(), d.nameOf(q.qp), n),
 		[]Place{first.posted}})
 }
 

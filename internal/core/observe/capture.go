@@ -25,6 +25,17 @@ type captureKey struct {
 type sharedRing struct {
 	ring   *Ring
 	shares int
+	kept   bool // by the process itself, not for watchers
+}
+
+// watched returns how many queue pairs are captured for watchers only.
+func watched() (n int) {
+	for _, s := range captures {
+		if !s.kept {
+			n++
+		}
+	}
+	return n
 }
 
 var (
@@ -58,20 +69,37 @@ func StartCapture(device string, n verbs.QPN) (*Capture, error) {
 		if !ok {
 			return nil, fmt.Errorf("%s: what the packets of this kind of device are, the process does not see", device)
 		}
-		if len(captures) >= maxCaptures {
+		if watched() >= maxCaptures {
 			return nil, fmt.Errorf("the packets of %d queue pairs of the process are watched, which is the most: close another ladder first", maxCaptures)
 		}
-		r := &Ring{}
+		r := newRing(ringSize)
 		switch kerr := s.CapturePackets(n, r); {
 		case errors.Is(kerr, verbs.ErrInvalid): // another device of this name has it
 		case kerr != nil:
 			err = kerr
 		default:
-			captures[of] = &sharedRing{r, 1}
+			captures[of] = &sharedRing{r, 1, false}
 			return &Capture{qp: of, ring: r}, nil
 		}
 	}
 	return nil, err
+}
+
+// Keep captures the last packets of a queue pair for the process itself, at most size. Watchers see as many meanwhile. It
+// returns nil if the device has no packets.
+func Keep(dev *verbs.Device, n verbs.QPN, size int) *Capture {
+	s, ok := driver.DeviceOf(dev).(PacketSource)
+	if !ok {
+		return nil
+	}
+	captureLock.Lock()
+	defer captureLock.Unlock()
+	of, r := captureKey{weak.Make(dev), n}, newRing(size)
+	if s.CapturePackets(n, r) != nil {
+		return nil
+	}
+	captures[of] = &sharedRing{r, 1, true}
+	return &Capture{qp: of, ring: r}
 }
 
 // Close ends the watcher's share. The last one ends the capture.
@@ -80,6 +108,9 @@ func (k *Capture) Close() {
 		captureLock.Lock()
 		defer captureLock.Unlock()
 		shared := captures[k.qp]
+		if shared == nil || shared.ring != k.ring {
+			return // of a queue pair that has got the number of an earlier one
+		}
 		if shared.shares--; shared.shares > 0 {
 			return
 		}

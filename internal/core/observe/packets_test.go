@@ -66,7 +66,7 @@ func TestPacketStreamMalformed(t *testing.T) {
 
 // A ring has the newest packets, and of each the headers only.
 func TestRing(t *testing.T) {
-	var r Ring
+	r := newRing(ringSize)
 	if list, seen := r.Last(10); len(list) != 0 || seen != 0 {
 		t.Errorf("%v", list)
 	}

@@ -20,7 +20,7 @@ const (
 )
 
 const (
-	// ringSize is how many packets a [Ring] keeps.
+	// ringSize is how many packets a [Ring] keeps that a watcher has made.
 	ringSize = 512
 	// headLen is how many bytes of a packet it keeps: all headers that there are.
 	headLen = 96
@@ -59,14 +59,16 @@ type Ring struct {
 
 	mu    sync.Mutex
 	seen  uint64 // packets that were added
-	slots [ringSize]ringSlot
+	slots []ringSlot
 }
+
+func newRing(size int) *Ring { return &Ring{slots: make([]ringSlot, size)} }
 
 // Add adds a packet. What is longer than the headers may be is cut off.
 func (r *Ring) Add(p *Packet) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	k := &r.slots[r.seen%ringSize]
+	k := &r.slots[r.seen%uint64(len(r.slots))]
 	r.seen++
 	k.Packet = *p
 	k.Head = nil
@@ -84,8 +86,9 @@ func (r *Ring) Seen() uint64 {
 func (r *Ring) Comment(seen uint64, text string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for i := max(seen, r.seen-min(r.seen, ringSize)); i < r.seen; i++ {
-		r.slots[i%ringSize].Comment = text
+	size := uint64(len(r.slots))
+	for i := max(seen, r.seen-min(r.seen, size)); i < r.seen; i++ {
+		r.slots[i%size].Comment = text
 	}
 }
 
@@ -93,11 +96,12 @@ func (r *Ring) Comment(seen uint64, text string) {
 func (r *Ring) Last(most int) (list []Packet, seen uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	n := min(uint64(max(most, 0)), r.seen, ringSize)
+	size := uint64(len(r.slots))
+	n := min(uint64(max(most, 0)), r.seen, size)
 	list = make([]Packet, n)
 	heads := make([]byte, 0, n*headLen)
 	for i := range list {
-		k := &r.slots[(r.seen-n+uint64(i))%ringSize]
+		k := &r.slots[(r.seen-n+uint64(i))%size]
 		heads = append(heads, k.head[:k.n]...)
 		list[i] = k.Packet
 		list[i].Head = heads[len(heads)-k.n:]
