@@ -28,6 +28,9 @@
 //   - handles.go: the objects of C programs, by their addresses
 //   - history.go: when one-sided operations were posted and carried out
 //   - race.go: which of them were concurrent
+//   - owner.go: work requests of the memory's owner that were concurrent with a peer's WRITE
+//   - messages.go: which receive got which message
+//   - queuepairs.go: WRITEs that are announced on another queue pair
 //   - announce.go: data that is sent before the READ that brings it has ended
 //   - refused.go: requests of peers that the device refuses, and why the program is to blame
 //   - rnr.go: receivers without receives

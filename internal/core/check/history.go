@@ -34,6 +34,9 @@ type history struct {
 	logs     map[endpoint]*postLog
 	pairs    map[[2]verbs.QPN]*postLog // by the numbers of both ends; nil: several have them
 	maybe    []conflict                // READs beside WRITEs, until it is known that nobody read again
+	owners   map[owned]*ownWork
+	pending  map[*postLog]bool // logs with WRITEs of which the target has not been told
+	early    []*early
 
 	waiting atomic.Bool
 	found   []func() *Finding // to be reported once no device's lock is held
@@ -62,22 +65,32 @@ type access struct {
 	changed bool   // it has changed the memory, as far as is known
 }
 
-// posted is a one-sided work request.
+// posted is a work request.
 type posted struct {
+	end    endpoint
 	id     uint64
 	op     verbs.SendOp
+	recv   bool // it is a receive
 	remote verbs.Remote
+	length int
 	at     uint64
+	done   uint64  // when its completion was polled; 0: it was not
+	heard  uint64  // of a message: when its receiver polled a receive for the first time after it was posted; 0: never
+	from   *posted // of a receive whose completion was polled: the message, if it is known
+	void   bool    // the device has refused it
 	place  Place
 }
 
-// postLog has the last one-sided work requests of a queue pair.
+// postLog has the last work requests of a queue pair.
 type postLog struct {
-	end     endpoint
-	name    string
-	dest    verbs.QPN // 0: not known
-	all     []*posted // a ring
-	next    int
+	end  endpoint
+	name string
+	typ  verbs.QPType
+	dest verbs.QPN // 0: not known
+	all  []*posted // one-sided ones, a ring
+	next int
+	messages
+	ordering
 	rd      uint8 // max_rd_atomic
 	destRd  uint8 // max_dest_rd_atomic
 	hasDest bool
@@ -85,7 +98,8 @@ type postLog struct {
 }
 
 func newHistory() *history {
-	return &history{open: map[endpoint]*access{}, reads: map[endpoint][]*access{}, logs: map[endpoint]*postLog{}, pairs: map[[2]verbs.QPN]*postLog{}}
+	return &history{open: map[endpoint]*access{}, reads: map[endpoint][]*access{}, logs: map[endpoint]*postLog{}, pairs: map[[2]verbs.QPN]*postLog{},
+		owners: map[owned]*ownWork{}, pending: map[*postLog]bool{}}
 }
 
 func (h *history) tick() uint64 {
@@ -94,10 +108,10 @@ func (h *history) tick() uint64 {
 }
 
 // opened notes a queue pair.
-func (h *history) opened(e endpoint, name string) {
+func (h *history) opened(e endpoint, name string, typ verbs.QPType) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.logs[e] = &postLog{end: e, name: name}
+	h.logs[e] = &postLog{end: e, name: name, typ: typ}
 }
 
 // connected notes the peer of a queue pair.
@@ -147,10 +161,21 @@ func (h *history) closed(e endpoint) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if l := h.logs[e]; l != nil {
+		h.told(l)
+		delete(h.pending, l)
 		h.unpair(l)
 		delete(h.logs, e)
 	}
 	h.abandon(e)
+}
+
+// reset forgets the messages of a queue pair that begins anew.
+func (h *history) reset(e endpoint) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if l := h.logs[e]; l != nil {
+		l.messages = messages{}
+	}
 }
 
 // stopped forgets what has begun on a queue pair that does not go on.
@@ -188,15 +213,24 @@ func (h *history) peer(e endpoint) *postLog {
 	return h.pairs[[2]verbs.QPN{l.dest, e.qpn}]
 }
 
-// post notes a one-sided work request that is about to be posted.
-func (h *history) post(e endpoint, wr *verbs.SendWR, place Place) {
+// post notes a work request of a send queue that is about to be posted.
+func (h *history) post(e endpoint, wr *verbs.SendWR, r *request) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	l := h.logs[e]
 	if l == nil {
 		return
 	}
-	p := &posted{id: wr.ID, op: wr.Op, remote: wr.Remote, at: h.tick(), place: place}
+	p := &posted{end: e, id: wr.ID, op: wr.Op, remote: wr.Remote, length: len(wr.Inline) + listed(wr.SGL), at: h.tick(), place: r.posted}
+	r.noted = p
+	h.own(p, r.pieces)
+	if isMessage(wr.Op) {
+		l.send(p, wr.RemoteQPN)
+	}
+	h.order(l, p)
+	if !oneSided(wr.Op) {
+		return
+	}
 	if len(l.all) < maxPosted {
 		l.all = append(l.all, p)
 		return
@@ -205,12 +239,26 @@ func (h *history) post(e endpoint, wr *verbs.SendWR, place Place) {
 	l.next = (l.next + 1) % maxPosted
 }
 
+// unposted undoes post for the last work requests of a queue pair, which the device has refused.
+func (h *history) unposted(e endpoint, all []*request) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, r := range all {
+		if p := r.noted; p != nil {
+			p.void, p.done = true, h.tick()
+			if l := h.logs[e]; l != nil && isMessage(p.op) {
+				l.unsend()
+			}
+		}
+	}
+}
+
 // find returns the last work request that may be the operation a. It may be a later one like it: so an operation counts as
 // posted later than it was, never earlier.
 func (l *postLog) find(a *access) *posted {
 	for i := range l.all {
 		p := l.all[(l.next+len(l.all)-1-i)%len(l.all)]
-		if p.remote == a.remote && like(p.op, a.op) {
+		if p.remote == a.remote && like(p.op, a.op) && !p.void {
 			return p
 		}
 	}
@@ -323,6 +371,7 @@ func (w watcher) End(qpn verbs.QPN, op verbs.SendOp, b []byte, done bool) {
 	a.changed = a.changed && done
 	a.mem = nil
 	h.judge(a)
+	h.judgeOwner(a)
 }
 
 // endRead returns the READ of b, and forgets those before it, which are asked for again.

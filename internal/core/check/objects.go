@@ -104,6 +104,7 @@ type recvQueue struct {
 	post    sync.Mutex
 	posting batch[verbs.RecvWR]
 	recvs   map[uint64]*request
+	count   uint64 // receives that were posted
 }
 
 // batch is what is being posted to a queue, under the queue's lock for that.
@@ -176,7 +177,7 @@ func (d *Device) newQP(qp *verbs.QP, init verbs.QPInit) {
 	q.recvs.recvs = map[uint64]*request{}
 	d.keepPackets(q)
 	d.known.qps[qp.Num()] = q
-	d.c.history.opened(endpoint{d, qp.Num()}, d.nameOf(qp))
+	d.c.history.opened(endpoint{d, qp.Num()}, d.nameOf(qp), init.Type)
 }
 
 // modified follows the attributes of a queue pair.
@@ -206,6 +207,7 @@ func (d *Device) modified(qp *verbs.QP, attr verbs.QPAttr, mask verbs.QPMask) do
 			d.c.history.stopped(endpoint{d, qp.Num()})
 		}
 		if q.state == verbs.StateReset {
+			d.c.history.reset(endpoint{d, qp.Num()})
 			d.dropAll(q)
 		}
 	}
@@ -238,6 +240,7 @@ func (d *Device) dropRegion(mr *verbs.MR) (*region, verbs.Key) {
 		if r.mr == mr {
 			r.gone.Store(true)
 			delete(d.known.regions, key)
+			d.c.history.disown(owned{d, key})
 			return r, key
 		}
 	}

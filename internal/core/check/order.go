@@ -28,6 +28,8 @@ type request struct {
 	sums     []uint64 // of parts of its pieces
 	lent     []*chunk // of READs before it, from which it sends
 	posted   Place
+	noted    *posted // in the history; nil: it is of no interest there
+	seq      uint64  // of a queue pair's receive: how many were posted with it
 }
 
 // request returns an empty work request.
@@ -129,6 +131,7 @@ func (d *Device) remove(all ...*request) {
 type ending struct {
 	*request
 	received int
+	wc       *verbs.WC
 }
 
 // complete has a completion name its work request as the program does, and appends the work requests that it ends.
@@ -150,7 +153,7 @@ func (d *Device) complete(wc *verbs.WC, ends []ending) []ending {
 		if wc.Status == verbs.StatusSuccess && wc.Op == verbs.WCRecv { // not where a WRITE has gone
 			received = int(wc.ByteLen)
 		}
-		return append(ends, ending{r, received})
+		return append(ends, ending{r, received, wc})
 	case r.early:
 		q.early = slices.DeleteFunc(q.early, func(e *request) bool { return e == r })
 		return ends
@@ -175,16 +178,16 @@ func (d *Device) complete(wc *verbs.WC, ends []ending) []ending {
 		} else {
 			d.ended(e)
 		}
-		ends = append(ends, ending{e, math.MaxInt})
+		ends = append(ends, ending{e, math.MaxInt, wc})
 	}
 	rest := q.sends[i+1:]
 	n := len(q.sends)
 	q.sends = append(left, rest...)
 	clear(q.sends[len(q.sends):n])
 	if failed {
-		return append(ends, ending{r, 0})
+		return append(ends, ending{r, 0, wc})
 	}
-	return append(ends, ending{r, math.MaxInt})
+	return append(ends, ending{r, math.MaxInt, wc})
 }
 
 // dropAll ends the work requests of a queue pair that is reset or destroyed.
@@ -200,6 +203,7 @@ func (d *Device) dropRecvs(q *recvQueue) {
 		d.remove(r)
 	}
 	clear(q.recvs)
+	q.count = 0
 }
 
 // unread reports a work request of a queue pair that failed, and whose completion nobody has polled.

@@ -46,9 +46,7 @@ func (d *Device) PostSend(qp *verbs.QP, wrs []verbs.SendWR, all bool) (int, erro
 		if r.reads() {
 			d.depth(q, r)
 		}
-		if oneSided(wr.Op) {
-			d.c.history.post(endpoint{d, qp.Num()}, wr, place)
-		}
+		d.c.history.post(endpoint{d, qp.Num()}, wr, r)
 		wr.ID = r.token
 		requests[i] = r
 		q.sends = append(q.sends, r)
@@ -63,6 +61,7 @@ func (d *Device) PostSend(qp *verbs.QP, wrs []verbs.SendWR, all bool) (int, erro
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if n < len(requests) {
+		d.c.history.unposted(endpoint{d, qp.Num()}, requests[n:])
 		d.remove(requests[n:]...)
 		q.sends = slices.DeleteFunc(q.sends, func(r *request) bool { return slices.Contains(requests[n:], r) })
 	}
@@ -137,6 +136,11 @@ func (d *Device) PostRecv(qp *verbs.QP, srq *verbs.SRQ, wrs []verbs.RecvWR) (int
 		r.list = append(r.list, wr.SGL...)
 		wr.SGL = r.list
 		d.pieces(r, wr.SGL, pd, true)
+		queue.count++
+		if qp != nil {
+			r.seq = queue.count
+		}
+		d.c.history.postRecv(d, r)
 		d.add(r)
 		wr.ID = r.token
 		requests[i] = r
@@ -155,6 +159,7 @@ func (d *Device) PostRecv(qp *verbs.QP, srq *verbs.SRQ, wrs []verbs.RecvWR) (int
 		delete(queue.recvs, r.token)
 	}
 	d.remove(requests[n:]...)
+	queue.count -= uint64(len(requests) - n)
 	if n > 0 {
 		d.postedRecvs(q, place)
 	}
@@ -185,6 +190,7 @@ func (d *Device) Polled(cq *verbs.CQ, wcs []verbs.WC) {
 	if len(ends) == 0 {
 		return
 	}
+	d.c.history.polled(d, ends)
 	for _, e := range ends {
 		d.verify(e.request, e.received)
 		d.deliver(e.request, e.received)

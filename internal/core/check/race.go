@@ -86,7 +86,7 @@ func (h *history) optimistic(read *access) bool {
 	return false
 }
 
-// settle reports the READs beside WRITEs that were not read again.
+// settle reports the READs beside WRITEs that were not read again, and WRITEs of which the target was told too early.
 func (h *history) settle() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -96,12 +96,18 @@ func (h *history) settle() {
 		}
 	}
 	h.maybe = nil
+	h.settleEarly()
 }
 
-// foundRace has a race reported, from a place where the device's lock is not held.
+// foundRace has a race reported.
 func (h *history) foundRace(a, b *access) {
+	h.report(func() *Finding { return race(a, b, time.Now()) })
+}
+
+// report has a finding reported, from a place where no device's lock is held.
+func (h *history) report(f func() *Finding) {
 	if len(h.found) < maxMaybe {
-		h.found = append(h.found, func() *Finding { return race(a, b, time.Now()) })
+		h.found = append(h.found, f)
 		h.waiting.Store(true)
 	}
 }

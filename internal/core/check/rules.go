@@ -16,6 +16,7 @@ const (
 	Race                  Rule = "race"
 	AnnouncedEarly        Rule = "announced-early"
 	PartialPoll           Rule = "partial-poll"
+	QueuePairOrder        Rule = "queue-pair-order"
 	SendQueueUnsignaled   Rule = "send-queue-unsignaled"
 	CQOverflow            Rule = "cq-overflow"
 	RNRUnlimited          Rule = "rnr-unlimited"
@@ -60,6 +61,8 @@ var rules = []ruleText{
 		"wait for its completion, or post the announcement on the same queue pair, behind a READ with a fence"},
 	{PartialPoll, "a WRITE was noticed by a byte that is not its last",
 		"look at the last byte only, or use a WRITE with immediate, or a SEND behind it"},
+	{QueuePairOrder, "data was announced on another queue pair before its WRITE had completed",
+		"poll the completion of the WRITE first, or announce it on the same queue pair: only there is it behind the data"},
 	{SendQueueUnsignaled, "the send queue is full of work requests whose completions nobody can poll",
 		"signal at least one work request in each queue length, and poll its completion"},
 	{CQOverflow, "the completion queue can overflow",

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+const (
+	// maxUnannounced is how many WRITEs of a queue pair are followed until the target is told of them.
+	maxUnannounced = 64
+	// maxEarly is how many WRITEs are kept that another queue pair may have announced.
+	maxEarly = 64
+)
+
+// ordering is what a queue pair has told its peer of its WRITEs.
+type ordering struct {
+	unannounced []*posted // WRITEs that nothing behind them tells of, and whose completions were not polled, in order
+	announced   uint64    // when the last work request was posted that a peer notices
+	silent      uint64    // when the last completion of a WRITE was polled that the peer had not been told of
+}
+
+// early is a WRITE that was under way as its target heard from its requester on another queue pair. That is a mistake if
+// the target never hears of the WRITE in another way.
+type early struct {
+	write, news *posted
+	log, other  *postLog // of them
+	peers       [2]*postLog
+	heard       Place
+	dismissed   bool
+}
+
+// announces reports whether a peer notices a work request: it is a message, or at a word, as flags and counters are.
+func announces(p *posted) bool {
+	return isMessage(p.op) || isAtomic(p.op) || p.op == verbs.OpAtomicWrite || p.op == verbs.OpWrite && p.length > 0 && p.length <= word
+}
+
+// order notes a work request of a queue pair.
+func (h *history) order(l *postLog, p *posted) {
+	switch {
+	case announces(p):
+		l.announced = p.at
+		l.unannounced = nil
+		delete(h.pending, l)
+	case p.op == verbs.OpWrite && p.length > word:
+		if len(l.unannounced) == maxUnannounced {
+			l.unannounced = slices.Delete(l.unannounced, 0, 1)
+		}
+		l.unannounced = append(l.unannounced, p)
+		h.pending[l] = true
+	}
+}
+
+// finished notes a work request whose completion was polled.
+func (h *history) finished(p *posted, ok bool) {
+	l := h.logs[p.end]
+	if l == nil || len(l.unannounced) == 0 {
+		return
+	}
+	i := slices.Index(l.unannounced, p)
+	if i < 0 {
+		return
+	}
+	h.forget(l, slices.Delete(l.unannounced, i, i+1))
+	if ok {
+		l.silent = p.done
+	}
+}
+
+func (h *history) forget(l *postLog, left []*posted) {
+	l.unannounced = left
+	if len(left) == 0 {
+		delete(h.pending, l)
+	}
+}
+
+// news keeps the WRITEs that are under way to a device as the device's program notices another work request of the same
+// requester, which was posted later.
+func (h *history) news(p *posted, at endpoint) {
+	for l := range h.pending {
+		peer, other := h.peer(l.end), h.logs[p.end]
+		if l == other || other == nil || l.end.dev != p.end.dev || peer == nil || peer.end.dev != at.dev {
+			continue
+		}
+		n := 0
+		for n < len(l.unannounced) && l.unannounced[n].at < p.at {
+			n++
+		}
+		if n == 0 {
+			continue
+		}
+		e := &early{write: l.unannounced[n-1], news: p, log: l, other: other, peers: [2]*postLog{peer, h.logs[at]}, heard: seen()}
+		h.forget(l, slices.Delete(l.unannounced, 0, n))
+		if len(h.early) == maxEarly {
+			h.early = slices.Delete(h.early, 0, 1)
+		}
+		h.early = append(h.early, e)
+	}
+}
+
+func seen() Place { return at("The target noticed it") }
+
+// told dismisses the WRITEs that a queue pair has told of in time: behind them, or elsewhere after their completion.
+func (h *history) told(l *postLog) {
+	for _, e := range h.early {
+		switch {
+		case l == e.log:
+			e.dismissed = e.dismissed || l.announced > e.write.at
+		case l == e.peers[0] || l == e.peers[1] || l.end.dev != e.log.end.dev:
+		default:
+			if e.write.done != 0 && l.announced > e.write.done {
+				e.dismissed = true
+			}
+			if l.announced > e.log.silent {
+				e.log.silent = 0
+			}
+		}
+	}
+}
+
+// settleEarly reports the WRITEs of which the target was never told in time. Where it was never told of others either, it
+// learns of them in another way.
+func (h *history) settleEarly() {
+	for _, l := range h.logs {
+		h.told(l)
+	}
+	for _, e := range h.early {
+		if !e.dismissed && e.log.silent == 0 {
+			h.report(e.finding)
+		}
+	}
+	h.early = nil
+}
+
+func (e *early) finding() *Finding {
+	write, news := e.write.place, e.news.place
+	write.What = fmt.Sprintf("%v %#x was posted", e.write.op, e.write.id)
+	news.What = fmt.Sprintf("%v %#x was posted", e.news.op, e.news.id)
+	return &Finding{QueuePairOrder, fmt.Sprintf("%v %#x of %s was posted, and the target noticed it, before the completion of "+
+		"%v %#x of %s was polled, %d bytes at %#x. Nothing else told the target of these.", e.news.op, e.news.id, e.other.name,
+		e.write.op, e.write.id, e.log.name, e.write.length, e.write.remote.Addr), []Place{write, news, e.heard}}
+}
