@@ -136,7 +136,7 @@ type checker = interface {
 	PostRecv(qp *QP, srq *SRQ, wrs []RecvWR) (int, error)
 	Polled(cq *CQ, wcs []WC)
 	Name(f *Failure) *Failure
-	Look(mr *MR, off, n int) (seen func())
+	Look(mr *MR, off, n int, cond func(b []byte) bool) (watched func(b []byte) bool, seen func())
 }
 
 // These are what only some drivers have.

@@ -127,6 +127,11 @@ func (mr *MR) Do(f func(b []byte)) {
 // WaitFor polls the device for a while and then sleeps. On a device without [CapWatch] it polls the
 // memory, at growing intervals. It returns ErrClosed if the region is deregistered.
 func (mr *MR) WaitFor(ctx context.Context, cond func(b []byte) bool) error {
+	return mr.waitAt(ctx, 0, mr.Len(), cond)
+}
+
+// wait is WaitFor for a condition that is checked already.
+func (mr *MR) wait(ctx context.Context, cond func(b []byte) bool) error {
 	if w, ok := mr.drv.(watcher); ok {
 		return w.WaitFor(ctx, cond)
 	}
@@ -191,11 +196,12 @@ func (mr *MR) WaitUint64(ctx context.Context, off int, old uint64) (v uint64, er
 
 // waitAt is WaitFor with a condition that looks at n bytes at off.
 func (mr *MR) waitAt(ctx context.Context, off, n int, cond func(b []byte) bool) error {
-	seen := func() {}
-	if c := mr.pd.dev.checks; c != nil {
-		seen = c.Look(mr, off, n)
+	c := mr.pd.dev.checks
+	if c == nil {
+		return mr.wait(ctx, cond)
 	}
-	err := mr.WaitFor(ctx, cond)
+	cond, seen := c.Look(mr, off, n, cond)
+	err := mr.wait(ctx, cond)
 	if err == nil {
 		seen()
 	}

@@ -41,7 +41,7 @@ func TestWaitWithoutWatch(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			drv := &plainMR{b: []byte{0, 0}}
-			mr := &MR{drv: drv}
+			mr := &MR{pd: &PD{dev: &Device{}}, drv: drv}
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			looks := 0
@@ -69,7 +69,7 @@ func TestWaitWithoutWatch(t *testing.T) {
 // without end.
 func TestWaitPauses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		mr := &MR{drv: &plainMR{b: []byte{0}}}
+		mr := &MR{pd: &PD{dev: &Device{}}, drv: &plainMR{b: []byte{0}}}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		looks := 0

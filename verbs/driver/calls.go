@@ -44,8 +44,9 @@ type Checker = interface {
 	Polled(cq *verbs.CQ, wcs []verbs.WC)
 	// Name returns a failure, which may be nil, with the ID that the program has given to the work request.
 	Name(f *verbs.Failure) *verbs.Failure
-	// Look is told which bytes of a region a program waits for, and seen is called once they have changed.
-	Look(mr *verbs.MR, off, n int) (seen func())
+	// Look is told which bytes of a region a program waits for: those, or with n the region's length any, until cond is
+	// true. It returns the condition to use in place of cond, and seen is called once that was true.
+	Look(mr *verbs.MR, off, n int, cond func(b []byte) bool) (watched func(b []byte) bool, seen func())
 }
 
 // CheckWith has a device checked: its calls go to l, and its work requests and completions through c. It is for who has

@@ -153,12 +153,15 @@ func TestReceiveBehind(t *testing.T) {
 func TestReceivesShare(t *testing.T) {
 	w := newWorld(t, verbs.RC)
 	a, b := w.ends[0], w.ends[1]
-	w.ok(b.QP.PostRecv(&verbs.RecvWR{ID: 7, SGL: []verbs.SGE{b.MR.SGE(0, 100)}}))
-	w.ok(a.QP.PostSend(&verbs.SendWR{ID: 7, Op: verbs.OpSend, Flags: verbs.Signaled, SGL: []verbs.SGE{a.MR.SGE(0, 50)}}))
-	w.ok(b.QP.PostSend(&verbs.SendWR{ID: 8, Op: verbs.OpWrite, SGL: []verbs.SGE{b.MR.SGE(10, 50)}, Remote: a.MR.Remote()}))
-	w.wait(a.CQ)
-	if wc := w.wait(b.CQ); wc.ID != 7 {
-		t.Fatalf("%+v", wc)
+	for id := range uint64(2) {
+		w.ok(b.QP.PostRecv(&verbs.RecvWR{ID: id, SGL: []verbs.SGE{b.MR.SGE(0, 100)}}))
+		w.ok(a.QP.PostSend(&verbs.SendWR{ID: id, Op: verbs.OpSend, Flags: verbs.Signaled, SGL: []verbs.SGE{a.MR.SGE(50*int(id), 50)}}))
+	}
+	for id := range uint64(2) {
+		w.wait(a.CQ)
+		if wc := w.wait(b.CQ); wc.ID != id {
+			t.Fatalf("%+v", wc)
+		}
 	}
 	w.want()
 }

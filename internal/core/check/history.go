@@ -37,6 +37,7 @@ type history struct {
 	owners   map[owned]*ownWork
 	pending  map[*postLog]bool // logs with WRITEs of which the target has not been told
 	early    []*early
+	partials []partial
 
 	waiting atomic.Bool
 	found   []func() *Finding // to be reported once no device's lock is held

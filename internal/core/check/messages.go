@@ -108,6 +108,7 @@ func (h *history) got(at endpoint, e *ending) {
 		return
 	}
 	l.received++
+	h.heardOf(at)
 	m := h.message(l, e)
 	if from := h.peer(at); from != nil {
 		from.hear(now)

@@ -86,7 +86,8 @@ func (h *history) optimistic(read *access) bool {
 	return false
 }
 
-// settle reports the READs beside WRITEs that were not read again, and WRITEs of which the target was told too early.
+// settle reports the READs beside WRITEs that were not read again, and WRITEs of which the target was told or took
+// notice too early.
 func (h *history) settle() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -97,6 +98,7 @@ func (h *history) settle() {
 	}
 	h.maybe = nil
 	h.settleEarly()
+	h.settleLooks()
 }
 
 // foundRace has a race reported.
