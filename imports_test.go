@@ -56,7 +56,7 @@ var layers = map[string][]string{
 	"internal/engine/sma":          {"internal/core/clock", "internal/engine/link", "internal/engine/node", "wire/"},
 	"internal/core/faults":         {"internal/core/cnames", "internal/core/spell", "verbs"},
 	"internal/core/calllog":        {"internal/core/cnames", "internal/core/spell", "verbs"},
-	"internal/core/check":          {"internal/core/calllog", "internal/core/memory", "internal/core/observe", "internal/core/spell", "verbs", "verbs/driver", "wire/"},
+	"internal/core/check":          {"internal/core/calllog", "internal/core/memory", "internal/core/observe", "internal/core/spell", "internal/system/checkboard", "verbs", "verbs/driver", "wire/"},
 	"internal/core/cnames":         {},
 	"internal/core/spell":          {},
 	"internal/core/softdev":        {"internal/core/clock", "internal/core/faults", "internal/core/memory", "internal/core/observe", "internal/core/pin", "internal/core/queue", "internal/engine/congestion", "internal/engine/ibta", "internal/engine/local", "internal/engine/rdmap", "internal/system/runnable", "verbs", "verbs/driver", "wire/"},
@@ -68,6 +68,7 @@ var layers = map[string][]string{
 	"internal/core/observe":        {"internal/core/faults", "verbs", "verbs/driver"},
 	"kernel":                       {"internal/core/observe", "internal/system/ibverbs", "internal/system/rdmasys", "internal/system/statsocket", "verbs", "verbs/driver"},
 	"internal/system/ibverbs":      {},
+	"internal/system/checkboard":   {"internal/system/forkmark"},
 	"internal/system/etherring":    {"internal/system/forkmark", "internal/system/pollwait"},
 	"internal/system/forkmark":     {},
 	"internal/system/linkwatch":    {"internal/system/forkmark", "verbs"},
@@ -148,7 +149,7 @@ var rooms = map[string][]string{
 	"internal/core/check":   {"cabi", "internal/device/kinds", "rdmatest"},
 	"internal/core/softdev": {"cmd/ramjet", "infiniband", "internal/testkit/", "iwarp", "roce", "roce1", "shm"},
 	"internal/engine/":      {"cm", "infiniband", "internal/app/fabriccontrol", "internal/app/fabricview", "internal/app/sim", "internal/app/sim/scenario", "internal/core/fabric", "internal/core/softdev", "internal/device/madclient", "internal/engine/", "internal/engine/topology", "internal/testkit/", "iwarp", "rnet", "roce", "roce1", "shm"},
-	"internal/system/":      {"cmd/ramjet", "infiniband", "internal/app/dash", "internal/app/demo", "internal/app/doctor", "internal/app/export", "internal/app/live", "internal/core/memory", "internal/core/softdev", "internal/device/kinds", "internal/system/", "internal/testkit/machines", "iwarp", "kernel", "regcache", "roce", "roce1", "shm"},
+	"internal/system/":      {"cmd/ramjet", "infiniband", "internal/app/dash", "internal/app/demo", "internal/app/doctor", "internal/app/export", "internal/app/live", "internal/core/check", "internal/core/memory", "internal/core/softdev", "internal/device/kinds", "internal/system/", "internal/testkit/machines", "iwarp", "kernel", "regcache", "roce", "roce1", "shm"},
 	"internal/testkit/":     {"internal/testkit/", "rdmatest"}, // which only tests import
 }
 
@@ -195,6 +196,7 @@ var reach = map[string][]string{
 	"internal/system/ibsim":      {"golang.org/x/sys", "net"},
 	"internal/core/pin":          {"golang.org/x/sys"},
 	"internal/core/softdev":      {"golang.org/x/sys"},
+	"internal/system/checkboard": {"golang.org/x/sys"},
 	"internal/system/etherring":  {"golang.org/x/sys", "net"},
 	"internal/system/forkmark":   {"golang.org/x/sys"},
 	"internal/system/linkwatch":  {"golang.org/x/sys", "net"},

@@ -11,6 +11,7 @@ import (
 	"weak"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/calllog"
+	"github.com/ramjet-rdma/ramjet/internal/system/checkboard"
 )
 
 // maxReports is how many findings of a rule are reported; the others are counted.
@@ -58,14 +59,23 @@ func fromEnvironment() (*Checker, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", Variable, err)
 	}
-	if o.Log == "" {
-		return New(os.Stderr, o), nil
+	out := os.Stderr
+	if o.Log != "" {
+		if out, err = calllog.OpenFile(o.Log); err != nil {
+			return nil, fmt.Errorf("%s: %w", Variable, err)
+		}
 	}
-	f, err := calllog.OpenFile(o.Log)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", Variable, err)
+	c := New(out, o)
+	c.Share()
+	return c, nil
+}
+
+// Share has the checkers of this user's processes tell each other when operations were posted, before devices are watched.
+// Where that is not possible the checker sees less.
+func (c *Checker) Share() {
+	if b, err := checkboard.Open(); err == nil {
+		c.history.board = b
 	}
-	return New(f, o), nil
 }
 
 // number returns the number of a new object among those of its kind, from 1.

@@ -27,6 +27,7 @@ type Device struct {
 	reads  int                 // READs and atomics of them
 	bounce bounces
 	dead   deadKeys
+	gids   []verbs.GIDEntry // of its first port
 
 	waiting map[*verbs.CompChannel]*time.Timer // of a C program's threads
 	closed  bool
@@ -37,6 +38,7 @@ type Device struct {
 // Watch has a device checked. It is for who has opened the device, before anybody else has it.
 func (c *Checker) Watch(dev *verbs.Device) *Device {
 	d := &Device{c: c, next: driver.CallsOf(dev), dev: dev, known: newObjects(), posted: map[uint64]*request{}}
+	d.gids, _ = driver.DeviceOf(dev).GIDs(1) // without them other processes tell nothing
 	driver.CheckWith(dev, d, d)
 	if w, ok := driver.DeviceOf(dev).(driver.AccessWatcher); ok {
 		w.WatchAccesses(watcher{c.history, d})
@@ -132,6 +134,9 @@ func (d *Device) begin(call string, args []driver.CallArg) done {
 	case "ibv_modify_qp":
 		if q := d.known.qps[args[0].Value.(*verbs.QP).Num()]; q != nil {
 			d.ending(q)
+		}
+		if b := d.c.history.board; b != nil && args[2].Value.(verbs.QPMask)&verbs.MaskDestQPN != 0 {
+			b.Refresh()
 		}
 		return d.modified(args[0].Value.(*verbs.QP), args[1].Value.(verbs.QPAttr), args[2].Value.(verbs.QPMask))
 	case "ibv_rereg_mr":

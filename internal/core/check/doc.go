@@ -29,6 +29,7 @@
 //   - history.go: when one-sided operations were posted and carried out
 //   - race.go: which of them were concurrent
 //   - owner.go: work requests of the memory's owner that were concurrent with a peer's WRITE
+//   - processes.go: operations that other processes have posted
 //   - messages.go: which receive got which message
 //   - queuepairs.go: WRITEs that are announced on another queue pair
 //   - announce.go: data that is sent before the READ that brings it has ended

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
+	"github.com/ramjet-rdma/ramjet/internal/system/checkboard"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
@@ -22,7 +23,7 @@ const (
 // history is what a process knows of the order of one-sided operations: when they were posted, for the queue pairs of its
 // devices, and when they were carried out in its memory.
 //
-// Its clock counts events. An operation that was posted before another was carried out did not wait for it, whatever
+// Its clock is the host's, and goes on with each event: so operations of other processes have their place. An operation that was posted before another was carried out did not wait for it, whatever
 // messages, threads and other networks a program uses. So two operations are concurrent if that is so both ways.
 type history struct {
 	mu       sync.Mutex // of other locks only that of copied is taken while it is held: devices call with theirs held
@@ -38,6 +39,8 @@ type history struct {
 	pending  map[*postLog]bool // logs with WRITEs of which the target has not been told
 	early    []*early
 	partials []partial
+	board    *checkboard.Board // of other processes; nil: they are not known
+	foreign  []foreign
 
 	waiting atomic.Bool
 	found   []func() *Finding // to be reported once no device's lock is held
@@ -59,6 +62,7 @@ type access struct {
 	last    uint64 // when all but the last bytes were carried out: who sees these knows it no earlier
 	ended   uint64 // 0: it has not
 	by      *posted
+	sent    uint64 // when another process has posted it, which has told so; 0: not known
 	from    *postLog
 	mem     []byte
 	sum     uint64 // of the memory before
@@ -84,12 +88,14 @@ type posted struct {
 
 // postLog has the last work requests of a queue pair.
 type postLog struct {
-	end  endpoint
-	name string
-	typ  verbs.QPType
-	dest verbs.QPN // 0: not known
-	all  []*posted // one-sided ones, a ring
-	next int
+	end   endpoint
+	name  string
+	typ   verbs.QPType
+	dest  verbs.QPN // 0: not known
+	gid   verbs.GID // of the peer\'s port
+	since uint64    // when it was connected
+	all   []*posted // one-sided ones, a ring
+	next  int
 	messages
 	ordering
 	rd      uint8 // max_rd_atomic
@@ -105,6 +111,9 @@ func newHistory() *history {
 
 func (h *history) tick() uint64 {
 	h.clock++
+	if h.board != nil {
+		h.clock = max(h.clock, h.board.Now())
+	}
 	return h.clock
 }
 
@@ -116,11 +125,15 @@ func (h *history) opened(e endpoint, name string, typ verbs.QPType) {
 }
 
 // connected notes the peer of a queue pair.
-func (h *history) connected(e endpoint, dest verbs.QPN) {
+func (h *history) connected(e endpoint, dest verbs.QPN, gid verbs.GID) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	l := h.logs[e]
-	if l == nil || dest == l.dest {
+	if l == nil {
+		return
+	}
+	l.gid, l.since = gid, h.tick()
+	if dest == l.dest {
 		return
 	}
 	h.unpair(l)
@@ -232,6 +245,7 @@ func (h *history) post(e endpoint, wr *verbs.SendWR, r *request) {
 	if !oneSided(wr.Op) {
 		return
 	}
+	h.tell(l, p)
 	if len(l.all) < maxPosted {
 		l.all = append(l.all, p)
 		return

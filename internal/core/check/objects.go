@@ -193,7 +193,7 @@ func (d *Device) modified(qp *verbs.QP, attr verbs.QPAttr, mask verbs.QPMask) do
 			q.maxDestRdAtomic = attr.MaxDestRdAtomic
 		}
 		if mask&verbs.MaskDestQPN != 0 {
-			d.c.history.connected(endpoint{d, qp.Num()}, attr.DestQPN)
+			d.c.history.connected(endpoint{d, qp.Num()}, attr.DestQPN, attr.AH.DGID)
 		}
 		d.c.history.depths(endpoint{d, qp.Num()}, &attr, mask)
 		if mask&verbs.MaskRNRRetry != 0 {

@@ -72,8 +72,13 @@ func (h *history) judgeOwner(a *access) {
 		return
 	}
 	for i := range w.all {
-		if e := &w.all[i]; a.lo < e.hi && e.lo < a.hi && h.unordered(a, e.posted) {
+		switch e := &w.all[i]; {
+		case a.lo >= e.hi || e.lo >= a.hi:
+		case h.unordered(a, e.posted):
 			h.foundOwner(a, e)
+		default:
+			own := *e
+			h.ask(foreign{a: a, own: &own})
 		}
 	}
 }

@@ -28,8 +28,11 @@ func (a *access) meets(o *access) bool {
 
 // since returns when an operation began for its program, as far as is known.
 func (a *access) since() uint64 {
-	if a.by != nil {
+	switch {
+	case a.by != nil:
 		return a.by.at
+	case a.sent != 0:
+		return a.sent
 	}
 	return a.began
 }
@@ -45,17 +48,25 @@ func (a *access) small() bool { return a.hi-a.lo <= word && a.lo/word == (a.hi-1
 // judge looks for operations that were concurrent with one that has ended.
 func (h *history) judge(a *access) {
 	for _, o := range h.accesses {
-		if o == nil || o == a || o.ended == 0 || !a.meets(o) || !a.concurrent(o) {
-			continue
-		}
 		switch {
+		case o == nil || o == a || o.ended == 0 || !a.meets(o):
+		case !a.concurrent(o):
+			h.ask(foreign{a: a, b: o})
 		case a.op == verbs.OpRead || o.op == verbs.OpRead:
 			h.judgeRead(a, o)
-		case isAtomic(a.op) && isAtomic(o.op), a.op == verbs.OpAtomicWrite && o.small(), o.op == verbs.OpAtomicWrite && a.small():
-		case a.changed && o.changed:
+		case a.conflicts(o):
 			h.foundRace(o, a)
 		}
 	}
+}
+
+// conflicts reports whether it matters which of two operations that change memory was first.
+func (a *access) conflicts(o *access) bool {
+	switch {
+	case isAtomic(a.op) && isAtomic(o.op), a.op == verbs.OpAtomicWrite && o.small(), o.op == verbs.OpAtomicWrite && a.small():
+		return false
+	}
+	return a.changed && o.changed
 }
 
 // judgeRead keeps a READ that was concurrent with a WRITE. It is a mistake unless the program looks at what it has read, by
@@ -152,6 +163,9 @@ func (c *Checker) flush() {
 	h := c.history
 	if !h.waiting.Load() {
 		return
+	}
+	if h.board != nil {
+		h.resolve()
 	}
 	h.mu.Lock()
 	found := h.found

@@ -53,12 +53,25 @@ const size = 1 << 20
 
 func newShared(t *testing.T, kind string) *shared {
 	w := &shared{world: &world{T: t}, kind: kind}
+	w.checker = w.newChecker()
+	return w.open(func() *check.Checker { return w.checker })
+}
+
+func (w *shared) newChecker() *check.Checker {
+	w.Helper()
 	opts, err := check.ParseOptions("")
 	w.ok(err)
-	w.checker = check.New(&w.report, opts)
+	return check.New(&w.report, opts)
+}
+
+// open opens the devices, those of clients with a checker each.
+func (w *shared) open(checker func() *check.Checker) *shared {
+	t, kind := w.T, w.kind
+	w.Helper()
 	dev := open(t, kind)
 	w.checker.Watch(dev)
 	const access = verbs.LocalWrite | verbs.RemoteWrite | verbs.RemoteRead | verbs.RemoteAtomic
+	var err error
 	w.pd, err = dev.AllocPD()
 	w.ok(err)
 	w.cq, err = dev.CreateCQ(64, nil)
@@ -68,7 +81,7 @@ func newShared(t *testing.T, kind string) *shared {
 	for i := range w.clients {
 		c := &w.clients[i]
 		dev := open(t, kind)
-		w.checker.Watch(dev)
+		checker().Watch(dev)
 		c.pd, err = dev.AllocPD()
 		w.ok(err)
 		c.cq, err = dev.CreateCQ(64, nil)

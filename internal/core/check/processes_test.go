@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package check_test
+
+import (
+	"testing"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/check"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// onProcesses gives the server and each client a checker of its own, as they have in processes of their own.
+func onProcesses(t *testing.T, f func(w *shared)) {
+	for _, kind := range kinds {
+		t.Run(kind, func(t *testing.T) {
+			w := &shared{world: &world{T: t}, kind: kind}
+			w.checker = w.newChecker()
+			w.checker.Share()
+			w.open(func() *check.Checker {
+				c := w.newChecker()
+				c.Share()
+				return c
+			})
+			f(w)
+		})
+	}
+}
+
+// TestRaceOfProcesses has two processes WRITE to the same bytes of a third, which carries out one WRITE after the other.
+func TestRaceOfProcesses(t *testing.T) {
+	for _, wait := range []bool{false, true} {
+		onProcesses(t, func(w *shared) {
+			w.fill()
+			if wait {
+				w.post(0, verbs.OpWrite, 0, 4096)
+				w.done(0)
+				w.landed(0, 4096)
+				w.post(1, verbs.OpWrite, 4000, 64)
+				w.done(1)
+				w.exit()
+				return
+			}
+			w.mr.Do(func([]byte) {
+				w.post(0, verbs.OpWrite, 0, 4096)
+				w.post(1, verbs.OpWrite, 4000, 64)
+			})
+			w.done(0)
+			w.done(1)
+			w.exit("race")
+		})
+	}
+}
+
+// TestRaceOfProcessWithOwner has the server send what a client in another process WRITEs: the WRITE is posted first, and
+// the server's device rests until the SEND is posted, too.
+func TestRaceOfProcessWithOwner(t *testing.T) {
+	onProcesses(t, func(w *shared) {
+		w.fill()
+		for range 30 { // the WRITE may be done too soon
+			w.ok(w.clients[1].qp.PostRecv(&verbs.RecvWR{SGL: []verbs.SGE{w.clients[1].mr.SGE(0, 64)}}))
+			w.mr.Do(func([]byte) { w.post(0, verbs.OpWrite, 0, 4096) })
+			w.ok(w.qps[1].PostSend(&verbs.SendWR{Op: verbs.OpSend, Flags: verbs.Signaled, SGL: []verbs.SGE{w.mr.SGE(0, 64)}}))
+			w.wait(w.cq)
+			w.wait(w.clients[1].cq)
+			w.done(0)
+			if w.checker.Findings()["race"] > 0 {
+				break
+			}
+		}
+		w.exit("race")
+	})
+}

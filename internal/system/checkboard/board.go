@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package checkboard
+
+import (
+	"encoding/binary"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unsafe"
+)
+
+const (
+	slots = 4096
+	// words is the length of a slot in words of 8 bytes.
+	words = 8
+	// size is the length of the memory of a board.
+	size = slots * words * 8
+	// maxOthers is how many boards of other processes are read.
+	maxOthers = 64
+	// looks is how many operations of a board are looked through: the last ones.
+	looks = 1024
+	// eager is how many calls of Refresh look for new boards, and pause is the time between those after them.
+	eager = 64
+	pause = time.Second
+)
+
+// Operation is a one-sided operation of a queue pair.
+type Operation struct {
+	Op           uint8
+	Source, Dest uint32   // queue pair numbers, 24 bits
+	GID          [16]byte // of the destination
+	Key, Length  uint32
+	Addr         uint64
+}
+
+// Board is what a process tells others, and what others tell it. Its methods may be called by several goroutines at once.
+type Board struct {
+	mu     sync.Mutex // of what follows
+	own    *memory
+	last   uint64             // operations that were posted
+	others map[string]*memory // by the name of the socket; nil: it is its own, or cannot be read
+	calls  int
+	at     time.Time // of the last refresh
+
+	start time.Time
+	clock uint64 // of the host as start was, in nanoseconds
+	slack uint64 // how much later it may have been
+	close func()
+}
+
+// memory is that of a board. The first word of a slot is the number of the operation there, 0 while it is written.
+type memory [slots][words]uint64
+
+// slot has the words of an operation behind its number and its time.
+func (o *Operation) slot() (w [words - 2]uint64) {
+	w[0] = uint64(o.Op)<<48 | uint64(o.Source&0xffffff)<<24 | uint64(o.Dest&0xffffff)
+	w[1] = uint64(o.Key)<<32 | uint64(o.Length)
+	w[2] = o.Addr
+	w[3] = binary.BigEndian.Uint64(o.GID[:8])
+	w[4] = binary.BigEndian.Uint64(o.GID[8:])
+	return w
+}
+
+// Now returns the time of the host's monotonic clock in nanoseconds, or one that is a little earlier.
+func (b *Board) Now() uint64 { return b.clock + uint64(max(0, time.Since(b.start))) }
+
+// Post tells the others of an operation that is about to be posted, which others may take for a little later.
+func (b *Board) Post(o *Operation) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.last++
+	s := &b.own[b.last%slots]
+	atomic.StoreUint64(&s[0], 0)
+	atomic.StoreUint64(&s[1], b.Now()+b.slack)
+	for i, v := range o.slot() {
+		atomic.StoreUint64(&s[2+i], v)
+	}
+	atomic.StoreUint64(&s[0], b.last)
+}
+
+// Posted returns when another process has posted an operation, or the last one like it, after one time and before
+// another. It returns 0 if it is not known.
+func (b *Board) Posted(o *Operation, after, before uint64) (at uint64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	want := o.slot()
+	for _, m := range b.others {
+		if m == nil {
+			continue
+		}
+		at = max(at, m.posted(&want, after, before))
+	}
+	return at
+}
+
+func (m *memory) posted(want *[words - 2]uint64, after, before uint64) uint64 {
+	last := uint64(0)
+	for i := range m {
+		last = max(last, atomic.LoadUint64(&m[i][0]))
+	}
+	for n := last; n > 0 && n+looks > last; n-- {
+		s := &m[n%slots]
+		if atomic.LoadUint64(&s[0]) != n {
+			continue
+		}
+		at := atomic.LoadUint64(&s[1])
+		same := true
+		for i := range want {
+			same = same && atomic.LoadUint64(&s[2+i]) == want[i]
+		}
+		if atomic.LoadUint64(&s[0]) != n || !same || at >= before {
+			continue
+		}
+		if at <= after {
+			return 0
+		}
+		return at
+	}
+	return 0
+}
+
+// Refresh looks for boards of other processes. It is called as a connection is made: the peer has its board by then. Where
+// there are very many connections it looks once a second.
+func (b *Board) Refresh() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.calls++; b.calls > eager && time.Since(b.at) < pause {
+		return
+	}
+	b.at = time.Now()
+	b.find()
+}
+
+// Close ends the board. What was mapped stays.
+func (b *Board) Close() { b.close() }
+
+// view is a board in memory of its length.
+func view(mem []byte) *memory { return (*memory)(unsafe.Pointer(unsafe.SliceData(mem))) }

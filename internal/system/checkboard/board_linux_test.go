@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package checkboard_test
+
+import (
+	"testing"
+
+	"github.com/ramjet-rdma/ramjet/internal/system/checkboard"
+)
+
+func open(t *testing.T) *checkboard.Board {
+	t.Helper()
+	b, err := checkboard.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.Close)
+	return b
+}
+
+// A board tells others of its operations, and nothing of those that are not like what they look for.
+func TestPosted(t *testing.T) {
+	one := open(t)
+	two := open(t) // finds the first as it is opened
+	op := checkboard.Operation{Op: 3, Source: 17, Dest: 18, GID: [16]byte{1, 15: 2}, Key: 5, Length: 4096, Addr: 1 << 40}
+	before := two.Now()
+	if at := two.Posted(&op, 0, ^uint64(0)); at != 0 {
+		t.Errorf("posted at %d, but it was not", at)
+	}
+	one.Post(&op)
+	at := two.Posted(&op, before, ^uint64(0))
+	if at < before {
+		t.Fatalf("posted at %d, after %d", at, before)
+	}
+	if got := two.Posted(&op, at, ^uint64(0)); got != 0 {
+		t.Errorf("posted at %d, not after %d", got, at)
+	}
+	if got := two.Posted(&op, 0, at); got != 0 {
+		t.Errorf("posted at %d, not before %d", got, at)
+	}
+	other := op
+	other.GID[0] = 9
+	if got := two.Posted(&other, 0, ^uint64(0)); got != 0 {
+		t.Errorf("one to another address was posted at %d", got)
+	}
+	if got := one.Posted(&op, 0, ^uint64(0)); got != 0 {
+		t.Errorf("the board's own was posted at %d", got)
+	}
+	two.Post(&op)
+	one.Refresh()
+	if got := one.Posted(&op, 0, ^uint64(0)); got < at {
+		t.Errorf("the second board's was posted at %d, after %d", got, at)
+	}
+}
+
+// Old operations make room for new ones.
+func TestPostedMany(t *testing.T) {
+	one, two := open(t), open(t)
+	op := checkboard.Operation{Source: 1}
+	one.Post(&op)
+	for i := range uint32(10000) {
+		one.Post(&checkboard.Operation{Source: 2, Length: i})
+	}
+	if at := two.Posted(&op, 0, ^uint64(0)); at != 0 {
+		t.Errorf("the first is remembered, posted at %d", at)
+	}
+	if at := two.Posted(&checkboard.Operation{Source: 2, Length: 9999}, 0, ^uint64(0)); at == 0 {
+		t.Error("the last is not remembered")
+	}
+}
