@@ -59,7 +59,7 @@ func newWorld(t *testing.T, typ verbs.QPType) *world {
 		w.devs[i], _ = loopback.Open(t, func(addr string) (*verbs.Device, error) { return roce.Open(addr, nil) })
 		w.checker.Watch(w.devs[i])
 	}
-	w.ends = pair.Connect(t, w.devs[0], w.devs[1], pair.Options{Type: typ, Size: 64 << 10, Depth: 16})
+	w.ends = pair.Connect(t, w.devs[0], w.devs[1], pair.Options{Type: typ, Size: 64 << 10, Depth: 16, Recvs: 2})
 	return w
 }
 
@@ -155,6 +155,8 @@ func TestReceivesShare(t *testing.T) {
 	a, b := w.ends[0], w.ends[1]
 	for id := range uint64(2) {
 		w.ok(b.QP.PostRecv(&verbs.RecvWR{ID: id, SGL: []verbs.SGE{b.MR.SGE(0, 100)}}))
+	}
+	for id := range uint64(2) {
 		w.ok(a.QP.PostSend(&verbs.SendWR{ID: id, Op: verbs.OpSend, Flags: verbs.Signaled, SGL: []verbs.SGE{a.MR.SGE(50*int(id), 50)}}))
 	}
 	for id := range uint64(2) {

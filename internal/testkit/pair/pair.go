@@ -21,6 +21,7 @@ type Options struct {
 	Type  verbs.QPType
 	Size  int // bytes of memory at each end
 	Depth int // room for sends
+	Recvs int // room for receives; 0: for one
 	Row   int // of the GID tables
 }
 
@@ -38,12 +39,12 @@ func Connect(t testing.TB, a, b *verbs.Device, o Options) (ends [2]End) {
 		e := &ends[i]
 		pd, err := dev.AllocPD()
 		ok(err)
-		e.CQ, err = dev.CreateCQ(2*o.Depth, nil)
+		e.CQ, err = dev.CreateCQ(2*o.Depth+o.Recvs, nil)
 		ok(err)
 		e.MR, err = pd.RegMR(make([]byte, o.Size), verbs.LocalWrite|verbs.RemoteWrite|verbs.RemoteRead)
 		ok(err)
 		e.QP, err = pd.CreateQP(verbs.QPInit{Type: o.Type, SendCQ: e.CQ, RecvCQ: e.CQ,
-			Cap: verbs.QPCap{MaxSendWR: o.Depth, MaxRecvWR: 1}})
+			Cap: verbs.QPCap{MaxSendWR: o.Depth, MaxRecvWR: max(o.Recvs, 1)}})
 		ok(err)
 		at[i], err = e.QP.Endpoint(o.Row)
 		ok(err)
