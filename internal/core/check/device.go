@@ -165,7 +165,8 @@ func (d *Device) begin(call string, args []driver.CallArg) done {
 		return d.destroyed(args[0].Value)
 	case "ibv_resize_cq":
 		cq, n := args[0].Value.(*verbs.CQ), args[1].Value.(int)
-		return func(any, []driver.CallArg) { d.resized(cq, n) }
+		place := at("It was resized")
+		return func(any, []driver.CallArg) { d.resized(cq, n, place) }
 	case "ibv_req_notify_cq":
 		d.armed(args[0].Value.(*verbs.CQ))
 	case "ibv_get_cq_event":

@@ -29,7 +29,11 @@ func (d *Device) checkSend(q *queuePair, wr *verbs.SendWR, r *request) {
 			report(AtomicAlignment, fmt.Sprintf("the remote address is %#x.", wr.Remote.Addr))
 		case length != 8:
 			report(AtomicAlignment, fmt.Sprintf("its list has %d bytes.", length))
+		case returnsData(wr.Op) && len(wr.SGL) > 0 && wr.SGL[0].Addr%8 != 0:
+			report(AtomicAlignment, fmt.Sprintf("its result goes to %#x.", wr.SGL[0].Addr))
 		}
+	case verbs.OpBindMW:
+		d.checkBind(q, wr.Bind, report)
 	}
 	d.checkKeys(q.pd, wr.SGL, report)
 	if wr.AH != nil {

@@ -27,6 +27,7 @@ type objects struct {
 	srqs    map[*verbs.SRQ]*recvQueue
 	cqs     map[*verbs.CQ]*completionQueue
 	regions map[verbs.Key]*region
+	windows map[verbs.Key]*window // by their keys without keyPortion
 }
 
 // inOrder returns the values of a map by their keys: reports come in the same order each time.
@@ -45,7 +46,7 @@ const maxGone = 1024
 
 func newObjects() objects {
 	return objects{all: map[any]*object{}, qps: map[verbs.QPN]*queuePair{},
-		srqs: map[*verbs.SRQ]*recvQueue{}, cqs: map[*verbs.CQ]*completionQueue{}, regions: map[verbs.Key]*region{}}
+		srqs: map[*verbs.SRQ]*recvQueue{}, cqs: map[*verbs.CQ]*completionQueue{}, regions: map[verbs.Key]*region{}, windows: map[verbs.Key]*window{}}
 }
 
 // object is an object of package verbs.
@@ -149,6 +150,8 @@ func (d *Device) created(kind string, pd any, access verbs.Access) done {
 		switch v := result.(type) {
 		case *verbs.MR:
 			d.known.regions[v.LKey()] = &region{mr: v, base: v.Addr(), pd: pd, access: access}
+		case *verbs.MW:
+			d.known.windows[v.RKey()&^keyPortion] = &window{mw: v}
 		case *verbs.SRQ:
 			d.known.srqs[v] = &recvQueue{srq: v, recvs: map[uint64]*request{}}
 		}
@@ -161,11 +164,12 @@ func (d *Device) newCQ(cq *verbs.CQ, asked int, channel *verbs.CompChannel) {
 	d.known.cqs[cq] = &completionQueue{cq: cq, cqe: asked, channel: channel}
 }
 
-func (d *Device) resized(cq *verbs.CQ, n int) {
+func (d *Device) resized(cq *verbs.CQ, n int, place Place) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if c := d.known.cqs[cq]; c != nil {
 		c.cqe, c.told = n, false
+		d.overflow(cq, place)
 	}
 }
 
@@ -219,11 +223,11 @@ func (d *Device) rereg(mr *verbs.MR, flags verbs.ReregFlags, pd *verbs.PD, acces
 	defer d.mu.Unlock()
 	o := d.known.all[mr]
 	old, key := d.dropRegion(mr)
-	if old != nil && key != mr.RKey() {
-		d.dead.add(key, d.nameOf(mr), at("It was reregistered"))
-	}
 	if o == nil || old == nil {
 		return
+	}
+	if key != mr.RKey() {
+		d.dead.add(key, o, at("It was reregistered"))
 	}
 	if flags&verbs.ReregPD != 0 {
 		o.pd = pd
@@ -265,8 +269,11 @@ func (d *Device) destroyed(v any) done {
 		}
 		switch v := v.(type) {
 		case *verbs.MR:
-			d.dead.add(v.RKey(), o.name(), place)
+			d.dead.add(v.RKey(), o, place)
 			d.dropRegion(v)
+		case *verbs.MW:
+			d.unbind(v.RKey(), place, "It was deallocated")
+			delete(d.known.windows, v.RKey()&^keyPortion)
 		case *verbs.CQ:
 			delete(d.known.cqs, v)
 		case *verbs.SRQ:

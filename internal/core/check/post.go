@@ -47,6 +47,12 @@ func (d *Device) PostSend(qp *verbs.QP, wrs []verbs.SendWR, all bool) (int, erro
 			d.depth(q, r)
 		}
 		d.c.history.post(endpoint{d, qp.Num()}, wr, r)
+		switch wr.Op {
+		case verbs.OpBindMW:
+			d.bind(wr.Bind, place)
+		case verbs.OpLocalInv:
+			d.unbind(wr.InvKey, place, "It was invalidated")
+		}
 		wr.ID = r.token
 		requests[i] = r
 		q.sends = append(q.sends, r)

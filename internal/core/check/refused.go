@@ -10,25 +10,27 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
-// maxDead is how many keys of regions that have ended are remembered.
+// maxDead is how many keys of regions and windows that have ended are remembered.
 const maxDead = 1024
 
-// deadKeys are the keys of regions that were deregistered.
+// deadKeys are the keys of regions that were deregistered, and of windows that are bound no more.
 type deadKeys struct {
 	all    map[verbs.Key]deadKey
 	oldest []verbs.Key
 }
 
 type deadKey struct {
-	name string // of the region
+	name string // of the region or window
+	pd   any
+	made Place
 	gone Place
 }
 
-func (k *deadKeys) add(key verbs.Key, name string, gone Place) {
+func (k *deadKeys) add(key verbs.Key, o *object, gone Place) {
 	if k.all == nil {
 		k.all = map[verbs.Key]deadKey{}
 	}
-	k.all[key] = deadKey{name, gone}
+	k.all[key] = deadKey{o.name(), o.pd, o.made, gone}
 	k.oldest = append(k.oldest, key)
 	if len(k.oldest) > maxDead {
 		delete(k.all, k.oldest[0])
@@ -49,12 +51,16 @@ func (d *Device) refused(q *queuePair) {
 	switch f.Reason {
 	case verbs.ReasonNoKey:
 		if k, ok := d.dead.all[f.Key]; ok {
-			d.report(q, &Finding{KeyInUse, fmt.Sprintf("%s of %s, which had been deregistered.", what, k.name), []Place{k.gone, seen}})
+			d.report(q, &Finding{KeyInUse, fmt.Sprintf("%s of %s, and its key had ended.", what, k.name), []Place{k.gone, seen}})
 		}
 	case verbs.ReasonOtherOwner:
-		if r := d.known.regions[f.Key]; r != nil && r.pd != q.pd {
-			d.report(q, &Finding{ForeignPD, fmt.Sprintf("%s of %s, which is of %s: the queue pair is of %s.", what, d.nameOf(r.mr), d.nameOf(r.pd),
-				d.nameOf(q.pd)), []Place{d.known.all[r.mr].made, d.known.all[q.qp].made}})
+		k := d.dead.all[f.Key] // it may have ended since
+		if r := d.known.regions[f.Key]; r != nil {
+			k = deadKey{name: d.nameOf(r.mr), pd: r.pd, made: d.known.all[r.mr].made}
+		}
+		if k.pd != nil && k.pd != q.pd {
+			d.report(q, &Finding{ForeignPD, fmt.Sprintf("%s of %s, which is of %s: the queue pair is of %s.", what, k.name, d.nameOf(k.pd),
+				d.nameOf(q.pd)), []Place{k.made, d.known.all[q.qp].made}})
 		}
 	case verbs.ReasonTooMany:
 		d.report(q, &Finding{RdAtomicDepth, fmt.Sprintf("%s, one more than %s takes at once: its max_dest_rd_atomic is %d.", what, d.nameOf(q.qp),
