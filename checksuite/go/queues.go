@@ -204,7 +204,9 @@ func udGRHRoom(mistake bool) {
 	}
 	b.receive(to.SGE(0, n))
 	h.datagram(a, b, from.SGE(0, 64))
-	if !mistake {
+	if mistake {
+		idle(a, b)
+	} else {
 		b.done()
 	}
 	h.close()

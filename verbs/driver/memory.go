@@ -57,7 +57,7 @@ type Watcher interface {
 	WaitFor(ctx context.Context, cond func(b []byte) bool) error
 }
 
-// Accesses follows the one-sided operations of peers while they are carried out. Its methods neither block nor call the
+// Accesses follows the one-sided operations of peers while they are carried out, and datagrams that are dropped. Its methods neither block nor call the
 // device.
 type Accesses = interface {
 	// Begin is called before the first byte of memory b is touched.
@@ -69,6 +69,8 @@ type Accesses = interface {
 	// End is called after the operation on b, of which nil stands for the WRITE that has begun. done is false if it
 	// has changed nothing, as a compare-and-swap that did not swap.
 	End(qpn verbs.QPN, op verbs.SendOp, b []byte, done bool)
+	// TooLong is called when a datagram of n bytes does not fit behind a GRH into the oldest receive, which takes room.
+	TooLong(qpn verbs.QPN, n int, room uint64)
 }
 
 // AccessWatcher is a [Device] that tells of the one-sided operations of peers.

@@ -34,6 +34,7 @@
 //   - queuepairs.go: WRITEs that are announced on another queue pair
 //   - announce.go: data that is sent before the READ that brings it has ended
 //   - refused.go: requests of peers that the device refuses, and why the program is to blame
+//   - grh.go: the 40 bytes before datagrams
 //   - windows.go: memory windows, and their keys that end
 //   - rnr.go: receivers without receives
 //   - look.go: WRITEs that are noticed before they have ended

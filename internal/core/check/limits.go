@@ -10,9 +10,6 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
-// grh is the length of the global routing header before each datagram of a receive buffer (IBTA 11.4.1.2).
-const grh = 40
-
 // checkSend checks a work request as it is posted.
 func (d *Device) checkSend(q *queuePair, wr *verbs.SendWR, r *request) {
 	report := func(rule Rule, detail string) {
@@ -49,10 +46,8 @@ func (d *Device) checkRecv(q *queuePair, queue *recvQueue, pd any, wr *verbs.Rec
 		d.c.Report(&Finding{rule, fmt.Sprintf("receive %#x: %s", wr.ID, detail), []Place{place}})
 	}
 	d.checkKeys(pd, wr.SGL, report)
-	if q != nil && q.init.Type == verbs.UD {
-		if length := listed(wr.SGL); length < grh {
-			report(UDGRHRoom, fmt.Sprintf("it has %d bytes.", length))
-		}
+	if length := listed(wr.SGL); length < grh && d.takesDatagrams(q, queue) {
+		report(UDGRHRoom, fmt.Sprintf("it has %d bytes.", length))
 	}
 }
 

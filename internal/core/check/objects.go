@@ -106,6 +106,8 @@ type recvQueue struct {
 	posting batch[verbs.RecvWR]
 	recvs   map[uint64]*request
 	count   uint64 // receives that were posted
+
+	datagrams bool // a UD queue pair takes them
 }
 
 // batch is what is being posted to a queue, under the queue's lock for that.
@@ -181,6 +183,7 @@ func (d *Device) newQP(qp *verbs.QP, init verbs.QPInit) {
 	q.recvs.recvs = map[uint64]*request{}
 	d.keepPackets(q)
 	d.known.qps[qp.Num()] = q
+	d.sharesDatagrams(q, d.known.all[qp].made)
 	d.c.history.opened(endpoint{d, qp.Num()}, d.nameOf(qp), init.Type)
 }
 

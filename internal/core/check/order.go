@@ -24,6 +24,7 @@ type request struct {
 	fenced   bool        // READ, atomic: a work request with a fence is behind it
 	told     bool        // that its data was announced before it had come
 	list     []verbs.SGE // as the device gets it
+	length   int         // of a receive: what its list takes
 	pieces   []piece
 	sums     []uint64 // of parts of its pieces
 	lent     []*chunk // of READs before it, from which it sends

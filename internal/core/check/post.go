@@ -137,7 +137,7 @@ func (d *Device) PostRecv(qp *verbs.QP, srq *verbs.SRQ, wrs []verbs.RecvWR) (int
 	for i := range own {
 		wr := &own[i]
 		r := d.request()
-		r.id, r.qp, r.recvs, r.posted = wr.ID, q, queue, place
+		r.id, r.qp, r.recvs, r.length, r.posted = wr.ID, q, queue, listed(wr.SGL), place
 		d.checkRecv(q, queue, owner, wr, place)
 		r.list = append(r.list, wr.SGL...)
 		wr.SGL = r.list

@@ -117,7 +117,7 @@ func (h *history) foundRace(a, b *access) {
 	h.report(func() *Finding { return race(a, b, time.Now()) })
 }
 
-// report has a finding reported, from a place where no device's lock is held.
+// report has a finding reported, unless it is nil then, from a place where no device's lock is held.
 func (h *history) report(f func() *Finding) {
 	if len(h.found) < maxMaybe {
 		h.found = append(h.found, f)
@@ -173,6 +173,8 @@ func (c *Checker) flush() {
 	h.waiting.Store(false)
 	h.mu.Unlock()
 	for _, f := range found {
-		c.Report(f())
+		if f := f(); f != nil {
+			c.Report(f)
+		}
 	}
 }

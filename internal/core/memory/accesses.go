@@ -4,7 +4,8 @@ package memory
 
 import "github.com/ramjet-rdma/ramjet/verbs"
 
-// Accesses follows the one-sided operations of peers while they are carried out: package verbs/driver has the same.
+// Accesses follows the one-sided operations of peers while they are carried out, and datagrams that are dropped: package
+// verbs/driver has the same.
 // It is called with the device's lock held.
 type Accesses interface {
 	// Begin is called before the first byte of memory b is touched.
@@ -16,6 +17,8 @@ type Accesses interface {
 	// End is called after the operation on b, of which nil stands for the WRITE that has begun. done is false if it
 	// has changed nothing, as a compare-and-swap that did not swap.
 	End(qpn verbs.QPN, op verbs.SendOp, b []byte, done bool)
+	// TooLong is called when a datagram of n bytes does not fit behind a GRH into the oldest receive, which takes room.
+	TooLong(qpn verbs.QPN, n int, room uint64)
 }
 
 // Accesses has the table's device tell of the operations of peers; nil: nobody asks.

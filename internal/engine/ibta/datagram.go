@@ -23,6 +23,9 @@ func (q *QP) receiveDatagram(p *ib.Packet, from *Arrival) Reason {
 		return DropLength
 	}
 	if rq := q.Recv; rq.Len() > 0 && uint64(grhLen+len(p.Payload)) > rq.NextLen() {
+		if a := q.Device.Memory.Accesses(); a != nil {
+			a.TooLong(q.Num, len(p.Payload), rq.NextLen())
+		}
 		return DropTooLong
 	}
 	if _, ok := q.takeRecv(p); !ok {

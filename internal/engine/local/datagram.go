@@ -317,6 +317,9 @@ func (q *DatagramQP) receive(h *datagram, k kind, from, to verbs.GID, payload []
 	case q.Recv.Len() == 0:
 		return dropNoReceive
 	case uint64(ib.GRHLen+len(payload)) > q.Recv.NextLen():
+		if a := q.Device.Memory.Accesses(); a != nil {
+			a.TooLong(q.Num, len(payload), q.Recv.NextLen())
+		}
 		return dropTooLong
 	}
 	q.TakeReceive(q.Recv)
