@@ -28,6 +28,7 @@ type Device struct {
 	bounce bounces
 	dead   deadKeys
 	gids   []verbs.GIDEntry // of its first port
+	grhs   headers
 
 	waiting map[*verbs.CompChannel]*time.Timer // of a C program's threads
 	closed  bool

@@ -3,8 +3,12 @@
 package check
 
 import (
+	"bytes"
 	"fmt"
+	"runtime/debug"
+	"unsafe"
 
+	"github.com/ramjet-rdma/ramjet/internal/core/memory"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
@@ -68,4 +72,67 @@ func (d *Device) noRoom(qpn verbs.QPN, n, room int) *Finding {
 	}
 	return &Finding{UDGRHRoom, fmt.Sprintf("%s of %s has %d bytes. A datagram of %d was dropped: it needs %d.", oldest.name(), d.queue(oldest), room, n,
 		n+grh), []Place{oldest.posted}}
+}
+
+// maxHeaders is how many GRHs that were received are remembered.
+const maxHeaders = 1024
+
+// headers are the GRHs that datagrams have left in memory, by the address where they begin.
+type headers map[uintptr]header
+
+// header is a GRH, and the receive that got it.
+type header struct {
+	data   [grh]byte
+	what   string
+	posted Place
+	polled Place
+}
+
+// headed notes the GRH that a receive has got, after it was delivered.
+func (d *Device) headed(r *request) {
+	if len(r.pieces) == 0 || len(r.pieces[0].mem) < grh {
+		return
+	}
+	h := header{what: fmt.Sprintf("%s of %s", r.name(), d.queue(r)), posted: r.posted, polled: at("Its completion was polled")}
+	h.posted.What = "The receive was posted"
+	if memory.Copy(h.data[:], r.pieces[0].mem[:grh]); len(d.grhs) >= maxHeaders || d.grhs == nil {
+		d.grhs = headers{}
+	}
+	d.grhs[addressOf(r.pieces[0].mem)] = h
+}
+
+func addressOf(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
+
+// readsHeader reports a work request that sends a GRH, as if the data of the datagram began there. To send on the 40
+// bytes as an entry of their own is no mistake.
+func (d *Device) readsHeader(wr *verbs.SendWR, r *request) {
+	if len(d.grhs) == 0 || returnsData(r.op) {
+		return
+	}
+	if len(wr.Inline) > 0 {
+		d.sendsHeader(r, wr.Inline, false)
+	}
+	for i := range r.pieces {
+		d.sendsHeader(r, r.pieces[i].mem, len(r.pieces) > 1)
+	}
+}
+
+func (d *Device) sendsHeader(r *request, mem []byte, list bool) {
+	h, ok := d.grhs[addressOf(mem)]
+	if !ok || len(mem) == grh && list {
+		return
+	}
+	if !h.in(mem) {
+		delete(d.grhs, addressOf(mem))
+		return
+	}
+	d.c.Report(&Finding{UDGRHRead, fmt.Sprintf("%s of %s sends %d bytes from where %s begins: its data is %d bytes behind that.", r.name(), d.queue(r),
+		len(mem), h.what, grh), []Place{r.posted, h.polled, h.posted}})
+}
+
+// in reports whether memory still begins with a GRH. Zeros, which a GRH may begin with, do not tell.
+func (h *header) in(mem []byte) (ok bool) {
+	defer memory.Recover(debug.SetPanicOnFault(true), &ok)
+	n := min(len(mem), grh)
+	return bytes.Equal(mem[:n], h.data[:n]) && len(bytes.Trim(h.data[:n], "\x00")) > 0
 }

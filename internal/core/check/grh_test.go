@@ -79,3 +79,54 @@ func TestGRHRoomShared(t *testing.T) {
 		}
 	}
 }
+
+// TestGRHRead sends on what came, from where its data is, or from where the receive begins.
+func TestGRHRead(t *testing.T) {
+	for name, c := range map[string]struct {
+		wrong, right func(mr *verbs.MR) verbs.SendWR
+	}{
+		"message": {
+			func(mr *verbs.MR) verbs.SendWR { return *new(verbs.SendWR).Send(mr.SGE(1000, 64)) },
+			func(mr *verbs.MR) verbs.SendWR { return *new(verbs.SendWR).Send(mr.SGE(1040, 64)) },
+		},
+		"all": {
+			func(mr *verbs.MR) verbs.SendWR { return *new(verbs.SendWR).Send(mr.SGE(1000, 104)) },
+			func(mr *verbs.MR) verbs.SendWR { return *new(verbs.SendWR).Send(mr.SGE(1000, 40), mr.SGE(1040, 64)) },
+		},
+		"inline": {
+			func(mr *verbs.MR) verbs.SendWR { return verbs.SendWR{Op: verbs.OpSend, Inline: mr.Bytes()[1000:1064]} },
+			func(mr *verbs.MR) verbs.SendWR { return verbs.SendWR{Op: verbs.OpSend, Inline: mr.Bytes()[1040:1104]} },
+		},
+		"used again": { // for a message of the program
+			func(mr *verbs.MR) verbs.SendWR { return *new(verbs.SendWR).Send(mr.SGE(1000, 64)) },
+			func(mr *verbs.MR) verbs.SendWR {
+				copy(mr.Bytes()[1000:], "a message")
+				copy(mr.Bytes()[1020:], "of the program")
+				return *new(verbs.SendWR).Send(mr.SGE(1000, 64))
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			wrongAndRight(t, "ud-grh-read", datagramKinds, verbs.QPInit{Type: verbs.UD}, func(w *loop, mistake bool) {
+				w.ok(w.qps[1].PostRecv(&verbs.RecvWR{SGL: []verbs.SGE{w.mr.SGE(1000, 104)}}))
+				w.datagram(64)
+				w.wait(w.cqs[1])
+				if mistake {
+					w.post(1, c.wrong(w.mr))
+				} else {
+					w.post(1, c.right(w.mr))
+				}
+			})
+		})
+	}
+}
+
+// post sends a datagram of the i-th queue pair to itself.
+func (w *loop) post(i int, wr verbs.SendWR) {
+	w.Helper()
+	e, err := w.qps[i].Endpoint(0)
+	w.ok(err)
+	ah, err := w.pd.CreateAH(e.To(e, 0))
+	w.ok(err)
+	w.ok(w.qps[i].PostSend(wr.To(ah, w.qps[i].Num(), qkey)))
+}

@@ -133,6 +133,7 @@ type ending struct {
 	*request
 	received int
 	wc       *verbs.WC
+	headed   bool // they begin with a GRH
 }
 
 // complete has a completion name its work request as the program does, and appends the work requests that it ends.
@@ -154,7 +155,7 @@ func (d *Device) complete(wc *verbs.WC, ends []ending) []ending {
 		if wc.Status == verbs.StatusSuccess && wc.Op == verbs.WCRecv { // not where a WRITE has gone
 			received = int(wc.ByteLen)
 		}
-		return append(ends, ending{r, received, wc})
+		return append(ends, ending{r, received, wc, received > 0 && wc.Flags&verbs.WithGRH != 0})
 	case r.early:
 		q.early = slices.DeleteFunc(q.early, func(e *request) bool { return e == r })
 		return ends
@@ -179,16 +180,16 @@ func (d *Device) complete(wc *verbs.WC, ends []ending) []ending {
 		} else {
 			d.ended(e)
 		}
-		ends = append(ends, ending{e, math.MaxInt, wc})
+		ends = append(ends, ending{e, math.MaxInt, wc, false})
 	}
 	rest := q.sends[i+1:]
 	n := len(q.sends)
 	q.sends = append(left, rest...)
 	clear(q.sends[len(q.sends):n])
 	if failed {
-		return append(ends, ending{r, 0, wc})
+		return append(ends, ending{r, 0, wc, false})
 	}
-	return append(ends, ending{r, math.MaxInt, wc})
+	return append(ends, ending{r, math.MaxInt, wc, false})
 }
 
 // dropAll ends the work requests of a queue pair that is reset or destroyed.

@@ -39,6 +39,7 @@ func (d *Device) PostSend(qp *verbs.QP, wrs []verbs.SendWR, all bool) (int, erro
 			d.afterReads(q, wr, r)
 			d.pieces(r, wr.SGL, pd, returnsData(wr.Op))
 		}
+		d.readsHeader(wr, r)
 		if wr.Flags&verbs.Fence != 0 {
 			q.fence()
 		}
@@ -204,6 +205,9 @@ func (d *Device) Polled(cq *verbs.CQ, wcs []verbs.WC) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, e := range ends {
+		if e.headed {
+			d.headed(e.request)
+		}
 		d.bounce.release(e.request)
 		if !e.early { // otherwise its completion is still to be polled
 			d.recycle(e.request)

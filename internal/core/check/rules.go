@@ -23,6 +23,7 @@ const (
 	InlineLimit           Rule = "inline-limit"
 	RdAtomicDepth         Rule = "rd-atomic-depth"
 	UDGRHRoom             Rule = "ud-grh-room"
+	UDGRHRead             Rule = "ud-grh-read"
 	AtomicAlignment       Rule = "atomic-alignment"
 	ForeignPD             Rule = "foreign-pd"
 	EventUnacknowledged   Rule = "event-unacknowledged"
@@ -53,7 +54,7 @@ var rules = []ruleText{
 		"deregister the region first, when nothing is posted on it and no peer uses its key any more"},
 	{RegionInUse, "a region was deregistered while posted work requests named it",
 		"poll their completions first, or move the queue pair to ERR and poll until all are flushed"},
-	{KeyInUse, "a peer used a key that had been deregistered",
+	{KeyInUse, "a peer used a key that had ended",
 		"tell the peer to stop, and wait for its answer, before the region is deregistered"},
 	{Race, "accesses to the same memory had no order between them",
 		"wait for the completion of the first, and tell the other side, before the second begins"},
@@ -75,6 +76,8 @@ var rules = []ruleText{
 		"set max_rd_atomic to at most the peer's max_dest_rd_atomic"},
 	{UDGRHRoom, "a receive of a UD queue pair has no room for the 40 bytes of the GRH",
 		"make the buffer 40 bytes longer than the longest message"},
+	{UDGRHRead, "the GRH of a datagram was sent on as data",
+		"begin 40 bytes behind the start of the receive: byte_len counts them, too"},
 	{AtomicAlignment, "the memory of an atomic operation is not 8 bytes at a multiple of 8",
 		"align the remote address, and give it 8 bytes for the result"},
 	{ForeignPD, "a key or address handle belongs to another protection domain than the queue pair",
