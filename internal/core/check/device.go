@@ -146,6 +146,7 @@ func (d *Device) begin(call string, args []driver.CallArg) done {
 			d.rereg(args[0].Value.(*verbs.MR), args[1].Value.(verbs.ReregFlags), args[2].Value.(*verbs.PD), args[5].Value.(verbs.Access))
 		}
 	case "ibv_dereg_mr":
+		d.reachedUnmapped(args[0].Value.(*verbs.MR))
 		d.leaves(args[0].Value.(*verbs.MR), "deregistered")
 		return d.destroyed(args[0].Value)
 	case "ibv_destroy_qp":
@@ -153,6 +154,7 @@ func (d *Device) begin(call string, args []driver.CallArg) done {
 		d.unread(qp)
 		if q := d.known.qps[qp.Num()]; q != nil && q.qp == qp {
 			d.ending(q)
+			d.leftUnmapped(q)
 		}
 		gone := d.destroyed(qp)
 		return func(any, []driver.CallArg) {

@@ -23,6 +23,7 @@
 //   - order.go: posted work requests, until their completions have been polled
 //   - post.go: posting and polling
 //   - memory.go: the memory of work requests
+//   - freed.go: memory that is freed while it is registered
 //   - copied.go: where the checker itself, or a peer, has written to the program's memory
 //   - bounce.go: memory that the device uses in the place of the program's
 //   - handles.go: the objects of C programs, by their addresses

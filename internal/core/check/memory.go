@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"hash/maphash"
 	"runtime/debug"
-	"unsafe"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/memory"
 	"github.com/ramjet-rdma/ramjet/verbs"
@@ -159,58 +158,14 @@ func (d *Device) deliver(r *request, received int) {
 		p := &r.pieces[i]
 		n := min(len(p.mem), received)
 		received -= n
-		if p.bounce != nil && n > 0 && !p.region.gone.Load() {
-			memory.Copy(p.mem[:n], p.bounce[:n])
-			d.c.copied.add(p.mem[:n])
-		}
-	}
-}
-
-// Freed checks memory of a region that a C program has given up, from start to end. remote says that the region gives
-// rights to peers.
-func (c *Checker) Freed(mr *verbs.MR, start, end uint64, how string, remote bool) {
-	d := c.deviceOf(mr)
-	if d == nil {
-		return
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	o := d.known.all[mr]
-	if o == nil || o.gone != nil {
-		return
-	}
-	f := &Finding{Rule: MemoryFreed, Places: []Place{at("It was freed (" + how + ")"), o.made}}
-	f.Places[1].What = "It was registered"
-	for _, r := range inOrder(d.posted) {
-		if r.recvs == nil && !r.signaled && !returnsData(r.op) {
-			continue // the program may know from its peer that it has been sent
-		}
-		for i := range r.pieces {
-			p := &r.pieces[i]
-			from := uint64(uintptr(unsafe.Pointer(unsafe.SliceData(p.mem))))
-			if p.region.mr == mr && from < end && start < from+uint64(len(p.mem)) {
-				f.Detail = fmt.Sprintf("Memory of %s was freed, and %s of %s uses it.", o.name(), r.name(), d.queue(r))
-				f.Places = append(f.Places, r.posted)
-				d.c.Report(f)
-				return
-			}
-		}
-	}
-	if remote && d.reachable(o.pd) {
-		f.Detail = fmt.Sprintf("Memory of %s was freed, and peers can use its key %#x.", o.name(), uint32(mr.RKey()))
-		d.c.Report(f)
-	}
-}
-
-// reachable reports whether a peer can use the keys of a protection domain.
-func (d *Device) reachable(pd any) bool {
-	for _, q := range d.known.qps {
-		if q.pd != pd || q.init.Type == verbs.UD {
+		if p.bounce == nil || n == 0 || p.region.gone.Load() {
 			continue
 		}
-		if s := q.qp.State(); s == verbs.StateRTR || s == verbs.StateRTS || s == verbs.StateSQD {
-			return true
+		if !memory.Copy(p.mem[:n], p.bounce[:n]) {
+			d.mu.Lock()
+			d.unmapped(r)
+			d.mu.Unlock()
 		}
+		d.c.copied.add(p.mem[:n])
 	}
-	return false
 }

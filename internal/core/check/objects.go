@@ -76,6 +76,7 @@ type region struct {
 	pd     any
 	access verbs.Access
 	gone   atomic.Bool // nobody writes to its memory any more
+	freed  bool        // that its memory was freed has been reported
 }
 
 // queuePair is a queue pair, with its work requests that have no polled completion.
