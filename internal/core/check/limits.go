@@ -4,6 +4,7 @@ package check
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/verbs"
@@ -106,19 +107,35 @@ func (d *Device) overflow(cq *verbs.CQ, place Place) {
 		d.nameOf(cq), c.cqe, c.outstanding), []Place{place, d.known.all[cq].made}})
 }
 
-// leaves reports work requests that name a region which is about to go.
+// leaves reports work requests that name a region which is about to go. One that is flushed has its memory until its
+// completion has been polled, but programs destroy such queue pairs without a poll: see [Device.flushed].
 func (d *Device) leaves(mr *verbs.MR, how string) {
+	place := at("It was " + how)
 	for _, r := range inOrder(d.posted) {
-		if q := r.qp; q != nil && q.state == verbs.StateError || q != nil && q.state == verbs.StateReset && r.recvs == nil {
-			continue // it is flushed
+		q := r.qp
+		if q != nil && q.state == verbs.StateReset && r.recvs == nil || !r.names(mr) {
+			continue
 		}
-		for i := range r.pieces {
-			if r.pieces[i].region.mr == mr {
-				d.c.Report(&Finding{RegionInUse, fmt.Sprintf("%s was %s, and %s of %s uses it.", d.nameOf(mr), how, r.name(), d.queue(r)),
-					[]Place{at("It was " + how), r.posted}})
-				return
-			}
+		f := &Finding{RegionInUse, fmt.Sprintf("%s was %s, and %s of %s uses it.", d.nameOf(mr), how, r.name(), d.queue(r)),
+			[]Place{place, r.posted}}
+		if q != nil && q.state == verbs.StateError {
+			r.left = f
+			continue
 		}
+		d.c.Report(f)
+		return
+	}
+}
+
+// names reports whether a work request uses a region.
+func (r *request) names(mr *verbs.MR) bool {
+	return slices.ContainsFunc(r.pieces, func(p piece) bool { return p.region.mr == mr })
+}
+
+// flushed reports a work request whose region went before its flush was polled.
+func (d *Device) flushed(r *request) {
+	if r.left != nil {
+		d.c.Report(r.left)
 	}
 }
 

@@ -125,3 +125,53 @@ func TestForeignRegionEnded(t *testing.T) {
 		w.ok(w.qps[1].Close())
 	})
 }
+
+var toError = verbs.QPAttr{State: verbs.StateError}
+
+// TestRegionBeforeFlush closes the region of a receive before its flush was polled, or after that.
+func TestRegionBeforeFlush(t *testing.T) {
+	wrongAndRight(t, "region-in-use", kinds, verbs.QPInit{Type: verbs.RC}, func(w *loop, mistake bool) {
+		mr := w.region(w.pd, 64)
+		w.ok(w.qps[1].PostRecv(&verbs.RecvWR{SGL: []verbs.SGE{mr.SGE(0, 64)}}))
+		w.ok(w.qps[1].Modify(toError, verbs.MaskState))
+		if mistake {
+			w.ok(mr.Close())
+		}
+		w.wait(w.cqs[1])
+		w.ok(mr.Close())
+	})
+}
+
+// TestRegionAfterError closes it and never polls again, which is no mistake: the device does not use it any more.
+func TestRegionAfterError(t *testing.T) {
+	w := newLoop(t, "roce", verbs.QPInit{Type: verbs.RC})
+	mr := w.region(w.pd, 64)
+	w.ok(w.qps[1].PostRecv(&verbs.RecvWR{SGL: []verbs.SGE{mr.SGE(0, 64)}}))
+	w.ok(w.qps[1].Modify(toError, verbs.MaskState))
+	w.ok(mr.Close())
+	w.ok(w.qps[1].Close())
+	w.want()
+}
+
+// TestFlushUnread polls the flush of one of three sends, or of all of them, or of none.
+func TestFlushUnread(t *testing.T) {
+	for _, n := range []int{0, 1, 3} {
+		w := newLoop(t, "roce", verbs.QPInit{Type: verbs.RC})
+		w.ok(w.qps[1].PostRecv(&verbs.RecvWR{}))
+		w.ok(w.qps[0].Modify(toError, verbs.MaskState))
+		for range 3 {
+			wr := new(verbs.SendWR).Write(w.mr.Remote(), w.mr.SGE(0, 64))
+			wr.Flags = verbs.Signaled
+			w.ok(w.qps[0].PostSend(wr))
+		}
+		for range n {
+			w.wait(w.cqs[0])
+		}
+		w.ok(w.qps[0].Close())
+		if n == 1 {
+			w.want("completion-error-unread")
+			continue
+		}
+		w.want()
+	}
+}

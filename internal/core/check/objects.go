@@ -95,6 +95,8 @@ type queuePair struct {
 	early      []*request // those before a completion that was polled first, by another goroutine
 	recvs      recvQueue
 	unsignaled int            // work requests since the last signaled one
+	flushes    bool           // the flush of a send has been polled
+	failed     bool           // another error of a send has been polled
 	refusal    *verbs.Failure // of a request of the peer, that has been looked at
 	rnr        rnr
 	packets    *observe.Capture // nil: there are none

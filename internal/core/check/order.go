@@ -28,6 +28,7 @@ type request struct {
 	pieces   []piece
 	sums     []uint64 // of parts of its pieces
 	lent     []*chunk // of READs before it, from which it sends
+	left     *Finding // that a region of it has gone, before its flush was polled
 	posted   Place
 	noted    *posted // in the history; nil: it is of no interest there
 	seq      uint64  // of a queue pair's receive: how many were posted with it
@@ -145,6 +146,7 @@ func (d *Device) complete(wc *verbs.WC, ends []ending) []ending {
 	wc.ID = r.id
 	if wc.Status == verbs.StatusWRFlushError && r.qp != nil {
 		d.refused(r.qp)
+		d.flushed(r)
 	}
 	d.ended(r)
 	q := r.qp
@@ -168,6 +170,8 @@ func (d *Device) complete(wc *verbs.WC, ends []ending) []ending {
 	// that were not signaled may have, too, and the others have completions of their own (IBTA 10.8.6).
 	d.notReady(q, i)
 	failed := wc.Status != verbs.StatusSuccess
+	q.flushes = q.flushes || wc.Status == verbs.StatusWRFlushError
+	q.failed = q.failed || failed && wc.Status != verbs.StatusWRFlushError
 	left := q.sends[:0]
 	for _, e := range q.sends[:i] {
 		if e.signaled {
@@ -196,7 +200,7 @@ func (d *Device) complete(wc *verbs.WC, ends []ending) []ending {
 func (d *Device) dropAll(q *queuePair) {
 	d.remove(q.sends...)
 	d.remove(q.early...)
-	q.sends, q.early, q.unsignaled = nil, nil, 0
+	q.sends, q.early, q.unsignaled, q.flushes, q.failed = nil, nil, 0, false, false
 	d.dropRecvs(&q.recvs)
 }
 
@@ -210,6 +214,7 @@ func (d *Device) dropRecvs(q *recvQueue) {
 
 // unread reports a work request of a queue pair that failed, and whose completion nobody has polled.
 func (d *Device) unread(qp *verbs.QP) {
+	d.unreadFlush(qp)
 	f := driver.QPOf(qp).Failure()
 	if f == nil || f.Side != verbs.FailedSend && f.Side != verbs.FailedRecv {
 		return
@@ -220,6 +225,22 @@ func (d *Device) unread(qp *verbs.QP) {
 	}
 	d.report(r.qp, &Finding{CompletionErrorUnread, fmt.Sprintf("%s of %s ended with: %v.", r.name(), d.queue(r), f.Status),
 		[]Place{r.posted, at("Its queue pair ended")}})
+}
+
+// unreadFlush reports a send that was flushed, of a queue pair that the program has stopped, if others were polled. Who
+// polls nothing any more, or has seen why a queue pair stopped, may give the sends up. Receives are flushed whenever a
+// connection ends.
+func (d *Device) unreadFlush(qp *verbs.QP) {
+	q := d.known.qps[qp.Num()]
+	if q == nil || q.qp != qp || q.state != verbs.StateError || !q.flushes || q.failed {
+		return
+	}
+	i := slices.IndexFunc(q.sends, func(r *request) bool { return r.signaled })
+	if i < 0 {
+		return
+	}
+	d.c.Report(&Finding{CompletionErrorUnread, fmt.Sprintf("%s of %s was flushed, and so were others, whose completions were polled.",
+		q.sends[i].name(), d.nameOf(qp)), []Place{q.sends[i].posted, at("Its queue pair ended")}})
 }
 
 // Name has a failure name its work request as the program does.
