@@ -121,7 +121,7 @@ func rj_query_qp(out *C.struct_rj_qp, attr *C.struct_ibv_qp_attr, init *C.struct
 	}
 	a := q.Query()
 	setAttr(attr, &a)
-	*init = q.init
+	*init, attr.cap = q.init, q.init.cap
 	init.qp_context = unsafe.Pointer(out.qp.qp_base.qp_context)
 	out.qp.qp_base.state = uint32(a.State)
 	return ok

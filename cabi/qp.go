@@ -92,7 +92,11 @@ func rj_create_qp(ph, xh C.uint64_t, attr *C.struct_ibv_qp_init_attr_ex, out *C.
 // finishQP fills in C's struct of a new queue pair.
 func finishQP(v *verbs.QP, c *deviceContext, attr *C.struct_ibv_qp_init_attr_ex, out *C.struct_rj_qp) {
 	q := &qp{QP: v, context: c}
-	setCaps(&attr.cap, v.Query().Cap)
+	caps := v.Query().Cap
+	if checking.checker != nil { // as little as a device may grant
+		caps.MaxInline = int(attr.cap.max_inline_data)
+	}
+	setCaps(&attr.cap, caps)
 	q.init = *(*C.struct_ibv_qp_init_attr)(unsafe.Pointer(attr)) // they begin alike
 	objects.put(v, object{c, unsafe.Pointer(out), (*uint32)(&out.async_events_reported)})
 	out.handle = C.uint64_t(qps.put(q))

@@ -206,6 +206,9 @@ func (q *qp) convert(w *cSendWR, to *verbs.SendWR) bool {
 // maxSGL is more than any queue pair takes.
 const maxSGL = 1 << 10
 
+// maxCheckedInline is more than any queue pair takes: the checker sees data that is too long before the device refuses it.
+const maxCheckedInline = 1 << 16
+
 // inline returns the inline data of a work request. It returns false, without reading the data, if
 // it is more than q takes.
 func (q *qp) inline(list []verbs.SGE) ([]byte, bool) {
@@ -213,6 +216,9 @@ func (q *qp) inline(list []verbs.SGE) ([]byte, bool) {
 		return bytesAt(list[0].Addr, list[0].Length)
 	}
 	room := uint64(q.init.cap.max_inline_data)
+	if checking.checker != nil {
+		room = maxCheckedInline
+	}
 	start := len(q.data)
 	for _, s := range list {
 		if uint64(s.Length) > room {

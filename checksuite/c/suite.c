@@ -52,7 +52,7 @@ struct side *side_of(struct options o)
 	attr.send_cq = attr.recv_cq = o.cq ? o.cq : s->cq;
 	attr.cap.max_send_wr = attr.cap.max_recv_wr = or_else(o.depth, 16);
 	attr.cap.max_send_sge = attr.cap.max_recv_sge = 4;
-	attr.cap.max_inline_data = or_else(o.inline_size, 64);
+	attr.cap.max_inline_data = o.inline_size < 0 ? 0 : or_else(o.inline_size, 64);
 	if (o.srq)
 		attr.cap.max_recv_wr = 0;
 	attr.pd = o.pd ? o.pd : pd;

@@ -34,7 +34,10 @@
 #define QKEY 0x11111111
 #define SIGNALED IBV_SEND_SIGNALED
 
-/* Zeros stand for RC, 16 work requests each, 64 bytes inline, 64 completions, rnr_retry 7, 4 READs and atomics. */
+/*
+ * Zeros stand for RC, 16 work requests each, 64 bytes inline, 64 completions, rnr_retry 7, 4 READs and atomics.
+ * An inline_size of -1 stands for none.
+ */
 struct options {
 	enum ibv_qp_type type;
 	int depth, inline_size, cqe, finite_rnr, rd_atomic, dest_rd_atomic;

@@ -160,7 +160,7 @@ func inlineLimitNone(mistake bool) {
 	if !mistake {
 		init.MaxInline = 8
 	}
-	a, _ := h.pair(verbs.QPInit{Cap: init}, nil)
+	a, _ := h.pair(verbs.QPInit{Cap: init, Exact: true}, nil) // otherwise 0 stands for the default
 	to := h.region(page)
 	wr := new(verbs.SendWR).Write(to.Remote())
 	wr.Inline, wr.Flags = []byte("8 bytes."), verbs.Signaled

@@ -175,3 +175,25 @@ func TestFlushUnread(t *testing.T) {
 		w.want()
 	}
 }
+
+// TestInlineOfC has a C program send inline data of which it has asked for too little, though the device takes it. In Go 0
+// stands for a default.
+func TestInlineOfC(t *testing.T) {
+	for _, c := range []bool{false, true} {
+		wrongAndRight(t, "inline-limit", []string{"roce"}, verbs.QPInit{Type: verbs.RC}, func(w *loop, mistake bool) {
+			if c {
+				w.checker.Handles()
+			}
+			init := verbs.QPInit{Type: verbs.RC, SendCQ: w.cqs[0], RecvCQ: w.cqs[0]}
+			switch {
+			case !c && mistake:
+				init.Cap.MaxInline = 7
+			case c && !mistake:
+				init.Cap.MaxInline = 8
+			}
+			qp, err := w.pd.CreateQP(init)
+			w.ok(err)
+			qp.PostSend(&verbs.SendWR{Op: verbs.OpSend, Inline: make([]byte, 8)}) // it is not connected
+		})
+	}
+}

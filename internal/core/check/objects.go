@@ -180,6 +180,9 @@ func (d *Device) resized(cq *verbs.CQ, n int, place Place) {
 
 func (d *Device) newQP(qp *verbs.QP, init verbs.QPInit) {
 	limits := qp.Query().Cap
+	if d.c.handles != nil { // C programs are told that they were granted no more
+		limits.MaxInline = init.Cap.MaxInline
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	q := &queuePair{qp: qp, pd: d.known.all[qp].pd, init: init, cap: limits}
