@@ -53,8 +53,8 @@ func mapped(b []byte) bool {
 	return len(b) == 0 || sum(b[:1]) != 0 && sum(b[len(b)-1:]) != 0
 }
 
-// unmapped reports a posted work request of a Go program whose memory is no longer mapped. Of C programs [Checker.Freed]
-// learns that at once.
+// unmapped reports a posted work request of a Go program whose memory is no longer mapped. Of C programs
+// [Checker.Freed] learns that at once.
 func (d *Device) unmapped(r *request) {
 	if d.c.handles != nil {
 		return
@@ -83,7 +83,10 @@ func (d *Device) leftUnmapped(q *queuePair) {
 // longer mapped.
 func (d *Device) reachedUnmapped(mr *verbs.MR) {
 	r := d.known.regions[mr.LKey()]
-	if d.c.handles != nil || r == nil || r.mr != mr || r.access&remoteRights == 0 || mapped(mr.Bytes()) || !d.reachable(r.pd) {
+	if d.c.handles != nil || r == nil || r.mr != mr || r.access&remoteRights == 0 {
+		return
+	}
+	if mapped(mr.Bytes()) || !d.reachable(r.pd) {
 		return
 	}
 	d.foundFreed(r, fmt.Sprintf("peers could use its key %#x", uint32(mr.RKey())))

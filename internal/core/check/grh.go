@@ -32,14 +32,14 @@ func (d *Device) sharesDatagrams(q *queuePair, place Place) {
 	queue.datagrams = true
 	for _, r := range queue.recvs {
 		if r.length < grh {
-			d.c.Report(&Finding{UDGRHRoom, fmt.Sprintf("%s of %s has %d bytes, and %s takes it.", r.name(), d.queue(r), r.length, d.nameOf(q.qp)),
-				[]Place{r.posted, place}})
+			detail := fmt.Sprintf("%s of %s has %d bytes, and %s takes it.", r.name(), d.queue(r), r.length, d.nameOf(q.qp))
+			d.c.Report(&Finding{UDGRHRoom, detail, []Place{r.posted, place}})
 		}
 	}
 }
 
-// TooLong notes that a datagram was dropped which fits a receive, but not behind a GRH. Receives that are shorter than a
-// GRH are reported as they are posted.
+// TooLong notes that a datagram was dropped which fits a receive, but not behind a GRH. Receives that are shorter than
+// a GRH are reported as they are posted.
 func (w watcher) TooLong(qpn verbs.QPN, n int, room uint64) {
 	if room < grh || uint64(n) > room {
 		return
@@ -70,8 +70,8 @@ func (d *Device) noRoom(qpn verbs.QPN, n, room int) *Finding {
 	if oldest == nil {
 		return nil
 	}
-	return &Finding{UDGRHRoom, fmt.Sprintf("%s of %s has %d bytes. A datagram of %d was dropped: it needs %d.", oldest.name(), d.queue(oldest), room, n,
-		n+grh), []Place{oldest.posted}}
+	return &Finding{UDGRHRoom, fmt.Sprintf("%s of %s has %d bytes. A datagram of %d was dropped: it needs %d.",
+		oldest.name(), d.queue(oldest), room, n, n+grh), []Place{oldest.posted}}
 }
 
 // maxHeaders is how many GRHs that were received are remembered.
@@ -93,7 +93,8 @@ func (d *Device) headed(r *request) {
 	if len(r.pieces) == 0 || len(r.pieces[0].mem) < grh {
 		return
 	}
-	h := header{what: fmt.Sprintf("%s of %s", r.name(), d.queue(r)), posted: r.posted, polled: at("Its completion was polled")}
+	what := fmt.Sprintf("%s of %s", r.name(), d.queue(r))
+	h := header{what: what, posted: r.posted, polled: at("Its completion was polled")}
 	h.posted.What = "The receive was posted"
 	if memory.Copy(h.data[:], r.pieces[0].mem[:grh]); len(d.grhs) >= maxHeaders || d.grhs == nil {
 		d.grhs = headers{}
@@ -126,8 +127,9 @@ func (d *Device) sendsHeader(r *request, mem []byte, list bool) {
 		delete(d.grhs, addressOf(mem))
 		return
 	}
-	d.c.Report(&Finding{UDGRHRead, fmt.Sprintf("%s of %s sends %d bytes from where %s begins: its data is %d bytes behind that.", r.name(), d.queue(r),
-		len(mem), h.what, grh), []Place{r.posted, h.polled, h.posted}})
+	detail := fmt.Sprintf("%s of %s sends %d bytes from where %s begins: its data is %d bytes behind that.",
+		r.name(), d.queue(r), len(mem), h.what, grh)
+	d.c.Report(&Finding{UDGRHRead, detail, []Place{r.posted, h.polled, h.posted}})
 }
 
 // in reports whether memory still begins with a GRH. Zeros, which a GRH may begin with, do not tell.

@@ -176,8 +176,8 @@ func TestFlushUnread(t *testing.T) {
 	}
 }
 
-// TestInlineOfC has a C program send inline data of which it has asked for too little, though the device takes it. In Go 0
-// stands for a default.
+// TestInlineOfC has a C program send more inline data than it has asked for, though the device takes it. In Go 0 stands
+// for a default.
 func TestInlineOfC(t *testing.T) {
 	for _, c := range []bool{false, true} {
 		wrongAndRight(t, "inline-limit", []string{"roce"}, verbs.QPInit{Type: verbs.RC}, func(w *loop, mistake bool) {
