@@ -76,6 +76,9 @@ func (d *Device) Begin(call string, args ...driver.CallArg) end {
 		d.c.history.settle()
 	}
 	d.c.flush()
+	if b := d.c.history.board; b != nil && call == "ibv_modify_qp" && args[2].Value.(verbs.QPMask)&verbs.MaskDestQPN != 0 {
+		b.Refresh()
+	}
 	done := d.begin(call, args)
 	if done == nil {
 		return logged
@@ -135,9 +138,6 @@ func (d *Device) begin(call string, args []driver.CallArg) done {
 	case "ibv_modify_qp":
 		if q := d.known.qps[args[0].Value.(*verbs.QP).Num()]; q != nil {
 			d.ending(q)
-		}
-		if b := d.c.history.board; b != nil && args[2].Value.(verbs.QPMask)&verbs.MaskDestQPN != 0 {
-			b.Refresh()
 		}
 		return d.modified(args[0].Value.(*verbs.QP), args[1].Value.(verbs.QPAttr), args[2].Value.(verbs.QPMask))
 	case "ibv_rereg_mr":

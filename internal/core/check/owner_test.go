@@ -87,6 +87,7 @@ func TestRaceWithRequest(t *testing.T) {
 	for _, early := range []bool{false, true} {
 		onAll(t, func(w *shared) {
 			c := w.clients[0]
+			w.mr.Bytes()[8192+4095] = 1
 			w.ok(w.qps[0].PostRecv(&verbs.RecvWR{SGL: []verbs.SGE{w.mr.SGE(0, 4096)}}))
 			w.send(0, 4096)
 			if !early {
@@ -98,6 +99,8 @@ func TestRaceWithRequest(t *testing.T) {
 				w.wait(w.cq)
 			}
 			w.done(0)
+			_, err := c.mr.WaitByte(w.Context(), 4095, 0) // over iWARP a WRITE completes before it arrives
+			w.ok(err)
 			if early {
 				w.exit("race")
 			} else {

@@ -36,12 +36,14 @@ type Operation struct {
 
 // Board is what a process tells others, and what others tell it. Its methods may be called by several goroutines at once.
 type Board struct {
-	mu     sync.Mutex // of what follows
-	own    *memory
-	last   uint64             // operations that were posted
-	others map[string]*memory // by the name of the socket; nil: it is its own, or cannot be read
-	calls  int
-	at     time.Time // of the last refresh
+	posting sync.Mutex // of what follows
+	own     *memory
+	last    uint64 // operations that were posted
+
+	reading sync.Mutex         // of what follows; held while files are read
+	others  map[string]*memory // by the name of the socket; nil: it is its own, or cannot be read
+	calls   int
+	at      time.Time // of the last refresh
 
 	start time.Time
 	clock uint64 // of the host as start was, in nanoseconds
@@ -67,8 +69,8 @@ func (b *Board) Now() uint64 { return b.clock + uint64(max(0, time.Since(b.start
 
 // Post tells the others of an operation that is about to be posted, which others may take for a little later.
 func (b *Board) Post(o *Operation) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	b.posting.Lock()
+	defer b.posting.Unlock()
 	b.last++
 	s := &b.own[b.last%slots]
 	atomic.StoreUint64(&s[0], 0)
@@ -82,8 +84,8 @@ func (b *Board) Post(o *Operation) {
 // Posted returns when another process has posted an operation, or the last one like it, after one time and before
 // another. It returns 0 if it is not known.
 func (b *Board) Posted(o *Operation, after, before uint64) (at uint64) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	b.reading.Lock()
+	defer b.reading.Unlock()
 	want := o.slot()
 	for _, m := range b.others {
 		if m == nil {
@@ -123,8 +125,8 @@ func (m *memory) posted(want *[words - 2]uint64, after, before uint64) uint64 {
 // Refresh looks for boards of other processes. It is called as a connection is made: the peer has its board by then. Where
 // there are very many connections it looks once a second.
 func (b *Board) Refresh() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	b.reading.Lock()
+	defer b.reading.Unlock()
 	if b.calls++; b.calls > eager && time.Since(b.at) < pause {
 		return
 	}
