@@ -21,15 +21,18 @@ func (w *World) Check(options string) {
 	w.checker = newChecker(w, options)
 }
 
-// CheckedPair is [PairOf], or with kind infiniband [FabricPair], with devices that are checked as by [World.Check].
+// CheckedPair is [PairOf] with devices that are checked as by [World.Check].
 func CheckedPair(t testing.TB, kind, options string) (a, b *verbs.Device) {
 	t.Helper()
 	c := newChecker(t, options)
-	watch := func(d *verbs.Device) { c.Watch(d) }
-	if kind == "infiniband" {
-		return fabricPair(t, watch)
-	}
-	return addressPair(t, kind, watch)
+	return addressPair(t, kind, func(d *verbs.Device) { c.Watch(d) })
+}
+
+// CheckedFabricPair is [FabricPair] with devices that are checked as by [World.Check].
+func CheckedFabricPair(t testing.TB, options string) (a, b *verbs.Device) {
+	t.Helper()
+	c := newChecker(t, options)
+	return fabricPair(t, func(d *verbs.Device) { c.Watch(d) })
 }
 
 // newChecker makes a checker whose findings fail a test.

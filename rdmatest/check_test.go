@@ -120,7 +120,12 @@ func TestCheckFaults(t *testing.T) {
 
 // pairRefill makes the mistake, or not, on devices in real time.
 func pairRefill(t *testing.T, kind string, wrong bool) {
-	a, b := rdmatest.CheckedPair(t, kind, "")
+	var a, b *verbs.Device
+	if kind == "infiniband" {
+		a, b = rdmatest.CheckedFabricPair(t, "")
+	} else {
+		a, b = rdmatest.CheckedPair(t, kind, "")
+	}
 	server, client := rdmatest.Conns(t, a, b)
 	mr, err := server.PD().AllocMR(4096, verbs.LocalWrite|verbs.RemoteWrite)
 	if err != nil {
