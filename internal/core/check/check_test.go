@@ -149,6 +149,50 @@ func TestReceiveBehind(t *testing.T) {
 	w.want()
 }
 
+// Nor is what is behind it within a few bytes, at the end of a list that is longer than the buffer.
+func TestReceiveLongerThanBuffer(t *testing.T) {
+	for _, size := range []int{4188, 8348} {
+		w := newWorld(t, verbs.RC)
+		a, b := w.ends[0], w.ends[1]
+		w.ok(b.QP.PostRecv(&verbs.RecvWR{ID: 7, SGL: []verbs.SGE{b.MR.SGE(0, size)}}))
+		b.MR.Bytes()[size-60]++
+		w.ok(a.QP.PostSend(&verbs.SendWR{ID: 9, Op: verbs.OpSend, Flags: verbs.Signaled, SGL: []verbs.SGE{a.MR.SGE(0, size-64)}}))
+		w.wait(a.CQ)
+		w.wait(b.CQ)
+		w.want()
+	}
+}
+
+// A message of the peer tells that a send that is not signaled has arrived. Before it comes, nobody knows.
+func TestAnswered(t *testing.T) {
+	for _, early := range []bool{false, true} {
+		w := newWorld(t, verbs.RC)
+		a, b := w.ends[0], w.ends[1]
+		w.ok(a.QP.PostRecv(&verbs.RecvWR{ID: 6, SGL: []verbs.SGE{a.MR.SGE(200, 100)}}))
+		w.ok(b.QP.PostRecv(&verbs.RecvWR{ID: 7, SGL: []verbs.SGE{b.MR.SGE(0, 100)}}))
+		w.ok(a.QP.PostSend(&verbs.SendWR{ID: 1, Op: verbs.OpSend, SGL: []verbs.SGE{a.MR.SGE(0, 64)}}))
+		w.wait(b.CQ)
+		if early {
+			a.MR.Bytes()[1]++
+		}
+		w.ok(b.QP.PostSend(&verbs.SendWR{ID: 2, Op: verbs.OpSend, Flags: verbs.Signaled, SGL: []verbs.SGE{b.MR.SGE(300, 8)}}))
+		w.wait(b.CQ)
+		if wc := w.wait(a.CQ); wc.ID != 6 {
+			t.Fatalf("%+v", wc)
+		}
+		a.MR.Bytes()[2]++
+		w.ok(a.QP.PostSend(&verbs.SendWR{ID: 3, Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: []verbs.SGE{a.MR.SGE(400, 64)}, Remote: b.MR.Remote()}))
+		if wc := w.wait(a.CQ); wc.ID != 3 {
+			t.Fatalf("%+v", wc)
+		}
+		if early {
+			w.want("send-modified")
+			continue
+		}
+		w.want()
+	}
+}
+
 // Receives that share memory are no mistake of who posts them.
 func TestReceivesShare(t *testing.T) {
 	w := newWorld(t, verbs.RC)

@@ -5,6 +5,7 @@ package check
 import (
 	"fmt"
 	"hash/maphash"
+	"math"
 	"runtime/debug"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/memory"
@@ -19,7 +20,7 @@ type piece struct {
 	addr   uint64
 	mem    []byte   // the program's
 	sum    uint64   // of mem as it was posted; 0: it was not mapped
-	parts  []uint64 // of a receive, in place of sum: of its first bytes, and of twice as many each time
+	parts  []uint64 // of a receive, in place of sum: of one part after the other
 	copies uint32   // how many the checker had made by then
 	bounce []byte   // the device's in its place; nil: it uses mem
 	from   *chunk   // of bounce
@@ -101,11 +102,12 @@ func (d *Device) seal(r *request) {
 	}
 }
 
-// partEnd returns where a part of a receive ends that begins at start.
-func partEnd(start, length int) int { return min(max(64, 2*start), length) }
+// partEnd returns where a part of a receive ends that begins at start: parts are an eighth of the bytes before them.
+func partEnd(start, length int) int { return min(start+max(64, start/8), length) }
 
 // changed reports whether memory has changed since it was posted, or of a receive what so many bytes of a message have
-// overwritten. The rest nobody but the program has touched: some declare more than their buffer has.
+// overwritten. The rest nobody but the program has touched: some declare more than their buffer has. So the last of
+// several parts counts only if the message fills it.
 func (p *piece) changed(received int) bool {
 	if p.parts == nil {
 		now := sum(p.mem)
@@ -114,7 +116,7 @@ func (p *piece) changed(received int) bool {
 	start := 0
 	for _, was := range p.parts {
 		end := partEnd(start, len(p.mem))
-		if start >= received {
+		if start >= received || start > 0 && end == len(p.mem) && end > received {
 			return false
 		}
 		if now := sum(p.mem[start:end]); now != was && now != 0 && was != 0 {
@@ -127,6 +129,47 @@ func (p *piece) changed(received int) bool {
 
 // verify reports memory that has changed since it was posted.
 func (d *Device) verify(r *request, received int) {
+	if r.answered {
+		return // it was looked at then
+	}
+	if p := d.changed(r, received); p != nil {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.reportChanged(r, p, at("Its completion was polled"))
+	}
+}
+
+// answered looks at the sends of a queue pair as a message of the peer has come, which may tell that they have arrived. The
+// program may use their memory again from then on, although they are not signaled and no later one has a completion.
+func (d *Device) answered(q *queuePair) {
+	for _, r := range q.sends {
+		if r.signaled || r.answered || r.reads() {
+			continue
+		}
+		r.answered = true
+		if p := d.changed(r, math.MaxInt); p != nil {
+			d.reportChanged(r, p, at("The next message of its peer was polled"))
+		}
+	}
+}
+
+// changed returns memory of a work request that the program has changed, nil if it has not.
+func (d *Device) changed(r *request, received int) *piece {
+	for i := range r.pieces {
+		p := &r.pieces[i]
+		if (r.recvs != nil || r.reads()) && p.bounce == nil {
+			continue // the device has written to it
+		}
+		changed := p.changed(received)
+		received -= min(received, len(p.mem))
+		if changed && !d.c.copied.after(p.mem, p.copies) {
+			return p
+		}
+	}
+	return nil
+}
+
+func (d *Device) reportChanged(r *request, p *piece, seen Place) {
 	rule := SendModified
 	switch {
 	case r.recvs != nil:
@@ -134,22 +177,8 @@ func (d *Device) verify(r *request, received int) {
 	case r.reads():
 		rule = ReadTouched
 	}
-	for i := range r.pieces {
-		p := &r.pieces[i]
-		if rule != SendModified && p.bounce == nil {
-			continue // the device has written to it
-		}
-		changed := p.changed(received)
-		received -= min(received, len(p.mem))
-		if !changed || d.c.copied.after(p.mem, p.copies) {
-			continue
-		}
-		d.mu.Lock()
-		detail := fmt.Sprintf("%s of %s: %d bytes at %#x of %s are not what they were.", r.name(), d.queue(r), len(p.mem), p.addr,
-			d.nameOf(p.region.mr))
-		d.mu.Unlock()
-		d.report(r.qp, &Finding{rule, detail, []Place{r.posted, at("Its completion was polled")}})
-	}
+	d.report(r.qp, &Finding{rule, fmt.Sprintf("%s of %s: %d bytes at %#x of %s are not what they were.", r.name(), d.queue(r), len(p.mem), p.addr,
+		d.nameOf(p.region.mr)), []Place{r.posted, seen}})
 }
 
 // deliver copies the first bytes that the device has received to where the program wants them.

@@ -25,6 +25,7 @@ type request struct {
 	told     bool        // that its data was announced before it had come
 	list     []verbs.SGE // as the device gets it
 	length   int         // of a receive: what its list takes
+	answered bool        // its memory has been looked at, as its peer has sent something since
 	pieces   []piece
 	sums     []uint64 // of parts of its pieces
 	lent     []*chunk // of READs before it, from which it sends
@@ -156,6 +157,9 @@ func (d *Device) complete(wc *verbs.WC, ends []ending) []ending {
 		received := 0
 		if wc.Status == verbs.StatusSuccess && wc.Op == verbs.WCRecv { // not where a WRITE has gone
 			received = int(wc.ByteLen)
+		}
+		if q := d.known.qps[wc.QPN]; q != nil {
+			d.answered(q)
 		}
 		return append(ends, ending{r, received, wc, received > 0 && wc.Flags&verbs.WithGRH != 0})
 	case r.early:
