@@ -163,7 +163,7 @@ func TestReceiveLongerThanBuffer(t *testing.T) {
 	}
 }
 
-// A message of the peer tells that a send that is not signaled has arrived. Before it comes, nobody knows.
+// A message of the peer tells that a send has arrived which is not signaled, or a datagram. Before it comes, nobody knows.
 func TestAnswered(t *testing.T) {
 	for _, early := range []bool{false, true} {
 		w := newWorld(t, verbs.RC)
@@ -191,6 +191,41 @@ func TestAnswered(t *testing.T) {
 		}
 		w.want()
 	}
+}
+
+// The same is true of any datagram.
+func TestDatagramAnswered(t *testing.T) {
+	const qkey = 7
+	w := newWorld(t, verbs.RC)
+	pd, err := w.devs[0].AllocPD()
+	w.ok(err)
+	mr, err := pd.RegMR(make([]byte, 4096), verbs.LocalWrite)
+	w.ok(err)
+	var qps [2]*verbs.QP
+	var sends, recvs [2]*verbs.CQ
+	for i := range qps {
+		sends[i], err = w.devs[0].CreateCQ(1, nil)
+		w.ok(err)
+		recvs[i], err = w.devs[0].CreateCQ(1, nil)
+		w.ok(err)
+		qps[i], err = pd.CreateQP(verbs.QPInit{Type: verbs.UD, SendCQ: sends[i], RecvCQ: recvs[i], Cap: verbs.QPCap{MaxSendWR: 1, MaxRecvWR: 1}})
+		w.ok(err)
+		w.ok(qps[i].StartUD(qkey))
+		w.ok(qps[i].PostRecv(&verbs.RecvWR{SGL: []verbs.SGE{mr.SGE(1024*i, 1024)}}))
+	}
+	at, err := qps[0].Endpoint(0)
+	w.ok(err)
+	ah, err := pd.CreateAH(at.To(at, 0))
+	w.ok(err)
+	for i := range qps {
+		wr := &verbs.SendWR{Op: verbs.OpSend, Flags: verbs.Signaled, SGL: []verbs.SGE{mr.SGE(2048+64*i, 64)}}
+		w.ok(qps[i].PostSend(wr.To(ah, qps[1-i].Num(), qkey)))
+		w.wait(recvs[1-i])
+	}
+	mr.Bytes()[2048]++
+	w.wait(sends[0])
+	w.wait(sends[1])
+	w.want()
 }
 
 // Receives that share memory are no mistake of who posts them.
@@ -270,6 +305,44 @@ func TestUnsignaled(t *testing.T) {
 		w.ok(a.QP.PostSend(&verbs.SendWR{Op: verbs.OpWrite, SGL: []verbs.SGE{a.MR.SGE(0, 8)}, Remote: b.MR.Remote()}))
 	}
 	w.want("send-queue-unsignaled")
+}
+
+// A queue whose completions came before it was armed raises no event, which is no mistake if another one of its channel
+// does.
+func TestSharedChannel(t *testing.T) {
+	for _, both := range []bool{false, true} {
+		w := newWorld(t, verbs.RC)
+		ch, err := w.devs[0].CreateCompChannel()
+		w.ok(err)
+		pd, err := w.devs[0].AllocPD()
+		w.ok(err)
+		flushed := func() (cq *verbs.CQ, complete func()) {
+			cq, err := w.devs[0].CreateCQ(16, &verbs.CQOptions{Channel: ch})
+			w.ok(err)
+			qp, err := pd.CreateQP(verbs.QPInit{Type: verbs.RC, SendCQ: cq, RecvCQ: cq, Cap: verbs.QPCap{MaxSendWR: 1, MaxRecvWR: 1}})
+			w.ok(err)
+			w.ok(qp.Modify(verbs.QPAttr{State: verbs.StateError}, verbs.MaskState))
+			return cq, func() { w.ok(qp.PostRecv(&verbs.RecvWR{})) }
+		}
+		late, complete := flushed()
+		complete()
+		w.ok(late.ReqNotify(false))
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		if !both {
+			cancel()
+			ch.Wait(ctx)
+			w.want("channel-unarmed")
+			continue
+		}
+		other, complete := flushed()
+		w.ok(other.ReqNotify(false))
+		complete()
+		if cq, err := ch.Wait(ctx); err != nil || cq != other {
+			t.Error(cq, err)
+		}
+		w.want()
+	}
 }
 
 func TestRegionInUse(t *testing.T) {

@@ -157,13 +157,22 @@ func (d *Device) waits(ch *verbs.CompChannel) {
 	}
 }
 
-// missed reports completion queues of a channel whose completions came before they were armed.
+// missed reports a completion queue of a channel whose completions came before it was armed, unless another one of the
+// channel will raise the event that the program waits for.
 func (d *Device) missed(ch *verbs.CompChannel, place Place) {
+	var missed *completionQueue
 	for _, c := range d.known.cqs {
-		if c.channel == ch && c.armed && c.busy && !c.polled {
-			d.c.Report(&Finding{ChannelUnarmed, fmt.Sprintf("%s had completions when it was armed, and has not been polled since: they raise no event.",
-				d.nameOf(c.cq)), []Place{place}})
+		switch {
+		case c.channel != ch || !c.armed:
+		case !c.busy || c.polled:
+			return
+		default:
+			missed = c
 		}
+	}
+	if missed != nil {
+		d.c.Report(&Finding{ChannelUnarmed, fmt.Sprintf("%s had completions when it was armed, and has not been polled since: they raise no event.",
+			d.nameOf(missed.cq)), []Place{place}})
 	}
 }
 

@@ -140,10 +140,10 @@ func (d *Device) verify(r *request, received int) {
 }
 
 // answered looks at the sends of a queue pair as a message of the peer has come, which may tell that they have arrived. The
-// program may use their memory again from then on, although they are not signaled and no later one has a completion.
+// program may use their memory again from then on, if they are not signaled, or datagrams, which are sent only once.
 func (d *Device) answered(q *queuePair) {
 	for _, r := range q.sends {
-		if r.signaled || r.answered || r.reads() {
+		if r.signaled && q.init.Type != verbs.UD || r.answered || r.reads() {
 			continue
 		}
 		r.answered = true
