@@ -545,6 +545,23 @@ static void freed_after(void)
 	end();
 }
 
+/* Caches of registrations round memory to pages, and keep the region when the memory is freed. */
+static void freed_cached(void)
+{
+	struct ibv_mr *mr;
+	char *p, *start;
+
+	begin();
+	CHECK((p = malloc(10000)));
+	start = (char *)((uintptr_t)p & ~(uintptr_t)4095);
+	CHECK((mr = ibv_reg_mr(pd, start, 12288, remote)));
+	free(p);
+	CHECK((p = malloc(10000)));
+	free(p);
+	CHECK(!ibv_dereg_mr(mr));
+	end();
+}
+
 static void reallocated(void)
 {
 	struct ibv_mr *mr;
@@ -873,7 +890,8 @@ static const struct { const char *name; void (*run)(void); } programs[] = {
 	{ "connected", connected }, { "connection-event", connection_event }, { "acknowledged-twice", acknowledged_twice },
 	{ "connection-qp", connection_qp }, { "connection-qp-twice", connection_qp_twice },
 	{ "freed", freed }, { "freed-posted", freed_posted }, { "freed-local", freed_local },
-	{ "freed-unreachable", freed_unreachable }, { "freed-after", freed_after }, { "reallocated", reallocated },
+	{ "freed-unreachable", freed_unreachable }, { "freed-after", freed_after }, { "freed-cached", freed_cached },
+	{ "reallocated", reallocated },
 	{ "unmapped", unmapped }, { "dropped", dropped }, { "advised", advised }, { "stack-returned", stack_returned },
 	{ "stack-used", stack_used },
 	{ "single-cq-in-turn", single_cq_in_turn }, { "destroyed-under-poller", destroyed_under_poller },
