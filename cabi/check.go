@@ -52,7 +52,7 @@ func rj_check_with(stack C.rj_stack_of) {
 	}
 	check.UseStacks(check.Stacks{Capture: func(pcs []uintptr) int {
 		return int(C.rj_call_stack(stack, (*C.uintptr_t)(unsafe.Pointer(&pcs[0])), C.int(len(pcs))))
-	}, Describe: describe})
+	}, Describe: describe, Module: innermost})
 	checking.calls, checking.threads, checking.ended = map[*C.char]*calllog.Call{}, map[uintptr]*checkedCall{}, map[uint64]uint64{}
 	checking.checker, checking.handles = checker, checker.Handles()
 }

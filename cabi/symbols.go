@@ -47,25 +47,45 @@ type place struct {
 func describe(pcs []uintptr) (frames []check.Frame) {
 	modules.mu.Lock()
 	defer modules.mu.Unlock()
-	places, own := mappedFiles(), ""
-	self := uint64(textAddress())
-	for _, p := range places {
-		if p.start <= self && self < p.end {
-			own = filepath.Dir(p.path)
-		}
-	}
+	places := mappedFiles()
+	own := ownFolder(places)
 	for _, pc := range pcs {
 		at := uint64(pc) - 1 // in the call, and not behind it
 		i := slices.IndexFunc(places, func(p place) bool { return p.start <= at && at < p.end })
 		switch {
 		case i < 0:
 			frames = append(frames, check.Frame{Function: fmt.Sprintf("%#x", pc)})
-		case filepath.Dir(places[i].path) == own && ownLibrary(places[i].path):
+		case places[i].libraryIn(own):
 		default:
 			frames = append(frames, moduleOf(places[i].path).frames(at-places[i].start+places[i].offset, places[i].path)...)
 		}
 	}
 	return programs(frames)
+}
+
+// innermost returns the file of the first of the return addresses that is not in one of these libraries.
+func innermost(pcs []uintptr) string {
+	places := mappedFiles()
+	own := ownFolder(places)
+	for _, pc := range pcs {
+		at := uint64(pc) - 1
+		i := slices.IndexFunc(places, func(p place) bool { return p.start <= at && at < p.end })
+		if i >= 0 && !places[i].libraryIn(own) {
+			return places[i].path
+		}
+	}
+	return ""
+}
+
+// ownFolder returns the folder that these libraries are in.
+func ownFolder(places []place) string {
+	self := uint64(textAddress())
+	for _, p := range places {
+		if p.start <= self && self < p.end {
+			return filepath.Dir(p.path)
+		}
+	}
+	return ""
 }
 
 // programs leaves out the functions of the interface's headers, and those below main or a thread's first.
@@ -85,8 +105,10 @@ func programs(frames []check.Frame) []check.Frame {
 	return frames
 }
 
-// ownLibrary reports whether a file of the libraries' folder is one of them: a program may be there, too.
-func ownLibrary(path string) bool { return strings.Contains(filepath.Base(path), ".so") }
+// libraryIn reports whether a file is one of the libraries in a folder: a program may be there, too.
+func (p place) libraryIn(folder string) bool {
+	return filepath.Dir(p.path) == folder && strings.Contains(filepath.Base(p.path), ".so")
+}
 
 // mappedFiles returns where files are mapped that can be run.
 func mappedFiles() (places []place) {

@@ -98,7 +98,7 @@ func TestCheck(t *testing.T) {
 		{"freed-local", "", 0},
 		{"freed-unreachable", "", 0},
 		{"freed-after", "", 0},
-		{"freed-cached", "", 0},
+		{"freed-elsewhere", "", 0},
 		{"reallocated", "memory-freed", 66},
 		{"unmapped", "memory-freed", 66},
 		{"dropped", "memory-freed", 66},

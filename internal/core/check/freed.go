@@ -42,21 +42,16 @@ func (c *Checker) Freed(mr *verbs.MR, start, end uint64, how string, remote bool
 			}
 		}
 	}
-	if remote && d.reachable(o.pd) && !(fromHeap(how) && outlives(mr, start, end)) {
+	if remote && d.reachable(o.pd) && !ofOthers(how, &f.Places[0], &o.made) {
 		f.Detail = fmt.Sprintf("Memory of %s was freed, and peers can use its key %#x.", o.name(), uint32(mr.RKey()))
 		d.c.Report(f)
 	}
 }
 
-// fromHeap reports whether memory was given back to malloc, so that it stays mapped.
-func fromHeap(how string) bool { return how == "free" || how == "realloc" }
-
-// outlives reports whether a region has more memory than was freed. Caches of registrations round them to pages, and keep
-// them for the next allocation there.
-func outlives(mr *verbs.MR, start, end uint64) bool {
-	mem := mr.Bytes()
-	from := uint64(uintptr(unsafe.Pointer(unsafe.SliceData(mem))))
-	return from < start || end < from+uint64(len(mem))
+// ofOthers reports whether memory is back in the heap that a library has registered, and that is not the library's. Caches
+// of registrations keep such regions for who gets the memory next.
+func ofOthers(how string, freed, registered *Place) bool {
+	return (how == "free" || how == "realloc") && freed.Stack.module() != registered.Stack.module()
 }
 
 // mapped reports whether the ends of memory are mapped.

@@ -51,6 +51,7 @@ func lookup(key []uintptr) (*trace, *atomic.Pointer[trace]) {
 type Stacks struct {
 	Capture  func(pcs []uintptr) int            // returns how many it has filled in
 	Describe func(pcs []uintptr) (text []Frame) // may leave frames out that are not the program's
+	Module   func(pcs []uintptr) string         // the file of the program's innermost function
 }
 
 // Frame is a function of the program, and the line in it.
@@ -130,6 +131,9 @@ func describeGo(pcs []uintptr) (out []Frame) {
 		}
 	}
 }
+
+// module returns the file of a C program, or that of one of its libraries, which has the innermost function.
+func (s Stack) module() string { return stacks.Module(s.addresses()) }
 
 // String returns a line for each function, and one below it for its place.
 func (s Stack) String() string {
