@@ -120,6 +120,7 @@ type pair struct {
 	endless        bool   // the server never ends by itself
 	ready          string // what the server says when clients may come; empty: they come until it listens
 	want           string
+	compare        func(server, client string) error // of what both have said; nil: nothing
 }
 
 // table heads what perftest prints.
@@ -208,6 +209,9 @@ func (p pair) attempt(t *testing.T, dir string, limit time.Duration) error {
 	}
 	if !strings.Contains(client, p.want) {
 		return fmt.Errorf("the client did not say %q:\n%s", p.want, client)
+	}
+	if p.compare != nil {
+		return p.compare(server.out.String(), client)
 	}
 	return nil
 }
