@@ -16,7 +16,7 @@ type Report struct {
 	Elapsed  time.Duration `json:"elapsed_ns"`
 	Recorded bool          `json:"recorded"` // packets were recorded: the figures do not represent a plain run
 
-	Stopped *StoppedReport `json:"stopped,omitempty"` // nil where there is no shared memory
+	Stopped *StoppedReport `json:"stopped,omitempty"` // nil where there is no shared memory, or the checker
 	Packets string         `json:"packets,omitempty"` // of one WRITE, as a ladder; empty: they cannot be seen
 	Speed   []Speed        `json:"speed"`             // WRITEs, by what carries them
 

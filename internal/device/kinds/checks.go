@@ -20,6 +20,12 @@ func CheckOptions(text string) error {
 	return CheckCallLog(o.Log)
 }
 
+// Checking reports whether the environment has programs checked.
+func Checking() bool {
+	c, _ := check.Process() // opening a device says what is wrong
+	return c != nil
+}
+
 // checker returns the checker that the options, or the environment, ask for; nil: none.
 func (o *Options) checker() (*check.Checker, error) {
 	if o.Checks == nil {
