@@ -353,6 +353,21 @@ func TestRegionInUse(t *testing.T) {
 	w.want("region-in-use")
 }
 
+// A receive whose region was reregistered meanwhile gets its data if the memory is the same.
+func TestReregistered(t *testing.T) {
+	w := newWorld(t, verbs.RC)
+	a, b := w.ends[0], w.ends[1]
+	copy(a.MR.Bytes(), "hello")
+	w.ok(b.QP.PostRecv(&verbs.RecvWR{ID: 7, SGL: []verbs.SGE{b.MR.SGE(0, 100)}}))
+	w.ok(b.MR.Rereg(verbs.ReregAccess, nil, nil, verbs.LocalWrite))
+	w.ok(a.QP.PostSend(&verbs.SendWR{ID: 9, Op: verbs.OpSend, Flags: verbs.Signaled, SGL: []verbs.SGE{a.MR.SGE(0, 5)}}))
+	w.wait(a.CQ)
+	if wc := w.wait(b.CQ); wc.Status != verbs.StatusSuccess || string(b.MR.Bytes()[:5]) != "hello" {
+		t.Errorf("%v: received %q", wc.Status, b.MR.Bytes()[:5])
+	}
+	w.want("region-in-use")
+}
+
 func TestUseAfterDestroy(t *testing.T) {
 	w := newWorld(t, verbs.RC)
 	b := w.ends[1]

@@ -238,6 +238,9 @@ func (d *Device) rereg(mr *verbs.MR, flags verbs.ReregFlags, pd *verbs.PD, acces
 	if key != mr.RKey() {
 		d.dead.add(key, o, at("It was reregistered"))
 	}
+	if flags&verbs.ReregTranslation != 0 {
+		old.gone.Store(true)
+	}
 	if flags&verbs.ReregPD != 0 {
 		o.pd = pd
 	}
@@ -251,7 +254,6 @@ func (d *Device) rereg(mr *verbs.MR, flags verbs.ReregFlags, pd *verbs.PD, acces
 func (d *Device) dropRegion(mr *verbs.MR) (*region, verbs.Key) {
 	for key, r := range d.known.regions {
 		if r.mr == mr {
-			r.gone.Store(true)
 			delete(d.known.regions, key)
 			d.c.history.disown(owned{d, key})
 			return r, key
@@ -279,7 +281,9 @@ func (d *Device) destroyed(v any) done {
 		switch v := v.(type) {
 		case *verbs.MR:
 			d.dead.add(v.RKey(), o, place)
-			d.dropRegion(v)
+			if r, _ := d.dropRegion(v); r != nil {
+				r.gone.Store(true)
+			}
 		case *verbs.MW:
 			d.unbind(v.RKey(), place, "It was deallocated")
 			delete(d.known.windows, v.RKey()&^keyPortion)
