@@ -12,8 +12,6 @@ package main
 import "C"
 
 import (
-	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -440,28 +438,6 @@ func rj_check_wait(h C.uint64_t) {
 	if ch := channels.get(uint64(h)); ch != nil && checking.checker != nil {
 		checking.checker.Waits(ch.CompChannel)
 	}
-}
-
-// fatal are events that a program must not miss.
-var fatal = []verbs.EventType{verbs.EventCQError, verbs.EventQPFatal, verbs.EventQPRequestError, verbs.EventQPAccessError,
-	verbs.EventSRQError, verbs.EventDeviceFatal}
-
-// checkExit reports what is left at the end of the program, and returns the status that it is to end with instead of 0.
-func checkExit() int {
-	if checking.checker == nil {
-		return 0
-	}
-	contexts.each(func(c *deviceContext) {
-		for _, e := range c.events.all() {
-			if !slices.Contains(fatal, e.typ) {
-				continue
-			}
-			of := cmp.Or(checking.handles.Name(uintptr(e.object)), c.dev.name)
-			checking.checker.Report(&check.Finding{Rule: check.EventsLeft,
-				Detail: fmt.Sprintf("%s: the event %q was never read.", of, e.typ.String())})
-		}
-	})
-	return checking.checker.Exit()
 }
 
 // textAddress returns an address in this library's code.

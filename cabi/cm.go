@@ -23,9 +23,10 @@ import (
 // cmChannel is an event channel behind a file descriptor.
 type cmChannel struct {
 	*cm.EventChannel
-	events *fdQueue[cmEvent]
-	stop   context.CancelFunc
-	moving sync.Mutex // held while an event moves from one queue to the other
+	events  *fdQueue[cmEvent]
+	stop    context.CancelFunc
+	stopped chan struct{}
+	moving  sync.Mutex // held while an event moves from one queue to the other
 }
 
 // cmEvent is an event for a program: one of package cm, or one of an id that has no device.
@@ -38,6 +39,7 @@ type cmEvent struct {
 
 // pump brings events to the file descriptor.
 func (ch *cmChannel) pump(ctx context.Context) {
+	defer close(ch.stopped)
 	for ch.Wait(ctx) == nil {
 		ch.moving.Lock()
 		if e, ok := ch.TryGet(); ok {
@@ -82,7 +84,7 @@ func rj_cm_create_channel(h *C.uint64_t, fd *C.int) C.int {
 	if err != nil {
 		return errno(err)
 	}
-	ch := &cmChannel{EventChannel: cm.NewEventChannel(), events: q}
+	ch := &cmChannel{EventChannel: cm.NewEventChannel(), events: q, stopped: make(chan struct{})}
 	var ctx context.Context
 	ctx, ch.stop = context.WithCancel(context.Background())
 	go ch.pump(ctx)

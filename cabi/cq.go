@@ -20,10 +20,11 @@ import (
 // channel is a completion channel behind a file descriptor.
 type channel struct {
 	*verbs.CompChannel
-	events *fdQueue[unsafe.Pointer] // C's queues
-	stop   context.CancelFunc
-	mu     sync.Mutex
-	queues map[*verbs.CQ]unsafe.Pointer
+	events  *fdQueue[unsafe.Pointer] // C's queues
+	stop    context.CancelFunc
+	stopped chan struct{}
+	mu      sync.Mutex
+	queues  map[*verbs.CQ]unsafe.Pointer
 }
 
 // cq is a completion queue with room for the results of a poll.
@@ -71,10 +72,13 @@ func rj_create_channel(h C.uint64_t, out *C.uint64_t, fd *C.int) C.int {
 		v.Close()
 		return errno(err)
 	}
-	ch := &channel{CompChannel: v, events: q, queues: map[*verbs.CQ]unsafe.Pointer{}}
+	ch := &channel{CompChannel: v, events: q, stopped: make(chan struct{}), queues: map[*verbs.CQ]unsafe.Pointer{}}
 	var ctx context.Context
 	ctx, ch.stop = context.WithCancel(context.Background())
-	go ch.watch(ctx)
+	go func() {
+		defer close(ch.stopped)
+		ch.watch(ctx)
+	}()
 	objects.put(v, object{context: c})
 	*out, *fd = C.uint64_t(channels.put(ch)), C.int(q.fd)
 	return ok

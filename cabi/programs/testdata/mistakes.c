@@ -280,6 +280,24 @@ static void event_left(void)
 	event_message();
 }
 
+static void found_by_polling(void)
+{
+	begin_events();
+	receive(&b, to, 100);
+	CHECK(!ibv_req_notify_cq(b.cq, 0));
+	post(&a, IBV_WR_SEND, from, 100, NULL);
+	CHECK(next(&a).status == IBV_WC_SUCCESS);
+	CHECK(next(&b).status == IBV_WC_SUCCESS);
+}
+
+static void completion_left(void) { found_by_polling(); }
+
+static void completion_discarded(void)
+{
+	found_by_polling();
+	end_events();
+}
+
 static void polled(void)
 {
 	struct pollfd p;
@@ -856,7 +874,13 @@ static void connection(int wrong)
 		CHECK(!rdma_ack_cm_event(e));
 	}
 	CHECK(!rdma_disconnect(id));
-	for (i = 0; i < 2; i++) {
+	if (wrong == 5) {
+		struct pollfd p = { events->fd, POLLIN, 0 };
+
+		CHECK(poll(&p, 1, 20000) == 1);
+		exit(0);
+	}
+	for (i = 0; i < 2 && wrong != 6; i++) {
 		expect(events, RDMA_CM_EVENT_DISCONNECTED, &e);
 		if (i == 0 && wrong == 1)
 			continue;
@@ -880,6 +904,8 @@ static void connection_event(void) { connection(1); }
 static void acknowledged_twice(void) { connection(2); }
 static void connection_qp(void) { connection(3); }
 static void connection_qp_twice(void) { connection(4); }
+static void disconnect_left(void) { connection(5); }
+static void disconnect_discarded(void) { connection(6); }
 
 static const struct { const char *name; void (*run)(void); } programs[] = {
 	{ "right", right }, { "send-modified", send_modified }, { "destroyed-qp", destroyed_qp },
@@ -887,6 +913,7 @@ static const struct { const char *name; void (*run)(void); } programs[] = {
 	{ "id-twice", id_twice }, { "ids", ids }, { "many-objects", many_objects }, { "leak", leak }, { "forks", forks },
 	{ "child-open", child_open }, { "fails", fails }, { "acknowledged", acknowledged }, { "unacknowledged", unacknowledged },
 	{ "acknowledged-late", acknowledged_late }, { "event-left", event_left }, { "polled", polled },
+	{ "completion-left", completion_left }, { "completion-discarded", completion_discarded },
 	{ "armed-later", armed_later }, { "unarmed", unarmed }, { "unarmed-thread", unarmed_thread },
 	{ "idle-thread", idle_thread },
 	{ "request-after-arming", request_after_arming }, { "shared-cq", shared_cq }, { "single-cq", single_cq },
@@ -895,6 +922,7 @@ static const struct { const char *name; void (*run)(void); } programs[] = {
 	{ "ah-destroyed", ah_destroyed }, { "ah-used", ah_used }, { "qp-on-dead-cq", qp_on_dead_cq },
 	{ "connected", connected }, { "connection-event", connection_event }, { "acknowledged-twice", acknowledged_twice },
 	{ "connection-qp", connection_qp }, { "connection-qp-twice", connection_qp_twice },
+	{ "disconnect-left", disconnect_left }, { "disconnect-discarded", disconnect_discarded },
 	{ "freed", freed }, { "freed-posted", freed_posted }, { "freed-local", freed_local },
 	{ "freed-unreachable", freed_unreachable }, { "freed-after", freed_after }, { "freed-elsewhere", freed_elsewhere },
 	{ "reallocated", reallocated },

@@ -250,14 +250,20 @@ func (h *Handles) Acknowledged(object, key uintptr, n int) {
 	o.events = slices.Delete(o.events, 0, min(n, len(o.events)))
 }
 
-// Name returns the name of an object that exists; empty: it is not known.
-func (h *Handles) Name(key uintptr) string {
+// Unread reports an event of an object that nobody has read as the program ends. Where the program did not create the
+// object, it is one of the device; empty: such an event is not reported.
+func (h *Handles) Unread(object uintptr, device, event string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if o := h.all[key]; o != nil && o.gone == nil {
-		return o.Name
+	of, f := device, &Finding{Rule: EventsLeft}
+	if o := h.all[object]; o != nil && o.gone == nil && !o.Internal {
+		of, f.Places = o.Name, []Place{o.made}
 	}
-	return ""
+	if of == "" {
+		return
+	}
+	f.Detail = fmt.Sprintf("%s: %s was never read.", of, event)
+	h.c.Report(f)
 }
 
 // Unacknowledged reports a call that waits for events of an object to be acknowledged, as those that destroy it do.
