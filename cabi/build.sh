@@ -46,7 +46,7 @@ rm -f "$out/libramjet.h"
 	c/cmqueues.c c/cmep.c c/cmrecent.c c/cmlog.c c/rspoll.c c/repoll.c c/rsocket.c c/rslog.c "$out/libibverbs.so.1"
 "$cc" "${cflags[@]}" "${ldflags[@]}" -Wl,-soname,libibumad.so.3 -Wl,--version-script=c/ibumad.map \
 	-o "$out/libibumad.so.3" c/umadports.c c/umadbuffer.c c/umad.c c/umadnames.c "$out/libibverbs.so.1"
-"$cc" "${cflags[@]}" "${ldflags[@]}" -Wl,-soname,libramjet-sysfs.so -o "$out/libramjet-sysfs.so" c/sysfs.c -ldl
+"$cc" "${cflags[@]}" "${ldflags[@]}" -Wl,-soname,libramjet-sysfs.so -o "$out/libramjet-sysfs.so" c/restart.c c/sysfs.c -ldl
 "$cc" "${cflags[@]}" "${ldflags[@]}" -Wl,-soname,librspreload.so.1 \
 	-o "$out/librspreload.so" c/preload.c "$out/librdmacm.so.1" "$out/libibverbs.so.1" -ldl
 "$cc" "${cflags[@]}" -fno-builtin "${ldflags[@]}" -Wl,-soname,libramjet-check.so \

@@ -17,17 +17,24 @@ import (
 // mistakes is a program that makes those of its argument.
 const mistakes = "testdata/mistakes.c"
 
-// checked builds testdata/mistakes.c, and returns a function that runs one of its programs with the checker. It returns the
-// rules that were found, what was written, and the exit status, -1 after a signal.
-func checked(t *testing.T) func(t *testing.T, name string) (rules []string, out string, status int) {
+// buildMistakes builds testdata/mistakes.c.
+func buildMistakes(t *testing.T) (program string) {
 	t.Helper()
-	dir := need(t)
-	run, program := ramjet(t), filepath.Join(t.TempDir(), "mistakes")
+	dir, program := need(t), filepath.Join(t.TempDir(), "mistakes")
 	text, err := exec.Command("gcc", "-O1", "-g", "-Wall", "-Werror", "-pthread", "-o", program, mistakes,
 		filepath.Join(dir, "librdmacm.so.1"), filepath.Join(dir, "libibverbs.so.1")).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
+	return program
+}
+
+// checked builds testdata/mistakes.c, and returns a function that runs one of its programs with the checker. It returns the
+// rules that were found, what was written, and the exit status, -1 after a signal.
+func checked(t *testing.T) func(t *testing.T, name string) (rules []string, out string, status int) {
+	t.Helper()
+	dir := need(t)
+	run, program := ramjet(t), buildMistakes(t)
 	return func(t *testing.T, name string) (rules []string, out string, status int) {
 		b, err := command(t.Context(), dir, serverAddr, run, "run", "--libs", dir, "--check", "--", program, name).CombinedOutput()
 		var failed *exec.ExitError
@@ -124,6 +131,19 @@ func TestCheck(t *testing.T) {
 			t.Errorf("%q and status %d:\n%s", rules, status, out)
 		}
 	})
+}
+
+// In containers a variable is enough: the library that shows /sys has the program start again with the checker's.
+func TestCheckRestarts(t *testing.T) {
+	dir, program := need(t), buildMistakes(t)
+	for value, want := range map[string]int{"1": 66, "0": 0} {
+		cmd := command(t.Context(), dir, serverAddr, program, "freed")
+		cmd.Env = append(cmd.Env, "LD_PRELOAD="+filepath.Join(dir, "libramjet-sysfs.so"), "RAMJET_CHECK="+value)
+		out, _ := cmd.CombinedOutput()
+		if got := cmd.ProcessState.ExitCode(); got != want || (want != 0) != strings.Contains(string(out), "memory-freed: ") {
+			t.Errorf("RAMJET_CHECK=%s: status %d, not %d:\n%s", value, got, want, out)
+		}
+	}
 }
 
 // Reports show the functions and lines of the program, and none of the libraries'.

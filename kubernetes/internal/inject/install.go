@@ -16,7 +16,8 @@ import (
 const command = "bin/ramjet"
 
 // needed are the files without which containers would get nothing that works.
-var needed = []string{command, "lib/libibverbs.so.1", "lib/librdmacm.so.1", "lib/libibumad.so.3", "lib/libramjet.so", "lib/libramjet-sysfs.so"}
+var needed = []string{command, "lib/libibverbs.so.1", "lib/librdmacm.so.1", "lib/libibumad.so.3", "lib/libramjet.so",
+	"lib/libramjet-sysfs.so", "lib/libramjet-check.so"}
 
 // install copies a tree into a folder of its own below folder, named by its contents, and returns that. Containers
 // that run keep the tree that they were started with.
