@@ -434,9 +434,14 @@ func rj_check_freed(h C.uint64_t, start, end C.uintptr_t, how *C.char) {
 }
 
 //export rj_check_wait
-func rj_check_wait(h C.uint64_t) {
-	if ch := channels.get(uint64(h)); ch != nil && checking.checker != nil {
+func rj_check_wait(h C.uint64_t, begins C.int) {
+	ch := channels.get(uint64(h))
+	switch {
+	case ch == nil || checking.checker == nil:
+	case begins != 0:
 		checking.checker.Waits(ch.CompChannel)
+	default:
+		checking.checker.Woken(ch.CompChannel, nil)
 	}
 }
 

@@ -31,7 +31,7 @@ CALL(int, check_begin, (const char *name, const uint64_t *args, int n, uintptr_t
 CALL(void, check_end, (uintptr_t thread, uint64_t result))
 CALL(void, check_unacknowledged, (void *object)) /* which waits for events that are not acknowledged */
 CALL(void, check_freed, (uint64_t mr, uintptr_t start, uintptr_t end, const char *how)) /* memory of a region is gone */
-CALL(void, check_wait, (uint64_t channel)) /* its program waits for an event */
+CALL(void, check_wait, (uint64_t channel, int begins)) /* a thread waits for an event, or no more, without one */
 
 /* memory */
 CALL(int, alloc_pd, (uint64_t context, uint64_t *pd))

@@ -4,7 +4,6 @@ package check
 
 import (
 	"sync"
-	"time"
 	"weak"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/calllog"
@@ -30,8 +29,8 @@ type Device struct {
 	gids   []verbs.GIDEntry // of its first port
 	grhs   headers
 
-	waiting map[*verbs.CompChannel]*time.Timer // of a C program's threads
-	closed  bool
+	waits  []*wait // for completion channels
+	closed bool
 
 	abandoned bool
 }
@@ -78,6 +77,13 @@ func (d *Device) Begin(call string, args ...driver.CallArg) end {
 	d.c.flush()
 	if b := d.c.history.board; b != nil && call == "ibv_modify_qp" && args[2].Value.(verbs.QPMask)&verbs.MaskDestQPN != 0 {
 		b.Refresh()
+	}
+	if call == "ibv_get_cq_event" && d.c.handles == nil {
+		waited := d.waiting(args[0].Value.(*verbs.CompChannel))
+		return func(result any, err error, out ...driver.CallArg) {
+			waited(result, err, out...)
+			logged(result, err, out...)
+		}
 	}
 	done := d.begin(call, args)
 	if done == nil {
@@ -172,12 +178,6 @@ func (d *Device) begin(call string, args []driver.CallArg) done {
 		return func(any, []driver.CallArg) { d.resized(cq, n, place) }
 	case "ibv_req_notify_cq":
 		d.armed(args[0].Value.(*verbs.CQ))
-	case "ibv_get_cq_event":
-		if d.c.handles != nil {
-			break
-		}
-		d.waits(args[0].Value.(*verbs.CompChannel))
-		return d.woken
 	case "ibv_close_device":
 		d.closing()
 	}

@@ -39,5 +39,6 @@
 //   - windows.go: memory windows, and their keys that end
 //   - rnr.go: receivers without receives
 //   - look.go: WRITEs that are noticed before they have ended
-//   - limits.go: rules of queues, events and keys that are checked as work is posted
+//   - limits.go: rules of queues and keys that are checked as work is posted
+//   - channel.go: waits for completion channels
 package check

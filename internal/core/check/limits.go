@@ -5,10 +5,8 @@ package check
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/ramjet-rdma/ramjet/verbs"
-	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
 // checkSend checks a work request as it is posted.
@@ -136,136 +134,5 @@ func (r *request) names(mr *verbs.MR) bool {
 func (d *Device) flushed(r *request) {
 	if r.left != nil {
 		d.c.Report(r.left)
-	}
-}
-
-// armed notes that a program wants an event.
-func (d *Device) armed(cq *verbs.CQ) {
-	c := d.known.cqs[cq]
-	if c == nil {
-		return
-	}
-	c.armed, c.polled, c.busy = true, false, !driver.CQOf(cq).Empty()
-}
-
-// waits checks that a completion channel will have an event: completions that were in a queue before it was armed raise
-// none (IBTA 11.4.2.2).
-func (d *Device) waits(ch *verbs.CompChannel) {
-	d.missed(ch, at("It was waited for"))
-	if !d.anyArmed(ch) {
-		d.unarmed(ch, at("It was waited for"))
-	}
-}
-
-// missed reports a completion queue of a channel whose completions came before it was armed, unless another one of the
-// channel will raise the event that the program waits for.
-func (d *Device) missed(ch *verbs.CompChannel, place Place) {
-	var missed *completionQueue
-	for _, c := range d.known.cqs {
-		switch {
-		case c.channel != ch || !c.armed:
-		case !c.busy || c.polled:
-			return
-		default:
-			missed = c
-		}
-	}
-	if missed != nil {
-		d.c.Report(&Finding{ChannelUnarmed, fmt.Sprintf("%s had completions when it was armed, and has not been polled since: they raise no event.",
-			d.nameOf(missed.cq)), []Place{place}})
-	}
-}
-
-func (d *Device) anyArmed(ch *verbs.CompChannel) bool {
-	for _, c := range d.known.cqs {
-		if c.channel == ch && c.armed {
-			return true
-		}
-	}
-	return false
-}
-
-func (d *Device) unarmed(ch *verbs.CompChannel, place Place) {
-	d.c.Report(&Finding{ChannelUnarmed, fmt.Sprintf("No completion queue of %s is armed.", d.nameOf(ch)), []Place{place}})
-}
-
-// starves reports whether there is something to wait for on a channel, and no completion queue is armed: there are
-// completions, or work requests of a connected queue pair.
-func (d *Device) starves(ch *verbs.CompChannel) bool {
-	starves := false
-	for _, c := range d.known.cqs {
-		switch {
-		case c.channel != ch:
-		case c.armed:
-			return false
-		case !driver.CQOf(c.cq).Empty():
-			starves = true
-		}
-	}
-	for _, q := range d.known.qps {
-		if q.state != verbs.StateRTS {
-			continue
-		}
-		s, r := d.known.cqs[q.init.SendCQ], d.known.cqs[q.init.RecvCQ]
-		starves = starves || s != nil && s.channel == ch && len(q.sends) > 0 || r != nil && r.channel == ch && len(q.recvs.recvs) > 0
-	}
-	return starves
-}
-
-// patience is how long a program may wait for events of completion queues that another thread is still to arm.
-const patience = 3 * time.Second
-
-// Waits checks a thread of a C program that is about to wait for an event of a channel.
-func (c *Checker) Waits(ch *verbs.CompChannel) {
-	d := c.deviceOf(ch)
-	if d == nil {
-		return
-	}
-	place := at("It was waited for")
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.missed(ch, place)
-	if d.anyArmed(ch) {
-		return
-	}
-	if d.waiting == nil {
-		d.waiting = map[*verbs.CompChannel]*time.Timer{}
-	}
-	d.waiting[ch] = time.AfterFunc(patience, func() {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		if d.waiting[ch] != nil && d.known.all[ch] != nil && d.known.all[ch].gone == nil && d.starves(ch) {
-			d.unarmed(ch, place)
-		}
-	})
-}
-
-// Woken notes that a C program has taken an event.
-func (c *Checker) Woken(ch *verbs.CompChannel, cq *verbs.CQ) {
-	d := c.deviceOf(ch)
-	if d == nil {
-		return
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if t := d.waiting[ch]; t != nil {
-		t.Stop()
-		delete(d.waiting, ch)
-	}
-	if q := d.known.cqs[cq]; q != nil {
-		q.armed = false
-	}
-}
-
-// woken notes an event.
-func (d *Device) woken(_ any, out []driver.CallArg) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if len(out) == 0 {
-		return
-	}
-	cq, _ := out[0].Value.(*verbs.CQ)
-	if c := d.known.cqs[cq]; c != nil {
-		c.armed = false
 	}
 }

@@ -140,9 +140,10 @@ type completionQueue struct {
 	outstanding int  // work requests that complete there
 	told        bool // that it can overflow
 
-	armed  bool // an event was asked for, and has not been taken
-	busy   bool // it had completions when it was armed
-	polled bool // since then
+	polls   uint64
+	armed   bool   // an event was asked for, and has not been taken
+	armedAt uint64 // so many polls
+	busy    bool   // it had completions then
 }
 
 // created notes an object that a call is about to create in a protection domain. access is of a region.

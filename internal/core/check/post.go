@@ -188,7 +188,7 @@ func (d *Device) Polled(cq *verbs.CQ, wcs []verbs.WC) {
 	d.c.flush()
 	d.mu.Lock()
 	if c := d.known.cqs[cq]; c != nil {
-		c.polled = true
+		c.polls++
 	}
 	for i := range wcs {
 		ends = d.complete(&wcs[i], ends)
