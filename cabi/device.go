@@ -34,6 +34,8 @@ type device struct {
 	users int
 	stop  context.CancelFunc // ends watch
 
+	stopped chan struct{} // watch has ended
+
 	mu       sync.Mutex
 	contexts map[*deviceContext]struct{}
 	xrcds    map[inode]*xrcd
@@ -195,10 +197,13 @@ func acquire(name string) (*device, error) {
 		if err != nil {
 			return nil, err
 		}
-		d := &device{Device: v, name: name, nic: kinds.ActsAsNIC(v), users: 1, contexts: map[*deviceContext]struct{}{}, xrcds: map[inode]*xrcd{}}
+		d := &device{Device: v, name: name, nic: kinds.ActsAsNIC(v), users: 1, contexts: map[*deviceContext]struct{}{}, xrcds: map[inode]*xrcd{}, stopped: make(chan struct{})}
 		var ctx context.Context
 		ctx, d.stop = context.WithCancel(context.Background())
-		go d.watch(ctx)
+		go func() {
+			defer close(d.stopped)
+			d.watch(ctx)
+		}()
 		devices[name] = d
 		return d, nil
 	}

@@ -27,7 +27,7 @@ func checkExit() int {
 		return 0
 	}
 	contexts.each(func(c *deviceContext) {
-		for _, e := range c.events.all() {
+		for _, e := range c.left() {
 			if slices.Contains(owed, e.typ) {
 				checking.handles.Unread(uintptr(e.object), c.dev.name, fmt.Sprintf("the event %q", e.typ.String()))
 			}
@@ -48,14 +48,25 @@ func checkExit() int {
 	return checking.checker.Exit()
 }
 
+// left ends the forwarding of a device's events, and returns those that nobody has taken.
+func (c *deviceContext) left() []asyncEvent {
+	forwardLast(c.dev.stop, c.dev.stopped, c.dev.watch)
+	return c.events.all()
+}
+
 // left ends the forwarding of completion events, and returns the queues of those that nobody has taken.
 func (ch *channel) left() []unsafe.Pointer {
-	ch.stop()
-	<-ch.stopped
+	forwardLast(ch.stop, ch.stopped, ch.watch)
+	return ch.events.all()
+}
+
+// forwardLast stops a watch, and has it forward what it has not yet.
+func forwardLast(stop context.CancelFunc, stopped chan struct{}, watch func(context.Context)) {
+	stop()
+	<-stopped
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
-	ch.watch(ended) // forwards what has come since
-	return ch.events.all()
+	watch(ended)
 }
 
 // left ends the forwarding of events, and returns those that nobody has taken.
