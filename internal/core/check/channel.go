@@ -70,26 +70,31 @@ func (w *wait) end(cq *verbs.CQ, err error) {
 }
 
 // report reports that the wait gets no event: completions that were in a queue before it was armed raise none
-// (IBTA 11.4.2.2). A queue that was polled meanwhile has a thread that looks after it. starves says that there is
-// something to wait for, apart from completions.
+// (IBTA 11.4.2.2). Another queue of the channel may raise one, and a queue that was polled meanwhile has a thread that
+// looks after it. starves says that there is something to wait for, apart from completions.
 func (w *wait) report(starves bool) {
-	armed := false
+	var late *completionQueue
 	for _, c := range w.d.known.cqs {
-		armed = armed || c.channel == w.ch && c.armed
+		switch {
+		case c.channel != w.ch || !c.armed:
+		case !c.busy || c.armedAt != c.polls:
+			return
+		default:
+			late = c
+		}
 	}
 	for c, polls := range w.polls {
 		if c.polls != polls || w.d.known.cqs[c.cq] != c {
 			return
 		}
-		if c.armed && c.busy && c.armedAt == c.polls {
-			w.d.c.Report(&Finding{ChannelUnarmed, fmt.Sprintf("%s had completions when it was armed, and has not been polled since: they raise no event.",
-				w.d.nameOf(c.cq)), []Place{w.place}})
-			return
-		}
 		starves = starves || !driver.CQOf(c.cq).Empty()
 	}
-	if starves && !armed {
-		w.d.c.Report(&Finding{ChannelUnarmed, fmt.Sprintf("No completion queue of %s is armed.", w.d.nameOf(w.ch)), []Place{w.place}})
+	detail := fmt.Sprintf("No completion queue of %s is armed.", w.d.nameOf(w.ch))
+	if late != nil {
+		detail = fmt.Sprintf("%s had completions when it was armed, and has not been polled since: they raise no event.", w.d.nameOf(late.cq))
+	}
+	if late != nil || starves {
+		w.d.c.Report(&Finding{ChannelUnarmed, detail, []Place{w.place}})
 	}
 }
 
