@@ -29,11 +29,7 @@ func build(ctx context.Context, chosen []program, dir string, o *options) error 
 	}
 	if o.libs == "" {
 		o.libs = filepath.Join(dir, "libs")
-		root, err := output(ctx, "go", "list", "-m", "-f", "{{.Dir}}", module)
-		if err != nil {
-			return err
-		}
-		if _, err := output(ctx, filepath.Join(strings.TrimSpace(root), "cabi", "build.sh"), o.libs); err != nil {
+		if err := buildLibraries(ctx, o.libs); err != nil {
 			return err
 		}
 	}
@@ -58,6 +54,16 @@ func build(ctx context.Context, chosen []program, dir string, o *options) error 
 		}
 	})
 	return errors.Join(failed...)
+}
+
+// buildLibraries builds those for C programs.
+func buildLibraries(ctx context.Context, dir string) error {
+	root, err := output(ctx, "go", "list", "-m", "-f", "{{.Dir}}", module)
+	if err != nil {
+		return err
+	}
+	_, err = output(ctx, filepath.Join(strings.TrimSpace(root), "cabi", "build.sh"), dir)
+	return err
 }
 
 // compile compiles one form of a program in C.

@@ -29,7 +29,7 @@ var oneLanguage = map[string]string{
 	"concurrent-use":       "C: objects of package verbs may be closed while they are used",
 }
 
-// knownMisses are mistakes that the checker cannot see, by the name of their program, with the reason.
+// knownMisses are mistakes that the checker does not see, by the name of their program, with the reason.
 var knownMisses = map[string]string{
 	"c/receive-touched-peek":             "the program only reads",
 	"c/receive-touched-repost":           "it stores the value that is there",
@@ -44,7 +44,15 @@ var knownMisses = map[string]string{
 	"c/queue-pair-order-flag":            "a C program's loads are not seen",
 	"c/queue-pair-order-processes":       "a C program's loads are not seen",
 	"c/race-threads":                     "both write what is there already",
+	"go/use-after-destroy-conn":          "a Go program may use what it has closed, and gets an error",
+	"go/events-left-disconnected":        "as go/leak-device",
 }
+
+// meet are the rules that find two accesses if these meet: a program of theirs has several tries.
+var meet = map[string]bool{"race": true, "queue-pair-order": true, "partial-poll": true, "concurrent-use": true}
+
+// tries is how often such a program runs until its mistake is found.
+const tries = 5
 
 // crashes are the rules whose mistakes use memory that is gone, and so may end a program by a signal.
 var crashes = map[string]bool{"use-after-destroy": true, "double-destroy": true, "concurrent-use": true}
