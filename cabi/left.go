@@ -90,6 +90,8 @@ func (e *cmEvent) owner() *cmID {
 	return owner
 }
 
-// awaited reports whether a program has to take an event. Peers may ask at any time, and programs seldom wait for the
-// end of the time wait.
-func awaited(t cm.EventType) bool { return t != cm.ConnectRequest && t != cm.TimewaitExit }
+// awaited reports whether a program has to take an event: peers may ask at any time, data may tell a server that its
+// connection is established, and programs seldom wait for the end of the time wait.
+func awaited(t cm.EventType) bool {
+	return t != cm.ConnectRequest && t != cm.Established && t != cm.TimewaitExit
+}

@@ -251,7 +251,7 @@ func (h *Handles) Acknowledged(object, key uintptr, n int) {
 }
 
 // Unread reports an event of an object that nobody has read as the program ends. Where the program did not create the
-// object, it is one of the device; empty: such an event is not reported.
+// object, it is one of the device; empty: such an event goes with its object, and is reported only if leaks are.
 func (h *Handles) Unread(object uintptr, device, event string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -259,7 +259,7 @@ func (h *Handles) Unread(object uintptr, device, event string) {
 	if o := h.all[object]; o != nil && o.gone == nil && !o.Internal {
 		of, f.Places = o.Name, []Place{o.made}
 	}
-	if of == "" {
+	if of == "" || device == "" && !h.c.on(Leak) {
 		return
 	}
 	f.Detail = fmt.Sprintf("%s: %s was never read.", of, event)
