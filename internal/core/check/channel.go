@@ -91,7 +91,8 @@ func (w *wait) report(starves bool) {
 	}
 	detail := fmt.Sprintf("No completion queue of %s is armed.", w.d.nameOf(w.ch))
 	if late != nil {
-		detail = fmt.Sprintf("%s had completions when it was armed, and has not been polled since: they raise no event.", w.d.nameOf(late.cq))
+		detail = fmt.Sprintf("%s had completions when it was armed, and has not been polled since: they raise no event.",
+			w.d.nameOf(late.cq))
 	}
 	if late != nil || starves {
 		w.d.c.Report(&Finding{ChannelUnarmed, detail, []Place{w.place}})
@@ -102,7 +103,8 @@ func (w *wait) report(starves bool) {
 func (w *wait) starves() bool {
 	has := func(cq *verbs.CQ) bool { _, ok := w.polls[w.d.known.cqs[cq]]; return ok }
 	for _, q := range w.d.known.qps {
-		if q.state == verbs.StateRTS && (len(q.sends) > 0 && has(q.init.SendCQ) || len(q.recvs.recvs) > 0 && has(q.init.RecvCQ)) {
+		sends, recvs := len(q.sends) > 0 && has(q.init.SendCQ), len(q.recvs.recvs) > 0 && has(q.init.RecvCQ)
+		if q.state == verbs.StateRTS && (sends || recvs) {
 			return true
 		}
 	}
