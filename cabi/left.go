@@ -18,8 +18,11 @@ import (
 )
 
 // owed are the asynchronous events that a program must not miss: errors, and those that it has asked for.
-var owed = []verbs.EventType{verbs.EventCQError, verbs.EventQPFatal, verbs.EventQPRequestError,
-	verbs.EventQPAccessError, verbs.EventSRQError, verbs.EventDeviceFatal, verbs.EventQPLastWQEReached, verbs.EventSRQLimitReached}
+var owed = []verbs.EventType{
+	verbs.EventCQError, verbs.EventSRQError, verbs.EventDeviceFatal,
+	verbs.EventQPFatal, verbs.EventQPRequestError, verbs.EventQPAccessError,
+	verbs.EventQPLastWQEReached, verbs.EventSRQLimitReached,
+}
 
 // checkExit reports what is left at the end of the program, and returns the status that it is to end with instead of 0.
 func checkExit() int {
