@@ -214,6 +214,7 @@ func (a *association) connect(ctx context.Context, qid uint16, depth, data, inli
 		err = q.authenticate(ctx, done.Result)
 	}
 	if err != nil {
+		a.fail(err)
 		q.close()
 		return nil, fmt.Errorf("connecting to %s at %s: %w", a.c.nqn, a.c.addr, err)
 	}

@@ -34,8 +34,6 @@ type hostQueue struct {
 	slots     []hostSlot
 	unused    chan int
 
-	ctx     context.Context // ends with the queue, at the latest with the association
-	cancel  context.CancelCauseFunc
 	running sync.WaitGroup
 
 	mu     sync.Mutex
@@ -113,29 +111,25 @@ func (q *hostQueue) postRecv(i int) error {
 // start begins to take completions.
 func (q *hostQueue) start(conn *cm.Conn) {
 	q.conn = conn
-	q.ctx, q.cancel = context.WithCancelCause(q.a.ctx)
 	q.running.Go(func() {
 		select {
 		case <-conn.Done():
 			q.fail(cm.ErrDisconnected)
-		case <-q.ctx.Done():
+		case <-q.a.ctx.Done():
 		}
 	})
 	q.running.Go(q.serve)
 }
 
-// fail ends the queue, and the association with it: commands in flight are lost.
-func (q *hostQueue) fail(err error) {
-	q.cancel(err)
-	q.a.fail(err)
-}
+// fail ends the association, and the queue with it: commands in flight are lost.
+func (q *hostQueue) fail(err error) { q.a.fail(err) }
 
 func (q *hostQueue) serve() {
 	wcs := make([]verbs.WC, 32)
 	for {
-		n, err := q.cq.Wait(q.ctx, wcs)
+		n, err := q.cq.Wait(q.a.ctx, wcs)
 		if err != nil {
-			if q.ctx.Err() == nil {
+			if q.a.ctx.Err() == nil {
 				q.fail(err)
 			}
 			return
@@ -207,7 +201,7 @@ func (q *hostQueue) run(ctx context.Context, op string, cmd *wire.Command, out, 
 	case slot = <-q.unused:
 	case <-ctx.Done():
 		return done, fmt.Errorf("nvme: %s: %w", op, ctx.Err())
-	case <-q.ctx.Done():
+	case <-q.a.ctx.Done():
 		return done, q.ended(op, false)
 	}
 	s := &q.slots[slot]
@@ -238,7 +232,7 @@ func (q *hostQueue) run(ctx context.Context, op string, cmd *wire.Command, out, 
 	case <-ctx.Done():
 		q.release(slot)
 		return done, fmt.Errorf("nvme: %s: %w", op, ctx.Err())
-	case <-q.ctx.Done():
+	case <-q.a.ctx.Done():
 		return done, q.ended(op, true)
 	case <-late:
 		q.fail(fmt.Errorf("%s: no response within %v: %w", op, timeout, context.DeadlineExceeded))
@@ -287,12 +281,11 @@ func (q *hostQueue) prepare(slot int, cmd *wire.Command, out, in []byte) (int, e
 // ended returns the error of a command on a queue that has ended; sent: the controller may have carried it out.
 func (q *hostQueue) ended(op string, sent bool) error {
 	c := q.a.c
-	return &lostError{sent, fmt.Errorf("nvme: %s: %s at %s: %w", op, c.nqn, c.addr, context.Cause(q.ctx))}
+	return &lostError{sent, fmt.Errorf("nvme: %s: %s at %s: %w", op, c.nqn, c.addr, context.Cause(q.a.ctx))}
 }
 
-// close ends the queue.
+// close closes the queue of an association that has ended.
 func (q *hostQueue) close() {
-	q.cancel(cm.ErrDisconnected)
 	q.mu.Lock()
 	q.closed = true
 	q.mu.Unlock()

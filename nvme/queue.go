@@ -55,7 +55,7 @@ type queue struct {
 
 func newQueue(p *Port, r wire.Request) *queue {
 	q := &queue{t: p.t, port: p, req: r, depth: int(r.HostSends) + 1}
-	q.ctx, q.cancel = context.WithCancelCause(p.ctx)
+	q.ctx, q.cancel = context.WithCancelCause(context.Background())
 	return q
 }
 

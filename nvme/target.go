@@ -302,6 +302,9 @@ type Port struct {
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
 	done   chan struct{} // closed when all connections have ended
+
+	mu     sync.Mutex
+	queues []*queue // in the order in which they came, and in which they end with the port
 }
 
 // Listen opens a port at "host:port" of a device. NVMe's own port is 4420, that of discovery services 8009: a Ramjet
@@ -391,6 +394,12 @@ func (p *Port) serve() {
 		conns.Go(func() { p.take(req) })
 	}
 	p.cancel()
+	p.mu.Lock()
+	queues := slices.Clone(p.queues)
+	p.mu.Unlock()
+	for _, q := range queues {
+		q.fail(errPortClosed)
+	}
 	p.inner.Close()
 	conns.Wait()
 	p.t.mu.Lock()
@@ -433,6 +442,13 @@ func (p *Port) take(req *cm.Request) {
 	defer p.t.release()
 	q := newQueue(p, r)
 	defer q.free()
+	p.mu.Lock()
+	p.queues = append(p.queues, q)
+	p.mu.Unlock()
+	defer p.remove(q)
+	if p.ctx.Err() != nil { // and nobody may end the queue any more
+		return
+	}
 	ctx, cancel := context.WithTimeout(p.ctx, acceptTimeout)
 	conn, err := req.Accept(ctx, cm.WithSetup(q.setUp))
 	cancel()
@@ -442,6 +458,15 @@ func (p *Port) take(req *cm.Request) {
 	}
 	q.serve(conn)
 }
+
+func (p *Port) remove(q *queue) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.queues = slices.DeleteFunc(p.queues, func(o *queue) bool { return o == q })
+}
+
+// errPortClosed is the cause of the end of a queue whose port is closed.
+var errPortClosed = errors.New("the port is closed")
 
 // check checks a connection request's private data.
 func (t *Target) check(b []byte) (r wire.Request, status wire.RejectStatus) {
