@@ -4,7 +4,8 @@
 # Module nvme against the Linux kernel's NVMe over RDMA in the guest machine, both ways, on rxe (RoCEv2) and siw (iWARP): the
 # kernel's host nvme-rdma mounts a file system of a Ramjet target and works on raw namespaces, and Ramjet's host reads and
 # writes a namespace of the kernel's target nvmet-rdma. On siw, and where the kernel is the target, both prove to each other
-# who they are by DH-HMAC-CHAP; wrong secrets are refused.
+# who they are by DH-HMAC-CHAP; wrong secrets are refused. The kernel's multipath uses the better of two ports, and the other
+# when the first is gone; and it goes on when the target is killed and started again while it writes.
 #
 #   nvme.sh [FOLDER]     FOLDER keeps the kernel's package: ~/.cache/ramjet-nvme by default
 #
@@ -121,7 +122,7 @@ host() (
 	blkdiscard -z -o 65536 -l 1048576 "$n2"
 	dd if="$n2" of=/tmp/back bs=65536 skip=1 count=16 iflag=direct status=none
 	cmp -n 1048576 /tmp/back /dev/zero
-	blkdiscard -o 2097152 -l 1048576 "$n2" # a hint, which a file does not take
+	blkdiscard -o 2097152 -l 1048576 "$n2"
 	echo 1 >"/sys/class/nvme/$ctrl/delete_controller"
 	[ -z "$(ls -d /sys/block/nvme?n* 2>/dev/null)" ]
 )
@@ -131,6 +132,52 @@ for address in 10.9.0.1 10.9.1.1; do
 	dmesg | grep -i nvme | tail -n 30 >>/tmp/output
 	tell 7998 "$status"
 done
+# The kernel's multipath on two ports of Ramjet's target, the second of which is non-optimized.
+paths() (
+	set -ex
+	modprobe -q nvme_core 2>/dev/null || true
+	for address in 10.9.0.1 10.9.1.1; do
+		echo "transport=rdma,traddr=$address,trsvcid=4421,nqn=nqn.2026-01.io.ramjet:paths,hostnqn=$hostnqn,hostid=11111111-2222-4333-8444-555555555555,nr_io_queues=2,queue_size=32,keep_alive_tmo=5,reconnect_delay=1,ctrl_loss_tmo=120" >/dev/nvme-fabrics
+	done
+	for i in $(seq 600); do
+		[ "$(cat /sys/class/nvme/nvme?/nvme?c?n?/ana_state 2>/dev/null | wc -l)" = 2 ] && break
+		sleep 0.1
+	done
+	for path in /sys/class/nvme/nvme?/nvme?c?n?; do
+		echo "$(cat "$path/ana_state") $(cat "$path/../address")"
+	done | sort >/tmp/states
+	cat /tmp/states
+	grep -q "^optimized traddr=10.9.0.1" /tmp/states
+	grep -q "^non-optimized traddr=10.9.1.1" /tmp/states
+	disk=/dev/$(basename /sys/block/nvme?n?)
+	head -c 33554432 /dev/urandom >/tmp/random
+	# Killed and started again, while this goes on.
+	tell 7997 0
+	for i in 1 2 3 4 5 6; do
+		dd if=/tmp/random of="$disk" bs=65536 oflag=direct conv=fsync status=none
+	done
+	echo 3 >/proc/sys/vm/drop_caches
+	cmp -n 33554432 /tmp/random "$disk"
+	dmesg | grep -ci "reconnect"
+	# Without the better path.
+	head -c 8388608 /dev/urandom >/tmp/random
+	dd if=/tmp/random of="$disk" bs=4096 oflag=direct conv=fsync status=none &
+	for ctrl in /sys/class/nvme/nvme?; do
+		! grep -q "traddr=10.9.0.1" "$ctrl/address" || echo 1 >"$ctrl/delete_controller"
+	done
+	wait $!
+	echo 3 >/proc/sys/vm/drop_caches
+	cmp -n 8388608 /tmp/random "$disk"
+	for ctrl in /sys/class/nvme/nvme?; do
+		echo 1 >"$ctrl/delete_controller"
+	done
+)
+: >/tmp/output
+paths >/tmp/paths 2>&1
+status=$?
+dmesg | grep -i nvme | tail -n 30 >>/tmp/paths
+mv /tmp/paths /tmp/output
+tell 7996 "$status"
 # The kernel's target, for Ramjet's host.
 target() (
 	set -ex
@@ -210,6 +257,25 @@ for device in roce:10.9.0.1 iwarp:10.9.1.1; do
 	e2fsck -fn "$work/$device.1" >"$work/fsck" 2>&1 || { cat "$work/fsck"; exit 1; }
 	echo "kernel host, target on $device: a file tree, raw blocks, zeros, deallocation: good"
 done
+# Two ports, of a target that is killed while the kernel writes.
+truncate -s 64M "$work/paths"
+paths() {
+	"$work/ramjet-nvme" serve -d roce:10.9.0.1 -d iwarp:10.9.1.1 --ana-state iwarp:10.9.1.1=non-optimized --listen :4421 \
+		--nqn nqn.2026-01.io.ramjet:paths --any-host --writable "$work/paths" >>"$work/paths.log" 2>&1 &
+	pids=($!)
+}
+paths
+python3 "$work/hear.py" 7997 1
+sleep 1
+kill -9 "${pids[@]}"
+wait "${pids[@]}" || true
+sleep 1
+paths
+python3 "$work/hear.py" 7996 1 || { tail -n 40 "$work/paths.log"; exit 1; }
+kill -INT "${pids[@]}"
+wait
+pids=()
+echo "kernel host, two ports of a target that is killed and started again in mid-write: good"
 python3 "$work/hear.py" 7999 1
 head -c 8000000 /dev/urandom >"$work/random"
 for i in 0 1; do
