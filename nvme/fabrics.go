@@ -56,6 +56,8 @@ func (r *request) connect() wire.Status {
 		return r.invalid(wire.ConnectOffsetSQSize, false)
 	case !d.Decode(b) && d.SubNQN == "":
 		return r.invalid(wire.ConnectOffsetSubNQN, true)
+	case d.HostID == [16]byte{}:
+		return r.invalid(wire.ConnectOffsetHostID, true)
 	case d.HostNQN == "":
 		return r.invalid(wire.ConnectOffsetHostNQN, true)
 	}

@@ -86,7 +86,7 @@ func (r *raw) enable() {
 	}
 }
 
-var connectData = wire.ConnectData{Controller: wire.DynamicController, SubNQN: diskNQN, HostNQN: hostNQN}
+var connectData = wire.ConnectData{HostID: [16]byte{1}, Controller: wire.DynamicController, SubNQN: diskNQN, HostNQN: hostNQN}
 
 // Private data of every length, and with every field out of bounds, is rejected with its reason.
 func TestPrivateData(t *testing.T) {
@@ -161,6 +161,8 @@ func TestWrongConnect(t *testing.T) {
 			1<<16 | 256},
 		{"NQN", func(p *wire.ConnectParams, d *wire.ConnectData) { d.SubNQN += "x" }, wire.ConnectInvalidParameters,
 			1<<16 | 256},
+		{"no host ID", func(p *wire.ConnectParams, d *wire.ConnectData) { d.HostID = [16]byte{} },
+			wire.ConnectInvalidParameters, 1<<16 | 0},
 		{"no host NQN", func(p *wire.ConnectParams, d *wire.ConnectData) { d.HostNQN = "" },
 			wire.ConnectInvalidParameters, 1<<16 | 512},
 		{"controller", func(p *wire.ConnectParams, d *wire.ConnectData) { d.Controller = 1 },

@@ -67,6 +67,7 @@ const DynamicController = 0xffff
 const (
 	ConnectOffsetQID     = 42
 	ConnectOffsetSQSize  = 44
+	ConnectOffsetHostID  = 0   // in the data
 	ConnectOffsetCNTLID  = 16  // in the data
 	ConnectOffsetSubNQN  = 256 // in the data
 	ConnectOffsetHostNQN = 512 // in the data

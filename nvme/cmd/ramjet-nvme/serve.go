@@ -172,6 +172,6 @@ func openDisk(name string, writable bool, block int) (n nvme.Namespace, closer f
 		f.Close()
 		return n, nil, err
 	}
-	n.Disk, n.Size = f, size
+	n.Disk, n.Size = nvme.NewFile(f), size
 	return n, f.Close, nil
 }
