@@ -40,7 +40,8 @@ func guarded(t testing.TB, kind string, s nvme.HostSecrets) *setting {
 // A host that proves to have its secret gets in, on every queue, and is told whether the target has the other one.
 func TestAuthentication(t *testing.T) {
 	kinds(t, func(t *testing.T, kind string) {
-		secrets := nvme.HostSecrets{Host: newSecret(t), Controller: newSecret(t), Hash: dhchap.SHA384, Group: dhchap.FFDHE2048}
+		secrets := nvme.HostSecrets{Host: newSecret(t), Controller: newSecret(t), Hash: dhchap.SHA384,
+			Group: dhchap.FFDHE2048}
 		s := guarded(t, kind, secrets)
 		for _, mutual := range []bool{false, true} {
 			o := nvme.HostOptions{Secret: secrets.Host, Queues: 2}
@@ -59,17 +60,18 @@ func TestAuthentication(t *testing.T) {
 		_, err = d.ReadAt(make([]byte, 512), 0)
 		ok(t, err)
 		for name, o := range map[string]nvme.HostOptions{
-			"no secret":                      {NQN: hostNQN},
-			"another secret":                 {NQN: hostNQN, Secret: newSecret(t)},
-			"the target has another secret":  {NQN: hostNQN, Secret: secrets.Host, ControllerSecret: newSecret(t)},
-			"a target that would not say it": {NQN: hostNQN + ":free", Secret: secrets.Host, ControllerSecret: secrets.Controller},
+			"no secret":                     {NQN: hostNQN},
+			"another secret":                {NQN: hostNQN, Secret: newSecret(t)},
+			"the target has another secret": {NQN: hostNQN, Secret: secrets.Host, ControllerSecret: newSecret(t)},
+			"a target that would not say it": {NQN: hostNQN + ":free", Secret: secrets.Host,
+				ControllerSecret: secrets.Controller},
 		} {
 			if _, err := nvme.Dial(within(t), s.dev, s.addr(), diskNQN, o); !errors.Is(err, nvme.ErrAuthentication) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		if _, err := nvme.Dial(within(t), s.dev, s.addr(), diskNQN, nvme.HostOptions{NQN: hostNQN + ":other"}); !errors.Is(err,
-			wire.ConnectInvalidHost) {
+		_, err = nvme.Dial(within(t), s.dev, s.addr(), diskNQN, nvme.HostOptions{NQN: hostNQN + ":other"})
+		if !errors.Is(err, wire.ConnectInvalidHost) {
 			t.Error("a host that is not named:", err)
 		}
 	})
@@ -91,7 +93,8 @@ func TestAuthenticationAgain(t *testing.T) {
 		t.Helper()
 		ok(t, target.Close())
 		target = nvme.NewTarget(nvme.TargetOptions{})
-		sub, err := target.AddSubsystem(nvme.SubsystemOptions{NQN: diskNQN, Secrets: map[string]nvme.HostSecrets{hostNQN: s2}})
+		sub, err := target.AddSubsystem(nvme.SubsystemOptions{NQN: diskNQN,
+			Secrets: map[string]nvme.HostSecrets{hostNQN: s2}})
 		ok(t, err)
 		ok(t, sub.AddNamespace(disk(1, 64<<10)))
 		_, err = target.Listen(t.Context(), s.targets, address)

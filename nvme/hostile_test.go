@@ -86,7 +86,8 @@ func (r *raw) enable() {
 	}
 }
 
-var connectData = wire.ConnectData{HostID: [16]byte{1}, Controller: wire.DynamicController, SubNQN: diskNQN, HostNQN: hostNQN}
+var connectData = wire.ConnectData{HostID: [16]byte{1}, Controller: wire.DynamicController, SubNQN: diskNQN,
+	HostNQN: hostNQN}
 
 // Private data of every length, and with every field out of bounds, is rejected with its reason.
 func TestPrivateData(t *testing.T) {

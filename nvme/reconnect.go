@@ -80,7 +80,8 @@ func (c *Controller) reconnect(generation uint64) *association {
 			c.fail(fmt.Errorf("%w, and a new one is refused: %w", ErrConnectionLost, err))
 			return nil
 		}
-		c.opt.Log.Warn("connecting again has failed", "subsystem", c.nqn, "address", c.addr, "attempt", attempt, "error", err)
+		c.opt.Log.Warn("connecting again has failed", "subsystem", c.nqn, "address", c.addr, "attempt", attempt,
+			"error", err)
 		c.mu.Lock()
 		c.why = err
 		c.mu.Unlock()
@@ -165,8 +166,8 @@ func (c *Controller) retry(ctx context.Context, op string, changes bool, f func(
 		case !changes || !lost.sent:
 			continue
 		case c.opt.KeepAlive < 0:
-			return 0, fmt.Errorf("%w; it may have been carried out, and without keep-alive nothing says when it is safe to "+
-				"repeat it", err)
+			return 0, fmt.Errorf("%w; it may have been carried out, and without keep-alive nothing says when it can be "+
+				"repeated", err)
 		}
 		select {
 		case <-time.After(a.expiry()):

@@ -17,8 +17,8 @@ func TestGroups(t *testing.T) {
 	for g, end := range ends {
 		p := primes[g]()
 		text := fmt.Sprintf("%x", p)
-		if len(text) != 2*g.Size() || !strings.HasPrefix(text, "ffffffffffffffffadf85458a2bb4a9aafdc5620273d3cf1d8b9c583ce2d3695") ||
-			!strings.HasSuffix(text, end+"ffffffffffffffff") {
+		const begin = "ffffffffffffffffadf85458a2bb4a9aafdc5620273d3cf1d8b9c583ce2d3695"
+		if len(text) != 2*g.Size() || !strings.HasPrefix(text, begin) || !strings.HasSuffix(text, end+"ffffffffffffffff") {
 			t.Errorf("%v: %s", g, text)
 		}
 		if g > FFDHE3072 {
@@ -43,8 +43,8 @@ func TestExchange(t *testing.T) {
 			continue
 		}
 		p := primes[g]()
-		for name, y := range map[string]*big.Int{"0": big.NewInt(0), "1": big.NewInt(1), "p - 1": new(big.Int).Sub(p, big.NewInt(1)),
-			"p": p} {
+		for name, y := range map[string]*big.Int{"0": big.NewInt(0), "1": big.NewInt(1),
+			"p - 1": new(big.Int).Sub(p, big.NewInt(1)), "p": p} {
 			if _, ok := a.secret(y.FillBytes(make([]byte, g.Size()))); ok {
 				t.Errorf("%v: the public value %s", g, name)
 			}
