@@ -121,7 +121,9 @@ func (s *Sim) begin(f *Flow) error {
 		fill(r.source().Bytes(), r.requester.entropy)
 	}
 	s.running[r] = struct{}{}
-	s.runs = append(s.runs, r)
+	if s.config.Trace > 0 && len(s.traced) < TracedFlows {
+		s.traced = append(s.traced, r)
+	}
 	if f.Op == verbs.OpSend {
 		for i := range min(r.messages, s.config.Host.Receives) {
 			s.postReceive(r, i)

@@ -74,7 +74,7 @@ type Sim struct {
 	flows    []Flow          // by their start
 	begun    int             // flows
 	running  map[*run]struct{}
-	runs     []*run // that have begun, for the trace
+	traced   []*run
 	free     *packet
 	batch    *ibta.Batch
 	scratch  []byte // memory of payload that nobody looks at
@@ -90,8 +90,11 @@ type Sim struct {
 	Samples  []Sample
 }
 
-// MaxMessage is the most that one message of a flow may have.
-const MaxMessage = 64 << 20
+// Limits of flows, in bytes.
+const (
+	MaxMessage = 64 << 20
+	MaxFlow    = 1 << 40
+)
 
 // New makes a simulation. It keeps the flows, and sets their outcomes.
 func New(c Config, t *Topology, flows []Flow) (*Sim, error) {
@@ -121,6 +124,9 @@ func New(c Config, t *Topology, flows []Flow) (*Sim, error) {
 		f := &s.flows[i]
 		if f.Src == f.Dst || f.Src < 0 || f.Dst < 0 || int(max(f.Src, f.Dst)) >= t.Hosts || f.Size < 0 || f.Start < 0 {
 			return nil, fmt.Errorf("a flow of %d bytes from host %d to host %d at %v: there are %d hosts, from 0", f.Size, f.Src, f.Dst, f.Start.Duration(), t.Hosts)
+		}
+		if f.Size > MaxFlow {
+			return nil, fmt.Errorf("a flow of %d bytes: give %d at most", f.Size, int64(MaxFlow))
 		}
 		if c.Payload && f.Size > 1<<30 {
 			return nil, fmt.Errorf("a flow of %d bytes with payload: give 1 GiB at most, or payload: false", f.Size)

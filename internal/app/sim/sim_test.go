@@ -4,6 +4,7 @@ package sim
 
 import (
 	"encoding/json"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -210,6 +211,63 @@ func TestTopologies(t *testing.T) {
 	}
 	if up := s.edges[0].routes[7]; len(up) != 2 {
 		t.Errorf("an edge has %d ways to another pod", len(up))
+	}
+}
+
+// Packets that take different paths arrive out of order, and all bytes do.
+func TestSpray(t *testing.T) {
+	for _, spray := range []bool{true, false} {
+		c := config(t, "window")
+		c.Switch.Spray, c.Payload = spray, true
+		s := runAll(t, c, LeafSpine(2, 4, 2, wires), []Flow{{Src: 0, Dst: 3, Size: 4 << 20, Op: verbs.OpWrite}})
+		used := 0
+		for _, p := range s.switches[0].ports[2:] {
+			if p.Stats.Packets > 0 {
+				used++
+			}
+		}
+		if s.Compared != 4<<20 || spray && used != 4 || !spray && used != 1 {
+			t.Errorf("spray %v: %d of 4 paths were used, %d bytes compared", spray, used, s.Compared)
+		}
+	}
+}
+
+// Events happen by time, and those of one time in the order in which they were scheduled.
+func TestHeap(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 1))
+	var h eventHeap
+	var last event
+	seq := uint64(0)
+	for i := range 20_000 {
+		if i < 10_000 || r.IntN(2) == 0 {
+			seq++
+			h.push(event{at: last.at + Time(r.IntN(50)), seq: seq})
+		}
+		if i < 10_000 && r.IntN(2) == 0 {
+			continue
+		}
+		e := h.pop()
+		if e.before(&last) {
+			t.Fatalf("%v happened after %v", e, last)
+		}
+		last = e
+	}
+}
+
+// Marks are as RED's parameters say, in proportion to the port's rate.
+func TestECN(t *testing.T) {
+	e := ECN{KMin: 100, KMax: 400, PMax: 0.2, Rate: 25e9}
+	for _, c := range []struct {
+		queue int
+		rate  float64
+		want  float64
+	}{{100, 25e9, 0}, {250, 25e9, 0.1}, {400, 25e9, 0.2}, {401, 25e9, 1}, {400, 100e9, 0}, {1000, 100e9, 0.1}} {
+		if got := e.probability(c.queue, c.rate); math.Abs(got-c.want) > 1e-9 {
+			t.Errorf("queue %d at %v b/s: %v, want %v", c.queue, c.rate, got, c.want)
+		}
+	}
+	if e.KMax = 0; e.probability(1e9, 25e9) != 0 {
+		t.Error("a switch without ECN marks")
 	}
 }
 

@@ -5,6 +5,7 @@ package sim
 import (
 	"errors"
 	"fmt"
+	"math"
 )
 
 // Topology is hosts, switches and the links between them. Nodes have numbers: first the hosts, then the switches.
@@ -102,29 +103,30 @@ func (t *Topology) Check() error {
 	if t.Hosts < 2 || t.Hosts > MaxHosts || t.Switches > maxSwitches {
 		return fmt.Errorf("there are %d hosts and %d switches: there have to be 2 to %d hosts, and %d switches at most", t.Hosts, t.Switches, MaxHosts, maxSwitches)
 	}
-	links := make([]int, t.Hosts)
+	links := make([]int, t.Hosts+t.Switches)
 	for _, l := range t.Links {
 		for _, n := range [2]int{l.A, l.B} {
 			if n < 0 || n >= t.Hosts+t.Switches {
 				return fmt.Errorf("a link ends at node %d: there are %d nodes, from 0", n, t.Hosts+t.Switches)
 			}
-			if n < t.Hosts {
-				links[n]++
-			}
+			links[n]++
 		}
 		switch {
 		case l.A == l.B:
 			return fmt.Errorf("a link goes from node %d to itself", l.A)
 		case l.A < t.Hosts && l.B < t.Hosts:
 			return fmt.Errorf("a link connects hosts %d and %d: hosts are connected by switches", l.A, l.B)
-		case !(l.Rate >= 1e6 && l.Rate <= 1e13) || l.Delay < 0 || l.Delay > Second || !(l.Loss >= 0 && l.Loss < 1):
-			return fmt.Errorf("the link between nodes %d and %d has %v bits per second, a delay of %v and a loss of %v: give 1 Mb/s to 10 Tb/s, up to 1 s, and a share below 1",
+		case !(l.Rate >= 1e7 && l.Rate <= 1e13) || l.Delay < 0 || l.Delay > Second || !(l.Loss >= 0 && l.Loss < 1):
+			return fmt.Errorf("the link between nodes %d and %d has %v bits per second, a delay of %v and a loss of %v: give 10 Mb/s to 10 Tb/s, up to 1 s, and a share below 1",
 				l.A, l.B, l.Rate, l.Delay.Duration(), l.Loss)
 		}
 	}
-	for h, n := range links {
-		if n != 1 {
-			return fmt.Errorf("host %d has %d links: a host has one", h, n)
+	for i, n := range links {
+		if i < t.Hosts && n != 1 {
+			return fmt.Errorf("host %d has %d links: a host has one", i, n)
+		}
+		if n > math.MaxUint16 {
+			return fmt.Errorf("switch %d has %d links: %d at most", i-t.Hosts, n, math.MaxUint16)
 		}
 	}
 	return nil

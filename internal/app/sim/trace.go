@@ -26,7 +26,7 @@ func (sampler) happen(s *Sim) {
 			p.peak = p.bytes[classData]
 		}
 	}
-	for _, r := range s.runs[:min(len(s.runs), TracedFlows)] {
+	for _, r := range s.traced {
 		sender, receiver := r.requester, r.other
 		if r.flow.Op == verbs.OpRead {
 			sender, receiver = receiver, sender
