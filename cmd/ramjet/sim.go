@@ -82,7 +82,7 @@ func (f *simFlags) run(c *cobra.Command, args []string) error {
 	if stopped != nil && !errors.Is(stopped, context.Canceled) {
 		return stopped
 	}
-	return errors.Join(f.write(c.OutOrStdout(), world), stopped)
+	return errors.Join(f.write(c.OutOrStdout(), c.ErrOrStderr(), world), stopped)
 }
 
 // scenario reads the scenario.

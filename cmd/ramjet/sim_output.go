@@ -19,17 +19,20 @@ import (
 )
 
 // write writes what is known in all forms that were asked for.
-func (f *simFlags) write(out io.Writer, s *sim.Sim) error {
+func (f *simFlags) write(out, log io.Writer, s *sim.Sim) error {
 	r := s.Results()
 	if f.csv != "" {
 		if err := simCSV(f.csv, s, r); err != nil {
 			return err
 		}
 	}
-	if charts := simCharts(s, r); len(charts) > 0 {
+	switch charts := simCharts(s, r); {
+	case len(charts) > 0:
 		if err := f.plots.write(charts...); err != nil {
 			return err
 		}
+	case f.plots.svg.name != "" || f.plots.png.name != "":
+		fmt.Fprintln(log, "there is no plot: it needs flows of several sizes that have ended, or trace in the scenario")
 	}
 	if f.json {
 		return writeJSON(out, r)
@@ -139,7 +142,8 @@ const simQuantiles = 20
 // simCharts returns slowdowns by size where flows differ in it, and rates and the longest queue over time.
 func simCharts(s *sim.Sim, r *sim.Results) (charts []plots.Chart) {
 	if rows := s.Quantiles(simQuantiles); len(rows) > 1 && rows[0].UpTo < rows[len(rows)-1].UpTo {
-		c := plots.Chart{Title: "FCT slowdown by size", X: "flow size [B]", Y: "slowdown", XText: func(v float64) string { return units.Short(v) }}
+		c := plots.Chart{Title: "FCT slowdown by size", X: "flow size [B]", Y: "slowdown", XText: func(v float64) string { return units.Short(v) },
+			XMarks: powersOfTen(float64(rows[0].UpTo), float64(rows[len(rows)-1].UpTo))}
 		for i, line := range []struct {
 			name string
 			of   func(sim.Percentile) float64
@@ -168,5 +172,22 @@ func simCharts(s *sim.Sim, r *sim.Results) (charts []plots.Chart) {
 			rates.Lines[i].Points = append(rates.Lines[i].Points, plots.Point{X: ms, Y: t.Rates[i] / 1e9})
 		}
 	}
-	return append(charts, rates, queue)
+	for _, c := range []plots.Chart{rates, queue} {
+		if slices.ContainsFunc(c.Lines, func(l plots.Line) bool {
+			return slices.ContainsFunc(l.Points, func(p plots.Point) bool { return p.Y > 0 })
+		}) {
+			charts = append(charts, c)
+		}
+	}
+	return charts
+}
+
+// powersOfTen returns those from low to high.
+func powersOfTen(low, high float64) (powers []float64) {
+	for p := 1.0; p <= high; p *= 10 {
+		if p >= low {
+			powers = append(powers, p)
+		}
+	}
+	return powers
 }

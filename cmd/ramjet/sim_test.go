@@ -69,9 +69,13 @@ func TestSim(t *testing.T) {
 func TestSimInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	out, err := runSim(t, ctx, "topology: {kind: star}\ntraffic: [{kind: permutation, size: 1GB}]")
+	plot := filepath.Join(t.TempDir(), "s.svg")
+	out, err := runSim(t, ctx, "trace: 10ns\ntopology: {kind: star}\ntraffic: [{kind: permutation, size: 1GB, start: 1s}]", "-o", plot)
 	if !errors.Is(err, context.Canceled) || !strings.Contains(out, "0 of 8 flows ended") {
 		t.Errorf("%v\n%s", err, out)
+	}
+	if _, err := os.Stat(plot); err == nil {
+		t.Error("nothing was drawn, and there is a file for it")
 	}
 }
 

@@ -32,6 +32,7 @@ type Chart struct {
 
 	XText, YText func(float64) string // how numbers are written on the axes; nil: as numbers
 	Linear       bool                 // both axes begin at 0; else they are logarithmic
+	XMarks       []float64            // the numbers on the x axis; nil: those of the points
 	YMarks       []float64            // the numbers on the y axis; nil: 1, 2 and 5 times the powers of ten
 }
 
@@ -175,6 +176,9 @@ func (c *Chart) plot() (*plot.Plot, error) {
 	}
 	xs = slices.Compact(xs)
 	p.X.Tick.Marker = texts{every(xs), c.XText}
+	if c.XMarks != nil {
+		p.X.Tick.Marker = texts{every(c.XMarks), c.XText}
+	}
 	p.X.Min, p.X.Max = xs[0]/1.1, xs[len(xs)-1]*1.1
 	p.Y.Min, p.Y.Max = bounds(low, high, named)
 	return p, nil

@@ -154,3 +154,20 @@ func TestTexts(t *testing.T) {
 		t.Errorf("two are %d × %d, three %d × %d", a.Width, a.Height, b.Width, b.Height)
 	}
 }
+
+// On linear axes a point may be zero, and nothing but zeros is no chart.
+func TestLinear(t *testing.T) {
+	chart := Chart{Title: "rates", X: "time", Y: "rate", Linear: true, Lines: []Line{{Name: "one", Points: []Point{{0, 0}, {1, 5}, {2, 0}}}}}
+	var out bytes.Buffer
+	if err := WriteSVG(&out, chart); err != nil || !bytes.Contains(out.Bytes(), []byte("one")) {
+		t.Errorf("%v: %d bytes", err, out.Len())
+	}
+	chart.Lines[0].Points = []Point{{0, 0}, {1, 0}}
+	if err := WriteSVG(&out, chart); err == nil {
+		t.Error("a line of zeros was drawn")
+	}
+	chart.Lines[0].Points = []Point{{-1, 1}}
+	if err := WriteSVG(&out, chart); err == nil {
+		t.Error("a point below zero was drawn")
+	}
+}
