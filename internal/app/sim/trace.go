@@ -4,8 +4,11 @@ package sim
 
 import "github.com/ramjet-rdma/ramjet/verbs"
 
-// TracedFlows is how many flows, the first that begin, a trace has.
-const TracedFlows = 64
+// Limits of a trace.
+const (
+	TracedFlows = 64      // the first that begin
+	maxSamples  = 200_000 // after which it ends
+)
 
 // Sample is what was the case at a time.
 type Sample struct {
@@ -40,5 +43,7 @@ func (sampler) happen(s *Sim) {
 		sample.Controls = append(sample.Controls, float64(st.Rate))
 	}
 	s.Samples = append(s.Samples, sample)
-	s.at(s.now+s.config.Trace, sampler{})
+	if len(s.Samples) < maxSamples {
+		s.at(s.now+s.config.Trace, sampler{})
+	}
 }
