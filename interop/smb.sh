@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Module smbdirect against Samba, over RoCEv2, iWARP and shared memory: Samba serves a share over TCP, ramjet-smb gateway takes
-# SMB Direct for it, and ramjet-smb, whose client is go-smb2, copies a file to the share and back, signed and not.
+# SMB Direct for it, and ramjet-smb, whose client is go-smb2, copies a file to the share and back: signed, and not signed, through the RDMA channel.
 #
 #   smb.sh [FOLDER]     FOLDER keeps Samba's packages: ~/.cache/ramjet-smb by default
 #
@@ -104,6 +104,9 @@ for kind in roce iwarp shm; do
 		kill -INT "$gateway"
 		wait "$gateway"
 		if grep ERROR "$work/gateway"; then exit 1; fi
+		if [[ $signing == auto ]]; then # data have gone through the RDMA channel, both ways
+			grep -q 'rdma_writes=[1-9]' "$work/gateway" && grep -q 'rdma_reads=[1-9]' "$work/gateway"
+		fi
 		echo "$kind, signing $signing: the same bytes come back"
 	done
 done

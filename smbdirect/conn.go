@@ -4,6 +4,7 @@ package smbdirect
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"sync"
@@ -46,9 +47,10 @@ type Conn struct {
 	asks     bool     // a message that requests a response is due
 	answers  bool     // a message in response is due
 	flushed  chan struct{}
-	ops      []int              // slots of operations on memory that are free
-	results  []chan<- error     // by slot
-	memories map[*Memory]func() // what frees them
+	ops      []int          // slots of operations on memory that are free
+	results  []chan<- error // by slot
+	memories map[*Memory]bool
+	windows  map[*Window]bool // that are open
 	timer    *time.Timer
 	err      error // why the connection has ended
 	closed   bool
@@ -62,7 +64,7 @@ func newConn(ep *endpoint, link *cm.Conn, l limits, f flow, released func()) *Co
 		local: net.TCPAddrFromAddrPort(link.LocalAddr()), remote: net.TCPAddrFromAddrPort(link.PeerAddr()),
 		pumped: make(chan struct{}), reader: make(chan struct{}, 1), writer: make(chan struct{}, 1),
 		arrived: make(chan struct{}, 1), sendable: make(chan struct{}, 1), remoteOps: make(chan struct{}, remoteOps),
-		flushed: make(chan struct{}, 1), results: make([]chan<- error, remoteOps), memories: make(map[*Memory]func()),
+		flushed: make(chan struct{}, 1), results: make([]chan<- error, remoteOps), memories: make(map[*Memory]bool), windows: make(map[*Window]bool),
 		flow: f, idle: idle{interval: o.Idle, response: o.IdleResponse}, assembly: reassembly{limit: o.MaxFragmentedSize}}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	for slot := range o.RecvCredits {
@@ -230,6 +232,22 @@ func (c *Conn) ended() error {
 	return c.err
 }
 
+// freeMemory frees what the program has left.
+func (c *Conn) freeMemory() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var errs []error
+	for w := range c.windows {
+		errs = append(errs, w.w.Close())
+	}
+	for m := range c.memories {
+		errs = append(errs, m.mr.Close())
+	}
+	clear(c.windows)
+	clear(c.memories)
+	return errors.Join(errs...)
+}
+
 func (c *Conn) isClosed() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -276,12 +294,7 @@ func (c *Conn) Close() error {
 		<-c.writer
 	}()
 	err := c.link.Close()
-	for _, free := range c.memories {
-		free()
-	}
-	if e := c.ep.close(); err == nil {
-		err = e
-	}
+	err = errors.Join(err, c.freeMemory(), c.ep.close())
 	c.released()
 	if err != nil {
 		return c.opError("close", err)

@@ -11,7 +11,8 @@
 //	l, err := smbdirect.Listen(ctx, dev, ":445", smbdirect.ListenOptions{})
 //	c, err := l.Accept(ctx)
 //
-// [Conn.NetConn] is a net.Conn in the framing of SMB over TCP, for clients and servers that know nothing of RDMA.
+// [Conn.NetConn] is a net.Conn in the framing of SMB over TCP, for clients and servers that know nothing of RDMA. That
+// of package channel moves their data through the RDMA channel. Package gateway takes clients for a server over TCP.
 //
 // # The RDMA channel
 //

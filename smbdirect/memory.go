@@ -41,7 +41,7 @@ func (c *Conn) allocMemory(n int) (*Memory, error) {
 	}
 	m := &Memory{c: c, mr: mr}
 	c.mu.Lock()
-	c.memories[m] = func() { mr.Close() }
+	c.memories[m] = true
 	c.mu.Unlock()
 	return m, nil
 }
@@ -49,13 +49,14 @@ func (c *Conn) allocMemory(n int) (*Memory, error) {
 // Bytes returns the memory. It must not be used after Close, of the memory or of the connection.
 func (m *Memory) Bytes() []byte { return m.mr.Bytes() }
 
-// Close frees the memory. It fails while windows on it are open.
+// Close frees the memory. It fails while windows on it are open. Memory may be closed more than once, and after the
+// connection.
 func (m *Memory) Close() error {
 	m.c.using.RLock()
 	defer m.c.using.RUnlock()
 	m.c.mu.Lock()
 	defer m.c.mu.Unlock()
-	if m.c.memories[m] == nil { // the connection has freed it
+	if !m.c.memories[m] { // it, or the connection is closed
 		return nil
 	}
 	if err := m.mr.Close(); err != nil {
@@ -107,19 +108,30 @@ func (m *Memory) expose(ctx context.Context, off, n int, writable bool) (*Window
 		mw.Close()
 		return nil, err
 	}
-	return &Window{m: m, w: mw, d: wire.Descriptor{Offset: at, Token: uint32(mw.RKey()), Length: uint32(n)}}, nil
+	w := &Window{m: m, w: mw, d: wire.Descriptor{Offset: at, Token: uint32(mw.RKey()), Length: uint32(n)}}
+	c.mu.Lock()
+	c.windows[w] = true
+	c.mu.Unlock()
+	return w, nil
 }
 
 // Descriptor returns the descriptor for the peer.
 func (w *Window) Descriptor() wire.Descriptor { return w.d }
 
-// Close ends the exposure.
+// Close ends the exposure. A window may be closed more than once, and after the connection.
 func (w *Window) Close() error {
-	w.m.c.using.RLock()
-	defer w.m.c.using.RUnlock()
-	if err := w.w.Close(); err != nil {
-		return w.m.c.opError("close", err)
+	c := w.m.c
+	c.using.RLock()
+	defer c.using.RUnlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.windows[w] { // it, or the connection is closed
+		return nil
 	}
+	if err := w.w.Close(); err != nil {
+		return c.opError("close", err)
+	}
+	delete(c.windows, w)
 	return nil
 }
 

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/smbdirect"
+	"github.com/ramjet-rdma/ramjet/smbdirect/internal/smb2"
 )
 
 // DefaultTimeout is the default of Options.Timeout.
@@ -79,7 +80,7 @@ func serve(ctx context.Context, c *smbdirect.Conn, o Options) {
 	both.Wait()
 	switch err := context.Cause(ctx); {
 	case errors.Is(err, io.EOF), errors.Is(err, context.Canceled):
-		log.Info("disconnected")
+		log.Info("disconnected", "rdma_reads", s.reads, "rdma_writes", s.writes)
 	default:
 		log.Error("the connection has ended", "error", err)
 	}
@@ -93,6 +94,8 @@ type session struct {
 
 	mu    sync.Mutex
 	calls map[uint64]*call // by MessageId: requests that the server works on
+
+	reads, writes uint64 // of the client through the RDMA channel
 }
 
 // requests passes on what the client sends.
@@ -168,17 +171,22 @@ func (s *session) add(c *call) error {
 }
 
 // answered returns the call that a message of the server answers, if it does.
-func (s *session) answered(h header) *call {
-	if h.flags&flagResponse == 0 || h.command != commandRead && h.command != commandWrite || h.status == statusPending {
+func (s *session) answered(h smb2.Header) *call {
+	if !h.Answers() {
 		return nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c := s.calls[h.id]
-	if c == nil || c.write != (h.command == commandWrite) {
+	c := s.calls[h.ID]
+	if c == nil || c.write != (h.Command == smb2.Write) {
 		return nil
 	}
-	delete(s.calls, h.id)
+	delete(s.calls, h.ID)
+	if c.write {
+		s.writes++
+	} else {
+		s.reads++
+	}
 	return c
 }
 
@@ -208,8 +216,8 @@ func (s *session) responses(ctx context.Context) error {
 func (s *session) respond(ctx context.Context, memory **smbdirect.Memory, b []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	h, ok := decodeHeader(b)
-	if !ok {
+	var h smb2.Header
+	if !h.Decode(b) {
 		return s.c.WriteMessage(ctx, b)
 	}
 	c := s.answered(h)

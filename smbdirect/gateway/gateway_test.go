@@ -18,6 +18,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/rdmatest"
 	"github.com/ramjet-rdma/ramjet/smbdirect"
+	"github.com/ramjet-rdma/ramjet/smbdirect/internal/smb2"
 	"github.com/ramjet-rdma/ramjet/smbdirect/wire"
 )
 
@@ -37,11 +38,11 @@ func within(t testing.TB) context.Context {
 	return ctx
 }
 
-// smb2 returns a message with a header and a body.
-func smb2(command uint16, id uint64, flags uint32, body []byte) []byte {
-	b := make([]byte, headerSize, headerSize+len(body))
+// message returns a message with a header and a body.
+func message(command uint16, id uint64, flags uint32, body []byte) []byte {
+	b := make([]byte, smb2.HeaderSize, smb2.HeaderSize+len(body))
 	copy(b, "\xfeSMB")
-	binary.LittleEndian.PutUint16(b[4:], headerSize)
+	binary.LittleEndian.PutUint16(b[4:], smb2.HeaderSize)
 	binary.LittleEndian.PutUint16(b[12:], command)
 	binary.LittleEndian.PutUint32(b[16:], flags)
 	binary.LittleEndian.PutUint64(b[24:], id)
@@ -50,40 +51,41 @@ func smb2(command uint16, id uint64, flags uint32, body []byte) []byte {
 
 // channelRequest returns a READ or WRITE through the channel.
 func channelRequest(command uint16, id uint64, channel, length uint32, ds ...wire.Descriptor) []byte {
-	body := make([]byte, bodySize)
+	body := make([]byte, smb2.BodySize)
 	le := binary.LittleEndian
 	le.PutUint16(body, 49)
 	le.PutUint64(body[8:], 1234)                 // Offset
 	copy(body[16:], "the identifier.!")          // FileId
 	at, total := 36, len(ds)*wire.DescriptorSize // Channel
-	if command == commandWrite {
+	if command == smb2.Write {
 		at = 32
 		le.PutUint32(body[at+4:], length)
 	} else {
 		le.PutUint32(body[4:], length)
 	}
 	le.PutUint32(body[at:], channel)
-	le.PutUint16(body[at+8:], headerSize+bodySize)
+	le.PutUint16(body[at+8:], smb2.HeaderSize+smb2.BodySize)
 	le.PutUint16(body[at+10:], uint16(total))
 	for _, d := range ds {
 		body = d.Append(body)
 	}
-	return smb2(command, id, 0, body)
+	return message(command, id, 0, body)
 }
 
 // response returns a response to a request: status, and for a READ data.
 func response(request []byte, status uint32, data []byte) []byte {
-	h, _ := decodeHeader(request)
-	body := make([]byte, answerSize)
+	var h smb2.Header
+	h.Decode(request)
+	body := make([]byte, smb2.AnswerSize)
 	le := binary.LittleEndian
 	le.PutUint16(body, 17)
-	if h.command == commandRead {
-		body[2] = headerSize + answerSize
+	if h.Command == smb2.Read {
+		body[2] = smb2.HeaderSize + smb2.AnswerSize
 		le.PutUint32(body[4:], uint32(len(data)))
 	} else {
-		le.PutUint32(body[4:], le.Uint32(request[headerSize+4:]))
+		le.PutUint32(body[4:], le.Uint32(request[smb2.LengthAt:]))
 	}
-	b := smb2(h.command, h.id, flagResponse, append(body, data...))
+	b := message(h.Command, h.ID, smb2.FlagResponse, append(body, data...))
 	le.PutUint32(b[8:], status)
 	return b
 }
@@ -194,9 +196,9 @@ func gets(t *testing.T, s *server, want []byte) {
 func TestPassing(t *testing.T) {
 	kinds(t, func(t *testing.T, kind string) {
 		c, s, _ := connect(t, kind, smbdirect.Options{})
-		for _, b := range [][]byte{{1}, []byte("\xfdSMB encrypted"), smb2(0, 0, 0, make([]byte, 36)),
-			smb2(commandRead, 1, flagSigned, make([]byte, bodySize+1)), smb2(commandWrite, 2, 0, make([]byte, 100000)),
-			smb2(commandRead, 3, 0, nil)} {
+		for _, b := range [][]byte{{1}, []byte("\xfdSMB encrypted"), message(0, 0, 0, make([]byte, 36)),
+			message(smb2.Read, 1, smb2.FlagSigned, make([]byte, smb2.BodySize+1)), message(smb2.Write, 2, 0, make([]byte, 100000)),
+			message(smb2.Read, 3, 0, nil)} {
 			write(t, c, b)
 			gets(t, s, b)
 			s.send(b)
@@ -211,25 +213,25 @@ func TestRead(t *testing.T) {
 		c, s, _ := connect(t, kind, smbdirect.Options{})
 		m, err := c.AllocMemory(10000)
 		ok(t, err)
-		for i, channel := range []uint32{channelV1, channelV1Invalidate} {
+		for i, channel := range []uint32{smb2.ChannelV1, smb2.ChannelV1Invalidate} {
 			clear(m.Bytes())
 			first, err := m.Expose(within(t), 5000, 1000, true)
 			ok(t, err)
 			second, err := m.Expose(within(t), 100, 1000, true)
 			ok(t, err)
 			id := uint64(7 + i)
-			write(t, c, channelRequest(commandRead, id, channel, 1500, first.Descriptor(), second.Descriptor()))
-			plain := channelRequest(commandRead, id, 0, 1500)
-			clear(plain[headerSize+36:])
+			write(t, c, channelRequest(smb2.Read, id, channel, 1500, first.Descriptor(), second.Descriptor()))
+			plain := channelRequest(smb2.Read, id, 0, 1500)
+			clear(plain[smb2.HeaderSize+36:])
 			plain = append(plain, 0)
 			gets(t, s, plain)
-			pending := response(plain, statusPending, nil)
+			pending := response(plain, smb2.StatusPending, nil)
 			s.send(pending)
 			reads(t, c, pending)
 			data := bytes.Repeat([]byte("ramjet"), 200)
-			s.send(response(plain, statusSuccess, data))
-			want := response(plain, statusSuccess, nil)
-			binary.LittleEndian.PutUint32(want[headerSize+8:], uint32(len(data)))
+			s.send(response(plain, smb2.StatusSuccess, data))
+			want := response(plain, smb2.StatusSuccess, nil)
+			binary.LittleEndian.PutUint32(want[smb2.RemainingAt:], uint32(len(data)))
 			reads(t, c, want)
 			all := make([]byte, 10000)
 			copy(all[100:], data[copy(all[5000:6000], data):])
@@ -242,7 +244,7 @@ func TestRead(t *testing.T) {
 		// An error comes as it is.
 		w, err := m.Expose(within(t), 0, 100, true)
 		ok(t, err)
-		request := channelRequest(commandRead, 9, channelV1Invalidate, 100, w.Descriptor())
+		request := channelRequest(smb2.Read, 9, smb2.ChannelV1Invalidate, 100, w.Descriptor())
 		write(t, c, request)
 		s.next()
 		failed := response(request, 0xc0000011, nil)
@@ -264,14 +266,14 @@ func TestWrite(t *testing.T) {
 		}
 		w, err := m.Expose(within(t), 0, size, false)
 		ok(t, err)
-		write(t, c, channelRequest(commandWrite, 7, channelV1Invalidate, size, w.Descriptor()))
-		plain := channelRequest(commandWrite, 7, 0, 0)
-		clear(plain[headerSize+32:])
-		binary.LittleEndian.PutUint16(plain[headerSize+2:], headerSize+bodySize)
-		binary.LittleEndian.PutUint32(plain[headerSize+4:], size)
+		write(t, c, channelRequest(smb2.Write, 7, smb2.ChannelV1Invalidate, size, w.Descriptor()))
+		plain := channelRequest(smb2.Write, 7, 0, 0)
+		clear(plain[smb2.HeaderSize+32:])
+		binary.LittleEndian.PutUint16(plain[smb2.DataOffsetAt:], smb2.HeaderSize+smb2.BodySize)
+		binary.LittleEndian.PutUint32(plain[smb2.LengthAt:], size)
 		plain = append(plain, m.Bytes()...)
 		gets(t, s, plain)
-		done := response(plain, statusSuccess, nil)
+		done := response(plain, smb2.StatusSuccess, nil)
 		s.send(done)
 		reads(t, c, done)
 		ok(t, w.Close())
@@ -285,28 +287,28 @@ func TestHostileClients(t *testing.T) {
 		binary.LittleEndian.PutUint32(b[at:], v)
 		return b
 	}
-	read := func() []byte { return channelRequest(commandRead, 1, channelV1, 100, d) }
+	read := func() []byte { return channelRequest(smb2.Read, 1, smb2.ChannelV1, 100, d) }
 	for _, h := range []struct {
 		name     string
 		messages [][]byte
 		says     string
 	}{
-		{"signed", [][]byte{change(read(), 16, flagSigned)}, "cannot sign"},
+		{"signed", [][]byte{change(read(), 16, smb2.FlagSigned)}, "cannot sign"},
 		{"compound", [][]byte{change(read(), 20, 128)}, "compound"},
-		{"second of a compound", [][]byte{append(change(smb2(5, 0, 0, nil), 20, headerSize), read()...)}, "compound"},
-		{"channel", [][]byte{channelRequest(commandRead, 1, 3, 100, d)}, "channel 3"},
-		{"no descriptors", [][]byte{channelRequest(commandRead, 1, channelV1, 100)}, "0 bytes"},
-		{"descriptors outside", [][]byte{change(read(), headerSize+44, 0xffff)}, "in 128 bytes"},
-		{"descriptors in the header", [][]byte{change(read(), headerSize+44, 16<<16)}, "at 0"},
-		{"too few", [][]byte{channelRequest(commandRead, 1, channelV1, 101, d)}, "descriptors have 100"},
-		{"too many bytes", [][]byte{channelRequest(commandRead, 1, channelV1, 1001, d, wire.Descriptor{Length: 1000})},
+		{"second of a compound", [][]byte{append(change(message(5, 0, 0, nil), 20, smb2.HeaderSize), read()...)}, "compound"},
+		{"channel", [][]byte{channelRequest(smb2.Read, 1, 3, 100, d)}, "channel 3"},
+		{"no descriptors", [][]byte{channelRequest(smb2.Read, 1, smb2.ChannelV1, 100)}, "0 bytes"},
+		{"descriptors outside", [][]byte{change(read(), smb2.HeaderSize+44, 0xffff)}, "in 128 bytes"},
+		{"descriptors in the header", [][]byte{change(read(), smb2.HeaderSize+44, 16<<16)}, "at 0"},
+		{"too few", [][]byte{channelRequest(smb2.Read, 1, smb2.ChannelV1, 101, d)}, "descriptors have 100"},
+		{"too many bytes", [][]byte{channelRequest(smb2.Read, 1, smb2.ChannelV1, 1001, d, wire.Descriptor{Length: 1000})},
 			"at most 1000"},
-		{"last address", [][]byte{channelRequest(commandWrite, 1, channelV1, 1, wire.Descriptor{Offset: 1<<64 - 1, Length: 1})},
+		{"last address", [][]byte{channelRequest(smb2.Write, 1, smb2.ChannelV1, 1, wire.Descriptor{Offset: 1<<64 - 1, Length: 1})},
 			"last address"},
-		{"data besides", [][]byte{change(channelRequest(commandWrite, 1, channelV1, 1, d), headerSize+4, 1)}, "besides"},
+		{"data besides", [][]byte{change(channelRequest(smb2.Write, 1, smb2.ChannelV1, 1, d), smb2.LengthAt, 1)}, "besides"},
 		{"the same twice", [][]byte{read(), read()}, "in flight already"},
 		// Whether the READ fails or the client's end comes first is open.
-		{"no such memory", [][]byte{channelRequest(commandWrite, 1, channelV1, 100, d)}, ""},
+		{"no such memory", [][]byte{channelRequest(smb2.Write, 1, smb2.ChannelV1, 100, d)}, ""},
 	} {
 		t.Run(h.name, func(t *testing.T) {
 			kinds(t, func(t *testing.T, kind string) {
@@ -329,23 +331,25 @@ func TestHostileClients(t *testing.T) {
 // A server that answers with more than was asked for, or with what is no response, writes nowhere.
 func TestHostileServers(t *testing.T) {
 	c := call{id: 1, length: 10}
-	good := response(channelRequest(commandRead, 1, channelV1, 10), statusSuccess, make([]byte, 10))
+	good := response(channelRequest(smb2.Read, 1, smb2.ChannelV1, 10), smb2.StatusSuccess, make([]byte, 10))
 	for name, change := range map[string]func(b []byte) []byte{
-		"short":      func(b []byte) []byte { return b[:headerSize+answerSize-1] },
-		"too long":   func(b []byte) []byte { b[headerSize+4] = 11; return append(b, 0) },
-		"outside":    func(b []byte) []byte { b[headerSize+2]++; return b },
-		"the header": func(b []byte) []byte { b[headerSize+2] = 64; return b },
-		"signed":     func(b []byte) []byte { b[16] |= flagSigned; return b },
+		"short":      func(b []byte) []byte { return b[:smb2.HeaderSize+smb2.AnswerSize-1] },
+		"too long":   func(b []byte) []byte { b[smb2.LengthAt] = 11; return append(b, 0) },
+		"outside":    func(b []byte) []byte { b[smb2.DataOffsetAt]++; return b },
+		"the header": func(b []byte) []byte { b[smb2.DataOffsetAt] = 64; return b },
+		"signed":     func(b []byte) []byte { b[16] |= smb2.FlagSigned; return b },
 		"compound":   func(b []byte) []byte { b[20] = 8; return b },
 	} {
 		b := change(bytes.Clone(good))
-		h, _ := decodeHeader(b)
+		var h smb2.Header
+		h.Decode(b)
 		if _, _, err := c.handleResponse(h, b); !errors.Is(err, errAnswer) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	h, _ := decodeHeader(good)
-	if data, answer, err := c.handleResponse(h, good); err != nil || len(data) != 10 || len(answer) != headerSize+answerSize {
+	var h smb2.Header
+	h.Decode(good)
+	if data, answer, err := c.handleResponse(h, good); err != nil || len(data) != 10 || len(answer) != smb2.HeaderSize+smb2.AnswerSize {
 		t.Errorf("%x, %x, %v", data, answer, err)
 	}
 }
@@ -353,11 +357,11 @@ func TestHostileServers(t *testing.T) {
 // Whatever a client and a server send, data stay within the message, the request and the bound.
 func FuzzMessages(f *testing.F) {
 	d := wire.Descriptor{Offset: 1, Token: 2, Length: 100}
-	read, write := channelRequest(commandRead, 1, channelV1, 100, d), channelRequest(commandWrite, 1, channelV1, 100, d)
+	read, write := channelRequest(smb2.Read, 1, smb2.ChannelV1, 100, d), channelRequest(smb2.Write, 1, smb2.ChannelV1, 100, d)
 	f.Add([]byte{}, []byte{})
 	f.Add([]byte{0}, []byte{0})
-	f.Add(read, response(read, statusSuccess, make([]byte, 100)))
-	f.Add(write, response(write, statusSuccess, nil))
+	f.Add(read, response(read, smb2.StatusSuccess, make([]byte, 100)))
+	f.Add(write, response(write, smb2.StatusSuccess, nil))
 	f.Add(append(read, write...), read)
 	f.Fuzz(func(t *testing.T, request, reply []byte) {
 		const most = 200
@@ -368,15 +372,15 @@ func FuzzMessages(f *testing.F) {
 			}
 			return
 		}
-		if c.length > most || len(c.descriptors) > maxDescriptors || len(plain) < headerSize+bodySize ||
-			len(plain) > headerSize+bodySize+1 {
+		if c.length > most || len(c.descriptors) > maxDescriptors || len(plain) < smb2.HeaderSize+smb2.BodySize ||
+			len(plain) > smb2.HeaderSize+smb2.BodySize+1 {
 			t.Fatalf("%+v with %d bytes", c, len(plain))
 		}
 		if again, _, err := handleRequest(plain, most); again != nil || err != nil {
 			t.Fatalf("the plain request is no plain one: %v", err)
 		}
-		h, ok := decodeHeader(reply)
-		if !ok {
+		var h smb2.Header
+		if !h.Decode(reply) {
 			return
 		}
 		data, answer, err := c.handleResponse(h, reply)

@@ -7,31 +7,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/ramjet-rdma/ramjet/smbdirect/internal/smb2"
 	"github.com/ramjet-rdma/ramjet/smbdirect/wire"
-)
-
-// The header of SMB2 (MS-SMB2 2.2.1), and the fixed parts of READ and WRITE behind it.
-const (
-	headerSize = 64
-	bodySize   = 48 // of both requests, without what is behind the fixed part
-	answerSize = 16 // of the READ response, without data
-
-	commandRead  = 8
-	commandWrite = 9
-
-	flagResponse = 0x1
-	flagSigned   = 0x8
-
-	statusSuccess        = 0
-	statusPending        = 0x103
-	statusBufferOverflow = 0x80000005
-)
-
-// Values of Channel (MS-SMB2 2.2.19).
-const (
-	channelNone = iota
-	channelV1
-	channelV1Invalidate
 )
 
 // maxDescriptors bounds how many descriptors a request has.
@@ -45,39 +22,6 @@ var (
 	errAnswer   = errors.New("the server's response to a READ is malformed")
 )
 
-// header is what the gateway looks at in an SMB2 header.
-type header struct {
-	status, flags, next uint32
-	command             uint16
-	id                  uint64
-}
-
-// decodeHeader reads a header. false: what b has is something else, such as an encrypted message.
-func decodeHeader(b []byte) (h header, ok bool) {
-	le := binary.LittleEndian
-	if len(b) < headerSize || string(b[:4]) != "\xfeSMB" || le.Uint16(b[4:]) != headerSize {
-		return h, false
-	}
-	return header{status: le.Uint32(b[8:]), command: le.Uint16(b[12:]), flags: le.Uint32(b[16:]), next: le.Uint32(b[20:]),
-		id: le.Uint64(b[24:])}, true
-}
-
-// channelOf returns a request's Channel, and where the fields about the channel begin behind it: RemainingBytes and the
-// place of descriptors.
-func channelOf(h header, b []byte) (channel uint32, at int) {
-	switch {
-	case len(b) < headerSize+bodySize:
-		return channelNone, 0
-	case h.command == commandRead:
-		at = headerSize + 36
-	case h.command == commandWrite:
-		at = headerSize + 32
-	default:
-		return channelNone, 0
-	}
-	return binary.LittleEndian.Uint32(b[at:]), at
-}
-
 // call is a request whose data goes through the RDMA channel.
 type call struct {
 	id          uint64
@@ -90,33 +34,34 @@ type call struct {
 // handleRequest returns the call that a client's message is, and the plain request for it, without the data of a WRITE.
 // nil: the message passes as it is. most bounds the data.
 func handleRequest(b []byte, most int) (*call, []byte, error) {
-	h, ok := decodeHeader(b)
-	if !ok {
+	var h smb2.Header
+	if !h.Decode(b) {
 		return nil, nil, nil
 	}
-	if h.next != 0 {
+	if h.Next != 0 {
 		return nil, nil, checkCompound(b)
 	}
-	channel, at := channelOf(h, b)
+	channel, at := h.Channel(b)
 	switch {
-	case channel == channelNone:
+	case channel == smb2.ChannelNone:
 		return nil, nil, nil
-	case channel != channelV1 && channel != channelV1Invalidate:
+	case channel != smb2.ChannelV1 && channel != smb2.ChannelV1Invalidate:
 		return nil, nil, fmt.Errorf("%w: channel %d", errRequest, channel)
-	case h.flags&flagSigned != 0:
+	case h.Flags&smb2.FlagSigned != 0:
 		return nil, nil, errSigned
 	}
 	le := binary.LittleEndian
-	remaining, off, n := le.Uint32(b[at+4:]), int(le.Uint16(b[at+8:])), int(le.Uint16(b[at+10:]))
-	if off < headerSize+bodySize || off+n > len(b) {
+	remaining, off, n := le.Uint32(b[at+smb2.ChannelRemaining:]), int(le.Uint16(b[at+smb2.ChannelOffset:])),
+		int(le.Uint16(b[at+smb2.ChannelLength:]))
+	if off < smb2.HeaderSize+smb2.BodySize || off+n > len(b) {
 		return nil, nil, fmt.Errorf("%w: descriptors of %d bytes at %d, in %d bytes", errRequest, n, off, len(b))
 	}
 	ds, total, err := wire.DecodeDescriptors(b[off:off+n], maxDescriptors)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w: %w", errRequest, err)
 	}
-	length := le.Uint32(b[headerSize+4:]) // of a READ; of a WRITE the data in the message
-	if h.command == commandWrite {
+	length := le.Uint32(b[smb2.LengthAt:]) // of a READ; of a WRITE the data in the message
+	if h.Command == smb2.Write {
 		if length != 0 {
 			return nil, nil, fmt.Errorf("%w: a WRITE with %d bytes in the message, besides", errRequest, length)
 		}
@@ -126,13 +71,17 @@ func handleRequest(b []byte, most int) (*call, []byte, error) {
 		return nil, nil, fmt.Errorf("%w: %d bytes, where descriptors have %d and at most %d are moved", errRequest, length,
 			total, most)
 	}
-	c := &call{id: h.id, write: h.command == commandWrite, length: int(length), descriptors: ds,
-		invalidate: channel == channelV1Invalidate}
-	plain := append(make([]byte, 0, headerSize+bodySize+max(1, int(length))), b[:headerSize+bodySize]...)
-	clear(plain[at : at+12])
+	c := &call{id: h.ID, write: h.Command == smb2.Write, length: int(length), descriptors: ds,
+		invalidate: channel == smb2.ChannelV1Invalidate}
+	room := smb2.HeaderSize + smb2.BodySize + 1
 	if c.write {
-		le.PutUint16(plain[headerSize+2:], headerSize+bodySize)
-		le.PutUint32(plain[headerSize+4:], length)
+		room += c.length
+	}
+	plain := append(make([]byte, 0, room), b[:smb2.HeaderSize+smb2.BodySize]...)
+	clear(plain[at : at+smb2.ChannelSize])
+	if c.write {
+		le.PutUint16(plain[smb2.DataOffsetAt:], smb2.HeaderSize+smb2.BodySize)
+		le.PutUint32(plain[smb2.LengthAt:], length)
 	}
 	if !c.write || length == 0 {
 		plain = append(plain, 0) // the variable part has a byte at least
@@ -143,42 +92,42 @@ func handleRequest(b []byte, most int) (*call, []byte, error) {
 // checkCompound returns an error if one of the requests in a compound uses the channel.
 func checkCompound(b []byte) error {
 	for {
-		h, ok := decodeHeader(b)
-		if !ok {
+		var h smb2.Header
+		if !h.Decode(b) {
 			return nil
 		}
-		if channel, _ := channelOf(h, b); channel != channelNone {
+		if channel, _ := h.Channel(b); channel != smb2.ChannelNone {
 			return errCompound
 		}
-		if h.next == 0 || uint64(h.next) >= uint64(len(b)) {
+		if h.Next == 0 || uint64(h.Next) >= uint64(len(b)) {
 			return nil
 		}
-		b = b[h.next:]
+		b = b[h.Next:]
 	}
 }
 
 // handleResponse returns the data of a response to a READ, and what the client gets instead: the response without them.
 // nil: the response has none, and passes as it is.
-func (c *call) handleResponse(h header, b []byte) (data, answer []byte, err error) {
-	if c.write || h.status != statusSuccess && h.status != statusBufferOverflow {
+func (c *call) handleResponse(h smb2.Header, b []byte) (data, answer []byte, err error) {
+	if c.write || !h.HasData() {
 		return nil, nil, nil
 	}
 	le := binary.LittleEndian
-	if len(b) < headerSize+answerSize || h.next != 0 {
+	if len(b) < smb2.HeaderSize+smb2.AnswerSize || h.Next != 0 {
 		return nil, nil, fmt.Errorf("%w: %d bytes", errAnswer, len(b))
 	}
-	off, n := int(b[headerSize+2]), le.Uint32(b[headerSize+4:])
+	off, n := int(b[smb2.DataOffsetAt]), le.Uint32(b[smb2.LengthAt:])
 	switch {
 	case n == 0:
 		return nil, nil, nil
-	case h.flags&flagSigned != 0:
+	case h.Flags&smb2.FlagSigned != 0:
 		return nil, nil, fmt.Errorf("%w: it is signed, and the request was not", errAnswer)
-	case off < headerSize+answerSize || uint64(off)+uint64(n) > uint64(len(b)) || int64(n) > int64(c.length):
+	case off < smb2.HeaderSize+smb2.AnswerSize || uint64(off)+uint64(n) > uint64(len(b)) || int64(n) > int64(c.length):
 		return nil, nil, fmt.Errorf("%w: %d bytes at %d of %d, %d were asked for", errAnswer, n, off, len(b), c.length)
 	}
-	answer = append([]byte(nil), b[:headerSize+answerSize]...)
-	answer[headerSize+2] = headerSize + answerSize
-	le.PutUint32(answer[headerSize+4:], 0) // DataLength
-	le.PutUint32(answer[headerSize+8:], n) // DataRemaining: bytes through the channel (MS-SMB2 3.3.5.12)
+	answer = append([]byte(nil), b[:smb2.HeaderSize+smb2.AnswerSize]...)
+	answer[smb2.DataOffsetAt] = smb2.HeaderSize + smb2.AnswerSize
+	le.PutUint32(answer[smb2.LengthAt:], 0)    // DataLength
+	le.PutUint32(answer[smb2.RemainingAt:], n) // DataRemaining: bytes through the channel (MS-SMB2 3.3.5.12)
 	return b[off:][:n], answer, nil
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet"
 	"github.com/ramjet-rdma/ramjet/smbdirect"
+	"github.com/ramjet-rdma/ramjet/smbdirect/channel"
 )
 
 // passwordVariable is the environment variable with the password, where processes of other users do not see it.
@@ -60,7 +61,7 @@ func (o *client) use(ctx context.Context, at string, f func(share *smb2.Share, n
 	if err != nil {
 		return err
 	}
-	conn := c.NetConn()
+	conn := channel.NetConn(c)
 	defer conn.Close()
 	d := smb2.Dialer{Initiator: &smb2.NTLMInitiator{User: o.user, Password: os.Getenv(passwordVariable), Domain: o.domain}}
 	session, err := d.DialConn(ctx, conn, l.server)

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package channel has SMB2 clients that know nothing of RDMA move data through the RDMA channel. [NetConn] is a
+// connection of SMB Direct in the framing of SMB over TCP, on which READ and WRITE requests become such with buffer
+// descriptors (MS-SMB2 2.2.19, 2.2.21), and their responses become plain ones again.
+//
+// Requests that are signed or encrypted pass as they are, and so do all of sessions below SMB 3.0, compounds, and those
+// with little data.
+package channel
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/smbdirect"
+	"github.com/ramjet-rdma/ramjet/smbdirect/internal/smb2"
+)
+
+const (
+	// threshold is how many bytes a request has at least that uses the channel: exposing memory takes time.
+	threshold = 4 << 10
+	// maxCalls bounds requests through the channel at once, each of which has memory. Further ones are plain.
+	maxCalls = 16
+	// setUp bounds how long exposing memory takes.
+	setUp = time.Minute
+)
+
+// errAnswer is in the error of a connection whose server answers what it was not asked.
+var errAnswer = errors.New("the server's response to a READ is malformed")
+
+// NetConn returns the connection as a net.Conn, like [smbdirect.Conn.NetConn], and moves data through the RDMA channel
+// where it can. The Conn must not be used besides.
+func NetConn(c *smbdirect.Conn) net.Conn {
+	return &conn{Conn: c.NetConn(), c: c, calls: make(map[uint64]*call)}
+}
+
+type conn struct {
+	net.Conn // in frames
+	c        *smbdirect.Conn
+
+	writeMu sync.Mutex // guards out
+	out     []byte     // of a frame that the client is writing
+
+	readMu sync.Mutex // guards in
+	in     []byte     // of a frame that the client is reading
+
+	mu      sync.Mutex // guards what follows
+	dialect uint16
+	calls   map[uint64]*call // by MessageId
+}
+
+// call is a request through the channel.
+type call struct {
+	write  bool
+	length int
+	memory *smbdirect.Memory
+	window *smbdirect.Window
+}
+
+// free ends the exposure of a call's memory.
+func (c *call) free() error { return errors.Join(c.window.Close(), c.memory.Close()) }
+
+// Write writes frames, or parts of them. A frame is sent when it is whole.
+func (c *conn) Write(b []byte) (int, error) {
+	c.writeMu.Lock()
+	defer c.writeMu.Unlock()
+	for done := 0; done < len(b); {
+		n, err := c.add(b[done:])
+		if err != nil {
+			return done, err
+		}
+		done += n
+	}
+	return len(b), nil
+}
+
+// add takes bytes of a frame, and returns how many.
+func (c *conn) add(b []byte) (int, error) {
+	want := 4
+	if len(c.out) >= 4 {
+		n := int(binary.BigEndian.Uint32(c.out) & 0xffffff)
+		if most := c.c.MaxMessage(); n > most {
+			return 0, fmt.Errorf("a frame of %d bytes is %w, which is %d", n, smbdirect.ErrTooLong, most)
+		}
+		want += n
+	}
+	k := min(want-len(c.out), len(b))
+	c.out = append(c.out, b[:k]...)
+	if len(c.out) < want || want == 4 {
+		return k, nil
+	}
+	frame := c.out
+	c.out = c.out[:0]
+	message, err := c.request(frame[4:])
+	if err != nil {
+		return 0, err
+	}
+	if message != nil {
+		frame = append(binary.BigEndian.AppendUint32(nil, uint32(len(message))), message...)
+	}
+	_, err = c.Conn.Write(frame)
+	return k, err
+}
+
+// request exposes memory for a request through the channel, and returns it. nil: it passes as it is.
+func (c *conn) request(b []byte) ([]byte, error) {
+	r, ok := decodeRequest(b, c.c.MaxReadWrite())
+	if !ok || !c.mayCall(r.id) {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), setUp)
+	defer cancel()
+	k := &call{write: r.write, length: r.length}
+	var err error
+	if k.memory, err = c.c.AllocMemory(r.length); err != nil {
+		return nil, err
+	}
+	copy(k.memory.Bytes(), r.data)
+	if k.window, err = k.memory.Expose(ctx, 0, r.length, !r.write); err != nil {
+		return nil, errors.Join(err, k.memory.Close())
+	}
+	c.mu.Lock()
+	c.calls[r.id] = k
+	c.mu.Unlock()
+	return r.append(b, k.window.Descriptor()), nil
+}
+
+// mayCall reports whether a request may use the channel.
+func (c *conn) mayCall(id uint64) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.dialect >= 0x300 && len(c.calls) < maxCalls && c.calls[id] == nil
+}
+
+// Read reads frames.
+func (c *conn) Read(b []byte) (int, error) {
+	c.readMu.Lock()
+	defer c.readMu.Unlock()
+	if len(b) == 0 {
+		return 0, nil
+	}
+	if len(c.in) == 0 {
+		// A message arrives as a whole: who has the frame's header does not wait for the rest.
+		var head [4]byte
+		if _, err := io.ReadFull(c.Conn, head[:]); err != nil {
+			return 0, err
+		}
+		frame := make([]byte, 4+binary.BigEndian.Uint32(head[:]))
+		copy(frame, head[:])
+		if _, err := io.ReadFull(c.Conn, frame[4:]); err != nil {
+			return 0, err
+		}
+		message, err := c.response(frame[4:])
+		if err != nil {
+			return 0, err
+		}
+		if message != nil {
+			frame = append(binary.BigEndian.AppendUint32(nil, uint32(len(message))), message...)
+		}
+		c.in = frame
+	}
+	n := copy(b, c.in)
+	c.in = c.in[n:]
+	return n, nil
+}
+
+// response returns the plain response for one to a request through the channel. nil: it passes as it is.
+func (c *conn) response(b []byte) ([]byte, error) {
+	var h smb2.Header
+	if !h.Decode(b) {
+		return nil, nil
+	}
+	if h.Command == smb2.Negotiate && len(b) >= smb2.DialectAt+2 {
+		c.mu.Lock()
+		c.dialect = binary.LittleEndian.Uint16(b[smb2.DialectAt:])
+		c.mu.Unlock()
+		return nil, nil
+	}
+	if !h.Answers() {
+		return nil, nil
+	}
+	c.mu.Lock()
+	k := c.calls[h.ID]
+	if k == nil || k.write != (h.Command == smb2.Write) {
+		c.mu.Unlock()
+		return nil, nil
+	}
+	delete(c.calls, h.ID)
+	c.mu.Unlock()
+	plain, err := k.response(h, b)
+	return plain, errors.Join(err, k.free())
+}
+
+// response returns the plain response of a READ, with the data from the call's memory.
+func (k *call) response(h smb2.Header, b []byte) ([]byte, error) {
+	n, err := readLength(h, b, k.length)
+	if n == 0 || err != nil {
+		return nil, err
+	}
+	return plainRead(b, k.memory.Bytes()[:n]), nil
+}
