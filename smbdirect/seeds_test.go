@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/ramjet-rdma/ramjet/rdmatest"
 	"github.com/ramjet-rdma/ramjet/smbdirect"
@@ -133,4 +134,48 @@ func ask(ctx context.Context, c *smbdirect.Conn, seed byte, plain, channel int) 
 		return errors.New("other bytes come back")
 	}
 	return errors.Join(reads.Close(), writes.Close(), from.Close(), to.Close())
+}
+
+// A client whose server dies, or loses its device, learns of it in bounded time, whatever it waits for.
+func TestDeaths(t *testing.T) {
+	rdmatest.Run(t, 50, func(w *rdmatest.World) {
+		server, client := w.Host("server"), w.Host("client")
+		sd, cd := server.RoCE(), client.RoCE()
+		w.Draw(rdmatest.Packets|rdmatest.Passing|rdmatest.Fatal, server)
+		o := smbdirect.Options{Idle: time.Minute}
+		l, err := smbdirect.Listen(t.Context(), sd, ":445", smbdirect.ListenOptions{Options: o})
+		if err != nil {
+			w.Fatal(err)
+		}
+		server.Go(func(ctx context.Context) error {
+			c, err := l.Accept(ctx)
+			if err != nil {
+				return nil // perhaps of the death
+			}
+			defer c.Close()
+			invert(ctx, c)
+			return nil
+		})
+		rounds, every := 5+w.Rand.IntN(30), time.Duration(w.Rand.IntN(3000))*time.Millisecond
+		if err := client.Go(func(ctx context.Context) error {
+			// Two minutes of silence and what the device takes to give up.
+			bounded, cancel := context.WithTimeout(ctx, time.Duration(rounds)*every+10*time.Minute)
+			defer cancel()
+			c, err := smbdirect.Dial(bounded, cd, server.Addr().String(), o)
+			for i := 0; i < rounds && err == nil; i++ {
+				if err = ask(bounded, c, byte(i), 100, 20000); err == nil {
+					w.Sleep(every)
+				}
+			}
+			if c != nil {
+				c.Close()
+			}
+			if bounded.Err() != nil || err != nil && !server.Died() {
+				return fmt.Errorf("the server has died: %t; the client: %w", server.Died(), err)
+			}
+			return nil
+		}).Wait(); err != nil {
+			w.Fatal(err)
+		}
+	})
 }
