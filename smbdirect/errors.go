@@ -8,6 +8,7 @@ import (
 	"io"
 	"syscall"
 
+	"github.com/ramjet-rdma/ramjet/smbdirect/internal/frame"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
@@ -19,7 +20,7 @@ var (
 	ErrVersion = errors.New("the peer does not have version 1.0 of SMB Direct")
 
 	// ErrTooLong is in the error of a message or transfer that is longer than the peer takes. The connection stays.
-	ErrTooLong = errors.New("longer than the peer takes")
+	ErrTooLong = frame.ErrTooLong
 )
 
 // statusErr returns why a connection broke, of whose queue pair a work request failed.

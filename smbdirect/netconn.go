@@ -4,14 +4,14 @@ package smbdirect
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"os"
 	"sync"
 	"time"
+
+	"github.com/ramjet-rdma/ramjet/smbdirect/internal/frame"
 )
 
 // NetConn returns the connection as a net.Conn in the framing of SMB over TCP (MS-SMB2 2.1): before each message 4
@@ -26,9 +26,6 @@ func (c *Conn) NetConn() net.Conn {
 	return n
 }
 
-// frameHeader is the length of a frame's header in bytes.
-const frameHeader = 4
-
 type netConn struct {
 	c           *Conn
 	read, write deadline
@@ -37,42 +34,7 @@ type netConn struct {
 	in     []byte     // of the frame that is being read
 
 	writeMu sync.Mutex // guards out
-	out     frame
-}
-
-// frame is a frame that is being written.
-type frame struct{ b []byte }
-
-// add takes bytes of the frame from b, and returns those behind it and whether the frame is whole. most bounds its
-// message.
-func (f *frame) add(b []byte, most int) (rest []byte, whole bool, err error) {
-	if need := frameHeader - len(f.b); need > 0 {
-		k := min(need, len(b))
-		f.b, b = append(f.b, b[:k]...), b[k:]
-		if len(f.b) < frameHeader {
-			return b, false, nil
-		}
-	}
-	head := binary.BigEndian.Uint32(f.b)
-	switch n := int(head & 0xffffff); {
-	case head>>24 != 0:
-		return nil, false, fmt.Errorf("a frame of type %#x: only messages, of type 0, are sent", head>>24)
-	case n == 0:
-		return nil, false, errEmpty
-	case n > most:
-		return nil, false, fmt.Errorf("a frame of %d bytes is %w, which is %d", n, ErrTooLong, most)
-	default:
-		k := min(frameHeader+n-len(f.b), len(b))
-		f.b, b = append(f.b, b[:k]...), b[k:]
-		return b, len(f.b) == frameHeader+n, nil
-	}
-}
-
-// take returns the message of a whole frame, until the next add.
-func (f *frame) take() []byte {
-	b := f.b[frameHeader:]
-	f.b = f.b[:0]
-	return b
+	out     frame.Frame
 }
 
 // Read reads frames. It returns io.EOF once the peer has closed the connection and everything was read.
@@ -91,7 +53,7 @@ func (n *netConn) Read(b []byte) (int, error) {
 		case err != nil:
 			return 0, n.c.opError("read", deadlineErr(ctx, err))
 		}
-		n.in = append(binary.BigEndian.AppendUint32(make([]byte, 0, frameHeader+len(m)), uint32(len(m))), m...)
+		n.in = frame.Append(nil, m)
 	}
 	k := copy(b, n.in)
 	n.in = n.in[k:]
@@ -108,12 +70,12 @@ func (n *netConn) Write(b []byte) (int, error) {
 		if err := ctx.Err(); err != nil {
 			return done, n.c.opError("write", deadlineErr(ctx, err))
 		}
-		rest, whole, err := n.out.add(b[done:], n.c.limits.fragmented)
+		rest, whole, err := n.out.Add(b[done:], n.c.limits.fragmented)
 		if err != nil {
 			return done, n.c.opError("write", err)
 		}
 		if whole {
-			if err := n.c.WriteMessage(ctx, n.out.take()); err != nil {
+			if err := n.c.WriteMessage(ctx, n.out.Take()); err != nil {
 				return done, deadlineErr(ctx, err)
 			}
 		}

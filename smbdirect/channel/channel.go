@@ -12,13 +12,13 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"sync"
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/smbdirect"
+	"github.com/ramjet-rdma/ramjet/smbdirect/internal/frame"
 	"github.com/ramjet-rdma/ramjet/smbdirect/internal/smb2"
 )
 
@@ -45,7 +45,7 @@ type conn struct {
 	c        *smbdirect.Conn
 
 	writeMu sync.Mutex // guards out
-	out     []byte     // of a frame that the client is writing
+	out     frame.Frame
 
 	readMu sync.Mutex // guards in
 	in     []byte     // of a frame that the client is reading
@@ -70,42 +70,30 @@ func (c *call) free() error { return errors.Join(c.window.Close(), c.memory.Clos
 func (c *conn) Write(b []byte) (int, error) {
 	c.writeMu.Lock()
 	defer c.writeMu.Unlock()
-	for done := 0; done < len(b); {
-		n, err := c.add(b[done:])
-		if err != nil {
-			return done, err
+	for left := b; len(left) > 0; {
+		rest, whole, err := c.out.Add(left, c.c.MaxMessage())
+		if err == nil && whole {
+			err = c.send(c.out.Take())
 		}
-		done += n
+		if err != nil {
+			return len(b) - len(left), err
+		}
+		left = rest
 	}
 	return len(b), nil
 }
 
-// add takes bytes of a frame, and returns how many.
-func (c *conn) add(b []byte) (int, error) {
-	want := 4
-	if len(c.out) >= 4 {
-		n := int(binary.BigEndian.Uint32(c.out) & 0xffffff)
-		if most := c.c.MaxMessage(); n > most {
-			return 0, fmt.Errorf("a frame of %d bytes is %w, which is %d", n, smbdirect.ErrTooLong, most)
-		}
-		want += n
-	}
-	k := min(want-len(c.out), len(b))
-	c.out = append(c.out, b[:k]...)
-	if len(c.out) < want || want == 4 {
-		return k, nil
-	}
-	frame := c.out
-	c.out = c.out[:0]
-	message, err := c.request(frame[4:])
+// send sends a message of the client.
+func (c *conn) send(message []byte) error {
+	changed, err := c.request(message)
 	if err != nil {
-		return 0, err
+		return err
 	}
-	if message != nil {
-		frame = append(binary.BigEndian.AppendUint32(nil, uint32(len(message))), message...)
+	if changed != nil {
+		message = changed
 	}
-	_, err = c.Conn.Write(frame)
-	return k, err
+	_, err = c.Conn.Write(frame.Append(nil, message))
+	return err
 }
 
 // request exposes memory for a request through the channel, and returns it. nil: it passes as it is.
@@ -147,23 +135,22 @@ func (c *conn) Read(b []byte) (int, error) {
 	}
 	if len(c.in) == 0 {
 		// A message arrives as a whole: who has the frame's header does not wait for the rest.
-		var head [4]byte
+		var head [frame.HeaderSize]byte
 		if _, err := io.ReadFull(c.Conn, head[:]); err != nil {
 			return 0, err
 		}
-		frame := make([]byte, 4+binary.BigEndian.Uint32(head[:]))
-		copy(frame, head[:])
-		if _, err := io.ReadFull(c.Conn, frame[4:]); err != nil {
+		message := make([]byte, binary.BigEndian.Uint32(head[:]))
+		if _, err := io.ReadFull(c.Conn, message); err != nil {
 			return 0, err
 		}
-		message, err := c.response(frame[4:])
+		changed, err := c.response(message)
 		if err != nil {
 			return 0, err
 		}
-		if message != nil {
-			frame = append(binary.BigEndian.AppendUint32(nil, uint32(len(message))), message...)
+		if changed != nil {
+			message = changed
 		}
-		c.in = frame
+		c.in = frame.Append(nil, message)
 	}
 	n := copy(b, c.in)
 	c.in = c.in[n:]

@@ -220,6 +220,11 @@ func TestPassing(t *testing.T) {
 		if b := readRequest(200, 5000); !bytes.Equal(s.ask(b), b) {
 			t.Error("more requests use the channel than there may be")
 		}
+		for _, bad := range [][]byte{{0, 0, 0, 0}, {1, 0, 0, 1}, {0, 0xff, 0xff, 0xff}} {
+			if _, err := set(t, kind, 0x300).client.Write(append(bad, 1)); err == nil {
+				t.Errorf("a frame that begins with %x is taken", bad)
+			}
+		}
 		s = set(t, kind, 0x210)
 		if b := readRequest(1, 100000); !bytes.Equal(s.ask(b), b) {
 			t.Error("a session of SMB 2.1 uses the channel")
