@@ -64,7 +64,8 @@ func newConn(ep *endpoint, link *cm.Conn, l limits, f flow, released func()) *Co
 		local: net.TCPAddrFromAddrPort(link.LocalAddr()), remote: net.TCPAddrFromAddrPort(link.PeerAddr()),
 		pumped: make(chan struct{}), reader: make(chan struct{}, 1), writer: make(chan struct{}, 1),
 		arrived: make(chan struct{}, 1), sendable: make(chan struct{}, 1), remoteOps: make(chan struct{}, remoteOps),
-		flushed: make(chan struct{}, 1), results: make([]chan<- error, remoteOps), memories: make(map[*Memory]bool), windows: make(map[*Window]bool),
+		flushed: make(chan struct{}, 1), results: make([]chan<- error, remoteOps),
+		memories: make(map[*Memory]bool), windows: make(map[*Window]bool),
 		flow: f, idle: idle{interval: o.Idle, response: o.IdleResponse}, assembly: reassembly{limit: o.MaxFragmentedSize}}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	for slot := range o.RecvCredits {

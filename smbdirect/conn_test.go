@@ -142,7 +142,8 @@ func TestKeepAlive(t *testing.T) {
 	kinds(t, func(t *testing.T, server, client *verbs.Device) {
 		o := smbdirect.Options{Idle: time.Millisecond, IdleResponse: patience, SendCredits: 8, RecvCredits: 8}
 		a, b := pair(t, server, client, o, o)
-		for end := time.Now().Add(patience); smbdirect.Received(a) < 50 || smbdirect.Received(b) < 50; time.Sleep(time.Millisecond) {
+		end := time.Now().Add(patience)
+		for ; smbdirect.Received(a) < 50 || smbdirect.Received(b) < 50; time.Sleep(time.Millisecond) {
 			if time.Now().After(end) {
 				t.Fatalf("%d and %d messages", smbdirect.Received(a), smbdirect.Received(b))
 			}

@@ -42,8 +42,8 @@ func receive(t testing.TB, c *cm.Conn) []byte {
 }
 
 // good is a request that nothing is wrong with.
-var good = wire.Request{MinVersion: wire.Version1, MaxVersion: wire.Version1, CreditsRequested: 10, PreferredSendSize: 1364,
-	MaxReceiveSize: 1364, MaxFragmentedSize: 1 << 20}
+var good = wire.Request{MinVersion: wire.Version1, MaxVersion: wire.Version1, CreditsRequested: 10,
+	PreferredSendSize: 1364, MaxReceiveSize: 1364, MaxFragmentedSize: 1 << 20}
 
 // checkServes checks that a listener still serves.
 func checkServes(t *testing.T, l *smbdirect.Listener, client *verbs.Device) {
@@ -149,9 +149,12 @@ func TestHostileResponses(t *testing.T) {
 		{"version", with(func(r *wire.Response) { r.NegotiatedVersion = 0x200 }), smbdirect.ErrProtocol, "0x200"},
 		{"no credits", with(func(r *wire.Response) { r.CreditsGranted = 0 }), smbdirect.ErrProtocol, "grants 0"},
 		{"requests no credits", with(func(r *wire.Response) { r.CreditsRequested = 0 }), smbdirect.ErrProtocol, "requests 0"},
-		{"send size", with(func(r *wire.Response) { r.PreferredSendSize = math.MaxUint32 }), smbdirect.ErrProtocol, "4294967295"},
-		{"receive size", with(func(r *wire.Response) { r.MaxReceiveSize = 127 }), smbdirect.ErrProtocol, "MaxReceiveSize 127"},
-		{"fragmented size", with(func(r *wire.Response) { r.MaxFragmentedSize = 1 }), smbdirect.ErrProtocol, "MaxFragmentedSize 1"},
+		{"send size", with(func(r *wire.Response) { r.PreferredSendSize = math.MaxUint32 }), smbdirect.ErrProtocol,
+			"4294967295"},
+		{"receive size", with(func(r *wire.Response) { r.MaxReceiveSize = 127 }), smbdirect.ErrProtocol,
+			"MaxReceiveSize 127"},
+		{"fragmented size", with(func(r *wire.Response) { r.MaxFragmentedSize = 1 }), smbdirect.ErrProtocol,
+			"MaxFragmentedSize 1"},
 	} {
 		t.Run(h.name, func(t *testing.T) {
 			kinds(t, func(t *testing.T, server, client *verbs.Device) {
@@ -232,8 +235,10 @@ func TestHostileTransfers(t *testing.T) {
 		{"length", [][]byte{at(16, 9)}, "beyond the 32 bytes"},
 		{"huge length", [][]byte{at(16, math.MaxUint32)}, "beyond the 32 bytes"},
 		{"no data", [][]byte{transfer(wire.Transfer{CreditsRequested: 1, RemainingDataLength: 1}, 0)}, "without data"},
-		{"too long", [][]byte{transfer(wire.Transfer{CreditsRequested: 1, RemainingDataLength: fragmented}, 1)}, "1114113 bytes"},
-		{"4 GB", [][]byte{transfer(wire.Transfer{CreditsRequested: 1, RemainingDataLength: math.MaxUint32}, 8)}, "4294967303 bytes"},
+		{"too long", [][]byte{transfer(wire.Transfer{CreditsRequested: 1, RemainingDataLength: fragmented}, 1)},
+			"1114113 bytes"},
+		{"4 GB", [][]byte{transfer(wire.Transfer{CreditsRequested: 1, RemainingDataLength: math.MaxUint32}, 8)},
+			"4294967303 bytes"},
 		{"more", [][]byte{transfer(wire.Transfer{CreditsRequested: 9, RemainingDataLength: 8}, 8),
 			transfer(wire.Transfer{CreditsRequested: 9, RemainingDataLength: 1}, 8)}, "8 are missing"},
 		{"less", [][]byte{transfer(wire.Transfer{CreditsRequested: 9, RemainingDataLength: 8}, 8),

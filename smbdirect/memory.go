@@ -147,7 +147,8 @@ func (c *Conn) WriteRemote(ctx context.Context, m *Memory, n int, ds []wire.Desc
 	return c.transfer(ctx, "rdma write", verbs.OpWrite, m, n, ds)
 }
 
-func (c *Conn) transfer(ctx context.Context, name string, op verbs.SendOp, m *Memory, n int, ds []wire.Descriptor) error {
+func (c *Conn) transfer(ctx context.Context, name string, op verbs.SendOp, m *Memory, n int,
+	ds []wire.Descriptor) error {
 	c.using.RLock()
 	defer c.using.RUnlock()
 	wrs, err := c.split(op, m, n, ds)

@@ -15,7 +15,8 @@ import (
 )
 
 // NetConn returns the connection as a net.Conn in the framing of SMB over TCP (MS-SMB2 2.1): before each message 4
-// bytes, of which the first is 0 and the others are its length in network byte order. The Conn must not be used besides.
+// bytes, of which the first is 0 and the others are its length in network byte order. The Conn must not be used
+// besides.
 //
 // A message that the program writes is sent when all of it was written. A deadline that ends a write in the middle of
 // a message ends the connection.

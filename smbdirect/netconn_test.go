@@ -118,7 +118,8 @@ func TestPrivateData(t *testing.T) {
 		}()
 		req, err := l.Next(within(t))
 		ok(t, err)
-		if b := req.Param().PrivateData; len(b) != 8 || binary.BigEndian.Uint32(b) == 0 || binary.BigEndian.Uint32(b[4:]) > 255 {
+		be := binary.BigEndian
+		if b := req.Param().PrivateData; len(b) != 8 || be.Uint32(b) == 0 || be.Uint32(b[4:]) > 255 {
 			t.Errorf("%x", b)
 		}
 		ok(t, req.Reject(nil))

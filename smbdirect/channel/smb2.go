@@ -19,7 +19,8 @@ type request struct {
 	at     int    // where Channel is
 }
 
-// decodeRequest returns what a client's message asks for. false: it cannot go through the channel. most bounds the data.
+// decodeRequest returns what a client's message asks for. false: it cannot go through the channel. most bounds the
+// data.
 func decodeRequest(b []byte, most int) (r request, ok bool) {
 	var h smb2.Header
 	if !h.Decode(b) || h.Next != 0 || h.Flags&smb2.FlagSigned != 0 {
@@ -48,7 +49,8 @@ func decodeRequest(b []byte, most int) (r request, ok bool) {
 // append returns the request through the channel for a plain one.
 func (r *request) append(plain []byte, d wire.Descriptor) []byte {
 	le := binary.LittleEndian
-	b := append(make([]byte, 0, smb2.HeaderSize+smb2.BodySize+wire.DescriptorSize), plain[:smb2.HeaderSize+smb2.BodySize]...)
+	const fixed = smb2.HeaderSize + smb2.BodySize
+	b := append(make([]byte, 0, fixed+wire.DescriptorSize), plain[:fixed]...)
 	le.PutUint32(b[r.at:], smb2.ChannelV1Invalidate)
 	le.PutUint16(b[r.at+smb2.ChannelOffset:], smb2.HeaderSize+smb2.BodySize)
 	le.PutUint16(b[r.at+smb2.ChannelLength:], wire.DescriptorSize)

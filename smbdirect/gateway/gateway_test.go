@@ -147,7 +147,8 @@ func connect(t *testing.T, kind string, o smbdirect.Options) (*smbdirect.Conn, *
 		ended <- Serve(ctx, l, Options{Dial: func(context.Context) (net.Conn, error) { return there, nil }, Timeout: patience,
 			Log: slog.New(slog.NewTextHandler(&log, nil))})
 	}()
-	c, err := smbdirect.Dial(within(t), clients, l.Addr().String(), smbdirect.Options{Negotiate: patience, Linger: patience})
+	c, err := smbdirect.Dial(within(t), clients, l.Addr().String(),
+		smbdirect.Options{Negotiate: patience, Linger: patience})
 	ok(t, err)
 	end := func() string {
 		cancel()
@@ -197,7 +198,8 @@ func TestPassing(t *testing.T) {
 	kinds(t, func(t *testing.T, kind string) {
 		c, s, _ := connect(t, kind, smbdirect.Options{})
 		for _, b := range [][]byte{{1}, []byte("\xfdSMB encrypted"), message(0, 0, 0, make([]byte, 36)),
-			message(smb2.Read, 1, smb2.FlagSigned, make([]byte, smb2.BodySize+1)), message(smb2.Write, 2, 0, make([]byte, 100000)),
+			message(smb2.Read, 1, smb2.FlagSigned, make([]byte, smb2.BodySize+1)),
+			message(smb2.Write, 2, 0, make([]byte, 100000)),
 			message(smb2.Read, 3, 0, nil)} {
 			write(t, c, b)
 			gets(t, s, b)
@@ -303,8 +305,8 @@ func TestHostileClients(t *testing.T) {
 		{"too few", [][]byte{channelRequest(smb2.Read, 1, smb2.ChannelV1, 101, d)}, "descriptors have 100"},
 		{"too many bytes", [][]byte{channelRequest(smb2.Read, 1, smb2.ChannelV1, 1001, d, wire.Descriptor{Length: 1000})},
 			"at most 1000"},
-		{"last address", [][]byte{channelRequest(smb2.Write, 1, smb2.ChannelV1, 1, wire.Descriptor{Offset: 1<<64 - 1, Length: 1})},
-			"last address"},
+		{"last address", [][]byte{channelRequest(smb2.Write, 1, smb2.ChannelV1, 1,
+			wire.Descriptor{Offset: 1<<64 - 1, Length: 1})}, "last address"},
 		{"data besides", [][]byte{change(channelRequest(smb2.Write, 1, smb2.ChannelV1, 1, d), smb2.LengthAt, 1)}, "besides"},
 		{"the same twice", [][]byte{read(), read()}, "in flight already"},
 		// Whether the READ fails or the client's end comes first is open.
@@ -349,7 +351,8 @@ func TestHostileServers(t *testing.T) {
 	}
 	var h smb2.Header
 	h.Decode(good)
-	if data, answer, err := c.handleResponse(h, good); err != nil || len(data) != 10 || len(answer) != smb2.HeaderSize+smb2.AnswerSize {
+	data, answer, err := c.handleResponse(h, good)
+	if err != nil || len(data) != 10 || len(answer) != smb2.HeaderSize+smb2.AnswerSize {
 		t.Errorf("%x, %x, %v", data, answer, err)
 	}
 }
@@ -357,7 +360,8 @@ func TestHostileServers(t *testing.T) {
 // Whatever a client and a server send, data stay within the message, the request and the bound.
 func FuzzMessages(f *testing.F) {
 	d := wire.Descriptor{Offset: 1, Token: 2, Length: 100}
-	read, write := channelRequest(smb2.Read, 1, smb2.ChannelV1, 100, d), channelRequest(smb2.Write, 1, smb2.ChannelV1, 100, d)
+	read := channelRequest(smb2.Read, 1, smb2.ChannelV1, 100, d)
+	write := channelRequest(smb2.Write, 1, smb2.ChannelV1, 100, d)
 	f.Add([]byte{}, []byte{})
 	f.Add([]byte{0}, []byte{0})
 	f.Add(read, response(read, smb2.StatusSuccess, make([]byte, 100)))

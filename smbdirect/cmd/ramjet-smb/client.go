@@ -93,7 +93,8 @@ func lsCommand() *cobra.Command {
 					return err
 				}
 				for _, e := range list {
-					fmt.Fprintf(c.OutOrStdout(), "%v %12d %s %s\n", e.Mode(), e.Size(), e.ModTime().Format("2006-01-02 15:04"), e.Name())
+					fmt.Fprintf(c.OutOrStdout(), "%v %12d %s %s\n", e.Mode(), e.Size(),
+						e.ModTime().Format("2006-01-02 15:04"), e.Name())
 				}
 				return nil
 			})

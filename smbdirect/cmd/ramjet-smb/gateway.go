@@ -31,10 +31,10 @@ func gatewayCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "gateway -d DEVICE --server ADDRESS {--allow PREFIX... | --any-client}",
 		Short: "Take SMB Direct from clients and hand it to an SMB server over TCP",
-		Long: "Takes SMB Direct from clients and hands it to an SMB server over TCP. READs and WRITEs through the RDMA channel\n" +
-			"are carried out by the gateway, which is possible only while messages are not signed.\n\n" +
-			"It listens at the device's address only. Say who may connect, by --allow or --any-client: the SMB server sees\n" +
-			"the gateway's address instead of the client's.",
+		Long: "Takes SMB Direct from clients and hands it to an SMB server over TCP. READs and WRITEs through the\n" +
+			"RDMA channel are carried out by the gateway, which is possible only while messages are not signed.\n\n" +
+			"It listens at the device's address only. Say who may connect, by --allow or --any-client: the SMB\n" +
+			"server sees the gateway's address instead of the client's.",
 		Example: "  ramjet-smb gateway -d roce:192.0.2.9 --server 127.0.0.1 --allow 192.0.2.0/24",
 		Args:    cobra.NoArgs,
 		RunE:    func(c *cobra.Command, _ []string) error { return o.run(c) },
@@ -74,7 +74,8 @@ func (o *gatewayOptions) run(c *cobra.Command) error {
 	if o.listen != "" {
 		address = net.JoinHostPort("", o.listen)
 	}
-	l, err := smbdirect.Listen(c.Context(), dev, address, smbdirect.ListenOptions{MaxConns: o.clients, Allow: allow, Log: log})
+	l, err := smbdirect.Listen(c.Context(), dev, address,
+		smbdirect.ListenOptions{MaxConns: o.clients, Allow: allow, Log: log})
 	if err != nil {
 		return err
 	}
@@ -110,6 +111,7 @@ func (o *gatewayOptions) allowed() (func(netip.AddrPort) bool, error) {
 		prefixes = append(prefixes, p)
 	}
 	return func(peer netip.AddrPort) bool {
-		return slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(peer.Addr().Unmap().WithZone("")) })
+		at := peer.Addr().Unmap().WithZone("")
+		return slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(at) })
 	}, nil
 }

@@ -27,9 +27,10 @@ func main() {
 
 func newCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use:           "ramjet-smb",
-		Short:         "SMB Direct in user space",
-		Long:          "Ramjet-smb lists and copies files of SMB shares over SMB Direct, and gives SMB servers without RDMA\nRDMA clients.",
+		Use:   "ramjet-smb",
+		Short: "SMB Direct in user space",
+		Long: "Ramjet-smb lists and copies files of SMB shares over SMB Direct, and gives SMB servers without RDMA\n" +
+			"RDMA clients.",
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
