@@ -330,7 +330,8 @@ func TestSharedChannel(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		if !both {
-			cancel()
+			ctx, cancel := context.WithTimeout(ctx, 300*time.Millisecond) // a wait that ends sooner was none
+			defer cancel()
 			ch.Wait(ctx)
 			w.want("channel-unarmed")
 			continue

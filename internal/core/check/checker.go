@@ -126,6 +126,13 @@ func (c *Checker) Disable(r Rule) {
 	c.opts.Off = off
 }
 
+// on reports whether a rule is checked.
+func (c *Checker) on(r Rule) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.opts.Off[r]
+}
+
 // Report reports a finding, unless its rule is off or the same has been reported before.
 func (c *Checker) Report(f *Finding) { c.report(f, nil) }
 
