@@ -46,7 +46,7 @@ const simLinks = 12
 
 // simTable writes results for people.
 func simTable(w io.Writer, r *sim.Results) {
-	fmt.Fprintf(w, "%s: %s of %s ended, goodput %s, fairness %.3f\n", units.Seconds(r.Time), units.Count(r.Ended), units.Plural(r.Flows, "flow"), bitRate(r.Goodput), r.Fairness)
+	fmt.Fprintf(w, "%s: %s of %s ended, goodput %s, fairness %.3f\n", units.Seconds(r.Time/1e9), units.Count(r.Ended), units.Plural(r.Flows, "flow"), bitRate(r.Goodput), r.Fairness)
 	if r.Failed > 0 {
 		fmt.Fprintf(w, "%s failed\n", units.Plural(r.Failed, "flow"))
 	}
@@ -60,7 +60,7 @@ func simTable(w io.Writer, r *sim.Results) {
 		const row = "%12s %9s %10s %10s %10s %8s %8s %8s\n"
 		fmt.Fprintf(w, "\n"+row, "size up to", "#flows", "FCT 50%", "95%", "99%", "slow 50%", "95%", "99%")
 		for _, s := range r.Sizes {
-			fmt.Fprintf(w, row, units.Bytes(s.UpTo), strconv.Itoa(s.Flows), units.Seconds(s.FCT.P50), units.Seconds(s.FCT.P95), units.Seconds(s.FCT.P99),
+			fmt.Fprintf(w, row, units.Bytes(s.UpTo), strconv.Itoa(s.Flows), units.Seconds(s.FCT.P50/1e9), units.Seconds(s.FCT.P95/1e9), units.Seconds(s.FCT.P99/1e9),
 				decimal(s.Slowdown.P50, 2, 8), decimal(s.Slowdown.P95, 2, 8), decimal(s.Slowdown.P99, 2, 8))
 		}
 	}
@@ -79,7 +79,7 @@ func simLinkTable(w io.Writer, r *sim.Results) {
 			break
 		}
 		fmt.Fprintf(w, row, l.From, l.To, units.Percent(l.Utilization), units.Bytes(l.MaxQueue), units.Bytes(math.Round(l.MeanQueue)), strconv.FormatUint(l.Pauses, 10),
-			units.Seconds(l.Paused), strconv.FormatUint(l.Marked, 10), strconv.FormatUint(l.Dropped, 10))
+			units.Seconds(l.Paused/1e9), strconv.FormatUint(l.Marked, 10), strconv.FormatUint(l.Dropped, 10))
 	}
 	var pauses, marked, dropped, corrupt uint64
 	for _, l := range links {
@@ -106,7 +106,7 @@ func simCSV(folder string, s *sim.Sim, r *sim.Results) error {
 	links := [][]string{{"from", "to", "packets", "utilization", "max_queue_bytes", "mean_queue_bytes", "pauses", "paused_s", "marked", "dropped", "corrupt"}}
 	for _, l := range r.Links {
 		count := func(n uint64) string { return strconv.FormatUint(n, 10) }
-		links = append(links, []string{l.From, l.To, count(l.Packets), float(l.Utilization), strconv.Itoa(l.MaxQueue), float(l.MeanQueue), count(l.Pauses), float(l.Paused),
+		links = append(links, []string{l.From, l.To, count(l.Packets), float(l.Utilization), strconv.Itoa(l.MaxQueue), float(l.MeanQueue), count(l.Pauses), float(l.Paused / 1e9),
 			count(l.Marked), count(l.Dropped), count(l.Corrupt)})
 	}
 	if err := writeRows(filepath.Join(folder, "flows.csv"), flows); err != nil {
@@ -118,7 +118,7 @@ func simCSV(folder string, s *sim.Sim, r *sim.Results) error {
 	trace := [][]string{{"time_s", "longest_queue_bytes", "flow", "rate_bps", "control_bps"}}
 	for _, t := range r.Trace {
 		for i := range t.Rates {
-			trace = append(trace, []string{float(t.Time), strconv.Itoa(t.Queue), strconv.Itoa(i), float(t.Rates[i]), float(t.Controls[i])})
+			trace = append(trace, []string{float(t.Time / 1e9), strconv.Itoa(t.Queue), strconv.Itoa(i), float(t.Rates[i]), float(t.Controls[i])})
 		}
 	}
 	return writeRows(filepath.Join(folder, "trace.csv"), trace)
@@ -166,7 +166,7 @@ func simCharts(s *sim.Sim, r *sim.Results) (charts []plots.Chart) {
 		rates.Lines = append(rates.Lines, plots.Line{Name: fmt.Sprint("flow ", i), Color: i})
 	}
 	for _, t := range r.Trace {
-		ms := t.Time * 1e3
+		ms := t.Time / 1e6
 		queue.Lines[0].Points = append(queue.Lines[0].Points, plots.Point{X: ms, Y: float64(t.Queue) / 1e3})
 		for i := range min(len(t.Rates), len(rates.Lines)) {
 			rates.Lines[i].Points = append(rates.Lines[i].Points, plots.Point{X: ms, Y: t.Rates[i] / 1e9})

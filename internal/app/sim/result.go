@@ -32,7 +32,7 @@ func (f *Flow) Slowdown() float64 {
 
 // Results are what is known of a simulation.
 type Results struct {
-	Time      float64    `json:"time_s"` // that has passed
+	Time      float64    `json:"time_ns"` // that has passed
 	Flows     int        `json:"flows"`
 	Ended     int        `json:"ended"`  // with success
 	Failed    int        `json:"failed"` // with another status
@@ -49,9 +49,9 @@ type Results struct {
 
 // SizeRow is the flows of a range of sizes.
 type SizeRow struct {
-	UpTo     int64      `json:"up_to_bytes"`
+	UpTo     int64      `json:"largest_bytes"`
 	Flows    int        `json:"flows"`
-	FCT      Percentile `json:"fct_s"`
+	FCT      Percentile `json:"fct_ns"`
 	Slowdown Percentile `json:"slowdown"`
 }
 
@@ -70,7 +70,7 @@ type LinkRow struct {
 	MaxQueue    int     `json:"max_queue_bytes"`
 	MeanQueue   float64 `json:"mean_queue_bytes"`
 	Pauses      uint64  `json:"pauses"`
-	Paused      float64 `json:"paused_s"`
+	Paused      float64 `json:"paused_ns"`
 	Marked      uint64  `json:"marked"`
 	Dropped     uint64  `json:"dropped"`
 	Corrupt     uint64  `json:"corrupt"` // that arrived over it
@@ -79,7 +79,7 @@ type LinkRow struct {
 
 // TraceRow is a [Sample].
 type TraceRow struct {
-	Time     float64   `json:"time_s"`
+	Time     float64   `json:"time_ns"`
 	Queue    int       `json:"queue_bytes"`
 	Rates    []float64 `json:"rates_bps"`
 	Controls []float64 `json:"control_bps"`
@@ -87,7 +87,7 @@ type TraceRow struct {
 
 // Results returns what is known now.
 func (s *Sim) Results() *Results {
-	r := &Results{Time: s.now.Seconds(), Flows: len(s.flows), Packets: s.Packets, Events: s.Events, Compared: s.Compared, Transport: s.Counts}
+	r := &Results{Time: 1e9 * s.now.Seconds(), Flows: len(s.flows), Packets: s.Packets, Events: s.Events, Compared: s.Compared, Transport: s.Counts}
 	for run := range s.running {
 		r.Transport.add(run.requester)
 		r.Transport.add(run.other)
@@ -105,7 +105,7 @@ func (s *Sim) Results() *Results {
 		}
 	}
 	if r.Time > 0 {
-		r.Goodput /= r.Time
+		r.Goodput /= s.now.Seconds()
 	}
 	r.Fairness = jain(rates)
 	r.Sizes = s.BySize([]int64{1e3, 10e3, 100e3, 1e6, 10e6, math.MaxInt64})
@@ -118,7 +118,7 @@ func (s *Sim) Results() *Results {
 		}
 	}
 	for _, m := range s.Samples {
-		r.Trace = append(r.Trace, TraceRow{m.At.Seconds(), m.Queue, m.Rates, m.Controls})
+		r.Trace = append(r.Trace, TraceRow{1e9 * m.At.Seconds(), m.Queue, m.Rates, m.Controls})
 	}
 	return r
 }
@@ -178,7 +178,7 @@ func (s *Sim) Quantiles(n int) (rows []SizeRow) {
 func sizeRow(upTo int64, flows []*Flow) SizeRow {
 	var fct, slow []float64
 	for _, f := range flows {
-		fct, slow = append(fct, (f.End-f.Start).Seconds()), append(slow, f.Slowdown())
+		fct, slow = append(fct, 1e9*(f.End-f.Start).Seconds()), append(slow, f.Slowdown())
 	}
 	return SizeRow{upTo, len(flows), percentiles(fct), percentiles(slow)}
 }
@@ -204,7 +204,7 @@ func (s *Sim) linkRow(p *port) LinkRow {
 	if p.paused {
 		st.Paused += s.now - p.from
 	}
-	r := LinkRow{From: p.node(), To: p.peer.node(), MaxQueue: st.MaxQueue, Pauses: st.Pauses, Paused: st.Paused.Seconds(), Marked: st.Marked,
+	r := LinkRow{From: p.node(), To: p.peer.node(), MaxQueue: st.MaxQueue, Pauses: st.Pauses, Paused: 1e9 * st.Paused.Seconds(), Marked: st.Marked,
 		Dropped: st.Dropped, Corrupt: p.peer.Stats.Corrupt, Packets: st.Packets}
 	if s.now > 0 {
 		r.Utilization = min(float64(st.Busy)/float64(s.now), 1)
