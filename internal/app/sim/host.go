@@ -56,8 +56,7 @@ type host struct {
 	region *memory.Region // of payload that nobody looks at
 
 	turns queue.Ring[turn]
-	sends packetList // taken from a queue pair, not yet sent
-	in    ib.Packet  // scratch
+	in    ib.Packet // scratch
 	wrs   [1]verbs.SendWR
 	recvs [1]verbs.RecvWR
 	sges  [1]verbs.SGE
