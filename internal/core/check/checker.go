@@ -71,11 +71,14 @@ func fromEnvironment() (*Checker, error) {
 }
 
 // Share has the checkers of this user's processes tell each other when operations were posted, before devices are watched.
-// Where that is not possible the checker sees less.
-func (c *Checker) Share() {
-	if b, err := checkboard.Open(); err == nil {
-		c.history.board = b
+// Where that is not possible the checker sees less. After end others see nothing more of this process.
+func (c *Checker) Share() (end func()) {
+	b, err := checkboard.Open()
+	if err != nil {
+		return func() {}
 	}
+	c.history.board = b
+	return b.Close
 }
 
 // number returns the number of a new object among those of its kind, from 1.

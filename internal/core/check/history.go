@@ -91,10 +91,11 @@ type postLog struct {
 	end   endpoint
 	name  string
 	typ   verbs.QPType
-	dest  verbs.QPN // 0: not known
-	gid   verbs.GID // of the peer\'s port
-	since uint64    // when it was connected
-	all   []*posted // one-sided ones, a ring
+	cqs   [2]*verbs.CQ // of sends, of receives
+	dest  verbs.QPN    // 0: not known
+	gid   verbs.GID    // of the peer's port
+	since uint64       // when it was connected
+	all   []*posted    // one-sided ones, a ring
 	next  int
 	messages
 	ordering
@@ -118,10 +119,10 @@ func (h *history) tick() uint64 {
 }
 
 // opened notes a queue pair.
-func (h *history) opened(e endpoint, name string, typ verbs.QPType) {
+func (h *history) opened(e endpoint, name string, init *verbs.QPInit) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.logs[e] = &postLog{end: e, name: name, typ: typ}
+	h.logs[e] = &postLog{end: e, name: name, typ: init.Type, cqs: [2]*verbs.CQ{init.SendCQ, init.RecvCQ}}
 }
 
 // connected notes the peer of a queue pair.

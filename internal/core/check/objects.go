@@ -191,7 +191,7 @@ func (d *Device) newQP(qp *verbs.QP, init verbs.QPInit) {
 	d.keepPackets(q)
 	d.known.qps[qp.Num()] = q
 	d.sharesDatagrams(q, d.known.all[qp].made)
-	d.c.history.opened(endpoint{d, qp.Num()}, d.nameOf(qp), init.Type)
+	d.c.history.opened(endpoint{d, qp.Num()}, d.nameOf(qp), &q.init)
 }
 
 // modified follows the attributes of a queue pair.

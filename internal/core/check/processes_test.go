@@ -17,10 +17,10 @@ func onProcesses(t *testing.T, f func(w *shared)) {
 		t.Run(kind, func(t *testing.T) {
 			w := &shared{world: &world{T: t}, kind: kind}
 			w.checker = w.newChecker()
-			w.checker.Share()
+			t.Cleanup(w.checker.Share())
 			w.open(func() *check.Checker {
 				c := w.newChecker()
-				c.Share()
+				t.Cleanup(c.Share())
 				return c
 			})
 			f(w)

@@ -82,7 +82,7 @@ func (h *history) forget(l *postLog, left []*posted) {
 func (h *history) news(p *posted, at endpoint) {
 	for l := range h.pending {
 		peer, other := h.peer(l.end), h.logs[p.end]
-		if l == other || other == nil || l.end.dev != p.end.dev || peer == nil || peer.end.dev != at.dev {
+		if l == other || other == nil || l.end.dev != p.end.dev || peer == nil || peer.end.dev != at.dev || comesBack(l, peer, other, h.logs[at]) {
 			continue
 		}
 		n := 0
@@ -99,6 +99,12 @@ func (h *history) news(p *posted, at endpoint) {
 		}
 		h.early = append(h.early, e)
 	}
+}
+
+// comesBack reports whether a message on another queue pair may have come to the requester of a WRITE, and not to its
+// target: both are on one device then, and the message is of the WRITE's own peer, or completes where the WRITE does.
+func comesBack(write, peer, other, at *postLog) bool {
+	return other == peer || at != nil && write.end.dev == at.end.dev && write.cqs[0] == at.cqs[1]
 }
 
 func seen() Place { return at("The target noticed it") }

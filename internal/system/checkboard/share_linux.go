@@ -84,6 +84,17 @@ func (b *Board) find() {
 	if err != nil {
 		return
 	}
+	if len(b.others) >= maxOthers {
+		for name, m := range b.others { // those that have ended make room
+			if strings.Contains(string(table), name) {
+				continue
+			}
+			if m != nil {
+				unix.Munmap(unsafe.Slice((*byte)(unsafe.Pointer(m)), size))
+			}
+			delete(b.others, name)
+		}
+	}
 	for line := range strings.Lines(string(table)) {
 		f := strings.Fields(line)
 		if len(f) == 0 || len(b.others) >= maxOthers {
@@ -94,17 +105,6 @@ func (b *Board) find() {
 			continue
 		}
 		b.others[name] = open(strings.TrimPrefix(name, prefix()))
-	}
-	if len(b.others) < maxOthers {
-		return
-	}
-	for name, m := range b.others { // room for more
-		if !strings.Contains(string(table), name) {
-			if m != nil {
-				unix.Munmap(unsafe.Slice((*byte)(unsafe.Pointer(m)), size))
-			}
-			delete(b.others, name)
-		}
 	}
 }
 
