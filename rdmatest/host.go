@@ -238,8 +238,8 @@ func (h *Host) setCable(in bool) {
 }
 
 // HoldReceives has messages find no receive at the host's devices, whatever programs have posted, or lets them find
-// those again. Senders get RNR NAKs, and [World.Check] looks for those no more. iWARP has none: the test fails if the host has such
-// a device.
+// those again. Senders get RNR NAKs, and [World.Check] looks for those no more. iWARP has none: the test fails if the
+// host has such a device.
 func (h *Host) HoldReceives(on bool) {
 	h.mu.Lock()
 	devices := h.devices

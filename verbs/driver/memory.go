@@ -57,8 +57,8 @@ type Watcher interface {
 	WaitFor(ctx context.Context, cond func(b []byte) bool) error
 }
 
-// Accesses follows the one-sided operations of peers while they are carried out, and datagrams that are dropped. Its methods neither block nor call the
-// device.
+// Accesses follows the one-sided operations of peers while they are carried out, and datagrams that are dropped. Its
+// methods neither block nor call the device.
 type Accesses = interface {
 	// Begin is called before the first byte of memory b is touched.
 	Begin(qpn verbs.QPN, op verbs.SendOp, remote verbs.Remote, b []byte)

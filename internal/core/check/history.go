@@ -23,8 +23,9 @@ const (
 // history is what a process knows of the order of one-sided operations: when they were posted, for the queue pairs of its
 // devices, and when they were carried out in its memory.
 //
-// Its clock is the host's, and goes on with each event: so operations of other processes have their place. An operation that was posted before another was carried out did not wait for it, whatever
-// messages, threads and other networks a program uses. So two operations are concurrent if that is so both ways.
+// Its clock is the host's, and goes on with each event: so operations of other processes have their place. An operation
+// that was posted before another was carried out did not wait for it, whatever messages, threads and other networks a
+// program uses. So two operations are concurrent if that is so both ways.
 type history struct {
 	mu       sync.Mutex // of other locks only that of copied is taken while it is held: devices call with theirs held
 	clock    uint64
