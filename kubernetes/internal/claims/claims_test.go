@@ -59,7 +59,8 @@ func start(t *testing.T, objects ...runtime.Object) *node {
 		}
 	}
 	files := filepath.Join(root, "files")
-	for _, f := range []string{"bin/ramjet", "lib/libibverbs.so.1", "lib/librdmacm.so.1", "lib/libibumad.so.3", "lib/libramjet.so", "lib/libramjet-sysfs.so"} {
+	for _, f := range []string{"bin/ramjet", "lib/libibverbs.so.1", "lib/librdmacm.so.1", "lib/libibumad.so.3", "lib/libramjet.so",
+		"lib/libramjet-sysfs.so", "lib/libramjet-check.so"} {
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(files, f)), 0o755); err != nil {
 			t.Fatal(err)
 		}
