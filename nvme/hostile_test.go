@@ -163,7 +163,7 @@ func TestWrongConnect(t *testing.T) {
 		{"NQN", func(p *wire.ConnectParams, d *wire.ConnectData) { d.SubNQN += "x" }, wire.ConnectInvalidParameters,
 			1<<16 | 256},
 		{"no host ID", func(p *wire.ConnectParams, d *wire.ConnectData) { d.HostID = [16]byte{} },
-			wire.ConnectInvalidParameters, 1<<16 | 0},
+			wire.ConnectInvalidParameters, 1 << 16},
 		{"no host NQN", func(p *wire.ConnectParams, d *wire.ConnectData) { d.HostNQN = "" },
 			wire.ConnectInvalidParameters, 1<<16 | 512},
 		{"controller", func(p *wire.ConnectParams, d *wire.ConnectData) { d.Controller = 1 },

@@ -80,7 +80,7 @@ type Secret struct {
 // secretPrefix begins the representation of a secret.
 const secretPrefix = "DHHC-1:"
 
-var errSecret = errors.New("dhchap: no secret: write one like nvme-cli's gen-dhchap-key does, such as DHHC-1:01:…:")
+var errSecret = errors.New("dhchap: no secret: write one like nvme-cli's gen-dhchap-key does, such as DHHC-1:01:…: (with a colon at the end)")
 
 // ParseSecret reads a secret's representation, "DHHC-1:hh:base64:", as nvme-cli's gen-dhchap-key makes it: hh is 00, or
 // the hash by which the key is bound to its owner's NQN; the rest are the key's 32, 48 or 64 bytes and their CRC-32 (base
