@@ -221,6 +221,7 @@ var elsewhere = []struct{ begins, why string }{
 	{"ramjet bench registration --runs 12", "takes minutes; cmd/ramjet runs shorter ones"},
 	{"ramjet bench notification --svg docs/notification.svg", "takes minutes; cmd/ramjet runs shorter ones"},
 	{"ramjet perf table ", "takes minutes; cmd/ramjet runs shorter ones"},
+	{"ramjet sim docs/sim/fbhadoop", "takes half a minute; the others of docs/sim run"},
 	{"ramjet top  ", "its screen, not a command"},
 	{"man ramjet-cp", "needs man"},
 }
@@ -243,6 +244,7 @@ func TestCommands(t *testing.T) {
 	h.pings()
 	h.fabrics()
 	h.watchers()
+	h.simulations()
 	pages := map[string]bool{}
 	for _, c := range shown(t) {
 		pages[c.text] = true
@@ -301,6 +303,21 @@ func (h *host) outputs() {
 	h.run("ramjet perf write bw --loopback -d shm: -s 1M")
 	h.run("RAMJET_CC=dcqcn ramjet perf write bw --loopback -n 200")
 	h.run("ramjet perf write bw -s 1M -D 250ms --loopback --compare -d 'iwarp:?congestion=cubic&fpdu=1460'")
+}
+
+// simulations are the scenarios of the pages.
+func (h *host) simulations() {
+	for _, name := range []string{"dcqcn-incast.yaml", "victim.yaml", "clos.txt"} {
+		b, err := os.ReadFile("sim/" + name)
+		if err != nil {
+			h.Fatal(err)
+		}
+		h.file("docs/sim/"+name, string(b))
+	}
+	h.run("ramjet sim docs/sim/dcqcn-incast.yaml -o incast.svg")
+	h.run("ramjet sim docs/sim/victim.yaml --seed 1 --csv victim")
+	h.run("ramjet sim --print > incast.yaml")
+	h.run("ramjet sim incast.yaml")
 }
 
 // files are copied to a server and back.
