@@ -5,8 +5,9 @@
 package check_test
 
 import (
-	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
@@ -40,14 +41,14 @@ func TestUnmapped(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			wrongAndRight(t, "memory-freed", []string{"roce", "shm"}, verbs.QPInit{Type: verbs.RC}, func(w *loop, mistake bool) {
-				buf, err := syscall.Mmap(-1, 0, 1<<20, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
+				buf, err := unix.Mmap(-1, 0, 1<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 				w.ok(err)
 				mr, err := w.pd.RegMR(buf, anyAccess)
 				w.ok(err)
-				defer syscall.Munmap(buf)
+				defer unix.Munmap(buf)
 				use(w, mr, func(now bool) {
 					if now == mistake {
-						w.ok(syscall.Mprotect(buf, syscall.PROT_NONE)) // nothing else can be mapped there meanwhile
+						w.ok(unix.Mprotect(buf, unix.PROT_NONE)) // nothing else can be mapped there meanwhile
 					}
 				})
 			})
