@@ -70,6 +70,10 @@ func TestReport(t *testing.T) {
 	if packets, err := os.ReadFile(name + ".pcapng"); err != nil || len(packets) < 1000 {
 		t.Fatalf("the pcapng has %d bytes, %v", len(packets), err)
 	}
+	if rdmatest.RaceDetector {
+		t.Log("with the race detector Go's scheduler draws who goes first: whether the seed repeats is tested without")
+		return
+	}
 	// On a busy machine Go may take the processor from a goroutine in its midst, and others go first.
 	for try := range 20 {
 		runBroken(t, "TestBrokenDeath", "-rdmatest.keep", dir, "-rdmatest.seed", m[1], "-rdmatest.faults", m[2])
