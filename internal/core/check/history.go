@@ -29,7 +29,7 @@ const (
 type history struct {
 	mu       sync.Mutex // of other locks only that of copied is taken while it is held: devices call with theirs held
 	clock    uint64
-	accesses [maxAccesses]*access // a ring
+	accesses []*access // a ring, once there are maxAccesses
 	next     int
 	open     map[endpoint]*access   // WRITEs and atomics that have begun
 	reads    map[endpoint][]*access // READs that have begun, the oldest first
@@ -320,8 +320,12 @@ func (w watcher) Begin(qpn verbs.QPN, op verbs.SendOp, remote verbs.Remote, b []
 	h.summarize(a)
 	a.began = h.tick()
 	a.last = a.began
-	h.accesses[h.next] = a
-	h.next = (h.next + 1) % maxAccesses
+	if len(h.accesses) < maxAccesses {
+		h.accesses = append(h.accesses, a)
+	} else {
+		h.accesses[h.next] = a
+		h.next = (h.next + 1) % maxAccesses
+	}
 }
 
 // summarize takes a digest of the memory of an operation that may be in conflict with another.
