@@ -88,8 +88,8 @@ type header struct {
 	polled Place
 }
 
-// headed notes the GRH that a receive has got, after it was delivered.
-func (d *Device) headed(r *request) {
+// keepGRH notes the GRH that a receive has got, after it was delivered.
+func (d *Device) keepGRH(r *request) {
 	if len(r.pieces) == 0 || len(r.pieces[0].mem) < grh {
 		return
 	}

@@ -135,7 +135,11 @@ type ending struct {
 	*request
 	received int
 	wc       *verbs.WC
-	headed   bool // they begin with a GRH
+}
+
+// headed reports whether the bytes begin with a GRH.
+func (e *ending) headed() bool {
+	return e.recvs != nil && e.received > 0 && e.wc.Flags&verbs.WithGRH != 0
 }
 
 // complete has a completion name its work request as the program does, and appends the work requests that it ends.
@@ -161,7 +165,7 @@ func (d *Device) complete(wc *verbs.WC, ends []ending) []ending {
 		if q := d.known.qps[wc.QPN]; q != nil {
 			d.answered(q)
 		}
-		return append(ends, ending{r, received, wc, received > 0 && wc.Flags&verbs.WithGRH != 0})
+		return append(ends, ending{r, received, wc})
 	case r.early:
 		q.early = slices.DeleteFunc(q.early, func(e *request) bool { return e == r })
 		return ends
@@ -188,16 +192,16 @@ func (d *Device) complete(wc *verbs.WC, ends []ending) []ending {
 		} else {
 			d.ended(e)
 		}
-		ends = append(ends, ending{e, math.MaxInt, wc, false})
+		ends = append(ends, ending{e, math.MaxInt, wc})
 	}
 	rest := q.sends[i+1:]
 	n := len(q.sends)
 	q.sends = append(left, rest...)
 	clear(q.sends[len(q.sends):n])
 	if failed {
-		return append(ends, ending{r, 0, wc, false})
+		return append(ends, ending{r, 0, wc})
 	}
-	return append(ends, ending{r, math.MaxInt, wc, false})
+	return append(ends, ending{r, math.MaxInt, wc})
 }
 
 // dropAll ends the work requests of a queue pair that is reset or destroyed.

@@ -205,8 +205,8 @@ func (d *Device) Polled(cq *verbs.CQ, wcs []verbs.WC) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, e := range ends {
-		if e.headed {
-			d.headed(e.request)
+		if e.headed() {
+			d.keepGRH(e.request)
 		}
 		d.bounce.release(e.request)
 		if !e.early { // otherwise its completion is still to be polled

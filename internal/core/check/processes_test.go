@@ -42,13 +42,7 @@ func TestRaceOfProcesses(t *testing.T) {
 				w.exit()
 				return
 			}
-			w.mr.Do(func([]byte) {
-				w.post(0, verbs.OpWrite, 0, 4096)
-				w.post(1, verbs.OpWrite, 4000, 64)
-			})
-			w.done(0)
-			w.done(1)
-			w.exit("race")
+			w.collide()
 		})
 	}
 }

@@ -186,17 +186,22 @@ func (w *shared) fill() {
 	}
 }
 
-// TestRace has two clients WRITE to the same bytes at once: the server's device rests until both have posted.
+// collide has two clients WRITE to the same bytes at once: the server's device rests until both have posted.
+func (w *shared) collide() {
+	w.mr.Do(func([]byte) {
+		w.post(0, verbs.OpWrite, 0, 4096)
+		w.post(1, verbs.OpWrite, 4000, 64)
+	})
+	w.done(0)
+	w.done(1)
+	w.exit("race")
+}
+
+// TestRace has two clients WRITE to the same bytes at once.
 func TestRace(t *testing.T) {
 	onAll(t, func(w *shared) {
 		w.fill()
-		w.mr.Do(func([]byte) {
-			w.post(0, verbs.OpWrite, 0, 4096)
-			w.post(1, verbs.OpWrite, 4000, 64)
-		})
-		w.done(0)
-		w.done(1)
-		w.exit("race")
+		w.collide()
 	})
 }
 
