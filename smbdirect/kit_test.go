@@ -4,44 +4,28 @@ package smbdirect_test
 
 import (
 	"bytes"
-	"context"
 	"math/rand/v2"
-	"runtime"
 	"testing"
-	"time"
 
 	"github.com/ramjet-rdma/ramjet/rdmatest"
 	"github.com/ramjet-rdma/ramjet/smbdirect"
+	"github.com/ramjet-rdma/ramjet/smbdirect/internal/kit"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// patience bounds a wait for something that must happen.
-const patience = time.Minute
+const patience = kit.Patience
 
-func ok(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-func within(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	t.Cleanup(cancel)
-	return ctx
-}
+var (
+	ok     = kit.OK
+	within = kit.Within
+)
 
 // kinds runs a test over each kind of device.
 func kinds(t *testing.T, f func(t *testing.T, server, client *verbs.Device)) {
-	if runtime.GOOS != "linux" {
-		t.Skip("127.0.0.0/8 is local as a whole on Linux only")
-	}
-	for _, kind := range []string{"roce", "iwarp", "shm"} {
-		t.Run(kind, func(t *testing.T) {
-			server, client := rdmatest.PairOf(t, kind)
-			f(t, server, client)
-		})
-	}
+	kit.Kinds(t, func(t *testing.T, kind string) {
+		server, client := rdmatest.PairOf(t, kind)
+		f(t, server, client)
+	})
 }
 
 // patient returns options with which a busy machine makes no difference.

@@ -4,49 +4,30 @@ package channel
 
 import (
 	"bytes"
-	"context"
 	"encoding/binary"
 	"errors"
 	"io"
 	"net"
-	"runtime"
 	"testing"
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/rdmatest"
 	"github.com/ramjet-rdma/ramjet/smbdirect"
+	"github.com/ramjet-rdma/ramjet/smbdirect/internal/kit"
 	"github.com/ramjet-rdma/ramjet/smbdirect/internal/smb2"
 	"github.com/ramjet-rdma/ramjet/smbdirect/wire"
 )
 
-// patience bounds a wait for something that must happen.
-const patience = time.Minute
+const patience = kit.Patience
 
-func ok(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-func within(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	t.Cleanup(cancel)
-	return ctx
-}
+var (
+	ok      = kit.OK
+	within  = kit.Within
+	kinds   = kit.Kinds
+	message = kit.Message
+)
 
 var le = binary.LittleEndian
-
-// message returns a message of SMB2.
-func message(command uint16, flags uint32, id uint64, body []byte) []byte {
-	b := make([]byte, smb2.HeaderSize, smb2.HeaderSize+len(body))
-	copy(b, "\xfeSMB")
-	le.PutUint16(b[4:], smb2.HeaderSize)
-	le.PutUint16(b[12:], command)
-	le.PutUint32(b[16:], flags)
-	le.PutUint64(b[24:], id)
-	return append(b, body...)
-}
 
 // readRequest returns a plain READ.
 func readRequest(id uint64, n int) []byte {
@@ -148,15 +129,6 @@ func (s *setting) descriptors(b []byte) []wire.Descriptor {
 	ds, _, err := wire.DecodeDescriptors(b[off:][:n], 1)
 	ok(s.t, err)
 	return ds
-}
-
-func kinds(t *testing.T, f func(t *testing.T, kind string)) {
-	if runtime.GOOS != "linux" {
-		t.Skip("127.0.0.0/8 is local as a whole on Linux only")
-	}
-	for _, kind := range []string{"roce", "iwarp", "shm"} {
-		t.Run(kind, func(t *testing.T) { f(t, kind) })
-	}
 }
 
 // A client that knows nothing of RDMA reads and writes through the channel.

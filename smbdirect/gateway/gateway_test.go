@@ -10,7 +10,6 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -18,36 +17,19 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/rdmatest"
 	"github.com/ramjet-rdma/ramjet/smbdirect"
+	"github.com/ramjet-rdma/ramjet/smbdirect/internal/kit"
 	"github.com/ramjet-rdma/ramjet/smbdirect/internal/smb2"
 	"github.com/ramjet-rdma/ramjet/smbdirect/wire"
 )
 
-// patience bounds a wait for something that must happen.
-const patience = time.Minute
+const patience = kit.Patience
 
-func ok(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-func within(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	t.Cleanup(cancel)
-	return ctx
-}
-
-// message returns a message with a header and a body.
-func message(command uint16, id uint64, flags uint32, body []byte) []byte {
-	b := make([]byte, smb2.HeaderSize, smb2.HeaderSize+len(body))
-	copy(b, "\xfeSMB")
-	binary.LittleEndian.PutUint16(b[4:], smb2.HeaderSize)
-	binary.LittleEndian.PutUint16(b[12:], command)
-	binary.LittleEndian.PutUint32(b[16:], flags)
-	binary.LittleEndian.PutUint64(b[24:], id)
-	return append(b, body...)
-}
+var (
+	ok      = kit.OK
+	within  = kit.Within
+	kinds   = kit.Kinds
+	message = kit.Message
+)
 
 // channelRequest returns a READ or WRITE through the channel.
 func channelRequest(command uint16, id uint64, channel, length uint32, ds ...wire.Descriptor) []byte {
@@ -69,7 +51,7 @@ func channelRequest(command uint16, id uint64, channel, length uint32, ds ...wir
 	for _, d := range ds {
 		body = d.Append(body)
 	}
-	return message(command, id, 0, body)
+	return message(command, 0, id, body)
 }
 
 // response returns a response to a request: status, and for a READ data.
@@ -85,7 +67,7 @@ func response(request []byte, status uint32, data []byte) []byte {
 	} else {
 		le.PutUint32(body[4:], le.Uint32(request[smb2.LengthAt:]))
 	}
-	b := message(h.Command, h.ID, smb2.FlagResponse, append(body, data...))
+	b := message(h.Command, smb2.FlagResponse, h.ID, append(body, data...))
 	le.PutUint32(b[8:], status)
 	return b
 }
@@ -163,15 +145,6 @@ func connect(t *testing.T, kind string, o smbdirect.Options) (*smbdirect.Conn, *
 	return c, &server{t, here}, end
 }
 
-func kinds(t *testing.T, f func(t *testing.T, kind string)) {
-	if runtime.GOOS != "linux" {
-		t.Skip("127.0.0.0/8 is local as a whole on Linux only")
-	}
-	for _, kind := range []string{"roce", "iwarp", "shm"} {
-		t.Run(kind, func(t *testing.T) { f(t, kind) })
-	}
-}
-
 func write(t *testing.T, c *smbdirect.Conn, b []byte) {
 	t.Helper()
 	ok(t, c.WriteMessage(within(t), b))
@@ -198,9 +171,9 @@ func TestPassing(t *testing.T) {
 	kinds(t, func(t *testing.T, kind string) {
 		c, s, _ := connect(t, kind, smbdirect.Options{})
 		for _, b := range [][]byte{{1}, []byte("\xfdSMB encrypted"), message(0, 0, 0, make([]byte, 36)),
-			message(smb2.Read, 1, smb2.FlagSigned, make([]byte, smb2.BodySize+1)),
-			message(smb2.Write, 2, 0, make([]byte, 100000)),
-			message(smb2.Read, 3, 0, nil)} {
+			message(smb2.Read, smb2.FlagSigned, 1, make([]byte, smb2.BodySize+1)),
+			message(smb2.Write, 0, 2, make([]byte, 100000)),
+			message(smb2.Read, 0, 3, nil)} {
 			write(t, c, b)
 			gets(t, s, b)
 			s.send(b)
