@@ -3,6 +3,7 @@
 package shm
 
 import (
+	"bytes"
 	"context"
 	"net/netip"
 	"sync/atomic"
@@ -10,6 +11,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
 	"github.com/ramjet-rdma/ramjet/internal/engine/local"
 	"github.com/ramjet-rdma/ramjet/internal/system/shmem"
 	"github.com/ramjet-rdma/ramjet/verbs"
@@ -158,39 +160,85 @@ func TestDatagramsStalled(t *testing.T) {
 	noError(t, a.qp.Close())
 }
 
-// TestDatagramsAwaitRoom sends more than there is room for, to a device that takes it later. The sender sleeps
-// meanwhile, and asks to be woken when there is room.
-func TestDatagramsAwaitRoom(t *testing.T) {
-	dir := t.TempDir()
-	m, err := newNetwork(netip.MustParseAddr("127.0.0.2"), &Options{Dir: dir})
+// lateListener is where a device listens for datagrams whose process does not run until it accepts.
+type lateListener struct {
+	t   *testing.T
+	net *network
+	acc softdev.Acceptor
+	end *end
+}
+
+func newLateListener(t *testing.T, dir, addr string) *lateListener {
+	t.Helper()
+	m, err := newNetwork(netip.MustParseAddr(addr), &Options{Dir: dir})
 	noError(t, err)
 	n := m.(*network)
 	t.Cleanup(func() { n.Close() })
 	acc, err := n.Listen(netip.AddrPortFrom(n.addr, firstPort), 8)
 	noError(t, err)
-	a := newTalker(t, dir, "127.0.0.1")
-	a.send("127.0.0.2", 5, 40)
-	e := &end{net: n}
-	until := func(what string, cond func() bool) {
-		t.Helper()
-		for end := time.Now().Add(time.Minute); !cond(); time.Sleep(time.Millisecond) {
-			if e.look(); time.Now().After(end) {
-				t.Fatalf("%s does not come", what)
-			}
+	return &lateListener{t: t, net: n, acc: acc, end: &end{net: n}}
+}
+
+// until waits for a condition.
+func (o *lateListener) until(what string, cond func() bool) {
+	o.t.Helper()
+	for end := time.Now().Add(time.Minute); !cond(); time.Sleep(time.Millisecond) {
+		if o.end.look(); time.Now().After(end) {
+			o.t.Fatalf("%s does not come", what)
 		}
 	}
-	until("the sender", func() bool {
-		l, err := acc.Accept()
+}
+
+// accept takes the sender's link.
+func (o *lateListener) accept() {
+	o.t.Helper()
+	o.until("the sender", func() bool {
+		l, err := o.acc.Accept()
 		if err == nil {
-			e.link = l.(*link)
-			l.Own(e)
+			o.end.link = l.(*link)
+			l.Own(o.end)
 		}
 		return err == nil
 	})
-	_, err = e.Join(nil)
-	noError(t, err)
+	_, err := o.end.Join(nil)
+	noError(o.t, err)
+}
+
+// TestDatagramsAwaitRoom sends more than there is room for, to a device that takes it later. The sender sleeps
+// meanwhile, and asks to be woken when there is room.
+func TestDatagramsAwaitRoom(t *testing.T) {
+	dir := t.TempDir()
+	o := newLateListener(t, dir, "127.0.0.2")
+	newTalker(t, dir, "127.0.0.1").send("127.0.0.2", 5, 40)
+	o.accept()
 	const awaitsHead = requestsAt + 8
-	until("the wish for room", func() bool { return atomic.LoadUint32((*uint32)(unsafe.Pointer(&e.theirs[awaitsHead]))) != 0 })
+	o.until("the wish for room", func() bool {
+		return atomic.LoadUint32((*uint32)(unsafe.Pointer(&o.end.theirs[awaitsHead]))) != 0
+	})
+}
+
+// TestDatagramsKept changes the memory of datagrams that wait for a device to answer: it gets what was posted.
+func TestDatagramsKept(t *testing.T) {
+	dir := t.TempDir()
+	o, a := newLateListener(t, dir, "127.0.0.2"), newTalker(t, dir, "127.0.0.1")
+	for _, old := range []byte{0xa1, 0xa2} {
+		fill(a.mr.Bytes(), old)
+		a.send("127.0.0.2", 5, 1)
+	}
+	fill(a.mr.Bytes(), 0xee)
+	o.accept()
+	a.completes(2)
+	for b, want := range map[byte]int{0xa1: 4096, 0xa2: 4096, 0xee: 0} {
+		if n := bytes.Count(o.end.theirs[requestsAt:], []byte{b}); n != want {
+			t.Errorf("%d bytes of %#x, want %d", n, b, want)
+		}
+	}
+}
+
+func fill(b []byte, with byte) {
+	for i := range b {
+		b[i] = with
+	}
 }
 
 // TestDatagramsFlood sends more than there are receives for: the rest is dropped and counted.

@@ -38,8 +38,17 @@ func (u *datagrams) newQP(domain memory.PD, init *verbs.QPInit) (queuePair, erro
 	return q, nil
 }
 
-// advance sends what can be sent.
+// advance sends what can be sent. Datagrams that wait for a device that has not yet answered hold what they were
+// posted with: its process may not run for long, and the network that it stands for has no such wait.
 func (q *datagramQP) advance() {
+	q.send()
+	if q.waits != nil && q.waits.peer == nil {
+		q.engine.Keep()
+	}
+}
+
+// send sends what can be sent.
+func (q *datagramQP) send() {
 	u := q.all
 	u.dev.touch(&q.qp)
 	u.dev.mu.counted = true
@@ -76,7 +85,7 @@ func (q *datagramQP) advance() {
 			q.engine.Drop(local.DropNobody)
 			continue
 		}
-		if l.peer != nil && q.send(l) {
+		if l.peer != nil && q.sendTo(l) {
 			last = l
 			continue
 		}
@@ -88,8 +97,8 @@ func (q *datagramQP) advance() {
 	}
 }
 
-// send sends a datagram. It returns false if there is no room.
-func (q *datagramQP) send(l *datagramLink) bool {
+// sendTo sends a datagram to a device. It returns false if there is no room.
+func (q *datagramQP) sendTo(l *datagramLink) bool {
 	o, wake, err := q.engine.Send(l.peer)
 	if err != nil {
 		q.engine.Drop(local.DropNobody)

@@ -33,6 +33,7 @@ type DatagramQP struct {
 	queue.Pair
 	Device *Device
 	sq     queue.Ring[datagramWQE]
+	kept   int // datagrams, from the oldest on, whose payloads are copies
 	gather memory.Cursor
 	land   memory.Cursor
 }
@@ -65,7 +66,7 @@ func (q *DatagramQP) Modify(attr *verbs.QPAttr, mask verbs.QPMask) error {
 	}
 	switch next {
 	case verbs.StateReset:
-		q.sq.Clear()
+		q.clear()
 		q.Reset()
 		return nil
 	case verbs.StateError:
@@ -81,8 +82,19 @@ func (q *DatagramQP) Modify(attr *verbs.QPAttr, mask verbs.QPMask) error {
 
 // Destroy drops everything that the queue pair holds.
 func (q *DatagramQP) Destroy() {
-	q.sq.Clear()
+	q.clear()
 	q.Reset()
+}
+
+func (q *DatagramQP) clear() {
+	q.sq.Clear()
+	q.kept = 0
+}
+
+// pop drops the oldest datagram.
+func (q *DatagramQP) pop() {
+	q.sq.PopFront()
+	q.kept = max(0, q.kept-1)
 }
 
 // lacks returns why a work request cannot be a datagram.
@@ -133,6 +145,25 @@ func (q *DatagramQP) Next() (to verbs.GID, qpn verbs.QPN, ok bool) {
 		return to, 0, false
 	}
 	return w.to.DGID, w.qpn, true
+}
+
+// Keep copies the payloads of all datagrams that wait, for a wait that a network does not have. UCX writes to the
+// buffer of a connection request again as soon as the peer's own request comes, before the completion: a NIC has
+// sent the datagram by then.
+func (q *DatagramQP) Keep() {
+	for ; q.kept < q.sq.Len(); q.kept++ {
+		w := q.sq.At(q.kept)
+		if w.Copied || w.Status != verbs.StatusSuccess {
+			continue
+		}
+		ok := q.gather.Set(q.Device.Memory, q.PD, w.SGL, false)
+		if ok {
+			w.Inline, ok = q.gather.Append(w.Inline[:0], int(w.Length))
+		}
+		if w.Copied = ok; !ok {
+			w.Status = verbs.StatusLocalProtectionError
+		}
+	}
 }
 
 // Room reports whether there is room for the datagram of [DatagramQP.Next] now.
@@ -188,7 +219,7 @@ func (q *DatagramQP) Send(p *Peer) (o Outcome, wake bool, err error) {
 // Sent completes the datagram of [DatagramQP.Next]: it has been sent to all devices that it goes to.
 func (q *DatagramQP) Sent() {
 	q.CompleteSend(&q.sq.Front().SendWQE, verbs.StatusSuccess)
-	q.sq.PopFront()
+	q.pop()
 }
 
 // Drop drops the datagram of [DatagramQP.Next]: nobody is where it goes, or takes it. Its sender is
@@ -201,7 +232,7 @@ func (q *DatagramQP) Drop(r Reason) {
 // fail completes the oldest datagram with a status and moves to SQE (IBTA 10.3.1.6).
 func (q *DatagramQP) fail(s verbs.Status) {
 	q.CompleteSend(&q.sq.Front().SendWQE, s)
-	q.sq.PopFront()
+	q.pop()
 	q.SetState(verbs.StateSQE)
 	q.flushSends()
 }
@@ -209,7 +240,7 @@ func (q *DatagramQP) fail(s verbs.Status) {
 func (q *DatagramQP) flushSends() {
 	for q.sq.Len() > 0 {
 		q.CompleteSend(&q.sq.Front().SendWQE, verbs.StatusWRFlushError)
-		q.sq.PopFront()
+		q.pop()
 	}
 }
 
