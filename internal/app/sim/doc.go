@@ -21,5 +21,7 @@
 //	traffic.go   incast, permutation, all-to-all, Poisson; distributions of sizes
 //	hpcc.go      topologies and flows in the formats of HPCC's simulator
 //	trace.go     rates and queues over time
+//	failure.go   links, switches and hosts that fail, and come back
+//	watchdog.go  the switches' watchdog for pause storms
 //	result.go    what came of it
 package sim

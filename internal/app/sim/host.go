@@ -204,8 +204,8 @@ func (h *host) next(s *Sim, out *port) *packet {
 	return nil
 }
 
-func (h *host) more(out *port) bool {
-	return out.queued() || h.turns.Len() > 0 && !(out.paused && out.queues[classData].head != nil)
+func (h *host) more(s *Sim, out *port) bool {
+	return out.queued(s) || h.turns.Len() > 0 && !(out.paused && out.queues[classData].head != nil)
 }
 
 // take queues the packets of whose turn it is. It returns false if there are none.

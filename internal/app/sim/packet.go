@@ -86,6 +86,9 @@ func (p *packet) happen(s *Sim) {
 	s.Packets++
 	in := p.at
 	switch {
+	case in.missed(s.now, p):
+		in.peer.Stats.Lost++
+		s.release(p)
 	case p.class == classPause:
 		in.setPaused(s, p.pause)
 		s.release(p)

@@ -9,7 +9,7 @@ type node interface {
 	// next returns the packet that a port sends next, whose queues may be empty; nil: none.
 	next(s *Sim, out *port) *packet
 	// more reports whether next may have another packet when the link is free again.
-	more(out *port) bool
+	more(s *Sim, out *port) bool
 }
 
 // port is one end of a link: the queues of what leaves by it, and how much of what came by it is buffered.
@@ -28,6 +28,12 @@ type port struct {
 	waking bool // an event is due then
 	paused bool // the peer takes no data
 
+	changed  Time // when paused did
+	storm    bool // the watchdog has found that the pause does not end
+	storming bool // this end has the peer pause
+	failures int  // that the link has now
+	downAt   Time // when the last one began; -1: there was none
+
 	held     int  // bytes of the switch's shared buffer that came by this port
 	headroom int  // bytes of its headroom
 	stopped  bool // the peer was told to pause
@@ -35,7 +41,6 @@ type port struct {
 	Stats PortStats
 	peak  int  // the most bytes of data that were queued since the last sample
 	since Time // when the queue of data changed last
-	from  Time // when it was paused
 }
 
 // PortStats is what has happened at a port.
@@ -43,10 +48,12 @@ type PortStats struct {
 	Packets, Bytes uint64 // sent, of whole frames
 	Busy           Time   // the link was sending
 	Marked         uint64 // packets
-	Dropped        uint64 // packets that had no room
+	Dropped        uint64 // packets that had no room, or waited for the end of a pause storm
+	Lost           uint64 // packets that a failure took: in the queue, on the link, or sent to it since; or that came here and had no path
 	Corrupt        uint64 // packets that arrived with errors
 	Pauses         uint64 // how often it was told to pause
 	Paused         Time   // for how long
+	Storms         uint64 // pauses that the watchdog ended
 	MaxQueue       int    // bytes of data
 	area           float64
 }
@@ -61,6 +68,9 @@ func (p *port) happen(s *Sim) {
 
 // send begins to send the next packet, if the link is free.
 func (p *port) send(s *Sim) {
+	if p.down() {
+		return
+	}
 	if s.now >= p.freeAt {
 		pk := p.owner.next(s, p)
 		if pk == nil {
@@ -75,15 +85,20 @@ func (p *port) send(s *Sim) {
 		pk.corrupt = p.loss > 0 && pk.class != classPause && s.rand.Float64() < p.loss
 		s.at(p.freeAt+p.delay, pk)
 	}
-	if !p.waking && p.owner.more(p) {
+	if !p.waking && p.owner.more(s, p) {
 		p.waking = true
 		s.at(p.freeAt, p)
 	}
 }
 
+// blocked reports whether a pause holds back data.
+func (p *port) blocked(s *Sim) bool {
+	return p.paused && !(p.storm && s.config.Switch.Watchdog.Forward)
+}
+
 // queued reports whether a packet could leave.
-func (p *port) queued() bool {
-	return p.queues[classPause].head != nil || p.queues[classControl].head != nil || p.queues[classData].head != nil && !p.paused
+func (p *port) queued(s *Sim) bool {
+	return p.queues[classPause].head != nil || p.queues[classControl].head != nil || p.queues[classData].head != nil && !p.blocked(s)
 }
 
 // enqueue adds a packet to its queue.
@@ -101,7 +116,7 @@ func (p *port) enqueue(s *Sim, pk *packet) {
 // dequeue removes the packet that leaves next; nil: none may.
 func (p *port) dequeue(s *Sim) *packet {
 	for c := range p.queues {
-		if p.queues[c].head == nil || class(c) == classData && p.paused {
+		if p.queues[c].head == nil || class(c) == classData && p.blocked(s) {
 			continue
 		}
 		if class(c) == classData {
@@ -125,18 +140,21 @@ func (p *port) setPaused(s *Sim, paused bool) {
 	if paused == p.paused {
 		return
 	}
-	p.paused = paused
 	if paused {
 		p.Stats.Pauses++
-		p.from = s.now
-		return
+	} else {
+		p.Stats.Paused += s.now - p.changed
 	}
-	p.Stats.Paused += s.now - p.from
+	p.paused, p.changed = paused, s.now
+	p.watch(s)
 	p.send(s)
 }
 
 // tell sends the peer a pause frame.
 func (p *port) tell(s *Sim, pause bool) {
+	if p.down() {
+		return
+	}
 	p.stopped = pause
 	pk := s.newPacket()
 	pk.class, pk.size, pk.pause = classPause, pauseBytes, pause

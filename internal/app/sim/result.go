@@ -18,7 +18,8 @@ func DefaultConfig() Config {
 		Seed: 1, Message: 1 << 20,
 		Host: HostConfig{Congestion: congestion.Default(), MTU: verbs.MTU1024, Window: 1 << 20, Burst: 1, Timeout: 14, RetryCount: 7, RNRTimer: 5,
 			Receives: 16, First: CNPAckFirst},
-		Switch: SwitchConfig{Buffer: 32 << 20, PFC: true, Alpha: 0.125, XOn: 4096, ECN: ECN{KMin: 100e3, KMax: 400e3, PMax: 0.2, Rate: 25e9}},
+		Switch: SwitchConfig{Buffer: 32 << 20, PFC: true, Alpha: 0.125, XOn: 4096, Reroute: Millisecond, Watchdog: Watchdog{Restore: 200 * Millisecond},
+			ECN: ECN{KMin: 100e3, KMax: 400e3, PMax: 0.2, Rate: 25e9}},
 	}
 }
 
@@ -73,6 +74,8 @@ type LinkRow struct {
 	Paused      float64 `json:"paused_ns"`
 	Marked      uint64  `json:"marked"`
 	Dropped     uint64  `json:"dropped"`
+	Lost        uint64  `json:"lost"`    // to failures
+	Storms      uint64  `json:"storms"`  // pause storms that the watchdog ended
 	Corrupt     uint64  `json:"corrupt"` // that arrived over it
 	Packets     uint64  `json:"packets"`
 }
@@ -202,10 +205,10 @@ func (s *Sim) linkRow(p *port) LinkRow {
 	p.queueChanges(s.now)
 	st := p.Stats
 	if p.paused {
-		st.Paused += s.now - p.from
+		st.Paused += s.now - p.changed
 	}
 	r := LinkRow{From: p.node(), To: p.peer.node(), MaxQueue: st.MaxQueue, Pauses: st.Pauses, Paused: 1e9 * st.Paused.Seconds(), Marked: st.Marked,
-		Dropped: st.Dropped, Corrupt: p.peer.Stats.Corrupt, Packets: st.Packets}
+		Dropped: st.Dropped, Lost: st.Lost, Storms: st.Storms, Corrupt: p.peer.Stats.Corrupt, Packets: st.Packets}
 	if s.now > 0 {
 		r.Utilization = min(float64(st.Busy)/float64(s.now), 1)
 		r.MeanQueue = st.area / float64(s.now)

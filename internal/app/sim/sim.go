@@ -22,6 +22,8 @@ type Config struct {
 	Trace   Time // from one sample of rates and queues to the next; 0: none
 	Host    HostConfig
 	Switch  SwitchConfig
+
+	Failures []Failure
 }
 
 // Flow is a transfer from one host to another, on queue pairs of its own.

@@ -12,6 +12,8 @@ type SwitchConfig struct {
 	XOn      int     // bytes below the threshold at which a pause ends
 	Headroom int     // bytes a port for what arrives after a pause was sent; 0: by rate and delay
 	ECN      ECN
+	Watchdog Watchdog
+	Reroute  Time // from a failure, or its end, to when all switches choose paths accordingly
 	Spray    bool // choose among equal paths for each packet, else for each flow
 }
 
@@ -80,7 +82,15 @@ func (w *fabricSwitch) receive(s *Sim, p *packet, in *port) {
 	size := int(p.size)
 	switch {
 	case out == nil:
-		in.Stats.Dropped++
+		in.Stats.Lost++
+		s.release(p)
+		return
+	case out.down():
+		out.Stats.Lost++
+		s.release(p)
+		return
+	case out.storm && p.class == classData && !w.config.Watchdog.Forward:
+		out.Stats.Dropped++
 		s.release(p)
 		return
 	case p.class == classData && w.config.PFC:
@@ -152,6 +162,12 @@ func (w *fabricSwitch) next(s *Sim, out *port) *packet {
 			out.Stats.Marked++
 		}
 	}
+	w.leaves(s, p)
+	return p
+}
+
+// leaves frees what a packet has of the buffer. It may end a pause of the peer that had sent it.
+func (w *fabricSwitch) leaves(s *Sim, p *packet) {
 	in, size := p.at, int(p.size)
 	if p.headroom {
 		in.headroom -= size
@@ -163,10 +179,9 @@ func (w *fabricSwitch) next(s *Sim, out *port) *packet {
 	if in.stopped && in.headroom == 0 && (in.held == 0 || in.held <= w.limit()-w.config.XOn) {
 		in.tell(s, false)
 	}
-	return p
 }
 
-func (w *fabricSwitch) more(out *port) bool { return out.queued() }
+func (w *fabricSwitch) more(s *Sim, out *port) bool { return out.queued(s) }
 
 // Check says what is wrong with a configuration.
 func (c *SwitchConfig) check() string {
@@ -177,6 +192,8 @@ func (c *SwitchConfig) check() string {
 		return "switch.alpha has to be above 0"
 	case c.ECN.KMin < 0 || c.ECN.KMax != 0 && c.ECN.KMax < c.ECN.KMin:
 		return "switch.ecn: kmax has to be at least kmin"
+	case c.Watchdog.Detect < 0 || c.Watchdog.Restore < 0 || c.Reroute < 0:
+		return "switch.watchdog and switch.reroute are times from 0"
 	case !(c.ECN.PMax >= 0 && c.ECN.PMax <= 1):
 		return "switch.ecn.pmax is a share, 0 to 1"
 	}

@@ -163,11 +163,19 @@ func (s *Sim) build(t *Topology) error {
 			return fmt.Errorf("%s has %d ports, and its buffer of %d bytes does not even hold their headroom: give a larger switch.buffer, or switch.headroom", w.name, len(w.ports), w.config.Buffer)
 		}
 	}
-	return s.findRoutes()
+	s.findRoutes()
+	for e, edge := range s.edges {
+		for _, other := range s.edges {
+			if other != edge && other.routes[e] == nil {
+				return fmt.Errorf("there is no path between %s and %s", edge.name, other.name)
+			}
+		}
+	}
+	return s.plan(t)
 }
 
 func (s *Sim) newPort(t *Topology, n int, l *Link) *port {
-	p := &port{rate: l.Rate, psByte: 8e12 / l.Rate, delay: l.Delay, loss: l.Loss}
+	p := &port{rate: l.Rate, psByte: 8e12 / l.Rate, delay: l.Delay, loss: l.Loss, downAt: -1}
 	if n < t.Hosts {
 		p.owner, s.hosts[n].port = s.hosts[n], p
 		return p
@@ -178,8 +186,8 @@ func (s *Sim) newPort(t *Topology, n int, l *Link) *port {
 	return p
 }
 
-// findRoutes sets the ports of all shortest paths from each switch to each switch with hosts.
-func (s *Sim) findRoutes() error {
+// findRoutes sets the ports of all shortest paths from each switch to each switch with hosts, by links that are up.
+func (s *Sim) findRoutes() {
 	for _, w := range s.switches {
 		w.routes = make([][]uint16, len(s.edges))
 	}
@@ -191,7 +199,7 @@ func (s *Sim) findRoutes() error {
 			w := line[0]
 			for _, p := range w.ports {
 				next, ok := p.peer.owner.(*fabricSwitch)
-				if !ok {
+				if !ok || p.down() {
 					continue
 				}
 				if _, seen := distance[next]; !seen {
@@ -203,11 +211,5 @@ func (s *Sim) findRoutes() error {
 				}
 			}
 		}
-		for _, other := range s.edges {
-			if _, seen := distance[other]; !seen {
-				return fmt.Errorf("there is no path between %s and %s", edge.name, other.name)
-			}
-		}
 	}
-	return nil
 }

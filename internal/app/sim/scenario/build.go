@@ -31,7 +31,35 @@ func (f *File) Build() (*sim.Sim, error) {
 			return nil, tooMany(len(flows))
 		}
 	}
-	return sim.New(f.config(), top, flows)
+	c := f.config()
+	if c.Failures, err = f.failures(top); err != nil {
+		return nil, err
+	}
+	return sim.New(c, top, flows)
+}
+
+// failures returns the failures, by the numbers that their nodes have.
+func (f *File) failures(top *sim.Topology) (list []sim.Failure, err error) {
+	kinds := map[Word]sim.FailureKind{"link": sim.LinkFails, "switch": sim.SwitchFails, "pause-storm": sim.PauseStorm}
+	for i, x := range f.Failures {
+		a := x.Node
+		if x.Kind == "link" {
+			a = x.From
+		}
+		fail := sim.Failure{Kind: kinds[x.Kind], At: x.At.time(), For: x.For.time()}
+		for k, n := range [2]Node{a, x.To} {
+			count, from := top.Hosts, 0
+			if n.isSwitch {
+				count, from = top.Switches, top.Hosts
+			}
+			if n.num >= count {
+				return nil, fmt.Errorf("failure %d, %s: there is no %v: there are %d hosts and %d switches, each from 0", i+1, x.Kind, n, top.Hosts, top.Switches)
+			}
+			*[2]*int{&fail.A, &fail.B}[k] = from + n.num
+		}
+		list = append(list, fail)
+	}
+	return list, nil
 }
 
 func tooMany[N int | float64](n N) error {
@@ -46,8 +74,9 @@ func (f *File) config() sim.Config {
 		Seed: f.Seed, Until: f.Duration.time(), Payload: f.Payload, Message: int(f.Message), Trace: f.Trace.time(),
 		Host: sim.HostConfig{Congestion: h.Congestion.choice, MTU: mtus[h.MTU], Window: int(h.Window), Burst: h.Burst, Timeout: uint8(h.Timeout),
 			RetryCount: uint8(h.RetryCount), RNRTimer: uint8(h.RNRTimer), Receives: h.Receives, First: firsts[h.First]},
-		Switch: sim.SwitchConfig{Buffer: int(w.Buffer), PFC: w.PFC, Alpha: w.Alpha, XOn: int(w.XOn), Headroom: int(w.Headroom), Spray: w.Paths == "packet",
-			ECN: sim.ECN{KMin: int(w.ECN.KMin), KMax: int(w.ECN.KMax), PMax: w.ECN.PMax, Rate: float64(w.ECN.Rate)}},
+		Switch: sim.SwitchConfig{Buffer: int(w.Buffer), PFC: w.PFC, Alpha: w.Alpha, XOn: int(w.XOn), Headroom: int(w.Headroom), Spray: w.Paths == "packet", Reroute: w.Reroute.time(),
+			Watchdog: sim.Watchdog{Detect: w.Watchdog.Detect.time(), Restore: w.Watchdog.Restore.time(), Forward: w.Watchdog.Action == "forward"},
+			ECN:      sim.ECN{KMin: int(w.ECN.KMin), KMax: int(w.ECN.KMax), PMax: w.ECN.PMax, Rate: float64(w.ECN.Rate)}},
 	}
 }
 

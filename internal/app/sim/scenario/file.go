@@ -19,6 +19,7 @@ type File struct {
 	Host     Host      `yaml:"host"`
 	Switch   Switch    `yaml:"switch"`
 	Traffic  []Traffic `yaml:"traffic"`
+	Failures []Failure `yaml:"failures"`
 
 	folder string // of the file, which the files that it names are relative to
 }
@@ -64,13 +65,22 @@ type Host struct {
 
 // Switch is how switches behave.
 type Switch struct {
-	Buffer   Size    `yaml:"buffer" range:"1 1099511627776" help:"shared by all ports of a switch"`
-	PFC      bool    `yaml:"pfc" help:"pause before the buffer is full; else drop"`
-	Alpha    float64 `yaml:"alpha" range:"0.0001 1000" help:"a port may take so many times what is free (dynamic threshold)"`
-	XOn      Size    `yaml:"xon" help:"a pause ends so far below the threshold"`
-	Headroom Size    `yaml:"headroom" help:"of a port, for what arrives after a pause was sent; 0B: by rate and delay"`
-	Paths    Word    `yaml:"paths" words:"flow packet" help:"how one of equal paths is chosen: flow (ECMP), packet (spraying)"`
-	ECN      ECN     `yaml:"ecn"`
+	Buffer   Size     `yaml:"buffer" range:"1 1099511627776" help:"shared by all ports of a switch"`
+	PFC      bool     `yaml:"pfc" help:"pause before the buffer is full; else drop"`
+	Alpha    float64  `yaml:"alpha" range:"0.0001 1000" help:"a port may take so many times what is free (dynamic threshold)"`
+	XOn      Size     `yaml:"xon" help:"a pause ends so far below the threshold"`
+	Headroom Size     `yaml:"headroom" help:"of a port, for what arrives after a pause was sent; 0B: by rate and delay"`
+	Paths    Word     `yaml:"paths" words:"flow packet" help:"how one of equal paths is chosen: flow (ECMP), packet (spraying)"`
+	Reroute  Duration `yaml:"reroute" help:"from a failure, or its end, to when switches choose paths accordingly"`
+	Watchdog Watchdog `yaml:"watchdog"`
+	ECN      ECN      `yaml:"ecn"`
+}
+
+// Watchdog is a switch's watchdog for pause storms.
+type Watchdog struct {
+	Detect  Duration `yaml:"detect" help:"a pause that lasts so long is a storm; 0s: there is no watchdog"`
+	Restore Duration `yaml:"restore" help:"pauses count again after this time without one"`
+	Action  Word     `yaml:"action" words:"drop forward" help:"drop what the pause holds back, or forward it"`
 }
 
 // ECN is by which queue lengths packets are marked.
@@ -124,6 +134,28 @@ type Flow struct {
 	Start Duration `yaml:"start"`
 }
 
+// Failure is a link or a switch that fails, or a host that sends pauses.
+type Failure struct {
+	Kind Word     `yaml:"kind" words:"link switch pause-storm"`
+	From Node     `yaml:"from" help:"an end of the link: host 3, switch 1"`
+	To   Node     `yaml:"to" help:"its other end"`
+	Node Node     `yaml:"node" help:"host 3, switch 1"`
+	At   Duration `yaml:"at"`
+	For  Duration `yaml:"for" help:"how long; 0s: to the end"`
+}
+
+var failureKeys = map[Word][]string{
+	"link":        {"from", "to", "at", "for"},
+	"switch":      {"node", "at", "for"},
+	"pause-storm": {"node", "at", "for"},
+}
+
+func (f *Failure) keys() (what string, keys []string) {
+	return "failure " + string(f.Kind), failureKeys[f.Kind]
+}
+
+func (f *Failure) defaults() { *f = Failure{Kind: "link"} }
+
 // Default returns the scenario that has every default.
 func Default() *File {
 	c := sim.DefaultConfig()
@@ -132,8 +164,9 @@ func Default() *File {
 		Topology: Topology{Kind: "leaf-spine", Hosts: 8, Leaves: 4, Spines: 4, K: 4, Rate: 100e9, Uplink: 100e9, Delay: Duration(time.Microsecond)},
 		Host: Host{Congestion: Control{text: c.Host.Congestion.Name, choice: c.Host.Congestion}, MTU: c.Host.MTU.Bytes(), Window: Size(c.Host.Window), Burst: c.Host.Burst,
 			First: "cnp+ack", Receives: c.Host.Receives, Timeout: int(c.Host.Timeout), RetryCount: int(c.Host.RetryCount), RNRTimer: int(c.Host.RNRTimer)},
-		Switch: Switch{Buffer: Size(c.Switch.Buffer), PFC: c.Switch.PFC, Alpha: c.Switch.Alpha, XOn: Size(c.Switch.XOn), Paths: "flow",
-			ECN: ECN{Size(c.Switch.ECN.KMin), Size(c.Switch.ECN.KMax), c.Switch.ECN.PMax, Rate(c.Switch.ECN.Rate)}},
+		Switch: Switch{Buffer: Size(c.Switch.Buffer), PFC: c.Switch.PFC, Alpha: c.Switch.Alpha, XOn: Size(c.Switch.XOn), Paths: "flow", Reroute: duration(c.Switch.Reroute),
+			Watchdog: Watchdog{Detect: duration(c.Switch.Watchdog.Detect), Restore: duration(c.Switch.Watchdog.Restore), Action: "drop"},
+			ECN:      ECN{Size(c.Switch.ECN.KMin), Size(c.Switch.ECN.KMax), c.Switch.ECN.PMax, Rate(c.Switch.ECN.Rate)}},
 	}
 	var t Traffic
 	t.defaults()

@@ -32,7 +32,8 @@ func printed(t *testing.T, f *File) string {
 // What is printed reads back as the same, and an empty file is the default.
 func TestPrint(t *testing.T) {
 	for _, text := range []string{"", "seed: 7", "topology: {kind: star, hosts: 9}\ntraffic: [{kind: incast}, {kind: poisson, sizes: websearch, until: 3ms}, {kind: flows, flows: [{src: 1, dst: 2, size: 3MiB}]}]",
-		"host: {congestion: 'dcqcn,rpg_ai_rate=20', window: 16MiB}\nswitch: {pfc: false, ecn: {rate: 0b/s, kmin: 5KB}}\ntraffic: []"} {
+		"host: {congestion: 'dcqcn,rpg_ai_rate=20', window: 16MiB}\nswitch: {pfc: false, ecn: {rate: 0b/s, kmin: 5KB}}\ntraffic: []",
+		"switch: {reroute: 2ms, watchdog: {detect: 1ms, action: forward}}\nfailures: [{from: switch 0, to: switch 4, at: 1ms}, {kind: switch, node: switch 5, for: 1s}, {kind: pause-storm, node: host 3}]"} {
 		once := printed(t, read(t, text))
 		if again := printed(t, read(t, once)); again != once {
 			t.Errorf("%q was printed as\n%s\nand then as\n%s", text, once, again)
@@ -67,6 +68,12 @@ func TestErrors(t *testing.T) {
 		{"topology: {kind: ring}", `s.yaml:1: "ring": expected star, dumbbell`},
 		{"seed: [1]\n", `s.yaml:1: expected a value`},
 		{"seed: 1\nseed: 2\n", `s.yaml:2: key "seed" stands there twice`},
+		{"switch:\n  watchdog:\n    action: alert\n", `s.yaml:3: "alert": expected drop, forward`},
+		{"switch: {watchdog: {detect: 5}}\n", `s.yaml:1: "5" is no time`},
+		{"switch: {reroute: soon}\n", `s.yaml:1: "soon" is no time`},
+		{"failures:\n- kind: power\n", `s.yaml:2: "power": expected link, switch, pause-storm`},
+		{"failures:\n- {from: host 1, to: leaf 2}\n", `s.yaml:2: "leaf 2" is no node: expected one such as host 3 or switch 1`},
+		{"failures:\n- kind: switch\n  from: host 1\n", `s.yaml:3: failure switch has no "from": expected one of node, at, for`},
 		{"a: b: c\n", `s.yaml: mapping values`}, // the library has no number for the first line
 		{"seed: 1\na: b: c\n", `s.yaml:2: mapping values`},
 		{"seed: *x\n", `s.yaml: `},
@@ -95,6 +102,10 @@ func TestBuild(t *testing.T) {
 		{"traffic: [{kind: hpcc, file: x}]", "topology.kind hpcc", 0},
 		{"traffic: [{kind: flows, flows: [{src: 1, dst: 99}]}]", "host 99", 0},
 		{"topology: {rate: 1b/s}", "bits per second", 0},
+		{"failures: [{from: switch 0, to: switch 4, at: 1ms, for: 1ms}, {kind: switch, node: switch 5}, {kind: pause-storm, node: host 31}]", "", 32},
+		{"failures: [{from: host 0, to: switch 1}]", "no link between host 0 and switch 1", 0},
+		{"failures: [{kind: switch, node: switch 9}]", "failure 1, switch: there is no switch 9", 0},
+		{"failures: [{kind: switch, node: host 1}]", "host 1 is no switch", 0},
 		{"switch: {buffer: 1KiB}", "headroom", 0},
 	} {
 		s, err := read(t, c.text).Build()

@@ -65,6 +65,31 @@ func (d *Duration) parse(text string) error {
 
 func (d Duration) time() sim.Time { return sim.FromDuration(time.Duration(d)) }
 
+func duration(t sim.Time) Duration { return Duration(t.Duration()) }
+
+// Node is a host or a switch.
+type Node struct {
+	isSwitch bool
+	num      int
+}
+
+func (n Node) String() string {
+	if n.isSwitch {
+		return fmt.Sprint("switch ", n.num)
+	}
+	return fmt.Sprint("host ", n.num)
+}
+
+func (n *Node) parse(text string) error {
+	kind, digits, _ := strings.Cut(text, " ")
+	num, err := strconv.ParseUint(strings.TrimSpace(digits), 10, 31)
+	if err != nil || kind != "host" && kind != "switch" {
+		return fmt.Errorf("%q is no node: expected one such as host 3 or switch 1", text)
+	}
+	n.isSwitch, n.num = kind == "switch", int(num)
+	return nil
+}
+
 // Word is one of some words, which its field's tag lists.
 type Word string
 
