@@ -19,9 +19,11 @@ var dcqcnParams = []Param{
 	{"rpg_time_reset", "µs", "time between two increases, T", 55, 1, 1e6},
 	{"rpg_byte_reset", "bytes", "bytes between two increases, B", 10e6, 1000, 1e12},
 	{"rpg_threshold", "increases", "how many of a sort are fast recovery, F", 5, 1, 31},
+	{"clamp_tgt_rate", "0 or 1", "whether each notification sets the target to the current rate; 0: only if the timer has increased it since the last", 1, 0, 1},
 	{"dce_tcp_g", "1/1024", "weight of a notification in alpha, g", 4, 1, 1023},
 	{"dce_tcp_rtt", "µs", "time after which alpha shrinks without a notification, K", 55, 1, 1e6},
 	{"initial_alpha_value", "1/1023", "alpha before the first notification", 1023, 0, 1023},
+	{notifyParam, "µs", "least time between two notifications that a receiver sends for a queue pair", float64(NotifyInterval) / 1e3, 1, 1e6},
 }
 
 // DCQCN is the reaction point of DCQCN (Zhu et al., Congestion Control for Large-Scale RDMA Deployments, SIGCOMM 2015,
@@ -33,6 +35,7 @@ type DCQCN struct {
 	timeReset clock.Time
 	byteReset int
 	threshold int
+	clamp     bool // the target, by each notification
 	g         float64
 	alphaTime clock.Time
 	packet    int
@@ -70,7 +73,7 @@ func newDCQCN(c Config, v *Values) Controller {
 		max: perSecond(v.Get("rpg_max_rate")), min: perSecond(v.Get("rpg_min_rate")),
 		ai: perSecond(v.Get("rpg_ai_rate")), hai: perSecond(v.Get("rpg_hai_rate")),
 		timeReset: microseconds(v.Get("rpg_time_reset")), byteReset: int(v.Get("rpg_byte_reset")), threshold: int(v.Get("rpg_threshold")),
-		g: v.Get("dce_tcp_g") / 1024, alphaTime: microseconds(v.Get("dce_tcp_rtt")), alpha: v.Get("initial_alpha_value") / 1023,
+		clamp: v.Get("clamp_tgt_rate") != 0, g: v.Get("dce_tcp_g") / 1024, alphaTime: microseconds(v.Get("dce_tcp_rtt")), alpha: v.Get("initial_alpha_value") / 1023,
 		packet: c.Packet,
 	}
 	if d.max == 0 {
@@ -83,10 +86,12 @@ func newDCQCN(c Config, v *Values) Controller {
 	return d
 }
 
-// Notified cuts the rate by half of alpha, and alpha grows (equation 1).
+// Notified cuts the rate by half of alpha, and alpha grows (equation 1). Without clamp a target outlives notifications
+// that follow each other, as by default in network cards: otherwise it is the rate before the last of them.
 func (d *DCQCN) Notified(now clock.Time) {
-	d.advance(now)
-	d.target = d.rate
+	if d.advance(now); d.clamp || d.timeCount > 0 {
+		d.target = d.rate
+	}
 	d.rate = max(d.rate*(1-d.alpha/2), d.min)
 	d.alpha = (1-d.g)*d.alpha + d.g
 	d.limited = true

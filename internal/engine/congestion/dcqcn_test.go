@@ -68,6 +68,36 @@ func TestDCQCNEquations(t *testing.T) {
 	wants("a notification with another alpha", rate, alpha)
 }
 
+// Without clamp_tgt_rate the target outlives notifications that follow each other, and fast recovery leads back to it. Once
+// the timer has increased the rate, the next notification sets the target.
+func TestDCQCNKeepsTarget(t *testing.T) {
+	for _, clamp := range []bool{true, false} {
+		choice := "dcqcn"
+		if !clamp {
+			choice = "dcqcn,clamp_tgt_rate=0"
+		}
+		d := controller(t, choice, 40).(*DCQCN)
+		now := clock.Time(time.Second)
+		for range 4 {
+			d.Notified(now)
+			now += 50 * us
+		}
+		want := 40e9
+		if clamp {
+			want = 5e9
+		}
+		if !near(d.target*8, want) || !near(d.rate*8, 2.5e9) {
+			t.Errorf("clamp %v: a rate of %v towards %v, want 2.5e9 towards %v", clamp, d.rate*8, d.target*8, want)
+		}
+		now += 5 * us // the timer
+		d.Allows(now)
+		rate := d.rate
+		if d.Notified(now); d.target != rate {
+			t.Errorf("clamp %v: after an increase the target is %v, want the rate %v", clamp, d.target, rate)
+		}
+	}
+}
+
 // Both counters beyond their threshold are hyper increase, by R_HAI, then twice, and so on.
 func TestDCQCNHyperIncrease(t *testing.T) {
 	d := controller(t, "dcqcn,rpg_byte_reset=1000,rpg_threshold=1,rpg_hai_rate=100,rpg_max_rate=40000", 0).(*DCQCN)

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/clock"
 )
 
 // Kind is a kind of controller: a row of [Kinds].
@@ -61,6 +63,17 @@ func (v *Values) Get(name string) float64 {
 type Choice struct {
 	*Kind
 	values Values
+}
+
+// notifyParam is the parameter of how often a receiver notifies, by the name of mlx5's file (roce_np).
+const notifyParam = "min_time_between_cnps"
+
+// NotifyInterval returns the shortest time between two notifications that a queue pair sends.
+func (c *Choice) NotifyInterval() clock.Time {
+	if i := slices.IndexFunc(c.Params, func(p Param) bool { return p.Name == notifyParam }); i >= 0 {
+		return microseconds(c.values.values[i])
+	}
+	return NotifyInterval
 }
 
 // Default returns the default choice.

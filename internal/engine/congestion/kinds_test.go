@@ -13,7 +13,13 @@ func TestParse(t *testing.T) {
 	if err != nil || c.Name != "dcqcn" || c.values.Get("rpg_ai_rate") != 20 || c.values.Get("rpg_time_reset") != 300 || c.values.Get("rpg_hai_rate") != 400 {
 		t.Errorf("%+v, %v", c, err)
 	}
-	if c, err := Parse(""); err != nil || c.Name != "window" {
+	if c.NotifyInterval() != 50*us {
+		t.Errorf("a receiver notifies every %v, want 50 µs", c.NotifyInterval())
+	}
+	if c, err := Parse("dcqcn,min_time_between_cnps=4"); err != nil || c.NotifyInterval() != 4*us {
+		t.Errorf("%v: a receiver notifies every %v, want 4 µs", err, c.NotifyInterval())
+	}
+	if c, err := Parse(""); err != nil || c.Name != "window" || c.NotifyInterval() != NotifyInterval {
 		t.Errorf("%+v, %v", c, err)
 	}
 	for text, want := range map[string]string{

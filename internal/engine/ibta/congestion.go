@@ -81,7 +81,7 @@ func (q *QP) Marked(now clock.Time, p *ib.Packet) {
 		q.path.Flow.marked(now, &q.share)
 	}
 	if n := &q.resp.cnp; now >= n.again {
-		n.owed, n.again = true, now+congestion.NotifyInterval
+		n.owed, n.again = true, now+q.congestion().NotifyInterval()
 	}
 }
 
