@@ -307,7 +307,7 @@ func (h *host) outputs() {
 
 // simulations are the scenarios of the pages.
 func (h *host) simulations() {
-	for _, name := range []string{"dcqcn-incast.yaml", "victim.yaml", "clos.txt"} {
+	for _, name := range []string{"dcqcn-incast.yaml", "incast.yaml", "victim.yaml", "clos.txt"} {
 		b, err := os.ReadFile("sim/" + name)
 		if err != nil {
 			h.Fatal(err)
@@ -316,6 +316,7 @@ func (h *host) simulations() {
 	}
 	h.run("ramjet sim docs/sim/dcqcn-incast.yaml -o incast.svg")
 	h.run("ramjet sim docs/sim/victim.yaml --seed 1 --csv victim")
+	h.run("ramjet sim docs/sim/incast.yaml")
 	h.run("ramjet sim --print > incast.yaml")
 	h.run("ramjet sim incast.yaml")
 }
