@@ -319,6 +319,7 @@ func (h *host) simulations() {
 	h.run("ramjet sim docs/sim/incast.yaml")
 	h.run("ramjet sim --print > incast.yaml")
 	h.run("ramjet sim incast.yaml")
+	h.run(`ramjet sim incast.yaml --at "host 1" --at "switch 0 - host 0" --pcap incast.pcapng --packets incast.txt`)
 }
 
 // files are copied to a server and back.

@@ -36,6 +36,8 @@ type simFlags struct {
 	csv   string
 	seed  uint64
 	plots plotFiles
+
+	packets simPackets
 }
 
 func newSimCmd() *cobra.Command {
@@ -53,6 +55,9 @@ func newSimCmd() *cobra.Command {
 	fl.StringVar(&f.csv, "csv", "", "write flows, links and the trace as CSV into `folder`")
 
 	fl.Uint64Var(&f.seed, "seed", 0, "`number` that the result follows from, instead of the scenario's")
+	addPcapFlag(c, &f.packets.pcap, "the packets at --at")
+	fl.StringVar(&f.packets.text, "packets", "", "write what happens to the packets at --at into `file`, a line each")
+	fl.StringArrayVar(&f.packets.at, "at", []string{"host 0"}, "`node` or link whose packets are written: host 0, switch 1, \"switch 0 - switch 4\"")
 	f.plots.add(c)
 	return leaf(c, func(c *cobra.Command, args []string) error { return f.run(c, args) })
 }
@@ -78,11 +83,15 @@ func (f *simFlags) run(c *cobra.Command, args []string) error {
 			return usagef("--csv: %w", err)
 		}
 	}
+	if err := f.packets.open(world); err != nil {
+		return err
+	}
 	stopped := simulate(c.Context(), world, time.Duration(s.Duration), c.ErrOrStderr())
+	closed := f.packets.close(c.ErrOrStderr())
 	if stopped != nil && !errors.Is(stopped, context.Canceled) {
 		return stopped
 	}
-	return errors.Join(f.write(c.OutOrStdout(), c.ErrOrStderr(), world), stopped)
+	return errors.Join(f.write(c.OutOrStdout(), c.ErrOrStderr(), world), closed, stopped)
 }
 
 // scenario reads the scenario.

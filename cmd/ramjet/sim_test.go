@@ -121,3 +121,31 @@ func TestSimScenariosOfDocs(t *testing.T) {
 		}
 	}
 }
+
+// The packets of chosen nodes are recorded, and a node that is not there is an error before anything is written.
+func TestSimPackets(t *testing.T) {
+	folder := t.TempDir()
+	pcap, text := filepath.Join(folder, "s.pcapng"), filepath.Join(folder, "s.txt")
+	if _, err := runSim(t, t.Context(), simIncast, "--at", "host 1", "--at", "switch 0 - host 0", "--pcap", pcap, "--packets", text); err != nil {
+		t.Fatal(err)
+	}
+	lines, err := os.ReadFile(text)
+	for _, want := range []string{"host 1 - switch 0: sent", "switch 0 - host 0: arrived", "RC RDMA Write", "CE"} {
+		if err != nil || !strings.Contains(string(lines), want) {
+			t.Errorf("%v: %q is not in %s", err, want, text)
+		}
+	}
+	var out bytes.Buffer
+	root := newRootCmd(&out)
+	root.SetArgs([]string{"ladder", pcap})
+	if err := root.ExecuteContext(t.Context()); err != nil || !strings.Contains(out.String(), "10.0.0.2") {
+		t.Errorf("ladder: %v\n%s", err, &out)
+	}
+	none := filepath.Join(folder, "none.pcapng")
+	if _, err := runSim(t, t.Context(), simIncast, "--at", "host 9", "--pcap", none); err == nil || !strings.Contains(err.Error(), `--at: there is no "host 9"`) {
+		t.Errorf("%v", err)
+	}
+	if _, err := os.Stat(none); err == nil {
+		t.Error("a file was written for a node that is not there")
+	}
+}

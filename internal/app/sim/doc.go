@@ -20,6 +20,7 @@
 //	topology.go  stars, dumbbells, leaf-spine, fat trees; routes
 //	traffic.go   incast, permutation, all-to-all, Poisson; distributions of sizes
 //	hpcc.go      topologies and flows in the formats of HPCC's simulator
+//	observe.go   what happens to packets at chosen ports
 //	trace.go     rates and queues over time
 //	failure.go   links, switches and hosts that fail, and come back
 //	watchdog.go  the switches' watchdog for pause storms

@@ -131,7 +131,7 @@ func (p *port) fail(s *Sim) {
 	}
 	p.paused, p.stopped, p.storm = false, false, false
 	for c := range numClasses {
-		p.Stats.Lost += p.flush(s, c)
+		p.Stats.Lost += p.flush(s, c, Lost)
 	}
 }
 
@@ -147,7 +147,7 @@ func (p *port) recover(s *Sim) {
 }
 
 // flush drops what is queued of a class, and returns how many packets it was.
-func (p *port) flush(s *Sim, c class) (n uint64) {
+func (p *port) flush(s *Sim, c class, why What) (n uint64) {
 	w, _ := p.owner.(*fabricSwitch)
 	p.queueChanges(s.now)
 	for q := &p.queues[c]; q.head != nil; n++ {
@@ -156,6 +156,7 @@ func (p *port) flush(s *Sim, c class) (n uint64) {
 		if w != nil && c != classPause {
 			w.leaves(s, pk)
 		}
+		p.saw(s, why, pk)
 		s.release(pk)
 	}
 	return n

@@ -88,14 +88,18 @@ func (p *packet) happen(s *Sim) {
 	switch {
 	case in.missed(s.now, p):
 		in.peer.Stats.Lost++
+		in.peer.saw(s, Lost, p)
 		s.release(p)
 	case p.class == classPause:
+		in.saw(s, Arrived, p)
 		in.setPaused(s, p.pause)
 		s.release(p)
 	case p.corrupt:
 		in.Stats.Corrupt++
+		in.saw(s, Corrupt, p)
 		s.release(p)
 	default:
+		in.saw(s, Arrived, p)
 		in.owner.receive(s, p, in)
 	}
 }

@@ -254,8 +254,14 @@ func (s *Sim) finish(r *run) {
 	s.Ended++
 }
 
+// addrs returns the addresses and UDP ports of a queue pair's packets.
+func addrs(src, dst int32, entropy uint32) (from, to netip.AddrPort) {
+	const dynamic = 0xc000 // the first of the ports that RoCEv2 sends from
+	return netip.AddrPortFrom(addressOf(src), dynamic|uint16(entropy)&0x3fff), netip.AddrPortFrom(addressOf(dst), ib.UDPPort)
+}
+
 // flowOf returns what the ICRCs of a queue pair's packets need to know.
 func (s *Sim) flowOf(src, dst int32, entropy uint32) ib.Flow {
-	const dynamic = 0xc000 // the first of the ports that RoCEv2 sends from
-	return ib.NewFlow(netip.AddrPortFrom(addressOf(src), dynamic|uint16(entropy)&0x3fff), netip.AddrPortFrom(addressOf(dst), ib.UDPPort), true)
+	from, to := addrs(src, dst, entropy)
+	return ib.NewFlow(from, to, true)
 }

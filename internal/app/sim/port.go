@@ -38,6 +38,7 @@ type port struct {
 	headroom int  // bytes of its headroom
 	stopped  bool // the peer was told to pause
 
+	see   func(*Sighting) // its observer; nil: none
 	Stats PortStats
 	peak  int  // the most bytes of data that were queued since the last sample
 	since Time // when the queue of data changed last
@@ -81,6 +82,7 @@ func (p *port) send(s *Sim) {
 		p.Stats.Busy += took
 		p.Stats.Packets++
 		p.Stats.Bytes += uint64(pk.size)
+		p.saw(s, Sent, pk)
 		pk.at = p.peer
 		pk.corrupt = p.loss > 0 && pk.class != classPause && s.rand.Float64() < p.loss
 		s.at(p.freeAt+p.delay, pk)

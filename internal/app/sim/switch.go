@@ -83,20 +83,24 @@ func (w *fabricSwitch) receive(s *Sim, p *packet, in *port) {
 	switch {
 	case out == nil:
 		in.Stats.Lost++
+		in.saw(s, Lost, p)
 		s.release(p)
 		return
 	case out.down():
 		out.Stats.Lost++
+		out.saw(s, Lost, p)
 		s.release(p)
 		return
 	case out.storm && p.class == classData && !w.config.Watchdog.Forward:
 		out.Stats.Dropped++
+		out.saw(s, Dropped, p)
 		s.release(p)
 		return
 	case p.class == classData && w.config.PFC:
 		if in.held+size > w.limit() {
 			if in.headroom+size > w.roomAfterPause(in) {
 				out.Stats.Dropped++
+				out.saw(s, Dropped, p)
 				s.release(p)
 				return
 			}
@@ -111,6 +115,7 @@ func (w *fabricSwitch) receive(s *Sim, p *packet, in *port) {
 		}
 	case w.used+size > w.shared || p.class == classData && out.bytes[classData]+size > w.limit():
 		out.Stats.Dropped++
+		out.saw(s, Dropped, p)
 		s.release(p)
 		return
 	default:

@@ -43,5 +43,5 @@ func (w *watch) happen(s *Sim) {
 		p.send(s)
 		return
 	}
-	p.Stats.Dropped += p.flush(s, classData)
+	p.Stats.Dropped += p.flush(s, classData, Dropped)
 }
