@@ -10,19 +10,21 @@
 //
 // A [Sim] is for one goroutine.
 //
-//	sim.go       a simulation, its events, flows
-//	event.go     virtual time, the heap of events
-//	packet.go    packets, their sizes and classes
-//	port.go      ends of links: queues, pauses
-//	switch.go    switches: shared buffer, PFC, ECN, equal paths
-//	host.go      hosts: a network card on which queue pairs take turns
-//	pair.go      queue pairs of flows, their work requests and timers
-//	topology.go  stars, dumbbells, leaf-spine, fat trees; routes
-//	traffic.go   incast, permutation, all-to-all, Poisson; distributions of sizes
-//	hpcc.go      topologies and flows in the formats of HPCC's simulator
-//	observe.go   what happens to packets at chosen ports
-//	trace.go     rates and queues over time
-//	failure.go   links, switches and hosts that fail, and come back
-//	watchdog.go  the switches' watchdog for pause storms
-//	result.go    what came of it
+//	sim.go         a simulation, its events, flows
+//	event.go       virtual time, the heap of events
+//	packet.go      packets, their sizes and classes
+//	port.go        ends of links: queues, pauses
+//	switch.go      switches: shared buffer, PFC, ECN, equal paths
+//	host.go        hosts: a network card on which queue pairs take turns
+//	pair.go        queue pairs of flows, their work requests and timers
+//	topology.go    stars, dumbbells, leaf-spine, fat trees; routes
+//	traffic.go     incast, permutation, all-to-all, Poisson; distributions of sizes
+//	collective.go  all-reduce by ring, halving and doubling, tree
+//	order.go       flows that begin when others have ended
+//	hpcc.go        topologies and flows in the formats of HPCC's simulator
+//	observe.go     what happens to packets at chosen ports
+//	trace.go       rates and queues over time
+//	failure.go     links, switches and hosts that fail, and come back
+//	watchdog.go    the switches' watchdog for pause storms
+//	result.go      what came of it
 package sim

@@ -3,6 +3,7 @@
 package sim
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 
@@ -37,7 +38,7 @@ func TestHPCC(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := (Flow{Src: 0, Dst: 3, Size: 200000, Start: 2 * Second, Op: verbs.OpWrite}); flows[0] != want {
+	if want := (Flow{Src: 0, Dst: 3, Size: 200000, Start: 2 * Second, Op: verbs.OpWrite}); !reflect.DeepEqual(flows[0], want) {
 		t.Errorf("%+v, want %+v", flows[0], want)
 	}
 	runAll(t, config(t, "dcqcn"), top, flows)

@@ -252,6 +252,7 @@ func (s *Sim) finish(r *run) {
 		}
 	}
 	s.Ended++
+	s.follow(f)
 }
 
 // addrs returns the addresses and UDP ports of a queue pair's packets.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 
 	"github.com/ramjet-rdma/ramjet/internal/engine/ibta"
 	"github.com/ramjet-rdma/ramjet/verbs"
@@ -28,10 +27,13 @@ type Config struct {
 
 // Flow is a transfer from one host to another, on queue pairs of its own.
 type Flow struct {
-	Src, Dst int32 // hosts
-	Size     int64 // bytes
-	Start    Time
+	Src, Dst int32        // hosts
+	Size     int64        // bytes
+	Start    Time         // with After: not before
 	Op       verbs.SendOp // SEND or WRITE from Src, or READ by Dst
+	After    []int32      // flows that have to end before it begins: earlier ones of those that New is given
+
+	index int32 // of a simulation's flows
 
 	// Its outcome.
 	End           Time // its last completion; 0: it has not ended
@@ -73,8 +75,11 @@ type Sim struct {
 	switches []*fabricSwitch
 	edges    []*fabricSwitch // that have hosts
 	edgeOf   []int32         // by host
-	flows    []Flow          // by their start
-	begun    int             // flows
+	flows    []Flow          // by their start, then those that begin after others
+	first    int             // how many flows begin by themselves
+	begun    int             // of those
+	waits    []int32         // by flow: how many it still waits for
+	next     [][]int32       // by flow: those that wait for it; nil: none waits
 	running  map[*run]struct{}
 	traced   []*run
 	free     *packet
@@ -121,7 +126,9 @@ func New(c Config, t *Topology, flows []Flow) (*Sim, error) {
 		return nil, err
 	}
 	s.batch = ibta.NewBatch(s.hosts[0].dev.Limits)
-	slices.SortStableFunc(s.flows, func(a, b Flow) int { return int(min(max(a.Start-b.Start, -1), 1)) })
+	if err := s.order(); err != nil {
+		return nil, err
+	}
 	for i := range s.flows {
 		f := &s.flows[i]
 		if f.Src == f.Dst || f.Src < 0 || f.Dst < 0 || int(max(f.Src, f.Dst)) >= t.Hosts || f.Size < 0 || f.Start < 0 {
@@ -135,7 +142,7 @@ func New(c Config, t *Topology, flows []Flow) (*Sim, error) {
 		}
 		f.Ideal = s.ideal(f)
 	}
-	if len(s.flows) > 0 {
+	if s.first > 0 {
 		s.at(s.flows[0].Start, starter{})
 	}
 	if c.Trace > 0 {
@@ -177,20 +184,20 @@ func (s *Sim) Run(events int) (more bool, err error) {
 // Now returns the present time.
 func (s *Sim) Now() Time { return s.now }
 
-// Flows returns all flows, by their start.
+// Flows returns all flows, by their start, and those that begin after others behind them.
 func (s *Sim) Flows() []Flow { return s.flows }
 
 // starter begins the next flow, and those of the same time.
 type starter struct{}
 
 func (starter) happen(s *Sim) {
-	for s.begun < len(s.flows) && s.flows[s.begun].Start <= s.now {
+	for s.begun < s.first && s.flows[s.begun].Start <= s.now {
 		if err := s.begin(&s.flows[s.begun]); err != nil {
 			s.fail(err)
 		}
 		s.begun++
 	}
-	if s.begun < len(s.flows) {
+	if s.begun < s.first {
 		s.at(s.flows[s.begun].Start, starter{})
 	}
 }

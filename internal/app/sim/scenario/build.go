@@ -27,6 +27,11 @@ func (f *File) Build() (*sim.Sim, error) {
 		if err != nil {
 			return nil, fmt.Errorf("traffic %d, %s: %w", i+1, f.Traffic[i].Kind, err)
 		}
+		for k := range more {
+			for j := range more[k].After {
+				more[k].After[j] += int32(len(flows))
+			}
+		}
 		if flows = append(flows, more...); len(flows) > maxFlows {
 			return nil, tooMany(len(flows))
 		}
@@ -130,6 +135,8 @@ func (f *File) flows(t *Traffic, r *rand.Rand, top *sim.Topology, nodes sim.HPCC
 		return flows, nil
 	case "hpcc":
 		return f.hpccFlows(t, load.Op, nodes)
+	case "all-reduce":
+		return t.allReduce(&load, top.Hosts)
 	case "poisson":
 		return f.poisson(t, &load, r, top)
 	case "incast":
@@ -155,6 +162,27 @@ func (f *File) flows(t *Traffic, r *rand.Rand, top *sim.Topology, nodes sim.HPCC
 		load.Start += t.Every.time()
 	}
 	return flows, nil
+}
+
+// allReduce returns the flows of an all-reduce.
+func (t *Traffic) allReduce(load *sim.Load, hosts int) ([]sim.Flow, error) {
+	ranks := t.Ranks
+	if ranks == 0 {
+		ranks = hosts
+	}
+	switch n := float64(ranks); {
+	case ranks < 2 || ranks > hosts:
+		return nil, fmt.Errorf("ranks is %d: there are %d hosts, and 2 are needed at least", ranks, hosts)
+	case t.Algorithm == "tree":
+		return load.Tree(ranks), nil
+	case t.Algorithm == "ring" && 2*n*(n-1) > maxFlows:
+		return nil, tooMany(2 * n * (n - 1))
+	case t.Algorithm == "ring":
+		return load.Ring(ranks), nil
+	case ranks&(ranks-1) != 0:
+		return nil, fmt.Errorf("%d ranks: halving-doubling needs a power of two", ranks)
+	}
+	return load.HalvingDoubling(ranks), nil
 }
 
 var operations = map[Word]verbs.SendOp{"write": verbs.OpWrite, "send": verbs.OpSend, "read": verbs.OpRead}

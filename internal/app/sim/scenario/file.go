@@ -93,25 +93,28 @@ type ECN struct {
 
 // Traffic is flows.
 type Traffic struct {
-	Kind     Word     `yaml:"kind" words:"incast permutation all-to-all poisson flows hpcc"`
-	Op       Word     `yaml:"op" words:"write send read" help:"write, send or read"`
-	Size     Size     `yaml:"size" help:"of a flow"`
-	Sizes    Sizes    `yaml:"sizes" help:"distribution: websearch, fbhadoop, alistorage; instead of size"`
-	Start    Duration `yaml:"start"`
-	Until    Duration `yaml:"until" help:"when the last flow begins"`
-	Load     float64  `yaml:"load" range:"0.0001 1" help:"share of the hosts' links"`
-	Senders  int      `yaml:"senders" range:"1 131072"`
-	Receiver int      `yaml:"receiver" range:"0 131072" help:"a host, from 0"`
-	Repeat   int      `yaml:"repeat" range:"1 1000000" help:"how often"`
-	Every    Duration `yaml:"every" help:"from one to the next"`
-	File     string   `yaml:"file" help:"in the format of HPCC's simulator"`
-	Flows    []Flow   `yaml:"flows"`
+	Kind      Word     `yaml:"kind" words:"incast permutation all-to-all all-reduce poisson flows hpcc"`
+	Op        Word     `yaml:"op" words:"write send read" help:"write, send or read"`
+	Size      Size     `yaml:"size" help:"of a flow"`
+	Sizes     Sizes    `yaml:"sizes" help:"distribution: websearch, fbhadoop, alistorage; instead of size"`
+	Start     Duration `yaml:"start"`
+	Until     Duration `yaml:"until" help:"when the last flow begins"`
+	Load      float64  `yaml:"load" range:"0.0001 1" help:"share of the hosts' links"`
+	Algorithm Word     `yaml:"algorithm" words:"ring halving-doubling tree" help:"ring, halving-doubling, tree"`
+	Ranks     int      `yaml:"ranks" range:"0 131072" help:"the first hosts; 0: all"`
+	Senders   int      `yaml:"senders" range:"1 131072"`
+	Receiver  int      `yaml:"receiver" range:"0 131072" help:"a host, from 0"`
+	Repeat    int      `yaml:"repeat" range:"1 1000000" help:"how often"`
+	Every     Duration `yaml:"every" help:"from one to the next"`
+	File      string   `yaml:"file" help:"in the format of HPCC's simulator"`
+	Flows     []Flow   `yaml:"flows"`
 }
 
 var trafficKeys = map[Word][]string{
 	"incast":      {"op", "size", "sizes", "start", "senders", "receiver", "repeat", "every"},
 	"permutation": {"op", "size", "sizes", "start", "repeat", "every"},
 	"all-to-all":  {"op", "size", "sizes", "start", "repeat", "every"},
+	"all-reduce":  {"op", "size", "start", "algorithm", "ranks"},
 	"poisson":     {"op", "size", "sizes", "start", "until", "load"},
 	"flows":       {"op", "flows"},
 	"hpcc":        {"op", "file"},
@@ -123,7 +126,7 @@ func (t *Traffic) keys() (what string, keys []string) {
 
 // defaults sets what a file does not say.
 func (t *Traffic) defaults() {
-	*t = Traffic{Kind: "permutation", Op: "write", Size: 1e6, Load: 0.5, Senders: 8, Repeat: 1, Every: Duration(time.Millisecond)}
+	*t = Traffic{Kind: "permutation", Op: "write", Size: 1e6, Algorithm: "ring", Load: 0.5, Senders: 8, Repeat: 1, Every: Duration(time.Millisecond)}
 }
 
 // Flow is a flow from one host to another.
