@@ -307,7 +307,7 @@ func (h *host) outputs() {
 
 // simulations are the scenarios of the pages.
 func (h *host) simulations() {
-	for _, name := range []string{"dcqcn-incast.yaml", "incast.yaml", "victim.yaml", "clos.txt"} {
+	for _, name := range []string{"dcqcn-incast.yaml", "incast.yaml", "victim.yaml", "victim7.yaml", "irn.yaml", "swift-incast.yaml", "clos.txt"} {
 		b, err := os.ReadFile("sim/" + name)
 		if err != nil {
 			h.Fatal(err)
@@ -317,6 +317,9 @@ func (h *host) simulations() {
 	h.run("ramjet sim docs/sim/dcqcn-incast.yaml -o incast.svg")
 	h.run("ramjet sim docs/sim/victim.yaml --seed 1 --csv victim")
 	h.run("ramjet sim docs/sim/incast.yaml")
+	h.run("ramjet sim docs/sim/victim7.yaml")
+	h.run("ramjet sim docs/sim/irn.yaml")
+	h.run("ramjet sim docs/sim/swift-incast.yaml")
 	h.run("ramjet sim --print > incast.yaml")
 	h.run("ramjet sim incast.yaml")
 	h.run(`ramjet sim incast.yaml --at "host 1" --at "switch 0 - host 0" --pcap incast.pcapng --packets incast.txt`)
