@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -309,17 +310,27 @@ func BenchmarkPackets(b *testing.B) {
 	b.ReportMetric(float64(s.Packets-before)/b.Elapsed().Seconds(), "packets/s")
 }
 
-// BenchmarkQueuePair measures what an idle pair of connected queue pairs takes: the bytes an operation are of two.
+// BenchmarkQueuePair measures the memory that an idle connected queue pair keeps, as B/QP. The bytes an operation are of two,
+// with what connecting them leaves to the garbage collector.
 func BenchmarkQueuePair(b *testing.B) {
 	s, err := New(config(b, "dcqcn"), Star(2, wires), nil)
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.ReportAllocs()
+	live := func() float64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return float64(m.HeapAlloc)
+	}
+	before := live()
 	for b.Loop() {
 		x, y := s.hosts[0].newPair(nil), s.hosts[1].newPair(nil)
 		if err := s.connect(x, y); err != nil {
 			b.Fatal(err)
 		}
 	}
+	b.ReportMetric((live()-before)/float64(2*b.N), "B/QP")
+	runtime.KeepAlive(s)
 }

@@ -87,7 +87,7 @@ func (q *QP) Marked(now clock.Time, p *ib.Packet) {
 
 // appendCNP appends the CNP that is owed.
 func (q *QP) appendCNP(b *Batch) {
-	h := &q.req.header
+	h := &q.Device.header
 	h.BTH = ib.BTH{Opcode: ib.CNP, PKey: q.PKey(), DestQP: q.Attr().DestQPN, BECN: true}
 	if !b.fits(q.path, packetSize(h.Opcode, cnpReserved), h.DestQP) {
 		return

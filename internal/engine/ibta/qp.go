@@ -33,7 +33,8 @@ type Device struct {
 	// LineRate returns the bits per second of a port; nil: it is not known.
 	LineRate func(port int) float64
 	pace     pace
-	grh      []byte // scratch
+	grh      []byte    // scratch
+	header   ib.Packet // scratch: of the packet that is being made
 	reorder  reorderMemory
 }
 

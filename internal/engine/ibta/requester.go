@@ -39,7 +39,6 @@ type requester struct {
 
 	retry
 	reorder *reorderBuffer // responses that came before others; nil: there never were any
-	header  ib.Packet      // scratch
 }
 
 // readRange is a request that is answered with responses.
@@ -255,7 +254,7 @@ func (q *QP) mtuFor(w *sendWQE) int {
 // also in address: the middle of a long message, which is most of it.
 func (q *QP) requestMiddles(now clock.Time, w *sendWQE, b *Batch) {
 	r, mtu := &q.req, q.mtuFor(w)
-	h := &r.header
+	h := &q.Device.header
 	if r.slow() {
 		return
 	}
@@ -352,7 +351,7 @@ func (q *QP) setGather(w *sendWQE) bool {
 
 // requestHeader builds the headers of packet i of w, which takes so many PSNs.
 func (q *QP) requestHeader(w *sendWQE, i, packets int) *ib.Packet {
-	row, h := w.row(), &q.req.header
+	row, h := w.row(), &q.Device.header
 	first, last := i == 0, i+packets == w.packets
 	op := row.middle
 	switch {

@@ -162,7 +162,7 @@ func (a *reply) withdrawn() bool { return a.again && a.sent == a.packets }
 
 // responsePacket appends the next packet of a. It returns false if it does not fit.
 func (q *QP) responsePacket(a *reply, b *Batch) bool {
-	h, mtu := &q.req.header, q.mtu()
+	h, mtu := &q.Device.header, q.mtu()
 	first, last := a.sent == 0, a.sent+1 == a.packets
 	op := ib.OpReadResponseMiddle
 	switch {
@@ -189,7 +189,7 @@ func (q *QP) responsePacket(a *reply, b *Batch) bool {
 // responseMiddles appends packets of a as long as they differ from the previous one only in PSN. It
 // returns false if the region was deregistered.
 func (q *QP) responseMiddles(now clock.Time, a *reply, b *Batch) bool {
-	h, mtu, g := &q.req.header, q.mtu(), q.share.regulator()
+	h, mtu, g := &q.Device.header, q.mtu(), q.share.regulator()
 	if h.Opcode.Operation() != ib.OpReadResponseMiddle {
 		return true
 	}
@@ -235,7 +235,7 @@ func (q *QP) acknowledge(b *Batch) {
 	if !r.ack.pending || r.replies.queue.Len() > 0 {
 		return
 	}
-	h := &q.req.header
+	h := &q.Device.header
 	h.BTH = ib.BTH{Opcode: q.transport().Join(ib.OpAck), PKey: q.PKey(), DestQP: q.Attr().DestQPN, PSN: r.ack.psn}
 	h.AETH = ib.AETH{Syndrome: r.ack.syndrome, MSN: r.msn}
 	if !b.fits(q.path, packetSize(h.Opcode, 0), h.DestQP) {
