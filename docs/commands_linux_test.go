@@ -222,6 +222,8 @@ var elsewhere = []struct{ begins, why string }{
 	{"ramjet bench notification --svg docs/notification.svg", "takes minutes; cmd/ramjet runs shorter ones"},
 	{"ramjet perf table ", "takes minutes; cmd/ramjet runs shorter ones"},
 	{"ramjet sim docs/sim/fbhadoop", "takes half a minute; the others of docs/sim run"},
+	{"ramjet sim docs/sim/websearch", "takes half a minute"},
+	{"ramjet sim docs/sim/hadoop-incast", "takes half a minute"},
 	{"ramjet top  ", "its screen, not a command"},
 	{"man ramjet-cp", "needs man"},
 }
