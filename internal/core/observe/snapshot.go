@@ -13,7 +13,8 @@ import (
 
 // Process is the state of a process.
 type Process struct {
-	PID     int // as the process sees itself
+	PID     int    // as the process sees itself
+	Command string // its name
 	Devices []Device
 }
 
@@ -91,6 +92,7 @@ const (
 
 func (p *Process) code(c *codec) {
 	num(c, &p.PID)
+	c.text(&p.Command)
 }
 
 func (d *Device) code(c *codec) {

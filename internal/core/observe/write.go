@@ -5,6 +5,7 @@ package observe
 import (
 	"io"
 	"os"
+	"path/filepath"
 	"runtime"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/faults"
@@ -42,7 +43,7 @@ type Writer struct {
 func (w *Writer) Snapshot(to io.Writer) error {
 	w.to, w.err, w.out = to, nil, append(append(w.out[:0], magic...), version)
 	defer func() { w.to = nil }()
-	w.record(processRecord, (&Process{PID: os.Getpid()}).code)
+	w.record(processRecord, (&Process{PID: os.Getpid(), Command: command()}).code)
 	for _, d := range devices() {
 		w.device(d)
 		if w.err != nil {
@@ -52,6 +53,14 @@ func (w *Writer) Snapshot(to io.Writer) error {
 	w.record(endRecord, func(*codec) {})
 	w.flush()
 	return w.err
+}
+
+// command returns the name of this process.
+func command() string {
+	if len(os.Args) == 0 {
+		return ""
+	}
+	return filepath.Base(os.Args[0])
 }
 
 // record writes a record with the fields that code writes.

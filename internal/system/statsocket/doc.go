@@ -25,5 +25,9 @@
 // At a second socket watchers ask for the last packets of a queue pair, again and again, see observe.Ring. Each has
 // a goroutine, and there are eight at most. Packets are kept as long as a watcher asks.
 //
+// A process whose environment names a collector's socket (RAMJET_STAT_COLLECTOR) connects to that, too, and sends a
+// snapshot over each connection when it is asked. So an exporter sees containers without entering their network
+// namespaces, and containers need no folder that they can write to, see [Collector].
+//
 // A forked child of a C program closes its copy of the socket (package forkmark).
 package statsocket

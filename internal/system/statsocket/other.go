@@ -22,6 +22,27 @@ func Faults(context.Context, int, *observe.FaultRequest) ([]observe.DeviceFaults
 	return nil, ErrUnsupported
 }
 
+// Collector takes the state of processes that connect.
+type Collector struct{}
+
+// NewCollector returns a collector without folders.
+func NewCollector() *Collector { return &Collector{} }
+
+// Listen returns ErrUnsupported.
+func (*Collector) Listen(name, folder string) error { return ErrUnsupported }
+
+// Remove does nothing.
+func (*Collector) Remove(name string) error { return nil }
+
+// Close does nothing.
+func (*Collector) Close() error { return nil }
+
+// Counts returns no folder.
+func (*Collector) Counts() map[string]int { return nil }
+
+// Read returns ErrUnsupported.
+func (*Collector) Read(context.Context, func(name string, p *Process)) error { return ErrUnsupported }
+
 // Watcher watches the packets of a queue pair of another process.
 type Watcher struct{}
 

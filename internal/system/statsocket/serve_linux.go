@@ -33,13 +33,14 @@ const (
 	acceptPause = 5 * time.Millisecond
 )
 
-// server is what serves this process's state, packets the packets of its queue pairs, and faults takes faults; nil: no
-// device is open, or it is not to be read.
+// server is what serves this process's state, packets the packets of its queue pairs, faults takes faults, and reports
+// hands the state to a collector; nil: no device is open, or it is not to be read, or there is no collector.
 var (
 	serverLock sync.Mutex
 	server     *net.UnixListener
 	packets    *packetServer
 	faults     *net.UnixListener
+	reports    *reporter
 )
 
 // Publish makes a device that was just opened visible to other processes, and returns it.
@@ -54,6 +55,7 @@ func Publish(dev *verbs.Device) *verbs.Device {
 func follow(devices int) {
 	serverLock.Lock()
 	defer serverLock.Unlock()
+	followReports(devices)
 	switch {
 	case devices > 0 && server == nil:
 		var b [8]byte
@@ -86,6 +88,18 @@ func follow(devices int) {
 			faults.Close()
 			faults = nil
 		}
+	}
+}
+
+// followReports hands reports to the collector that the environment names, as long as there are devices.
+func followReports(devices int) {
+	path := os.Getenv(CollectorVariable)
+	switch {
+	case devices > 0 && reports == nil && path != "":
+		reports = newReporter(path)
+	case devices == 0 && reports != nil:
+		reports.close()
+		reports = nil
 	}
 }
 

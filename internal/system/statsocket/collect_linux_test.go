@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statsocket_test
+
+import (
+	"context"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/internal/system/statsocket"
+)
+
+// collecting returns a collector with a folder, and the variable by which processes find its socket.
+func collecting(t *testing.T, c *statsocket.Collector, name string) (folder, variable string) {
+	t.Helper()
+	folder = filepath.Join(t.TempDir(), strings.Repeat("a-long-name-", 12)) // no socket's address has room for it
+	if err := os.Mkdir(folder, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Listen(name, folder); err != nil {
+		t.Fatal(err)
+	}
+	short := filepath.Join(t.TempDir(), "f") // as a container sees it
+	if err := os.Symlink(folder, short); err != nil {
+		t.Fatal(err)
+	}
+	return folder, statsocket.CollectorVariable + "=" + filepath.Join(short, statsocket.CollectorSocket)
+}
+
+// untilCounted waits until a folder has so many processes.
+func untilCounted(t *testing.T, c *statsocket.Collector, name string, n int) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); c.Counts()[name] != n; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%d processes of %s, want %d", c.Counts()[name], name, n)
+		}
+	}
+}
+
+// readAll reads what a collector has.
+func readAll(t *testing.T, c *statsocket.Collector) map[string][]statsocket.Process {
+	t.Helper()
+	got := map[string][]statsocket.Process{}
+	if err := c.Read(t.Context(), func(name string, p *statsocket.Process) { got[name] = append(got[name], *p) }); err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+// Each process is told of by its own folder's name, again and again, until it ends; a collector that starts anew gets it
+// back.
+func TestCollect(t *testing.T) {
+	c := statsocket.NewCollector()
+	defer c.Close()
+	_, one := collecting(t, c, "one")
+	folder, two := collecting(t, c, "two")
+	_, device1, _ := startChild(t, 1, one)
+	pid2, device2, end2 := startChild(t, 2, two)
+	for range 3 {
+		untilCounted(t, c, "one", 1)
+		untilCounted(t, c, "two", 1)
+		got := readAll(t, c)
+		if len(got["one"]) != 1 || len(got["two"]) != 1 {
+			t.Fatalf("%+v", got)
+		}
+		for name, device := range map[string]string{"one": device1, "two": device2} {
+			p := got[name][0]
+			if p.Err != nil || len(p.State.Devices) != 1 || p.State.Devices[0].Name != device || p.Command == "" || p.UID != os.Geteuid() {
+				t.Errorf("%s: %+v", name, p)
+			}
+		}
+		if got["two"][0].PID != pid2 {
+			t.Errorf("process %d, want %d", got["two"][0].PID, pid2)
+		}
+	}
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+	again := statsocket.NewCollector()
+	defer again.Close()
+	if err := again.Listen("two", folder); err != nil {
+		t.Fatal(err)
+	}
+	untilCounted(t, again, "two", 1)
+	end2()
+	untilCounted(t, again, "two", 0)
+	if got := readAll(t, again); len(got) != 0 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// What connects and is no process with devices is told as such, keeps no other waiting, and is forgotten.
+func TestCollectStrangers(t *testing.T) {
+	c := statsocket.NewCollector()
+	defer c.Close()
+	folder, good := collecting(t, c, "pod")
+	dial := func() *net.UnixConn {
+		t.Helper()
+		path := strings.TrimPrefix(good, statsocket.CollectorVariable+"=")
+		conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: path, Net: "unix"})
+		if err != nil {
+			t.Fatalf("%s: %v", folder, err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		return conn
+	}
+	unasked := dial()
+	if _, err := unasked.Write([]byte("ramjetS")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := unasked.Read(make([]byte, 1)); err == nil {
+		t.Error("who speaks unasked is not turned away")
+	}
+	answers := func(text string) {
+		conn := dial()
+		go func() {
+			if _, err := conn.Read(make([]byte, 1)); err == nil {
+				conn.Write([]byte(text)) //nolint:errcheck // the collector may have closed it
+				conn.CloseWrite()        //nolint:errcheck
+			}
+		}()
+	}
+	dial() // says nothing
+	answers("HTTP/1.1 400 Bad Request\r\n")
+	answers("r")
+	startChild(t, 0, good)
+	untilCounted(t, c, "pod", 4)
+	well, wrong := 0, 0
+	for _, p := range readAll(t, c)["pod"] {
+		if p.Err != nil {
+			wrong++
+			continue
+		}
+		if well++; wrong == 3 {
+			t.Error("the process was read after the one that says nothing")
+		}
+	}
+	if well != 1 || wrong != 3 {
+		t.Errorf("%d were read, %d were not", well, wrong)
+	}
+	untilCounted(t, c, "pod", 1) // the process, which is there again
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	dial()
+	untilCounted(t, c, "pod", 2)
+	if err := c.Read(ctx, func(string, *statsocket.Process) {}); err == nil {
+		t.Error("it reads without time")
+	}
+}
+
+// A folder has so many processes at most; others are refused until there is room.
+func TestCollectMany(t *testing.T) {
+	const most = 256
+	c := statsocket.NewCollector()
+	defer c.Close()
+	_, variable := collecting(t, c, "pod")
+	path := strings.TrimPrefix(variable, statsocket.CollectorVariable+"=")
+	var conns []*net.UnixConn
+	for len(conns) < most+8 {
+		conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: path, Net: "unix"})
+		if err != nil { // the line is full
+			time.Sleep(time.Millisecond)
+			continue
+		}
+		defer conn.Close()
+		conns = append(conns, conn)
+	}
+	untilCounted(t, c, "pod", most)
+	if _, err := conns[most+7].Read(make([]byte, 1)); err == nil {
+		t.Error("one more than there is room for is asked")
+	}
+	conns[0].Close()
+	untilCounted(t, c, "pod", most-1)
+	if err := c.Remove("pod"); err != nil {
+		t.Error(err)
+	}
+	if err := c.Remove("pod"); err != nil {
+		t.Error(err)
+	}
+}
