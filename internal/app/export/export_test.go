@@ -144,8 +144,14 @@ func FuzzSnapshot(f *testing.F) {
 }
 
 func exporterOf(read func(context.Context) (*Host, error)) *Exporter {
-	e := New(Options{Series: 1000})
-	e.read, e.loopback = read, true
+	e := newExporter(func(ctx context.Context) ([]byte, error) {
+		h, err := read(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return write(h, Options{Series: 1000}), nil
+	})
+	e.loopback = true
 	return e
 }
 

@@ -33,36 +33,53 @@ type Options struct {
 
 // write returns a host in Prometheus's text format.
 func write(h *Host, o Options) []byte {
-	t := newText()
+	r := &report{text: newText(), options: o}
 	for i := range h.Kernel {
-		kernelPort(t, &h.Kernel[i])
+		kernelPort(r.text, &h.Kernel[i])
 	}
 	share := o.Series / max(1, len(h.Processes))
-	omitted, unread := 0, 0
 	for i := range h.Processes {
-		p := &process{Process: &h.Processes[i], text: t, options: o}
-		p.labels = []label{{"pid", strconv.Itoa(p.PID)}, {"process", p.Command}}
-		if p.Err != nil || p.State == nil {
-			unread++
-			p.gauge("scrape_success", scrapeHelp, whole(0))
-			continue
-		}
-		omitted += p.write(share)
+		r.process(&h.Processes[i], share, nil)
 	}
+	return r.end(h.Partial, h.Took)
+}
+
+// report is the text of processes, and what is said of the reading.
+type report struct {
+	*text
+	options                    Options
+	processes, unread, omitted int // omitted: devices
+}
+
+// process writes a process, which has so many series at most, with labels before those of its own.
+func (r *report) process(of *statsocket.Process, share int, labels []label) {
+	p := &process{Process: of, text: r.text, options: r.options}
+	p.labels = append(slices.Clone(labels), label{"pid", strconv.Itoa(p.PID)}, label{"process", p.Command})
+	r.processes++
+	if p.Err != nil || p.State == nil {
+		r.unread++
+		p.gauge("scrape_success", scrapeHelp, whole(0))
+		return
+	}
+	r.omitted += p.write(share)
+}
+
+// end returns the text. partial: the time was over before all processes had been read.
+func (r *report) end(partial bool, took time.Duration) []byte {
 	own := func(name, help, value string, labels ...label) {
-		t.add("export_"+name, help, verbs.MetricGauge, value, labels...)
+		r.add("export_"+name, help, verbs.MetricGauge, value, labels...)
 	}
-	own("info", "the exporter: its value is 1", "1", label{"version", o.Version})
-	own("processes", "processes with open devices that were found", whole(len(h.Processes)))
-	own("processes_unread", "processes that were found and could not be read: ramjet stat says why", whole(unread))
-	own("devices_omitted", "devices without series, as their process has its share of them (--series)", whole(omitted))
+	own("info", "the exporter: its value is 1", "1", label{"version", r.options.Version})
+	own("processes", "processes with open devices that were found", whole(r.processes))
+	own("processes_unread", "processes that were found and could not be read: ramjet stat says why", whole(r.unread))
+	own("devices_omitted", "devices without series, as their process has its share of them (--series)", whole(r.omitted))
 	complete := 1
-	if h.Partial || unread+omitted > 0 {
+	if partial || r.unread+r.omitted > 0 {
 		complete = 0
 	}
 	own("complete", "whether all processes were read in time, and all their devices are here", whole(complete))
-	own("read_seconds", "how long the reading took", decimal(h.Took.Seconds()))
-	return t.bytes()
+	own("read_seconds", "how long the reading took", decimal(took.Seconds()))
+	return r.bytes()
 }
 
 const latencyHelp = "from posting to completion with success, of samples: about one work request in 64"

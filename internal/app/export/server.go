@@ -34,11 +34,10 @@ const (
 	drain = 2 * time.Second
 )
 
-// Exporter reads a host and serves what it read.
+// Exporter reads a host, or the containers of one, and serves what it read.
 type Exporter struct {
-	options  Options
 	loopback bool // it is asked from this host only
-	read     func(context.Context) (*Host, error)
+	read     func(context.Context) ([]byte, error)
 
 	waiting chan struct{}
 	lock    sync.Mutex
@@ -48,7 +47,17 @@ type Exporter struct {
 
 // New makes an exporter of this host.
 func New(o Options) *Exporter {
-	return &Exporter{options: o, read: readHost, waiting: make(chan struct{}, maxWaiting)}
+	return newExporter(func(ctx context.Context) ([]byte, error) {
+		h, err := readHost(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return write(h, o), nil
+	})
+}
+
+func newExporter(read func(context.Context) ([]byte, error)) *Exporter {
+	return &Exporter{read: read, waiting: make(chan struct{}, maxWaiting)}
 }
 
 // readHost reads the processes that this user may read, until ctx ends, and the kernel's devices.
@@ -67,11 +76,7 @@ func readHost(ctx context.Context) (*Host, error) {
 func (e *Exporter) Text(ctx context.Context) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTime)
 	defer cancel()
-	h, err := e.read(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return write(h, e.options), nil
+	return e.read(ctx)
 }
 
 // shared is Text, once for all who ask within a second.
