@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -21,10 +22,12 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
 	"github.com/ramjet-rdma/ramjet/kubernetes/internal/claims"
 	"github.com/ramjet-rdma/ramjet/kubernetes/internal/config"
 	"github.com/ramjet-rdma/ramjet/kubernetes/internal/hardware"
 	"github.com/ramjet-rdma/ramjet/kubernetes/internal/inject"
+	"github.com/ramjet-rdma/ramjet/kubernetes/internal/metrics"
 	"github.com/ramjet-rdma/ramjet/kubernetes/internal/plugin"
 )
 
@@ -100,11 +103,11 @@ func (o *options) run(ctx context.Context, log *slog.Logger) error {
 		<-ctx.Done() // an exit would be restarted for ever
 		return nil
 	}
-	in, err := inject.New(config.Domain, cfg.CDI, cfg.Files, cfg.Folder)
+	g, ctx := errgroup.WithContext(ctx)
+	in, err := injector(ctx, g, &cfg, log)
 	if err != nil {
 		return err
 	}
-	g, ctx := errgroup.WithContext(ctx)
 	if err := servePlugins(ctx, g, &cfg, in, log); err != nil {
 		return err
 	}
@@ -114,6 +117,34 @@ func (o *options) run(ctx context.Context, log *slog.Logger) error {
 		}
 	}
 	return g.Wait()
+}
+
+// injector returns the injector, and serves metrics if the configuration says so.
+func injector(ctx context.Context, g *errgroup.Group, cfg *config.Config, log *slog.Logger) (*inject.Injector, error) {
+	if cfg.Metrics == "" {
+		return inject.New(config.Domain, cfg.CDI, cfg.Files, cfg.Folder, nil)
+	}
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", cfg.Metrics)
+	if err != nil {
+		return nil, fmt.Errorf("metrics: %w", err)
+	}
+	sockets, err := metrics.Listen(filepath.Join(cfg.Folder, "stat"))
+	if err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	in, err := inject.New(config.Domain, cfg.CDI, cfg.Files, cfg.Folder, sockets)
+	if err != nil {
+		return nil, errors.Join(err, sockets.Close(), l.Close())
+	}
+	pods, err := metrics.NewPods(cfg.Kubelet, inject.DeviceFolder, in.ClaimFolder)
+	if err != nil {
+		return nil, errors.Join(err, sockets.Close(), l.Close())
+	}
+	log.Info("metrics", "address", l.Addr())
+	g.Go(func() error {
+		return errors.Join(sockets.Serve(ctx, l, pods.Labels, softdev.Version()), sockets.Close(), pods.Close())
+	})
+	return in, nil
 }
 
 // servePlugins starts a device plugin for each resource.

@@ -69,7 +69,7 @@ func start(t *testing.T, objects ...runtime.Object) *node {
 		}
 	}
 	n := &node{cdi: filepath.Join(root, "cdi"), client: fake.NewClientset(append(objects, &core.Node{ObjectMeta: meta.ObjectMeta{Name: "node-1", UID: "n"}})...)}
-	in, err := inject.New("ramjet.dev", n.cdi, files, filepath.Join(root, "node"))
+	in, err := inject.New("ramjet.dev", n.cdi, files, filepath.Join(root, "node"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

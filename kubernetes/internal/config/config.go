@@ -8,9 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -66,6 +68,8 @@ type Config struct {
 	Folder  string `yaml:"folder"`
 	CDI     string `yaml:"cdi"`     // the folder of CDI's specifications
 	Kubelet string `yaml:"kubelet"` // the kubelet's folder
+	// Metrics is where Prometheus reads the devices of all pods, HOST:PORT or :PORT; empty: nowhere.
+	Metrics string `yaml:"metrics"`
 }
 
 // Default is the configuration without a file: the names that manifests in the field ask for.
@@ -158,6 +162,11 @@ func (c *Config) Check() error {
 			fault(f.where, "%q: an absolute path is expected", f.path)
 		}
 	}
+	if _, port, err := net.SplitHostPort(c.Metrics); c.Metrics != "" {
+		if _, no := strconv.ParseUint(port, 10, 16); err != nil || no != nil {
+			fault("metrics", "%q: HOST:PORT or :PORT is expected, such as :9477", c.Metrics)
+		}
+	}
 	return errors.Join(faults...)
 }
 
@@ -185,7 +194,7 @@ func checkEnvironment(where string, env map[string]string, fault func(where, for
 }
 
 // Injected are the variables that injection sets.
-var Injected = []string{"LD_LIBRARY_PATH", "LD_PRELOAD", "RAMJET_LIBS", "RAMJET_SYSFS"}
+var Injected = []string{"LD_LIBRARY_PATH", "LD_PRELOAD", "RAMJET_LIBS", "RAMJET_SYSFS", "RAMJET_STAT_COLLECTOR"}
 
 // Beside returns what is offered on a node that has RDMA devices of its own, if there are any.
 func (c Config) Beside(devices []string) Config {

@@ -45,6 +45,8 @@ func TestFaults(t *testing.T) {
 		"folder: here":    `folder: "here": an absolute path`,
 		"dra: {enabled: true, driver: '-', devices: 1}": "dra.driver",
 		"dra: {enabled: true, devices: -1}":             "dra.devices: -1",
+		"metrics: 9477":                                 `metrics: "9477": HOST:PORT`,
+		"metrics: ':http'":                              `metrics: ":http"`,
 	} {
 		_, err := Parse([]byte(text))
 		if err == nil || !strings.Contains(err.Error(), want) {

@@ -19,6 +19,8 @@ import (
 	"tags.cncf.io/container-device-interface/pkg/cdi"
 	"tags.cncf.io/container-device-interface/pkg/parser"
 	specs "tags.cncf.io/container-device-interface/specs-go"
+
+	"github.com/ramjet-rdma/ramjet/kubernetes/internal/metrics"
 )
 
 // Where a container has what it gets.
@@ -48,12 +50,13 @@ type Injector struct {
 	folder string // the node's folder: the libraries and the devices' folders are in it
 	files  string // where in it the libraries are
 	cache  *cdi.Cache
+	stat   *metrics.Sockets // nil: nobody collects metrics
 }
 
 // New returns an injector of a vendor's devices. cdiFolder is where the container runtime looks for specifications.
 // files is a tree with bin/ramjet and lib/*.so*, which is installed below folder, a folder of the node that has the
-// same path here.
-func New(vendor, cdiFolder, files, folder string) (*Injector, error) {
+// same path here. stat takes the metrics of containers; nil: nobody does.
+func New(vendor, cdiFolder, files, folder string, stat *metrics.Sockets) (*Injector, error) {
 	if err := parser.ValidateVendorName(vendor); err != nil {
 		return nil, err
 	}
@@ -68,7 +71,7 @@ func New(vendor, cdiFolder, files, folder string) (*Injector, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Injector{vendor, folder, installed, cache}, nil
+	return &Injector{vendor, folder, installed, cache, stat}, nil
 }
 
 // Check returns why containers would not get what they need, or nil.
@@ -120,10 +123,25 @@ func (in *Injector) RemoveClaim(uid string) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		err = nil
 	}
+	if in.stat != nil {
+		err = errors.Join(err, in.stat.Remove(claimFolder(uid)))
+	}
 	return errors.Join(err, os.RemoveAll(in.sysfs(claimFolder(uid))))
 }
 
-func claimFolder(uid string) string { return "claim-" + uid }
+func claimFolder(uid string) string { return claimClass + "-" + uid }
+
+// DeviceFolder returns the name of the folders of a device plugin's device, by its resource and its identifier. ok is
+// false for that of another plugin.
+func DeviceFolder(resource, id string) (name string, ok bool) {
+	return id, strings.HasPrefix(id, Slug(resource)+"-")
+}
+
+// ClaimFolder returns the name of the folders of a claim, by that of its CDI device. ok is false for another's device.
+func (in *Injector) ClaimFolder(qualified string) (name string, ok bool) {
+	vendor, class, uid, err := parser.ParseQualifiedName(qualified)
+	return claimFolder(uid), err == nil && vendor == in.vendor && class == claimClass
+}
 
 // sysfs is the folder of the node that stands for a device's /sys.
 func (in *Injector) sysfs(device string) string { return filepath.Join(in.folder, "devices", device) }
@@ -159,10 +177,20 @@ func (in *Injector) edits(d Device) (specs.ContainerEdits, error) {
 	for _, name := range slices.Sorted(maps.Keys(d.Environment)) {
 		env = append(env, name+"="+d.Environment[name])
 	}
+	mounts := []*specs.Mount{readOnly(sysfs, ContainerSysfs)}
+	containerEnv := env
+	if in.stat != nil {
+		folder, err := in.stat.Add(d.Name)
+		if err != nil {
+			return specs.ContainerEdits{}, err
+		}
+		mounts = append(mounts, readOnly(folder, metrics.ContainerFolder))
+		containerEnv = append(slices.Clone(env), metrics.Variable+"="+metrics.Socket)
+	}
 	timeout := hookSeconds
 	return specs.ContainerEdits{
-		Env:    env,
-		Mounts: []*specs.Mount{readOnly(sysfs, ContainerSysfs)},
+		Env:    containerEnv,
+		Mounts: mounts,
 		Hooks: []*specs.Hook{{
 			HookName: cdi.CreateContainerHook,
 			Path:     filepath.Join(in.files, command),

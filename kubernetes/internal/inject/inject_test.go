@@ -11,6 +11,8 @@ import (
 
 	oci "github.com/opencontainers/runtime-spec/specs-go"
 	"tags.cncf.io/container-device-interface/pkg/cdi"
+
+	"github.com/ramjet-rdma/ramjet/kubernetes/internal/metrics"
 )
 
 // files makes a tree that has what is needed.
@@ -32,7 +34,7 @@ func files(t *testing.T) string {
 func injector(t *testing.T) (in *Injector, cdiFolder string) {
 	t.Helper()
 	cdiFolder = filepath.Join(t.TempDir(), "cdi")
-	in, err := New("ramjet.dev", cdiFolder, files(t), filepath.Join(t.TempDir(), "node"))
+	in, err := New("ramjet.dev", cdiFolder, files(t), filepath.Join(t.TempDir(), "node"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,5 +168,64 @@ func TestCheck(t *testing.T) {
 	}
 	if in.Check() == nil {
 		t.Error("healthy without files")
+	}
+}
+
+// Where metrics are collected, a container has its device's socket, read-only, and a claim's goes with the claim.
+func TestMetrics(t *testing.T) {
+	root := t.TempDir()
+	stat, err := metrics.Listen(filepath.Join(root, "stat"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stat.Close()
+	in, err := New("ramjet.dev", filepath.Join(root, "cdi"), files(t), filepath.Join(root, "node"), stat)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := in.WriteDevices([]Device{{"a", nil}}); err != nil {
+		t.Fatal(err)
+	}
+	name, err := in.WriteClaim("7", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var folders []string
+	for _, device := range []string{in.Name("a"), name} {
+		spec := container(t, filepath.Join(root, "cdi"), device)
+		if !slices.Contains(spec.Process.Env, metrics.Variable+"="+metrics.Socket) {
+			t.Errorf("%s: %q", device, spec.Process.Env)
+		}
+		for _, m := range spec.Mounts {
+			if m.Destination != metrics.ContainerFolder {
+				continue
+			}
+			if folders = append(folders, m.Source); !slices.Contains(m.Options, "ro") {
+				t.Errorf("%s can be written to", m.Source)
+			}
+			if _, err := os.Stat(filepath.Join(m.Source, filepath.Base(metrics.Socket))); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if len(folders) != 2 || folders[0] == folders[1] {
+		t.Fatalf("%q", folders)
+	}
+	if err := in.RemoveClaim("7"); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(folders[1]); !os.IsNotExist(err) {
+		t.Errorf("of a claim that is removed: %v", err)
+	}
+	if folder, ok := in.ClaimFolder(name); !ok || folder != filepath.Base(folders[1]) {
+		t.Errorf("%q, %v", folder, ok)
+	}
+	for _, other := range []string{"", "other.dev/claim=7", "ramjet.dev/rdma=a", "7"} {
+		if _, ok := in.ClaimFolder(other); ok {
+			t.Errorf("%q is taken for a claim", other)
+		}
+	}
+	if _, ok := DeviceFolder("ramjet.dev/rdma", "GPU-1"); ok {
+		t.Error("another plugin's device is taken for one")
 	}
 }

@@ -7,7 +7,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,6 +21,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
 	"tags.cncf.io/container-device-interface/pkg/cdi"
 )
 
@@ -30,6 +33,28 @@ type world struct {
 	cdi     string
 	plugin  v1beta1.DevicePluginClient
 	devices int
+	given   string // the device of the last container
+	metrics string // the URL
+	pods    podResources
+}
+
+// podResources tells which containers have which devices, as the kubelet does: a pod for each device.
+type podResources struct {
+	podresources.UnimplementedPodResourcesListerServer
+	devices int
+}
+
+const resource = "rdma/hca_shared_devices_a"
+
+func deviceName(n int) string { return fmt.Sprintf("rdma_hca_shared_devices_a-%d", n) }
+
+func (p *podResources) List(context.Context, *podresources.ListPodResourcesRequest) (*podresources.ListPodResourcesResponse, error) {
+	var r podresources.ListPodResourcesResponse
+	for n := range p.devices {
+		r.PodResources = append(r.PodResources, &podresources.PodResources{Name: fmt.Sprintf("pod-%d", n), Namespace: "ml",
+			Containers: []*podresources.ContainerResources{{Name: "main", Devices: []*podresources.ContainerDevices{{ResourceName: resource, DeviceIds: []string{deviceName(n)}}}}}})
+	}
+	return &r, nil
 }
 
 type kubelet struct {
@@ -74,6 +99,26 @@ func TestPods(t *testing.T) {
 	}
 }
 
+// scraped waits until the devices of a container are scraped with the labels of its pod.
+func (w *world) scraped(t *testing.T, device string) {
+	t.Helper()
+	want := fmt.Sprintf(`ramjet_info{namespace="ml",pod="pod-%s",container="main",`, device[strings.LastIndexByte(device, '-')+1:])
+	for end := time.Now().Add(long); ; time.Sleep(100 * time.Millisecond) {
+		r, err := http.Get(w.metrics)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(r.Body)
+		r.Body.Close()
+		if err == nil && strings.Contains(string(text), want) && strings.Contains(string(text), `device="roce:`+serverAddress) {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%v, no %s in\n%s", err, want, text)
+		}
+	}
+}
+
 // between runs a program's server in one container, and its client in another until it finds the server.
 func (w *world) between(t *testing.T, server, client string, program []string) {
 	s := w.container(t, server, program...)
@@ -84,6 +129,7 @@ func (w *world) between(t *testing.T, server, client string, program []string) {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- s.Wait() }()
+	w.scraped(t, w.given)
 	for end := time.Now().Add(long); ; time.Sleep(100 * time.Millisecond) {
 		c := w.container(t, client, append(append([]string{}, program...), serverAddress)...)
 		out, err := c.CombinedOutput()
@@ -138,9 +184,10 @@ func newWorld(t *testing.T) *world {
 	v1beta1.RegisterRegistrationServer(s, k)
 	go s.Serve(l) //nolint:errcheck // it ends with Stop
 	t.Cleanup(s.Stop)
+	w.metrics = w.resources(t)
 
-	text := fmt.Sprintf("resources: [{name: rdma/hca_shared_devices_a, devices: 100}]\nfiles: %s\nfolder: %s\ncdi: %s\nkubelet: %s\nhardware: beside\n",
-		files, filepath.Join(root, "node"), w.cdi, filepath.Join(root, "kubelet"))
+	text := fmt.Sprintf("resources: [{name: %s, devices: %d}]\nfiles: %s\nfolder: %s\ncdi: %s\nkubelet: %s\nhardware: beside\nmetrics: %s\n",
+		resource, offered, files, filepath.Join(root, "node"), w.cdi, filepath.Join(root, "kubelet"), strings.Split(w.metrics, "/")[2])
 	config := filepath.Join(root, "config.yaml")
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -168,6 +215,33 @@ func newWorld(t *testing.T) *world {
 		t.Fatal("ramjet-kubelet does not register")
 	}
 	return w
+}
+
+// offered is how many devices there are.
+const offered = 100
+
+// resources serves the pods' devices, as a kubelet does, and returns the URL of a port that is free for metrics.
+func (w *world) resources(t *testing.T) (url string) {
+	t.Helper()
+	folder := filepath.Join(w.root, "kubelet", "pod-resources")
+	if err := os.Mkdir(folder, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("unix", filepath.Join(folder, "kubelet.sock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.pods.devices = offered
+	s := grpc.NewServer()
+	podresources.RegisterPodResourcesListerServer(s, &w.pods)
+	go s.Serve(l) //nolint:errcheck // it ends with Stop
+	t.Cleanup(s.Stop)
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	free.Close()
+	return "http://" + free.Addr().String() + "/metrics"
 }
 
 func build(t *testing.T, dir, env string, command ...string) {
@@ -223,7 +297,8 @@ func (w *world) namespaces(t *testing.T) (server, client string) {
 // the plugin, as an ordinary user without capabilities, on a read-only root.
 func (w *world) container(t *testing.T, namespace string, program ...string) *exec.Cmd {
 	t.Helper()
-	device := fmt.Sprintf("rdma_hca_shared_devices_a-%d", w.devices%100)
+	device := deviceName(w.devices % offered)
+	w.given = device
 	w.devices++
 	r, err := w.plugin.Allocate(t.Context(), &v1beta1.AllocateRequest{
 		ContainerRequests: []*v1beta1.ContainerAllocateRequest{{DevicesIds: []string{device}}},
