@@ -20,7 +20,7 @@ import (
 // of them. A [Controller] has one after the other.
 type association struct {
 	c          *Controller
-	generation uint64 // from 1 on
+	generation uint64 // from 1 on, in the order in which associations of the host came about
 
 	ctx     context.Context // ends with the association, at the latest with the Controller
 	cancel  context.CancelCauseFunc
@@ -37,8 +37,8 @@ type association struct {
 }
 
 // associate connects to the controller and enables it; discovery controllers have no I/O queues.
-func (c *Controller) associate(ctx context.Context, generation uint64) (a *association, err error) {
-	a = &association{c: c, generation: generation, id: wire.DynamicController, maxDepth: minDepth}
+func (c *Controller) associate(ctx context.Context) (a *association, err error) {
+	a = &association{c: c, id: wire.DynamicController, maxDepth: minDepth}
 	a.ctx, a.cancel = context.WithCancelCause(c.ctx)
 	defer func() {
 		if err != nil {
@@ -56,10 +56,16 @@ func (c *Controller) associate(ctx context.Context, generation uint64) (a *assoc
 	if c.opt.KeepAlive > 0 {
 		a.running.Go(a.keepAlive)
 	}
-	if c.nqn == wire.DiscoveryNQN {
-		return a, nil
+	if c.nqn != wire.DiscoveryNQN {
+		if err = a.start(ctx); err != nil {
+			return a, err
+		}
 	}
-	return a, a.start(ctx)
+	if err = c.verify(ctx, a); err != nil {
+		return a, err
+	}
+	a.generation = c.born.Add(1) // once it is there: see Disk.do
+	return a, nil
 }
 
 // fail ends the association: what is in flight is lost.
@@ -178,11 +184,11 @@ func (a *association) start(ctx context.Context) error {
 		}
 		a.io = append(a.io, q)
 	}
-	if a.c.opt.Changed == nil || id.Events&wire.EventNamespace == 0 {
+	wanted := a.c.wantedEvents(id)
+	if wanted == 0 {
 		return nil
 	}
-	events := wire.Command{Opcode: wire.AdminSetFeatures, CDW10: uint32(wire.FeatureAsyncEvents),
-		CDW11: wire.EventNamespace}
+	events := wire.Command{Opcode: wire.AdminSetFeatures, CDW10: uint32(wire.FeatureAsyncEvents), CDW11: wanted}
 	_, err = a.admin.do(ctx, "ask for events", &events, nil, nil)
 	return err
 }

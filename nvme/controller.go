@@ -121,7 +121,7 @@ func (c *controller) lost(q *queue) {
 		c.t.mu.Lock()
 		if c.t.controllers[c.id] == c {
 			delete(c.t.controllers, c.id)
-			c.t.draining[c] = true
+			c.t.draining[c] = make(chan struct{})
 		}
 		c.t.mu.Unlock()
 	}
@@ -136,8 +136,34 @@ func (c *controller) drained() {
 	c.mu.Unlock()
 	if last {
 		c.t.mu.Lock()
-		delete(c.t.draining, c)
+		if done := c.t.draining[c]; done != nil {
+			close(done)
+			delete(c.t.draining, c)
+		}
 		c.t.mu.Unlock()
+	}
+}
+
+// settled waits until disks have done with the commands of controllers that the host has lost. A host with several
+// controllers repeats what was in flight by another one: the old command is not carried out after the new one.
+func (r *request) settled(c *controller) wire.Status {
+	for {
+		var busy chan struct{}
+		c.t.mu.Lock()
+		for o, done := range c.t.draining {
+			if o != c && o.sameHost(c) {
+				busy = done
+			}
+		}
+		c.t.mu.Unlock()
+		if busy == nil {
+			return wire.Success
+		}
+		select {
+		case <-busy:
+		case <-r.q.ctx.Done():
+			return errEnded
+		}
 	}
 }
 

@@ -29,4 +29,7 @@
 // change something when the target has surely given up the connection before. [HostOptions] says how long it tries, and
 // how long commands wait. Writes that no [Disk.Flush] has made durable may be lost with the target's cache: the next
 // Flush says so, by [ErrWriteCacheLost].
+//
+// [DialMultipath] connects by several paths. Commands of a path that is lost, or does not reach the namespace any more,
+// go by another one.
 package nvme

@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/nvme/dhchap"
@@ -70,6 +71,8 @@ type HostOptions struct {
 
 	// Log gets lost connections, and attempts to connect again. By default nothing is logged.
 	Log *slog.Logger
+
+	paths *Multipath // that the controller is a path of; nil: it stands alone
 }
 
 func (o HostOptions) withDefaults() (HostOptions, error) {
@@ -140,7 +143,9 @@ type Controller struct {
 	why      error         // the connection was lost, or the last attempt has failed
 	identity wire.Controller
 	maxData  int // of a command in bytes; set by the first association
-	opened   map[uint32]*openNamespace
+	opened   *openNamespaces
+	born     *atomic.Uint64 // associations so far
+	access   chan struct{}  // one element: how the controller reaches namespaces may have changed
 }
 
 // Dial connects to a subsystem at "host:port", by its NQN. The context bounds the connecting.
@@ -152,9 +157,6 @@ func Dial(ctx context.Context, dev *verbs.Device, address, subsystem string, o H
 	if err != nil {
 		return nil, err
 	}
-	if c.opt.Changed != nil && c.Identity().Events&wire.EventNamespace != 0 {
-		c.running.Go(c.events)
-	}
 	return c, nil
 }
 
@@ -165,28 +167,55 @@ func dial(ctx context.Context, dev *verbs.Device, address, subsystem string, o H
 		return nil, err
 	}
 	c := &Controller{dev: dev, addr: address, nqn: subsystem, opt: o, change: make(chan struct{}),
-		opened: map[uint32]*openNamespace{}}
+		opened: &openNamespaces{}, born: new(atomic.Uint64), access: make(chan struct{}, 1)}
+	if o.paths != nil {
+		c.opened, c.born = &o.paths.opened, &o.paths.born
+	}
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
-	a, err := c.associate(ctx, 1)
+	a, err := c.associate(ctx)
 	if err != nil {
 		c.cancel(err)
 		return nil, err
 	}
 	c.current, c.identity, c.maxData = a, a.identity, a.maxData
 	c.running.Go(func() { c.supervise(a) })
+	if c.wantedEvents(&a.identity) != 0 {
+		c.running.Go(func() { c.events(a.generation) })
+	}
 	return c, nil
 }
 
-// events asks for events and tells the program of them.
-func (c *Controller) events() {
-	for known := uint64(1); ; {
+// wantedEvents returns which notices the host asks for, of those that the controller has.
+func (c *Controller) wantedEvents(id *wire.Controller) (events uint32) {
+	if c.opt.Changed != nil {
+		events = wire.EventNamespace
+	}
+	if c.opt.paths != nil {
+		events |= wire.EventANA
+	}
+	return events & id.Events
+}
+
+// accessChanged has the paths learn anew how the controller reaches namespaces.
+func (c *Controller) accessChanged() {
+	select {
+	case c.access <- struct{}{}:
+	default:
+	}
+}
+
+// events asks for events and tells the program of them. The program knows the association of a generation.
+func (c *Controller) events(known uint64) {
+	for {
 		a, err := c.connected(c.ctx, "wait for an event")
 		if err != nil {
 			return
 		}
 		if a.generation != known {
 			known = a.generation
-			c.opt.Changed(nil)
+			if c.opt.Changed != nil {
+				c.opt.Changed(nil)
+			}
 		}
 		done, err := a.admin.await(c.ctx, "wait for an event", &wire.Command{Opcode: wire.AdminAsyncEvent})
 		switch {
@@ -195,7 +224,10 @@ func (c *Controller) events() {
 		case err != nil:
 			a.fail(err)
 			continue
-		case done.Result&0xffffff != wire.EventNamespaceChanged:
+		case done.Result&0xffffff == wire.EventANAChanged && c.opt.paths != nil:
+			c.accessChanged()
+			continue
+		case done.Result&0xffffff != wire.EventNamespaceChanged || c.opt.Changed == nil:
 			continue
 		}
 		b := make([]byte, wire.LogChangedSize)

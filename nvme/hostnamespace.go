@@ -11,6 +11,7 @@ import (
 	"math"
 	"net"
 	"sync"
+	"sync/atomic"
 
 	"github.com/ramjet-rdma/ramjet/nvme/dhchap"
 	"github.com/ramjet-rdma/ramjet/nvme/wire"
@@ -21,8 +22,11 @@ import (
 // Calls from several goroutines are in flight together, in no order. Parts of a program that write and flush for
 // themselves open a Disk each: what [Disk.Flush] says is about the writes of this one.
 type Disk struct {
-	c        *Controller
 	ns       *openNamespace
+	maxData  int            // of a command in bytes
+	depth    int            // commands of a call in flight
+	born     *atomic.Uint64 // associations so far
+	retry    retrier
 	id       uint32
 	size     int64
 	block    int
@@ -31,6 +35,10 @@ type Disk struct {
 
 	unflushed unflushed
 }
+
+// retrier carries out a command by f, perhaps on several associations, and returns the generation of the last one: see
+// [Controller.retry].
+type retrier func(ctx context.Context, op string, changes bool, f func(*association) error) (uint64, error)
 
 // Namespaces returns the numbers of the namespaces.
 func (c *Controller) Namespaces(ctx context.Context) (ids []uint32, err error) {
@@ -58,6 +66,11 @@ func (c *Controller) Open(ctx context.Context, id uint32) (*Disk, error) {
 	if err != nil {
 		return nil, err
 	}
+	return c.disk(id, b)
+}
+
+// disk makes a Disk of what the controller says of a namespace.
+func (c *Controller) disk(id uint32, b []byte) (*Disk, error) {
 	var n wire.Namespace
 	switch {
 	case allZero(b):
@@ -71,8 +84,9 @@ func (c *Controller) Open(ctx context.Context, id uint32) (*Disk, error) {
 		return nil, fmt.Errorf("nvme: namespace %d has blocks of %d bytes, and a command has at most %d", id,
 			n.BlockSize, c.maxData)
 	}
-	return &Disk{c: c, ns: c.remember(id, &n), id: id, size: int64(n.Blocks) * int64(n.BlockSize), block: int(n.BlockSize),
-		readOnly: n.ReadOnly, cached: c.Identity().WriteCache}, nil
+	return &Disk{ns: c.opened.remember(id, &n), maxData: c.maxData, depth: c.opt.QueueDepth, born: c.born,
+		retry: c.retry, id: id, size: int64(n.Blocks) * int64(n.BlockSize), block: int(n.BlockSize), readOnly: n.ReadOnly,
+		cached: c.Identity().WriteCache}, nil
 }
 
 func allZero(b []byte) bool {
@@ -177,7 +191,7 @@ func (d *Disk) aligned(name string, off, n int64) error {
 // split calls f for each part of n bytes from off on that a command can carry. The parts are in flight together.
 func (d *Disk) split(n int, off int64, f func(i, n int) error) error {
 	// A part ends at a block boundary, so that the first one of an unaligned read is shorter.
-	part := func(i int) int { return min(n-i, d.c.maxData&^(d.block-1)-int((off+int64(i))&int64(d.block-1))) }
+	part := func(i int) int { return min(n-i, d.maxData&^(d.block-1)-int((off+int64(i))&int64(d.block-1))) }
 	if n == 0 {
 		return nil
 	}
@@ -187,7 +201,7 @@ func (d *Disk) split(n int, off int64, f func(i, n int) error) error {
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	var first error
-	inFlight := make(chan struct{}, d.c.opt.QueueDepth)
+	inFlight := make(chan struct{}, d.depth)
 	for i := 0; i < n; {
 		k, at := part(i), i
 		inFlight <- struct{}{}
@@ -216,31 +230,36 @@ func (d *Disk) data(ctx context.Context, name string, op wire.Opcode, off int64,
 
 // do carries out a command, on the next association if one is lost.
 func (d *Disk) do(ctx context.Context, name string, cmd *wire.Command, out, in []byte) error {
-	changes := cmd.Opcode == wire.Write || cmd.Opcode == wire.WriteZeroes || cmd.Opcode == wire.DatasetManagement
-	generation, err := d.on(ctx, name, changes, cmd, out, in)
+	changes := changes(cmd.Opcode)
+	before, _, err := d.on(ctx, name, changes, cmd, out, in)
 	if err == nil && changes && cmd.CDW12&wire.ForceUnitAccess == 0 && d.cached {
-		d.unflushed.wrote(generation)
+		d.unflushed.wrote(before)
 	}
 	return err
 }
 
-// on is do, and returns the generation of the association on which the command was carried out.
-func (d *Disk) on(ctx context.Context, name string, changes bool, cmd *wire.Command, out, in []byte) (uint64, error) {
-	return d.c.retry(ctx, name, changes, func(a *association) error {
+// on is do. It returns how many associations there had been before the command was sent, and the generation of the one
+// that has carried it out. A flush on one that was there before a write, on whichever path, is of the same life of the
+// target: the cache has the write.
+func (d *Disk) on(ctx context.Context, name string, changes bool, cmd *wire.Command, out, in []byte) (before,
+	generation uint64, err error) {
+	generation, err = d.retry(ctx, name, changes, func(a *association) error {
 		if err := d.ns.usable(); err != nil {
 			return err
 		}
+		before = d.born.Load()
 		q := a.io[int(a.next.Add(1))%len(a.io)]
 		_, err := q.do(ctx, name, cmd, out, in)
 		return err
 	})
+	return before, generation, err
 }
 
 // Flush returns when all writes that have returned before are on the medium. If the connection was lost since one of
 // them, the error is [ErrWriteCacheLost], once: the next Flush is about the writes since then.
 func (d *Disk) Flush(ctx context.Context) error {
 	last, oldest := d.unflushed.covers()
-	generation, err := d.on(ctx, "flush", false, &wire.Command{Opcode: wire.Flush, NSID: d.id}, nil, nil)
+	_, generation, err := d.on(ctx, "flush", false, &wire.Command{Opcode: wire.Flush, NSID: d.id}, nil, nil)
 	if err != nil {
 		return err
 	}
@@ -372,10 +391,10 @@ func EntryAddress(e *wire.DiscoveryEntry) string { return net.JoinHostPort(e.Add
 
 // logParts reads the beginning of a log page, of a multiple of 4096 bytes, again if it changes between its parts: its
 // first 8 bytes are a count of changes.
-func (c *Controller) logParts(ctx context.Context, id wire.LogID, b []byte) error {
+func logParts(b []byte, read func(off uint64, b []byte) error) error {
 	for range 8 {
 		for off := 0; off < len(b); off += wire.IdentifySize {
-			if err := c.log(ctx, id, uint64(off), b[off:][:wire.IdentifySize]); err != nil {
+			if err := read(uint64(off), b[off:][:wire.IdentifySize]); err != nil {
 				return err
 			}
 		}
@@ -383,7 +402,7 @@ func (c *Controller) logParts(ctx context.Context, id wire.LogID, b []byte) erro
 			return nil
 		}
 		head := make([]byte, wire.ANAHeadSize)
-		if err := c.log(ctx, id, 0, head); err != nil {
+		if err := read(0, head); err != nil {
 			return err
 		}
 		if bytes.Equal(head[:8], b[:8]) {
@@ -397,20 +416,25 @@ func (c *Controller) logParts(ctx context.Context, id wire.LogID, b []byte) erro
 const maxAccess = 1 << 20
 
 // Access returns how this controller reaches namespaces, by their groups; nothing: it does not say. Where a subsystem is
-// at several addresses, one of them may be better than the others.
+// at several addresses, one of them may be better than the others: see [Multipath].
 func (c *Controller) Access(ctx context.Context) ([]wire.ANAGroup, error) {
 	if id := c.Identity(); id.ANA == 0 {
 		return nil, nil
 	}
+	return readAccess(c.addr, func(off uint64, b []byte) error { return c.log(ctx, wire.LogANA, off, b) })
+}
+
+// readAccess reads the log of asymmetric namespace access.
+func readAccess(addr string, read func(off uint64, b []byte) error) ([]wire.ANAGroup, error) {
 	var page []byte
 	for len(page) < maxAccess {
 		page = append(page, make([]byte, wire.IdentifySize)...)
-		if err := c.logParts(ctx, wire.LogANA, page); err != nil {
+		if err := logParts(page, read); err != nil {
 			return nil, err
 		}
 		if _, groups, ok := wire.DecodeANA(page); ok {
 			return groups, nil
 		}
 	}
-	return nil, fmt.Errorf("nvme: %s: a log of asymmetric namespace access of more than %d bytes", c.addr, maxAccess)
+	return nil, fmt.Errorf("nvme: %s: a log of asymmetric namespace access of more than %d bytes", addr, maxAccess)
 }

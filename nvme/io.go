@@ -26,6 +26,11 @@ func (r *request) io(c *controller) wire.Status {
 	if s := c.reach(ns); s != wire.Success {
 		return s
 	}
+	if changes(r.cmd.Opcode) {
+		if s := r.settled(c); s != wire.Success {
+			return s
+		}
+	}
 	switch r.cmd.Opcode {
 	case wire.Flush:
 		return r.done(ns, ns.sync(), wire.WriteFault)
@@ -56,6 +61,11 @@ func (r *request) io(c *controller) wire.Status {
 		return r.write(c, ns, off, int(n))
 	}
 	return r.compare(ns, off, int(n))
+}
+
+// changes reports whether an I/O command changes data.
+func changes(op wire.Opcode) bool {
+	return op == wire.Write || op == wire.WriteZeroes || op == wire.DatasetManagement
 }
 
 func (r *request) read(c *controller, ns *namespace, off int64, n int) wire.Status {

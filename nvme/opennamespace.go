@@ -34,23 +34,32 @@ func (n *openNamespace) usable() error {
 	return nil
 }
 
+// openNamespaces are the namespaces that a program has opened, by number. The zero value has none.
+type openNamespaces struct {
+	mu   sync.Mutex
+	list map[uint32]*openNamespace
+}
+
 // remember returns the namespace that a program opens.
-func (c *Controller) remember(id uint32, n *wire.Namespace) *openNamespace {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	old := c.opened[id]
+func (o *openNamespaces) remember(id uint32, n *wire.Namespace) *openNamespace {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	old := o.list[id]
 	if old == nil || old.usable() != nil || old.block != n.BlockSize || old.nguid != n.NGUID {
 		old = &openNamespace{id: id, block: n.BlockSize, nguid: n.NGUID}
-		c.opened[id] = old
+		if o.list == nil {
+			o.list = map[uint32]*openNamespace{}
+		}
+		o.list[id] = old
 	}
 	return old
 }
 
 // verify sees whether the namespaces that are open are the same on a new association.
 func (c *Controller) verify(ctx context.Context, a *association) error {
-	c.mu.Lock()
-	open := slices.SortedFunc(maps.Values(c.opened), func(a, b *openNamespace) int { return int(a.id) - int(b.id) })
-	c.mu.Unlock()
+	c.opened.mu.Lock()
+	open := slices.SortedFunc(maps.Values(c.opened.list), func(a, b *openNamespace) int { return int(a.id) - int(b.id) })
+	c.opened.mu.Unlock()
 	for _, o := range open {
 		b, err := a.identify(ctx, "identify namespace", wire.IdentifyNamespace, o.id)
 		if errors.Is(err, wire.InvalidNamespace) || err == nil && allZero(b) {

@@ -45,7 +45,7 @@ func (c *Controller) supervise(a *association) {
 			return
 		}
 		c.opt.Log.Warn("the connection is lost", "subsystem", c.nqn, "address", c.addr, "error", cause)
-		a = c.reconnect(a.generation + 1)
+		a = c.reconnect()
 	}
 }
 
@@ -63,12 +63,11 @@ func (c *Controller) set(a *association, why error) {
 }
 
 // reconnect connects again; nil: the controller has ended.
-func (c *Controller) reconnect(generation uint64) *association {
+func (c *Controller) reconnect() *association {
 	late := time.NewTimer(c.opt.LossTimeout)
 	defer late.Stop()
 	for attempt := 1; ; attempt++ {
-		a, err := c.again(generation)
-		var refused *CommandError
+		a, err := c.again()
 		switch {
 		case err == nil:
 			c.opt.Log.Info("connected again", "subsystem", c.nqn, "address", c.addr, "attempt", attempt)
@@ -76,7 +75,7 @@ func (c *Controller) reconnect(generation uint64) *association {
 			return a
 		case c.ctx.Err() != nil:
 			return nil
-		case errors.As(err, &refused) && !refused.Retry || errors.Is(err, ErrAuthentication):
+		case refused(err):
 			c.fail(fmt.Errorf("%w, and a new one is refused: %w", ErrConnectionLost, err))
 			return nil
 		}
@@ -96,22 +95,24 @@ func (c *Controller) reconnect(generation uint64) *association {
 	}
 }
 
+// refused reports whether the target has refused the host, and would again.
+func refused(err error) bool {
+	var r *CommandError
+	return errors.As(err, &r) && !r.Retry || errors.Is(err, ErrAuthentication)
+}
+
 // again makes an attempt to connect again.
-func (c *Controller) again(generation uint64) (*association, error) {
+func (c *Controller) again() (*association, error) {
 	ctx, cancel := context.WithTimeout(c.ctx, c.opt.Timeout)
 	defer cancel()
-	a, err := c.associate(ctx, generation)
+	a, err := c.associate(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if a.maxData < c.maxData {
-		err = fmt.Errorf("nvme: %s takes %d bytes of data in a command now, and %d before", c.addr, a.maxData, c.maxData)
-	} else {
-		err = c.verify(ctx, a)
-	}
-	if err != nil {
 		a.close()
-		return nil, err
+		return nil, fmt.Errorf("nvme: %s takes %d bytes of data in a command now, and %d before", c.addr, a.maxData,
+			c.maxData)
 	}
 	return a, nil
 }

@@ -72,7 +72,7 @@ type Target struct {
 	mu          sync.Mutex
 	subsystems  map[string]*Subsystem
 	controllers map[uint16]*controller
-	draining    map[*controller]bool // that have ended, and of whose commands disks still work on some
+	draining    map[*controller]chan struct{} // that have ended, until disks have done with their commands
 	lastID      uint16
 	ports       []*Port // by their number, from 1 on; nil where one is closed
 	connections int
@@ -87,7 +87,7 @@ type Target struct {
 func NewTarget(o TargetOptions) *Target {
 	o = o.withDefaults()
 	return &Target{opt: o, log: o.Log, subsystems: map[string]*Subsystem{}, controllers: map[uint16]*controller{},
-		draining: map[*controller]bool{}, generation: 1}
+		draining: map[*controller]chan struct{}{}, generation: 1}
 }
 
 // SubsystemOptions describe a subsystem.

@@ -62,6 +62,7 @@ type Controller struct {
 	EventLimit   uint8  // requests, less one
 	Firmwares    uint8  // FRMW
 	LogPages     uint8  // LPA
+	MultiDomain  bool   // CTRATT: the subsystem has several domains, each with its own power and caches
 	ErrorEntries uint8  // ELPE: entries of the error log, less one
 	KeepAlive    uint16 // granularity, in 100 ms
 	MaxCommands  uint16
@@ -78,6 +79,9 @@ type Controller struct {
 	DataOffset   uint16 // ICDOFF: of data in a capsule, in 16 bytes
 	DataBlocks   uint8  // MSDBD: SGL descriptors in a capsule
 }
+
+// multiDomain is the bit of CTRATT that says that the subsystem has several domains (MDS).
+const multiDomain = 1 << 11
 
 // anaReporting is the bit of CMIC that says that there is asymmetric namespace access.
 const anaReporting = 1 << 3
@@ -104,6 +108,9 @@ func (c *Controller) Append(b []byte) []byte {
 	le.PutUint16(d[78:], c.ID)
 	le.PutUint32(d[80:], c.Version)
 	le.PutUint32(d[92:], c.Events)
+	if c.MultiDomain {
+		le.PutUint32(d[96:], multiDomain)
+	}
 	d[111] = c.Type
 	d[258], d[259], d[260], d[261], d[262] = c.AbortLimit, c.EventLimit, c.Firmwares, c.LogPages, c.ErrorEntries
 	le.PutUint16(d[320:], c.KeepAlive)
@@ -136,7 +143,7 @@ func (c *Controller) Decode(d []byte) bool {
 		KeepAlive: le.Uint16(d[320:]), MaxCommands: le.Uint16(d[514:]), Namespaces: le.Uint32(d[516:]),
 		Commands: le.Uint16(d[520:]), WriteCache: d[525]&1 != 0, SGLs: le.Uint32(d[536:]), SubNQN: nqn,
 		CapsuleSize: le.Uint32(d[1792:]), ResponseSize: le.Uint32(d[1796:]), DataOffset: le.Uint16(d[1800:]),
-		DataBlocks: d[1803],
+		DataBlocks: d[1803], MultiDomain: le.Uint32(d[96:])&multiDomain != 0,
 	}
 	if d[76]&anaReporting != 0 && d[343] != 0 {
 		c.ANA, c.ANATime, c.ANAGroups = d[343], d[342], le.Uint32(d[344:])

@@ -11,12 +11,14 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ramjet-rdma/ramjet"
 	"github.com/ramjet-rdma/ramjet/nvme"
+	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
 func main() {
@@ -69,6 +71,8 @@ func withPort(address, port string) string {
 type host struct {
 	device    string
 	namespace uint32
+	paths     []string
+	policy    string
 	opt       nvme.HostOptions
 }
 
@@ -98,13 +102,24 @@ func (h *host) diskFlags(c *cobra.Command) {
 	h.flags(c)
 	h.secretFlags(c)
 	h.lossFlags(c)
-	c.Flags().Uint32VarP(&h.namespace, "namespace", "n", 1, "the namespace's number")
+	f := c.Flags()
+	f.StringArrayVar(&h.paths, "path", nil, "[DEVICE=]HOST[:PORT]: another address of the subsystem, to be used together with the first; may be given again")
+	f.StringVar(&h.policy, "iopolicy", string(nvme.RoundRobin), "which of several equally good paths a command takes: round-robin or queue-depth")
+	f.Uint32VarP(&h.namespace, "namespace", "n", 1, "the namespace's number")
+}
+
+// checkSecret checks that the target can know the host's secret.
+func (h *host) checkSecret() error {
+	if !h.opt.Secret.IsZero() && h.opt.NQN == "" {
+		return errors.New("--dhchap-secret is of no use without --host-nqn, by which the target knows the secret")
+	}
+	return nil
 }
 
 // dial connects to a subsystem.
 func (h *host) dial(ctx context.Context, address, nqn string) (*nvme.Controller, func(), error) {
-	if !h.opt.Secret.IsZero() && h.opt.NQN == "" {
-		return nil, nil, errors.New("--dhchap-secret is of no use without --host-nqn, by which the target knows the secret")
+	if err := h.checkSecret(); err != nil {
+		return nil, nil, err
 	}
 	dev, err := ramjet.Open(h.device)
 	if err != nil {
@@ -121,6 +136,12 @@ func (h *host) dial(ctx context.Context, address, nqn string) (*nvme.Controller,
 
 // open opens a namespace.
 func (h *host) open(ctx context.Context, address, nqn string) (*nvme.Disk, func(), error) {
+	if len(h.paths) > 0 {
+		return h.multipath(ctx, address, nqn)
+	}
+	if err := h.checkPolicy(); err != nil {
+		return nil, nil, err
+	}
 	c, done, err := h.dial(ctx, address, nqn)
 	if err != nil {
 		return nil, nil, err
@@ -131,6 +152,72 @@ func (h *host) open(ctx context.Context, address, nqn string) (*nvme.Disk, func(
 		return nil, nil, err
 	}
 	return d, done, nil
+}
+
+// checkPolicy checks the policy where there is one path, for which it is of no use.
+func (h *host) checkPolicy() error {
+	switch nvme.IOPolicy(h.policy) {
+	case nvme.RoundRobin, nvme.QueueDepth:
+		return nil
+	}
+	return fmt.Errorf("--iopolicy %s: take %s or %s", h.policy, nvme.RoundRobin, nvme.QueueDepth)
+}
+
+// multipath opens a namespace by several paths.
+func (h *host) multipath(ctx context.Context, address, nqn string) (d *nvme.Disk, done func(), err error) {
+	if err := h.checkPolicy(); err != nil {
+		return nil, nil, err
+	}
+	if err := h.checkSecret(); err != nil {
+		return nil, nil, err
+	}
+	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	h.opt.Log = log
+	devices := map[string]*verbs.Device{}
+	end := func() {
+		for _, d := range devices {
+			d.Close()
+		}
+	}
+	defer func() {
+		if err != nil {
+			end()
+		}
+	}()
+	var paths []nvme.Path
+	for _, p := range append([]string{address}, h.paths...) {
+		device := h.device
+		if before, after, ok := strings.Cut(p, "="); ok {
+			device, p = before, after
+		}
+		if devices[device] == nil {
+			dev, err := ramjet.Open(device)
+			if err != nil {
+				return nil, nil, err
+			}
+			devices[device] = dev
+		}
+		paths = append(paths, nvme.Path{Device: devices[device], Address: withPort(p, defaultPort)})
+	}
+	m, err := nvme.DialMultipath(ctx, paths, nqn, h.opt, nvme.MultipathOptions{Policy: nvme.IOPolicy(h.policy),
+		PathChanged: func(p nvme.PathStatus) {
+			attrs := []any{"address", p.Address, "state", p.State}
+			if access, ok := p.Access[h.namespace]; ok {
+				attrs = append(attrs, "ana_state", access)
+			}
+			if p.Err != nil {
+				attrs = append(attrs, "error", p.Err)
+			}
+			log.Info("path", attrs...)
+		}})
+	if err != nil {
+		return nil, nil, err
+	}
+	if d, err = m.Open(ctx, h.namespace); err != nil {
+		m.Close()
+		return nil, nil, err
+	}
+	return d, func() { m.Close(); end() }, nil
 }
 
 var errLength = errors.New("the length is no number of bytes, such as 4096 or 16MiB")
