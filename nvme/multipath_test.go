@@ -146,9 +146,10 @@ func TestIOPolicy(t *testing.T) {
 			if got := busy(); got != want {
 				t.Error(got)
 			}
-			close(slow.pass)
+			for range reads {
+				slow.pass <- struct{}{}
+			}
 			all.Wait()
-			slow.pass = make(chan struct{})
 			defer close(slow.pass)
 			slow.waiting.Store(0)
 			ok(t, other.SetAccess(1, wire.ANANonOptimized))
