@@ -263,6 +263,16 @@ func (r *request) abort(c *controller) wire.Status {
 	return wire.Success
 }
 
+// isHint reports whether a controller takes a feature, and has no use for it.
+func isHint(f wire.Feature) bool {
+	switch f {
+	case wire.FeatureArbitration, wire.FeaturePower, wire.FeatureTemperature, wire.FeatureErrorRecovery,
+		wire.FeatureAtomicity:
+		return true
+	}
+	return false
+}
+
 // setFeature carries out Set Features (base 5.21).
 func (r *request) setFeature(c *controller) wire.Status {
 	const save = 1 << 31
@@ -298,6 +308,13 @@ func (r *request) setFeature(c *controller) wire.Status {
 		if value&1 == 0 {
 			return wire.FeatureNotChangeable
 		}
+	case isHint(f) && c.sub != nil:
+		if f == wire.FeaturePower && value&0x1f != 0 { // there is one power state
+			return wire.InvalidField
+		}
+		c.hints[f] = value
+	case f == wire.FeatureHostID: // it came with Connect
+		return wire.CommandSequenceError
 	default:
 		return wire.InvalidField
 	}
@@ -310,9 +327,17 @@ func (r *request) getFeature(c *controller) wire.Status {
 	if r.cmd.CDW10&which != 0 {
 		return wire.InvalidField
 	}
+	f := wire.Feature(r.cmd.CDW10)
+	if f == wire.FeatureHostID {
+		const extended = 1 // 16 bytes, as always over fabrics
+		if r.cmd.CDW11&extended == 0 {
+			return wire.InvalidField
+		}
+		return r.give(c.hostID[:])
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	switch f := wire.Feature(r.cmd.CDW10); {
+	switch {
 	case f == wire.FeatureKeepAlive:
 		r.result = uint64(c.keepAlive.Milliseconds())
 	case f == wire.FeatureAsyncEvents:
@@ -322,6 +347,8 @@ func (r *request) getFeature(c *controller) wire.Status {
 		r.result = most<<16 | most
 	case f == wire.FeatureWriteCache && c.sub != nil:
 		r.result = 1
+	case isHint(f) && c.sub != nil:
+		r.result = uint64(c.hints[f])
 	default:
 		return wire.InvalidField
 	}

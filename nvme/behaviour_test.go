@@ -289,3 +289,41 @@ func TestConfiguration(t *testing.T) {
 		}
 	}
 }
+
+// A controller has the features that are mandatory (base 5.21.1), also those that change nothing here. Without a
+// keep-alive timeout it needs no keep-alive.
+func TestMandatoryFeatures(t *testing.T) {
+	kinds(t, func(t *testing.T, kind string) {
+		r, err := connect(t, set(t, kind, nvme.TargetOptions{}, disk(1, 4096)), admin())
+		ok(t, err)
+		r.connectTo(wire.ConnectParams{SQSize: 31}, connectData)
+		r.enable()
+		feature := func(op wire.Opcode, f wire.Feature, value uint32) uint64 {
+			t.Helper()
+			done := r.ask(wire.Command{Opcode: op, CDW10: uint32(f), CDW11: value}, nil)
+			if done.Status != wire.Success {
+				t.Errorf("feature %#x: %v", f, done.Status)
+			}
+			return done.Result
+		}
+		for _, f := range []wire.Feature{wire.FeatureArbitration, wire.FeatureTemperature, wire.FeatureErrorRecovery,
+			wire.FeatureAtomicity} {
+			before := feature(wire.AdminGetFeatures, f, 0)
+			feature(wire.AdminSetFeatures, f, 7)
+			if after := feature(wire.AdminGetFeatures, f, 0); before != 0 || after != 7 {
+				t.Errorf("feature %#x: %d, then %d", f, before, after)
+			}
+		}
+		for _, f := range []wire.Feature{wire.FeaturePower, wire.FeatureQueues, wire.FeatureWriteCache,
+			wire.FeatureAsyncEvents} {
+			feature(wire.AdminGetFeatures, f, 0)
+		}
+		if kato := feature(wire.AdminGetFeatures, wire.FeatureKeepAlive, 0); kato != 0 {
+			t.Errorf("a keep-alive timeout of %d ms", kato)
+		}
+		get := wire.Command{Opcode: wire.AdminGetFeatures, CDW10: uint32(wire.FeatureHostID), CDW11: 1, SGL: r.keyed(16)}
+		if done := r.ask(get, nil); done.Status != wire.Success || !bytes.Equal(r.data.Bytes()[:16], connectData.HostID[:]) {
+			t.Errorf("%+v: host identifier % x", done, r.data.Bytes()[:16])
+		}
+	})
+}

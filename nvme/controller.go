@@ -31,6 +31,7 @@ type controller struct {
 	timer     *time.Timer
 
 	config     uint32     // which events the host wants (feature 0x0b)
+	hints      [16]uint32 // features that have no effect here, by number; mandatory all the same (base 5.21.1)
 	waiting    []*request // for events
 	namespaces event
 	discovery  event

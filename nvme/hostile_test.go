@@ -301,6 +301,12 @@ func TestWrongCommands(t *testing.T) {
 				CDW11: 0x14}, wire.InvalidField},
 			{"fabrics", wire.Command{Opcode: wire.Fabrics, NSID: 0x77}, wire.InvalidOpcode},
 			{"format", wire.Command{Opcode: 0x80}, wire.InvalidOpcode},
+			{"power state", wire.Command{Opcode: wire.AdminSetFeatures, CDW10: uint32(wire.FeaturePower), CDW11: 1},
+				wire.InvalidField},
+			{"host identifier", wire.Command{Opcode: wire.AdminSetFeatures, CDW10: uint32(wire.FeatureHostID)},
+				wire.CommandSequenceError},
+			{"host identifier of 8 bytes", wire.Command{Opcode: wire.AdminGetFeatures, CDW10: uint32(wire.FeatureHostID),
+				SGL: a.keyed(8)}, wire.InvalidField},
 			{"abort", wire.Command{Opcode: wire.AdminAbort, CDW10: 0xffffffff}, wire.Success},
 		} {
 			if c.name == "identify" {

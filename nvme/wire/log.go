@@ -196,11 +196,16 @@ type Feature uint8
 
 // Features.
 const (
-	FeatureWriteCache  Feature = 0x06
-	FeatureQueues      Feature = 0x07
-	FeatureAsyncEvents Feature = 0x0b
-	FeatureKeepAlive   Feature = 0x0f // milliseconds
-	FeatureHostID      Feature = 0x81
+	FeatureArbitration   Feature = 0x01
+	FeaturePower         Feature = 0x02
+	FeatureTemperature   Feature = 0x04
+	FeatureErrorRecovery Feature = 0x05
+	FeatureWriteCache    Feature = 0x06
+	FeatureQueues        Feature = 0x07
+	FeatureAtomicity     Feature = 0x0a // of writes
+	FeatureAsyncEvents   Feature = 0x0b
+	FeatureKeepAlive     Feature = 0x0f // milliseconds
+	FeatureHostID        Feature = 0x81
 )
 
 // RangeSize is the length of a range of Dataset Management in bytes, of which a command has at most MaxRanges.
