@@ -75,7 +75,8 @@ func median[T float64 | time.Duration](list []T) T {
 }
 
 // measure returns operations a second and their median latency in µs.
-func measure(d readerWriter, size int64, n, depth int, write bool, period time.Duration) (rate, latency float64, err error) {
+func measure(d readerWriter, size int64, n, depth int, write bool, period time.Duration) (rate, latency float64,
+	err error) {
 	var all sync.WaitGroup
 	times, errs := make([][]time.Duration, depth), make([]error, depth)
 	start := time.Now()
