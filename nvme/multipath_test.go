@@ -175,6 +175,51 @@ func (d *blocking) ReadAt(b []byte, off int64) (int, error) {
 	return d.Memory.ReadAt(b, off)
 }
 
+// A host with several paths hears of a new namespace, and reaches it by each, also in a group that is new. Where paths
+// lead to different disks of one number, it is not opened.
+func TestMultipathNamespaces(t *testing.T) {
+	s := set(t, "shm", nvme.TargetOptions{}, disk(1, 4096))
+	twin := nvme.NewTarget(nvme.TargetOptions{})
+	defer twin.Close()
+	sub, err := twin.AddSubsystem(nvme.SubsystemOptions{NQN: diskNQN, AnyHost: true})
+	ok(t, err)
+	ok(t, sub.AddNamespace(disk(1, 4096)))
+	port, err := twin.Listen(t.Context(), s.targets, ":0")
+	ok(t, err)
+	changed := make(chan []uint32, 10)
+	m, err := nvme.DialMultipath(within(t), []nvme.Path{{Device: s.dev, Address: s.addr()},
+		{Device: s.dev, Address: port.Addr().String()}}, diskNQN, nvme.HostOptions{NQN: hostNQN, Timeout: patience,
+		KeepAlive: patience, Changed: func(ids []uint32) { changed <- ids }}, nvme.MultipathOptions{})
+	ok(t, err)
+	defer m.Close()
+	for _, sub := range []*nvme.Subsystem{s.sub, sub} {
+		n := disk(2, 4096)
+		n.Group = 5
+		ok(t, sub.AddNamespace(n))
+		select {
+		case ids := <-changed:
+			if len(ids) != 1 || ids[0] != 2 {
+				t.Error(ids)
+			}
+		case <-time.After(patience):
+			t.Fatal("no word of the new namespace")
+		}
+	}
+	d, err := m.Open(within(t), 2)
+	ok(t, err)
+	for range 4 {
+		_, err := d.Read(within(t), make([]byte, 4096), 0)
+		ok(t, err)
+	}
+	n := disk(3, 4096)
+	ok(t, s.sub.AddNamespace(n))
+	n.UUID = [16]byte{1}
+	ok(t, sub.AddNamespace(n))
+	if _, err := m.Open(within(t), 3); !errors.Is(err, wire.InvalidNamespace) {
+		t.Error("two disks as one:", err)
+	}
+}
+
 // A namespace that no path reaches is waited for as long as the host likes; wrong options are refused.
 func TestNoPath(t *testing.T) {
 	s := set(t, "shm", nvme.TargetOptions{}, disk(1, 4096))
