@@ -1,0 +1,60 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# run.sh: Ramjet in a Kubernetes cluster of one node: a real API server, scheduler, kubelet, containerd and runc, in
+# namespaces of their own, which go when it ends. Needs root, and Linux with overlayfs, network namespaces and bridges.
+#
+#   RAMJET_CLUSTER_LOGS   a folder for the programs' logs, to keep them
+#   RAMJET_CLUSTER_SHELL  not empty: a shell on the node instead of the tests
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+repository=$(cd "$here/../.." && pwd)
+[[ $EUID == 0 ]] || { echo "cluster: needs root" >&2; exit 4; }
+
+parts=$("$here/build.sh")
+work=$(mktemp -d "${TMPDIR:-/tmp}/ramjet-cluster.XXXXXX")
+cgroup=${work##*/}
+cgroup=${cgroup//./-}
+clean() {
+  if [[ -n ${RAMJET_CLUSTER_LOGS-} ]]; then
+    mkdir -p "$RAMJET_CLUSTER_LOGS"
+    cp "$work"/state/*.log "$RAMJET_CLUSTER_LOGS" || true
+  fi
+  # A cgroup goes when its last process has gone, which takes a moment after it was killed.
+  for _ in {1..20}; do
+    find /sys/fs/cgroup -depth -type d -path "*/$cgroup*" -exec rmdir {} + 2>/dev/null || true
+    [[ -n $(find /sys/fs/cgroup -type d -name "$cgroup") ]] || break
+    sleep 0.5
+  done
+  rm -rf --one-file-system "$work"
+}
+trap clean EXIT
+
+# The image of deploy/ramjet.yaml, of this checkout.
+mkdir -p "$work/tree/deploy" "$work/tree/images" "$work/image/bin" "$work/image/opt/ramjet/bin"
+cd "$repository"
+echo "cluster: building ramjet-kubelet's image" >&2
+CGO_ENABLED=0 go build -tags nokernel -o "$work/image/opt/ramjet/bin/ramjet" ./cmd/ramjet
+CGO_ENABLED=1 ./cabi/build.sh "$work/image/opt/ramjet/lib" >&2
+(cd kubernetes && CGO_ENABLED=0 go build -o "$work/image/bin/ramjet-kubelet" ./cmd/ramjet-kubelet)
+image=$(sed -n 's/^ *image: *\(.*ramjet-kubelet:.*\)/\1/p' kubernetes/deploy/ramjet.yaml)
+"$here/image.sh" "$work/image" "$image" /bin/ramjet-kubelet >"$work/tree/images/ramjet-kubelet.tar"
+cp -r kubernetes/deploy/. "$work/tree/deploy"
+cp "$here/node.sh" "$here/tests.sh" "$work/tree"
+
+# A control group for the node's pods.
+if [[ -e /sys/fs/cgroup/cgroup.controllers ]]; then
+  echo "+cpu +cpuset +memory +pids" >/sys/fs/cgroup/cgroup.subtree_control
+  mkdir "/sys/fs/cgroup/$cgroup"
+else
+  for controller in /sys/fs/cgroup/*/; do
+    mkdir "$controller$cgroup"
+    for file in cpuset.cpus cpuset.mems; do
+      if [[ -e $controller$file ]]; then cat "$controller$file" >"$controller$cgroup/$file"; fi
+    done
+  done
+fi
+
+tests=(/tree/tests.sh)
+[[ -z ${RAMJET_CLUSTER_SHELL-} ]] || tests=(bash -i)
+unshare --mount --pid --fork --kill-child --net --uts --ipc "$here/node.sh" "$parts" "$work" "$cgroup" "${tests[@]}"

@@ -1,0 +1,96 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# tests.sh: what a cluster shows of ramjet-kubelet. node.sh runs it on the node. Each line of "ok" is a test that passed.
+set -euo pipefail
+resource=rdma/hca_shared_devices_a
+
+say() { printf 'ok   %s (after %d s)\n' "$*" "$SECONDS"; }
+fail() {
+  echo "FAIL $*" >&2
+  kubectl get nodes,pods,resourceclaims -A -o wide >&2 || true
+  kubectl get events -A --sort-by=.lastTimestamp 2>/dev/null | tail -n 30 >&2 || true
+  tail -n 25 /state/kubelet.log >&2
+  exit 1
+}
+# until_true SECONDS WHAT COMMAND: waits until the command succeeds.
+until_true() {
+  local end=$((SECONDS + $1)) what=$2
+  shift 2
+  until "$@" >/dev/null 2>&1; do
+    ((SECONDS < end)) || fail "not within time: $what"
+    sleep 0.5
+  done
+}
+start_kubelet() {
+  kubelet --config /state/kubelet.yaml --kubeconfig /state/node.conf --hostname-override node --node-ip 192.0.2.1 \
+    --cert-dir /state/kubelet-certificates >>/state/kubelet.log 2>&1 &
+  kubelet=$!
+}
+allocatable() { [[ $(kubectl get node node -o "jsonpath={.status.allocatable['${resource/./\\.}']}") == "$1" ]]; }
+plugin_log() { kubectl -n ramjet logs "ds/ramjet-kubelet"; }
+phase() { [[ $(kubectl get pod "$1" -o 'jsonpath={.status.phase}') == "$2" ]]; }
+has_event() { kubectl get events --field-selector "involvedObject.name=$1" -o 'jsonpath={..message}' | grep -q "$2"; }
+gone() { ! kubectl get "$@"; }
+
+# pod NAME RESOURCES: a pod without privileges.
+pod() {
+  kubectl apply -f - >/dev/null <<YAML
+apiVersion: v1
+kind: Pod
+metadata: {name: $1}
+spec:
+  terminationGracePeriodSeconds: 0
+  automountServiceAccountToken: false
+  ${3-}
+  containers:
+  - name: main
+    image: localhost/perftest:1
+    command: [sleep, infinity]
+    resources: $2
+    securityContext:
+      runAsUser: 65534
+      runAsNonRoot: true
+      allowPrivilegeEscalation: false
+      readOnlyRootFilesystem: true
+      capabilities: {drop: [ALL]}
+      seccompProfile: {type: RuntimeDefault}
+YAML
+}
+# between PROGRAM...: the program's server in one pod, its client in the other.
+between() {
+  local address server
+  address=$(kubectl get pod server -o 'jsonpath={.status.podIP}')
+  kubectl exec server -- "$@" >/state/server.out 2>&1 &
+  server=$!
+  until_true 60 "$* between two pods: $(cat /state/server.out /state/client.out 2>/dev/null)" client "$address" "$@"
+  wait "$server" || fail "the server of $*: $(cat /state/server.out)"
+  say "between two pods: $*: $(grep -E 'Mbit/sec|^ *65536' /state/client.out | tail -n 1)"
+}
+client() { kubectl exec client -- "${@:2}" "$1" >/state/client.out 2>&1; }
+
+start_kubelet
+until_true 120 "the node is ready" kubectl wait --for=condition=Ready node/node --timeout=1s
+say "the node is ready: $(kubectl get node node -o 'jsonpath={.status.nodeInfo.kubeletVersion} {.status.nodeInfo.containerRuntimeVersion}')"
+
+kubectl apply -f /tree/deploy/ramjet.yaml >/dev/null
+until_true 120 "the plugin registers" allocatable 100
+say "the plugin of deploy/ramjet.yaml registers: 100 of $resource"
+
+limits="{limits: {$resource: 1}}"
+pod server "$limits"
+pod client "$limits"
+kubectl wait --for=condition=Ready pod/server pod/client --timeout=60s >/dev/null || fail "two pods do not start"
+between ibv_rc_pingpong -d roce0 -g 0
+between ib_write_bw -d roce0 -n 200
+
+kill -9 "$kubelet"
+wait "$kubelet" || true
+start_kubelet
+again() { (($(plugin_log | grep -c "msg=registered.*$resource") == 2)); }
+until_true 120 "the plugin registers with the kubelet's next process" again
+until_true 120 "the devices are there after the kubelet's restart" allocatable 100
+pod third "$limits"
+kubectl wait --for=condition=Ready pod/third --timeout=60s >/dev/null || fail "no pod starts after the kubelet's restart"
+between ibv_rc_pingpong -d roce0 -g 0
+say "the kubelet is killed and comes back: the plugin registers again, old pods run, a new one starts"
