@@ -110,7 +110,7 @@ start etcd --data-dir /state/etcd --unsafe-no-fsync
 start containerd
 start kube-apiserver --etcd-servers http://127.0.0.1:2379 --cert-dir /state --secure-port 443 \
   --advertise-address 192.0.2.1 --service-cluster-ip-range 10.96.0.0/24 --authorization-mode Node,RBAC \
-  --token-auth-file /state/tokens.csv --allow-privileged --service-account-issuer https://kubernetes.default.svc \
+  --token-auth-file /state/tokens.csv --kubelet-preferred-address-types InternalIP --allow-privileged --service-account-issuer https://kubernetes.default.svc \
   --service-account-key-file /state/accounts.key --service-account-signing-key-file /state/accounts.key
 for _ in {1..120}; do
   kubectl get --raw /readyz >/dev/null 2>&1 && break

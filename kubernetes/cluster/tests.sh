@@ -29,9 +29,7 @@ start_kubelet() {
 }
 allocatable() { [[ $(kubectl get node node -o "jsonpath={.status.allocatable['${resource/./\\.}']}") == "$1" ]]; }
 plugin_log() { kubectl -n ramjet logs "ds/ramjet-kubelet"; }
-phase() { [[ $(kubectl get pod "$1" -o 'jsonpath={.status.phase}') == "$2" ]]; }
 has_event() { kubectl get events --field-selector "involvedObject.name=$1" -o 'jsonpath={..message}' | grep -q "$2"; }
-gone() { ! kubectl get "$@"; }
 
 # pod NAME RESOURCES: a pod without privileges.
 pod() {
@@ -94,3 +92,51 @@ pod third "$limits"
 kubectl wait --for=condition=Ready pod/third --timeout=60s >/dev/null || fail "no pod starts after the kubelet's restart"
 between ibv_rc_pingpong -d roce0 -g 0
 say "the kubelet is killed and comes back: the plugin registers again, old pods run, a new one starts"
+
+# The program is killed in its pod, and the kubelet starts the container again.
+restarts() { [[ $(kubectl -n ramjet get pods -l app=ramjet-kubelet -o 'jsonpath={.items[0].status.containerStatuses[0].restartCount}') == "$1" ]]; }
+for process in /proc/[0-9]*; do
+  if [[ $(tr '\0' ' ' 2>/dev/null <"$process/cmdline") == /bin/ramjet-kubelet\ * ]]; then kill -9 "${process#/proc/}"; fi
+done
+until_true 60 "the killed plugin comes back" restarts 1
+until_true 60 "the devices are there after the plugin's restart" allocatable 100
+pod fourth "$limits"
+kubectl wait --for=condition=Ready pod/fourth --timeout=60s >/dev/null || fail "no pod starts after the plugin's restart"
+between ibv_rc_pingpong -d roce0 -g 0
+say "the plugin is killed and comes back: old pods run, a new one starts"
+
+pod all "{limits: {$resource: 100}}"
+until_true 60 "a pod that asks for all devices waits" has_event all "Insufficient $resource"
+kubectl delete pod server client third fourth --wait >/dev/null
+kubectl wait --for=condition=Ready pod/all --timeout=120s >/dev/null || fail "devices are not given back"
+kubectl delete pod all --wait >/dev/null
+say "devices are given back: a pod that asks for all 100 waits for those that have some"
+
+kubectl apply -f - >/dev/null <<YAML
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {name: rdma}
+spec: {devices: {requests: [{name: rdma, exactly: {deviceClassName: ramjet.dev}}]}}
+YAML
+pod claimant "{claims: [{name: rdma}]}" "resourceClaims: [{name: rdma, resourceClaimName: rdma}]"
+kubectl wait --for=condition=Ready pod/claimant --timeout=60s >/dev/null || fail "a pod with a claim does not start"
+kubectl exec claimant -- ibv_devinfo -d roce0 >/state/devinfo.out 2>&1 || fail "ibv_devinfo with a claim: $(cat /state/devinfo.out)"
+say "a claim is allocated: $(kubectl get resourceclaim rdma -o 'jsonpath={.status.allocation.devices.results[0].device}')"
+kubectl delete pod claimant --wait >/dev/null
+released() { [[ -z $(kubectl get resourceclaim rdma -o 'jsonpath={.status.allocation}') ]]; }
+until_true 60 "the claim is released" released
+[[ -z $(find /run/cdi /var/lib/ramjet/devices -name '*claim*') ]] || fail "files of a released claim are left"
+say "the claim is released, and its files are gone"
+
+kubectl apply -f - >/dev/null <<YAML
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {name: impossible}
+spec:
+  devices:
+    requests: [{name: rdma, exactly: {deviceClassName: ramjet.dev}}]
+    config: [{opaque: {driver: ramjet.dev, parameters: {apiVersion: ramjet.dev/v1, kind: None}}}]
+YAML
+pod refused "{claims: [{name: rdma}]}" "resourceClaims: [{name: rdma, resourceClaimName: impossible}]"
+until_true 60 "an event of the pod says why its claim is refused" has_event refused "ramjet.dev takes no parameters"
+say "a claim that is impossible is refused, and the pod's events say why"
