@@ -99,6 +99,9 @@ for process in /proc/[0-9]*; do
   if [[ $(tr '\0' ' ' 2>/dev/null <"$process/cmdline") == /bin/ramjet-kubelet\ * ]]; then kill -9 "${process#/proc/}"; fi
 done
 until_true 60 "the killed plugin comes back" restarts 1
+# Until the next process registers, the kubelet refuses pods that ask for its devices: UnexpectedAdmissionError.
+registered() { plugin_log | grep -q "msg=registered.*$resource"; }
+until_true 60 "the killed plugin registers again" registered
 until_true 60 "the devices are there after the plugin's restart" allocatable 100
 pod fourth "$limits"
 kubectl wait --for=condition=Ready pod/fourth --timeout=60s >/dev/null || fail "no pod starts after the plugin's restart"
@@ -125,7 +128,9 @@ say "a claim is allocated: $(kubectl get resourceclaim rdma -o 'jsonpath={.statu
 kubectl delete pod claimant --wait >/dev/null
 released() { [[ -z $(kubectl get resourceclaim rdma -o 'jsonpath={.status.allocation}') ]]; }
 until_true 60 "the claim is released" released
-[[ -z $(find /run/cdi /var/lib/ramjet/devices -name '*claim*') ]] || fail "files of a released claim are left"
+# The kubelet releases what it prepared after the pod has gone from the API server.
+clean() { [[ -z $(find /run/cdi /var/lib/ramjet/devices -name '*claim*') ]]; }
+until_true 60 "the claim's files are gone: $(find /run/cdi /var/lib/ramjet/devices -name '*claim*')" clean
 say "the claim is released, and its files are gone"
 
 kubectl apply -f - >/dev/null <<YAML
