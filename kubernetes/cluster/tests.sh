@@ -29,7 +29,7 @@ start_kubelet() {
 }
 allocatable() { [[ $(kubectl get node node -o "jsonpath={.status.allocatable['${resource/./\\.}']}") == "$1" ]]; }
 plugin_log() { kubectl -n ramjet logs "ds/ramjet-kubelet"; }
-has_event() { kubectl get events --field-selector "involvedObject.name=$1" -o 'jsonpath={..message}' | grep -q "$2"; }
+has_event() { kubectl get events --field-selector "involvedObject.name=$1" -o 'jsonpath={..message}' | grep "$2"; }
 
 # pod NAME RESOURCES: a pod without privileges.
 pod() {
@@ -100,7 +100,7 @@ for process in /proc/[0-9]*; do
 done
 until_true 60 "the killed plugin comes back" restarts 1
 # Until the next process registers, the kubelet refuses pods that ask for its devices: UnexpectedAdmissionError.
-registered() { plugin_log | grep -q "msg=registered.*$resource"; }
+registered() { [[ $(plugin_log | grep -c "msg=registered.*$resource") == 1 ]]; }
 until_true 60 "the killed plugin registers again" registered
 until_true 60 "the devices are there after the plugin's restart" allocatable 100
 pod fourth "$limits"
