@@ -7,7 +7,8 @@
 // # Two layers
 //
 // Most programs need [Dial], [Listen] and [Conn]: a connection with its queue pair and
-// completion queue ready, that sends, receives, reads and writes.
+// completion queue ready, that sends, receives, reads and writes. A protocol that has connections of
+// its own above these accepts them with an [Acceptor].
 //
 // Beneath is what librdmacm has: an [ID] (rdma_cm_id) is bound, resolved, connected, listened on.
 // What happens to it arrives as an [Event] at an [EventChannel]. docs/cm.md lists the calls of

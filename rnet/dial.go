@@ -96,38 +96,3 @@ func (s *setup) undo() {
 		s.ep = nil
 	}
 }
-
-// Listen listens at "host:port". The host is the device's address, a name of it, or empty. Port 0
-// stands for any free port. When ctx ends, so does the look-up of a name; the listener stays.
-func Listen(ctx context.Context, dev *verbs.Device, address string) (*Listener, error) {
-	return (&ListenConfig{Device: dev}).Listen(ctx, address)
-}
-
-// ListenConfig listens with options.
-type ListenConfig struct {
-	Device  *verbs.Device
-	Backlog int // connections that may wait for Accept; default cm.DefaultBacklog
-	Options Options
-}
-
-// Listen is like the function, with options.
-func (lc *ListenConfig) Listen(ctx context.Context, address string) (*Listener, error) {
-	o, err := lc.Options.withDefaults(lc.Device)
-	if err != nil {
-		return nil, &net.OpError{Op: "listen", Net: "rdma", Err: netError(err)}
-	}
-	backlog := lc.Backlog
-	if backlog <= 0 {
-		backlog = DefaultBacklog
-	}
-	inner, err := cm.Listen(ctx, lc.Device, address, cm.WithBacklog(backlog))
-	if err != nil {
-		return nil, &net.OpError{Op: "listen", Net: "rdma", Err: netError(err)}
-	}
-	l := &Listener{inner: inner, dev: lc.Device, opt: o, addr: net.TCPAddrFromAddrPort(inner.Addr()),
-		ready: make(chan *Conn), slots: make(chan struct{}, backlog), changed: make(chan struct{})}
-	l.ctx, l.cancel = context.WithCancelCause(context.Background())
-	l.running.Add(1)
-	go l.serve()
-	return l, nil
-}
