@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 	"unicode"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/environ"
 )
 
 // The environment's variables for the log of a process.
@@ -67,11 +69,11 @@ func Process() (*Log, error) {
 }
 
 func fromEnvironment() (*Log, error) {
-	name := os.Getenv(Variable)
-	if name == "" || os.Getuid() != os.Geteuid() || os.Getgid() != os.Getegid() {
+	name := environ.Get(Variable)
+	if name == "" {
 		return nil, nil
 	}
-	f, err := ParseFilter(os.Getenv(FilterVariable))
+	f, err := ParseFilter(environ.Get(FilterVariable))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", FilterVariable, err)
 	}

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/environ"
 )
 
 // Log receives a line for each strike, in the form of a text of faults. A nil Log receives nothing. It may be that of
@@ -44,7 +46,7 @@ func ProcessLog() (*Log, error) {
 	}
 	l := NewLog(os.Stderr)
 	l.prefix = Prefix
-	if name := os.Getenv(LogVariable); name != "" && !privileged() {
+	if name := environ.Get(LogVariable); name != "" {
 		f, err := os.OpenFile(strings.ReplaceAll(name, "%p", strconv.Itoa(os.Getpid())),
 			os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o666)
 		if err != nil {
@@ -56,17 +58,14 @@ func ProcessLog() (*Log, error) {
 	return l, nil
 }
 
-// privileged reports whether the process has rights that its user has not, who has written its environment.
-func privileged() bool { return os.Getuid() != os.Geteuid() || os.Getgid() != os.Getegid() }
-
 // Variable is the variable of the environment with the faults of all devices.
 const Variable = "RAMJET_FAULTS"
 
 // FromEnvironment returns the faults that the environment names: a text, or @ and the name of a file; nil: none.
 // Programs with more rights than their user have none.
 func FromEnvironment() (*Set, error) {
-	text := os.Getenv(Variable)
-	if text == "" || privileged() {
+	text := environ.Get(Variable)
+	if text == "" {
 		return nil, nil
 	}
 	if name, ok := strings.CutPrefix(text, "@"); ok {
