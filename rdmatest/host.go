@@ -272,6 +272,6 @@ func (h *Host) onStreams() bool {
 	return false
 }
 
-// SetPoll sets how long, in virtual time, a goroutine waits that polls in vain, for devices that are opened from
+// SetPoll sets how long, in virtual time, a goroutine waits whose polls find nothing, for devices that are opened from
 // now on. It is 5 µs by default.
 func (h *Host) SetPoll(d time.Duration) { h.sim.Pause = d }

@@ -24,11 +24,11 @@ type bubble struct {
 }
 
 const (
-	// bubblePause is how long a poll in vain takes there.
+	// bubblePause is how long an empty poll takes there.
 	bubblePause = 5 * time.Microsecond
-	// vainPolls is how many polls in vain at one time make a pause. A single poll may come with a lock of the
+	// emptyPolls is how many empty polls at one time make a pause. A single poll may come with a lock of the
 	// program held.
-	vainPolls = 16
+	emptyPolls = 16
 )
 
 // bubbleWaiter is a Waiter there. Devices that wait at it let time pass: it is a softdev.Virtual.
@@ -37,8 +37,8 @@ type bubbleWaiter struct {
 	bubble *bubble
 
 	mu     sync.Mutex
-	polled time.Time // when the last poll was in vain
-	vain   int       // polls in vain at that time
+	polled time.Time // when the last poll was empty
+	empty  int       // empty polls at that time
 }
 
 func (b *bubble) newWaiter() Waiter {
@@ -48,16 +48,16 @@ func (b *bubble) newWaiter() Waiter {
 // Pause lets time pass.
 func (w *bubbleWaiter) Pause() { time.Sleep(bubblePause) }
 
-// PollPause lets time pass after many polls in vain.
+// PollPause lets time pass after many empty polls.
 func (w *bubbleWaiter) PollPause() {
 	w.mu.Lock()
 	if now := time.Now(); !now.Equal(w.polled) {
-		w.polled, w.vain = now, 0
+		w.polled, w.empty = now, 0
 	}
-	w.vain++
-	pause := w.vain >= vainPolls
+	w.empty++
+	pause := w.empty >= emptyPolls
 	if pause {
-		w.vain = 0
+		w.empty = 0
 	}
 	w.mu.Unlock()
 	if pause {

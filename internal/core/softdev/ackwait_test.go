@@ -40,7 +40,7 @@ func TestHeldAcks(t *testing.T) {
 		a, b := newPair(t)
 		d := b.soft
 		d.mu.Lock() // the goroutine keeps away
-		d.leased.Store(true)
+		d.programPolls.Store(true)
 		a.write(b, 8)
 		a.port.lose.Store(true)
 		b.port.lose.Store(true)

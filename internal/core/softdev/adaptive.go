@@ -9,12 +9,12 @@ import (
 )
 
 const (
-	// allLost is the score of waits that always poll in vain, and oneIn the part of it that one wait
+	// allLost is the score of waits whose polls never find anything, and oneIn the part of it that one wait
 	// decides on. Up to mostLost a wait polls: so it does if every other one finds something.
 	allLost  = 1 << 10
 	oneIn    = 4
 	mostLost = allLost * 5 / 8
-	// firstProbe is how long after a wait that polled in vain, while waits do not poll, one does to find out
+	// firstProbe is how long after a wait whose polls found nothing, while waits do not poll, one does to find out
 	// whether it would pay again. Each that does not doubles that, up to lastProbe.
 	firstProbe = clock.Time(2 * time.Millisecond)
 	lastProbe  = clock.Time(32 * time.Millisecond)
@@ -22,7 +22,7 @@ const (
 
 // adaptiveSpin decides whether a wait polls before it sleeps. Polling for as long as a wake-up costs, and
 // sleeping then, never takes more than twice the best possible time (the ski rental problem). On a machine
-// with other work a wait that polls takes the processor from whoever is to answer, and polls in vain. So
+// with other work a wait that polls takes the processor from the program that is to answer, and finds nothing. So
 // waits poll while that has found something at least half of the time, and else try now and then.
 type adaptiveSpin struct {
 	lost  int        // of allLost

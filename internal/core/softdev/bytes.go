@@ -111,7 +111,7 @@ func (f *byteFlow) receive() (got int) {
 	c, d, q := f.c, f.carrier.dev, f.engine
 	d.touch(&c.qp.qp)
 	q.Trace = c.segmentCapture()
-	reads := max(1, min(streamTurns, streamReads/max(1, len(d.established))))
+	reads := max(1, min(streamCalls, streamReads/max(1, len(d.established))))
 	for range reads {
 		into := q.Into()
 		if into == nil {
@@ -159,7 +159,7 @@ func (f *byteFlow) transmit() {
 		b.blocked--
 		f.watch()
 	}
-	for i := 0; i < streamTurns && !d.sends.over; i++ {
+	for i := 0; i < streamCalls && !d.sends.over; i++ {
 		b.batch.Reset()
 		seen := uint64(0)
 		if d.impaired != nil {
@@ -217,7 +217,7 @@ func (f *byteFlow) write(b *rdmap.Batch) bool {
 	f.carrier.engine.Counters.Writes++
 	f.carrier.engine.Counters.SentBytes += uint64(n)
 	d.moved(n)
-	d.sends.sent(n, streamTurnBytes, d.now())
+	d.sends.sent(n, streamBudgetBytes, d.now())
 	whole := n == b.Len()
 	if n > 0 {
 		b.Sent(n)

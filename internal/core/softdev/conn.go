@@ -278,7 +278,7 @@ func (c *conn) linger() {
 // discard reads and discards.
 func (c *conn) discard() {
 	var b [4096]byte
-	for range streamTurns {
+	for range streamCalls {
 		if _, err := c.link.Read([][]byte{b[:]}); err != nil {
 			if !errors.Is(err, ErrAgain) {
 				c.end(false)

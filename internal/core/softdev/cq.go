@@ -93,8 +93,8 @@ func (c *cq) noteFound(n int) {
 	}
 	if d.alone && all%passEvery < uint32(n) && d.mu.TryLock() {
 		d.poll(c.q)
-		if d.waiting && !d.led {
-			d.mover.wake() // no message would: the goroutine is to see that a program polls
+		if d.waiting && !d.owned {
+			d.transport.wake() // no message would: the goroutine is to see that a program polls
 		}
 		d.mu.Unlock()
 	}
@@ -134,7 +134,7 @@ func (c *cq) ReqNotify(solicitedOnly bool) error {
 		return verbs.ErrClosed
 	}
 	d.spinner.found() // how long it sleeps says nothing about the processor
-	d.endLease()
+	d.programSleeps()
 	return nil
 }
 

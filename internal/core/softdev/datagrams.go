@@ -223,7 +223,7 @@ func (l *datagramLink) handle() {
 		if l.members != nil {
 			to = l.members.addr
 		}
-		_, moved, wake, err = u.engine.ReceiveDatagrams(l.peer, ib.GIDFromAddr(l.device.addr), ib.GIDFromAddr(to), memoryTurn, l.finder)
+		_, moved, wake, err = u.engine.ReceiveDatagrams(l.peer, ib.GIDFromAddr(l.device.addr), ib.GIDFromAddr(to), memoryBudget, l.finder)
 		d.moved(moved)
 		if wake {
 			l.link.Ring()
@@ -238,7 +238,7 @@ func (l *datagramLink) handle() {
 		return
 	}
 	l.resume()
-	if ended || moved >= memoryTurn {
+	if ended || moved >= memoryBudget {
 		l.pollAgain() // nothing else will report the link
 	}
 }

@@ -9,13 +9,13 @@
 // sends what is due, in the goroutine that called it. A post sends at once, in the goroutine that
 // posts. Only when nobody polls does the device's own goroutine wait for the network and do both,
 // so that one-sided operations need nobody at their target. While a program polls, that goroutine
-// checks once per [lease] and does not wait for the network, where each packet would wake it.
+// looks once in a [gracePeriod] and does not wait for the network, where each packet would wake it.
 //
 // A program whose polls find nothing, many times in a row, dozes: it sleeps at the port until something
 // arrives, for at most 200 µs, without the lock. See spin.go.
 //
 // A program that waits for completions moves the data by itself, and sleeps at the network in place of the
-// device's goroutine, so that one thread is woken for a message: see lead.go. It polls first while that
+// device's goroutine, so that one thread is woken for a message: see pollowner.go. It polls first while that
 // pays: see adaptive.go.
 //
 // # Lock
@@ -24,7 +24,7 @@
 // data memory. Polls of completion queues have a lock of their own; pushes have the device's.
 // Callbacks to package verbs do not block.
 //
-// It is held for one turn at a time, however much there is to do: see turn.go. What can take
+// It is held for one pass at a time, whose length has a budget: see budget.go. What can take
 // arbitrarily long is done without it: a FLUSH to a file, and freeing memory.
 //
 // # One device, two fabrics
@@ -44,9 +44,9 @@
 //	pinning.go                              memory that is pinned, and prefetched
 //	fabric.go                               what a fabric implements
 //	lane.go                                 what moves the data, and what is under its lock
-//	pass.go, loop.go, lease.go, turn.go     moving data: one pass, the device's goroutine, who moves for how long
+//	pass.go, loop.go, polls.go, budget.go   moving data: a pass, the device's goroutine, polls, limits of a pass
 //	spin.go                                 what a program whose polls find nothing does: poll on, or doze
-//	lead.go                                 programs that sleep at the network by themselves
+//	pollowner.go                            programs that wait, and own the poll meanwhile
 //	adaptive.go                             whether a wait polls before it sleeps
 //	timer.go                                what is to be done at a time, of all fabrics
 //	virtual.go                              polls under virtual time

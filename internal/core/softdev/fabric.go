@@ -14,7 +14,7 @@ import (
 // data gets to peers. Its methods are called with the device's lock held, unless they say
 // otherwise.
 type fabric interface {
-	mover
+	transport
 
 	newQP(pd memory.PD, init *verbs.QPInit) (queuePair, error)
 	newAH(attr verbs.AHAttr) (driver.AH, error)

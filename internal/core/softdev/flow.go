@@ -29,7 +29,7 @@ type carrier interface {
 	// scans reports whether a pass reads the streams one by one, rather than ask the network which
 	// of them are ready.
 	scans() bool
-	// arm prepares for a wait: see mover.
+	// arm prepares for a wait: see transport.
 	arm() bool
 	// workers is that of fabric.
 	workers() map[Worker]uint32

@@ -11,15 +11,15 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/system/runnable"
 )
 
-// lane moves the data of queue pairs: a lock, and what happens under it from turn to turn. Objects, keys
+// lane moves the data of queue pairs: a lock, and what happens under it from pass to pass. Objects, keys
 // and ports are the device's. A device has one lane; docs/decisions/0022-lanes.md says what more of them
 // would take.
 type lane struct {
-	dev    *Device
-	mover  mover
-	start  time.Time     // of the clock
-	outbox *queue.Outbox // completions and events of a pass
-	alone  bool          // posts complete work requests without a pass
+	dev       *Device
+	transport transport
+	start     time.Time     // of the clock
+	outbox    *queue.Outbox // completions and events of a pass
+	alone     bool          // posts complete work requests without a pass
 
 	mu      dataLock
 	closed  bool
@@ -33,18 +33,18 @@ type lane struct {
 	spinner spinner
 	polls
 	sleep
-	leading
+	pollOwner
 	pace
 }
 
-// mover sends and receives for a lane. Its methods are called with the lane's lock held, unless they say
+// transport sends and receives for a lane. Its methods are called with the lane's lock held, unless they say
 // otherwise.
-type mover interface {
+type transport interface {
 	// receive delivers what has arrived to its queue pairs, and returns how much it found.
 	receive() int
 	// respond sends what may be sent now, after receive found n. polling says that a program makes
 	// this pass: it will answer and poll again, or leave what is held back to the lane's
-	// goroutine. busy says that the previous turn left something to do.
+	// goroutine. busy says that the previous pass left something to do.
 	respond(polling bool, n int, busy bool)
 	// polling records that a program makes the next pass, which found from empty; nil: it waits in
 	// memory.
@@ -70,11 +70,11 @@ type mover interface {
 }
 
 // init makes the lane of a device.
-func (l *lane) init(d *Device, m mover, port PortState, outbox *queue.Outbox) {
-	l.dev, l.mover, l.outbox = d, m, outbox
+func (l *lane) init(d *Device, m transport, port PortState, outbox *queue.Outbox) {
+	l.dev, l.transport, l.outbox = d, m, outbox
 	l.mu.publish = d.publish
 	l.start = time.Now().Add(-time.Second) // no time of the engine is zero
-	l.sleep = sleep{unlease: make(chan struct{}, 1), done: make(chan struct{})}
+	l.sleep = sleep{wakeup: make(chan struct{}, 1), done: make(chan struct{})}
 	l.out = make(chan struct{}, 1)
 	l.setPace(port)
 	if dozer, ok := port.(Dozer); ok && dozer.Dozes() {

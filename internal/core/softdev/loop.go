@@ -9,12 +9,12 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/core/clock"
 )
 
-// sleep is the state of who waits at the network: the device's goroutine, or a leader.
+// sleep is the state of the wait for the network, of the device's goroutine or of a poll owner.
 type sleep struct {
 	waiting   bool
 	waitUntil clock.Time    // deadline of its wait; zero: none
-	unmoved   bool          // a wait has ended, and nothing was moved since: a leader then does not wait at first
-	unlease   chan struct{} // ends its lease early
+	unmoved   bool          // a wait has ended, and nothing was moved since: a poll owner then does not wait at first
+	wakeup    chan struct{} // ends its grace period early
 	done      chan struct{} // closed with it
 }
 
@@ -26,37 +26,37 @@ func (l *lane) loop() {
 	var idleSince clock.Time
 	polled := false // a program polled a moment ago
 	for {
-		if l.turns.Load()%2 == 1 {
-			l.follow(timer)
+		if l.changes.Load()%2 == 1 {
+			l.standBy(timer)
 			idleSince, polled = 0, true
 			continue
 		}
 		now := l.now()
 		if l.pollers.busy(now) {
-			l.leased.Store(true)
-			if l.pollers.asleep() { // since endLease, which saw no lease
+			l.programPolls.Store(true)
+			if l.pollers.asleep() { // since programSleeps, which saw no grace period
 				continue
 			}
-			timer.Reset(l.lease())
+			timer.Reset(l.grace())
 			select {
 			case <-timer.C:
-			case <-l.unlease:
+			case <-l.wakeup:
 			}
 			idleSince, polled = 0, true
 			continue
 		}
 		l.lock()
-		l.leased.Store(false)
+		l.programPolls.Store(false)
 		if l.closed {
 			l.mu.Unlock()
 			return
 		}
-		if l.led {
+		if l.owned {
 			l.mu.Unlock()
 			continue
 		}
 		n := l.move(polled)
-		if n > 0 || l.mover.pending() {
+		if n > 0 || l.transport.pending() {
 			idleSince = 0
 			l.mu.Unlock()
 			l.pause() // a program that was just woken may answer
@@ -65,25 +65,25 @@ func (l *lane) loop() {
 		if idleSince == 0 {
 			idleSince = now
 		}
-		if (now-idleSince < spin || l.pollers.dozes()) && !l.mover.stalled() {
+		if (now-idleSince < spin || l.pollers.dozes()) && !l.transport.stalled() {
 			l.mu.Unlock()
 			l.pause()
 			continue
 		}
 		if polled {
-			l.mover.flush() // held back for a poll
+			l.transport.flush() // held back for a poll
 		}
 		idleSince, polled = 0, false
-		if !l.mover.arm() {
+		if !l.transport.arm() {
 			l.mu.Unlock()
 			continue
 		}
 		l.wait()
-		led := l.led
+		owned := l.owned
 		l.mu.Unlock()
-		if led {
+		if owned {
 			l.out <- struct{}{}
-			l.follow(timer)
+			l.standBy(timer)
 			idleSince, polled = 0, true
 		}
 	}
@@ -115,15 +115,15 @@ func (l *lane) wakeForTimer() { l.wakeBy(l.timers.next()) }
 func (l *lane) wakeBy(t clock.Time) {
 	if l.waiting && t != 0 && (l.waitUntil == 0 || t < l.waitUntil) {
 		l.waitUntil = t
-		l.mover.setDeadline(l.timeOf(t))
+		l.transport.setDeadline(l.timeOf(t))
 	}
 }
 
-// endLease hands the data back to the goroutine: the program is going to sleep.
-func (l *lane) endLease() {
+// programSleeps hands the data back to the goroutine: the program is going to sleep.
+func (l *lane) programSleeps() {
 	l.pollers.sleep()
-	l.mover.flush()
-	if l.leased.Swap(false) {
+	l.transport.flush()
+	if l.programPolls.Swap(false) {
 		l.signalLoop()
 	}
 }
@@ -131,5 +131,5 @@ func (l *lane) endLease() {
 // wakeLoop makes the goroutine check everything, whatever it is doing.
 func (l *lane) wakeLoop() {
 	l.signalLoop()
-	l.mover.wake()
+	l.transport.wake()
 }

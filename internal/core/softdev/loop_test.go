@@ -54,28 +54,28 @@ func TestWaitFails(t *testing.T) {
 	}
 }
 
-// TestLease holds that a program which polls has the port for itself, that the goroutine
+// TestGracePeriod holds that a program which polls has the port for itself, that the goroutine
 // takes over once it stops, and at once when it says that it goes to sleep.
-func TestLease(t *testing.T) {
+func TestGracePeriod(t *testing.T) {
 	a, b := newPair(t)
 	poll := func() { a.cq.Poll(make([]verbs.WC, 1)) }
-	leased := func() bool {
+	programPolls := func() bool {
 		a.soft.mu.Lock()
 		defer a.soft.mu.Unlock()
-		return a.soft.leased.Load()
+		return a.soft.programPolls.Load()
 	}
 	a.eventually(func() bool {
 		a.port.Wake() // it looks around, and sees the polls
 		for range 1000 {
 			poll()
 		}
-		return leased()
-	}, "leased to who polls")
+		return programPolls()
+	}, "left to the program that polls")
 	if err := a.cq.ReqNotify(false); err != nil {
 		t.Fatal(err)
 	}
-	if leased() {
-		t.Error("leased to a program that goes to sleep")
+	if programPolls() {
+		t.Error("left to a program that goes to sleep")
 	}
 	a.asleep()
 	for range 1000 {
@@ -111,7 +111,7 @@ func TestPollBeforeSleep(t *testing.T) {
 	}
 }
 
-// TestFewPolls holds that a program whose polls each find much, of which few fit into a lease, is left alone, and one
+// TestFewPolls holds that a program whose polls each find much, of which few fit into a grace period, is left alone, and one
 // that has ceased to poll is not.
 func TestFewPolls(t *testing.T) {
 	d := &lane{start: time.Now().Add(-time.Hour)}
@@ -121,8 +121,8 @@ func TestFewPolls(t *testing.T) {
 	}
 	now := d.now()
 	for range 10 {
-		for range leasePolls {
-			now += clock.Time(lease) / leasePolls
+		for range gracePolls {
+			now += clock.Time(gracePeriod) / gracePolls
 			p.at(now)
 			p.count.Add(1)
 		}
@@ -130,7 +130,7 @@ func TestFewPolls(t *testing.T) {
 			t.Fatal("a program that polls and finds much is not taken for one that polls")
 		}
 	}
-	p.count.Add(leasePolls)
+	p.count.Add(gracePolls)
 	if p.busy(now + recently) {
 		t.Error("a program that has ceased to poll is taken for one that polls")
 	}
@@ -147,7 +147,7 @@ func TestAcksBeforeSleep(t *testing.T) {
 	held := func() (int, bool) {
 		b.soft.mu.Lock()
 		defer b.soft.mu.Unlock()
-		return len(b.soft.heldAcks), b.soft.answers && b.soft.leased.Load()
+		return len(b.soft.heldAcks), b.soft.answers && b.soft.programPolls.Load()
 	}
 	var sleeps chan int
 	b.eventually(func() bool {
@@ -157,7 +157,7 @@ func TestAcksBeforeSleep(t *testing.T) {
 		b.port.Wake() // it looks around, and sees the polls
 		for range 1000 {
 			b.cq.Poll(make([]verbs.WC, 1))
-			if n, _ := held(); n > 0 && b.soft.leased.Load() {
+			if n, _ := held(); n > 0 && b.soft.programPolls.Load() {
 				break
 			}
 		}

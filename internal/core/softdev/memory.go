@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// memoryTurn is how many bytes a queue pair moves before it looks at the time.
-	memoryTurn = 256 << 10
+	// memoryBudget is how many bytes a queue pair moves before it looks at the time.
+	memoryBudget = 256 << 10
 	// restTime is the time between checks of a connection whose peer is there: the network tells of its end.
 	restTime = clock.Time(time.Minute)
 )
@@ -283,7 +283,7 @@ func (f *memoryFlow) receive() int {
 			d.timers.set(&c.timer, soon)
 		}
 	}
-	count, moved := f.engine.Receive(memoryTurn)
+	count, moved := f.engine.Receive(memoryBudget)
 	f.startRNRTimer()
 	d.moved(moved)
 	f.ring()
@@ -384,7 +384,7 @@ func (f *memoryFlow) send(wr *verbs.SendWR) bool {
 func (f *memoryFlow) transmit() {
 	c, d := f.c, f.carrier.dev
 	for !d.sends.over {
-		n := f.engine.Advance(memoryTurn)
+		n := f.engine.Advance(memoryBudget)
 		if n > 0 {
 			d.touch(&c.qp.qp)
 			d.mu.counted = true
@@ -395,7 +395,7 @@ func (f *memoryFlow) transmit() {
 			c.end(false)
 			return
 		}
-		if n < memoryTurn {
+		if n < memoryBudget {
 			f.limitDrain()
 			f.startUCTimer(n > 0)
 			if f.engine.More() { // a request waited for room for its answer
@@ -407,7 +407,7 @@ func (f *memoryFlow) transmit() {
 		if d.sends.start == 0 {
 			d.sends.start = now
 		}
-		d.sends.sent(n, streamTurnBytes, now)
+		d.sends.sent(n, streamBudgetBytes, now)
 	}
 	d.addReady(c)
 }

@@ -282,7 +282,7 @@ func (m *mr) WaitFor(ctx context.Context, cond func([]byte) bool) error {
 		}
 		d.memory.Watch(m.region, 1)
 		changed := d.watch.channel()
-		d.endLease()
+		d.programSleeps()
 		d.mu.Unlock()
 		var napped <-chan time.Time // nil: never
 		if alone {

@@ -14,7 +14,7 @@ import (
 // data lock publishes them first: it copies them to where observers look, under the view's lock,
 // which nobody holds for longer than such a copy takes. While a program polls and finds something,
 // most of these copies wait for a pass that finds nothing, or for the device's goroutine, which looks
-// in every [lease].
+// in every [gracePeriod].
 
 // dataLock is the lock of a device.
 type dataLock struct {

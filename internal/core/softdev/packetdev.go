@@ -144,18 +144,18 @@ func (d *PacketDevice) Load() Load {
 	return l
 }
 
-// drain sends what is queued, for a limited number of turns, and takes what has come: a port that other
+// drain sends what is queued, for a limited number of passes, and takes what has come: a port that other
 // devices share has packets for them, which would end with it. Among them is what a connection manager here
 // has just told the peers at its own address.
 func (d *PacketDevice) drain() {
-	for range lastTurns {
+	for range drainPasses {
 		if d.flushAcks(); !d.pending() {
 			break
 		}
 		d.newTime()
 		d.transmit(true)
 	}
-	for range lastTurns {
+	for range drainPasses {
 		if d.receive() == 0 {
 			break
 		}

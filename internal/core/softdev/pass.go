@@ -34,10 +34,10 @@ func (l *lane) newTime() { l.pass.now = 0 }
 func (l *lane) move(polling bool) int {
 	l.pass.count++
 	l.unmoved = false
-	busy := l.mover.pending() // including what the previous turn left, as passes take long
+	busy := l.transport.pending() // including what the previous pass left, as passes take long
 	l.newTime()
 	l.pass.completed = 0
-	n := l.mover.receive()
+	n := l.transport.receive()
 	if n > 0 {
 		l.mu.counted = true
 		l.deliver()
@@ -46,7 +46,7 @@ func (l *lane) move(polling bool) int {
 	if len(l.timers) > 0 && l.looksAtTimers(polling, n > 0 || busy) && l.timers.run(l.passTime()) {
 		l.mu.counted = true
 	}
-	l.mover.respond(polling, n, busy)
+	l.transport.respond(polling, n, busy)
 	return n
 }
 
@@ -62,11 +62,11 @@ func (l *lane) poll(from *queue.CQ) int {
 	if l.closed {
 		return 0
 	}
-	l.mover.polling(from)
+	l.transport.polling(from)
 	n := l.move(true)
 	l.pollers.at(l.pass.now)
 	l.mu.later = n > 0 && l.pass.count%publishEvery != 0
-	if l.mover.long(n) {
+	if l.transport.long(n) {
 		l.polled(longPoll)
 	}
 	return n
@@ -130,8 +130,8 @@ func (l *lane) push(c *queue.Completion) {
 	if !c.CQ.Push(&c.WC, c.Solicited, c.Frees) {
 		l.dev.overflowed(c.CQ, c.WC.QPN)
 	}
-	if l.led && l.waiting {
-		l.mover.wake() // it may wait for this
+	if l.owned && l.waiting {
+		l.transport.wake() // it may wait for this
 	}
 }
 

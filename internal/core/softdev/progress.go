@@ -15,14 +15,14 @@ import (
 )
 
 const (
-	// lease is how long the device's goroutine leaves a polling program alone before it
-	// looks again, and crowdedLease where that takes the processor from others.
-	lease        = time.Millisecond
-	crowdedLease = 4 * time.Millisecond
-	// busyPolls say that a program polls which has slept until then. leasePolls during a lease, the last of them
+	// gracePeriod is how long the device's goroutine leaves a polling program alone before it
+	// looks again, and crowdedGrace where that takes the processor from others.
+	gracePeriod  = time.Millisecond
+	crowdedGrace = 4 * time.Millisecond
+	// busyPolls say that a program polls which has slept until then. gracePolls during a grace period, the last of them
 	// recently, say that it still does: with a deep queue each poll finds much, and there are few.
 	busyPolls  = 32
-	leasePolls = 16
+	gracePolls = 16
 	recently   = clock.Time(300 * time.Microsecond)
 	// bulk is how many packets received and sends make a poll a long one.
 	bulk = 4
@@ -37,7 +37,7 @@ const (
 	holdTime     = clock.Time(200 * time.Microsecond)
 	holdMessages = 7
 	// spin is how long the device's goroutine polls after it had something to do: the
-	// next packet is mostly near, and waking an idle processor takes longer.
+	// next packet mostly comes soon, and waking an idle processor takes longer.
 	spin = clock.Time(50 * time.Microsecond)
 )
 
@@ -148,8 +148,8 @@ func (d *PacketDevice) polling(from *queue.CQ) {
 
 func (d *PacketDevice) long(int) bool { return d.sentBatches+d.passPackets > bulk }
 
-// transmit sends what ready queue pairs have, as much as a turn may take, and delivers the results
-// to the program. What is left goes with the next turn.
+// transmit sends what ready queue pairs have, as much as the budget of a pass allows, and delivers the results
+// to the program. The rest goes with the next pass.
 func (d *PacketDevice) transmit(acks bool) {
 	if !d.isStalled || d.send() {
 		d.sendReady(acks)
@@ -165,7 +165,7 @@ func (d *PacketDevice) transmit(acks bool) {
 // have little share a send.
 func (d *PacketDevice) sendReady(acks bool) {
 	now := d.passTime()
-	turn := turn{start: now}
+	spent := budget{start: now}
 	d.batch.Acks = acks
 	for q := d.nextReady(now); q != nil; q = d.nextReady(now) {
 		d.touch(&q.qp)
@@ -194,27 +194,27 @@ func (d *PacketDevice) sendReady(acks bool) {
 		if !d.send() {
 			return
 		}
-		if turn.sent(n, turnBytes, d.now()); turn.over {
+		if spent.sent(n, budgetBytes, d.now()); spent.over {
 			return
 		}
 	}
 }
 
 // settle finishes what happened to q before it changes: it sends what q owes its peer, which would
-// otherwise wait for nothing, as far as a turn goes, and delivers its completions.
+// otherwise wait for nothing, as far as the budget goes, and delivers its completions.
 func (d *PacketDevice) settle(q *packetQP) {
 	d.newTime()
 	d.touch(&q.qp)
 	if !d.isStalled && (q.ready || q.ackHeld) {
-		turn := turn{start: d.passTime()}
+		spent := budget{start: d.passTime()}
 		d.batch.Acks = true
-		for q.engine.NextPackets(turn.start, d.batch) {
+		for q.engine.NextPackets(spent.start, d.batch) {
 			d.captureSent(q, 0)
 			n := d.batch.Bytes()
 			if !d.send() {
 				break
 			}
-			if turn.sent(n, turnBytes, d.now()); turn.over {
+			if spent.sent(n, budgetBytes, d.now()); spent.over {
 				break
 			}
 		}

@@ -164,7 +164,7 @@ func (q *qp) Failure() *verbs.Failure {
 }
 
 func (q *qp) PostSend(wrs []verbs.SendWR) (int, error) {
-	if len(wrs) <= turnPosts {
+	if len(wrs) <= budgetPosts {
 		return q.post(wrs, false)
 	}
 	return postInParts(wrs, func(part []verbs.SendWR) (int, error) { return q.post(part, false) })
@@ -182,7 +182,7 @@ func (q *qp) post(wrs []verbs.SendWR, all bool) (int, error) {
 	if l.closed {
 		return 0, verbs.ErrClosed
 	}
-	l.mu.later = l.leased.Load()
+	l.mu.later = l.programPolls.Load()
 	if x := l.dev.faulty.Load(); x != nil {
 		return x.post(q, wrs, all)
 	}

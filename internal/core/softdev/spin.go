@@ -29,14 +29,14 @@ const (
 
 // spinner decides what a program whose polls find nothing does next: poll on, or doze until something
 // arrives. A program that dozes uses up no slice of the processor, and gets it back as soon as something
-// arrives. One that polls in vain loses it for milliseconds to others, when something arrives too.
+// arrives. One whose polls find nothing loses it for milliseconds to others, when something arrives too.
 type spinner struct {
 	endless bool       // it polls on for as long as it likes, but on a crowded machine
 	crowded bool       // the machine is, as of the last look
 	polls   int        // that found nothing since the last look, or since something was found
 	empty   int        // those before the last look
 	looked  clock.Time // when the clock was last read, and nothing was found since; zero: never
-	since   clock.Time // when it was first read since polls are in vain
+	since   clock.Time // when it was first read since polls find nothing
 	close   bool       // polls follow each other closely
 }
 
@@ -66,7 +66,7 @@ func (s *spinner) look(now clock.Time, crowded bool) bool {
 	return s.close && (crowded || !s.endless && s.empty >= emptyPolls && now-s.since >= emptyTime)
 }
 
-// woke takes the time after a doze. If nothing has arrived, the next one is near.
+// woke takes the time after a doze. If nothing has arrived, few more polls lead to the next.
 func (s *spinner) woke(now clock.Time) {
 	s.looked, s.empty = now, emptyPolls-lookAfter
 }
@@ -87,26 +87,26 @@ func (l *lane) dozed() bool {
 		return false
 	}
 	now := l.now()
-	if !l.spinner.look(now, l.crowded()) || l.closed || l.mover.pending() || l.mover.stalled() {
+	if !l.spinner.look(now, l.crowded()) || l.closed || l.transport.pending() || l.transport.stalled() {
 		return false
 	}
 	limit := maxDoze
 	if next := l.timers.next(); next != 0 {
 		limit = min(limit, next-now)
 	}
-	if limit <= 0 || !l.mover.arm() {
+	if limit <= 0 || !l.transport.arm() {
 		return false
 	}
 	l.dozes.Add(1)
 	l.pollers.dozing.Add(1)
 	if l.waiting {
-		l.mover.wake() // the goroutine is to leave what arrives to the program
+		l.transport.wake() // the goroutine is to leave what arrives to the program
 	}
 	l.mu.Unlock()
 	l.dozer.Doze(time.Duration(limit))
 	l.mu.Lock()
 	if l.waiting {
-		l.mover.wake() // what ended the doze may have been meant for the goroutine
+		l.transport.wake() // what ended the doze may have been meant for the goroutine
 	}
 	l.pollers.dozing.Add(-1)
 	l.dozes.Done()
@@ -117,4 +117,4 @@ func (l *lane) dozed() bool {
 
 // pollsOn reports whether a program polls and is about to do so again, without a doze before: it sends
 // what a post leaves to it.
-func (l *lane) pollsOn() bool { return l.leased.Load() && l.pollers.dozing.Load() == 0 }
+func (l *lane) pollsOn() bool { return l.programPolls.Load() && l.pollers.dozing.Load() == 0 }

@@ -11,7 +11,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// spinScript is a program that polls in vain, and its clock.
+// spinScript is a program whose polls find nothing, and its clock.
 type spinScript struct {
 	t *testing.T
 	spinner
@@ -19,7 +19,7 @@ type spinScript struct {
 	crowded bool
 }
 
-// poll polls in vain so many times, each of which takes a time, and reports whether it dozes after the
+// poll polls n times without finding anything, each of which takes a time, and reports whether it dozes after the
 // last. Before that it must not.
 func (s *spinScript) poll(times int, each time.Duration) (doze bool) {
 	s.t.Helper()
@@ -83,7 +83,7 @@ func TestSpinFinds(t *testing.T) {
 	}
 }
 
-// TestSpinEndless polls in vain where nobody would end a doze: it dozes on a crowded machine only.
+// TestSpinEndless polls where nothing arrives and nobody would end a doze: it dozes on a crowded machine only.
 func TestSpinEndless(t *testing.T) {
 	s := newSpinScript(t)
 	s.endless = true
@@ -96,7 +96,7 @@ func TestSpinEndless(t *testing.T) {
 	s.polls(100*emptyPolls, quick, false)
 }
 
-// TestSpinCrowded polls in vain on a crowded machine: each few polls end in a doze, also after it has found
+// TestSpinCrowded polls on a crowded machine where nothing arrives: each few polls end in a doze, also after it has found
 // something.
 func TestSpinCrowded(t *testing.T) {
 	s := newSpinScript(t)
@@ -150,7 +150,7 @@ func (p *dozePort) Doze(d time.Duration) {
 	}
 }
 
-// share has the next poll in vain doze.
+// share has the next poll that finds nothing doze.
 func (s *side) share() {
 	s.soft.mu.Lock()
 	defer s.soft.mu.Unlock()
@@ -228,13 +228,13 @@ func TestDozeLeavesNothing(t *testing.T) {
 		a.cq.Poll(wc[:])
 	}()
 	<-dozing
-	leased := func() bool { return a.soft.leased.Load() }
-	a.eventually(leased, "the goroutine keeps away")
+	programPolls := func() bool { return a.soft.programPolls.Load() }
+	a.eventually(programPolls, "the goroutine keeps away")
 	if err := a.cq.ReqNotify(false); err != nil {
 		t.Fatal(err)
 	}
 	a.asleep()
-	if leased() {
+	if programPolls() {
 		t.Error("it keeps away from a program that waits for an event")
 	}
 	close(wake)
@@ -282,9 +282,9 @@ func TestCloseDuringDoze(t *testing.T) {
 	}
 }
 
-// TestArrivalsAreNotVain holds that a poll which takes what has arrived is not in vain, whether that
+// TestArrivalsAreFinds holds that a poll which takes arrived data is not an empty one, whether that
 // completes anything or not: the target of WRITEs gets no completions.
-func TestArrivalsAreNotVain(t *testing.T) {
+func TestArrivalsAreFinds(t *testing.T) {
 	a, b, port := newDozers(t)
 	doze := func(time.Duration) {}
 	port.doze.Store(&doze)

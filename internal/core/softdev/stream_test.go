@@ -41,7 +41,7 @@ func (s *streamSide) post(qp *verbs.QP, to *streamSide, n int, ops ...verbs.Send
 	s.ok(err)
 }
 
-// TestStreamRest posts more than one turn of a stream takes to a network that takes everything,
+// TestStreamRest posts more than a stream sends in one pass to a network that takes everything,
 // and does not come again: the rest leaves nevertheless.
 func TestStreamRest(t *testing.T) {
 	var w web
@@ -60,7 +60,7 @@ func TestStreamRest(t *testing.T) {
 	}
 }
 
-// TestStreamTakenInPart has a program poll once while more arrives than one turn of a stream takes,
+// TestStreamTakenInPart has a program poll once while more arrives than a stream reads in one pass,
 // and the goroutine does not see the rest, as when TLS has it: it is taken nevertheless.
 func TestStreamTakenInPart(t *testing.T) {
 	var w web
@@ -198,9 +198,9 @@ func TestStreamSharedFairly(t *testing.T) {
 	}
 }
 
-// TestStreamSharedTurn has receives of a shared queue let several streams go on that have much to
-// send: what they send while the device's lock is held is one turn for all of them.
-func TestStreamSharedTurn(t *testing.T) {
+// TestStreamSharedBudget has receives of a shared queue let several streams go on that have much to
+// send: what they send while the device's lock is held is one budget for all of them.
+func TestStreamSharedBudget(t *testing.T) {
 	var w web
 	a, b := w.newSide(t), w.newSide(t)
 	shared, err := b.pd.CreateSRQ(verbs.SRQInit{MaxWR: 64})
@@ -227,8 +227,8 @@ func TestStreamSharedTurn(t *testing.T) {
 	b.ok(err)
 	before := d.carrier.(*byteCarrier).engine.Counters.SentBytes
 	d.resumeAll(queue)
-	if sent := d.carrier.(*byteCarrier).engine.Counters.SentBytes - before; sent == 0 || sent > streamTurnBytes+1<<20 {
-		t.Errorf("%d bytes were sent with the lock held, want a turn of %d", sent, streamTurnBytes)
+	if sent := d.carrier.(*byteCarrier).engine.Counters.SentBytes - before; sent == 0 || sent > streamBudgetBytes+1<<20 {
+		t.Errorf("%d bytes were sent with the lock held, want a budget of %d", sent, streamBudgetBytes)
 	}
 	for _, q := range qps {
 		if q.engine.Paused() {

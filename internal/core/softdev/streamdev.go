@@ -31,7 +31,7 @@ type StreamDevice struct {
 	established []*conn           // connections that have a queue pair
 	refused     *HalfOpen[*conn]  // rejected links whose peers have not ended them
 	lastShared  int               // index of the one that took the last receive of a shared queue
-	sends       turn
+	sends       budget
 	load        int         // bytes moved that are not yet counted in movedMuch
 	woken       atomic.Bool // the goroutine's wait has ended
 	handle      func(owner any, read, write bool)
@@ -186,11 +186,11 @@ func (d *StreamDevice) polling(*queue.CQ) {}
 
 func (d *StreamDevice) long(received int) bool { return received > 1 }
 
-// transmit sends what there is to send, a few writes of each stream in turn and as much as a turn
+// transmit sends what there is to send, a few writes of each stream, one after the other, and as much as a pass
 // allows, and delivers the results to the program.
 func (d *StreamDevice) transmit() {
 	if d.ready.Len() > 0 { // else nobody needs the time, and most polls of a program are so
-		d.sends = turn{start: d.passTime()}
+		d.sends = budget{start: d.passTime()}
 	}
 	for n := d.ready.Len(); n > 0 && !d.sends.over; n-- {
 		c := *d.ready.Front()
@@ -201,12 +201,12 @@ func (d *StreamDevice) transmit() {
 	}
 	d.deliver()
 	if d.ready.Len() > 0 {
-		d.wakeBy(d.passTime() + clock.Time(lease)) // the program may never poll again
+		d.wakeBy(d.passTime() + clock.Time(gracePeriod)) // the program may never poll again
 	}
 	d.wakeForTimer()
 }
 
-// flush leaves the rest of what has had its turn to the goroutine.
+// flush leaves the rest of what is ready to the goroutine.
 func (d *StreamDevice) flush() {
 	d.transmit()
 	if d.ready.Len() > 0 {

@@ -112,7 +112,7 @@ func (q *streamQP) posted() {
 		return
 	}
 	if q.flow.prompt() && d.ready.Len() == 0 {
-		d.sends = turn{}
+		d.sends = budget{}
 		q.flow.transmit()
 		d.deliver()
 		if d.ready.Len() > 0 {
@@ -127,9 +127,9 @@ func (q *streamQP) posted() {
 		q.pass, q.posts = d.pass.count, 0
 	}
 	q.posts++
-	if leased := d.pollsOn(); (leased || q.polled) && (q.posts > 1 || d.pass.completed >= bulkCompletions) && q.posts%burst != 0 {
-		if !leased {
-			d.wakeBy(d.passTime() + clock.Time(lease)) // the program may never poll again
+	if programPolls := d.pollsOn(); (programPolls || q.polled) && (q.posts > 1 || d.pass.completed >= bulkCompletions) && q.posts%burst != 0 {
+		if !programPolls {
+			d.wakeBy(d.passTime() + clock.Time(gracePeriod)) // the program may never poll again
 		}
 		return
 	}
@@ -224,7 +224,7 @@ func (q *streamQP) resume() {
 	}
 }
 
-// resumed sends and delivers the results of streams that were resumed, in one turn. Completions of
+// resumed sends and delivers the results of streams that were resumed, in one pass. Completions of
 // messages received are delivered now, even if the streams wait again.
 func (d *StreamDevice) resumed() {
 	d.newTime()

@@ -50,7 +50,7 @@ func (d *StreamDevice) halfOpen(some int) int {
 	return some
 }
 
-// acceptsAtOnce limits the links accepted in a turn.
+// acceptsAtOnce limits the links accepted in a pass.
 const acceptsAtOnce = 64
 
 // accept accepts pending links. A flood of silent links keeps out nobody who sends a request.

@@ -49,9 +49,9 @@ func (h timers) next() clock.Time {
 	return h[0].at
 }
 
-// run runs the timers that are due, as many as a turn may. It reports whether there were any.
+// run runs the timers that are due, as many as a pass may. It reports whether there were any.
 func (h *timers) run(now clock.Time) (fired bool) {
-	for range turnTimers {
+	for range budgetTimers {
 		if len(*h) == 0 || (*h)[0].at > now {
 			return fired
 		}

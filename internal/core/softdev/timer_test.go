@@ -56,14 +56,14 @@ func TestTimers(t *testing.T) {
 	}
 }
 
-// TestTimersTurn holds that timers which are due all at once leave room for other things in between.
-func TestTimersTurn(t *testing.T) {
+// TestTimersBudget holds that timers which are due all at once leave room for other things in between.
+func TestTimersBudget(t *testing.T) {
 	var h timers
 	fired := 0
-	for range 2*turnTimers + 1 {
+	for range 2*budgetTimers + 1 {
 		h.set(&timer{fire: func() { fired++ }}, 1)
 	}
-	for _, want := range []int{turnTimers, 2 * turnTimers, 2*turnTimers + 1} {
+	for _, want := range []int{budgetTimers, 2 * budgetTimers, 2*budgetTimers + 1} {
 		if h.run(1); fired != want {
 			t.Fatalf("%d have fired, want %d", fired, want)
 		}

@@ -15,7 +15,7 @@ import (
 
 // Host is a machine with one address and one process.
 type Host struct {
-	// Pause is how long a goroutine waits that polls in vain. A device takes it when it is opened.
+	// Pause is how long a goroutine waits whose polls find nothing. A device takes it when it is opened.
 	Pause time.Duration
 	// Window is how many bytes a device over packets believes that its peers' buffers hold. A device takes it
 	// when it is opened.

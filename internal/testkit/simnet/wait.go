@@ -14,8 +14,8 @@ type waiter struct {
 	news     chan struct{} // look again
 	woken    bool
 	deadline instant // 0: none
-	polled   instant // when the last poll was in vain
-	vain     int     // polls in vain at that time
+	polled   instant // when the last poll was empty
+	empty    int     // empty polls at that time
 }
 
 func newWaiter(h *Host) waiter {
@@ -93,21 +93,21 @@ func (n *Net) Sleep(d time.Duration) {
 	n.mu.Unlock()
 }
 
-// vainPolls is how many polls in vain at one time make a pause: a single look, which may come with
+// emptyPolls is how many empty polls at one time make a pause: a single look, which may come with
 // a lock of the program held, is none that waits.
-const vainPolls = 16
+const emptyPolls = 16
 
-// PollPause pauses for a program that polls in vain.
+// PollPause pauses for a program whose polls are empty.
 func (w *waiter) PollPause() {
 	w.net.mu.Lock()
 	now := w.net.now()
 	if now != w.polled {
-		w.polled, w.vain = now, 0
+		w.polled, w.empty = now, 0
 	}
-	w.vain++
-	pause := w.vain >= vainPolls
+	w.empty++
+	pause := w.empty >= emptyPolls
 	if pause {
-		w.vain = 0
+		w.empty = 0
 	}
 	w.net.mu.Unlock()
 	if pause {

@@ -9,12 +9,12 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/core/clock"
 )
 
-// polls is what a device knows about programs' polls.
+// polls counts programs' polls, and says whether the device's goroutine leaves the data to them.
 type polls struct {
-	pollers   pollers
-	leased    atomic.Bool // a program polls; the goroutine stays away
-	movedMuch atomic.Bool // much was moved since the last poll
-	unnoted   uint32      // polls that are not yet in pollers, up to tallied; under the lock
+	pollers      pollers
+	programPolls atomic.Bool // a program polls; the goroutine stays away
+	movedMuch    atomic.Bool // much was moved since the last poll
+	unnoted      uint32      // polls that are not yet in pollers, up to tallied; under the lock
 }
 
 // pollers tracks whether programs poll. It needs no lock: if the goroutine queued for the device's
@@ -33,12 +33,12 @@ type pollers struct {
 // empty ones.
 const longPoll = busyPolls / 2
 
-// lease returns how long the device's goroutine leaves a program alone before it looks again.
-func (l *lane) lease() time.Duration {
+// grace returns how long the device's goroutine leaves a program alone before it looks again.
+func (l *lane) grace() time.Duration {
 	if l.crowded() {
-		return crowdedLease
+		return crowdedGrace
 	}
-	return lease
+	return gracePeriod
 }
 
 // polled records polls: one, or the number that a long one counts for.
@@ -63,14 +63,14 @@ func (p *pollers) at(now clock.Time) {
 }
 
 // polledRarely records a poll of a program that moved so much since its previous poll that it
-// cannot poll often. It is expected to poll again within a lease: with the device's goroutine there
+// cannot poll often. It is expected to poll again within a grace period: with the device's goroutine there
 // would be three threads for the data of two.
 func (l *lane) polledRarely() {
 	if !l.pollers.wake(1) {
 		return
 	}
 	l.pollers.count.Add(busyPolls)
-	l.pollers.recent.Store(int64(l.now() + clock.Time(lease)))
+	l.pollers.recent.Store(int64(l.now() + clock.Time(gracePeriod)))
 }
 
 // busy reports whether a program has polled a lot recently. The device's goroutine calls it.
@@ -79,7 +79,7 @@ func (p *pollers) busy(now clock.Time) bool {
 	if p.dozes() {
 		return true
 	}
-	if n-p.seen >= leasePolls && now-clock.Time(p.recent.Load()) < recently {
+	if n-p.seen >= gracePolls && now-clock.Time(p.recent.Load()) < recently {
 		p.seen, p.seenAt = n, now
 		return true
 	}

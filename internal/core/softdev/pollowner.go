@@ -9,26 +9,26 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/core/clock"
 )
 
-// A program that sleeps until there is a completion can lead: its goroutine moves the data, in place of
-// the lane's own, and waits where peers wake the process. So one thread is woken for a message and not
-// two, one after the other. There is one leader at a time. Others who wait meanwhile do so for what it
-// delivers.
+// pollOwner is the state of a program's goroutine that owns the poll of the network. A program that waits for a
+// completion takes the poll: its goroutine moves the data, in place of the lane's own, and sleeps where peers wake
+// the process. So a message wakes one thread, and not two, one after the other. The poll has one owner at a time.
+// Other goroutines that wait meanwhile get their completions from it.
 //
-// The lane's goroutine follows: it waits until the leader has been away for a lease. While messages come
-// often it looks in every lease. A leader that sleeps for long leaves it parked.
-type leading struct {
-	led      bool          // there is a leader
-	turns    atomic.Uint32 // grows when one comes and when one goes: odd while there is one
-	parked   bool          // the goroutine waits for the leader to go
+// The lane's goroutine stands by: it waits until the poll has had no owner for a grace period. While messages come
+// often it looks once in every grace period. An owner that sleeps for long leaves it parked.
+type pollOwner struct {
+	owned    bool          // the poll has an owner
+	changes  atomic.Uint32 // grows when an owner comes and when it goes: odd while there is one
+	parked   bool          // the goroutine waits for the owner to go
 	takeOver bool          // the goroutine is needed at once
-	out      chan struct{} // of capacity 1: the goroutine has left its wait to a leader
-	adaptive adaptiveSpin  // whether a leader polls before it sleeps
+	out      chan struct{} // of capacity 1: the goroutine has left its wait to an owner
+	adaptive adaptiveSpin  // whether an owner polls before it sleeps
 }
 
 const (
-	// parkAfter is how many leases the goroutine sees the same leader asleep before it is parked.
+	// parkAfter is how many grace periods the goroutine sees the same owner asleep before it is parked.
 	parkAfter = 4
-	// maxQueuesChecked is how many completion queues a leader that goes looks at, for others who wait.
+	// maxQueuesChecked is how many completion queues an owner that goes looks at, for other goroutines that wait.
 	maxQueuesChecked = 16
 )
 
@@ -46,15 +46,15 @@ func (d *Device) Sleep(awake func() bool, spin time.Duration) bool {
 	l := &d.lane
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed || l.led || l.virtual != nil {
+	if l.closed || l.owned || l.virtual != nil {
 		return l.closed
 	}
-	l.led = true
-	l.turns.Add(1)
+	l.owned = true
+	l.changes.Add(1)
 	l.dozes.Add(1)
 	defer l.dozes.Done()
 	if l.waiting { // the goroutine
-		l.mover.wake()
+		l.transport.wake()
 		l.mu.Unlock()
 		<-l.out
 		l.mu.Lock()
@@ -66,8 +66,8 @@ func (d *Device) Sleep(awake func() bool, spin time.Duration) bool {
 		}
 	}
 	l.spinner.found()
-	l.led = false
-	l.turns.Add(1)
+	l.owned = false
+	l.changes.Add(1)
 	if l.takeOver = d.othersWait(); l.takeOver || l.parked {
 		l.parked = false
 		l.signalLoop()
@@ -75,8 +75,8 @@ func (d *Device) Sleep(awake func() bool, spin time.Duration) bool {
 	return true
 }
 
-// spin polls for a leader, if that pays, until there is something. It reports whether there was: an arrival, or what
-// the leader waits for. It polls for twice as long as limit, which is what a wake-up costs: while the peer sleeps, its
+// spin polls for the owner, if that pays, until something arrives or awake returns true. It reports whether that
+// happened. It polls for twice as long as limit, which is the cost of a wake-up: while the peer sleeps, its
 // answers take a wake-up longer, and neither side would find that polling pays.
 func (l *lane) spin(awake func() bool, limit clock.Time) bool {
 	if limit <= 0 {
@@ -100,13 +100,13 @@ func (l *lane) spin(awake func() bool, limit clock.Time) bool {
 }
 
 // sleepOnce sleeps until something may have arrived, and takes it. What arrives may be answered by the
-// program: the answer goes before an acknowledgement, which is held back until the leader sleeps again.
+// program: the answer goes before an acknowledgement, which is held back until the owner sleeps again.
 func (l *lane) sleepOnce(awake func() bool) {
-	l.mover.flush()
+	l.transport.flush()
 	if awake() { // by what the flush completed
 		return
 	}
-	if l.mover.pending() || l.unmoved || !l.mover.arm() {
+	if l.transport.pending() || l.unmoved || !l.transport.arm() {
 		l.yield()
 	} else {
 		l.wait()
@@ -116,24 +116,24 @@ func (l *lane) sleepOnce(awake func() bool) {
 	}
 }
 
-// yield gives others their turn with the lock.
+// yield lets other goroutines have the lock.
 func (l *lane) yield() {
 	l.mu.Unlock()
 	l.mu.Lock()
 }
 
 // WakeSleeper makes [Device.Sleep] call awake again.
-func (d *Device) WakeSleeper() { d.lane.mover.wake() }
+func (d *Device) WakeSleeper() { d.lane.transport.wake() }
 
 // wait waits for the network, without the lock.
 func (l *lane) wait() {
 	l.waiting = true
 	l.waitUntil = l.timers.next()
-	l.mover.setDeadline(l.timeOf(l.waitUntil))
-	writable := l.mover.stalled()
+	l.transport.setDeadline(l.timeOf(l.waitUntil))
+	writable := l.transport.stalled()
 	l.mu.Unlock()
-	if l.mover.wait(writable) != nil {
-		time.Sleep(lease) // the device is closed, or the system is out of memory
+	if l.transport.wait(writable) != nil {
+		time.Sleep(gracePeriod) // the device is closed, or the system is out of memory
 	}
 	l.lock()
 	l.waiting = false
@@ -157,31 +157,31 @@ func (d *Device) othersWait() bool {
 // signalLoop makes the lane's goroutine look for work.
 func (l *lane) signalLoop() {
 	select {
-	case l.unlease <- struct{}{}:
+	case l.wakeup <- struct{}{}:
 	default:
 	}
 }
 
-// follow waits while programs lead, and for a lease longer.
-func (l *lane) follow(timer *time.Timer) {
+// standBy waits while programs own the poll, and for a grace period longer.
+func (l *lane) standBy(timer *time.Timer) {
 	park := false
-	for same, seen := 0, l.turns.Load(); ; {
+	for same, seen := 0, l.changes.Load(); ; {
 		if park {
-			<-l.unlease
+			<-l.wakeup
 		} else {
-			timer.Reset(l.lease())
+			timer.Reset(l.grace())
 			select {
 			case <-timer.C:
-			case <-l.unlease:
+			case <-l.wakeup:
 			}
 		}
 		l.mu.Lock()
-		turns := l.turns.Load()
-		if same++; turns != seen {
-			same, seen = 0, turns
+		changes := l.changes.Load()
+		if same++; changes != seen {
+			same, seen = 0, changes
 		}
-		done := l.closed || !l.led && (l.takeOver || same > 0)
-		park = !done && l.led && same >= parkAfter
+		done := l.closed || !l.owned && (l.takeOver || same > 0)
+		park = !done && l.owned && same >= parkAfter
 		l.takeOver, l.parked = false, park
 		l.mu.Unlock()
 		if done {

@@ -10,16 +10,16 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// leads reports whether a program that waits moves the data.
-func (s *side) leads() bool {
+// ownsPoll reports whether a program that waits moves the data.
+func (s *side) ownsPoll() bool {
 	l := &s.soft.lane
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.led
+	return l.owned
 }
 
 // A program that waits leaves the data to one that polls: both would want the lock for each poll.
-func TestLeaderLeaves(t *testing.T) {
+func TestPollOwnerLeaves(t *testing.T) {
 	var h hub
 	s := h.newSide(t)
 	left := make(chan struct{})
@@ -27,7 +27,7 @@ func TestLeaderLeaves(t *testing.T) {
 		s.soft.Sleep(func() bool { return false }, verbs.DefaultSpin)
 		close(left)
 	}()
-	s.eventually(s.leads, "it moves the data")
+	s.eventually(s.ownsPoll, "it moves the data")
 	s.eventually(func() bool {
 		s.cq.Poll(make([]verbs.WC, 1))
 		s.soft.WakeSleeper() // as what arrives does
@@ -41,7 +41,7 @@ func TestLeaderLeaves(t *testing.T) {
 }
 
 // Who waits at a completion channel moves data only while there is a queue whose event the program has asked for.
-func TestChannelLeads(t *testing.T) {
+func TestChannelOwnsPoll(t *testing.T) {
 	var h hub
 	s := h.newSide(t)
 	channel, err := s.dev.CreateCompChannel()
@@ -57,17 +57,17 @@ func TestChannelLeads(t *testing.T) {
 		ended <- err
 	}()
 	for range 20 {
-		if time.Sleep(time.Millisecond); s.leads() {
+		if time.Sleep(time.Millisecond); s.ownsPoll() {
 			t.Fatal("it moves data without an event to wait for")
 		}
 	}
 	for _, cq := range cqs {
 		s.ok(cq.ReqNotify(false))
-		s.eventually(s.leads, "it moves the data")
+		s.eventually(s.ownsPoll, "it moves the data")
 	}
 	for i, cq := range cqs {
 		s.ok(cq.Close())
-		s.eventually(func() bool { return s.leads() == (i == 0) }, "it moves data while there is an event to wait for")
+		s.eventually(func() bool { return s.ownsPoll() == (i == 0) }, "it moves data while there is an event to wait for")
 	}
 	s.ok(channel.Close())
 	if err := <-ended; err == nil {
@@ -77,7 +77,7 @@ func TestChannelLeads(t *testing.T) {
 
 // What wakes the device's goroutine is not lost when a program begins to wait at the same moment, and moves the data
 // in its place: a wake-up is there once only.
-func TestLeaderLooksFirst(t *testing.T) {
+func TestPollOwnerLooksFirst(t *testing.T) {
 	var h hub
 	s := h.newSide(t)
 	var looked, missed atomic.Int64
@@ -102,7 +102,7 @@ func TestLeaderLooksFirst(t *testing.T) {
 			s.soft.Sleep(done.Load, 0)
 			close(left)
 		}()
-		s.eventually(func() bool { return s.leads() && waiting() }, "it moves the data")
+		s.eventually(func() bool { return s.ownsPoll() && waiting() }, "it moves the data")
 		done.Store(true)
 		s.soft.WakeSleeper()
 		<-left

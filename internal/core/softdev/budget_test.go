@@ -107,7 +107,7 @@ func (s *side) polling() {
 }
 
 // TestReadsOfStranger holds that a peer which asks a device for gigabytes does not keep others waiting:
-// what the device sends between a request of theirs and its acknowledgement is what the turn
+// what the device sends between a request of theirs and its acknowledgement is what the pass
 // under way has left, and little more. Time is counted in bytes that the device has sent.
 func TestReadsOfStranger(t *testing.T) {
 	for name, polls := range map[string]bool{"nobody polls": false, "a program polls": true} {
@@ -143,7 +143,7 @@ func TestReadsOfStranger(t *testing.T) {
 			slices.Sort(waited)
 			p999 := waited[trips*999/1000]
 			t.Logf("bytes sent during a round trip of the victim: median %d, 99.9th percentile %d", waited[trips/2], p999)
-			if limit := int64(2*turnBytes + 2*s.port.Limits().MaxBytes); p999 > limit {
+			if limit := int64(2*budgetBytes + 2*s.port.Limits().MaxBytes); p999 > limit {
 				t.Errorf("during 99.9 %% of the victim's round trips others are sent up to %d bytes, want %d at most", p999, limit)
 			}
 		})
@@ -195,9 +195,9 @@ func TestWindowsDuringReads(t *testing.T) {
 	}
 }
 
-// TestStreamTurns holds that a device with streams ends a turn before it has answered all READs of
+// TestStreamBudget holds that a device with streams ends a pass before it has answered all READs of
 // its peers, and goes on with the others in the next one.
-func TestStreamTurns(t *testing.T) {
+func TestStreamBudget(t *testing.T) {
 	var w web
 	a, b := w.newSide(t), w.newSide(t)
 	const streams, reads, n = 6, 8, 1 << 20
@@ -231,17 +231,17 @@ func TestStreamTurns(t *testing.T) {
 		}
 		return true
 	}, "all READs are answered")
-	if limit := uint64(streamTurnBytes + 1<<20); most > limit { // the last write may go beyond
-		t.Errorf("%d bytes were sent in one turn, want %d at most", most, limit)
+	if limit := uint64(streamBudgetBytes + 1<<20); most > limit { // the last write may go beyond
+		t.Errorf("%d bytes were sent in one pass, want %d at most", most, limit)
 	}
 }
 
-// TestPostsInTurns posts a list that is longer than a turn's, and one that does not fit: what fits
+// TestPostsInParts posts a list that is longer than a pass's, and one that does not fit: what fits
 // is posted.
-func TestPostsInTurns(t *testing.T) {
+func TestPostsInParts(t *testing.T) {
 	var h hub
 	s := h.newSide(t)
-	const room = 2*turnPosts + 3
+	const room = 2*budgetPosts + 3
 	qp, err := s.pd.CreateQP(verbs.QPInit{Type: verbs.RC, SendCQ: s.cq, RecvCQ: s.cq,
 		Cap: verbs.QPCap{MaxRecvWR: room, MaxSendWR: room}})
 	s.ok(err)
@@ -249,7 +249,7 @@ func TestPostsInTurns(t *testing.T) {
 	s.ok(err)
 	s.ok(qp.Connect(ep, verbs.Endpoint{QPN: 0x777, GID: s.ep.GID, MTU: verbs.MTU1024}, nil))
 	lim := qp.Query().Cap
-	list := make([]verbs.SendWR, lim.MaxSendWR+turnPosts)
+	list := make([]verbs.SendWR, lim.MaxSendWR+budgetPosts)
 	for i := range list {
 		list[i] = verbs.SendWR{Op: verbs.OpSend}
 	}

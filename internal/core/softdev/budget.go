@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package softdev
+
+import (
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+)
+
+// A device may have no end of data to send and to receive: a few packets of a peer's READs request
+// gigabytes. So each pass has a budget. Between two passes the device releases its lock, so that
+// programs can post and poll. A pass begins with received data and expired timers. It ends with
+// the send or the read that reaches one of these limits, and the next one continues with the queue
+// pair or stream that would have been next.
+const (
+	// budgetBytes is how much a device with packets sends in a pass: about 100 µs of copying. It receives
+	// as much as its port has buffers for.
+	budgetBytes = 256 << 10
+	// streamBudgetBytes is how much a device with streams sends in a pass: they take more in one call.
+	streamBudgetBytes = 2 << 20
+	// streamReads is how many reads the streams of a device share in a pass. Each gets at least
+	// one, and at most streamCalls, which also limits the writes of a stream.
+	streamReads = 32
+	streamCalls = 8
+	// budgetTime ends passes whose bytes take unusually long.
+	budgetTime = clock.Time(time.Millisecond)
+	// budgetPosts is how many work requests of a list are posted in a pass, unless the list must be
+	// posted as a whole: their inline data is copied.
+	budgetPosts = 512
+	// budgetTimers limits the timers that run in a pass.
+	budgetTimers = 1024
+	// drainPasses limits the passes in which a device sends the rest before it is closed.
+	drainPasses = 16
+)
+
+// budget counts what the current pass has sent.
+type budget struct {
+	start clock.Time
+	bytes int
+	over  bool
+}
+
+// sent counts n bytes, and ends the pass if they reach a limit.
+func (b *budget) sent(n, limit int, now clock.Time) {
+	b.bytes += n
+	b.over = b.over || b.bytes >= limit || now-b.start >= budgetTime
+}
+
+// postInParts posts a list in parts, each of which takes the device's lock by itself.
+func postInParts[WR any](wrs []WR, post func([]WR) (int, error)) (n int, err error) {
+	for {
+		posted, err := post(wrs[n:min(n+budgetPosts, len(wrs))])
+		if n += posted; err != nil || n >= len(wrs) {
+			return n, err
+		}
+	}
+}
