@@ -45,7 +45,7 @@ func (b *byteCarrier) arm() bool                  { return true }
 
 func (b *byteCarrier) equip(q *streamQP, c queue.Config) {
 	e := rdmap.New(&b.engine, c)
-	q.engine, q.flow = e, &byteFlow{carrier: b, engine: e}
+	q.engine, q.endpoint = e, &byteEndpoint{carrier: b, engine: e}
 }
 
 func (b *byteCarrier) scans() bool {
@@ -54,8 +54,8 @@ func (b *byteCarrier) scans() bool {
 	return all > 0 && all <= scanStreams && all == len(d.conns) && b.blocked == 0 && d.pass.count%32 != 0
 }
 
-// byteFlow is a queue pair's bytes.
-type byteFlow struct {
+// byteEndpoint is a queue pair's bytes.
+type byteEndpoint struct {
 	carrier *byteCarrier
 	engine  *rdmap.QP
 	c       *conn
@@ -64,64 +64,64 @@ type byteFlow struct {
 	drains  bool         // the connection's bound limits the sending of the rest of batch
 }
 
-func (f *byteFlow) begin(c *conn, p rdmap.Params) bool {
-	if !f.engine.Begin(p) {
+func (ep *byteEndpoint) begin(c *conn, p rdmap.Params) bool {
+	if !ep.engine.Begin(p) {
 		return false
 	}
-	f.c, f.drains = c, false
+	ep.c, ep.drains = c, false
 	return true
 }
 
-// running returns the flow of the queue pair that has taken over a stream of bytes; nil: none has.
-func (c *conn) running() *byteFlow {
+// running returns the endpoint of the queue pair that has taken over a stream of bytes; nil: none has.
+func (c *conn) running() *byteEndpoint {
 	if c.qp == nil || c.phase != running {
 		return nil
 	}
-	f, _ := c.qp.flow.(*byteFlow)
+	f, _ := c.qp.endpoint.(*byteEndpoint)
 	return f
 }
 
-func (f *byteFlow) prompt() bool   { return false }
-func (f *byteFlow) draining() bool { return f.drains }
-func (f *byteFlow) resumed()       {}
+func (ep *byteEndpoint) prompt() bool   { return false }
+func (ep *byteEndpoint) draining() bool { return ep.drains }
+func (ep *byteEndpoint) resumed()       {}
 
-func (f *byteFlow) first(p rdmap.Params) clock.Time {
-	f.quiet = promptTime
+func (ep *byteEndpoint) first(p rdmap.Params) clock.Time {
+	ep.quiet = promptTime
 	if p.Pause {
-		f.quiet = pauseTime
+		ep.quiet = pauseTime
 	}
-	return f.quiet
+	return ep.quiet
 }
 
 // check sends something to a peer that has sent nothing yet, to make it look at its socket.
-func (f *byteFlow) check() clock.Time {
-	if !f.engine.Quiet() || f.quiet >= promptEnd {
+func (ep *byteEndpoint) check() clock.Time {
+	if !ep.engine.Quiet() || ep.quiet >= promptEnd {
 		return checkTime
 	}
-	f.engine.Prompt()
-	f.quiet *= 2
-	f.carrier.dev.addReady(f.c)
-	return f.quiet
+	ep.engine.Prompt()
+	ep.quiet *= 2
+	ep.carrier.dev.addReady(ep.c)
+	return ep.quiet
 }
 
-func (f *byteFlow) watch() { f.c.link.Watch(!f.engine.Paused(), f.batch != nil) }
+func (ep *byteEndpoint) watch() { ep.c.link.Watch(!ep.engine.Paused(), ep.batch != nil) }
 
 // receive takes what has arrived. It returns how many reads found something.
-func (f *byteFlow) receive() (got int) {
-	c, d, q := f.c, f.carrier.dev, f.engine
+func (ep *byteEndpoint) receive() (got int) {
+	c, d, q := ep.c, ep.carrier.dev, ep.engine
 	d.touch(&c.qp.qp)
 	q.Trace = c.segmentCapture()
 	reads := max(1, min(streamCalls, streamReads/max(1, len(d.established))))
 	for range reads {
 		into := q.Into()
 		if into == nil {
-			if f.watch(); !q.Paused() {
+			if ep.watch(); !q.Paused() {
 				d.addReady(c) // for the Terminate
 			}
 			break
 		}
-		f.carrier.pieces[0] = into
-		n, err := c.link.Read(f.carrier.pieces[:])
+		ep.carrier.pieces[0] = into
+		n, err := c.link.Read(ep.carrier.pieces[:])
 		if err != nil {
 			if !errors.Is(err, ErrAgain) {
 				c.lost(err)
@@ -129,7 +129,7 @@ func (f *byteFlow) receive() (got int) {
 			break
 		}
 		got++
-		f.carrier.engine.Counters.Reads++
+		ep.carrier.engine.Counters.Reads++
 		d.moved(n)
 		q.Received(n)
 		if n < len(into) {
@@ -146,18 +146,18 @@ func (f *byteFlow) receive() (got int) {
 }
 
 // transmit sends what the queue pair has to send.
-func (f *byteFlow) transmit() {
-	b, c, d, q := f.carrier, f.c, f.carrier.dev, f.engine
+func (ep *byteEndpoint) transmit() {
+	b, c, d, q := ep.carrier, ep.c, ep.carrier.dev, ep.engine
 	q.Trace = c.segmentCapture()
-	if f.batch != nil {
-		if !f.write(f.batch) {
-			f.limitDrain()
+	if ep.batch != nil {
+		if !ep.write(ep.batch) {
+			ep.limitDrain()
 			return
 		}
-		b.spare = append(b.spare, f.batch)
-		f.batch = nil
+		b.spare = append(b.spare, ep.batch)
+		ep.batch = nil
 		b.blocked--
-		f.watch()
+		ep.watch()
 	}
 	for i := 0; i < streamCalls && !d.sends.over; i++ {
 		b.batch.Reset()
@@ -171,7 +171,7 @@ func (f *byteFlow) transmit() {
 			}
 			return
 		}
-		all := f.write(b.batch)
+		all := ep.write(b.batch)
 		if d.impaired != nil {
 			c.commentSent(seen)
 		}
@@ -179,15 +179,15 @@ func (f *byteFlow) transmit() {
 			continue
 		}
 		if c.phase == running { // the rest goes first when there is room
-			f.batch = b.batch
+			ep.batch = b.batch
 			b.blocked++
-			f.watch()
+			ep.watch()
 			if n := len(b.spare); n > 0 {
 				b.batch, b.spare = b.spare[n-1], b.spare[:n-1]
 			} else {
 				b.batch = rdmap.NewBatch()
 			}
-			f.limitDrain()
+			ep.limitDrain()
 		}
 		return
 	}
@@ -196,26 +196,26 @@ func (f *byteFlow) transmit() {
 
 // limitDrain keeps a stream that is about to end until the rest of a partly sent batch has left, but no
 // longer than endTime: the peer may not read.
-func (f *byteFlow) limitDrain() {
-	if c := f.c; c.phase == running && f.engine.State() == verbs.StateError && !f.drains {
-		f.drains = true
+func (ep *byteEndpoint) limitDrain() {
+	if c := ep.c; c.phase == running && ep.engine.State() == verbs.StateError && !ep.drains {
+		ep.drains = true
 		c.dev.timers.set(&c.timer, c.dev.passTime()+endTime)
 	}
 }
 
 // write sends a batch. It returns false if some of it is left, or the connection is lost.
-func (f *byteFlow) write(b *rdmap.Batch) bool {
-	c, d, q := f.c, f.carrier.dev, f.engine
-	f.carrier.pieces[0] = b.Bytes()
-	n, err := c.link.Write(f.carrier.pieces[:])
+func (ep *byteEndpoint) write(b *rdmap.Batch) bool {
+	c, d, q := ep.c, ep.carrier.dev, ep.engine
+	ep.carrier.pieces[0] = b.Bytes()
+	n, err := c.link.Write(ep.carrier.pieces[:])
 	if err != nil && !errors.Is(err, ErrAgain) {
 		c.lost(err)
 		return false
 	}
 	d.mu.counted = true
 	d.touch(&c.qp.qp)
-	f.carrier.engine.Counters.Writes++
-	f.carrier.engine.Counters.SentBytes += uint64(n)
+	ep.carrier.engine.Counters.Writes++
+	ep.carrier.engine.Counters.SentBytes += uint64(n)
 	d.moved(n)
 	d.sends.sent(n, streamBudgetBytes, d.now())
 	whole := n == b.Len()
@@ -226,10 +226,10 @@ func (f *byteFlow) write(b *rdmap.Batch) bool {
 	return whole
 }
 
-func (f *byteFlow) detach() {
-	if f.batch != nil {
-		f.carrier.blocked--
-		f.carrier.spare = append(f.carrier.spare, f.batch)
-		f.batch = nil
+func (ep *byteEndpoint) detach() {
+	if ep.batch != nil {
+		ep.carrier.blocked--
+		ep.carrier.spare = append(ep.carrier.spare, ep.batch)
+		ep.batch = nil
 	}
 }

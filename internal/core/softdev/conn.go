@@ -97,12 +97,12 @@ func (c *conn) notify(e driver.StreamEvent) {
 // timedOut ends a phase that has taken too long.
 func (c *conn) timedOut() {
 	switch {
-	case c.phase == closing, c.phase == running && c.qp.flow.draining():
+	case c.phase == closing, c.phase == running && c.qp.endpoint.draining():
 		c.end(false)
 	case c.phase == running && (c.link.Silent() || c.abandoned()):
 		c.lost(errGone)
 	case c.phase == running:
-		c.dev.timers.set(&c.timer, c.dev.passTime()+c.qp.flow.check())
+		c.dev.timers.set(&c.timer, c.dev.passTime()+c.qp.endpoint.check())
 	case c.phase < awaitingAnswer && c.dev.carrier.patient() && !c.link.Ended():
 		c.late = true // on a busy host the peer has not had its turn yet
 		c.dev.timers.set(&c.timer, c.dev.passTime()+setupTime)
@@ -158,11 +158,11 @@ func (c *conn) handle(read, write bool) {
 		}
 	case running:
 		if write {
-			c.qp.flow.watch()
+			c.qp.endpoint.watch()
 			c.dev.addReady(c)
 		}
 		if read {
-			c.qp.flow.receive()
+			c.qp.endpoint.receive()
 		}
 	case closing:
 		c.discard()
@@ -172,7 +172,7 @@ func (c *conn) handle(read, write bool) {
 // begin hands the stream over to the queue pair.
 func (c *conn) begin(q *streamQP, p rdmap.Params) {
 	d := c.dev
-	if q == nil || q.conn != nil && q.conn != c || !q.flow.begin(c, p) {
+	if q == nil || q.conn != nil && q.conn != c || !q.endpoint.begin(c, p) {
 		c.fail(errors.New("the queue pair is in a state that takes no connection"))
 		return
 	}
@@ -183,10 +183,10 @@ func (c *conn) begin(q *streamQP, p rdmap.Params) {
 	said := c.peerParam()
 	said.IRD, said.ORD = p.IRD, p.ORD
 	c.setup, c.out, c.failed = nil, nil, nil
-	d.timers.set(&c.timer, d.passTime()+q.flow.first(p))
+	d.timers.set(&c.timer, d.passTime()+q.endpoint.first(p))
 	q.stopConnecting()
 	d.established = append(d.established, c)
-	q.flow.watch()
+	q.endpoint.watch()
 	d.addReady(c)
 	c.notify(driver.StreamEvent{Type: driver.StreamEstablished, Param: said})
 }
@@ -194,7 +194,7 @@ func (c *conn) begin(q *streamQP, p rdmap.Params) {
 // transmit sends what the queue pair has to send.
 func (c *conn) transmit() {
 	if c.phase == running {
-		c.qp.flow.transmit()
+		c.qp.endpoint.transmit()
 	}
 }
 
@@ -217,7 +217,7 @@ func (c *conn) detach() {
 				break
 			}
 		}
-		c.qp.flow.detach()
+		c.qp.endpoint.detach()
 	}
 	if c.qp != nil {
 		d.touch(&c.qp.qp)

@@ -61,7 +61,7 @@
 //	mad.go, share.go, persist.go            management agents, addresses that several devices have, FLUSH
 //
 //	streamdev.go, streamqp.go, network.go   [StreamDevice]: queue pairs over a network of streams
-//	flow.go, bytes.go                       how their data travel; as bytes of the streams
+//	carrier.go, bytes.go                    how their data travel; as bytes of the streams
 //	memory.go, memorynet.go                 in memory that both sides share
 //	datagrams.go, datagramqp.go             UD queue pairs there, and the links from device to device that they use
 //	groups.go                               multicast groups there

@@ -86,7 +86,7 @@ func (c *conn) impair() {
 		l.read = c.phase != dialing
 		c.link = l
 		if c.phase == running {
-			c.qp.flow.watch()
+			c.qp.endpoint.watch()
 		}
 	}
 }

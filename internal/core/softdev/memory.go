@@ -72,9 +72,9 @@ func (m *memoryCarrier) close() {
 
 func (m *memoryCarrier) equip(q *streamQP, c queue.Config) {
 	e := local.New(&m.engine, c)
-	f := &memoryFlow{carrier: m, engine: e, qp: &q.qp, done: queue.Completion{CQ: c.SendCQ}}
+	f := &memoryEndpoint{carrier: m, engine: e, qp: &q.qp, done: queue.Completion{CQ: c.SendCQ}}
 	f.rnrTimer.fire, f.ucTimer.fire = f.rnrTimeout, f.ucTimeout
-	q.engine, q.flow = e, f
+	q.engine, q.endpoint = e, f
 	if !m.engine.NIC { // where every work request takes a place in its queue
 		q.performs = f
 	}
@@ -129,7 +129,7 @@ func (m *memoryCarrier) RegionAdded(r *memory.Region) {
 // RegionRemoved withdraws it. SENDs may have named it, whatever its rights.
 func (m *memoryCarrier) RegionRemoved(r *memory.Region, gone bool) {
 	for _, c := range m.dev.established {
-		if p := c.qp.flow.(*memoryFlow).peer; p != nil && !m.dev.closed { // links were closed with the device
+		if p := c.qp.endpoint.(*memoryEndpoint).peer; p != nil && !m.dev.closed { // links were closed with the device
 			p.Revoke()
 		}
 	}
@@ -139,9 +139,9 @@ func (m *memoryCarrier) RegionRemoved(r *memory.Region, gone bool) {
 }
 
 // limitDrain limits the time to tell a peer why its request was refused: it may not look.
-func (f *memoryFlow) limitDrain() {
-	if c := f.c; f.engine.State() == verbs.StateError && !f.drains {
-		f.drains = true
+func (ep *memoryEndpoint) limitDrain() {
+	if c := ep.c; ep.engine.State() == verbs.StateError && !ep.drains {
+		ep.drains = true
 		c.dev.timers.set(&c.timer, c.dev.passTime()+endTime)
 	}
 }
@@ -172,8 +172,8 @@ func (m *memoryCarrier) DomainRemoved(pd memory.PD) {
 	}
 }
 
-// memoryFlow is a queue pair's part of the memory.
-type memoryFlow struct {
+// memoryEndpoint is a queue pair's part of the memory.
+type memoryEndpoint struct {
 	carrier  *memoryCarrier
 	engine   *local.QP
 	qp       *qp
@@ -187,115 +187,115 @@ type memoryFlow struct {
 	ucTimer  timer            // UC: drops what waits for room
 }
 
-func (f *memoryFlow) begin(c *conn, p rdmap.Params) bool {
-	d, err := f.carrier.domain(f.engine.PD)
+func (ep *memoryEndpoint) begin(c *conn, p rdmap.Params) bool {
+	d, err := ep.carrier.domain(ep.engine.PD)
 	if err != nil {
 		return false
 	}
 	link := c.link.(MemoryLink)
 	peer, err := link.Join(d)
-	if err != nil || !f.engine.Begin(peer, p.IRD, p.ORD) {
+	if err != nil || !ep.engine.Begin(peer, p.IRD, p.ORD) {
 		return false
 	}
-	f.c, f.link, f.peer, f.drains, f.endedAt = c, link, peer, false, 0
-	f.again() // it may have done something before
+	ep.c, ep.link, ep.peer, ep.drains, ep.endedAt = c, link, peer, false, 0
+	ep.again() // it may have done something before
 	return true
 }
 
-func (f *memoryFlow) prompt() bool                  { return true }
-func (f *memoryFlow) draining() bool                { return f.drains }
-func (f *memoryFlow) first(rdmap.Params) clock.Time { return f.check() }
+func (ep *memoryEndpoint) prompt() bool                  { return true }
+func (ep *memoryEndpoint) draining() bool                { return ep.drains }
+func (ep *memoryEndpoint) first(rdmap.Params) clock.Time { return ep.check() }
 
 // check returns when to look again whether the peer has ended, and its last message still waits for a receive.
-func (f *memoryFlow) check() clock.Time {
-	if f.c.link.Ended() {
+func (ep *memoryEndpoint) check() clock.Time {
+	if ep.c.link.Ended() {
 		return checkTime
 	}
 	return restTime
 }
 
-func (f *memoryFlow) detach() {
-	f.carrier.dev.timers.stop(&f.rnrTimer)
-	f.carrier.dev.timers.stop(&f.ucTimer)
-	f.engine.Part()
-	f.c, f.link, f.peer = nil, nil, nil
+func (ep *memoryEndpoint) detach() {
+	ep.carrier.dev.timers.stop(&ep.rnrTimer)
+	ep.carrier.dev.timers.stop(&ep.ucTimer)
+	ep.engine.Part()
+	ep.c, ep.link, ep.peer = nil, nil, nil
 }
 
 // watch does nothing: the network reports a link when its peer did something.
-func (f *memoryFlow) watch() {}
+func (ep *memoryEndpoint) watch() {}
 
 // resumed receives what waited. The next message may wait as well, for a time of its own.
-func (f *memoryFlow) resumed() {
-	f.carrier.dev.timers.stop(&f.rnrTimer)
-	f.receive()
+func (ep *memoryEndpoint) resumed() {
+	ep.carrier.dev.timers.stop(&ep.rnrTimer)
+	ep.receive()
 }
 
 // startRNRTimer bounds how long a message waits for a receive: by the sender's retries and this side's timer.
-func (f *memoryFlow) startRNRTimer() {
-	retries, ok := f.engine.Patience()
-	if !ok || f.rnrTimer.index != 0 {
+func (ep *memoryEndpoint) startRNRTimer() {
+	retries, ok := ep.engine.Patience()
+	if !ok || ep.rnrTimer.index != 0 {
 		return
 	}
-	d := f.carrier.dev
-	d.timers.set(&f.rnrTimer, d.passTime()+clock.Time(retries)*clock.Time(ib.RNRTimer(f.engine.Attr().MinRNRTimer).Duration()))
+	d := ep.carrier.dev
+	d.timers.set(&ep.rnrTimer, d.passTime()+clock.Time(retries)*clock.Time(ib.RNRTimer(ep.engine.Attr().MinRNRTimer).Duration()))
 	d.wakeForTimer()
 }
 
 // rnrTimeout fails it.
-func (f *memoryFlow) rnrTimeout() {
-	f.engine.Deny()
-	f.carrier.dev.addReady(f.c)
+func (ep *memoryEndpoint) rnrTimeout() {
+	ep.engine.Deny()
+	ep.carrier.dev.addReady(ep.c)
 }
 
 // startUCTimer bounds how long messages of UC wait for room. some says that one has found room.
-func (f *memoryFlow) startUCTimer(some bool) {
-	d := f.carrier.dev
-	if f.engine.Type != verbs.UC {
+func (ep *memoryEndpoint) startUCTimer(some bool) {
+	d := ep.carrier.dev
+	if ep.engine.Type != verbs.UC {
 		return
 	}
-	d.touch(f.qp)
+	d.touch(ep.qp)
 	d.mu.counted = true // one may have been dropped
-	switch held := f.engine.Held(); {
+	switch held := ep.engine.Held(); {
 	case !held:
-		d.timers.stop(&f.ucTimer)
-	case some || f.ucTimer.index == 0:
-		d.timers.set(&f.ucTimer, d.passTime()+datagramTimeout)
+		d.timers.stop(&ep.ucTimer)
+	case some || ep.ucTimer.index == 0:
+		d.timers.set(&ep.ucTimer, d.passTime()+datagramTimeout)
 		d.wakeForTimer()
 	}
 }
 
 // ucTimeout drops them.
-func (f *memoryFlow) ucTimeout() {
-	f.engine.Stall()
-	f.carrier.dev.mu.counted = true
-	f.carrier.dev.deliver()
+func (ep *memoryEndpoint) ucTimeout() {
+	ep.engine.Stall()
+	ep.carrier.dev.mu.counted = true
+	ep.carrier.dev.deliver()
 }
 
 // receive handles what the peer has sent and done.
-func (f *memoryFlow) receive() int {
-	c, d := f.c, f.carrier.dev
+func (ep *memoryEndpoint) receive() int {
+	c, d := ep.c, ep.carrier.dev
 	d.touch(&c.qp.qp)
 	d.mu.counted = true
-	ended := f.link.Ended()
+	ended := ep.link.Ended()
 	if ended {
-		f.engine.DropResponses()
-		if soon := d.passTime() + checkTime; c.timer.at > soon && !f.drains {
+		ep.engine.DropResponses()
+		if soon := d.passTime() + checkTime; c.timer.at > soon && !ep.drains {
 			d.timers.set(&c.timer, soon)
 		}
 	}
-	count, moved := f.engine.Receive(memoryBudget)
-	f.startRNRTimer()
+	count, moved := ep.engine.Receive(memoryBudget)
+	ep.startRNRTimer()
 	d.moved(moved)
-	f.ring()
-	ended = ended && !f.engine.Paused() && !f.engine.Flushing()
-	if ended && count == 0 && !f.peer.Arrived() && f.othersSeen() {
-		f.lost()
+	ep.ring()
+	ended = ended && !ep.engine.Paused() && !ep.engine.Flushing()
+	if ended && count == 0 && !ep.peer.Arrived() && ep.othersSeen() {
+		ep.lost()
 		return 1
 	}
-	if ended || f.engine.More() {
-		f.again() // nothing else will report the link
+	if ended || ep.engine.More() {
+		ep.again() // nothing else will report the link
 	}
-	if f.engine.Due() {
+	if ep.engine.Due() {
 		d.addReady(c)
 	}
 	return count
@@ -304,102 +304,102 @@ func (f *memoryFlow) receive() int {
 // othersSeen reports whether the device has looked at all other links since it found the peer gone. A process that
 // ends leaves requests done on many links: their completions come before the status of a request that it has not done,
 // as on a NIC, which goes on trying for a while. A pass takes the links in no order, so that takes a whole one.
-func (f *memoryFlow) othersSeen() bool {
-	now := f.carrier.dev.pass.count
-	if f.endedAt == 0 {
-		f.endedAt = now
+func (ep *memoryEndpoint) othersSeen() bool {
+	now := ep.carrier.dev.pass.count
+	if ep.endedAt == 0 {
+		ep.endedAt = now
 	}
-	return now-f.endedAt >= 2
+	return now-ep.endedAt >= 2
 }
 
 // lost ends the connection with a peer that has gone. A connection manager reports that on its side.
 // Queue pairs that were connected by number find out as on InfiniBand: what they send fails.
-func (f *memoryFlow) lost() {
-	managed := f.c.events != nil
+func (ep *memoryEndpoint) lost() {
+	managed := ep.c.events != nil
 	switch {
-	case !managed && f.engine.DropPeer():
-		f.c.end(false)
-	case managed && f.peer.Left():
-		f.c.lost(io.EOF)
+	case !managed && ep.engine.DropPeer():
+		ep.c.end(false)
+	case managed && ep.peer.Left():
+		ep.c.lost(io.EOF)
 	default:
-		f.c.lost(errGone)
+		ep.c.lost(errGone)
 	}
 }
 
 // again has the next pass look at the link, and makes sure that there is one: the program may never
 // poll again.
-func (f *memoryFlow) again() {
-	f.link.Again()
-	f.carrier.dev.wakeBy(f.carrier.dev.passTime())
+func (ep *memoryEndpoint) again() {
+	ep.link.Again()
+	ep.carrier.dev.wakeBy(ep.carrier.dev.passTime())
 }
 
 // ring wakes the peer, if it sleeps.
-func (f *memoryFlow) ring() {
-	if f.engine.Rings() {
-		f.link.Ring()
+func (ep *memoryEndpoint) ring() {
+	if ep.engine.Rings() {
+		ep.link.Ring()
 	}
 }
 
 // perform carries out a work request at once.
-func (f *memoryFlow) perform(wr *verbs.SendWR) bool {
-	d := f.carrier.dev
+func (ep *memoryEndpoint) perform(wr *verbs.SendWR) bool {
+	d := ep.carrier.dev
 	if wr.Op >= verbs.OpSend && wr.Op <= verbs.OpSendInv {
-		return f.send(wr)
+		return ep.send(wr)
 	}
-	n, ok := f.engine.Perform(wr, &f.done.WC)
+	n, ok := ep.engine.Perform(wr, &ep.done.WC)
 	if !ok {
 		return false
 	}
 	d.newTime()
-	d.touch(f.qp)
+	d.touch(ep.qp)
 	d.mu.counted = true
 	d.moved(n)
-	if f.engine.Signals(wr) {
+	if ep.engine.Signals(wr) {
 		d.deliver() // what completed before
-		d.complete(&f.done)
+		d.complete(&ep.done)
 	}
 	return true
 }
 
 // send sends a short SEND at once.
-func (f *memoryFlow) send(wr *verbs.SendWR) bool {
-	n, ok := f.engine.SendShort(wr)
+func (ep *memoryEndpoint) send(wr *verbs.SendWR) bool {
+	n, ok := ep.engine.SendShort(wr)
 	if !ok {
 		return false
 	}
-	d := f.carrier.dev
+	d := ep.carrier.dev
 	d.newTime()
-	d.touch(f.qp)
+	d.touch(ep.qp)
 	d.mu.counted = true
 	d.moved(n)
-	f.ring()
-	if f.engine.More() {
-		f.again()
+	ep.ring()
+	if ep.engine.More() {
+		ep.again()
 	}
 	d.deliver() // what has completed before
 	return true
 }
 
 // transmit does what there is to do.
-func (f *memoryFlow) transmit() {
-	c, d := f.c, f.carrier.dev
+func (ep *memoryEndpoint) transmit() {
+	c, d := ep.c, ep.carrier.dev
 	for !d.sends.over {
-		n := f.engine.Advance(memoryBudget)
+		n := ep.engine.Advance(memoryBudget)
 		if n > 0 {
 			d.touch(&c.qp.qp)
 			d.mu.counted = true
 			d.moved(n)
 		}
-		f.ring()
-		if f.engine.Ending() {
+		ep.ring()
+		if ep.engine.Ending() {
 			c.end(false)
 			return
 		}
 		if n < memoryBudget {
-			f.limitDrain()
-			f.startUCTimer(n > 0)
-			if f.engine.More() { // a request waited for room for its answer
-				f.again()
+			ep.limitDrain()
+			ep.startUCTimer(n > 0)
+			if ep.engine.More() { // a request waited for room for its answer
+				ep.again()
 			}
 			return
 		}

@@ -35,7 +35,7 @@ func (m *memoryCarrier) persist(f *local.Flush) {
 		defer d.mu.Unlock()
 		d.newTime() // the disk took time
 		if !d.closed && f.Done(err == nil) {
-			f.QP().Owner.(*streamQP).flow.(*memoryFlow).again()
+			f.QP().Owner.(*streamQP).endpoint.(*memoryEndpoint).again()
 		}
 	}()
 }

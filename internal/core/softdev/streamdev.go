@@ -160,7 +160,7 @@ func (d *StreamDevice) receive() (n int) {
 		return d.net.Ready(d.handle)
 	}
 	for i := 0; i < len(d.established); i++ {
-		n += d.established[i].qp.flow.receive()
+		n += d.established[i].qp.endpoint.receive()
 	}
 	return n
 }

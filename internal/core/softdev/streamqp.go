@@ -15,16 +15,16 @@ import (
 // streamQP is a queue pair of a [StreamDevice].
 type streamQP struct {
 	qp
-	dev    *StreamDevice
-	typ    verbs.QPType
-	engine engine
-	flow   flow
-	srq    *srq
-	conn   *conn
-	posts  uint // posted since pass
-	pass   uint
-	polls  uint32 // poll count when the first of them was posted
-	polled bool   // the program polled before that
+	dev      *StreamDevice
+	typ      verbs.QPType
+	engine   engine
+	endpoint endpoint
+	srq      *srq
+	conn     *conn
+	posts    uint // posted since pass
+	pass     uint
+	polls    uint32 // poll count when the first of them was posted
+	polled   bool   // the program polled before that
 
 	redial        timer // makes another attempt to connect
 	waitTimer     timer // ends the wait of work requests for a stream
@@ -111,9 +111,9 @@ func (q *streamQP) posted() {
 		d.deliver()
 		return
 	}
-	if q.flow.prompt() && d.ready.Len() == 0 {
+	if q.endpoint.prompt() && d.ready.Len() == 0 {
 		d.sends = budget{}
-		q.flow.transmit()
+		q.endpoint.transmit()
 		d.deliver()
 		if d.ready.Len() > 0 {
 			d.wakeBy(d.passTime()) // the program may never poll
@@ -215,8 +215,8 @@ func (q *streamQP) resume() {
 	if q.conn != nil {
 		q.conn.goneChecks = 0
 		if !q.engine.Paused() && q.conn.phase == running {
-			q.flow.watch()
-			q.flow.resumed()
+			q.endpoint.watch()
+			q.endpoint.resumed()
 		}
 	}
 	if q.conn != nil { // it may have ended

@@ -17,7 +17,7 @@ type carrier interface {
 	slotBits() int
 	// shared returns what all engines have.
 	shared() *queue.Device
-	// equip gives a queue pair its engine and its flow.
+	// equip gives a queue pair its engine and its endpoint.
 	equip(q *streamQP, c queue.Config)
 	// patient reports whether the set-up of a stream waits for as long as the peer's process lives, of whose end the
 	// network tells.
@@ -56,15 +56,15 @@ type engine interface {
 	Destroy()
 }
 
-// performer is a flow that carries out some work requests at once.
+// performer is an endpoint that carries out some work requests at once.
 type performer interface {
 	// perform carries out a work request, if nothing else has to be done for that. Otherwise it does
 	// nothing and returns false: the request is to be posted.
 	perform(*verbs.SendWR) bool
 }
 
-// flow is a queue pair's part of a carrier, while it has a stream.
-type flow interface {
+// endpoint is a queue pair's part of a carrier, while it has a stream.
+type endpoint interface {
 	// begin hands a stream over to the engine. It returns false if the queue pair is in a state
 	// that takes none.
 	begin(c *conn, p rdmap.Params) bool
