@@ -99,7 +99,7 @@ func (s *Sim) connect(a, b *pair) error {
 				return err
 			}
 		}
-		q.remote, q.entropy, q.to = far.host.num, entropy+uint32(i), q.Path().Path.(*peer)
+		q.remote, q.entropy, q.to = far.host.num, entropy+uint32(i), q.AV().Path.(*peer)
 	}
 	return nil
 }

@@ -290,8 +290,8 @@ type connection struct {
 // senderTo returns the queue pair that is connected to one of a peer; nil: there is none.
 func (i *impairment) senderTo(to connection) *packetQP {
 	connected := func(q *packetQP) bool {
-		path := q.engine.Path()
-		return path != nil && path.Key == to.host && q.engine.Attr().DestQPN == to.qpn
+		av := q.engine.AV()
+		return av != nil && av.Key == to.host && q.engine.Attr().DestQPN == to.qpn
 	}
 	if q := i.senders[to]; q != nil && connected(q) {
 		return q

@@ -115,7 +115,7 @@ func (d *PacketDevice) flow(to ibta.PathKey) *ibta.Flow {
 // lineRate returns the bits per second of a port's link; 0: they are not known.
 func (d *PacketDevice) lineRate(port int) float64 { return float64(d.port.Info(port).SpeedMbps) * 1e6 }
 
-// dropFlow drops the flow of a path that a queue pair left.
+// dropFlow drops the flow of an address vector that a queue pair left.
 func (d *PacketDevice) dropFlow(v *ibta.Vector) {
 	if v != nil && v.Flow.Unused() && d.flows[v.Key] == v.Flow {
 		delete(d.flows, v.Key)

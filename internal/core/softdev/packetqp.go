@@ -81,10 +81,10 @@ func (q *packetQP) change(attr *verbs.QPAttr, mask verbs.QPMask) error {
 		d.newTime()
 		d.transmit(false) // what was posted before is not to wait for the program's next poll
 	}
-	path := q.engine.Path()
+	av := q.engine.AV()
 	err := q.engine.Modify(attr, mask)
-	if path != q.engine.Path() {
-		d.dropFlow(path)
+	if av != q.engine.AV() {
+		d.dropFlow(av)
 	}
 	d.kick(q)
 	return err
@@ -104,11 +104,11 @@ func (q *packetQP) release() error {
 		return errAttached
 	}
 	d.settle(q)
-	path := q.engine.Path()
+	av := q.engine.AV()
 	q.engine.Destroy()
 	d.timers.stop(&q.timer)
 	d.remove(q)
-	d.dropFlow(path)
+	d.dropFlow(av)
 	if d.last == q {
 		d.last = nil
 	}

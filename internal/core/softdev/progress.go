@@ -102,7 +102,7 @@ func (d *PacketDevice) isOwn(from *ibta.PathKey) bool {
 }
 
 func (d *PacketDevice) receiveAt(q *packetQP, p *ib.Packet, from *ibta.Arrival) {
-	if path := q.engine.Path(); path != nil && path.Key != from.From {
+	if av := q.engine.AV(); av != nil && av.Key != from.From {
 		d.engine.Counters.Dropped[ibta.DropAddress]++
 		return
 	}
@@ -228,8 +228,8 @@ func (d *PacketDevice) idle(q *packetQP) {
 	if !d.batch.Acks && q.engine.HasAck() {
 		d.holdAck(q)
 	}
-	if path := q.engine.Path(); path != nil && path.Flow.Waiting() {
-		d.addWaiting(path.Flow)
+	if av := q.engine.AV(); av != nil && av.Flow.Waiting() {
+		d.addWaiting(av.Flow)
 	}
 }
 

@@ -23,7 +23,7 @@ type Window struct {
 	max        int // bytes: what the socket buffers allow
 	size       int
 	threshold  int // below, the window doubles in a round trip
-	path       path
+	bdp        bdp
 	notifiedAt clock.Time // when it was made smaller for a notification
 }
 
@@ -45,7 +45,7 @@ func (w *Window) Sent(clock.Time, int) {}
 // Arrived opens the window for n bytes that have arrived: by as much until it is as large as
 // it was at half the last loss, then by an eighth.
 func (w *Window) Arrived(now clock.Time, n int) {
-	limit := w.max + w.path.arrived(now, n)
+	limit := w.max + w.bdp.arrived(now, n)
 	if w.size >= limit {
 		return
 	}
@@ -56,7 +56,7 @@ func (w *Window) Arrived(now clock.Time, n int) {
 }
 
 // RoundTrip notes what may be the shortest.
-func (w *Window) RoundTrip(_, took clock.Time) { w.path.sample(took) }
+func (w *Window) RoundTrip(_, took clock.Time) { w.bdp.sample(took) }
 
 // Lost halves the window.
 func (w *Window) Lost(clock.Time) {
@@ -66,7 +66,7 @@ func (w *Window) Lost(clock.Time) {
 
 // Notified halves the window, once in a round trip: what notifications come of was sent before.
 func (w *Window) Notified(now clock.Time) {
-	if w.notifiedAt == 0 || now-w.notifiedAt >= max(w.path.rtt, NotifyInterval) {
+	if w.notifiedAt == 0 || now-w.notifiedAt >= max(w.bdp.rtt, NotifyInterval) {
 		w.notifiedAt = now
 		w.Lost(now)
 	}
@@ -78,43 +78,43 @@ func (w *Window) Marked(now clock.Time) { w.Notified(now) }
 // Silent closes the window: a peer that does not answer in time may be slow, and more
 // copies of the same packets would make it slower. It may also be further away than it was.
 func (w *Window) Silent(clock.Time) {
-	if w.size > MinWindow && w.path.rtt != 0 { // else it may be nothing but a long path
+	if w.size > MinWindow && w.bdp.rtt != 0 { // else it may be nothing but a long path
 		w.threshold = w.size / 2
 	}
 	w.size = MinWindow
-	w.path = path{}
+	w.bdp = bdp{}
 }
 
-// path estimates the bytes that are on their way at any time, and so in nobody's buffer:
-// the rate at which they arrive times the shortest round trip.
-type path struct {
+// bdp estimates the bandwidth-delay product of the path, the bytes that are on their way at any time, and
+// so in nobody's buffer: the rate at which bytes arrive times the shortest round trip.
+type bdp struct {
 	rtt   clock.Time // the shortest round trip; zero: unknown
 	since clock.Time // when counting bytes began
 	bytes int        // that have arrived since
 	holds int
 }
 
-// shortPath is the round trip below which a path holds nothing worth counting.
-const shortPath = clock.Time(100 * time.Microsecond)
+// shortRTT is the round trip below which a path holds nothing worth counting.
+const shortRTT = clock.Time(100 * time.Microsecond)
 
-func (p *path) sample(rtt clock.Time) {
-	if p.rtt == 0 || rtt < p.rtt {
-		p.rtt = rtt
+func (b *bdp) sample(rtt clock.Time) {
+	if b.rtt == 0 || rtt < b.rtt {
+		b.rtt = rtt
 	}
 }
 
 // arrived notes that n bytes have arrived, and returns how many more than a socket buffer
 // holds may be under way. That is half as much again as arrived in a round trip, so that
 // the rate can be found out.
-func (p *path) arrived(now clock.Time, n int) int {
-	if p.rtt < shortPath {
+func (b *bdp) arrived(now clock.Time, n int) int {
+	if b.rtt < shortRTT {
 		return 0
 	}
-	p.bytes += n
-	if took := now - p.since; took >= p.rtt/8*7 {
-		arrived := int(float64(p.bytes) * float64(p.rtt) / float64(took))
-		p.holds = max(arrived+arrived/2, p.holds-p.holds/8)
-		p.since, p.bytes = now, 0
+	b.bytes += n
+	if took := now - b.since; took >= b.rtt/8*7 {
+		arrived := int(float64(b.bytes) * float64(b.rtt) / float64(took))
+		b.holds = max(arrived+arrived/2, b.holds-b.holds/8)
+		b.since, b.bytes = now, 0
 	}
-	return p.holds
+	return b.holds
 }

@@ -172,7 +172,7 @@ func (q *QP) popSend(status verbs.Status) {
 }
 
 func (q *QP) releaseWindow(now clock.Time, cost int) {
-	q.path.Flow.acked(now, &q.share, cost)
+	q.av.Flow.acked(now, &q.share, cost)
 }
 
 // land handles the next response of the oldest work request.
@@ -213,7 +213,7 @@ func (q *QP) land(now clock.Time, p *ib.Packet) {
 		r.ackedUnsent(r.acked)
 		r.sent = max(r.sent, r.acked)
 	}
-	f := q.path.Flow
+	f := q.av.Flow
 	if len(r.reads) > 0 {
 		n := min(want, r.reads[0].bytes)
 		f.responseArrived(now, &q.share, n)
@@ -237,7 +237,7 @@ func (q *QP) responseAhead(now clock.Time, p *ib.Packet) Reason {
 	if r.reorder == nil {
 		r.reorder = &reorderBuffer{gap: gap{high: p.PSN}}
 	}
-	kept := r.responds(p.PSN) && r.reorder.keep(&q.Device.reorder, q.path.Key, p)
+	kept := r.responds(p.PSN) && r.reorder.keep(&q.Device.reorder, q.av.Key, p)
 	if r.reorder.gap.miss(now, r.unacked(), &q.timers[timerResponseGap]) {
 		q.responseLost(now)
 	}

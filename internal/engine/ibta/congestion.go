@@ -74,11 +74,11 @@ type cnpState struct {
 func (q *QP) Marked(now clock.Time, p *ib.Packet) {
 	q.Device.Counters.Marked++
 	q.Counts.Marked++
-	if q.path == nil || !q.reliable() {
+	if q.av == nil || !q.reliable() {
 		return
 	}
 	if p.Opcode.Info().Class == ib.ClassReadResponse {
-		q.path.Flow.marked(now, &q.share)
+		q.av.Flow.marked(now, &q.share)
 	}
 	if n := &q.resp.cnp; now >= n.again {
 		n.owed, n.again = true, now+q.congestion().NotifyInterval()
@@ -89,10 +89,10 @@ func (q *QP) Marked(now clock.Time, p *ib.Packet) {
 func (q *QP) appendCNP(b *Batch) {
 	h := &q.Device.header
 	h.BTH = ib.BTH{Opcode: ib.CNP, PKey: q.PKey(), DestQP: q.Attr().DestQPN, BECN: true}
-	if !b.fits(q.path, packetSize(h.Opcode, cnpReserved), h.DestQP) {
+	if !b.fits(q.av, packetSize(h.Opcode, cnpReserved), h.DestQP) {
 		return
 	}
-	b.addReserved(q.path, h)
+	b.addReserved(q.av, h)
 	q.resp.cnp.owed = false
 	q.Device.Counters.CNPSent++
 	q.Counts.SentCNPs++
@@ -111,6 +111,6 @@ func (q *QP) handleCNP(now clock.Time, p *ib.Packet) Reason {
 	}
 	q.Device.Counters.CNPReceived++
 	q.Counts.RecvCNPs++
-	q.path.Flow.notified(now, &q.share)
+	q.av.Flow.notified(now, &q.share)
 	return Taken
 }

@@ -139,7 +139,7 @@ func TestMarksPermitted(t *testing.T) {
 		r := &recorder{window: 1 << 20}
 		kind := &congestion.Kind{Name: "test", PerQP: true, ECT: true, New: func(congestion.Config, *congestion.Values) congestion.Controller { return r }}
 		s := start(t, verbs.RC, func(o *options) { o.own, o.attr.AH.TrafficClass = &congestion.Choice{Kind: kind}, class })
-		if got := s.q.Path().Attr.TrafficClass; got != want {
+		if got := s.q.AV().Attr.TrafficClass; got != want {
 			t.Errorf("class %#x: packets have %#x, want %#x", class, got, want)
 		}
 		if got := s.q.Query().AH.TrafficClass; got != class {

@@ -172,7 +172,7 @@ func (m *member) regulator() *regulator {
 	if m.own != nil {
 		return m.own
 	}
-	return &m.qp.path.Flow.regulator
+	return &m.qp.av.Flow.regulator
 }
 
 // ask asks for new verdicts.

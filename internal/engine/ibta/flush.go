@@ -75,7 +75,7 @@ func (q *QP) duringFlush(p *ib.Packet) Reason {
 		return DropDuplicate
 	}
 	r.reorder.gap.follows(p.PSN, r.psn)
-	if !r.reorder.keep(&q.Device.reorder, q.path.Key, p) {
+	if !r.reorder.keep(&q.Device.reorder, q.av.Key, p) {
 		r.flush.missed = true
 		return DropSequence
 	}

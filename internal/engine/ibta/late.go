@@ -45,7 +45,7 @@ func (q *QP) onlyLate(now, due clock.Time) bool {
 			return true
 		}
 	}
-	if q.path.Flow.heardAt < due-r.wait && q.path.Path.Holds() {
+	if q.av.Flow.heardAt < due-r.wait && q.av.Path.Holds() {
 		return true
 	}
 	if network == nil {

@@ -26,11 +26,11 @@ func (q *QP) Modify(attr *verbs.QPAttr, mask verbs.QPMask) error {
 			}
 		}
 		q.permitMarks(&to)
-		path, err := q.Device.Resolve(to)
+		av, err := q.Device.Resolve(to)
 		if err != nil {
 			return err
 		}
-		q.setPath(path)
+		q.setAV(av)
 	}
 	before := q.State()
 	q.Apply(attr, mask, next)
@@ -55,19 +55,19 @@ func (q *QP) reset() {
 	q.clearReorder()
 	q.req, q.resp, q.timers = requester{sq: q.req.sq}, responder{}, timers{}
 	q.req.sq.Clear()
-	q.setPath(nil)
+	q.setAV(nil)
 	q.share.own = nil
 	q.Reset()
 }
 
-// setPath changes the peer's address; the flow to it counts its users.
-func (q *QP) setPath(path *Vector) {
+// setAV changes the peer's address; the flow to it counts its users.
+func (q *QP) setAV(av *Vector) {
 	q.leaveFlow()
-	if q.path != nil {
-		q.path.Flow.leave(&q.share)
+	if q.av != nil {
+		q.av.Flow.leave(&q.share)
 	}
-	if q.path = path; path != nil {
-		path.Flow.join(&q.share)
+	if q.av = av; av != nil {
+		av.Flow.join(&q.share)
 	}
 }
 

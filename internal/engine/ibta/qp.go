@@ -42,7 +42,7 @@ type Device struct {
 type QP struct {
 	queue.Pair
 	Device *Device
-	path   *Vector // connected transports
+	av     *Vector // connected transports
 	timers timers
 	share  member             // of the flow to the peer
 	choice *congestion.Choice // of its congestion control; nil: the device's
@@ -57,8 +57,8 @@ func New(d *Device, c queue.Config) *QP {
 	return q
 }
 
-// Path returns the peer's address, nil before RTR and for datagrams.
-func (q *QP) Path() *Vector { return q.path }
+// AV returns the address vector of the peer, nil before RTR and for datagrams.
+func (q *QP) AV() *Vector { return q.av }
 
 // Query returns the present attributes, with the PSNs that come next.
 func (q *QP) Query() verbs.QPAttr {
@@ -71,8 +71,8 @@ func (q *QP) Query() verbs.QPAttr {
 func (q *QP) Stats(s *verbs.QPStats) {
 	q.Pair.Stats(s)
 	s.SendQueue, s.InFlight, s.Window = q.req.sq.Len(), q.share.inflight, 0
-	if q.path != nil && q.reliable() {
-		s.Window = q.path.Flow.window(&q.share)
+	if q.av != nil && q.reliable() {
+		s.Window = q.av.Flow.window(&q.share)
 	}
 	s.Congestion = q.congestion().Name
 	if g := q.share.own; g != nil {
@@ -177,7 +177,7 @@ func (q *QP) HandleTimeout(now clock.Time) {
 		q.retransmitTimeout(now, due)
 	}
 	if t.expired(timerLine, now)|t.expired(timerSend, now)|t.expired(timerRespond, now) != 0 {
-		q.path.Flow.ask(now, &q.share)
+		q.av.Flow.ask(now, &q.share)
 	}
 	if t.expired(timerRequestGap, now) != 0 {
 		q.resp.reorder.gap.overdue()

@@ -123,11 +123,11 @@ func (q *QP) request(now clock.Time, b *Batch) {
 			}
 		}
 	}
-	if !r.sending && !b.full && q.path != nil {
-		q.path.Flow.endTurn(&q.share)
+	if !r.sending && !b.full && q.av != nil {
+		q.av.Flow.endTurn(&q.share)
 	}
 	if r.sending && q.reliable() {
-		q.path.Flow.sent(now, &q.share)
+		q.av.Flow.sent(now, &q.share)
 		if !q.timers.running(timerRetransmit) { // nothing else is in flight
 			r.late.losses = q.losses()
 		}
@@ -194,7 +194,7 @@ func (q *QP) requestPacket(now clock.Time, w *sendWQE, b *Batch) bool {
 		}
 		r.gather.Seek(w.bytesBefore(r.sent, mtu))
 	}
-	to := q.path
+	to := q.av
 	if q.Type == verbs.UD {
 		to = w.to
 	}
@@ -266,7 +266,7 @@ func (q *QP) requestMiddles(now clock.Time, w *sendWQE, b *Batch) {
 		return
 	}
 	size := packetSize(h.Opcode, mtu)
-	for r.sent < w.packets-1 && b.fits(q.path, size, h.DestQP) {
+	for r.sent < w.packets-1 && b.fits(q.av, size, h.DestQP) {
 		if q.reliable() && !q.inTurn(now, forRequests, mtu+q.overhead()) {
 			return // requestPacket, which comes next, waits for it
 		}
@@ -292,7 +292,7 @@ func (q *QP) requestMiddles(now clock.Time, w *sendWQE, b *Batch) {
 // firstNeed returns the room that a packet with n bytes of payload needs as the first of a send: a
 // full send, or the rest of the last message.
 func (q *QP) firstNeed(w *sendWQE, n int) int {
-	need := q.path.Flow.fullSend()
+	need := q.av.Flow.fullSend()
 	switch {
 	case w.Responds():
 		return n + q.overhead()
@@ -306,7 +306,7 @@ func (q *QP) firstNeed(w *sendWQE, n int) int {
 // or for first if its turn begins. Otherwise q waits: in line for its flow, or for its own congestion control. One
 // packet may leave nevertheless, to request an acknowledgement of what is in flight if nothing else has.
 func (q *QP) admit(now clock.Time, l line, need, first int) bool {
-	r, f, m := &q.req, q.path.Flow, &q.share
+	r, f, m := &q.req, q.av.Flow, &q.share
 	own := m.ownFits(now, l, need)
 	if r.beyondWindow = false; own && (f.inTurn(now, m, l, need, r.sending) || f.begin(now, m, l, first)) {
 		return true
@@ -329,7 +329,7 @@ func (q *QP) admit(now clock.Time, l line, need, first int) bool {
 
 // inTurn reports whether need more bytes are part of q's turn, and there is room for them.
 func (q *QP) inTurn(now clock.Time, l line, need int) bool {
-	return q.share.ownFits(now, l, need) && q.path.Flow.inTurn(now, &q.share, l, need, q.req.sending)
+	return q.share.ownFits(now, l, need) && q.av.Flow.inTurn(now, &q.share, l, need, q.req.sending)
 }
 
 // setGather points the gather cursor at the memory of w.
@@ -413,7 +413,7 @@ func (q *QP) followed() bool {
 // per quarter of what other queue pairs leave of it, or per turn while others wait, preferably the
 // last of a send.
 func (q *QP) wantAck(w *sendWQE, h *ib.Packet, n int, ends bool) bool {
-	r, f, m := &q.req, q.path.Flow, &q.share
+	r, f, m := &q.req, q.av.Flow, &q.share
 	r.sinceAck += n + q.overhead()
 	last := h.Opcode.Info().Last && (!w.divided || h.PSN == w.first.Add(w.packets-1))
 	often, two := f.often(m), n+q.mtu()+2*q.overhead()
@@ -430,7 +430,7 @@ func (q *QP) wantAck(w *sendWQE, h *ib.Packet, n int, ends bool) bool {
 
 // account records a packet that leaves.
 func (q *QP) account(now clock.Time, w *sendWQE, h *ib.Packet, packets, readBytes int) {
-	r, f, m := &q.req, q.path.Flow, &q.share
+	r, f, m := &q.req, q.av.Flow, &q.share
 	psn := h.PSN
 	f.take(m, q.cost(w, r.sent, r.sent+packets))
 	if w.Responds() {

@@ -116,8 +116,8 @@ func (q *QP) respond(now clock.Time, b *Batch) {
 	r, before := &q.resp, b.Len()
 	if r.replies.queue.Len() > 0 {
 		q.respondReplies(now, b)
-		if q.path != nil && q.share.regulator().burst > 0 {
-			q.path.Flow.responded(now, &q.share)
+		if q.av != nil && q.share.regulator().burst > 0 {
+			q.av.Flow.responded(now, &q.share)
 		}
 		if r.replies.queue.Len() > 0 {
 			return
@@ -180,10 +180,10 @@ func (q *QP) responsePacket(a *reply, b *Batch) bool {
 	h.BTH = ib.BTH{Opcode: q.transport().Join(op), PKey: q.PKey(), DestQP: q.Attr().DestQPN, PSN: a.psn.Add(a.sent)}
 	h.AETH = ib.AETH{Syndrome: ib.Acknowledge(ib.CreditsUnlimited), MSN: a.msn}
 	h.AtomicAck.Orig = a.orig
-	if !b.fits(q.path, packetSize(h.Opcode, n), h.DestQP) {
+	if !b.fits(q.av, packetSize(h.Opcode, n), h.DestQP) {
 		return false
 	}
-	return q.responded(a, n, b.addSpan(q.path, h, &a.source, off, n))
+	return q.responded(a, n, b.addSpan(q.av, h, &a.source, off, n))
 }
 
 // responseMiddles appends packets of a as long as they differ from the previous one only in PSN. It
@@ -193,7 +193,7 @@ func (q *QP) responseMiddles(now clock.Time, a *reply, b *Batch) bool {
 	if h.Opcode.Operation() != ib.OpReadResponseMiddle {
 		return true
 	}
-	for size := packetSize(h.Opcode, mtu); a.sent < a.packets-1 && !g.early(now, q.share.packet) && b.fits(q.path, size, h.DestQP); {
+	for size := packetSize(h.Opcode, mtu); a.sent < a.packets-1 && !g.early(now, q.share.packet) && b.fits(q.av, size, h.DestQP); {
 		h.PSN = h.PSN.Next()
 		if !q.responded(a, mtu, b.repeatSpan(h, &a.source, a.sent*mtu, mtu)) {
 			return false
@@ -220,7 +220,7 @@ func (q *QP) responded(a *reply, n int, added bool) bool {
 	}
 	a.sent++
 	if a.kind == replyRead {
-		q.path.Flow.responds(&q.share, n+q.overhead())
+		q.av.Flow.responds(&q.share, n+q.overhead())
 	}
 	q.Counts.SentPackets++
 	q.Counts.SentBytes += uint64(n)
@@ -238,10 +238,10 @@ func (q *QP) acknowledge(b *Batch) {
 	h := &q.Device.header
 	h.BTH = ib.BTH{Opcode: q.transport().Join(ib.OpAck), PKey: q.PKey(), DestQP: q.Attr().DestQPN, PSN: r.ack.psn}
 	h.AETH = ib.AETH{Syndrome: r.ack.syndrome, MSN: r.msn}
-	if !b.fits(q.path, packetSize(h.Opcode, 0), h.DestQP) {
+	if !b.fits(q.av, packetSize(h.Opcode, 0), h.DestQP) {
 		return
 	}
-	b.addSpan(q.path, h, nil, 0, 0)
+	b.addSpan(q.av, h, nil, 0, 0)
 	r.ack.pending = false
 	q.Counts.SentPackets++
 	q.Device.Counters.AcksSent++

@@ -180,7 +180,7 @@ func (q *QP) ahead(now clock.Time, p *ib.Packet) Reason {
 	if r.reorder == nil {
 		r.reorder = &reorderBuffer{gap: gap{high: p.PSN}}
 	}
-	kept := r.reorder.keep(&q.Device.reorder, q.path.Key, p)
+	kept := r.reorder.keep(&q.Device.reorder, q.av.Key, p)
 	if !r.nakSent && r.reorder.gap.miss(now, r.psn, &q.timers[timerRequestGap]) {
 		q.nakExpected()
 	}

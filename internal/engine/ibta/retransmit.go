@@ -14,14 +14,14 @@ func (r *requester) flight() flight { return flight{r.unacked(), r.high, r.outst
 // measure has the congestion control know of the round trip that an acknowledgement of psn ends.
 func (q *QP) measure(now clock.Time, psn ib.PSN) {
 	if took, sample := q.req.measure(now, psn); sample {
-		q.path.Flow.sample(now, &q.share, took)
+		q.av.Flow.sample(now, &q.share, took)
 	}
 }
 
 // progress records an acknowledgement.
 func (q *QP) progress(now clock.Time) {
 	r := &q.req
-	q.path.Flow.ask(now, &q.share)
+	q.av.Flow.ask(now, &q.share)
 	q.noteLate()
 	done := r.high.Add(-1)
 	if r.sq.Len() > 0 {
@@ -86,10 +86,10 @@ func (q *QP) decide(now clock.Time, v verdict) {
 	case sendAgain:
 		q.rewind()
 		if v.lost {
-			q.path.Flow.lost(now, &q.share)
+			q.av.Flow.lost(now, &q.share)
 		}
 		if v.silent {
-			q.path.Flow.silent(now, &q.share)
+			q.av.Flow.silent(now, &q.share)
 		}
 	}
 }
@@ -109,8 +109,8 @@ func (q *QP) rewind() {
 
 // leaveFlow returns what the queue pair takes of its flow, and its place in line.
 func (q *QP) leaveFlow() {
-	if q.path != nil {
-		q.path.Flow.release(&q.share)
+	if q.av != nil {
+		q.av.Flow.release(&q.share)
 	}
 	q.req.reads = q.req.reads[:0]
 }
@@ -118,8 +118,8 @@ func (q *QP) leaveFlow() {
 // stopRequester ends all sending.
 func (q *QP) stopRequester() {
 	q.leaveFlow()
-	if q.path != nil {
-		q.path.Flow.quit(&q.share)
+	if q.av != nil {
+		q.av.Flow.quit(&q.share)
 	}
 	q.timers.stop(timerRetransmit)
 	q.timers.stop(timerQuiet)
