@@ -23,7 +23,7 @@ type stranger struct {
 	sock *net.UDPConn
 	addr netip.Addr
 	to   netip.AddrPort
-	flow ib.Flow
+	flow ib.PseudoHeader
 	psn  ib.PSN
 	tid  uint64
 }
@@ -40,7 +40,7 @@ func newStranger(t *testing.T, to netip.Addr, port uint16) *stranger {
 		t.Cleanup(func() { sock.Close() })
 		dst := netip.AddrPortFrom(to, ib.UDPPort)
 		return &stranger{t: t, sock: sock, addr: addr, to: dst, tid: 1 << 33,
-			flow: ib.NewFlow(sock.LocalAddr().(*net.UDPAddr).AddrPort(), dst, true)}
+			flow: ib.NewPseudoHeader(sock.LocalAddr().(*net.UDPAddr).AddrPort(), dst, true)}
 	}
 }
 

@@ -24,7 +24,7 @@ import (
 type responderScript struct {
 	t    *testing.T
 	conn *net.UDPConn
-	flow ib.Flow
+	flow ib.PseudoHeader
 	to   netip.AddrPort
 	qp   *guestQueue
 }
@@ -46,7 +46,7 @@ func newResponderScript(t *testing.T) (*guest, *responderScript) {
 	must(t, raw, err)
 	qp := g.queue(queueInit{typ: verbs.RC}).(*guestQueue)
 	qp.connect(verbs.Endpoint{QPN: scriptQPN, PSN: 1, GID: mustGID(t, hostIPv6)}, verbs.ConnectOptions{MTU: verbs.MTU1024, Timeout: 18})
-	return g, &responderScript{t, conn, ib.NewFlow(from, to, true), to, qp}
+	return g, &responderScript{t, conn, ib.NewPseudoHeader(from, to, true), to, qp}
 }
 
 // send sends a response whose PSN lies n after the guest's first request.

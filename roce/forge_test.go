@@ -18,15 +18,15 @@ import (
 
 // forger is a peer that is a bare UDP socket and sends what no peer should.
 type forger struct {
-	t    *testing.T
-	dev  *verbs.Device
-	addr netip.AddrPort // the device's
-	sock *net.UDPConn
-	flow ib.Flow
-	mr   *verbs.MR
-	cq   *verbs.CQ
-	qp   *verbs.QP
-	psn  ib.PSN // next that the queue pair expects
+	t      *testing.T
+	dev    *verbs.Device
+	addr   netip.AddrPort // the device's
+	sock   *net.UDPConn
+	pseudo ib.PseudoHeader
+	mr     *verbs.MR
+	cq     *verbs.CQ
+	qp     *verbs.QP
+	psn    ib.PSN // next that the queue pair expects
 }
 
 const forgedQPN = 0x1234
@@ -36,7 +36,7 @@ func newForger(t *testing.T) *forger {
 	t.Helper()
 	dev, addr := open(t, nil)
 	f := &forger{t: t, dev: dev, addr: netip.AddrPortFrom(addr, ib.UDPPort)}
-	f.sock, f.flow = f.socket()
+	f.sock, f.pseudo = f.socket()
 	pd, err := dev.AllocPD()
 	f.ok(err)
 	const access = verbs.LocalWrite | verbs.RemoteWrite | verbs.RemoteRead | verbs.RemoteAtomic
@@ -54,8 +54,8 @@ func newForger(t *testing.T) *forger {
 	return f
 }
 
-// socket opens a socket of an address of its own, and returns the flow to the device.
-func (f *forger) socket() (*net.UDPConn, ib.Flow) {
+// socket opens a socket of an address of its own, and returns the pseudo header of packets to the device.
+func (f *forger) socket() (*net.UDPConn, ib.PseudoHeader) {
 	f.t.Helper()
 	for {
 		from := netip.AddrPortFrom(loopback.Next(), ib.UDPPort)
@@ -64,7 +64,7 @@ func (f *forger) socket() (*net.UDPConn, ib.Flow) {
 			continue
 		}
 		f.t.Cleanup(func() { sock.Close() })
-		return sock, ib.NewFlow(from, f.addr, true)
+		return sock, ib.NewPseudoHeader(from, f.addr, true)
 	}
 }
 
@@ -85,9 +85,9 @@ func (f *forger) write() *ib.Packet {
 }
 
 // frame is a packet with its ICRC; a socket's lone sends have identification 0.
-func frame(p *ib.Packet, flow ib.Flow) []byte {
+func frame(p *ib.Packet, pseudo ib.PseudoHeader) []byte {
 	b := p.Append(nil)
-	return ib.AppendICRC(b, 0, flow.Seed(8+len(b)+ib.ICRCLen, 0))
+	return ib.AppendICRC(b, 0, pseudo.Seed(8+len(b)+ib.ICRCLen, 0))
 }
 
 func (f *forger) send(b []byte) {
@@ -125,7 +125,7 @@ func (f *forger) holds(want string) {
 func (f *forger) alive() {
 	f.t.Helper()
 	f.mr.Do(func(b []byte) { clear(b[:8]) })
-	f.send(frame(f.write(), f.flow))
+	f.send(frame(f.write(), f.pseudo))
 	var b [2048]byte
 	f.sock.SetReadDeadline(time.Now().Add(2 * time.Minute))
 	for {
@@ -177,7 +177,7 @@ func TestForgedFrames(t *testing.T) {
 		} else {
 			b = append(b, p.Payload...)
 		}
-		f.send(ib.AppendICRC(b, 0, f.flow.Seed(8+len(b)+ib.ICRCLen, 0)))
+		f.send(ib.AppendICRC(b, 0, f.pseudo.Seed(8+len(b)+ib.ICRCLen, 0)))
 		f.counts(c.counter, before, 1)
 		f.holds("untouched")
 	}
@@ -198,7 +198,7 @@ func TestCorruptFrames(t *testing.T) {
 	f := newForger(t)
 	f.alive()
 	f.mr.Do(func(b []byte) { copy(b, "untouched") })
-	good := frame(f.write(), f.flow)
+	good := frame(f.write(), f.pseudo)
 	recv, icrc := f.counter("rcvd_pkts"), f.counter("dropped_icrc_error")
 	var n uint64
 	for bit := range 8 * len(good) {
@@ -242,14 +242,14 @@ func TestReplay(t *testing.T) {
 	write := f.write()
 	write.RETH.VA += 8
 	before := f.counter("duplicate_request")
-	f.send(frame(add, f.flow))
-	f.send(frame(write, f.flow))
+	f.send(frame(add, f.pseudo))
+	f.send(frame(write, f.pseudo))
 	f.psn = f.psn.Next()
 	f.alive()
 	f.mr.Do(func(b []byte) { copy(b[8:], "ours now") })
 	for range 20 {
-		f.send(frame(add, f.flow))
-		f.send(frame(write, f.flow))
+		f.send(frame(add, f.pseudo))
+		f.send(frame(write, f.pseudo))
 	}
 	f.counts("duplicate_request", before, 40)
 	f.alive()
@@ -284,7 +284,7 @@ func TestNoise(t *testing.T) {
 		}
 		b := f.write().Append(nil)
 		b[0] = byte(op)
-		f.send(ib.AppendICRC(b, 0, f.flow.Seed(8+len(b)+ib.ICRCLen, 0)))
+		f.send(ib.AppendICRC(b, 0, f.pseudo.Seed(8+len(b)+ib.ICRCLen, 0)))
 		few()
 	}
 	f.alive()
@@ -317,7 +317,7 @@ func TestForgedRequests(t *testing.T) {
 		p := f.write()
 		c.change(p)
 		b := append(p.AppendHeader(nil), p.Payload...)
-		f.send(ib.AppendICRC(b, 0, f.flow.Seed(8+len(b)+ib.ICRCLen, 0)))
+		f.send(ib.AppendICRC(b, 0, f.pseudo.Seed(8+len(b)+ib.ICRCLen, 0)))
 		f.sock.SetReadDeadline(time.Now().Add(2 * time.Minute))
 		var answer [2048]byte
 		n, err := f.sock.Read(answer[:])

@@ -40,16 +40,16 @@ func TestForgedMADs(t *testing.T) {
 		p := good()
 		spoil(p)
 		before := f.counter(counter)
-		f.send(frame(p, f.flow))
+		f.send(frame(p, f.pseudo))
 		f.counts(counter, before, 1)
 	}
 	long := good()
 	long.Payload = make([]byte, verbs.MADLen+4)
 	before := f.counter("dropped_bad_length")
-	f.send(frame(long, f.flow))
+	f.send(frame(long, f.pseudo))
 	f.counts("dropped_bad_length", before, 1)
 
-	f.send(frame(good(), f.flow))
+	f.send(frame(good(), f.pseudo))
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	if n, _, err := g.Recv(ctx, make([]byte, verbs.MADLen)); n != verbs.MADLen || err != nil {
@@ -57,7 +57,7 @@ func TestForgedMADs(t *testing.T) {
 	}
 	f.ok(g.Close())
 	before = f.counter("dropped_no_such_qp")
-	f.send(frame(good(), f.flow))
+	f.send(frame(good(), f.pseudo))
 	f.counts("dropped_no_such_qp", before, 1)
 }
 
@@ -91,7 +91,7 @@ func TestCapturedMADs(t *testing.T) {
 				continue
 			}
 			total++
-			f.send(frame(&p, f.flow))
+			f.send(frame(&p, f.pseudo))
 			got := make([]byte, verbs.MADLen)
 			if _, _, err := g.Recv(ctx, got); err != nil || !bytes.Equal(got, p.Payload) {
 				t.Fatalf("%s: got % x, want % x; %v", name, got, p.Payload, err)

@@ -8,12 +8,12 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
-// peerSocket is a socket that sends to one peer, which takes the kernel less work, and the flow of its
+// peerSocket is a socket that sends to one peer, which takes the kernel less work, and the pseudo header of its
 // packets. It has a source port of its own. In RoCEv2 that may be any port (annex A17): peers
 // always send to port 4791.
 type peerSocket struct {
-	sock *netio.Connected
-	flow ib.Flow
+	sock   *netio.Connected
+	pseudo ib.PseudoHeader
 }
 
 // ecn is the field of the TOS about congestion (RFC 3168 section 5): zero permits no marks, both bits are one.
@@ -43,7 +43,7 @@ func (p *port) Connect(to ibta.Path) {
 		if err != nil {
 			return
 		}
-		w = &peerSocket{sock, ib.NewFlow(sock.LocalAddr(), r.to, true)}
+		w = &peerSocket{sock, ib.NewPseudoHeader(sock.LocalAddr(), r.to, true)}
 		p.peerSockets[r.to] = w
 	}
 	r.sock = w

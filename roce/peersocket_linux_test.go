@@ -82,8 +82,8 @@ func (k *talker) hears(sock *net.UDPConn) uint16 {
 	sock.SetReadDeadline(time.Now().Add(2 * time.Minute))
 	n, from, err := sock.ReadFromUDPAddrPort(b[:])
 	k.ok(err)
-	flow := ib.NewFlow(from, sock.LocalAddr().(*net.UDPAddr).AddrPort(), true)
-	if _, how := flow.Verify(b[:n], 0); how == ib.NotVerified || from.Addr() != k.to.Addr() {
+	pseudo := ib.NewPseudoHeader(from, sock.LocalAddr().(*net.UDPAddr).AddrPort(), true)
+	if _, how := pseudo.Verify(b[:n], 0); how == ib.NotVerified || from.Addr() != k.to.Addr() {
 		k.Fatalf("a packet of %d bytes from %v: %v", n, from, how)
 	}
 	return from.Port()

@@ -33,11 +33,11 @@ type port struct {
 
 // route is the path to one peer.
 type route struct {
-	port *port
-	to   netip.AddrPort
-	key  ibta.PathKey
-	flow ib.Flow     // of the packets to the peer
-	sock *peerSocket // nil: packets leave through the receiving socket
+	port   *port
+	to     netip.AddrPort
+	key    ibta.PathKey
+	pseudo ib.PseudoHeader // of the packets to the peer
+	sock   *peerSocket     // nil: packets leave through the receiving socket
 
 	ttl, tos uint8 // 0: the system's default
 }
@@ -114,7 +114,7 @@ func (p *port) Resolve(attr *verbs.AHAttr) (ibta.Path, error) {
 		to = to.WithZone(p.link.name)
 	}
 	dst := netip.AddrPortFrom(to, ib.UDPPort)
-	return &route{port: p, to: dst, key: keyOf(to), flow: ib.NewFlow(p.local, dst, true), ttl: attr.HopLimit, tos: attr.TrafficClass}, nil
+	return &route{port: p, to: dst, key: keyOf(to), pseudo: ib.NewPseudoHeader(p.local, dst, true), ttl: attr.HopLimit, tos: attr.TrafficClass}, nil
 }
 
 // keyOf tells peers apart by their addresses: any of their ports may send.

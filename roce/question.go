@@ -17,6 +17,6 @@ import (
 func question(from, to netip.AddrPort) []byte {
 	p := ib.Packet{BTH: ib.BTH{Opcode: ib.UDSendOnly, PKey: ib.DefaultPKey, DestQP: ib.QP0}}
 	b := p.Append(nil)
-	flow := ib.NewFlow(from, to, true)
-	return ib.AppendICRC(b, 0, flow.Seed(8+len(b)+ib.ICRCLen, 0))
+	pseudo := ib.NewPseudoHeader(from, to, true)
+	return ib.AppendICRC(b, 0, pseudo.Seed(8+len(b)+ib.ICRCLen, 0))
 }

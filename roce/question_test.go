@@ -20,8 +20,8 @@ func TestQuestion(t *testing.T) {
 		if err := p.Decode(b[:len(b)-ib.ICRCLen]); err != nil {
 			t.Fatal(err)
 		}
-		flow := ib.NewFlow(from, to, true)
-		if _, how := flow.Verify(b, 0); p.DestQP != ib.QP0 || how != ib.VerifiedWhole {
+		pseudo := ib.NewPseudoHeader(from, to, true)
+		if _, how := pseudo.Verify(b, 0); p.DestQP != ib.QP0 || how != ib.VerifiedWhole {
 			t.Errorf("%s: %+v, ICRC: %v", addr, p.BTH, how)
 		}
 	}

@@ -31,7 +31,7 @@ type source struct {
 	from   netip.AddrPort
 	to     netip.Addr // ours, or a group's
 	key    ibta.PathKey
-	flow   ib.Flow
+	pseudo ib.PseudoHeader
 	counts counting
 	first  uint16 // identification of the last buffer's first packet
 	last   uint16 // and of its last one
@@ -124,9 +124,9 @@ func (p *port) take(d *netio.Datagrams, c *ibta.Counters, deliver func(*ib.Packe
 		n := min(d.SegmentSize, len(data))
 		frame := data[:n:n]
 		data = data[n:]
-		got, how := src.flow.Verify(frame, id)
+		got, how := src.pseudo.Verify(frame, id)
 		if how == ib.NotVerified && ib.Opcode(frame[0]) == ib.RCFlush {
-			got, how = src.flow.VerifyFlushOfRxe(frame, id)
+			got, how = src.pseudo.VerifyFlushOfRxe(frame, id)
 		}
 		if how == ib.NotVerified {
 			c.Dropped[ibta.DropICRC]++
@@ -178,7 +178,7 @@ func (p *port) sourceOf(d *netio.Datagrams) *source {
 			clear(p.sources)
 		}
 		s = &source{from: d.From, to: to, key: keyOf(d.From.Addr()),
-			flow: ib.NewFlow(d.From, netip.AddrPortFrom(to, p.local.Port()), true)}
+			pseudo: ib.NewPseudoHeader(d.From, netip.AddrPortFrom(to, p.local.Port()), true)}
 		p.sources[d.From] = s
 	}
 	p.last = s

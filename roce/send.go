@@ -32,17 +32,17 @@ const udpHeaderLen = 8
 
 // outgoing is the port's choices for the headers of a send.
 type outgoing struct {
-	src  netip.AddrPort
-	flow *ib.Flow
-	id   uint16 // IPv4 identification of the first packet
-	step uint16 // difference to the next packet's
+	src    netip.AddrPort
+	pseudo *ib.PseudoHeader
+	id     uint16 // IPv4 identification of the first packet
+	step   uint16 // difference to the next packet's
 }
 
 // Send puts the ICRCs into a batch's packets and sends them in one system call.
 func (p *port) Send(b *ibta.Batch) error {
 	r := b.To.Path.(*route)
 	if w := r.sock; w != nil {
-		err := p.sendBy(w.sock, &outgoing{w.sock.LocalAddr(), &w.flow, w.sock.Identification(), 1}, b)
+		err := p.sendBy(w.sock, &outgoing{w.sock.LocalAddr(), &w.pseudo, w.sock.Identification(), 1}, b)
 		if err == nil || err == softdev.ErrAgain || err == errGone {
 			return err
 		}
@@ -53,7 +53,7 @@ func (p *port) Send(b *ibta.Batch) error {
 		}
 	}
 	// On this socket the kernel numbers the segments of one send 0, 1, 2, …, and a lone datagram 0.
-	out := outgoing{src: p.local, flow: &r.flow}
+	out := outgoing{src: p.local, pseudo: &r.pseudo}
 	if p.sock.Features().GSO {
 		out.step = 1
 	}
@@ -86,7 +86,7 @@ func (p *port) seal(b *ibta.Batch, out *outgoing) (ok bool) {
 	p.flushes.begin()
 	for i := range b.Len() {
 		pkt := b.Packet(i)
-		state := out.flow.AfterBTH(udpHeaderLen+b.PacketSize(i), out.identification(i), pkt.Head)
+		state := out.pseudo.AfterBTH(udpHeaderLen+b.PacketSize(i), out.identification(i), pkt.Head)
 		if rest := pkt.Head[ib.BTHLen:]; len(rest) > 0 {
 			state = ib.ICRCUpdate(state, rest)
 		}
@@ -127,9 +127,9 @@ func (p *port) RecordLost(b *ibta.Batch) {
 		return
 	}
 	r := b.To.Path.(*route)
-	out := outgoing{src: p.local, flow: &r.flow}
+	out := outgoing{src: p.local, pseudo: &r.pseudo}
 	if w := r.sock; w != nil {
-		out = outgoing{w.sock.LocalAddr(), &w.flow, w.sock.Identification(), 1}
+		out = outgoing{w.sock.LocalAddr(), &w.pseudo, w.sock.Identification(), 1}
 	}
 	if p.seal(b, &out) {
 		p.traceBatch(b, &out)

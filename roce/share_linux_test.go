@@ -377,7 +377,7 @@ func TestMixedTrain(t *testing.T) {
 	}
 	defer sock.Close()
 	to := netip.AddrPortFrom(netip.MustParseAddr(address), ib.UDPPort)
-	flow := ib.NewFlow(sock.LocalAddr(), to, true)
+	pseudo := ib.NewPseudoHeader(sock.LocalAddr(), to, true)
 	train := sock.NewTrain()
 	train.Reset(to)
 	const each = 5
@@ -386,7 +386,7 @@ func TestMixedTrain(t *testing.T) {
 			DETH: ib.DETH{QKey: shareQKey, SrcQP: 77}, Payload: make([]byte, 1000)}
 		stamp(p.Payload, i/2)
 		b := p.Append(nil)
-		b = ib.AppendICRC(b, 0, flow.Seed(8+len(b)+ib.ICRCLen, uint16(i)))
+		b = ib.AppendICRC(b, 0, pseudo.Seed(8+len(b)+ib.ICRCLen, uint16(i)))
 		train.Begin(len(b))
 		train.Add(b)
 	}

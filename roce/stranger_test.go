@@ -65,7 +65,7 @@ func flood(b *testing.B, at netip.Addr, r *reader, depth int) {
 	self, to := netip.AddrPortFrom(loopback.Next(), ib.UDPPort), netip.AddrPortFrom(at, ib.UDPPort)
 	sock, err := net.ListenUDP("udp4", net.UDPAddrFromAddrPort(self))
 	ok(b, err)
-	flow := ib.NewFlow(self, to, true)
+	pseudo := ib.NewPseudoHeader(self, to, true)
 	ok(b, r.qp.Connect(r.ep, verbs.Endpoint{QPN: 0x1234, GID: ib.GIDFromAddr(self.Addr()), MTU: r.ep.MTU}, nil))
 	size := len(r.mr.Bytes())
 	psn, packets := ib.PSN(0), size/r.ep.MTU.Bytes()
@@ -73,7 +73,7 @@ func flood(b *testing.B, at netip.Addr, r *reader, depth int) {
 		p := ib.Packet{BTH: ib.BTH{Opcode: ib.RCReadRequest, PKey: ib.DefaultPKey, DestQP: r.qp.Num(), PSN: psn},
 			RETH: ib.RETH{VA: r.mr.Addr(), RKey: r.mr.RKey(), DMALen: uint32(size)}}
 		psn = psn.Add(packets)
-		sock.WriteToUDPAddrPort(frame(&p, flow), to)
+		sock.WriteToUDPAddrPort(frame(&p, pseudo), to)
 	}
 	for range depth {
 		ask()

@@ -141,7 +141,7 @@ func verifyRecording(t *testing.T, file string) (frames int) {
 			src, _ := netip.AddrFromSlice(ip[12:16])
 			dst, _ := netip.AddrFromSlice(ip[16:20])
 			udp := ip[20:]
-			flow := ib.NewFlow(netip.AddrPortFrom(src, binary.BigEndian.Uint16(udp)),
+			flow := ib.NewPseudoHeader(netip.AddrPortFrom(src, binary.BigEndian.Uint16(udp)),
 				netip.AddrPortFrom(dst, binary.BigEndian.Uint16(udp[2:])), ip[6]&0x40 != 0)
 			if _, how := flow.Verify(udp[8:], binary.BigEndian.Uint16(ip[4:])); how != ib.VerifiedWhole {
 				t.Fatalf("frame %d: the ICRC is wrong", frames)

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-var benchFlow = NewFlow(netip.MustParseAddrPort("10.9.0.1:49152"), netip.MustParseAddrPort("10.9.0.2:4791"), true)
+var benchFlow = NewPseudoHeader(netip.MustParseAddrPort("10.9.0.1:49152"), netip.MustParseAddrPort("10.9.0.2:4791"), true)
 
 func benchPacket(o Opcode, n int) *Packet {
 	p := &Packet{BTH: BTH{Opcode: o, PKey: DefaultPKey, DestQP: 17, PSN: 99}, Payload: make([]byte, n)}
@@ -108,10 +108,10 @@ func BenchmarkSeed(b *testing.B) {
 	}
 }
 
-func BenchmarkNewFlow(b *testing.B) {
+func BenchmarkNewPseudoHeader(b *testing.B) {
 	src, dst := netip.MustParseAddrPort("10.9.0.1:49152"), netip.MustParseAddrPort("10.9.0.2:4791")
 	b.ReportAllocs()
 	for b.Loop() {
-		NewFlow(src, dst, true)
+		NewPseudoHeader(src, dst, true)
 	}
 }

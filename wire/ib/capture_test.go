@@ -32,7 +32,7 @@ func TestCaptures(t *testing.T) {
 				t.Errorf("%s frame %d: encodes to\n%x, was\n%x", c.name, f.Num, got, body)
 			}
 
-			flow := NewFlow(f.Src, f.Dst, f.DF)
+			flow := NewPseudoHeader(f.Src, f.Dst, f.DF)
 			before := bytes.Clone(f.Transport)
 			if id, how := flow.Verify(f.Transport, f.ID); id != f.ID || how != VerifiedWhole {
 				t.Errorf("%s frame %d, right id: id %#x, %d", c.name, f.Num, id, how)
@@ -82,7 +82,7 @@ func TestCapturesTruncated(t *testing.T) {
 		for _, f := range readFrames(t, c.name) {
 			body := f.Transport[:len(f.Transport)-ICRCLen]
 			info := Opcode(body[0]).Info()
-			flow := NewFlow(f.Src, f.Dst, f.DF)
+			flow := NewPseudoHeader(f.Src, f.Dst, f.DF)
 			for n := range body {
 				var p Packet
 				err := p.Decode(body[:n:n])

@@ -128,19 +128,19 @@ var (
 	}()
 )
 
-// Flow is what the ICRC needs to know of one direction between two UDP endpoints. It is constant
+// PseudoHeader is the part of the ICRC that one direction between two UDP endpoints has in common. It is constant
 // once created, twelve bytes large, and may be shared and copied.
-type Flow struct {
+type PseudoHeader struct {
 	base  uint32 // state after the pseudo header with lengths and identification zero
 	after uint32 // and after a BTH of zeroes behind it, its byte 4 as ones
 	ipv6  bool
 }
 
-// NewFlow returns the flow of packets from src to dst, two addresses of one
+// NewPseudoHeader returns the pseudo header of packets from src to dst, two addresses of one
 // family (IPv4-mapped ones count as IPv4). df is the don't-fragment flag of its
 // IPv4 packets: the ICRC covers it and a receiving socket does not show it.
 // Linux rxe sets it, and so does a UDP socket with IP_MTU_DISCOVER at DO.
-func NewFlow(src, dst netip.AddrPort, df bool) Flow {
+func NewPseudoHeader(src, dst netip.AddrPort, df bool) PseudoHeader {
 	var b [ipv6PseudoLen]byte
 	copy(b[:8], "\xff\xff\xff\xff\xff\xff\xff\xff")
 	ip, udp := b[8:8+ipv4Len], b[8+ipv4Len:ipv4PseudoLen]
@@ -169,17 +169,17 @@ func NewFlow(src, dst netip.AddrPort, df bool) Flow {
 	udp[6], udp[7] = 0xff, 0xff
 	base := crcIEEE(crcInit, b[:8+len(ip)+len(udp)])
 	var bth [BTHLen]byte
-	return Flow{base: base, after: ICRCHeader(base, bth[:]), ipv6: v6}
+	return PseudoHeader{base: base, after: ICRCHeader(base, bth[:]), ipv6: v6}
 }
 
 // Seed returns the ICRC's state after the IP and UDP headers of a packet with the given UDP length
 // (8 bytes of UDP header, BTH to ICRC included) and IPv4 identification, which IPv6 ignores. The
 // segments of one GSO send differ only in id: 0, 1, 2, and so on.
-func (f *Flow) Seed(udpLength int, id uint16) uint32 {
+func (f *PseudoHeader) Seed(udpLength int, id uint16) uint32 {
 	return f.base ^ f.fields(fieldsAtBTH, udpLength, id)
 }
 
-func (f *Flow) fields(t *fieldTables, udpLength int, id uint16) uint32 {
+func (f *PseudoHeader) fields(t *fieldTables, udpLength int, id uint16) uint32 {
 	n := uint16(udpLength)
 	if f.ipv6 {
 		return t.ipv6Len.of(n)
@@ -188,8 +188,8 @@ func (f *Flow) fields(t *fieldTables, udpLength int, id uint16) uint32 {
 }
 
 // AfterBTH returns the state after the BTH of such a packet, for [ICRCUpdate] over what follows. It
-// is [Flow.Seed] and [ICRCHeader] in one, without processing the twelve bytes one after the other.
-func (f *Flow) AfterBTH(udpLength int, id uint16, bth []byte) uint32 {
+// is [PseudoHeader.Seed] and [ICRCHeader] in one, without processing the twelve bytes one after the other.
+func (f *PseudoHeader) AfterBTH(udpLength int, id uint16, bth []byte) uint32 {
 	_ = bth[BTHLen-1]
 	w := &bthWords
 	return f.after ^ f.fields(fieldsAfterBTH, udpLength, id) ^

@@ -61,13 +61,13 @@ var icrcFlows = []struct {
 	{"IPv6", netip.MustParseAddrPort("[2001:db8::7]:50000"), netip.MustParseAddrPort("[2001:db8::9]:4791"), true},
 }
 
-// TestICRCReference holds Flow against one CRC over the masked packet, for
+// TestICRCReference holds PseudoHeader against one CRC over the masked packet, for
 // random identifications, contents (byte 4 of the BTH too) and every length.
 func TestICRCReference(t *testing.T) {
 	r := rand.New(rand.NewPCG(4791, 1))
 	for _, c := range icrcFlows {
 		t.Run(c.name, func(t *testing.T) {
-			flow := NewFlow(c.src, c.dst, c.df)
+			flow := NewPseudoHeader(c.src, c.dst, c.df)
 			for n := BTHLen; n <= maxTransport; n += 4 {
 				b := randBytes(r, n)
 				id := uint16(r.Uint32())
@@ -88,7 +88,7 @@ func TestICRCReference(t *testing.T) {
 func TestAfterBTH(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, a := range []string{"192.0.2.1", "2001:db8::1"} {
-		f := NewFlow(netip.AddrPortFrom(netip.MustParseAddr(a), 49152), netip.AddrPortFrom(netip.MustParseAddr(a).Next(), UDPPort), true)
+		f := NewPseudoHeader(netip.AddrPortFrom(netip.MustParseAddr(a), 49152), netip.AddrPortFrom(netip.MustParseAddr(a).Next(), UDPPort), true)
 		for range 1000 {
 			var bth [BTHLen]byte
 			for i := range bth {
@@ -107,7 +107,7 @@ func TestFlowMapsAddresses(t *testing.T) {
 	mapped := func(a netip.AddrPort) netip.AddrPort {
 		return netip.AddrPortFrom(netip.AddrFrom16(a.Addr().As16()), a.Port())
 	}
-	if NewFlow(c.src, c.dst, true) != NewFlow(mapped(c.src), mapped(c.dst), true) {
+	if NewPseudoHeader(c.src, c.dst, true) != NewPseudoHeader(mapped(c.src), mapped(c.dst), true) {
 		t.Error("an IPv4-mapped address makes another flow")
 	}
 }
@@ -119,7 +119,7 @@ func TestVerify(t *testing.T) {
 	r := rand.New(rand.NewPCG(4791, 2))
 	for _, c := range icrcFlows {
 		t.Run(c.name, func(t *testing.T) {
-			flow := NewFlow(c.src, c.dst, c.df)
+			flow := NewPseudoHeader(c.src, c.dst, c.df)
 			for n := BTHLen; n <= maxTransport; n += 4 {
 				b := randBytes(r, n)
 				id, guess := uint16(r.Uint32()), uint16(r.Uint32())
@@ -156,7 +156,7 @@ func TestVerify(t *testing.T) {
 }
 
 func TestVerifyLengths(t *testing.T) {
-	flow := NewFlow(icrcFlows[0].src, icrcFlows[0].dst, true)
+	flow := NewPseudoHeader(icrcFlows[0].src, icrcFlows[0].dst, true)
 	for _, n := range []int{0, 1, 3, 4, BTHLen, BTHLen + ICRCLen - 1, BTHLen + ICRCLen + 2, maxTransport + ICRCLen + 4} {
 		if _, how := flow.Verify(make([]byte, n), 0); how != NotVerified {
 			t.Errorf("%d bytes: %d", n, how)
@@ -168,7 +168,7 @@ func TestVerifyLengths(t *testing.T) {
 // their CRC says.
 func TestVerifyOddLength(t *testing.T) {
 	c := icrcFlows[0]
-	flow := NewFlow(c.src, c.dst, c.df)
+	flow := NewPseudoHeader(c.src, c.dst, c.df)
 	for n := BTHLen + 1; n < BTHLen+4; n++ {
 		b := make([]byte, n)
 		b = binary.LittleEndian.AppendUint32(b, referenceICRC(c.src, c.dst, c.df, 7, b))
@@ -185,7 +185,7 @@ func TestIPv6IsNotSolved(t *testing.T) {
 	b := make([]byte, 64)
 	diff := referenceICRC(v4.src, v4.dst, true, 1, b) ^ referenceICRC(v4.src, v4.dst, true, 2, b)
 	b = binary.LittleEndian.AppendUint32(b, referenceICRC(v6.src, v6.dst, true, 0, b)^diff)
-	flow := NewFlow(v6.src, v6.dst, true)
+	flow := NewPseudoHeader(v6.src, v6.dst, true)
 	if _, how := flow.Verify(b, 0); how != NotVerified {
 		t.Errorf("%d", how)
 	}
@@ -198,12 +198,12 @@ func TestWrongFlow(t *testing.T) {
 	b := make([]byte, 64)
 	b = binary.LittleEndian.AppendUint32(b, referenceICRC(c.src, c.dst, c.df, 7, b))
 	other := netip.MustParseAddrPort("192.0.2.8:49152")
-	for name, f := range map[string]Flow{
-		"source":         NewFlow(other, c.dst, c.df),
-		"destination":    NewFlow(c.src, other, c.df),
-		"source port":    NewFlow(netip.AddrPortFrom(c.src.Addr(), 1), c.dst, c.df),
-		"don't fragment": NewFlow(c.src, c.dst, !c.df),
-		"family":         NewFlow(icrcFlows[2].src, icrcFlows[2].dst, true),
+	for name, f := range map[string]PseudoHeader{
+		"source":         NewPseudoHeader(other, c.dst, c.df),
+		"destination":    NewPseudoHeader(c.src, other, c.df),
+		"source port":    NewPseudoHeader(netip.AddrPortFrom(c.src.Addr(), 1), c.dst, c.df),
+		"don't fragment": NewPseudoHeader(c.src, c.dst, !c.df),
+		"family":         NewPseudoHeader(icrcFlows[2].src, icrcFlows[2].dst, true),
 	} {
 		if _, how := f.Verify(b, 7); how == VerifiedWhole {
 			t.Errorf("another %s verifies", name)
@@ -216,7 +216,7 @@ func TestWrongFlow(t *testing.T) {
 // solved, and none whole. The bounds are seven standard deviations wide.
 func TestRandomCorruption(t *testing.T) {
 	r := rand.New(rand.NewPCG(4791, 3))
-	flow := NewFlow(icrcFlows[0].src, icrcFlows[0].dst, true)
+	flow := NewPseudoHeader(icrcFlows[0].src, icrcFlows[0].dst, true)
 	b := randBytes(r, 64+ICRCLen)
 	solved := 0
 	for range 1 << 20 {
@@ -238,7 +238,7 @@ func TestRandomCorruption(t *testing.T) {
 // CRC-32 guarantees.
 func TestBursts(t *testing.T) {
 	r := rand.New(rand.NewPCG(4791, 4))
-	flow := NewFlow(icrcFlows[0].src, icrcFlows[0].dst, true)
+	flow := NewPseudoHeader(icrcFlows[0].src, icrcFlows[0].dst, true)
 	for range 1 << 16 {
 		n := 12 + 4*r.IntN(64)
 		b := randBytes(r, n)
@@ -316,7 +316,7 @@ func FuzzVerify(f *testing.F) {
 		}
 	}
 	src, dst := netip.MustParseAddrPort("10.9.0.2:49152"), netip.MustParseAddrPort("10.9.0.1:4791")
-	flow := NewFlow(src, dst, true)
+	flow := NewPseudoHeader(src, dst, true)
 	f.Fuzz(func(t *testing.T, b []byte, guess uint16) {
 		keep := bytes.Clone(b)
 		id, how := flow.Verify(b, guess)

@@ -13,8 +13,8 @@ import "encoding/binary"
 // the packet.
 func ICRCFlushOfRxe(state uint32, packet []byte) uint32 { return ICRCUpdate(state, packet) }
 
-// VerifyFlushOfRxe is [Flow.Verify] for a FLUSH sent by rxe.
-func (f *Flow) VerifyFlushOfRxe(transport []byte, predictedID uint16) (id uint16, how Verified) {
+// VerifyFlushOfRxe is [PseudoHeader.Verify] for a FLUSH sent by rxe.
+func (f *PseudoHeader) VerifyFlushOfRxe(transport []byte, predictedID uint16) (id uint16, how Verified) {
 	n := len(transport) - ICRCLen
 	if n != RCFlush.Info().HeaderLen || Opcode(transport[0]) != RCFlush {
 		return 0, NotVerified

@@ -8,7 +8,7 @@ import (
 )
 
 func TestFlushOfRxe(t *testing.T) {
-	flow := NewFlow(netip.MustParseAddrPort("10.9.0.2:50000"), netip.MustParseAddrPort("10.9.0.1:4791"), true)
+	flow := NewPseudoHeader(netip.MustParseAddrPort("10.9.0.2:50000"), netip.MustParseAddrPort("10.9.0.1:4791"), true)
 	p := Packet{BTH: BTH{Opcode: RCFlush, PKey: DefaultPKey, DestQP: 0x123456, AckReq: true, PSN: 77},
 		FETH: FETH{Placement: PlacementGlobal}, RETH: RETH{VA: 1 << 40, RKey: 0xabcdef, DMALen: 4096}}
 	head := p.Append(nil)

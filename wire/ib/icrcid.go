@@ -7,7 +7,7 @@ import "hash/crc32"
 // Verified is how far a packet's ICRC was verified.
 type Verified uint8
 
-// The outcomes of [Flow.Verify].
+// The outcomes of [PseudoHeader.Verify].
 const (
 	// NotVerified: the packet was corrupted, or belongs to another flow.
 	NotVerified Verified = iota
@@ -97,7 +97,7 @@ const residue = 0x2144df1c
 // predictedID is tried first: for rxe as a sender the last packet's plus one, for a GRO train the
 // last segment's plus one. It returns the identification that the packet has if its ICRC is
 // correct. Over IPv6 there is none, and a packet is either verified whole or not at all.
-func (f *Flow) Verify(transport []byte, predictedID uint16) (id uint16, how Verified) {
+func (f *PseudoHeader) Verify(transport []byte, predictedID uint16) (id uint16, how Verified) {
 	n := len(transport) - ICRCLen
 	if n < BTHLen || n > maxTransport || n&3 != 0 {
 		return 0, NotVerified
@@ -110,7 +110,7 @@ func (f *Flow) Verify(transport []byte, predictedID uint16) (id uint16, how Veri
 }
 
 // judge interprets the residual r of a packet whose CRC covers n bytes from the BTH on.
-func (f *Flow) judge(r uint32, n int, predictedID uint16) (id uint16, how Verified) {
+func (f *PseudoHeader) judge(r uint32, n int, predictedID uint16) (id uint16, how Verified) {
 	if r == 0 {
 		return predictedID, VerifiedWhole
 	}

@@ -45,7 +45,7 @@ func ipv4(psn ib.PSN, payload string) []byte {
 	b = binary.BigEndian.AppendUint16(b, ib.UDPPort)
 	b = binary.BigEndian.AppendUint16(b, uint16(udp))
 	b = append(append(b, 0, 0), t...)
-	flow := ib.NewFlow(netip.AddrPortFrom(hostA, 50000), netip.AddrPortFrom(hostB, ib.UDPPort), true)
+	flow := ib.NewPseudoHeader(netip.AddrPortFrom(hostA, 50000), netip.AddrPortFrom(hostB, ib.UDPPort), true)
 	return ib.AppendICRC(b, 28, flow.Seed(udp, 7))
 }
 
@@ -209,7 +209,7 @@ func TestWrongICRC(t *testing.T) {
 func TestTrain(t *testing.T) {
 	segments := [][]byte{send(1, "twenty bytes of data"), send(2, "twenty bytes, others"), send(3, "x")}
 	b := ipv4(1, "")[:28]
-	flow := ib.NewFlow(netip.AddrPortFrom(hostA, 50000), netip.AddrPortFrom(hostB, ib.UDPPort), true)
+	flow := ib.NewPseudoHeader(netip.AddrPortFrom(hostA, 50000), netip.AddrPortFrom(hostB, ib.UDPPort), true)
 	for i, s := range segments {
 		b = append(b, ib.AppendICRC(slices.Clone(s), 0, flow.Seed(8+len(s)+ib.ICRCLen, 7+uint16(i)))...)
 	}

@@ -13,7 +13,7 @@ import (
 // one size behind each other, and a last one that may be shorter: where the system leaves segmentation to the card
 // (UDP_SEGMENT), or puts together what has come (UDP_GRO), a capture has the datagram before it, or after.
 func (d *Decoder) roce(h *ipPacket, b []byte, whole int, p *Packet) {
-	flow := ib.NewFlow(netip.AddrPortFrom(h.src, p.FromPort), netip.AddrPortFrom(h.dst, p.ToPort), h.df)
+	flow := ib.NewPseudoHeader(netip.AddrPortFrom(h.src, p.FromPort), netip.AddrPortFrom(h.dst, p.ToPort), h.df)
 	t, n := b[udpLen:], whole-udpLen
 	fits := func(t []byte, id uint16) bool {
 		if icrcFits(flow.Seed(udpLen+len(t), id), t) {

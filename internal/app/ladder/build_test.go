@@ -53,7 +53,7 @@ func (r *recording) from(host byte, p ib.Packet) {
 	}
 	b := p.Append(nil)
 	src, dst := netip.AddrPortFrom(addrs[host], 50000), netip.AddrPortFrom(addrs[to], ib.UDPPort)
-	flow := ib.NewFlow(src, dst, true)
+	flow := ib.NewPseudoHeader(src, dst, true)
 	b = ib.AppendICRC(b, 0, flow.Seed(8+len(b)+ib.ICRCLen, r.id))
 	if r.bad {
 		b[len(b)-1] ^= 1

@@ -262,7 +262,7 @@ func addrs(src, dst int32, entropy uint32) (from, to netip.AddrPort) {
 }
 
 // flowOf returns what the ICRCs of a queue pair's packets need to know.
-func (s *Sim) flowOf(src, dst int32, entropy uint32) ib.Flow {
+func (s *Sim) flowOf(src, dst int32, entropy uint32) ib.PseudoHeader {
 	from, to := addrs(src, dst, entropy)
-	return ib.NewFlow(from, to, true)
+	return ib.NewPseudoHeader(from, to, true)
 }

@@ -66,7 +66,7 @@ type arrival struct {
 type route struct {
 	to       netip.Addr
 	ttl, tos uint8
-	flow     ib.Flow
+	flow     ib.PseudoHeader
 }
 
 func newPort(h *Host) *Port { return &Port{waiter: newWaiter(h), window: h.Window} }
@@ -120,8 +120,8 @@ func (p *Port) Resolve(a *verbs.AHAttr) (ibta.Path, error) {
 	return r, nil
 }
 
-func flow(from, to netip.Addr) ib.Flow {
-	return ib.NewFlow(netip.AddrPortFrom(from, ib.UDPPort), netip.AddrPortFrom(to, ib.UDPPort), true)
+func flow(from, to netip.Addr) ib.PseudoHeader {
+	return ib.NewPseudoHeader(netip.AddrPortFrom(from, ib.UDPPort), netip.AddrPortFrom(to, ib.UDPPort), true)
 }
 
 func keyOf(a netip.Addr) ibta.PathKey { return ibta.PathKey{GID: ib.GIDFromAddr(a), Port: 1} }
