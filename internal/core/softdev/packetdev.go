@@ -127,7 +127,7 @@ func (d *PacketDevice) dropFlow(v *ibta.Vector) {
 // without queue pairs and address handles.
 type Load struct {
 	Requests, Reads int // bytes that flows count
-	Reorder         int // bytes of packets that came before their turn
+	Reorder         int // bytes of packets that came out of order
 	Flows           int
 }
 

@@ -324,7 +324,7 @@ func (q *QP) landKept(now clock.Time) {
 	}
 }
 
-// afterAck completes what can now be completed: local operations that were done in their turn, and
+// afterAck completes what can now be completed: local operations that were done in order, and
 // work requests that failed before they were the oldest.
 func (q *QP) afterAck() {
 	r := &q.req

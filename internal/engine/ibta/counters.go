@@ -47,7 +47,7 @@ type Counters struct {
 	ICRCSolved    uint64 // of these, with an IPv4 identification that was not predicted
 	Duplicates    uint64 // requests
 	OutOfSequence uint64 // requests ahead of the expected PSN
-	Early         uint64 // requests and responses kept until their turn
+	Early         uint64 // requests and responses that came out of order, and are kept
 	AcksSent      uint64 // NAKs included
 	AcksReceived  uint64
 	NAKSent       uint64 // for sequence errors

@@ -23,7 +23,7 @@
 //	qp.go, modify.go          the queue pair, its states; see also package queue
 //	sendqueue.go              work requests as the requester keeps them
 //	timers.go                 all deadlines of a queue pair
-//	requester.go, flow.go     from work requests to packets; whose turn it is to send
+//	requester.go, flow.go     from work requests to packets; which queue pair sends
 //	regulator.go              a congestion control (package congestion), and what it allows
 //	congestion.go             notifications of congestion
 //	completer.go              acknowledgements and responses
@@ -33,7 +33,7 @@
 //	explain.go                why a request was refused
 //	duplicate.go              requests that come again
 //	flush.go                  FLUSH, which the device carries out
-//	reorder.go                packets that came before their turn
+//	reorder.go                packets that come out of order
 //	respond.go                acknowledgements and responses on their way out
 //	datagram.go, mad.go       UD, and the datagrams of QP1
 //	pace.go                   the pace of what is not acknowledged

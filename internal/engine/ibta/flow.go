@@ -86,8 +86,8 @@ func (f *Flow) fills(m *member, n int) bool {
 	return !f.holds(f.inflight, n) || m.own != nil && (!m.own.holds(m.inflight, n) || m.own.burst+n > m.own.allows.Burst)
 }
 
-// endsTurn reports whether others have their turn after n more bytes of m.
-func (f *Flow) endsTurn(m *member, n int) bool { return f.Waiting() && m.quantum < n }
+// exceedsQuantum reports whether others wait and n more bytes are beyond m's quantum.
+func (f *Flow) exceedsQuantum(m *member, n int) bool { return f.Waiting() && m.quantum < n }
 
 // readChunk limits the bytes that one READ request asks for: there is no other way to slow a
 // responder down.
@@ -117,13 +117,13 @@ func (m *member) ownFits(now clock.Time, l line, n int) bool {
 // small for a send.
 func (f *Flow) fullSend() int { return min(longSend, f.allows.Window/4) }
 
-// fullTurn returns what m may send before others that wait have their turn.
-func (f *Flow) fullTurn(m *member) int { return max(f.fullSend(), m.packet) }
+// fullQuantum returns how many bytes m may send before others that wait (deficit round robin).
+func (f *Flow) fullQuantum(m *member) int { return max(f.fullSend(), m.packet) }
 
-// inTurn reports whether need more bytes are part of m's turn, and there is room for them. A new
-// send is worth a quarter of a turn. If nobody waits, a send is not cut short. sending says that something is part
+// inQuantum reports whether need more bytes are within m's quantum, and there is room for them. A new
+// send is worth a quarter of a quantum. If nobody waits, a send is not cut short. sending says that something is part
 // of the present send already.
-func (f *Flow) inTurn(now clock.Time, m *member, l line, need int, sending bool) bool {
+func (f *Flow) inQuantum(now clock.Time, m *member, l line, need int, sending bool) bool {
 	if sending && f.lines[l].Len() == 0 {
 		return f.fits(now, l, need)
 	}
@@ -134,18 +134,18 @@ func (f *Flow) inTurn(now clock.Time, m *member, l line, need int, sending bool)
 	return enough && f.fits(now, l, need)
 }
 
-// begin begins m's turn if nobody is before it, and there is room for need bytes.
+// begin gives m a quantum if nobody is before it, and there is room for need bytes.
 func (f *Flow) begin(now clock.Time, m *member, l line, need int) bool {
 	if !f.first(m, l) || !f.fits(now, l, need) {
 		return false
 	}
 	f.forget(m)
-	m.quantum = f.fullTurn(m)
+	m.quantum = f.fullQuantum(m)
 	return true
 }
 
-// endTurn ends m's turn.
-func (f *Flow) endTurn(m *member) { m.quantum = 0 }
+// endQuantum takes the rest of m's quantum away.
+func (f *Flow) endQuantum(m *member) { m.quantum = 0 }
 
 // take takes room for n bytes of requests, which join m's present send.
 func (f *Flow) take(m *member, n int) {
@@ -304,7 +304,7 @@ func (f *Flow) Next(now clock.Time) *QP {
 		if f.fits(now, line(l), m.need) {
 			*waiting.Front() = nil
 			waiting.PopFront()
-			m.waiting, m.quantum = false, f.fullTurn(m)
+			m.waiting, m.quantum = false, f.fullQuantum(m)
 			return m.qp
 		}
 		if f.timer == nil && f.allows.Next > now {

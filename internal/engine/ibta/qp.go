@@ -236,7 +236,7 @@ func (q *QP) enterError() {
 	q.clearReorder()
 }
 
-// clearReorder drops what came before its turn.
+// clearReorder drops packets that came out of order.
 func (q *QP) clearReorder() {
 	q.timers.stop(timerRequestGap)
 	q.timers.stop(timerResponseGap)

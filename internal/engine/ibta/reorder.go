@@ -9,7 +9,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
-// Out-of-order packets are kept, and handled in their turn, as if all had arrived in order: a
+// Out-of-order packets are kept, and handled when those before them have come, as if all had arrived in order: a
 // program sees the order that IBTA 9.5 demands. So a late packet need not be retransmitted, and a
 // lost one costs only itself and not everything after it.
 //
@@ -38,7 +38,7 @@ const (
 	keptIndex = 128
 )
 
-// reorderBuffer is what arrived ahead of its turn: requests at a responder, responses at a requester.
+// reorderBuffer keeps packets that arrived out of order: requests at a responder, responses at a requester.
 type reorderBuffer struct {
 	kept  map[ib.PSN]*keptPacket
 	bytes int
@@ -64,7 +64,7 @@ type reorderMemory struct {
 	idle  int // bytes of spare
 }
 
-// ReorderBytes returns the bytes of packets that have arrived ahead of their turn, including overhead.
+// ReorderBytes returns the bytes of packets that have arrived out of order, including overhead.
 func (d *Device) ReorderBytes() int { return d.reorder.bytes }
 
 // room reports whether so many more bytes of a peer may be kept.

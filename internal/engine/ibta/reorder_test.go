@@ -158,7 +158,7 @@ func TestEarlyResponsesInOrder(t *testing.T) {
 	s.idle()
 }
 
-// A peer that sends as much ahead of its turn as it can, over any number of queue pairs, leaves as much to the next
+// A peer that sends as much out of order as it can, over any number of queue pairs, leaves as much to the next
 // peer, and that one half of it to a third.
 func TestEarlyShares(t *testing.T) {
 	s := start(t, verbs.RC)
@@ -200,7 +200,7 @@ func TestEarlyShares(t *testing.T) {
 // when they end.
 func TestEarlyBounds(t *testing.T) {
 	s := start(t, verbs.RC)
-	const full = 4096 // what is kept is looked at in its turn
+	const full = 4096 // what is kept is looked at in order
 	ahead := func() (n int) {
 		for psn := recvPSN.Next(); ; psn = psn.Next() {
 			p := s.packet(ib.OpSendMiddle, psn, full)

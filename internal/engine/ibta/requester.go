@@ -124,7 +124,7 @@ func (q *QP) request(now clock.Time, b *Batch) {
 		}
 	}
 	if !r.sending && !b.full && q.av != nil {
-		q.av.Flow.endTurn(&q.share)
+		q.av.Flow.endQuantum(&q.share)
 	}
 	if r.sending && q.reliable() {
 		q.av.Flow.sent(now, &q.share)
@@ -267,7 +267,7 @@ func (q *QP) requestMiddles(now clock.Time, w *sendWQE, b *Batch) {
 	}
 	size := packetSize(h.Opcode, mtu)
 	for r.sent < w.packets-1 && b.fits(q.av, size, h.DestQP) {
-		if q.reliable() && !q.inTurn(now, forRequests, mtu+q.overhead()) {
+		if q.reliable() && !q.inQuantum(now, forRequests, mtu+q.overhead()) {
 			return // requestPacket, which comes next, waits for it
 		}
 		h.PSN = h.PSN.Next()
@@ -302,17 +302,17 @@ func (q *QP) firstNeed(w *sendWQE, n int) int {
 	return max(need, n+q.overhead())
 }
 
-// admit reports whether a packet may leave: it is q's turn, and there is room for need more bytes,
-// or for first if its turn begins. Otherwise q waits: in line for its flow, or for its own congestion control. One
+// admit reports whether a packet may leave: it is within q's quantum, and there is room for need more bytes,
+// or for first if a quantum begins. Otherwise q waits: in line for its flow, or for its own congestion control. One
 // packet may leave nevertheless, to request an acknowledgement of what is in flight if nothing else has.
 func (q *QP) admit(now clock.Time, l line, need, first int) bool {
 	r, f, m := &q.req, q.av.Flow, &q.share
 	own := m.ownFits(now, l, need)
-	if r.beyondWindow = false; own && (f.inTurn(now, m, l, need, r.sending) || f.begin(now, m, l, first)) {
+	if r.beyondWindow = false; own && (f.inQuantum(now, m, l, need, r.sending) || f.begin(now, m, l, first)) {
 		return true
 	}
 	if l == forRequests && r.outstanding() && !r.ackComing() {
-		f.endTurn(m)
+		f.endQuantum(m)
 		r.beyondWindow = true
 		return true
 	}
@@ -327,9 +327,9 @@ func (q *QP) admit(now clock.Time, l line, need, first int) bool {
 	return false
 }
 
-// inTurn reports whether need more bytes are part of q's turn, and there is room for them.
-func (q *QP) inTurn(now clock.Time, l line, need int) bool {
-	return q.share.ownFits(now, l, need) && q.av.Flow.inTurn(now, &q.share, l, need, q.req.sending)
+// inQuantum reports whether need more bytes are within q's quantum, and there is room for them.
+func (q *QP) inQuantum(now clock.Time, l line, need int) bool {
+	return q.share.ownFits(now, l, need) && q.av.Flow.inQuantum(now, &q.share, l, need, q.req.sending)
 }
 
 // setGather points the gather cursor at the memory of w.
@@ -410,7 +410,7 @@ func (q *QP) followed() bool {
 
 // wantAck reports whether a packet requests an acknowledgement: the last one of a message that
 // nothing follows, the last that fits the window, and enough others to keep the window moving: one
-// per quarter of what other queue pairs leave of it, or per turn while others wait, preferably the
+// per quarter of what other queue pairs leave of it, or per quantum while others wait, preferably the
 // last of a send.
 func (q *QP) wantAck(w *sendWQE, h *ib.Packet, n int, ends bool) bool {
 	r, f, m := &q.req, q.av.Flow, &q.share
@@ -418,7 +418,7 @@ func (q *QP) wantAck(w *sendWQE, h *ib.Packet, n int, ends bool) bool {
 	last := h.Opcode.Info().Last && (!w.divided || h.PSN == w.first.Add(w.packets-1))
 	often, two := f.often(m), n+q.mtu()+2*q.overhead()
 	fills := f.fills(m, two)
-	ends = ends || fills || f.endsTurn(m, two)
+	ends = ends || fills || f.exceedsQuantum(m, two)
 	ask := last && (!q.followed() || w.Flags&(verbs.Signaled|verbs.Solicited) != 0 || q.SignalAll) ||
 		r.sinceAck >= often || ends && r.sinceAck >= often/4*3 || h.PSN == r.recover || r.beyondWindow ||
 		r.slow() && r.enough(h.PSN.Next(), r.unacked()) || fills && !r.ackComing()

@@ -363,7 +363,7 @@ func TestImpliedNAK(t *testing.T) {
 	s.in(s.packet(ib.OpReadResponseFirst, 100, mtu))
 	s.inWant(ibta.Taken, s.packet(ib.OpReadResponseMiddle, 102, mtu))
 	if s.mr.Bytes()[2*mtu] != 0 {
-		t.Error("a response landed before its turn")
+		t.Error("a response landed out of order")
 	}
 	p := s.want(ib.OpReadRequest, 101)
 	if p.RETH.VA != 0x1000+mtu || p.RETH.DMALen != 3*mtu {
@@ -645,7 +645,7 @@ func TestPSNWraps(t *testing.T) {
 	s.idle()
 }
 
-// Local operations are carried out in their turn and complete in order, and what stands
+// Local operations are carried out and complete in order, and what stands
 // before one of them asks for its acknowledgement (IBTA 10.8.3).
 func TestLocalOperations(t *testing.T) {
 	s := start(t, verbs.RC)
