@@ -147,8 +147,8 @@ func (m *manager) unlock() {
 	m.mu.Unlock()
 }
 
-// tidy is called after something that connections share was released.
-func (m *manager) tidy() {
+// releaseIdle closes what connections share if nothing uses it any more.
+func (m *manager) releaseIdle() {
 	m.mu.Lock()
 	m.unlock()
 }

@@ -315,6 +315,6 @@ func (q *queues) close() error {
 	if q.own {
 		q.pool.Close()
 	}
-	q.c.id.m.tidy() // its last connection may have ended before
+	q.c.id.m.releaseIdle() // its last connection may have ended before
 	return err
 }

@@ -64,27 +64,27 @@ func (s *side) done(t testing.TB) {
 	}
 }
 
-func benchmarkOne(b *testing.B, wr func(near, far *side) verbs.SendWR) {
-	near, far := connect(b, 1<<20)
-	w := wr(near, far)
+func benchmarkOne(b *testing.B, wr func(initiator, target *side) verbs.SendWR) {
+	initiator, target := connect(b, 1<<20)
+	w := wr(initiator, target)
 	w.Flags |= verbs.Signaled
-	if err := near.qp.PostSend(&w); err != nil {
+	if err := initiator.qp.PostSend(&w); err != nil {
 		b.Fatal(err)
 	}
-	near.done(b)
+	initiator.done(b)
 	b.SetBytes(int64(max(8, w.SGL[0].Length)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := near.qp.PostSend(&w); err != nil {
+		if err := initiator.qp.PostSend(&w); err != nil {
 			b.Fatal(err)
 		}
-		near.done(b)
+		initiator.done(b)
 	}
 }
 
 func BenchmarkFetchAdd(b *testing.B) {
-	benchmarkOne(b, func(near, far *side) verbs.SendWR {
-		return verbs.SendWR{Op: verbs.OpFetchAdd, Add: 1, SGL: []verbs.SGE{near.mr.SGE(0, 8)}, Remote: far.mr.Remote()}
+	benchmarkOne(b, func(initiator, target *side) verbs.SendWR {
+		return verbs.SendWR{Op: verbs.OpFetchAdd, Add: 1, SGL: []verbs.SGE{initiator.mr.SGE(0, 8)}, Remote: target.mr.Remote()}
 	})
 }
 
@@ -92,7 +92,7 @@ func BenchmarkWrite8(b *testing.B)  { benchmarkWrite(b, 8) }
 func BenchmarkWrite1M(b *testing.B) { benchmarkWrite(b, 1<<20) }
 
 func benchmarkWrite(b *testing.B, n int) {
-	benchmarkOne(b, func(near, far *side) verbs.SendWR {
-		return verbs.SendWR{Op: verbs.OpWrite, SGL: []verbs.SGE{near.mr.SGE(0, n)}, Remote: far.mr.Remote()}
+	benchmarkOne(b, func(initiator, target *side) verbs.SendWR {
+		return verbs.SendWR{Op: verbs.OpWrite, SGL: []verbs.SGE{initiator.mr.SGE(0, n)}, Remote: target.mr.Remote()}
 	})
 }

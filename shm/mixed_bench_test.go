@@ -23,11 +23,11 @@ func BenchmarkNotified(b *testing.B) {
 }
 
 func benchmarkNotified(b *testing.B, imm bool, n int) {
-	near, far := connect(b, 1<<21)
+	initiator, target := connect(b, 1<<21)
 	const window = 32
-	recvs := receivesOf(far, window, 64)
-	far.give(b, recvs)
-	far.give(b, recvs)
+	recvs := receivesOf(target, window, 64)
+	target.give(b, recvs)
+	target.give(b, recvs)
 	var stop atomic.Bool
 	ended := make(chan struct{})
 	go func() {
@@ -35,13 +35,13 @@ func benchmarkNotified(b *testing.B, imm bool, n int) {
 		var wcs [window]verbs.WC
 		got := 0
 		for !stop.Load() {
-			for got += far.cq.Poll(wcs[:]); got >= window; got -= window {
-				far.give(b, recvs)
+			for got += target.cq.Poll(wcs[:]); got >= window; got -= window {
+				target.give(b, recvs)
 			}
 		}
 	}()
-	write := verbs.SendWR{Op: verbs.OpWrite, SGL: []verbs.SGE{near.mr.SGE(0, n)}, Remote: far.mr.Remote()}
-	send := verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{near.mr.SGE(0, 8)}}
+	write := verbs.SendWR{Op: verbs.OpWrite, SGL: []verbs.SGE{initiator.mr.SGE(0, n)}, Remote: target.mr.Remote()}
+	send := verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{initiator.mr.SGE(0, 8)}}
 	if imm {
 		write.Op = verbs.OpWriteImm
 	}
@@ -57,15 +57,15 @@ func benchmarkNotified(b *testing.B, imm bool, n int) {
 			last.Flags = verbs.Signaled
 		}
 		if !imm {
-			if err := near.qp.PostSend(&write); err != nil {
+			if err := initiator.qp.PostSend(&write); err != nil {
 				b.Fatal(err)
 			}
 		}
-		if err := near.qp.PostSend(last); err != nil {
+		if err := initiator.qp.PostSend(last); err != nil {
 			b.Fatal(err)
 		}
 		if last.Flags != 0 && posted > window/2 {
-			near.done(b)
+			initiator.done(b)
 		}
 	}
 	stop.Store(true)

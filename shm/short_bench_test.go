@@ -29,14 +29,14 @@ func (s *side) give(t testing.TB, wrs []verbs.RecvWR) {
 // BenchmarkPingPong8 is a round trip of SENDs of 8 bytes between two devices of one goroutine, which polls
 // both: what the processors have to do, without what cache lines cost between two of them.
 func BenchmarkPingPong8(b *testing.B) {
-	near, far := connect(b, 4096)
+	initiator, target := connect(b, 4096)
 	type half struct {
 		from, to *side
 		wr       verbs.SendWR
 		recvs    []verbs.RecvWR
 		posted   int
 	}
-	halves := [2]half{{from: near, to: far}, {from: far, to: near}}
+	halves := [2]half{{from: initiator, to: target}, {from: target, to: initiator}}
 	for i := range halves {
 		h := &halves[i]
 		h.wr = verbs.SendWR{Op: verbs.OpSend, Inline: h.from.mr.Bytes()[64:72]}
@@ -66,13 +66,13 @@ func BenchmarkPingPong8(b *testing.B) {
 // goroutine.
 func BenchmarkSend64(b *testing.B) {
 	const batch = 64
-	near, far := connect(b, 4096)
+	initiator, target := connect(b, 4096)
 	wrs := make([]verbs.SendWR, batch)
 	for i := range wrs {
-		wrs[i] = verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{near.mr.SGE(64, 64)}}
+		wrs[i] = verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{initiator.mr.SGE(64, 64)}}
 	}
 	wrs[batch-1].Flags = verbs.Signaled
-	recvs := receivesOf(far, batch, 64)
+	recvs := receivesOf(target, batch, 64)
 	var wcs [batch]verbs.WC
 	b.ReportAllocs()
 	n := 0
@@ -80,15 +80,15 @@ func BenchmarkSend64(b *testing.B) {
 		if n++; n%batch != 0 { // an iteration is a message
 			continue
 		}
-		far.give(b, recvs)
+		target.give(b, recvs)
 		for i := range wrs {
-			if err := near.qp.PostSend(&wrs[i]); err != nil {
+			if err := initiator.qp.PostSend(&wrs[i]); err != nil {
 				b.Fatal(err)
 			}
 		}
 		for got := 0; got < batch; {
-			got += far.cq.Poll(wcs[:])
+			got += target.cq.Poll(wcs[:])
 		}
-		near.done(b)
+		initiator.done(b)
 	}
 }

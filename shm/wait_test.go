@@ -142,16 +142,16 @@ func TestAttention(t *testing.T) {
 	a, b := connect(t, 4096)
 	arrived := must(a.dev.CreateCQ(16, nil))
 	qp := must(a.pd.CreateQP(verbs.QPInit{Type: verbs.RC, SendCQ: arrived, RecvCQ: arrived}))
-	far := must(b.pd.CreateQP(verbs.QPInit{Type: verbs.RC, SendCQ: b.cq, RecvCQ: b.cq}))
-	ep, farEP := must(qp.Endpoint(0)), must(far.Endpoint(0))
-	if err := errors.Join(qp.Connect(ep, farEP, nil), far.Connect(farEP, ep, nil)); err != nil {
+	target := must(b.pd.CreateQP(verbs.QPInit{Type: verbs.RC, SendCQ: b.cq, RecvCQ: b.cq}))
+	ep, targetEP := must(qp.Endpoint(0)), must(target.Endpoint(0))
+	if err := errors.Join(qp.Connect(ep, targetEP, nil), target.Connect(targetEP, ep, nil)); err != nil {
 		t.Fatal(err)
 	}
 	if err := qp.PostRecv(&verbs.RecvWR{SGL: []verbs.SGE{a.mr.SGE(64, 8)}}); err != nil {
 		t.Fatal(err)
 	}
 	add := verbs.SendWR{Op: verbs.OpFetchAdd, Add: 1, Flags: verbs.Signaled, SGL: []verbs.SGE{a.mr.SGE(0, 8)}, Remote: b.mr.Remote()}
-	if err := far.PostSend(&verbs.SendWR{Op: verbs.OpSend, Flags: verbs.Signaled, SGL: []verbs.SGE{b.mr.SGE(0, 8)}}); err != nil {
+	if err := target.PostSend(&verbs.SendWR{Op: verbs.OpSend, Flags: verbs.Signaled, SGL: []verbs.SGE{b.mr.SGE(0, 8)}}); err != nil {
 		t.Fatal(err)
 	}
 	b.done(t) // the connection is there
@@ -170,7 +170,7 @@ func TestAttention(t *testing.T) {
 	for range 10_000 { // the device's goroutine leaves the data to the program
 		one()
 	}
-	if err := far.PostSend(&verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{b.mr.SGE(0, 8)}}); err != nil {
+	if err := target.PostSend(&verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{b.mr.SGE(0, 8)}}); err != nil {
 		t.Fatal(err)
 	}
 	// A poll of the other queue would make a pass itself. A pass follows within 64 completions; some may
@@ -226,9 +226,9 @@ func TestNoTimestamps(t *testing.T) {
 	for _, none := range []bool{false, true} {
 		cq := must(a.dev.CreateCQ(16, &verbs.CQOptions{NoTimestamps: none}))
 		qp := must(a.pd.CreateQP(verbs.QPInit{Type: verbs.RC, SendCQ: cq, RecvCQ: cq}))
-		far := must(b.pd.CreateQP(verbs.QPInit{Type: verbs.RC, SendCQ: b.cq, RecvCQ: b.cq}))
-		ep, farEP := must(qp.Endpoint(0)), must(far.Endpoint(0))
-		if err := errors.Join(qp.Connect(ep, farEP, nil), far.Connect(farEP, ep, nil)); err != nil {
+		target := must(b.pd.CreateQP(verbs.QPInit{Type: verbs.RC, SendCQ: b.cq, RecvCQ: b.cq}))
+		ep, targetEP := must(qp.Endpoint(0)), must(target.Endpoint(0))
+		if err := errors.Join(qp.Connect(ep, targetEP, nil), target.Connect(targetEP, ep, nil)); err != nil {
 			t.Fatal(err)
 		}
 		for range 2 { // through the send queue, as there is no connection yet, and at once

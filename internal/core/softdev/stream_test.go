@@ -385,9 +385,9 @@ func TestStreamEndsUnread(t *testing.T) {
 	}, "the link ends")
 }
 
-// TestStreamForsaken has a peer end a stream with a message that waits for a receive, which the
+// TestStreamEndsWhileWaiting has a peer end a stream with a message that waits for a receive, which the
 // program never posts, as it waits for a READ: it hears of the end after a while.
-func TestStreamForsaken(t *testing.T) {
+func TestStreamEndsWhileWaiting(t *testing.T) {
 	var w web
 	a, b := w.newSide(t), w.newSide(t)
 	qa, qb := a.join(b, nil)

@@ -136,22 +136,22 @@ func TestManyStrides(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	far, err := b.dev.Memory.Register(1, make([]byte, n+8), all)
+	remote, err := b.dev.Memory.Register(1, make([]byte, n+8), all)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.dir.Publish(Entry{Key: uint32(far.Key()), Access: uint32(all), Segment: 3, Base: far.Addr(), Length: n + 8})
-	a.mapped.segments[3] = far.Bytes()
+	b.dir.Publish(Entry{Key: uint32(remote.Key()), Access: uint32(all), Segment: 3, Base: remote.Addr(), Length: n + 8})
+	a.mapped.segments[3] = remote.Bytes()
 	mem := own.Bytes()
 	pattern(mem[:n], 3)
-	to := verbs.Remote{Addr: far.Addr() + 4, Key: far.Key()}
+	to := verbs.Remote{Addr: remote.Addr() + 4, Key: remote.Key()}
 	a.post(verbs.SendWR{Op: verbs.OpWrite, SGL: []verbs.SGE{{Addr: own.Addr(), Length: n, LKey: own.Key()}}, Remote: to})
 	a.post(verbs.SendWR{Op: verbs.OpRead, SGL: []verbs.SGE{{Addr: own.Addr() + n, Length: n, LKey: own.Key()}}, Remote: to})
 	for range 20 {
 		a.qp.Advance(1)
 	}
 	a.completes(verbs.StatusSuccess, verbs.StatusSuccess)
-	if !bytes.Equal(far.Bytes()[4:][:n], mem[:n]) || !bytes.Equal(mem[n:], mem[:n]) {
+	if !bytes.Equal(remote.Bytes()[4:][:n], mem[:n]) || !bytes.Equal(mem[n:], mem[:n]) {
 		t.Error("not what was written")
 	}
 	if a.dev.Counters.Direct != 2 || a.dev.Counters.Asked != 0 {
