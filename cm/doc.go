@@ -10,8 +10,8 @@
 // completion queue ready, that sends, receives, reads and writes. A protocol that has connections of
 // its own above these accepts them with an [Acceptor].
 //
-// Beneath is what librdmacm has: an [ID] (rdma_cm_id) is bound, resolved, connected, listened on.
-// What happens to it arrives as an [Event] at an [EventChannel]. docs/cm.md lists the calls of
+// Beneath are librdmacm's objects: an [ID] (rdma_cm_id) is bound, resolved, connected, listened on.
+// Its events arrive as an [Event] at an [EventChannel]. docs/cm.md lists the calls of
 // librdmacm with their names here.
 //
 // # Events and ownership

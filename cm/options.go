@@ -11,7 +11,7 @@ import (
 // Option tunes [Dial], [Listen] and [Request.Accept].
 type Option func(*options)
 
-// options is what Options set.
+// options are the settings of Dial and Listen.
 type options struct {
 	param     ConnParam
 	timeout   time.Duration

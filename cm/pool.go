@@ -118,7 +118,7 @@ func (b *Buffer) Bytes() []byte { return b.mr.Bytes()[b.off : b.off+b.n : b.off+
 // SGE returns the first n bytes for a work request.
 func (b *Buffer) SGE(n int) verbs.SGE { return b.mr.SGE(b.off, n) }
 
-// Remote is what a peer needs to reach the buffer, if the pool's access allows it.
+// Remote returns the address and rkey by which a peer reaches the buffer, if the pool's access allows it.
 func (b *Buffer) Remote() verbs.Remote { return b.mr.Remote().At(uint64(b.off)) }
 
 // Release returns the buffer to its pool. It must not be used afterwards.

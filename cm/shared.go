@@ -4,7 +4,7 @@ package cm
 
 import "github.com/ramjet-rdma/ramjet/verbs"
 
-// shared is what connections of a device use that have no domain or pool of their own.
+// shared holds the domain and pool of a device's connections that have none of their own.
 type shared struct {
 	pd    *verbs.PD
 	pools map[int]*Pool // by the size of their buffers

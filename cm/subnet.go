@@ -14,7 +14,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/mad"
 )
 
-// subnet is what addresses and paths mean where ports have LIDs: on InfiniBand.
+// subnet resolves addresses and paths where ports have LIDs: on InfiniBand.
 //
 // An address of a host is that of one of its GIDs, or an IP address that the driver knows a GID for.
 // Datagrams between queue pairs 1 have a GRH, so that each side sees who the other is; what is

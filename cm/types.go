@@ -49,7 +49,7 @@ const UDPQKey verbs.QKey = 0x01234567
 // RDMA_MAX_INIT_DEPTH).
 const Unlimited = 0xff
 
-// ConnParam is what the two sides of a connection tell each other (rdma_conn_param). In
+// ConnParam holds the parameters that the two sides of a connection exchange (rdma_conn_param). In
 // [ID.Connect] and [ID.Accept] it holds this side's parameters, in an [Event] the peer's, seen from
 // this side: the peer's initiator depth is our ResponderResources.
 type ConnParam struct {
@@ -63,7 +63,7 @@ type ConnParam struct {
 	QPNum              verbs.QPN // the queue pair; ignored if the ID created it
 }
 
-// DefaultConnParam is what a nil *ConnParam stands for.
+// DefaultConnParam takes the place of a nil *ConnParam.
 var DefaultConnParam = ConnParam{ResponderResources: Unlimited, InitiatorDepth: Unlimited, RetryCount: 7, RNRRetryCount: 7}
 
 // UDParam is the answer of a datagram service to a peer that looked it up (rdma_ud_param).

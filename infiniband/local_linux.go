@@ -18,7 +18,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/system/peercred"
 )
 
-// localPrefix is what the names of fabrics' sockets begin with, in the abstract namespace, which no file is
+// localPrefix returns the prefix of the names of fabrics' sockets, in the abstract namespace, which no file is
 // left of. Any user can take any name there, so both ends ask the kernel who is at the other one.
 func localPrefix() string { return fmt.Sprintf("@ramjet-fabric-%d-", os.Geteuid()) }
 

@@ -56,13 +56,13 @@ func Run(t *testing.T, seeds int, test func(w *World)) {
 	}
 }
 
-// Failure is what [Find] has found.
+// Failure is the result of [Find].
 type Failure struct {
 	// Seed is the first one that fails.
 	Seed uint64
 	// Texts say what failed.
 	Texts []string
-	// World is what the seed stands for, without the faults that the failure does not need.
+	// World describes the world of the seed, without the faults that the failure does not need.
 	World string
 	// Faults are the numbers of those that it needs, of Drawn that the seed has.
 	Faults []int
@@ -99,7 +99,7 @@ func steady() (restore func()) {
 	}
 }
 
-// outcome is what came of a seed.
+// outcome is the result of one seed.
 type outcome struct {
 	failures []string
 	world    string

@@ -95,7 +95,7 @@ func (w *World) After(d time.Duration, f func()) {
 // Context ends when the test has ended.
 func (w *World) Context() context.Context { return w.ctx }
 
-// Path is what happens to what goes from one host to another, in one direction. The zero Path is perfect. Streams,
+// Path is the treatment of packets from one host to another, in one direction. The zero Path is perfect. Streams,
 // of iWARP and of [Host.Dial], lose and reorder nothing: a loss delays them.
 type Path struct {
 	Rate      int64         // bits a second; 0: sending takes no time

@@ -11,7 +11,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// Readiness is what a Conn or PacketConn can do without waiting.
+// Readiness is the set of operations that a Conn or PacketConn can do without waiting.
 type Readiness uint8
 
 const (

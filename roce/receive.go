@@ -26,7 +26,7 @@ type receiver struct {
 	self    verbs.GID
 }
 
-// source is what is known of one sender's packets, for predicting their identification.
+// source is the record of one sender's packets, for predicting their identification.
 type source struct {
 	from   netip.AddrPort
 	to     netip.Addr // ours, or a group's

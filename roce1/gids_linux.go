@@ -11,7 +11,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
-// identity is what a device derives from its interface: GIDs and port attributes. It is immutable.
+// identity holds the GIDs and port attributes that a device derives from its interface. It is immutable.
 type identity struct {
 	link linkwatch.Link
 	rows []verbs.GID // the GID table; zero: an empty row

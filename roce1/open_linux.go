@@ -20,7 +20,7 @@ const (
 	defaultSlots = 1024
 	// longestFrame is one of the largest path MTU: an interface's MTU may grow while it is open.
 	longestFrame = etherLen + headers + 4096
-	// sendBuffer is what may wait at the interface, with what the kernel adds: a few batches.
+	// sendBuffer is the number of bytes that may wait at the interface, the kernel's overhead included: a few batches.
 	sendBuffer = 4 << 20
 )
 

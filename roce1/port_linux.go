@@ -76,7 +76,7 @@ func (p *port) CheckRoute(from, to netip.Addr) error {
 const (
 	// maxBytes is how many bytes one Send carries: what stays in the first-level caches.
 	maxBytes = 64 << 10
-	// slotOverhead is what a packet counts for beyond its payload: a slot of the peer's ring leaves at least
+	// slotOverhead is the number of bytes that a packet counts for beyond its payload: a slot of the peer's ring leaves at least
 	// that much unused, and a short packet takes a slot, too.
 	slotOverhead = 2048
 )

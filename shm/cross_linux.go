@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// probe is what peers read to learn whether the system lets them, and whether they have the right
+// probe is a word that peers read to learn whether the system lets them, and whether they have the right
 // process: numbers of processes differ between namespaces.
 var probe = func() *uint64 {
 	var b [8]byte

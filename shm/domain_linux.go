@@ -34,7 +34,7 @@ func (n *network) Allocate(size int, writable bool) (mem []byte, free func(), nu
 	return s.Bytes()[:size:size], func() { s.Close() }, number, nil
 }
 
-// domain is what peers know of a protection domain.
+// domain is the part of a protection domain that peers see.
 type domain struct {
 	net    *network
 	dir    *shmem.Segment
@@ -101,7 +101,7 @@ func (d *domain) Close() {
 	d.dir.Close()
 }
 
-// offer is what the peer of a link is told of this side's memory.
+// offer is the part of this side's memory of which the peer of a link is told.
 type offer struct {
 	domain *domain
 	said   bool                // of the directory

@@ -23,7 +23,7 @@ const (
 	maxInbox = 16 << 10
 	// lettersAtOnce is how many messages are read in one go.
 	lettersAtOnce = 256
-	// partBytes is what each side has of a link's segment, in bytes.
+	// partBytes is the length of each side's part of a link's segment, in bytes.
 	partBytes = (local.SegmentBytes + 4095) &^ 4095
 )
 

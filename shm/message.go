@@ -34,7 +34,7 @@ const (
 // magic is at the start of a hello. The last byte is the version of all that is shared.
 const magic = "RJSHM\x08"
 
-// message is what a message says.
+// message is the contents of a message.
 type message struct {
 	kind    messageKind
 	slot    uint32         // hello: in the sender's doorbell

@@ -67,7 +67,7 @@ type network struct {
 	numbers     uint64
 }
 
-// pollable is what epoll reports.
+// pollable is an object whose descriptor epoll reports.
 type pollable interface {
 	ready(f func(owner any, read, write bool)) int
 }

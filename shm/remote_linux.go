@@ -97,7 +97,7 @@ func (n *network) detach(m *mapping) {
 	}
 }
 
-// remote is what the peer of a link has told of its memory.
+// remote is the peer's memory, as the peer of a link has described it.
 type remote struct {
 	dir        *mapping
 	lookup     *local.Lookup

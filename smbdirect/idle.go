@@ -13,7 +13,7 @@ type idle struct {
 	asked    bool
 }
 
-// verdict is what the timer's expiry means.
+// verdict is the action when the timer expires.
 type verdict int
 
 const (

@@ -8,7 +8,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/smbdirect/wire"
 )
 
-// limits are what both sides have agreed on.
+// limits are the limits that both sides have agreed on.
 type limits struct {
 	send       int // bytes of the longest message to the peer
 	receive    int // bytes of the longest message from the peer

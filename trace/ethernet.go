@@ -4,7 +4,7 @@ package trace
 
 import "time"
 
-// Ethernet is what a recording notes about an Ethernet frame.
+// Ethernet describes an Ethernet frame in a recording.
 type Ethernet struct {
 	At        time.Time // when it was sent or received; between 1970 and 2262
 	Direction Direction // 0: unknown

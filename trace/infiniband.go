@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// InfiniBand is what a recording notes about an InfiniBand packet.
+// InfiniBand describes an InfiniBand packet in a recording.
 type InfiniBand struct {
 	At        time.Time // when it was sent or received; between 1970 and 2262
 	Direction Direction // 0: unknown

@@ -43,7 +43,7 @@ type Writer struct {
 	err     error // first error of the io.Writer
 }
 
-// kind is what the packets of an interface begin with.
+// kind is the first header of an interface's packets.
 type kind int
 
 const (

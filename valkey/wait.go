@@ -96,7 +96,7 @@ func (c *Conn) setDeadlines(t time.Time, sides ...*side) error {
 	return nil
 }
 
-// poller is whoever polls the completion queue for all sides: one at a time, because completions have
+// poller has one goroutine at a time poll the completion queue for all sides, because completions have
 // to be handled in order.
 type poller struct {
 	busy     bool // somebody polls

@@ -50,7 +50,7 @@ type DeviceAttr struct {
 	MaxQPWR    int // outstanding work requests of one queue
 	MaxSGE     int
 	MaxSGERead int // scatter entries of a READ
-	// SinkAccess is what memory has to allow where READs put their data: LocalWrite, and on NICs for iWARP RemoteWrite
+	// SinkAccess is the access that memory needs for the data of READs: LocalWrite, and on NICs for iWARP RemoteWrite
 	// too, because the response names the memory as a WRITE would. A peer may write to it then.
 	SinkAccess      Access
 	MaxInline       int // bytes
@@ -124,7 +124,7 @@ func (s PortState) String() string {
 	return name([]string{"", "PORT_DOWN", "PORT_INIT", "PORT_ARMED", "PORT_ACTIVE"}, s)
 }
 
-// LinkLayer is what a port's packets travel on.
+// LinkLayer is the link layer of a port.
 type LinkLayer uint8
 
 const (
@@ -161,7 +161,7 @@ type PortAttr struct {
 	Subnet SubnetPort // zero unless the port is in an InfiniBand subnet
 }
 
-// SubnetPort is what PortInfo says of a port besides (IBTA 14.2.5.6), in its numbers.
+// SubnetPort holds further fields of a port's PortInfo (IBTA 14.2.5.6), in its numbers.
 type SubnetPort struct {
 	PhysState     uint8  // PortPhysicalState: 2 is Polling, 3 is Disabled, 5 is LinkUp
 	Width         uint8  // LinkWidthActive: 1, 2, 4, 8 and 16 are 1X, 4X, 8X, 12X and 2X

@@ -7,7 +7,7 @@ import (
 	"encoding/binary"
 )
 
-// Endpoint is what two queue pairs have to know of each other to be connected. Programs exchange
+// Endpoint holds the parameters that two queue pairs exchange to be connected. Programs exchange
 // endpoints by any means; package cm does so on the wire.
 type Endpoint struct {
 	QPN QPN

@@ -47,7 +47,7 @@ type CQ struct {
 	waiters atomic.Int32 // goroutines in Wait that no longer poll
 }
 
-// cqSignal is what a driver signals. It keeps neither the CQ nor the device alive.
+// cqSignal is the object that a driver signals. It keeps neither the CQ nor the device alive.
 type cqSignal struct {
 	wake      chan struct{} // closed queues are woken too
 	channel   *cqEvents     // nil: none

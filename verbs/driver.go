@@ -139,7 +139,7 @@ type checker = interface {
 	Look(mr *MR, off, n int, cond func(b []byte) bool) (watched func(b []byte) bool, seen func())
 }
 
-// These are what only some drivers have.
+// These interfaces are those that only some drivers implement.
 type (
 	madDriver interface {
 		OpenMAD(port int, qp QPN, spec MADSpec) (madAgentDriver, error)

@@ -47,7 +47,7 @@ const (
 	FailedStream                       // none of them: the connection ended
 )
 
-// Failure is what is known of the error that stopped a queue pair: which check refused what, with the
+// Failure describes the error that stopped a queue pair: which check refused which request, with the
 // numbers. It does not change.
 //
 // Over RoCE and InfiniBand the responder tells the requester no more than the code of a NAK

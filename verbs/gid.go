@@ -32,7 +32,7 @@ func bestGID(rows []GIDEntry, local netip.Addr) GIDEntry {
 	return slices.MinFunc(rows, func(a, b GIDEntry) int { return slices.Compare(a.rank(local), b.rank(local)) })
 }
 
-// rank is what is against a row, the most important first.
+// rank returns the reasons against a row, the most important first.
 func (e *GIDEntry) rank(local netip.Addr) []int {
 	if e.Type != GIDRoCEv2 {
 		return []int{1, e.Index}

@@ -20,7 +20,7 @@ func (k MetricKind) String() string {
 	return "counter"
 }
 
-// MetricUnit is what the value of a metric is a number of.
+// MetricUnit is the unit of a metric's value.
 type MetricUnit string
 
 const (

@@ -37,7 +37,7 @@ func (mr *MR) SGE(off, n int) SGE {
 	return SGE{Addr: mr.drv.Addr() + uint64(off), Length: uint32(n), LKey: mr.drv.LKey()}
 }
 
-// Remote is what a peer needs for one-sided operations on the region.
+// Remote returns the address and rkey that a peer needs for one-sided operations on the region.
 func (mr *MR) Remote() Remote { return Remote{Addr: mr.drv.Addr(), Key: mr.drv.RKey()} }
 
 // ReregFlags say what Rereg changes.

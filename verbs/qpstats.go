@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// QPCounts are what happened on a queue pair since it was created. Counts that its transport does not have
+// QPCounts counts the events on a queue pair since it was created. Counts that its transport does not have
 // are zero: over iWARP, TCP sends again what is lost.
 type QPCounts struct {
 	SentMessages uint64 // send work requests that completed with success

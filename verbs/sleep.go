@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// sleeping is what one goroutine sleeps with.
+// sleeping is the state with which one goroutine sleeps.
 type sleeping struct {
 	drv   sleeper // nil: the driver moves the data
 	awake func() bool
@@ -58,7 +58,7 @@ func (s *sleeping) watchContext(ctx context.Context) {
 	}
 }
 
-// end ends the sleep, of whose end the function that was given to init knows.
+// end ends the sleep. The function that was given to init then reports that it has ended.
 func (s *sleeping) end() {
 	if s.drv == nil {
 		return

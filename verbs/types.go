@@ -64,7 +64,7 @@ func MTUOf(n int) (MTU, bool) {
 	return 0, false
 }
 
-// Access is what a region, window or queue pair permits (IBTA 10.6.3).
+// Access is the set of accesses that a region, window or queue pair permits (IBTA 10.6.3).
 type Access uint32
 
 const (

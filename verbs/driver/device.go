@@ -9,7 +9,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs/internal/hook"
 )
 
-// Device is what a kind of device implements; programs use [verbs.Device].
+// Device is the interface that a kind of device implements; programs use [verbs.Device].
 type Device = interface {
 	QueryDevice() verbs.DeviceAttr
 	QueryPort(port int) (verbs.PortAttr, error)

@@ -74,14 +74,14 @@ type Stream interface {
 	PeerAddr() netip.AddrPort
 }
 
-// StreamParam is what the two sides of a stream tell each other, seen from this side.
+// StreamParam holds the parameters that the two sides of a stream exchange, seen from this side.
 type StreamParam struct {
 	PrivateData []byte
 	IRD, ORD    uint16 // READs and atomics that are answered at once, and that are in flight
 	TOS         uint8
 }
 
-// StreamEventType is what happened to a stream.
+// StreamEventType is the type of a stream's event.
 type StreamEventType uint8
 
 const (

@@ -7,7 +7,7 @@ import "encoding/binary"
 // FlowControlLen is the length of a flow-control packet in bytes, with its LPCRC.
 const FlowControlLen = 6
 
-// FlowControlOp is what a flow-control packet is (section 7.9.4).
+// FlowControlOp is the type of a flow-control packet (section 7.9.4).
 type FlowControlOp uint8
 
 const (

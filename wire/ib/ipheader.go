@@ -4,7 +4,7 @@ package ib
 
 import "encoding/binary"
 
-// IPHeader is what the IP header of a RoCEv2 packet says.
+// IPHeader holds the fields of a RoCEv2 packet's IP header.
 type IPHeader struct {
 	Src, Dst GID
 	TOS, TTL uint8

@@ -21,7 +21,7 @@ const (
 	TransportXRC Transport = 5 // extended reliable connection
 )
 
-// Operation is what an opcode requests: its low five bits.
+// Operation is the operation of an opcode: its low five bits.
 type Operation uint8
 
 // The operations of an opcode (section 9.2.1; FLUSH and ATOMIC WRITE: annex A19). OpCNP exists

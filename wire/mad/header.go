@@ -35,7 +35,7 @@ const (
 	ClassCMVersion = 2
 )
 
-// Method is what a datagram does (section 13.4.5).
+// Method is the method of a datagram (section 13.4.5).
 type Method uint8
 
 // The methods that classes have in common; others are a class's own.

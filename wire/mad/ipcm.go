@@ -45,7 +45,7 @@ func (s ServiceID) Port() uint16 { return uint16(s) }
 // The program's data comes after it.
 const IPAddressLen = 36
 
-// IPAddress is what the RDMA IP CM service puts in front of the private data of a REQ and of a
+// IPAddress is the header of the RDMA IP CM service in front of the private data of a REQ and of a
 // SIDRREQ: the address and port of the requester, and the address requested (annex A11.2.3).
 //
 //	 0                   1                   2                   3

@@ -56,7 +56,8 @@ type pendingJoin struct {
 	slot  int
 	state sa.JoinState // requested
 	added sa.JoinState // of state, what the attachment did not have before
-	// portState is what the port gains if the request is granted: state without what later requests leave again.
+	// portState is the join state that the port gains if the request is granted: without the bits that later
+	// requests leave again.
 	portState sa.JoinState
 }
 

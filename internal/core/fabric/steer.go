@@ -142,7 +142,7 @@ func (s *Attachment) enqueue(port int, p *link.Packet) {
 // queue pair has receives for. What finds no room is dropped, as by one without receives.
 const maxOwn = 1 << 20
 
-// ownOverhead is what a packet counts for beyond its bytes.
+// ownOverhead is the number of bytes that a packet counts for beyond its own.
 const ownOverhead = 128
 
 // enqueueOwn queues a packet that holds back nobody: a copy for one of several members of a group, an answer of the

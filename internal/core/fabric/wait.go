@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Waiter is what the goroutines of the fabric and of its drivers wait on. All waiting goes through it, so that a
+// Waiter blocks and wakes the goroutines of the fabric and of its drivers. All waiting goes through it, so that a
 // simulation can replace it.
 type Waiter interface {
 	// Wait waits until ready returns true, the deadline passes or Wake is called. It returns ErrClosed after

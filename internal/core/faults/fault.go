@@ -15,7 +15,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// Kind is what a fault does.
+// Kind is the effect of a fault.
 type Kind uint8
 
 const (
@@ -168,7 +168,7 @@ func Owner(t verbs.EventType) EventOf {
 // lasts reports whether a fault strikes everything from its beginning to its end.
 func (k Kind) lasts() bool { return k == Down || k == Partition || k == Rate }
 
-// unit is what a fault counts.
+// unit returns the name of the events that a fault counts.
 func (f *Fault) unit() string {
 	switch f.Kind {
 	case Fail:

@@ -224,7 +224,7 @@ func (f *Fault) selects(p *Packet) bool {
 	return f.ofQP(p.QP)
 }
 
-// Verdict is what happens to a packet.
+// Verdict is the decision about a packet.
 type Verdict struct {
 	Drop    bool
 	Corrupt bool
@@ -236,7 +236,7 @@ type Verdict struct {
 // Passes reports whether nothing happens to the packet.
 func (v *Verdict) Passes() bool { return v.By == 0 && !v.Drop }
 
-// overhead is what a packet has below UDP on the wire: Ethernet and IPv4.
+// overhead is the length of a packet's headers below UDP on the wire, in bytes: Ethernet and IPv4.
 const overhead = 14 + 4 + 20
 
 // Packet decides about a packet.

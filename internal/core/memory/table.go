@@ -30,7 +30,7 @@ type Table struct {
 	accesses  Accesses // nil: nobody follows the operations of peers
 }
 
-// entry is what a key names: a region, or a window onto one.
+// entry is the object of a key: a region, or a window onto one.
 type entry struct {
 	key     verbs.Key
 	gen     uint32 // incremented when what the key stands for ends or changes

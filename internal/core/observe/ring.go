@@ -8,7 +8,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// Wire is what the packets of a queue pair look like on the wire.
+// Wire is the encapsulation of a queue pair's packets on the wire.
 type Wire uint8
 
 // The forms of packets.

@@ -11,7 +11,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
-// Device is what the queue pairs of one device share, whatever their transport.
+// Device holds the state that the queue pairs of one device share, of every transport.
 type Device struct {
 	Memory     *memory.Table
 	Outbox     Outbox
@@ -20,7 +20,7 @@ type Device struct {
 	// NIC is that the device is as strict as a NIC and the specification: docs/nic.md. It is set before there are
 	// queues.
 	NIC bool
-	// SinkAccess is what memory has to allow where iWARP's READs put their data, if more than LocalWrite.
+	// SinkAccess is the access that memory needs for the data of iWARP's READs, if more than LocalWrite.
 	SinkAccess verbs.Access
 	// Unready is that messages find no receive, whatever is posted: a fault of simulations.
 	Unready bool
@@ -34,7 +34,7 @@ func (d *Device) NewSlots() *Slots {
 	return new(Slots)
 }
 
-// Config is what does not change during the life of a queue pair.
+// Config holds the properties that a queue pair keeps for life.
 type Config struct {
 	Num       verbs.QPN
 	Type      verbs.QPType
@@ -48,8 +48,8 @@ type Config struct {
 	Owner     any // the device's own, for events
 }
 
-// Pair is what queue pairs share whatever their transport: their attributes and states, which work
-// requests they take, and how these complete. An engine embeds it in its queue pair and adds what
+// Pair is the part of a queue pair that every transport has: its attributes and states, which work
+// requests it takes, and how these complete. An engine embeds it in its queue pair and adds what
 // is on the wire.
 //
 // The device calls Number, State, Attr, Query and PostRecv. The rest is for the engine.

@@ -4,7 +4,7 @@ package queue
 
 import "github.com/ramjet-rdma/ramjet/verbs"
 
-// Port is what queue pairs need to know of a port of their device.
+// Port holds the properties of a device's port that its queue pairs use.
 type Port struct {
 	Num   int          // from 1
 	MTU   int          // bytes: the largest path MTU, and the limit of a datagram

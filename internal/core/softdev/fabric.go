@@ -10,7 +10,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
-// fabric is what differs between kinds of [Device]: the protocol of the queue pairs, and how their
+// fabric is the part of a [Device] that kinds differ in: the protocol of the queue pairs, and how their
 // data gets to peers. Its methods are called with the device's lock held, unless they say
 // otherwise.
 type fabric interface {

@@ -22,7 +22,7 @@ import (
 // maxDelayed bounds the bytes of packets that are delayed in one direction. Those beyond are lost, as in a router.
 const maxDelayed = 64 << 20
 
-// impairment is what faults do to the packets of a device. Its methods are called with the device's lock held.
+// impairment applies faults to the packets of a device. Its methods are called with the device's lock held.
 type impairment struct {
 	*faulty
 	dev  *PacketDevice

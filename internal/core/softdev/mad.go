@@ -38,7 +38,7 @@ type agents struct {
 	classes  map[wire.Class]int   // agents that registered for some method of a class
 }
 
-// madFilter is what agents register for.
+// madFilter selects the datagrams that an agent registers for.
 type madFilter struct {
 	port    int
 	class   wire.Class

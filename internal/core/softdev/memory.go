@@ -33,7 +33,7 @@ type memoryCarrier struct {
 }
 
 // NewMemory creates a device of a network of processes that share memory, and starts its goroutines.
-// name is what the program opened, and oneSided what is displayed of who carries out one-sided
+// name is the name by which the program opened it, and oneSided the text displayed about who carries out one-sided
 // operations. With eventsOnly, programs that wait for completions sleep at once.
 func NewMemory(name, kind string, guid uint64, oneSided string, eventsOnly bool, net MemoryNetwork) (*StreamDevice, error) {
 	d := &StreamDevice{net: net}

@@ -19,7 +19,7 @@ type objectLists struct {
 	ahs  observe.ObjectList[*observedAH]
 }
 
-// observedAH is what observers see of an address handle.
+// observedAH is an address handle as observers see it.
 type observedAH struct {
 	info      driver.AHInfo
 	listIndex int

@@ -123,7 +123,7 @@ func (d *PacketDevice) dropFlow(v *ibta.Vector) {
 	}
 }
 
-// Load is what queue pairs have under way. Nothing of it is left once they are idle but flows, and none of those
+// Load counts the resources of operations under way. Only flows are left once queue pairs are idle, and none of those
 // without queue pairs and address handles.
 type Load struct {
 	Requests, Reads int // bytes that flows count

@@ -13,7 +13,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
-// qp is what queue pairs of all fabrics have in common: what programs call.
+// qp is the part of a queue pair that all fabrics have in common: the methods that programs call.
 type qp struct {
 	dev       *Device
 	lane      *lane // that moves its data

@@ -18,7 +18,7 @@ const (
 	// from each other an answer takes longer than so many polls.
 	emptyPolls = 64
 	emptyTime  = clock.Time(50 * time.Microsecond)
-	// pollTime is what a poll that finds nothing takes at most. A program whose polls take longer computes
+	// pollTime is the longest time that an empty poll takes. A program whose polls take longer computes
 	// between them, and is not to doze. One that stops for the time preempted has lost the processor meanwhile,
 	// which says nothing about what it does.
 	pollTime  = clock.Time(4 * time.Microsecond)

@@ -41,14 +41,14 @@ type Controller interface {
 	State() State
 }
 
-// State is what a controller shows of itself. What it does not have is zero.
+// State holds the figures of a controller. Those that it does not have are zero.
 type State struct {
 	Rate   float64    // bits per second; 0: it does not pace
 	Alpha  float64    // DCQCN's estimate of congestion, 0 to 1
 	Target clock.Time // the round trip that it aims at
 }
 
-// Verdict is what a controller allows.
+// Verdict is a controller's permission to send.
 type Verdict struct {
 	Window int        // bytes that may be in flight, and bytes of responses to READs; one send may leave in any case
 	Burst  int        // bytes of one send at most, though a packet may be longer
@@ -61,7 +61,7 @@ const (
 	AnyWindow = math.MaxInt
 )
 
-// Config is what a controller is made for.
+// Config describes the flow that a controller is made for.
 type Config struct {
 	Limit    int     // bytes that buffers on the path are believed to hold
 	Packet   int     // bytes of a full packet, as it takes room in a buffer

@@ -60,7 +60,7 @@ type peer struct {
 
 func peerOf(to *verbs.AHAttr) peer { return peer{to.DGID, to.DLID} }
 
-// requestKey is what repetitions of a REQ or of a SIDR_REQ share.
+// requestKey identifies a REQ or a SIDR_REQ and its repetitions.
 type requestKey struct {
 	peer
 	id   mad.CommID // the peer's

@@ -8,7 +8,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/engine/congestion"
 )
 
-// Flow is what all queue pairs of a device have in flight to one host: requests by bytes that are
+// Flow counts the bytes that all queue pairs of a device have in flight to one host: requests by bytes that are
 // not acknowledged, READs by bytes that have not come back. Its congestion control decides how much that may be, and
 // when more may leave. Queue pairs that have to wait for that do so in line.
 type Flow struct {
@@ -35,7 +35,7 @@ type member struct {
 	own      *regulator // of this queue pair alone; nil: the flow's is its only one
 }
 
-// line is what a queue pair waits for.
+// line says for which room a queue pair waits.
 type line uint8
 
 const (

@@ -18,7 +18,7 @@ type Network interface {
 	RefreshLosses()
 }
 
-// lateness is what a requester knows of an acknowledgement that has not come in time.
+// lateness is a requester's record of an acknowledgement that has not come in time.
 type lateness struct {
 	losses    uint64 // of the network, when it was last found that something may be lost
 	overdue   bool   // a timeout has passed and nothing was sent again: nothing is lost

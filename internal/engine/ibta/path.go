@@ -27,7 +27,7 @@ type Path interface {
 	Holds() bool
 }
 
-// Arrival is what the port knows of a received packet beyond its transport headers.
+// Arrival holds the facts that the port has about a received packet beyond its transport headers.
 type Arrival struct {
 	From     PathKey   // the sender
 	To       verbs.GID // the destination, of a global packet
@@ -45,7 +45,7 @@ type Header interface {
 	AppendGRH(b []byte) []byte
 }
 
-// Limits are what a port can take.
+// Limits are the limits of a port.
 type Limits struct {
 	MaxPackets int // packets of one send
 	MaxBytes   int // bytes of one send

@@ -16,7 +16,7 @@ import (
 // AddressHandle is an address handle of a device that runs this engine.
 type AddressHandle interface{ Vector() *Vector }
 
-// Device is what the queue pairs of one device share.
+// Device holds the state that the queue pairs of one device share.
 type Device struct {
 	queue.Device
 	Counters Counters

@@ -56,7 +56,7 @@ type keptPacket struct {
 	memory []byte
 }
 
-// reorderMemory is what the queue pairs of a device keep.
+// reorderMemory counts the memory of out-of-order packets that the queue pairs of a device keep.
 type reorderMemory struct {
 	bytes int
 	peers map[PathKey]int // bytes of each peer that has any

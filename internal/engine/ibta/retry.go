@@ -28,14 +28,14 @@ type retry struct {
 	late       lateness
 }
 
-// flight is what retry must know of what was sent.
+// flight holds the facts about packets in flight that retry decides by.
 type flight struct {
 	oldest      ib.PSN // not acknowledged
 	high        ib.PSN // beyond all packets ever sent
 	outstanding bool   // something is in flight
 }
 
-// verdict is what is to be done after a loss, or after silence.
+// verdict is the action after a loss, or after silence.
 type verdict struct {
 	action verdictAction
 	from   ib.PSN       // sendAgain: all packets from here on

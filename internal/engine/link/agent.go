@@ -23,7 +23,7 @@ type Route struct {
 	Port     int // the receiving port, or the one from which the node's own manager has sent it
 }
 
-// Verdict is what to do with a subnet management packet.
+// Verdict is the decision about a subnet management packet.
 type Verdict int
 
 const (

@@ -234,7 +234,7 @@ func (n *Net) popReady() *Port {
 	return p
 }
 
-// Events are what a port's owner is woken for, as a set.
+// Events is the set of events for which a port's owner is woken.
 type Events uint8
 
 const (

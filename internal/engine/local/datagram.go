@@ -18,7 +18,7 @@ const opDatagram kind = 0x80
 
 const (
 	datagramFields = 24 // bytes
-	// packetFields is what a packet of the datagram would have besides its payload: BTH, DETH, ICRC.
+	// packetFields is the length of a packet of the datagram beyond its payload: BTH, DETH, ICRC.
 	packetFields = 12 + 8 + 4
 	maxFlow      = 1<<20 - 1
 	// defaultHops is the hop limit of an address vector that has none.
@@ -172,7 +172,7 @@ func (q *DatagramQP) Room(p *Peer) (bool, error) {
 	return b != nil, err
 }
 
-// Outcome is what has become of a datagram.
+// Outcome is the result of sending or receiving a datagram.
 type Outcome uint8
 
 const (

@@ -79,6 +79,6 @@ func (b *Doorbell) Sleep(limit int) bool {
 // Wake says that the owner's process no longer sleeps.
 func (b *Doorbell) Wake() { atomic.StoreUint32(b.asleep, 0) }
 
-// Asleep returns the word that is 1 while the owner's process sleeps, or is about to. That is what it
-// waits for, and what those wake it by for whom [Doorbell.Ring] returned true.
+// Asleep returns the word that is 1 while the owner's process sleeps, or is about to. The process sleeps on this
+// word (futex). A peer for which [Doorbell.Ring] returned true wakes it there.
 func (b *Doorbell) Asleep() *uint32 { return b.asleep }

@@ -8,7 +8,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// kind is what a message is, in the kind of its record: an opcode in the low 8 bits, and flags.
+// kind is the type of a message, in the kind of its record: an opcode in the low 8 bits, and flags.
 type kind uint32
 
 // The messages. Both sides run on one processor, so numbers are in its byte order. What follows the

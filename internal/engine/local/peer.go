@@ -49,7 +49,7 @@ const (
 // verbs.Access that it allows.
 const open = 1 << 31
 
-// Memory is what is mapped of a peer's memory.
+// Memory is the part of a peer's memory that is mapped here.
 type Memory interface {
 	// Directory returns the directory of the peer's protection domain; nil: it is not there yet.
 	Directory() *Lookup

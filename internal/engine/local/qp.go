@@ -7,7 +7,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// Device is what the queue pairs of one device share.
+// Device holds the state that the queue pairs of one device share.
 type Device struct {
 	queue.Device
 	Counters Counters
@@ -57,7 +57,7 @@ type QP struct {
 	queue.Pair
 	Device  *Device
 	peer    *Peer // nil: there is none
-	depth   int   // READs and atomics in flight
+	depth   int   // initiator depth (ORD): READs and atomics that may be outstanding
 	rings   bool  // the peer is to be woken
 	pending bool  // the peer has done something for which it will not ring the doorbell
 	ucPeer
@@ -227,7 +227,7 @@ func (q *QP) enterError() {
 func (q *QP) corrupt() {
 	q.Device.Counters.Lost++
 	q.refusal = 0
-	if q.unreliable() { // which of its messages the peer has is known of none
+	if q.unreliable() { // it is unknown which messages the peer has received
 		q.enterError()
 		q.Raise(verbs.EventQPBroken)
 		return

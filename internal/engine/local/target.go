@@ -10,7 +10,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// response is what the peer is to be answered.
+// response is an answer that is due to the peer.
 type response struct {
 	atomic bool
 	result uint64

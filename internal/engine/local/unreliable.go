@@ -8,7 +8,7 @@ import "github.com/ramjet-rdma/ramjet/verbs"
 // carried out is dropped and counted, by whoever finds out, and its sender learns nothing of it: neither of a peer
 // that is not there, nor of one whose process does not run.
 
-// ucPeer is what a UC queue pair knows of its peer.
+// ucPeer is the state of a UC queue pair's peer.
 type ucPeer struct {
 	absent  bool   // it has ended, or none has come for long: what is posted is dropped
 	stalled uint64 // it took nothing for long after this position of its ring, less 1; 0: it takes what comes

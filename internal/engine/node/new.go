@@ -4,7 +4,7 @@ package node
 
 import "github.com/ramjet-rdma/ramjet/wire/ib"
 
-// Spec is what a port is built with.
+// Spec holds the properties of a port that is to be built.
 type Spec struct {
 	Width Width // supported, a set
 	Speed Speed // supported, a set

@@ -70,7 +70,7 @@ type State struct {
 	SpeedSupported, SpeedEnabled, SpeedActive Speed
 }
 
-// MTU is what a port and its neighbor take, as codes: 1 is 256 bytes, 5 is 4096 (section 14.2.5.6).
+// MTU holds the MTUs of a port and its neighbor, as codes: 1 is 256 bytes, 5 is 4096 (section 14.2.5.6).
 type MTU struct {
 	Cap      uint8
 	Neighbor uint8 // set by the subnet manager; data packets above it are not sent
@@ -88,7 +88,7 @@ type Address struct {
 	Reregister    bool // ClientReregister was set, and is to be reported to clients
 }
 
-// Authority is who may manage a port (section 14.2.4).
+// Authority holds the M_Key and its protection: who may manage a port (section 14.2.4).
 type Authority struct {
 	MKey       uint64
 	Protect    uint8  // MKeyProtectBits
@@ -126,7 +126,7 @@ type Partition struct {
 	QViolations uint16
 }
 
-// Notices are what a port has to report to its subnet manager.
+// Notices are the changes that a port has to report to its subnet manager.
 type Notices struct {
 	StateChanged bool // a switch's PortStateChange, kept at port 0
 }

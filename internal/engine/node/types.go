@@ -4,7 +4,7 @@ package node
 
 import "fmt"
 
-// Type is what kind of node it is (section 14.2.5.3).
+// Type is the type of a node (section 14.2.5.3).
 type Type uint8
 
 const (

@@ -8,7 +8,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/iwarp"
 )
 
-// Device is what the queue pairs of one device share.
+// Device holds the state that the queue pairs of one device share.
 type Device struct {
 	queue.Device // iWARP has no use for P_Keys
 	Counters     Counters

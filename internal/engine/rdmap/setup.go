@@ -8,7 +8,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/iwarp"
 )
 
-// Proposal is what one side proposes in the set-up of a stream.
+// Proposal holds the parameters that one side proposes in the set-up of a stream.
 type Proposal struct {
 	CRC      bool   // CRCs, which are used if either side wants them
 	Markers  bool   // markers in what we receive

@@ -44,7 +44,7 @@ func (g *Graph) UpDown(roots []int32) (t Tables, legal bool) {
 // unreached is the level of a switch without a path.
 const unreached = math.MaxInt32
 
-// router is what finding routes needs of memory. For one destination switch at a time it has a plan:
+// router is the working memory of the search for routes. For one destination switch at a time it has a plan:
 // each switch's level, and the links that lead to the next lower level.
 type router struct {
 	g      *Graph
@@ -74,7 +74,7 @@ const (
 	downLink
 )
 
-// load is what has been given to a port so far.
+// load counts the routes that a port carries so far.
 type load struct {
 	flow   uint64 // of adapters to adapters
 	routes uint32

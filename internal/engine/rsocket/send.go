@@ -7,7 +7,7 @@ import "encoding/binary"
 // MaxTransfer is the maximum data of a message in bytes.
 const MaxTransfer = 1 << 16
 
-// sendState is what is in flight to the peer.
+// sendState counts the messages and bytes in flight to the peer.
 type sendState struct {
 	seq   uint16 // data messages sent
 	limit uint16 // seq must not exceed it

@@ -67,7 +67,7 @@ type Stream struct {
 	remote remoteState
 }
 
-// remoteState is what the peer's private data says.
+// remoteState holds the contents of the peer's private data.
 type remoteState struct {
 	order  binary.ByteOrder
 	sgl    Region

@@ -143,7 +143,7 @@ func pkeyBlock(keys []ib.PKey, block int) (t smp.PKeyTable) {
 	return t
 }
 
-// weight is what each lane may send in a turn, in units of 64 bytes: 4 KiB.
+// weight is the arbitration weight of each lane, in units of 64 bytes: 4 KiB.
 const weight = 64
 
 // setLanes maps service levels to the lanes of a port, and gives these the same share.

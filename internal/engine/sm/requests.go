@@ -13,7 +13,7 @@ import (
 // maxWindow limits the requests in flight: transaction ids have 8 bits for the slot.
 const maxWindow = 256
 
-// purpose is what a request is for, by which its response or failure is handled.
+// purpose is the purpose of a request, by which its response or failure is handled.
 type purpose uint8
 
 const (

@@ -244,7 +244,7 @@ func (x xgft) radix(level int) int {
 	return x.down[level-1] + x.up[level]
 }
 
-// upward is what a node's parents have in common: their number but for one digit.
+// upward is the part of their number that a node's parents have in common: all but one digit.
 type upward struct{ high, low, weight, digit int }
 
 // split takes the digit out of a node's number that tells it from its siblings.

@@ -100,7 +100,7 @@ type place struct {
 
 func (p place) String() string { return fmt.Sprintf("%s:%d", p.file, p.line) }
 
-// attributes are what the lines before a record say about its node.
+// attributes holds the properties of a node that the lines before its record state.
 type attributes struct {
 	vendor, device, system uint64
 }

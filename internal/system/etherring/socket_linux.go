@@ -21,7 +21,7 @@ const (
 	HeaderLen = 14
 	// MaxFrames is how many frames one Send takes.
 	MaxFrames = 64
-	// FrameRoom is what the kernel needs of a slot before a frame.
+	// FrameRoom is the number of bytes before a frame in a slot, which the kernel uses.
 	FrameRoom = 80
 )
 

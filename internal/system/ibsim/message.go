@@ -10,7 +10,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/mad"
 )
 
-// kind is what a control message asks for.
+// kind is the request of a control message.
 type kind uint32
 
 const (
@@ -62,7 +62,7 @@ func (c *ctl) append(b []byte) []byte {
 	return append(b, c.data[:]...)
 }
 
-// client is who connects: the data of a message of that kind, and of its answer.
+// client identifies a client that connects: the data of a message of that kind, and of its answer.
 type client struct {
 	id   uint32 // the process's; in the answer the client's number
 	qp   uint32

@@ -114,7 +114,7 @@ func (w *Interface) Close() {
 	}
 }
 
-// linkState is what rtnetlink(7) has reported of one interface.
+// linkState is the state of one interface, as rtnetlink(7) has reported it.
 type linkState struct {
 	link      Link
 	neighbors *neighbors

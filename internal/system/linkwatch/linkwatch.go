@@ -23,7 +23,7 @@ type Watch struct {
 	feed  *addrReader // nil: the state does not change
 }
 
-// state is what is known of an address.
+// state is the state of an address.
 type state uint32
 
 const (

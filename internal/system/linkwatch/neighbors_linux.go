@@ -30,7 +30,7 @@ type neighbors struct {
 	done  bool
 }
 
-// neighbor is what is known of one host.
+// neighbor is the record of one host.
 type neighbor struct {
 	mac      MAC
 	known    bool          // mac is

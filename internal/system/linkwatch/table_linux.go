@@ -37,7 +37,7 @@ func (f *addrReader) start(tell func(now state, mtu int)) {
 	f.netlinkReader.start(func() { tell(f.table.state(), f.table.mtu()) })
 }
 
-// table is what rtnetlink(7) has reported of an address and of the interfaces of its namespace.
+// table is the state of an address and of the interfaces of its namespace, as rtnetlink(7) has reported it.
 type table struct {
 	addr  netip.Addr
 	index int32 // the only interface that counts; 0: all do

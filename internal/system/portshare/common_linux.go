@@ -22,7 +22,7 @@ const (
 // boxSize is the buffer size to request for a box, in bytes including the system's overhead.
 const boxSize = 4 << 20
 
-// sharedResources is what all members of an address share: descriptors of the same things.
+// sharedResources are the descriptors of the objects that all members of an address share.
 type sharedResources struct {
 	fds   []int // sockets, boxes to read, boxes to write, board
 	board *board

@@ -15,7 +15,7 @@ import (
 // maxCounters is how many counters of a port are taken. Drivers have about a hundred.
 const maxCounters = 512
 
-// PortCounters are what sysfs counts at a port of the kernel's.
+// PortCounters are the counters of a kernel device's port in sysfs.
 type PortCounters struct {
 	Device   string
 	Firmware string

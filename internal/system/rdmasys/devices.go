@@ -164,7 +164,7 @@ func hexOf(b []byte) string {
 // pathMTUs are the MTUs of InfiniBand's transport, in bytes.
 var pathMTUs = []int{4096, 2048, 1024, 512, 256}
 
-// roceHeaders is what the kernel leaves for headers when it chooses a RoCE port's MTU: GRH or IPv6,
+// roceHeaders is the room for headers that the kernel subtracts when it chooses a RoCE port's MTU: GRH or IPv6,
 // UDP, BTH, the longest extended headers, and ICRC.
 const roceHeaders = 40 + 8 + 12 + 4 + 28 + 4
 

@@ -2,7 +2,7 @@
 
 package rdmasys
 
-// Answer is what a datagram to a peer has led to.
+// Answer is the outcome of a datagram to a peer.
 type Answer string
 
 // The answers.

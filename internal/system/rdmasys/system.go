@@ -8,7 +8,7 @@ import (
 	"net/netip"
 )
 
-// System is what an operating system says of RDMA at one time.
+// System is the state of RDMA in an operating system at one time.
 type System struct {
 	Kernel     string      `json:"kernel"`              // its release, such as 6.12.0; empty: not Linux
 	Container  string      `json:"container,omitempty"` // the file that says that this is a container; empty: it is not known to be one
@@ -25,7 +25,7 @@ type System struct {
 	Unread     []Unread    `json:"unread,omitempty"`
 }
 
-// Offloads are what the system's UDP sockets have.
+// Offloads are the offloads of the system's UDP sockets.
 type Offloads struct {
 	GSO bool `json:"gso"` // many datagrams leave in one call (Linux 4.18)
 	GRO bool `json:"gro"` // many arrive in one (Linux 5.0)
@@ -132,7 +132,7 @@ func (f *File) Why() string {
 	return f.Problem.Error()
 }
 
-// RDMALimit is what a control group allows of a device.
+// RDMALimit holds the limits of a control group for a device.
 type RDMALimit struct {
 	File    string `json:"file"`
 	Device  string `json:"device"`

@@ -13,7 +13,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/system/mappings"
 )
 
-// Rights are what a peer may do with a segment.
+// Rights are a peer's rights to a segment.
 type Rights int
 
 // The rights of peers. Those who made the segment write to it always.

@@ -56,7 +56,7 @@ const (
 	ChannelSize      = 12 // of all of it
 )
 
-// Header is what is looked at in a header.
+// Header holds the fields of a header that are used.
 type Header struct {
 	Status, Flags, Next uint32
 	Command             uint16

@@ -80,7 +80,7 @@ func (c *client) Read(b []byte) (int, error) {
 	return c.conn.Read(b)
 }
 
-// command is what a client can ask for: with how many arguments at least, and what does it.
+// command is a request that a client can make: its least number of arguments, and the function that answers it.
 type command struct {
 	args int
 	do   func(c *client, args [][]byte) error

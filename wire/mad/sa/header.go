@@ -19,7 +19,7 @@ const (
 const (
 	HeaderLen = 56
 	DataLen   = mad.Size - HeaderLen
-	// SubHeaderLen is what an RMPP payload length counts of the header in each segment.
+	// SubHeaderLen is the part of the header in each segment that an RMPP payload length counts, in bytes.
 	SubHeaderLen = 20
 )
 
@@ -150,7 +150,7 @@ func (h *Header) Append(b []byte) []byte {
 // RMPPLen is the length of an RMPP header in bytes.
 const RMPPLen = 12
 
-// RMPPType is what a datagram is to the reliable multi-packet protocol (section 13.6.2.1).
+// RMPPType is the type of a datagram of the reliable multi-packet protocol (section 13.6.2.1).
 type RMPPType uint8
 
 const (

@@ -8,7 +8,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/mad"
 )
 
-// Components is what a query may name of an attribute: its components, which stand one after the other
+// Components are the components of an attribute that a query may name, which stand one after the other
 // from the record's start, each some bits long. The bits of a component mask count them (section 15.2.5).
 type Components struct {
 	name string

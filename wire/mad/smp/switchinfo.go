@@ -16,7 +16,7 @@ const (
 	SwitchEnhancedPort0 uint8 = 1 << 3 // port 0 carries data, as an adapter's does
 )
 
-// SwitchInfo is what a switch is able to and how it forwards (section 14.2.5.4).
+// SwitchInfo holds the capabilities of a switch and its state of forwarding (section 14.2.5.4).
 //
 //	 0                   1                   2                   3
 //	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
