@@ -9,6 +9,7 @@ import "C"
 
 import (
 	"context"
+	"io"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -118,18 +119,10 @@ func rj_next_completion(h C.uint64_t) unsafe.Pointer {
 
 //export rj_destroy_channel
 func rj_destroy_channel(h C.uint64_t) C.int {
-	ch := channels.get(uint64(h))
-	if ch == nil {
-		return enoent
-	}
-	if err := ch.Close(); err != nil {
-		return errno(err)
-	}
-	objects.drop(ch.CompChannel)
-	ch.stop()
-	ch.events.close()
-	channels.drop(uint64(h))
-	return ok
+	return destroy(channels, h, func(ch *channel) io.Closer { return ch.CompChannel }, func(ch *channel) {
+		ch.stop()
+		ch.events.close()
+	})
 }
 
 //export rj_create_cq
@@ -186,22 +179,14 @@ func rj_resize_cq(out *C.struct_rj_cq, cqe C.int) C.int {
 
 //export rj_destroy_cq
 func rj_destroy_cq(h C.uint64_t) C.int {
-	q := cqs.get(uint64(h))
-	if q == nil {
-		return enoent
-	}
-	if err := q.Close(); err != nil {
-		return errno(err)
-	}
-	if ch := q.channel; ch != nil {
-		ch.mu.Lock()
-		delete(ch.queues, q.CQ)
-		ch.events.remove(func(c unsafe.Pointer) bool { return c == q.c })
-		ch.mu.Unlock()
-	}
-	objects.drop(q.CQ)
-	cqs.drop(uint64(h))
-	return ok
+	return destroy(cqs, h, func(q *cq) io.Closer { return q.CQ }, func(q *cq) {
+		if ch := q.channel; ch != nil {
+			ch.mu.Lock()
+			delete(ch.queues, q.CQ)
+			ch.events.remove(func(c unsafe.Pointer) bool { return c == q.c })
+			ch.mu.Unlock()
+		}
+	})
 }
 
 //export rj_req_notify

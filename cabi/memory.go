@@ -8,6 +8,7 @@ package main
 import "C"
 
 import (
+	"io"
 	"os"
 	"syscall"
 	"unsafe"
@@ -52,16 +53,7 @@ func rj_alloc_pd(h C.uint64_t, out *C.uint64_t) C.int {
 
 //export rj_dealloc_pd
 func rj_dealloc_pd(h C.uint64_t) C.int {
-	p := pds.get(uint64(h))
-	if p == nil {
-		return enoent
-	}
-	if err := p.Close(); err != nil {
-		return errno(err)
-	}
-	objects.drop(p.PD)
-	pds.drop(uint64(h))
-	return ok
+	return destroy(pds, h, func(p *pd) io.Closer { return p.PD }, nil)
 }
 
 //export rj_reg_mr
@@ -197,16 +189,7 @@ func rj_advise_mr(advice C.int, list *C.struct_ibv_sge, n C.int) C.int {
 
 //export rj_dereg_mr
 func rj_dereg_mr(h C.uint64_t) C.int {
-	mr := mrs.get(uint64(h))
-	if mr == nil {
-		return enoent
-	}
-	if err := mr.Close(); err != nil {
-		return errno(err)
-	}
-	objects.drop(mr.MR)
-	mrs.drop(uint64(h))
-	return ok
+	return destroy(mrs, h, func(r *mr) io.Closer { return r.MR }, nil)
 }
 
 //export rj_alloc_mw
@@ -263,16 +246,7 @@ func bindInfo(mw *verbs.MW, key uint32, b *cBindInfo) (verbs.MWBindInfo, bool) {
 
 //export rj_dealloc_mw
 func rj_dealloc_mw(h C.uint64_t) C.int {
-	mw := mws.get(uint64(h))
-	if mw == nil {
-		return enoent
-	}
-	if err := mw.Close(); err != nil {
-		return errno(err)
-	}
-	objects.drop(mw)
-	mws.drop(uint64(h))
-	return ok
+	return destroy(mws, h, func(w *verbs.MW) io.Closer { return w }, nil)
 }
 
 var efault = &verbs.OpError{Op: "reg_mr", Err: syscall.EFAULT}

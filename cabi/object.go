@@ -67,6 +67,25 @@ func (o *objectMap) drop(key io.Closer) {
 	}
 }
 
+// destroy closes the object of a handle and drops it from its table. key returns the object of package verbs behind it.
+// With after, it is called once the object is closed.
+func destroy[T any](t *table[T], h C.uint64_t, key func(*T) io.Closer, after func(*T)) C.int {
+	v := t.get(uint64(h))
+	if v == nil {
+		return enoent
+	}
+	k := key(v)
+	if err := k.Close(); err != nil {
+		return errno(err)
+	}
+	if after != nil {
+		after(v)
+	}
+	objects.drop(k)
+	t.drop(uint64(h))
+	return ok
+}
+
 // closeLeft closes the objects that the program has left of a context that it closes, and returns
 // their number. The handles stay valid: C may destroy the objects later, which does nothing more.
 func (o *objectMap) closeLeft(c *deviceContext) int {

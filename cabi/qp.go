@@ -9,6 +9,7 @@ import "C"
 
 import (
 	"cmp"
+	"io"
 	"slices"
 	"sync"
 	"syscall"
@@ -155,16 +156,7 @@ func setCaps(c *C.struct_ibv_qp_cap, caps verbs.QPCap) {
 
 //export rj_destroy_qp
 func rj_destroy_qp(h C.uint64_t) C.int {
-	q := qps.get(uint64(h))
-	if q == nil {
-		return enoent
-	}
-	if err := q.Close(); err != nil {
-		return errno(err)
-	}
-	objects.drop(q.QP)
-	qps.drop(uint64(h))
-	return ok
+	return destroy(qps, h, func(q *qp) io.Closer { return q.QP }, nil)
 }
 
 // rj_post_send posts a list up to the work request that cannot be posted, which is returned in bad.
@@ -289,14 +281,5 @@ func rj_create_ah(h C.uint64_t, attr *C.struct_ibv_ah_attr, out *C.uint64_t) C.i
 
 //export rj_destroy_ah
 func rj_destroy_ah(h C.uint64_t) C.int {
-	a := ahs.get(uint64(h))
-	if a == nil {
-		return enoent
-	}
-	if err := a.Close(); err != nil {
-		return errno(err)
-	}
-	objects.drop(a)
-	ahs.drop(uint64(h))
-	return ok
+	return destroy(ahs, h, func(a *verbs.AH) io.Closer { return a }, nil)
 }

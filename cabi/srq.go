@@ -8,6 +8,7 @@ package main
 import "C"
 
 import (
+	"io"
 	"sync"
 	"syscall"
 	"unsafe"
@@ -115,16 +116,7 @@ func rj_open_xrcd(h C.uint64_t, fd, oflags C.int, out *C.uint64_t) C.int {
 
 //export rj_close_xrcd
 func rj_close_xrcd(h C.uint64_t) C.int {
-	x := xrcds.get(uint64(h))
-	if x == nil {
-		return enoent
-	}
-	if err := x.Close(); err != nil {
-		return errno(err)
-	}
-	objects.drop(x)
-	xrcds.drop(uint64(h))
-	return ok
+	return destroy(xrcds, h, func(x *openXRCD) io.Closer { return x }, nil)
 }
 
 //export rj_create_srq
@@ -181,16 +173,7 @@ func rj_query_srq(h C.uint64_t, attr *C.struct_ibv_srq_attr) C.int {
 
 //export rj_destroy_srq
 func rj_destroy_srq(h C.uint64_t) C.int {
-	s := srqs.get(uint64(h))
-	if s == nil {
-		return enoent
-	}
-	if err := s.Close(); err != nil {
-		return errno(err)
-	}
-	objects.drop(s.SRQ)
-	srqs.drop(uint64(h))
-	return ok
+	return destroy(srqs, h, func(s *srq) io.Closer { return s.SRQ }, nil)
 }
 
 // maxSRQList is larger than any shared receive queue.
