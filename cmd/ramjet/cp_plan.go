@@ -12,7 +12,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/app/usage"
 )
 
-// copyPlan is what is to be copied, in order.
+// copyPlan lists the files that are to be copied, in order.
 type copyPlan struct {
 	items   []copyItem
 	sources int // given on the command line

@@ -62,7 +62,7 @@ func (f *fabricFlags) writeUp(out io.Writer, fab *infiniband.Fabric, took time.D
 	return err
 }
 
-// option is what the names of devices of the fabric end with.
+// option is the suffix of the names of the fabric's devices.
 func (f *fabricFlags) option() string {
 	if f.name == "" {
 		return ""

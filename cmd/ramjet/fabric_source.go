@@ -14,7 +14,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/app/usage"
 )
 
-// fabricSource is what a fabric is made of: a file or a shape.
+// fabricSource is the source of a fabric: a file or a shape.
 type fabricSource struct {
 	file   string
 	shapes []shapeValue // those that were given

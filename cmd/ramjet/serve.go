@@ -98,7 +98,7 @@ type servedFile struct {
 	Kept int64  `json:"kept_bytes"` // that the receiver already had
 }
 
-// servedCounts is what a server has done from its beginning to its end.
+// servedCounts counts the operations of a server from its beginning to its end.
 type servedCounts struct {
 	Clients       int64 `json:"connections"`
 	Received      int64 `json:"received_files"`

@@ -14,7 +14,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// statJSON is what `ramjet stat --json` writes. Units are in names; numbers without one are counts.
+// statJSON is the output of `ramjet stat --json`. Units are in names; numbers without one are counts.
 type statJSON struct {
 	Processes []statProcess `json:"processes"`
 	Kernel    []kernelLink  `json:"kernel_links"`

@@ -202,7 +202,7 @@ const (
 	udpLen  = 8
 )
 
-// ipPacket is what an IP header says.
+// ipPacket holds the fields of an IP header.
 type ipPacket struct {
 	src, dst netip.Addr
 	proto    uint8

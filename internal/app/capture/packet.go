@@ -10,7 +10,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
-// Fabric is what carried a packet.
+// Fabric is the fabric that carried a packet.
 type Fabric uint8
 
 // The fabrics.
@@ -80,7 +80,7 @@ type Packet struct {
 	Stream *Item     // of iWARP
 }
 
-// Counts is what a decoder has seen.
+// Counts counts the packets that a decoder has seen.
 type Counts struct {
 	Frames    int
 	Packets   int // of RDMA

@@ -13,7 +13,7 @@ import (
 // maxKept is more than any packet has, in bytes.
 const maxKept = 1 << 17
 
-// fabrics are what packets that a process kept look like on the wire.
+// fabrics are the fabrics of packets that a process kept, by their encapsulation on the wire.
 var fabrics = map[observe.Wire]Fabric{observe.RoCEv2: RoCEv2, observe.RoCEv1: RoCEv1, observe.InfiniBand: InfiniBand, observe.IWARP: IWARP}
 
 // FromProcess hands over packets that a process has kept of a queue pair: their headers. It is to them what

@@ -8,7 +8,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/iwarp"
 )
 
-// ItemKind is what an item of a stream is.
+// ItemKind is the kind of an item of a stream.
 type ItemKind uint8
 
 // The kinds of items.

@@ -42,7 +42,7 @@ type Ending struct {
 	Errors []Explained `json:"errors"` // what that means
 }
 
-// watcher is what statsocket.Watcher is.
+// watcher has the methods of statsocket.Watcher.
 type watcher interface {
 	Last(ctx context.Context, most int) (*observe.Packets, error)
 	Close() error

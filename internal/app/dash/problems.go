@@ -84,7 +84,7 @@ func (b *builder) explain(err string) {
 	}
 }
 
-// Explained is what an error means.
+// Explained is the meaning of an error.
 type Explained struct {
 	Title  string          `json:"title"`
 	Means  string          `json:"means"`

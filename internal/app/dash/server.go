@@ -25,7 +25,7 @@ import (
 //go:embed page
 var page embed.FS
 
-// files are what the page consists of, by path: the name and the media type.
+// files are the files of the page, by path: the name and the media type.
 var files = map[string][2]string{
 	"/":          {"page/index.html", "text/html; charset=utf-8"},
 	"/dash.js":   {"page/dash.js", "text/javascript; charset=utf-8"},
@@ -44,7 +44,7 @@ const (
 	maxSpan = 3600    // seconds of a graph
 )
 
-// Options are what a Server is told.
+// Options are the options of a Server.
 type Options struct {
 	Version string // of Ramjet
 	Name    string // by which the server may be asked for besides its addresses; empty: none
@@ -67,7 +67,7 @@ func New(at net.Addr, o Options) *Server {
 	return &Server{key: hex.EncodeToString(b[:]), options: o, loopback: ok && a.IP.IsLoopback(), source: newSource(statsocket.Read), ladders: newLadders(watchProcess)}
 }
 
-// Key is what has to be behind the number sign of the URL.
+// Key is the key that has to be behind the number sign of the URL.
 func (s *Server) Key() string { return s.key }
 
 // Serve answers requests until ctx ends, which is no error.

@@ -60,7 +60,7 @@ func (s *source) refresh() error {
 	return nil
 }
 
-// sum is what all processes did. Rates are those of each process, over its own interval.
+// sum adds the figures of all processes. Rates are those of each process, over its own interval.
 func (s *source) sum(over time.Duration) live.Sample {
 	all := live.Sample{At: s.at, Over: over}
 	for _, p := range s.tracker.Processes() {

@@ -23,7 +23,7 @@ const (
 	spark        = 60 // samples of a device's small graph
 )
 
-// State is what the page shows.
+// State is the state that the page shows.
 type State struct {
 	TimeMS    int64      `json:"time_ms"` // since 1970
 	Host      string     `json:"host"`
@@ -38,7 +38,7 @@ type State struct {
 	Explained map[string][]Explained `json:"explained"`
 }
 
-// Problem is what is wrong with a device.
+// Problem is a problem of a device.
 type Problem struct {
 	Text  string `json:"text"`
 	Error string `json:"error"` // in Explained
@@ -53,7 +53,7 @@ type Objects struct {
 	CMIDs     int `json:"cm_ids"`
 }
 
-// LeftOut is what there is besides what is in an answer.
+// LeftOut counts the objects that an answer leaves out.
 type LeftOut struct {
 	Processes int `json:"processes"`
 	Devices   int `json:"devices"`
@@ -99,7 +99,7 @@ type Port struct {
 	SpeedMbps int64  `json:"speed_mbps"`
 }
 
-// Rates are what happens in a second, and the state at its end.
+// Rates are the events of a second, and the state at its end.
 type Rates struct {
 	SentMessages float64 `json:"sent_messages"`
 	SentBytes    float64 `json:"sent_bytes"`
@@ -133,7 +133,7 @@ type QP struct {
 	Injected string  `json:"injected_faults"`
 }
 
-// Counts are what was lost and retransmitted, by cause, and what was carried.
+// Counts counts lost and retransmitted packets, by cause, and the packets and bytes carried.
 type Counts struct {
 	SentMessages  uint64 `json:"sent_messages"`
 	SentBytes     uint64 `json:"sent_bytes"`
@@ -153,7 +153,7 @@ type Counts struct {
 	RecvCNPs      uint64 `json:"cnps_received"`
 }
 
-// ScopeInfo is what is shown in detail: all, a process, a device or a queue pair.
+// ScopeInfo names the object that is shown in detail: all, a process, a device or a queue pair.
 type ScopeInfo struct {
 	ID      uint64  `json:"id"` // 0: all
 	Kind    string  `json:"kind"`
@@ -244,7 +244,7 @@ func (b *builder) choose(all []*live.Process) map[*live.QP]bool {
 	return chosen
 }
 
-// rowText is what a filter looks for.
+// rowText is the text of a row that a filter searches.
 func rowText(q *live.QP) string {
 	return fmt.Sprintf("%s pid %d %s qp %d 0x%06x %v %v %s", q.Device.Process.Command, q.Device.Process.PID, q.Device.Info.Name, q.Info.QPN, uint32(q.Info.QPN),
 		q.Info.Type, q.Info.State, peerOf(&q.Info))

@@ -12,7 +12,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// Fabric is what a demo can do to the fabric between its devices.
+// Fabric has the operations of a demo on the fabric between its devices.
 type Fabric interface {
 	// Route returns the ports by which packets between the adapters of two devices leave nodes.
 	Route(from, to string) ([]string, error)
@@ -24,7 +24,7 @@ type Fabric interface {
 	Manager() string
 }
 
-// CableReport is what happened when a cable was pulled.
+// CableReport describes the time after a cable was pulled.
 type CableReport struct {
 	Manager       string        `json:"subnet_manager"`
 	Cable         string        `json:"cable"`

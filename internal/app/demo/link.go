@@ -34,7 +34,7 @@ const (
 	askTCP    = "tcp"    // answer a measurement over TCP
 )
 
-// hello is what each side has to know of the other.
+// hello holds the facts that each side has to know of the other.
 type hello struct {
 	Candidates []string // first process: devices for the second one to try
 	Device     string

@@ -71,7 +71,7 @@ func (p *peerProcess) explain(ctx context.Context, err error) error {
 	return err
 }
 
-// processorTime is what a process has used of processors, if that is known.
+// processorTime is the processor time that a process has used, if that is known.
 type processorTime struct {
 	time  time.Duration
 	known bool

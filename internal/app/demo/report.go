@@ -37,7 +37,7 @@ type Row struct {
 	VerifiedBytes int64  `json:"verified_bytes"`
 }
 
-// StoppedReport is what READs returned whose target was stopped by a signal.
+// StoppedReport describes READs whose target was stopped by a signal.
 type StoppedReport struct {
 	Device        string        `json:"device"`
 	Reads         int           `json:"reads"`
@@ -47,7 +47,7 @@ type StoppedReport struct {
 	TargetNs      *float64      `json:"target_processor_ns,omitempty"` // nil where the system does not tell
 }
 
-// Speed is what WRITEs took between the two processes, or TCP. Figures that were not measured are 0.
+// Speed is the speed of WRITEs between the two processes, or of TCP. Figures that were not measured are 0.
 type Speed struct {
 	Over           string        `json:"over"`          // a kind of device, or TCP
 	Bound          string        `json:"bound"`         // what bounds it, for people
@@ -60,7 +60,7 @@ type Speed struct {
 	TargetNsPerByte *float64 `json:"target_processor_ns_per_byte,omitempty"`
 }
 
-// TCP is what Speed calls TCP.
+// TCP is the name of TCP in Speed.
 const TCP = "TCP"
 
 // Verified returns how many bytes arrived and were compared.

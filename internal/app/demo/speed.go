@@ -77,7 +77,7 @@ func (d *Demo) repeat(ctx context.Context, st *step, times int) (took []time.Dur
 	return took, sum, nil
 }
 
-// streamSum is what streams took of the target's processor.
+// streamSum is the time that streams took of the target's processor.
 type streamSum struct {
 	bytes int64
 	used  time.Duration

@@ -24,7 +24,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/system/rdmasys"
 )
 
-// Facts are what a diagnosis is made of.
+// Facts are the facts of a diagnosis.
 type Facts struct {
 	System *rdmasys.System `json:"system"`
 	Soft   []Soft          `json:"software"`
@@ -71,7 +71,7 @@ type Listed struct {
 	Problem  string            `json:"problem,omitempty"` // what is wrong with the list
 }
 
-// Peer is what is known of the way to a peer.
+// Peer holds the facts about the way to a peer.
 type Peer struct {
 	Addr    netip.Addr       `json:"address"`
 	Problem string           `json:"problem,omitempty"` // there is no way

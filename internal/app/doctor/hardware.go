@@ -144,7 +144,7 @@ func (d *diagnosis) barred(files []string) {
 	d.problem(strings.Join(files, ", "), what, "The file is there, but the container was started without the right to it.", mend...)
 }
 
-// enoughMemlock is what small programs need for their queues and buffers.
+// enoughMemlock is the limit that small programs need for their queues and buffers.
 const enoughMemlock = 64 << 20
 
 // limits checks how much memory may be pinned, and what control groups leave of the devices.

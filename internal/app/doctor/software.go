@@ -9,7 +9,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/system/rdmasys"
 )
 
-// fullWindow is what net.core.rmem_max has to be for Ramjet's largest window of 1 MiB: the system
+// fullWindow is the net.core.rmem_max that Ramjet's largest window of 1 MiB needs: the system
 // counts its own overhead, and the device leaves a margin.
 const fullWindow = 2 << 20
 

@@ -25,7 +25,7 @@ type Entry struct {
 	Causes []Cause  `json:"causes,omitempty"` // the most frequent first
 }
 
-// Cause is what an error can come from.
+// Cause is a possible cause of an error.
 type Cause struct {
 	What  string `json:"what"`
 	Check string `json:"check,omitempty"` // a command, or where to look, that tells it from the others
@@ -40,7 +40,7 @@ func because(texts ...string) (causes []Cause) {
 	return causes
 }
 
-// Kind is what an error is one of.
+// Kind is the kind of an error.
 type Kind string
 
 const (
@@ -61,7 +61,7 @@ const (
 var words = map[string]Kind{"wc": Status, "status": Status, "vendor_err": Reason, "reason": Reason, "event": Event, "nak": NAK,
 	"terminate": Terminate, "cause": Terminate, "rej": Reject, "reject": Reject, "cm_event": ConnectionEvent, "errno": Call}
 
-// synonyms are what else people call an error.
+// synonyms are the other names of an error.
 var synonyms = map[string][]string{
 	"IBV_WC_RNR_RETRY_EXC_ERR": {"RNR", "RNR NAK", "receiver not ready", "receive-no-ready retry count exceeded", "RNR retry exceeded"},
 	"IBV_WC_RETRY_EXC_ERR":     {"transport retry count exceeded", "retry exceeded error", "transport retry exceeded"},

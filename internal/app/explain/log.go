@@ -15,7 +15,7 @@ import (
 	"sync"
 )
 
-// Found is what a log, or a line of one, says.
+// Found is the contents of a log, or of a line of one.
 type Found struct {
 	Line    string  `json:"line"`            // the one that matters
 	Number  int     `json:"line_number"`     // of that line, from 1

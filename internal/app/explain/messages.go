@@ -2,7 +2,7 @@
 
 package explain
 
-// message is what a program or a driver prints beside statuses, events and failed calls.
+// message is a text that a program or a driver prints beside statuses, events and failed calls.
 type message struct {
 	name    string // which program, and what it is about
 	pattern string // of the line, in lower case

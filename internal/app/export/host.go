@@ -16,7 +16,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
-// Host is what was read of a host.
+// Host holds the facts that were read from a host.
 type Host struct {
 	Processes []statsocket.Process
 	Kernel    []rdmasys.PortCounters

@@ -32,7 +32,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/core/spell"
 )
 
-// Fabric is what the console operates on. Ends passed to it exist in the last view. Its errors say what is wrong and
+// Fabric is the fabric that the console operates on. Ends passed to it exist in the last view. Its errors say what is wrong and
 // what to do; the console adds the position of the command.
 type Fabric interface {
 	// View returns a snapshot of the fabric, without a route.

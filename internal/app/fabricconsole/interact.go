@@ -66,7 +66,7 @@ func (c *Console) setTerminal(t *term.Terminal) {
 	c.terminal = t
 }
 
-// result is what a read gave.
+// result is the result of a read.
 type result struct {
 	text string
 	err  error

@@ -121,7 +121,7 @@ type (
 	}
 )
 
-// FileKind is what a name at the server is.
+// FileKind is the kind of file behind a name at the server.
 type FileKind uint8
 
 // Kinds of files.

@@ -11,7 +11,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
-// words are what a row says about a packet.
+// words is the text of a row about a packet.
 type words struct {
 	op    string   // what it is
 	facts []string // numbers, beside it

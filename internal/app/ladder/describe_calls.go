@@ -140,7 +140,7 @@ func short(v any) string {
 	return text
 }
 
-// hint is what is known about the call.
+// hint holds the facts about the call.
 func (c *Call) hint() []string {
 	process := fmt.Sprintf("process %d", c.PID)
 	if c.TID != 0 {

@@ -57,7 +57,7 @@ type Row struct {
 	shape    shape
 }
 
-// shape is what packets have in common that may be drawn as one row; the zero shape has nothing in common with others.
+// shape identifies packets that may be drawn as one row; the zero shape is like no other.
 type shape struct {
 	from, to, number int
 	op               string

@@ -52,7 +52,7 @@ func (t *tries) String() string {
 	return fmt.Sprintf("retry %d", t.n)
 }
 
-// ending is what a conversation's packets say about its end.
+// ending holds the facts about a conversation's end that its packets tell.
 type ending struct {
 	fault   string // the last word, if it is a fault; empty: it is none
 	closed  string // who closed the connection, and how
@@ -98,8 +98,8 @@ func (c *Conversation) judge(p *capture.Packet, r *finding, asked *flow, fromA b
 	c.close(p, c.end(fromA)+" at "+when)
 }
 
-// unheard is what is said of a DREQ until it is answered.
-const unheard = ", which got no answer"
+// unansweredText is added to the text about a DREQ until it is answered.
+const unansweredText = ", which got no answer"
 
 // close learns from a packet who closes the connection; by says who sends it, and when.
 func (c *Conversation) close(p *capture.Packet, by string) {
@@ -120,9 +120,9 @@ func (c *Conversation) close(p *capture.Packet, by string) {
 	switch a, _, _, _, ok := message(p); {
 	case !ok:
 	case a == mad.AttrDREQ && *closed == "":
-		*closed = "closed by " + by + " (DREQ)" + unheard
+		*closed = "closed by " + by + " (DREQ)" + unansweredText
 	case a == mad.AttrDREP:
-		*closed = strings.TrimSuffix(*closed, unheard)
+		*closed = strings.TrimSuffix(*closed, unansweredText)
 	case a == mad.AttrREQ:
 		*closed = ""
 	}

@@ -42,7 +42,7 @@ func (k flowKey) reply() flowKey {
 	return k
 }
 
-// answer is what a responder said last about a flow of requests.
+// answer is the last answer of a responder about a flow of requests.
 type answer uint8
 
 const (
@@ -51,7 +51,7 @@ const (
 	rnrAnswer
 )
 
-// flow is what goes from one host to one queue pair: requests, and responses to the requests of its peer.
+// flow is the packets from one host to one queue pair: requests, and responses to the requests of its peer.
 type flow struct {
 	key   flowKey
 	order int // in which flows began
@@ -93,7 +93,7 @@ type flow struct {
 // restart is a distance of PSNs that no window has: the queue pair was connected anew.
 const restart = 1 << 20
 
-// finding is what the state of a flow says about a packet.
+// finding is the meaning of a packet in the state of its flow.
 type finding struct {
 	marks    Mark
 	gapFrom  ib.PSN // with Gap

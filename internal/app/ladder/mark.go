@@ -8,7 +8,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/app/units"
 )
 
-// Mark is what is worth noticing about a packet: a set.
+// Mark is a set of remarkable properties of a packet.
 type Mark uint32
 
 // The marks.

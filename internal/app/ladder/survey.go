@@ -81,7 +81,7 @@ func (c *Conversation) add(at time.Time, packets, bytes int, m Mark) {
 	}
 }
 
-// Survey is what a capture has in it.
+// Survey is the summary of a capture.
 type Survey struct {
 	Counts        capture.Counts
 	Cut           bool // the file ends in the middle of a frame

@@ -169,7 +169,7 @@ func (r *Row) isSetup() bool {
 	return false
 }
 
-// sign is what stands before a row with marks.
+// sign is the sign before a row with marks.
 func (r *Row) sign() string {
 	switch {
 	case r.Marks&severe != 0:

@@ -10,7 +10,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
-// Activity is what all objects have.
+// Activity holds the figures that all objects have.
 type Activity struct {
 	ID    uint64    // among all objects that the Tracker ever had
 	Since time.Time // of the first snapshot that has it

@@ -8,7 +8,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// Sample is what happened between two snapshots, and the state at the second. For a device it is the
+// Sample holds the events between two snapshots, and the state at the second. For a device it is the
 // sum over its queue pairs, for a process over its devices; RTT and RTTVar are then those of the longest round
 // trip among the queue pairs that moved something, and Window is 0.
 type Sample struct {
@@ -80,7 +80,7 @@ func growth(from, to *verbs.QPCounts) (by verbs.QPCounts, ok bool) {
 // CoarseEvery is the time that samples of the coarse past are of.
 const CoarseEvery = 30 * time.Second
 
-// History is what happened before: recent samples as they were taken, and for a longer time samples of at least
+// History holds earlier samples: recent samples as they were taken, and for a longer time samples of at least
 // CoarseEvery, which sum up those.
 type History struct {
 	fine, coarse ring

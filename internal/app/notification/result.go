@@ -9,7 +9,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// Result is what was measured of one way with one number of peers.
+// Result is the measurement of one way with one number of peers.
 type Result struct {
 	Peers int   `json:"peers"`
 	Way   Way   `json:"way"`

@@ -46,7 +46,7 @@ func (o Op) atomic() bool { return o == FetchAdd || o == CompareSwap }
 // fetches reports whether o brings data back, so that its target sends nothing by itself.
 func (o Op) fetches() bool { return o == Read || o.atomic() }
 
-// Mode is what to measure of an operation.
+// Mode is the quantity that is measured of an operation.
 type Mode string
 
 // The modes.

@@ -36,7 +36,7 @@ func (u Unit) String() string {
 	return [...]string{BytesPerSecond: "bytes/s", MessagesPerSecond: "messages/s", RoundTripTime: "s"}[u]
 }
 
-// Reference is what a figure is compared with, and the target for the ratio.
+// Reference is the figure that another is compared with, and the target for the ratio.
 type Reference struct {
 	Name     string
 	Baseline *baseline.Config // bare sockets, or else:

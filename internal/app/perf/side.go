@@ -30,7 +30,7 @@ const (
 
 var errStalled = fmt.Errorf("nothing completed for %s: is the other side gone, or was a message of UC or UD lost?", units.Period(stallTimeout))
 
-// endpoint is what each side sends to the other.
+// endpoint holds the parameters that each side sends to the other.
 type endpoint struct {
 	QPs []verbs.Endpoint // by address: numbers mean nothing
 	Src verbs.Remote     // READ's
@@ -70,7 +70,7 @@ type side struct {
 	lastByte
 }
 
-// stream is what the loop needs for one queue pair.
+// stream is the loop's state of one queue pair.
 type stream struct {
 	qp         *verbs.QP
 	wrs        []verbs.SendWR // one post

@@ -58,7 +58,7 @@ func congestionOf(device string) string {
 	return ""
 }
 
-// sockets is what bare sockets do, with the system's congestion control if cc is empty.
+// sockets is the figure of bare sockets, with the system's congestion control if cc is empty.
 func sockets(d time.Duration, k baseline.Kind, size int, cc string) *baseline.Config {
 	return &baseline.Config{Kind: k, Size: size, Duration: d, Congestion: cc}
 }

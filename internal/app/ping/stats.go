@@ -35,7 +35,7 @@ func (s *stats) add(trip time.Duration, size int) {
 	s.trips.RecordValue(int64(trip)) // fails for more than an hour: counted without its time
 }
 
-// Summary is what a client measured.
+// Summary is a client's measurements.
 type Summary struct {
 	Server    string        `json:"server"`
 	Pings     int64         `json:"pings"`

@@ -35,7 +35,7 @@ var Kinds = []Kind{
 func (k Kind) HasMTU() bool { return k.qp != verbs.UD }
 func (k Kind) HasQPs() bool { return k.srq }
 
-// Config is what both sides have to agree on, and options of this one.
+// Config holds the parameters that both sides have to agree on, and options of this one.
 type Config struct {
 	Kind    Kind
 	Port    uint16 // TCP, of the server; 0: the system chooses
@@ -51,7 +51,7 @@ type Config struct {
 	Result func(Result) // receives what was measured, in place of its text; nil: it is printed
 }
 
-// Result is what was measured.
+// Result is the measurement.
 type Result struct {
 	Size       int           `json:"size_bytes"` // of a message
 	Iterations int           `json:"iterations"`

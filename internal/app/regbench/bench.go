@@ -53,7 +53,7 @@ type Run struct {
 	Locked    int           `json:"locked_bytes"`     // more than before, at the end: what cannot be paged out
 }
 
-// Result is what was measured of a mode and a size.
+// Result is the measurement of a mode and a size.
 type Result struct {
 	Mode   Mode   `json:"mode"`
 	Size   int    `json:"bytes"`
@@ -211,7 +211,7 @@ type buffer struct {
 	free func() error
 }
 
-// access is what the memory allows that READs go to.
+// access is the access that the memory of READs allows.
 func (b *Bench) access() verbs.Access { return b.pd.Device().Query().SinkAccess }
 
 // register registers memory in one of the ways but Cached.

@@ -42,7 +42,7 @@ type Host struct {
 	refuse    int      // and how many those are
 }
 
-// device is what a host has open.
+// device is a device that a host has open.
 type device interface {
 	// look has whoever waits look again.
 	look()
@@ -209,7 +209,7 @@ func (h *Host) reaches(to *Host) bool {
 	return !h.off && !to.off && h.up && to.up && !h.net.path(h, to).Cut && !h.net.path(h, to).Dead
 }
 
-// info is what verbs tells of a port.
+// info is the port's attributes as package verbs has them.
 func (h *Host) info(t verbs.GIDType) softdev.PortInfo {
 	h.net.mu.Lock()
 	defer h.net.mu.Unlock()

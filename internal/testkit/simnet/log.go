@@ -12,7 +12,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/trace"
 )
 
-// Log is what happened on a network: a line for each packet and segment as it leaves and arrives,
+// Log is the record of a network: a line for each packet and segment as it leaves and arrives,
 // with its time and the CRC of its bytes. Two runs of a seed write the same.
 type Log struct {
 	// Text has the lines.

@@ -21,7 +21,7 @@ import (
 type Net struct {
 	// Rand is for whoever makes up a scenario, in one goroutine.
 	Rand *rand.Rand
-	// Default is what new paths are like.
+	// Default is the state of new paths.
 	Default Path
 	// Mutate changes a packet that leaves, before its ICRC is computed; nil: nobody does.
 	Mutate func(transport []byte)

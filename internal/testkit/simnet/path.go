@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Path is what happens to what goes from one host to another. The zero Path is perfect, and takes
+// Path is the treatment of packets from one host to another. The zero Path is perfect, and takes
 // no time but a nanosecond.
 type Path struct {
 	Rate      int64         // bits a second; 0: sending takes no time
@@ -29,7 +29,7 @@ type path struct {
 	set  bool       // somebody has chosen what it is like
 }
 
-// overhead is what a packet has below UDP or TCP on the wire: Ethernet and IPv4.
+// overhead is the length of a packet's headers below UDP or TCP on the wire: Ethernet and IPv4.
 const overhead = 14 + 4 + 20
 
 // path returns the way from one host to another; the lock is held.

@@ -22,9 +22,9 @@ const (
 	// maxPackets and maxBytes are what one send takes, as with GSO.
 	maxPackets = 64
 	maxBytes   = 65507
-	// portWindow is what may be in flight to one peer, see Host.Window.
+	// portWindow is how many bytes may be in flight to one peer, see Host.Window.
 	portWindow = 256 << 10
-	// sendOverhead is what a packet takes of a window beyond its payload.
+	// sendOverhead is how many bytes a packet takes of a window beyond its payload.
 	sendOverhead = 192
 	// recvBuffer is what a port keeps for whoever receives, each packet with so much overhead, see Host.Buffer.
 	recvBuffer     = 4 * portWindow

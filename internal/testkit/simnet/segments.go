@@ -13,7 +13,7 @@ type segment struct {
 	fin, rst bool
 }
 
-// segments are what is on its way to the peer. They arrive in order: one that is lost holds up those
+// segments are the segments on their way to the peer. They arrive in order: one that is lost holds up those
 // behind it until it has been sent again.
 type segments struct {
 	queue     []segment

@@ -18,7 +18,7 @@ import (
 const (
 	// mss is the bytes of a segment.
 	mss = 1448
-	// streamWindow is what a stream holds that the peer has not read.
+	// streamWindow is how many bytes a stream holds that the peer has not read.
 	streamWindow = 128 << 10
 	// firstRetry is when a segment is sent again first, synRetry when the first one of a stream is;
 	// the time doubles up to lastRetry.
@@ -91,7 +91,7 @@ func (s *Streams) Resolve(a *verbs.AHAttr) error {
 	return nil
 }
 
-// Proposal are what the device brings to the set-up of streams.
+// Proposal returns the device's parameters for the set-up of streams.
 func (s *Streams) Proposal() rdmap.Proposal {
 	return rdmap.Proposal{CRC: true, ULPDU: rdmap.MaxULPDU, IRD: 128, ORD: 128}
 }

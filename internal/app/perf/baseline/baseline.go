@@ -64,7 +64,7 @@ type Config struct {
 	Congestion string
 }
 
-// Result is what the client measured.
+// Result is the client's measurement.
 type Result struct {
 	Messages int           // round trips, writes, or datagrams that arrived
 	Bytes    int64         // payload in one direction
