@@ -421,9 +421,18 @@ func testInjectedIntoNothing(t *T) {
 
 // testInjectedFatal: a device that has failed sends and receives nothing, and its calls fail.
 func testInjectedFatal(t *T) {
-	a, b := t.pair(setup{connect: verbs.ConnectOptions{Timeout: 19, RetryCount: 2}}) // b finds out by itself, in 6 s
+	a, b := t.pair(setup{})
 	t.exchange(a, b, 1)
 	b.recv(1, 0, 64)
+	// hasty gives up soon. No packet of its connection is sent while the device works, so no delay of the machine ends it.
+	s := setup{connect: verbs.ConnectOptions{Timeout: 12, RetryCount: 2}}
+	gone, hasty := t.newEnd(a.dev, s), t.newEnd(b.dev, s)
+	gone.addQP(s.qp)
+	hasty.addQP(s.qp)
+	t.join(gone, hasty, s.connect)
+	if t.medium() == memoryMedium { // where the first message sets up the link, and none has a timeout after that
+		t.exchange(gone, hasty, 1)
+	}
 	t.inject(a.dev, "event DEVICE_FATAL")
 	if ev := a.event(verbs.EventDeviceFatal); ev.QP != nil || ev.CQ != nil {
 		t.Errorf("%+v", ev)
@@ -447,8 +456,8 @@ func testInjectedFatal(t *T) {
 	default:
 		t.none(b.rcq)
 		b.state(verbs.StateRTS)
-		b.post(verbs.SendWR{Op: verbs.OpSend, SGL: b.sgl(0, 8)})
-		b.sent(verbs.StatusRetryExceeded)
+		hasty.post(verbs.SendWR{Op: verbs.OpSend, SGL: hasty.sgl(0, 8)})
+		hasty.sent(verbs.StatusRetryExceeded)
 	}
 	t.ok(a.qp.Close())
 	t.ok(a.mr.Close())
