@@ -32,7 +32,7 @@ func TestObserve(t *testing.T) {
 				return
 			}
 			src, dst := o.Addrs()
-			flow := ib.NewFlow(src, dst, true)
+			flow := ib.NewPseudoHeader(src, dst, true)
 			if _, how := flow.Verify(o.Append(nil), 0); how != ib.VerifiedWhole {
 				t.Fatalf("%v: its ICRC is wrong", o)
 			}
