@@ -82,7 +82,7 @@ var layers = map[string][]string{
 	"internal/system/runnable":     {},
 	"internal/system/mappings":     {},
 	"internal/system/shmem":        {"internal/system/forkmark", "internal/system/mappings"},
-	"internal/system/statsocket":   {"internal/core/observe", "internal/system/forkmark", "internal/system/peercred", "verbs"},
+	"internal/system/statsocket":   {"internal/core/environ", "internal/core/observe", "internal/system/forkmark", "internal/system/peercred", "verbs"},
 	"internal/testkit/conformance": {"cm", "internal/core/faults", "verbs", "verbs/driver", "wire/", "internal/testkit/loopback", "internal/testkit/testrun"},
 	"internal/testkit/loopback":    {"verbs"},
 	"internal/testkit/captured":    {},

@@ -4,6 +4,7 @@ package statsocket_test
 
 import (
 	"context"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -181,5 +182,66 @@ func TestCollectMany(t *testing.T) {
 	}
 	if err := c.Remove("pod"); err != nil {
 		t.Error(err)
+	}
+}
+
+// FuzzCollect has a process of a container answer with anything: the collector's read ends, and tells of it once at most.
+func FuzzCollect(f *testing.F) {
+	f.Add([]byte{})
+	f.Add([]byte{0})
+	f.Add([]byte("ramjetS"))
+	f.Add([]byte("HTTP/1.1 400 Bad Request\r\n"))
+	c := statsocket.NewCollector()
+	f.Cleanup(func() { c.Close() })
+	folder := f.TempDir()
+	if err := c.Listen("pod", folder); err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, answer []byte) {
+		conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: filepath.Join(folder, statsocket.CollectorSocket), Net: "unix"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		untilCounted(t, c, "pod", 1)
+		answered := make(chan struct{})
+		go func() {
+			defer close(answered)
+			if _, err := conn.Read(make([]byte, 1)); err == nil {
+				conn.Write(answer) //nolint:errcheck // the collector may have closed it
+			}
+			conn.Close()
+		}()
+		got := readAll(t, c)["pod"]
+		<-answered
+		untilCounted(t, c, "pod", 0)
+		if len(got) > 1 || len(answer) == 0 && len(got) != 0 {
+			t.Errorf("%d processes of one that said %q", len(got), answer)
+		}
+	})
+}
+
+// TestReportAsked: whatever a collector asks by, a process reports itself.
+func TestReportAsked(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	startChild(t, 1, statsocket.CollectorVariable+"="+path)
+	for _, ask := range []string{"", "\x00", "\xff", "GET / HTTP/1.1\r\n\r\n"} {
+		conn, err := l.AcceptUnix()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := conn.Write([]byte(ask)); err != nil {
+			t.Fatal(err)
+		}
+		conn.CloseWrite() //nolint:errcheck // the process may have closed it
+		if b, _ := io.ReadAll(conn); (len(b) > 0) != (ask != "") {
+			t.Errorf("%d bytes for %q", len(b), ask)
+		}
+		conn.Close()
 	}
 }

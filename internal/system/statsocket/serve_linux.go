@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ramjet-rdma/ramjet/internal/core/environ"
 	"github.com/ramjet-rdma/ramjet/internal/core/observe"
 	"github.com/ramjet-rdma/ramjet/internal/system/forkmark"
 	"github.com/ramjet-rdma/ramjet/internal/system/peercred"
@@ -93,7 +94,7 @@ func follow(devices int) {
 
 // followReports hands reports to the collector that the environment names, as long as there are devices.
 func followReports(devices int) {
-	path := os.Getenv(CollectorVariable)
+	path := environ.Get(CollectorVariable)
 	switch {
 	case devices > 0 && reports == nil && path != "":
 		reports = newReporter(path)
