@@ -126,7 +126,7 @@ var recordedCommands = []struct {
 	}},
 }
 
-// Every command that opens a device for data has --pcap, and no other has.
+// Every command that opens a device for data has --pcap, and those that are a network; no other has.
 func TestPcapFlags(t *testing.T) {
 	without := map[string]string{ // that open devices
 		"devices":    "sends nothing",
@@ -138,7 +138,7 @@ func TestPcapFlags(t *testing.T) {
 	look = func(c *cobra.Command) {
 		name := strings.TrimPrefix(c.CommandPath(), "ramjet ")
 		device, pcap := c.Flags().Lookup("device") != nil, c.Flags().Lookup("pcap") != nil
-		if wanted := device && !c.Hidden && without[name] == "" || name == "fabric"; wanted != pcap {
+		if wanted := device && !c.Hidden && without[name] == "" || name == "fabric" || name == "sim"; wanted != pcap {
 			t.Errorf("%s: --device %v, --pcap %v", name, device, pcap)
 		}
 		for _, sub := range c.Commands() {

@@ -57,6 +57,7 @@ func newSimCmd() *cobra.Command {
 	fl.Uint64Var(&f.seed, "seed", 0, "`number` that the result follows from, instead of the scenario's")
 	addPcapFlag(c, &f.packets.pcap, "the packets at --at")
 	fl.StringVar(&f.packets.text, "packets", "", "write what happens to the packets at --at into `file`, a line each")
+	c.MarkFlagFilename("packets")
 	fl.StringArrayVar(&f.packets.at, "at", []string{"host 0"}, "`node` or link whose packets are written: host 0, switch 1, \"switch 0 - switch 4\"")
 	f.plots.add(c)
 	return leaf(c, func(c *cobra.Command, args []string) error { return f.run(c, args) })

@@ -69,6 +69,7 @@ var freeForm = map[string]string{
 	"tx-depth": "a number", "width": "a number", "mkey": "a number", "port": "a port",
 	"duration": "a time", "from": "a time", "interval": "a time", "mkey-lease": "a time", "timeout": "a time", "to": "a time", "watch": "a time",
 	"fabric host": "a number", "ladder host": "a host of the capture", "ibsim": "a name to choose", "join": "a cable", "only": "a text", "log-filter": "a text", "check": "words and files",
+	"at": "a node of a scenario",
 }
 
 // Completion offers what fits each flag and each argument.
