@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -63,6 +64,7 @@ func (p *Plugin) Run(ctx context.Context) error {
 	if err := watcher.Add(p.Folder); err != nil {
 		return fmt.Errorf("%s: %w: is the kubelet's folder mounted?", p.Folder, err)
 	}
+	p.removeStale()
 	for ctx.Err() == nil {
 		if err := p.serve(ctx, watcher); err != nil {
 			return err
@@ -71,13 +73,12 @@ func (p *Plugin) Run(ctx context.Context) error {
 	return nil
 }
 
-// serve listens, registers, and serves until the kubelet has restarted or ctx ends. A kubelet that is not there, or
-// that refuses, is tried again.
+// serve listens, registers, and serves until the kubelet has restarted or ctx ends. It returns, too, when the kubelet
+// was not there or has refused, after a while: each attempt has a socket of its own. A kubelet that is told of a socket
+// to which it is connected refuses it, and from then on never finds out that the plugin behind it ends: it refuses that
+// socket for good.
 func (p *Plugin) serve(ctx context.Context, watcher *fsnotify.Watcher) error {
-	path := filepath.Join(p.Folder, p.socket())
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
+	path := p.socket(fmt.Sprintf("%08x", rand.Uint32()))
 	l, err := net.Listen("unix", path)
 	if err != nil {
 		return err
@@ -91,44 +92,74 @@ func (p *Plugin) serve(ctx context.Context, watcher *fsnotify.Watcher) error {
 		<-serving
 	}()
 
-	retry := time.NewTimer(0)
-	defer retry.Stop()
+	var retry <-chan time.Time
+	at := p.kubelet()
+	if err := p.register(ctx, filepath.Base(path)); err != nil {
+		p.Log.Warn("not registered, and tried again", "resource", p.Resource, "err", err)
+		retry, at = time.After(p.Times.Retry), nil
+	} else {
+		p.Log.Info("registered", "resource", p.Resource, "devices", len(p.Devices))
+	}
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
+		case <-retry:
+			return nil
 		case err := <-watcher.Errors:
 			p.Log.Error("watching the kubelet's folder", "err", err)
 		case e := <-watcher.Events:
-			switch {
-			case p.removed():
+			if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) { // a kubelet that starts empties its folder
 				p.Log.Info("the kubelet has removed the plugin's socket", "resource", p.Resource)
 				return nil
-			case filepath.Base(e.Name) == kubeletSocket && e.Has(fsnotify.Create):
-				retry.Reset(0)
 			}
-		case <-retry.C:
-			if err := p.register(ctx); err != nil {
-				p.Log.Warn("not registered, and tried again", "resource", p.Resource, "err", err)
-				retry.Reset(p.Times.Retry)
-				continue
+			if filepath.Base(e.Name) == kubeletSocket && e.Has(fsnotify.Create) && !same(at, p.kubelet()) {
+				return nil
 			}
-			p.Log.Info("registered", "resource", p.Resource, "devices", len(p.Devices))
 		}
 	}
 }
 
-// removed reports whether the plugin's socket is gone. A kubelet that starts empties its folder.
-func (p *Plugin) removed() bool {
-	_, err := os.Lstat(filepath.Join(p.Folder, p.socket()))
-	return errors.Is(err, fs.ErrNotExist)
+// socket is the path of one of the plugin's sockets in the kubelet's folder.
+func (p *Plugin) socket(id string) string {
+	return filepath.Join(p.Folder, "ramjet-"+inject.Slug(p.Resource)+"-"+id+".sock")
 }
 
-// socket is the name of the plugin's socket in the kubelet's folder.
-func (p *Plugin) socket() string { return "ramjet-" + inject.Slug(p.Resource) + ".sock" }
+// removeStale removes the sockets of plugins for the resource that were killed.
+func (p *Plugin) removeStale() {
+	old, err := filepath.Glob(p.socket("????????"))
+	if err != nil {
+		p.Log.Error("looking for sockets of earlier plugins", "err", err)
+	}
+	for _, path := range old {
+		c, err := net.Dial("unix", path)
+		if err == nil {
+			c.Close()
+			p.Log.Warn("another process serves the resource, too", "resource", p.Resource, "socket", path)
+			continue
+		}
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			p.Log.Error("removing the socket of an earlier plugin", "err", err)
+		}
+	}
+}
 
-// register tells the kubelet of the resource.
-func (p *Plugin) register(ctx context.Context) error {
+// kubelet returns what identifies the kubelet's socket; nil: it has none.
+func (p *Plugin) kubelet() fs.FileInfo {
+	info, err := os.Lstat(filepath.Join(p.Folder, kubeletSocket))
+	if err != nil {
+		return nil
+	}
+	return info
+}
+
+// same reports whether two sockets are the same one of the same kubelet. A new one may have the inode of the old one.
+func same(a, b fs.FileInfo) bool {
+	return a != nil && b != nil && os.SameFile(a, b) && a.ModTime().Equal(b.ModTime())
+}
+
+// register tells the kubelet of the resource, and of the socket's name.
+func (p *Plugin) register(ctx context.Context, socket string) error {
 	ctx, cancel := context.WithTimeout(ctx, p.Times.Call)
 	defer cancel()
 	c, err := grpc.NewClient("unix://"+filepath.Join(p.Folder, kubeletSocket), grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -138,7 +169,7 @@ func (p *Plugin) register(ctx context.Context) error {
 	defer c.Close()
 	_, err = v1beta1.NewRegistrationClient(c).Register(ctx, &v1beta1.RegisterRequest{
 		Version:      v1beta1.Version,
-		Endpoint:     p.socket(),
+		Endpoint:     socket,
 		ResourceName: p.Resource,
 		Options:      &v1beta1.DevicePluginOptions{},
 	})

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -24,16 +25,33 @@ import (
 // long is a bound for what takes milliseconds on a machine with nothing else to do.
 const long = time.Minute
 
-// kubelet stands for a kubelet: it takes registrations.
+// kubelet stands for a kubelet: it takes registrations, and connects to the plugin before it answers. As a real one, it
+// refuses a socket that it knows.
 type kubelet struct {
 	v1beta1.UnimplementedRegistrationServer
 	registered chan *v1beta1.RegisterRequest
 	refuse     atomic.Int32
+
+	folder string
+	known  sync.Map // sockets by name
+	again  atomic.Int32
 }
 
-func (k *kubelet) Register(_ context.Context, r *v1beta1.RegisterRequest) (*v1beta1.Empty, error) {
+func (k *kubelet) Register(ctx context.Context, r *v1beta1.RegisterRequest) (*v1beta1.Empty, error) {
+	if _, known := k.known.LoadOrStore(r.Endpoint, true); known {
+		k.again.Add(1)
+		return nil, status.Error(codes.Unknown, "device plugin already connected: "+r.Endpoint)
+	}
 	if k.refuse.Add(-1) >= 0 {
 		return nil, status.Error(codes.Unavailable, "not yet")
+	}
+	c, err := grpc.NewClient("unix://"+filepath.Join(k.folder, r.Endpoint), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	if _, err := v1beta1.NewDevicePluginClient(c).GetDevicePluginOptions(ctx, &v1beta1.Empty{}); err != nil {
+		return nil, err
 	}
 	k.registered <- r
 	return &v1beta1.Empty{}, nil
@@ -51,6 +69,7 @@ func (k *kubelet) start(t *testing.T, folder string) *grpc.Server {
 			t.Fatal(err)
 		}
 	}
+	k.folder = folder
 	l, err := net.Listen("unix", filepath.Join(folder, kubeletSocket))
 	if err != nil {
 		t.Fatal(err)
@@ -74,14 +93,21 @@ func (k *kubelet) registration(t *testing.T) *v1beta1.RegisterRequest {
 	}
 }
 
-// started is a plugin that runs, and the folder in which it does.
-func started(t *testing.T, health func() error) (folder string) {
+// folderFor makes a folder of the kubelet's, with a path that is short enough for sockets.
+func folderFor(t *testing.T) string {
 	t.Helper()
-	folder, err := os.MkdirTemp("", "plugin") // a path that is short enough for sockets
+	folder, err := os.MkdirTemp("", "plugin")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(folder) })
+	return folder
+}
+
+// started is a plugin that runs, and the folder in which it does.
+func started(t *testing.T, health func() error) (folder string) {
+	t.Helper()
+	folder = folderFor(t)
 	p := &Plugin{
 		Resource: "rdma/test",
 		Devices:  []string{"rdma_test-0", "rdma_test-1", "rdma_test-2"},
@@ -135,6 +161,34 @@ func TestRegister(t *testing.T) {
 		}
 		server.Stop()
 		server = k.start(t, folder)
+	}
+	if n := k.again.Load(); n != 0 {
+		t.Errorf("%d registrations of a socket that the kubelet knows", n)
+	}
+}
+
+// A plugin that was killed leaves its socket, which goes when it comes back; that of one that runs stays.
+func TestStale(t *testing.T) {
+	folder := folderFor(t)
+	p := &Plugin{Resource: "rdma/test", Folder: folder, Log: slog.New(slog.DiscardHandler)}
+	var paths []string
+	for _, id := range []string{"0000dead", "0000feed"} {
+		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: p.socket(id), Net: "unix"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		if id == "0000dead" {
+			l.SetUnlinkOnClose(false)
+			l.Close()
+		}
+		paths = append(paths, p.socket(id))
+	}
+	p.removeStale()
+	for i, gone := range []bool{true, false} {
+		if _, err := os.Lstat(paths[i]); os.IsNotExist(err) != gone {
+			t.Errorf("%s: %v", paths[i], err)
+		}
 	}
 }
 
