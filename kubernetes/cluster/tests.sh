@@ -144,4 +144,6 @@ spec:
 YAML
 pod refused "{claims: [{name: rdma}]}" "resourceClaims: [{name: rdma, resourceClaimName: impossible}]"
 until_true 60 "an event of the pod says why its claim is refused" has_event refused "ramjet.dev takes no parameters"
-say "a claim that is impossible is refused, and the pod's events say why"
+why() { [[ $(kubectl get resourceclaim impossible -o 'jsonpath={.status.devices[0].conditions[?(@.type=="Ready")].message}') == *"takes no parameters"* ]]; }
+until_true 60 "the status of the claim says why it is refused" why
+say "a claim that is impossible is refused: the pod's events and the claim's status say why"

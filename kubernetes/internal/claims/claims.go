@@ -11,10 +11,14 @@ import (
 	"log/slog"
 	"path/filepath"
 	"slices"
+	"time"
 
 	resource "k8s.io/api/resource/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/util/retry"
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 	"k8s.io/dynamic-resource-allocation/resourceslice"
 
@@ -31,10 +35,13 @@ type Driver struct {
 	Log         *slog.Logger
 	// Fatal is called for an error in the background that trying again does not mend.
 	Fatal func(error)
+
+	client kubernetes.Interface
 }
 
 // Run publishes the devices and serves the kubelet, whose folder is given, until ctx ends.
 func (d *Driver) Run(ctx context.Context, client kubernetes.Interface, kubelet string) error {
+	d.client = client
 	h, err := kubeletplugin.Start(ctx, d,
 		kubeletplugin.KubeClient(client),
 		kubeletplugin.NodeName(d.Node),
@@ -82,12 +89,19 @@ func attributes() map[resource.QualifiedName]resource.DeviceAttribute {
 }
 
 // PrepareResourceClaims writes what the containers of each claim get. The same claim may be prepared several times.
-func (d *Driver) PrepareResourceClaims(_ context.Context, claims []*resource.ResourceClaim) (map[types.UID]kubeletplugin.PrepareResult, error) {
+func (d *Driver) PrepareResourceClaims(ctx context.Context, claims []*resource.ResourceClaim) (map[types.UID]kubeletplugin.PrepareResult, error) {
 	all := make(map[types.UID]kubeletplugin.PrepareResult, len(claims))
 	for _, c := range claims {
 		devices, err := d.prepare(c)
 		if err != nil {
 			d.Log.Error("a claim is not prepared", "namespace", c.Namespace, "claim", c.Name, "err", err)
+		}
+		if err != nil || d.refused(c) {
+			if err := d.publish(ctx, c, err); err != nil {
+				d.Log.Error("a claim's status is not up to date", "namespace", c.Namespace, "claim", c.Name, "err", err)
+			}
+		}
+		if err != nil {
 			err = fmt.Errorf("claim %s/%s: %w", c.Namespace, c.Name, err)
 		}
 		all[c.UID] = kubeletplugin.PrepareResult{Err: err, Devices: devices}
@@ -100,12 +114,7 @@ func (d *Driver) prepare(c *resource.ResourceClaim) ([]kubeletplugin.Device, err
 	if c.Status.Allocation == nil {
 		return nil, errors.New("it is not allocated")
 	}
-	var ours []resource.DeviceRequestAllocationResult
-	for _, r := range c.Status.Allocation.Devices.Results {
-		if r.Driver == d.Name {
-			ours = append(ours, r)
-		}
-	}
+	ours := d.ours(c)
 	for _, r := range ours {
 		if r.Pool != d.Node {
 			return nil, fmt.Errorf("device %s is of pool %q, and this is node %q", r.Device, r.Pool, d.Node)
@@ -130,6 +139,66 @@ func (d *Driver) prepare(c *resource.ResourceClaim) ([]kubeletplugin.Device, err
 		})
 	}
 	return devices, nil
+}
+
+// ours returns the devices of a claim that are this driver's.
+func (d *Driver) ours(c *resource.ResourceClaim) (ours []resource.DeviceRequestAllocationResult) {
+	if c.Status.Allocation == nil {
+		return nil
+	}
+	for _, r := range c.Status.Allocation.Devices.Results {
+		if r.Driver == d.Name {
+			ours = append(ours, r)
+		}
+	}
+	return ours
+}
+
+// The condition of a claim's device, and how long the API server may take for it.
+const (
+	conditionReady = "Ready"
+	statusTime     = 5 * time.Second
+)
+
+// refused reports whether a claim's status says that its devices could not be prepared.
+func (d *Driver) refused(c *resource.ResourceClaim) bool {
+	return slices.ContainsFunc(c.Status.Devices, func(s resource.AllocatedDeviceStatus) bool {
+		return s.Driver == d.Name && apimeta.IsStatusConditionFalse(s.Conditions, conditionReady)
+	})
+}
+
+// publish says in a claim's status whether its devices are prepared, and why not. The status goes with the allocation.
+func (d *Driver) publish(ctx context.Context, c *resource.ResourceClaim, refused error) error {
+	ready := meta.Condition{Type: conditionReady, Status: meta.ConditionTrue, Reason: "Prepared"}
+	if refused != nil {
+		ready.Status, ready.Reason, ready.Message = meta.ConditionFalse, "NotPrepared", refused.Error()
+	}
+	ctx, cancel := context.WithTimeout(ctx, statusTime)
+	defer cancel()
+	claims := d.client.ResourceV1().ResourceClaims(c.Namespace)
+	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		now, err := claims.Get(ctx, c.Name, meta.GetOptions{})
+		if err != nil || now.UID != c.UID {
+			return err
+		}
+		changed := false
+		for _, r := range d.ours(now) {
+			is := func(s resource.AllocatedDeviceStatus) bool {
+				return s.Driver == r.Driver && s.Pool == r.Pool && s.Device == r.Device
+			}
+			i := slices.IndexFunc(now.Status.Devices, is)
+			if i < 0 {
+				i = len(now.Status.Devices)
+				now.Status.Devices = append(now.Status.Devices, resource.AllocatedDeviceStatus{Driver: r.Driver, Pool: r.Pool,
+					Device: r.Device})
+			}
+			changed = apimeta.SetStatusCondition(&now.Status.Devices[i].Conditions, ready) || changed
+		}
+		if changed { // the kubelet tries again and again
+			_, err = claims.UpdateStatus(ctx, now, meta.UpdateOptions{})
+		}
+		return err
+	})
 }
 
 // UnprepareResourceClaims removes what PrepareResourceClaims wrote, perhaps in an earlier process.

@@ -171,10 +171,39 @@ func TestImpossible(t *testing.T) {
 	} {
 		c := claim()
 		change(c)
-		if r := start(t, c).prepare(t, c); !strings.Contains(r.Error, want) || !strings.Contains(r.Error, "default/nic") {
+		n := start(t, c)
+		if r := n.prepare(t, c); !strings.Contains(r.Error, want) || !strings.Contains(r.Error, "default/nic") {
 			t.Errorf("%q, want %q in it", r.Error, want)
 		}
+		now := n.claim(t)
+		if devices := now.Status.Devices; len(devices) != 1 || devices[0].Device != "rdma-7" || len(devices[0].Conditions) != 1 ||
+			devices[0].Conditions[0].Status != meta.ConditionFalse || !strings.Contains(devices[0].Conditions[0].Message, want) {
+			t.Errorf("status %+v, want %q in it", devices, want)
+		}
+
+		now.Status.Allocation = claim().Status.Allocation // possible now
+		if _, err := n.client.ResourceV1().ResourceClaims("default").UpdateStatus(t.Context(), now, meta.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if r := n.prepare(t, now); r.Error != "" {
+			t.Fatal(r.Error)
+		}
+		for _, s := range n.claim(t).Status.Devices {
+			if s.Pool == "node-1" && s.Conditions[0].Status != meta.ConditionTrue {
+				t.Errorf("%+v", s)
+			}
+		}
 	}
+}
+
+// claim returns the claim as the API server has it.
+func (n *node) claim(t *testing.T) *resource.ResourceClaim {
+	t.Helper()
+	c, err := n.client.ResourceV1().ResourceClaims("default").Get(t.Context(), "nic", meta.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
 }
 
 // A slice has as many devices as the API takes.
