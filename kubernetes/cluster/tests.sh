@@ -65,6 +65,12 @@ between() {
   wait "$server" || fail "the server of $*: $(cat /state/server.out)"
   say "between two pods: $*: $(grep -E 'Mbit/sec|^ *65536' /state/client.out | tail -n 1)"
 }
+plugin_pod() { kubectl -n ramjet get pods -l app=ramjet-kubelet -o 'jsonpath={.items[0].metadata.name}'; }
+# metrics_of POD: the node's endpoint has series of a device of the pod.
+metrics_of() {
+  kubectl get --raw "/api/v1/namespaces/ramjet/pods/$(plugin_pod):9477/proxy/metrics" >/state/metrics.out
+  grep "namespace=\"default\",pod=\"$1\",container=\"main\"" /state/metrics.out
+}
 client() { kubectl exec client -- "${@:2}" "$1" >/state/client.out 2>&1; }
 
 start_kubelet
@@ -81,6 +87,14 @@ pod client "$limits"
 kubectl wait --for=condition=Ready pod/server pod/client --timeout=60s >/dev/null || fail "two pods do not start"
 between ibv_rc_pingpong -d roce0 -g 0
 between ib_write_bw -d roce0 -n 200
+
+kubectl exec server -- ibv_rc_pingpong -d roce0 -g 0 >/dev/null 2>&1 &
+server=$!
+until_true 60 "the node's metrics have a pod's device" metrics_of server
+series=$(grep -m 1 'pod="server"' /state/metrics.out)
+until_true 60 "ibv_rc_pingpong ends" client "$(kubectl get pod server -o 'jsonpath={.status.podIP}')" ibv_rc_pingpong -d roce0 -g 0
+wait "$server" || fail "ibv_rc_pingpong's server"
+say "the node's metrics name the pod: $series"
 
 kill -9 "$kubelet"
 wait "$kubelet" || true
