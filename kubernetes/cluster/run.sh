@@ -40,6 +40,8 @@ CGO_ENABLED=1 ./cabi/build.sh "$work/image/opt/ramjet/lib" >&2
 image=$(sed -n 's/^ *image: *\(.*ramjet-kubelet:.*\)/\1/p' kubernetes/deploy/ramjet.yaml)
 "$here/image.sh" "$work/image" "$image" /bin/ramjet-kubelet >"$work/tree/images/ramjet-kubelet.tar"
 cp -r kubernetes/deploy/. "$work/tree/deploy"
+cp -r kubernetes/chart "$work/tree/chart"
+[[ -x $parts/bin/helm ]] || CGO_ENABLED=0 GOBIN=$parts/bin go install -trimpath "helm.sh/helm/v4/cmd/helm@v4.3.2" >&2
 cp "$here/node.sh" "$here/tests.sh" "$work/tree"
 
 # A control group for the node's pods.

@@ -81,6 +81,18 @@ kubectl apply -f /tree/deploy/ramjet.yaml >/dev/null
 until_true 120 "the plugin registers" allocatable 100
 say "the plugin of deploy/ramjet.yaml registers: 100 of $resource"
 
+helm lint --quiet /tree/chart >/state/helm.out 2>&1 || fail "the chart: $(cat /state/helm.out)"
+helm template ramjet /tree/chart --namespace ramjet | kubectl diff -f - >/state/helm.out 2>&1 || fail "the chart is not ramjet.yaml: $(cat /state/helm.out)"
+for value in hardware=some metricsPort=-1 dra.devices=0 image.name=x "resources[0].name=none"; do
+  if helm template ramjet /tree/chart --set "$value" >/dev/null 2>&1; then fail "the chart takes $value"; fi
+done
+for values in dra.enabled=false,metricsPort=0 \
+  "dra.driver=example.com,resources[0].name=example.com/a,resources[0].devices=1,resources[0].environment.RAMJET_DEVICES=iwarp:"; do
+  helm template ramjet /tree/chart --namespace ramjet --set "$values" | kubectl apply --dry-run=server -f - >/state/helm.out 2>&1 ||
+    fail "the chart with $values: $(cat /state/helm.out)"
+done
+say "helm's chart is the same as ramjet.yaml, takes other values, and refuses wrong ones"
+
 limits="{limits: {$resource: 1}}"
 pod server "$limits"
 pod client "$limits"
