@@ -11,6 +11,8 @@ fail() {
   kubectl get nodes,pods,resourceclaims -A -o wide >&2 || true
   kubectl get events -A --sort-by=.lastTimestamp 2>/dev/null | tail -n 30 >&2 || true
   tail -n 25 /state/kubelet.log >&2
+  find /run/cdi /var/lib/ramjet/devices >&2 || true
+  tail -n 5 /state/*.out >&2 || true
   exit 1
 }
 # until_true SECONDS WHAT COMMAND: waits until the command succeeds.
@@ -61,7 +63,7 @@ between() {
   address=$(kubectl get pod server -o 'jsonpath={.status.podIP}')
   kubectl exec server -- "$@" >/state/server.out 2>&1 &
   server=$!
-  until_true 60 "$* between two pods: $(cat /state/server.out /state/client.out 2>/dev/null)" client "$address" "$@"
+  until_true 60 "$* between two pods" client "$address" "$@"
   wait "$server" || fail "the server of $*: $(cat /state/server.out)"
   say "between two pods: $*: $(grep -E 'Mbit/sec|^ *65536' /state/client.out | tail -n 1)"
 }
@@ -109,7 +111,7 @@ wait "$server" || fail "ibv_rc_pingpong's server"
 say "the node's metrics name the pod: $series"
 
 kill -9 "$kubelet"
-wait "$kubelet" || true
+wait "$kubelet" 2>/dev/null || true
 start_kubelet
 again() { (($(plugin_log | grep -c "msg=registered.*$resource") == 2)); }
 until_true 120 "the plugin registers with the kubelet's next process" again
@@ -156,7 +158,7 @@ released() { [[ -z $(kubectl get resourceclaim rdma -o 'jsonpath={.status.alloca
 until_true 60 "the claim is released" released
 # The kubelet releases what it prepared after the pod has gone from the API server.
 clean() { [[ -z $(find /run/cdi /var/lib/ramjet/devices -name '*claim*') ]]; }
-until_true 60 "the claim's files are gone: $(find /run/cdi /var/lib/ramjet/devices -name '*claim*')" clean
+until_true 60 "the claim's files are gone" clean
 say "the claim is released, and its files are gone"
 
 kubectl apply -f - >/dev/null <<YAML
