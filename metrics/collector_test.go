@@ -289,6 +289,10 @@ func (mute) QPStats() ([]verbs.QPStats, error)            { return nil, verbs.Er
 func (mute) SetEventSink(func(verbs.EventType, int))      {}
 func (mute) Close() error                                 { return nil }
 
+// ofPods are the labels that ramjet-kubelet adds to those of `ramjet export`. Series without them have them empty, which
+// the choice of all matches.
+var ofPods = []string{"namespace", "pod", "container"}
+
 // Every name in the dashboard's queries is one that the collector or `ramjet export` tells, with the labels by which the
 // queries choose and sum.
 func TestDashboard(t *testing.T) {
@@ -340,7 +344,8 @@ func TestDashboard(t *testing.T) {
 				t.Errorf("%q: a counter has a rate, and a gauge has none", query)
 			}
 			for _, l := range labels {
-				has := l == "instance" || l == "pid" || l == "process" // of Prometheus, and of ramjet export
+				has := slices.Contains([]string{"instance", "pid", "process"}, l) || // of Prometheus, and of ramjet export
+					slices.Contains(ofPods, l)
 				for _, pair := range f.GetMetric()[0].GetLabel() {
 					has = has || pair.GetName() == l
 				}
@@ -360,6 +365,12 @@ func TestDashboard(t *testing.T) {
 				labels = append(labels, m[1])
 			}
 			check(q.Expr, labels)
+			for _, l := range ofPods {
+				if strings.Contains(q.Expr, "$process") && (!strings.Contains(q.Expr, l+`=~"$`+l+`"`) ||
+					!strings.Contains(q.LegendFormat, "{{"+l+"}}") && strings.Contains(q.LegendFormat, "{{process}}")) {
+					t.Errorf("%q, %q: no choice by %s, or it is not named", q.Expr, q.LegendFormat, l)
+				}
+			}
 		}
 	}
 	for _, v := range board.Templating.List {
