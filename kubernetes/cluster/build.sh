@@ -81,8 +81,8 @@ CGO_ENABLED=0 go build -o pause/root/pause pause/main.go
 # Modules that Kubernetes' own module takes from its folder staging are modules of the same release, v0.x for v1.x.
 say "building Kubernetes $version"
 cd build
-printf 'module build.invalid/kubernetes\n\ngo 1.26.0\n\nrequire k8s.io/kubernetes v%s\n\nreplace (\n' "$version" >go.mod
 module=$(go mod download -json "k8s.io/kubernetes@v$version" | sed -n 's/^\t"GoMod": "\(.*\)",$/\1/p')
+printf 'module build.invalid/kubernetes\n\ngo 1.26.0\n\nrequire k8s.io/kubernetes v%s\n\nreplace (\n' "$version" >go.mod
 sed -nE "s/^\s*(k8s\.io\/[a-z-]+) => \.\/staging.*/\t\1 => \1 v0.${version#*.}/p" "$module" >>go.mod
 echo ')' >>go.mod
 stamp=k8s.io/component-base/version
