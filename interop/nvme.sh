@@ -22,11 +22,8 @@ release=$(sed -n 's/^linux //p' "$image/manifest")
 fetch() {
 	rm -rf "$folder/apt" "$folder/kernel"
 	mkdir -p "$folder"/apt/lists/partial "$folder/apt/cache"
-	local mirror=${PEERVM_MIRROR:-}
-	# shellcheck disable=SC2016 # apt's own variables
-	[[ -n $mirror ]] || mirror=$(apt-get indextargets --format '$(REPO_URI) $(CODENAME)' 'Created-By: Packages' |
-		awk '$2 !~ /security|updates|backports/ && $1 ~ /debian\/?$/ { print $1; exit }')
-	[[ -n $mirror ]] || { echo "$0: apt here has no Debian mirror: set PEERVM_MIRROR" >&2; exit 4; }
+	local mirror
+	mirror=$("$here/mirror.sh" PEERVM_MIRROR)
 	echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror trixie main" >"$folder/apt/sources.list"
 	local options=(-q -o "Dir::Etc::sourcelist=$folder/apt/sources.list" -o Dir::Etc::sourceparts=- -o "Dir::State::lists=$folder/apt/lists"
 		-o "Dir::Cache=$folder/apt/cache" -o APT::Sandbox::User=root)

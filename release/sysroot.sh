@@ -16,13 +16,7 @@ esac
 mkdir -p "$1"
 dir=$(cd "$1" && pwd)
 root=$dir/root
-mirror=${SYSROOT_MIRROR:-}
-if [[ -z $mirror ]]; then
-	# shellcheck disable=SC2016 # apt's own variables
-	mirror=$(apt-get indextargets --format '$(REPO_URI) $(CODENAME)' 'Created-By: Packages' |
-		awk '$2 !~ /security|updates|backports/ && $1 ~ /debian\/?$/ { print $1; exit }')
-	[[ -n $mirror ]] || { echo "$0: apt here has no Debian mirror: set SYSROOT_MIRROR" >&2; exit 1; }
-fi
+mirror=$("$(dirname "${BASH_SOURCE[0]}")/../interop/mirror.sh" SYSROOT_MIRROR)
 rm -rf "$root"
 mmdebstrap --quiet --architectures="$2" --variant=extract --include=libc6-dev bullseye "$root" "deb $mirror bullseye main"
 

@@ -13,7 +13,6 @@ set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cache=${PEERVM_CACHE:-$HOME/.cache/peervm}
-mirror=${PEERVM_MIRROR:-}
 stamp=$(cat "$here/build.sh" "$here/siw.sh" "$here/init" | sha256sum | cut -c1-16)
 image=$cache/$stamp
 
@@ -48,12 +47,7 @@ if ((${#missing[@]})); then
   DEBIAN_FRONTEND=noninteractive apt-get install -yq --no-install-recommends "${missing[@]}" >&2
 fi
 
-if [[ -z $mirror ]]; then
-  # shellcheck disable=SC2016 # apt's own variables
-  mirror=$(apt-get indextargets --format '$(REPO_URI) $(CODENAME)' 'Created-By: Packages' |
-    awk '$2 !~ /security|updates|backports/ && $1 ~ /debian\/?$/ { print $1; exit }')
-  [[ -n $mirror ]] || { say "apt here has no Debian mirror: set PEERVM_MIRROR"; exit 4; }
-fi
+mirror=$("$here/../mirror.sh" PEERVM_MIRROR)
 
 find "$cache" -mindepth 1 -maxdepth 1 ! -name lock -exec rm -rf {} +
 work=$(mktemp -d "$cache/work.XXXXXX")

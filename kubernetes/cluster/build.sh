@@ -12,7 +12,6 @@ set -euo pipefail
 version=1.37.2
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cache=${CLUSTER_CACHE:-$HOME/.cache/ramjet-cluster}
-mirror=${CLUSTER_MIRROR:-}
 parts=$cache/$(cat "$here/build.sh" "$here/image.sh" | sha256sum | cut -c 1-16)
 
 say() { echo "cluster: $*" >&2; }
@@ -35,12 +34,7 @@ if ((${#missing[@]})); then
   apt-get update -q >&2
   DEBIAN_FRONTEND=noninteractive apt-get install -yq --no-install-recommends "${missing[@]}" >&2
 fi
-if [[ -z $mirror ]]; then
-  # shellcheck disable=SC2016 # apt's own variables
-  mirror=$(apt-get indextargets --format '$(REPO_URI) $(CODENAME)' 'Created-By: Packages' |
-    awk '$2 !~ /security|updates|backports/ && $1 ~ /debian\/?$/ { print $1; exit }')
-  [[ -n $mirror ]] || { say "apt here has no Debian mirror: set CLUSTER_MIRROR"; exit 4; }
-fi
+mirror=$("$here/../../interop/mirror.sh" CLUSTER_MIRROR)
 
 find "$cache" -mindepth 1 -maxdepth 1 ! -name lock -exec rm -rf {} +
 work=$(mktemp -d "$cache/work.XXXXXX")
