@@ -303,23 +303,7 @@ func TestMultipathSeeds(t *testing.T) {
 				return err
 			}
 			defer host.Close()
-			var disks [workers]*nvme.Disk
-			for i := range disks {
-				if disks[i], err = host.Open(ctx, 1); err != nil {
-					return err
-				}
-			}
-			done()
-			errs := make(chan error, workers)
-			for i, d := range disks {
-				go func() {
-					errs <- persist(ctx, d, rand.New(rand.NewPCG(seeds[i], 2)), int64(i*blocks*mediumBlock), models[i], 40)
-				}()
-			}
-			var all error
-			for range workers {
-				all = errors.Join(all, <-errs)
-			}
+			all := persistAll(ctx, host.Open, done, seeds[:], models[:])
 			life.powerOff(loses) // before the host shuts the controllers down, which flushes
 			return all
 		})

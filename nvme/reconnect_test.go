@@ -219,6 +219,30 @@ func TestReconnect(t *testing.T) {
 	})
 }
 
+// persistAll opens a disk for each model, calls opened, and persists to all parts of the medium at once.
+func persistAll(ctx context.Context, open func(context.Context, uint32) (*nvme.Disk, error), opened func(), seeds []uint64,
+	models []model) error {
+	disks := make([]*nvme.Disk, len(models))
+	for i := range disks {
+		var err error
+		if disks[i], err = open(ctx, 1); err != nil {
+			return err
+		}
+	}
+	opened()
+	errs := make(chan error, len(disks))
+	for i, d := range disks {
+		go func() {
+			errs <- persist(ctx, d, rand.New(rand.NewPCG(seeds[i], 2)), int64(i*len(models[i])*mediumBlock), models[i], 40)
+		}()
+	}
+	var all error
+	for range disks {
+		all = errors.Join(all, <-errs)
+	}
+	return all
+}
+
 // In virtual time, on networks with faults: a target that is closed, or killed, and comes back, and a network that parts
 // the two for longer than their connection lasts.
 func TestReconnectSeeds(t *testing.T) {
@@ -252,23 +276,7 @@ func TestReconnectSeeds(t *testing.T) {
 				return err
 			}
 			defer ctrl.Close()
-			var disks [workers]*nvme.Disk
-			for i := range disks {
-				if disks[i], err = ctrl.Open(ctx, 1); err != nil {
-					return err
-				}
-			}
-			done()
-			errs := make(chan error, workers)
-			for i, d := range disks {
-				go func() {
-					errs <- persist(ctx, d, rand.New(rand.NewPCG(seeds[i], 2)), int64(i*blocks*mediumBlock), models[i], 40)
-				}()
-			}
-			var all error
-			for range workers {
-				all = errors.Join(all, <-errs)
-			}
+			all := persistAll(ctx, ctrl.Open, done, seeds[:], models[:])
 			life.powerOff(loses) // before the host shuts the controller down, which flushes
 			return all
 		})
