@@ -39,13 +39,13 @@ func TestHeldAcks(t *testing.T) {
 	for _, answers := range []bool{false, true} {
 		a, b := newPair(t)
 		d := b.soft
-		d.mu.Lock() // the goroutine keeps away
-		d.programPolls.Store(true)
+		d.lane.mu.Lock() // the goroutine keeps away
+		d.lane.polls.programPolls.Store(true)
 		a.write(b, 8)
 		a.port.lose.Store(true)
 		b.port.lose.Store(true)
 		b.port.in.change(func() { b.port.arrived = b.port.arrived[:1] }) // without what may have been sent again
-		if d.move(true) != 1 {
+		if d.lane.move(true) != 1 {
 			t.Fatal("no message")
 		}
 		want := briefPasses
@@ -59,11 +59,11 @@ func TestHeldAcks(t *testing.T) {
 		}
 		passes := 0
 		for ; d.engine.Counters.AcksSent == 0 && passes < 1000; passes++ {
-			d.move(true)
+			d.lane.move(true)
 		}
 		if passes != want {
 			t.Errorf("answers %v: acknowledged after %d passes, want %d", answers, passes, want)
 		}
-		d.mu.Unlock()
+		d.lane.mu.Unlock()
 	}
 }

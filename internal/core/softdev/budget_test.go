@@ -207,8 +207,8 @@ func TestStreamBudget(t *testing.T) {
 		qps = append(qps, qp)
 	}
 	b.rest()
-	b.soft.mu.Lock()
-	defer b.soft.mu.Unlock()
+	b.soft.lane.mu.Lock()
+	defer b.soft.lane.mu.Unlock()
 	for _, qp := range qps {
 		a.post(qp, b, n, slices.Repeat([]verbs.SendOp{verbs.OpRead}, reads)...)
 	}
@@ -216,7 +216,7 @@ func TestStreamBudget(t *testing.T) {
 	done := make(map[verbs.QPN]int)
 	a.eventually(func() bool {
 		before := b.soft.carrier.(*byteCarrier).engine.Counters.SentBytes
-		b.soft.move(false)
+		b.soft.lane.move(false)
 		most = max(most, b.soft.carrier.(*byteCarrier).engine.Counters.SentBytes-before)
 		var wcs [64]verbs.WC
 		for _, wc := range wcs[:a.cq.Poll(wcs[:])] {

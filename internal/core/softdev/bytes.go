@@ -51,7 +51,7 @@ func (b *byteCarrier) equip(q *streamQP, c queue.Config) {
 func (b *byteCarrier) scans() bool {
 	d := b.dev
 	all := len(d.established)
-	return all > 0 && all <= scanStreams && all == len(d.conns) && b.blocked == 0 && d.pass.count%32 != 0
+	return all > 0 && all <= scanStreams && all == len(d.conns) && b.blocked == 0 && d.lane.pass.count%32 != 0
 }
 
 // byteEndpoint is a queue pair's bytes.
@@ -109,7 +109,7 @@ func (ep *byteEndpoint) watch() { ep.c.link.Watch(!ep.engine.Paused(), ep.batch 
 // receive takes what has arrived. It returns how many reads found something.
 func (ep *byteEndpoint) receive() (got int) {
 	c, d, q := ep.c, ep.carrier.dev, ep.engine
-	d.touch(&c.qp.qp)
+	d.lane.touch(&c.qp.qp)
 	q.Trace = c.segmentCapture()
 	reads := max(1, min(streamCalls, streamReads/max(1, len(d.established))))
 	for range reads {
@@ -136,7 +136,7 @@ func (ep *byteEndpoint) receive() (got int) {
 			break // nothing is left
 		}
 		if got == reads { // TLS may hold the rest, and the program may never poll again
-			d.wakeBy(d.passTime())
+			d.lane.wakeBy(d.lane.passTime())
 		}
 	}
 	if got > 0 {
@@ -199,7 +199,7 @@ func (ep *byteEndpoint) transmit() {
 func (ep *byteEndpoint) limitDrain() {
 	if c := ep.c; c.phase == running && ep.engine.State() == verbs.StateError && !ep.drains {
 		ep.drains = true
-		c.dev.timers.set(&c.timer, c.dev.passTime()+endTime)
+		c.dev.lane.timers.set(&c.timer, c.dev.lane.passTime()+endTime)
 	}
 }
 
@@ -212,12 +212,12 @@ func (ep *byteEndpoint) write(b *rdmap.Batch) bool {
 		c.lost(err)
 		return false
 	}
-	d.mu.counted = true
-	d.touch(&c.qp.qp)
+	d.lane.mu.counted = true
+	d.lane.touch(&c.qp.qp)
 	ep.carrier.engine.Counters.Writes++
 	ep.carrier.engine.Counters.SentBytes += uint64(n)
 	d.moved(n)
-	d.sends.sent(n, streamBudgetBytes, d.now())
+	d.sends.sent(n, streamBudgetBytes, d.lane.now())
 	whole := n == b.Len()
 	if n > 0 {
 		b.Sent(n)

@@ -69,8 +69,8 @@ func (d *PacketDevice) captureSent(q *packetQP, from int) {
 		return
 	}
 	now := time.Now().UnixNano()
-	for i := from; i < d.batch.Len(); i++ {
-		captureOfBatch(r, d.batch, i, now, "")
+	for i := from; i < d.progress.batch.Len(); i++ {
+		captureOfBatch(r, d.progress.batch, i, now, "")
 	}
 }
 

@@ -70,7 +70,7 @@ func (d *StreamDevice) newConn(l Link, p phase) *conn {
 	c := &conn{dev: d, link: l, phase: p, setup: &rdmap.Setup{}, proposal: d.net.Proposal()}
 	c.timer.fire = c.timedOut
 	d.conns[c] = struct{}{}
-	d.timers.set(&c.timer, d.passTime()+setupTime)
+	d.lane.timers.set(&c.timer, d.lane.passTime()+setupTime)
 	l.Own(c)
 	if d.impaired != nil {
 		c.impair()
@@ -102,10 +102,10 @@ func (c *conn) timedOut() {
 	case c.phase == running && (c.link.Silent() || c.abandoned()):
 		c.lost(errGone)
 	case c.phase == running:
-		c.dev.timers.set(&c.timer, c.dev.passTime()+c.qp.endpoint.check())
+		c.dev.lane.timers.set(&c.timer, c.dev.lane.passTime()+c.qp.endpoint.check())
 	case c.phase < awaitingAnswer && c.dev.carrier.patient() && !c.link.Ended():
 		c.late = true // on a busy host the peer has not had its turn yet
-		c.dev.timers.set(&c.timer, c.dev.passTime()+setupTime)
+		c.dev.lane.timers.set(&c.timer, c.dev.lane.passTime()+setupTime)
 	default:
 		c.fail(errTooLate)
 	}
@@ -140,7 +140,7 @@ func (c *conn) handle(read, write bool) {
 		}
 		c.phase = awaitingReply
 		if c.failed == nil { // the peer's program decides, not its device
-			c.dev.timers.set(&c.timer, c.dev.passTime()+answerTime)
+			c.dev.lane.timers.set(&c.timer, c.dev.lane.passTime()+answerTime)
 		}
 		c.proposal.MSS = c.link.MSS()
 		c.out = rdmap.AppendRequest(nil, &c.proposal, c.privateData)
@@ -178,12 +178,12 @@ func (c *conn) begin(q *streamQP, p rdmap.Params) {
 	}
 	c.qp, q.conn, c.phase = q, c, running
 	q.peer = ib.GIDFromAddr(c.link.PeerAddr().Addr())
-	d.touch(&q.qp)
-	d.mu.counted = true
+	d.lane.touch(&q.qp)
+	d.lane.mu.counted = true
 	said := c.peerParam()
 	said.IRD, said.ORD = p.IRD, p.ORD
 	c.setup, c.out, c.failed = nil, nil, nil
-	d.timers.set(&c.timer, d.passTime()+q.endpoint.first(p))
+	d.lane.timers.set(&c.timer, d.lane.passTime()+q.endpoint.first(p))
 	q.stopConnecting()
 	d.established = append(d.established, c)
 	q.endpoint.watch()
@@ -220,8 +220,8 @@ func (c *conn) detach() {
 		c.qp.endpoint.detach()
 	}
 	if c.qp != nil {
-		d.touch(&c.qp.qp)
-		d.mu.counted = true
+		d.lane.touch(&c.qp.qp)
+		d.lane.mu.counted = true
 	}
 	if c.qp != nil && c.qp.conn == c {
 		c.qp.conn = nil
@@ -270,8 +270,8 @@ func (c *conn) linger() {
 	c.detach()
 	c.phase = closing
 	c.link.Watch(true, false)
-	c.dev.timers.set(&c.timer, c.dev.passTime()+endTime)
-	c.dev.wakeForTimer()
+	c.dev.lane.timers.set(&c.timer, c.dev.lane.passTime()+endTime)
+	c.dev.lane.wakeForTimer()
 	c.discard()
 }
 
@@ -323,7 +323,7 @@ func (c *conn) end(abort bool) {
 	established := c.phase == running || c.phase == closing
 	c.phase = closed
 	c.dev.rendezvous.forget(c)
-	c.dev.timers.stop(&c.timer)
+	c.dev.lane.timers.stop(&c.timer)
 	delete(c.dev.conns, c)
 	c.link.Close(abort)
 	if established {

@@ -98,7 +98,7 @@ func (c *conn) requestReceived() {
 	l := c.listener
 	l.silent.Remove(c.link.PeerAddr().Addr(), c)
 	c.phase = awaitingAnswer
-	c.dev.timers.set(&c.timer, c.dev.passTime()+answerTime)
+	c.dev.lane.timers.set(&c.timer, c.dev.lane.passTime()+answerTime)
 	l.onRequest(c)
 }
 

@@ -24,9 +24,9 @@ func (d *Device) CreateCQ(cqe int, ev driver.CQEvents) (driver.CQ, error) {
 	if cqe > maxCQE {
 		return nil, badCQE("create_cq", cqe)
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.closed {
+	d.lane.mu.Lock()
+	defer d.lane.mu.Unlock()
+	if d.lane.closed {
 		return nil, verbs.ErrClosed
 	}
 	if err := d.refuses("create_cq", nil); err != nil {
@@ -52,25 +52,25 @@ func (c *cq) Poll(wcs []verbs.WC) int {
 		c.noteFound(n)
 		return n
 	}
-	if !d.alone {
-		d.noted(1)
+	if !d.lane.alone {
+		d.lane.noted(1)
 	}
-	if !d.mu.TryLock() {
-		return d.polledNothing(0) // somebody else moves data
+	if !d.lane.mu.TryLock() {
+		return d.lane.polledNothing(0) // somebody else moves data
 	}
-	if d.alone {
-		d.tally()
+	if d.lane.alone {
+		d.lane.tally()
 	}
-	moved := d.poll(c.q)
+	moved := d.lane.poll(c.q)
 	n := c.q.Poll(wcs)
 	if n > 0 || moved > 0 {
-		d.spinner.found()
-	} else if d.dozed() {
-		d.poll(c.q)
+		d.lane.spinner.found()
+	} else if d.lane.dozed() {
+		d.lane.poll(c.q)
 		n = c.q.Poll(wcs)
 	}
-	d.mu.Unlock()
-	return d.polledNothing(n)
+	d.lane.mu.Unlock()
+	return d.lane.polledNothing(n)
 }
 
 const (
@@ -85,35 +85,35 @@ const (
 func (c *cq) noteFound(n int) {
 	d, all := c.dev, c.q.Polled()
 	switch {
-	case n > 1 || d.movedMuch.Load():
-		d.noted(1)
+	case n > 1 || d.lane.polls.movedMuch.Load():
+		d.lane.noted(1)
 	case all%tallied == 0:
-		d.pollers.wake(tallied - 1)
-		d.noted(tallied)
+		d.lane.polls.pollers.wake(tallied - 1)
+		d.lane.noted(tallied)
 	}
-	if d.alone && all%passEvery < uint32(n) && d.mu.TryLock() {
-		d.poll(c.q)
-		if d.waiting && !d.owned {
-			d.transport.wake() // no message would: the goroutine is to see that a program polls
+	if d.lane.alone && all%passEvery < uint32(n) && d.lane.mu.TryLock() {
+		d.lane.poll(c.q)
+		if d.lane.sleep.waiting && !d.lane.pollOwner.owned {
+			d.lane.transport.wake() // no message would: the goroutine is to see that a program polls
 		}
-		d.mu.Unlock()
+		d.lane.mu.Unlock()
 	}
 }
 
 // tally notes a poll that found nothing at first, with those before it. The lock is held.
 func (l *lane) tally() {
-	if l.unnoted++; l.unnoted < tallied && !l.movedMuch.Load() {
+	if l.polls.unnoted++; l.polls.unnoted < tallied && !l.polls.movedMuch.Load() {
 		return
 	}
-	l.pollers.wake(l.unnoted - 1)
-	l.noted(l.unnoted)
-	l.unnoted = 0
+	l.polls.pollers.wake(l.polls.unnoted - 1)
+	l.noted(l.polls.unnoted)
+	l.polls.unnoted = 0
 }
 
 // noted notes polls.
 func (l *lane) noted(n uint32) {
-	if l.movedMuch.Load() {
-		l.movedMuch.Store(false)
+	if l.polls.movedMuch.Load() {
+		l.polls.movedMuch.Store(false)
 		l.polledRarely()
 		return
 	}
@@ -128,13 +128,13 @@ func (c *cq) ReqNotify(solicitedOnly bool) error {
 		return err
 	}
 	c.q.ReqNotify(solicitedOnly)
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.closed {
+	d.lane.mu.Lock()
+	defer d.lane.mu.Unlock()
+	if d.lane.closed {
 		return verbs.ErrClosed
 	}
-	d.spinner.found() // how long it sleeps says nothing about the processor
-	d.programSleeps()
+	d.lane.spinner.found() // how long it sleeps says nothing about the processor
+	d.lane.programSleeps()
 	return nil
 }
 
@@ -142,8 +142,8 @@ func (c *cq) Resize(cqe int) error {
 	if cqe <= 0 || cqe > maxCQE {
 		return badCQE("resize_cq", cqe)
 	}
-	c.dev.mu.Lock()
-	defer c.dev.mu.Unlock()
+	c.dev.lane.mu.Lock()
+	defer c.dev.lane.mu.Unlock()
 	if err := c.dev.refuses("resize_cq", nil); err != nil {
 		return err
 	}
@@ -160,8 +160,8 @@ func (c *cq) Capacity() int { return c.q.Capacity() }
 func (c *cq) Err() error    { return c.q.Err() }
 
 func (c *cq) Destroy() error {
-	c.dev.mu.Lock()
-	defer c.dev.mu.Unlock()
+	c.dev.lane.mu.Lock()
+	defer c.dev.lane.mu.Unlock()
 	removeObject(c.dev, &c.dev.objects.cqs, c)
 	c.dev.counts.completionQueues.remove()
 	return nil

@@ -50,8 +50,8 @@ func (q *datagramQP) advance() {
 // send sends what can be sent.
 func (q *datagramQP) send() {
 	u := q.all
-	u.dev.touch(&q.qp)
-	u.dev.mu.counted = true
+	u.dev.lane.touch(&q.qp)
+	u.dev.lane.mu.counted = true
 	var last *datagramLink
 	var met *recipients
 	for n := 0; q.waits == nil; n++ {
@@ -132,7 +132,7 @@ func (q *datagramQP) failed() { q.leave() }
 
 func (q *datagramQP) posted() {
 	q.advance()
-	q.all.dev.deliver()
+	q.all.dev.lane.deliver()
 }
 
 func (q *datagramQP) received() {}
@@ -148,18 +148,18 @@ func (q *datagramQP) release() error {
 
 func (q *datagramQP) AttachMulticast(gid verbs.GID, _ uint16) error {
 	d := q.all.dev
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	d.lane.mu.Lock()
+	defer d.lane.mu.Unlock()
 	addr := gid.Addr()
 	switch {
-	case d.closed:
+	case d.lane.closed:
 		return verbs.ErrClosed
 	case !addr.IsMulticast():
 		return &verbs.OpError{Op: "attach_mcast", Err: verbs.ErrInvalid, Detail: fmt.Sprintf("%v is no multicast GID", gid)}
 	case slices.Contains(q.groups, addr):
 		return nil
 	}
-	d.newTime()
+	d.lane.newTime()
 	err := q.all.attach(q, addr)
 	if err == nil {
 		q.groups = append(q.groups, addr)
@@ -169,16 +169,16 @@ func (q *datagramQP) AttachMulticast(gid verbs.GID, _ uint16) error {
 
 func (q *datagramQP) DetachMulticast(gid verbs.GID, _ uint16) error {
 	d := q.all.dev
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	d.lane.mu.Lock()
+	defer d.lane.mu.Unlock()
 	i := slices.Index(q.groups, gid.Addr())
 	switch {
-	case d.closed:
+	case d.lane.closed:
 		return verbs.ErrClosed
 	case i < 0:
 		return errNotAttached
 	}
-	d.newTime()
+	d.lane.newTime()
 	q.all.detach(q, q.groups[i])
 	q.groups = slices.Delete(q.groups, i, i+1)
 	return nil
@@ -212,8 +212,8 @@ func (a *datagramAH) Vector() verbs.AHAttr { return a.attr }
 
 // Destroy frees the handle; datagrams that were posted hold the vector.
 func (a *datagramAH) Destroy() error {
-	a.dev.mu.Lock()
-	defer a.dev.mu.Unlock()
+	a.dev.lane.mu.Lock()
+	defer a.dev.lane.mu.Unlock()
 	removeObject(a.dev, &a.dev.objects.ahs, &a.observedAH)
 	a.dev.counts.handles.remove()
 	return nil

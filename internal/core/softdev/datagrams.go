@@ -82,7 +82,7 @@ func (u *datagrams) newListener(acc Acceptor, g *members) *datagramListener {
 }
 
 func (o *datagramListener) close() {
-	o.all.dev.timers.stop(&o.again)
+	o.all.dev.lane.timers.stop(&o.again)
 	o.acc.Close()
 }
 
@@ -101,8 +101,8 @@ func (o *datagramListener) accept() {
 				continue
 			}
 			o.acc.Watch(false)
-			d.timers.set(&o.again, d.passTime()+acceptPause)
-			d.wakeForTimer()
+			d.lane.timers.set(&o.again, d.lane.passTime()+acceptPause)
+			d.lane.wakeForTimer()
 			return
 		}
 		l := u.newLink(link.(MemoryLink), deviceKey{addr: link.PeerAddr().Addr()})
@@ -229,7 +229,7 @@ func (l *datagramLink) handle() {
 			l.link.Ring()
 		}
 	}
-	d.mu.counted = true
+	d.lane.mu.counted = true
 	if err != nil {
 		u.engine.Counters.Lost++
 	}
@@ -246,7 +246,7 @@ func (l *datagramLink) handle() {
 // pollAgain has the next pass look at the link, and makes sure that there is one.
 func (l *datagramLink) pollAgain() {
 	l.link.Again()
-	l.all.dev.wakeBy(l.all.dev.passTime())
+	l.all.dev.lane.wakeBy(l.all.dev.lane.passTime())
 }
 
 // wait has a queue pair wait for room.
@@ -258,8 +258,8 @@ func (l *datagramLink) wait(q *datagramQP) {
 		l.pollAgain() // there is room now
 	}
 	if l.waitLimit.index == 0 {
-		d.timers.set(&l.waitLimit, d.passTime()+datagramTimeout)
-		d.wakeForTimer()
+		d.lane.timers.set(&l.waitLimit, d.lane.passTime()+datagramTimeout)
+		d.lane.wakeForTimer()
 	}
 }
 
@@ -286,7 +286,7 @@ func (l *datagramLink) resume() {
 func (l *datagramLink) stall() {
 	l.stalled = true
 	l.resume()
-	l.all.dev.deliver()
+	l.all.dev.lane.deliver()
 }
 
 // sent notes that a datagram has found room. wake says that the other side sleeps and is to be woken.
@@ -295,7 +295,7 @@ func (l *datagramLink) sent(wake bool) {
 		l.link.Ring()
 	}
 	l.stalled = false
-	l.all.dev.timers.stop(&l.waitLimit)
+	l.all.dev.lane.timers.stop(&l.waitLimit)
 }
 
 // end closes the link. The datagrams that have waited for longest are dropped, but for those to a group. Those
@@ -308,7 +308,7 @@ func (l *datagramLink) end() {
 		u.from.Remove(l.device.addr, l)
 	}
 	l.leaveGroup()
-	u.dev.timers.stop(&l.waitLimit)
+	u.dev.lane.timers.stop(&l.waitLimit)
 	l.link.Close(true)
 	for _, q := range l.waiting {
 		if _, _, ok := q.engine.Next(); ok && l.recipients == nil {
@@ -316,5 +316,5 @@ func (l *datagramLink) end() {
 		}
 	}
 	l.resume()
-	u.dev.deliver()
+	u.dev.lane.deliver()
 }

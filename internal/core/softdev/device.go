@@ -26,24 +26,24 @@ type Device struct {
 	driver.UnsupportedConnector
 	attr     verbs.DeviceAttr
 	port     PortState
-	portLock sync.Mutex // of the port's state, taken outside mu
+	portLock sync.Mutex // of the port's state, taken outside the lane's mu
 
-	lane
-	view    sync.Mutex // what observers see: see observe.go; taken inside mu
-	memory  *memory.Table
-	qps     map[verbs.QPN]queuePair // changed with mu and view
-	objects objectLists             // changed with mu and view
-	latency latencies               // changed with view
-	nextPD  memory.PD
-	nextCQ  uint32
-	nextSRQ uint32
-	counts  counts
-	event   func(verbs.EventType, int)
-	failed  func(*verbs.Failure) // may be nil
-	shared  *queue.Device        // what all engines have
-	watch
+	lane       lane
+	view       sync.Mutex // what observers see: see observe.go; taken inside the lane's mu
+	memory     *memory.Table
+	qps        map[verbs.QPN]queuePair // changed with the lane's mu and view
+	objects    objectLists             // changed with the lane's mu and view
+	latency    latencies               // changed with view
+	nextPD     memory.PD
+	nextCQ     uint32
+	nextSRQ    uint32
+	counts     counts
+	event      func(verbs.EventType, int)
+	failed     func(*verbs.Failure) // may be nil
+	shared     *queue.Device        // what all engines have
+	watch      watch
 	fabric     fabric
-	faulty     atomic.Pointer[faulty] // changed with mu; nil: no faults are to be injected
+	faulty     atomic.Pointer[faulty] // changed with the lane's mu; nil: no faults are to be injected
 	nic        atomic.Bool            // as shared.NIC
 	nextQP     uint64
 	eventsOnly bool // programs that wait sleep at once
@@ -90,7 +90,7 @@ func (d *Device) init(f fabric, port PortState, shared *queue.Device, attr verbs
 // run starts the device's goroutine.
 func (d *Device) run() {
 	d.port.Follow(d.portChanged)
-	go d.loop()
+	go d.lane.loop()
 }
 
 // attrOf returns the attributes that all devices have in common.
@@ -114,7 +114,7 @@ func random32() uint32 {
 }
 
 // Clock returns the time that completions carry.
-func (d *Device) Clock() uint64 { return uint64(d.now()) }
+func (d *Device) Clock() uint64 { return uint64(d.lane.now()) }
 
 // QueryDevice returns attributes and limits.
 func (d *Device) QueryDevice() verbs.DeviceAttr {
@@ -146,22 +146,22 @@ func (d *Device) checkPort(port int) error {
 
 // SetEventSink sets the function that gets events of the device.
 func (d *Device) SetEventSink(f func(verbs.EventType, int)) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	d.lane.mu.Lock()
+	defer d.lane.mu.Unlock()
 	d.event = f
 }
 
 // WatchAccesses has a follow the one-sided operations of peers.
 func (d *Device) WatchAccesses(a driver.Accesses) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	d.lane.mu.Lock()
+	defer d.lane.mu.Unlock()
 	d.memory.WatchAccesses(a)
 }
 
 // SetFailureSink sets the function that gets failures of queue pairs.
 func (d *Device) SetFailureSink(f func(*verbs.Failure)) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	d.lane.mu.Lock()
+	defer d.lane.mu.Unlock()
 	d.failed = f
 	return nil
 }
@@ -175,10 +175,10 @@ func (d *Device) SetFailureSink(f func(*verbs.Failure)) error {
 func (d *Device) portChanged(port int, events ...verbs.EventType) {
 	d.portLock.Lock() // so that the last to ask is the last to note
 	info := d.port.Info(port)
-	d.mu.Lock()
+	d.lane.mu.Lock()
 	d.shared.Ports[port-1].Update(info.ActiveMTU, info.PKeyTable)
 	event := d.event
-	d.mu.Unlock()
+	d.lane.mu.Unlock()
 	d.portLock.Unlock()
 	for _, t := range events {
 		event(t, port)
@@ -212,37 +212,37 @@ func (d *Device) GIDs(port int) ([]verbs.GIDEntry, error) {
 
 // Drain sends what can leave at once.
 func (d *Device) Drain() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	d.lane.mu.Lock()
+	defer d.lane.mu.Unlock()
 	d.fabric.drain()
 }
 
 // Close ends the device and everything in it.
 func (d *Device) Close() error {
-	d.mu.Lock()
-	if d.closed {
-		d.mu.Unlock()
+	d.lane.mu.Lock()
+	if d.lane.closed {
+		d.lane.mu.Unlock()
 		return nil
 	}
 	d.fabric.drain()
 	d.endFaults()
-	d.closed = true
+	d.lane.closed = true
 	d.watch.notify()
-	d.mu.Unlock()
+	d.lane.mu.Unlock()
 	for _, c := range d.objects.cqs.All() { // which stays as it is
 		c.events.Completion() // wakes whoever waits
 	}
-	d.wakeLoop()
-	d.dozes.Wait()
+	d.lane.wakeLoop()
+	d.lane.dozes.Wait()
 	err := d.fabric.shut()
-	<-d.done
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	<-d.lane.sleep.done
+	d.lane.mu.Lock()
+	defer d.lane.mu.Unlock()
 	d.view.Lock()
 	clear(d.qps)
 	d.objects = objectLists{}
 	d.view.Unlock()
-	d.timers = nil
+	d.lane.timers = nil
 	d.memory.Close()
 	return errors.Join(err, d.fabric.free())
 }

@@ -94,9 +94,9 @@ func (h savedHeader) AppendGRH(b []byte) []byte { return append(b, h...) }
 // impair begins what faults do to packets; nil: nothing any more, and what is delayed goes on at once.
 func (d *PacketDevice) impair(x *faulty) {
 	if i := d.impaired; i != nil {
-		d.impaired, d.deliverTo = nil, d.take
-		d.timers.stop(&i.out.timer)
-		d.timers.stop(&i.in.timer)
+		d.impaired, d.progress.deliverTo = nil, d.take
+		d.lane.timers.stop(&i.out.timer)
+		d.lane.timers.stop(&i.in.timer)
 		const end = clock.Time(1<<63 - 1)
 		if x == nil || !x.dead {
 			i.sendDue(end)
@@ -107,9 +107,9 @@ func (d *PacketDevice) impair(x *faulty) {
 		return
 	}
 	i := &impairment{faulty: x, dev: d, one: ibta.NewBatch(d.engine.Limits), senders: map[connection]*packetQP{}}
-	i.out.timer.fire = func() { i.sendDue(d.passTime()) }
-	i.in.timer.fire = func() { i.takeDue(d.passTime()) }
-	d.impaired, d.deliverTo = i, i.take
+	i.out.timer.fire = func() { i.sendDue(d.lane.passTime()) }
+	i.in.timer.fire = func() { i.takeDue(d.lane.passTime()) }
+	d.impaired, d.progress.deliverTo = i, i.take
 }
 
 // refusesFault returns why a fault makes no sense.
@@ -132,7 +132,7 @@ func (d *PacketDevice) hand(b *ibta.Batch) error {
 
 // send sends a batch, as far as faults let it.
 func (i *impairment) send(b *ibta.Batch) error {
-	if i.kept == b && i.dev.isStalled {
+	if i.kept == b && i.dev.progress.isStalled {
 		return i.pass(b)
 	}
 	verdicts := make([]faults.Verdict, b.Len())
@@ -149,7 +149,7 @@ func (i *impairment) send(b *ibta.Batch) error {
 	if passes {
 		return i.pass(b)
 	}
-	now := i.dev.passTime()
+	now := i.dev.lane.passTime()
 	for k, v := range verdicts {
 		packet, ok := b.Extract(k)
 		if !ok {
@@ -221,22 +221,22 @@ func (i *impairment) sendDue(now clock.Time) {
 	for len(i.out.list) > 0 && i.out.list[0].at <= now {
 		i.only(&i.out.list[0].packet)
 		if err := d.port.Send(i.one); errors.Is(err, ErrAgain) && d.impaired == i {
-			i.wake(&i.out.timer, d.passTime()+retryTime)
+			i.wake(&i.out.timer, d.lane.passTime()+retryTime)
 			return
 		} else if err != nil {
 			d.engine.Counters.SendErrors++
 		}
 		i.out.next(now)
 	}
-	d.mu.counted = true
+	d.lane.mu.counted = true
 	if len(i.out.list) > 0 {
 		i.wake(&i.out.timer, i.out.list[0].at)
 	}
 }
 
 func (i *impairment) wake(t *timer, at clock.Time) {
-	i.dev.timers.set(t, at)
-	i.dev.wakeForTimer()
+	i.dev.lane.timers.set(t, at)
+	i.dev.lane.wakeForTimer()
 }
 
 // lost notes that a packet is lost: where a network counts its losses, who waits for an answer asks it before it sends
@@ -337,7 +337,7 @@ func (i *impairment) take(p *ib.Packet, from *ibta.Arrival) {
 		saved.from.Header = savedHeader(from.Header.AppendGRH(nil))
 	}
 	for range v.Copies + 1 {
-		i.in.add(d.passTime()+clock.Time(v.Delay), pk.Size, saved)
+		i.in.add(d.lane.passTime()+clock.Time(v.Delay), pk.Size, saved)
 	}
 	i.wake(&i.in.timer, i.in.list[0].at)
 }
@@ -353,9 +353,9 @@ func (i *impairment) takeDue(now clock.Time) {
 		pk := i.incoming(&p.packet, &p.from)
 		i.accept(&p.packet, &p.from, &pk)
 	}
-	d.deliver()
+	d.lane.deliver()
 	d.tellWatchers()
-	d.mu.counted = true
+	d.lane.mu.counted = true
 	if len(i.in.list) > 0 {
 		i.wake(&i.in.timer, i.in.list[0].at)
 	}

@@ -67,18 +67,18 @@ func (d *Device) SetFaults(in *faults.Injector) error {
 			}
 		}
 	}
-	d.mu.Lock()
-	if d.closed {
-		d.mu.Unlock()
+	d.lane.mu.Lock()
+	if d.lane.closed {
+		d.lane.mu.Unlock()
 		return verbs.ErrClosed
 	}
-	d.newTime()
+	d.lane.newTime()
 	d.endFaults()
 	if in != nil && len(in.Faults()) > 0 {
 		d.beginFaults(in)
 	}
-	d.mu.Unlock()
-	d.wakeLoop()
+	d.lane.mu.Unlock()
+	d.lane.wakeLoop()
 	return nil
 }
 
@@ -87,8 +87,8 @@ func (d *Device) Faults() *faults.Injector {
 	if d.faulty.Load() == nil {
 		return nil
 	}
-	d.mu.Lock() // an event is counted once it is known whom it went to
-	defer d.mu.Unlock()
+	d.lane.mu.Lock() // an event is counted once it is known whom it went to
+	defer d.lane.mu.Unlock()
 	if x := d.faulty.Load(); x != nil {
 		return x.in
 	}
@@ -97,7 +97,7 @@ func (d *Device) Faults() *faults.Injector {
 
 // beginFaults takes over faults.
 func (d *Device) beginFaults(in *faults.Injector) {
-	x := &faulty{dev: d, in: in, start: d.passTime(), altered: map[token]alteration{}, broken: map[verbs.QPN]bool{},
+	x := &faulty{dev: d, in: in, start: d.lane.passTime(), altered: map[token]alteration{}, broken: map[verbs.QPN]bool{},
 		held: map[*queue.CQ]*heldCompletions{}}
 	x.completes = in.Has(func(k faults.Kind) bool { return k == faults.Complete })
 	x.lates = in.Has(func(k faults.Kind) bool { return k == faults.Late })
@@ -106,13 +106,13 @@ func (d *Device) beginFaults(in *faults.Injector) {
 	for _, m := range in.Moments() {
 		t := &timer{}
 		t.fire = func() { x.come(m) }
-		d.timers.set(t, x.start+clock.Time(m.At))
+		d.lane.timers.set(t, x.start+clock.Time(m.At))
 		x.moments = append(x.moments, t)
 	}
 	d.faulty.Store(x)
 	d.fabric.impair(x)
 	in.Begin()
-	d.wakeForTimer()
+	d.lane.wakeForTimer()
 }
 
 // endFaults ends the faults, and says how often they have struck.
@@ -122,12 +122,12 @@ func (d *Device) endFaults() {
 		return
 	}
 	for _, t := range x.moments {
-		d.timers.stop(t)
+		d.lane.timers.stop(t)
 	}
 	for _, h := range x.held {
-		d.timers.stop(&h.timer)
+		d.lane.timers.stop(&h.timer)
 		for i := range h.list {
-			d.push(&h.list[i].Completion)
+			d.lane.push(&h.list[i].Completion)
 		}
 	}
 	for t, a := range x.altered { // which will complete as they are
@@ -149,11 +149,11 @@ func (d *Device) beginRest(x *faulty) {
 }
 
 // since returns how long the faults have been there.
-func (x *faulty) since() time.Duration { return time.Duration(x.dev.passTime() - x.start) }
+func (x *faulty) since() time.Duration { return time.Duration(x.dev.lane.passTime() - x.start) }
 
 // now is since for calls outside of a pass.
 func (x *faulty) now() time.Duration {
-	x.dev.newTime()
+	x.dev.lane.newTime()
 	return x.since()
 }
 
@@ -178,8 +178,8 @@ func (d *Device) FailCall(call string) error {
 	if d.faulty.Load() == nil {
 		return nil
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	d.lane.mu.Lock()
+	defer d.lane.mu.Unlock()
 	return d.refuses(call, nil)
 }
 
@@ -188,8 +188,8 @@ func (d *Device) Rejects(way faults.Way, peer netip.Addr) (reason uint16, yes bo
 	if d.faulty.Load() == nil {
 		return 0, false
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	d.lane.mu.Lock()
+	defer d.lane.mu.Unlock()
 	x := d.faulty.Load()
 	if x == nil {
 		return 0, false
@@ -281,13 +281,13 @@ func (x *faulty) complete(c *queue.Completion) (now, fails bool) {
 		h.timer.fire = func() { x.release(to) }
 		x.held[to] = h
 	}
-	at := x.dev.passTime() + clock.Time(late)
+	at := x.dev.lane.passTime() + clock.Time(late)
 	if n := len(h.list); n > 0 {
 		at = max(at, h.list[n-1].at) // they stay in order
 	}
 	h.list = append(h.list, heldCompletion{at, *c})
-	x.dev.timers.setBy(&h.timer, h.list[0].at)
-	x.dev.wakeForTimer()
+	x.dev.lane.timers.setBy(&h.timer, h.list[0].at)
+	x.dev.lane.wakeForTimer()
 	return false, fails
 }
 
@@ -328,7 +328,7 @@ func (x *faulty) change(q queuePair, wc *verbs.WC) bool {
 		}
 		c.injected = &verbs.Failure{QPN: wc.QPN, Side: side, Status: wc.Status, Op: wc.Op, ID: wc.ID,
 			Detail: "a fault was injected"}
-		x.dev.outbox.Failures = append(x.dev.outbox.Failures, c.injected)
+		x.dev.lane.outbox.Failures = append(x.dev.lane.outbox.Failures, c.injected)
 	}
 	return true
 }
@@ -340,7 +340,7 @@ func (x *faulty) breakQP(n verbs.QPN) {
 		return
 	}
 	if x.fail(q) {
-		x.dev.mu.counted = true
+		x.dev.lane.mu.counted = true
 		q.common().raise(verbs.EventQPBroken)
 	}
 }
@@ -353,7 +353,7 @@ func (x *faulty) fail(q queuePair) bool {
 	}
 	c.protocol.Modify(&verbs.QPAttr{State: verbs.StateError}, verbs.MaskState)
 	q.failed()
-	x.dev.touch(c)
+	x.dev.lane.touch(c)
 	return true
 }
 
@@ -371,15 +371,15 @@ func (x *faulty) destroyed(q *qp) {
 
 // release delivers the completions of a queue whose time has come.
 func (x *faulty) release(to *queue.CQ) {
-	h, now := x.held[to], x.dev.passTime()
+	h, now := x.held[to], x.dev.lane.passTime()
 	n := 0
 	for n < len(h.list) && h.list[n].at <= now {
-		x.dev.push(&h.list[n].Completion)
+		x.dev.lane.push(&h.list[n].Completion)
 		n++
 	}
 	h.list = append(h.list[:0], h.list[n:]...)
 	if len(h.list) > 0 {
-		x.dev.timers.set(&h.timer, h.list[0].at)
+		x.dev.lane.timers.set(&h.timer, h.list[0].at)
 		return
 	}
 	delete(x.held, to)
@@ -389,7 +389,7 @@ func (x *faulty) release(to *queue.CQ) {
 func (x *faulty) come(m faults.Moment) {
 	t, f := m.Event()
 	x.in.Came(m, x.since(), x.raise(t, &f))
-	x.dev.mu.counted = true
+	x.dev.lane.mu.counted = true
 }
 
 // raise raises an event on what a fault selects. It returns false if there is nothing.
@@ -431,7 +431,7 @@ func (x *faulty) raise(t verbs.EventType, f *faults.Fault) (found bool) {
 		}
 		x.tell(t)
 	}
-	d.deliver()
+	d.lane.deliver()
 	return found
 }
 
@@ -443,14 +443,14 @@ func (x *faulty) tell(t verbs.EventType) {
 	}
 	go func() {
 		for more := true; more; {
-			x.dev.mu.Lock()
+			x.dev.lane.mu.Lock()
 			next := x.untold[0]
-			x.dev.mu.Unlock()
+			x.dev.lane.mu.Unlock()
 			x.dev.event(next, 1)
-			x.dev.mu.Lock()
+			x.dev.lane.mu.Lock()
 			x.untold = x.untold[1:]
 			more = len(x.untold) > 0
-			x.dev.mu.Unlock()
+			x.dev.lane.mu.Unlock()
 		}
 	}()
 }
@@ -458,7 +458,7 @@ func (x *faulty) tell(t verbs.EventType) {
 // down reports whether faults keep the port down.
 func (d *Device) down() bool {
 	x := d.faulty.Load()
-	return x != nil && x.in.Down(time.Duration(d.now()-x.start))
+	return x != nil && x.in.Down(time.Duration(d.lane.now()-x.start))
 }
 
 // faultMetrics returns how often faults have struck.

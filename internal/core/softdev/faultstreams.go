@@ -151,7 +151,7 @@ func (l *faultyLink) decideArrived(b []byte) streamBytes {
 // decide returns bytes with the time when they go on, and spoils them perhaps.
 func (l *faultyLink) decide(way faults.Way, b []byte, after []streamBytes) streamBytes {
 	x := l.faults
-	at := l.c.dev.passTime()
+	at := l.c.dev.lane.passTime()
 	p := faults.Packet{Way: way, Peer: l.peer(), Size: len(b), Name: "bytes of a stream"}
 	p.QP = l.qp()
 	v := x.in.Packet(&p, x.since())
@@ -202,7 +202,7 @@ func (l *faultyLink) Read(pieces [][]byte) (n int, err error) {
 		return l.Link.Read(pieces)
 	}
 	l.fetch()
-	now := l.c.dev.passTime()
+	now := l.c.dev.lane.passTime()
 	if f := l.c.running(); f == nil || !f.engine.Partial() {
 		l.taken = 0
 	}
@@ -287,7 +287,7 @@ func (l *faultyLink) Write(pieces [][]byte) (n int, err error) {
 		l.size[1] += len(b.b)
 		n += len(b.b)
 	}
-	if err := l.flush(l.c.dev.passTime()); err != nil {
+	if err := l.flush(l.c.dev.lane.passTime()); err != nil {
 		return 0, err
 	}
 	if n == 0 {
@@ -330,8 +330,8 @@ func (l *faultyLink) flush(now clock.Time) error {
 }
 
 func (l *faultyLink) wakeAt(t clock.Time) {
-	l.c.dev.timers.setBy(&l.timer, t)
-	l.c.dev.wakeForTimer()
+	l.c.dev.lane.timers.setBy(&l.timer, t)
+	l.c.dev.lane.wakeForTimer()
 }
 
 // resume goes on with what is due.
@@ -340,7 +340,7 @@ func (l *faultyLink) resume() {
 	if c.phase == closed {
 		return
 	}
-	if err := l.flush(c.dev.passTime()); err != nil {
+	if err := l.flush(c.dev.lane.passTime()); err != nil {
 		l.end = err
 	}
 	if !l.silent() && l.held != 0 && l.read {
@@ -364,7 +364,7 @@ func (l *faultyLink) Watch(read, write bool) {
 		l.wakeAt(l.in[0].at)
 	}
 	if write && l.size[1] >= streamRoom {
-		l.wakeAt(l.c.dev.passTime() + retryTime)
+		l.wakeAt(l.c.dev.lane.passTime() + retryTime)
 	}
 }
 
@@ -375,7 +375,7 @@ func (l *faultyLink) rewatch() {
 	}
 	quiet := l.silent()
 	if quiet {
-		l.wakeAt(l.c.dev.passTime() + clock.Time(silence))
+		l.wakeAt(l.c.dev.lane.passTime() + clock.Time(silence))
 	}
 	l.Link.Watch(l.read && l.end == nil && l.size[0] < streamRoom && !quiet,
 		l.write && l.size[1] < streamRoom && !quiet)
@@ -396,7 +396,7 @@ func (l *faultyLink) Close(abort bool) {
 		const end = clock.Time(1<<63 - 1)
 		_ = l.flush(end) // the link ends anyhow
 	}
-	l.c.dev.timers.stop(&l.timer)
+	l.c.dev.lane.timers.stop(&l.timer)
 	l.Link.Close(abort)
 }
 

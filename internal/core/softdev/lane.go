@@ -27,14 +27,14 @@ type lane struct {
 	timers  timers
 	pass    pass
 
-	crowded func() bool // far more threads want to run than there are processors
-	dozer   Dozer       // nil: nobody dozes
-	dozes   sync.WaitGroup
-	spinner spinner
-	polls
-	sleep
-	pollOwner
-	pace
+	crowded   func() bool // far more threads want to run than there are processors
+	dozer     Dozer       // nil: nobody dozes
+	dozes     sync.WaitGroup
+	spinner   spinner
+	polls     polls
+	sleep     sleep
+	pollOwner pollOwner
+	pace      pace
 }
 
 // transport sends and receives for a lane. Its methods are called with the lane's lock held, unless they say
@@ -75,7 +75,7 @@ func (l *lane) init(d *Device, m transport, port PortState, outbox *queue.Outbox
 	l.mu.publish = d.publish
 	l.start = time.Now().Add(-time.Second) // no time of the engine is zero
 	l.sleep = sleep{wakeup: make(chan struct{}, 1), done: make(chan struct{})}
-	l.out = make(chan struct{}, 1)
+	l.pollOwner.out = make(chan struct{}, 1)
 	l.setPace(port)
 	if dozer, ok := port.(Dozer); ok && dozer.Dozes() {
 		l.dozer = dozer

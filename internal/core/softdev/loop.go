@@ -20,38 +20,38 @@ type sleep struct {
 
 // loop is the device's goroutine: it moves data while no program polls.
 func (l *lane) loop() {
-	defer close(l.done)
+	defer close(l.sleep.done)
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	var idleSince clock.Time
 	polled := false // a program polled a moment ago
 	for {
-		if l.changes.Load()%2 == 1 {
+		if l.pollOwner.changes.Load()%2 == 1 {
 			l.standBy(timer)
 			idleSince, polled = 0, true
 			continue
 		}
 		now := l.now()
-		if l.pollers.busy(now) {
-			l.programPolls.Store(true)
-			if l.pollers.asleep() { // since programSleeps, which saw no grace period
+		if l.polls.pollers.busy(now) {
+			l.polls.programPolls.Store(true)
+			if l.polls.pollers.asleep() { // since programSleeps, which saw no grace period
 				continue
 			}
 			timer.Reset(l.grace())
 			select {
 			case <-timer.C:
-			case <-l.wakeup:
+			case <-l.sleep.wakeup:
 			}
 			idleSince, polled = 0, true
 			continue
 		}
 		l.lock()
-		l.programPolls.Store(false)
+		l.polls.programPolls.Store(false)
 		if l.closed {
 			l.mu.Unlock()
 			return
 		}
-		if l.owned {
+		if l.pollOwner.owned {
 			l.mu.Unlock()
 			continue
 		}
@@ -59,15 +59,15 @@ func (l *lane) loop() {
 		if n > 0 || l.transport.pending() {
 			idleSince = 0
 			l.mu.Unlock()
-			l.pause() // a program that was just woken may answer
+			l.pace.pause() // a program that was just woken may answer
 			continue
 		}
 		if idleSince == 0 {
 			idleSince = now
 		}
-		if (now-idleSince < spin || l.pollers.dozes()) && !l.transport.stalled() {
+		if (now-idleSince < spin || l.polls.pollers.dozes()) && !l.transport.stalled() {
 			l.mu.Unlock()
-			l.pause()
+			l.pace.pause()
 			continue
 		}
 		if polled {
@@ -79,10 +79,10 @@ func (l *lane) loop() {
 			continue
 		}
 		l.wait()
-		owned := l.owned
+		owned := l.pollOwner.owned
 		l.mu.Unlock()
 		if owned {
-			l.out <- struct{}{}
+			l.pollOwner.out <- struct{}{}
 			l.standBy(timer)
 			idleSince, polled = 0, true
 		}
@@ -113,17 +113,17 @@ func (l *lane) wakeForTimer() { l.wakeBy(l.timers.next()) }
 
 // wakeBy makes the goroutine's wait end no later than t; zero: no limit.
 func (l *lane) wakeBy(t clock.Time) {
-	if l.waiting && t != 0 && (l.waitUntil == 0 || t < l.waitUntil) {
-		l.waitUntil = t
+	if l.sleep.waiting && t != 0 && (l.sleep.waitUntil == 0 || t < l.sleep.waitUntil) {
+		l.sleep.waitUntil = t
 		l.transport.setDeadline(l.timeOf(t))
 	}
 }
 
 // programSleeps hands the data back to the goroutine: the program is going to sleep.
 func (l *lane) programSleeps() {
-	l.pollers.sleep()
+	l.polls.pollers.sleep()
 	l.transport.flush()
-	if l.programPolls.Swap(false) {
+	if l.polls.programPolls.Swap(false) {
 		l.signalLoop()
 	}
 }

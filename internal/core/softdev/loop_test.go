@@ -60,9 +60,9 @@ func TestGracePeriod(t *testing.T) {
 	a, b := newPair(t)
 	poll := func() { a.cq.Poll(make([]verbs.WC, 1)) }
 	programPolls := func() bool {
-		a.soft.mu.Lock()
-		defer a.soft.mu.Unlock()
-		return a.soft.programPolls.Load()
+		a.soft.lane.mu.Lock()
+		defer a.soft.lane.mu.Unlock()
+		return a.soft.lane.polls.programPolls.Load()
 	}
 	a.eventually(func() bool {
 		a.port.Wake() // it looks around, and sees the polls
@@ -91,7 +91,7 @@ func TestGracePeriod(t *testing.T) {
 // which may move a lot, is no sign that it goes on polling; many are.
 func TestPollBeforeSleep(t *testing.T) {
 	d := &lane{start: time.Now().Add(-time.Hour)}
-	p := &d.pollers
+	p := &d.polls.pollers
 	busy := func() bool { return p.busy(clock.Time(p.recent.Load())) } // at the time of the last poll
 	for range 3 {
 		for range 3 * busyPolls {
@@ -115,7 +115,7 @@ func TestPollBeforeSleep(t *testing.T) {
 // that has ceased to poll is not.
 func TestFewPolls(t *testing.T) {
 	d := &lane{start: time.Now().Add(-time.Hour)}
-	p := &d.pollers
+	p := &d.polls.pollers
 	for range 3 * busyPolls {
 		d.polled(1)
 	}
@@ -145,9 +145,9 @@ func TestFewPolls(t *testing.T) {
 func TestAcksBeforeSleep(t *testing.T) {
 	a, b := newPair(t)
 	held := func() (int, bool) {
-		b.soft.mu.Lock()
-		defer b.soft.mu.Unlock()
-		return len(b.soft.heldAcks), b.soft.answers && b.soft.programPolls.Load()
+		b.soft.lane.mu.Lock()
+		defer b.soft.lane.mu.Unlock()
+		return len(b.soft.schedule.heldAcks), b.soft.schedule.answers && b.soft.lane.polls.programPolls.Load()
 	}
 	var sleeps chan int
 	b.eventually(func() bool {
@@ -157,7 +157,7 @@ func TestAcksBeforeSleep(t *testing.T) {
 		b.port.Wake() // it looks around, and sees the polls
 		for range 1000 {
 			b.cq.Poll(make([]verbs.WC, 1))
-			if n, _ := held(); n > 0 && b.soft.programPolls.Load() {
+			if n, _ := held(); n > 0 && b.soft.lane.polls.programPolls.Load() {
 				break
 			}
 		}

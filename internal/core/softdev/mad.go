@@ -80,11 +80,11 @@ func (d *PacketDevice) OpenMAD(port int, qp verbs.QPN, spec verbs.MADSpec) (driv
 	if qp == ib.QP0 && !d.subnetManaged() {
 		return nil, &verbs.OpError{Op: op, Err: verbs.ErrNotSupported, Detail: "over Ethernet there is no subnet management, and no queue pair 0 (IBTA annex A17)"}
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	d.lane.mu.Lock()
+	defer d.lane.mu.Unlock()
 	s := &d.agents
 	switch {
-	case d.closed:
+	case d.lane.closed:
 		return nil, verbs.ErrClosed
 	case len(s.byID) == maxAgents:
 		return nil, &verbs.OpError{Op: op, Err: verbs.ErrNoMemory, Detail: fmt.Sprintf("%d agents are open: close some", maxAgents)}
@@ -314,10 +314,10 @@ func (a *agent) setGSI(to *verbs.MADPath, p *ib.Packet) error {
 // Send sends a datagram at once.
 func (a *agent) Send(to verbs.MADPath, b []byte) error {
 	d := a.dev
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	d.lane.mu.Lock()
+	defer d.lane.mu.Unlock()
 	s := &d.agents
-	if d.closed || s.byID[a.id] != a {
+	if d.lane.closed || s.byID[a.id] != a {
 		return verbs.ErrClosed
 	}
 	path, err := a.path(&to.AH)
@@ -330,7 +330,7 @@ func (a *agent) Send(to verbs.MADPath, b []byte) error {
 	}
 	s.batch.SetDatagram(&ibta.Vector{Attr: to.AH, Path: path, Key: path.Key()}, p)
 	s.psn = s.psn.Next()
-	d.mu.counted = true
+	d.lane.mu.counted = true
 	switch err := d.hand(&s.batch); {
 	case errors.Is(err, ErrAgain):
 		return &verbs.OpError{Op: "send_mad", Err: verbs.ErrQueueFull, Detail: "the port can take no more for now: send it again later"}
@@ -359,9 +359,9 @@ func (a *agent) Refused(ctx context.Context, to verbs.AHAttr) error {
 // resolve finds the path to an address, for use without the device's lock.
 func (a *agent) resolve(to *verbs.AHAttr) (ibta.Path, error) {
 	d := a.dev
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.closed || d.agents.byID[a.id] != a {
+	d.lane.mu.Lock()
+	defer d.lane.mu.Unlock()
+	if d.lane.closed || d.agents.byID[a.id] != a {
 		return nil, verbs.ErrClosed
 	}
 	return a.path(to)
@@ -381,11 +381,11 @@ func (a *agent) path(to *verbs.AHAttr) (ibta.Path, error) {
 
 // Close closes the agent.
 func (a *agent) Close() error {
-	a.dev.mu.Lock()
+	a.dev.lane.mu.Lock()
 	if a.dev.agents.byID[a.id] == a {
 		a.dev.unregister(a)
 	}
-	a.dev.mu.Unlock()
+	a.dev.lane.mu.Unlock()
 	a.end()
 	return nil
 }

@@ -37,8 +37,8 @@ type memoryCarrier struct {
 // operations. With eventsOnly, programs that wait for completions sleep at once.
 func NewMemory(name, kind string, guid uint64, oneSided string, eventsOnly bool, net MemoryNetwork) (*StreamDevice, error) {
 	d := &StreamDevice{net: net}
-	d.alone, d.eventsOnly = true, eventsOnly
-	d.spinner.endless = true // nobody wakes it for what peers write
+	d.lane.alone, d.eventsOnly = true, eventsOnly
+	d.lane.spinner.endless = true // nobody wakes it for what peers write
 	m := &memoryCarrier{dev: d, net: net, domains: make(map[memory.PD]Domain)}
 	m.engine.Resolve, m.engine.Persist = net.Resolve, m.persist
 	m.ud = newDatagrams(d, net, &m.engine)
@@ -129,7 +129,7 @@ func (m *memoryCarrier) RegionAdded(r *memory.Region) {
 // RegionRemoved withdraws it. SENDs may have named it, whatever its rights.
 func (m *memoryCarrier) RegionRemoved(r *memory.Region, gone bool) {
 	for _, c := range m.dev.established {
-		if p := c.qp.endpoint.(*memoryEndpoint).peer; p != nil && !m.dev.closed { // links were closed with the device
+		if p := c.qp.endpoint.(*memoryEndpoint).peer; p != nil && !m.dev.lane.closed { // links were closed with the device
 			p.Revoke()
 		}
 	}
@@ -142,7 +142,7 @@ func (m *memoryCarrier) RegionRemoved(r *memory.Region, gone bool) {
 func (ep *memoryEndpoint) limitDrain() {
 	if c := ep.c; ep.engine.State() == verbs.StateError && !ep.drains {
 		ep.drains = true
-		c.dev.timers.set(&c.timer, c.dev.passTime()+endTime)
+		c.dev.lane.timers.set(&c.timer, c.dev.lane.passTime()+endTime)
 	}
 }
 
@@ -215,8 +215,8 @@ func (ep *memoryEndpoint) check() clock.Time {
 }
 
 func (ep *memoryEndpoint) detach() {
-	ep.carrier.dev.timers.stop(&ep.rnrTimer)
-	ep.carrier.dev.timers.stop(&ep.ucTimer)
+	ep.carrier.dev.lane.timers.stop(&ep.rnrTimer)
+	ep.carrier.dev.lane.timers.stop(&ep.ucTimer)
 	ep.engine.Part()
 	ep.c, ep.link, ep.peer = nil, nil, nil
 }
@@ -226,7 +226,7 @@ func (ep *memoryEndpoint) watch() {}
 
 // resumed receives what waited. The next message may wait as well, for a time of its own.
 func (ep *memoryEndpoint) resumed() {
-	ep.carrier.dev.timers.stop(&ep.rnrTimer)
+	ep.carrier.dev.lane.timers.stop(&ep.rnrTimer)
 	ep.receive()
 }
 
@@ -237,8 +237,8 @@ func (ep *memoryEndpoint) startRNRTimer() {
 		return
 	}
 	d := ep.carrier.dev
-	d.timers.set(&ep.rnrTimer, d.passTime()+clock.Time(retries)*clock.Time(ib.RNRTimer(ep.engine.Attr().MinRNRTimer).Duration()))
-	d.wakeForTimer()
+	d.lane.timers.set(&ep.rnrTimer, d.lane.passTime()+clock.Time(retries)*clock.Time(ib.RNRTimer(ep.engine.Attr().MinRNRTimer).Duration()))
+	d.lane.wakeForTimer()
 }
 
 // rnrTimeout fails it.
@@ -253,34 +253,34 @@ func (ep *memoryEndpoint) startUCTimer(some bool) {
 	if ep.engine.Type != verbs.UC {
 		return
 	}
-	d.touch(ep.qp)
-	d.mu.counted = true // one may have been dropped
+	d.lane.touch(ep.qp)
+	d.lane.mu.counted = true // one may have been dropped
 	switch held := ep.engine.Held(); {
 	case !held:
-		d.timers.stop(&ep.ucTimer)
+		d.lane.timers.stop(&ep.ucTimer)
 	case some || ep.ucTimer.index == 0:
-		d.timers.set(&ep.ucTimer, d.passTime()+datagramTimeout)
-		d.wakeForTimer()
+		d.lane.timers.set(&ep.ucTimer, d.lane.passTime()+datagramTimeout)
+		d.lane.wakeForTimer()
 	}
 }
 
 // ucTimeout drops them.
 func (ep *memoryEndpoint) ucTimeout() {
 	ep.engine.Stall()
-	ep.carrier.dev.mu.counted = true
-	ep.carrier.dev.deliver()
+	ep.carrier.dev.lane.mu.counted = true
+	ep.carrier.dev.lane.deliver()
 }
 
 // receive handles what the peer has sent and done.
 func (ep *memoryEndpoint) receive() int {
 	c, d := ep.c, ep.carrier.dev
-	d.touch(&c.qp.qp)
-	d.mu.counted = true
+	d.lane.touch(&c.qp.qp)
+	d.lane.mu.counted = true
 	ended := ep.link.Ended()
 	if ended {
 		ep.engine.DropResponses()
-		if soon := d.passTime() + checkTime; c.timer.at > soon && !ep.drains {
-			d.timers.set(&c.timer, soon)
+		if soon := d.lane.passTime() + checkTime; c.timer.at > soon && !ep.drains {
+			d.lane.timers.set(&c.timer, soon)
 		}
 	}
 	count, moved := ep.engine.Receive(memoryBudget)
@@ -305,7 +305,7 @@ func (ep *memoryEndpoint) receive() int {
 // ends leaves requests done on many links: their completions come before the status of a request that it has not done,
 // as on a NIC, which goes on trying for a while. A pass takes the links in no order, so that takes a whole one.
 func (ep *memoryEndpoint) othersSeen() bool {
-	now := ep.carrier.dev.pass.count
+	now := ep.carrier.dev.lane.pass.count
 	if ep.endedAt == 0 {
 		ep.endedAt = now
 	}
@@ -330,7 +330,7 @@ func (ep *memoryEndpoint) lost() {
 // poll again.
 func (ep *memoryEndpoint) again() {
 	ep.link.Again()
-	ep.carrier.dev.wakeBy(ep.carrier.dev.passTime())
+	ep.carrier.dev.lane.wakeBy(ep.carrier.dev.lane.passTime())
 }
 
 // ring wakes the peer, if it sleeps.
@@ -350,13 +350,13 @@ func (ep *memoryEndpoint) perform(wr *verbs.SendWR) bool {
 	if !ok {
 		return false
 	}
-	d.newTime()
-	d.touch(ep.qp)
-	d.mu.counted = true
+	d.lane.newTime()
+	d.lane.touch(ep.qp)
+	d.lane.mu.counted = true
 	d.moved(n)
 	if ep.engine.Signals(wr) {
-		d.deliver() // what completed before
-		d.complete(&ep.done)
+		d.lane.deliver() // what completed before
+		d.lane.complete(&ep.done)
 	}
 	return true
 }
@@ -368,15 +368,15 @@ func (ep *memoryEndpoint) send(wr *verbs.SendWR) bool {
 		return false
 	}
 	d := ep.carrier.dev
-	d.newTime()
-	d.touch(ep.qp)
-	d.mu.counted = true
+	d.lane.newTime()
+	d.lane.touch(ep.qp)
+	d.lane.mu.counted = true
 	d.moved(n)
 	ep.ring()
 	if ep.engine.More() {
 		ep.again()
 	}
-	d.deliver() // what has completed before
+	d.lane.deliver() // what has completed before
 	return true
 }
 
@@ -386,8 +386,8 @@ func (ep *memoryEndpoint) transmit() {
 	for !d.sends.over {
 		n := ep.engine.Advance(memoryBudget)
 		if n > 0 {
-			d.touch(&c.qp.qp)
-			d.mu.counted = true
+			d.lane.touch(&c.qp.qp)
+			d.lane.mu.counted = true
 			d.moved(n)
 		}
 		ep.ring()
@@ -403,7 +403,7 @@ func (ep *memoryEndpoint) transmit() {
 			}
 			return
 		}
-		now := d.now()
+		now := d.lane.now()
 		if d.sends.start == 0 {
 			d.sends.start = now
 		}

@@ -75,15 +75,15 @@ func checkPersistence(buf []byte, access verbs.Access) error {
 }
 
 func (p *pd) newMR(make func(*memory.Table) (*memory.Region, error)) (*mr, error) {
-	p.dev.mu.Lock()
-	defer p.dev.mu.Unlock()
-	if p.dev.closed {
+	p.dev.lane.mu.Lock()
+	defer p.dev.lane.mu.Unlock()
+	if p.dev.lane.closed {
 		return nil, verbs.ErrClosed
 	}
 	if err := p.dev.refuses("reg_mr", nil); err != nil {
 		return nil, err
 	}
-	if v := p.dev.virtual; v != nil {
+	if v := p.dev.lane.pace.virtual; v != nil {
 		if err := v.RefuseRegion(); err != nil {
 			return nil, err
 		}
@@ -113,9 +113,9 @@ func (m *mr) Bytes() []byte   { return m.region.Bytes() }
 // ReregMR changes a region. It is in this domain afterwards, if flags say so.
 func (p *pd) ReregMR(r driver.MR, flags verbs.ReregFlags, buf []byte, access verbs.Access) error {
 	m := r.(*mr)
-	m.dev.mu.Lock()
+	m.dev.lane.mu.Lock()
 	mem, allows := m.region.Bytes(), m.region.Access()
-	m.dev.mu.Unlock()
+	m.dev.lane.mu.Unlock()
 	if flags&verbs.ReregTranslation != 0 {
 		mem = buf
 	}
@@ -139,9 +139,9 @@ func (p *pd) ReregMR(r driver.MR, flags verbs.ReregFlags, buf []byte, access ver
 }
 
 func (m *mr) reregister(flags verbs.ReregFlags, to *pd, buf []byte, access verbs.Access) error {
-	m.dev.mu.Lock()
-	defer m.dev.mu.Unlock()
-	if m.dev.closed {
+	m.dev.lane.mu.Lock()
+	defer m.dev.lane.mu.Unlock()
+	if m.dev.lane.closed {
 		return verbs.ErrClosed
 	}
 	if err := m.dev.refuses("rereg_mr", nil); err != nil {
@@ -174,8 +174,8 @@ func (m *mr) Dereg() error {
 }
 
 func (m *mr) detach() error {
-	m.dev.mu.Lock()
-	defer m.dev.mu.Unlock()
+	m.dev.lane.mu.Lock()
+	defer m.dev.lane.mu.Unlock()
 	if m.unmap != nil {
 		return nil
 	}
@@ -196,17 +196,17 @@ const workersTimeout = 5 * time.Second
 // waitForWorkers waits until peers that work in this process's memory by themselves have finished what they began
 // before. The lock is not held. then says what to do if one of them was stopped.
 func (d *Device) waitForWorkers(op, then string) error {
-	d.mu.Lock()
+	d.lane.mu.Lock()
 	workers := d.fabric.workers()
-	d.mu.Unlock()
+	d.lane.mu.Unlock()
 	for end := time.Now().Add(workersTimeout); len(workers) > 0; time.Sleep(50 * time.Microsecond) {
-		d.mu.Lock()
+		d.lane.mu.Lock()
 		for w, n := range workers {
 			if w.Work() != n {
 				delete(workers, w)
 			}
 		}
-		d.mu.Unlock()
+		d.lane.mu.Unlock()
 		if time.Now().After(end) {
 			return &verbs.OpError{Op: op, Err: verbs.ErrBusy, Detail: "a peer's process has stopped in the middle of a copy: when it goes on, or has ended, " + then}
 		}
@@ -215,8 +215,8 @@ func (d *Device) waitForWorkers(op, then string) error {
 }
 
 func (m *mr) Do(f func([]byte)) {
-	m.dev.mu.Lock()
-	defer m.dev.mu.Unlock()
+	m.dev.lane.mu.Lock()
+	defer m.dev.lane.mu.Unlock()
 	f(m.region.Bytes())
 }
 
@@ -234,8 +234,8 @@ const (
 // write by themselves, which nobody notices, it sleeps for a while.
 func (m *mr) WaitFor(ctx context.Context, cond func([]byte) bool) error {
 	d := m.dev
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	d.lane.mu.Lock()
+	defer d.lane.mu.Unlock()
 	alone := d.attr.Caps&verbs.CapWatch == 0 // peers write by themselves
 	polls, nap := watchPolls, napFirst
 	if alone {
@@ -243,7 +243,7 @@ func (m *mr) WaitFor(ctx context.Context, cond func([]byte) bool) error {
 	}
 	var spinUntil time.Time
 	for {
-		if d.closed || m.region.Bytes() == nil {
+		if d.lane.closed || m.region.Bytes() == nil {
 			return verbs.ErrClosed
 		}
 		if cond(m.region.Bytes()) {
@@ -265,25 +265,25 @@ func (m *mr) WaitFor(ctx context.Context, cond func([]byte) bool) error {
 		}
 		if now.Before(spinUntil) {
 			for range polls {
-				d.polled(1)
-				if d.poll(nil) > 0 {
-					d.spinner.found()
+				d.lane.polled(1)
+				if d.lane.poll(nil) > 0 {
+					d.lane.spinner.found()
 					spinUntil = now.Add(verbs.DefaultSpin)
 					break
 				}
-				if d.dozed() {
+				if d.lane.dozed() {
 					break
 				}
 			}
-			d.mu.Unlock()
-			d.pause()
-			d.mu.Lock()
+			d.lane.mu.Unlock()
+			d.lane.pace.pause()
+			d.lane.mu.Lock()
 			continue
 		}
 		d.memory.Watch(m.region, 1)
 		changed := d.watch.channel()
-		d.programSleeps()
-		d.mu.Unlock()
+		d.lane.programSleeps()
+		d.lane.mu.Unlock()
 		var napped <-chan time.Time // nil: never
 		if alone {
 			napped = time.After(nap)
@@ -296,7 +296,7 @@ func (m *mr) WaitFor(ctx context.Context, cond func([]byte) bool) error {
 			woken = false
 		case <-ctx.Done():
 		}
-		d.mu.Lock()
+		d.lane.mu.Lock()
 		d.memory.Watch(m.region, -1)
 		if woken {
 			spinUntil = time.Time{}
@@ -337,9 +337,9 @@ type mw struct {
 }
 
 func (p *pd) AllocMW(t verbs.MWType) (driver.MW, error) {
-	p.dev.mu.Lock()
-	defer p.dev.mu.Unlock()
-	if p.dev.closed {
+	p.dev.lane.mu.Lock()
+	defer p.dev.lane.mu.Unlock()
+	if p.dev.lane.closed {
 		return nil, verbs.ErrClosed
 	}
 	if err := p.dev.refuses("alloc_mw", nil); err != nil {
@@ -358,14 +358,14 @@ func (p *pd) AllocMW(t verbs.MWType) (driver.MW, error) {
 func (m *mw) Window() *memory.Window { return m.window }
 
 func (m *mw) RKey() verbs.Key {
-	m.dev.mu.Lock()
-	defer m.dev.mu.Unlock()
+	m.dev.lane.mu.Lock()
+	defer m.dev.lane.mu.Unlock()
 	return m.window.Key()
 }
 
 func (m *mw) Dealloc() error {
-	m.dev.mu.Lock()
-	defer m.dev.mu.Unlock()
+	m.dev.lane.mu.Lock()
+	defer m.dev.lane.mu.Unlock()
 	m.dev.memory.FreeWindow(m.window)
 	removeObject(m.dev, &m.dev.objects.mws, m)
 	m.dev.counts.windows.remove()

@@ -42,7 +42,7 @@ func (d *Device) publish() {
 	d.view.Lock()
 	defer d.view.Unlock()
 	d.fabric.publish()
-	for i, q := range d.changed {
+	for i, q := range d.lane.changed {
 		q.protocol.Stats(&q.stats)
 		if q.failure = q.protocol.Failure(); q.failure == nil {
 			q.failure = q.injected
@@ -50,9 +50,9 @@ func (d *Device) publish() {
 		if q.peer != (verbs.GID{}) {
 			q.stats.DestGID = q.peer
 		}
-		q.touched, d.changed[i] = false, nil
+		q.touched, d.lane.changed[i] = false, nil
 	}
-	d.changed = d.changed[:0]
+	d.lane.changed = d.lane.changed[:0]
 	d.memory.Rebound(func(w *memory.Window) { w.Owner.(*mw).info = w.Description() })
 }
 

@@ -32,8 +32,8 @@ func (a *ah) Vector() *ibta.Vector { return a.vector }
 
 // Destroy frees the handle; datagrams that were posted hold the vector.
 func (a *ah) Destroy() error {
-	a.dev.mu.Lock()
-	defer a.dev.mu.Unlock()
+	a.dev.lane.mu.Lock()
+	defer a.dev.lane.mu.Unlock()
 	removeObject(&a.dev.Device, &a.dev.objects.ahs, &a.observedAH)
 	a.dev.counts.handles.remove()
 	return nil

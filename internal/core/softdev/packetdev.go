@@ -25,9 +25,9 @@ type PacketDevice struct {
 
 	impaired *impairment // nil: faults do nothing to packets
 
-	schedule
-	progress
-	counted ibta.Counters // of the engine, as published to observers
+	schedule schedule
+	progress progress
+	counted  ibta.Counters // of the engine, as published to observers
 }
 
 // New makes a device of a port and starts its goroutine. name is what the program opened.
@@ -68,8 +68,8 @@ func packetAttr(name, kind string, guid uint64) verbs.DeviceAttr {
 // HoldReceives has messages find no receive, as if the program had posted none, or lets them find those that are
 // posted. It is for simulations.
 func (d *PacketDevice) HoldReceives(on bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	d.lane.mu.Lock()
+	defer d.lane.mu.Unlock()
 	d.engine.Unready = on
 }
 
@@ -133,8 +133,8 @@ type Load struct {
 
 // Load returns what the device's queue pairs have under way, for tests that look for what was left behind.
 func (d *PacketDevice) Load() Load {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	d.lane.mu.Lock()
+	defer d.lane.mu.Unlock()
 	l := Load{Reorder: d.engine.ReorderBytes(), Flows: len(d.flows)}
 	for _, f := range d.flows {
 		requests, reads := f.InFlight()
@@ -152,7 +152,7 @@ func (d *PacketDevice) drain() {
 		if d.flushAcks(); !d.pending() {
 			break
 		}
-		d.newTime()
+		d.lane.newTime()
 		d.transmit(true)
 	}
 	for range drainPasses {
@@ -163,10 +163,10 @@ func (d *PacketDevice) drain() {
 }
 
 func (d *PacketDevice) shut() error {
-	d.mu.Lock()
+	d.lane.mu.Lock()
 	open := d.agents.byID
 	d.agents = agents{}
-	d.mu.Unlock()
+	d.lane.mu.Unlock()
 	for _, a := range open {
 		a.end()
 	}

@@ -78,7 +78,7 @@ func (q *packetQP) change(attr *verbs.QPAttr, mask verbs.QPMask) error {
 	d := q.dev
 	d.settle(q)
 	if mask&verbs.MaskState != 0 && attr.State == verbs.StateSQD {
-		d.newTime()
+		d.lane.newTime()
 		d.transmit(false) // what was posted before is not to wait for the program's next poll
 	}
 	av := q.engine.AV()
@@ -90,7 +90,7 @@ func (q *packetQP) change(attr *verbs.QPAttr, mask verbs.QPMask) error {
 	return err
 }
 
-func (q *packetQP) failed() { q.dev.addReady(q) } // others may have its room in the flow
+func (q *packetQP) failed() { q.dev.schedule.addReady(q) } // others may have its room in the flow
 
 func (q *packetQP) posted() { q.dev.kick(q) }
 
@@ -106,14 +106,14 @@ func (q *packetQP) release() error {
 	d.settle(q)
 	av := q.engine.AV()
 	q.engine.Destroy()
-	d.timers.stop(&q.timer)
-	d.remove(q)
+	d.lane.timers.stop(&q.timer)
+	d.schedule.remove(q)
 	d.dropFlow(av)
 	if d.last == q {
 		d.last = nil
 	}
-	d.newTime()
-	d.transmit(!d.pollsOn()) // others may have its room in the flow
+	d.lane.newTime()
+	d.transmit(!d.lane.pollsOn()) // others may have its room in the flow
 	return nil
 }
 
@@ -121,13 +121,13 @@ func (q *packetQP) release() error {
 // pass has received packets, those that it left may be answers: the next passes receive them first, for a while.
 func (q *packetQP) timeout() {
 	d := q.dev
-	if due, now := q.engine.Deadline(), d.passTime(); due != 0 && due <= now {
-		if d.passPackets > 0 && now-due < readFirst {
-			d.timers.set(&q.timer, now+1)
+	if due, now := q.engine.Deadline(), d.lane.passTime(); due != 0 && due <= now {
+		if d.progress.passPackets > 0 && now-due < readFirst {
+			d.lane.timers.set(&q.timer, now+1)
 			return
 		}
 		q.engine.HandleTimeout(now)
-		d.addReady(q)
+		d.schedule.addReady(q)
 	}
 	d.setTimer(q)
 }
@@ -136,7 +136,7 @@ func (q *packetQP) timeout() {
 const readFirst = clock.Time(500 * time.Microsecond)
 
 // setTimer has the timer fire no later than the engine's deadline.
-func (d *PacketDevice) setTimer(q *packetQP) { d.timers.setBy(&q.timer, q.engine.Deadline()) }
+func (d *PacketDevice) setTimer(q *packetQP) { d.lane.timers.setBy(&q.timer, q.engine.Deadline()) }
 
 // group is a multicast group as a port has it. Its GID tells it from others: all multicast packets
 // are global (IBTA 10.5.1).
@@ -147,9 +147,9 @@ type group struct {
 
 func (q *packetQP) AttachMulticast(gid verbs.GID, lid uint16) error {
 	d := q.dev
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.closed {
+	d.lane.mu.Lock()
+	defer d.lane.mu.Unlock()
+	if d.lane.closed {
 		return verbs.ErrClosed
 	}
 	if q.engine.Type != verbs.UD || !gid.Addr().IsMulticast() {
@@ -171,11 +171,11 @@ func (q *packetQP) AttachMulticast(gid verbs.GID, lid uint16) error {
 
 func (q *packetQP) DetachMulticast(gid verbs.GID, lid uint16) error {
 	d := q.dev
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	d.lane.mu.Lock()
+	defer d.lane.mu.Unlock()
 	i := slices.IndexFunc(q.groups, func(g group) bool { return g.gid == gid })
 	switch {
-	case d.closed:
+	case d.lane.closed:
 		return verbs.ErrClosed
 	case i < 0:
 		return errNotAttached

@@ -33,7 +33,7 @@ func (l *lane) newTime() { l.pass.now = 0 }
 // will poll again.
 func (l *lane) move(polling bool) int {
 	l.pass.count++
-	l.unmoved = false
+	l.sleep.unmoved = false
 	busy := l.transport.pending() // including what the previous pass left, as passes take long
 	l.newTime()
 	l.pass.completed = 0
@@ -64,7 +64,7 @@ func (l *lane) poll(from *queue.CQ) int {
 	}
 	l.transport.polling(from)
 	n := l.move(true)
-	l.pollers.at(l.pass.now)
+	l.polls.pollers.at(l.pass.now)
 	l.mu.later = n > 0 && l.pass.count%publishEvery != 0
 	if l.transport.long(n) {
 		l.polled(longPoll)
@@ -130,7 +130,7 @@ func (l *lane) push(c *queue.Completion) {
 	if !c.CQ.Push(&c.WC, c.Solicited, c.Frees) {
 		l.dev.overflowed(c.CQ, c.WC.QPN)
 	}
-	if l.owned && l.waiting {
+	if l.pollOwner.owned && l.sleep.waiting {
 		l.transport.wake() // it may wait for this
 	}
 }

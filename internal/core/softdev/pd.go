@@ -16,9 +16,9 @@ type pd struct {
 
 // AllocPD allocates a protection domain.
 func (d *Device) AllocPD() (driver.PD, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.closed {
+	d.lane.mu.Lock()
+	defer d.lane.mu.Unlock()
+	if d.lane.closed {
 		return nil, verbs.ErrClosed
 	}
 	if err := d.refuses("alloc_pd", nil); err != nil {
@@ -33,8 +33,8 @@ func (d *Device) AllocPD() (driver.PD, error) {
 
 // Dealloc frees little: nothing that was made from the domain is left.
 func (p *pd) Dealloc() error {
-	p.dev.mu.Lock()
-	defer p.dev.mu.Unlock()
+	p.dev.lane.mu.Lock()
+	defer p.dev.lane.mu.Unlock()
 	p.dev.counts.domains.remove()
 	p.dev.memory.DropDomain(p.num)
 	return nil
@@ -44,9 +44,9 @@ func (p *pd) CreateAH(attr verbs.AHAttr) (driver.AH, error) {
 	if err := locate(p.dev.port, attr.DGID); err != nil {
 		return nil, err
 	}
-	p.dev.mu.Lock()
-	defer p.dev.mu.Unlock()
-	if p.dev.closed {
+	p.dev.lane.mu.Lock()
+	defer p.dev.lane.mu.Unlock()
+	if p.dev.lane.closed {
 		return nil, verbs.ErrClosed
 	}
 	if err := p.dev.refuses("create_ah", nil); err != nil {

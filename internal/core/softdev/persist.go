@@ -13,14 +13,14 @@ import (
 func (d *PacketDevice) persist(f *ibta.Flush) {
 	go func() {
 		err := memory.Persist(f.Memory())
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		d.newTime() // the disk took time
+		d.lane.mu.Lock()
+		defer d.lane.mu.Unlock()
+		d.lane.newTime() // the disk took time
 		q := f.QP().Owner.(*packetQP)
-		done := !d.closed && f.Done(err == nil)
+		done := !d.lane.closed && f.Done(err == nil)
 		d.tellWatchers() // of requests that had waited for the FLUSH
 		if done && d.findQP(q.engine.Num) == q {
-			d.deliver()
+			d.lane.deliver()
 			d.kick(q)
 		}
 	}()
@@ -31,10 +31,10 @@ func (m *memoryCarrier) persist(f *local.Flush) {
 	go func() {
 		err := memory.Persist(f.Memory())
 		d := m.dev
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		d.newTime() // the disk took time
-		if !d.closed && f.Done(err == nil) {
+		d.lane.mu.Lock()
+		defer d.lane.mu.Unlock()
+		d.lane.newTime() // the disk took time
+		if !d.lane.closed && f.Done(err == nil) {
 			f.QP().Owner.(*streamQP).endpoint.(*memoryEndpoint).again()
 		}
 	}()

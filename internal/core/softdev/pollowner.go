@@ -34,7 +34,7 @@ const (
 
 // Sleeps reports whether programs that wait for completions can sleep in Sleep. In virtual time they do not:
 // that passes while they wait for the device's goroutine.
-func (d *Device) Sleeps() bool { return d.virtual == nil }
+func (d *Device) Sleeps() bool { return d.lane.pace.virtual == nil }
 
 // SleepsAtOnce reports whether programs that wait for completions never poll before they sleep.
 func (d *Device) SleepsAtOnce() bool { return d.eventsOnly }
@@ -46,30 +46,30 @@ func (d *Device) Sleep(awake func() bool, spin time.Duration) bool {
 	l := &d.lane
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed || l.owned || l.virtual != nil {
+	if l.closed || l.pollOwner.owned || l.pace.virtual != nil {
 		return l.closed
 	}
-	l.owned = true
-	l.changes.Add(1)
+	l.pollOwner.owned = true
+	l.pollOwner.changes.Add(1)
 	l.dozes.Add(1)
 	defer l.dozes.Done()
-	if l.waiting { // the goroutine
+	if l.sleep.waiting { // the goroutine
 		l.transport.wake()
 		l.mu.Unlock()
-		<-l.out
+		<-l.pollOwner.out
 		l.mu.Lock()
 	}
-	l.pollers.sleep()
-	for !l.closed && !awake() && !l.pollers.awoken() {
+	l.polls.pollers.sleep()
+	for !l.closed && !awake() && !l.polls.pollers.awoken() {
 		if !l.spin(awake, clock.Time(spin)) {
 			l.sleepOnce(awake)
 		}
 	}
 	l.spinner.found()
-	l.owned = false
-	l.changes.Add(1)
-	if l.takeOver = d.othersWait(); l.takeOver || l.parked {
-		l.parked = false
+	l.pollOwner.owned = false
+	l.pollOwner.changes.Add(1)
+	if l.pollOwner.takeOver = d.othersWait(); l.pollOwner.takeOver || l.pollOwner.parked {
+		l.pollOwner.parked = false
 		l.signalLoop()
 	}
 	return true
@@ -83,19 +83,19 @@ func (l *lane) spin(awake func() bool, limit clock.Time) bool {
 		return false
 	}
 	now := l.now()
-	if l.crowded() || !l.adaptive.polls(now) {
+	if l.crowded() || !l.pollOwner.adaptive.polls(now) {
 		return false
 	}
 	for end := now + 2*limit; now < end; now = l.now() {
 		for range lookAfter {
 			l.yield()
-			if l.closed || l.pollers.awoken() || l.move(true) > 0 || awake() {
-				l.adaptive.polled(l.now(), true)
+			if l.closed || l.polls.pollers.awoken() || l.move(true) > 0 || awake() {
+				l.pollOwner.adaptive.polled(l.now(), true)
 				return true
 			}
 		}
 	}
-	l.adaptive.polled(now, false)
+	l.pollOwner.adaptive.polled(now, false)
 	return false
 }
 
@@ -106,7 +106,7 @@ func (l *lane) sleepOnce(awake func() bool) {
 	if awake() { // by what the flush completed
 		return
 	}
-	if l.transport.pending() || l.unmoved || !l.transport.arm() {
+	if l.transport.pending() || l.sleep.unmoved || !l.transport.arm() {
 		l.yield()
 	} else {
 		l.wait()
@@ -127,17 +127,17 @@ func (d *Device) WakeSleeper() { d.lane.transport.wake() }
 
 // wait waits for the network, without the lock.
 func (l *lane) wait() {
-	l.waiting = true
-	l.waitUntil = l.timers.next()
-	l.transport.setDeadline(l.timeOf(l.waitUntil))
+	l.sleep.waiting = true
+	l.sleep.waitUntil = l.timers.next()
+	l.transport.setDeadline(l.timeOf(l.sleep.waitUntil))
 	writable := l.transport.stalled()
 	l.mu.Unlock()
 	if l.transport.wait(writable) != nil {
 		time.Sleep(gracePeriod) // the device is closed, or the system is out of memory
 	}
 	l.lock()
-	l.waiting = false
-	l.unmoved = true
+	l.sleep.waiting = false
+	l.sleep.unmoved = true
 }
 
 // othersWait reports whether others may wait for completions.
@@ -157,7 +157,7 @@ func (d *Device) othersWait() bool {
 // signalLoop makes the lane's goroutine look for work.
 func (l *lane) signalLoop() {
 	select {
-	case l.wakeup <- struct{}{}:
+	case l.sleep.wakeup <- struct{}{}:
 	default:
 	}
 }
@@ -165,24 +165,24 @@ func (l *lane) signalLoop() {
 // standBy waits while programs own the poll, and for a grace period longer.
 func (l *lane) standBy(timer *time.Timer) {
 	park := false
-	for same, seen := 0, l.changes.Load(); ; {
+	for same, seen := 0, l.pollOwner.changes.Load(); ; {
 		if park {
-			<-l.wakeup
+			<-l.sleep.wakeup
 		} else {
 			timer.Reset(l.grace())
 			select {
 			case <-timer.C:
-			case <-l.wakeup:
+			case <-l.sleep.wakeup:
 			}
 		}
 		l.mu.Lock()
-		changes := l.changes.Load()
+		changes := l.pollOwner.changes.Load()
 		if same++; changes != seen {
 			same, seen = 0, changes
 		}
-		done := l.closed || !l.owned && (l.takeOver || same > 0)
-		park = !done && l.owned && same >= parkAfter
-		l.takeOver, l.parked = false, park
+		done := l.closed || !l.pollOwner.owned && (l.pollOwner.takeOver || same > 0)
+		park = !done && l.pollOwner.owned && same >= parkAfter
+		l.pollOwner.takeOver, l.pollOwner.parked = false, park
 		l.mu.Unlock()
 		if done {
 			return

@@ -15,7 +15,7 @@ func (s *side) ownsPoll() bool {
 	l := &s.soft.lane
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.owned
+	return l.pollOwner.owned
 }
 
 // A program that waits leaves the data to one that polls: both would want the lock for each poll.
@@ -91,7 +91,7 @@ func TestPollOwnerLooksFirst(t *testing.T) {
 		l := &s.soft.lane
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		return l.waiting
+		return l.sleep.waiting
 	}
 	for range 20 {
 		s.soft.WakeSleeper()

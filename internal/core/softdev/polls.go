@@ -43,11 +43,11 @@ func (l *lane) grace() time.Duration {
 
 // polled records polls: one, or the number that a long one counts for.
 func (l *lane) polled(n uint32) {
-	if !l.pollers.wake(1) {
+	if !l.polls.pollers.wake(1) {
 		return
 	}
-	if l.pollers.count.Add(n)%longPoll < n {
-		l.pollers.recent.Store(int64(l.now()))
+	if l.polls.pollers.count.Add(n)%longPoll < n {
+		l.polls.pollers.recent.Store(int64(l.now()))
 	}
 }
 
@@ -66,11 +66,11 @@ func (p *pollers) at(now clock.Time) {
 // cannot poll often. It is expected to poll again within a grace period: with the device's goroutine there
 // would be three threads for the data of two.
 func (l *lane) polledRarely() {
-	if !l.pollers.wake(1) {
+	if !l.polls.pollers.wake(1) {
 		return
 	}
-	l.pollers.count.Add(busyPolls)
-	l.pollers.recent.Store(int64(l.now() + clock.Time(gracePeriod)))
+	l.polls.pollers.count.Add(busyPolls)
+	l.polls.pollers.recent.Store(int64(l.now() + clock.Time(gracePeriod)))
 }
 
 // busy reports whether a program has polled a lot recently. The device's goroutine calls it.

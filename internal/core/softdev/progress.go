@@ -59,12 +59,12 @@ func (p *progress) init(d *PacketDevice, lim ibta.Limits) {
 
 // receive takes packets from the port to their queue pairs.
 func (d *PacketDevice) receive() int {
-	d.passPackets, d.sentBatches = 0, 0
-	n, _ := d.port.Receive(&d.engine.Counters, d.deliverTo) // an error is that of a closed port; others are counted where they happen
+	d.progress.passPackets, d.progress.sentBatches = 0, 0
+	n, _ := d.port.Receive(&d.engine.Counters, d.progress.deliverTo) // an error is that of a closed port; others are counted where they happen
 	if n > 0 && d.losses != nil {
-		if now := d.engine.Counters.Lost(); now != d.dropped {
-			d.losses.Dropped(now - d.dropped)
-			d.dropped = now
+		if now := d.engine.Counters.Lost(); now != d.progress.dropped {
+			d.losses.Dropped(now - d.progress.dropped)
+			d.progress.dropped = now
 		}
 	}
 	return n
@@ -74,7 +74,7 @@ func (d *PacketDevice) receive() int {
 func (d *PacketDevice) take(p *ib.Packet, from *ibta.Arrival) {
 	d.engine.Counters.RecvPackets++
 	d.engine.Counters.RecvBytes += uint64(len(p.Payload))
-	d.passPackets++
+	d.progress.passPackets++
 	if p.DestQP == ib.QPNMulticast {
 		for _, q := range d.groups[group{from.To, from.From.Port}] {
 			if !q.blockSelf || p.DETH.SrcQP != q.engine.Num || !d.isOwn(&from.From) {
@@ -109,92 +109,92 @@ func (d *PacketDevice) receiveAt(q *packetQP, p *ib.Packet, from *ibta.Arrival) 
 	if r := q.capture.Load(); r != nil {
 		captureReceived(r, p, from)
 	}
-	if r := q.engine.HandlePacket(d.passTime(), p, from); r != ibta.Taken {
+	if r := q.engine.HandlePacket(d.lane.passTime(), p, from); r != ibta.Taken {
 		d.engine.Counters.Dropped[r]++
 	} else if from.Marked {
-		q.engine.Marked(d.passTime(), p)
+		q.engine.Marked(d.lane.passTime(), p)
 	}
-	d.touch(&q.qp)
-	d.addReady(q)
+	d.lane.touch(&q.qp)
+	d.schedule.addReady(q)
 }
 
 // respond holds back acknowledgements of what just arrived while a program polls that may answer it, and sends the rest.
 func (d *PacketDevice) respond(polling bool, n int, busy bool) {
 	// What just arrived may be answered at once: the answer goes first.
-	hold := polling && n > 0 && !busy && d.passPackets <= holdPackets && (d.answers || !d.acksDue())
+	hold := polling && n > 0 && !busy && d.progress.passPackets <= holdPackets && (d.schedule.answers || !d.schedule.acksDue())
 	if hold {
-		d.heldPasses = 0
-	} else if len(d.heldAcks) > 0 {
-		if d.heldPasses++; d.heldPasses >= d.holdsFor() || n > 0 || !polling || busy {
-			d.releaseAcks()
+		d.schedule.heldPasses = 0
+	} else if len(d.schedule.heldAcks) > 0 {
+		if d.schedule.heldPasses++; d.schedule.heldPasses >= d.schedule.holdsFor() || n > 0 || !polling || busy {
+			d.schedule.releaseAcks()
 		}
 	}
-	if d.isStalled || d.ready.Len() > 0 {
+	if d.progress.isStalled || d.schedule.ready.Len() > 0 {
 		d.transmit(!hold)
 	}
-	if len(d.heldAcks) > 0 {
+	if len(d.schedule.heldAcks) > 0 {
 		// The program may never poll again. The packets woke the goroutine only if it saw
 		// them before this pass took them.
-		d.wakeBy(d.passTime() + holdTime)
+		d.lane.wakeBy(d.lane.passTime() + holdTime)
 	}
 }
 
 // polling notes that the program may wait for nothing but an acknowledgement.
 func (d *PacketDevice) polling(from *queue.CQ) {
 	if from != nil && d.last != nil && d.last.engine.AwaitsAck(from) {
-		d.ackWait.polls++
+		d.progress.ackWait.polls++
 	}
 }
 
-func (d *PacketDevice) long(int) bool { return d.sentBatches+d.passPackets > bulk }
+func (d *PacketDevice) long(int) bool { return d.progress.sentBatches+d.progress.passPackets > bulk }
 
 // transmit sends what ready queue pairs have, as much as the budget of a pass allows, and delivers the results
 // to the program. The rest goes with the next pass.
 func (d *PacketDevice) transmit(acks bool) {
-	if !d.isStalled || d.send() {
+	if !d.progress.isStalled || d.send() {
 		d.sendReady(acks)
 	}
-	d.deliver()
+	d.lane.deliver()
 	if d.pending() {
-		d.wakeBy(d.passTime()) // the program may never poll again
+		d.lane.wakeBy(d.lane.passTime()) // the program may never poll again
 	}
-	d.wakeForTimer()
+	d.lane.wakeForTimer()
 }
 
 // sendReady sends what ready queue pairs have, one send of each after the other. Those that
 // have little share a send.
 func (d *PacketDevice) sendReady(acks bool) {
-	now := d.passTime()
+	now := d.lane.passTime()
 	spent := budget{start: now}
-	d.batch.Acks = acks
-	for q := d.nextReady(now); q != nil; q = d.nextReady(now) {
-		d.touch(&q.qp)
-		if !q.engine.NextPackets(now, d.batch) {
+	d.progress.batch.Acks = acks
+	for q := d.schedule.nextReady(now); q != nil; q = d.schedule.nextReady(now) {
+		d.lane.touch(&q.qp)
+		if !q.engine.NextPackets(now, d.progress.batch) {
 			d.idle(q)
 			continue
 		}
-		others := d.ready.Len()
+		others := d.schedule.ready.Len()
 		if others == 0 {
-			q.engine.AppendAck(d.batch)
+			q.engine.AppendAck(d.progress.batch)
 		}
 		d.captureSent(q, 0)
-		d.addReady(q)
-		for ; others > 0 && !d.batch.Full(); others-- {
-			q := d.nextReady(now)
-			d.touch(&q.qp)
-			before := d.batch.Len()
-			if q.engine.AppendPackets(now, d.batch) || d.batch.Full() {
-				d.addReady(q)
+		d.schedule.addReady(q)
+		for ; others > 0 && !d.progress.batch.Full(); others-- {
+			q := d.schedule.nextReady(now)
+			d.lane.touch(&q.qp)
+			before := d.progress.batch.Len()
+			if q.engine.AppendPackets(now, d.progress.batch) || d.progress.batch.Full() {
+				d.schedule.addReady(q)
 			} else {
 				d.idle(q)
 			}
 			d.captureSent(q, before)
 		}
-		n := d.batch.Bytes()
+		n := d.progress.batch.Bytes()
 		if !d.send() {
 			return
 		}
-		if spent.sent(n, budgetBytes, d.now()); spent.over {
+		if spent.sent(n, budgetBytes, d.lane.now()); spent.over {
 			return
 		}
 	}
@@ -203,76 +203,76 @@ func (d *PacketDevice) sendReady(acks bool) {
 // settle finishes what happened to q before it changes: it sends what q owes its peer, which would
 // otherwise wait for nothing, as far as the budget goes, and delivers its completions.
 func (d *PacketDevice) settle(q *packetQP) {
-	d.newTime()
-	d.touch(&q.qp)
-	if !d.isStalled && (q.ready || q.ackHeld) {
-		spent := budget{start: d.passTime()}
-		d.batch.Acks = true
-		for q.engine.NextPackets(spent.start, d.batch) {
+	d.lane.newTime()
+	d.lane.touch(&q.qp)
+	if !d.progress.isStalled && (q.ready || q.ackHeld) {
+		spent := budget{start: d.lane.passTime()}
+		d.progress.batch.Acks = true
+		for q.engine.NextPackets(spent.start, d.progress.batch) {
 			d.captureSent(q, 0)
-			n := d.batch.Bytes()
+			n := d.progress.batch.Bytes()
 			if !d.send() {
 				break
 			}
-			if spent.sent(n, budgetBytes, d.now()); spent.over {
+			if spent.sent(n, budgetBytes, d.lane.now()); spent.over {
 				break
 			}
 		}
 	}
-	d.deliver()
+	d.lane.deliver()
 }
 
 // idle notes what q waits for, which has nothing to send now.
 func (d *PacketDevice) idle(q *packetQP) {
 	d.setTimer(q)
-	if !d.batch.Acks && q.engine.HasAck() {
-		d.holdAck(q)
+	if !d.progress.batch.Acks && q.engine.HasAck() {
+		d.schedule.holdAck(q)
 	}
 	if av := q.engine.AV(); av != nil && av.Flow.Waiting() {
-		d.addWaiting(av.Flow)
+		d.schedule.addWaiting(av.Flow)
 	}
 }
 
 // send hands the batch to the port; false: the port is full.
 func (d *PacketDevice) send() bool {
-	err := d.hand(d.batch)
-	d.mu.counted = true
-	d.sentBatches++
-	d.isStalled = errors.Is(err, ErrAgain)
-	if err != nil && !d.isStalled {
+	err := d.hand(d.progress.batch)
+	d.lane.mu.counted = true
+	d.progress.sentBatches++
+	d.progress.isStalled = errors.Is(err, ErrAgain)
+	if err != nil && !d.progress.isStalled {
 		d.engine.Counters.SendErrors++
 	}
-	if d.isStalled && !d.batch.Detach() {
-		d.isStalled = false // as if it were lost: sending it again will show the error
+	if d.progress.isStalled && !d.progress.batch.Detach() {
+		d.progress.isStalled = false // as if it were lost: sending it again will show the error
 		d.engine.Counters.SendErrors++
 	}
-	if d.isStalled {
-		if d.waiting {
+	if d.progress.isStalled {
+		if d.lane.sleep.waiting {
 			d.port.Wake() // it is to wait for room
 		}
 	}
-	return !d.isStalled
+	return !d.progress.isStalled
 }
 
 // kick sends what was just posted to q, unless it can join a send that is about to leave.
 func (d *PacketDevice) kick(q *packetQP) {
-	d.newTime()
-	d.addReady(q)
-	d.answers = d.answers || len(d.heldAcks) > 0
-	if d.pollsOn() && !q.engine.Eager() {
+	d.lane.newTime()
+	d.schedule.addReady(q)
+	d.schedule.answers = d.schedule.answers || len(d.schedule.heldAcks) > 0
+	if d.lane.pollsOn() && !q.engine.Eager() {
 		return // the poll that follows sends it
 	}
-	d.transmit(d.ackWait.posted() || !d.pollsOn())
-	if d.acksDue() {
+	d.transmit(d.progress.ackWait.posted() || !d.lane.pollsOn())
+	if d.schedule.acksDue() {
 		d.flushAcks()
 	}
 }
 
 // flushAcks sends the acknowledgements that are held back.
 func (d *PacketDevice) flushAcks() {
-	if len(d.heldAcks) > 0 {
-		d.newTime()
-		d.releaseAcks()
+	if len(d.schedule.heldAcks) > 0 {
+		d.lane.newTime()
+		d.schedule.releaseAcks()
 		d.transmit(true)
 	}
 }
@@ -282,13 +282,13 @@ func (d *PacketDevice) flushAcks() {
 func (d *PacketDevice) flush() {
 	d.flushAcks()
 	if d.pending() {
-		d.newTime()
-		d.wakeBy(d.passTime())
+		d.lane.newTime()
+		d.lane.wakeBy(d.lane.passTime())
 	}
 }
 
-func (d *PacketDevice) pending() bool            { return d.ready.Len() > 0 && !d.isStalled }
-func (d *PacketDevice) stalled() bool            { return d.isStalled }
+func (d *PacketDevice) pending() bool            { return d.schedule.ready.Len() > 0 && !d.progress.isStalled }
+func (d *PacketDevice) stalled() bool            { return d.progress.isStalled }
 func (d *PacketDevice) arm() bool                { return true }
 func (d *PacketDevice) setDeadline(t time.Time)  { d.port.SetDeadline(t) }
 func (d *PacketDevice) wait(writable bool) error { return d.port.Wait(writable) }

@@ -74,9 +74,9 @@ func (p *pd) CreateQP(init *verbs.QPInit, events func(verbs.EventType)) (driver.
 
 // addQP adds the queue pair that make makes with the lock held.
 func (d *Device) addQP(of objectNumbers, events func(verbs.EventType), make func() (queuePair, error)) (driver.QP, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.closed {
+	d.lane.mu.Lock()
+	defer d.lane.mu.Unlock()
+	if d.lane.closed {
 		return nil, verbs.ErrClosed
 	}
 	if err := d.refuses("create_qp", nil); err != nil {
@@ -98,8 +98,8 @@ func (d *Device) addQP(of objectNumbers, events func(verbs.EventType), make func
 	c.protocol.Stats(&c.stats)
 	d.objects.qps.Add(c)
 	d.view.Unlock()
-	d.touch(c)
-	d.mu.counted = true
+	d.lane.touch(c)
+	d.lane.mu.counted = true
 	return q, nil
 }
 
@@ -182,7 +182,7 @@ func (q *qp) post(wrs []verbs.SendWR, all bool) (int, error) {
 	if l.closed {
 		return 0, verbs.ErrClosed
 	}
-	l.mu.later = l.programPolls.Load()
+	l.mu.later = l.polls.programPolls.Load()
 	if x := l.dev.faulty.Load(); x != nil {
 		return x.post(q, wrs, all)
 	}
@@ -225,12 +225,12 @@ func (q *qp) postRecv(wrs []verbs.RecvWR) (int, error) {
 
 func (q *qp) Destroy() error {
 	d := q.dev
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.closed {
+	d.lane.mu.Lock()
+	defer d.lane.mu.Unlock()
+	if d.lane.closed {
 		return nil
 	}
-	d.newTime()
+	d.lane.newTime()
 	if err := q.self.release(); err != nil {
 		return err
 	}
@@ -241,7 +241,7 @@ func (q *qp) Destroy() error {
 	delete(d.qps, q.Num())
 	d.objects.qps.Remove(q)
 	d.view.Unlock()
-	d.mu.counted = true
+	d.lane.mu.counted = true
 	d.counts.queuePairs.remove()
 	return nil
 }

@@ -166,7 +166,7 @@ func (q *streamQP) dial(peer netip.Addr) {
 	c.privateData = n.append(nil)
 	c.failed = q.redialLater
 	link.Watch(false, true)
-	d.wakeForTimer()
+	d.lane.wakeForTimer()
 }
 
 // unknownPSN stands for a PSN that is unknown before RTS.
@@ -187,9 +187,9 @@ func (q *streamQP) redialLater(err error) {
 		return
 	}
 	d := q.dev
-	d.timers.set(&q.redial, d.passTime()+min(redialMin<<min(q.attempt, 10), redialMax))
+	d.lane.timers.set(&q.redial, d.lane.passTime()+min(redialMin<<min(q.attempt, 10), redialMax))
 	q.attempt++
-	d.wakeForTimer()
+	d.lane.wakeForTimer()
 }
 
 // handleRendezvous handles a request that names queue pairs.

@@ -98,17 +98,17 @@ func (l *lane) dozed() bool {
 		return false
 	}
 	l.dozes.Add(1)
-	l.pollers.dozing.Add(1)
-	if l.waiting {
+	l.polls.pollers.dozing.Add(1)
+	if l.sleep.waiting {
 		l.transport.wake() // the goroutine is to leave what arrives to the program
 	}
 	l.mu.Unlock()
 	l.dozer.Doze(time.Duration(limit))
 	l.mu.Lock()
-	if l.waiting {
+	if l.sleep.waiting {
 		l.transport.wake() // what ended the doze may have been meant for the goroutine
 	}
-	l.pollers.dozing.Add(-1)
+	l.polls.pollers.dozing.Add(-1)
 	l.dozes.Done()
 	l.polled(busyPolls)
 	l.spinner.woke(l.now())
@@ -117,4 +117,6 @@ func (l *lane) dozed() bool {
 
 // pollsOn reports whether a program polls and is about to do so again, without a doze before: it sends
 // what a post leaves to it.
-func (l *lane) pollsOn() bool { return l.programPolls.Load() && l.pollers.dozing.Load() == 0 }
+func (l *lane) pollsOn() bool {
+	return l.polls.programPolls.Load() && l.polls.pollers.dozing.Load() == 0
+}

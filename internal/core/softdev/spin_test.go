@@ -152,18 +152,18 @@ func (p *dozePort) Doze(d time.Duration) {
 
 // share has the next poll that finds nothing doze.
 func (s *side) share() {
-	s.soft.mu.Lock()
-	defer s.soft.mu.Unlock()
-	s.soft.spinner = spinner{polls: crowdedAfter, close: true, crowded: true}
+	s.soft.lane.mu.Lock()
+	defer s.soft.lane.mu.Unlock()
+	s.soft.lane.spinner = spinner{polls: crowdedAfter, close: true, crowded: true}
 }
 
 // newDozers makes a pair whose programs can doze.
 func newDozers(t *testing.T) (a, b *side, port *dozePort) {
 	a, b = newPair(t)
 	port = &dozePort{memPort: a.port}
-	a.soft.mu.Lock()
-	defer a.soft.mu.Unlock()
-	a.soft.dozer, a.soft.crowded = port, func() bool { return true }
+	a.soft.lane.mu.Lock()
+	defer a.soft.lane.mu.Unlock()
+	a.soft.lane.dozer, a.soft.lane.crowded = port, func() bool { return true }
 	return a, b, port
 }
 
@@ -198,9 +198,9 @@ func TestDoze(t *testing.T) {
 	limits = nil
 	soon := timer{fire: func() {}}
 	a.eventually(func() bool {
-		a.soft.mu.Lock()
-		a.soft.timers.set(&soon, a.soft.now()+maxDoze/2)
-		a.soft.mu.Unlock()
+		a.soft.lane.mu.Lock()
+		a.soft.lane.timers.set(&soon, a.soft.lane.now()+maxDoze/2)
+		a.soft.lane.mu.Unlock()
 		a.share()
 		a.cq.Poll(wc[:])
 		return len(limits) > 0
@@ -228,7 +228,7 @@ func TestDozeLeavesNothing(t *testing.T) {
 		a.cq.Poll(wc[:])
 	}()
 	<-dozing
-	programPolls := func() bool { return a.soft.programPolls.Load() }
+	programPolls := func() bool { return a.soft.lane.polls.programPolls.Load() }
 	a.eventually(programPolls, "the goroutine keeps away")
 	if err := a.cq.ReqNotify(false); err != nil {
 		t.Fatal(err)
@@ -269,9 +269,9 @@ func TestCloseDuringDoze(t *testing.T) {
 	closed := make(chan error)
 	go func() { closed <- a.soft.Close() }()
 	a.eventually(func() bool {
-		a.soft.mu.Lock()
-		defer a.soft.mu.Unlock()
-		return a.soft.closed
+		a.soft.lane.mu.Lock()
+		defer a.soft.lane.mu.Unlock()
+		return a.soft.lane.closed
 	}, "it is closing")
 	close(wake)
 	if n := <-polled; n != 0 {
@@ -294,9 +294,9 @@ func TestArrivalsAreFinds(t *testing.T) {
 		b.write(a, 8)
 		a.share()
 		a.cq.Poll(wc[:])
-		a.soft.mu.Lock()
-		defer a.soft.mu.Unlock()
-		return a.soft.spinner.polls == 0 && a.soft.spinner.looked == 0
+		a.soft.lane.mu.Lock()
+		defer a.soft.lane.mu.Unlock()
+		return a.soft.lane.spinner.polls == 0 && a.soft.lane.spinner.looked == 0
 	}, "a poll with an arrival that does not end in a doze")
 }
 
@@ -306,10 +306,10 @@ func TestDozeNotForSleep(t *testing.T) {
 	a, _, port := newDozers(t)
 	doze := func(time.Duration) { t.Error("it dozes") }
 	port.doze.Store(&doze)
-	a.soft.mu.Lock()
-	a.soft.crowded = func() bool { return false }
-	a.soft.spinner = spinner{close: true, empty: emptyPolls - 1, looked: a.soft.now() - clock.Time(time.Second/2)}
-	a.soft.mu.Unlock()
+	a.soft.lane.mu.Lock()
+	a.soft.lane.crowded = func() bool { return false }
+	a.soft.lane.spinner = spinner{close: true, empty: emptyPolls - 1, looked: a.soft.lane.now() - clock.Time(time.Second/2)}
+	a.soft.lane.mu.Unlock()
 	if err := a.cq.ReqNotify(false); err != nil {
 		t.Fatal(err)
 	}

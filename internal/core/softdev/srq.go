@@ -27,9 +27,9 @@ func (p *pd) CreateSRQ(init *verbs.SRQInit, events func(verbs.EventType)) (drive
 			Detail: fmt.Sprintf("MaxWR %d, MaxSGE %d: the device's limits are %d and %d", init.MaxWR, init.MaxSGE, maxSRQWR, maxSGE)}
 	}
 	d := p.dev
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.closed {
+	d.lane.mu.Lock()
+	defer d.lane.mu.Unlock()
+	if d.lane.closed {
 		return nil, verbs.ErrClosed
 	}
 	if err := d.refuses("create_srq", nil); err != nil {
@@ -52,9 +52,9 @@ func (s *srq) raise(t verbs.EventType) { s.events(t) }
 func (s *srq) PostRecv(wrs []verbs.RecvWR) (int, error) { return postInParts(wrs, s.postRecv) }
 
 func (s *srq) postRecv(wrs []verbs.RecvWR) (int, error) {
-	s.dev.mu.Lock()
-	defer s.dev.mu.Unlock()
-	if s.dev.closed {
+	s.dev.lane.mu.Lock()
+	defer s.dev.lane.mu.Unlock()
+	if s.dev.lane.closed {
 		return 0, verbs.ErrClosed
 	}
 	if err := s.dev.refuses("post_srq_recv", nil); err != nil {
@@ -68,8 +68,8 @@ func (s *srq) postRecv(wrs []verbs.RecvWR) (int, error) {
 }
 
 func (s *srq) Modify(attr verbs.SRQAttr, mask verbs.SRQMask) error {
-	s.dev.mu.Lock()
-	defer s.dev.mu.Unlock()
+	s.dev.lane.mu.Lock()
+	defer s.dev.lane.mu.Unlock()
 	invalid := func(why string) error { return &verbs.OpError{Op: "modify_srq", Err: verbs.ErrInvalid, Detail: why} }
 	if err := s.dev.refuses("modify_srq", nil); err != nil {
 		return err
@@ -97,16 +97,16 @@ func (s *srq) Modify(attr verbs.SRQAttr, mask verbs.SRQMask) error {
 }
 
 func (s *srq) Query() verbs.SRQAttr {
-	s.dev.mu.Lock()
-	defer s.dev.mu.Unlock()
+	s.dev.lane.mu.Lock()
+	defer s.dev.lane.mu.Unlock()
 	return verbs.SRQAttr{MaxWR: s.queue.MaxWR, MaxSGE: s.queue.MaxSGE, Limit: s.queue.Limit}
 }
 
 func (s *srq) Num() uint32 { return s.queue.Num }
 
 func (s *srq) Destroy() error {
-	s.dev.mu.Lock()
-	defer s.dev.mu.Unlock()
+	s.dev.lane.mu.Lock()
+	defer s.dev.lane.mu.Unlock()
 	removeObject(s.dev, &s.dev.objects.srqs, s)
 	s.dev.counts.receiveQueues.remove()
 	if s.domain != nil {

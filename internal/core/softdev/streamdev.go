@@ -97,9 +97,9 @@ func (d *StreamDevice) findQP(n verbs.QPN) *streamQP {
 }
 
 func (d *StreamDevice) isClosed() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.closed
+	d.lane.mu.Lock()
+	defer d.lane.mu.Unlock()
+	return d.lane.closed
 }
 
 // newAH fails where there are no datagrams.
@@ -115,17 +115,17 @@ func (d *StreamDevice) adopt(s *srq, _ *verbs.SRQInit) { s.posted = d.resumeAll 
 
 // drain sends what TCP takes now.
 func (d *StreamDevice) drain() {
-	d.newTime()
+	d.lane.newTime()
 	d.transmit()
 }
 
 func (d *StreamDevice) shut() error {
-	d.mu.Lock()
+	d.lane.mu.Lock()
 	for _, c := range d.inOrder() {
 		c.link.Close(c.inUse())
 	}
 	d.rendezvous.close()
-	d.mu.Unlock()
+	d.lane.mu.Unlock()
 	d.callbacks.stop()
 	d.net.StopFollowing()
 	return d.waitForWorkers("close_device", "the memory of the regions is the program's alone")
@@ -149,7 +149,7 @@ func (d *StreamDevice) inOrder() []*conn {
 func (d *StreamDevice) moved(n int) {
 	if d.load += n; d.load >= heavyLoad {
 		d.load = 0
-		d.movedMuch.Store(true)
+		d.lane.polls.movedMuch.Store(true)
 	}
 }
 
@@ -190,7 +190,7 @@ func (d *StreamDevice) long(received int) bool { return received > 1 }
 // allows, and delivers the results to the program.
 func (d *StreamDevice) transmit() {
 	if d.ready.Len() > 0 { // else nobody needs the time, and most polls of a program are so
-		d.sends = budget{start: d.passTime()}
+		d.sends = budget{start: d.lane.passTime()}
 	}
 	for n := d.ready.Len(); n > 0 && !d.sends.over; n-- {
 		c := *d.ready.Front()
@@ -199,18 +199,18 @@ func (d *StreamDevice) transmit() {
 		c.ready = false
 		c.transmit()
 	}
-	d.deliver()
+	d.lane.deliver()
 	if d.ready.Len() > 0 {
-		d.wakeBy(d.passTime() + clock.Time(gracePeriod)) // the program may never poll again
+		d.lane.wakeBy(d.lane.passTime() + clock.Time(gracePeriod)) // the program may never poll again
 	}
-	d.wakeForTimer()
+	d.lane.wakeForTimer()
 }
 
 // flush leaves the rest of what is ready to the goroutine.
 func (d *StreamDevice) flush() {
 	d.transmit()
 	if d.ready.Len() > 0 {
-		d.wakeBy(d.passTime())
+		d.lane.wakeBy(d.lane.passTime())
 	}
 }
 

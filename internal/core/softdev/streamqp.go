@@ -65,7 +65,7 @@ func (q *streamQP) change(attr *verbs.QPAttr, mask verbs.QPMask) error {
 	if err := q.engine.Modify(attr, mask); err != nil {
 		return err
 	}
-	d.newTime()
+	d.lane.newTime()
 	if s := q.engine.State(); before == verbs.StateInit && s == verbs.StateRTR || before == verbs.StateRTR && s == verbs.StateRTS {
 		q.connect()
 	}
@@ -95,8 +95,8 @@ func (q *streamQP) applyState() {
 
 // stopConnecting stops the attempts to connect.
 func (q *streamQP) stopConnecting() {
-	q.dev.timers.stop(&q.redial)
-	q.dev.timers.stop(&q.waitTimer)
+	q.dev.lane.timers.stop(&q.redial)
+	q.dev.lane.timers.stop(&q.waitTimer)
 	q.attempt = 0
 }
 
@@ -106,30 +106,30 @@ func (q *streamQP) posted() {
 	d := q.dev
 	if q.conn == nil || !q.engine.Up() {
 		q.startWait()
-		d.touch(&q.qp)
-		d.mu.counted = true // a message of UC may have been dropped
-		d.deliver()
+		d.lane.touch(&q.qp)
+		d.lane.mu.counted = true // a message of UC may have been dropped
+		d.lane.deliver()
 		return
 	}
 	if q.endpoint.prompt() && d.ready.Len() == 0 {
 		d.sends = budget{}
 		q.endpoint.transmit()
-		d.deliver()
+		d.lane.deliver()
 		if d.ready.Len() > 0 {
-			d.wakeBy(d.passTime()) // the program may never poll
+			d.lane.wakeBy(d.lane.passTime()) // the program may never poll
 		}
 		return
 	}
 	d.addReady(q.conn)
-	if q.pass != d.pass.count {
-		polls := d.pollers.count.Load()
+	if q.pass != d.lane.pass.count {
+		polls := d.lane.polls.pollers.count.Load()
 		q.polled, q.polls = polls != q.polls, polls
-		q.pass, q.posts = d.pass.count, 0
+		q.pass, q.posts = d.lane.pass.count, 0
 	}
 	q.posts++
-	if programPolls := d.pollsOn(); (programPolls || q.polled) && (q.posts > 1 || d.pass.completed >= bulkCompletions) && q.posts%burst != 0 {
+	if programPolls := d.lane.pollsOn(); (programPolls || q.polled) && (q.posts > 1 || d.lane.pass.completed >= bulkCompletions) && q.posts%burst != 0 {
 		if !programPolls {
-			d.wakeBy(d.passTime() + clock.Time(gracePeriod)) // the program may never poll again
+			d.lane.wakeBy(d.lane.passTime() + clock.Time(gracePeriod)) // the program may never poll again
 		}
 		return
 	}
@@ -166,8 +166,8 @@ func (q *streamQP) waitTime() clock.Time {
 
 // startWaitPart begins the next part of the wait.
 func (q *streamQP) startWaitPart() {
-	q.dev.timers.set(&q.waitTimer, q.dev.passTime()+q.waitTime()/waitParts)
-	q.dev.wakeForTimer()
+	q.dev.lane.timers.set(&q.waitTimer, q.dev.lane.passTime()+q.waitTime()/waitParts)
+	q.dev.lane.wakeForTimer()
 }
 
 // waitExpired fails what waits for a stream that does not come. If the stream is being set up it goes
@@ -227,7 +227,7 @@ func (q *streamQP) resume() {
 // resumed sends and delivers the results of streams that were resumed, in one pass. Completions of
 // messages received are delivered now, even if the streams wait again.
 func (d *StreamDevice) resumed() {
-	d.newTime()
+	d.lane.newTime()
 	d.transmit()
 	d.tellWatchers()
 }

@@ -74,8 +74,8 @@ func (l *streamListener) accept() {
 				continue
 			}
 			l.acc.Watch(false)
-			l.dev.timers.set(&l.again, l.dev.passTime()+acceptPause)
-			l.dev.wakeForTimer()
+			l.dev.lane.timers.set(&l.again, l.dev.lane.passTime()+acceptPause)
+			l.dev.lane.wakeForTimer()
 			return
 		}
 		c := l.dev.newConn(link, awaitingRequest)
@@ -105,9 +105,9 @@ func (d *StreamDevice) Connections(p driver.Protocols) error { return p.Streams(
 
 // ListenStream takes connections for package cm.
 func (d *StreamDevice) ListenStream(at netip.AddrPort, backlog int, f func(driver.StreamEvent)) (driver.StreamListener, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.closed {
+	d.lane.mu.Lock()
+	defer d.lane.mu.Unlock()
+	if d.lane.closed {
 		return nil, verbs.ErrClosed
 	}
 	l, err := d.listen(at, backlog)
@@ -138,7 +138,7 @@ func (l *streamListener) deliverRequest(c *conn) {
 // the latest of the peer that has the most. So a flood from few addresses keeps out no others, and
 // what the program is about to answer stays.
 func (l *streamListener) surplus() *conn {
-	if c, _ := l.waiting.Earliest(); c.timer.at-l.dev.passTime() <= answerTime-patientAnswer {
+	if c, _ := l.waiting.Earliest(); c.timer.at-l.dev.lane.passTime() <= answerTime-patientAnswer {
 		return c
 	}
 	c, _ := l.waiting.Latest()
@@ -152,9 +152,9 @@ func (l *streamListener) Addr() netip.AddrPort { return l.acc.Addr() }
 // Close stops listening and rejects waiting requests. A closed device has already done so, and the
 // listener's descriptor may be another file's.
 func (l *streamListener) Close() error {
-	l.dev.mu.Lock()
-	defer l.dev.mu.Unlock()
-	if l.dev.closed {
+	l.dev.lane.mu.Lock()
+	defer l.dev.lane.mu.Unlock()
+	if l.dev.lane.closed {
 		return nil
 	}
 	for _, c := range l.dev.inOrder() {
@@ -165,24 +165,24 @@ func (l *streamListener) Close() error {
 	for c, ok := l.waiting.Oldest(); ok; c, ok = l.waiting.Oldest() {
 		c.reject(nil)
 	}
-	l.dev.timers.stop(&l.again)
+	l.dev.lane.timers.stop(&l.again)
 	return l.acc.Close()
 }
 
 // DialStream requests a connection for package cm.
 func (d *StreamDevice) DialStream(qp driver.QP, from, to netip.AddrPort, p driver.StreamParam, f func(driver.StreamEvent)) (driver.Stream, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	d.lane.mu.Lock()
+	defer d.lane.mu.Unlock()
 	var q *streamQP
 	if qp != nil {
 		var err error
 		if q, err = d.own(qp); err != nil {
 			return nil, err
 		}
-	} else if d.closed {
+	} else if d.lane.closed {
 		return nil, verbs.ErrClosed
 	}
-	d.newTime()
+	d.lane.newTime()
 	link, err := d.net.Dial(from, to, p.TOS)
 	if err != nil {
 		return nil, err
@@ -190,12 +190,12 @@ func (d *StreamDevice) DialStream(qp driver.QP, from, to netip.AddrPort, p drive
 	c := d.newConn(link, dialing)
 	c.limit(p)
 	c.qp, c.events, c.privateData = q, f, p.PrivateData
-	d.timers.set(&c.timer, d.passTime()+linkTime)
+	d.lane.timers.set(&c.timer, d.lane.passTime()+linkTime)
 	if q != nil {
 		q.conn = c
 	}
 	link.Watch(false, true)
-	d.wakeForTimer()
+	d.lane.wakeForTimer()
 	return (*stream)(c), nil
 }
 
@@ -203,7 +203,7 @@ func (d *StreamDevice) DialStream(qp driver.QP, from, to netip.AddrPort, p drive
 func (d *StreamDevice) own(qp driver.QP) (*streamQP, error) {
 	q, ok := qp.(*streamQP)
 	switch {
-	case d.closed:
+	case d.lane.closed:
 		return nil, verbs.ErrClosed
 	case !ok || q.dev != d:
 		return nil, &verbs.OpError{Op: "connect", Err: verbs.ErrInvalid, Detail: "the queue pair is of another device"}
@@ -223,8 +223,8 @@ var errAnswered = errors.New("the connection was answered or has ended")
 func (s *stream) Accept(qp driver.QP, p driver.StreamParam, f func(driver.StreamEvent)) error {
 	c := (*conn)(s)
 	d := c.dev
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	d.lane.mu.Lock()
+	defer d.lane.mu.Unlock()
 	q, err := d.own(qp)
 	if err != nil {
 		return err
@@ -232,7 +232,7 @@ func (s *stream) Accept(qp driver.QP, p driver.StreamParam, f func(driver.Stream
 	if c.phase != awaitingAnswer {
 		return &verbs.OpError{Op: "accept", Err: verbs.ErrState, Detail: errAnswered.Error()}
 	}
-	d.newTime()
+	d.lane.newTime()
 	c.answered()
 	c.events = f
 	c.limit(p)
@@ -246,30 +246,30 @@ func (s *stream) Accept(qp driver.QP, p driver.StreamParam, f func(driver.Stream
 
 func (s *stream) Reject(private []byte) error {
 	c := (*conn)(s)
-	c.dev.mu.Lock()
-	defer c.dev.mu.Unlock()
-	if c.dev.closed {
+	c.dev.lane.mu.Lock()
+	defer c.dev.lane.mu.Unlock()
+	if c.dev.lane.closed {
 		return verbs.ErrClosed
 	}
 	if c.phase != awaitingAnswer {
 		return &verbs.OpError{Op: "reject", Err: verbs.ErrState, Detail: errAnswered.Error()}
 	}
-	c.dev.newTime()
+	c.dev.lane.newTime()
 	c.reject(private)
 	return nil
 }
 
 func (s *stream) Disconnect() {
 	c := (*conn)(s)
-	c.dev.mu.Lock()
-	defer c.dev.mu.Unlock()
+	c.dev.lane.mu.Lock()
+	defer c.dev.lane.mu.Unlock()
 	c.disconnect()
 }
 
 func (s *stream) Close() {
 	c := (*conn)(s)
-	c.dev.mu.Lock()
-	defer c.dev.mu.Unlock()
+	c.dev.lane.mu.Lock()
+	defer c.dev.lane.mu.Unlock()
 	c.events = nil
 	c.disconnect()
 }
@@ -277,10 +277,10 @@ func (s *stream) Close() {
 // disconnect ends the connection in the way that its phase requires.
 func (c *conn) disconnect() {
 	d := c.dev
-	if d.closed {
+	if d.lane.closed {
 		return
 	}
-	d.newTime()
+	d.lane.newTime()
 	switch c.phase {
 	case running:
 		q := c.qp

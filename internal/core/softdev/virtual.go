@@ -27,19 +27,19 @@ type pace struct {
 
 // setPace checks whether the port is a virtual one.
 func (l *lane) setPace(port PortState) {
-	l.pause = runtime.Gosched
+	l.pace.pause = runtime.Gosched
 	if v, ok := port.(Virtual); ok {
-		l.virtual, l.pause = v, v.Pause
+		l.pace.virtual, l.pace.pause = v, v.Pause
 	}
 }
 
 // Yields reports whether polls that find nothing let others run.
-func (c *cq) Yields() bool { return c.dev.virtual != nil }
+func (c *cq) Yields() bool { return c.dev.lane.pace.virtual != nil }
 
 // polledNothing returns n, what a poll has found. If that is nothing, virtual time may pass.
 func (l *lane) polledNothing(n int) int {
-	if n == 0 && l.virtual != nil {
-		l.virtual.PollPause()
+	if n == 0 && l.pace.virtual != nil {
+		l.pace.virtual.PollPause()
 	}
 	return n
 }

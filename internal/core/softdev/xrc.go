@@ -16,9 +16,9 @@ type xrcd struct {
 
 // OpenXRCD opens an XRC domain.
 func (d *PacketDevice) OpenXRCD() (driver.XRCD, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.closed {
+	d.lane.mu.Lock()
+	defer d.lane.mu.Unlock()
+	if d.lane.closed {
 		return nil, verbs.ErrClosed
 	}
 	if err := d.counts.xrcDomains.add(); err != nil {
@@ -45,8 +45,8 @@ func (d *PacketDevice) adopt(s *srq, init *verbs.SRQInit) {
 }
 
 func (x *xrcd) Close() error {
-	x.dev.mu.Lock()
-	defer x.dev.mu.Unlock()
+	x.dev.lane.mu.Lock()
+	defer x.dev.lane.mu.Unlock()
 	x.dev.counts.xrcDomains.remove()
 	return nil
 }
