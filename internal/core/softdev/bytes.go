@@ -33,12 +33,13 @@ func newByteCarrier(d *StreamDevice) *byteCarrier {
 }
 
 func (b *byteCarrier) workers() map[Worker]uint32 { return nil }
+func (b *byteCarrier) bytes() bool                { return true }
 func (b *byteCarrier) slotBits() int              { return 4 }
 func (b *byteCarrier) patient() bool              { return false }
 func (b *byteCarrier) shared() *queue.Device      { return &b.engine.Device }
 func (b *byteCarrier) publish()                   { b.counted = b.engine.Counters }
 func (b *byteCarrier) metrics() []verbs.Metric    { return b.counted.Metrics() }
-func (b *byteCarrier) datagrams() *datagrams      { return nil }
+func (b *byteCarrier) datagrams() datagramMaker   { return nil }
 func (b *byteCarrier) loop() (Link, error)        { return nil, verbs.ErrNotSupported }
 func (b *byteCarrier) close()                     {}
 func (b *byteCarrier) arm() bool                  { return true }

@@ -4,15 +4,19 @@ package softdev
 
 import (
 	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/internal/core/memory"
 	"github.com/ramjet-rdma/ramjet/internal/core/queue"
 	"github.com/ramjet-rdma/ramjet/internal/engine/rdmap"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
 // carrier is how the data of a [StreamDevice] travel once a stream is set up: as bytes of the stream
 // ([byteCarrier]), or in memory that both processes share, for which the stream only carries the
 // set-up and shows when the peer ends ([memoryCarrier]). Its methods are called with the lock held, unless they say otherwise.
 type carrier interface {
+	// bytes reports whether the data are bytes of the streams, which have packets and may suffer faults.
+	bytes() bool
 	// slotBits is how many bits of a queue pair's number tell devices of one address apart.
 	slotBits() int
 	// shared returns what all engines have.
@@ -24,8 +28,8 @@ type carrier interface {
 	patient() bool
 	// loop makes the link of a queue pair to itself.
 	loop() (Link, error)
-	// datagrams returns the datagrams of UD queue pairs; nil: there are none.
-	datagrams() *datagrams
+	// datagrams returns what makes UD queue pairs; nil: there are none.
+	datagrams() datagramMaker
 	// scans reports whether a pass reads the streams one by one, rather than ask the network which
 	// of them are ready.
 	scans() bool
@@ -41,6 +45,12 @@ type carrier interface {
 	close()
 }
 
+// datagramMaker makes UD queue pairs and their address handles. Its methods are called with the lock held.
+type datagramMaker interface {
+	newQP(domain memory.PD, init *verbs.QPInit) (queuePair, error)
+	newAH(attr verbs.AHAttr) (driver.AH, error)
+}
+
 // engine is the queue pair of the protocol engine behind a carrier.
 type engine interface {
 	protocol
@@ -54,13 +64,6 @@ type engine interface {
 	// Lost reports the end of the stream.
 	Lost(orderly bool)
 	Destroy()
-}
-
-// performer is an endpoint that carries out some work requests at once.
-type performer interface {
-	// perform carries out a work request, if nothing else has to be done for that. Otherwise it does
-	// nothing and returns false: the request is to be posted.
-	perform(*verbs.SendWR) bool
 }
 
 // endpoint is a queue pair's part of a carrier, while it has a stream.

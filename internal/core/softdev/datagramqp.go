@@ -184,8 +184,6 @@ func (q *datagramQP) DetachMulticast(gid verbs.GID, _ uint16) error {
 	return nil
 }
 
-var errNotAttached = &verbs.OpError{Op: "detach_mcast", Err: verbs.ErrInvalid, Detail: "the queue pair is not attached to the group"}
-
 // datagramAH is an address handle.
 type datagramAH struct {
 	dev  *Device

@@ -6,9 +6,7 @@ import (
 	"errors"
 	"net/netip"
 	"slices"
-	"time"
 
-	"github.com/ramjet-rdma/ramjet/internal/core/clock"
 	"github.com/ramjet-rdma/ramjet/internal/engine/local"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
@@ -17,9 +15,6 @@ import (
 const (
 	// datagramPort, and a device's slot, is where the device listens for datagrams.
 	datagramPort = rendezvousPort + 64
-	// datagramTimeout is how long datagrams wait for a device whose process takes none. Switches of
-	// InfiniBand have such a limit, too (HOQLife, IBTA 14.2.5.6).
-	datagramTimeout = clock.Time(4 * time.Second)
 	// datagramsAtOnce is how many a queue pair sends before others have their turn.
 	datagramsAtOnce = 256
 	// maxDatagramPeers limits the devices that this one has links to, and those that have links to it.
@@ -86,6 +81,8 @@ func (o *datagramListener) close() {
 	o.acc.Close()
 }
 
+func (o *datagramListener) handle(bool, bool) { o.accept() }
+
 // accept accepts links. With too many, the address that has the most of them loses its oldest.
 func (o *datagramListener) accept() {
 	u, d := o.all, o.all.dev
@@ -108,7 +105,7 @@ func (o *datagramListener) accept() {
 		l := u.newLink(link.(MemoryLink), deviceKey{addr: link.PeerAddr().Addr()})
 		l.joinGroup(o.members)
 		u.from.Add(l.device.addr, l)
-		if l.handle(); u.from.Full() {
+		if l.receive(); u.from.Full() {
 			oldest, _ := u.from.Oldest()
 			oldest.end()
 		}
@@ -200,7 +197,9 @@ func (l *datagramLink) find(to, from verbs.QPN) []*local.DatagramQP {
 }
 
 // handle does what there is to do after the peer did something.
-func (l *datagramLink) handle() {
+func (l *datagramLink) handle(bool, bool) { l.receive() }
+
+func (l *datagramLink) receive() {
 	u, d := l.all, l.all.dev
 	if l.peer == nil {
 		err := l.link.Connected()

@@ -16,7 +16,6 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/core/queue"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
-	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
 // Device is a verbs device in software: objects and their keys, completion queues, events, timers, and who
@@ -47,24 +46,6 @@ type Device struct {
 	nic        atomic.Bool            // as shared.NIC
 	nextQP     uint64
 	eventsOnly bool // programs that wait sleep at once
-}
-
-// PortState is the state of a [Port] or [Network]. The device's lock is not held.
-type PortState interface {
-	// Ports returns how many ports there are. They are numbered from 1.
-	Ports() int
-	// Info returns the current state of a port.
-	Info(port int) PortInfo
-	// Follow calls changed, from another goroutine and until the port is closed, after each change of
-	// a port's Info, with the events for it, mostly one.
-	Follow(changed func(port int, events ...verbs.EventType))
-}
-
-// PortInfo is the state of a port. Its tables are not modified.
-type PortInfo struct {
-	verbs.PortAttr                  // but for what the tables and the device say
-	GIDTable       []verbs.GIDEntry // the rows that are not empty
-	PKeyTable      []verbs.PKey     // of one length always; 0: nothing is in the row
 }
 
 // init makes a device of a fabric. name is what the program opened.
@@ -124,10 +105,6 @@ func (d *Device) QueryDevice() verbs.DeviceAttr {
 	}
 	return a
 }
-
-// OnePartition is the partition table of a port that knows the default partition only, as on Ethernet
-// (IBTA annex A16).
-var OnePartition = []verbs.PKey{ib.DefaultPKey}
 
 // PKeys returns the partition key table of a port.
 func (d *Device) PKeys(port int) ([]verbs.PKey, error) {

@@ -52,19 +52,21 @@
 //	virtual.go                              polls under virtual time
 //	halfopen.go                             what peers have begun and not continued
 //	observe.go, latency.go, objectlists.go  metrics, statistics and lists, which are read without the lock
-//	capture.go                              packets that observers capture
+//	capture.go                              which queue pairs' packets observers capture
+//	portstate.go                            what ports of all fabrics tell and return
 //	faults.go, faultpackets.go, faultstreams.go  faults that were asked for: of calls and completions, packets, streams
 //
 //	packetdev.go, packetqp.go, port.go      [PacketDevice]: queue pairs over a port for packets
 //	packetah.go, xrc.go                     address handles, XRC domains
 //	progress.go, schedule.go, ackwait.go    receiving, sending, held acknowledgements
-//	mad.go, share.go, persist.go            management agents, addresses that several devices have, FLUSH
+//	mad.go, share.go, packetpersist.go      management agents, addresses that several devices have, FLUSH
+//	packetcapture.go                        packets that observers capture
 //
 //	streamdev.go, streamqp.go, network.go   [StreamDevice]: queue pairs over a network of streams
 //	carrier.go, bytes.go                    how their data travel; as bytes of the streams
 //	memory.go, memorynet.go                 in memory that both sides share
 //	datagrams.go, datagramqp.go             UD queue pairs there, and the links from device to device that they use
-//	groups.go                               multicast groups there
-//	conn.go, connsetup.go                   a stream from its link to its end
+//	groups.go, memorypersist.go             multicast groups and FLUSH there
+//	conn.go, connsetup.go, streamcapture.go a stream from its link to its end, and its segments that observers capture
 //	streams.go, callbacks.go, rendezvous.go streams for package cm, and for queue pairs by number
 package softdev

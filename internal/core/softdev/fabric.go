@@ -60,6 +60,13 @@ type protocol interface {
 	PostRecv(wrs []verbs.RecvWR) (int, error)
 }
 
+// performer is the part of a queue pair that carries out some work requests at once.
+type performer interface {
+	// perform carries out a work request, if nothing else has to be done for that. Otherwise it does
+	// nothing and returns false: the request is to be posted.
+	perform(*verbs.SendWR) bool
+}
+
 // queuePair is a queue pair of a fabric, built on the common part.
 type queuePair interface {
 	driver.QP

@@ -120,8 +120,6 @@ func (d *PacketDevice) refusesFault(f *faults.Fault) string {
 	return ""
 }
 
-const noLIDs = "peers have no LIDs here: use peer"
-
 // hand gives a batch to the port.
 func (d *PacketDevice) hand(b *ibta.Batch) error {
 	if d.impaired != nil {
@@ -211,9 +209,6 @@ func (i *impairment) pass(b *ibta.Batch) error {
 	}
 	return err
 }
-
-// retryTime is when a packet is sent again that the port could not take.
-const retryTime = clock.Time(100 * time.Microsecond)
 
 // sendDue sends what is due.
 func (i *impairment) sendDue(now clock.Time) {

@@ -477,3 +477,9 @@ func (d *Device) faultMetrics() (list []verbs.Metric) {
 	}
 	return list
 }
+
+// noLIDs is why a fault that names a LID is refused.
+const noLIDs = "peers have no LIDs here: use peer"
+
+// retryTime is when what is held back is tried again that the port could not take.
+const retryTime = clock.Time(100 * time.Microsecond)

@@ -21,7 +21,7 @@ const (
 
 // refusesFault returns why a fault makes no sense over streams.
 func (d *StreamDevice) refusesFault(f *faults.Fault) string {
-	_, isBytes := d.carrier.(*byteCarrier)
+	isBytes := d.carrier.bytes()
 	switch {
 	case !isBytes && f.Kind.OfPackets():
 		return "shared memory has no packets, and no network between its processes"
@@ -45,7 +45,7 @@ func (d *StreamDevice) refusesFault(f *faults.Fault) string {
 
 // impair has faults hold back, or spoil, what the streams of the device carry.
 func (d *StreamDevice) impair(x *faulty) {
-	_, isBytes := d.carrier.(*byteCarrier)
+	isBytes := d.carrier.bytes()
 	if d.impaired = nil; x != nil && (x.dead || isBytes && x.in.Has(faults.Kind.OfPackets)) {
 		d.impaired = x
 	}

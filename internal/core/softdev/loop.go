@@ -9,6 +9,10 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/core/clock"
 )
 
+// spin is how long the device's goroutine polls after it had something to do: the
+// next packet mostly comes soon, and waking an idle processor takes longer.
+const spin = clock.Time(50 * time.Microsecond)
+
 // sleep is the state of the wait for the network, of the device's goroutine or of a poll owner.
 type sleep struct {
 	waiting   bool

@@ -54,15 +54,16 @@ func NewMemory(name, kind string, guid uint64, oneSided string, eventsOnly bool,
 	return d, d.start(attr)
 }
 
-func (m *memoryCarrier) slotBits() int           { return 6 }
-func (m *memoryCarrier) shared() *queue.Device   { return &m.engine.Device }
-func (m *memoryCarrier) patient() bool           { return true }
-func (m *memoryCarrier) loop() (Link, error)     { return m.net.Loop() }
-func (m *memoryCarrier) datagrams() *datagrams   { return m.ud }
-func (m *memoryCarrier) scans() bool             { return false }
-func (m *memoryCarrier) arm() bool               { return m.net.Arm() }
-func (m *memoryCarrier) publish()                { m.counted = m.engine.Counters }
-func (m *memoryCarrier) metrics() []verbs.Metric { return m.counted.Metrics() }
+func (m *memoryCarrier) bytes() bool              { return false }
+func (m *memoryCarrier) slotBits() int            { return 6 }
+func (m *memoryCarrier) shared() *queue.Device    { return &m.engine.Device }
+func (m *memoryCarrier) patient() bool            { return true }
+func (m *memoryCarrier) loop() (Link, error)      { return m.net.Loop() }
+func (m *memoryCarrier) datagrams() datagramMaker { return m.ud }
+func (m *memoryCarrier) scans() bool              { return false }
+func (m *memoryCarrier) arm() bool                { return m.net.Arm() }
+func (m *memoryCarrier) publish()                 { m.counted = m.engine.Counters }
+func (m *memoryCarrier) metrics() []verbs.Metric  { return m.counted.Metrics() }
 
 func (m *memoryCarrier) close() {
 	for pd := range m.domains {

@@ -53,12 +53,10 @@ type Domain interface {
 // MemoryLink is a [Link] of a [MemoryNetwork].
 type MemoryLink interface {
 	Link
+	Holder
 	// Join lets the peer use what is published in a domain, if there is one, and returns what it has
 	// made for this side. From then on Ready reports the link when the peer did something.
 	Join(d Domain) (*local.Peer, error)
-	// Hold tells the peer that its request has been seen, and waits for a queue pair that is not ready. The peer's
-	// Starting then returns false.
-	Hold()
 	// Ring wakes the peer.
 	Ring()
 	// Work returns a number that is odd while the peer works in memory of this process, and changes

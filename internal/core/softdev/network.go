@@ -81,3 +81,10 @@ type Link interface {
 	LocalAddr() netip.AddrPort
 	PeerAddr() netip.AddrPort
 }
+
+// Holder is a Link whose peer can be told that its request waits.
+type Holder interface {
+	// Hold tells the peer that its request has been seen, and waits for a queue pair that is not ready. The peer's
+	// Starting then returns false.
+	Hold()
+}

@@ -96,8 +96,6 @@ func (q *packetQP) posted() { q.dev.kick(q) }
 
 func (q *packetQP) received() {}
 
-var errAttached = &verbs.OpError{Op: "destroy_qp", Err: verbs.ErrBusy, Detail: "it is attached to a multicast group: detach it first"}
-
 func (q *packetQP) release() error {
 	d := q.dev
 	if len(q.groups) > 0 {

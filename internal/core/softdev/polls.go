@@ -9,6 +9,18 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/core/clock"
 )
 
+const (
+	// gracePeriod is how long the device's goroutine leaves a polling program alone before it
+	// looks again, and crowdedGrace where that takes the processor from others.
+	gracePeriod  = time.Millisecond
+	crowdedGrace = 4 * time.Millisecond
+	// busyPolls say that a program polls which has slept until then. gracePolls during a grace period, the last of them
+	// recently, say that it still does: with a deep queue each poll finds much, and there are few.
+	busyPolls  = 32
+	gracePolls = 16
+	recently   = clock.Time(300 * time.Microsecond)
+)
+
 // polls counts programs' polls, and says whether the device's goroutine leaves the data to them.
 type polls struct {
 	pollers      pollers

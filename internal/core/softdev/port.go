@@ -4,16 +4,12 @@ package softdev
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/engine/ibta"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
-
-// ErrAgain means that a port cannot take more now: send the same batch again.
-var ErrAgain = errors.New("port is full for now")
 
 // Port connects a device to its peers. It is the device's only port, or all of them, numbered as in
 // [PortState]. Resolve, Connect, Disconnect, Send, Receive and the group calls come with the device's lock
@@ -55,21 +51,6 @@ type LossCounter interface {
 	// Dropped reports that the device has dropped n packets that it had received. Their senders may have to send
 	// them again.
 	Dropped(n uint64)
-}
-
-// Locator is a Port that may have to resolve the addresses of peers first.
-type Locator interface {
-	// Locate resolves a GID, unless the port knows it already, or returns why it cannot. It takes
-	// seconds at most. The device's lock is not held. What is sent to a GID that is not resolved is lost.
-	Locate(ctx context.Context, gid verbs.GID) error
-}
-
-// locate resolves a GID if the port is a [Locator].
-func locate(port any, gid verbs.GID) error {
-	if l, ok := port.(Locator); ok {
-		return l.Locate(context.Background(), gid)
-	}
-	return nil
 }
 
 // LocatePeer returns a function that resolves a peer's address; nil: there is nothing to resolve.

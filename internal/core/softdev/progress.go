@@ -15,15 +15,6 @@ import (
 )
 
 const (
-	// gracePeriod is how long the device's goroutine leaves a polling program alone before it
-	// looks again, and crowdedGrace where that takes the processor from others.
-	gracePeriod  = time.Millisecond
-	crowdedGrace = 4 * time.Millisecond
-	// busyPolls say that a program polls which has slept until then. gracePolls during a grace period, the last of them
-	// recently, say that it still does: with a deep queue each poll finds much, and there are few.
-	busyPolls  = 32
-	gracePolls = 16
-	recently   = clock.Time(300 * time.Microsecond)
 	// bulk is how many packets received and sends make a poll a long one.
 	bulk = 4
 	// An acknowledgement for a lone message, of at most holdPackets packets, waits for the
@@ -36,9 +27,6 @@ const (
 	holdPasses   = 24
 	holdTime     = clock.Time(200 * time.Microsecond)
 	holdMessages = 7
-	// spin is how long the device's goroutine polls after it had something to do: the
-	// next packet mostly comes soon, and waking an idle processor takes longer.
-	spin = clock.Time(50 * time.Microsecond)
 )
 
 // progress is the state of moving data.

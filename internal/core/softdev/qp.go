@@ -245,3 +245,9 @@ func (q *qp) Destroy() error {
 	d.counts.queuePairs.remove()
 	return nil
 }
+
+// What queue pairs return about multicast groups.
+var (
+	errAttached    = &verbs.OpError{Op: "destroy_qp", Err: verbs.ErrBusy, Detail: "it is attached to a multicast group: detach it first"}
+	errNotAttached = &verbs.OpError{Op: "detach_mcast", Err: verbs.ErrInvalid, Detail: "the queue pair is not attached to the group"}
+)

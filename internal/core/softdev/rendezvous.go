@@ -230,7 +230,7 @@ func (d *StreamDevice) match(c *conn) {
 	a := q.engine.Attr()
 	if !q.canConnect() || q.conn != nil || a.DestQPN != n.from || a.AH.DGID.Addr() != c.link.PeerAddr().Addr().Unmap() ||
 		n.fromPSN != unknownPSN && a.RQPSN != n.fromPSN {
-		if l, ok := c.link.(MemoryLink); ok {
+		if l, ok := c.link.(Holder); ok {
 			l.Hold()
 		}
 		return // it waits

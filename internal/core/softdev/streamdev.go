@@ -62,7 +62,7 @@ func (d *StreamDevice) start(attr verbs.DeviceAttr) error {
 	if s, ok := d.carrier.(memory.Sharer); ok {
 		d.memory.ShareWith(s)
 	}
-	d.handle = d.handleReady
+	d.handle = func(o any, read, write bool) { o.(owner).handle(read, write) }
 	if err := d.rendezvous.open(d); err != nil {
 		return err
 	}
@@ -168,18 +168,10 @@ func (d *StreamDevice) receive() (n int) {
 // respond sends what there is.
 func (d *StreamDevice) respond(bool, int, bool) { d.transmit() }
 
-// handleReady handles a link or acceptor that is ready.
-func (d *StreamDevice) handleReady(owner any, read, write bool) {
-	switch o := owner.(type) {
-	case *conn:
-		o.handle(read, write)
-	case *streamListener:
-		o.accept()
-	case *datagramLink:
-		o.handle()
-	case *datagramListener:
-		o.accept()
-	}
+// owner is what links and acceptors belong to.
+type owner interface {
+	// handle is called when they can be read, or written. The lock is held.
+	handle(read, write bool)
 }
 
 func (d *StreamDevice) polling(*queue.CQ) {}

@@ -4,6 +4,7 @@ package softdev
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/clock"
 	"github.com/ramjet-rdma/ramjet/internal/core/memory"
@@ -135,6 +136,10 @@ func (q *streamQP) posted() {
 	}
 	d.transmit()
 }
+
+// datagramTimeout is how long datagrams, and messages of UC, wait for a device whose process takes none. Switches of
+// InfiniBand have such a limit, too (HOQLife, IBTA 14.2.5.6).
+const datagramTimeout = clock.Time(4 * time.Second)
 
 // waitParts is the number of parts of the wait for a stream: if the process is stopped for long, that
 // counts as one part.

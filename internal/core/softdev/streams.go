@@ -53,6 +53,8 @@ func (d *StreamDevice) halfOpen(some int) int {
 // acceptsAtOnce limits the links accepted in a pass.
 const acceptsAtOnce = 64
 
+func (o *streamListener) handle(bool, bool) { o.accept() }
+
 // accept accepts pending links. A flood of silent links keeps out nobody who sends a request.
 func (l *streamListener) accept() {
 	for range acceptsAtOnce {

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package softdev
+
+import (
+	"github.com/ramjet-rdma/ramjet/internal/core/memory"
+	"github.com/ramjet-rdma/ramjet/internal/engine/ibta"
+)
+
+// persist executes a FLUSH to persistence without the device's lock, because a disk is slow. A
+// queue pair has one at a time, so there are no more goroutines than queue pairs.
+func (d *PacketDevice) persist(f *ibta.Flush) {
+	go func() {
+		err := memory.Persist(f.Memory())
+		d.lane.mu.Lock()
+		defer d.lane.mu.Unlock()
+		d.lane.newTime() // the disk took time
+		q := f.QP().Owner.(*packetQP)
+		done := !d.lane.closed && f.Done(err == nil)
+		d.tellWatchers() // of requests that had waited for the FLUSH
+		if done && d.findQP(q.engine.Num) == q {
+			d.lane.deliver()
+			d.kick(q)
+		}
+	}()
+}
