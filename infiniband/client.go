@@ -12,8 +12,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/ramjet-rdma/ramjet/internal/base/queue"
 	"github.com/ramjet-rdma/ramjet/internal/core/fabric"
-	"github.com/ramjet-rdma/ramjet/internal/core/queue"
 	"github.com/ramjet-rdma/ramjet/internal/engine/link"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )

@@ -6,8 +6,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/ramjet-rdma/ramjet/internal/base/steer"
 	"github.com/ramjet-rdma/ramjet/internal/core/fabric"
-	"github.com/ramjet-rdma/ramjet/internal/core/steer"
 	"github.com/ramjet-rdma/ramjet/internal/engine/link"
 	"github.com/ramjet-rdma/ramjet/internal/system/ibsim"
 	"github.com/ramjet-rdma/ramjet/verbs"

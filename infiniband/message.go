@@ -11,8 +11,8 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/ramjet-rdma/ramjet/internal/base/steer"
 	"github.com/ramjet-rdma/ramjet/internal/core/fabric"
-	"github.com/ramjet-rdma/ramjet/internal/core/steer"
 	"github.com/ramjet-rdma/ramjet/internal/engine/link"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/wire/ib"

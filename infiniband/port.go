@@ -6,9 +6,9 @@ import (
 	"net/netip"
 	"sync/atomic"
 
+	"github.com/ramjet-rdma/ramjet/internal/base/steer"
 	"github.com/ramjet-rdma/ramjet/internal/core/fabric"
 	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
-	"github.com/ramjet-rdma/ramjet/internal/core/steer"
 	"github.com/ramjet-rdma/ramjet/internal/engine/ibta"
 	"github.com/ramjet-rdma/ramjet/internal/engine/link"
 	"github.com/ramjet-rdma/ramjet/internal/engine/node"

@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/ramjet-rdma/ramjet/internal/core/steer"
+	"github.com/ramjet-rdma/ramjet/internal/base/steer"
 	"github.com/ramjet-rdma/ramjet/internal/system/netio"
 	"github.com/ramjet-rdma/ramjet/internal/system/portshare"
 	"github.com/ramjet-rdma/ramjet/verbs"

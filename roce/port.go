@@ -8,8 +8,8 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/ramjet-rdma/ramjet/internal/base/steer"
 	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
-	"github.com/ramjet-rdma/ramjet/internal/core/steer"
 	"github.com/ramjet-rdma/ramjet/internal/engine/ibta"
 	"github.com/ramjet-rdma/ramjet/internal/system/linkwatch"
 	"github.com/ramjet-rdma/ramjet/internal/system/netio"

@@ -6,7 +6,7 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/ramjet-rdma/ramjet/internal/core/steer"
+	"github.com/ramjet-rdma/ramjet/internal/base/steer"
 	"github.com/ramjet-rdma/ramjet/internal/engine/ibta"
 	"github.com/ramjet-rdma/ramjet/internal/system/netio"
 	"github.com/ramjet-rdma/ramjet/trace"

@@ -8,7 +8,7 @@ import (
 	"runtime/debug"
 	"time"
 
-	"github.com/ramjet-rdma/ramjet/internal/core/memory"
+	"github.com/ramjet-rdma/ramjet/internal/base/memory"
 	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
 	"github.com/ramjet-rdma/ramjet/internal/engine/ibta"
 	"github.com/ramjet-rdma/ramjet/internal/system/netio"

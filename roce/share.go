@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"syscall"
 
-	"github.com/ramjet-rdma/ramjet/internal/core/steer"
+	"github.com/ramjet-rdma/ramjet/internal/base/steer"
 	"github.com/ramjet-rdma/ramjet/internal/engine/ibta"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/wire/ib"

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/ramjet-rdma/ramjet/internal/core/memory"
+	"github.com/ramjet-rdma/ramjet/internal/base/memory"
 	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
 	"github.com/ramjet-rdma/ramjet/internal/engine/ibta"
 	"github.com/ramjet-rdma/ramjet/internal/system/etherring"

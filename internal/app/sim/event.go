@@ -5,7 +5,7 @@ package sim
 import (
 	"time"
 
-	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/internal/base/clock"
 )
 
 // Time is virtual time in picoseconds: a byte at 400 Gb/s takes 20 of them.

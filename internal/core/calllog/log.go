@@ -13,7 +13,7 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/ramjet-rdma/ramjet/internal/core/environ"
+	"github.com/ramjet-rdma/ramjet/internal/base/environ"
 )
 
 // The environment's variables for the log of a process.

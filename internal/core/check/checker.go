@@ -10,8 +10,8 @@ import (
 	"sync"
 	"weak"
 
+	"github.com/ramjet-rdma/ramjet/internal/base/environ"
 	"github.com/ramjet-rdma/ramjet/internal/core/calllog"
-	"github.com/ramjet-rdma/ramjet/internal/core/environ"
 	"github.com/ramjet-rdma/ramjet/internal/system/checkboard"
 )
 

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"sync/atomic"
 
-	"github.com/ramjet-rdma/ramjet/internal/core/queue"
-	"github.com/ramjet-rdma/ramjet/internal/core/steer"
+	"github.com/ramjet-rdma/ramjet/internal/base/queue"
+	"github.com/ramjet-rdma/ramjet/internal/base/steer"
 	"github.com/ramjet-rdma/ramjet/internal/engine/link"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )

@@ -2,7 +2,7 @@
 
 package fabric
 
-import "github.com/ramjet-rdma/ramjet/internal/core/clock"
+import "github.com/ramjet-rdma/ramjet/internal/base/clock"
 
 // A driver that receives none of its packets blocks the senders to its adapter, and with them the other programs
 // there and in time the whole fabric. A busy driver may do that for a moment. One that has received nothing for

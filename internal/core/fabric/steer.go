@@ -7,7 +7,7 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/ramjet-rdma/ramjet/internal/core/steer"
+	"github.com/ramjet-rdma/ramjet/internal/base/steer"
 	"github.com/ramjet-rdma/ramjet/internal/engine/link"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 	"github.com/ramjet-rdma/ramjet/wire/mad"

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/ramjet-rdma/ramjet/internal/core/environ"
+	"github.com/ramjet-rdma/ramjet/internal/base/environ"
 )
 
 // Log receives a line for each strike, in the form of a text of faults. A nil Log receives nothing. It may be that of

@@ -5,7 +5,7 @@ package softdev
 import (
 	"time"
 
-	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/internal/base/clock"
 )
 
 // A device may have no end of data to send and to receive: a few packets of a peer's READs request

@@ -5,8 +5,8 @@ package softdev
 import (
 	"errors"
 
-	"github.com/ramjet-rdma/ramjet/internal/core/clock"
-	"github.com/ramjet-rdma/ramjet/internal/core/queue"
+	"github.com/ramjet-rdma/ramjet/internal/base/clock"
+	"github.com/ramjet-rdma/ramjet/internal/base/queue"
 	"github.com/ramjet-rdma/ramjet/internal/engine/rdmap"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )

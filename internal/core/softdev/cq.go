@@ -5,7 +5,7 @@ package softdev
 import (
 	"fmt"
 
-	"github.com/ramjet-rdma/ramjet/internal/core/queue"
+	"github.com/ramjet-rdma/ramjet/internal/base/queue"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )

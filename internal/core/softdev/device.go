@@ -12,8 +12,8 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/ramjet-rdma/ramjet/internal/core/memory"
-	"github.com/ramjet-rdma/ramjet/internal/core/queue"
+	"github.com/ramjet-rdma/ramjet/internal/base/memory"
+	"github.com/ramjet-rdma/ramjet/internal/base/queue"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )

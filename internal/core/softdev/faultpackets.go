@@ -10,7 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/internal/base/clock"
 	"github.com/ramjet-rdma/ramjet/internal/core/faults"
 	"github.com/ramjet-rdma/ramjet/internal/core/observe"
 	"github.com/ramjet-rdma/ramjet/internal/engine/ibta"

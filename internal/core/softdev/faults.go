@@ -8,9 +8,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/internal/base/clock"
+	"github.com/ramjet-rdma/ramjet/internal/base/queue"
 	"github.com/ramjet-rdma/ramjet/internal/core/faults"
-	"github.com/ramjet-rdma/ramjet/internal/core/queue"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 

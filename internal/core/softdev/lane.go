@@ -6,8 +6,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/ramjet-rdma/ramjet/internal/core/clock"
-	"github.com/ramjet-rdma/ramjet/internal/core/queue"
+	"github.com/ramjet-rdma/ramjet/internal/base/clock"
+	"github.com/ramjet-rdma/ramjet/internal/base/queue"
 	"github.com/ramjet-rdma/ramjet/internal/system/runnable"
 )
 

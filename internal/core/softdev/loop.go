@@ -6,7 +6,7 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/internal/base/clock"
 )
 
 // spin is how long the device's goroutine polls after it had something to do: the

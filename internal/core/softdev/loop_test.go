@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/internal/base/clock"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/ramjet-rdma/ramjet/internal/core/queue"
+	"github.com/ramjet-rdma/ramjet/internal/base/queue"
 	"github.com/ramjet-rdma/ramjet/internal/engine/ibta"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/verbs/driver"

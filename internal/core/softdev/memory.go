@@ -6,9 +6,9 @@ import (
 	"io"
 	"time"
 
-	"github.com/ramjet-rdma/ramjet/internal/core/clock"
-	"github.com/ramjet-rdma/ramjet/internal/core/memory"
-	"github.com/ramjet-rdma/ramjet/internal/core/queue"
+	"github.com/ramjet-rdma/ramjet/internal/base/clock"
+	"github.com/ramjet-rdma/ramjet/internal/base/memory"
+	"github.com/ramjet-rdma/ramjet/internal/base/queue"
 	"github.com/ramjet-rdma/ramjet/internal/engine/local"
 	"github.com/ramjet-rdma/ramjet/internal/engine/rdmap"
 	"github.com/ramjet-rdma/ramjet/verbs"

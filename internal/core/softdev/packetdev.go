@@ -5,7 +5,7 @@ package softdev
 import (
 	"time"
 
-	"github.com/ramjet-rdma/ramjet/internal/core/memory"
+	"github.com/ramjet-rdma/ramjet/internal/base/memory"
 	"github.com/ramjet-rdma/ramjet/internal/engine/congestion"
 	"github.com/ramjet-rdma/ramjet/internal/engine/ibta"
 	"github.com/ramjet-rdma/ramjet/verbs"

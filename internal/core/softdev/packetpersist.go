@@ -3,7 +3,7 @@
 package softdev
 
 import (
-	"github.com/ramjet-rdma/ramjet/internal/core/memory"
+	"github.com/ramjet-rdma/ramjet/internal/base/memory"
 	"github.com/ramjet-rdma/ramjet/internal/engine/ibta"
 )
 

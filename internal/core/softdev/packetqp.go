@@ -6,9 +6,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/ramjet-rdma/ramjet/internal/core/clock"
-	"github.com/ramjet-rdma/ramjet/internal/core/memory"
-	"github.com/ramjet-rdma/ramjet/internal/core/queue"
+	"github.com/ramjet-rdma/ramjet/internal/base/clock"
+	"github.com/ramjet-rdma/ramjet/internal/base/memory"
+	"github.com/ramjet-rdma/ramjet/internal/base/queue"
 	"github.com/ramjet-rdma/ramjet/internal/engine/congestion"
 	"github.com/ramjet-rdma/ramjet/internal/engine/ibta"
 	"github.com/ramjet-rdma/ramjet/verbs"

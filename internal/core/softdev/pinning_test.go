@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ramjet-rdma/ramjet/internal/core/pin"
+	"github.com/ramjet-rdma/ramjet/internal/base/pin"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 

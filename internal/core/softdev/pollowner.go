@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/internal/base/clock"
 )
 
 // pollOwner is the state of a program's goroutine that owns the poll of the network. A program that waits for a

@@ -5,7 +5,7 @@ package softdev
 import (
 	"container/heap"
 
-	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/internal/base/clock"
 )
 
 // timer is something to do at a given time.

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/internal/base/clock"
 )
 
 // TestTimers sets many timers, stops some, and has the others fire in order.

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/internal/base/clock"
 )
 
 // AIMD is the controller that docs/congestion.md adds step by step: a window that grows by one packet in a round trip,

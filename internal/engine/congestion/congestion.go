@@ -8,7 +8,7 @@ package congestion
 import (
 	"math"
 
-	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/internal/base/clock"
 )
 
 // Controller is the congestion control of what goes to one host, or of one queue pair. The engine

@@ -6,7 +6,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/internal/base/clock"
 )
 
 // dcqcnParams are named as the files of mlx5 are (/sys/class/net/*/ecn/roce_rp), with the values that DCQCN was

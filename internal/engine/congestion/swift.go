@@ -6,7 +6,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/internal/base/clock"
 )
 
 // swiftParams are named after the paper's variables, with its values where it has them.

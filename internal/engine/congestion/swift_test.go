@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/internal/base/clock"
 )
 
 // The target delay by hops and by the window, and the window after each event, by the algorithms of the paper.

@@ -6,7 +6,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/internal/base/clock"
 )
 
 // MinWindow is the smallest window: it lets one send leave in any case.

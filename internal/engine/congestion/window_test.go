@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/internal/base/clock"
 )
 
 // The window halves for a notification, once in a round trip, and no further than to what one send needs.

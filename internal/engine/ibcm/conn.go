@@ -3,7 +3,7 @@
 package ibcm
 
 import (
-	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/internal/base/clock"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 	"github.com/ramjet-rdma/ramjet/wire/mad"

@@ -2,7 +2,7 @@
 
 package ibcm
 
-import "github.com/ramjet-rdma/ramjet/internal/core/clock"
+import "github.com/ramjet-rdma/ramjet/internal/base/clock"
 
 // deadlines is a binary heap of connections by deadline, the next one first. Each connection knows
 // its index, so that it can be moved.

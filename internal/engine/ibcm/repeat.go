@@ -5,7 +5,7 @@ package ibcm
 import (
 	"time"
 
-	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/internal/base/clock"
 	"github.com/ramjet-rdma/ramjet/wire/mad"
 )
 

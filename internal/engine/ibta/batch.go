@@ -6,7 +6,7 @@ import (
 	"encoding/binary"
 	"slices"
 
-	"github.com/ramjet-rdma/ramjet/internal/core/memory"
+	"github.com/ramjet-rdma/ramjet/internal/base/memory"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 

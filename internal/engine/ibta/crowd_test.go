@@ -8,7 +8,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/internal/base/clock"
 	"github.com/ramjet-rdma/ramjet/internal/engine/congestion"
 	"github.com/ramjet-rdma/ramjet/internal/engine/ibta"
 	"github.com/ramjet-rdma/ramjet/verbs"

@@ -7,8 +7,8 @@ import (
 	"net/netip"
 	"testing"
 
-	"github.com/ramjet-rdma/ramjet/internal/core/memory"
-	"github.com/ramjet-rdma/ramjet/internal/core/queue"
+	"github.com/ramjet-rdma/ramjet/internal/base/memory"
+	"github.com/ramjet-rdma/ramjet/internal/base/queue"
 	"github.com/ramjet-rdma/ramjet/internal/engine/congestion"
 	"github.com/ramjet-rdma/ramjet/internal/engine/ibta"
 	"github.com/ramjet-rdma/ramjet/verbs"

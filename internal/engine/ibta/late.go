@@ -5,7 +5,7 @@ package ibta
 import (
 	"time"
 
-	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/internal/base/clock"
 )
 
 // Network is a network that counts the packets that it loses. It keeps a requester from sending again what is not

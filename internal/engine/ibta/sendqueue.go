@@ -3,7 +3,7 @@
 package ibta
 
 import (
-	"github.com/ramjet-rdma/ramjet/internal/core/queue"
+	"github.com/ramjet-rdma/ramjet/internal/base/queue"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
 	"github.com/ramjet-rdma/ramjet/wire/ib"

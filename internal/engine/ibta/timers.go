@@ -2,7 +2,7 @@
 
 package ibta
 
-import "github.com/ramjet-rdma/ramjet/internal/core/clock"
+import "github.com/ramjet-rdma/ramjet/internal/base/clock"
 
 // timer is one of the things that a queue pair waits for.
 type timer uint8

@@ -2,7 +2,7 @@
 
 package link
 
-import "github.com/ramjet-rdma/ramjet/internal/core/clock"
+import "github.com/ramjet-rdma/ramjet/internal/base/clock"
 
 // Agent is the management agent of a node. It handles the subnet management packets and the datagrams to queue
 // pair 1 that reach the node. It changes the node's state, which the network learns by [node.Node.Changed].

@@ -5,7 +5,7 @@ package link
 import (
 	"testing"
 
-	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/internal/base/clock"
 )
 
 // paths are the ways a packet can go between two adapters.

@@ -5,7 +5,7 @@ package link
 import (
 	"math/bits"
 
-	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/internal/base/clock"
 )
 
 // lifetime returns the nanoseconds of a code of HOQLife or LifeTimeValue: 4.096 µs × 2^code; 0: for ever

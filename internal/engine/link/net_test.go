@@ -6,7 +6,7 @@ import (
 	"encoding/binary"
 	"testing"
 
-	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/internal/base/clock"
 	"github.com/ramjet-rdma/ramjet/internal/engine/node"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )

@@ -2,7 +2,7 @@
 
 package link
 
-import "github.com/ramjet-rdma/ramjet/internal/core/clock"
+import "github.com/ramjet-rdma/ramjet/internal/base/clock"
 
 // fifo is a queue of packets.
 type fifo struct {

@@ -5,7 +5,7 @@ package link
 import (
 	"math"
 
-	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/internal/base/clock"
 )
 
 // random is the generator SplitMix64: the numbers of a seed are always the same.

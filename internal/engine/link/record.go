@@ -2,7 +2,7 @@
 
 package link
 
-import "github.com/ramjet-rdma/ramjet/internal/core/clock"
+import "github.com/ramjet-rdma/ramjet/internal/base/clock"
 
 // Recorder is called with each frame that a port sends: packets with their VCRC, and flow control packets of
 // [ib.FlowControlLen] bytes. The frame is only valid during the call. The ERF format has types for both (21 and

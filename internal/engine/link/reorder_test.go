@@ -5,7 +5,7 @@ package link
 import (
 	"testing"
 
-	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/internal/base/clock"
 )
 
 // TestReorder: a cable that reorders loses and repeats nothing, and delays no packet beyond the bound.

@@ -2,7 +2,7 @@
 
 package link
 
-import "github.com/ramjet-rdma/ramjet/internal/core/clock"
+import "github.com/ramjet-rdma/ramjet/internal/base/clock"
 
 // timer is a deadline in the heap.
 type timer struct {

@@ -5,7 +5,7 @@ package link
 import (
 	"testing"
 
-	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/internal/base/clock"
 )
 
 // TestManyTimers holds a heap of several levels against what makes it one: no timer is before the one above it.

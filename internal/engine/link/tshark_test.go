@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/internal/base/clock"
 	"github.com/ramjet-rdma/ramjet/internal/testkit/tshark"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )

@@ -3,7 +3,7 @@
 package local
 
 import (
-	"github.com/ramjet-rdma/ramjet/internal/core/memory"
+	"github.com/ramjet-rdma/ramjet/internal/base/memory"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 

@@ -9,8 +9,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/ramjet-rdma/ramjet/internal/core/memory"
-	"github.com/ramjet-rdma/ramjet/internal/core/queue"
+	"github.com/ramjet-rdma/ramjet/internal/base/memory"
+	"github.com/ramjet-rdma/ramjet/internal/base/queue"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )

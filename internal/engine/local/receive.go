@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/ramjet-rdma/ramjet/internal/core/memory"
+	"github.com/ramjet-rdma/ramjet/internal/base/memory"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 

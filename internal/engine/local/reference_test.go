@@ -7,7 +7,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/ramjet-rdma/ramjet/internal/core/memory"
+	"github.com/ramjet-rdma/ramjet/internal/base/memory"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 

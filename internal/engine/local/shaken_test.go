@@ -8,7 +8,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/ramjet-rdma/ramjet/internal/core/memory"
+	"github.com/ramjet-rdma/ramjet/internal/base/memory"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 

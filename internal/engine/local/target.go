@@ -5,8 +5,8 @@ package local
 import (
 	"encoding/binary"
 
-	"github.com/ramjet-rdma/ramjet/internal/core/memory"
-	"github.com/ramjet-rdma/ramjet/internal/core/queue"
+	"github.com/ramjet-rdma/ramjet/internal/base/memory"
+	"github.com/ramjet-rdma/ramjet/internal/base/queue"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 

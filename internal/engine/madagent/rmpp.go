@@ -3,7 +3,7 @@
 package madagent
 
 import (
-	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/internal/base/clock"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/wire/mad"
 	"github.com/ramjet-rdma/ramjet/wire/mad/sa"

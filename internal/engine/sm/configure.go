@@ -5,7 +5,7 @@ package sm
 import (
 	"slices"
 
-	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/internal/base/clock"
 	"github.com/ramjet-rdma/ramjet/internal/engine/node"
 	"github.com/ramjet-rdma/ramjet/internal/engine/routing"
 	"github.com/ramjet-rdma/ramjet/wire/ib"

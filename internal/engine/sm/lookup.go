@@ -3,7 +3,7 @@
 package sm
 
 import (
-	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/internal/base/clock"
 	"github.com/ramjet-rdma/ramjet/wire/mad"
 	"github.com/ramjet-rdma/ramjet/wire/mad/sa"
 	"github.com/ramjet-rdma/ramjet/wire/mad/smp"

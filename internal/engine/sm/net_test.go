@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/internal/base/clock"
 	"github.com/ramjet-rdma/ramjet/internal/engine/node"
 	"github.com/ramjet-rdma/ramjet/internal/engine/routing"
 	"github.com/ramjet-rdma/ramjet/internal/engine/sma"

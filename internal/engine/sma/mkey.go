@@ -6,7 +6,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/internal/base/clock"
 	"github.com/ramjet-rdma/ramjet/wire/mad"
 )
 

@@ -5,7 +5,7 @@ package sma
 import (
 	"math"
 
-	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/internal/base/clock"
 	"github.com/ramjet-rdma/ramjet/internal/engine/node"
 	"github.com/ramjet-rdma/ramjet/wire/mad"
 	"github.com/ramjet-rdma/ramjet/wire/mad/pm"

@@ -3,7 +3,7 @@
 package sma
 
 import (
-	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/internal/base/clock"
 	"github.com/ramjet-rdma/ramjet/wire/mad"
 )
 

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/internal/base/clock"
 	"github.com/ramjet-rdma/ramjet/internal/engine/node"
 	"github.com/ramjet-rdma/ramjet/wire/mad"
 	"github.com/ramjet-rdma/ramjet/wire/mad/smp"

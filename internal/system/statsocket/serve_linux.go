@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/ramjet-rdma/ramjet/internal/core/environ"
+	"github.com/ramjet-rdma/ramjet/internal/base/environ"
 	"github.com/ramjet-rdma/ramjet/internal/core/observe"
 	"github.com/ramjet-rdma/ramjet/internal/system/forkmark"
 	"github.com/ramjet-rdma/ramjet/internal/system/peercred"

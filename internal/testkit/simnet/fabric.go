@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/infiniband"
-	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/internal/base/clock"
 	"github.com/ramjet-rdma/ramjet/internal/core/fabric"
 	iblink "github.com/ramjet-rdma/ramjet/internal/engine/link"
 	"github.com/ramjet-rdma/ramjet/internal/engine/node"

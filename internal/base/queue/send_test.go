@@ -6,7 +6,7 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/ramjet-rdma/ramjet/internal/core/queue"
+	"github.com/ramjet-rdma/ramjet/internal/base/queue"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 

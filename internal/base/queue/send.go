@@ -5,8 +5,8 @@ package queue
 import (
 	"fmt"
 
-	"github.com/ramjet-rdma/ramjet/internal/core/clock"
-	"github.com/ramjet-rdma/ramjet/internal/core/memory"
+	"github.com/ramjet-rdma/ramjet/internal/base/clock"
+	"github.com/ramjet-rdma/ramjet/internal/base/memory"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
