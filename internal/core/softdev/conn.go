@@ -21,12 +21,9 @@ import (
 type phase uint8
 
 const (
-	dialing         phase = iota // the link is being established
-	awaitingReply                // our request is being sent, or unanswered
-	awaitingRequest              // waiting for the peer's request
-	awaitingAnswer               // the request waits for the program's answer
-	running                      // a queue pair has the connection
-	closing                      // nothing more is sent; what the peer still sends is dropped
+	settingUp phase = iota // handshake says how far
+	running                // a queue pair has the connection
+	closing                // nothing more is sent; what the peer still sends is dropped
 	closed
 )
 
@@ -46,31 +43,34 @@ const (
 	abandonedChecks = 3                                  // checks that find the peer gone while its data waits for a receive, until the stream ends
 )
 
+// How long the sides of a set-up wait. Of a request of the program the peer's program decides, else its device.
+var (
+	programTimes = rdmap.SetupTimes{Link: linkTime, Reply: answerTime, Frame: setupTime}
+	numberTimes  = rdmap.SetupTimes{Link: setupTime, Frame: setupTime}
+	peerTimes    = rdmap.SetupTimes{Frame: setupTime, Answer: answerTime}
+)
+
 // conn is a connection: a link and its state.
 type conn struct {
 	dev        *StreamDevice
 	link       Link
 	phase      phase
-	setup      *rdmap.Setup
-	proposal   rdmap.Proposal
-	out        []byte // set-up frame that is being sent
+	handshake  *rdmap.Handshake // nil: it is over
 	qp         *streamQP
 	timer      timer
 	ready      bool
-	late       bool // the set-up has taken long, and the peer lives
-	goneChecks int  // checks in a row that found the peer gone and the stream waiting for a receive
+	goneChecks int // checks in a row that found the peer gone and the stream waiting for a receive
 
-	listener    *streamListener          // the listener that accepted it
-	events      func(driver.StreamEvent) // gets its events; nil: nobody
-	privateData []byte                   // of our request
-	failed      func(err error)          // called if it could not be established, for another attempt
+	listener *streamListener          // the listener that accepted it
+	events   func(driver.StreamEvent) // gets its events; nil: nobody
+	failed   func(err error)          // called if it could not be established, for another attempt
 }
 
-func (d *StreamDevice) newConn(l Link, p phase) *conn {
-	c := &conn{dev: d, link: l, phase: p, setup: &rdmap.Setup{}, proposal: d.net.Proposal()}
+func (d *StreamDevice) newConn(l Link, h *rdmap.Handshake) *conn {
+	c := &conn{dev: d, link: l, handshake: h}
 	c.timer.fire = c.timedOut
 	d.conns[c] = struct{}{}
-	d.lane.timers.set(&c.timer, d.lane.passTime()+setupTime)
+	c.setSetupTimer()
 	l.Own(c)
 	if d.impaired != nil {
 		c.impair()
@@ -103,11 +103,10 @@ func (c *conn) timedOut() {
 		c.lost(errGone)
 	case c.phase == running:
 		c.dev.lane.timers.set(&c.timer, c.dev.lane.passTime()+c.qp.endpoint.check())
-	case c.phase < awaitingAnswer && c.dev.carrier.patient() && !c.link.Ended():
-		c.late = true // on a busy host the peer has not had its turn yet
-		c.dev.lane.timers.set(&c.timer, c.dev.lane.passTime()+setupTime)
-	default:
+	case c.handshake.Expired(c.dev.lane.passTime(), c.dev.carrier.patient() && !c.link.Ended()):
 		c.fail(errTooLate)
+	default: // on a busy host the peer has not had its turn yet
+		c.setSetupTimer()
 	}
 }
 
@@ -129,33 +128,8 @@ var errTooLate = fmt.Errorf("the peer does not answer: %w", context.DeadlineExce
 // handle reads and writes what the link is ready for.
 func (c *conn) handle(read, write bool) {
 	switch c.phase {
-	case dialing:
-		err := c.link.Connected()
-		if errors.Is(err, ErrAgain) {
-			return
-		}
-		if err != nil {
-			c.fail(err)
-			return
-		}
-		c.phase = awaitingReply
-		if c.failed == nil { // the peer's program decides, not its device
-			c.dev.lane.timers.set(&c.timer, c.dev.lane.passTime()+answerTime)
-		}
-		c.proposal.MSS = c.link.MSS()
-		c.out = rdmap.AppendRequest(nil, &c.proposal, c.privateData)
-		c.flush()
-	case awaitingReply, awaitingRequest:
-		if write {
-			c.flush()
-		}
-		if read {
-			c.readSetup()
-		}
-	case awaitingAnswer:
-		if read {
-			c.fail(errors.New("the peer closed the connection, or sent before it was answered"))
-		}
+	case settingUp:
+		c.handleSetup(read, write)
 	case running:
 		if write {
 			c.qp.endpoint.watch()
@@ -182,7 +156,7 @@ func (c *conn) begin(q *streamQP, p rdmap.Params) {
 	d.lane.mu.counted = true
 	said := c.peerParam()
 	said.IRD, said.ORD = p.IRD, p.ORD
-	c.setup, c.out, c.failed = nil, nil, nil
+	c.handshake, c.failed = nil, nil
 	d.lane.timers.set(&c.timer, d.lane.passTime()+q.endpoint.first(p))
 	q.stopConnecting()
 	d.established = append(d.established, c)
@@ -313,7 +287,7 @@ func (c *conn) end(abort bool) {
 		return
 	}
 	c.detach()
-	if c.phase == awaitingRequest {
+	if c.stage() == rdmap.StageRequest {
 		c.listener.silent.Remove(c.link.PeerAddr().Addr(), c)
 	}
 	c.answered()

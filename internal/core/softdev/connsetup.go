@@ -14,27 +14,71 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/iwarp"
 )
 
+// dialed returns the set-up of a stream that the device dials.
+func (d *StreamDevice) dialed(depths driver.StreamParam, private []byte, times rdmap.SetupTimes) *rdmap.Handshake {
+	h := rdmap.Dial(d.lane.passTime(), d.net.Proposal(), private, times)
+	h.Limit(depths.IRD, depths.ORD)
+	return h
+}
+
+// stage returns how far the set-up has come.
+func (c *conn) stage() rdmap.Stage {
+	if c.handshake == nil {
+		return rdmap.StageOver
+	}
+	return c.handshake.Stage()
+}
+
+// handleSetup reads and writes what the link is ready for during the set-up.
+func (c *conn) handleSetup(read, write bool) {
+	switch c.stage() {
+	case rdmap.StageLink:
+		err := c.link.Connected()
+		if errors.Is(err, ErrAgain) {
+			return
+		}
+		if err != nil {
+			c.fail(err)
+			return
+		}
+		c.handshake.Linked(c.dev.lane.passTime(), c.link.MSS())
+		c.setSetupTimer()
+		c.flush()
+	case rdmap.StageReply, rdmap.StageRequest:
+		if write {
+			c.flush()
+		}
+		if read {
+			c.readSetup()
+		}
+	case rdmap.StageAnswer:
+		if read {
+			c.fail(errors.New("the peer closed the connection, or sent before it was answered"))
+		}
+	}
+}
+
+func (c *conn) setSetupTimer() { c.dev.lane.timers.set(&c.timer, c.handshake.Deadline()) }
+
 // flush sends the rest of a set-up frame.
 func (c *conn) flush() {
-	if len(c.out) > 0 {
-		n, err := c.link.Write([][]byte{c.out})
+	h := c.handshake
+	if len(h.Output()) > 0 {
+		n, err := c.link.Write([][]byte{h.Output()})
 		if err != nil && !errors.Is(err, ErrAgain) {
 			c.fail(err)
 			return
 		}
-		c.out = c.out[n:]
+		h.Sent(n)
 	}
-	c.link.Watch(true, len(c.out) > 0)
+	c.link.Watch(true, len(h.Output()) > 0)
 }
 
 // readSetup reads the peer's set-up frame.
 func (c *conn) readSetup() {
-	want := iwarp.Request
-	if c.phase == awaitingReply {
-		want = iwarp.Reply
-	}
+	h := c.handshake
 	for {
-		n, err := c.link.Read([][]byte{c.setup.Into()})
+		n, err := c.link.Read([][]byte{h.Into()})
 		if errors.Is(err, ErrAgain) {
 			return
 		}
@@ -45,74 +89,68 @@ func (c *conn) readSetup() {
 			c.fail(err)
 			return
 		}
-		done, ok := c.setup.Received(n, want)
-		switch {
-		case !ok:
-			c.fail(errors.New("what the peer sends is no MPA frame: it does not speak iWARP there"))
-			return
-		case done && c.phase == awaitingReply:
-			c.replyReceived()
-			return
-		case done:
-			c.requestReceived()
-			return
+		switch h.Received(c.dev.lane.passTime(), n) {
+		case rdmap.Continue:
+			continue
+		case rdmap.Requested:
+			l := c.listener
+			l.silent.Remove(c.link.PeerAddr().Addr(), c)
+			c.setSetupTimer()
+			l.onRequest(c)
+		case rdmap.Agreed:
+			c.begin(c.qp, h.Params)
+		case rdmap.Rejected:
+			c.rejected()
+		case rdmap.Unusable:
+			c.unusable()
+		case rdmap.Malformed:
+			c.fail(h.Err)
 		}
+		return
 	}
 }
 
 // peerParam returns the parameters in the peer's frame.
 func (c *conn) peerParam() driver.StreamParam {
-	return driver.StreamParam{PrivateData: bytes.Clone(c.setup.Private), IRD: c.setup.Depths.ORD, ORD: c.setup.Depths.IRD}
+	peer := &c.handshake.Peer
+	return driver.StreamParam{PrivateData: bytes.Clone(peer.Private), IRD: peer.Depths.ORD, ORD: peer.Depths.IRD}
 }
 
 var errRejected = errors.New("rejected")
 
-// replyReceived handles the peer's reply.
-func (c *conn) replyReceived() {
-	if c.setup.Rejected() {
-		if c.failed != nil {
-			c.fail(errRejected)
-			return
-		}
-		c.notify(driver.StreamEvent{Type: driver.StreamRejected, Param: c.peerParam()})
-		c.end(false)
+// rejected handles that the peer rejects the request.
+func (c *conn) rejected() {
+	if c.failed != nil {
+		c.fail(errRejected)
 		return
 	}
-	p, cause := c.setup.Replied(&c.proposal)
-	if cause != 0 {
-		c.reply(rdmap.AppendTerminate(nil, &p, cause))
-		err, failed := errors.New("set-up: "+cause.String()), c.failed
-		c.notify(driver.StreamEvent{Type: driver.StreamFailed, Err: err})
-		c.events = nil
-		c.finish()
-		if failed != nil {
-			failed(err)
-		}
-		return
-	}
-	c.begin(c.qp, p)
+	c.notify(driver.StreamEvent{Type: driver.StreamRejected, Param: c.peerParam()})
+	c.end(false)
 }
 
-// requestReceived handles the peer's request.
-func (c *conn) requestReceived() {
-	l := c.listener
-	l.silent.Remove(c.link.PeerAddr().Addr(), c)
-	c.phase = awaitingAnswer
-	c.dev.lane.timers.set(&c.timer, c.dev.lane.passTime()+answerTime)
-	l.onRequest(c)
+// unusable tells the peer that its reply is of no use.
+func (c *conn) unusable() {
+	c.reply()
+	err, failed := c.handshake.Err, c.failed
+	c.notify(driver.StreamEvent{Type: driver.StreamFailed, Err: err})
+	c.events = nil
+	c.finish()
+	if failed != nil {
+		failed(err)
+	}
 }
 
 // reply sends a final set-up frame.
-func (c *conn) reply(frame []byte) bool {
+func (c *conn) reply() bool {
+	frame := c.handshake.Output()
 	n, err := c.link.Write([][]byte{frame})
 	return err == nil && n == len(frame) // it is short, and nothing was sent on the link yet
 }
 
 // accept accepts the connection for a queue pair.
 func (c *conn) accept(q *streamQP, private []byte) error {
-	c.proposal.MSS = c.link.MSS()
-	frame, p, ok := c.setup.Accept(nil, &c.proposal, private)
-	sent := c.reply(frame)
+	ok := c.handshake.Accept(c.link.MSS(), private)
+	sent := c.reply()
 	if !ok {
 		c.refuse()
 		return &verbs.OpError{Op: "accept", Err: verbs.ErrState, Detail: iwarp.MPANoRTR.String()}
@@ -122,13 +160,14 @@ func (c *conn) accept(q *streamQP, private []byte) error {
 		c.fail(err)
 		return &verbs.OpError{Op: "accept", Err: verbs.ErrState, Detail: err.Error()}
 	}
-	c.begin(q, p)
+	c.begin(q, c.handshake.Params)
 	return nil
 }
 
 // reject rejects the peer's request. No events of the connection follow.
 func (c *conn) reject(private []byte) {
 	c.events = nil
-	c.reply(c.setup.Reject(nil, private))
+	c.handshake.Reject(private)
+	c.reply()
 	c.refuse()
 }

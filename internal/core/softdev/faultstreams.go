@@ -10,6 +10,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/internal/base/clock"
 	"github.com/ramjet-rdma/ramjet/internal/core/faults"
+	"github.com/ramjet-rdma/ramjet/internal/engine/rdmap"
 )
 
 const (
@@ -83,7 +84,7 @@ func (c *conn) impair() {
 		if r, ok := c.link.(RecordingLink); ok {
 			r.Comment(l.comment)
 		}
-		l.read = c.phase != dialing
+		l.read = c.stage() != rdmap.StageLink
 		c.link = l
 		if c.phase == running {
 			c.qp.endpoint.watch()
@@ -370,7 +371,7 @@ func (l *faultyLink) Watch(read, write bool) {
 
 // rewatch asks the link for what would be taken.
 func (l *faultyLink) rewatch() {
-	if l.c.phase == dialing { // until it is there it reports that
+	if l.c.stage() == rdmap.StageLink { // until it is there it reports that
 		return
 	}
 	quiet := l.silent()

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"net/netip"
 	"syscall"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/base/clock"
 	"github.com/ramjet-rdma/ramjet/internal/engine/rdmap"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
@@ -147,7 +149,8 @@ func (q *streamQP) connectSelf() {
 		return
 	}
 	depth := uint16(q.engine.Attr().MaxDestRdAtomic)
-	q.dev.newConn(link, dialing).begin(q, rdmap.Params{IRD: depth, ORD: depth})
+	h := q.dev.dialed(driver.StreamParam{IRD: depth, ORD: depth}, nil, numberTimes)
+	q.dev.newConn(link, h).begin(q, rdmap.Params{IRD: depth, ORD: depth})
 }
 
 // dial requests the peer from its device.
@@ -159,11 +162,9 @@ func (q *streamQP) dial(peer netip.Addr) {
 		q.redialLater(err)
 		return
 	}
-	c := d.newConn(link, dialing)
-	c.qp, q.conn = q, c
-	c.proposal.IRD = min(c.proposal.IRD, uint16(a.MaxDestRdAtomic))
 	n := rendezvousRequest{typ: q.typ, to: a.DestQPN, from: q.Num(), toPSN: a.RQPSN, fromPSN: q.firstPSN()}
-	c.privateData = n.append(nil)
+	c := d.newConn(link, d.dialed(driver.StreamParam{IRD: uint16(a.MaxDestRdAtomic), ORD: math.MaxUint16}, n.append(nil), numberTimes))
+	c.qp, q.conn = q, c
 	c.failed = q.redialLater
 	link.Watch(false, true)
 	d.lane.wakeForTimer()
@@ -195,7 +196,7 @@ func (q *streamQP) redialLater(err error) {
 // handleRendezvous handles a request that names queue pairs.
 func (d *StreamDevice) handleRendezvous(c *conn) {
 	var n rendezvousRequest
-	if !n.decode(c.setup.Private) || d.findQP(n.to) == nil {
+	if !n.decode(c.handshake.Peer.Private) || d.findQP(n.to) == nil {
 		c.reject(nil)
 		return
 	}
@@ -220,7 +221,7 @@ func (r *rendezvous) endEarly() {
 // match hands a request to its queue pair, if that is ready.
 func (d *StreamDevice) match(c *conn) {
 	var n rendezvousRequest
-	n.decode(c.setup.Private)
+	n.decode(c.handshake.Peer.Private)
 	q := d.findQP(n.to)
 	if q == nil || q.typ != n.typ || q.engine.State() == verbs.StateError {
 		c.reject(nil)
@@ -236,17 +237,17 @@ func (d *StreamDevice) match(c *conn) {
 		return // it waits
 	}
 	d.rendezvous.forget(c)
-	c.proposal.IRD = min(c.proposal.IRD, uint16(a.MaxDestRdAtomic))
+	c.handshake.Limit(uint16(a.MaxDestRdAtomic), math.MaxUint16)
 	c.accept(q, nil)
 }
 
 // forget removes a connection from those that came early.
 func (r *rendezvous) forget(c *conn) {
-	if c.listener != r.listener || c.setup == nil {
+	if c.listener != r.listener || c.handshake == nil {
 		return
 	}
 	var n rendezvousRequest
-	if n.decode(c.setup.Private) {
+	if n.decode(c.handshake.Peer.Private) {
 		m := rendezvousKey{to: n.to, from: n.from, peer: c.link.PeerAddr().Addr().Unmap()}
 		if r.early[m] == c {
 			delete(r.early, m)

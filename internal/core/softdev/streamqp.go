@@ -9,6 +9,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/base/clock"
 	"github.com/ramjet-rdma/ramjet/internal/base/memory"
 	"github.com/ramjet-rdma/ramjet/internal/base/queue"
+	"github.com/ramjet-rdma/ramjet/internal/engine/rdmap"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
@@ -198,13 +199,13 @@ func (q *streamQP) waitExpired() {
 // have to do.
 func (q *streamQP) settingUp() bool {
 	d := q.dev
-	if c := q.conn; c != nil && c.phase == awaitingReply {
+	if c := q.conn; c != nil && c.stage() == rdmap.StageReply {
 		c.readSetup() // this process may have been late: the reply may be there
 	}
-	if c := q.conn; c != nil && c.phase <= awaitingReply && c.link.Starting() {
+	if c := q.conn; c != nil && c.stage() <= rdmap.StageReply && c.link.Starting() {
 		return true
 	}
-	return d.net.Arriving() || d.rendezvous.listener.silent.Any(q.engine.Attr().AH.DGID.Addr(), func(c *conn) bool { return !c.late && c.link.Starting() })
+	return d.net.Arriving() || d.rendezvous.listener.silent.Any(q.engine.Attr().AH.DGID.Addr(), func(c *conn) bool { return !c.handshake.Late && c.link.Starting() })
 }
 
 func (q *streamQP) received() {

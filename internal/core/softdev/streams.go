@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/base/clock"
+	"github.com/ramjet-rdma/ramjet/internal/engine/rdmap"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
@@ -80,7 +81,7 @@ func (l *streamListener) accept() {
 			l.dev.lane.wakeForTimer()
 			return
 		}
-		c := l.dev.newConn(link, awaitingRequest)
+		c := l.dev.newConn(link, rdmap.Await(l.dev.lane.passTime(), l.dev.net.Proposal(), peerTimes))
 		c.listener = l
 		l.silent.Add(link.PeerAddr().Addr(), c)
 		link.Watch(true, false)
@@ -95,7 +96,7 @@ func (l *streamListener) accept() {
 // link once more: after a pause of this process all requests may be there.
 func (l *streamListener) dropOldest() {
 	if c, ok := l.silent.Oldest(); ok {
-		if c.readSetup(); c.phase == awaitingRequest {
+		if c.readSetup(); c.stage() == rdmap.StageRequest {
 			l.dev.links.dropped++
 			c.end(true)
 		}
@@ -160,7 +161,7 @@ func (l *streamListener) Close() error {
 		return nil
 	}
 	for _, c := range l.dev.inOrder() {
-		if c.listener == l && c.phase == awaitingRequest {
+		if c.listener == l && c.stage() == rdmap.StageRequest {
 			c.end(true)
 		}
 	}
@@ -189,10 +190,8 @@ func (d *StreamDevice) DialStream(qp driver.QP, from, to netip.AddrPort, p drive
 	if err != nil {
 		return nil, err
 	}
-	c := d.newConn(link, dialing)
-	c.limit(p)
-	c.qp, c.events, c.privateData = q, f, p.PrivateData
-	d.lane.timers.set(&c.timer, d.lane.passTime()+linkTime)
+	c := d.newConn(link, d.dialed(p, p.PrivateData, programTimes))
+	c.qp, c.events = q, f
 	if q != nil {
 		q.conn = c
 	}
@@ -215,11 +214,6 @@ func (d *StreamDevice) own(qp driver.QP) (*streamQP, error) {
 	return q, nil
 }
 
-// limit applies the program's limits of READs and atomics.
-func (c *conn) limit(p driver.StreamParam) {
-	c.proposal.IRD, c.proposal.ORD = min(c.proposal.IRD, p.IRD), min(c.proposal.ORD, p.ORD)
-}
-
 var errAnswered = errors.New("the connection was answered or has ended")
 
 func (s *stream) Accept(qp driver.QP, p driver.StreamParam, f func(driver.StreamEvent)) error {
@@ -231,16 +225,14 @@ func (s *stream) Accept(qp driver.QP, p driver.StreamParam, f func(driver.Stream
 	if err != nil {
 		return err
 	}
-	if c.phase != awaitingAnswer {
+	if c.stage() != rdmap.StageAnswer {
 		return &verbs.OpError{Op: "accept", Err: verbs.ErrState, Detail: errAnswered.Error()}
 	}
 	d.lane.newTime()
 	c.answered()
 	c.events = f
-	c.limit(p)
-	if ird := c.setup.Depths.ORD; c.setup.Enhanced() && ird < c.proposal.IRD {
-		c.proposal.IRD = ird
-	}
+	c.handshake.Limit(p.IRD, p.ORD)
+	c.handshake.MatchPeer()
 	err = c.accept(q, p.PrivateData)
 	d.transmit()
 	return err
@@ -253,7 +245,7 @@ func (s *stream) Reject(private []byte) error {
 	if c.dev.lane.closed {
 		return verbs.ErrClosed
 	}
-	if c.phase != awaitingAnswer {
+	if c.stage() != rdmap.StageAnswer {
 		return &verbs.OpError{Op: "reject", Err: verbs.ErrState, Detail: errAnswered.Error()}
 	}
 	c.dev.lane.newTime()
@@ -289,9 +281,11 @@ func (c *conn) disconnect() {
 		q.engine.Modify(&verbs.QPAttr{State: verbs.StateError}, verbs.MaskState)
 		q.applyState()
 		d.transmit()
-	case awaitingAnswer:
-		c.reject(nil)
-	case dialing, awaitingReply, awaitingRequest:
-		c.end(true)
+	case settingUp:
+		if c.stage() == rdmap.StageAnswer {
+			c.reject(nil)
+		} else {
+			c.end(true)
+		}
 	}
 }

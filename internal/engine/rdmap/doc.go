@@ -4,8 +4,8 @@
 // RFC 5040, with the extensions of RFC 6581 and RFC 7306). It is pure: it has no goroutine, lock,
 // socket or clock. Its caller gives it bytes and takes bytes out.
 //
-// A stream begins with [Setup], which reads the peer's only frame, and the functions that make
-// frames. The result of the negotiation is [Params]. [QP.Begin] hands the stream to a queue pair.
+// A stream begins with a [Handshake], which is given the peer's only frame and time, and has frames to send.
+// The result of the negotiation is [Params]. [QP.Begin] hands the stream to a queue pair.
 // From then on
 //
 //	Into, Received    where the next bytes of the stream go, and that they are there
@@ -18,6 +18,7 @@
 //
 // # Files
 //
+//	handshake.go              the set-up of a stream, of both sides
 //	setup.go                  MPA's frames, what they agree on
 //	qp.go, modify.go          the queue pair, its states; see also package queue
 //	prompt.go                 peers that miss the first message
