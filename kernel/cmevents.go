@@ -17,7 +17,7 @@ import (
 // cmEvent is an event of the connection manager, copied from C.
 type cmEvent struct {
 	id, listener uintptr
-	typ          uint32
+	typ          ibverbs.CMEventType
 	status       int32
 	param        driver.StreamParam
 	service      driver.Service
@@ -59,7 +59,7 @@ func (m *manager) reader() func() (bool, error) {
 }
 
 // withData reports whether events of a type have parameters of a peer.
-func withData(typ uint32) bool {
+func withData(typ ibverbs.CMEventType) bool {
 	switch typ {
 	case ibverbs.CMConnectRequest, ibverbs.CMConnectResponse, ibverbs.CMEstablished, ibverbs.CMRejected:
 		return true

@@ -318,7 +318,7 @@ func (s *stream) raise(states ...verbs.QPState) error {
 	}
 	d := s.m.dev
 	for _, state := range states {
-		a, mask := &ibverbs.QPAttr{QPState: uint32(state)}, new(int32)
+		a, mask := &ibverbs.QPAttr{QPState: ibverbs.QPState(state)}, new(int32)
 		if err := s.call(s.m.fn.InitQPAttr, uintptr(unsafe.Pointer(a)), uintptr(unsafe.Pointer(mask))); err != nil {
 			return err
 		}

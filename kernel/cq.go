@@ -125,7 +125,7 @@ func (q *cq) convert(wc *verbs.WC, c *ibverbs.WC) bool {
 	if c.Opcode&ibverbs.WCRecv == 0 {
 		qp.send.out.complete()
 	}
-	if c.Opcode < uint32(len(opcodes)) {
+	if int(c.Opcode) < len(opcodes) {
 		wc.Op = opcodes[c.Opcode]
 	}
 	wc.ByteLen, wc.PKeyIndex, wc.SLID, wc.SL, wc.DLIDPathBits, wc.SrcQPN = c.ByteLen, c.PkeyIndex, c.Slid, c.SL, c.DlidPathBits, verbs.QPN(c.SrcQP)

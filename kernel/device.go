@@ -97,7 +97,7 @@ func (d *device) queryDevice() error {
 		}
 	}
 	transport := verbs.TransportIB
-	if *ibverbs.Pointer[uint32](*ibverbs.Pointer[uintptr](d.ctx) + ibverbs.DeviceTransport) == ibverbs.TransportIwarp {
+	if *ibverbs.Pointer[ibverbs.Transport](*ibverbs.Pointer[uintptr](d.ctx) + ibverbs.DeviceTransport) == ibverbs.TransportIwarp {
 		transport = verbs.TransportIWARP
 	}
 	caps := a.OrigAttrDeviceCapFlags
@@ -130,7 +130,7 @@ func (d *device) queryDevice() error {
 }
 
 // capsOf returns the abilities that flags and limits tell of.
-func capsOf(flags uint32, a *ibverbs.DeviceAttrEx, transport verbs.Transport, xrc bool) (c verbs.DeviceCap) {
+func capsOf(flags ibverbs.DeviceCapFlags, a *ibverbs.DeviceAttrEx, transport verbs.Transport, xrc bool) (c verbs.DeviceCap) {
 	has := func(yes bool, cap verbs.DeviceCap) {
 		if yes {
 			c |= cap

@@ -76,9 +76,9 @@ type mr struct {
 }
 
 // accessOf converts access flags; those of FLUSH are left out.
-func accessOf(a verbs.Access) uintptr {
+func accessOf(a verbs.Access) ibverbs.AccessFlags {
 	const same = verbs.LocalWrite | verbs.RemoteWrite | verbs.RemoteRead | verbs.RemoteAtomic | verbs.MWBind | verbs.ZeroBased | verbs.OnDemand | verbs.HugePages
-	c := uintptr(a & same)
+	c := ibverbs.AccessFlags(a & same)
 	if a&verbs.RelaxedOrdering != 0 {
 		c |= ibverbs.AccessRelaxedOrdering
 	}
@@ -205,9 +205,9 @@ func (m *mr) register(p *pd, iova uint64, access verbs.Access, op string) error 
 	var errno syscall.Errno
 	switch {
 	case d.lib.RegMRIova2 != 0:
-		c, errno = d.lib.CallErrno(d.lib.RegMRIova2, p.c, addr, uintptr(len(m.buf)), uintptr(iova), accessOf(access&^verbs.ZeroBased))
+		c, errno = d.lib.CallErrno(d.lib.RegMRIova2, p.c, addr, uintptr(len(m.buf)), uintptr(iova), uintptr(accessOf(access&^verbs.ZeroBased)))
 	case iova == uint64(addr):
-		c, errno = d.lib.CallErrno(d.lib.RegMR, p.c, addr, uintptr(len(m.buf)), accessOf(access&^verbs.RelaxedOrdering))
+		c, errno = d.lib.CallErrno(d.lib.RegMR, p.c, addr, uintptr(len(m.buf)), uintptr(accessOf(access&^verbs.RelaxedOrdering)))
 	default:
 		return fail(op, verbs.ErrNotSupported, "this libibverbs, older than rdma-core 28, gives memory its own addresses only")
 	}
@@ -297,7 +297,7 @@ func (p *pd) ReregMR(r driver.MR, flags verbs.ReregFlags, buf []byte, access ver
 			pin.Pin(unsafe.SliceData(buf))
 		}
 	}
-	ret, errno := d.lib.CallErrno(d.lib.ReregMR, m.c, uintptr(flags), domain, addr, size, accessOf(access))
+	ret, errno := d.lib.CallErrno(d.lib.ReregMR, m.c, uintptr(flags), domain, addr, size, uintptr(accessOf(access)))
 	if n := int32(ret); n != 0 {
 		pin.Unpin()
 		if errno == 0 && n == reregInput {
@@ -339,12 +339,12 @@ func (m *mr) Prefetch(off, n int, write bool) error {
 	case f == 0:
 		return lacking(op, verbs.ErrNotSupported, function)
 	}
-	advice := uintptr(ibverbs.AdviseMRAdvicePrefetch)
+	advice := ibverbs.AdviseMRAdvicePrefetch
 	if write {
 		advice = ibverbs.AdviseMRAdvicePrefetchWrite
 	}
 	sge := &ibverbs.SGE{Addr: m.addr + uint64(off), Length: uint32(n), Lkey: uint32(m.lkey)}
-	r, errno := d.lib.CallErrno(f, uintptr(ibverbs.Pointer[ibverbs.MR](m.c).PD), advice, ibverbs.AdviseMRFlagFlush, uintptr(unsafe.Pointer(sge)), 1)
+	r, errno := d.lib.CallErrno(f, uintptr(ibverbs.Pointer[ibverbs.MR](m.c).PD), uintptr(advice), uintptr(ibverbs.AdviseMRFlagFlush), uintptr(unsafe.Pointer(sge)), 1)
 	return lacking(op, resultOf(r, errno), function)
 }
 

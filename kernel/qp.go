@@ -47,7 +47,7 @@ type group struct {
 }
 
 // types are the numbers of services in C.
-var types = map[verbs.QPType]uint32{verbs.RC: ibverbs.QptRC, verbs.UC: ibverbs.QptUC, verbs.UD: ibverbs.QptUD, verbs.XRCIni: ibverbs.QptXRCSend, verbs.XRCTgt: ibverbs.QptXRCRecv}
+var types = map[verbs.QPType]ibverbs.QPType{verbs.RC: ibverbs.QptRC, verbs.UC: ibverbs.QptUC, verbs.UD: ibverbs.QptUD, verbs.XRCIni: ibverbs.QptXRCSend, verbs.XRCTgt: ibverbs.QptXRCRecv}
 
 func limit(what string, n, most int) string {
 	return fmt.Sprintf("%d %s, and the device has at most %d", n, what, most)
@@ -91,11 +91,11 @@ func (d *device) createQP(init *verbs.QPInit, events func(verbs.EventType), p *p
 		c.SRQ, made.SRQ = uint64(s.c), s.id
 	}
 	if init.BlockSelfMulticast {
-		c.CompMask |= ibverbs.QPInitAttrCreateFlags
+		c.CompMask |= ibverbs.MaskQPInitAttrCreateFlags
 		c.CreateFlags |= ibverbs.QPCreateBlockSelfMcastLb
 	}
 	if x != nil {
-		c.CompMask |= ibverbs.QPInitAttrXRCD
+		c.CompMask |= ibverbs.MaskQPInitAttrXRCD
 		c.XRCD = uint64(x.c)
 	}
 	h, err := d.makeQP(c, init.Type, p)
@@ -127,7 +127,7 @@ func (d *device) makeQP(c *ibverbs.QPInitAttrEx, t verbs.QPType, p *pd) (uintptr
 		return 0, lacking("create_qp", verbs.ErrNotSupported, "ibv_create_qp_ex")
 	}
 	if p != nil {
-		c.CompMask |= ibverbs.QPInitAttrPD
+		c.CompMask |= ibverbs.MaskQPInitAttrPD
 		c.PD = uint64(p.c)
 	}
 	h, errno := d.lib.CallErrno(f, d.ctx, uintptr(unsafe.Pointer(c)))
@@ -174,8 +174,8 @@ func (q *qp) Modify(a *verbs.QPAttr, mask verbs.QPMask) error {
 		return fail("modify_qp", verbs.ErrNotSupported, "queue pairs of iWARP have no numbers on the wire: package cm connects them, by address and port")
 	}
 	c := new(ibverbs.QPAttr)
-	*c = ibverbs.QPAttr{QPState: uint32(a.State), CurQPState: uint32(a.CurState), PathMTU: uint32(a.PathMTU), Qkey: uint32(a.QKey), RqPSN: uint32(a.RQPSN), SqPSN: uint32(a.SQPSN),
-		DestQPNum: uint32(a.DestQPN), QPAccessFlags: uint32(accessOf(a.Access)), PkeyIndex: a.PKeyIndex, MaxRDAtomic: a.MaxRdAtomic, MaxDestRDAtomic: a.MaxDestRdAtomic,
+	*c = ibverbs.QPAttr{QPState: ibverbs.QPState(a.State), CurQPState: ibverbs.QPState(a.CurState), PathMTU: ibverbs.MTU(a.PathMTU), Qkey: uint32(a.QKey), RqPSN: uint32(a.RQPSN), SqPSN: uint32(a.SQPSN),
+		DestQPNum: uint32(a.DestQPN), QPAccessFlags: accessOf(a.Access), PkeyIndex: a.PKeyIndex, MaxRDAtomic: a.MaxRdAtomic, MaxDestRDAtomic: a.MaxDestRdAtomic,
 		MinRNRTimer: a.MinRNRTimer, PortNum: uint8(a.Port), Timeout: a.Timeout, RetryCnt: a.RetryCount, RNRRetry: a.RNRRetry}
 	if a.SQDAsyncNotify {
 		c.EnSqdAsyncNotify = 1
@@ -481,7 +481,7 @@ func (d *device) OpenXRCD() (driver.XRCD, error) {
 		return nil, err
 	}
 	defer d.leave()
-	init := &ibverbs.XRCDInitAttr{CompMask: ibverbs.XRCDInitAttrFD | ibverbs.XRCDInitAttrOflags, FD: ^uint32(0), Oflags: oCreate}
+	init := &ibverbs.XRCDInitAttr{CompMask: ibverbs.MaskXRCDInitAttrFD | ibverbs.MaskXRCDInitAttrOflags, FD: ^uint32(0), Oflags: oCreate}
 	c, errno := d.lib.CallErrno(f, d.ctx, uintptr(unsafe.Pointer(init)))
 	if err := madeOf(c, errno); err != nil {
 		return nil, err

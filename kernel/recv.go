@@ -152,7 +152,7 @@ func (p *pd) CreateSRQ(init *verbs.SRQInit, events func(verbs.EventType)) (drive
 	a := &ibverbs.SRQInitAttrEx{AttrMaxWR: uint32(init.MaxWR), AttrMaxSGE: uint32(init.MaxSGE)}
 	f, owner := d.lib.CreateSRQ, p.c
 	if init.XRCD != nil {
-		a.CompMask = ibverbs.SRQInitAttrType | ibverbs.SRQInitAttrPD | ibverbs.SRQInitAttrXRCD | ibverbs.SRQInitAttrCQ
+		a.CompMask = ibverbs.MaskSRQInitAttrType | ibverbs.MaskSRQInitAttrPD | ibverbs.MaskSRQInitAttrXRCD | ibverbs.MaskSRQInitAttrCQ
 		a.SRQType, a.PD, a.XRCD, a.CQ = ibverbs.SrqtXRC, uint64(p.c), uint64(driver.XRCDOf(init.XRCD).(*xrcd).c), uint64(driver.CQOf(init.CQ).(*cq).c)
 		if f, owner = ibverbs.Ext(d.ctx, ibverbs.BackCreateSRQEx), d.ctx; f == 0 {
 			return nil, lacking("create_srq", verbs.ErrNotSupported, "ibv_create_srq_ex")

@@ -167,7 +167,7 @@ func postError(r int) error {
 
 // operations are the numbers of operations in C, and what service has them.
 var operations = [...]struct {
-	c   uint32
+	c   ibverbs.WROpcode
 	has bool
 	uc  bool
 	ud  bool
@@ -199,7 +199,7 @@ func (d *device) has(op verbs.SendOp) bool {
 }
 
 // sendFlags are the flags of a work request by those of package verbs.
-var sendFlags = [...]uint32{
+var sendFlags = [...]ibverbs.SendFlags{
 	verbs.Signaled: ibverbs.SendSignaled, verbs.Solicited: ibverbs.SendSolicited, verbs.Signaled | verbs.Solicited: ibverbs.SendSignaled | ibverbs.SendSolicited,
 	verbs.Fence: ibverbs.SendFence, verbs.Fence | verbs.Signaled: ibverbs.SendFence | ibverbs.SendSignaled, verbs.Fence | verbs.Solicited: ibverbs.SendFence | ibverbs.SendSolicited,
 	verbs.Fence | verbs.Solicited | verbs.Signaled: ibverbs.SendFence | ibverbs.SendSolicited | ibverbs.SendSignaled,
@@ -311,7 +311,7 @@ func (s *sendQueue) bind(c *ibverbs.SendWR, wr *verbs.SendWR) error {
 			return fail("post_send", verbs.ErrInvalid, "the region is closed")
 		}
 	}
-	to.BindMWBindInfoAddr, to.BindMWBindInfoLength, to.BindMWBindInfoMWAccessFlags = b.Addr, b.Length, uint32(accessOf(b.Access))
+	to.BindMWBindInfoAddr, to.BindMWBindInfoLength, to.BindMWBindInfoMWAccessFlags = b.Addr, b.Length, accessOf(b.Access)
 	if w.typ == verbs.MWType1 {
 		c.Opcode = bindType1
 		return nil

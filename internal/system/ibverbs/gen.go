@@ -107,36 +107,77 @@ var consts = []struct{ name, c string }{
 	{"DeviceUverbs", "offsetof(struct ibv_device, dev_name)"},
 }
 
-// enums are constants of C, without IBV_.
-var enums = strings.Fields(`
-	TRANSPORT_IB TRANSPORT_IWARP
-	QPS_RESET QPS_INIT QPS_RTR QPS_RTS QPS_SQD QPS_SQE QPS_ERR
-	QPT_RC QPT_UC QPT_UD QPT_XRC_SEND QPT_XRC_RECV
-	QP_STATE QP_CUR_STATE QP_EN_SQD_ASYNC_NOTIFY QP_ACCESS_FLAGS QP_PKEY_INDEX QP_PORT QP_QKEY QP_AV QP_PATH_MTU QP_TIMEOUT QP_RETRY_CNT QP_RNR_RETRY
-	QP_RQ_PSN QP_MAX_QP_RD_ATOMIC QP_ALT_PATH QP_MIN_RNR_TIMER QP_SQ_PSN QP_MAX_DEST_RD_ATOMIC QP_PATH_MIG_STATE QP_CAP QP_DEST_QPN QP_RATE_LIMIT
-	ACCESS_LOCAL_WRITE ACCESS_REMOTE_WRITE ACCESS_REMOTE_READ ACCESS_REMOTE_ATOMIC ACCESS_MW_BIND ACCESS_ZERO_BASED ACCESS_ON_DEMAND ACCESS_HUGETLB
-	ACCESS_RELAXED_ORDERING
-	WR_SEND WR_SEND_WITH_IMM WR_SEND_WITH_INV WR_RDMA_WRITE WR_RDMA_WRITE_WITH_IMM WR_RDMA_READ WR_ATOMIC_CMP_AND_SWP WR_ATOMIC_FETCH_AND_ADD WR_LOCAL_INV WR_BIND_MW
-	SEND_FENCE SEND_SIGNALED SEND_SOLICITED SEND_INLINE
-	WC_SEND WC_RDMA_WRITE WC_RDMA_READ WC_COMP_SWAP WC_FETCH_ADD WC_BIND_MW WC_LOCAL_INV WC_RECV WC_RECV_RDMA_WITH_IMM
-	WC_GRH WC_WITH_IMM WC_WITH_INV
-	WC_SUCCESS WC_LOC_LEN_ERR WC_LOC_QP_OP_ERR WC_LOC_PROT_ERR WC_WR_FLUSH_ERR WC_MW_BIND_ERR WC_REM_INV_REQ_ERR WC_REM_ACCESS_ERR WC_REM_OP_ERR WC_RETRY_EXC_ERR WC_RNR_RETRY_EXC_ERR WC_GENERAL_ERR
-	MTU_256 MTU_4096
-	MW_TYPE_1 MW_TYPE_2
-	SRQT_BASIC SRQT_XRC SRQ_MAX_WR SRQ_LIMIT
-	SRQ_INIT_ATTR_TYPE SRQ_INIT_ATTR_PD SRQ_INIT_ATTR_XRCD SRQ_INIT_ATTR_CQ
-	QP_INIT_ATTR_PD QP_INIT_ATTR_XRCD QP_INIT_ATTR_CREATE_FLAGS
-	QP_CREATE_BLOCK_SELF_MCAST_LB
-	XRCD_INIT_ATTR_FD XRCD_INIT_ATTR_OFLAGS
-	REREG_MR_CHANGE_TRANSLATION REREG_MR_CHANGE_PD REREG_MR_CHANGE_ACCESS
-	EVENT_CQ_ERR EVENT_QP_FATAL EVENT_QP_REQ_ERR EVENT_QP_ACCESS_ERR EVENT_COMM_EST EVENT_SQ_DRAINED EVENT_PATH_MIG EVENT_PATH_MIG_ERR EVENT_DEVICE_FATAL EVENT_PORT_ACTIVE
-	EVENT_PORT_ERR EVENT_LID_CHANGE EVENT_PKEY_CHANGE EVENT_SM_CHANGE EVENT_SRQ_ERR EVENT_SRQ_LIMIT_REACHED EVENT_QP_LAST_WQE_REACHED EVENT_CLIENT_REREGISTER EVENT_GID_CHANGE
-	ATOMIC_NONE ATOMIC_HCA ATOMIC_GLOB
-	LINK_LAYER_INFINIBAND LINK_LAYER_ETHERNET
-	GID_TYPE_IB GID_TYPE_ROCE_V1 GID_TYPE_ROCE_V2
-	DEVICE_RC_RNR_NAK_GEN DEVICE_MEM_WINDOW DEVICE_MEM_WINDOW_TYPE_2B DEVICE_XRC DEVICE_MEM_MGT_EXTENSIONS DEVICE_SRQ_RESIZE DEVICE_UD_AV_PORT_ENFORCE
-	ODP_SUPPORT ADVISE_MR_ADVICE_PREFETCH ADVISE_MR_ADVICE_PREFETCH_WRITE ADVISE_MR_FLAG_FLUSH
-`)
+// enums are the constants of C, without IBV_, by the Go type that they have. Those of a mask of attributes have Mask
+// in front in Go.
+var enums = []struct{ typ, width, doc, names string }{
+	{"Transport", "uint32", "enum ibv_transport_type", "TRANSPORT_IB TRANSPORT_IWARP"},
+	{"QPState", "uint32", "enum ibv_qp_state", "QPS_RESET QPS_INIT QPS_RTR QPS_RTS QPS_SQD QPS_SQE QPS_ERR"},
+	{"QPType", "uint32", "enum ibv_qp_type", "QPT_RC QPT_UC QPT_UD QPT_XRC_SEND QPT_XRC_RECV"},
+	{"QPAttrMask", "uint32", "enum ibv_qp_attr_mask", "QP_STATE QP_CUR_STATE QP_EN_SQD_ASYNC_NOTIFY QP_ACCESS_FLAGS QP_PKEY_INDEX QP_PORT QP_QKEY QP_AV QP_PATH_MTU " +
+		"QP_TIMEOUT QP_RETRY_CNT QP_RNR_RETRY QP_RQ_PSN QP_MAX_QP_RD_ATOMIC QP_ALT_PATH QP_MIN_RNR_TIMER QP_SQ_PSN QP_MAX_DEST_RD_ATOMIC QP_PATH_MIG_STATE QP_CAP QP_DEST_QPN QP_RATE_LIMIT"},
+	{"AccessFlags", "uint32", "enum ibv_access_flags", "ACCESS_LOCAL_WRITE ACCESS_REMOTE_WRITE ACCESS_REMOTE_READ ACCESS_REMOTE_ATOMIC ACCESS_MW_BIND ACCESS_ZERO_BASED " +
+		"ACCESS_ON_DEMAND ACCESS_HUGETLB ACCESS_RELAXED_ORDERING"},
+	{"WROpcode", "uint32", "enum ibv_wr_opcode", "WR_SEND WR_SEND_WITH_IMM WR_SEND_WITH_INV WR_RDMA_WRITE WR_RDMA_WRITE_WITH_IMM WR_RDMA_READ WR_ATOMIC_CMP_AND_SWP " +
+		"WR_ATOMIC_FETCH_AND_ADD WR_LOCAL_INV WR_BIND_MW"},
+	{"SendFlags", "uint32", "enum ibv_send_flags", "SEND_FENCE SEND_SIGNALED SEND_SOLICITED SEND_INLINE"},
+	{"WCOpcode", "uint32", "enum ibv_wc_opcode", "WC_SEND WC_RDMA_WRITE WC_RDMA_READ WC_COMP_SWAP WC_FETCH_ADD WC_BIND_MW WC_LOCAL_INV WC_RECV WC_RECV_RDMA_WITH_IMM"},
+	{"WCFlags", "uint32", "enum ibv_wc_flags", "WC_GRH WC_WITH_IMM WC_WITH_INV"},
+	{"WCStatus", "uint32", "enum ibv_wc_status", "WC_SUCCESS WC_LOC_LEN_ERR WC_LOC_QP_OP_ERR WC_LOC_PROT_ERR WC_WR_FLUSH_ERR WC_MW_BIND_ERR WC_REM_INV_REQ_ERR WC_REM_ACCESS_ERR " +
+		"WC_REM_OP_ERR WC_RETRY_EXC_ERR WC_RNR_RETRY_EXC_ERR WC_GENERAL_ERR"},
+	{"MTU", "uint32", "enum ibv_mtu", "MTU_256 MTU_4096"},
+	{"MWType", "uint32", "enum ibv_mw_type", "MW_TYPE_1 MW_TYPE_2"},
+	{"SRQType", "uint32", "enum ibv_srq_type", "SRQT_BASIC SRQT_XRC"},
+	{"SRQAttrMask", "uint32", "enum ibv_srq_attr_mask", "SRQ_MAX_WR SRQ_LIMIT"},
+	{"SRQInitMask", "uint32", "enum ibv_srq_init_attr_mask", "SRQ_INIT_ATTR_TYPE SRQ_INIT_ATTR_PD SRQ_INIT_ATTR_XRCD SRQ_INIT_ATTR_CQ"},
+	{"QPInitMask", "uint32", "enum ibv_qp_init_attr_mask", "QP_INIT_ATTR_PD QP_INIT_ATTR_XRCD QP_INIT_ATTR_CREATE_FLAGS"},
+	{"QPCreateFlags", "uint32", "enum ibv_qp_create_flags", "QP_CREATE_BLOCK_SELF_MCAST_LB"},
+	{"XRCDInitMask", "uint32", "enum ibv_xrcd_init_attr_mask", "XRCD_INIT_ATTR_FD XRCD_INIT_ATTR_OFLAGS"},
+	{"ReregMRFlags", "uint32", "enum ibv_rereg_mr_flags", "REREG_MR_CHANGE_TRANSLATION REREG_MR_CHANGE_PD REREG_MR_CHANGE_ACCESS"},
+	{"EventType", "uint32", "enum ibv_event_type", "EVENT_CQ_ERR EVENT_QP_FATAL EVENT_QP_REQ_ERR EVENT_QP_ACCESS_ERR EVENT_COMM_EST EVENT_SQ_DRAINED EVENT_PATH_MIG EVENT_PATH_MIG_ERR " +
+		"EVENT_DEVICE_FATAL EVENT_PORT_ACTIVE EVENT_PORT_ERR EVENT_LID_CHANGE EVENT_PKEY_CHANGE EVENT_SM_CHANGE EVENT_SRQ_ERR EVENT_SRQ_LIMIT_REACHED EVENT_QP_LAST_WQE_REACHED " +
+		"EVENT_CLIENT_REREGISTER EVENT_GID_CHANGE"},
+	{"AtomicCap", "uint32", "enum ibv_atomic_cap", "ATOMIC_NONE ATOMIC_HCA ATOMIC_GLOB"},
+	{"LinkLayer", "uint8", "the link layers of a port", "LINK_LAYER_INFINIBAND LINK_LAYER_ETHERNET"},
+	{"GIDType", "uint32", "enum ibv_gid_type", "GID_TYPE_IB GID_TYPE_ROCE_V1 GID_TYPE_ROCE_V2"},
+	{"DeviceCapFlags", "uint32", "enum ibv_device_cap_flags", "DEVICE_RC_RNR_NAK_GEN DEVICE_MEM_WINDOW DEVICE_MEM_WINDOW_TYPE_2B DEVICE_XRC DEVICE_MEM_MGT_EXTENSIONS DEVICE_SRQ_RESIZE " +
+		"DEVICE_UD_AV_PORT_ENFORCE"},
+	{"ODPCaps", "uint64", "enum ibv_odp_general_caps", "ODP_SUPPORT"},
+	{"Advice", "uint32", "enum ibv_advise_mr_advice", "ADVISE_MR_ADVICE_PREFETCH ADVISE_MR_ADVICE_PREFETCH_WRITE"},
+	{"AdviseFlags", "uint32", "enum ibv_advise_mr_flag", "ADVISE_MR_FLAG_FLUSH"},
+}
+
+// enumFields are the fields of structures that have one of these types, by their last name in C.
+var enumFields = map[string]string{
+	"opcode": "WROpcode", "send_flags": "SendFlags", "mw_access_flags": "AccessFlags", "qp_access_flags": "AccessFlags",
+	"qp_state": "QPState", "cur_qp_state": "QPState", "path_mtu": "MTU", "max_mtu": "MTU", "active_mtu": "MTU", "qp_type": "QPType", "create_flags": "QPCreateFlags",
+	"srq_type": "SRQType", "event_type": "EventType", "gid_type": "GIDType", "link_layer": "LinkLayer", "atomic_cap": "AtomicCap", "device_cap_flags": "DeviceCapFlags",
+	"general_caps": "ODPCaps", "wc_flags": "WCFlags",
+}
+
+// typeOf returns the type of a field of a structure, by its name and size.
+func typeOf(structure, field string, size int) string {
+	last := field[strings.LastIndexByte(field, '.')+1:]
+	switch {
+	case structure == "WC" && last == "opcode":
+		return "WCOpcode"
+	case structure == "WC" && last == "status":
+		return "WCStatus"
+	case strings.HasPrefix(structure, "CMEvent") && last == "event":
+		return "CMEventType"
+	case structure == "MW" && last == "type":
+		return "MWType"
+	case strings.HasSuffix(structure, "InitAttrEx") && last == "comp_mask":
+		return strings.TrimSuffix(structure, "AttrEx") + "Mask"
+	case structure == "XRCDInitAttr" && last == "comp_mask":
+		return "XRCDInitMask"
+	case enumFields[last] != "":
+		return enumFields[last]
+	}
+	if typ, ok := map[int]string{1: "uint8", 2: "uint16", 4: "uint32", 8: "uint64"}[size]; ok {
+		return typ
+	}
+	return fmt.Sprintf("[%d]byte", size)
+}
 
 // camel returns the exported Go name of one of C: orig_attr.max_qp is OrigAttrMaxQP.
 func camel(c string) string {
@@ -171,8 +212,10 @@ func main() {
 	for i, k := range consts {
 		fmt.Fprintf(&c, "printf(\"c %d %%zu\\n\", (size_t)(%s));\n", i, k.c)
 	}
-	for _, e := range enums {
-		fmt.Fprintf(&c, "printf(\"e %s %%llu\\n\", (unsigned long long)IBV_%s);\n", e, e)
+	for i, e := range enums {
+		for _, name := range strings.Fields(e.names) {
+			fmt.Fprintf(&c, "printf(\"e %d %s %%llu\\n\", (unsigned long long)IBV_%s);\n", i, name, name)
+		}
 	}
 	fmt.Fprintf(&c, "return 0;\n}\n")
 	lines := run(c.String())
@@ -212,11 +255,7 @@ func main() {
 				log.Fatalf("%s overlaps what is before it: it is a member of a union", w[2])
 			}
 			pad(offset)
-			typ, ok := map[int]string{1: "uint8", 2: "uint16", 4: "uint32", 8: "uint64"}[size]
-			if !ok {
-				typ = fmt.Sprintf("[%d]byte", size)
-			}
-			fmt.Fprintf(&out, "\t%s %s\n", camel(w[2]), typ)
+			fmt.Fprintf(&out, "\t%s %s\n", camel(w[2]), typeOf(structs[number(w[1])].name, w[2], size))
 			fmt.Fprintf(&test, "{%q, %q},\n", w[2], camel(w[2]))
 			at += size
 		default:
@@ -225,20 +264,39 @@ func main() {
 	}
 	finish()
 	test.WriteString("}\n\nvar numbers = []number{\n")
-	out.WriteString("// Where fields are in structures of which the library has the whole.\nconst (\n")
+	out.WriteString("// CMEventType is enum rdma_cm_event_type.\ntype CMEventType uint32\n\n// Where fields are in structures of which the library has the whole; options and events of librdmacm.\nconst (\n")
 	for _, l := range rest {
 		if w := strings.Fields(l); w[0] == "c" {
 			k := consts[number(w[1])]
-			fmt.Fprintf(&out, "\t%s = %s\n", k.name, w[2])
-			fmt.Fprintf(&test, "{%q, %s},\n", k.c, k.name)
+			typ := ""
+			if strings.HasPrefix(k.c, "RDMA_CM_EVENT_") {
+				typ = "CMEventType"
+			}
+			fmt.Fprintf(&out, "\t%s %s = %s\n", k.name, typ, w[2])
+			fmt.Fprintf(&test, "{%q, uint64(%s)},\n", k.c, k.name)
 		}
 	}
-	out.WriteString(")\n\n// Constants, named as in C without IBV_.\nconst (\n")
+	out.WriteString(")\n")
+	last := -1
 	for _, l := range rest {
-		if w := strings.Fields(l); w[0] == "e" {
-			fmt.Fprintf(&out, "\t%s = %s\n", camel(w[1]), w[2])
-			fmt.Fprintf(&test, "{%q, %s},\n", "IBV_"+w[1], camel(w[1]))
+		w := strings.Fields(l)
+		if w[0] != "e" {
+			continue
 		}
+		i := number(w[1])
+		e, name := enums[i], camel(w[2])
+		if strings.HasSuffix(e.typ, "Mask") {
+			name = "Mask" + name
+		}
+		if i != last {
+			if last >= 0 {
+				out.WriteString(")\n")
+			}
+			fmt.Fprintf(&out, "\n// %s is %s.\ntype %s %s\n\nconst (\n", e.typ, e.doc, e.typ, e.width)
+			last = i
+		}
+		fmt.Fprintf(&out, "\t%s %s = %s\n", name, e.typ, w[3])
+		fmt.Fprintf(&test, "{%q, uint64(%s)},\n", "IBV_"+w[2], name)
 	}
 	out.WriteString(")\n")
 	test.WriteString("}\n")

@@ -18,8 +18,8 @@ type SendWR struct {
 	Next                uint64
 	SGList              uint64
 	NumSGE              uint32
-	Opcode              uint32
-	SendFlags           uint32
+	Opcode              WROpcode
+	SendFlags           SendFlags
 	ImmData             uint32
 	WRRdmaRemoteAddr    uint64
 	WRRdmaRkey          uint32
@@ -56,7 +56,7 @@ type SendWRBind struct {
 	BindMWBindInfoMR            uint64
 	BindMWBindInfoAddr          uint64
 	BindMWBindInfoLength        uint64
-	BindMWBindInfoMWAccessFlags uint32
+	BindMWBindInfoMWAccessFlags AccessFlags
 	_                           [4]byte
 }
 
@@ -72,14 +72,14 @@ type RecvWR struct {
 // WC has struct ibv_wc.
 type WC struct {
 	WRID         uint64
-	Status       uint32
-	Opcode       uint32
+	Status       WCStatus
+	Opcode       WCOpcode
 	VendorErr    uint32
 	ByteLen      uint32
 	ImmData      uint32
 	QPNum        uint32
 	SrcQP        uint32
-	WCFlags      uint32
+	WCFlags      WCFlags
 	PkeyIndex    uint16
 	Slid         uint16
 	SL           uint8
@@ -90,12 +90,12 @@ type WC struct {
 // MWBind has struct ibv_mw_bind.
 type MWBind struct {
 	WRID                  uint64
-	SendFlags             uint32
+	SendFlags             SendFlags
 	_                     [4]byte
 	BindInfoMR            uint64
 	BindInfoAddr          uint64
 	BindInfoLength        uint64
-	BindInfoMWAccessFlags uint32
+	BindInfoMWAccessFlags AccessFlags
 	_                     [4]byte
 }
 
@@ -117,7 +117,7 @@ type MW struct {
 	PD      uint64
 	Rkey    uint32
 	Handle  uint32
-	Type    uint32
+	Type    MWType
 	_       [4]byte
 }
 
@@ -140,15 +140,15 @@ type AHAttr struct {
 
 // QPAttr has struct ibv_qp_attr.
 type QPAttr struct {
-	QPState               uint32
-	CurQPState            uint32
-	PathMTU               uint32
+	QPState               QPState
+	CurQPState            QPState
+	PathMTU               MTU
 	PathMigState          uint32
 	Qkey                  uint32
 	RqPSN                 uint32
 	SqPSN                 uint32
 	DestQPNum             uint32
-	QPAccessFlags         uint32
+	QPAccessFlags         AccessFlags
 	CapMaxSendWR          uint32
 	CapMaxRecvWR          uint32
 	CapMaxSendSGE         uint32
@@ -196,12 +196,12 @@ type QPInitAttrEx struct {
 	CapMaxSendSGE    uint32
 	CapMaxRecvSGE    uint32
 	CapMaxInlineData uint32
-	QPType           uint32
+	QPType           QPType
 	SqSigAll         uint32
-	CompMask         uint32
+	CompMask         QPInitMask
 	PD               uint64
 	XRCD             uint64
-	CreateFlags      uint32
+	CreateFlags      QPCreateFlags
 	_                [36]byte
 	SourceQpn        uint32
 	_                [4]byte
@@ -221,8 +221,8 @@ type SRQInitAttrEx struct {
 	AttrMaxWR    uint32
 	AttrMaxSGE   uint32
 	AttrSRQLimit uint32
-	CompMask     uint32
-	SRQType      uint32
+	CompMask     SRQInitMask
+	SRQType      SRQType
 	_            [4]byte
 	PD           uint64
 	XRCD         uint64
@@ -232,7 +232,7 @@ type SRQInitAttrEx struct {
 
 // XRCDInitAttr has struct ibv_xrcd_init_attr.
 type XRCDInitAttr struct {
-	CompMask uint32
+	CompMask XRCDInitMask
 	FD       uint32
 	Oflags   uint32
 }
@@ -240,7 +240,7 @@ type XRCDInitAttr struct {
 // AsyncEvent has struct ibv_async_event.
 type AsyncEvent struct {
 	ElementCQ uint64
-	EventType uint32
+	EventType EventType
 	_         [4]byte
 }
 
@@ -256,15 +256,15 @@ type GIDEntry struct {
 	GID         [16]byte
 	GIDIndex    uint32
 	PortNum     uint32
-	GIDType     uint32
+	GIDType     GIDType
 	NdevIfindex uint32
 }
 
 // PortAttr has struct ibv_port_attr.
 type PortAttr struct {
 	State         uint32
-	MaxMTU        uint32
-	ActiveMTU     uint32
+	MaxMTU        MTU
+	ActiveMTU     MTU
 	GIDTblLen     uint32
 	PortCapFlags  uint32
 	MaxMsgSz      uint32
@@ -281,7 +281,7 @@ type PortAttr struct {
 	ActiveWidth   uint8
 	ActiveSpeed   uint8
 	PhysState     uint8
-	LinkLayer     uint8
+	LinkLayer     LinkLayer
 	Flags         uint8
 	PortCapFlags2 uint16
 	_             [2]byte
@@ -306,7 +306,7 @@ type ConnParam struct {
 type CMEvent struct {
 	ID                          uint64
 	ListenID                    uint64
-	Event                       uint32
+	Event                       CMEventType
 	Status                      uint32
 	ParamConnPrivateData        uint64
 	ParamConnPrivateDataLen     uint8
@@ -352,7 +352,7 @@ type DeviceAttrEx struct {
 	OrigAttrHwVer                    uint32
 	OrigAttrMaxQP                    uint32
 	OrigAttrMaxQPWR                  uint32
-	OrigAttrDeviceCapFlags           uint32
+	OrigAttrDeviceCapFlags           DeviceCapFlags
 	OrigAttrMaxSGE                   uint32
 	OrigAttrMaxSGERD                 uint32
 	OrigAttrMaxCQ                    uint32
@@ -363,7 +363,7 @@ type DeviceAttrEx struct {
 	_                                [8]byte
 	OrigAttrMaxQPInitRDAtom          uint32
 	_                                [4]byte
-	OrigAttrAtomicCap                uint32
+	OrigAttrAtomicCap                AtomicCap
 	_                                [8]byte
 	OrigAttrMaxMW                    uint32
 	_                                [8]byte
@@ -381,7 +381,7 @@ type DeviceAttrEx struct {
 	_                                [4]byte
 	CompMask                         uint32
 	_                                [4]byte
-	OdpCapsGeneralCaps               uint64
+	OdpCapsGeneralCaps               ODPCaps
 	OdpCapsPerTransportCapsRCOdpCaps uint32
 	OdpCapsPerTransportCapsUCOdpCaps uint32
 	OdpCapsPerTransportCapsUDOdpCaps uint32
@@ -393,200 +393,361 @@ type DeviceAttrEx struct {
 	PhysPortCntEx                    uint32
 }
 
-// Where fields are in structures of which the library has the whole.
+// CMEventType is enum rdma_cm_event_type.
+type CMEventType uint32
+
+// Where fields are in structures of which the library has the whole; options and events of librdmacm.
 const (
-	CtxPollCQ         = 96
-	CtxReqNotifyCQ    = 104
-	CtxPostSRQRecv    = 168
-	CtxPostSend       = 208
-	CtxPostRecv       = 216
-	CtxAllocMW        = 64
-	CtxBindMW         = 72
-	CtxDeallocMW      = 80
-	CtxDevice         = 0
-	CtxAsyncFD        = 268
-	CtxMutex          = 280
-	BackSize          = 8
-	BackQueryPort     = 320
-	BackAdviseMR      = 312
-	BackQueryDeviceEx = 104
-	BackCreateQPEx    = 56
-	BackGetSRQNum     = 48
-	BackCreateSRQEx   = 40
-	BackOpenXRCD      = 32
-	BackCloseXRCD     = 24
-	CQEntries         = 28
-	QPNum             = 52
-	DeviceTransport   = 20
-	DeviceName        = 24
-	IDVerbs           = 0
-	IDSource          = 32
-	IDDestination     = 160
-	PSTCP             = 262
-	PSUDP             = 273
-	OptionID          = 0
-	OptionIDTOS       = 0
-	OptionIDReuseaddr = 1
-	CMAddrResolved    = 0
-	CMAddrError       = 1
-	CMRouteResolved   = 2
-	CMRouteError      = 3
-	CMConnectRequest  = 4
-	CMConnectResponse = 5
-	CMConnectError    = 6
-	CMUnreachable     = 7
-	CMRejected        = 8
-	CMEstablished     = 9
-	CMDisconnected    = 10
-	CMMulticastJoin   = 12
-	CMMulticastError  = 13
-	CMDeviceRemoval   = 11
-	CMTimewaitExit    = 15
-	DeviceUverbs      = 88
+	CtxPollCQ                     = 96
+	CtxReqNotifyCQ                = 104
+	CtxPostSRQRecv                = 168
+	CtxPostSend                   = 208
+	CtxPostRecv                   = 216
+	CtxAllocMW                    = 64
+	CtxBindMW                     = 72
+	CtxDeallocMW                  = 80
+	CtxDevice                     = 0
+	CtxAsyncFD                    = 268
+	CtxMutex                      = 280
+	BackSize                      = 8
+	BackQueryPort                 = 320
+	BackAdviseMR                  = 312
+	BackQueryDeviceEx             = 104
+	BackCreateQPEx                = 56
+	BackGetSRQNum                 = 48
+	BackCreateSRQEx               = 40
+	BackOpenXRCD                  = 32
+	BackCloseXRCD                 = 24
+	CQEntries                     = 28
+	QPNum                         = 52
+	DeviceTransport               = 20
+	DeviceName                    = 24
+	IDVerbs                       = 0
+	IDSource                      = 32
+	IDDestination                 = 160
+	PSTCP                         = 262
+	PSUDP                         = 273
+	OptionID                      = 0
+	OptionIDTOS                   = 0
+	OptionIDReuseaddr             = 1
+	CMAddrResolved    CMEventType = 0
+	CMAddrError       CMEventType = 1
+	CMRouteResolved   CMEventType = 2
+	CMRouteError      CMEventType = 3
+	CMConnectRequest  CMEventType = 4
+	CMConnectResponse CMEventType = 5
+	CMConnectError    CMEventType = 6
+	CMUnreachable     CMEventType = 7
+	CMRejected        CMEventType = 8
+	CMEstablished     CMEventType = 9
+	CMDisconnected    CMEventType = 10
+	CMMulticastJoin   CMEventType = 12
+	CMMulticastError  CMEventType = 13
+	CMDeviceRemoval   CMEventType = 11
+	CMTimewaitExit    CMEventType = 15
+	DeviceUverbs                  = 88
 )
 
-// Constants, named as in C without IBV_.
+// Transport is enum ibv_transport_type.
+type Transport uint32
+
 const (
-	TransportIb                 = 0
-	TransportIwarp              = 1
-	QpsReset                    = 0
-	QpsInit                     = 1
-	QpsRtr                      = 2
-	QpsRts                      = 3
-	QpsSqd                      = 4
-	QpsSqe                      = 5
-	QpsErr                      = 6
-	QptRC                       = 2
-	QptUC                       = 3
-	QptUD                       = 4
-	QptXRCSend                  = 9
-	QptXRCRecv                  = 10
-	QPState                     = 1
-	QPCurState                  = 2
-	QPEnSqdAsyncNotify          = 4
-	QPAccessFlags               = 8
-	QPPkeyIndex                 = 16
-	QPPort                      = 32
-	QPQkey                      = 64
-	QPAv                        = 128
-	QPPathMTU                   = 256
-	QPTimeout                   = 512
-	QPRetryCnt                  = 1024
-	QPRNRRetry                  = 2048
-	QPRqPSN                     = 4096
-	QPMaxQPRDAtomic             = 8192
-	QPAltPath                   = 16384
-	QPMinRNRTimer               = 32768
-	QPSqPSN                     = 65536
-	QPMaxDestRDAtomic           = 131072
-	QPPathMigState              = 262144
-	QPCap                       = 524288
-	QPDestQpn                   = 1048576
-	QPRateLimit                 = 33554432
-	AccessLocalWrite            = 1
-	AccessRemoteWrite           = 2
-	AccessRemoteRead            = 4
-	AccessRemoteAtomic          = 8
-	AccessMWBind                = 16
-	AccessZeroBased             = 32
-	AccessOnDemand              = 64
-	AccessHugetlb               = 128
-	AccessRelaxedOrdering       = 1048576
-	WRSend                      = 2
-	WRSendWithImm               = 3
-	WRSendWithInv               = 9
-	WRRdmaWrite                 = 0
-	WRRdmaWriteWithImm          = 1
-	WRRdmaRead                  = 4
-	WRAtomicCmpAndSwp           = 5
-	WRAtomicFetchAndAdd         = 6
-	WRLocalInv                  = 7
-	WRBindMW                    = 8
-	SendFence                   = 1
-	SendSignaled                = 2
-	SendSolicited               = 4
-	SendInline                  = 8
-	WCSend                      = 0
-	WCRdmaWrite                 = 1
-	WCRdmaRead                  = 2
-	WCCompSwap                  = 3
-	WCFetchAdd                  = 4
-	WCBindMW                    = 5
-	WCLocalInv                  = 6
-	WCRecv                      = 128
-	WCRecvRdmaWithImm           = 129
-	WCGRH                       = 1
-	WCWithImm                   = 2
-	WCWithInv                   = 8
-	WCSuccess                   = 0
-	WCLocLenErr                 = 1
-	WCLocQPOpErr                = 2
-	WCLocProtErr                = 4
-	WCWRFlushErr                = 5
-	WCMWBindErr                 = 6
-	WCRemInvReqErr              = 9
-	WCRemAccessErr              = 10
-	WCRemOpErr                  = 11
-	WCRetryExcErr               = 12
-	WCRNRRetryExcErr            = 13
-	WCGeneralErr                = 21
-	MTU256                      = 1
-	MTU4096                     = 5
-	MWType1                     = 1
-	MWType2                     = 2
-	SrqtBasic                   = 0
-	SrqtXRC                     = 1
-	SRQMaxWR                    = 1
-	SRQLimit                    = 2
-	SRQInitAttrType             = 1
-	SRQInitAttrPD               = 2
-	SRQInitAttrXRCD             = 4
-	SRQInitAttrCQ               = 8
-	QPInitAttrPD                = 1
-	QPInitAttrXRCD              = 2
-	QPInitAttrCreateFlags       = 4
-	QPCreateBlockSelfMcastLb    = 2
-	XRCDInitAttrFD              = 1
-	XRCDInitAttrOflags          = 2
-	ReregMRChangeTranslation    = 1
-	ReregMRChangePD             = 2
-	ReregMRChangeAccess         = 4
-	EventCQErr                  = 0
-	EventQPFatal                = 1
-	EventQPReqErr               = 2
-	EventQPAccessErr            = 3
-	EventCommEst                = 4
-	EventSqDrained              = 5
-	EventPathMig                = 6
-	EventPathMigErr             = 7
-	EventDeviceFatal            = 8
-	EventPortActive             = 9
-	EventPortErr                = 10
-	EventLIDChange              = 11
-	EventPkeyChange             = 12
-	EventSmChange               = 13
-	EventSRQErr                 = 14
-	EventSRQLimitReached        = 15
-	EventQPLastWqeReached       = 16
-	EventClientReregister       = 17
-	EventGIDChange              = 18
-	AtomicNone                  = 0
-	AtomicHca                   = 1
-	AtomicGlob                  = 2
-	LinkLayerInfiniband         = 1
-	LinkLayerEthernet           = 2
-	GIDTypeIb                   = 0
-	GIDTypeRoceV1               = 1
-	GIDTypeRoceV2               = 2
-	DeviceRCRNRNakGen           = 4096
-	DeviceMemWindow             = 131072
-	DeviceMemWindowType2b       = 16777216
-	DeviceXRC                   = 1048576
-	DeviceMemMgtExtensions      = 2097152
-	DeviceSRQResize             = 8192
-	DeviceUDAvPortEnforce       = 64
-	OdpSupport                  = 1
-	AdviseMRAdvicePrefetch      = 0
-	AdviseMRAdvicePrefetchWrite = 1
-	AdviseMRFlagFlush           = 1
+	TransportIb    Transport = 0
+	TransportIwarp Transport = 1
+)
+
+// QPState is enum ibv_qp_state.
+type QPState uint32
+
+const (
+	QpsReset QPState = 0
+	QpsInit  QPState = 1
+	QpsRtr   QPState = 2
+	QpsRts   QPState = 3
+	QpsSqd   QPState = 4
+	QpsSqe   QPState = 5
+	QpsErr   QPState = 6
+)
+
+// QPType is enum ibv_qp_type.
+type QPType uint32
+
+const (
+	QptRC      QPType = 2
+	QptUC      QPType = 3
+	QptUD      QPType = 4
+	QptXRCSend QPType = 9
+	QptXRCRecv QPType = 10
+)
+
+// QPAttrMask is enum ibv_qp_attr_mask.
+type QPAttrMask uint32
+
+const (
+	MaskQPState            QPAttrMask = 1
+	MaskQPCurState         QPAttrMask = 2
+	MaskQPEnSqdAsyncNotify QPAttrMask = 4
+	MaskQPAccessFlags      QPAttrMask = 8
+	MaskQPPkeyIndex        QPAttrMask = 16
+	MaskQPPort             QPAttrMask = 32
+	MaskQPQkey             QPAttrMask = 64
+	MaskQPAv               QPAttrMask = 128
+	MaskQPPathMTU          QPAttrMask = 256
+	MaskQPTimeout          QPAttrMask = 512
+	MaskQPRetryCnt         QPAttrMask = 1024
+	MaskQPRNRRetry         QPAttrMask = 2048
+	MaskQPRqPSN            QPAttrMask = 4096
+	MaskQPMaxQPRDAtomic    QPAttrMask = 8192
+	MaskQPAltPath          QPAttrMask = 16384
+	MaskQPMinRNRTimer      QPAttrMask = 32768
+	MaskQPSqPSN            QPAttrMask = 65536
+	MaskQPMaxDestRDAtomic  QPAttrMask = 131072
+	MaskQPPathMigState     QPAttrMask = 262144
+	MaskQPCap              QPAttrMask = 524288
+	MaskQPDestQpn          QPAttrMask = 1048576
+	MaskQPRateLimit        QPAttrMask = 33554432
+)
+
+// AccessFlags is enum ibv_access_flags.
+type AccessFlags uint32
+
+const (
+	AccessLocalWrite      AccessFlags = 1
+	AccessRemoteWrite     AccessFlags = 2
+	AccessRemoteRead      AccessFlags = 4
+	AccessRemoteAtomic    AccessFlags = 8
+	AccessMWBind          AccessFlags = 16
+	AccessZeroBased       AccessFlags = 32
+	AccessOnDemand        AccessFlags = 64
+	AccessHugetlb         AccessFlags = 128
+	AccessRelaxedOrdering AccessFlags = 1048576
+)
+
+// WROpcode is enum ibv_wr_opcode.
+type WROpcode uint32
+
+const (
+	WRSend              WROpcode = 2
+	WRSendWithImm       WROpcode = 3
+	WRSendWithInv       WROpcode = 9
+	WRRdmaWrite         WROpcode = 0
+	WRRdmaWriteWithImm  WROpcode = 1
+	WRRdmaRead          WROpcode = 4
+	WRAtomicCmpAndSwp   WROpcode = 5
+	WRAtomicFetchAndAdd WROpcode = 6
+	WRLocalInv          WROpcode = 7
+	WRBindMW            WROpcode = 8
+)
+
+// SendFlags is enum ibv_send_flags.
+type SendFlags uint32
+
+const (
+	SendFence     SendFlags = 1
+	SendSignaled  SendFlags = 2
+	SendSolicited SendFlags = 4
+	SendInline    SendFlags = 8
+)
+
+// WCOpcode is enum ibv_wc_opcode.
+type WCOpcode uint32
+
+const (
+	WCSend            WCOpcode = 0
+	WCRdmaWrite       WCOpcode = 1
+	WCRdmaRead        WCOpcode = 2
+	WCCompSwap        WCOpcode = 3
+	WCFetchAdd        WCOpcode = 4
+	WCBindMW          WCOpcode = 5
+	WCLocalInv        WCOpcode = 6
+	WCRecv            WCOpcode = 128
+	WCRecvRdmaWithImm WCOpcode = 129
+)
+
+// WCFlags is enum ibv_wc_flags.
+type WCFlags uint32
+
+const (
+	WCGRH     WCFlags = 1
+	WCWithImm WCFlags = 2
+	WCWithInv WCFlags = 8
+)
+
+// WCStatus is enum ibv_wc_status.
+type WCStatus uint32
+
+const (
+	WCSuccess        WCStatus = 0
+	WCLocLenErr      WCStatus = 1
+	WCLocQPOpErr     WCStatus = 2
+	WCLocProtErr     WCStatus = 4
+	WCWRFlushErr     WCStatus = 5
+	WCMWBindErr      WCStatus = 6
+	WCRemInvReqErr   WCStatus = 9
+	WCRemAccessErr   WCStatus = 10
+	WCRemOpErr       WCStatus = 11
+	WCRetryExcErr    WCStatus = 12
+	WCRNRRetryExcErr WCStatus = 13
+	WCGeneralErr     WCStatus = 21
+)
+
+// MTU is enum ibv_mtu.
+type MTU uint32
+
+const (
+	MTU256  MTU = 1
+	MTU4096 MTU = 5
+)
+
+// MWType is enum ibv_mw_type.
+type MWType uint32
+
+const (
+	MWType1 MWType = 1
+	MWType2 MWType = 2
+)
+
+// SRQType is enum ibv_srq_type.
+type SRQType uint32
+
+const (
+	SrqtBasic SRQType = 0
+	SrqtXRC   SRQType = 1
+)
+
+// SRQAttrMask is enum ibv_srq_attr_mask.
+type SRQAttrMask uint32
+
+const (
+	MaskSRQMaxWR SRQAttrMask = 1
+	MaskSRQLimit SRQAttrMask = 2
+)
+
+// SRQInitMask is enum ibv_srq_init_attr_mask.
+type SRQInitMask uint32
+
+const (
+	MaskSRQInitAttrType SRQInitMask = 1
+	MaskSRQInitAttrPD   SRQInitMask = 2
+	MaskSRQInitAttrXRCD SRQInitMask = 4
+	MaskSRQInitAttrCQ   SRQInitMask = 8
+)
+
+// QPInitMask is enum ibv_qp_init_attr_mask.
+type QPInitMask uint32
+
+const (
+	MaskQPInitAttrPD          QPInitMask = 1
+	MaskQPInitAttrXRCD        QPInitMask = 2
+	MaskQPInitAttrCreateFlags QPInitMask = 4
+)
+
+// QPCreateFlags is enum ibv_qp_create_flags.
+type QPCreateFlags uint32
+
+const (
+	QPCreateBlockSelfMcastLb QPCreateFlags = 2
+)
+
+// XRCDInitMask is enum ibv_xrcd_init_attr_mask.
+type XRCDInitMask uint32
+
+const (
+	MaskXRCDInitAttrFD     XRCDInitMask = 1
+	MaskXRCDInitAttrOflags XRCDInitMask = 2
+)
+
+// ReregMRFlags is enum ibv_rereg_mr_flags.
+type ReregMRFlags uint32
+
+const (
+	ReregMRChangeTranslation ReregMRFlags = 1
+	ReregMRChangePD          ReregMRFlags = 2
+	ReregMRChangeAccess      ReregMRFlags = 4
+)
+
+// EventType is enum ibv_event_type.
+type EventType uint32
+
+const (
+	EventCQErr            EventType = 0
+	EventQPFatal          EventType = 1
+	EventQPReqErr         EventType = 2
+	EventQPAccessErr      EventType = 3
+	EventCommEst          EventType = 4
+	EventSqDrained        EventType = 5
+	EventPathMig          EventType = 6
+	EventPathMigErr       EventType = 7
+	EventDeviceFatal      EventType = 8
+	EventPortActive       EventType = 9
+	EventPortErr          EventType = 10
+	EventLIDChange        EventType = 11
+	EventPkeyChange       EventType = 12
+	EventSmChange         EventType = 13
+	EventSRQErr           EventType = 14
+	EventSRQLimitReached  EventType = 15
+	EventQPLastWqeReached EventType = 16
+	EventClientReregister EventType = 17
+	EventGIDChange        EventType = 18
+)
+
+// AtomicCap is enum ibv_atomic_cap.
+type AtomicCap uint32
+
+const (
+	AtomicNone AtomicCap = 0
+	AtomicHca  AtomicCap = 1
+	AtomicGlob AtomicCap = 2
+)
+
+// LinkLayer is the link layers of a port.
+type LinkLayer uint8
+
+const (
+	LinkLayerInfiniband LinkLayer = 1
+	LinkLayerEthernet   LinkLayer = 2
+)
+
+// GIDType is enum ibv_gid_type.
+type GIDType uint32
+
+const (
+	GIDTypeIb     GIDType = 0
+	GIDTypeRoceV1 GIDType = 1
+	GIDTypeRoceV2 GIDType = 2
+)
+
+// DeviceCapFlags is enum ibv_device_cap_flags.
+type DeviceCapFlags uint32
+
+const (
+	DeviceRCRNRNakGen      DeviceCapFlags = 4096
+	DeviceMemWindow        DeviceCapFlags = 131072
+	DeviceMemWindowType2b  DeviceCapFlags = 16777216
+	DeviceXRC              DeviceCapFlags = 1048576
+	DeviceMemMgtExtensions DeviceCapFlags = 2097152
+	DeviceSRQResize        DeviceCapFlags = 8192
+	DeviceUDAvPortEnforce  DeviceCapFlags = 64
+)
+
+// ODPCaps is enum ibv_odp_general_caps.
+type ODPCaps uint64
+
+const (
+	OdpSupport ODPCaps = 1
+)
+
+// Advice is enum ibv_advise_mr_advice.
+type Advice uint32
+
+const (
+	AdviseMRAdvicePrefetch      Advice = 0
+	AdviseMRAdvicePrefetchWrite Advice = 1
+)
+
+// AdviseFlags is enum ibv_advise_mr_flag.
+type AdviseFlags uint32
+
+const (
+	AdviseMRFlagFlush AdviseFlags = 1
 )
