@@ -73,7 +73,7 @@ func (d *domain) Publish(e local.Entry) {
 func (d *domain) Withdraw(e local.Entry, gone bool) {
 	d.pub.Withdraw(e.Key)
 	if !gone {
-		d.expel(e.Key, slices.Collect(maps.Keys(d.links))...)
+		d.quiesce(e.Key, slices.Collect(maps.Keys(d.links))...)
 		d.pub.Withdraw(e.Key) // if it was published again
 	}
 	delete(d.entries, e.Key)

@@ -37,7 +37,7 @@ type link struct {
 	ended    bool  // the peer has closed it, or has ended
 	inbox    []byte
 
-	knocks bool // as many peers wait at the listener as may: this side tries again
+	retries bool // as many peers wait at the listener as may: this side tries again
 
 	slot   int              // in this process's doorbell
 	seg    *shmem.Segment   // of both sides: that which dials makes it, and writes to its first half
@@ -58,7 +58,7 @@ type link struct {
 	offer
 
 	peer  *local.Peer // nil: not joined
-	left  *leaver     // nil: the peer was not at work when the link was closed
+	left  *closedPeer // nil: the peer was not at work when the link was closed
 	hot   bool
 	again bool
 	idle  int
@@ -138,7 +138,7 @@ func (n *network) Dial(from, to netip.AddrPort, _ uint8) (softdev.Link, error) {
 	}
 	l := &link{net: n, from: from, to: to, slot: -1}
 	if errors.Is(err, unix.EAGAIN) {
-		n.knockLater(l)
+		n.retryLater(l)
 		return l, nil
 	}
 	l.fail(err)
@@ -441,7 +441,7 @@ func (l *link) release() {
 	if l.hot {
 		n.drop(l)
 	}
-	l.again, l.knocks, l.peer = false, false, nil
+	l.again, l.retries, l.peer = false, false, nil
 	if l.slot >= 0 {
 		n.links[l.slot] = nil
 		n.free = append(n.free, l.slot)

@@ -50,8 +50,8 @@ type network struct {
 	links       []*link // by slot; nil: the slot is free
 	free        []int   // slots
 	hot         []*link
-	knocking    knocking
-	leaving     []*leaver
+	retries     connectRetries
+	leaving     []*closedPeer
 	again       []*link // to be reported by the next Ready, and what that leaves to the one after
 	pending     []*link
 	passes      uint
@@ -154,7 +154,7 @@ func (n *network) Ready(f func(owner any, read, write bool)) (found int) {
 	})
 	if n.passes++; n.passes%askEvery == 0 || n.asked.Load() {
 		n.asked.Store(false)
-		n.knock()
+		n.retryConnects()
 		found += n.ask(f)
 		found += n.lookAtCold(f)
 	}
@@ -281,7 +281,7 @@ func (n *network) Close() error {
 	if n.closed.Swap(true) {
 		return nil
 	}
-	n.knocking.stop()
+	n.retries.stop()
 	for _, l := range n.links {
 		if l != nil {
 			l.release()

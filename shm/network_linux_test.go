@@ -173,9 +173,9 @@ func TestLeftAtWork(t *testing.T) {
 	}
 }
 
-// TestLeaverEnds has a peer end that was at work when the link was closed. Nothing stays of it, also if
+// TestClosedPeerEnds has a peer end that was at work when the link was closed. Nothing stays of it, also if
 // nobody asks who is at work.
-func TestLeaverEnds(t *testing.T) {
+func TestClosedPeerEnds(t *testing.T) {
 	a, b := newEnds(t)
 	binary.NativeEndian.PutUint32(b.own[atWork:], 1)
 	a.link.Close(true)
@@ -201,9 +201,9 @@ func TestSurplus(t *testing.T) {
 	other := *one
 	other.sock = new(shmem.Socket) // of process 0
 	for _, c := range []struct {
-		all  []*leaver
+		all  []*closedPeer
 		gone int
-	}{{[]*leaver{one}, 0}, {[]*leaver{one, &other, &other}, 1}, {[]*leaver{&other, one, one, &other, one}, 1}, {[]*leaver{one, one, &other}, 0}} {
+	}{{[]*closedPeer{one}, 0}, {[]*closedPeer{one, &other, &other}, 1}, {[]*closedPeer{&other, one, one, &other, one}, 1}, {[]*closedPeer{one, one, &other}, 0}} {
 		if got := surplus(c.all); got != c.gone {
 			t.Errorf("%d of %d gives way, not %d", got, len(c.all), c.gone)
 		}

@@ -10,7 +10,7 @@ import (
 // peers have mapped [ReadOnly]: an array of entries, found by key with linear probing.
 //
 // What a peer is allowed is looked up at each operation, and again when it is done. An entry that is
-// withdrawn counts from then on. For an operation that is being done see [Memory.Expel].
+// withdrawn counts from then on. For an operation that is being done see [Memory.Quiesce].
 //
 // An entry has a version, which is odd while it changes, and the words of [Entry].
 type directory struct{ mem []byte }

@@ -62,9 +62,9 @@ type Memory interface {
 	// Cross copies local to an address in the peer's process, or back. It returns false if memory of
 	// either process is not there, or the system does not let it.
 	Cross(local []byte, addr uint64, write bool) bool
-	// Expel returns when the peer is no longer at work in memory of this process that it has mapped, or has that
+	// Quiesce returns when the peer is no longer at work in memory of this process that it has mapped, or has that
 	// memory no longer: this side has taken rights away from it. See [Peer.Using].
-	Expel()
+	Quiesce()
 }
 
 // Peer is the other side of a queue pair.
@@ -159,7 +159,7 @@ func (p *Peer) admit(state verbs.QPState, access verbs.Access) {
 	}
 	const byItself = uint32(verbs.RemoteWrite | verbs.RemoteRead | verbs.RemoteAtomic)
 	if was := atomic.SwapUint32(half(p.own, atGate), gate); was&^gate&byItself != 0 {
-		p.memory.Expel()
+		p.memory.Quiesce()
 	}
 }
 

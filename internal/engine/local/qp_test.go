@@ -37,7 +37,7 @@ type peerMemory struct {
 	readOnly   bool
 	cross      func(local []byte, addr uint64, write bool) bool
 	generation uint64
-	expelled   int
+	quiesced   int
 	looked     func() // after a lookup
 }
 
@@ -51,7 +51,7 @@ func (m *peerMemory) Generation() uint64 {
 	}
 	return m.generation
 }
-func (m *peerMemory) Expel()        { m.expelled++ }
+func (m *peerMemory) Quiesce()      { m.quiesced++ }
 func (m *peerMemory) Crosses() bool { return m.cross != nil }
 func (m *peerMemory) Cross(local []byte, addr uint64, write bool) bool {
 	return m.cross(local, addr, write)

@@ -72,8 +72,8 @@ func TestBacklogFull(t *testing.T) {
 	for _, l := range all {
 		l.Close(true)
 	}
-	if len(nets[1].knocking.links) != 0 {
-		t.Errorf("%d links go on trying", len(nets[1].knocking.links))
+	if len(nets[1].retries.links) != 0 {
+		t.Errorf("%d links go on trying", len(nets[1].retries.links))
 	}
 
 	all = dial(8)

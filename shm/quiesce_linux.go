@@ -12,38 +12,38 @@ import (
 // as it likes. Nobody waits for that long: the pages where it works are replaced by others with the same contents
 // (docs/decisions/0023-shm.md).
 
-// expelWait bounds the wait for a peer that is in the middle of an operation. It has at most 256 KiB to copy.
-const expelWait = time.Millisecond
+// quiesceWait bounds the wait for a peer that is in the middle of an operation. It has at most 256 KiB to copy.
+const quiesceWait = time.Millisecond
 
-// Expel returns when the peer is no longer at work in memory of this process, or has it no longer. It has lost rights
+// Quiesce returns when the peer is no longer at work in memory of this process, or has it no longer. It has lost rights
 // of its queue pair's. Other memory than that of segments cannot be taken away: a peer that copies there by the system
 // is waited for, and no more.
-func (l *link) Expel() {
+func (l *link) Quiesce() {
 	if l.domain == nil || l.peer == nil {
 		return
 	}
-	l.domain.expel(0, l)
-	for end := time.Now().Add(expelWait); l.peer.Work()%2 == 1 && time.Now().Before(end); {
-		time.Sleep(expelWait / 50)
+	l.domain.quiesce(0, l)
+	for end := time.Now().Add(quiesceWait); l.peer.Work()%2 == 1 && time.Now().Before(end); {
+		time.Sleep(quiesceWait / 50)
 	}
 }
 
-// expel has peers finish what they do in the memory of a region, 0: of any, or takes the memory away from them. What
+// quiesce has peers finish what they do in the memory of a region, 0: of any, or takes the memory away from them. What
 // allowed it to them has been withdrawn.
-func (d *domain) expel(key uint32, from ...*link) {
+func (d *domain) quiesce(key uint32, from ...*link) {
 	if len(d.entries) == 0 {
 		return
 	}
 	shmem.Barrier()
 	for _, l := range from {
 		if l.peer != nil {
-			d.expelOne(key, l)
+			d.quiesceOne(key, l)
 		}
 	}
 }
 
-func (d *domain) expelOne(only uint32, l *link) {
-	for end := time.Now().Add(expelWait); ; time.Sleep(expelWait / 50) {
+func (d *domain) quiesceOne(only uint32, l *link) {
+	for end := time.Now().Add(quiesceWait); ; time.Sleep(quiesceWait / 50) {
 		key, addr, n := l.peer.Using()
 		switch {
 		case n == 0, only != 0 && key != only:

@@ -12,19 +12,19 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/system/shmem"
 )
 
-// leaver is the peer of a closed link that is still at work in memory of this process. Regions that end
+// closedPeer is the peer of a closed link that is still at work in memory of this process. Regions that end
 // wait for it; the end of the link does not, which would wait under the device's lock.
-type leaver struct {
+type closedPeer struct {
 	net  *network
 	peer *local.Peer // nil: it has finished
 	sock *shmem.Socket
 	seg  *shmem.Segment // of the link
 }
 
-// maxLeaving is how many leavers are kept in view.
+// maxLeaving is how many closed peers are kept in view.
 const maxLeaving = 1024
 
-// leave hands what tells of the peer's work to a leaver.
+// leave hands what tells of the peer's work to a [closedPeer].
 func (l *link) leave() {
 	n := l.net
 	if n.reap(); len(n.leaving) >= maxLeaving {
@@ -32,16 +32,16 @@ func (l *link) leave() {
 		n.leaving[i].release()
 		n.leaving = slices.Delete(n.leaving, i, i+1)
 	}
-	l.left = &leaver{net: n, peer: l.peer, sock: l.sock, seg: l.seg}
+	l.left = &closedPeer{net: n, peer: l.peer, sock: l.sock, seg: l.seg}
 	n.leaving = append(n.leaving, l.left)
 	n.owners[int32(l.sock.FD())] = l.left
 	unix.EpollCtl(n.epoll, unix.EPOLL_CTL_MOD, l.sock.FD(), &unix.EpollEvent{Fd: int32(l.sock.FD())}) // only the peer's end; fails if it has ended
 	l.sock, l.seg = nil, nil
 }
 
-// surplus returns which leaver gives way to another: the first of the process that has most, so that
+// surplus returns which closed peer gives way to another: the first of the process that has most, so that
 // nobody drives out those of others.
-func surplus(all []*leaver) (first int) {
+func surplus(all []*closedPeer) (first int) {
 	count := make(map[int]int)
 	for i, v := range slices.Backward(all) {
 		pid := v.sock.PID()
@@ -52,15 +52,15 @@ func surplus(all []*leaver) (first int) {
 	return first
 }
 
-// ready drops a leaver whose process has closed its end: it does so after its work, or has ended.
-func (v *leaver) ready(func(owner any, read, write bool)) int {
-	v.net.leaving = slices.DeleteFunc(v.net.leaving, func(o *leaver) bool { return o == v })
+// ready drops a closed peer whose process has closed its end: it does so after its work, or has ended.
+func (v *closedPeer) ready(func(owner any, read, write bool)) int {
+	v.net.leaving = slices.DeleteFunc(v.net.leaving, func(o *closedPeer) bool { return o == v })
 	v.release()
 	return 0
 }
 
 // Work returns a number that is odd while the peer is at work in memory of this process.
-func (v *leaver) Work() uint32 {
+func (v *closedPeer) Work() uint32 {
 	if v.peer == nil {
 		return 0
 	}
@@ -71,7 +71,7 @@ func (v *leaver) Work() uint32 {
 	return n
 }
 
-func (v *leaver) release() {
+func (v *closedPeer) release() {
 	if v.peer != nil {
 		v.net.unfollow(v.sock.FD())
 		v.sock.Close()
@@ -80,9 +80,9 @@ func (v *leaver) release() {
 	}
 }
 
-// reap drops the leavers that have finished.
+// reap drops the closed peers that have finished.
 func (n *network) reap() {
-	n.leaving = slices.DeleteFunc(n.leaving, func(v *leaver) bool {
+	n.leaving = slices.DeleteFunc(n.leaving, func(v *closedPeer) bool {
 		if v.Work()%2 == 1 {
 			return false
 		}
