@@ -79,7 +79,7 @@ var reach = map[string][]string{
 	"testing":                      {"internal/testkit/", "rdmatest"},
 	"github.com/pion/":             {"", "iwarp", "internal/device/", "rdmatest", "internal/app/", "cabi", "checksuite", "checksuite/go", "cmd/ramjet"},
 	"github.com/ebitengine/purego": {"kernel", "internal/system/ibverbs", "cmd/ramjet"},
-	"golang.org/x/sys":             {"", "internal/", "roce", "roce1", "iwarp", "infiniband", "shm", "kernel", "regcache", "rdmatest", "cabi", "checksuite", "checksuite/go", "cmd/ramjet"},
+	"golang.org/x/sys":             {"", "cm", "rnet", "internal/", "roce", "roce1", "iwarp", "infiniband", "shm", "kernel", "regcache", "rdmatest", "cabi", "checksuite", "checksuite/go", "cmd/ramjet"},
 }
 
 // rich may depend on any module.

@@ -7,9 +7,9 @@ package environ
 import "os"
 
 // Get returns the value of a variable, or nothing if the program runs with another user's or group's rights
-// (set-user-id, set-group-id).
+// (set-user-id, set-group-id), or on Linux with capabilities of its file.
 func Get(name string) string {
-	if os.Getuid() != os.Geteuid() || os.Getgid() != os.Getegid() {
+	if os.Getuid() != os.Geteuid() || os.Getgid() != os.Getegid() || secure() {
 		return ""
 	}
 	return os.Getenv(name)
