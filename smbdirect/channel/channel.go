@@ -34,13 +34,8 @@ const (
 // errAnswer is in the error of a connection whose server answers what it was not asked.
 var errAnswer = errors.New("the server's response to a READ is malformed")
 
-// NetConn returns the connection as a net.Conn, like [smbdirect.Conn.NetConn], and moves data through the RDMA channel
-// where it can. The Conn must not be used besides.
-func NetConn(c *smbdirect.Conn) net.Conn {
-	return &conn{Conn: c.NetConn(), c: c, calls: make(map[uint64]*call)}
-}
-
-type conn struct {
+// Conn is a net.Conn for an SMB client.
+type Conn struct {
 	net.Conn // in frames
 	c        *smbdirect.Conn
 
@@ -52,7 +47,30 @@ type conn struct {
 
 	mu      sync.Mutex // guards what follows
 	dialect uint16
+	guarded bool             // messages are signed or encrypted, those of a share at least
 	calls   map[uint64]*call // by MessageId
+}
+
+// NetConn returns the connection as a net.Conn, like [smbdirect.Conn.NetConn], and moves data through the RDMA channel
+// where it can. c must not be used besides.
+func NetConn(c *smbdirect.Conn) *Conn {
+	return &Conn{Conn: c.NetConn(), c: c, calls: make(map[uint64]*call)}
+}
+
+// MaxWrite returns how many bytes a WRITE request has at most, once the session is set up: what goes through the
+// channel, or what fits into a message that the peer takes. The server may take less by its MaxWriteSize.
+func (c *Conn) MaxWrite() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.dialect >= 0x300 && !c.guarded {
+		return max(c.c.MaxReadWrite(), inMessage(c.c.MaxMessage()))
+	}
+	return inMessage(c.c.MaxMessage())
+}
+
+// inMessage returns how many bytes of data there are in a WRITE request of a length, even if it is encrypted.
+func inMessage(length int) int {
+	return length - smb2.TransformSize - smb2.HeaderSize - smb2.BodySize
 }
 
 // call is a request through the channel.
@@ -67,11 +85,11 @@ type call struct {
 func (c *call) free() error { return errors.Join(c.window.Close(), c.memory.Close()) }
 
 // Write writes frames, or parts of them. A frame is sent when it is whole.
-func (c *conn) Write(b []byte) (int, error) {
+func (c *Conn) Write(b []byte) (int, error) {
 	c.writeMu.Lock()
 	defer c.writeMu.Unlock()
 	for left := b; len(left) > 0; {
-		rest, whole, err := c.out.Add(left, c.c.MaxMessage())
+		rest, whole, err := c.out.Add(left, max(c.c.MaxMessage(), smb2.HeaderSize+smb2.BodySize+c.c.MaxReadWrite()))
 		if err == nil && whole {
 			err = c.send(c.out.Take())
 		}
@@ -84,7 +102,7 @@ func (c *conn) Write(b []byte) (int, error) {
 }
 
 // send sends a message of the client.
-func (c *conn) send(message []byte) error {
+func (c *Conn) send(message []byte) error {
 	changed, err := c.request(message)
 	if err != nil {
 		return err
@@ -97,9 +115,10 @@ func (c *conn) send(message []byte) error {
 }
 
 // request exposes memory for a request through the channel, and returns it. nil: it passes as it is.
-func (c *conn) request(b []byte) ([]byte, error) {
+func (c *Conn) request(b []byte) ([]byte, error) {
+	c.see(b)
 	r, ok := decodeRequest(b, c.c.MaxReadWrite())
-	if !ok || !c.mayCall(r.id) {
+	if !ok || !c.mayCall(r.id, len(b)) {
 		return nil, nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), setUp)
@@ -119,15 +138,25 @@ func (c *conn) request(b []byte) ([]byte, error) {
 	return r.append(b, k.window.Descriptor()), nil
 }
 
-// mayCall reports whether a request may use the channel.
-func (c *conn) mayCall(id uint64) bool {
+// mayCall reports whether a request of n bytes may use the channel. One that is too long without it always may.
+func (c *Conn) mayCall(id uint64, n int) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.dialect >= 0x300 && len(c.calls) < maxCalls && c.calls[id] == nil
+	return c.dialect >= 0x300 && (len(c.calls) < maxCalls || n > c.c.MaxMessage()) && c.calls[id] == nil
+}
+
+// see takes note of a message, if it says that messages are signed or encrypted.
+func (c *Conn) see(b []byte) {
+	var h smb2.Header
+	if h.Decode(b) && h.RequiresSigning(b) || smb2.Encrypted(b) {
+		c.mu.Lock()
+		c.guarded = true
+		c.mu.Unlock()
+	}
 }
 
 // Read reads frames.
-func (c *conn) Read(b []byte) (int, error) {
+func (c *Conn) Read(b []byte) (int, error) {
 	c.readMu.Lock()
 	defer c.readMu.Unlock()
 	if len(b) == 0 {
@@ -158,12 +187,13 @@ func (c *conn) Read(b []byte) (int, error) {
 }
 
 // response returns the plain response for one to a request through the channel. nil: it passes as it is.
-func (c *conn) response(b []byte) ([]byte, error) {
+func (c *Conn) response(b []byte) ([]byte, error) {
 	var h smb2.Header
 	if !h.Decode(b) {
 		return nil, nil
 	}
 	if h.Command == smb2.Negotiate && len(b) >= smb2.DialectAt+2 {
+		c.see(b)
 		c.mu.Lock()
 		c.dialect = binary.LittleEndian.Uint16(b[smb2.DialectAt:])
 		c.mu.Unlock()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/rdmatest"
 	"github.com/ramjet-rdma/ramjet/smbdirect"
+	"github.com/ramjet-rdma/ramjet/smbdirect/internal/frame"
 	"github.com/ramjet-rdma/ramjet/smbdirect/internal/kit"
 	"github.com/ramjet-rdma/ramjet/smbdirect/internal/smb2"
 	"github.com/ramjet-rdma/ramjet/smbdirect/wire"
@@ -65,7 +66,7 @@ type setting struct {
 func set(t *testing.T, kind string, dialect uint16) *setting {
 	t.Helper()
 	s := &setting{t: t}
-	o := smbdirect.Options{Negotiate: patience, Linger: patience, MaxReadWriteSize: 300000}
+	o := smbdirect.Options{Negotiate: patience, Linger: patience, MaxReadWriteSize: 300000, MaxFragmentedSize: 200000}
 	dev, clients := rdmatest.PairOf(t, kind)
 	l, err := smbdirect.Listen(t.Context(), dev, ":0", smbdirect.ListenOptions{Options: o})
 	ok(t, err)
@@ -200,6 +201,44 @@ func TestPassing(t *testing.T) {
 		s = set(t, kind, 0x210)
 		if b := readRequest(1, 100000); !bytes.Equal(s.ask(b), b) {
 			t.Error("a session of SMB 2.1 uses the channel")
+		}
+	})
+}
+
+// What is longer than a message may be goes through the channel, however many requests do, and MaxWrite says how long
+// a WRITE may be.
+func TestLong(t *testing.T) {
+	kinds(t, func(t *testing.T, kind string) {
+		s := set(t, kind, 0x311)
+		c := s.client.(*Conn)
+		data := make([]byte, 300000)
+		if n := c.MaxWrite(); n != len(data) {
+			t.Errorf("%d bytes are written at most, want %d", n, len(data))
+		}
+		for id := range uint64(maxCalls + 1) {
+			s.descriptors(s.ask(writeRequest(100+id, data)))
+		}
+		if _, err := c.Write([]byte{0, 0x10, 0, 0}); !errors.Is(err, frame.ErrTooLong) {
+			t.Error(err)
+		}
+		inside := c.c.MaxMessage() - smb2.TransformSize - smb2.HeaderSize - smb2.BodySize
+		signed := message(smb2.Negotiate, 0, 0, make([]byte, 36))
+		le.PutUint16(signed[smb2.HeaderSize+4:], 3)
+		for _, b := range [][]byte{signed, bytes.Repeat([]byte("\xfdSMB"), 99)} {
+			s := set(t, kind, 0x311)
+			s.ask(b)
+			if n := s.client.(*Conn).MaxWrite(); n != inside {
+				t.Errorf("%d bytes are written at most, want %d", n, inside)
+			}
+		}
+		s = set(t, kind, 0x311)
+		signed = message(smb2.Negotiate, smb2.FlagResponse, 0, make([]byte, 64))
+		le.PutUint16(signed[smb2.DialectAt:], 0x311)
+		le.PutUint16(signed[smb2.HeaderSize+2:], 3)
+		s.respond(signed)
+		s.gets(signed)
+		if n := s.client.(*Conn).MaxWrite(); n != inside {
+			t.Errorf("%d bytes are written at most, want %d", n, inside)
 		}
 	})
 }

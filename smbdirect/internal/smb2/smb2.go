@@ -8,9 +8,10 @@ import "encoding/binary"
 
 // Lengths of messages in bytes.
 const (
-	HeaderSize = 64
-	BodySize   = 48 // of READ and WRITE requests, without what is behind the fixed part
-	AnswerSize = 16 // of the READ response, without data
+	HeaderSize    = 64
+	BodySize      = 48 // of READ and WRITE requests, without what is behind the fixed part
+	AnswerSize    = 16 // of the READ response, without data
+	TransformSize = 52 // of the header of encrypted messages (2.2.41)
 )
 
 // Commands.
@@ -73,6 +74,21 @@ func (h *Header) Decode(b []byte) bool {
 		ID: le.Uint64(b[24:])}
 	return true
 }
+
+// signingRequired is a bit of SecurityMode (2.2.3, 2.2.4).
+const signingRequired = 0x2
+
+// RequiresSigning reports whether a NEGOTIATE request or response requires that messages are signed.
+func (h *Header) RequiresSigning(b []byte) bool {
+	at := HeaderSize + 4 // SecurityMode
+	if h.Flags&FlagResponse != 0 {
+		at = HeaderSize + 2
+	}
+	return h.Command == Negotiate && len(b) >= at+2 && binary.LittleEndian.Uint16(b[at:])&signingRequired != 0
+}
+
+// Encrypted reports whether a message is encrypted (2.2.41).
+func Encrypted(b []byte) bool { return len(b) >= TransformSize && string(b[:4]) == "\xfdSMB" }
 
 // ChannelAt returns where a READ or WRITE request has its Channel. ok is false if it is no such request, or cut off.
 func (h *Header) ChannelAt(b []byte) (at int, ok bool) {
