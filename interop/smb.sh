@@ -6,28 +6,15 @@
 #
 #   smb.sh [FOLDER]     FOLDER keeps Samba's packages: ~/.cache/ramjet-smb by default
 #
-# Samba is the one that is installed, or comes from the packages that this machine's apt knows, and is unpacked. Needs root, as which smbd runs.
+# Needs root, as which smbd runs.
 set -euo pipefail
 folder=${1:-$HOME/.cache/ramjet-smb}
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 mkdir -p "$folder" && folder=$(cd "$folder" && pwd)
 
-# fetch unpacks Samba and what it needs besides into $folder/samba.
-fetch() {
-	rm -rf "$folder/debs" "$folder/samba"
-	mkdir "$folder/debs"
-	apt-get install --simulate --no-install-recommends samba | awk '$1 == "Inst" {print $2}' |
-		(cd "$folder/debs" && xargs apt-get -q -o APT::Sandbox::User=root download)
-	for deb in "$folder"/debs/*.deb; do dpkg -x "$deb" "$folder/samba"; done
-}
-if [[ -x /usr/sbin/smbd ]]; then
-	root='' environment=(env)
-else
-	[[ -x $folder/samba/usr/sbin/smbd ]] || fetch
-	root=$folder/samba
-	libraries=$(dirname "$(find "$root" -name 'libsmbconf.so*' | head -n 1)")
-	environment=(env "LD_LIBRARY_PATH=$libraries:$libraries/samba")
-fi
+# shellcheck source=interop/samba.sh
+. "$here/samba.sh"
+samba_fetch
 
 work=$(mktemp -d)
 running=()
@@ -38,47 +25,6 @@ cleanup() {
 }
 trap cleanup EXIT
 (cd "$here/../smbdirect" && CGO_ENABLED=0 go build -o "$work/ramjet-smb" ./cmd/ramjet-smb)
-
-# samba starts smbd at a port, with a way of signing.
-samba() {
-	local at=$work/$2
-	mkdir -p "$at"/{state,cache,lock,private,pid,ncalrpc,share}
-	cat >"$at/smb.conf" <<-CONF
-	[global]
-	server role = standalone server
-	smb ports = $1
-	server signing = $2
-	interfaces = 127.0.0.1
-	bind interfaces only = yes
-	map to guest = Bad User
-	state directory = $at/state
-	cache directory = $at/cache
-	lock directory = $at/lock
-	private dir = $at/private
-	pid directory = $at/pid
-	ncalrpc dir = $at/ncalrpc
-	log file = $at/log
-	load printers = no
-	disable spoolss = yes
-	[files]
-	path = $at/share
-	guest ok = yes
-	read only = no
-	force user = root
-	CONF
-	if [[ $2 == mandatory ]]; then # guests cannot sign
-		printf 'secret\nsecret\n' | "${environment[@]}" "$root/usr/bin/smbpasswd" -c "$at/smb.conf" -a -s root
-	fi
-	"${environment[@]}" "$root/usr/sbin/smbd" --foreground --no-process-group \
-		--configfile="$at/smb.conf" >"$at/out" 2>&1 &
-	running+=($!)
-	for _ in {1..300}; do
-		(: <"/dev/tcp/127.0.0.1/$1") 2>/dev/null && return
-		sleep 0.1
-	done
-	cat "$at/out" "$at/log" >&2
-	return 1
-}
 
 port=$((20000 + RANDOM % 10000))
 network=127.95.$((RANDOM % 256))
