@@ -190,7 +190,7 @@ for device in roce:10.9.0.1 iwarp:10.9.1.1; do
 	hear 7996
 	sleep 1
 	kill -9 "$gateway"
-	wait "$gateway" || true
+	wait "$gateway" 2>/dev/null || true
 	sleep 1
 	serve "$device"
 	hear 7997

@@ -75,7 +75,8 @@ func newRootCmd(out io.Writer) *cobra.Command {
 	root.Version = softdev.Version()
 	root.SetOut(out)
 	root.AddCommand(newDevicesCmd(), newDemoCmd(), newDemoPeerCmd(), newPingpongCmd(), newPerfCmd(), newBenchCmd(), newPingCmd(),
-		newStatCmd(), newTopCmd(), newDashCmd(), newExportCmd(), newExplainCmd(), newLadderCmd(), newCpCmd(), newLsCmd(), newServeCmd(), newPipeCmd(), newRunCmd(), newFabricCmd(), newFaultCmd(), newSimCmd(), newDoctorCmd(), newKubeletCmd(), newManCmd())
+		newStatCmd(), newTopCmd(), newDashCmd(), newExportCmd(), newExplainCmd(), newLadderCmd(), newCpCmd(), newLsCmd(), newServeCmd(), newPipeCmd(), newRunCmd(), newFabricCmd(), newFaultCmd(), newSimCmd(), newDoctorCmd(), newManCmd())
+	root.AddCommand(newProgramCmds()...)
 	root.AddCommand(runHelpers()...)
 	addTLSFlags(root)
 	root.SetFlagErrorFunc(flagError)

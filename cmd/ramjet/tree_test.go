@@ -37,7 +37,9 @@ var withoutJSON = map[string]string{
 	"fabric":                "runs a fabric; fabric show --json lists it",
 	"kubelet":               "runs ramjet-kubelet",
 	"man":                   "writes pages",
+	"nvme":                  "runs ramjet-nvme",
 	"run":                   "runs another program",
+	"smb":                   "runs ramjet-smb",
 	"top":                   "a screen; stat --json --watch has its figures",
 }
 
@@ -76,7 +78,7 @@ var freeForm = map[string]string{
 func TestEveryValueHasCompletion(t *testing.T) {
 	used := map[string]bool{}
 	takesNone := map[string]bool{"completion": true, "dash": true, "demo": true, "export": true, "kubelet": true, "notification": true,
-		"ping": true, "registration": true, "table": true}
+		"nvme": true, "ping": true, "registration": true, "smb": true, "table": true}
 	for path, c := range commandsByPath() {
 		c.Flags().VisitAll(func(f *pflag.Flag) {
 			if f.Value.Type() == "bool" {

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// The program of a module of its own is started with all arguments, and its absence says how to get it.
+func TestPrograms(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("the stand-in is a shell script")
+	}
+	dir := t.TempDir()
+	t.Setenv("PATH", dir)
+	for _, p := range modulePrograms {
+		if _, err := os.Stat(filepath.Join("..", "..", p.folder, "cmd", p.program)); err != nil {
+			t.Error(err)
+		}
+		ramjetCmd(t, p.command, "--check").wantError(t, exitUsage, "neither beside this command nor in PATH")
+		help := ramjetCmd(t, p.command, "--help")
+		help.wantSuccess(t)
+		if !strings.Contains(strings.Join(strings.Fields(help.stdout), " "), p.what) { // whose lines break anywhere
+			t.Errorf("%s", help.stdout)
+		}
+		script := "#!/bin/sh\necho \"$@\"\n"
+		if err := os.WriteFile(filepath.Join(dir, p.program), []byte(script), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		r := ramjetCmd(t, p.command, "--config", "x y", "--check")
+		r.wantSuccess(t)
+		if r.stdout != "--config x y --check\n" {
+			t.Errorf("%q", r.stdout)
+		}
+	}
+}
