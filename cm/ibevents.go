@@ -119,7 +119,8 @@ func (p *ibProtocol) requested(e *ibcm.Event) {
 // peerOf returns the address in a request's private data (annex A11.2.3), or the reason to reject it with if
 // the datagram's source has another one. Over IP the GID of a port is its address. A peer that could name
 // another one would be taken for it, and the answer would go there. In a subnet with other fabrics
-// there are addresses that this one does not know: then the peer's address is its GID. No address
+// there are addresses that this one does not know, and another adapter of this host may have
+// this port's address: then the peer's address is its GID. No address
 // has a zone, even if it is IPv6 link-local.
 func (p *ibProtocol) peerOf(h *mad.IPAddress, from *verbs.AHAttr) (netip.AddrPort, mad.Reason) {
 	if !h.Valid() {
@@ -129,7 +130,7 @@ func (p *ibProtocol) peerOf(h *mad.IPAddress, from *verbs.AHAttr) (netip.AddrPor
 	switch gid := p.gidOf(peer.Addr()); {
 	case gid == from.DGID:
 		return peer, 0
-	case p.subnet != nil && gid == (verbs.GID{}):
+	case p.subnet != nil && (gid == (verbs.GID{}) || gid == p.subnet.gid()):
 		return netip.AddrPortFrom(from.DGID.Addr(), peer.Port()), 0
 	}
 	return netip.AddrPort{}, mad.RejPrimaryGID

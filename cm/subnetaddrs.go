@@ -50,7 +50,8 @@ func (s *subnet) announcing() {
 	ctx := s.announcer.ctx
 	for {
 		for _, a := range s.neighbors.Addrs(1) {
-			if a.IsValid() {
+			// An address that the driver does not know as the port's is another one's of this host.
+			if g, ok := s.neighbors.Neighbor(a); ok && g == s.gid() {
 				asked, done := context.WithTimeout(ctx, renewAddr)
 				s.admin.register(asked, s.gid(), a) // an administrator that refuses or is silent now is asked again
 				done()

@@ -49,6 +49,7 @@ type Cable struct {
 	local  End
 	far    End
 	joins  bool // this end has joined the other
+	stays  bool // it joins again when the other end pulls the cable: it is an adapter's
 	ring   chan struct{}
 	done   chan struct{}
 	first  chan error // of capacity 1: the result of the first join
@@ -57,6 +58,7 @@ type Cable struct {
 	// mu guards what follows. It is taken before the fabric's lock.
 	mu        sync.Mutex
 	err       error
+	refused   error // why the other end refuses a hello
 	remote    *fabric.Remote
 	token     uint64 // of this end
 	peer      netip.AddrPort
@@ -113,8 +115,8 @@ const joinTimeout = 10 * time.Second
 
 // Join puts a cable between a port here that has none and one of the fabric that listens at an address on
 // another host. It returns when the other end has answered. If that vanishes later, the link goes down, and the
-// cable is joined again when it is there again. The cable stays until ctx ends, it is closed, or pulled at either
-// end.
+// cable is joined again when it is there again; the host's name is looked up anew. The cable stays until ctx ends, it
+// is closed, or pulled at either end.
 func (f *Fabric) Join(ctx context.Context, address string, local, far End) (*Cable, error) {
 	to, err := net.ResolveUDPAddr("udp", address)
 	if err != nil {
@@ -123,19 +125,9 @@ func (f *Fabric) Join(ctx context.Context, address string, local, far End) (*Cab
 	if far.Port < 1 || far.Port > 254 || len(far.Node) == 0 || len(far.Node) > 255 {
 		return nil, fmt.Errorf("infiniband: %v is no end of a cable: it takes the name of a node and the number of a port, from 1 to 254", far)
 	}
-	any := ":0"
-	if to.IP.IsLoopback() {
-		any = net.JoinHostPort(to.IP.String(), "0")
-	}
-	w, err := f.newWire(any, false)
-	if err != nil {
-		return nil, err
-	}
 	at := to.AddrPort()
-	c := newCable(w, local, far, netip.AddrPortFrom(at.Addr().Unmap(), at.Port()), newToken())
-	c.joins = true
-	if err := w.start(c, fmt.Sprintf("%v at %v", far, to)); err != nil {
-		w.close()
+	c, err := f.join(address, netip.AddrPortFrom(at.Addr().Unmap(), at.Port()), local, far, false)
+	if err != nil {
 		return nil, err
 	}
 	ctx2, cancel := context.WithTimeout(ctx, joinTimeout)
@@ -154,6 +146,32 @@ func (f *Fabric) Join(ctx context.Context, address string, local, far End) (*Cab
 		return nil, err
 	}
 	context.AfterFunc(ctx, func() { c.Close() })
+	return c, nil
+}
+
+// join starts a cable to the fabric at an address, which is peer now; the zero AddrPort: that is not known yet.
+func (f *Fabric) join(address string, peer netip.AddrPort, local, far End, stays bool) (*Cable, error) {
+	any := ":0"
+	if peer.Addr().IsLoopback() {
+		any = netip.AddrPortFrom(peer.Addr(), 0).String()
+	}
+	w, err := f.newWire(any, false)
+	if err != nil {
+		return nil, err
+	}
+	c := newCable(w, local, far, peer, newToken())
+	c.joins, c.stays = true, stays
+	text := fmt.Sprintf("%v at %v", far, address)
+	if far == (End{}) {
+		text = address
+	}
+	if err := w.start(c, text); err != nil {
+		w.close()
+		return nil, err
+	}
+	if named(address) {
+		go c.seek(address)
+	}
 	return c, nil
 }
 
@@ -274,12 +292,21 @@ func (w *cableSocket) hello(d *datagram, from netip.AddrPort) {
 	}
 	w.mu.Unlock()
 	if c == nil {
-		c = newCable(w, End{Node: d.to, Port: int(d.port)}, End{}, from, newToken())
+		local, name := End{Node: d.to, Port: int(d.port)}, ""
+		var err error
+		if local == (End{}) {
+			local, name, err = w.f.place(d.own, from.Addr())
+		}
+		c = newCable(w, local, End{}, from, newToken())
 		c.peerToken, c.width, c.speed = d.from, d.width, d.speed
-		if err := w.start(c, fmt.Sprintf("%s at %v", printable(d.own), from)); err != nil {
+		if err == nil {
+			err = w.start(c, fmt.Sprintf("%s at %v", printable(d.own), from))
+		}
+		if err != nil {
 			w.refuse(d, from, err.Error())
 			return
 		}
+		w.f.occupy(name, c)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -307,6 +334,13 @@ func (c *Cable) Err() error {
 	return c.err
 }
 
+// refusal returns why the other end refuses this one; nil: it does not.
+func (c *Cable) refusal() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.refused
+}
+
 // Close pulls the cable.
 func (c *Cable) Close() error {
 	c.end(net.ErrClosed, true)
@@ -325,6 +359,7 @@ func (c *Cable) Wake() {
 func (c *Cable) end(why error, pulled bool) {
 	c.once.Do(func() {
 		c.remote.Close()
+		c.socket.f.leave(c, false)
 		c.mu.Lock()
 		c.err = why
 		if c.peerToken != 0 {

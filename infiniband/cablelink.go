@@ -27,6 +27,7 @@ func (c *Cable) run() {
 	for {
 		to, err := c.step()
 		if err != nil {
+			c.socket.f.leave(c, err == fabric.ErrPulled)
 			c.end(err, err == fabric.ErrPulled)
 			return
 		}
@@ -121,6 +122,9 @@ func (c *Cable) sendState(now time.Time) {
 		c.socket.send(&datagram{kind: datagramAlive, token: c.peerToken, epoch: c.epoch, seen: c.peerEpoch}, c.peer)
 		return
 	}
+	if !c.peer.IsValid() {
+		return // its name is not resolved yet
+	}
 	width, speed := c.remote.Enabled()
 	c.socket.send(&datagram{kind: datagramHello, from: c.token, challenge: c.challenge, width: width, speed: speed, port: uint8(c.far.Port),
 		to: c.far.Node, own: c.local.String()}, c.peer)
@@ -143,12 +147,13 @@ func (c *Cable) handle(d *datagram, from netip.AddrPort) {
 		return
 	case datagramRefused:
 		if c.joins && c.peerToken == 0 {
-			c.finishJoin(fmt.Errorf("infiniband: the fabric at %v refuses: %s", c.peer, printable(d.why)))
+			c.refused = fmt.Errorf("infiniband: the fabric at %v refuses: %s", c.peer, printable(d.why))
+			c.finishJoin(c.refused)
 		}
 		return
 	case datagramWelcome:
 		if c.joins && c.peerToken == 0 {
-			c.peerToken, c.width, c.speed, c.lastHeard = d.from, d.width, d.speed, now
+			c.peerToken, c.width, c.speed, c.lastHeard, c.refused = d.from, d.width, d.speed, now, nil
 			c.finishJoin(nil)
 			c.Wake()
 		}
@@ -166,7 +171,7 @@ func (c *Cable) handle(d *datagram, from netip.AddrPort) {
 			c.remote.Handle(d.frame)
 		}
 	case datagramBye:
-		if c.joins && !d.pulled {
+		if c.stays || c.joins && !d.pulled {
 			c.forgetPeer()
 			return
 		}

@@ -5,6 +5,7 @@ package infiniband
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/fabric"
@@ -47,6 +48,9 @@ const (
 type Fabric struct {
 	running  *fabric.Fabric
 	commands []Command
+
+	placesMu sync.Mutex
+	places   places // of adapters that joined
 }
 
 // NewFabric starts a fabric from a topology in the text format of ibnetdiscover or ibsim. Errors call the text
@@ -107,7 +111,7 @@ func run(t *topology.Topology, o *fabric.Options) (*Fabric, error) {
 	if err != nil {
 		return nil, fmt.Errorf("infiniband: %w", err)
 	}
-	return &Fabric{running, t.Commands}, nil
+	return &Fabric{running: running, commands: t.Commands, places: make(places)}, nil
 }
 
 // Simulations run fabrics in virtual time, with options that users do not have.

@@ -24,8 +24,13 @@ type device struct {
 	port *port
 }
 
-// Addrs returns the IP address of the adapter.
-func (d *device) Addrs(int) []netip.Addr { return []netip.Addr{d.port.Addr()} }
+// Addrs returns the IP address of the adapter, if it has one.
+func (d *device) Addrs(int) []netip.Addr {
+	if a := d.port.Addr(); a.IsValid() {
+		return []netip.Addr{a}
+	}
+	return nil
+}
 
 // Neighbor returns the GID of an IP address.
 func (d *device) Neighbor(a netip.Addr) (verbs.GID, bool) { return d.port.Neighbor(a) }

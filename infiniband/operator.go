@@ -3,6 +3,7 @@
 package infiniband
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/fabric"
@@ -47,8 +48,30 @@ func (f *Fabric) Route(from, to End) (hops []End, arrives bool, err error) {
 // Plug connects two ports with a cable.
 func (f *Fabric) Plug(a, b End) error { return f.running.Plug(a, b) }
 
-// Pull pulls the cable at a port. Packets on it are lost.
-func (f *Fabric) Pull(e End) error { return f.running.Pull(e) }
+// Pull pulls the cable at a port. Packets on it are lost. The port of an adapter that has joined, from another process,
+// may be called by the adapter's name.
+func (f *Fabric) Pull(e End) error { return f.running.Pull(f.here(e)) }
+
+// Relink plugs the cable of an adapter that has joined in again, after Pull.
+func (f *Fabric) Relink(e End) error {
+	e = f.here(e)
+	f.placesMu.Lock()
+	defer f.placesMu.Unlock()
+	if !f.places.relink(e) {
+		return fmt.Errorf("infiniband: no cable of an adapter that has joined was pulled at %v", e)
+	}
+	return nil
+}
+
+// here returns the port that has the cable to an adapter that has joined, or the port itself.
+func (f *Fabric) here(e End) End {
+	f.placesMu.Lock()
+	defer f.placesMu.Unlock()
+	if at, ok := f.places.of(e); ok {
+		return at
+	}
+	return e
+}
 
 // Power switches a switch off, or on again.
 func (f *Fabric) Power(name string, on bool) error { return f.running.Power(name, on) }

@@ -19,7 +19,7 @@ func newSysfsWriterCmd() *cobra.Command {
 	c := &cobra.Command{Use: sysfsWriter + " FOLDER", Hidden: true, Args: cobra.ExactArgs(1)}
 	c.Flags().StringVar(&command, "command", "", "where programs find this command, as rdma")
 	return leaf(c, func(c *cobra.Command, args []string) error {
-		s, err := describe(os.Environ())
+		s, err := describe(os.Environ(), true)
 		if err != nil {
 			return err
 		}

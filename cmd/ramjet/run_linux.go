@@ -39,7 +39,7 @@ func execProgram(path string, args, env []string, libs string, sockets bool) err
 
 // showDevices writes the sysfs description of an environment's devices for the program.
 func showDevices(env []string) (root string, err error) {
-	s, err := describe(env)
+	s, err := describe(env, false)
 	if err != nil {
 		return "", err
 	}

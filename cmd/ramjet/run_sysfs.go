@@ -6,8 +6,8 @@ import (
 	"os"
 	"strings"
 
-	"github.com/ramjet-rdma/ramjet"
 	"github.com/ramjet-rdma/ramjet/internal/device/cdevices"
+	"github.com/ramjet-rdma/ramjet/internal/device/kinds"
 )
 
 // sysfsVariable names the folder that stands for /sys and /dev.
@@ -17,15 +17,16 @@ const sysfsVariable = "RAMJET_SYSFS"
 // run it to list their devices.
 const rdmaTool = "bin/rdma"
 
-// describe returns the sysfs description of the devices of an environment.
-func describe(env []string) (*cdevices.Sysfs, error) {
+// describe returns the sysfs description of the devices of an environment. noWait: those that join a fabric elsewhere are
+// described as they are before.
+func describe(env []string, noWait bool) (*cdevices.Sysfs, error) {
 	listed, err := cdevices.List(lookup(env, cdevices.Environment))
 	if err != nil {
 		return nil, err
 	}
 	s := cdevices.NewSysfs()
 	for i, d := range listed {
-		dev, err := ramjet.Open(d.Address)
+		dev, err := kinds.Open(d.Address, &kinds.Options{NoWait: noWait})
 		if err != nil {
 			continue // the program reports it if it matters
 		}

@@ -11,18 +11,25 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/engine/topology"
 )
 
-// build makes the nodes and cables of a topology. adapters is the index of the first adapter's IP address.
-func (f *Fabric) build(t *topology.Topology, adapters int) error {
+// build makes the nodes and cables of a topology.
+func (f *Fabric) build(t *topology.Topology, o *Options) error {
 	if err := t.Validate(); err != nil {
 		return err
 	}
-	for i, n := range t.Build(node.DefaultSpec) {
+	spec, adapters := node.DefaultSpec, o.FirstAddr
+	if o.MTU != 0 {
+		spec.MTU = o.MTU
+	}
+	for i, n := range t.Build(spec) {
 		m := &member{name: t.Nodes[i].Name, state: n, agent: sma.New(n), groups: make(map[groupKey]*group)}
 		if n.Type != node.CA {
 			m.node = f.net.Add(n, m.agent)
 		} else {
 			m.node = f.net.Add(n, adapterAgent{m.agent, m})
 			m.addr.ip = hostAddr(adapters)
+			if o.Addr != nil {
+				m.addr.ip = *o.Addr
+			}
 			adapters++
 		}
 		f.members = append(f.members, m)

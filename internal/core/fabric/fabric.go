@@ -4,6 +4,7 @@ package fabric
 
 import (
 	"errors"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -39,6 +40,10 @@ type Options struct {
 	Manager   ManagerOptions
 	// FirstAddr is the index of the first adapter's IP address; lower ones belong to joined fabrics.
 	FirstAddr int
+	// Addr, unless nil, is the IP address of each adapter instead; the zero Addr: it has none.
+	Addr *netip.Addr
+	// MTU is the code of the ports' MTUCap; 0: the best.
+	MTU uint8
 	// Record, unless nil, is called with every packet that a port sends, LRH to VCRC, with the fabric's lock held.
 	// The frame is only valid during the call.
 	Record func(at time.Time, node string, port int, frame []byte)
@@ -110,7 +115,7 @@ func New(t *topology.Topology, o *Options) (*Fabric, error) {
 	if f.sim != nil {
 		f.net.Record(f.sim.Record)
 	}
-	if err := f.build(t, o.FirstAddr); err != nil {
+	if err := f.build(t, o); err != nil {
 		return nil, err
 	}
 	if o.Record != nil {

@@ -47,6 +47,13 @@ func (f *Fabric) port(e End) (*member, *link.Port, error) {
 	return m, m.node.Port(e.Port), nil
 }
 
+// Has reports whether a node is called so.
+func (f *Fabric) Has(name string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.byName[name] != nil
+}
+
 func (f *Fabric) member(name string) (*member, error) {
 	if m := f.byName[name]; m != nil {
 		return m, nil

@@ -52,6 +52,27 @@ func (f *Fabric) checkUnplugged(e End, p *link.Port) error {
 	return nil
 }
 
+// FreePorts returns the ports of switches without a cable, in the order of the topology.
+func (f *Fabric) FreePorts() (free []End) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, m := range f.members {
+		for num := 1; num < len(m.state.Ports) && m.state.Type == node.Switch; num++ {
+			if e := (End{m.name, num}); f.checkUnplugged(e, m.node.Port(num)) == nil {
+				free = append(free, e)
+			}
+		}
+	}
+	return free
+}
+
+// Idle reports whether the port has nothing to send.
+func (r *Remote) Idle() bool {
+	r.f.mu.Lock()
+	defer r.f.mu.Unlock()
+	return r.f.closed || r.unplugged || r.port.Idle()
+}
+
 // Enabled returns the widths and speeds that the port may use.
 func (r *Remote) Enabled() (node.Width, node.Speed) {
 	r.f.mu.Lock()

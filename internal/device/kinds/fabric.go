@@ -3,6 +3,8 @@
 package kinds
 
 import (
+	"context"
+	"encoding/binary"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -13,8 +15,16 @@ import (
 )
 
 // fabricNaming names adapters of a running fabric, by their name, description or IP address:
-// host-1, 198.18.0.1, host-1?fabric=NAME. An empty address stands for an adapter that nobody uses.
+// host-1, 198.18.0.1, host-1?fabric=NAME. An empty address stands for an adapter that nobody uses. With ?join=HOST:PORT
+// it names a new adapter, which joins the fabric that listens there; an empty name is the host's.
 type fabricNaming struct{}
+
+// joinOf returns the name of an adapter that joins a fabric, and where that listens; false: it is another adapter.
+func joinOf(address string) (adapter, at string, ok bool) {
+	adapter, options, _ := strings.Cut(address, "?")
+	at, ok = strings.CutPrefix(options, "join=")
+	return adapter, at, ok
+}
 
 // fabricOf takes an address apart.
 func fabricOf(address string) (name, adapter string, err error) {
@@ -24,7 +34,7 @@ func fabricOf(address string) (name, adapter string, err error) {
 	}
 	name, ok := strings.CutPrefix(options, "fabric=")
 	if !ok || strings.ContainsAny(name, "&?") {
-		return "", "", fmt.Errorf("infiniband: %q: there is one option, fabric=NAME", "?"+options)
+		return "", "", fmt.Errorf("infiniband: %q: there is one option, fabric=NAME for a fabric of this host, or join=HOST:PORT for one elsewhere", "?"+options)
 	}
 	return name, adapter, nil
 }
@@ -77,6 +87,9 @@ func (fabricNaming) At(ip string) string { return ip }
 
 // IP returns the IP address of an adapter.
 func (fabricNaming) IP(address string) (netip.Addr, bool) {
+	if _, at, ok := joinOf(address); ok {
+		return infiniband.JoinedAddr(at)
+	}
 	name, adapter, err := fabricOf(address)
 	if err != nil {
 		return netip.Addr{}, false
@@ -93,7 +106,14 @@ func (fabricNaming) IP(address string) (netip.Addr, bool) {
 }
 
 // owns reports whether an address is that of an adapter: its IP address, or the GID of a port.
-func (fabricNaming) owns(address string, a netip.Addr) bool {
+func (f fabricNaming) owns(address string, a netip.Addr) bool {
+	if adapter, _, ok := joinOf(address); ok {
+		if guid, err := infiniband.JoinedGUID(adapter); err == nil && a.WithZone("") == joinedGID(guid) {
+			return true
+		}
+		ip, ok := f.IP(address)
+		return ok && ip == a.WithZone("")
+	}
 	name, adapter, err := fabricOf(address)
 	if err != nil {
 		return false
@@ -104,6 +124,9 @@ func (fabricNaming) owns(address string, a netip.Addr) bool {
 
 // reaches reports whether an address is that of some adapter of the fabric.
 func (fabricNaming) reaches(address string, a netip.Addr) bool {
+	if _, _, ok := joinOf(address); ok { // IP addresses are on the route to the fabric
+		return a.Is6() && a.IsLinkLocalUnicast() && a.Zone() == ""
+	}
 	name, _, err := fabricOf(address)
 	if err != nil {
 		return false
@@ -118,6 +141,13 @@ func (fabricNaming) reaches(address string, a netip.Addr) bool {
 		}
 	}
 	return false
+}
+
+// joinedGID returns the GID of the port of an adapter that joins, with the prefix that subnet managers set.
+func joinedGID(guid uint64) netip.Addr {
+	b := [16]byte{0xfe, 0x80}
+	binary.BigEndian.PutUint64(b[8:], guid+1)
+	return netip.AddrFrom16(b)
 }
 
 func isOf(n *fabric.NodeView, a netip.Addr) bool {
@@ -148,6 +178,9 @@ func adapterOf(name, adapter string) (*fabric.NodeView, error) {
 }
 
 func adapterGUID(address string) (uint64, error) {
+	if adapter, _, ok := joinOf(address); ok {
+		return infiniband.JoinedGUID(adapter)
+	}
 	name, adapter, err := fabricOf(address)
 	if err != nil {
 		return 0, err
@@ -160,6 +193,9 @@ func adapterGUID(address string) (uint64, error) {
 }
 
 func openInfiniBand(n Name, o *Options) (*verbs.Device, error) {
+	if adapter, at, ok := joinOf(n.Address); ok {
+		return infiniband.OpenJoined(context.Background(), at, &infiniband.JoinOptions{Options: infiniband.Options{Trace: o.Trace}, Name: adapter, NoWait: o.NoWait})
+	}
 	name, adapter, err := fabricOf(n.Address)
 	if err != nil {
 		return nil, err

@@ -89,6 +89,8 @@ type Options struct {
 	Faults   string    // of the network, of verbs: docs/faults.md; empty: as the environment says
 	FaultLog io.Writer // receives those that strike; nil: as the environment says
 
+	NoWait bool // a device that joins a fabric elsewhere is opened although that is not there
+
 	NIC bool // the device is as strict as a NIC: docs/nic.md; false: as the environment says
 
 	Calls       io.Writer // receives a line for each call; nil: as the environment says
@@ -115,7 +117,7 @@ var Table = []*Kind{
 	},
 	{
 		Name: "infiniband", Text: "InfiniBand on a fabric of ramjet fabric", Transport: verbs.TransportIB,
-		Soft: true, Listed: runtime.GOOS == "linux", Beyond: ofLinux("Adapters of fabrics that ramjet fabric runs can be opened as infiniband:ADAPTER."),
+		Soft: true, Listed: runtime.GOOS == "linux", Beyond: ofLinux("Adapters of fabrics that ramjet fabric runs can be opened as infiniband:ADAPTER; infiniband:?join=HOST:PORT joins a fabric elsewhere."),
 		Bound:  "each packet passes a fabric that another process plays",
 		Naming: fabricNaming{}, Open: openInfiniBand, GUID: adapterGUID,
 	},

@@ -81,6 +81,9 @@ func (p *Port) Cable() *Cable { return p.cable }
 // Queued returns how many packets are queued to be sent on a lane.
 func (p *Port) Queued(vl uint8) int { return int(p.out[vl].n) }
 
+// Idle reports whether nothing is queued to be sent on any lane.
+func (p *Port) Idle() bool { return p.busy == 0 }
+
 // BufferUsed returns how many 64-byte blocks of a lane's receive buffer are in use.
 func (p *Port) BufferUsed(vl uint8) int { return int(p.in[vl].used) }
 
