@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/fabric"
@@ -51,6 +52,9 @@ type Fabric struct {
 
 	placesMu sync.Mutex
 	places   places // of adapters that joined
+
+	console atomic.Pointer[func(ctx context.Context, line string) (string, error)]
+	line    chan struct{} // of capacity 1: has an element while a line runs
 }
 
 // NewFabric starts a fabric from a topology in the text format of ibnetdiscover or ibsim. Errors call the text
@@ -111,7 +115,7 @@ func run(t *topology.Topology, o *fabric.Options) (*Fabric, error) {
 	if err != nil {
 		return nil, fmt.Errorf("infiniband: %w", err)
 	}
-	return &Fabric{running: running, commands: t.Commands, places: make(places)}, nil
+	return &Fabric{running: running, commands: t.Commands, places: make(places), line: make(chan struct{}, 1)}, nil
 }
 
 // Simulations run fabrics in virtual time, with options that users do not have.

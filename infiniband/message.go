@@ -38,6 +38,7 @@ const (
 	kindChanged                        // changed
 	kindView                           // the response to a hello with View: fabric.View
 	kindRoute                          // the response to a hello with Route: route
+	kindOutput                         // the response to a hello with Line: output
 )
 
 // protocolVersion is raised with every incompatible change.
@@ -56,6 +57,7 @@ type hello struct {
 	Adapter string // name, description or IP address; empty: any
 	View    bool   // asks for a view instead of an adapter
 	Route   *ends  `json:",omitempty"` // asks for a route instead of an adapter
+	Line    string `json:",omitempty"` // is for the console instead
 }
 
 // ends are the ends of a route.
@@ -96,6 +98,9 @@ const (
 )
 
 type refusal struct{ Error string }
+
+// output is what a line for the console has written, and its error; empty: none.
+type output struct{ Text, Error string }
 
 // operation is the kind of a request.
 type operation string

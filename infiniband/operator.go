@@ -37,7 +37,13 @@ func ReadFabric(file string, o *FabricOptions) (*Fabric, error) {
 func (f *Fabric) Commands() []Command { return f.commands }
 
 // View returns a snapshot of the fabric.
-func (f *Fabric) View() *FabricView { return f.running.View() }
+func (f *Fabric) View() *FabricView {
+	v := f.running.View()
+	f.placesMu.Lock()
+	defer f.placesMu.Unlock()
+	f.places.markPulled(v)
+	return v
+}
 
 // Route returns the output ports of a packet's path from one adapter port to another, in order, by the current
 // forwarding tables. arrives is false if the packet gets no further than the last of them.

@@ -108,6 +108,24 @@ func (p places) relink(e End) bool {
 	return false
 }
 
+// markPulled marks the ports in a view whose adapters' cables are pulled.
+func (p places) markPulled(v *FabricView) {
+	pulled := make(map[End]string)
+	for name, q := range p {
+		if q.pulled {
+			pulled[q.end] = name
+		}
+	}
+	for i := range v.Nodes {
+		for j := range v.Nodes[i].Ports {
+			port := &v.Nodes[i].Ports[j]
+			if name, ok := pulled[End{Node: v.Nodes[i].Name, Port: port.Number}]; ok && port.Remote == "" {
+				port.Remote, port.Pulled = End{Node: name, Port: 1}.String()+", pulled", true
+			}
+		}
+	}
+}
+
 // of returns the port of an adapter, by the name that errors and views have: pod-0[1].
 func (p places) of(e End) (End, bool) {
 	if q := p[e.Node]; q != nil && e.Port == 1 {

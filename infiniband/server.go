@@ -160,7 +160,7 @@ func (f *Fabric) greet(g *session, r *reader, others *greetings) error {
 		others.viewing <- struct{}{}
 		defer func() { <-others.viewing }()
 		g.conn.SetDeadline(time.Now().Add(greetTime))
-		g.conn.Write(appendMessage(nil, kindView, f.running.View()))
+		g.conn.Write(appendMessage(nil, kindView, f.View()))
 		return errAnswered
 	}
 	if h.Route != nil {
@@ -170,6 +170,10 @@ func (f *Fabric) greet(g *session, r *reader, others *greetings) error {
 		}
 		g.conn.Write(appendMessage(nil, kindRoute, route{hops, arrives}))
 		return errAnswered
+	}
+	if h.Line != "" {
+		others.leave(g.conn)
+		return f.runLine(g.conn, h.Line)
 	}
 	s, err := f.running.Attach(h.Adapter, g)
 	if err != nil {

@@ -59,7 +59,7 @@ func newFabricCmd() *cobra.Command {
 	c.Flags().StringVar(&f.script, "script", "", "run the console's commands in `file` (-: standard input), then end: status 1 if one fails")
 	addPcapFlag(c, &f.pcap, "every packet at every cable")
 	c.SuggestionsMinimumDistance = 2
-	c.AddCommand(newFabricShowCmd())
+	c.AddCommand(newFabricShowCmd(), newFabricDoCmd())
 	return leaf(c, func(c *cobra.Command, args []string) error {
 		if len(args) > 0 {
 			f.source.file = args[0]
@@ -132,6 +132,7 @@ func (f *fabricFlags) serve(ctx context.Context, fab *infiniband.Fabric, joins [
 	if err := fab.Serve(ctx, f.name); err != nil {
 		return usage.Of(err)
 	}
+	serveConsole(fab)
 	if f.ibsim != "" {
 		if err := fab.ServeIBSim(ctx, f.ibsim); err != nil {
 			return usage.Of(err)

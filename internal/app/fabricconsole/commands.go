@@ -252,6 +252,9 @@ func ends(v *fabricview.View, t target) ([]fabricview.End, error) {
 	}
 	n, err := find(v, t)
 	if err != nil {
+		if e, p := farPort(v, t); p != nil {
+			return []fabricview.End{e}, nil
+		}
 		return nil, err
 	}
 	var all []fabricview.End
@@ -274,6 +277,13 @@ func parseUnlink(w *words) (action, error) {
 		}
 		pulled := make(map[fabricview.End]bool)
 		for _, e := range all {
+			if far := farOf(v, e); far != nil && !far.Pulled {
+				if err := c.fabric.Unlink(ctx, e); err != nil {
+					return err
+				}
+				pulled[e] = true
+				continue
+			}
 			o, ok := other(v, e)
 			if !ok || pulled[e] { // the other end of a cable within the node
 				continue
@@ -304,6 +314,13 @@ func parseRelink(w *words) (action, error) {
 		}
 		plugged := 0
 		for _, e := range all {
+			if far := farOf(v, e); far != nil && far.Pulled {
+				if err := c.fabric.Relink(ctx, e); err != nil {
+					return err
+				}
+				plugged++
+				continue
+			}
 			o, ok := c.pulled[e]
 			if !ok {
 				continue

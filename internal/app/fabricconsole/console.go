@@ -43,6 +43,8 @@ type Fabric interface {
 	Link(ctx context.Context, a, b fabricview.End) error
 	// Unlink pulls the cable at a port.
 	Unlink(ctx context.Context, end fabricview.End) error
+	// Relink plugs the cable to an adapter of another host in again, which Unlink has pulled.
+	Relink(ctx context.Context, end fabricview.End) error
 	// SetSwitch powers a switch off, or on again.
 	SetSwitch(ctx context.Context, name string, up bool) error
 	// SetErrorRate makes the cable at a port corrupt a share, from 0 to 1, of packets with 4,096 bytes of payload, and
@@ -220,6 +222,9 @@ func nearest(v *fabricview.View, name string) string {
 func port(v *fabricview.View, t target) (fabricview.End, *fabricview.Port, error) {
 	n, err := find(v, t)
 	if err != nil {
+		if e, p := farPort(v, t); p != nil {
+			return e, p, nil
+		}
 		return fabricview.End{}, nil, err
 	}
 	best := -1

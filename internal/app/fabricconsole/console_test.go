@@ -117,6 +117,11 @@ func (f *fake) Link(_ context.Context, a, b fabricview.End) error {
 	return f.called("link %v %v", a, b)
 }
 
+func (f *fake) Relink(_ context.Context, e fabricview.End) error {
+	f.port(e).Pulled = false
+	return f.called("relink %v", e)
+}
+
 func (f *fake) Unlink(_ context.Context, e fabricview.End) error {
 	for i, l := range f.view.Links {
 		if l.A == e || l.B == e {

@@ -4,6 +4,7 @@ package fabricconsole
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/ramjet-rdma/ramjet/internal/app/fabricview"
 )
@@ -41,4 +42,32 @@ func parseTarget(text string) (target, error) {
 		return target{}, fmt.Errorf("the name of a node is missing")
 	}
 	return target{name: text}, nil
+}
+
+// farPort returns the port with the cable to an adapter of another host, which a target names; nil: there is none.
+func farPort(v *fabricview.View, t target) (fabricview.End, *fabricview.Port) {
+	name := t.name + "["
+	if t.port != 0 {
+		name = fmt.Sprintf("%s[%d]", t.name, t.port)
+	}
+	for i := range v.Nodes {
+		for j := range v.Nodes[i].Ports {
+			if p := &v.Nodes[i].Ports[j]; strings.HasPrefix(p.Far, name) {
+				return fabricview.End{Node: v.Nodes[i].Name, Port: p.Number}, p
+			}
+		}
+	}
+	return fabricview.End{}, nil
+}
+
+// farOf returns the port at an end if it has a cable to another host; nil: it has not.
+func farOf(v *fabricview.View, e fabricview.End) *fabricview.Port {
+	for i := range v.Nodes {
+		for j := range v.Nodes[i].Ports {
+			if p := &v.Nodes[i].Ports[j]; v.Nodes[i].Name == e.Node && p.Number == e.Port && p.Far != "" {
+				return p
+			}
+		}
+	}
+	return nil
 }

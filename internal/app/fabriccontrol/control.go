@@ -61,6 +61,11 @@ func (c *Control) Unlink(_ context.Context, e fabricview.End) error {
 	return c.fabric.Pull(infiniband.End(e))
 }
 
+// Relink plugs the cable of an adapter that has joined in again.
+func (c *Control) Relink(_ context.Context, e fabricview.End) error {
+	return c.fabric.Relink(infiniband.End(e))
+}
+
 // SetSwitch powers a switch off, or on again.
 func (c *Control) SetSwitch(_ context.Context, name string, up bool) error {
 	return c.fabric.Power(name, up)

@@ -57,7 +57,7 @@ func nodeOf(n *fabric.NodeView) fabricview.Node {
 	for i := range n.Ports {
 		p := &n.Ports[i]
 		c := &p.Counters
-		port := fabricview.Port{Number: p.Number, State: fabricview.State(p.State.String()), Held: p.Held, Far: p.Remote, Counters: fabricview.Counters{
+		port := fabricview.Port{Number: p.Number, State: fabricview.State(p.State.String()), Held: p.Held, Far: p.Remote, Pulled: p.Pulled, Counters: fabricview.Counters{
 			XmitData: 4 * c.XmitData, RcvData: 4 * c.RcvData, XmitPackets: c.XmitPkts, RcvPackets: c.RcvPkts,
 			XmitWait: c.XmitWait, XmitDiscards: c.XmitDiscards, RcvErrors: c.RcvErrors,
 			SymbolErrors: c.SymbolErrors, LinkDowned: c.LinkDowned, VL15Dropped: c.VL15Dropped, LanePackets: c.LanePkts,

@@ -93,8 +93,9 @@ type Port struct {
 	Mbps     int64    `json:"mbps,omitempty"` // the same, as 10^6 bits of data a second
 	Load     float64  `json:"load,omitempty"` // share of that which the port sent lately; software may send more than 1
 	Traffic  Traffic  `json:"traffic"`
-	Held     []int    `json:"held,omitempty"` // VLs whose credits the port withholds
-	Far      string   `json:"far,omitempty"`  // other end of a cable to another host's fabric; empty: none
+	Held     []int    `json:"held,omitempty"`   // VLs whose credits the port withholds
+	Far      string   `json:"far,omitempty"`    // other end of a cable to another host's fabric; empty: none
+	Pulled   bool     `json:"pulled,omitempty"` // that cable was pulled, and can be plugged in again
 	Counters Counters `json:"counters"`
 }
 

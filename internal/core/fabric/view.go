@@ -45,6 +45,7 @@ type PortView struct {
 	Mbps     int64
 	Held     []int  // lanes whose credits are withheld
 	Remote   string // the other end of a cable to another process; empty: none
+	Pulled   bool   // that cable is an adapter's, and was pulled: Relink plugs it in again
 	Counters node.Counters
 }
 
