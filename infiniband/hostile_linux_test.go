@@ -228,6 +228,7 @@ func FuzzCables(f *testing.F) {
 	for _, d := range []datagram{
 		{kind: datagramHello, from: 7, width: 2, speed: 32, port: 3, to: "switch", own: "leaf-2[4]"},
 		{kind: datagramHello, from: 7, width: 2, speed: 32, port: 3},
+		{kind: datagramHello, from: 7, width: 2, speed: 32, own: "pod-0[1]"},
 		{kind: datagramAlive, epoch: 2, seen: 1},
 		{kind: datagramFrame, epoch: 2, frame: credit},
 		{kind: datagramFrame, epoch: 2, frame: []byte{0}},
