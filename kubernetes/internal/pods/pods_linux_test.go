@@ -3,6 +3,7 @@
 package pods
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -184,21 +185,36 @@ func newWorld(t *testing.T) *world {
 	v1beta1.RegisterRegistrationServer(s, k)
 	go s.Serve(l) //nolint:errcheck // it ends with Stop
 	t.Cleanup(s.Stop)
-	w.metrics = w.resources(t)
+	w.resources(t)
 
-	text := fmt.Sprintf("resources: [{name: %s, devices: %d}]\nfiles: %s\nfolder: %s\ncdi: %s\nkubelet: %s\nhardware: beside\nmetrics: %s\n",
-		resource, offered, files, filepath.Join(root, "node"), w.cdi, filepath.Join(root, "kubelet"), strings.Split(w.metrics, "/")[2])
+	text := fmt.Sprintf("resources: [{name: %s, devices: %d}]\nfiles: %s\nfolder: %s\ncdi: %s\nkubelet: %s\nhardware: beside\nmetrics: 127.0.0.1:0\n",
+		resource, offered, files, filepath.Join(root, "node"), w.cdi, filepath.Join(root, "kubelet"))
 	config := filepath.Join(root, "config.yaml")
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	run := exec.Command(program, "--config", config)
-	run.Stderr = os.Stderr
+	log, err := run.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := run.Start(); err != nil {
 		t.Fatal(err)
 	}
+	address := make(chan string, 1)
+	logged := make(chan struct{})
+	go func() { // until the program ends
+		defer close(logged)
+		for lines := bufio.NewScanner(log); lines.Scan(); {
+			fmt.Fprintln(os.Stderr, lines.Text())
+			if _, a, ok := strings.Cut(lines.Text(), "msg=metrics address="); ok {
+				address <- a
+			}
+		}
+	}()
 	t.Cleanup(func() {
 		run.Process.Signal(os.Interrupt)
+		<-logged
 		if err := run.Wait(); err != nil {
 			t.Errorf("ramjet-kubelet: %v", err)
 		}
@@ -214,14 +230,15 @@ func newWorld(t *testing.T) *world {
 	case <-time.After(long):
 		t.Fatal("ramjet-kubelet does not register")
 	}
+	w.metrics = "http://" + <-address + "/metrics" // which it has before it registers
 	return w
 }
 
 // offered is how many devices there are.
 const offered = 100
 
-// resources serves the pods' devices, as a kubelet does, and returns the URL of a port that is free for metrics.
-func (w *world) resources(t *testing.T) (url string) {
+// resources serves the pods' devices, as a kubelet does.
+func (w *world) resources(t *testing.T) {
 	t.Helper()
 	folder := filepath.Join(w.root, "kubelet", "pod-resources")
 	if err := os.Mkdir(folder, 0o755); err != nil {
@@ -236,12 +253,6 @@ func (w *world) resources(t *testing.T) (url string) {
 	podresources.RegisterPodResourcesListerServer(s, &w.pods)
 	go s.Serve(l) //nolint:errcheck // it ends with Stop
 	t.Cleanup(s.Stop)
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	free.Close()
-	return "http://" + free.Addr().String() + "/metrics"
 }
 
 func build(t *testing.T, dir, env string, command ...string) {
