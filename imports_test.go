@@ -5,6 +5,9 @@ package ramjet_test
 import (
 	"bytes"
 	"encoding/json"
+	"go/parser"
+	"go/token"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -30,7 +33,7 @@ var floors = [][]string{
 	{"internal/testkit/"},
 	{"rdmatest"},
 	{"internal/app/"},
-	{"cabi", "cabi/programs", "checksuite", "checksuite/go", "cmd/ramjet"},
+	{"cabi", "cabi/programs", "checksuite", "checksuite/go", "cmd/ramjet", "collect"},
 }
 
 // beside are imports from another room of the same floor.
@@ -46,8 +49,8 @@ var beside = map[string][]string{
 // commands the applications, and examples and programs nothing internal.
 var reserved = map[string][]string{
 	"internal/testkit/":         {"internal/testkit/", "rdmatest"},
-	"internal/app/":             {"internal/app/", "cmd/ramjet"},
-	"internal/core/softdev":     {"roce", "roce1", "iwarp", "infiniband", "shm", "internal/testkit/simnet", "cmd/ramjet"},
+	"internal/app/":             {"internal/app/", "cmd/ramjet", "collect"}, // collect serves containers' processes as the command those of a host
+	"internal/core/softdev":     {"collect", "roce", "roce1", "iwarp", "infiniband", "shm", "internal/testkit/simnet", "cmd/ramjet"},
 	"internal/core/check":       {"cabi", "internal/device/kinds", "rdmatest"},
 	"verbs/internal/hook":       {"verbs", "verbs/driver"},
 	"internal/system/ibverbs":   {"kernel"},
@@ -73,13 +76,13 @@ var forbidden = map[string][]string{
 // reach says who may depend on a module, or on a package of the standard library, itself or through others.
 // Other modules are for commands and their applications alone.
 var reach = map[string][]string{
-	"net":                          {"", "cm", "rnet", "roce", "roce1", "iwarp", "infiniband", "shm", "kernel", "internal/system/", "internal/device/", "internal/testkit/", "rdmatest", "internal/app/", "cabi", "checksuite", "checksuite/go", "cmd/ramjet"},
-	"crypto/tls":                   {"", "iwarp", "internal/device/", "internal/testkit/exercise", "rdmatest", "internal/app/", "cabi", "checksuite", "checksuite/go", "cmd/ramjet"},
+	"net":                          {"", "cm", "rnet", "roce", "roce1", "iwarp", "infiniband", "shm", "kernel", "internal/system/", "internal/device/", "internal/testkit/", "rdmatest", "internal/app/", "cabi", "checksuite", "checksuite/go", "cmd/ramjet", "collect"},
+	"crypto/tls":                   {"", "iwarp", "internal/device/", "internal/testkit/exercise", "rdmatest", "internal/app/", "cabi", "checksuite", "checksuite/go", "cmd/ramjet", "collect"},
 	"os/exec":                      {"internal/testkit/", "rdmatest", "internal/app/", "checksuite", "cmd/ramjet"},
 	"testing":                      {"internal/testkit/", "rdmatest"},
-	"github.com/pion/":             {"", "iwarp", "internal/device/", "rdmatest", "internal/app/", "cabi", "checksuite", "checksuite/go", "cmd/ramjet"},
+	"github.com/pion/":             {"", "iwarp", "internal/device/", "rdmatest", "internal/app/", "cabi", "checksuite", "checksuite/go", "cmd/ramjet", "collect"},
 	"github.com/ebitengine/purego": {"kernel", "internal/system/ibverbs", "cmd/ramjet"},
-	"golang.org/x/sys":             {"", "cm", "rnet", "internal/", "roce", "roce1", "iwarp", "infiniband", "shm", "kernel", "regcache", "rdmatest", "cabi", "checksuite", "checksuite/go", "cmd/ramjet"},
+	"golang.org/x/sys":             {"", "cm", "rnet", "internal/", "roce", "roce1", "iwarp", "infiniband", "shm", "kernel", "regcache", "rdmatest", "cabi", "checksuite", "checksuite/go", "cmd/ramjet", "collect"},
 }
 
 // rich may depend on any module.
@@ -280,6 +283,55 @@ func TestEngineHasNoClock(t *testing.T) {
 			if use := clock.Find(src); use != nil {
 				t.Errorf("%s uses %s", f, use)
 			}
+		}
+	}
+}
+
+// ownModules are the folders of modules that have packages of this one, and grow with them.
+var ownModules = []string{".github/actions/*/examples/*", "examples/*", "kubernetes", "metrics", "nvme", "smbdirect", "valkey"}
+
+// Modules of their own use what everybody can: the public API alone. Go's rule for internal would let them use more, as
+// their paths are below this module's. That goes for their tests, too.
+func TestOwnModules(t *testing.T) {
+	var roots []string
+	for _, pattern := range ownModules {
+		found, err := filepath.Glob(filepath.Join(filepath.FromSlash(pattern), "go.mod"))
+		if err != nil || len(found) == 0 {
+			t.Fatalf("%s: no go.mod: %v", pattern, err)
+		}
+		roots = append(roots, found...)
+	}
+	all, err := filepath.Glob(filepath.Join("*", "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, mod := range all {
+		if !slices.Contains(roots, mod) {
+			t.Errorf("module %s is not looked at: add it here", filepath.Dir(mod))
+		}
+	}
+	for _, mod := range roots {
+		root := filepath.Dir(mod)
+		own := module + "/" + filepath.ToSlash(root) + "/"
+		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || filepath.Ext(path) != ".go" {
+				return err
+			}
+			f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+			if err != nil {
+				return err
+			}
+			for _, i := range f.Imports {
+				imported := strings.Trim(i.Path.Value, `"`)
+				of, ours := ours(imported)
+				if ours && !strings.HasPrefix(imported, own) && (strings.HasPrefix(of, "internal/") || strings.Contains(of, "/internal/")) {
+					t.Errorf("%s imports %s: what the public API lacks is added to it", path, imported)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
 		}
 	}
 }

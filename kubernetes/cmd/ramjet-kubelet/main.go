@@ -22,7 +22,6 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
 	"github.com/ramjet-rdma/ramjet/kubernetes/internal/claims"
 	"github.com/ramjet-rdma/ramjet/kubernetes/internal/config"
 	"github.com/ramjet-rdma/ramjet/kubernetes/internal/hardware"
@@ -142,7 +141,7 @@ func injector(ctx context.Context, g *errgroup.Group, cfg *config.Config, log *s
 	}
 	log.Info("metrics", "address", l.Addr())
 	g.Go(func() error {
-		return errors.Join(sockets.Serve(ctx, l, pods.Labels, softdev.Version()), sockets.Close(), pods.Close())
+		return errors.Join(sockets.Serve(ctx, l, pods.Labels), sockets.Close(), pods.Close())
 	})
 	return in, nil
 }

@@ -16,15 +16,14 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/ramjet-rdma/ramjet/internal/app/export"
-	"github.com/ramjet-rdma/ramjet/internal/system/statsocket"
+	"github.com/ramjet-rdma/ramjet/collect"
 )
 
 // What a container has: a folder, and a variable that names the socket in it.
 const (
 	ContainerFolder = "/run/ramjet-stat"
-	Variable        = statsocket.CollectorVariable
-	Socket          = ContainerFolder + "/" + statsocket.CollectorSocket
+	Variable        = collect.Variable
+	Socket          = ContainerFolder + "/" + collect.Socket
 )
 
 // series is how many series there are of all containers together. Each container may have an equal share.
@@ -33,7 +32,7 @@ const series = 100_000
 // Sockets are the sockets of a node's devices.
 type Sockets struct {
 	root      string
-	collector *statsocket.Collector
+	collector *collect.Collector
 }
 
 // Listen returns the sockets in a folder of the node. Those of devices that have a folder already, as of claims whose
@@ -42,7 +41,7 @@ func Listen(root string) (*Sockets, error) {
 	if err := os.MkdirAll(root, 0o755); err != nil {
 		return nil, err
 	}
-	s := &Sockets{root, statsocket.NewCollector()}
+	s := &Sockets{root, collect.New()}
 	entries, err := os.ReadDir(root)
 	for _, e := range entries {
 		if err == nil && e.IsDir() {
@@ -73,6 +72,6 @@ func (s *Sockets) Remove(device string) error {
 func (s *Sockets) Close() error { return s.collector.Close() }
 
 // Serve answers scrapes until ctx ends. labels tells whose the devices are.
-func (s *Sockets) Serve(ctx context.Context, l net.Listener, labels export.Labels, version string) error {
-	return export.NewContainers(export.Options{Series: series, Version: version}, s.collector, labels).Serve(ctx, l)
+func (s *Sockets) Serve(ctx context.Context, l net.Listener, labels collect.Labels) error {
+	return s.collector.Serve(ctx, l, labels, collect.Options{Series: series})
 }

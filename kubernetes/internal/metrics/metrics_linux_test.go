@@ -16,11 +16,8 @@ import (
 	"google.golang.org/grpc"
 	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
 
-	"github.com/ramjet-rdma/ramjet/internal/system/statsocket"
-	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
 	"github.com/ramjet-rdma/ramjet/kubernetes/internal/metrics"
-	"github.com/ramjet-rdma/ramjet/roce"
-	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/rdmatest"
 )
 
 // kubelet stands for a kubelet: it tells which containers have which devices.
@@ -142,9 +139,8 @@ func TestServe(t *testing.T) {
 	if err := before.Close(); err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv(metrics.Variable, filepath.Join(devices, statsocket.CollectorSocket))
-	dev, _ := loopback.Open(t, func(addr string) (*verbs.Device, error) { return roce.Open(addr, nil) })
-	statsocket.Publish(dev) // while nobody collects
+	t.Setenv(metrics.Variable, filepath.Join(devices, filepath.Base(metrics.Socket)))
+	dev, _ := rdmatest.Pair(t) // while nobody collects
 
 	s, err := metrics.Listen(root)
 	if err != nil {
@@ -156,7 +152,7 @@ func TestServe(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- s.Serve(ctx, l, newPods(t, folder).Labels, "v1") }()
+	go func() { ended <- s.Serve(ctx, l, newPods(t, folder).Labels) }()
 	scrape := func() (int, string) {
 		t.Helper()
 		r, err := http.Get("http://" + l.Addr().String() + "/metrics")
