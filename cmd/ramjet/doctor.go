@@ -32,8 +32,9 @@ func newDoctorCmd() *cobra.Command {
 		Short: "Diagnose RDMA on this machine, and the path to a peer",
 		Long: "Doctor checks RDMA devices, with their modules, files, ports, GID tables and limits, what Ramjet's own devices\n" +
 			"need from the system, what the environment names, and, if a peer is given, the path to it: route, devices, the GID\n" +
-			"to use, and the largest packets that get through. For the last it sends the peer a few UDP datagrams; otherwise it\n" +
-			"only reads. It says what is wrong, why that matters, and which commands fix it. It changes nothing.\n\n" +
+			"to use, the largest packets that get through, and whether the peer replies over RoCEv2. For these it sends the\n" +
+			"peer a few UDP datagrams; otherwise it only reads. In a container it says which libraries are injected, whether\n" +
+			"they can be loaded, and which limits there are. It says what is wrong, why that matters, and which commands fix it. It changes nothing.\n\n" +
 			"With --log it also explains the line of a log that matters, as ramjet explain does, and marks what is wrong here and\n" +
 			"can be its cause. With a device, such as mlx5_0, eth0 or roce:192.0.2.7, the report is of that one only.\n\n" +
 			"The exit status is 0 if nothing is wrong (notes do not count), 1 if something has to be fixed, and 2 if the\n" +
@@ -64,6 +65,9 @@ func newDoctorCmd() *cobra.Command {
 		}
 		f.Named = namedDevice()
 		f.Listed = listedDevices()
+		if f.System.Injected != nil && f.Asked == nil {
+			f.CDevices = devicesOfC(f.System)
+		}
 		if peer.IsValid() {
 			f.Peer = examinePeer(c.Context(), peer)
 		}
@@ -72,6 +76,24 @@ func newDoctorCmd() *cobra.Command {
 		}
 		return writeDiagnosis(c.OutOrStdout(), f, doctor.Diagnose(f), asJSON)
 	})
+}
+
+// devicesOfC returns the devices that C programs see.
+func devicesOfC(sys *rdmasys.System) (all []doctor.CDevice) {
+	found, _ := cdevices.List(os.LookupEnv(cdevices.Environment)) // listedDevices has the error
+	for _, d := range found {
+		c := doctor.CDevice{Name: d.Name, Device: d.Address}
+		n, err := kinds.Parse(d.Address)
+		if ip, ok := n.IP(); err == nil && ok {
+			for _, i := range sys.Interfaces {
+				if slices.ContainsFunc(i.Addrs, func(p netip.Prefix) bool { return p.Addr() == ip }) {
+					c.NetDev, c.MTU = i.Name, i.MTU
+				}
+			}
+		}
+		all = append(all, c)
+	}
+	return all
 }
 
 // readLog reads the log of --log.
@@ -298,19 +320,4 @@ func listedDevices() *doctor.Listed {
 		l.Problem = err.Error()
 	}
 	return l
-}
-
-// examinePeer looks at the way to a peer.
-func examinePeer(ctx context.Context, peer netip.Addr) *doctor.Peer {
-	p := &doctor.Peer{Addr: peer}
-	choices, err := kinds.ChoicesFor(peer)
-	if err != nil {
-		p.Problem = err.Error()
-		return p
-	}
-	p.Route, p.Best, p.Not = choices.Route, choices.Best, choices.Unusable
-	if !p.Route.Local {
-		p.Path = rdmasys.Path(ctx, p.Route, peer)
-	}
-	return p
 }

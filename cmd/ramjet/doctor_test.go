@@ -162,3 +162,28 @@ func TestDoctorDevice(t *testing.T) {
 		t.Errorf("exit status %d: %s%s", r.status, r.stdout, r.stderr)
 	}
 }
+
+// The address of a service is known by the variables of a container, and by its name in DNS; that of a pod is not one.
+func TestServiceOf(t *testing.T) {
+	environment := []string{"KUBERNETES_SERVICE_HOST=10.96.0.1", "IB_WRITE_BW_SERVICE_HOST=fd00:96::7", "IB_WRITE_BW_SERVICE_PORT=10.96.0.9", "X_SERVICE_HOST=None"}
+	for address, want := range map[string]string{"10.96.0.1": "kubernetes", "fd00:96::7": "ib-write-bw", "10.96.0.9": ""} {
+		got := ""
+		if s := serviceIn(environment, netip.MustParseAddr(address)); s != nil {
+			got = s.Name
+		}
+		if got != want {
+			t.Errorf("%s: %q, want %q", address, got, want)
+		}
+	}
+	for name, want := range map[string]string{
+		"db.ml.svc.cluster.local.": "ml/db", "10-244-0-7.db.ml.svc.cluster.local.": "", "host.example.com.": "", "svc.": "", "a.b.svc": "",
+	} {
+		got := ""
+		if s := serviceNamed([]string{"other.", name}); s != nil {
+			got = s.Name
+		}
+		if got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os/exec"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -40,27 +39,7 @@ func TestFabricsJoined(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	there := exec.CommandContext(ctx, "sleep", "600")
-	there.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
-	if err := there.Start(); err != nil {
-		t.Skipf("no network namespace can be made here: %v", err)
-	}
-	defer there.Wait()
-	defer there.Process.Kill()
-	enter := []string{"nsenter", "--net=" + fmt.Sprintf("/proc/%d/ns/net", there.Process.Pid), "--"}
-	if out, err := exec.Command("ip", "link", "add", "one", "type", "veth", "peer", "name", "two").CombinedOutput(); err != nil {
-		t.Skipf("no pair of interfaces can be made: %v: %s", err, out)
-	}
-	for _, c := range []string{"ip addr add 192.0.2.1/24 dev one", "ip link set one up", fmt.Sprintf("ip link set two netns %d", there.Process.Pid),
-		"THERE ip addr add 192.0.2.2/24 dev two", "THERE ip link set two up"} {
-		words := strings.Fields(c)
-		if words[0] == "THERE" {
-			words = append(append([]string(nil), enter...), words[1:]...)
-		}
-		if out, err := exec.Command(words[0], words[1:]...).CombinedOutput(); err != nil {
-			t.Fatalf("%v: %v: %s", words, err, out)
-		}
-	}
+	enter := namespaceBeside(ctx, t)
 	run := func(prefix []string, args ...string) (*exec.Cmd, *testrun.Buffer) {
 		t.Helper()
 		words := append(append(append([]string(nil), prefix...), program), args...)

@@ -7,6 +7,7 @@
 //	hardware.go  modules, device files, control groups, limits
 //	ports.go     links, GID tables, MTUs, flow control
 //	software.go  Ramjet's own devices
+//	container.go injected libraries, and what a container leaves programs
 //	peer.go      the way to a peer
 //	log.go       which findings can be the cause of what a log says
 //	report.go    facts and findings as text
@@ -30,9 +31,11 @@ type Facts struct {
 	Soft   []Soft          `json:"software"`
 	Named  *Named          `json:"environment,omitempty"` // nil: the environment names no device
 	Listed *Listed         `json:"c_programs,omitempty"`  // nil: the environment lists no devices of C programs
-	Asked  *Asked          `json:"device,omitempty"`      // nil: nobody asked for one
-	Peer   *Peer           `json:"peer,omitempty"`        // nil: nobody asked for one
-	Log    *explain.Found  `json:"log,omitempty"`         // nil: no log was given, or nothing in it is known
+	// CDevices are the devices that C programs see here, if the environment injects Ramjet's libraries.
+	CDevices []CDevice      `json:"c_devices,omitempty"`
+	Asked    *Asked         `json:"device,omitempty"` // nil: nobody asked for one
+	Peer     *Peer          `json:"peer,omitempty"`   // nil: nobody asked for one
+	Log      *explain.Found `json:"log,omitempty"`    // nil: no log was given, or nothing in it is known
 }
 
 // Soft is a kind of Ramjet's devices in software.
@@ -79,6 +82,21 @@ type Peer struct {
 	Best    []kinds.Choice   `json:"devices"`
 	Not     []kinds.Choice   `json:"not,omitempty"`
 	Path    rdmasys.PathTest `json:"path"`
+	Service *Service         `json:"service,omitempty"`    // nil: the address is not known to be a service's
+	Reply   *Reply           `json:"roce_reply,omitempty"` // nil: it was not asked
+}
+
+// Service is a service of Kubernetes whose own address a peer has.
+type Service struct {
+	Name string `json:"name"`
+	From string `json:"from"` // who says so
+}
+
+// Reply is what a peer replies to a request for a connection over RoCEv2 at a port where nobody is expected.
+type Reply struct {
+	Device   string `json:"device"` // that asked
+	Answered bool   `json:"answered"`
+	Text     string `json:"text"` // the answer, or why there is none
 }
 
 // Level is how bad a finding is.
@@ -110,6 +128,8 @@ func Diagnose(f *Facts) []Finding {
 	d.modules()
 	d.files()
 	d.limits()
+	d.injected()
+	d.container()
 	for i := range d.sys.Devices {
 		dev := &d.sys.Devices[i]
 		for j := range dev.Ports {

@@ -83,6 +83,11 @@ func healthy() *Facts {
 			Memlock:    rdmasys.Memlock{Known: true, Unlimited: true},
 			Parameters: rdmasys.Parameters{RecvBufferMax: 8 << 20, PtraceScope: -1, UserNamespaces: 1000, UserNSAllowed: -1},
 			Offloads:   &rdmasys.Offloads{GSO: true, GRO: true},
+			Group:      rdmasys.Group{Memory: -1, Processes: -1, Processors: -1},
+			SharedMem:  -1,
+			Injected: &rdmasys.Injected{Folder: "/opt/ramjet/lib", Path: "/opt/ramjet/lib", InPath: true, Libc: "/lib/libc.so.6", Version: "GLIBC_2.36",
+				Sysfs: "/run/ramjet-sysfs", Described: []string{"roce0"}, Libraries: []rdmasys.Library{{File: "/opt/ramjet/lib/libibverbs.so.1", Needs: "GLIBC_2.31"},
+					{File: "/opt/ramjet/lib/libramjet-sysfs.so", Preloaded: true}}},
 		},
 		Soft: soft(""),
 		Peer: &Peer{Addr: netip.MustParseAddr("192.0.2.9"), Route: rdmasys.Route{From: netip.MustParseAddr("192.0.2.7"), NetDev: "eth0", MTU: 9000},
@@ -113,6 +118,24 @@ func TestFindings(t *testing.T) {
 		{"rdma_ucm", func(f *Facts) { delete(f.System.Modules.Loaded, "rdma_ucm") }, Problem, "modprobe rdma_ucm"},
 		{"no files", func(f *Facts) { f.System.Files = nil }, Problem, "/dev/infiniband/uverbs0, /dev/infiniband/rdma_cm: do not exist"},
 		{"no files in a container", func(f *Facts) { f.System.Files = nil; f.System.Container = "/.dockerenv" }, Problem, "docker run --device=/dev/infiniband"},
+		{"no injected libraries", func(f *Facts) { f.System.Injected.Libraries = nil }, Problem, "/opt/ramjet/lib: there are no libraries in it"},
+		{"libraries for a newer glibc", func(f *Facts) {
+			f.System.Injected.Libraries[0].Problem = "it needs GLIBC_2.34, and the system has GLIBC_2.31"
+		}, Problem, "libibverbs.so.1: it cannot be loaded: it needs GLIBC_2.34"},
+		{"musl", func(f *Facts) {
+			i := f.System.Injected
+			i.Libc, i.Version, i.Libraries[0].Problem = "/lib/ld-musl-x86_64.so.1", "", "it needs glibc"
+		}, Problem, "this system has musl"},
+		{"a preloaded library that is not there", func(f *Facts) { f.System.Injected.Libraries[1].Problem = "file does not exist" }, Problem, "unset LD_PRELOAD"},
+		{"another LD_LIBRARY_PATH", func(f *Facts) { f.System.Injected.Path, f.System.Injected.InPath = "/usr/local/lib", false }, Problem, "export LD_LIBRARY_PATH=/opt/ramjet/lib"},
+		{"no description for /sys", func(f *Facts) { f.System.Injected.Described = nil }, Problem, "/run/ramjet-sysfs: it describes no device"},
+		{"little memory", func(f *Facts) { f.System.Container = "/.dockerenv"; f.System.Group.Memory = 32 << 20 }, Note, "memory: the control groups leave 32 MiB"},
+		{"few processes", func(f *Facts) { f.System.Container = "/.dockerenv"; f.System.Group.Processes = 20 }, Note, "podPidsLimit"},
+		{"half a processor", func(f *Facts) { f.System.Container = "/.dockerenv"; f.System.Group.Processors = 0.5 }, Note, "0.5 of a processor"},
+		{"a small /dev/shm", func(f *Facts) { f.System.Container = "/.dockerenv"; f.System.SharedMem = 64 << 20 }, Note, "/dev/shm: it has 64 MiB"},
+		{"a service", func(f *Facts) { f.Peer.Service = &Service{"ml/db", "by DNS"} }, Problem, "it is the address of the service ml/db (by DNS)"},
+		{"no reply", func(f *Facts) { f.Peer.Reply = &Reply{Device: "roce:192.0.2.7", Text: "no answer"} }, Note, "ramjet ping -s -P"},
+		{"a reply", func(f *Facts) { f.Peer.Reply = &Reply{Device: "roce:192.0.2.7", Answered: true} }, "", ""},
 		{"a file's mode", func(f *Facts) { f.System.Files[0].Problem = syscall.EACCES }, Problem, "chmod 666 /dev/infiniband/uverbs0"},
 		{"all files' modes", func(f *Facts) {
 			f.System.Files[0].Problem, f.System.Files[1].Problem = syscall.EACCES, syscall.EACCES

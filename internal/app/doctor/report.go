@@ -33,6 +33,7 @@ func Write(out io.Writer, f *Facts, found []Finding, s Style) error {
 	}
 	w.asked(f.Asked)
 	w.software(f)
+	w.inside(f)
 	if f.Peer != nil {
 		w.peer(f.Peer)
 	}
@@ -232,6 +233,9 @@ func (w *report) peer(p *Peer) {
 		w.prose("  ", fmt.Sprintf("packets of %d bytes get there: path MTU %d", t.Passed, rdmasys.PathMTU(t.Passed)))
 	case t.Problem != "":
 		w.prose("  ", "how large packets may be: "+t.Problem)
+	}
+	if r := p.Reply; r != nil {
+		w.prose("  ", fmt.Sprintf("over RoCEv2, asked by %s: %s", r.Device, r.Text))
 	}
 	if len(p.Best) > 0 {
 		w.prose("  ", "devices, in order of preference; the peer needs one of the same kind:")

@@ -23,19 +23,25 @@ type Device struct {
 }
 
 // List returns the devices of names if set, or a RoCEv2 device of each address. A device is named
-// as in package ramjet, or NAME=ADDRESS, for programs that need a particular name. The error is that
-// of the first impossible device; the others are returned.
+// as in package ramjet, or NAME=ADDRESS, for programs that need a particular name. A kind without an
+// address, as in iwarp:, stands for its devices of all addresses. The error is that of the first
+// impossible device; the others are returned.
 func List(names string, set bool) ([]Device, error) { return new(Names).List(names, set) }
 
 // List is the function List for one of several lists in a process: devices keep the names that they had in those before.
 func (n *Names) List(names string, set bool) ([]Device, error) {
 	if !set {
-		return n.defaultDevices(), nil
+		names = kinds.Default().Name + ":"
 	}
 	var all []Device
+	down := map[string]bool{} // of those that stand for all addresses
 	var failed error
 	taken := map[string]bool{}
 	for _, f := range fields(names) {
+		if kind := kindOf(f); kind != nil {
+			all = append(all, ofAllAddresses(kind, down)...)
+			continue
+		}
 		d := parse(f)
 		if d.Name != "" || strings.HasPrefix(f, "=") {
 			err := check(d.Name)
@@ -50,8 +56,21 @@ func (n *Names) List(names string, set bool) ([]Device, error) {
 		}
 		all = append(all, d)
 	}
-	n.number(all, taken)
-	return all, failed
+	n.number(all, taken) // also those that are down, which then have the same names when they are up
+	return slices.DeleteFunc(all, func(d Device) bool { return down[d.Address] }), failed
+}
+
+// kindOf returns the kind that a field names without the IP address that its devices need; nil: it is another field.
+// infiniband: and shm: are devices.
+func kindOf(f string) *kinds.Kind {
+	n, err := kinds.Parse(f)
+	if err != nil || n.Address != "" || n.Kind.Soft || n.Kind.Host {
+		return nil
+	}
+	if _, ip := n.Kind.IP("127.0.0.1"); !ip {
+		return nil
+	}
+	return n.Kind
 }
 
 func fields(names string) []string {
@@ -70,16 +89,15 @@ func parse(f string) Device {
 	return Device{Address: f}
 }
 
-// defaultDevices returns a device of the default kind for each address. Those of loopback addresses come last: many
-// programs take the first device, and those that run on several hosts reach nobody by such.
-func (names *Names) defaultDevices() []Device {
-	kind := kinds.Default()
+// ofAllAddresses returns a device of a kind for each address. Those of loopback addresses come last: many programs
+// take the first device, and those that run on several hosts reach nobody by such. It adds to down those whose
+// interface is.
+func ofAllAddresses(kind *kinds.Kind, down map[string]bool) (all []Device) {
 	local, err := kind.Local()
 	if err != nil {
 		return nil
 	}
-	var all []Device
-	up, loopback := map[string]bool{}, map[string]bool{}
+	loopback := map[string]bool{}
 	for _, l := range local {
 		n := kinds.Name{Kind: kind, Address: l.Address}
 		ip, ok := n.IP()
@@ -88,7 +106,7 @@ func (names *Names) defaultDevices() []Device {
 		}
 		loopback[n.String()] = ok && ip.IsLoopback()
 		all = append(all, Device{Address: n.String()})
-		up[n.String()] = l.Up
+		down[n.String()] = !l.Up
 	}
 	slices.SortStableFunc(all, func(a, b Device) int {
 		switch {
@@ -99,8 +117,7 @@ func (names *Names) defaultDevices() []Device {
 		}
 		return 1
 	})
-	names.number(all, nil)
-	return slices.DeleteFunc(all, func(d Device) bool { return !up[d.Address] })
+	return all
 }
 
 // Speed returns the speed, in Mbit/s, that C programs see for a port whose interface has the speed

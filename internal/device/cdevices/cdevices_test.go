@@ -55,6 +55,29 @@ func TestList(t *testing.T) {
 	}
 }
 
+// A kind without an address stands for its devices of all addresses, as RoCEv2 does without a list.
+func TestListOfAllAddresses(t *testing.T) {
+	roce, _ := List("", false)
+	if len(roce) == 0 {
+		t.Skip("there is no address")
+	}
+	var want []Device
+	for i, d := range roce {
+		want = append(want, Device{fmt.Sprint("iwarp", i), "iwarp:" + strings.TrimPrefix(d.Address, "roce:")})
+	}
+	if got, err := List("iwarp:", true); err != nil || !slices.Equal(got, want) {
+		t.Errorf("%q, %v; want %q", got, err, want)
+	}
+	want = append(append([]Device{{"x", "shm:"}}, want...), Device{fmt.Sprint("iwarp", len(roce)), "iwarp:192.0.2.9"})
+	if got, err := List("x=shm: iwarp: iwarp:192.0.2.9", true); err != nil || !slices.Equal(got, want) {
+		t.Errorf("%q, %v; want %q", got, err, want)
+	}
+	name := addressName(want[1].Address)
+	if list, listed := Named("iwarp:", true, []string{"-d " + name}); !listed || !strings.Contains(list, name+"="+want[1].Address) {
+		t.Errorf("the list in which a program finds %s: %q", name, list)
+	}
+}
+
 // UCX keeps 15 characters of a name, and MPI with it.
 func TestNamesAreShort(t *testing.T) {
 	var all []Device
@@ -127,7 +150,7 @@ func TestNamed(t *testing.T) {
 	if got, set := Named("", false, []string{"ib_write_bw"}); got != "" || set {
 		t.Errorf("without a list: %q, %v", got, set)
 	}
-	if all := new(Names).defaultDevices(); len(all) > 0 {
+	if all, _ := List("", false); len(all) > 0 {
 		old := addressName(all[0].Address)
 		if got, set := Named("", false, []string{"-d", old}); !set || !strings.HasPrefix(got+" ", old+"="+all[0].Address+" ") {
 			t.Errorf("without a list, but with %s: %q, %v", old, got, set)

@@ -111,10 +111,14 @@ func fromAddressName(name string) (address string, is bool) {
 func Named(names string, set bool, words []string) (list string, listed bool) {
 	var all []Device
 	for _, f := range fields(names) {
+		if kind := kindOf(f); kind != nil {
+			all = append(all, ofAllAddresses(kind, map[string]bool{})...)
+			continue
+		}
 		all = append(all, parse(f))
 	}
 	if !set {
-		all = new(Names).defaultDevices()
+		all, _ = List(names, set) // an error is of a name that was given
 	}
 	var out []string
 	renamed := false

@@ -15,7 +15,8 @@
 //	devices.go, counters.go          /sys/class/infiniband: devices, ports, GID tables; counters of ports
 //	interfaces.go, addrs.go          /sys/class/net, and the addresses of interfaces
 //	host.go                          modules, limits, parameters of the kernel, ports in use
-//	cgroup.go                        control groups: limits of RDMA
+//	cgroup.go                        control groups: limits of RDMA, memory, processes and processors
+//	libraries.go                     libraries that the environment injects, and whether they load
 //	parse.go                         the formats of these files
 //	candidates.go                    which devices have a route to an address
 //	open.go                          package kernel's devices, where a program has that package

@@ -82,8 +82,11 @@ func addKnown(to map[string]bool, names []string) {
 	}
 }
 
-// container returns the file by which a container is known.
-func (r *reader) container() string {
+// KubernetesVariable is a variable that each container of Kubernetes has.
+const KubernetesVariable = "KUBERNETES_SERVICE_HOST"
+
+// container returns the file or variable by which a container is known.
+func (r *reader) container(env func(string) string) string {
 	for _, f := range []string{".dockerenv", "run/.containerenv", "run/systemd/container"} {
 		if _, err := fs.Stat(r.root, f); err == nil {
 			return "/" + f
@@ -91,6 +94,9 @@ func (r *reader) container() string {
 	}
 	if _, err := fs.Stat(r.root, "var/run/secrets/kubernetes.io"); err == nil {
 		return "/var/run/secrets/kubernetes.io"
+	}
+	if env != nil && env(KubernetesVariable) != "" {
+		return "$" + KubernetesVariable
 	}
 	return ""
 }

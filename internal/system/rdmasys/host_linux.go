@@ -3,6 +3,7 @@
 package rdmasys
 
 import (
+	"errors"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -10,7 +11,8 @@ import (
 
 // Host returns this machine as a source of facts.
 func Host() *Source {
-	return &Source{Root: os.DirFS("/"), Open: tryOpen, Addrs: hostAddrs, PFC: readPFC, Memlock: memlock, Filters: readFilters, Offloads: offloads}
+	return &Source{Root: os.DirFS("/"), Open: tryOpen, Addrs: hostAddrs, PFC: readPFC, Memlock: memlock, Filters: readFilters, Offloads: offloads,
+		Env: os.Getenv, SharedMem: sharedMemory}
 }
 
 // tryOpen opens a device file as libibverbs does. An open device that nothing is asked of holds
@@ -46,4 +48,15 @@ func offloads() (*Offloads, error) {
 	_, gso := unix.GetsockoptInt(fd, unix.IPPROTO_UDP, unix.UDP_SEGMENT)
 	gro := unix.SetsockoptInt(fd, unix.IPPROTO_UDP, unix.UDP_GRO, 1)
 	return &Offloads{GSO: gso == nil, GRO: gro == nil}, nil
+}
+
+func sharedMemory() (int64, error) {
+	var s unix.Statfs_t
+	if err := unix.Statfs("/dev/shm", &s); err != nil {
+		return 0, os.NewSyscallError("statfs", err)
+	}
+	if s.Type != unix.TMPFS_MAGIC {
+		return 0, errors.New("/dev/shm is no tmpfs")
+	}
+	return int64(s.Blocks) * int64(s.Bsize), nil
 }

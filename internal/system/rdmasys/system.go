@@ -11,7 +11,7 @@ import (
 // System is the state of RDMA in an operating system at one time.
 type System struct {
 	Kernel     string      `json:"kernel"`              // its release, such as 6.12.0; empty: not Linux
-	Container  string      `json:"container,omitempty"` // the file that says that this is a container; empty: it is not known to be one
+	Container  string      `json:"container,omitempty"` // the file or variable that says that this is a container; empty: it is not known to be one
 	Devices    []Device    `json:"devices"`
 	Interfaces []Interface `json:"interfaces"`
 	Modules    Modules     `json:"modules"`
@@ -22,6 +22,9 @@ type System struct {
 	Ports      []UDPPort   `json:"udp_4791,omitempty"`
 	Parameters Parameters  `json:"parameters"`
 	Offloads   *Offloads   `json:"offloads,omitempty"` // nil: not known
+	Injected   *Injected   `json:"injected,omitempty"` // nil: the environment injects no libraries
+	Group      Group       `json:"control_groups"`
+	SharedMem  int64       `json:"dev_shm_bytes"` // the size of /dev/shm; -1: not known
 	Unread     []Unread    `json:"unread,omitempty"`
 }
 
@@ -256,6 +259,9 @@ type Source struct {
 	Filters func() ([]Filter, error)
 
 	Offloads func() (*Offloads, error)
+
+	Env       func(name string) string // a variable of this process's environment
+	SharedMem func() (int64, error)    // the size of /dev/shm
 }
 
 // Read reads everything. A function that the source does not have says nothing.
@@ -263,7 +269,9 @@ func (src *Source) Read() *System {
 	s := &System{}
 	r := reader{src.Root, s}
 	s.Kernel = r.text("proc/sys/kernel/osrelease")
-	s.Container = r.container()
+	s.Container = r.container(src.Env)
+	s.Injected = r.injected(src.Env)
+	s.Group = r.groupLimits()
 	s.Modules = r.modules(s.Kernel)
 	s.Interfaces = r.interfaces(src)
 	s.Devices = r.devices()
@@ -279,6 +287,12 @@ func (src *Source) Read() *System {
 	if src.Filters != nil {
 		s.Filters, err = src.Filters()
 		r.unread("packet filters", err)
+	}
+	s.SharedMem = -1
+	if src.SharedMem != nil {
+		if n, err := src.SharedMem(); err == nil {
+			s.SharedMem = n
+		}
 	}
 	if src.Offloads != nil {
 		s.Offloads, err = src.Offloads()
