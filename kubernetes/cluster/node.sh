@@ -49,16 +49,24 @@ ip link set lo up
 ip link add node0 type bridge
 ip address add 192.0.2.1/24 dev node0
 ip address add 10.96.0.1/32 dev node0
+ip address add fd00:2::1/64 dev node0 nodad
 ip link set node0 up
 ip route add default dev node0
 echo 1 >/proc/sys/net/ipv4/ip_forward
 
-cat >/etc/cni/net.d/10-pods.conflist <<CNI
-{"cniVersion": "1.0.0", "name": "pods", "plugins": [
-  {"type": "bridge", "bridge": "pods0", "isGateway": true, "mtu": 1450,
-   "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.244.0.0/24"}]], "routes": [{"dst": "0.0.0.0/0"}]}},
+# network FILE NAME RANGES ROUTES: a network for pods. Their MTU is that of networks which put packets into others.
+network() {
+  cat >"$1" <<CNI
+{"cniVersion": "1.0.0", "name": "$2", "plugins": [
+  {"type": "bridge", "bridge": "$2", "isGateway": true, "mtu": 1450,
+   "ipam": {"type": "host-local", "ranges": [$3], "routes": [$4]}},
   {"type": "loopback"}]}
 CNI
+}
+# Pods have addresses of both families. Those of the runtime class ipv6 have IPv6 alone.
+mkdir -p etc/cni/ipv6.d
+network /etc/cni/net.d/10-pods.conflist pods0 '[{"subnet": "10.244.0.0/24"}], [{"subnet": "fd00:244::/64"}]' '{"dst": "0.0.0.0/0"}, {"dst": "::/0"}'
+network /etc/cni/ipv6.d/10-ipv6.conflist pods6 '[{"subnet": "fd00:246::/64"}]' '{"dst": "::/0"}'
 cat >/etc/containerd/config.toml <<TOML
 version = 2
 [plugins."io.containerd.grpc.v1.cri"]
@@ -71,6 +79,9 @@ version = 2
     bin_dir = "/usr/lib/cni"
   [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
     runtime_type = "io.containerd.runc.v2"
+  [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.ipv6]
+    runtime_type = "io.containerd.runc.v2"
+    cni_conf_dir = "/etc/cni/ipv6.d"
 TOML
 cat >/state/kubelet.yaml <<YAML
 apiVersion: kubelet.config.k8s.io/v1beta1
@@ -109,7 +120,7 @@ start() { "$@" >"/state/${1##*/}.log" 2>&1 & }
 start etcd --data-dir /state/etcd --unsafe-no-fsync
 start containerd
 start kube-apiserver --etcd-servers http://127.0.0.1:2379 --cert-dir /state --secure-port 443 \
-  --advertise-address 192.0.2.1 --service-cluster-ip-range 10.96.0.0/24 --authorization-mode Node,RBAC \
+  --advertise-address 192.0.2.1 --service-cluster-ip-range 10.96.0.0/24,fd00:96::/112 --authorization-mode Node,RBAC \
   --token-auth-file /state/tokens.csv --kubelet-preferred-address-types InternalIP --allow-privileged --service-account-issuer https://kubernetes.default.svc \
   --service-account-key-file /state/accounts.key --service-account-signing-key-file /state/accounts.key
 for _ in {1..120}; do
@@ -118,6 +129,7 @@ for _ in {1..120}; do
 done
 start kube-scheduler --kubeconfig /state/kube-scheduler.conf --leader-elect=false
 start kube-controller-manager --kubeconfig /state/kube-controller-manager.conf --leader-elect=false \
+  --service-cluster-ip-range 10.96.0.0/24,fd00:96::/112 \
   --use-service-account-credentials --root-ca-file /state/apiserver.crt \
   --service-account-private-key-file /state/accounts.key
 for image in {/parts,/tree}/images/*.tar; do

@@ -25,7 +25,7 @@ until_true() {
   done
 }
 start_kubelet() {
-  kubelet --config /state/kubelet.yaml --kubeconfig /state/node.conf --hostname-override node --node-ip 192.0.2.1 \
+  kubelet --config /state/kubelet.yaml --kubeconfig /state/node.conf --hostname-override node --node-ip 192.0.2.1,fd00:2::1 \
     --cert-dir /state/kubelet-certificates >>/state/kubelet.log 2>&1 &
   kubelet=$!
 }
@@ -57,15 +57,25 @@ spec:
       seccompProfile: {type: RuntimeDefault}
 YAML
 }
-# between PROGRAM...: the program's server in one pod, its client in the other.
+# between PROGRAM...: the program's server in one pod, its client in the other. address is which of the server's
+# addresses the client dials, suffix that of the pods' names.
+address=0 suffix=
 between() {
-  local address server
-  address=$(kubectl get pod server -o 'jsonpath={.status.podIP}')
-  kubectl exec server -- "$@" >/state/server.out 2>&1 &
+  local to server
+  to=$(kubectl get pod "server$suffix" -o "jsonpath={.status.podIPs[$address].ip}")
+  kubectl exec "server$suffix" -- "$@" >/state/server.out 2>&1 &
   server=$!
-  until_true 60 "$* between two pods" client "$address" "$@"
+  until_true 60 "$* between two pods" client "$to" "$@"
   wait "$server" || fail "the server of $*: $(cat /state/server.out)"
-  say "between two pods: $*: $(grep -E 'Mbit/sec|^ *65536' /state/client.out | tail -n 1)"
+  say "between two pods, to $to: $*: $(grep -E 'Mbit/sec|^ *65536' /state/client.out | tail -n 1)"
+}
+# doctor ADDRESS TEXT...: in a pod, ramjet doctor says each text of a peer.
+doctor() {
+  local text
+  kubectl exec "client$suffix" -- /opt/ramjet/bin/ramjet doctor "$1" >/state/doctor.out 2>&1 || true # the status is that of findings
+  for text in "${@:2}"; do
+    tr -s '[:space:]' ' ' </state/doctor.out | grep -qF "$text" || fail "doctor in a pod does not say \"$text\": $(cat /state/doctor.out)"
+  done
 }
 plugin_pod() { kubectl -n ramjet get pods -l app=ramjet-kubelet -o 'jsonpath={.items[0].metadata.name}'; }
 # metrics_of POD: the node's endpoint has series of a device of the pod.
@@ -73,7 +83,7 @@ metrics_of() {
   kubectl get --raw "/api/v1/namespaces/ramjet/pods/$(plugin_pod):9477/proxy/metrics" >/state/metrics.out
   grep "namespace=\"default\",pod=\"$1\",container=\"main\"" /state/metrics.out
 }
-client() { kubectl exec client -- "${@:2}" "$1" >/state/client.out 2>&1; }
+client() { kubectl exec "client$suffix" -- "${@:2}" "$1" >/state/client.out 2>&1; }
 
 start_kubelet
 until_true 120 "the node is ready" kubectl wait --for=condition=Ready node/node --timeout=1s
@@ -95,12 +105,47 @@ for values in dra.enabled=false,metricsPort=0 \
 done
 say "helm's chart is the same as ramjet.yaml, takes other values, and refuses wrong ones"
 
+for example in claim ib-write-bw network-policy; do
+  kubectl apply --dry-run=server -f "/tree/deploy/examples/$example.yaml" >/state/examples.out 2>&1 || fail "$example.yaml: $(cat /state/examples.out)"
+done
+say "the API server takes the examples"
+
 limits="{limits: {$resource: 1}}"
+kubectl create service clusterip server --tcp=18515 >/dev/null
 pod server "$limits"
 pod client "$limits"
 kubectl wait --for=condition=Ready pod/server pod/client --timeout=60s >/dev/null || fail "two pods do not start"
 between ibv_rc_pingpong -d roce0 -g 0
 between ib_write_bw -d roce0 -n 200
+between ibv_rc_pingpong -d roce1 -g 0 # its server listens on IPv4 alone, and tells its GID, which is an IPv6 address
+address=1 between ib_write_bw -d roce1 -n 200 --ipv6-addr
+
+to=$(kubectl get pod server -o 'jsonpath={.status.podIP}')
+kubectl exec server -- /opt/ramjet/bin/ramjet ping -s -P -d "roce:$to" >/state/server.out 2>&1 &
+server=$!
+until_true 60 "ramjet ping serves" grep -q waiting /state/server.out
+doctor "$to" "libibverbs.so.1" "can be loaded. This system has glibc 2.41" "preloaded libramjet-sysfs.so" "roce0 is roce:10.244.0." "on eth0, MTU 1450 (path MTU 1024)" \
+  "roce1 is roce:fd00:244::" "packets of 1450 bytes get there" "it answers a request for a connection"
+cp /state/doctor.out /state/doctor-pod.out
+doctor "$(kubectl get service server -o 'jsonpath={.spec.clusterIP}')" "it is the address of the service server (\$SERVER_SERVICE_HOST)"
+# shellcheck disable=SC2016 # the pod's shell expands it
+kubectl exec server -- sh -c 'kill -INT $(pidof ramjet)' >/dev/null 2>&1 || kill "$server"
+wait "$server" 2>/dev/null || true
+say "doctor in a pod: libraries, addresses, limits and the peer; the address of a service is told"
+
+kubectl apply -f - >/dev/null <<YAML
+apiVersion: node.k8s.io/v1
+kind: RuntimeClass
+metadata: {name: ipv6}
+handler: ipv6
+YAML
+pod server6 "$limits" "runtimeClassName: ipv6"
+pod client6 "$limits" "runtimeClassName: ipv6"
+kubectl wait --for=condition=Ready pod/server6 pod/client6 --timeout=60s >/dev/null || fail "pods with IPv6 alone do not start"
+suffix=6 between ib_write_bw -d roce0 -n 200 --ipv6-addr
+suffix=6 doctor "$(kubectl get pod server6 -o 'jsonpath={.status.podIP}')" "roce0 is roce:fd00:246::" "packets of 1450 bytes get there"
+kubectl delete pod server6 client6 --wait >/dev/null
+say "pods with IPv6 alone have a device of their address"
 
 kubectl exec server -- ibv_rc_pingpong -d roce0 -g 0 >/dev/null 2>&1 &
 server=$!
