@@ -105,7 +105,7 @@ for values in dra.enabled=false,metricsPort=0 \
 done
 say "helm's chart is the same as ramjet.yaml, takes other values, and refuses wrong ones"
 
-for example in claim ib-write-bw network-policy; do
+for example in claim go-test ib-write-bw network-policy; do
   kubectl apply --dry-run=server -f "/tree/deploy/examples/$example.yaml" >/state/examples.out 2>&1 || fail "$example.yaml: $(cat /state/examples.out)"
 done
 say "the API server takes the examples"
