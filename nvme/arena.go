@@ -30,15 +30,32 @@ func newArena(size int) *arena { return &arena{used: make([]bool, size/arenaPage
 
 func pagesOf(size int) int { return (size + arenaPage - 1) / arenaPage }
 
+// tryGet is get for those who do not wait.
+func (a *arena) tryGet(size int) (span, bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.take(pagesOf(size))
+}
+
+// take takes n pages, unless others wait for some or there are none.
+func (a *arena) take(n int) (s span, ok bool) {
+	if len(a.waiting) > 0 {
+		return span{}, false
+	}
+	at, ok := a.find(n)
+	if !ok {
+		return span{}, false
+	}
+	return span{at, n}, true
+}
+
 // get waits for a part of size bytes, which must be more than 0 and fit the arena.
 func (a *arena) get(ctx context.Context, size int) (span, error) {
 	n := pagesOf(size)
 	a.mu.Lock()
-	if len(a.waiting) == 0 {
-		if at, ok := a.find(n); ok {
-			a.mu.Unlock()
-			return span{at, n}, nil
-		}
+	if s, ok := a.take(n); ok {
+		a.mu.Unlock()
+		return s, nil
 	}
 	w := &arenaWait{n: n, got: make(chan int, 1)}
 	a.waiting = append(a.waiting, w)

@@ -44,7 +44,7 @@ func BenchmarkDisk(b *testing.B) {
 			b.Run(kind+"/"+c.name, func(b *testing.B) {
 				memory := nvme.NewMemory(size)
 				s := set(b, kind, nvme.TargetOptions{QueueDepth: 256, QueueMemory: 32 << 20},
-					nvme.Namespace{ID: 1, Disk: memory, Size: size, Writable: true})
+					nvme.Namespace{ID: 1, Disk: memory, Size: size, Writable: true, Immediate: true})
 				d, err := s.dial(b, nvme.HostOptions{QueueDepth: 129}).Open(within(b), 1)
 				ok(b, err)
 				disks := []readerWriter{d, memory, overTCP(b, memory, c.bytes)}

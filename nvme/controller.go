@@ -145,18 +145,24 @@ func (c *controller) drained() {
 	}
 }
 
+// lostBusy returns what is closed when disks have done with the commands of a controller that the host has lost; nil:
+// there is none.
+func (c *controller) lostBusy() (done chan struct{}) {
+	c.t.mu.Lock()
+	defer c.t.mu.Unlock()
+	for o, d := range c.t.draining {
+		if o != c && o.sameHost(c) {
+			done = d
+		}
+	}
+	return done
+}
+
 // settled waits until disks have done with the commands of controllers that the host has lost. A host with several
 // controllers repeats what was in flight by another one: the old command is not carried out after the new one.
 func (r *request) settled(c *controller) wire.Status {
 	for {
-		var busy chan struct{}
-		c.t.mu.Lock()
-		for o, done := range c.t.draining {
-			if o != c && o.sameHost(c) {
-				busy = done
-			}
-		}
-		c.t.mu.Unlock()
+		busy := c.lostBusy()
 		if busy == nil {
 			return wire.Success
 		}

@@ -3,8 +3,10 @@
 package nvme
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,6 +19,9 @@ import (
 // hostQueue is a queue of a host. A command in flight has a slot: its capsule, and a region of its own for data, so
 // that the target reaches the memory of commands and nothing else. Data is copied to and from it: a program may give up
 // a command at any time, and its memory is not touched afterwards.
+//
+// Whoever waits for a response takes completions, also for the others, unless somebody does already. What others send
+// while completions are handed out is posted afterwards, together.
 type hostQueue struct {
 	a       *association
 	qid     uint16
@@ -26,15 +31,22 @@ type hostQueue struct {
 	conn    *cm.Conn
 
 	pd        *verbs.PD
-	cq        *verbs.CQ
+	cq        *completionQueue
 	qp        *verbs.QP
 	capsules  *verbs.MR
 	responses *verbs.MR
 	stride    int
 	slots     []hostSlot
 	unused    chan int
+	recvs     []verbs.RecvWR                     // by receive
+	taking    chan struct{}                      // full while somebody takes completions
+	interrupt atomic.Pointer[context.CancelFunc] // of one who needs a slot, and takes completions; nil: nobody
 
 	running sync.WaitGroup
+
+	posting sync.Mutex // guards what follows, held for posting
+	delayed bool       // the one who takes completions posts what is in sends
+	sends   []verbs.SendWR
 
 	mu     sync.Mutex
 	closed bool
@@ -76,19 +88,23 @@ func (q *hostQueue) setUp(id *cm.ID, p *cm.ConnParam) (err error) {
 	if q.responses, err = q.pd.AllocMR(q.depth*responseStride, verbs.LocalWrite); err != nil {
 		return err
 	}
-	if q.cq, err = dev.CreateCQ(n+q.depth, &verbs.CQOptions{NoTimestamps: true}); err != nil {
+	if q.cq, err = newCompletionQueue(dev, n+q.depth, q.qid); err != nil {
 		return err
 	}
-	q.qp, err = id.CreateQP(q.pd, verbs.QPInit{Type: verbs.RC, SendCQ: q.cq, RecvCQ: q.cq,
+	q.qp, err = id.CreateQP(q.pd, verbs.QPInit{Type: verbs.RC, SendCQ: q.cq.CQ, RecvCQ: q.cq.CQ,
 		Cap: verbs.QPCap{MaxSendWR: n, MaxRecvWR: q.depth, MaxSendSGE: 1, MaxRecvSGE: 1}})
 	if err != nil {
 		return err
 	}
-	for i := range q.depth {
-		if err := q.postRecv(i); err != nil {
-			return err
-		}
+	q.recvs = make([]verbs.RecvWR, q.depth)
+	for i := range q.recvs {
+		q.recvs[i] = verbs.RecvWR{ID: idRecv | uint64(i),
+			SGL: []verbs.SGE{q.responses.SGE(i*responseStride, wire.CompletionSize)}}
 	}
+	if _, err := q.qp.PostRecvList(q.recvs); err != nil {
+		return err
+	}
+	q.taking = make(chan struct{}, 1)
 	q.slots, q.unused = make([]hostSlot, n), make(chan int, n)
 	for i := range q.slots {
 		q.slots[i].done = make(chan wire.Completion, 1)
@@ -103,12 +119,7 @@ func (q *hostQueue) setUp(id *cm.ID, p *cm.ConnParam) (err error) {
 	return id.SetRNRRetry(7)
 }
 
-func (q *hostQueue) postRecv(i int) error {
-	return q.qp.PostRecv(&verbs.RecvWR{ID: idRecv | uint64(i),
-		SGL: []verbs.SGE{q.responses.SGE(i*responseStride, wire.CompletionSize)}})
-}
-
-// start begins to take completions.
+// start has the queue end with its connection.
 func (q *hostQueue) start(conn *cm.Conn) {
 	q.conn = conn
 	q.running.Go(func() {
@@ -118,29 +129,114 @@ func (q *hostQueue) start(conn *cm.Conn) {
 		case <-q.a.ctx.Done():
 		}
 	})
-	q.running.Go(q.serve)
 }
 
 // fail ends the association, and the queue with it: commands in flight are lost.
 func (q *hostQueue) fail(err error) { q.a.fail(err) }
 
-func (q *hostQueue) serve() {
-	wcs := make([]verbs.WC, 32)
+// until waits for an element of a channel, slot: one of unused, and takes completions if nobody else does. The error is
+// that of ctx or of the association.
+func until[T any](ctx context.Context, q *hostQueue, from <-chan T, slot bool) (v T, err error) {
+	select {
+	case v = <-from:
+		return v, nil
+	default:
+	}
+	select {
+	case v = <-from:
+		return v, nil
+	case <-ctx.Done():
+		return v, ctx.Err()
+	case <-q.a.ctx.Done():
+		return v, q.a.ctx.Err()
+	case q.taking <- struct{}{}:
+	}
+	defer func() { <-q.taking }()
+	var wcs [32]verbs.WC
 	for {
-		n, err := q.cq.Wait(q.a.ctx, wcs)
-		if err != nil {
-			if q.a.ctx.Err() == nil {
-				q.fail(err)
-			}
-			return
+		select {
+		case v = <-from:
+			return v, nil
+		default:
 		}
-		for i := range wcs[:n] {
-			if err := q.completed(&wcs[i]); err != nil {
-				q.fail(err)
-				return
-			}
+		n, err := q.take(ctx, wcs[:], slot)
+		if err == nil {
+			err = q.handOut(wcs[:n])
+		}
+		switch {
+		case err == nil:
+		case ctx.Err() != nil:
+			return v, ctx.Err()
+		default:
+			q.fail(err) // unless it has ended
+			return v, err
 		}
 	}
+}
+
+// take waits for completions. One who needs a slot may get none: a slot becomes free without a completion if its caller is
+// the last to release it.
+func (q *hostQueue) take(ctx context.Context, wcs []verbs.WC, slot bool) (int, error) {
+	if !slot && ctx.Done() == nil {
+		return q.cq.Wait(q.a.ctx, wcs)
+	}
+	both, cancel := context.WithCancel(q.a.ctx)
+	defer cancel()
+	defer context.AfterFunc(ctx, cancel)()
+	if slot {
+		q.interrupt.Store(&cancel)
+		defer q.interrupt.Store(nil)
+		if len(q.unused) > 0 {
+			return 0, nil
+		}
+	}
+	n, err := q.cq.Wait(both, wcs)
+	if err != nil && both.Err() != nil && ctx.Err() == nil && q.a.ctx.Err() == nil {
+		err = nil
+	}
+	return n, err
+}
+
+// handOut handles completions. Those whose commands have completed have a turn before it returns, and what they send
+// meanwhile is posted together.
+func (q *hostQueue) handOut(wcs []verbs.WC) error {
+	if len(wcs) == 1 {
+		return q.completed(&wcs[0])
+	}
+	q.posting.Lock()
+	q.delayed = true
+	q.posting.Unlock()
+	var err error
+	for i := range wcs {
+		err = cmp.Or(err, q.completed(&wcs[i]))
+	}
+	runtime.Gosched()
+	q.posting.Lock()
+	defer q.posting.Unlock()
+	q.delayed = false
+	return cmp.Or(err, q.flush())
+}
+
+// send sends the capsule of a slot, of n bytes.
+func (q *hostQueue) send(slot, n int) error {
+	q.posting.Lock()
+	defer q.posting.Unlock()
+	q.sends = append(q.sends, verbs.SendWR{ID: idSend | uint64(slot), Op: verbs.OpSend, Flags: verbs.Signaled,
+		SGL: []verbs.SGE{q.capsules.SGE(slot*q.stride, n)}})
+	if q.delayed {
+		return nil
+	}
+	return q.flush()
+}
+
+// flush posts what is to be sent. posting is held.
+func (q *hostQueue) flush() error {
+	if len(q.sends) == 0 {
+		return nil
+	}
+	err := q.qp.PostSendAll(q.sends)
+	q.sends = q.sends[:0]
+	return err
 }
 
 // completed handles a completion.
@@ -163,7 +259,7 @@ func (q *hostQueue) completed(wc *verbs.WC) error {
 	if int(done.CID) >= len(q.slots) || !q.slots[done.CID].busy.CompareAndSwap(true, false) {
 		return fmt.Errorf("the controller answered command %d, which is not in flight", done.CID)
 	}
-	if err := q.postRecv(arg); err != nil {
+	if err := q.qp.PostRecv(&q.recvs[arg]); err != nil {
 		return err
 	}
 	q.slots[done.CID].done <- done
@@ -174,8 +270,12 @@ func (q *hostQueue) completed(wc *verbs.WC) error {
 // release gives up one's hold of a slot. The last one makes it free: the caller has copied its data, the controller has
 // answered, and the SEND, whose capsule may be sent again until then, has completed.
 func (q *hostQueue) release(slot int) {
-	if q.slots[slot].held.Add(-1) == 0 {
-		q.unused <- slot
+	if q.slots[slot].held.Add(-1) > 0 {
+		return
+	}
+	q.unused <- slot
+	if end := q.interrupt.Load(); end != nil {
+		(*end)()
 	}
 }
 
@@ -196,13 +296,9 @@ func (q *hostQueue) run(ctx context.Context, op string, cmd *wire.Command, out, 
 		return done, q.ended(op, false)
 	}
 	defer q.users.Done()
-	var slot int
-	select {
-	case slot = <-q.unused:
-	case <-ctx.Done():
-		return done, fmt.Errorf("nvme: %s: %w", op, ctx.Err())
-	case <-q.a.ctx.Done():
-		return done, q.ended(op, false)
+	slot, err := until(ctx, q, q.unused, true)
+	if err != nil {
+		return done, q.notWaited(ctx, op, false)
 	}
 	s := &q.slots[slot]
 	select {
@@ -216,27 +312,18 @@ func (q *hostQueue) run(ctx context.Context, op string, cmd *wire.Command, out, 
 	}
 	s.held.Store(3)
 	s.busy.Store(true)
-	if err := q.qp.PostSend(&verbs.SendWR{ID: idSend | uint64(slot), Op: verbs.OpSend, Flags: verbs.Signaled,
-		SGL: []verbs.SGE{q.capsules.SGE(slot*q.stride, n)}}); err != nil {
+	if timeout > 0 {
+		defer time.AfterFunc(timeout, func() {
+			q.fail(fmt.Errorf("%s: no response within %v: %w", op, timeout, context.DeadlineExceeded))
+		}).Stop()
+	}
+	if err := q.send(slot, n); err != nil {
 		q.fail(err)
 		return done, q.ended(op, false)
 	}
-	var late <-chan time.Time
-	if timeout > 0 {
-		t := time.NewTimer(timeout)
-		defer t.Stop()
-		late = t.C
-	}
-	select {
-	case done = <-s.done:
-	case <-ctx.Done():
+	if done, err = until(ctx, q, s.done, false); err != nil {
 		q.release(slot)
-		return done, fmt.Errorf("nvme: %s: %w", op, ctx.Err())
-	case <-q.a.ctx.Done():
-		return done, q.ended(op, true)
-	case <-late:
-		q.fail(fmt.Errorf("%s: no response within %v: %w", op, timeout, context.DeadlineExceeded))
-		return done, q.ended(op, true)
+		return done, q.notWaited(ctx, op, true)
 	}
 	if done.Status == wire.Success {
 		if len(in) > 0 {
@@ -276,6 +363,14 @@ func (q *hostQueue) prepare(slot int, cmd *wire.Command, out, in []byte) (int, e
 		cmd.SGL = wire.Keyed(wire.SGLKeyed, at.Addr, n, uint32(at.Key))
 	}
 	return len(cmd.Append(capsule)), nil
+}
+
+// notWaited returns the error of a command that is given up: that of the caller's context, or of the queue.
+func (q *hostQueue) notWaited(ctx context.Context, op string, sent bool) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("nvme: %s: %w", op, ctx.Err())
+	}
+	return q.ended(op, sent)
 }
 
 // ended returns the error of a command on a queue that has ended; sent: the controller may have carried it out.

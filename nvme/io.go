@@ -63,6 +63,41 @@ func (r *request) io(c *controller) wire.Status {
 	return r.compare(ns, off, int(n))
 }
 
+// ready reports whether the command can be carried out without waiting: a disk that is Immediate is read, or written
+// with data of the capsule. It then holds the memory and the credit that the response needs.
+func (r *request) ready() bool {
+	q, c := r.q, r.q.ctrl.Load()
+	if q.req.QID == 0 || c == nil || q.locked.Load() {
+		return false
+	}
+	ns := c.sub.namespace(r.cmd.NSID)
+	if ns == nil || !ns.Immediate || r.cmd.CDW12&wire.ForceUnitAccess != 0 {
+		return false
+	}
+	_, blocks := r.cmd.LBA()
+	n := int64(blocks) << ns.shift
+	switch {
+	case r.cmd.Opcode == wire.Read && n <= MaxData:
+	case r.cmd.Opcode == wire.Write && r.cmd.SGL.Type() == wire.SGLInCapsule && c.lostBusy() == nil:
+		n = 0
+	default:
+		return false
+	}
+	select {
+	case q.credits <- struct{}{}:
+	default:
+		return false
+	}
+	ok := true
+	if n > 0 {
+		r.buf, ok = q.arena.tryGet(int(n))
+	}
+	if !ok {
+		<-q.credits
+	}
+	return ok
+}
+
 // changes reports whether an I/O command changes data.
 func changes(op wire.Opcode) bool {
 	return op == wire.Write || op == wire.WriteZeroes || op == wire.DatasetManagement

@@ -88,5 +88,5 @@ func (s *setting) dial(t testing.TB, o nvme.HostOptions) *nvme.Controller {
 
 // disk is a writable namespace in memory.
 func disk(id uint32, size int) nvme.Namespace {
-	return nvme.Namespace{ID: id, Disk: nvme.NewMemory(size), Size: int64(size), Writable: true}
+	return nvme.Namespace{ID: id, Disk: nvme.NewMemory(size), Size: int64(size), Writable: true, Immediate: true}
 }

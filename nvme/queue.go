@@ -18,9 +18,9 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// queue is a connection of a host: a submission queue and its completion queue. One goroutine takes completions; each
-// command runs in a goroutine of its own, of which there are as many as receives. The protection domain is the queue's
-// own: its keys are of use to its peer only.
+// queue is a connection of a host: a submission queue and its completion queue. One goroutine takes completions, and
+// carries out commands that wait for nothing: see [request.ready]. Each other command runs in a goroutine of its own, of
+// which there are as many as receives. The protection domain is the queue's own: its keys are of use to its peer only.
 type queue struct {
 	t     *Target
 	port  *Port
@@ -30,7 +30,7 @@ type queue struct {
 	peer  netip.AddrPort
 
 	pd       *verbs.PD
-	cq       *verbs.CQ
+	cq       *completionQueue
 	qp       *verbs.QP
 	capsules *verbs.MR
 	data     *verbs.MR
@@ -38,6 +38,8 @@ type queue struct {
 	stride   int             // of capsules
 	reads    []chan struct{} // by receive: its READ has completed
 	credits  chan struct{}   // one element for each response that has not completed
+	recvs    []verbs.RecvWR  // by receive
+	batch    batch           // responses of the goroutine that takes completions
 
 	ctx     context.Context // ends with the connection
 	cancel  context.CancelCauseFunc
@@ -82,10 +84,10 @@ func (q *queue) setUp(id *cm.ID, p *cm.ConnParam) (err error) {
 	}
 	q.arena = newArena(opt.QueueMemory)
 	sends := 3 * q.depth // a READ for each command, a WRITE and a SEND for each response
-	if q.cq, err = dev.CreateCQ(q.depth+sends, &verbs.CQOptions{NoTimestamps: true}); err != nil {
+	if q.cq, err = newCompletionQueue(dev, q.depth+sends, q.req.QID); err != nil {
 		return err
 	}
-	q.qp, err = id.CreateQP(q.pd, verbs.QPInit{Type: verbs.RC, SendCQ: q.cq, RecvCQ: q.cq,
+	q.qp, err = id.CreateQP(q.pd, verbs.QPInit{Type: verbs.RC, SendCQ: q.cq.CQ, RecvCQ: q.cq.CQ,
 		Cap: verbs.QPCap{MaxSendWR: sends, MaxRecvWR: q.depth, MaxSendSGE: 1, MaxRecvSGE: 1,
 			MaxInline: wire.CompletionSize}})
 	if err != nil {
@@ -93,11 +95,14 @@ func (q *queue) setUp(id *cm.ID, p *cm.ConnParam) (err error) {
 	}
 	q.reads = make([]chan struct{}, q.depth)
 	q.credits = make(chan struct{}, q.depth)
+	q.recvs = make([]verbs.RecvWR, q.depth)
 	for slot := range q.reads {
 		q.reads[slot] = make(chan struct{}, 1)
-		if err := q.postRecv(slot); err != nil {
-			return err
-		}
+		q.recvs[slot] = verbs.RecvWR{ID: idRecv | uint64(slot),
+			SGL: []verbs.SGE{q.capsules.SGE(slot*q.stride, wire.CommandSize+q.t.opt.InCapsule)}}
+	}
+	if _, err := q.qp.PostRecvList(q.recvs); err != nil {
+		return err
 	}
 	p.PrivateData = (&wire.Accept{Recvs: uint16(q.depth)}).Append(nil)
 	p.RetryCount, p.RNRRetryCount = 7, 7
@@ -118,11 +123,6 @@ func (q *queue) free() {
 	if q.pd != nil {
 		q.pd.Close()
 	}
-}
-
-func (q *queue) postRecv(slot int) error {
-	return q.qp.PostRecv(&verbs.RecvWR{ID: idRecv | uint64(slot),
-		SGL: []verbs.SGE{q.capsules.SGE(slot*q.stride, wire.CommandSize+q.t.opt.InCapsule)}})
 }
 
 // errGone is the cause of the end of a queue whose host has closed it.
@@ -158,6 +158,9 @@ func (q *queue) serve(conn *cm.Conn) {
 		}
 		for i := range wcs[:n] {
 			q.completed(&wcs[i])
+		}
+		if err := q.batch.post(q.qp); err != nil {
+			q.fail(err)
 		}
 	}
 	watch.Stop()
@@ -227,6 +230,11 @@ func (q *queue) received(slot, n int) {
 	}
 	r.inline = capsule[wire.CommandSize:]
 	q.taken.Add(1)
+	if r.ready() {
+		r.batch = &q.batch
+		r.run()
+		return
+	}
 	q.running.Go(r.run)
 }
 
@@ -238,6 +246,7 @@ type request struct {
 	inline []byte // data in the capsule
 	buf    span   // memory for data
 	push   int    // bytes of buf that go to the host
+	batch  *batch // takes the response, and a credit is there for it; nil: the response is posted at once
 	result uint64
 	note   errorNote
 }
@@ -283,10 +292,12 @@ func (r *request) dispatch() wire.Status {
 // its next command as soon as it has the response.
 func (r *request) respond(s wire.Status) {
 	q := r.q
-	select {
-	case q.credits <- struct{}{}:
-	case <-q.ctx.Done():
-		return
+	if r.batch == nil {
+		select {
+		case q.credits <- struct{}{}:
+		case <-q.ctx.Done():
+			return
+		}
 	}
 	done := wire.Completion{Result: r.result, CID: r.cmd.CID, Status: s, DNR: permanent(s)}
 	if size := q.size.Load(); size > 0 {
@@ -299,10 +310,14 @@ func (r *request) respond(s wire.Status) {
 			c.logError(r, s)
 		}
 	}
-	var wrs []verbs.SendWR
+	b := r.batch
+	if b == nil {
+		b = &batch{}
+	}
 	addr, _, key := r.cmd.SGL.Keyed()
 	if s == wire.Success && r.push > 0 {
-		wrs = append(wrs, verbs.SendWR{Op: verbs.OpWrite, SGL: []verbs.SGE{q.data.SGE(r.buf.at*arenaPage, r.push)},
+		b.sends = append(b.sends, verbs.SendWR{Op: verbs.OpWrite,
+			SGL:    []verbs.SGE{q.data.SGE(r.buf.at*arenaPage, r.push)},
 			Remote: verbs.Remote{Addr: addr, Key: verbs.Key(key)}})
 	}
 	send := verbs.SendWR{ID: idSend | uint64(r.buf.at)<<24 | uint64(r.buf.n), Op: verbs.OpSend,
@@ -311,13 +326,31 @@ func (r *request) respond(s wire.Status) {
 	if r.cmd.SGL.Type() == wire.SGLKeyedInvalidate {
 		send.Op, send.InvKey = verbs.OpSendInv, verbs.Key(key)
 	}
-	err := q.postRecv(r.slot)
-	if err == nil {
-		err = q.qp.PostSendAll(append(wrs, send))
+	b.sends, b.recvs = append(b.sends, send), append(b.recvs, q.recvs[r.slot])
+	if r.batch != nil {
+		return
 	}
-	if err != nil {
+	if err := b.post(q.qp); err != nil {
 		q.fail(err)
 	}
+}
+
+// batch is responses, and the receives of their commands, that are posted together.
+type batch struct {
+	recvs []verbs.RecvWR
+	sends []verbs.SendWR
+}
+
+func (b *batch) post(qp *verbs.QP) error {
+	if len(b.sends) == 0 {
+		return nil
+	}
+	_, err := qp.PostRecvList(b.recvs)
+	if err == nil {
+		err = qp.PostSendAll(b.sends)
+	}
+	b.recvs, b.sends = b.recvs[:0], b.sends[:0]
+	return err
 }
 
 // permanent reports whether a command that failed so would fail again.
@@ -338,6 +371,9 @@ func (r *request) bytes() []byte {
 
 // reserve takes memory for n bytes.
 func (r *request) reserve(n int) wire.Status {
+	if r.buf.n > 0 { // see ready
+		return wire.Success
+	}
 	var err error
 	if r.buf, err = r.q.arena.get(r.q.ctx, n); err != nil {
 		return errEnded

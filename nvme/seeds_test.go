@@ -159,7 +159,8 @@ func TestSeeds(t *testing.T) {
 			target := nvme.NewTarget(to)
 			sub, err := target.AddSubsystem(nvme.SubsystemOptions{NQN: diskNQN, Hosts: []string{hostNQN}})
 			if err == nil {
-				err = sub.AddNamespace(nvme.Namespace{ID: 1, Disk: m, Size: int64(len(m.now)), Writable: true})
+				err = sub.AddNamespace(nvme.Namespace{ID: 1, Disk: m, Size: int64(len(m.now)), Writable: true,
+					Immediate: blocks%2 == 0})
 			}
 			if err == nil {
 				_, err = target.Listen(server.Context(), s, port)

@@ -156,7 +156,7 @@ func openDisk(name string, writable bool, block int) (n nvme.Namespace, closer f
 		if err != nil || size > 1<<40 {
 			return n, nil, fmt.Errorf("%s: %w", name, errLength)
 		}
-		n.Disk, n.Size = nvme.NewMemory(int(size)), int64(size)
+		n.Disk, n.Size, n.Immediate = nvme.NewMemory(int(size)), int64(size), true
 		return n, func() error { return nil }, nil
 	}
 	flag := os.O_RDONLY
