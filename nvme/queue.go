@@ -316,7 +316,8 @@ func (r *request) respond(s wire.Status) {
 	}
 	addr, _, key := r.cmd.SGL.Keyed()
 	if s == wire.Success && r.push > 0 {
-		b.sends = append(b.sends, verbs.SendWR{Op: verbs.OpWrite,
+		b.bytes += r.push
+		b.writes = append(b.writes, verbs.SendWR{Op: verbs.OpWrite,
 			SGL:    []verbs.SGE{q.data.SGE(r.buf.at*arenaPage, r.push)},
 			Remote: verbs.Remote{Addr: addr, Key: verbs.Key(key)}})
 	}
@@ -327,7 +328,7 @@ func (r *request) respond(s wire.Status) {
 		send.Op, send.InvKey = verbs.OpSendInv, verbs.Key(key)
 	}
 	b.sends, b.recvs = append(b.sends, send), append(b.recvs, q.recvs[r.slot])
-	if r.batch != nil {
+	if r.batch != nil && b.bytes < batchBytes {
 		return
 	}
 	if err := b.post(q.qp); err != nil {
@@ -335,10 +336,16 @@ func (r *request) respond(s wire.Status) {
 	}
 }
 
-// batch is responses, and the receives of their commands, that are posted together.
+// batchBytes bounds the data of a batch: the first response is not to wait for much of others.
+const batchBytes = 128 << 10
+
+// batch is responses, and the receives of their commands, that are posted together. All data go before all responses:
+// packets of one length are sent in fewer system calls.
 type batch struct {
-	recvs []verbs.RecvWR
-	sends []verbs.SendWR
+	recvs  []verbs.RecvWR
+	writes []verbs.SendWR
+	sends  []verbs.SendWR
+	bytes  int // that are written
 }
 
 func (b *batch) post(qp *verbs.QP) error {
@@ -347,9 +354,10 @@ func (b *batch) post(qp *verbs.QP) error {
 	}
 	_, err := qp.PostRecvList(b.recvs)
 	if err == nil {
-		err = qp.PostSendAll(b.sends)
+		b.writes = append(b.writes, b.sends...)
+		err = qp.PostSendAll(b.writes)
 	}
-	b.recvs, b.sends = b.recvs[:0], b.sends[:0]
+	b.recvs, b.writes, b.sends, b.bytes = b.recvs[:0], b.writes[:0], b.sends[:0], 0
 	return err
 }
 
