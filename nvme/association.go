@@ -220,6 +220,10 @@ func (a *association) connect(ctx context.Context, qid uint16, depth, data, inli
 		err = q.authenticate(ctx, done.Result)
 	}
 	if err != nil {
+		var r *CommandError
+		if qid > 0 && errors.As(err, &r) {
+			r.Retry = true // a target that has started since does not know the controller: the next attempt has a new one
+		}
 		a.fail(err)
 		q.close()
 		return nil, fmt.Errorf("connecting to %s at %s: %w", a.c.nqn, a.c.addr, err)
