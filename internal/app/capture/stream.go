@@ -32,6 +32,7 @@ type Item struct {
 
 	Frame    iwarp.Frame    // of a SetUp
 	Enhanced iwarp.Enhanced // of a SetUp with FlagEnhanced
+	Private  []byte         // of a SetUp: private data; valid as long as the packet
 	Header   iwarp.Header   // of a Segment
 	Body     []byte         // of a Segment, behind the header
 	Bytes    int            // of TCPRetransmit, TCPHole
@@ -145,9 +146,9 @@ func (d *Decoder) setUp(c *connection, side int, p *Packet) int {
 		}
 	}
 	it := d.newItem(c, side, SetUp, p)
-	it.Frame = f
-	if f.Flags&iwarp.FlagEnhanced != 0 {
-		it.Enhanced.Decode(h.buf[iwarp.FrameHeaderLen:n])
+	it.Frame, it.Private = f, h.buf[iwarp.FrameHeaderLen:n]
+	if f.Flags&iwarp.FlagEnhanced != 0 && it.Enhanced.Decode(it.Private) {
+		it.Private = it.Private[iwarp.EnhancedLen:]
 	}
 	c.halves[1-side].markers = f.Flags&iwarp.FlagMarkers != 0
 	if f.Flags&iwarp.FlagCRC != 0 {

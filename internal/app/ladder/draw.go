@@ -248,6 +248,9 @@ func (d *drawer) packet(p *capture.Packet) {
 // row makes a packet's row.
 func (d *drawer) row(p *capture.Packet, r *finding, conv *Conversation, fromA bool) Row {
 	w := describe(p, r)
+	if conv.nvme != nil {
+		w.nvme(p, conv.nvme, fromA)
+	}
 	row := Row{Frame: p.Frame, At: p.At.Sub(d.s.Start), Number: conv.Number, Op: w.op, Facts: w.facts, Notes: w.notes, More: w.more,
 		Marks: r.marks, Packets: 1}
 	row.Until = row.At

@@ -59,7 +59,8 @@ type flow struct {
 	conv  *Conversation
 	fromA bool // it goes from conv.A to conv.B
 
-	portA, portB uint16 // of TCP, of sender and receiver
+	portA, portB uint16     // of TCP, of sender and receiver
+	nvme         *nvmeQueue // of iWARP: what the dialer's request says
 
 	service ib.Transport
 	known   bool // service is

@@ -19,6 +19,7 @@ type setup struct {
 	idA        mad.CommID // what A calls it
 	mtu        int
 	conv       *Conversation
+	nvme       *nvmeQueue // nil: it is not one of NVMe
 
 	retries      uint8 // of both ends
 	rnrsA, rnrsB uint8 // of each end
@@ -126,6 +127,7 @@ func (s *setups) learn(p *capture.Packet) {
 			c.mtu = 128 << m.PathMTU
 		}
 		c.retries, c.rnrsB = m.RetryCount, m.RNRRetryCount
+		c.nvme = nvmeConnection(m.Private[mad.IPAddressLen:])
 		s.by[local] = c
 	case mad.AttrREP:
 		var m mad.REP

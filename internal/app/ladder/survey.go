@@ -46,6 +46,7 @@ type Conversation struct {
 	// Ended says that the last word is a fault: a NAK that ends the queue pair, an RNR NAK, a rejection, a Terminate.
 	Ended  bool
 	ending ending
+	nvme   *nvmeQueue // nil: it is not one of NVMe, as far as the capture tells
 }
 
 // Management reports whether a conversation is one of queue pairs 0 or 1.
@@ -135,6 +136,9 @@ func Take(source Source, limits ...Limits) (*Survey, error) {
 		}
 		if p.Fabric == capture.IWARP {
 			f.portA, f.portB = p.FromPort, p.ToPort
+			if p.Stream.Kind == capture.SetUp && p.Stream.FromDialer {
+				f.nvme = nvmeConnection(p.Stream.Private)
+			}
 		}
 		s.setups.learn(p)
 	})
@@ -253,7 +257,7 @@ func (s *Survey) of(p *capture.Packet, f *flow) (*Conversation, bool) {
 // connected makes the conversation that a connection manager's messages have set up.
 func (s *Survey) connected(a *analyzer, c *setup) {
 	conv := &Conversation{Fabric: c.fabric, Service: "CM", A: End{Host: c.a, QP: c.qpA, Known: c.hasA}, B: End{Host: c.b, QP: c.qpB, Known: c.hasB}}
-	c.conv = conv
+	c.conv, conv.nvme = conv, c.nvme
 	s.Conversations = append(s.Conversations, conv)
 	there, back := a.flows[flowKey{fabric: c.fabric, from: c.a, to: c.b, dest: c.qpB}], a.flows[flowKey{fabric: c.fabric, from: c.b, to: c.a, dest: c.qpA}]
 	if !c.hasB || there != nil && there.conv != nil {
@@ -288,6 +292,10 @@ func (s *Survey) conversation(f *flow) {
 		c.A, c.B = End{Host: k.from, Port: f.portA}, End{Host: k.to, Port: f.portB}
 		if !k.dialer {
 			c.A, c.B, f.fromA = c.B, c.A, false
+		}
+		c.nvme = f.nvme
+		if f.peer != nil && c.nvme == nil {
+			c.nvme = f.peer.nvme
 		}
 	case c.Management():
 		c.Service = "MAD"
