@@ -5,11 +5,12 @@
 # kernel's host nvme-rdma mounts a file system of a Ramjet target and works on raw namespaces, and Ramjet's host reads and
 # writes a namespace of the kernel's target nvmet-rdma. On siw, and where the kernel is the target, both prove to each other
 # who they are by DH-HMAC-CHAP; wrong secrets are refused. The kernel's multipath uses the better of two ports, and the other
-# when the first is gone; and it goes on when the target is killed and started again while it writes.
+# when the first is gone; and it goes on when the target is killed and started again while it writes. nvme-cli discovers
+# and connects; fio writes 32 blocks at once, and verifies them.
 #
-#   nvme.sh [FOLDER]     FOLDER keeps the kernel's package: ~/.cache/ramjet-nvme by default
+#   nvme.sh [FOLDER]     FOLDER keeps Debian's packages: ~/.cache/ramjet-nvme by default
 #
-# The guest's image lacks the modules; they come from Debian's package of the same kernel, of the mirror $PEERVM_MIRROR, by
+# The guest's image lacks the modules, nvme-cli and fio; they come from Debian's packages, of the mirror $PEERVM_MIRROR, by
 # default the one that this machine's apt uses. Needs root, and what peervm/build.sh needs.
 set -euo pipefail
 folder=${1:-$HOME/.cache/ramjet-nvme}
@@ -18,25 +19,56 @@ mkdir -p "$folder" && folder=$(cd "$folder" && pwd)
 image=$("$here/peervm/build.sh")
 release=$(sed -n 's/^linux //p' "$image/manifest")
 
-# fetch unpacks the package of the guest's kernel into $folder/kernel.
-fetch() {
-	rm -rf "$folder/apt" "$folder/kernel"
+# options are those for an apt of the guest's Debian, which knows no installed package.
+options=(-q -o "Dir::Etc::sourcelist=$folder/apt/sources.list" -o Dir::Etc::sourceparts=- -o "Dir::State::lists=$folder/apt/lists"
+	-o "Dir::Cache=$folder/apt/cache" -o "Dir::State::status=$folder/apt/status" -o APT::Sandbox::User=root)
+
+# update fetches the lists of packages.
+update() {
+	rm -rf "$folder/apt"
 	mkdir -p "$folder"/apt/lists/partial "$folder/apt/cache"
+	: >"$folder/apt/status"
 	local mirror
 	mirror=$("$here/mirror.sh" PEERVM_MIRROR)
 	echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror trixie main" >"$folder/apt/sources.list"
-	local options=(-q -o "Dir::Etc::sourcelist=$folder/apt/sources.list" -o Dir::Etc::sourceparts=- -o "Dir::State::lists=$folder/apt/lists"
-		-o "Dir::Cache=$folder/apt/cache" -o APT::Sandbox::User=root)
 	apt-get "${options[@]}" update
+}
+
+# fetch_kernel unpacks the package of the guest's kernel into $folder/kernel.
+fetch_kernel() {
+	rm -rf "$folder/kernel"
 	(cd "$folder/apt" && apt-get "${options[@]}" download "linux-image-$release" && dpkg -x linux-image-*.deb "$folder/kernel")
+	rm "$folder"/apt/*.deb
 	ln -s usr/lib "$folder/kernel/lib"
 	depmod -b "$folder/kernel" "$release"
 }
-[[ -f $folder/kernel/lib/modules/$release/modules.dep ]] || fetch
+
+# fetch_tools puts nvme-cli, fio and their libraries into $folder/tools. The guest has the C library.
+fetch_tools() {
+	rm -rf "$folder/tools" "$folder/root"
+	mkdir "$folder/tools"
+	apt-get "${options[@]}" install --simulate --no-install-recommends fio nvme-cli | awk '$1 == "Inst" {print $2}' |
+		grep -E '^(fio|nvme-cli|lib)' | (cd "$folder/apt" && xargs apt-get "${options[@]}" download)
+	for deb in "$folder"/apt/*.deb; do dpkg -x "$deb" "$folder/root"; done
+	rm "$folder"/apt/*.deb
+	local libraries=$folder/root/usr/lib/x86_64-linux-gnu path
+	for path in "$folder/root/usr/bin/fio" "$folder/root/usr/sbin/nvme"; do
+		"$libraries/ld-linux-x86-64.so.2" --library-path "$libraries:$libraries/ceph" --list "$path" |
+			awk '$3 ~ /^\// && $1 !~ /^lib(c|m)\.so/ {print $3}' | xargs cp -Lt "$folder/tools"
+		cp "$path" "$folder/tools/"
+	done
+	rm -r "$folder/root"
+}
+if [[ ! -f $folder/kernel/lib/modules/$release/modules.dep || ! -x $folder/tools/nvme ]]; then
+	update
+	fetch_kernel
+	fetch_tools
+fi
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/guest" "$work/guest/modules"
+cp -r "$folder/tools" "$work/guest/"
 for module in nvme-rdma nvmet-rdma; do
 	modprobe -d "$folder/kernel" -S "$release" --ignore-install --show-depends "$module"
 done | awk '$1 == "insmod" && !seen[$2]++ {print $2}' | while read -r path; do
@@ -71,6 +103,12 @@ for _ in range(600):
 s.sendall(bytes([int(sys.argv[2])]) + open("/tmp/output", "rb").read())
 PYTHON
 }
+# tool NAME ARG... runs a program that the image lacks.
+tool() {
+	name=$1
+	shift
+	LD_LIBRARY_PATH=/peer/tools "/peer/tools/$name" "$@"
+}
 # host ADDRESS: the kernel's host against Ramjet's target.
 host() (
 	set -ex
@@ -83,6 +121,8 @@ host() (
 		done
 		to="$to,dhchap_secret=$host_secret,dhchap_ctrl_secret=$ctrl_secret"
 	fi
+	tool nvme discover -t rdma -a "$1" -s 4420 -q "$hostnqn" >/tmp/discovered
+	grep -q "subnqn: *nqn.2026-01.io.ramjet:disks" /tmp/discovered
 	echo "$to" >/dev/nvme-fabrics
 	ctrl=$(basename /sys/class/nvme/nvme[0-9]*)
 	for i in $(seq 600); do
@@ -120,6 +160,13 @@ host() (
 	dd if="$n2" of=/tmp/back bs=65536 skip=1 count=16 iflag=direct status=none
 	cmp -n 1048576 /tmp/back /dev/zero
 	blkdiscard -o 2097152 -l 1048576 "$n2"
+	tool nvme id-ns "$n2" -n 2 | grep "nsze *: *0x8000"
+	# 32 at once: each block is written, and then read and verified; parts of blocks, sequentially and at random.
+	for how in "--rw=randwrite --bs=4k" "--rw=randwrite --bsrange=512-64k" "--rw=write --bs=128k"; do
+		# shellcheck disable=SC2086 # several words
+		tool fio --name=verify --filename="$n2" --size=8M --direct=1 --ioengine=libaio --iodepth=32 --verify=crc32c \
+			--verify_fatal=1 --do_verify=1 --thread --output-format=terse --terse-version=3 $how
+	done
 	echo 1 >"/sys/class/nvme/$ctrl/delete_controller"
 	[ -z "$(ls -d /sys/block/nvme?n* 2>/dev/null)" ]
 )
@@ -252,7 +299,7 @@ wait
 pids=()
 for device in roce:10.9.0.1 iwarp:10.9.1.1; do
 	e2fsck -fn "$work/$device.1" >"$work/fsck" 2>&1 || { cat "$work/fsck"; exit 1; }
-	echo "kernel host, target on $device: a file tree, raw blocks, zeros, deallocation: good"
+	echo "kernel host, target on $device: a file tree, raw blocks, zeros, deallocation, fio at depth 32: good"
 done
 # Two ports, of a target that is killed while the kernel writes.
 truncate -s 64M "$work/paths"
