@@ -3,7 +3,8 @@
 #
 # Module valkey against Valkey itself, both ways, over RoCEv2, iWARP and shared memory: clients in Go and package valkey's
 # Dialer against valkey-server with RDMA, and valkey-cli --rdma and valkey-benchmark --rdma, which Valkey has from version 9
-# on, against a server in Go on package valkey's Listener. Valkey's programs run on Ramjet's libraries, by ramjet run.
+# on, against a server in Go on package valkey's Listener. Valkey's programs, and its rdma-test, run on Ramjet's libraries, by
+# ramjet run.
 #
 #   valkey.sh [FOLDER]     FOLDER keeps what is built: ~/.cache/ramjet-valkey by default
 #   LARGE=1 valkey.sh      besides, a value of 512 MB: takes 3 GB of memory
@@ -17,7 +18,7 @@ suite=${SUITE:-sid}
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 mkdir -p "$folder" && folder=$(cd "$folder" && pwd)
 
-# build makes $folder/valkey/src/valkey-server, valkey-cli and valkey-benchmark. The command of apt verifies the source.
+# build makes $folder/valkey/src/valkey-server, valkey-cli and valkey-benchmark, and tests/rdma/rdma-test. The command of apt verifies the source.
 build() {
 	rm -rf "$folder/apt" "$folder/valkey"
 	mkdir -p "$folder"/apt/lists/partial "$folder/apt/cache"
@@ -30,8 +31,9 @@ build() {
 	(cd "$folder/apt" && apt-get "${options[@]}" source --download-only valkey && dpkg-source --no-check -x valkey_*.dsc ../valkey)
 	make -C "$folder/valkey/src" -j"$(nproc)" MALLOC=libc USE_SYSTEMD=no BUILD_LUA=no BUILD_RDMA=yes OPTIMIZATION=-O2 \
 		valkey-server valkey-cli valkey-benchmark >"$folder/make.log" 2>&1 || { tail "$folder/make.log" >&2; exit 1; }
+	make -C "$folder/valkey/tests/rdma" >/dev/null
 }
-[[ -x $folder/valkey/src/valkey-benchmark ]] || build
+[[ -x $folder/valkey/tests/rdma/rdma-test ]] || build
 valkey=$folder/valkey/src
 
 work=$(mktemp -d)
@@ -51,7 +53,7 @@ on() { "$work/ramjet" run --libs "$work/lib" -d "$1" -- "${@:2}"; }
 # says FILE TEXT waits for a server.
 says() {
 	for _ in {1..300}; do
-		! grep -q "$2" "$1" || return 0
+		! grep -qs "$2" "$1" || return 0
 		sleep 0.2
 	done
 	echo "valkey.sh: a server does not say \"$2\":" >&2
@@ -78,6 +80,8 @@ for kind in roce iwarp shm; do
 		{ cat "$work/out" >&2; exit 1; }
 	grep -E '^--- |bytes: ' "$work/out"
 	is PONG on "$kind:$address.3" "$valkey/valkey-cli" --rdma -h "$address.1" -p "$port" PING
+	on "$kind:$address.3" "$valkey/../tests/rdma/rdma-test" --thread 4 -h "$address.1" -p "$port" >"$work/out" || { cat "$work/out" >&2; exit 1; }
+	tail -n 1 "$work/out"
 
 	"$work/respserver" "$kind:$address.4" ":$port" >"$work/$kind-go" 2>&1 &
 	servers+=($!)

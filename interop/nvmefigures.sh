@@ -1,0 +1,67 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# How fast a disk in memory is read by NVMe over RDMA, beside `ramjet perf read` of the same size and depth on the same device:
+# the two take turns, between two processes each. Prints the medians, and the median of the rounds' ratios.
+#
+#   nvmefigures.sh [ROUNDS [KIND...]]     5 rounds of roce, iwarp and shm by default
+set -euo pipefail
+rounds=${1:-5}
+kinds=("${@:2}")
+((${#kinds[@]})) || kinds=(roce iwarp shm)
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+work=$(mktemp -d)
+servers=()
+cleanup() {
+	((${#servers[@]} == 0)) || kill "${servers[@]}"
+	wait
+	rm -rf "$work"
+}
+trap cleanup EXIT
+(cd "$here/.." && CGO_ENABLED=0 go build -o "$work/ramjet" ./cmd/ramjet)
+(cd "$here/../nvme" && CGO_ENABLED=0 go build -o "$work/ramjet-nvme" ./cmd/ramjet-nvme)
+nqn=nqn.2026-01.io.ramjet:disks
+
+# perf BYTES DEPTH prints READs a second of two processes.
+perf() {
+	"$work/ramjet" perf read bw -d "$kind:$address.1" -p "$port" >"$work/perf" 2>&1 &
+	local server=$! rate
+	for _ in {1..100}; do
+		if rate=$("$work/ramjet" perf read bw "$address.1" -d "$kind:$address.2" -p "$port" -s "$1" -o "$2" -D 1s --csv 2>"$work/error"); then
+			wait "$server"
+			tail -n 1 <<<"$rate" | awk -F, '{printf "%.0f\n", $5 * 1e6}'
+			return
+		fi
+		sleep 0.1 # until the server listens
+	done
+	cat "$work/error" "$work/perf" >&2
+	return 1
+}
+# disk BYTES DEPTH prints reads a second of the disk.
+disk() {
+	"$work/ramjet-nvme" bench -d "$kind:$address.2" "$address.1:$port" "$nqn" --size "$1" --depth "$2" --time 1s |
+		sed 's/.*flight: \([0-9]*\).*/\1/'
+}
+median() { sort -g | awk '{v[NR] = $1} END {print v[int((NR + 1) / 2)]}'; }
+
+printf '%-6s %8s %6s %12s %12s %6s\n' device bytes depth disk/s READs/s ratio
+for kind in "${kinds[@]}"; do
+	address=127.85.$((RANDOM % 200 + 20)) port=$((20000 + RANDOM % 10000))
+	"$work/ramjet-nvme" serve -d "$kind:$address.1" --listen ":$port" --any-host memory:64MiB >"$work/$kind" 2>&1 &
+	servers+=($!)
+	until grep -q "$nqn" "$work/$kind"; do
+		kill -0 "${servers[-1]}" || { cat "$work/$kind" >&2; exit 1; }
+		sleep 0.1
+	done
+	for case in "4096 1" "4096 128" "131072 16"; do
+		read -r bytes depth <<<"$case"
+		: >"$work/disks"
+		: >"$work/reads"
+		for ((i = 0; i < rounds; i++)); do
+			disk "$bytes" "$depth" >>"$work/disks"
+			perf "$bytes" "$depth" >>"$work/reads"
+		done
+		printf '%-6s %8d %6d %12.0f %12.0f %6.2f\n' "$kind" "$bytes" "$depth" "$(median <"$work/disks")" "$(median <"$work/reads")" \
+			"$(paste "$work/disks" "$work/reads" | awk '{print $1 / $2}' | median)"
+	done
+done
