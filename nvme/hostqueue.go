@@ -197,8 +197,8 @@ func (q *hostQueue) take(ctx context.Context, wcs []verbs.WC, slot bool) (int, e
 	return n, err
 }
 
-// handOut handles completions. Those whose commands have completed have a turn before it returns, and what they send
-// meanwhile is posted together.
+// handOut handles completions. Those whose commands have completed have turns before it returns, as long as they send
+// more, and what they send is posted together.
 func (q *hostQueue) handOut(wcs []verbs.WC) error {
 	if len(wcs) == 1 {
 		return q.completed(&wcs[0])
@@ -210,8 +210,15 @@ func (q *hostQueue) handOut(wcs []verbs.WC) error {
 	for i := range wcs {
 		err = cmp.Or(err, q.completed(&wcs[i]))
 	}
-	runtime.Gosched()
-	q.posting.Lock()
+	for before := -1; ; {
+		runtime.Gosched()
+		q.posting.Lock()
+		if len(q.sends) == before {
+			break
+		}
+		before = len(q.sends)
+		q.posting.Unlock()
+	}
 	defer q.posting.Unlock()
 	q.delayed = false
 	return cmp.Or(err, q.flush())
