@@ -24,10 +24,11 @@ nqn=nqn.2026-01.io.ramjet:disks
 
 # perf BYTES DEPTH prints READs a second of two processes.
 perf() {
-	"$work/ramjet" perf read bw -d "$kind:$address.1" -p "$port" >"$work/perf" 2>&1 &
-	local server=$! rate
+	local server rate control=$((20000 + RANDOM % 10000)) # a port that nobody has used a moment ago
+	"$work/ramjet" perf read bw -d "$kind:$address.1" -p "$control" >"$work/perf" 2>&1 &
+	server=$!
 	for _ in {1..100}; do
-		if rate=$("$work/ramjet" perf read bw "$address.1" -d "$kind:$address.2" -p "$port" -s "$1" -o "$2" -D 1s --csv 2>"$work/error"); then
+		if rate=$("$work/ramjet" perf read bw "$address.1" -d "$kind:$address.2" -p "$control" -s "$1" -o "$2" -D 1s --csv 2>"$work/error"); then
 			wait "$server"
 			tail -n 1 <<<"$rate" | awk -F, '{printf "%.0f\n", $5 * 1e6}'
 			return

@@ -1,0 +1,100 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# go-redis's own tests of one server over package valkey's Dialer, against valkey-server with RDMA under ramjet run: over RoCEv2,
+# iWARP and shared memory, and over TCP. They are written for Redis with Lua and modules, so that some fail on any transport:
+# those that pass over TCP have to pass over RDMA. The few that dial for themselves use TCP in each run.
+#
+#   goredis.sh [FOLDER [KIND...]]     FOLDER is that of valkey.sh, which has built Valkey there: ~/.cache/ramjet-valkey by default
+set -euo pipefail
+folder=${1:-$HOME/.cache/ramjet-valkey}
+kinds=("${@:2}")
+((${#kinds[@]})) || kinds=(roce iwarp shm)
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+root=$(dirname "$here")
+valkey=$folder/valkey/src/valkey-server
+[[ -x $valkey ]] || { echo "goredis.sh: no Valkey in $folder: run valkey.sh first" >&2; exit 1; }
+
+work=$(mktemp -d)
+servers=()
+cleanup() {
+	for pid in "${servers[@]}"; do kill "$pid" 2>/dev/null || true; done
+	wait
+	rm -rf "$work"
+}
+trap cleanup EXIT
+(cd "$root" && CGO_ENABLED=0 go build -o "$work/ramjet" ./cmd/ramjet)
+"$root/cabi/build.sh" "$work/lib" >/dev/null
+
+# The tests take their options from one function, and expect servers for clusters, which the tests of one server do not need.
+source=$(cd "$root/valkey" && go list -m -f '{{.Dir}}' github.com/redis/go-redis/v9)
+cp -r "$source" "$work/tests"
+chmod -R u+w "$work/tests"
+cd "$work/tests"
+sed -i -e 's/^func redisOptions()/func tcpOptions()/' -e 's/if !RECluster {/if false {/' \
+	-e 's/redisAddr = redisStackAddr/redisAddr = os.Getenv("SERVER")/' main_test.go
+cat >rdma_test.go <<'GO'
+package redis_test
+
+import (
+	"os"
+
+	"github.com/ramjet-rdma/ramjet"
+	"github.com/ramjet-rdma/ramjet/valkey"
+	"github.com/redis/go-redis/v9"
+)
+
+var rdmaDialer *valkey.Dialer
+
+func init() {
+	if name := os.Getenv("RAMJET_DEVICE"); name != "" {
+		dev, err := ramjet.Open(name)
+		if err != nil {
+			panic(err)
+		}
+		rdmaDialer = &valkey.Dialer{Device: dev}
+	}
+}
+
+func redisOptions() *redis.Options {
+	opt := tcpOptions()
+	if rdmaDialer != nil {
+		opt.Dialer = rdmaDialer.DialContext
+	}
+	return opt
+}
+GO
+go mod edit -require github.com/ramjet-rdma/ramjet@v0.0.0 -require github.com/ramjet-rdma/ramjet/valkey@v0.0.0 \
+	-replace "github.com/ramjet-rdma/ramjet=$root" -replace "github.com/ramjet-rdma/ramjet/valkey=$root/valkey"
+go mod tidy >"$work/tidy" 2>&1 || { cat "$work/tidy" >&2; exit 1; }
+go test -vet=off -c -o "$work/suite" .
+
+# suite NAME DEVICE runs the tests, and leaves the names of those that failed in $work/NAME.failed.
+suite() {
+	SERVER=$address.1:$port RAMJET_DEVICE=$2 REDIS_VERSION=7.2 "$work/suite" -test.run '^TestGinkgoSuite$' -test.timeout 15m \
+		-ginkgo.no-color -ginkgo.seed 1 -ginkgo.skip 'cluster races' \
+		-ginkgo.focus-file '/(commands|redis|pubsub|pipeline|tx|iterator|pool|race)_test.go' >"$work/$1.out" 2>&1 || true
+	grep -a -o '^[A-Z]*! -- .*' "$work/$1.out" || { tail -n 50 "$work/$1.out" >&2; exit 1; } # it did not come to its end
+	grep -a '^  \[FAIL\]' "$work/$1.out" | sort >"$work/$1.failed" || true
+}
+for kind in "${kinds[@]}"; do
+	address=127.86.$((RANDOM % 200 + 20)) port=$((20000 + RANDOM % 10000))
+	"$work/ramjet" run --libs "$work/lib" -d "$kind:$address.1" -- "$valkey" --save '' --port "$port" --bind "$address.1" \
+		--rdma-bind "$address.1" --rdma-port "$port" --protected-mode no --dir "$work" >"$work/server" 2>&1 &
+	servers+=($!)
+	for _ in {1..300}; do
+		! grep -qs "Ready to accept connections rdma" "$work/server" || break
+		sleep 0.2
+	done
+	if [[ ! -f $work/tcp.failed ]]; then
+		echo "== TCP"
+		suite tcp ''
+	fi
+	echo "== $kind"
+	suite "$kind" "$kind:$address.2"
+	if comm -13 "$work/tcp.failed" "$work/$kind.failed" | grep .; then
+		echo "goredis.sh: these pass over TCP, and fail over $kind" >&2
+		exit 1
+	fi
+done
+echo "goredis.sh: all good"
