@@ -38,8 +38,9 @@ type hostQueue struct {
 	stride    int
 	slots     []hostSlot
 	unused    chan int
-	recvs     []verbs.RecvWR                     // by receive
-	taking    chan struct{}                      // full while somebody takes completions
+	recvs     []verbs.RecvWR // by receive
+	taking    chan struct{}  // full while somebody takes completions, into wcs
+	wcs       [32]verbs.WC
 	interrupt atomic.Pointer[context.CancelFunc] // of one who needs a slot, and takes completions; nil: nobody
 
 	running sync.WaitGroup
@@ -65,6 +66,7 @@ func (q *hostQueue) enter() bool {
 
 // hostSlot is what a command in flight needs.
 type hostSlot struct {
+	sgl  [1]verbs.SGE         // the capsule
 	data *verbs.MR            // nil: no command has needed it yet
 	done chan wire.Completion // one element
 	held atomic.Int32         // by the caller, by the SEND, and until there is a response: see release
@@ -152,16 +154,15 @@ func until[T any](ctx context.Context, q *hostQueue, from <-chan T, slot bool) (
 	case q.taking <- struct{}{}:
 	}
 	defer func() { <-q.taking }()
-	var wcs [32]verbs.WC
 	for {
 		select {
 		case v = <-from:
 			return v, nil
 		default:
 		}
-		n, err := q.take(ctx, wcs[:], slot)
+		n, err := q.take(ctx, slot)
 		if err == nil {
-			err = q.handOut(wcs[:n])
+			err = q.handOut(q.wcs[:n])
 		}
 		switch {
 		case err == nil:
@@ -176,9 +177,9 @@ func until[T any](ctx context.Context, q *hostQueue, from <-chan T, slot bool) (
 
 // take waits for completions. One who needs a slot may get none: a slot becomes free without a completion if its caller is
 // the last to release it.
-func (q *hostQueue) take(ctx context.Context, wcs []verbs.WC, slot bool) (int, error) {
+func (q *hostQueue) take(ctx context.Context, slot bool) (int, error) {
 	if !slot && ctx.Done() == nil {
-		return q.cq.Wait(q.a.ctx, wcs)
+		return q.cq.Wait(q.a.ctx, q.wcs[:])
 	}
 	both, cancel := context.WithCancel(q.a.ctx)
 	defer cancel()
@@ -190,7 +191,7 @@ func (q *hostQueue) take(ctx context.Context, wcs []verbs.WC, slot bool) (int, e
 			return 0, nil
 		}
 	}
-	n, err := q.cq.Wait(both, wcs)
+	n, err := q.cq.Wait(both, q.wcs[:])
 	if err != nil && both.Err() != nil && ctx.Err() == nil && q.a.ctx.Err() == nil {
 		err = nil
 	}
@@ -228,8 +229,9 @@ func (q *hostQueue) handOut(wcs []verbs.WC) error {
 func (q *hostQueue) send(slot, n int) error {
 	q.posting.Lock()
 	defer q.posting.Unlock()
-	q.sends = append(q.sends, verbs.SendWR{ID: idSend | uint64(slot), Op: verbs.OpSend, Flags: verbs.Signaled,
-		SGL: []verbs.SGE{q.capsules.SGE(slot*q.stride, n)}})
+	s := &q.slots[slot]
+	s.sgl[0] = q.capsules.SGE(slot*q.stride, n)
+	q.sends = append(q.sends, verbs.SendWR{ID: idSend | uint64(slot), Op: verbs.OpSend, Flags: verbs.Signaled, SGL: s.sgl[:]})
 	if q.delayed {
 		return nil
 	}
