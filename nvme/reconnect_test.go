@@ -319,6 +319,56 @@ func TestReconnectSeeds(t *testing.T) {
 	})
 }
 
+// A target that is killed and comes back while its host connects again knows nothing of the host's admin queue, and
+// refuses an I/O queue of its controller. The host tries again.
+func TestTargetAgain(t *testing.T) {
+	rdmatest.Run(t, 20, func(w *rdmatest.World) {
+		server, client := w.Host("server"), w.Host("client")
+		dev, c := server.RoCE(), client.RoCE()
+		for _, ends := range [][2]*rdmatest.Host{{server, client}, {client, server}} {
+			w.SetPath(ends[0], ends[1], func(p *rdmatest.Path) { p.Delay = 20 * time.Millisecond })
+		}
+		life := &powered{medium: newMedium(4096)}
+		begin := func() (target *nvme.Target) {
+			target, _, err := serveMedium(dev, ":4420", life, nvme.TargetOptions{})
+			if err != nil {
+				w.Fatal(err)
+			}
+			return target
+		}
+		target := begin()
+		opened := make(chan struct{})
+		program := client.Go(func(ctx context.Context) error {
+			ctrl, err := nvme.Dial(ctx, c, server.Addr().String()+":4420", diskNQN,
+				nvme.HostOptions{KeepAlive: time.Second, ReconnectDelay: 100 * time.Millisecond})
+			if err != nil {
+				return err
+			}
+			defer ctrl.Close()
+			d, err := ctrl.Open(ctx, 1)
+			if err != nil {
+				return err
+			}
+			close(opened)
+			time.Sleep(10 * time.Second)
+			_, err = d.Read(ctx, make([]byte, 512), 0)
+			return err
+		})
+		<-opened
+		target.Close()
+		target = begin()
+		w.Sleep(time.Duration(180+w.Rand.IntN(450)) * time.Millisecond) // while it connects again
+		server.Kill()
+		target.Close()
+		dev = server.RoCE()
+		target = begin()
+		if err := program.Wait(); err != nil {
+			w.Fatal(err)
+		}
+		target.Close()
+	})
+}
+
 // Without a connection a command waits as long as its context, fails fast if that is asked for, and fails for good when
 // the controller is given up.
 func TestLossTimeouts(t *testing.T) {
