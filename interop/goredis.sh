@@ -37,6 +37,8 @@ cat >rdma_test.go <<'GO'
 package redis_test
 
 import (
+	"context"
+	"net"
 	"os"
 
 	"github.com/ramjet-rdma/ramjet"
@@ -59,7 +61,12 @@ func init() {
 func redisOptions() *redis.Options {
 	opt := tcpOptions()
 	if rdmaDialer != nil {
-		opt.Dialer = rdmaDialer.DialContext
+		opt.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			if addr == redisAddr {
+				addr = os.Getenv("RDMA_SERVER")
+			}
+			return rdmaDialer.DialContext(ctx, network, addr)
+		}
 	}
 	return opt
 }
@@ -71,16 +78,17 @@ go test -vet=off -c -o "$work/suite" .
 
 # suite NAME DEVICE runs the tests, and leaves the names of those that failed in $work/NAME.failed.
 suite() {
-	SERVER=$address.1:$port RAMJET_DEVICE=$2 REDIS_VERSION=7.2 "$work/suite" -test.run '^TestGinkgoSuite$' -test.timeout 15m \
+	SERVER=$address.1:$port RDMA_SERVER=$address.1:$((port + 1)) RAMJET_DEVICE=$2 REDIS_VERSION=7.2 "$work/suite" -test.run '^TestGinkgoSuite$' -test.timeout 15m \
 		-ginkgo.no-color -ginkgo.seed 1 -ginkgo.skip 'cluster races' \
 		-ginkgo.focus-file '/(commands|redis|pubsub|pipeline|tx|iterator|pool|race)_test.go' >"$work/$1.out" 2>&1 || true
 	grep -a -o '^[A-Z]*! -- .*' "$work/$1.out" || { tail -n 50 "$work/$1.out" >&2; exit 1; } # it did not come to its end
 	grep -a '^  \[FAIL\]' "$work/$1.out" | sort >"$work/$1.failed" || true
 }
 for kind in "${kinds[@]}"; do
+	# The two ports differ: iWARP is over TCP.
 	address=127.86.$((RANDOM % 200 + 20)) port=$((20000 + RANDOM % 10000))
 	"$work/ramjet" run --libs "$work/lib" -d "$kind:$address.1" -- "$valkey" --save '' --port "$port" --bind "$address.1" \
-		--rdma-bind "$address.1" --rdma-port "$port" --protected-mode no --dir "$work" >"$work/server" 2>&1 &
+		--rdma-bind "$address.1" --rdma-port "$((port + 1))" --protected-mode no --dir "$work" >"$work/server" 2>&1 &
 	servers+=($!)
 	for _ in {1..300}; do
 		! grep -qs "Ready to accept connections rdma" "$work/server" || break
