@@ -3,6 +3,7 @@
 package rdmatest_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -146,5 +147,38 @@ func TestPassingOnFabric(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestAdapters: an adapter has one host, and a host one adapter.
+func TestAdapters(t *testing.T) {
+	for want, open := range map[string]func(w *rdmatest.World, f *rdmatest.Fabric){
+		"host b: adapter host-1 is that of host a": func(w *rdmatest.World, f *rdmatest.Fabric) {
+			w.Host("a").InfiniBand(f, "host-1")
+			w.Host("b").InfiniBand(f, "198.18.0.1")
+		},
+		"host a: it has adapter host-1 already": func(w *rdmatest.World, f *rdmatest.Fabric) {
+			h := w.Host("a")
+			h.InfiniBand(f, "host-1")
+			h.InfiniBand(f, "host-2")
+		},
+		"": func(w *rdmatest.World, f *rdmatest.Fabric) {
+			h := w.Host("a")
+			h.InfiniBand(f, "host-1")
+			h.Kill()
+			h.InfiniBand(f, "host-1")
+			w.Host("b").InfiniBand(f, "")
+		},
+	} {
+		failure := rdmatest.Find(t, 1, func(w *rdmatest.World) { open(w, w.Fabric("star:3")) })
+		if want == "" {
+			if failure != nil {
+				t.Errorf("a new process has no adapter: %v", failure)
+			}
+			continue
+		}
+		if failure == nil || len(failure.Texts) != 1 || !strings.Contains(failure.Texts[0], want) {
+			t.Errorf("%v, want %q", failure, want)
+		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -69,16 +70,31 @@ func (h *Host) IWARP() *verbs.Device {
 	return h.opened("iwarp", d, err)
 }
 
-// InfiniBand opens the device of an adapter of a fabric. Adapters of generated fabrics are host-1, host-2, and so on.
+// InfiniBand opens the device of an adapter of a fabric. Adapters of generated fabrics are host-1, host-2, and so on;
+// empty: the first that nobody uses. A host has one adapter, and an adapter one host: links, paths and stops are those of
+// hosts.
 func (h *Host) InfiniBand(f *Fabric, adapter string) *verbs.Device {
 	h.w.Helper()
 	d, err := h.sim.OpenInfiniBand(f.sim, adapter)
-	if err == nil {
-		h.mu.Lock()
-		h.fabric, h.adapter = f.sim, infiniband.End{Node: adapter, Port: 1}
-		h.mu.Unlock()
+	if err != nil {
+		return h.opened("", nil, err)
 	}
-	return h.opened("infiniband at "+adapter, d, err)
+	at := infiniband.End{Node: strings.TrimPrefix(d.Name(), "infiniband:"), Port: 1}
+	owner := h.w.at(f.sim, at)
+	h.mu.Lock()
+	switch {
+	case owner != nil && owner != h:
+		err = fmt.Errorf("adapter %s is that of host %s: choose another one", at.Node, owner)
+	case h.fabric != nil && (h.fabric != f.sim || h.adapter != at):
+		err = fmt.Errorf("it has adapter %s already, and cannot have %s, too: add a host", h.adapter.Node, at.Node)
+	default:
+		h.fabric, h.adapter = f.sim, at
+	}
+	h.mu.Unlock()
+	if err != nil {
+		d.Close()
+	}
+	return h.opened("infiniband at "+at.Node, d, err)
 }
 
 func (h *Host) opened(what string, d *verbs.Device, err error) *verbs.Device {
@@ -127,6 +143,21 @@ func (h *Host) Dial(ctx context.Context, address string) (net.Conn, error) {
 		addr = to.Addr()
 	}
 	return h.sim.DialTCP(ctx, netip.AddrPortFrom(addr, uint16(n)))
+}
+
+// at returns the host that has an adapter; nil: none has.
+func (w *World) at(f *simnet.Fabric, adapter infiniband.End) *Host {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, h := range w.hosts {
+		h.mu.Lock()
+		found := h.fabric == f && h.adapter == adapter
+		h.mu.Unlock()
+		if found {
+			return h
+		}
+	}
+	return nil
 }
 
 func (w *World) named(name string) *Host {
