@@ -88,7 +88,7 @@ func (id *ID) claim(backlog int) error {
 // number of the queue pair behind it (rdma_connect). nil stands for DefaultConnParam.
 //
 // Established, Rejected, Unreachable or ConnectError follows. If the program owns the queue pair,
-// ConnectResponse follows instead of Established. Connect returns ErrInvalid if the address was
+// ConnectResponse follows instead of Established, but not over iWARP and shared memory. Connect returns ErrInvalid if the address was
 // resolved without a port.
 func (id *ID) Connect(p *ConnParam) (ret error) {
 	defer id.begin("rdma_connect", connArg(p))(&ret)
@@ -182,10 +182,11 @@ func (id *ID) fits(op string, b []byte, max int) error {
 }
 
 // Establish completes a connection after ConnectResponse, once the program has brought its
-// queue pair to RTS (rdma_establish).
+// queue pair to RTS (rdma_establish). Over iWARP and shared memory, Established comes instead, and Establish has nothing
+// to do.
 func (id *ID) Establish() (ret error) {
 	defer id.begin("rdma_establish")(&ret)
-	if err := id.lockIn("establish", replied); err != nil {
+	if err := id.lockIn("establish", replied, established); err != nil {
 		return err
 	}
 	defer id.m.unlock()

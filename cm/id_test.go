@@ -134,6 +134,28 @@ func TestEvents(t *testing.T) {
 // The same with queue pairs that the programs bring through their states.
 func TestEventsOfOwnQueuePairs(t *testing.T) {
 	client, server := sides(t, cm.TCP)
+	ownQueuePairs(t, client, server, cm.ConnectResponse)
+}
+
+// Over streams the device brings them to RTS, and there is no ConnectResponse. What rdma_establish does for others does
+// no harm.
+func TestEventsOfOwnQueuePairsOverStreams(t *testing.T) {
+	for kind, open := range map[string]func(*testing.T) *verbs.Device{"iwarp": openIWARP, "shm": openMemory} {
+		t.Run(kind, func(t *testing.T) {
+			client, server := sidesOf(t, open(t), open(t), cm.TCP)
+			for _, n := range []verbs.QPN{0x12345, 0xffffff} {
+				if err := client.id.Connect(&cm.ConnParam{QPNum: n}); !errors.Is(err, verbs.ErrInvalid) {
+					t.Errorf("a queue pair that there is not: %v", err)
+				}
+			}
+			ownQueuePairs(t, client, server, cm.Established)
+		})
+	}
+}
+
+// ownQueuePairs connects queue pairs of the programs. The client's first event is answer.
+func ownQueuePairs(t *testing.T, client, server *side, answer cm.EventType) {
+	t.Helper()
 	make := func(s *side, id *cm.ID) *verbs.QP {
 		qp, err := s.pd.CreateQP(verbs.QPInit{Type: verbs.RC, SendCQ: s.cq, RecvCQ: s.cq})
 		ok(t, err)
@@ -145,14 +167,17 @@ func TestEventsOfOwnQueuePairs(t *testing.T) {
 	p.QPNum = mine.Num()
 	ok(t, client.id.Connect(&p))
 	e := server.event(cm.ConnectRequest)
-	if e.Conn.QPNum != mine.Num() {
+	if answer == cm.ConnectResponse && e.Conn.QPNum != mine.Num() {
 		t.Errorf("request of queue pair %d, want %d", e.Conn.QPNum, mine.Num())
 	}
 	theirs := make(server, e.ID)
 	raise(t, e.ID, theirs, verbs.StateRTR, verbs.StateRTS)
 	p.QPNum = theirs.Num()
 	ok(t, e.ID.Accept(&p))
-	client.event(cm.ConnectResponse)
+	client.event(answer)
+	if answer == cm.Established {
+		raise(t, client.id, mine, verbs.StateInit)
+	}
 	raise(t, client.id, mine, verbs.StateRTR, verbs.StateRTS)
 	ok(t, client.id.Establish())
 	server.event(cm.Established)

@@ -86,7 +86,8 @@ func (id *ID) QP() *verbs.QP {
 
 // InitQPAttr returns what a queue pair that the program owns needs for its next state
 // (rdma_init_qp_attr): Init at any time, RTR and RTS after a ConnectRequest or a
-// ConnectResponse.
+// ConnectResponse. Over iWARP and shared memory the device takes the queue pair from Init to RTS: there the latter two,
+// and all of them once the connection is established, change only the access rights.
 func (id *ID) InitQPAttr(next verbs.QPState) (verbs.QPAttr, verbs.QPMask, error) {
 	const op = "init_qp_attr"
 	if id.ps.datagrams() {

@@ -161,12 +161,21 @@ func (c *streamConn) param(p *ConnParam) driver.StreamParam {
 		ORD: uint16(depth(p.InitiatorDepth, c.device.MaxQPInitRdAtom, Unlimited))}
 }
 
-// ownQP returns the queue pair of a connection, which the device takes to RTS.
-func ownQP(op string, id *ID) (driver.QP, error) {
-	if id.qp == nil {
-		return nil, opErr(op, verbs.ErrNotSupported, "the device takes the queue pair of a connection to RTS itself: make it with CreateQP")
+// qpOf returns the queue pair of a connection, which the device takes to RTS: that of the id, or the program's own by its
+// number.
+func (c *streamConn) qpOf(op string, p *ConnParam) (driver.QP, error) {
+	if c.id.qp != nil {
+		return driver.QPOf(c.id.qp), nil
 	}
-	return driver.QPOf(id.qp), nil
+	d, ok := c.drv.(driver.NumberedDevice)
+	if !ok {
+		return nil, opErr(op, verbs.ErrNotSupported, "the device does not find queue pairs by number: make it with CreateQP")
+	}
+	qp := d.QPNumbered(p.QPNum)
+	if qp == nil {
+		return nil, opErr(op, verbs.ErrInvalid, "the device has no reliable queue pair %#x", uint32(p.QPNum))
+	}
+	return qp, nil
 }
 
 func (c *streamConn) connect(p *ConnParam) error {
@@ -174,7 +183,7 @@ func (c *streamConn) connect(p *ConnParam) error {
 	if id.ps.datagrams() {
 		return c.lookUp(p)
 	}
-	qp, err := ownQP("connect", id)
+	qp, err := c.qpOf("connect", p)
 	if err != nil {
 		return err
 	}
@@ -198,7 +207,7 @@ func (c *streamConn) accept(p *ConnParam) error {
 	if id.ps.datagrams() {
 		return c.acceptDatagrams(p)
 	}
-	qp, err := ownQP("accept", id)
+	qp, err := c.qpOf("accept", p)
 	if err != nil {
 		return err
 	}
@@ -291,11 +300,15 @@ func (id *ID) attemptFailed(err error) {
 	}
 }
 
-// ready and established are for queue pairs that the program owns, and for messages that overtake
-// others. Streams have neither.
+// ready has nothing to do for a queue pair that the program owns: the device has taken it to RTS.
 func (c *streamConn) ready() error {
-	return opErr("establish", verbs.ErrState, "%s", c.id.addrs())
+	if c.id.qp != nil {
+		return opErr("establish", verbs.ErrState, "%s", c.id.addrs())
+	}
+	return nil
 }
+
+// established is for messages that overtake others: streams have none.
 func (c *streamConn) established() error { return nil }
 func (c *streamConn) disconnect() error {
 	c.stream.Disconnect()
@@ -310,13 +323,14 @@ func (c *streamConn) release() {
 }
 
 func (c *streamConn) attr(next verbs.QPState) (verbs.QPAttr, verbs.QPMask, error) {
-	if next != verbs.StateInit {
-		return verbs.QPAttr{}, 0, opErr("init_qp_attr", verbs.ErrNotSupported, "the device takes the queue pair of a connection to RTS itself")
-	}
-	a := verbs.QPAttr{State: next, Port: 1, Access: verbs.LocalWrite | verbs.RemoteWrite | verbs.RemoteRead | verbs.RemoteAtomic}
+	a := verbs.QPAttr{Access: verbs.LocalWrite | verbs.RemoteWrite | verbs.RemoteRead | verbs.RemoteAtomic}
 	if c.device.Caps&verbs.CapFlush != 0 {
 		a.Access |= verbs.FlushGlobal | verbs.FlushPersistent
 	}
+	if next != verbs.StateInit || c.id.state == established { // the device takes the queue pair to RTS
+		return a, verbs.MaskAccess, nil
+	}
+	a.State, a.Port = next, 1
 	return a, verbs.MaskState | verbs.MaskPort | verbs.MaskPKeyIndex | verbs.MaskAccess, nil
 }
 

@@ -26,6 +26,13 @@ type StreamDevice interface {
 	DialStream(qp QP, from, to netip.AddrPort, p StreamParam, f func(StreamEvent)) (Stream, error)
 }
 
+// NumberedDevice is a [StreamDevice] that finds its queue pairs by their numbers, which is how programs name those that
+// they have created themselves.
+type NumberedDevice interface {
+	// QPNumbered returns a reliable queue pair; nil: none has the number.
+	QPNumbered(n verbs.QPN) QP
+}
+
 // ServiceDevice is a [StreamDevice] whose system finds datagram services by address and port (IBTA 12.11), and
 // joins multicast groups. With others a request without a queue pair stands for the former, and there is no latter.
 type ServiceDevice interface {

@@ -200,6 +200,16 @@ func (d *StreamDevice) DialStream(qp driver.QP, from, to netip.AddrPort, p drive
 	return (*stream)(c), nil
 }
 
+// QPNumbered returns the reliable queue pair with a number; nil: there is none.
+func (d *StreamDevice) QPNumbered(n verbs.QPN) driver.QP {
+	d.lane.mu.Lock()
+	defer d.lane.mu.Unlock()
+	if q, ok := d.qps[n].(*streamQP); ok && q.typ == verbs.RC {
+		return q
+	}
+	return nil
+}
+
 // own checks a queue pair given by package cm.
 func (d *StreamDevice) own(qp driver.QP) (*streamQP, error) {
 	q, ok := qp.(*streamQP)
