@@ -202,7 +202,8 @@ func TestPartitionFromCount(t *testing.T) {
 
 // TestFaultsOfStreams: iWARP gets over a slow path, and finds what is spoiled.
 func TestFaultsOfStreams(t *testing.T) {
-	for _, text := range []string{"delay 1ms 500us", "rate 100mbit", "down for 20ms", "partition peer 127.0.0.0/8 for 20ms"} {
+	for _, text := range []string{"delay 1ms 500us", "rate 100mbit", "down for 20ms", "partition peer 127.0.0.0/8 for 20ms",
+		"partition peer 127.0.0.0/8 sent for 20ms", "partition peer 127.0.0.0/8 received for 20ms"} {
 		t.Run(strings.ReplaceAll(text, " ", "-"), func(t *testing.T) {
 			t.Parallel()
 			a, _ := loopback.Open(t, func(addr string) (*verbs.Device, error) { return ramjet.Open("iwarp:" + addr) })
@@ -241,6 +242,91 @@ func TestFaultsOfStreams(t *testing.T) {
 	}
 }
 
+// TestOneWayPartition: in the direction of a partition nothing passes while it lasts, and in the other one all does.
+func TestOneWayPartition(t *testing.T) {
+	for _, kind := range []string{"roce", "iwarp"} {
+		for _, way := range []string{"sent", "received"} {
+			t.Run(kind+"/"+way, func(t *testing.T) {
+				t.Parallel()
+				server, client, _ := faultPair(t, kind, "event PATH_MIG after 1h")
+				exchange(t, server, client, 1)
+				if err := ramjet.SetFaults(client.QP().Device(), "partition peer 127.0.0.0/8 "+way, nil); err != nil {
+					t.Fatal(err)
+				}
+				cut, open := [2]*cm.Conn{client, server}, [2]*cm.Conn{server, client}
+				if way == "received" {
+					cut, open = open, cut
+				}
+				ctx := faultContext(t)
+				go func() { _ = open[0].Send(ctx, []byte("open")) }() // over RoCE its acknowledgement is lost
+				m, err := open[1].Recv(ctx)
+				if err != nil {
+					t.Fatal(err)
+				}
+				m.Release()
+				go func() { _ = cut[0].Send(ctx, []byte("cut")) }()
+				soon, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+				defer cancel()
+				if m, err := cut[1].Recv(soon); err == nil {
+					t.Errorf("%q has passed", m.Bytes())
+				}
+				if err := ramjet.SetFaults(client.QP().Device(), "", nil); err != nil {
+					t.Fatal(err)
+				}
+				if m, err = cut[1].Recv(ctx); err != nil {
+					t.Fatal(err)
+				}
+				m.Release()
+			})
+		}
+	}
+}
+
+// TestPartitionEnds: over iWARP a peer that is cut off for long, be it in one direction, is gone.
+func TestPartitionEnds(t *testing.T) {
+	testrun.SkipUnlessLong(t, "it waits for half a minute")
+	for _, way := range []string{"", "sent", "received"} {
+		t.Run(way, func(t *testing.T) {
+			t.Parallel()
+			server, client, _ := faultPair(t, "iwarp", "event PATH_MIG after 1h")
+			exchange(t, server, client, 1)
+			if err := ramjet.SetFaults(client.QP().Device(), "partition peer 127.0.0.0/8 "+way, nil); err != nil {
+				t.Fatal(err)
+			}
+			select {
+			case <-client.Done():
+			case <-time.After(3 * time.Minute):
+				t.Error("nothing notices it")
+			}
+		})
+	}
+}
+
+// TestEndComesLate: what a slow stream has brought comes before the peer's end, which comes later.
+func TestEndComesLate(t *testing.T) {
+	const late = 30 * time.Millisecond
+	server, client, _ := faultPair(t, "iwarp", fmt.Sprintf("delay %v received", late))
+	ctx := faultContext(t)
+	if err := server.Send(ctx, []byte("last")); err != nil {
+		t.Fatal(err)
+	}
+	m, err := client.Recv(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Release()
+	start := time.Now()
+	server.Close()
+	select {
+	case <-client.Done():
+	case <-ctx.Done():
+		t.Fatal("the end does not come")
+	}
+	if took := time.Since(start); took < late {
+		t.Errorf("the end comes after %v", took)
+	}
+}
+
 // answer has a message come, and another go back.
 func answer(ctx context.Context, server, client *cm.Conn) error {
 	b, err := server.Recv(ctx)
@@ -260,7 +346,7 @@ func answer(ctx context.Context, server, client *cm.Conn) error {
 // TestRefusedFaults: a fault that makes no sense is refused by its name.
 func TestRefusedFaults(t *testing.T) {
 	for _, c := range [][3]string{
-		{"iwarp", "delay 1ms; loss 1%", "the fault `loss 1%`"}, {"iwarp", "rnr 1%", "`rnr 1%`"}, {"iwarp", "partition sent peer 127.0.0.1", "both directions"},
+		{"iwarp", "delay 1ms; loss 1%", "the fault `loss 1%`"}, {"iwarp", "rnr 1%", "`rnr 1%`"},
 		{"shm", "corrupt 1%", "shared memory has no packets"}, {"shm", "down after 1s", "`down after 1s`"},
 	} {
 		_, err := ramjet.Open(c[0]+":"+loopback.Next().String(), ramjet.WithFaults(c[1]))

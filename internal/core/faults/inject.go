@@ -273,14 +273,14 @@ func (s *state) change(v *Verdict, p *Packet, now time.Duration) {
 	}
 }
 
-// Silent returns the faults by which nothing of a queue pair passes to and from a peer, for a device whose network knows
-// no single packets; 0: there is none.
-func (in *Injector) Silent(peer netip.Addr, qp QP, now time.Duration) (by Kinds) {
+// Silent returns the faults by which nothing of a queue pair passes in a direction, to or from a peer, for a device whose
+// network knows no single packets; 0: there is none.
+func (in *Injector) Silent(way Way, peer netip.Addr, qp QP, now time.Duration) (by Kinds) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	for _, s := range in.faults {
 		if s.Kind != Partition && s.Kind != Down || s.Peer.IsValid() && !s.Peer.Contains(peer) || now < s.After ||
-			s.Until > 0 && now >= s.Until || !s.ofQP(qp) {
+			s.Until > 0 && now >= s.Until || !s.ofQP(qp) || s.Way != Both && s.Way != way {
 			continue
 		}
 		if s.struck == 0 {

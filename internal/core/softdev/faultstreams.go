@@ -36,8 +36,6 @@ func (d *StreamDevice) refusesFault(f *faults.Fault) string {
 		return "TLS, or SCTP, or who left MPA's CRC out, has the streams without a CRC that would see it: use disconnect"
 	case f.Kind.OfPackets() && f.Message != "":
 		return "what is counted is reads and writes of a stream, which have no sort"
-	case f.Kind == faults.Partition && f.Way != faults.Both:
-		return "a stream needs both directions: leave out sent or received"
 	case f.LID != 0:
 		return noLIDs
 	}
@@ -73,6 +71,7 @@ func (c *conn) impair() {
 			for i := range l.in {
 				l.in[i].at = 0
 			}
+			l.endAt = 0
 			for i := range l.out {
 				l.out[i].at = 0
 			}
@@ -101,16 +100,19 @@ type faultyLink struct {
 	out    []streamBytes
 	size   [2]int // bytes of both
 	end    error  // of reading
-	shut   bool   // Shutdown was called
-	read   bool   // the connection wants to hear of what has arrived
+	endAt  clock.Time
+	lag    clock.Time // by which what has arrived last is late: so is the end behind it
+	shut   bool       // Shutdown was called
+	read   bool       // the connection wants to hear of what has arrived
 	write  bool
 	timer  timer
 
-	silence faults.Kinds // by which nothing passed when that was asked last
-	held    faults.Kinds // those of a silence that has just ended, and has held back what is read now
-	taken   faults.Kinds // those that struck what the connection has read last
-	left    faults.Kinds // and what it has written last
-	arrived streamBytes  // what a link that records has read, and was asked the comment of
+	cutOff  [2]clock.Time // since when nothing is sent, and received; 0: it is
+	silence faults.Kinds  // by which nothing was received when that was asked last
+	held    faults.Kinds  // those of a silence that has just ended, and has held back what is read now
+	taken   faults.Kinds  // those that struck what the connection has read last
+	left    faults.Kinds  // and what it has written last
+	arrived streamBytes   // what a link that records has read, and was asked the comment of
 }
 
 // streamBytes are bytes that go on at a time.
@@ -145,6 +147,7 @@ func (l *faultyLink) decideArrived(b []byte) streamBytes {
 		return streamBytes{b: b}
 	}
 	s := l.decide(faults.Received, b, l.in)
+	l.lag = s.at - l.c.dev.lane.passTime()
 	s.by |= l.held
 	return s
 }
@@ -169,21 +172,49 @@ func (l *faultyLink) decide(way faults.Way, b []byte, after []streamBytes) strea
 	return streamBytes{at, b, v.By}
 }
 
+// silenceEnd is how long a peer may be cut off until it is given up, as the sockets below do with one that acknowledges
+// nothing.
+const silenceEnd = clock.Time(30 * time.Second)
+
 // silence is how long bytes wait in a partition, until it is asked again whether there still is one.
 const silence = 10 * time.Millisecond
 
-// silent reports whether nothing passes now.
-func (l *faultyLink) silent() bool {
+// silent reports whether nothing passes now in a direction.
+func (l *faultyLink) silent(way faults.Way) bool {
 	x := l.faults
 	if x == nil || x.dead {
 		return x != nil
 	}
-	by := x.in.Silent(l.peer(), l.qp(), x.since())
-	if by == 0 && l.silence != 0 { // what waits below was held back
-		l.held = l.silence
+	by := x.in.Silent(way, l.peer(), l.qp(), x.since())
+	switch cutOff := &l.cutOff[way-faults.Sent]; {
+	case by == 0:
+		*cutOff = 0
+	case *cutOff == 0:
+		*cutOff = l.c.dev.lane.passTime()
 	}
-	l.silence = by
+	if way == faults.Received {
+		if by == 0 && l.silence != 0 { // what waits below was held back
+			l.held = l.silence
+		}
+		l.silence = by
+		return by != 0
+	}
+	if by != 0 {
+		for i := range l.out {
+			l.out[i].by |= by
+		}
+	}
 	return by != 0
+}
+
+// Silent reports whether the peer is gone: acknowledgements need both directions.
+func (l *faultyLink) Silent() bool {
+	for i, way := range []faults.Way{faults.Sent, faults.Received} {
+		if l.faults != nil && !l.faults.dead && l.silent(way) && l.c.dev.lane.passTime()-l.cutOff[i] >= silenceEnd {
+			return true
+		}
+	}
+	return l.Link.Silent()
 }
 
 // qp returns the queue pair that has the connection; the zero value: none has yet.
@@ -207,7 +238,7 @@ func (l *faultyLink) Read(pieces [][]byte) (n int, err error) {
 	if f := l.c.running(); f == nil || !f.engine.Partial() {
 		l.taken = 0
 	}
-	if l.silent() {
+	if l.silent(faults.Received) {
 		l.wakeAt(now + clock.Time(silence))
 		return 0, ErrAgain
 	}
@@ -226,10 +257,16 @@ func (l *faultyLink) Read(pieces [][]byte) (n int, err error) {
 	case n > 0:
 		if len(l.in) > 0 {
 			l.wakeAt(max(l.in[0].at, now))
+		} else if l.end != nil { // not at the same time: a program that has all that it waits for may close first
+			l.endAt = max(l.endAt, now+retryTime)
+			l.wakeAt(l.endAt)
 		}
 		return n, nil
 	case len(l.in) > 0:
 		l.wakeAt(l.in[0].at)
+		return 0, ErrAgain
+	case l.end != nil && l.endAt > now:
+		l.wakeAt(l.endAt)
 		return 0, ErrAgain
 	case l.end != nil:
 		return 0, l.end
@@ -240,14 +277,14 @@ func (l *faultyLink) Read(pieces [][]byte) (n int, err error) {
 
 // fetch reads what the link has, as far as there is room.
 func (l *faultyLink) fetch() {
-	for l.end == nil && l.size[0] < streamRoom && !l.silent() {
+	for l.end == nil && l.size[0] < streamRoom && !l.silent(faults.Received) {
 		b := make([]byte, streamPiece)
 		n, err := l.Link.Read([][]byte{b})
 		if errors.Is(err, ErrAgain) {
 			break
 		}
 		if err != nil {
-			l.end = err
+			l.end, l.endAt = err, l.c.dev.lane.passTime()+l.lag
 			break
 		}
 		if _, records := l.Link.(RecordingLink); records {
@@ -300,10 +337,7 @@ func (l *faultyLink) Write(pieces [][]byte) (n int, err error) {
 // flush writes what is due.
 func (l *faultyLink) flush(now clock.Time) error {
 	for len(l.out) > 0 && l.out[0].at <= now {
-		if l.silent() {
-			for i := range l.out {
-				l.out[i].by |= l.silence
-			}
+		if l.silent(faults.Sent) {
 			l.wakeAt(now + clock.Time(silence))
 			return nil
 		}
@@ -344,7 +378,7 @@ func (l *faultyLink) resume() {
 	if err := l.flush(c.dev.lane.passTime()); err != nil {
 		l.end = err
 	}
-	if !l.silent() && l.held != 0 && l.read {
+	if !l.silent(faults.Received) && l.held != 0 && l.read {
 		l.fetch()
 	}
 	l.rewatch()
@@ -374,12 +408,12 @@ func (l *faultyLink) rewatch() {
 	if l.c.stage() == rdmap.StageLink { // until it is there it reports that
 		return
 	}
-	quiet := l.silent()
-	if quiet {
+	deaf, mute := l.silent(faults.Received), l.silent(faults.Sent)
+	if deaf || mute {
 		l.wakeAt(l.c.dev.lane.passTime() + clock.Time(silence))
 	}
-	l.Link.Watch(l.read && l.end == nil && l.size[0] < streamRoom && !quiet,
-		l.write && l.size[1] < streamRoom && !quiet)
+	l.Link.Watch(l.read && l.end == nil && l.size[0] < streamRoom && !deaf,
+		l.write && l.size[1] < streamRoom && !mute)
 }
 
 // Shutdown ends sending when all has left.
@@ -393,7 +427,7 @@ func (l *faultyLink) Shutdown() {
 
 // Close closes the link. Without abort what was held back leaves before, as far as it can at once.
 func (l *faultyLink) Close(abort bool) {
-	if !abort && !l.silent() {
+	if !abort && !l.silent(faults.Sent) {
 		const end = clock.Time(1<<63 - 1)
 		_ = l.flush(end) // the link ends anyhow
 	}

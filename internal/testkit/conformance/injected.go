@@ -230,7 +230,6 @@ func testInjectedSelectors(t *T) {
 	port := value(dev.Port(1))(t)
 	for text, why := range map[string]string{
 		"delay 1ms of send": "no sort", "delay 1ms lid 7": "no LIDs",
-		"partition sent peer 192.0.2.7": "both directions",
 	} {
 		set, err := faults.Parse(text)
 		t.ok(err)
