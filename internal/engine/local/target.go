@@ -112,6 +112,9 @@ func (q *QP) misaligned(op verbs.WCOp, key verbs.Key, addr uint64, need verbs.Ac
 func (q *QP) receive(k kind) bool {
 	if !q.HasReceive() {
 		if q.Recv.Len() == 0 {
+			if !q.paused {
+				q.Counts.SentRNRs++
+			}
 			q.paused, q.patience = true, k.retries()
 			return false
 		}

@@ -30,6 +30,9 @@ func TestUnready(t *testing.T) {
 			if got != retries || limited != (retries < endless) {
 				t.Fatalf("%s: %d retries, limited %v; want %d", name, got, limited, retries)
 			}
+			if n := b.qp.Counts.SentRNRs; n != 1 {
+				t.Errorf("%s: %d messages without a receive are counted", name, n)
+			}
 			b.qp.Deny()
 			b.recv(2, 0, regionBytes) // too late
 			settle(a, b)
