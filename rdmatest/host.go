@@ -79,7 +79,8 @@ func (h *Host) InfiniBand(f *Fabric, adapter string) *verbs.Device {
 	if err != nil {
 		return h.opened("", nil, err)
 	}
-	at := infiniband.End{Node: strings.TrimPrefix(d.Name(), "infiniband:"), Port: 1}
+	_, name, _ := strings.Cut(d.Name(), ":") // behind the kind
+	at := infiniband.End{Node: name, Port: 1}
 	owner := h.w.at(f.sim, at)
 	h.mu.Lock()
 	switch {
