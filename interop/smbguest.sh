@@ -203,19 +203,22 @@ done
 hear 7998
 export RAMJET_SMB_PASSWORD=secret
 head -c 5000001 /dev/urandom >"$work/file"
+# smb runs a command, twice if need be: ksmbd 6.12 refuses a connection now and then, because the memory of the one before
+# still has its name ("Can't init RDMA pool" in the guest's log).
+smb() { "$work/ramjet-smb" "$@" || { sleep 1; "$work/ramjet-smb" "$@"; }; }
 for mode in plain signed encrypted; do
 	hear 7998
 	for device in roce:10.9.0.1 iwarp:10.9.1.1; do
 		to=//${device##*:}
 		to=${to%1}2:5445/files
 		for _ in {1..100}; do # until the daemon has told ksmbd all of it
-			"$work/ramjet-smb" ls -d "$device" -u alice "$to" >"$work/list" 2>&1 && break
+			smb ls -d "$device" -u alice "$to" >"$work/list" 2>&1 && break
 			sleep 0.2
 		done
-		"$work/ramjet-smb" put -d "$device" -u alice "$work/file" "$to/$mode-${device%%:*}"
-		"$work/ramjet-smb" ls -d "$device" -u alice "$to" >"$work/list"
+		smb put -d "$device" -u alice "$work/file" "$to/$mode-${device%%:*}"
+		smb ls -d "$device" -u alice "$to" >"$work/list"
 		grep -q " 5000001 .* $mode-${device%%:*}$" "$work/list"
-		"$work/ramjet-smb" get -d "$device" -u alice "$to/$mode-${device%%:*}" "$work/back"
+		smb get -d "$device" -u alice "$to/$mode-${device%%:*}" "$work/back"
 		cmp "$work/file" "$work/back"
 	done
 	(: <"/dev/tcp/10.9.0.2/7002")

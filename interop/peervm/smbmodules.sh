@@ -48,7 +48,7 @@ chroot tree strip --strip-debug /source/fs/smb/client/cifs.ko /source/fs/smb/ser
 dpkg -x debs/linux-image-*.deb kernel
 [[ -e kernel/lib ]] || ln -s usr/lib kernel/lib
 depmod -b kernel "$release"
-for module in cifs ksmbd nls_utf8 cmac ccm gcm ctr ecb; do
+for module in cifs ksmbd nls_utf8 cmac ccm gcm ghash_generic; do
   modprobe -d "$work/kernel" -S "$release" --ignore-install --show-depends "$module"
 done | awk '$1 == "insmod" && !seen[$2]++ {print $2}' | while read -r path; do
   xz -dc "$path" >"$out/$(basename "${path%.xz}")"
