@@ -212,6 +212,7 @@ var elsewhere = []struct{ begins, why string }{
 	{"ramjet run --check", "a user's program; cabi/programs runs programs of ours so"},
 	{"RAMJET_CHECK=1 ./go-program", "a user's program"},
 	{"RAMJET_PCAP=/tmp/%p.pcapng ./ramjet run", "cabi/programs records programs"},
+	{"ramjet run -d 'infiniband:?join=192.0.2.1:7470' -- ibv_devinfo", "a C program with the libraries, which the test does not build"},
 	{"ramjet run -d shm:127.0.0.1 -- ib_write_bw", "cabi/programs runs it"},
 	{"RAMJET_DEVICE=iwarp:192.0.2.7 ./program", "a user's program"},
 	{"mpirun ", "cabi/programs runs MPI"},
@@ -387,11 +388,20 @@ func (h *host) fabrics() {
 	stop := quiet("ramjet fabric --fat-tree 4,2")
 	h.retry("ramjet fabric show")
 	h.run("ramjet fabric show --route host-1,host-4 --svg fabric.svg")
+	h.run("ramjet fabric do 'unlink leaf-1[1]' 'expect no route host-1 host-2 within 5s' 'relink leaf-1[1]'")
 	const server = "ramjet ping -s -d infiniband:host-1"
 	end := h.start(server, 0)
 	h.retry("ramjet ping -c -d infiniband:host-16 -a 198.18.0.1 -C 3")
 	h.ran["ramjet ping -c -d infiniband:host-16 -a 198.18.0.1"] = true // without an end
 	delete(h.ran, "ramjet ping -c -d infiniband:host-16 -a 198.18.0.1 -C 3")
+	end()
+	stop()
+
+	stop = quiet("ramjet fabric --star 1 --spare 32 --listen :7470")
+	pod := "ramjet ping -s -d 'infiniband:pod-0?join=127.0.0.1:7470'"
+	end = h.start(pod, 130)
+	delete(h.ran, pod)
+	h.retry("ramjet fabric do 'unlink pod-0[1]' 'wait 2s' 'relink pod-0[1]'")
 	end()
 	stop()
 
