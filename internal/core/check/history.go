@@ -39,6 +39,8 @@ type history struct {
 	owners   map[owned]*ownWork
 	pending  map[*postLog]bool // logs with WRITEs of which the target has not been told
 	early    []*early
+	recent   []recent
+	unknown  []*unknown
 	partials []partial
 	board    *checkboard.Board // of other processes; nil: they are not known
 	foreign  []foreign
@@ -79,6 +81,7 @@ type posted struct {
 	recv   bool // it is a receive
 	remote verbs.Remote
 	length int
+	number uint64 // of a message, among those of its queue pair
 	at     uint64
 	done   uint64  // when its completion was polled; 0: it was not
 	heard  uint64  // of a message: when its receiver polled a receive for the first time after it was posted; 0: never
@@ -140,6 +143,9 @@ func (h *history) connected(e endpoint, dest verbs.QPN, gid verbs.GID) {
 	}
 	h.unpair(l)
 	l.dest = dest
+	if h.board != nil {
+		h.board.Connect(&checkboard.Connection{Source: uint32(dest), Dest: uint32(e.qpn), GID: gid})
+	}
 	key := [2]verbs.QPN{e.qpn, dest}
 	if _, ok := h.pairs[key]; ok {
 		h.pairs[key] = nil
@@ -174,6 +180,7 @@ func (h *history) depths(e endpoint, attr *verbs.QPAttr, mask verbs.QPMask) {
 
 // closed forgets a queue pair. What it has done in memory is remembered.
 func (h *history) closed(e endpoint) {
+	h.resolve(func(l *postLog) bool { return l.end == e })
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if l := h.logs[e]; l != nil {

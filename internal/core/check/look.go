@@ -88,8 +88,12 @@ func (l *look) seen() {
 	h := l.h
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if a := h.flagged(l.lo, l.hi); a != nil {
+	switch a := h.flagged(l.lo, l.hi); {
+	case a == nil:
+	case a.by != nil:
 		h.news(a.by, a.at)
+	default:
+		h.tellNoticed(a.at, &posted{op: a.op, remote: a.remote, length: int(a.hi - a.lo)})
 	}
 	if !l.waited {
 		return
@@ -160,14 +164,14 @@ func (h *history) underWay(lo, hi uintptr, began uint64, unpolled bool) (found *
 	return found
 }
 
-// flagged returns the last operation at a word of memory, if this process has posted it.
+// flagged returns the last operation at a word of memory, if it has ended.
 func (h *history) flagged(lo, hi uintptr) (found *access) {
 	for _, a := range h.accesses {
 		if a != nil && a.op != verbs.OpRead && a.small() && lo < a.hi && a.lo < hi && (found == nil || a.began > found.began) {
 			found = a
 		}
 	}
-	if found == nil || found.ended == 0 || found.by == nil {
+	if found == nil || found.ended == 0 {
 		return nil
 	}
 	return found

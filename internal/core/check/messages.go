@@ -36,6 +36,7 @@ func (m *messages) send(p *posted, to verbs.QPN) {
 	}
 	m.last[m.sent%maxMessages] = &sentMessage{p, to}
 	m.sent++
+	p.number = m.sent
 }
 
 func (m *messages) unsend() {
@@ -112,6 +113,8 @@ func (h *history) got(at endpoint, e *ending) {
 	m := h.message(l, e)
 	if from := h.peer(at); from != nil {
 		from.hear(now)
+	} else {
+		h.tellNoticed(at, &posted{op: verbs.OpSend, number: l.numberOf(e)})
 	}
 	if m == nil {
 		return
@@ -134,15 +137,21 @@ func (h *history) message(l *postLog, e *ending) *posted {
 	case from == nil:
 	case l.typ == verbs.UC:
 		m = from.only(0)
-	case l.typ == verbs.RC && e.seq != 0:
-		m = from.nth(e.seq)
 	case l.typ == verbs.RC:
-		m = from.nth(l.received)
+		m = from.nth(l.numberOf(e))
 	}
 	if m == nil {
 		return nil
 	}
 	return m.posted
+}
+
+// numberOf returns which of the messages of a reliable connection a receive got, which was polled just now.
+func (l *postLog) numberOf(e *ending) uint64 {
+	if e.seq != 0 {
+		return e.seq
+	}
+	return l.received
 }
 
 // only returns the one message that was posted since the last call: of several any may be lost.

@@ -47,11 +47,20 @@ func (h *history) ask(f foreign) {
 // unknown reports whether it is not known when an operation was posted.
 func (a *access) unknown() bool { return a.by == nil && a.sent == 0 }
 
-// resolve asks other processes, and reports the operations that were concurrent.
-func (h *history) resolve() {
+// resolve asks other processes, and reports the operations that were concurrent, and WRITEs that were announced too early.
+// It asks, too, of WRITEs that are under way on queue pairs that end.
+func (h *history) resolve(ends func(l *postLog) bool) {
+	if h.board == nil {
+		return
+	}
 	h.mu.Lock()
-	all := h.foreign
-	h.foreign = nil
+	for l := range h.pending {
+		if ends(l) {
+			h.leaves(l)
+		}
+	}
+	all, unknown := h.foreign, h.unknown
+	h.foreign, h.unknown = nil, nil
 	var questions []question
 	for _, f := range all {
 		questions = append(questions, h.questions(f.a)...)
@@ -64,8 +73,14 @@ func (h *history) resolve() {
 		q := &questions[i]
 		q.at = h.board.Posted(&q.op, q.after, q.before)
 	}
+	for _, u := range unknown {
+		u.ask(h.board)
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	for _, u := range unknown {
+		h.answeredNoticed(u)
+	}
 	for _, q := range questions {
 		q.access.sent = max(q.access.sent, q.at)
 	}

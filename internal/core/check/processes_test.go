@@ -21,6 +21,7 @@ func onProcesses(t *testing.T, f func(w *shared)) {
 			w.open(func() *check.Checker {
 				c := w.newChecker()
 				t.Cleanup(c.Share())
+				w.others = append(w.others, c)
 				return c
 			})
 			f(w)
@@ -65,4 +66,35 @@ func TestRaceOfProcessWithOwner(t *testing.T) {
 		}
 		w.exit("race")
 	})
+}
+
+// TestQueuePairOrderOfProcesses WRITEs on one queue pair, and tells another process on another.
+func TestQueuePairOrderOfProcesses(t *testing.T) { queuePairOrder(t, onProcesses) }
+
+func TestQueuePairOrderSilentOfProcesses(t *testing.T) { queuePairOrderSilent(t, onProcesses) }
+
+// TestQueuePairOrderWordOfProcesses has another process wait for a flag in its memory.
+func TestQueuePairOrderWordOfProcesses(t *testing.T) {
+	for _, wait := range []bool{false, true} {
+		onProcesses(t, func(w *shared) {
+			second := w.second(0)
+			w.post(0, verbs.OpWrite, 0, 4096)
+			if wait {
+				w.done(0)
+			}
+			second.mr.Bytes()[8192] = 1
+			remote := w.mr.Remote()
+			remote.Addr += size
+			w.ok(second.qp.PostSend(&verbs.SendWR{Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: []verbs.SGE{second.mr.SGE(8192, 8)}, Remote: remote}))
+			_, err := w.mr.WaitByte(w.Context(), size, 0)
+			w.ok(err)
+			w.wait(second.cq)
+			if wait {
+				w.verdict()
+				return
+			}
+			w.done(0)
+			w.verdict("queue-pair-order")
+		})
+	}
 }

@@ -42,6 +42,7 @@ func announces(p *posted) bool {
 func (h *history) order(l *postLog, p *posted) {
 	switch {
 	case announces(p):
+		h.announce(l, p)
 		l.announced = p.at
 		l.unannounced = nil
 		delete(h.pending, l)
@@ -65,7 +66,7 @@ func (h *history) finished(p *posted, ok bool) {
 		return
 	}
 	h.forget(l, slices.Delete(l.unannounced, i, i+1))
-	if ok {
+	if !h.askNoticed(l, p, p.done) && ok {
 		l.silent = p.done
 	}
 }
@@ -94,11 +95,16 @@ func (h *history) news(p *posted, at endpoint) {
 		}
 		e := &early{write: l.unannounced[n-1], news: p, log: l, other: other, peers: [2]*postLog{peer, h.logs[at]}, heard: seen()}
 		h.forget(l, slices.Delete(l.unannounced, 0, n))
-		if len(h.early) == maxEarly {
-			h.early = slices.Delete(h.early, 0, 1)
-		}
-		h.early = append(h.early, e)
+		h.keepEarly(e)
 	}
+}
+
+// keepEarly keeps a WRITE that was noticed too early, instead of the oldest if there are many.
+func (h *history) keepEarly(e *early) {
+	if len(h.early) == maxEarly {
+		h.early = slices.Delete(h.early, 0, 1)
+	}
+	h.early = append(h.early, e)
 }
 
 // comesBack reports whether a message on another queue pair may have come to the requester of a WRITE, and not to its

@@ -8,8 +8,10 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// TestQueuePairOrder WRITEs on one queue pair, and tells the server on another.
-func TestQueuePairOrder(t *testing.T) {
+// TestQueuePairOrder WRITEs on one queue pair, and tells the server on another, which is in the same process.
+func TestQueuePairOrder(t *testing.T) { queuePairOrder(t, onAll) }
+
+func queuePairOrder(t *testing.T, on func(t *testing.T, f func(w *shared))) {
 	for name, c := range map[string]struct {
 		wait   bool // for the WRITE, before the server is told
 		first  bool // the WRITE is polled before the server's receive
@@ -26,7 +28,7 @@ func TestQueuePairOrder(t *testing.T) {
 		"a word":      {n: 8},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onAll(t, func(w *shared) {
+			on(t, func(w *shared) {
 				first, second := w.clients[0], w.second(0)
 				server := w.lastServer
 				recv := func(qp *verbs.QP) { w.ok(qp.PostRecv(&verbs.RecvWR{})) }
@@ -63,8 +65,10 @@ func TestQueuePairOrder(t *testing.T) {
 }
 
 // TestQueuePairOrderSilent has more WRITEs of which nothing tells: so the server learns of them by itself.
-func TestQueuePairOrderSilent(t *testing.T) {
-	onAll(t, func(w *shared) {
+func TestQueuePairOrderSilent(t *testing.T) { queuePairOrderSilent(t, onAll) }
+
+func queuePairOrderSilent(t *testing.T, on func(t *testing.T, f func(w *shared))) {
+	on(t, func(w *shared) {
 		second := w.second(0)
 		w.ok(w.lastServer.PostRecv(&verbs.RecvWR{}))
 		w.post(0, verbs.OpWrite, 0, 4096)

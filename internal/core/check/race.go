@@ -100,6 +100,7 @@ func (h *history) optimistic(read *access) bool {
 // settle reports the READs beside WRITEs that were not read again, and WRITEs of which the target was told or took
 // notice too early.
 func (h *history) settle() {
+	h.resolve(func(*postLog) bool { return true })
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, c := range h.maybe {
@@ -164,9 +165,7 @@ func (c *Checker) flush() {
 	if !h.waiting.Load() {
 		return
 	}
-	if h.board != nil {
-		h.resolve()
-	}
+	h.resolve(func(*postLog) bool { return false })
 	h.mu.Lock()
 	found := h.found
 	h.found = nil

@@ -33,6 +33,8 @@ type shared struct {
 	clients [2]client
 
 	lastServer *verbs.QP // of the last connection
+
+	others []*check.Checker // of clients that stand for other processes
 }
 
 func open(t *testing.T, kind string) *verbs.Device {
@@ -154,6 +156,9 @@ func (w *shared) exit(rules ...string) {
 func (w *shared) verdict(rules ...string) {
 	w.Helper()
 	w.checker.Exit()
+	for _, c := range w.others {
+		c.Exit()
+	}
 	var got []string
 	for _, r := range w.rules() {
 		if r != "leak" {

@@ -4,6 +4,7 @@ package checkboard
 
 import (
 	"encoding/binary"
+	"hash/fnv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,23 +16,34 @@ const (
 	// words is the length of a slot in words of 8 bytes.
 	words = 8
 	// size is the length of the memory of a board.
-	size = slots * words * 8
+	size = (slots*words + maxConnections) * 8
 	// maxOthers is how many boards of other processes are read.
 	maxOthers = 64
 	// looks is how many operations of a board are looked through: the last ones.
 	looks = 1024
+	// maxConnections is how many connections a board tells of, at most.
+	maxConnections = 1024
 	// eager is how many calls of Refresh look for new boards, and pause is the time between those after them.
 	eager = 64
 	pause = time.Second
 )
 
-// Operation is a one-sided operation of a queue pair.
+// Noticed in an operation's Op says that its target has noticed it, and not that it was posted.
+const Noticed = 1 << 7
+
+// Operation is an operation of a queue pair: a one-sided one, or a message, whose address is its number.
 type Operation struct {
 	Op           uint8
 	Source, Dest uint32   // queue pair numbers, 24 bits
 	GID          [16]byte // of the destination
 	Key, Length  uint32
 	Addr         uint64
+}
+
+// Connection is two queue pairs that are connected, of which the destination is the board's.
+type Connection struct {
+	Source, Dest uint32   // queue pair numbers, 24 bits
+	GID          [16]byte // of the source
 }
 
 // Board is what a process tells others, and what others tell it. Its methods may be called by several goroutines at once.
@@ -52,7 +64,21 @@ type Board struct {
 }
 
 // memory is that of a board. The first word of a slot is the number of the operation there, 0 while it is written.
-type memory [slots][words]uint64
+type memory struct {
+	operations  [slots][words]uint64
+	connections [maxConnections]uint64 // digests, each at its place: of two that have one place, the last
+}
+
+// digest stands for a connection.
+func (c *Connection) digest() uint64 {
+	h := fnv.New64a()
+	var b [24]byte
+	binary.BigEndian.PutUint32(b[:], c.Source)
+	binary.BigEndian.PutUint32(b[4:], c.Dest)
+	copy(b[8:], c.GID[:])
+	h.Write(b[:])
+	return h.Sum64()
+}
 
 // slot has the words of an operation behind its number and its time.
 func (o *Operation) slot() (w [words - 2]uint64) {
@@ -72,13 +98,38 @@ func (b *Board) Post(o *Operation) {
 	b.posting.Lock()
 	defer b.posting.Unlock()
 	b.last++
-	s := &b.own[b.last%slots]
+	s := &b.own.operations[b.last%slots]
 	atomic.StoreUint64(&s[0], 0)
 	atomic.StoreUint64(&s[1], b.Now()+b.slack)
 	for i, v := range o.slot() {
 		atomic.StoreUint64(&s[2+i], v)
 	}
 	atomic.StoreUint64(&s[0], b.last)
+}
+
+// Connect tells the others of a connection.
+func (b *Board) Connect(c *Connection) {
+	d := c.digest()
+	atomic.StoreUint64(&b.own.connections[d%maxConnections], d)
+}
+
+func (m *memory) connected(c *Connection) bool {
+	d := c.digest()
+	return atomic.LoadUint64(&m.connections[d%maxConnections]) == d
+}
+
+// Noticed returns when another process, which has the destination of a connection, has told of an operation, after one time
+// and before another. It returns 0 if it is not known.
+func (b *Board) Noticed(o *Operation, c *Connection, after, before uint64) (at uint64) {
+	b.reading.Lock()
+	defer b.reading.Unlock()
+	want := o.slot()
+	for _, m := range b.others {
+		if m != nil && m.connected(c) {
+			at = max(at, m.posted(&want, after, before))
+		}
+	}
+	return at
 }
 
 // Posted returns when another process has posted an operation, or the last one like it, after one time and before
@@ -98,11 +149,11 @@ func (b *Board) Posted(o *Operation, after, before uint64) (at uint64) {
 
 func (m *memory) posted(want *[words - 2]uint64, after, before uint64) uint64 {
 	last := uint64(0)
-	for i := range m {
-		last = max(last, atomic.LoadUint64(&m[i][0]))
+	for i := range m.operations {
+		last = max(last, atomic.LoadUint64(&m.operations[i][0]))
 	}
 	for n := last; n > 0 && n+looks > last; n-- {
-		s := &m[n%slots]
+		s := &m.operations[n%slots]
 		if atomic.LoadUint64(&s[0]) != n {
 			continue
 		}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package checkboard tells processes of one user and host when the others have posted one-sided operations, for the checker
-// of programs (package check).
+// Package checkboard tells processes of one user and host when the others have posted operations, and when they noticed those
+// of their peers, for the checker of programs (package check).
 //
 // A process has a [Board]: memory that it writes its last operations to, and that others of the same user map to read. It
 // has no name in a file system. A Unix socket with an abstract name, to which nobody connects, says which descriptor of which
