@@ -80,6 +80,12 @@ func WithChecks(w io.Writer, options string) Option {
 	return func(o *kinds.Options) { o.Checks, o.CheckOptions = w, options }
 }
 
+// EndChecks reports what only the end of a program shows of devices that are checked, by [WithChecks] or by the environment's
+// RAMJET_CHECK: objects that are left, failed work requests whose completions nobody has polled, accesses whose order was not
+// certain until now. A program in Go calls it last, as nothing runs by itself when it ends. It returns the status for a
+// program that has not failed: 0 without findings, 66 or what the option exitcode says with some.
+func EndChecks() int { return kinds.EndChecks() }
+
 // SetFaults replaces the faults of a device that is open; an empty text ends them. They count, and their times begin,
 // anew. log receives those that strike; nil: the log stays as it is.
 func SetFaults(dev *verbs.Device, text string, log io.Writer) error {

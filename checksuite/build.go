@@ -21,9 +21,14 @@ import (
 // module is the path of this repository's module.
 const module = "github.com/ramjet-rdma/ramjet"
 
-// build builds into dir what the programs need: those in C, wrong and right, and unless o names them the libraries,
-// whose folder it sets.
+// build builds into dir what the programs need: the command ramjet for those in Go, and those in C, wrong and right, with the
+// libraries unless o names them, whose folder it sets.
 func build(ctx context.Context, chosen []program, dir string, o *options) error {
+	if !o.plain && slices.ContainsFunc(chosen, func(p program) bool { return p.lang == langGo }) {
+		if _, err := output(ctx, "go", "build", "-o", filepath.Join(dir, "ramjet"), module+"/cmd/ramjet"); err != nil {
+			return err
+		}
+	}
 	if !slices.ContainsFunc(chosen, func(p program) bool { return p.lang == langC }) {
 		return nil
 	}

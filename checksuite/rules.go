@@ -34,9 +34,6 @@ var knownMisses = map[string]string{
 	"c/receive-touched-peek":             "the program only reads",
 	"c/receive-touched-repost":           "it stores the value that is there",
 	"c/read-touched-early":               "the program only reads",
-	"go/leak-device":                     "a Go program that ends runs nothing of the checker's",
-	"go/leak-conn":                       "as go/leak-device",
-	"go/leak-stream":                     "as go/leak-device",
 	"go/completion-error-unread-flushed": "receives that are flushed: each connection that ends leaves some",
 	"c/announced-early-unrelated":        "only a load of the program differs from the right one",
 	"c/partial-poll-first":               "a C program's loads are not seen",
@@ -45,7 +42,7 @@ var knownMisses = map[string]string{
 	"c/queue-pair-order-processes":       "a C program's loads are not seen",
 	"c/race-threads":                     "both write what is there already",
 	"go/use-after-destroy-conn":          "a Go program may use what it has closed, and gets an error",
-	"go/events-left-disconnected":        "as go/leak-device",
+	"go/events-left-disconnected":        "a Go program that ends runs nothing of the checker's",
 }
 
 // meet are the rules that find two accesses if these meet: a program of theirs has several tries.

@@ -27,7 +27,7 @@ const (
 	programArg = "program"
 	// patience is longer than a program's own.
 	patience = 90 * time.Second
-	// foundStatus is the exit status of a C program that had findings.
+	// foundStatus is the exit status of a program that had findings.
 	foundStatus = 66
 )
 
@@ -84,14 +84,15 @@ func (p program) run(ctx context.Context, dir, form string, o options) outcome {
 		if err != nil {
 			return outcome{err: err}
 		}
-		cmd = exec.CommandContext(ctx, self, programArg, p.base(), form)
+		args := []string{self, programArg, p.base(), form}
+		if !o.plain {
+			args = append([]string{filepath.Join(dir, "ramjet"), "run", "--check", "--"}, args...)
+		}
+		cmd = exec.CommandContext(ctx, args[0], args[1:]...)
 	}
 	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+o.libs, "RAMJET_DEVICES="+device, programs.DeviceVariable+"="+device)
-	if !o.plain {
-		cmd.Env = append(cmd.Env, "RAMJET_CHECK=1")
-		if p.lang == langC { // as ramjet run --check does
-			cmd.Env = append(cmd.Env, "LD_PRELOAD="+filepath.Join(o.libs, "libramjet-check.so"))
-		}
+	if !o.plain && p.lang == langC { // as ramjet run --check does
+		cmd.Env = append(cmd.Env, "RAMJET_CHECK=1", "LD_PRELOAD="+filepath.Join(o.libs, "libramjet-check.so"))
 	}
 	var said bytes.Buffer
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &said, &said, time.Second

@@ -7,7 +7,9 @@ package programs
 import (
 	"context"
 	"net/netip"
+	"time"
 
+	"github.com/ramjet-rdma/ramjet"
 	"github.com/ramjet-rdma/ramjet/cm"
 	"github.com/ramjet-rdma/ramjet/rnet"
 	"github.com/ramjet-rdma/ramjet/verbs"
@@ -222,4 +224,23 @@ func completionErrorUnreadLength(mistake bool) {
 		b.next()
 	}
 	h.close()
+}
+
+// completionErrorUnreadEnd ends by EndChecks with its device open, and has polled the completion of a WRITE that failed, or
+// has not.
+func completionErrorUnreadEnd(mistake bool) {
+	h := open()
+	a, _ := h.pair(verbs.QPInit{}, nil)
+	from, to := h.region(page), h.region(page)
+	remote := to.Remote()
+	remote.Key ^= 1
+	a.write(remote, all(from))
+	for a.qp.State() != verbs.StateError {
+		time.Sleep(time.Millisecond)
+	}
+	if !mistake {
+		a.next()
+		h.close()
+	}
+	ramjet.EndChecks()
 }

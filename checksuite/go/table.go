@@ -55,4 +55,5 @@ var All = []Program{
 	{"events-left", "disconnected", eventsLeftDisconnected},
 	{"completion-error-unread", "flushed", completionErrorUnreadFlushed},
 	{"completion-error-unread", "length", completionErrorUnreadLength},
+	{"completion-error-unread", "end", completionErrorUnreadEnd},
 }

@@ -58,7 +58,8 @@ func newRunCmd() *cobra.Command {
 			"error or a file, where %p stands for the process id. --log-filter (or $RAMJET_LOG_FILTER) says which: calls by name or\n" +
 			"pattern, object=qp1, errors; data for those of the data path, too; json for JSON lines. docs/log.md has the rest.\n\n" +
 			"--check (or $RAMJET_CHECK) reports mistakes in the use of RDMA, such as memory that changes while it is posted. Its\n" +
-			"options are words: log=FILE, off=RULE,RULE, exitcode=N. docs/check.md has the rules.",
+			"options are words: log=FILE, off=RULE,RULE, exitcode=N. docs/check.md has the rules. It is for programs in Go, too, which use\n" +
+			"Ramjet's packages and need no libraries: what they leave is reported once they have ended.",
 		Example: "  ramjet run -- ibv_devinfo\n" +
 			"  ramjet run --device roce:127.0.0.11 -- ib_write_bw\n" +
 			"  ramjet run --device roce:127.0.0.12 -- ib_write_bw 127.0.0.1\n" +
@@ -86,12 +87,12 @@ func newRunCmd() *cobra.Command {
 		if runtime.GOOS != "linux" {
 			return usagef("C programs run on Ramjet on Linux only, not on %s", runtime.GOOS)
 		}
-		dir, err := findLibs(libs)
+		program, err := exec.LookPath(args[0])
 		if err != nil {
 			return usage.Of(err)
 		}
-		program, err := exec.LookPath(args[0])
-		if err != nil {
+		dir, err := findLibs(libs)
+		if err != nil && (libs != "" || !isGoProgram(program)) { // which needs them only for C programs that it starts
 			return usage.Of(err)
 		}
 		if len(devices) == 0 && os.Getenv(cdevices.Environment) == "" {
@@ -224,7 +225,9 @@ func missingLib(dir string) string {
 // or its environment name by its address, roce_192.0.2.7, has that name.
 func runEnv(env []string, dir string, devices, args []string) []string {
 	words := append(slices.Clone(args), env...)
-	env = append(env, before(env, "LD_LIBRARY_PATH", dir))
+	if dir != "" {
+		env = append(env, before(env, "LD_LIBRARY_PATH", dir))
+	}
 	names, set := lookup(env, cdevices.Environment)
 	if len(devices) > 0 {
 		names, set = strings.Join(devices, " "), true

@@ -3,10 +3,14 @@
 package main
 
 import (
+	"debug/buildinfo"
 	"fmt"
 	"path/filepath"
+	"runtime/debug"
+	"slices"
 	"strings"
 
+	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
 	"github.com/ramjet-rdma/ramjet/internal/device/kinds"
 )
 
@@ -29,4 +33,11 @@ func checkEnvironment(options string) (env []string, err error) {
 		}
 	}
 	return []string{kinds.CheckVariable + "=" + strings.Join(words, " ")}, nil
+}
+
+// isGoProgram reports whether a program has Ramjet's packages in it, and not by its libraries for C.
+func isGoProgram(path string) bool {
+	info, err := buildinfo.ReadFile(path)
+	return err == nil && (info.Main.Path == softdev.Module ||
+		slices.ContainsFunc(info.Deps, func(m *debug.Module) bool { return m.Path == softdev.Module }))
 }

@@ -19,6 +19,9 @@ import (
 // execProgram becomes another program, which finds the libraries in a folder. It returns only if
 // that fails.
 func execProgram(path string, args, env []string, libs string, sockets bool) error {
+	if libs == "" { // a program in Go, where there are none for C programs
+		return become(path, args, env)
+	}
 	if root, err := showDevices(env); err != nil {
 		fmt.Fprintf(os.Stderr, "ramjet run: programs that look into /sys find no devices: %v\n", err)
 	} else {
@@ -33,6 +36,15 @@ func execProgram(path string, args, env []string, libs string, sockets bool) err
 	}
 	if sockets {
 		env = append(env, before(env, "LD_PRELOAD", filepath.Join(libs, socketsLib)))
+	}
+	return become(path, args, env)
+}
+
+// become becomes another program. One in Go that is checked becomes a second process, as nothing of the checker's runs in it
+// when it ends.
+func become(path string, args, env []string) error {
+	if options, _ := lookup(env, kinds.CheckVariable); options != "" && options != "0" && isGoProgram(path) {
+		return runChecked(path, args, env, options)
 	}
 	return fmt.Errorf("%s: %w", path, syscall.Exec(path, args, dedup(env)))
 }

@@ -28,6 +28,8 @@ type Checker struct {
 	found   map[Rule]int
 	devices []weak.Pointer[Device]
 	handles *Handles       // of a C program; nil: of none
+	records bool           // it is the checker that the environment asks for
+	record  *record        // of what a Go program would leave; nil: none
 	numbers map[string]int // of objects, by kind
 
 	copied  copied   // has a lock of its own
@@ -67,6 +69,7 @@ func fromEnvironment() (*Checker, error) {
 		}
 	}
 	c := New(out, o)
+	c.records = true
 	c.Share()
 	return c, nil
 }
@@ -147,6 +150,7 @@ func (c *Checker) report(f *Finding, packets func() string) {
 	if c.opts.Off[f.Rule] {
 		return
 	}
+	c.record.found()
 	key := f.key()
 	if c.seen[key] {
 		return

@@ -16,6 +16,7 @@ type Device struct {
 	c    *Checker
 	next driver.CallLog // the log of calls; nil: none
 	dev  *verbs.Device
+	name string
 
 	mu     sync.Mutex // of what follows; a device's own lock may be taken while it is held
 	known  objects
@@ -37,13 +38,16 @@ type Device struct {
 
 // Watch has a device checked. It is for who has opened the device, before anybody else has it.
 func (c *Checker) Watch(dev *verbs.Device) *Device {
-	d := &Device{c: c, next: driver.CallsOf(dev), dev: dev, known: newObjects(), posted: map[uint64]*request{}}
+	d := &Device{c: c, next: driver.CallsOf(dev), dev: dev, name: dev.Name(), known: newObjects(), posted: map[uint64]*request{}}
 	d.gids, _ = driver.DeviceOf(dev).GIDs(1) // without them other processes tell nothing
 	driver.CheckWith(dev, d, d)
 	if w, ok := driver.DeviceOf(dev).(driver.AccessWatcher); ok {
 		w.WatchAccesses(watcher{c.history, d})
 	}
 	c.mu.Lock()
+	if c.handles == nil && c.records && c.record == nil {
+		c.record = openRecord()
+	}
 	c.devices = append(c.devices, weak.Make(d))
 	c.mu.Unlock()
 	return d
@@ -221,6 +225,9 @@ func (d *Device) closing() {
 		if q.packets != nil {
 			q.packets.Close()
 		}
+	}
+	for _, o := range d.known.all {
+		d.drop(o)
 	}
 	d.closed = true
 }

@@ -34,6 +34,7 @@
 //   - messages.go: which receive got which message
 //   - queuepairs.go: WRITEs that are announced on another queue pair
 //   - noticed.go: the same between processes: they ask the target when it noticed what
+//   - record.go, left.go: what a program in Go leaves as it ends, and how the one that has started it reports that
 //   - announce.go: data that is sent before the READ that brings it has ended
 //   - refused.go: requests of peers that the device refuses, and why the program is to blame
 //   - grh.go: the 40 bytes before datagrams

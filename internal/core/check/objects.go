@@ -56,6 +56,8 @@ type object struct {
 	pd   any // its protection domain, or XRC domain; nil: none
 	made Place
 	gone *Place // where it was destroyed; nil: it exists
+
+	entry int // of the process's record; 0: none
 }
 
 // name is as the log of calls names it, such as qp1.
@@ -152,7 +154,9 @@ func (d *Device) created(kind string, pd any, access verbs.Access) done {
 	return func(result any, _ []driver.CallArg) {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		d.known.all[result] = &object{kind: kind, n: d.c.number(kind), pd: pd, made: place}
+		o := &object{kind: kind, n: d.c.number(kind), pd: pd, made: place}
+		d.known.all[result] = o
+		d.keep(o)
 		switch v := result.(type) {
 		case *verbs.MR:
 			d.known.regions[v.LKey()] = &region{mr: v, base: v.Addr(), pd: pd, access: access}
@@ -274,6 +278,7 @@ func (d *Device) destroyed(v any) done {
 			return
 		}
 		o.gone = &place
+		d.drop(o)
 		d.known.gone = append(d.known.gone, v)
 		if len(d.known.gone) > maxGone {
 			delete(d.known.all, d.known.gone[0])

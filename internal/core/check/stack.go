@@ -20,7 +20,10 @@ const (
 )
 
 // Stack is where a program was. Those that are alike share their return addresses.
-type Stack struct{ at *trace } // nil: it is not known
+type Stack struct {
+	at   *trace // nil: it is not known
+	told string // of another process, which has described it
+}
 
 // trace has the callers of a stack, the innermost first.
 type trace struct {
@@ -56,9 +59,9 @@ type Stacks struct {
 
 // Frame is a function of the program, and the line in it.
 type Frame struct {
-	Function string
-	File     string // empty: not known
-	Line     int    // 0: not known
+	Function string `json:"function"`
+	File     string `json:"file,omitempty"` // empty: not known
+	Line     int    `json:"line,omitempty"` // 0: not known
 }
 
 var stacks Stacks // without functions: those of Go
@@ -89,7 +92,7 @@ func goStack() Stack {
 		t.n = runtime.Callers(4, t.pcs[:])
 		slot.Store(t)
 	}
-	return Stack{t}
+	return Stack{at: t}
 }
 
 // StackOf returns a stack of return addresses, of which it keeps the innermost.
@@ -101,7 +104,7 @@ func StackOf(pcs []uintptr) Stack {
 		t.n, t.k = copy(t.pcs[:], pcs), copy(t.key[:], pcs)
 		slot.Store(t)
 	}
-	return Stack{t}
+	return Stack{at: t}
 }
 
 // addresses returns the return addresses of the callers.
@@ -135,14 +138,25 @@ func describeGo(pcs []uintptr) (out []Frame) {
 // module returns the file of a C program, or that of one of its libraries, which has the innermost function.
 func (s Stack) module() string { return stacks.Module(s.addresses()) }
 
+// frames returns the functions of a stack, the innermost first.
+func (s Stack) frames() []Frame {
+	if stacks.Describe != nil {
+		return stacks.Describe(s.addresses())
+	}
+	return describeGo(s.addresses())
+}
+
 // String returns a line for each function, and one below it for its place.
 func (s Stack) String() string {
-	describe := stacks.Describe
-	if describe == nil {
-		describe = describeGo
+	if s.told != "" {
+		return s.told
 	}
+	return describe(s.frames())
+}
+
+func describe(frames []Frame) string {
 	var b strings.Builder
-	for _, f := range describe(s.addresses()) {
+	for _, f := range frames {
 		fmt.Fprintf(&b, "    %s()\n", f.Function)
 		switch {
 		case f.Line != 0:

@@ -4,6 +4,9 @@ package kinds
 
 import (
 	"fmt"
+	"slices"
+	"sync"
+	"weak"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/check"
 )
@@ -26,6 +29,14 @@ func Checking() bool {
 	return c != nil
 }
 
+// CheckRecordsVariable is the variable of the environment that names a folder in which programs in Go record what they would
+// leave.
+const CheckRecordsVariable = check.RecordsVariable
+
+// ReportLeft reports what programs in Go that have ended left, by their records in a folder. It returns the status for a
+// program that has not failed.
+func ReportLeft(dir, options string) (status int, err error) { return check.ReportLeft(dir, options) }
+
 // checker returns the checker that the options, or the environment, ask for; nil: none.
 func (o *Options) checker() (*check.Checker, error) {
 	if o.Checks == nil {
@@ -35,5 +46,32 @@ func (o *Options) checker() (*check.Checker, error) {
 	if err != nil {
 		return nil, fmt.Errorf("options of the checker: %w", err)
 	}
-	return check.New(o.Checks, opts), nil
+	c := check.New(o.Checks, opts)
+	asked.Lock()
+	defer asked.Unlock()
+	asked.all = append(slices.DeleteFunc(asked.all, func(p weak.Pointer[check.Checker]) bool { return p.Value() == nil }), weak.Make(c))
+	return c, nil
+}
+
+// asked are the checkers that options have asked for, as long as their devices are there.
+var asked struct {
+	sync.Mutex
+	all []weak.Pointer[check.Checker]
+}
+
+// EndChecks reports what is left as the program ends, by all checkers. It returns the status for a program that has not
+// failed: 0 if none of them had findings.
+func EndChecks() (status int) {
+	asked.Lock()
+	all := slices.Clone(asked.all)
+	asked.Unlock()
+	if c, _ := check.Process(); c != nil {
+		status = c.Exit()
+	}
+	for _, p := range all {
+		if c := p.Value(); c != nil {
+			status = max(status, c.Exit())
+		}
+	}
+	return status
 }
