@@ -42,16 +42,16 @@ func (c *Checker) Freed(mr *verbs.MR, start, end uint64, how string, remote bool
 			}
 		}
 	}
-	if remote && d.reachable(o.pd) && !ofOthers(how, &f.Places[0], &o.made) {
+	if how == "free" || how == "realloc" { // back to the heap
+		o.cached = o.cached || f.Places[0].Stack.module() != o.made.Stack.module()
+		if o.cached {
+			return
+		}
+	}
+	if remote && d.reachable(o.pd) {
 		f.Detail = fmt.Sprintf("Memory of %s was freed, and peers can use its key %#x.", o.name(), uint32(mr.RKey()))
 		d.c.Report(f)
 	}
-}
-
-// ofOthers reports whether memory is back in the heap that a library has registered, and that is not the library's. Caches
-// of registrations keep such regions for who gets the memory next.
-func ofOthers(how string, freed, registered *Place) bool {
-	return (how == "free" || how == "realloc") && freed.Stack.module() != registered.Stack.module()
 }
 
 // mapped reports whether the ends of memory are mapped.

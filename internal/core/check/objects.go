@@ -56,8 +56,10 @@ type object struct {
 	pd   any // its protection domain, or XRC domain; nil: none
 	made Place
 	gone *Place // where it was destroyed; nil: it exists
-
-	entry int // of the process's record; 0: none
+	// cached says that a library has registered memory which another part of the program has given back to the heap. It is a
+	// cache of registrations, which keeps the region for who gets the memory next, be it the library itself.
+	cached bool
+	entry  int // of the process's record; 0: none
 }
 
 // name is as the log of calls names it, such as qp1.
