@@ -3,8 +3,8 @@
 #
 # Module valkey against Valkey itself, both ways, over RoCEv2, iWARP and shared memory: clients in Go and package valkey's
 # Dialer against valkey-server with RDMA, and valkey-cli --rdma and valkey-benchmark --rdma, which Valkey has from version 9
-# on, against a server in Go on package valkey's Listener. Valkey's programs, and its rdma-test, run on Ramjet's libraries, by
-# ramjet run.
+# on, against a server in Go on package valkey's Listener. Under the checker valkey-server has no findings. Valkey's programs,
+# and its rdma-test, run on Ramjet's libraries, by ramjet run.
 #
 #   valkey.sh [FOLDER]     FOLDER keeps what is built: ~/.cache/ramjet-valkey by default
 #   LARGE=1 valkey.sh      besides, a value of 512 MB: takes 3 GB of memory
@@ -102,4 +102,17 @@ for kind in roce iwarp shm; do
 	on "$kind:$address.3" "$valkey/valkey-benchmark" --rdma -h "$address.4" -p "$port" -q -c 10 -n 20000 -P 50 -t set,get |
 		tr '\r' '\n' | grep 'requests per second'
 done
+
+echo "== roce: Valkey's server under the checker"
+address=127.85.$host
+"$work/ramjet" run --libs "$work/lib" --check="log=$work/found" -d "roce:$address.1" -- "$valkey/valkey-server" --save '' --port 0 \
+	--rdma-bind "$address.1" --rdma-port "$port" --protected-mode no --dir "$work" >"$work/checked" 2>&1 &
+server=$!
+servers+=("$server")
+says "$work/checked" "Ready to accept connections rdma"
+on "roce:$address.3" "$valkey/valkey-benchmark" --rdma -h "$address.1" -p "$port" -q -c 5 -n 2000 -t ping,set,get | tr '\r' '\n' | grep 'requests per second'
+on "roce:$address.3" "$valkey/valkey-cli" --rdma -h "$address.1" -p "$port" SHUTDOWN NOSAVE
+status=0
+wait "$server" || status=$?
+[[ $status == 0 && ! -s $work/found ]] || { echo "valkey.sh: the server ended with $status:" >&2; cat "$work/found" >&2; exit 1; }
 echo "valkey.sh: all good"
