@@ -81,12 +81,15 @@ func simLinkTable(w io.Writer, r *sim.Results) {
 		fmt.Fprintf(w, row, l.From, l.To, units.Percent(l.Utilization), units.Bytes(l.MaxQueue), units.Bytes(math.Round(l.MeanQueue)), strconv.FormatUint(l.Pauses, 10),
 			units.Seconds(l.Paused/1e9), strconv.FormatUint(l.Marked, 10), strconv.FormatUint(l.Dropped, 10))
 	}
-	var pauses, marked, dropped, corrupt, lost, storms uint64
+	var pauses, marked, dropped, trimmed, corrupt, lost, storms uint64
 	for _, l := range links {
 		pauses, marked, dropped, corrupt = pauses+l.Pauses, marked+l.Marked, dropped+l.Dropped, corrupt+l.Corrupt
-		lost, storms = lost+l.Lost, storms+l.Storms
+		trimmed, lost, storms = trimmed+l.Trimmed, lost+l.Lost, storms+l.Storms
 	}
 	fmt.Fprintf(w, "all links: %s, %s packets marked, %s dropped, %s corrupt\n", units.Plural(pauses, "pause"), units.Count(marked), units.Count(dropped), units.Count(corrupt))
+	if trimmed > 0 {
+		fmt.Fprintf(w, "%s trimmed\n", units.Plural(trimmed, "packet"))
+	}
 	if lost+storms > 0 {
 		fmt.Fprintf(w, "%s lost to failures; %s\n", units.Plural(lost, "packet"), units.Plural(storms, "pause storm"))
 	}
@@ -107,11 +110,11 @@ func simCSV(folder string, s *sim.Sim, r *sim.Results) error {
 		flows = append(flows, []string{strconv.Itoa(int(f.Src)), strconv.Itoa(int(f.Dst)), f.Op.String(), strconv.FormatInt(f.Size, 10), float(f.Start.Seconds()), fct,
 			float(f.Ideal.Seconds()), float(f.Slowdown()), strconv.Itoa(f.Retransmitted), status})
 	}
-	links := [][]string{{"from", "to", "packets", "utilization", "max_queue_bytes", "mean_queue_bytes", "pauses", "paused_s", "marked", "dropped", "corrupt", "lost", "storms"}}
+	links := [][]string{{"from", "to", "packets", "utilization", "max_queue_bytes", "mean_queue_bytes", "pauses", "paused_s", "marked", "dropped", "trimmed", "corrupt", "lost", "storms"}}
 	for _, l := range r.Links {
 		count := func(n uint64) string { return strconv.FormatUint(n, 10) }
 		links = append(links, []string{l.From, l.To, count(l.Packets), float(l.Utilization), strconv.Itoa(l.MaxQueue), float(l.MeanQueue), count(l.Pauses), float(l.Paused / 1e9),
-			count(l.Marked), count(l.Dropped), count(l.Corrupt), count(l.Lost), count(l.Storms)})
+			count(l.Marked), count(l.Dropped), count(l.Trimmed), count(l.Corrupt), count(l.Lost), count(l.Storms)})
 	}
 	if err := writeRows(filepath.Join(folder, "flows.csv"), flows); err != nil {
 		return err

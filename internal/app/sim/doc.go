@@ -15,6 +15,7 @@
 //	packet.go      packets, their sizes and classes
 //	port.go        ends of links: queues, pauses
 //	switch.go      switches: shared buffer, PFC, ECN, equal paths
+//	trim.go        switches that cut payload, and what hosts make of that
 //	host.go        hosts: a network card on which queue pairs take turns
 //	pair.go        queue pairs of flows, their work requests and timers
 //	topology.go    stars, dumbbells, leaf-spine, fat trees; routes

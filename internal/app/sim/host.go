@@ -98,7 +98,7 @@ func addressOf(num int32) netip.Addr {
 func (s *Sim) newHost(num int32) *host {
 	h := &host{num: num, config: &s.config.Host, qps: make(map[verbs.QPN]*pair), peers: make(map[verbs.GID]*peer), last: 1,
 		cq: queue.NewCQ(1, false, noEvents)}
-	h.dev = ibta.Device{Resolve: h.resolve, Congestion: h.config.Congestion, LineRate: func(int) float64 { return h.port.rate },
+	h.dev = ibta.Device{ReportsLosses: s.config.Switch.Trim > 0, Resolve: h.resolve, Congestion: h.config.Congestion, LineRate: func(int) float64 { return h.port.rate },
 		Limits: ibta.Limits{MaxPackets: h.config.Burst, MaxBytes: h.config.Burst * (h.config.MTU.Bytes() + maxHeader + ib.ICRCLen), Window: h.config.Window, Overhead: overhead},
 		Device: queue.Device{Memory: memory.NewTable(s.rand.Uint32), MaxMsgSize: memory.MaxMessage,
 			Ports: []queue.Port{{Num: 1, MTU: 4096, PKeys: []verbs.PKey{ib.DefaultPKey}}}}}
@@ -126,6 +126,10 @@ func (h *host) resolve(attr verbs.AHAttr) (*ibta.Vector, error) {
 // receive hands a packet to its queue pair.
 func (h *host) receive(s *Sim, p *packet, in *port) {
 	defer s.release(p)
+	if p.trimmed {
+		h.receiveTrimmed(s, p)
+		return
+	}
 	frame := p.data
 	if !s.config.Payload {
 		// The payload is whatever the scratch memory has.

@@ -19,11 +19,12 @@ const (
 	Arrived             // by the port
 	Corrupt             // it arrived with errors
 	Dropped             // it found no room in the port's queue, or a pause storm there
+	Trimmed             // its payload was cut: the port's queue was too long for it
 	Lost                // to a failure of the port's link
 )
 
 func (w What) String() string {
-	return [...]string{"sent", "arrived", "corrupt", "dropped", "lost"}[w]
+	return [...]string{"sent", "arrived", "corrupt", "dropped", "trimmed", "lost"}[w]
 }
 
 // Sighting is what happens to a packet at a port that is observed. It is valid until the observer returns.
@@ -94,7 +95,7 @@ func (o *Sighting) TOS() uint8 {
 // Append appends the packet from BTH to ICRC. Where the simulation has no payload, it is zeroes.
 func (o *Sighting) Append(b []byte) []byte {
 	p := o.packet
-	if o.sim.config.Payload {
+	if o.sim.config.Payload && !p.trimmed {
 		return append(b, p.data...)
 	}
 	start := len(b)
@@ -112,7 +113,7 @@ func (o *Sighting) String() string {
 		return fmt.Sprintf("%s pause %v", where, map[bool]string{true: "XOFF", false: "XON"}[p.pause])
 	}
 	var in ib.Packet
-	if err := in.Decode(slices.Concat(p.head[:p.headLen], make([]byte, p.payload))); err != nil {
+	if err := in.Decode(slices.Concat(p.head[:p.headLen], make([]byte, p.payload))); err != nil && !(p.trimmed && err == ib.ErrLength) {
 		return fmt.Sprintf("%s %v", where, err)
 	}
 	line := fmt.Sprintf("%s %v host %d > host %d, QP %d, PSN %d, %d B, queue %d B", where, in.Opcode, p.src, p.dst, in.DestQP, in.PSN, p.size, o.Queue)
@@ -121,6 +122,12 @@ func (o *Sighting) String() string {
 	}
 	if p.marked {
 		line += ", CE"
+	}
+	switch {
+	case p.reported:
+		line += ", lost"
+	case p.trimmed:
+		line += ", trimmed"
 	}
 	return line
 }

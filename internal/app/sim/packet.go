@@ -21,7 +21,8 @@ const (
 	wireBytes   = frameBytes + gapBytes                           // all that a packet takes of a link beyond itself
 	packetBytes = ib.BTHLen + ib.ICRCLen                          // of the transport, around the payload of most packets
 	overhead    = wireBytes + packetBytes                         // of a link, for a packet beyond its payload
-	pauseBytes  = 64                                              // a pause frame
+	minFrame    = 64                                              // the shortest frame
+	pauseBytes  = minFrame                                        // a pause frame
 	maxHeader   = ib.BTHLen + ib.AtomicETHLen + ib.XRCETHLen + 16 // the most before a payload
 )
 
@@ -40,6 +41,9 @@ type packet struct {
 	corrupt  bool
 	headroom bool // in a switch: it takes headroom
 	pause    bool // a pause frame: XOFF, else XON
+	trimmed  bool // a switch has cut its payload
+	reported bool // a network card reports the loss of a packet that was trimmed
+	response bool // that was a response
 
 	headLen uint8
 	head    [maxHeader]byte

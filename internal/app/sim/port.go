@@ -49,6 +49,7 @@ type PortStats struct {
 	Packets, Bytes uint64 // sent, of whole frames
 	Busy           Time   // the link was sending
 	Marked         uint64 // packets
+	Trimmed        uint64 // packets whose payload was cut
 	Dropped        uint64 // packets that had no room, or waited for the end of a pause storm
 	Lost           uint64 // packets that a failure took: in the queue, on the link, or sent to it since; or that came here and had no path
 	Corrupt        uint64 // packets that arrived with errors

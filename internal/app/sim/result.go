@@ -74,6 +74,7 @@ type LinkRow struct {
 	Paused      float64 `json:"paused_ns"`
 	Marked      uint64  `json:"marked"`
 	Dropped     uint64  `json:"dropped"`
+	Trimmed     uint64  `json:"trimmed"`
 	Lost        uint64  `json:"lost"`    // to failures
 	Storms      uint64  `json:"storms"`  // pause storms that the watchdog ended
 	Corrupt     uint64  `json:"corrupt"` // that arrived over it
@@ -208,7 +209,7 @@ func (s *Sim) linkRow(p *port) LinkRow {
 		st.Paused += s.now - p.changed
 	}
 	r := LinkRow{From: p.node(), To: p.peer.node(), MaxQueue: st.MaxQueue, Pauses: st.Pauses, Paused: 1e9 * st.Paused.Seconds(), Marked: st.Marked,
-		Dropped: st.Dropped, Lost: st.Lost, Storms: st.Storms, Corrupt: p.peer.Stats.Corrupt, Packets: st.Packets}
+		Dropped: st.Dropped, Trimmed: st.Trimmed, Lost: st.Lost, Storms: st.Storms, Corrupt: p.peer.Stats.Corrupt, Packets: st.Packets}
 	if s.now > 0 {
 		r.Utilization = min(float64(st.Busy)/float64(s.now), 1)
 		r.MeanQueue = st.area / float64(s.now)

@@ -14,6 +14,7 @@ type SwitchConfig struct {
 	ECN      ECN
 	Watchdog Watchdog
 	Reroute  Time // from a failure, or its end, to when all switches choose paths accordingly
+	Trim     int  // bytes of data in a port's queue beyond which payload is cut; 0: it never is
 	Spray    bool // choose among equal paths for each packet, else for each flow
 }
 
@@ -79,6 +80,11 @@ func (w *fabricSwitch) limit() int { return int(w.config.Alpha * float64(w.share
 
 func (w *fabricSwitch) receive(s *Sim, p *packet, in *port) {
 	out := w.route(s, p)
+	if out != nil && w.cuts(p, out) {
+		p.cut()
+		out.Stats.Trimmed++
+		out.saw(s, Trimmed, p)
+	}
 	size := int(p.size)
 	switch {
 	case out == nil:

@@ -235,7 +235,7 @@ func (q *QP) land(now clock.Time, p *ib.Packet) {
 func (q *QP) responseAhead(now clock.Time, p *ib.Packet) Reason {
 	r := &q.req
 	if r.reorder == nil {
-		r.reorder = &reorderBuffer{gap: gap{high: p.PSN}}
+		r.reorder = q.newReorderBuffer(p.PSN)
 	}
 	kept := r.responds(p.PSN) && r.reorder.keep(&q.Device.reorder, q.av.Key, p)
 	if r.reorder.gap.miss(now, r.unacked(), &q.timers[timerResponseGap]) {
@@ -252,7 +252,7 @@ func (q *QP) responseAhead(now clock.Time, p *ib.Packet) Reason {
 func (q *QP) ackAhead(now clock.Time, psn ib.PSN) {
 	r := &q.req
 	if r.reorder == nil {
-		r.reorder = &reorderBuffer{gap: gap{high: r.unacked()}}
+		r.reorder = q.newReorderBuffer(r.unacked())
 	}
 	if e := r.reorder; !e.ack || psn.After(e.acked) {
 		e.ack, e.acked = true, psn

@@ -28,6 +28,7 @@
 //	congestion.go             notifications of congestion
 //	completer.go              acknowledgements and responses
 //	retry.go, retransmit.go   losses and silence: the verdict, and what is done about it
+//	selective.go              losses that the network reports
 //	late.go                   what is late and not lost
 //	responder.go, execute.go  the checks of a request, and what it does
 //	explain.go                why a request was refused

@@ -27,7 +27,9 @@ type Device struct {
 	Persist func(*Flush)
 	// Network counts lost packets; nil: they are lost without a trace.
 	Network Network
-	Limits  Limits // of the port
+	// ReportsLosses is that the network tells of each packet that it loses: QP.RequestLost and ResponseLost are called.
+	ReportsLosses bool
+	Limits        Limits // of the port
 	// Congestion is the congestion control of queue pairs that choose none; nil: a window for each host.
 	Congestion *congestion.Choice
 	// LineRate returns the bits per second of a port; nil: it is not known.
@@ -48,6 +50,7 @@ type QP struct {
 	choice *congestion.Choice // of its congestion control; nil: the device's
 	req    requester
 	resp   responder
+	lost   *lostPackets // nil: the network has not reported any
 }
 
 // New makes a queue pair in the RESET state.

@@ -98,7 +98,7 @@ func (q *QP) request(now clock.Time, b *Batch) {
 	}
 	r := &q.req
 	r.sending = false
-	for r.next < r.sq.Len() {
+	for q.requestAgain(now, b) && r.next < r.sq.Len() {
 		w := r.sq.At(r.next)
 		if w.Status != verbs.StatusSuccess || r.sent == 0 && !q.mayBegin(w) || r.slow() && r.enough(w.first.Add(r.sent), r.unacked()) {
 			break

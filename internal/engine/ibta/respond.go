@@ -114,6 +114,15 @@ func (r *replies) dropFrom(psn ib.PSN) {
 // respond fills b with responses, and with a NAK. Responses to READs leave as congestion control lets them.
 func (q *QP) respond(now clock.Time, b *Batch) {
 	r, before := &q.resp, b.Len()
+	if q.lost != nil {
+		again := q.respondAgain(now, b)
+		if q.av != nil && q.share.regulator().burst > 0 {
+			q.av.Flow.responded(now, &q.share)
+		}
+		if !again {
+			return
+		}
+	}
 	if r.replies.queue.Len() > 0 {
 		q.respondReplies(now, b)
 		if q.av != nil && q.share.regulator().burst > 0 {

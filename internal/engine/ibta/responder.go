@@ -178,7 +178,7 @@ func (q *QP) ahead(now clock.Time, p *ib.Packet) Reason {
 	q.Counts.OutOfSequence++
 	q.Device.Counters.OutOfSequence++
 	if r.reorder == nil {
-		r.reorder = &reorderBuffer{gap: gap{high: p.PSN}}
+		r.reorder = q.newReorderBuffer(p.PSN)
 	}
 	kept := r.reorder.keep(&q.Device.reorder, q.av.Key, p)
 	if !r.nakSent && r.reorder.gap.miss(now, r.psn, &q.timers[timerRequestGap]) {

@@ -100,6 +100,7 @@ func (q *QP) rewind() {
 	q.Device.Counters.Rewinds++
 	r.next, r.sent = 0, r.acked
 	r.gathering = false
+	q.lost.forgetRequests()
 	r.sinceAck = 0
 	if r.sq.Len() > 0 {
 		r.askedEnd = r.unacked()
@@ -125,6 +126,7 @@ func (q *QP) stopRequester() {
 	q.timers.stop(timerQuiet)
 	q.timers.stop(timerSend)
 	q.timers.stop(timerRespond)
+	q.lost = nil
 	q.req.gather.Reset()
 	q.req.landing.Reset()
 	q.req.gathering, q.req.landingOK = false, false

@@ -70,6 +70,7 @@ type Switch struct {
 	Alpha    float64  `yaml:"alpha" range:"0.0001 1000" help:"a port may take so many times what is free (dynamic threshold)"`
 	XOn      Size     `yaml:"xon" help:"a pause ends so far below the threshold"`
 	Headroom Size     `yaml:"headroom" help:"of a port, for what arrives after a pause was sent; 0B: by rate and delay"`
+	Trim     Size     `yaml:"trim" help:"queue of a port from which on payload is cut, and headers go first; 0B: it is dropped when the buffer is full"`
 	Paths    Word     `yaml:"paths" words:"flow packet" help:"how one of equal paths is chosen: flow (ECMP), packet (spraying)"`
 	Reroute  Duration `yaml:"reroute" help:"from a failure, or its end, to when switches choose paths accordingly"`
 	Watchdog Watchdog `yaml:"watchdog"`
@@ -167,7 +168,7 @@ func Default() *File {
 		Topology: Topology{Kind: "leaf-spine", Hosts: 8, Leaves: 4, Spines: 4, K: 4, Rate: 100e9, Uplink: 100e9, Delay: Duration(time.Microsecond)},
 		Host: Host{Congestion: Control{text: c.Host.Congestion.Name, choice: c.Host.Congestion}, MTU: c.Host.MTU.Bytes(), Window: Size(c.Host.Window), Burst: c.Host.Burst,
 			First: "cnp+ack", Receives: c.Host.Receives, Timeout: int(c.Host.Timeout), RetryCount: int(c.Host.RetryCount), RNRTimer: int(c.Host.RNRTimer)},
-		Switch: Switch{Buffer: Size(c.Switch.Buffer), PFC: c.Switch.PFC, Alpha: c.Switch.Alpha, XOn: Size(c.Switch.XOn), Paths: "flow", Reroute: duration(c.Switch.Reroute),
+		Switch: Switch{Buffer: Size(c.Switch.Buffer), PFC: c.Switch.PFC, Alpha: c.Switch.Alpha, XOn: Size(c.Switch.XOn), Trim: Size(c.Switch.Trim), Paths: "flow", Reroute: duration(c.Switch.Reroute),
 			Watchdog: Watchdog{Detect: duration(c.Switch.Watchdog.Detect), Restore: duration(c.Switch.Watchdog.Restore), Action: "drop"},
 			ECN:      ECN{Size(c.Switch.ECN.KMin), Size(c.Switch.ECN.KMax), c.Switch.ECN.PMax, Rate(c.Switch.ECN.Rate)}},
 	}
