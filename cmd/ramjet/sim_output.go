@@ -53,6 +53,9 @@ func simTable(w io.Writer, r *sim.Results) {
 	t := &r.Transport
 	fmt.Fprintf(w, "%s packets sent, %s again; %s marked, %s; %s, %s, %s\n", units.Count(t.SentPackets), units.Count(t.Retransmitted), units.Count(t.Marked),
 		units.Plural(t.CNPs, "CNP"), units.Plural(t.Timeouts, "timeout"), units.Plural(t.SequenceErrors, "sequence error"), units.Plural(t.RNRs, "RNR NAK"))
+	if d := r.Datagrams; d != nil {
+		fmt.Fprintf(w, "%s of datagrams: %s of %s arrived (%s)\n", units.Plural(d.Flows, "flow"), units.Bytes(d.Arrived), units.Bytes(d.Sent), units.Percent(float64(d.Arrived)/float64(max(d.Sent, 1))))
+	}
 	if r.Compared > 0 {
 		fmt.Fprintf(w, "%s arrived as they were sent\n", units.Bytes(r.Compared))
 	}
@@ -101,13 +104,16 @@ func bitRate(v float64) string { return units.Short(v) + "b/s" }
 // simCSV writes flows.csv, links.csv and, of a trace, trace.csv into a folder.
 func simCSV(folder string, s *sim.Sim, r *sim.Results) error {
 	float := func(v float64) string { return strconv.FormatFloat(v, 'g', 9, 64) }
-	flows := [][]string{{"src", "dst", "op", "bytes", "start_s", "fct_s", "ideal_s", "slowdown", "retransmitted", "status"}}
+	flows := [][]string{{"src", "dst", "op", "bytes", "arrived_bytes", "start_s", "fct_s", "ideal_s", "slowdown", "retransmitted", "status"}}
 	for _, f := range s.Flows() {
-		fct, status := "", "running"
+		fct, status, op := "", "running", f.Op.String()
+		if f.UD {
+			op = "UD " + op
+		}
 		if f.End > 0 {
 			fct, status = float((f.End - f.Start).Seconds()), f.Status.String()
 		}
-		flows = append(flows, []string{strconv.Itoa(int(f.Src)), strconv.Itoa(int(f.Dst)), f.Op.String(), strconv.FormatInt(f.Size, 10), float(f.Start.Seconds()), fct,
+		flows = append(flows, []string{strconv.Itoa(int(f.Src)), strconv.Itoa(int(f.Dst)), op, strconv.FormatInt(f.Size, 10), strconv.FormatInt(f.Delivered, 10), float(f.Start.Seconds()), fct,
 			float(f.Ideal.Seconds()), float(f.Slowdown()), strconv.Itoa(f.Retransmitted), status})
 	}
 	links := [][]string{{"from", "to", "packets", "utilization", "max_queue_bytes", "mean_queue_bytes", "pauses", "paused_s", "marked", "dropped", "trimmed", "corrupt", "lost", "storms"}}

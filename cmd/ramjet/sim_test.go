@@ -65,6 +65,19 @@ func TestSim(t *testing.T) {
 	}
 }
 
+// What became of datagrams is said, and how many packets were trimmed.
+func TestSimDatagrams(t *testing.T) {
+	const text = "topology: {kind: star, hosts: 5}\nswitch: {pfc: false, trim: 10KB}\ntraffic: [{kind: incast, senders: 4, size: 100KB, op: ud}, {kind: incast, senders: 4}]"
+	folder := t.TempDir()
+	out, err := runSim(t, t.Context(), text, "--csv", folder)
+	if err != nil || !strings.Contains(out, "4 flows of datagrams: ") || !strings.Contains(out, "packets trimmed") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if flows, err := os.ReadFile(filepath.Join(folder, "flows.csv")); err != nil || !strings.Contains(string(flows), ",UD SEND,100000,") {
+		t.Errorf("%v\n%s", err, flows)
+	}
+}
+
 // Ctrl-C prints what is known so far.
 func TestSimInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())

@@ -2,7 +2,7 @@
 
 // Package sim simulates hosts, Ethernet switches and their links in virtual time. The hosts run the
 // transport engine that ships, package ibta, requester and responder, with its congestion controls:
-// flows post work requests to RC queue pairs and wait for their completions.
+// flows post work requests to queue pairs and wait for their completions.
 //
 // There are no goroutines, sockets or clocks: one heap of events. Headers are always encoded and
 // decoded. Payload is a length, unless [Config].Payload asks for every byte and its ICRC. The same
@@ -18,6 +18,7 @@
 //	trim.go        switches that cut payload, and what hosts make of that
 //	host.go        hosts: a network card on which queue pairs take turns
 //	pair.go        queue pairs of flows, their work requests and timers
+//	datagram.go    flows of datagrams, on UD queue pairs
 //	topology.go    stars, dumbbells, leaf-spine, fat trees; routes
 //	traffic.go     incast, permutation, all-to-all, Poisson; distributions of sizes
 //	collective.go  all-reduce by ring, halving and doubling, tree

@@ -54,6 +54,7 @@ type host struct {
 	last   verbs.QPN
 	cq     *queue.CQ
 	region *memory.Region // of payload that nobody looks at
+	pd     *verbs.PD      // of address handles; nil: there are none
 
 	turns queue.Ring[turn]
 	in    ib.Packet // scratch
@@ -154,7 +155,7 @@ func (h *host) receive(s *Sim, p *packet, in *port) {
 	}
 	now := s.now.engine()
 	q.arrived += int64(len(h.in.Payload))
-	q.HandlePacket(now, &h.in, &ibta.Arrival{From: q.to.key, Global: true, Marked: p.marked})
+	q.HandlePacket(now, &h.in, &ibta.Arrival{From: q.to.key, Global: q.Type == verbs.RC, Marked: p.marked})
 	if p.marked {
 		q.Marked(now, &h.in)
 	}
@@ -264,6 +265,10 @@ func (h *host) packet(s *Sim, q *pair, i int) *packet {
 	header := op.Info().HeaderLen
 	p.size, p.payload = int32(size+frameBytes), int32(size-header-ib.ICRCLen)
 	p.src, p.dst, p.entropy = h.num, q.remote, q.entropy
+	if q.Type == verbs.UD {
+		p.run = q.run
+		q.run.datagrams.network++
+	}
 	p.class = h.config.First.classOf(op)
 	p.ect = s.batch.To.Attr.TrafficClass&3 != 0 && op != ib.CNP
 	p.headLen = uint8(copy(p.head[:], out.Head[:header]))

@@ -34,6 +34,7 @@ type packet struct {
 	size     int32 // bytes of the frame, FCS included
 	payload  int32 // bytes of payload and pad
 	src, dst int32 // hosts
+	run      *run  // the flow of datagrams that it is of, which counts it; else nil
 	entropy  uint32
 	class    class
 	ect      bool // switches may mark it
@@ -81,6 +82,9 @@ func (s *Sim) newPacket() *packet {
 }
 
 func (s *Sim) release(p *packet) {
+	if p.run != nil {
+		s.datagramGone(p.run)
+	}
 	p.next = s.free
 	s.free = p
 }

@@ -40,6 +40,7 @@ type run struct {
 	posted, done     int
 	sampled          int64          // what had arrived at the last sample
 	from, to         *memory.Region // what the requester's work requests name: local and remote
+	datagrams        *datagrams     // nil: it is none of them
 }
 
 // happen is that the queue pair's timer has expired.
@@ -69,13 +70,13 @@ func (q *pair) arm(s *Sim) {
 }
 
 // newPair makes a queue pair in the RESET state.
-func (h *host) newPair(r *run) *pair {
+func (h *host) newPair(r *run, typ verbs.QPType) *pair {
 	for h.last = h.last%maxQPNs + 1; h.last <= 1 || h.qps[h.last] != nil; {
 		h.last = h.last%maxQPNs + 1
 	}
 	q := &pair{host: h, run: r}
 	recv := &queue.RecvQueue{PD: domain, MaxWR: max(h.config.Receives, 1), MaxSGE: 1}
-	q.QP = ibta.New(&h.dev, queue.Config{Num: h.last, Type: verbs.RC, PD: domain, SendCQ: h.cq, RecvCQ: h.cq, Recv: recv, Owner: q,
+	q.QP = ibta.New(&h.dev, queue.Config{Num: h.last, Type: typ, PD: domain, SendCQ: h.cq, RecvCQ: h.cq, Recv: recv, Owner: q,
 		Caps: verbs.QPCap{MaxSendWR: maxWRs, MaxRecvWR: recv.MaxWR, MaxSendSGE: 1, MaxRecvSGE: 1}})
 	h.qps[h.last] = q
 	return q
@@ -91,7 +92,7 @@ func (s *Sim) connect(a, b *pair) error {
 	for i, q := range [2]*pair{a, b} {
 		far, c := [2]*pair{b, a}[i], &s.config.Host
 		attr := verbs.QPAttr{Port: 1, Access: access, PathMTU: c.MTU, DestQPN: far.Num, RQPSN: psns[1-i], SQPSN: psns[i],
-			AH: verbs.AHAttr{DGID: ib.GIDFromAddr(addressOf(far.host.num))}, MaxDestRdAtomic: 16, MaxRdAtomic: 16,
+			AH: far.host.attr(), MaxDestRdAtomic: 16, MaxRdAtomic: 16,
 			MinRNRTimer: c.RNRTimer, Timeout: c.Timeout, RetryCount: c.RetryCount, RNRRetry: 7}
 		for k, mask := range masks {
 			attr.State = verbs.StateInit + verbs.QPState(k)
@@ -106,25 +107,42 @@ func (s *Sim) connect(a, b *pair) error {
 
 // begin connects the queue pairs of a flow, and posts its first work requests.
 func (s *Sim) begin(f *Flow) error {
-	r := &run{flow: f, messages: int(max((f.Size+int64(s.config.Message)-1)/int64(s.config.Message), 1))}
+	typ, most := verbs.RC, s.mostOf(f)
+	if f.UD {
+		typ = verbs.UD
+	}
+	r := &run{flow: f, messages: int(max((f.Size+most-1)/most, 1))}
 	at, peer := f.Src, f.Dst
 	if f.Op == verbs.OpRead {
 		at, peer = peer, at
 	}
-	r.requester, r.other = s.hosts[at].newPair(r), s.hosts[peer].newPair(r)
-	if err := s.connect(r.requester, r.other); err != nil {
+	r.requester, r.other = s.hosts[at].newPair(r, typ), s.hosts[peer].newPair(r, typ)
+	connect := s.connect
+	if f.UD {
+		connect = s.openDatagrams
+	}
+	if err := connect(r.requester, r.other); err != nil {
 		return err
 	}
 	r.from, r.to = s.hosts[at].region, s.hosts[peer].region
 	if s.config.Payload {
-		r.from, r.to = s.newRegion(at, f.Size), s.newRegion(peer, f.Size)
+		sink := f.Size
+		if f.UD {
+			sink = int64(s.datagramReceives(r) * s.datagramReceive())
+		}
+		r.from, r.to = s.newRegion(at, f.Size), s.newRegion(peer, sink)
 		fill(r.source().Bytes(), r.requester.entropy)
 	}
 	s.running[r] = struct{}{}
 	if s.config.Trace > 0 && len(s.traced) < TracedFlows {
 		s.traced = append(s.traced, r)
 	}
-	if f.Op == verbs.OpSend {
+	switch {
+	case f.UD:
+		for i := range s.datagramReceives(r) {
+			s.postDatagram(r, i)
+		}
+	case f.Op == verbs.OpSend:
 		for i := range min(r.messages, s.config.Host.Receives) {
 			s.postReceive(r, i)
 		}
@@ -159,10 +177,19 @@ func fill(b []byte, seed uint32) {
 	}
 }
 
+// mostOf is the most bytes of a flow's messages.
+func (s *Sim) mostOf(f *Flow) int64 {
+	if f.UD {
+		return int64(s.config.Host.MTU.Bytes())
+	}
+	return int64(s.config.Message)
+}
+
 // message returns where a message is in the flow's memory.
 func (s *Sim) message(r *run, i int) (off uint64, n uint32) {
-	at := int64(i) * int64(s.config.Message)
-	n = uint32(min(r.flow.Size-at, int64(s.config.Message)))
+	most := s.mostOf(r.flow)
+	at := int64(i) * most
+	n = uint32(min(r.flow.Size-at, most))
 	if s.config.Payload {
 		off = uint64(at)
 	}
@@ -176,7 +203,11 @@ func (s *Sim) post(r *run) error {
 		off, n := s.message(r, r.posted)
 		h.sges[0] = verbs.SGE{Addr: r.from.Addr() + off, Length: n, LKey: r.from.Key()}
 		h.wrs[0] = verbs.SendWR{ID: uint64(r.posted), Op: r.flow.Op, Flags: verbs.Signaled, SGL: h.sges[:]}
-		if r.flow.Op != verbs.OpSend {
+		switch {
+		case r.flow.UD:
+			h.wrs[0].Op, h.wrs[0].Imm = verbs.OpSendImm, uint32(r.posted)
+			h.wrs[0].AH, h.wrs[0].RemoteQPN, h.wrs[0].RemoteQKey = r.datagrams.to, r.other.Num, qkey
+		case r.flow.Op != verbs.OpSend:
 			h.wrs[0].Remote = verbs.Remote{Addr: r.to.Addr() + off, Key: r.to.Key()}
 		}
 		if _, err := q.PostSend(h.wrs[:]); err != nil {
@@ -210,6 +241,8 @@ func (s *Sim) completed(q *pair, wc *verbs.WC) {
 			r.flow.Status = wc.Status
 		}
 		s.finish(r)
+	case q == r.other && r.flow.UD:
+		s.receivedDatagram(r, wc)
 	case q == r.other: // a receive
 		if next := int(wc.ID) + s.config.Host.Receives; next < r.messages {
 			s.postReceive(r, next)
@@ -217,7 +250,9 @@ func (s *Sim) completed(q *pair, wc *verbs.WC) {
 	default:
 		q.left--
 		if r.done++; r.done == r.messages {
-			s.finish(r)
+			if !r.flow.UD { // datagrams are still on their way
+				s.finish(r)
+			}
 		} else if err := s.post(r); err != nil {
 			s.fail(err)
 		}
@@ -231,7 +266,13 @@ func (s *Sim) finish(r *run) {
 	}
 	f := r.flow
 	f.End = s.now
-	if f.Status == verbs.StatusSuccess && s.config.Payload {
+	switch {
+	case f.UD && f.Delivered > 0:
+		f.End = r.datagrams.last
+	case !f.UD && f.Status == verbs.StatusSuccess:
+		f.Delivered = f.Size
+	}
+	if f.Status == verbs.StatusSuccess && s.config.Payload && !f.UD {
 		s.Compared += f.Size
 		if !bytes.Equal(r.source().Bytes(), r.sink().Bytes()) {
 			s.fail(fmt.Errorf("flow from host %d to host %d: what has arrived differs from what was sent", f.Src, f.Dst))

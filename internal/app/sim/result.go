@@ -41,11 +41,19 @@ type Results struct {
 	Goodput   float64    `json:"goodput_bps"` // of flows that have ended, over the time
 	Fairness  float64    `json:"fairness"`    // Jain's index of the goodput of flows that have ended
 	Transport Counts     `json:"transport"`
+	Datagrams *Datagrams `json:"datagrams,omitempty"` // of UD flows that have ended; nil: there are none
 	Links     []LinkRow  `json:"links"`
 	Trace     []TraceRow `json:"trace,omitempty"`
 	Packets   uint64     `json:"packets"` // over links
 	Events    uint64     `json:"events"`
 	Compared  int64      `json:"compared_bytes"` // of payload, which arrived as it was sent
+}
+
+// Datagrams are what has become of datagrams.
+type Datagrams struct {
+	Flows   int   `json:"flows"`
+	Sent    int64 `json:"sent_bytes"`
+	Arrived int64 `json:"arrived_bytes"`
 }
 
 // SizeRow is the flows of a range of sizes.
@@ -54,6 +62,7 @@ type SizeRow struct {
 	Flows    int        `json:"flows"`
 	FCT      Percentile `json:"fct_ns"`
 	Slowdown Percentile `json:"slowdown"`
+	Arrived  float64    `json:"arrived"` // share of their bytes: below 1 of datagrams
 }
 
 // Percentile is the median and what 5 and 1 of a hundred exceed.
@@ -104,8 +113,11 @@ func (s *Sim) Results() *Results {
 			r.Failed++
 		case f.End > 0:
 			r.Ended++
-			r.Goodput += float64(8 * f.Size)
-			rates = append(rates, float64(f.Size)/(f.End-f.Start).Seconds())
+			r.Goodput += float64(8 * f.Delivered)
+			if f.UD {
+				r.addDatagrams(f)
+			}
+			rates = append(rates, float64(f.Delivered)/(f.End-f.Start).Seconds())
 		}
 	}
 	if r.Time > 0 {
@@ -125,6 +137,15 @@ func (s *Sim) Results() *Results {
 		r.Trace = append(r.Trace, TraceRow{1e9 * m.At.Seconds(), m.Queue, m.Rates, m.Controls})
 	}
 	return r
+}
+
+func (r *Results) addDatagrams(f *Flow) {
+	if r.Datagrams == nil {
+		r.Datagrams = &Datagrams{}
+	}
+	r.Datagrams.Flows++
+	r.Datagrams.Sent += f.Size
+	r.Datagrams.Arrived += f.Delivered
 }
 
 // jain is the index of fairness of Jain, Chiu and Hawe: 1 if all are equal.
@@ -181,10 +202,16 @@ func (s *Sim) Quantiles(n int) (rows []SizeRow) {
 
 func sizeRow(upTo int64, flows []*Flow) SizeRow {
 	var fct, slow []float64
+	var size, delivered int64
 	for _, f := range flows {
 		fct, slow = append(fct, 1e9*(f.End-f.Start).Seconds()), append(slow, f.Slowdown())
+		size, delivered = size+f.Size, delivered+f.Delivered
 	}
-	return SizeRow{upTo, len(flows), percentiles(fct), percentiles(slow)}
+	arrived := 1.0
+	if size > 0 {
+		arrived = float64(delivered) / float64(size)
+	}
+	return SizeRow{upTo, len(flows), percentiles(fct), percentiles(slow), arrived}
 }
 
 // percentiles returns the smallest values that so many of a hundred do not exceed.

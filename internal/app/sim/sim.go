@@ -31,6 +31,7 @@ type Flow struct {
 	Size     int64        // bytes
 	Start    Time         // with After: not before
 	Op       verbs.SendOp // SEND or WRITE from Src, or READ by Dst
+	UD       bool         // SENDs of one MTU at most on UD queue pairs; else RC
 	After    []int32      // flows that have to end before it begins: earlier ones of those that New is given
 
 	index int32 // of a simulation's flows
@@ -39,7 +40,8 @@ type Flow struct {
 	End           Time // its last completion; 0: it has not ended
 	Ideal         Time // it would have taken alone
 	Status        verbs.Status
-	Retransmitted int // packets
+	Retransmitted int   // packets
+	Delivered     int64 // bytes; of a flow by RC all of them when it has ended well
 }
 
 // Counts are sums over all queue pairs.
@@ -120,7 +122,7 @@ func New(c Config, t *Topology, flows []Flow) (*Sim, error) {
 	s := &Sim{config: c, rand: rand.New(rand.NewPCG(c.Seed, 0x72616d6a6574)), flows: flows, running: make(map[*run]struct{})}
 	s.frame = make([]byte, maxHeader+ib.MaxMTU+4)
 	if !c.Payload {
-		s.scratch = make([]byte, c.Message)
+		s.scratch = make([]byte, max(c.Message, grhLen+ib.MaxMTU))
 	}
 	if err := s.build(t); err != nil {
 		return nil, err
@@ -207,11 +209,18 @@ func (starter) happen(s *Sim) {
 func (s *Sim) ideal(f *Flow) Time {
 	mtu := int64(s.config.Host.MTU.Bytes())
 	packets := max((f.Size+mtu-1)/mtu, 1)
-	first := int32(min(f.Size, mtu)) + overhead - gapBytes
+	each := int64(overhead) // of a packet, beyond its payload
+	if f.UD {
+		each += ib.DETHLen + ib.ImmDtLen
+	}
+	first := int32(min(f.Size, mtu)+each) - gapBytes
 	const short = overhead - gapBytes + 4
 	total, slowest := Time(0), 0.0
 	for p := s.hosts[f.Src].port; ; {
-		total += 2*p.delay + p.serialize(first) + p.serialize(short)
+		total += p.delay + p.serialize(first)
+		if !f.UD {
+			total += p.delay + p.serialize(short)
+		}
 		slowest = max(slowest, p.psByte)
 		w, ok := p.peer.owner.(*fabricSwitch)
 		if !ok {
@@ -223,6 +232,6 @@ func (s *Sim) ideal(f *Flow) Time {
 			p = w.ports[w.routes[e][0]]
 		}
 	}
-	rest := f.Size - min(f.Size, mtu) + (packets-1)*overhead
+	rest := f.Size - min(f.Size, mtu) + (packets-1)*each
 	return total + Time(float64(rest)*slowest)
 }

@@ -326,7 +326,7 @@ func BenchmarkQueuePair(b *testing.B) {
 	}
 	before := live()
 	for b.Loop() {
-		x, y := s.hosts[0].newPair(nil), s.hosts[1].newPair(nil)
+		x, y := s.hosts[0].newPair(nil, verbs.RC), s.hosts[1].newPair(nil, verbs.RC)
 		if err := s.connect(x, y); err != nil {
 			b.Fatal(err)
 		}

@@ -12,6 +12,7 @@ import (
 // Load is a kind of traffic: flows of one size or of sizes that are distributed, by one operation.
 type Load struct {
 	Op    verbs.SendOp
+	UD    bool
 	Size  int64 // bytes of a flow, where Sizes is nil
 	Sizes *Sizes
 	Start Time
@@ -22,7 +23,7 @@ func (l *Load) flow(r *rand.Rand, src, dst int, at Time) Flow {
 	if l.Sizes != nil {
 		size = l.Sizes.draw(r)
 	}
-	return Flow{Src: int32(src), Dst: int32(dst), Size: size, Start: at, Op: l.Op}
+	return Flow{Src: int32(src), Dst: int32(dst), Size: size, Start: at, Op: l.Op, UD: l.UD}
 }
 
 // Incast has so many senders, chosen at random if there are more hosts, send to a receiver at once.

@@ -2,7 +2,10 @@
 
 package sim
 
-import "github.com/ramjet-rdma/ramjet/wire/ib"
+import (
+	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+)
 
 // Trimming (Handley et al., NDP, SIGCOMM 2017; Ultra Ethernet has it too): a switch whose queue is too long for a packet
 // cuts its payload, and forwards the headers before all data. So the receiver knows at once which packet is lost. Its
@@ -35,6 +38,8 @@ func (h *host) receiveTrimmed(s *Sim, p *packet) {
 	}
 	now, response := s.now.engine(), header.Opcode.Info().Class == ib.ClassReadResponse
 	switch {
+	case q.Type == verbs.UD: // nobody sends it again
+		return
 	case p.reported && !p.response:
 		q.RequestLost(now, header.PSN)
 	case p.reported:

@@ -126,15 +126,15 @@ func (f *File) open(name string) (string, *os.File, error) {
 
 // flows returns the flows of some traffic.
 func (f *File) flows(t *Traffic, r *rand.Rand, top *sim.Topology, nodes sim.HPCCNodes) (flows []sim.Flow, err error) {
-	load := sim.Load{Op: operations[t.Op], Size: int64(t.Size), Sizes: t.Sizes.Sizes, Start: t.Start.time()}
+	load := sim.Load{Op: operations[t.Op], UD: t.Op == "ud", Size: int64(t.Size), Sizes: t.Sizes.Sizes, Start: t.Start.time()}
 	switch t.Kind {
 	case "flows":
 		for _, fl := range t.Flows {
-			flows = append(flows, sim.Flow{Src: int32(fl.Src), Dst: int32(fl.Dst), Size: int64(fl.Size), Start: fl.Start.time(), Op: load.Op})
+			flows = append(flows, sim.Flow{Src: int32(fl.Src), Dst: int32(fl.Dst), Size: int64(fl.Size), Start: fl.Start.time(), Op: load.Op, UD: load.UD})
 		}
 		return flows, nil
 	case "hpcc":
-		return f.hpccFlows(t, load.Op, nodes)
+		return f.hpccFlows(t, &load, nodes)
 	case "all-reduce":
 		return t.allReduce(&load, top.Hosts)
 	case "poisson":
@@ -171,6 +171,8 @@ func (t *Traffic) allReduce(load *sim.Load, hosts int) ([]sim.Flow, error) {
 		ranks = hosts
 	}
 	switch n := float64(ranks); {
+	case load.UD:
+		return nil, fmt.Errorf("op is ud, whose data may be lost: expected write, send or read")
 	case ranks < 2 || ranks > hosts:
 		return nil, fmt.Errorf("ranks is %d: there are %d hosts, and 2 are needed at least", ranks, hosts)
 	case t.Algorithm == "tree":
@@ -185,9 +187,9 @@ func (t *Traffic) allReduce(load *sim.Load, hosts int) ([]sim.Flow, error) {
 	return load.HalvingDoubling(ranks), nil
 }
 
-var operations = map[Word]verbs.SendOp{"write": verbs.OpWrite, "send": verbs.OpSend, "read": verbs.OpRead}
+var operations = map[Word]verbs.SendOp{"write": verbs.OpWrite, "send": verbs.OpSend, "read": verbs.OpRead, "ud": verbs.OpSend}
 
-func (f *File) hpccFlows(t *Traffic, op verbs.SendOp, nodes sim.HPCCNodes) ([]sim.Flow, error) {
+func (f *File) hpccFlows(t *Traffic, load *sim.Load, nodes sim.HPCCNodes) ([]sim.Flow, error) {
 	if nodes == nil {
 		return nil, fmt.Errorf("flows of HPCC's format need a topology of it: topology.kind hpcc")
 	}
@@ -201,7 +203,7 @@ func (f *File) hpccFlows(t *Traffic, op verbs.SendOp, nodes sim.HPCCNodes) ([]si
 	defer in.Close()
 	flows, err := sim.ReadHPCCFlows(in, name, nodes)
 	for i := range flows {
-		flows[i].Op = op
+		flows[i].Op, flows[i].UD = load.Op, load.UD
 	}
 	return flows, err
 }

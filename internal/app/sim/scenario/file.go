@@ -95,7 +95,7 @@ type ECN struct {
 // Traffic is flows.
 type Traffic struct {
 	Kind      Word     `yaml:"kind" words:"incast permutation all-to-all all-reduce poisson flows hpcc"`
-	Op        Word     `yaml:"op" words:"write send read" help:"write, send or read"`
+	Op        Word     `yaml:"op" words:"write send read ud" help:"write, send or read on RC queue pairs; ud: SENDs of one MTU on UD queue pairs, which may be lost"`
 	Size      Size     `yaml:"size" help:"of a flow"`
 	Sizes     Sizes    `yaml:"sizes" help:"distribution: websearch, fbhadoop, alistorage; instead of size"`
 	Start     Duration `yaml:"start"`

@@ -115,6 +115,8 @@ func TestBuild(t *testing.T) {
 		{"failures: [{kind: switch, node: switch 9}]", "failure 1, switch: there is no switch 9", 0},
 		{"failures: [{kind: switch, node: host 1}]", "host 1 is no switch", 0},
 		{"switch: {buffer: 1KiB}", "headroom", 0},
+		{"switch: {trim: 100KB}\ntraffic: [{kind: permutation, op: ud}]", "", 32},
+		{"traffic: [{kind: all-reduce, op: ud}]", "op is ud, whose data may be lost", 0},
 	} {
 		s, err := read(t, c.text).Build()
 		if c.want != "" {
