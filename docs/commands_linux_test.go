@@ -310,7 +310,7 @@ func (h *host) outputs() {
 
 // simulations are the scenarios of the pages.
 func (h *host) simulations() {
-	for _, name := range []string{"dcqcn-incast.yaml", "incast.yaml", "victim.yaml", "victim7.yaml", "victim7-trim.yaml", "irn.yaml", "unfair.yaml", "swift-incast.yaml", "clos.txt"} {
+	for _, name := range []string{"dcqcn-incast.yaml", "incast.yaml", "victim.yaml", "victim7.yaml", "victim7-trim.yaml", "victim7-infiniband.yaml", "irn.yaml", "unfair.yaml", "swift-incast.yaml", "clos.txt"} {
 		b, err := os.ReadFile("sim/" + name)
 		if err != nil {
 			h.Fatal(err)
@@ -322,6 +322,7 @@ func (h *host) simulations() {
 	h.run("ramjet sim docs/sim/incast.yaml")
 	h.run("ramjet sim docs/sim/victim7.yaml")
 	h.run("ramjet sim docs/sim/victim7-trim.yaml")
+	h.run("ramjet sim docs/sim/victim7-infiniband.yaml")
 	h.run("ramjet sim docs/sim/irn.yaml")
 	h.run("ramjet sim docs/sim/unfair.yaml")
 	h.run("ramjet sim docs/sim/swift-incast.yaml")

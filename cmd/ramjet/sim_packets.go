@@ -62,6 +62,9 @@ func (p *simPackets) see(o *sim.Sighting) {
 	if o.What == sim.Arrived {
 		direction = trace.Inbound
 	}
+	if o.Credits() { // no frame of Ethernet, as which the others are written
+		return
+	}
 	if pause, begins := o.Pause(); pause {
 		p.err = w.WriteEthernet(&trace.Ethernet{At: at, Direction: direction, Comment: o.Node}, pauseFrame(begins))
 	} else {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package sim simulates hosts, Ethernet switches and their links in virtual time. The hosts run the
+// Package sim simulates hosts, Ethernet or InfiniBand switches and their links in virtual time. The hosts run the
 // transport engine that ships, package ibta, requester and responder, with its congestion controls:
 // flows post work requests to queue pairs and wait for their completions.
 //
@@ -14,6 +14,7 @@
 //	event.go       virtual time, the heap of events
 //	packet.go      packets, their sizes and classes
 //	port.go        ends of links: queues, pauses
+//	credit.go      flow control of InfiniBand links
 //	switch.go      switches: shared buffer, PFC, ECN, equal paths
 //	trim.go        switches that cut payload, and what hosts make of that
 //	host.go        hosts: a network card on which queue pairs take turns

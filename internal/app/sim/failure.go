@@ -78,6 +78,9 @@ func (s *Sim) failing(t *Topology, f *Failure) (ports []*port, err error) {
 	}
 	switch f.Kind {
 	case PauseStorm:
+		if s.config.Switch.InfiniBand {
+			return nil, fmt.Errorf("a pause storm is of Ethernet: InfiniBand has no pauses")
+		}
 		if f.A >= t.Hosts {
 			return nil, fmt.Errorf("a pause storm comes from a host, and %s is none", t.name(f.A))
 		}
@@ -143,6 +146,9 @@ func (p *port) recover(s *Sim) {
 	if p.storming {
 		p.tell(s, true)
 	}
+	if p.lanes != nil {
+		p.open(s.config.Switch.Credits)
+	}
 	p.send(s)
 }
 
@@ -153,7 +159,10 @@ func (p *port) flush(s *Sim, c class, why What) (n uint64) {
 	for q := &p.queues[c]; q.head != nil; n++ {
 		pk := q.pop()
 		p.bytes[c] -= int(pk.size)
-		if w != nil && c != classPause {
+		if c == classLink && p.lanes != nil {
+			p.lanes[pk.lane].telling = false
+		}
+		if w != nil && c != classLink {
 			w.leaves(s, pk)
 		}
 		p.saw(s, why, pk)

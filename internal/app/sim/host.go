@@ -100,7 +100,7 @@ func (s *Sim) newHost(num int32) *host {
 	h := &host{num: num, config: &s.config.Host, qps: make(map[verbs.QPN]*pair), peers: make(map[verbs.GID]*peer), last: 1,
 		cq: queue.NewCQ(1, false, noEvents)}
 	h.dev = ibta.Device{ReportsLosses: s.config.Switch.Trim > 0, Resolve: h.resolve, Congestion: h.config.Congestion, LineRate: func(int) float64 { return h.port.rate },
-		Limits: ibta.Limits{MaxPackets: h.config.Burst, MaxBytes: h.config.Burst * (h.config.MTU.Bytes() + maxHeader + ib.ICRCLen), Window: h.config.Window, Overhead: overhead},
+		Limits: ibta.Limits{MaxPackets: h.config.Burst, MaxBytes: h.config.Burst * (h.config.MTU.Bytes() + maxHeader + ib.ICRCLen), Window: h.config.Window, Overhead: s.config.framing().overhead()},
 		Device: queue.Device{Memory: memory.NewTable(s.rand.Uint32), MaxMsgSize: memory.MaxMessage,
 			Ports: []queue.Port{{Num: 1, MTU: 4096, PKeys: []verbs.PKey{ib.DefaultPKey}}}}}
 	next := uint64(base)
@@ -193,7 +193,7 @@ func (h *host) next(s *Sim, out *port) *packet {
 	if p := out.dequeue(s); p != nil {
 		return p
 	}
-	if out.paused && out.queues[classData].head != nil {
+	if out.stuck(s) {
 		return nil
 	}
 	for range h.turns.Len() {
@@ -201,7 +201,7 @@ func (h *host) next(s *Sim, out *port) *packet {
 			if p := out.dequeue(s); p != nil {
 				return p
 			}
-			if out.paused {
+			if out.stuck(s) {
 				return nil
 			}
 		}
@@ -210,7 +210,7 @@ func (h *host) next(s *Sim, out *port) *packet {
 }
 
 func (h *host) more(s *Sim, out *port) bool {
-	return out.queued(s) || h.turns.Len() > 0 && !(out.paused && out.queues[classData].head != nil)
+	return out.queued(s) || h.turns.Len() > 0 && !out.stuck(s)
 }
 
 // take queues the packets of whose turn it is. It returns false if there are none.
@@ -263,7 +263,7 @@ func (h *host) packet(s *Sim, q *pair, i int) *packet {
 	size := s.batch.PacketSize(i)
 	op := ib.Opcode(out.Head[0])
 	header := op.Info().HeaderLen
-	p.size, p.payload = int32(size+frameBytes), int32(size-header-ib.ICRCLen)
+	p.size, p.payload = int32(size)+s.config.framing().frame, int32(size-header-ib.ICRCLen)
 	p.src, p.dst, p.entropy = h.num, q.remote, q.entropy
 	if q.Type == verbs.UD {
 		p.run = q.run

@@ -73,7 +73,12 @@ func (p *port) saw(s *Sim, what What, pk *packet) {
 
 // Pause reports whether the packet is a pause frame of PFC, and whether that begins or ends a pause.
 func (o *Sighting) Pause() (isPause, begins bool) {
-	return o.packet.class == classPause, o.packet.pause
+	return o.packet.class == classLink && !o.Credits(), o.packet.pause
+}
+
+// Credits reports whether the packet is a flow control packet of InfiniBand.
+func (o *Sighting) Credits() bool {
+	return o.packet.class == classLink && o.sim.config.Switch.InfiniBand
 }
 
 // Addrs returns the packet's addresses and UDP ports.
@@ -109,7 +114,10 @@ func (o *Sighting) Append(b []byte) []byte {
 func (o *Sighting) String() string {
 	p := o.packet
 	where := fmt.Sprintf("%d.%03d ns  %s - %s: %v", o.At/Nanosecond, o.At%Nanosecond, o.Node, o.Peer, o.What)
-	if p.class == classPause {
+	if o.Credits() {
+		return fmt.Sprintf("%s flow control, VL %d, FCCL %d", where, p.lane.lane(), p.credits)
+	}
+	if p.class == classLink {
 		return fmt.Sprintf("%s pause %v", where, map[bool]string{true: "XOFF", false: "XON"}[p.pause])
 	}
 	var in ib.Packet

@@ -8,7 +8,7 @@ import "github.com/ramjet-rdma/ramjet/wire/ib"
 type class uint8
 
 const (
-	classPause   class = iota // pause frames of PFC
+	classLink    class = iota // pause frames of PFC, flow control packets of InfiniBand
 	classControl              // acknowledgements and CNPs, where they go first; never paused
 	classData                 // paused by PFC, marked by ECN
 	numClasses
@@ -18,9 +18,7 @@ const (
 const (
 	frameBytes  = 14 + 20 + 8 + 4                                 // Ethernet, IPv4 and UDP headers, FCS
 	gapBytes    = 8 + 12                                          // preamble, gap between frames
-	wireBytes   = frameBytes + gapBytes                           // all that a packet takes of a link beyond itself
 	packetBytes = ib.BTHLen + ib.ICRCLen                          // of the transport, around the payload of most packets
-	overhead    = wireBytes + packetBytes                         // of a link, for a packet beyond its payload
 	minFrame    = 64                                              // the shortest frame
 	pauseBytes  = minFrame                                        // a pause frame
 	maxHeader   = ib.BTHLen + ib.AtomicETHLen + ib.XRCETHLen + 16 // the most before a payload
@@ -40,11 +38,13 @@ type packet struct {
 	ect      bool // switches may mark it
 	marked   bool
 	corrupt  bool
-	headroom bool // in a switch: it takes headroom
-	pause    bool // a pause frame: XOFF, else XON
-	trimmed  bool // a switch has cut its payload
-	reported bool // a network card reports the loss of a packet that was trimmed
-	response bool // that was a response
+	headroom bool  // in a switch: it takes headroom
+	pause    bool  // a pause frame: XOFF, else XON
+	trimmed  bool  // a switch has cut its payload
+	reported bool  // a network card reports the loss of a packet that was trimmed
+	response bool  // that was a response
+	lane     class // flow control packet: of the lane
+	credits  int64 // FCCL
 
 	headLen uint8
 	head    [maxHeader]byte
@@ -98,16 +98,26 @@ func (p *packet) happen(s *Sim) {
 		in.peer.Stats.Lost++
 		in.peer.saw(s, Lost, p)
 		s.release(p)
-	case p.class == classPause:
+	case p.class == classLink:
 		in.saw(s, Arrived, p)
-		in.setPaused(s, p.pause)
+		if in.lanes != nil {
+			in.told(s, p)
+		} else {
+			in.setPaused(s, p.pause)
+		}
 		s.release(p)
 	case p.corrupt:
+		if in.lanes != nil {
+			in.received(s, p)
+		}
 		in.Stats.Corrupt++
 		in.saw(s, Corrupt, p)
 		s.release(p)
 	default:
 		in.saw(s, Arrived, p)
+		if in.lanes != nil {
+			in.received(s, p)
+		}
 		in.owner.receive(s, p, in)
 	}
 }

@@ -20,6 +20,7 @@ type port struct {
 	rate   float64 // bits per second
 	psByte float64 // picoseconds a byte
 	delay  Time
+	gap    int32   // bytes between packets
 	loss   float64 // share of packets that are corrupted on the way
 
 	queues [numClasses]packetList
@@ -33,6 +34,8 @@ type port struct {
 	storming bool // this end has the peer pause
 	failures int  // that the link has now
 	downAt   Time // when the last one began; -1: there was none
+
+	lanes *[numClasses]lane // InfiniBand's credits; nil: an Ethernet link
 
 	held     int  // bytes of the switch's shared buffer that came by this port
 	headroom int  // bytes of its headroom
@@ -60,7 +63,7 @@ type PortStats struct {
 	area           float64
 }
 
-func (p *port) serialize(frame int32) Time { return Time(float64(frame+gapBytes) * p.psByte) }
+func (p *port) serialize(frame int32) Time { return Time(float64(frame+p.gap) * p.psByte) }
 
 // happen is that the link is free again.
 func (p *port) happen(s *Sim) {
@@ -75,6 +78,12 @@ func (p *port) send(s *Sim) {
 	}
 	if s.now >= p.freeAt {
 		pk := p.owner.next(s, p)
+		if p.lanes != nil && pk != nil {
+			p.leaves(pk)
+		}
+		if p.lanes != nil {
+			p.holdsBack(s)
+		}
 		if pk == nil {
 			return
 		}
@@ -85,7 +94,7 @@ func (p *port) send(s *Sim) {
 		p.Stats.Bytes += uint64(pk.size)
 		p.saw(s, Sent, pk)
 		pk.at = p.peer
-		pk.corrupt = p.loss > 0 && pk.class != classPause && s.rand.Float64() < p.loss
+		pk.corrupt = p.loss > 0 && pk.class != classLink && s.rand.Float64() < p.loss
 		s.at(p.freeAt+p.delay, pk)
 	}
 	if !p.waking && p.owner.more(s, p) {
@@ -94,14 +103,25 @@ func (p *port) send(s *Sim) {
 	}
 }
 
-// blocked reports whether a pause holds back data.
-func (p *port) blocked(s *Sim) bool {
-	return p.paused && !(p.storm && s.config.Switch.Watchdog.Forward)
+// blocked reports whether a pause holds back a class, or the lack of credits.
+func (p *port) blocked(s *Sim, c class) bool {
+	if p.lanes != nil {
+		return p.starved(c)
+	}
+	return c == classData && p.paused && !(p.storm && s.config.Switch.Watchdog.Forward)
 }
+
+// stuck reports whether data wait that may not leave.
+func (p *port) stuck(s *Sim) bool { return p.queues[classData].head != nil && p.blocked(s, classData) }
 
 // queued reports whether a packet could leave.
 func (p *port) queued(s *Sim) bool {
-	return p.queues[classPause].head != nil || p.queues[classControl].head != nil || p.queues[classData].head != nil && !p.blocked(s)
+	for c := range p.queues {
+		if p.queues[c].head != nil && !p.blocked(s, class(c)) {
+			return true
+		}
+	}
+	return false
 }
 
 // enqueue adds a packet to its queue.
@@ -119,7 +139,7 @@ func (p *port) enqueue(s *Sim, pk *packet) {
 // dequeue removes the packet that leaves next; nil: none may.
 func (p *port) dequeue(s *Sim) *packet {
 	for c := range p.queues {
-		if p.queues[c].head == nil || class(c) == classData && p.blocked(s) {
+		if p.queues[c].head == nil || p.blocked(s, class(c)) {
 			continue
 		}
 		if class(c) == classData {
@@ -160,7 +180,7 @@ func (p *port) tell(s *Sim, pause bool) {
 	}
 	p.stopped = pause
 	pk := s.newPacket()
-	pk.class, pk.size, pk.pause = classPause, pauseBytes, pause
+	pk.class, pk.size, pk.pause = classLink, pauseBytes, pause
 	p.enqueue(s, pk)
 	p.send(s)
 }

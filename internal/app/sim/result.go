@@ -18,7 +18,7 @@ func DefaultConfig() Config {
 		Seed: 1, Message: 1 << 20,
 		Host: HostConfig{Congestion: congestion.Default(), MTU: verbs.MTU1024, Window: 1 << 20, Burst: 1, Timeout: 14, RetryCount: 7, RNRTimer: 5,
 			Receives: 16, First: CNPAckFirst},
-		Switch: SwitchConfig{Buffer: 32 << 20, PFC: true, Alpha: 0.125, XOn: 4096, Reroute: Millisecond, Watchdog: Watchdog{Restore: 200 * Millisecond},
+		Switch: SwitchConfig{Buffer: 32 << 20, PFC: true, Alpha: 0.125, Credits: 64 << 10, XOn: 4096, Reroute: Millisecond, Watchdog: Watchdog{Restore: 200 * Millisecond},
 			ECN: ECN{KMin: 100e3, KMax: 400e3, PMax: 0.2, Rate: 25e9}},
 	}
 }

@@ -209,12 +209,13 @@ func (starter) happen(s *Sim) {
 func (s *Sim) ideal(f *Flow) Time {
 	mtu := int64(s.config.Host.MTU.Bytes())
 	packets := max((f.Size+mtu-1)/mtu, 1)
-	each := int64(overhead) // of a packet, beyond its payload
+	link := s.config.framing()
+	each := int64(link.overhead()) // of a packet, beyond its payload
 	if f.UD {
 		each += ib.DETHLen + ib.ImmDtLen
 	}
-	first := int32(min(f.Size, mtu)+each) - gapBytes
-	const short = overhead - gapBytes + 4
+	first := int32(min(f.Size, mtu)+each) - link.gap
+	short := int32(link.overhead()) - link.gap + 4
 	total, slowest := Time(0), 0.0
 	for p := s.hosts[f.Src].port; ; {
 		total += p.delay + p.serialize(first)

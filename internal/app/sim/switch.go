@@ -2,20 +2,25 @@
 
 package sim
 
-import "math"
+import (
+	"fmt"
+	"math"
+)
 
 // SwitchConfig is how Ethernet switches behave.
 type SwitchConfig struct {
-	Buffer   int     // bytes, shared by all ports
-	PFC      bool    // data is paused before the buffer is full; else it is dropped
-	Alpha    float64 // a port may take so much of the free buffer, as a multiple (dynamic threshold)
-	XOn      int     // bytes below the threshold at which a pause ends
-	Headroom int     // bytes a port for what arrives after a pause was sent; 0: by rate and delay
-	ECN      ECN
-	Watchdog Watchdog
-	Reroute  Time // from a failure, or its end, to when all switches choose paths accordingly
-	Trim     int  // bytes of data in a port's queue beyond which payload is cut; 0: it never is
-	Spray    bool // choose among equal paths for each packet, else for each flow
+	InfiniBand bool    // links with credits; what follows up to Watchdog is of Ethernet
+	Credits    int     // InfiniBand: bytes of a port's receive buffer for each lane
+	Buffer     int     // bytes, shared by all ports
+	PFC        bool    // data is paused before the buffer is full; else it is dropped
+	Alpha      float64 // a port may take so much of the free buffer, as a multiple (dynamic threshold)
+	XOn        int     // bytes below the threshold at which a pause ends
+	Headroom   int     // bytes a port for what arrives after a pause was sent; 0: by rate and delay
+	ECN        ECN
+	Watchdog   Watchdog
+	Reroute    Time // from a failure, or its end, to when all switches choose paths accordingly
+	Trim       int  // bytes of data in a port's queue beyond which payload is cut; 0: it never is
+	Spray      bool // choose among equal paths for each packet, else for each flow
 }
 
 // ECN is by which queue lengths data is marked (RED).
@@ -56,6 +61,9 @@ type fabricSwitch struct {
 
 // start sets the headroom aside.
 func (w *fabricSwitch) start() {
+	if w.config.InfiniBand {
+		return
+	}
 	w.shared = w.config.Buffer
 	if w.config.PFC {
 		for _, p := range w.ports {
@@ -89,25 +97,22 @@ func (w *fabricSwitch) receive(s *Sim, p *packet, in *port) {
 	switch {
 	case out == nil:
 		in.Stats.Lost++
-		in.saw(s, Lost, p)
-		s.release(p)
+		s.discard(p, in, in, Lost)
 		return
 	case out.down():
 		out.Stats.Lost++
-		out.saw(s, Lost, p)
-		s.release(p)
+		s.discard(p, in, out, Lost)
 		return
 	case out.storm && p.class == classData && !w.config.Watchdog.Forward:
 		out.Stats.Dropped++
-		out.saw(s, Dropped, p)
-		s.release(p)
+		s.discard(p, in, out, Dropped)
 		return
+	case in.lanes != nil: // there is room: it had credits
 	case p.class == classData && w.config.PFC:
 		if in.held+size > w.limit() {
 			if in.headroom+size > w.roomAfterPause(in) {
 				out.Stats.Dropped++
-				out.saw(s, Dropped, p)
-				s.release(p)
+				s.discard(p, in, out, Dropped)
 				return
 			}
 			p.headroom = true
@@ -121,8 +126,7 @@ func (w *fabricSwitch) receive(s *Sim, p *packet, in *port) {
 		}
 	case w.used+size > w.shared || p.class == classData && out.bytes[classData]+size > w.limit():
 		out.Stats.Dropped++
-		out.saw(s, Dropped, p)
-		s.release(p)
+		s.discard(p, in, out, Dropped)
 		return
 	default:
 		in.held += size
@@ -131,6 +135,15 @@ func (w *fabricSwitch) receive(s *Sim, p *packet, in *port) {
 	p.at = in
 	out.enqueue(s, p)
 	out.send(s)
+}
+
+// discard drops a packet that came by a port, as another one's observer sees.
+func (s *Sim) discard(p *packet, in, at *port, why What) {
+	at.saw(s, why, p)
+	if in.lanes != nil {
+		in.released(s, p)
+	}
+	s.release(p)
 }
 
 // route returns the port by which a packet leaves; nil: there is none.
@@ -164,7 +177,7 @@ func mix(h uint32) uint32 {
 func (w *fabricSwitch) next(s *Sim, out *port) *packet {
 	length := out.bytes[classData]
 	p := out.dequeue(s)
-	if p == nil || p.class == classPause {
+	if p == nil || p.class == classLink {
 		return p
 	}
 	if p.class == classData && p.ect && !p.marked {
@@ -180,6 +193,10 @@ func (w *fabricSwitch) next(s *Sim, out *port) *packet {
 // leaves frees what a packet has of the buffer. It may end a pause of the peer that had sent it.
 func (w *fabricSwitch) leaves(s *Sim, p *packet) {
 	in, size := p.at, int(p.size)
+	if in.lanes != nil {
+		in.released(s, p)
+		return
+	}
 	if p.headroom {
 		in.headroom -= size
 		p.headroom = false
@@ -197,6 +214,10 @@ func (w *fabricSwitch) more(s *Sim, out *port) bool { return out.queued(s) }
 // Check says what is wrong with a configuration.
 func (c *SwitchConfig) check() string {
 	switch {
+	case c.InfiniBand && (c.Credits < minCredits || c.Credits > maxCredits):
+		return fmt.Sprintf("switch.credits has to be %d to %d bytes: two packets, and what InfiniBand can grant", minCredits, maxCredits)
+	case c.InfiniBand && c.Trim > 0:
+		return "switch.trim is for Ethernet: with credits no queue is too long for a packet"
 	case c.Buffer <= 0:
 		return "switch.buffer has to be above 0"
 	case !(c.Alpha > 0) || math.IsInf(c.Alpha, 0):

@@ -144,6 +144,11 @@ func (s *Sim) build(t *Topology) error {
 	for _, l := range t.Links {
 		a, b := s.newPort(t, l.A, &l), s.newPort(t, l.B, &l)
 		a.peer, b.peer = b, a
+		if s.config.Switch.InfiniBand {
+			a.lanes, b.lanes = new([numClasses]lane), new([numClasses]lane)
+			a.open(s.config.Switch.Credits)
+			b.open(s.config.Switch.Credits)
+		}
 	}
 	for _, h := range s.hosts {
 		w, ok := h.port.peer.owner.(*fabricSwitch)
@@ -159,7 +164,7 @@ func (s *Sim) build(t *Topology) error {
 	}
 	for _, w := range s.switches {
 		w.start()
-		if w.shared <= 0 {
+		if w.shared <= 0 && !s.config.Switch.InfiniBand {
 			return fmt.Errorf("%s has %d ports, and its buffer of %d bytes does not even hold their headroom: give a larger switch.buffer, or switch.headroom", w.name, len(w.ports), w.config.Buffer)
 		}
 	}
@@ -175,7 +180,7 @@ func (s *Sim) build(t *Topology) error {
 }
 
 func (s *Sim) newPort(t *Topology, n int, l *Link) *port {
-	p := &port{rate: l.Rate, psByte: 8e12 / l.Rate, delay: l.Delay, loss: l.Loss, downAt: -1}
+	p := &port{rate: l.Rate, psByte: 8e12 / l.Rate, delay: l.Delay, loss: l.Loss, gap: s.config.framing().gap, downAt: -1}
 	if n < t.Hosts {
 		p.owner, s.hosts[n].port = s.hosts[n], p
 		return p

@@ -65,6 +65,8 @@ type Host struct {
 
 // Switch is how switches behave.
 type Switch struct {
+	Kind     Word     `yaml:"kind" words:"ethernet infiniband" help:"ethernet, or infiniband: links with credits"`
+	Credits  Size     `yaml:"credits" range:"8576 131072" help:"receive buffer of a port for each lane"`
 	Buffer   Size     `yaml:"buffer" range:"1 1099511627776" help:"shared by all ports of a switch"`
 	PFC      bool     `yaml:"pfc" help:"pause before the buffer is full; else drop"`
 	Alpha    float64  `yaml:"alpha" range:"0.0001 1000" help:"a port may take so many times what is free (dynamic threshold)"`
@@ -75,6 +77,15 @@ type Switch struct {
 	Reroute  Duration `yaml:"reroute" help:"from a failure, or its end, to when switches choose paths accordingly"`
 	Watchdog Watchdog `yaml:"watchdog"`
 	ECN      ECN      `yaml:"ecn"`
+}
+
+var switchKeys = map[Word][]string{
+	"ethernet":   {"buffer", "pfc", "alpha", "xon", "headroom", "trim", "paths", "reroute", "watchdog", "ecn"},
+	"infiniband": {"credits", "paths", "reroute", "ecn"},
+}
+
+func (s *Switch) keys() (what string, keys []string) {
+	return "switch " + string(s.Kind), switchKeys[s.Kind]
 }
 
 // Watchdog is a switch's watchdog for pause storms.
@@ -168,7 +179,7 @@ func Default() *File {
 		Topology: Topology{Kind: "leaf-spine", Hosts: 8, Leaves: 4, Spines: 4, K: 4, Rate: 100e9, Uplink: 100e9, Delay: Duration(time.Microsecond)},
 		Host: Host{Congestion: Control{text: c.Host.Congestion.Name, choice: c.Host.Congestion}, MTU: c.Host.MTU.Bytes(), Window: Size(c.Host.Window), Burst: c.Host.Burst,
 			First: "cnp+ack", Receives: c.Host.Receives, Timeout: int(c.Host.Timeout), RetryCount: int(c.Host.RetryCount), RNRTimer: int(c.Host.RNRTimer)},
-		Switch: Switch{Buffer: Size(c.Switch.Buffer), PFC: c.Switch.PFC, Alpha: c.Switch.Alpha, XOn: Size(c.Switch.XOn), Trim: Size(c.Switch.Trim), Paths: "flow", Reroute: duration(c.Switch.Reroute),
+		Switch: Switch{Kind: "ethernet", Credits: Size(c.Switch.Credits), Buffer: Size(c.Switch.Buffer), PFC: c.Switch.PFC, Alpha: c.Switch.Alpha, XOn: Size(c.Switch.XOn), Trim: Size(c.Switch.Trim), Paths: "flow", Reroute: duration(c.Switch.Reroute),
 			Watchdog: Watchdog{Detect: duration(c.Switch.Watchdog.Detect), Restore: duration(c.Switch.Watchdog.Restore), Action: "drop"},
 			ECN:      ECN{Size(c.Switch.ECN.KMin), Size(c.Switch.ECN.KMax), c.Switch.ECN.PMax, Rate(c.Switch.ECN.Rate)}},
 	}

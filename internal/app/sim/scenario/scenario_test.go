@@ -33,6 +33,7 @@ func printed(t *testing.T, f *File) string {
 func TestPrint(t *testing.T) {
 	for _, text := range []string{"", "seed: 7", "topology: {kind: star, hosts: 9}\ntraffic: [{kind: incast}, {kind: poisson, sizes: websearch, until: 3ms}, {kind: flows, flows: [{src: 1, dst: 2, size: 3MiB}]}]",
 		"host: {congestion: 'dcqcn,rpg_ai_rate=20', window: 16MiB}\nswitch: {pfc: false, ecn: {rate: 0b/s, kmin: 5KB}}\ntraffic: []",
+		"switch: {kind: infiniband, credits: 128KiB}\ntraffic: [{kind: incast, op: ud}]",
 		"switch: {reroute: 2ms, watchdog: {detect: 1ms, action: forward}}\nfailures: [{from: switch 0, to: switch 4, at: 1ms}, {kind: switch, node: switch 5, for: 1s}, {kind: pause-storm, node: host 3}]"} {
 		once := printed(t, read(t, text))
 		if again := printed(t, read(t, once)); again != once {
@@ -70,6 +71,9 @@ func TestErrors(t *testing.T) {
 		{"seed: 1\nseed: 2\n", `s.yaml:2: key "seed" stands there twice`},
 		{"switch:\n  watchdog:\n    action: alert\n", `s.yaml:3: "alert": expected drop, forward`},
 		{"switch: {watchdog: {detect: 5}}\n", `s.yaml:1: "5" is no time`},
+		{"switch:\n  kind: infiniband\n  pfc: true\n", `s.yaml:3: switch infiniband has no "pfc": expected one of credits, paths`},
+		{"switch: {kind: infiniband, credits: 1KiB}\n", `s.yaml:1: 1KiB: expected 8576 to 131072`},
+		{"switch: {credits: 64KiB}\n", `s.yaml:1: switch ethernet has no "credits"`},
 		{"switch: {reroute: soon}\n", `s.yaml:1: "soon" is no time`},
 		{"failures:\n- kind: power\n", `s.yaml:2: "power": expected link, switch, pause-storm`},
 		{"failures:\n- {from: host 1, to: leaf 2}\n", `s.yaml:2: "leaf 2" is no node: expected one such as host 3 or switch 1`},
@@ -116,6 +120,7 @@ func TestBuild(t *testing.T) {
 		{"failures: [{kind: switch, node: host 1}]", "host 1 is no switch", 0},
 		{"switch: {buffer: 1KiB}", "headroom", 0},
 		{"switch: {trim: 100KB}\ntraffic: [{kind: permutation, op: ud}]", "", 32},
+		{"switch: {kind: infiniband}\nfailures: [{kind: pause-storm, node: host 1}]", "InfiniBand has no pauses", 0},
 		{"traffic: [{kind: all-reduce, op: ud}]", "op is ud, whose data may be lost", 0},
 	} {
 		s, err := read(t, c.text).Build()
