@@ -20,6 +20,7 @@
 //	host.go        hosts: a network card on which queue pairs take turns
 //	pair.go        queue pairs of flows, their work requests and timers
 //	datagram.go    flows of datagrams, on UD queue pairs
+//	telemetry.go   what switches write into packets, for congestion controls
 //	topology.go    stars, dumbbells, leaf-spine, fat trees; routes
 //	traffic.go     incast, permutation, all-to-all, Poisson; distributions of sizes
 //	collective.go  all-reduce by ring, halving and doubling, tree

@@ -154,6 +154,7 @@ func (h *host) receive(s *Sim, p *packet, in *port) {
 		return
 	}
 	now := s.now.engine()
+	h.takeTelemetry(now, q, p)
 	q.arrived += int64(len(h.in.Payload))
 	q.HandlePacket(now, &h.in, &ibta.Arrival{From: q.to.key, Global: q.Type == verbs.RC, Marked: p.marked})
 	if p.marked {
@@ -270,6 +271,7 @@ func (h *host) packet(s *Sim, q *pair, i int) *packet {
 		q.run.datagrams.network++
 	}
 	p.class = h.config.First.classOf(op)
+	h.addTelemetry(q, p, op)
 	p.ect = s.batch.To.Attr.TrafficClass&3 != 0 && op != ib.CNP
 	p.headLen = uint8(copy(p.head[:], out.Head[:header]))
 	if s.config.Payload {

@@ -2,7 +2,10 @@
 
 package sim
 
-import "github.com/ramjet-rdma/ramjet/wire/ib"
+import (
+	"github.com/ramjet-rdma/ramjet/internal/engine/congestion"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+)
 
 // class is a packet's traffic class. Ports send a lower one first.
 type class uint8
@@ -46,6 +49,9 @@ type packet struct {
 	lane     class // flow control packet: of the lane
 	credits  int64 // FCCL
 
+	telemetry bool             // switches write into it
+	hops      []congestion.Hop // what they wrote; of an acknowledgement: what it brings back
+
 	headLen uint8
 	head    [maxHeader]byte
 	data    []byte // with payload: all of the packet from BTH to ICRC
@@ -76,8 +82,7 @@ func (s *Sim) newPacket() *packet {
 		return new(packet)
 	}
 	s.free = p.next
-	data := p.data[:0]
-	*p = packet{data: data}
+	*p = packet{data: p.data[:0], hops: p.hops[:0]}
 	return p
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/internal/base/memory"
 	"github.com/ramjet-rdma/ramjet/internal/base/queue"
+	"github.com/ramjet-rdma/ramjet/internal/engine/congestion"
 	"github.com/ramjet-rdma/ramjet/internal/engine/ibta"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
@@ -30,6 +31,8 @@ type pair struct {
 	arrived int64 // bytes of payload that came
 	queued  bool  // has a turn
 	over    bool  // destroyed
+
+	hops []congestion.Hop // of the last request that came, for its acknowledgement
 }
 
 // run is a flow that has begun.

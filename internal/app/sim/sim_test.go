@@ -23,7 +23,7 @@ func config(t testing.TB, cc string) Config {
 	t.Helper()
 	c := DefaultConfig()
 	var err error
-	if c.Host.Congestion, err = congestion.Parse(cc); err != nil {
+	if c.Host.Congestion, err = congestion.ParseSimulated(cc); err != nil {
 		t.Fatal(err)
 	}
 	return c
@@ -80,7 +80,7 @@ func incast(n int, size int64, op verbs.SendOp) []Flow {
 // busy. Without PFC a buffer that is too small drops packets, which are sent again.
 func TestIncast(t *testing.T) {
 	const senders, size = 8, 1 << 20
-	for _, cc := range []string{"window", "dcqcn", "swift,base_target=20"} {
+	for _, cc := range []string{"window", "dcqcn", "swift,base_target=20", "hpcc"} {
 		for _, op := range []verbs.SendOp{verbs.OpWrite, verbs.OpSend, verbs.OpRead} {
 			for _, pfc := range []bool{true, false} {
 				c := config(t, cc)

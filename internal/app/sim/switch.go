@@ -186,6 +186,7 @@ func (w *fabricSwitch) next(s *Sim, out *port) *packet {
 			out.Stats.Marked++
 		}
 	}
+	p.write(s, out)
 	w.leaves(s, p)
 	return p
 }

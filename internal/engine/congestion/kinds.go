@@ -18,8 +18,11 @@ type Kind struct {
 	PerQP  bool   // each queue pair has its own, below the window that it shares with others to the same host
 	ECT    bool   // it hears of marks: packets permit them (RFC 3168)
 	Prompt bool   // it measures round trips: acknowledgements do not wait for the program's answer
-	Params []Param
-	New    func(Config, *Values) Controller
+	// Telemetry is that it is a [Telemeter]: each packet asks for an acknowledgement, which brings what switches wrote. Only
+	// simulations have that.
+	Telemetry bool
+	Params    []Param
+	New       func(Config, *Values) Controller
 }
 
 // Param is a parameter of a kind.
@@ -44,6 +47,10 @@ var Kinds = []*Kind{
 	{
 		Name: "swift", Text: "after Swift: a window for each queue pair, by the round trip, paced below one packet",
 		PerQP: true, Prompt: true, Params: swiftParams, New: newSwift,
+	},
+	{
+		Name: "hpcc", Text: "HPCC: a window for each queue pair, by what switches say of their links (INT)",
+		PerQP: true, Prompt: true, Telemetry: true, Params: hpccParams, New: newHPCC,
 	},
 }
 
@@ -91,8 +98,13 @@ func choose(k *Kind) *Choice {
 func (c *Choice) Make(cfg Config) Controller { return c.New(cfg, &c.values) }
 
 // Parse parses a choice: the name of a kind, and parameters that differ from their defaults, such as
-// "dcqcn,rpg_ai_rate=20,rpg_time_reset=300". An empty text is the default.
-func Parse(text string) (*Choice, error) {
+// "dcqcn,rpg_ai_rate=20,rpg_time_reset=300". An empty text is the default. Kinds that need telemetry are no choice.
+func Parse(text string) (*Choice, error) { return parse(text, false) }
+
+// ParseSimulated is Parse for simulations, whose switches have telemetry.
+func ParseSimulated(text string) (*Choice, error) { return parse(text, true) }
+
+func parse(text string, telemetry bool) (*Choice, error) {
 	if text == "" {
 		return Default(), nil
 	}
@@ -101,9 +113,14 @@ func Parse(text string) (*Choice, error) {
 	if i < 0 {
 		var names []string
 		for _, k := range Kinds {
-			names = append(names, k.Name)
+			if !k.Telemetry || telemetry {
+				names = append(names, k.Name)
+			}
 		}
 		return nil, fmt.Errorf("no congestion control %q: there are %s", name, strings.Join(names, ", "))
+	}
+	if Kinds[i].Telemetry && !telemetry {
+		return nil, fmt.Errorf("congestion control %s needs what switches write into packets (INT): only ramjet sim has that", name)
 	}
 	c := choose(Kinds[i])
 	for more {

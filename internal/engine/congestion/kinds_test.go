@@ -24,6 +24,7 @@ func TestParse(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"timely":                 "there are window, dcqcn, swift",
+		"hpcc":                   "only ramjet sim has that",
 		"window,x=1":             "has no parameters",
 		"swift,x=1":              "it has base_target, hops",
 		"swift,beta":             "has no value: write beta=0.8",
@@ -41,7 +42,7 @@ func TestParse(t *testing.T) {
 // Every default is within its limits, and makes a controller that allows something.
 func TestKinds(t *testing.T) {
 	for _, k := range Kinds {
-		c, err := Parse(k.Name)
+		c, err := ParseSimulated(k.Name)
 		if err != nil {
 			t.Fatal(err)
 		}

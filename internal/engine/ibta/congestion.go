@@ -51,6 +51,17 @@ func (q *QP) controlOwn() {
 	}
 }
 
+// Telemetry tells q's congestion control what switches wrote into a request of its own that is acknowledged now
+// ([congestion.Telemeter]). It precedes the acknowledgement.
+func (q *QP) Telemetry(now clock.Time, hops []congestion.Hop) {
+	if own := q.share.own; own != nil && q.av != nil {
+		if t, ok := own.control.(congestion.Telemeter); ok {
+			t.Telemetry(now, hops)
+			q.av.Flow.ask(now, &q.share)
+		}
+	}
+}
+
 // ect0 permits marks in a packet: ECT(0) (RFC 3168 section 5).
 const ect0 = 2
 

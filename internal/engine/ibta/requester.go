@@ -420,7 +420,7 @@ func (q *QP) wantAck(w *sendWQE, h *ib.Packet, n int, ends bool) bool {
 	fills := f.fills(m, two)
 	ends = ends || fills || f.exceedsQuantum(m, two)
 	ask := last && (!q.followed() || w.Flags&(verbs.Signaled|verbs.Solicited) != 0 || q.SignalAll) ||
-		r.sinceAck >= often || ends && r.sinceAck >= often/4*3 || h.PSN == r.recover || r.beyondWindow ||
+		r.sinceAck >= often || ends && r.sinceAck >= often/4*3 || h.PSN == r.recover || r.beyondWindow || q.congestion().Telemetry ||
 		r.slow() && r.enough(h.PSN.Next(), r.unacked()) || fills && !r.ackComing()
 	if ask {
 		r.sinceAck, r.askedEnd = 0, h.PSN.Next()

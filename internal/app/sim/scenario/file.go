@@ -52,7 +52,7 @@ func (t *Topology) keys() (what string, keys []string) {
 
 // Host is how hosts behave.
 type Host struct {
-	Congestion Control `yaml:"congestion" help:"as RAMJET_CC: window, dcqcn, swift, with parameters after commas"`
+	Congestion Control `yaml:"congestion" help:"as RAMJET_CC: window, dcqcn, swift, and hpcc; with parameters after commas"`
 	MTU        int     `yaml:"mtu" words:"256 512 1024 2048 4096" help:"path MTU, bytes of payload"`
 	Window     Size    `yaml:"window" range:"65536 1099511627776" help:"bytes in flight to one host, whatever the congestion control allows"`
 	Burst      int     `yaml:"burst" range:"1 64" help:"packets of a queue pair before others have their turn"`

@@ -103,7 +103,7 @@ func (c Control) String() string { return c.text }
 
 func (c *Control) parse(text string) (err error) {
 	c.text = text
-	c.choice, err = congestion.Parse(text)
+	c.choice, err = congestion.ParseSimulated(text)
 	return err
 }
 
