@@ -16,10 +16,10 @@ import (
 // data. Nothing is acknowledged or sent again, and nothing limits the rate but the link. Such a flow ends when nothing of
 // it is left in the network.
 
-const (
-	qkey   verbs.QKey = 0x11111111
-	grhLen            = 40 // bytes before the payload of a datagram in its receive
-)
+const qkey verbs.QKey = 0x11111111
+
+// grhLen is the bytes before the payload of a datagram in its receive.
+const grhLen = 40
 
 // datagrams are what a flow of datagrams needs beside its queue pairs.
 type datagrams struct {
