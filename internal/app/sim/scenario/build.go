@@ -79,7 +79,7 @@ func (f *File) config() sim.Config {
 		Seed: f.Seed, Until: f.Duration.time(), Payload: f.Payload, Message: int(f.Message), Trace: f.Trace.time(),
 		Host: sim.HostConfig{Congestion: h.Congestion.choice, MTU: mtus[h.MTU], Window: int(h.Window), Burst: h.Burst, Timeout: uint8(h.Timeout),
 			RetryCount: uint8(h.RetryCount), RNRTimer: uint8(h.RNRTimer), Receives: h.Receives, First: firsts[h.First]},
-		Switch: sim.SwitchConfig{InfiniBand: w.Kind == "infiniband", Credits: int(w.Credits), Buffer: int(w.Buffer), PFC: w.PFC, Alpha: w.Alpha, XOn: int(w.XOn), Headroom: int(w.Headroom), Trim: int(w.Trim), Spray: w.Paths == "packet", Reroute: w.Reroute.time(),
+		Switch: sim.SwitchConfig{InfiniBand: w.credits(), Credits: int(w.Credits), Buffer: int(w.Buffer), PFC: w.PFC, Alpha: w.Alpha, XOn: int(w.XOn), Headroom: int(w.Headroom), Trim: int(w.Trim), Spray: w.Paths == "packet", Reroute: w.Reroute.time(),
 			Watchdog: sim.Watchdog{Detect: w.Watchdog.Detect.time(), Restore: w.Watchdog.Restore.time(), Forward: w.Watchdog.Action == "forward"},
 			ECN:      sim.ECN{KMin: int(w.ECN.KMin), KMax: int(w.ECN.KMax), PMax: w.ECN.PMax, Rate: float64(w.ECN.Rate)}},
 	}

@@ -79,13 +79,15 @@ type Switch struct {
 	ECN      ECN      `yaml:"ecn"`
 }
 
-var switchKeys = map[Word][]string{
-	"ethernet":   {"buffer", "pfc", "alpha", "xon", "headroom", "trim", "paths", "reroute", "watchdog", "ecn"},
-	"infiniband": {"credits", "paths", "reroute", "ecn"},
-}
+// credits reports whether links have credits: there are two kinds.
+func (s *Switch) credits() bool { return s.Kind != "ethernet" }
 
 func (s *Switch) keys() (what string, keys []string) {
-	return "switch " + string(s.Kind), switchKeys[s.Kind]
+	what = "switch " + string(s.Kind)
+	if s.credits() {
+		return what, []string{"credits", "paths", "reroute", "ecn"}
+	}
+	return what, []string{"buffer", "pfc", "alpha", "xon", "headroom", "trim", "paths", "reroute", "watchdog", "ecn"}
 }
 
 // Watchdog is a switch's watchdog for pause storms.
