@@ -49,12 +49,21 @@ type event struct {
 
 func (e *event) before(f *event) bool { return e.at < f.at || e.at == f.at && e.seq < f.seq }
 
-// eventHeap is a heap with four children a node, which is flatter than one with two.
-type eventHeap []event
+// eventHeap is a heap with four children a node, which is flatter than one with two. Most events schedule another, which
+// takes the place of the one that happens: one walk from the root, instead of one to remove and one to add.
+type eventHeap struct {
+	events []event
+	taken  bool // the first has been taken, and nothing has its place yet
+}
 
 func (h *eventHeap) push(e event) {
-	*h = append(*h, e)
-	q, i := *h, len(*h)-1
+	if h.taken {
+		h.taken = false
+		h.sink(e)
+		return
+	}
+	h.events = append(h.events, e)
+	q, i := h.events, len(h.events)-1
 	for i > 0 {
 		parent := (i - 1) / 4
 		if !e.before(&q[parent]) {
@@ -65,16 +74,32 @@ func (h *eventHeap) push(e event) {
 	q[i] = e
 }
 
-func (h *eventHeap) pop() event {
-	q := *h
-	first, last := q[0], q[len(q)-1]
-	q[len(q)-1] = event{}
-	q = q[:len(q)-1]
-	*h = q
-	if len(q) == 0 {
-		return first
+// first returns the next event; nil: there is none.
+func (h *eventHeap) first() *event {
+	if h.taken {
+		h.taken = false
+		n := len(h.events) - 1
+		last := h.events[n]
+		h.events[n] = event{}
+		if h.events = h.events[:n]; n > 0 {
+			h.sink(last)
+		}
 	}
-	i := 0
+	if len(h.events) == 0 {
+		return nil
+	}
+	return &h.events[0]
+}
+
+// take takes the event that first has returned.
+func (h *eventHeap) take() event {
+	h.taken = true
+	return h.events[0]
+}
+
+// sink puts an event in the place of the first.
+func (h *eventHeap) sink(e event) {
+	q, i := h.events, 0
 	for {
 		child := 4*i + 1
 		if child >= len(q) {
@@ -86,11 +111,10 @@ func (h *eventHeap) pop() event {
 				least = c
 			}
 		}
-		if !q[least].before(&last) {
+		if !q[least].before(&e) {
 			break
 		}
 		q[i], i = q[least], least
 	}
-	q[i] = last
-	return first
+	q[i] = e
 }

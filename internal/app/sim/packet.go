@@ -29,8 +29,10 @@ const (
 
 // packet is a frame on its way. Without payload it has headers alone, and a length.
 type packet struct {
-	next *packet // in a queue, or among the free ones
+	next *packet // in a queue, on a link, or among the free ones
 	at   *port   // whose peer it arrives from; in a switch: the port by which it came
+	due  Time    // when it arrives
+	seq  uint64  // of that event
 
 	size     int32 // bytes of the frame, FCS included
 	payload  int32 // bytes of payload and pad
@@ -94,8 +96,8 @@ func (s *Sim) release(p *packet) {
 	s.free = p
 }
 
-// happen has p arrive at the other end of its link.
-func (p *packet) happen(s *Sim) {
+// arrive is that p is at the end of its link.
+func (p *packet) arrive(s *Sim) {
 	s.Packets++
 	in := p.at
 	switch {

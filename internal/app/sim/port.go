@@ -23,6 +23,7 @@ type port struct {
 	gap    int32   // bytes between packets
 	loss   float64 // share of packets that are corrupted on the way
 
+	link   packetList // what it carries to the peer
 	queues [numClasses]packetList
 	bytes  [numClasses]int
 	freeAt Time // when the link has sent what it sends
@@ -95,12 +96,34 @@ func (p *port) send(s *Sim) {
 		p.saw(s, Sent, pk)
 		pk.at = p.peer
 		pk.corrupt = p.loss > 0 && pk.class != classLink && s.rand.Float64() < p.loss
-		s.at(p.freeAt+p.delay, pk)
+		p.carry(s, pk)
 	}
 	if !p.waking && p.owner.more(s, p) {
 		p.waking = true
 		s.at(p.freeAt, p)
 	}
+}
+
+// carry has a packet arrive at the peer. Packets arrive in the order in which they leave, so the first that a link carries
+// is the only one that is among the events.
+func (p *port) carry(s *Sim, pk *packet) {
+	s.seq++
+	pk.due, pk.seq = p.freeAt+p.delay, s.seq
+	if p.link.head == nil {
+		s.events.push(event{pk.due, pk.seq, (*arrival)(p)})
+	}
+	p.link.push(pk)
+}
+
+// arrival is that the first packet that a port's link carries is at its end.
+type arrival port
+
+func (a *arrival) happen(s *Sim) {
+	pk := a.link.pop()
+	if next := a.link.head; next != nil {
+		s.events.push(event{next.due, next.seq, a})
+	}
+	pk.arrive(s)
 }
 
 // blocked reports whether a pause holds back a class, or the lack of credits.

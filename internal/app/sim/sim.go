@@ -168,14 +168,15 @@ func (s *Sim) fail(err error) {
 // Run lets up to so many events happen, and reports whether there are more.
 func (s *Sim) Run(events int) (more bool, err error) {
 	for range events {
-		if s.err != nil || len(s.events) == 0 || s.Ended == len(s.flows) {
+		first := s.events.first()
+		if s.err != nil || first == nil || s.Ended == len(s.flows) {
 			return false, s.err
 		}
-		if u := s.config.Until; u > 0 && s.events[0].at > u {
+		if u := s.config.Until; u > 0 && first.at > u {
 			s.now = u
 			return false, nil
 		}
-		e := s.events.pop()
+		e := s.events.take()
 		s.now = e.at
 		s.Events++
 		e.what.happen(s)

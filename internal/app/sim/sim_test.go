@@ -247,7 +247,8 @@ func TestHeap(t *testing.T) {
 		if i < 10_000 && r.IntN(2) == 0 {
 			continue
 		}
-		e := h.pop()
+		h.first()
+		e := h.take()
 		if e.before(&last) {
 			t.Fatalf("%v happened after %v", e, last)
 		}
