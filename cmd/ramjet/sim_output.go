@@ -104,7 +104,7 @@ func bitRate(v float64) string { return units.Short(v) + "b/s" }
 // simCSV writes flows.csv, links.csv and, of a trace, trace.csv into a folder.
 func simCSV(folder string, s *sim.Sim, r *sim.Results) error {
 	float := func(v float64) string { return strconv.FormatFloat(v, 'g', 9, 64) }
-	flows := [][]string{{"src", "dst", "op", "bytes", "arrived_bytes", "start_s", "fct_s", "ideal_s", "slowdown", "retransmitted", "status"}}
+	flows := [][]string{{"src", "dst", "op", "bytes", "delivered_bytes", "start_s", "fct_s", "ideal_s", "slowdown", "retransmitted", "status"}}
 	for _, f := range s.Flows() {
 		fct, status, op := "", "running", f.Op.String()
 		if f.UD {

@@ -53,7 +53,7 @@ type Results struct {
 type Datagrams struct {
 	Flows   int   `json:"flows"`
 	Sent    int64 `json:"sent_bytes"`
-	Arrived int64 `json:"arrived_bytes"`
+	Arrived int64 `json:"delivered_bytes"`
 }
 
 // SizeRow is the flows of a range of sizes.
