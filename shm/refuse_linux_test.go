@@ -35,17 +35,23 @@ func TestMappingsOfLink(t *testing.T) {
 	}
 }
 
-// listenAndDial returns a listener of a network, and what dials it.
-func listenAndDial(t *testing.T) (a *network, acc softdev.Acceptor, dial func() (softdev.Link, error)) {
+// twoNetworks returns networks of two devices at one address.
+func twoNetworks(t *testing.T) (nets [2]*network) {
 	t.Helper()
 	opt := &Options{Dir: t.TempDir()}
-	var nets [2]*network
 	for i := range nets {
 		n, err := newNetwork(netip.MustParseAddr("127.0.0.1"), opt)
 		noError(t, err)
 		t.Cleanup(func() { n.Close() })
 		nets[i] = n.(*network)
 	}
+	return nets
+}
+
+// listenAndDial returns a listener of a network, and what dials it.
+func listenAndDial(t *testing.T) (a *network, acc softdev.Acceptor, dial func() (softdev.Link, error)) {
+	t.Helper()
+	nets := twoNetworks(t)
 	acc, err := nets[0].Listen(netip.MustParseAddrPort("127.0.0.1:0"), 8)
 	noError(t, err)
 	return nets[0], acc, func() (softdev.Link, error) {

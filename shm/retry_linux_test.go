@@ -13,14 +13,7 @@ import (
 // TestBacklogFull has more peers dial at once than may wait at a listener whose process does not get to let them in:
 // they are not refused, and get in when it does. When the listener goes, they hear of that.
 func TestBacklogFull(t *testing.T) {
-	opt := &Options{Dir: t.TempDir()}
-	var nets [2]*network
-	for i := range nets {
-		n, err := newNetwork(netip.MustParseAddr("127.0.0.1"), opt)
-		noError(t, err)
-		t.Cleanup(func() { n.Close() })
-		nets[i] = n.(*network)
-	}
+	nets := twoNetworks(t)
 	acc, err := nets[0].Listen(netip.MustParseAddrPort("127.0.0.1:0"), 1)
 	noError(t, err)
 	dial := func(n int) (all []*link) {
