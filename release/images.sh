@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# images.sh NAME           builds the images NAME:VERSION and NAME:VERSION-c-programs for amd64, from what build.sh
-#                          has left in dist
+# images.sh NAME           builds the images NAME:VERSION, NAME:VERSION-c-programs and NAME-kubelet:VERSION for amd64,
+#                          from what build.sh has left in dist, and with Go
 # images.sh NAME publish   builds and pushes them, for amd64 and arm64; needs docker buildx, or podman 5, and for
 #                          arm64 an emulator (Debian: qemu-user-static)
 #
@@ -18,9 +18,9 @@ version=$(sed -n 's/.*"version":"\([^"]*\)".*/\1/p' dist/metadata.json)
 architectures=(amd64)
 [[ -z $publish ]] || architectures=(amd64 arm64)
 
-for target in static c-programs; do
-	tag=$name:$version
-	[[ $target == static ]] || tag+=-$target
+declare -A names=([static]=$name:$version [c-programs]=$name:$version-c-programs [kubelet]=$name-kubelet:$version)
+for target in static c-programs kubelet; do
+	tag=${names[$target]}
 	tags=()
 	for architecture in "${architectures[@]}"; do
 		context=$(mktemp -d)
@@ -29,6 +29,8 @@ for target in static c-programs; do
 		mkdir "$context/root"
 		tar -xzf "dist/ramjet_${version}_linux_${architecture}_static.tar.gz" --strip-components=1 -C "$context/root"
 		tar -C "$context/root" -czf "$context/static.tar.gz" bin share/doc
+		mkdir "$context/kubelet"
+		[[ $target != kubelet ]] || release/kubelet.sh "$architecture" "$context/kubelet"
 		"$tool" build --platform "linux/$architecture" --target "$target" --build-arg ARCHIVE=static.tar.gz \
 			--build-arg PACKAGE=ramjet.deb ${BASE:+--build-arg "BASE=$BASE"} -t "$tag-$architecture" -f release/Dockerfile "$context"
 		rm -rf "$context"
