@@ -34,7 +34,7 @@ func newDoctorCmd() *cobra.Command {
 			"need from the system, what the environment names, and, if a peer is given, the path to it: route, devices, the GID\n" +
 			"to use, the largest packets that get through, and whether the peer replies over RoCEv2. For these it sends the\n" +
 			"peer a few UDP datagrams; otherwise it only reads. In a container it says which libraries are injected, whether\n" +
-			"they can be loaded, and which limits there are. It says what is wrong, why that matters, and which commands fix it. It changes nothing.\n\n" +
+			"they can be loaded, whether the fabrics answer that devices join, and which limits there are. It says what is wrong, why that matters, and which commands fix it. It changes nothing.\n\n" +
 			"With --log it also explains the line of a log that matters, as ramjet explain does, and marks what is wrong here and\n" +
 			"can be its cause. With a device, such as mlx5_0, eth0 or roce:192.0.2.7, the report is of that one only.\n\n" +
 			"The exit status is 0 if nothing is wrong (notes do not count), 1 if something has to be fixed, and 2 if the\n" +
@@ -66,7 +66,7 @@ func newDoctorCmd() *cobra.Command {
 		f.Named = namedDevice()
 		f.Listed = listedDevices()
 		if f.System.Injected != nil && f.Asked == nil {
-			f.CDevices = devicesOfC(f.System)
+			f.CDevices = devicesOfC(c.Context(), f.System)
 		}
 		if peer.IsValid() {
 			f.Peer = examinePeer(c.Context(), peer)
@@ -79,7 +79,7 @@ func newDoctorCmd() *cobra.Command {
 }
 
 // devicesOfC returns the devices that C programs see.
-func devicesOfC(sys *rdmasys.System) (all []doctor.CDevice) {
+func devicesOfC(ctx context.Context, sys *rdmasys.System) (all []doctor.CDevice) {
 	found, _ := cdevices.List(os.LookupEnv(cdevices.Environment)) // listedDevices has the error
 	for _, d := range found {
 		c := doctor.CDevice{Name: d.Name, Device: d.Address}
@@ -90,6 +90,9 @@ func devicesOfC(sys *rdmasys.System) (all []doctor.CDevice) {
 					c.NetDev, c.MTU = i.Name, i.MTU
 				}
 			}
+		}
+		if err == nil {
+			c.Joins = joinedFabric(ctx, n)
 		}
 		all = append(all, c)
 	}

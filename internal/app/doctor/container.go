@@ -16,6 +16,16 @@ type CDevice struct {
 	Device string `json:"device"`              // such as roce:192.0.2.7
 	NetDev string `json:"interface,omitempty"` // the interface of its address
 	MTU    int    `json:"mtu_bytes,omitempty"` // of the interface
+	// Joins is the fabric that the device's adapter joins; nil: it joins none.
+	Joins *JoinedFabric `json:"joins,omitempty"`
+}
+
+// JoinedFabric is a fabric that listens elsewhere for adapters.
+type JoinedFabric struct {
+	At      string   `json:"at"`                  // HOST:PORT
+	Addrs   []string `json:"addresses,omitempty"` // what the host stands for now
+	Problem string   `json:"problem,omitempty"`   // why an adapter cannot join; empty: one has joined
+	Managed bool     `json:"managed"`             // a subnet manager has made its port active
 }
 
 // injected checks the libraries that the environment puts before those of the system.
@@ -66,6 +76,23 @@ func libcText(i *rdmasys.Injected) string {
 		return i.Libc
 	}
 	return "no C library"
+}
+
+// joined checks whether the fabrics answer that adapters join.
+func (d *diagnosis) joined() {
+	for _, c := range d.facts.CDevices {
+		f := c.Joins
+		switch {
+		case f == nil:
+		case f.Problem != "":
+			d.problem(c.Name, fmt.Sprintf("it does not join the fabric at %s: %s", f.At, f.Problem),
+				"Its port is down until the fabric answers, over UDP. Network policies and firewalls have to let that through.",
+				"kubectl get pods -l app=fabric -o wide    # in Kubernetes: is it there, and at that address?", "ramjet fabric --star 1 --spare 32 --listen :7470    # elsewhere")
+		case !f.Managed:
+			d.problem(c.Name, fmt.Sprintf("the fabric at %s has no subnet manager", f.At), "The port has no LID until there is one, and sends nothing.",
+				"# run the fabric without --no-manager, or OpenSM beside it")
+		}
+	}
 }
 
 // The limits of containers that are worth a note.
@@ -126,9 +153,23 @@ func (w *report) inside(f *Facts) {
 		if d.NetDev != "" {
 			text += fmt.Sprintf(" on %s, MTU %d (path MTU %d)", d.NetDev, d.MTU, rdmasys.PathMTU(d.MTU))
 		}
+		if j := d.Joins; j != nil {
+			text += fmt.Sprintf("; the fabric at %s (%s) %s", j.At, list(j.Addrs, "no address", ""), j.state())
+		}
 		w.prose("  C programs  ", text)
 	}
 	w.prose("  limits      ", limits(f.System))
+}
+
+// state says in a few words how the fabric is.
+func (f *JoinedFabric) state() string {
+	switch {
+	case f.Problem != "":
+		return "does not take it"
+	case !f.Managed:
+		return "answers, without a subnet manager"
+	}
+	return "answers"
 }
 
 // list writes names with what they do behind them, or what is said of none.

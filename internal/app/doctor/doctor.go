@@ -129,6 +129,7 @@ func Diagnose(f *Facts) []Finding {
 	d.files()
 	d.limits()
 	d.injected()
+	d.joined()
 	d.container()
 	for i := range d.sys.Devices {
 		dev := &d.sys.Devices[i]

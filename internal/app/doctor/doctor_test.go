@@ -129,6 +129,15 @@ func TestFindings(t *testing.T) {
 		{"a preloaded library that is not there", func(f *Facts) { f.System.Injected.Libraries[1].Problem = "file does not exist" }, Problem, "unset LD_PRELOAD"},
 		{"another LD_LIBRARY_PATH", func(f *Facts) { f.System.Injected.Path, f.System.Injected.InPath = "/usr/local/lib", false }, Problem, "export LD_LIBRARY_PATH=/opt/ramjet/lib"},
 		{"no description for /sys", func(f *Facts) { f.System.Injected.Described = nil }, Problem, "/run/ramjet-sysfs: it describes no device"},
+		{"a fabric that answers", func(f *Facts) {
+			f.CDevices = []CDevice{{Name: "ib0", Joins: &JoinedFabric{At: "fabric:7470", Managed: true}}}
+		}, "", ""},
+		{"a fabric that does not answer", func(f *Facts) {
+			f.CDevices = []CDevice{{Name: "ib0", Joins: &JoinedFabric{At: "fabric:7470", Problem: "nobody answers within 8s"}}}
+		}, Problem, "ib0: it does not join the fabric at fabric:7470: nobody answers within 8s"},
+		{"a fabric without a manager", func(f *Facts) {
+			f.CDevices = []CDevice{{Name: "ib0", Joins: &JoinedFabric{At: "fabric:7470"}}}
+		}, Problem, "ib0: the fabric at fabric:7470 has no subnet manager"},
 		{"little memory", func(f *Facts) { f.System.Container = "/.dockerenv"; f.System.Group.Memory = 32 << 20 }, Note, "memory: the control groups leave 32 MiB"},
 		{"few processes", func(f *Facts) { f.System.Container = "/.dockerenv"; f.System.Group.Processes = 20 }, Note, "podPidsLimit"},
 		{"half a processor", func(f *Facts) { f.System.Container = "/.dockerenv"; f.System.Group.Processors = 0.5 }, Note, "0.5 of a processor"},
