@@ -220,3 +220,6 @@ until_true 60 "an event of the pod says why its claim is refused" has_event refu
 why() { [[ $(kubectl get resourceclaim impossible -o 'jsonpath={.status.devices[0].conditions[?(@.type=="Ready")].message}') == *"takes no parameters"* ]]; }
 until_true 60 "the status of the claim says why it is refused" why
 say "a claim that is impossible is refused: the pod's events and the claim's status say why"
+
+# shellcheck source=kubernetes/cluster/infiniband.sh
+source /tree/infiniband.sh
