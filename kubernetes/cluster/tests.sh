@@ -124,7 +124,7 @@ to=$(kubectl get pod server -o 'jsonpath={.status.podIP}')
 kubectl exec server -- /opt/ramjet/bin/ramjet ping -s -P -d "roce:$to" >/state/server.out 2>&1 &
 server=$!
 until_true 60 "ramjet ping serves" grep -q waiting /state/server.out
-doctor "$to" "libibverbs.so.1" "can be loaded. This system has glibc 2.41" "preloaded libramjet-sysfs.so" "roce0 is roce:10.244.0." "on eth0, MTU 1450 (path MTU 1024)" \
+doctor "$to" "libibverbs.so.1" "can be loaded. This system has glibc 2.41" "preloaded libramjet-sysfs.so" "sysfs /run/ramjet-sysfs: roce0, roce1" "roce0 is roce:10.244.0." "on eth0, MTU 1450 (path MTU 1024)" \
   "roce1 is roce:fd00:244::" "packets of 1450 bytes get there" "it answers a request for a connection"
 cp /state/doctor.out /state/doctor-pod.out
 doctor "$(kubectl get service server -o 'jsonpath={.spec.clusterIP}')" "it is the address of the service server (\$SERVER_SERVICE_HOST)"

@@ -70,7 +70,7 @@ func (r *reader) injected(env func(string) string) *Injected {
 		i.Libraries[at].Preloaded = true
 	}
 	if i.Sysfs != "" {
-		i.Described = r.list(path.Join(rooted(i.Sysfs), "class/infiniband"), maxDevices)
+		i.Described = r.list(path.Join(rooted(i.Sysfs), class), maxDevices)
 	}
 	return i
 }

@@ -47,7 +47,7 @@ func TestInjected(t *testing.T) {
 		t.Fatal(err)
 	}
 	files := fstest.MapFS{rooted(libc): {Data: text}, "opt/ramjet/lib/libx.so": {Data: text}, "opt/ramjet/lib/liby.so.1": {Data: []byte("no library, but a text")},
-		"opt/ramjet/lib/README": {}, "run/ramjet-sysfs/class/infiniband/roce0/node_type": {}, "opt/ramjet/lib/libz.so": {Data: program}}
+		"opt/ramjet/lib/README": {}, "run/ramjet-sysfs/sys/class/infiniband/roce0/node_type": {}, "opt/ramjet/lib/libz.so": {Data: program}}
 	s := (&Source{Root: files, Env: environment}).Read()
 	i := s.Injected
 	if s.Container != "$KUBERNETES_SERVICE_HOST" || i == nil || i.Libc != libc || i.Version != version || !i.InPath || !slices.Equal(i.Described, []string{"roce0"}) {
