@@ -34,7 +34,8 @@ func newDoctorCmd() *cobra.Command {
 			"need from the system, what the environment names, and, if a peer is given, the path to it: route, devices, the GID\n" +
 			"to use, the largest packets that get through, and whether the peer replies over RoCEv2. For these it sends the\n" +
 			"peer a few UDP datagrams; otherwise it only reads. In a container it says which libraries are injected, whether\n" +
-			"they can be loaded, whether the fabrics answer that devices join, and which limits there are. It says what is wrong, why that matters, and which commands fix it. It changes nothing.\n\n" +
+			"they can be loaded, whether the fabrics answer that devices join, and which limits there are. It says what is\n" +
+			"wrong, why that matters, and which commands fix it. It changes nothing.\n\n" +
 			"With --log it also explains the line of a log that matters, as ramjet explain does, and marks what is wrong here and\n" +
 			"can be its cause. With a device, such as mlx5_0, eth0 or roce:192.0.2.7, the report is of that one only.\n\n" +
 			"The exit status is 0 if nothing is wrong (notes do not count), 1 if something has to be fixed, and 2 if the\n" +
