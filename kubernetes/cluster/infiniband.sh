@@ -65,7 +65,7 @@ kubectl exec infiniband-1 -- /opt/ramjet/bin/ramjet doctor >/state/doctor.out 2>
 tr -s '[:space:]' ' ' </state/doctor.out | grep -q "the fabric at fabric:7470 (10\.244\.0\.[0-9]*) answers " || fail "doctor in a pod does not say that the fabric answers: $(cat /state/doctor.out)"
 say "doctor in a pod: the fabric answers"
 
-mpi() { kubectl exec infiniband-0 -- timeout 100 mpirun -n 2 --host infiniband-0,infiniband-1.infiniband python3 -m mpi4py.bench ringtest -n 65536 -l 100 >/state/mpi.out 2>&1; }
+mpi() { kubectl exec infiniband-0 -- timeout 300 mpirun -n 2 --host infiniband-0,infiniband-1.infiniband python3 -m mpi4py.bench ringtest -n 65536 -l 20 >/state/mpi.out 2>&1; }
 mpi || fail "mpirun in two pods: $(cat /state/mpi.out)"
 grep -q "(2 processes" /state/mpi.out || fail "mpirun has not run two ranks: $(cat /state/mpi.out)"
 say "an MPI program, one rank in each pod: $(tail -n 1 /state/mpi.out)"
