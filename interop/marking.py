@@ -24,15 +24,15 @@ SENDER, RECEIVER, NEAR, FAR = "10.9.0.1", "10.9.1.1", "10.9.0.2", "10.9.1.2"
 WARM = 3  # seconds at the start that are not counted
 EVERY = 0.02  # seconds between two samples of the queue
 
-# DCQCN's times are those of 40 Gb/s, and its increases in proportion to the rate. See docs/congestion.md.
-DCQCN = "dcqcn,rpg_max_rate=%(rate)g,rpg_min_rate=0.5,rpg_ai_rate=0.5,rpg_hai_rate=2,rpg_time_reset=10000,rpg_byte_reset=250000,dce_tcp_rtt=10000,min_time_between_cnps=5000"
-SWIFT = "swift,base_target=5000,fs_range=5000"
+# DCQCN's times and increases for such a rate, instead of those for 40 Gb/s. See docs/congestion.md.
+DCQCN = "dcqcn,rpg_max_rate=%(rate)g,rpg_min_rate=0.2,rpg_ai_rate=0.2,rpg_hai_rate=1,rpg_time_reset=22000,rpg_byte_reset=250000,dce_tcp_rtt=22000,min_time_between_cnps=20000"
+SWIFT = "swift,base_target=20000,fs_range=10000"
 CASES = [  # name, program, control; of TCP also whether it has ECN
     ("window", "ramjet", "window", None),
     ("dcqcn", "ramjet", "dcqcn", None),
     ("dcqcn, scaled", "ramjet", DCQCN, None),
     ("swift", "ramjet", "swift", None),
-    ("swift, 5 ms", "ramjet", SWIFT, None),
+    ("swift, 20 ms", "ramjet", SWIFT, None),
     ("TCP cubic", "iperf3", "cubic", 0),
     ("TCP cubic, ECN", "iperf3", "cubic", 1),
     ("TCP bbr", "iperf3", "bbr", 0),
@@ -171,16 +171,16 @@ def main():
     p = argparse.ArgumentParser()
     p.add_argument("--router")
     p.add_argument("--out", default=".")
-    p.add_argument("--rate", type=float, default=50, help="of the bottleneck, Mbit/s")
+    p.add_argument("--rate", type=float, default=10, help="of the bottleneck, Mbit/s")
     p.add_argument("--seconds", type=float, default=15, help="for which a case is measured")
     p.add_argument("--flows", type=int, nargs="*", default=[1, 4])
     p.add_argument("--only", nargs="*", default=[], help="cases")
     p.add_argument("--cc", nargs="*", default=[], help="controls to measure beside, instead of the cases")
     p.add_argument("--bucket", type=int, default=20_000, help="tbf's burst, bytes: what leaves at once where the guest's timer is late")
-    p.add_argument("--limit", type=int, default=600_000, help="longest queue, bytes")
-    p.add_argument("--min", type=int, default=15_000, help="queue from which packets are marked, bytes")
-    p.add_argument("--max", type=int, default=45_000, help="queue from which all are")
-    p.add_argument("--burst", type=int, default=26, help="red's: packets")
+    p.add_argument("--limit", type=int, default=300_000, help="longest queue, bytes")
+    p.add_argument("--min", type=int, default=12_000, help="queue from which packets are marked, bytes")
+    p.add_argument("--max", type=int, default=36_000, help="queue from which all are")
+    p.add_argument("--burst", type=int, default=20, help="red's: packets")
     p.add_argument("--probability", type=float, default=0.1)
     a = p.parse_args()
     if a.router:

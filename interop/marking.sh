@@ -5,7 +5,7 @@
 # Measures DCQCN, Swift and the default window beside TCP with cubic and BBR on a path whose bottleneck marks, for the
 # table and the plot of docs/congestion.md: two network namespaces of this host, and the guest machine as the router
 # between them, with tbf and red of its kernel on the way to the receiver. The guest runs under software emulation, so
-# the bottleneck is slow: 50 Mbit/s by default. FOLDER gets the samples of the queue, and the table. By hand; needs
+# the bottleneck is slow: 10 Mbit/s by default. FOLDER gets the samples of the queue, and the table. By hand; needs
 # root, iperf3, BBR in this host's kernel (tcp_bbr), and what peervm/build.sh needs.
 set -euo pipefail
 [[ $# -ge 1 ]] || { echo "usage: $0 FOLDER [--rate MBIT] [--seconds SECONDS] [--only NAME]..." >&2; exit 2; }
