@@ -25,14 +25,14 @@ WARM = 3  # seconds at the start that are not counted
 EVERY = 0.02  # seconds between two samples of the queue
 
 # DCQCN's times and increases for such a rate, instead of those for 40 Gb/s. See docs/congestion.md.
-DCQCN = "dcqcn,rpg_max_rate=%(rate)g,rpg_min_rate=0.2,rpg_ai_rate=0.2,rpg_hai_rate=1,rpg_time_reset=22000,rpg_byte_reset=250000,dce_tcp_rtt=22000,min_time_between_cnps=20000"
-SWIFT = "swift,base_target=20000,fs_range=10000"
+DCQCN = ("dcqcn,clamp_tgt_rate=0,rpg_max_rate=40,rpg_min_rate=0.2,rpg_ai_rate=0.5,rpg_hai_rate=1,rpg_time_reset=22000,"
+         "rpg_byte_reset=250000,dce_tcp_g=64,dce_tcp_rtt=22000,min_time_between_cnps=20000")
+SWIFT = "swift,base_target=40000,fs_range=10000"
 CASES = [  # name, program, control; of TCP also whether it has ECN
     ("window", "ramjet", "window", None),
     ("dcqcn", "ramjet", "dcqcn", None),
-    ("dcqcn, scaled", "ramjet", DCQCN, None),
-    ("swift", "ramjet", "swift", None),
-    ("swift, 20 ms", "ramjet", SWIFT, None),
+    ("dcqcn, adapted", "ramjet", DCQCN, None),
+    ("swift, 40 ms", "ramjet", SWIFT, None),
     ("TCP cubic", "iperf3", "cubic", 0),
     ("TCP cubic, ECN", "iperf3", "cubic", 1),
     ("TCP bbr", "iperf3", "bbr", 0),
@@ -122,7 +122,7 @@ def flows(case, n, a, receiver):
         client = ["iperf3", "-c", RECEIVER, "-C", control, "-P", str(n), "-t", seconds, "-O", str(WARM), "-J"]
         env = {}
     else:
-        env = {"RAMJET_CC": control % {"rate": a.rate}}
+        env = {"RAMJET_CC": control}
         server = there + ["ramjet", "perf", "write", "bw", "-e", "-d", "roce:" + RECEIVER]
         client = ["ramjet", "perf", "write", "bw", "-e", "-q", str(n), "-t", "16", "-D", seconds, "--json", "-d", "roce:" + SENDER, RECEIVER]
     env = dict(os.environ, **env)
@@ -143,7 +143,7 @@ def measure(case, n, a, r, receiver):
     r.bottleneck(a)
     server, client = flows(case, n, a, receiver)
     begin, samples = time.monotonic(), []
-    while client.poll() is None and time.monotonic() < begin + WARM + a.seconds + 60:
+    while client.poll() is None and time.monotonic() < begin + WARM + a.seconds + 20:
         samples.append(r.sample())
         time.sleep(EVERY)
     try:
@@ -172,15 +172,15 @@ def main():
     p.add_argument("--router")
     p.add_argument("--out", default=".")
     p.add_argument("--rate", type=float, default=10, help="of the bottleneck, Mbit/s")
-    p.add_argument("--seconds", type=float, default=15, help="for which a case is measured")
+    p.add_argument("--seconds", type=float, default=6, help="for which a case is measured")
     p.add_argument("--flows", type=int, nargs="*", default=[1, 4])
     p.add_argument("--only", nargs="*", default=[], help="cases")
     p.add_argument("--cc", nargs="*", default=[], help="controls to measure beside, instead of the cases")
     p.add_argument("--bucket", type=int, default=20_000, help="tbf's burst, bytes: what leaves at once where the guest's timer is late")
     p.add_argument("--limit", type=int, default=300_000, help="longest queue, bytes")
-    p.add_argument("--min", type=int, default=12_000, help="queue from which packets are marked, bytes")
-    p.add_argument("--max", type=int, default=36_000, help="queue from which all are")
-    p.add_argument("--burst", type=int, default=20, help="red's: packets")
+    p.add_argument("--min", type=int, default=20_000, help="queue from which packets are marked, bytes")
+    p.add_argument("--max", type=int, default=60_000, help="queue from which all are")
+    p.add_argument("--burst", type=int, default=34, help="red's: packets")
     p.add_argument("--probability", type=float, default=0.1)
     a = p.parse_args()
     if a.router:
