@@ -15,7 +15,8 @@ import (
 // options are those of [ramjet.WithChecks], such as "off=race"; log and exitcode mean nothing here. docs/check.md has the
 // rules. Of a process that is killed nothing more is reported.
 //
-// It uses a world's time as the rest does: the same seed has the same reports.
+// It uses a world's time as the rest does: the same seed has the same reports, unless Go stops a goroutine in its midst,
+// as it may on a busy machine.
 func (w *World) Check(options string) {
 	w.Helper()
 	w.checker = newChecker(w, options)

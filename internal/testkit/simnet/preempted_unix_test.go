@@ -2,7 +2,7 @@
 
 //go:build unix
 
-package simnet_test
+package testrun
 
 import (
 	"os"
@@ -11,9 +11,9 @@ import (
 	"testing"
 )
 
-// preemptions returns a function that reports whether Go has taken the processor from a goroutine since it
+// Preemptions returns a function that reports whether Go has taken the processor from a goroutine since it
 // was called last. Go sends itself SIGURG for that, and passes it on.
-func preemptions(t *testing.T) func() bool {
+func Preemptions(t *testing.T) func() bool {
 	c, behind := make(chan os.Signal, 1), make(chan os.Signal, 1)
 	signal.Notify(c, syscall.SIGURG)
 	signal.Notify(behind, syscall.SIGWINCH)

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/ramjet-rdma/ramjet/internal/testkit/simnet"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/testrun"
 	"github.com/ramjet-rdma/ramjet/rdmatest"
 )
 
@@ -46,7 +47,7 @@ func TestSameSeedSameTrace(t *testing.T) {
 	if raceDetector {
 		t.Skip("the race detector has goroutines go on in random order")
 	}
-	preempted := preemptions(t)
+	preempted := testrun.Preemptions(t)
 	// undisturbed plays a seed until Go has taken the processor from no goroutine in its midst, as it
 	// does where a machine has too much to do: then another one may go first.
 	undisturbed := func(seed uint64) *simnet.Log {
