@@ -5,6 +5,8 @@ package check
 import (
 	"testing"
 	"unsafe"
+
+	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
 // TestCopied checks which memory counts as written to, and since when.
@@ -29,6 +31,33 @@ func TestCopied(t *testing.T) {
 		}
 		if !w.after(b, before) || !w.after(b[3*pageSize:], 0) {
 			t.Errorf("bytes %d to %d written: not known of all", c.from, c.to)
+		}
+	}
+}
+
+// TestSendBehindWrite: memory that a peer's WRITE changes until its end is not taken for the program's doing.
+func TestSendBehindWrite(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		lo, hi int  // of the WRITE
+		ended  bool // before the send's memory is looked at
+		found  bool
+	}{
+		{name: "under way", lo: 0, hi: 256},
+		{name: "ended", lo: 0, hi: 256, ended: true},
+		{name: "elsewhere", lo: 128, hi: 256, found: true},
+	} {
+		b := make([]byte, 256)
+		d := &Device{c: &Checker{history: newHistory()}}
+		w := watcher{d.c.history, d}
+		w.Begin(1, verbs.OpWrite, verbs.Remote{}, b[c.lo:c.hi])
+		r := &request{pieces: []piece{{mem: b[:128], sum: sum(b[:128]), copies: d.c.copied.now()}}}
+		b[100]++
+		if c.ended {
+			w.End(1, verbs.OpWrite, b[c.lo:c.hi], true)
+		}
+		if found := d.changed(r, len(b)) != nil; found != c.found {
+			t.Errorf("%s: found is %v", c.name, found)
 		}
 	}
 }

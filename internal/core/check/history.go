@@ -320,6 +320,7 @@ func (w watcher) Begin(qpn verbs.QPN, op verbs.SendOp, remote verbs.Remote, b []
 	} else {
 		if old := h.open[e]; old != nil { // a message that was cut short
 			old.ended, old.last, old.changed = h.tick(), old.began, false
+			w.d.c.copied.add(old.mem)
 		}
 		h.open[e] = a
 		w.d.c.copied.add(b)
@@ -347,6 +348,20 @@ func (h *history) summarize(a *access) {
 			return
 		}
 	}
+}
+
+// writing reports whether a peer's WRITE to memory of a device has begun, and has not ended: its bytes come one after
+// another.
+func (h *history) writing(d *Device, b []byte) bool {
+	lo := uintptr(unsafe.Pointer(unsafe.SliceData(b)))
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for e, a := range h.open {
+		if e.dev == d && a.lo < lo+uintptr(len(b)) && lo < a.hi {
+			return true
+		}
+	}
+	return false
 }
 
 func (w watcher) Extend(qpn verbs.QPN, b []byte) {

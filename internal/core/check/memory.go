@@ -162,7 +162,8 @@ func (d *Device) changed(r *request, received int) *piece {
 		}
 		changed := p.changed(received)
 		received -= min(received, len(p.mem))
-		if changed && !d.c.copied.after(p.mem, p.copies) {
+		// A WRITE that ends meanwhile counts as copied then, so whether it goes on is asked first.
+		if changed && !d.c.history.writing(d, p.mem) && !d.c.copied.after(p.mem, p.copies) {
 			return p
 		}
 	}
