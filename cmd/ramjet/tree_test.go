@@ -35,7 +35,7 @@ var withoutJSON = map[string]string{
 	"dash":                  "serves a page",
 	"export":                "writes Prometheus's format",
 	"fabric":                "runs a fabric; fabric show --json lists it",
-	"fabric do":             "writes what the console writes",
+	"fabric do":             "is the console of a fabric; fabric show --json lists it",
 	"kubelet":               "runs ramjet-kubelet",
 	"man":                   "writes pages",
 	"nvme":                  "runs ramjet-nvme",
