@@ -6,13 +6,14 @@
 
 # here_of FILE: the example, with the image that has its packages.
 here_of() { sed -e 's|image: debian:12|image: localhost/mpi:1|' -e '/apt-get install/d' "/tree/deploy/examples/$1"; }
+name_in() { kubectl exec -i "$1" -- sh -c 'sed "/ [a-z0-9-]*\.infiniband /d" /etc/hosts >/tmp/hosts && cat /tmp/hosts - >/etc/hosts' </state/names; }
 # names: writes what headless services' names stand for into the pods' /etc/hosts. The node has no DNS.
 names() {
   local pod
   kubectl get pods -l 'app in (fabric, infiniband)' \
     -o 'jsonpath={range .items[*]}{.status.podIP} {.metadata.name}.infiniband {.metadata.labels.app}{"\n"}{end}' >/state/names
   for pod in infiniband-0 infiniband-1; do
-    kubectl exec -i "$pod" -- sh -c 'sed "/ [a-z0-9-]*\.infiniband /d" /etc/hosts >/tmp/hosts && cat /tmp/hosts - >/etc/hosts' </state/names
+    until_true 60 "$pod has the names" name_in "$pod"
   done
 }
 fabric() { kubectl exec deploy/fabric -c fabric -- /opt/ramjet/bin/ramjet fabric "$@"; }
