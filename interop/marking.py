@@ -211,6 +211,8 @@ def main():
                         m = measure(case, n, a, r, receiver)
                     except (RuntimeError, ValueError, subprocess.TimeoutExpired) as e:
                         print(f"{case[0]}, {n} flows: {e}", file=sys.stderr)
+                        for where in sys.stdout, table:
+                            print(f"| {case[0]} | {n} | failed, or did not end | | | | | | |", file=where, flush=True)
                         continue
                     row = "| {name} | {flows} | {link:.3f} | {goodput:.3f} | {median:.1f} ms | {p95:.1f} ms | {longest:.1f} ms | {marked} | {dropped} |".format(**m)
                     print(row, flush=True)
