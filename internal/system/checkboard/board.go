@@ -21,8 +21,9 @@ const (
 	maxOthers = 64
 	// looks is how many operations of a board are looked through: the last ones.
 	looks = 1024
-	// maxConnections is how many connections a board tells of, at most.
+	// maxConnections is how many connections a board tells of, at most, and ways is how many of them have the same places.
 	maxConnections = 1024
+	ways           = 8
 	// eager is how many calls of Refresh look for new boards, and pause is the time between those after them.
 	eager = 64
 	pause = time.Second
@@ -51,6 +52,7 @@ type Board struct {
 	posting sync.Mutex // of what follows
 	own     *memory
 	last    uint64 // operations that were posted
+	turn    int    // whose place the next connection gets where all are taken
 
 	reading sync.Mutex         // of what follows; held while files are read
 	others  map[string]*memory // by the name of the socket; nil: it is its own, or cannot be read
@@ -66,7 +68,7 @@ type Board struct {
 // memory is that of a board. The first word of a slot is the number of the operation there, 0 while it is written.
 type memory struct {
 	operations  [slots][words]uint64
-	connections [maxConnections]uint64 // digests, each at its place: of two that have one place, the last
+	connections [maxConnections / ways][ways]uint64 // digests, each in one of its places; 0: nothing is there
 }
 
 // digest stands for a connection.
@@ -107,15 +109,34 @@ func (b *Board) Post(o *Operation) {
 	atomic.StoreUint64(&s[0], b.last)
 }
 
-// Connect tells the others of a connection.
+// Connect tells the others of a connection. Where there is no place, another one goes.
 func (b *Board) Connect(c *Connection) {
 	d := c.digest()
-	atomic.StoreUint64(&b.own.connections[d%maxConnections], d)
+	b.posting.Lock()
+	defer b.posting.Unlock()
+	places := b.own.places(d)
+	for i := range places {
+		if had := atomic.LoadUint64(&places[i]); had == 0 || had == d {
+			atomic.StoreUint64(&places[i], d)
+			return
+		}
+	}
+	b.turn++
+	atomic.StoreUint64(&places[b.turn%ways], d)
 }
+
+// places are where the digest of a connection may be.
+func (m *memory) places(d uint64) *[ways]uint64 { return &m.connections[d%uint64(len(m.connections))] }
 
 func (m *memory) connected(c *Connection) bool {
 	d := c.digest()
-	return atomic.LoadUint64(&m.connections[d%maxConnections]) == d
+	places := m.places(d)
+	for i := range places {
+		if atomic.LoadUint64(&places[i]) == d {
+			return true
+		}
+	}
+	return false
 }
 
 // Noticed returns when another process, which has the destination of a connection, has told of an operation, after one time

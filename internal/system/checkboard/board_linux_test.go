@@ -68,3 +68,24 @@ func TestPostedMany(t *testing.T) {
 		t.Error("the last is not remembered")
 	}
 }
+
+// A board tells of its connections, whatever their numbers: among 200 some have the same places.
+func TestConnections(t *testing.T) {
+	one, two := open(t), open(t)
+	op := checkboard.Operation{Op: checkboard.Noticed, Source: 1}
+	one.Post(&op)
+	for n := range uint32(200) {
+		c := checkboard.Connection{Source: n*7919 + 1, Dest: n*104729 + 2, GID: [16]byte{15: 1}}
+		if two.Noticed(&op, &c, 0, ^uint64(0)) != 0 {
+			t.Fatalf("connection %d is there before it was told of", n)
+		}
+		one.Connect(&c)
+		one.Connect(&c)
+	}
+	for n := range uint32(200) {
+		c := checkboard.Connection{Source: n*7919 + 1, Dest: n*104729 + 2, GID: [16]byte{15: 1}}
+		if two.Noticed(&op, &c, 0, ^uint64(0)) == 0 {
+			t.Errorf("connection %d was forgotten", n)
+		}
+	}
+}
