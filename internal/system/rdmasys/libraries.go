@@ -121,7 +121,9 @@ func (r *reader) library(file, version string) Library {
 	var needs []elf.DynamicVersionNeed
 	err := r.elf(rooted(file), func(f *elf.File) (err error) {
 		machine = f.Machine
-		needs, err = f.DynamicVersionNeeds()
+		if needs, err = f.DynamicVersionNeeds(); errors.Is(err, elf.ErrNoSymbols) {
+			return nil // it needs none: it is static
+		}
 		return err
 	})
 	if p := (*fs.PathError)(nil); errors.As(err, &p) {
