@@ -3,7 +3,6 @@
 package main
 
 import (
-	"context"
 	"os/exec"
 	"strings"
 	"testing"
@@ -16,17 +15,10 @@ import (
 // A peer replies over RoCEv2 at its own address, and not at one that a router replaces, as a service's. iWARP passes that.
 func TestDoctorNAT(t *testing.T) {
 	t.Parallel()
-	for _, p := range []string{"ip", "nsenter", "nft", "sleep"} {
-		if _, err := exec.LookPath(p); err != nil {
-			t.Skip(err)
-		}
-	}
-	if !loopback.InNamespace(t, 65536) {
+	ctx, enter, ok := inNamespaces(t, "nft")
+	if !ok {
 		return
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	enter := namespaceBeside(ctx, t)
 	for _, c := range []string{"add table ip nat", "add chain ip nat pre { type nat hook prerouting priority -100; }", "add rule ip nat pre ip daddr 198.51.100.7 dnat to 192.0.2.2"} {
 		if out, err := exec.CommandContext(ctx, enter[0], append(enter[1:], "nft", c)...).CombinedOutput(); err != nil {
 			t.Skipf("nft %s: %v: %s", c, err, out) // a kernel without it

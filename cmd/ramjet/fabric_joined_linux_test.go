@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
 	"github.com/ramjet-rdma/ramjet/internal/testkit/testrun"
 )
 
@@ -29,17 +28,10 @@ Hca 1 "host-%[1]s"
 // address.
 func TestFabricsJoined(t *testing.T) {
 	t.Parallel()
-	for _, p := range []string{"ip", "nsenter", "sleep"} {
-		if _, err := exec.LookPath(p); err != nil {
-			t.Skip(err)
-		}
-	}
-	if !loopback.InNamespace(t, 65536) {
+	ctx, enter, ok := inNamespaces(t)
+	if !ok {
 		return
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	enter := namespaceBeside(ctx, t)
 	run := func(prefix []string, args ...string) (*exec.Cmd, *testrun.Buffer) {
 		t.Helper()
 		words := append(append(append([]string(nil), prefix...), program), args...)

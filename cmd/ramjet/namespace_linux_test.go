@@ -9,7 +9,26 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
 )
+
+// inNamespaces runs the test in a network namespace of its own, with another beside it: see namespaceBeside. It skips the
+// test if one of the programs that it needs is missing, and returns false where the test goes on elsewhere.
+func inNamespaces(t *testing.T, programs ...string) (ctx context.Context, enter []string, ok bool) {
+	t.Helper()
+	for _, p := range append([]string{"ip", "nsenter", "sleep"}, programs...) {
+		if _, err := exec.LookPath(p); err != nil {
+			t.Skip(err)
+		}
+	}
+	if !loopback.InNamespace(t, 65536) {
+		return nil, nil, false
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	return ctx, namespaceBeside(ctx, t), true
+}
 
 // namespaceBeside makes another network namespace, and a cable from 192.0.2.1 here to 192.0.2.2 there. It returns the
 // words that begin a command there.
