@@ -98,9 +98,9 @@ type faultyLink struct {
 	faults *faulty // nil: nothing happens any more
 	in     []streamBytes
 	out    []streamBytes
-	size   [2]int // bytes of both
-	end    error  // of reading
-	endAt  clock.Time
+	size   [2]int     // bytes of both
+	end    error      // of reading
+	endAt  clock.Time // when that is told
 	lag    clock.Time // by which what has arrived last is late: so is the end behind it
 	shut   bool       // Shutdown was called
 	read   bool       // the connection wants to hear of what has arrived
