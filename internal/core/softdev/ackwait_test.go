@@ -39,13 +39,13 @@ func TestHeldAcks(t *testing.T) {
 	for _, answers := range []bool{false, true} {
 		a, b := newPair(t)
 		d := b.soft
-		d.lane.mu.Lock() // the goroutine keeps away
-		d.lane.polls.programPolls.Store(true)
+		d.Lane.Mu.Lock() // the goroutine keeps away
+		d.Lane.polls.programPolls.Store(true)
 		a.write(b, 8)
 		a.port.lose.Store(true)
 		b.port.lose.Store(true)
 		b.port.in.change(func() { b.port.arrived = b.port.arrived[:1] }) // without what may have been sent again
-		if d.lane.move(true) != 1 {
+		if d.Lane.move(true) != 1 {
 			t.Fatal("no message")
 		}
 		want := briefPasses
@@ -59,11 +59,11 @@ func TestHeldAcks(t *testing.T) {
 		}
 		passes := 0
 		for ; d.engine.Counters.AcksSent == 0 && passes < 1000; passes++ {
-			d.lane.move(true)
+			d.Lane.move(true)
 		}
 		if passes != want {
 			t.Errorf("answers %v: acknowledged after %d passes, want %d", answers, passes, want)
 		}
-		d.lane.mu.Unlock()
+		d.Lane.Mu.Unlock()
 	}
 }

@@ -14,15 +14,6 @@ import (
 // the send or the read that reaches one of these limits, and the next one continues with the queue
 // pair or stream that would have been next.
 const (
-	// budgetBytes is how much a device with packets sends in a pass: about 100 µs of copying. It receives
-	// as much as its port has buffers for.
-	budgetBytes = 256 << 10
-	// streamBudgetBytes is how much a device with streams sends in a pass: they take more in one call.
-	streamBudgetBytes = 2 << 20
-	// streamReads is how many reads the streams of a device share in a pass. Each gets at least
-	// one, and at most streamCalls, which also limits the writes of a stream.
-	streamReads = 32
-	streamCalls = 8
 	// budgetTime ends passes whose bytes take unusually long.
 	budgetTime = clock.Time(time.Millisecond)
 	// budgetPosts is how many work requests of a list are posted in a pass, unless the list must be
@@ -30,21 +21,19 @@ const (
 	budgetPosts = 512
 	// budgetTimers limits the timers that run in a pass.
 	budgetTimers = 1024
-	// drainPasses limits the passes in which a device sends the rest before it is closed.
-	drainPasses = 16
 )
 
-// budget counts what the current pass has sent.
-type budget struct {
-	start clock.Time
+// Budget counts what the current pass has sent.
+type Budget struct {
+	Start clock.Time
 	bytes int
-	over  bool
+	Over  bool
 }
 
-// sent counts n bytes, and ends the pass if they reach a limit.
-func (b *budget) sent(n, limit int, now clock.Time) {
+// Sent counts n bytes, and ends the pass if they reach a limit.
+func (b *Budget) Sent(n, limit int, now clock.Time) {
 	b.bytes += n
-	b.over = b.over || b.bytes >= limit || now-b.start >= budgetTime
+	b.Over = b.Over || b.bytes >= limit || now-b.Start >= budgetTime
 }
 
 // postInParts posts a list in parts, each of which takes the device's lock by itself.

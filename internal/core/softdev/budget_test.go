@@ -207,8 +207,8 @@ func TestStreamBudget(t *testing.T) {
 		qps = append(qps, qp)
 	}
 	b.rest()
-	b.soft.lane.mu.Lock()
-	defer b.soft.lane.mu.Unlock()
+	b.soft.Lane.Mu.Lock()
+	defer b.soft.Lane.Mu.Unlock()
 	for _, qp := range qps {
 		a.post(qp, b, n, slices.Repeat([]verbs.SendOp{verbs.OpRead}, reads)...)
 	}
@@ -216,7 +216,7 @@ func TestStreamBudget(t *testing.T) {
 	done := make(map[verbs.QPN]int)
 	a.eventually(func() bool {
 		before := b.soft.carrier.(*byteCarrier).engine.Counters.SentBytes
-		b.soft.lane.move(false)
+		b.soft.Lane.move(false)
 		most = max(most, b.soft.carrier.(*byteCarrier).engine.Counters.SentBytes-before)
 		var wcs [64]verbs.WC
 		for _, wc := range wcs[:a.cq.Poll(wcs[:])] {

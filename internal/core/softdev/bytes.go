@@ -52,7 +52,7 @@ func (b *byteCarrier) equip(q *streamQP, c queue.Config) {
 func (b *byteCarrier) scans() bool {
 	d := b.dev
 	all := len(d.established)
-	return all > 0 && all <= scanStreams && all == len(d.conns) && b.blocked == 0 && d.lane.pass.count%32 != 0
+	return all > 0 && all <= scanStreams && all == len(d.conns) && b.blocked == 0 && d.Lane.Passes()%32 != 0
 }
 
 // byteEndpoint is a queue pair's bytes.
@@ -110,7 +110,7 @@ func (ep *byteEndpoint) watch() { ep.c.link.Watch(!ep.engine.Paused(), ep.batch 
 // receive takes what has arrived. It returns how many reads found something.
 func (ep *byteEndpoint) receive() (got int) {
 	c, d, q := ep.c, ep.carrier.dev, ep.engine
-	d.lane.touch(&c.qp.qp)
+	d.Lane.Touch(&c.qp.QP)
 	q.Trace = c.segmentCapture()
 	reads := max(1, min(streamCalls, streamReads/max(1, len(d.established))))
 	for range reads {
@@ -137,7 +137,7 @@ func (ep *byteEndpoint) receive() (got int) {
 			break // nothing is left
 		}
 		if got == reads { // TLS may hold the rest, and the program may never poll again
-			d.lane.wakeBy(d.lane.passTime())
+			d.Lane.WakeBy(d.Lane.PassTime())
 		}
 	}
 	if got > 0 {
@@ -160,7 +160,7 @@ func (ep *byteEndpoint) transmit() {
 		b.blocked--
 		ep.watch()
 	}
-	for i := 0; i < streamCalls && !d.sends.over; i++ {
+	for i := 0; i < streamCalls && !d.sends.Over; i++ {
 		b.batch.Reset()
 		seen := uint64(0)
 		if d.impaired != nil {
@@ -200,7 +200,7 @@ func (ep *byteEndpoint) transmit() {
 func (ep *byteEndpoint) limitDrain() {
 	if c := ep.c; c.phase == running && ep.engine.State() == verbs.StateError && !ep.drains {
 		ep.drains = true
-		c.dev.lane.timers.set(&c.timer, c.dev.lane.passTime()+endTime)
+		c.dev.Lane.Timers.Set(&c.timer, c.dev.Lane.PassTime()+endTime)
 	}
 }
 
@@ -213,12 +213,12 @@ func (ep *byteEndpoint) write(b *rdmap.Batch) bool {
 		c.lost(err)
 		return false
 	}
-	d.lane.mu.counted = true
-	d.lane.touch(&c.qp.qp)
+	d.Lane.Mu.Counted = true
+	d.Lane.Touch(&c.qp.QP)
 	ep.carrier.engine.Counters.Writes++
 	ep.carrier.engine.Counters.SentBytes += uint64(n)
 	d.moved(n)
-	d.sends.sent(n, streamBudgetBytes, d.lane.now())
+	d.sends.Sent(n, streamBudgetBytes, d.Lane.Now())
 	whole := n == b.Len()
 	if n > 0 {
 		b.Sent(n)

@@ -9,14 +9,14 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// capture adds a queue pair's packets to a ring from now on; nil: to none.
-func (d *Device) capture(n verbs.QPN, r *observe.Ring) error {
+// CaptureQP adds a queue pair's packets to a ring from now on; nil: to none.
+func (d *Device) CaptureQP(n verbs.QPN, r *observe.Ring) error {
 	d.view.Lock()
 	defer d.view.Unlock()
-	q := d.qps[n]
+	q := d.QPs[n]
 	if q == nil {
 		return &verbs.OpError{Op: "keep_packets", Err: verbs.ErrInvalid, Detail: fmt.Sprintf("there is no queue pair %d", n)}
 	}
-	q.common().capture.Store(r)
+	q.Common().Capture.Store(r)
 	return nil
 }

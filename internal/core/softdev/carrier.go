@@ -47,13 +47,13 @@ type carrier interface {
 
 // datagramMaker makes UD queue pairs and their address handles. Its methods are called with the lock held.
 type datagramMaker interface {
-	newQP(domain memory.PD, init *verbs.QPInit) (queuePair, error)
+	newQP(domain memory.PD, init *verbs.QPInit) (QueuePair, error)
 	newAH(attr verbs.AHAttr) (driver.AH, error)
 }
 
 // engine is the queue pair of the protocol engine behind a carrier.
 type engine interface {
-	protocol
+	Protocol
 	Attr() *verbs.QPAttr
 	// Up reports whether there is a stream, and Waiting whether work requests wait for one.
 	Up() bool

@@ -57,7 +57,7 @@ type conn struct {
 	phase      phase
 	handshake  *rdmap.Handshake // nil: it is over
 	qp         *streamQP
-	timer      timer
+	timer      Timer
 	ready      bool
 	goneChecks int // checks in a row that found the peer gone and the stream waiting for a receive
 
@@ -68,7 +68,7 @@ type conn struct {
 
 func (d *StreamDevice) newConn(l Link, h *rdmap.Handshake) *conn {
 	c := &conn{dev: d, link: l, handshake: h}
-	c.timer.fire = c.timedOut
+	c.timer.Fire = c.timedOut
 	d.conns[c] = struct{}{}
 	c.setSetupTimer()
 	l.Own(c)
@@ -102,8 +102,8 @@ func (c *conn) timedOut() {
 	case c.phase == running && (c.link.Silent() || c.abandoned()):
 		c.lost(errGone)
 	case c.phase == running:
-		c.dev.lane.timers.set(&c.timer, c.dev.lane.passTime()+c.qp.endpoint.check())
-	case c.handshake.Expired(c.dev.lane.passTime(), c.dev.carrier.patient() && !c.link.Ended()):
+		c.dev.Lane.Timers.Set(&c.timer, c.dev.Lane.PassTime()+c.qp.endpoint.check())
+	case c.handshake.Expired(c.dev.Lane.PassTime(), c.dev.carrier.patient() && !c.link.Ended()):
 		c.fail(errTooLate)
 	default: // on a busy host the peer has not had its turn yet
 		c.setSetupTimer()
@@ -151,13 +151,13 @@ func (c *conn) begin(q *streamQP, p rdmap.Params) {
 		return
 	}
 	c.qp, q.conn, c.phase = q, c, running
-	q.peer = ib.GIDFromAddr(c.link.PeerAddr().Addr())
-	d.lane.touch(&q.qp)
-	d.lane.mu.counted = true
+	q.Peer = ib.GIDFromAddr(c.link.PeerAddr().Addr())
+	d.Lane.Touch(&q.QP)
+	d.Lane.Mu.Counted = true
 	said := c.peerParam()
 	said.IRD, said.ORD = p.IRD, p.ORD
 	c.handshake, c.failed = nil, nil
-	d.lane.timers.set(&c.timer, d.lane.passTime()+q.endpoint.first(p))
+	d.Lane.Timers.Set(&c.timer, d.Lane.PassTime()+q.endpoint.first(p))
 	q.stopConnecting()
 	d.established = append(d.established, c)
 	q.endpoint.watch()
@@ -194,8 +194,8 @@ func (c *conn) detach() {
 		c.qp.endpoint.detach()
 	}
 	if c.qp != nil {
-		d.lane.touch(&c.qp.qp)
-		d.lane.mu.counted = true
+		d.Lane.Touch(&c.qp.QP)
+		d.Lane.Mu.Counted = true
 	}
 	if c.qp != nil && c.qp.conn == c {
 		c.qp.conn = nil
@@ -244,8 +244,8 @@ func (c *conn) linger() {
 	c.detach()
 	c.phase = closing
 	c.link.Watch(true, false)
-	c.dev.lane.timers.set(&c.timer, c.dev.lane.passTime()+endTime)
-	c.dev.lane.wakeForTimer()
+	c.dev.Lane.Timers.Set(&c.timer, c.dev.Lane.PassTime()+endTime)
+	c.dev.Lane.WakeForTimer()
 	c.discard()
 }
 
@@ -297,7 +297,7 @@ func (c *conn) end(abort bool) {
 	established := c.phase == running || c.phase == closing
 	c.phase = closed
 	c.dev.rendezvous.forget(c)
-	c.dev.lane.timers.stop(&c.timer)
+	c.dev.Lane.Timers.Stop(&c.timer)
 	delete(c.dev.conns, c)
 	c.link.Close(abort)
 	if established {

@@ -16,7 +16,7 @@ import (
 
 // dialed returns the set-up of a stream that the device dials.
 func (d *StreamDevice) dialed(depths driver.StreamParam, private []byte, times rdmap.SetupTimes) *rdmap.Handshake {
-	h := rdmap.Dial(d.lane.passTime(), d.net.Proposal(), private, times)
+	h := rdmap.Dial(d.Lane.PassTime(), d.net.Proposal(), private, times)
 	h.Limit(depths.IRD, depths.ORD)
 	return h
 }
@@ -41,7 +41,7 @@ func (c *conn) handleSetup(read, write bool) {
 			c.fail(err)
 			return
 		}
-		c.handshake.Linked(c.dev.lane.passTime(), c.link.MSS())
+		c.handshake.Linked(c.dev.Lane.PassTime(), c.link.MSS())
 		c.setSetupTimer()
 		c.flush()
 	case rdmap.StageReply, rdmap.StageRequest:
@@ -58,7 +58,7 @@ func (c *conn) handleSetup(read, write bool) {
 	}
 }
 
-func (c *conn) setSetupTimer() { c.dev.lane.timers.set(&c.timer, c.handshake.Deadline()) }
+func (c *conn) setSetupTimer() { c.dev.Lane.Timers.Set(&c.timer, c.handshake.Deadline()) }
 
 // flush sends the rest of a set-up frame.
 func (c *conn) flush() {
@@ -89,7 +89,7 @@ func (c *conn) readSetup() {
 			c.fail(err)
 			return
 		}
-		switch h.Received(c.dev.lane.passTime(), n) {
+		switch h.Received(c.dev.Lane.PassTime(), n) {
 		case rdmap.Continue:
 			continue
 		case rdmap.Requested:

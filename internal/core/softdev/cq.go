@@ -10,10 +10,10 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
-// cq is a completion queue.
-type cq struct {
+// CQ is a completion queue.
+type CQ struct {
 	dev       *Device
-	q         *queue.CQ
+	Queue     *queue.CQ
 	events    driver.CQEvents
 	num       uint32 // for observers
 	listIndex int
@@ -24,19 +24,19 @@ func (d *Device) CreateCQ(cqe int, ev driver.CQEvents) (driver.CQ, error) {
 	if cqe > maxCQE {
 		return nil, badCQE("create_cq", cqe)
 	}
-	d.lane.mu.Lock()
-	defer d.lane.mu.Unlock()
-	if d.lane.closed {
+	d.Lane.Mu.Lock()
+	defer d.Lane.Mu.Unlock()
+	if d.Lane.Closed {
 		return nil, verbs.ErrClosed
 	}
 	if err := d.refuses("create_cq", nil); err != nil {
 		return nil, err
 	}
-	if err := d.counts.completionQueues.add(); err != nil {
+	if err := d.Counts.completionQueues.Add(); err != nil {
 		return nil, err
 	}
 	d.nextCQ++
-	c := &cq{dev: d, q: queue.NewCQ(cqe, d.shared.NIC, ev), events: ev, num: d.nextCQ}
+	c := &CQ{dev: d, Queue: queue.NewCQ(cqe, d.shared.NIC, ev), events: ev, num: d.nextCQ}
 	addObject(d, &d.objects.cqs, c)
 	return c, nil
 }
@@ -46,31 +46,31 @@ func badCQE(op string, cqe int) error {
 }
 
 // Poll takes completions; if there are none it moves data and looks again.
-func (c *cq) Poll(wcs []verbs.WC) int {
+func (c *CQ) Poll(wcs []verbs.WC) int {
 	d := c.dev
-	if n := c.q.Poll(wcs); n > 0 {
+	if n := c.Queue.Poll(wcs); n > 0 {
 		c.noteFound(n)
 		return n
 	}
-	if !d.lane.alone {
-		d.lane.noted(1)
+	if !d.Lane.alone {
+		d.Lane.noted(1)
 	}
-	if !d.lane.mu.TryLock() {
-		return d.lane.polledNothing(0) // somebody else moves data
+	if !d.Lane.Mu.TryLock() {
+		return d.Lane.polledNothing(0) // somebody else moves data
 	}
-	if d.lane.alone {
-		d.lane.tally()
+	if d.Lane.alone {
+		d.Lane.tally()
 	}
-	moved := d.lane.poll(c.q)
-	n := c.q.Poll(wcs)
+	moved := d.Lane.poll(c.Queue)
+	n := c.Queue.Poll(wcs)
 	if n > 0 || moved > 0 {
-		d.lane.spinner.found()
-	} else if d.lane.dozed() {
-		d.lane.poll(c.q)
-		n = c.q.Poll(wcs)
+		d.Lane.spinner.found()
+	} else if d.Lane.dozed() {
+		d.Lane.poll(c.Queue)
+		n = c.Queue.Poll(wcs)
 	}
-	d.lane.mu.Unlock()
-	return d.lane.polledNothing(n)
+	d.Lane.Mu.Unlock()
+	return d.Lane.polledNothing(n)
 }
 
 const (
@@ -82,26 +82,26 @@ const (
 )
 
 // noteFound notes a poll that found n completions without a pass.
-func (c *cq) noteFound(n int) {
-	d, all := c.dev, c.q.Polled()
+func (c *CQ) noteFound(n int) {
+	d, all := c.dev, c.Queue.Polled()
 	switch {
-	case n > 1 || d.lane.polls.movedMuch.Load():
-		d.lane.noted(1)
+	case n > 1 || d.Lane.polls.movedMuch.Load():
+		d.Lane.noted(1)
 	case all%tallied == 0:
-		d.lane.polls.pollers.wake(tallied - 1)
-		d.lane.noted(tallied)
+		d.Lane.polls.pollers.wake(tallied - 1)
+		d.Lane.noted(tallied)
 	}
-	if d.lane.alone && all%passEvery < uint32(n) && d.lane.mu.TryLock() {
-		d.lane.poll(c.q)
-		if d.lane.sleep.waiting && !d.lane.pollOwner.owned {
-			d.lane.transport.wake() // no message would: the goroutine is to see that a program polls
+	if d.Lane.alone && all%passEvery < uint32(n) && d.Lane.Mu.TryLock() {
+		d.Lane.poll(c.Queue)
+		if d.Lane.sleep.waiting && !d.Lane.pollOwner.owned {
+			d.Lane.transport.Wake() // no message would: the goroutine is to see that a program polls
 		}
-		d.lane.mu.Unlock()
+		d.Lane.Mu.Unlock()
 	}
 }
 
 // tally notes a poll that found nothing at first, with those before it. The lock is held.
-func (l *lane) tally() {
+func (l *Lane) tally() {
 	if l.polls.unnoted++; l.polls.unnoted < tallied && !l.polls.movedMuch.Load() {
 		return
 	}
@@ -111,7 +111,7 @@ func (l *lane) tally() {
 }
 
 // noted notes polls.
-func (l *lane) noted(n uint32) {
+func (l *Lane) noted(n uint32) {
 	if l.polls.movedMuch.Load() {
 		l.polls.movedMuch.Store(false)
 		l.polledRarely()
@@ -122,47 +122,47 @@ func (l *lane) noted(n uint32) {
 
 // ReqNotify asks for an event: the program is going to sleep, so the device's goroutine
 // takes over.
-func (c *cq) ReqNotify(solicitedOnly bool) error {
+func (c *CQ) ReqNotify(solicitedOnly bool) error {
 	d := c.dev
 	if err := d.FailCall("req_notify_cq"); err != nil {
 		return err
 	}
-	c.q.ReqNotify(solicitedOnly)
-	d.lane.mu.Lock()
-	defer d.lane.mu.Unlock()
-	if d.lane.closed {
+	c.Queue.ReqNotify(solicitedOnly)
+	d.Lane.Mu.Lock()
+	defer d.Lane.Mu.Unlock()
+	if d.Lane.Closed {
 		return verbs.ErrClosed
 	}
-	d.lane.spinner.found() // how long it sleeps says nothing about the processor
-	d.lane.programSleeps()
+	d.Lane.spinner.found() // how long it sleeps says nothing about the processor
+	d.Lane.programSleeps()
 	return nil
 }
 
-func (c *cq) Resize(cqe int) error {
+func (c *CQ) Resize(cqe int) error {
 	if cqe <= 0 || cqe > maxCQE {
 		return badCQE("resize_cq", cqe)
 	}
-	c.dev.lane.mu.Lock()
-	defer c.dev.lane.mu.Unlock()
+	c.dev.Lane.Mu.Lock()
+	defer c.dev.Lane.Mu.Unlock()
 	if err := c.dev.refuses("resize_cq", nil); err != nil {
 		return err
 	}
-	return c.q.Resize(cqe)
+	return c.Queue.Resize(cqe)
 }
 
 // OmitTimestamps has completions carry no timestamps.
-func (c *cq) OmitTimestamps() { c.q.Untimed = true }
+func (c *CQ) OmitTimestamps() { c.Queue.Untimed = true }
 
 // Empty reports whether there is nothing to poll for.
-func (c *cq) Empty() bool { return c.q.Empty() }
+func (c *CQ) Empty() bool { return c.Queue.Empty() }
 
-func (c *cq) Capacity() int { return c.q.Capacity() }
-func (c *cq) Err() error    { return c.q.Err() }
+func (c *CQ) Capacity() int { return c.Queue.Capacity() }
+func (c *CQ) Err() error    { return c.Queue.Err() }
 
-func (c *cq) Destroy() error {
-	c.dev.lane.mu.Lock()
-	defer c.dev.lane.mu.Unlock()
+func (c *CQ) Destroy() error {
+	c.dev.Lane.Mu.Lock()
+	defer c.dev.Lane.Mu.Unlock()
 	removeObject(c.dev, &c.dev.objects.cqs, c)
-	c.dev.counts.completionQueues.remove()
+	c.dev.Counts.completionQueues.Remove()
 	return nil
 }

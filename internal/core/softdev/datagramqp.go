@@ -16,7 +16,7 @@ import (
 
 // datagramQP is a UD queue pair over shared memory.
 type datagramQP struct {
-	qp
+	QP
 	all    *datagrams
 	engine *local.DatagramQP
 	waits  *datagramLink // its oldest datagram waits for room there; nil: it does not wait
@@ -25,16 +25,16 @@ type datagramQP struct {
 	blockSelf bool         // to the multicasts that it sends itself (verbs.QPInit.BlockSelfMulticast)
 }
 
-func (u *datagrams) newQP(domain memory.PD, init *verbs.QPInit) (queuePair, error) {
+func (u *datagrams) newQP(domain memory.PD, init *verbs.QPInit) (QueuePair, error) {
 	if err := u.open(); err != nil {
 		return nil, err
 	}
 	q := &datagramQP{all: u, blockSelf: init.BlockSelfMulticast}
-	c := queue.Config{Num: u.dev.rendezvous.newQPN(u.dev), Type: init.Type, PD: domain, SendCQ: driver.CQOf(init.SendCQ).(*cq).q, RecvCQ: driver.CQOf(init.RecvCQ).(*cq).q,
+	c := queue.Config{Num: u.dev.rendezvous.newQPN(u.dev), Type: init.Type, PD: domain, SendCQ: driver.CQOf(init.SendCQ).(*CQ).Queue, RecvCQ: driver.CQOf(init.RecvCQ).(*CQ).Queue,
 		SignalAll: init.SignalAll, Owner: q, Caps: init.Cap}
-	c.Recv = q.receives(init, domain)
+	c.Recv = q.Receives(init, domain)
 	q.engine = local.NewDatagram(u.engine, c)
-	q.qp.init(&u.dev.Device, q, q.engine)
+	q.QP.Init(&u.dev.Device, q, q.engine)
 	return q, nil
 }
 
@@ -50,8 +50,8 @@ func (q *datagramQP) advance() {
 // send sends what can be sent.
 func (q *datagramQP) send() {
 	u := q.all
-	u.dev.lane.touch(&q.qp)
-	u.dev.lane.mu.counted = true
+	u.dev.Lane.Touch(&q.QP)
+	u.dev.Lane.Mu.Counted = true
 	var last *datagramLink
 	var met *recipients
 	for n := 0; q.waits == nil; n++ {
@@ -119,27 +119,27 @@ func (q *datagramQP) leave() {
 	}
 }
 
-func (q *datagramQP) change(attr *verbs.QPAttr, mask verbs.QPMask) error {
+func (q *datagramQP) Change(attr *verbs.QPAttr, mask verbs.QPMask) error {
 	if err := q.engine.Modify(attr, mask); err != nil {
 		return err
 	}
 	q.leave()
-	q.posted()
+	q.Posted()
 	return nil
 }
 
-func (q *datagramQP) failed() { q.leave() }
+func (q *datagramQP) Failed() { q.leave() }
 
-func (q *datagramQP) posted() {
+func (q *datagramQP) Posted() {
 	q.advance()
-	q.all.dev.lane.deliver()
+	q.all.dev.Lane.Deliver()
 }
 
-func (q *datagramQP) received() {}
+func (q *datagramQP) Received() {}
 
-func (q *datagramQP) release() error {
+func (q *datagramQP) Release() error {
 	if len(q.groups) > 0 {
-		return errAttached
+		return ErrAttached
 	}
 	q.leave()
 	q.engine.Destroy()
@@ -148,18 +148,18 @@ func (q *datagramQP) release() error {
 
 func (q *datagramQP) AttachMulticast(gid verbs.GID, _ uint16) error {
 	d := q.all.dev
-	d.lane.mu.Lock()
-	defer d.lane.mu.Unlock()
+	d.Lane.Mu.Lock()
+	defer d.Lane.Mu.Unlock()
 	addr := gid.Addr()
 	switch {
-	case d.lane.closed:
+	case d.Lane.Closed:
 		return verbs.ErrClosed
 	case !addr.IsMulticast():
 		return &verbs.OpError{Op: "attach_mcast", Err: verbs.ErrInvalid, Detail: fmt.Sprintf("%v is no multicast GID", gid)}
 	case slices.Contains(q.groups, addr):
 		return nil
 	}
-	d.lane.newTime()
+	d.Lane.NewTime()
 	err := q.all.attach(q, addr)
 	if err == nil {
 		q.groups = append(q.groups, addr)
@@ -169,16 +169,16 @@ func (q *datagramQP) AttachMulticast(gid verbs.GID, _ uint16) error {
 
 func (q *datagramQP) DetachMulticast(gid verbs.GID, _ uint16) error {
 	d := q.all.dev
-	d.lane.mu.Lock()
-	defer d.lane.mu.Unlock()
+	d.Lane.Mu.Lock()
+	defer d.Lane.Mu.Unlock()
 	i := slices.Index(q.groups, gid.Addr())
 	switch {
-	case d.lane.closed:
+	case d.Lane.Closed:
 		return verbs.ErrClosed
 	case i < 0:
-		return errNotAttached
+		return ErrNotAttached
 	}
-	d.lane.newTime()
+	d.Lane.NewTime()
 	q.all.detach(q, q.groups[i])
 	q.groups = slices.Delete(q.groups, i, i+1)
 	return nil
@@ -188,18 +188,18 @@ func (q *datagramQP) DetachMulticast(gid verbs.GID, _ uint16) error {
 type datagramAH struct {
 	dev  *Device
 	attr verbs.AHAttr
-	observedAH
+	ObservedAH
 }
 
 func (u *datagrams) newAH(attr verbs.AHAttr) (driver.AH, error) {
 	attr.Port = max(attr.Port, 1)
-	if err := u.dev.checkPort(attr.Port); err != nil {
+	if err := u.dev.CheckPort(attr.Port); err != nil {
 		return nil, err
 	}
 	if err := u.net.Resolve(&attr); err != nil {
 		return nil, err
 	}
-	if err := u.dev.counts.handles.add(); err != nil {
+	if err := u.dev.Counts.Handles.Add(); err != nil {
 		return nil, err
 	}
 	return &datagramAH{dev: &u.dev.Device, attr: attr}, nil
@@ -210,9 +210,9 @@ func (a *datagramAH) Vector() verbs.AHAttr { return a.attr }
 
 // Destroy frees the handle; datagrams that were posted hold the vector.
 func (a *datagramAH) Destroy() error {
-	a.dev.lane.mu.Lock()
-	defer a.dev.lane.mu.Unlock()
-	removeObject(a.dev, &a.dev.objects.ahs, &a.observedAH)
-	a.dev.counts.handles.remove()
+	a.dev.Lane.Mu.Lock()
+	defer a.dev.Lane.Mu.Unlock()
+	a.dev.RemoveAH(&a.ObservedAH)
+	a.dev.Counts.Handles.Remove()
 	return nil
 }

@@ -66,18 +66,18 @@ type datagramListener struct {
 	all     *datagrams
 	acc     Acceptor
 	members *members // nil: the datagrams are for one queue pair each
-	again   timer    // accepts again after the system had no room for a link
+	again   Timer    // accepts again after the system had no room for a link
 }
 
 func (u *datagrams) newListener(acc Acceptor, g *members) *datagramListener {
 	o := &datagramListener{all: u, acc: acc, members: g}
-	o.again.fire = func() { acc.Watch(true) }
+	o.again.Fire = func() { acc.Watch(true) }
 	acc.Own(o)
 	return o
 }
 
 func (o *datagramListener) close() {
-	o.all.dev.lane.timers.stop(&o.again)
+	o.all.dev.Lane.Timers.Stop(&o.again)
 	o.acc.Close()
 }
 
@@ -98,8 +98,8 @@ func (o *datagramListener) accept() {
 				continue
 			}
 			o.acc.Watch(false)
-			d.lane.timers.set(&o.again, d.lane.passTime()+acceptPause)
-			d.lane.wakeForTimer()
+			d.Lane.Timers.Set(&o.again, d.Lane.PassTime()+acceptPause)
+			d.Lane.WakeForTimer()
 			return
 		}
 		l := u.newLink(link.(MemoryLink), deviceKey{addr: link.PeerAddr().Addr()})
@@ -161,7 +161,7 @@ func (u *datagrams) forgetOne() {
 
 func (u *datagrams) newLink(link MemoryLink, at deviceKey) *datagramLink {
 	l := &datagramLink{all: u, link: link, device: at}
-	l.waitLimit.fire = l.stall
+	l.waitLimit.Fire = l.stall
 	l.finder = l.find
 	link.Own(l)
 	return l
@@ -177,7 +177,7 @@ type datagramLink struct {
 	used      uint64
 	waiting   []*datagramQP // for room, or for the other side
 	stalled   bool          // they have waited for too long: what finds no room is dropped
-	waitLimit timer         // of the wait
+	waitLimit Timer         // of the wait
 
 	members    *members    // nil: what comes is for one queue pair each
 	recipients *recipients // nil: it goes to one queue pair each
@@ -190,7 +190,7 @@ func (l *datagramLink) find(to, from verbs.QPN) []*local.DatagramQP {
 	u.found = u.found[:0]
 	if l.members != nil {
 		u.found = l.members.find(u.found, to, from, l.device.addr == u.dev.rendezvous.addr)
-	} else if q, ok := u.dev.qps[to].(*datagramQP); ok {
+	} else if q, ok := u.dev.QPs[to].(*datagramQP); ok {
 		u.found = append(u.found, q.engine)
 	}
 	return u.found
@@ -228,7 +228,7 @@ func (l *datagramLink) receive() {
 			l.link.Ring()
 		}
 	}
-	d.lane.mu.counted = true
+	d.Lane.Mu.Counted = true
 	if err != nil {
 		u.engine.Counters.Lost++
 	}
@@ -245,7 +245,7 @@ func (l *datagramLink) receive() {
 // pollAgain has the next pass look at the link, and makes sure that there is one.
 func (l *datagramLink) pollAgain() {
 	l.link.Again()
-	l.all.dev.lane.wakeBy(l.all.dev.lane.passTime())
+	l.all.dev.Lane.WakeBy(l.all.dev.Lane.PassTime())
 }
 
 // wait has a queue pair wait for room.
@@ -256,9 +256,9 @@ func (l *datagramLink) wait(q *datagramQP) {
 	if l.peer != nil && !l.peer.Await(true) {
 		l.pollAgain() // there is room now
 	}
-	if l.waitLimit.index == 0 {
-		d.lane.timers.set(&l.waitLimit, d.lane.passTime()+datagramTimeout)
-		d.lane.wakeForTimer()
+	if !l.waitLimit.IsSet() {
+		d.Lane.Timers.Set(&l.waitLimit, d.Lane.PassTime()+datagramTimeout)
+		d.Lane.WakeForTimer()
 	}
 }
 
@@ -285,7 +285,7 @@ func (l *datagramLink) resume() {
 func (l *datagramLink) stall() {
 	l.stalled = true
 	l.resume()
-	l.all.dev.lane.deliver()
+	l.all.dev.Lane.Deliver()
 }
 
 // sent notes that a datagram has found room. wake says that the other side sleeps and is to be woken.
@@ -294,7 +294,7 @@ func (l *datagramLink) sent(wake bool) {
 		l.link.Ring()
 	}
 	l.stalled = false
-	l.all.dev.lane.timers.stop(&l.waitLimit)
+	l.all.dev.Lane.Timers.Stop(&l.waitLimit)
 }
 
 // end closes the link. The datagrams that have waited for longest are dropped, but for those to a group. Those
@@ -307,7 +307,7 @@ func (l *datagramLink) end() {
 		u.from.Remove(l.device.addr, l)
 	}
 	l.leaveGroup()
-	u.dev.lane.timers.stop(&l.waitLimit)
+	u.dev.Lane.Timers.Stop(&l.waitLimit)
 	l.link.Close(true)
 	for _, q := range l.waiting {
 		if _, _, ok := q.engine.Next(); ok && l.recipients == nil {
@@ -315,5 +315,5 @@ func (l *datagramLink) end() {
 		}
 	}
 	l.resume()
-	u.dev.lane.deliver()
+	u.dev.Lane.Deliver()
 }

@@ -58,7 +58,7 @@ func (silentListener) Close() error { return nil }
 func TestDatagramLinks(t *testing.T) {
 	net := &silentNetwork{}
 	d := &StreamDevice{net: net}
-	d.lane.outbox, d.rendezvous.bits, d.rendezvous.addr = &queue.Outbox{}, 6, netip.MustParseAddr("127.0.0.1")
+	d.Lane.outbox, d.rendezvous.bits, d.rendezvous.addr = &queue.Outbox{}, 6, netip.MustParseAddr("127.0.0.1")
 	u := newDatagrams(d, net, nil)
 	u.listener = u.newListener(silentListener{net}, nil)
 	first := u.link(netip.AddrFrom4([4]byte{127, 0, 0, 1}), 1)

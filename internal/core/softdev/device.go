@@ -19,87 +19,94 @@ import (
 )
 
 // Device is a verbs device in software: objects and their keys, completion queues, events, timers, and who
-// moves the data. A [fabric] has the rest.
+// moves the data. A [Fabric] has the rest.
 type Device struct {
 	driver.Unsupported
 	driver.UnsupportedConnector
-	attr     verbs.DeviceAttr
+	Attr     verbs.DeviceAttr
 	port     PortState
-	portLock sync.Mutex // of the port's state, taken outside the lane's mu
+	portLock sync.Mutex // of the port's state, taken outside the lane's Mu
 
-	lane       lane
-	view       sync.Mutex // what observers see: see observe.go; taken inside the lane's mu
+	Lane       Lane
+	view       sync.Mutex // what observers see: see observe.go; taken inside the lane's Mu
 	memory     *memory.Table
-	qps        map[verbs.QPN]queuePair // changed with the lane's mu and view
-	objects    objectLists             // changed with the lane's mu and view
+	QPs        map[verbs.QPN]QueuePair // changed with the lane's Mu and view
+	objects    objectLists             // changed with the lane's Mu and view
 	latency    latencies               // changed with view
 	nextPD     memory.PD
 	nextCQ     uint32
 	nextSRQ    uint32
-	counts     counts
+	Counts     counts
 	event      func(verbs.EventType, int)
 	failed     func(*verbs.Failure) // may be nil
 	shared     *queue.Device        // what all engines have
 	watch      watch
-	fabric     fabric
-	faulty     atomic.Pointer[faulty] // changed with the lane's mu; nil: no faults are to be injected
+	fabric     Fabric
+	faulty     atomic.Pointer[Faulty] // changed with the lane's Mu; nil: no faults are to be injected
 	nic        atomic.Bool            // as shared.NIC
 	nextQP     uint64
 	eventsOnly bool // programs that wait sleep at once
 }
 
-// init makes a device of a fabric. name is what the program opened.
-func (d *Device) init(f fabric, port PortState, shared *queue.Device, attr verbs.DeviceAttr) {
-	d.fabric, d.port, d.shared, d.attr = f, port, shared, attr
-	d.memory = memory.NewTable(random32)
+// Init makes a device of a fabric. name is what the program opened.
+func (d *Device) Init(f Fabric, port PortState, shared *queue.Device, attr verbs.DeviceAttr) {
+	d.fabric, d.port, d.shared, d.Attr = f, port, shared, attr
+	d.memory = memory.NewTable(Random32)
 	if v, ok := port.(Virtual); ok {
 		d.memory.AllocateAddrsWith(v.AllocAddr)
 	}
-	d.qps = make(map[verbs.QPN]queuePair)
+	d.QPs = make(map[verbs.QPN]QueuePair)
 	d.event = func(verbs.EventType, int) {}
-	d.lane.init(d, f, port, &shared.Outbox)
+	d.Lane.init(d, f, port, &shared.Outbox)
 	*shared = queue.Device{Memory: d.memory, Ports: make([]queue.Port, port.Ports()), MaxMsgSize: maxMessage}
 	for i := range shared.Ports {
 		info := port.Info(i + 1)
 		shared.Ports[i].Num = i + 1
 		shared.Ports[i].Update(info.ActiveMTU, info.PKeyTable)
-		d.attr.MaxPKeys = max(d.attr.MaxPKeys, len(info.PKeyTable))
+		d.Attr.MaxPKeys = max(d.Attr.MaxPKeys, len(info.PKeyTable))
 	}
-	d.attr.Ports = len(shared.Ports)
+	d.Attr.Ports = len(shared.Ports)
 }
 
-// run starts the device's goroutine.
-func (d *Device) run() {
+// WorkInMemory says, before Init, that peers work in each other's memory: posts complete work requests without a
+// pass, and a program that polls goes on, as nobody wakes it for what peers write. With eventsOnly, programs that wait for
+// completions sleep at once.
+func (d *Device) WorkInMemory(eventsOnly bool) {
+	d.Lane.alone, d.Lane.spinner.endless, d.eventsOnly = true, true, eventsOnly
+}
+
+// Start starts the device's goroutine.
+func (d *Device) Start() {
 	d.port.Follow(d.portChanged)
-	go d.lane.loop()
+	go d.Lane.loop()
 }
 
-// attrOf returns the attributes that all devices have in common.
-func attrOf(name, kind string, transport verbs.Transport, guid uint64) verbs.DeviceAttr {
+// AttrOf returns the attributes that all devices have in common.
+func AttrOf(name, kind string, transport verbs.Transport, guid uint64) verbs.DeviceAttr {
 	return verbs.DeviceAttr{
 		Name: name, Kind: kind, Transport: transport, Firmware: Version(), NodeGUID: guid, SysImageGUID: guid,
-		MaxMRSize: math.MaxInt64, PageSizes: 1 << 12, MaxQP: maxQP, MaxQPWR: maxWR, MaxSGE: maxSGE, MaxSGERead: maxSGE, SinkAccess: verbs.LocalWrite,
-		MaxInline: maxInline, MaxCQ: maxObjects, MaxCQE: maxCQE, MaxMR: maxObjects, MaxMW: maxObjects, MaxPD: maxObjects,
-		MaxSRQ: maxObjects, MaxSRQWR: maxSRQWR, MaxSRQSGE: maxSGE,
+		MaxMRSize: math.MaxInt64, PageSizes: 1 << 12, MaxQP: MaxQP, MaxQPWR: maxWR, MaxSGE: maxSGE, MaxSGERead: maxSGE, SinkAccess: verbs.LocalWrite,
+		MaxInline: maxInline, MaxCQ: MaxObjects, MaxCQE: maxCQE, MaxMR: MaxObjects, MaxMW: MaxObjects, MaxPD: MaxObjects,
+		MaxSRQ: MaxObjects, MaxSRQWR: maxSRQWR, MaxSRQSGE: maxSGE,
 		MaxQPRdAtomic: maxAtomics, MaxQPInitRdAtom: maxAtomics, Atomic: verbs.AtomicGlobal, MaxMsgSize: maxMessage,
 		Caps: verbs.CapSRQ | verbs.CapMWType1 | verbs.CapMWType2B | verbs.CapSendInvalidate | verbs.CapSRQResize | verbs.CapResizeCQ |
 			verbs.CapTimestamp | verbs.CapOnDemand | verbs.CapExclude | verbs.CapWatch,
 	}
 }
 
-// random32 is a source of numbers that peers cannot guess.
-func random32() uint32 {
+// Random32 is a source of numbers that peers cannot guess.
+func Random32() uint32 {
 	var b [4]byte
 	crand.Read(b[:])
 	return binary.LittleEndian.Uint32(b[:])
 }
 
 // Clock returns the time that completions carry.
-func (d *Device) Clock() uint64 { return uint64(d.lane.now()) }
+func (d *Device) Clock() uint64 { return uint64(d.Lane.Now()) }
 
 // QueryDevice returns attributes and limits.
 func (d *Device) QueryDevice() verbs.DeviceAttr {
-	a := d.attr
+	a := d.Attr
 	if d.nic.Load() {
 		strictAttr(&a)
 	}
@@ -108,37 +115,37 @@ func (d *Device) QueryDevice() verbs.DeviceAttr {
 
 // PKeys returns the partition key table of a port.
 func (d *Device) PKeys(port int) ([]verbs.PKey, error) {
-	if err := d.checkPort(port); err != nil {
+	if err := d.CheckPort(port); err != nil {
 		return nil, err
 	}
 	return slices.Clone(d.port.Info(port).PKeyTable), nil
 }
 
-func (d *Device) checkPort(port int) error {
-	if port < 1 || port > d.attr.Ports {
-		return &verbs.OpError{Op: "query_port", Err: verbs.ErrInvalid, Detail: fmt.Sprintf("port %d: the device has ports 1 to %d", port, d.attr.Ports)}
+func (d *Device) CheckPort(port int) error {
+	if port < 1 || port > d.Attr.Ports {
+		return &verbs.OpError{Op: "query_port", Err: verbs.ErrInvalid, Detail: fmt.Sprintf("port %d: the device has ports 1 to %d", port, d.Attr.Ports)}
 	}
 	return nil
 }
 
 // SetEventSink sets the function that gets events of the device.
 func (d *Device) SetEventSink(f func(verbs.EventType, int)) {
-	d.lane.mu.Lock()
-	defer d.lane.mu.Unlock()
+	d.Lane.Mu.Lock()
+	defer d.Lane.Mu.Unlock()
 	d.event = f
 }
 
 // WatchAccesses has a follow the one-sided operations of peers.
 func (d *Device) WatchAccesses(a driver.Accesses) {
-	d.lane.mu.Lock()
-	defer d.lane.mu.Unlock()
+	d.Lane.Mu.Lock()
+	defer d.Lane.Mu.Unlock()
 	d.memory.WatchAccesses(a)
 }
 
 // SetFailureSink sets the function that gets failures of queue pairs.
 func (d *Device) SetFailureSink(f func(*verbs.Failure)) error {
-	d.lane.mu.Lock()
-	defer d.lane.mu.Unlock()
+	d.Lane.Mu.Lock()
+	defer d.Lane.Mu.Unlock()
 	d.failed = f
 	return nil
 }
@@ -152,10 +159,10 @@ func (d *Device) SetFailureSink(f func(*verbs.Failure)) error {
 func (d *Device) portChanged(port int, events ...verbs.EventType) {
 	d.portLock.Lock() // so that the last to ask is the last to note
 	info := d.port.Info(port)
-	d.lane.mu.Lock()
+	d.Lane.Mu.Lock()
 	d.shared.Ports[port-1].Update(info.ActiveMTU, info.PKeyTable)
 	event := d.event
-	d.lane.mu.Unlock()
+	d.Lane.Mu.Unlock()
 	d.portLock.Unlock()
 	for _, t := range events {
 		event(t, port)
@@ -164,7 +171,7 @@ func (d *Device) portChanged(port int, events ...verbs.EventType) {
 
 // QueryPort returns the attributes of a port.
 func (d *Device) QueryPort(port int) (verbs.PortAttr, error) {
-	if err := d.checkPort(port); err != nil {
+	if err := d.CheckPort(port); err != nil {
 		return verbs.PortAttr{}, err
 	}
 	info := d.port.Info(port)
@@ -181,7 +188,7 @@ func (d *Device) QueryPort(port int) (verbs.PortAttr, error) {
 
 // GIDs returns the GID table of a port.
 func (d *Device) GIDs(port int) ([]verbs.GIDEntry, error) {
-	if err := d.checkPort(port); err != nil {
+	if err := d.CheckPort(port); err != nil {
 		return nil, err
 	}
 	return slices.Clone(d.port.Info(port).GIDTable), nil
@@ -189,37 +196,37 @@ func (d *Device) GIDs(port int) ([]verbs.GIDEntry, error) {
 
 // Drain sends what can leave at once.
 func (d *Device) Drain() {
-	d.lane.mu.Lock()
-	defer d.lane.mu.Unlock()
-	d.fabric.drain()
+	d.Lane.Mu.Lock()
+	defer d.Lane.Mu.Unlock()
+	d.fabric.SendRest()
 }
 
 // Close ends the device and everything in it.
 func (d *Device) Close() error {
-	d.lane.mu.Lock()
-	if d.lane.closed {
-		d.lane.mu.Unlock()
+	d.Lane.Mu.Lock()
+	if d.Lane.Closed {
+		d.Lane.Mu.Unlock()
 		return nil
 	}
-	d.fabric.drain()
+	d.fabric.SendRest()
 	d.endFaults()
-	d.lane.closed = true
+	d.Lane.Closed = true
 	d.watch.notify()
-	d.lane.mu.Unlock()
+	d.Lane.Mu.Unlock()
 	for _, c := range d.objects.cqs.All() { // which stays as it is
 		c.events.Completion() // wakes whoever waits
 	}
-	d.lane.wakeLoop()
-	d.lane.dozes.Wait()
-	err := d.fabric.shut()
-	<-d.lane.sleep.done
-	d.lane.mu.Lock()
-	defer d.lane.mu.Unlock()
+	d.Lane.wakeLoop()
+	d.Lane.dozes.Wait()
+	err := d.fabric.Shut()
+	<-d.Lane.sleep.done
+	d.Lane.Mu.Lock()
+	defer d.Lane.Mu.Unlock()
 	d.view.Lock()
-	clear(d.qps)
+	clear(d.QPs)
 	d.objects = objectLists{}
 	d.view.Unlock()
-	d.lane.timers = nil
+	d.Lane.Timers = nil
 	d.memory.Close()
-	return errors.Join(err, d.fabric.free())
+	return errors.Join(err, d.fabric.Free())
 }

@@ -9,7 +9,7 @@
 // sends what is due, in the goroutine that called it. A post sends at once, in the goroutine that
 // posts. Only when nobody polls does the device's own goroutine wait for the network and do both,
 // so that one-sided operations need nobody at their target. While a program polls, that goroutine
-// looks once in a [gracePeriod] and does not wait for the network, where each packet would wake it.
+// looks once in a [GracePeriod] and does not wait for the network, where each packet would wake it.
 //
 // A program whose polls find nothing, many times in a row, dozes: it sleeps at the port until something
 // arrives, for at most 200 µs, without the lock. See spin.go.
@@ -30,7 +30,7 @@
 // # One device, two fabrics
 //
 // [Device] and qp are what programs call, and are the same whatever carries the messages. The
-// differences are behind [fabric] and [queuePair], and each fabric embeds the common part:
+// differences are behind [Fabric] and [QueuePair], and each fabric embeds the common part:
 //
 //   - [PacketDevice] fills batches of packets, and a [Port] carries them (RoCEv2, engine ibta).
 //   - [StreamDevice] has a stream for each queue pair, and a [Network] makes the streams. Data go as bytes

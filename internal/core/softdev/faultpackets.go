@@ -24,7 +24,7 @@ const maxDelayed = 64 << 20
 
 // impairment applies faults to the packets of a device. Its methods are called with the device's lock held.
 type impairment struct {
-	*faulty
+	*Faulty
 	dev  *PacketDevice
 	out  delayed[outPacket]
 	in   delayed[inPacket]
@@ -38,7 +38,7 @@ type impairment struct {
 type delayed[T any] struct {
 	list  []delayedPacket[T]
 	bytes int
-	timer timer
+	timer Timer
 }
 
 type delayedPacket[T any] struct {
@@ -91,31 +91,31 @@ type savedHeader []byte
 
 func (h savedHeader) AppendGRH(b []byte) []byte { return append(b, h...) }
 
-// impair begins what faults do to packets; nil: nothing any more, and what is delayed goes on at once.
-func (d *PacketDevice) impair(x *faulty) {
+// Impair begins what faults do to packets; nil: nothing any more, and what is delayed goes on at once.
+func (d *PacketDevice) Impair(x *Faulty) {
 	if i := d.impaired; i != nil {
 		d.impaired, d.progress.deliverTo = nil, d.take
-		d.lane.timers.stop(&i.out.timer)
-		d.lane.timers.stop(&i.in.timer)
+		d.Lane.Timers.Stop(&i.out.timer)
+		d.Lane.Timers.Stop(&i.in.timer)
 		const end = clock.Time(1<<63 - 1)
-		if x == nil || !x.dead {
+		if x == nil || !x.Dead {
 			i.sendDue(end)
 			i.takeDue(end)
 		}
 	}
-	if x == nil || !x.dead && !x.unready && !x.in.Has(faults.Kind.OfPackets) {
+	if x == nil || !x.Dead && !x.Unready && !x.Injector.Has(faults.Kind.OfPackets) {
 		return
 	}
-	i := &impairment{faulty: x, dev: d, one: ibta.NewBatch(d.engine.Limits), senders: map[connection]*packetQP{}}
-	i.out.timer.fire = func() { i.sendDue(d.lane.passTime()) }
-	i.in.timer.fire = func() { i.takeDue(d.lane.passTime()) }
+	i := &impairment{Faulty: x, dev: d, one: ibta.NewBatch(d.engine.Limits), senders: map[connection]*packetQP{}}
+	i.out.timer.Fire = func() { i.sendDue(d.Lane.PassTime()) }
+	i.in.timer.Fire = func() { i.takeDue(d.Lane.PassTime()) }
 	d.impaired, d.progress.deliverTo = i, i.take
 }
 
-// refusesFault returns why a fault makes no sense.
-func (d *PacketDevice) refusesFault(f *faults.Fault) string {
+// RefusesFault returns why a fault makes no sense.
+func (d *PacketDevice) RefusesFault(f *faults.Fault) string {
 	if f.LID != 0 && d.port.Info(1).Link != verbs.LinkInfiniBand {
-		return noLIDs
+		return NoLIDs
 	}
 	return ""
 }
@@ -147,7 +147,7 @@ func (i *impairment) send(b *ibta.Batch) error {
 	if passes {
 		return i.pass(b)
 	}
-	now := i.dev.lane.passTime()
+	now := i.dev.Lane.PassTime()
 	for k, v := range verdicts {
 		packet, ok := b.Extract(k)
 		if !ok {
@@ -170,8 +170,8 @@ func (i *impairment) send(b *ibta.Batch) error {
 
 // captureOf returns where packets of a queue pair are captured; nil: nowhere.
 func (i *impairment) captureOf(q faults.QP) *observe.Ring {
-	if q := i.dev.qps[verbs.QPN(q.Num)]; q != nil {
-		return q.common().capture.Load()
+	if q := i.dev.QPs[verbs.QPN(q.Num)]; q != nil {
+		return q.Common().Capture.Load()
 	}
 	return nil
 }
@@ -216,22 +216,22 @@ func (i *impairment) sendDue(now clock.Time) {
 	for len(i.out.list) > 0 && i.out.list[0].at <= now {
 		i.only(&i.out.list[0].packet)
 		if err := d.port.Send(i.one); errors.Is(err, ErrAgain) && d.impaired == i {
-			i.wake(&i.out.timer, d.lane.passTime()+retryTime)
+			i.wake(&i.out.timer, d.Lane.PassTime()+RetryTime)
 			return
 		} else if err != nil {
 			d.engine.Counters.SendErrors++
 		}
 		i.out.next(now)
 	}
-	d.lane.mu.counted = true
+	d.Lane.Mu.Counted = true
 	if len(i.out.list) > 0 {
 		i.wake(&i.out.timer, i.out.list[0].at)
 	}
 }
 
-func (i *impairment) wake(t *timer, at clock.Time) {
-	i.dev.lane.timers.set(t, at)
-	i.dev.lane.wakeForTimer()
+func (i *impairment) wake(t *Timer, at clock.Time) {
+	i.dev.Lane.Timers.Set(t, at)
+	i.dev.Lane.WakeForTimer()
 }
 
 // lost notes that a packet is lost: where a network counts its losses, who waits for an answer asks it before it sends
@@ -252,8 +252,8 @@ func addrOf(k *ibta.PathKey) netip.Addr {
 
 // decide returns what becomes of a packet.
 func (i *impairment) decide(p faults.Packet) faults.Verdict {
-	v := i.faulty.in.Packet(&p, i.since())
-	v.Drop = v.Drop || i.dead
+	v := i.Faulty.Injector.Packet(&p, i.Since())
+	v.Drop = v.Drop || i.Dead
 	return v
 }
 
@@ -269,9 +269,9 @@ func (i *impairment) outgoing(b *ibta.Batch, k int, head []byte) faults.Packet {
 		return p
 	}
 	if op.Info().Headers&ib.HasDETH != 0 {
-		p.QP = i.qpNumbered(verbs.QPN(binary.BigEndian.Uint32(head[ib.BTHLen+4:]) & 0xffffff))
+		p.QP = i.QPNumbered(verbs.QPN(binary.BigEndian.Uint32(head[ib.BTHLen+4:]) & 0xffffff))
 	} else if q := i.senderTo(connection{b.To.Key, dest}); q != nil {
-		p.QP = i.qpOf(&q.qp)
+		p.QP = i.QPOf(&q.QP)
 	}
 	return p
 }
@@ -291,10 +291,10 @@ func (i *impairment) senderTo(to connection) *packetQP {
 	if q := i.senders[to]; q != nil && connected(q) {
 		return q
 	}
-	if len(i.senders) > len(i.dev.qps) { // some have ended
+	if len(i.senders) > len(i.dev.QPs) { // some have ended
 		clear(i.senders)
 	}
-	for _, o := range i.dev.qps {
+	for _, o := range i.dev.QPs {
 		if q := o.(*packetQP); connected(q) {
 			i.senders[to] = q
 			return q
@@ -332,7 +332,7 @@ func (i *impairment) take(p *ib.Packet, from *ibta.Arrival) {
 		saved.from.Header = savedHeader(from.Header.AppendGRH(nil))
 	}
 	for range v.Copies + 1 {
-		i.in.add(d.lane.passTime()+clock.Time(v.Delay), pk.Size, saved)
+		i.in.add(d.Lane.PassTime()+clock.Time(v.Delay), pk.Size, saved)
 	}
 	i.wake(&i.in.timer, i.in.list[0].at)
 }
@@ -348,9 +348,9 @@ func (i *impairment) takeDue(now clock.Time) {
 		pk := i.incoming(&p.packet, &p.from)
 		i.accept(&p.packet, &p.from, &pk)
 	}
-	d.lane.deliver()
-	d.tellWatchers()
-	d.lane.mu.counted = true
+	d.Lane.Deliver()
+	d.TellWatchers()
+	d.Lane.Mu.Counted = true
 	if len(i.in.list) > 0 {
 		i.wake(&i.in.timer, i.in.list[0].at)
 	}
@@ -359,12 +359,12 @@ func (i *impairment) takeDue(now clock.Time) {
 // accept takes a packet to its queue pair, whose receives it may not find.
 func (i *impairment) accept(p *ib.Packet, from *ibta.Arrival, pk *faults.Packet) {
 	d := i.dev
-	if !i.unready || !needsReceive(p.Opcode.Info()) || p.DestQP <= ib.QP1 {
+	if !i.Unready || !needsReceive(p.Opcode.Info()) || p.DestQP <= ib.QP1 {
 		d.take(p, from)
 		return
 	}
 	held := d.engine.Unready
-	if i.faulty.in.NotReady(pk, i.since()) {
+	if i.Faulty.Injector.NotReady(pk, i.Since()) {
 		d.engine.Unready = true
 		from.Comment = faults.Kinds(1 << faults.RNR).Comment()
 	}
@@ -388,7 +388,7 @@ func (i *impairment) incoming(p *ib.Packet, from *ibta.Arrival) faults.Packet {
 		pk.Name += " " + pk.Message
 		return pk
 	}
-	pk.QP = i.qpNumbered(p.DestQP)
+	pk.QP = i.QPNumbered(p.DestQP)
 	return pk
 }
 

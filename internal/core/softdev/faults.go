@@ -14,20 +14,20 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// faulty is a device's faults. [Device] points to it while it has some, and asks it before calls, and about work
+// Faulty is a device's faults. [Device] points to it while it has some, and asks it before calls, and about work
 // requests and completions. Its methods are called with the device's lock held.
-type faulty struct {
-	dev   *Device
-	in    *faults.Injector
-	start clock.Time
-	dead  bool // the device has failed: nothing is sent or received
+type Faulty struct {
+	dev      *Device
+	Injector *faults.Injector
+	start    clock.Time
+	Dead     bool // the device has failed: nothing is sent or received
 
 	completes bool // there are faults of completions
 	lates     bool // of late ones
 	posts     bool // there are events that come with work requests
-	unready   bool // there are messages that find no receive
+	Unready   bool // there are messages that find no receive
 
-	moments []*timer
+	moments []*Timer
 	untold  []verbs.EventType // of the port; the first is being told
 	altered map[token]alteration
 	tokens  uint64
@@ -50,7 +50,7 @@ type alteration struct {
 // heldCompletions are completions of a queue that come later, in their order.
 type heldCompletions struct {
 	list  []heldCompletion
-	timer timer
+	timer Timer
 }
 
 type heldCompletion struct {
@@ -62,23 +62,23 @@ type heldCompletion struct {
 func (d *Device) SetFaults(in *faults.Injector) error {
 	if in != nil {
 		for _, f := range in.Faults() {
-			if why := d.fabric.refusesFault(&f); why != "" {
-				return fmt.Errorf("%s: the fault `%s`: %w: %s", d.attr.Name, &f, verbs.ErrNotSupported, why)
+			if why := d.fabric.RefusesFault(&f); why != "" {
+				return fmt.Errorf("%s: the fault `%s`: %w: %s", d.Attr.Name, &f, verbs.ErrNotSupported, why)
 			}
 		}
 	}
-	d.lane.mu.Lock()
-	if d.lane.closed {
-		d.lane.mu.Unlock()
+	d.Lane.Mu.Lock()
+	if d.Lane.Closed {
+		d.Lane.Mu.Unlock()
 		return verbs.ErrClosed
 	}
-	d.lane.newTime()
+	d.Lane.NewTime()
 	d.endFaults()
 	if in != nil && len(in.Faults()) > 0 {
 		d.beginFaults(in)
 	}
-	d.lane.mu.Unlock()
-	d.lane.wakeLoop()
+	d.Lane.Mu.Unlock()
+	d.Lane.wakeLoop()
 	return nil
 }
 
@@ -87,32 +87,32 @@ func (d *Device) Faults() *faults.Injector {
 	if d.faulty.Load() == nil {
 		return nil
 	}
-	d.lane.mu.Lock() // an event is counted once it is known whom it went to
-	defer d.lane.mu.Unlock()
+	d.Lane.Mu.Lock() // an event is counted once it is known whom it went to
+	defer d.Lane.Mu.Unlock()
 	if x := d.faulty.Load(); x != nil {
-		return x.in
+		return x.Injector
 	}
 	return nil
 }
 
 // beginFaults takes over faults.
 func (d *Device) beginFaults(in *faults.Injector) {
-	x := &faulty{dev: d, in: in, start: d.lane.passTime(), altered: map[token]alteration{}, broken: map[verbs.QPN]bool{},
+	x := &Faulty{dev: d, Injector: in, start: d.Lane.PassTime(), altered: map[token]alteration{}, broken: map[verbs.QPN]bool{},
 		held: map[*queue.CQ]*heldCompletions{}}
 	x.completes = in.Has(func(k faults.Kind) bool { return k == faults.Complete })
 	x.lates = in.Has(func(k faults.Kind) bool { return k == faults.Late })
 	x.posts = in.Has(func(k faults.Kind) bool { return k == faults.Raise || k == faults.Disconnect })
-	x.unready = in.Has(func(k faults.Kind) bool { return k == faults.RNR })
+	x.Unready = in.Has(func(k faults.Kind) bool { return k == faults.RNR })
 	for _, m := range in.Moments() {
-		t := &timer{}
-		t.fire = func() { x.come(m) }
-		d.lane.timers.set(t, x.start+clock.Time(m.At))
+		t := &Timer{}
+		t.Fire = func() { x.come(m) }
+		d.Lane.Timers.Set(t, x.start+clock.Time(m.At))
 		x.moments = append(x.moments, t)
 	}
 	d.faulty.Store(x)
-	d.fabric.impair(x)
+	d.fabric.Impair(x)
 	in.Begin()
-	d.lane.wakeForTimer()
+	d.Lane.WakeForTimer()
 }
 
 // endFaults ends the faults, and says how often they have struck.
@@ -122,43 +122,43 @@ func (d *Device) endFaults() {
 		return
 	}
 	for _, t := range x.moments {
-		d.lane.timers.stop(t)
+		d.Lane.Timers.Stop(t)
 	}
 	for _, h := range x.held {
-		d.lane.timers.stop(&h.timer)
+		d.Lane.Timers.Stop(&h.timer)
 		for i := range h.list {
-			d.lane.push(&h.list[i].Completion)
+			d.Lane.push(&h.list[i].Completion)
 		}
 	}
 	for t, a := range x.altered { // which will complete as they are
 		x.altered[t] = alteration{id: a.id}
 	}
-	d.fabric.impair(nil)
+	d.fabric.Impair(nil)
 	d.faulty.Store(nil)
 	if len(x.altered) > 0 { // they have IDs of ours
 		d.beginRest(x)
 	}
-	x.in.Finish()
+	x.Injector.Finish()
 }
 
 // beginRest keeps what restores the IDs of work requests that have not completed.
-func (d *Device) beginRest(x *faulty) {
-	d.faulty.Store(&faulty{dev: d, in: faults.NewInjector(&faults.Set{}, d.attr.Name, nil), start: x.start,
+func (d *Device) beginRest(x *Faulty) {
+	d.faulty.Store(&Faulty{dev: d, Injector: faults.NewInjector(&faults.Set{}, d.Attr.Name, nil), start: x.start,
 		completes: true, altered: x.altered, tokens: x.tokens, broken: x.broken,
 		held: map[*queue.CQ]*heldCompletions{}})
 }
 
-// since returns how long the faults have been there.
-func (x *faulty) since() time.Duration { return time.Duration(x.dev.lane.passTime() - x.start) }
+// Since returns how long the faults have been there.
+func (x *Faulty) Since() time.Duration { return time.Duration(x.dev.Lane.PassTime() - x.start) }
 
 // now is since for calls outside of a pass.
-func (x *faulty) now() time.Duration {
-	x.dev.lane.newTime()
-	return x.since()
+func (x *Faulty) now() time.Duration {
+	x.dev.Lane.NewTime()
+	return x.Since()
 }
 
 // refuses returns the error of a call that is to fail; nil: it is to go on.
-func (d *Device) refuses(call string, q *qp) error {
+func (d *Device) refuses(call string, q *QP) error {
 	x := d.faulty.Load()
 	if x == nil {
 		return nil
@@ -166,11 +166,11 @@ func (d *Device) refuses(call string, q *qp) error {
 	return x.refuses(call, q)
 }
 
-func (x *faulty) refuses(call string, q *qp) error {
-	if x.dead {
+func (x *Faulty) refuses(call string, q *QP) error {
+	if x.Dead {
 		return &verbs.OpError{Op: call, Err: syscall.EIO, Detail: "the device has failed: DEVICE_FATAL was injected"}
 	}
-	return x.in.Call(call, x.qpOf(q), x.now())
+	return x.Injector.Call(call, x.QPOf(q), x.now())
 }
 
 // FailCall is refuses for calls that do not have the lock.
@@ -178,8 +178,8 @@ func (d *Device) FailCall(call string) error {
 	if d.faulty.Load() == nil {
 		return nil
 	}
-	d.lane.mu.Lock()
-	defer d.lane.mu.Unlock()
+	d.Lane.Mu.Lock()
+	defer d.Lane.Mu.Unlock()
 	return d.refuses(call, nil)
 }
 
@@ -188,26 +188,26 @@ func (d *Device) Rejects(way faults.Way, peer netip.Addr) (reason uint16, yes bo
 	if d.faulty.Load() == nil {
 		return 0, false
 	}
-	d.lane.mu.Lock()
-	defer d.lane.mu.Unlock()
+	d.Lane.Mu.Lock()
+	defer d.Lane.Mu.Unlock()
 	x := d.faulty.Load()
 	if x == nil {
 		return 0, false
 	}
-	return x.in.Rejects(way, peer.Unmap().WithZone(""), x.now())
+	return x.Injector.Rejects(way, peer.Unmap().WithZone(""), x.now())
 }
 
-func (x *faulty) qpOf(q *qp) faults.QP {
+func (x *Faulty) QPOf(q *QP) faults.QP {
 	if q == nil {
 		return faults.QP{}
 	}
 	return faults.QP{Num: uint32(q.protocol.Number()), Ordinal: q.ordinal}
 }
 
-// qpNumbered is qpOf for a number.
-func (x *faulty) qpNumbered(n verbs.QPN) faults.QP {
-	if q := x.dev.qps[n]; q != nil {
-		return x.qpOf(q.common())
+// QPNumbered is qpOf for a number.
+func (x *Faulty) QPNumbered(n verbs.QPN) faults.QP {
+	if q := x.dev.QPs[n]; q != nil {
+		return x.QPOf(q.Common())
 	}
 	return faults.QP{Num: uint32(n)}
 }
@@ -219,7 +219,7 @@ var opNames = [...]string{verbs.WCSend: "send", verbs.WCWrite: "write", verbs.WC
 	verbs.WCRecv: "recv", verbs.WCRecvWriteImm: "recv"}
 
 // post posts work requests of a queue pair, some of which are to complete otherwise than they do by themselves.
-func (x *faulty) post(q *qp, wrs []verbs.SendWR, all bool) (int, error) {
+func (x *Faulty) post(q *QP, wrs []verbs.SendWR, all bool) (int, error) {
 	if err := x.refuses("post_send", q); err != nil {
 		return 0, err
 	}
@@ -228,12 +228,12 @@ func (x *faulty) post(q *qp, wrs []verbs.SendWR, all bool) (int, error) {
 	var events []faults.Fault
 	for i := range given {
 		if x.posts {
-			events = append(events, x.in.Posted(x.qpOf(q), x.since())...)
+			events = append(events, x.Injector.Posted(x.QPOf(q), x.Since())...)
 		}
 		if !x.completes || given[i].Op < verbs.OpSend || given[i].Op > verbs.OpBindMW {
 			continue
 		}
-		s := x.in.Completion(opNames[queue.CompletesAs(given[i].Op)], x.qpOf(q), x.since())
+		s := x.Injector.Completion(opNames[queue.CompletesAs(given[i].Op)], x.QPOf(q), x.Since())
 		if s == verbs.StatusSuccess {
 			continue
 		}
@@ -251,8 +251,8 @@ func (x *faulty) post(q *qp, wrs []verbs.SendWR, all bool) (int, error) {
 		delete(x.altered, token{q.protocol.Number(), tokens[i]})
 	}
 	if n > 0 {
-		q.lane.newTime()
-		q.self.posted()
+		q.lane.NewTime()
+		q.self.Posted()
 	}
 	for i := range events {
 		x.raise(events[i].Event, &events[i])
@@ -262,37 +262,37 @@ func (x *faulty) post(q *qp, wrs []verbs.SendWR, all bool) (int, error) {
 
 // complete changes a completion, or holds it back. It reports whether it is to be delivered now, and then whether
 // its queue pair fails by it.
-func (x *faulty) complete(c *queue.Completion) (now, fails bool) {
+func (x *Faulty) complete(c *queue.Completion) (now, fails bool) {
 	to, wc := c.CQ, &c.WC
-	q := x.dev.qps[wc.QPN]
+	q := x.dev.QPs[wc.QPN]
 	if x.completes {
 		fails = x.change(q, wc)
 	}
 	if !x.lates {
 		return true, fails
 	}
-	late := x.in.Lateness(opNames[wc.Op], x.qpNumbered(wc.QPN), x.since())
+	late := x.Injector.Lateness(opNames[wc.Op], x.QPNumbered(wc.QPN), x.Since())
 	h := x.held[to]
 	if late == 0 && (h == nil || len(h.list) == 0) {
 		return true, fails
 	}
 	if h == nil {
 		h = &heldCompletions{}
-		h.timer.fire = func() { x.release(to) }
+		h.timer.Fire = func() { x.release(to) }
 		x.held[to] = h
 	}
-	at := x.dev.lane.passTime() + clock.Time(late)
+	at := x.dev.Lane.PassTime() + clock.Time(late)
 	if n := len(h.list); n > 0 {
 		at = max(at, h.list[n-1].at) // they stay in order
 	}
 	h.list = append(h.list, heldCompletion{at, *c})
-	x.dev.lane.timers.setBy(&h.timer, h.list[0].at)
-	x.dev.lane.wakeForTimer()
+	x.dev.Lane.Timers.SetBy(&h.timer, h.list[0].at)
+	x.dev.Lane.WakeForTimer()
 	return false, fails
 }
 
 // change gives a completion the status that a fault wants, and reports whether its queue pair fails by that.
-func (x *faulty) change(q queuePair, wc *verbs.WC) bool {
+func (x *Faulty) change(q QueuePair, wc *verbs.WC) bool {
 	key := token{wc.QPN, wc.ID}
 	a, ours := x.altered[key]
 	if ours {
@@ -307,7 +307,7 @@ func (x *faulty) change(q queuePair, wc *verbs.WC) bool {
 	case x.broken[wc.QPN] && !isRecv:
 		a.status = verbs.StatusWRFlushError
 	case isRecv:
-		a.status = x.in.Completion("recv", x.qpNumbered(wc.QPN), x.since())
+		a.status = x.Injector.Completion("recv", x.QPNumbered(wc.QPN), x.Since())
 	}
 	if a.status == verbs.StatusSuccess {
 		return false
@@ -316,7 +316,7 @@ func (x *faulty) change(q queuePair, wc *verbs.WC) bool {
 	if a.status == verbs.StatusWRFlushError && x.broken[wc.QPN] || q == nil {
 		return false
 	}
-	c := q.common()
+	c := q.Common()
 	if isRecv && c.stats.Type == verbs.UD {
 		return false // as datagrams that are too long
 	}
@@ -328,77 +328,77 @@ func (x *faulty) change(q queuePair, wc *verbs.WC) bool {
 		}
 		c.injected = &verbs.Failure{QPN: wc.QPN, Side: side, Status: wc.Status, Op: wc.Op, ID: wc.ID,
 			Detail: "a fault was injected"}
-		x.dev.lane.outbox.Failures = append(x.dev.lane.outbox.Failures, c.injected)
+		x.dev.Lane.outbox.Failures = append(x.dev.Lane.outbox.Failures, c.injected)
 	}
 	return true
 }
 
 // breakQP puts a queue pair into the error state.
-func (x *faulty) breakQP(n verbs.QPN) {
-	q := x.dev.qps[n]
+func (x *Faulty) breakQP(n verbs.QPN) {
+	q := x.dev.QPs[n]
 	if q == nil {
 		return
 	}
 	if x.fail(q) {
-		x.dev.lane.mu.counted = true
-		q.common().raise(verbs.EventQPBroken)
+		x.dev.Lane.Mu.Counted = true
+		q.Common().raise(verbs.EventQPBroken)
 	}
 }
 
 // fail puts a queue pair into the error state. It returns false if it is there already, or in the reset state.
-func (x *faulty) fail(q queuePair) bool {
-	c := q.common()
+func (x *Faulty) fail(q QueuePair) bool {
+	c := q.Common()
 	if s := c.protocol.State(); s == verbs.StateError || s == verbs.StateReset {
 		return false
 	}
 	c.protocol.Modify(&verbs.QPAttr{State: verbs.StateError}, verbs.MaskState)
-	q.failed()
-	x.dev.lane.touch(c)
+	q.Failed()
+	x.dev.Lane.Touch(c)
 	return true
 }
 
 // renewed notes that a queue pair begins anew.
-func (x *faulty) renewed(q *qp) {
+func (x *Faulty) renewed(q *QP) {
 	delete(x.broken, q.protocol.Number())
 	q.injected = nil
 }
 
 // destroyed notes that a queue pair has ended.
-func (x *faulty) destroyed(q *qp) {
+func (x *Faulty) destroyed(q *QP) {
 	x.renewed(q)
-	x.in.Forget(uint32(q.protocol.Number()))
+	x.Injector.Forget(uint32(q.protocol.Number()))
 }
 
 // release delivers the completions of a queue whose time has come.
-func (x *faulty) release(to *queue.CQ) {
-	h, now := x.held[to], x.dev.lane.passTime()
+func (x *Faulty) release(to *queue.CQ) {
+	h, now := x.held[to], x.dev.Lane.PassTime()
 	n := 0
 	for n < len(h.list) && h.list[n].at <= now {
-		x.dev.lane.push(&h.list[n].Completion)
+		x.dev.Lane.push(&h.list[n].Completion)
 		n++
 	}
 	h.list = append(h.list[:0], h.list[n:]...)
 	if len(h.list) > 0 {
-		x.dev.lane.timers.set(&h.timer, h.list[0].at)
+		x.dev.Lane.Timers.Set(&h.timer, h.list[0].at)
 		return
 	}
 	delete(x.held, to)
 }
 
 // come does what is due at a time.
-func (x *faulty) come(m faults.Moment) {
+func (x *Faulty) come(m faults.Moment) {
 	t, f := m.Event()
-	x.in.Came(m, x.since(), x.raise(t, &f))
-	x.dev.lane.mu.counted = true
+	x.Injector.Came(m, x.Since(), x.raise(t, &f))
+	x.dev.Lane.Mu.Counted = true
 }
 
 // raise raises an event on what a fault selects. It returns false if there is nothing.
-func (x *faulty) raise(t verbs.EventType, f *faults.Fault) (found bool) {
+func (x *Faulty) raise(t verbs.EventType, f *faults.Fault) (found bool) {
 	d := x.dev
 	switch faults.Owner(t) {
 	case faults.OfQP:
-		for _, q := range d.qps {
-			c := q.common()
+		for _, q := range d.QPs {
+			c := q.Common()
 			if f.QPN != 0 && f.QPN != uint32(q.Num()) || f.Ordinal != 0 && f.Ordinal != c.ordinal {
 				continue
 			}
@@ -426,31 +426,31 @@ func (x *faulty) raise(t verbs.EventType, f *faults.Fault) (found bool) {
 	default:
 		found = true
 		if t == verbs.EventDeviceFatal {
-			x.dead = true
-			d.fabric.impair(x)
+			x.Dead = true
+			d.fabric.Impair(x)
 		}
 		x.tell(t)
 	}
-	d.lane.deliver()
+	d.Lane.Deliver()
 	return found
 }
 
 // tell passes an event of the port on, behind those before it. Who follows events may call into the device.
-func (x *faulty) tell(t verbs.EventType) {
+func (x *Faulty) tell(t verbs.EventType) {
 	x.untold = append(x.untold, t)
 	if len(x.untold) > 1 {
 		return
 	}
 	go func() {
 		for more := true; more; {
-			x.dev.lane.mu.Lock()
+			x.dev.Lane.Mu.Lock()
 			next := x.untold[0]
-			x.dev.lane.mu.Unlock()
+			x.dev.Lane.Mu.Unlock()
 			x.dev.event(next, 1)
-			x.dev.lane.mu.Lock()
+			x.dev.Lane.Mu.Lock()
 			x.untold = x.untold[1:]
 			more = len(x.untold) > 0
-			x.dev.lane.mu.Unlock()
+			x.dev.Lane.Mu.Unlock()
 		}
 	}()
 }
@@ -458,7 +458,7 @@ func (x *faulty) tell(t verbs.EventType) {
 // down reports whether faults keep the port down.
 func (d *Device) down() bool {
 	x := d.faulty.Load()
-	return x != nil && x.in.Down(time.Duration(d.lane.now()-x.start))
+	return x != nil && x.Injector.Down(time.Duration(d.Lane.Now()-x.start))
 }
 
 // faultMetrics returns how often faults have struck.
@@ -467,7 +467,7 @@ func (d *Device) faultMetrics() (list []verbs.Metric) {
 	if x == nil {
 		return nil
 	}
-	for _, c := range x.in.Counts() {
+	for _, c := range x.Injector.Counts() {
 		if c.QPN != 0 {
 			continue
 		}
@@ -478,8 +478,8 @@ func (d *Device) faultMetrics() (list []verbs.Metric) {
 	return list
 }
 
-// noLIDs is why a fault that names a LID is refused.
-const noLIDs = "peers have no LIDs here: use peer"
+// NoLIDs is why a fault that names a LID is refused.
+const NoLIDs = "peers have no LIDs here: use peer"
 
-// retryTime is when what is held back is tried again that the port could not take.
-const retryTime = clock.Time(100 * time.Microsecond)
+// RetryTime is when what is held back is tried again that the port could not take.
+const RetryTime = clock.Time(100 * time.Microsecond)

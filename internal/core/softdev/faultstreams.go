@@ -20,8 +20,8 @@ const (
 	streamPiece = 16 << 10
 )
 
-// refusesFault returns why a fault makes no sense over streams.
-func (d *StreamDevice) refusesFault(f *faults.Fault) string {
+// RefusesFault returns why a fault makes no sense over streams.
+func (d *StreamDevice) RefusesFault(f *faults.Fault) string {
 	isBytes := d.carrier.bytes()
 	switch {
 	case !isBytes && f.Kind.OfPackets():
@@ -37,20 +37,20 @@ func (d *StreamDevice) refusesFault(f *faults.Fault) string {
 	case f.Kind.OfPackets() && f.Message != "":
 		return "what is counted is reads and writes of a stream, which have no sort"
 	case f.LID != 0:
-		return noLIDs
+		return NoLIDs
 	}
 	return ""
 }
 
-// impair has faults hold back, or spoil, what the streams of the device carry.
-func (d *StreamDevice) impair(x *faulty) {
+// Impair has faults hold back, or spoil, what the streams of the device carry.
+func (d *StreamDevice) Impair(x *Faulty) {
 	isBytes := d.carrier.bytes()
-	if d.impaired = nil; x != nil && (x.dead || isBytes && x.in.Has(faults.Kind.OfPackets)) {
+	if d.impaired = nil; x != nil && (x.Dead || isBytes && x.Injector.Has(faults.Kind.OfPackets)) {
 		d.impaired = x
 	}
 	for _, c := range d.inOrder() {
 		switch {
-		case x == nil || !x.dead:
+		case x == nil || !x.Dead:
 			c.impair()
 		case c.phase == running:
 			c.lost(errDead)
@@ -79,7 +79,7 @@ func (c *conn) impair() {
 		l.resume()
 	case c.dev.impaired != nil:
 		l := &faultyLink{Link: c.link, c: c, faults: c.dev.impaired}
-		l.timer.fire = l.resume
+		l.timer.Fire = l.resume
 		if r, ok := c.link.(RecordingLink); ok {
 			r.Comment(l.comment)
 		}
@@ -95,7 +95,7 @@ func (c *conn) impair() {
 type faultyLink struct {
 	Link
 	c      *conn
-	faults *faulty // nil: nothing happens any more
+	faults *Faulty // nil: nothing happens any more
 	in     []streamBytes
 	out    []streamBytes
 	size   [2]int     // bytes of both
@@ -105,7 +105,7 @@ type faultyLink struct {
 	shut   bool       // Shutdown was called
 	read   bool       // the connection wants to hear of what has arrived
 	write  bool
-	timer  timer
+	timer  Timer
 
 	cutOff  [2]clock.Time // since when nothing is sent, and received; 0: it is
 	silence faults.Kinds  // by which nothing was received when that was asked last
@@ -147,7 +147,7 @@ func (l *faultyLink) decideArrived(b []byte) streamBytes {
 		return streamBytes{b: b}
 	}
 	s := l.decide(faults.Received, b, l.in)
-	l.lag = s.at - l.c.dev.lane.passTime()
+	l.lag = s.at - l.c.dev.Lane.PassTime()
 	s.by |= l.held
 	return s
 }
@@ -155,10 +155,10 @@ func (l *faultyLink) decideArrived(b []byte) streamBytes {
 // decide returns bytes with the time when they go on, and spoils them perhaps.
 func (l *faultyLink) decide(way faults.Way, b []byte, after []streamBytes) streamBytes {
 	x := l.faults
-	at := l.c.dev.lane.passTime()
+	at := l.c.dev.Lane.PassTime()
 	p := faults.Packet{Way: way, Peer: l.peer(), Size: len(b), Name: "bytes of a stream"}
 	p.QP = l.qp()
-	v := x.in.Packet(&p, x.since())
+	v := x.Injector.Packet(&p, x.Since())
 	if v.Corrupt {
 		b[len(b)/2] ^= 1
 	}
@@ -182,15 +182,15 @@ const silence = 10 * time.Millisecond
 // silent reports whether nothing passes now in a direction.
 func (l *faultyLink) silent(way faults.Way) bool {
 	x := l.faults
-	if x == nil || x.dead {
+	if x == nil || x.Dead {
 		return x != nil
 	}
-	by := x.in.Silent(way, l.peer(), l.qp(), x.since())
+	by := x.Injector.Silent(way, l.peer(), l.qp(), x.Since())
 	switch cutOff := &l.cutOff[way-faults.Sent]; {
 	case by == 0:
 		*cutOff = 0
 	case *cutOff == 0:
-		*cutOff = l.c.dev.lane.passTime()
+		*cutOff = l.c.dev.Lane.PassTime()
 	}
 	if way == faults.Received {
 		if by == 0 && l.silence != 0 { // what waits below was held back
@@ -210,7 +210,7 @@ func (l *faultyLink) silent(way faults.Way) bool {
 // Silent reports whether the peer is gone: acknowledgements need both directions.
 func (l *faultyLink) Silent() bool {
 	for i, way := range []faults.Way{faults.Sent, faults.Received} {
-		if l.faults != nil && !l.faults.dead && l.silent(way) && l.c.dev.lane.passTime()-l.cutOff[i] >= silenceEnd {
+		if l.faults != nil && !l.faults.Dead && l.silent(way) && l.c.dev.Lane.PassTime()-l.cutOff[i] >= silenceEnd {
 			return true
 		}
 	}
@@ -222,7 +222,7 @@ func (l *faultyLink) qp() faults.QP {
 	if l.c.qp == nil {
 		return faults.QP{}
 	}
-	return l.faults.qpOf(&l.c.qp.qp)
+	return l.faults.QPOf(&l.c.qp.QP)
 }
 
 // peer returns the peer's address, as faults name it.
@@ -234,7 +234,7 @@ func (l *faultyLink) Read(pieces [][]byte) (n int, err error) {
 		return l.Link.Read(pieces)
 	}
 	l.fetch()
-	now := l.c.dev.lane.passTime()
+	now := l.c.dev.Lane.PassTime()
 	if f := l.c.running(); f == nil || !f.engine.Partial() {
 		l.taken = 0
 	}
@@ -258,7 +258,7 @@ func (l *faultyLink) Read(pieces [][]byte) (n int, err error) {
 		if len(l.in) > 0 {
 			l.wakeAt(max(l.in[0].at, now))
 		} else if l.end != nil { // not at the same time: a program that has all that it waits for may close first
-			l.endAt = max(l.endAt, now+retryTime)
+			l.endAt = max(l.endAt, now+RetryTime)
 			l.wakeAt(l.endAt)
 		}
 		return n, nil
@@ -284,7 +284,7 @@ func (l *faultyLink) fetch() {
 			break
 		}
 		if err != nil {
-			l.end, l.endAt = err, l.c.dev.lane.passTime()+l.lag
+			l.end, l.endAt = err, l.c.dev.Lane.PassTime()+l.lag
 			break
 		}
 		if _, records := l.Link.(RecordingLink); records {
@@ -325,7 +325,7 @@ func (l *faultyLink) Write(pieces [][]byte) (n int, err error) {
 		l.size[1] += len(b.b)
 		n += len(b.b)
 	}
-	if err := l.flush(l.c.dev.lane.passTime()); err != nil {
+	if err := l.flush(l.c.dev.Lane.PassTime()); err != nil {
 		return 0, err
 	}
 	if n == 0 {
@@ -343,7 +343,7 @@ func (l *faultyLink) flush(now clock.Time) error {
 		}
 		n, err := l.Link.Write([][]byte{l.out[0].b})
 		if errors.Is(err, ErrAgain) {
-			l.wakeAt(now + retryTime)
+			l.wakeAt(now + RetryTime)
 			return nil
 		}
 		if err != nil {
@@ -365,8 +365,8 @@ func (l *faultyLink) flush(now clock.Time) error {
 }
 
 func (l *faultyLink) wakeAt(t clock.Time) {
-	l.c.dev.lane.timers.setBy(&l.timer, t)
-	l.c.dev.lane.wakeForTimer()
+	l.c.dev.Lane.Timers.SetBy(&l.timer, t)
+	l.c.dev.Lane.WakeForTimer()
 }
 
 // resume goes on with what is due.
@@ -375,7 +375,7 @@ func (l *faultyLink) resume() {
 	if c.phase == closed {
 		return
 	}
-	if err := l.flush(c.dev.lane.passTime()); err != nil {
+	if err := l.flush(c.dev.Lane.PassTime()); err != nil {
 		l.end = err
 	}
 	if !l.silent(faults.Received) && l.held != 0 && l.read {
@@ -399,7 +399,7 @@ func (l *faultyLink) Watch(read, write bool) {
 		l.wakeAt(l.in[0].at)
 	}
 	if write && l.size[1] >= streamRoom {
-		l.wakeAt(l.c.dev.lane.passTime() + retryTime)
+		l.wakeAt(l.c.dev.Lane.PassTime() + RetryTime)
 	}
 }
 
@@ -410,7 +410,7 @@ func (l *faultyLink) rewatch() {
 	}
 	deaf, mute := l.silent(faults.Received), l.silent(faults.Sent)
 	if deaf || mute {
-		l.wakeAt(l.c.dev.lane.passTime() + clock.Time(silence))
+		l.wakeAt(l.c.dev.Lane.PassTime() + clock.Time(silence))
 	}
 	l.Link.Watch(l.read && l.end == nil && l.size[0] < streamRoom && !deaf,
 		l.write && l.size[1] < streamRoom && !mute)
@@ -431,7 +431,7 @@ func (l *faultyLink) Close(abort bool) {
 		const end = clock.Time(1<<63 - 1)
 		_ = l.flush(end) // the link ends anyhow
 	}
-	l.c.dev.lane.timers.stop(&l.timer)
+	l.c.dev.Lane.Timers.Stop(&l.timer)
 	l.Link.Close(abort)
 }
 

@@ -17,13 +17,13 @@ const latencyEvery = 64
 type latencies [verbs.WCRecv]verbs.LatencyHistogram // WCRecv and what follows are no sends
 
 // sampled returns the time if this post is to be measured, and else zero.
-func (q *qp) sampled() clock.Time {
+func (q *QP) sampled() clock.Time {
 	if q.unsampled > 0 {
 		q.unsampled--
 		return 0
 	}
 	q.unsampled = latencyEvery - 1
-	return q.lane.now()
+	return q.lane.Now()
 }
 
 // recordLatency notes how long a work request took.

@@ -23,7 +23,7 @@ type sleep struct {
 }
 
 // loop is the device's goroutine: it moves data while no program polls.
-func (l *lane) loop() {
+func (l *Lane) loop() {
 	defer close(l.sleep.done)
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -35,7 +35,7 @@ func (l *lane) loop() {
 			idleSince, polled = 0, true
 			continue
 		}
-		now := l.now()
+		now := l.Now()
 		if l.polls.pollers.busy(now) {
 			l.polls.programPolls.Store(true)
 			if l.polls.pollers.asleep() { // since programSleeps, which saw no grace period
@@ -51,40 +51,40 @@ func (l *lane) loop() {
 		}
 		l.lock()
 		l.polls.programPolls.Store(false)
-		if l.closed {
-			l.mu.Unlock()
+		if l.Closed {
+			l.Mu.Unlock()
 			return
 		}
 		if l.pollOwner.owned {
-			l.mu.Unlock()
+			l.Mu.Unlock()
 			continue
 		}
 		n := l.move(polled)
-		if n > 0 || l.transport.pending() {
+		if n > 0 || l.transport.Pending() {
 			idleSince = 0
-			l.mu.Unlock()
+			l.Mu.Unlock()
 			l.pace.pause() // a program that was just woken may answer
 			continue
 		}
 		if idleSince == 0 {
 			idleSince = now
 		}
-		if (now-idleSince < spin || l.polls.pollers.dozes()) && !l.transport.stalled() {
-			l.mu.Unlock()
+		if (now-idleSince < spin || l.polls.pollers.dozes()) && !l.transport.Stalled() {
+			l.Mu.Unlock()
 			l.pace.pause()
 			continue
 		}
 		if polled {
-			l.transport.flush() // held back for a poll
+			l.transport.Flush() // held back for a poll
 		}
 		idleSince, polled = 0, false
-		if !l.transport.arm() {
-			l.mu.Unlock()
+		if !l.transport.Arm() {
+			l.Mu.Unlock()
 			continue
 		}
 		l.wait()
 		owned := l.pollOwner.owned
-		l.mu.Unlock()
+		l.Mu.Unlock()
 		if owned {
 			l.pollOwner.out <- struct{}{}
 			l.standBy(timer)
@@ -94,46 +94,49 @@ func (l *lane) loop() {
 }
 
 // lock takes the device's lock for its goroutine, which does not queue for it unless it has to.
-func (l *lane) lock() {
+func (l *Lane) lock() {
 	for range 200 {
-		if l.mu.TryLock() {
+		if l.Mu.TryLock() {
 			return
 		}
 		runtime.Gosched()
 	}
-	l.mu.Lock()
+	l.Mu.Lock()
 }
 
 // timeOf converts an engine's time to the clock's; zero stays zero.
-func (l *lane) timeOf(t clock.Time) time.Time {
+func (l *Lane) timeOf(t clock.Time) time.Time {
 	if t == 0 {
 		return time.Time{}
 	}
 	return l.start.Add(time.Duration(t))
 }
 
-// wakeForTimer makes the goroutine's wait end no later than the next timer.
-func (l *lane) wakeForTimer() { l.wakeBy(l.timers.next()) }
+// WakeForTimer makes the goroutine's wait end no later than the next timer.
+func (l *Lane) WakeForTimer() { l.WakeBy(l.Timers.next()) }
 
-// wakeBy makes the goroutine's wait end no later than t; zero: no limit.
-func (l *lane) wakeBy(t clock.Time) {
+// WakeBy makes the goroutine's wait end no later than t; zero: no limit.
+func (l *Lane) WakeBy(t clock.Time) {
 	if l.sleep.waiting && t != 0 && (l.sleep.waitUntil == 0 || t < l.sleep.waitUntil) {
 		l.sleep.waitUntil = t
-		l.transport.setDeadline(l.timeOf(t))
+		l.transport.SetDeadline(l.timeOf(t))
 	}
 }
 
 // programSleeps hands the data back to the goroutine: the program is going to sleep.
-func (l *lane) programSleeps() {
+func (l *Lane) programSleeps() {
 	l.polls.pollers.sleep()
-	l.transport.flush()
+	l.transport.Flush()
 	if l.polls.programPolls.Swap(false) {
 		l.signalLoop()
 	}
 }
 
+// Waiting reports whether somebody waits for the network.
+func (l *Lane) Waiting() bool { return l.sleep.waiting }
+
 // wakeLoop makes the goroutine check everything, whatever it is doing.
-func (l *lane) wakeLoop() {
+func (l *Lane) wakeLoop() {
 	l.signalLoop()
-	l.transport.wake()
+	l.transport.Wake()
 }

@@ -60,9 +60,9 @@ func TestGracePeriod(t *testing.T) {
 	a, b := newPair(t)
 	poll := func() { a.cq.Poll(make([]verbs.WC, 1)) }
 	programPolls := func() bool {
-		a.soft.lane.mu.Lock()
-		defer a.soft.lane.mu.Unlock()
-		return a.soft.lane.polls.programPolls.Load()
+		a.soft.Lane.Mu.Lock()
+		defer a.soft.Lane.Mu.Unlock()
+		return a.soft.Lane.polls.programPolls.Load()
 	}
 	a.eventually(func() bool {
 		a.port.Wake() // it looks around, and sees the polls
@@ -90,7 +90,7 @@ func TestGracePeriod(t *testing.T) {
 // TestPollBeforeSleep holds that the poll which a program makes after it asked for an event, and
 // which may move a lot, is no sign that it goes on polling; many are.
 func TestPollBeforeSleep(t *testing.T) {
-	d := &lane{start: time.Now().Add(-time.Hour)}
+	d := &Lane{start: time.Now().Add(-time.Hour)}
 	p := &d.polls.pollers
 	busy := func() bool { return p.busy(clock.Time(p.recent.Load())) } // at the time of the last poll
 	for range 3 {
@@ -114,15 +114,15 @@ func TestPollBeforeSleep(t *testing.T) {
 // TestFewPolls holds that a program whose polls each find much, of which few fit into a grace period, is left alone, and one
 // that has ceased to poll is not.
 func TestFewPolls(t *testing.T) {
-	d := &lane{start: time.Now().Add(-time.Hour)}
+	d := &Lane{start: time.Now().Add(-time.Hour)}
 	p := &d.polls.pollers
 	for range 3 * busyPolls {
 		d.polled(1)
 	}
-	now := d.now()
+	now := d.Now()
 	for range 10 {
 		for range gracePolls {
-			now += clock.Time(gracePeriod) / gracePolls
+			now += clock.Time(GracePeriod) / gracePolls
 			p.at(now)
 			p.count.Add(1)
 		}
@@ -145,9 +145,9 @@ func TestFewPolls(t *testing.T) {
 func TestAcksBeforeSleep(t *testing.T) {
 	a, b := newPair(t)
 	held := func() (int, bool) {
-		b.soft.lane.mu.Lock()
-		defer b.soft.lane.mu.Unlock()
-		return len(b.soft.schedule.heldAcks), b.soft.schedule.answers && b.soft.lane.polls.programPolls.Load()
+		b.soft.Lane.Mu.Lock()
+		defer b.soft.Lane.Mu.Unlock()
+		return len(b.soft.schedule.heldAcks), b.soft.schedule.answers && b.soft.Lane.polls.programPolls.Load()
 	}
 	var sleeps chan int
 	b.eventually(func() bool {
@@ -157,7 +157,7 @@ func TestAcksBeforeSleep(t *testing.T) {
 		b.port.Wake() // it looks around, and sees the polls
 		for range 1000 {
 			b.cq.Poll(make([]verbs.WC, 1))
-			if n, _ := held(); n > 0 && b.soft.lane.polls.programPolls.Load() {
+			if n, _ := held(); n > 0 && b.soft.Lane.polls.programPolls.Load() {
 				break
 			}
 		}

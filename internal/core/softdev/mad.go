@@ -74,17 +74,17 @@ func (d *PacketDevice) Connections(p driver.Protocols) error { return p.Datagram
 // OpenMAD registers an agent at QP1, or on fabrics with subnet management at QP0.
 func (d *PacketDevice) OpenMAD(port int, qp verbs.QPN, spec verbs.MADSpec) (driver.MADAgent, error) {
 	const op = "open_mad"
-	if err := d.checkPort(port); err != nil {
+	if err := d.CheckPort(port); err != nil {
 		return nil, err
 	}
 	if qp == ib.QP0 && !d.subnetManaged() {
 		return nil, &verbs.OpError{Op: op, Err: verbs.ErrNotSupported, Detail: "over Ethernet there is no subnet management, and no queue pair 0 (IBTA annex A17)"}
 	}
-	d.lane.mu.Lock()
-	defer d.lane.mu.Unlock()
+	d.Lane.Mu.Lock()
+	defer d.Lane.Mu.Unlock()
 	s := &d.agents
 	switch {
-	case d.lane.closed:
+	case d.Lane.Closed:
 		return nil, verbs.ErrClosed
 	case len(s.byID) == maxAgents:
 		return nil, &verbs.OpError{Op: op, Err: verbs.ErrNoMemory, Detail: fmt.Sprintf("%d agents are open: close some", maxAgents)}
@@ -110,11 +110,11 @@ func (d *PacketDevice) register(a *agent) {
 	if s.byID == nil {
 		s.subnet = d.subnetManaged()
 		s.byID, s.byFilter, s.classes = make(map[uint32]*agent), make(map[madFilter]*agent), make(map[wire.Class]int)
-		s.psn = ib.PSN(random32()) & ib.PSNMask
+		s.psn = ib.PSN(Random32()) & ib.PSNMask
 	}
 	base, mask := d.prefix(32)
 	for a.id = 0; a.id == 0 || s.byID[a.id] != nil; {
-		a.id = base | random32()&^mask
+		a.id = base | Random32()&^mask
 	}
 	s.byID[a.id] = a
 	for _, m := range a.spec.Methods {
@@ -181,7 +181,7 @@ func (d *PacketDevice) receiveMAD(p *ib.Packet, from *ibta.Arrival) ibta.Reason 
 	if r := ibta.CheckMAD(p, verbs.MADLen); r != ibta.Taken {
 		return r
 	}
-	if p.DestQP == ib.QP1 && !d.shared.Ports[port-1].Member(p.PKey) { // any of its partitions may (IBTA 10.9.8)
+	if p.DestQP == ib.QP1 && !d.engine.Ports[port-1].Member(p.PKey) { // any of its partitions may (IBTA 10.9.8)
 		return ibta.DropPKey
 	}
 	var h wire.Header
@@ -314,10 +314,10 @@ func (a *agent) setGSI(to *verbs.MADPath, p *ib.Packet) error {
 // Send sends a datagram at once.
 func (a *agent) Send(to verbs.MADPath, b []byte) error {
 	d := a.dev
-	d.lane.mu.Lock()
-	defer d.lane.mu.Unlock()
+	d.Lane.Mu.Lock()
+	defer d.Lane.Mu.Unlock()
 	s := &d.agents
-	if d.lane.closed || s.byID[a.id] != a {
+	if d.Lane.Closed || s.byID[a.id] != a {
 		return verbs.ErrClosed
 	}
 	path, err := a.path(&to.AH)
@@ -330,7 +330,7 @@ func (a *agent) Send(to verbs.MADPath, b []byte) error {
 	}
 	s.batch.SetDatagram(&ibta.Vector{Attr: to.AH, Path: path, Key: path.Key()}, p)
 	s.psn = s.psn.Next()
-	d.lane.mu.counted = true
+	d.Lane.Mu.Counted = true
 	switch err := d.hand(&s.batch); {
 	case errors.Is(err, ErrAgain):
 		return &verbs.OpError{Op: "send_mad", Err: verbs.ErrQueueFull, Detail: "the port can take no more for now: send it again later"}
@@ -359,9 +359,9 @@ func (a *agent) Refused(ctx context.Context, to verbs.AHAttr) error {
 // resolve finds the path to an address, for use without the device's lock.
 func (a *agent) resolve(to *verbs.AHAttr) (ibta.Path, error) {
 	d := a.dev
-	d.lane.mu.Lock()
-	defer d.lane.mu.Unlock()
-	if d.lane.closed || d.agents.byID[a.id] != a {
+	d.Lane.Mu.Lock()
+	defer d.Lane.Mu.Unlock()
+	if d.Lane.Closed || d.agents.byID[a.id] != a {
 		return nil, verbs.ErrClosed
 	}
 	return a.path(to)
@@ -381,11 +381,11 @@ func (a *agent) path(to *verbs.AHAttr) (ibta.Path, error) {
 
 // Close closes the agent.
 func (a *agent) Close() error {
-	a.dev.lane.mu.Lock()
+	a.dev.Lane.Mu.Lock()
 	if a.dev.agents.byID[a.id] == a {
 		a.dev.unregister(a)
 	}
-	a.dev.lane.mu.Unlock()
+	a.dev.Lane.Mu.Unlock()
 	a.end()
 	return nil
 }

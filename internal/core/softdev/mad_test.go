@@ -51,9 +51,9 @@ func FuzzMAD(f *testing.F) {
 			head.Append(b[:0])
 		}
 		p := &ib.Packet{BTH: ib.BTH{Opcode: ib.UDSendOnly, PKey: ib.DefaultPKey, DestQP: ib.QP1}, DETH: ib.DETH{QKey: ib.QKeyGSI, SrcQP: ib.QP1}, Payload: b}
-		dev.lane.mu.Lock()
+		dev.Lane.Mu.Lock()
 		r := dev.receiveMAD(p, &ibta.Arrival{From: ibta.PathKey{Port: 1}})
-		dev.lane.mu.Unlock()
+		dev.Lane.Mu.Unlock()
 		taken := 0
 		for i, a := range agents {
 			var got [verbs.MADLen]byte

@@ -37,20 +37,19 @@ type memoryCarrier struct {
 // operations. With eventsOnly, programs that wait for completions sleep at once.
 func NewMemory(name, kind string, guid uint64, oneSided string, eventsOnly bool, net MemoryNetwork) (*StreamDevice, error) {
 	d := &StreamDevice{net: net}
-	d.lane.alone, d.eventsOnly = true, eventsOnly
-	d.lane.spinner.endless = true // nobody wakes it for what peers write
+	d.WorkInMemory(eventsOnly)
 	m := &memoryCarrier{dev: d, net: net, domains: make(map[memory.PD]Domain)}
 	m.engine.Resolve, m.engine.Persist = net.Resolve, m.persist
 	m.ud = newDatagrams(d, net, &m.engine)
 	d.carrier = m
-	attr := attrOf(name, kind, verbs.TransportIB, guid)
+	attr := AttrOf(name, kind, verbs.TransportIB, guid)
 	attr.OneSided = oneSided
 	attr.Caps &^= verbs.CapExclude | verbs.CapWatch // peers write to the memory by themselves
 	attr.Caps |= verbs.CapRNRNak | verbs.CapUC | verbs.CapUD | verbs.CapUDMulticast | verbs.CapFlush | verbs.CapAtomicWrite
 	if memory.CanPersist {
 		attr.Caps |= verbs.CapFlushPersistent
 	}
-	attr.MaxAH, attr.MaxMcastGroups, attr.MaxMcastQP = maxObjects, maxObjects, maxQP
+	attr.MaxAH, attr.MaxMcastGroups, attr.MaxMcastQP = MaxObjects, MaxObjects, MaxQP
 	return d, d.start(attr)
 }
 
@@ -73,11 +72,11 @@ func (m *memoryCarrier) close() {
 
 func (m *memoryCarrier) equip(q *streamQP, c queue.Config) {
 	e := local.New(&m.engine, c)
-	f := &memoryEndpoint{carrier: m, engine: e, qp: &q.qp, done: queue.Completion{CQ: c.SendCQ}}
-	f.rnrTimer.fire, f.ucTimer.fire = f.rnrTimeout, f.ucTimeout
+	f := &memoryEndpoint{carrier: m, engine: e, qp: &q.QP, done: queue.Completion{CQ: c.SendCQ}}
+	f.rnrTimer.Fire, f.ucTimer.Fire = f.rnrTimeout, f.ucTimeout
 	q.engine, q.endpoint = e, f
 	if !m.engine.NIC { // where every work request takes a place in its queue
-		q.performs = f
+		q.Performs = f
 	}
 }
 
@@ -130,7 +129,7 @@ func (m *memoryCarrier) RegionAdded(r *memory.Region) {
 // RegionRemoved withdraws it. SENDs may have named it, whatever its rights.
 func (m *memoryCarrier) RegionRemoved(r *memory.Region, gone bool) {
 	for _, c := range m.dev.established {
-		if p := c.qp.endpoint.(*memoryEndpoint).peer; p != nil && !m.dev.lane.closed { // links were closed with the device
+		if p := c.qp.endpoint.(*memoryEndpoint).peer; p != nil && !m.dev.Lane.Closed { // links were closed with the device
 			p.Revoke()
 		}
 	}
@@ -143,7 +142,7 @@ func (m *memoryCarrier) RegionRemoved(r *memory.Region, gone bool) {
 func (ep *memoryEndpoint) limitDrain() {
 	if c := ep.c; ep.engine.State() == verbs.StateError && !ep.drains {
 		ep.drains = true
-		c.dev.lane.timers.set(&c.timer, c.dev.lane.passTime()+endTime)
+		c.dev.Lane.Timers.Set(&c.timer, c.dev.Lane.PassTime()+endTime)
 	}
 }
 
@@ -177,15 +176,15 @@ func (m *memoryCarrier) DomainRemoved(pd memory.PD) {
 type memoryEndpoint struct {
 	carrier  *memoryCarrier
 	engine   *local.QP
-	qp       *qp
+	qp       *QP
 	c        *conn
 	link     MemoryLink
 	peer     *local.Peer
 	done     queue.Completion // of what was performed last
 	drains   bool             // the connection's bound limits how long a refusal waits for room
 	endedAt  uint             // the pass that found the peer gone; 0: it is there
-	rnrTimer timer            // fails the peer's message that waits for a receive
-	ucTimer  timer            // UC: drops what waits for room
+	rnrTimer Timer            // fails the peer's message that waits for a receive
+	ucTimer  Timer            // UC: drops what waits for room
 }
 
 func (ep *memoryEndpoint) begin(c *conn, p rdmap.Params) bool {
@@ -216,8 +215,8 @@ func (ep *memoryEndpoint) check() clock.Time {
 }
 
 func (ep *memoryEndpoint) detach() {
-	ep.carrier.dev.lane.timers.stop(&ep.rnrTimer)
-	ep.carrier.dev.lane.timers.stop(&ep.ucTimer)
+	ep.carrier.dev.Lane.Timers.Stop(&ep.rnrTimer)
+	ep.carrier.dev.Lane.Timers.Stop(&ep.ucTimer)
 	ep.engine.Part()
 	ep.c, ep.link, ep.peer = nil, nil, nil
 }
@@ -227,19 +226,19 @@ func (ep *memoryEndpoint) watch() {}
 
 // resumed receives what waited. The next message may wait as well, for a time of its own.
 func (ep *memoryEndpoint) resumed() {
-	ep.carrier.dev.lane.timers.stop(&ep.rnrTimer)
+	ep.carrier.dev.Lane.Timers.Stop(&ep.rnrTimer)
 	ep.receive()
 }
 
 // startRNRTimer bounds how long a message waits for a receive: by the sender's retries and this side's timer.
 func (ep *memoryEndpoint) startRNRTimer() {
 	retries, ok := ep.engine.Patience()
-	if !ok || ep.rnrTimer.index != 0 {
+	if !ok || ep.rnrTimer.IsSet() {
 		return
 	}
 	d := ep.carrier.dev
-	d.lane.timers.set(&ep.rnrTimer, d.lane.passTime()+clock.Time(retries)*clock.Time(ib.RNRTimer(ep.engine.Attr().MinRNRTimer).Duration()))
-	d.lane.wakeForTimer()
+	d.Lane.Timers.Set(&ep.rnrTimer, d.Lane.PassTime()+clock.Time(retries)*clock.Time(ib.RNRTimer(ep.engine.Attr().MinRNRTimer).Duration()))
+	d.Lane.WakeForTimer()
 }
 
 // rnrTimeout fails it.
@@ -254,34 +253,34 @@ func (ep *memoryEndpoint) startUCTimer(some bool) {
 	if ep.engine.Type != verbs.UC {
 		return
 	}
-	d.lane.touch(ep.qp)
-	d.lane.mu.counted = true // one may have been dropped
+	d.Lane.Touch(ep.qp)
+	d.Lane.Mu.Counted = true // one may have been dropped
 	switch held := ep.engine.Held(); {
 	case !held:
-		d.lane.timers.stop(&ep.ucTimer)
-	case some || ep.ucTimer.index == 0:
-		d.lane.timers.set(&ep.ucTimer, d.lane.passTime()+datagramTimeout)
-		d.lane.wakeForTimer()
+		d.Lane.Timers.Stop(&ep.ucTimer)
+	case some || !ep.ucTimer.IsSet():
+		d.Lane.Timers.Set(&ep.ucTimer, d.Lane.PassTime()+datagramTimeout)
+		d.Lane.WakeForTimer()
 	}
 }
 
 // ucTimeout drops them.
 func (ep *memoryEndpoint) ucTimeout() {
 	ep.engine.Stall()
-	ep.carrier.dev.lane.mu.counted = true
-	ep.carrier.dev.lane.deliver()
+	ep.carrier.dev.Lane.Mu.Counted = true
+	ep.carrier.dev.Lane.Deliver()
 }
 
 // receive handles what the peer has sent and done.
 func (ep *memoryEndpoint) receive() int {
 	c, d := ep.c, ep.carrier.dev
-	d.lane.touch(&c.qp.qp)
-	d.lane.mu.counted = true
+	d.Lane.Touch(&c.qp.QP)
+	d.Lane.Mu.Counted = true
 	ended := ep.link.Ended()
 	if ended {
 		ep.engine.DropResponses()
-		if soon := d.lane.passTime() + checkTime; c.timer.at > soon && !ep.drains {
-			d.lane.timers.set(&c.timer, soon)
+		if soon := d.Lane.PassTime() + checkTime; c.timer.At > soon && !ep.drains {
+			d.Lane.Timers.Set(&c.timer, soon)
 		}
 	}
 	count, moved := ep.engine.Receive(memoryBudget)
@@ -306,7 +305,7 @@ func (ep *memoryEndpoint) receive() int {
 // ends leaves requests done on many links: their completions come before the status of a request that it has not done,
 // as on a NIC, which goes on trying for a while. A pass takes the links in no order, so that takes a whole one.
 func (ep *memoryEndpoint) othersSeen() bool {
-	now := ep.carrier.dev.lane.pass.count
+	now := ep.carrier.dev.Lane.Passes()
 	if ep.endedAt == 0 {
 		ep.endedAt = now
 	}
@@ -331,7 +330,7 @@ func (ep *memoryEndpoint) lost() {
 // poll again.
 func (ep *memoryEndpoint) again() {
 	ep.link.Again()
-	ep.carrier.dev.lane.wakeBy(ep.carrier.dev.lane.passTime())
+	ep.carrier.dev.Lane.WakeBy(ep.carrier.dev.Lane.PassTime())
 }
 
 // ring wakes the peer, if it sleeps.
@@ -341,8 +340,8 @@ func (ep *memoryEndpoint) ring() {
 	}
 }
 
-// perform carries out a work request at once.
-func (ep *memoryEndpoint) perform(wr *verbs.SendWR) bool {
+// Perform carries out a work request at once.
+func (ep *memoryEndpoint) Perform(wr *verbs.SendWR) bool {
 	d := ep.carrier.dev
 	if wr.Op >= verbs.OpSend && wr.Op <= verbs.OpSendInv {
 		return ep.send(wr)
@@ -351,13 +350,13 @@ func (ep *memoryEndpoint) perform(wr *verbs.SendWR) bool {
 	if !ok {
 		return false
 	}
-	d.lane.newTime()
-	d.lane.touch(ep.qp)
-	d.lane.mu.counted = true
+	d.Lane.NewTime()
+	d.Lane.Touch(ep.qp)
+	d.Lane.Mu.Counted = true
 	d.moved(n)
 	if ep.engine.Signals(wr) {
-		d.lane.deliver() // what completed before
-		d.lane.complete(&ep.done)
+		d.Lane.Deliver() // what completed before
+		d.Lane.Complete(&ep.done)
 	}
 	return true
 }
@@ -369,26 +368,26 @@ func (ep *memoryEndpoint) send(wr *verbs.SendWR) bool {
 		return false
 	}
 	d := ep.carrier.dev
-	d.lane.newTime()
-	d.lane.touch(ep.qp)
-	d.lane.mu.counted = true
+	d.Lane.NewTime()
+	d.Lane.Touch(ep.qp)
+	d.Lane.Mu.Counted = true
 	d.moved(n)
 	ep.ring()
 	if ep.engine.More() {
 		ep.again()
 	}
-	d.lane.deliver() // what has completed before
+	d.Lane.Deliver() // what has completed before
 	return true
 }
 
 // transmit does what there is to do.
 func (ep *memoryEndpoint) transmit() {
 	c, d := ep.c, ep.carrier.dev
-	for !d.sends.over {
+	for !d.sends.Over {
 		n := ep.engine.Advance(memoryBudget)
 		if n > 0 {
-			d.lane.touch(&c.qp.qp)
-			d.lane.mu.counted = true
+			d.Lane.Touch(&c.qp.QP)
+			d.Lane.Mu.Counted = true
 			d.moved(n)
 		}
 		ep.ring()
@@ -404,11 +403,11 @@ func (ep *memoryEndpoint) transmit() {
 			}
 			return
 		}
-		now := d.lane.now()
-		if d.sends.start == 0 {
-			d.sends.start = now
+		now := d.Lane.Now()
+		if d.sends.Start == 0 {
+			d.sends.Start = now
 		}
-		d.sends.sent(n, streamBudgetBytes, now)
+		d.sends.Sent(n, streamBudgetBytes, now)
 	}
 	d.addReady(c)
 }

@@ -13,10 +13,10 @@ func (m *memoryCarrier) persist(f *local.Flush) {
 	go func() {
 		err := memory.Persist(f.Memory())
 		d := m.dev
-		d.lane.mu.Lock()
-		defer d.lane.mu.Unlock()
-		d.lane.newTime() // the disk took time
-		if !d.lane.closed && f.Done(err == nil) {
+		d.Lane.Mu.Lock()
+		defer d.Lane.Mu.Unlock()
+		d.Lane.NewTime() // the disk took time
+		if !d.Lane.Closed && f.Done(err == nil) {
 			f.QP().Owner.(*streamQP).endpoint.(*memoryEndpoint).again()
 		}
 	}()

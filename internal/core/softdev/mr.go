@@ -75,25 +75,25 @@ func checkPersistence(buf []byte, access verbs.Access) error {
 }
 
 func (p *pd) newMR(make func(*memory.Table) (*memory.Region, error)) (*mr, error) {
-	p.dev.lane.mu.Lock()
-	defer p.dev.lane.mu.Unlock()
-	if p.dev.lane.closed {
+	p.dev.Lane.Mu.Lock()
+	defer p.dev.Lane.Mu.Unlock()
+	if p.dev.Lane.Closed {
 		return nil, verbs.ErrClosed
 	}
 	if err := p.dev.refuses("reg_mr", nil); err != nil {
 		return nil, err
 	}
-	if v := p.dev.lane.pace.virtual; v != nil {
+	if v := p.dev.Lane.pace.virtual; v != nil {
 		if err := v.RefuseRegion(); err != nil {
 			return nil, err
 		}
 	}
-	if err := p.dev.counts.regions.add(); err != nil {
+	if err := p.dev.Counts.regions.Add(); err != nil {
 		return nil, err
 	}
 	r, err := make(p.dev.memory)
 	if err != nil {
-		p.dev.counts.regions.remove()
+		p.dev.Counts.regions.Remove()
 		return nil, err
 	}
 	m := &mr{dev: p.dev, region: r}
@@ -113,9 +113,9 @@ func (m *mr) Bytes() []byte   { return m.region.Bytes() }
 // ReregMR changes a region. It is in this domain afterwards, if flags say so.
 func (p *pd) ReregMR(r driver.MR, flags verbs.ReregFlags, buf []byte, access verbs.Access) error {
 	m := r.(*mr)
-	m.dev.lane.mu.Lock()
+	m.dev.Lane.Mu.Lock()
 	mem, allows := m.region.Bytes(), m.region.Access()
-	m.dev.lane.mu.Unlock()
+	m.dev.Lane.Mu.Unlock()
 	if flags&verbs.ReregTranslation != 0 {
 		mem = buf
 	}
@@ -135,13 +135,13 @@ func (p *pd) ReregMR(r driver.MR, flags verbs.ReregFlags, buf []byte, access ver
 	if err := move(); err != nil {
 		return err
 	}
-	return m.dev.waitForWorkers("rereg_mr", "the region has changed for it too")
+	return m.dev.WaitForWorkers("rereg_mr", "the region has changed for it too")
 }
 
 func (m *mr) reregister(flags verbs.ReregFlags, to *pd, buf []byte, access verbs.Access) error {
-	m.dev.lane.mu.Lock()
-	defer m.dev.lane.mu.Unlock()
-	if m.dev.lane.closed {
+	m.dev.Lane.Mu.Lock()
+	defer m.dev.Lane.Mu.Unlock()
+	if m.dev.Lane.Closed {
 		return verbs.ErrClosed
 	}
 	if err := m.dev.refuses("rereg_mr", nil); err != nil {
@@ -165,7 +165,7 @@ func (m *mr) Dereg() error {
 	if err := m.detach(); err != nil {
 		return err
 	}
-	if err := m.dev.waitForWorkers("dereg_mr", "close the region again"); err != nil {
+	if err := m.dev.WaitForWorkers("dereg_mr", "close the region again"); err != nil {
 		return err
 	}
 	m.pinned.unpin()
@@ -174,15 +174,15 @@ func (m *mr) Dereg() error {
 }
 
 func (m *mr) detach() error {
-	m.dev.lane.mu.Lock()
-	defer m.dev.lane.mu.Unlock()
+	m.dev.Lane.Mu.Lock()
+	defer m.dev.Lane.Mu.Unlock()
 	if m.unmap != nil {
 		return nil
 	}
 	unmap, err := m.dev.memory.Detach(m.region)
 	if err == nil {
 		m.unmap = unmap
-		m.dev.counts.regions.remove()
+		m.dev.Counts.regions.Remove()
 		removeObject(m.dev, &m.dev.objects.mrs, m)
 		m.dev.watch.notify() // who waits for the region sees that it has ended
 	}
@@ -193,20 +193,20 @@ func (m *mr) detach() error {
 // piece to finish, unless it was stopped.
 const workersTimeout = 5 * time.Second
 
-// waitForWorkers waits until peers that work in this process's memory by themselves have finished what they began
+// WaitForWorkers waits until peers that work in this process's memory by themselves have finished what they began
 // before. The lock is not held. then says what to do if one of them was stopped.
-func (d *Device) waitForWorkers(op, then string) error {
-	d.lane.mu.Lock()
-	workers := d.fabric.workers()
-	d.lane.mu.Unlock()
+func (d *Device) WaitForWorkers(op, then string) error {
+	d.Lane.Mu.Lock()
+	workers := d.fabric.Workers()
+	d.Lane.Mu.Unlock()
 	for end := time.Now().Add(workersTimeout); len(workers) > 0; time.Sleep(50 * time.Microsecond) {
-		d.lane.mu.Lock()
+		d.Lane.Mu.Lock()
 		for w, n := range workers {
 			if w.Work() != n {
 				delete(workers, w)
 			}
 		}
-		d.lane.mu.Unlock()
+		d.Lane.Mu.Unlock()
 		if time.Now().After(end) {
 			return &verbs.OpError{Op: op, Err: verbs.ErrBusy, Detail: "a peer's process has stopped in the middle of a copy: when it goes on, or has ended, " + then}
 		}
@@ -215,8 +215,8 @@ func (d *Device) waitForWorkers(op, then string) error {
 }
 
 func (m *mr) Do(f func([]byte)) {
-	m.dev.lane.mu.Lock()
-	defer m.dev.lane.mu.Unlock()
+	m.dev.Lane.Mu.Lock()
+	defer m.dev.Lane.Mu.Unlock()
 	f(m.region.Bytes())
 }
 
@@ -234,16 +234,16 @@ const (
 // write by themselves, which nobody notices, it sleeps for a while.
 func (m *mr) WaitFor(ctx context.Context, cond func([]byte) bool) error {
 	d := m.dev
-	d.lane.mu.Lock()
-	defer d.lane.mu.Unlock()
-	alone := d.attr.Caps&verbs.CapWatch == 0 // peers write by themselves
+	d.Lane.Mu.Lock()
+	defer d.Lane.Mu.Unlock()
+	alone := d.Attr.Caps&verbs.CapWatch == 0 // peers write by themselves
 	polls, nap := watchPolls, napFirst
 	if alone {
 		polls = 1
 	}
 	var spinUntil time.Time
 	for {
-		if d.lane.closed || m.region.Bytes() == nil {
+		if d.Lane.Closed || m.region.Bytes() == nil {
 			return verbs.ErrClosed
 		}
 		if cond(m.region.Bytes()) {
@@ -265,25 +265,25 @@ func (m *mr) WaitFor(ctx context.Context, cond func([]byte) bool) error {
 		}
 		if now.Before(spinUntil) {
 			for range polls {
-				d.lane.polled(1)
-				if d.lane.poll(nil) > 0 {
-					d.lane.spinner.found()
+				d.Lane.polled(1)
+				if d.Lane.poll(nil) > 0 {
+					d.Lane.spinner.found()
 					spinUntil = now.Add(verbs.DefaultSpin)
 					break
 				}
-				if d.lane.dozed() {
+				if d.Lane.dozed() {
 					break
 				}
 			}
-			d.lane.mu.Unlock()
-			d.lane.pace.pause()
-			d.lane.mu.Lock()
+			d.Lane.Mu.Unlock()
+			d.Lane.pace.pause()
+			d.Lane.Mu.Lock()
 			continue
 		}
 		d.memory.Watch(m.region, 1)
 		changed := d.watch.channel()
-		d.lane.programSleeps()
-		d.lane.mu.Unlock()
+		d.Lane.programSleeps()
+		d.Lane.Mu.Unlock()
 		var napped <-chan time.Time // nil: never
 		if alone {
 			napped = time.After(nap)
@@ -296,7 +296,7 @@ func (m *mr) WaitFor(ctx context.Context, cond func([]byte) bool) error {
 			woken = false
 		case <-ctx.Done():
 		}
-		d.lane.mu.Lock()
+		d.Lane.Mu.Lock()
 		d.memory.Watch(m.region, -1)
 		if woken {
 			spinUntil = time.Time{}
@@ -321,8 +321,8 @@ func (w *watch) notify() {
 	}
 }
 
-// tellWatchers wakes those who wait in memory if a peer has written to some of it.
-func (d *Device) tellWatchers() {
+// TellWatchers wakes those who wait in memory if a peer has written to some of it.
+func (d *Device) TellWatchers() {
 	if d.memory.TakeChanged() {
 		d.watch.notify()
 	}
@@ -337,15 +337,15 @@ type mw struct {
 }
 
 func (p *pd) AllocMW(t verbs.MWType) (driver.MW, error) {
-	p.dev.lane.mu.Lock()
-	defer p.dev.lane.mu.Unlock()
-	if p.dev.lane.closed {
+	p.dev.Lane.Mu.Lock()
+	defer p.dev.Lane.Mu.Unlock()
+	if p.dev.Lane.Closed {
 		return nil, verbs.ErrClosed
 	}
 	if err := p.dev.refuses("alloc_mw", nil); err != nil {
 		return nil, err
 	}
-	if err := p.dev.counts.windows.add(); err != nil {
+	if err := p.dev.Counts.windows.Add(); err != nil {
 		return nil, err
 	}
 	m := &mw{dev: p.dev, window: p.dev.memory.AllocWindow(p.num, t)}
@@ -358,16 +358,16 @@ func (p *pd) AllocMW(t verbs.MWType) (driver.MW, error) {
 func (m *mw) Window() *memory.Window { return m.window }
 
 func (m *mw) RKey() verbs.Key {
-	m.dev.lane.mu.Lock()
-	defer m.dev.lane.mu.Unlock()
+	m.dev.Lane.Mu.Lock()
+	defer m.dev.Lane.Mu.Unlock()
 	return m.window.Key()
 }
 
 func (m *mw) Dealloc() error {
-	m.dev.lane.mu.Lock()
-	defer m.dev.lane.mu.Unlock()
+	m.dev.Lane.Mu.Lock()
+	defer m.dev.Lane.Mu.Unlock()
 	m.dev.memory.FreeWindow(m.window)
 	removeObject(m.dev, &m.dev.objects.mws, m)
-	m.dev.counts.windows.remove()
+	m.dev.Counts.windows.Remove()
 	return nil
 }

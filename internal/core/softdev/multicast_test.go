@@ -36,10 +36,10 @@ func TestBlockSelfMulticast(t *testing.T) {
 	}{{s.port.gid, qps[0], []uint64{1}}, {s.port.gid, qps[1], []uint64{0, 1}}, {other.gid, qps[0], []uint64{0, 1}}} {
 		p := ib.Packet{BTH: ib.BTH{Opcode: ib.UDSendOnly, PKey: ib.DefaultPKey, DestQP: ib.QPNMulticast},
 			DETH: ib.DETH{QKey: qkey, SrcQP: c.qp.Num()}, Payload: []byte("hi")}
-		s.soft.lane.mu.Lock()
+		s.soft.Lane.Mu.Lock()
 		s.soft.take(&p, &ibta.Arrival{From: memPath(c.from).Key(), To: group, Global: true, Header: &ib.IPHeader{}})
-		s.soft.lane.deliver()
-		s.soft.lane.mu.Unlock()
+		s.soft.Lane.Deliver()
+		s.soft.Lane.Mu.Unlock()
 		var wcs [4]verbs.WC
 		n := s.cq.Poll(wcs[:])
 		if n != len(c.want) {

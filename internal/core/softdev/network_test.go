@@ -313,30 +313,30 @@ func (s *streamSide) join(to *streamSide, srq *verbs.SRQ) (a, b *verbs.QP) {
 
 // up reports whether a queue pair has a stream.
 func (s *streamSide) up(qp *verbs.QP) bool {
-	s.soft.lane.mu.Lock()
-	defer s.soft.lane.mu.Unlock()
+	s.soft.Lane.Mu.Lock()
+	defer s.soft.Lane.Mu.Unlock()
 	return s.soft.findQP(qp.Num()).engine.Up()
 }
 
 // heard reports whether the peer of a queue pair has sent something.
 func (s *streamSide) heard(qp *verbs.QP) bool {
-	s.soft.lane.mu.Lock()
-	defer s.soft.lane.mu.Unlock()
+	s.soft.Lane.Mu.Lock()
+	defer s.soft.Lane.Mu.Unlock()
 	q := s.soft.findQP(qp.Num()).engine.(*rdmap.QP)
 	return q.Up() && !q.Quiet()
 }
 
 // paused reports whether a queue pair waits for a receive.
 func (s *streamSide) paused(qp *verbs.QP) bool {
-	s.soft.lane.mu.Lock()
-	defer s.soft.lane.mu.Unlock()
+	s.soft.Lane.Mu.Lock()
+	defer s.soft.Lane.Mu.Unlock()
 	return s.soft.findQP(qp.Num()).engine.Paused()
 }
 
 // state returns the state of a queue pair, for which nothing is moved.
 func (s *streamSide) state(qp *verbs.QP) verbs.QPState {
-	s.soft.lane.mu.Lock()
-	defer s.soft.lane.mu.Unlock()
+	s.soft.Lane.Mu.Lock()
+	defer s.soft.Lane.Mu.Unlock()
 	return s.soft.findQP(qp.Num()).engine.State()
 }
 

@@ -12,9 +12,9 @@ import (
 // ActAsNIC makes the device as strict as a NIC and the specification (docs/nic.md), for as long as it is open. It
 // returns an error once the device has queues.
 func (d *Device) ActAsNIC() error {
-	d.lane.mu.Lock()
-	defer d.lane.mu.Unlock()
-	if n := d.counts.completionQueues.n.Load() + d.counts.receiveQueues.n.Load(); n > 0 {
+	d.Lane.Mu.Lock()
+	defer d.Lane.Mu.Unlock()
+	if n := d.Counts.completionQueues.n.Load() + d.Counts.receiveQueues.n.Load(); n > 0 {
 		return fmt.Errorf("%w: the device has %d queues: it becomes a NIC before there are any", verbs.ErrBusy, n)
 	}
 	d.shared.NIC = true
@@ -44,7 +44,7 @@ func withhold(wc *verbs.WC) {
 // breakUsers puts the queue pairs of a completion queue that has overflowed into the error state.
 func (d *Device) breakUsers(of *queue.CQ) {
 	for _, c := range d.objects.cqs.All() {
-		if c.q != of {
+		if c.Queue != of {
 			continue
 		}
 		for _, q := range d.objects.qps.All() {

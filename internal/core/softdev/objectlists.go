@@ -11,31 +11,31 @@ import (
 // objectLists are the objects that observers list. The view's lock covers them, besides the device's, so that
 // observers wait for nobody who works with the device.
 type objectLists struct {
-	qps  observe.ObjectList[*qp]
-	cqs  observe.ObjectList[*cq]
+	qps  observe.ObjectList[*QP]
+	cqs  observe.ObjectList[*CQ]
 	mrs  observe.ObjectList[*mr]
 	mws  observe.ObjectList[*mw]
-	srqs observe.ObjectList[*srq]
-	ahs  observe.ObjectList[*observedAH]
+	srqs observe.ObjectList[*SRQ]
+	ahs  observe.ObjectList[*ObservedAH]
 }
 
-// observedAH is an address handle as observers see it.
-type observedAH struct {
+// ObservedAH is an address handle as observers see it.
+type ObservedAH struct {
 	info      driver.AHInfo
 	listIndex int
 }
 
-func (h *observedAH) observed() *observedAH { return h }
+func (h *ObservedAH) observed() *ObservedAH { return h }
 
 // Domain returns the protection domain of the handle.
-func (h *observedAH) Domain() memory.PD { return memory.PD(h.info.PD) }
+func (h *ObservedAH) Domain() memory.PD { return memory.PD(h.info.PD) }
 
-func (q *qp) ListIndex() *int         { return &q.listIndex }
-func (c *cq) ListIndex() *int         { return &c.listIndex }
+func (q *QP) ListIndex() *int         { return &q.listIndex }
+func (c *CQ) ListIndex() *int         { return &c.listIndex }
 func (m *mr) ListIndex() *int         { return &m.listIndex }
 func (m *mw) ListIndex() *int         { return &m.listIndex }
-func (s *srq) ListIndex() *int        { return &s.listIndex }
-func (h *observedAH) ListIndex() *int { return &h.listIndex }
+func (s *SRQ) ListIndex() *int        { return &s.listIndex }
+func (h *ObservedAH) ListIndex() *int { return &h.listIndex }
 
 // addObject adds an object. The device's lock is held.
 func addObject[T observe.Member](d *Device, r *observe.ObjectList[T], m T) {
@@ -46,13 +46,16 @@ func addObject[T observe.Member](d *Device, r *observe.ObjectList[T], m T) {
 
 // removeObject removes an object, unless closing the device did. The device's lock is held.
 func removeObject[T observe.Member](d *Device, r *observe.ObjectList[T], m T) {
-	if d.lane.closed {
+	if d.Lane.Closed {
 		return
 	}
 	d.view.Lock()
 	defer d.view.Unlock()
 	r.Remove(m)
 }
+
+// RemoveAH removes an address handle from what observers list. The device's lock is held.
+func (d *Device) RemoveAH(h *ObservedAH) { removeObject(d, &d.objects.ahs, h) }
 
 // describe returns what observers see of the region. The device's lock is held.
 func (m *mr) describe(domain memory.PD) driver.MRInfo {
@@ -69,7 +72,7 @@ func observePage[T observe.Member, I any](d *Device, r *observe.ObjectList[T], p
 
 // ObserveQPs lists queue pairs.
 func (d *Device) ObserveQPs(page []driver.QPInfo, at int) (n, next int) {
-	return observePage(d, &d.objects.qps, page, at, func(q *qp) driver.QPInfo {
+	return observePage(d, &d.objects.qps, page, at, func(q *QP) driver.QPInfo {
 		info := driver.QPInfo{QPStats: q.stats, PD: q.numbers.domain, SendCQ: q.numbers.sendCQ, RecvCQ: q.numbers.recvCQ, SRQ: q.numbers.srq}
 		if q.failure != nil {
 			info.Failed = q.failure.String()
@@ -80,8 +83,8 @@ func (d *Device) ObserveQPs(page []driver.QPInfo, at int) (n, next int) {
 
 // ObserveCQs lists completion queues.
 func (d *Device) ObserveCQs(page []driver.CQInfo, at int) (n, next int) {
-	return observePage(d, &d.objects.cqs, page, at, func(c *cq) driver.CQInfo {
-		return driver.CQInfo{Num: c.num, Capacity: c.q.Capacity(), Waiting: c.q.Len(), Armed: c.q.Armed(), Overflow: c.q.Err() != nil}
+	return observePage(d, &d.objects.cqs, page, at, func(c *CQ) driver.CQInfo {
+		return driver.CQInfo{Num: c.num, Capacity: c.Queue.Capacity(), Waiting: c.Queue.Len(), Armed: c.Queue.Armed(), Overflow: c.Queue.Err() != nil}
 	})
 }
 
@@ -97,10 +100,10 @@ func (d *Device) ObserveMWs(page []driver.MWInfo, at int) (n, next int) {
 
 // ObserveSRQs lists shared receive queues.
 func (d *Device) ObserveSRQs(page []driver.SRQInfo, at int) (n, next int) {
-	return observePage(d, &d.objects.srqs, page, at, func(s *srq) driver.SRQInfo { return s.info })
+	return observePage(d, &d.objects.srqs, page, at, func(s *SRQ) driver.SRQInfo { return s.info })
 }
 
 // ObserveAHs lists address handles.
 func (d *Device) ObserveAHs(page []driver.AHInfo, at int) (n, next int) {
-	return observePage(d, &d.objects.ahs, page, at, func(h *observedAH) driver.AHInfo { return h.info })
+	return observePage(d, &d.objects.ahs, page, at, func(h *ObservedAH) driver.AHInfo { return h.info })
 }

@@ -14,12 +14,12 @@ import (
 // data lock publishes them first: it copies them to where observers look, under the view's lock,
 // which nobody holds for longer than such a copy takes. While a program polls and finds something,
 // most of these copies wait for a pass that finds nothing, or for the device's goroutine, which looks
-// in every [gracePeriod].
+// in every [GracePeriod].
 
 // dataLock is the lock of a device.
 type dataLock struct {
 	sync.Mutex
-	counted bool // something was, since the last publish
+	Counted bool // something was, since the last publish
 	later   bool // the holder will come back, or the device's goroutine will look
 	publish func()
 }
@@ -29,8 +29,8 @@ const publishEvery = 16
 
 // Unlock releases the lock, and publishes what was counted meanwhile, unless that can wait.
 func (l *dataLock) Unlock() {
-	if l.counted && !l.later {
-		l.counted = false
+	if l.Counted && !l.later {
+		l.Counted = false
 		l.publish()
 	}
 	l.later = false
@@ -41,23 +41,23 @@ func (l *dataLock) Unlock() {
 func (d *Device) publish() {
 	d.view.Lock()
 	defer d.view.Unlock()
-	d.fabric.publish()
-	for i, q := range d.lane.changed {
+	d.fabric.Publish()
+	for i, q := range d.Lane.changed {
 		q.protocol.Stats(&q.stats)
 		if q.failure = q.protocol.Failure(); q.failure == nil {
 			q.failure = q.injected
 		}
-		if q.peer != (verbs.GID{}) {
-			q.stats.DestGID = q.peer
+		if q.Peer != (verbs.GID{}) {
+			q.stats.DestGID = q.Peer
 		}
-		q.touched, d.lane.changed[i] = false, nil
+		q.touched, d.Lane.changed[i] = false, nil
 	}
-	d.lane.changed = d.lane.changed[:0]
+	d.Lane.changed = d.Lane.changed[:0]
 	d.memory.Rebound(func(w *memory.Window) { w.Owner.(*mw).info = w.Description() })
 }
 
-// touch notes that the statistics of a queue pair may have changed. The lock is held.
-func (l *lane) touch(q *qp) {
+// Touch notes that the statistics of a queue pair may have changed. The lock is held.
+func (l *Lane) Touch(q *QP) {
 	if !q.touched {
 		q.touched = true
 		l.changed = append(l.changed, q)
@@ -65,7 +65,7 @@ func (l *lane) touch(q *qp) {
 }
 
 // Stats returns the state and statistics of the queue pair.
-func (q *qp) Stats() (verbs.QPStats, error) {
+func (q *QP) Stats() (verbs.QPStats, error) {
 	q.dev.view.Lock()
 	defer q.dev.view.Unlock()
 	return q.stats, nil
@@ -75,24 +75,27 @@ func (q *qp) Stats() (verbs.QPStats, error) {
 func (d *Device) QPStats() ([]verbs.QPStats, error) {
 	d.view.Lock()
 	defer d.view.Unlock()
-	all := make([]verbs.QPStats, 0, len(d.qps))
-	for _, q := range d.qps {
-		all = append(all, q.common().stats)
+	all := make([]verbs.QPStats, 0, len(d.QPs))
+	for _, q := range d.QPs {
+		all = append(all, q.Common().stats)
 	}
 	return all, nil
 }
 
 // Metrics returns what was measured so far.
 func (d *Device) Metrics() ([]verbs.Metric, error) {
-	list := append(d.fabric.metrics(), d.faultMetrics()...)
-	c := &d.counts
+	d.view.Lock()
+	list := d.fabric.Counted()
+	d.view.Unlock()
+	list = append(list, d.faultMetrics()...)
+	c := &d.Counts
 	for _, o := range []struct {
 		name, help string
 		count      *count
 	}{
 		{"pds", "protection domains", &c.domains}, {"mrs", "memory regions", &c.regions}, {"mws", "memory windows", &c.windows},
 		{"cqs", "completion queues", &c.completionQueues}, {"srqs", "shared receive queues", &c.receiveQueues},
-		{"qps", "queue pairs", &c.queuePairs}, {"ahs", "address handles", &c.handles}, {"xrcds", "XRC domains", &c.xrcDomains},
+		{"qps", "queue pairs", &c.queuePairs}, {"ahs", "address handles", &c.Handles}, {"xrcds", "XRC domains", &c.XRCDomains},
 	} {
 		list = append(list, verbs.Metric{Name: o.name, Kind: verbs.MetricGauge, Unit: verbs.UnitObjects, Help: o.help, Value: uint64(o.count.n.Load())})
 	}

@@ -12,16 +12,16 @@ import (
 type ah struct {
 	dev    *PacketDevice
 	vector *ibta.Vector
-	observedAH
+	ObservedAH
 }
 
-func (d *PacketDevice) newAH(attr verbs.AHAttr) (driver.AH, error) {
+func (d *PacketDevice) NewAH(attr verbs.AHAttr) (driver.AH, error) {
 	attr.Port = max(attr.Port, 1)
 	path, err := d.port.Resolve(&attr)
 	if err != nil {
 		return nil, err
 	}
-	if err := d.counts.handles.add(); err != nil {
+	if err := d.Counts.Handles.Add(); err != nil {
 		return nil, err
 	}
 	return &ah{dev: d, vector: &ibta.Vector{Attr: attr, Path: path, Key: path.Key()}}, nil
@@ -32,9 +32,9 @@ func (a *ah) Vector() *ibta.Vector { return a.vector }
 
 // Destroy frees the handle; datagrams that were posted hold the vector.
 func (a *ah) Destroy() error {
-	a.dev.lane.mu.Lock()
-	defer a.dev.lane.mu.Unlock()
-	removeObject(&a.dev.Device, &a.dev.objects.ahs, &a.observedAH)
-	a.dev.counts.handles.remove()
+	a.dev.Lane.Mu.Lock()
+	defer a.dev.Lane.Mu.Unlock()
+	a.dev.RemoveAH(&a.ObservedAH)
+	a.dev.Counts.Handles.Remove()
 	return nil
 }

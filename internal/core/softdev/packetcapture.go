@@ -13,7 +13,7 @@ import (
 
 // CapturePackets implements observe.PacketSource.
 func (d *PacketDevice) CapturePackets(n verbs.QPN, r *observe.Ring) error {
-	for port := 1; r != nil && port <= d.attr.Ports; port++ {
+	for port := 1; r != nil && port <= d.Attr.Ports; port++ {
 		info := d.port.Info(port)
 		end := observe.Address{LID: info.LID}
 		if len(info.GIDTable) > 0 {
@@ -22,7 +22,7 @@ func (d *PacketDevice) CapturePackets(n verbs.QPN, r *observe.Ring) error {
 		}
 		r.Locals = append(r.Locals, end)
 	}
-	return d.capture(n, r)
+	return d.CaptureQP(n, r)
 }
 
 // wireOf returns what packets between GIDs of a type look like.
@@ -39,7 +39,7 @@ func wireOf(t verbs.GIDType) observe.Wire {
 // captureSent adds the packets of the batch from number from on to the ring of q, which made them, before
 // they are sent.
 func (d *PacketDevice) captureSent(q *packetQP, from int) {
-	r := q.capture.Load()
+	r := q.Capture.Load()
 	if r == nil || d.impaired != nil { // which adds them itself
 		return
 	}

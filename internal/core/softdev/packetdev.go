@@ -30,6 +30,14 @@ type PacketDevice struct {
 	counted  ibta.Counters // of the engine, as published to observers
 }
 
+const (
+	// budgetBytes is how much a device sends in a pass: about 100 µs of copying. It receives as much as its port has
+	// buffers for.
+	budgetBytes = 256 << 10
+	// drainPasses limits the passes in which a device sends the rest before it is closed.
+	drainPasses = 16
+)
+
 // New makes a device of a port and starts its goroutine. name is what the program opened.
 func New(name, kind string, guid uint64, port Port) *PacketDevice {
 	return NewControlled(name, kind, guid, port, nil)
@@ -47,16 +55,16 @@ func NewControlled(name, kind string, guid uint64, port Port, control *congestio
 	if n, ok := port.(LossCounter); ok {
 		d.engine.Network, d.losses = n, n
 	}
-	d.Device.init(d, port, &d.engine.Device, packetAttr(name, kind, guid))
+	d.Device.Init(d, port, &d.engine.Device, packetAttr(name, kind, guid))
 	d.progress.init(d, lim)
-	d.run()
+	d.Start()
 	return d
 }
 
 // packetAttr returns what the engine can do, and its limits.
 func packetAttr(name, kind string, guid uint64) verbs.DeviceAttr {
-	a := attrOf(name, kind, verbs.TransportIB, guid)
-	a.MaxAH, a.MaxXRCD, a.MaxMcastGroups, a.MaxMcastQP = maxObjects, maxObjects, maxObjects, maxQP
+	a := AttrOf(name, kind, verbs.TransportIB, guid)
+	a.MaxAH, a.MaxXRCD, a.MaxMcastGroups, a.MaxMcastQP = MaxObjects, MaxObjects, MaxObjects, MaxQP
 	a.LocalCAAckDelay = 16 * time.Millisecond
 	a.Caps |= verbs.CapXRC | verbs.CapRNRNak | verbs.CapFlush | verbs.CapAtomicWrite | verbs.CapUDMulticast | verbs.CapUC | verbs.CapUD
 	if memory.CanPersist {
@@ -68,26 +76,23 @@ func packetAttr(name, kind string, guid uint64) verbs.DeviceAttr {
 // HoldReceives has messages find no receive, as if the program had posted none, or lets them find those that are
 // posted. It is for simulations.
 func (d *PacketDevice) HoldReceives(on bool) {
-	d.lane.mu.Lock()
-	defer d.lane.mu.Unlock()
+	d.Lane.Mu.Lock()
+	defer d.Lane.Mu.Unlock()
 	d.engine.Unready = on
 }
 
-func (d *PacketDevice) publish() { d.counted = d.engine.Counters }
+func (d *PacketDevice) Publish() { d.counted = d.engine.Counters }
 
-func (d *PacketDevice) metrics() []verbs.Metric {
-	d.view.Lock()
-	c := d.counted
-	d.view.Unlock()
-	return c.Metrics()
+func (d *PacketDevice) Counted() []verbs.Metric {
+	return d.counted.Metrics()
 }
 
-// workers returns none: this process carries out what peers ask for.
-func (d *PacketDevice) workers() map[Worker]uint32 { return nil }
+// Workers returns none: this process carries out what peers ask for.
+func (d *PacketDevice) Workers() map[Worker]uint32 { return nil }
 
 // findQP returns the queue pair of a number, or nil.
 func (d *PacketDevice) findQP(n verbs.QPN) *packetQP {
-	q, _ := d.qps[n].(*packetQP)
+	q, _ := d.QPs[n].(*packetQP)
 	return q
 }
 
@@ -133,8 +138,8 @@ type Load struct {
 
 // Load returns what the device's queue pairs have under way, for tests that look for what was left behind.
 func (d *PacketDevice) Load() Load {
-	d.lane.mu.Lock()
-	defer d.lane.mu.Unlock()
+	d.Lane.Mu.Lock()
+	defer d.Lane.Mu.Unlock()
 	l := Load{Reorder: d.engine.ReorderBytes(), Flows: len(d.flows)}
 	for _, f := range d.flows {
 		requests, reads := f.InFlight()
@@ -144,36 +149,36 @@ func (d *PacketDevice) Load() Load {
 	return l
 }
 
-// drain sends what is queued, for a limited number of passes, and takes what has come: a port that other
+// SendRest sends what is queued, for a limited number of passes, and takes what has come: a port that other
 // devices share has packets for them, which would end with it. Among them is what a connection manager here
 // has just told the peers at its own address.
-func (d *PacketDevice) drain() {
+func (d *PacketDevice) SendRest() {
 	for range drainPasses {
-		if d.flushAcks(); !d.pending() {
+		if d.flushAcks(); !d.Pending() {
 			break
 		}
-		d.lane.newTime()
+		d.Lane.NewTime()
 		d.transmit(true)
 	}
 	for range drainPasses {
-		if d.receive() == 0 {
+		if d.Receive() == 0 {
 			break
 		}
 	}
 }
 
-func (d *PacketDevice) shut() error {
-	d.lane.mu.Lock()
+func (d *PacketDevice) Shut() error {
+	d.Lane.Mu.Lock()
 	open := d.agents.byID
 	d.agents = agents{}
-	d.lane.mu.Unlock()
+	d.Lane.Mu.Unlock()
 	for _, a := range open {
 		a.end()
 	}
 	return d.port.Close()
 }
 
-func (d *PacketDevice) free() error {
+func (d *PacketDevice) Free() error {
 	d.last = nil
 	clear(d.groups)
 	clear(d.flows)

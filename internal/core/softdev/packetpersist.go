@@ -12,14 +12,14 @@ import (
 func (d *PacketDevice) persist(f *ibta.Flush) {
 	go func() {
 		err := memory.Persist(f.Memory())
-		d.lane.mu.Lock()
-		defer d.lane.mu.Unlock()
-		d.lane.newTime() // the disk took time
+		d.Lane.Mu.Lock()
+		defer d.Lane.Mu.Unlock()
+		d.Lane.NewTime() // the disk took time
 		q := f.QP().Owner.(*packetQP)
-		done := !d.lane.closed && f.Done(err == nil)
-		d.tellWatchers() // of requests that had waited for the FLUSH
+		done := !d.Lane.Closed && f.Done(err == nil)
+		d.TellWatchers() // of requests that had waited for the FLUSH
 		if done && d.findQP(q.engine.Num) == q {
-			d.lane.deliver()
+			d.Lane.Deliver()
 			d.kick(q)
 		}
 	}()

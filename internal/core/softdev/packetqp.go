@@ -17,23 +17,23 @@ import (
 
 // packetQP is a queue pair of a [PacketDevice].
 type packetQP struct {
-	qp
+	QP
 	dev       *PacketDevice
 	engine    *ibta.QP
 	groups    []group // multicast groups that it is attached to
 	blockSelf bool    // to the multicasts that it sends itself (verbs.QPInit.BlockSelfMulticast)
 
-	timer   timer // for the engine's deadline
+	timer   Timer // for the engine's deadline
 	ready   bool  // in the list of those that may have something to send
 	ackHeld bool  // in the list of those whose acknowledgement is held back
 }
 
-func (d *PacketDevice) newQP(domain memory.PD, init *verbs.QPInit) (queuePair, error) {
+func (d *PacketDevice) NewQP(domain memory.PD, init *verbs.QPInit) (QueuePair, error) {
 	return d.makeQP(domain, nil, init)
 }
 
 // makeQP makes a queue pair, with xrc for the target of an XRC connection.
-func (d *PacketDevice) makeQP(domain memory.PD, xrc *queue.Domain, init *verbs.QPInit) (queuePair, error) {
+func (d *PacketDevice) makeQP(domain memory.PD, xrc *queue.Domain, init *verbs.QPInit) (QueuePair, error) {
 	control, err := congestionOf(init)
 	if err != nil {
 		return nil, err
@@ -41,21 +41,21 @@ func (d *PacketDevice) makeQP(domain memory.PD, xrc *queue.Domain, init *verbs.Q
 	q := &packetQP{dev: d, blockSelf: init.BlockSelfMulticast}
 	c := queue.Config{Num: d.newQPN(), Type: init.Type, PD: domain, Domain: xrc, SignalAll: init.SignalAll, Owner: q, Caps: init.Cap}
 	if init.SendCQ != nil {
-		c.SendCQ = driver.CQOf(init.SendCQ).(*cq).q
+		c.SendCQ = driver.CQOf(init.SendCQ).(*CQ).Queue
 	}
 	if init.RecvCQ != nil {
-		c.RecvCQ = driver.CQOf(init.RecvCQ).(*cq).q
+		c.RecvCQ = driver.CQOf(init.RecvCQ).(*CQ).Queue
 	}
 	if init.SRQ != nil || init.Type <= verbs.UD {
-		c.Recv = q.receives(init, domain)
+		c.Recv = q.Receives(init, domain)
 	}
 	if init.Type == verbs.UD {
 		d.port.WantHeaders()
 	}
 	q.engine = ibta.New(&d.engine, c)
 	q.engine.SetCongestion(control)
-	q.qp.init(&d.Device, q, q.engine)
-	q.timer.fire = q.timeout
+	q.QP.Init(&d.Device, q, q.engine)
+	q.timer.Fire = q.timeout
 	return q, nil
 }
 
@@ -74,11 +74,11 @@ func congestionOf(init *verbs.QPInit) (*congestion.Choice, error) {
 	return c, nil
 }
 
-func (q *packetQP) change(attr *verbs.QPAttr, mask verbs.QPMask) error {
+func (q *packetQP) Change(attr *verbs.QPAttr, mask verbs.QPMask) error {
 	d := q.dev
 	d.settle(q)
 	if mask&verbs.MaskState != 0 && attr.State == verbs.StateSQD {
-		d.lane.newTime()
+		d.Lane.NewTime()
 		d.transmit(false) // what was posted before is not to wait for the program's next poll
 	}
 	av := q.engine.AV()
@@ -90,28 +90,28 @@ func (q *packetQP) change(attr *verbs.QPAttr, mask verbs.QPMask) error {
 	return err
 }
 
-func (q *packetQP) failed() { q.dev.schedule.addReady(q) } // others may have its room in the flow
+func (q *packetQP) Failed() { q.dev.schedule.addReady(q) } // others may have its room in the flow
 
-func (q *packetQP) posted() { q.dev.kick(q) }
+func (q *packetQP) Posted() { q.dev.kick(q) }
 
-func (q *packetQP) received() {}
+func (q *packetQP) Received() {}
 
-func (q *packetQP) release() error {
+func (q *packetQP) Release() error {
 	d := q.dev
 	if len(q.groups) > 0 {
-		return errAttached
+		return ErrAttached
 	}
 	d.settle(q)
 	av := q.engine.AV()
 	q.engine.Destroy()
-	d.lane.timers.stop(&q.timer)
+	d.Lane.Timers.Stop(&q.timer)
 	d.schedule.remove(q)
 	d.dropFlow(av)
 	if d.last == q {
 		d.last = nil
 	}
-	d.lane.newTime()
-	d.transmit(!d.lane.pollsOn()) // others may have its room in the flow
+	d.Lane.NewTime()
+	d.transmit(!d.Lane.PollsOn()) // others may have its room in the flow
 	return nil
 }
 
@@ -119,9 +119,9 @@ func (q *packetQP) release() error {
 // pass has received packets, those that it left may be answers: the next passes receive them first, for a while.
 func (q *packetQP) timeout() {
 	d := q.dev
-	if due, now := q.engine.Deadline(), d.lane.passTime(); due != 0 && due <= now {
+	if due, now := q.engine.Deadline(), d.Lane.PassTime(); due != 0 && due <= now {
 		if d.progress.passPackets > 0 && now-due < readFirst {
-			d.lane.timers.set(&q.timer, now+1)
+			d.Lane.Timers.Set(&q.timer, now+1)
 			return
 		}
 		q.engine.HandleTimeout(now)
@@ -134,7 +134,7 @@ func (q *packetQP) timeout() {
 const readFirst = clock.Time(500 * time.Microsecond)
 
 // setTimer has the timer fire no later than the engine's deadline.
-func (d *PacketDevice) setTimer(q *packetQP) { d.lane.timers.setBy(&q.timer, q.engine.Deadline()) }
+func (d *PacketDevice) setTimer(q *packetQP) { d.Lane.Timers.SetBy(&q.timer, q.engine.Deadline()) }
 
 // group is a multicast group as a port has it. Its GID tells it from others: all multicast packets
 // are global (IBTA 10.5.1).
@@ -145,9 +145,9 @@ type group struct {
 
 func (q *packetQP) AttachMulticast(gid verbs.GID, lid uint16) error {
 	d := q.dev
-	d.lane.mu.Lock()
-	defer d.lane.mu.Unlock()
-	if d.lane.closed {
+	d.Lane.Mu.Lock()
+	defer d.Lane.Mu.Unlock()
+	if d.Lane.Closed {
 		return verbs.ErrClosed
 	}
 	if q.engine.Type != verbs.UD || !gid.Addr().IsMulticast() {
@@ -169,14 +169,14 @@ func (q *packetQP) AttachMulticast(gid verbs.GID, lid uint16) error {
 
 func (q *packetQP) DetachMulticast(gid verbs.GID, lid uint16) error {
 	d := q.dev
-	d.lane.mu.Lock()
-	defer d.lane.mu.Unlock()
+	d.Lane.Mu.Lock()
+	defer d.Lane.Mu.Unlock()
 	i := slices.IndexFunc(q.groups, func(g group) bool { return g.gid == gid })
 	switch {
-	case d.lane.closed:
+	case d.Lane.Closed:
 		return verbs.ErrClosed
 	case i < 0:
-		return errNotAttached
+		return ErrNotAttached
 	}
 	g := q.groups[i]
 	q.groups = slices.Delete(q.groups, i, i+1)

@@ -18,76 +18,82 @@ type pass struct {
 // timersEvery is how many passes of a polling program that find nothing share a check of the timers.
 const timersEvery = 16
 
-// passTime returns the time of the current pass.
-func (l *lane) passTime() clock.Time {
+// PassTime returns the time of the current pass.
+func (l *Lane) PassTime() clock.Time {
 	if l.pass.now == 0 {
-		l.pass.now = l.now()
+		l.pass.now = l.Now()
 	}
 	return l.pass.now
 }
 
-// newTime makes the time be read again: much may have passed since the last pass.
-func (l *lane) newTime() { l.pass.now = 0 }
+// NewTime makes the time be read again: much may have passed since the last pass.
+func (l *Lane) NewTime() { l.pass.now = 0 }
+
+// Passes returns how many passes there were so far.
+func (l *Lane) Passes() uint { return l.pass.count }
+
+// Completed returns how many work requests have completed since the last receive.
+func (l *Lane) Completed() int { return l.pass.completed }
 
 // move makes a pass and returns how much was received. polling says that a program makes it, which
 // will poll again.
-func (l *lane) move(polling bool) int {
+func (l *Lane) move(polling bool) int {
 	l.pass.count++
 	l.sleep.unmoved = false
-	busy := l.transport.pending() // including what the previous pass left, as passes take long
-	l.newTime()
+	busy := l.transport.Pending() // including what the previous pass left, as passes take long
+	l.NewTime()
 	l.pass.completed = 0
-	n := l.transport.receive()
+	n := l.transport.Receive()
 	if n > 0 {
-		l.mu.counted = true
-		l.deliver()
-		l.dev.tellWatchers()
+		l.Mu.Counted = true
+		l.Deliver()
+		l.dev.TellWatchers()
 	}
-	if len(l.timers) > 0 && l.looksAtTimers(polling, n > 0 || busy) && l.timers.run(l.passTime()) {
-		l.mu.counted = true
+	if len(l.Timers) > 0 && l.looksAtTimers(polling, n > 0 || busy) && l.Timers.run(l.PassTime()) {
+		l.Mu.Counted = true
 	}
-	l.transport.respond(polling, n, busy)
+	l.transport.Respond(polling, n, busy)
 	return n
 }
 
 // looksAtTimers reports whether a pass does. Where posts complete work requests, and a pass takes less time than
 // to read the clock, what arrived is no reason to.
-func (l *lane) looksAtTimers(polling, found bool) bool {
+func (l *Lane) looksAtTimers(polling, found bool) bool {
 	return !polling || found && !l.alone || l.pass.count%timersEvery == 0
 }
 
 // poll moves data for a program that polls, which found from empty; nil: it waits in memory. The
 // lock is held.
-func (l *lane) poll(from *queue.CQ) int {
-	if l.closed {
+func (l *Lane) poll(from *queue.CQ) int {
+	if l.Closed {
 		return 0
 	}
-	l.transport.polling(from)
+	l.transport.Polling(from)
 	n := l.move(true)
 	l.polls.pollers.at(l.pass.now)
-	l.mu.later = n > 0 && l.pass.count%publishEvery != 0
-	if l.transport.long(n) {
+	l.Mu.later = n > 0 && l.pass.count%publishEvery != 0
+	if l.transport.Long(n) {
 		l.polled(longPoll)
 	}
 	return n
 }
 
-// deliver delivers completions to their queues and events to the program.
-func (l *lane) deliver() {
+// Deliver delivers completions to their queues and events to the program.
+func (l *Lane) Deliver() {
 	out := l.outbox
 	if len(out.Completions) == 0 && len(out.Events) == 0 && len(out.Samples) == 0 {
 		return
 	}
 	for _, s := range out.Samples {
-		l.dev.recordLatency(s.Op, l.passTime()-s.Posted)
+		l.dev.recordLatency(s.Op, l.PassTime()-s.Posted)
 	}
 	if l.dev.memory.IsRebound() { // by a work request that sends nothing
-		l.mu.counted = true
+		l.Mu.Counted = true
 	}
 	l.pass.completed += len(out.Completions)
 	for i := 0; i < len(out.Completions); i++ { // an overflow adds more
 		c := &out.Completions[i]
-		l.complete(c)
+		l.Complete(c)
 	}
 	for _, e := range out.Events {
 		if o, ok := e.Owner.(eventSink); ok {
@@ -102,8 +108,8 @@ func (l *lane) deliver() {
 	out.Reset()
 }
 
-// complete delivers a completion to its queue, unless faults say otherwise.
-func (l *lane) complete(c *queue.Completion) {
+// Complete delivers a completion to its queue, unless faults say otherwise.
+func (l *Lane) Complete(c *queue.Completion) {
 	x := l.dev.faulty.Load()
 	if x == nil {
 		l.push(c)
@@ -120,25 +126,25 @@ func (l *lane) complete(c *queue.Completion) {
 }
 
 // push adds a completion to its queue.
-func (l *lane) push(c *queue.Completion) {
+func (l *Lane) push(c *queue.Completion) {
 	if l.dev.shared.NIC {
 		withhold(&c.WC)
 	}
 	if !c.CQ.Untimed {
-		c.WC.Timestamp = uint64(l.passTime())
+		c.WC.Timestamp = uint64(l.PassTime())
 	}
 	if !c.CQ.Push(&c.WC, c.Solicited, c.Frees) {
 		l.dev.overflowed(c.CQ, c.WC.QPN)
 	}
 	if l.pollOwner.owned && l.sleep.waiting {
-		l.transport.wake() // it may wait for this
+		l.transport.Wake() // it may wait for this
 	}
 }
 
 // overflowed puts the queue pair whose completion was lost into the error state; of a NIC all that have the
 // completion queue.
 func (d *Device) overflowed(cq *queue.CQ, n verbs.QPN) {
-	if q := d.qps[n]; q != nil {
+	if q := d.QPs[n]; q != nil {
 		d.breakFatally(q)
 	}
 	if d.shared.NIC {
@@ -147,10 +153,10 @@ func (d *Device) overflowed(cq *queue.CQ, n verbs.QPN) {
 }
 
 // breakFatally puts a queue pair that can report no completion into the error state (IBTA 11.6.3.2).
-func (d *Device) breakFatally(q queuePair) {
-	if c := q.common(); c.protocol.State() != verbs.StateError {
+func (d *Device) breakFatally(q QueuePair) {
+	if c := q.Common(); c.protocol.State() != verbs.StateError {
 		c.protocol.Modify(&verbs.QPAttr{State: verbs.StateError}, verbs.MaskState)
-		q.failed()
+		q.Failed()
 		c.raise(verbs.EventQPFatal)
 	}
 }

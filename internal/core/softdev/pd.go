@@ -16,15 +16,15 @@ type pd struct {
 
 // AllocPD allocates a protection domain.
 func (d *Device) AllocPD() (driver.PD, error) {
-	d.lane.mu.Lock()
-	defer d.lane.mu.Unlock()
-	if d.lane.closed {
+	d.Lane.Mu.Lock()
+	defer d.Lane.Mu.Unlock()
+	if d.Lane.Closed {
 		return nil, verbs.ErrClosed
 	}
 	if err := d.refuses("alloc_pd", nil); err != nil {
 		return nil, err
 	}
-	if err := d.counts.domains.add(); err != nil {
+	if err := d.Counts.domains.Add(); err != nil {
 		return nil, err
 	}
 	d.nextPD++
@@ -33,9 +33,9 @@ func (d *Device) AllocPD() (driver.PD, error) {
 
 // Dealloc frees little: nothing that was made from the domain is left.
 func (p *pd) Dealloc() error {
-	p.dev.lane.mu.Lock()
-	defer p.dev.lane.mu.Unlock()
-	p.dev.counts.domains.remove()
+	p.dev.Lane.Mu.Lock()
+	defer p.dev.Lane.Mu.Unlock()
+	p.dev.Counts.domains.Remove()
 	p.dev.memory.DropDomain(p.num)
 	return nil
 }
@@ -44,16 +44,16 @@ func (p *pd) CreateAH(attr verbs.AHAttr) (driver.AH, error) {
 	if err := locate(p.dev.port, attr.DGID); err != nil {
 		return nil, err
 	}
-	p.dev.lane.mu.Lock()
-	defer p.dev.lane.mu.Unlock()
-	if p.dev.lane.closed {
+	p.dev.Lane.Mu.Lock()
+	defer p.dev.Lane.Mu.Unlock()
+	if p.dev.Lane.Closed {
 		return nil, verbs.ErrClosed
 	}
 	if err := p.dev.refuses("create_ah", nil); err != nil {
 		return nil, err
 	}
-	a, err := p.dev.fabric.newAH(attr)
-	if h, ok := a.(interface{ observed() *observedAH }); ok && err == nil {
+	a, err := p.dev.fabric.NewAH(attr)
+	if h, ok := a.(interface{ observed() *ObservedAH }); ok && err == nil {
 		h.observed().info = driver.AHInfo{PD: uint32(p.num), DGID: attr.DGID, DLID: attr.DLID, SL: attr.SL, Port: max(attr.Port, 1)}
 		addObject(p.dev, &p.dev.objects.ahs, h.observed())
 	}

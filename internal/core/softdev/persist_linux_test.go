@@ -91,8 +91,8 @@ func TestFlushPersistent(t *testing.T) {
 func (s *side) watched() {
 	s.t.Helper()
 	s.eventually(func() bool {
-		s.soft.lane.mu.Lock()
-		defer s.soft.lane.mu.Unlock()
+		s.soft.Lane.Mu.Lock()
+		defer s.soft.Lane.Mu.Unlock()
 		return s.soft.watch.ch != nil
 	}, "somebody watches memory")
 }

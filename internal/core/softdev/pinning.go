@@ -109,9 +109,9 @@ func (m *mr) WaitPinned(ctx context.Context) error {
 
 // Prefetch brings in pages of a region.
 func (m *mr) Prefetch(off, n int, write bool) error {
-	m.dev.lane.mu.Lock()
+	m.dev.Lane.Mu.Lock()
 	mem, access := m.region.Bytes(), m.region.Access()
-	m.dev.lane.mu.Unlock()
+	m.dev.Lane.Mu.Unlock()
 	if off+n > len(mem) { // it was closed meanwhile
 		return verbs.ErrClosed
 	}

@@ -34,7 +34,7 @@ const (
 
 // Sleeps reports whether programs that wait for completions can sleep in Sleep. In virtual time they do not:
 // that passes while they wait for the device's goroutine.
-func (d *Device) Sleeps() bool { return d.lane.pace.virtual == nil }
+func (d *Device) Sleeps() bool { return d.Lane.pace.virtual == nil }
 
 // SleepsAtOnce reports whether programs that wait for completions never poll before they sleep.
 func (d *Device) SleepsAtOnce() bool { return d.eventsOnly }
@@ -43,24 +43,24 @@ func (d *Device) SleepsAtOnce() bool { return d.eventsOnly }
 // at most and if that pays, and then sleeps. [Device.WakeSleeper] has it call awake again. It returns false if
 // somebody else sleeps there already. awake is called with the lock held.
 func (d *Device) Sleep(awake func() bool, spin time.Duration) bool {
-	l := &d.lane
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closed || l.pollOwner.owned || l.pace.virtual != nil {
-		return l.closed
+	l := &d.Lane
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
+	if l.Closed || l.pollOwner.owned || l.pace.virtual != nil {
+		return l.Closed
 	}
 	l.pollOwner.owned = true
 	l.pollOwner.changes.Add(1)
 	l.dozes.Add(1)
 	defer l.dozes.Done()
 	if l.sleep.waiting { // the goroutine
-		l.transport.wake()
-		l.mu.Unlock()
+		l.transport.Wake()
+		l.Mu.Unlock()
 		<-l.pollOwner.out
-		l.mu.Lock()
+		l.Mu.Lock()
 	}
 	l.polls.pollers.sleep()
-	for !l.closed && !awake() && !l.polls.pollers.awoken() {
+	for !l.Closed && !awake() && !l.polls.pollers.awoken() {
 		if !l.spin(awake, clock.Time(spin)) {
 			l.sleepOnce(awake)
 		}
@@ -78,19 +78,19 @@ func (d *Device) Sleep(awake func() bool, spin time.Duration) bool {
 // spin polls for the owner, if that pays, until something arrives or awake returns true. It reports whether that
 // happened. It polls for twice as long as limit, which is the cost of a wake-up: while the peer sleeps, its
 // answers take a wake-up longer, and neither side would find that polling pays.
-func (l *lane) spin(awake func() bool, limit clock.Time) bool {
+func (l *Lane) spin(awake func() bool, limit clock.Time) bool {
 	if limit <= 0 {
 		return false
 	}
-	now := l.now()
+	now := l.Now()
 	if l.crowded() || !l.pollOwner.adaptive.polls(now) {
 		return false
 	}
-	for end := now + 2*limit; now < end; now = l.now() {
+	for end := now + 2*limit; now < end; now = l.Now() {
 		for range lookAfter {
 			l.yield()
-			if l.closed || l.polls.pollers.awoken() || l.move(true) > 0 || awake() {
-				l.pollOwner.adaptive.polled(l.now(), true)
+			if l.Closed || l.polls.pollers.awoken() || l.move(true) > 0 || awake() {
+				l.pollOwner.adaptive.polled(l.Now(), true)
 				return true
 			}
 		}
@@ -101,39 +101,39 @@ func (l *lane) spin(awake func() bool, limit clock.Time) bool {
 
 // sleepOnce sleeps until something may have arrived, and takes it. What arrives may be answered by the
 // program: the answer goes before an acknowledgement, which is held back until the owner sleeps again.
-func (l *lane) sleepOnce(awake func() bool) {
-	l.transport.flush()
+func (l *Lane) sleepOnce(awake func() bool) {
+	l.transport.Flush()
 	if awake() { // by what the flush completed
 		return
 	}
-	if l.transport.pending() || l.sleep.unmoved || !l.transport.arm() {
+	if l.transport.Pending() || l.sleep.unmoved || !l.transport.Arm() {
 		l.yield()
 	} else {
 		l.wait()
 	}
-	if !l.closed && l.move(true) == 0 {
+	if !l.Closed && l.move(true) == 0 {
 		l.move(false) // timers, and what they send
 	}
 }
 
 // yield lets other goroutines have the lock.
-func (l *lane) yield() {
-	l.mu.Unlock()
-	l.mu.Lock()
+func (l *Lane) yield() {
+	l.Mu.Unlock()
+	l.Mu.Lock()
 }
 
 // WakeSleeper makes [Device.Sleep] call awake again.
-func (d *Device) WakeSleeper() { d.lane.transport.wake() }
+func (d *Device) WakeSleeper() { d.Lane.transport.Wake() }
 
 // wait waits for the network, without the lock.
-func (l *lane) wait() {
+func (l *Lane) wait() {
 	l.sleep.waiting = true
-	l.sleep.waitUntil = l.timers.next()
-	l.transport.setDeadline(l.timeOf(l.sleep.waitUntil))
-	writable := l.transport.stalled()
-	l.mu.Unlock()
-	if l.transport.wait(writable) != nil {
-		time.Sleep(gracePeriod) // the device is closed, or the system is out of memory
+	l.sleep.waitUntil = l.Timers.next()
+	l.transport.SetDeadline(l.timeOf(l.sleep.waitUntil))
+	writable := l.transport.Stalled()
+	l.Mu.Unlock()
+	if l.transport.Wait(writable) != nil {
+		time.Sleep(GracePeriod) // the device is closed, or the system is out of memory
 	}
 	l.lock()
 	l.sleep.waiting = false
@@ -147,7 +147,7 @@ func (d *Device) othersWait() bool {
 		return true
 	}
 	for _, c := range cqs {
-		if c.q.Armed() {
+		if c.Queue.Armed() {
 			return true
 		}
 	}
@@ -155,7 +155,7 @@ func (d *Device) othersWait() bool {
 }
 
 // signalLoop makes the lane's goroutine look for work.
-func (l *lane) signalLoop() {
+func (l *Lane) signalLoop() {
 	select {
 	case l.sleep.wakeup <- struct{}{}:
 	default:
@@ -163,7 +163,7 @@ func (l *lane) signalLoop() {
 }
 
 // standBy waits while programs own the poll, and for a grace period longer.
-func (l *lane) standBy(timer *time.Timer) {
+func (l *Lane) standBy(timer *time.Timer) {
 	park := false
 	for same, seen := 0, l.pollOwner.changes.Load(); ; {
 		if park {
@@ -175,15 +175,15 @@ func (l *lane) standBy(timer *time.Timer) {
 			case <-l.sleep.wakeup:
 			}
 		}
-		l.mu.Lock()
+		l.Mu.Lock()
 		changes := l.pollOwner.changes.Load()
 		if same++; changes != seen {
 			same, seen = 0, changes
 		}
-		done := l.closed || !l.pollOwner.owned && (l.pollOwner.takeOver || same > 0)
+		done := l.Closed || !l.pollOwner.owned && (l.pollOwner.takeOver || same > 0)
 		park = !done && l.pollOwner.owned && same >= parkAfter
 		l.pollOwner.takeOver, l.pollOwner.parked = false, park
-		l.mu.Unlock()
+		l.Mu.Unlock()
 		if done {
 			return
 		}

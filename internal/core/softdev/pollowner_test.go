@@ -12,9 +12,9 @@ import (
 
 // ownsPoll reports whether a program that waits moves the data.
 func (s *side) ownsPoll() bool {
-	l := &s.soft.lane
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l := &s.soft.Lane
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
 	return l.pollOwner.owned
 }
 
@@ -88,9 +88,9 @@ func TestPollOwnerLooksFirst(t *testing.T) {
 	}
 	s.port.atWait.Store(&atWait)
 	waiting := func() bool {
-		l := &s.soft.lane
-		l.mu.Lock()
-		defer l.mu.Unlock()
+		l := &s.soft.Lane
+		l.Mu.Lock()
+		defer l.Mu.Unlock()
 		return l.sleep.waiting
 	}
 	for range 20 {

@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// gracePeriod is how long the device's goroutine leaves a polling program alone before it
+	// GracePeriod is how long the device's goroutine leaves a polling program alone before it
 	// looks again, and crowdedGrace where that takes the processor from others.
-	gracePeriod  = time.Millisecond
+	GracePeriod  = time.Millisecond
 	crowdedGrace = 4 * time.Millisecond
 	// busyPolls say that a program polls which has slept until then. gracePolls during a grace period, the last of them
 	// recently, say that it still does: with a deep queue each poll finds much, and there are few.
@@ -46,22 +46,28 @@ type pollers struct {
 const longPoll = busyPolls / 2
 
 // grace returns how long the device's goroutine leaves a program alone before it looks again.
-func (l *lane) grace() time.Duration {
+func (l *Lane) grace() time.Duration {
 	if l.crowded() {
 		return crowdedGrace
 	}
-	return gracePeriod
+	return GracePeriod
 }
 
 // polled records polls: one, or the number that a long one counts for.
-func (l *lane) polled(n uint32) {
+func (l *Lane) polled(n uint32) {
 	if !l.polls.pollers.wake(1) {
 		return
 	}
 	if l.polls.pollers.count.Add(n)%longPoll < n {
-		l.polls.pollers.recent.Store(int64(l.now()))
+		l.polls.pollers.recent.Store(int64(l.Now()))
 	}
 }
+
+// Polls returns how many polls there were so far.
+func (l *Lane) Polls() uint32 { return l.polls.pollers.count.Load() }
+
+// MovedMuch records that much was moved since the last poll.
+func (l *Lane) MovedMuch() { l.polls.movedMuch.Store(true) }
 
 // at records when a program polled, if that is known: zero if not. Polls themselves read the clock for one of
 // longPoll, and where each poll finds much these are more than recently apart.
@@ -77,12 +83,12 @@ func (p *pollers) at(now clock.Time) {
 // polledRarely records a poll of a program that moved so much since its previous poll that it
 // cannot poll often. It is expected to poll again within a grace period: with the device's goroutine there
 // would be three threads for the data of two.
-func (l *lane) polledRarely() {
+func (l *Lane) polledRarely() {
 	if !l.polls.pollers.wake(1) {
 		return
 	}
 	l.polls.pollers.count.Add(busyPolls)
-	l.polls.pollers.recent.Store(int64(l.now() + clock.Time(gracePeriod)))
+	l.polls.pollers.recent.Store(int64(l.Now() + clock.Time(GracePeriod)))
 }
 
 // busy reports whether a program has polled a lot recently. The device's goroutine calls it.

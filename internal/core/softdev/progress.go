@@ -45,8 +45,8 @@ func (p *progress) init(d *PacketDevice, lim ibta.Limits) {
 	p.batch = ibta.NewBatch(lim)
 }
 
-// receive takes packets from the port to their queue pairs.
-func (d *PacketDevice) receive() int {
+// Receive takes packets from the port to their queue pairs.
+func (d *PacketDevice) Receive() int {
 	d.progress.passPackets, d.progress.sentBatches = 0, 0
 	n, _ := d.port.Receive(&d.engine.Counters, d.progress.deliverTo) // an error is that of a closed port; others are counted where they happen
 	if n > 0 && d.losses != nil {
@@ -94,20 +94,20 @@ func (d *PacketDevice) receiveAt(q *packetQP, p *ib.Packet, from *ibta.Arrival) 
 		d.engine.Counters.Dropped[ibta.DropAddress]++
 		return
 	}
-	if r := q.capture.Load(); r != nil {
+	if r := q.Capture.Load(); r != nil {
 		captureReceived(r, p, from)
 	}
-	if r := q.engine.HandlePacket(d.lane.passTime(), p, from); r != ibta.Taken {
+	if r := q.engine.HandlePacket(d.Lane.PassTime(), p, from); r != ibta.Taken {
 		d.engine.Counters.Dropped[r]++
 	} else if from.Marked {
-		q.engine.Marked(d.lane.passTime(), p)
+		q.engine.Marked(d.Lane.PassTime(), p)
 	}
-	d.lane.touch(&q.qp)
+	d.Lane.Touch(&q.QP)
 	d.schedule.addReady(q)
 }
 
-// respond holds back acknowledgements of what just arrived while a program polls that may answer it, and sends the rest.
-func (d *PacketDevice) respond(polling bool, n int, busy bool) {
+// Respond holds back acknowledgements of what just arrived while a program polls that may answer it, and sends the rest.
+func (d *PacketDevice) Respond(polling bool, n int, busy bool) {
 	// What just arrived may be answered at once: the answer goes first.
 	hold := polling && n > 0 && !busy && d.progress.passPackets <= holdPackets && (d.schedule.answers || !d.schedule.acksDue())
 	if hold {
@@ -123,18 +123,18 @@ func (d *PacketDevice) respond(polling bool, n int, busy bool) {
 	if len(d.schedule.heldAcks) > 0 {
 		// The program may never poll again. The packets woke the goroutine only if it saw
 		// them before this pass took them.
-		d.lane.wakeBy(d.lane.passTime() + holdTime)
+		d.Lane.WakeBy(d.Lane.PassTime() + holdTime)
 	}
 }
 
-// polling notes that the program may wait for nothing but an acknowledgement.
-func (d *PacketDevice) polling(from *queue.CQ) {
+// Polling notes that the program may wait for nothing but an acknowledgement.
+func (d *PacketDevice) Polling(from *queue.CQ) {
 	if from != nil && d.last != nil && d.last.engine.AwaitsAck(from) {
 		d.progress.ackWait.polls++
 	}
 }
 
-func (d *PacketDevice) long(int) bool { return d.progress.sentBatches+d.progress.passPackets > bulk }
+func (d *PacketDevice) Long(int) bool { return d.progress.sentBatches+d.progress.passPackets > bulk }
 
 // transmit sends what ready queue pairs have, as much as the budget of a pass allows, and delivers the results
 // to the program. The rest goes with the next pass.
@@ -142,21 +142,21 @@ func (d *PacketDevice) transmit(acks bool) {
 	if !d.progress.isStalled || d.send() {
 		d.sendReady(acks)
 	}
-	d.lane.deliver()
-	if d.pending() {
-		d.lane.wakeBy(d.lane.passTime()) // the program may never poll again
+	d.Lane.Deliver()
+	if d.Pending() {
+		d.Lane.WakeBy(d.Lane.PassTime()) // the program may never poll again
 	}
-	d.lane.wakeForTimer()
+	d.Lane.WakeForTimer()
 }
 
 // sendReady sends what ready queue pairs have, one send of each after the other. Those that
 // have little share a send.
 func (d *PacketDevice) sendReady(acks bool) {
-	now := d.lane.passTime()
-	spent := budget{start: now}
+	now := d.Lane.PassTime()
+	spent := Budget{Start: now}
 	d.progress.batch.Acks = acks
 	for q := d.schedule.nextReady(now); q != nil; q = d.schedule.nextReady(now) {
-		d.lane.touch(&q.qp)
+		d.Lane.Touch(&q.QP)
 		if !q.engine.NextPackets(now, d.progress.batch) {
 			d.idle(q)
 			continue
@@ -169,7 +169,7 @@ func (d *PacketDevice) sendReady(acks bool) {
 		d.schedule.addReady(q)
 		for ; others > 0 && !d.progress.batch.Full(); others-- {
 			q := d.schedule.nextReady(now)
-			d.lane.touch(&q.qp)
+			d.Lane.Touch(&q.QP)
 			before := d.progress.batch.Len()
 			if q.engine.AppendPackets(now, d.progress.batch) || d.progress.batch.Full() {
 				d.schedule.addReady(q)
@@ -182,7 +182,7 @@ func (d *PacketDevice) sendReady(acks bool) {
 		if !d.send() {
 			return
 		}
-		if spent.sent(n, budgetBytes, d.lane.now()); spent.over {
+		if spent.Sent(n, budgetBytes, d.Lane.Now()); spent.Over {
 			return
 		}
 	}
@@ -191,23 +191,23 @@ func (d *PacketDevice) sendReady(acks bool) {
 // settle finishes what happened to q before it changes: it sends what q owes its peer, which would
 // otherwise wait for nothing, as far as the budget goes, and delivers its completions.
 func (d *PacketDevice) settle(q *packetQP) {
-	d.lane.newTime()
-	d.lane.touch(&q.qp)
+	d.Lane.NewTime()
+	d.Lane.Touch(&q.QP)
 	if !d.progress.isStalled && (q.ready || q.ackHeld) {
-		spent := budget{start: d.lane.passTime()}
+		spent := Budget{Start: d.Lane.PassTime()}
 		d.progress.batch.Acks = true
-		for q.engine.NextPackets(spent.start, d.progress.batch) {
+		for q.engine.NextPackets(spent.Start, d.progress.batch) {
 			d.captureSent(q, 0)
 			n := d.progress.batch.Bytes()
 			if !d.send() {
 				break
 			}
-			if spent.sent(n, budgetBytes, d.lane.now()); spent.over {
+			if spent.Sent(n, budgetBytes, d.Lane.Now()); spent.Over {
 				break
 			}
 		}
 	}
-	d.lane.deliver()
+	d.Lane.Deliver()
 }
 
 // idle notes what q waits for, which has nothing to send now.
@@ -224,7 +224,7 @@ func (d *PacketDevice) idle(q *packetQP) {
 // send hands the batch to the port; false: the port is full.
 func (d *PacketDevice) send() bool {
 	err := d.hand(d.progress.batch)
-	d.lane.mu.counted = true
+	d.Lane.Mu.Counted = true
 	d.progress.sentBatches++
 	d.progress.isStalled = errors.Is(err, ErrAgain)
 	if err != nil && !d.progress.isStalled {
@@ -235,7 +235,7 @@ func (d *PacketDevice) send() bool {
 		d.engine.Counters.SendErrors++
 	}
 	if d.progress.isStalled {
-		if d.lane.sleep.waiting {
+		if d.Lane.Waiting() {
 			d.port.Wake() // it is to wait for room
 		}
 	}
@@ -244,13 +244,13 @@ func (d *PacketDevice) send() bool {
 
 // kick sends what was just posted to q, unless it can join a send that is about to leave.
 func (d *PacketDevice) kick(q *packetQP) {
-	d.lane.newTime()
+	d.Lane.NewTime()
 	d.schedule.addReady(q)
 	d.schedule.answers = d.schedule.answers || len(d.schedule.heldAcks) > 0
-	if d.lane.pollsOn() && !q.engine.Eager() {
+	if d.Lane.PollsOn() && !q.engine.Eager() {
 		return // the poll that follows sends it
 	}
-	d.transmit(d.progress.ackWait.posted() || !d.lane.pollsOn())
+	d.transmit(d.progress.ackWait.posted() || !d.Lane.PollsOn())
 	if d.schedule.acksDue() {
 		d.flushAcks()
 	}
@@ -259,25 +259,25 @@ func (d *PacketDevice) kick(q *packetQP) {
 // flushAcks sends the acknowledgements that are held back.
 func (d *PacketDevice) flushAcks() {
 	if len(d.schedule.heldAcks) > 0 {
-		d.lane.newTime()
+		d.Lane.NewTime()
 		d.schedule.releaseAcks()
 		d.transmit(true)
 	}
 }
 
-// flush sends the acknowledgements that are held back, and leaves what else there is to the
+// Flush sends the acknowledgements that are held back, and leaves what else there is to the
 // device's goroutine.
-func (d *PacketDevice) flush() {
+func (d *PacketDevice) Flush() {
 	d.flushAcks()
-	if d.pending() {
-		d.lane.newTime()
-		d.lane.wakeBy(d.lane.passTime())
+	if d.Pending() {
+		d.Lane.NewTime()
+		d.Lane.WakeBy(d.Lane.PassTime())
 	}
 }
 
-func (d *PacketDevice) pending() bool            { return d.schedule.ready.Len() > 0 && !d.progress.isStalled }
-func (d *PacketDevice) stalled() bool            { return d.progress.isStalled }
-func (d *PacketDevice) arm() bool                { return true }
-func (d *PacketDevice) setDeadline(t time.Time)  { d.port.SetDeadline(t) }
-func (d *PacketDevice) wait(writable bool) error { return d.port.Wait(writable) }
-func (d *PacketDevice) wake()                    { d.port.Wake() }
+func (d *PacketDevice) Pending() bool            { return d.schedule.ready.Len() > 0 && !d.progress.isStalled }
+func (d *PacketDevice) Stalled() bool            { return d.progress.isStalled }
+func (d *PacketDevice) Arm() bool                { return true }
+func (d *PacketDevice) SetDeadline(t time.Time)  { d.port.SetDeadline(t) }
+func (d *PacketDevice) Wait(writable bool) error { return d.port.Wait(writable) }
+func (d *PacketDevice) Wake()                    { d.port.Wake() }

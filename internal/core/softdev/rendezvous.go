@@ -77,8 +77,8 @@ func (r *rendezvous) close() {
 func (r *rendezvous) newQPN(d *StreamDevice) verbs.QPN {
 	bits := 24 - r.bits
 	for {
-		n := verbs.QPN(r.slot<<bits) | verbs.QPN(random32()&(1<<bits-1))
-		if n > 1 && n != ib.QPNMulticast && d.qps[n] == nil {
+		n := verbs.QPN(r.slot<<bits) | verbs.QPN(Random32()&(1<<bits-1))
+		if n > 1 && n != ib.QPNMulticast && d.QPs[n] == nil {
 			return n
 		}
 	}
@@ -167,7 +167,7 @@ func (q *streamQP) dial(peer netip.Addr) {
 	c.qp, q.conn = q, c
 	c.failed = q.redialLater
 	link.Watch(false, true)
-	d.lane.wakeForTimer()
+	d.Lane.WakeForTimer()
 }
 
 // unknownPSN stands for a PSN that is unknown before RTS.
@@ -188,9 +188,9 @@ func (q *streamQP) redialLater(err error) {
 		return
 	}
 	d := q.dev
-	d.lane.timers.set(&q.redial, d.lane.passTime()+min(redialMin<<min(q.attempt, 10), redialMax))
+	d.Lane.Timers.Set(&q.redial, d.Lane.PassTime()+min(redialMin<<min(q.attempt, 10), redialMax))
 	q.attempt++
-	d.lane.wakeForTimer()
+	d.Lane.WakeForTimer()
 }
 
 // handleRendezvous handles a request that names queue pairs.

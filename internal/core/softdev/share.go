@@ -39,8 +39,8 @@ func (d *PacketDevice) prefix(size int) (base, mask uint32) {
 func (d *PacketDevice) newQPN() verbs.QPN {
 	base, mask := d.prefix(24)
 	for {
-		n := verbs.QPN(base | random32()&0xffffff&^mask)
-		if n > 1 && n != ib.QPNMulticast && d.qps[n] == nil {
+		n := verbs.QPN(base | Random32()&0xffffff&^mask)
+		if n > 1 && n != ib.QPNMulticast && d.QPs[n] == nil {
 			return n
 		}
 	}

@@ -82,41 +82,41 @@ type Dozer interface {
 
 // dozed counts a poll that found nothing. It reports whether the program has dozed, without the lock, and
 // is to look again. The lock is held.
-func (l *lane) dozed() bool {
+func (l *Lane) dozed() bool {
 	if l.dozer == nil || !l.spinner.foundNothing() {
 		return false
 	}
-	now := l.now()
-	if !l.spinner.look(now, l.crowded()) || l.closed || l.transport.pending() || l.transport.stalled() {
+	now := l.Now()
+	if !l.spinner.look(now, l.crowded()) || l.Closed || l.transport.Pending() || l.transport.Stalled() {
 		return false
 	}
 	limit := maxDoze
-	if next := l.timers.next(); next != 0 {
+	if next := l.Timers.next(); next != 0 {
 		limit = min(limit, next-now)
 	}
-	if limit <= 0 || !l.transport.arm() {
+	if limit <= 0 || !l.transport.Arm() {
 		return false
 	}
 	l.dozes.Add(1)
 	l.polls.pollers.dozing.Add(1)
 	if l.sleep.waiting {
-		l.transport.wake() // the goroutine is to leave what arrives to the program
+		l.transport.Wake() // the goroutine is to leave what arrives to the program
 	}
-	l.mu.Unlock()
+	l.Mu.Unlock()
 	l.dozer.Doze(time.Duration(limit))
-	l.mu.Lock()
+	l.Mu.Lock()
 	if l.sleep.waiting {
-		l.transport.wake() // what ended the doze may have been meant for the goroutine
+		l.transport.Wake() // what ended the doze may have been meant for the goroutine
 	}
 	l.polls.pollers.dozing.Add(-1)
 	l.dozes.Done()
 	l.polled(busyPolls)
-	l.spinner.woke(l.now())
+	l.spinner.woke(l.Now())
 	return true
 }
 
-// pollsOn reports whether a program polls and is about to do so again, without a doze before: it sends
+// PollsOn reports whether a program polls and is about to do so again, without a doze before: it sends
 // what a post leaves to it.
-func (l *lane) pollsOn() bool {
+func (l *Lane) PollsOn() bool {
 	return l.polls.programPolls.Load() && l.polls.pollers.dozing.Load() == 0
 }

@@ -152,18 +152,18 @@ func (p *dozePort) Doze(d time.Duration) {
 
 // share has the next poll that finds nothing doze.
 func (s *side) share() {
-	s.soft.lane.mu.Lock()
-	defer s.soft.lane.mu.Unlock()
-	s.soft.lane.spinner = spinner{polls: crowdedAfter, close: true, crowded: true}
+	s.soft.Lane.Mu.Lock()
+	defer s.soft.Lane.Mu.Unlock()
+	s.soft.Lane.spinner = spinner{polls: crowdedAfter, close: true, crowded: true}
 }
 
 // newDozers makes a pair whose programs can doze.
 func newDozers(t *testing.T) (a, b *side, port *dozePort) {
 	a, b = newPair(t)
 	port = &dozePort{memPort: a.port}
-	a.soft.lane.mu.Lock()
-	defer a.soft.lane.mu.Unlock()
-	a.soft.lane.dozer, a.soft.lane.crowded = port, func() bool { return true }
+	a.soft.Lane.Mu.Lock()
+	defer a.soft.Lane.Mu.Unlock()
+	a.soft.Lane.dozer, a.soft.Lane.crowded = port, func() bool { return true }
 	return a, b, port
 }
 
@@ -196,11 +196,11 @@ func TestDoze(t *testing.T) {
 	}
 
 	limits = nil
-	soon := timer{fire: func() {}}
+	soon := Timer{Fire: func() {}}
 	a.eventually(func() bool {
-		a.soft.lane.mu.Lock()
-		a.soft.lane.timers.set(&soon, a.soft.lane.now()+maxDoze/2)
-		a.soft.lane.mu.Unlock()
+		a.soft.Lane.Mu.Lock()
+		a.soft.Lane.Timers.Set(&soon, a.soft.Lane.Now()+maxDoze/2)
+		a.soft.Lane.Mu.Unlock()
 		a.share()
 		a.cq.Poll(wc[:])
 		return len(limits) > 0
@@ -228,7 +228,7 @@ func TestDozeLeavesNothing(t *testing.T) {
 		a.cq.Poll(wc[:])
 	}()
 	<-dozing
-	programPolls := func() bool { return a.soft.lane.polls.programPolls.Load() }
+	programPolls := func() bool { return a.soft.Lane.polls.programPolls.Load() }
 	a.eventually(programPolls, "the goroutine keeps away")
 	if err := a.cq.ReqNotify(false); err != nil {
 		t.Fatal(err)
@@ -269,9 +269,9 @@ func TestCloseDuringDoze(t *testing.T) {
 	closed := make(chan error)
 	go func() { closed <- a.soft.Close() }()
 	a.eventually(func() bool {
-		a.soft.lane.mu.Lock()
-		defer a.soft.lane.mu.Unlock()
-		return a.soft.lane.closed
+		a.soft.Lane.Mu.Lock()
+		defer a.soft.Lane.Mu.Unlock()
+		return a.soft.Lane.Closed
 	}, "it is closing")
 	close(wake)
 	if n := <-polled; n != 0 {
@@ -294,9 +294,9 @@ func TestArrivalsAreFinds(t *testing.T) {
 		b.write(a, 8)
 		a.share()
 		a.cq.Poll(wc[:])
-		a.soft.lane.mu.Lock()
-		defer a.soft.lane.mu.Unlock()
-		return a.soft.lane.spinner.polls == 0 && a.soft.lane.spinner.looked == 0
+		a.soft.Lane.Mu.Lock()
+		defer a.soft.Lane.Mu.Unlock()
+		return a.soft.Lane.spinner.polls == 0 && a.soft.Lane.spinner.looked == 0
 	}, "a poll with an arrival that does not end in a doze")
 }
 
@@ -306,10 +306,10 @@ func TestDozeNotForSleep(t *testing.T) {
 	a, _, port := newDozers(t)
 	doze := func(time.Duration) { t.Error("it dozes") }
 	port.doze.Store(&doze)
-	a.soft.lane.mu.Lock()
-	a.soft.lane.crowded = func() bool { return false }
-	a.soft.lane.spinner = spinner{close: true, empty: emptyPolls - 1, looked: a.soft.lane.now() - clock.Time(time.Second/2)}
-	a.soft.lane.mu.Unlock()
+	a.soft.Lane.Mu.Lock()
+	a.soft.Lane.crowded = func() bool { return false }
+	a.soft.Lane.spinner = spinner{close: true, empty: emptyPolls - 1, looked: a.soft.Lane.Now() - clock.Time(time.Second/2)}
+	a.soft.Lane.Mu.Unlock()
 	if err := a.cq.ReqNotify(false); err != nil {
 		t.Fatal(err)
 	}

@@ -71,8 +71,8 @@ func TestOverflowWhileSending(t *testing.T) {
 		t.Fatalf("state %v, queue %v", q.State(), small.Err())
 	}
 	a.eventually(func() bool {
-		a.soft.lane.mu.Lock()
-		defer a.soft.lane.mu.Unlock()
+		a.soft.Lane.Mu.Lock()
+		defer a.soft.Lane.Mu.Unlock()
 		return a.soft.schedule.ready.Len() == 0
 	}, "the goroutine has looked")
 }

@@ -51,8 +51,8 @@ func TestStreamRest(t *testing.T) {
 	const n = 32
 	a.post(qp, b, 1<<20, slices.Repeat([]verbs.SendOp{verbs.OpWrite}, n)...)
 	a.within(func() bool {
-		a.soft.lane.mu.Lock()
-		defer a.soft.lane.mu.Unlock()
+		a.soft.Lane.Mu.Lock()
+		defer a.soft.Lane.Mu.Unlock()
 		return a.soft.ready.Len() == 0
 	}, "everything was sent")
 	for range n {
@@ -70,8 +70,8 @@ func TestStreamTakenInPart(t *testing.T) {
 	w.change(func() { b.net.blind = true })
 	a.post(qp, b, 1<<20, slices.Repeat([]verbs.SendOp{verbs.OpWrite}, 4)...)
 	a.eventually(func() bool {
-		a.soft.lane.mu.Lock()
-		defer a.soft.lane.mu.Unlock()
+		a.soft.Lane.Mu.Lock()
+		defer a.soft.Lane.Mu.Unlock()
 		return a.soft.ready.Len() == 0
 	}, "everything was sent")
 	b.cq.Poll(make([]verbs.WC, 1))
@@ -119,8 +119,8 @@ func TestStreamWaitForWhilePaused(t *testing.T) {
 		done <- b.mr.WaitFor(t.Context(), func(p []byte) bool { return p[0] != 0 })
 	}()
 	b.eventually(func() bool {
-		b.soft.lane.mu.Lock()
-		defer b.soft.lane.mu.Unlock()
+		b.soft.Lane.Mu.Lock()
+		defer b.soft.Lane.Mu.Unlock()
 		return b.soft.watch.ch != nil
 	}, "it sleeps")
 	b.rest()
@@ -214,8 +214,8 @@ func TestStreamSharedBudget(t *testing.T) {
 		qps = append(qps, driver.QPOf(qb).(*streamQP))
 	}
 	d := b.soft
-	d.lane.mu.Lock()
-	defer d.lane.mu.Unlock()
+	d.Lane.Mu.Lock()
+	defer d.Lane.Mu.Unlock()
 	for _, q := range qps {
 		for range 8 {
 			_, err := q.engine.Post([]verbs.SendWR{{Op: verbs.OpWrite, SGL: []verbs.SGE{b.mr.SGE(0, 1<<20)}, Remote: a.mr.Remote()}}, false)
@@ -223,7 +223,7 @@ func TestStreamSharedBudget(t *testing.T) {
 		}
 	}
 	queue := qps[0].srq
-	_, err = queue.queue.Post(slices.Repeat([]verbs.RecvWR{{SGL: []verbs.SGE{b.mr.SGE(0, 64)}}}, n))
+	_, err = queue.Queue.Post(slices.Repeat([]verbs.RecvWR{{SGL: []verbs.SGE{b.mr.SGE(0, 64)}}}, n))
 	b.ok(err)
 	before := d.carrier.(*byteCarrier).engine.Counters.SentBytes
 	d.resumeAll(queue)
@@ -290,15 +290,15 @@ func TestStreamAwaitedWhileStopped(t *testing.T) {
 	qb, eb := b.newQP(nil)
 	a.ok(qa.Connect(ea, eb, nil))
 	a.post(qa, b, 8, verbs.OpWrite)
-	a.soft.lane.mu.Lock()
+	a.soft.Lane.Mu.Lock()
 	late := &a.soft.findQP(qa.Num()).waitTimer
-	a.soft.lane.timers.set(late, 1)
-	a.soft.lane.mu.Unlock()
+	a.soft.Lane.Timers.Set(late, 1)
+	a.soft.Lane.Mu.Unlock()
 	a.net.Wake()
 	a.eventually(func() bool {
-		a.soft.lane.mu.Lock()
-		defer a.soft.lane.mu.Unlock()
-		return late.at != 1 || late.index == 0
+		a.soft.Lane.Mu.Lock()
+		defer a.soft.Lane.Mu.Unlock()
+		return late.At != 1 || late.index == 0
 	}, "it is noticed")
 	b.ok(qb.Connect(eb, ea, nil))
 	if wc := a.wait(); wc.Status != verbs.StatusSuccess {
@@ -316,9 +316,9 @@ func TestStreamLinger(t *testing.T) {
 	l, err := b.soft.ListenStream(at, 1, func(e driver.StreamEvent) { asked <- e })
 	b.ok(err)
 	defer l.Close()
-	a.soft.lane.mu.Lock()
+	a.soft.Lane.Mu.Lock()
 	_, err = a.soft.net.Dial(netip.AddrPortFrom(a.net.addr, 0), at, 0)
-	a.soft.lane.mu.Unlock()
+	a.soft.Lane.Mu.Unlock()
 	a.ok(err)
 	request := rdmap.AppendRequest(nil, &rdmap.Proposal{}, nil)
 	_, err = a.net.dialed[0].Write([][]byte{request})
@@ -369,11 +369,11 @@ func TestStreamEndsUnread(t *testing.T) {
 	if wc := a.wait(); wc.Status != verbs.StatusWRFlushError {
 		t.Error(wc.Status)
 	}
-	a.soft.lane.mu.Lock()
+	a.soft.Lane.Mu.Lock()
 	c := a.soft.findQP(qa.Num()).conn
-	left := c.timer.at - a.soft.lane.now()
-	a.soft.lane.timers.set(&c.timer, 1) // as if it had come
-	a.soft.lane.mu.Unlock()
+	left := c.timer.At - a.soft.Lane.Now()
+	a.soft.Lane.Timers.Set(&c.timer, 1) // as if it had come
+	a.soft.Lane.Mu.Unlock()
 	if left > endTime {
 		t.Errorf("the link is to end in %v, at most %v was wanted", time.Duration(left), time.Duration(endTime))
 	}
@@ -401,15 +401,15 @@ func TestStreamEndsWhileWaiting(t *testing.T) {
 		if wcs := make([]verbs.WC, 1); b.cq.Poll(wcs) > 0 {
 			t.Fatalf("too early: %v", wcs[0].Status)
 		}
-		b.soft.lane.mu.Lock()
+		b.soft.Lane.Mu.Lock()
 		c := b.soft.findQP(qb.Num()).conn
-		b.soft.lane.timers.set(&c.timer, 1) // as if the time for the next look had come
-		b.soft.lane.mu.Unlock()
+		b.soft.Lane.Timers.Set(&c.timer, 1) // as if the time for the next look had come
+		b.soft.Lane.Mu.Unlock()
 		b.net.Wake()
 		b.eventually(func() bool {
-			b.soft.lane.mu.Lock()
-			defer b.soft.lane.mu.Unlock()
-			return c.timer.at != 1 || c.phase == closed
+			b.soft.Lane.Mu.Lock()
+			defer b.soft.Lane.Mu.Unlock()
+			return c.timer.At != 1 || c.phase == closed
 		}, "it looks")
 	}
 	if wc := b.wait(); wc.Status != verbs.StatusRetryExceeded {
@@ -530,10 +530,10 @@ func TestStreamBacklog(t *testing.T) {
 	}
 	late := w.asks(t, w.newNet(), at)
 	s.within(func() bool { return rejected(late) }, "there is no room")
-	s.soft.lane.mu.Lock()
+	s.soft.Lane.Mu.Lock()
 	first := (*conn)(asked[1].(*stream))
-	s.soft.lane.timers.set(&first.timer, s.soft.lane.now()+answerTime-patientAnswer) // as if it had waited
-	s.soft.lane.mu.Unlock()
+	s.soft.Lane.Timers.Set(&first.timer, s.soft.Lane.Now()+answerTime-patientAnswer) // as if it had waited
+	s.soft.Lane.Mu.Unlock()
 	other := w.newNet()
 	w.asks(t, other, at)
 	if gone := hears(driver.StreamFailed, flood.addr); gone != asked[1] {
@@ -563,8 +563,8 @@ func TestStreamRefusedLinks(t *testing.T) {
 	}
 	ended := func(l *memLink) bool { return l.peer.closed }
 	s.within(func() bool {
-		s.soft.lane.mu.Lock() // with it, nothing of a rejection is still to be done
-		defer s.soft.lane.mu.Unlock()
+		s.soft.Lane.Mu.Lock() // with it, nothing of a rejection is still to be done
+		defer s.soft.Lane.Mu.Unlock()
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		return len(links[len(links)-1].in) > 0
@@ -588,12 +588,12 @@ func TestStreamRefusedLinks(t *testing.T) {
 // keepEnding gives links whose peers are to end them an hour for that.
 func (s *streamSide) keepEnding() {
 	d := s.soft
-	d.lane.mu.Lock()
-	defer d.lane.mu.Unlock()
-	hour := d.lane.now() + clock.Time(time.Hour)
+	d.Lane.Mu.Lock()
+	defer d.Lane.Mu.Unlock()
+	hour := d.Lane.Now() + clock.Time(time.Hour)
 	for c := range d.conns {
-		if c.phase == closing && c.timer.at < hour-clock.Time(time.Minute) {
-			d.lane.timers.set(&c.timer, hour)
+		if c.phase == closing && c.timer.At < hour-clock.Time(time.Minute) {
+			d.Lane.Timers.Set(&c.timer, hour)
 		}
 	}
 }

@@ -19,19 +19,19 @@ func (d *StreamDevice) CapturePackets(n verbs.QPN, r *observe.Ring) error {
 	if r != nil {
 		r.Wire = observe.IWARP
 	}
-	return d.capture(n, r)
+	return d.CaptureQP(n, r)
 }
 
 // segmentCapture returns what adds DDP segments of a connection to a ring; nil if there is none.
 func (c *conn) segmentCapture() func(sent bool, h iwarp.Header, body []byte, n int) {
-	if c.qp.capture.Load() == nil {
+	if c.qp.Capture.Load() == nil {
 		return nil
 	}
 	return c.captureSegment
 }
 
 func (c *conn) captureSegment(sent bool, h iwarp.Header, body []byte, n int) {
-	r := c.qp.capture.Load()
+	r := c.qp.Capture.Load()
 	if r == nil {
 		return
 	}
@@ -52,7 +52,7 @@ func (c *conn) captureSegment(sent bool, h iwarp.Header, body []byte, n int) {
 
 // captured returns how many segments were captured.
 func (c *conn) captured() uint64 {
-	if r := c.qp.capture.Load(); r != nil {
+	if r := c.qp.Capture.Load(); r != nil {
 		return r.Seen()
 	}
 	return 0
@@ -64,7 +64,7 @@ func (c *conn) commentSent(seen uint64) {
 	if !ok || l.left == 0 {
 		return
 	}
-	if r := c.qp.capture.Load(); r != nil {
+	if r := c.qp.Capture.Load(); r != nil {
 		r.Comment(seen, l.left.Comment())
 	}
 }

@@ -31,11 +31,11 @@ type StreamDevice struct {
 	established []*conn           // connections that have a queue pair
 	refused     *HalfOpen[*conn]  // rejected links whose peers have not ended them
 	lastShared  int               // index of the one that took the last receive of a shared queue
-	sends       budget
+	sends       Budget
 	load        int         // bytes moved that are not yet counted in movedMuch
 	woken       atomic.Bool // the goroutine's wait has ended
 	handle      func(owner any, read, write bool)
-	impaired    *faulty // nil: faults do nothing to streams
+	impaired    *Faulty // nil: faults do nothing to streams
 }
 
 const (
@@ -46,6 +46,12 @@ const (
 	heavyLoad = 256 << 10
 	// bulkCompletions at once come from a full queue, whose messages need not leave at once.
 	bulkCompletions = 8
+	// streamBudgetBytes is how much a device sends in a pass: streams take more in one call than ports for packets.
+	streamBudgetBytes = 2 << 20
+	// streamReads is how many reads the streams of a device share in a pass. Each gets at least
+	// one, and at most streamCalls, which also limits the writes of a stream.
+	streamReads = 32
+	streamCalls = 8
 )
 
 // NewStream creates a device of a network for bytes, and starts its goroutines. name is what the
@@ -53,21 +59,21 @@ const (
 func NewStream(name, kind string, guid uint64, net Network) (*StreamDevice, error) {
 	d := &StreamDevice{net: net}
 	d.carrier = newByteCarrier(d)
-	return d, d.start(attrOf(name, kind, verbs.TransportIWARP, guid))
+	return d, d.start(AttrOf(name, kind, verbs.TransportIWARP, guid))
 }
 
 func (d *StreamDevice) start(attr verbs.DeviceAttr) error {
 	d.conns, d.refused = make(map[*conn]struct{}), NewHalfOpen[*conn](maxRefused)
-	d.Device.init(d, d.net, d.carrier.shared(), attr)
+	d.Device.Init(d, d.net, d.carrier.shared(), attr)
 	if s, ok := d.carrier.(memory.Sharer); ok {
-		d.memory.ShareWith(s)
+		d.carrier.shared().Memory.ShareWith(s)
 	}
 	d.handle = func(o any, read, write bool) { o.(owner).handle(read, write) }
 	if err := d.rendezvous.open(d); err != nil {
 		return err
 	}
 	d.callbacks.start()
-	d.run()
+	d.Start()
 	return nil
 }
 
@@ -77,14 +83,12 @@ type linkCounters struct {
 	dropped uint64 // silent ones that were dropped for others
 }
 
-func (d *StreamDevice) publish() {
+func (d *StreamDevice) Publish() {
 	d.counted = d.links
 	d.carrier.publish()
 }
 
-func (d *StreamDevice) metrics() []verbs.Metric {
-	d.view.Lock()
-	defer d.view.Unlock()
+func (d *StreamDevice) Counted() []verbs.Metric {
 	return append(d.carrier.metrics(),
 		verbs.Metric{Name: "accept_no_room", Unit: verbs.UnitEvents, Help: "times that there was no room for a peer's link", Value: d.counted.noRoom},
 		verbs.Metric{Name: "accept_dropped", Unit: verbs.UnitEvents, Help: "links that said nothing and went for others", Value: d.counted.dropped})
@@ -92,46 +96,46 @@ func (d *StreamDevice) metrics() []verbs.Metric {
 
 // findQP returns the queue pair of a number, or nil.
 func (d *StreamDevice) findQP(n verbs.QPN) *streamQP {
-	q, _ := d.qps[n].(*streamQP)
+	q, _ := d.QPs[n].(*streamQP)
 	return q
 }
 
 func (d *StreamDevice) isClosed() bool {
-	d.lane.mu.Lock()
-	defer d.lane.mu.Unlock()
-	return d.lane.closed
+	d.Lane.Mu.Lock()
+	defer d.Lane.Mu.Unlock()
+	return d.Lane.Closed
 }
 
-// newAH fails where there are no datagrams.
-func (d *StreamDevice) newAH(attr verbs.AHAttr) (driver.AH, error) {
+// NewAH fails where there are no datagrams.
+func (d *StreamDevice) NewAH(attr verbs.AHAttr) (driver.AH, error) {
 	if u := d.carrier.datagrams(); u != nil {
 		return u.newAH(attr)
 	}
 	return nil, &verbs.OpError{Op: "create_ah", Err: verbs.ErrNotSupported, Detail: "the device has no datagrams: use RC queue pairs"}
 }
 
-// adopt makes the streams of a shared receive queue continue when it has receives again.
-func (d *StreamDevice) adopt(s *srq, _ *verbs.SRQInit) { s.posted = d.resumeAll }
+// Adopt makes the streams of a shared receive queue continue when it has receives again.
+func (d *StreamDevice) Adopt(s *SRQ, _ *verbs.SRQInit) { s.Posted = d.resumeAll }
 
-// drain sends what TCP takes now.
-func (d *StreamDevice) drain() {
-	d.lane.newTime()
+// SendRest sends what TCP takes now.
+func (d *StreamDevice) SendRest() {
+	d.Lane.NewTime()
 	d.transmit()
 }
 
-func (d *StreamDevice) shut() error {
-	d.lane.mu.Lock()
+func (d *StreamDevice) Shut() error {
+	d.Lane.Mu.Lock()
 	for _, c := range d.inOrder() {
 		c.link.Close(c.inUse())
 	}
 	d.rendezvous.close()
-	d.lane.mu.Unlock()
+	d.Lane.Mu.Unlock()
 	d.callbacks.stop()
 	d.net.StopFollowing()
-	return d.waitForWorkers("close_device", "the memory of the regions is the program's alone")
+	return d.WaitForWorkers("close_device", "the memory of the regions is the program's alone")
 }
 
-func (d *StreamDevice) free() error {
+func (d *StreamDevice) Free() error {
 	clear(d.conns)
 	d.established, d.ready = nil, queue.Ring[*conn]{}
 	d.carrier.close()
@@ -149,12 +153,12 @@ func (d *StreamDevice) inOrder() []*conn {
 func (d *StreamDevice) moved(n int) {
 	if d.load += n; d.load >= heavyLoad {
 		d.load = 0
-		d.lane.polls.movedMuch.Store(true)
+		d.Lane.MovedMuch()
 	}
 }
 
-// receive delivers what has arrived to its queue pairs.
-func (d *StreamDevice) receive() (n int) {
+// Receive delivers what has arrived to its queue pairs.
+func (d *StreamDevice) Receive() (n int) {
 	if !d.carrier.scans() || d.woken.Load() {
 		d.woken.Store(false)
 		return d.net.Ready(d.handle)
@@ -165,8 +169,8 @@ func (d *StreamDevice) receive() (n int) {
 	return n
 }
 
-// respond sends what there is.
-func (d *StreamDevice) respond(bool, int, bool) { d.transmit() }
+// Respond sends what there is.
+func (d *StreamDevice) Respond(bool, int, bool) { d.transmit() }
 
 // owner is what links and acceptors belong to.
 type owner interface {
@@ -174,48 +178,48 @@ type owner interface {
 	handle(read, write bool)
 }
 
-func (d *StreamDevice) polling(*queue.CQ) {}
+func (d *StreamDevice) Polling(*queue.CQ) {}
 
-func (d *StreamDevice) long(received int) bool { return received > 1 }
+func (d *StreamDevice) Long(received int) bool { return received > 1 }
 
 // transmit sends what there is to send, a few writes of each stream, one after the other, and as much as a pass
 // allows, and delivers the results to the program.
 func (d *StreamDevice) transmit() {
 	if d.ready.Len() > 0 { // else nobody needs the time, and most polls of a program are so
-		d.sends = budget{start: d.lane.passTime()}
+		d.sends = Budget{Start: d.Lane.PassTime()}
 	}
-	for n := d.ready.Len(); n > 0 && !d.sends.over; n-- {
+	for n := d.ready.Len(); n > 0 && !d.sends.Over; n-- {
 		c := *d.ready.Front()
 		*d.ready.Front() = nil
 		d.ready.PopFront()
 		c.ready = false
 		c.transmit()
 	}
-	d.lane.deliver()
+	d.Lane.Deliver()
 	if d.ready.Len() > 0 {
-		d.lane.wakeBy(d.lane.passTime() + clock.Time(gracePeriod)) // the program may never poll again
+		d.Lane.WakeBy(d.Lane.PassTime() + clock.Time(GracePeriod)) // the program may never poll again
 	}
-	d.lane.wakeForTimer()
+	d.Lane.WakeForTimer()
 }
 
-// flush leaves the rest of what is ready to the goroutine.
-func (d *StreamDevice) flush() {
+// Flush leaves the rest of what is ready to the goroutine.
+func (d *StreamDevice) Flush() {
 	d.transmit()
 	if d.ready.Len() > 0 {
-		d.lane.wakeBy(d.lane.passTime())
+		d.Lane.WakeBy(d.Lane.PassTime())
 	}
 }
 
-func (d *StreamDevice) pending() bool              { return d.ready.Len() > 0 }
-func (d *StreamDevice) stalled() bool              { return false }
-func (d *StreamDevice) workers() map[Worker]uint32 { return d.carrier.workers() }
-func (d *StreamDevice) arm() bool                  { return d.carrier.arm() }
-func (d *StreamDevice) setDeadline(t time.Time)    { d.net.SetDeadline(t) }
+func (d *StreamDevice) Pending() bool              { return d.ready.Len() > 0 }
+func (d *StreamDevice) Stalled() bool              { return false }
+func (d *StreamDevice) Workers() map[Worker]uint32 { return d.carrier.workers() }
+func (d *StreamDevice) Arm() bool                  { return d.carrier.arm() }
+func (d *StreamDevice) SetDeadline(t time.Time)    { d.net.SetDeadline(t) }
 
-// wait makes the next pass ask what woke it.
-func (d *StreamDevice) wait(bool) error {
+// Wait makes the next pass ask what woke it.
+func (d *StreamDevice) Wait(bool) error {
 	err := d.net.Wait()
 	d.woken.Store(true)
 	return err
 }
-func (d *StreamDevice) wake() { d.net.Wake() }
+func (d *StreamDevice) Wake() { d.net.Wake() }

@@ -16,58 +16,58 @@ import (
 
 // streamQP is a queue pair of a [StreamDevice].
 type streamQP struct {
-	qp
+	QP
 	dev      *StreamDevice
 	typ      verbs.QPType
 	engine   engine
 	endpoint endpoint
-	srq      *srq
+	srq      *SRQ
 	conn     *conn
 	posts    uint // posted since pass
 	pass     uint
 	polls    uint32 // poll count when the first of them was posted
 	polled   bool   // the program polled before that
 
-	redial        timer // makes another attempt to connect
-	waitTimer     timer // ends the wait of work requests for a stream
+	redial        Timer // makes another attempt to connect
+	waitTimer     Timer // ends the wait of work requests for a stream
 	waitPartsLeft int   // parts of that wait that are left
 	attempt       uint
 	nobody        bool // the last attempt found no device at the peer's address
 }
 
-func (d *StreamDevice) newQP(domain memory.PD, init *verbs.QPInit) (queuePair, error) {
+func (d *StreamDevice) NewQP(domain memory.PD, init *verbs.QPInit) (QueuePair, error) {
 	if init.Congestion != "" {
 		return nil, &verbs.OpError{Op: "create_qp", Err: verbs.ErrNotSupported, Detail: "congestion control of a queue pair: what carries the device's streams has its own"}
 	}
 	if u := d.carrier.datagrams(); u != nil && init.Type == verbs.UD {
 		return u.newQP(domain, init)
 	}
-	if init.Type != verbs.RC && (init.Type != verbs.UC || d.attr.Caps&verbs.CapUC == 0) {
+	if init.Type != verbs.RC && (init.Type != verbs.UC || d.Attr.Caps&verbs.CapUC == 0) {
 		return nil, &verbs.OpError{Op: "create_qp", Err: verbs.ErrNotSupported,
 			Detail: fmt.Sprintf("%v: the device has no such queue pairs, as it connects them by streams", init.Type)}
 	}
 	q := &streamQP{dev: d, typ: init.Type}
-	c := queue.Config{Num: d.rendezvous.newQPN(d), Type: init.Type, PD: domain, SendCQ: driver.CQOf(init.SendCQ).(*cq).q, RecvCQ: driver.CQOf(init.RecvCQ).(*cq).q,
+	c := queue.Config{Num: d.rendezvous.newQPN(d), Type: init.Type, PD: domain, SendCQ: driver.CQOf(init.SendCQ).(*CQ).Queue, RecvCQ: driver.CQOf(init.RecvCQ).(*CQ).Queue,
 		SignalAll: init.SignalAll, Owner: q, Caps: init.Cap}
-	c.Recv = q.receives(init, domain)
+	c.Recv = q.Receives(init, domain)
 	if init.SRQ != nil {
-		q.srq = driver.SRQOf(init.SRQ).(*srq)
+		q.srq = driver.SRQOf(init.SRQ).(*SRQ)
 	}
 	d.carrier.equip(q, c)
-	q.qp.init(&d.Device, q, q.engine)
-	q.redial.fire = q.connect
-	q.waitTimer.fire = q.waitExpired
+	q.QP.Init(&d.Device, q, q.engine)
+	q.redial.Fire = q.connect
+	q.waitTimer.Fire = q.waitExpired
 	return q, nil
 }
 
-func (q *streamQP) change(attr *verbs.QPAttr, mask verbs.QPMask) error {
+func (q *streamQP) Change(attr *verbs.QPAttr, mask verbs.QPMask) error {
 	d := q.dev
 	before := q.engine.State()
 	d.transmit() // of what was posted before
 	if err := q.engine.Modify(attr, mask); err != nil {
 		return err
 	}
-	d.lane.newTime()
+	d.Lane.NewTime()
 	if s := q.engine.State(); before == verbs.StateInit && s == verbs.StateRTR || before == verbs.StateRTR && s == verbs.StateRTS {
 		q.connect()
 	}
@@ -76,7 +76,7 @@ func (q *streamQP) change(attr *verbs.QPAttr, mask verbs.QPMask) error {
 	return nil
 }
 
-func (q *streamQP) failed() { q.applyState() }
+func (q *streamQP) Failed() { q.applyState() }
 
 // applyState applies the queue pair's state to the stream.
 func (q *streamQP) applyState() {
@@ -97,41 +97,41 @@ func (q *streamQP) applyState() {
 
 // stopConnecting stops the attempts to connect.
 func (q *streamQP) stopConnecting() {
-	q.dev.lane.timers.stop(&q.redial)
-	q.dev.lane.timers.stop(&q.waitTimer)
+	q.dev.Lane.Timers.Stop(&q.redial)
+	q.dev.Lane.Timers.Stop(&q.waitTimer)
 	q.attempt = 0
 }
 
-// posted sends what was just posted. What is posted right after another work request joins the next
+// Posted sends what was just posted. What is posted right after another work request joins the next
 // write.
-func (q *streamQP) posted() {
+func (q *streamQP) Posted() {
 	d := q.dev
 	if q.conn == nil || !q.engine.Up() {
 		q.startWait()
-		d.lane.touch(&q.qp)
-		d.lane.mu.counted = true // a message of UC may have been dropped
-		d.lane.deliver()
+		d.Lane.Touch(&q.QP)
+		d.Lane.Mu.Counted = true // a message of UC may have been dropped
+		d.Lane.Deliver()
 		return
 	}
 	if q.endpoint.prompt() && d.ready.Len() == 0 {
-		d.sends = budget{}
+		d.sends = Budget{}
 		q.endpoint.transmit()
-		d.lane.deliver()
+		d.Lane.Deliver()
 		if d.ready.Len() > 0 {
-			d.lane.wakeBy(d.lane.passTime()) // the program may never poll
+			d.Lane.WakeBy(d.Lane.PassTime()) // the program may never poll
 		}
 		return
 	}
 	d.addReady(q.conn)
-	if q.pass != d.lane.pass.count {
-		polls := d.lane.polls.pollers.count.Load()
+	if q.pass != d.Lane.Passes() {
+		polls := d.Lane.Polls()
 		q.polled, q.polls = polls != q.polls, polls
-		q.pass, q.posts = d.lane.pass.count, 0
+		q.pass, q.posts = d.Lane.Passes(), 0
 	}
 	q.posts++
-	if programPolls := d.lane.pollsOn(); (programPolls || q.polled) && (q.posts > 1 || d.lane.pass.completed >= bulkCompletions) && q.posts%burst != 0 {
+	if programPolls := d.Lane.PollsOn(); (programPolls || q.polled) && (q.posts > 1 || d.Lane.Completed() >= bulkCompletions) && q.posts%burst != 0 {
 		if !programPolls {
-			d.lane.wakeBy(d.lane.passTime() + clock.Time(gracePeriod)) // the program may never poll again
+			d.Lane.WakeBy(d.Lane.PassTime() + clock.Time(GracePeriod)) // the program may never poll again
 		}
 		return
 	}
@@ -148,7 +148,7 @@ const waitParts = 8
 
 // startWait limits the time that work requests wait for a stream.
 func (q *streamQP) startWait() {
-	if q.engine.Waiting() && q.waitTimer.index == 0 && q.waitTime() != 0 {
+	if q.engine.Waiting() && !q.waitTimer.IsSet() && q.waitTime() != 0 {
 		q.waitPartsLeft = waitParts
 		q.startWaitPart()
 	}
@@ -172,8 +172,8 @@ func (q *streamQP) waitTime() clock.Time {
 
 // startWaitPart begins the next part of the wait.
 func (q *streamQP) startWaitPart() {
-	q.dev.lane.timers.set(&q.waitTimer, q.dev.lane.passTime()+q.waitTime()/waitParts)
-	q.dev.lane.wakeForTimer()
+	q.dev.Lane.Timers.Set(&q.waitTimer, q.dev.Lane.PassTime()+q.waitTime()/waitParts)
+	q.dev.Lane.WakeForTimer()
 }
 
 // waitExpired fails what waits for a stream that does not come. If the stream is being set up it goes
@@ -208,7 +208,7 @@ func (q *streamQP) settingUp() bool {
 	return d.net.Arriving() || d.rendezvous.listener.silent.Any(q.engine.Attr().AH.DGID.Addr(), func(c *conn) bool { return !c.handshake.Late && c.link.Starting() })
 }
 
-func (q *streamQP) received() {
+func (q *streamQP) Received() {
 	if q.engine.Paused() {
 		q.resume()
 		q.dev.resumed()
@@ -233,17 +233,17 @@ func (q *streamQP) resume() {
 // resumed sends and delivers the results of streams that were resumed, in one pass. Completions of
 // messages received are delivered now, even if the streams wait again.
 func (d *StreamDevice) resumed() {
-	d.lane.newTime()
+	d.Lane.NewTime()
 	d.transmit()
-	d.tellWatchers()
+	d.TellWatchers()
 }
 
 // resumeAll resumes all queue pairs of a shared receive queue. Each time it begins with another
 // one, so that none starves.
-func (d *StreamDevice) resumeAll(s *srq) {
+func (d *StreamDevice) resumeAll(s *SRQ) {
 	went := false
 	for range d.established {
-		if s.queue.Len() == 0 || len(d.established) == 0 { // one that goes on may end
+		if s.Queue.Len() == 0 || len(d.established) == 0 { // one that goes on may end
 			break
 		}
 		d.lastShared = (d.lastShared + 1) % len(d.established)
@@ -257,7 +257,7 @@ func (d *StreamDevice) resumeAll(s *srq) {
 	}
 }
 
-func (q *streamQP) release() error {
+func (q *streamQP) Release() error {
 	q.stopConnecting()
 	if q.conn != nil {
 		q.conn.end(q.conn.inUse())
@@ -274,5 +274,5 @@ func (q *streamQP) AttachMulticast(verbs.GID, uint16) error {
 }
 
 func (q *streamQP) DetachMulticast(verbs.GID, uint16) error {
-	return errNotAttached
+	return ErrNotAttached
 }

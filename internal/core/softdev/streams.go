@@ -21,7 +21,7 @@ type streamListener struct {
 	waiting   *HalfOpen[*conn] // requests that wait for the program's answer
 	onRequest func(*conn)      // handles a request
 	events    func(driver.StreamEvent)
-	again     timer // accepts again after the system had no room for a link
+	again     Timer // accepts again after the system had no room for a link
 }
 
 // acceptPause is how long links wait if the system has no room for one, usually for lack of file
@@ -34,7 +34,7 @@ func (d *StreamDevice) listen(at netip.AddrPort, backlog int) (*streamListener, 
 		return nil, err
 	}
 	l := &streamListener{dev: d, acc: acc, silent: NewHalfOpen[*conn](d.halfOpen(maxSilent)), waiting: NewHalfOpen[*conn](backlog)}
-	l.again.fire = func() { acc.Watch(true) }
+	l.again.Fire = func() { acc.Watch(true) }
 	acc.Own(l)
 	return l, nil
 }
@@ -77,11 +77,11 @@ func (l *streamListener) accept() {
 				continue
 			}
 			l.acc.Watch(false)
-			l.dev.lane.timers.set(&l.again, l.dev.lane.passTime()+acceptPause)
-			l.dev.lane.wakeForTimer()
+			l.dev.Lane.Timers.Set(&l.again, l.dev.Lane.PassTime()+acceptPause)
+			l.dev.Lane.WakeForTimer()
 			return
 		}
-		c := l.dev.newConn(link, rdmap.Await(l.dev.lane.passTime(), l.dev.net.Proposal(), peerTimes))
+		c := l.dev.newConn(link, rdmap.Await(l.dev.Lane.PassTime(), l.dev.net.Proposal(), peerTimes))
 		c.listener = l
 		l.silent.Add(link.PeerAddr().Addr(), c)
 		link.Watch(true, false)
@@ -108,9 +108,9 @@ func (d *StreamDevice) Connections(p driver.Protocols) error { return p.Streams(
 
 // ListenStream takes connections for package cm.
 func (d *StreamDevice) ListenStream(at netip.AddrPort, backlog int, f func(driver.StreamEvent)) (driver.StreamListener, error) {
-	d.lane.mu.Lock()
-	defer d.lane.mu.Unlock()
-	if d.lane.closed {
+	d.Lane.Mu.Lock()
+	defer d.Lane.Mu.Unlock()
+	if d.Lane.Closed {
 		return nil, verbs.ErrClosed
 	}
 	l, err := d.listen(at, backlog)
@@ -141,7 +141,7 @@ func (l *streamListener) deliverRequest(c *conn) {
 // the latest of the peer that has the most. So a flood from few addresses keeps out no others, and
 // what the program is about to answer stays.
 func (l *streamListener) surplus() *conn {
-	if c, _ := l.waiting.Earliest(); c.timer.at-l.dev.lane.passTime() <= answerTime-patientAnswer {
+	if c, _ := l.waiting.Earliest(); c.timer.At-l.dev.Lane.PassTime() <= answerTime-patientAnswer {
 		return c
 	}
 	c, _ := l.waiting.Latest()
@@ -155,9 +155,9 @@ func (l *streamListener) Addr() netip.AddrPort { return l.acc.Addr() }
 // Close stops listening and rejects waiting requests. A closed device has already done so, and the
 // listener's descriptor may be another file's.
 func (l *streamListener) Close() error {
-	l.dev.lane.mu.Lock()
-	defer l.dev.lane.mu.Unlock()
-	if l.dev.lane.closed {
+	l.dev.Lane.Mu.Lock()
+	defer l.dev.Lane.Mu.Unlock()
+	if l.dev.Lane.Closed {
 		return nil
 	}
 	for _, c := range l.dev.inOrder() {
@@ -168,24 +168,24 @@ func (l *streamListener) Close() error {
 	for c, ok := l.waiting.Oldest(); ok; c, ok = l.waiting.Oldest() {
 		c.reject(nil)
 	}
-	l.dev.lane.timers.stop(&l.again)
+	l.dev.Lane.Timers.Stop(&l.again)
 	return l.acc.Close()
 }
 
 // DialStream requests a connection for package cm.
 func (d *StreamDevice) DialStream(qp driver.QP, from, to netip.AddrPort, p driver.StreamParam, f func(driver.StreamEvent)) (driver.Stream, error) {
-	d.lane.mu.Lock()
-	defer d.lane.mu.Unlock()
+	d.Lane.Mu.Lock()
+	defer d.Lane.Mu.Unlock()
 	var q *streamQP
 	if qp != nil {
 		var err error
 		if q, err = d.own(qp); err != nil {
 			return nil, err
 		}
-	} else if d.lane.closed {
+	} else if d.Lane.Closed {
 		return nil, verbs.ErrClosed
 	}
-	d.lane.newTime()
+	d.Lane.NewTime()
 	link, err := d.net.Dial(from, to, p.TOS)
 	if err != nil {
 		return nil, err
@@ -196,15 +196,15 @@ func (d *StreamDevice) DialStream(qp driver.QP, from, to netip.AddrPort, p drive
 		q.conn = c
 	}
 	link.Watch(false, true)
-	d.lane.wakeForTimer()
+	d.Lane.WakeForTimer()
 	return (*stream)(c), nil
 }
 
 // QPNumbered returns the reliable queue pair with a number; nil: there is none.
 func (d *StreamDevice) QPNumbered(n verbs.QPN) driver.QP {
-	d.lane.mu.Lock()
-	defer d.lane.mu.Unlock()
-	if q, ok := d.qps[n].(*streamQP); ok && q.typ == verbs.RC {
+	d.Lane.Mu.Lock()
+	defer d.Lane.Mu.Unlock()
+	if q, ok := d.QPs[n].(*streamQP); ok && q.typ == verbs.RC {
 		return q
 	}
 	return nil
@@ -214,7 +214,7 @@ func (d *StreamDevice) QPNumbered(n verbs.QPN) driver.QP {
 func (d *StreamDevice) own(qp driver.QP) (*streamQP, error) {
 	q, ok := qp.(*streamQP)
 	switch {
-	case d.lane.closed:
+	case d.Lane.Closed:
 		return nil, verbs.ErrClosed
 	case !ok || q.dev != d:
 		return nil, &verbs.OpError{Op: "connect", Err: verbs.ErrInvalid, Detail: "the queue pair is of another device"}
@@ -229,8 +229,8 @@ var errAnswered = errors.New("the connection was answered or has ended")
 func (s *stream) Accept(qp driver.QP, p driver.StreamParam, f func(driver.StreamEvent)) error {
 	c := (*conn)(s)
 	d := c.dev
-	d.lane.mu.Lock()
-	defer d.lane.mu.Unlock()
+	d.Lane.Mu.Lock()
+	defer d.Lane.Mu.Unlock()
 	q, err := d.own(qp)
 	if err != nil {
 		return err
@@ -238,7 +238,7 @@ func (s *stream) Accept(qp driver.QP, p driver.StreamParam, f func(driver.Stream
 	if c.stage() != rdmap.StageAnswer {
 		return &verbs.OpError{Op: "accept", Err: verbs.ErrState, Detail: errAnswered.Error()}
 	}
-	d.lane.newTime()
+	d.Lane.NewTime()
 	c.answered()
 	c.events = f
 	c.handshake.Limit(p.IRD, p.ORD)
@@ -250,30 +250,30 @@ func (s *stream) Accept(qp driver.QP, p driver.StreamParam, f func(driver.Stream
 
 func (s *stream) Reject(private []byte) error {
 	c := (*conn)(s)
-	c.dev.lane.mu.Lock()
-	defer c.dev.lane.mu.Unlock()
-	if c.dev.lane.closed {
+	c.dev.Lane.Mu.Lock()
+	defer c.dev.Lane.Mu.Unlock()
+	if c.dev.Lane.Closed {
 		return verbs.ErrClosed
 	}
 	if c.stage() != rdmap.StageAnswer {
 		return &verbs.OpError{Op: "reject", Err: verbs.ErrState, Detail: errAnswered.Error()}
 	}
-	c.dev.lane.newTime()
+	c.dev.Lane.NewTime()
 	c.reject(private)
 	return nil
 }
 
 func (s *stream) Disconnect() {
 	c := (*conn)(s)
-	c.dev.lane.mu.Lock()
-	defer c.dev.lane.mu.Unlock()
+	c.dev.Lane.Mu.Lock()
+	defer c.dev.Lane.Mu.Unlock()
 	c.disconnect()
 }
 
 func (s *stream) Close() {
 	c := (*conn)(s)
-	c.dev.lane.mu.Lock()
-	defer c.dev.lane.mu.Unlock()
+	c.dev.Lane.Mu.Lock()
+	defer c.dev.Lane.Mu.Unlock()
 	c.events = nil
 	c.disconnect()
 }
@@ -281,10 +281,10 @@ func (s *stream) Close() {
 // disconnect ends the connection in the way that its phase requires.
 func (c *conn) disconnect() {
 	d := c.dev
-	if d.lane.closed {
+	if d.Lane.Closed {
 		return
 	}
-	d.lane.newTime()
+	d.Lane.NewTime()
 	switch c.phase {
 	case running:
 		q := c.qp

@@ -8,19 +8,22 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/base/clock"
 )
 
-// timer is something to do at a given time.
-type timer struct {
-	at    clock.Time
+// Timer is something to do at a given time.
+type Timer struct {
+	At    clock.Time
 	index int // in the heap, from 1; 0: not set
-	fire  func()
+	Fire  func()
 }
 
-// timers is a heap of timers.
-type timers []*timer
+// IsSet reports whether the timer is going to fire.
+func (t *Timer) IsSet() bool { return t.index > 0 }
 
-// set makes t fire at a time, whatever it was set to before.
-func (h *timers) set(t *timer, at clock.Time) {
-	t.at = at
+// timers is a heap of timers.
+type timers []*Timer
+
+// Set makes t fire at a time, whatever it was set to before.
+func (h *timers) Set(t *Timer, at clock.Time) {
+	t.At = at
 	if t.index == 0 {
 		heap.Push(h, t)
 	} else {
@@ -28,14 +31,14 @@ func (h *timers) set(t *timer, at clock.Time) {
 	}
 }
 
-// setBy makes t fire no later than a time; zero: no change.
-func (h *timers) setBy(t *timer, at clock.Time) {
-	if at != 0 && (t.index == 0 || at < t.at) {
-		h.set(t, at)
+// SetBy makes t fire no later than a time; zero: no change.
+func (h *timers) SetBy(t *Timer, at clock.Time) {
+	if at != 0 && (t.index == 0 || at < t.At) {
+		h.Set(t, at)
 	}
 }
 
-func (h *timers) stop(t *timer) {
+func (h *timers) Stop(t *Timer) {
 	if t.index > 0 {
 		heap.Remove(h, t.index-1)
 	}
@@ -46,29 +49,29 @@ func (h timers) next() clock.Time {
 	if len(h) == 0 {
 		return 0
 	}
-	return h[0].at
+	return h[0].At
 }
 
 // run runs the timers that are due, as many as a pass may. It reports whether there were any.
 func (h *timers) run(now clock.Time) (fired bool) {
 	for range budgetTimers {
-		if len(*h) == 0 || (*h)[0].at > now {
+		if len(*h) == 0 || (*h)[0].At > now {
 			return fired
 		}
 		fired = true
-		heap.Pop(h).(*timer).fire()
+		heap.Pop(h).(*Timer).Fire()
 	}
 	return fired
 }
 
 func (h timers) Len() int           { return len(h) }
-func (h timers) Less(i, j int) bool { return h[i].at < h[j].at }
+func (h timers) Less(i, j int) bool { return h[i].At < h[j].At }
 func (h timers) Swap(i, j int) {
 	h[i], h[j] = h[j], h[i]
 	h[i].index, h[j].index = i+1, j+1
 }
 func (h *timers) Push(x any) {
-	t := x.(*timer)
+	t := x.(*Timer)
 	*h = append(*h, t)
 	t.index = len(*h)
 }

@@ -16,11 +16,11 @@ func TestTimers(t *testing.T) {
 	var fired []clock.Time
 	r := rand.New(rand.NewPCG(1, 2))
 	var want []clock.Time
-	var all []*timer
+	var all []*Timer
 	for range 500 {
-		x := &timer{}
-		x.fire = func() { fired = append(fired, x.at) }
-		h.set(x, clock.Time(1+r.IntN(1000)))
+		x := &Timer{}
+		x.Fire = func() { fired = append(fired, x.At) }
+		h.Set(x, clock.Time(1+r.IntN(1000)))
 		all = append(all, x)
 	}
 	for i, x := range all {
@@ -29,19 +29,19 @@ func TestTimers(t *testing.T) {
 		}
 		switch i % 4 {
 		case 0:
-			if h.stop(x); x.index != 0 {
+			if h.Stop(x); x.index != 0 {
 				t.Fatal("stopped, and still set")
 			}
 			continue
 		case 1:
-			h.set(x, x.at+1000)
+			h.Set(x, x.At+1000)
 		case 2:
-			h.setBy(x, x.at+1) // it stays
-			h.setBy(x, 0)
+			h.SetBy(x, x.At+1) // it stays
+			h.SetBy(x, 0)
 		case 3:
-			h.setBy(x, max(1, x.at/2))
+			h.SetBy(x, max(1, x.At/2))
 		}
-		want = append(want, x.at)
+		want = append(want, x.At)
 	}
 	slices.Sort(want)
 	h.run(want[0] - 1)
@@ -61,7 +61,7 @@ func TestTimersBudget(t *testing.T) {
 	var h timers
 	fired := 0
 	for range 2*budgetTimers + 1 {
-		h.set(&timer{fire: func() { fired++ }}, 1)
+		h.Set(&Timer{Fire: func() { fired++ }}, 1)
 	}
 	for _, want := range []int{budgetTimers, 2 * budgetTimers, 2*budgetTimers + 1} {
 		if h.run(1); fired != want {

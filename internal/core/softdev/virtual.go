@@ -26,7 +26,7 @@ type pace struct {
 }
 
 // setPace checks whether the port is a virtual one.
-func (l *lane) setPace(port PortState) {
+func (l *Lane) setPace(port PortState) {
 	l.pace.pause = runtime.Gosched
 	if v, ok := port.(Virtual); ok {
 		l.pace.virtual, l.pace.pause = v, v.Pause
@@ -34,10 +34,10 @@ func (l *lane) setPace(port PortState) {
 }
 
 // Yields reports whether polls that find nothing let others run.
-func (c *cq) Yields() bool { return c.dev.lane.pace.virtual != nil }
+func (c *CQ) Yields() bool { return c.dev.Lane.pace.virtual != nil }
 
 // polledNothing returns n, what a poll has found. If that is nothing, virtual time may pass.
-func (l *lane) polledNothing(n int) int {
+func (l *Lane) polledNothing(n int) int {
 	if n == 0 && l.pace.virtual != nil {
 		l.pace.virtual.PollPause()
 	}

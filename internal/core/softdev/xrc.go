@@ -16,37 +16,37 @@ type xrcd struct {
 
 // OpenXRCD opens an XRC domain.
 func (d *PacketDevice) OpenXRCD() (driver.XRCD, error) {
-	d.lane.mu.Lock()
-	defer d.lane.mu.Unlock()
-	if d.lane.closed {
+	d.Lane.Mu.Lock()
+	defer d.Lane.Mu.Unlock()
+	if d.Lane.Closed {
 		return nil, verbs.ErrClosed
 	}
-	if err := d.counts.xrcDomains.add(); err != nil {
+	if err := d.Counts.XRCDomains.Add(); err != nil {
 		return nil, err
 	}
 	return &xrcd{dev: d, domain: queue.Domain{Queues: make(map[uint32]*queue.RecvQueue)}}, nil
 }
 
 func (x *xrcd) CreateTargetQP(init *verbs.QPInit, events func(verbs.EventType)) (driver.QP, error) {
-	return x.dev.addQP(objectNumbersOf(0, init), events, func() (queuePair, error) { return x.dev.makeQP(0, &x.domain, init) })
+	return x.dev.AddQP(NumbersOf(0, init), events, func() (QueuePair, error) { return x.dev.makeQP(0, &x.domain, init) })
 }
 
-// adopt gives a shared receive queue for XRC its number.
-func (d *PacketDevice) adopt(s *srq, init *verbs.SRQInit) {
+// Adopt gives a shared receive queue for XRC its number.
+func (d *PacketDevice) Adopt(s *SRQ, init *verbs.SRQInit) {
 	if init.XRCD == nil {
 		return
 	}
-	s.domain = &driver.XRCDOf(init.XRCD).(*xrcd).domain
-	s.queue.CQ = driver.CQOf(init.CQ).(*cq).q
-	for s.queue.Num == 0 || s.domain.Queues[s.queue.Num] != nil {
-		s.queue.Num = random32() & 0xffffff
+	s.Domain = &driver.XRCDOf(init.XRCD).(*xrcd).domain
+	s.Queue.CQ = driver.CQOf(init.CQ).(*CQ).Queue
+	for s.Queue.Num == 0 || s.Domain.Queues[s.Queue.Num] != nil {
+		s.Queue.Num = Random32() & 0xffffff
 	}
-	s.domain.Queues[s.queue.Num] = &s.queue
+	s.Domain.Queues[s.Queue.Num] = &s.Queue
 }
 
 func (x *xrcd) Close() error {
-	x.dev.lane.mu.Lock()
-	defer x.dev.lane.mu.Unlock()
-	x.dev.counts.xrcDomains.remove()
+	x.dev.Lane.Mu.Lock()
+	defer x.dev.Lane.Mu.Unlock()
+	x.dev.Counts.XRCDomains.Remove()
 	return nil
 }
