@@ -50,7 +50,8 @@ var beside = map[string][]string{
 var reserved = map[string][]string{
 	"internal/testkit/":         {"internal/testkit/", "rdmatest"},
 	"internal/app/":             {"internal/app/", "cmd/ramjet", "collect"}, // collect serves containers' processes as the command those of a host
-	"internal/core/softdev":     {"collect", "roce", "roce1", "iwarp", "infiniband", "shm", "internal/testkit/simnet", "cmd/ramjet"},
+	"internal/core/softdev":     {"collect", "roce", "roce1", "iwarp", "infiniband", "shm", "internal/core/packetdev", "internal/testkit/", "cmd/ramjet"},
+	"internal/core/packetdev":   {"roce", "roce1", "infiniband", "internal/testkit/simnet"},
 	"internal/core/check":       {"cabi", "internal/device/kinds", "rdmatest"},
 	"verbs/internal/hook":       {"verbs", "verbs/driver"},
 	"internal/system/ibverbs":   {"kernel"},
@@ -68,9 +69,10 @@ var forbidden = map[string][]string{
 	"verbs":                   {"net", "os", "math/rand", "math/rand/v2", "golang.org/"},
 
 	// What draws the numbers that peers must not guess has one source of them, crypto/rand.
-	"internal/core/softdev": {"math/rand", "math/rand/v2"},
-	"roce":                  {"math/rand", "math/rand/v2"},
-	"roce1":                 {"math/rand", "math/rand/v2"},
+	"internal/core/softdev":   {"math/rand", "math/rand/v2"},
+	"internal/core/packetdev": {"math/rand", "math/rand/v2"},
+	"roce":                    {"math/rand", "math/rand/v2"},
+	"roce1":                   {"math/rand", "math/rand/v2"},
 }
 
 // reach says who may depend on a module, or on a package of the standard library, itself or through others.
@@ -241,6 +243,9 @@ func TestImportsRefused(t *testing.T) {
 		{"roce", "iwarp", true},
 		{"roce", "internal/core/softdev", false},
 		{"cm", "internal/core/softdev", true},
+		{"internal/core/packetdev", "internal/core/softdev", false},
+		{"internal/core/softdev", "internal/core/packetdev", true},
+		{"iwarp", "internal/core/packetdev", true},
 		{"internal/engine/ibta", "internal/base/queue", false},
 		{"internal/engine/ibta", "internal/core/softdev", true},
 		{"internal/core/fabric", "internal/testkit/pair", true},

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/fabric"
+	"github.com/ramjet-rdma/ramjet/internal/core/packetdev"
 	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
 	"github.com/ramjet-rdma/ramjet/internal/system/statsocket"
 	"github.com/ramjet-rdma/ramjet/trace"
@@ -20,7 +21,7 @@ type Options struct {
 
 // device is a device at an adapter.
 type device struct {
-	*softdev.PacketDevice
+	*packetdev.Device
 	port *port
 }
 
@@ -49,9 +50,9 @@ func (p *port) open(name string, a adapter) *verbs.Device {
 	p.adapter = a
 	p.ends = [2]func() bool{a.Ready, func() bool { return a.Ready() || !a.Full() }}
 	if v, ok := p.Waiter.(softdev.Virtual); ok {
-		return driver.NewDevice(&device{softdev.New(name, "infiniband", a.GUID(), &virtualPort{p, v}), p})
+		return driver.NewDevice(&device{packetdev.New(name, "infiniband", a.GUID(), &virtualPort{p, v}), p})
 	}
-	return statsocket.Publish(driver.NewDevice(&device{softdev.New(name, "infiniband", a.GUID(), p), p}))
+	return statsocket.Publish(driver.NewDevice(&device{packetdev.New(name, "infiniband", a.GUID(), p), p}))
 }
 
 // virtualPort is a port on a fabric in virtual time.

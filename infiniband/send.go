@@ -61,7 +61,7 @@ func (p *port) build(b *ibta.Batch, to *path) ([]*link.Packet, error) {
 	return out, nil
 }
 
-// RecordLost implements softdev.Recorder.
+// RecordLost implements packetdev.Recorder.
 func (p *port) RecordLost(b *ibta.Batch) {
 	if p.tracer.w == nil {
 		return

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
+	"github.com/ramjet-rdma/ramjet/internal/core/packetdev"
 	"github.com/ramjet-rdma/ramjet/internal/engine/congestion"
 	"github.com/ramjet-rdma/ramjet/internal/system/statsocket"
 	"github.com/ramjet-rdma/ramjet/trace"
@@ -69,7 +69,7 @@ func Open(address string, opt *Options) (*verbs.Device, error) {
 	}
 	p.watch = link.watch(addr)
 	p.init()
-	return statsocket.Publish(driver.NewDevice(softdev.NewControlled("roce:"+addr.String(), "roce", link.guid(addr), p, control))), nil
+	return statsocket.Publish(driver.NewDevice(packetdev.NewControlled("roce:"+addr.String(), "roce", link.guid(addr), p, control))), nil
 }
 
 // GUID returns the globally unique identifier of the device of a local address, whether it is open

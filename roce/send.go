@@ -121,7 +121,7 @@ func (p *port) traceBatch(b *ibta.Batch, out *outgoing) {
 	}
 }
 
-// RecordLost implements softdev.Recorder.
+// RecordLost implements packetdev.Recorder.
 func (p *port) RecordLost(b *ibta.Batch) {
 	if p.trace == nil {
 		return

@@ -8,7 +8,7 @@ import (
 	"net"
 	"syscall"
 
-	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
+	"github.com/ramjet-rdma/ramjet/internal/core/packetdev"
 	"github.com/ramjet-rdma/ramjet/internal/system/etherring"
 	"github.com/ramjet-rdma/ramjet/internal/system/linkwatch"
 	"github.com/ramjet-rdma/ramjet/internal/system/statsocket"
@@ -56,7 +56,7 @@ func Open(iface string, opt *Options) (*verbs.Device, error) {
 		return fail("opening %s: %w", iface, err)
 	}
 	p.init(link)
-	return statsocket.Publish(driver.NewDevice(softdev.New("roce1:"+iface, "roce1", eui64(link.MAC), p))), nil
+	return statsocket.Publish(driver.NewDevice(packetdev.New("roce1:"+iface, "roce1", eui64(link.MAC), p))), nil
 }
 
 // find finds an interface.

@@ -118,7 +118,7 @@ func (p *port) fill(b *ibta.Batch, r *route, to mac) []etherring.Out {
 	return p.frames[:n]
 }
 
-// RecordLost implements softdev.Recorder.
+// RecordLost implements packetdev.Recorder.
 func (p *port) RecordLost(b *ibta.Batch) {
 	r := b.To.Path.(*route)
 	to, _ := r.peerMAC() // zeros if it is not known

@@ -29,10 +29,11 @@
 //
 // # One device, two fabrics
 //
-// [Device] and qp are what programs call, and are the same whatever carries the messages. The
+// [Device] and [QP] are what programs call, and are the same whatever carries the messages. The
 // differences are behind [Fabric] and [QueuePair], and each fabric embeds the common part:
 //
-//   - [PacketDevice] fills batches of packets, and a [Port] carries them (RoCEv2, engine ibta).
+//   - packetdev.Device fills batches of packets, and a port carries them (RoCEv2, engine ibta). It is a package of its
+//     own beside this one.
 //   - [StreamDevice] has a stream for each queue pair, and a [Network] makes the streams. Data go as bytes
 //     of the stream (iWARP, engine rdmap), or through memory that both processes share (engine local).
 //
@@ -54,13 +55,7 @@
 //	observe.go, latency.go, objectlists.go  metrics, statistics and lists, which are read without the lock
 //	capture.go                              which queue pairs' packets observers capture
 //	portstate.go                            what ports of all fabrics tell and return
-//	faults.go, faultpackets.go, faultstreams.go  faults that were asked for: of calls and completions, packets, streams
-//
-//	packetdev.go, packetqp.go, port.go      [PacketDevice]: queue pairs over a port for packets
-//	packetah.go, xrc.go                     address handles, XRC domains
-//	progress.go, schedule.go, ackwait.go    receiving, sending, held acknowledgements
-//	mad.go, share.go, packetpersist.go      management agents, addresses that several devices have, FLUSH
-//	packetcapture.go                        packets that observers capture
+//	faults.go, faultstreams.go              faults that were asked for: of calls and completions, of streams
 //
 //	streamdev.go, streamqp.go, network.go   [StreamDevice]: queue pairs over a network of streams
 //	carrier.go, bytes.go                    how their data travel; as bytes of the streams

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package softdev
+package softdev_test
 
 import (
 	"runtime"
 	"testing"
 	"time"
 
+	"github.com/ramjet-rdma/ramjet/internal/core/packetdev"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/memhub"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
@@ -27,10 +29,10 @@ func TestDropped(t *testing.T) {
 			overflow(t, dev, ch)
 		},
 	} {
-		var h hub
-		port := h.newPort()
-		func() { use(t, driver.NewDevice(New("test", "test", 1, port))) }()
-		for end := time.Now().Add(2 * time.Minute); !port.isClosed(); time.Sleep(time.Millisecond) {
+		var h memhub.Hub
+		port := h.NewPort()
+		func() { use(t, driver.NewDevice(packetdev.New("test", "test", 1, port))) }()
+		for end := time.Now().Add(2 * time.Minute); !port.IsClosed(); time.Sleep(time.Millisecond) {
 			if time.Now().After(end) {
 				t.Fatalf("a device with %s was not freed", name)
 			}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package softdev
+package softdev_test
 
 import (
 	"errors"
@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ramjet-rdma/ramjet/internal/core/packetdev"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/memhub"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
@@ -16,14 +18,14 @@ import (
 // The limits that a device tells are those that it has: one object more is ErrNoMemory, and
 // there is room again when one is closed.
 func TestLimits(t *testing.T) {
-	var h hub
-	dev := driver.NewDevice(New("test", "test", 1, h.newPort()))
+	var h memhub.Hub
+	dev := driver.NewDevice(packetdev.New("test", "test", 1, h.NewPort()))
 	defer dev.Close()
 	pd, err := dev.AllocPD()
 	if err != nil {
 		t.Fatal(err)
 	}
-	attr, self := dev.Query(), h.newPort().gid
+	attr, self := dev.Query(), h.NewPort().GID
 	for _, c := range []struct {
 		kind   string
 		limit  int
@@ -65,8 +67,8 @@ func TestLimits(t *testing.T) {
 
 // What is above a limit is refused with the limit's value.
 func TestAboveLimits(t *testing.T) {
-	var h hub
-	dev := driver.NewDevice(New("test", "test", 1, h.newPort()))
+	var h memhub.Hub
+	dev := driver.NewDevice(packetdev.New("test", "test", 1, h.NewPort()))
 	defer dev.Close()
 	pd, err := dev.AllocPD()
 	if err != nil {
@@ -80,13 +82,14 @@ func TestAboveLimits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, create := dev.CreateCQ(maxCQE+1, nil)
-	_, wr := pd.CreateSRQ(verbs.SRQInit{MaxWR: maxSRQWR + 1})
-	_, sge := pd.CreateSRQ(verbs.SRQInit{MaxWR: 1, MaxSGE: maxSGE + 1})
+	attr := dev.Query()
+	_, create := dev.CreateCQ(attr.MaxCQE+1, nil)
+	_, wr := pd.CreateSRQ(verbs.SRQInit{MaxWR: attr.MaxSRQWR + 1})
+	_, sge := pd.CreateSRQ(verbs.SRQInit{MaxWR: 1, MaxSGE: attr.MaxSGE + 1})
 	for _, c := range []struct {
 		err   error
 		limit int
-	}{{create, maxCQE}, {cq.Resize(maxCQE + 1), maxCQE}, {cq.Resize(0), maxCQE}, {wr, maxSRQWR}, {sge, maxSGE},
+	}{{create, attr.MaxCQE}, {cq.Resize(attr.MaxCQE + 1), attr.MaxCQE}, {cq.Resize(0), attr.MaxCQE}, {wr, attr.MaxSRQWR}, {sge, attr.MaxSGE},
 		{srq.PostRecv(&verbs.RecvWR{SGL: make([]verbs.SGE, 4)}), 3}} {
 		if !errors.Is(c.err, verbs.ErrInvalid) || !strings.Contains(c.err.Error(), strconv.Itoa(c.limit)) {
 			t.Errorf("%v, want the limit %d", c.err, c.limit)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/engine/rdmap"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/memwait"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
@@ -17,14 +18,14 @@ import (
 
 // web joins networks in memory, whose links hold as many bytes as are written.
 type web struct {
-	changes   // guards all that is in it
-	nets      int
-	acceptors map[netip.AddrPort]*memAcceptor
+	memwait.Changes // guards all that is in it
+	nets            int
+	acceptors       map[netip.AddrPort]*memAcceptor
 }
 
 // memNet is a network of a web.
 type memNet struct {
-	memWaiter
+	memwait.Waiter
 	web    *web
 	addr   netip.Addr
 	links  map[*memLink]bool
@@ -35,13 +36,13 @@ type memNet struct {
 
 // newNet adds a network to the web.
 func (w *web) newNet() *memNet {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	w.Mu.Lock()
+	defer w.Mu.Unlock()
 	if w.acceptors == nil {
 		w.acceptors = make(map[netip.AddrPort]*memAcceptor)
 	}
 	w.nets++
-	return &memNet{memWaiter: memWaiter{in: &w.changes}, web: w, addr: netip.AddrFrom4([4]byte{10, 0, 0, byte(w.nets)}), links: make(map[*memLink]bool), takers: make(map[*memAcceptor]bool)}
+	return &memNet{Waiter: memwait.Waiter{In: &w.Changes}, web: w, addr: netip.AddrFrom4([4]byte{10, 0, 0, byte(w.nets)}), links: make(map[*memLink]bool), takers: make(map[*memAcceptor]bool)}
 }
 
 func (n *memNet) Follow(func(int, ...verbs.EventType)) {}
@@ -68,7 +69,7 @@ func (n *memNet) newLink(from, to netip.AddrPort) *memLink {
 
 func (n *memNet) Dial(from, to netip.AddrPort, _ uint8) (Link, error) {
 	var l *memLink
-	n.web.change(func() {
+	n.web.Change(func() {
 		if a := n.web.acceptors[to]; a != nil {
 			l = n.newLink(from, to)
 			n.dialed = append(n.dialed, l)
@@ -85,7 +86,7 @@ func (n *memNet) Dial(from, to netip.AddrPort, _ uint8) (Link, error) {
 
 func (n *memNet) Listen(at netip.AddrPort, _ int) (Acceptor, error) {
 	a := &memAcceptor{net: n, at: at}
-	n.web.change(func() { n.web.acceptors[at], n.takers[a] = a, true })
+	n.web.Change(func() { n.web.acceptors[at], n.takers[a] = a, true })
 	return a, nil
 }
 
@@ -96,7 +97,7 @@ func (n *memNet) Ready(f func(owner any, read, write bool)) int {
 		read, write bool
 	}
 	var all []ready
-	n.web.change(func() {
+	n.web.Change(func() {
 		for l := range n.links {
 			if r, w := l.can(); r || w {
 				all = append(all, ready{l, l.owner, r, w})
@@ -132,7 +133,7 @@ func (n *memNet) isReady() bool {
 }
 
 func (n *memNet) Wait() error {
-	return n.wait(func() bool { return !n.blind && n.isReady() })
+	return n.WaitFor(func() bool { return !n.blind && n.isReady() })
 }
 
 // memAcceptor takes the links of a memNet.
@@ -143,11 +144,11 @@ type memAcceptor struct {
 	links []*memLink
 }
 
-func (a *memAcceptor) Own(owner any) { a.net.web.change(func() { a.owner = owner }) }
+func (a *memAcceptor) Own(owner any) { a.net.web.Change(func() { a.owner = owner }) }
 
 func (a *memAcceptor) Accept() (Link, error) {
 	var l *memLink
-	a.net.web.change(func() {
+	a.net.web.Change(func() {
 		if len(a.links) > 0 {
 			l, a.links = a.links[0], a.links[1:]
 		}
@@ -162,7 +163,7 @@ func (a *memAcceptor) Watch(bool)           {}
 func (a *memAcceptor) Addr() netip.AddrPort { return a.at }
 
 func (a *memAcceptor) Close() error {
-	a.net.web.change(func() { delete(a.net.web.acceptors, a.at); delete(a.net.takers, a) })
+	a.net.web.Change(func() { delete(a.net.web.acceptors, a.at); delete(a.net.takers, a) })
 	return nil
 }
 
@@ -187,24 +188,24 @@ func (l *memLink) can() (read, write bool) {
 	return l.reading && l.owner != nil && !l.held && (len(l.in) > 0 || l.end), l.writing && l.owner != nil && !l.full
 }
 
-func (l *memLink) Own(owner any) { l.net.web.change(func() { l.owner = owner }) }
+func (l *memLink) Own(owner any) { l.net.web.Change(func() { l.owner = owner }) }
 func (l *memLink) Watch(read, write bool) {
-	l.net.web.change(func() { l.reading, l.writing = read, write })
+	l.net.web.Change(func() { l.reading, l.writing = read, write })
 }
 func (l *memLink) Connected() error { return nil }
 func (l *memLink) Starting() bool   { return false }
 func (l *memLink) Silent() bool     { return false }
 
 func (l *memLink) Ended() bool {
-	l.net.web.mu.Lock()
-	defer l.net.web.mu.Unlock()
+	l.net.web.Mu.Lock()
+	defer l.net.web.Mu.Unlock()
 	return l.end
 }
 
 func (l *memLink) MSS() int { return 1460 }
 
 func (l *memLink) Read(pieces [][]byte) (n int, err error) {
-	l.net.web.change(func() {
+	l.net.web.Change(func() {
 		if l.held {
 			return
 		}
@@ -224,7 +225,7 @@ func (l *memLink) Read(pieces [][]byte) (n int, err error) {
 }
 
 func (l *memLink) Write(pieces [][]byte) (n int, err error) {
-	l.net.web.change(func() {
+	l.net.web.Change(func() {
 		if l.full {
 			err = ErrAgain
 			return
@@ -237,17 +238,17 @@ func (l *memLink) Write(pieces [][]byte) (n int, err error) {
 	return n, err
 }
 
-func (l *memLink) Shutdown() { l.net.web.change(func() { l.peer.end = true }) }
+func (l *memLink) Shutdown() { l.net.web.Change(func() { l.peer.end = true }) }
 
 func (l *memLink) Close(abort bool) {
-	l.net.web.change(func() { l.peer.end, l.closed, l.aborted = true, true, abort; delete(l.net.links, l) })
+	l.net.web.Change(func() { l.peer.end, l.closed, l.aborted = true, true, abort; delete(l.net.links, l) })
 }
 
 func (l *memLink) LocalAddr() netip.AddrPort { return l.from }
 func (l *memLink) PeerAddr() netip.AddrPort  { return l.to }
 
 // hold keeps from the link what arrives, or shows it.
-func (l *memLink) hold(yes bool) { l.net.web.change(func() { l.held = yes }) }
+func (l *memLink) hold(yes bool) { l.net.web.Change(func() { l.held = yes }) }
 
 // streamSide is a StreamDevice on a web.
 type streamSide struct {
@@ -344,10 +345,10 @@ func (s *streamSide) state(qp *verbs.QP) verbs.QPState {
 func (s *streamSide) rest() {
 	s.t.Helper()
 	s.eventually(func() bool {
-		s.net.web.mu.Lock()
-		defer s.net.web.mu.Unlock()
-		d := s.net.deadline
-		return s.net.waiting.Load() == 1 && (d.IsZero() || time.Until(d) > soon)
+		s.net.web.Mu.Lock()
+		defer s.net.web.Mu.Unlock()
+		d := s.net.Deadline
+		return s.net.Waiting.Load() == 1 && (d.IsZero() || time.Until(d) > soon)
 	}, "the goroutine sleeps at the network")
 }
 

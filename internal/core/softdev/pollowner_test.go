@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package softdev
+package softdev_test
 
 import (
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/ramjet-rdma/ramjet/internal/testkit/memhub"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
@@ -15,21 +16,21 @@ func (s *side) ownsPoll() bool {
 	l := &s.soft.Lane
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
-	return l.pollOwner.owned
+	return l.OwnsPoll()
 }
 
 // A program that waits leaves the data to one that polls: both would want the lock for each poll.
 func TestPollOwnerLeaves(t *testing.T) {
-	var h hub
-	s := h.newSide(t)
+	var h memhub.Hub
+	s := newSide(t, &h)
 	left := make(chan struct{})
 	go func() {
 		s.soft.Sleep(func() bool { return false }, verbs.DefaultSpin)
 		close(left)
 	}()
-	s.eventually(s.ownsPoll, "it moves the data")
-	s.eventually(func() bool {
-		s.cq.Poll(make([]verbs.WC, 1))
+	s.Eventually(s.ownsPoll, "it moves the data")
+	s.Eventually(func() bool {
+		s.CQ.Poll(make([]verbs.WC, 1))
 		s.soft.WakeSleeper() // as what arrives does
 		select {
 		case <-left:
@@ -42,14 +43,14 @@ func TestPollOwnerLeaves(t *testing.T) {
 
 // Who waits at a completion channel moves data only while there is a queue whose event the program has asked for.
 func TestChannelOwnsPoll(t *testing.T) {
-	var h hub
-	s := h.newSide(t)
-	channel, err := s.dev.CreateCompChannel()
-	s.ok(err)
+	var h memhub.Hub
+	s := newSide(t, &h)
+	channel, err := s.Dev.CreateCompChannel()
+	s.OK(err)
 	cqs := make([]*verbs.CQ, 2)
 	for i := range cqs {
-		cqs[i], err = s.dev.CreateCQ(16, &verbs.CQOptions{Channel: channel})
-		s.ok(err)
+		cqs[i], err = s.Dev.CreateCQ(16, &verbs.CQOptions{Channel: channel})
+		s.OK(err)
 	}
 	ended := make(chan error)
 	go func() {
@@ -62,14 +63,14 @@ func TestChannelOwnsPoll(t *testing.T) {
 		}
 	}
 	for _, cq := range cqs {
-		s.ok(cq.ReqNotify(false))
-		s.eventually(s.ownsPoll, "it moves the data")
+		s.OK(cq.ReqNotify(false))
+		s.Eventually(s.ownsPoll, "it moves the data")
 	}
 	for i, cq := range cqs {
-		s.ok(cq.Close())
-		s.eventually(func() bool { return s.ownsPoll() == (i == 0) }, "it moves data while there is an event to wait for")
+		s.OK(cq.Close())
+		s.Eventually(func() bool { return s.ownsPoll() == (i == 0) }, "it moves data while there is an event to wait for")
 	}
-	s.ok(channel.Close())
+	s.OK(channel.Close())
 	if err := <-ended; err == nil {
 		t.Error("no error of a channel that is closed")
 	}
@@ -78,31 +79,31 @@ func TestChannelOwnsPoll(t *testing.T) {
 // What wakes the device's goroutine is not lost when a program begins to wait at the same moment, and moves the data
 // in its place: a wake-up is there once only.
 func TestPollOwnerLooksFirst(t *testing.T) {
-	var h hub
-	s := h.newSide(t)
+	var h memhub.Hub
+	s := newSide(t, &h)
 	var looked, missed atomic.Int64
 	atWait := func() {
-		if n := int64(s.port.receives.Load()); looked.Swap(n) == n {
+		if n := int64(s.Port.Receives.Load()); looked.Swap(n) == n {
 			missed.Add(1)
 		}
 	}
-	s.port.atWait.Store(&atWait)
+	s.Port.AtWait.Store(&atWait)
 	waiting := func() bool {
 		l := &s.soft.Lane
 		l.Mu.Lock()
 		defer l.Mu.Unlock()
-		return l.sleep.waiting
+		return l.Waiting()
 	}
 	for range 20 {
 		s.soft.WakeSleeper()
-		s.eventually(func() bool { return waiting() && looked.Load() > 0 }, "its goroutine waits")
+		s.Eventually(func() bool { return waiting() && looked.Load() > 0 }, "its goroutine waits")
 		var done atomic.Bool
 		left := make(chan struct{})
 		go func() {
 			s.soft.Sleep(done.Load, 0)
 			close(left)
 		}()
-		s.eventually(func() bool { return s.ownsPoll() && waiting() }, "it moves the data")
+		s.Eventually(func() bool { return s.ownsPoll() && waiting() }, "it moves the data")
 		done.Store(true)
 		s.soft.WakeSleeper()
 		<-left

@@ -10,7 +10,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
-// PortState is the state of a [Port] or [Network]. The device's lock is not held.
+// PortState is the state of a port or network. The device's lock is not held.
 type PortState interface {
 	// Ports returns how many ports there are. They are numbered from 1.
 	Ports() int
@@ -35,7 +35,7 @@ var ErrAgain = errors.New("port is full for now")
 // (IBTA annex A16).
 var OnePartition = []verbs.PKey{ib.DefaultPKey}
 
-// Locator is a Port that may have to resolve the addresses of peers first.
+// Locator is a port that may have to resolve the addresses of peers first.
 type Locator interface {
 	// Locate resolves a GID, unless the port knows it already, or returns why it cannot. It takes
 	// seconds at most. The device's lock is not held. What is sent to a GID that is not resolved is lost.

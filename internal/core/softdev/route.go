@@ -4,7 +4,7 @@ package softdev
 
 import "net/netip"
 
-// Router is a [Port] or a [Network] that knows whether there is a route to an address; see
+// Router is a port or a network that knows whether there is a route to an address; see
 // [driver.Device]. It is called without the device's lock.
 type Router interface {
 	CheckRoute(from, to netip.Addr) error

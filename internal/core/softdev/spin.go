@@ -71,7 +71,7 @@ func (s *spinner) woke(now clock.Time) {
 	s.looked, s.empty = now, emptyPolls-lookAfter
 }
 
-// Dozer is a [Port] or [Network] at which programs that poll can sleep.
+// Dozer is a port or network at which programs that poll can sleep.
 type Dozer interface {
 	// Dozes reports whether they can: a port may have that on some systems only.
 	Dozes() bool

@@ -67,7 +67,7 @@ func TestStreamTakenInPart(t *testing.T) {
 	a, b := w.newSide(t), w.newSide(t)
 	qp, _ := a.join(b, nil)
 	b.rest()
-	w.change(func() { b.net.blind = true })
+	w.Change(func() { b.net.blind = true })
 	a.post(qp, b, 1<<20, slices.Repeat([]verbs.SendOp{verbs.OpWrite}, 4)...)
 	a.eventually(func() bool {
 		a.soft.Lane.Mu.Lock()
@@ -76,8 +76,8 @@ func TestStreamTakenInPart(t *testing.T) {
 	}, "everything was sent")
 	b.cq.Poll(make([]verbs.WC, 1))
 	b.within(func() bool {
-		w.mu.Lock()
-		defer w.mu.Unlock()
+		w.Mu.Lock()
+		defer w.Mu.Unlock()
 		for l := range b.net.links {
 			if len(l.in) > 0 {
 				return false
@@ -247,8 +247,8 @@ func TestStreamAgainAfterError(t *testing.T) {
 	a.ok(qa.Connect(ea, eb, nil))
 	var link *memLink
 	a.eventually(func() bool {
-		w.mu.Lock()
-		defer w.mu.Unlock()
+		w.Mu.Lock()
+		defer w.Mu.Unlock()
 		if len(a.net.dialed) == 0 {
 			return false
 		}
@@ -258,15 +258,15 @@ func TestStreamAgainAfterError(t *testing.T) {
 	}, "it dials")
 	b.ok(qb.Connect(eb, ea, nil))
 	a.eventually(func() bool {
-		w.mu.Lock()
-		defer w.mu.Unlock()
+		w.Mu.Lock()
+		defer w.Mu.Unlock()
 		return len(link.in) > 0
 	}, "the reply comes")
 	a.ok(qa.Modify(verbs.QPAttr{State: verbs.StateError}, verbs.MaskState))
 	link.hold(false)
 	a.eventually(func() bool {
-		w.mu.Lock()
-		defer w.mu.Unlock()
+		w.Mu.Lock()
+		defer w.Mu.Unlock()
 		return link.closed
 	}, "the link ends")
 	a.ok(qa.Modify(verbs.QPAttr{State: verbs.StateReset}, verbs.MaskState))
@@ -324,11 +324,11 @@ func TestStreamLinger(t *testing.T) {
 	_, err = a.net.dialed[0].Write([][]byte{request})
 	a.ok(err)
 	e := <-asked
-	b.eventually(func() bool { return b.net.waiting.Load() == 1 }, "the goroutine sleeps")
+	b.eventually(func() bool { return b.net.Waiting.Load() == 1 }, "the goroutine sleeps")
 	b.ok(e.Stream.Reject(nil))
-	w.mu.Lock()
-	deadline := b.net.deadline
-	w.mu.Unlock()
+	w.Mu.Lock()
+	deadline := b.net.Deadline
+	w.Mu.Unlock()
 	if left := time.Until(deadline); left > time.Duration(endTime) {
 		t.Errorf("the goroutine sleeps for %v, and the link is to end in %v", left, time.Duration(endTime))
 	}
@@ -362,7 +362,7 @@ func TestStreamEndsUnread(t *testing.T) {
 	a, b := w.newSide(t), w.newSide(t)
 	qa, _ := a.join(b, nil)
 	link := a.net.dialed[0]
-	w.change(func() { link.full = true })
+	w.Change(func() { link.full = true })
 	a.post(qa, b, 8, verbs.OpWrite)
 	a.rest()
 	a.ok(qa.Modify(verbs.QPAttr{State: verbs.StateError}, verbs.MaskState))
@@ -379,8 +379,8 @@ func TestStreamEndsUnread(t *testing.T) {
 	}
 	a.net.Wake()
 	a.within(func() bool {
-		w.mu.Lock()
-		defer w.mu.Unlock()
+		w.Mu.Lock()
+		defer w.Mu.Unlock()
 		return link.closed
 	}, "the link ends")
 }
@@ -438,15 +438,15 @@ func TestStreamClosedWhileEnding(t *testing.T) {
 			qa, _ := a.join(b, nil)
 			link := a.net.dialed[0]
 			link.peer.hold(true) // it does not hear of the end
-			w.change(func() { link.full = c.full })
+			w.Change(func() { link.full = c.full })
 			a.post(qa, b, 8, verbs.OpWrite)
 			a.rest()
 			if c.end {
 				a.ok(qa.Modify(verbs.QPAttr{State: verbs.StateError}, verbs.MaskState))
 			}
 			a.ok(c.close(a, qa))
-			w.mu.Lock()
-			defer w.mu.Unlock()
+			w.Mu.Lock()
+			defer w.Mu.Unlock()
 			if !link.closed || link.aborted != c.aborted {
 				t.Errorf("closed: %v, aborted: %v", link.closed, link.aborted)
 			}
@@ -493,8 +493,8 @@ func TestStreamBacklog(t *testing.T) {
 		return nil
 	}
 	rejected := func(l *memLink) bool {
-		w.mu.Lock()
-		defer w.mu.Unlock()
+		w.Mu.Lock()
+		defer w.Mu.Unlock()
 		return len(l.in) > 0
 	}
 	flood := w.newNet()
@@ -565,12 +565,12 @@ func TestStreamRefusedLinks(t *testing.T) {
 	s.within(func() bool {
 		s.soft.Lane.Mu.Lock() // with it, nothing of a rejection is still to be done
 		defer s.soft.Lane.Mu.Unlock()
-		w.mu.Lock()
-		defer w.mu.Unlock()
+		w.Mu.Lock()
+		defer w.Mu.Unlock()
 		return len(links[len(links)-1].in) > 0
 	}, "all are rejected")
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	w.Mu.Lock()
+	defer w.Mu.Unlock()
 	n := 0
 	for i, l := range links {
 		if ended(l) {

@@ -4,7 +4,7 @@ package softdev
 
 import "runtime"
 
-// Virtual is implemented by a [Port] or [Network] under virtual time. Such time passes only while
+// Virtual is implemented by a port or network under virtual time. Such time passes only while
 // every goroutine waits, so a program that polls has to wait now and then. A run can be repeated
 // only if nothing on the wire depends on where memory lies.
 type Virtual interface {

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
+	"github.com/ramjet-rdma/ramjet/internal/core/packetdev"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
@@ -99,7 +99,7 @@ func runChurn(w *world) error {
 		}
 	}
 	for i, d := range w.devs {
-		if l, ok := driver.DeviceOf(d).(loaded); ok && i != gone && l.Load() != (softdev.Load{}) {
+		if l, ok := driver.DeviceOf(d).(loaded); ok && i != gone && l.Load() != (packetdev.Load{}) {
 			errs = append(errs, wrongf("host %d still counts %+v without queue pairs", i, l.Load()))
 		}
 	}

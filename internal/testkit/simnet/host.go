@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ramjet-rdma/ramjet/internal/core/packetdev"
 	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
@@ -71,7 +72,7 @@ func (h *Host) Addr() netip.Addr { return h.addr }
 func (h *Host) OpenRoCE() *verbs.Device {
 	p := newPort(h)
 	h.add(p)
-	return driver.NewDevice(softdev.New("roce:"+h.addr.String(), "roce", uint64(h.index+1), p))
+	return driver.NewDevice(packetdev.New("roce:"+h.addr.String(), "roce", uint64(h.index+1), p))
 }
 
 // OpenIWARP opens a device over streams.

@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
+	"github.com/ramjet-rdma/ramjet/internal/core/packetdev"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
@@ -344,7 +344,7 @@ func (c *conversation) leftOver(gone bool) error {
 		if !gone {
 			l.Reorder, l.Flows = 0, 0
 		}
-		if l != (softdev.Load{}) {
+		if l != (packetdev.Load{}) {
 			return wrongf("host %d still counts %+v, with its queue pairs gone: %v", i, l, gone)
 		}
 	}
@@ -352,7 +352,7 @@ func (c *conversation) leftOver(gone bool) error {
 }
 
 // loaded is a device that says what its queue pairs have under way.
-type loaded interface{ Load() softdev.Load }
+type loaded interface{ Load() packetdev.Load }
 
 // send posts the steps and takes their completions.
 func (y *way) send(ctx context.Context) error {

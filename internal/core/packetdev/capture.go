@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package softdev
+package packetdev
 
 import (
 	"time"
@@ -12,7 +12,7 @@ import (
 )
 
 // CapturePackets implements observe.PacketSource.
-func (d *PacketDevice) CapturePackets(n verbs.QPN, r *observe.Ring) error {
+func (d *Device) CapturePackets(n verbs.QPN, r *observe.Ring) error {
 	for port := 1; r != nil && port <= d.Attr.Ports; port++ {
 		info := d.port.Info(port)
 		end := observe.Address{LID: info.LID}
@@ -38,7 +38,7 @@ func wireOf(t verbs.GIDType) observe.Wire {
 
 // captureSent adds the packets of the batch from number from on to the ring of q, which made them, before
 // they are sent.
-func (d *PacketDevice) captureSent(q *packetQP, from int) {
+func (d *Device) captureSent(q *qp, from int) {
 	r := q.Capture.Load()
 	if r == nil || d.impaired != nil { // which adds them itself
 		return

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package softdev
+package packetdev
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/ramjet-rdma/ramjet/internal/base/queue"
+	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
 	"github.com/ramjet-rdma/ramjet/internal/engine/ibta"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
@@ -49,7 +50,7 @@ type madFilter struct {
 // agent is a management agent. Datagrams wait in it under a lock of its own, taken inside the
 // device's, so that receivers do not compete for the data path.
 type agent struct {
-	dev  *PacketDevice
+	dev  *Device
 	port int
 	spec verbs.MADSpec
 	id   uint32
@@ -69,10 +70,10 @@ type mad struct {
 }
 
 // Connections connects queue pairs by datagrams on QP1.
-func (d *PacketDevice) Connections(p driver.Protocols) error { return p.Datagrams(d) }
+func (d *Device) Connections(p driver.Protocols) error { return p.Datagrams(d) }
 
 // OpenMAD registers an agent at QP1, or on fabrics with subnet management at QP0.
-func (d *PacketDevice) OpenMAD(port int, qp verbs.QPN, spec verbs.MADSpec) (driver.MADAgent, error) {
+func (d *Device) OpenMAD(port int, qp verbs.QPN, spec verbs.MADSpec) (driver.MADAgent, error) {
 	const op = "open_mad"
 	if err := d.CheckPort(port); err != nil {
 		return nil, err
@@ -102,19 +103,19 @@ func (d *PacketDevice) OpenMAD(port int, qp verbs.QPN, spec verbs.MADSpec) (driv
 }
 
 // subnetManaged reports whether ports have a queue pair 0.
-func (d *PacketDevice) subnetManaged() bool { return d.port.Info(1).Link == verbs.LinkInfiniBand }
+func (d *Device) subnetManaged() bool { return d.port.Info(1).Link == verbs.LinkInfiniBand }
 
 // register gives an agent an unpredictable number with the device's prefix, and registers it.
-func (d *PacketDevice) register(a *agent) {
+func (d *Device) register(a *agent) {
 	s := &d.agents
 	if s.byID == nil {
 		s.subnet = d.subnetManaged()
 		s.byID, s.byFilter, s.classes = make(map[uint32]*agent), make(map[madFilter]*agent), make(map[wire.Class]int)
-		s.psn = ib.PSN(Random32()) & ib.PSNMask
+		s.psn = ib.PSN(softdev.Random32()) & ib.PSNMask
 	}
 	base, mask := d.prefix(32)
 	for a.id = 0; a.id == 0 || s.byID[a.id] != nil; {
-		a.id = base | Random32()&^mask
+		a.id = base | softdev.Random32()&^mask
 	}
 	s.byID[a.id] = a
 	for _, m := range a.spec.Methods {
@@ -129,7 +130,7 @@ func (d *PacketDevice) register(a *agent) {
 }
 
 // unregister undoes register.
-func (d *PacketDevice) unregister(a *agent) {
+func (d *Device) unregister(a *agent) {
 	s := &d.agents
 	delete(s.byID, a.id)
 	for _, m := range a.spec.Methods {
@@ -163,7 +164,7 @@ func (s *agents) find(port int, h *wire.Header) *agent {
 }
 
 // receiveOther handles a packet that is not for a queue pair; the device's lock is held.
-func (d *PacketDevice) receiveOther(p *ib.Packet, from *ibta.Arrival) {
+func (d *Device) receiveOther(p *ib.Packet, from *ibta.Arrival) {
 	r := ibta.DropNoDestination
 	if p.DestQP == ib.QP1 || p.DestQP == ib.QP0 && d.agents.subnet {
 		r = d.receiveMAD(p, from)
@@ -173,7 +174,7 @@ func (d *PacketDevice) receiveOther(p *ib.Packet, from *ibta.Arrival) {
 	}
 }
 
-func (d *PacketDevice) receiveMAD(p *ib.Packet, from *ibta.Arrival) ibta.Reason {
+func (d *Device) receiveMAD(p *ib.Packet, from *ibta.Arrival) ibta.Reason {
 	if len(d.agents.byID) == 0 {
 		return ibta.DropNoDestination
 	}
@@ -209,7 +210,7 @@ func (a *agent) put(p *ib.Packet, from *ibta.Arrival) ibta.Reason {
 }
 
 // replyPath returns the address vector of a packet's sender, from the GID that it was sent to.
-func (d *PacketDevice) replyPath(from *ibta.Arrival) verbs.AHAttr {
+func (d *Device) replyPath(from *ibta.Arrival) verbs.AHAttr {
 	to := verbs.AHAttr{DGID: from.From.GID, DLID: from.From.LID, SL: from.SL, SrcPathBits: from.PathBits, Port: int(from.From.Port)}
 	if from.Global {
 		for _, g := range d.port.Info(to.Port).GIDTable {
@@ -332,7 +333,7 @@ func (a *agent) Send(to verbs.MADPath, b []byte) error {
 	s.psn = s.psn.Next()
 	d.Lane.Mu.Counted = true
 	switch err := d.hand(&s.batch); {
-	case errors.Is(err, ErrAgain):
+	case errors.Is(err, softdev.ErrAgain):
 		return &verbs.OpError{Op: "send_mad", Err: verbs.ErrQueueFull, Detail: "the port can take no more for now: send it again later"}
 	case err != nil:
 		d.engine.Counters.SendErrors++

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package softdev
+package packetdev
 
 import (
 	"bytes"
 	"strings"
 	"testing"
 
+	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
 	"github.com/ramjet-rdma/ramjet/internal/engine/ibta"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/memhub"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
@@ -19,8 +21,8 @@ import (
 func FuzzMAD(f *testing.F) {
 	f.Add([]byte{}, uint8(0))
 	f.Add([]byte{0}, uint8(0))
-	var h hub
-	dev := New("test", "test", 1, h.newPort())
+	var h memhub.Hub
+	dev := New("test", "test", 1, h.NewPort())
 	defer dev.Close()
 	open := func(spec verbs.MADSpec) *agent {
 		a, err := dev.OpenMAD(1, ib.QP1, spec)
@@ -78,8 +80,8 @@ func FuzzMAD(f *testing.F) {
 
 // TestTooManyAgents holds that a device has a bound for its agents, and room again when one closes.
 func TestTooManyAgents(t *testing.T) {
-	var h hub
-	dev := New("test", "test", 1, h.newPort())
+	var h memhub.Hub
+	dev := New("test", "test", 1, h.NewPort())
 	defer dev.Close()
 	spec := verbs.MADSpec{Class: wire.ClassPerf, Version: 1}
 	var last driver.MADAgent
@@ -103,7 +105,7 @@ func TestTooManyAgents(t *testing.T) {
 func TestForeignPKey(t *testing.T) {
 	var n subnet
 	s := n.newNode(t)
-	s.port.change(1, func(i *PortInfo) { i.PKeyTable = []verbs.PKey{0x8001} })
+	s.port.change(1, func(i *softdev.PortInfo) { i.PKeyTable = []verbs.PKey{0x8001} })
 	a, err := s.soft.OpenMAD(1, ib.QP1, verbs.MADSpec{Class: wire.ClassPerf, Version: 1})
 	if err != nil {
 		t.Fatal(err)

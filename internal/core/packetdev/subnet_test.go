@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package softdev
+package packetdev
 
 import (
 	"errors"
@@ -10,7 +10,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
 	"github.com/ramjet-rdma/ramjet/internal/engine/ibta"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/memwait"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 	wire "github.com/ramjet-rdma/ramjet/wire/mad"
@@ -28,7 +30,7 @@ const subnetLMC = 2
 
 // adapter is a Port with two ports on a subnet.
 type adapter struct {
-	memWaiter
+	memwait.Waiter
 	net     *subnet
 	ports   [2]*subnetPort
 	changed func(int, ...verbs.EventType)
@@ -39,7 +41,7 @@ type adapter struct {
 // subnetPort is one port of an adapter; the subnet's lock covers it.
 type subnetPort struct {
 	of    *adapter
-	info  PortInfo
+	info  softdev.PortInfo
 	taken []verbs.GID // groups
 }
 
@@ -75,7 +77,7 @@ func (n *subnet) newAdapter() *adapter {
 	if n.lids == nil {
 		n.lids = make(map[uint16]*subnetPort)
 	}
-	a := &adapter{memWaiter: memWaiter{in: &changes{}}, net: n}
+	a := &adapter{Waiter: memwait.Waiter{In: &memwait.Changes{}}, net: n}
 	for i := range a.ports {
 		p := &subnetPort{of: a}
 		lid := uint16(len(n.lids)+1) << subnetLMC
@@ -90,7 +92,7 @@ func (n *subnet) newAdapter() *adapter {
 }
 
 // change changes what a port says of itself, and tells its device.
-func (a *adapter) change(port int, change func(*PortInfo), events ...verbs.EventType) {
+func (a *adapter) change(port int, change func(*softdev.PortInfo), events ...verbs.EventType) {
 	a.net.mu.Lock()
 	info := &a.ports[port-1].info
 	info.PKeyTable = slices.Clone(info.PKeyTable)
@@ -105,7 +107,7 @@ func (a *adapter) change(port int, change func(*PortInfo), events ...verbs.Event
 
 func (a *adapter) Ports() int { return len(a.ports) }
 
-func (a *adapter) Info(port int) PortInfo {
+func (a *adapter) Info(port int) softdev.PortInfo {
 	a.net.mu.Lock()
 	defer a.net.mu.Unlock()
 	return a.ports[port-1].info
@@ -176,21 +178,20 @@ func (a *adapter) Send(b *ibta.Batch) error {
 				came.header = ib.GRH{IPVer: 6, TClass: path.to.TrafficClass, FlowLabel: path.to.FlowLabel, HopLmt: path.to.HopLimit,
 					PayLen: uint16(len(frame)), NxtHdr: ib.GRHNextHeader, SGID: path.from, DGID: path.to.DGID}
 			}
-			p.of.in.change(func() { p.of.arrived = append(p.of.arrived, came) })
+			p.of.In.Change(func() { p.of.arrived = append(p.of.arrived, came) })
 		}
 	}
 	return nil
 }
 
 func (a *adapter) Receive(_ *ibta.Counters, deliver func(*ib.Packet, *ibta.Arrival)) (int, error) {
-	a.in.mu.Lock()
-	if a.closed {
-		a.in.mu.Unlock()
+	if a.IsClosed() {
 		return 0, net.ErrClosed
 	}
+	a.In.Mu.Lock()
 	got := a.arrived
 	a.arrived = nil
-	a.in.mu.Unlock()
+	a.In.Mu.Unlock()
 	for i := range got {
 		if err := a.packet.Decode(got[i].frame); err != nil {
 			panic(err)
@@ -204,7 +205,7 @@ func (a *adapter) Receive(_ *ibta.Counters, deliver func(*ib.Packet, *ibta.Arriv
 }
 
 func (a *adapter) Wait(writable bool) error {
-	return a.wait(func() bool { return len(a.arrived) > 0 || writable })
+	return a.WaitFor(func() bool { return len(a.arrived) > 0 || writable })
 }
 
 // node is a device on a subnet.
@@ -221,9 +222,9 @@ func (n *subnet) newNode(t *testing.T) *node {
 }
 
 func (s *node) newQP(typ verbs.QPType) *verbs.QP {
-	s.t.Helper()
-	qp, err := s.pd.CreateQP(verbs.QPInit{Type: typ, SendCQ: s.cq, RecvCQ: s.cq})
-	s.ok(err)
+	s.T.Helper()
+	qp, err := s.PD.CreateQP(verbs.QPInit{Type: typ, SendCQ: s.CQ, RecvCQ: s.CQ})
+	s.OK(err)
 	return qp
 }
 
@@ -232,39 +233,39 @@ func (s *node) lid(port int) uint16 { return s.port.Info(port).LID }
 
 // connect takes a queue pair to RTS.
 func (s *node) connect(qp, to *verbs.QP, ah verbs.AHAttr, port int, row uint16) {
-	s.t.Helper()
+	s.T.Helper()
 	a := verbs.QPAttr{Port: port, PKeyIndex: row, Access: verbs.LocalWrite | verbs.RemoteWrite, AH: ah, PathMTU: verbs.MTU1024, DestQPN: to.Num(),
 		Timeout: 10, RetryCount: 2, RNRRetry: 7, MinRNRTimer: 1, MaxRdAtomic: 1, MaxDestRdAtomic: 1, State: verbs.StateInit}
-	s.ok(qp.Modify(a, verbs.MaskState|verbs.MaskPort|verbs.MaskPKeyIndex|verbs.MaskAccess))
+	s.OK(qp.Modify(a, verbs.MaskState|verbs.MaskPort|verbs.MaskPKeyIndex|verbs.MaskAccess))
 	a.State = verbs.StateRTR
-	s.ok(qp.Modify(a, verbs.MaskState|verbs.MaskAH|verbs.MaskPathMTU|verbs.MaskDestQPN|verbs.MaskRQPSN|verbs.MaskMaxDestRdAtomic|verbs.MaskMinRNRTimer))
+	s.OK(qp.Modify(a, verbs.MaskState|verbs.MaskAH|verbs.MaskPathMTU|verbs.MaskDestQPN|verbs.MaskRQPSN|verbs.MaskMaxDestRdAtomic|verbs.MaskMinRNRTimer))
 	a.State = verbs.StateRTS
-	s.ok(qp.Modify(a, verbs.MaskState|verbs.MaskTimeout|verbs.MaskRetryCount|verbs.MaskRNRRetry|verbs.MaskSQPSN|verbs.MaskMaxRdAtomic))
+	s.OK(qp.Modify(a, verbs.MaskState|verbs.MaskTimeout|verbs.MaskRetryCount|verbs.MaskRNRRetry|verbs.MaskSQPSN|verbs.MaskMaxRdAtomic))
 }
 
 // datagrams takes a UD queue pair to RTS.
 func (s *node) datagrams(qp *verbs.QP, port int) {
-	s.t.Helper()
-	s.ok(qp.Modify(verbs.QPAttr{State: verbs.StateInit, Port: port, QKey: subnetQKey}, verbs.MaskState|verbs.MaskPort|verbs.MaskPKeyIndex|verbs.MaskQKey))
-	s.ok(qp.Modify(verbs.QPAttr{State: verbs.StateRTR}, verbs.MaskState))
-	s.ok(qp.Modify(verbs.QPAttr{State: verbs.StateRTS}, verbs.MaskState|verbs.MaskSQPSN))
+	s.T.Helper()
+	s.OK(qp.Modify(verbs.QPAttr{State: verbs.StateInit, Port: port, QKey: subnetQKey}, verbs.MaskState|verbs.MaskPort|verbs.MaskPKeyIndex|verbs.MaskQKey))
+	s.OK(qp.Modify(verbs.QPAttr{State: verbs.StateRTR}, verbs.MaskState))
+	s.OK(qp.Modify(verbs.QPAttr{State: verbs.StateRTS}, verbs.MaskState|verbs.MaskSQPSN))
 }
 
 const subnetQKey = 0x11111111
 
 // writes posts a WRITE of 3000 bytes and returns how it ends.
 func (s *node) writes(qp *verbs.QP, to *node) verbs.Status {
-	s.t.Helper()
-	s.ok(qp.PostSend(&verbs.SendWR{Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: []verbs.SGE{s.mr.SGE(0, 3000)}, Remote: to.mr.Remote()}))
+	s.T.Helper()
+	s.OK(qp.PostSend(&verbs.SendWR{Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: []verbs.SGE{s.MR.SGE(0, 3000)}, Remote: to.MR.Remote()}))
 	return s.completion().Status
 }
 
 // completion waits for one.
 func (s *node) completion() (wc verbs.WC) {
-	s.t.Helper()
-	s.eventually(func() bool {
+	s.T.Helper()
+	s.Eventually(func() bool {
 		var wcs [1]verbs.WC
-		n := s.cq.Poll(wcs[:])
+		n := s.CQ.Poll(wcs[:])
 		wc = wcs[0]
 		return n == 1
 	}, "a completion")
@@ -272,9 +273,9 @@ func (s *node) completion() (wc verbs.WC) {
 }
 
 func (s *node) counter(name string) uint64 {
-	s.t.Helper()
-	metrics, err := s.dev.Metrics()
-	s.ok(err)
+	s.T.Helper()
+	metrics, err := s.Dev.Metrics()
+	s.OK(err)
 	for i := range metrics {
 		if metrics[i].FlatName() == name {
 			return metrics[i].Value
@@ -290,14 +291,14 @@ func TestLIDs(t *testing.T) {
 	a, b := n.newNode(t), n.newNode(t)
 	qa, qb := a.newQP(verbs.RC), b.newQP(verbs.RC)
 	ea, err := qa.Endpoint(0)
-	a.ok(err)
+	a.OK(err)
 	eb, err := qb.Endpoint(0)
-	b.ok(err)
+	b.OK(err)
 	if ea.LID != a.lid(1) || eb.LID != b.lid(1) {
 		t.Fatalf("LIDs %d and %d", ea.LID, eb.LID)
 	}
-	a.ok(qa.Connect(ea, eb, nil))
-	b.ok(qb.Connect(eb, ea, nil))
+	a.OK(qa.Connect(ea, eb, nil))
+	b.OK(qb.Connect(eb, ea, nil))
 	if s := a.writes(qa, b); s != verbs.StatusSuccess {
 		t.Fatal(s)
 	}
@@ -340,23 +341,23 @@ func TestLIDDatagrams(t *testing.T) {
 		{DLID: b.lid(2) | 3, SL: 5, SrcPathBits: 2, Port: 2},
 		{DLID: b.lid(2), SL: 1, Port: 2, DGID: b.port.Info(2).GIDTable[0].GID, HopLimit: 3, TrafficClass: 9, FlowLabel: 77},
 	} {
-		ah, err := a.pd.CreateAH(to)
-		a.ok(err)
+		ah, err := a.PD.CreateAH(to)
+		a.OK(err)
 		const junk = 0xee
-		b.mr.Do(func(p []byte) {
+		b.MR.Do(func(p []byte) {
 			for i := range 60 {
 				p[i] = junk
 			}
 		})
-		b.ok(qb.PostRecv(&verbs.RecvWR{SGL: []verbs.SGE{b.mr.SGE(0, 100)}}))
-		a.ok(qa.PostSend(&verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{a.mr.SGE(0, 8)}, AH: ah, RemoteQPN: qb.Num(), RemoteQKey: subnetQKey}))
+		b.OK(qb.PostRecv(&verbs.RecvWR{SGL: []verbs.SGE{b.MR.SGE(0, 100)}}))
+		a.OK(qa.PostSend(&verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{a.MR.SGE(0, 8)}, AH: ah, RemoteQPN: qb.Num(), RemoteQKey: subnetQKey}))
 		wc := b.completion()
 		if wc.Status != verbs.StatusSuccess || wc.ByteLen != 48 || wc.SLID != a.lid(2)|uint16(to.SrcPathBits) || wc.SL != to.SL ||
 			wc.DLIDPathBits != uint8(to.DLID&3) || (wc.Flags&verbs.WithGRH != 0) != to.Global() {
 			t.Errorf("by %+v: %+v", to, wc)
 		}
 		grh := make([]byte, 40)
-		b.mr.Do(func(p []byte) { copy(grh, p) })
+		b.MR.Do(func(p []byte) { copy(grh, p) })
 		var h ib.GRH
 		if h.Decode(grh); to.Global() && (h.SGID != a.port.Info(2).GIDTable[0].GID || h.DGID != to.DGID || h.HopLmt != 3 || h.TClass != 9 || h.FlowLabel != 77) {
 			t.Errorf("the GRH is %+v", h)
@@ -364,10 +365,10 @@ func TestLIDDatagrams(t *testing.T) {
 		if !to.Global() && (grh[0] != junk || grh[39] != junk) {
 			t.Errorf("without a GRH its place has % x", grh)
 		}
-		back, err := b.pd.AHFromWC(2, &wc, grh)
-		b.ok(err)
-		a.ok(qa.PostRecv(&verbs.RecvWR{SGL: []verbs.SGE{a.mr.SGE(0, 100)}}))
-		b.ok(qb.PostSend(&verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{b.mr.SGE(0, 8)}, AH: back, RemoteQPN: wc.SrcQPN, RemoteQKey: subnetQKey}))
+		back, err := b.PD.AHFromWC(2, &wc, grh)
+		b.OK(err)
+		a.OK(qa.PostRecv(&verbs.RecvWR{SGL: []verbs.SGE{a.MR.SGE(0, 100)}}))
+		b.OK(qb.PostSend(&verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{b.MR.SGE(0, 8)}, AH: back, RemoteQPN: wc.SrcQPN, RemoteQKey: subnetQKey}))
 		if wc := a.completion(); wc.SLID != to.DLID || wc.SL != to.SL || wc.DLIDPathBits != to.SrcPathBits {
 			t.Errorf("back by %+v: %+v", to, wc)
 		}
@@ -378,14 +379,14 @@ func TestLIDDatagrams(t *testing.T) {
 func TestTwoPorts(t *testing.T) {
 	var n subnet
 	a, b := n.newNode(t), n.newNode(t)
-	if q := a.dev.Query(); q.Ports != 2 || q.MaxPKeys != 3 {
+	if q := a.Dev.Query(); q.Ports != 2 || q.MaxPKeys != 3 {
 		t.Errorf("%d ports, %d P_Keys", q.Ports, q.MaxPKeys)
 	}
 	for port := 1; port <= 2; port++ {
-		p, err := a.dev.Port(port)
-		a.ok(err)
-		g, err := a.dev.GIDs(port)
-		a.ok(err)
+		p, err := a.Dev.Port(port)
+		a.OK(err)
+		g, err := a.Dev.GIDs(port)
+		a.OK(err)
 		if p.LID != a.lid(port) || p.LMC != subnetLMC || p.GIDs != 1 || p.PKeys != 3 || g[0].GID != a.port.Info(port).GIDTable[0].GID {
 			t.Errorf("port %d: %+v, %v", port, p, g)
 		}
@@ -409,19 +410,19 @@ func TestTwoPorts(t *testing.T) {
 	qa, qb = a.newQP(verbs.UD), b.newQP(verbs.UD)
 	a.datagrams(qa, 1)
 	b.datagrams(qb, 2)
-	b.ok(qb.PostRecv(&verbs.RecvWR{SGL: []verbs.SGE{b.mr.SGE(0, 100)}}))
+	b.OK(qb.PostRecv(&verbs.RecvWR{SGL: []verbs.SGE{b.MR.SGE(0, 100)}}))
 	send := func(to verbs.AHAttr) verbs.Status {
 		t.Helper()
-		h, err := a.pd.CreateAH(to)
-		a.ok(err)
-		a.ok(qa.PostSend(&verbs.SendWR{Op: verbs.OpSend, Flags: verbs.Signaled, AH: h, RemoteQPN: qb.Num(), RemoteQKey: subnetQKey}))
+		h, err := a.PD.CreateAH(to)
+		a.OK(err)
+		a.OK(qa.PostSend(&verbs.SendWR{Op: verbs.OpSend, Flags: verbs.Signaled, AH: h, RemoteQPN: qb.Num(), RemoteQKey: subnetQKey}))
 		return a.completion().Status
 	}
 	before := b.counter("dropped_wrong_source_address")
 	if s := send(ah(b, 1)); s != verbs.StatusSuccess {
 		t.Error(s)
 	}
-	b.eventually(func() bool { return b.counter("dropped_wrong_source_address") > before }, "a datagram for another port's queue pair is dropped")
+	b.Eventually(func() bool { return b.counter("dropped_wrong_source_address") > before }, "a datagram for another port's queue pair is dropped")
 	if s := send(verbs.AHAttr{DLID: b.lid(2), Port: 2}); s != verbs.StatusLocalQPOperationError {
 		t.Errorf("an address handle of another port: %v", s)
 	}
@@ -434,27 +435,27 @@ func TestAgentsOfPorts(t *testing.T) {
 	spec := verbs.MADSpec{Class: 0x30, Version: 1, Methods: []wire.Method{wire.MethodGet}}
 	var agents [3]*verbs.MADAgent
 	for port := 1; port <= 2; port++ {
-		g, err := b.dev.OpenMAD(port, ib.QP1, spec)
-		b.ok(err)
+		g, err := b.Dev.OpenMAD(port, ib.QP1, spec)
+		b.OK(err)
 		agents[port] = g
 	}
-	asker, err := a.dev.OpenMAD(2, ib.QP1, verbs.MADSpec{Class: 0x30, Version: 1})
-	a.ok(err)
+	asker, err := a.Dev.OpenMAD(2, ib.QP1, verbs.MADSpec{Class: 0x30, Version: 1})
+	a.OK(err)
 	request := make([]byte, verbs.MADLen)
 	request[0], request[1], request[2], request[3] = 1, 0x30, 1, 1
 	for port := 1; port <= 2; port++ {
-		a.ok(asker.Send(verbs.MADPath{AH: verbs.AHAttr{DLID: b.lid(port) | 1, SL: 4, SrcPathBits: 3}, PKey: 0x8001}, request))
+		a.OK(asker.Send(verbs.MADPath{AH: verbs.AHAttr{DLID: b.lid(port) | 1, SL: 4, SrcPathBits: 3}, PKey: 0x8001}, request))
 		got := make([]byte, verbs.MADLen)
 		_, from, err := agents[port].Recv(t.Context(), got)
-		b.ok(err)
+		b.OK(err)
 		want := verbs.AHAttr{DLID: a.lid(2) | 3, SL: 4, SrcPathBits: 1, Port: port}
 		if from.AH != want || from.PKey != 0x8001 {
 			t.Errorf("port %d: from %+v, want %+v", port, from, want)
 		}
 		got[3] |= 0x80
-		b.ok(agents[port].Send(from, got))
+		b.OK(agents[port].Send(from, got))
 		_, from, err = asker.Recv(t.Context(), got)
-		a.ok(err)
+		a.OK(err)
 		if from.AH != (verbs.AHAttr{DLID: b.lid(port) | 1, SL: 4, SrcPathBits: 3, Port: 2}) {
 			t.Errorf("the answer is from %+v", from)
 		}
@@ -464,10 +465,10 @@ func TestAgentsOfPorts(t *testing.T) {
 			t.Errorf("%+v: %v", to, err)
 		}
 	}
-	a.port.change(2, func(p *PortInfo) { p.PKeyTable[2] = 0x8002 }, verbs.EventPKeyChange)
+	a.port.change(2, func(p *softdev.PortInfo) { p.PKeyTable[2] = 0x8002 }, verbs.EventPKeyChange)
 	before := b.counter("dropped_pkey_mismatch")
-	a.ok(asker.Send(verbs.MADPath{AH: verbs.AHAttr{DLID: b.lid(1)}, PKey: 0x8002}, request))
-	b.eventually(func() bool { return b.counter("dropped_pkey_mismatch") > before }, "a datagram of another partition is dropped")
+	a.OK(asker.Send(verbs.MADPath{AH: verbs.AHAttr{DLID: b.lid(1)}, PKey: 0x8002}, request))
+	b.Eventually(func() bool { return b.counter("dropped_pkey_mismatch") > before }, "a datagram of another partition is dropped")
 }
 
 // A queue pair is in the partition that stands in its row of the port's table, whatever stood there when it
@@ -477,7 +478,7 @@ func TestPartitionsChange(t *testing.T) {
 	a, b := n.newNode(t), n.newNode(t)
 	const row = 2
 	join := func(s *node, key verbs.PKey) {
-		s.port.change(1, func(p *PortInfo) { p.PKeyTable[row] = key }, verbs.EventPKeyChange)
+		s.port.change(1, func(p *softdev.PortInfo) { p.PKeyTable[row] = key }, verbs.EventPKeyChange)
 	}
 	connect := func() (qa, qb *verbs.QP) {
 		qa, qb = a.newQP(verbs.RC), b.newQP(verbs.RC)
@@ -504,7 +505,7 @@ func TestPartitionsChange(t *testing.T) {
 	if s := a.writes(qa, b); s != verbs.StatusSuccess {
 		t.Errorf("both are in the partition: %v", s)
 	}
-	if keys, err := b.dev.PKeys(1); err != nil || keys[row] != 0x0005 {
+	if keys, err := b.Dev.PKeys(1); err != nil || keys[row] != 0x0005 {
 		t.Errorf("%04x, %v", keys, err)
 	}
 	join(a, 0x8006)
@@ -516,7 +517,7 @@ func TestPartitionsChange(t *testing.T) {
 	if s := a.writes(qa, b); s != verbs.StatusRetryExceeded {
 		t.Errorf("the peer is in no partition any more: %v", s)
 	}
-	if keys, err := b.dev.PKeys(2); err != nil || keys[row] != 0 {
+	if keys, err := b.Dev.PKeys(2); err != nil || keys[row] != 0 {
 		t.Errorf("port 2 has %04x, %v", keys, err)
 	}
 }
@@ -527,40 +528,40 @@ func TestPortEvents(t *testing.T) {
 	a := n.newNode(t)
 	for _, c := range []struct {
 		event  verbs.EventType
-		change func(*PortInfo)
+		change func(*softdev.PortInfo)
 		seen   func(p verbs.PortAttr) string
 		want   string
 	}{
-		{verbs.EventPortError, func(p *PortInfo) { p.State = verbs.PortDown }, func(p verbs.PortAttr) string { return p.State.String() }, "PORT_DOWN"},
-		{verbs.EventPortActive, func(p *PortInfo) { p.State = verbs.PortActive }, func(p verbs.PortAttr) string { return p.State.String() }, "PORT_ACTIVE"},
-		{verbs.EventLIDChange, func(p *PortInfo) { p.LID = 0x40 }, func(p verbs.PortAttr) string { return fmt.Sprint(p.LID) }, "64"},
-		{verbs.EventSMChange, func(p *PortInfo) { p.SMLID = 7 }, func(p verbs.PortAttr) string { return fmt.Sprint(p.SMLID) }, "7"},
-		{verbs.EventClientReregister, func(*PortInfo) {}, func(verbs.PortAttr) string { return "" }, ""},
-		{verbs.EventPKeyChange, func(p *PortInfo) { p.PKeyTable[1] = 0x8123 }, func(verbs.PortAttr) string {
-			k, _ := a.dev.PKeys(2)
+		{verbs.EventPortError, func(p *softdev.PortInfo) { p.State = verbs.PortDown }, func(p verbs.PortAttr) string { return p.State.String() }, "PORT_DOWN"},
+		{verbs.EventPortActive, func(p *softdev.PortInfo) { p.State = verbs.PortActive }, func(p verbs.PortAttr) string { return p.State.String() }, "PORT_ACTIVE"},
+		{verbs.EventLIDChange, func(p *softdev.PortInfo) { p.LID = 0x40 }, func(p verbs.PortAttr) string { return fmt.Sprint(p.LID) }, "64"},
+		{verbs.EventSMChange, func(p *softdev.PortInfo) { p.SMLID = 7 }, func(p verbs.PortAttr) string { return fmt.Sprint(p.SMLID) }, "7"},
+		{verbs.EventClientReregister, func(*softdev.PortInfo) {}, func(verbs.PortAttr) string { return "" }, ""},
+		{verbs.EventPKeyChange, func(p *softdev.PortInfo) { p.PKeyTable[1] = 0x8123 }, func(verbs.PortAttr) string {
+			k, _ := a.Dev.PKeys(2)
 			return fmt.Sprintf("%04x", k[1])
 		}, "8123"},
-		{verbs.EventGIDChange, func(p *PortInfo) { p.GIDTable[0].GID = verbs.GID{15: 9} }, func(verbs.PortAttr) string {
-			g, _ := a.dev.GIDs(2)
+		{verbs.EventGIDChange, func(p *softdev.PortInfo) { p.GIDTable[0].GID = verbs.GID{15: 9} }, func(verbs.PortAttr) string {
+			g, _ := a.Dev.GIDs(2)
 			return g[0].GID.String()
 		}, verbs.GID{15: 9}.String()},
 	} {
 		a.port.change(2, c.change, c.event)
-		e, err := a.dev.Event(t.Context())
-		a.ok(err)
+		e, err := a.Dev.Event(t.Context())
+		a.OK(err)
 		if e.Type != c.event || e.Port != 2 {
 			t.Errorf("%v of port %d, want %v", e.Type, e.Port, c.event)
 		}
-		p, err := a.dev.Port(2)
-		a.ok(err)
+		p, err := a.Dev.Port(2)
+		a.OK(err)
 		if got := c.seen(p); got != c.want {
 			t.Errorf("after %v: %s, want %s", c.event, got, c.want)
 		}
 	}
 	// A smaller path MTU has no event, and bounds what is connected from now on.
-	a.port.change(1, func(p *PortInfo) { p.ActiveMTU = verbs.MTU512 })
+	a.port.change(1, func(p *softdev.PortInfo) { p.ActiveMTU = verbs.MTU512 })
 	qp := a.newQP(verbs.RC)
-	a.ok(qp.Modify(verbs.QPAttr{State: verbs.StateInit, Port: 1}, verbs.MaskState|verbs.MaskPort|verbs.MaskPKeyIndex|verbs.MaskAccess))
+	a.OK(qp.Modify(verbs.QPAttr{State: verbs.StateInit, Port: 1}, verbs.MaskState|verbs.MaskPort|verbs.MaskPKeyIndex|verbs.MaskAccess))
 	err := qp.Modify(verbs.QPAttr{State: verbs.StateRTR, PathMTU: verbs.MTU1024, AH: verbs.AHAttr{DLID: 9}},
 		verbs.MaskState|verbs.MaskAH|verbs.MaskPathMTU|verbs.MaskDestQPN|verbs.MaskRQPSN|verbs.MaskMaxDestRdAtomic|verbs.MaskMinRNRTimer)
 	if !errors.Is(err, verbs.ErrInvalid) {
@@ -581,11 +582,11 @@ func TestPortDown(t *testing.T) {
 		a.connect(qa[i], qb[i], verbs.AHAttr{DLID: b.lid(port)}, port, 0)
 		b.connect(qb[i], qa[i], verbs.AHAttr{DLID: a.lid(port)}, port, 0)
 	}
-	down := func(p *PortInfo) { p.State = verbs.PortDown }
-	up := func(p *PortInfo) { p.State = verbs.PortActive }
+	down := func(p *softdev.PortInfo) { p.State = verbs.PortDown }
+	up := func(p *softdev.PortInfo) { p.State = verbs.PortActive }
 	a.port.change(1, down, verbs.EventPortError)
 	for i := range 2 {
-		a.ok(qa[0].PostSend(&verbs.SendWR{ID: uint64(i), Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: []verbs.SGE{a.mr.SGE(0, 3000)}, Remote: b.mr.Remote()}))
+		a.OK(qa[0].PostSend(&verbs.SendWR{ID: uint64(i), Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: []verbs.SGE{a.MR.SGE(0, 3000)}, Remote: b.MR.Remote()}))
 	}
 	for i, want := range []verbs.Status{verbs.StatusRetryExceeded, verbs.StatusWRFlushError} {
 		if wc := a.completion(); wc.Status != want || wc.ID != uint64(i) {
@@ -605,9 +606,9 @@ func TestPortDown(t *testing.T) {
 
 	ud := a.newQP(verbs.UD)
 	a.datagrams(ud, 1)
-	ah, err := a.pd.CreateAH(verbs.AHAttr{DLID: b.lid(1)})
-	a.ok(err)
-	a.ok(ud.PostSend(&verbs.SendWR{Op: verbs.OpSend, Flags: verbs.Signaled, AH: ah, RemoteQPN: 5}))
+	ah, err := a.PD.CreateAH(verbs.AHAttr{DLID: b.lid(1)})
+	a.OK(err)
+	a.OK(ud.PostSend(&verbs.SendWR{Op: verbs.OpSend, Flags: verbs.Signaled, AH: ah, RemoteQPN: 5}))
 	if wc := a.completion(); wc.Status != verbs.StatusSuccess { // a datagram ends when it has left the queue pair (IBTA 9.8.3)
 		t.Errorf("a datagram: %v", wc.Status)
 	}
@@ -618,13 +619,13 @@ func TestPortDown(t *testing.T) {
 	// One that never gives up: it goes on when the port is back.
 	attr := qa[2].Query()
 	a.port.change(2, down, verbs.EventPortError)
-	a.ok(qa[2].Modify(verbs.QPAttr{State: verbs.StateSQD}, verbs.MaskState))
+	a.OK(qa[2].Modify(verbs.QPAttr{State: verbs.StateSQD}, verbs.MaskState))
 	attr.State, attr.Timeout, attr.RetryCount = verbs.StateSQD, 21, 7
-	a.ok(qa[2].Modify(attr, verbs.MaskState|verbs.MaskTimeout|verbs.MaskRetryCount))
-	a.ok(qa[2].Modify(verbs.QPAttr{State: verbs.StateRTS}, verbs.MaskState))
-	a.ok(qa[2].PostSend(&verbs.SendWR{Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: []verbs.SGE{a.mr.SGE(0, 3000)}, Remote: b.mr.Remote()}))
+	a.OK(qa[2].Modify(attr, verbs.MaskState|verbs.MaskTimeout|verbs.MaskRetryCount))
+	a.OK(qa[2].Modify(verbs.QPAttr{State: verbs.StateRTS}, verbs.MaskState))
+	a.OK(qa[2].PostSend(&verbs.SendWR{Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: []verbs.SGE{a.MR.SGE(0, 3000)}, Remote: b.MR.Remote()}))
 	lost = a.counter("send_err")
-	a.eventually(func() bool { return a.counter("send_err") > lost }, "the WRITE is sent again")
+	a.Eventually(func() bool { return a.counter("send_err") > lost }, "the WRITE is sent again")
 	a.port.change(2, up, verbs.EventPortActive)
 	if wc := a.completion(); wc.Status != verbs.StatusSuccess {
 		t.Errorf("when the port is back: %v", wc.Status)
@@ -633,11 +634,11 @@ func TestPortDown(t *testing.T) {
 		typ  verbs.EventType
 		port int
 	}{{verbs.EventPortError, 1}, {verbs.EventPortError, 2}, {verbs.EventPortActive, 2}} {
-		e, err := a.dev.Event(t.Context())
-		a.ok(err)
+		e, err := a.Dev.Event(t.Context())
+		a.OK(err)
 		for e.Type == verbs.EventSQDrained {
-			e, err = a.dev.Event(t.Context())
-			a.ok(err)
+			e, err = a.Dev.Event(t.Context())
+			a.OK(err)
 		}
 		if e.Type != want.typ || e.Port != want.port {
 			t.Errorf("%v of port %d, want %v of port %d", e.Type, e.Port, want.typ, want.port)
@@ -655,21 +656,21 @@ func TestGroupsOfPorts(t *testing.T) {
 	for i := range qps {
 		qps[i] = b.newQP(verbs.UD)
 		b.datagrams(qps[i], i+1)
-		b.ok(qps[i].PostRecv(&verbs.RecvWR{ID: uint64(i), SGL: []verbs.SGE{b.mr.SGE(0, 100)}}))
+		b.OK(qps[i].PostRecv(&verbs.RecvWR{ID: uint64(i), SGL: []verbs.SGE{b.MR.SGE(0, 100)}}))
 	}
-	b.ok(qps[1].AttachMulticast(group, mlid))
+	b.OK(qps[1].AttachMulticast(group, mlid))
 	if len(b.port.ports[0].taken) != 0 || len(b.port.ports[1].taken) != 1 {
 		t.Error("it joined by the wrong port")
 	}
 	q := a.newQP(verbs.UD)
 	a.datagrams(q, 1)
-	ah, err := a.pd.CreateAH(verbs.AHAttr{DLID: mlid, DGID: group})
-	a.ok(err)
-	a.ok(q.PostSend(&verbs.SendWR{Op: verbs.OpSend, AH: ah, RemoteQPN: ib.QPNMulticast, RemoteQKey: subnetQKey}))
+	ah, err := a.PD.CreateAH(verbs.AHAttr{DLID: mlid, DGID: group})
+	a.OK(err)
+	a.OK(q.PostSend(&verbs.SendWR{Op: verbs.OpSend, AH: ah, RemoteQPN: ib.QPNMulticast, RemoteQKey: subnetQKey}))
 	if wc := b.completion(); wc.ID != 1 || wc.Flags&verbs.WithGRH == 0 {
 		t.Errorf("%+v", wc)
 	}
-	b.ok(qps[1].DetachMulticast(group, mlid))
+	b.OK(qps[1].DetachMulticast(group, mlid))
 	if len(b.port.ports[1].taken) != 0 {
 		t.Error("the port is still in the group")
 	}
@@ -682,8 +683,8 @@ func TestDetachAfterClose(t *testing.T) {
 	q := s.newQP(verbs.UD)
 	s.datagrams(q, 1)
 	group := verbs.GID{0: 0xff, 1: 0x12, 15: 1}
-	s.ok(q.AttachMulticast(group, 0xc001))
-	s.ok(s.soft.Close())
+	s.OK(q.AttachMulticast(group, 0xc001))
+	s.OK(s.soft.Close())
 	if err := q.DetachMulticast(group, 0xc001); !errors.Is(err, verbs.ErrClosed) {
 		t.Errorf("%v, want ErrClosed", err)
 	}

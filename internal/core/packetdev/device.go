@@ -1,25 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package softdev
+package packetdev
 
 import (
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/base/memory"
+	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
 	"github.com/ramjet-rdma/ramjet/internal/engine/congestion"
 	"github.com/ramjet-rdma/ramjet/internal/engine/ibta"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// PacketDevice is a verbs device over ports for packets: RoCEv2.
-type PacketDevice struct {
-	Device
+// Device is a verbs device over ports for packets: RoCEv2, RoCE v1, InfiniBand.
+type Device struct {
+	softdev.Device
 	port   Port
 	losses LossCounter // the port; nil: it counts none
 
 	engine ibta.Device
-	last   *packetQP // the one that the last packet was for
-	groups map[group][]*packetQP
+	last   *qp // the one that the last packet was for
+	groups map[group][]*qp
 	flows  map[ibta.PathKey]*ibta.Flow
 	agents agents
 
@@ -39,32 +40,32 @@ const (
 )
 
 // New makes a device of a port and starts its goroutine. name is what the program opened.
-func New(name, kind string, guid uint64, port Port) *PacketDevice {
+func New(name, kind string, guid uint64, port Port) *Device {
 	return NewControlled(name, kind, guid, port, nil)
 }
 
 // NewControlled is New with the congestion control of queue pairs that choose none; nil: the default.
-func NewControlled(name, kind string, guid uint64, port Port, control *congestion.Choice) *PacketDevice {
+func NewControlled(name, kind string, guid uint64, port Port, control *congestion.Choice) *Device {
 	lim := port.Limits()
-	d := &PacketDevice{
+	d := &Device{
 		port:   port,
-		groups: make(map[group][]*packetQP),
+		groups: make(map[group][]*qp),
 		flows:  make(map[ibta.PathKey]*ibta.Flow),
 	}
 	d.engine = ibta.Device{Resolve: d.resolve, Persist: d.persist, Limits: lim, Congestion: control, LineRate: d.lineRate}
 	if n, ok := port.(LossCounter); ok {
 		d.engine.Network, d.losses = n, n
 	}
-	d.Device.Init(d, port, &d.engine.Device, packetAttr(name, kind, guid))
+	d.Device.Init(d, port, &d.engine.Device, attrOf(name, kind, guid))
 	d.progress.init(d, lim)
 	d.Start()
 	return d
 }
 
-// packetAttr returns what the engine can do, and its limits.
-func packetAttr(name, kind string, guid uint64) verbs.DeviceAttr {
-	a := AttrOf(name, kind, verbs.TransportIB, guid)
-	a.MaxAH, a.MaxXRCD, a.MaxMcastGroups, a.MaxMcastQP = MaxObjects, MaxObjects, MaxObjects, MaxQP
+// attrOf returns what the engine can do, and its limits.
+func attrOf(name, kind string, guid uint64) verbs.DeviceAttr {
+	a := softdev.AttrOf(name, kind, verbs.TransportIB, guid)
+	a.MaxAH, a.MaxXRCD, a.MaxMcastGroups, a.MaxMcastQP = softdev.MaxObjects, softdev.MaxObjects, softdev.MaxObjects, softdev.MaxQP
 	a.LocalCAAckDelay = 16 * time.Millisecond
 	a.Caps |= verbs.CapXRC | verbs.CapRNRNak | verbs.CapFlush | verbs.CapAtomicWrite | verbs.CapUDMulticast | verbs.CapUC | verbs.CapUD
 	if memory.CanPersist {
@@ -75,29 +76,29 @@ func packetAttr(name, kind string, guid uint64) verbs.DeviceAttr {
 
 // HoldReceives has messages find no receive, as if the program had posted none, or lets them find those that are
 // posted. It is for simulations.
-func (d *PacketDevice) HoldReceives(on bool) {
+func (d *Device) HoldReceives(on bool) {
 	d.Lane.Mu.Lock()
 	defer d.Lane.Mu.Unlock()
 	d.engine.Unready = on
 }
 
-func (d *PacketDevice) Publish() { d.counted = d.engine.Counters }
+func (d *Device) Publish() { d.counted = d.engine.Counters }
 
-func (d *PacketDevice) Counted() []verbs.Metric {
+func (d *Device) Counted() []verbs.Metric {
 	return d.counted.Metrics()
 }
 
 // Workers returns none: this process carries out what peers ask for.
-func (d *PacketDevice) Workers() map[Worker]uint32 { return nil }
+func (d *Device) Workers() map[softdev.Worker]uint32 { return nil }
 
 // findQP returns the queue pair of a number, or nil.
-func (d *PacketDevice) findQP(n verbs.QPN) *packetQP {
-	q, _ := d.QPs[n].(*packetQP)
+func (d *Device) findQP(n verbs.QPN) *qp {
+	q, _ := d.QPs[n].(*qp)
 	return q
 }
 
 // resolve makes an address vector; the lock is held.
-func (d *PacketDevice) resolve(attr verbs.AHAttr) (*ibta.Vector, error) {
+func (d *Device) resolve(attr verbs.AHAttr) (*ibta.Vector, error) {
 	path, err := d.port.Resolve(&attr)
 	if err != nil {
 		return nil, err
@@ -108,7 +109,7 @@ func (d *PacketDevice) resolve(attr verbs.AHAttr) (*ibta.Vector, error) {
 }
 
 // flow returns the flow to one host.
-func (d *PacketDevice) flow(to ibta.PathKey) *ibta.Flow {
+func (d *Device) flow(to ibta.PathKey) *ibta.Flow {
 	f := d.flows[to]
 	if f == nil {
 		f = ibta.NewFlow(d.engine.Limits.Window, d.engine.HostControl())
@@ -118,10 +119,10 @@ func (d *PacketDevice) flow(to ibta.PathKey) *ibta.Flow {
 }
 
 // lineRate returns the bits per second of a port's link; 0: they are not known.
-func (d *PacketDevice) lineRate(port int) float64 { return float64(d.port.Info(port).SpeedMbps) * 1e6 }
+func (d *Device) lineRate(port int) float64 { return float64(d.port.Info(port).SpeedMbps) * 1e6 }
 
 // dropFlow drops the flow of an address vector that a queue pair left.
-func (d *PacketDevice) dropFlow(v *ibta.Vector) {
+func (d *Device) dropFlow(v *ibta.Vector) {
 	if v != nil && v.Flow.Unused() && d.flows[v.Key] == v.Flow {
 		delete(d.flows, v.Key)
 		d.port.Disconnect(v.Path)
@@ -137,7 +138,7 @@ type Load struct {
 }
 
 // Load returns what the device's queue pairs have under way, for tests that look for what was left behind.
-func (d *PacketDevice) Load() Load {
+func (d *Device) Load() Load {
 	d.Lane.Mu.Lock()
 	defer d.Lane.Mu.Unlock()
 	l := Load{Reorder: d.engine.ReorderBytes(), Flows: len(d.flows)}
@@ -152,7 +153,7 @@ func (d *PacketDevice) Load() Load {
 // SendRest sends what is queued, for a limited number of passes, and takes what has come: a port that other
 // devices share has packets for them, which would end with it. Among them is what a connection manager here
 // has just told the peers at its own address.
-func (d *PacketDevice) SendRest() {
+func (d *Device) SendRest() {
 	for range drainPasses {
 		if d.flushAcks(); !d.Pending() {
 			break
@@ -167,7 +168,7 @@ func (d *PacketDevice) SendRest() {
 	}
 }
 
-func (d *PacketDevice) Shut() error {
+func (d *Device) Shut() error {
 	d.Lane.Mu.Lock()
 	open := d.agents.byID
 	d.agents = agents{}
@@ -178,7 +179,7 @@ func (d *PacketDevice) Shut() error {
 	return d.port.Close()
 }
 
-func (d *PacketDevice) Free() error {
+func (d *Device) Free() error {
 	d.last = nil
 	clear(d.groups)
 	clear(d.flows)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package softdev
+package packetdev
 
 import (
 	"bytes"
@@ -13,6 +13,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/base/clock"
 	"github.com/ramjet-rdma/ramjet/internal/core/faults"
 	"github.com/ramjet-rdma/ramjet/internal/core/observe"
+	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
 	"github.com/ramjet-rdma/ramjet/internal/engine/ibta"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
@@ -24,21 +25,21 @@ const maxDelayed = 64 << 20
 
 // impairment applies faults to the packets of a device. Its methods are called with the device's lock held.
 type impairment struct {
-	*Faulty
-	dev  *PacketDevice
+	*softdev.Faulty
+	dev  *Device
 	out  delayed[outPacket]
 	in   delayed[inPacket]
 	one  *ibta.Batch // for what leaves alone
 	kept *ibta.Batch // the port could not take it; it has been decided about
 
-	senders map[connection]*packetQP // those found
+	senders map[connection]*qp // those found
 }
 
 // delayed are packets by the time at which they go on.
 type delayed[T any] struct {
 	list  []delayedPacket[T]
 	bytes int
-	timer Timer
+	timer softdev.Timer
 }
 
 type delayedPacket[T any] struct {
@@ -92,7 +93,7 @@ type savedHeader []byte
 func (h savedHeader) AppendGRH(b []byte) []byte { return append(b, h...) }
 
 // Impair begins what faults do to packets; nil: nothing any more, and what is delayed goes on at once.
-func (d *PacketDevice) Impair(x *Faulty) {
+func (d *Device) Impair(x *softdev.Faulty) {
 	if i := d.impaired; i != nil {
 		d.impaired, d.progress.deliverTo = nil, d.take
 		d.Lane.Timers.Stop(&i.out.timer)
@@ -106,22 +107,22 @@ func (d *PacketDevice) Impair(x *Faulty) {
 	if x == nil || !x.Dead && !x.Unready && !x.Injector.Has(faults.Kind.OfPackets) {
 		return
 	}
-	i := &impairment{Faulty: x, dev: d, one: ibta.NewBatch(d.engine.Limits), senders: map[connection]*packetQP{}}
+	i := &impairment{Faulty: x, dev: d, one: ibta.NewBatch(d.engine.Limits), senders: map[connection]*qp{}}
 	i.out.timer.Fire = func() { i.sendDue(d.Lane.PassTime()) }
 	i.in.timer.Fire = func() { i.takeDue(d.Lane.PassTime()) }
 	d.impaired, d.progress.deliverTo = i, i.take
 }
 
 // RefusesFault returns why a fault makes no sense.
-func (d *PacketDevice) RefusesFault(f *faults.Fault) string {
+func (d *Device) RefusesFault(f *faults.Fault) string {
 	if f.LID != 0 && d.port.Info(1).Link != verbs.LinkInfiniBand {
-		return NoLIDs
+		return softdev.NoLIDs
 	}
 	return ""
 }
 
 // hand gives a batch to the port.
-func (d *PacketDevice) hand(b *ibta.Batch) error {
+func (d *Device) hand(b *ibta.Batch) error {
 	if d.impaired != nil {
 		return d.impaired.send(b)
 	}
@@ -204,7 +205,7 @@ var errUnmapped = errors.New("memory to be sent has been unmapped")
 // pass sends a batch as it is.
 func (i *impairment) pass(b *ibta.Batch) error {
 	err := i.dev.port.Send(b)
-	if i.kept = nil; errors.Is(err, ErrAgain) {
+	if i.kept = nil; errors.Is(err, softdev.ErrAgain) {
 		i.kept = b
 	}
 	return err
@@ -215,8 +216,8 @@ func (i *impairment) sendDue(now clock.Time) {
 	d := i.dev
 	for len(i.out.list) > 0 && i.out.list[0].at <= now {
 		i.only(&i.out.list[0].packet)
-		if err := d.port.Send(i.one); errors.Is(err, ErrAgain) && d.impaired == i {
-			i.wake(&i.out.timer, d.Lane.PassTime()+RetryTime)
+		if err := d.port.Send(i.one); errors.Is(err, softdev.ErrAgain) && d.impaired == i {
+			i.wake(&i.out.timer, d.Lane.PassTime()+softdev.RetryTime)
 			return
 		} else if err != nil {
 			d.engine.Counters.SendErrors++
@@ -229,7 +230,7 @@ func (i *impairment) sendDue(now clock.Time) {
 	}
 }
 
-func (i *impairment) wake(t *Timer, at clock.Time) {
+func (i *impairment) wake(t *softdev.Timer, at clock.Time) {
 	i.dev.Lane.Timers.Set(t, at)
 	i.dev.Lane.WakeForTimer()
 }
@@ -283,8 +284,8 @@ type connection struct {
 }
 
 // senderTo returns the queue pair that is connected to one of a peer; nil: there is none.
-func (i *impairment) senderTo(to connection) *packetQP {
-	connected := func(q *packetQP) bool {
+func (i *impairment) senderTo(to connection) *qp {
+	connected := func(q *qp) bool {
 		av := q.engine.AV()
 		return av != nil && av.Key == to.host && q.engine.Attr().DestQPN == to.qpn
 	}
@@ -295,7 +296,7 @@ func (i *impairment) senderTo(to connection) *packetQP {
 		clear(i.senders)
 	}
 	for _, o := range i.dev.QPs {
-		if q := o.(*packetQP); connected(q) {
+		if q := o.(*qp); connected(q) {
 			i.senders[to] = q
 			return q
 		}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package softdev
+package packetdev
 
 import (
 	"github.com/ramjet-rdma/ramjet/internal/base/memory"
@@ -9,13 +9,13 @@ import (
 
 // persist executes a FLUSH to persistence without the device's lock, because a disk is slow. A
 // queue pair has one at a time, so there are no more goroutines than queue pairs.
-func (d *PacketDevice) persist(f *ibta.Flush) {
+func (d *Device) persist(f *ibta.Flush) {
 	go func() {
 		err := memory.Persist(f.Memory())
 		d.Lane.Mu.Lock()
 		defer d.Lane.Mu.Unlock()
 		d.Lane.NewTime() // the disk took time
-		q := f.QP().Owner.(*packetQP)
+		q := f.QP().Owner.(*qp)
 		done := !d.Lane.Closed && f.Done(err == nil)
 		d.TellWatchers() // of requests that had waited for the FLUSH
 		if done && d.findQP(q.engine.Num) == q {

@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package softdev
+package packetdev
 
 import (
 	"github.com/ramjet-rdma/ramjet/internal/base/queue"
+	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
 // xrcd is an XRC domain.
 type xrcd struct {
-	dev    *PacketDevice
+	dev    *Device
 	domain queue.Domain
 }
 
 // OpenXRCD opens an XRC domain.
-func (d *PacketDevice) OpenXRCD() (driver.XRCD, error) {
+func (d *Device) OpenXRCD() (driver.XRCD, error) {
 	d.Lane.Mu.Lock()
 	defer d.Lane.Mu.Unlock()
 	if d.Lane.Closed {
@@ -28,18 +29,18 @@ func (d *PacketDevice) OpenXRCD() (driver.XRCD, error) {
 }
 
 func (x *xrcd) CreateTargetQP(init *verbs.QPInit, events func(verbs.EventType)) (driver.QP, error) {
-	return x.dev.AddQP(NumbersOf(0, init), events, func() (QueuePair, error) { return x.dev.makeQP(0, &x.domain, init) })
+	return x.dev.AddQP(softdev.NumbersOf(0, init), events, func() (softdev.QueuePair, error) { return x.dev.makeQP(0, &x.domain, init) })
 }
 
 // Adopt gives a shared receive queue for XRC its number.
-func (d *PacketDevice) Adopt(s *SRQ, init *verbs.SRQInit) {
+func (d *Device) Adopt(s *softdev.SRQ, init *verbs.SRQInit) {
 	if init.XRCD == nil {
 		return
 	}
 	s.Domain = &driver.XRCDOf(init.XRCD).(*xrcd).domain
-	s.Queue.CQ = driver.CQOf(init.CQ).(*CQ).Queue
+	s.Queue.CQ = driver.CQOf(init.CQ).(*softdev.CQ).Queue
 	for s.Queue.Num == 0 || s.Domain.Queues[s.Queue.Num] != nil {
-		s.Queue.Num = Random32() & 0xffffff
+		s.Queue.Num = softdev.Random32() & 0xffffff
 	}
 	s.Domain.Queues[s.Queue.Num] = &s.Queue
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package softdev
+package packetdev
 
 import (
+	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
 	"github.com/ramjet-rdma/ramjet/internal/engine/ibta"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
@@ -10,12 +11,12 @@ import (
 
 // ah is an address handle.
 type ah struct {
-	dev    *PacketDevice
+	dev    *Device
 	vector *ibta.Vector
-	ObservedAH
+	softdev.ObservedAH
 }
 
-func (d *PacketDevice) NewAH(attr verbs.AHAttr) (driver.AH, error) {
+func (d *Device) NewAH(attr verbs.AHAttr) (driver.AH, error) {
 	attr.Port = max(attr.Port, 1)
 	path, err := d.port.Resolve(&attr)
 	if err != nil {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package softdev
+package packetdev
 
 import (
 	"errors"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/internal/base/clock"
 	"github.com/ramjet-rdma/ramjet/internal/base/queue"
+	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
 	"github.com/ramjet-rdma/ramjet/internal/engine/ibta"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
@@ -40,13 +41,13 @@ type progress struct {
 	ackWait     ackWait
 }
 
-func (p *progress) init(d *PacketDevice, lim ibta.Limits) {
+func (p *progress) init(d *Device, lim ibta.Limits) {
 	p.deliverTo = d.take
 	p.batch = ibta.NewBatch(lim)
 }
 
 // Receive takes packets from the port to their queue pairs.
-func (d *PacketDevice) Receive() int {
+func (d *Device) Receive() int {
 	d.progress.passPackets, d.progress.sentBatches = 0, 0
 	n, _ := d.port.Receive(&d.engine.Counters, d.progress.deliverTo) // an error is that of a closed port; others are counted where they happen
 	if n > 0 && d.losses != nil {
@@ -59,7 +60,7 @@ func (d *PacketDevice) Receive() int {
 }
 
 // take takes a packet to its queue pair.
-func (d *PacketDevice) take(p *ib.Packet, from *ibta.Arrival) {
+func (d *Device) take(p *ib.Packet, from *ibta.Arrival) {
 	d.engine.Counters.RecvPackets++
 	d.engine.Counters.RecvBytes += uint64(len(p.Payload))
 	d.progress.passPackets++
@@ -84,12 +85,12 @@ func (d *PacketDevice) take(p *ib.Packet, from *ibta.Arrival) {
 
 // isOwn reports whether a datagram from an address is one of this device, or of another process
 // that shares the address and has other queue pair numbers.
-func (d *PacketDevice) isOwn(from *ibta.PathKey) bool {
+func (d *Device) isOwn(from *ibta.PathKey) bool {
 	gids := d.port.Info(int(from.Port)).GIDTable
 	return slices.ContainsFunc(gids, func(g verbs.GIDEntry) bool { return g.GID == from.GID })
 }
 
-func (d *PacketDevice) receiveAt(q *packetQP, p *ib.Packet, from *ibta.Arrival) {
+func (d *Device) receiveAt(q *qp, p *ib.Packet, from *ibta.Arrival) {
 	if av := q.engine.AV(); av != nil && av.Key != from.From {
 		d.engine.Counters.Dropped[ibta.DropAddress]++
 		return
@@ -107,7 +108,7 @@ func (d *PacketDevice) receiveAt(q *packetQP, p *ib.Packet, from *ibta.Arrival) 
 }
 
 // Respond holds back acknowledgements of what just arrived while a program polls that may answer it, and sends the rest.
-func (d *PacketDevice) Respond(polling bool, n int, busy bool) {
+func (d *Device) Respond(polling bool, n int, busy bool) {
 	// What just arrived may be answered at once: the answer goes first.
 	hold := polling && n > 0 && !busy && d.progress.passPackets <= holdPackets && (d.schedule.answers || !d.schedule.acksDue())
 	if hold {
@@ -128,17 +129,17 @@ func (d *PacketDevice) Respond(polling bool, n int, busy bool) {
 }
 
 // Polling notes that the program may wait for nothing but an acknowledgement.
-func (d *PacketDevice) Polling(from *queue.CQ) {
+func (d *Device) Polling(from *queue.CQ) {
 	if from != nil && d.last != nil && d.last.engine.AwaitsAck(from) {
 		d.progress.ackWait.polls++
 	}
 }
 
-func (d *PacketDevice) Long(int) bool { return d.progress.sentBatches+d.progress.passPackets > bulk }
+func (d *Device) Long(int) bool { return d.progress.sentBatches+d.progress.passPackets > bulk }
 
 // transmit sends what ready queue pairs have, as much as the budget of a pass allows, and delivers the results
 // to the program. The rest goes with the next pass.
-func (d *PacketDevice) transmit(acks bool) {
+func (d *Device) transmit(acks bool) {
 	if !d.progress.isStalled || d.send() {
 		d.sendReady(acks)
 	}
@@ -151,9 +152,9 @@ func (d *PacketDevice) transmit(acks bool) {
 
 // sendReady sends what ready queue pairs have, one send of each after the other. Those that
 // have little share a send.
-func (d *PacketDevice) sendReady(acks bool) {
+func (d *Device) sendReady(acks bool) {
 	now := d.Lane.PassTime()
-	spent := Budget{Start: now}
+	spent := softdev.Budget{Start: now}
 	d.progress.batch.Acks = acks
 	for q := d.schedule.nextReady(now); q != nil; q = d.schedule.nextReady(now) {
 		d.Lane.Touch(&q.QP)
@@ -190,11 +191,11 @@ func (d *PacketDevice) sendReady(acks bool) {
 
 // settle finishes what happened to q before it changes: it sends what q owes its peer, which would
 // otherwise wait for nothing, as far as the budget goes, and delivers its completions.
-func (d *PacketDevice) settle(q *packetQP) {
+func (d *Device) settle(q *qp) {
 	d.Lane.NewTime()
 	d.Lane.Touch(&q.QP)
 	if !d.progress.isStalled && (q.ready || q.ackHeld) {
-		spent := Budget{Start: d.Lane.PassTime()}
+		spent := softdev.Budget{Start: d.Lane.PassTime()}
 		d.progress.batch.Acks = true
 		for q.engine.NextPackets(spent.Start, d.progress.batch) {
 			d.captureSent(q, 0)
@@ -211,7 +212,7 @@ func (d *PacketDevice) settle(q *packetQP) {
 }
 
 // idle notes what q waits for, which has nothing to send now.
-func (d *PacketDevice) idle(q *packetQP) {
+func (d *Device) idle(q *qp) {
 	d.setTimer(q)
 	if !d.progress.batch.Acks && q.engine.HasAck() {
 		d.schedule.holdAck(q)
@@ -222,11 +223,11 @@ func (d *PacketDevice) idle(q *packetQP) {
 }
 
 // send hands the batch to the port; false: the port is full.
-func (d *PacketDevice) send() bool {
+func (d *Device) send() bool {
 	err := d.hand(d.progress.batch)
 	d.Lane.Mu.Counted = true
 	d.progress.sentBatches++
-	d.progress.isStalled = errors.Is(err, ErrAgain)
+	d.progress.isStalled = errors.Is(err, softdev.ErrAgain)
 	if err != nil && !d.progress.isStalled {
 		d.engine.Counters.SendErrors++
 	}
@@ -243,7 +244,7 @@ func (d *PacketDevice) send() bool {
 }
 
 // kick sends what was just posted to q, unless it can join a send that is about to leave.
-func (d *PacketDevice) kick(q *packetQP) {
+func (d *Device) kick(q *qp) {
 	d.Lane.NewTime()
 	d.schedule.addReady(q)
 	d.schedule.answers = d.schedule.answers || len(d.schedule.heldAcks) > 0
@@ -257,7 +258,7 @@ func (d *PacketDevice) kick(q *packetQP) {
 }
 
 // flushAcks sends the acknowledgements that are held back.
-func (d *PacketDevice) flushAcks() {
+func (d *Device) flushAcks() {
 	if len(d.schedule.heldAcks) > 0 {
 		d.Lane.NewTime()
 		d.schedule.releaseAcks()
@@ -267,7 +268,7 @@ func (d *PacketDevice) flushAcks() {
 
 // Flush sends the acknowledgements that are held back, and leaves what else there is to the
 // device's goroutine.
-func (d *PacketDevice) Flush() {
+func (d *Device) Flush() {
 	d.flushAcks()
 	if d.Pending() {
 		d.Lane.NewTime()
@@ -275,9 +276,9 @@ func (d *PacketDevice) Flush() {
 	}
 }
 
-func (d *PacketDevice) Pending() bool            { return d.schedule.ready.Len() > 0 && !d.progress.isStalled }
-func (d *PacketDevice) Stalled() bool            { return d.progress.isStalled }
-func (d *PacketDevice) Arm() bool                { return true }
-func (d *PacketDevice) SetDeadline(t time.Time)  { d.port.SetDeadline(t) }
-func (d *PacketDevice) Wait(writable bool) error { return d.port.Wait(writable) }
-func (d *PacketDevice) Wake()                    { d.port.Wake() }
+func (d *Device) Pending() bool            { return d.schedule.ready.Len() > 0 && !d.progress.isStalled }
+func (d *Device) Stalled() bool            { return d.progress.isStalled }
+func (d *Device) Arm() bool                { return true }
+func (d *Device) SetDeadline(t time.Time)  { d.port.SetDeadline(t) }
+func (d *Device) Wait(writable bool) error { return d.port.Wait(writable) }
+func (d *Device) Wake()                    { d.port.Wake() }

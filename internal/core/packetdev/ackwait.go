@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package softdev
+package packetdev
 
 const (
 	// awaitingPolls is how many polls between two posts must find nothing but a missing

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package softdev
+package packetdev
 
 import (
 	"context"
 	"time"
 
+	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
 	"github.com/ramjet-rdma/ramjet/internal/engine/ibta"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
@@ -15,7 +16,7 @@ import (
 // [PortState]. Resolve, Connect, Disconnect, Send, Receive and the group calls come with the device's lock
 // held; the others do not.
 type Port interface {
-	PortState
+	softdev.PortState
 	Limits() ibta.Limits
 	// Resolve checks an address vector, whose Port is set, and returns the path. Its methods come
 	// with the device's lock held, too.
@@ -54,8 +55,8 @@ type LossCounter interface {
 }
 
 // LocatePeer returns a function that resolves a peer's address; nil: there is nothing to resolve.
-func (d *PacketDevice) LocatePeer(gid verbs.GID) func(context.Context) error {
-	l, ok := d.port.(Locator)
+func (d *Device) LocatePeer(gid verbs.GID) func(context.Context) error {
+	l, ok := d.port.(softdev.Locator)
 	if !ok {
 		return nil
 	}

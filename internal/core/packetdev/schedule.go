@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package softdev
+package packetdev
 
 import (
 	"slices"
@@ -12,17 +12,17 @@ import (
 
 // schedule tracks which queue pairs may have something to send.
 type schedule struct {
-	ready        queue.Ring[*packetQP]
+	ready        queue.Ring[*qp]
 	waitingFlows []*ibta.Flow // flows whose window queue pairs wait for
-	fromFlow     *packetQP    // the last one that had waited for a window; it finishes its send before the next one
+	fromFlow     *qp    // the last one that had waited for a window; it finishes its send before the next one
 	flowsNext    bool         // the next one is one of these
-	heldAcks     []*packetQP  // queue pairs whose acknowledgements wait for the program's answer
+	heldAcks     []*qp  // queue pairs whose acknowledgements wait for the program's answer
 	heldPasses   int          // empty passes since the last of them was added
 	answers      bool         // the program posted while acknowledgements were held
 }
 
 // addReady records that q may have something to send.
-func (s *schedule) addReady(q *packetQP) {
+func (s *schedule) addReady(q *qp) {
 	if !q.ready {
 		q.ready = true
 		*s.ready.PushBack() = q
@@ -37,11 +37,11 @@ func (s *schedule) addWaiting(f *ibta.Flow) {
 }
 
 // nextWaiting takes a queue pair that waited for a window that now has room, or returns nil.
-func (s *schedule) nextWaiting(now clock.Time) *packetQP {
+func (s *schedule) nextWaiting(now clock.Time) *qp {
 	for i := 0; i < len(s.waitingFlows); {
 		f := s.waitingFlows[i]
 		if q := f.Next(now); q != nil {
-			return q.Owner.(*packetQP)
+			return q.Owner.(*qp)
 		}
 		if f.Waiting() {
 			i++
@@ -54,7 +54,7 @@ func (s *schedule) nextWaiting(now clock.Time) *packetQP {
 
 // nextReady takes the queue pair that has been ready longest, alternating with those that waited
 // for a window, or returns nil. So those that wait are not starved while others are always ready.
-func (s *schedule) nextReady(now clock.Time) *packetQP {
+func (s *schedule) nextReady(now clock.Time) *qp {
 	if s.ready.Len() == 0 || s.flowsNext && (s.fromFlow == nil || !s.fromFlow.ready) {
 		s.flowsNext, s.fromFlow = false, s.nextWaiting(now)
 		if s.fromFlow != nil || s.ready.Len() == 0 {
@@ -70,7 +70,7 @@ func (s *schedule) nextReady(now clock.Time) *packetQP {
 }
 
 // holdAck holds back an acknowledgement of q.
-func (s *schedule) holdAck(q *packetQP) {
+func (s *schedule) holdAck(q *qp) {
 	if !q.ackHeld {
 		q.ackHeld = true
 		s.heldAcks = append(s.heldAcks, q)
@@ -107,7 +107,7 @@ func (s *schedule) acksDue() bool {
 }
 
 // remove removes q from all lists.
-func (s *schedule) remove(q *packetQP) {
+func (s *schedule) remove(q *qp) {
 	if q.ready {
 		for range s.ready.Len() {
 			other := *s.ready.Front()
@@ -122,7 +122,7 @@ func (s *schedule) remove(q *packetQP) {
 		s.fromFlow = nil
 	}
 	if q.ackHeld {
-		s.heldAcks = slices.DeleteFunc(s.heldAcks, func(o *packetQP) bool { return o == q })
+		s.heldAcks = slices.DeleteFunc(s.heldAcks, func(o *qp) bool { return o == q })
 		q.ackHeld = false
 	}
 }

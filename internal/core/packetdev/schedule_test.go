@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package softdev
+package packetdev
 
 import (
 	"testing"
@@ -9,7 +9,7 @@ import (
 // TestReady holds that ready queue pairs take turns, each once.
 func TestReady(t *testing.T) {
 	var s schedule
-	qps := []*packetQP{{}, {}, {}, {}}
+	qps := []*qp{{}, {}, {}, {}}
 	for range 3 {
 		for _, q := range qps {
 			s.addReady(q)
@@ -18,7 +18,7 @@ func TestReady(t *testing.T) {
 	s.remove(qps[1])
 	s.holdAck(qps[2])
 	s.holdAck(qps[2])
-	for _, want := range []*packetQP{qps[0], qps[2], qps[3], nil} {
+	for _, want := range []*qp{qps[0], qps[2], qps[3], nil} {
 		if got := s.nextReady(0); got != want {
 			t.Fatalf("got %p, want %p", got, want)
 		}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package softdev
+package packetdev
 
 import (
 	"slices"
@@ -9,42 +9,43 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/base/clock"
 	"github.com/ramjet-rdma/ramjet/internal/base/memory"
 	"github.com/ramjet-rdma/ramjet/internal/base/queue"
+	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
 	"github.com/ramjet-rdma/ramjet/internal/engine/congestion"
 	"github.com/ramjet-rdma/ramjet/internal/engine/ibta"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
-// packetQP is a queue pair of a [PacketDevice].
-type packetQP struct {
-	QP
-	dev       *PacketDevice
+// qp is a queue pair of a [Device].
+type qp struct {
+	softdev.QP
+	dev       *Device
 	engine    *ibta.QP
 	groups    []group // multicast groups that it is attached to
 	blockSelf bool    // to the multicasts that it sends itself (verbs.QPInit.BlockSelfMulticast)
 
-	timer   Timer // for the engine's deadline
-	ready   bool  // in the list of those that may have something to send
-	ackHeld bool  // in the list of those whose acknowledgement is held back
+	timer   softdev.Timer // for the engine's deadline
+	ready   bool          // in the list of those that may have something to send
+	ackHeld bool          // in the list of those whose acknowledgement is held back
 }
 
-func (d *PacketDevice) NewQP(domain memory.PD, init *verbs.QPInit) (QueuePair, error) {
+func (d *Device) NewQP(domain memory.PD, init *verbs.QPInit) (softdev.QueuePair, error) {
 	return d.makeQP(domain, nil, init)
 }
 
 // makeQP makes a queue pair, with xrc for the target of an XRC connection.
-func (d *PacketDevice) makeQP(domain memory.PD, xrc *queue.Domain, init *verbs.QPInit) (QueuePair, error) {
+func (d *Device) makeQP(domain memory.PD, xrc *queue.Domain, init *verbs.QPInit) (softdev.QueuePair, error) {
 	control, err := congestionOf(init)
 	if err != nil {
 		return nil, err
 	}
-	q := &packetQP{dev: d, blockSelf: init.BlockSelfMulticast}
+	q := &qp{dev: d, blockSelf: init.BlockSelfMulticast}
 	c := queue.Config{Num: d.newQPN(), Type: init.Type, PD: domain, Domain: xrc, SignalAll: init.SignalAll, Owner: q, Caps: init.Cap}
 	if init.SendCQ != nil {
-		c.SendCQ = driver.CQOf(init.SendCQ).(*CQ).Queue
+		c.SendCQ = driver.CQOf(init.SendCQ).(*softdev.CQ).Queue
 	}
 	if init.RecvCQ != nil {
-		c.RecvCQ = driver.CQOf(init.RecvCQ).(*CQ).Queue
+		c.RecvCQ = driver.CQOf(init.RecvCQ).(*softdev.CQ).Queue
 	}
 	if init.SRQ != nil || init.Type <= verbs.UD {
 		c.Recv = q.Receives(init, domain)
@@ -74,7 +75,7 @@ func congestionOf(init *verbs.QPInit) (*congestion.Choice, error) {
 	return c, nil
 }
 
-func (q *packetQP) Change(attr *verbs.QPAttr, mask verbs.QPMask) error {
+func (q *qp) Change(attr *verbs.QPAttr, mask verbs.QPMask) error {
 	d := q.dev
 	d.settle(q)
 	if mask&verbs.MaskState != 0 && attr.State == verbs.StateSQD {
@@ -90,16 +91,16 @@ func (q *packetQP) Change(attr *verbs.QPAttr, mask verbs.QPMask) error {
 	return err
 }
 
-func (q *packetQP) Failed() { q.dev.schedule.addReady(q) } // others may have its room in the flow
+func (q *qp) Failed() { q.dev.schedule.addReady(q) } // others may have its room in the flow
 
-func (q *packetQP) Posted() { q.dev.kick(q) }
+func (q *qp) Posted() { q.dev.kick(q) }
 
-func (q *packetQP) Received() {}
+func (q *qp) Received() {}
 
-func (q *packetQP) Release() error {
+func (q *qp) Release() error {
 	d := q.dev
 	if len(q.groups) > 0 {
-		return ErrAttached
+		return softdev.ErrAttached
 	}
 	d.settle(q)
 	av := q.engine.AV()
@@ -117,7 +118,7 @@ func (q *packetQP) Release() error {
 
 // timeout tells the engine of its deadline. One that has moved back is found out when the old one comes. Where this
 // pass has received packets, those that it left may be answers: the next passes receive them first, for a while.
-func (q *packetQP) timeout() {
+func (q *qp) timeout() {
 	d := q.dev
 	if due, now := q.engine.Deadline(), d.Lane.PassTime(); due != 0 && due <= now {
 		if d.progress.passPackets > 0 && now-due < readFirst {
@@ -134,7 +135,7 @@ func (q *packetQP) timeout() {
 const readFirst = clock.Time(500 * time.Microsecond)
 
 // setTimer has the timer fire no later than the engine's deadline.
-func (d *PacketDevice) setTimer(q *packetQP) { d.Lane.Timers.SetBy(&q.timer, q.engine.Deadline()) }
+func (d *Device) setTimer(q *qp) { d.Lane.Timers.SetBy(&q.timer, q.engine.Deadline()) }
 
 // group is a multicast group as a port has it. Its GID tells it from others: all multicast packets
 // are global (IBTA 10.5.1).
@@ -143,7 +144,7 @@ type group struct {
 	port uint8
 }
 
-func (q *packetQP) AttachMulticast(gid verbs.GID, lid uint16) error {
+func (q *qp) AttachMulticast(gid verbs.GID, lid uint16) error {
 	d := q.dev
 	d.Lane.Mu.Lock()
 	defer d.Lane.Mu.Unlock()
@@ -167,7 +168,7 @@ func (q *packetQP) AttachMulticast(gid verbs.GID, lid uint16) error {
 	return nil
 }
 
-func (q *packetQP) DetachMulticast(gid verbs.GID, lid uint16) error {
+func (q *qp) DetachMulticast(gid verbs.GID, lid uint16) error {
 	d := q.dev
 	d.Lane.Mu.Lock()
 	defer d.Lane.Mu.Unlock()
@@ -176,12 +177,12 @@ func (q *packetQP) DetachMulticast(gid verbs.GID, lid uint16) error {
 	case d.Lane.Closed:
 		return verbs.ErrClosed
 	case i < 0:
-		return ErrNotAttached
+		return softdev.ErrNotAttached
 	}
 	g := q.groups[i]
 	q.groups = slices.Delete(q.groups, i, i+1)
 	members := d.groups[g]
-	members = slices.DeleteFunc(members, func(m *packetQP) bool { return m == q })
+	members = slices.DeleteFunc(members, func(m *qp) bool { return m == q })
 	if len(members) > 0 {
 		d.groups[g] = members
 		return nil

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package softdev
+package packetdev
 
 import (
 	"testing"
@@ -14,10 +14,10 @@ func stall(t *testing.T) (a *side, broken *verbs.QP) {
 	t.Helper()
 	a, b := newPair(t)
 	broken = a.newPlayer(1, nil).qp
-	a.ok(broken.Modify(verbs.QPAttr{State: verbs.StateError}, verbs.MaskState))
-	a.port.full.Store(true)
-	a.write(b, 8)
-	a.asleep()
+	a.OK(broken.Modify(verbs.QPAttr{State: verbs.StateError}, verbs.MaskState))
+	a.Port.Full.Store(true)
+	a.Write(&b.Side, 8)
+	a.Asleep()
 	return a, broken
 }
 
@@ -25,9 +25,9 @@ func stall(t *testing.T) (a *side, broken *verbs.QP) {
 // takes nothing.
 func TestCompletionsWhileStalled(t *testing.T) {
 	a, broken := stall(t)
-	a.ok(broken.PostSend(&verbs.SendWR{ID: 7, Op: verbs.OpWrite}))
+	a.OK(broken.PostSend(&verbs.SendWR{ID: 7, Op: verbs.OpWrite}))
 	var wc [1]verbs.WC
-	if n := a.cq.Poll(wc[:]); n != 1 || wc[0].ID != 7 || wc[0].Status != verbs.StatusWRFlushError {
+	if n := a.CQ.Poll(wc[:]); n != 1 || wc[0].ID != 7 || wc[0].Status != verbs.StatusWRFlushError {
 		t.Errorf("%d completions, %+v", n, wc[0])
 	}
 }
@@ -36,10 +36,10 @@ func TestCompletionsWhileStalled(t *testing.T) {
 // while the port takes nothing.
 func TestNoCompletionsAfterDestroy(t *testing.T) {
 	a, broken := stall(t)
-	a.ok(broken.PostSend(&verbs.SendWR{ID: 7, Op: verbs.OpWrite}))
-	a.ok(broken.Close())
-	a.port.in.change(func() { a.port.full.Store(false) })
-	if wc := a.wait(); wc.ID == 7 {
+	a.OK(broken.PostSend(&verbs.SendWR{ID: 7, Op: verbs.OpWrite}))
+	a.OK(broken.Close())
+	a.Port.In.Change(func() { a.Port.Full.Store(false) })
+	if wc := a.Wait(); wc.ID == 7 {
 		t.Errorf("a completion of the queue pair that was destroyed: %+v", wc)
 	}
 }
@@ -48,29 +48,29 @@ func TestNoCompletionsAfterDestroy(t *testing.T) {
 // device's goroutine sleeps: it looks who may have the room of the queue pair that broke.
 func TestOverflowWhileSending(t *testing.T) {
 	a, b := newPair(t)
-	mr, err := a.pd.RegMR(make([]byte, 64), verbs.LocalWrite|verbs.MWBind)
-	a.ok(err)
-	small, err := a.dev.CreateCQ(1, &verbs.CQOptions{Spin: -1})
-	a.ok(err)
-	q, err := a.pd.CreateQP(verbs.QPInit{Type: verbs.RC, SendCQ: small, RecvCQ: small})
-	a.ok(err)
+	mr, err := a.PD.RegMR(make([]byte, 64), verbs.LocalWrite|verbs.MWBind)
+	a.OK(err)
+	small, err := a.Dev.CreateCQ(1, &verbs.CQOptions{Spin: -1})
+	a.OK(err)
+	q, err := a.PD.CreateQP(verbs.QPInit{Type: verbs.RC, SendCQ: small, RecvCQ: small})
+	a.OK(err)
 	ep, err := q.Endpoint(0)
-	a.ok(err)
-	a.ok(q.Connect(ep, b.ep, nil))
+	a.OK(err)
+	a.OK(q.Connect(ep, b.EP, nil))
 	var binds []verbs.SendWR
 	for range 2 {
-		mw, err := a.pd.AllocMW(verbs.MWType2)
-		a.ok(err)
+		mw, err := a.PD.AllocMW(verbs.MWType2)
+		a.OK(err)
 		binds = append(binds, verbs.SendWR{Op: verbs.OpBindMW, Flags: verbs.Signaled,
 			Bind: &verbs.MWBindInfo{MW: mw, MR: mr, RKey: mw.NextRKey(), Addr: mr.Addr(), Length: 8}})
 	}
-	a.asleep()
+	a.Asleep()
 	_, err = q.PostSendList(binds)
-	a.ok(err)
+	a.OK(err)
 	if q.State() != verbs.StateError || small.Err() == nil {
 		t.Fatalf("state %v, queue %v", q.State(), small.Err())
 	}
-	a.eventually(func() bool {
+	a.Eventually(func() bool {
 		a.soft.Lane.Mu.Lock()
 		defer a.soft.Lane.Mu.Unlock()
 		return a.soft.schedule.ready.Len() == 0

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package softdev
+package packetdev
 
 import (
 	"fmt"
 	"sync"
 
+	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 	wire "github.com/ramjet-rdma/ramjet/wire/mad"
@@ -26,7 +27,7 @@ type Sharer interface {
 }
 
 // prefix returns the device's prefix in numbers of size bits, and the mask of its bits.
-func (d *PacketDevice) prefix(size int) (base, mask uint32) {
+func (d *Device) prefix(size int) (base, mask uint32) {
 	if s, ok := d.port.(Sharer); ok {
 		slot, bits := s.Prefix()
 		return slot << (size - bits), (1<<bits - 1) << (size - bits)
@@ -36,10 +37,10 @@ func (d *PacketDevice) prefix(size int) (base, mask uint32) {
 
 // newQPN returns a random free number with the device's prefix. 0 and 1 are special, all ones is
 // multicast.
-func (d *PacketDevice) newQPN() verbs.QPN {
+func (d *Device) newQPN() verbs.QPN {
 	base, mask := d.prefix(24)
 	for {
-		n := verbs.QPN(base | Random32()&0xffffff&^mask)
+		n := verbs.QPN(base | softdev.Random32()&0xffffff&^mask)
 		if n > 1 && n != ib.QPNMulticast && d.QPs[n] == nil {
 			return n
 		}
@@ -104,7 +105,7 @@ func (a *agent) release(service, mask uint64) {
 }
 
 // serve tells the port whether a class has an agent; the device's lock keeps the order.
-func (d *PacketDevice) serve(class wire.Class, yes bool) {
+func (d *Device) serve(class wire.Class, yes bool) {
 	if s, ok := d.port.(Sharer); ok {
 		s.Serve(uint8(class), yes)
 	}

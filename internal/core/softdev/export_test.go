@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package softdev
+
+import (
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/internal/base/clock"
+)
+
+// What tests with devices of packets look at, and bring about. The lane's lock is held, unless a comment says otherwise.
+
+const (
+	BudgetPosts = budgetPosts
+	BusyPolls   = busyPolls
+	EmptyPolls  = emptyPolls
+	MaxDoze     = maxDoze
+)
+
+// ProgramPolls reports whether the goroutine stays away from the data. It needs no lock.
+func (l *Lane) ProgramPolls() bool { return l.polls.programPolls.Load() }
+
+// OwnsPoll reports whether a program that waits moves the data.
+func (l *Lane) OwnsPoll() bool { return l.pollOwner.owned }
+
+// DozeAt has programs doze at a port of a crowded machine.
+func (l *Lane) DozeAt(port Dozer) { l.dozer, l.crowded = port, func() bool { return true } }
+
+// Share has the next poll that finds nothing doze.
+func (l *Lane) Share() { l.spinner = spinner{polls: crowdedAfter, close: true, crowded: true} }
+
+// Slept makes the machine a quiet one, where a program has slept after polls that followed each other closely, and was
+// to doze after one more.
+func (l *Lane) Slept() {
+	l.crowded = func() bool { return false }
+	l.spinner = spinner{close: true, empty: emptyPolls - 1, looked: l.Now() - clock.Time(time.Second/2)}
+}
+
+// Found reports whether the last poll found something.
+func (l *Lane) Found() bool { return l.spinner.polls == 0 && l.spinner.looked == 0 }

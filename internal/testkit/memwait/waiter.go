@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package memwait is how ports and networks in memory wait, for tests of devices.
+package memwait
+
+import (
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Changes guards what others wait for, and wakes them.
+type Changes struct {
+	Mu   sync.Mutex
+	next chan struct{} // closed at the next change; nil: nobody waits for it
+}
+
+func (c *Changes) Change(f func()) {
+	c.Mu.Lock()
+	defer c.Mu.Unlock()
+	f()
+	if c.next != nil {
+		close(c.next)
+		c.next = nil
+	}
+}
+
+// Waiter is how ports and networks in memory wait.
+type Waiter struct {
+	In      *Changes
+	Waiting atomic.Int32
+
+	Deadline time.Time // in.mu guards it and what follows
+	woken    bool
+	closed   bool
+}
+
+// WaitFor waits until ready says so, which is asked with the lock held.
+func (w *Waiter) WaitFor(ready func() bool) error {
+	w.Waiting.Add(1)
+	defer w.Waiting.Add(-1)
+	for {
+		w.In.Mu.Lock()
+		deadline, closed := w.Deadline, w.closed
+		done := w.woken || ready() || !deadline.IsZero() && !time.Now().Before(deadline)
+		w.woken = false
+		if w.In.next == nil {
+			w.In.next = make(chan struct{})
+		}
+		changed := w.In.next
+		w.In.Mu.Unlock()
+		if closed {
+			return net.ErrClosed
+		}
+		if done {
+			return nil
+		}
+		var expired <-chan time.Time
+		if !deadline.IsZero() {
+			expired = time.After(time.Until(deadline))
+		}
+		select {
+		case <-changed:
+		case <-expired:
+		}
+	}
+}
+
+func (w *Waiter) SetDeadline(t time.Time) { w.In.Change(func() { w.Deadline = t }) }
+
+// IsClosed reports whether Close was called.
+func (w *Waiter) IsClosed() bool {
+	w.In.Mu.Lock()
+	defer w.In.Mu.Unlock()
+	return w.closed
+}
+
+func (w *Waiter) Wake()        { w.In.Change(func() { w.woken = true }) }
+func (w *Waiter) Close() error { w.In.Change(func() { w.closed = true }); return nil }
