@@ -50,8 +50,9 @@ var beside = map[string][]string{
 var reserved = map[string][]string{
 	"internal/testkit/":         {"internal/testkit/", "rdmatest"},
 	"internal/app/":             {"internal/app/", "cmd/ramjet", "collect"}, // collect serves containers' processes as the command those of a host
-	"internal/core/softdev":     {"collect", "roce", "roce1", "iwarp", "infiniband", "shm", "internal/core/packetdev", "internal/testkit/", "cmd/ramjet"},
+	"internal/core/softdev":     {"collect", "roce", "roce1", "iwarp", "infiniband", "shm", "internal/core/packetdev", "internal/core/streamdev", "internal/testkit/", "cmd/ramjet"},
 	"internal/core/packetdev":   {"roce", "roce1", "infiniband", "internal/testkit/simnet"},
+	"internal/core/streamdev":   {"iwarp", "shm", "internal/testkit/simnet"},
 	"internal/core/check":       {"cabi", "internal/device/kinds", "rdmatest"},
 	"verbs/internal/hook":       {"verbs", "verbs/driver"},
 	"internal/system/ibverbs":   {"kernel"},
@@ -71,6 +72,7 @@ var forbidden = map[string][]string{
 	// What draws the numbers that peers must not guess has one source of them, crypto/rand.
 	"internal/core/softdev":   {"math/rand", "math/rand/v2"},
 	"internal/core/packetdev": {"math/rand", "math/rand/v2"},
+	"internal/core/streamdev": {"math/rand", "math/rand/v2"},
 	"roce":                    {"math/rand", "math/rand/v2"},
 	"roce1":                   {"math/rand", "math/rand/v2"},
 }
@@ -246,6 +248,7 @@ func TestImportsRefused(t *testing.T) {
 		{"internal/core/packetdev", "internal/core/softdev", false},
 		{"internal/core/softdev", "internal/core/packetdev", true},
 		{"iwarp", "internal/core/packetdev", true},
+		{"internal/core/streamdev", "internal/core/packetdev", true},
 		{"internal/engine/ibta", "internal/base/queue", false},
 		{"internal/engine/ibta", "internal/core/softdev", true},
 		{"internal/core/fabric", "internal/testkit/pair", true},

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
+	"github.com/ramjet-rdma/ramjet/internal/core/streamdev"
 	"github.com/ramjet-rdma/ramjet/internal/system/pollwait"
 )
 
@@ -29,7 +29,7 @@ type network struct {
 	closed   atomic.Bool
 }
 
-func newNetwork(addr netip.Addr, opt *Options) (softdev.Network, error) {
+func newNetwork(addr netip.Addr, opt *Options) (streamdev.Network, error) {
 	n := &network{owners: make(map[int32]any), events: make([]unix.EpollEvent, 64)}
 	var err error
 	if n.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
+	"github.com/ramjet-rdma/ramjet/internal/core/streamdev"
 	"github.com/ramjet-rdma/ramjet/internal/system/statsocket"
 	"github.com/ramjet-rdma/ramjet/trace"
 	"github.com/ramjet-rdma/ramjet/verbs"
@@ -75,7 +75,7 @@ func Open(address string, opt *Options) (*verbs.Device, error) {
 	if opt.Trace != nil {
 		n = &tracedNetwork{n, opt.Trace}
 	}
-	d, err := softdev.NewStream(kind+":"+addr.String(), "iwarp", guid(addr), n)
+	d, err := streamdev.New(kind+":"+addr.String(), "iwarp", guid(addr), n)
 	if err != nil {
 		n.Close()
 		return nil, failed(addr, err)
@@ -130,7 +130,7 @@ func onOff(value string, to *bool) error {
 }
 
 // openNetwork opens the network that the options select. kind is the name of such devices.
-func openNetwork(addr netip.Addr, opt *Options) (kind string, n softdev.Network, err error) {
+func openNetwork(addr netip.Addr, opt *Options) (kind string, n streamdev.Network, err error) {
 	if opt.SCTP {
 		if opt.TLS != nil {
 			return "", nil, &verbs.OpError{Op: "open", Err: verbs.ErrNotSupported, Detail: "TLS over SCTP: choose one of them"}

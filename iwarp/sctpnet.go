@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
+	"github.com/ramjet-rdma/ramjet/internal/core/streamdev"
 	"github.com/ramjet-rdma/ramjet/internal/engine/rdmap"
 	"github.com/ramjet-rdma/ramjet/internal/system/pollwait"
 )
@@ -55,7 +56,7 @@ const (
 	sctpTimeout   = 30 * time.Second
 )
 
-func newSCTPNetwork(addr netip.Addr, opt *Options) (softdev.Network, error) {
+func newSCTPNetwork(addr netip.Addr, opt *Options) (streamdev.Network, error) {
 	n := &sctpNetwork{basePort: newLocal(addr, opt), wakeup: make(chan struct{}, 1), closing: make(chan struct{}), acceptors: make(map[uint16]*sctpAcceptor),
 		starting: softdev.NewHalfOpen[*sctpLink](sctpStarting)}
 	var err error
@@ -84,7 +85,7 @@ func (n *sctpNetwork) packetBytes() int {
 }
 
 // Dial begins to connect.
-func (n *sctpNetwork) Dial(from, to netip.AddrPort, _ uint8) (softdev.Link, error) {
+func (n *sctpNetwork) Dial(from, to netip.AddrPort, _ uint8) (streamdev.Link, error) {
 	p := n.mux.dial(from.Port(), to)
 	if p == nil {
 		return nil, fmt.Errorf("SCTP port %d to %v: %w", from.Port(), to, syscall.EADDRINUSE)
@@ -135,7 +136,7 @@ type sctpAcceptor struct {
 }
 
 // Listen accepts connections.
-func (n *sctpNetwork) Listen(at netip.AddrPort, _ int) (softdev.Acceptor, error) {
+func (n *sctpNetwork) Listen(at netip.AddrPort, _ int) (streamdev.Acceptor, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	port := at.Port()
@@ -181,7 +182,7 @@ func (a *sctpAcceptor) relist() {
 }
 
 // Accept returns the next link from a peer.
-func (a *sctpAcceptor) Accept() (softdev.Link, error) {
+func (a *sctpAcceptor) Accept() (streamdev.Link, error) {
 	a.net.mu.Lock()
 	defer a.net.mu.Unlock()
 	if len(a.links) == 0 {

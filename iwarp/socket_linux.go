@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
+	"github.com/ramjet-rdma/ramjet/internal/core/streamdev"
 	"github.com/ramjet-rdma/ramjet/internal/system/forkmark"
 )
 
@@ -110,7 +111,7 @@ func (n *network) newLink(fd int, to netip.AddrPort) (*link, error) {
 }
 
 // Dial begins to connect.
-func (n *network) Dial(from, to netip.AddrPort, tos uint8) (softdev.Link, error) {
+func (n *network) Dial(from, to netip.AddrPort, tos uint8) (streamdev.Link, error) {
 	fd, err := n.socket(from)
 	if err != nil {
 		return nil, err
@@ -264,7 +265,7 @@ type acceptor struct {
 }
 
 // Listen accepts connections.
-func (n *network) Listen(at netip.AddrPort, backlog int) (softdev.Acceptor, error) {
+func (n *network) Listen(at netip.AddrPort, backlog int) (streamdev.Acceptor, error) {
 	fd, err := n.socket(at)
 	if err != nil {
 		return nil, err
@@ -286,7 +287,7 @@ func (n *network) Listen(at netip.AddrPort, backlog int) (softdev.Acceptor, erro
 
 func (a *acceptor) Own(owner any) { a.net.owners[int32(a.fd)] = owner }
 
-func (a *acceptor) Accept() (softdev.Link, error) {
+func (a *acceptor) Accept() (streamdev.Link, error) {
 	fd, sa, err := unix.Accept4(a.fd, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
 	switch err {
 	case nil:

@@ -10,12 +10,13 @@ import (
 	"net/netip"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
+	"github.com/ramjet-rdma/ramjet/internal/core/streamdev"
 )
 
 // tlsLink is TLS over a TCP connection.
 type tlsLink struct {
 	net      *tlsNetwork
-	tcp      softdev.Link
+	tcp      streamdev.Link
 	from, to netip.AddrPort
 	owner    any
 	dialed   bool
@@ -38,7 +39,7 @@ type tlsLink struct {
 	shut     bool    // shut TCP down once out is empty
 }
 
-func (n *tlsNetwork) newLink(tcp softdev.Link, dialed bool) *tlsLink {
+func (n *tlsNetwork) newLink(tcp streamdev.Link, dialed bool) *tlsLink {
 	l := &tlsLink{net: n, tcp: tcp, dialed: dialed, from: tcp.LocalAddr(), to: tcp.PeerAddr()}
 	tcp.Own(l)
 	return l

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
+	"github.com/ramjet-rdma/ramjet/internal/core/streamdev"
 	"github.com/ramjet-rdma/ramjet/internal/engine/rdmap"
 )
 
@@ -19,7 +20,7 @@ import (
 // memory to and from the device. Afterwards the device calls crypto/tls with its lock held, and
 // reads never block.
 type tlsNetwork struct {
-	softdev.Network
+	streamdev.Network
 	client, server *tls.Config
 	refused        func(peer netip.AddrPort, err error)
 
@@ -43,7 +44,7 @@ const (
 	bufferBytes = 128 << 10
 )
 
-func newTLSNetwork(n softdev.Network, opt *Options) (softdev.Network, error) {
+func newTLSNetwork(n streamdev.Network, opt *Options) (streamdev.Network, error) {
 	client, server, err := tlsConfigs(opt.TLS)
 	if err != nil {
 		return nil, err
@@ -82,7 +83,7 @@ func (n *tlsNetwork) release(b []byte) {
 func (n *tlsNetwork) SetupTime() time.Duration { return setupTime }
 
 // Dial begins to connect.
-func (n *tlsNetwork) Dial(from, to netip.AddrPort, tos uint8) (softdev.Link, error) {
+func (n *tlsNetwork) Dial(from, to netip.AddrPort, tos uint8) (streamdev.Link, error) {
 	tcp, err := n.Network.Dial(from, to, tos)
 	if err != nil {
 		return nil, err
@@ -93,13 +94,13 @@ func (n *tlsNetwork) Dial(from, to netip.AddrPort, tos uint8) (softdev.Link, err
 
 // tlsAcceptor accepts links.
 type tlsAcceptor struct {
-	softdev.Acceptor
+	streamdev.Acceptor
 	net   *tlsNetwork
 	owner any
 }
 
 // Listen accepts connections.
-func (n *tlsNetwork) Listen(at netip.AddrPort, backlog int) (softdev.Acceptor, error) {
+func (n *tlsNetwork) Listen(at netip.AddrPort, backlog int) (streamdev.Acceptor, error) {
 	tcp, err := n.Network.Listen(at, backlog)
 	if err != nil {
 		return nil, err
@@ -111,7 +112,7 @@ func (n *tlsNetwork) Listen(at netip.AddrPort, backlog int) (softdev.Acceptor, e
 
 func (a *tlsAcceptor) Own(owner any) { a.owner = owner }
 
-func (a *tlsAcceptor) Accept() (softdev.Link, error) {
+func (a *tlsAcceptor) Accept() (streamdev.Link, error) {
 	tcp, err := a.Acceptor.Accept()
 	if err != nil {
 		return nil, err

@@ -8,13 +8,14 @@ import (
 	"net/netip"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
+	"github.com/ramjet-rdma/ramjet/internal/core/streamdev"
 	"github.com/ramjet-rdma/ramjet/trace"
 )
 
 // tracedNetwork records the streams of another network, as the device sees them: over TLS what is
 // inside, over SCTP the FPDUs that its messages stand for.
 type tracedNetwork struct {
-	softdev.Network
+	streamdev.Network
 	trace *trace.Writer
 }
 
@@ -24,7 +25,7 @@ func (n *tracedNetwork) CheckRoute(from, to netip.Addr) error {
 }
 
 // Dial begins to connect.
-func (n *tracedNetwork) Dial(from, to netip.AddrPort, tos uint8) (softdev.Link, error) {
+func (n *tracedNetwork) Dial(from, to netip.AddrPort, tos uint8) (streamdev.Link, error) {
 	l, err := n.Network.Dial(from, to, tos)
 	if err != nil {
 		return nil, err
@@ -33,7 +34,7 @@ func (n *tracedNetwork) Dial(from, to netip.AddrPort, tos uint8) (softdev.Link, 
 }
 
 // Listen accepts links.
-func (n *tracedNetwork) Listen(at netip.AddrPort, backlog int) (softdev.Acceptor, error) {
+func (n *tracedNetwork) Listen(at netip.AddrPort, backlog int) (streamdev.Acceptor, error) {
 	a, err := n.Network.Listen(at, backlog)
 	if err != nil {
 		return nil, err
@@ -43,11 +44,11 @@ func (n *tracedNetwork) Listen(at netip.AddrPort, backlog int) (softdev.Acceptor
 
 // tracedAcceptor records the links that it accepts.
 type tracedAcceptor struct {
-	softdev.Acceptor
+	streamdev.Acceptor
 	trace *trace.Writer
 }
 
-func (a *tracedAcceptor) Accept() (softdev.Link, error) {
+func (a *tracedAcceptor) Accept() (streamdev.Link, error) {
 	l, err := a.Acceptor.Accept()
 	if err != nil {
 		return nil, err
@@ -57,14 +58,14 @@ func (a *tracedAcceptor) Accept() (softdev.Link, error) {
 
 // tracedLink records a link.
 type tracedLink struct {
-	softdev.Link
+	streamdev.Link
 	trace  *trace.Writer
 	stream *trace.Stream // nil: the link is not established yet
 	// comment returns the comment of bytes that were sent or received; nil: they have none.
 	comment func(sent bool, b []byte) string
 }
 
-// Comment implements softdev.RecordingLink.
+// Comment implements streamdev.RecordingLink.
 func (l *tracedLink) Comment(of func(sent bool, b []byte) string) { l.comment = of }
 
 func (l *tracedLink) Connected() error {

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
+	"github.com/ramjet-rdma/ramjet/internal/core/streamdev"
 	"github.com/ramjet-rdma/ramjet/internal/system/pollwait"
 	"github.com/ramjet-rdma/ramjet/internal/system/shmem"
 )
@@ -46,7 +47,7 @@ func anyPort() uint16 {
 }
 
 // Listen opens a listener.
-func (n *network) Listen(at netip.AddrPort, backlog int) (softdev.Acceptor, error) {
+func (n *network) Listen(at netip.AddrPort, backlog int) (streamdev.Acceptor, error) {
 	choose, tries := at.Port() == 0, 0
 	for {
 		if choose {
@@ -140,7 +141,7 @@ func (a *acceptor) greeted(l *link, f func(owner any, read, write bool)) int {
 }
 
 // Accept returns the next link whose peer has said who it is.
-func (a *acceptor) Accept() (softdev.Link, error) {
+func (a *acceptor) Accept() (streamdev.Link, error) {
 	if len(a.come) > 0 {
 		l := a.come[0]
 		a.come = a.come[1:]

@@ -11,7 +11,7 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
+	"github.com/ramjet-rdma/ramjet/internal/core/streamdev"
 	"github.com/ramjet-rdma/ramjet/internal/engine/local"
 	"github.com/ramjet-rdma/ramjet/internal/system/shmem"
 	"github.com/ramjet-rdma/ramjet/verbs"
@@ -164,7 +164,7 @@ func TestDatagramsStalled(t *testing.T) {
 type lateListener struct {
 	t   *testing.T
 	net *network
-	acc softdev.Acceptor
+	acc streamdev.Acceptor
 	end *end
 }
 

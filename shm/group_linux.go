@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
+	"github.com/ramjet-rdma/ramjet/internal/core/streamdev"
 	"github.com/ramjet-rdma/ramjet/internal/system/shmem"
 )
 
@@ -18,17 +18,17 @@ import (
 // first, and then looks for listeners. So each finds the other, and nobody has to keep a list.
 
 // atWatches is the number before those of the watches.
-const atWatches = softdev.MaxGroupListeners
+const atWatches = streamdev.MaxGroupListeners
 
 // ListenGroup opens a listener of a group.
-func (n *network) ListenGroup(group netip.Addr, backlog int) (softdev.Acceptor, error) {
-	acc, err := anyOf(0, func(number uint16) (softdev.Acceptor, error) {
+func (n *network) ListenGroup(group netip.Addr, backlog int) (streamdev.Acceptor, error) {
+	acc, err := anyOf(0, func(number uint16) (streamdev.Acceptor, error) {
 		return n.Listen(netip.AddrPortFrom(group, number), backlog)
 	})
 	if err != nil {
 		return nil, err
 	}
-	for i := range softdev.MaxGroupListeners {
+	for i := range streamdev.MaxGroupListeners {
 		if sock, err := n.place.Connect(groupName(group, atWatches+1+i)); err == nil { // else nobody is there, or others wait to be seen
 			sock.Close()
 		}
@@ -42,7 +42,7 @@ func groupName(group netip.Addr, number int) string {
 
 // anyOf opens what has the first number that is free, of those after another.
 func anyOf[T any](after int, open func(number uint16) (T, error)) (v T, err error) {
-	for i := range softdev.MaxGroupListeners {
+	for i := range streamdev.MaxGroupListeners {
 		if v, err = open(uint16(after + 1 + i)); !errors.Is(err, unix.EADDRINUSE) {
 			break
 		}
@@ -57,9 +57,9 @@ type groupWatch struct {
 }
 
 // WatchGroup opens a watch. If others have all names, listeners are looked for each time.
-func (n *network) WatchGroup(group netip.Addr) (softdev.GroupWatch, error) {
+func (n *network) WatchGroup(group netip.Addr) (streamdev.GroupWatch, error) {
 	listener, err := anyOf(atWatches, func(number uint16) (*shmem.Listener, error) {
-		return n.place.Listen(groupName(group, int(number)), softdev.MaxGroupListeners)
+		return n.place.Listen(groupName(group, int(number)), streamdev.MaxGroupListeners)
 	})
 	if err != nil && !errors.Is(err, unix.EADDRINUSE) {
 		return nil, err
@@ -75,7 +75,7 @@ func (w *groupWatch) Changed() bool {
 		return true
 	}
 	changed := false
-	for range 2 * softdev.MaxGroupListeners {
+	for range 2 * streamdev.MaxGroupListeners {
 		sock, err := w.listener.Accept()
 		switch {
 		case err == nil:

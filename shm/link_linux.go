@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
+	"github.com/ramjet-rdma/ramjet/internal/core/streamdev"
 	"github.com/ramjet-rdma/ramjet/internal/engine/local"
 	"github.com/ramjet-rdma/ramjet/internal/system/pollwait"
 	"github.com/ramjet-rdma/ramjet/internal/system/shmem"
@@ -124,7 +125,7 @@ func (n *network) takeSlot(l *link) bool {
 }
 
 // Dial connects to a peer's listener. [link.Connected] returns the error if it cannot.
-func (n *network) Dial(from, to netip.AddrPort, _ uint8) (softdev.Link, error) {
+func (n *network) Dial(from, to netip.AddrPort, _ uint8) (streamdev.Link, error) {
 	if from.Port() == 0 {
 		from = netip.AddrPortFrom(from.Addr(), anyPort())
 	}
@@ -156,7 +157,7 @@ func (l *link) fail(err error) {
 }
 
 // DialNow is Dial that fails at once where nobody is. Another user is nobody.
-func (n *network) DialNow(from, to netip.AddrPort) (softdev.MemoryLink, error) {
+func (n *network) DialNow(from, to netip.AddrPort) (streamdev.MemoryLink, error) {
 	sock, err := n.place.Connect(to.String())
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, shmem.ErrOtherUser) {
 		err = unix.ECONNREFUSED
@@ -325,7 +326,7 @@ func (l *link) Write(pieces [][]byte) (int, error) {
 }
 
 // Join lets the peer use what is published in a domain, if there is one.
-func (l *link) Join(d softdev.Domain) (*local.Peer, error) {
+func (l *link) Join(d streamdev.Domain) (*local.Peer, error) {
 	if l.seg == nil || !l.hello {
 		return nil, unix.ENOTCONN
 	}

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
+	"github.com/ramjet-rdma/ramjet/internal/core/streamdev"
 	"github.com/ramjet-rdma/ramjet/internal/engine/local"
 	"github.com/ramjet-rdma/ramjet/internal/system/shmem"
 	"github.com/ramjet-rdma/ramjet/verbs"
@@ -26,7 +27,7 @@ import (
 type end struct {
 	*link
 	net    *network
-	domain softdev.Domain
+	domain streamdev.Domain
 	found  int // reports of the link
 }
 

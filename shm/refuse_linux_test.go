@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
+	"github.com/ramjet-rdma/ramjet/internal/core/streamdev"
 	"github.com/ramjet-rdma/ramjet/internal/system/mappings"
 )
 
@@ -49,12 +50,12 @@ func twoNetworks(t *testing.T) (nets [2]*network) {
 }
 
 // listenAndDial returns a listener of a network, and what dials it.
-func listenAndDial(t *testing.T) (a *network, acc softdev.Acceptor, dial func() (softdev.Link, error)) {
+func listenAndDial(t *testing.T) (a *network, acc streamdev.Acceptor, dial func() (streamdev.Link, error)) {
 	t.Helper()
 	nets := twoNetworks(t)
 	acc, err := nets[0].Listen(netip.MustParseAddrPort("127.0.0.1:0"), 8)
 	noError(t, err)
-	return nets[0], acc, func() (softdev.Link, error) {
+	return nets[0], acc, func() (streamdev.Link, error) {
 		l, err := nets[1].Dial(netip.MustParseAddrPort("127.0.0.1:0"), acc.Addr(), 0)
 		if err == nil {
 			t.Cleanup(func() { l.Close(true) })
@@ -65,7 +66,7 @@ func listenAndDial(t *testing.T) (a *network, acc softdev.Acceptor, dial func() 
 }
 
 // refused has a peer come for whom a network has no room: both sides are told which limit says so.
-func refused(t *testing.T, a *network, acc softdev.Acceptor, l softdev.Link, limit string) {
+func refused(t *testing.T, a *network, acc streamdev.Acceptor, l streamdev.Link, limit string) {
 	t.Helper()
 	told := false
 	d := &end{link: l.(*link), net: l.(*link).net}

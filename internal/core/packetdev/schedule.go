@@ -14,9 +14,9 @@ import (
 type schedule struct {
 	ready        queue.Ring[*qp]
 	waitingFlows []*ibta.Flow // flows whose window queue pairs wait for
-	fromFlow     *qp    // the last one that had waited for a window; it finishes its send before the next one
+	fromFlow     *qp          // the last one that had waited for a window; it finishes its send before the next one
 	flowsNext    bool         // the next one is one of these
-	heldAcks     []*qp  // queue pairs whose acknowledgements wait for the program's answer
+	heldAcks     []*qp        // queue pairs whose acknowledgements wait for the program's answer
 	heldPasses   int          // empty passes since the last of them was added
 	answers      bool         // the program posted while acknowledgements were held
 }

@@ -12,7 +12,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
 	"github.com/ramjet-rdma/ramjet/internal/engine/ibta"
-	"github.com/ramjet-rdma/ramjet/internal/testkit/memwait"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/memhub"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 	wire "github.com/ramjet-rdma/ramjet/wire/mad"
@@ -30,7 +30,7 @@ const subnetLMC = 2
 
 // adapter is a Port with two ports on a subnet.
 type adapter struct {
-	memwait.Waiter
+	memhub.Waiter
 	net     *subnet
 	ports   [2]*subnetPort
 	changed func(int, ...verbs.EventType)
@@ -77,7 +77,7 @@ func (n *subnet) newAdapter() *adapter {
 	if n.lids == nil {
 		n.lids = make(map[uint16]*subnetPort)
 	}
-	a := &adapter{Waiter: memwait.Waiter{In: &memwait.Changes{}}, net: n}
+	a := &adapter{Waiter: memhub.Waiter{In: &memhub.Changes{}}, net: n}
 	for i := range a.ports {
 		p := &subnetPort{of: a}
 		lid := uint16(len(n.lids)+1) << subnetLMC

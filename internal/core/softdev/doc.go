@@ -32,10 +32,11 @@
 // [Device] and [QP] are what programs call, and are the same whatever carries the messages. The
 // differences are behind [Fabric] and [QueuePair], and each fabric embeds the common part:
 //
-//   - packetdev.Device fills batches of packets, and a port carries them (RoCEv2, engine ibta). It is a package of its
-//     own beside this one.
-//   - [StreamDevice] has a stream for each queue pair, and a [Network] makes the streams. Data go as bytes
+//   - packetdev.Device fills batches of packets, and a port carries them (RoCEv2, engine ibta).
+//   - streamdev.Device has a stream for each queue pair, and a network makes the streams. Data go as bytes
 //     of the stream (iWARP, engine rdmap), or through memory that both processes share (engine local).
+//
+// These are packages of their own beside this one, which knows neither.
 //
 // # Where things are
 //
@@ -55,13 +56,5 @@
 //	observe.go, latency.go, objectlists.go  metrics, statistics and lists, which are read without the lock
 //	capture.go                              which queue pairs' packets observers capture
 //	portstate.go                            what ports of all fabrics tell and return
-//	faults.go, faultstreams.go              faults that were asked for: of calls and completions, of streams
-//
-//	streamdev.go, streamqp.go, network.go   [StreamDevice]: queue pairs over a network of streams
-//	carrier.go, bytes.go                    how their data travel; as bytes of the streams
-//	memory.go, memorynet.go                 in memory that both sides share
-//	datagrams.go, datagramqp.go             UD queue pairs there, and the links from device to device that they use
-//	groups.go, memorypersist.go             multicast groups and FLUSH there
-//	conn.go, connsetup.go, streamcapture.go a stream from its link to its end, and its segments that observers capture
-//	streams.go, callbacks.go, rendezvous.go streams for package cm, and for queue pairs by number
+//	faults.go                               faults that were asked for: of calls and completions
 package softdev

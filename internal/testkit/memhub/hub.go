@@ -13,7 +13,6 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
 	"github.com/ramjet-rdma/ramjet/internal/engine/ibta"
-	"github.com/ramjet-rdma/ramjet/internal/testkit/memwait"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
@@ -26,10 +25,10 @@ type Hub struct {
 
 // Port is a port of a hub that counts what the device does with it.
 type Port struct {
-	memwait.Waiter
+	Waiter
 	hub     *Hub
 	GID     verbs.GID
-	Arrived []Frame // in.mu guards it
+	Arrived []Frame // In.Mu guards it
 
 	Full     atomic.Bool // Send returns ErrAgain
 	Lose     atomic.Bool // Send loses everything
@@ -42,6 +41,7 @@ type Port struct {
 	packet   ib.Packet
 }
 
+// Frame is a packet without its ICRC that has arrived.
 type Frame struct {
 	Bytes []byte
 	From  verbs.GID
@@ -55,7 +55,7 @@ func (h *Hub) NewPort() *Port {
 		h.ports = make(map[verbs.GID]*Port)
 	}
 	addr := netip.AddrFrom4([4]byte{10, 0, 0, byte(len(h.ports) + 1)})
-	p := &Port{Waiter: memwait.Waiter{In: &memwait.Changes{}}, hub: h, GID: ib.GIDFromAddr(addr)}
+	p := &Port{Waiter: Waiter{In: &Changes{}}, hub: h, GID: ib.GIDFromAddr(addr)}
 	h.ports[p.GID] = p
 	return p
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/internal/core/packetdev"
 	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
+	"github.com/ramjet-rdma/ramjet/internal/core/streamdev"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
@@ -79,7 +80,7 @@ func (h *Host) OpenRoCE() *verbs.Device {
 func (h *Host) OpenIWARP() (*verbs.Device, error) {
 	s := newStreams(h)
 	h.add(s)
-	d, err := softdev.NewStream("iwarp:"+h.addr.String(), "iwarp", uint64(h.index+1), s)
+	d, err := streamdev.New("iwarp:"+h.addr.String(), "iwarp", uint64(h.index+1), s)
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
+	"github.com/ramjet-rdma/ramjet/internal/core/streamdev"
 	"github.com/ramjet-rdma/ramjet/internal/engine/rdmap"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
@@ -123,7 +124,7 @@ func (n *Net) find(at netip.AddrPort) *acceptor {
 }
 
 // Listen takes links.
-func (s *Streams) Listen(at netip.AddrPort, backlog int) (softdev.Acceptor, error) {
+func (s *Streams) Listen(at netip.AddrPort, backlog int) (streamdev.Acceptor, error) {
 	s.net.mu.Lock()
 	defer s.net.mu.Unlock()
 	if s.removed {
@@ -146,7 +147,7 @@ func (s *Streams) freePort(at netip.AddrPort) netip.AddrPort {
 }
 
 // Dial begins to make a link.
-func (s *Streams) Dial(from, to netip.AddrPort, tos uint8) (softdev.Link, error) {
+func (s *Streams) Dial(from, to netip.AddrPort, tos uint8) (streamdev.Link, error) {
 	n := s.net
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -281,7 +282,7 @@ func (a *acceptor) Own(owner any) {
 	a.owner = owner
 }
 
-func (a *acceptor) Accept() (softdev.Link, error) {
+func (a *acceptor) Accept() (streamdev.Link, error) {
 	defer a.lock()()
 	if len(a.links) == 0 || a.closed || a.streams.host.stopped || a.streams.killed {
 		return nil, softdev.ErrAgain

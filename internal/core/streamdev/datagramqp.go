@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package softdev
+package streamdev
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/internal/base/memory"
 	"github.com/ramjet-rdma/ramjet/internal/base/queue"
+	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
 	"github.com/ramjet-rdma/ramjet/internal/engine/local"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
@@ -16,7 +17,7 @@ import (
 
 // datagramQP is a UD queue pair over shared memory.
 type datagramQP struct {
-	QP
+	softdev.QP
 	all    *datagrams
 	engine *local.DatagramQP
 	waits  *datagramLink // its oldest datagram waits for room there; nil: it does not wait
@@ -25,12 +26,12 @@ type datagramQP struct {
 	blockSelf bool         // to the multicasts that it sends itself (verbs.QPInit.BlockSelfMulticast)
 }
 
-func (u *datagrams) newQP(domain memory.PD, init *verbs.QPInit) (QueuePair, error) {
+func (u *datagrams) newQP(domain memory.PD, init *verbs.QPInit) (softdev.QueuePair, error) {
 	if err := u.open(); err != nil {
 		return nil, err
 	}
 	q := &datagramQP{all: u, blockSelf: init.BlockSelfMulticast}
-	c := queue.Config{Num: u.dev.rendezvous.newQPN(u.dev), Type: init.Type, PD: domain, SendCQ: driver.CQOf(init.SendCQ).(*CQ).Queue, RecvCQ: driver.CQOf(init.RecvCQ).(*CQ).Queue,
+	c := queue.Config{Num: u.dev.rendezvous.newQPN(u.dev), Type: init.Type, PD: domain, SendCQ: driver.CQOf(init.SendCQ).(*softdev.CQ).Queue, RecvCQ: driver.CQOf(init.RecvCQ).(*softdev.CQ).Queue,
 		SignalAll: init.SignalAll, Owner: q, Caps: init.Cap}
 	c.Recv = q.Receives(init, domain)
 	q.engine = local.NewDatagram(u.engine, c)
@@ -139,7 +140,7 @@ func (q *datagramQP) Received() {}
 
 func (q *datagramQP) Release() error {
 	if len(q.groups) > 0 {
-		return ErrAttached
+		return softdev.ErrAttached
 	}
 	q.leave()
 	q.engine.Destroy()
@@ -176,7 +177,7 @@ func (q *datagramQP) DetachMulticast(gid verbs.GID, _ uint16) error {
 	case d.Lane.Closed:
 		return verbs.ErrClosed
 	case i < 0:
-		return ErrNotAttached
+		return softdev.ErrNotAttached
 	}
 	d.Lane.NewTime()
 	q.all.detach(q, q.groups[i])
@@ -186,9 +187,9 @@ func (q *datagramQP) DetachMulticast(gid verbs.GID, _ uint16) error {
 
 // datagramAH is an address handle.
 type datagramAH struct {
-	dev  *Device
+	dev  *softdev.Device
 	attr verbs.AHAttr
-	ObservedAH
+	softdev.ObservedAH
 }
 
 func (u *datagrams) newAH(attr verbs.AHAttr) (driver.AH, error) {

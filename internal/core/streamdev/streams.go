@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package softdev
+package streamdev
 
 import (
 	"errors"
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/base/clock"
+	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
 	"github.com/ramjet-rdma/ramjet/internal/engine/rdmap"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
@@ -15,25 +16,25 @@ import (
 
 // streamListener takes links at an address and port.
 type streamListener struct {
-	dev       *StreamDevice
+	dev       *Device
 	acc       Acceptor
-	silent    *HalfOpen[*conn] // links that have sent no request
-	waiting   *HalfOpen[*conn] // requests that wait for the program's answer
-	onRequest func(*conn)      // handles a request
+	silent    *softdev.HalfOpen[*conn] // links that have sent no request
+	waiting   *softdev.HalfOpen[*conn] // requests that wait for the program's answer
+	onRequest func(*conn)              // handles a request
 	events    func(driver.StreamEvent)
-	again     Timer // accepts again after the system had no room for a link
+	again     softdev.Timer // accepts again after the system had no room for a link
 }
 
 // acceptPause is how long links wait if the system has no room for one, usually for lack of file
 // descriptors: the acceptor would always be ready.
 const acceptPause = clock.Time(100 * time.Millisecond)
 
-func (d *StreamDevice) listen(at netip.AddrPort, backlog int) (*streamListener, error) {
+func (d *Device) listen(at netip.AddrPort, backlog int) (*streamListener, error) {
 	acc, err := d.net.Listen(at, backlog)
 	if err != nil {
 		return nil, err
 	}
-	l := &streamListener{dev: d, acc: acc, silent: NewHalfOpen[*conn](d.halfOpen(maxSilent)), waiting: NewHalfOpen[*conn](backlog)}
+	l := &streamListener{dev: d, acc: acc, silent: softdev.NewHalfOpen[*conn](d.halfOpen(maxSilent)), waiting: softdev.NewHalfOpen[*conn](backlog)}
 	l.again.Fire = func() { acc.Watch(true) }
 	acc.Own(l)
 	return l, nil
@@ -44,7 +45,7 @@ func (d *StreamDevice) listen(at netip.AddrPort, backlog int) (*streamListener, 
 const maxHalfOpenLocal = 1 << 14
 
 // halfOpen returns how many links may be half open, of which a device on a network has some.
-func (d *StreamDevice) halfOpen(some int) int {
+func (d *Device) halfOpen(some int) int {
 	if d.carrier.patient() {
 		return maxHalfOpenLocal
 	}
@@ -60,7 +61,7 @@ func (o *streamListener) handle(bool, bool) { o.accept() }
 func (l *streamListener) accept() {
 	for range acceptsAtOnce {
 		link, err := l.acc.Accept()
-		if errors.Is(err, ErrAgain) {
+		if errors.Is(err, softdev.ErrAgain) {
 			return
 		}
 		if err != nil {
@@ -104,10 +105,10 @@ func (l *streamListener) dropOldest() {
 }
 
 // Connections has queue pairs connected by streams.
-func (d *StreamDevice) Connections(p driver.Protocols) error { return p.Streams(d) }
+func (d *Device) Connections(p driver.Protocols) error { return p.Streams(d) }
 
 // ListenStream takes connections for package cm.
-func (d *StreamDevice) ListenStream(at netip.AddrPort, backlog int, f func(driver.StreamEvent)) (driver.StreamListener, error) {
+func (d *Device) ListenStream(at netip.AddrPort, backlog int, f func(driver.StreamEvent)) (driver.StreamListener, error) {
 	d.Lane.Mu.Lock()
 	defer d.Lane.Mu.Unlock()
 	if d.Lane.Closed {
@@ -173,7 +174,7 @@ func (l *streamListener) Close() error {
 }
 
 // DialStream requests a connection for package cm.
-func (d *StreamDevice) DialStream(qp driver.QP, from, to netip.AddrPort, p driver.StreamParam, f func(driver.StreamEvent)) (driver.Stream, error) {
+func (d *Device) DialStream(qp driver.QP, from, to netip.AddrPort, p driver.StreamParam, f func(driver.StreamEvent)) (driver.Stream, error) {
 	d.Lane.Mu.Lock()
 	defer d.Lane.Mu.Unlock()
 	var q *streamQP
@@ -201,7 +202,7 @@ func (d *StreamDevice) DialStream(qp driver.QP, from, to netip.AddrPort, p drive
 }
 
 // QPNumbered returns the reliable queue pair with a number; nil: there is none.
-func (d *StreamDevice) QPNumbered(n verbs.QPN) driver.QP {
+func (d *Device) QPNumbered(n verbs.QPN) driver.QP {
 	d.Lane.Mu.Lock()
 	defer d.Lane.Mu.Unlock()
 	if q, ok := d.QPs[n].(*streamQP); ok && q.typ == verbs.RC {
@@ -211,7 +212,7 @@ func (d *StreamDevice) QPNumbered(n verbs.QPN) driver.QP {
 }
 
 // own checks a queue pair given by package cm.
-func (d *StreamDevice) own(qp driver.QP) (*streamQP, error) {
+func (d *Device) own(qp driver.QP) (*streamQP, error) {
 	q, ok := qp.(*streamQP)
 	switch {
 	case d.Lane.Closed:

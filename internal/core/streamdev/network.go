@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package softdev
+package streamdev
 
 import (
 	"net/netip"
 	"time"
 
+	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
 	"github.com/ramjet-rdma/ramjet/internal/engine/rdmap"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// Network connects a StreamDevice to its peers. Dial, Listen, Ready and the methods of what they
+// Network connects a [Device] to its peers. Dial, Listen, Ready and the methods of what they
 // return are called with the device's lock held, and do not block.
 type Network interface {
-	PortState
+	softdev.PortState
 	// StopFollowing ends what Follow began.
 	StopFollowing()
 	// Resolve checks an address vector.

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package softdev
+package streamdev
 
 import (
 	"errors"
 	"net/netip"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -115,13 +116,14 @@ func TestStreamWaitForWhilePaused(t *testing.T) {
 	a.post(qa, b, 1, verbs.OpSend, verbs.OpWrite)
 	b.eventually(func() bool { return b.paused(qb) }, "the SEND waits for a receive")
 	done := make(chan error, 1)
+	var looked atomic.Int32
 	go func() {
-		done <- b.mr.WaitFor(t.Context(), func(p []byte) bool { return p[0] != 0 })
+		done <- b.mr.WaitFor(t.Context(), func(p []byte) bool { looked.Add(1); return p[0] != 0 })
 	}()
 	b.eventually(func() bool {
-		b.soft.Lane.Mu.Lock()
-		defer b.soft.Lane.Mu.Unlock()
-		return b.soft.watch.ch != nil
+		before := looked.Load()
+		time.Sleep(50 * time.Millisecond)
+		return looked.Load() == before && before > 0
 	}, "it sleeps")
 	b.rest()
 	b.ok(qb.PostRecv(&verbs.RecvWR{SGL: []verbs.SGE{b.mr.SGE(1, 1)}}))
@@ -298,7 +300,7 @@ func TestStreamAwaitedWhileStopped(t *testing.T) {
 	a.eventually(func() bool {
 		a.soft.Lane.Mu.Lock()
 		defer a.soft.Lane.Mu.Unlock()
-		return late.At != 1 || late.index == 0
+		return late.At != 1 || !late.IsSet()
 	}, "it is noticed")
 	b.ok(qb.Connect(eb, ea, nil))
 	if wc := a.wait(); wc.Status != verbs.StatusSuccess {

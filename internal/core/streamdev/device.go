@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package softdev
+package streamdev
 
 import (
 	"cmp"
@@ -12,13 +12,14 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/base/clock"
 	"github.com/ramjet-rdma/ramjet/internal/base/memory"
 	"github.com/ramjet-rdma/ramjet/internal/base/queue"
+	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
-// StreamDevice is a verbs device whose queue pairs have a stream each: iWARP, and shared memory.
-type StreamDevice struct {
-	Device
+// Device is a verbs device whose queue pairs have a stream each: iWARP, and shared memory.
+type Device struct {
+	softdev.Device
 	net        Network
 	carrier    carrier
 	links      linkCounters
@@ -27,15 +28,15 @@ type StreamDevice struct {
 	rendezvous rendezvous
 	callbacks  callbackQueue
 
-	ready       queue.Ring[*conn] // may have something to send
-	established []*conn           // connections that have a queue pair
-	refused     *HalfOpen[*conn]  // rejected links whose peers have not ended them
-	lastShared  int               // index of the one that took the last receive of a shared queue
-	sends       Budget
+	ready       queue.Ring[*conn]        // may have something to send
+	established []*conn                  // connections that have a queue pair
+	refused     *softdev.HalfOpen[*conn] // rejected links whose peers have not ended them
+	lastShared  int                      // index of the one that took the last receive of a shared queue
+	sends       softdev.Budget
 	load        int         // bytes moved that are not yet counted in movedMuch
 	woken       atomic.Bool // the goroutine's wait has ended
 	handle      func(owner any, read, write bool)
-	impaired    *Faulty // nil: faults do nothing to streams
+	impaired    *softdev.Faulty // nil: faults do nothing to streams
 }
 
 const (
@@ -54,16 +55,16 @@ const (
 	streamCalls = 8
 )
 
-// NewStream creates a device of a network for bytes, and starts its goroutines. name is what the
+// New creates a device of a network for bytes, and starts its goroutines. name is what the
 // program opened.
-func NewStream(name, kind string, guid uint64, net Network) (*StreamDevice, error) {
-	d := &StreamDevice{net: net}
+func New(name, kind string, guid uint64, net Network) (*Device, error) {
+	d := &Device{net: net}
 	d.carrier = newByteCarrier(d)
-	return d, d.start(AttrOf(name, kind, verbs.TransportIWARP, guid))
+	return d, d.start(softdev.AttrOf(name, kind, verbs.TransportIWARP, guid))
 }
 
-func (d *StreamDevice) start(attr verbs.DeviceAttr) error {
-	d.conns, d.refused = make(map[*conn]struct{}), NewHalfOpen[*conn](maxRefused)
+func (d *Device) start(attr verbs.DeviceAttr) error {
+	d.conns, d.refused = make(map[*conn]struct{}), softdev.NewHalfOpen[*conn](maxRefused)
 	d.Device.Init(d, d.net, d.carrier.shared(), attr)
 	if s, ok := d.carrier.(memory.Sharer); ok {
 		d.carrier.shared().Memory.ShareWith(s)
@@ -83,31 +84,31 @@ type linkCounters struct {
 	dropped uint64 // silent ones that were dropped for others
 }
 
-func (d *StreamDevice) Publish() {
+func (d *Device) Publish() {
 	d.counted = d.links
 	d.carrier.publish()
 }
 
-func (d *StreamDevice) Counted() []verbs.Metric {
+func (d *Device) Counted() []verbs.Metric {
 	return append(d.carrier.metrics(),
 		verbs.Metric{Name: "accept_no_room", Unit: verbs.UnitEvents, Help: "times that there was no room for a peer's link", Value: d.counted.noRoom},
 		verbs.Metric{Name: "accept_dropped", Unit: verbs.UnitEvents, Help: "links that said nothing and went for others", Value: d.counted.dropped})
 }
 
 // findQP returns the queue pair of a number, or nil.
-func (d *StreamDevice) findQP(n verbs.QPN) *streamQP {
+func (d *Device) findQP(n verbs.QPN) *streamQP {
 	q, _ := d.QPs[n].(*streamQP)
 	return q
 }
 
-func (d *StreamDevice) isClosed() bool {
+func (d *Device) isClosed() bool {
 	d.Lane.Mu.Lock()
 	defer d.Lane.Mu.Unlock()
 	return d.Lane.Closed
 }
 
 // NewAH fails where there are no datagrams.
-func (d *StreamDevice) NewAH(attr verbs.AHAttr) (driver.AH, error) {
+func (d *Device) NewAH(attr verbs.AHAttr) (driver.AH, error) {
 	if u := d.carrier.datagrams(); u != nil {
 		return u.newAH(attr)
 	}
@@ -115,15 +116,15 @@ func (d *StreamDevice) NewAH(attr verbs.AHAttr) (driver.AH, error) {
 }
 
 // Adopt makes the streams of a shared receive queue continue when it has receives again.
-func (d *StreamDevice) Adopt(s *SRQ, _ *verbs.SRQInit) { s.Posted = d.resumeAll }
+func (d *Device) Adopt(s *softdev.SRQ, _ *verbs.SRQInit) { s.Posted = d.resumeAll }
 
 // SendRest sends what TCP takes now.
-func (d *StreamDevice) SendRest() {
+func (d *Device) SendRest() {
 	d.Lane.NewTime()
 	d.transmit()
 }
 
-func (d *StreamDevice) Shut() error {
+func (d *Device) Shut() error {
 	d.Lane.Mu.Lock()
 	for _, c := range d.inOrder() {
 		c.link.Close(c.inUse())
@@ -135,7 +136,7 @@ func (d *StreamDevice) Shut() error {
 	return d.WaitForWorkers("close_device", "the memory of the regions is the program's alone")
 }
 
-func (d *StreamDevice) Free() error {
+func (d *Device) Free() error {
 	clear(d.conns)
 	d.established, d.ready = nil, queue.Ring[*conn]{}
 	d.carrier.close()
@@ -143,14 +144,14 @@ func (d *StreamDevice) Free() error {
 }
 
 // inOrder returns all connections, in a reproducible order.
-func (d *StreamDevice) inOrder() []*conn {
+func (d *Device) inOrder() []*conn {
 	return slices.SortedFunc(maps.Keys(d.conns), func(a, b *conn) int {
 		return cmp.Or(a.link.LocalAddr().Compare(b.link.LocalAddr()), a.link.PeerAddr().Compare(b.link.PeerAddr()))
 	})
 }
 
 // moved counts bytes that were read or written.
-func (d *StreamDevice) moved(n int) {
+func (d *Device) moved(n int) {
 	if d.load += n; d.load >= heavyLoad {
 		d.load = 0
 		d.Lane.MovedMuch()
@@ -158,7 +159,7 @@ func (d *StreamDevice) moved(n int) {
 }
 
 // Receive delivers what has arrived to its queue pairs.
-func (d *StreamDevice) Receive() (n int) {
+func (d *Device) Receive() (n int) {
 	if !d.carrier.scans() || d.woken.Load() {
 		d.woken.Store(false)
 		return d.net.Ready(d.handle)
@@ -170,7 +171,7 @@ func (d *StreamDevice) Receive() (n int) {
 }
 
 // Respond sends what there is.
-func (d *StreamDevice) Respond(bool, int, bool) { d.transmit() }
+func (d *Device) Respond(bool, int, bool) { d.transmit() }
 
 // owner is what links and acceptors belong to.
 type owner interface {
@@ -178,15 +179,15 @@ type owner interface {
 	handle(read, write bool)
 }
 
-func (d *StreamDevice) Polling(*queue.CQ) {}
+func (d *Device) Polling(*queue.CQ) {}
 
-func (d *StreamDevice) Long(received int) bool { return received > 1 }
+func (d *Device) Long(received int) bool { return received > 1 }
 
 // transmit sends what there is to send, a few writes of each stream, one after the other, and as much as a pass
 // allows, and delivers the results to the program.
-func (d *StreamDevice) transmit() {
+func (d *Device) transmit() {
 	if d.ready.Len() > 0 { // else nobody needs the time, and most polls of a program are so
-		d.sends = Budget{Start: d.Lane.PassTime()}
+		d.sends = softdev.Budget{Start: d.Lane.PassTime()}
 	}
 	for n := d.ready.Len(); n > 0 && !d.sends.Over; n-- {
 		c := *d.ready.Front()
@@ -197,29 +198,29 @@ func (d *StreamDevice) transmit() {
 	}
 	d.Lane.Deliver()
 	if d.ready.Len() > 0 {
-		d.Lane.WakeBy(d.Lane.PassTime() + clock.Time(GracePeriod)) // the program may never poll again
+		d.Lane.WakeBy(d.Lane.PassTime() + clock.Time(softdev.GracePeriod)) // the program may never poll again
 	}
 	d.Lane.WakeForTimer()
 }
 
 // Flush leaves the rest of what is ready to the goroutine.
-func (d *StreamDevice) Flush() {
+func (d *Device) Flush() {
 	d.transmit()
 	if d.ready.Len() > 0 {
 		d.Lane.WakeBy(d.Lane.PassTime())
 	}
 }
 
-func (d *StreamDevice) Pending() bool              { return d.ready.Len() > 0 }
-func (d *StreamDevice) Stalled() bool              { return false }
-func (d *StreamDevice) Workers() map[Worker]uint32 { return d.carrier.workers() }
-func (d *StreamDevice) Arm() bool                  { return d.carrier.arm() }
-func (d *StreamDevice) SetDeadline(t time.Time)    { d.net.SetDeadline(t) }
+func (d *Device) Pending() bool                      { return d.ready.Len() > 0 }
+func (d *Device) Stalled() bool                      { return false }
+func (d *Device) Workers() map[softdev.Worker]uint32 { return d.carrier.workers() }
+func (d *Device) Arm() bool                          { return d.carrier.arm() }
+func (d *Device) SetDeadline(t time.Time)            { d.net.SetDeadline(t) }
 
 // Wait makes the next pass ask what woke it.
-func (d *StreamDevice) Wait(bool) error {
+func (d *Device) Wait(bool) error {
 	err := d.net.Wait()
 	d.woken.Store(true)
 	return err
 }
-func (d *StreamDevice) Wake() { d.net.Wake() }
+func (d *Device) Wake() { d.net.Wake() }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package softdev
+package streamdev
 
 import (
 	"encoding/binary"
@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/base/clock"
+	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
 	"github.com/ramjet-rdma/ramjet/internal/engine/rdmap"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
@@ -40,7 +41,7 @@ type rendezvous struct {
 	addr     netip.Addr
 	listener *streamListener
 	early    map[rendezvousKey]*conn
-	waiting  *HalfOpen[*conn] // those that came early
+	waiting  *softdev.HalfOpen[*conn] // those that came early
 }
 
 // rendezvousKey identifies two queue pairs.
@@ -49,9 +50,9 @@ type rendezvousKey struct {
 	peer     netip.Addr // of from
 }
 
-func (r *rendezvous) open(d *StreamDevice) error {
+func (r *rendezvous) open(d *Device) error {
 	r.addr, r.early = d.net.Info(1).GIDTable[0].GID.Addr(), make(map[rendezvousKey]*conn)
-	r.waiting, r.bits = NewHalfOpen[*conn](d.halfOpen(maxEarly)), d.carrier.slotBits()
+	r.waiting, r.bits = softdev.NewHalfOpen[*conn](d.halfOpen(maxEarly)), d.carrier.slotBits()
 	for r.slot = range 1 << r.bits {
 		l, err := d.listen(netip.AddrPortFrom(r.addr, uint16(rendezvousPort+r.slot)), 4096)
 		if err == nil {
@@ -74,10 +75,10 @@ func (r *rendezvous) close() {
 }
 
 // newQPN returns a random free number with the device's prefix.
-func (r *rendezvous) newQPN(d *StreamDevice) verbs.QPN {
+func (r *rendezvous) newQPN(d *Device) verbs.QPN {
 	bits := 24 - r.bits
 	for {
-		n := verbs.QPN(r.slot<<bits) | verbs.QPN(Random32()&(1<<bits-1))
+		n := verbs.QPN(r.slot<<bits) | verbs.QPN(softdev.Random32()&(1<<bits-1))
 		if n > 1 && n != ib.QPNMulticast && d.QPs[n] == nil {
 			return n
 		}
@@ -194,7 +195,7 @@ func (q *streamQP) redialLater(err error) {
 }
 
 // handleRendezvous handles a request that names queue pairs.
-func (d *StreamDevice) handleRendezvous(c *conn) {
+func (d *Device) handleRendezvous(c *conn) {
 	var n rendezvousRequest
 	if !n.decode(c.handshake.Peer.Private) || d.findQP(n.to) == nil {
 		c.reject(nil)
@@ -219,7 +220,7 @@ func (r *rendezvous) endEarly() {
 }
 
 // match hands a request to its queue pair, if that is ready.
-func (d *StreamDevice) match(c *conn) {
+func (d *Device) match(c *conn) {
 	var n rendezvousRequest
 	n.decode(c.handshake.Peer.Private)
 	q := d.findQP(n.to)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package softdev
+package streamdev
 
 import (
 	"github.com/ramjet-rdma/ramjet/internal/base/memory"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package softdev
+package streamdev
 
 import (
 	"fmt"
@@ -9,33 +9,34 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/base/clock"
 	"github.com/ramjet-rdma/ramjet/internal/base/memory"
 	"github.com/ramjet-rdma/ramjet/internal/base/queue"
+	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
 	"github.com/ramjet-rdma/ramjet/internal/engine/rdmap"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
-// streamQP is a queue pair of a [StreamDevice].
+// streamQP is a queue pair of a [Device].
 type streamQP struct {
-	QP
-	dev      *StreamDevice
+	softdev.QP
+	dev      *Device
 	typ      verbs.QPType
 	engine   engine
 	endpoint endpoint
-	srq      *SRQ
+	srq      *softdev.SRQ
 	conn     *conn
 	posts    uint // posted since pass
 	pass     uint
 	polls    uint32 // poll count when the first of them was posted
 	polled   bool   // the program polled before that
 
-	redial        Timer // makes another attempt to connect
-	waitTimer     Timer // ends the wait of work requests for a stream
-	waitPartsLeft int   // parts of that wait that are left
+	redial        softdev.Timer // makes another attempt to connect
+	waitTimer     softdev.Timer // ends the wait of work requests for a stream
+	waitPartsLeft int           // parts of that wait that are left
 	attempt       uint
 	nobody        bool // the last attempt found no device at the peer's address
 }
 
-func (d *StreamDevice) NewQP(domain memory.PD, init *verbs.QPInit) (QueuePair, error) {
+func (d *Device) NewQP(domain memory.PD, init *verbs.QPInit) (softdev.QueuePair, error) {
 	if init.Congestion != "" {
 		return nil, &verbs.OpError{Op: "create_qp", Err: verbs.ErrNotSupported, Detail: "congestion control of a queue pair: what carries the device's streams has its own"}
 	}
@@ -47,11 +48,11 @@ func (d *StreamDevice) NewQP(domain memory.PD, init *verbs.QPInit) (QueuePair, e
 			Detail: fmt.Sprintf("%v: the device has no such queue pairs, as it connects them by streams", init.Type)}
 	}
 	q := &streamQP{dev: d, typ: init.Type}
-	c := queue.Config{Num: d.rendezvous.newQPN(d), Type: init.Type, PD: domain, SendCQ: driver.CQOf(init.SendCQ).(*CQ).Queue, RecvCQ: driver.CQOf(init.RecvCQ).(*CQ).Queue,
+	c := queue.Config{Num: d.rendezvous.newQPN(d), Type: init.Type, PD: domain, SendCQ: driver.CQOf(init.SendCQ).(*softdev.CQ).Queue, RecvCQ: driver.CQOf(init.RecvCQ).(*softdev.CQ).Queue,
 		SignalAll: init.SignalAll, Owner: q, Caps: init.Cap}
 	c.Recv = q.Receives(init, domain)
 	if init.SRQ != nil {
-		q.srq = driver.SRQOf(init.SRQ).(*SRQ)
+		q.srq = driver.SRQOf(init.SRQ).(*softdev.SRQ)
 	}
 	d.carrier.equip(q, c)
 	q.QP.Init(&d.Device, q, q.engine)
@@ -114,7 +115,7 @@ func (q *streamQP) Posted() {
 		return
 	}
 	if q.endpoint.prompt() && d.ready.Len() == 0 {
-		d.sends = Budget{}
+		d.sends = softdev.Budget{}
 		q.endpoint.transmit()
 		d.Lane.Deliver()
 		if d.ready.Len() > 0 {
@@ -131,7 +132,7 @@ func (q *streamQP) Posted() {
 	q.posts++
 	if programPolls := d.Lane.PollsOn(); (programPolls || q.polled) && (q.posts > 1 || d.Lane.Completed() >= bulkCompletions) && q.posts%burst != 0 {
 		if !programPolls {
-			d.Lane.WakeBy(d.Lane.PassTime() + clock.Time(GracePeriod)) // the program may never poll again
+			d.Lane.WakeBy(d.Lane.PassTime() + clock.Time(softdev.GracePeriod)) // the program may never poll again
 		}
 		return
 	}
@@ -232,7 +233,7 @@ func (q *streamQP) resume() {
 
 // resumed sends and delivers the results of streams that were resumed, in one pass. Completions of
 // messages received are delivered now, even if the streams wait again.
-func (d *StreamDevice) resumed() {
+func (d *Device) resumed() {
 	d.Lane.NewTime()
 	d.transmit()
 	d.TellWatchers()
@@ -240,7 +241,7 @@ func (d *StreamDevice) resumed() {
 
 // resumeAll resumes all queue pairs of a shared receive queue. Each time it begins with another
 // one, so that none starves.
-func (d *StreamDevice) resumeAll(s *SRQ) {
+func (d *Device) resumeAll(s *softdev.SRQ) {
 	went := false
 	for range d.established {
 		if s.Queue.Len() == 0 || len(d.established) == 0 { // one that goes on may end
@@ -274,5 +275,5 @@ func (q *streamQP) AttachMulticast(verbs.GID, uint16) error {
 }
 
 func (q *streamQP) DetachMulticast(verbs.GID, uint16) error {
-	return ErrNotAttached
+	return softdev.ErrNotAttached
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package softdev
+package streamdev
 
 import (
 	"bytes"
@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
 	"github.com/ramjet-rdma/ramjet/internal/engine/rdmap"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
@@ -15,7 +16,7 @@ import (
 )
 
 // dialed returns the set-up of a stream that the device dials.
-func (d *StreamDevice) dialed(depths driver.StreamParam, private []byte, times rdmap.SetupTimes) *rdmap.Handshake {
+func (d *Device) dialed(depths driver.StreamParam, private []byte, times rdmap.SetupTimes) *rdmap.Handshake {
 	h := rdmap.Dial(d.Lane.PassTime(), d.net.Proposal(), private, times)
 	h.Limit(depths.IRD, depths.ORD)
 	return h
@@ -34,7 +35,7 @@ func (c *conn) handleSetup(read, write bool) {
 	switch c.stage() {
 	case rdmap.StageLink:
 		err := c.link.Connected()
-		if errors.Is(err, ErrAgain) {
+		if errors.Is(err, softdev.ErrAgain) {
 			return
 		}
 		if err != nil {
@@ -65,7 +66,7 @@ func (c *conn) flush() {
 	h := c.handshake
 	if len(h.Output()) > 0 {
 		n, err := c.link.Write([][]byte{h.Output()})
-		if err != nil && !errors.Is(err, ErrAgain) {
+		if err != nil && !errors.Is(err, softdev.ErrAgain) {
 			c.fail(err)
 			return
 		}
@@ -79,7 +80,7 @@ func (c *conn) readSetup() {
 	h := c.handshake
 	for {
 		n, err := c.link.Read([][]byte{h.Into()})
-		if errors.Is(err, ErrAgain) {
+		if errors.Is(err, softdev.ErrAgain) {
 			return
 		}
 		if errors.Is(err, io.EOF) {

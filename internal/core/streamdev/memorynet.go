@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package softdev
+package streamdev
 
 import (
 	"net/netip"
 
+	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
 	"github.com/ramjet-rdma/ramjet/internal/engine/local"
 )
 
@@ -32,7 +33,7 @@ type MemoryNetwork interface {
 	Arm() bool
 	// Leaving calls f with the peers that still work in memory of this process after their links
 	// were closed.
-	Leaving(f func(Worker))
+	Leaving(f func(softdev.Worker))
 }
 
 // GroupWatch reports new listeners of a group.

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package softdev
+package streamdev
 
 import (
 	"net/netip"
 	"testing"
 
 	"github.com/ramjet-rdma/ramjet/internal/base/queue"
+	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
+	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
 // silentNetwork makes links whose other side says nothing.
@@ -24,6 +26,7 @@ func (n *silentNetwork) DialNow(from, to netip.AddrPort) (MemoryLink, error) {
 	l, err := n.Dial(from, to, 0)
 	return l.(MemoryLink), err
 }
+func (n *silentNetwork) Ports() int { return 0 }
 func (n *silentNetwork) Own(any)    {}
 func (n *silentNetwork) Watch(bool) {}
 func (n *silentNetwork) Addr() netip.AddrPort {
@@ -31,7 +34,7 @@ func (n *silentNetwork) Addr() netip.AddrPort {
 }
 func (n *silentNetwork) Accept() (Link, error) {
 	if n.come == 0 {
-		return nil, ErrAgain
+		return nil, softdev.ErrAgain
 	}
 	n.come--
 	return n.Dial(netip.AddrPort{}, netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, byte(n.come)}), 1), 0)
@@ -44,7 +47,7 @@ type silentLink struct {
 }
 
 func (l *silentLink) Own(any)                  {}
-func (l *silentLink) Connected() error         { return ErrAgain }
+func (l *silentLink) Connected() error         { return softdev.ErrAgain }
 func (l *silentLink) PeerAddr() netip.AddrPort { return l.to }
 func (l *silentLink) Close(bool)               { l.net.open-- }
 
@@ -57,8 +60,9 @@ func (silentListener) Close() error { return nil }
 // than may have one.
 func TestDatagramLinks(t *testing.T) {
 	net := &silentNetwork{}
-	d := &StreamDevice{net: net}
-	d.Lane.outbox, d.rendezvous.bits, d.rendezvous.addr = &queue.Outbox{}, 6, netip.MustParseAddr("127.0.0.1")
+	d := &Device{net: net}
+	d.Init(d, net, &queue.Device{}, verbs.DeviceAttr{})
+	d.rendezvous.bits, d.rendezvous.addr = 6, netip.MustParseAddr("127.0.0.1")
 	u := newDatagrams(d, net, nil)
 	u.listener = u.newListener(silentListener{net}, nil)
 	first := u.link(netip.AddrFrom4([4]byte{127, 0, 0, 1}), 1)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package softdev
+package streamdev
 
 import (
 	"time"
@@ -12,7 +12,7 @@ import (
 )
 
 // CapturePackets implements observe.PacketSource. Only streams of bytes have packets.
-func (d *StreamDevice) CapturePackets(n verbs.QPN, r *observe.Ring) error {
+func (d *Device) CapturePackets(n verbs.QPN, r *observe.Ring) error {
 	if !d.carrier.bytes() {
 		return &verbs.OpError{Op: "keep_packets", Err: verbs.ErrNotSupported, Detail: "shared memory has no packets: each side works in the other's memory"}
 	}

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package softdev
+package streamdev
 
 import (
 	"github.com/ramjet-rdma/ramjet/internal/base/clock"
 	"github.com/ramjet-rdma/ramjet/internal/base/memory"
 	"github.com/ramjet-rdma/ramjet/internal/base/queue"
+	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
 	"github.com/ramjet-rdma/ramjet/internal/engine/rdmap"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
-// carrier is how the data of a [StreamDevice] travel once a stream is set up: as bytes of the stream
+// carrier is how the data of a [Device] travel once a stream is set up: as bytes of the stream
 // ([byteCarrier]), or in memory that both processes share, for which the stream only carries the
 // set-up and shows when the peer ends ([memoryCarrier]). Its methods are called with the lock held, unless they say otherwise.
 type carrier interface {
@@ -36,7 +37,7 @@ type carrier interface {
 	// arm prepares for a wait: see transport.
 	arm() bool
 	// workers is that of fabric.
-	workers() map[Worker]uint32
+	workers() map[softdev.Worker]uint32
 	// publish copies counters for metrics. The view's lock is held, too.
 	publish()
 	// metrics returns what was published. The view's lock is held, the lane's is not.
@@ -47,13 +48,13 @@ type carrier interface {
 
 // datagramMaker makes UD queue pairs and their address handles. Its methods are called with the lock held.
 type datagramMaker interface {
-	newQP(domain memory.PD, init *verbs.QPInit) (QueuePair, error)
+	newQP(domain memory.PD, init *verbs.QPInit) (softdev.QueuePair, error)
 	newAH(attr verbs.AHAttr) (driver.AH, error)
 }
 
 // engine is the queue pair of the protocol engine behind a carrier.
 type engine interface {
-	Protocol
+	softdev.Protocol
 	Attr() *verbs.QPAttr
 	// Up reports whether there is a stream, and Waiting whether work requests wait for one.
 	Up() bool

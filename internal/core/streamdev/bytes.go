@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package softdev
+package streamdev
 
 import (
 	"errors"
 
 	"github.com/ramjet-rdma/ramjet/internal/base/clock"
 	"github.com/ramjet-rdma/ramjet/internal/base/queue"
+	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
 	"github.com/ramjet-rdma/ramjet/internal/engine/rdmap"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
@@ -17,7 +18,7 @@ const scanStreams = 4
 
 // byteCarrier carries data as bytes of the streams: iWARP.
 type byteCarrier struct {
-	dev     *StreamDevice
+	dev     *Device
 	engine  rdmap.Device
 	counted rdmap.Counters // of the engine, as published to observers
 	blocked int            // connections that wait for the network to take more
@@ -26,23 +27,23 @@ type byteCarrier struct {
 	pieces  [1][]byte // what is read or written
 }
 
-func newByteCarrier(d *StreamDevice) *byteCarrier {
+func newByteCarrier(d *Device) *byteCarrier {
 	b := &byteCarrier{dev: d, batch: rdmap.NewBatch()}
 	b.engine.Resolve = d.net.Resolve
 	return b
 }
 
-func (b *byteCarrier) workers() map[Worker]uint32 { return nil }
-func (b *byteCarrier) bytes() bool                { return true }
-func (b *byteCarrier) slotBits() int              { return 4 }
-func (b *byteCarrier) patient() bool              { return false }
-func (b *byteCarrier) shared() *queue.Device      { return &b.engine.Device }
-func (b *byteCarrier) publish()                   { b.counted = b.engine.Counters }
-func (b *byteCarrier) metrics() []verbs.Metric    { return b.counted.Metrics() }
-func (b *byteCarrier) datagrams() datagramMaker   { return nil }
-func (b *byteCarrier) loop() (Link, error)        { return nil, verbs.ErrNotSupported }
-func (b *byteCarrier) close()                     {}
-func (b *byteCarrier) arm() bool                  { return true }
+func (b *byteCarrier) workers() map[softdev.Worker]uint32 { return nil }
+func (b *byteCarrier) bytes() bool                        { return true }
+func (b *byteCarrier) slotBits() int                      { return 4 }
+func (b *byteCarrier) patient() bool                      { return false }
+func (b *byteCarrier) shared() *queue.Device              { return &b.engine.Device }
+func (b *byteCarrier) publish()                           { b.counted = b.engine.Counters }
+func (b *byteCarrier) metrics() []verbs.Metric            { return b.counted.Metrics() }
+func (b *byteCarrier) datagrams() datagramMaker           { return nil }
+func (b *byteCarrier) loop() (Link, error)                { return nil, verbs.ErrNotSupported }
+func (b *byteCarrier) close()                             {}
+func (b *byteCarrier) arm() bool                          { return true }
 
 func (b *byteCarrier) equip(q *streamQP, c queue.Config) {
 	e := rdmap.New(&b.engine, c)
@@ -124,7 +125,7 @@ func (ep *byteEndpoint) receive() (got int) {
 		ep.carrier.pieces[0] = into
 		n, err := c.link.Read(ep.carrier.pieces[:])
 		if err != nil {
-			if !errors.Is(err, ErrAgain) {
+			if !errors.Is(err, softdev.ErrAgain) {
 				c.lost(err)
 			}
 			break
@@ -209,7 +210,7 @@ func (ep *byteEndpoint) write(b *rdmap.Batch) bool {
 	c, d, q := ep.c, ep.carrier.dev, ep.engine
 	ep.carrier.pieces[0] = b.Bytes()
 	n, err := c.link.Write(ep.carrier.pieces[:])
-	if err != nil && !errors.Is(err, ErrAgain) {
+	if err != nil && !errors.Is(err, softdev.ErrAgain) {
 		c.lost(err)
 		return false
 	}

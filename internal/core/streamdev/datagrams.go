@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package softdev
+package streamdev
 
 import (
 	"errors"
 	"net/netip"
 	"slices"
 
+	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
 	"github.com/ramjet-rdma/ramjet/internal/engine/local"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
@@ -26,13 +27,13 @@ const (
 // sends there. What the others send comes by the links that they have made. So a datagram goes to whoever
 // listens at its destination, and nobody can listen at another's.
 type datagrams struct {
-	dev      *StreamDevice
+	dev      *Device
 	net      MemoryNetwork
 	engine   *local.Device
 	listener *datagramListener // nil: there has been no UD queue pair
 	to       map[deviceKey]*datagramLink
 	uses     uint64
-	from     *HalfOpen[*datagramLink]
+	from     *softdev.HalfOpen[*datagramLink]
 	found    []*local.DatagramQP // by find
 	groups
 }
@@ -43,8 +44,8 @@ type deviceKey struct {
 	slot int
 }
 
-func newDatagrams(d *StreamDevice, net MemoryNetwork, e *local.Device) *datagrams {
-	u := &datagrams{dev: d, net: net, engine: e, to: make(map[deviceKey]*datagramLink), from: NewHalfOpen[*datagramLink](maxDatagramPeers)}
+func newDatagrams(d *Device, net MemoryNetwork, e *local.Device) *datagrams {
+	u := &datagrams{dev: d, net: net, engine: e, to: make(map[deviceKey]*datagramLink), from: softdev.NewHalfOpen[*datagramLink](maxDatagramPeers)}
 	u.groups.init()
 	return u
 }
@@ -65,8 +66,8 @@ func (u *datagrams) open() error {
 type datagramListener struct {
 	all     *datagrams
 	acc     Acceptor
-	members *members // nil: the datagrams are for one queue pair each
-	again   Timer    // accepts again after the system had no room for a link
+	members *members      // nil: the datagrams are for one queue pair each
+	again   softdev.Timer // accepts again after the system had no room for a link
 }
 
 func (u *datagrams) newListener(acc Acceptor, g *members) *datagramListener {
@@ -89,7 +90,7 @@ func (o *datagramListener) accept() {
 	for range acceptsAtOnce {
 		link, err := o.acc.Accept()
 		switch {
-		case errors.Is(err, ErrAgain):
+		case errors.Is(err, softdev.ErrAgain):
 			return
 		case err != nil:
 			d.links.noRoom++
@@ -177,7 +178,7 @@ type datagramLink struct {
 	used      uint64
 	waiting   []*datagramQP // for room, or for the other side
 	stalled   bool          // they have waited for too long: what finds no room is dropped
-	waitLimit Timer         // of the wait
+	waitLimit softdev.Timer // of the wait
 
 	members    *members    // nil: what comes is for one queue pair each
 	recipients *recipients // nil: it goes to one queue pair each
@@ -203,7 +204,7 @@ func (l *datagramLink) receive() {
 	u, d := l.all, l.all.dev
 	if l.peer == nil {
 		err := l.link.Connected()
-		if errors.Is(err, ErrAgain) {
+		if errors.Is(err, softdev.ErrAgain) {
 			return
 		}
 		if err == nil {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package softdev
+package streamdev
 
 import "sync"
 
@@ -51,7 +51,7 @@ func (q *callbackQueue) run() {
 }
 
 // StreamsDone is closed with the device.
-func (d *StreamDevice) StreamsDone() <-chan struct{} { return d.callbacks.ended }
+func (d *Device) StreamsDone() <-chan struct{} { return d.callbacks.ended }
 
 // stop ends the goroutine; a callback may still be running.
 func (q *callbackQueue) stop() { close(q.ended) }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package softdev
+package streamdev
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/base/clock"
+	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
 	"github.com/ramjet-rdma/ramjet/internal/engine/rdmap"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
@@ -52,12 +53,12 @@ var (
 
 // conn is a connection: a link and its state.
 type conn struct {
-	dev        *StreamDevice
+	dev        *Device
 	link       Link
 	phase      phase
 	handshake  *rdmap.Handshake // nil: it is over
 	qp         *streamQP
-	timer      Timer
+	timer      softdev.Timer
 	ready      bool
 	goneChecks int // checks in a row that found the peer gone and the stream waiting for a receive
 
@@ -66,7 +67,7 @@ type conn struct {
 	failed   func(err error)          // called if it could not be established, for another attempt
 }
 
-func (d *StreamDevice) newConn(l Link, h *rdmap.Handshake) *conn {
+func (d *Device) newConn(l Link, h *rdmap.Handshake) *conn {
 	c := &conn{dev: d, link: l, handshake: h}
 	c.timer.Fire = c.timedOut
 	d.conns[c] = struct{}{}
@@ -79,7 +80,7 @@ func (d *StreamDevice) newConn(l Link, h *rdmap.Handshake) *conn {
 }
 
 // addReady records that c may have something to send.
-func (d *StreamDevice) addReady(c *conn) {
+func (d *Device) addReady(c *conn) {
 	if !c.ready && c.phase == running {
 		c.ready = true
 		*d.ready.PushBack() = c
@@ -226,7 +227,7 @@ func (c *conn) refuse() {
 }
 
 // endRefused ends the oldest link of a rejected request, of the peer that has the most.
-func (d *StreamDevice) endRefused() {
+func (d *Device) endRefused() {
 	if c, ok := d.refused.Oldest(); ok {
 		c.end(false)
 	}
@@ -254,7 +255,7 @@ func (c *conn) discard() {
 	var b [4096]byte
 	for range streamCalls {
 		if _, err := c.link.Read([][]byte{b[:]}); err != nil {
-			if !errors.Is(err, ErrAgain) {
+			if !errors.Is(err, softdev.ErrAgain) {
 				c.end(false)
 			}
 			return

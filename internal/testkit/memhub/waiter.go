@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package memwait is how ports and networks in memory wait, for tests of devices.
-package memwait
+package memhub
 
 import (
 	"net"
@@ -16,6 +15,7 @@ type Changes struct {
 	next chan struct{} // closed at the next change; nil: nobody waits for it
 }
 
+// Change makes a change, and wakes whoever waits for one.
 func (c *Changes) Change(f func()) {
 	c.Mu.Lock()
 	defer c.Mu.Unlock()
@@ -31,7 +31,7 @@ type Waiter struct {
 	In      *Changes
 	Waiting atomic.Int32
 
-	Deadline time.Time // in.mu guards it and what follows
+	Deadline time.Time // In.Mu guards it and what follows
 	woken    bool
 	closed   bool
 }

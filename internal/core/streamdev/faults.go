@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package softdev
+package streamdev
 
 import (
 	"errors"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/internal/base/clock"
 	"github.com/ramjet-rdma/ramjet/internal/core/faults"
+	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
 	"github.com/ramjet-rdma/ramjet/internal/engine/rdmap"
 )
 
@@ -21,7 +22,7 @@ const (
 )
 
 // RefusesFault returns why a fault makes no sense over streams.
-func (d *StreamDevice) RefusesFault(f *faults.Fault) string {
+func (d *Device) RefusesFault(f *faults.Fault) string {
 	isBytes := d.carrier.bytes()
 	switch {
 	case !isBytes && f.Kind.OfPackets():
@@ -37,13 +38,13 @@ func (d *StreamDevice) RefusesFault(f *faults.Fault) string {
 	case f.Kind.OfPackets() && f.Message != "":
 		return "what is counted is reads and writes of a stream, which have no sort"
 	case f.LID != 0:
-		return NoLIDs
+		return softdev.NoLIDs
 	}
 	return ""
 }
 
 // Impair has faults hold back, or spoil, what the streams of the device carry.
-func (d *StreamDevice) Impair(x *Faulty) {
+func (d *Device) Impair(x *softdev.Faulty) {
 	isBytes := d.carrier.bytes()
 	if d.impaired = nil; x != nil && (x.Dead || isBytes && x.Injector.Has(faults.Kind.OfPackets)) {
 		d.impaired = x
@@ -95,7 +96,7 @@ func (c *conn) impair() {
 type faultyLink struct {
 	Link
 	c      *conn
-	faults *Faulty // nil: nothing happens any more
+	faults *softdev.Faulty // nil: nothing happens any more
 	in     []streamBytes
 	out    []streamBytes
 	size   [2]int     // bytes of both
@@ -105,7 +106,7 @@ type faultyLink struct {
 	shut   bool       // Shutdown was called
 	read   bool       // the connection wants to hear of what has arrived
 	write  bool
-	timer  Timer
+	timer  softdev.Timer
 
 	cutOff  [2]clock.Time // since when nothing is sent, and received; 0: it is
 	silence faults.Kinds  // by which nothing was received when that was asked last
@@ -240,7 +241,7 @@ func (l *faultyLink) Read(pieces [][]byte) (n int, err error) {
 	}
 	if l.silent(faults.Received) {
 		l.wakeAt(now + clock.Time(silence))
-		return 0, ErrAgain
+		return 0, softdev.ErrAgain
 	}
 	for _, p := range pieces {
 		for len(p) > 0 && len(l.in) > 0 && l.in[0].at <= now {
@@ -258,21 +259,21 @@ func (l *faultyLink) Read(pieces [][]byte) (n int, err error) {
 		if len(l.in) > 0 {
 			l.wakeAt(max(l.in[0].at, now))
 		} else if l.end != nil { // not at the same time: a program that has all that it waits for may close first
-			l.endAt = max(l.endAt, now+RetryTime)
+			l.endAt = max(l.endAt, now+softdev.RetryTime)
 			l.wakeAt(l.endAt)
 		}
 		return n, nil
 	case len(l.in) > 0:
 		l.wakeAt(l.in[0].at)
-		return 0, ErrAgain
+		return 0, softdev.ErrAgain
 	case l.end != nil && l.endAt > now:
 		l.wakeAt(l.endAt)
-		return 0, ErrAgain
+		return 0, softdev.ErrAgain
 	case l.end != nil:
 		return 0, l.end
 	}
 	l.rewatch()
-	return 0, ErrAgain
+	return 0, softdev.ErrAgain
 }
 
 // fetch reads what the link has, as far as there is room.
@@ -280,7 +281,7 @@ func (l *faultyLink) fetch() {
 	for l.end == nil && l.size[0] < streamRoom && !l.silent(faults.Received) {
 		b := make([]byte, streamPiece)
 		n, err := l.Link.Read([][]byte{b})
-		if errors.Is(err, ErrAgain) {
+		if errors.Is(err, softdev.ErrAgain) {
 			break
 		}
 		if err != nil {
@@ -329,7 +330,7 @@ func (l *faultyLink) Write(pieces [][]byte) (n int, err error) {
 		return 0, err
 	}
 	if n == 0 {
-		return 0, ErrAgain
+		return 0, softdev.ErrAgain
 	}
 	return n, nil
 }
@@ -342,8 +343,8 @@ func (l *faultyLink) flush(now clock.Time) error {
 			return nil
 		}
 		n, err := l.Link.Write([][]byte{l.out[0].b})
-		if errors.Is(err, ErrAgain) {
-			l.wakeAt(now + RetryTime)
+		if errors.Is(err, softdev.ErrAgain) {
+			l.wakeAt(now + softdev.RetryTime)
 			return nil
 		}
 		if err != nil {
@@ -399,7 +400,7 @@ func (l *faultyLink) Watch(read, write bool) {
 		l.wakeAt(l.in[0].at)
 	}
 	if write && l.size[1] >= streamRoom {
-		l.wakeAt(l.c.dev.Lane.PassTime() + RetryTime)
+		l.wakeAt(l.c.dev.Lane.PassTime() + softdev.RetryTime)
 	}
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package softdev
+package streamdev
 
 import (
 	"io"
@@ -9,6 +9,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/base/clock"
 	"github.com/ramjet-rdma/ramjet/internal/base/memory"
 	"github.com/ramjet-rdma/ramjet/internal/base/queue"
+	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
 	"github.com/ramjet-rdma/ramjet/internal/engine/local"
 	"github.com/ramjet-rdma/ramjet/internal/engine/rdmap"
 	"github.com/ramjet-rdma/ramjet/verbs"
@@ -24,7 +25,7 @@ const (
 
 // memoryCarrier carries data in memory that the processes share: engine local.
 type memoryCarrier struct {
-	dev     *StreamDevice
+	dev     *Device
 	net     MemoryNetwork
 	engine  local.Device
 	counted local.Counters // of the engine, as published to observers
@@ -35,21 +36,21 @@ type memoryCarrier struct {
 // NewMemory creates a device of a network of processes that share memory, and starts its goroutines.
 // name is the name by which the program opened it, and oneSided the text displayed about who carries out one-sided
 // operations. With eventsOnly, programs that wait for completions sleep at once.
-func NewMemory(name, kind string, guid uint64, oneSided string, eventsOnly bool, net MemoryNetwork) (*StreamDevice, error) {
-	d := &StreamDevice{net: net}
+func NewMemory(name, kind string, guid uint64, oneSided string, eventsOnly bool, net MemoryNetwork) (*Device, error) {
+	d := &Device{net: net}
 	d.WorkInMemory(eventsOnly)
 	m := &memoryCarrier{dev: d, net: net, domains: make(map[memory.PD]Domain)}
 	m.engine.Resolve, m.engine.Persist = net.Resolve, m.persist
 	m.ud = newDatagrams(d, net, &m.engine)
 	d.carrier = m
-	attr := AttrOf(name, kind, verbs.TransportIB, guid)
+	attr := softdev.AttrOf(name, kind, verbs.TransportIB, guid)
 	attr.OneSided = oneSided
 	attr.Caps &^= verbs.CapExclude | verbs.CapWatch // peers write to the memory by themselves
 	attr.Caps |= verbs.CapRNRNak | verbs.CapUC | verbs.CapUD | verbs.CapUDMulticast | verbs.CapFlush | verbs.CapAtomicWrite
 	if memory.CanPersist {
 		attr.Caps |= verbs.CapFlushPersistent
 	}
-	attr.MaxAH, attr.MaxMcastGroups, attr.MaxMcastQP = MaxObjects, MaxObjects, MaxQP
+	attr.MaxAH, attr.MaxMcastGroups, attr.MaxMcastQP = softdev.MaxObjects, softdev.MaxObjects, softdev.MaxQP
 	return d, d.start(attr)
 }
 
@@ -147,18 +148,18 @@ func (ep *memoryEndpoint) limitDrain() {
 }
 
 // workers returns the peers that are at work.
-func (m *memoryCarrier) workers() map[Worker]uint32 {
-	var all map[Worker]uint32
-	add := func(w Worker) {
+func (m *memoryCarrier) workers() map[softdev.Worker]uint32 {
+	var all map[softdev.Worker]uint32
+	add := func(w softdev.Worker) {
 		if n := w.Work(); n%2 == 1 {
 			if all == nil {
-				all = make(map[Worker]uint32)
+				all = make(map[softdev.Worker]uint32)
 			}
 			all[w] = n
 		}
 	}
 	for _, c := range m.dev.established {
-		add(c.link.(Worker))
+		add(c.link.(softdev.Worker))
 	}
 	m.net.Leaving(add)
 	return all
@@ -176,15 +177,15 @@ func (m *memoryCarrier) DomainRemoved(pd memory.PD) {
 type memoryEndpoint struct {
 	carrier  *memoryCarrier
 	engine   *local.QP
-	qp       *QP
+	qp       *softdev.QP
 	c        *conn
 	link     MemoryLink
 	peer     *local.Peer
 	done     queue.Completion // of what was performed last
 	drains   bool             // the connection's bound limits how long a refusal waits for room
 	endedAt  uint             // the pass that found the peer gone; 0: it is there
-	rnrTimer Timer            // fails the peer's message that waits for a receive
-	ucTimer  Timer            // UC: drops what waits for room
+	rnrTimer softdev.Timer    // fails the peer's message that waits for a receive
+	ucTimer  softdev.Timer    // UC: drops what waits for room
 }
 
 func (ep *memoryEndpoint) begin(c *conn, p rdmap.Params) bool {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package softdev
+package streamdev
 
 import (
 	"io"
@@ -9,8 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
 	"github.com/ramjet-rdma/ramjet/internal/engine/rdmap"
-	"github.com/ramjet-rdma/ramjet/internal/testkit/memwait"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/memhub"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
@@ -18,14 +19,14 @@ import (
 
 // web joins networks in memory, whose links hold as many bytes as are written.
 type web struct {
-	memwait.Changes // guards all that is in it
-	nets            int
-	acceptors       map[netip.AddrPort]*memAcceptor
+	memhub.Changes // guards all that is in it
+	nets           int
+	acceptors      map[netip.AddrPort]*memAcceptor
 }
 
 // memNet is a network of a web.
 type memNet struct {
-	memwait.Waiter
+	memhub.Waiter
 	web    *web
 	addr   netip.Addr
 	links  map[*memLink]bool
@@ -42,16 +43,16 @@ func (w *web) newNet() *memNet {
 		w.acceptors = make(map[netip.AddrPort]*memAcceptor)
 	}
 	w.nets++
-	return &memNet{Waiter: memwait.Waiter{In: &w.Changes}, web: w, addr: netip.AddrFrom4([4]byte{10, 0, 0, byte(w.nets)}), links: make(map[*memLink]bool), takers: make(map[*memAcceptor]bool)}
+	return &memNet{Waiter: memhub.Waiter{In: &w.Changes}, web: w, addr: netip.AddrFrom4([4]byte{10, 0, 0, byte(w.nets)}), links: make(map[*memLink]bool), takers: make(map[*memAcceptor]bool)}
 }
 
 func (n *memNet) Follow(func(int, ...verbs.EventType)) {}
 func (n *memNet) StopFollowing()                       {}
 func (n *memNet) Ports() int                           { return 1 }
 
-func (n *memNet) Info(int) PortInfo {
-	return PortInfo{verbs.PortAttr{State: verbs.PortActive, Link: verbs.LinkEthernet, MaxMTU: verbs.MTU4096, ActiveMTU: verbs.MTU1024},
-		[]verbs.GIDEntry{{GID: ib.GIDFromAddr(n.addr), Type: verbs.GIDiWARP}}, OnePartition}
+func (n *memNet) Info(int) softdev.PortInfo {
+	return softdev.PortInfo{PortAttr: verbs.PortAttr{State: verbs.PortActive, Link: verbs.LinkEthernet, MaxMTU: verbs.MTU4096, ActiveMTU: verbs.MTU1024},
+		GIDTable: []verbs.GIDEntry{{GID: ib.GIDFromAddr(n.addr), Type: verbs.GIDiWARP}}, PKeyTable: softdev.OnePartition}
 }
 
 func (n *memNet) Resolve(*verbs.AHAttr) error { return nil }
@@ -154,7 +155,7 @@ func (a *memAcceptor) Accept() (Link, error) {
 		}
 	})
 	if l == nil {
-		return nil, ErrAgain
+		return nil, softdev.ErrAgain
 	}
 	return l, nil
 }
@@ -219,7 +220,7 @@ func (l *memLink) Read(pieces [][]byte) (n int, err error) {
 		}
 	})
 	if n == 0 && err == nil {
-		err = ErrAgain
+		err = softdev.ErrAgain
 	}
 	return n, err
 }
@@ -227,7 +228,7 @@ func (l *memLink) Read(pieces [][]byte) (n int, err error) {
 func (l *memLink) Write(pieces [][]byte) (n int, err error) {
 	l.net.web.Change(func() {
 		if l.full {
-			err = ErrAgain
+			err = softdev.ErrAgain
 			return
 		}
 		for _, p := range pieces {
@@ -250,11 +251,11 @@ func (l *memLink) PeerAddr() netip.AddrPort  { return l.to }
 // hold keeps from the link what arrives, or shows it.
 func (l *memLink) hold(yes bool) { l.net.web.Change(func() { l.held = yes }) }
 
-// streamSide is a StreamDevice on a web.
+// streamSide is a device on a web.
 type streamSide struct {
 	t    *testing.T
 	net  *memNet
-	soft *StreamDevice
+	soft *Device
 	dev  *verbs.Device
 	pd   *verbs.PD
 	cq   *verbs.CQ
@@ -265,7 +266,7 @@ func (w *web) newSide(t *testing.T) *streamSide {
 	t.Helper()
 	s := &streamSide{t: t, net: w.newNet()}
 	var err error
-	s.soft, err = NewStream("test", "test", 1, s.net)
+	s.soft, err = New("test", "test", 1, s.net)
 	s.ok(err)
 	s.dev = driver.NewDevice(s.soft)
 	t.Cleanup(func() { s.dev.Close() })
