@@ -45,15 +45,6 @@ func (t *notificationTable) row(r notification.Result) {
 		look, look99, scan, busy)
 }
 
-// decimal writes a number with so many decimals, or with fewer where it would have more columns than that.
-func decimal(v float64, decimals, columns int) string {
-	s := strconv.FormatFloat(v, 'f', decimals, 64)
-	for ; len(s) > columns && decimals > 0; s = strconv.FormatFloat(v, 'f', decimals, 64) {
-		decimals--
-	}
-	return s
-}
-
 func usec(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
 // lookText formats nanoseconds of a look as microseconds, with a question mark if others had the

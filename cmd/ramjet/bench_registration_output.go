@@ -50,7 +50,7 @@ func writeRegistration(w io.Writer, device string, runs int, results []regbench.
 	}
 	_, err := fmt.Fprintf(w, "READs into a buffer of %s that nobody has touched.\n%s. "+
 		"Times are from the start of registering. Present is what is\nin memory when that ends, locked what cannot be paged out in the end.\n\n%s\n",
-		device, medians(runs), trailing.ReplaceAllString(t.Render(), ""))
+		device, medians(runs), trimLines(t.Render()))
 	if err == nil && len(notes) > 0 {
 		_, err = fmt.Fprintf(w, "\nNot measured:\n%s\n", strings.Join(notes, "\n"))
 	}
@@ -117,4 +117,12 @@ func tens(from, to float64) (list []float64) {
 		list = append(list, v)
 	}
 	return list
+}
+
+// rateText formats bytes a second; 0: there is no figure.
+func rateText(bytes float64) string {
+	if bytes == 0 {
+		return ""
+	}
+	return units.Rate(bytes)
 }

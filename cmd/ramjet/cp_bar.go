@@ -11,9 +11,6 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/app/units"
 )
 
-// barPause is the minimum time between updates of the bar.
-const barPause = 100 * time.Millisecond
-
 // copyBar shows the progress of a copy on a terminal; it is nil elsewhere.
 type copyBar struct {
 	line  *barLine

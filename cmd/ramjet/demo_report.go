@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"strings"
 
@@ -69,7 +68,7 @@ func demoTable(terminal bool, header ...any) table.Writer {
 
 // render writes a table, a little to the right.
 func render(t table.Writer) string {
-	s := trailing.ReplaceAllString(t.Render(), "")
+	s := trimLines(t.Render())
 	return "   " + strings.ReplaceAll(s, "\n", "\n   ") + "\n"
 }
 
@@ -177,9 +176,6 @@ func misleadingOrder(speeds []demo.Speed) string {
 	return " TCP only\n   seems to be faster than shared memory: with a processor for each process it is\n   the other way round."
 }
 
-// trailing is blanks at the ends of lines.
-var trailing = regexp.MustCompile(`(?m) +$`)
-
 // demoSummary says how long it took and what to do next.
 func demoSummary(r *demo.Report) string {
 	s := fmt.Sprintf("All of it took %s.\n", units.Duration(r.Elapsed))
@@ -208,14 +204,6 @@ func cableText(c *demo.CableReport) string {
 		c.Manager, strings.Join(c.RouteBefore, ", "), units.Count(c.PacketsBefore), c.Cable, c.PulledAfter, c.Messages, units.Size(c.Size),
 		strings.Join(c.RouteAfter, ", "), units.Count(c.PacketsAfter), units.Duration(c.Interruption), units.Duration(c.UsualGap),
 		units.Bytes(c.BytesBefore), units.Bytes(c.BytesDuring), units.Bytes(c.BytesAfter))
-}
-
-// rateText formats bytes a second; 0: there is no figure.
-func rateText(bytes float64) string {
-	if bytes == 0 {
-		return ""
-	}
-	return units.Rate(bytes)
 }
 
 // programName is how the reader starts this program.

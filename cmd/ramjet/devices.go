@@ -6,10 +6,8 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"net/netip"
 	"os"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -178,9 +176,6 @@ func (d *deviceInfo) inspect() error {
 	return nil
 }
 
-// gidText formats a GID as an IP address, an IPv4 address in its mapped form.
-func gidText(g verbs.GID) string { return netip.AddrFrom16(g).String() }
-
 // writeDeviceList writes a line for each device, and below it why it cannot be opened, in 80 columns unless
 // names are longer. all says that the list is complete. A terminal of fewer columns, width, has only the columns for
 // which it has room, from the left.
@@ -259,24 +254,4 @@ func colored(text, with string, color bool) string {
 	}
 	line := strings.TrimSuffix(text, "\n")
 	return with + line + colorOff + text[len(line):]
-}
-
-// folded writes a paragraph in width columns, all lines but the first indented by two blanks more than that.
-func folded(s, indent string, width int) string {
-	var b strings.Builder
-	column := 0
-	for _, word := range strings.Fields(s) {
-		switch n := utf8.RuneCountInString(word); {
-		case column == 0:
-			b.WriteString(indent + word)
-			column = len(indent) + n
-		case column+1+n > width:
-			b.WriteString("\n" + indent + "  " + word)
-			column = len(indent) + 2 + n
-		default:
-			b.WriteString(" " + word)
-			column += 1 + n
-		}
-	}
-	return b.String() + "\n"
 }

@@ -79,10 +79,6 @@ func ackDelay(d time.Duration) (n uint8) {
 	return n
 }
 
-func guidText(g uint64) string {
-	return fmt.Sprintf("%04x:%04x:%04x:%04x", g>>48, g>>32&0xffff, g>>16&0xffff, g&0xffff)
-}
-
 // portAttr are the attributes of a port by their names in ibv_query_port.
 type portAttr struct {
 	Port            int       `json:"port"`

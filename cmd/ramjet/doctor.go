@@ -213,21 +213,6 @@ func addressOf(i *net.Interface) string {
 	return ""
 }
 
-// peerAddr returns the address of a host, with a zone if it is given one.
-func peerAddr(ctx context.Context, host string) (netip.Addr, error) {
-	if a, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
-		return a.Unmap(), nil
-	}
-	found, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
-	switch {
-	case ctx.Err() != nil:
-		return netip.Addr{}, ctx.Err()
-	case err != nil:
-		return netip.Addr{}, usagef("%w: give a name that resolves, or an address", err)
-	}
-	return found[0].Unmap(), nil
-}
-
 // softKinds tries each kind of device in software.
 func softKinds() (all []doctor.Soft) {
 	for _, k := range kinds.Table {

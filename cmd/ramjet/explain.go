@@ -9,7 +9,6 @@ import (
 	"os"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -208,21 +207,4 @@ func explainEntry(b *strings.Builder, e *explain.Entry) {
 			fold(b, c.Mend, "     mend:  ", "            ")
 		}
 	}
-}
-
-// fold writes a text in lines of 80 columns.
-func fold(b *strings.Builder, text, first, indent string) {
-	line := first
-	for i, word := range strings.Fields(text) {
-		if i > 0 && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > helpWidth {
-			fmt.Fprintln(b, line)
-			line = indent + word
-			continue
-		}
-		if i > 0 {
-			line += " "
-		}
-		line += word
-	}
-	fmt.Fprintln(b, line)
 }

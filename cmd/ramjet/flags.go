@@ -78,3 +78,30 @@ func addPortFlag(c *cobra.Command, p *uint16, standard uint16, usage string, any
 	*p = standard
 	c.Flags().VarP(portNumber{p, least}, "port", "p", usage)
 }
+
+// secondsFlag is a flag value: a time with its unit, or seconds, as perftest takes them.
+type secondsFlag time.Duration
+
+func (d *secondsFlag) String() string {
+	if *d == 0 {
+		return ""
+	}
+	return time.Duration(*d).String()
+}
+
+// Type returns the name of the value in a command's help.
+func (d *secondsFlag) Type() string { return "time" }
+
+// Set parses text such as 2, 0.5, 500ms.
+func (d *secondsFlag) Set(text string) error {
+	if s, err := strconv.ParseFloat(text, 64); err == nil && s > 0 && s < 1e6 {
+		*d = secondsFlag(s * float64(time.Second))
+		return nil
+	}
+	v, err := time.ParseDuration(text)
+	if err != nil || v <= 0 {
+		return fmt.Errorf("%q is not a time: give seconds, or such as 500ms", text)
+	}
+	*d = secondsFlag(v)
+	return nil
+}

@@ -61,3 +61,20 @@ func foldUsage(text string) string {
 	}
 	return b.String()
 }
+
+// fold writes a text in lines of 80 columns.
+func fold(b *strings.Builder, text, first, indent string) {
+	line := first
+	for i, word := range strings.Fields(text) {
+		if i > 0 && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > helpWidth {
+			fmt.Fprintln(b, line)
+			line = indent + word
+			continue
+		}
+		if i > 0 {
+			line += " "
+		}
+		line += word
+	}
+	fmt.Fprintln(b, line)
+}

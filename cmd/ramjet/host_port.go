@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"net"
 	"net/netip"
 	"strconv"
@@ -35,4 +36,19 @@ func takePort[T int | uint16](text string, flag *T, changed bool) (host string, 
 		*flag = T(port)
 	}
 	return host, nil
+}
+
+// peerAddr returns the address of a host, with a zone if it is given one.
+func peerAddr(ctx context.Context, host string) (netip.Addr, error) {
+	if a, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
+		return a.Unmap(), nil
+	}
+	found, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+	switch {
+	case ctx.Err() != nil:
+		return netip.Addr{}, ctx.Err()
+	case err != nil:
+		return netip.Addr{}, usagef("%w: give a name that resolves, or an address", err)
+	}
+	return found[0].Unmap(), nil
 }

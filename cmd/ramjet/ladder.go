@@ -35,7 +35,7 @@ type ladderFlags struct {
 	list         bool
 	qp           string
 	host         string
-	from, to     perfDuration
+	from, to     secondsFlag
 	limit        int
 	all          bool
 	asJSON       bool
@@ -255,7 +255,7 @@ func (f *ladderFlags) chosen() string {
 	for _, c := range []struct{ name, value string }{
 		{"--qp", f.qp}, {"--host", f.host}, {"--from", f.from.String()}, {"--to", f.to.String()},
 	} {
-		if c.value != "" && c.value != new(perfDuration).String() {
+		if c.value != "" && c.value != new(secondsFlag).String() {
 			flags = append(flags, c.name+" "+c.value)
 		}
 	}

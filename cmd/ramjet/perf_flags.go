@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -29,7 +28,7 @@ type perfFlags struct {
 	loopback bool
 	size     units.Bytesize
 	all      bool
-	duration perfDuration
+	duration secondsFlag
 	atomic   string
 	conn     string
 	runs     int
@@ -135,7 +134,7 @@ func (f *perfFlags) configs() ([]perf.Config, error) {
 		return nil, err
 	}
 	if f.infinite && !f.set("duration") {
-		f.duration = perfDuration(5 * time.Second)
+		f.duration = secondsFlag(5 * time.Second)
 	}
 	c.Duration = time.Duration(f.duration)
 	c.Transport = perf.Transport(strings.ToUpper(f.conn))
@@ -208,32 +207,5 @@ func (f *perfFlags) outputs() error {
 	case f.infinite && (f.all || f.compare || f.set("iters") || f.set("runs")):
 		return errors.New("--run_infinitely excludes --all, --compare, --iters and --runs")
 	}
-	return nil
-}
-
-// perfDuration is a flag value: a time with its unit, or seconds, as perftest takes them.
-type perfDuration time.Duration
-
-func (d *perfDuration) String() string {
-	if *d == 0 {
-		return ""
-	}
-	return time.Duration(*d).String()
-}
-
-// Type returns the name of the value in a command's help.
-func (d *perfDuration) Type() string { return "time" }
-
-// Set parses text such as 2, 0.5, 500ms.
-func (d *perfDuration) Set(text string) error {
-	if s, err := strconv.ParseFloat(text, 64); err == nil && s > 0 && s < 1e6 {
-		*d = perfDuration(s * float64(time.Second))
-		return nil
-	}
-	v, err := time.ParseDuration(text)
-	if err != nil || v <= 0 {
-		return fmt.Errorf("%q is not a time: give seconds, or such as 500ms", text)
-	}
-	*d = perfDuration(v)
 	return nil
 }

@@ -99,14 +99,6 @@ func (o *perfOutput) title(r *perfRow) string {
 	return strings.Join(parts, ", ")
 }
 
-// medians says what figures of so many runs are.
-func medians(runs int) string {
-	if runs == 1 {
-		return "Figures of one run"
-	}
-	return fmt.Sprintf("Medians of %d runs", runs)
-}
-
 // end writes what follows the last size.
 func (o *perfOutput) end() error {
 	if o.flags.json {

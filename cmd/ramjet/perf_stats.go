@@ -48,11 +48,3 @@ func writeMetrics(w io.Writer, metrics []verbs.Metric) {
 		fmt.Fprintf(w, " %-28s %14d %-12s %s\n", name, m.Value, m.Unit, m.Help)
 	}
 }
-
-// peerOf returns the address of a queue pair's peer.
-func peerOf(q *verbs.QPStats) string {
-	if q.DestGID == (verbs.GID{}) {
-		return fmt.Sprintf("LID %d", q.DestLID)
-	}
-	return q.DestGID.Addr().String()
-}

@@ -20,7 +20,7 @@ import (
 // perfTable measures the figures that the project holds itself to.
 type perfTable struct {
 	runs     int
-	duration perfDuration
+	duration secondsFlag
 	only     string
 	device   string
 	json     bool
@@ -29,7 +29,7 @@ type perfTable struct {
 }
 
 func newPerfTableCmd() *cobra.Command {
-	t := &perfTable{duration: perfDuration(500 * time.Millisecond)}
+	t := &perfTable{duration: secondsFlag(500 * time.Millisecond)}
 	c := &cobra.Command{Use: "table", Short: "Measure the figures of docs/decisions/0032-figures.md, beside sockets, as a table", Args: noArgs,
 		Example: "  ramjet perf table\n  ramjet perf table -d iwarp: --runs 7 -D 250ms",
 		Long: "Measure every figure that this project holds itself to, as a ratio to sockets in the same run, between two\n" +

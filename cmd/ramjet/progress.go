@@ -105,3 +105,6 @@ func timeLeft(began time.Time, done, total int64) string {
 	left := time.Duration(float64(took) / float64(done) * float64(total-done))
 	return units.Period(left.Round(time.Second)) + " left"
 }
+
+// barPause is the minimum time between updates of the bar.
+const barPause = 100 * time.Millisecond

@@ -7,9 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -149,7 +147,7 @@ func (s *statCommand) show(ctx context.Context, pids []int, out, log io.Writer) 
 		fmt.Fprintf(&o.b, "%s every %s\n\n", time.Now().Format(time.TimeOnly), units.Period(s.every))
 	}
 	if len(found) == 0 {
-		fmt.Fprintf(log, "%s has a Ramjet device open here\n", statNobody())
+		fmt.Fprintf(log, "%s has a Ramjet device open here\n", noProcess())
 	}
 	for i := range found {
 		o.process(&found[i], s.view)
@@ -169,47 +167,4 @@ func unread(found []statsocket.Process) error {
 		}
 	}
 	return nil
-}
-
-// processID parses a process id.
-func processID(text string) (int, error) {
-	pid, err := strconv.ParseInt(text, 10, 32)
-	if err != nil || pid <= 0 {
-		return 0, usagef("%q is not a process id: `ramjet stat` shows those with devices", text)
-	}
-	return int(pid), nil
-}
-
-// noProcessError says that a process is not there to be read.
-type noProcessError struct{ pid int }
-
-func (e noProcessError) Error() string {
-	return fmt.Sprintf("process %d has no Ramjet device open, or is not yours to read: `ramjet stat` shows those that are", e.pid)
-}
-
-// readProcesses reads the processes with some ids; without ids all. If one is not there, it returns
-// the others and a noProcessError.
-func readProcesses(ctx context.Context, pids []int) (found []statsocket.Process, err error) {
-	if len(pids) == 0 {
-		return statsocket.Read(ctx, 0)
-	}
-	for _, pid := range slices.Compact(slices.Sorted(slices.Values(pids))) {
-		some, failed := statsocket.Read(ctx, pid)
-		if failed != nil {
-			return nil, failed
-		}
-		if len(some) == 0 {
-			err = noProcessError{pid}
-		}
-		found = append(found, some...)
-	}
-	return found, err
-}
-
-// statNobody says whose processes would be seen.
-func statNobody() string {
-	if os.Geteuid() == 0 {
-		return "no process"
-	}
-	return "no process of yours"
 }

@@ -265,7 +265,7 @@ func (m *topModel) nothing() string {
 	case len(m.tracker.Processes()) == 0 && m.pids > 0:
 		return "the process has ended, or has no Ramjet device open: watching for it"
 	case len(m.tracker.Processes()) == 0:
-		return statNobody() + " has a Ramjet device open here: watching for one"
+		return noProcess() + " has a Ramjet device open here: watching for one"
 	case m.within != nil && !m.devices:
 		return m.within.Info.Name + " has no queue pairs: Esc goes back"
 	}

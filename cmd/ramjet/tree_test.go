@@ -131,7 +131,7 @@ func TestEveryTimeHasAUnit(t *testing.T) {
 	for path, c := range commandsByPath() {
 		c.Flags().VisitAll(func(f *pflag.Flag) {
 			_, time := f.Value.(*waitTime)
-			_, perf := f.Value.(*perfDuration)
+			_, perf := f.Value.(*secondsFlag)
 			if said := freeForm[f.Name] == "a time"; said != (time || perf) {
 				t.Errorf("ramjet %s --%s is a %T", path, f.Name, f.Value)
 			}
