@@ -47,7 +47,8 @@ func prepareFabric(ctx context.Context, d *demo.Demo, name string) (end func(), 
 		return nil, usage.Errorf("the demo needs two devices: %w", err)
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	f, err := startDemoFabric(ctx)
+	opensm, why := findOpenSM()
+	f, err := startDemoFabric(ctx, opensm, why)
 	if err != nil {
 		cancel()
 		return nil, err
@@ -75,12 +76,12 @@ type demoFabric struct {
 // upTime is how long a subnet manager may take.
 const upTime = 20 * time.Second
 
-// startDemoFabric starts a fabric, managed by OpenSM if that is installed and works, and waits until it is up.
-func startDemoFabric(ctx context.Context) (*demoFabric, error) {
-	program, why := findOpenSM()
+// startDemoFabric starts a fabric, managed by OpenSM if that works, unless why says that it cannot be used, and waits
+// until the fabric is up.
+func startDemoFabric(ctx context.Context, opensm string, why error) (*demoFabric, error) {
 	if why == nil {
 		var f *demoFabric
-		if f, why = startOpenSM(ctx, program); why == nil {
+		if f, why = startOpenSM(ctx, opensm); why == nil {
 			return f, nil
 		}
 		if ctx.Err() != nil {

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/testrun"
 )
 
 func TestDevicesList(t *testing.T) {
@@ -149,7 +150,7 @@ func TestDeviceListNarrow(t *testing.T) {
 		if strings.Contains(plain.String(), "MTU") != (width >= 40) || strings.Contains(plain.String(), "STATE") != (width >= 30) {
 			t.Errorf("%d columns:\n%s", width, plain.String())
 		}
-		if got := escapes.ReplaceAllString(colors.String(), ""); got != plain.String() || !strings.Contains(colors.String(), colorRed) {
+		if got := testrun.Plain(colors.String()); got != plain.String() || !strings.Contains(colors.String(), colorRed) {
 			t.Errorf("colors:\n%s\nnone:\n%s", colors.String(), plain.String())
 		}
 	}

@@ -49,6 +49,9 @@ func TestJSONHeader(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestEncodeJSON(t *testing.T) {
 	if text, err := encodeJSON(struct {
 		A string `json:"a"`
 	}{"<b>"}, "x:"); err != nil || !strings.HasPrefix(string(text), `{"version":"`) || !strings.HasSuffix(string(text), `"devices":["x:"],"a":"<b>"}`) {

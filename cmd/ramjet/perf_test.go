@@ -19,6 +19,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/internal/app/perf"
 	"github.com/ramjet-rdma/ramjet/internal/app/perf/baseline"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/testrun"
 )
 
 // perfPeerEnv makes the test binary the second process of --loopback.
@@ -250,16 +251,18 @@ func TestPerfHost(t *testing.T) {
 
 // --stats tells of the device and its queue pairs, and leaves out what is zero.
 func TestPerfStats(t *testing.T) {
-	t.Parallel()
-	r := ramjetCmd(t, "perf", "send", "bw", "--loopback", "-n", "100", "-s", "1000", "-q", "2", "--stats")
-	r.wantSuccess(t)
+	t.Setenv(perfPeerEnv, "1")
+	var stderr testrun.Buffer // which the second process has, too
+	if _, err := runPerf(t.Context(), &stderr, "send", "bw", "--loopback", "-n", "100", "-s", "1000", "-q", "2", "--stats"); err != nil {
+		t.Fatal(err)
+	}
 	for _, want := range []string{`(?m)^roce:127\..*:$`, `(?m)^ sent_pkts +\d+ packets +packets sent$`, `(?m)^ qp_window +\d+ bytes `} {
-		if !regexp.MustCompile(want).MatchString(r.stderr) {
-			t.Errorf("no %q in\n%s", want, r.stderr)
+		if !regexp.MustCompile(want).MatchString(stderr.String()) {
+			t.Errorf("no %q in\n%s", want, stderr.String())
 		}
 	}
-	if n := strings.Count(r.stderr, "\nqueue pair "); n != 2 || strings.Contains(r.stderr, " 0 ") {
-		t.Errorf("%d queue pairs, or zeros:\n%s", n, r.stderr)
+	if n := strings.Count(stderr.String(), "\nqueue pair "); n != 2 || strings.Contains(stderr.String(), " 0 ") {
+		t.Errorf("%d queue pairs, or zeros:\n%s", n, stderr.String())
 	}
 }
 

@@ -12,7 +12,6 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -180,58 +179,6 @@ func TestPipePeerKilled(t *testing.T) {
 	server.kill()
 	if r := client.wait(); r.status != exitFailed || !strings.Contains(r.stderr, "ramjet pipe: ") {
 		t.Errorf("after the peer's death: %+v", r)
-	}
-}
-
-// The same with nothing on its way: only the connection's probes tell.
-func TestPipeSilentPeerKilled(t *testing.T) {
-	t.Parallel()
-	at := testDevice(t)
-	server, serverIn := startPipe(t, "-l", "-v", host(at)+":7000")
-	d := rnet.Dialer{Device: openDeviceOf(t, testDevice(t)), Timeout: patience, Options: rnet.Options{KeepAlive: 10 * time.Millisecond}}
-	c, err := d.Dial("rdma", host(at)+":7000")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.WriteString(serverIn, "x"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.ReadFull(c, make([]byte, 1)); err != nil {
-		t.Fatal(err)
-	}
-	server.kill()
-	server.wait()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	in, end := io.Pipe()
-	defer end.Close()
-	if err := (&piped{conn: c.(*rnet.Conn)}).run(ctx, in, io.Discard); !errors.Is(err, syscall.ETIMEDOUT) {
-		t.Errorf("after the peer's death: %v", err)
-	}
-}
-
-// The same once the peer has nothing more to say: nobody reads from it any more.
-func TestPipeHalfClosedPeerKilled(t *testing.T) {
-	t.Parallel()
-	at := testDevice(t)
-	server, serverIn := startPipe(t, "-l", "-v", host(at)+":7000")
-	d := rnet.Dialer{Device: openDeviceOf(t, testDevice(t)), Timeout: patience, Options: rnet.Options{KeepAlive: 10 * time.Millisecond}}
-	c, err := d.Dial("rdma", host(at)+":7000")
-	if err != nil {
-		t.Fatal(err)
-	}
-	serverIn.Close()
-	if n, err := c.Read(make([]byte, 1)); err != io.EOF {
-		t.Fatal(n, err)
-	}
-	server.kill()
-	server.wait()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	in, end := io.Pipe()
-	defer end.Close()
-	if err := (&piped{conn: c.(*rnet.Conn)}).run(ctx, in, io.Discard); !errors.Is(err, syscall.ETIMEDOUT) {
-		t.Errorf("after the peer's death: %v", err)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/core/faults"
 	"github.com/ramjet-rdma/ramjet/internal/core/observe"
 	"github.com/ramjet-rdma/ramjet/internal/system/statsocket"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/testrun"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
@@ -174,7 +175,7 @@ func TestStatNarrow(t *testing.T) {
 		return []string{"17\tRC\tRTS\t192.0.2.9\t1.05M\t12.3µs", "18\tRC\tERR\t-\t-\t-"}[i]
 	})
 	text := string(o.styled())
-	plain := escapes.ReplaceAllString(text, "")
+	plain := testrun.Plain(text)
 	for line := range strings.Lines(plain) {
 		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 30 {
 			t.Errorf("%d columns: %q", n, line)

@@ -5,7 +5,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +16,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/core/faults"
 	"github.com/ramjet-rdma/ramjet/internal/core/observe"
 	"github.com/ramjet-rdma/ramjet/internal/system/statsocket"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/testrun"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
@@ -74,10 +74,8 @@ func (r *topRig) press(keys ...string) (last tea.Cmd) {
 	return last
 }
 
-var escapes = regexp.MustCompile("\x1b\\[[0-9;]*m")
-
 // screen returns what is on the screen, without styles.
-func (r *topRig) screen() string { return escapes.ReplaceAllString(r.View().Content, "") }
+func (r *topRig) screen() string { return testrun.Plain(r.View().Content) }
 
 // numbers returns the numbers of the queue pairs on the screen, from above.
 func (r *topRig) numbers() string {
