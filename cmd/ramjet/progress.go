@@ -37,13 +37,16 @@ func newBarLine(w io.Writer) *barLine {
 	if !isTerminal(w) {
 		return nil
 	}
-	return &barLine{w: w, width: func() int {
+	return newBarLineOf(w, func() int {
 		if n, _, err := term.GetSize(int(f.Fd())); err == nil && n > 0 {
 			return n
 		}
 		return standardWidth
-	}}
+	})
 }
+
+// newBarLineOf is for a terminal that has so many columns now.
+func newBarLineOf(w io.Writer, width func() int) *barLine { return &barLine{w: w, width: width} }
 
 // show writes the line for the current width, cut to fit. The last column stays free, because some
 // terminals move to the next line after it.

@@ -16,7 +16,7 @@ import (
 func TestBarLineWidth(t *testing.T) {
 	var out bytes.Buffer
 	width := 0
-	l := &barLine{w: &out, width: func() int { return width }}
+	l := newBarLineOf(&out, func() int { return width })
 	for _, name := range []string{"", "a", "a rather long name of a file that lies somewhere.iso", "目录/文件名称很长很长很长很长很长很长.iso"} {
 		for width = 0; width <= 250; width++ {
 			out.Reset()
@@ -46,7 +46,7 @@ func TestBarLineWidth(t *testing.T) {
 // Lines that are written meanwhile go where they belong, and the bar is gone by then.
 func TestCopyBarLog(t *testing.T) {
 	var terminal, other bytes.Buffer
-	b := &copyBar{line: &barLine{w: &terminal, width: func() int { return 40 }}, total: 100}
+	b := &copyBar{line: newBarLineOf(&terminal, func() int { return 40 }), total: 100}
 	b.file("one")
 	b.draw()
 	io.WriteString(b.log(&other), "sum  one\n")
