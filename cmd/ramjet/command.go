@@ -26,6 +26,9 @@ type runError struct{ error }
 
 func (e runError) Unwrap() error { return e.error }
 
+// failed makes an error of one that came after the command line was accepted.
+func failed(err error) error { return runError{err} }
+
 // usagef makes a usage error that a command noticed while it ran.
 func usagef(format string, a ...any) error { return usage.Errorf(format, a...) }
 
@@ -73,14 +76,14 @@ func leaf(c *cobra.Command, run func(c *cobra.Command, args []string) error) *co
 	c.RunE = func(c *cobra.Command, args []string) error {
 		named, err := deviceFromEnvironment(c)
 		if err != nil {
-			return runError{err}
+			return failed(err)
 		}
 		err = run(c, args)
 		if named && errors.As(err, new(usage.Error)) {
 			err = fmt.Errorf("%w (%s=%s stands for --device)", err, kinds.DeviceVariable, os.Getenv(kinds.DeviceVariable))
 		}
 		if err != nil {
-			return runError{err}
+			return failed(err)
 		}
 		return nil
 	}

@@ -67,7 +67,7 @@ func TestDoctorStatus(t *testing.T) {
 	} {
 		for _, asJSON := range []bool{false, true} {
 			err := writeDiagnosis(new(strings.Builder), f, c.found, asJSON)
-			if (err != nil) != (c.want != "") || err != nil && err.Error() != c.want || err != nil && exitStatus(runError{err}) != exitFailed {
+			if (err != nil) != (c.want != "") || err != nil && err.Error() != c.want || err != nil && exitStatus(failed(err)) != exitFailed {
 				t.Errorf("%+v: %v", c.found, err)
 			}
 		}

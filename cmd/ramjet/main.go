@@ -51,7 +51,7 @@ func main() {
 	}
 	c, err := root.ExecuteContextC(ctx)
 	if lost := out.failure(); lost != nil && !errors.Is(err, context.Canceled) {
-		err = runError{lost}
+		err = failed(lost)
 	}
 	if err == nil {
 		return

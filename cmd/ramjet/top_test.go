@@ -258,7 +258,7 @@ func TestTopNothing(t *testing.T) {
 	r.wantScreen(t, "has a Ramjet device open here: watching for one", "0 processes")
 	r.press("enter", "down", "tab", "enter") // on nothing
 	r.pids = 1
-	r.Update(topRead{at: r.now, err: noProcessError{5}})
+	r.Update(topRead{at: r.now, err: noProcessError{pid: 5}})
 	r.wantScreen(t, "the process has ended")
 	r.Update(topRead{at: r.now, err: errors.New("no table of sockets")})
 	r.wantScreen(t, "no table of sockets")
