@@ -343,7 +343,7 @@ func TestServeJSON(t *testing.T) {
 		case e.Version == "" || e.Time.IsZero() || len(e.Devices) != 1,
 			e.Event == "serving" && !strings.HasPrefix(e.Address, host(at)+":"),
 			file && (e.Name != "a file" || e.Size != 1234 || e.Peer == ""),
-			e.Event == "ended" && e.servedCounts != servedCounts{2, 1, 1234, 1, 1234, 0}:
+			e.Event == "ended" && e.servedCounts != servedCounts{Clients: 2, Received: 1, ReceivedBytes: 1234, Sent: 1, SentBytes: 1234}:
 			t.Errorf("%s", line)
 		}
 	}

@@ -137,7 +137,7 @@ func TestLs(t *testing.T) {
 	var in struct{ Entries []listed }
 	err := json.Unmarshal([]byte(r.stdout), &in)
 	all := in.Entries
-	if err != nil || len(all) != 3 || all[0] != (listed{"file", "file", 1234, "0640", at0}) || all[2].Kind != "directory" {
+	if err != nil || len(all) != 3 || all[0] != (listed{Name: "file", Kind: "file", Bytes: 1234, Mode: "0640", Modified: at0}) || all[2].Kind != "directory" {
 		t.Errorf("%v: %s", err, r.stdout)
 	}
 	ramjetCmd(t, "ls", "-d", testDevice(t), at+":none").wantError(t, exitFailed, "no such file or directory")
