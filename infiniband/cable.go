@@ -8,16 +8,16 @@ import (
 	crand "crypto/rand"
 	"crypto/sha256"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/fabric"
-	"github.com/ramjet-rdma/ramjet/internal/engine/link"
 	"github.com/ramjet-rdma/ramjet/internal/engine/node"
+	"github.com/ramjet-rdma/ramjet/internal/system/netio"
 )
 
 const (
@@ -34,9 +34,14 @@ const (
 // cableSocket is a UDP socket and the cables that it carries.
 type cableSocket struct {
 	f      *Fabric
-	conn   *net.UDPConn
+	sock   *netio.Socket
 	secret [32]byte // authenticates challenges
 	host   bool     // accepts hellos
+
+	receiving   sync.Mutex
+	in          incoming
+	driven      atomic.Bool   // a device receives
+	readerEnded chan struct{} // the goroutine that reads has ended
 
 	mu     sync.Mutex
 	cables map[uint64]*Cable // by the token of this end
@@ -54,6 +59,7 @@ type Cable struct {
 	done   chan struct{}
 	first  chan error // of capacity 1: the result of the first join
 	once   sync.Once
+	outgoingFrames
 
 	// mu guards what follows. It is taken before the fabric's lock.
 	mu        sync.Mutex
@@ -85,16 +91,28 @@ func (f *Fabric) newWire(address string, host bool) (*cableSocket, error) {
 	if err != nil {
 		return nil, fmt.Errorf("infiniband: %w", err)
 	}
-	c, err := net.ListenUDP("udp", a)
+	sock, err := listenUDP(a.AddrPort())
 	if err != nil {
 		return nil, fmt.Errorf("infiniband: %w", err)
 	}
-	c.SetReadBuffer(socketBuffer) // as much as the system allows
-	c.SetWriteBuffer(socketBuffer)
-	w := &cableSocket{f: f, conn: c, host: host, cables: make(map[uint64]*Cable)}
+	w := &cableSocket{f: f, sock: sock, host: host, cables: make(map[uint64]*Cable), readerEnded: make(chan struct{})}
+	w.in = incoming{socket: w, got: make([]netio.Datagrams, sock.Features().Batch)}
 	crand.Read(w.secret[:])
 	go w.read()
 	return w, nil
+}
+
+// listenUDP opens the socket at an address. The wildcard address is that of both families, where the host has both.
+func listenUDP(at netip.AddrPort) (*netio.Socket, error) {
+	o := netio.Options{RecvBuffer: socketBuffer, SendBuffer: socketBuffer, DualStack: true, Fragments: true}
+	if ip := at.Addr(); ip.IsValid() && !ip.IsUnspecified() {
+		return netio.Listen(at, o)
+	}
+	sock, err := netio.Listen(netip.AddrPortFrom(netip.IPv6Unspecified(), at.Port()), o)
+	if err != nil {
+		sock, err = netio.Listen(netip.AddrPortFrom(netip.IPv4Unspecified(), at.Port()), o)
+	}
+	return sock, err
 }
 
 // Listen lets fabrics on other hosts join this one with cables, until ctx ends: see [Fabric.Join]. address
@@ -107,7 +125,7 @@ func (f *Fabric) Listen(ctx context.Context, address string) (net.Addr, error) {
 		return nil, err
 	}
 	context.AfterFunc(ctx, w.close)
-	return w.conn.LocalAddr(), nil
+	return net.UDPAddrFromAddrPort(w.sock.LocalAddr()), nil
 }
 
 // joinTimeout is how long a host has to answer the first hello.
@@ -177,7 +195,7 @@ func (f *Fabric) join(address string, peer netip.AddrPort, local, far End, stays
 
 func newCable(w *cableSocket, local, far End, peer netip.AddrPort, token uint64) *Cable {
 	return &Cable{socket: w, local: local, far: far, peer: peer, token: token, ring: make(chan struct{}, 1), done: make(chan struct{}),
-		first: make(chan error, 1), lastHeard: time.Now()}
+		first: make(chan error, 1), outgoingFrames: outgoingFrames{train: w.sock.NewTrain()}, lastHeard: time.Now()}
 }
 
 // start plugs a cable into its port.
@@ -212,7 +230,7 @@ func (w *cableSocket) close() {
 	for _, c := range all {
 		c.end(net.ErrClosed, false)
 	}
-	w.conn.Close()
+	w.sock.Close()
 }
 
 // remove removes a cable, and closes a socket that was for it alone.
@@ -221,51 +239,37 @@ func (w *cableSocket) remove(c *Cable) {
 	delete(w.cables, c.token)
 	w.mu.Unlock()
 	if !w.host {
-		w.conn.Close()
+		w.sock.Close()
 	}
 }
 
-// read handles datagrams until the socket is closed.
-func (w *cableSocket) read() {
-	buf := make([]byte, frameHeader+link.MaxFrame+1)
-	var d datagram
-	for {
-		n, from, err := w.conn.ReadFromUDPAddrPort(buf)
-		if errors.Is(err, net.ErrClosed) {
-			return
-		}
-		if err != nil {
-			continue
-		}
-		w.handle(&d, buf[:n], netip.AddrPortFrom(from.Addr().Unmap(), from.Port()))
-	}
-}
-
-// handle handles a datagram, which it decodes into d.
-func (w *cableSocket) handle(d *datagram, b []byte, from netip.AddrPort) {
-	version, ok := d.decode(b)
-	switch {
-	case !ok:
-		if w.host && len(b) >= datagramHeader+8 && version != 0 && version != cableVersion && datagramKind(b[3]) == datagramHello {
-			d.token = binary.BigEndian.Uint64(b[datagramHeader:])
-			w.refuse(d, from, fmt.Sprintf("version %d of the protocol is spoken here, not %d", cableVersion, version))
-		}
-	case d.kind == datagramHello:
+// handle handles a datagram that carries no frame.
+func (w *cableSocket) handle(d *datagram, from netip.AddrPort) {
+	if d.kind == datagramHello {
 		if w.host {
 			w.hello(d, from)
 		}
-	default:
-		w.mu.Lock()
-		c := w.cables[d.token]
-		w.mu.Unlock()
-		if c != nil {
-			c.handle(d, from)
-		}
+		return
+	}
+	if c := w.find(d.token); c != nil {
+		c.handle(d, from)
 	}
 }
 
+// find returns the cable whose end here has a token; nil: there is none.
+func (w *cableSocket) find(token uint64) *Cable {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.cables[token]
+}
+
 func (w *cableSocket) send(d *datagram, to netip.AddrPort) {
-	w.conn.WriteToUDPAddrPort(d.append(nil), to) // what is lost is repeated
+	b := d.append(nil)
+	var t netio.Train
+	t.Reset(to)
+	t.Begin(len(b))
+	t.Add(b)
+	w.sock.Send(&t) // what is lost is repeated
 }
 
 func (w *cableSocket) refuse(d *datagram, to netip.AddrPort, why string) {

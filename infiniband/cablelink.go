@@ -18,43 +18,24 @@ import (
 // errPeerTimeout ends a cable whose other end had joined this one, and is silent.
 var errPeerTimeout = fmt.Errorf("infiniband: the other end has said nothing for %v", peerTimeout)
 
-// run sends alive messages and frames until the cable ends.
+// run sends alive messages, and the frames that others leave to it, until the cable ends.
 func (c *Cable) run() {
-	var buf []byte
-	var ends []int
 	tick := time.NewTicker(aliveInterval)
 	defer tick.Stop()
 	for {
-		to, err := c.step()
-		if err != nil {
+		if err := c.step(); err != nil {
 			c.socket.f.leave(c, err == fabric.ErrPulled)
 			c.end(err, err == fabric.ErrPulled)
 			return
 		}
-		for to.token != 0 {
-			buf, ends = c.remote.Next(buf[:0], ends[:0])
-			if len(ends) == 0 {
-				break
-			}
-			c.transmit(buf, ends, to)
-		}
+		c.goOn()
+		c.remote.Flush()
 		select {
 		case <-c.ring:
 		case <-tick.C:
 		case <-c.done:
 			return
 		}
-	}
-}
-
-// transmit sends frames, one per datagram.
-func (c *Cable) transmit(buf []byte, ends []int, there destination) {
-	var out [frameHeader + 8192]byte
-	from := 0
-	for _, to := range ends {
-		d := datagram{kind: datagramFrame, token: there.token, epoch: there.epoch, frame: buf[from:to]}
-		c.socket.conn.WriteToUDPAddrPort(d.append(out[:0]), there.peer) // losses are harmless to the link
-		from = to
 	}
 }
 
@@ -65,19 +46,26 @@ type destination struct {
 	epoch uint32
 }
 
+// destination returns where to send frames now.
+func (c *Cable) destination() destination {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return destination{c.peer, c.peerToken, c.epoch}
+}
+
 // step updates the state of the link, and sends what is due besides frames.
-func (c *Cable) step() (to destination, err error) {
+func (c *Cable) step() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	linked, may, err := c.remote.State()
 	if err != nil {
-		return to, err
+		return err
 	}
 	now := time.Now()
 	if c.peerToken != 0 && now.Sub(c.lastHeard) > peerTimeout {
 		c.remote.WatchdogExpired()
 		if !c.joins {
-			return to, errPeerTimeout
+			return errPeerTimeout
 		}
 		c.forgetPeer()
 		linked = false
@@ -95,7 +83,7 @@ func (c *Cable) step() (to destination, err error) {
 	if now.Sub(c.lastSent) >= aliveInterval {
 		c.sendState(now)
 	}
-	return destination{c.peer, c.peerToken, c.epoch}, nil
+	return nil
 }
 
 // up reports whether the link has come up in the current epoch.
@@ -130,7 +118,18 @@ func (c *Cable) sendState(now time.Time) {
 		to: c.far.Node, own: c.local.String()}, c.peer)
 }
 
-// handle handles a datagram to this end.
+// admits reports whether a frame belongs to the link as it is now.
+func (c *Cable) admits(d *datagram, from netip.AddrPort, now time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if from != c.peer || c.err != nil || c.peerToken == 0 {
+		return false
+	}
+	c.lastHeard = now
+	return c.up() && d.epoch == c.peerEpoch
+}
+
+// handle handles a datagram to this end that carries no frame.
 func (c *Cable) handle(d *datagram, from netip.AddrPort) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -166,10 +165,6 @@ func (c *Cable) handle(d *datagram, from netip.AddrPort) {
 	switch d.kind {
 	case datagramAlive:
 		c.handleAlive(d, now)
-	case datagramFrame:
-		if c.up() && d.epoch == c.peerEpoch {
-			c.remote.Handle(d.frame)
-		}
 	case datagramBye:
 		if c.stays || c.joins && !d.pulled {
 			c.forgetPeer()

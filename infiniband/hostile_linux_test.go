@@ -262,16 +262,22 @@ func FuzzCables(f *testing.F) {
 		joined.mu.Lock()
 		joined.peerToken, joined.width, joined.speed = 7, node.Width4x, node.EDR
 		joined.mu.Unlock()
+		w.drive()
+		all := incoming{socket: w}
 		var d datagram
 		for len(in) >= 2 {
 			n := min(int(binary.BigEndian.Uint16(in)), len(in)-2)
 			b := in[2 : 2+n]
 			in = in[2+n:]
-			w.handle(&d, b, peer)
+			all.handle(b, peer, time.Now())
 			if _, ok := d.decode(b); ok && d.kind != datagramHello { // from the other end
 				joined.handle(&d, peer)
+				if d.kind == datagramFrame && joined.admits(&d, peer, time.Now()) {
+					joined.remote.Handle([][]byte{d.frame})
+				}
 			}
 		}
+		all.flush()
 	})
 }
 

@@ -51,6 +51,7 @@ type joinedAdapter struct {
 	fabric *Fabric    // of this adapter alone
 	cable  *Cable
 	claims []io.Closer
+	waiter *cableWaiter
 }
 
 // OpenJoined opens the device of an adapter of its own, with a cable to a fabric that listens at HOST:PORT: see
@@ -74,20 +75,21 @@ func OpenJoined(ctx context.Context, address string, o *JoinOptions) (*verbs.Dev
 			return nil, cmp.Or(ctx.Err(), err)
 		}
 	}
-	p := newPort(fabric.NewWaiter(), &o.Options)
-	a, err := newJoined(address, peer, o.Name, p)
+	waiter := &cableWaiter{}
+	p := newPort(waiter, &o.Options)
+	a, err := newJoined(address, peer, o.Name, cableDriver{p, waiter})
 	if err != nil {
-		p.Waiter.Close()
 		return nil, err
 	}
+	a.waiter = waiter
 	if !o.NoWait {
 		if err := a.awaitLink(wait, address); err != nil {
 			a.Close()
-			p.Waiter.Close()
 			return nil, cmp.Or(ctx.Err(), err)
 		}
 		a.awaitActive(ctx)
 	}
+	waiter.serve(a.cable.socket)
 	return p.open("infiniband:"+a.Name()+"?join="+address, a), nil
 }
 
@@ -283,9 +285,16 @@ func (a *joinedAdapter) awaitActive(ctx context.Context) {
 	}
 }
 
+// Ready reports whether a packet waits for Receive, among those too that have only just come by the cable.
+func (a *joinedAdapter) Ready() bool {
+	a.waiter.receive()
+	return a.Attachment.Ready()
+}
+
 // Close pulls the cable, once what was sent has left or drainTime is over.
 func (a *joinedAdapter) Close() {
 	for began := time.Now(); !a.cable.remote.Idle() && time.Since(began) < drainTime; {
+		a.waiter.receive() // credits
 		time.Sleep(100 * time.Microsecond)
 	}
 	a.Attachment.Close()

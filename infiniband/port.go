@@ -5,6 +5,7 @@ package infiniband
 import (
 	"net/netip"
 	"sync/atomic"
+	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/base/steer"
 	"github.com/ramjet-rdma/ramjet/internal/core/fabric"
@@ -52,6 +53,7 @@ type adapter interface {
 type port struct {
 	adapter
 	fabric.Waiter
+	dozer  softdev.Dozer  // nil: programs that poll cannot sleep at it
 	ends   [2]func() bool // conditions that end a wait: packets; packets or room to send
 	follow atomic.Pointer[func(port int, events ...verbs.EventType)]
 	sender
@@ -131,6 +133,10 @@ func (p *port) Wait(writable bool) error {
 	}
 	return p.Waiter.Wait(p.ends[0])
 }
+
+// Dozes and Doze implement softdev.Dozer.
+func (p *port) Dozes() bool          { return p.dozer != nil && p.dozer.Dozes() }
+func (p *port) Doze(d time.Duration) { p.dozer.Doze(d) }
 
 // Close detaches from the adapter.
 func (p *port) Close() error {

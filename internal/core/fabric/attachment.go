@@ -170,8 +170,8 @@ func (s *Attachment) isFull() bool { return s.stopped || len(s.unsent) > 0 }
 func (s *Attachment) Send(port int, packets []*link.Packet) error {
 	f := s.f
 	f.mu.Lock()
-	defer f.mu.Unlock()
 	if f.closed || s.closed {
+		f.mu.Unlock()
 		return ErrClosed
 	}
 	for _, p := range packets {
@@ -183,7 +183,7 @@ func (s *Attachment) Send(port int, packets []*link.Packet) error {
 			s.unsent = append(s.unsent, outgoing{port, p})
 		}
 	}
-	f.step()
+	f.stepAndUnlock()
 	return nil
 }
 
@@ -287,17 +287,19 @@ func (s *Attachment) setReady() { s.ready.Store(!s.stopped && (s.queue.Len() > 0
 func (s *Attachment) Take(buf []Arrival) (int, error) {
 	f := s.f
 	f.mu.Lock()
-	defer f.mu.Unlock()
 	if f.closed || s.closed {
+		f.mu.Unlock()
 		return 0, ErrClosed
 	}
 	n := s.receive(buf)
 	for _, a := range buf[:n] {
 		f.net.Vacate(a.Packet)
 	}
-	if n > 0 {
-		f.step()
+	if n == 0 {
+		f.mu.Unlock()
+		return 0, nil
 	}
+	f.stepAndUnlock()
 	return n, nil
 }
 
@@ -305,11 +307,10 @@ func (s *Attachment) Take(buf []Arrival) (int, error) {
 func (s *Attachment) Release(got []Arrival) {
 	f := s.f
 	f.mu.Lock()
-	defer f.mu.Unlock()
 	for _, a := range got {
 		f.net.Release(a.Packet)
 	}
-	f.step()
+	f.stepAndUnlock()
 }
 
 // SetSM sets whether the program runs a subnet manager, which at most one program at an adapter does.

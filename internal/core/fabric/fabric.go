@@ -69,6 +69,7 @@ type Fabric struct {
 	memberOf     map[*link.Node]*member
 	errors       map[*link.Cable]float64 // error rates as set by SetErrorRate
 	remotes      map[*link.Port]*Remote
+	due          []*Remote // whose lines have frames to send
 	woken        []link.Wake
 	waitDeadline clock.Time // the waiter's deadline; 0: none
 	stallCheck   clock.Time // when to look for stalled attachments; 0: none has packets waiting
@@ -171,8 +172,27 @@ func (f *Fabric) NewWaiter() Waiter {
 // now returns the time since the fabric started; it is never 0.
 func (f *Fabric) now() clock.Time { return clock.Time(time.Since(f.start)) + 1 }
 
-// step runs the network and the manager, with the lock held. What is left after maxRuns is for loop.
+// step runs the network and the manager, with the lock held. What is left after maxRuns is for loop, and so are frames
+// to send.
 func (f *Fabric) step() {
+	f.run()
+	if len(f.due) > 0 {
+		f.wake()
+	}
+}
+
+// stepAndUnlock is step that gives up the lock, and sends the frames itself.
+func (f *Fabric) stepAndUnlock() {
+	f.run()
+	due := len(f.due) > 0
+	f.mu.Unlock()
+	if due {
+		f.transmit()
+	}
+}
+
+// run runs the network and the manager, with the lock held.
+func (f *Fabric) run() {
 	f.sendLeaves(f.now())
 	more := true
 	for range maxRuns {
@@ -235,11 +255,12 @@ func (f *Fabric) loop() {
 			f.mu.Unlock()
 			return
 		}
-		f.step()
+		f.run()
 		changes := f.portChanges
 		f.portChanges = nil
 		events, handle := f.takeEvents()
 		f.mu.Unlock()
+		f.transmit()
 		for _, c := range changes {
 			c.attachment.changed(c.port, c.events...)
 		}
@@ -271,9 +292,13 @@ func (f *Fabric) handle(w link.Wake) {
 	if w.Events&link.Room != 0 {
 		m.resume(f)
 	}
-	if w.Events&(link.Frames|link.Changed) != 0 {
-		if r := f.remotes[w.Port]; r != nil {
+	if r := f.remotes[w.Port]; r != nil {
+		if w.Events&link.Changed != 0 {
 			r.line.Wake()
+		}
+		if w.Events&link.Frames != 0 && !r.due {
+			r.due = true
+			f.due = append(f.due, r)
 		}
 	}
 	if w.Events&link.Changed != 0 {

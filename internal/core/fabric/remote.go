@@ -5,6 +5,7 @@ package fabric
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/ramjet-rdma/ramjet/internal/engine/link"
 	"github.com/ramjet-rdma/ramjet/internal/engine/node"
@@ -12,9 +13,12 @@ import (
 
 // Line carries the frames of a cable to another process.
 type Line interface {
-	// Wake is called with the fabric's lock held, when there may be frames to send, the port's link has changed
-	// or the cable has been pulled. It must not block.
+	// Wake is called with the fabric's lock held, when the port's link has changed, the cable has been pulled, or there
+	// are frames to send that nobody else will send. It must not block.
 	Wake()
+	// Transmit is called without the lock, when there may be frames to send, by the goroutine that has caused that. It
+	// must not block.
+	Transmit()
 }
 
 // Remote is the end of a cable whose other end is in another process.
@@ -25,6 +29,7 @@ type Remote struct {
 	farEnd    string // the other end, for people
 	line      Line
 	unplugged bool // pulled, or the fabric is closed
+	due       bool // in Fabric.due
 }
 
 // Remote plugs a cable to another process into a port. The link is down until Up. far describes the other end.
@@ -138,11 +143,40 @@ func (r *Remote) State() (linked, may bool, err error) {
 // ErrPulled means that a cable has been pulled.
 var ErrPulled = errors.New("fabric: the cable has been pulled")
 
-// maxFrames is how many frames Next returns at most.
-const maxFrames = 32
+const (
+	// maxFrames is how many frames Next returns at most.
+	maxFrames = 32
+	// maxLines is how many lines a goroutine has transmit, one after the other.
+	maxLines = 16
+)
 
-// Next appends frames to send to buf, and the offset of the end of each to ends.
-func (r *Remote) Next(buf []byte, ends []int) ([]byte, []int) {
+// transmit has lines transmit that have frames to send. Those that have them again after maxLines are woken.
+func (f *Fabric) transmit() {
+	for n := 0; ; n++ {
+		f.mu.Lock()
+		if len(f.due) == 0 {
+			f.mu.Unlock()
+			return
+		}
+		r := f.due[0]
+		f.due = slices.Delete(f.due, 0, 1)
+		r.due = false
+		if n >= maxLines {
+			r.line.Wake()
+			f.mu.Unlock()
+			continue
+		}
+		f.mu.Unlock()
+		r.line.Transmit()
+	}
+}
+
+// Flush has lines transmit to which frames have gone since Next.
+func (r *Remote) Flush() { r.f.transmit() }
+
+// Next appends frames to send to buf, each behind room for a header of so many bytes, and the offset of the end of each
+// to ends. The caller calls Flush in the end.
+func (r *Remote) Next(buf []byte, ends []int, header int) ([]byte, []int) {
 	f := r.f
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -151,29 +185,34 @@ func (r *Remote) Next(buf []byte, ends []int) ([]byte, []int) {
 		if r.unplugged || f.closed {
 			break
 		}
-		b, ok := f.net.NextFrame(now, r.port, buf)
+		start := len(buf)
+		b, ok := f.net.NextFrame(now, r.port, append(buf, make([]byte, header)...))
 		if !ok {
+			buf = b[:start]
 			break
 		}
 		buf = b
 		ends = append(ends, len(b))
 	}
 	if len(ends) > 0 {
-		f.step()
+		f.run()
 	}
 	return buf, ends
 }
 
-// Handle handles a received frame.
-func (r *Remote) Handle(frame []byte) {
+// Handle handles received frames.
+func (r *Remote) Handle(frames [][]byte) {
 	f := r.f
 	f.mu.Lock()
-	defer f.mu.Unlock()
 	if r.unplugged || f.closed {
+		f.mu.Unlock()
 		return
 	}
-	f.net.HandleFrame(f.now(), r.port, frame)
-	f.step()
+	now := f.now()
+	for _, b := range frames {
+		f.net.HandleFrame(now, r.port, b)
+	}
+	f.stepAndUnlock()
 }
 
 // Close pulls the cable.

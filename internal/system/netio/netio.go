@@ -26,6 +26,12 @@ type Options struct {
 	// granted.
 	RecvBuffer, SendBuffer int
 
+	// DualStack has a socket on the IPv6 wildcard address send to IPv4 addresses too, and receive from them.
+	DualStack bool
+
+	// Fragments leaves it to the system whether a datagram longer than the path's MTU goes in fragments.
+	Fragments bool
+
 	// Plain avoids GSO, GRO and batched calls, as on systems that have none. It is for tests.
 	Plain bool
 }
@@ -85,8 +91,8 @@ type transport interface {
 	close() error
 }
 
-// Listen opens a socket bound to local. Port 0 lets the system choose one. Fragmentation is off: on
-// IPv4 the identification is 0, and counts up from 0 within one train. A datagram longer than the
+// Listen opens a socket bound to local. Port 0 lets the system choose one. Fragmentation is off, unless
+// an option leaves it to the system: on IPv4 the identification is 0, and counts up from 0 within one train. A datagram longer than the
 // path's MTU is refused.
 //
 // Errors wrap the system's: syscall.EADDRNOTAVAIL if the address is not this host's,

@@ -30,6 +30,7 @@ const plainSlots = 64
 type plain struct {
 	local netip.AddrPort
 	conn  *net.UDPConn
+	dual  bool // it takes IPv4 addresses too, though local is IPv6
 	feats Features
 
 	mu       sync.Mutex
@@ -57,7 +58,11 @@ type plain struct {
 // listenPlain opens the socket and starts its reader.
 func listenPlain(local netip.AddrPort, o Options) (transport, netip.AddrPort, error) {
 	network := "udp4"
-	if local.Addr().Is6() {
+	dual := o.DualStack && local.Addr() == netip.IPv6Unspecified()
+	switch {
+	case dual:
+		network = "udp"
+	case local.Addr().Is6():
 		network = "udp6"
 	}
 	conn, err := net.ListenUDP(network, net.UDPAddrFromAddrPort(local))
@@ -67,6 +72,7 @@ func listenPlain(local netip.AddrPort, o Options) (transport, netip.AddrPort, er
 	forkmark.SetConn(conn)
 	p := &plain{
 		conn:   conn,
+		dual:   dual,
 		feats:  Features{MaxSegments: defaultSegments, Batch: plainSlots},
 		signal: make(chan struct{}, 1),
 		timer:  time.NewTimer(time.Hour),
@@ -75,9 +81,11 @@ func listenPlain(local netip.AddrPort, o Options) (transport, netip.AddrPort, er
 	p.timer.Stop()
 	p.changed.L = &p.mu
 	p.local = netip.AddrPortFrom(local.Addr(), conn.LocalAddr().(*net.UDPAddr).AddrPort().Port())
-	if err := dontFragment(conn, local.Addr().Is6()); err != nil {
-		conn.Close()
-		return nil, netip.AddrPort{}, err
+	if !o.Fragments {
+		if err := dontFragment(conn, local.Addr().Is6()); err != nil {
+			conn.Close()
+			return nil, netip.AddrPort{}, err
+		}
 	}
 	p.feats.RecvBuffer = grow(conn.SetReadBuffer, o.RecvBuffer)
 	p.feats.SendBuffer = grow(conn.SetWriteBuffer, o.SendBuffer)
@@ -237,7 +245,7 @@ func (p *plain) send(t *Train) error {
 	if err := t.check(); err != nil {
 		return err
 	}
-	if t.to.Addr().Is4() != p.local.Addr().Is4() {
+	if t.to.Addr().Is4() != p.local.Addr().Is4() && !p.dual {
 		return errFamily
 	}
 	p.sending.Lock()

@@ -4,6 +4,7 @@ package netio
 
 import (
 	"net"
+	"net/netip"
 	"os"
 	"runtime"
 	"syscall"
@@ -49,7 +50,11 @@ func (s *batched) send(t *Train) error {
 }
 
 func (s *batched) sendTrain(t *Train) error {
-	if t.to.Addr().Is4() != s.local.Addr().Is4() {
+	dest := t.to
+	if s.dual && dest.Addr().Is4() {
+		dest = netip.AddrPortFrom(netip.AddrFrom16(dest.Addr().As16()), dest.Port())
+	}
+	if dest.Addr().Is4() != s.local.Addr().Is4() {
 		return errFamily
 	}
 	if t.to.Addr().IsMulticast() && !s.out.Load() {
@@ -58,7 +63,7 @@ func (s *batched) sendTrain(t *Train) error {
 		}
 	}
 	var to rawAddr
-	length, err := s.zones.put(&to, t.to)
+	length, err := s.zones.put(&to, dest)
 	if err != nil {
 		return err
 	}

@@ -121,8 +121,8 @@ func (z *zones) get(raw *rawAddr) netip.AddrPort {
 		v4 := (*unix.RawSockaddrInet4)(unsafe.Pointer(raw))
 		return netip.AddrPortFrom(netip.AddrFrom4(v4.Addr), getPort(raw))
 	case unix.AF_INET6:
-		addr := netip.AddrFrom16(raw.Addr)
-		if raw.Scope_id != 0 {
+		addr := netip.AddrFrom16(raw.Addr).Unmap()
+		if raw.Scope_id != 0 && addr.Is6() {
 			addr = addr.WithZone(z.name(raw.Scope_id))
 		}
 		return netip.AddrPortFrom(addr, getPort(raw))

@@ -24,6 +24,7 @@ type batched struct {
 	closed atomic.Bool
 	files  *descriptors
 	local  netip.AddrPort
+	dual   bool // it takes IPv4 addresses too, though local is IPv6
 	feats  Features
 	marks  marks        // of what the first socket sends
 	noGSO  atomic.Bool  // the network device refused it
@@ -52,7 +53,7 @@ func listenBatched(local netip.AddrPort, o Options) (transport, netip.AddrPort, 
 	if _, err := deadFile(); err != nil { // Close needs it
 		return nil, netip.AddrPort{}, os.NewSyscallError("eventfd", err)
 	}
-	s := &batched{files: &descriptors{}}
+	s := &batched{files: &descriptors{}, dual: o.DualStack && local.Addr() == netip.IPv6Unspecified()}
 	fd, err := s.open(local, o, 0)
 	if err != nil {
 		return nil, netip.AddrPort{}, err
@@ -121,10 +122,18 @@ func (s *batched) prepare(fd int, local netip.AddrPort, o Options, reuse int) er
 		}
 	}
 	if local.Addr().Is4() {
-		set("IP_MTU_DISCOVER", unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_DO)
+		if !o.Fragments {
+			set("IP_MTU_DISCOVER", unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_DO)
+		}
 	} else {
-		set("IPV6_V6ONLY", unix.IPPROTO_IPV6, unix.IPV6_V6ONLY, 1)
-		set("IPV6_MTU_DISCOVER", unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_DO)
+		v6only := 1
+		if s.dual {
+			v6only = 0
+		}
+		set("IPV6_V6ONLY", unix.IPPROTO_IPV6, unix.IPV6_V6ONLY, v6only)
+		if !o.Fragments {
+			set("IPV6_MTU_DISCOVER", unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_DO)
+		}
 		// Linux's RoCEv2 sends UDP checksum 0 over IPv6 also (RFC 6936).
 		set("UDP_NO_CHECK6_RX", unix.IPPROTO_UDP, unix.UDP_NO_CHECK6_RX, 1)
 	}

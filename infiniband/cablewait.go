@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package infiniband
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/fabric"
+)
+
+// cableWaiter has a device wait at the socket of its adapter's cable, and receive there itself: whoever waits is who
+// moves the data, and no other thread is woken. It is the fabric.Waiter of the device, and until that is open the waiter
+// of nobody.
+type cableWaiter struct {
+	socket    atomic.Pointer[cableSocket] // nil: the device is not open
+	receiving atomic.Int32                // how many receive, and then look at the adapter
+}
+
+// serve makes the device of this waiter receive at a socket.
+func (w *cableWaiter) serve(s *cableSocket) {
+	s.drive()
+	w.socket.Store(s)
+}
+
+// receive handles what has come.
+func (w *cableWaiter) receive() {
+	if s := w.socket.Load(); s != nil {
+		w.receiving.Add(1)
+		s.receive() // errors: that of a closed socket, which Wait returns, and of what is lost
+		w.receiving.Add(-1)
+	}
+}
+
+// Wait implements fabric.Waiter.
+func (w *cableWaiter) Wait(ready func() bool) error {
+	s := w.socket.Load()
+	switch {
+	case ready():
+		return nil
+	case s == nil:
+		return fabric.ErrClosed
+	}
+	return s.sock.Wait()
+}
+
+// SetDeadline implements fabric.Waiter.
+func (w *cableWaiter) SetDeadline(t time.Time) {
+	if s := w.socket.Load(); s != nil {
+		s.sock.SetDeadline(t)
+	}
+}
+
+// Wake implements fabric.Waiter.
+func (w *cableWaiter) Wake() {
+	if s := w.socket.Load(); s != nil {
+		s.sock.Wake()
+	}
+}
+
+// Close implements fabric.Waiter. The cable closes the socket.
+func (w *cableWaiter) Close() {}
+
+// Dozes and Doze implement softdev.Dozer.
+func (w *cableWaiter) Dozes() bool {
+	s := w.socket.Load()
+	return s != nil && s.sock.Dozes()
+}
+
+func (w *cableWaiter) Doze(d time.Duration) { w.socket.Load().sock.Doze(d) }
+
+// cableDriver is the driver of a joined adapter. A device that receives needs nobody to wake it: it looks at the adapter
+// then.
+type cableDriver struct {
+	*port
+	waiter *cableWaiter
+}
+
+// Wake implements fabric.Driver.
+func (d cableDriver) Wake() {
+	if d.waiter.receiving.Load() == 0 {
+		d.waiter.Wake()
+	}
+}
