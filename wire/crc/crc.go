@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package crc computes the two CRCs of RDMA, faster than hash/crc32 where the processor can: the
-// CRC-32 of InfiniBand's packets and the CRC32C of iWARP's FPDUs.
+// Package crc computes the CRCs of RDMA, faster than hash/crc32 where the processor can: the
+// CRC-32 of InfiniBand's packets and the CRC32C of iWARP's FPDUs, and the variant CRC of InfiniBand's links.
 package crc
 
 import (

@@ -64,6 +64,9 @@ var firstBytes = func() (m [128]byte) {
 // foldMin is the minimum length for the functions in assembly.
 const foldMin = 64
 
+// polyVariant is x^16 + x^12 + x^3 + x + 1, times x^16, as hash/crc32 has its polynomials.
+const polyVariant = 0xd008
+
 // fold512 and fold256 continue a CRC over at least foldMin bytes. The processor must have that
 // width. The copying functions store what they read at dst too, and read nothing from there.
 //
@@ -103,6 +106,26 @@ func UpdateCastagnoli(state uint32, data []byte) uint32 {
 		}
 	}
 	return crc32.Update(state, castagnoliTable, data)
+}
+
+// variant is for InfiniBand's variant CRC, of 16 bits. With x^16·P in place of P, which has 32 bits, all residues are
+// x^16 times those of P: their lower 16 bits, the high powers, are the CRC.
+var variant = newFoldTable(polyVariant)
+
+// Variant returns InfiniBand's variant CRC of data, inverted at the end (section 7.8.2). It returns false if the data are few, or the processor
+// is not faster than tables.
+func Variant(data []byte) (uint16, bool) {
+	const start = ^uint32(0xffff) // 16 ones, inverted
+	if len(data) < foldMin {
+		return 0, false
+	}
+	switch processor {
+	case width512:
+		return uint16(fold512(variant, start, data)), true
+	case width256:
+		return uint16(fold256(variant, start, data)), true
+	}
+	return 0, false
 }
 
 // copyCastagnoli is CopyCastagnoli after its checks.

@@ -175,6 +175,28 @@ func FuzzCRC(f *testing.F) {
 	})
 }
 
+// TestVariant holds the CRC of 16 bits against its polynomial, bit by bit, in every width.
+func TestVariant(t *testing.T) {
+	const poly = 0xd008 // x^16 + x^12 + x^3 + x + 1, the lowest power in the highest bit
+	for _, n := range []int{63, 64, 65, 127, 128, 129, 255, 256, 257, 320, 511, 512, 1100, 4220} {
+		data := testBytes(n)
+		want := ^uint16(0)
+		for _, v := range data {
+			want ^= uint16(v)
+			for range 8 {
+				want = want>>1 ^ poly&-(want&1)
+			}
+		}
+		eachWidth(t, func(bits int) {
+			if got, ok := Variant(data); ok && got != ^want {
+				t.Errorf("%d bytes, %d bits at once: %04x, want %04x", n, bits, got, ^want)
+			} else if ok && bits == 128 {
+				t.Error("a processor without folding folds")
+			}
+		})
+	}
+}
+
 func BenchmarkCRC(b *testing.B) {
 	data := testBytes(61920 + 12)[12:]
 	for _, n := range []int{64, 80, 1024, 1040, 1440, 4096, 4112, 61920} {

@@ -2,7 +2,11 @@
 
 package ib
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+
+	"github.com/ramjet-rdma/ramjet/wire/crc"
+)
 
 // polyVCRC is x^16 + x^12 + x^3 + x + 1 (0x100B), the lowest power in the highest bit (section 7.8.2).
 const polyVCRC = 0xd008
@@ -28,6 +32,9 @@ var vcrcTables = func() (t [16][256]uint16) {
 // link packets too (section 7.9.4). Like the ICRC it starts with ones, ends inverted, and is stored
 // least significant byte first.
 func VCRC(b []byte) uint16 {
+	if c, ok := crc.Variant(b); ok {
+		return c
+	}
 	c := ^uint16(0)
 	t := &vcrcTables
 	for len(b) >= 16 {
