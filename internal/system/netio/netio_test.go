@@ -77,6 +77,35 @@ type received struct {
 	data []byte
 }
 
+// TestDualStack: a socket on the IPv6 wildcard address takes trains of both families and answers them, with
+// [Options.DualStack] alone.
+func TestDualStack(t *testing.T) {
+	for _, plain := range []bool{false, true} {
+		both := listen(t, netip.IPv6Unspecified(), Options{Plain: plain, DualStack: true, Fragments: true})
+		for _, addr := range []netip.Addr{first, six} {
+			s := listen(t, addr, Options{Plain: plain})
+			out, back := s.NewTrain(), both.NewTrain()
+			build(t, out, netip.AddrPortFrom(addr, both.LocalAddr().Port()), []int{900, 900, 20}, make([]byte, 1820))
+			send(t, s, out)
+			got := receive(t, both, 3)
+			if got[0].From != s.LocalAddr() || len(got[2].data) != 20 {
+				t.Errorf("plain %v: %d bytes from %v, want 20 from %v", plain, len(got[2].data), got[0].From, s.LocalAddr())
+			}
+			build(t, back, got[0].From, []int{700, 700}, make([]byte, 1400))
+			send(t, both, back)
+			if got := receive(t, s, 2); len(got[1].data) != 700 {
+				t.Errorf("plain %v: %d bytes came back to %v", plain, len(got[1].data), addr)
+			}
+		}
+		only6 := listen(t, netip.IPv6Unspecified(), Options{Plain: plain})
+		out := only6.NewTrain()
+		build(t, out, netip.AddrPortFrom(first, 9), []int{1}, make([]byte, 1))
+		if err := only6.Send(out); err != errFamily {
+			t.Errorf("plain %v: a socket for IPv6 alone sends to %v: %v", plain, first, err)
+		}
+	}
+}
+
 // receive gets n datagrams, in the order of their arrival.
 func receive(t testing.TB, s *Socket, n int) []received {
 	t.Helper()
