@@ -208,7 +208,7 @@ func (w *cableSocket) start(c *Cable, far string) error {
 	if len(w.cables) >= maxCables {
 		return fmt.Errorf("infiniband: %d cables are joined already", maxCables)
 	}
-	r, err := w.f.running.Remote(c.local, far, c)
+	r, err := w.f.running.Remote(c.local, far, cableLine{c})
 	if err != nil {
 		return fmt.Errorf("infiniband: %w", err)
 	}

@@ -35,8 +35,11 @@ const (
 	fullPause = 100 * time.Microsecond
 )
 
+// cableLine is a cable as the fabric has it: a fabric.Line.
+type cableLine struct{ *Cable }
+
 // Transmit sends the frames that are due. It does not block.
-func (c *Cable) Transmit() {
+func (c cableLine) Transmit() {
 	if c.wanted.Add(1) == 1 {
 		c.transmit()
 	}
@@ -61,7 +64,7 @@ func (c *Cable) transmit() {
 // goOn sends what Transmit has left, or what is due now.
 func (c *Cable) goOn() {
 	if !c.handed.Swap(false) {
-		c.Transmit()
+		cableLine{c}.Transmit()
 		return
 	}
 	if c.train.Len() > 0 {
