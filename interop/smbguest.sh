@@ -43,10 +43,11 @@ if [[ ! -d $folder/tools ]]; then # programs of Debian 13, and the libraries tha
 fi
 mkdir "$work/guest"
 cp -r "$folder/modules-$release" "$work/guest/modules"
-cp -r "$folder/tools" "$work/guest/tools"
+cp -r "$folder/tools" "$here/peervm/words.sh" "$work/guest/"
 (cd "$here/../smbdirect" && CGO_ENABLED=0 go build -o "$work/ramjet-smb" ./cmd/ramjet-smb)
 
 cat >"$work/guest/guest.sh" <<'GUEST'
+. /peer/words.sh
 python3 -m http.server 7471 >/dev/null 2>&1 & # by which pair.sh knows that the guest is alive
 mkdir "/lib/modules/$(uname -r)/updates/smb" /tmp/mnt /tmp/share /run/lock /etc/ksmbd
 cp /peer/modules/*.ko "/lib/modules/$(uname -r)/updates/smb/"
@@ -56,19 +57,6 @@ modprobe -a cifs ksmbd
 export PATH="$PATH:/tmp/tools/bin"
 linked() ( LD_LIBRARY_PATH=/tmp/tools/lib "$@" )
 echo "peer: ready"
-# tell PORT STATUS tells the host how it went: the status and the output of the last command.
-tell() {
-	python3 - "$1" "$2" <<'PYTHON'
-import socket, sys, time
-for _ in range(600):
-    try:
-        s = socket.create_connection(("10.9.0.1", int(sys.argv[1])))
-        break
-    except OSError:
-        time.sleep(0.1)
-s.sendall(bytes([int(sys.argv[2])]) + open("/tmp/output", "rb").read())
-PYTHON
-}
 mount_share() { # ADDRESS OPTIONS
 	for i in 1 2 3; do # of a few seconds each, which are short for a busy machine
 		linked mount.cifs "//$1/files" /tmp/mnt -o "rdma,vers=3.1.1,user=root,password=secret,mfsymlinks,hard,$2" && return
@@ -162,23 +150,10 @@ cat >"$work/host.sh" <<'HOST'
 set -euo pipefail
 work=$1 folder=$2 here=$3
 . "$here/samba.sh"
+. "$work/guest/words.sh"
 running=()
 trap '((${#running[@]} == 0)) || kill "${running[@]}"; wait' EXIT
-# hear PORT: waits for a word of the guest, and prints its output.
-cat >"$work/hear.py" <<'PYTHON'
-import socket, sys
-l = socket.create_server(("10.9.0.1", int(sys.argv[1])))
-l.settimeout(900)
-c, _ = l.accept()
-c.settimeout(60)
-b = b""
-while part := c.recv(1 << 16):
-    b += part
-sys.stdout.buffer.write(b[1:])
-if b[0] != 0:
-    sys.exit("smbguest.sh: the guest's command failed with status %d" % b[0])
-PYTHON
-hear() { python3 "$work/hear.py" "$1" >"$work/heard" || { cat "$work/heard" "$work/gateway" >&2; exit 1; }; }
+hear() { heard "$1" >"$work/heard" || { cat "$work/heard" "$work/gateway" >&2; exit 1; }; }
 serve() { # DEVICE
 	"$work/ramjet-smb" gateway -d "$1" --server 127.0.0.1:4450 --allow 10.9.0.0/16 >>"$work/gateway" 2>&1 &
 	gateway=$!

@@ -16,10 +16,11 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/guest"
-cp "$folder"/valkey/src/valkey-{server,cli,benchmark} "$work/guest/"
+cp "$folder"/valkey/src/valkey-{server,cli,benchmark} "$here/peervm/words.sh" "$work/guest/"
 (cd "$here/../valkey" && CGO_ENABLED=0 go build -o "$work/respserver" ./cmd/respserver && CGO_ENABLED=0 go test -c -o "$work/tests" .)
 
 cat >"$work/guest/guest.sh" <<'GUEST'
+. /peer/words.sh
 python3 -m http.server 7471 >/dev/null 2>&1 & # by which pair.sh knows that the guest is alive
 /peer/valkey-server --save '' --port 0 --rdma-bind 10.9.0.2 --rdma-port 6379 --protected-mode no --dir /tmp >/tmp/server 2>&1 &
 for i in $(seq 600); do
@@ -28,14 +29,6 @@ for i in $(seq 600); do
 done
 # told PORT waits until the host connects.
 told() { python3 -c "import socket; socket.create_server(('10.9.0.2', $1)).accept()"; }
-# tell PORT tells the host how it went: the status and the output of the last command.
-tell() {
-	python3 - "$1" "$2" <<'PYTHON'
-import socket, sys
-s = socket.create_connection(("10.9.0.1", int(sys.argv[1])))
-s.sendall(bytes([int(sys.argv[2])]) + open("/tmp/output", "rb").read())
-PYTHON
-}
 # clients: Valkey's programs against a server in Go.
 clients() (
 	set -ex
@@ -59,6 +52,7 @@ GUEST
 cat >"$work/host.sh" <<'HOST'
 set -euo pipefail
 work=$1
+. "$work/guest/words.sh"
 echo "== clients in Go, valkey-server on rxe is the server"
 RAMJET_VALKEY_SERVER=10.9.0.2:6379 RAMJET_DEVICE=roce:10.9.0.1 "$work/tests" -test.v -test.timeout 10m \
 	-test.run '^Test(GoRedis|Pipeline|LargeValue|PubSub|ValkeyGo|IdleClient)$' >"$work/out" || { cat "$work/out"; exit 1; }
@@ -71,20 +65,9 @@ for _ in {1..100}; do
 	sleep 0.1
 done
 : <"/dev/tcp/10.9.0.2/7500"
-python3 - <<'PYTHON'
-import socket, sys
-l = socket.create_server(("10.9.0.1", 7998))
-l.settimeout(900)
-c, _ = l.accept()
-c.settimeout(60)
-b = b""
-while part := c.recv(1 << 16):
-    b += part
-print("== Valkey's programs on rxe, the server is in Go")
-print("\n".join(line for line in b[1:].decode().splitlines() if b[0] or not line.startswith("+")))
-if b[0] != 0:
-    sys.exit("valkeyguest.sh: the guest's command failed with status %d" % b[0])
-PYTHON
+echo "== Valkey's programs on rxe, the server is in Go"
+heard 7998 >"$work/heard" || { cat "$work/heard"; exit 1; }
+grep -v '^+' "$work/heard"
 HOST
 "$here/peervm/pair.sh" -t 1500 "$work/guest" bash "$work/host.sh" "$work"
 echo "valkeyguest.sh: all good"
