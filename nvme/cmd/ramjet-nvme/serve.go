@@ -10,8 +10,10 @@ import (
 	"log/slog"
 	"net/netip"
 	"os"
+	"os/signal"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
@@ -33,6 +35,7 @@ type serveOptions struct {
 	anyHost   bool
 	writable  bool
 	block     int
+	list      string
 	referrals []string
 	secrets   targetSecrets
 }
@@ -40,16 +43,22 @@ type serveOptions struct {
 func serveCommand() *cobra.Command {
 	var o serveOptions
 	c := &cobra.Command{
-		Use:   "serve FILE...",
+		Use:   "serve [FILE...]",
 		Short: "Serve files, block devices and memory to hosts",
 		Long: "Serve makes a subsystem whose namespaces are files or block devices, numbered from 1 on in the order in which they are\n" +
 			"named; memory:64MiB is a disk in memory. They are read-only unless --writable is given. A host has to be named by\n" +
 			"--host or --dhchap-secret, or --any-host lets in all that reach the address. The discovery service is at the same\n" +
-			"address.",
+			"address.\n\n" +
+			"A list, of --list, has lines of a number and a file, such as 7 disk.img. It is read again at SIGHUP: what is new is\n" +
+			"added, what is gone is removed, and hosts that are connected get a notice.",
 		Example: "  ramjet-nvme serve -d roce:192.0.2.7 --any-host disk.img\n" +
 			"  ramjet-nvme serve -d roce:192.0.2.7 --host nqn.2014-08.org.nvmexpress:uuid:… --writable disk.img memory:64MiB",
-		Args: cobra.MinimumNArgs(1),
-		RunE: func(c *cobra.Command, args []string) error { return serve(c.Context(), c.OutOrStdout(), &o, args) },
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 && o.list == "" {
+				return errors.New("no disk: name files, block devices or memory:SIZE, or a list of them by --list")
+			}
+			return serve(c.Context(), c.OutOrStdout(), &o, args)
+		},
 	}
 	f := c.Flags()
 	f.StringArrayVarP(&o.devices, "device", "d", nil, "the device, such as roce:192.0.2.7; may be given again: the subsystem is at each")
@@ -62,6 +71,7 @@ func serveCommand() *cobra.Command {
 	f.StringArrayVar(&o.hosts, "host", nil, "the NQN of a host that may connect; may be given again")
 	f.BoolVar(&o.anyHost, "any-host", false, "any host may connect")
 	f.BoolVar(&o.writable, "writable", false, "hosts may write")
+	f.StringVar(&o.list, "list", "", "a file with further namespaces, read again at SIGHUP")
 	f.StringArrayVar(&o.referrals, "refer", nil, "the address and port of another discovery service, which hosts are told of; may be given again")
 	o.secrets.flags(c)
 	f.IntVar(&o.block, "block-size", 512, "bytes of a block, a power of 2 from 512 on")
@@ -80,7 +90,8 @@ func serve(ctx context.Context, out io.Writer, o *serveOptions, files []string) 
 	if len(o.hosts) == 0 && len(secrets) == 0 && !o.anyHost {
 		return errors.New("no host may connect: name some by --host or --dhchap-secret, or let in all by --any-host")
 	}
-	t := nvme.NewTarget(nvme.TargetOptions{Log: slog.New(slog.NewTextHandler(os.Stderr, nil))})
+	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	t := nvme.NewTarget(nvme.TargetOptions{Log: log})
 	defer t.Close()
 	sub, err := t.AddSubsystem(nvme.SubsystemOptions{NQN: o.nqn, Hosts: o.hosts, AnyHost: o.anyHost,
 		Secrets: secrets})
@@ -96,17 +107,20 @@ func serve(ctx context.Context, out io.Writer, o *serveOptions, files []string) 
 			return err
 		}
 	}
+	d := &disks{sub: sub, writable: o.writable, block: o.block, out: out, open: map[uint32]*openFile{}, fixed: len(files)}
+	defer d.close()
 	for i, name := range files {
-		n, closer, err := openDisk(name, o.writable, o.block)
-		if err != nil {
+		if err := d.add(uint32(i+1), name); err != nil {
 			return err
 		}
-		defer closer()
-		n.ID = uint32(i + 1)
-		if err := sub.AddNamespace(n); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
+	}
+	again := make(chan os.Signal, 1)
+	if o.list != "" {
+		signal.Notify(again, syscall.SIGHUP)
+		defer signal.Stop(again)
+		if err := d.follow(o.list); err != nil {
+			return err
 		}
-		fmt.Fprintf(out, "namespace %d: %s, %s\n", n.ID, name, humanize.IBytes(uint64(n.Size)))
 	}
 	for _, device := range o.devices {
 		dev, err := ramjet.Open(device)
@@ -126,8 +140,16 @@ func serve(ctx context.Context, out io.Writer, o *serveOptions, files []string) 
 		}
 		fmt.Fprintf(out, "serving %s at %v\n", o.nqn, p.Addr())
 	}
-	<-ctx.Done()
-	return nil
+	for {
+		select {
+		case <-again:
+			if err := d.follow(o.list); err != nil {
+				log.Error("the list of namespaces", "error", err)
+			}
+		case <-ctx.Done():
+			return nil
+		}
+	}
 }
 
 var accessNames = map[string]wire.ANAState{"optimized": wire.ANAOptimized, "non-optimized": wire.ANANonOptimized,
