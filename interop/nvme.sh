@@ -2,80 +2,25 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Module nvme against the Linux kernel's NVMe over RDMA in the guest machine, both ways, on rxe (RoCEv2) and siw (iWARP): the
-# kernel's host nvme-rdma mounts a file system of a Ramjet target and works on raw namespaces, and Ramjet's host reads and
-# writes a namespace of the kernel's target nvmet-rdma. On siw, and where the kernel is the target, both prove to each other
-# who they are by DH-HMAC-CHAP; wrong secrets are refused. The kernel's multipath uses the better of two ports, and the other
-# when the first is gone; and it goes on when the target is killed and started again while it writes. nvme-cli discovers
-# and connects; fio writes 32 blocks at once, and verifies them.
+# kernel's host nvme-rdma mounts a file system of a Ramjet target and works on raw namespaces, of which one comes and goes, and
+# Ramjet's host reads and writes a namespace of the kernel's target nvmet-rdma. On siw, and where the kernel is the target, both
+# prove to each other who they are by DH-HMAC-CHAP; wrong secrets are refused. The kernel's multipath uses the better of two
+# ports, and the other when the first is gone; and it goes on when the target is killed and started again while it writes.
+# nvme-cli discovers and connects; fio writes 32 blocks at once, and verifies them.
 #
 #   nvme.sh [FOLDER]     FOLDER keeps Debian's packages: ~/.cache/ramjet-nvme by default
 #
-# The guest's image lacks the modules, nvme-cli and fio; they come from Debian's packages, of the mirror $PEERVM_MIRROR, by
-# default the one that this machine's apt uses. Needs root, and what peervm/build.sh needs.
+# The guest's image lacks the modules, nvme-cli and fio: see nvmeguest.sh. Needs root, and what peervm/build.sh needs.
 set -euo pipefail
 folder=${1:-$HOME/.cache/ramjet-nvme}
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 mkdir -p "$folder" && folder=$(cd "$folder" && pwd)
-image=$("$here/peervm/build.sh")
-release=$(sed -n 's/^linux //p' "$image/manifest")
-
-# options are those for an apt of the guest's Debian, which knows no installed package.
-options=(-q -o "Dir::Etc::sourcelist=$folder/apt/sources.list" -o Dir::Etc::sourceparts=- -o "Dir::State::lists=$folder/apt/lists"
-	-o "Dir::Cache=$folder/apt/cache" -o "Dir::State::status=$folder/apt/status" -o APT::Sandbox::User=root)
-
-# update fetches the lists of packages.
-update() {
-	rm -rf "$folder/apt"
-	mkdir -p "$folder"/apt/lists/partial "$folder/apt/cache"
-	: >"$folder/apt/status"
-	local mirror
-	mirror=$("$here/mirror.sh" PEERVM_MIRROR)
-	echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror trixie main" >"$folder/apt/sources.list"
-	apt-get "${options[@]}" update
-}
-
-# fetch_kernel unpacks the package of the guest's kernel into $folder/kernel.
-fetch_kernel() {
-	rm -rf "$folder/kernel"
-	(cd "$folder/apt" && apt-get "${options[@]}" download "linux-image-$release" && dpkg -x linux-image-*.deb "$folder/kernel")
-	rm "$folder"/apt/*.deb
-	ln -s usr/lib "$folder/kernel/lib"
-	depmod -b "$folder/kernel" "$release"
-}
-
-# fetch_tools puts nvme-cli, fio and their libraries into $folder/tools. The guest has the C library.
-fetch_tools() {
-	rm -rf "$folder/tools" "$folder/root"
-	mkdir "$folder/tools"
-	apt-get "${options[@]}" install --simulate --no-install-recommends fio nvme-cli | awk '$1 == "Inst" {print $2}' |
-		grep -E '^(fio|nvme-cli|lib)' | (cd "$folder/apt" && xargs apt-get "${options[@]}" download)
-	for deb in "$folder"/apt/*.deb; do dpkg -x "$deb" "$folder/root"; done
-	rm "$folder"/apt/*.deb
-	local libraries=$folder/root/usr/lib/x86_64-linux-gnu path
-	for path in "$folder/root/usr/bin/fio" "$folder/root/usr/sbin/nvme"; do
-		"$libraries/ld-linux-x86-64.so.2" --library-path "$libraries:$libraries/ceph" --list "$path" |
-			awk '$3 ~ /^\// && $1 !~ /^lib(c|m)\.so/ {print $3}' | xargs cp -Lt "$folder/tools"
-		cp "$path" "$folder/tools/"
-	done
-	rm -r "$folder/root"
-}
-if [[ ! -f $folder/kernel/lib/modules/$release/modules.dep || ! -x $folder/tools/nvme ]]; then
-	update
-	fetch_kernel
-	fetch_tools
-fi
+# shellcheck source=interop/nvmeguest.sh
+. "$here/nvmeguest.sh"
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-mkdir "$work/guest" "$work/guest/modules"
-cp -r "$folder/tools" "$work/guest/"
-for module in nvme-rdma nvmet-rdma; do
-	modprobe -d "$folder/kernel" -S "$release" --ignore-install --show-depends "$module"
-done | awk '$1 == "insmod" && !seen[$2]++ {print $2}' | while read -r path; do
-	name=$(basename "${path%.xz}")
-	xz -dc "$path" >"$work/guest/modules/$name"
-	echo "$name" >>"$work/guest/modules/order"
-done
+guest_folder "$work/guest" nvme-rdma nvmet-rdma
 (cd "$here/../nvme" && CGO_ENABLED=0 go build -o "$work/ramjet-nvme" ./cmd/ramjet-nvme)
 {
 	echo "host_secret=$("$work/ramjet-nvme" gen-dhchap-key --hmac 1)"
@@ -84,31 +29,10 @@ done
 } >"$work/guest/secrets"
 
 cat >"$work/guest/guest.sh" <<'GUEST'
+. /peer/words.sh
 . /peer/secrets
-python3 -m http.server 7471 >/dev/null 2>&1 & # by which pair.sh knows that the guest is alive
-while read -r module; do
-	insmod "/peer/modules/$module" 2>/dev/null || true # the image has some of them, loaded already
-done </peer/modules/order
+. /peer/nvmeguest
 echo "peer: ready"
-# tell HOST_PORT tells the host how it went: the status and the output of the last command.
-tell() {
-	python3 - "$1" "$2" <<'PYTHON'
-import socket, sys, time
-for _ in range(600):
-    try:
-        s = socket.create_connection(("10.9.0.1", int(sys.argv[1])))
-        break
-    except OSError:
-        time.sleep(0.1)
-s.sendall(bytes([int(sys.argv[2])]) + open("/tmp/output", "rb").read())
-PYTHON
-}
-# tool NAME ARG... runs a program that the image lacks.
-tool() {
-	name=$1
-	shift
-	LD_LIBRARY_PATH=/peer/tools "/peer/tools/$name" "$@"
-}
 # host ADDRESS: the kernel's host against Ramjet's target.
 host() (
 	set -ex
@@ -167,6 +91,23 @@ host() (
 		tool fio --name=verify --filename="$n2" --size=8M --direct=1 --ioengine=libaio --iodepth=32 --verify=crc32c \
 			--verify_fatal=1 --do_verify=1 --thread --output-format=terse --terse-version=3 $how
 	done
+	# A namespace comes, and goes: each is a notice, by which the kernel scans again.
+	tell 7998 0
+	for i in $(seq 600); do
+		n7=$(grep -lx 7 /sys/block/nvme?n*/nsid) && break
+		sleep 0.1
+	done
+	n7=/dev/$(basename "$(dirname "$n7")")
+	dd if=/tmp/random of="$n7" bs=65536 count=64 oflag=direct conv=fsync status=none
+	dd if="$n7" of=/tmp/back bs=65536 count=64 iflag=direct status=none
+	cmp /tmp/random /tmp/back
+	tell 7998 0
+	for i in $(seq 600); do
+		[ ! -e "$n7" ] && break
+		sleep 0.1
+	done
+	[ ! -e "$n7" ] && [ -e "$n1" ] && [ -e "$n2" ]
+	dd if="$n2" of=/tmp/back bs=65536 count=1 iflag=direct status=none
 	echo 1 >"/sys/class/nvme/$ctrl/delete_controller"
 	[ -z "$(ls -d /sys/block/nvme?n* 2>/dev/null)" ]
 )
@@ -263,43 +204,43 @@ GUEST
 cat >"$work/host.sh" <<'HOST'
 set -euo pipefail
 work=$1
+. "$work/guest/words.sh"
 . "$work/guest/secrets"
-# hear PORT N: waits for N words of the guest.
-cat >"$work/hear.py" <<'PYTHON'
-import socket, sys
-l = socket.create_server(("10.9.0.1", int(sys.argv[1])))
-l.settimeout(900)
-for _ in range(int(sys.argv[2])):
-    c, _ = l.accept()
-    c.settimeout(60)
-    b = b""
-    while part := c.recv(1 << 16):
-        b += part
-    if b[0] != 0:
-        sys.stdout.buffer.write(b[1:])
-        sys.exit("nvme.sh: the guest's command failed with status %d" % b[0])
-PYTHON
+# hear PORT [COUNT] waits for words of the guest, and shows those of a failure.
+hear() { heard "$@" >"$work/heard" || { tail -n 200 "$work/heard" >&2; return 1; }; }
 pids=()
 trap '((${#pids[@]} == 0)) || kill "${pids[@]}"; wait' EXIT
 serve() { # DEVICE: a file with a file system, and one without
 	truncate -s 128M "$work/$1.1"
 	mkfs.ext4 -q "$work/$1.1"
-	truncate -s 16M "$work/$1.2"
+	truncate -s 16M "$work/$1.2" "$work/$1.7"
+	: >"$work/$1.list"
 	local who=(--any-host)
 	[[ $1 != iwarp:* ]] || who=(--dhchap-secret "$hostnqn=$host_secret" --dhchap-ctrl-secret "$hostnqn=$ctrl_secret"
 		--dhchap-hash sha512 --dhchap-dhgroup ffdhe3072)
-	"$work/ramjet-nvme" serve -d "$1" "${who[@]}" --writable "$work/$1.1" "$work/$1.2" >"$work/$1.log" 2>&1 &
+	"$work/ramjet-nvme" serve -d "$1" "${who[@]}" --writable --list "$work/$1.list" \
+		"$work/$1.1" "$work/$1.2" >"$work/$1.log" 2>&1 &
 	pids+=($!)
 }
 serve roce:10.9.0.1
 serve iwarp:10.9.1.1
-python3 "$work/hear.py" 7998 2 || { tail "$work"/*.log; exit 1; }
+for i in 0 1; do
+	device=roce:10.9.0.1
+	((i == 0)) || device=iwarp:10.9.1.1
+	hear 7998 || { tail "$work"/*.log; exit 1; }
+	echo "7 $work/$device.7" >"$work/$device.list"
+	kill -HUP "${pids[i]}"
+	hear 7998 || { tail "$work"/*.log; exit 1; }
+	: >"$work/$device.list"
+	kill -HUP "${pids[i]}"
+	hear 7998 || { tail "$work"/*.log; exit 1; }
+done
 kill -INT "${pids[@]}"
 wait
 pids=()
 for device in roce:10.9.0.1 iwarp:10.9.1.1; do
 	e2fsck -fn "$work/$device.1" >"$work/fsck" 2>&1 || { cat "$work/fsck"; exit 1; }
-	echo "kernel host, target on $device: a file tree, raw blocks, zeros, deallocation, fio at depth 32: good"
+	echo "kernel host, target on $device: a file tree, raw blocks, zeros, deallocation, fio at depth 32, a namespace that comes and goes: good"
 done
 # Two ports, of a target that is killed while the kernel writes.
 truncate -s 64M "$work/paths"
@@ -309,18 +250,18 @@ paths() {
 	pids=($!)
 }
 paths
-python3 "$work/hear.py" 7997 1
+hear 7997 1
 sleep 1
 kill -9 "${pids[@]}"
 wait "${pids[@]}" || true
 sleep 1
 paths
-python3 "$work/hear.py" 7996 1 || { tail -n 40 "$work/paths.log"; exit 1; }
+hear 7996 1 || { tail -n 40 "$work/paths.log"; exit 1; }
 kill -INT "${pids[@]}"
 wait
 pids=()
 echo "kernel host, two ports of a target that is killed and started again in mid-write: good"
-python3 "$work/hear.py" 7999 1
+hear 7999 1
 head -c 8000000 /dev/urandom >"$work/random"
 for i in 0 1; do
 	device=roce:10.9.0.1
