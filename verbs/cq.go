@@ -32,6 +32,11 @@ type CQOptions struct {
 	// NoTimestamps leaves [WC.Timestamp] zero. That saves a look at the clock where a device would
 	// need none otherwise: about 20 ns of a work request that it carries out at once.
 	NoTimestamps bool
+
+	// Deferrable says that the queue's completions can wait for a few milliseconds while other queues of the device are
+	// busy, as those of a control connection beside its data. Otherwise a program that goes on after [CQ.Wait] has the
+	// device's goroutine move data at once in its place, for those who wait for other queues: that wakes a thread.
+	Deferrable bool
 }
 
 // CQ is a completion queue (IBTA 10.2.6).
@@ -146,6 +151,9 @@ func (d *Device) CreateCQ(cqe int, opt *CQOptions) (cq *CQ, err error) {
 	}
 	if opt.NoTimestamps {
 		cq.drv.OmitTimestamps()
+	}
+	if opt.Deferrable {
+		cq.drv.Defer()
 	}
 	return cq, nil
 }

@@ -81,6 +81,7 @@ type (
 		Err() error
 		Yields() bool
 		OmitTimestamps()
+		Defer()
 		Destroy() error
 	}
 

@@ -28,6 +28,8 @@ type CQ = interface {
 	// OmitTimestamps says that nobody wants the timestamps of completions. It is called before the queue is
 	// used.
 	OmitTimestamps()
+	// Defer says that completions can wait while other queues are busy: see [verbs.CQOptions].
+	Defer()
 	Destroy() error
 }
 
@@ -79,6 +81,7 @@ func (UnsupportedCQ) Resize(int) error { return verbs.ErrNotSupported }
 func (UnsupportedCQ) Empty() bool      { return false }
 func (UnsupportedCQ) Yields() bool     { return false }
 func (UnsupportedCQ) OmitTimestamps()  {}
+func (UnsupportedCQ) Defer()           {}
 
 // UnsupportedSRQ answers every call of an [SRQ] that a driver may lack with ErrNotSupported; its queues are
 // not for XRC.

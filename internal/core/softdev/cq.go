@@ -17,6 +17,7 @@ type CQ struct {
 	events    driver.CQEvents
 	num       uint32 // for observers
 	listIndex int
+	deferred  bool // nobody waits for it so that it matters
 }
 
 // CreateCQ creates a completion queue.
@@ -152,6 +153,13 @@ func (c *CQ) Resize(cqe int) error {
 
 // OmitTimestamps has completions carry no timestamps.
 func (c *CQ) OmitTimestamps() { c.Queue.Untimed = true }
+
+// Defer has the device's goroutine not hurry for those who wait for the queue.
+func (c *CQ) Defer() {
+	c.dev.Lane.Mu.Lock()
+	defer c.dev.Lane.Mu.Unlock()
+	c.deferred = true
+}
 
 // Empty reports whether there is nothing to poll for.
 func (c *CQ) Empty() bool { return c.Queue.Empty() }

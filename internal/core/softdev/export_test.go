@@ -23,6 +23,9 @@ func (l *Lane) ProgramPolls() bool { return l.polls.programPolls.Load() }
 // OwnsPoll reports whether a program that waits moves the data.
 func (l *Lane) OwnsPoll() bool { return l.pollOwner.owned }
 
+// OthersWait reports whether somebody waits for whom data has to be moved.
+func (d *Device) OthersWait() bool { return d.othersWait() }
+
 // DozeAt has programs doze at a port of a crowded machine.
 func (l *Lane) DozeAt(port Dozer) { l.dozer, l.crowded = port, func() bool { return true } }
 

@@ -140,14 +140,14 @@ func (l *Lane) wait() {
 	l.sleep.unmoved = true
 }
 
-// othersWait reports whether others may wait for completions.
+// othersWait reports whether others may wait for completions of queues that are not deferrable.
 func (d *Device) othersWait() bool {
 	cqs := d.objects.cqs.All()
 	if len(cqs) > maxQueuesChecked {
 		return true
 	}
 	for _, c := range cqs {
-		if c.Queue.Armed() {
+		if c.Queue.Armed() && !c.deferred {
 			return true
 		}
 	}

@@ -112,3 +112,20 @@ func TestPollOwnerLooksFirst(t *testing.T) {
 		t.Errorf("%d waits began before it was looked for what had ended the one before", n)
 	}
 }
+
+// Those who wait for a queue need somebody to move data when the poll's owner goes, unless their queue is deferrable.
+func TestDeferrable(t *testing.T) {
+	var h memhub.Hub
+	s := newSide(t, &h)
+	for _, deferrable := range []bool{false, true} {
+		cq, err := s.Dev.CreateCQ(16, &verbs.CQOptions{Deferrable: deferrable, Notify: func() {}})
+		s.OK(err)
+		s.OK(cq.ReqNotify(false))
+		s.soft.Lane.Mu.Lock()
+		if wait := s.soft.OthersWait(); wait == deferrable {
+			t.Errorf("deferrable: %t, others wait: %t", deferrable, wait)
+		}
+		s.soft.Lane.Mu.Unlock()
+		s.OK(cq.Close())
+	}
+}
