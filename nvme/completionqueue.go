@@ -20,6 +20,7 @@ func newCompletionQueue(dev *verbs.Device, entries int, qid uint16) (*completion
 	q, opt := &completionQueue{}, verbs.CQOptions{NoTimestamps: true}
 	if qid == 0 {
 		q.event = make(chan struct{}, 1)
+		opt.Deferrable = true
 		opt.Notify = func() {
 			select {
 			case q.event <- struct{}{}:

@@ -225,13 +225,20 @@ func (d *Disk) split(n int, off int64, f func(i, n int) error) error {
 func (d *Disk) data(ctx context.Context, name string, op wire.Opcode, off int64, out, in []byte, flags uint32) error {
 	cmd := wire.Command{Opcode: op, NSID: d.id, CDW12: flags}
 	cmd.SetLBA(uint64(off)/uint64(d.block), uint32(max(len(out), len(in))/d.block))
-	return d.do(ctx, name, &cmd, out, in)
+	return d.do(ctx, name, &cmd, out, in, nil)
 }
 
-// do carries out a command, on the next association if one is lost.
-func (d *Disk) do(ctx context.Context, name string, cmd *wire.Command, out, in []byte) error {
+// writeAgain writes blocks, of one command, whose write was lost with its association.
+func (d *Disk) writeAgain(ctx context.Context, b []byte, off int64, lost error) error {
+	cmd := wire.Command{Opcode: wire.Write, NSID: d.id}
+	cmd.SetLBA(uint64(off)/uint64(d.block), uint32(len(b)/d.block))
+	return d.do(ctx, "write", &cmd, b, nil, lost)
+}
+
+// do carries out a command, on the next association if one is lost; lost: how one was before, nil: it was not.
+func (d *Disk) do(ctx context.Context, name string, cmd *wire.Command, out, in []byte, lost error) error {
 	changes := changes(cmd.Opcode)
-	before, _, err := d.on(ctx, name, changes, cmd, out, in)
+	before, _, err := d.on(ctx, name, changes, cmd, out, in, lost)
 	if err == nil && changes && cmd.CDW12&wire.ForceUnitAccess == 0 && d.cached {
 		d.unflushed.wrote(before)
 	}
@@ -241,9 +248,14 @@ func (d *Disk) do(ctx context.Context, name string, cmd *wire.Command, out, in [
 // on is do. It returns how many associations there had been before the command was sent, and the generation of the one
 // that has carried it out. A flush on one that was there before a write, on whichever path, is of the same life of the
 // target: the cache has the write.
-func (d *Disk) on(ctx context.Context, name string, changes bool, cmd *wire.Command, out, in []byte) (before,
-	generation uint64, err error) {
+func (d *Disk) on(ctx context.Context, name string, changes bool, cmd *wire.Command, out, in []byte,
+	lost error) (before, generation uint64, err error) {
 	generation, err = d.retry(ctx, name, changes, func(a *association) error {
+		if lost != nil {
+			err := lost
+			lost = nil
+			return err
+		}
 		if err := d.ns.usable(); err != nil {
 			return err
 		}
@@ -259,7 +271,7 @@ func (d *Disk) on(ctx context.Context, name string, changes bool, cmd *wire.Comm
 // them, the error is [ErrWriteCacheLost], once: the next Flush is about the writes since then.
 func (d *Disk) Flush(ctx context.Context) error {
 	last, oldest := d.unflushed.covers()
-	_, generation, err := d.on(ctx, "flush", false, &wire.Command{Opcode: wire.Flush, NSID: d.id}, nil, nil)
+	_, generation, err := d.on(ctx, "flush", false, &wire.Command{Opcode: wire.Flush, NSID: d.id}, nil, nil, nil)
 	if err != nil {
 		return err
 	}
@@ -282,7 +294,7 @@ func (d *Disk) WriteZeroes(ctx context.Context, off, n int64) error {
 		k := min(n, int64(d.block)<<16)
 		cmd := wire.Command{Opcode: wire.WriteZeroes, NSID: d.id}
 		cmd.SetLBA(uint64(off)/uint64(d.block), uint32(k/int64(d.block)))
-		if err := d.do(ctx, "write zeroes", &cmd, nil, nil); err != nil {
+		if err := d.do(ctx, "write zeroes", &cmd, nil, nil, nil); err != nil {
 			return err
 		}
 		off, n = off+k, n-k
@@ -300,7 +312,7 @@ func (d *Disk) Deallocate(ctx context.Context, off, n int64) error {
 		k := min(n, math.MaxUint32&^0xffff*int64(d.block))
 		r := wire.Range{Start: uint64(off) / uint64(d.block), Blocks: uint32(k / int64(d.block))}
 		cmd := wire.Command{Opcode: wire.DatasetManagement, NSID: d.id, CDW11: wire.DeallocateRanges}
-		if err := d.do(ctx, "deallocate", &cmd, r.Append(nil), nil); err != nil {
+		if err := d.do(ctx, "deallocate", &cmd, r.Append(nil), nil, nil); err != nil {
 			return err
 		}
 		off, n = off+k, n-k

@@ -16,9 +16,10 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// hostQueue is a queue of a host. A command in flight has a slot: its capsule, and a region of its own for data, so
-// that the target reaches the memory of commands and nothing else. Data is copied to and from it: a program may give up
-// a command at any time, and its memory is not touched afterwards.
+// hostQueue is a queue of a host. A command in flight has a slot with a region of its own for data, so that the target
+// reaches the memory of commands and nothing else. Data is copied to and from it: a program may give up a command at any
+// time, and its memory is not touched afterwards. A capsule is in use until its SEND has completed, which may be after
+// the response: there are twice as many.
 //
 // Whoever waits for a response takes completions, also for the others, unless somebody does already. What others send
 // while completions are handed out is posted afterwards, together.
@@ -37,17 +38,24 @@ type hostQueue struct {
 	responses *verbs.MR
 	stride    int
 	slots     []hostSlot
-	unused    chan int
+	unused    chan int       // slots
+	spare     chan int       // capsules
+	sgls      []verbs.SGE    // by capsule
 	recvs     []verbs.RecvWR // by receive
 	taking    chan struct{}  // full while somebody takes completions, into wcs
-	wcs       [32]verbs.WC
+	wcs       [128]verbs.WC
+	waited    context.Context // see untilEither; whoever is taking uses these
+	either    context.Context
+	forget    func()
 	interrupt atomic.Pointer[context.CancelFunc] // of one who needs a slot, and takes completions; nil: nobody
 
 	running sync.WaitGroup
+	began   time.Time
 
 	posting sync.Mutex // guards what follows, held for posting
 	delayed bool       // the one who takes completions posts what is in sends
 	sends   []verbs.SendWR
+	posted  fifo[int] // capsules whose SENDs have not completed
 
 	mu     sync.Mutex
 	closed bool
@@ -66,11 +74,13 @@ func (q *hostQueue) enter() bool {
 
 // hostSlot is what a command in flight needs.
 type hostSlot struct {
-	sgl  [1]verbs.SGE         // the capsule
-	data *verbs.MR            // nil: no command has needed it yet
-	done chan wire.Completion // one element
-	held atomic.Int32         // by the caller, by the SEND, and until there is a response: see release
-	busy atomic.Bool          // there is no response yet
+	data     *verbs.MR             // nil: no command has needed it yet
+	done     chan wire.Completion  // one element
+	async    atomic.Pointer[Async] // takes the response instead; nil: nobody
+	index    int                   // of its command
+	held     atomic.Int32          // by the caller, and until there is a response: see release
+	busy     atomic.Bool           // there is no response yet
+	deadline atomic.Int64          // of the response, in ns since the queue began; 0: none
 }
 
 const responseStride = 64
@@ -84,17 +94,17 @@ func (q *hostQueue) setUp(id *cm.ID, p *cm.ConnParam) (err error) {
 	}
 	n := q.depth - 1
 	q.stride = (wire.CommandSize + q.inline + 63) &^ 63
-	if q.capsules, err = q.pd.AllocMR(n*q.stride, 0); err != nil {
+	if q.capsules, err = q.pd.AllocMR(2*n*q.stride, 0); err != nil {
 		return err
 	}
 	if q.responses, err = q.pd.AllocMR(q.depth*responseStride, verbs.LocalWrite); err != nil {
 		return err
 	}
-	if q.cq, err = newCompletionQueue(dev, n+q.depth, q.qid); err != nil {
+	if q.cq, err = newCompletionQueue(dev, 2*n+q.depth, q.qid); err != nil {
 		return err
 	}
 	q.qp, err = id.CreateQP(q.pd, verbs.QPInit{Type: verbs.RC, SendCQ: q.cq.CQ, RecvCQ: q.cq.CQ,
-		Cap: verbs.QPCap{MaxSendWR: n, MaxRecvWR: q.depth, MaxSendSGE: 1, MaxRecvSGE: 1}})
+		Cap: verbs.QPCap{MaxSendWR: 2 * n, MaxRecvWR: q.depth, MaxSendSGE: 1, MaxRecvSGE: 1}})
 	if err != nil {
 		return err
 	}
@@ -106,11 +116,15 @@ func (q *hostQueue) setUp(id *cm.ID, p *cm.ConnParam) (err error) {
 	if _, err := q.qp.PostRecvList(q.recvs); err != nil {
 		return err
 	}
-	q.taking = make(chan struct{}, 1)
+	q.taking, q.forget = make(chan struct{}, 1), func() {}
 	q.slots, q.unused = make([]hostSlot, n), make(chan int, n)
 	for i := range q.slots {
 		q.slots[i].done = make(chan wire.Completion, 1)
 		q.unused <- i
+	}
+	q.sgls, q.spare = make([]verbs.SGE, 2*n), make(chan int, 2*n)
+	for i := range q.sgls {
+		q.spare <- i
 	}
 	r := wire.Request{QID: q.qid, HostRecvs: uint16(q.depth), HostSends: uint16(q.depth - 1)}
 	if q.qid > 0 {
@@ -121,9 +135,10 @@ func (q *hostQueue) setUp(id *cm.ID, p *cm.ConnParam) (err error) {
 	return id.SetRNRRetry(7)
 }
 
-// start has the queue end with its connection.
+// start has the queue end with its connection, and with a command that has no response in time.
 func (q *hostQueue) start(conn *cm.Conn) {
-	q.conn = conn
+	q.conn, q.began = conn, time.Now()
+	q.running.Go(q.watch)
 	q.running.Go(func() {
 		select {
 		case <-conn.Done():
@@ -135,6 +150,35 @@ func (q *hostQueue) start(conn *cm.Conn) {
 
 // fail ends the association, and the queue with it: commands in flight are lost.
 func (q *hostQueue) fail(err error) { q.a.fail(err) }
+
+// watch sees to the deadlines of commands. All commands that have one have the same time, so that none that begins while
+// it sleeps is due before it looks again.
+func (q *hostQueue) watch() {
+	timeout := q.a.c.opt.Timeout
+	next := time.NewTimer(timeout)
+	defer next.Stop()
+	for {
+		select {
+		case <-next.C:
+		case <-q.a.ctx.Done():
+			return
+		}
+		now, first := time.Since(q.began), time.Since(q.began)+timeout
+		for i := range q.slots {
+			s := &q.slots[i]
+			due := time.Duration(s.deadline.Load())
+			switch {
+			case due == 0 || !s.busy.Load():
+			case due <= now:
+				q.fail(fmt.Errorf("a command has no response within %v: %w", timeout, context.DeadlineExceeded))
+				return
+			default:
+				first = min(first, due)
+			}
+		}
+		next.Reset(first - now)
+	}
+}
 
 // until waits for an element of a channel, slot: one of unused, and takes completions if nobody else does. The error is
 // that of ctx or of the association.
@@ -178,24 +222,40 @@ func until[T any](ctx context.Context, q *hostQueue, from <-chan T, slot bool) (
 // take waits for completions. One who needs a slot may get none: a slot becomes free without a completion if its caller is
 // the last to release it.
 func (q *hostQueue) take(ctx context.Context, slot bool) (int, error) {
-	if !slot && ctx.Done() == nil {
-		return q.cq.Wait(q.a.ctx, q.wcs[:])
+	if !slot {
+		return q.cq.Wait(q.untilEither(ctx), q.wcs[:])
 	}
 	both, cancel := context.WithCancel(q.a.ctx)
 	defer cancel()
 	defer context.AfterFunc(ctx, cancel)()
-	if slot {
-		q.interrupt.Store(&cancel)
-		defer q.interrupt.Store(nil)
-		if len(q.unused) > 0 {
-			return 0, nil
-		}
+	q.interrupt.Store(&cancel)
+	defer q.interrupt.Store(nil)
+	if len(q.unused) > 0 {
+		return 0, nil
 	}
 	n, err := q.cq.Wait(both, q.wcs[:])
 	if err != nil && both.Err() != nil && ctx.Err() == nil && q.a.ctx.Err() == nil {
 		err = nil
 	}
 	return n, err
+}
+
+// untilEither returns a context that ends with another one and with the association. Programs wait with one and the same
+// again and again.
+func (q *hostQueue) untilEither(ctx context.Context) context.Context {
+	switch {
+	case ctx.Done() == nil:
+		return q.a.ctx
+	case q.waited == ctx:
+		return q.either
+	}
+	q.forget()
+	q.waited = ctx
+	var cancel context.CancelFunc
+	q.either, cancel = context.WithCancel(q.a.ctx)
+	stop := context.AfterFunc(ctx, cancel)
+	q.forget = func() { stop(); cancel() }
+	return q.either
 }
 
 // handOut handles completions. Those whose commands have completed have turns before it returns, as long as they send
@@ -225,24 +285,26 @@ func (q *hostQueue) handOut(wcs []verbs.WC) error {
 	return cmp.Or(err, q.flush())
 }
 
-// send sends the capsule of a slot, of n bytes.
-func (q *hostQueue) send(slot, n int) error {
+// send sends a capsule of n bytes; more: others follow at once, and the last one sends all.
+func (q *hostQueue) send(capsule, n int, more bool) error {
 	q.posting.Lock()
 	defer q.posting.Unlock()
-	s := &q.slots[slot]
-	s.sgl[0] = q.capsules.SGE(slot*q.stride, n)
-	q.sends = append(q.sends, verbs.SendWR{ID: idSend | uint64(slot), Op: verbs.OpSend, Flags: verbs.Signaled, SGL: s.sgl[:]})
-	if q.delayed {
+	q.sgls[capsule] = q.capsules.SGE(capsule*q.stride, n)
+	q.sends = append(q.sends, verbs.SendWR{Op: verbs.OpSend, SGL: q.sgls[capsule : capsule+1 : capsule+1]})
+	q.posted.push(capsule)
+	if q.delayed || more {
 		return nil
 	}
 	return q.flush()
 }
 
-// flush posts what is to be sent. posting is held.
+// flush posts what is to be sent. Its last work request completes for all. posting is held.
 func (q *hostQueue) flush() error {
-	if len(q.sends) == 0 {
+	n := len(q.sends)
+	if n == 0 {
 		return nil
 	}
+	q.sends[n-1].ID, q.sends[n-1].Flags = idSend|uint64(n), verbs.Signaled
 	err := q.qp.PostSendAll(q.sends)
 	q.sends = q.sends[:0]
 	return err
@@ -258,7 +320,11 @@ func (q *hostQueue) completed(wc *verbs.WC) error {
 	}
 	arg := int(wc.ID &^ idMask)
 	if wc.ID&idMask == idSend {
-		q.release(arg)
+		q.posting.Lock()
+		defer q.posting.Unlock()
+		for range arg {
+			q.spare <- q.posted.pop()
+		}
 		return nil
 	}
 	var done wire.Completion
@@ -271,13 +337,17 @@ func (q *hostQueue) completed(wc *verbs.WC) error {
 	if err := q.qp.PostRecv(&q.recvs[arg]); err != nil {
 		return err
 	}
-	q.slots[done.CID].done <- done
+	if a := q.slots[done.CID].async.Load(); a != nil {
+		a.responded(q, done)
+	} else {
+		q.slots[done.CID].done <- done
+	}
 	q.release(int(done.CID))
 	return nil
 }
 
-// release gives up one's hold of a slot. The last one makes it free: the caller has copied its data, the controller has
-// answered, and the SEND, whose capsule may be sent again until then, has completed.
+// release gives up one's hold of a slot. The last one makes it free: the caller has copied its data, and the controller
+// has answered.
 func (q *hostQueue) release(slot int) {
 	if q.slots[slot].held.Add(-1) > 0 {
 		return
@@ -309,24 +379,24 @@ func (q *hostQueue) run(ctx context.Context, op string, cmd *wire.Command, out, 
 	if err != nil {
 		return done, q.notWaited(ctx, op, false)
 	}
+	capsule, err := until(ctx, q, q.spare, false)
+	if err != nil {
+		q.unused <- slot
+		return done, q.notWaited(ctx, op, false)
+	}
 	s := &q.slots[slot]
 	select {
 	case <-s.done: // of a caller that has given up
 	default:
 	}
-	n, err := q.prepare(slot, cmd, out, in)
+	n, err := q.prepare(slot, capsule, cmd, out, in)
 	if err != nil {
+		q.spare <- capsule
 		q.unused <- slot
 		return done, fmt.Errorf("nvme: %s: %w", op, err)
 	}
-	s.held.Store(3)
-	s.busy.Store(true)
-	if timeout > 0 {
-		defer time.AfterFunc(timeout, func() {
-			q.fail(fmt.Errorf("%s: no response within %v: %w", op, timeout, context.DeadlineExceeded))
-		}).Stop()
-	}
-	if err := q.send(slot, n); err != nil {
+	s.begin(q, timeout, nil)
+	if err := q.send(capsule, n, false); err != nil {
 		q.fail(err)
 		return done, q.ended(op, false)
 	}
@@ -345,11 +415,23 @@ func (q *hostQueue) run(ctx context.Context, op string, cmd *wire.Command, out, 
 	return done, err
 }
 
+// begin makes a slot one of a command in flight.
+func (s *hostSlot) begin(q *hostQueue, timeout time.Duration, a *Async) {
+	s.async.Store(a)
+	s.held.Store(2)
+	due := time.Duration(0)
+	if timeout > 0 {
+		due = time.Since(q.began) + timeout
+	}
+	s.deadline.Store(int64(due))
+	s.busy.Store(true)
+}
+
 // prepare writes the capsule of a command, and returns its length.
-func (q *hostQueue) prepare(slot int, cmd *wire.Command, out, in []byte) (int, error) {
+func (q *hostQueue) prepare(slot, at int, cmd *wire.Command, out, in []byte) (int, error) {
 	s := &q.slots[slot]
 	n := max(len(out), len(in))
-	capsule := q.capsules.Bytes()[slot*q.stride:][:0:q.stride]
+	capsule := q.capsules.Bytes()[at*q.stride:][:0:q.stride]
 	cmd.CID, cmd.Flags = uint16(slot), wire.FlagSGL
 	switch {
 	case n > q.maxData:
@@ -368,8 +450,8 @@ func (q *hostQueue) prepare(slot int, cmd *wire.Command, out, in []byte) (int, e
 			s.data = mr
 		}
 		copy(s.data.Bytes(), out)
-		at := s.data.Remote()
-		cmd.SGL = wire.Keyed(wire.SGLKeyed, at.Addr, n, uint32(at.Key))
+		to := s.data.Remote()
+		cmd.SGL = wire.Keyed(wire.SGLKeyed, to.Addr, n, uint32(to.Key))
 	}
 	return len(cmd.Append(capsule)), nil
 }
@@ -394,6 +476,7 @@ func (q *hostQueue) close() {
 	q.closed = true
 	q.mu.Unlock()
 	q.users.Wait()
+	q.forget()
 	q.conn.ID().Disconnect()
 	q.running.Wait()
 	q.conn.Close()

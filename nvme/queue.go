@@ -40,6 +40,10 @@ type queue struct {
 	credits  chan struct{}   // one element for each response that has not completed
 	recvs    []verbs.RecvWR  // by receive
 	batch    batch           // responses of the goroutine that takes completions
+	next     *request        // of the goroutine that takes completions; nil: it makes one
+
+	posting sync.Mutex // held for posting responses
+	sent    fifo[span] // memory of responses that have not completed
 
 	ctx     context.Context // ends with the connection
 	cancel  context.CancelCauseFunc
@@ -149,7 +153,7 @@ func (q *queue) serve(conn *cm.Conn) {
 		case <-q.ctx.Done():
 		}
 	}()
-	wcs := make([]verbs.WC, 32)
+	wcs := make([]verbs.WC, 128)
 	for {
 		n, err := q.cq.Wait(q.ctx, wcs)
 		if err != nil {
@@ -159,7 +163,7 @@ func (q *queue) serve(conn *cm.Conn) {
 		for i := range wcs[:n] {
 			q.completed(&wcs[i])
 		}
-		if err := q.batch.post(q.qp); err != nil {
+		if err := q.batch.post(q); err != nil {
 			q.fail(err)
 		}
 	}
@@ -212,8 +216,12 @@ func (q *queue) completed(wc *verbs.WC) {
 	case idRead:
 		q.reads[arg] <- struct{}{}
 	case idSend:
-		q.arena.put(span{int(arg >> 24), int(arg & 0xffffff)})
-		<-q.credits
+		q.posting.Lock()
+		defer q.posting.Unlock()
+		for range arg {
+			q.arena.put(q.sent.pop())
+			<-q.credits
+		}
 	}
 }
 
@@ -223,7 +231,12 @@ func (q *queue) received(slot, n int) {
 		return
 	}
 	capsule := q.capsules.Bytes()[slot*q.stride:][:n]
-	r := &request{q: q, slot: slot}
+	r := q.next
+	if r == nil {
+		r = &request{}
+	}
+	*r = request{q: q, slot: slot}
+	q.next = nil
 	if !r.cmd.Decode(capsule) {
 		q.fail(fmt.Errorf("a command capsule of %d bytes: it has at least %d", n, wire.CommandSize))
 		return
@@ -233,6 +246,7 @@ func (q *queue) received(slot, n int) {
 	if r.ready() {
 		r.batch = &q.batch
 		r.run()
+		q.next = r
 		return
 	}
 	q.running.Go(r.run)
@@ -317,27 +331,27 @@ func (r *request) respond(s wire.Status) {
 	addr, _, key := r.cmd.SGL.Keyed()
 	if s == wire.Success && r.push > 0 {
 		b.bytes += r.push
-		b.writes = append(b.writes, verbs.SendWR{Op: verbs.OpWrite,
-			SGL:    []verbs.SGE{q.data.SGE(r.buf.at*arenaPage, r.push)},
+		b.sges = append(b.sges, q.data.SGE(r.buf.at*arenaPage, r.push))
+		b.writes = append(b.writes, verbs.SendWR{Op: verbs.OpWrite, SGL: b.sges[len(b.sges)-1:],
 			Remote: verbs.Remote{Addr: addr, Key: verbs.Key(key)}})
 	}
-	send := verbs.SendWR{ID: idSend | uint64(r.buf.at)<<24 | uint64(r.buf.n), Op: verbs.OpSend,
-		Flags:  verbs.Signaled | verbs.Solicited,
-		Inline: done.Append(nil)}
+	b.responses = done.Append(b.responses)
+	send := verbs.SendWR{Op: verbs.OpSend, Flags: verbs.Solicited,
+		Inline: b.responses[len(b.responses)-wire.CompletionSize:]}
 	if r.cmd.SGL.Type() == wire.SGLKeyedInvalidate {
 		send.Op, send.InvKey = verbs.OpSendInv, verbs.Key(key)
 	}
-	b.sends, b.recvs = append(b.sends, send), append(b.recvs, q.recvs[r.slot])
+	b.sends, b.recvs, b.spans = append(b.sends, send), append(b.recvs, q.recvs[r.slot]), append(b.spans, r.buf)
 	if r.batch != nil && b.bytes < batchBytes {
 		return
 	}
-	if err := b.post(q.qp); err != nil {
+	if err := b.post(q); err != nil {
 		q.fail(err)
 	}
 }
 
 // batchBytes bounds the data of a batch: the first response is not to wait for much of others.
-const batchBytes = 128 << 10
+const batchBytes = 256 << 10
 
 // batch is responses, and the receives of their commands, that are posted together. All data go before all responses:
 // packets of one length are sent in fewer system calls.
@@ -345,19 +359,32 @@ type batch struct {
 	recvs  []verbs.RecvWR
 	writes []verbs.SendWR
 	sends  []verbs.SendWR
-	bytes  int // that are written
+	spans  []span // by response
+	bytes  int    // that are written
+
+	sges      []verbs.SGE // of writes
+	responses []byte      // of sends
 }
 
-func (b *batch) post(qp *verbs.QP) error {
+// post posts the batch. Its last work request completes for all of it.
+func (b *batch) post(q *queue) error {
 	if len(b.sends) == 0 {
 		return nil
 	}
-	_, err := qp.PostRecvList(b.recvs)
+	q.posting.Lock()
+	defer q.posting.Unlock()
+	_, err := q.qp.PostRecvList(b.recvs)
 	if err == nil {
+		last := &b.sends[len(b.sends)-1]
+		last.ID, last.Flags = idSend|uint64(len(b.sends)), last.Flags|verbs.Signaled
+		for _, s := range b.spans {
+			q.sent.push(s)
+		}
 		b.writes = append(b.writes, b.sends...)
-		err = qp.PostSendAll(b.writes)
+		err = q.qp.PostSendAll(b.writes)
 	}
-	b.recvs, b.writes, b.sends, b.bytes = b.recvs[:0], b.writes[:0], b.sends[:0], 0
+	b.recvs, b.writes, b.sends, b.spans, b.bytes = b.recvs[:0], b.writes[:0], b.sends[:0], b.spans[:0], 0
+	b.sges, b.responses = b.sges[:0], b.responses[:0]
 	return err
 }
 

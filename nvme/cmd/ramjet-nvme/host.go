@@ -12,8 +12,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"text/tabwriter"
 	"time"
 
@@ -313,37 +311,46 @@ func bench(ctx context.Context, out io.Writer, d *nvme.Disk, o *benchOptions) er
 	case o.size%d.BlockSize() != 0:
 		return fmt.Errorf("%d bytes are no whole blocks of %d", o.size, d.BlockSize())
 	}
-	var all sync.WaitGroup
-	var stop atomic.Bool
-	times, errs := make([][]time.Duration, o.depth), make([]error, o.depth)
-	start := time.Now()
-	for i := range o.depth {
-		all.Go(func() {
-			b := make([]byte, o.size)
-			for !stop.Load() && errs[i] == nil && time.Since(start) < o.period {
-				at, begin := rand.Int64N(places)*int64(o.size), time.Now()
-				var err error
-				if o.write {
-					_, err = d.Write(ctx, b, at)
-				} else {
-					_, err = d.Read(ctx, b, at)
-				}
-				if err != nil {
-					errs[i] = err
-					stop.Store(true)
-				}
-				times[i] = append(times[i], time.Since(begin))
-			}
-		})
+	a, err := d.NewAsync(o.depth)
+	if err != nil {
+		return err
 	}
-	all.Wait()
-	took := time.Since(start)
-	for _, err := range errs {
-		if err != nil {
+	defer a.Close()
+	blocks, begun := make([][]byte, o.depth), make([]time.Time, o.depth)
+	begin := func(i int) error {
+		begun[i] = time.Now()
+		f := a.Read
+		if o.write {
+			f = a.Write
+		}
+		return f(blocks[i], rand.Int64N(places)*int64(o.size), uint64(i))
+	}
+	for i := range blocks {
+		blocks[i] = make([]byte, o.size)
+		if err := begin(i); err != nil {
 			return err
 		}
 	}
-	list := slices.Sorted(slices.Values(slices.Concat(times...)))
+	var times []time.Duration
+	results, start := make([]nvme.Result, o.depth), time.Now()
+	for time.Since(start) < o.period {
+		n, err := a.Wait(ctx, results)
+		if err != nil {
+			return err
+		}
+		now := time.Now()
+		for _, r := range results[:n] {
+			if r.Err != nil {
+				return r.Err
+			}
+			times = append(times, now.Sub(begun[r.ID]))
+			if err := begin(int(r.ID)); err != nil {
+				return err
+			}
+		}
+	}
+	took := time.Since(start)
+	list := slices.Sorted(slices.Values(times))
 	n := len(list)
 	fmt.Fprintf(out, "%d operations of %s, %d in flight: %.0f/s, %s/s, median %v, 99 %% below %v\n", n,
 		humanize.IBytes(uint64(o.size)), o.depth,
