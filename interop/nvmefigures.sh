@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# How fast a disk in memory is read by NVMe over RDMA, beside `ramjet perf read` of the same size and depth on the same device:
-# the two take turns, between two processes each. Prints the medians, and the median of the rounds' ratios.
+# How fast a disk in memory is read by NVMe over RDMA, beside `ramjet perf read` of the same size and depth on the same device,
+# and beside the messages of such a read with nothing else: a SEND, a WRITE and a SEND, which bareread moves. The three take
+# turns, between two processes each. Prints the medians, and the medians of the rounds' ratios.
 #
 #   nvmefigures.sh [ROUNDS [KIND...]]     5 rounds of roce, iwarp and shm by default
 set -euo pipefail
@@ -19,7 +20,7 @@ cleanup() {
 }
 trap cleanup EXIT
 (cd "$here/.." && CGO_ENABLED=0 go build -o "$work/ramjet" ./cmd/ramjet)
-(cd "$here/../nvme" && CGO_ENABLED=0 go build -o "$work/ramjet-nvme" ./cmd/ramjet-nvme)
+(cd "$here/../nvme" && CGO_ENABLED=0 go build -o "$work/" ./cmd/ramjet-nvme ./cmd/bareread)
 nqn=nqn.2026-01.io.ramjet:disks
 
 # perf BYTES DEPTH prints READs a second of two processes.
@@ -43,9 +44,14 @@ disk() {
 	"$work/ramjet-nvme" bench -d "$kind:$address.2" "$address.1:$port" "$nqn" --size "$1" --depth "$2" --time 1s |
 		sed 's/.*flight: \([0-9]*\).*/\1/'
 }
+# bare BYTES DEPTH prints how often their messages are moved.
+bare() { "$work/bareread" "$kind:$address.2" "$address.3:$((port + 1))" "$1" "$2" 1s; }
 median() { sort -g | awk '{v[NR] = $1} END {print v[int((NR + 1) / 2)]}'; }
 
-printf '%-6s %8s %6s %12s %12s %6s\n' device bytes depth disk/s READs/s ratio
+# ratios FILE FILE prints the median of the quotients of their lines.
+ratios() { paste "$@" | awk '{print $1 / $2}' | median; }
+
+printf '%-6s %8s %6s %10s %10s %10s %10s %10s %10s\n' device bytes depth disk/s bare/s READs/s disk/READ bare/READ disk/bare
 for kind in "${kinds[@]}"; do
 	address=127.85.$((RANDOM % 200 + 20)) port=$((20000 + RANDOM % 10000))
 	"$work/ramjet-nvme" serve -d "$kind:$address.1" --listen ":$port" --any-host memory:64MiB >"$work/$kind" 2>&1 &
@@ -54,15 +60,24 @@ for kind in "${kinds[@]}"; do
 		kill -0 "${servers[-1]}" || { cat "$work/$kind" >&2; exit 1; }
 		sleep 0.1
 	done
+	"$work/bareread" "$kind:$address.3" ":$((port + 1))" >"$work/$kind-bare" 2>&1 &
+	servers+=($!)
+	until grep -q listening "$work/$kind-bare"; do
+		kill -0 "${servers[-1]}" || { cat "$work/$kind-bare" >&2; exit 1; }
+		sleep 0.1
+	done
 	for case in "4096 1" "4096 128" "131072 16"; do
 		read -r bytes depth <<<"$case"
 		: >"$work/disks"
+		: >"$work/bares"
 		: >"$work/reads"
 		for ((i = 0; i < rounds; i++)); do
 			disk "$bytes" "$depth" >>"$work/disks"
+			bare "$bytes" "$depth" >>"$work/bares"
 			perf "$bytes" "$depth" >>"$work/reads"
 		done
-		printf '%-6s %8d %6d %12.0f %12.0f %6.2f\n' "$kind" "$bytes" "$depth" "$(median <"$work/disks")" "$(median <"$work/reads")" \
-			"$(paste "$work/disks" "$work/reads" | awk '{print $1 / $2}' | median)"
+		printf '%-6s %8d %6d %10.0f %10.0f %10.0f %10.2f %10.2f %10.2f\n' "$kind" "$bytes" "$depth" "$(median <"$work/disks")" \
+			"$(median <"$work/bares")" "$(median <"$work/reads")" "$(ratios "$work"/{disks,reads})" \
+			"$(ratios "$work"/{bares,reads})" "$(ratios "$work"/{disks,bares})"
 	done
 done
