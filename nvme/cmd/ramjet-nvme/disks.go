@@ -67,7 +67,12 @@ func (d *disks) close() {
 // follow serves what a list names besides the command line, and nothing that it names no longer. A list that is wrong
 // changes nothing.
 func (d *disks) follow(list string) error {
-	want, err := d.read(list)
+	f, err := os.Open(list)
+	if err != nil {
+		return err
+	}
+	want, err := readList(f, list, d.fixed)
+	f.Close()
 	if err != nil {
 		return err
 	}
@@ -85,14 +90,9 @@ func (d *disks) follow(list string) error {
 	return errors.Join(errs...)
 }
 
-// read reads a list: lines of a namespace's number and its file.
-func (d *disks) read(list string) (map[uint32]string, error) {
-	f, err := os.Open(list)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	want, lines := map[uint32]string{}, bufio.NewScanner(f)
+// readList reads a list: lines of a namespace's number, from fixed+1 on, and its file. It returns the files by number.
+func readList(r io.Reader, list string, fixed int) (map[uint32]string, error) {
+	want, lines := map[uint32]string{}, bufio.NewScanner(r)
 	for i := 1; lines.Scan(); i++ {
 		text := strings.TrimSpace(lines.Text())
 		if text == "" || text[0] == '#' {
@@ -106,9 +106,9 @@ func (d *disks) read(list string) (map[uint32]string, error) {
 			return nil, fmt.Errorf("%s:%d: %q: write a namespace's number and its file, such as 7 disk.img", list, i, text)
 		case id < 1 || id > nvme.MaxNamespaces:
 			return nil, fmt.Errorf("%s:%d: namespace %d: there are numbers from 1 to %d", list, i, id, nvme.MaxNamespaces)
-		case id <= uint64(d.fixed):
+		case id <= uint64(fixed):
 			return nil, fmt.Errorf("%s:%d: namespace %d is a file of the command line: take a number from %d on", list, i, id,
-				d.fixed+1)
+				fixed+1)
 		case want[uint32(id)] != "":
 			return nil, fmt.Errorf("%s:%d: namespace %d is there twice", list, i, id)
 		}

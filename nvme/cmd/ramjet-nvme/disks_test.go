@@ -50,3 +50,21 @@ func TestList(t *testing.T) {
 		t.Error("a list that is not there")
 	}
 }
+
+// A list that is read has files with numbers that a subsystem takes.
+func FuzzList(f *testing.F) {
+	for _, list := range []string{"", "# none\n", "7 a\n3  b c\n", "7\n", "0 a\n", "1 a", "7 a\n7 b\n", "4294967303 a"} {
+		f.Add(list)
+	}
+	f.Fuzz(func(t *testing.T, list string) {
+		want, err := readList(strings.NewReader(list), "list", 1)
+		if err != nil {
+			return
+		}
+		for id, name := range want {
+			if id < 2 || id > nvme.MaxNamespaces || name == "" || name != strings.TrimSpace(name) {
+				t.Errorf("%d: %q", id, name)
+			}
+		}
+	})
+}
