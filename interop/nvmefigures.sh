@@ -3,7 +3,8 @@
 #
 # How fast a disk in memory is read by NVMe over RDMA, beside `ramjet perf read` of the same size and depth on the same device,
 # and beside the messages of such a read with nothing else: a SEND, a WRITE and a SEND, which bareread moves. The three take
-# turns, between two processes each. Prints the medians, and the medians of the rounds' ratios.
+# turns, between two processes each. Prints the medians of reads a second and of the rounds' ratios, and the processor time of a
+# read, of both processes together, in µs: other work of the machine changes that less.
 #
 #   nvmefigures.sh [ROUNDS [KIND...]]     5 rounds of roce, iwarp and shm by default
 set -euo pipefail
@@ -47,11 +48,25 @@ disk() {
 # bare BYTES DEPTH prints how often their messages are moved.
 bare() { "$work/bareread" "$kind:$address.2" "$address.3:$((port + 1))" "$1" "$2" 1s; }
 median() { sort -g | awk '{v[NR] = $1} END {print v[int((NR + 1) / 2)]}'; }
-
 # ratios FILE FILE prints the median of the quotients of their lines.
 ratios() { paste "$@" | awk '{print $1 / $2}' | median; }
+# spent prints the processor time of the servers, and of all that has ended, in ticks of 10 ms.
+spent() {
+	local pid
+	for pid in "${servers[@]}"; do awk '{print $14 + $15}' "/proc/$pid/stat"; done >"$work/spent"
+	awk '{print $16 + $17}' "/proc/$$/stat" >>"$work/spent"
+	awk '{n += $1} END {print n}' "$work/spent"
+}
+# measure WHAT: a round of disk, bare or perf; adds to $work/WHAT.rate and $work/WHAT.time.
+measure() {
+	local before rate
+	before=$(spent)
+	rate=$("$1" "$bytes" "$depth")
+	echo "$rate" >>"$work/$1.rate"
+	echo "$(($(spent) - before)) $rate" | awk '{print $1 * 1e4 / $2}' >>"$work/$1.time"
+}
 
-printf '%-6s %8s %6s %10s %10s %10s %10s %10s %10s\n' device bytes depth disk/s bare/s READs/s disk/READ bare/READ disk/bare
+printf '%-6s %8s %6s %10s %10s %10s %9s %9s %8s %8s %8s\n' device bytes depth disk/s bare/s READs/s disk/READ bare/READ 'disk µs' 'bare µs' 'READ µs'
 for kind in "${kinds[@]}"; do
 	address=127.85.$((RANDOM % 200 + 20)) port=$((20000 + RANDOM % 10000))
 	"$work/ramjet-nvme" serve -d "$kind:$address.1" --listen ":$port" --any-host memory:64MiB >"$work/$kind" 2>&1 &
@@ -68,16 +83,12 @@ for kind in "${kinds[@]}"; do
 	done
 	for case in "4096 1" "4096 128" "131072 16"; do
 		read -r bytes depth <<<"$case"
-		: >"$work/disks"
-		: >"$work/bares"
-		: >"$work/reads"
+		rm -f "$work"/*.{rate,time}
 		for ((i = 0; i < rounds; i++)); do
-			disk "$bytes" "$depth" >>"$work/disks"
-			bare "$bytes" "$depth" >>"$work/bares"
-			perf "$bytes" "$depth" >>"$work/reads"
+			for what in disk bare perf; do measure "$what"; done
 		done
-		printf '%-6s %8d %6d %10.0f %10.0f %10.0f %10.2f %10.2f %10.2f\n' "$kind" "$bytes" "$depth" "$(median <"$work/disks")" \
-			"$(median <"$work/bares")" "$(median <"$work/reads")" "$(ratios "$work"/{disks,reads})" \
-			"$(ratios "$work"/{bares,reads})" "$(ratios "$work"/{disks,bares})"
+		printf '%-6s %8d %6d %10.0f %10.0f %10.0f %9.2f %9.2f %8.2f %8.2f %8.2f\n' "$kind" "$bytes" "$depth" "$(median <"$work/disk.rate")" \
+			"$(median <"$work/bare.rate")" "$(median <"$work/perf.rate")" "$(ratios "$work"/{disk,perf}.rate)" \
+			"$(ratios "$work"/{bare,perf}.rate)" "$(median <"$work/disk.time")" "$(median <"$work/bare.time")" "$(median <"$work/perf.time")"
 	done
 done
