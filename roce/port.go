@@ -80,7 +80,7 @@ func (p *port) CheckRoute(from, to netip.Addr) error {
 // socket buffer is assumed to be as large as ours, half of which is the kernel's own overhead.
 func (p *port) Limits() ibta.Limits {
 	f := p.sock.Features()
-	return ibta.Limits{MaxPackets: f.MaxSegments, MaxBytes: netio.MaxPayload, Window: p.window(), Overhead: packetOverhead, SteeringBits: steer.Bits}
+	return ibta.Limits{MaxPackets: f.MaxSegments, MaxBytes: netio.MaxPayload, Window: p.window(), Overhead: packetOverhead, LinkOverhead: linkOverhead, SteeringBits: steer.Bits}
 }
 
 const (
@@ -88,6 +88,8 @@ const (
 	maxWindow = 1 << 20
 	// packetOverhead is the space that a packet takes in a socket buffer beyond its payload.
 	packetOverhead = 192
+	// linkOverhead is what a packet takes of a link: Ethernet with FCS, preamble and gap, IPv4, UDP, BTH, ICRC.
+	linkOverhead = 14 + 4 + 8 + 12 + 20 + 8 + ib.BTHLen + ib.ICRCLen
 )
 
 func (p *port) window() int { return min(p.sock.Features().RecvBuffer/4, maxWindow) }

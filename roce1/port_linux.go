@@ -79,12 +79,14 @@ const (
 	// slotOverhead is the number of bytes that a packet counts for beyond its payload: a slot of the peer's ring leaves at least
 	// that much unused, and a short packet takes a slot, too.
 	slotOverhead = 2048
+	// linkOverhead is what a packet takes of a link: Ethernet with FCS, preamble and gap, GRH, BTH, ICRC.
+	linkOverhead = 14 + 4 + 8 + 12 + ib.GRHLen + ib.BTHLen + ib.ICRCLen
 )
 
 // Limits returns the limits of one batch, and how much may be in flight to one peer: half a ring, assuming that the
 // peer's ring is as long as ours and that it has other peers.
 func (p *port) Limits() ibta.Limits {
-	return ibta.Limits{MaxPackets: etherring.MaxFrames, MaxBytes: maxBytes, Window: p.sock.Slots() / 2 * slotOverhead, Overhead: slotOverhead}
+	return ibta.Limits{MaxPackets: etherring.MaxFrames, MaxBytes: maxBytes, Window: p.sock.Slots() / 2 * slotOverhead, Overhead: slotOverhead, LinkOverhead: linkOverhead}
 }
 
 // Resolve resolves an address vector to a path. The peer's MAC is looked up later, by [route.peerMAC].

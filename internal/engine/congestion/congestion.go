@@ -65,5 +65,6 @@ const (
 type Config struct {
 	Limit    int     // bytes that buffers on the path are believed to hold
 	Packet   int     // bytes of a full packet, as it takes room in a buffer
+	Link     int     // bytes of a link that it takes; 0: as many
 	LineRate float64 // bits per second; 0: not known
 }

@@ -39,8 +39,10 @@ type DCQCN struct {
 	g         float64
 	alphaTime clock.Time
 	packet    int
+	scale     float64 // bytes of a link for each that counts
+	capped    bool    // paced at max, too, which the user has chosen
 
-	limited   bool    // by a notification; otherwise nothing is paced
+	limited   bool    // by a notification
 	rate      float64 // current rate R_C, bytes per second
 	target    float64 // target rate R_T
 	alpha     float64
@@ -74,7 +76,10 @@ func newDCQCN(c Config, v *Values) Controller {
 		ai: perSecond(v.Get("rpg_ai_rate")), hai: perSecond(v.Get("rpg_hai_rate")),
 		timeReset: microseconds(v.Get("rpg_time_reset")), byteReset: int(v.Get("rpg_byte_reset")), threshold: int(v.Get("rpg_threshold")),
 		clamp: v.Get("clamp_tgt_rate") != 0, g: v.Get("dce_tcp_g") / 1024, alphaTime: microseconds(v.Get("dce_tcp_rtt")), alpha: v.Get("initial_alpha_value") / 1023,
-		packet: c.Packet,
+		packet: c.Packet, scale: 1, capped: v.Get("rpg_max_rate") != 0,
+	}
+	if c.Link != 0 {
+		d.scale = float64(c.Link) / float64(c.Packet)
 	}
 	if d.max == 0 {
 		if d.max = c.LineRate / 8; d.max == 0 {
@@ -135,13 +140,18 @@ func (d *DCQCN) increase() {
 	}
 }
 
+// paces reports whether sends leave at the rate. Nothing else keeps to a rate that the user has chosen. A queue pair at
+// the rate of its link is held back by that.
+func (d *DCQCN) paces() bool { return d.limited || d.capped }
+
 // Sent counts bytes, and sets the time of the next send.
 func (d *DCQCN) Sent(now clock.Time, bytes int) {
-	if d.advance(now); !d.limited {
+	if d.advance(now); !d.paces() {
 		return
 	}
-	d.next = max(d.next, now-maxLag) + clock.Time(float64(bytes)/d.rate*float64(time.Second))
-	for d.bytes -= bytes; d.bytes <= 0 && d.limited; d.bytes += d.byteReset {
+	onLink := float64(bytes) * d.scale
+	d.next = max(d.next, now-maxLag) + clock.Time(onLink/d.rate*float64(time.Second))
+	for d.bytes -= int(onLink); d.bytes <= 0 && d.limited; d.bytes += d.byteReset {
 		d.byteCount++
 		d.increase()
 	}
@@ -149,10 +159,10 @@ func (d *DCQCN) Sent(now clock.Time, bytes int) {
 
 // Allows returns the time of the next send, and how much it may be.
 func (d *DCQCN) Allows(now clock.Time) Verdict {
-	if d.advance(now); !d.limited {
+	if d.advance(now); !d.paces() {
 		return Verdict{Window: AnyWindow, Burst: AnyBurst}
 	}
-	burst := int(d.rate * burstTime.Seconds())
+	burst := int(d.rate / d.scale * burstTime.Seconds())
 	return Verdict{Window: AnyWindow, Burst: min(max(burst, d.packet), maxBurst), Next: d.next}
 }
 

@@ -156,3 +156,42 @@ func TestDCQCNPaces(t *testing.T) {
 		}
 	}
 }
+
+// A rate that the user has chosen is kept to, before the first notification and when the rate is back there. The link's
+// rate is not: the link itself keeps to it.
+func TestDCQCNKeepsToMaxRate(t *testing.T) {
+	now := clock.Time(time.Second)
+	d := controller(t, "dcqcn,rpg_max_rate=1000", 10).(*DCQCN)
+	paced := func(when string) {
+		t.Helper()
+		now += clock.Time(time.Minute)
+		d.Allows(now)
+		d.next = now
+		d.Sent(now, 125_000)
+		if v := d.Allows(now); v.Next != now+1000*us || d.State().Rate != 1e9 {
+			t.Errorf("%s, 125 KB at 1 Gb/s: the next send leaves %v later, at %v b/s, want 1ms", when, time.Duration(v.Next-now), d.State().Rate)
+		}
+	}
+	paced("before any notification")
+	d.Notified(now)
+	paced("long after one")
+	d = controller(t, "dcqcn", 10).(*DCQCN)
+	if d.Sent(now, 125_000); d.Allows(now).Next != 0 {
+		t.Error("a queue pair is paced at the rate of its link")
+	}
+}
+
+// Rates are those of the link, whatever room packets take in buffers.
+func TestDCQCNCountsLinkBytes(t *testing.T) {
+	c, err := Parse("dcqcn,rpg_max_rate=1000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := clock.Time(time.Second)
+	d := c.Make(Config{Packet: 3000, Link: 1250}).(*DCQCN)
+	d.next = now
+	d.Sent(now, 3*3000)
+	if v := d.Allows(now); v.Next != now+30*us || v.Burst != 6000 {
+		t.Errorf("three packets with 1,250 bytes on a link of 1 Gb/s: %+v, want the next after 30 µs, and two packets at once", v)
+	}
+}

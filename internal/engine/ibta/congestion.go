@@ -43,6 +43,9 @@ func (q *QP) controlOwn() {
 	q.share.own = nil
 	if c := q.congestion(); c.PerQP && q.reliable() {
 		cfg := congestion.Config{Limit: q.Device.Limits.Window, Packet: q.share.packet}
+		if n := q.Device.Limits.LinkOverhead; n != 0 {
+			cfg.Link = q.mtu() + n
+		}
 		if q.Device.LineRate != nil {
 			cfg.LineRate = q.Device.LineRate(q.Port().Num)
 		}

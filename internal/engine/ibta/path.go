@@ -51,6 +51,8 @@ type Limits struct {
 	MaxBytes   int // bytes of one send
 	Window     int // bytes in flight to one peer that buffers on the path can be expected to hold
 	Overhead   int // bytes of such a buffer that a packet takes beyond its payload
+	// LinkOverhead is how many bytes of a link a packet takes beyond its payload; 0: Overhead.
+	LinkOverhead int
 
 	// SteeringBits is how many top bits of the destination's number steer a send to its receiver,
 	// 8 at most. All packets of a send have them in common.
