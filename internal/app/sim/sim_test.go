@@ -167,6 +167,37 @@ func TestVictim(t *testing.T) {
 	}
 }
 
+// A link of 10 Mb/s behind hosts of 1 Gb/s, with a round trip of 16 ms: with parameters for such a path a few flows keep it
+// busy, and its queue short. docs/congestion.md measures the same with Linux as the router.
+func TestSlowLink(t *testing.T) {
+	const dcqcn = "dcqcn,clamp_tgt_rate=0,rpg_max_rate=40,rpg_min_rate=0.1,rpg_ai_rate=0.1,rpg_hai_rate=1,rpg_time_reset=22000,dce_tcp_rtt=22000,min_time_between_cnps=20000"
+	for _, cc := range []string{dcqcn, "swift,base_target=40000,fs_range=10000"} {
+		for _, n := range []int{1, 2, 4} {
+			c := config(t, cc)
+			c.Host.Timeout, c.Until = 16, 9*1000*Millisecond
+			c.Switch.PFC, c.Switch.Buffer = false, 2_700_000 // an eighth of what is free: 300 KB
+			c.Switch.ECN = ECN{KMin: 20_000, KMax: 60_000, PMax: 0.1}
+			var flows []Flow
+			for range n {
+				flows = append(flows, Flow{Dst: 1, Size: 100 << 20, Op: verbs.OpWrite})
+			}
+			s, err := New(c, Dumbbell(1, Wires{Rate: 1e9, Uplink: 10e6, Delay: 2600 * Microsecond}), flows)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.Run(1 << 30); err != nil {
+				t.Fatal(err)
+			}
+			link := s.switches[0].ports[1]
+			busy, queue := float64(link.Stats.Busy)/float64(c.Until), link.Stats.area/float64(c.Until)
+			t.Logf("%d flows, %.5s: link %.3f, queue %.0f bytes in the mean, %d at most", n, cc, busy, queue, link.Stats.MaxQueue)
+			if busy < 0.95 || queue > 60_000 {
+				t.Errorf("%d flows with %s: the link was busy %.3f of the time, want 0.95; the queue had %.0f bytes in the mean, want 60,000 at most", n, cc, busy, queue)
+			}
+		}
+	}
+}
+
 // The same seed leads to the same results, and another to others.
 func TestSeed(t *testing.T) {
 	of := func(seed uint64) string {

@@ -72,9 +72,10 @@ func (f *Flow) window(m *member) int {
 }
 
 // often returns how many bytes of m may be in flight before it asks for an acknowledgement: a full send if others
-// wait, else a quarter of what they leave of the window.
+// wait, else a quarter of what they leave of the window. A window of its own that is smaller than a full send is asked for
+// by quarters, too: a single acknowledgement would leave the path idle for as long as that takes.
 func (f *Flow) often(m *member) int {
-	often := f.fullSend()
+	often := min(f.fullSend(), f.window(m)/4)
 	if !f.Waiting() {
 		often = max(often, (min(f.window(m), f.max)-(f.inflight-m.inflight))/4)
 	}
