@@ -59,8 +59,10 @@ const (
 	// costs one system call.
 	burstTime = 20 * time.Microsecond
 	maxBurst  = 72 << 10
-	// maxLag is how much later than allowed a send may leave without being slower for that: timers expire late.
-	maxLag = clock.Time(200 * time.Microsecond)
+	// maxLag and lagPackets are how much later than allowed a send may leave without being slower for that: timers expire
+	// late. At a low rate a processor comes as late, and that is a few packets.
+	maxLag     = clock.Time(200 * time.Microsecond)
+	lagPackets = 16
 	// maxSteps is how many increases are caught up with after a pause. As many lead from any rate to any other.
 	maxSteps = 4096
 )
@@ -144,13 +146,19 @@ func (d *DCQCN) increase() {
 // the rate of its link is held back by that.
 func (d *DCQCN) paces() bool { return d.limited || d.capped }
 
+// takes returns how long bytes of the link take at the rate.
+func (d *DCQCN) takes(bytes float64) clock.Time {
+	return clock.Time(bytes / d.rate * float64(time.Second))
+}
+
 // Sent counts bytes, and sets the time of the next send.
 func (d *DCQCN) Sent(now clock.Time, bytes int) {
 	if d.advance(now); !d.paces() {
 		return
 	}
 	onLink := float64(bytes) * d.scale
-	d.next = max(d.next, now-maxLag) + clock.Time(onLink/d.rate*float64(time.Second))
+	lag := max(maxLag, d.takes(float64(lagPackets*d.packet)*d.scale))
+	d.next = max(d.next, now-lag) + d.takes(onLink)
 	for d.bytes -= int(onLink); d.bytes <= 0 && d.limited; d.bytes += d.byteReset {
 		d.byteCount++
 		d.increase()

@@ -195,3 +195,26 @@ func TestDCQCNCountsLinkBytes(t *testing.T) {
 		t.Errorf("three packets with 1,250 bytes on a link of 1 Gb/s: %+v, want the next after 30 µs, and two packets at once", v)
 	}
 }
+
+// Sends that leave late do not make a slow queue pair slower, as long as they are late by a few packets.
+func TestDCQCNCatchesUp(t *testing.T) {
+	d := controller(t, "dcqcn,rpg_max_rate=10", 10).(*DCQCN)
+	now := clock.Time(time.Second)
+	start, packets := now, 0
+	for ; now < start+clock.Time(time.Second); packets++ {
+		if next := d.Allows(now).Next; next > now {
+			now = next + 900*us // a packet takes 819 µs
+		}
+		d.Sent(now, 1024)
+	}
+	if want := 10_000_000 / 8 / 1024; packets < want || packets > want+lagPackets+2 {
+		t.Errorf("%d packets in a second, want %d", packets, want)
+	}
+	now += clock.Time(time.Second)
+	for packets = 0; d.Allows(now).Next <= now; packets++ {
+		d.Sent(now, 1024)
+	}
+	if packets > lagPackets+1 {
+		t.Errorf("%d packets at once after a second of nothing, want %d at most", packets, lagPackets+1)
+	}
+}

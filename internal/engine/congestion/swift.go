@@ -115,11 +115,13 @@ func (s *Swift) Silent(now clock.Time) {
 }
 
 // Sent spaces packets out while the window is below one of them. A round trip beyond the target counts as long as that:
-// where the host has no processor for a while, packets would be seconds apart.
+// where the host has no processor for a while, packets would be seconds apart. A packet that is late by less than that
+// does not make those behind it late.
 func (s *Swift) Sent(now clock.Time, bytes int) {
 	if s.cwnd < 1 {
 		packets := float64(bytes) / float64(s.packet)
-		s.next = max(s.next, now-maxLag) + clock.Time(packets*float64(min(s.delay, s.target))/s.cwnd)
+		apart := clock.Time(packets * float64(min(s.delay, s.target)) / s.cwnd)
+		s.next = max(s.next, now-apart) + apart
 	}
 }
 
