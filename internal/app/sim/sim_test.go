@@ -198,6 +198,38 @@ func TestSlowLink(t *testing.T) {
 	}
 }
 
+// The same link without marks, and room for less than a send of the window: it fills the queue, yet no queue pair is given up.
+func TestSlowLinkDrops(t *testing.T) {
+	for _, p := range []struct {
+		buffer int // nine times the longest queue
+		delay  Time
+		flows  int
+	}{{200_000, 200 * Microsecond, 4}, {250_000, 500 * Microsecond, 2}, {324_000, 500 * Microsecond, 4}} {
+		c := config(t, "window")
+		c.Until = 30 * 1000 * Millisecond
+		c.Switch.PFC, c.Switch.Buffer, c.Switch.ECN = false, p.buffer, ECN{}
+		var flows []Flow
+		for range p.flows {
+			flows = append(flows, Flow{Dst: 1, Size: 100 << 20, Op: verbs.OpWrite})
+		}
+		s, err := New(c, Dumbbell(1, Wires{Rate: 1e9, Uplink: 10e6, Delay: p.delay}), flows)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Run(1 << 30); err != nil {
+			t.Fatal(err)
+		}
+		if s.switches[0].ports[1].Stats.Dropped == 0 {
+			t.Error("nothing was dropped: this is no short queue")
+		}
+		for i, f := range s.Flows() {
+			if f.End != 0 {
+				t.Errorf("%+v, flow %d: %v after %v", p, i, f.Status, f.End.Duration())
+			}
+		}
+	}
+}
+
 // The same seed leads to the same results, and another to others.
 func TestSeed(t *testing.T) {
 	of := func(seed uint64) string {

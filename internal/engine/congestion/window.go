@@ -9,8 +9,11 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/base/clock"
 )
 
-// MinWindow is the smallest window: it lets one send leave in any case.
+// MinWindow is the smallest window, one send, unless that fills a queue on the path.
 const MinWindow = 64 << 10
+
+// minQueuedWindow is the smallest window where it does.
+const minQueuedWindow = 8 << 10
 
 // NotifyInterval is the shortest time between two notifications that a queue pair sends. Annex A17.9.3
 // leaves it to implementations; this is what DCQCN was published with (Zhu et al., SIGCOMM 2015).
@@ -60,8 +63,18 @@ func (w *Window) RoundTrip(_, took clock.Time) { w.bdp.sample(took) }
 
 // Lost halves the window.
 func (w *Window) Lost(clock.Time) {
-	w.size = max(w.size/2, MinWindow)
+	w.size = min(w.size, max(w.size/2, w.smallest()))
 	w.threshold = w.size
+}
+
+// smallest is what losses leave of the window: one send, or what the path holds if a queue adds to that. On a slow link
+// one send fills the queue, and would lose a part of itself each time. Where packets are lost without a queue, a smaller
+// window loses as many.
+func (w *Window) smallest() int {
+	if !w.bdp.queued() {
+		return MinWindow
+	}
+	return min(max(w.bdp.holds, minQueuedWindow), MinWindow)
 }
 
 // Notified halves the window, once in a round trip: what notifications come of was sent before.
@@ -81,7 +94,7 @@ func (w *Window) Silent(clock.Time) {
 	if w.size > MinWindow && w.bdp.rtt != 0 { // else it may be nothing but a long path
 		w.threshold = w.size / 2
 	}
-	w.size = MinWindow
+	w.size = min(w.size, MinWindow)
 	w.bdp = bdp{}
 }
 
@@ -89,6 +102,7 @@ func (w *Window) Silent(clock.Time) {
 // so in nobody's buffer: the rate at which bytes arrive times the shortest round trip.
 type bdp struct {
 	rtt   clock.Time // the shortest round trip; zero: unknown
+	last  clock.Time // the one that was measured last
 	since clock.Time // when counting bytes began
 	bytes int        // that have arrived since
 	holds int
@@ -97,7 +111,15 @@ type bdp struct {
 // shortRTT is the round trip below which a path holds nothing worth counting.
 const shortRTT = clock.Time(100 * time.Microsecond)
 
+// queueTime is the time in a queue that is more than a late processor. It takes a link of less than 260 Mb/s for a send to
+// wait so long for itself.
+const queueTime = clock.Time(2 * time.Millisecond)
+
+// queued reports whether the last round trip was in a queue for longer than on its way.
+func (b *bdp) queued() bool { return b.last-b.rtt > max(b.rtt, queueTime) }
+
 func (b *bdp) sample(rtt clock.Time) {
+	b.last = rtt
 	if b.rtt == 0 || rtt < b.rtt {
 		b.rtt = rtt
 	}
