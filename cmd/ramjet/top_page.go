@@ -156,8 +156,8 @@ func (p *topPage) head(m *topModel) []string {
 	lines := []string{styleHeading.Render(m.cut(fmt.Sprintf("queue pair %d %v %v  link %s/1 pid %d%s", i.QPN, i.Type, i.State, d.Info.Name, d.Process.PID, commOf(d.Process.Command))))}
 	facts := []string{"RQPN " + qpnText(i.DestQPN), "PEER " + statPeer(i), fmt.Sprintf("SQ %d", i.SendQueue), fmt.Sprintf("RQ %d", i.RecvQueue),
 		"INFLIGHT " + units.Short(i.InFlight), "WINDOW " + windowText(i.Window)}
-	if i.Rate > 0 {
-		facts = append(facts, "CC "+i.Congestion, "RATE "+pacedText(i.Rate), "ALPHA "+alphaText(i.Alpha))
+	if i.Rate > 0 || i.TargetDelay > 0 {
+		facts = append(facts, "CC "+i.Congestion, "RATE "+pacedText(i.Rate), "ALPHA "+alphaText(i.Alpha), "TARGET "+rttText(i.TargetDelay))
 	}
 	if i.RTT > 0 {
 		facts = append(facts, "RTT "+rttText(i.RTT)+" ±"+rttText(i.RTTVar))

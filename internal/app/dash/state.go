@@ -127,6 +127,7 @@ type QP struct {
 	CC       string  `json:"congestion_control"`
 	RateBPS  int64   `json:"rate_bps"` // 0: nothing paces
 	Alpha    float64 `json:"alpha"`
+	TargetNS int64   `json:"target_delay_ns"` // the round trip that congestion control aims at; 0: it has none
 	RTTNS    int64   `json:"rtt_ns"`
 	RTTVarNS int64   `json:"rtt_variation_ns"`
 	Counts   Counts  `json:"counts"` // since it was created
@@ -339,7 +340,7 @@ func (b *builder) detail(a *live.Activity, kind, label string) bool {
 func rowOf(q *live.QP) QP {
 	i := &q.Info
 	return QP{ID: q.ID, QPN: uint32(i.QPN), Type: i.Type.String(), State: i.State.String(), Peer: peerOf(i), PeerQPN: uint32(i.DestQPN), Gone: !q.Gone.IsZero(),
-		Failed: i.Failed, Rates: ratesOf(&q.Now), SQ: i.SendQueue, RQ: i.RecvQueue, InFlight: i.InFlight, Window: i.Window, CC: i.Congestion, RateBPS: i.Rate, Alpha: i.Alpha, RTTNS: int64(i.RTT), RTTVarNS: int64(i.RTTVar),
+		Failed: i.Failed, Rates: ratesOf(&q.Now), SQ: i.SendQueue, RQ: i.RecvQueue, InFlight: i.InFlight, Window: i.Window, CC: i.Congestion, RateBPS: i.Rate, Alpha: i.Alpha, TargetNS: int64(i.TargetDelay), RTTNS: int64(i.RTT), RTTVarNS: int64(i.RTTVar),
 		Counts: countsOf(&i.QPCounts), Injected: q.Device.Info.InjectedText(i.QPN)}
 }
 
