@@ -24,10 +24,10 @@ SENDER, RECEIVER, NEAR, FAR = "10.9.0.1", "10.9.1.1", "10.9.0.2", "10.9.1.2"
 WARM = 3  # seconds at the start that are not counted
 EVERY = 0.02  # seconds between two samples of the queue
 
-# DCQCN's times are 400 times those of the paper, since round trips are, and its increases as much smaller. See
-# docs/congestion.md.
-DCQCN = ("dcqcn,clamp_tgt_rate=0,rpg_max_rate=40,rpg_min_rate=0.1,rpg_ai_rate=0.1,rpg_hai_rate=1,rpg_time_reset=22000,"
-         "dce_tcp_rtt=22000,min_time_between_cnps=20000")
+# DCQCN's times are 1000 times those of the paper: as long as notifications take to have an effect here, the queue
+# included. Rates are smaller accordingly. See docs/congestion.md.
+DCQCN = ("dcqcn,clamp_tgt_rate=0,rpg_max_rate=40,rpg_min_rate=0.1,rpg_ai_rate=0.1,rpg_hai_rate=1,rpg_time_reset=55000,"
+         "dce_tcp_rtt=55000,min_time_between_cnps=50000")
 SWIFT = "swift,base_target=40000,fs_range=10000"
 CASES = [  # name, program, control; of TCP also whether it has ECN
     ("window", "ramjet", "window", None),

@@ -170,7 +170,7 @@ func TestVictim(t *testing.T) {
 // A link of 10 Mb/s behind hosts of 1 Gb/s, with a round trip of 16 ms: with parameters for such a path a few flows keep it
 // busy, and its queue short. docs/congestion.md measures the same with Linux as the router.
 func TestSlowLink(t *testing.T) {
-	const dcqcn = "dcqcn,clamp_tgt_rate=0,rpg_max_rate=40,rpg_min_rate=0.1,rpg_ai_rate=0.1,rpg_hai_rate=1,rpg_time_reset=22000,dce_tcp_rtt=22000,min_time_between_cnps=20000"
+	const dcqcn = "dcqcn,clamp_tgt_rate=0,rpg_max_rate=40,rpg_min_rate=0.1,rpg_ai_rate=0.1,rpg_hai_rate=1,rpg_time_reset=55000,dce_tcp_rtt=55000,min_time_between_cnps=50000"
 	for _, cc := range []string{dcqcn, "swift,base_target=40000,fs_range=10000"} {
 		for _, n := range []int{1, 2, 4} {
 			c := config(t, cc)
