@@ -21,7 +21,7 @@ import time
 
 PORT = 7471
 SENDER, RECEIVER, NEAR, FAR = "10.9.0.1", "10.9.1.1", "10.9.0.2", "10.9.1.2"
-WARM = 3  # seconds at the start that are not counted
+WARM = 6  # seconds at the start that are not counted
 EVERY = 0.02  # seconds between two samples of the queue
 
 # DCQCN's times are 1000 times those of the paper: as long as notifications take to have an effect here, the queue
@@ -173,7 +173,7 @@ def main():
     p.add_argument("--router")
     p.add_argument("--out", default=".")
     p.add_argument("--rate", type=float, default=10, help="of the bottleneck, Mbit/s")
-    p.add_argument("--seconds", type=float, default=6, help="for which a case is measured")
+    p.add_argument("--seconds", type=float, default=9, help="for which a case is measured")
     p.add_argument("--flows", type=int, nargs="*", default=[1, 4])
     p.add_argument("--only", nargs="*", default=[], help="cases")
     p.add_argument("--cc", nargs="*", default=[], help="controls to measure beside, instead of the cases")
