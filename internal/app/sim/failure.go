@@ -56,10 +56,10 @@ func (s *Sim) plan(t *Topology) error {
 		f := &s.config.Failures[i]
 		ports, err := s.failing(t, f)
 		if err != nil {
-			return fmt.Errorf("failure %d: %w", i+1, err)
+			return &Error{OfFailure, i, err}
 		}
 		if f.At < 0 || f.For < 0 {
-			return fmt.Errorf("failure %d: it is at %v for %v: neither may be negative", i+1, f.At.Duration(), f.For.Duration())
+			return &Error{OfFailure, i, fmt.Errorf("it is at %v for %v: neither may be negative", f.At.Duration(), f.For.Duration())}
 		}
 		s.at(f.At, &outage{ports: ports, storm: f.Kind == PauseStorm})
 		if f.For > 0 {

@@ -99,6 +99,30 @@ type Sim struct {
 	Samples  []Sample
 }
 
+// Part is a part of what a simulation is made of.
+type Part int
+
+// The parts in which an Error may be.
+const (
+	OfTopology Part = iota
+	OfSwitch
+	OfFailure
+)
+
+// Error is what is wrong with a part of what New is given.
+type Error struct {
+	Part  Part
+	Index int // of Config.Failures
+	Err   error
+}
+
+func (e *Error) Error() string {
+	if e.Part == OfFailure {
+		return fmt.Sprintf("failure %d: %v", e.Index+1, e.Err)
+	}
+	return e.Err.Error()
+}
+
 // Limits of flows, in bytes.
 const (
 	MaxMessage = 64 << 20
@@ -108,10 +132,10 @@ const (
 // New makes a simulation. It keeps the flows, and sets their outcomes.
 func New(c Config, t *Topology, flows []Flow) (*Sim, error) {
 	if err := t.Check(); err != nil {
-		return nil, err
+		return nil, &Error{Part: OfTopology, Err: err}
 	}
 	if text := c.Switch.check(); text != "" {
-		return nil, errors.New(text)
+		return nil, &Error{Part: OfSwitch, Err: errors.New(text)}
 	}
 	if c.Message < 1 || c.Message > MaxMessage {
 		return nil, fmt.Errorf("messages of %d bytes: give 1 to %d", c.Message, MaxMessage)

@@ -153,7 +153,7 @@ func (s *Sim) build(t *Topology) error {
 	for _, h := range s.hosts {
 		w, ok := h.port.peer.owner.(*fabricSwitch)
 		if !ok {
-			return errors.New("a host is not at a switch")
+			return &Error{Part: OfTopology, Err: errors.New("a host is not at a switch")}
 		}
 		if w.edge < 0 {
 			w.edge, w.local = len(s.edges), make([]int32, t.Hosts)
@@ -165,14 +165,14 @@ func (s *Sim) build(t *Topology) error {
 	for _, w := range s.switches {
 		w.start()
 		if w.shared <= 0 && !s.config.Switch.InfiniBand {
-			return fmt.Errorf("%s has %d ports, and its buffer of %d bytes does not even hold their headroom: give a larger switch.buffer, or switch.headroom", w.name, len(w.ports), w.config.Buffer)
+			return &Error{Part: OfSwitch, Err: fmt.Errorf("%s has %d ports, and its buffer of %d bytes does not even hold their headroom: give a larger switch.buffer, or less switch.headroom", w.name, len(w.ports), w.config.Buffer)}
 		}
 	}
 	s.findRoutes()
 	for e, edge := range s.edges {
 		for _, other := range s.edges {
 			if other != edge && other.routes[e] == nil {
-				return fmt.Errorf("there is no path between %s and %s", edge.name, other.name)
+				return &Error{Part: OfTopology, Err: fmt.Errorf("there is no path between %s and %s", edge.name, other.name)}
 			}
 		}
 	}

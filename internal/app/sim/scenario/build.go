@@ -3,6 +3,7 @@
 package scenario
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -19,13 +20,13 @@ const maxFlows = 1 << 22
 func (f *File) Build() (*sim.Sim, error) {
 	top, nodes, err := f.topology()
 	if err != nil {
-		return nil, err
+		return nil, f.at(fmt.Errorf("topology: %w", err), &f.Topology)
 	}
 	var flows []sim.Flow
 	for i := range f.Traffic {
 		more, err := f.flows(&f.Traffic[i], rand.New(rand.NewPCG(f.Seed, uint64(i))), top, nodes)
 		if err != nil {
-			return nil, fmt.Errorf("traffic %d, %s: %w", i+1, f.Traffic[i].Kind, err)
+			return nil, f.at(fmt.Errorf("traffic %d, %s: %w", i+1, f.Traffic[i].Kind, err), &f.Traffic[i])
 		}
 		for k := range more {
 			for j := range more[k].After {
@@ -33,14 +34,41 @@ func (f *File) Build() (*sim.Sim, error) {
 			}
 		}
 		if flows = append(flows, more...); len(flows) > maxFlows {
-			return nil, tooMany(len(flows))
+			return nil, f.at(tooMany(len(flows)), &f.Traffic[i])
 		}
 	}
 	c := f.config()
 	if c.Failures, err = f.failures(top); err != nil {
 		return nil, err
 	}
-	return sim.New(c, top, flows)
+	s, err := sim.New(c, top, flows)
+	if err != nil {
+		return nil, f.at(err, f.part(err))
+	}
+	return s, nil
+}
+
+// at adds the file to an error, and the line of the part that it is about, if the file has that.
+func (f *File) at(err error, part any) error {
+	if line, ok := f.lines[part]; ok {
+		return fmt.Errorf("%s:%d: %w", f.name, line, err)
+	}
+	return fmt.Errorf("%s: %w", f.name, err)
+}
+
+// part returns the part of the file that an error of the simulation is about; nil: none of its own.
+func (f *File) part(err error) any {
+	var e *sim.Error
+	if !errors.As(err, &e) {
+		return nil
+	}
+	switch e.Part {
+	case sim.OfTopology:
+		return &f.Topology
+	case sim.OfSwitch:
+		return &f.Switch
+	}
+	return &f.Failures[e.Index]
 }
 
 // failures returns the failures, by the numbers that their nodes have.
@@ -58,7 +86,7 @@ func (f *File) failures(top *sim.Topology) (list []sim.Failure, err error) {
 				count, from = top.Switches, top.Hosts
 			}
 			if n.num >= count {
-				return nil, fmt.Errorf("failure %d, %s: there is no %v: there are %d hosts and %d switches, each from 0", i+1, x.Kind, n, top.Hosts, top.Switches)
+				return nil, f.at(fmt.Errorf("failure %d: there is no %v: there are %d hosts and %d switches, each from 0", i+1, n, top.Hosts, top.Switches), &f.Failures[i])
 			}
 			*[2]*int{&fail.A, &fail.B}[k] = from + n.num
 		}
@@ -95,17 +123,17 @@ func (f *File) topology() (*sim.Topology, sim.HPCCNodes, error) {
 		return sim.Dumbbell(t.Hosts, w), nil, nil
 	case "leaf-spine":
 		if t.Leaves*t.Hosts > sim.MaxHosts {
-			return nil, nil, fmt.Errorf("topology: %d leaves with %d hosts: %d hosts at most", t.Leaves, t.Hosts, sim.MaxHosts)
+			return nil, nil, fmt.Errorf("%d leaves with %d hosts: %d hosts at most", t.Leaves, t.Hosts, sim.MaxHosts)
 		}
 		return sim.LeafSpine(t.Leaves, t.Spines, t.Hosts, w), nil, nil
 	case "fat-tree":
 		if t.K%2 != 0 {
-			return nil, nil, fmt.Errorf("topology: k is %d: an even number is needed", t.K)
+			return nil, nil, fmt.Errorf("k is %d: an even number is needed", t.K)
 		}
 		return sim.FatTree(t.K, w), nil, nil
 	}
 	if t.File == "" {
-		return nil, nil, fmt.Errorf("topology: hpcc needs a file")
+		return nil, nil, errors.New("hpcc needs a file")
 	}
 	name, in, err := f.open(t.File)
 	if err != nil {
@@ -129,7 +157,10 @@ func (f *File) flows(t *Traffic, r *rand.Rand, top *sim.Topology, nodes sim.HPCC
 	load := sim.Load{Op: operations[t.Op], UD: t.Op == "ud", Size: int64(t.Size), Sizes: t.Sizes.Sizes, Start: t.Start.time()}
 	switch t.Kind {
 	case "flows":
-		for _, fl := range t.Flows {
+		for i, fl := range t.Flows {
+			if max(fl.Src, fl.Dst) >= top.Hosts || fl.Src == fl.Dst {
+				return nil, fmt.Errorf("flow %d is from host %d to host %d: expected two of %d hosts, from 0", i+1, fl.Src, fl.Dst, top.Hosts)
+			}
 			flows = append(flows, sim.Flow{Src: int32(fl.Src), Dst: int32(fl.Dst), Size: int64(fl.Size), Start: fl.Start.time(), Op: load.Op, UD: load.UD})
 		}
 		return flows, nil

@@ -28,7 +28,7 @@ func Read(r io.Reader, name, folder string) (*File, error) {
 		return nil, fmt.Errorf("%s: it has more than %d bytes", name, maxFile)
 	}
 	f := Default()
-	f.folder = folder
+	f.name, f.folder, f.lines = name, folder, make(map[any]int)
 	var doc yaml.Node
 	if err := yaml.Unmarshal(text, &doc); err != nil {
 		return nil, syntaxError(name, err)
@@ -36,7 +36,7 @@ func Read(r io.Reader, name, folder string) (*File, error) {
 	if doc.Kind == 0 {
 		return f, nil
 	}
-	d := decoder{name}
+	d := decoder{name, f.lines}
 	return f, d.decode(doc.Content[0], reflect.ValueOf(f).Elem(), "")
 }
 
@@ -52,7 +52,10 @@ func syntaxError(name string, err error) error {
 	return fmt.Errorf("%s:%s: %s: expected YAML", name, m[1], text[len(m[0]):])
 }
 
-type decoder struct{ name string }
+type decoder struct {
+	name  string
+	lines map[any]int
+}
 
 func (d *decoder) errorf(n *yaml.Node, format string, args ...any) error {
 	return fmt.Errorf("%s:%d: %s", d.name, n.Line, fmt.Sprintf(format, args...))
@@ -65,6 +68,7 @@ type keyed interface {
 
 // decode sets v to what a node says. tag is that of the field.
 func (d *decoder) decode(n *yaml.Node, v reflect.Value, tag reflect.StructTag) error {
+	d.lines[v.Addr().Interface()] = n.Line
 	if text, ok := v.Addr().Interface().(value); ok {
 		if n.Kind != yaml.ScalarNode {
 			return d.errorf(n, "expected a value such as %v", v.Interface())

@@ -21,7 +21,9 @@ type File struct {
 	Traffic  []Traffic `yaml:"traffic"`
 	Failures []Failure `yaml:"failures"`
 
-	folder string // of the file, which the files that it names are relative to
+	name   string      // of the file, for errors
+	folder string      // of the file, which the files that it names are relative to
+	lines  map[any]int // by pointer to a value: where the file has it
 }
 
 // Topology is hosts, switches and links.
