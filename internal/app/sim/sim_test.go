@@ -374,14 +374,12 @@ func BenchmarkPackets(b *testing.B) {
 	b.ReportMetric(float64(s.Packets-before)/b.Elapsed().Seconds(), "packets/s")
 }
 
-// BenchmarkQueuePair measures the memory that an idle connected queue pair keeps, as B/QP. The bytes an operation are of two,
-// with what connecting them leaves to the garbage collector.
-func BenchmarkQueuePair(b *testing.B) {
-	s, err := New(config(b, "dcqcn"), Star(2, wires), nil)
+// pairMemory returns how many bytes an idle connected queue pair keeps, of 2 n that connect makes.
+func pairMemory(tb testing.TB, connect func(pairs func()) (n int)) float64 {
+	s, err := New(config(tb, "dcqcn"), Star(2, wires), nil)
 	if err != nil {
-		b.Fatal(err)
+		tb.Fatal(err)
 	}
-	b.ReportAllocs()
 	live := func() float64 {
 		var m runtime.MemStats
 		runtime.GC()
@@ -389,12 +387,40 @@ func BenchmarkQueuePair(b *testing.B) {
 		return float64(m.HeapAlloc)
 	}
 	before := live()
-	for b.Loop() {
+	n := connect(func() {
 		x, y := s.hosts[0].newPair(nil, verbs.RC), s.hosts[1].newPair(nil, verbs.RC)
 		if err := s.connect(x, y); err != nil {
-			b.Fatal(err)
+			tb.Fatal(err)
 		}
+	})
+	defer runtime.KeepAlive(s)
+	return (live() - before) / float64(2*n)
+}
+
+// An idle connected queue pair takes less than 2 KiB.
+func TestQueuePairMemory(t *testing.T) {
+	const most = 2048
+	got := pairMemory(t, func(pairs func()) int {
+		const n = 4096
+		for range n {
+			pairs()
+		}
+		return n
+	})
+	t.Logf("%.0f bytes", got)
+	if got >= most {
+		t.Errorf("an idle queue pair takes %.0f bytes, want less than %d", got, most)
 	}
-	b.ReportMetric((live()-before)/float64(2*b.N), "B/QP")
-	runtime.KeepAlive(s)
+}
+
+// BenchmarkQueuePair measures the memory that an idle connected queue pair keeps, as B/QP. The bytes an operation are of two,
+// with what connecting them leaves to the garbage collector.
+func BenchmarkQueuePair(b *testing.B) {
+	b.ReportAllocs()
+	b.ReportMetric(pairMemory(b, func(pairs func()) int {
+		for b.Loop() {
+			pairs()
+		}
+		return b.N
+	}), "B/QP")
 }
