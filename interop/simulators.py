@@ -2,6 +2,7 @@
 """Scenarios and results for simulators.sh: see there."""
 import bisect
 import csv
+import math
 import random
 import sys
 
@@ -63,7 +64,7 @@ def theirs(name):
     return [(int(f[4]), max(1, int(f[6]) / int(f[7]))) for f in fields]
 
 
-SIZES = [1e3, 1e4, 1e5, 1e6, 1e7]
+SIZES = [1e3, 1e4, 1e5, 1e6, 1e7, 3e7]
 SHARES = [0.5, 0.95, 0.99]
 
 
@@ -76,7 +77,7 @@ def table(flows):
     by_size = [[] for _ in SIZES]
     for size, slowdown in flows:
         by_size[bisect.bisect_left(SIZES, size)].append(slowdown)
-    return [[percentile(v, s) for s in SHARES] for v in by_size]
+    return [(size, [percentile(v, s) for s in SHARES]) for size, v in zip(SIZES, by_size) if v]
 
 
 def curve(flows, share, points=20):
@@ -86,26 +87,27 @@ def curve(flows, share, points=20):
     return [(g[-1][0], percentile([s for _, s in g], share)) for g in groups]
 
 
-def slowdowns(out):
-    """Prints slowdowns by size, and draws those of the 95th percentile."""
+def slowdowns(name, out):
+    """Prints slowdowns of an experiment by size, and draws those of the 95th percentile."""
     series = []
     for control, title, colour in ("dcqcn", "DCQCN", "#c0392b"), ("dcqcn_vwin", "DCQCN and a window", "#2471a3"):
-        for flows, who, dash in (theirs(f"mix/fct_fat_fb_{control}.txt"), "HPCC's ns-3", "6 4"), (ours(f"{control}/flows.csv"), "ramjet sim", ""):
+        for flows, who, dash in (theirs(f"mix/fct_fat_{name}_{control}.txt"), "HPCC's ns-3", "6 4"), (ours(f"{name}-{control}/flows.csv"), "ramjet sim", ""):
             print(f"{title}, {who}: {len(flows)} flows; median, 95 %, 99 %")
-            for size, row in zip(SIZES, table(flows)):
+            for size, row in table(flows):
                 print(f"  up to {size:>10,.0f} B", *("%7.2f" % v for v in row))
             series.append((f"{title}, {who}", colour, dash, curve(flows, 0.95)))
     draw(out, series)
 
 
-def draw(out, series, width=720, height=400, left=60, right=20, top=20, bottom=50, most=8):
+def draw(out, series, width=720, height=400, left=60, right=20, top=20, bottom=50):
+    most = max(8, math.ceil(max(v for *_, line in series for _, v in line)))
     points = len(series[0][3])
     x = lambda i: left + (width - left - right) * i / (points - 1)
     y = lambda v: height - bottom - (height - top - bottom) * (v - 1) / (most - 1)
     size = lambda n: f"{n / 1e6:.3g} MB" if n >= 1e6 else f"{n / 1e3:.3g} kB" if n >= 1e3 else f"{n} B"
     svg = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="12">',
            f'<rect width="{width}" height="{height}" fill="white"/>']
-    for v in range(1, most + 1):
+    for v in range(1, most + 1, math.ceil(most / 10)):
         svg.append(f'<path d="M{left} {y(v):.1f}H{width - right}" stroke="#ddd"/><text x="{left - 8}" y="{y(v) + 4:.1f}" text-anchor="end">{v}</text>')
     for i, (n, _) in enumerate(series[0][3]):
         if i % 3 == 1:
@@ -114,7 +116,7 @@ def draw(out, series, width=720, height=400, left=60, right=20, top=20, bottom=5
     svg.append(f'<text x="16" y="{height / 2}" transform="rotate(-90 16 {height / 2})" text-anchor="middle">FCT slowdown, 95th percentile</text>')
     for k, (name, colour, dash, line) in enumerate(series):
         style = f'stroke="{colour}" stroke-width="2" fill="none"' + (f' stroke-dasharray="{dash}"' if dash else "")
-        svg.append(f'<path d="M{"L".join(f"{x(i):.1f} {y(min(v, most)):.1f}" for i, (_, v) in enumerate(line))}" {style}/>')
+        svg.append(f'<path d="M{"L".join(f"{x(i):.1f} {y(v):.1f}" for i, (_, v) in enumerate(line))}" {style}/>')
         svg.append(f'<path d="M{left + 14} {top + 14 + 18 * k}h30" {style}/><text x="{left + 52}" y="{top + 18 + 18 * k}">{name}</text>')
     open(out, "w").write("\n".join(svg + ["</svg>"]) + "\n")
 
