@@ -6,16 +6,6 @@
 
 # here_of FILE: the example, with the image that has its packages.
 here_of() { sed -e 's|image: debian:12|image: localhost/mpi:1|' -e '/apt-get install/d' "/tree/deploy/examples/$1"; }
-name_in() { kubectl exec -i "$1" -- sh -c 'sed "/ [a-z0-9-]*\.infiniband /d" /etc/hosts >/tmp/hosts && cat /tmp/hosts - >/etc/hosts' </state/names; }
-# names: writes what headless services' names stand for into the pods' /etc/hosts. The node has no DNS.
-names() {
-  local pod
-  kubectl get pods -l 'app in (fabric, infiniband)' \
-    -o 'jsonpath={range .items[*]}{.status.podIP} {.metadata.name}.infiniband {.metadata.labels.app}{"\n"}{end}' >/state/names
-  for pod in infiniband-0 infiniband-1; do
-    until_true 60 "$pod has the names" name_in "$pod"
-  done
-}
 fabric() { kubectl exec deploy/fabric -c fabric -- /opt/ramjet/bin/ramjet fabric "$@"; }
 fabric_has() { fabric show | grep -E "$1"; }
 # fabric_again COMMAND...: the command replaces the fabric's pod; waits for the next one.
@@ -25,7 +15,6 @@ fabric_again() {
   "$@" >/dev/null 2>&1 || fail "$*"
   kubectl wait --for=delete "pod/$old" --timeout=60s >/dev/null || fail "the fabric's pod does not end"
   kubectl rollout status deploy/fabric --timeout=60s >/dev/null || fail "the fabric's next pod does not start"
-  names
 }
 # writes ARGUMENTS...: starts ib_write_bw between the pods, whose adapters are on the fabric from then on.
 writes() {
@@ -57,7 +46,6 @@ here_of infiniband.yaml | kubectl apply -f - >/dev/null || fail "infiniband.yaml
 for pods in deploy/fabric statefulset/infiniband; do
   kubectl rollout status "$pods" --timeout=120s >/dev/null || fail "the pods of infiniband.yaml do not start: $pods"
 done
-names
 
 writes -n 200
 written "ib_write_bw between two pods with adapters on a fabric"

@@ -39,17 +39,20 @@ cd /
 umount -l /old
 mount --make-rshared /
 export PATH=/parts/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/state KUBECONFIG=/state/admin.conf CGROUP=$cgroup
+unset TMPDIR # a folder of the machine
 : >/etc/resolv.conf
 
 # One node, which is its control plane, too. The address of the API server's service is the node's own, so that pods
-# reach it without a proxy.
+# reach it without a proxy. So it is with the names' server.
 hostname node
 echo node >/etc/hostname
 ip link set lo up
 ip link add node0 type bridge
 ip address add 192.0.2.1/24 dev node0
 ip address add 10.96.0.1/32 dev node0
+ip address add 10.96.0.10/32 dev node0
 ip address add fd00:2::1/64 dev node0 nodad
+ip address add fd00:96::a/128 dev node0 nodad
 ip link set node0 up
 ip route add default dev node0
 echo 1 >/proc/sys/net/ipv4/ip_forward
@@ -83,6 +86,15 @@ version = 2
     runtime_type = "io.containerd.runc.v2"
     cni_conf_dir = "/etc/cni/ipv6.d"
 TOML
+cat >/state/Corefile <<COREFILE
+. {
+  bind 10.96.0.10 fd00:96::a
+  errors
+  kubernetes cluster.local {
+    kubeconfig /state/admin.conf
+  }
+}
+COREFILE
 cat >/state/kubelet.yaml <<YAML
 apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
@@ -90,6 +102,8 @@ authentication: {anonymous: {enabled: true}, webhook: {enabled: false}}
 authorization: {mode: AlwaysAllow}
 cgroupDriver: cgroupfs
 cgroupRoot: /$cgroup
+clusterDNS: [10.96.0.10, 'fd00:96::a']
+clusterDomain: cluster.local
 containerRuntimeEndpoint: unix:///run/containerd/containerd.sock
 enforceNodeAllocatable: []
 # A developer's disk may be as full as it is.
@@ -132,6 +146,7 @@ start kube-controller-manager --kubeconfig /state/kube-controller-manager.conf -
   --service-cluster-ip-range 10.96.0.0/24,fd00:96::/112 \
   --use-service-account-credentials --root-ca-file /state/apiserver.crt \
   --service-account-private-key-file /state/accounts.key
+start coredns -conf /state/Corefile
 for image in {/parts,/tree}/images/*.tar; do
   ctr -n k8s.io images import "$image" >>/state/images.log 2>&1
 done

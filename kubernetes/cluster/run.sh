@@ -42,6 +42,7 @@ image=$(sed -n 's/^ *image: *\(.*ramjet-kubelet:.*\)/\1/p' kubernetes/deploy/ram
 cp -r kubernetes/deploy/. "$work/tree/deploy"
 cp -r kubernetes/chart "$work/tree/chart"
 [[ -x $parts/bin/helm ]] || CGO_ENABLED=0 GOBIN=$parts/bin go install -trimpath "helm.sh/helm/v4/cmd/helm@v4.3.2" >&2
+[[ $parts/bin/coredns -nt $here/dns.sh ]] || "$here/dns.sh" "$parts/bin/coredns" >&2
 mpi=$parts/images/mpi.tar
 [[ $mpi -nt $here/mpi.sh ]] || "$here/mpi.sh" "$mpi" >&2
 cp "$here/node.sh" "$here/tests.sh" "$here/infiniband.sh" "$work/tree"
