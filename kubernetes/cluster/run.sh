@@ -30,9 +30,9 @@ clean() {
 }
 trap clean EXIT
 
-# The image of deploy/ramjet.yaml, of this checkout.
 mkdir -p "$work/tree/deploy" "$work/tree/images" "$work/image/bin" "$work/image/opt/ramjet/bin"
 cd "$repository"
+# The image of deploy/ramjet.yaml, of this checkout.
 echo "cluster: building ramjet-kubelet's image" >&2
 CGO_ENABLED=0 go build -tags nokernel -o "$work/image/opt/ramjet/bin/ramjet" ./cmd/ramjet
 CGO_ENABLED=1 ./cabi/build.sh "$work/image/opt/ramjet/lib" >&2
@@ -45,7 +45,9 @@ cp -r kubernetes/chart "$work/tree/chart"
 [[ $parts/bin/coredns -nt $here/dns.sh ]] || "$here/dns.sh" "$parts/bin/coredns" >&2
 mpi=$parts/images/mpi.tar
 [[ $mpi -nt $here/mpi.sh ]] || "$here/mpi.sh" "$mpi" >&2
-cp "$here/node.sh" "$here/tests.sh" "$here/infiniband.sh" "$work/tree"
+operator=$parts/mpi-operator.yaml
+[[ $operator -nt $here/mpi-operator.sh && $operator -nt $here/ring.cc ]] || "$here/mpi-operator.sh" "$parts" >&2
+cp "$here/node.sh" "$here/tests.sh" "$here/infiniband.sh" "$here/mpijob.sh" "$work/tree"
 
 # A control group for the node's pods.
 if [[ -e /sys/fs/cgroup/cgroup.controllers ]]; then

@@ -78,10 +78,10 @@ doctor() {
   done
 }
 plugin_pod() { kubectl -n ramjet get pods -l app=ramjet-kubelet -o 'jsonpath={.items[0].metadata.name}'; }
-# metrics_of POD: the node's endpoint has series of a device of the pod.
+# metrics_of POD [CONTAINER]: the node's endpoint has series of a device of the pod.
 metrics_of() {
   kubectl get --raw "/api/v1/namespaces/ramjet/pods/$(plugin_pod):9477/proxy/metrics" >/state/metrics.out
-  grep "namespace=\"default\",pod=\"$1\",container=\"main\"" /state/metrics.out
+  grep "namespace=\"default\",pod=\"$1\",container=\"${2-main}\"" /state/metrics.out
 }
 client() { kubectl exec "client$suffix" -- "${@:2}" "$1" >/state/client.out 2>&1; }
 
@@ -221,5 +221,7 @@ why() { [[ $(kubectl get resourceclaim impossible -o 'jsonpath={.status.devices[
 until_true 60 "the status of the claim says why it is refused" why
 say "a claim that is impossible is refused: the pod's events and the claim's status say why"
 
+# shellcheck source=kubernetes/cluster/mpijob.sh
+source /tree/mpijob.sh
 # shellcheck source=kubernetes/cluster/infiniband.sh
 source /tree/infiniband.sh
