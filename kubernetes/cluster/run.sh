@@ -4,6 +4,8 @@
 # run.sh: Ramjet in a Kubernetes cluster of one node: a real API server, scheduler, kubelet, containerd and runc, in
 # namespaces of their own, which go when it ends. Needs root, and Linux with overlayfs, network namespaces and bridges.
 #
+#   RAMJET_CLUSTER_IMAGE  an archive of ramjet-kubelet's image, as docker and podman save it, under the name that
+#                         deploy/ramjet.yaml has, instead of one of this checkout
 #   RAMJET_CLUSTER_LOGS   a folder for the programs' logs, to keep them
 #   RAMJET_CLUSTER_SHELL  not empty: a shell on the node instead of the tests
 set -euo pipefail
@@ -11,6 +13,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 repository=$(cd "$here/../.." && pwd)
 [[ $EUID == 0 ]] || { echo "cluster: needs root" >&2; exit 4; }
 
+[[ -z ${RAMJET_CLUSTER_IMAGE-} ]] || RAMJET_CLUSTER_IMAGE=$(realpath -e "$RAMJET_CLUSTER_IMAGE")
 parts=$("$here/build.sh")
 work=$(mktemp -d "${TMPDIR:-/tmp}/ramjet-cluster.XXXXXX")
 cgroup=${work##*/}
@@ -32,13 +35,17 @@ trap clean EXIT
 
 mkdir -p "$work/tree/deploy" "$work/tree/images" "$work/image/bin" "$work/image/opt/ramjet/bin"
 cd "$repository"
-# The image of deploy/ramjet.yaml, of this checkout.
-echo "cluster: building ramjet-kubelet's image" >&2
-CGO_ENABLED=0 go build -tags nokernel -o "$work/image/opt/ramjet/bin/ramjet" ./cmd/ramjet
-CGO_ENABLED=1 ./cabi/build.sh "$work/image/opt/ramjet/lib" >&2
-(cd kubernetes && CGO_ENABLED=0 go build -o "$work/image/bin/ramjet-kubelet" ./cmd/ramjet-kubelet)
-image=$(sed -n 's/^ *image: *\(.*ramjet-kubelet:.*\)/\1/p' kubernetes/deploy/ramjet.yaml)
-"$here/image.sh" "$work/image" "$image" /bin/ramjet-kubelet >"$work/tree/images/ramjet-kubelet.tar"
+if [[ -n ${RAMJET_CLUSTER_IMAGE-} ]]; then
+  cp "$RAMJET_CLUSTER_IMAGE" "$work/tree/images/ramjet-kubelet.tar"
+else
+  # The image of deploy/ramjet.yaml, of this checkout.
+  echo "cluster: building ramjet-kubelet's image" >&2
+  CGO_ENABLED=0 go build -tags nokernel -o "$work/image/opt/ramjet/bin/ramjet" ./cmd/ramjet
+  CGO_ENABLED=1 ./cabi/build.sh "$work/image/opt/ramjet/lib" >&2
+  (cd kubernetes && CGO_ENABLED=0 go build -o "$work/image/bin/ramjet-kubelet" ./cmd/ramjet-kubelet)
+  image=$(sed -n 's/^ *image: *\(.*ramjet-kubelet:.*\)/\1/p' kubernetes/deploy/ramjet.yaml)
+  "$here/image.sh" "$work/image" "$image" /bin/ramjet-kubelet >"$work/tree/images/ramjet-kubelet.tar"
+fi
 cp -r kubernetes/deploy/. "$work/tree/deploy"
 cp -r kubernetes/chart "$work/tree/chart"
 [[ -x $parts/bin/helm ]] || CGO_ENABLED=0 GOBIN=$parts/bin go install -trimpath "helm.sh/helm/v4/cmd/helm@v4.3.2" >&2

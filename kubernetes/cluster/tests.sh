@@ -181,9 +181,19 @@ kubectl wait --for=condition=Ready pod/fourth --timeout=60s >/dev/null || fail "
 between ibv_rc_pingpong -d roce0 -g 0
 say "the plugin is killed and comes back: old pods run, a new one starts"
 
+kubectl delete -f /tree/deploy/ramjet.yaml >/dev/null
+until_true 60 "no device is offered without the plugin" allocatable 0
+between ibv_rc_pingpong -d roce0 -g 0
+helm install ramjet /tree/chart --namespace ramjet --create-namespace >/state/helm.out 2>&1 || fail "helm install: $(cat /state/helm.out)"
+until_true 120 "the plugin of the chart registers" allocatable 100
+pod fifth "$limits"
+kubectl wait --for=condition=Ready pod/fifth --timeout=60s >/dev/null || fail "no pod starts after helm install"
+between ibv_rc_pingpong -d roce0 -g 0
+say "ramjet.yaml is deleted, and helm installs the chart: old pods run, a new one starts"
+
 pod all "{limits: {$resource: 100}}"
 until_true 60 "a pod that asks for all devices waits" has_event all "Insufficient $resource"
-kubectl delete pod server client third fourth --wait >/dev/null
+kubectl delete pod server client third fourth fifth --wait >/dev/null
 kubectl wait --for=condition=Ready pod/all --timeout=120s >/dev/null || fail "devices are not given back"
 kubectl delete pod all --wait >/dev/null
 say "devices are given back: a pod that asks for all 100 waits for those that have some"
