@@ -5,9 +5,14 @@
 package main
 
 // #include "cmobjects.h"
+// #include "guard.h"
 //
 // typedef int (*rj_stack_of)(uintptr_t *pcs, int room);
 // static int rj_call_stack(rj_stack_of stack, uintptr_t *pcs, int room) { return stack(pcs, room); }
+// typedef int (*rj_protect_pages)(uintptr_t low, uintptr_t high);
+// typedef int (*rj_release_pages)(int guard, struct rj_touch *touch);
+// static int rj_call_protect(rj_protect_pages f, uintptr_t low, uintptr_t high) { return f(low, high); }
+// static int rj_call_release(rj_release_pages f, int guard, struct rj_touch *touch) { return f(guard, touch); }
 // static uintptr_t rj_own_code(void) { return (uintptr_t)rj_call_stack; }
 import "C"
 
@@ -16,6 +21,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/calllog"
@@ -53,6 +59,21 @@ func rj_check_with(stack C.rj_stack_of) {
 	}, Describe: describe, Module: innermost})
 	checking.calls, checking.threads, checking.ended = map[*C.char]*calllog.Call{}, map[uintptr]*checkedCall{}, map[uint64]uint64{}
 	checking.checker, checking.handles = checker, checker.Handles()
+}
+
+//export rj_check_protect
+func rj_check_protect(protect C.rj_protect_pages, release C.rj_release_pages) {
+	check.UsePages(check.Pages{Protect: func(low, high uintptr) int {
+		return int(C.rj_call_protect(protect, C.uintptr_t(low), C.uintptr_t(high)))
+	}, Release: func(guard int) *check.Touch {
+		var t C.struct_rj_touch
+		if C.rj_call_release(release, C.int(guard), &t) == 0 {
+			return nil
+		}
+		how := map[uint32]string{C.RJ_USED: "used", C.RJ_READ: "read", C.RJ_WRITTEN: "written"}[uint32(t.how)]
+		pcs := unsafe.Slice((*uintptr)(unsafe.Pointer(&t.pcs[0])), int(t.n))
+		return &check.Touch{At: uintptr(t.at), How: how, Place: check.Place{What: "It was " + how, When: time.Unix(0, int64(t.when)), Stack: check.StackOf(pcs)}}
+	}})
 }
 
 // notLogged are calls that the checker sees and the log does not.

@@ -92,7 +92,7 @@ func (p program) run(ctx context.Context, dir, form string, o options) outcome {
 	}
 	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+o.libs, "RAMJET_DEVICES="+device, programs.DeviceVariable+"="+device)
 	if !o.plain && p.lang == langC { // as ramjet run --check does
-		cmd.Env = append(cmd.Env, "RAMJET_CHECK=1", "LD_PRELOAD="+filepath.Join(o.libs, "libramjet-check.so"))
+		cmd.Env = append(cmd.Env, "RAMJET_CHECK=protect", "LD_PRELOAD="+filepath.Join(o.libs, "libramjet-check.so"))
 	}
 	var said bytes.Buffer
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &said, &said, time.Second

@@ -26,6 +26,8 @@ CALL(void, log_end, (uint64_t call, uint64_t result, int err))
 
 /* the checker. Threads are numbers that C gives them. */
 CALL(void, check_with, (int (*stack)(uintptr_t *pcs, int room))) /* before all others: where a thread is */
+CALL(void, check_protect, (int (*protect)(uintptr_t low, uintptr_t high), int (*release)(int guard, struct rj_touch *touch)))
+	/* how pages are protected. A guard of 0 is none; release says whether the program has touched the memory */
 CALL(int, check_begin, (const char *name, const uint64_t *args, int n, uintptr_t thread, const uintptr_t *pcs, int npcs,
 	uint64_t *result)) /* 1: the call is refused, with this result and EINVAL */
 CALL(void, check_end, (uintptr_t thread, uint64_t result))

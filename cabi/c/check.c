@@ -1,21 +1,42 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* libramjet-check.so: with LD_PRELOAD, the checker sees the memory that a program frees and unmaps. */
+/* libramjet-check.so: with LD_PRELOAD, the checker sees the memory that a program frees and unmaps, and keeps its handler of
+ * SIGSEGV where it protects pages. */
 
 #define _GNU_SOURCE
 #include "load.h"
+#include "guard.h"
 #include "regions.h"
+#include "stack.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <malloc.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
 /* NEXT is the function that would be called without this library. Looking it up may free memory, too. */
 #define NEXT(name) ({ static __typeof__(&name) f_; if (!f_) f_ = (__typeof__(f_))dlsym(RTLD_NEXT, #name); f_; })
 
 extern void __libc_free(void *p);
+
+static int has_word(const char *text, const char *word)
+{
+	size_t n = strlen(word);
+
+	for (; text; text = (text = strpbrk(text, " \t")) ? text + 1 : NULL)
+		if (!strncmp(text, word, n) && (!text[n] || text[n] == ' ' || text[n] == '\t'))
+			return 1;
+	return 0;
+}
+
+__attribute__((constructor)) static void at_start(void)
+{
+	rj_guard_on = rj_check_on && has_word(secure_getenv("RAMJET_CHECK"), "protect");
+}
 
 static int overlaps(const void *memory, size_t length)
 {
@@ -34,8 +55,10 @@ EXPORT void free(void *p)
 	size_t size = usable(p);
 	void (*next)(void *);
 
-	if (size && overlaps(p, size))
+	if (size && overlaps(p, size)) {
+		rj_guard_forget(p, size);
 		rj_freed(p, size, "free");
+	}
 	if (looking) {
 		__libc_free(p);
 		return;
@@ -49,8 +72,11 @@ EXPORT void free(void *p)
 EXPORT void *realloc(void *p, size_t size)
 {
 	size_t was = usable(p);
-	void *now = NEXT(realloc)(p, size);
+	void *now;
 
+	if (was && overlaps(p, was))
+		rj_guard_forget(p, was);
+	now = NEXT(realloc)(p, size);
 	if (was && (now ? now != p : !size) && overlaps(p, was))
 		rj_freed(p, was, "realloc");
 	else if (was && now == p && size < was && overlaps((char *)p + size, was - size))
@@ -60,8 +86,10 @@ EXPORT void *realloc(void *p, size_t size)
 
 EXPORT int munmap(void *addr, size_t length)
 {
-	if (overlaps(addr, length))
+	if (overlaps(addr, length)) {
+		rj_guard_forget(addr, length);
 		rj_freed(addr, length, "munmap");
+	}
 	return NEXT(munmap)(addr, length);
 }
 
@@ -81,10 +109,52 @@ EXPORT void *mremap(void *addr, size_t length, size_t size, int flags, ...)
 	if (flags & MREMAP_FIXED)
 		to = va_arg(args, void *);
 	va_end(args);
+	if (overlaps(addr, length))
+		rj_guard_forget(addr, length);
 	now = NEXT(mremap)(addr, length, size, flags, to);
 	if (now != MAP_FAILED && now != addr && overlaps(addr, length))
 		rj_freed(addr, length, "mremap");
 	else if (now == addr && size < length && overlaps((char *)addr + size, length - size))
 		rj_freed((char *)addr + size, length - size, "mremap");
 	return now;
+}
+
+EXPORT int sigaction(int sig, const struct sigaction *new, struct sigaction *old)
+{
+	if (sig == SIGSEGV && rj_guard_on && !rj_guard_action(new, old))
+		return 0;
+	return NEXT(sigaction)(sig, new, old);
+}
+
+EXPORT sighandler_t signal(int sig, sighandler_t f)
+{
+	struct sigaction new = { .sa_handler = f, .sa_flags = SA_RESTART }, old;
+
+	if (sig != SIGSEGV || !rj_guard_on)
+		return NEXT(signal)(sig, f);
+	return sigaction(sig, &new, &old) ? SIG_ERR : old.sa_handler;
+}
+
+/* faults returns a mask without SIGSEGV: the system ends a thread that touches protected memory with that blocked. */
+static const sigset_t *faults(int how, const sigset_t *set, sigset_t *without)
+{
+	if (!set || !rj_guard_on || how == SIG_UNBLOCK)
+		return set;
+	*without = *set;
+	sigdelset(without, SIGSEGV);
+	return without;
+}
+
+EXPORT int pthread_sigmask(int how, const sigset_t *set, sigset_t *old)
+{
+	sigset_t without;
+
+	return NEXT(pthread_sigmask)(how, faults(how, set, &without), old);
+}
+
+EXPORT int sigprocmask(int how, const sigset_t *set, sigset_t *old)
+{
+	sigset_t without;
+
+	return NEXT(sigprocmask)(how, faults(how, set, &without), old);
 }

@@ -85,8 +85,10 @@ struct ibv_mr *rj_reg(struct ibv_pd *pd, void *addr, size_t length, uint64_t iov
 	m->mr.addr = addr;
 	m->mr.length = length;
 	m->mr.handle = (uint32_t)m->handle;
-	if (rj_check_on && !(access & IBV_ACCESS_ON_DEMAND))
+	if (rj_check_on && !(access & IBV_ACCESS_ON_DEMAND)) {
 		rj_region_add(addr, length, m->handle);
+		rj_guard_start();
+	}
 	return &m->mr;
 }
 

@@ -134,6 +134,18 @@ void rj_region_remove(uint64_t handle)
 	inside--;
 }
 
+int rj_on_stack(uintptr_t start, uintptr_t end)
+{
+	int found = 0;
+	size_t i;
+
+	pthread_mutex_lock(&lock);
+	for (i = find(end); i > 0 && !found && regions[i - 1].most > start; i--)
+		found = regions[i - 1].end > start && regions[i - 1].thread;
+	pthread_mutex_unlock(&lock);
+	return found;
+}
+
 /* MOST is how many regions a call reports that frees the memory of more. */
 #define MOST 8
 

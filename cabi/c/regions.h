@@ -13,6 +13,9 @@ void rj_region_remove(uint64_t handle);
 /* rj_returned looks for regions on this thread's stack below a frame that runs: their functions have returned. */
 void rj_returned(uintptr_t frame);
 
+/* rj_on_stack reports whether memory is of a region on a thread's stack. */
+int rj_on_stack(uintptr_t start, uintptr_t end);
+
 /* rj_freed reports regions whose memory the program gives up. how says what it does. */
 void rj_freed(const void *memory, size_t length, const char *how);
 

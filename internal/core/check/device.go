@@ -205,6 +205,9 @@ func (d *Device) exit() {
 	if d.closed {
 		return
 	}
+	for _, r := range inOrder(d.posted) {
+		d.unprotect(r)
+	}
 	d.closing()
 	if d.c.handles == nil {
 		d.left()

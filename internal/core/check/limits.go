@@ -109,6 +109,11 @@ func (d *Device) overflow(cq *verbs.CQ, place Place) {
 // completion has been polled, but programs destroy such queue pairs without a poll: see [Device.flushed].
 func (d *Device) leaves(mr *verbs.MR, how string) {
 	place := at("It was " + how)
+	for _, r := range d.posted {
+		if r.names(mr) {
+			d.unprotect(r) // the program may unmap the memory now
+		}
+	}
 	for _, r := range inOrder(d.posted) {
 		q := r.qp
 		if q != nil && q.state == verbs.StateReset && r.recvs == nil || !r.names(mr) {

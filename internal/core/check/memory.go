@@ -24,6 +24,7 @@ type piece struct {
 	copies uint32   // how many the checker had made by then
 	bounce []byte   // the device's in its place; nil: it uses mem
 	from   *chunk   // of bounce
+	guard  int      // of its whole pages; 0: they are not protected
 }
 
 // sum returns a digest of memory; 0: it is not mapped.
@@ -100,6 +101,7 @@ func (d *Device) seal(r *request) {
 		}
 		p.parts = r.sums[first:]
 	}
+	d.protect(r)
 }
 
 // partEnd returns where a part of a receive ends that begins at start: parts are an eighth of the bytes before them.
@@ -129,8 +131,8 @@ func (p *piece) changed(received int) bool {
 
 // verify reports memory that has changed since it was posted.
 func (d *Device) verify(r *request, received int) {
-	if r.answered {
-		return // it was looked at then
+	if r.answered || r.touched {
+		return // it was looked at then, or is reported
 	}
 	if p := d.changed(r, received); p != nil {
 		d.mu.Lock()

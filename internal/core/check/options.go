@@ -21,11 +21,12 @@ type Options struct {
 	Log      string        // the file for reports, with %p for the process's id; empty: standard error
 	ExitCode int           // of C programs that have findings; 0: as without them
 	Off      map[Rule]bool // rules that are not checked
+	Protect  bool          // pages of C programs that must not be touched
 }
 
 // ParseOptions parses options: words with blanks between them. "1" and an empty text stand for the defaults.
 //
-//	log=FILE off=leak,race exitcode=0
+//	log=FILE off=leak,race exitcode=0 protect
 func ParseOptions(text string) (*Options, error) {
 	o := &Options{ExitCode: DefaultExitCode, Off: map[Rule]bool{}}
 	if strings.TrimSpace(text) == "1" {
@@ -69,8 +70,13 @@ func (o *Options) set(word string) error {
 			}
 			o.Off[Rule(r)] = true
 		}
+	case "protect":
+		if word != name {
+			return fmt.Errorf("expected protect, without a value")
+		}
+		o.Protect = true
 	default:
-		return fmt.Errorf("expected log=FILE, off=RULE,RULE or exitcode=N%s", meant(name, []string{"log", "off", "exitcode"}))
+		return fmt.Errorf("expected log=FILE, off=RULE,RULE, exitcode=N or protect%s", meant(name, []string{"log", "off", "exitcode", "protect"}))
 	}
 	return nil
 }

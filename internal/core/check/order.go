@@ -25,6 +25,7 @@ type request struct {
 	told     bool        // that its data was announced before it had come
 	list     []verbs.SGE // as the device gets it
 	length   int         // of a receive: what its list takes
+	touched  bool        // the program has, and that is reported
 	answered bool        // its memory has been looked at, as its peer has sent something since
 	pieces   []piece
 	sums     []uint64 // of parts of its pieces
@@ -126,6 +127,7 @@ func (d *Device) ended(r *request) {
 func (d *Device) remove(all ...*request) {
 	for _, r := range all {
 		d.ended(r)
+		d.unprotect(r)
 		d.bounce.release(r)
 	}
 }

@@ -193,6 +193,9 @@ func (d *Device) Polled(cq *verbs.CQ, wcs []verbs.WC) {
 	for i := range wcs {
 		ends = d.complete(&wcs[i], ends)
 	}
+	for _, e := range ends {
+		d.unprotect(e.request)
+	}
 	d.mu.Unlock()
 	if len(ends) == 0 {
 		return
