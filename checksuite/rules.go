@@ -31,9 +31,6 @@ var oneLanguage = map[string]string{
 
 // knownMisses are mistakes that the checker does not see, by the name of their program, with the reason.
 var knownMisses = map[string]string{
-	"c/receive-touched-peek":             "the program only reads",
-	"c/receive-touched-repost":           "it stores the value that is there",
-	"c/read-touched-early":               "the program only reads",
 	"go/completion-error-unread-flushed": "receives that are flushed: each connection that ends leaves some",
 	"c/announced-early-unrelated":        "only a load of the program differs from the right one",
 	"c/partial-poll-first":               "a C program's loads are not seen",

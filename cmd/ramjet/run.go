@@ -58,7 +58,7 @@ func newRunCmd() *cobra.Command {
 			"error or a file, where %p stands for the process id. --log-filter (or $RAMJET_LOG_FILTER) says which: calls by name or\n" +
 			"pattern, object=qp1, errors; data for those of the data path, too; json for JSON lines. docs/log.md has the rest.\n\n" +
 			"--check (or $RAMJET_CHECK) reports mistakes in the use of RDMA, such as memory that changes while it is posted. Its\n" +
-			"options are words: log=FILE, off=RULE,RULE, exitcode=N. docs/check.md has the rules. It is for programs in Go, too, which use\n" +
+			"options are words: log=FILE, off=RULE,RULE, exitcode=N, protect. docs/check.md has the rules. It is for programs in Go, too, which use\n" +
 			"Ramjet's packages and need no libraries: what they leave is reported once they have ended.",
 		Example: "  ramjet run -- ibv_devinfo\n" +
 			"  ramjet run --device roce:127.0.0.11 -- ib_write_bw\n" +

@@ -8,11 +8,11 @@ import (
 )
 
 func TestParseOptions(t *testing.T) {
-	o, err := ParseOptions("\tlog=a.%p  off=leak,race\texitcode=3 ")
+	o, err := ParseOptions("\tlog=a.%p  off=leak,race\texitcode=3 protect")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o.Log != "a.%p" || o.ExitCode != 3 || len(o.Off) != 2 || !o.Off[Leak] || !o.Off[Race] {
+	if o.Log != "a.%p" || o.ExitCode != 3 || len(o.Off) != 2 || !o.Off[Leak] || !o.Off[Race] || !o.Protect {
 		t.Fatalf("%+v", o)
 	}
 	for text, want := range map[string]string{
@@ -22,6 +22,8 @@ func TestParseOptions(t *testing.T) {
 		"off=leak exitcode=": `column 10: "exitcode=": expected exitcode=N, from 0 to 255`,
 		"exitcode=256":       "from 0 to 255",
 		"of=leak":            "did you mean off?",
+		"protect=1":          `column 1: "protect=1": expected protect, without a value`,
+		"protec":             "did you mean protect?",
 	} {
 		if _, err := ParseOptions(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
