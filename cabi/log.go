@@ -9,7 +9,9 @@ import "C"
 
 import (
 	"fmt"
+	"math/bits"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -142,6 +144,12 @@ func (l *loggedCall) outcome(result uint64, err syscall.Errno) *calllog.Result {
 		r.Void = true
 	case "value":
 		r.Value = int32(result)
+	case "str":
+		r.Value = l.value("str", result)
+	case "port":
+		r.Value = bits.ReverseBytes16(uint16(result))
+	case "guid":
+		r.Value = calllog.Hex(bits.ReverseBytes64(result))
 	case "0":
 		r.Value = int32(result)
 		switch {
@@ -329,12 +337,7 @@ func endedBy(call *calllog.Call, args []uint64) (ended []calllog.Object) {
 
 // changesObjects reports whether a call creates or destroys objects.
 func changesObjects(c *calllog.Call) bool {
-	switch c.Result {
-	case "0", "-1", "n", "size", "void", "value", "ptr":
-	default:
-		return true
-	}
-	if c.Destroys() {
+	if slices.Contains(calllog.Kinds, c.Result) || c.Destroys() {
 		return true
 	}
 	for _, p := range c.Params {

@@ -48,3 +48,6 @@ LOGGED(int, rdma_query_addrinfo, (struct rdma_cm_id *id, struct rdma_addrinfo **
 LOGGED_VOID(rdma_freeaddrinfo, (struct rdma_addrinfo *res), (res))
 LOGGED(int, rdma_write_cm_event, (struct rdma_cm_id *id, enum rdma_cm_event_type event, int status, uint64_t arg),
 	(id, event, status, arg))
+LOGGED(__be16, rdma_get_src_port, (struct rdma_cm_id *id), (id))
+LOGGED(__be16, rdma_get_dst_port, (struct rdma_cm_id *id), (id))
+LOGGED(const char *, rdma_event_str, (enum rdma_cm_event_type event), (event))

@@ -5,6 +5,15 @@
  * themselves are called rj_do_NAME in the libraries. The table of internal/core/calllog says what is in the arguments. */
 struct ibv_mr_init_attr; /* of newer headers, see recent.c */
 struct ibv_buf;
+struct ibv_dmah;
+struct ibv_dmah_init_attr;
+struct ibv_comp_cntr;
+struct ibv_comp_cntr_caps;
+struct ibv_comp_cntr_init_attr;
+struct ibv_qp_attach_comp_cntr_attr;
+struct ib_uverbs_ah_attr;
+struct ib_uverbs_qp_attr;
+struct ib_user_path_rec;
 
 LOGGED(struct ibv_device **, ibv_get_device_list, (int *num), (num))
 LOGGED_VOID(ibv_free_device_list, (struct ibv_device **list), (list))
@@ -71,3 +80,52 @@ LOGGED(struct ibv_ah *, ibv_create_ah_from_wc, (struct ibv_pd *pd, struct ibv_wc
 LOGGED(int, ibv_init_ah_from_wc, (struct ibv_context *context, uint8_t port, struct ibv_wc *wc, struct ibv_grh *grh,
 	struct ibv_ah_attr *attr), (context, port, wc, grh, attr))
 LOGGED(int, ibv_destroy_ah, (struct ibv_ah *ah), (ah))
+
+/* What names or converts something. */
+LOGGED(const char *, ibv_get_device_name, (struct ibv_device *device), (device))
+LOGGED(int, ibv_get_device_index, (struct ibv_device *device), (device))
+LOGGED(__be64, ibv_get_device_guid, (struct ibv_device *device), (device))
+LOGGED(const char *, ibv_node_type_str, (enum ibv_node_type type), (type))
+LOGGED(const char *, ibv_port_state_str, (enum ibv_port_state state), (state))
+LOGGED(const char *, ibv_event_type_str, (enum ibv_event_type event), (event))
+LOGGED(const char *, ibv_wc_status_str, (enum ibv_wc_status status), (status))
+LOGGED(int, ibv_rate_to_mult, (enum ibv_rate rate), (rate))
+LOGGED(enum ibv_rate, mult_to_ibv_rate, (int mult), (mult))
+LOGGED(int, ibv_rate_to_mbps, (enum ibv_rate rate), (rate))
+LOGGED(enum ibv_rate, mbps_to_ibv_rate, (int mbps), (mbps))
+LOGGED_VOID(ibv_copy_ah_attr_from_kern, (struct ibv_ah_attr *to, struct ib_uverbs_ah_attr *from), (to, from))
+LOGGED_VOID(ibv_copy_qp_attr_from_kern, (struct ibv_qp_attr *to, struct ib_uverbs_qp_attr *from), (to, from))
+LOGGED_VOID(ibv_copy_path_rec_from_kern, (struct ibv_sa_path_rec *to, struct ib_user_path_rec *from), (to, from))
+LOGGED_VOID(ibv_copy_path_rec_to_kern, (struct ib_user_path_rec *to, struct ibv_sa_path_rec *from), (to, from))
+LOGGED(struct ibv_qp_ex *, ibv_qp_to_qp_ex, (struct ibv_qp *qp), (qp))
+LOGGED_NONE(const char *, ibv_get_sysfs_path)
+LOGGED(int, ibv_read_sysfs_file, (const char *dir, const char *file, char *buf, size_t size), (dir, file, buf, size))
+
+/* About fork, of which nothing is needed here. */
+LOGGED_NONE(int, ibv_fork_init)
+LOGGED_NONE(enum ibv_fork_status, ibv_is_fork_initialized)
+LOGGED(int, ibv_dontfork_range, (void *base, size_t size), (base, size))
+LOGGED(int, ibv_dofork_range, (void *base, size_t size), (base, size))
+
+/* Memory from the library, and what no device here has. */
+LOGGED(void *, ibv_alloc_buf, (struct ibv_pd *pd, size_t size, struct ibv_buf **buf), (pd, size, buf))
+LOGGED_VOID(ibv_free_buf, (struct ibv_buf *buf), (buf))
+LOGGED(struct ibv_dm *, ibv_import_dm, (struct ibv_context *context, uint32_t handle), (context, handle))
+LOGGED_VOID(ibv_unimport_dm, (struct ibv_dm *dm), (dm))
+LOGGED(int, ibv_dm_export_dmabuf_fd, (struct ibv_dm *dm), (dm))
+LOGGED(int, ibv_export_buf_dmabuf_fd, (struct ibv_buf *buf), (buf))
+LOGGED(struct ibv_dmah *, ibv_alloc_dmah, (struct ibv_context *context, struct ibv_dmah_init_attr *attr), (context, attr))
+LOGGED(int, ibv_dealloc_dmah, (struct ibv_dmah *dmah), (dmah))
+LOGGED(int, _ibv_query_comp_cntr_caps, (struct ibv_context *context, struct ibv_comp_cntr_caps *caps, size_t size),
+	(context, caps, size))
+LOGGED(struct ibv_comp_cntr *, ibv_create_comp_cntr, (struct ibv_context *context, struct ibv_comp_cntr_init_attr *attr),
+	(context, attr))
+LOGGED(int, ibv_destroy_comp_cntr, (struct ibv_comp_cntr *counter), (counter))
+LOGGED(int, ibv_set_comp_cntr, (struct ibv_comp_cntr *counter, uint64_t value), (counter, value))
+LOGGED(int, ibv_set_err_comp_cntr, (struct ibv_comp_cntr *counter, uint64_t value), (counter, value))
+LOGGED(int, ibv_inc_comp_cntr, (struct ibv_comp_cntr *counter, uint64_t amount), (counter, amount))
+LOGGED(int, ibv_inc_err_comp_cntr, (struct ibv_comp_cntr *counter, uint64_t amount), (counter, amount))
+LOGGED(int, ibv_read_comp_cntr, (struct ibv_comp_cntr *counter, uint64_t *value), (counter, value))
+LOGGED(int, ibv_read_err_comp_cntr, (struct ibv_comp_cntr *counter, uint64_t *value), (counter, value))
+LOGGED(int, ibv_qp_attach_comp_cntr, (struct ibv_qp *qp, struct ibv_comp_cntr *counter, struct ibv_qp_attach_comp_cntr_attr *attr),
+	(qp, counter, attr))

@@ -267,7 +267,7 @@ func TestTable(t *testing.T) {
 		_, rows, _ := strings.Cut(string(text), "*/\n")
 		for _, r := range regexp.MustCompile(`(?m)^(?:LOGGED|OP)`).Split(rows, -1)[1:] {
 			var c *Call
-			for _, m := range regexp.MustCompile(`\b_?((?:ibv|rdma|repoll)_\w+|r[a-z]+)\b`).FindAllStringSubmatch(r, -1) {
+			for _, m := range regexp.MustCompile(`\b_?((?:ibv|rdma|repoll|m\w+_to_ibv)_\w+|r[a-z]+)\b`).FindAllStringSubmatch(r, -1) {
 				if c = Find(m[1]); c != nil {
 					break
 				}

@@ -38,6 +38,9 @@ func Find(name string) *Call {
 
 // Destroys reports whether a call destroys the object that it names first.
 func (c *Call) Destroys() bool {
+	if len(c.Params) == 0 || !slices.Contains(Kinds, c.Params[0].Type) {
+		return false
+	}
 	for _, word := range []string{"_destroy_", "_dealloc_", "_dereg_", "_close_", "_unimport_", "rdma_ack_cm_event"} {
 		if strings.Contains(c.Name, word) {
 			return true
@@ -71,8 +74,9 @@ func DataPath(call string) bool {
 
 // table has a call in each line: its name, its parameters and their types, > before what the call fills in, and the
 // meaning of its result: 0 (or an errno), -1 (and errno), n (a number, or -1 and errno), size (such a number of 64
-// bits), void, value, ptr (or NULL and errno), or an object of that kind (or NULL and errno). In types, names are those of [Kinds], or of package main of
-// cabi; int, u, hex, str and ptr are what they say.
+// bits), void, value, str, port and guid (numbers in network order), ptr (or NULL and errno), or an object of that kind
+// (or NULL and errno). In types, names are those of [Kinds], or of package main of cabi; int, u, hex, str and ptr are
+// what they say.
 const table = `
 ibv_get_device_list >num_devices:intp = ptr
 ibv_free_device_list list:ptr = void
@@ -153,6 +157,46 @@ ibv_create_ah pd:pd attr:ah_attr = ah
 ibv_create_ah_from_wc pd:pd wc:ptr grh:ptr port_num:u8 = ah
 ibv_init_ah_from_wc context:context port_num:u8 wc:ptr grh:ptr >attr:ah_attr = 0
 ibv_destroy_ah ah:ah = 0
+ibv_get_device_name device:device = str
+ibv_get_device_index device:device = n
+ibv_get_device_guid device:device = guid
+ibv_node_type_str node_type:int = str
+ibv_port_state_str port_state:port_state = str
+ibv_event_type_str event:event_type = str
+ibv_wc_status_str status:wc_status = str
+ibv_rate_to_mult rate:int = value
+mult_to_ibv_rate mult:int = value
+ibv_rate_to_mbps rate:int = value
+mbps_to_ibv_rate mbps:int = value
+ibv_copy_ah_attr_from_kern >dst:ah_attr src:ptr = void
+ibv_copy_qp_attr_from_kern >dst:qp_attr src:ptr = void
+ibv_copy_path_rec_from_kern dst:ptr src:ptr = void
+ibv_copy_path_rec_to_kern dst:ptr src:ptr = void
+ibv_qp_to_qp_ex qp:qp = ptr
+ibv_get_sysfs_path = str
+ibv_read_sysfs_file dir:str file:str buf:ptr size:u = n
+ibv_fork_init = 0
+ibv_is_fork_initialized = value
+ibv_dontfork_range base:ptr size:u = 0
+ibv_dofork_range base:ptr size:u = 0
+ibv_alloc_buf pd:pd size:u >buf:ptrp = ptr
+ibv_free_buf buf:ptr = void
+ibv_import_dm context:context handle:u = ptr
+ibv_unimport_dm dm:ptr = void
+ibv_dm_export_dmabuf_fd dm:ptr = n
+ibv_export_buf_dmabuf_fd buf:ptr = n
+ibv_alloc_dmah context:context attr:ptr = ptr
+ibv_dealloc_dmah dmah:ptr = 0
+ibv_query_comp_cntr_caps context:context caps:ptr size:u = 0
+ibv_create_comp_cntr context:context attr:ptr = ptr
+ibv_destroy_comp_cntr counter:ptr = 0
+ibv_set_comp_cntr counter:ptr value:u = 0
+ibv_set_err_comp_cntr counter:ptr value:u = 0
+ibv_inc_comp_cntr counter:ptr amount:u = 0
+ibv_inc_err_comp_cntr counter:ptr amount:u = 0
+ibv_read_comp_cntr counter:ptr >value:u64p = 0
+ibv_read_err_comp_cntr counter:ptr >value:u64p = 0
+ibv_qp_attach_comp_cntr qp:qp counter:ptr attr:ptr = 0
 rdma_create_event_channel = cmchannel
 rdma_destroy_event_channel channel:cmchannel = void
 rdma_get_cm_event channel:cmchannel >event:cm_eventp = -1
@@ -193,6 +237,9 @@ rdma_getaddrinfo node:str service:str hints:addrinfo >res:addrinfop = -1
 rdma_resolve_addrinfo id:id node:str service:str hints:addrinfo = -1
 rdma_query_addrinfo id:id >info:addrinfop = -1
 rdma_freeaddrinfo res:ptr = void
+rdma_get_src_port id:id = port
+rdma_get_dst_port id:id = port
+rdma_event_str event:cm_event_type = str
 rdma_write_cm_event id:id event:cm_event_type status:int arg:hex = -1
 rsocket domain:address_family type:socket protocol:int = n
 rbind socket:int addr:sockaddr addrlen:u = -1
