@@ -68,7 +68,7 @@ func (w *World) Draw(f Faults, among ...*Host) {
 	}
 	if f&Refusals != 0 && d.IntN(4) == 0 {
 		h, skip := d.host(), d.IntN(12)
-		if w.Fault("host %s: its %d. region from now on is refused", h, skip+1) {
+		if w.Fault("host %s: region number %d from now on is refused", h, skip+1) {
 			h.RefuseRegions(skip, 1)
 		}
 	}

@@ -37,6 +37,9 @@ func PairOf(t testing.TB, kind string) (a, b *verbs.Device) {
 // addressPair is PairOf, and calls opened with each device before anybody else has it.
 func addressPair(t testing.TB, kind string, opened func(*verbs.Device)) (a, b *verbs.Device) {
 	t.Helper()
+	if kind == "infiniband" {
+		t.Fatal("rdmatest: adapters of InfiniBand need a fabric: use FabricPair")
+	}
 	open := func(addr string) (*verbs.Device, error) {
 		d, err := ramjet.Open(kind + ":" + addr)
 		if err == nil {

@@ -37,6 +37,9 @@ var (
 // race detector it plays a tenth of them.
 func Run(t *testing.T, seeds int, test func(w *World)) {
 	t.Helper()
+	if seeds < 1 {
+		t.Fatalf("rdmatest: Run plays %d seeds: nothing would be tested", seeds)
+	}
 	if raceDetector {
 		seeds = seeds/10 + 1
 	}

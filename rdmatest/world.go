@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -66,8 +67,14 @@ var (
 // Seed returns the seed that the world follows from.
 func (w *World) Seed() uint64 { return w.seed }
 
-// Host adds a host. It has an address, one link to the network, and a process: see [Host.Go].
+// Host adds a host, with a name of its own. It has an address, one link to the network, and a process: see [Host.Go].
 func (w *World) Host(name string) *Host {
+	w.mu.Lock()
+	taken := slices.ContainsFunc(w.hosts, func(h *Host) bool { return h.name == name })
+	w.mu.Unlock()
+	if taken {
+		w.Fatalf("rdmatest: there is a host %q already: each needs a name of its own", name)
+	}
 	h := &Host{w: w, name: name, sim: w.net.NewHost()}
 	h.start()
 	w.mu.Lock()
@@ -110,14 +117,37 @@ type Path struct {
 
 // SetPath changes the path from one host to another, and not the way back. On InfiniBand packets feel it when they have
 // crossed the cables and switches of their fabric, which have faults of their own: see [Fabric]. Those of the subnet's
-// manager do not feel it.
+// manager do not feel it. A path that cannot be, such as one with a negative delay, fails the test, and changes nothing.
 func (w *World) SetPath(from, to *Host, change func(*Path)) {
+	var err error
 	w.net.SetPath(from.sim, to.sim, func(p *simnet.Path) {
 		q := Path{p.Rate, p.Delay, p.Loss, p.Duplicate, p.Reorder, p.Jitter, p.Corrupt, p.Cut}
 		change(&q)
+		if err = q.check(); err != nil {
+			return
+		}
 		*p = simnet.Path{Rate: q.Rate, Delay: q.Delay, Loss: q.Loss, Duplicate: q.Duplicate, Reorder: q.Reorder, Jitter: q.Jitter,
 			Corrupt: q.Corrupt, Cut: q.Cut, Dead: p.Dead}
 	})
+	if err != nil {
+		w.Errorf("rdmatest: the path from %s to %s: %v", from, to, err)
+	}
+}
+
+// check returns what is wrong with a path.
+func (p Path) check() error {
+	for _, c := range []struct {
+		name   string
+		chance float64
+	}{{"Loss", p.Loss}, {"Duplicate", p.Duplicate}, {"Reorder", p.Reorder}, {"Corrupt", p.Corrupt}} {
+		if !(c.chance >= 0 && c.chance <= 1) {
+			return fmt.Errorf("%s is %v: it is a probability from 0 to 1", c.name, c.chance)
+		}
+	}
+	if p.Rate < 0 || p.Delay < 0 || p.Jitter < 0 {
+		return fmt.Errorf("rate %d, delay %v, jitter %v: none of them can be negative", p.Rate, p.Delay, p.Jitter)
+	}
+	return nil
 }
 
 // Partition parts two hosts in both directions, or joins them again.
