@@ -51,7 +51,7 @@ func NewInjector(set *Set, device string, log *Log) *Injector {
 
 func (in *Injector) add(set *Set) {
 	for _, f := range set.Faults {
-		if f.Device != "" && f.Device != in.device && !strings.HasPrefix(in.device, f.Device+":") {
+		if !f.on(in.device) {
 			continue
 		}
 		f.Nth = sortSpans(f.Nth)
@@ -607,9 +607,10 @@ func (in *Injector) Begin() {
 	liveLock.Lock()
 	defer liveLock.Unlock()
 	live[in] = true
+	met[in.device] = true
 }
 
-// FinishAll logs the summaries of all injectors: the process ends.
+// FinishAll logs the summaries of all injectors, and the faults that no device has had: the process ends.
 func FinishAll() {
 	liveLock.Lock()
 	var all []*Injector
@@ -621,6 +622,7 @@ func FinishAll() {
 	for _, in := range all {
 		in.Finish()
 	}
+	finishUnmet()
 }
 
 // Finish logs the summary, once.

@@ -31,6 +31,8 @@ type Set struct {
 	Faults []Fault
 	Seed   uint64 // of those by chance
 	Seeded bool   // the text says which; else somebody makes one up
+
+	devices []Error // where the text names a device, for CheckDevices
 }
 
 // Error says what is wrong with a text, and where.
@@ -352,6 +354,7 @@ func (p *parser) selector() (err error) {
 		if f.Device = p.peek(); f.Device == "" {
 			return p.bad("the name of a device, such as roce:192.0.2.7, or a kind")
 		}
+		p.set.devices = append(p.set.devices, Error{Line: p.line, Column: p.words[0].column, Word: f.Device})
 		p.take()
 	case "nth":
 		at := p.words[0]

@@ -5,6 +5,7 @@ package kinds
 import (
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/faults"
 	"github.com/ramjet-rdma/ramjet/verbs"
@@ -20,8 +21,26 @@ const (
 
 // CheckFaults returns what is wrong with a text of faults.
 func CheckFaults(text string) error {
-	_, err := faults.Parse(text)
+	_, err := parseFaults(text)
 	return err
+}
+
+// parseFaults parses a text of faults, and looks at the devices that it names.
+func parseFaults(text string) (*faults.Set, error) {
+	set, err := faults.Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	return set, checkDevices(set)
+}
+
+// checkDevices returns an error if a fault names what is neither a device nor a kind.
+func checkDevices(set *faults.Set) error {
+	return set.CheckDevices(func(name string) bool {
+		kind, _, _ := strings.Cut(name, ":")
+		_, err := Find(kind)
+		return err == nil
+	}, "a device, such as roce:192.0.2.7, or a kind: "+strings.Join(Names(), ", "))
 }
 
 // HasFaults reports whether a text without errors has a fault, and not only comments.
@@ -36,9 +55,15 @@ func FaultNames() []string { return faults.Names() }
 // faults returns the faults that the options, or the environment, have; nil: none.
 func (o *Options) faults() (*faults.Set, error) {
 	if o.Faults == "" {
-		return faults.FromEnvironment()
+		s, err := faults.FromEnvironment()
+		if s != nil && err == nil {
+			if err = checkDevices(s); err != nil {
+				err = fmt.Errorf("%s: %w", FaultsVariable, err)
+			}
+		}
+		return s, err
 	}
-	s, err := faults.Parse(o.Faults)
+	s, err := parseFaults(o.Faults)
 	if err != nil {
 		return nil, fmt.Errorf("faults: %w", err)
 	}
@@ -48,7 +73,7 @@ func (o *Options) faults() (*faults.Set, error) {
 // SetFaults replaces the faults of an open device; an empty text ends them. log receives those that strike; nil: as
 // before.
 func SetFaults(dev *verbs.Device, text string, log io.Writer) error {
-	s, err := faults.Parse(text)
+	s, err := parseFaults(text)
 	if err != nil {
 		return fmt.Errorf("ramjet: faults: %w", err)
 	}
