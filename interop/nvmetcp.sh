@@ -44,7 +44,7 @@ port() {
 # target: the kernel's, of a disk in memory.
 target() (
 	set -ex
-	ls /dev/ram0
+	[ -e /dev/ram0 ]
 	mountpoint -q /sys/kernel/config || mount -t configfs none /sys/kernel/config
 	cd /sys/kernel/config/nvmet
 	mkdir "subsystems/$subsystem" "subsystems/$subsystem/namespaces/1"
