@@ -50,7 +50,7 @@ func TestSecurityRows(t *testing.T) {
 			have["conformance "+m[1]] = true
 		}
 	}
-	named := regexp.MustCompile("`((?:[\\w/]+\\.)?(?:Test|Fuzz)\\w+)`").FindAllStringSubmatch(string(page), -1)
+	named := regexp.MustCompile("`((?:[\\w/-]+\\.)?(?:Test|Fuzz)\\w+)`").FindAllStringSubmatch(string(page), -1)
 	for _, m := range regexp.MustCompile("conformance `([^`…]+)`").FindAllStringSubmatch(string(page), -1) {
 		named = append(named, []string{m[0], "conformance " + m[1]})
 	}

@@ -60,7 +60,7 @@ func TestEntries(t *testing.T) {
 	}
 	section, _, _ = strings.Cut(section, "\n## ")
 	file := regexp.MustCompile("`([\\w./-]+\\.go)`")
-	fuzzer := regexp.MustCompile("`[\\w/]+\\.Fuzz\\w+`")
+	fuzzer := regexp.MustCompile("`[\\w/-]+\\.Fuzz\\w+`")
 	listed := map[string]bool{}
 	for line := range strings.Lines(section) {
 		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
