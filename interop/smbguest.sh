@@ -93,7 +93,7 @@ client() (
 	# The gateway is killed and started again, while this goes on.
 	mount_share "$1" serverino
 	head -c 33554432 /dev/urandom >/tmp/random
-	tell 7996 0
+	tell 7997 0
 	for i in 1 2 3 4; do
 		dd if=/tmp/random "of=/tmp/mnt/$i" bs=64k oflag=direct conv=fsync status=none
 	done
@@ -162,7 +162,7 @@ samba 4450 auto
 for device in roce:10.9.0.1 iwarp:10.9.1.1; do
 	: >"$work/gateway"
 	serve "$device"
-	hear 7996
+	hear 7997
 	sleep 1
 	kill -9 "$gateway"
 	wait "$gateway" 2>/dev/null || true

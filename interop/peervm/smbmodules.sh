@@ -3,9 +3,10 @@
 # smbmodules.sh FOLDER RELEASE MIRROR - make cifs.ko and ksmbd.ko with SMB Direct, and what they depend on, in FOLDER.
 #
 # Debian's kernels leave SMB Direct out of both (CONFIG_CIFS_SMB_DIRECT, CONFIG_SMB_SERVER_SMBDIRECT), so they are built
-# from Debian's source of the same kernel, with its compiler and headers, in a tree of their own. One fault of cifs is mended:
-# whoever waits for messages to leave is woken when the connection ends, as in later kernels. In 6.12 they wait for ever if
-# the server dies with messages in flight. Needs root and mmdebstrap.
+# from Debian's source of the same kernel, with its compiler and headers, in a tree of their own. Two faults of cifs are
+# mended, by which it waits for ever if the server dies with messages in flight: whoever waits for messages to leave is woken when
+# the connection ends, as in later kernels; and a read or write that cannot be sent gives its memory region back, for which the end
+# of the connection waits, while the request that has it waits for the next connection. Needs root and mmdebstrap.
 set -euo pipefail
 out=$1 release=$2 mirror=$3
 
@@ -32,7 +33,14 @@ dpkg --fsys-tarfile debs/linux-source-*.deb | tar -xOf - --wildcards '*/linux-so
     'linux-source-*/scripts/asn1_compiler.c'
 client=tree/source/fs/smb/client/smbdirect.c
 sed -Ei 's/^(\t+)(wake_up_interruptible_all\(&info->wait_send_queue\)|rdma_disconnect\(sc->rdma.cm_id\));$/&\n\1wake_up_all(\&info->wait_send_pending);\n\1wake_up_all(\&info->wait_post_send);/' "$client"
-[[ $(grep -c 'wake_up_all(&info->wait_send_pending)' "$client") == 4 ]] || { echo "smbmodules.sh: the source has changed: see whether the fault is still there" >&2; exit 1; }
+requests=tree/source/fs/smb/client/smb2pdu.c
+for data in read:rdata write:wdata; do
+  sed -i "s/^async_${data%:*}v_out:\$/&\n\tif (rc \&\& ${data#*:}->mr) {\n\t\tsmbd_deregister_mr(${data#*:}->mr);\n\t\t${data#*:}->mr = NULL;\n\t}/" "$requests"
+done
+if [[ $(grep -c 'wake_up_all(&info->wait_send_pending)' "$client") != 4 || $(grep -A1 '^async_\(read\|write\)v_out:$' "$requests" | grep -c 'if (rc && .data->mr) {') != 2 ]]; then
+  echo "smbmodules.sh: the source has changed: see whether the faults are still there" >&2
+  exit 1
+fi
 
 # Debian's package of the kernel's build tools lacks the compiler of ASN.1.
 headers=/usr/src/linux-headers-$release
