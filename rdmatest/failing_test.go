@@ -145,3 +145,17 @@ func TestForEver(t *testing.T) {
 		t.Errorf("it prints\n%s\nwant %s", out, want)
 	}
 }
+
+// TestBrokenSeeds plays nothing.
+func TestBrokenSeeds(t *testing.T) {
+	onlyBroken(t)
+	rdmatest.Run(t, 0, func(*rdmatest.World) {})
+}
+
+// A test that plays no seed has not passed.
+func TestNoSeeds(t *testing.T) {
+	t.Parallel()
+	if out := runBroken(t, "TestBrokenSeeds"); !strings.Contains(out, "Run plays 0 seeds: nothing would be tested") {
+		t.Errorf("it prints\n%s", out)
+	}
+}
