@@ -33,6 +33,7 @@ var floors = [][]string{
 	{"internal/testkit/"},
 	{"rdmatest"},
 	{"internal/app/"},
+	{"cmd/ramjet/internal/"},
 	{"cabi", "cabi/programs", "checksuite", "checksuite/go", "cmd/ramjet", "collect"},
 }
 
@@ -49,8 +50,8 @@ var beside = map[string][]string{
 // commands the applications, and examples and programs nothing internal.
 var reserved = map[string][]string{
 	"internal/testkit/":         {"internal/testkit/", "rdmatest"},
-	"internal/app/":             {"internal/app/", "cmd/ramjet", "collect"}, // collect serves containers' processes as the command those of a host
-	"internal/core/softdev":     {"collect", "roce", "roce1", "iwarp", "infiniband", "shm", "internal/core/packetdev", "internal/core/streamdev", "internal/testkit/", "cmd/ramjet"},
+	"internal/app/":             {"internal/app/", "cmd/", "collect"}, // collect serves containers' processes as the command those of a host
+	"internal/core/softdev":     {"collect", "roce", "roce1", "iwarp", "infiniband", "shm", "internal/core/packetdev", "internal/core/streamdev", "internal/testkit/", "cmd/"},
 	"internal/core/packetdev":   {"roce", "roce1", "infiniband", "internal/testkit/simnet"},
 	"internal/core/streamdev":   {"iwarp", "shm", "internal/testkit/simnet"},
 	"internal/core/check":       {"cabi", "internal/device/kinds", "rdmatest"},
@@ -80,17 +81,17 @@ var forbidden = map[string][]string{
 // reach says who may depend on a module, or on a package of the standard library, itself or through others.
 // Other modules are for commands and their applications alone.
 var reach = map[string][]string{
-	"net":                          {"", "cm", "rnet", "roce", "roce1", "iwarp", "infiniband", "shm", "kernel", "internal/system/", "internal/device/", "internal/testkit/", "rdmatest", "internal/app/", "cabi", "checksuite", "checksuite/go", "cmd/ramjet", "collect"},
-	"crypto/tls":                   {"", "iwarp", "internal/device/", "internal/testkit/exercise", "rdmatest", "internal/app/", "cabi", "checksuite", "checksuite/go", "cmd/ramjet", "collect"},
-	"os/exec":                      {"internal/testkit/", "rdmatest", "internal/app/", "checksuite", "cmd/ramjet"},
+	"net":                          {"", "cm", "rnet", "roce", "roce1", "iwarp", "infiniband", "shm", "kernel", "internal/system/", "internal/device/", "internal/testkit/", "rdmatest", "internal/app/", "cabi", "checksuite", "checksuite/go", "cmd/", "collect"},
+	"crypto/tls":                   {"", "iwarp", "internal/device/", "internal/testkit/exercise", "rdmatest", "internal/app/", "cabi", "checksuite", "checksuite/go", "cmd/", "collect"},
+	"os/exec":                      {"internal/testkit/", "rdmatest", "internal/app/", "checksuite", "cmd/"},
 	"testing":                      {"internal/testkit/", "rdmatest"},
-	"github.com/pion/":             {"", "iwarp", "internal/device/", "rdmatest", "internal/app/", "cabi", "checksuite", "checksuite/go", "cmd/ramjet", "collect"},
-	"github.com/ebitengine/purego": {"kernel", "internal/system/ibverbs", "cmd/ramjet"},
-	"golang.org/x/sys":             {"", "cm", "rnet", "internal/", "roce", "roce1", "iwarp", "infiniband", "shm", "kernel", "regcache", "rdmatest", "cabi", "checksuite", "checksuite/go", "cmd/ramjet", "collect"},
+	"github.com/pion/":             {"", "iwarp", "internal/device/", "rdmatest", "internal/app/", "cabi", "checksuite", "checksuite/go", "cmd/", "collect"},
+	"github.com/ebitengine/purego": {"kernel", "internal/system/ibverbs", "cmd/"},
+	"golang.org/x/sys":             {"", "cm", "rnet", "internal/", "roce", "roce1", "iwarp", "infiniband", "shm", "kernel", "regcache", "rdmatest", "cabi", "checksuite", "checksuite/go", "cmd/", "collect"},
 }
 
 // rich may depend on any module.
-var rich = []string{"internal/app/", "cmd/ramjet"}
+var rich = []string{"internal/app/", "cmd/"}
 
 // pkg is what `go list` says of a package, on all systems together; tests are not part of it.
 type pkg struct {

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"encoding/xml"
 	"errors"
-	"fmt"
 	"image/png"
 	"io"
 	"os"
@@ -16,8 +15,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/ramjet-rdma/ramjet/cmd/ramjet/internal/cli"
 	"github.com/ramjet-rdma/ramjet/internal/app/notification"
 )
 
@@ -56,7 +55,7 @@ func TestBenchNotificationUsage(t *testing.T) {
 				r.wantSuccess(t)
 				return
 			}
-			r.wantError(t, exitUsage, want)
+			r.wantError(t, cli.ExitUsage, want)
 		})
 	}
 }
@@ -172,57 +171,10 @@ func TestBenchNotificationInterrupted(t *testing.T) {
 	dir := t.TempDir()
 	r := startReady(t, "#peers", "bench", "notification", "-D", "24h", "--svg", filepath.Join(dir, "a.svg"), "--png", filepath.Join(dir, "a.png"))
 	r.interrupt()
-	if res := r.wait(); res.status != exitInterrupted || res.stderr != "ramjet bench notification: interrupted\n" {
+	if res := r.wait(); res.status != cli.ExitInterrupted || res.stderr != "ramjet bench notification: interrupted\n" {
 		t.Errorf("status %d: %s", res.status, res.stderr)
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
 		t.Errorf("%v, %v", left, err)
-	}
-}
-
-// Charts have a line for each way, with all its points; without processor time there are fewer.
-// Rows fit 80 columns, up to times of 100 ms.
-func TestNotificationRows(t *testing.T) {
-	busy := 1.0
-	for us := 1e-3; us < 1e5; us *= 9.7 {
-		var b strings.Builder
-		d := time.Duration(us * 1e3)
-		look := &notification.Look{P50: us * 1e3, P99: us * 1e3, Disturbed: true}
-		r := notification.Result{Peers: 16384, Way: notification.Ways[0], Look: look, Scan: look, Busy: &busy}
-		r.Delay.P50, r.Delay.P99 = d, d
-		(&notificationTable{&b}).row(r)
-		if n := len(strings.TrimSuffix(b.String(), "\n")); n > 80 || len(strings.Fields(b.String())) < 8 {
-			t.Errorf("%d columns: %s", n, b.String())
-		}
-	}
-}
-
-func TestNotificationCharts(t *testing.T) {
-	var results []notification.Result
-	for _, n := range []int{1, 8} {
-		for _, w := range notification.Ways {
-			r := notification.Result{Peers: n, Way: w, Delay: notification.Delay{P50: 10_000, P99: 30_000}}
-			if w != notification.Event {
-				r.Look = &notification.Look{P50: 250}
-			}
-			if w == notification.Bytes {
-				r.Scan = &notification.Look{P50: 20}
-			}
-			results = append(results, r)
-		}
-	}
-	var got []string
-	for _, c := range notificationCharts(results) {
-		for _, l := range c.Lines {
-			got = append(got, fmt.Sprint(l.Name, l.Points))
-		}
-	}
-	want := []string{
-		"polling a byte per peer[{1 10} {8 10}]", "immediate, polling[{1 10} {8 10}]", "immediate, sleeping[{1 10} {8 10}]",
-		"[{1 30} {8 30}]", "[{1 30} {8 30}]", "[{1 30} {8 30}]",
-		"polling a byte per peer[{1 0.25} {8 0.25}]", "of that, the bytes alone[{1 0.02} {8 0.02}]", "immediate, polling[{1 0.25} {8 0.25}]",
-	}
-	if !slices.Equal(got, want) {
-		t.Errorf("%q", got)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ramjet-rdma/ramjet/cmd/ramjet/internal/cli"
 	"github.com/ramjet-rdma/ramjet/internal/app/regbench"
 )
 
@@ -79,7 +80,7 @@ func TestBenchRegistrationUsage(t *testing.T) {
 		"-d nothing:":              "nothing",
 	} {
 		t.Run(args, func(t *testing.T) {
-			ramjetCmd(t, append([]string{"bench", "registration"}, strings.Fields(args)...)...).wantError(t, exitUsage, text)
+			ramjetCmd(t, append([]string{"bench", "registration"}, strings.Fields(args)...)...).wantError(t, cli.ExitUsage, text)
 		})
 	}
 }

@@ -8,6 +8,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/ramjet-rdma/ramjet/cmd/ramjet/internal/cli"
+	"github.com/ramjet-rdma/ramjet/cmd/ramjet/internal/perfcmd"
+	"github.com/ramjet-rdma/ramjet/cmd/ramjet/internal/topcmd"
 	"github.com/ramjet-rdma/ramjet/internal/device/kinds"
 )
 
@@ -92,7 +95,7 @@ var flagCompletions = map[string]cobra.CompletionFunc{
 	"lmc":          offer("0", "1", "2", "3", "4", "5", "6", "7"),
 	"mkey-protect": offer("0", "1", "2", "3"),
 	"route":        completeRoute,
-	"sort":         offer(topSortNames()...),
+	"sort":         offer(topcmd.SortNames()...),
 	"conversation": offer("all"),
 }
 
@@ -118,10 +121,10 @@ func offerShapes(flag string) cobra.CompletionFunc {
 func deviceValues(c *cobra.Command) cobra.CompletionFunc {
 	switch {
 	case c.Name() == "table":
-		return offer(figureKinds()...)
+		return offer(perfcmd.FigureKinds()...)
 	case c.Name() == "fault":
 		return completeDevicesInUse
-	case takesKind(c):
+	case cli.TakesKind(c):
 		return offer(kinds.Names()...)
 	case c.Flags().Lookup("device").DefValue == "" && c.Name() != "run":
 		return completeDevicesAndKinds

@@ -14,6 +14,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ramjet-rdma/ramjet/cmd/ramjet/internal/devicescmd"
+	"github.com/ramjet-rdma/ramjet/cmd/ramjet/internal/statcmd"
 	"github.com/ramjet-rdma/ramjet/infiniband"
 	"github.com/ramjet-rdma/ramjet/internal/app/explain"
 	"github.com/ramjet-rdma/ramjet/internal/device/kinds"
@@ -37,13 +39,13 @@ func completeCommands(c *cobra.Command, args []string, _ string) ([]string, cobr
 
 // completeDevices offers this host's devices.
 func completeDevices(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	found, err := localDevices()
+	found, err := devicescmd.Local()
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
 	var names []string
 	for _, d := range found {
-		names = append(names, cobra.CompletionWithDesc(d.name.String(), d.NetDev))
+		names = append(names, cobra.CompletionWithDesc(d.Name.String(), d.NetDev))
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
@@ -63,7 +65,7 @@ func completeDevicesInUse(c *cobra.Command, args []string, _ string) ([]string, 
 	if len(args) > 0 {
 		of = slices.DeleteFunc(of, func(p statsocket.Process) bool { return strconv.Itoa(p.PID) != args[0] })
 	}
-	return deviceNames(of), cobra.ShellCompDirectiveNoFileComp
+	return statcmd.DeviceNames(of), cobra.ShellCompDirectiveNoFileComp
 }
 
 // completeErrors offers what `ramjet explain` knows, without their prefixes too once something is written: REM_ACCESS_ERR.
@@ -129,9 +131,9 @@ func completeRoute(c *cobra.Command, args []string, text string) ([]string, cobr
 // completeStat offers the views, until there is one, and the processes that have devices.
 func completeStat(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	var values []string
-	if !slices.ContainsFunc(args, func(a string) bool { return slices.Contains(statViewNames(), a) }) {
-		for _, v := range statViews {
-			values = append(values, cobra.CompletionWithDesc(v.name, v.text))
+	if !slices.ContainsFunc(args, func(a string) bool { return slices.Contains(statcmd.ViewNames(), a) }) {
+		for _, v := range statcmd.Views {
+			values = append(values, cobra.CompletionWithDesc(v.Name, v.Text))
 		}
 	}
 	pids, directive := completeProcesses(c, args, "")

@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ramjet-rdma/ramjet/cmd/ramjet/internal/cli"
+	"github.com/ramjet-rdma/ramjet/cmd/ramjet/internal/cpcmd"
 	"github.com/ramjet-rdma/ramjet/internal/testkit/testrun"
 )
 
@@ -155,11 +157,11 @@ func TestCpInterrupted(t *testing.T) {
 				os.RemoveAll(dir) // disks have room for some copies only
 			}
 			if victim == "client" {
-				if r.status != exitInterrupted || !strings.Contains(r.stderr, "continues where this one stopped") {
+				if r.status != cli.ExitInterrupted || !strings.Contains(r.stderr, "continues where this one stopped") {
 					t.Errorf("%+v", r)
 				}
 			} else {
-				if r.status != exitFailed || !strings.Contains(r.stderr, "the connection is lost") {
+				if r.status != cli.ExitFailed || !strings.Contains(r.stderr, "the connection is lost") {
 					t.Errorf("%+v", r)
 				}
 				server.wait()
@@ -191,7 +193,7 @@ func TestCpDirectoryInTheWay(t *testing.T) {
 	writeRandom(t, filepath.Join(src, "sub", "a"), 10)
 	writeRandom(t, filepath.Join(dir, "src"), 10) // a file of that name
 	r := ramjetCmd(t, "cp", "-r", "-d", testDevice(t), src, at+":")
-	if r.status != exitFailed || !strings.HasSuffix(r.stderr, "\nramjet cp: 3 of 3 files and directories were not copied\n") {
+	if r.status != cli.ExitFailed || !strings.HasSuffix(r.stderr, "\nramjet cp: 3 of 3 files and directories were not copied\n") {
 		t.Errorf("%+v", r)
 	}
 }
@@ -210,7 +212,7 @@ func TestCpSomeFail(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := ramjetCmd(t, "cp", "-r", "-d", testDevice(t), src, at+":")
-	if r.status != exitFailed {
+	if r.status != cli.ExitFailed {
 		t.Errorf("status %d", r.status)
 	}
 	for _, text := range []string{"/a: the server says: there is a directory of this name\n", "/huge: the server says: no space left on device",
@@ -239,7 +241,7 @@ func TestCpUnreadable(t *testing.T) {
 		t.Skip(err)
 	}
 	r := ramjetCmd(t, "cp", "-r", "-d", testDevice(t), src, at+":")
-	if r.status != exitFailed || !strings.Contains(r.stderr, "name too long") || !strings.Contains(r.stderr, "files and directories were not copied") {
+	if r.status != cli.ExitFailed || !strings.Contains(r.stderr, "name too long") || !strings.Contains(r.stderr, "files and directories were not copied") {
 		t.Errorf("%+v", r)
 	}
 	for _, name := range []string{"a", "z"} {
@@ -254,7 +256,7 @@ func TestCpToPipe(t *testing.T) {
 	at, file := testDevice(t), filepath.Join(t.TempDir(), "file")
 	writeRandom(t, file, 10)
 	startPipe(t, "-l", "-v", host(at)+":7000")
-	ramjetCmd(t, "cp", "-d", testDevice(t), file, host(at)+":7000:").wantError(t, exitFailed, "no reason was given")
+	ramjetCmd(t, "cp", "-d", testDevice(t), file, host(at)+":7000:").wantError(t, cli.ExitFailed, "no reason was given")
 }
 
 func TestCpErrors(t *testing.T) {
@@ -268,47 +270,30 @@ func TestCpErrors(t *testing.T) {
 		status int
 		text   string
 	}{
-		{[]string{file}, exitUsage, "an argument is missing"},
-		{[]string{file, "nowhere"}, exitUsage, `"nowhere" is not a target: give HOST:PATH`},
-		{[]string{file, ":x"}, exitUsage, "is not a target"},
-		{[]string{file, "[::1:x"}, exitUsage, "is not a target"},
-		{[]string{file, "fd00::1:x"}, exitUsage, "IPv6 addresses in brackets"},
-		{[]string{file, at + ":70000:x"}, exitUsage, "70000 is not a port"},
-		{[]string{file + "s", at + ":"}, exitUsage, "no such file or directory"},
-		{[]string{filepath.Dir(file), at + ":"}, exitUsage, "give --recursive (-r)"},
-		{[]string{file, "no.such.host.invalid:"}, exitUsage, "no.such.host.invalid"},
-		{[]string{file, file, at + ":there"}, exitUsage, "there is not a directory at the server"},
-		{[]string{file, at + ":missing/"}, exitUsage, "missing/ is not a directory at the server"},
-		{[]string{"-r", filepath.Dir(file), at + ":there"}, exitUsage, "there is a file at the server"},
-		{[]string{file, at + ":../x"}, exitFailed, "leaves the served directory"},
-		{[]string{file, at + ":/x"}, exitFailed, "is not a name below the served directory"},
-		{[]string{file, at + ":7:"}, exitFailed, "no listener"},
-		{[]string{"--timeout", "300ms", file, host(testDevice(t)) + ":"}, exitFailed, ":7175: "},
+		{[]string{file}, cli.ExitUsage, "an argument is missing"},
+		{[]string{file, "nowhere"}, cli.ExitUsage, `"nowhere" is not a target: give HOST:PATH`},
+		{[]string{file, ":x"}, cli.ExitUsage, "is not a target"},
+		{[]string{file, "[::1:x"}, cli.ExitUsage, "is not a target"},
+		{[]string{file, "fd00::1:x"}, cli.ExitUsage, "IPv6 addresses in brackets"},
+		{[]string{file, at + ":70000:x"}, cli.ExitUsage, "70000 is not a port"},
+		{[]string{file + "s", at + ":"}, cli.ExitUsage, "no such file or directory"},
+		{[]string{filepath.Dir(file), at + ":"}, cli.ExitUsage, "give --recursive (-r)"},
+		{[]string{file, "no.such.host.invalid:"}, cli.ExitUsage, "no.such.host.invalid"},
+		{[]string{file, file, at + ":there"}, cli.ExitUsage, "there is not a directory at the server"},
+		{[]string{file, at + ":missing/"}, cli.ExitUsage, "missing/ is not a directory at the server"},
+		{[]string{"-r", filepath.Dir(file), at + ":there"}, cli.ExitUsage, "there is a file at the server"},
+		{[]string{file, at + ":../x"}, cli.ExitFailed, "leaves the served directory"},
+		{[]string{file, at + ":/x"}, cli.ExitFailed, "is not a name below the served directory"},
+		{[]string{file, at + ":7:"}, cli.ExitFailed, "no listener"},
+		{[]string{"--timeout", "300ms", file, host(testDevice(t)) + ":"}, cli.ExitFailed, ":7175: "},
 	} {
 		t.Run(strings.Join(c.args[len(c.args)-1:], " "), func(t *testing.T) {
 			ramjetCmd(t, append([]string{"cp", "-d", here}, c.args...)...).wantError(t, c.status, c.text)
 		})
 	}
-	ramjetCmd(t, "serve").wantError(t, exitUsage, "an argument is missing: write `ramjet serve DIR`")
-	ramjetCmd(t, "serve", file).wantError(t, exitUsage, "not a directory")
-	ramjetCmd(t, "serve", dir, "-d", "roce:203.0.113.77").wantError(t, exitUsage, "203.0.113.77 is not an address of this host")
-}
-
-func TestParseTarget(t *testing.T) {
-	for text, want := range map[string][2]string{
-		"host:":            {"host:7175", ""},
-		"host:dir/file":    {"host:7175", "dir/file"},
-		"host:7:":          {"host:7", ""},
-		"host:7:a:b":       {"host:7", "a:b"},
-		"host:7":           {"host:7175", "7"},
-		"host:7x:y":        {"host:7175", "7x:y"},
-		"[fd00::1]:x":      {"[fd00::1]:7175", "x"},
-		"[fd00::1]:9:x::y": {"[fd00::1]:9", "x::y"},
-	} {
-		if address, path, err := parseTarget(text); err != nil || [2]string{address, path} != want {
-			t.Errorf("%q is %q %q, %v", text, address, path, err)
-		}
-	}
+	ramjetCmd(t, "serve").wantError(t, cli.ExitUsage, "an argument is missing: write `ramjet serve DIR`")
+	ramjetCmd(t, "serve", file).wantError(t, cli.ExitUsage, "not a directory")
+	ramjetCmd(t, "serve", dir, "-d", "roce:203.0.113.77").wantError(t, cli.ExitUsage, "203.0.113.77 is not an address of this host")
 }
 
 // With --json a server writes a line for each client and file, and one at its end.
@@ -326,13 +311,13 @@ func TestServeJSON(t *testing.T) {
 	var events []string
 	for line := range strings.Lines(r.stdout) {
 		var e struct {
-			jsonHeader
+			cli.JSONHeader
 			Event   string `json:"event"`
 			Address string `json:"address"`
 			Peer    string `json:"peer"`
 			Name    string `json:"name"`
 			Size    int64  `json:"size_bytes"`
-			servedCounts
+			cpcmd.Counts
 		}
 		if err := json.Unmarshal([]byte(line), &e); err != nil {
 			t.Fatalf("%v: %s", err, line)
@@ -343,7 +328,7 @@ func TestServeJSON(t *testing.T) {
 		case e.Version == "" || e.Time.IsZero() || len(e.Devices) != 1,
 			e.Event == "serving" && !strings.HasPrefix(e.Address, host(at)+":"),
 			file && (e.Name != "a file" || e.Size != 1234 || e.Peer == ""),
-			e.Event == "ended" && e.servedCounts != servedCounts{Clients: 2, Received: 1, ReceivedBytes: 1234, Sent: 1, SentBytes: 1234}:
+			e.Event == "ended" && e.Counts != cpcmd.Counts{Clients: 2, Received: 1, ReceivedBytes: 1234, Sent: 1, SentBytes: 1234}:
 			t.Errorf("%s", line)
 		}
 	}

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"github.com/ramjet-rdma/ramjet/cmd/ramjet/internal/cli"
 	"net"
 	"testing"
 )
@@ -14,5 +15,5 @@ func TestDashPortInUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	ramjetCmd(t, "dash", "--listen", l.Addr().String()).wantError(t, exitFailed, "choose another port")
+	ramjetCmd(t, "dash", "--listen", l.Addr().String()).wantError(t, cli.ExitFailed, "choose another port")
 }

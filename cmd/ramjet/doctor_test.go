@@ -12,8 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ramjet-rdma/ramjet/cmd/ramjet/internal/cli"
 	"github.com/ramjet-rdma/ramjet/internal/app/doctor"
-	"github.com/ramjet-rdma/ramjet/internal/system/rdmasys"
 )
 
 // Doctor says how this machine is, whatever it is, as text and as JSON, and its exit status agrees.
@@ -33,7 +33,7 @@ func TestDoctor(t *testing.T) {
 	if err := json.Unmarshal([]byte(r.stdout), &got); err != nil {
 		t.Fatalf("%v: %s", err, r.stdout)
 	}
-	if want := doctor.Problems(got.Findings) > 0; (r.status == exitFailed) != want || (r.status == 0) == want {
+	if want := doctor.Problems(got.Findings) > 0; (r.status == cli.ExitFailed) != want || (r.status == 0) == want {
 		t.Errorf("exit status %d, findings %+v", r.status, got.Findings)
 	}
 	if got.System == nil || len(got.Soft) == 0 || got.Peer == nil || got.Peer.Addr != netip.MustParseAddr("127.0.0.1") || len(got.Peer.Best) == 0 {
@@ -48,30 +48,8 @@ func TestDoctor(t *testing.T) {
 
 func TestDoctorUsage(t *testing.T) {
 	t.Parallel()
-	ramjetCmd(t, "doctor", "no.such.host.invalid").wantError(t, exitUsage, "give a name that resolves, or an address")
-	ramjetCmd(t, "doctor", "a", "b").wantError(t, exitUsage, "is one argument too many: write `ramjet doctor [HOST | DEVICE]`")
-}
-
-// The exit status follows the problems, not the notes.
-func TestDoctorStatus(t *testing.T) {
-	f := &doctor.Facts{System: &rdmasys.System{}}
-	note, problem := doctor.Finding{Level: doctor.Note}, doctor.Finding{Level: doctor.Problem}
-	for _, c := range []struct {
-		found []doctor.Finding
-		want  string
-	}{
-		{nil, ""},
-		{[]doctor.Finding{note}, ""},
-		{[]doctor.Finding{problem, note}, "1 problem to fix"},
-		{[]doctor.Finding{problem, problem}, "2 problems to fix"},
-	} {
-		for _, asJSON := range []bool{false, true} {
-			err := writeDiagnosis(new(strings.Builder), f, c.found, asJSON)
-			if (err != nil) != (c.want != "") || err != nil && err.Error() != c.want || err != nil && exitStatus(failed(err)) != exitFailed {
-				t.Errorf("%+v: %v", c.found, err)
-			}
-		}
-	}
+	ramjetCmd(t, "doctor", "no.such.host.invalid").wantError(t, cli.ExitUsage, "give a name that resolves, or an address")
+	ramjetCmd(t, "doctor", "a", "b").wantError(t, cli.ExitUsage, "is one argument too many: write `ramjet doctor [HOST | DEVICE]`")
 }
 
 // Each command that takes --device takes it from the environment where it is not given.
@@ -100,7 +78,7 @@ func TestDeviceFromEnvironment(t *testing.T) {
 		if path == "run" && strings.Contains(r.stderr, "cabi/build.sh") {
 			return // it says first what is missing
 		}
-		r.wantError(t, exitUsage, `RAMJET_DEVICE: "rose:192.0.2.7": no device kind "rose"`)
+		r.wantError(t, cli.ExitUsage, `RAMJET_DEVICE: "rose:192.0.2.7": no device kind "rose"`)
 	})
 	if seen < 15 {
 		t.Errorf("only %d commands have --device", seen)
@@ -112,13 +90,13 @@ func TestDeviceFromEnvironment(t *testing.T) {
 func TestDeviceFromEnvironmentValues(t *testing.T) {
 	here := testDevice(t)
 	t.Setenv("RAMJET_DEVICE", "roce:203.0.113.7")
-	ramjetCmd(t, "ping", "-s").wantError(t, exitUsage, "(RAMJET_DEVICE=roce:203.0.113.7 stands for --device)")
+	ramjetCmd(t, "ping", "-s").wantError(t, cli.ExitUsage, "(RAMJET_DEVICE=roce:203.0.113.7 stands for --device)")
 	r := ramjetCmd(t, "ping", "-c", "-a", "127.0.0.1", "-d", "rose:x")
-	if r.wantError(t, exitUsage, `no device kind "rose"`); strings.Contains(r.stderr, "RAMJET_DEVICE") {
+	if r.wantError(t, cli.ExitUsage, `no device kind "rose"`); strings.Contains(r.stderr, "RAMJET_DEVICE") {
 		t.Errorf("the flag was given: %s", r.stderr)
 	}
 	r = ramjetCmd(t, "doctor")
-	if r.status != exitFailed || !strings.Contains(r.stdout, "problem: RAMJET_DEVICE: roce:203.0.113.7 cannot be") {
+	if r.status != cli.ExitFailed || !strings.Contains(r.stdout, "problem: RAMJET_DEVICE: roce:203.0.113.7 cannot be") {
 		t.Errorf("exit status %d: %s", r.status, r.stdout)
 	}
 	t.Setenv("RAMJET_DEVICE", "iwarp:"+host(here))
@@ -143,8 +121,8 @@ func TestDoctorLog(t *testing.T) {
 	if err := os.WriteFile(log, []byte("all is well\n"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	ramjetCmd(t, "doctor", "--log", log).wantError(t, exitUsage, "no line of")
-	ramjetCmd(t, "doctor", "--log", log+".not").wantError(t, exitUsage, "give a file that can be read")
+	ramjetCmd(t, "doctor", "--log", log).wantError(t, cli.ExitUsage, "no line of")
+	ramjetCmd(t, "doctor", "--log", log+".not").wantError(t, cli.ExitUsage, "give a file that can be read")
 }
 
 // With a device the report is of that one; a host may have a port.
@@ -152,38 +130,13 @@ func TestDoctorDevice(t *testing.T) {
 	t.Parallel()
 	here := testDevice(t)
 	r := ramjetCmd(t, "doctor", here)
-	if r.status != 0 && r.status != exitFailed || !strings.Contains(r.stdout, here+": can be opened") || strings.Contains(r.stdout, "devices in software") {
+	if r.status != 0 && r.status != cli.ExitFailed || !strings.Contains(r.stdout, here+": can be opened") || strings.Contains(r.stdout, "devices in software") {
 		t.Errorf("exit status %d: %s%s", r.status, r.stdout, r.stderr)
 	}
-	if r := ramjetCmd(t, "doctor", "roce:203.0.113.7"); r.status != exitFailed || !strings.Contains(r.stdout, "problem: roce:203.0.113.7: it cannot be") {
+	if r := ramjetCmd(t, "doctor", "roce:203.0.113.7"); r.status != cli.ExitFailed || !strings.Contains(r.stdout, "problem: roce:203.0.113.7: it cannot be") {
 		t.Errorf("exit status %d: %s", r.status, r.stdout)
 	}
 	if r := ramjetCmd(t, "doctor", "127.0.0.1:7000"); !strings.Contains(r.stdout, "The way to 127.0.0.1") {
 		t.Errorf("exit status %d: %s%s", r.status, r.stdout, r.stderr)
-	}
-}
-
-// The address of a service is known by the variables of a container, and by its name in DNS; that of a pod is not one.
-func TestServiceOf(t *testing.T) {
-	environment := []string{"KUBERNETES_SERVICE_HOST=10.96.0.1", "IB_WRITE_BW_SERVICE_HOST=fd00:96::7", "IB_WRITE_BW_SERVICE_PORT=10.96.0.9", "X_SERVICE_HOST=None"}
-	for address, want := range map[string]string{"10.96.0.1": "kubernetes", "fd00:96::7": "ib-write-bw", "10.96.0.9": ""} {
-		got := ""
-		if s := serviceIn(environment, netip.MustParseAddr(address)); s != nil {
-			got = s.Name
-		}
-		if got != want {
-			t.Errorf("%s: %q, want %q", address, got, want)
-		}
-	}
-	for name, want := range map[string]string{
-		"db.ml.svc.cluster.local.": "ml/db", "10-244-0-7.db.ml.svc.cluster.local.": "", "host.example.com.": "", "svc.": "", "a.b.svc": "",
-	} {
-		got := ""
-		if s := serviceNamed([]string{"other.", name}); s != nil {
-			got = s.Name
-		}
-		if got != want {
-			t.Errorf("%s: %q, want %q", name, got, want)
-		}
 	}
 }

@@ -4,10 +4,10 @@ package main
 
 import (
 	"encoding/json"
-	"io"
 	"strings"
 	"testing"
 
+	"github.com/ramjet-rdma/ramjet/cmd/ramjet/internal/cli"
 	"github.com/ramjet-rdma/ramjet/internal/app/explain"
 )
 
@@ -19,10 +19,10 @@ func TestExplain(t *testing.T) {
 	if r := ramjetCmd(t, "explain", "12"); !strings.Contains(r.stdout, "IBV_WC_RETRY_EXC_ERR") || !strings.Contains(r.stdout, "IB_CM_REJ_INVALID_GID") {
 		t.Errorf("a number of several kinds: %+v", r)
 	}
-	if r := ramjetCmd(t, "explain", "retry", "error"); r.status != exitUsage || !strings.Contains(r.stderr, "IBV_WC_RETRY_EXC_ERR") {
+	if r := ramjetCmd(t, "explain", "retry", "error"); r.status != cli.ExitUsage || !strings.Contains(r.stderr, "IBV_WC_RETRY_EXC_ERR") {
 		t.Errorf("%+v", r)
 	}
-	if r := ramjetCmd(t, "explain", "zzz"); r.status != exitUsage || !strings.Contains(r.stderr, "`ramjet explain` lists") {
+	if r := ramjetCmd(t, "explain", "zzz"); r.status != cli.ExitUsage || !strings.Contains(r.stderr, "`ramjet explain` lists") {
 		t.Errorf("%+v", r)
 	}
 	all := ramjetCmd(t, "explain", "--json")
@@ -31,21 +31,6 @@ func TestExplain(t *testing.T) {
 	list := in.Entries
 	if err != nil || len(list) != len(explain.All()) {
 		t.Errorf("%d entries, %v", len(list), err)
-	}
-}
-
-// TestExplainedFits writes what is known of each error in 80 columns.
-func TestExplainedFits(t *testing.T) {
-	for _, e := range explain.All() {
-		var b strings.Builder
-		if err := writeExplained(&b, []explain.Entry{e}); err != nil {
-			t.Fatal(err)
-		}
-		for line := range strings.Lines(b.String()) {
-			if len(line) > 81 && strings.Contains(strings.TrimSpace(line), " ") && line != strings.SplitAfter(b.String(), "\n")[0] {
-				t.Errorf("%s: a line of %d columns: %s", e.Name, len(line)-1, line)
-			}
-		}
 	}
 }
 
@@ -70,11 +55,5 @@ func TestExplainLog(t *testing.T) {
 	}
 	if err := json.Unmarshal([]byte(r.stdout), &got); err != nil || got.Log == nil || got.Log.Number != 2 || len(got.Entries) == 0 || got.Entries[0].Name != "IBV_WC_RETRY_EXC_ERR" {
 		t.Errorf("%v: %s", err, r.stdout)
-	}
-}
-
-func TestExplainLogUnknown(t *testing.T) {
-	if err := explainLog(io.Discard, strings.NewReader("all is well\n"), false); err == nil || !strings.Contains(err.Error(), "no line of the log is known") {
-		t.Error(err)
 	}
 }

@@ -5,6 +5,7 @@ package main
 import (
 	"bufio"
 	"fmt"
+	"github.com/ramjet-rdma/ramjet/cmd/ramjet/internal/cli"
 	"io"
 	"net/http"
 	"os/exec"
@@ -71,6 +72,6 @@ func TestExportRefuses(t *testing.T) {
 		"give HOST":          {"--listen", "a:b:c"},
 		"takes no arguments": {"4242"},
 	} {
-		ramjetCmd(t, append([]string{"export"}, args...)...).wantError(t, exitUsage, want)
+		ramjetCmd(t, append([]string{"export"}, args...)...).wantError(t, cli.ExitUsage, want)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ramjet-rdma/ramjet/cmd/ramjet/internal/cli"
 	"github.com/ramjet-rdma/ramjet/internal/app/fabricview"
 )
 
@@ -98,7 +99,7 @@ func TestFabricUsage(t *testing.T) {
 	} {
 		t.Run(strings.Join(c.args, " "), func(t *testing.T) {
 			t.Parallel()
-			ramjetCmd(t, append([]string{"fabric"}, c.args...)...).wantError(t, exitUsage, c.text)
+			ramjetCmd(t, append([]string{"fabric"}, c.args...)...).wantError(t, cli.ExitUsage, c.text)
 		})
 	}
 }
@@ -140,12 +141,12 @@ print all of it
 	} {
 		file := writeFiles(t, "script", c.script)
 		r := ramjetCmd(t, "fabric", "--star", "2", "--name", name, "--script", file)
-		if r.status != exitFailed || !strings.HasPrefix(r.stderr, "ramjet fabric: "+file+c.text) {
+		if r.status != cli.ExitFailed || !strings.HasPrefix(r.stderr, "ramjet fabric: "+file+c.text) {
 			t.Errorf("%q: status %d, %q, want %q", c.script, r.status, r.stderr, file+c.text)
 		}
 	}
 	file := writeFiles(t, "do.net", "Switch 2 \"s\"\n[1] \"h\"[1]\n\nHca 1 \"h\"\n\ndo switch h down\n")
-	if r := ramjetCmd(t, "fabric", file, "--name", name); r.status != exitFailed || !strings.Contains(r.stderr, file+":6: ") {
+	if r := ramjetCmd(t, "fabric", file, "--name", name); r.status != cli.ExitFailed || !strings.Contains(r.stderr, file+":6: ") {
 		t.Errorf("a topology's own command that fails: status %d, %q", r.status, r.stderr)
 	}
 }
@@ -155,7 +156,7 @@ func TestFabricShow(t *testing.T) {
 	t.Parallel()
 	name := fabricName(t)
 	f := startReady(t, "as in", "fabric", "--ring", "3,1", "--name", name, "--seed", "7")
-	ramjetCmd(t, "fabric", "--star", "2", "--name", name).wantError(t, exitUsage, "runs here already")
+	ramjetCmd(t, "fabric", "--star", "2", "--name", name).wantError(t, cli.ExitUsage, "runs here already")
 
 	r := ramjetCmd(t, "fabric", "show", "--name", name)
 	r.wantSuccess(t)
@@ -167,7 +168,7 @@ func TestFabricShow(t *testing.T) {
 	if !regexp.MustCompile(`^route from host-1 \(LID \d+\) to host-2 \(LID \d+\): 3 hops\n`).MatchString(r.stdout) || strings.Contains(r.stdout, "it ends here") {
 		t.Errorf("%s", r.stdout)
 	}
-	ramjetCmd(t, "fabric", "show", "--name", name, "--route", "host-1,host-77").wantError(t, exitUsage, `--route: there is no node "host-77"`)
+	ramjetCmd(t, "fabric", "show", "--name", name, "--route", "host-1,host-77").wantError(t, cli.ExitUsage, `--route: there is no node "host-77"`)
 	r = ramjetCmd(t, "fabric", "show", "--name", name, "host-2")
 	r.wantSuccess(t)
 	if !strings.HasPrefix(r.stdout, "host-2 ") || strings.Contains(r.stdout, "host-3") {

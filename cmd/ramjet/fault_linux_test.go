@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ramjet-rdma/ramjet/cmd/ramjet/internal/cli"
 	"github.com/ramjet-rdma/ramjet/internal/core/observe"
 )
 
@@ -78,18 +79,18 @@ func TestFaultErrors(t *testing.T) {
 		status int
 		text   string
 	}{
-		{nil, exitUsage, "an argument is missing"},
-		{[]string{"one"}, exitUsage, `"one" is not a process id`},
-		{[]string{"0", "loss 1%"}, exitUsage, `"0" is not a process id`},
-		{[]string{"1", "loss 1%"}, exitFailed, "process 1 has no open device whose faults could be set"},
-		{[]string{pid, "los 1%"}, exitUsage, `the fault "los 1%": line 1, column 1: "los"`},
+		{nil, cli.ExitUsage, "an argument is missing"},
+		{[]string{"one"}, cli.ExitUsage, `"one" is not a process id`},
+		{[]string{"0", "loss 1%"}, cli.ExitUsage, `"0" is not a process id`},
+		{[]string{"1", "loss 1%"}, cli.ExitFailed, "process 1 has no open device whose faults could be set"},
+		{[]string{pid, "los 1%"}, cli.ExitUsage, `the fault "los 1%": line 1, column 1: "los"`},
 		{[]string{pid, "loss"}, 0, ""},
-		{[]string{pid, "loss 1%", "loss 101%"}, exitUsage, `the fault "loss 101%"`},
-		{[]string{pid, ""}, exitUsage, `"" has no fault: --clear ends those that there are`},
-		{[]string{pid, "seed 4"}, exitUsage, `"seed 4" has no fault`},
-		{[]string{pid, bad}, exitUsage, bad + `: line 2, column 6: "reg_mrr"`},
-		{[]string{pid, "--clear", "loss 1%"}, exitUsage, `--clear ends the faults: leave out "loss 1%"`},
-		{[]string{pid, "-d", "roce:192.0.2.99"}, exitFailed, "the process has no device roce:192.0.2.99"},
+		{[]string{pid, "loss 1%", "loss 101%"}, cli.ExitUsage, `the fault "loss 101%"`},
+		{[]string{pid, ""}, cli.ExitUsage, `"" has no fault: --clear ends those that there are`},
+		{[]string{pid, "seed 4"}, cli.ExitUsage, `"seed 4" has no fault`},
+		{[]string{pid, bad}, cli.ExitUsage, bad + `: line 2, column 6: "reg_mrr"`},
+		{[]string{pid, "--clear", "loss 1%"}, cli.ExitUsage, `--clear ends the faults: leave out "loss 1%"`},
+		{[]string{pid, "-d", "roce:192.0.2.99"}, cli.ExitFailed, "the process has no device roce:192.0.2.99"},
 	} {
 		r := ramjetCmd(t, append([]string{"fault"}, c.args...)...)
 		if c.status == 0 {

@@ -4,6 +4,8 @@ package main
 
 import (
 	"encoding/json"
+	"github.com/ramjet-rdma/ramjet/cmd/ramjet/internal/cli"
+	"github.com/ramjet-rdma/ramjet/cmd/ramjet/internal/cpcmd"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -71,25 +73,25 @@ func TestCpFetchErrors(t *testing.T) {
 		status int
 		text   string
 	}{
-		{[]string{at + ":none", to}, exitFailed, "no such file or directory"},
-		{[]string{at + ":sub", to}, exitUsage, "sub is a directory: give --recursive (-r)"},
-		{[]string{at + ":", to}, exitUsage, "give --recursive (-r)"},
-		{[]string{at + ":there", at + ":sub/file", filepath.Join(to, "new")}, exitUsage, "new is not a directory here"},
-		{[]string{at + ":there", to + "/missing/"}, exitUsage, "missing/ is not a directory here"},
-		{[]string{at + ":there", to + "/missing/name"}, exitUsage, "no such file or directory"},
-		{[]string{"-r", at + ":sub", file}, exitUsage, "is a file here, and sub a directory"},
-		{[]string{"-r", at + ":", filepath.Join(to, "new")}, exitUsage, "new is not a directory here"},
-		{[]string{at + ":../x", to}, exitFailed, "leaves the served directory"},
-		{[]string{at + ":/etc/passwd", to}, exitFailed, "is not a name below the served directory"},
-		{[]string{at + ":there", closed + ":x", to}, exitUsage, "fetch from one at a time"},
-		{[]string{closed + ":there", to}, exitFailed, "start it with --read"},
+		{[]string{at + ":none", to}, cli.ExitFailed, "no such file or directory"},
+		{[]string{at + ":sub", to}, cli.ExitUsage, "sub is a directory: give --recursive (-r)"},
+		{[]string{at + ":", to}, cli.ExitUsage, "give --recursive (-r)"},
+		{[]string{at + ":there", at + ":sub/file", filepath.Join(to, "new")}, cli.ExitUsage, "new is not a directory here"},
+		{[]string{at + ":there", to + "/missing/"}, cli.ExitUsage, "missing/ is not a directory here"},
+		{[]string{at + ":there", to + "/missing/name"}, cli.ExitUsage, "no such file or directory"},
+		{[]string{"-r", at + ":sub", file}, cli.ExitUsage, "is a file here, and sub a directory"},
+		{[]string{"-r", at + ":", filepath.Join(to, "new")}, cli.ExitUsage, "new is not a directory here"},
+		{[]string{at + ":../x", to}, cli.ExitFailed, "leaves the served directory"},
+		{[]string{at + ":/etc/passwd", to}, cli.ExitFailed, "is not a name below the served directory"},
+		{[]string{at + ":there", closed + ":x", to}, cli.ExitUsage, "fetch from one at a time"},
+		{[]string{closed + ":there", to}, cli.ExitFailed, "start it with --read"},
 	} {
 		t.Run(strings.Join(c.args, " "), func(t *testing.T) {
 			ramjetCmd(t, append([]string{"cp", "-d", here}, c.args...)...).wantError(t, c.status, c.text)
 		})
 	}
 	r := ramjetCmd(t, "cp", "-d", here, file, at+":")
-	if r.status != exitFailed || !strings.Contains(r.stderr, "--read-only") {
+	if r.status != cli.ExitFailed || !strings.Contains(r.stderr, "--read-only") {
 		t.Errorf("%+v", r)
 	}
 }
@@ -124,7 +126,7 @@ func TestLs(t *testing.T) {
 		}
 	}
 	var copied struct {
-		Files []copiedFile
+		Files []cpcmd.CopiedFile
 		Bytes int64 `json:"size_bytes"`
 	}
 	got := ramjetCmd(t, "cp", "--json", "-d", testDevice(t), at+":file", t.TempDir())
@@ -134,13 +136,13 @@ func TestLs(t *testing.T) {
 	}
 	r := ramjetCmd(t, "ls", "--json", "-d", testDevice(t), at+":")
 	r.wantSuccess(t)
-	var in struct{ Entries []listed }
+	var in struct{ Entries []cpcmd.Entry }
 	err := json.Unmarshal([]byte(r.stdout), &in)
 	all := in.Entries
-	if err != nil || len(all) != 3 || all[0] != (listed{Name: "file", Kind: "file", Bytes: 1234, Mode: "0640", Modified: at0}) || all[2].Kind != "directory" {
+	if err != nil || len(all) != 3 || all[0] != (cpcmd.Entry{Name: "file", Kind: "file", Bytes: 1234, Mode: "0640", Modified: at0}) || all[2].Kind != "directory" {
 		t.Errorf("%v: %s", err, r.stdout)
 	}
-	ramjetCmd(t, "ls", "-d", testDevice(t), at+":none").wantError(t, exitFailed, "no such file or directory")
-	ramjetCmd(t, "ls", "-d", testDevice(t), at+":../x").wantError(t, exitFailed, "leaves the served directory")
-	ramjetCmd(t, "ls", "nowhere").wantError(t, exitUsage, "is not a target")
+	ramjetCmd(t, "ls", "-d", testDevice(t), at+":none").wantError(t, cli.ExitFailed, "no such file or directory")
+	ramjetCmd(t, "ls", "-d", testDevice(t), at+":../x").wantError(t, cli.ExitFailed, "leaves the served directory")
+	ramjetCmd(t, "ls", "nowhere").wantError(t, cli.ExitUsage, "is not a target")
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/ramjet-rdma/ramjet/cmd/ramjet/internal/cli"
 	"github.com/ramjet-rdma/ramjet/internal/app/manual"
 )
 
@@ -30,7 +31,7 @@ func TestHelpFits(t *testing.T) {
 			if strings.HasSuffix(line, ":") && !strings.HasPrefix(line, " ") {
 				section = line
 			}
-			if n := utf8.RuneCountInString(line); n > helpWidth && section != "Examples:" {
+			if n := utf8.RuneCountInString(line); n > cli.HelpWidth && section != "Examples:" {
 				t.Errorf("%s: %d columns: %s", c.CommandPath(), n, line)
 			}
 		}
@@ -47,7 +48,7 @@ func TestHelpFits(t *testing.T) {
 
 // Only commands that open devices take certificates: others would ignore them.
 func TestCertificatesWhereDevicesAre(t *testing.T) {
-	ramjetCmd(t, "explain", "--tls-ca", "ca.pem", "wc", "1").wantError(t, exitUsage, "unknown flag: --tls-ca")
+	ramjetCmd(t, "explain", "--tls-ca", "ca.pem", "wc", "1").wantError(t, cli.ExitUsage, "unknown flag: --tls-ca")
 	for _, args := range [][]string{{"devices"}, {"perf", "send", "bw"}, {"run"}} {
 		r := ramjetCmd(t, append(args, "--help")...)
 		r.wantSuccess(t)

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"github.com/ramjet-rdma/ramjet/cmd/ramjet/internal/cli"
 	"strings"
 	"testing"
 )
@@ -16,17 +17,17 @@ func TestHints(t *testing.T) {
 		status int
 		text   string
 	}{
-		{"demo extra", exitUsage, `"extra" is one argument too many`},
-		{"perf table extra", exitUsage, `"extra" is one argument too many`},
-		{"cp 192.0.2.7:file 192.0.2.8:", exitUsage, "fetch to a directory here first"},
-		{"ping -c -a 127.0.0.1 -p 70000", exitUsage, `"70000" is not a port: give 1 to 65535`},
-		{"ping -c -a 127.0.0.1 -p 0", exitUsage, `"0" is not a port: give 1 to 65535`},
-		{"serve -p x .", exitUsage, `"x" is not a port: give 0 to 65535`},
-		{"perf send bw no.such.host.invalid", exitUsage, "give a name that resolves"},
-		{"perf send bw -p " + freePort(t) + " " + host(nobody), exitFailed, "start `ramjet perf send bw` there first"},
-		{"ping -c -d " + here + " -a " + host(nobody), exitFailed, "with -d roce:" + host(nobody)},
-		{"ping -c -d iwarp:" + host(here) + " -a " + host(nobody), exitFailed, "with -d iwarp:" + host(nobody)},
-		{"pipe -d " + here + " " + host(nobody) + " 7000", exitFailed, "refused: no listener"},
+		{"demo extra", cli.ExitUsage, `"extra" is one argument too many`},
+		{"perf table extra", cli.ExitUsage, `"extra" is one argument too many`},
+		{"cp 192.0.2.7:file 192.0.2.8:", cli.ExitUsage, "fetch to a directory here first"},
+		{"ping -c -a 127.0.0.1 -p 70000", cli.ExitUsage, `"70000" is not a port: give 1 to 65535`},
+		{"ping -c -a 127.0.0.1 -p 0", cli.ExitUsage, `"0" is not a port: give 1 to 65535`},
+		{"serve -p x .", cli.ExitUsage, `"x" is not a port: give 0 to 65535`},
+		{"perf send bw no.such.host.invalid", cli.ExitUsage, "give a name that resolves"},
+		{"perf send bw -p " + freePort(t) + " " + host(nobody), cli.ExitFailed, "start `ramjet perf send bw` there first"},
+		{"ping -c -d " + here + " -a " + host(nobody), cli.ExitFailed, "with -d roce:" + host(nobody)},
+		{"ping -c -d iwarp:" + host(here) + " -a " + host(nobody), cli.ExitFailed, "with -d iwarp:" + host(nobody)},
+		{"pipe -d " + here + " " + host(nobody) + " 7000", cli.ExitFailed, "refused: no listener"},
 	} {
 		t.Run(c.args, func(t *testing.T) {
 			ramjetCmd(t, strings.Fields(c.args)...).wantError(t, c.status, c.text)

@@ -4,36 +4,13 @@ package main
 
 import (
 	"encoding/json"
+	"github.com/ramjet-rdma/ramjet/cmd/ramjet/internal/cli"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 )
-
-func TestHostPort(t *testing.T) {
-	for text, want := range map[string]struct {
-		host string
-		port uint16
-	}{
-		"": {"", 0}, "a": {"a", 0}, "a:7": {"a", 7}, "192.0.2.7": {"192.0.2.7", 0}, "192.0.2.7:65535": {"192.0.2.7", 65535}, "192.0.2.7:65536": {"192.0.2.7:65536", 0},
-		"2001:db8::7": {"2001:db8::7", 0}, "[2001:db8::7]": {"2001:db8::7", 0}, "[2001:db8::7]:80": {"2001:db8::7", 80}, "a:b": {"a:b", 0}, ":7": {":7", 0}, "a:0": {"a:0", 0}, "a:": {"a:", 0},
-	} {
-		if host, port := hostPort(text); host != want.host || port != want.port {
-			t.Errorf("%q: %q, %d", text, host, port)
-		}
-	}
-	port := uint16(1)
-	if host, err := takePort("a:7", &port, false); err != nil || host != "a" || port != 7 {
-		t.Error(host, port, err)
-	}
-	if _, err := takePort("a:7", &port, true); err != nil {
-		t.Error(err)
-	}
-	if _, err := takePort("a:8", &port, true); err == nil || !strings.Contains(err.Error(), "give one of them") {
-		t.Error(err)
-	}
-}
 
 // Where a host is wanted, HOST:PORT is understood; what is misspelt is guessed.
 func TestGuesses(t *testing.T) {
@@ -49,7 +26,7 @@ func TestGuesses(t *testing.T) {
 		"ping -s -d 127.0.0.1":                      "did you mean roce:127.0.0.1?",
 		"perf send bw --loopback -d rcoe:127.0.0.1": "did you mean roce:127.0.0.1?",
 	} {
-		ramjetCmd(t, strings.Fields(args)...).wantError(t, exitUsage, want)
+		ramjetCmd(t, strings.Fields(args)...).wantError(t, cli.ExitUsage, want)
 	}
 }
 
@@ -66,7 +43,7 @@ func TestFabricShowFile(t *testing.T) {
 	if named.status != 0 || named.stdout != flag.stdout || !strings.Contains(named.stdout, "leaf") {
 		t.Errorf("%+v\n%+v", named, flag)
 	}
-	ramjetCmd(t, "fabric", "show", filepath.Join(dir, "none.net")).wantError(t, exitUsage, "none.net")
+	ramjetCmd(t, "fabric", "show", filepath.Join(dir, "none.net")).wantError(t, cli.ExitUsage, "none.net")
 }
 
 // -o names a file, by whose name its form is chosen, and --svg the same.
@@ -90,7 +67,7 @@ func TestOutputFlag(t *testing.T) {
 		"perf send bw --loopback --output /none/x.json": "give a file that can be written",
 		"ladder x.pcapng -o a.svg --svg b.svg":          "output svg",
 	} {
-		ramjetCmd(t, strings.Fields(args)...).wantError(t, exitUsage, want)
+		ramjetCmd(t, strings.Fields(args)...).wantError(t, cli.ExitUsage, want)
 	}
 }
 

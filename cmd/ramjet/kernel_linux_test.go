@@ -6,6 +6,7 @@ package main
 
 import (
 	"context"
+	"github.com/ramjet-rdma/ramjet/cmd/ramjet/internal/cli"
 	"os"
 	"path/filepath"
 	"strings"
@@ -31,7 +32,7 @@ func TestKernelNone(t *testing.T) {
 		"bench registration -d kernel:", "bench notification -d kernel:", "bench notification -d kernel",
 	} {
 		r := ramjetCmd(t, strings.Fields(args)...)
-		if r.status != exitUsage || !strings.Contains(r.stderr, "kernel") || !strings.Contains(r.stderr, "rdma") && !strings.Contains(r.stderr, "RDMA") && !strings.Contains(r.stderr, "libibverbs") {
+		if r.status != cli.ExitUsage || !strings.Contains(r.stderr, "kernel") || !strings.Contains(r.stderr, "rdma") && !strings.Contains(r.stderr, "RDMA") && !strings.Contains(r.stderr, "libibverbs") {
 			t.Errorf("%s: exit status %d: %s", args, r.status, r.stderr)
 		}
 	}

@@ -5,6 +5,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"github.com/ramjet-rdma/ramjet/cmd/ramjet/internal/cli"
+	"github.com/ramjet-rdma/ramjet/cmd/ramjet/internal/democmd"
 	"os"
 	"os/exec"
 	"strconv"
@@ -30,7 +32,7 @@ func startDemo(t *testing.T) (cmd *exec.Cmd, child int, wait func() result) {
 			text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%s/children", cmd.Process.Pid, task.Name()))
 			for f := range strings.FieldsSeq(string(text)) {
 				line, _ := os.ReadFile("/proc/" + f + "/cmdline")
-				if child, err := strconv.Atoi(f); err == nil && strings.Contains(string(line), demoPeerName) {
+				if child, err := strconv.Atoi(f); err == nil && strings.Contains(string(line), democmd.PeerName) {
 					return cmd, child, wait
 				}
 			}
@@ -58,7 +60,7 @@ func TestDemoInterrupted(t *testing.T) {
 	cmd, child, wait := startDemo(t)
 	cmd.Process.Signal(os.Interrupt)
 	syscall.Kill(child, syscall.SIGINT) // as a terminal sends it to both
-	wait().wantError(t, exitInterrupted, "interrupted")
+	wait().wantError(t, cli.ExitInterrupted, "interrupted")
 	wantGone(t, child)
 }
 
@@ -74,7 +76,7 @@ func TestDemoPeerKilled(t *testing.T) {
 	t.Parallel()
 	_, child, wait := startDemo(t)
 	syscall.Kill(child, syscall.SIGKILL)
-	wait().wantError(t, exitFailed, "the other process has ended: signal: killed")
+	wait().wantError(t, cli.ExitFailed, "the other process has ended: signal: killed")
 }
 
 func TestPingpongInterrupted(t *testing.T) {
@@ -84,6 +86,6 @@ func TestPingpongInterrupted(t *testing.T) {
 		server.interrupt()
 		r := server.wait()
 		r.stdout = ""
-		r.wantError(t, exitInterrupted, "interrupted")
+		r.wantError(t, cli.ExitInterrupted, "interrupted")
 	}
 }

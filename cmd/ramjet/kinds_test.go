@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ramjet-rdma/ramjet/cmd/ramjet/internal/cli"
 	"github.com/ramjet-rdma/ramjet/internal/app/localca"
 	"github.com/ramjet-rdma/ramjet/internal/testkit/testrun"
 )
@@ -111,7 +112,7 @@ func TestKindsDemo(t *testing.T) {
 		if !strings.Contains(r.stdout, "over iWARP: ") || !strings.Contains(r.stdout, "both compared every byte: no error") {
 			t.Errorf("%s", r.stdout)
 		}
-		ramjetCmd(t, "demo", "-d", kind+"127.0.0.1").wantError(t, exitUsage, "chooses the addresses")
+		ramjetCmd(t, "demo", "-d", kind+"127.0.0.1").wantError(t, cli.ExitUsage, "chooses the addresses")
 	})
 }
 
@@ -139,9 +140,9 @@ func TestTLSFlags(t *testing.T) {
 	a, b := host(testDevice(t)), host(testDevice(t))
 	cert, key, ca := tlsFilesFor(t, a)
 	flags := []string{"--tls-cert", cert, "--tls-key", key, "--tls-ca", ca}
-	ramjetCmd(t, "devices", "iwarps:"+a).wantError(t, exitUsage, "RAMJET_TLS_CERT")
-	ramjetCmd(t, "devices", "iwarps:"+a, "--tls-cert", cert, "--tls-key", key).wantError(t, exitUsage, "no file for the CA")
-	ramjetCmd(t, "devices", "iwarps:"+a, "--tls-cert", ca, "--tls-key", key, "--tls-ca", ca).wantError(t, exitUsage, "does not match")
+	ramjetCmd(t, "devices", "iwarps:"+a).wantError(t, cli.ExitUsage, "RAMJET_TLS_CERT")
+	ramjetCmd(t, "devices", "iwarps:"+a, "--tls-cert", cert, "--tls-key", key).wantError(t, cli.ExitUsage, "no file for the CA")
+	ramjetCmd(t, "devices", "iwarps:"+a, "--tls-cert", ca, "--tls-key", key, "--tls-ca", ca).wantError(t, cli.ExitUsage, "does not match")
 	ramjetCmd(t, append(flags, "devices", "iwarps:"+a)...).wantSuccess(t)
 	server := startReady(t, "waiting for clients", append(flags, "ping", "-s", "-d", "iwarps:"+a)...)
 	// The server's certificate is good for another address as well, as servers do not check that of clients.
@@ -151,8 +152,8 @@ func TestTLSFlags(t *testing.T) {
 	server = startReady(t, "waiting for clients", append(flags, "ping", "-s", "-P", "-d", "iwarps:"+a)...)
 	otherCert, otherKey, _ := tlsFilesFor(t, b)
 	ramjetCmd(t, "ping", "-c", "-d", "iwarps:"+b, "-a", a, "-C", "2", "--tls-cert", otherCert, "--tls-key", otherKey, "--tls-ca", ca).
-		wantError(t, exitFailed, "does not take this side's certificate")
-	ramjetCmd(t, "ping", "-c", "-d", "iwarp:"+b, "-a", a, "-C", "2").wantError(t, exitFailed, "wants TLS")
+		wantError(t, cli.ExitFailed, "does not take this side's certificate")
+	ramjetCmd(t, "ping", "-c", "-d", "iwarp:"+b, "-a", a, "-C", "2").wantError(t, cli.ExitFailed, "wants TLS")
 	server.interrupt()
 	if r := server.wait(); !strings.Contains(r.stderr, "refused: TLS with "+b) || !strings.Contains(r.stderr, "unknown authority") {
 		t.Errorf("%s", r.stderr)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ramjet-rdma/ramjet/cmd/ramjet/internal/cli"
 	"github.com/ramjet-rdma/ramjet/internal/app/ladder"
 )
 
@@ -58,23 +59,23 @@ func TestLadderErrors(t *testing.T) {
 		status int
 		text   string
 	}{
-		{"", exitUsage, "give one capture"},
-		{filepath.Join(dir, "absent"), exitUsage, "absent"},
-		{dir, exitUsage, "is a directory"},
-		{text, exitFailed, "neither pcap nor pcapng"},
-		{empty, exitFailed, "the capture is empty"},
-		{siwCapture + " -o x.png", exitUsage, "ends in .svg or .html"},
-		{siwCapture + " -o x.svg --json", exitUsage, "--json writes to the standard output"},
-		{siwCapture + " --conversation 99", exitUsage, "no such conversation"},
-		{siwCapture + " --conversation x", exitUsage, "give a number of the list, or all"},
-		{siwCapture + " --qp 0x1000000", exitUsage, "give a queue pair's number"},
-		{siwCapture + " --host 192.0.2.1", exitUsage, "no conversation fits --host 192.0.2.1: `ramjet ladder CAPTURE --list` lists all 9"},
-		{siwCapture + " --from 2s --to 1s", exitUsage, "it is not after --from"},
-		{siwCapture + " --width 420", exitUsage, "--width is for -o with a name in .svg"},
-		{siwCapture + " -o x.html --width 420", exitUsage, "--width is for -o with a name in .svg"},
-		{siwCapture + " -o x.svg --width 20", exitUsage, "give 320 to 10000"},
-		{siwCapture + " --limit -1", exitUsage, "0 for all of them"},
-		{siwCapture + " -o " + filepath.Join(dir, "no", "x.svg"), exitUsage, "no"},
+		{"", cli.ExitUsage, "give one capture"},
+		{filepath.Join(dir, "absent"), cli.ExitUsage, "absent"},
+		{dir, cli.ExitUsage, "is a directory"},
+		{text, cli.ExitFailed, "neither pcap nor pcapng"},
+		{empty, cli.ExitFailed, "the capture is empty"},
+		{siwCapture + " -o x.png", cli.ExitUsage, "ends in .svg or .html"},
+		{siwCapture + " -o x.svg --json", cli.ExitUsage, "--json writes to the standard output"},
+		{siwCapture + " --conversation 99", cli.ExitUsage, "no such conversation"},
+		{siwCapture + " --conversation x", cli.ExitUsage, "give a number of the list, or all"},
+		{siwCapture + " --qp 0x1000000", cli.ExitUsage, "give a queue pair's number"},
+		{siwCapture + " --host 192.0.2.1", cli.ExitUsage, "no conversation fits --host 192.0.2.1: `ramjet ladder CAPTURE --list` lists all 9"},
+		{siwCapture + " --from 2s --to 1s", cli.ExitUsage, "it is not after --from"},
+		{siwCapture + " --width 420", cli.ExitUsage, "--width is for -o with a name in .svg"},
+		{siwCapture + " -o x.html --width 420", cli.ExitUsage, "--width is for -o with a name in .svg"},
+		{siwCapture + " -o x.svg --width 20", cli.ExitUsage, "give 320 to 10000"},
+		{siwCapture + " --limit -1", cli.ExitUsage, "0 for all of them"},
+		{siwCapture + " -o " + filepath.Join(dir, "no", "x.svg"), cli.ExitUsage, "no"},
 	} {
 		t.Run(c.args, func(t *testing.T) {
 			t.Parallel()
@@ -92,30 +93,6 @@ func TestLadderFiles(t *testing.T) {
 		b, err := os.ReadFile(file)
 		if err != nil || !strings.HasPrefix(string(b), begin) || !strings.Contains(string(b), "retransmission without an answer") {
 			t.Errorf("%s: %v, %.80s", name, err, b)
-		}
-	}
-}
-
-// A picture that browsers cannot show is announced before it is written, and small ones are not.
-func TestLadderLarge(t *testing.T) {
-	t.Parallel()
-	c := &ladder.Conversation{Number: 1}
-	for _, rows := range []int{ladderMany, 30 * ladderMany} {
-		l := &ladder.Ladder{Columns: make([]ladder.Column, 2), Rows: make([]ladder.Row, rows), Conversations: []*ladder.Conversation{c}}
-		for i := range l.Rows {
-			l.Rows[i] = ladder.Row{To: 1, Op: "Write Only", Packets: 1}
-		}
-		var log strings.Builder
-		f := ladderFlags{out: filepath.Join(t.TempDir(), "x.svg")}
-		if err := f.writeFile(&log, "capture.pcap", &ladder.Survey{Conversations: l.Conversations}, l); err != nil {
-			t.Fatal(err)
-		}
-		info, err := os.Stat(f.out)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if large := info.Size() > ladderLarge; large != strings.Contains(log.String(), " MB, which browsers open slowly") || large != (rows > ladderMany) {
-			t.Errorf("%d rows, %d bytes: %q", rows, info.Size(), log.String())
 		}
 	}
 }
@@ -163,13 +140,13 @@ func TestLadderLogErrors(t *testing.T) {
 		status int
 		text   string
 	}{
-		{"--log " + wrong, exitFailed, "wrong.log: line 1, column 40: expected a value: give a log of calls, as `ramjet run --log=FILE` writes them"},
-		{"--log " + accessCapture, exitFailed, "access.pcapng: line 3, column 2: expected a blank and a time"},
-		{"--log " + filepath.Join(dir, "absent"), exitUsage, "--log: open "},
-		{"--log " + dir, exitUsage, "is a directory"},
-		{"--log -", exitUsage, `--log "-": give the name of a file`},
-		{"--log " + cut + "," + cut, exitUsage, "cut.log: it is there twice"},
-		{"--list --log " + wrong, exitUsage, "--list draws nothing: leave --log out"},
+		{"--log " + wrong, cli.ExitFailed, "wrong.log: line 1, column 40: expected a value: give a log of calls, as `ramjet run --log=FILE` writes them"},
+		{"--log " + accessCapture, cli.ExitFailed, "access.pcapng: line 3, column 2: expected a blank and a time"},
+		{"--log " + filepath.Join(dir, "absent"), cli.ExitUsage, "--log: open "},
+		{"--log " + dir, cli.ExitUsage, "is a directory"},
+		{"--log -", cli.ExitUsage, `--log "-": give the name of a file`},
+		{"--log " + cut + "," + cut, cli.ExitUsage, "cut.log: it is there twice"},
+		{"--list --log " + wrong, cli.ExitUsage, "--list draws nothing: leave --log out"},
 	} {
 		ramjetCmd(t, append([]string{"ladder", accessCapture}, strings.Fields(c.args)...)...).wantError(t, c.status, c.text)
 	}

@@ -2,19 +2,15 @@
 
 // Command ramjet shows, measures and tries out RDMA in user space.
 //
-// The files of a command begin with its name: demo.go and demo_report.go are `ramjet demo`. They have its
-// flags and its output. What its two sides say to each other is a package of its own below internal/app.
-// rdma.go is not a command of this program, but what `ramjet run` shows to its programs as rdma.
+// A command is a package below internal: democmd is `ramjet demo`. It has its flags and its output; what it does is a
+// package below internal/app. Package cli has what commands share. Here is the tree of all commands:
 //
-//	command.go         groups and leaves of the tree of commands, exit statuses
-//	flags*.go          flags that several commands have: the device, recordings, certificates, ports, times,
-//	                   files for plots
-//	connect_errors.go  why there is no connection, and what to do about it
-//	output.go          standard output, and whether it is a terminal
-//	ascii.go           terminals without UTF-8
-//	progress.go        the line at the bottom of a terminal
-//	complete*.go       completion in shells: which values flags and arguments are offered
-//	help.go            help that fits 80 columns
+//	main.go      the tree, and how the program ends
+//	complete*.go completion in shells: which values flags and arguments are offered
+//	man.go       pages of the manual
+//	programs.go  commands that start the programs of other modules
+//
+// Tests here run the program as a user would. Tests of a command's own functions are beside them.
 package main
 
 import (
@@ -30,13 +26,32 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ramjet-rdma/ramjet/cmd/ramjet/internal/benchcmd"
+	"github.com/ramjet-rdma/ramjet/cmd/ramjet/internal/cli"
+	"github.com/ramjet-rdma/ramjet/cmd/ramjet/internal/cpcmd"
+	"github.com/ramjet-rdma/ramjet/cmd/ramjet/internal/dashcmd"
+	"github.com/ramjet-rdma/ramjet/cmd/ramjet/internal/democmd"
+	"github.com/ramjet-rdma/ramjet/cmd/ramjet/internal/devicescmd"
+	"github.com/ramjet-rdma/ramjet/cmd/ramjet/internal/doctorcmd"
+	"github.com/ramjet-rdma/ramjet/cmd/ramjet/internal/explaincmd"
+	"github.com/ramjet-rdma/ramjet/cmd/ramjet/internal/fabriccmd"
+	"github.com/ramjet-rdma/ramjet/cmd/ramjet/internal/faultcmd"
+	"github.com/ramjet-rdma/ramjet/cmd/ramjet/internal/laddercmd"
+	"github.com/ramjet-rdma/ramjet/cmd/ramjet/internal/perfcmd"
+	"github.com/ramjet-rdma/ramjet/cmd/ramjet/internal/pingcmd"
+	"github.com/ramjet-rdma/ramjet/cmd/ramjet/internal/pingpongcmd"
+	"github.com/ramjet-rdma/ramjet/cmd/ramjet/internal/pipecmd"
+	"github.com/ramjet-rdma/ramjet/cmd/ramjet/internal/runcmd"
+	"github.com/ramjet-rdma/ramjet/cmd/ramjet/internal/simcmd"
+	"github.com/ramjet-rdma/ramjet/cmd/ramjet/internal/statcmd"
+	"github.com/ramjet-rdma/ramjet/cmd/ramjet/internal/topcmd"
 	"github.com/ramjet-rdma/ramjet/internal/app/usage"
 	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
 )
 
 func main() {
-	if filepath.Base(os.Args[0]) == filepath.Base(rdmaTool) {
-		if err := rdma(os.Args[1:], os.Getenv(sysfsVariable), os.Stdout, os.Stderr); err != nil {
+	if filepath.Base(os.Args[0]) == filepath.Base(runcmd.RDMATool) {
+		if err := runcmd.RDMA(os.Args[1:], os.Getenv(runcmd.SysfsVariable), os.Stdout, os.Stderr); err != nil {
 			fmt.Fprintf(os.Stderr, "rdma: %v\n", err)
 			os.Exit(1)
 		}
@@ -44,44 +59,44 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the program at once
-	out, errs := newOutput(os.Stdout), newOutput(os.Stderr)
+	out, errs := cli.NewOutput(os.Stdout), cli.NewOutput(os.Stderr)
 	root := newRootCmd(out)
-	if errs.ascii {
+	if errs.ASCII {
 		root.SetErr(errs)
 	}
 	c, err := root.ExecuteContextC(ctx)
-	if lost := out.failure(); lost != nil && !errors.Is(err, context.Canceled) {
-		err = failed(lost)
+	if lost := out.Failure(); lost != nil && !errors.Is(err, context.Canceled) {
+		err = cli.Failed(lost)
 	}
 	if err == nil {
 		return
 	}
 	if errors.Is(err, context.Canceled) { // by a signal to this process, or just before to its second process
 		fmt.Fprintf(os.Stderr, "%s: interrupted\n", c.CommandPath())
-		os.Exit(exitInterrupted)
+		os.Exit(cli.ExitInterrupted)
 	}
 	hint := ""
-	if isUsage(err) && !errors.As(err, new(usage.Error)) { // cobra's own error, which does not say what to do
+	if cli.IsUsage(err) && !errors.As(err, new(usage.Error)) { // cobra's own error, which does not say what to do
 		hint = fmt.Sprintf(": `%s --help` shows what it takes", c.CommandPath())
 	}
 	fmt.Fprintf(os.Stderr, "%s: %s%s\n", c.CommandPath(), strings.TrimPrefix(err.Error(), "ramjet: "), hint)
-	os.Exit(exitStatus(err))
+	os.Exit(cli.ExitStatus(err))
 }
 
 // newRootCmd returns the tree of commands, which write to out.
 func newRootCmd(out io.Writer) *cobra.Command {
-	root := group("ramjet", "RDMA verbs in user space: no root, no kernel module, no NIC")
+	root := cli.Group("ramjet", "RDMA verbs in user space: no root, no kernel module, no NIC")
 	root.SilenceUsage, root.SilenceErrors = true, true
 	root.Version = softdev.Version()
 	root.SetOut(out)
-	root.AddCommand(newDevicesCmd(), newDemoCmd(), newDemoPeerCmd(), newPingpongCmd(), newPerfCmd(), newBenchCmd(), newPingCmd(),
-		newStatCmd(), newTopCmd(), newDashCmd(), newExportCmd(), newExplainCmd(), newLadderCmd(), newCpCmd(), newLsCmd(), newServeCmd(), newPipeCmd(), newRunCmd(), newFabricCmd(), newFaultCmd(), newSimCmd(), newDoctorCmd(), newManCmd())
+	root.AddCommand(devicescmd.New(), democmd.New(), democmd.NewPeer(), pingpongcmd.New(), perfcmd.New(), benchcmd.New(), pingcmd.New(),
+		statcmd.New(), topcmd.New(), dashcmd.NewDash(), dashcmd.NewExport(), explaincmd.New(), laddercmd.New(), cpcmd.NewCp(), cpcmd.NewLs(), cpcmd.NewServe(), pipecmd.New(), runcmd.New(), fabriccmd.New(), faultcmd.New(), simcmd.New(), doctorcmd.New(), newManCmd())
 	root.AddCommand(newProgramCmds()...)
-	root.AddCommand(runHelpers()...)
-	addTLSFlags(root)
-	root.SetFlagErrorFunc(flagError)
+	root.AddCommand(runcmd.Helpers()...)
+	cli.AddTLSFlags(root)
+	root.SetFlagErrorFunc(cli.FlagError)
 	root.SetHelpCommand(newHelpCmd())
-	foldHelp(root)
+	cli.FoldHelp(root)
 	root.InitDefaultCompletionCmd()
 	addCompletions(root)
 	for _, c := range root.Commands() {
@@ -94,14 +109,14 @@ func newRootCmd(out io.Writer) *cobra.Command {
 
 // newHelpCmd is cobra's help command, but an unknown command is an error.
 func newHelpCmd() *cobra.Command {
-	return leaf(&cobra.Command{Use: "help [COMMAND...]", Short: "Show what a command does and takes", ValidArgsFunction: completeCommands},
+	return cli.Leaf(&cobra.Command{Use: "help [COMMAND...]", Short: "Show what a command does and takes", ValidArgsFunction: completeCommands},
 		func(c *cobra.Command, args []string) error {
 			of, rest, err := c.Root().Find(args)
 			if err != nil {
 				return usage.Of(err)
 			}
 			if len(rest) > 0 && of.HasSubCommands() {
-				return unknownCommand(of, rest[0])
+				return cli.UnknownCommand(of, rest[0])
 			}
 			of.InitDefaultHelpFlag()
 			return of.Help()

@@ -20,6 +20,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ramjet-rdma/ramjet/cmd/ramjet/internal/cli"
+	"github.com/ramjet-rdma/ramjet/cmd/ramjet/internal/democmd"
 	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
 	"github.com/ramjet-rdma/ramjet/internal/testkit/testrun"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
@@ -172,7 +174,7 @@ func TestUsageErrors(t *testing.T) {
 	} {
 		t.Run(c.args, func(t *testing.T) {
 			t.Parallel()
-			ramjetCmd(t, strings.Fields(c.args)...).wantError(t, exitUsage, c.text)
+			ramjetCmd(t, strings.Fields(c.args)...).wantError(t, cli.ExitUsage, c.text)
 		})
 	}
 }
@@ -195,7 +197,7 @@ func TestUsageErrorsOfDevice(t *testing.T) {
 	} {
 		t.Run(c.args, func(t *testing.T) {
 			args := append([]string{"pingpong"}, strings.Fields(c.args)...)
-			ramjetCmd(t, append(args, "-d", name)...).wantError(t, exitUsage, c.text)
+			ramjetCmd(t, append(args, "-d", name)...).wantError(t, cli.ExitUsage, c.text)
 		})
 	}
 }
@@ -216,8 +218,8 @@ func TestPortInUse(t *testing.T) {
 	defer hold(t, name).Close()
 	var both sync.WaitGroup // each asks for seconds whether the address is shared
 	defer both.Wait()
-	both.Go(func() { ramjetCmd(t, "pingpong", "rc", "-d", name).wantError(t, exitUsage, "UDP port 4791") })
-	both.Go(func() { ramjetCmd(t, "devices", name).wantError(t, exitUsage, "is in use") })
+	both.Go(func() { ramjetCmd(t, "pingpong", "rc", "-d", name).wantError(t, cli.ExitUsage, "UDP port 4791") })
+	both.Go(func() { ramjetCmd(t, "devices", name).wantError(t, cli.ExitUsage, "is in use") })
 
 	l, err := net.Listen("tcp", ":0")
 	if err != nil {
@@ -225,7 +227,7 @@ func TestPortInUse(t *testing.T) {
 	}
 	defer l.Close()
 	_, port, _ := net.SplitHostPort(l.Addr().String())
-	ramjetCmd(t, "pingpong", "rc", "-d", testDevice(t), "-p", port).wantError(t, exitUsage, "TCP port "+port+" is in use")
+	ramjetCmd(t, "pingpong", "rc", "-d", testDevice(t), "-p", port).wantError(t, cli.ExitUsage, "TCP port "+port+" is in use")
 }
 
 func TestHelpAndCompletion(t *testing.T) {
@@ -250,7 +252,7 @@ func TestHelpAndCompletion(t *testing.T) {
 		if r.status != 0 || !strings.Contains(r.stdout, text) {
 			t.Errorf("ramjet %s: status %d, stdout %.300q, want %q in it, stderr %q", args, r.status, r.stdout, text, r.stderr)
 		}
-		if strings.Contains(r.stdout, demoPeerName) {
+		if strings.Contains(r.stdout, democmd.PeerName) {
 			t.Errorf("ramjet %s shows the hidden command", args)
 		}
 	}
@@ -266,6 +268,6 @@ func TestOutputLost(t *testing.T) {
 	for _, args := range []string{"--help", "completion bash", "devices -v " + testDevice(t)} {
 		cmd, end := command(t.Context(), strings.Fields(args)...)
 		cmd.Stdout = full
-		end(t, cmd.Run()).wantError(t, exitFailed, "no space left on device")
+		end(t, cmd.Run()).wantError(t, cli.ExitFailed, "no space left on device")
 	}
 }

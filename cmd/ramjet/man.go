@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ramjet-rdma/ramjet/cmd/ramjet/internal/cli"
 	"github.com/ramjet-rdma/ramjet/internal/app/manual"
 	"github.com/ramjet-rdma/ramjet/internal/app/usage"
 )
@@ -18,8 +19,8 @@ import (
 // newManCmd returns the command that writes manual pages, for packages and for who has none.
 func newManCmd() *cobra.Command {
 	c := &cobra.Command{Use: "man DIR", Short: "Write the manual pages into a directory",
-		Example: "  ramjet man ~/.local/share/man/man1", Args: arguments(1, 1)}
-	return leaf(c, func(c *cobra.Command, args []string) error {
+		Example: "  ramjet man ~/.local/share/man/man1", Args: cli.Arguments(1, 1)}
+	return cli.Leaf(c, func(c *cobra.Command, args []string) error {
 		if err := os.MkdirAll(args[0], 0o755); err != nil {
 			return usage.Of(err)
 		}

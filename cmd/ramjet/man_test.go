@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/ramjet-rdma/ramjet/cmd/ramjet/internal/cli"
 	"github.com/ramjet-rdma/ramjet/internal/app/manual"
 )
 
@@ -44,5 +45,5 @@ func TestMan(t *testing.T) {
 			}
 		}
 	}
-	ramjetCmd(t, "man", filepath.Join(dir, "ramjet.1")).wantError(t, exitUsage, "not a directory")
+	ramjetCmd(t, "man", filepath.Join(dir, "ramjet.1")).wantError(t, cli.ExitUsage, "not a directory")
 }

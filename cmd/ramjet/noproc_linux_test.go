@@ -8,9 +8,6 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
-	"time"
-
-	"github.com/ramjet-rdma/ramjet/internal/app/demo"
 )
 
 // Commands that need /proc say so where it is hidden, and what to do.
@@ -31,18 +28,5 @@ func TestWithoutProc(t *testing.T) {
 		if failed := (*exec.ExitError)(nil); !errors.As(err, &failed) || failed.ExitCode() != 1 || !strings.Contains(string(out), want) {
 			t.Errorf("%s: %v: %s", args, err, out)
 		}
-	}
-}
-
-// A load that the system does not tell is not taken for none.
-func TestDemoLoadNotKnown(t *testing.T) {
-	none := 0.0
-	r := &demo.Report{Speed: []demo.Speed{{Over: "roce", RoundTrip: 8 * time.Microsecond}}}
-	if s := speedText(r, false); !strings.Contains(s, "is not known,\n   as /proc/stat cannot be read") {
-		t.Errorf("%s", s)
-	}
-	r.Others = &none
-	if s := speedText(r, false); strings.Contains(s, "How busy") {
-		t.Errorf("%s", s)
 	}
 }

@@ -51,20 +51,6 @@ func TestJSONHeader(t *testing.T) {
 	}
 }
 
-func TestEncodeJSON(t *testing.T) {
-	if text, err := encodeJSON(struct {
-		A string `json:"a"`
-	}{"<b>"}, "x:"); err != nil || !strings.HasPrefix(string(text), `{"version":"`) || !strings.HasSuffix(string(text), `"devices":["x:"],"a":"<b>"}`) {
-		t.Errorf("%s, %v", text, err)
-	}
-	if text, err := encodeJSON(struct{}{}); err != nil || !json.Valid(text) {
-		t.Errorf("%s, %v", text, err)
-	}
-	if _, err := encodeJSON([]int{1}); err == nil {
-		t.Error("a list has no header")
-	}
-}
-
 // A field that two commands have in JSON has the same unit in both: its name but for the unit appears with one unit
 // only. Times are in nanoseconds: every duration's name says so. perftest's own names, which end in usec, mean what they
 // mean there.

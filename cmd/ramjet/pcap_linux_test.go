@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ramjet-rdma/ramjet/cmd/ramjet/internal/cli"
 	"github.com/ramjet-rdma/ramjet/internal/app/capture"
 	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
 	"github.com/ramjet-rdma/ramjet/internal/testkit/softfabric"
@@ -262,14 +263,14 @@ func TestPcapRefused(t *testing.T) {
 	} {
 		for _, args := range []string{"ping -s", "pingpong rc", "pipe -l 7000", "serve .", "ls 127.0.0.1:", "cp pcap_linux_test.go 127.0.0.1:", "perf send bw", "bench registration"} {
 			file := filepath.Join(t.TempDir(), "a.pcapng")
-			ramjetCmd(t, append(strings.Fields(args), "-d", device, "--pcap", file)...).wantError(t, exitUsage, want)
+			ramjetCmd(t, append(strings.Fields(args), "-d", device, "--pcap", file)...).wantError(t, cli.ExitUsage, want)
 			if _, err := os.Stat(file); err == nil {
 				t.Errorf("%s leaves a file", args)
 			}
 		}
 	}
 	for _, args := range []string{"demo", "bench notification", "perf send bw --loopback"} {
-		ramjetCmd(t, append(strings.Fields(args), "-d", "shm:", "--pcap", filepath.Join(t.TempDir(), "a"))...).wantError(t, exitUsage, "shared memory has no packets to record")
+		ramjetCmd(t, append(strings.Fields(args), "-d", "shm:", "--pcap", filepath.Join(t.TempDir(), "a"))...).wantError(t, cli.ExitUsage, "shared memory has no packets to record")
 	}
 }
 

@@ -5,6 +5,8 @@ package main
 import (
 	"encoding/csv"
 	"encoding/json"
+	"github.com/ramjet-rdma/ramjet/cmd/ramjet/internal/cli"
+	"github.com/ramjet-rdma/ramjet/cmd/ramjet/internal/perfcmd"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -36,7 +38,7 @@ func TestPerfHistogram(t *testing.T) {
 	t.Parallel()
 	r := ramjetCmd(t, strings.Fields("perf write lat --loopback -n 500 --runs 2 --histogram --json")...)
 	r.wantSuccess(t)
-	var out struct{ Results []perfRow }
+	var out struct{ Results []perfcmd.Row }
 	if err := json.Unmarshal([]byte(r.stdout), &out); err != nil || len(out.Results) != 1 {
 		t.Fatalf("%v: %s", err, r.stdout)
 	}
@@ -84,7 +86,7 @@ func TestPerfFormatErrors(t *testing.T) {
 		"--run_infinitely --runs 3":  "--run_infinitely excludes",
 		"--run_infinitely --compare": "--run_infinitely excludes",
 	} {
-		ramjetCmd(t, strings.Fields("perf send lat --loopback "+args)...).wantError(t, exitUsage, text)
+		ramjetCmd(t, strings.Fields("perf send lat --loopback "+args)...).wantError(t, cli.ExitUsage, text)
 	}
 }
 

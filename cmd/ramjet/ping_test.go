@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/ramjet-rdma/ramjet"
+	"github.com/ramjet-rdma/ramjet/cmd/ramjet/internal/cli"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
@@ -155,7 +156,7 @@ func TestPingInterrupted(t *testing.T) {
 	waiting.interrupt()
 	r := waiting.wait()
 	r.stdout = ""
-	r.wantError(t, exitInterrupted, "interrupted")
+	r.wantError(t, cli.ExitInterrupted, "interrupted")
 }
 
 func TestPingErrors(t *testing.T) {
@@ -177,18 +178,18 @@ func TestPingErrors(t *testing.T) {
 		{"-c 192.0.2.1", "give the server's address with --addr"},
 	} {
 		t.Run(c.args, func(t *testing.T) {
-			ramjetCmd(t, append([]string{"ping"}, strings.Fields(c.args)...)...).wantError(t, exitUsage, c.text)
+			ramjetCmd(t, append([]string{"ping"}, strings.Fields(c.args)...)...).wantError(t, cli.ExitUsage, c.text)
 		})
 	}
 	here := testDevice(t)
-	ramjetCmd(t, "ping", "-s", "-d", here, "-a", "127.0.0.1").wantError(t, exitUsage, "127.0.0.1 is not an address of "+here)
-	ramjetCmd(t, "ping", "-c", "-d", here, "-a", "::1").wantError(t, exitUsage, "::1")
-	ramjetCmd(t, "ping", "-c", "-d", here, "-a", "no.such.host.invalid").wantError(t, exitUsage, "no.such.host.invalid")
-	ramjetCmd(t, "ping", "-c", "-d", here, "-a", host(testDevice(t)), "--timeout", "300ms").wantError(t, exitFailed, ":7174: ")
+	ramjetCmd(t, "ping", "-s", "-d", here, "-a", "127.0.0.1").wantError(t, cli.ExitUsage, "127.0.0.1 is not an address of "+here)
+	ramjetCmd(t, "ping", "-c", "-d", here, "-a", "::1").wantError(t, cli.ExitUsage, "::1")
+	ramjetCmd(t, "ping", "-c", "-d", here, "-a", "no.such.host.invalid").wantError(t, cli.ExitUsage, "no.such.host.invalid")
+	ramjetCmd(t, "ping", "-c", "-d", here, "-a", host(testDevice(t)), "--timeout", "300ms").wantError(t, cli.ExitFailed, ":7174: ")
 
 	at := testDevice(t)
 	startReady(t, "waiting for clients", "ping", "-s", "-d", at)
-	ramjetCmd(t, "ping", "-c", "-d", here, "-a", host(at), "-p", "7").wantError(t, exitFailed, "connection refused: no listener")
+	ramjetCmd(t, "ping", "-c", "-d", here, "-a", host(at), "-p", "7").wantError(t, cli.ExitFailed, "connection refused: no listener")
 }
 
 // A server notices a client that dies without a word, in the middle of a ping or between two.
@@ -201,7 +202,7 @@ func TestPingPeerKilled(t *testing.T) {
 	client.wait()
 	r := server.wait()
 	r.stdout = ""
-	r.wantError(t, exitFailed, "does not answer any more")
+	r.wantError(t, cli.ExitFailed, "does not answer any more")
 }
 
 // openDeviceOf opens a device in the test's own process.

@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"github.com/ramjet-rdma/ramjet/cmd/ramjet/internal/cli"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -65,5 +66,5 @@ func TestPingpong(t *testing.T) {
 func TestPingpongWithoutServer(t *testing.T) {
 	r := ramjetCmd(t, "pingpong", "rc", "-d", testDevice(t), "-p", freePort(t), "127.0.0.1")
 	r.stdout = "" // the local address
-	r.wantError(t, exitFailed, "start it first")
+	r.wantError(t, cli.ExitFailed, "start it first")
 }

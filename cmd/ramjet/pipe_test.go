@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/cm"
+	"github.com/ramjet-rdma/ramjet/cmd/ramjet/internal/cli"
 	"github.com/ramjet-rdma/ramjet/rnet"
 )
 
@@ -162,7 +163,7 @@ func TestPipeInterrupted(t *testing.T) {
 		t.Fatal(err)
 	}
 	client.interrupt()
-	client.wait().wantError(t, exitInterrupted, "interrupted")
+	client.wait().wantError(t, cli.ExitInterrupted, "interrupted")
 	if n, err := c.Read(make([]byte, 1)); err != io.EOF {
 		t.Errorf("%d bytes, %v", n, err)
 	}
@@ -177,7 +178,7 @@ func TestPipePeerKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	server.kill()
-	if r := client.wait(); r.status != exitFailed || !strings.Contains(r.stderr, "ramjet pipe: ") {
+	if r := client.wait(); r.status != cli.ExitFailed || !strings.Contains(r.stderr, "ramjet pipe: ") {
 		t.Errorf("after the peer's death: %+v", r)
 	}
 }
@@ -199,7 +200,7 @@ func TestPipePeerCloses(t *testing.T) {
 	if err := c.Close(); err != nil {
 		t.Error(err)
 	}
-	client.wait().wantError(t, exitFailed, "has closed the connection")
+	client.wait().wantError(t, cli.ExitFailed, "has closed the connection")
 }
 
 // An interruption is heard whatever the pipe waits for: its input, as the peer has nothing more
@@ -234,7 +235,7 @@ func TestPipeInterruptedAnywhere(t *testing.T) {
 			prepare(c, in)
 			time.Sleep(300 * time.Millisecond) // until it most likely waits there; it is heard before, too
 			client.interrupt()
-			client.wait().wantError(t, exitInterrupted, "interrupted")
+			client.wait().wantError(t, cli.ExitInterrupted, "interrupted")
 		})
 	}
 }
@@ -262,7 +263,7 @@ func TestPipeOutputClosed(t *testing.T) {
 	if n, err := c.Read(make([]byte, 1)); err != io.EOF {
 		t.Errorf("%d bytes, %v", n, err)
 	}
-	if got := server.wait(); got.status != exitFailed || !strings.Contains(got.stderr, "\nramjet pipe: write ") {
+	if got := server.wait(); got.status != cli.ExitFailed || !strings.Contains(got.stderr, "\nramjet pipe: write ") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -275,16 +276,16 @@ func TestPipeErrors(t *testing.T) {
 		status int
 		text   string
 	}{
-		{"", exitUsage, "an argument is missing: write `ramjet pipe"},
-		{"127.0.0.1", exitUsage, "give HOST and PORT"},
-		{"127.0.0.1 x", exitUsage, `"x" is not a port`},
-		{"127.0.0.1 70000", exitUsage, `"70000" is not a port`},
-		{"-l 127.0.0.1 7000", exitUsage, "--listen takes one argument"},
-		{"-l 0", exitUsage, `"0" is not a port`},
-		{"-l 203.0.113.77:7000", exitUsage, "203.0.113.77 is not an address of this host"},
-		{"-d " + here + " -l 127.0.0.1:7000", exitUsage, "127.0.0.1 is not an address of " + here},
-		{"-d " + here + " no.such.host.invalid 7000", exitUsage, "no.such.host.invalid"},
-		{"-d " + here + " --timeout 300ms " + host(testDevice(t)) + " 7000", exitFailed, ":7000: "},
+		{"", cli.ExitUsage, "an argument is missing: write `ramjet pipe"},
+		{"127.0.0.1", cli.ExitUsage, "give HOST and PORT"},
+		{"127.0.0.1 x", cli.ExitUsage, `"x" is not a port`},
+		{"127.0.0.1 70000", cli.ExitUsage, `"70000" is not a port`},
+		{"-l 127.0.0.1 7000", cli.ExitUsage, "--listen takes one argument"},
+		{"-l 0", cli.ExitUsage, `"0" is not a port`},
+		{"-l 203.0.113.77:7000", cli.ExitUsage, "203.0.113.77 is not an address of this host"},
+		{"-d " + here + " -l 127.0.0.1:7000", cli.ExitUsage, "127.0.0.1 is not an address of " + here},
+		{"-d " + here + " no.such.host.invalid 7000", cli.ExitUsage, "no.such.host.invalid"},
+		{"-d " + here + " --timeout 300ms " + host(testDevice(t)) + " 7000", cli.ExitFailed, ":7000: "},
 	} {
 		t.Run(c.args, func(t *testing.T) {
 			ramjetCmd(t, append([]string{"pipe"}, strings.Fields(c.args)...)...).wantError(t, c.status, c.text)
@@ -296,7 +297,7 @@ func TestPipeErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	ramjetCmd(t, "pipe", "-d", here, host(at), "7001").wantError(t, exitFailed, "no listener")
+	ramjetCmd(t, "pipe", "-d", here, host(at), "7001").wantError(t, cli.ExitFailed, "no listener")
 }
 
 // With --json both ends say what they have sent and received.

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 
+	"github.com/ramjet-rdma/ramjet/cmd/ramjet/internal/cli"
 	"github.com/spf13/cobra"
 )
 
@@ -46,13 +47,13 @@ func (p *moduleProgram) newCmd() *cobra.Command {
 		Example:            "  ramjet " + p.command,
 		DisableFlagParsing: true,
 	}
-	return leaf(c, func(c *cobra.Command, args []string) error {
+	return cli.Leaf(c, func(c *cobra.Command, args []string) error {
 		program, err := p.find()
 		if err != nil {
 			if len(args) == 1 && (args[0] == "--help" || args[0] == "-h") {
 				return c.Help()
 			}
-			return usagef("%w: it is built by `go build ./cmd/%s` in the folder %s of a checkout", err, p.program, p.folder)
+			return cli.Usagef("%w: it is built by `go build ./cmd/%s` in the folder %s of a checkout", err, p.program, p.folder)
 		}
 		run := exec.CommandContext(c.Context(), program, args...)
 		run.Cancel = func() error { return run.Process.Signal(os.Interrupt) }

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"github.com/ramjet-rdma/ramjet/cmd/ramjet/internal/cli"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -21,7 +22,7 @@ func TestPrograms(t *testing.T) {
 		if _, err := os.Stat(filepath.Join("..", "..", p.folder, "cmd", p.program)); err != nil {
 			t.Error(err)
 		}
-		ramjetCmd(t, p.command, "--check").wantError(t, exitUsage, "neither beside this command nor in PATH")
+		ramjetCmd(t, p.command, "--check").wantError(t, cli.ExitUsage, "neither beside this command nor in PATH")
 		help := ramjetCmd(t, p.command, "--help")
 		help.wantSuccess(t)
 		if !strings.Contains(strings.Join(strings.Fields(help.stdout), " "), p.what) { // whose lines break anywhere

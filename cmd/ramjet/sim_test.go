@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"github.com/ramjet-rdma/ramjet/cmd/ramjet/internal/cli"
 	"os"
 	"path/filepath"
 	"strings"
@@ -100,7 +101,7 @@ func TestSimErrors(t *testing.T) {
 		"topology: {kind: hpcc, file: none}":               "none",
 		"topology: {kind: star, hosts: 2, rate: 2000Tb/s}": "bits per second",
 	} {
-		if _, err := runSim(t, t.Context(), text); err == nil || !isUsage(err) || !strings.Contains(err.Error(), want) {
+		if _, err := runSim(t, t.Context(), text); err == nil || !cli.IsUsage(err) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}

@@ -13,6 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ramjet-rdma/ramjet/cmd/ramjet/internal/cli"
+	"github.com/ramjet-rdma/ramjet/cmd/ramjet/internal/statcmd"
 	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
 )
 
@@ -46,8 +48,8 @@ func TestStat(t *testing.T) {
 	}
 	r = ramjetCmd(t, "stat", "--json", pid)
 	var all struct {
-		jsonHeader
-		statJSON
+		cli.JSONHeader
+		statcmd.JSON
 	}
 	if err := json.Unmarshal([]byte(r.stdout), &all); err != nil {
 		t.Fatal(err, r)
@@ -55,13 +57,13 @@ func TestStat(t *testing.T) {
 	if len(all.Processes) != 1 || len(all.Processes[0].Devices) != 1 || all.Processes[0].Devices[0].Name != device || all.Host == "" || all.Time.IsZero() {
 		t.Errorf("%+v", all)
 	}
-	if !slices.Equal(all.jsonHeader.Devices, []string{device}) {
-		t.Errorf("devices: %v", all.jsonHeader.Devices)
+	if !slices.Equal(all.JSONHeader.Devices, []string{device}) {
+		t.Errorf("devices: %v", all.JSONHeader.Devices)
 	}
-	if r := ramjetCmd(t, "stat", "cm_id", pid, "1"); r.status != exitFailed || !strings.Contains(r.stdout, "listening") || !strings.Contains(r.stderr, "process 1 has no") {
+	if r := ramjetCmd(t, "stat", "cm_id", pid, "1"); r.status != cli.ExitFailed || !strings.Contains(r.stdout, "listening") || !strings.Contains(r.stderr, "process 1 has no") {
 		t.Errorf("with another that is not there: %+v", r)
 	}
-	if r := ramjetCmd(t, "stat", "--watch", "1"); r.status != exitFailed || !strings.Contains(r.stderr, "process 1 has no") {
+	if r := ramjetCmd(t, "stat", "--watch", "1"); r.status != cli.ExitFailed || !strings.Contains(r.stderr, "process 1 has no") {
 		t.Errorf("watching what is not there: %+v", r)
 	}
 	address := strings.TrimPrefix(device, "roce:")
@@ -77,7 +79,7 @@ func TestStat(t *testing.T) {
 			}
 		}
 	}
-	if r := ramjetCmd(t, "stat", "1"); r.status != exitFailed || !strings.Contains(r.stderr, "process 1 has no Ramjet device open") {
+	if r := ramjetCmd(t, "stat", "1"); r.status != cli.ExitFailed || !strings.Contains(r.stderr, "process 1 has no Ramjet device open") {
 		t.Errorf("%+v", r)
 	}
 }

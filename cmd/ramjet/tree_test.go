@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ramjet-rdma/ramjet/cmd/ramjet/internal/cli"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -130,8 +131,8 @@ var bareTimes = map[string]string{
 func TestEveryTimeHasAUnit(t *testing.T) {
 	for path, c := range commandsByPath() {
 		c.Flags().VisitAll(func(f *pflag.Flag) {
-			_, time := f.Value.(*waitTime)
-			_, perf := f.Value.(*secondsFlag)
+			_, time := f.Value.(*cli.WaitTime)
+			_, perf := f.Value.(*cli.Seconds)
 			if said := freeForm[f.Name] == "a time"; said != (time || perf) {
 				t.Errorf("ramjet %s --%s is a %T", path, f.Name, f.Value)
 			}
@@ -156,7 +157,7 @@ func TestEveryHelpIsForPeople(t *testing.T) {
 			t.Errorf("ramjet %s has no example", path)
 		}
 		for line := range strings.Lines(c.Example) {
-			if len(line) > helpWidth+1 {
+			if len(line) > cli.HelpWidth+1 {
 				t.Errorf("ramjet %s: an example is too wide: %s", path, line)
 			}
 		}
