@@ -2,7 +2,7 @@
 
 /* A program that handles faults of its own, with all signals blocked, while pages of its receive are protected. */
 
-#include "../../../checksuite/c/suite.h"
+#include "../../../../checksuite/c/suite.h"
 
 #include <setjmp.h>
 
