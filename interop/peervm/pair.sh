@@ -18,7 +18,8 @@
 #   -v  print the guest's console at the end; without it, only when the command failed
 #
 # Exit status: the host command's; 124 or 137 where it took too long; 4 where the guest did not
-# come up; 5 where the command failed and the guest's kernel answers nothing any more. Needs root.
+# come up; 5 where the guest ended first, or the
+# command failed and the guest's kernel answers nothing any more. Needs root.
 # The guest runs under software emulation: it says what is right, never what is fast.
 set -euo pipefail
 
@@ -121,7 +122,16 @@ fi
 export PEERVM_PEER=$share PEERVM_HOST4=10.9.0.1 PEERVM_HOST6=fd09::1 PEERVM_GUEST4=10.9.0.2 PEERVM_GUEST6=fd09::2
 export PEERVM_IWHOST4=10.9.1.1 PEERVM_IWHOST6=fd09:1::1 PEERVM_IWGUEST4=10.9.1.2 PEERVM_IWGUEST6=fd09:1::2
 status=0 begin=$SECONDS
-ip netns exec "$ns" timeout -k 5 "$limit" "$@" || status=$?
+ip netns exec "$ns" timeout -k 5 "$limit" "$@" <&0 &
+command=$!
+children+=("$command")
+ended=''
+wait -n -p ended "$command" "$vm" || status=$?
+if [[ $ended != "$command" ]]; then # it would wait for a guest that is not there
+  show_console
+  echo "pair.sh: the guest has ended before the command" >&2
+  exit 5
+fi
 if ((status == 124 || status == 137)) && ((SECONDS - begin >= limit)); then # timeout's TERM, or its KILL
   echo "pair.sh: ended $1, which did not end within $limit seconds: -t gives it more" >&2
 fi
