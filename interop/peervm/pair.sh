@@ -18,8 +18,8 @@
 #   -v  print the guest's console at the end; without it, only when the command failed
 #
 # Exit status: the host command's; 124 or 137 where it took too long; 4 where the guest did not
-# come up; 5 where the guest ended first, or the
-# command failed and the guest's kernel answers nothing any more. Needs root.
+# come up; 5 where the guest ended first, or the command failed
+# and the guest's kernel answers nothing any more. Needs root.
 # The guest runs under software emulation: it says what is right, never what is fast.
 set -euo pipefail
 
