@@ -328,7 +328,8 @@ func (h *host) simulations() {
 	h.run("ramjet sim docs/sim/swift-incast.yaml")
 	h.run("ramjet sim --print > incast.yaml")
 	h.run("ramjet sim incast.yaml")
-	h.run(`ramjet sim incast.yaml --at "host 1" --at "switch 0 - host 0" --pcap incast.pcapng --packets incast.txt`)
+	h.run(`ramjet sim incast.yaml --at "host 1" --pcap incast.pcapng`)
+	h.run(`ramjet sim incast.yaml --at "host 1" --at "switch 0 - host 0" --packets incast.txt`)
 }
 
 // files are copied to a server and back.
