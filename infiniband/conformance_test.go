@@ -46,16 +46,21 @@ func join(t testing.TB, f *infiniband.Fabric, dev *verbs.Device, g verbs.GID) (l
 	return lid
 }
 
-// adapters is how many the fabric of conformance tests has: so many that no two devices share one.
+// adapters is how many the fabric of conformance tests has: more than there are devices at a time.
 const adapters = 256
 
-// fixture opens devices at the adapters of a fabric, one after the other.
+// fixture opens devices at adapters of a fabric that have no other: programs share what comes to an adapter for nobody.
 func fixture(f *infiniband.Fabric, open func(adapter string) (*verbs.Device, error)) conformance.Fixture {
-	var next atomic.Uint32
+	free := make(chan string, adapters) // the one that was used last comes last
+	for i := range adapters {
+		free <- fmt.Sprintf("host-%d", i+1)
+	}
 	joins := func(t testing.TB, dev *verbs.Device, g verbs.GID) uint16 { return join(t, f, dev, g) }
 	return conformance.Fixture{Group: group, Join: joins, Open: func(t testing.TB) *verbs.Device {
 		t.Helper()
-		d, err := open(fmt.Sprintf("host-%d", int(next.Add(1)-1)%adapters+1))
+		adapter := <-free
+		t.Cleanup(func() { free <- adapter })
+		d, err := open(adapter)
 		if err != nil {
 			t.Fatal(err)
 		}
