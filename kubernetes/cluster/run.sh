@@ -46,6 +46,9 @@ else
   image=$(sed -n 's/^ *image: *\(.*ramjet-kubelet:.*\)/\1/p' kubernetes/deploy/ramjet.yaml)
   "$here/image.sh" "$work/image" "$image" /bin/ramjet-kubelet >"$work/tree/images/ramjet-kubelet.tar"
 fi
+mkdir "$work/citest"
+CGO_ENABLED=0 go test -c -o "$work/citest/citest" ./examples/citest # of deploy/examples/go-test.yaml
+"$here/image.sh" "$work/citest" localhost/citest:1 >"$work/tree/images/citest.tar"
 cp -r kubernetes/deploy/. "$work/tree/deploy"
 cp -r kubernetes/chart "$work/tree/chart"
 [[ -x $parts/bin/helm ]] || CGO_ENABLED=0 GOBIN=$parts/bin go install -trimpath "helm.sh/helm/v4/cmd/helm@v4.3.2" >&2
@@ -54,7 +57,7 @@ mpi=$parts/images/mpi.tar
 [[ $mpi -nt $here/mpi.sh ]] || "$here/mpi.sh" "$mpi" >&2
 operator=$parts/mpi-operator.yaml
 [[ $operator -nt $here/mpi-operator.sh && $operator -nt $here/ring.cc ]] || "$here/mpi-operator.sh" "$parts" >&2
-cp "$here/node.sh" "$here/tests.sh" "$here/infiniband.sh" "$here/mpijob.sh" "$work/tree"
+cp "$here/node.sh" "$here/tests.sh" "$here/infiniband.sh" "$here/mpijob.sh" "$here/jobs.sh" "$work/tree"
 
 # A control group for the node's pods.
 if [[ -e /sys/fs/cgroup/cgroup.controllers ]]; then

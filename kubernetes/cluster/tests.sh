@@ -231,6 +231,8 @@ why() { [[ $(kubectl get resourceclaim impossible -o 'jsonpath={.status.devices[
 until_true 60 "the status of the claim says why it is refused" why
 say "a claim that is impossible is refused: the pod's events and the claim's status say why"
 
+# shellcheck source=kubernetes/cluster/jobs.sh
+source /tree/jobs.sh
 # shellcheck source=kubernetes/cluster/mpijob.sh
 source /tree/mpijob.sh
 # shellcheck source=kubernetes/cluster/infiniband.sh
