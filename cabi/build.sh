@@ -31,9 +31,10 @@ ldflags=(-shared '-Wl,-z,relro,-z,now,-z,defs,-z,nodelete' '-Wl,-Bsymbolic-funct
 
 version=${RAMJET_VERSION-}
 [[ -n $version || ! $PWD =~ @(v[^/]+)/cabi$ ]] || version=${BASH_REMATCH[1]} # in Go's module cache
-# The runtime must not interrupt threads by SIGURG, which is the program's: see c/load.c.
+# The runtime must not interrupt threads by SIGURG, which is the program's: see c/load.c. Nor may it take away room on stacks
+# that is for handlers of signals: see package sigstack.
 CGO_ENABLED=1 CC=$cc go build -tags cabi -buildmode=c-shared \
-	-ldflags="-s -w -X=runtime.godebugDefault=asyncpreemptoff=1 \
+	-ldflags="-s -w -X=runtime.godebugDefault=asyncpreemptoff=1,gcshrinkstackoff=1 \
 		-X=github.com/ramjet-rdma/ramjet/internal/core/softdev.release=$version" -o "$out/libramjet.so" .
 rm -f "$out/libramjet.h"
 

@@ -10,6 +10,8 @@ import "C"
 import (
 	"sync"
 	"sync/atomic"
+
+	"github.com/ramjet-rdma/ramjet/internal/system/sigstack"
 )
 
 // handleOf returns the handle of a struct that repeats a part of it where programs see it. If the
@@ -78,8 +80,9 @@ func (t *table[T]) put(v *T) uint64 {
 	return t.handle(t.next, s)
 }
 
-// get returns nil for a handle that is not valid.
+// get returns nil for a handle that is not valid. Calls of C begin with it: it makes room for handlers of signals.
 func (t *table[T]) get(h uint64) *T {
+	sigstack.Reserve()
 	slots := t.slots.Load()
 	i := h & (1<<32 - 1)
 	if slots == nil || i >= uint64(len(*slots)) {

@@ -12,6 +12,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ramjet-rdma/ramjet/internal/system/sigstack"
 )
 
 // rsTable finds sockets by their numbers without a lock. Each number is an eventfd's, which reserves it.
@@ -23,6 +25,7 @@ type rsTable struct {
 var rsocks rsTable
 
 func (t *rsTable) get(fd C.int) *rsock {
+	sigstack.Reserve()
 	slots := t.slots.Load()
 	if slots == nil || fd < 0 || int(fd) >= len(*slots) {
 		return nil

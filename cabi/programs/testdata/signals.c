@@ -41,6 +41,51 @@ static void fault(int sig)
 	siglongjmp(back, 1);
 }
 
+/* deep has more than what a thread needs for calls into Go. */
+static void deep(int sig)
+{
+	char room[40960];
+
+	(void)sig;
+	memset(room, 0xa5, sizeof room);
+	__asm__ volatile("" ::"r"(room) : "memory");
+	ticks++;
+}
+
+static volatile int enough;
+
+/* poller only polls, and needs little of its stack in Go for that. */
+static void *poller(void *cq)
+{
+	struct ibv_wc wc;
+
+	while (!enough)
+		CHECK(ibv_poll_cq(cq, 1, &wc) == 0);
+	return NULL;
+}
+
+/* Handlers have room in other threads, too, and keep it when collections of garbage have stacks shrink. */
+static void elsewhere_deep(void)
+{
+	struct sigaction action = { .sa_handler = deep };
+	struct ibv_cq *cq = ibv_create_cq(context, 4, NULL, NULL, 0);
+	pthread_t threads[4];
+	int i, j;
+
+	CHECK(cq && !sigaction(SIGUSR1, &action, NULL));
+	for (i = 0; i < 4; i++)
+		CHECK(!pthread_create(&threads[i], NULL, poller, cq));
+	for (j = 0; j < 500; j++) {
+		for (i = 0; i < 4; i++)
+			CHECK(!pthread_kill(threads[i], SIGUSR1));
+		usleep(200);
+	}
+	enough = 1;
+	for (i = 0; i < 4; i++)
+		CHECK(!pthread_join(threads[i], NULL));
+	CHECK(!ibv_destroy_cq(cq));
+}
+
 int main(void)
 {
 	struct sigaction tick_action = { .sa_handler = tick }, fault_action = { .sa_handler = fault },
@@ -77,5 +122,6 @@ int main(void)
 		CHECK(!"the fault was not noticed");
 	}
 	exchange();
+	elsewhere_deep();
 	return 0;
 }
