@@ -110,17 +110,18 @@ func pattern(shown string, vary bool) *regexp.Regexp {
 	return regexp.MustCompile(p.String())
 }
 
-// units returns the pattern of a word without numbers: a unit of time, of traffic or of bandwidth is any such unit.
+// units returns the pattern of a word without numbers: a unit of time, of traffic or of bandwidth is any such unit,
+// before the same punctuation.
 func units(word string) string {
-	switch word {
+	unit := strings.TrimRight(word, ".,;:)")
+	end := regexp.QuoteMeta(word[len(unit):])
+	switch unit {
 	case "ns", "µs", "ms", "s":
-		return `(?:ns|µs|ms|s)`
-	case "ns;", "µs;", "ms;", "s;":
-		return `(?:ns|µs|ms|s);`
+		return `(?:ns|µs|ms|s)` + end
 	case "kB", "MB", "GB":
-		return `[kMG]?B`
+		return `[kMG]?B` + end
 	case "kB/s", "MB/s", "GB/s":
-		return `[kMG]?B/s`
+		return `[kMG]?B/s` + end
 	}
 	return regexp.QuoteMeta(word)
 }
@@ -435,7 +436,13 @@ func TestPattern(t *testing.T) {
 		{"a 1\n", "a 2\n", false, false},
 		{"a 1 µs\n", "a   22.5 µs\n", true, true},
 		{"a 1 µs\n", "b 1 µs\n", true, false},
-		{"a 1 µs, 2 GB/s\n", "a 1 ms, 2 GB/s\n", true, false},
+		{"a 1 µs, 2 GB/s\n", "a 1 ms, 2 MB/s\n", true, true},
+		{"a 1 µs, 2 GB/s\n", "a 1 ms 2 GB/s\n", true, false},
+		{"is 1.78 ms.\n", "is 947 µs.\n", true, true},
+		{"is 1.78 ms.\n", "is 947 µs\n", true, false},
+		{"is 1.78 ms.\n", "is 947 MB.\n", true, false},
+		{"is 1.78 ms.\n", "is many ms.\n", true, false},
+		{"(took 30 µs)\n", "(took 1.1 s)\n", true, true},
 		{"a 1 µs\n", "a 1 ms\n", true, true},
 		{"a 1 µs; b\n", "a 1 ms; b\n", true, true},
 		{"a 1 µs; b\n", "a 1 ms b\n", true, false},
