@@ -41,8 +41,8 @@ var floors = [][]string{
 var beside = map[string][]string{
 	"internal/base/memory":       {"internal/system/mappings"}, // the budget of mappings, which regions have, too
 	"internal/system/statsocket": {"internal/core/observe"},
-	"verbs":                      {"verbs/internal/hook"},
-	"verbs/driver":               {"verbs"},
+	"verbs":                      {"verbs/internal/hook", "verbs/metric"},
+	"verbs/driver":               {"verbs", "verbs/metric"},
 	"checksuite":                 {"checksuite/go"},
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/app/export"
 	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
 	"github.com/ramjet-rdma/ramjet/internal/system/statsocket"
-	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/metric"
 )
 
 // Variable is the variable of a container's environment that has the path of its socket.
@@ -39,7 +39,7 @@ func (c *Collector) Close() error { return c.sockets.Close() }
 
 // Labels returns the labels of containers, by the names that they have in a collector. It is asked at each scrape, and
 // ends with the context. A container without labels is counted, and nothing of it is shown.
-type Labels func(context.Context) (map[string][]verbs.MetricLabel, error)
+type Labels func(context.Context) (map[string][]metric.Label, error)
 
 // Options bound what is served.
 type Options struct {

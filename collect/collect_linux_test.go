@@ -16,7 +16,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/collect"
 	"github.com/ramjet-rdma/ramjet/rdmatest"
-	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/metric"
 )
 
 // A process comes to the socket that its environment names, and is served with the labels of that container.
@@ -40,8 +40,8 @@ func TestServe(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	labels := func(context.Context) (map[string][]verbs.MetricLabel, error) {
-		return map[string][]verbs.MetricLabel{"seven": {{Name: "pod", Value: "train-0"}}}, nil
+	labels := func(context.Context) (map[string][]metric.Label, error) {
+		return map[string][]metric.Label{"seven": {{Name: "pod", Value: "train-0"}}}, nil
 	}
 	go func() { ended <- c.Serve(ctx, l, labels, collect.Options{Series: 1000}) }()
 	want := fmt.Sprintf(`ramjet_scrape_success{pod="train-0",pid="%d",`, os.Getpid())

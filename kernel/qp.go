@@ -14,6 +14,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/system/ibverbs"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
+	"github.com/ramjet-rdma/ramjet/verbs/metric"
 )
 
 // qp is a queue pair.
@@ -384,7 +385,7 @@ func (q *qp) Stats() (verbs.QPStats, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return verbs.QPStats{QPN: q.num, Type: q.typ, State: q.attr.State, DestQPN: q.attr.DestQPN, DestGID: q.attr.AH.DGID, DestLID: q.attr.AH.DLID, SendQueue: q.send.out.count(),
-		QPCounts: verbs.QPCounts{SentMessages: q.send.out.succeeded()}}, nil
+		QPCounts: metric.QPCounts{SentMessages: q.send.out.succeeded()}}, nil
 }
 
 func (q *qp) AttachMulticast(gid verbs.GID, lid uint16) error {

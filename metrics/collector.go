@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/metric"
 )
 
 // Options tune a Collector.
@@ -132,14 +133,14 @@ func (s *scrape) port(n int) {
 }
 
 // counters tells what the device counts.
-func (s *scrape) counters(list []verbs.Metric, ports int) {
+func (s *scrape) counters(list []metric.Metric, ports int) {
 	port := label{"port", ""} // of all of them
 	if ports == 1 {
 		port.value = "1"
 	}
 	for i := range list {
 		m := &list[i]
-		if m.Kind == verbs.MetricGauge {
+		if m.Kind == metric.Gauge {
 			s.metric(m)
 		} else {
 			s.metric(m, port)

@@ -24,6 +24,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/metrics"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
+	"github.com/ramjet-rdma/ramjet/verbs/metric"
 )
 
 func must[T any](v T, err error) func(testing.TB) T {
@@ -221,7 +222,7 @@ func TestLatency(t *testing.T) {
 	for _, m := range f.GetMetric() {
 		h := m.GetHistogram()
 		last := h.GetBucket()[len(h.GetBucket())-1]
-		if h.GetSampleCount() == 0 || h.GetSampleSum() <= 0 || len(h.GetBucket()) != verbs.LatencyBuckets-1 || last.GetUpperBound() != 10 || last.GetCumulativeCount() != h.GetSampleCount() {
+		if h.GetSampleCount() == 0 || h.GetSampleSum() <= 0 || len(h.GetBucket()) != metric.Buckets-1 || last.GetUpperBound() != 10 || last.GetCumulativeCount() != h.GetSampleCount() {
 			t.Errorf("%v", m)
 		}
 		labels := map[string]string{}
@@ -281,13 +282,13 @@ func TestSilentDevice(t *testing.T) {
 // mute is a driver that measures nothing, and is asked for nothing else.
 type mute struct{ driver.Device }
 
-func (mute) Latencies() ([]verbs.LatencyHistogram, error) { return nil, verbs.ErrNotSupported }
-func (mute) QueryDevice() verbs.DeviceAttr                { return verbs.DeviceAttr{Name: "mute", Ports: 1} }
-func (mute) QueryPort(int) (verbs.PortAttr, error)        { return verbs.PortAttr{}, verbs.ErrNotSupported }
-func (mute) Metrics() ([]verbs.Metric, error)             { return nil, verbs.ErrNotSupported }
-func (mute) QPStats() ([]verbs.QPStats, error)            { return nil, verbs.ErrNotSupported }
-func (mute) SetEventSink(func(verbs.EventType, int))      {}
-func (mute) Close() error                                 { return nil }
+func (mute) Latencies() ([]verbs.Latency, error)     { return nil, verbs.ErrNotSupported }
+func (mute) QueryDevice() verbs.DeviceAttr           { return verbs.DeviceAttr{Name: "mute", Ports: 1} }
+func (mute) QueryPort(int) (verbs.PortAttr, error)   { return verbs.PortAttr{}, verbs.ErrNotSupported }
+func (mute) Metrics() ([]metric.Metric, error)       { return nil, verbs.ErrNotSupported }
+func (mute) QPStats() ([]verbs.QPStats, error)       { return nil, verbs.ErrNotSupported }
+func (mute) SetEventSink(func(verbs.EventType, int)) {}
+func (mute) Close() error                            { return nil }
 
 // ofPods are the labels that ramjet-kubelet adds to those of `ramjet export`. Series without them have them empty, which
 // the choice of all matches.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/metric"
 )
 
 const namespace = "ramjet_"
@@ -16,10 +16,10 @@ const namespace = "ramjet_"
 type label struct{ name, value string }
 
 // metric tells a metric of the device, with its labels behind those given. Its own stand for those of the same name.
-func (s *scrape) metric(m *verbs.Metric, given ...label) {
+func (s *scrape) metric(m *metric.Metric, given ...label) {
 	var labels []label
 	for _, l := range given {
-		if !slices.ContainsFunc(m.Labels, func(own verbs.MetricLabel) bool { return own.Name == l.name }) {
+		if !slices.ContainsFunc(m.Labels, func(own metric.Label) bool { return own.Name == l.name }) {
 			labels = append(labels, l)
 		}
 	}
@@ -28,10 +28,10 @@ func (s *scrape) metric(m *verbs.Metric, given ...label) {
 	}
 	name, help := m.Series()
 	kind, value := prometheus.CounterValue, float64(m.Value)
-	if m.Kind == verbs.MetricGauge {
+	if m.Kind == metric.Gauge {
 		kind = prometheus.GaugeValue
 	}
-	if m.Unit == verbs.UnitNanos {
+	if m.Unit == metric.UnitNanos {
 		value /= 1e9
 	}
 	s.send(name, help, kind, value, labels)

@@ -7,6 +7,8 @@ import (
 	"context"
 	"runtime"
 	"slices"
+
+	"github.com/ramjet-rdma/ramjet/verbs/metric"
 )
 
 // Device is an open RDMA device. It is what ramjet.Open and the Open functions of the
@@ -76,7 +78,7 @@ func (d *Device) Clock() uint64 { return d.drv.Clock() }
 //
 // It waits for nothing that the device does: the values are some milliseconds old at most, while the
 // device has a processor. ErrNotSupported: the device measures nothing.
-func (d *Device) Metrics() ([]Metric, error) {
+func (d *Device) Metrics() ([]metric.Metric, error) {
 	m, err := d.drv.Metrics()
 	return m, wrap("metrics", err)
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/verbs/internal/hook"
+	"github.com/ramjet-rdma/ramjet/verbs/metric"
 )
 
 // These are the interfaces of package verbs/driver, which documents them. That package imports this one. So
@@ -19,9 +20,9 @@ type (
 		GIDs(port int) ([]GIDEntry, error)
 		PKeys(port int) ([]PKey, error)
 		Clock() uint64
-		Metrics() ([]Metric, error)
+		Metrics() ([]metric.Metric, error)
 		QPStats() ([]QPStats, error)
-		Latencies() ([]LatencyHistogram, error)
+		Latencies() ([]Latency, error)
 		SetFailureSink(func(*Failure)) error
 		SetEventSink(func(EventType, int))
 		AllocPD() (pdDriver, error)

@@ -5,39 +5,9 @@ package verbs
 import (
 	"strconv"
 	"time"
+
+	"github.com/ramjet-rdma/ramjet/verbs/metric"
 )
-
-// QPCounts counts the events on a queue pair since it was created. Counts that its transport does not have
-// are zero: over iWARP, TCP sends again what is lost.
-type QPCounts struct {
-	SentMessages uint64 // send work requests that completed with success
-	SentBytes    uint64 // payload of them, and of READ responses that were sent
-	SentPackets  uint64 // FPDUs over iWARP; retransmissions included
-	RecvMessages uint64 // requests of peers that were carried out; a long READ may be several
-	RecvBytes    uint64 // payload of them, and of READ responses that came
-	RecvPackets  uint64 // FPDUs over iWARP; those that were dropped included
-
-	// What made the requester go back and send again, and how many packets it sent once more.
-	Timeouts       uint64 // no acknowledgement came in time
-	SequenceErrors uint64 // NAKs: the peer missed a packet
-	LostResponses  uint64 // a response of the peer was missing
-	RNRs           uint64 // RNR NAKs: the peer had posted no receive
-	Retransmitted  uint64
-
-	// LateAcks counts acknowledgements that came after their timeout, though nothing had been lost: the peer, or
-	// this process, had no processor. Timeouts that led to none of them, nor to a NAK, were losses.
-	LateAcks uint64
-
-	// Of the responder.
-	Duplicates    uint64 // requests that had been carried out before
-	OutOfSequence uint64 // requests ahead of the expected one
-	SentRNRs      uint64 // RNR NAKs sent: no receive was posted; over shared memory, messages that waited for one
-
-	// Of congestion that switches mark (ECN).
-	Marked   uint64 // packets received that were marked
-	SentCNPs uint64 // notifications sent because of that
-	RecvCNPs uint64 // notifications received
-}
 
 // QPStats is the state of a queue pair, and what was measured on it.
 type QPStats struct {
@@ -48,7 +18,7 @@ type QPStats struct {
 	DestGID GID    // the peer's address; zero: it is not connected by one
 	DestLID uint16 // the peer's LID, on fabrics that have them
 
-	QPCounts
+	metric.QPCounts
 
 	SendQueue int           // work requests that have not completed
 	RecvQueue int           // receives that are posted, of a shared queue too
@@ -70,41 +40,41 @@ type QPStats struct {
 }
 
 // Metrics returns the statistics as metrics with labels that name the queue pair.
-func (s *QPStats) Metrics() []Metric {
-	labels := []MetricLabel{{"qpn", strconv.FormatUint(uint64(s.QPN), 10)}, {"type", s.Type.String()}}
-	counter := func(name string, u MetricUnit, help string, v uint64) Metric {
-		return Metric{Name: name, Unit: u, Help: help, Labels: labels, Value: v}
+func (s *QPStats) Metrics() []metric.Metric {
+	labels := []metric.Label{{Name: "qpn", Value: strconv.FormatUint(uint64(s.QPN), 10)}, {Name: "type", Value: s.Type.String()}}
+	counter := func(name string, u metric.Unit, help string, v uint64) metric.Metric {
+		return metric.Metric{Name: name, Unit: u, Help: help, Labels: labels, Value: v}
 	}
-	gauge := func(name string, u MetricUnit, help string, v int64) Metric {
-		return Metric{Name: name, Kind: MetricGauge, Unit: u, Help: help, Labels: labels, Value: uint64(max(v, 0))}
+	gauge := func(name string, u metric.Unit, help string, v int64) metric.Metric {
+		return metric.Metric{Name: name, Kind: metric.Gauge, Unit: u, Help: help, Labels: labels, Value: uint64(max(v, 0))}
 	}
-	return []Metric{
-		counter("qp_sent_msgs", UnitMessages, "send work requests that completed with success", s.SentMessages),
-		counter("qp_sent_bytes", UnitBytes, "payload of messages and READ responses sent", s.SentBytes),
-		counter("qp_sent_pkts", UnitPackets, "packets sent, retransmissions included", s.SentPackets),
-		counter("qp_rcvd_msgs", UnitMessages, "requests of peers that were carried out", s.RecvMessages),
-		counter("qp_rcvd_bytes", UnitBytes, "payload of messages and READ responses received", s.RecvBytes),
-		counter("qp_rcvd_pkts", UnitPackets, "packets received", s.RecvPackets),
-		counter("qp_retransmitted_pkts", UnitPackets, "packets sent again", s.Retransmitted),
-		counter("qp_timeouts", UnitEvents, "retransmissions because no acknowledgement came in time", s.Timeouts),
-		counter("qp_late_acks", UnitEvents, "acknowledgements that came after the timeout, though nothing had been lost", s.LateAcks),
-		counter("qp_rcvd_seq_err", UnitEvents, "retransmissions because the peer missed a packet", s.SequenceErrors),
-		counter("qp_lost_responses", UnitEvents, "retransmissions because a response was missing", s.LostResponses),
-		counter("qp_rcvd_rnr_err", UnitEvents, "retransmissions because the peer had posted no receive", s.RNRs),
-		counter("qp_duplicate_request", UnitPackets, "requests that had been carried out before", s.Duplicates),
-		counter("qp_out_of_seq_request", UnitPackets, "requests ahead of the expected PSN", s.OutOfSequence),
-		counter("qp_sent_rnr_err", UnitPackets, "RNR NAKs sent: no receive was posted", s.SentRNRs),
-		counter("qp_rcvd_ecn_marked", UnitPackets, "packets received that had met congestion", s.Marked),
-		counter("qp_sent_cnp", UnitPackets, "congestion notifications sent", s.SentCNPs),
-		counter("qp_rcvd_cnp", UnitPackets, "congestion notifications received", s.RecvCNPs),
-		gauge("qp_send_queue", UnitMessages, "send work requests that have not completed", int64(s.SendQueue)),
-		gauge("qp_recv_queue", UnitMessages, "receives that are posted", int64(s.RecvQueue)),
-		gauge("qp_in_flight", UnitBytes, "bytes that are not acknowledged", int64(s.InFlight)),
-		gauge("qp_window", UnitBytes, "bytes that may be in flight to the peer's host", int64(s.Window)),
-		gauge("qp_rtt", UnitNanos, "smoothed round trip", int64(s.RTT)),
-		gauge("qp_rtt_var", UnitNanos, "mean deviation of the round trip", int64(s.RTTVar)),
-		gauge("qp_rate", UnitBytes, "bytes per second that congestion control allows; 0: it does not pace", s.Rate/8),
-		gauge("qp_alpha", UnitEvents, "DCQCN's estimate of congestion, in parts of 1000", int64(1000*s.Alpha)),
-		gauge("qp_target_delay", UnitNanos, "round trip that congestion control aims at", int64(s.TargetDelay)),
+	return []metric.Metric{
+		counter("qp_sent_msgs", metric.UnitMessages, "send work requests that completed with success", s.SentMessages),
+		counter("qp_sent_bytes", metric.UnitBytes, "payload of messages and READ responses sent", s.SentBytes),
+		counter("qp_sent_pkts", metric.UnitPackets, "packets sent, retransmissions included", s.SentPackets),
+		counter("qp_rcvd_msgs", metric.UnitMessages, "requests of peers that were carried out", s.RecvMessages),
+		counter("qp_rcvd_bytes", metric.UnitBytes, "payload of messages and READ responses received", s.RecvBytes),
+		counter("qp_rcvd_pkts", metric.UnitPackets, "packets received", s.RecvPackets),
+		counter("qp_retransmitted_pkts", metric.UnitPackets, "packets sent again", s.Retransmitted),
+		counter("qp_timeouts", metric.UnitEvents, "retransmissions because no acknowledgement came in time", s.Timeouts),
+		counter("qp_late_acks", metric.UnitEvents, "acknowledgements that came after the timeout, though nothing had been lost", s.LateAcks),
+		counter("qp_rcvd_seq_err", metric.UnitEvents, "retransmissions because the peer missed a packet", s.SequenceErrors),
+		counter("qp_lost_responses", metric.UnitEvents, "retransmissions because a response was missing", s.LostResponses),
+		counter("qp_rcvd_rnr_err", metric.UnitEvents, "retransmissions because the peer had posted no receive", s.RNRs),
+		counter("qp_duplicate_request", metric.UnitPackets, "requests that had been carried out before", s.Duplicates),
+		counter("qp_out_of_seq_request", metric.UnitPackets, "requests ahead of the expected PSN", s.OutOfSequence),
+		counter("qp_sent_rnr_err", metric.UnitPackets, "RNR NAKs sent: no receive was posted", s.SentRNRs),
+		counter("qp_rcvd_ecn_marked", metric.UnitPackets, "packets received that had met congestion", s.Marked),
+		counter("qp_sent_cnp", metric.UnitPackets, "congestion notifications sent", s.SentCNPs),
+		counter("qp_rcvd_cnp", metric.UnitPackets, "congestion notifications received", s.RecvCNPs),
+		gauge("qp_send_queue", metric.UnitMessages, "send work requests that have not completed", int64(s.SendQueue)),
+		gauge("qp_recv_queue", metric.UnitMessages, "receives that are posted", int64(s.RecvQueue)),
+		gauge("qp_in_flight", metric.UnitBytes, "bytes that are not acknowledged", int64(s.InFlight)),
+		gauge("qp_window", metric.UnitBytes, "bytes that may be in flight to the peer's host", int64(s.Window)),
+		gauge("qp_rtt", metric.UnitNanos, "smoothed round trip", int64(s.RTT)),
+		gauge("qp_rtt_var", metric.UnitNanos, "mean deviation of the round trip", int64(s.RTTVar)),
+		gauge("qp_rate", metric.UnitBytes, "bytes per second that congestion control allows; 0: it does not pace", s.Rate/8),
+		gauge("qp_alpha", metric.UnitEvents, "DCQCN's estimate of congestion, in parts of 1000", int64(1000*s.Alpha)),
+		gauge("qp_target_delay", metric.UnitNanos, "round trip that congestion control aims at", int64(s.TargetDelay)),
 	}
 }

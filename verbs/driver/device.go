@@ -7,6 +7,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/verbs/internal/hook"
+	"github.com/ramjet-rdma/ramjet/verbs/metric"
 )
 
 // Device is the interface that a kind of device implements; programs use [verbs.Device].
@@ -19,9 +20,9 @@ type Device = interface {
 
 	// Metrics, QPStats and Latencies may be called at any time, also by what a call of the driver has called,
 	// and do not wait for other calls. QPStats tells of all queue pairs.
-	Metrics() ([]verbs.Metric, error)
+	Metrics() ([]metric.Metric, error)
 	QPStats() ([]verbs.QPStats, error)
-	Latencies() ([]verbs.LatencyHistogram, error)
+	Latencies() ([]verbs.Latency, error)
 	// SetFailureSink sets the function that failures of queue pairs are given to. It does not block.
 	SetFailureSink(func(*verbs.Failure)) error
 	// SetEventSink sets the function that receives events of the device as a whole.
@@ -47,15 +48,15 @@ type XRCD = interface {
 // system's, in nanoseconds, it raises no events, and has nothing to drain.
 type Unsupported struct{}
 
-func (Unsupported) PKeys(int) ([]verbs.PKey, error)              { return nil, verbs.ErrNotSupported }
-func (Unsupported) OpenXRCD() (XRCD, error)                      { return nil, verbs.ErrNotSupported }
-func (Unsupported) Clock() uint64                                { return uint64(time.Now().UnixNano()) }
-func (Unsupported) Metrics() ([]verbs.Metric, error)             { return nil, verbs.ErrNotSupported }
-func (Unsupported) QPStats() ([]verbs.QPStats, error)            { return nil, verbs.ErrNotSupported }
-func (Unsupported) Latencies() ([]verbs.LatencyHistogram, error) { return nil, verbs.ErrNotSupported }
-func (Unsupported) SetFailureSink(func(*verbs.Failure)) error    { return verbs.ErrNotSupported }
-func (Unsupported) SetEventSink(func(verbs.EventType, int))      {}
-func (Unsupported) Drain()                                       {}
+func (Unsupported) PKeys(int) ([]verbs.PKey, error)           { return nil, verbs.ErrNotSupported }
+func (Unsupported) OpenXRCD() (XRCD, error)                   { return nil, verbs.ErrNotSupported }
+func (Unsupported) Clock() uint64                             { return uint64(time.Now().UnixNano()) }
+func (Unsupported) Metrics() ([]metric.Metric, error)         { return nil, verbs.ErrNotSupported }
+func (Unsupported) QPStats() ([]verbs.QPStats, error)         { return nil, verbs.ErrNotSupported }
+func (Unsupported) Latencies() ([]verbs.Latency, error)       { return nil, verbs.ErrNotSupported }
+func (Unsupported) SetFailureSink(func(*verbs.Failure)) error { return verbs.ErrNotSupported }
+func (Unsupported) SetEventSink(func(verbs.EventType, int))   {}
+func (Unsupported) Drain()                                    {}
 
 // The types of package verbs' functions say that its interfaces are those of this package.
 var (

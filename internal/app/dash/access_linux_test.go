@@ -103,7 +103,7 @@ func TestPageAccess(t *testing.T) {
 	d.Ports[0].State = verbs.PortDown
 	d.Conns = []driver.ConnInfo{{State: "failed", Failed: "verbs: connect: no answer in time: 192.0.2.9:7471 does not answer"}}
 	for _, op := range []verbs.WCOp{verbs.WCSend, verbs.WCWrite} {
-		h := verbs.LatencyHistogram{Op: op}
+		h := verbs.Latency{Op: op}
 		for i := range 1000 {
 			h.Add(time.Duration(8+i*i/9000) * time.Microsecond)
 		}

@@ -5,6 +5,7 @@ package dash
 import (
 	"github.com/ramjet-rdma/ramjet/internal/app/live"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/metric"
 )
 
 // Latency is how long work requests took, of devices together, since each was opened: from posting to completion, of
@@ -33,7 +34,7 @@ func devicesOf(processes ...*live.Process) (all []*live.Device) {
 // latencyOf adds up the histograms of devices, in the order of the operations.
 func latencyOf(devices []*live.Device) Latency {
 	out := Latency{BoundsNS: []int64{}, Operations: []OperationLatency{}}
-	var sums [verbs.WCRecv]verbs.LatencyHistogram // the operations of send work requests
+	var sums [verbs.WCRecv]verbs.Latency // the operations of send work requests
 	for _, d := range devices {
 		for i := range d.Info.Latencies {
 			h := &d.Info.Latencies[i]
@@ -53,8 +54,8 @@ func latencyOf(devices []*live.Device) Latency {
 			out.Operations = append(out.Operations, OperationLatency{verbs.WCOp(op).String(), h.Count, int64(uint64(max(h.Sum, 0)) / h.Count), append([]uint64(nil), h.Buckets[:]...)})
 		}
 	}
-	for b := range verbs.LatencyBuckets - 1 {
-		out.BoundsNS = append(out.BoundsNS, int64(verbs.LatencyBound(b)))
+	for b := range metric.Buckets - 1 {
+		out.BoundsNS = append(out.BoundsNS, int64(metric.Bound(b)))
 	}
 	return out
 }

@@ -27,6 +27,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/system/statsocket"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
+	"github.com/ramjet-rdma/ramjet/verbs/metric"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
@@ -483,13 +484,13 @@ func TestProblems(t *testing.T) {
 func TestLatency(t *testing.T) {
 	a, b := processOf(5, 1), processOf(7, 1)
 	for i, p := range []statsocket.Process{a, b} {
-		h := verbs.LatencyHistogram{Op: verbs.WCWrite}
+		h := verbs.Latency{Op: verbs.WCWrite}
 		h.Add(time.Duration(i+1) * 10 * time.Microsecond)
-		p.State.Devices[0].Latencies = []verbs.LatencyHistogram{h}
+		p.State.Devices[0].Latencies = []verbs.Latency{h}
 	}
 	s := newServer(&world{list: []statsocket.Process{a, b}})
 	all := stateOf(t, s, "").Scope.Latency
-	if len(all.BoundsNS) != verbs.LatencyBuckets-1 || len(all.Operations) != 1 {
+	if len(all.BoundsNS) != metric.Buckets-1 || len(all.Operations) != 1 {
 		t.Fatalf("%+v", all)
 	}
 	if o := all.Operations[0]; o.Name != "RDMA_WRITE" || o.Samples != 2 || o.MeanNS != 15_000 || o.Buckets[6] != 1 || o.Buckets[7] != 1 {

@@ -13,6 +13,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/app/live"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
+	"github.com/ramjet-rdma/ramjet/verbs/metric"
 )
 
 // What an answer has at most.
@@ -349,7 +350,7 @@ func ratesOf(s *live.Sample) Rates {
 	return Rates{s.PerSecond(c.SentMessages), s.PerSecond(c.SentBytes), s.PerSecond(c.RecvMessages), s.PerSecond(c.RecvBytes), s.PerSecond(c.Retransmitted), int64(s.RTT)}
 }
 
-func countsOf(c *verbs.QPCounts) Counts {
+func countsOf(c *metric.QPCounts) Counts {
 	return Counts{SentMessages: c.SentMessages, SentBytes: c.SentBytes, RecvMessages: c.RecvMessages, RecvBytes: c.RecvBytes, Retransmitted: c.Retransmitted,
 		Timeouts: c.Timeouts, LateAcks: c.LateAcks, Sequence: c.SequenceErrors, LostResponses: c.LostResponses, RNRs: c.RNRs, SentRNRs: c.SentRNRs, Duplicates: c.Duplicates,
 		OutOfSequence: c.OutOfSequence, Marked: c.Marked, SentCNPs: c.SentCNPs, RecvCNPs: c.RecvCNPs}

@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/system/statsocket"
-	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/metric"
 )
 
 // Labels returns the labels of containers, by the names of their folders in a collector.
-type Labels func(context.Context) (map[string][]verbs.MetricLabel, error)
+type Labels func(context.Context) (map[string][]metric.Label, error)
 
 // errNoContainer is of processes that nobody can name.
 var errNoContainer = errors.New("no container has this folder")

@@ -22,13 +22,14 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/system/statsocket"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
+	"github.com/ramjet-rdma/ramjet/verbs/metric"
 )
 
 // processOf returns a process with a device that has so many queue pairs.
 func processOf(pid, qps int) statsocket.Process {
 	d := observe.Device{Name: "roce:192.0.2.7", Kind: "roce", Ports: []observe.Port{{Num: 1, State: verbs.PortActive}},
 		Metrics: []observe.Metric{{Name: "timeouts", Base: "timeouts", Unit: "events", Help: "of acknowledgements", Value: 3},
-			{Name: "dropped_icrc_error", Base: "dropped", Unit: "packets", Labels: []verbs.MetricLabel{{Name: "reason", Value: "icrc_error"}}, Value: 2}}}
+			{Name: "dropped_icrc_error", Base: "dropped", Unit: "packets", Labels: []metric.Label{{Name: "reason", Value: "icrc_error"}}, Value: 2}}}
 	for n := range qps {
 		d.QPs = append(d.QPs, driver.QPInfo{QPStats: verbs.QPStats{QPN: verbs.QPN(100 + n), Type: verbs.RC, State: verbs.StateRTS, RTT: time.Millisecond}})
 	}
@@ -54,7 +55,7 @@ func wantLines(t *testing.T, got string, want ...string) {
 // A device of a process has the series of module metrics, with its process; the kernel's have none.
 func TestWrite(t *testing.T) {
 	h := &Host{Processes: []statsocket.Process{processOf(42, 2), {PID: 43, Command: "stopped", Err: errors.New("it is stopped")}},
-		Kernel: []rdmasys.PortCounters{{Device: "mlx5_0", Port: 1, State: 4, Rate: 12.5e9, Metrics: []verbs.Metric{{Name: "port_rcv_data", Unit: verbs.UnitBytes, Value: 20}}}}}
+		Kernel: []rdmasys.PortCounters{{Device: "mlx5_0", Port: 1, State: 4, Rate: 12.5e9, Metrics: []metric.Metric{{Name: "port_rcv_data", Unit: metric.UnitBytes, Value: 20}}}}}
 	got := lines(h, Options{QueuePairs: 1, Version: "v1"})
 	const device = `{pid="42",process="kv",device="roce:192.0.2.7"`
 	wantLines(t, got,
@@ -76,7 +77,7 @@ func TestWrite(t *testing.T) {
 func TestSameDevice(t *testing.T) {
 	p := processOf(1, 0)
 	d := p.State.Devices[0]
-	k := observe.Device{Name: "kernel:mlx5_0", Kind: "kernel", Metrics: []observe.Metric{{Name: "x_1", Base: "x", Labels: []verbs.MetricLabel{{Name: "port", Value: "1"}}, Value: 9}}}
+	k := observe.Device{Name: "kernel:mlx5_0", Kind: "kernel", Metrics: []observe.Metric{{Name: "x_1", Base: "x", Labels: []metric.Label{{Name: "port", Value: "1"}}, Value: 9}}}
 	p.State.Devices = append(p.State.Devices, d, k)
 	got := lines(&Host{Processes: []statsocket.Process{p}}, Options{})
 	wantLines(t, got, `ramjet_timeouts_total{pid="1",process="kv",device="roce:192.0.2.7#2",port="1"} 3`, "ramjet_export_complete 1")
@@ -133,11 +134,11 @@ func FuzzSnapshot(f *testing.F) {
 		p.Command = device
 		d := observe.Device{Name: device, Kind: name, Firmware: help, Conns: []driver.ConnInfo{{State: state}}, QPs: []driver.QPInfo{{QPStats: verbs.QPStats{Type: verbs.QPType(n), State: verbs.QPState(n)}}}}
 		for i, unit := range []string{"", "bytes", "nanoseconds"} {
-			d.Metrics = append(d.Metrics, observe.Metric{Name: name, Base: name, Gauge: i == 1, Unit: unit, Help: help, Labels: []verbs.MetricLabel{{Name: key, Value: value}, {Name: key, Value: value}}, Value: n})
+			d.Metrics = append(d.Metrics, observe.Metric{Name: name, Base: name, Gauge: i == 1, Unit: unit, Help: help, Labels: []metric.Label{{Name: key, Value: value}, {Name: key, Value: value}}, Value: n})
 		}
-		h := verbs.LatencyHistogram{Op: verbs.WCOp(n), Count: n, Sum: time.Duration(n)}
-		h.Buckets[n%verbs.LatencyBuckets] = n
-		d.Latencies = []verbs.LatencyHistogram{h, h}
+		h := verbs.Latency{Op: verbs.WCOp(n), Histogram: metric.Histogram{Count: n, Sum: time.Duration(n)}}
+		h.Buckets[n%metric.Buckets] = n
+		d.Latencies = []verbs.Latency{h, h}
 		p.State.Devices = append(p.State.Devices, d, d)
 		checkText(t, lines(&Host{Processes: []statsocket.Process{p, p}}, Options{QueuePairs: int(n % 3)}))
 	})
@@ -270,11 +271,11 @@ func TestServe(t *testing.T) {
 func TestLatencies(t *testing.T) {
 	p := processOf(42, 0)
 	d := &p.State.Devices[0]
-	h := verbs.LatencyHistogram{Op: verbs.WCWrite}
+	h := verbs.Latency{Op: verbs.WCWrite}
 	h.Add(30 * time.Microsecond)
 	h.Add(4 * time.Microsecond)
 	h.Add(time.Minute)
-	d.Latencies = []verbs.LatencyHistogram{h}
+	d.Latencies = []verbs.Latency{h}
 	d.Metrics = append(d.Metrics, observe.Metric{Name: latencies + "_count", Base: latencies + "_count", Gauge: true, Value: 9})
 	got := lines(&Host{Processes: []statsocket.Process{p}}, Options{})
 	const series, labels = "ramjet_" + latencies, `{pid="42",process="kv",device="roce:192.0.2.7",op="RDMA_WRITE"`
@@ -284,7 +285,7 @@ func TestLatencies(t *testing.T) {
 	if strings.Contains(got, " 9\n") {
 		t.Error("a made-up series is part of the histogram")
 	}
-	if n := strings.Count(got, series+"_"); n != verbs.LatencyBuckets+2 {
+	if n := strings.Count(got, series+"_"); n != metric.Buckets+2 {
 		t.Errorf("%d series", n)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/system/statsocket"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
+	"github.com/ramjet-rdma/ramjet/verbs/metric"
 )
 
 // Host holds the facts that were read from a host.
@@ -67,7 +68,7 @@ func (r *report) process(of *statsocket.Process, share int, labels []label) {
 // end returns the text. partial: the time was over before all processes had been read.
 func (r *report) end(partial bool, took time.Duration) []byte {
 	own := func(name, help, value string, labels ...label) {
-		r.add("export_"+name, help, verbs.MetricGauge, value, labels...)
+		r.add("export_"+name, help, metric.Gauge, value, labels...)
 	}
 	own("info", "the exporter: its value is 1", "1", label{"version", r.options.Version})
 	own("processes", "processes with open devices that were found", whole(r.processes))
@@ -90,8 +91,8 @@ const scrapeHelp = "whether the device told its counters and queue pairs: not if
 func kernelPort(t *text, p *rdmasys.PortCounters) {
 	device := label{"device", "kernel:" + p.Device}
 	port := label{"port", strconv.Itoa(p.Port)}
-	t.add("info", infoHelp, verbs.MetricGauge, "1", device, label{"kind", "kernel"}, label{"firmware_version", p.Firmware})
-	portState(func(name, help, value string) { t.add(name, help, verbs.MetricGauge, value, device, port) }, p.State, p.Physical, p.Rate)
+	t.add("info", infoHelp, metric.Gauge, "1", device, label{"kind", "kernel"}, label{"firmware_version", p.Firmware})
+	portState(func(name, help, value string) { t.add(name, help, metric.Gauge, value, device, port) }, p.State, p.Physical, p.Rate)
 	for i := range p.Metrics {
 		m := &p.Metrics[i]
 		name, help := m.Series()
@@ -121,7 +122,7 @@ type process struct {
 }
 
 func (p *process) gauge(name, help, value string, labels ...label) {
-	p.add(name, help, verbs.MetricGauge, value, slices.Concat(p.labels, labels)...)
+	p.add(name, help, metric.Gauge, value, slices.Concat(p.labels, labels)...)
 }
 
 // write writes the devices, until they have share series, and returns how many were left out.
@@ -147,7 +148,7 @@ func (p *process) write(share int) (omitted int) {
 // expected returns how many series a device has at most.
 func (p *process) expected(d *observe.Device) int {
 	const others = 64 // of ports, queue pairs by state, connections by state
-	return len(d.Metrics) + others + (verbs.LatencyBuckets+2)*len(d.Latencies) + 3*len(d.Ports) + 30*min(p.options.QueuePairs, len(d.QPs))
+	return len(d.Metrics) + others + (metric.Buckets+2)*len(d.Latencies) + 3*len(d.Ports) + 30*min(p.options.QueuePairs, len(d.QPs))
 }
 
 func (p *process) device(d *observe.Device) {
@@ -164,10 +165,10 @@ func (p *process) device(d *observe.Device) {
 	}
 	for i := range d.Metrics {
 		m := d.Metrics[i].Verbs()
-		if slices.ContainsFunc(m.Labels, func(l verbs.MetricLabel) bool { return l.Name == "port" }) {
+		if slices.ContainsFunc(m.Labels, func(l metric.Label) bool { return l.Name == "port" }) {
 			continue // the kernel's, which are written once for all processes
 		}
-		if m.Kind == verbs.MetricCounter {
+		if m.Kind == metric.Counter {
 			p.metric(&m, label{"port", port})
 		} else {
 			p.metric(&m)
@@ -182,13 +183,13 @@ func (p *process) device(d *observe.Device) {
 }
 
 // metric writes a metric. Its own labels stand behind those given, and do not replace them.
-func (p *process) metric(m *verbs.Metric, labels ...label) {
+func (p *process) metric(m *metric.Metric, labels ...label) {
 	for _, l := range m.Labels {
 		labels = append(labels, label{l.Name, l.Value})
 	}
 	name, help := m.Series()
 	value := strconv.FormatUint(m.Value, 10)
-	if m.Unit == verbs.UnitNanos {
+	if m.Unit == metric.UnitNanos {
 		value = decimal(float64(m.Value) / 1e9)
 	}
 	p.add(name, help, m.Kind, value, slices.Concat(p.labels, labels)...)

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/metric"
 )
 
 // namespace begins all names.
@@ -38,7 +39,7 @@ func newText() *text { return &text{families: map[string]*family{}, seen: map[st
 
 // add adds a series. One that there is already, or that is of another kind than its name, is left out: a process has
 // made it up.
-func (t *text) add(name, help string, kind verbs.MetricKind, value string, labels ...label) {
+func (t *text) add(name, help string, kind metric.Kind, value string, labels ...label) {
 	name = namespace + identifier(name)
 	if strings.HasPrefix(name, namespace+latencies+"_") {
 		return // it would be taken for a part of the histogram
@@ -52,7 +53,7 @@ func (t *text) add(name, help string, kind verbs.MetricKind, value string, label
 }
 
 // histogram adds the series of a histogram: its buckets, which have what is in those below, too, then sum and count.
-func (t *text) histogram(name, help string, h *verbs.LatencyHistogram, labels ...label) {
+func (t *text) histogram(name, help string, h *verbs.Latency, labels ...label) {
 	f, set := t.family(namespace+identifier(name), help, "histogram", labels)
 	if f == nil {
 		return
@@ -62,7 +63,7 @@ func (t *text) histogram(name, help string, h *verbs.LatencyHistogram, labels ..
 		below += n
 		bound := "+Inf"
 		if i < len(h.Buckets)-1 {
-			bound = decimal(verbs.LatencyBound(i).Seconds())
+			bound = decimal(metric.Bound(i).Seconds())
 		}
 		f.series = append(f.series, "_bucket{"+set+`,le="`+bound+`"} `+strconv.FormatUint(below, 10))
 		t.extra++

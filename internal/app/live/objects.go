@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/observe"
-	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
+	"github.com/ramjet-rdma/ramjet/verbs/metric"
 )
 
 // Activity holds the figures that all objects have.
@@ -79,10 +79,10 @@ type QP struct {
 }
 
 // same reports whether a queue pair of a later snapshot is q, and what happened meanwhile.
-func (q *QP) same(later *driver.QPInfo) (verbs.QPCounts, bool) {
+func (q *QP) same(later *driver.QPInfo) (metric.QPCounts, bool) {
 	was := &q.Info
 	if was.QPN != later.QPN || was.Type != later.Type || was.PD != later.PD || was.SendCQ != later.SendCQ || was.RecvCQ != later.RecvCQ {
-		return verbs.QPCounts{}, false
+		return metric.QPCounts{}, false
 	}
 	return growth(&was.QPCounts, &later.QPCounts)
 }

@@ -5,16 +5,16 @@ package live
 import (
 	"time"
 
-	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/metric"
 )
 
 // Sample holds the events between two snapshots, and the state at the second. For a device it is the
 // sum over its queue pairs, for a process over its devices; RTT and RTTVar are then those of the longest round
 // trip among the queue pairs that moved something, and Window is 0.
 type Sample struct {
-	At     time.Time      // of the second snapshot
-	Over   time.Duration  // since the first; 0: there was none, and nothing is counted
-	Counts verbs.QPCounts // how much each counter grew
+	At     time.Time       // of the second snapshot
+	Over   time.Duration   // since the first; 0: there was none, and nothing is counted
+	Counts metric.QPCounts // how much each counter grew
 
 	SendQueue int     // work requests that have not completed
 	RecvQueue int     // receives that are posted; a shared queue's count for each queue pair
@@ -53,24 +53,24 @@ func (s *Sample) add(part *Sample) {
 	s.SendQueue += part.SendQueue
 	s.RecvQueue += part.RecvQueue
 	s.InFlight += part.InFlight
-	if part.Counts != (verbs.QPCounts{}) && part.RTT > s.RTT {
+	if part.Counts != (metric.QPCounts{}) && part.RTT > s.RTT {
 		s.RTT, s.RTTVar = part.RTT, part.RTTVar
 	}
 }
 
 // counters returns all counters, to compare or add them one by one.
-func counters(c *verbs.QPCounts) [18]*uint64 {
+func counters(c *metric.QPCounts) [18]*uint64 {
 	return [...]*uint64{&c.SentMessages, &c.SentBytes, &c.SentPackets, &c.RecvMessages, &c.RecvBytes, &c.RecvPackets,
 		&c.Timeouts, &c.SequenceErrors, &c.LostResponses, &c.RNRs, &c.Retransmitted, &c.Duplicates, &c.OutOfSequence, &c.SentRNRs,
 		&c.LateAcks, &c.Marked, &c.SentCNPs, &c.RecvCNPs}
 }
 
 // growth returns by how much counters grew; false: one is less than before.
-func growth(from, to *verbs.QPCounts) (by verbs.QPCounts, ok bool) {
+func growth(from, to *metric.QPCounts) (by metric.QPCounts, ok bool) {
 	a, b, d := counters(from), counters(to), counters(&by)
 	for i := range a {
 		if *b[i] < *a[i] {
-			return verbs.QPCounts{}, false
+			return metric.QPCounts{}, false
 		}
 		*d[i] = *b[i] - *a[i]
 	}

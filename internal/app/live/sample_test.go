@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/metric"
 )
 
 // The coarse past has the same sums as the recent one, for longer, and what is not half a minute yet comes last.
@@ -19,7 +19,7 @@ func TestHistoryCoarse(t *testing.T) {
 	const seconds, keep = 100, 40
 	for i := range seconds {
 		h.Add(Sample{At: start.Add(time.Duration(i+1) * time.Second), Over: time.Second, RTT: time.Duration(i),
-			Counts: verbs.QPCounts{SentBytes: uint64(i), LateAcks: 1}}, keep)
+			Counts: metric.QPCounts{SentBytes: uint64(i), LateAcks: 1}}, keep)
 	}
 	if n := len(h.Last(1000)); n != keep {
 		t.Errorf("%d recent samples", n)

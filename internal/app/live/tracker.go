@@ -10,6 +10,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/core/observe"
 	"github.com/ramjet-rdma/ramjet/internal/system/statsocket"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/metric"
 )
 
 const (
@@ -125,7 +126,7 @@ func (t *Tracker) begin(at time.Time) Activity {
 func (t *Tracker) record(a *Activity, s Sample) {
 	a.Now = s
 	if a.Past.Empty() {
-		if s.Counts == (verbs.QPCounts{}) || t.histories == maxHistories {
+		if s.Counts == (metric.QPCounts{}) || t.histories == maxHistories {
 			return
 		}
 		t.histories++
@@ -266,7 +267,7 @@ func (t *Tracker) device(d *Device, info *observe.Device, sum Sample) Sample {
 		}
 		seen[now.QPN] = true
 		q := old[now.QPN]
-		var did verbs.QPCounts
+		var did metric.QPCounts
 		same := false
 		if q != nil {
 			did, same = q.same(now)
@@ -274,7 +275,7 @@ func (t *Tracker) device(d *Device, info *observe.Device, sum Sample) Sample {
 		if !same {
 			q = &QP{Activity: t.begin(sum.At), Device: d}
 			if did = now.QPCounts; sum.Over == 0 {
-				did = verbs.QPCounts{}
+				did = metric.QPCounts{}
 			}
 		} else {
 			delete(old, now.QPN)

@@ -9,6 +9,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/base/memory"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
+	"github.com/ramjet-rdma/ramjet/verbs/metric"
 )
 
 // Device holds the state that the queue pairs of one device share, of every transport.
@@ -67,7 +68,7 @@ type Pair struct {
 	silent   int32          // work requests that have completed without a completion, since the last one with
 	sample   clock.Time     // when the next work request is posted; 0: it is not measured
 
-	Counts verbs.QPCounts
+	Counts metric.QPCounts
 }
 
 // NewPair returns the common part of a queue pair in the RESET state.

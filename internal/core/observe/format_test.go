@@ -125,11 +125,11 @@ func TestFormat(t *testing.T) {
 
 // A device has no more histograms than there are operations.
 func TestManyLatencies(t *testing.T) {
-	p := &Process{Devices: []Device{{Latencies: make([]verbs.LatencyHistogram, maxLatencies)}}}
+	p := &Process{Devices: []Device{{Latencies: make([]verbs.Latency, maxLatencies)}}}
 	if _, err := Read(bytes.NewReader(encode(p))); err != nil {
 		t.Error(err)
 	}
-	p.Devices[0].Latencies = make([]verbs.LatencyHistogram, maxLatencies+1)
+	p.Devices[0].Latencies = make([]verbs.Latency, maxLatencies+1)
 	if _, err := Read(bytes.NewReader(encode(p))); err == nil || !strings.Contains(err.Error(), "histograms") {
 		t.Error(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/core/faults"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
+	"github.com/ramjet-rdma/ramjet/verbs/metric"
 )
 
 // Process is the state of a process.
@@ -27,7 +28,7 @@ type Device struct {
 	NodeGUID  uint64
 	Ports     []Port
 	Metrics   []Metric
-	Latencies []verbs.LatencyHistogram // of the operations that it has samples of
+	Latencies []verbs.Latency // of the operations that it has samples of
 	QPs       []driver.QPInfo
 	CQs       []driver.CQInfo
 	MRs       []driver.MRInfo
@@ -52,15 +53,15 @@ type Port struct {
 	Physical  uint8 // verbs.SubnetPort.PhysState; 0: not known
 }
 
-// Metric is a verbs.Metric.
+// Metric is a metric.Metric.
 type Metric struct {
-	Name   string // for lists that know no labels: verbs.Metric.FlatName
+	Name   string // for lists that know no labels: metric.Metric.FlatName
 	Gauge  bool
 	Unit   string
 	Value  uint64
 	Base   string // its name; empty: an older process wrote it, as it did the help
 	Help   string
-	Labels []verbs.MetricLabel
+	Labels []metric.Label
 }
 
 // maxLabels is how many labels of a metric are taken.
@@ -130,7 +131,7 @@ func (m *Metric) code(c *codec) {
 			n, c.err = 0, errField
 		}
 		for range n {
-			m.Labels = append(m.Labels, verbs.MetricLabel{})
+			m.Labels = append(m.Labels, metric.Label{})
 		}
 	}
 	for i := range n {
@@ -140,10 +141,10 @@ func (m *Metric) code(c *codec) {
 }
 
 // Verbs returns the metric as the device told it.
-func (m *Metric) Verbs() verbs.Metric {
-	v := verbs.Metric{Name: m.Base, Unit: verbs.MetricUnit(m.Unit), Help: m.Help, Labels: m.Labels, Value: m.Value}
+func (m *Metric) Verbs() metric.Metric {
+	v := metric.Metric{Name: m.Base, Unit: metric.Unit(m.Unit), Help: m.Help, Labels: m.Labels, Value: m.Value}
 	if m.Gauge {
-		v.Kind = verbs.MetricGauge
+		v.Kind = metric.Gauge
 	}
 	if v.Name == "" {
 		v.Name = m.Name
@@ -154,7 +155,7 @@ func (m *Metric) Verbs() verbs.Metric {
 // maxLatencies is how many histograms of a device are taken: as many as there are operations.
 const maxLatencies = int(verbs.WCRecv)
 
-func codeLatency(h *verbs.LatencyHistogram, c *codec) {
+func codeLatency(h *verbs.Latency, c *codec) {
 	num(c, &h.Op)
 	num(c, &h.Count)
 	num(c, &h.Sum)
@@ -202,7 +203,7 @@ func codeQP(q *driver.QPInfo, c *codec) {
 const alphaParts = 1_000_000
 
 // counts returns the counts in the order in which they are written.
-func counts(q *verbs.QPCounts) [14]*uint64 {
+func counts(q *metric.QPCounts) [14]*uint64 {
 	return [...]*uint64{&q.SentMessages, &q.SentBytes, &q.SentPackets, &q.RecvMessages, &q.RecvBytes, &q.RecvPackets,
 		&q.Timeouts, &q.SequenceErrors, &q.LostResponses, &q.RNRs, &q.Retransmitted, &q.Duplicates, &q.OutOfSequence, &q.SentRNRs}
 }

@@ -9,8 +9,8 @@ import (
 	"runtime"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/faults"
-	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
+	"github.com/ramjet-rdma/ramjet/verbs/metric"
 )
 
 const (
@@ -97,7 +97,7 @@ func (w *Writer) device(e liveDevice) {
 	for i := range metrics {
 		m := &metrics[i]
 		if err == nil {
-			w.record(metricRecord, (&Metric{m.FlatName(), m.Kind == verbs.MetricGauge, string(m.Unit), m.Value, m.Name, m.Help, m.Labels}).code)
+			w.record(metricRecord, (&Metric{m.FlatName(), m.Kind == metric.Gauge, string(m.Unit), m.Value, m.Name, m.Help, m.Labels}).code)
 		}
 	}
 	latencies, err := e.dev.Latencies()

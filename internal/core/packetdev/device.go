@@ -10,6 +10,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/engine/congestion"
 	"github.com/ramjet-rdma/ramjet/internal/engine/ibta"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/metric"
 )
 
 // Device is a verbs device over ports for packets: RoCEv2, RoCE v1, InfiniBand.
@@ -84,7 +85,7 @@ func (d *Device) HoldReceives(on bool) {
 
 func (d *Device) Publish() { d.counted = d.engine.Counters }
 
-func (d *Device) Counted() []verbs.Metric {
+func (d *Device) Counted() []metric.Metric {
 	return d.counted.Metrics()
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/core/faults"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
+	"github.com/ramjet-rdma/ramjet/verbs/metric"
 )
 
 // Fabric is the part of a [Device] that kinds differ in: the protocol of the queue pairs, and how their
@@ -33,7 +34,7 @@ type Fabric interface {
 	// Publish copies counters for metrics. The view's lock is held, too.
 	Publish()
 	// Counted returns what was published. The view's lock is held, and the device's is not.
-	Counted() []verbs.Metric
+	Counted() []metric.Metric
 	// SendRest sends what can be sent before the device is closed.
 	SendRest()
 	// Shut closes the device's sockets, and thereby ends wait. The device's goroutine may be

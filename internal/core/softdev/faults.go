@@ -12,6 +12,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/base/queue"
 	"github.com/ramjet-rdma/ramjet/internal/core/faults"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/metric"
 )
 
 // Faulty is a device's faults. [Device] points to it while it has some, and asks it before calls, and about work
@@ -462,7 +463,7 @@ func (d *Device) down() bool {
 }
 
 // faultMetrics returns how often faults have struck.
-func (d *Device) faultMetrics() (list []verbs.Metric) {
+func (d *Device) faultMetrics() (list []metric.Metric) {
 	x := d.faulty.Load()
 	if x == nil {
 		return nil
@@ -471,9 +472,9 @@ func (d *Device) faultMetrics() (list []verbs.Metric) {
 		if c.QPN != 0 {
 			continue
 		}
-		list = append(list, verbs.Metric{Name: "injected_faults", Unit: verbs.UnitEvents,
+		list = append(list, metric.Metric{Name: "injected_faults", Unit: metric.UnitEvents,
 			Help: "faults that were injected on request", Value: c.Struck,
-			Labels: []verbs.MetricLabel{{Name: "fault", Value: c.Kind}}})
+			Labels: []metric.Label{{Name: "fault", Value: c.Kind}}})
 	}
 	return list
 }

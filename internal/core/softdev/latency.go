@@ -14,7 +14,7 @@ import (
 const latencyEvery = 64
 
 // latencies has the samples of a device, by operation. The view's lock covers it.
-type latencies [verbs.WCRecv]verbs.LatencyHistogram // WCRecv and what follows are no sends
+type latencies [verbs.WCRecv]verbs.Latency // WCRecv and what follows are no sends
 
 // sampled returns the time if this post is to be measured, and else zero.
 func (q *QP) sampled() clock.Time {
@@ -34,7 +34,7 @@ func (d *Device) recordLatency(op verbs.WCOp, t clock.Time) {
 }
 
 // Latencies returns what was measured, in the order of the operations.
-func (d *Device) Latencies() (all []verbs.LatencyHistogram, err error) {
+func (d *Device) Latencies() (all []verbs.Latency, err error) {
 	d.view.Lock()
 	defer d.view.Unlock()
 	for op := range d.latency {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/internal/base/memory"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/metric"
 )
 
 // Observers of a device do not take the data lock, which a program may hold for long
@@ -83,7 +84,7 @@ func (d *Device) QPStats() ([]verbs.QPStats, error) {
 }
 
 // Metrics returns what was measured so far.
-func (d *Device) Metrics() ([]verbs.Metric, error) {
+func (d *Device) Metrics() ([]metric.Metric, error) {
 	d.view.Lock()
 	list := d.fabric.Counted()
 	d.view.Unlock()
@@ -97,7 +98,7 @@ func (d *Device) Metrics() ([]verbs.Metric, error) {
 		{"cqs", "completion queues", &c.completionQueues}, {"srqs", "shared receive queues", &c.receiveQueues},
 		{"qps", "queue pairs", &c.queuePairs}, {"ahs", "address handles", &c.Handles}, {"xrcds", "XRC domains", &c.XRCDomains},
 	} {
-		list = append(list, verbs.Metric{Name: o.name, Kind: verbs.MetricGauge, Unit: verbs.UnitObjects, Help: o.help, Value: uint64(o.count.n.Load())})
+		list = append(list, metric.Metric{Name: o.name, Kind: metric.Gauge, Unit: metric.UnitObjects, Help: o.help, Value: uint64(o.count.n.Load())})
 	}
 	return list, nil
 }

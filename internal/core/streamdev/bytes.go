@@ -10,6 +10,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
 	"github.com/ramjet-rdma/ramjet/internal/engine/rdmap"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/metric"
 )
 
 // scanStreams is how many streams are read one by one. With more the network is asked which of them
@@ -39,7 +40,7 @@ func (b *byteCarrier) slotBits() int                      { return 4 }
 func (b *byteCarrier) patient() bool                      { return false }
 func (b *byteCarrier) shared() *queue.Device              { return &b.engine.Device }
 func (b *byteCarrier) publish()                           { b.counted = b.engine.Counters }
-func (b *byteCarrier) metrics() []verbs.Metric            { return b.counted.Metrics() }
+func (b *byteCarrier) metrics() []metric.Metric           { return b.counted.Metrics() }
 func (b *byteCarrier) datagrams() datagramMaker           { return nil }
 func (b *byteCarrier) loop() (Link, error)                { return nil, verbs.ErrNotSupported }
 func (b *byteCarrier) close()                             {}

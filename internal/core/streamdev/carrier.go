@@ -10,6 +10,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/engine/rdmap"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
+	"github.com/ramjet-rdma/ramjet/verbs/metric"
 )
 
 // carrier is how the data of a [Device] travel once a stream is set up: as bytes of the stream
@@ -41,7 +42,7 @@ type carrier interface {
 	// publish copies counters for metrics. The view's lock is held, too.
 	publish()
 	// metrics returns what was published. The view's lock is held, the lane's is not.
-	metrics() []verbs.Metric
+	metrics() []metric.Metric
 	// close frees what streams have left behind.
 	close()
 }

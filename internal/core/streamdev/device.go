@@ -15,6 +15,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
+	"github.com/ramjet-rdma/ramjet/verbs/metric"
 )
 
 // Device is a verbs device whose queue pairs have a stream each: iWARP, and shared memory.
@@ -89,10 +90,10 @@ func (d *Device) Publish() {
 	d.carrier.publish()
 }
 
-func (d *Device) Counted() []verbs.Metric {
+func (d *Device) Counted() []metric.Metric {
 	return append(d.carrier.metrics(),
-		verbs.Metric{Name: "accept_no_room", Unit: verbs.UnitEvents, Help: "times that there was no room for a peer's link", Value: d.counted.noRoom},
-		verbs.Metric{Name: "accept_dropped", Unit: verbs.UnitEvents, Help: "links that said nothing and went for others", Value: d.counted.dropped})
+		metric.Metric{Name: "accept_no_room", Unit: metric.UnitEvents, Help: "times that there was no room for a peer's link", Value: d.counted.noRoom},
+		metric.Metric{Name: "accept_dropped", Unit: metric.UnitEvents, Help: "links that said nothing and went for others", Value: d.counted.dropped})
 }
 
 // findQP returns the queue pair of a number, or nil.

@@ -13,6 +13,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/engine/local"
 	"github.com/ramjet-rdma/ramjet/internal/engine/rdmap"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/metric"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
@@ -63,7 +64,7 @@ func (m *memoryCarrier) datagrams() datagramMaker { return m.ud }
 func (m *memoryCarrier) scans() bool              { return false }
 func (m *memoryCarrier) arm() bool                { return m.net.Arm() }
 func (m *memoryCarrier) publish()                 { m.counted = m.engine.Counters }
-func (m *memoryCarrier) metrics() []verbs.Metric  { return m.counted.Metrics() }
+func (m *memoryCarrier) metrics() []metric.Metric { return m.counted.Metrics() }
 
 func (m *memoryCarrier) close() {
 	for pd := range m.domains {

@@ -2,7 +2,7 @@
 
 package ibta
 
-import "github.com/ramjet-rdma/ramjet/verbs"
+import "github.com/ramjet-rdma/ramjet/verbs/metric"
 
 // Reason is the fate of a received packet.
 type Reason uint8
@@ -77,9 +77,9 @@ func (c *Counters) Lost() (n uint64) {
 }
 
 // Metrics returns the counters, with Linux rxe's names where it has them.
-func (c *Counters) Metrics() []verbs.Metric {
-	const packets, bytes, events = verbs.UnitPackets, verbs.UnitBytes, verbs.UnitEvents
-	list := []verbs.Metric{
+func (c *Counters) Metrics() []metric.Metric {
+	const packets, bytes, events = metric.UnitPackets, metric.UnitBytes, metric.UnitEvents
+	list := []metric.Metric{
 		{Name: "sent_pkts", Unit: packets, Help: "packets sent", Value: c.SentPackets},
 		{Name: "sent_bytes", Unit: bytes, Help: "payload sent, retransmissions included", Value: c.SentBytes},
 		{Name: "send_err", Unit: events, Help: "batches of packets that the system refused", Value: c.SendErrors},
@@ -106,8 +106,8 @@ func (c *Counters) Metrics() []verbs.Metric {
 		{Name: "forwarded_pkts", Unit: packets, Help: "packets passed on to other processes of the address", Value: c.Forwarded},
 	}
 	for r := Taken + 1; r < NumReasons; r++ {
-		list = append(list, verbs.Metric{Name: "dropped", Unit: packets, Help: "packets received and dropped",
-			Labels: []verbs.MetricLabel{{Name: "reason", Value: r.String()}}, Value: c.Dropped[r]})
+		list = append(list, metric.Metric{Name: "dropped", Unit: packets, Help: "packets received and dropped",
+			Labels: []metric.Label{{Name: "reason", Value: r.String()}}, Value: c.Dropped[r]})
 	}
 	return list
 }

@@ -5,6 +5,7 @@ package local
 import (
 	"github.com/ramjet-rdma/ramjet/internal/base/queue"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/metric"
 )
 
 // Device holds the state that the queue pairs of one device share.
@@ -32,9 +33,9 @@ type Counters struct {
 }
 
 // Metrics returns the counters.
-func (c *Counters) Metrics() []verbs.Metric {
-	const messages, bytes, events = verbs.UnitMessages, verbs.UnitBytes, verbs.UnitEvents
-	list := []verbs.Metric{
+func (c *Counters) Metrics() []metric.Metric {
+	const messages, bytes, events = metric.UnitMessages, metric.UnitBytes, metric.UnitEvents
+	list := []metric.Metric{
 		{Name: "sent_msgs", Unit: messages, Help: "messages sent through rings", Value: c.SentMessages},
 		{Name: "rcvd_msgs", Unit: messages, Help: "messages received through rings", Value: c.RecvMessages},
 		{Name: "sent_bytes", Unit: bytes, Help: "payload sent, and written to peers' memory", Value: c.SentBytes},
@@ -46,8 +47,8 @@ func (c *Counters) Metrics() []verbs.Metric {
 		{Name: "lost_peers", Unit: events, Help: "peers that ended, or broke the rules", Value: c.Lost},
 	}
 	for r := taken + 1; r < numReasons; r++ {
-		list = append(list, verbs.Metric{Name: "dropped", Unit: messages, Help: "datagrams dropped, before or after they were sent",
-			Labels: []verbs.MetricLabel{{Name: "reason", Value: r.String()}}, Value: c.Dropped[r]})
+		list = append(list, metric.Metric{Name: "dropped", Unit: messages, Help: "datagrams dropped, before or after they were sent",
+			Labels: []metric.Label{{Name: "reason", Value: r.String()}}, Value: c.Dropped[r]})
 	}
 	return list
 }

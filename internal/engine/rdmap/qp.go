@@ -5,6 +5,7 @@ package rdmap
 import (
 	"github.com/ramjet-rdma/ramjet/internal/base/queue"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/metric"
 	"github.com/ramjet-rdma/ramjet/wire/iwarp"
 )
 
@@ -29,9 +30,9 @@ type Counters struct {
 }
 
 // Metrics returns the counters.
-func (c *Counters) Metrics() []verbs.Metric {
-	const fpdus, bytes, events = verbs.UnitPackets, verbs.UnitBytes, verbs.UnitEvents
-	return []verbs.Metric{
+func (c *Counters) Metrics() []metric.Metric {
+	const fpdus, bytes, events = metric.UnitPackets, metric.UnitBytes, metric.UnitEvents
+	return []metric.Metric{
 		{Name: "sent_fpdus", Unit: fpdus, Help: "FPDUs sent", Value: c.SentFPDUs},
 		{Name: "rcvd_fpdus", Unit: fpdus, Help: "FPDUs received", Value: c.RecvFPDUs},
 		{Name: "sent_bytes", Unit: bytes, Help: "bytes of streams sent, headers and CRCs included", Value: c.SentBytes},

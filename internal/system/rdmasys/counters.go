@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/metric"
 )
 
 // maxCounters is how many counters of a port are taken. Drivers have about a hundred.
@@ -23,7 +23,7 @@ type PortCounters struct {
 	State    int     // verbs.PortState; 0: not known
 	Physical int     // verbs.SubnetPort.PhysState; 0: not known
 	Rate     float64 // bytes per second; 0: not known
-	Metrics  []verbs.Metric
+	Metrics  []metric.Metric
 }
 
 // ReadCounters reads the ports of the kernel's devices, and nothing else.
@@ -42,7 +42,7 @@ func (src *Source) ReadCounters() (found []PortCounters) {
 }
 
 // PortMetrics returns the counters of a port that sysfs has below root, of all programs together, by name.
-func PortMetrics(root fs.FS, device string, port int) (found []verbs.Metric) {
+func PortMetrics(root fs.FS, device string, port int) (found []metric.Metric) {
 	r := reader{root: root}
 	for _, dir := range []string{"counters", "hw_counters"} {
 		at := path.Join(class, device, "ports", strconv.Itoa(port), dir)
@@ -57,24 +57,24 @@ func PortMetrics(root fs.FS, device string, port int) (found []verbs.Metric) {
 			if wordCounters[name] {
 				v *= 4
 			}
-			found = append(found, verbs.Metric{Name: name, Unit: counterUnit(name), Help: "the kernel's counter " + dir + "/" + name, Value: v})
+			found = append(found, metric.Metric{Name: name, Unit: counterUnit(name), Help: "the kernel's counter " + dir + "/" + name, Value: v})
 		}
 	}
-	slices.SortStableFunc(found, func(a, b verbs.Metric) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortStableFunc(found, func(a, b metric.Metric) int { return strings.Compare(a.Name, b.Name) })
 	return found
 }
 
 // wordCounters count words of four bytes (IBTA 16.1.3.5).
 var wordCounters = map[string]bool{"port_rcv_data": true, "port_xmit_data": true}
 
-func counterUnit(name string) verbs.MetricUnit {
+func counterUnit(name string) metric.Unit {
 	switch {
 	case wordCounters[name], strings.Contains(name, "bytes"):
-		return verbs.UnitBytes
+		return metric.UnitBytes
 	case strings.Contains(name, "packets"), strings.Contains(name, "pkts"):
-		return verbs.UnitPackets
+		return metric.UnitPackets
 	}
-	return verbs.UnitEvents
+	return metric.UnitEvents
 }
 
 // numberOf returns 4 of "4: ACTIVE"; 0 of what has no such number.

@@ -7,6 +7,7 @@ import (
 	"testing/fstest"
 
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/metric"
 )
 
 // port is where the tests' port is.
@@ -27,7 +28,7 @@ func TestPortMetrics(t *testing.T) {
 	}
 	got := PortMetrics(files(map[string]string{port + "counters/port_rcv_data": "5\n", port + "hw_counters/sent_pkts": "7\n", port + "hw_counters/lifespan": "10\n",
 		port + "counters/broken": "N/A\n"}), "mlx5_0", 1)
-	if len(got) != 2 || got[0].Name != "port_rcv_data" || got[0].Value != 20 || got[0].Unit != verbs.UnitBytes || got[1].Value != 7 || got[1].Unit != verbs.UnitPackets {
+	if len(got) != 2 || got[0].Name != "port_rcv_data" || got[0].Value != 20 || got[0].Unit != metric.UnitBytes || got[1].Value != 7 || got[1].Unit != metric.UnitPackets {
 		t.Errorf("%+v", got)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
+	"github.com/ramjet-rdma/ramjet/verbs/metric"
 )
 
 var metricTests = []test{
@@ -28,10 +29,10 @@ var metricTests = []test{
 func testMetricsDescribed(t *T) {
 	dev, _ := t.devices()
 	name := regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
-	described, seen := map[string]verbs.Metric{}, map[string]bool{}
+	described, seen := map[string]metric.Metric{}, map[string]bool{}
 	list := value(dev.Metrics())(t)
 	for _, m := range list {
-		if !name.MatchString(m.FlatName()) || m.Help == "" || m.Unit == "" || m.Kind > verbs.MetricGauge {
+		if !name.MatchString(m.FlatName()) || m.Help == "" || m.Unit == "" || m.Kind > metric.Gauge {
 			t.Errorf("%+v", m)
 		}
 		if seen[m.FlatName()] {
@@ -91,7 +92,7 @@ func testMetricsNoWaiting(t *T) {
 // testLatencies has one of 64 work requests measured, the first among them, and none longer than the test took.
 func testLatencies(t *T) {
 	a, b := t.pair(setup{})
-	of := func(op verbs.WCOp) (h verbs.LatencyHistogram) {
+	of := func(op verbs.WCOp) (h verbs.Latency) {
 		for _, l := range value(a.dev.Latencies())(t) {
 			if l.Op == op {
 				h = l
@@ -103,14 +104,14 @@ func testLatencies(t *T) {
 	for range 130 {
 		a.do(verbs.SendWR{Op: verbs.OpWrite, SGL: a.sgl(0, 8), Remote: b.at(0)})
 	}
-	var h verbs.LatencyHistogram
+	var h verbs.Latency
 	t.eventually(func() bool { h = of(verbs.WCWrite); return h.Count >= before.Count+3 }, "work requests are measured")
 	took := time.Since(start)
 	sum := uint64(0)
 	for i, n := range h.Buckets {
 		sum += n
-		if n > before.Buckets[i] && i > 0 && verbs.LatencyBound(i-1) > took {
-			t.Errorf("%d work requests of more than %v, in a test of %v", n, verbs.LatencyBound(i-1), took)
+		if n > before.Buckets[i] && i > 0 && metric.Bound(i-1) > took {
+			t.Errorf("%d work requests of more than %v, in a test of %v", n, metric.Bound(i-1), took)
 		}
 	}
 	if h.Count != before.Count+3 || sum != h.Count || h.Sum < before.Sum || h.Sum-before.Sum > took {
@@ -164,7 +165,7 @@ func testQPStats(t *T) {
 			t.Errorf("side %d is not among the queue pairs of its device: %+v", i, all)
 		}
 		for _, m := range s.Metrics() {
-			if m.Help == "" || m.Unit == "" || len(m.Labels) == 0 || m.Labels[0] != (verbs.MetricLabel{Name: "qpn", Value: fmt.Sprint(uint32(e.qp.Num()))}) {
+			if m.Help == "" || m.Unit == "" || len(m.Labels) == 0 || m.Labels[0] != (metric.Label{Name: "qpn", Value: fmt.Sprint(uint32(e.qp.Num()))}) {
 				t.Errorf("%+v", m)
 			}
 		}

@@ -15,7 +15,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
 
-	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/metric"
 )
 
 const (
@@ -49,7 +49,7 @@ func NewPods(kubelet string, device func(resource, id string) (name string, ok b
 func (p *Pods) Close() error { return p.conn.Close() }
 
 // Labels returns the labels of the containers that have devices, by the devices' names.
-func (p *Pods) Labels(ctx context.Context) (map[string][]verbs.MetricLabel, error) {
+func (p *Pods) Labels(ctx context.Context) (map[string][]metric.Label, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
 	r, err := p.client.List(ctx, &podresources.ListPodResourcesRequest{})
@@ -62,7 +62,7 @@ func (p *Pods) Labels(ctx context.Context) (map[string][]verbs.MetricLabel, erro
 // owners are the containers that have a device. It is one, unless several share a claim.
 type owners struct{ namespace, pod, container map[string]bool }
 
-func (p *Pods) labels(r *podresources.ListPodResourcesResponse) map[string][]verbs.MetricLabel {
+func (p *Pods) labels(r *podresources.ListPodResourcesResponse) map[string][]metric.Label {
 	all := map[string]owners{}
 	for _, pod := range r.GetPodResources() {
 		for _, c := range pod.GetContainers() {
@@ -76,9 +76,9 @@ func (p *Pods) labels(r *podresources.ListPodResourcesResponse) map[string][]ver
 			}
 		}
 	}
-	labels := make(map[string][]verbs.MetricLabel, len(all))
+	labels := make(map[string][]metric.Label, len(all))
 	for name, o := range all {
-		labels[name] = []verbs.MetricLabel{
+		labels[name] = []metric.Label{
 			{Name: "namespace", Value: listed(o.namespace)}, {Name: "pod", Value: listed(o.pod)}, {Name: "container", Value: listed(o.container)},
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/cmd/ramjet/internal/cli"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/metric"
 )
 
 // lastQPs returns the statistics of the queue pairs of the last run.
@@ -36,7 +37,7 @@ func writeStats(w io.Writer, dev *verbs.Device, qps []verbs.QPStats) error {
 	return nil
 }
 
-func writeMetrics(w io.Writer, metrics []verbs.Metric) {
+func writeMetrics(w io.Writer, metrics []metric.Metric) {
 	for i := range metrics {
 		m := &metrics[i]
 		if m.Value == 0 {

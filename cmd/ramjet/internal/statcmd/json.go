@@ -13,6 +13,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/core/observe"
 	"github.com/ramjet-rdma/ramjet/internal/system/statsocket"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/metric"
 )
 
 // JSON is the output of `ramjet stat --json`. Units are in names; numbers without one are counts.
@@ -176,15 +177,15 @@ type statLatencyBucket struct {
 	Samples uint64         `json:"samples"`
 }
 
-func newStatLatency(h *verbs.LatencyHistogram) statLatency {
+func newStatLatency(h *verbs.Latency) statLatency {
 	js := statLatency{Operation: h.Op.String(), Samples: h.Count, Sum: h.Sum, Buckets: []statLatencyBucket{}}
 	for i, n := range h.Buckets {
 		if n == 0 {
 			continue
 		}
 		b := statLatencyBucket{Samples: n}
-		if i < verbs.LatencyBuckets-1 {
-			bound := verbs.LatencyBound(i)
+		if i < metric.Buckets-1 {
+			bound := metric.Bound(i)
 			b.UpTo = &bound
 		}
 		js.Buckets = append(js.Buckets, b)

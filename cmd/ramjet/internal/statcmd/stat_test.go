@@ -18,6 +18,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/testkit/testrun"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
+	"github.com/ramjet-rdma/ramjet/verbs/metric"
 )
 
 // statSample is a process with some of everything.
@@ -29,7 +30,7 @@ func statSample() *statsocket.Process {
 	connected := driver.QPInfo{PD: 1, SendCQ: 1, RecvCQ: 2}
 	connected.QPStats = verbs.QPStats{QPN: 16_777_214, Type: verbs.RC, State: verbs.StateRTS, DestQPN: 16_777_213, DestGID: mapped(9),
 		SendQueue: 128, RecvQueue: 64, InFlight: 1_029_120, Window: 1 << 20, RTT: 625300 * time.Nanosecond}
-	connected.QPCounts = verbs.QPCounts{SentMessages: 69_812, SentBytes: 4_582_899_712, Retransmitted: 1512, Timeouts: 12, LateAcks: 41, RNRs: 3}
+	connected.QPCounts = metric.QPCounts{SentMessages: 69_812, SentBytes: 4_582_899_712, Retransmitted: 1512, Timeouts: 12, LateAcks: 41, RNRs: 3}
 	fresh := driver.QPInfo{PD: 1, SendCQ: 1, RecvCQ: 2, SRQ: 1}
 	fresh.QPStats = verbs.QPStats{QPN: 17, Type: verbs.UD, State: verbs.StateInit}
 	d := observe.Device{Name: "roce:127.0.0.7", Kind: "roce", Transport: "InfiniBand",

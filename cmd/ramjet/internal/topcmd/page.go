@@ -14,7 +14,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/cmd/ramjet/internal/statcmd"
 	"github.com/ramjet-rdma/ramjet/internal/app/live"
 	"github.com/ramjet-rdma/ramjet/internal/app/units"
-	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/metric"
 )
 
 const (
@@ -34,7 +34,7 @@ type topPage struct {
 // topSeries is the subject of a line of the page: a counter or a state.
 type topSeries struct {
 	name  string
-	count func(*verbs.QPCounts) uint64 // nil: it is a state
+	count func(*metric.QPCounts) uint64 // nil: it is a state
 	state func(*live.Sample) float64
 	text  func(float64) string // of a state
 	alone bool                 // only queue pairs have it: of several there is no sum
@@ -42,26 +42,26 @@ type topSeries struct {
 
 // topSeriesAll has the series in the words of `ramjet stat`.
 var topSeriesAll = []topSeries{
-	{name: "TX_BYTE", count: func(c *verbs.QPCounts) uint64 { return c.SentBytes }},
-	{name: "RX_BYTE", count: func(c *verbs.QPCounts) uint64 { return c.RecvBytes }},
-	{name: "TX_MSG", count: func(c *verbs.QPCounts) uint64 { return c.SentMessages }},
-	{name: "RX_MSG", count: func(c *verbs.QPCounts) uint64 { return c.RecvMessages }},
+	{name: "TX_BYTE", count: func(c *metric.QPCounts) uint64 { return c.SentBytes }},
+	{name: "RX_BYTE", count: func(c *metric.QPCounts) uint64 { return c.RecvBytes }},
+	{name: "TX_MSG", count: func(c *metric.QPCounts) uint64 { return c.SentMessages }},
+	{name: "RX_MSG", count: func(c *metric.QPCounts) uint64 { return c.RecvMessages }},
 	{name: "RTT", state: func(s *live.Sample) float64 { return float64(s.RTT) }, text: func(v float64) string { return statcmd.RttText(time.Duration(v)) }},
 	{name: "WINDOW", alone: true, state: func(s *live.Sample) float64 { return float64(s.Window) }, text: units.Short[float64]},
 	{name: "RATE", alone: true, state: func(s *live.Sample) float64 { return float64(s.Rate) }, text: units.Short[float64]},
 	{name: "ALPHA", alone: true, state: func(s *live.Sample) float64 { return s.Alpha }, text: func(v float64) string { return statcmd.AlphaText(v) }},
 	{name: "INFLIGHT", state: func(s *live.Sample) float64 { return float64(s.InFlight) }, text: units.Short[float64]},
-	{name: "RETR", count: func(c *verbs.QPCounts) uint64 { return c.Retransmitted }},
-	{name: "TIMEO", count: func(c *verbs.QPCounts) uint64 { return c.Timeouts }},
-	{name: "LATE", count: func(c *verbs.QPCounts) uint64 { return c.LateAcks }},
-	{name: "SEQ", count: func(c *verbs.QPCounts) uint64 { return c.SequenceErrors }},
-	{name: "RESP", count: func(c *verbs.QPCounts) uint64 { return c.LostResponses }},
-	{name: "RNR", count: func(c *verbs.QPCounts) uint64 { return c.RNRs }},
-	{name: "DUP", count: func(c *verbs.QPCounts) uint64 { return c.Duplicates }},
-	{name: "TX_RNR", count: func(c *verbs.QPCounts) uint64 { return c.SentRNRs }},
-	{name: "MARKED", count: func(c *verbs.QPCounts) uint64 { return c.Marked }},
-	{name: "TX_CNP", count: func(c *verbs.QPCounts) uint64 { return c.SentCNPs }},
-	{name: "RX_CNP", count: func(c *verbs.QPCounts) uint64 { return c.RecvCNPs }},
+	{name: "RETR", count: func(c *metric.QPCounts) uint64 { return c.Retransmitted }},
+	{name: "TIMEO", count: func(c *metric.QPCounts) uint64 { return c.Timeouts }},
+	{name: "LATE", count: func(c *metric.QPCounts) uint64 { return c.LateAcks }},
+	{name: "SEQ", count: func(c *metric.QPCounts) uint64 { return c.SequenceErrors }},
+	{name: "RESP", count: func(c *metric.QPCounts) uint64 { return c.LostResponses }},
+	{name: "RNR", count: func(c *metric.QPCounts) uint64 { return c.RNRs }},
+	{name: "DUP", count: func(c *metric.QPCounts) uint64 { return c.Duplicates }},
+	{name: "TX_RNR", count: func(c *metric.QPCounts) uint64 { return c.SentRNRs }},
+	{name: "MARKED", count: func(c *metric.QPCounts) uint64 { return c.Marked }},
+	{name: "TX_CNP", count: func(c *metric.QPCounts) uint64 { return c.SentCNPs }},
+	{name: "RX_CNP", count: func(c *metric.QPCounts) uint64 { return c.RecvCNPs }},
 	{name: "SQ", state: func(s *live.Sample) float64 { return float64(s.SendQueue) }, text: units.Short[float64]},
 	{name: "WAITING", state: func(s *live.Sample) float64 { return float64(s.Waiting) }, text: units.Short[float64]},
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package verbs
+package metric
 
 import "strings"
 
@@ -47,10 +47,10 @@ func (m *Metric) Series() (name, help string) {
 	name, ok := seriesNames[m.Name]
 	if !ok {
 		name = m.Name
-		if unit, ok := map[MetricUnit]string{UnitBytes: "_bytes", UnitNanos: "_seconds"}[m.Unit]; ok && !strings.HasSuffix(name, unit) {
+		if unit, ok := map[Unit]string{UnitBytes: "_bytes", UnitNanos: "_seconds"}[m.Unit]; ok && !strings.HasSuffix(name, unit) {
 			name += unit
 		}
-		if m.Kind == MetricCounter {
+		if m.Kind == Counter {
 			name += "_total"
 		}
 	}
