@@ -42,7 +42,8 @@ var beside = map[string][]string{
 	"internal/base/memory":       {"internal/system/mappings"}, // the budget of mappings, which regions have, too
 	"internal/system/statsocket": {"internal/core/observe"},
 	"verbs":                      {"verbs/internal/hook", "verbs/metric"},
-	"verbs/driver":               {"verbs", "verbs/metric"},
+	"verbs/umad":                 {"verbs", "verbs/internal/hook"},
+	"verbs/driver":               {"verbs", "verbs/metric", "verbs/umad"},
 	"checksuite":                 {"checksuite/go"},
 }
 
@@ -55,7 +56,7 @@ var reserved = map[string][]string{
 	"internal/core/packetdev":   {"roce", "roce1", "infiniband", "internal/testkit/simnet"},
 	"internal/core/streamdev":   {"iwarp", "shm", "internal/testkit/simnet"},
 	"internal/core/check":       {"cabi", "internal/device/kinds", "rdmatest"},
-	"verbs/internal/hook":       {"verbs", "verbs/driver"},
+	"verbs/internal/hook":       {"verbs", "verbs/driver", "verbs/umad"},
 	"internal/system/ibverbs":   {"kernel"},
 	"internal/device/madclient": {"cabi"},
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/device/cdevices"
 	"github.com/ramjet-rdma/ramjet/internal/device/madclient"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/umad"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 	"github.com/ramjet-rdma/ramjet/wire/mad"
 )
@@ -102,7 +103,7 @@ func rj_umad_register(fd, class, version, rmpp C.int, methods *C.uint64_t, agent
 	if p == nil || class < 0 || class > 255 || version < 0 || version > 255 {
 		return einval
 	}
-	spec := verbs.MADSpec{Class: mad.Class(class), Version: uint8(version)}
+	spec := umad.Spec{Class: mad.Class(class), Version: uint8(version)}
 	masks, _ := sliceOf(methods, 2)
 	for i, word := range masks {
 		for bit := range 64 {
@@ -157,7 +158,7 @@ func (p *umadPort) deliver(e umadEvent) {
 //export rj_umad_send
 func rj_umad_send(fd C.int, m *C.struct_rj_umad, length C.int) C.int {
 	p := umadOf(fd)
-	if p == nil || m.agent >= maxUmadAgents || length < mad.HeaderLen || length > verbs.MADLen {
+	if p == nil || m.agent >= maxUmadAgents || length < mad.HeaderLen || length > umad.Len {
 		return einval
 	}
 	p.mu.Lock()
@@ -178,8 +179,8 @@ func rj_umad_send(fd C.int, m *C.struct_rj_umad, length C.int) C.int {
 }
 
 // pathTo converts an address to send to.
-func (p *umadPort) pathTo(a *C.struct_rj_umad_addr) (verbs.MADPath, error) {
-	to := verbs.MADPath{QPN: verbs.QPN(be32(uint32(a.qpn))), QKey: verbs.QKey(be32(uint32(a.qkey))),
+func (p *umadPort) pathTo(a *C.struct_rj_umad_addr) (umad.Path, error) {
+	to := umad.Path{QPN: verbs.QPN(be32(uint32(a.qpn))), QKey: verbs.QKey(be32(uint32(a.qkey))),
 		AH: verbs.AHAttr{DLID: be16(uint16(a.lid)), SL: uint8(a.sl), SrcPathBits: uint8(a.path_bits), Port: p.num}}
 	if a.has_grh != 0 {
 		to.AH.DGID = *(*verbs.GID)(unsafe.Pointer(&a.gid))
@@ -226,7 +227,7 @@ func rj_umad_recv(fd C.int, m *C.struct_rj_umad, length *C.int) C.int {
 }
 
 // pathOf converts where a datagram came from.
-func (p *umadPort) pathOf(a *C.struct_rj_umad_addr, from *verbs.MADPath) {
+func (p *umadPort) pathOf(a *C.struct_rj_umad_addr, from *umad.Path) {
 	h := &from.AH
 	a.qpn, a.qkey = C.uint32_t(be32(uint32(from.QPN))), C.uint32_t(be32(uint32(from.QKey)))
 	a.lid, a.sl, a.path_bits = C.uint16_t(be16(h.DLID)), C.uint8_t(h.SL), C.uint8_t(h.SrcPathBits)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
+	"github.com/ramjet-rdma/ramjet/verbs/umad"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 	"github.com/ramjet-rdma/ramjet/wire/mad"
 	"github.com/ramjet-rdma/ramjet/wire/mad/sa"
@@ -40,7 +41,7 @@ func newAdministrator(drv driver.Device) *administrator {
 		a.err = verbs.ErrNotSupported
 		return a
 	}
-	if a.agent, a.err = d.OpenMAD(1, ib.QP1, verbs.MADSpec{Class: sa.Class, Version: sa.ClassVersion}); a.err != nil {
+	if a.agent, a.err = d.OpenMAD(1, ib.QP1, umad.Spec{Class: sa.Class, Version: sa.ClassVersion}); a.err != nil {
 		return a
 	}
 	var b [4]byte
@@ -109,7 +110,7 @@ func (a *administrator) ask(ctx context.Context, m mad.Method, attr mad.Attribut
 		b := append(h.Append(make([]byte, 0, mad.Size)), record...)
 		if p.SMLID != 0 {
 			// What cannot be sent now is sent again, as what is lost.
-			a.agent.Send(verbs.MADPath{AH: verbs.AHAttr{DLID: p.SMLID, SL: p.SL}}, b[:mad.Size])
+			a.agent.Send(umad.Path{AH: verbs.AHAttr{DLID: p.SMLID, SL: p.SL}}, b[:mad.Size])
 		}
 		again := time.NewTimer(repeatQuery)
 		var got []byte

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
+	"github.com/ramjet-rdma/ramjet/verbs/umad"
 	"github.com/ramjet-rdma/ramjet/wire/mad"
 	"github.com/ramjet-rdma/ramjet/wire/mad/sa"
 )
@@ -24,13 +25,13 @@ type busySA struct {
 }
 
 func (b *busySA) QueryPort(int) (verbs.PortAttr, error) { return verbs.PortAttr{SMLID: 1}, nil }
-func (b *busySA) OpenMAD(int, verbs.QPN, verbs.MADSpec) (driver.MADAgent, error) {
+func (b *busySA) OpenMAD(int, verbs.QPN, umad.Spec) (driver.MADAgent, error) {
 	return b, nil
 }
 func (b *busySA) Transactions() uint32 { return 1 }
 func (b *busySA) Close() error         { close(b.answers); return nil }
 
-func (b *busySA) Send(_ verbs.MADPath, m []byte) error {
+func (b *busySA) Send(_ umad.Path, m []byte) error {
 	b.sent = append(b.sent, time.Now())
 	var h sa.Header
 	h.Decode(m)
@@ -43,12 +44,12 @@ func (b *busySA) Send(_ verbs.MADPath, m []byte) error {
 	return nil
 }
 
-func (b *busySA) Recv(_ context.Context, m []byte) (int, verbs.MADPath, error) {
+func (b *busySA) Recv(_ context.Context, m []byte) (int, umad.Path, error) {
 	a, ok := <-b.answers
 	if !ok {
-		return 0, verbs.MADPath{}, verbs.ErrClosed
+		return 0, umad.Path{}, verbs.ErrClosed
 	}
-	return copy(m, a), verbs.MADPath{}, nil
+	return copy(m, a), umad.Path{}, nil
 }
 
 // An administrator that is busy is asked again after a pause, not at once.

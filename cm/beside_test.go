@@ -11,21 +11,22 @@ import (
 	"github.com/ramjet-rdma/ramjet/cm"
 	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/umad"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 	"github.com/ramjet-rdma/ramjet/wire/mad"
 )
 
 // perfAgent answers Get of performance management with a counter of its device, behind the header
 // of the class (IBTA 16.1.1), until it is closed.
-func perfAgent(t *testing.T, dev *verbs.Device) *verbs.MADAgent {
+func perfAgent(t *testing.T, dev *verbs.Device) *umad.Agent {
 	t.Helper()
-	a, err := dev.OpenMAD(1, ib.QP1, verbs.MADSpec{Class: mad.ClassPerf, Version: 1, Methods: []mad.Method{mad.MethodGet}})
+	a, err := umad.Open(dev, 1, ib.QP1, umad.Spec{Class: mad.ClassPerf, Version: 1, Methods: []mad.Method{mad.MethodGet}})
 	ok(t, err)
 	ctx := t.Context()
 	var done sync.WaitGroup
 	t.Cleanup(func() { a.Close(); done.Wait() })
 	done.Go(func() {
-		b := make([]byte, verbs.MADLen)
+		b := make([]byte, umad.Len)
 		for {
 			_, from, err := a.Recv(ctx, b)
 			if err != nil {
@@ -50,13 +51,13 @@ func TestAgentsBesideManager(t *testing.T) {
 	da, db := open(t), open(t)
 	l := listen(t, db)
 	agent := perfAgent(t, db)
-	client, err := da.OpenMAD(1, ib.QP1, verbs.MADSpec{Class: mad.ClassPerf, Version: 1})
+	client, err := umad.Open(da, 1, ib.QP1, umad.Spec{Class: mad.ClassPerf, Version: 1})
 	ok(t, err)
 	defer client.Close()
 	gids, err := db.GIDs(1)
 	ok(t, err)
-	to := verbs.MADPath{AH: verbs.AHAttr{DGID: gids[0].GID}}
-	b := make([]byte, verbs.MADLen)
+	to := umad.Path{AH: verbs.AHAttr{DGID: gids[0].GID}}
+	b := make([]byte, umad.Len)
 	received := func(low uint32) uint64 {
 		h := mad.Header{BaseVersion: mad.BaseVersion, Class: mad.ClassPerf, ClassVersion: 1, Method: mad.MethodGet, TID: uint64(low)}
 		clear(b)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
+	"github.com/ramjet-rdma/ramjet/verbs/umad"
 )
 
 // lossy has what makes an agent lose datagrams, by the drivers of the devices where they do.
@@ -50,7 +51,7 @@ type lossyAgent struct {
 	rand         *rand.Rand
 }
 
-func (g *lossyAgent) Send(to verbs.MADPath, mad []byte) error {
+func (g *lossyAgent) Send(to umad.Path, mad []byte) error {
 	g.mu.Lock()
 	lose, repeat := g.rand.Float64() < g.lose, g.rand.Float64() < g.repeat
 	g.mu.Unlock()

@@ -13,6 +13,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/roce"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
+	"github.com/ramjet-rdma/ramjet/verbs/umad"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 	"github.com/ramjet-rdma/ramjet/wire/mad"
 )
@@ -23,10 +24,10 @@ type wireAgent struct {
 	in   chan []byte
 	sent chan []byte
 	done chan struct{}
-	from verbs.MADPath
+	from umad.Path
 }
 
-func (g *wireAgent) Send(_ verbs.MADPath, b []byte) error {
+func (g *wireAgent) Send(_ umad.Path, b []byte) error {
 	select {
 	case g.sent <- append([]byte(nil), b...):
 	default:
@@ -34,12 +35,12 @@ func (g *wireAgent) Send(_ verbs.MADPath, b []byte) error {
 	return nil
 }
 
-func (g *wireAgent) Recv(_ context.Context, b []byte) (int, verbs.MADPath, error) {
+func (g *wireAgent) Recv(_ context.Context, b []byte) (int, umad.Path, error) {
 	select {
 	case m := <-g.in:
 		return copy(b, m), g.from, nil
 	case <-g.done:
-		return 0, verbs.MADPath{}, verbs.ErrClosed
+		return 0, umad.Path{}, verbs.ErrClosed
 	}
 }
 
@@ -75,7 +76,7 @@ func FuzzRequest(f *testing.F) {
 	f.Add([]byte{0, 24 + 52 + 43, 0, 0, 24 + 35, 0xff, 0, 24 + 39, 0}) // timeout, depths
 	f.Fuzz(func(t *testing.T, changes []byte) {
 		g := &wireAgent{in: make(chan []byte), sent: make(chan []byte, 16), done: make(chan struct{}),
-			from: verbs.MADPath{AH: verbs.AHAttr{DGID: ib.GIDFromAddr(netip.MustParseAddr("127.0.0.1"))}}}
+			from: umad.Path{AH: verbs.AHAttr{DGID: ib.GIDFromAddr(netip.MustParseAddr("127.0.0.1"))}}}
 		openMAD = func(driver.MADDevice) (driver.MADAgent, error) { return g, nil }
 		l, err := Listen(t.Context(), dev, ":7471", WithRecvSize(64), WithDepth(1, 1))
 		if err != nil {

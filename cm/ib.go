@@ -13,6 +13,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/engine/ibcm"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
+	"github.com/ramjet-rdma/ramjet/verbs/umad"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 	"github.com/ramjet-rdma/ramjet/wire/mad"
 )
@@ -137,7 +138,7 @@ const goodbyeTime = time.Second
 
 // send sends a datagram, from queue pair 1 to queue pair 1.
 func (p *ibProtocol) send(out *ibcm.Datagram) error {
-	return p.agent.Send(verbs.MADPath{AH: out.To, PKey: out.PKey}, out.MAD[:])
+	return p.agent.Send(umad.Path{AH: out.To, PKey: out.PKey}, out.MAD[:])
 }
 
 // flush sends the engine's datagrams, delivers its events, and sets the timer. What cannot be sent

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/umad"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 	"github.com/ramjet-rdma/ramjet/wire/mad"
 )
@@ -17,13 +18,13 @@ func TestAnswerAfterLastID(t *testing.T) {
 	ok(t, listen(t, a).Close())
 	gids, err := a.GIDs(1)
 	ok(t, err)
-	g, err := b.OpenMAD(1, ib.QP1, verbs.MADSpec{Class: mad.ClassCM, Methods: []mad.Method{mad.MethodSend}})
+	g, err := umad.Open(b, 1, ib.QP1, umad.Spec{Class: mad.ClassCM, Methods: []mad.Method{mad.MethodSend}})
 	ok(t, err)
 	dreq := mad.DREQ{LocalCommID: 0x11111111, RemoteCommID: 0x22222222, RemoteQPN: 0x333}
 	h := mad.CMHeader(mad.AttrDREQ, 0x4444)
 	msg := make([]byte, mad.Size)
 	copy(msg, dreq.Append(h.Append(nil)))
-	ok(t, g.Send(verbs.MADPath{AH: verbs.AHAttr{DGID: gids[0].GID}}, msg))
+	ok(t, g.Send(umad.Path{AH: verbs.AHAttr{DGID: gids[0].GID}}, msg))
 	n, _, err := g.Recv(within(t), msg)
 	ok(t, err)
 	var drep mad.DREP

@@ -11,6 +11,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/core/observe"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
+	"github.com/ramjet-rdma/ramjet/verbs/umad"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 	"github.com/ramjet-rdma/ramjet/wire/mad"
 )
@@ -74,10 +75,10 @@ func attachManager(id *ID) error {
 }
 
 // openMAD is replaced by tests that lose datagrams. It opens the driver's agent, because a
-// *verbs.MADAgent keeps its device from being freed. The agent also gets datagrams of other
+// *umad.Agent keeps its device from being freed. The agent also gets datagrams of other
 // versions of the class, to refuse them.
 var openMAD = func(d driver.MADDevice) (driver.MADAgent, error) {
-	return d.OpenMAD(1, ib.QP1, verbs.MADSpec{Class: mad.ClassCM, Methods: []mad.Method{mad.MethodSend}})
+	return d.OpenMAD(1, ib.QP1, umad.Spec{Class: mad.ClassCM, Methods: []mad.Method{mad.MethodSend}})
 }
 
 func newManager(dev *verbs.Device) (*manager, error) {

@@ -12,6 +12,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/infiniband"
 	"github.com/ramjet-rdma/ramjet/internal/testkit/softfabric"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/umad"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 	"github.com/ramjet-rdma/ramjet/wire/mad"
 	"github.com/ramjet-rdma/ramjet/wire/mad/sa"
@@ -21,13 +22,13 @@ import (
 type asker struct {
 	t     testing.TB
 	d     *verbs.Device
-	agent *verbs.MADAgent
+	agent *umad.Agent
 	last  uint32
 }
 
 func newAsker(t testing.TB, d *verbs.Device) *asker {
 	t.Helper()
-	g, err := d.OpenMAD(1, ib.QP1, verbs.MADSpec{Class: sa.Class, Version: sa.ClassVersion})
+	g, err := umad.Open(d, 1, ib.QP1, umad.Spec{Class: sa.Class, Version: sa.ClassVersion})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,9 +53,9 @@ func (a *asker) send(method mad.Method, mask uint64, r sa.MCMemberRecord) uint64
 	if method == mad.MethodGet {
 		h.SMKey = 1 // OpenSM tells nobody else
 	}
-	b := make([]byte, verbs.MADLen)
+	b := make([]byte, umad.Len)
 	r.Append(h.Append(b[:0]))
-	if err := a.agent.Send(verbs.MADPath{AH: verbs.AHAttr{DLID: p.SMLID, SL: p.SL}}, b); err != nil {
+	if err := a.agent.Send(umad.Path{AH: verbs.AHAttr{DLID: p.SMLID, SL: p.SL}}, b); err != nil {
 		a.t.Fatal(err)
 	}
 	return h.TID
@@ -62,7 +63,7 @@ func (a *asker) send(method mad.Method, mask uint64, r sa.MCMemberRecord) uint64
 
 // answer waits for the answer to a request until ctx ends.
 func (a *asker) answer(ctx context.Context, tid uint64) (h sa.Header, r sa.MCMemberRecord, err error) {
-	for b := make([]byte, verbs.MADLen); h.TID != tid; {
+	for b := make([]byte, umad.Len); h.TID != tid; {
 		if _, _, err := a.agent.Recv(ctx, b); err != nil {
 			return h, r, err
 		}

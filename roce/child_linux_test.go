@@ -19,6 +19,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/roce"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/umad"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 	"github.com/ramjet-rdma/ramjet/wire/mad"
 )
@@ -52,7 +53,7 @@ const (
 // party is a device with an RC and a UD queue pair, in this process or in a child.
 type party struct {
 	dev     *verbs.Device
-	agent   *verbs.MADAgent
+	agent   *umad.Agent
 	pd      *verbs.PD
 	cq, rcq *verbs.CQ
 	mr      *verbs.MR
@@ -67,7 +68,7 @@ func openParty(address string) (p *party, err error) {
 	if p.dev, err = roce.Open(address, nil); err != nil {
 		return nil, err
 	}
-	if p.agent, err = p.dev.OpenMAD(1, ib.QP1, verbs.MADSpec{Class: mad.ClassCM, Methods: []mad.Method{mad.MethodSend}}); err != nil {
+	if p.agent, err = umad.Open(p.dev, 1, ib.QP1, umad.Spec{Class: mad.ClassCM, Methods: []mad.Method{mad.MethodSend}}); err != nil {
 		return nil, err
 	}
 	if p.pd, err = p.dev.AllocPD(); err != nil {
@@ -124,7 +125,7 @@ func (p *party) do(ctx context.Context, o *order) error {
 	case "claim":
 		return p.agent.Claim(o.Service, ^uint64(0))
 	case "mad":
-		for b := make([]byte, verbs.MADLen); ; { // on ::1 other programs' may come, too
+		for b := make([]byte, umad.Len); ; { // on ::1 other programs' may come, too
 			if _, _, err := p.agent.Recv(ctx, b); err != nil || string(b) == string(request(o.Service)) {
 				return err
 			}

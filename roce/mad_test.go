@@ -12,6 +12,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/internal/testkit/captured"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/umad"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 	"github.com/ramjet-rdma/ramjet/wire/mad"
 )
@@ -19,12 +20,12 @@ import (
 // TestForgedMADs sends to QP1 what is no management datagram: it is dropped and counted.
 func TestForgedMADs(t *testing.T) {
 	f := newForger(t)
-	g, err := f.dev.OpenMAD(1, ib.QP1, verbs.MADSpec{Class: mad.ClassCM, Methods: []mad.Method{mad.MethodSend}})
+	g, err := umad.Open(f.dev, 1, ib.QP1, umad.Spec{Class: mad.ClassCM, Methods: []mad.Method{mad.MethodSend}})
 	f.ok(err)
 	good := func() *ib.Packet {
 		h := mad.CMHeader(mad.AttrDREP, 1)
 		p := &ib.Packet{BTH: ib.BTH{Opcode: ib.UDSendOnly, PKey: ib.DefaultPKey, DestQP: ib.QP1},
-			DETH: ib.DETH{QKey: ib.QKeyGSI, SrcQP: ib.QP1}, Payload: make([]byte, verbs.MADLen)}
+			DETH: ib.DETH{QKey: ib.QKeyGSI, SrcQP: ib.QP1}, Payload: make([]byte, umad.Len)}
 		h.Append(p.Payload[:0])
 		return p
 	}
@@ -44,7 +45,7 @@ func TestForgedMADs(t *testing.T) {
 		f.counts(counter, before, 1)
 	}
 	long := good()
-	long.Payload = make([]byte, verbs.MADLen+4)
+	long.Payload = make([]byte, umad.Len+4)
 	before := f.counter("dropped_bad_length")
 	f.send(frame(long, f.pseudo))
 	f.counts("dropped_bad_length", before, 1)
@@ -52,7 +53,7 @@ func TestForgedMADs(t *testing.T) {
 	f.send(frame(good(), f.pseudo))
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	if n, _, err := g.Recv(ctx, make([]byte, verbs.MADLen)); n != verbs.MADLen || err != nil {
+	if n, _, err := g.Recv(ctx, make([]byte, umad.Len)); n != umad.Len || err != nil {
 		t.Errorf("a good one: %d bytes, %v", n, err)
 	}
 	f.ok(g.Close())
@@ -64,7 +65,7 @@ func TestForgedMADs(t *testing.T) {
 // TestRefusedAfterClose asks a QP1 that was closed who receives: like all else it is closed.
 func TestRefusedAfterClose(t *testing.T) {
 	f := newForger(t)
-	g, err := f.dev.OpenMAD(1, ib.QP1, verbs.MADSpec{Class: mad.ClassCM, Methods: []mad.Method{mad.MethodSend}})
+	g, err := umad.Open(f.dev, 1, ib.QP1, umad.Spec{Class: mad.ClassCM, Methods: []mad.Method{mad.MethodSend}})
 	f.ok(err)
 	f.ok(g.Close())
 	gids, err := f.dev.GIDs(1)
@@ -79,7 +80,7 @@ func TestRefusedAfterClose(t *testing.T) {
 // TestCapturedMADs sends a device the management datagrams that Linux rxe sent to another.
 func TestCapturedMADs(t *testing.T) {
 	f := newForger(t)
-	g, err := f.dev.OpenMAD(1, ib.QP1, verbs.MADSpec{Class: mad.ClassCM, Methods: []mad.Method{mad.MethodSend}})
+	g, err := umad.Open(f.dev, 1, ib.QP1, umad.Spec{Class: mad.ClassCM, Methods: []mad.Method{mad.MethodSend}})
 	f.ok(err)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
@@ -92,7 +93,7 @@ func TestCapturedMADs(t *testing.T) {
 			}
 			total++
 			f.send(frame(&p, f.pseudo))
-			got := make([]byte, verbs.MADLen)
+			got := make([]byte, umad.Len)
 			if _, _, err := g.Recv(ctx, got); err != nil || !bytes.Equal(got, p.Payload) {
 				t.Fatalf("%s: got % x, want % x; %v", name, got, p.Payload, err)
 			}

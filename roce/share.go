@@ -11,7 +11,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/internal/base/steer"
 	"github.com/ramjet-rdma/ramjet/internal/engine/ibta"
-	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/umad"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
@@ -114,7 +114,7 @@ func (p *port) forward(c *ibta.Counters, frame []byte, src *source, id uint16) b
 // agentOf returns the slot of the device whose agent a packet to QP1 is for. What is for nobody is for
 // this device, which counts it.
 func agentOf(g group, pkt *ib.Packet) int {
-	if pkt.DestQP != ib.QP1 || ibta.CheckMAD(pkt, verbs.MADLen) != ibta.Taken {
+	if pkt.DestQP != ib.QP1 || ibta.CheckMAD(pkt, umad.Len) != ibta.Taken {
 		return g.Slot()
 	}
 	if slot := steer.Agent(g, pkt.Payload); slot >= 0 {

@@ -21,6 +21,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
 	"github.com/ramjet-rdma/ramjet/roce"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/umad"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 	"github.com/ramjet-rdma/ramjet/wire/mad"
 )
@@ -180,7 +181,7 @@ func askUntilHeard(t *testing.T, address string, c *child, service uint64) {
 		t.Fatal(err)
 	}
 	defer dev.Close()
-	g, err := dev.OpenMAD(1, ib.QP1, verbs.MADSpec{Class: mad.ClassCM, Methods: []mad.Method{mad.MethodSend}})
+	g, err := umad.Open(dev, 1, ib.QP1, umad.Spec{Class: mad.ClassCM, Methods: []mad.Method{mad.MethodSend}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,7 +192,7 @@ func askUntilHeard(t *testing.T, address string, c *child, service uint64) {
 		c.out.Decode(&r)
 		heard <- r
 	}()
-	to := verbs.MADPath{AH: verbs.AHAttr{DGID: ib.GIDFromAddr(netip.MustParseAddr(address))}}
+	to := umad.Path{AH: verbs.AHAttr{DGID: ib.GIDFromAddr(netip.MustParseAddr(address))}}
 	for tries := 0; ; tries++ {
 		if err := g.Send(to, request(service)); err != nil {
 			t.Fatal(err)
@@ -219,25 +220,25 @@ func TestUnclaimed(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer leader.Close()
-	var g [2]*verbs.MADAgent
+	var g [2]*umad.Agent
 	for i := range g {
 		dev, err := roce.Open(address, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer dev.Close()
-		if g[i], err = dev.OpenMAD(1, ib.QP1, verbs.MADSpec{Class: mad.ClassCM, Methods: []mad.Method{mad.MethodSend}}); err != nil {
+		if g[i], err = umad.Open(dev, 1, ib.QP1, umad.Spec{Class: mad.ClassCM, Methods: []mad.Method{mad.MethodSend}}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	to := verbs.MADPath{AH: verbs.AHAttr{DGID: ib.GIDFromAddr(netip.MustParseAddr(address))}}
-	for _, hears := range []*verbs.MADAgent{g[0], g[1]} {
+	to := umad.Path{AH: verbs.AHAttr{DGID: ib.GIDFromAddr(netip.MustParseAddr(address))}}
+	for _, hears := range []*umad.Agent{g[0], g[1]} {
 		if err := g[1].Send(to, request(42)); err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		defer cancel()
-		if _, _, err := hears.Recv(ctx, make([]byte, verbs.MADLen)); err != nil {
+		if _, _, err := hears.Recv(ctx, make([]byte, umad.Len)); err != nil {
 			t.Fatal(err)
 		}
 		g[0].Close()
@@ -248,20 +249,20 @@ func TestUnclaimed(t *testing.T) {
 // reaches the device that has an agent for it, and an answer the one that asked.
 func TestClasses(t *testing.T) {
 	address := sharedAddress(t, false)
-	to := verbs.MADPath{AH: verbs.AHAttr{DGID: ib.GIDFromAddr(netip.MustParseAddr(address))}}
+	to := umad.Path{AH: verbs.AHAttr{DGID: ib.GIDFromAddr(netip.MustParseAddr(address))}}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	var devs [3]*verbs.Device
-	agent := func(i int, spec verbs.MADSpec) *verbs.MADAgent {
+	agent := func(i int, spec umad.Spec) *umad.Agent {
 		t.Helper()
-		a, err := devs[i].OpenMAD(1, ib.QP1, spec)
+		a, err := umad.Open(devs[i], 1, ib.QP1, spec)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return a
 	}
-	gets := verbs.MADSpec{Class: mad.ClassPerf, Version: 1, Methods: []mad.Method{mad.MethodGet}}
-	var servers []*verbs.MADAgent
+	gets := umad.Spec{Class: mad.ClassPerf, Version: 1, Methods: []mad.Method{mad.MethodGet}}
+	var servers []*umad.Agent
 	for i := range devs {
 		var err error
 		if devs[i], err = roce.Open(address, nil); err != nil {
@@ -275,8 +276,8 @@ func TestClasses(t *testing.T) {
 			servers = append(servers, agent(2, gets))
 		}
 	}
-	client := agent(1, verbs.MADSpec{Class: mad.ClassPerf, Version: 1})
-	b := make([]byte, verbs.MADLen)
+	client := agent(1, umad.Spec{Class: mad.ClassPerf, Version: 1})
+	b := make([]byte, umad.Len)
 	for i, server := range servers {
 		h := mad.Header{BaseVersion: mad.BaseVersion, Class: mad.ClassPerf, ClassVersion: 1, Method: mad.MethodGet, TID: uint64(i)}
 		copy(b, h.Append(nil))

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/ramjet-rdma/ramjet/internal/engine/ibta"
-	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/umad"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 	"github.com/ramjet-rdma/ramjet/wire/mad"
 )
@@ -56,7 +56,7 @@ func TestAgentOf(t *testing.T) {
 	for what, spoil := range map[string]func(*ib.Packet){
 		"for queue pair 0":    func(p *ib.Packet) { p.DestQP = ib.QP0 },
 		"with another Q_Key":  func(p *ib.Packet) { p.DETH.QKey++ },
-		"that is too short":   func(p *ib.Packet) { p.Payload = p.Payload[:verbs.MADLen-4] },
+		"that is too short":   func(p *ib.Packet) { p.Payload = p.Payload[:umad.Len-4] },
 		"that is no datagram": func(p *ib.Packet) { p.Opcode = ib.RCSendOnly },
 	} {
 		p := response(2)

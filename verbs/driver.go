@@ -107,17 +107,6 @@ type (
 		DetachMulticast(gid GID, lid uint16) error
 		Destroy() error
 	}
-
-	madAgentDriver = interface {
-		Send(to MADPath, mad []byte) error
-		Recv(ctx context.Context, mad []byte) (n int, from MADPath, err error)
-		Transactions() uint32
-		Claim(service, mask uint64) error
-		Release(service uint64)
-		IDs() (base, mask uint32)
-		Refused(ctx context.Context, to AHAttr) error
-		Close() error
-	}
 )
 
 // callLog is the log of a device's calls, CallLog of package verbs/driver.
@@ -143,10 +132,6 @@ type checker = interface {
 
 // These interfaces are those that only some drivers implement.
 type (
-	madDriver interface {
-		OpenMAD(port int, qp QPN, spec MADSpec) (madAgentDriver, error)
-	}
-
 	watcher interface {
 		Do(f func(b []byte))
 		WaitFor(ctx context.Context, cond func(b []byte) bool) error
@@ -172,6 +157,9 @@ func init() {
 	hook.CQOf = func(cq *CQ) cqDriver { return cq.drv }
 	hook.SRQOf = func(s *SRQ) srqDriver { return s.drv }
 	hook.QPOf = func(qp *QP) qpDriver { return qp.drv }
+	hook.DriverOf = func(d *Device) any { return d.drv }
+	hook.Use = (*Device).useBy
+	hook.Wrap = wrap
 	hook.Local = (*Device).local
 	hook.OnClose = (*Device).registerOnClose
 	hook.OnEvent = func(d *Device, f func(t EventType, port int)) { d.events.watch(f) }

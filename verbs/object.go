@@ -32,6 +32,15 @@ func (o *object) use(op string, deps ...*object) error {
 	return nil
 }
 
+// useBy makes an object of another package depend on the device. It returns how to close that object.
+func (d *Device) useBy(op string) (end func(op string, destroy func() error) error, err error) {
+	o := new(object)
+	if err := o.use(op, &d.object); err != nil {
+		return nil, err
+	}
+	return o.close, nil
+}
+
 // unuse gives up the dependencies of an object that could not be created.
 func (o *object) unuse() {
 	release(o.deps)

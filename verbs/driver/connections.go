@@ -7,6 +7,7 @@ import (
 	"net/netip"
 
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/umad"
 )
 
 // Connector is a [Device] whose queue pairs can be connected by address and port. Package cm connects them;
@@ -52,22 +53,22 @@ type Protocols interface {
 type MADDevice interface {
 	// OpenMAD registers an agent. ErrNotSupported: the port has no such queue pair; ErrBusy:
 	// another agent has registered for one of the methods; ErrNoMemory: there are too many.
-	OpenMAD(port int, qp verbs.QPN, spec verbs.MADSpec) (MADAgent, error)
+	OpenMAD(port int, qp verbs.QPN, spec umad.Spec) (MADAgent, error)
 }
 
 // MADAgent is a management agent of a driver.
 type MADAgent = interface {
-	// Send writes the agent's transaction id into requests; see [verbs.MADAgent.Send].
-	Send(to verbs.MADPath, mad []byte) error
-	Recv(ctx context.Context, mad []byte) (n int, from verbs.MADPath, err error)
+	// Send writes the agent's transaction id into requests; see [umad.Agent.Send].
+	Send(to umad.Path, mad []byte) error
+	Recv(ctx context.Context, mad []byte) (n int, from umad.Path, err error)
 	// Transactions returns the upper half of the agent's transaction ids.
 	Transactions() uint32
 	// Claim, Release and IDs are for an agent of a connection manager that shares its address with those of
-	// other processes; see [verbs.MADAgent.Claim].
+	// other processes; see [umad.Agent.Claim].
 	Claim(service, mask uint64) error
 	Release(service uint64)
 	IDs() (base, mask uint32)
-	// Refused waits until the network reports that nobody receives at an address; see [verbs.MADAgent.Refused].
+	// Refused waits until the network reports that nobody receives at an address; see [umad.Agent.Refused].
 	Refused(ctx context.Context, to verbs.AHAttr) error
 	Close() error
 }

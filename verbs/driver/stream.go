@@ -9,7 +9,7 @@ import (
 )
 
 // StreamDevice is a [Device] whose queue pairs are connected by streams between addresses and
-// ports, such as those of iWARP over TCP. Package cm runs on it there, as it runs on [verbs.MADAgent]
+// ports, such as those of iWARP over TCP. Package cm runs on it there, as it runs on [umad.Agent]
 // elsewhere; programs use package cm.
 //
 // Callbacks are called from one goroutine, one after the other and without a lock held. They may

@@ -14,6 +14,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/engine/ibta"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
+	"github.com/ramjet-rdma/ramjet/verbs/umad"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 	wire "github.com/ramjet-rdma/ramjet/wire/mad"
 )
@@ -52,7 +53,7 @@ type madFilter struct {
 type agent struct {
 	dev  *Device
 	port int
-	spec verbs.MADSpec
+	spec umad.Spec
 	id   uint32
 
 	mu      sync.Mutex
@@ -65,15 +66,15 @@ type agent struct {
 
 // mad is a received management datagram.
 type mad struct {
-	from verbs.MADPath
-	data [verbs.MADLen]byte
+	from umad.Path
+	data [umad.Len]byte
 }
 
 // Connections connects queue pairs by datagrams on QP1.
 func (d *Device) Connections(p driver.Protocols) error { return p.Datagrams(d) }
 
 // OpenMAD registers an agent at QP1, or on fabrics with subnet management at QP0.
-func (d *Device) OpenMAD(port int, qp verbs.QPN, spec verbs.MADSpec) (driver.MADAgent, error) {
+func (d *Device) OpenMAD(port int, qp verbs.QPN, spec umad.Spec) (driver.MADAgent, error) {
 	const op = "open_mad"
 	if err := d.CheckPort(port); err != nil {
 		return nil, err
@@ -179,7 +180,7 @@ func (d *Device) receiveMAD(p *ib.Packet, from *ibta.Arrival) ibta.Reason {
 		return ibta.DropNoDestination
 	}
 	port := int(from.From.Port)
-	if r := ibta.CheckMAD(p, verbs.MADLen); r != ibta.Taken {
+	if r := ibta.CheckMAD(p, umad.Len); r != ibta.Taken {
 		return r
 	}
 	if p.DestQP == ib.QP1 && !d.engine.Ports[port-1].Member(p.PKey) { // any of its partitions may (IBTA 10.9.8)
@@ -203,7 +204,7 @@ func (a *agent) put(p *ib.Packet, from *ibta.Arrival) ibta.Reason {
 		return ibta.DropNoReceive
 	}
 	m := a.arrived.PushBack()
-	m.from = verbs.MADPath{AH: a.dev.replyPath(from), QPN: p.DETH.SrcQP, QKey: p.DETH.QKey, PKey: p.PKey}
+	m.from = umad.Path{AH: a.dev.replyPath(from), QPN: p.DETH.SrcQP, QKey: p.DETH.QKey, PKey: p.PKey}
 	copy(m.data[:], p.Payload)
 	a.signal()
 	return ibta.Taken
@@ -232,7 +233,7 @@ func (a *agent) signal() {
 }
 
 // Recv waits for the next datagram.
-func (a *agent) Recv(ctx context.Context, b []byte) (int, verbs.MADPath, error) {
+func (a *agent) Recv(ctx context.Context, b []byte) (int, umad.Path, error) {
 	for {
 		n, from, err := a.take(b)
 		if n > 0 || err != nil {
@@ -241,13 +242,13 @@ func (a *agent) Recv(ctx context.Context, b []byte) (int, verbs.MADPath, error) 
 		select {
 		case <-a.ready:
 		case <-ctx.Done():
-			return 0, verbs.MADPath{}, ctx.Err()
+			return 0, umad.Path{}, ctx.Err()
 		}
 	}
 }
 
 // take copies the oldest datagram to b. It returns zero if there is none.
-func (a *agent) take(b []byte) (n int, from verbs.MADPath, err error) {
+func (a *agent) take(b []byte) (n int, from umad.Path, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.closed {
@@ -270,7 +271,7 @@ func (a *agent) take(b []byte) (n int, from verbs.MADPath, err error) {
 func (a *agent) Transactions() uint32 { return a.id }
 
 // packet returns the packet that carries a datagram.
-func (a *agent) packet(to *verbs.MADPath, b []byte) (*ib.Packet, error) {
+func (a *agent) packet(to *umad.Path, b []byte) (*ib.Packet, error) {
 	p := &ib.Packet{
 		BTH:     ib.BTH{Opcode: ib.UDSendOnly, PKey: ib.DefaultPKey, DestQP: ib.QP0, PSN: a.dev.agents.psn},
 		DETH:    ib.DETH{SrcQP: ib.QP0},
@@ -284,14 +285,14 @@ func (a *agent) packet(to *verbs.MADPath, b []byte) (*ib.Packet, error) {
 	var h wire.Header
 	if h.Decode(b); h.Method.Asks() {
 		h.TID = uint64(a.id)<<32 | h.TID&0xffff_ffff
-		p.Payload = append(h.Append(make([]byte, 0, verbs.MADLen)), b[wire.HeaderLen:]...)
+		p.Payload = append(h.Append(make([]byte, 0, umad.Len)), b[wire.HeaderLen:]...)
 	}
 	return p, nil
 }
 
 // setGSI fills in what a path says of the queue pair. Subnet management has none of it: it goes from
 // queue pair 0 to queue pair 0, outside of partitions and without a key (IBTA 10.9.8, 13.5.3.1).
-func (a *agent) setGSI(to *verbs.MADPath, p *ib.Packet) error {
+func (a *agent) setGSI(to *umad.Path, p *ib.Packet) error {
 	p.PKey, p.DestQP, p.DETH = to.PKey, to.QPN, ib.DETH{QKey: to.QKey, SrcQP: ib.QP1}
 	if p.PKey == 0 {
 		p.PKey = ib.DefaultPKey
@@ -313,7 +314,7 @@ func (a *agent) setGSI(to *verbs.MADPath, p *ib.Packet) error {
 }
 
 // Send sends a datagram at once.
-func (a *agent) Send(to verbs.MADPath, b []byte) error {
+func (a *agent) Send(to umad.Path, b []byte) error {
 	d := a.dev
 	d.Lane.Mu.Lock()
 	defer d.Lane.Mu.Unlock()
@@ -340,7 +341,7 @@ func (a *agent) Send(to verbs.MADPath, b []byte) error {
 		return err
 	}
 	d.engine.Counters.SentPackets++
-	d.engine.Counters.SentBytes += verbs.MADLen
+	d.engine.Counters.SentBytes += umad.Len
 	return nil
 }
 

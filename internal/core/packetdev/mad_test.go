@@ -12,6 +12,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/testkit/memhub"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
+	"github.com/ramjet-rdma/ramjet/verbs/umad"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 	wire "github.com/ramjet-rdma/ramjet/wire/mad"
 )
@@ -24,7 +25,7 @@ func FuzzMAD(f *testing.F) {
 	var h memhub.Hub
 	dev := New("test", "test", 1, h.NewPort())
 	defer dev.Close()
-	open := func(spec verbs.MADSpec) *agent {
+	open := func(spec umad.Spec) *agent {
 		a, err := dev.OpenMAD(1, ib.QP1, spec)
 		if err != nil {
 			f.Fatal(err)
@@ -32,9 +33,9 @@ func FuzzMAD(f *testing.F) {
 		return a.(*agent)
 	}
 	agents := []*agent{
-		open(verbs.MADSpec{Class: wire.ClassCM, Methods: []wire.Method{wire.MethodSend}}),
-		open(verbs.MADSpec{Class: wire.ClassPerf, Version: 1, Methods: []wire.Method{wire.MethodGet, wire.MethodSet}}),
-		open(verbs.MADSpec{Class: wire.ClassPerf, Version: 1}),
+		open(umad.Spec{Class: wire.ClassCM, Methods: []wire.Method{wire.MethodSend}}),
+		open(umad.Spec{Class: wire.ClassPerf, Version: 1, Methods: []wire.Method{wire.MethodGet, wire.MethodSet}}),
+		open(umad.Spec{Class: wire.ClassPerf, Version: 1}),
 	}
 	for _, h := range []wire.Header{
 		{BaseVersion: 1, Class: wire.ClassCM, ClassVersion: 2, Method: wire.MethodSend},
@@ -45,7 +46,7 @@ func FuzzMAD(f *testing.F) {
 		f.Add(h.Append(nil), uint8(3))
 	}
 	f.Fuzz(func(t *testing.T, b []byte, whose uint8) {
-		b = append(b, make([]byte, verbs.MADLen)...)[:verbs.MADLen]
+		b = append(b, make([]byte, umad.Len)...)[:umad.Len]
 		var head wire.Header
 		head.Decode(b)
 		if int(whose) < len(agents) { // an answer with the right number
@@ -58,7 +59,7 @@ func FuzzMAD(f *testing.F) {
 		dev.Lane.Mu.Unlock()
 		taken := 0
 		for i, a := range agents {
-			var got [verbs.MADLen]byte
+			var got [umad.Len]byte
 			n, _, err := a.take(got[:])
 			if err != nil {
 				t.Fatal(err)
@@ -83,7 +84,7 @@ func TestTooManyAgents(t *testing.T) {
 	var h memhub.Hub
 	dev := New("test", "test", 1, h.NewPort())
 	defer dev.Close()
-	spec := verbs.MADSpec{Class: wire.ClassPerf, Version: 1}
+	spec := umad.Spec{Class: wire.ClassPerf, Version: 1}
 	var last driver.MADAgent
 	for range maxAgents {
 		a, err := dev.OpenMAD(1, ib.QP1, spec)
@@ -106,7 +107,7 @@ func TestForeignPKey(t *testing.T) {
 	var n subnet
 	s := n.newNode(t)
 	s.port.change(1, func(i *softdev.PortInfo) { i.PKeyTable = []verbs.PKey{0x8001} })
-	a, err := s.soft.OpenMAD(1, ib.QP1, verbs.MADSpec{Class: wire.ClassPerf, Version: 1})
+	a, err := s.soft.OpenMAD(1, ib.QP1, umad.Spec{Class: wire.ClassPerf, Version: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +116,7 @@ func TestForeignPKey(t *testing.T) {
 		pkey verbs.PKey
 		want string
 	}{{0x8123, "0x8123"}, {0, "0xffff"}} {
-		if err := a.Send(verbs.MADPath{AH: verbs.AHAttr{DLID: s.lid(1), Port: 1}, PKey: c.pkey}, make([]byte, wire.Size)); err == nil || !strings.Contains(err.Error(), c.want) {
+		if err := a.Send(umad.Path{AH: verbs.AHAttr{DLID: s.lid(1), Port: 1}, PKey: c.pkey}, make([]byte, wire.Size)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v, want %s", err, c.want)
 		}
 	}

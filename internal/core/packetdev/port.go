@@ -71,7 +71,7 @@ type Recorder interface {
 
 // Refuser is a Port whose network reports addresses where nobody receives.
 type Refuser interface {
-	// Refused waits for that, or until ctx ends; see [verbs.MADAgent.Refused]. The device's lock is
+	// Refused waits for that, or until ctx ends; see [umad.Agent.Refused]. The device's lock is
 	// not held.
 	Refused(ctx context.Context, to ibta.Path) error
 }

@@ -18,7 +18,7 @@ type Sharer interface {
 	// Prefix is the first bits of the device's queue pair numbers and ids, which distinguish the
 	// devices that share the address.
 	Prefix() (slot uint32, bits int)
-	// Claim reserves service ids among all devices of the address; see verbs.MADAgent.
+	// Claim reserves service ids among all devices of the address; see umad.Agent.
 	Claim(service, mask uint64) error
 	Release(service, mask uint64)
 	// Serve records whether the device has an agent for a management class: an unsolicited datagram

@@ -14,6 +14,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/engine/ibta"
 	"github.com/ramjet-rdma/ramjet/internal/testkit/memhub"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/umad"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 	wire "github.com/ramjet-rdma/ramjet/wire/mad"
 )
@@ -432,20 +433,20 @@ func TestTwoPorts(t *testing.T) {
 func TestAgentsOfPorts(t *testing.T) {
 	var n subnet
 	a, b := n.newNode(t), n.newNode(t)
-	spec := verbs.MADSpec{Class: 0x30, Version: 1, Methods: []wire.Method{wire.MethodGet}}
-	var agents [3]*verbs.MADAgent
+	spec := umad.Spec{Class: 0x30, Version: 1, Methods: []wire.Method{wire.MethodGet}}
+	var agents [3]*umad.Agent
 	for port := 1; port <= 2; port++ {
-		g, err := b.Dev.OpenMAD(port, ib.QP1, spec)
+		g, err := umad.Open(b.Dev, port, ib.QP1, spec)
 		b.OK(err)
 		agents[port] = g
 	}
-	asker, err := a.Dev.OpenMAD(2, ib.QP1, verbs.MADSpec{Class: 0x30, Version: 1})
+	asker, err := umad.Open(a.Dev, 2, ib.QP1, umad.Spec{Class: 0x30, Version: 1})
 	a.OK(err)
-	request := make([]byte, verbs.MADLen)
+	request := make([]byte, umad.Len)
 	request[0], request[1], request[2], request[3] = 1, 0x30, 1, 1
 	for port := 1; port <= 2; port++ {
-		a.OK(asker.Send(verbs.MADPath{AH: verbs.AHAttr{DLID: b.lid(port) | 1, SL: 4, SrcPathBits: 3}, PKey: 0x8001}, request))
-		got := make([]byte, verbs.MADLen)
+		a.OK(asker.Send(umad.Path{AH: verbs.AHAttr{DLID: b.lid(port) | 1, SL: 4, SrcPathBits: 3}, PKey: 0x8001}, request))
+		got := make([]byte, umad.Len)
 		_, from, err := agents[port].Recv(t.Context(), got)
 		b.OK(err)
 		want := verbs.AHAttr{DLID: a.lid(2) | 3, SL: 4, SrcPathBits: 1, Port: port}
@@ -460,14 +461,14 @@ func TestAgentsOfPorts(t *testing.T) {
 			t.Errorf("the answer is from %+v", from)
 		}
 	}
-	for _, to := range []verbs.MADPath{{AH: verbs.AHAttr{DLID: b.lid(1), Port: 1}}, {AH: verbs.AHAttr{DLID: b.lid(1)}, PKey: 0x8002}} {
+	for _, to := range []umad.Path{{AH: verbs.AHAttr{DLID: b.lid(1), Port: 1}}, {AH: verbs.AHAttr{DLID: b.lid(1)}, PKey: 0x8002}} {
 		if err := asker.Send(to, request); !errors.Is(err, verbs.ErrInvalid) {
 			t.Errorf("%+v: %v", to, err)
 		}
 	}
 	a.port.change(2, func(p *softdev.PortInfo) { p.PKeyTable[2] = 0x8002 }, verbs.EventPKeyChange)
 	before := b.counter("dropped_pkey_mismatch")
-	a.OK(asker.Send(verbs.MADPath{AH: verbs.AHAttr{DLID: b.lid(1)}, PKey: 0x8002}, request))
+	a.OK(asker.Send(umad.Path{AH: verbs.AHAttr{DLID: b.lid(1)}, PKey: 0x8002}, request))
 	b.Eventually(func() bool { return b.counter("dropped_pkey_mismatch") > before }, "a datagram of another partition is dropped")
 }
 

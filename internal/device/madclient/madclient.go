@@ -13,6 +13,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/base/clock"
 	"github.com/ramjet-rdma/ramjet/internal/engine/madagent"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/umad"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 	"github.com/ramjet-rdma/ramjet/wire/mad"
 )
@@ -22,7 +23,7 @@ type Event = madagent.Event
 
 // Agent is an open agent.
 type Agent struct {
-	mad     *verbs.MADAgent
+	mad     *umad.Agent
 	deliver func(Event)
 	stop    context.CancelFunc
 	started time.Time
@@ -35,12 +36,12 @@ type Agent struct {
 
 // Open registers an agent at the queue pair of its class. With rmpp, responses in segments are put together.
 // deliver is called with a lock held and must not block.
-func Open(dev *verbs.Device, port int, spec verbs.MADSpec, rmpp bool, deliver func(Event)) (*Agent, error) {
+func Open(dev *verbs.Device, port int, spec umad.Spec, rmpp bool, deliver func(Event)) (*Agent, error) {
 	qp := verbs.QPN(ib.QP1)
 	if spec.Class.Subnet() {
 		qp = ib.QP0
 	}
-	m, err := dev.OpenMAD(port, qp, spec)
+	m, err := umad.Open(dev, port, qp, spec)
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +67,7 @@ func (a *Agent) Close() {
 
 // receive handles datagrams until the agent is closed.
 func (a *Agent) receive(ctx context.Context) {
-	var b [verbs.MADLen]byte
+	var b [umad.Len]byte
 	for {
 		n, from, err := a.mad.Recv(ctx, b[:])
 		if err != nil {
@@ -76,10 +77,10 @@ func (a *Agent) receive(ctx context.Context) {
 	}
 }
 
-// Send sends a datagram of at most [verbs.MADLen] bytes. A request with a timeout is repeated after each, retries
+// Send sends a datagram of at most [umad.Len] bytes. A request with a timeout is repeated after each, retries
 // times, until its response or the timeout is delivered. It returns ErrNoMemory if too many requests wait,
 // and ErrClosed after Close.
-func (a *Agent) Send(to verbs.MADPath, b []byte, timeout time.Duration, retries int) (err error) {
+func (a *Agent) Send(to umad.Path, b []byte, timeout time.Duration, retries int) (err error) {
 	d := madagent.Datagram{To: to}
 	copy(d.MAD[:], b)
 	var h mad.Header

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/internal/testkit/softfabric"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/umad"
 	"github.com/ramjet-rdma/ramjet/wire/mad"
 	"github.com/ramjet-rdma/ramjet/wire/mad/sa"
 )
@@ -26,7 +27,7 @@ func TestAgent(t *testing.T) {
 	}
 	defer dev.Close()
 	events := make(chan Event, 16)
-	a, err := Open(dev, 1, verbs.MADSpec{Class: sa.Class, Version: sa.ClassVersion}, true, func(e Event) { events <- e })
+	a, err := Open(dev, 1, umad.Spec{Class: sa.Class, Version: sa.ClassVersion}, true, func(e Event) { events <- e })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +46,7 @@ func TestAgent(t *testing.T) {
 		return Event{}
 	}
 	h := sa.NewHeader(sa.MethodGetTable, sa.AttrNodeRecord, 7, 0)
-	if err := a.Send(verbs.MADPath{AH: verbs.AHAttr{DLID: p.SMLID}}, h.Append(nil), 5*time.Second, 3); err != nil {
+	if err := a.Send(umad.Path{AH: verbs.AHAttr{DLID: p.SMLID}}, h.Append(nil), 5*time.Second, 3); err != nil {
 		t.Fatal(err)
 	}
 	e := next()
@@ -59,7 +60,7 @@ func TestAgent(t *testing.T) {
 
 	const nobody = 0xbeef
 	h = sa.NewHeader(mad.MethodGet, sa.AttrNodeRecord, 8, 0)
-	if err := a.Send(verbs.MADPath{AH: verbs.AHAttr{DLID: nobody}}, h.Append(nil), 10*time.Millisecond, 1); err != nil {
+	if err := a.Send(umad.Path{AH: verbs.AHAttr{DLID: nobody}}, h.Append(nil), 10*time.Millisecond, 1); err != nil {
 		t.Fatal(err)
 	}
 	e = next()
@@ -76,13 +77,13 @@ func TestSendAfterClose(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer dev.Close()
-	a, err := Open(dev, 1, verbs.MADSpec{Class: sa.Class, Version: sa.ClassVersion}, true, func(Event) { t.Error("an event after Close") })
+	a, err := Open(dev, 1, umad.Spec{Class: sa.Class, Version: sa.ClassVersion}, true, func(Event) { t.Error("an event after Close") })
 	if err != nil {
 		t.Fatal(err)
 	}
 	a.Close()
 	h := sa.NewHeader(mad.MethodGet, sa.AttrNodeRecord, 7, 0)
-	if err := a.Send(verbs.MADPath{AH: verbs.AHAttr{DLID: 1}}, h.Append(nil), time.Second, 1); !errors.Is(err, verbs.ErrClosed) {
+	if err := a.Send(umad.Path{AH: verbs.AHAttr{DLID: 1}}, h.Append(nil), time.Second, 1); !errors.Is(err, verbs.ErrClosed) {
 		t.Errorf("a request of a closed agent: %v", err)
 	}
 }

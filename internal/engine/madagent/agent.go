@@ -6,7 +6,7 @@ import (
 	"errors"
 
 	"github.com/ramjet-rdma/ramjet/internal/base/clock"
-	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/umad"
 	"github.com/ramjet-rdma/ramjet/wire/mad"
 )
 
@@ -18,15 +18,15 @@ var ErrFull = errors.New("madagent: too many requests wait for responses")
 
 // Datagram is a management datagram to send.
 type Datagram struct {
-	To  verbs.MADPath
-	MAD [verbs.MADLen]byte
+	To  umad.Path
+	MAD [umad.Len]byte
 }
 
 // Event is a received datagram, or a request that has timed out.
 type Event struct {
-	Path     verbs.MADPath // the source of the datagram, or the destination of a request that timed out
-	Data     []byte        // a datagram, or a reassembled response
-	TimedOut bool          // Data is a request without a response
+	Path     umad.Path // the source of the datagram, or the destination of a request that timed out
+	Data     []byte    // a datagram, or a reassembled response
+	TimedOut bool      // Data is a request without a response
 }
 
 // Agent is the state of one agent. Its zero value is ready to use.
@@ -73,9 +73,9 @@ func (a *Agent) Forget(tid uint64) {
 }
 
 // Handle handles a received datagram.
-func (a *Agent) Handle(now clock.Time, from *verbs.MADPath, b []byte) {
+func (a *Agent) Handle(now clock.Time, from *umad.Path, b []byte) {
 	var h mad.Header
-	if !h.Decode(b) || len(b) != verbs.MADLen {
+	if !h.Decode(b) || len(b) != umad.Len {
 		return
 	}
 	if !h.Method.Answers() {

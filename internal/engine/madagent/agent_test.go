@@ -8,6 +8,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/internal/base/clock"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/umad"
 	"github.com/ramjet-rdma/ramjet/wire/mad"
 	"github.com/ramjet-rdma/ramjet/wire/mad/sa"
 )
@@ -39,7 +40,7 @@ func segment(n uint32, last bool, size int) []byte {
 		h.RMPP.Length = uint32(size) + sa.SubHeaderLen
 	}
 	b := h.Append(nil)
-	return append(b, bytes.Repeat([]byte{byte(n)}, verbs.MADLen-len(b))...)
+	return append(b, bytes.Repeat([]byte{byte(n)}, umad.Len-len(b))...)
 }
 
 // acks returns the acknowledged segments of what is to be sent.
@@ -74,7 +75,7 @@ func TestTimeout(t *testing.T) {
 	if a.Deadline() != 0 {
 		t.Error("something is due")
 	}
-	if a.Handle(202, &verbs.MADPath{}, segment(1, true, 10)); a.NextEvent(&e) || len(acks(t, a)) > 0 {
+	if a.Handle(202, &umad.Path{}, segment(1, true, 10)); a.NextEvent(&e) || len(acks(t, a)) > 0 {
 		t.Error("a late response is not dropped")
 	}
 }
@@ -82,7 +83,7 @@ func TestTimeout(t *testing.T) {
 // Segments are put together; those out of order are asked for again (section 13.6.3.2).
 func TestSegments(t *testing.T) {
 	a, _ := asked(t, 3)
-	from := &verbs.MADPath{AH: verbs.AHAttr{DLID: 9}, QPN: 1}
+	from := &umad.Path{AH: verbs.AHAttr{DLID: 9}, QPN: 1}
 	var e Event
 	total := uint32(1 + window + 2)
 	for n := uint32(1); n < total; n++ {
@@ -132,12 +133,12 @@ func TestStopped(t *testing.T) {
 	for _, stop := range []bool{true, false} {
 		a, d := asked(t, 3)
 		var e Event
-		a.Handle(2, &verbs.MADPath{}, segment(1, false, 0))
+		a.Handle(2, &umad.Path{}, segment(1, false, 0))
 		at := a.Deadline()
 		if stop {
 			b := segment(2, false, 0)
 			b[mad.HeaderLen+1] = uint8(sa.RMPPAbort)
-			a.Handle(3, &verbs.MADPath{}, b)
+			a.Handle(3, &umad.Path{}, b)
 			at = 3
 		}
 		if a.HandleTimeout(at); !a.NextEvent(&e) || !e.TimedOut || !bytes.Equal(e.Data, d.MAD[:]) {
@@ -152,7 +153,7 @@ func TestBounds(t *testing.T) {
 	b := segment(1, true, 0)
 	b[3] = uint8(mad.MethodReport)
 	var e Event
-	if a.Handle(2, &verbs.MADPath{}, b); !a.NextEvent(&e) || !bytes.Equal(e.Data, b) {
+	if a.Handle(2, &umad.Path{}, b); !a.NextEvent(&e) || !bytes.Equal(e.Data, b) {
 		t.Error("a report is not delivered")
 	}
 	for range maxRequests - 1 {
@@ -165,7 +166,7 @@ func TestBounds(t *testing.T) {
 	}
 	a, _ = asked(t, 0)
 	for n := uint32(1); ; n++ {
-		if a.Handle(2, &verbs.MADPath{}, segment(n, false, 0)); a.Deadline() == 2 {
+		if a.Handle(2, &umad.Path{}, segment(n, false, 0)); a.Deadline() == 2 {
 			break
 		}
 		if int(n)*sa.DataLen > maxResponse {
@@ -182,13 +183,13 @@ func FuzzHandle(f *testing.F) {
 	f.Fuzz(func(t *testing.T, one, two []byte) {
 		a, _ := asked(t, 1)
 		for _, b := range [][]byte{one, two} {
-			a.Handle(2, &verbs.MADPath{}, b)
+			a.Handle(2, &umad.Path{}, b)
 		}
 		a.HandleTimeout(clock.Time(1e12))
 		a.HandleTimeout(clock.Time(2e12))
 		var e Event
 		for a.NextEvent(&e) {
-			if len(e.Data) > len(one)+len(two)+verbs.MADLen {
+			if len(e.Data) > len(one)+len(two)+umad.Len {
 				t.Fatal("more bytes than came")
 			}
 		}

@@ -4,7 +4,7 @@ package madagent
 
 import (
 	"github.com/ramjet-rdma/ramjet/internal/base/clock"
-	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/umad"
 	"github.com/ramjet-rdma/ramjet/wire/mad"
 	"github.com/ramjet-rdma/ramjet/wire/mad/sa"
 )
@@ -39,7 +39,7 @@ func headersLen(c mad.Class) int {
 
 // segment handles a datagram that may be a segment of a request's response. used reports whether it was one, done
 // whether the response is complete.
-func (a *Agent) segment(now clock.Time, q *request, from *verbs.MADPath, b []byte) (used, done bool) {
+func (a *Agent) segment(now clock.Time, q *request, from *umad.Path, b []byte) (used, done bool) {
 	headers := headersLen(q.class)
 	var r sa.RMPP
 	if headers == 0 {
@@ -112,7 +112,7 @@ func (c *completed) add(d completion) {
 }
 
 // acknowledgeAgain handles a response without a request: it may be the last segment of one that was received.
-func (a *Agent) acknowledgeAgain(h *mad.Header, from *verbs.MADPath, b []byte) {
+func (a *Agent) acknowledgeAgain(h *mad.Header, from *umad.Path, b []byte) {
 	var r sa.RMPP
 	if !a.RMPP || headersLen(h.Class) == 0 {
 		return
@@ -128,7 +128,7 @@ func (a *Agent) acknowledgeAgain(h *mad.Header, from *verbs.MADPath, b []byte) {
 }
 
 // sendControl answers a segment with an ACK, STOP or ABORT, which has the segment's headers but for method and RMPP.
-func (a *Agent) sendControl(from *verbs.MADPath, b []byte, r sa.RMPP) {
+func (a *Agent) sendControl(from *umad.Path, b []byte, r sa.RMPP) {
 	const response = 0x80
 	d := Datagram{To: *from}
 	var h mad.Header

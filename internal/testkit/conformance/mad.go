@@ -8,6 +8,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/umad"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 	wire "github.com/ramjet-rdma/ramjet/wire/mad"
 )
@@ -24,26 +25,26 @@ var madTests = []test{
 }
 
 // connections is what a connection manager registers for.
-var connections = verbs.MADSpec{Class: wire.ClassCM, Methods: []wire.Method{wire.MethodSend}}
+var connections = umad.Spec{Class: wire.ClassCM, Methods: []wire.Method{wire.MethodSend}}
 
 // agent opens an agent of a device.
-func (t *T) agent(dev *verbs.Device, spec verbs.MADSpec) *verbs.MADAgent {
+func (t *T) agent(dev *verbs.Device, spec umad.Spec) *umad.Agent {
 	t.Helper()
-	a := value(dev.OpenMAD(1, ib.QP1, spec))(t)
+	a := value(umad.Open(dev, 1, ib.QP1, spec))(t)
 	t.Cleanup(func() { a.Close() })
 	return a
 }
 
 // manager opens the agent of a connection manager.
-func (t *T) manager(dev *verbs.Device) *verbs.MADAgent {
+func (t *T) manager(dev *verbs.Device) *umad.Agent {
 	t.Helper()
 	return t.agent(dev, connections)
 }
 
 // to is the way to a device.
-func (t *T) to(dev *verbs.Device) verbs.MADPath {
+func (t *T) to(dev *verbs.Device) umad.Path {
 	t.Helper()
-	return verbs.MADPath{AH: verbs.AHAttr{DGID: t.gid(dev), DLID: value(dev.Port(1))(t).LID}}
+	return umad.Path{AH: verbs.AHAttr{DGID: t.gid(dev), DLID: value(dev.Port(1))(t).LID}}
 }
 
 // gid returns the first GID of a device.
@@ -55,7 +56,7 @@ func (t *T) gid(dev *verbs.Device) verbs.GID {
 // mad makes a management datagram that tells seeds apart. Of the connection manager's
 // class, it is a REQ for service id seed, and is thus for whoever claims that.
 func mad(seed int) []byte {
-	b := make([]byte, verbs.MADLen)
+	b := make([]byte, umad.Len)
 	pattern(b, seed)
 	clear(b[:24])
 	b[0], b[1], b[2], b[3], b[17] = 1, 7, 2, 3, 0x10
@@ -65,12 +66,12 @@ func mad(seed int) []byte {
 }
 
 // receives waits for a datagram and returns whence it came.
-func (t *T) receives(g *verbs.MADAgent, seed int) verbs.MADPath {
+func (t *T) receives(g *umad.Agent, seed int) umad.Path {
 	t.Helper()
-	b := make([]byte, verbs.MADLen)
+	b := make([]byte, umad.Len)
 	n, from, err := g.Recv(t.within(), b)
 	t.ok(err)
-	if n != verbs.MADLen || string(b) != string(mad(seed)) {
+	if n != umad.Len || string(b) != string(mad(seed)) {
 		t.Fatalf("%d bytes % x…, want datagram %d", n, b[:40], seed)
 	}
 	return from
@@ -127,15 +128,15 @@ func testMADRefused(t *T) {
 	dev, _ := t.devices()
 	g := t.manager(dev)
 	self := t.to(dev)
-	for _, n := range []int{0, verbs.MADLen - 1, verbs.MADLen + 1} {
+	for _, n := range []int{0, umad.Len - 1, umad.Len + 1} {
 		t.fails(g.Send(self, make([]byte, n)), verbs.ErrInvalid, "256")
 	}
-	t.fails(g.Send(verbs.MADPath{}, mad(1)), verbs.ErrInvalid)
-	_, _, err := g.Recv(t.Context(), make([]byte, verbs.MADLen-1))
+	t.fails(g.Send(umad.Path{}, mad(1)), verbs.ErrInvalid)
+	_, _, err := g.Recv(t.Context(), make([]byte, umad.Len-1))
 	t.fails(err, verbs.ErrInvalid, "256")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, _, err := g.Recv(ctx, make([]byte, verbs.MADLen)); err != context.Canceled {
+	if _, _, err := g.Recv(ctx, make([]byte, umad.Len)); err != context.Canceled {
 		t.Errorf("receiving with a context that has ended: %v", err)
 	}
 	far := self
@@ -146,15 +147,15 @@ func testMADRefused(t *T) {
 // datagram makes one of a class.
 func datagram(class wire.Class, version uint8, method wire.Method, tid uint64) []byte {
 	h := wire.Header{BaseVersion: wire.BaseVersion, Class: class, ClassVersion: version, Method: method, TID: tid}
-	b := make([]byte, verbs.MADLen)
+	b := make([]byte, umad.Len)
 	h.Append(b[:0])
 	return b
 }
 
 // header receives a datagram.
-func (t *T) header(a *verbs.MADAgent) (h wire.Header, from verbs.MADPath) {
+func (t *T) header(a *umad.Agent) (h wire.Header, from umad.Path) {
 	t.Helper()
-	b := make([]byte, verbs.MADLen)
+	b := make([]byte, umad.Len)
 	_, from, err := a.Recv(t.within(), b)
 	t.ok(err)
 	h.Decode(b)
@@ -167,26 +168,26 @@ func testMADAgents(t *T) {
 	dev, _ := t.devices()
 	const class, other = wire.Class(0x33), wire.Class(0x34)
 	get := []wire.Method{wire.MethodGet}
-	first := t.agent(dev, verbs.MADSpec{Class: class, Version: 1, Methods: get})
-	second := t.agent(dev, verbs.MADSpec{Class: class, Version: 2, Methods: get})
-	sets := t.agent(dev, verbs.MADSpec{Class: class, Version: 1, Methods: []wire.Method{wire.MethodSet, wire.MethodTrap}})
-	rest := t.agent(dev, verbs.MADSpec{Class: class, Methods: get})
+	first := t.agent(dev, umad.Spec{Class: class, Version: 1, Methods: get})
+	second := t.agent(dev, umad.Spec{Class: class, Version: 2, Methods: get})
+	sets := t.agent(dev, umad.Spec{Class: class, Version: 1, Methods: []wire.Method{wire.MethodSet, wire.MethodTrap}})
+	rest := t.agent(dev, umad.Spec{Class: class, Methods: get})
 	manager := t.manager(dev)
 
-	_, err := dev.OpenMAD(1, ib.QP1, verbs.MADSpec{Class: class, Version: 1, Methods: []wire.Method{wire.MethodReport, wire.MethodTrap}})
+	_, err := umad.Open(dev, 1, ib.QP1, umad.Spec{Class: class, Version: 1, Methods: []wire.Method{wire.MethodReport, wire.MethodTrap}})
 	t.fails(err, verbs.ErrBusy, "0x33", "0x05")
-	_, err = dev.OpenMAD(1, ib.QP1, connections)
+	_, err = umad.Open(dev, 1, ib.QP1, connections)
 	t.fails(err, verbs.ErrBusy)
-	_, err = dev.OpenMAD(1, ib.QP1, verbs.MADSpec{Class: class, Methods: []wire.Method{wire.MethodGetResp}})
+	_, err = umad.Open(dev, 1, ib.QP1, umad.Spec{Class: class, Methods: []wire.Method{wire.MethodGetResp}})
 	t.fails(err, verbs.ErrInvalid, "0x81")
-	_, err = dev.OpenMAD(1, ib.QP0, verbs.MADSpec{Class: class})
+	_, err = umad.Open(dev, 1, ib.QP0, umad.Spec{Class: class})
 	t.fails(err, verbs.ErrInvalid, "queue pair 0")
-	_, err = dev.OpenMAD(1, 2, verbs.MADSpec{Class: class})
+	_, err = umad.Open(dev, 1, 2, umad.Spec{Class: class})
 	t.fails(err, verbs.ErrInvalid, "queue pair 2")
-	_, err = dev.OpenMAD(2, ib.QP1, verbs.MADSpec{Class: class})
+	_, err = umad.Open(dev, 2, ib.QP1, umad.Spec{Class: class})
 	t.fails(err, verbs.ErrInvalid, "port 2")
 
-	asks := t.agent(dev, verbs.MADSpec{Class: class}) // answers only
+	asks := t.agent(dev, umad.Spec{Class: class}) // answers only
 	lost := loopback.Counter(t, dev, "dropped_no_agent")
 	for _, b := range [][]byte{
 		datagram(other, 1, wire.MethodGet, 1),               // no such class
@@ -206,7 +207,7 @@ func testMADAgents(t *T) {
 	t.eventually(func() bool { return loopback.Counter(t, dev, "dropped_malformed") == lost+1 }, "another base version is counted")
 
 	for i, want := range []struct {
-		a       *verbs.MADAgent
+		a       *umad.Agent
 		class   wire.Class
 		version uint8
 		method  wire.Method
@@ -221,7 +222,7 @@ func testMADAgents(t *T) {
 		if h.Class != want.class || h.ClassVersion != want.version || h.Method != want.method || uint32(h.TID) != uint32(i) {
 			t.Errorf("datagram %d: got %+v", i, h)
 		}
-		if from != (verbs.MADPath{AH: at, QPN: ib.QP1, QKey: ib.QKeyGSI, PKey: ib.DefaultPKey}) {
+		if from != (umad.Path{AH: at, QPN: ib.QP1, QKey: ib.QKeyGSI, PKey: ib.DefaultPKey}) {
 			t.Errorf("from %+v", from)
 		}
 	}
@@ -237,8 +238,8 @@ func testMADAgents(t *T) {
 func testMADTransactions(t *T) {
 	da, db := t.devices()
 	const class = wire.Class(0x33)
-	server := t.agent(db, verbs.MADSpec{Class: class, Version: 1, Methods: []wire.Method{wire.MethodGet, wire.MethodSend}})
-	clients := []*verbs.MADAgent{t.agent(da, verbs.MADSpec{Class: class, Version: 1}), t.agent(da, verbs.MADSpec{Class: class, Version: 1})}
+	server := t.agent(db, umad.Spec{Class: class, Version: 1, Methods: []wire.Method{wire.MethodGet, wire.MethodSend}})
+	clients := []*umad.Agent{t.agent(da, umad.Spec{Class: class, Version: 1}), t.agent(da, umad.Spec{Class: class, Version: 1})}
 	for i := range 3 {
 		for _, c := range clients {
 			t.ok(c.Send(t.to(db), datagram(class, 1, wire.MethodGet, 0xffff_0000_0000_0000|uint64(i))))
@@ -247,7 +248,7 @@ func testMADTransactions(t *T) {
 	for range 3 * len(clients) {
 		h, from := t.header(server)
 		h.Method = wire.MethodGetResp
-		b := make([]byte, verbs.MADLen)
+		b := make([]byte, umad.Len)
 		h.Append(b[:0])
 		t.ok(server.Send(from, b))
 	}
@@ -271,7 +272,7 @@ func testMADTransactions(t *T) {
 
 func testMADClaim(t *T) {
 	dev, _ := t.devices()
-	other := t.agent(dev, verbs.MADSpec{Class: 0x33})
+	other := t.agent(dev, umad.Spec{Class: 0x33})
 	t.fails(other.Claim(1, ^uint64(0)), verbs.ErrInvalid, "connection managers")
 	g := t.manager(dev)
 	const service, whole = 0x01061234, ^uint64(0)
@@ -291,16 +292,16 @@ func testMADClaim(t *T) {
 }
 
 func testMADClose(t *T) {
-	for what, end := range map[string]func(*verbs.Device, *verbs.MADAgent) error{
-		"agent":  func(_ *verbs.Device, g *verbs.MADAgent) error { return g.Close() },
-		"device": func(d *verbs.Device, _ *verbs.MADAgent) error { return d.Close() },
+	for what, end := range map[string]func(*verbs.Device, *umad.Agent) error{
+		"agent":  func(_ *verbs.Device, g *umad.Agent) error { return g.Close() },
+		"device": func(d *verbs.Device, _ *umad.Agent) error { return d.Close() },
 	} {
 		dev := t.f.Open(t.T)
-		g := value(dev.OpenMAD(1, ib.QP1, connections))(t)
+		g := value(umad.Open(dev, 1, ib.QP1, connections))(t)
 		done := make(chan error, 2)
 		for range 2 {
 			go func() {
-				_, _, err := g.Recv(t.within(), make([]byte, verbs.MADLen))
+				_, _, err := g.Recv(t.within(), make([]byte, umad.Len))
 				done <- err
 			}()
 		}
@@ -310,7 +311,7 @@ func testMADClose(t *T) {
 				t.Errorf("%s closed: receiving ended with %v", what, err)
 			}
 		}
-		t.fails(g.Send(verbs.MADPath{AH: verbs.AHAttr{DGID: verbs.GID{15: 1}}}, mad(1)), verbs.ErrClosed)
+		t.fails(g.Send(umad.Path{AH: verbs.AHAttr{DGID: verbs.GID{15: 1}}}, mad(1)), verbs.ErrClosed)
 		t.fails(g.Claim(1, 1), verbs.ErrClosed)
 		t.ok(g.Close())
 		t.ok(dev.Close())

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/umad"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 	wiremad "github.com/ramjet-rdma/ramjet/wire/mad"
 	"github.com/ramjet-rdma/ramjet/wire/mad/sa"
@@ -17,7 +18,7 @@ import (
 // the group's LID (IBTA volume 1, section 15.2.5.17). The switches may not have it yet.
 func JoinSubnet(t testing.TB, dev *verbs.Device, g verbs.GID) (lid uint16) {
 	t.Helper()
-	agent, err := dev.OpenMAD(1, ib.QP1, verbs.MADSpec{Class: sa.Class, Version: sa.ClassVersion})
+	agent, err := umad.Open(dev, 1, ib.QP1, umad.Spec{Class: sa.Class, Version: sa.ClassVersion})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +37,7 @@ func JoinSubnet(t testing.TB, dev *verbs.Device, g verbs.GID) (lid uint16) {
 	b := q.Append(h.Append(make([]byte, 0, wiremad.Size)))[:wiremad.Size]
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if err := agent.Send(verbs.MADPath{AH: verbs.AHAttr{DLID: port.SMLID, SL: port.SL}}, b); err != nil {
+	if err := agent.Send(umad.Path{AH: verbs.AHAttr{DLID: port.SMLID, SL: port.SL}}, b); err != nil {
 		t.Fatal(err)
 	}
 	if _, _, err := agent.Recv(ctx, b); err != nil {

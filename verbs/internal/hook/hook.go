@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package hook hands functions of package verbs to package verbs/driver, which programs do not need.
-// Package verbs sets each variable when it is initialized. Package driver names the function's type.
+// Package hook hands functions of package verbs to packages below it, verbs/driver and verbs/umad.
+// Package verbs sets each variable when it is initialized. The other packages name the function's type.
 package hook
 
 // Functions of package verbs.
@@ -14,6 +14,10 @@ var (
 
 	// These are for packages that keep something with a device, as package cm keeps its manager.
 	Local, OnClose, OnEvent, Watch any
+
+	// These are for objects of package umad: the driver by any of its interfaces, an object that uses a device
+	// until it is closed, and errors of drivers.
+	DriverOf, Use, Wrap any
 
 	// These are the log of a device's calls, and the checker of its work requests.
 	LogCalls, CallsOf, CheckWith any
