@@ -52,9 +52,10 @@ var beside = map[string][]string{
 var reserved = map[string][]string{
 	"internal/testkit/":         {"internal/testkit/", "rdmatest"},
 	"internal/app/":             {"internal/app/", "cmd/", "collect"}, // collect serves containers' processes as the command those of a host
-	"internal/core/softdev":     {"collect", "roce", "roce1", "iwarp", "infiniband", "shm", "internal/core/packetdev", "internal/core/streamdev", "internal/testkit/", "cmd/"},
+	"internal/core/softdev":     {"collect", "roce", "roce1", "iwarp", "infiniband", "shm", "internal/core/packetdev", "internal/core/streamdev", "internal/core/memorydev", "internal/testkit/", "cmd/"},
 	"internal/core/packetdev":   {"roce", "roce1", "infiniband", "internal/testkit/simnet"},
-	"internal/core/streamdev":   {"iwarp", "shm", "internal/testkit/simnet"},
+	"internal/core/streamdev":   {"iwarp", "shm", "internal/core/memorydev", "internal/testkit/simnet"},
+	"internal/core/memorydev":   {"shm"},
 	"internal/core/check":       {"cabi", "internal/device/kinds", "rdmatest"},
 	"verbs/internal/hook":       {"verbs", "verbs/driver", "verbs/umad"},
 	"internal/system/ibverbs":   {"kernel"},
@@ -75,6 +76,7 @@ var forbidden = map[string][]string{
 	"internal/core/softdev":   {"math/rand", "math/rand/v2"},
 	"internal/core/packetdev": {"math/rand", "math/rand/v2"},
 	"internal/core/streamdev": {"math/rand", "math/rand/v2"},
+	"internal/core/memorydev": {"math/rand", "math/rand/v2"},
 	"roce":                    {"math/rand", "math/rand/v2"},
 	"roce1":                   {"math/rand", "math/rand/v2"},
 }

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/ramjet-rdma/ramjet/internal/core/streamdev"
+	"github.com/ramjet-rdma/ramjet/internal/core/memorydev"
 	"github.com/ramjet-rdma/ramjet/internal/engine/local"
 	"github.com/ramjet-rdma/ramjet/internal/system/shmem"
 )
@@ -46,7 +46,7 @@ type domain struct {
 }
 
 // NewDomain makes a directory without entries.
-func (n *network) NewDomain() (streamdev.Domain, error) {
+func (n *network) NewDomain() (memorydev.Domain, error) {
 	dir, err := shmem.Create("ramjet-directory", local.DirectorySize(directoryEntries), shmem.ReadOnly)
 	if err != nil {
 		return nil, err

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/ramjet-rdma/ramjet/internal/core/memorydev"
 	"github.com/ramjet-rdma/ramjet/internal/core/streamdev"
 	"github.com/ramjet-rdma/ramjet/internal/system/shmem"
 )
@@ -18,7 +19,7 @@ import (
 // first, and then looks for listeners. So each finds the other, and nobody has to keep a list.
 
 // atWatches is the number before those of the watches.
-const atWatches = streamdev.MaxGroupListeners
+const atWatches = memorydev.MaxGroupListeners
 
 // ListenGroup opens a listener of a group.
 func (n *network) ListenGroup(group netip.Addr, backlog int) (streamdev.Acceptor, error) {
@@ -28,7 +29,7 @@ func (n *network) ListenGroup(group netip.Addr, backlog int) (streamdev.Acceptor
 	if err != nil {
 		return nil, err
 	}
-	for i := range streamdev.MaxGroupListeners {
+	for i := range memorydev.MaxGroupListeners {
 		if sock, err := n.place.Connect(groupName(group, atWatches+1+i)); err == nil { // else nobody is there, or others wait to be seen
 			sock.Close()
 		}
@@ -42,7 +43,7 @@ func groupName(group netip.Addr, number int) string {
 
 // anyOf opens what has the first number that is free, of those after another.
 func anyOf[T any](after int, open func(number uint16) (T, error)) (v T, err error) {
-	for i := range streamdev.MaxGroupListeners {
+	for i := range memorydev.MaxGroupListeners {
 		if v, err = open(uint16(after + 1 + i)); !errors.Is(err, unix.EADDRINUSE) {
 			break
 		}
@@ -57,9 +58,9 @@ type groupWatch struct {
 }
 
 // WatchGroup opens a watch. If others have all names, listeners are looked for each time.
-func (n *network) WatchGroup(group netip.Addr) (streamdev.GroupWatch, error) {
+func (n *network) WatchGroup(group netip.Addr) (memorydev.GroupWatch, error) {
 	listener, err := anyOf(atWatches, func(number uint16) (*shmem.Listener, error) {
-		return n.place.Listen(groupName(group, int(number)), streamdev.MaxGroupListeners)
+		return n.place.Listen(groupName(group, int(number)), memorydev.MaxGroupListeners)
 	})
 	if err != nil && !errors.Is(err, unix.EADDRINUSE) {
 		return nil, err
@@ -75,7 +76,7 @@ func (w *groupWatch) Changed() bool {
 		return true
 	}
 	changed := false
-	for range 2 * streamdev.MaxGroupListeners {
+	for range 2 * memorydev.MaxGroupListeners {
 		sock, err := w.listener.Accept()
 		switch {
 		case err == nil:

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/ramjet-rdma/ramjet/internal/core/memorydev"
 	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
 	"github.com/ramjet-rdma/ramjet/internal/core/streamdev"
 	"github.com/ramjet-rdma/ramjet/internal/engine/local"
@@ -157,7 +158,7 @@ func (l *link) fail(err error) {
 }
 
 // DialNow is Dial that fails at once where nobody is. Another user is nobody.
-func (n *network) DialNow(from, to netip.AddrPort) (streamdev.MemoryLink, error) {
+func (n *network) DialNow(from, to netip.AddrPort) (memorydev.Link, error) {
 	sock, err := n.place.Connect(to.String())
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, shmem.ErrOtherUser) {
 		err = unix.ECONNREFUSED
@@ -326,7 +327,7 @@ func (l *link) Write(pieces [][]byte) (int, error) {
 }
 
 // Join lets the peer use what is published in a domain, if there is one.
-func (l *link) Join(d streamdev.Domain) (*local.Peer, error) {
+func (l *link) Join(d memorydev.Domain) (*local.Peer, error) {
 	if l.seg == nil || !l.hello {
 		return nil, unix.ENOTCONN
 	}

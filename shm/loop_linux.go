@@ -7,13 +7,13 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/ramjet-rdma/ramjet/internal/core/streamdev"
+	"github.com/ramjet-rdma/ramjet/internal/core/memorydev"
 	"github.com/ramjet-rdma/ramjet/internal/system/shmem"
 )
 
 // Loop makes the link of a queue pair to itself, which has no socket: both sides have one half of a segment, so that
 // what the queue pair sends is what it receives. It is not told of its own memory, and asks itself.
-func (n *network) Loop() (streamdev.MemoryLink, error) {
+func (n *network) Loop() (memorydev.Link, error) {
 	at := netip.AddrPortFrom(n.addr, 0)
 	l := &link{net: n, from: at, to: at, slot: -1, hello: true}
 	if err := l.loop(); err != nil {

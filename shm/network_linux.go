@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/ramjet-rdma/ramjet/internal/core/streamdev"
+	"github.com/ramjet-rdma/ramjet/internal/core/memorydev"
 	"github.com/ramjet-rdma/ramjet/internal/engine/local"
 	"github.com/ramjet-rdma/ramjet/internal/system/pollwait"
 	"github.com/ramjet-rdma/ramjet/internal/system/shmem"
@@ -72,7 +72,7 @@ type pollable interface {
 	ready(f func(owner any, read, write bool)) int
 }
 
-func newNetwork(addr netip.Addr, opt *Options) (streamdev.MemoryNetwork, error) {
+func newNetwork(addr netip.Addr, opt *Options) (memorydev.Network, error) {
 	if opt.Dir != "" {
 		if i, err := os.Stat(opt.Dir); err != nil || !i.IsDir() {
 			return nil, fmt.Errorf("dir=%s is no directory: make one that all processes have", opt.Dir)

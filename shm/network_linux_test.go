@@ -16,8 +16,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/ramjet-rdma/ramjet/internal/core/memorydev"
 	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
-	"github.com/ramjet-rdma/ramjet/internal/core/streamdev"
 	"github.com/ramjet-rdma/ramjet/internal/engine/local"
 	"github.com/ramjet-rdma/ramjet/internal/system/shmem"
 	"github.com/ramjet-rdma/ramjet/verbs"
@@ -27,7 +27,7 @@ import (
 type end struct {
 	*link
 	net    *network
-	domain streamdev.Domain
+	domain memorydev.Domain
 	found  int // reports of the link
 }
 

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/ramjet-rdma/ramjet/internal/core/streamdev"
+	"github.com/ramjet-rdma/ramjet/internal/core/memorydev"
 	"github.com/ramjet-rdma/ramjet/internal/system/statsocket"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
@@ -46,7 +46,7 @@ func Open(address string, opt *Options) (*verbs.Device, error) {
 	if err != nil {
 		return nil, fmt.Errorf("shm: opening %v: %w", addr, err)
 	}
-	d, err := streamdev.NewMemory("shm:"+addr.String(), "shm", guid(addr), oneSided(o), o.EventsOnly, n)
+	d, err := memorydev.New("shm:"+addr.String(), "shm", guid(addr), oneSided(o), o.EventsOnly, n)
 	if err != nil {
 		n.Close()
 		if errors.Is(err, syscall.EADDRINUSE) {

@@ -34,24 +34,24 @@ func newByteCarrier(d *Device) *byteCarrier {
 	return b
 }
 
-func (b *byteCarrier) workers() map[softdev.Worker]uint32 { return nil }
-func (b *byteCarrier) bytes() bool                        { return true }
-func (b *byteCarrier) slotBits() int                      { return 4 }
-func (b *byteCarrier) patient() bool                      { return false }
-func (b *byteCarrier) shared() *queue.Device              { return &b.engine.Device }
-func (b *byteCarrier) publish()                           { b.counted = b.engine.Counters }
-func (b *byteCarrier) metrics() []metric.Metric           { return b.counted.Metrics() }
-func (b *byteCarrier) datagrams() datagramMaker           { return nil }
-func (b *byteCarrier) loop() (Link, error)                { return nil, verbs.ErrNotSupported }
-func (b *byteCarrier) close()                             {}
-func (b *byteCarrier) arm() bool                          { return true }
+func (b *byteCarrier) Workers() map[softdev.Worker]uint32 { return nil }
+func (b *byteCarrier) Bytes() bool                        { return true }
+func (b *byteCarrier) SlotBits() int                      { return 4 }
+func (b *byteCarrier) Patient() bool                      { return false }
+func (b *byteCarrier) Shared() *queue.Device              { return &b.engine.Device }
+func (b *byteCarrier) Publish()                           { b.counted = b.engine.Counters }
+func (b *byteCarrier) Metrics() []metric.Metric           { return b.counted.Metrics() }
+func (b *byteCarrier) Datagrams() DatagramMaker           { return nil }
+func (b *byteCarrier) Loop() (Link, error)                { return nil, verbs.ErrNotSupported }
+func (b *byteCarrier) Close()                             {}
+func (b *byteCarrier) Arm() bool                          { return true }
 
-func (b *byteCarrier) equip(q *streamQP, c queue.Config) {
+func (b *byteCarrier) Equip(q *QP, c queue.Config) {
 	e := rdmap.New(&b.engine, c)
-	q.engine, q.endpoint = e, &byteEndpoint{carrier: b, engine: e}
+	q.Engine, q.Endpoint = e, &byteEndpoint{carrier: b, engine: e}
 }
 
-func (b *byteCarrier) scans() bool {
+func (b *byteCarrier) Scans() bool {
 	d := b.dev
 	all := len(d.established)
 	return all > 0 && all <= scanStreams && all == len(d.conns) && b.blocked == 0 && d.Lane.Passes()%32 != 0
@@ -61,13 +61,13 @@ func (b *byteCarrier) scans() bool {
 type byteEndpoint struct {
 	carrier *byteCarrier
 	engine  *rdmap.QP
-	c       *conn
+	c       *Conn
 	batch   *rdmap.Batch // partly sent: goes first
 	quiet   clock.Time   // until the peer is prompted again
 	drains  bool         // the connection's bound limits the sending of the rest of batch
 }
 
-func (ep *byteEndpoint) begin(c *conn, p rdmap.Params) bool {
+func (ep *byteEndpoint) Begin(c *Conn, p rdmap.Params) bool {
 	if !ep.engine.Begin(p) {
 		return false
 	}
@@ -76,19 +76,19 @@ func (ep *byteEndpoint) begin(c *conn, p rdmap.Params) bool {
 }
 
 // running returns the endpoint of the queue pair that has taken over a stream of bytes; nil: none has.
-func (c *conn) running() *byteEndpoint {
+func (c *Conn) running() *byteEndpoint {
 	if c.qp == nil || c.phase != running {
 		return nil
 	}
-	f, _ := c.qp.endpoint.(*byteEndpoint)
+	f, _ := c.qp.Endpoint.(*byteEndpoint)
 	return f
 }
 
-func (ep *byteEndpoint) prompt() bool   { return false }
-func (ep *byteEndpoint) draining() bool { return ep.drains }
-func (ep *byteEndpoint) resumed()       {}
+func (ep *byteEndpoint) Prompt() bool   { return false }
+func (ep *byteEndpoint) Draining() bool { return ep.drains }
+func (ep *byteEndpoint) Resumed()       {}
 
-func (ep *byteEndpoint) first(p rdmap.Params) clock.Time {
+func (ep *byteEndpoint) First(p rdmap.Params) clock.Time {
 	ep.quiet = promptTime
 	if p.Pause {
 		ep.quiet = pauseTime
@@ -96,21 +96,21 @@ func (ep *byteEndpoint) first(p rdmap.Params) clock.Time {
 	return ep.quiet
 }
 
-// check sends something to a peer that has sent nothing yet, to make it look at its socket.
-func (ep *byteEndpoint) check() clock.Time {
+// Check sends something to a peer that has sent nothing yet, to make it look at its socket.
+func (ep *byteEndpoint) Check() clock.Time {
 	if !ep.engine.Quiet() || ep.quiet >= promptEnd {
-		return checkTime
+		return CheckTime
 	}
 	ep.engine.Prompt()
 	ep.quiet *= 2
-	ep.carrier.dev.addReady(ep.c)
+	ep.carrier.dev.AddReady(ep.c)
 	return ep.quiet
 }
 
-func (ep *byteEndpoint) watch() { ep.c.link.Watch(!ep.engine.Paused(), ep.batch != nil) }
+func (ep *byteEndpoint) Watch() { ep.c.link.Watch(!ep.engine.Paused(), ep.batch != nil) }
 
-// receive takes what has arrived. It returns how many reads found something.
-func (ep *byteEndpoint) receive() (got int) {
+// Receive takes what has arrived. It returns how many reads found something.
+func (ep *byteEndpoint) Receive() (got int) {
 	c, d, q := ep.c, ep.carrier.dev, ep.engine
 	d.Lane.Touch(&c.qp.QP)
 	q.Trace = c.segmentCapture()
@@ -118,8 +118,8 @@ func (ep *byteEndpoint) receive() (got int) {
 	for range reads {
 		into := q.Into()
 		if into == nil {
-			if ep.watch(); !q.Paused() {
-				d.addReady(c) // for the Terminate
+			if ep.Watch(); !q.Paused() {
+				d.AddReady(c) // for the Terminate
 			}
 			break
 		}
@@ -127,13 +127,13 @@ func (ep *byteEndpoint) receive() (got int) {
 		n, err := c.link.Read(ep.carrier.pieces[:])
 		if err != nil {
 			if !errors.Is(err, softdev.ErrAgain) {
-				c.lost(err)
+				c.Lost(err)
 			}
 			break
 		}
 		got++
 		ep.carrier.engine.Counters.Reads++
-		d.moved(n)
+		d.Moved(n)
 		q.Received(n)
 		if n < len(into) {
 			break // nothing is left
@@ -143,13 +143,13 @@ func (ep *byteEndpoint) receive() (got int) {
 		}
 	}
 	if got > 0 {
-		d.addReady(c)
+		d.AddReady(c)
 	}
 	return got
 }
 
-// transmit sends what the queue pair has to send.
-func (ep *byteEndpoint) transmit() {
+// Transmit sends what the queue pair has to send.
+func (ep *byteEndpoint) Transmit() {
 	b, c, d, q := ep.carrier, ep.c, ep.carrier.dev, ep.engine
 	q.Trace = c.segmentCapture()
 	if ep.batch != nil {
@@ -160,9 +160,9 @@ func (ep *byteEndpoint) transmit() {
 		b.spare = append(b.spare, ep.batch)
 		ep.batch = nil
 		b.blocked--
-		ep.watch()
+		ep.Watch()
 	}
-	for i := 0; i < streamCalls && !d.sends.Over; i++ {
+	for i := 0; i < streamCalls && d.MaySend(); i++ {
 		b.batch.Reset()
 		seen := uint64(0)
 		if d.impaired != nil {
@@ -184,7 +184,7 @@ func (ep *byteEndpoint) transmit() {
 		if c.phase == running { // the rest goes first when there is room
 			ep.batch = b.batch
 			b.blocked++
-			ep.watch()
+			ep.Watch()
 			if n := len(b.spare); n > 0 {
 				b.batch, b.spare = b.spare[n-1], b.spare[:n-1]
 			} else {
@@ -194,15 +194,15 @@ func (ep *byteEndpoint) transmit() {
 		}
 		return
 	}
-	d.addReady(c)
+	d.AddReady(c)
 }
 
 // limitDrain keeps a stream that is about to end until the rest of a partly sent batch has left, but no
-// longer than endTime: the peer may not read.
+// longer than EndTime: the peer may not read.
 func (ep *byteEndpoint) limitDrain() {
 	if c := ep.c; c.phase == running && ep.engine.State() == verbs.StateError && !ep.drains {
 		ep.drains = true
-		c.dev.Lane.Timers.Set(&c.timer, c.dev.Lane.PassTime()+endTime)
+		c.dev.Lane.Timers.Set(&c.timer, c.dev.Lane.PassTime()+EndTime)
 	}
 }
 
@@ -212,15 +212,15 @@ func (ep *byteEndpoint) write(b *rdmap.Batch) bool {
 	ep.carrier.pieces[0] = b.Bytes()
 	n, err := c.link.Write(ep.carrier.pieces[:])
 	if err != nil && !errors.Is(err, softdev.ErrAgain) {
-		c.lost(err)
+		c.Lost(err)
 		return false
 	}
 	d.Lane.Mu.Counted = true
 	d.Lane.Touch(&c.qp.QP)
 	ep.carrier.engine.Counters.Writes++
 	ep.carrier.engine.Counters.SentBytes += uint64(n)
-	d.moved(n)
-	d.sends.Sent(n, streamBudgetBytes, d.Lane.Now())
+	d.Moved(n)
+	d.Sent(n)
 	whole := n == b.Len()
 	if n > 0 {
 		b.Sent(n)
@@ -229,7 +229,7 @@ func (ep *byteEndpoint) write(b *rdmap.Batch) bool {
 	return whole
 }
 
-func (ep *byteEndpoint) detach() {
+func (ep *byteEndpoint) Detach() {
 	if ep.batch != nil {
 		ep.carrier.blocked--
 		ep.carrier.spare = append(ep.carrier.spare, ep.batch)

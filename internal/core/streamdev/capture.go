@@ -13,7 +13,7 @@ import (
 
 // CapturePackets implements observe.PacketSource. Only streams of bytes have packets.
 func (d *Device) CapturePackets(n verbs.QPN, r *observe.Ring) error {
-	if !d.carrier.bytes() {
+	if !d.carrier.Bytes() {
 		return &verbs.OpError{Op: "keep_packets", Err: verbs.ErrNotSupported, Detail: "shared memory has no packets: each side works in the other's memory"}
 	}
 	if r != nil {
@@ -23,14 +23,14 @@ func (d *Device) CapturePackets(n verbs.QPN, r *observe.Ring) error {
 }
 
 // segmentCapture returns what adds DDP segments of a connection to a ring; nil if there is none.
-func (c *conn) segmentCapture() func(sent bool, h iwarp.Header, body []byte, n int) {
+func (c *Conn) segmentCapture() func(sent bool, h iwarp.Header, body []byte, n int) {
 	if c.qp.Capture.Load() == nil {
 		return nil
 	}
 	return c.captureSegment
 }
 
-func (c *conn) captureSegment(sent bool, h iwarp.Header, body []byte, n int) {
+func (c *Conn) captureSegment(sent bool, h iwarp.Header, body []byte, n int) {
 	r := c.qp.Capture.Load()
 	if r == nil {
 		return
@@ -51,7 +51,7 @@ func (c *conn) captureSegment(sent bool, h iwarp.Header, body []byte, n int) {
 }
 
 // captured returns how many segments were captured.
-func (c *conn) captured() uint64 {
+func (c *Conn) captured() uint64 {
 	if r := c.qp.Capture.Load(); r != nil {
 		return r.Seen()
 	}
@@ -59,7 +59,7 @@ func (c *conn) captured() uint64 {
 }
 
 // commentSent gives those captured since then a comment if faults have struck the write that they left by.
-func (c *conn) commentSent(seen uint64) {
+func (c *Conn) commentSent(seen uint64) {
 	l, ok := c.link.(*faultyLink)
 	if !ok || l.left == 0 {
 		return

@@ -3,6 +3,8 @@
 package streamdev
 
 import (
+	"net/netip"
+
 	"github.com/ramjet-rdma/ramjet/internal/base/clock"
 	"github.com/ramjet-rdma/ramjet/internal/base/memory"
 	"github.com/ramjet-rdma/ramjet/internal/base/queue"
@@ -13,48 +15,48 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs/metric"
 )
 
-// carrier is how the data of a [Device] travel once a stream is set up: as bytes of the stream
-// ([byteCarrier]), or in memory that both processes share, for which the stream only carries the
-// set-up and shows when the peer ends ([memoryCarrier]). Its methods are called with the lock held, unless they say otherwise.
-type carrier interface {
-	// bytes reports whether the data are bytes of the streams, which have packets and may suffer faults.
-	bytes() bool
-	// slotBits is how many bits of a queue pair's number tell devices of one address apart.
-	slotBits() int
-	// shared returns what all engines have.
-	shared() *queue.Device
-	// equip gives a queue pair its engine and its endpoint.
-	equip(q *streamQP, c queue.Config)
-	// patient reports whether the set-up of a stream waits for as long as the peer's process lives, of whose end the
+// Carrier is how the data of a [Device] travel once a stream is set up: as bytes of the stream, or in memory that
+// both processes share, for which the stream only carries the set-up and shows when the peer ends (package
+// memorydev). Its methods are called with the lock held, unless they say otherwise.
+type Carrier interface {
+	// Bytes reports whether the data are bytes of the streams, which have packets and may suffer faults.
+	Bytes() bool
+	// SlotBits is how many bits of a queue pair's number tell devices of one address apart.
+	SlotBits() int
+	// Shared returns what all engines have.
+	Shared() *queue.Device
+	// Equip gives a queue pair its engine and its endpoint.
+	Equip(q *QP, c queue.Config)
+	// Patient reports whether the set-up of a stream waits for as long as the peer's process lives, of whose end the
 	// network tells.
-	patient() bool
-	// loop makes the link of a queue pair to itself.
-	loop() (Link, error)
-	// datagrams returns what makes UD queue pairs; nil: there are none.
-	datagrams() datagramMaker
-	// scans reports whether a pass reads the streams one by one, rather than ask the network which
+	Patient() bool
+	// Loop makes the link of a queue pair to itself.
+	Loop() (Link, error)
+	// Datagrams returns what makes UD queue pairs; nil: there are none.
+	Datagrams() DatagramMaker
+	// Scans reports whether a pass reads the streams one by one, rather than ask the network which
 	// of them are ready.
-	scans() bool
-	// arm prepares for a wait: see transport.
-	arm() bool
-	// workers is that of fabric.
-	workers() map[softdev.Worker]uint32
-	// publish copies counters for metrics. The view's lock is held, too.
-	publish()
-	// metrics returns what was published. The view's lock is held, the lane's is not.
-	metrics() []metric.Metric
-	// close frees what streams have left behind.
-	close()
+	Scans() bool
+	// Arm prepares for a wait: see [softdev.Transport].
+	Arm() bool
+	// Workers is that of [softdev.Fabric].
+	Workers() map[softdev.Worker]uint32
+	// Publish copies counters for metrics. The view's lock is held, too.
+	Publish()
+	// Metrics returns what was published. The view's lock is held, the lane's is not.
+	Metrics() []metric.Metric
+	// Close frees what streams have left behind.
+	Close()
 }
 
-// datagramMaker makes UD queue pairs and their address handles. Its methods are called with the lock held.
-type datagramMaker interface {
-	newQP(domain memory.PD, init *verbs.QPInit) (softdev.QueuePair, error)
-	newAH(attr verbs.AHAttr) (driver.AH, error)
+// DatagramMaker makes UD queue pairs and their address handles. Its methods are called with the lock held.
+type DatagramMaker interface {
+	NewQP(domain memory.PD, init *verbs.QPInit) (softdev.QueuePair, error)
+	NewAH(attr verbs.AHAttr) (driver.AH, error)
 }
 
-// engine is the queue pair of the protocol engine behind a carrier.
-type engine interface {
+// Engine is the queue pair of the protocol engine behind a carrier.
+type Engine interface {
 	softdev.Protocol
 	Attr() *verbs.QPAttr
 	// Up reports whether there is a stream, and Waiting whether work requests wait for one.
@@ -68,27 +70,79 @@ type engine interface {
 	Destroy()
 }
 
-// endpoint is a queue pair's part of a carrier, while it has a stream.
-type endpoint interface {
-	// begin hands a stream over to the engine. It returns false if the queue pair is in a state
+// Endpoint is a queue pair's part of a carrier, while it has a stream.
+type Endpoint interface {
+	// Begin hands a stream over to the engine. It returns false if the queue pair is in a state
 	// that takes none.
-	begin(c *conn, p rdmap.Params) bool
-	// first returns when check is due at first.
-	first(p rdmap.Params) clock.Time
-	// check does what is due when the peer has sent nothing, and returns when it is due again.
-	check() clock.Time
-	// draining reports whether the stream ends when the time of check has come.
-	draining() bool
-	// watch makes the network report what the stream waits for.
-	watch()
-	// receive takes what has arrived, and returns how much it found.
-	receive() int
-	// transmit sends what there is to send.
-	transmit()
-	// resumed continues what waited for a receive.
-	resumed()
-	// detach drops what is half sent.
-	detach()
-	// prompt reports whether what is posted is sent at once, and never held back for the next poll.
-	prompt() bool
+	Begin(c *Conn, p rdmap.Params) bool
+	// First returns when check is due at first.
+	First(p rdmap.Params) clock.Time
+	// Check does what is due when the peer has sent nothing, and returns when it is due again.
+	Check() clock.Time
+	// Draining reports whether the stream ends when the time of Check has come.
+	Draining() bool
+	// Watch makes the network report what the stream waits for.
+	Watch()
+	// Receive takes what has arrived, and returns how much it found.
+	Receive() int
+	// Transmit sends what there is to send.
+	Transmit()
+	// Resumed continues what waited for a receive.
+	Resumed()
+	// Detach drops what is half sent.
+	Detach()
+	// Prompt reports whether what is posted is sent at once, and never held back for the next poll.
+	Prompt() bool
+}
+
+// NewWith creates a device of a network, whose carrier is what carry returns, and starts its goroutines.
+func NewWith(net Network, attr verbs.DeviceAttr, carry func(*Device) Carrier) (*Device, error) {
+	d := &Device{net: net}
+	d.carrier = carry(d)
+	return d, d.start(attr)
+}
+
+// Established returns the connections that have a queue pair. They are the device's: not to be changed.
+func (d *Device) Established() []*Conn { return d.established }
+
+// Addr returns the address and port at which the device accepts the streams of queue pairs that connect by number.
+func (d *Device) Addr() netip.AddrPort {
+	return netip.AddrPortFrom(d.rendezvous.addr, uint16(RendezvousPort+d.rendezvous.slot))
+}
+
+// NewQPN returns a random free queue pair number of the device.
+func (d *Device) NewQPN() verbs.QPN { return d.rendezvous.newQPN(d) }
+
+// CountNoRoom counts that the system had no room for a peer's link.
+func (d *Device) CountNoRoom() { d.links.noRoom++ }
+
+// MaySend reports whether the device may send more in this pass.
+func (d *Device) MaySend() bool { return !d.sends.Over }
+
+// Sent counts n bytes that were sent in this pass.
+func (d *Device) Sent(n int) {
+	now := d.Lane.Now()
+	if d.sends.Start == 0 {
+		d.sends.Start = now
+	}
+	d.sends.Sent(n, streamBudgetBytes, now)
+}
+
+// Link returns the link of the connection.
+func (c *Conn) Link() Link { return c.link }
+
+// QP returns the queue pair that has the connection; nil: none has.
+func (c *Conn) QP() *QP { return c.qp }
+
+// Managed reports whether a connection manager gets the connection's events.
+func (c *Conn) Managed() bool { return c.events != nil }
+
+// CheckAt has [Endpoint].Check called at a time.
+func (c *Conn) CheckAt(t clock.Time) { c.dev.Lane.Timers.Set(&c.timer, t) }
+
+// CheckBy has it called at that time, unless it will be earlier.
+func (c *Conn) CheckBy(t clock.Time) {
+	if c.timer.At > t {
+		c.CheckAt(t)
+	}
 }

@@ -33,14 +33,14 @@ const (
 	setupTime       = clock.Time(10 * time.Second)       // for a set-up frame, and for the link of queue pairs that connect by number
 	linkTime        = clock.Time(17 * time.Second)       // for the link of a request of the program: as long as a REQ is repeated over InfiniBand
 	answerTime      = clock.Time(5 * time.Minute)        // for the program's answer, on both sides: as long as an MRA is believed over InfiniBand
-	endTime         = clock.Time(2 * time.Second)        // for the peer's end of a stream
+	EndTime         = clock.Time(2 * time.Second)        // for the peer's end of a stream
 	maxSilent       = 1024                               // links whose request has not come
 	maxRefused      = 1024                               // links of rejected requests, until their peers end them
 	patientAnswer   = clock.Time(10 * time.Second)       // for the program's answer, while other requests want the place
 	promptTime      = clock.Time(10 * time.Millisecond)  // until an initiator prompts a quiet peer; then twice as long each time
 	pauseTime       = clock.Time(500 * time.Millisecond) // until a responder prompts a quiet peer
 	promptEnd       = clock.Time(5 * time.Second)        // when an initiator or responder stops prompting
-	checkTime       = clock.Time(10 * time.Second)       // between checks whether the peer of a stream is alive
+	CheckTime       = clock.Time(10 * time.Second)       // between checks whether the peer of a stream is alive
 	abandonedChecks = 3                                  // checks that find the peer gone while its data waits for a receive, until the stream ends
 )
 
@@ -51,13 +51,13 @@ var (
 	peerTimes    = rdmap.SetupTimes{Frame: setupTime, Answer: answerTime}
 )
 
-// conn is a connection: a link and its state.
-type conn struct {
+// Conn is a connection: a link and its state.
+type Conn struct {
 	dev        *Device
 	link       Link
 	phase      phase
 	handshake  *rdmap.Handshake // nil: it is over
-	qp         *streamQP
+	qp         *QP
 	timer      softdev.Timer
 	ready      bool
 	goneChecks int // checks in a row that found the peer gone and the stream waiting for a receive
@@ -67,8 +67,8 @@ type conn struct {
 	failed   func(err error)          // called if it could not be established, for another attempt
 }
 
-func (d *Device) newConn(l Link, h *rdmap.Handshake) *conn {
-	c := &conn{dev: d, link: l, handshake: h}
+func (d *Device) newConn(l Link, h *rdmap.Handshake) *Conn {
+	c := &Conn{dev: d, link: l, handshake: h}
 	c.timer.Fire = c.timedOut
 	d.conns[c] = struct{}{}
 	c.setSetupTimer()
@@ -79,8 +79,8 @@ func (d *Device) newConn(l Link, h *rdmap.Handshake) *conn {
 	return c
 }
 
-// addReady records that c may have something to send.
-func (d *Device) addReady(c *conn) {
+// AddReady records that c may have something to send.
+func (d *Device) AddReady(c *Conn) {
 	if !c.ready && c.phase == running {
 		c.ready = true
 		*d.ready.PushBack() = c
@@ -88,7 +88,7 @@ func (d *Device) addReady(c *conn) {
 }
 
 // notify delivers an event of the connection.
-func (c *conn) notify(e driver.StreamEvent) {
+func (c *Conn) notify(e driver.StreamEvent) {
 	if f := c.events; f != nil {
 		e.Stream = (*stream)(c)
 		c.dev.callbacks.add(func() { f(e) })
@@ -96,15 +96,15 @@ func (c *conn) notify(e driver.StreamEvent) {
 }
 
 // timedOut ends a phase that has taken too long.
-func (c *conn) timedOut() {
+func (c *Conn) timedOut() {
 	switch {
-	case c.phase == closing, c.phase == running && c.qp.endpoint.draining():
-		c.end(false)
+	case c.phase == closing, c.phase == running && c.qp.Endpoint.Draining():
+		c.End(false)
 	case c.phase == running && (c.link.Silent() || c.abandoned()):
-		c.lost(errGone)
+		c.Lost(ErrGone)
 	case c.phase == running:
-		c.dev.Lane.Timers.Set(&c.timer, c.dev.Lane.PassTime()+c.qp.endpoint.check())
-	case c.handshake.Expired(c.dev.Lane.PassTime(), c.dev.carrier.patient() && !c.link.Ended()):
+		c.dev.Lane.Timers.Set(&c.timer, c.dev.Lane.PassTime()+c.qp.Endpoint.Check())
+	case c.handshake.Expired(c.dev.Lane.PassTime(), c.dev.carrier.Patient() && !c.link.Ended()):
 		c.fail(errTooLate)
 	default: // on a busy host the peer has not had its turn yet
 		c.setSetupTimer()
@@ -113,8 +113,8 @@ func (c *conn) timedOut() {
 
 // abandoned reports whether the peer ended the link long ago, and the program has not posted a
 // receive since for data that came before the end: otherwise nobody would ever see it.
-func (c *conn) abandoned() bool {
-	if !c.qp.engine.Paused() || !c.link.Ended() {
+func (c *Conn) abandoned() bool {
+	if !c.qp.Engine.Paused() || !c.link.Ended() {
 		c.goneChecks = 0
 		return false
 	}
@@ -122,22 +122,22 @@ func (c *conn) abandoned() bool {
 	return c.goneChecks > abandonedChecks
 }
 
-var errGone = errors.New("the peer acknowledges nothing")
+var ErrGone = errors.New("the peer acknowledges nothing")
 
 var errTooLate = fmt.Errorf("the peer does not answer: %w", context.DeadlineExceeded)
 
-// handle reads and writes what the link is ready for.
-func (c *conn) handle(read, write bool) {
+// Handle reads and writes what the link is ready for.
+func (c *Conn) Handle(read, write bool) {
 	switch c.phase {
 	case settingUp:
 		c.handleSetup(read, write)
 	case running:
 		if write {
-			c.qp.endpoint.watch()
-			c.dev.addReady(c)
+			c.qp.Endpoint.Watch()
+			c.dev.AddReady(c)
 		}
 		if read {
-			c.qp.endpoint.receive()
+			c.qp.Endpoint.Receive()
 		}
 	case closing:
 		c.discard()
@@ -145,9 +145,9 @@ func (c *conn) handle(read, write bool) {
 }
 
 // begin hands the stream over to the queue pair.
-func (c *conn) begin(q *streamQP, p rdmap.Params) {
+func (c *Conn) begin(q *QP, p rdmap.Params) {
 	d := c.dev
-	if q == nil || q.conn != nil && q.conn != c || !q.endpoint.begin(c, p) {
+	if q == nil || q.conn != nil && q.conn != c || !q.Endpoint.Begin(c, p) {
 		c.fail(errors.New("the queue pair is in a state that takes no connection"))
 		return
 	}
@@ -158,30 +158,30 @@ func (c *conn) begin(q *streamQP, p rdmap.Params) {
 	said := c.peerParam()
 	said.IRD, said.ORD = p.IRD, p.ORD
 	c.handshake, c.failed = nil, nil
-	d.Lane.Timers.Set(&c.timer, d.Lane.PassTime()+q.endpoint.first(p))
+	d.Lane.Timers.Set(&c.timer, d.Lane.PassTime()+q.Endpoint.First(p))
 	q.stopConnecting()
 	d.established = append(d.established, c)
-	q.endpoint.watch()
-	d.addReady(c)
+	q.Endpoint.Watch()
+	d.AddReady(c)
 	c.notify(driver.StreamEvent{Type: driver.StreamEstablished, Param: said})
 }
 
 // transmit sends what the queue pair has to send.
-func (c *conn) transmit() {
+func (c *Conn) transmit() {
 	if c.phase == running {
-		c.qp.endpoint.transmit()
+		c.qp.Endpoint.Transmit()
 	}
 }
 
-// lost ends a stream that the peer has closed or that broke.
-func (c *conn) lost(err error) {
+// Lost ends a stream that the peer has closed or that broke.
+func (c *Conn) Lost(err error) {
 	q := c.qp
-	q.engine.Lost(errors.Is(err, io.EOF))
-	c.end(!errors.Is(err, io.EOF))
+	q.Engine.Lost(errors.Is(err, io.EOF))
+	c.End(!errors.Is(err, io.EOF))
 }
 
 // detach separates the connection from its queue pair.
-func (c *conn) detach() {
+func (c *Conn) detach() {
 	d := c.dev
 	if c.phase == running {
 		for i, o := range d.established {
@@ -192,7 +192,7 @@ func (c *conn) detach() {
 				break
 			}
 		}
-		c.qp.endpoint.detach()
+		c.qp.Endpoint.Detach()
 	}
 	if c.qp != nil {
 		d.Lane.Touch(&c.qp.QP)
@@ -205,7 +205,7 @@ func (c *conn) detach() {
 }
 
 // answered removes the connection from those that wait for the program's answer.
-func (c *conn) answered() {
+func (c *Conn) answered() {
 	if l := c.listener; l != nil {
 		l.waiting.Remove(c.link.PeerAddr().Addr(), c)
 	}
@@ -213,7 +213,7 @@ func (c *conn) answered() {
 
 // refuse waits for the peer to end the link of a rejected request: Linux siw misses a reply if the
 // link has ended by the time it looks. The wait is limited, and so is the number of such links.
-func (c *conn) refuse() {
+func (c *Conn) refuse() {
 	d := c.dev
 	c.answered()
 	c.linger()
@@ -229,34 +229,34 @@ func (c *conn) refuse() {
 // endRefused ends the oldest link of a rejected request, of the peer that has the most.
 func (d *Device) endRefused() {
 	if c, ok := d.refused.Oldest(); ok {
-		c.end(false)
+		c.End(false)
 	}
 }
 
 // finish ends sending, and waits for the peer to end too: closing while it still sends would
 // destroy what we sent.
-func (c *conn) finish() {
+func (c *Conn) finish() {
 	c.link.Shutdown()
 	c.linger()
 }
 
 // linger waits for the peer to end the link.
-func (c *conn) linger() {
+func (c *Conn) linger() {
 	c.detach()
 	c.phase = closing
 	c.link.Watch(true, false)
-	c.dev.Lane.Timers.Set(&c.timer, c.dev.Lane.PassTime()+endTime)
+	c.dev.Lane.Timers.Set(&c.timer, c.dev.Lane.PassTime()+EndTime)
 	c.dev.Lane.WakeForTimer()
 	c.discard()
 }
 
 // discard reads and discards.
-func (c *conn) discard() {
+func (c *Conn) discard() {
 	var b [4096]byte
 	for range streamCalls {
 		if _, err := c.link.Read([][]byte{b[:]}); err != nil {
 			if !errors.Is(err, softdev.ErrAgain) {
-				c.end(false)
+				c.End(false)
 			}
 			return
 		}
@@ -264,13 +264,13 @@ func (c *conn) discard() {
 }
 
 // fail ends a connection that could not be established.
-func (c *conn) fail(err error) {
+func (c *Conn) fail(err error) {
 	failed := c.failed
 	if c.phase != running {
 		c.notify(driver.StreamEvent{Type: driver.StreamFailed, Err: err})
 		c.events = nil
 	}
-	c.end(true)
+	c.End(true)
 	if failed != nil {
 		failed(err)
 	}
@@ -278,12 +278,12 @@ func (c *conn) fail(err error) {
 
 // inUse reports whether the program has not ended the stream. If it has, the peer may still take
 // what was sent: the system completes that when the link is closed.
-func (c *conn) inUse() bool {
-	return c.phase != closing && (c.phase != running || c.qp.engine.State() != verbs.StateError)
+func (c *Conn) inUse() bool {
+	return c.phase != closing && (c.phase != running || c.qp.Engine.State() != verbs.StateError)
 }
 
-// end closes the link.
-func (c *conn) end(abort bool) {
+// End closes the link.
+func (c *Conn) End(abort bool) {
 	if c.phase == closed {
 		return
 	}
@@ -307,8 +307,8 @@ func (c *conn) end(abort bool) {
 	}
 }
 
-// stream is a conn as seen by package cm.
-type stream conn
+// stream is a Conn as seen by package cm.
+type stream Conn
 
 func (s *stream) LocalAddr() netip.AddrPort { return s.link.LocalAddr() }
 func (s *stream) PeerAddr() netip.AddrPort  { return s.link.PeerAddr() }

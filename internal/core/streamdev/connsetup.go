@@ -23,7 +23,7 @@ func (d *Device) dialed(depths driver.StreamParam, private []byte, times rdmap.S
 }
 
 // stage returns how far the set-up has come.
-func (c *conn) stage() rdmap.Stage {
+func (c *Conn) stage() rdmap.Stage {
 	if c.handshake == nil {
 		return rdmap.StageOver
 	}
@@ -31,7 +31,7 @@ func (c *conn) stage() rdmap.Stage {
 }
 
 // handleSetup reads and writes what the link is ready for during the set-up.
-func (c *conn) handleSetup(read, write bool) {
+func (c *Conn) handleSetup(read, write bool) {
 	switch c.stage() {
 	case rdmap.StageLink:
 		err := c.link.Connected()
@@ -59,10 +59,10 @@ func (c *conn) handleSetup(read, write bool) {
 	}
 }
 
-func (c *conn) setSetupTimer() { c.dev.Lane.Timers.Set(&c.timer, c.handshake.Deadline()) }
+func (c *Conn) setSetupTimer() { c.dev.Lane.Timers.Set(&c.timer, c.handshake.Deadline()) }
 
 // flush sends the rest of a set-up frame.
-func (c *conn) flush() {
+func (c *Conn) flush() {
 	h := c.handshake
 	if len(h.Output()) > 0 {
 		n, err := c.link.Write([][]byte{h.Output()})
@@ -76,7 +76,7 @@ func (c *conn) flush() {
 }
 
 // readSetup reads the peer's set-up frame.
-func (c *conn) readSetup() {
+func (c *Conn) readSetup() {
 	h := c.handshake
 	for {
 		n, err := c.link.Read([][]byte{h.Into()})
@@ -112,7 +112,7 @@ func (c *conn) readSetup() {
 }
 
 // peerParam returns the parameters in the peer's frame.
-func (c *conn) peerParam() driver.StreamParam {
+func (c *Conn) peerParam() driver.StreamParam {
 	peer := &c.handshake.Peer
 	return driver.StreamParam{PrivateData: bytes.Clone(peer.Private), IRD: peer.Depths.ORD, ORD: peer.Depths.IRD}
 }
@@ -120,17 +120,17 @@ func (c *conn) peerParam() driver.StreamParam {
 var errRejected = errors.New("rejected")
 
 // rejected handles that the peer rejects the request.
-func (c *conn) rejected() {
+func (c *Conn) rejected() {
 	if c.failed != nil {
 		c.fail(errRejected)
 		return
 	}
 	c.notify(driver.StreamEvent{Type: driver.StreamRejected, Param: c.peerParam()})
-	c.end(false)
+	c.End(false)
 }
 
 // unusable tells the peer that its reply is of no use.
-func (c *conn) unusable() {
+func (c *Conn) unusable() {
 	c.reply()
 	err, failed := c.handshake.Err, c.failed
 	c.notify(driver.StreamEvent{Type: driver.StreamFailed, Err: err})
@@ -142,14 +142,14 @@ func (c *conn) unusable() {
 }
 
 // reply sends a final set-up frame.
-func (c *conn) reply() bool {
+func (c *Conn) reply() bool {
 	frame := c.handshake.Output()
 	n, err := c.link.Write([][]byte{frame})
 	return err == nil && n == len(frame) // it is short, and nothing was sent on the link yet
 }
 
 // accept accepts the connection for a queue pair.
-func (c *conn) accept(q *streamQP, private []byte) error {
+func (c *Conn) accept(q *QP, private []byte) error {
 	ok := c.handshake.Accept(c.link.MSS(), private)
 	sent := c.reply()
 	if !ok {
@@ -166,7 +166,7 @@ func (c *conn) accept(q *streamQP, private []byte) error {
 }
 
 // reject rejects the peer's request. No events of the connection follow.
-func (c *conn) reject(private []byte) {
+func (c *Conn) reject(private []byte) {
 	c.events = nil
 	c.handshake.Reject(private)
 	c.reply()

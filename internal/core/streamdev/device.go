@@ -22,16 +22,16 @@ import (
 type Device struct {
 	softdev.Device
 	net        Network
-	carrier    carrier
+	carrier    Carrier
 	links      linkCounters
 	counted    linkCounters // as published to observers
-	conns      map[*conn]struct{}
+	conns      map[*Conn]struct{}
 	rendezvous rendezvous
 	callbacks  callbackQueue
 
-	ready       queue.Ring[*conn]        // may have something to send
-	established []*conn                  // connections that have a queue pair
-	refused     *softdev.HalfOpen[*conn] // rejected links whose peers have not ended them
+	ready       queue.Ring[*Conn]        // may have something to send
+	established []*Conn                  // connections that have a queue pair
+	refused     *softdev.HalfOpen[*Conn] // rejected links whose peers have not ended them
 	lastShared  int                      // index of the one that took the last receive of a shared queue
 	sends       softdev.Budget
 	load        int         // bytes moved that are not yet counted in movedMuch
@@ -59,18 +59,16 @@ const (
 // New creates a device of a network for bytes, and starts its goroutines. name is what the
 // program opened.
 func New(name, kind string, guid uint64, net Network) (*Device, error) {
-	d := &Device{net: net}
-	d.carrier = newByteCarrier(d)
-	return d, d.start(softdev.AttrOf(name, kind, verbs.TransportIWARP, guid))
+	return NewWith(net, softdev.AttrOf(name, kind, verbs.TransportIWARP, guid), func(d *Device) Carrier { return newByteCarrier(d) })
 }
 
 func (d *Device) start(attr verbs.DeviceAttr) error {
-	d.conns, d.refused = make(map[*conn]struct{}), softdev.NewHalfOpen[*conn](maxRefused)
-	d.Device.Init(d, d.net, d.carrier.shared(), attr)
+	d.conns, d.refused = make(map[*Conn]struct{}), softdev.NewHalfOpen[*Conn](maxRefused)
+	d.Device.Init(d, d.net, d.carrier.Shared(), attr)
 	if s, ok := d.carrier.(memory.Sharer); ok {
-		d.carrier.shared().Memory.ShareWith(s)
+		d.carrier.Shared().Memory.ShareWith(s)
 	}
-	d.handle = func(o any, read, write bool) { o.(owner).handle(read, write) }
+	d.handle = func(o any, read, write bool) { o.(Owner).Handle(read, write) }
 	if err := d.rendezvous.open(d); err != nil {
 		return err
 	}
@@ -87,18 +85,18 @@ type linkCounters struct {
 
 func (d *Device) Publish() {
 	d.counted = d.links
-	d.carrier.publish()
+	d.carrier.Publish()
 }
 
 func (d *Device) Counted() []metric.Metric {
-	return append(d.carrier.metrics(),
+	return append(d.carrier.Metrics(),
 		metric.Metric{Name: "accept_no_room", Unit: metric.UnitEvents, Help: "times that there was no room for a peer's link", Value: d.counted.noRoom},
 		metric.Metric{Name: "accept_dropped", Unit: metric.UnitEvents, Help: "links that said nothing and went for others", Value: d.counted.dropped})
 }
 
 // findQP returns the queue pair of a number, or nil.
-func (d *Device) findQP(n verbs.QPN) *streamQP {
-	q, _ := d.QPs[n].(*streamQP)
+func (d *Device) findQP(n verbs.QPN) *QP {
+	q, _ := d.QPs[n].(*QP)
 	return q
 }
 
@@ -110,8 +108,8 @@ func (d *Device) isClosed() bool {
 
 // NewAH fails where there are no datagrams.
 func (d *Device) NewAH(attr verbs.AHAttr) (driver.AH, error) {
-	if u := d.carrier.datagrams(); u != nil {
-		return u.newAH(attr)
+	if u := d.carrier.Datagrams(); u != nil {
+		return u.NewAH(attr)
 	}
 	return nil, &verbs.OpError{Op: "create_ah", Err: verbs.ErrNotSupported, Detail: "the device has no datagrams: use RC queue pairs"}
 }
@@ -139,20 +137,20 @@ func (d *Device) Shut() error {
 
 func (d *Device) Free() error {
 	clear(d.conns)
-	d.established, d.ready = nil, queue.Ring[*conn]{}
-	d.carrier.close()
+	d.established, d.ready = nil, queue.Ring[*Conn]{}
+	d.carrier.Close()
 	return d.net.Close()
 }
 
 // inOrder returns all connections, in a reproducible order.
-func (d *Device) inOrder() []*conn {
-	return slices.SortedFunc(maps.Keys(d.conns), func(a, b *conn) int {
+func (d *Device) inOrder() []*Conn {
+	return slices.SortedFunc(maps.Keys(d.conns), func(a, b *Conn) int {
 		return cmp.Or(a.link.LocalAddr().Compare(b.link.LocalAddr()), a.link.PeerAddr().Compare(b.link.PeerAddr()))
 	})
 }
 
-// moved counts bytes that were read or written.
-func (d *Device) moved(n int) {
+// Moved counts bytes that were read or written.
+func (d *Device) Moved(n int) {
 	if d.load += n; d.load >= heavyLoad {
 		d.load = 0
 		d.Lane.MovedMuch()
@@ -161,12 +159,12 @@ func (d *Device) moved(n int) {
 
 // Receive delivers what has arrived to its queue pairs.
 func (d *Device) Receive() (n int) {
-	if !d.carrier.scans() || d.woken.Load() {
+	if !d.carrier.Scans() || d.woken.Load() {
 		d.woken.Store(false)
 		return d.net.Ready(d.handle)
 	}
 	for i := 0; i < len(d.established); i++ {
-		n += d.established[i].qp.endpoint.receive()
+		n += d.established[i].qp.Endpoint.Receive()
 	}
 	return n
 }
@@ -174,10 +172,10 @@ func (d *Device) Receive() (n int) {
 // Respond sends what there is.
 func (d *Device) Respond(bool, int, bool) { d.transmit() }
 
-// owner is what links and acceptors belong to.
-type owner interface {
-	// handle is called when they can be read, or written. The lock is held.
-	handle(read, write bool)
+// Owner is what links and acceptors belong to.
+type Owner interface {
+	// Handle is called when they can be read, or written. The lock is held.
+	Handle(read, write bool)
 }
 
 func (d *Device) Polling(*queue.CQ) {}
@@ -214,8 +212,8 @@ func (d *Device) Flush() {
 
 func (d *Device) Pending() bool                      { return d.ready.Len() > 0 }
 func (d *Device) Stalled() bool                      { return false }
-func (d *Device) Workers() map[softdev.Worker]uint32 { return d.carrier.workers() }
-func (d *Device) Arm() bool                          { return d.carrier.arm() }
+func (d *Device) Workers() map[softdev.Worker]uint32 { return d.carrier.Workers() }
+func (d *Device) Arm() bool                          { return d.carrier.Arm() }
 func (d *Device) SetDeadline(t time.Time)            { d.net.SetDeadline(t) }
 
 // Wait makes the next pass ask what woke it.

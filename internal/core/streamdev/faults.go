@@ -23,7 +23,7 @@ const (
 
 // RefusesFault returns why a fault makes no sense over streams.
 func (d *Device) RefusesFault(f *faults.Fault) string {
-	isBytes := d.carrier.bytes()
+	isBytes := d.carrier.Bytes()
 	switch {
 	case !isBytes && f.Kind.OfPackets():
 		return "shared memory has no packets, and no network between its processes"
@@ -45,7 +45,7 @@ func (d *Device) RefusesFault(f *faults.Fault) string {
 
 // Impair has faults hold back, or spoil, what the streams of the device carry.
 func (d *Device) Impair(x *softdev.Faulty) {
-	isBytes := d.carrier.bytes()
+	isBytes := d.carrier.Bytes()
 	if d.impaired = nil; x != nil && (x.Dead || isBytes && x.Injector.Has(faults.Kind.OfPackets)) {
 		d.impaired = x
 	}
@@ -54,7 +54,7 @@ func (d *Device) Impair(x *softdev.Faulty) {
 		case x == nil || !x.Dead:
 			c.impair()
 		case c.phase == running:
-			c.lost(errDead)
+			c.Lost(errDead)
 		default:
 			c.fail(errDead)
 		}
@@ -64,7 +64,7 @@ func (d *Device) Impair(x *softdev.Faulty) {
 var errDead = errors.New("the device has failed")
 
 // impair puts faults between a connection and its link, or takes them out.
-func (c *conn) impair() {
+func (c *Conn) impair() {
 	l, is := c.link.(*faultyLink)
 	switch {
 	case is:
@@ -87,7 +87,7 @@ func (c *conn) impair() {
 		l.read = c.stage() != rdmap.StageLink
 		c.link = l
 		if c.phase == running {
-			c.qp.endpoint.watch()
+			c.qp.Endpoint.Watch()
 		}
 	}
 }
@@ -95,7 +95,7 @@ func (c *conn) impair() {
 // faultyLink is a link with faults. A read or a write of the stream stands for a packet.
 type faultyLink struct {
 	Link
-	c      *conn
+	c      *Conn
 	faults *softdev.Faulty // nil: nothing happens any more
 	in     []streamBytes
 	out    []streamBytes
@@ -384,7 +384,7 @@ func (l *faultyLink) resume() {
 	}
 	l.rewatch()
 	if read, write := l.read && (len(l.in) > 0 || l.end != nil), l.write && l.size[1] < streamRoom; read || write {
-		c.handle(read, write)
+		c.Handle(read, write)
 	}
 	c.dev.transmit()
 }

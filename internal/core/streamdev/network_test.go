@@ -317,14 +317,14 @@ func (s *streamSide) join(to *streamSide, srq *verbs.SRQ) (a, b *verbs.QP) {
 func (s *streamSide) up(qp *verbs.QP) bool {
 	s.soft.Lane.Mu.Lock()
 	defer s.soft.Lane.Mu.Unlock()
-	return s.soft.findQP(qp.Num()).engine.Up()
+	return s.soft.findQP(qp.Num()).Engine.Up()
 }
 
 // heard reports whether the peer of a queue pair has sent something.
 func (s *streamSide) heard(qp *verbs.QP) bool {
 	s.soft.Lane.Mu.Lock()
 	defer s.soft.Lane.Mu.Unlock()
-	q := s.soft.findQP(qp.Num()).engine.(*rdmap.QP)
+	q := s.soft.findQP(qp.Num()).Engine.(*rdmap.QP)
 	return q.Up() && !q.Quiet()
 }
 
@@ -332,14 +332,14 @@ func (s *streamSide) heard(qp *verbs.QP) bool {
 func (s *streamSide) paused(qp *verbs.QP) bool {
 	s.soft.Lane.Mu.Lock()
 	defer s.soft.Lane.Mu.Unlock()
-	return s.soft.findQP(qp.Num()).engine.Paused()
+	return s.soft.findQP(qp.Num()).Engine.Paused()
 }
 
 // state returns the state of a queue pair, for which nothing is moved.
 func (s *streamSide) state(qp *verbs.QP) verbs.QPState {
 	s.soft.Lane.Mu.Lock()
 	defer s.soft.Lane.Mu.Unlock()
-	return s.soft.findQP(qp.Num()).engine.State()
+	return s.soft.findQP(qp.Num()).Engine.State()
 }
 
 // rest waits until the device's goroutine sleeps at the network, and is going to for long.

@@ -15,15 +15,15 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
-// streamQP is a queue pair of a [Device].
-type streamQP struct {
+// QP is a queue pair of a [Device].
+type QP struct {
 	softdev.QP
 	dev      *Device
 	typ      verbs.QPType
-	engine   engine
-	endpoint endpoint
+	Engine   Engine
+	Endpoint Endpoint
 	srq      *softdev.SRQ
-	conn     *conn
+	conn     *Conn
 	posts    uint // posted since pass
 	pass     uint
 	polls    uint32 // poll count when the first of them was posted
@@ -40,36 +40,36 @@ func (d *Device) NewQP(domain memory.PD, init *verbs.QPInit) (softdev.QueuePair,
 	if init.Congestion != "" {
 		return nil, &verbs.OpError{Op: "create_qp", Err: verbs.ErrNotSupported, Detail: "congestion control of a queue pair: what carries the device's streams has its own"}
 	}
-	if u := d.carrier.datagrams(); u != nil && init.Type == verbs.UD {
-		return u.newQP(domain, init)
+	if u := d.carrier.Datagrams(); u != nil && init.Type == verbs.UD {
+		return u.NewQP(domain, init)
 	}
 	if init.Type != verbs.RC && (init.Type != verbs.UC || d.Attr.Caps&verbs.CapUC == 0) {
 		return nil, &verbs.OpError{Op: "create_qp", Err: verbs.ErrNotSupported,
 			Detail: fmt.Sprintf("%v: the device has no such queue pairs, as it connects them by streams", init.Type)}
 	}
-	q := &streamQP{dev: d, typ: init.Type}
+	q := &QP{dev: d, typ: init.Type}
 	c := queue.Config{Num: d.rendezvous.newQPN(d), Type: init.Type, PD: domain, SendCQ: driver.CQOf(init.SendCQ).(*softdev.CQ).Queue, RecvCQ: driver.CQOf(init.RecvCQ).(*softdev.CQ).Queue,
 		SignalAll: init.SignalAll, Owner: q, Caps: init.Cap}
 	c.Recv = q.Receives(init, domain)
 	if init.SRQ != nil {
 		q.srq = driver.SRQOf(init.SRQ).(*softdev.SRQ)
 	}
-	d.carrier.equip(q, c)
-	q.QP.Init(&d.Device, q, q.engine)
+	d.carrier.Equip(q, c)
+	q.QP.Init(&d.Device, q, q.Engine)
 	q.redial.Fire = q.connect
 	q.waitTimer.Fire = q.waitExpired
 	return q, nil
 }
 
-func (q *streamQP) Change(attr *verbs.QPAttr, mask verbs.QPMask) error {
+func (q *QP) Change(attr *verbs.QPAttr, mask verbs.QPMask) error {
 	d := q.dev
-	before := q.engine.State()
+	before := q.Engine.State()
 	d.transmit() // of what was posted before
-	if err := q.engine.Modify(attr, mask); err != nil {
+	if err := q.Engine.Modify(attr, mask); err != nil {
 		return err
 	}
 	d.Lane.NewTime()
-	if s := q.engine.State(); before == verbs.StateInit && s == verbs.StateRTR || before == verbs.StateRTR && s == verbs.StateRTS {
+	if s := q.Engine.State(); before == verbs.StateInit && s == verbs.StateRTR || before == verbs.StateRTR && s == verbs.StateRTS {
 		q.connect()
 	}
 	q.applyState()
@@ -77,27 +77,27 @@ func (q *streamQP) Change(attr *verbs.QPAttr, mask verbs.QPMask) error {
 	return nil
 }
 
-func (q *streamQP) Failed() { q.applyState() }
+func (q *QP) Failed() { q.applyState() }
 
 // applyState applies the queue pair's state to the stream.
-func (q *streamQP) applyState() {
+func (q *QP) applyState() {
 	d := q.dev
-	switch q.engine.State() {
+	switch q.Engine.State() {
 	case verbs.StateReset:
 		q.stopConnecting()
 		if c := q.conn; c != nil {
-			c.end(true)
+			c.End(true)
 		}
 	case verbs.StateError:
 		q.stopConnecting()
 	}
 	if q.conn != nil {
-		d.addReady(q.conn)
+		d.AddReady(q.conn)
 	}
 }
 
 // stopConnecting stops the attempts to connect.
-func (q *streamQP) stopConnecting() {
+func (q *QP) stopConnecting() {
 	q.dev.Lane.Timers.Stop(&q.redial)
 	q.dev.Lane.Timers.Stop(&q.waitTimer)
 	q.attempt = 0
@@ -105,25 +105,25 @@ func (q *streamQP) stopConnecting() {
 
 // Posted sends what was just posted. What is posted right after another work request joins the next
 // write.
-func (q *streamQP) Posted() {
+func (q *QP) Posted() {
 	d := q.dev
-	if q.conn == nil || !q.engine.Up() {
+	if q.conn == nil || !q.Engine.Up() {
 		q.startWait()
 		d.Lane.Touch(&q.QP)
 		d.Lane.Mu.Counted = true // a message of UC may have been dropped
 		d.Lane.Deliver()
 		return
 	}
-	if q.endpoint.prompt() && d.ready.Len() == 0 {
+	if q.Endpoint.Prompt() && d.ready.Len() == 0 {
 		d.sends = softdev.Budget{}
-		q.endpoint.transmit()
+		q.Endpoint.Transmit()
 		d.Lane.Deliver()
 		if d.ready.Len() > 0 {
 			d.Lane.WakeBy(d.Lane.PassTime()) // the program may never poll
 		}
 		return
 	}
-	d.addReady(q.conn)
+	d.AddReady(q.conn)
 	if q.pass != d.Lane.Passes() {
 		polls := d.Lane.Polls()
 		q.polled, q.polls = polls != q.polls, polls
@@ -139,28 +139,28 @@ func (q *streamQP) Posted() {
 	d.transmit()
 }
 
-// datagramTimeout is how long datagrams, and messages of UC, wait for a device whose process takes none. Switches of
+// UnreliableTimeout is how long datagrams, and messages of UC, wait for a device whose process takes none. Switches of
 // InfiniBand have such a limit, too (HOQLife, IBTA 14.2.5.6).
-const datagramTimeout = clock.Time(4 * time.Second)
+const UnreliableTimeout = clock.Time(4 * time.Second)
 
 // waitParts is the number of parts of the wait for a stream: if the process is stopped for long, that
 // counts as one part.
 const waitParts = 8
 
 // startWait limits the time that work requests wait for a stream.
-func (q *streamQP) startWait() {
-	if q.engine.Waiting() && !q.waitTimer.IsSet() && q.waitTime() != 0 {
+func (q *QP) startWait() {
+	if q.Engine.Waiting() && !q.waitTimer.IsSet() && q.waitTime() != 0 {
 		q.waitPartsLeft = waitParts
 		q.startWaitPart()
 	}
 }
 
 // waitTime is that time, 0 for ever: that of the retries, if a link can be established in that time.
-func (q *streamQP) waitTime() clock.Time {
-	a := q.engine.Attr()
+func (q *QP) waitTime() clock.Time {
+	a := q.Engine.Attr()
 	switch {
 	case q.typ == verbs.UC: // it has no retries
-		return datagramTimeout
+		return UnreliableTimeout
 	case a.Timeout == 0:
 		return 0
 	}
@@ -172,16 +172,16 @@ func (q *streamQP) waitTime() clock.Time {
 }
 
 // startWaitPart begins the next part of the wait.
-func (q *streamQP) startWaitPart() {
+func (q *QP) startWaitPart() {
 	q.dev.Lane.Timers.Set(&q.waitTimer, q.dev.Lane.PassTime()+q.waitTime()/waitParts)
 	q.dev.Lane.WakeForTimer()
 }
 
 // waitExpired fails what waits for a stream that does not come. If the stream is being set up it goes
 // on waiting: the set-up has a timeout of its own.
-func (q *streamQP) waitExpired() {
+func (q *QP) waitExpired() {
 	if q.waitPartsLeft--; q.waitPartsLeft > 0 {
-		if q.engine.Waiting() {
+		if q.Engine.Waiting() {
 			q.startWaitPart()
 		}
 		return
@@ -190,15 +190,15 @@ func (q *streamQP) waitExpired() {
 		q.startWait()
 		return
 	}
-	if q.engine.Waiting() {
-		q.engine.Lost(false)
+	if q.Engine.Waiting() {
+		q.Engine.Lost(false)
 		q.applyState()
 	}
 }
 
 // settingUp reports whether a stream to the peer is being set up, and waits for what only processors and the network
 // have to do.
-func (q *streamQP) settingUp() bool {
+func (q *QP) settingUp() bool {
 	d := q.dev
 	if c := q.conn; c != nil && c.stage() == rdmap.StageReply {
 		c.readSetup() // this process may have been late: the reply may be there
@@ -206,28 +206,28 @@ func (q *streamQP) settingUp() bool {
 	if c := q.conn; c != nil && c.stage() <= rdmap.StageReply && c.link.Starting() {
 		return true
 	}
-	return d.net.Arriving() || d.rendezvous.listener.silent.Any(q.engine.Attr().AH.DGID.Addr(), func(c *conn) bool { return !c.handshake.Late && c.link.Starting() })
+	return d.net.Arriving() || d.rendezvous.listener.silent.Any(q.Engine.Attr().AH.DGID.Addr(), func(c *Conn) bool { return !c.handshake.Late && c.link.Starting() })
 }
 
-func (q *streamQP) Received() {
-	if q.engine.Paused() {
+func (q *QP) Received() {
+	if q.Engine.Paused() {
 		q.resume()
 		q.dev.resumed()
 	}
 }
 
 // resume continues a stream that waited for a receive. resumed handles the results.
-func (q *streamQP) resume() {
-	q.engine.Resume()
+func (q *QP) resume() {
+	q.Engine.Resume()
 	if q.conn != nil {
 		q.conn.goneChecks = 0
-		if !q.engine.Paused() && q.conn.phase == running {
-			q.endpoint.watch()
-			q.endpoint.resumed()
+		if !q.Engine.Paused() && q.conn.phase == running {
+			q.Endpoint.Watch()
+			q.Endpoint.Resumed()
 		}
 	}
 	if q.conn != nil { // it may have ended
-		q.dev.addReady(q.conn) // a READ may have to be answered
+		q.dev.AddReady(q.conn) // a READ may have to be answered
 	}
 }
 
@@ -248,7 +248,7 @@ func (d *Device) resumeAll(s *softdev.SRQ) {
 			break
 		}
 		d.lastShared = (d.lastShared + 1) % len(d.established)
-		if q := d.established[d.lastShared].qp; q.srq == s && q.engine.Paused() {
+		if q := d.established[d.lastShared].qp; q.srq == s && q.Engine.Paused() {
 			q.resume()
 			went = true
 		}
@@ -258,22 +258,22 @@ func (d *Device) resumeAll(s *softdev.SRQ) {
 	}
 }
 
-func (q *streamQP) Release() error {
+func (q *QP) Release() error {
 	q.stopConnecting()
 	if q.conn != nil {
-		q.conn.end(q.conn.inUse())
+		q.conn.End(q.conn.inUse())
 	}
-	q.engine.Destroy()
+	q.Engine.Destroy()
 	return nil
 }
 
-func (q *streamQP) AttachMulticast(verbs.GID, uint16) error {
+func (q *QP) AttachMulticast(verbs.GID, uint16) error {
 	if q.dev.isClosed() {
 		return verbs.ErrClosed
 	}
 	return &verbs.OpError{Op: "attach_mcast", Err: verbs.ErrInvalid, Detail: "it takes no datagrams, and with them no multicast"}
 }
 
-func (q *streamQP) DetachMulticast(verbs.GID, uint16) error {
+func (q *QP) DetachMulticast(verbs.GID, uint16) error {
 	return softdev.ErrNotAttached
 }

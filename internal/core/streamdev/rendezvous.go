@@ -24,9 +24,9 @@ import (
 // names both.
 //
 // Devices of one address, usually in several processes, have a slot each: the top bits of their
-// queue pair numbers, and the offset of their port from rendezvousPort.
+// queue pair numbers, and the offset of their port from RendezvousPort.
 const (
-	rendezvousPort  = 47910
+	RendezvousPort  = 47910
 	rendezvousMagic = "RamjetQP"
 	rendezvousLen   = len(rendezvousMagic) + 16
 	maxEarly        = 1024                               // requests that came before their queue pairs were ready
@@ -40,8 +40,8 @@ type rendezvous struct {
 	bits     int // of the numbers, that tell slots apart
 	addr     netip.Addr
 	listener *streamListener
-	early    map[rendezvousKey]*conn
-	waiting  *softdev.HalfOpen[*conn] // those that came early
+	early    map[rendezvousKey]*Conn
+	waiting  *softdev.HalfOpen[*Conn] // those that came early
 }
 
 // rendezvousKey identifies two queue pairs.
@@ -51,10 +51,10 @@ type rendezvousKey struct {
 }
 
 func (r *rendezvous) open(d *Device) error {
-	r.addr, r.early = d.net.Info(1).GIDTable[0].GID.Addr(), make(map[rendezvousKey]*conn)
-	r.waiting, r.bits = softdev.NewHalfOpen[*conn](d.halfOpen(maxEarly)), d.carrier.slotBits()
+	r.addr, r.early = d.net.Info(1).GIDTable[0].GID.Addr(), make(map[rendezvousKey]*Conn)
+	r.waiting, r.bits = softdev.NewHalfOpen[*Conn](d.halfOpen(maxEarly)), d.carrier.SlotBits()
 	for r.slot = range 1 << r.bits {
-		l, err := d.listen(netip.AddrPortFrom(r.addr, uint16(rendezvousPort+r.slot)), 4096)
+		l, err := d.listen(netip.AddrPortFrom(r.addr, uint16(RendezvousPort+r.slot)), 4096)
 		if err == nil {
 			l.onRequest = d.handleRendezvous
 			r.listener = l
@@ -65,7 +65,7 @@ func (r *rendezvous) open(d *Device) error {
 		}
 	}
 	return fmt.Errorf("ports %d to %d of %v are in use: close some of the devices that have this address: %w",
-		rendezvousPort, rendezvousPort+1<<r.bits-1, r.addr, syscall.EADDRINUSE)
+		RendezvousPort, RendezvousPort+1<<r.bits-1, r.addr, syscall.EADDRINUSE)
 }
 
 func (r *rendezvous) close() {
@@ -114,14 +114,14 @@ func (n *rendezvousRequest) decode(b []byte) bool {
 
 // canConnect reports whether the queue pair is in a state in which it has a peer. SQD is one: it holds
 // back what is posted, but receives (IBTA 10.3.1.5).
-func (q *streamQP) canConnect() bool {
-	s := q.engine.State()
+func (q *QP) canConnect() bool {
+	s := q.Engine.State()
 	return s >= verbs.StateRTR && s <= verbs.StateSQD
 }
 
 // connect dials the peer, or checks whether it has dialed.
-func (q *streamQP) connect() {
-	d, a, e := q.dev, q.engine.Attr(), q.engine
+func (q *QP) connect() {
+	d, a, e := q.dev, q.Engine.Attr(), q.Engine
 	if !q.canConnect() || e.Up() || q.conn != nil || a.DestQPN == 0 {
 		return
 	}
@@ -144,20 +144,20 @@ func (q *streamQP) connect() {
 }
 
 // connectSelf connects a queue pair to itself, if its device has links for that.
-func (q *streamQP) connectSelf() {
-	link, err := q.dev.carrier.loop()
+func (q *QP) connectSelf() {
+	link, err := q.dev.carrier.Loop()
 	if err != nil {
 		return
 	}
-	depth := uint16(q.engine.Attr().MaxDestRdAtomic)
+	depth := uint16(q.Engine.Attr().MaxDestRdAtomic)
 	h := q.dev.dialed(driver.StreamParam{IRD: depth, ORD: depth}, nil, numberTimes)
 	q.dev.newConn(link, h).begin(q, rdmap.Params{IRD: depth, ORD: depth})
 }
 
 // dial requests the peer from its device.
-func (q *streamQP) dial(peer netip.Addr) {
-	d, a := q.dev, q.engine.Attr()
-	port := rendezvousPort + uint16(a.DestQPN>>(24-d.rendezvous.bits))
+func (q *QP) dial(peer netip.Addr) {
+	d, a := q.dev, q.Engine.Attr()
+	port := RendezvousPort + uint16(a.DestQPN>>(24-d.rendezvous.bits))
 	link, err := d.net.Dial(netip.AddrPortFrom(d.rendezvous.addr, 0), netip.AddrPortFrom(peer, port), a.AH.TrafficClass)
 	if err != nil {
 		q.redialLater(err)
@@ -175,15 +175,15 @@ func (q *streamQP) dial(peer netip.Addr) {
 const unknownPSN verbs.PSN = 1 << 24
 
 // firstPSN returns the starting PSN to send to the peer.
-func (q *streamQP) firstPSN() verbs.PSN {
-	if q.engine.State() == verbs.StateRTR {
+func (q *QP) firstPSN() verbs.PSN {
+	if q.Engine.State() == verbs.StateRTR {
 		return unknownPSN
 	}
-	return q.engine.Attr().SQPSN
+	return q.Engine.Attr().SQPSN
 }
 
 // redialLater makes another attempt a little later.
-func (q *streamQP) redialLater(err error) {
+func (q *QP) redialLater(err error) {
 	q.nobody = errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, errRejected)
 	if !q.canConnect() {
 		return
@@ -195,7 +195,7 @@ func (q *streamQP) redialLater(err error) {
 }
 
 // handleRendezvous handles a request that names queue pairs.
-func (d *Device) handleRendezvous(c *conn) {
+func (d *Device) handleRendezvous(c *Conn) {
 	var n rendezvousRequest
 	if !n.decode(c.handshake.Peer.Private) || d.findQP(n.to) == nil {
 		c.reject(nil)
@@ -203,7 +203,7 @@ func (d *Device) handleRendezvous(c *conn) {
 	}
 	m := rendezvousKey{to: n.to, from: n.from, peer: c.link.PeerAddr().Addr().Unmap()}
 	if old := d.rendezvous.early[m]; old != nil {
-		old.end(true)
+		old.End(true)
 	}
 	d.rendezvous.early[m] = c
 	d.rendezvous.waiting.Add(m.peer, c)
@@ -215,21 +215,21 @@ func (d *Device) handleRendezvous(c *conn) {
 // endEarly ends the oldest request that came early, of the peer that has the most. That makes another attempt.
 func (r *rendezvous) endEarly() {
 	if c, ok := r.waiting.Oldest(); ok {
-		c.end(true)
+		c.End(true)
 	}
 }
 
 // match hands a request to its queue pair, if that is ready.
-func (d *Device) match(c *conn) {
+func (d *Device) match(c *Conn) {
 	var n rendezvousRequest
 	n.decode(c.handshake.Peer.Private)
 	q := d.findQP(n.to)
-	if q == nil || q.typ != n.typ || q.engine.State() == verbs.StateError {
+	if q == nil || q.typ != n.typ || q.Engine.State() == verbs.StateError {
 		c.reject(nil)
 		d.rendezvous.forget(c)
 		return
 	}
-	a := q.engine.Attr()
+	a := q.Engine.Attr()
 	if !q.canConnect() || q.conn != nil || a.DestQPN != n.from || a.AH.DGID.Addr() != c.link.PeerAddr().Addr().Unmap() ||
 		n.fromPSN != unknownPSN && a.RQPSN != n.fromPSN {
 		if l, ok := c.link.(Holder); ok {
@@ -243,7 +243,7 @@ func (d *Device) match(c *conn) {
 }
 
 // forget removes a connection from those that came early.
-func (r *rendezvous) forget(c *conn) {
+func (r *rendezvous) forget(c *Conn) {
 	if c.listener != r.listener || c.handshake == nil {
 		return
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
-// soon is much less than the time after which a stream is looked at anyway (checkTime), and much
+// soon is much less than the time after which a stream is looked at anyway (CheckTime), and much
 // more than anything takes.
 const soon = 5 * time.Second
 
@@ -208,19 +208,19 @@ func TestStreamSharedBudget(t *testing.T) {
 	shared, err := b.pd.CreateSRQ(verbs.SRQInit{MaxWR: 64})
 	b.ok(err)
 	const n = 6
-	var qps []*streamQP
+	var qps []*QP
 	for range n {
 		qa, qb := a.join(b, shared)
 		a.post(qa, b, 8, verbs.OpSend)
 		b.eventually(func() bool { return b.paused(qb) }, "it waits for a receive")
-		qps = append(qps, driver.QPOf(qb).(*streamQP))
+		qps = append(qps, driver.QPOf(qb).(*QP))
 	}
 	d := b.soft
 	d.Lane.Mu.Lock()
 	defer d.Lane.Mu.Unlock()
 	for _, q := range qps {
 		for range 8 {
-			_, err := q.engine.Post([]verbs.SendWR{{Op: verbs.OpWrite, SGL: []verbs.SGE{b.mr.SGE(0, 1<<20)}, Remote: a.mr.Remote()}}, false)
+			_, err := q.Engine.Post([]verbs.SendWR{{Op: verbs.OpWrite, SGL: []verbs.SGE{b.mr.SGE(0, 1<<20)}, Remote: a.mr.Remote()}}, false)
 			b.ok(err)
 		}
 	}
@@ -233,7 +233,7 @@ func TestStreamSharedBudget(t *testing.T) {
 		t.Errorf("%d bytes were sent with the lock held, want a budget of %d", sent, streamBudgetBytes)
 	}
 	for _, q := range qps {
-		if q.engine.Paused() {
+		if q.Engine.Paused() {
 			t.Error("a stream still waits, and there were receives for all")
 		}
 	}
@@ -331,8 +331,8 @@ func TestStreamLinger(t *testing.T) {
 	w.Mu.Lock()
 	deadline := b.net.Deadline
 	w.Mu.Unlock()
-	if left := time.Until(deadline); left > time.Duration(endTime) {
-		t.Errorf("the goroutine sleeps for %v, and the link is to end in %v", left, time.Duration(endTime))
+	if left := time.Until(deadline); left > time.Duration(EndTime) {
+		t.Errorf("the goroutine sleeps for %v, and the link is to end in %v", left, time.Duration(EndTime))
 	}
 }
 
@@ -376,8 +376,8 @@ func TestStreamEndsUnread(t *testing.T) {
 	left := c.timer.At - a.soft.Lane.Now()
 	a.soft.Lane.Timers.Set(&c.timer, 1) // as if it had come
 	a.soft.Lane.Mu.Unlock()
-	if left > endTime {
-		t.Errorf("the link is to end in %v, at most %v was wanted", time.Duration(left), time.Duration(endTime))
+	if left > EndTime {
+		t.Errorf("the link is to end in %v, at most %v was wanted", time.Duration(left), time.Duration(EndTime))
 	}
 	a.net.Wake()
 	a.within(func() bool {
@@ -533,7 +533,7 @@ func TestStreamBacklog(t *testing.T) {
 	late := w.asks(t, w.newNet(), at)
 	s.within(func() bool { return rejected(late) }, "there is no room")
 	s.soft.Lane.Mu.Lock()
-	first := (*conn)(asked[1].(*stream))
+	first := (*Conn)(asked[1].(*stream))
 	s.soft.Lane.Timers.Set(&first.timer, s.soft.Lane.Now()+answerTime-patientAnswer) // as if it had waited
 	s.soft.Lane.Mu.Unlock()
 	other := w.newNet()

@@ -18,23 +18,23 @@ import (
 type streamListener struct {
 	dev       *Device
 	acc       Acceptor
-	silent    *softdev.HalfOpen[*conn] // links that have sent no request
-	waiting   *softdev.HalfOpen[*conn] // requests that wait for the program's answer
-	onRequest func(*conn)              // handles a request
+	silent    *softdev.HalfOpen[*Conn] // links that have sent no request
+	waiting   *softdev.HalfOpen[*Conn] // requests that wait for the program's answer
+	onRequest func(*Conn)              // handles a request
 	events    func(driver.StreamEvent)
 	again     softdev.Timer // accepts again after the system had no room for a link
 }
 
-// acceptPause is how long links wait if the system has no room for one, usually for lack of file
+// AcceptPause is how long links wait if the system has no room for one, usually for lack of file
 // descriptors: the acceptor would always be ready.
-const acceptPause = clock.Time(100 * time.Millisecond)
+const AcceptPause = clock.Time(100 * time.Millisecond)
 
 func (d *Device) listen(at netip.AddrPort, backlog int) (*streamListener, error) {
 	acc, err := d.net.Listen(at, backlog)
 	if err != nil {
 		return nil, err
 	}
-	l := &streamListener{dev: d, acc: acc, silent: softdev.NewHalfOpen[*conn](d.halfOpen(maxSilent)), waiting: softdev.NewHalfOpen[*conn](backlog)}
+	l := &streamListener{dev: d, acc: acc, silent: softdev.NewHalfOpen[*Conn](d.halfOpen(maxSilent)), waiting: softdev.NewHalfOpen[*Conn](backlog)}
 	l.again.Fire = func() { acc.Watch(true) }
 	acc.Own(l)
 	return l, nil
@@ -46,20 +46,20 @@ const maxHalfOpenLocal = 1 << 14
 
 // halfOpen returns how many links may be half open, of which a device on a network has some.
 func (d *Device) halfOpen(some int) int {
-	if d.carrier.patient() {
+	if d.carrier.Patient() {
 		return maxHalfOpenLocal
 	}
 	return some
 }
 
-// acceptsAtOnce limits the links accepted in a pass.
-const acceptsAtOnce = 64
+// AcceptsAtOnce limits the links accepted in a pass.
+const AcceptsAtOnce = 64
 
-func (o *streamListener) handle(bool, bool) { o.accept() }
+func (o *streamListener) Handle(bool, bool) { o.accept() }
 
 // accept accepts pending links. A flood of silent links keeps out nobody who sends a request.
 func (l *streamListener) accept() {
-	for range acceptsAtOnce {
+	for range AcceptsAtOnce {
 		link, err := l.acc.Accept()
 		if errors.Is(err, softdev.ErrAgain) {
 			return
@@ -67,18 +67,18 @@ func (l *streamListener) accept() {
 		if err != nil {
 			l.dev.links.noRoom++
 			switch { // which of them holds what the system lacks
-			case l.dev.refused.Len() > acceptsAtOnce:
+			case l.dev.refused.Len() > AcceptsAtOnce:
 				l.dev.endRefused()
 				continue
-			case l.silent.Len() > acceptsAtOnce:
+			case l.silent.Len() > AcceptsAtOnce:
 				l.dropOldest()
 				continue
-			case l.dev.rendezvous.waiting.Len() > acceptsAtOnce:
+			case l.dev.rendezvous.waiting.Len() > AcceptsAtOnce:
 				l.dev.rendezvous.endEarly()
 				continue
 			}
 			l.acc.Watch(false)
-			l.dev.Lane.Timers.Set(&l.again, l.dev.Lane.PassTime()+acceptPause)
+			l.dev.Lane.Timers.Set(&l.again, l.dev.Lane.PassTime()+AcceptPause)
 			l.dev.Lane.WakeForTimer()
 			return
 		}
@@ -99,7 +99,7 @@ func (l *streamListener) dropOldest() {
 	if c, ok := l.silent.Oldest(); ok {
 		if c.readSetup(); c.stage() == rdmap.StageRequest {
 			l.dev.links.dropped++
-			c.end(true)
+			c.End(true)
 		}
 	}
 }
@@ -125,7 +125,7 @@ func (d *Device) ListenStream(at netip.AddrPort, backlog int, f func(driver.Stre
 
 // deliverRequest delivers a request to the program, and, as long as it is unanswered, also its end. If there
 // are more requests than the backlog, one is rejected.
-func (l *streamListener) deliverRequest(c *conn) {
+func (l *streamListener) deliverRequest(c *Conn) {
 	l.waiting.Add(c.link.PeerAddr().Addr(), c)
 	if l.waiting.Full() {
 		out := l.surplus()
@@ -141,7 +141,7 @@ func (l *streamListener) deliverRequest(c *conn) {
 // surplus returns which of the waiting requests gives way: one that has waited for long, or else
 // the latest of the peer that has the most. So a flood from few addresses keeps out no others, and
 // what the program is about to answer stays.
-func (l *streamListener) surplus() *conn {
+func (l *streamListener) surplus() *Conn {
 	if c, _ := l.waiting.Earliest(); c.timer.At-l.dev.Lane.PassTime() <= answerTime-patientAnswer {
 		return c
 	}
@@ -163,7 +163,7 @@ func (l *streamListener) Close() error {
 	}
 	for _, c := range l.dev.inOrder() {
 		if c.listener == l && c.stage() == rdmap.StageRequest {
-			c.end(true)
+			c.End(true)
 		}
 	}
 	for c, ok := l.waiting.Oldest(); ok; c, ok = l.waiting.Oldest() {
@@ -177,7 +177,7 @@ func (l *streamListener) Close() error {
 func (d *Device) DialStream(qp driver.QP, from, to netip.AddrPort, p driver.StreamParam, f func(driver.StreamEvent)) (driver.Stream, error) {
 	d.Lane.Mu.Lock()
 	defer d.Lane.Mu.Unlock()
-	var q *streamQP
+	var q *QP
 	if qp != nil {
 		var err error
 		if q, err = d.own(qp); err != nil {
@@ -205,15 +205,15 @@ func (d *Device) DialStream(qp driver.QP, from, to netip.AddrPort, p driver.Stre
 func (d *Device) QPNumbered(n verbs.QPN) driver.QP {
 	d.Lane.Mu.Lock()
 	defer d.Lane.Mu.Unlock()
-	if q, ok := d.QPs[n].(*streamQP); ok && q.typ == verbs.RC {
+	if q, ok := d.QPs[n].(*QP); ok && q.typ == verbs.RC {
 		return q
 	}
 	return nil
 }
 
 // own checks a queue pair given by package cm.
-func (d *Device) own(qp driver.QP) (*streamQP, error) {
-	q, ok := qp.(*streamQP)
+func (d *Device) own(qp driver.QP) (*QP, error) {
+	q, ok := qp.(*QP)
 	switch {
 	case d.Lane.Closed:
 		return nil, verbs.ErrClosed
@@ -228,7 +228,7 @@ func (d *Device) own(qp driver.QP) (*streamQP, error) {
 var errAnswered = errors.New("the connection was answered or has ended")
 
 func (s *stream) Accept(qp driver.QP, p driver.StreamParam, f func(driver.StreamEvent)) error {
-	c := (*conn)(s)
+	c := (*Conn)(s)
 	d := c.dev
 	d.Lane.Mu.Lock()
 	defer d.Lane.Mu.Unlock()
@@ -250,7 +250,7 @@ func (s *stream) Accept(qp driver.QP, p driver.StreamParam, f func(driver.Stream
 }
 
 func (s *stream) Reject(private []byte) error {
-	c := (*conn)(s)
+	c := (*Conn)(s)
 	c.dev.Lane.Mu.Lock()
 	defer c.dev.Lane.Mu.Unlock()
 	if c.dev.Lane.Closed {
@@ -265,14 +265,14 @@ func (s *stream) Reject(private []byte) error {
 }
 
 func (s *stream) Disconnect() {
-	c := (*conn)(s)
+	c := (*Conn)(s)
 	c.dev.Lane.Mu.Lock()
 	defer c.dev.Lane.Mu.Unlock()
 	c.disconnect()
 }
 
 func (s *stream) Close() {
-	c := (*conn)(s)
+	c := (*Conn)(s)
 	c.dev.Lane.Mu.Lock()
 	defer c.dev.Lane.Mu.Unlock()
 	c.events = nil
@@ -280,7 +280,7 @@ func (s *stream) Close() {
 }
 
 // disconnect ends the connection in the way that its phase requires.
-func (c *conn) disconnect() {
+func (c *Conn) disconnect() {
 	d := c.dev
 	if d.Lane.Closed {
 		return
@@ -289,14 +289,14 @@ func (c *conn) disconnect() {
 	switch c.phase {
 	case running:
 		q := c.qp
-		q.engine.Modify(&verbs.QPAttr{State: verbs.StateError}, verbs.MaskState)
+		q.Engine.Modify(&verbs.QPAttr{State: verbs.StateError}, verbs.MaskState)
 		q.applyState()
 		d.transmit()
 	case settingUp:
 		if c.stage() == rdmap.StageAnswer {
 			c.reject(nil)
 		} else {
-			c.end(true)
+			c.End(true)
 		}
 	}
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package streamdev
+package memorydev
 
 import (
 	"net/netip"
@@ -8,23 +8,24 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/internal/base/queue"
 	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
+	"github.com/ramjet-rdma/ramjet/internal/core/streamdev"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
 // silentNetwork makes links whose other side says nothing.
 type silentNetwork struct {
-	MemoryNetwork
+	Network
 	open, come int
 }
 
-func (n *silentNetwork) Dial(_, to netip.AddrPort, _ uint8) (Link, error) {
+func (n *silentNetwork) Dial(_, to netip.AddrPort, _ uint8) (streamdev.Link, error) {
 	n.open++
 	return &silentLink{net: n, to: to}, nil
 }
 
-func (n *silentNetwork) DialNow(from, to netip.AddrPort) (MemoryLink, error) {
+func (n *silentNetwork) DialNow(from, to netip.AddrPort) (Link, error) {
 	l, err := n.Dial(from, to, 0)
-	return l.(MemoryLink), err
+	return l.(Link), err
 }
 func (n *silentNetwork) Ports() int { return 0 }
 func (n *silentNetwork) Own(any)    {}
@@ -32,7 +33,7 @@ func (n *silentNetwork) Watch(bool) {}
 func (n *silentNetwork) Addr() netip.AddrPort {
 	return netip.AddrPortFrom(netip.IPv4Unspecified(), datagramPort)
 }
-func (n *silentNetwork) Accept() (Link, error) {
+func (n *silentNetwork) Accept() (streamdev.Link, error) {
 	if n.come == 0 {
 		return nil, softdev.ErrAgain
 	}
@@ -41,7 +42,7 @@ func (n *silentNetwork) Accept() (Link, error) {
 }
 
 type silentLink struct {
-	MemoryLink
+	Link
 	net *silentNetwork
 	to  netip.AddrPort
 }
@@ -60,9 +61,8 @@ func (silentListener) Close() error { return nil }
 // than may have one.
 func TestDatagramLinks(t *testing.T) {
 	net := &silentNetwork{}
-	d := &Device{net: net}
+	d := new(streamdev.Device)
 	d.Init(d, net, &queue.Device{}, verbs.DeviceAttr{})
-	d.rendezvous.bits, d.rendezvous.addr = 6, netip.MustParseAddr("127.0.0.1")
 	u := newDatagrams(d, net, nil)
 	u.listener = u.newListener(silentListener{net}, nil)
 	first := u.link(netip.AddrFrom4([4]byte{127, 0, 0, 1}), 1)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package streamdev
+package memorydev
 
 import (
 	"errors"
@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
+	"github.com/ramjet-rdma/ramjet/internal/core/streamdev"
 	"github.com/ramjet-rdma/ramjet/internal/engine/local"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
@@ -15,7 +16,7 @@ import (
 
 const (
 	// datagramPort, and a device's slot, is where the device listens for datagrams.
-	datagramPort = rendezvousPort + 64
+	datagramPort = streamdev.RendezvousPort + 64
 	// datagramsAtOnce is how many a queue pair sends before others have their turn.
 	datagramsAtOnce = 256
 	// maxDatagramPeers limits the devices that this one has links to, and those that have links to it.
@@ -27,8 +28,8 @@ const (
 // sends there. What the others send comes by the links that they have made. So a datagram goes to whoever
 // listens at its destination, and nobody can listen at another's.
 type datagrams struct {
-	dev      *Device
-	net      MemoryNetwork
+	dev      *streamdev.Device
+	net      Network
 	engine   *local.Device
 	listener *datagramListener // nil: there has been no UD queue pair
 	to       map[deviceKey]*datagramLink
@@ -44,7 +45,7 @@ type deviceKey struct {
 	slot int
 }
 
-func newDatagrams(d *Device, net MemoryNetwork, e *local.Device) *datagrams {
+func newDatagrams(d *streamdev.Device, net Network, e *local.Device) *datagrams {
 	u := &datagrams{dev: d, net: net, engine: e, to: make(map[deviceKey]*datagramLink), from: softdev.NewHalfOpen[*datagramLink](maxDatagramPeers)}
 	u.groups.init()
 	return u
@@ -55,7 +56,8 @@ func (u *datagrams) open() error {
 	if u.listener != nil {
 		return nil
 	}
-	acc, err := u.net.Listen(netip.AddrPortFrom(u.dev.rendezvous.addr, uint16(datagramPort+u.dev.rendezvous.slot)), maxDatagramPeers)
+	at := u.dev.Addr()
+	acc, err := u.net.Listen(netip.AddrPortFrom(at.Addr(), at.Port()+datagramPort-streamdev.RendezvousPort), maxDatagramPeers)
 	if err == nil {
 		u.listener = u.newListener(acc, nil)
 	}
@@ -65,12 +67,12 @@ func (u *datagrams) open() error {
 // datagramListener accepts links for datagrams to the device, or to its members of a group.
 type datagramListener struct {
 	all     *datagrams
-	acc     Acceptor
+	acc     streamdev.Acceptor
 	members *members      // nil: the datagrams are for one queue pair each
 	again   softdev.Timer // accepts again after the system had no room for a link
 }
 
-func (u *datagrams) newListener(acc Acceptor, g *members) *datagramListener {
+func (u *datagrams) newListener(acc streamdev.Acceptor, g *members) *datagramListener {
 	o := &datagramListener{all: u, acc: acc, members: g}
 	o.again.Fire = func() { acc.Watch(true) }
 	acc.Own(o)
@@ -82,28 +84,28 @@ func (o *datagramListener) close() {
 	o.acc.Close()
 }
 
-func (o *datagramListener) handle(bool, bool) { o.accept() }
+func (o *datagramListener) Handle(bool, bool) { o.accept() }
 
 // accept accepts links. With too many, the address that has the most of them loses its oldest.
 func (o *datagramListener) accept() {
 	u, d := o.all, o.all.dev
-	for range acceptsAtOnce {
+	for range streamdev.AcceptsAtOnce {
 		link, err := o.acc.Accept()
 		switch {
 		case errors.Is(err, softdev.ErrAgain):
 			return
 		case err != nil:
-			d.links.noRoom++
+			d.CountNoRoom()
 			if oldest, ok := u.from.Oldest(); ok {
 				oldest.end()
 				continue
 			}
 			o.acc.Watch(false)
-			d.Lane.Timers.Set(&o.again, d.Lane.PassTime()+acceptPause)
+			d.Lane.Timers.Set(&o.again, d.Lane.PassTime()+streamdev.AcceptPause)
 			d.Lane.WakeForTimer()
 			return
 		}
-		l := u.newLink(link.(MemoryLink), deviceKey{addr: link.PeerAddr().Addr()})
+		l := u.newLink(link.(Link), deviceKey{addr: link.PeerAddr().Addr()})
 		l.joinGroup(o.members)
 		u.from.Add(l.device.addr, l)
 		if l.receive(); u.from.Full() {
@@ -115,7 +117,7 @@ func (o *datagramListener) accept() {
 
 // link returns the link to the device of a queue pair at an address; nil: there is no such device.
 func (u *datagrams) link(addr netip.Addr, qpn verbs.QPN) *datagramLink {
-	at := deviceKey{addr, int(qpn >> (24 - u.dev.rendezvous.bits))}
+	at := deviceKey{addr, int(qpn >> (24 - slotBits))}
 	if l := u.to[at]; l != nil {
 		u.use(l)
 		return l
@@ -160,7 +162,7 @@ func (u *datagrams) forgetOne() {
 	oldest.end()
 }
 
-func (u *datagrams) newLink(link MemoryLink, at deviceKey) *datagramLink {
+func (u *datagrams) newLink(link Link, at deviceKey) *datagramLink {
 	l := &datagramLink{all: u, link: link, device: at}
 	l.waitLimit.Fire = l.stall
 	l.finder = l.find
@@ -171,7 +173,7 @@ func (u *datagrams) newLink(link MemoryLink, at deviceKey) *datagramLink {
 // datagramLink carries datagrams one way, to another device or from it.
 type datagramLink struct {
 	all       *datagrams
-	link      MemoryLink
+	link      Link
 	out       bool
 	device    deviceKey   // of the other device; only its address is known of one that sends
 	peer      *local.Peer // nil: the other side has not said hello
@@ -190,15 +192,15 @@ func (l *datagramLink) find(to, from verbs.QPN) []*local.DatagramQP {
 	u := l.all
 	u.found = u.found[:0]
 	if l.members != nil {
-		u.found = l.members.find(u.found, to, from, l.device.addr == u.dev.rendezvous.addr)
+		u.found = l.members.find(u.found, to, from, l.device.addr == u.dev.Addr().Addr())
 	} else if q, ok := u.dev.QPs[to].(*datagramQP); ok {
 		u.found = append(u.found, q.engine)
 	}
 	return u.found
 }
 
-// handle does what there is to do after the peer did something.
-func (l *datagramLink) handle(bool, bool) { l.receive() }
+// Handle does what there is to do after the peer did something.
+func (l *datagramLink) Handle(bool, bool) { l.receive() }
 
 func (l *datagramLink) receive() {
 	u, d := l.all, l.all.dev
@@ -219,12 +221,12 @@ func (l *datagramLink) receive() {
 	err := l.peer.CheckDatagrams(!l.out) // and then look for room
 	if err == nil && !l.out {
 		var wake bool
-		to := d.rendezvous.addr
+		to := d.Addr().Addr()
 		if l.members != nil {
 			to = l.members.addr
 		}
-		_, moved, wake, err = u.engine.ReceiveDatagrams(l.peer, ib.GIDFromAddr(l.device.addr), ib.GIDFromAddr(to), memoryBudget, l.finder)
-		d.moved(moved)
+		_, moved, wake, err = u.engine.ReceiveDatagrams(l.peer, ib.GIDFromAddr(l.device.addr), ib.GIDFromAddr(to), budget, l.finder)
+		d.Moved(moved)
 		if wake {
 			l.link.Ring()
 		}
@@ -238,7 +240,7 @@ func (l *datagramLink) receive() {
 		return
 	}
 	l.resume()
-	if ended || moved >= memoryBudget {
+	if ended || moved >= budget {
 		l.pollAgain() // nothing else will report the link
 	}
 }
@@ -258,7 +260,7 @@ func (l *datagramLink) wait(q *datagramQP) {
 		l.pollAgain() // there is room now
 	}
 	if !l.waitLimit.IsSet() {
-		d.Lane.Timers.Set(&l.waitLimit, d.Lane.PassTime()+datagramTimeout)
+		d.Lane.Timers.Set(&l.waitLimit, d.Lane.PassTime()+streamdev.UnreliableTimeout)
 		d.Lane.WakeForTimer()
 	}
 }

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package streamdev
+package memorydev
 
 import (
 	"github.com/ramjet-rdma/ramjet/internal/base/memory"
+	"github.com/ramjet-rdma/ramjet/internal/core/streamdev"
 	"github.com/ramjet-rdma/ramjet/internal/engine/local"
 )
 
 // persist executes a FLUSH to persistence without the device's lock, because a disk is slow. A
 // queue pair has one at a time, so there are no more goroutines than queue pairs.
-func (m *memoryCarrier) persist(f *local.Flush) {
+func (m *carrier) persist(f *local.Flush) {
 	go func() {
 		err := memory.Persist(f.Memory())
 		d := m.dev
@@ -17,7 +18,7 @@ func (m *memoryCarrier) persist(f *local.Flush) {
 		defer d.Lane.Mu.Unlock()
 		d.Lane.NewTime() // the disk took time
 		if !d.Lane.Closed && f.Done(err == nil) {
-			f.QP().Owner.(*streamQP).endpoint.(*memoryEndpoint).again()
+			f.QP().Owner.(*streamdev.QP).Endpoint.(*endpoint).again()
 		}
 	}()
 }

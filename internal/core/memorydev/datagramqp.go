@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package streamdev
+package memorydev
 
 import (
 	"fmt"
@@ -26,12 +26,12 @@ type datagramQP struct {
 	blockSelf bool         // to the multicasts that it sends itself (verbs.QPInit.BlockSelfMulticast)
 }
 
-func (u *datagrams) newQP(domain memory.PD, init *verbs.QPInit) (softdev.QueuePair, error) {
+func (u *datagrams) NewQP(domain memory.PD, init *verbs.QPInit) (softdev.QueuePair, error) {
 	if err := u.open(); err != nil {
 		return nil, err
 	}
 	q := &datagramQP{all: u, blockSelf: init.BlockSelfMulticast}
-	c := queue.Config{Num: u.dev.rendezvous.newQPN(u.dev), Type: init.Type, PD: domain, SendCQ: driver.CQOf(init.SendCQ).(*softdev.CQ).Queue, RecvCQ: driver.CQOf(init.RecvCQ).(*softdev.CQ).Queue,
+	c := queue.Config{Num: u.dev.NewQPN(), Type: init.Type, PD: domain, SendCQ: driver.CQOf(init.SendCQ).(*softdev.CQ).Queue, RecvCQ: driver.CQOf(init.RecvCQ).(*softdev.CQ).Queue,
 		SignalAll: init.SignalAll, Owner: q, Caps: init.Cap}
 	c.Recv = q.Receives(init, domain)
 	q.engine = local.NewDatagram(u.engine, c)
@@ -192,7 +192,7 @@ type datagramAH struct {
 	softdev.ObservedAH
 }
 
-func (u *datagrams) newAH(attr verbs.AHAttr) (driver.AH, error) {
+func (u *datagrams) NewAH(attr verbs.AHAttr) (driver.AH, error) {
 	attr.Port = max(attr.Port, 1)
 	if err := u.dev.CheckPort(attr.Port); err != nil {
 		return nil, err
