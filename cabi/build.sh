@@ -41,7 +41,7 @@ rm -f "$out/libramjet.h"
 # Each C file calls only those that are named before it: a test of cabi/programs holds this.
 "$cc" "${cflags[@]}" "${ldflags[@]}" -Wl,-soname,libibverbs.so.1 -Wl,--version-script=c/ibverbs.map \
 	-o "$out/libibverbs.so.1" c/stack.c c/load.c c/regions.c c/guard.c c/names.c c/kern.c c/absent.c c/private.c c/events.c c/data.c c/logops.c c/cqpoll.c c/builder.c \
-	c/query.c c/memory.c c/ah.c c/cq.c c/srq.c c/qp.c c/device.c c/recent.c c/log.c -ldl
+	c/query.c c/memory.c c/ah.c c/cqwait.c c/cq.c c/srq.c c/qp.c c/device.c c/recent.c c/log.c -ldl
 "$cc" "${cflags[@]}" "${ldflags[@]}" -Wl,-soname,librdmacm.so.1 -Wl,--version-script=c/rdmacm.map \
 	-o "$out/librdmacm.so.1" c/cmdevices.c c/cmaddr.c c/cmchannel.c c/cmid.c c/cmevents.c c/cmconnect.c c/cmmulticast.c \
 	c/cmqueues.c c/cmep.c c/cmrecent.c c/cmlog.c c/rspoll.c c/repoll.c c/rsocket.c c/rslog.c "$out/libibverbs.so.1"

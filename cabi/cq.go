@@ -8,7 +8,6 @@ package main
 import "C"
 
 import (
-	"context"
 	"io"
 	"sync"
 	"sync/atomic"
@@ -16,16 +15,19 @@ import (
 	"unsafe"
 
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
 // channel is a completion channel behind a file descriptor.
 type channel struct {
 	*verbs.CompChannel
-	events  *fdQueue[unsafe.Pointer] // C's queues
-	stop    context.CancelFunc
-	stopped chan struct{}
-	mu      sync.Mutex
-	queues  map[*verbs.CQ]unsafe.Pointer
+	events *fdQueue[unsafe.Pointer] // C's queues
+	mu     sync.Mutex
+	queues map[*verbs.CQ]unsafe.Pointer
+
+	sleeper driver.PollSleeper // nil: the device moves the data
+	busy    atomic.Bool        // a thread has wait
+	wait    driver.PollWait
 }
 
 // cq is a completion queue with room for the results of a poll.
@@ -73,30 +75,23 @@ func rj_create_channel(h C.uint64_t, out *C.uint64_t, fd *C.int) C.int {
 		v.Close()
 		return errno(err)
 	}
-	ch := &channel{CompChannel: v, events: q, stopped: make(chan struct{}), queues: map[*verbs.CQ]unsafe.Pointer{}}
-	var ctx context.Context
-	ctx, ch.stop = context.WithCancel(context.Background())
-	go func() {
-		defer close(ch.stopped)
-		ch.watch(ctx)
-	}()
+	ch := &channel{CompChannel: v, events: q, queues: map[*verbs.CQ]unsafe.Pointer{}}
+	armed := driver.ForwardEvents(v, ch.completion)
+	if s, ok := driver.DeviceOf(c.dev.Device).(driver.PollSleeper); ok {
+		ch.sleeper = s
+		ch.wait = driver.PollWait{Spin: verbs.DefaultSpin, Awake: func() bool { return !ch.events.empty() || !armed() }}
+	}
 	objects.put(v, object{context: c})
 	*out, *fd = C.uint64_t(channels.put(ch)), C.int(q.fd)
 	return ok
 }
 
-// watch forwards completion events to the file descriptor.
-func (ch *channel) watch(ctx context.Context) {
-	for {
-		q, err := ch.Wait(ctx)
-		if err != nil {
-			return
-		}
-		ch.mu.Lock()
-		if c := ch.queues[q]; c != nil {
-			ch.events.push(c)
-		}
-		ch.mu.Unlock()
+// completion brings an event of a queue to the file descriptor.
+func (ch *channel) completion(q *verbs.CQ) {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	if c := ch.queues[q]; c != nil {
+		ch.events.push(c)
 	}
 }
 
@@ -106,9 +101,17 @@ func rj_next_completion(h C.uint64_t) unsafe.Pointer {
 	if ch == nil {
 		return nil
 	}
-	c, _ := ch.events.pop(func(c unsafe.Pointer) {
-		atomic.AddUint32((*uint32)(&(*C.struct_rj_cq)(c).comp_events_reported), 1)
-	})
+	c, _ := ch.events.pop(report)
+	return ch.taken(c)
+}
+
+// report counts an event for its queue, whose destruction then waits until the program has acknowledged it.
+func report(c unsafe.Pointer) {
+	atomic.AddUint32((*uint32)(&(*C.struct_rj_cq)(c).comp_events_reported), 1)
+}
+
+// taken tells the checker of an event, if it is one.
+func (ch *channel) taken(c unsafe.Pointer) unsafe.Pointer {
 	if checking.checker != nil && c != nil {
 		if q := cqs.get(uint64((*C.struct_rj_cq)(c).handle)); q != nil {
 			checking.checker.Woken(ch.CompChannel, q.CQ)
@@ -120,8 +123,8 @@ func rj_next_completion(h C.uint64_t) unsafe.Pointer {
 //export rj_destroy_channel
 func rj_destroy_channel(h C.uint64_t) C.int {
 	return destroy(channels, h, func(ch *channel) io.Closer { return ch.CompChannel }, func(ch *channel) {
-		ch.stop()
 		ch.events.close()
+		ch.leave()
 	})
 }
 

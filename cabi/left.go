@@ -11,7 +11,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"unsafe"
 
 	"github.com/ramjet-rdma/ramjet/cm"
 	"github.com/ramjet-rdma/ramjet/verbs"
@@ -37,7 +36,7 @@ func checkExit() int {
 		}
 	})
 	channels.each(func(ch *channel) {
-		for _, c := range ch.left() {
+		for _, c := range ch.events.all() {
 			checking.handles.Unread(uintptr(c), "", "a completion event")
 		}
 	})
@@ -53,23 +52,12 @@ func checkExit() int {
 
 // left ends the forwarding of a device's events, and returns those that nobody has taken.
 func (c *deviceContext) left() []asyncEvent {
-	forwardLast(c.dev.stop, c.dev.stopped, c.dev.watch)
-	return c.events.all()
-}
-
-// left ends the forwarding of completion events, and returns the queues of those that nobody has taken.
-func (ch *channel) left() []unsafe.Pointer {
-	forwardLast(ch.stop, ch.stopped, ch.watch)
-	return ch.events.all()
-}
-
-// forwardLast stops a watch, and has it forward what it has not yet.
-func forwardLast(stop context.CancelFunc, stopped chan struct{}, watch func(context.Context)) {
-	stop()
-	<-stopped
+	c.dev.stop()
+	<-c.dev.stopped
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
-	watch(ended)
+	c.dev.watch(ended) // what it has not yet
+	return c.events.all()
 }
 
 // left ends the forwarding of events, and returns those that nobody has taken.

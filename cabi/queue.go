@@ -20,6 +20,8 @@ type fdQueue[E any] struct {
 	fd     int // an eventfd in semaphore mode: each read counts down by one
 	mu     sync.Mutex
 	events []E
+	held   int // threads that are about to take an event without a read
+	owed   int // how many of events the descriptor does not count
 }
 
 func newFDQueue[E any]() (*fdQueue[E], error) {
@@ -37,9 +39,54 @@ func (q *fdQueue[E]) push(e E) {
 		return
 	}
 	q.events = append(q.events, e)
-	var one [8]byte
-	binary.NativeEndian.PutUint64(one[:], 1)
-	syscall.Write(q.fd, one[:]) // fails only beyond 2^64 events
+	if q.held > 0 {
+		q.owed++
+		return
+	}
+	q.count(1)
+}
+
+// count adds to what can be read. mu is held.
+func (q *fdQueue[E]) count(n int) {
+	var b [8]byte
+	binary.NativeEndian.PutUint64(b[:], uint64(n))
+	syscall.Write(q.fd, b[:]) // fails only beyond 2^64 events
+}
+
+// discount takes n events from what can be read, or will be. mu is held.
+func (q *fdQueue[E]) discount(n int) {
+	owed := min(n, q.owed)
+	q.owed -= owed
+	var b [8]byte
+	for range n - owed {
+		// Non-blocking, whatever the program has set: a reader may have been faster.
+		unix.Preadv2(q.fd, [][]byte{b[:]}, -1, unix.RWF_NOWAIT)
+	}
+}
+
+// hold announces that the caller takes an event if one comes: the descriptor does not have to count it. The caller
+// ends that with release, and does not sleep in between.
+func (q *fdQueue[E]) hold() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.held++
+}
+
+// release ends hold. The descriptor counts what the caller has left.
+func (q *fdQueue[E]) release() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.held--; q.held == 0 && q.owed > 0 && q.fd >= 0 {
+		q.count(q.owed)
+		q.owed = 0
+	}
+}
+
+// empty reports whether there is no event.
+func (q *fdQueue[E]) empty() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.events) == 0
 }
 
 // pop takes the oldest event after a read. It returns false if the event was removed meanwhile.
@@ -53,6 +100,7 @@ func (q *fdQueue[E]) pop(count func(E)) (e E, ok bool) {
 	}
 	e = q.events[0]
 	q.events = slices.Delete(q.events, 0, 1)
+	q.owed = min(q.owed, len(q.events))
 	count(e)
 	return e, true
 }
@@ -63,11 +111,7 @@ func (q *fdQueue[E]) remove(match func(E) bool) {
 	defer q.mu.Unlock()
 	n := len(q.events)
 	q.events = slices.DeleteFunc(q.events, match)
-	var b [8]byte
-	for range n - len(q.events) {
-		// Non-blocking, whatever the program has set: a reader may have been faster.
-		unix.Preadv2(q.fd, [][]byte{b[:]}, -1, unix.RWF_NOWAIT)
-	}
+	q.discount(n - len(q.events))
 }
 
 // take takes the oldest event without a read, if the program has room for it: ok says so. found is false
@@ -82,8 +126,7 @@ func (q *fdQueue[E]) take(room func(E) bool) (e E, found, ok bool) {
 		return e, true, false
 	}
 	q.events = slices.Delete(q.events, 0, 1)
-	var b [8]byte
-	unix.Preadv2(q.fd, [][]byte{b[:]}, -1, unix.RWF_NOWAIT)
+	q.discount(1)
 	return e, true, true
 }
 

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/fabric"
+	"github.com/ramjet-rdma/ramjet/internal/system/netio"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
 // cableWaiter has a device wait at the socket of its adapter's cable, and receive there itself: whoever waits is who
@@ -68,6 +70,18 @@ func (w *cableWaiter) Dozes() bool {
 }
 
 func (w *cableWaiter) Doze(d time.Duration) { w.socket.Load().sock.Doze(d) }
+
+// Pollable, BeginWait and EndWait implement softdev.PollWaiter, without the conditions that end a wait.
+func (w *cableWaiter) Pollable() bool {
+	s := w.socket.Load()
+	return s != nil && s.sock.Pollable()
+}
+
+func (w *cableWaiter) BeginWait(_ bool, at *driver.PollSet) bool {
+	return w.socket.Load().sock.BeginWait(false, (*netio.PollSet)(at))
+}
+
+func (w *cableWaiter) EndWait(rung bool) { w.socket.Load().sock.EndWait(rung) }
 
 // cableDriver is the driver of a joined adapter. A device that receives needs nobody to wake it: it looks at the adapter
 // then.

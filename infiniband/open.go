@@ -49,6 +49,7 @@ func newPort(w fabric.Waiter, opt *Options) *port {
 func (p *port) open(name string, a adapter) *verbs.Device {
 	p.adapter = a
 	p.dozer, _ = p.Waiter.(softdev.Dozer)
+	p.poller, _ = p.Waiter.(softdev.PollWaiter)
 	p.ends = [2]func() bool{a.Ready, func() bool { return a.Ready() || !a.Full() }}
 	if v, ok := p.Waiter.(softdev.Virtual); ok {
 		return driver.NewDevice(&device{packetdev.New(name, "infiniband", a.GUID(), &virtualPort{p, v}), p})

@@ -14,6 +14,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/engine/link"
 	"github.com/ramjet-rdma/ramjet/internal/engine/node"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 	"github.com/ramjet-rdma/ramjet/wire/mad"
 	"github.com/ramjet-rdma/ramjet/wire/mad/smp"
@@ -53,8 +54,9 @@ type adapter interface {
 type port struct {
 	adapter
 	fabric.Waiter
-	dozer  softdev.Dozer  // nil: programs that poll cannot sleep at it
-	ends   [2]func() bool // conditions that end a wait: packets; packets or room to send
+	dozer  softdev.Dozer      // nil: programs that poll cannot sleep at it
+	poller softdev.PollWaiter // nil: threads cannot sleep at it by themselves
+	ends   [2]func() bool     // conditions that end a wait: packets; packets or room to send
 	follow atomic.Pointer[func(port int, events ...verbs.EventType)]
 	sender
 	receiver
@@ -137,6 +139,19 @@ func (p *port) Wait(writable bool) error {
 // Dozes and Doze implement softdev.Dozer.
 func (p *port) Dozes() bool          { return p.dozer != nil && p.dozer.Dozes() }
 func (p *port) Doze(d time.Duration) { p.dozer.Doze(d) }
+
+// Pollable, BeginWait and EndWait implement softdev.PollWaiter.
+func (p *port) Pollable() bool { return p.poller != nil && p.poller.Pollable() }
+
+func (p *port) BeginWait(writable bool, at *driver.PollSet) bool {
+	end := p.ends[0]
+	if writable {
+		end = p.ends[1]
+	}
+	return !end() && p.poller.BeginWait(writable, at)
+}
+
+func (p *port) EndWait(rung bool) { p.poller.EndWait(rung) }
 
 // Close detaches from the adapter.
 func (p *port) Close() error {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/internal/core/streamdev"
 	"github.com/ramjet-rdma/ramjet/internal/system/pollwait"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
 // network is TCP sockets and the epoll instance that reports which of them are ready. Whoever
@@ -91,6 +92,32 @@ func (n *network) Wait() error {
 	}
 	n.woken.Store(false)
 	return nil
+}
+
+// Pollable reports that threads can sleep by themselves.
+func (n *network) Pollable() bool { return true }
+
+// BeginWait is Wait up to where it sleeps.
+func (n *network) BeginWait(_ bool, at *driver.PollSet) bool {
+	if n.closed.Load() {
+		return false
+	}
+	n.waiting.Store(true) // as in Wait
+	if n.woken.Swap(false) {
+		n.waiting.Store(false)
+		return false
+	}
+	*at = driver.PollSet{Event: int(n.wakeup.FD()), Read: append(at.Read[:0], n.epoll), Write: -1, Limit: n.deadline.Left()}
+	return true
+}
+
+// EndWait ends what BeginWait began.
+func (n *network) EndWait(rung bool) {
+	if rung {
+		n.wakeup.Drain()
+	}
+	n.woken.Store(false)
+	n.waiting.Store(false)
 }
 
 func (n *network) Dozes() bool { return true }

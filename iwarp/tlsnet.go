@@ -12,6 +12,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
 	"github.com/ramjet-rdma/ramjet/internal/core/streamdev"
 	"github.com/ramjet-rdma/ramjet/internal/engine/rdmap"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
 // tlsNetwork is a network whose links speak TLS 1.3 over those of another network.
@@ -178,6 +179,20 @@ func (n *tlsNetwork) Doze(d time.Duration) {
 		tcp.Doze(d)
 	}
 }
+
+// Pollable reports whether threads can sleep by themselves at TCP.
+func (n *tlsNetwork) Pollable() bool {
+	tcp, ok := n.Network.(softdev.PollWaiter)
+	return ok && tcp.Pollable()
+}
+
+// BeginWait is Wait up to where it sleeps.
+func (n *tlsNetwork) BeginWait(writable bool, at *driver.PollSet) bool {
+	return n.waiting.Load() == 0 && n.Network.(softdev.PollWaiter).BeginWait(writable, at)
+}
+
+// EndWait ends what BeginWait began.
+func (n *tlsNetwork) EndWait(rung bool) { n.Network.(softdev.PollWaiter).EndWait(rung) }
 
 // kick makes Ready check a link whose handshake made progress. Any goroutine may call it.
 func (n *tlsNetwork) kick(l *tlsLink) {

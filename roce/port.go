@@ -15,6 +15,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/system/netio"
 	"github.com/ramjet-rdma/ramjet/trace"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
@@ -159,6 +160,17 @@ func (p *port) Wait(writable bool) error {
 	}
 	return p.sock.Wait()
 }
+
+// Pollable reports whether the socket is.
+func (p *port) Pollable() bool { return p.sock.Pollable() }
+
+// BeginWait is Wait up to where it sleeps.
+func (p *port) BeginWait(writable bool, at *driver.PollSet) bool {
+	return p.sock.BeginWait(writable, (*netio.PollSet)(at))
+}
+
+// EndWait ends what BeginWait began.
+func (p *port) EndWait(rung bool) { p.sock.EndWait(rung) }
 
 // Doze waits for what the socket receives.
 func (p *port) Doze(d time.Duration)    { p.sock.Doze(d) }

@@ -15,6 +15,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/system/linkwatch"
 	"github.com/ramjet-rdma/ramjet/trace"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
@@ -185,6 +186,15 @@ func (p *port) Wait(writable bool) error {
 	}
 	return p.sock.Wait(writable)
 }
+
+// Pollable, BeginWait and EndWait implement softdev.PollWaiter.
+func (p *port) Pollable() bool { return true }
+
+func (p *port) BeginWait(writable bool, at *driver.PollSet) bool {
+	return !p.loopback.ready.Load() && p.sock.BeginWait(writable, (*etherring.PollSet)(at))
+}
+
+func (p *port) EndWait(rung bool) { p.sock.EndWait(rung) }
 
 func (p *port) Dozes() bool { return true }
 

@@ -23,6 +23,7 @@ type CompChannel struct {
 type cqEvents struct {
 	mu      sync.Mutex
 	queue   []weak.Pointer[CQ]
+	forward func(*CQ)     // gets the events in place of queue; nil: nobody does
 	ready   chan struct{} // there are events, or a queue was armed
 	done    chan struct{} // closed with the channel
 	armed   atomic.Int32  // queues for whose event the program has asked
@@ -46,6 +47,12 @@ func (d *Device) CreateCompChannel() (c *CompChannel, err error) {
 }
 
 func (q *cqEvents) put(cq weak.Pointer[CQ]) {
+	if q.forward != nil {
+		if cq := cq.Value(); cq != nil && !cq.sig.closed.Load() {
+			q.forward(cq)
+		}
+		return
+	}
 	q.mu.Lock()
 	q.queue = append(q.queue, cq)
 	q.mu.Unlock()
@@ -76,6 +83,13 @@ func (q *cqEvents) any() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return len(q.queue) > 0
+}
+
+// forwardEvents has f called with the queues that have events, before the channel has any. It returns a function that
+// reports whether a queue is armed.
+func (c *CompChannel) forwardEvents(f func(*CQ)) (armed func() bool) {
+	c.events.forward = f
+	return func() bool { return c.events.armed.Load() > 0 }
 }
 
 // take returns the oldest event of a queue that still exists, or nil.

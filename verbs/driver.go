@@ -164,6 +164,7 @@ func init() {
 	hook.OnClose = (*Device).registerOnClose
 	hook.OnEvent = func(d *Device, f func(t EventType, port int)) { d.events.watch(f) }
 	hook.Watch = (*QP).watchEvents
+	hook.ForwardEvents = (*CompChannel).forwardEvents
 	hook.LogCalls = func(d *Device, l callLog) { d.calls = l }
 	hook.CallsOf = func(d *Device) callLog { return d.calls }
 	hook.CheckWith = func(d *Device, l callLog, c checker) { d.calls, d.checks = l, c }

@@ -49,6 +49,8 @@ CALL(int, dealloc_mw, (uint64_t mw))
 /* completions */
 CALL(int, create_channel, (uint64_t context, uint64_t *channel, int *fd))
 CALL(void *, next_completion, (uint64_t channel)) /* the struct ibv_cq, its event counted, or NULL */
+CALL(void *, await_completion, (uint64_t channel, struct rj_wait *how)) /* so, too; NULL: the thread is to sleep, as how says, and to call again */
+CALL(void, leave_completion, (uint64_t channel)) /* in place of that call */
 CALL(int, destroy_channel, (uint64_t channel))
 CALL(int, create_cq, (uint64_t context, int cqe, uint64_t channel, int timed, struct rj_cq *cq)) /* timed: completions carry timestamps */
 CALL(int, resize_cq, (struct rj_cq *cq, int cqe))

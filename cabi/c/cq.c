@@ -4,9 +4,6 @@
 
 #include "ramjet.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
 {
 	struct rj_channel *c = calloc(1, sizeof *c);
@@ -24,42 +21,6 @@ EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *cont
 EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
 {
 	return rj_gone(TRY(destroy_channel(HIDDEN_HANDLE(rj_channel, channel))), channel);
-}
-
-/* expect tells the checker of a thread that is about to wait, and returns whether it is. */
-static int expect(const struct rj_calls *r, struct rj_channel *c)
-{
-	struct pollfd p = { c->channel.fd, POLLIN, 0 };
-	int waits = !poll(&p, 1, 0) && !(fcntl(p.fd, F_GETFL) & O_NONBLOCK);
-
-	if (waits)
-		INSIDE(r->check_wait(c->handle, 1));
-	return waits;
-}
-
-EXPORT int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **out, void **cq_context)
-{
-	const struct rj_calls *r = rj();
-	struct rj_cq *q;
-	int waits = 0, err;
-	uint64_t one;
-
-	if (!r || rj_inside)
-		return r ? rj_failed(EDEADLK) : -1;
-	if (rj_check_on)
-		waits = expect(r, (struct rj_channel *)channel);
-	do {
-		if (read(channel->fd, &one, sizeof one) != sizeof one) {
-			err = errno;
-			if (waits)
-				INSIDE(r->check_wait(((struct rj_channel *)channel)->handle, 0));
-			errno = err;
-			return -1;
-		}
-	} while (!(q = GO(r->next_completion(HIDDEN_HANDLE(rj_channel, channel)), NULL)));
-	*out = (struct ibv_cq *)q;
-	*cq_context = q->cq.cq_context;
-	return 0;
 }
 
 static struct rj_cq *create_cq(struct ibv_context *context, int cqe, void *cq_context, struct ibv_comp_channel *channel,

@@ -10,6 +10,7 @@
 #include <sys/uio.h>
 
 #include "cmobjects.h"
+#include "cqwait.h"
 #include "guard.h"
 #include "rswatch.h"
 #include "umadobjects.h"

@@ -281,4 +281,5 @@ func (d *Device) Stalled() bool            { return d.progress.isStalled }
 func (d *Device) Arm() bool                { return true }
 func (d *Device) SetDeadline(t time.Time)  { d.port.SetDeadline(t) }
 func (d *Device) Wait(writable bool) error { return d.port.Wait(writable) }
+func (d *Device) Waited()                  {}
 func (d *Device) Wake()                    { d.port.Wake() }

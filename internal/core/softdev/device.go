@@ -218,6 +218,7 @@ func (d *Device) Close() error {
 	}
 	d.Lane.wakeLoop()
 	d.Lane.dozes.Wait()
+	d.Lane.forgetOutside()
 	err := d.fabric.Shut()
 	<-d.Lane.sleep.done
 	d.Lane.Mu.Lock()

@@ -35,6 +35,8 @@ type Lane struct {
 	sleep     sleep
 	pollOwner pollOwner
 	pace      pace
+
+	pollWaiter PollWaiter // nil: threads cannot sleep outside of Go
 }
 
 // Transport sends and receives for a lane. Its methods are called with the lane's lock held, unless they say
@@ -66,7 +68,8 @@ type Transport interface {
 	// writable also until more can be sent. An error means that the device is closed. The
 	// lock is not held.
 	Wait(writable bool) error
-	Wake() // with or without the lock
+	Waited() // a wait has ended
+	Wake()   // with or without the lock
 }
 
 // init makes the lane of a device.
@@ -79,6 +82,9 @@ func (l *Lane) init(d *Device, m Transport, port PortState, outbox *queue.Outbox
 	l.setPace(port)
 	if dozer, ok := port.(Dozer); ok && dozer.Dozes() {
 		l.dozer = dozer
+	}
+	if w, ok := port.(PollWaiter); ok && w.Pollable() {
+		l.pollWaiter = w
 	}
 	l.crowded = runnable.Crowded
 }

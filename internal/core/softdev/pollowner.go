@@ -19,6 +19,7 @@ import (
 type pollOwner struct {
 	owned    bool          // the poll has an owner
 	changes  atomic.Uint32 // grows when an owner comes and when it goes: odd while there is one
+	outside  bool          // the owner sleeps outside of Go
 	parked   bool          // the goroutine waits for the owner to go
 	takeOver bool          // the goroutine is needed at once
 	out      chan struct{} // of capacity 1: the goroutine has left its wait to an owner
@@ -46,13 +47,31 @@ func (d *Device) Sleep(awake func() bool, spin time.Duration) bool {
 	l := &d.Lane
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
-	if l.Closed || l.pollOwner.owned || l.pace.virtual != nil {
-		return l.Closed
+	if l.Closed {
+		return true
+	}
+	l.dozes.Add(1)
+	defer l.dozes.Done()
+	if !l.ownPoll() {
+		return false
+	}
+	for !l.ownerDone(awake) {
+		if !l.spin(awake, clock.Time(spin)) && l.mayWait(awake) {
+			l.wait()
+			l.moveWoken()
+		}
+	}
+	l.disownPoll()
+	return true
+}
+
+// ownPoll makes the caller the owner of the poll. It returns false if there is one.
+func (l *Lane) ownPoll() bool {
+	if l.pollOwner.owned || l.pace.virtual != nil {
+		return false
 	}
 	l.pollOwner.owned = true
 	l.pollOwner.changes.Add(1)
-	l.dozes.Add(1)
-	defer l.dozes.Done()
 	if l.sleep.waiting { // the goroutine
 		l.transport.Wake()
 		l.Mu.Unlock()
@@ -60,19 +79,23 @@ func (d *Device) Sleep(awake func() bool, spin time.Duration) bool {
 		l.Mu.Lock()
 	}
 	l.polls.pollers.sleep()
-	for !l.Closed && !awake() && !l.polls.pollers.awoken() {
-		if !l.spin(awake, clock.Time(spin)) {
-			l.sleepOnce(awake)
-		}
-	}
+	return true
+}
+
+// ownerDone reports whether the owner of the poll is to leave it.
+func (l *Lane) ownerDone(awake func() bool) bool {
+	return l.Closed || awake() || l.polls.pollers.awoken()
+}
+
+// disownPoll leaves the poll to the next owner, or to the lane's goroutine.
+func (l *Lane) disownPoll() {
 	l.spinner.found()
 	l.pollOwner.owned = false
 	l.pollOwner.changes.Add(1)
-	if l.pollOwner.takeOver = d.othersWait(); l.pollOwner.takeOver || l.pollOwner.parked {
+	if l.pollOwner.takeOver = l.dev.othersWait(); l.pollOwner.takeOver || l.pollOwner.parked {
 		l.pollOwner.parked = false
 		l.signalLoop()
 	}
-	return true
 }
 
 // spin polls for the owner, if that pays, until something arrives or awake returns true. It reports whether that
@@ -99,18 +122,23 @@ func (l *Lane) spin(awake func() bool, limit clock.Time) bool {
 	return false
 }
 
-// sleepOnce sleeps until something may have arrived, and takes it. What arrives may be answered by the
-// program: the answer goes before an acknowledgement, which is held back until the owner sleeps again.
-func (l *Lane) sleepOnce(awake func() bool) {
+// mayWait prepares the owner's sleep, and reports whether it may begin. If there is something to move it does so.
+func (l *Lane) mayWait(awake func() bool) bool {
 	l.transport.Flush()
 	if awake() { // by what the flush completed
-		return
+		return false
 	}
 	if l.transport.Pending() || l.sleep.unmoved || !l.transport.Arm() {
 		l.yield()
-	} else {
-		l.wait()
+		l.moveWoken()
+		return false
 	}
+	return true
+}
+
+// moveWoken takes what has arrived during the owner's sleep. The program may answer it: the answer goes before an
+// acknowledgement, which is held back until the owner sleeps again.
+func (l *Lane) moveWoken() {
 	if !l.Closed && l.move(true) == 0 {
 		l.move(false) // timers, and what they send
 	}
@@ -136,8 +164,14 @@ func (l *Lane) wait() {
 		time.Sleep(GracePeriod) // the device is closed, or the system is out of memory
 	}
 	l.lock()
+	l.waited()
+}
+
+// waited notes that a wait has ended.
+func (l *Lane) waited() {
 	l.sleep.waiting = false
 	l.sleep.unmoved = true
+	l.transport.Waited()
 }
 
 // othersWait reports whether others may wait for completions of queues that are not deferrable.
@@ -164,24 +198,30 @@ func (l *Lane) signalLoop() {
 
 // standBy waits while programs own the poll, and for a grace period longer.
 func (l *Lane) standBy(timer *time.Timer) {
-	park := false
+	park, outside := false, false
 	for same, seen := 0, l.pollOwner.changes.Load(); ; {
-		if park {
-			<-l.sleep.wakeup
-		} else {
-			timer.Reset(l.grace())
-			select {
-			case <-timer.C:
-			case <-l.sleep.wakeup:
+		var late <-chan time.Time
+		if !park || outside {
+			late = timer.C
+			if timer.Reset(l.grace()); park {
+				timer.Reset(strayAfter)
 			}
 		}
+		select {
+		case <-late:
+		case <-l.sleep.wakeup:
+		}
 		l.Mu.Lock()
+		if outside && park {
+			l.replaceStray()
+		}
 		changes := l.pollOwner.changes.Load()
 		if same++; changes != seen {
 			same, seen = 0, changes
 		}
 		done := l.Closed || !l.pollOwner.owned && (l.pollOwner.takeOver || same > 0)
 		park = !done && l.pollOwner.owned && same >= parkAfter
+		outside = l.pollOwner.outside
 		l.pollOwner.takeOver, l.pollOwner.parked = false, park
 		l.Mu.Unlock()
 		if done {

@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/base/clock"
@@ -34,8 +33,8 @@ type Device struct {
 	refused     *softdev.HalfOpen[*Conn] // rejected links whose peers have not ended them
 	lastShared  int                      // index of the one that took the last receive of a shared queue
 	sends       softdev.Budget
-	load        int         // bytes moved that are not yet counted in movedMuch
-	woken       atomic.Bool // the goroutine's wait has ended
+	load        int  // bytes moved that are not yet counted in movedMuch
+	woken       bool // a wait has ended
 	handle      func(owner any, read, write bool)
 	impaired    *softdev.Faulty // nil: faults do nothing to streams
 }
@@ -159,8 +158,8 @@ func (d *Device) Moved(n int) {
 
 // Receive delivers what has arrived to its queue pairs.
 func (d *Device) Receive() (n int) {
-	if !d.carrier.Scans() || d.woken.Load() {
-		d.woken.Store(false)
+	if !d.carrier.Scans() || d.woken {
+		d.woken = false
 		return d.net.Ready(d.handle)
 	}
 	for i := 0; i < len(d.established); i++ {
@@ -216,10 +215,6 @@ func (d *Device) Workers() map[softdev.Worker]uint32 { return d.carrier.Workers(
 func (d *Device) Arm() bool                          { return d.carrier.Arm() }
 func (d *Device) SetDeadline(t time.Time)            { d.net.SetDeadline(t) }
 
-// Wait makes the next pass ask what woke it.
-func (d *Device) Wait(bool) error {
-	err := d.net.Wait()
-	d.woken.Store(true)
-	return err
-}
-func (d *Device) Wake() { d.net.Wake() }
+func (d *Device) Wait(bool) error { return d.net.Wait() }
+func (d *Device) Waited()         { d.woken = true } // the next pass asks what ended the wait
+func (d *Device) Wake()           { d.net.Wake() }

@@ -20,6 +20,7 @@ type waiter struct {
 
 	mu     sync.Mutex
 	asleep bool
+	polled bool // from BeginWait to EndWait
 	woken  bool // by wake, and not yet taken
 	closed bool
 	idle   sync.Cond // not asleep any more
@@ -74,6 +75,44 @@ func (s *Socket) Wait(writable bool) error {
 	}
 }
 
+// PollSet is what a wait sleeps at.
+type PollSet struct {
+	Event int           // to read, by which Wake ends the wait
+	Read  []int         // others to read
+	Write int           // to write; negative: none
+	Limit time.Duration // negative: none
+}
+
+// BeginWait is Wait up to where it sleeps: a thread then does so by itself, with poll(2), at what BeginWait says. Until
+// EndWait nobody else waits. BeginWait returns false if there is no need to sleep.
+func (s *Socket) BeginWait(writable bool, at *PollSet) bool {
+	w := &s.wait
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	left := w.deadline.Left()
+	if w.closed || w.woken || left == 0 {
+		w.woken = false
+		return false
+	}
+	*at = PollSet{Event: int(w.event.FD()), Read: append(at.Read[:0], s.fd), Write: -1, Limit: left}
+	if writable {
+		at.Write = s.fd
+	}
+	w.polled = true
+	return true
+}
+
+// EndWait ends what BeginWait began. rung says that Event was found readable; otherwise it stays so if it is.
+func (s *Socket) EndWait(rung bool) {
+	w := &s.wait
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.polled, w.woken = false, false
+	if rung {
+		w.event.Drain()
+	}
+}
+
 // Doze sleeps until a frame has come, or for a time.
 func (s *Socket) Doze(d time.Duration) {
 	_, _ = pollwait.Poll([]unix.PollFd{{Fd: int32(s.fd), Events: unix.POLLIN}}, d)
@@ -84,7 +123,7 @@ func (s *Socket) SetDeadline(t time.Time) {
 	if s.wait.deadline.Set(t) {
 		s.wait.mu.Lock()
 		defer s.wait.mu.Unlock()
-		if s.wait.asleep {
+		if s.wait.asleep || s.wait.polled {
 			s.wait.event.Ring() // it polls again, until then
 		}
 	}
@@ -96,7 +135,7 @@ func (s *Socket) Wake() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.woken = true
-	if w.asleep {
+	if w.asleep || w.polled {
 		w.event.Ring()
 	}
 }

@@ -79,6 +79,8 @@ type transport interface {
 	send(t *Train) error
 	recv(into []Datagrams) (int, error)
 	wait(writable bool) error
+	beginWait(writable bool, at *PollSet) bool
+	endWait(rung bool)
 	unsent() int
 	doze(d time.Duration)
 	dozes() bool
@@ -156,6 +158,25 @@ func (s *Socket) Wait() error { return s.impl.wait(false) }
 // WaitWritable is Wait that also returns when the system can take more to send. Use it only after
 // [ErrAgain]: a socket can nearly always take more.
 func (s *Socket) WaitWritable() error { return s.impl.wait(true) }
+
+// PollSet is what a wait sleeps at.
+type PollSet struct {
+	Event int           // to read, by which Wake ends the wait
+	Read  []int         // others to read
+	Write int           // to write; negative: none
+	Limit time.Duration // negative: none
+}
+
+// BeginWait is Wait, or WaitWritable, up to where it sleeps: a thread then does so by itself, with
+// poll(2), at what BeginWait says. Until EndWait nobody else waits. BeginWait returns false if there is no need to
+// sleep.
+func (s *Socket) BeginWait(writable bool, at *PollSet) bool { return s.impl.beginWait(writable, at) }
+
+// EndWait ends what BeginWait began. rung says that Event was found readable; otherwise it stays so if it is.
+func (s *Socket) EndWait(rung bool) { s.impl.endWait(rung) }
+
+// Pollable reports whether the socket has BeginWait.
+func (s *Socket) Pollable() bool { return s.impl.dozes() }
 
 // Unsent returns how many bytes of the system's memory wait to leave this host: those of a slow interface's queue. It
 // returns 0 where the system does not tell.

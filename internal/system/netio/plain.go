@@ -220,6 +220,9 @@ func (*plain) unsent() int { return 0 }
 func (p *plain) doze(time.Duration) {}
 func (p *plain) dozes() bool        { return false }
 
+func (p *plain) beginWait(bool, *PollSet) bool { return false }
+func (p *plain) endWait(bool)                  {}
+
 func (p *plain) setDeadline(t time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

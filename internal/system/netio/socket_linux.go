@@ -226,14 +226,27 @@ func (s *batched) features() Features {
 
 func (s *batched) wait(writable bool) error {
 	defer runtime.KeepAlive(s)
-	ports, full := *s.ports.Load(), 0
-	if writable {
-		if full = int(s.full.Load()); full == 0 {
-			full = ports[0].fd
-		}
-	}
-	return s.waiter.wait(ports, full)
+	ports := *s.ports.Load()
+	return s.waiter.wait(ports, s.fullOf(ports, writable))
 }
+
+// fullOf returns the socket that is full, if somebody waits until it can be written; otherwise 0.
+func (s *batched) fullOf(ports []port, writable bool) int {
+	if !writable {
+		return 0
+	}
+	if full := int(s.full.Load()); full != 0 {
+		return full
+	}
+	return ports[0].fd
+}
+
+func (s *batched) beginWait(writable bool, at *PollSet) bool {
+	ports := *s.ports.Load()
+	return s.waiter.begin(ports, s.fullOf(ports, writable), at)
+}
+
+func (s *batched) endWait(rung bool) { s.waiter.end(rung) }
 
 func (s *batched) dozes() bool { return true }
 

@@ -90,6 +90,41 @@ func (w *waiter) wait(ports []port, full int) error {
 	}
 }
 
+// begin is wait up to where it sleeps. It returns false if there is no need to sleep.
+func (w *waiter) begin(ports []port, full int, at *PollSet) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed || w.woken {
+		w.woken = false
+		return false
+	}
+	left, ok := w.arm()
+	if !ok {
+		return false
+	}
+	w.waiting = true
+	*at = PollSet{Event: int(w.event.FD()), Read: at.Read[:0], Write: -1, Limit: left}
+	for _, p := range ports {
+		at.Read = append(at.Read, p.fd)
+	}
+	if full > 0 {
+		at.Write = full
+	}
+	return true
+}
+
+// end ends what begin began. Unless the event was found rung, it stays so.
+func (w *waiter) end(rung bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.waiting, w.woken = false, false
+	w.until = time.Time{}
+	if rung && w.signalled {
+		w.signalled = false
+		w.event.Drain()
+	}
+}
+
 // arm prepares for the deadline. It returns how long poll may sleep, negative for unlimited, and
 // false if the deadline has passed. mu is held.
 func (w *waiter) arm() (left time.Duration, ok bool) {

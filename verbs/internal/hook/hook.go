@@ -19,6 +19,9 @@ var (
 	// until it is closed, and errors of drivers.
 	DriverOf, Use, Wrap any
 
+	// This is for programs in C, which wait at descriptors.
+	ForwardEvents any
+
 	// These are the log of a device's calls, and the checker of its work requests.
 	LogCalls, CallsOf, CheckWith any
 )
