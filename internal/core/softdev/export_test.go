@@ -41,3 +41,6 @@ func (l *Lane) Slept() {
 
 // Found reports whether the last poll found something.
 func (l *Lane) Found() bool { return l.spinner.polls == 0 && l.spinner.looked == 0 }
+
+// PollAt has threads sleep outside of Go at a port.
+func (l *Lane) PollAt(port PollWaiter) { l.pollWaiter = port }
