@@ -49,6 +49,7 @@
 //	pass.go, loop.go, polls.go, budget.go   moving data: a pass, the device's goroutine, polls, limits of a pass
 //	spin.go                                 what a program whose polls find nothing does: poll on, or doze
 //	pollowner.go                            programs that wait, and own the poll meanwhile
+//	outside.go                              threads that own the poll, and sleep outside of Go
 //	adaptive.go                             whether a wait polls before it sleeps
 //	timer.go                                what is to be done at a time, of all fabrics
 //	virtual.go                              polls under virtual time
