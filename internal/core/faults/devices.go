@@ -35,6 +35,9 @@ faults:
 	for i := range s.Faults {
 		f := &s.Faults[i]
 		if f.Device == "" {
+			if len(met) == 0 {
+				lines += fmt.Sprintf("%v: never struck: the process has opened no device that takes faults\n", f)
+			}
 			continue
 		}
 		for device := range met {
@@ -58,6 +61,6 @@ func finishUnmet() {
 		return
 	}
 	if log, err := ProcessLog(); err == nil {
-		log.comment("faults of other devices:\n" + lines)
+		log.comment("faults of devices that were not opened:\n" + lines)
 	}
 }

@@ -27,18 +27,24 @@ type Injector struct {
 	struck  uint64 // strikes so far
 	counted [kinds]uint64
 	of      map[uint32]*[kinds]uint64 // those of queue pairs that there are, by number
+	record  *recordHeader             // nil: none is kept
 }
 
 // state is a fault, and how often it has struck.
 type state struct {
 	Fault
-	rand   *rand.Rand
-	seen   uint64        // of what it selects
-	struck uint64        // of these
-	next   int           // the first of Nth that may still come
-	free   time.Duration // of Rate: when the last packet has left
-	begun  bool          // of a fault that strikes all that it selects: the log has it
-	missed bool          // of an event: its time has come, and there was nothing to raise it on
+	*tally
+	rand  *rand.Rand
+	next  int           // the first of Nth that may still come
+	free  time.Duration // of Rate: when the last packet has left
+	begun bool          // of a fault that strikes all that it selects: the log has it
+}
+
+// tally is how often a fault has struck.
+type tally struct {
+	seen   uint64 // of what it selects
+	struck uint64 // of these
+	missed uint64 // 1: an event's time has come, and there was nothing to raise it on
 }
 
 // NewInjector makes an injector of the faults of set that concern a device, which is named as the program has opened
@@ -60,7 +66,7 @@ func (in *Injector) add(set *Set) {
 		of := f
 		of.Device = ""
 		h.Write([]byte(of.String()))
-		in.faults = append(in.faults, &state{Fault: f, rand: rand.New(rand.NewPCG(set.Seed, h.Sum64()))})
+		in.faults = append(in.faults, &state{Fault: f, tally: &tally{}, rand: rand.New(rand.NewPCG(set.Seed, h.Sum64()))})
 	}
 	in.seed = set.Seed
 }
@@ -439,7 +445,7 @@ func (in *Injector) Came(m Moment, now time.Duration, raised bool) {
 	switch {
 	case m.ends:
 	case !raised:
-		s.missed = true
+		s.missed = 1
 	case s.Kind.events():
 		s.seen++
 		s.struck++
@@ -574,7 +580,7 @@ func (in *Injector) Results() []Result {
 		if s.Kind != Down && !(s.Kind.events() && s.always()) {
 			r.Unit = s.unit()
 		}
-		if s.missed {
+		if s.missed != 0 {
 			r.Missed = map[EventOf]string{
 				OfQP: "queue pair", OfCQ: "completion queue", OfSRQ: "shared receive queue",
 			}[Owner(s.Event)]
@@ -604,6 +610,9 @@ func (in *Injector) Begin() {
 	if in.random() {
 		in.log.seed(in.seed)
 	}
+	in.mu.Lock()
+	in.keep()
+	in.mu.Unlock()
 	liveLock.Lock()
 	defer liveLock.Unlock()
 	live[in] = true
@@ -634,6 +643,13 @@ func (in *Injector) Finish() {
 	if !begun {
 		return
 	}
+	in.logSummary()
+	if in.record != nil {
+		in.record.finished = 1
+	}
+}
+
+func (in *Injector) logSummary() {
 	if s := in.Summary(); s != "" {
 		in.log.comment("faults of " + in.device + ":\n" + s)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -16,10 +17,12 @@ import (
 // Log receives a line for each strike, in the form of a text of faults. A nil Log receives nothing. It may be that of
 // several devices.
 type Log struct {
-	mu     sync.Mutex
-	w      io.Writer
-	prefix string
-	seeds  map[uint64]bool
+	mu        sync.Mutex
+	w         io.Writer
+	prefix    string
+	seeds     map[uint64]bool
+	ofProcess bool   // it is not one of the program's own
+	file      string // of the process's log; empty: standard error
 }
 
 // Prefix begins each line on a standard error, which programs have other lines for.
@@ -44,30 +47,49 @@ func ProcessLog() (*Log, error) {
 	if processLog.log != nil {
 		return processLog.log, nil
 	}
-	l := NewLog(os.Stderr)
-	l.prefix = Prefix
-	if name := environ.Get(LogVariable); name != "" {
-		f, err := os.OpenFile(strings.ReplaceAll(name, "%p", strconv.Itoa(os.Getpid())),
-			os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o666)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", LogVariable, err)
-		}
-		l = NewLog(f)
+	l, err := openLog(logName(environ.Get(LogVariable), os.Getpid()))
+	if err != nil {
+		return nil, err
 	}
 	processLog.log = l
 	return l, nil
 }
 
+// logName returns the name of a process's log by a value of [LogVariable].
+func logName(value string, pid int) string { return strings.ReplaceAll(value, "%p", strconv.Itoa(pid)) }
+
+// openLog opens the log of a process by its name; empty: standard error.
+func openLog(name string) (*Log, error) {
+	if name == "" {
+		l := NewLog(os.Stderr)
+		l.prefix, l.ofProcess = Prefix, true
+		return l, nil
+	}
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o666)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", LogVariable, err)
+	}
+	l := NewLog(f)
+	l.ofProcess = true
+	l.file, err = filepath.Abs(name)
+	return l, err
+}
+
 // Variable is the variable of the environment with the faults of all devices.
 const Variable = "RAMJET_FAULTS"
 
-// FromEnvironment returns the faults that the environment names: a text, or @ and the name of a file; nil: none.
-// Programs with more rights than their user have none.
+// FromEnvironment returns the faults that the environment names; nil: none. Programs with more rights than their user
+// have none.
 func FromEnvironment() (*Set, error) {
 	text := environ.Get(Variable)
 	if text == "" {
 		return nil, nil
 	}
+	return ParseVariable(text)
+}
+
+// ParseVariable parses a value of [Variable]: a text, or @ and the name of a file.
+func ParseVariable(text string) (*Set, error) {
 	if name, ok := strings.CutPrefix(text, "@"); ok {
 		b, err := os.ReadFile(name)
 		if err != nil {

@@ -19,6 +19,16 @@ const (
 	FaultLogVariable = faults.LogVariable
 )
 
+// FaultRecordsVariable is the variable of the environment that names a folder, in which programs in Go keep how often
+// faults have struck, for [FinishFaultRecords].
+const FaultRecordsVariable = faults.RecordsVariable
+
+// FinishFaultRecords says how often the faults of programs in Go that have ended have struck, by their records in a folder.
+// text and log are the values of [FaultsVariable] and [FaultLogVariable] that they had, pid the process that was started.
+func FinishFaultRecords(dir, text, log string, pid int) error {
+	return faults.FinishRecords(dir, text, log, pid)
+}
+
 // CheckFaults returns what is wrong with a text of faults.
 func CheckFaults(text string) error {
 	_, err := parseFaults(text)

@@ -40,11 +40,11 @@ func execProgram(path string, args, env []string, libs string, sockets bool) err
 	return become(path, args, env)
 }
 
-// become becomes another program. One in Go that is checked becomes a second process, as nothing of the checker's runs in it
-// when it ends.
+// become becomes another program. One in Go that is checked, or injected with faults, becomes a second process, as nothing
+// of Ramjet's runs in it when it ends.
 func become(path string, args, env []string) error {
-	if options, _ := lookup(env, kinds.CheckVariable); options != "" && options != "0" && isGoProgram(path) {
-		return runChecked(path, args, env, options)
+	if isReported(env) && isGoProgram(path) {
+		return runWatched(path, args, env)
 	}
 	return fmt.Errorf("%s: %w", path, syscall.Exec(path, args, dedup(env)))
 }

@@ -4,7 +4,6 @@ package runcmd
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -14,39 +13,35 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/ramjet-rdma/ramjet/internal/device/kinds"
 )
 
-// runChecked runs a program in Go, passes it the signals that it would get, reports what it has left once it has ended, and
-// ends as it did. It returns only if that fails.
-func runChecked(path string, args, env []string, options string) error {
-	records, err := os.MkdirTemp("", "ramjet-check-")
-	if err != nil {
+// runWatched runs a program in Go, passes it the signals that it would get, reports once it has ended what the program
+// itself cannot, and ends as it did. It returns only if that fails.
+func runWatched(path string, args, env []string) error {
+	left := leftovers{env: env}
+	if err := left.begin(); err != nil {
 		return err
 	}
-	defer os.RemoveAll(records)
+	defer left.end()
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals)
 	runtime.LockOSThread() // the program ends with the thread that has started it
-	program := &exec.Cmd{Path: path, Args: args, Env: dedup(append(env, kinds.CheckRecordsVariable+"="+records)), Stdin: os.Stdin, Stdout: os.Stdout,
+	program := &exec.Cmd{Path: path, Args: args, Env: dedup(append(env, left.variables()...)), Stdin: os.Stdin, Stdout: os.Stdout,
 		Stderr: os.Stderr, SysProcAttr: &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}}
 	if err := program.Start(); err != nil {
 		return err
 	}
 	go passSignals(signals, program.Process)
-	err = program.Wait()
+	err := program.Wait()
 	if failed := (*exec.ExitError)(nil); err != nil && !errors.As(err, &failed) {
 		return err
 	}
-	status := 0
 	how := program.ProcessState.Sys().(syscall.WaitStatus)
-	if !how.Signaled() { // of a C program nothing is reported either after a signal
-		if status, err = kinds.ReportLeft(records, options); err != nil {
-			return fmt.Errorf("what the program has left: %w", err)
-		}
+	status, err := left.report(program.Process.Pid, how.Signaled())
+	if err != nil {
+		return err
 	}
-	os.RemoveAll(records)
+	left.end()
 	if how.Signaled() {
 		signal.Reset()
 		if !slices.Contains(fatal, how.Signal()) {
