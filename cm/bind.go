@@ -156,8 +156,8 @@ func (id *ID) SetAckTimeout(t uint8) (ret error) {
 // SetRNRRetry sets how often this side's queue pair tries again when the peer has no receive posted,
 // whatever the peer's [ConnParam.RNRRetryCount] asks for: 0 to 7, where 7 stands for unlimited. It is
 // for protocols whose peers ask for none, and may be late in posting receives. It must be called
-// before Connect or Accept. On a listening id it holds for all requests. Over iWARP and shared memory,
-// where a message waits for a receive without limit, it has no effect.
+// before Connect or Accept. On a listening id it holds for all requests. Over iWARP, where a message waits
+// for a receive without limit, it has no effect.
 func (id *ID) SetRNRRetry(n uint8) (ret error) {
 	defer id.begin("rdma_set_option", arg("rnr_retry", n))(&ret)
 	if n > endlessRNR {

@@ -77,7 +77,7 @@ func WithReads(responderResources, initiatorDepth uint8) Option {
 // WithRetries sets how often packets that are not acknowledged, and messages that find no receive,
 // are retransmitted: 0 to 7, where 7 RNR retries stand for unlimited. Default: 7, 7. The peer waits
 // 655 ms before each of a limited number of RNR retries. Over iWARP and shared memory nothing is
-// retransmitted, and a message waits for a receive without limit.
+// retransmitted, and over iWARP a message waits for a receive without limit.
 func WithRetries(retry, rnr uint8) Option {
 	return func(o *options) { o.param.RetryCount, o.param.RNRRetryCount = retry, rnr }
 }

@@ -131,7 +131,7 @@ func (c *streamConn) requestArrived(e driver.StreamEvent) {
 	if service {
 		event.UD.PrivateData = private
 	} else {
-		event.Conn = connParamOf(&e.Param)
+		event.Conn = c.connParamOf(&e.Param)
 		c.terms = event.Conn
 		c.terms.PrivateData = nil
 	}
@@ -150,15 +150,23 @@ func (p *streamProtocol) withdrawn(s driver.Stream, why error) {
 }
 
 // connParamOf converts the peer's parameters to the program's form.
-func connParamOf(p *driver.StreamParam) ConnParam {
-	return ConnParam{PrivateData: p.PrivateData, ResponderResources: uint8(min(p.IRD, Unlimited)), InitiatorDepth: uint8(min(p.ORD, Unlimited)),
-		RetryCount: 7, RNRRetryCount: 7}
+func (p *streamProtocol) connParamOf(of *driver.StreamParam) ConnParam {
+	c := ConnParam{PrivateData: of.PrivateData, ResponderResources: uint8(min(of.IRD, Unlimited)), InitiatorDepth: uint8(min(of.ORD, Unlimited)),
+		RetryCount: 7, RNRRetryCount: endlessRNR}
+	if p.device.Caps&verbs.CapRNRNak != 0 {
+		c.RNRRetryCount -= of.FewerRNR
+	}
+	return c
 }
 
 // param converts our parameters to the stream's form.
 func (c *streamConn) param(p *ConnParam) driver.StreamParam {
-	return driver.StreamParam{PrivateData: p.PrivateData, TOS: c.id.tos, IRD: uint16(depth(p.ResponderResources, c.device.MaxQPRdAtomic, Unlimited)),
+	param := driver.StreamParam{PrivateData: p.PrivateData, TOS: c.id.tos, OwnRNR: c.id.rnrRetry, IRD: uint16(depth(p.ResponderResources, c.device.MaxQPRdAtomic, Unlimited)),
 		ORD: uint16(depth(p.InitiatorDepth, c.device.MaxQPInitRdAtom, Unlimited))}
+	if c.device.Caps&verbs.CapRNRNak != 0 {
+		param.FewerRNR = endlessRNR - min(p.RNRRetryCount, endlessRNR)
+	}
+	return param
 }
 
 // qpOf returns the queue pair of a connection, which the device takes to RTS: that of the id, or the program's own by its
@@ -239,7 +247,7 @@ func (c *streamConn) handleEvent(e *driver.StreamEvent) {
 	id := c.id
 	switch {
 	case e.Type == driver.StreamEstablished:
-		c.begun(connParamOf(&e.Param))
+		c.begun(c.connParamOf(&e.Param))
 	case e.Type == driver.StreamRejected && (id.state == connecting || id.state == accepting): // a peer may refuse a reply
 		id.refused(ReasonConsumer, e.Param.PrivateData)
 	case e.Type == driver.StreamFailed && (id.state == connecting || id.state == accepting):

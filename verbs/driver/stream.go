@@ -86,6 +86,11 @@ type StreamParam struct {
 	PrivateData []byte
 	IRD, ORD    uint16 // READs and atomics that are answered at once, and that are in flight
 	TOS         uint8
+	// FewerRNR is how many RNR retries fewer than 7, which have no end, the other side is to make. Streams of devices
+	// without CapRNRNak do not carry it.
+	FewerRNR uint8
+	// OwnRNR is how many this side makes; nil: as many as the other side asks for.
+	OwnRNR *uint8
 }
 
 // StreamEventType is the type of a stream's event.

@@ -33,6 +33,10 @@ const (
 	FlagReject   FrameFlags = 0x20 // in a reply: no connection
 	FlagEnhanced FrameFlags = 0x10 // the private data begins with Enhanced (RFC 6581)
 	FlagLarge    FrameFlags = 0x08 // reserved in the RFC; Linux siw: FPDUs may be larger than the MSS
+
+	// FlagsRNR are reserved in the RFC, too. Over shared memory they say how many RNR retries less than 7, which have no
+	// end, the peer's queue pair is to make.
+	FlagsRNR FrameFlags = 0x07
 )
 
 // Frame is the header of a set-up frame; PrivateLen bytes of private data follow.

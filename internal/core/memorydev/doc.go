@@ -7,6 +7,7 @@
 // # Where things are
 //
 //	device.go, endpoint.go       the device's part, and that of a queue pair
+//	notready.go                  messages that find no receive
 //	network.go                   what a network of memory is
 //	datagrams.go, datagramqp.go  UD queue pairs, and the links from device to device that they use
 //	groups.go                    multicast groups

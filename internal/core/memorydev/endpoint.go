@@ -13,7 +13,6 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/engine/local"
 	"github.com/ramjet-rdma/ramjet/internal/engine/rdmap"
 	"github.com/ramjet-rdma/ramjet/verbs"
-	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
 const (
@@ -34,7 +33,10 @@ type endpoint struct {
 	done     queue.Completion // of what was performed last
 	drains   bool             // the connection's bound limits how long a refusal waits for room
 	endedAt  uint             // the pass that found the peer gone; 0: it is there
-	rnrTimer softdev.Timer    // fails the peer's message that waits for a receive
+	rnrTimer softdev.Timer    // of the peer's message that waits for a receive
+	pause    uint64           // which message that is: local.QP.Pauses
+	since    clock.Time       // when it has found none first
+	retries  uint64           // RNR NAKs that were counted of it, besides the first
 	ucTimer  softdev.Timer    // UC: drops what waits for room
 }
 
@@ -43,12 +45,15 @@ func (ep *endpoint) Begin(c *streamdev.Conn, p rdmap.Params) bool {
 	if err != nil {
 		return false
 	}
-	link := c.Link().(Link)
+	link, managed := c.Link().(Link), ep.engine.State() == verbs.StateInit
 	peer, err := link.Join(d)
 	if err != nil || !ep.engine.Begin(peer, p.IRD, p.ORD) {
 		return false
 	}
-	ep.c, ep.link, ep.peer, ep.drains, ep.endedAt = c, link, peer, false, 0
+	ep.c, ep.link, ep.peer, ep.drains, ep.endedAt, ep.pause = c, link, peer, false, 0, 0
+	if managed {
+		ep.agreeOnRetries()
+	}
 	ep.again() // it may have done something before
 	return true
 }
@@ -74,29 +79,6 @@ func (ep *endpoint) Detach() {
 
 // Watch does nothing: the network reports a link when its peer did something.
 func (ep *endpoint) Watch() {}
-
-// Resumed receives what waited. The next message may wait as well, for a time of its own.
-func (ep *endpoint) Resumed() {
-	ep.carrier.dev.Lane.Timers.Stop(&ep.rnrTimer)
-	ep.Receive()
-}
-
-// startRNRTimer bounds how long a message waits for a receive: by the sender's retries and this side's timer.
-func (ep *endpoint) startRNRTimer() {
-	retries, ok := ep.engine.Patience()
-	if !ok || ep.rnrTimer.IsSet() {
-		return
-	}
-	d := ep.carrier.dev
-	d.Lane.Timers.Set(&ep.rnrTimer, d.Lane.PassTime()+clock.Time(retries)*clock.Time(ib.RNRTimer(ep.engine.Attr().MinRNRTimer).Duration()))
-	d.Lane.WakeForTimer()
-}
-
-// rnrTimeout fails it.
-func (ep *endpoint) rnrTimeout() {
-	ep.engine.Deny()
-	ep.carrier.dev.AddReady(ep.c)
-}
 
 // startUCTimer bounds how long messages of UC wait for room. some says that one has found room.
 func (ep *endpoint) startUCTimer(some bool) {
@@ -135,7 +117,7 @@ func (ep *endpoint) Receive() int {
 		}
 	}
 	count, moved := ep.engine.Receive(budget)
-	ep.startRNRTimer()
+	ep.awaitReceive()
 	d.Moved(moved)
 	ep.ring()
 	ended = ended && !ep.engine.Paused() && !ep.engine.Flushing()

@@ -38,6 +38,7 @@ func (b *byteCarrier) Workers() map[softdev.Worker]uint32 { return nil }
 func (b *byteCarrier) Bytes() bool                        { return true }
 func (b *byteCarrier) SlotBits() int                      { return 4 }
 func (b *byteCarrier) Patient() bool                      { return false }
+func (b *byteCarrier) RefuseMessages(*softdev.Faulty)     {}
 func (b *byteCarrier) Shared() *queue.Device              { return &b.engine.Device }
 func (b *byteCarrier) Publish()                           { b.counted = b.engine.Counters }
 func (b *byteCarrier) Metrics() []metric.Metric           { return b.counted.Metrics() }

@@ -30,6 +30,8 @@ type Carrier interface {
 	// Patient reports whether the set-up of a stream waits for as long as the peer's process lives, of whose end the
 	// network tells.
 	Patient() bool
+	// RefuseMessages has faults decide which messages find no receive; nil: there are no faults.
+	RefuseMessages(x *softdev.Faulty)
 	// Loop makes the link of a queue pair to itself.
 	Loop() (Link, error)
 	// Datagrams returns what makes UD queue pairs; nil: there are none.
@@ -131,8 +133,22 @@ func (d *Device) Sent(n int) {
 // Link returns the link of the connection.
 func (c *Conn) Link() Link { return c.link }
 
+// Conn returns the connection of the queue pair; nil: it has none.
+func (q *QP) Conn() *Conn { return q.conn }
+
 // QP returns the queue pair that has the connection; nil: none has.
 func (c *Conn) QP() *QP { return c.qp }
+
+// RNRRetries returns the RNR retry counts that the set-up has agreed on, of this side's messages and of the peer's.
+// 7 retries have no end. It must be called before the set-up is over.
+func (c *Conn) RNRRetries() (own, peers uint8) {
+	const endless = 7
+	own = endless - c.handshake.Peer.FewerRNR()
+	if c.ownRNR != nil {
+		own = *c.ownRNR
+	}
+	return own, endless - c.handshake.Proposal.FewerRNR
+}
 
 // Managed reports whether a connection manager gets the connection's events.
 func (c *Conn) Managed() bool { return c.events != nil }

@@ -60,7 +60,8 @@ type Conn struct {
 	qp         *QP
 	timer      softdev.Timer
 	ready      bool
-	goneChecks int // checks in a row that found the peer gone and the stream waiting for a receive
+	goneChecks int    // checks in a row that found the peer gone and the stream waiting for a receive
+	ownRNR     *uint8 // driver.StreamParam.OwnRNR
 
 	listener *streamListener          // the listener that accepted it
 	events   func(driver.StreamEvent) // gets its events; nil: nobody

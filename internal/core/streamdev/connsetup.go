@@ -19,6 +19,7 @@ import (
 func (d *Device) dialed(depths driver.StreamParam, private []byte, times rdmap.SetupTimes) *rdmap.Handshake {
 	h := rdmap.Dial(d.Lane.PassTime(), d.net.Proposal(), private, times)
 	h.Limit(depths.IRD, depths.ORD)
+	h.Proposal.FewerRNR = depths.FewerRNR
 	return h
 }
 
@@ -114,7 +115,7 @@ func (c *Conn) readSetup() {
 // peerParam returns the parameters in the peer's frame.
 func (c *Conn) peerParam() driver.StreamParam {
 	peer := &c.handshake.Peer
-	return driver.StreamParam{PrivateData: bytes.Clone(peer.Private), IRD: peer.Depths.ORD, ORD: peer.Depths.IRD}
+	return driver.StreamParam{PrivateData: bytes.Clone(peer.Private), IRD: peer.Depths.ORD, ORD: peer.Depths.IRD, FewerRNR: peer.FewerRNR()}
 }
 
 var errRejected = errors.New("rejected")

@@ -27,9 +27,7 @@ func (d *Device) RefusesFault(f *faults.Fault) string {
 	switch {
 	case !isBytes && f.Kind.OfPackets():
 		return "shared memory has no packets, and no network between its processes"
-	case !isBytes && f.Kind == faults.RNR:
-		return "no packet tells here that a receive is missing"
-	case f.Kind == faults.RNR:
+	case f.Kind == faults.RNR && isBytes:
 		return "messages wait for a receive here: there are no RNR NAKs"
 	case f.Kind == faults.Loss || f.Kind == faults.Duplicate || f.Kind == faults.Reorder:
 		return "TCP, or SCTP, below loses, repeats and reorders nothing: use delay, rate, corrupt, partition or down"
@@ -37,6 +35,8 @@ func (d *Device) RefusesFault(f *faults.Fault) string {
 		return "TLS, or SCTP, or who left MPA's CRC out, has the streams without a CRC that would see it: use disconnect"
 	case f.Kind.OfPackets() && f.Message != "":
 		return "what is counted is reads and writes of a stream, which have no sort"
+	case f.Kind == faults.RNR && f.Message != "":
+		return "messages have no sort here"
 	case f.LID != 0:
 		return softdev.NoLIDs
 	}
@@ -45,6 +45,7 @@ func (d *Device) RefusesFault(f *faults.Fault) string {
 
 // Impair has faults hold back, or spoil, what the streams of the device carry.
 func (d *Device) Impair(x *softdev.Faulty) {
+	d.carrier.RefuseMessages(x)
 	isBytes := d.carrier.Bytes()
 	if d.impaired = nil; x != nil && (x.Dead || isBytes && x.Injector.Has(faults.Kind.OfPackets)) {
 		d.impaired = x

@@ -192,7 +192,7 @@ func (d *Device) DialStream(qp driver.QP, from, to netip.AddrPort, p driver.Stre
 		return nil, err
 	}
 	c := d.newConn(link, d.dialed(p, p.PrivateData, programTimes))
-	c.qp, c.events = q, f
+	c.qp, c.events, c.ownRNR = q, f, p.OwnRNR
 	if q != nil {
 		q.conn = c
 	}
@@ -243,6 +243,7 @@ func (s *stream) Accept(qp driver.QP, p driver.StreamParam, f func(driver.Stream
 	c.answered()
 	c.events = f
 	c.handshake.Limit(p.IRD, p.ORD)
+	c.handshake.Proposal.FewerRNR, c.ownRNR = p.FewerRNR, p.OwnRNR
 	c.handshake.MatchPeer()
 	err = c.accept(q, p.PrivateData)
 	d.transmit()

@@ -18,6 +18,9 @@ type Device struct {
 	// Persist begins to make memory persistent, and calls Flush.Done later; nil: there is no way to. Regions allow
 	// FLUSH to persistence only if there is one.
 	Persist func(*Flush)
+	// Refuses is asked about each message for which a receive is posted: with true it finds none, which is a fault that
+	// somebody has asked for. nil: none does.
+	Refuses func(*QP) bool
 }
 
 // Counters count events on a device.
@@ -77,6 +80,7 @@ func (q *QP) Stats(s *verbs.QPStats) {
 	q.Pair.Stats(s)
 	s.SendQueue, s.InFlight = q.sq.Len(), 0
 	if q.peer != nil {
+		s.RNRs += q.peer.requests.NotReady()
 		s.InFlight = q.peer.requests.Flight()
 		if s.InFlight == 0 && q.reads.Len() == 0 {
 			s.SendQueue -= q.next // done, though nobody has looked
@@ -92,7 +96,7 @@ func (q *QP) Waiting() bool { return q.peer == nil && q.sq.Len() > 0 && q.State(
 
 // Begin gives the queue pair its peer, with the inbound and outbound READs and atomics that may be outstanding
 // (IRD and ORD). The queue pair is in RTR or RTS, or goes from INIT to RTS: then the connection manager
-// brings the peer.
+// brings the peer, and sets RNRRetry and MinRNRTimer.
 func (q *QP) Begin(p *Peer, ird, ord uint16) bool {
 	if q.peer != nil || q.State() == verbs.StateReset || q.State() > verbs.StateSQD {
 		return false
@@ -100,7 +104,6 @@ func (q *QP) Begin(p *Peer, ird, ord uint16) bool {
 	q.absent = false
 	if q.State() == verbs.StateInit {
 		q.SetState(verbs.StateRTS)
-		q.Attr().RNRRetry = endless
 		q.Attr().MaxRdAtomic, q.Attr().MaxDestRdAtomic = uint8(min(ord, 255)), uint8(min(ird, 255))
 	}
 	q.peer, q.depth, q.uncrossed = p, int(ord), false
@@ -187,6 +190,9 @@ func (q *QP) Ending() bool { return q.peer != nil && q.State() == verbs.StateErr
 
 // Part ends the use of the peer's memory, which is about to be unmapped.
 func (q *QP) Part() {
+	if q.peer != nil {
+		q.Counts.RNRs += q.peer.requests.NotReady()
+	}
 	q.peer = nil
 	q.remoteCache = remoteLookup{}
 }

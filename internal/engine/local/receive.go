@@ -18,6 +18,9 @@ type target struct {
 	got       int                // bytes of it
 	paused    bool               // the next message has no receive
 	patience  uint8              // how often it would be tried again
+	pauses    uint64             // messages that have found no receive
+	counted   bool               // the next message is among them
+	spurned   bool               // it finds none by a fault: Retry looks again
 	denied    bool               // it has failed, and with it the connection
 	heard     bool               // a message came before RTS
 	last      memory.LookupCache // what the last WRITE named
@@ -33,7 +36,7 @@ type target struct {
 }
 
 func (t *target) stop() {
-	t.paused, t.denied, t.inMessage, t.skips, t.backing = false, false, false, false, false
+	t.paused, t.counted, t.spurned, t.denied, t.inMessage, t.skips, t.backing = false, false, false, false, false, false, false
 	t.ref, t.flush = reference{}, nil
 	t.land.Reset()
 	t.back.Reset()
@@ -146,9 +149,24 @@ func (q *QP) Paused() bool { return q.paused }
 
 // Resume has [QP.Receive] look again if there is a receive now.
 func (q *QP) Resume() {
-	if q.paused && q.Recv.Len() > 0 {
+	if q.paused && !q.spurned && q.Recv.Len() > 0 {
 		q.paused = false
 	}
+}
+
+// Refused reports whether the message that waits finds no receive by a fault: [QP.Retry] looks again.
+func (q *QP) Refused() bool { return q.paused && q.spurned }
+
+// Retry has [QP.Receive] look again for a receive, as a sender does MinRNRTimer after an RNR NAK.
+func (q *QP) Retry() { q.paused, q.spurned = false, false }
+
+// Pauses returns how many messages of this connection have waited for a receive: it tells one that waits from the next.
+func (q *QP) Pauses() uint64 { return q.pauses }
+
+// CountNotReady counts RNR NAKs that the message that waits would have met by now.
+func (q *QP) CountNotReady(n uint64) {
+	q.Counts.SentRNRs += n
+	q.peer.inRequests.CountNotReady(n)
 }
 
 // Patience reports whether a message waits for a receive that fails if none comes, and after how many

@@ -13,6 +13,7 @@ import (
 //
 //	0     head: bytes that the receiver has done with, ever
 //	8     whether the sender sleeps until head changes
+//	16    how often the receiver had no receive for a message, ever: RNR NAKs
 //	128   whether the receiver sleeps until a message comes
 //	256   the messages, in a power of two of bytes
 //
@@ -27,6 +28,7 @@ import (
 // here, because the race detector's stores do not keep that order.
 type ring struct {
 	head                 *uint64
+	notReady             *uint64
 	awaitHead, awaitTail *uint32
 	data                 []byte
 }
@@ -50,7 +52,7 @@ func ringOf(mem []byte, capacity int) (ring, error) {
 	if capacity < 64 || capacity&(capacity-1) != 0 || len(mem) < RingSize(capacity) {
 		return ring{}, fmt.Errorf("no ring of %d bytes is in a segment of %d", capacity, len(mem))
 	}
-	return ring{head: word(mem, 0), awaitHead: half(mem, 8), awaitTail: half(mem, 128), data: mem[ringHeader:][:capacity]}, nil
+	return ring{head: word(mem, 0), notReady: word(mem, 16), awaitHead: half(mem, 8), awaitTail: half(mem, 128), data: mem[ringHeader:][:capacity]}, nil
 }
 
 func word(mem []byte, at int) *uint64 { return (*uint64)(unsafe.Pointer(&mem[at])) }
@@ -155,6 +157,9 @@ func (s *Sender) Flight() int {
 	return int(min(s.next-atomic.LoadUint64(s.head), uint64(len(s.data))))
 }
 
+// NotReady returns how many RNR NAKs the receiver has counted.
+func (s *Sender) NotReady() uint64 { return atomic.LoadUint64(s.notReady) }
+
 // Receiver is the reading end of a ring.
 type Receiver struct {
 	ring
@@ -170,6 +175,9 @@ func NewReceiver(mem []byte, capacity int) (*Receiver, error) {
 	r, err := ringOf(mem, capacity)
 	return &Receiver{ring: r}, err
 }
+
+// CountNotReady counts RNR NAKs.
+func (r *Receiver) CountNotReady(n uint64) { atomic.AddUint64(r.notReady, n) }
 
 // Peek returns the oldest message, which stays until [Receiver.Release]; ok is false if there is
 // none. Until then its kind and its length stay what they were when it was first returned: a peer

@@ -111,13 +111,17 @@ func (q *QP) misaligned(op verbs.WCOp, key verbs.Key, addr uint64, need verbs.Ac
 // does after it waits behind it.
 func (q *QP) receive(k kind) bool {
 	if !q.HasReceive() {
-		if q.Recv.Len() == 0 {
-			if !q.paused {
-				q.Counts.SentRNRs++
+		q.spurned = q.Recv.Len() > 0 && !q.unreliable() && q.Device.Refuses != nil && q.Device.Refuses(q)
+		if q.Recv.Len() == 0 || q.spurned {
+			if !q.counted {
+				q.counted = true
+				q.pauses++
+				q.CountNotReady(1)
 			}
 			q.paused, q.patience = true, k.retries()
 			return false
 		}
+		q.counted = false
 		q.TakeReceive(q.Recv)
 	}
 	return true

@@ -15,6 +15,7 @@ type Proposal struct {
 	ULPDU    int    // limit of a ULPDU that we send, in bytes
 	MSS      int    // bytes of a TCP segment
 	IRD, ORD uint16 // READs and atomics that we answer at once, and that we have in flight
+	FewerRNR uint8  // shared memory: how many RNR retries fewer than 7, which have no end, the peer is to make
 }
 
 // RTR is a kind of ready-to-receive message that an initiator sends.
@@ -89,6 +90,9 @@ func (s *Setup) Enhanced() bool {
 	return s.Frame.Revision == 2 && s.Frame.Flags&iwarp.FlagEnhanced != 0
 }
 
+// FewerRNR returns how many RNR retries fewer than 7 the peer asks for. It means something over shared memory alone.
+func (s *Setup) FewerRNR() uint8 { return uint8(s.Frame.Flags & iwarp.FlagsRNR) }
+
 // Rejected reports whether the frame is a reply that rejects the connection.
 func (s *Setup) Rejected() bool { return s.Frame.Flags&iwarp.FlagReject != 0 }
 
@@ -103,7 +107,7 @@ func (w *Proposal) flags() iwarp.FrameFlags {
 	if w.Markers {
 		f |= iwarp.FlagMarkers
 	}
-	return f
+	return f | iwarp.FrameFlags(w.FewerRNR)&iwarp.FlagsRNR
 }
 
 // AppendRequest appends the frame of an initiator.
