@@ -4,6 +4,7 @@ package check_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
@@ -22,6 +23,27 @@ func (w *shared) landed(off, n int) {
 	w.ok(err)
 }
 
+// crossed has the server send n bytes at off while client 0 WRITEs written bytes from the start on: the server's device
+// rests until both are posted.
+func (w *shared) crossed(off, n, written int) {
+	w.Helper()
+	w.ok(w.clients[1].qp.PostRecv(&verbs.RecvWR{SGL: []verbs.SGE{w.clients[1].mr.SGE(0, n)}}))
+	sent := make(chan error)
+	w.mr.Do(func([]byte) {
+		w.post(0, verbs.OpWrite, 0, written)
+		go func() { // it waits for the device
+			sent <- w.qps[1].PostSend(&verbs.SendWR{Op: verbs.OpSend, Flags: verbs.Signaled, SGL: []verbs.SGE{w.mr.SGE(off, n)}})
+		}()
+		for w.checker.Outstanding(w.qps[1]) == 0 && w.Context().Err() == nil {
+			time.Sleep(time.Millisecond)
+		}
+	})
+	w.ok(<-sent)
+	w.wait(w.cq)
+	w.wait(w.clients[1].cq)
+	w.done(0)
+}
+
 // TestRaceWithOwnSend has the server send what a client is writing.
 func TestRaceWithOwnSend(t *testing.T) {
 	for _, c := range []struct {
@@ -33,17 +55,7 @@ func TestRaceWithOwnSend(t *testing.T) {
 	} {
 		onAll(t, func(w *shared) {
 			w.fill()
-			for range 30 { // the WRITE may be done too soon
-				w.ok(w.clients[1].qp.PostRecv(&verbs.RecvWR{SGL: []verbs.SGE{w.clients[1].mr.SGE(0, 4096)}}))
-				w.mr.Do(func([]byte) { w.post(0, verbs.OpWrite, 0, size/2) })
-				w.ok(w.qps[1].PostSend(&verbs.SendWR{Op: verbs.OpSend, Flags: verbs.Signaled, SGL: []verbs.SGE{w.mr.SGE(c.off, 4096)}}))
-				w.wait(w.cq)
-				w.wait(w.clients[1].cq)
-				w.done(0)
-				if w.checker.Findings()["race"] > 0 {
-					break
-				}
-			}
+			w.crossed(c.off, 4096, size/2)
 			w.exit(c.rules...)
 		})
 	}

@@ -53,17 +53,7 @@ func TestRaceOfProcesses(t *testing.T) {
 func TestRaceOfProcessWithOwner(t *testing.T) {
 	onProcesses(t, func(w *shared) {
 		w.fill()
-		for range 30 { // the WRITE may be done too soon
-			w.ok(w.clients[1].qp.PostRecv(&verbs.RecvWR{SGL: []verbs.SGE{w.clients[1].mr.SGE(0, 64)}}))
-			w.mr.Do(func([]byte) { w.post(0, verbs.OpWrite, 0, 4096) })
-			w.ok(w.qps[1].PostSend(&verbs.SendWR{Op: verbs.OpSend, Flags: verbs.Signaled, SGL: []verbs.SGE{w.mr.SGE(0, 64)}}))
-			w.wait(w.cq)
-			w.wait(w.clients[1].cq)
-			w.done(0)
-			if w.checker.Findings()["race"] > 0 {
-				break
-			}
-		}
+		w.crossed(0, 64, 4096)
 		w.exit("race")
 	})
 }

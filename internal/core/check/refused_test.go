@@ -92,8 +92,14 @@ func TestRdAtomicDepth(t *testing.T) {
 
 // TestRNRUnlimited has the server post a receive late, or in time.
 func TestRNRUnlimited(t *testing.T) {
+	for _, kind := range []string{"roce", "shm"} {
+		t.Run(kind, func(t *testing.T) { rnrUnlimited(t, kind) })
+	}
+}
+
+func rnrUnlimited(t *testing.T, kind string) {
 	for _, late := range []bool{false, true} {
-		w := newShared(t, "roce")
+		w := newShared(t, kind)
 		c := &w.clients[0]
 		recv := func() { w.ok(w.qps[0].PostRecv(&verbs.RecvWR{ID: 3, SGL: []verbs.SGE{w.mr.SGE(0, 64)}})) }
 		if !late {

@@ -63,7 +63,7 @@ var unfitting = map[faults.Kind]map[medium]string{
 	faults.Rate:      {memoryMedium: "no packets"},
 	faults.Partition: {memoryMedium: "no packets"},
 	faults.Down:      {memoryMedium: "no packets"},
-	faults.RNR:       {streamMedium: "no RNR NAKs", memoryMedium: "no packet"},
+	faults.RNR:       {streamMedium: "no RNR NAKs"},
 }
 
 // target returns what faults are injected into. It skips the test on devices that are not in software.
