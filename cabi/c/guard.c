@@ -21,7 +21,7 @@
 #include <unwind.h>
 
 /* MOST bounds the mappings: protected pages split one in three, and a process has 65530. */
-enum { MOST = 1024, LIBRARIES = 3, UNTOUCHED = 0, NOTING, TOUCHED };
+enum { MOST = 1024, LIBRARIES = 3, HANDLERS = 16, UNTOUCHED = 0, NOTING, TOUCHED };
 
 struct guard {
 	uintptr_t low, high; /* high is 0 of a free one; written last */
@@ -34,8 +34,13 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of changes; the hand
 static struct guard guards[MOST];
 static int used;                             /* guards from here on are free */
 static uintptr_t lowest = UINTPTR_MAX, highest; /* of all that ever were */
-static struct sigaction next;                /* the handler of the program, or of Go */
 static int installed;
+
+/* next is the handler of the program, or of Go. Signal handlers may change it, and read it while it is changed. So it is never
+ * written to: one that is set is another element. */
+static struct sigaction handlers[HANDLERS] = { { .sa_handler = SIG_DFL } };
+static struct sigaction *next = handlers;
+static unsigned last_handler;
 static struct { uintptr_t low, high; } own[LIBRARIES]; /* the code of the libraries */
 
 EXPORT int rj_guard_on;
@@ -153,7 +158,7 @@ static void note(struct guard *g, uintptr_t addr, uintptr_t pc, const ucontext_t
 static void pass(int sig, siginfo_t *info, void *context)
 {
 	const ucontext_t *c = context;
-	struct sigaction to = next;
+	struct sigaction *set = __atomic_load_n(&next, __ATOMIC_ACQUIRE), to = *set;
 	sigset_t mask, old;
 
 	if (!(to.sa_flags & SA_SIGINFO) && to.sa_handler == SIG_IGN && info->si_code <= 0)
@@ -165,10 +170,8 @@ static void pass(int sig, siginfo_t *info, void *context)
 			raise(sig);
 		return; /* and it happens again */
 	}
-	if (to.sa_flags & SA_RESETHAND) {
-		next.sa_handler = SIG_DFL;
-		next.sa_flags &= ~SA_SIGINFO;
-	}
+	if (to.sa_flags & SA_RESETHAND) /* to SIG_DFL */
+		__atomic_compare_exchange_n(&next, &set, handlers, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 	sigorset(&mask, &c->uc_sigmask, &to.sa_mask);
 	if (!(to.sa_flags & SA_NODEFER))
 		sigaddset(&mask, sig);
@@ -215,35 +218,42 @@ static void handler(int sig, siginfo_t *info, void *context)
 	errno = err;
 }
 
+/* replace_handler sets the next handler, and returns the one before. The first element stays SIG_DFL. */
+static const struct sigaction *replace_handler(const struct sigaction *new)
+{
+	struct sigaction *to = &handlers[1 + __atomic_fetch_add(&last_handler, 1, __ATOMIC_RELAXED) % (HANDLERS - 1)];
+
+	*to = *new;
+	return __atomic_exchange_n(&next, to, __ATOMIC_ACQ_REL);
+}
+
+/* rj_guard_action takes no lock: programs call sigaction in signal handlers, too. */
 EXPORT int rj_guard_action(const struct sigaction *new, struct sigaction *old)
 {
-	int err = 0;
+	struct sigaction wanted;
+	const struct sigaction *was;
 
-	pthread_mutex_lock(&lock);
-	if (!installed)
-		err = -1;
-	else {
-		struct sigaction was = next;
-
-		if (new)
-			next = *new;
-		if (old)
-			*old = was;
-	}
-	pthread_mutex_unlock(&lock);
-	return err;
+	if (!__atomic_load_n(&installed, __ATOMIC_ACQUIRE))
+		return -1;
+	if (new)
+		wanted = *new; /* old may be the same */
+	was = new ? replace_handler(&wanted) : __atomic_load_n(&next, __ATOMIC_ACQUIRE);
+	if (old)
+		*old = *was;
+	return 0;
 }
 
 /* install puts the handler before the one that there is. */
 static void install(void)
 {
-	struct sigaction mine = { .sa_sigaction = handler, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART };
+	struct sigaction mine = { .sa_sigaction = handler, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART }, was;
 	int n = 0;
 
 	dl_iterate_phdr(note_code, &n);
 	sigfillset(&mine.sa_mask);
-	system_action(NULL, &next);
-	installed = !system_action(&mine, NULL);
+	system_action(NULL, &was);
+	replace_handler(&was);
+	__atomic_store_n(&installed, !system_action(&mine, NULL), __ATOMIC_RELEASE);
 }
 
 /* protect returns the number of a guard, or 0: the memory is not protected. */

@@ -91,7 +91,7 @@ type queuePair struct {
 	cap   verbs.QPCap
 	state verbs.QPState
 
-	maxDestRdAtomic, rnrRetry uint8
+	maxDestRdAtomic uint8
 
 	post       sync.Mutex // held while work requests are posted, so that they are in order
 	posting    batch[verbs.SendWR]
@@ -216,9 +216,6 @@ func (d *Device) modified(qp *verbs.QP, attr verbs.QPAttr, mask verbs.QPMask) do
 			d.c.history.connected(endpoint{d, qp.Num()}, attr.DestQPN, attr.AH.DGID)
 		}
 		d.c.history.depths(endpoint{d, qp.Num()}, &attr, mask)
-		if mask&verbs.MaskRNRRetry != 0 {
-			q.rnrRetry = attr.RNRRetry
-		}
 		if mask&verbs.MaskState == 0 {
 			return
 		}

@@ -27,7 +27,8 @@ var pages Pages // without functions: none are protected
 // UsePages has pages protected, before any work request is posted.
 func UsePages(p Pages) { pages = p }
 
-// protect protects the whole pages of a work request that the device writes to.
+// protect protects the whole pages of a work request that the device writes to, and is not posted yet. It is called without
+// d.mu: another thread may destroy the queue meanwhile.
 func (d *Device) protect(r *request) {
 	if pages.Protect == nil || !d.c.opts.Protect {
 		return
@@ -40,9 +41,18 @@ func (d *Device) protect(r *request) {
 		}
 		at := uintptr(unsafe.Pointer(unsafe.SliceData(p.mem)))
 		low, high := (at+size-1)&^(size-1), (at+uintptr(len(p.mem)))&^(size-1)
-		if low < high {
-			p.guard = pages.Protect(low, high)
+		if low >= high {
+			continue
 		}
+		guard := pages.Protect(low, high)
+		d.mu.Lock()
+		p.guard = guard
+		d.mu.Unlock()
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.posted[r.token] != r { // it has ended with its queue
+		d.unprotect(r)
 	}
 }
 

@@ -22,11 +22,11 @@ const (
 // notReady reports a queue pair whose peer has no receive again and again, and which tries without a limit. It is called
 // as work requests end, before that is noted.
 func (d *Device) notReady(q *queuePair, ends int) {
-	if q.rnrRetry != endlessRNR || q.rnr.told || len(q.sends) == 0 {
+	if q.rnr.told || len(q.sends) == 0 {
 		return
 	}
 	s, err := driver.QPOf(q.qp).Stats()
-	if err != nil || s.RNRs == 0 {
+	if err != nil || s.RNRs == 0 || s.RNRRetry != endlessRNR {
 		return
 	}
 	first := q.sends[0]

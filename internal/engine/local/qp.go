@@ -79,6 +79,9 @@ func New(d *Device, c queue.Config) *QP {
 func (q *QP) Stats(s *verbs.QPStats) {
 	q.Pair.Stats(s)
 	s.SendQueue, s.InFlight = q.sq.Len(), 0
+	if q.Type == verbs.RC {
+		s.RNRRetry = q.Attr().RNRRetry
+	}
 	if q.peer != nil {
 		s.RNRs += q.peer.requests.NotReady()
 		s.InFlight = q.peer.requests.Flight()
