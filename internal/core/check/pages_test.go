@@ -31,6 +31,9 @@ func TestDestroyedWhilePosted(t *testing.T) {
 				return 1
 			},
 			Release: func(guard int) *check.Touch {
+				if !guarded[guard] {
+					t.Error("pages that are not protected are released")
+				}
 				delete(guarded, guard)
 				return nil
 			},

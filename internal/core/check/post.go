@@ -69,7 +69,7 @@ func (d *Device) PostSend(qp *verbs.QP, wrs []verbs.SendWR, all bool) (int, erro
 	defer d.mu.Unlock()
 	if n < len(requests) {
 		d.c.history.unposted(endpoint{d, qp.Num()}, requests[n:])
-		d.remove(requests[n:]...)
+		d.unposted(requests[n:])
 		q.sends = slices.DeleteFunc(q.sends, func(r *request) bool { return slices.Contains(requests[n:], r) })
 	}
 	if n > 0 {
@@ -165,12 +165,23 @@ func (d *Device) PostRecv(qp *verbs.QP, srq *verbs.SRQ, wrs []verbs.RecvWR) (int
 	for _, r := range requests[n:] {
 		delete(queue.recvs, r.token)
 	}
-	d.remove(requests[n:]...)
-	queue.count -= uint64(len(requests) - n)
+	queue.count -= uint64(d.unposted(requests[n:]))
 	if n > 0 {
 		d.postedRecvs(q, place)
 	}
 	return n, err
+}
+
+// unposted removes work requests that were not posted, and returns how many. Others have ended with their queue, which
+// another thread has destroyed.
+func (d *Device) unposted(all []*request) (n int) {
+	for _, r := range all {
+		if d.posted[r.token] == r {
+			d.remove(r)
+			n++
+		}
+	}
+	return n
 }
 
 // postRecv has the driver post receives.
