@@ -187,7 +187,7 @@ type Packet struct {
 	LID     uint16
 	QP      QP     // of this side
 	Message string // one of Messages
-	Size    int    // bytes
+	Size    int    // bytes; 0: unknown
 	Name    string // for the log
 }
 
@@ -197,7 +197,11 @@ func (p *Packet) describe() string {
 	if p.Peer.IsValid() {
 		peer = p.Peer.String()
 	}
-	return fmt.Sprintf("%s, %d bytes, qp %s, %s %s", p.Name, p.Size, p.QP.describe(), p.Way.toward(), peer)
+	size := ""
+	if p.Size > 0 {
+		size = fmt.Sprintf(" %d bytes,", p.Size)
+	}
+	return fmt.Sprintf("%s,%s qp %s, %s %s", p.Name, size, p.QP.describe(), p.Way.toward(), peer)
 }
 
 // toward is the word before a peer's address.
