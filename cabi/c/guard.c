@@ -9,7 +9,6 @@
 #include "regions.h"
 #include "stack.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <link.h>
 #include <pthread.h>
@@ -45,14 +44,13 @@ static struct { uintptr_t low, high; } own[LIBRARIES]; /* the code of the librar
 
 EXPORT int rj_guard_on;
 
-/* system_action is the system's sigaction(SIGSEGV), which libramjet-check.so replaces. */
+/* system_action is the system's sigaction(SIGSEGV), by the name that only the C library has: libramjet-check.so replaces the
+ * other one, and so do libraries such as UCX's, which leave out who would handle faults beside them. */
 static int system_action(const struct sigaction *new, struct sigaction *old)
 {
-	static int (*f)(int, const struct sigaction *, struct sigaction *);
+	extern int __sigaction(int, const struct sigaction *, struct sigaction *);
 
-	if (!f)
-		f = (__typeof__(f))dlsym(RTLD_NEXT, "sigaction");
-	return f(SIGSEGV, new, old);
+	return __sigaction(SIGSEGV, new, old);
 }
 
 static int make_usable(const struct guard *g) { return mprotect((void *)g->low, g->high - g->low, PROT_READ | PROT_WRITE); }
