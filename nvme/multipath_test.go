@@ -276,6 +276,9 @@ func TestMultipathSeeds(t *testing.T) {
 		ho := nvme.HostOptions{QueueDepth: up(2, 30), Queues: up(1, 3), MaxData: up(4096, 30000), NQN: hostNQN,
 			HostID: [16]byte{1}, KeepAlive: time.Duration(up(1, 10)) * time.Second}
 		loses := rand.New(rand.NewPCG(w.Rand.Uint64(), 1))
+		if w.Rand.IntN(2) == 0 {
+			m.slow = rand.New(rand.NewPCG(w.Rand.Uint64(), 2))
+		}
 		life := &powered{medium: m}
 		target, _, err := serveMedium(servers[0].RoCE(), ":4420", life, nvme.TargetOptions{Queues: up(1, 3)})
 		if err != nil {

@@ -39,6 +39,7 @@ func (p *powered) ReadAt(b []byte, off int64) (int, error) {
 }
 
 func (p *powered) WriteAt(b []byte, off int64) (int, error) {
+	p.wait()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.off {
@@ -219,7 +220,8 @@ func TestReconnect(t *testing.T) {
 	})
 }
 
-// persistAll opens a disk for each model, calls opened, and persists to all parts of the medium at once.
+// persistAll opens a disk for each model, calls opened, and persists to all parts of the medium at once, to the last one
+// by an Async.
 func persistAll(ctx context.Context, open func(context.Context, uint32) (*nvme.Disk, error), opened func(), seeds []uint64,
 	models []model) error {
 	disks := make([]*nvme.Disk, len(models))
@@ -233,7 +235,12 @@ func persistAll(ctx context.Context, open func(context.Context, uint32) (*nvme.D
 	errs := make(chan error, len(disks))
 	for i, d := range disks {
 		go func() {
-			errs <- persist(ctx, d, rand.New(rand.NewPCG(seeds[i], 2)), int64(i*len(models[i])*mediumBlock), models[i], 40)
+			r, from := rand.New(rand.NewPCG(seeds[i], 2)), int64(i*len(models[i])*mediumBlock)
+			if i < len(disks)-1 {
+				errs <- persist(ctx, d, r, from, models[i], 40)
+			} else {
+				errs <- persistAsync(ctx, d, r, from, models[i], 300, 1+r.IntN(40), false)
+			}
 		}()
 	}
 	var all error
@@ -258,6 +265,9 @@ func TestReconnectSeeds(t *testing.T) {
 		ho := nvme.HostOptions{QueueDepth: up(2, 30), Queues: up(1, 3), MaxData: up(4096, 30000), NQN: hostNQN,
 			HostID: [16]byte{1}, KeepAlive: time.Duration(up(1, 10)) * time.Second}
 		loses := rand.New(rand.NewPCG(w.Rand.Uint64(), 1))
+		if w.Rand.IntN(2) == 0 {
+			m.slow = rand.New(rand.NewPCG(w.Rand.Uint64(), 2))
+		}
 		life := &powered{medium: m}
 		target, _, err := serveMedium(dev, ":4420", life, to)
 		if err != nil {

@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/ramjet-rdma/ramjet/nvme"
 	"github.com/ramjet-rdma/ramjet/rdmatest"
@@ -21,6 +22,7 @@ type medium struct {
 	mu      sync.Mutex
 	now     []byte           // with the cache
 	flushed map[int64][]byte // blocks that differ from now: what the medium surely has
+	slow    *rand.Rand       // now and then a write takes long; nil: none does
 }
 
 const mediumBlock = 512
@@ -40,6 +42,20 @@ func (m *medium) WriteAt(b []byte, off int64) (int, error) {
 		}
 	}
 	return copy(m.now[off:], b), nil
+}
+
+// wait waits as long as a write takes.
+func (m *medium) wait() {
+	if m.slow == nil {
+		return
+	}
+	m.mu.Lock()
+	took := time.Duration(0)
+	if m.slow.IntN(30) == 0 {
+		took = time.Duration(m.slow.IntN(40_000)) * time.Millisecond
+	}
+	m.mu.Unlock()
+	time.Sleep(took)
 }
 
 func (m *medium) Sync() error {
@@ -189,8 +205,12 @@ func TestSeeds(t *testing.T) {
 			errs := make(chan error, workers)
 			for i := range workers {
 				go func() {
-					errs <- play(client.Context(), d, rand.New(rand.NewPCG(seeds[i], 2)), int64(i*blocks*mediumBlock),
-						now[i], durable[i], 15)
+					r, from := rand.New(rand.NewPCG(seeds[i], 2)), int64(i*blocks*mediumBlock)
+					if i < workers-1 {
+						errs <- play(client.Context(), d, r, from, now[i], durable[i], 15)
+					} else {
+						errs <- persistAsync(client.Context(), d, r, from, durable[i], 60, 1+r.IntN(40), true)
+					}
 				}()
 			}
 			var all error
