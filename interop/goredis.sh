@@ -11,20 +11,9 @@ folder=${1:-$HOME/.cache/ramjet-valkey}
 kinds=("${@:2}")
 ((${#kinds[@]})) || kinds=(roce iwarp shm)
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-root=$(dirname "$here")
-valkey=$folder/valkey/src/valkey-server
-[[ -x $valkey ]] || { echo "goredis.sh: no Valkey in $folder: run valkey.sh first" >&2; exit 1; }
-
-work=$(mktemp -d)
-servers=()
-cleanup() {
-	for pid in "${servers[@]}"; do kill "$pid" 2>/dev/null || true; done
-	wait
-	rm -rf "$work"
-}
-trap cleanup EXIT
-(cd "$root" && CGO_ENABLED=0 go build -o "$work/ramjet" ./cmd/ramjet)
-"$root/cabi/build.sh" "$work/lib" >/dev/null
+[[ -x $folder/valkey/src/valkey-server ]] || { echo "goredis.sh: no Valkey in $folder: run valkey.sh first" >&2; exit 1; }
+# shellcheck source=interop/valkeyserver.sh
+. "$here/valkeyserver.sh"
 
 # The tests take their options from one function, and expect servers for clusters, which the tests of one server do not need.
 source=$(cd "$root/valkey" && go list -m -f '{{.Dir}}' github.com/redis/go-redis/v9)
@@ -87,13 +76,7 @@ suite() {
 for kind in "${kinds[@]}"; do
 	# The two ports differ: iWARP is over TCP.
 	address=127.86.$((RANDOM % 200 + 20)) port=$((20000 + RANDOM % 10000))
-	"$work/ramjet" run --libs "$work/lib" -d "$kind:$address.1" -- "$valkey" --save '' --port "$port" --bind "$address.1" \
-		--rdma-bind "$address.1" --rdma-port "$((port + 1))" --protected-mode no --dir "$work" >"$work/server" 2>&1 &
-	servers+=($!)
-	for _ in {1..300}; do
-		! grep -qs "Ready to accept connections rdma" "$work/server" || break
-		sleep 0.2
-	done
+	valkey_server "$kind:$address.1" "$((port + 1))" "$work/server" --port "$port" --bind "$address.1"
 	if [[ ! -f $work/tcp.failed ]]; then
 		echo "== TCP"
 		suite tcp ''

@@ -34,32 +34,10 @@ build() {
 	make -C "$folder/valkey/tests/rdma" >/dev/null
 }
 [[ -x $folder/valkey/tests/rdma/rdma-test ]] || build
-valkey=$folder/valkey/src
+# shellcheck source=interop/valkeyserver.sh
+. "$here/valkeyserver.sh"
+(cd "$root/valkey" && go build -o "$work/respserver" ./cmd/respserver && go test -c -o "$work/tests" .)
 
-work=$(mktemp -d)
-servers=()
-cleanup() {
-	for pid in "${servers[@]}"; do kill "$pid" 2>/dev/null || true; done
-	wait
-	rm -rf "$work"
-}
-trap cleanup EXIT
-(cd "$here/.." && CGO_ENABLED=0 go build -o "$work/ramjet" ./cmd/ramjet)
-"$here/../cabi/build.sh" "$work/lib" >/dev/null
-(cd "$here/../valkey" && go build -o "$work/respserver" ./cmd/respserver && go test -c -o "$work/tests" .)
-
-# on DEVICE COMMAND... runs one of Valkey's programs on a device of Ramjet.
-on() { "$work/ramjet" run --libs "$work/lib" -d "$1" -- "${@:2}"; }
-# says FILE TEXT waits for a server.
-says() {
-	for _ in {1..300}; do
-		! grep -qs "$2" "$1" || return 0
-		sleep 0.2
-	done
-	echo "valkey.sh: a server does not say \"$2\":" >&2
-	tail "$1" >&2
-	exit 1
-}
 # is WANT COMMAND... compares what a program prints.
 is() {
 	local got
@@ -70,10 +48,7 @@ is() {
 host=$((RANDOM % 200 + 20))
 for kind in roce iwarp shm; do
 	address=127.84.$host port=$((20000 + RANDOM % 10000))
-	"$work/ramjet" run --libs "$work/lib" -d "$kind:$address.1" -- "$valkey/valkey-server" --save '' --port 0 --rdma-bind "$address.1" --rdma-port "$port" \
-		--protected-mode no --dir "$work" >"$work/$kind-valkey" 2>&1 &
-	servers+=($!)
-	says "$work/$kind-valkey" "Ready to accept connections rdma"
+	valkey_server "$kind:$address.1" "$port" "$work/$kind-valkey"
 	echo "== $kind: clients in Go, $("$valkey/valkey-server" --version | grep -o 'v=[^ ]*') is the server"
 	RAMJET_VALKEY_SERVER=$address.1:$port RAMJET_DEVICE=$kind:$address.2 RAMJET_VALKEY_LARGE=${LARGE:+536870912} \
 		"$work/tests" -test.v -test.timeout 5m -test.run '^Test(GoRedis|Pipeline|LargeValue|PubSub|ConnectionsCount|ValkeyGo|IdleClient)$' >"$work/out" ||
@@ -105,11 +80,9 @@ done
 
 echo "== roce: Valkey's server under the checker"
 address=127.85.$host
-"$work/ramjet" run --libs "$work/lib" --check="log=$work/found" -d "roce:$address.1" -- "$valkey/valkey-server" --save '' --port 0 \
-	--rdma-bind "$address.1" --rdma-port "$port" --protected-mode no --dir "$work" >"$work/checked" 2>&1 &
-server=$!
-servers+=("$server")
-says "$work/checked" "Ready to accept connections rdma"
+check=(--check="log=$work/found")
+valkey_server "roce:$address.1" "$port" "$work/checked"
+server=${servers[-1]}
 on "roce:$address.3" "$valkey/valkey-benchmark" --rdma -h "$address.1" -p "$port" -q -c 5 -n 2000 -t ping,set,get | tr '\r' '\n' | grep 'requests per second'
 on "roce:$address.3" "$valkey/valkey-cli" --rdma -h "$address.1" -p "$port" SHUTDOWN NOSAVE
 status=0
