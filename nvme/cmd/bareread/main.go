@@ -90,12 +90,6 @@ func (s *side) setUp(dev *verbs.Device, n, bytes int, access verbs.Access) func(
 	}
 }
 
-// received has a receive posted again, and returns its number.
-func (s *side) received(wc *verbs.WC) int {
-	s.again = append(s.again, s.recvs[wc.ID-1])
-	return int(wc.ID) - 1
-}
-
 // post posts what has gathered.
 func (s *side) post() error {
 	if _, err := s.qp.PostRecvList(s.again); err != nil {
@@ -139,42 +133,57 @@ func (s *side) answer(conn *cm.Conn) error {
 	defer cancel()
 	go func() { <-conn.Done(); cancel() }()
 	defer conn.Close()
-	wcs, responses := make([]verbs.WC, 64), []verbs.SendWR(nil)
+	var due []int                                                        // slots of commands that have no response
+	wcs, responses, sent := make([]verbs.WC, 64), []verbs.SendWR(nil), 0 // sent: responses that have not completed
 	for {
 		n, err := s.cq.Wait(ctx, wcs)
 		if err != nil {
 			return err
 		}
-		responses = responses[:0]
 		for i := range wcs[:n] {
 			wc := &wcs[i]
-			if wc.Status != verbs.StatusSuccess {
+			switch {
+			case wc.Status != verbs.StatusSuccess:
 				return wc.Err()
+			case wc.ID == 0:
+				sent--
+			default:
+				due = append(due, int(wc.ID)-1)
 			}
-			if wc.ID == 0 {
-				continue
-			}
-			slot := s.received(wc)
-			var cmd wire.Command
-			if !cmd.Decode(s.in.Bytes()[slot*commandStride:]) {
-				return fmt.Errorf("a command of %d bytes", wc.ByteLen)
-			}
-			addr, bytes, key := cmd.SGL.Keyed()
-			if bytes > maxBytes {
-				return fmt.Errorf("a read of %d bytes: at most %d", bytes, maxBytes)
-			}
-			response := s.out.Bytes()[slot*commandStride:][:wire.CompletionSize]
-			binary.LittleEndian.PutUint16(response, cmd.CID)
-			s.sends = append(s.sends, verbs.SendWR{Op: verbs.OpWrite, SGL: []verbs.SGE{s.data.SGE(0, bytes)},
-				Remote: verbs.Remote{Addr: addr, Key: verbs.Key(key)}})
-			responses = append(responses, verbs.SendWR{Op: verbs.OpSend, Flags: verbs.Signaled,
-				SGL: []verbs.SGE{s.out.SGE(slot*commandStride, wire.CompletionSize)}})
 		}
+		n = min(len(due), maxDepth-sent) // the next command may come long before the acknowledgement
+		responses = responses[:0]
+		for _, slot := range due[:n] {
+			response, err := s.response(slot)
+			if err != nil {
+				return err
+			}
+			responses = append(responses, response)
+		}
+		due, sent = due[:copy(due, due[n:])], sent+n
 		s.sends = append(s.sends, responses...)
 		if err := s.post(); err != nil {
 			return err
 		}
 	}
+}
+
+// response adds the WRITE of a slot's command to what is posted next, and returns the SEND to follow.
+func (s *side) response(slot int) (verbs.SendWR, error) {
+	s.again = append(s.again, s.recvs[slot])
+	var cmd wire.Command
+	if !cmd.Decode(s.in.Bytes()[slot*commandStride:]) {
+		return verbs.SendWR{}, fmt.Errorf("no command: %x", s.in.Bytes()[slot*commandStride:][:commandStride])
+	}
+	addr, bytes, key := cmd.SGL.Keyed()
+	if bytes > maxBytes {
+		return verbs.SendWR{}, fmt.Errorf("a read of %d bytes: at most %d", bytes, maxBytes)
+	}
+	binary.LittleEndian.PutUint16(s.out.Bytes()[slot*commandStride:], cmd.CID)
+	s.sends = append(s.sends, verbs.SendWR{Op: verbs.OpWrite, SGL: []verbs.SGE{s.data.SGE(0, bytes)},
+		Remote: verbs.Remote{Addr: addr, Key: verbs.Key(key)}})
+	return verbs.SendWR{Op: verbs.OpSend, Flags: verbs.Signaled,
+		SGL: []verbs.SGE{s.out.SGE(slot*commandStride, wire.CompletionSize)}}, nil
 }
 
 func measure(device, address string, args []string) error {
@@ -225,7 +234,8 @@ func measure(device, address string, args []string) error {
 				continue
 			}
 			reads++
-			slot := s.received(wc)
+			slot := int(wc.ID) - 1
+			s.again = append(s.again, s.recvs[slot])
 			due = append(due, int(binary.LittleEndian.Uint16(s.in.Bytes()[slot*responseStride:])))
 		}
 	}
