@@ -82,10 +82,14 @@ func exchange(t *testing.T, a, b net.Conn, data, want []byte) {
 	writer.Wait()
 }
 
-// What was written before Close is read, and then io.EOF; who writes learns that the peer has gone.
+// What was written before Close is read, and then io.EOF; who writes learns that the peer has gone. The protocol has no half
+// close: programs that look for one, such as proxies, find none, and close.
 func TestClose(t *testing.T) {
 	kinds(t, func(t *testing.T, kind string) {
 		a, b := pair(t, open(t, kind), open(t, kind), valkey.Options{})
+		if _, half := net.Conn(a).(interface{ CloseWrite() error }); half {
+			t.Error("a Conn has CloseWrite")
+		}
 		data := bytes.Repeat([]byte("valkey"), 50000)
 		write(t, a, data)
 		ok(t, a.Close())
