@@ -71,6 +71,9 @@ func main() {
 	if err == nil {
 		return
 	}
+	if errors.As(err, new(cli.Exited)) {
+		os.Exit(cli.ExitStatus(err))
+	}
 	if errors.Is(err, context.Canceled) { // by a signal to this process, or just before to its second process
 		fmt.Fprintf(os.Stderr, "%s: interrupted\n", c.CommandPath())
 		os.Exit(cli.ExitInterrupted)

@@ -58,10 +58,14 @@ func (p *moduleProgram) newCmd() *cobra.Command {
 		run := exec.CommandContext(c.Context(), program, args...)
 		run.Cancel = func() error { return run.Process.Signal(os.Interrupt) }
 		run.Stdin, run.Stdout, run.Stderr = os.Stdin, os.Stdout, os.Stderr
-		if err := run.Run(); err != nil {
-			return fmt.Errorf("%s: %w", program, err)
+		err = run.Run()
+		switch state := run.ProcessState; {
+		case err == nil:
+			return nil
+		case state != nil && state.Exited():
+			return cli.Exited(state.ExitCode())
 		}
-		return nil
+		return fmt.Errorf("%s: %w", program, err)
 	})
 }
 

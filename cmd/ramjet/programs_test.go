@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// The program of a module of its own is started with all arguments, and its absence says how to get it.
+// The program of a module of its own is started with all arguments, its exit status is the command's, which adds no words to
+// those of the program, and its absence says how to get it.
 func TestPrograms(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the stand-in is a shell script")
@@ -28,7 +29,7 @@ func TestPrograms(t *testing.T) {
 		if !strings.Contains(strings.Join(strings.Fields(help.stdout), " "), p.what) { // whose lines break anywhere
 			t.Errorf("%s", help.stdout)
 		}
-		script := "#!/bin/sh\necho \"$@\"\n"
+		script := "#!/bin/sh\nif [ \"$1\" = fail ]; then echo why >&2; exit 7; fi\necho \"$@\"\n"
 		if err := os.WriteFile(filepath.Join(dir, p.program), []byte(script), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -36,6 +37,9 @@ func TestPrograms(t *testing.T) {
 		r.wantSuccess(t)
 		if r.stdout != "--config x y --check\n" {
 			t.Errorf("%q", r.stdout)
+		}
+		if r := ramjetCmd(t, p.command, "fail"); r.status != 7 || r.stderr != "why\n" {
+			t.Errorf("a program that fails: %d, %q", r.status, r.stderr)
 		}
 	}
 }

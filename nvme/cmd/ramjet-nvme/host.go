@@ -133,7 +133,10 @@ func readCommand() *cobra.Command {
 				return err
 			}
 			defer done()
-			n := uint64(max(d.Size()-int64(from), 0))
+			if from > uint64(d.Size()) {
+				return fmt.Errorf("--offset %s: the namespace ends at %d", offset, d.Size())
+			}
+			n := uint64(d.Size()) - from
 			if length != "" {
 				if n, err = humanize.ParseBytes(length); err != nil || n > math.MaxInt64-from {
 					return fmt.Errorf("--length %s: %w", length, errLength)
@@ -333,7 +336,7 @@ func bench(ctx context.Context, out io.Writer, d *nvme.Disk, o *benchOptions) er
 	}
 	var times []time.Duration
 	results, start := make([]nvme.Result, o.depth), time.Now()
-	for time.Since(start) < o.period {
+	for len(times) == 0 || time.Since(start) < o.period {
 		n, err := a.Wait(ctx, results)
 		if err != nil {
 			return err

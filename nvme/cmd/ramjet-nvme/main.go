@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -18,18 +19,37 @@ import (
 
 	"github.com/ramjet-rdma/ramjet"
 	"github.com/ramjet-rdma/ramjet/nvme"
+	"github.com/ramjet-rdma/ramjet/nvme/wire"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the program at once
-	err := newCommand().ExecuteContext(ctx)
+	c, err := newCommand().ExecuteContextC(ctx)
 	stop()
-	if err != nil {
-		fmt.Fprintf(os.Stderr, "ramjet-nvme: %v\n", err)
-		os.Exit(1)
+	os.Exit(report(os.Stderr, c, err))
+}
+
+// runError is an error after the command line was accepted.
+type runError struct{ error }
+
+func (e runError) Unwrap() error { return e.error }
+
+// report says how a command has ended, and returns the exit status: that of ramjet's commands.
+func report(to io.Writer, c *cobra.Command, err error) int {
+	switch {
+	case err == nil:
+		return 0
+	case !errors.As(err, new(runError)):
+		fmt.Fprintf(to, "%s: %v: `%s --help` shows what it takes\n", c.Root().Name(), err, c.CommandPath())
+		return 2
+	case errors.Is(err, context.Canceled):
+		fmt.Fprintf(to, "%s: interrupted\n", c.Root().Name())
+		return 130 // 128 + SIGINT, as in shells
 	}
+	fmt.Fprintf(to, "%s: %v\n", c.Root().Name(), err)
+	return 1
 }
 
 func newCommand() *cobra.Command {
@@ -42,6 +62,15 @@ func newCommand() *cobra.Command {
 	}
 	c.AddCommand(serveCommand(), discoverCommand(), listCommand(), readCommand(), writeCommand(), benchCommand(),
 		genKeyCommand())
+	for _, c := range c.Commands() {
+		run := c.RunE
+		c.RunE = func(c *cobra.Command, args []string) error {
+			if err := run(c, args); err != nil {
+				return runError{err}
+			}
+			return nil
+		}
+	}
 	return c
 }
 
@@ -129,9 +158,20 @@ func (h *host) dial(ctx context.Context, address, nqn string) (*nvme.Controller,
 	c, err := nvme.Dial(ctx, dev, withPort(address, defaultPort), nqn, h.opt)
 	if err != nil {
 		dev.Close()
-		return nil, nil, err
+		return nil, nil, explain(err)
 	}
 	return c, func() { c.Close(); dev.Close() }, nil
+}
+
+// explain says what to do about a target that refuses to connect.
+func explain(err error) error {
+	switch {
+	case errors.Is(err, wire.ConnectInvalidHost):
+		return fmt.Errorf("%w: the target lets in hosts by their NQNs: give one that it knows by --host-nqn", err)
+	case errors.Is(err, wire.ConnectInvalidParameters):
+		return fmt.Errorf("%w: does it have this subsystem? `ramjet-nvme discover` lists those of a target", err)
+	}
+	return err
 }
 
 // open opens a namespace.

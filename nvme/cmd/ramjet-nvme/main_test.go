@@ -192,6 +192,9 @@ func TestRefused(t *testing.T) {
 		{"serve -d shm:127.0.0.1 --any-host memory:much", "bytes"},
 		{"serve -d shm:127.0.0.1 --any-host /no/such/file", "no such file"},
 		{"serve -d shm:127.0.0.1 --any-host memory:100B", "whole blocks"},
+		{"serve -d shm:127.0.0.1 --any-host memory:1TiB", "at most 64 GiB"},
+		{"serve -d shm:127.0.0.1 --any-host /", "/ is a directory"},
+		{"serve -d shm:127.0.0.1 --any-host " + os.DevNull, "is empty"},
 		{"serve -d shm:127.0.0.1 --any-host --nqn disk memory:1MiB", "NQN"},
 		{"serve -d shm:127.0.0.1", "no disk: name files"},
 		{"serve -d shm:127.0.0.1 --any-host --list /no/such/list", "no such file"},
@@ -216,6 +219,35 @@ func TestRefused(t *testing.T) {
 		var out bytes.Buffer
 		if err := run(t.Context(), &out, strings.Fields(c.line)); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v", c.line, err)
+		}
+	}
+}
+
+// The exit status says whether the command line was wrong, the command has failed, or a signal has ended it.
+func TestReport(t *testing.T) {
+	ended, stop := context.WithCancel(t.Context())
+	stop()
+	for _, c := range []struct {
+		ctx    context.Context
+		line   string
+		status int
+		says   string
+	}{
+		{t.Context(), "gen-dhchap-key", 0, ""},
+		{t.Context(), "bogus", 2, "unknown command"},
+		{t.Context(), "list --bogus", 2, "`ramjet-nvme list --help` shows what it takes"},
+		{t.Context(), "list -d shm:127.0.0.1", 2, "accepts 2 arg(s)"},
+		{t.Context(), "list 127.0.0.1 nqn.x", 2, "device"},
+		{t.Context(), "list -d shm:127.0.0.1 127.0.0.1:1 " + defaultNQN, 1, "no listener"},
+		{ended, "list -d shm:127.0.0.1 127.0.0.1:1 " + defaultNQN, 130, "ramjet-nvme: interrupted\n"},
+	} {
+		var out, to bytes.Buffer
+		cmd := newCommand()
+		cmd.SetArgs(strings.Fields(c.line))
+		cmd.SetOut(&out)
+		at, err := cmd.ExecuteContextC(c.ctx)
+		if status := report(&to, at, err); status != c.status || !strings.Contains(to.String(), c.says) {
+			t.Errorf("%s: %d, %q", c.line, status, &to)
 		}
 	}
 }

@@ -170,13 +170,19 @@ func (o *serveOptions) parseAccess() (map[string]wire.ANAState, error) {
 	return list, nil
 }
 
+// maxMemory bounds a disk in memory, in bytes.
+const maxMemory = 64 << 30
+
 // openDisk opens a file, a block device, or memory.
 func openDisk(name string, writable bool, block int) (n nvme.Namespace, closer func() error, err error) {
 	n = nvme.Namespace{Writable: writable, BlockSize: block}
 	if text, ok := strings.CutPrefix(name, "memory:"); ok {
 		size, err := humanize.ParseBytes(text)
-		if err != nil || size > 1<<40 {
+		switch {
+		case err != nil:
 			return n, nil, fmt.Errorf("%s: %w", name, errLength)
+		case size > maxMemory:
+			return n, nil, fmt.Errorf("%s: a disk in memory has at most %s", name, humanize.IBytes(maxMemory))
 		}
 		n.Disk, n.Size, n.Immediate = nvme.NewMemory(int(size)), int64(size), true
 		return n, func() error { return nil }, nil
@@ -190,6 +196,12 @@ func openDisk(name string, writable bool, block int) (n nvme.Namespace, closer f
 		return n, nil, err
 	}
 	size, err := f.Seek(0, io.SeekEnd) // of a block device too
+	if info, e := f.Stat(); err == nil && e == nil && info.IsDir() {
+		err = fmt.Errorf("%s is a directory: name a file, a block device or memory:SIZE", name)
+	}
+	if err == nil && size == 0 {
+		err = fmt.Errorf("%s is empty: give it the size of the disk, such as by truncate --size 64M", name)
+	}
 	if err != nil {
 		f.Close()
 		return n, nil, err

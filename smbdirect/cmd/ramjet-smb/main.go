@@ -6,7 +6,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"syscall"
@@ -17,12 +19,30 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the program at once
-	err := newCommand().ExecuteContext(ctx)
+	c, err := newCommand().ExecuteContextC(ctx)
 	stop()
-	if err != nil {
-		fmt.Fprintf(os.Stderr, "ramjet-smb: %v\n", err)
-		os.Exit(1)
+	os.Exit(report(os.Stderr, c, err))
+}
+
+// runError is an error after the command line was accepted.
+type runError struct{ error }
+
+func (e runError) Unwrap() error { return e.error }
+
+// report says how a command has ended, and returns the exit status: that of ramjet's commands.
+func report(to io.Writer, c *cobra.Command, err error) int {
+	switch {
+	case err == nil:
+		return 0
+	case !errors.As(err, new(runError)):
+		fmt.Fprintf(to, "%s: %v: `%s --help` shows what it takes\n", c.Root().Name(), err, c.CommandPath())
+		return 2
+	case errors.Is(err, context.Canceled):
+		fmt.Fprintf(to, "%s: interrupted\n", c.Root().Name())
+		return 130 // 128 + SIGINT, as in shells
 	}
+	fmt.Fprintf(to, "%s: %v\n", c.Root().Name(), err)
+	return 1
 }
 
 func newCommand() *cobra.Command {
@@ -35,6 +55,15 @@ func newCommand() *cobra.Command {
 		SilenceErrors: true,
 	}
 	c.AddCommand(gatewayCommand(), lsCommand(), getCommand(), putCommand())
+	for _, c := range c.Commands() {
+		run := c.RunE
+		c.RunE = func(c *cobra.Command, args []string) error {
+			if err := run(c, args); err != nil {
+				return runError{err}
+			}
+			return nil
+		}
+	}
 	return c
 }
 

@@ -49,11 +49,19 @@ func IsUsage(err error) bool {
 	return errors.As(err, new(usage.Error)) || !errors.As(err, new(runError))
 }
 
+// Exited is the exit status of a program that the command has started, and that has said by itself what is wrong.
+type Exited int
+
+func (e Exited) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
+
 // ExitStatus returns the exit status for the result of Execute.
 func ExitStatus(err error) int {
+	var program Exited
 	switch {
 	case err == nil:
 		return 0
+	case errors.As(err, &program):
+		return int(program)
 	case IsUsage(err):
 		return ExitUsage
 	}
