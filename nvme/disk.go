@@ -118,7 +118,7 @@ func (n *namespace) readAt(b []byte, off int64) error {
 	case k == len(b):
 		return nil
 	case err == nil || errors.Is(err, io.EOF):
-		return fmt.Errorf("the disk ends at %d, and not at %d: %w", off+int64(k), n.Size, io.ErrUnexpectedEOF)
+		return fmt.Errorf("%d of %d bytes at %d, of a disk of %d: %w", k, len(b), off, n.Size, io.ErrUnexpectedEOF)
 	}
 	return err
 }
