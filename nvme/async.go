@@ -49,8 +49,9 @@ type asyncResponse struct {
 
 // asyncEnd is how a command has ended, by its index.
 type asyncEnd struct {
-	i   int
-	err error
+	i      int
+	before uint64 // of a write: how many associations there had been
+	err    error
 }
 
 // asyncCommand is a command that was begun.
@@ -204,7 +205,7 @@ func (a *Async) send(ctx context.Context) error {
 		return err
 	}
 	for _, i := range a.begun {
-		a.end(i, err)
+		a.end(i, 0, err)
 	}
 	a.begun = a.begun[:0]
 	return nil
@@ -238,7 +239,7 @@ func (a *Async) sendOn(ctx context.Context, q *hostQueue, wait bool) error {
 		if err := a.sendCommand(q, i, slot, capsule); err != nil {
 			q.spare <- capsule
 			q.unused <- slot
-			a.end(i, err)
+			a.end(i, 0, err)
 		}
 		count++
 	}
@@ -308,9 +309,9 @@ func (a *Async) signal() {
 }
 
 // end makes the result of a command, which is not on the queue.
-func (a *Async) end(i int, err error) {
+func (a *Async) end(i int, before uint64, err error) {
 	a.mu.Lock()
-	a.ended = append(a.ended, asyncEnd{i, err})
+	a.ended = append(a.ended, asyncEnd{i, before, err})
 	a.mu.Unlock()
 	a.signal()
 }
@@ -320,7 +321,11 @@ func (a *Async) harvest(results []Result) (n int) {
 	a.mu.Lock()
 	for n < min(len(a.ended), len(results)) {
 		e := &a.ended[n]
-		results[n] = Result{a.commands[e.i].id, e.err}
+		c := &a.commands[e.i]
+		if c.op == wire.Write && e.err == nil {
+			a.d.noteWrite(e.before)
+		}
+		results[n] = Result{c.id, e.err}
 		a.unused = append(a.unused, e.i)
 		n++
 	}
@@ -371,8 +376,8 @@ func (a *Async) finish(r *asyncResponse) (Result, bool) {
 		err = &CommandError{Op: asyncNames[c.op], Status: done.Status, Retry: !done.DNR}
 	case c.op == wire.Read:
 		copy(c.b, s.data.Bytes())
-	case a.d.cached:
-		a.d.unflushed.wrote(c.before)
+	case c.op == wire.Write:
+		a.d.noteWrite(c.before)
 	}
 	a.give(c)
 	if pathRelated(err) {
@@ -401,6 +406,7 @@ func (a *Async) lost() {
 func (a *Async) repeat(i int, lost error) {
 	a.repeated.Go(func() {
 		c := &a.commands[i]
+		var before uint64
 		var err error
 		switch c.op {
 		case wire.Flush:
@@ -409,11 +415,11 @@ func (a *Async) repeat(i int, lost error) {
 			_, err = a.d.Read(a.ctx, c.b, c.off)
 		case wire.Write:
 			if lost == nil {
-				_, err = a.d.Write(a.ctx, c.b, c.off)
+				before, err = a.d.writeUnnoted(a.ctx, "write", wire.Write, c.b, c.off, 0)
 			} else {
-				err = a.d.writeAgain(a.ctx, c.b, c.off, lost)
+				before, err = a.d.writeAgain(a.ctx, c.b, c.off, lost)
 			}
 		}
-		a.end(i, err)
+		a.end(i, before, err)
 	})
 }

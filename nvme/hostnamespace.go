@@ -132,11 +132,12 @@ func (d *Disk) Read(ctx context.Context, b []byte, off int64) (int, error) {
 		first, to := at&^int64(d.block-1), want[i:i+n]
 		if skip := int(at - first); skip > 0 || n%d.block != 0 {
 			whole := make([]byte, (skip+n+d.block-1)&^(d.block-1))
-			err := d.data(ctx, "read", wire.Read, first, nil, whole, 0)
+			_, err := d.data(ctx, "read", wire.Read, first, nil, whole, 0)
 			copy(to, whole[skip:])
 			return err
 		}
-		return d.data(ctx, "read", wire.Read, first, nil, to, 0)
+		_, err := d.data(ctx, "read", wire.Read, first, nil, to, 0)
+		return err
 	})
 	if err != nil {
 		return 0, err
@@ -164,16 +165,41 @@ func (d *Disk) Compare(ctx context.Context, b []byte, off int64) error {
 }
 
 func (d *Disk) write(ctx context.Context, name string, op wire.Opcode, b []byte, off int64, flags uint32) (int, error) {
-	if err := d.aligned(name, off, int64(len(b))); err != nil {
-		return 0, err
-	}
-	err := d.split(len(b), off, func(i, n int) error {
-		return d.data(ctx, name, op, off+int64(i), b[i:i+n], nil, flags)
-	})
+	before, err := d.writeUnnoted(ctx, name, op, b, off, flags)
 	if err != nil {
 		return 0, err
 	}
+	if changes(op) && flags&wire.ForceUnitAccess == 0 {
+		d.noteWrite(before)
+	}
 	return len(b), nil
+}
+
+// writeUnnoted is write, which takes no note of what is to be flushed: see noteWrite.
+func (d *Disk) writeUnnoted(ctx context.Context, name string, op wire.Opcode, b []byte, off int64,
+	flags uint32) (before uint64, err error) {
+	if err := d.aligned(name, off, int64(len(b))); err != nil {
+		return 0, err
+	}
+	var mu sync.Mutex
+	before = math.MaxUint64
+	err = d.split(len(b), off, func(i, n int) error {
+		k, err := d.data(ctx, name, op, off+int64(i), b[i:i+n], nil, flags)
+		mu.Lock()
+		before = min(before, k)
+		mu.Unlock()
+		return err
+	})
+	return before, err
+}
+
+// noteWrite takes note of a write that the program hears of now, however many commands it took; before: how many
+// associations there had been before the first of them. A Flush until now was not about it: if one has said that the cache
+// may be lost, another one has to say so.
+func (d *Disk) noteWrite(before uint64) {
+	if d.cached {
+		d.unflushed.wrote(before)
+	}
 }
 
 // aligned checks that a range is whole blocks within the disk.
@@ -221,32 +247,26 @@ func (d *Disk) split(n int, off int64, f func(i, n int) error) error {
 	return first
 }
 
-// data carries out a command with data of whole blocks.
-func (d *Disk) data(ctx context.Context, name string, op wire.Opcode, off int64, out, in []byte, flags uint32) error {
+// data carries out a command with data of whole blocks. It returns how many associations there had been before.
+func (d *Disk) data(ctx context.Context, name string, op wire.Opcode, off int64, out, in []byte,
+	flags uint32) (before uint64, err error) {
 	cmd := wire.Command{Opcode: op, NSID: d.id, CDW12: flags}
 	cmd.SetLBA(uint64(off)/uint64(d.block), uint32(max(len(out), len(in))/d.block))
-	return d.do(ctx, name, &cmd, out, in, nil)
+	before, _, err = d.on(ctx, name, changes(op), &cmd, out, in, nil)
+	return before, err
 }
 
-// writeAgain writes blocks, of one command, whose write was lost with its association.
-func (d *Disk) writeAgain(ctx context.Context, b []byte, off int64, lost error) error {
+// writeAgain writes blocks, of one command, whose write was lost with its association. It returns how many there had been
+// before.
+func (d *Disk) writeAgain(ctx context.Context, b []byte, off int64, lost error) (before uint64, err error) {
 	cmd := wire.Command{Opcode: wire.Write, NSID: d.id}
 	cmd.SetLBA(uint64(off)/uint64(d.block), uint32(len(b)/d.block))
-	return d.do(ctx, "write", &cmd, b, nil, lost)
+	before, _, err = d.on(ctx, "write", true, &cmd, b, nil, lost)
+	return before, err
 }
 
-// do carries out a command, on the next association if one is lost; lost: how one was before, nil: it was not.
-func (d *Disk) do(ctx context.Context, name string, cmd *wire.Command, out, in []byte, lost error) error {
-	changes := changes(cmd.Opcode)
-	before, _, err := d.on(ctx, name, changes, cmd, out, in, lost)
-	if err == nil && changes && cmd.CDW12&wire.ForceUnitAccess == 0 && d.cached {
-		d.unflushed.wrote(before)
-	}
-	return err
-}
-
-// on is do. It returns how many associations there had been before the command was sent, and the generation of the one
-// that has carried it out. A flush on one that was there before a write, on whichever path, is of the same life of the
+// on carries out a command, on the next association if one is lost; lost: how one was before, nil: it was not. It returns how
+// many associations there had been before the command was sent, and the generation of the one that has carried it out. A flush on one that was there before a write, on whichever path, is of the same life of the
 // target: the cache has the write.
 func (d *Disk) on(ctx context.Context, name string, changes bool, cmd *wire.Command, out, in []byte,
 	lost error) (before, generation uint64, err error) {
@@ -290,15 +310,18 @@ func (d *Disk) WriteZeroes(ctx context.Context, off, n int64) error {
 	if err := d.aligned("write zeroes", off, n); err != nil {
 		return err
 	}
+	first := uint64(math.MaxUint64)
 	for n > 0 {
 		k := min(n, int64(d.block)<<16)
 		cmd := wire.Command{Opcode: wire.WriteZeroes, NSID: d.id}
 		cmd.SetLBA(uint64(off)/uint64(d.block), uint32(k/int64(d.block)))
-		if err := d.do(ctx, "write zeroes", &cmd, nil, nil, nil); err != nil {
+		before, _, err := d.on(ctx, "write zeroes", true, &cmd, nil, nil, nil)
+		if err != nil {
 			return err
 		}
-		off, n = off+k, n-k
+		first, off, n = min(first, before), off+k, n-k
 	}
+	d.noteWrite(first)
 	return nil
 }
 
@@ -308,15 +331,18 @@ func (d *Disk) Deallocate(ctx context.Context, off, n int64) error {
 	if err := d.aligned("deallocate", off, n); err != nil {
 		return err
 	}
+	first := uint64(math.MaxUint64)
 	for n > 0 {
 		k := min(n, math.MaxUint32&^0xffff*int64(d.block))
 		r := wire.Range{Start: uint64(off) / uint64(d.block), Blocks: uint32(k / int64(d.block))}
 		cmd := wire.Command{Opcode: wire.DatasetManagement, NSID: d.id, CDW11: wire.DeallocateRanges}
-		if err := d.do(ctx, "deallocate", &cmd, r.Append(nil), nil, nil); err != nil {
+		before, _, err := d.on(ctx, "deallocate", true, &cmd, r.Append(nil), nil, nil)
+		if err != nil {
 			return err
 		}
-		off, n = off+k, n-k
+		first, off, n = min(first, before), off+k, n-k
 	}
+	d.noteWrite(first)
 	return nil
 }
 
