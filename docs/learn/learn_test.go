@@ -131,7 +131,7 @@ type step struct{ command, shown string }
 
 func steps(t *testing.T, b block) (list []step) {
 	t.Helper()
-	for line := range strings.Lines(b.text) {
+	for line := range strings.Lines(ownAddresses(b.text)) {
 		if command, ok := strings.CutPrefix(line, "$ "); ok {
 			list = append(list, step{command: strings.TrimSpace(command)})
 			continue
@@ -181,6 +181,23 @@ func start(t *testing.T, dir, command string, out io.Writer) *exec.Cmd {
 
 // logDevice is the device of the course's own program, unless a command names one.
 var logDevice string
+
+// addresses are those of devices that commands name, and own has what stands for each in this run: another run at the
+// same time has others.
+var (
+	addresses = regexp.MustCompile(`\b127\.0\.71\.\d+\b`)
+	own       = make(map[string]string)
+)
+
+// ownAddresses returns text with the addresses of this run.
+func ownAddresses(text string) string {
+	return addresses.ReplaceAllStringFunc(text, func(shown string) string {
+		if own[shown] == "" {
+			own[shown] = loopback.Next().String()
+		}
+		return own[shown]
+	})
+}
 
 // terminal is a command that runs in another terminal, until the end of its chapter.
 type terminal struct {
