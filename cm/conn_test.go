@@ -12,9 +12,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/cm"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/simnet"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
@@ -277,23 +279,28 @@ func TestSendCancelled(t *testing.T) {
 
 // A peer that dies without a word is noticed by what is not acknowledged.
 func TestPeerDies(t *testing.T) {
-	a, b := open(t), open(t)
-	l := listen(t, b)
-	in := accept(t, l)
-	ctx := within(t)
-	client, err := cm.Dial(ctx, a, l.Addr().String(), cm.WithAckTimeout(8), cm.WithRetries(2, 7))
-	ok(t, err)
-	server := <-in
-	ok(t, server.err)
-	go driver.DeviceOf(b).Close() // as if it were killed: Device.Close would tell the peer
-	<-server.c.Done()
-	err = client.Send(ctx, []byte("is anybody there?"))
-	fails(t, err, verbs.StatusRetryExceeded.Err(), l.Addr().String())
-	<-client.Done()
-	_, err = client.Recv(ctx)
-	fails(t, err, verbs.StatusRetryExceeded.Err())
-	server.c.Close()
-	ok(t, client.Close())
+	synctest.Test(t, func(t *testing.T) { // the client waits 17 s for a dead peer to say goodbye
+		n := simnet.New(1, nil)
+		t.Cleanup(n.Close)
+		a, b := n.NewHost().OpenRoCE(), n.NewHost().OpenRoCE()
+		t.Cleanup(func() { a.Close(); b.Close() })
+		l := listen(t, b)
+		in := accept(t, l)
+		ctx := within(t)
+		client, err := cm.Dial(ctx, a, l.Addr().String(), cm.WithAckTimeout(8), cm.WithRetries(2, 7))
+		ok(t, err)
+		server := <-in
+		ok(t, server.err)
+		go driver.DeviceOf(b).Close() // as if it were killed: Device.Close would tell the peer
+		<-server.c.Done()
+		err = client.Send(ctx, []byte("is anybody there?"))
+		fails(t, err, verbs.StatusRetryExceeded.Err(), l.Addr().String())
+		<-client.Done()
+		_, err = client.Recv(ctx)
+		fails(t, err, verbs.StatusRetryExceeded.Err())
+		server.c.Close()
+		ok(t, client.Close())
+	})
 }
 
 // Whoever waits on a connection of a device that is closed learns of it.
