@@ -13,11 +13,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/ramjet-rdma/ramjet/infiniband"
 	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
 	"github.com/ramjet-rdma/ramjet/internal/testkit/testrun"
 )
@@ -272,6 +274,10 @@ func TestCommands(t *testing.T) {
 		}
 		for _, s := range steps(t, b) {
 			ran++
+			if strings.HasSuffix(s.command, "demo -d infiniband") && slices.Contains(infiniband.Names(), "") {
+				t.Logf("%s:%d: not run: it would take the fabric that somebody runs here", b.chapter, b.line)
+				continue
+			}
 			var out bytes.Buffer
 			err := start(t, dir, s.command, &out).Wait()
 			if err != nil {
