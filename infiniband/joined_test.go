@@ -53,6 +53,7 @@ func stateOf(t *testing.T, d *verbs.Device) verbs.PortState {
 // TestAdaptersJoin: two adapters join with losses, repetitions and changes on the way of one, the stream between them is
 // what was written, and a listener is found by the host's address or the GID.
 func TestAdaptersJoin(t *testing.T) {
+	t.Parallel()
 	f, at := listening(t.Context(), t, 4, "127.0.0.1:0")
 	p := startProxy(t, at)
 	a, b := joinAs(t, p.conn.LocalAddr().String(), "a"), joinAs(t, at, "b")
@@ -98,6 +99,7 @@ func TestAdaptersJoin(t *testing.T) {
 // TestFabricStartsAgain: adapters join the fabric that listens at the address after the one that they had joined, and
 // keep their LIDs.
 func TestFabricStartsAgain(t *testing.T) {
+	t.Parallel()
 	ctx, stop := context.WithCancel(t.Context())
 	f, at := listening(ctx, t, 2, "127.0.0.1:0")
 	d := joinAs(t, at, "")
@@ -117,6 +119,7 @@ func TestFabricStartsAgain(t *testing.T) {
 
 // TestAdapterRefused: refusals say what to do, and an adapter that comes back has its port and GUID.
 func TestAdapterRefused(t *testing.T) {
+	t.Parallel()
 	f, at := listening(t.Context(), t, 1, "127.0.0.1:0")
 	d := joinAs(t, at, "a")
 	guid := d.Query().NodeGUID

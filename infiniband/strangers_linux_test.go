@@ -159,6 +159,7 @@ func listener(t *testing.T) (*net.UnixListener, string) {
 
 // Opening a device waits for a fabric that takes its time, ends with its context, and at once when the fabric has gone.
 func TestOpenWaits(t *testing.T) {
+	t.Parallel()
 	t.Run("context", func(t *testing.T) {
 		_, name := listener(t)
 		ctx, cancel := context.WithCancelCause(t.Context())
