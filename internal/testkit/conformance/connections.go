@@ -297,25 +297,30 @@ func testConnectionOrder(t *T) {
 	t.newExchange(a, b).run(rounds, nil)
 }
 
-// testRemovalOrder closes the listener, or the device of either side, while connections come and go.
+// testRemovalOrder closes the listener, or the device of either side, while connections come and go. The three wait
+// for what is gone at the same time.
 func testRemovalOrder(t *T) {
+	var cases sync.WaitGroup
 	for _, what := range []string{"the listener", "the active side's device", "the passive side's device"} {
 		a, b := t.f.Open(t), t.f.Open(t)
 		x := t.newExchange(a, b)
-		x.run(16, func() {
-			time.Sleep(time.Duration(rand.IntN(20)) * time.Millisecond)
-			var err error
-			switch what {
-			case "the listener":
-				err = x.listener.Close()
-			case "the active side's device":
-				err = a.Close()
-			default:
-				err = b.Close()
-			}
-			if err != nil {
-				t.Errorf("closing %s: %v", what, err)
-			}
+		cases.Go(func() {
+			x.run(16, func() {
+				time.Sleep(time.Duration(rand.IntN(20)) * time.Millisecond)
+				var err error
+				switch what {
+				case "the listener":
+					err = x.listener.Close()
+				case "the active side's device":
+					err = a.Close()
+				default:
+					err = b.Close()
+				}
+				if err != nil {
+					t.Errorf("closing %s: %v", what, err)
+				}
+			})
 		})
 	}
+	cases.Wait()
 }
