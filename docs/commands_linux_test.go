@@ -176,7 +176,7 @@ func newHost(t *testing.T) *host {
 	t.Helper()
 	loopback.SetUp(t, "address add 192.0.2.1/32 dev lo", "address add 192.0.2.7/32 dev lo", "address add 192.0.2.9/32 dev lo")
 	h := &host{T: t, dir: t.TempDir(), ran: map[string]bool{}}
-	build := exec.Command("go", "build", "-o", filepath.Join(h.dir, "ramjet"), "../cmd/ramjet")
+	build := exec.Command("go", "build", "-ldflags=-w", "-o", filepath.Join(h.dir, "ramjet"), "../cmd/ramjet")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

@@ -29,7 +29,7 @@ import (
 // built is the command, which the first test that needs it builds.
 var built = sync.OnceValues(func() (string, error) {
 	command := filepath.Join(os.TempDir(), "ramjet-export-test-"+strconv.Itoa(os.Getpid()))
-	if out, err := exec.Command("go", "build", "-C", "..", "-o", command, "./cmd/ramjet").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-C", "..", "-ldflags=-w", "-o", command, "./cmd/ramjet").CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%w: %s", err, out)
 	}
 	return command, nil

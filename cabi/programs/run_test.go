@@ -21,7 +21,7 @@ import (
 func ramjet(t *testing.T) string {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "ramjet")
-	if text, err := exec.Command("go", "build", "-o", out, "../../cmd/ramjet").CombinedOutput(); err != nil {
+	if text, err := exec.Command("go", "build", "-ldflags=-w", "-o", out, "../../cmd/ramjet").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
 	return out

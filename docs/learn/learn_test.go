@@ -152,7 +152,7 @@ func build(t *testing.T) string {
 	dir := t.TempDir()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*patience)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "go", "build", "-o", dir+string(os.PathSeparator),
+	cmd := exec.CommandContext(ctx, "go", "build", "-ldflags=-w", "-o", dir+string(os.PathSeparator),
 		"./cmd/ramjet", "./docs/learn/programs/...")
 	cmd.Dir = filepath.Join("..", "..")
 	if out, err := cmd.CombinedOutput(); err != nil {
