@@ -97,6 +97,7 @@ func checkAccess(t *testing.T, where string, all []axNode, want map[string]int) 
 // A screen reader gets a name and a role of all that can be used, tables as tables, and graphs in words; on wide pages
 // and on narrow ones. Errors are linked to what they mean.
 func TestPageAccess(t *testing.T) {
+	t.Parallel()
 	b := startBrowser(t)
 	list := crowd()
 	d := &list[0].State.Devices[0]

@@ -54,6 +54,7 @@ func (w *world) set(f func()) {
 
 // The page in a browser: what it shows, the keyboard, and what goes away while it is looked at.
 func TestPage(t *testing.T) {
+	t.Parallel()
 	b := startBrowser(t)
 	w := &world{packets: &observe.Packets{Wire: observe.RoCEv2}}
 	s, url, end := serveAt(t, w, "127.0.0.1:0", "")
@@ -163,6 +164,7 @@ func TestPage(t *testing.T) {
 
 // Graphs have the scale of what they show, and say where nobody watched: an outage looks different.
 func TestPageGraphs(t *testing.T) {
+	t.Parallel()
 	b := startBrowser(t)
 	_, url, _ := serveAt(t, &world{}, "127.0.0.1:0", "")
 	b.open(url, 1400, 900, "light")
@@ -198,6 +200,7 @@ func TestPageGraphs(t *testing.T) {
 
 // What is said of peers and packets is what there is: no number 0, and not that no packet came above packets.
 func TestPageWords(t *testing.T) {
+	t.Parallel()
 	b := startBrowser(t)
 	p := processOf(5, 1)
 	p.State.Devices[0].QPs[0].DestQPN = 0
@@ -232,6 +235,7 @@ func TestPageWords(t *testing.T) {
 
 // The page writes numbers as the other commands do.
 func TestPageNumbers(t *testing.T) {
+	t.Parallel()
 	b := startBrowser(t)
 	_, url, _ := serveAt(t, &world{}, "127.0.0.1:0", "")
 	b.open(url, 1280, 800, "light")
@@ -264,6 +268,7 @@ func TestPageNumbers(t *testing.T) {
 
 // The page needs the key, and says so.
 func TestPageWithoutKey(t *testing.T) {
+	t.Parallel()
 	b := startBrowser(t)
 	_, url, _ := serveAt(t, &world{list: []statsocket.Process{processOf(5, 3)}}, "127.0.0.1:0", "")
 	b.open(strings.Split(url, "#")[0], 800, 600, "light")
@@ -275,6 +280,7 @@ func TestPageWithoutKey(t *testing.T) {
 
 // Nothing is cut off at the sides, on narrow screens and on wide ones, with long texts.
 func TestPageWidths(t *testing.T) {
+	t.Parallel()
 	b := startBrowser(t)
 	p := processOf(5, 3)
 	p.Command = "a-program-with-a-long-name"
@@ -333,6 +339,7 @@ func crowd() []statsocket.Process {
 // Twenty queue pairs fit a screen; the table sorts by its heads; graphs say what was when; errors are explained; the
 // map has the processes and their connections.
 func TestPageTable(t *testing.T) {
+	t.Parallel()
 	b := startBrowser(t)
 	_, url, _ := serveAt(t, &world{list: crowd(), packets: packets()}, "127.0.0.1:0", "")
 	b.open(url, 1400, 900, "light")
