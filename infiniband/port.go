@@ -69,8 +69,15 @@ const maxWindow = 256 << 10
 
 // Limits returns the limits of one batch.
 func (p *port) Limits() ibta.Limits {
-	return ibta.Limits{MaxPackets: maxBatch, MaxBytes: 64 << 10, Window: maxWindow, Overhead: 64}
+	return ibta.Limits{MaxPackets: maxBatch, MaxBytes: 64 << 10, Window: maxWindow, Overhead: packetOverhead, LinkOverhead: linkOverhead}
 }
+
+const (
+	// packetOverhead is the space that a packet takes in a receive buffer beyond its payload: buffers are counted in blocks.
+	packetOverhead = 64
+	// linkOverhead is what a packet takes of a link: LRH, BTH, ICRC, VCRC, delimiters (section 7.8).
+	linkOverhead = ib.LRHLen + ib.BTHLen + ib.ICRCLen + ib.VCRCLen + 2
+)
 
 // Prefix returns the attachment's slot, the top bits of queue pair numbers and ids, by which packets are steered.
 func (p *port) Prefix() (slot uint32, bits int) { return uint32(p.Slot()), steer.Bits }
