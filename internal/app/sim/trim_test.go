@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
 // Switches that trim drop nothing in an incast: each packet that is cut is sent again, by itself, and all bytes arrive,
@@ -40,6 +41,45 @@ func TestTrim(t *testing.T) {
 			if s.Counts.Retransmitted != trimmed {
 				t.Errorf("%v, %v: %d packets were sent again, %d were trimmed", cc, op, s.Counts.Retransmitted, trimmed)
 			}
+		}
+	}
+}
+
+// Packets that were trimmed, and reports of that, are seen with headers alone and an ICRC that is right, with payload and without.
+func TestTrimObserved(t *testing.T) {
+	for _, payload := range []bool{true, false} {
+		c := config(t, "window")
+		c.Payload, c.Switch.PFC, c.Switch.Trim = payload, false, 20e3
+		s, err := New(c, Star(5, wires), incast(4, 300_013, verbs.OpWrite))
+		if err != nil {
+			t.Fatal(err)
+		}
+		trimmed, reports := 0, 0
+		if err := s.Observe("host 4", func(o *Sighting) {
+			line := o.String()
+			cut, report := strings.HasSuffix(line, ", trimmed"), strings.HasSuffix(line, ", lost")
+			if !cut && !report {
+				return
+			}
+			src, dst := o.Addrs()
+			flow := ib.NewPseudoHeader(src, dst, true)
+			b := o.Append(nil)
+			if _, how := flow.Verify(b, 0); how != ib.VerifiedWhole || len(b) > maxHeader+ib.ICRCLen {
+				t.Fatalf("%s: %d bytes, ICRC %v", line, len(b), how)
+			}
+			if cut {
+				trimmed++
+			} else {
+				reports++
+			}
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if more, err := s.Run(1 << 30); more || err != nil {
+			t.Fatal(more, err)
+		}
+		if trimmed == 0 || reports != trimmed {
+			t.Errorf("payload %v: %d trimmed packets were seen, and %d reports of them", payload, trimmed, reports)
 		}
 	}
 }
