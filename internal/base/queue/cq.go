@@ -4,9 +4,9 @@ package queue
 
 import (
 	"fmt"
-	"sync"
 	"sync/atomic"
 
+	"github.com/ramjet-rdma/ramjet/internal/base/lockorder"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
@@ -35,7 +35,7 @@ type CQ struct {
 	armed    atomic.Uint32 // the event that was requested
 	overflow atomic.Bool
 
-	poll   sync.Mutex
+	poll   lockorder.Mutex[lockorder.Leaf]
 	polled atomic.Uint32 // completions, ever
 
 	events driver.CQEvents

@@ -7,8 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 
+	"github.com/ramjet-rdma/ramjet/internal/base/lockorder"
 	"github.com/ramjet-rdma/ramjet/internal/base/queue"
 	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
 	"github.com/ramjet-rdma/ramjet/internal/engine/ibta"
@@ -48,15 +48,14 @@ type madFilter struct {
 	method  wire.Method
 }
 
-// agent is a management agent. Datagrams wait in it under a lock of its own, taken inside the
-// device's, so that receivers do not compete for the data path.
+// agent is a management agent. Datagrams wait in it under a lock of its own, so that receivers do not compete for the data path.
 type agent struct {
 	dev  *Device
 	port int
 	spec umad.Spec
 	id   uint32
 
-	mu      sync.Mutex
+	mu      lockorder.Mutex[lockorder.Leaf]
 	arrived queue.Ring[mad]
 	closed  bool
 	ready   chan struct{} // of capacity 1: check again

@@ -4,8 +4,8 @@ package packetdev
 
 import (
 	"fmt"
-	"sync"
 
+	"github.com/ramjet-rdma/ramjet/internal/base/lockorder"
 	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
@@ -53,7 +53,7 @@ func (a *agent) IDs() (base, mask uint32) { return a.dev.prefix(32) }
 // claims are the service ids that a device has claimed. They have a lock of their own, because
 // other processes may make a claim wait.
 type claims struct {
-	mu    sync.Mutex
+	mu    lockorder.Mutex[lockorder.Claims]
 	masks map[uint64]uint64 // by service id
 	ended bool
 }

@@ -9,9 +9,9 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"sync"
 	"sync/atomic"
 
+	"github.com/ramjet-rdma/ramjet/internal/base/lockorder"
 	"github.com/ramjet-rdma/ramjet/internal/base/memory"
 	"github.com/ramjet-rdma/ramjet/internal/base/queue"
 	"github.com/ramjet-rdma/ramjet/verbs"
@@ -25,10 +25,10 @@ type Device struct {
 	driver.UnsupportedConnector
 	Attr     verbs.DeviceAttr
 	port     PortState
-	portLock sync.Mutex // of the port's state, taken outside the lane's Mu
+	portLock lockorder.Mutex[lockorder.Port] // of the port's state
 
 	Lane       Lane
-	view       sync.Mutex // what observers see: see observe.go; taken inside the lane's Mu
+	view       lockorder.Mutex[lockorder.View] // what observers see: see observe.go
 	memory     *memory.Table
 	QPs        map[verbs.QPN]QueuePair // changed with the lane's Mu and view
 	objects    objectLists             // changed with the lane's Mu and view

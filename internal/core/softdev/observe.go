@@ -3,8 +3,7 @@
 package softdev
 
 import (
-	"sync"
-
+	"github.com/ramjet-rdma/ramjet/internal/base/lockorder"
 	"github.com/ramjet-rdma/ramjet/internal/base/memory"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/verbs/metric"
@@ -19,7 +18,7 @@ import (
 
 // dataLock is the lock of a device.
 type dataLock struct {
-	sync.Mutex
+	lockorder.Mutex[lockorder.Lane]
 	Counted bool // something was, since the last publish
 	later   bool // the holder will come back, or the device's goroutine will look
 	publish func()

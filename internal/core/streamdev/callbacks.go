@@ -2,11 +2,11 @@
 
 package streamdev
 
-import "sync"
+import "github.com/ramjet-rdma/ramjet/internal/base/lockorder"
 
 // callbackQueue delivers callbacks without the device's lock, in order, in one goroutine.
 type callbackQueue struct {
-	mu    sync.Mutex
+	mu    lockorder.Mutex[lockorder.Leaf]
 	queue []func()
 	ready chan struct{} // of capacity 1: check again
 	ended chan struct{}
