@@ -82,7 +82,7 @@ func (t *topCommand) run(ctx context.Context, pids []int, out io.Writer) error {
 		return errors.New("standard output is no terminal: `ramjet stat --watch` shows the same anywhere")
 	}
 	read := func() ([]statsocket.Process, error) { return cli.ReadProcesses(ctx, pids) }
-	first, err := read() // what can never work, or names a process in vain, ends before the screen is taken
+	first, err := read() // what can never work, or names no process, ends before the screen is taken
 	if err != nil {
 		return err
 	}
