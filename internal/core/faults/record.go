@@ -3,6 +3,7 @@
 package faults
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -139,7 +140,8 @@ func readRecord(b []byte) (in *Injector, finished bool, log string, err error) {
 	if len(b) < headerSize || len(b) > maxRecord {
 		return nil, false, "", damaged
 	}
-	h := *(*recordHeader)(unsafe.Pointer(&b[0]))
+	word := func(at int) uint64 { return binary.NativeEndian.Uint64(b[at:]) }
+	h := recordHeader{finished: word(0), faults: word(8)}
 	if h.faults > uint64((len(b)-headerSize)/tallySize) {
 		return nil, false, "", damaged
 	}
@@ -154,8 +156,8 @@ func readRecord(b []byte) (in *Injector, finished bool, log string, err error) {
 		if err != nil || len(set.Faults) != 1 {
 			return nil, false, "", damaged
 		}
-		kept := *(*tally)(unsafe.Pointer(&b[headerSize+i*tallySize]))
-		in.faults = append(in.faults, &state{Fault: set.Faults[0], tally: &kept})
+		at := headerSize + i*tallySize
+		in.faults = append(in.faults, &state{Fault: set.Faults[0], tally: &tally{word(at), word(at + 8), word(at + 16)}})
 	}
 	return in, h.finished != 0, text.Log, nil
 }

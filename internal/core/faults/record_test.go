@@ -100,3 +100,16 @@ func TestDamagedRecords(t *testing.T) {
 		}
 	}
 }
+
+// FuzzRecord: a record is read or is an error, whatever it says, and its summary is text.
+func FuzzRecord(f *testing.F) {
+	for _, s := range []string{"", strings.Repeat("\x00", 16) + `{"Device":"roce:192.0.2.7"}`,
+		"\x00\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00" + strings.Repeat("\x01", 24) + `{"Faults":["event QP_FATAL"]}`} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if in, _, _, err := readRecord(b); err == nil {
+			in.Summary()
+		}
+	})
+}
