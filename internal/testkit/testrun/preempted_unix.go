@@ -12,13 +12,18 @@ import (
 )
 
 // Preemptions returns a function that reports whether Go has taken the processor from a goroutine since it
-// was called last. Go sends itself SIGURG for that, and passes it on.
+// was called last, or may have. Go sends itself SIGURG for that, and passes it on. A goroutine in a system call that
+// takes long loses the processor without a signal, and another thread runs the others: that takes the system a switch
+// of threads.
 func Preemptions(t *testing.T) func() bool {
 	c, behind := make(chan os.Signal, 1), make(chan os.Signal, 1)
 	signal.Notify(c, syscall.SIGURG)
 	signal.Notify(behind, syscall.SIGWINCH)
 	t.Cleanup(func() { signal.Stop(c); signal.Stop(behind) })
+	var before threadUse
 	return func() bool {
+		moved := ownThread() != before
+		defer func() { before = ownThread() }()
 		// A goroutine of Go's passes signals on, those with lower numbers first: when it has passed
 		// on one that comes later, it has all before.
 		if err := syscall.Kill(os.Getpid(), syscall.SIGWINCH); err != nil {
@@ -29,7 +34,7 @@ func Preemptions(t *testing.T) func() bool {
 		case <-c:
 			return true
 		default:
-			return false
+			return moved
 		}
 	}
 }
