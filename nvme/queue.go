@@ -294,7 +294,12 @@ func (r *request) dispatch() wire.Status {
 		return r.fabrics(c)
 	case r.q.locked.Load():
 		return wire.AuthenticationRequired
-	case c == nil || !c.enabled():
+	case c == nil:
+		return wire.CommandSequenceError
+	case !c.enabled():
+		if r.q.req.QID != 0 { // the queue ends with its controller, which has ended or was reset: its commands have no answer
+			return errEnded
+		}
 		return wire.CommandSequenceError
 	case r.q.req.QID == 0:
 		return r.admin(c)
