@@ -211,6 +211,7 @@ var elsewhere = []struct{ begins, why string }{
 	{"./ramjet run", "cabi/programs runs these programs"},
 	{"ramjet run --check", "a user's program; cabi/programs runs programs of ours so"},
 	{"RAMJET_CHECK=1 ./go-program", "a user's program"},
+	{"ramjet run --faults 'loss 1% sent; fail reg_mr ENOMEM nth 3' -- ./go-program", "a user's program; package faults tests the summary"},
 	{"RAMJET_PCAP=/tmp/%p.pcapng ./ramjet run", "cabi/programs records programs"},
 	{"ramjet run -d 'infiniband:?join=192.0.2.1:7470' -- ibv_devinfo", "a C program with the libraries, which the test does not build"},
 	{"ramjet run -d shm:127.0.0.1 -- ib_write_bw", "cabi/programs runs it"},
