@@ -265,9 +265,10 @@ func (d *Disk) writeAgain(ctx context.Context, b []byte, off int64, lost error) 
 	return before, err
 }
 
-// on carries out a command, on the next association if one is lost; lost: how one was before, nil: it was not. It returns how
-// many associations there had been before the command was sent, and the generation of the one that has carried it out. A flush on one that was there before a write, on whichever path, is of the same life of the
-// target: the cache has the write.
+// on carries out a command, on the next association if one is lost; lost: how one was before, nil: it was not. It
+// returns how many associations there had been before the command was sent, and the generation of the one that has
+// carried it out. A flush on one that was there before a write, on whichever path, is of the same life of the target:
+// the cache has the write.
 func (d *Disk) on(ctx context.Context, name string, changes bool, cmd *wire.Command, out, in []byte,
 	lost error) (before, generation uint64, err error) {
 	generation, err = d.retry(ctx, name, changes, func(a *association) error {

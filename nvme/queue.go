@@ -296,11 +296,10 @@ func (r *request) dispatch() wire.Status {
 		return wire.AuthenticationRequired
 	case c == nil:
 		return wire.CommandSequenceError
-	case !c.enabled():
-		if r.q.req.QID != 0 { // the queue ends with its controller, which has ended or was reset: its commands have no answer
-			return errEnded
-		}
+	case r.q.req.QID == 0 && !c.enabled():
 		return wire.CommandSequenceError
+	case !c.enabled(): // the controller has ended, or was reset: its queues end, too, and what is on them has no answer
+		return errEnded
 	case r.q.req.QID == 0:
 		return r.admin(c)
 	}

@@ -202,10 +202,12 @@ func (l *Lane) standBy(timer *time.Timer) {
 	for same, seen := 0, l.pollOwner.changes.Load(); ; {
 		var late <-chan time.Time
 		if !park || outside {
-			late = timer.C
-			if timer.Reset(l.grace()); park {
-				timer.Reset(strayAfter)
+			wait := l.grace()
+			if park {
+				wait = strayAfter
 			}
+			timer.Reset(wait)
+			late = timer.C
 		}
 		select {
 		case <-late:
