@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/fabric"
-	"github.com/ramjet-rdma/ramjet/internal/system/netio"
+	"github.com/ramjet-rdma/ramjet/internal/system/pollwait"
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
@@ -78,7 +78,7 @@ func (w *cableWaiter) Pollable() bool {
 }
 
 func (w *cableWaiter) BeginWait(_ bool, at *driver.PollSet) bool {
-	return w.socket.Load().sock.BeginWait(false, (*netio.PollSet)(at))
+	return w.socket.Load().sock.BeginWait(false, (*pollwait.Set)(at))
 }
 
 func (w *cableWaiter) EndWait(rung bool) { w.socket.Load().sock.EndWait(rung) }

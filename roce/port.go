@@ -13,6 +13,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/engine/ibta"
 	"github.com/ramjet-rdma/ramjet/internal/system/linkwatch"
 	"github.com/ramjet-rdma/ramjet/internal/system/netio"
+	"github.com/ramjet-rdma/ramjet/internal/system/pollwait"
 	"github.com/ramjet-rdma/ramjet/trace"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
@@ -166,7 +167,7 @@ func (p *port) Pollable() bool { return p.sock.Pollable() }
 
 // BeginWait is Wait up to where it sleeps.
 func (p *port) BeginWait(writable bool, at *driver.PollSet) bool {
-	return p.sock.BeginWait(writable, (*netio.PollSet)(at))
+	return p.sock.BeginWait(writable, (*pollwait.Set)(at))
 }
 
 // EndWait ends what BeginWait began.

@@ -13,6 +13,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/engine/ibta"
 	"github.com/ramjet-rdma/ramjet/internal/system/etherring"
 	"github.com/ramjet-rdma/ramjet/internal/system/linkwatch"
+	"github.com/ramjet-rdma/ramjet/internal/system/pollwait"
 	"github.com/ramjet-rdma/ramjet/trace"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
@@ -191,7 +192,7 @@ func (p *port) Wait(writable bool) error {
 func (p *port) Pollable() bool { return true }
 
 func (p *port) BeginWait(writable bool, at *driver.PollSet) bool {
-	return !p.loopback.ready.Load() && p.sock.BeginWait(writable, (*etherring.PollSet)(at))
+	return !p.loopback.ready.Load() && p.sock.BeginWait(writable, (*pollwait.Set)(at))
 }
 
 func (p *port) EndWait(rung bool) { p.sock.EndWait(rung) }

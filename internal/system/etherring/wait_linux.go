@@ -75,17 +75,9 @@ func (s *Socket) Wait(writable bool) error {
 	}
 }
 
-// PollSet is what a wait sleeps at.
-type PollSet struct {
-	Event int           // to read, by which Wake ends the wait
-	Read  []int         // others to read
-	Write int           // to write; negative: none
-	Limit time.Duration // negative: none
-}
-
 // BeginWait is Wait up to where it sleeps: a thread then does so by itself, with poll(2), at what BeginWait says. Until
 // EndWait nobody else waits. BeginWait returns false if there is no need to sleep.
-func (s *Socket) BeginWait(writable bool, at *PollSet) bool {
+func (s *Socket) BeginWait(writable bool, at *pollwait.Set) bool {
 	w := &s.wait
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -94,7 +86,7 @@ func (s *Socket) BeginWait(writable bool, at *PollSet) bool {
 		w.woken = false
 		return false
 	}
-	*at = PollSet{Event: int(w.event.FD()), Read: append(at.Read[:0], s.fd), Write: -1, Limit: left}
+	*at = pollwait.Set{Event: int(w.event.FD()), Read: append(at.Read[:0], s.fd), Write: -1, Limit: left}
 	if writable {
 		at.Write = s.fd
 	}

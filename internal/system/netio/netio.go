@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net/netip"
 	"time"
+
+	"github.com/ramjet-rdma/ramjet/internal/system/pollwait"
 )
 
 // MaxPayload is the maximum number of bytes of one Train, and so of one datagram: 65,535 less the
@@ -79,7 +81,7 @@ type transport interface {
 	send(t *Train) error
 	recv(into []Datagrams) (int, error)
 	wait(writable bool) error
-	beginWait(writable bool, at *PollSet) bool
+	beginWait(writable bool, at *pollwait.Set) bool
 	endWait(rung bool)
 	unsent() int
 	doze(d time.Duration)
@@ -159,18 +161,12 @@ func (s *Socket) Wait() error { return s.impl.wait(false) }
 // [ErrAgain]: a socket can nearly always take more.
 func (s *Socket) WaitWritable() error { return s.impl.wait(true) }
 
-// PollSet is what a wait sleeps at.
-type PollSet struct {
-	Event int           // to read, by which Wake ends the wait
-	Read  []int         // others to read
-	Write int           // to write; negative: none
-	Limit time.Duration // negative: none
-}
-
 // BeginWait is Wait, or WaitWritable, up to where it sleeps: a thread then does so by itself, with
 // poll(2), at what BeginWait says. Until EndWait nobody else waits. BeginWait returns false if there is no need to
 // sleep.
-func (s *Socket) BeginWait(writable bool, at *PollSet) bool { return s.impl.beginWait(writable, at) }
+func (s *Socket) BeginWait(writable bool, at *pollwait.Set) bool {
+	return s.impl.beginWait(writable, at)
+}
 
 // EndWait ends what BeginWait began. rung says that Event was found readable; otherwise it stays so if it is.
 func (s *Socket) EndWait(rung bool) { s.impl.endWait(rung) }

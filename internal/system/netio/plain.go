@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/system/forkmark"
+	"github.com/ramjet-rdma/ramjet/internal/system/pollwait"
 )
 
 // plainSlots is how many datagrams the plain socket holds for Recv; more wait in the system's
@@ -220,8 +221,8 @@ func (*plain) unsent() int { return 0 }
 func (p *plain) doze(time.Duration) {}
 func (p *plain) dozes() bool        { return false }
 
-func (p *plain) beginWait(bool, *PollSet) bool { return false }
-func (p *plain) endWait(bool)                  {}
+func (p *plain) beginWait(bool, *pollwait.Set) bool { return false }
+func (p *plain) endWait(bool)                       {}
 
 func (p *plain) setDeadline(t time.Time) {
 	p.mu.Lock()

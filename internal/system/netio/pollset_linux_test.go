@@ -7,10 +7,12 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ramjet-rdma/ramjet/internal/system/pollwait"
 )
 
 // pollAt sleeps at a set as a thread does by itself. It reports whether the event is ready, and whether anything else is.
-func pollAt(t *testing.T, at *PollSet) (rung, ready bool) {
+func pollAt(t *testing.T, at *pollwait.Set) (rung, ready bool) {
 	t.Helper()
 	fds := []unix.PollFd{{Fd: int32(at.Event), Events: unix.POLLIN}}
 	for _, fd := range at.Read {
@@ -39,7 +41,7 @@ func TestBeginWait(t *testing.T) {
 		t.Error("a plain socket has BeginWait")
 	}
 	a, b := listen(t, first, Options{}), listen(t, second, Options{})
-	var at PollSet
+	var at pollwait.Set
 	into := make([]Datagrams, 4)
 	for range 3 {
 		if !b.BeginWait(false, &at) {

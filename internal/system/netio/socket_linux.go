@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ramjet-rdma/ramjet/internal/system/forkmark"
+	"github.com/ramjet-rdma/ramjet/internal/system/pollwait"
 )
 
 // batched is a socket outside Go's network poller.
@@ -241,7 +242,7 @@ func (s *batched) fullOf(ports []port, writable bool) int {
 	return ports[0].fd
 }
 
-func (s *batched) beginWait(writable bool, at *PollSet) bool {
+func (s *batched) beginWait(writable bool, at *pollwait.Set) bool {
 	ports := *s.ports.Load()
 	return s.waiter.begin(ports, s.fullOf(ports, writable), at)
 }

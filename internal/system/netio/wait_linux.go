@@ -91,7 +91,7 @@ func (w *waiter) wait(ports []port, full int) error {
 }
 
 // begin is wait up to where it sleeps. It returns false if there is no need to sleep.
-func (w *waiter) begin(ports []port, full int, at *PollSet) bool {
+func (w *waiter) begin(ports []port, full int, at *pollwait.Set) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed || w.woken {
@@ -103,7 +103,7 @@ func (w *waiter) begin(ports []port, full int, at *PollSet) bool {
 		return false
 	}
 	w.waiting = true
-	*at = PollSet{Event: int(w.event.FD()), Read: at.Read[:0], Write: -1, Limit: left}
+	*at = pollwait.Set{Event: int(w.event.FD()), Read: at.Read[:0], Write: -1, Limit: left}
 	for _, p := range ports {
 		at.Read = append(at.Read, p.fd)
 	}
