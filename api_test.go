@@ -21,7 +21,8 @@ import (
 var updateAPI = flag.Bool("api.update", false, "TestAPI adds what is new to api/v1.txt")
 
 // stable are the packages whose API docs/stability.md promises to keep.
-var stable = []string{"ramjet", "verbs", "verbs/metric", "verbs/umad", "cm", "rnet", "regcache", "roce", "roce1", "iwarp", "infiniband", "shm", "kernel", "trace", "rdmatest"}
+var stable = []string{"ramjet", "verbs", "verbs/metric", "verbs/umad", "cm", "rnet", "regcache", "roce", "roce1",
+	"iwarp", "infiniband", "shm", "kernel", "trace", "rdmatest"}
 
 // TestAPI compares the exported declarations of the stable packages with api/v1.txt, a line for each. What is gone has
 // to be deleted there by hand: a change that breaks programs is then seen in review.
@@ -86,7 +87,8 @@ func declarations(t *testing.T) (lines []string) {
 		path, file, _ := strings.Cut(strings.TrimSpace(line), " ")
 		files[path] = file
 	}
-	imports := importer.ForCompiler(token.NewFileSet(), "gc", func(path string) (io.ReadCloser, error) { return os.Open(files[path]) })
+	imports := importer.ForCompiler(token.NewFileSet(), "gc",
+		func(path string) (io.ReadCloser, error) { return os.Open(files[path]) })
 	for _, path := range paths {
 		pkg, err := imports.Import(path)
 		if err != nil {
@@ -151,7 +153,8 @@ func declaration(o types.Object) (lines []string) {
 		if value.Lookup(m.Pkg(), m.Name()) != nil {
 			receiver = name
 		}
-		lines = append(lines, fmt.Sprintf("method (%s) %s%s", receiver, m.Name(), strings.TrimPrefix(text(nameless(m.(*types.Func))), "func")))
+		lines = append(lines, fmt.Sprintf("method (%s) %s%s", receiver, m.Name(),
+			strings.TrimPrefix(text(nameless(m.(*types.Func))), "func")))
 	}
 	return lines
 }

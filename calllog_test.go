@@ -60,14 +60,16 @@ func TestCallLog(t *testing.T) {
 	if err := qp.Connect(ep, ep, nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := qp.PostSend(&verbs.SendWR{ID: 7, Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: []verbs.SGE{mr.SGE(0, 8)}, Remote: mr.Remote().At(64)}); err != nil {
+	if err := qp.PostSend(&verbs.SendWR{ID: 7, Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: []verbs.SGE{mr.SGE(0, 8)},
+		Remote: mr.Remote().At(64)}); err != nil {
 		t.Fatal(err)
 	}
 	var wcs [4]verbs.WC
 	if _, err := cq.Wait(t.Context(), wcs[:]); err != nil {
 		t.Fatal(err)
 	}
-	if err := qp.Modify(verbs.QPAttr{State: verbs.StateRTS, DestQPN: 1}, verbs.MaskState|verbs.MaskDestQPN); err == nil {
+	if err := qp.Modify(verbs.QPAttr{State: verbs.StateRTS, DestQPN: 1},
+		verbs.MaskState|verbs.MaskDestQPN); err == nil {
 		t.Fatal("DestQPN has changed")
 	}
 	id, err := cm.NewID(cm.NewEventChannel(), dev, cm.TCP)
@@ -122,7 +124,8 @@ func TestCallLogFilter(t *testing.T) {
 		t.Errorf("%s", text)
 	}
 	_, err := ramjet.Open("roce:"+loopback.Next().String(), ramjet.WithCallLog(log, "eror"))
-	if err == nil || !strings.Contains(err.Error(), `filter of calls: column 1: "eror": expected a call`) || !strings.Contains(err.Error(), "did you mean errors?") {
+	if err == nil || !strings.Contains(err.Error(), `filter of calls: column 1: "eror": expected a call`) ||
+		!strings.Contains(err.Error(), "did you mean errors?") {
 		t.Error(err)
 	}
 }
@@ -142,7 +145,8 @@ func TestCallLogConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	conn.Close()
-	for deadline := time.Now().Add(time.Minute); !strings.Contains(untimed(log), "rdma_destroy_id(") && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(time.Minute); !strings.Contains(untimed(log), "rdma_destroy_id(") &&
+		time.Now().Before(deadline); {
 		time.Sleep(time.Millisecond)
 	}
 	text := untimed(log)
@@ -151,7 +155,8 @@ func TestCallLogConnection(t *testing.T) {
 		`rdma_get_cm_event\(event=\{type=RDMA_CM_EVENT_ADDR_RESOLVED, id=id1\}\) = 0`,
 		`rdma_create_qp\(id=id1, attr=\{qp_type=.*\}, qp=qp1, qp_num=0x\w+\) = 0`,
 		`rdma_connect\(id=id1, conn_param=\{private_data_len=\d+, .*\}\) = 0`,
-		`rdma_get_cm_event\(event=\{type=RDMA_CM_EVENT_ESTABLISHED, id=id1, src_addr=127\.\S+, dst_addr=` + regexp.QuoteMeta(l.Addr().String()) + `\}\) = 0`,
+		`rdma_get_cm_event\(event=\{type=RDMA_CM_EVENT_ESTABLISHED, id=id1, src_addr=127\.\S+, dst_addr=` +
+			regexp.QuoteMeta(l.Addr().String()) + `\}\) = 0`,
 		`rdma_destroy_id\(id=id1\) = 0`,
 	} {
 		if !regexp.MustCompile(`(?m)^` + want + `$`).MatchString(text) {
@@ -183,7 +188,8 @@ func TestCallLogWait(t *testing.T) {
 		t.Fatal("an event")
 	}
 	m := regexp.MustCompile(`^\d+ [\d:.]+ rdma_get_cm_event\( \.\.\.\n` +
-		`\d+ [\d:.]+ rdma_get_cm_event\(\) = -1 ECANCELED \(context canceled\) <([\d.]+)>\n$`).FindStringSubmatch(log.String())
+		`\d+ [\d:.]+ rdma_get_cm_event\(\) = -1 ECANCELED \(context canceled\) <([\d.]+)>\n$`).FindStringSubmatch(
+		log.String())
 	if m == nil {
 		t.Fatal(log.String())
 	}

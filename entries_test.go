@@ -14,9 +14,10 @@ import (
 
 // reads finds what takes bytes from outside of the process: sockets, files, shared memory, and text that somebody else
 // has written.
-var reads = regexp.MustCompile(`\b(ReadFrom(UDPAddrPort|UDP|Unix|AddrPort)|ReadMsg(Unix|UDP)|Recvmsg|Recvfrom|SYS_RECV\w+|SYS_READ|SYS_MMAP)\b` +
-	`|\bio\.Read(Full|All)\(|\bjson\.(Unmarshal|NewDecoder)\(|\bbufio\.New(Scanner|Reader|ReaderSize)\(|\bos\.ReadFile\(|\bunix\.(Read|Mmap)\(` +
-	`|\b(conn|c|link|Link|tcp|udp|from|inbox|file|f|raw)\.Read(At)?\(|\bServeHTTP\(`)
+var reads = regexp.MustCompile(
+	`\b(ReadFrom(UDPAddrPort|UDP|Unix|AddrPort)|ReadMsg(Unix|UDP)|Recvmsg|Recvfrom|SYS_RECV\w+|SYS_READ|SYS_MMAP)\b` +
+		`|\bio\.Read(Full|All)\(|\bjson\.(Unmarshal|NewDecoder)\(|\bbufio\.New(Scanner|Reader|ReaderSize)\(|\bos\.ReadFile\(|\bunix\.(Read|Mmap)\(` +
+		`|\b(conn|c|link|Link|tcp|udp|from|inbox|file|f|raw)\.Read(At)?\(|\bServeHTTP\(`)
 
 // entryFiles returns the files in which bytes come in.
 func entryFiles(t *testing.T) (files []string) {
@@ -26,10 +27,12 @@ func entryFiles(t *testing.T) (files []string) {
 			return err
 		}
 		slash := filepath.ToSlash(path)
-		if d.IsDir() && slices.Contains([]string{".git", "checksuite", "examples", "internal/testkit", "interop"}, slash) {
+		if d.IsDir() && slices.Contains([]string{".git", "checksuite", "examples", "internal/testkit", "interop"},
+			slash) {
 			return fs.SkipDir
 		}
-		if d.IsDir() || !strings.HasSuffix(slash, ".go") || strings.HasSuffix(slash, "_test.go") || strings.HasSuffix(slash, "/gen.go") {
+		if d.IsDir() || !strings.HasSuffix(slash, ".go") || strings.HasSuffix(slash, "_test.go") ||
+			strings.HasSuffix(slash, "/gen.go") {
 			return nil
 		}
 		src, err := os.ReadFile(path)
@@ -47,8 +50,8 @@ func entryFiles(t *testing.T) (files []string) {
 	return files
 }
 
-// TestEntries compares the files in which bytes come in with the tables of docs/security.md: each file is in one of them,
-// and in the first one with a fuzzer that enters there. TestSecurityRows looks for the fuzzers.
+// TestEntries compares the files in which bytes come in with the tables of docs/security.md: each file is in one of
+// them, and in the first one with a fuzzer that enters there. TestSecurityRows looks for the fuzzers.
 func TestEntries(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("docs", "security.md"))
 	if err != nil {
@@ -64,7 +67,8 @@ func TestEntries(t *testing.T) {
 	listed := map[string]bool{}
 	for line := range strings.Lines(section) {
 		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
-		if !strings.HasPrefix(line, "| ") || strings.HasPrefix(line, "| ---") || strings.Contains(line, "| read by |") || strings.HasPrefix(line, "| read by |") {
+		if !strings.HasPrefix(line, "| ") || strings.HasPrefix(line, "| ---") ||
+			strings.Contains(line, "| read by |") || strings.HasPrefix(line, "| read by |") {
 			continue
 		}
 		switch last := cells[len(cells)-1]; len(cells) {

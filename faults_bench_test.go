@@ -15,7 +15,8 @@ import (
 // BenchmarkFaults measures WRITEs of 4 KiB, one after the other, on devices without faults, with one that concerns no
 // packet, and with one that looks at each packet and never strikes. Their ratios are what faults cost that only wait.
 func BenchmarkFaults(b *testing.B) {
-	for _, c := range []struct{ name, text string }{{"none", ""}, {"call", "fail reg_mr EIO nth 1000000"}, {"packets", "loss nth 1000000000 of mad"}} {
+	for _, c := range []struct{ name, text string }{{"none", ""}, {"call", "fail reg_mr EIO nth 1000000"},
+		{"packets", "loss nth 1000000000 of mad"}} {
 		for _, kind := range []string{"roce", "iwarp", "shm"} {
 			if kind != "roce" && c.name == "packets" { // streams have no sorts of packets
 				continue
@@ -28,7 +29,8 @@ func BenchmarkFaults(b *testing.B) {
 				if err := ramjet.SetFaults(near, c.text, &testrun.Buffer{}); err != nil {
 					b.Fatal(err)
 				}
-				wr := verbs.SendWR{Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: []verbs.SGE{ends[0].MR.SGE(0, 4096)}, Remote: ends[1].MR.Remote()}
+				wr := verbs.SendWR{Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: []verbs.SGE{ends[0].MR.SGE(0, 4096)},
+					Remote: ends[1].MR.Remote()}
 				var wcs [1]verbs.WC
 				b.SetBytes(4096)
 				b.ReportAllocs()
@@ -36,7 +38,8 @@ func BenchmarkFaults(b *testing.B) {
 					if err := ends[0].QP.PostSend(&wr); err != nil {
 						b.Fatal(err)
 					}
-					if n, err := ends[0].CQ.Wait(b.Context(), wcs[:]); err != nil || n != 1 || wcs[0].Status != verbs.StatusSuccess {
+					if n, err := ends[0].CQ.Wait(b.Context(), wcs[:]); err != nil || n != 1 ||
+						wcs[0].Status != verbs.StatusSuccess {
 						b.Fatalf("%+v, %v", wcs[:n], err)
 					}
 				}

@@ -96,8 +96,8 @@ func struck(t *testing.T, dev *verbs.Device, kind string) uint64 {
 	return 0
 }
 
-// strike sets a fault and does something that it strikes. A fault that lasts for a while may be over before a busy machine
-// has done anything: then both come again. It returns the log of the last one.
+// strike sets a fault and does something that it strikes. A fault that lasts for a while may be over before a busy
+// machine has done anything: then both come again. It returns the log of the last one.
 func strike(t *testing.T, dev *verbs.Device, text, kind string, do func()) *testrun.Buffer {
 	t.Helper()
 	for ctx := faultContext(t); ; {
@@ -117,8 +117,9 @@ func strike(t *testing.T, dev *verbs.Device, text, kind string, do func()) *test
 // TestFaultsOfPackets: reliable queue pairs get over what happens to packets.
 func TestFaultsOfPackets(t *testing.T) {
 	for _, text := range []string{
-		"loss every 7 sent", "loss every 7 received", "duplicate every 3", "corrupt every 7 sent", "corrupt every 7 received",
-		"reorder 200us every 3 sent", "reorder 200us every 3 received", "delay 100us 50us", "rate 100mbit", "rnr every 4 times 3",
+		"loss every 7 sent", "loss every 7 received", "duplicate every 3", "corrupt every 7 sent",
+		"corrupt every 7 received", "reorder 200us every 3 sent", "reorder 200us every 3 received", "delay 100us 50us",
+		"rate 100mbit", "rnr every 4 times 3",
 	} {
 		for _, kind := range []string{"roce", "infiniband"} {
 			t.Run(kind+"/"+strings.ReplaceAll(text, " ", "-"), func(t *testing.T) {
@@ -153,8 +154,8 @@ func TestFaultsOfPackets(t *testing.T) {
 	}
 }
 
-// TestPartitionFromCount: a partition of a queue pair begins with the nth packet, or the nth read or write of a stream, and
-// not with the time. It is logged once, as a fault that does the same again.
+// TestPartitionFromCount: a partition of a queue pair begins with the nth packet, or the nth read or write of a stream,
+// and not with the time. It is logged once, as a fault that does the same again.
 func TestPartitionFromCount(t *testing.T) {
 	for _, kind := range []string{"roce", "iwarp"} {
 		t.Run(kind, func(t *testing.T) {
@@ -202,8 +203,9 @@ func TestPartitionFromCount(t *testing.T) {
 
 // TestFaultsOfStreams: iWARP gets over a slow path, and finds what is spoiled.
 func TestFaultsOfStreams(t *testing.T) {
-	for _, text := range []string{"delay 1ms 500us", "rate 100mbit", "down for 20ms", "partition peer 127.0.0.0/8 for 20ms",
-		"partition peer 127.0.0.0/8 sent for 20ms", "partition peer 127.0.0.0/8 received for 20ms"} {
+	for _, text := range []string{"delay 1ms 500us", "rate 100mbit", "down for 20ms",
+		"partition peer 127.0.0.0/8 for 20ms", "partition peer 127.0.0.0/8 sent for 20ms",
+		"partition peer 127.0.0.0/8 received for 20ms"} {
 		t.Run(strings.ReplaceAll(text, " ", "-"), func(t *testing.T) {
 			t.Parallel()
 			a, _ := loopback.Open(t, func(addr string) (*verbs.Device, error) { return ramjet.Open("iwarp:" + addr) })
@@ -354,7 +356,8 @@ func TestRefusedFaults(t *testing.T) {
 			t.Errorf("%v: %v", c, err)
 		}
 	}
-	if _, err := ramjet.Open("roce:127.0.0.1", ramjet.WithFaults("loss 1%\nlos")); err == nil || !strings.Contains(err.Error(), "line 2, column 1") {
+	if _, err := ramjet.Open("roce:127.0.0.1", ramjet.WithFaults("loss 1%\nlos")); err == nil ||
+		!strings.Contains(err.Error(), "line 2, column 1") {
 		t.Error(err)
 	}
 }
@@ -364,7 +367,8 @@ func TestFaultsOfCalls(t *testing.T) {
 	for _, kind := range []string{"roce", "iwarp", "shm"} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			dev, log := openWithFaults(t, kind, "fail reg_mr ENOMEM nth 2; fail create_qp EINVAL nth 1; fail create_cq EBUSY nth 2; fail post_send ENOMEM nth 1; fail post_recv EIO nth 2")
+			dev, log := openWithFaults(t, kind,
+				"fail reg_mr ENOMEM nth 2; fail create_qp EINVAL nth 1; fail create_cq EBUSY nth 2; fail post_send ENOMEM nth 1; fail post_recv EIO nth 2")
 			pd, err := dev.AllocPD()
 			if err != nil {
 				t.Fatal(err)
@@ -394,15 +398,17 @@ func TestFaultsOfCalls(t *testing.T) {
 				t.Error(err)
 			}
 			dev.Close()
-			if got := log.String(); strings.Count(got, "\n") != 4+6 || !strings.Contains(got, "fail post_recv EIO nth 2: never struck: there were no post_recv calls that it selects") {
+			if got := log.String(); strings.Count(got, "\n") != 4+6 ||
+				!strings.Contains(got,
+					"fail post_recv EIO nth 2: never struck: there were no post_recv calls that it selects") {
 				t.Errorf("the log is\n%s", got)
 			}
 		})
 	}
 }
 
-// TestFaultsOfWork: a work request completes with the status that a fault wants, whether it is signaled or not. Then its queue
-// pair is in error, and those behind it are flushed.
+// TestFaultsOfWork: a work request completes with the status that a fault wants, whether it is signaled or not. Then
+// its queue pair is in error, and those behind it are flushed.
 func TestFaultsOfWork(t *testing.T) {
 	for _, kind := range []string{"roce", "iwarp", "shm"} {
 		for _, signaled := range []verbs.SendFlags{0, verbs.Signaled} {
@@ -419,7 +425,8 @@ func TestFaultsOfWork(t *testing.T) {
 					if i == 2 {
 						flags = verbs.Signaled
 					}
-					wr := &verbs.SendWR{ID: uint64(100 + i), Op: verbs.OpWrite, Flags: flags, Inline: []byte("hello"), Remote: mr.Remote()}
+					wr := &verbs.SendWR{ID: uint64(100 + i), Op: verbs.OpWrite, Flags: flags, Inline: []byte("hello"),
+						Remote: mr.Remote()}
 					if err := qp.PostSend(wr); err != nil && i < 2 {
 						t.Fatal(err)
 					}
@@ -444,7 +451,8 @@ func TestFaultsOfWork(t *testing.T) {
 					}
 					got = got[1:]
 				}
-				if got[0].ID != 101 || got[0].Status != verbs.StatusRemoteAccessError || len(got) != 2 || got[1].Status != verbs.StatusWRFlushError {
+				if got[0].ID != 101 || got[0].Status != verbs.StatusRemoteAccessError || len(got) != 2 ||
+					got[1].Status != verbs.StatusWRFlushError {
 					t.Errorf("completions %+v\n%v", got, log)
 				}
 				if s := qp.State(); s != verbs.StateError {
@@ -460,7 +468,8 @@ func TestFaultsOfWork(t *testing.T) {
 
 // TestFaultEvents: events come at their time, or with a work request.
 func TestFaultEvents(t *testing.T) {
-	dev, log := openWithFaults(t, "roce", "event PORT_ERR after 1ms; event GID_CHANGE; down after 2ms for 1ms; event QP_FATAL qp 2nd nth 2")
+	dev, log := openWithFaults(t, "roce",
+		"event PORT_ERR after 1ms; event GID_CHANGE; down after 2ms for 1ms; event QP_FATAL qp 2nd nth 2")
 	seen := map[verbs.EventType]int{}
 	ctx := faultContext(t)
 	for seen[verbs.EventPortError] < 2 || seen[verbs.EventGIDChange] < 1 || seen[verbs.EventPortActive] < 1 {
@@ -491,7 +500,8 @@ func TestFaultEvents(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, qp := range []*verbs.QP{qps[0], qps[1], qps[0], qps[1]} {
-		if err := qp.PostSend(&verbs.SendWR{Op: verbs.OpSend, Inline: []byte("x"), AH: ah, RemoteQPN: qp.Num(), RemoteQKey: 1}); err != nil {
+		if err := qp.PostSend(&verbs.SendWR{Op: verbs.OpSend, Inline: []byte("x"), AH: ah, RemoteQPN: qp.Num(),
+			RemoteQKey: 1}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -556,7 +566,8 @@ func TestFaultsOfConnections(t *testing.T) {
 // failedConnections has requests fail in each way.
 func failedConnections(t *testing.T, kind string) {
 	a, _ := loopback.Open(t, func(addr string) (*verbs.Device, error) { return ramjet.Open(kind + ":" + addr) })
-	b, log := openWithFaults(t, kind, "reject 8 sent nth 1; fail resolve_addr ETIMEDOUT nth 1; fail resolve_route ENODEV nth 1")
+	b, log := openWithFaults(t, kind,
+		"reject 8 sent nth 1; fail resolve_addr ETIMEDOUT nth 1; fail resolve_route ENODEV nth 1")
 	l, err := cm.Listen(t.Context(), a, ":0")
 	if err != nil {
 		t.Fatal(err)
@@ -640,7 +651,8 @@ func TestFaultsFromOutside(t *testing.T) {
 	server, client, log := faultPair(t, "roce", "loss nth 1000")
 	dev := client.QP().Device()
 	ask := func(text string) (string, error) {
-		all, err := statsocket.Faults(faultContext(t), os.Getpid(), &observe.FaultRequest{Set: text != "show", Device: dev.Name(), Text: strings.TrimPrefix(text, "show")})
+		all, err := statsocket.Faults(faultContext(t), os.Getpid(),
+			&observe.FaultRequest{Set: text != "show", Device: dev.Name(), Text: strings.TrimPrefix(text, "show")})
 		if err != nil {
 			return "", err
 		}
@@ -674,10 +686,12 @@ func TestFaultsFromOutside(t *testing.T) {
 	}
 }
 
-// TestFaultsInRecordings: what faults do to packets is in a recording beside each, and who watches a queue pair sees it.
+// TestFaultsInRecordings: what faults do to packets is in a recording beside each, and who watches a queue pair sees
+// it.
 func TestFaultsInRecordings(t *testing.T) {
 	for _, kind := range []string{"roce", "infiniband"} {
-		for _, text := range []string{"loss every 7 sent", "loss every 7 received", "duplicate every 3 sent", "corrupt every 7 sent", "corrupt every 7 received", "delay 100us sent", "rnr every 4 times 3"} {
+		for _, text := range []string{"loss every 7 sent", "loss every 7 received", "duplicate every 3 sent",
+			"corrupt every 7 sent", "corrupt every 7 received", "delay 100us sent", "rnr every 4 times 3"} {
 			t.Run(kind+"/"+strings.ReplaceAll(text, " ", "-"), func(t *testing.T) {
 				var file bytes.Buffer
 				w, err := trace.NewWriter(&file, "test")
@@ -697,7 +711,8 @@ func TestFaultsInRecordings(t *testing.T) {
 				exchange(t, server, client, 5)
 				word, _, _ := strings.Cut(text, " ")
 				kept := watched.Last(1000)
-				if !slices.ContainsFunc(kept.Packets, func(p observe.Packet) bool { return p.Comment == "injected: "+word }) {
+				if !slices.ContainsFunc(kept.Packets,
+					func(p observe.Packet) bool { return p.Comment == "injected: "+word }) {
 					t.Errorf("no packet that was watched says that %s was injected", word)
 				}
 				dev.Close()
@@ -730,7 +745,8 @@ func TestFaultsInRecordedStreams(t *testing.T) {
 		fails      bool
 	}{
 		{"delay 100us every 3 sent", "delay", false}, {"delay 100us every 3 received", "delay", false},
-		{"rate 100mbit sent", "rate", false}, {"partition peer 127.0.0.0/8 for 50ms", "partition", false}, {"down for 50ms", "down", false},
+		{"rate 100mbit sent", "rate", false}, {"partition peer 127.0.0.0/8 for 50ms", "partition", false},
+		{"down for 50ms", "down", false},
 		{"corrupt nth 4 sent", "corrupt", true}, {"corrupt nth 4 received", "corrupt", true},
 	} {
 		t.Run(c.text, func(t *testing.T) {
@@ -812,7 +828,10 @@ func recordedPair(t *testing.T, kind string, w *trace.Writer) (server, client *c
 		return rdmatest.Conns(t, a, b)
 	}
 	a, _ := loopback.Open(t, func(addr string) (*verbs.Device, error) { return ramjet.Open(kind + ":" + addr) })
-	b, _ := loopback.Open(t, func(addr string) (*verbs.Device, error) { return ramjet.Open(kind+":"+addr, ramjet.WithTrace(w)) })
+	b, _ := loopback.Open(t, func(addr string) (*verbs.Device,
+		error) {
+		return ramjet.Open(kind+":"+addr, ramjet.WithTrace(w))
+	})
 	return rdmatest.Conns(t, a, b)
 }
 

@@ -50,9 +50,11 @@ var beside = map[string][]string{
 // reserved are rooms that only some import from, whatever the floor: product code nothing from testkit, nobody but
 // commands the applications, and examples and programs nothing internal.
 var reserved = map[string][]string{
-	"internal/testkit/":         {"internal/testkit/", "rdmatest"},
-	"internal/app/":             {"internal/app/", "cmd/", "collect"}, // collect serves containers' processes as the command those of a host
-	"internal/core/softdev":     {"collect", "roce", "roce1", "iwarp", "infiniband", "shm", "internal/core/packetdev", "internal/core/streamdev", "internal/core/memorydev", "internal/testkit/", "cmd/"},
+	"internal/testkit/": {"internal/testkit/", "rdmatest"},
+	// collect serves containers' processes as the command those of a host
+	"internal/app/": {"internal/app/", "cmd/", "collect"},
+	"internal/core/softdev": {"collect", "roce", "roce1", "iwarp", "infiniband", "shm", "internal/core/packetdev",
+		"internal/core/streamdev", "internal/core/memorydev", "internal/testkit/", "cmd/"},
 	"internal/core/packetdev":   {"roce", "roce1", "infiniband", "internal/testkit/simnet"},
 	"internal/core/streamdev":   {"iwarp", "shm", "internal/core/memorydev", "internal/testkit/simnet"},
 	"internal/core/memorydev":   {"shm"},
@@ -65,8 +67,9 @@ var reserved = map[string][]string{
 // forbidden is what some packages, or all below a folder, may not import of the standard library, nor
 // of others: wire depends on nothing, and engines have no clock, lock or socket.
 var forbidden = map[string][]string{
-	"wire/":                   {"github.com/", "golang.org/"},
-	"internal/engine/":        {"net", "os", "sync", "math/rand", "math/rand/v2", "crypto/rand", "context", "golang.org/"},
+	"wire/": {"github.com/", "golang.org/"},
+	"internal/engine/": {"net", "os", "sync", "math/rand", "math/rand/v2", "crypto/rand", "context",
+		"golang.org/"},
 	"internal/engine/rdmap":   {"time"},
 	"internal/engine/rsocket": {"time"},
 	"internal/base/memory":    {"net", "os/exec", "math/rand", "math/rand/v2", "sync"},
@@ -84,13 +87,18 @@ var forbidden = map[string][]string{
 // reach says who may depend on a module, or on a package of the standard library, itself or through others.
 // Other modules are for commands and their applications alone.
 var reach = map[string][]string{
-	"net":                          {"", "cm", "rnet", "roce", "roce1", "iwarp", "infiniband", "shm", "kernel", "internal/system/", "internal/device/", "internal/testkit/", "rdmatest", "internal/app/", "cabi", "checksuite", "checksuite/go", "cmd/", "collect"},
-	"crypto/tls":                   {"", "iwarp", "internal/device/", "internal/testkit/exercise", "rdmatest", "internal/app/", "cabi", "checksuite", "checksuite/go", "cmd/", "collect"},
-	"os/exec":                      {"internal/testkit/", "rdmatest", "internal/app/", "checksuite", "cmd/"},
-	"testing":                      {"internal/testkit/", "rdmatest"},
-	"github.com/pion/":             {"", "iwarp", "internal/device/", "rdmatest", "internal/app/", "cabi", "checksuite", "checksuite/go", "cmd/", "collect"},
+	"net": {"", "cm", "rnet", "roce", "roce1", "iwarp", "infiniband", "shm", "kernel",
+		"internal/system/", "internal/device/", "internal/testkit/", "rdmatest", "internal/app/", "cabi", "checksuite",
+		"checksuite/go", "cmd/", "collect"},
+	"crypto/tls": {"", "iwarp", "internal/device/", "internal/testkit/exercise", "rdmatest",
+		"internal/app/", "cabi", "checksuite", "checksuite/go", "cmd/", "collect"},
+	"os/exec": {"internal/testkit/", "rdmatest", "internal/app/", "checksuite", "cmd/"},
+	"testing": {"internal/testkit/", "rdmatest"},
+	"github.com/pion/": {"", "iwarp", "internal/device/", "rdmatest", "internal/app/", "cabi", "checksuite",
+		"checksuite/go", "cmd/", "collect"},
 	"github.com/ebitengine/purego": {"kernel", "internal/system/ibverbs", "cmd/"},
-	"golang.org/x/sys":             {"", "cm", "rnet", "internal/", "roce", "roce1", "iwarp", "infiniband", "shm", "kernel", "regcache", "rdmatest", "cabi", "checksuite", "checksuite/go", "cmd/", "collect"},
+	"golang.org/x/sys": {"", "cm", "rnet", "internal/", "roce", "roce1", "iwarp", "infiniband", "shm",
+		"kernel", "regcache", "rdmatest", "cabi", "checksuite", "checksuite/go", "cmd/", "collect"},
 }
 
 // rich may depend on any module.
@@ -110,8 +118,10 @@ type pkg struct {
 func packages(t *testing.T) map[string]*pkg {
 	t.Helper()
 	all := make(map[string]*pkg)
-	for _, c := range []struct{ os, cgo, tags string }{{"linux", "0", ""}, {"linux", "1", "cabi"}, {"darwin", "0", ""}, {"windows", "0", ""}} {
-		list := exec.Command("go", "list", "-deps", "-json=ImportPath,Standard,Module,Imports,Deps,CgoFiles", "-tags", c.tags, "./...")
+	for _, c := range []struct{ os, cgo, tags string }{{"linux", "0", ""}, {"linux", "1", "cabi"}, {"darwin", "0", ""},
+		{"windows", "0", ""}} {
+		list := exec.Command("go", "list", "-deps", "-json=ImportPath,Standard,Module,Imports,Deps,CgoFiles", "-tags",
+			c.tags, "./...")
 		list.Env = append(os.Environ(), "GOOS="+c.os, "CGO_ENABLED="+c.cgo) // listing needs no C compiler
 		out, err := list.Output()
 		if err != nil {
@@ -300,7 +310,8 @@ func TestEngineHasNoClock(t *testing.T) {
 }
 
 // ownModules are the folders of modules that have packages of this one, and grow with them.
-var ownModules = []string{".github/actions/*/examples/*", "examples/*", "kubernetes", "metrics", "nvme", "smbdirect", "valkey"}
+var ownModules = []string{".github/actions/*/examples/*", "examples/*", "kubernetes", "metrics", "nvme", "smbdirect",
+	"valkey"}
 
 // Modules of their own use what everybody can: the public API alone. Go's rule for internal would let them use more, as
 // their paths are below this module's. That goes for their tests, too.
@@ -336,7 +347,8 @@ func TestOwnModules(t *testing.T) {
 			for _, i := range f.Imports {
 				imported := strings.Trim(i.Path.Value, `"`)
 				of, ours := ours(imported)
-				if ours && !strings.HasPrefix(imported, own) && (strings.HasPrefix(of, "internal/") || strings.Contains(of, "/internal/")) {
+				if ours && !strings.HasPrefix(imported, own) &&
+					(strings.HasPrefix(of, "internal/") || strings.Contains(of, "/internal/")) {
 					t.Errorf("%s imports %s: what the public API lacks is added to it", path, imported)
 				}
 			}

@@ -26,7 +26,10 @@ func openNIC(t *testing.T, kind string) *verbs.Device {
 func TestWithNIC(t *testing.T) {
 	for _, kind := range []string{"roce", "iwarp", "shm"} {
 		t.Run(kind, func(t *testing.T) {
-			plain, _ := loopback.Open(t, func(addr string) (*verbs.Device, error) { return ramjet.Open(kind + ":" + addr) })
+			plain, _ := loopback.Open(t, func(addr string) (*verbs.Device,
+				error) {
+				return ramjet.Open(kind + ":" + addr)
+			})
 			for dev, strict := range map[*verbs.Device]bool{openNIC(t, kind): true, plain: false} {
 				pd, err := dev.AllocPD()
 				if err != nil {
@@ -51,7 +54,8 @@ func fills(t *testing.T, pd *verbs.PD) bool {
 	var qps [2]*verbs.QP
 	var eps [2]verbs.Endpoint
 	for i := range qps {
-		if qps[i], err = pd.CreateQP(verbs.QPInit{Type: verbs.RC, SendCQ: cq, RecvCQ: cq, Cap: verbs.QPCap{MaxSendWR: 2}}); err != nil {
+		if qps[i], err = pd.CreateQP(verbs.QPInit{Type: verbs.RC, SendCQ: cq, RecvCQ: cq,
+			Cap: verbs.QPCap{MaxSendWR: 2}}); err != nil {
 			t.Fatal(err)
 		}
 		if eps[i], err = qps[i].Endpoint(0); err != nil {
@@ -88,7 +92,8 @@ func fills(t *testing.T, pd *verbs.PD) bool {
 // TestNICVariable: the environment decides where the program does not, and only of devices in software.
 func TestNICVariable(t *testing.T) {
 	t.Setenv("RAMJET_NIC", "on")
-	if _, err := ramjet.Open("roce:127.0.0.1"); err == nil || !strings.Contains(err.Error(), `RAMJET_NIC is "on": 1 has devices act as NICs`) {
+	if _, err := ramjet.Open("roce:127.0.0.1"); err == nil ||
+		!strings.Contains(err.Error(), `RAMJET_NIC is "on": 1 has devices act as NICs`) {
 		t.Errorf("%v", err)
 	}
 	t.Setenv("RAMJET_NIC", "1")

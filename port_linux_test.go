@@ -121,9 +121,11 @@ func TestPortMTU(t *testing.T) {
 			active verbs.MTU
 		}{{"9000", verbs.MTU4096}, {"1500", verbs.MTU1024}} {
 			loopback.IP(t, "link set left mtu %s", want.link)
-			for end := time.Now().Add(patience); mtu().ActiveMTU != want.active || strconv.Itoa(mtu().LinkMTU) != want.link; time.Sleep(time.Millisecond) {
+			for end := time.Now().Add(patience); mtu().ActiveMTU != want.active ||
+				strconv.Itoa(mtu().LinkMTU) != want.link; time.Sleep(time.Millisecond) {
 				if time.Now().After(end) {
-					t.Fatalf("%s: MTU %v of a link of %s bytes, which has %d, it says", kind, mtu().ActiveMTU, want.link, mtu().LinkMTU)
+					t.Fatalf("%s: MTU %v of a link of %s bytes, which has %d, it says", kind, mtu().ActiveMTU,
+						want.link, mtu().LinkMTU)
 				}
 			}
 			if kind == "roce" {
@@ -168,13 +170,15 @@ func testDatagramBound(t *testing.T, dev *verbs.Device, n int) {
 		must(err)
 		defer qp.Close()
 		must(qp.StartUD(1))
-		must(qp.PostSend(&verbs.SendWR{Op: verbs.OpSend, Flags: verbs.Signaled, AH: ah, RemoteQPN: 2, RemoteQKey: 1, SGL: []verbs.SGE{mr.SGE(0, n)}}))
+		must(qp.PostSend(&verbs.SendWR{Op: verbs.OpSend, Flags: verbs.Signaled, AH: ah, RemoteQPN: 2, RemoteQKey: 1,
+			SGL: []verbs.SGE{mr.SGE(0, n)}}))
 		var wc [1]verbs.WC
 		for cq.Poll(wc[:]) == 0 {
 		}
 		return wc[0].Status
 	}
-	for end := time.Now().Add(patience); sends(n) != verbs.StatusSuccess || sends(n+1) != verbs.StatusLocalLengthError; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(patience); sends(n) != verbs.StatusSuccess ||
+		sends(n+1) != verbs.StatusLocalLengthError; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("%d bytes: %v, one more: %v", n, sends(n), sends(n+1))
 		}
@@ -203,13 +207,16 @@ func testPortEvents(t *testing.T, kind string, opts []ramjet.Option) {
 		want6    events
 		state6   verbs.PortState
 	}{
-		{[]string{"link set right down"}, events{lost}, verbs.PortDown, events{lost}, verbs.PortDown}, // left's cable is out
+		// left's cable is out
+		{[]string{"link set right down"}, events{lost}, verbs.PortDown, events{lost}, verbs.PortDown},
 		{[]string{"link set right up"}, events{found}, verbs.PortActive, events{found}, verbs.PortActive},
 		{[]string{"addr del 10.78.0.1/24 dev left"}, events{gid, lost}, verbs.PortDown, nil, verbs.PortActive},
-		{[]string{"addr add 10.78.0.1/24 dev right"}, events{gid, found}, verbs.PortActive, nil, verbs.PortActive}, // it has moved
+		// it has moved
+		{[]string{"addr add 10.78.0.1/24 dev right"}, events{gid, found}, verbs.PortActive, nil, verbs.PortActive},
 		// Right's cable is out, and left loses its IPv6 addresses.
 		{[]string{"link set left down"}, events{lost}, verbs.PortDown, events{gid, lost}, verbs.PortDown},
-		{[]string{"link set left up", "addr add fd78::1/64 dev left nodad"}, events{found}, verbs.PortActive, events{gid, found}, verbs.PortActive},
+		{[]string{"link set left up", "addr add fd78::1/64 dev left nodad"}, events{found}, verbs.PortActive,
+			events{gid, found}, verbs.PortActive},
 	} {
 		for _, c := range step.commands {
 			loopback.IP(t, "%s", c)
@@ -230,7 +237,8 @@ func testPortEvents(t *testing.T, kind string, opts []ramjet.Option) {
 			slices.Sort(got) // which comes first is the system's affair
 			slices.Sort(want)
 			if p, err := dev.Port(1); err != nil || p.State != state || !slices.Equal(got, want) {
-				t.Fatalf("%s: %v: events %v, state %v, %v; want %v, %v", dev.Name(), step.commands, got, p.State, err, want, state)
+				t.Fatalf("%s: %v: events %v, state %v, %v; want %v, %v", dev.Name(), step.commands, got, p.State, err,
+					want, state)
 			}
 		}
 		check(dev, step.want, step.state)
@@ -293,7 +301,8 @@ func TestPortDownLosesPackets(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			write := func() {
-				must(qps[0].PostSend(&verbs.SendWR{Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: []verbs.SGE{mrs[0].SGE(0, 64)},
+				must(qps[0].PostSend(&verbs.SendWR{Op: verbs.OpWrite, Flags: verbs.Signaled,
+					SGL:    []verbs.SGE{mrs[0].SGE(0, 64)},
 					Remote: mrs[1].Remote()}))
 			}
 			done := func() {

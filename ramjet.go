@@ -41,20 +41,21 @@ func WithRefused(f func(peer netip.AddrPort, err error)) Option {
 	return func(o *options) { o.Refused = f }
 }
 
-// WithCongestion chooses the congestion control of queue pairs that choose none (verbs.QPInit), with its parameters, for
-// devices of kind roce: "dcqcn", or "swift,base_target=100". Without it the one is used that the environment names in
-// RAMJET_CC, or else a window for each host. What a device's name says comes first: docs/congestion.md.
+// WithCongestion chooses the congestion control of queue pairs that choose none (verbs.QPInit), with its parameters,
+// for devices of kind roce: "dcqcn", or "swift,base_target=100". Without it the one is used that the environment names
+// in RAMJET_CC, or else a window for each host. What a device's name says comes first: docs/congestion.md.
 func WithCongestion(control string) Option { return func(o *options) { o.Congestion = control } }
 
 // WithFaults has the device injected with faults: of its network, of calls, work requests and completions, and
 // asynchronous events. "loss 1%; fail reg_mr ENOMEM nth 3" is two of them: docs/faults.md has the language. Without it
-// those are injected that the environment has in RAMJET_FAULTS. Each fault that strikes is logged, see [WithFaultLog], and
-// how often each has struck as the device is closed. A fault that makes no sense with the device is an error, of
+// those are injected that the environment has in RAMJET_FAULTS. Each fault that strikes is logged, see [WithFaultLog],
+// and how often each has struck as the device is closed. A fault that makes no sense with the device is an error, of
 // [verbs.ErrNotSupported].
 func WithFaults(text string) Option { return func(o *options) { o.Faults = text } }
 
-// WithFaultLog has faults that strike logged to w, a line each. The lines are a text for [WithFaults], by which the same
-// faults strike again. Without it the log is the file that the environment names in RAMJET_FAULT_LOG, or standard error.
+// WithFaultLog has faults that strike logged to w, a line each. The lines are a text for [WithFaults], by which the
+// same faults strike again. Without it the log is the file that the environment names in RAMJET_FAULT_LOG, or standard
+// error.
 func WithFaultLog(w io.Writer) Option { return func(o *options) { o.FaultLog = w } }
 
 // WithNIC has the device act as a NIC: work requests keep their places in queues until their completions have been
@@ -74,16 +75,17 @@ func WithCallLog(w io.Writer, filter string) Option {
 
 // WithChecks has mistakes in the use of the device reported to w: memory that changes while it is posted, queues that
 // hardware would not hold, accesses without order, and others. options are those of RAMJET_CHECK, such as
-// "off=leak"; docs/check.md has the rules. Each Write has one report, and several goroutines report in turn. Without this
-// option the device is checked if the environment has RAMJET_CHECK. It costs time and memory: measure without.
+// "off=leak"; docs/check.md has the rules. Each Write has one report, and several goroutines report in turn. Without
+// this option the device is checked if the environment has RAMJET_CHECK. It costs time and memory: measure without.
 func WithChecks(w io.Writer, options string) Option {
 	return func(o *kinds.Options) { o.Checks, o.CheckOptions = w, options }
 }
 
-// EndChecks reports what only the end of a program shows of devices that are checked, by [WithChecks] or by the environment's
-// RAMJET_CHECK: objects that are left, failed work requests whose completions nobody has polled, accesses whose order was not
-// certain until now. A program in Go calls it last, as nothing runs by itself when it ends. It returns the status for a
-// program that has not failed: 0 without findings, 66 or what the option exitcode says with some.
+// EndChecks reports what only the end of a program shows of devices that are checked, by [WithChecks] or by the
+// environment's RAMJET_CHECK: objects that are left, failed work requests whose completions nobody has polled, accesses
+// whose order was not certain until now. A program in Go calls it last, as nothing runs by itself when it ends. It
+// returns the status for a program that has not failed: 0 without findings, 66 or what the option exitcode says with
+// some.
 func EndChecks() int { return kinds.EndChecks() }
 
 // SetFaults replaces the faults of a device that is open; an empty text ends them. They count, and their times begin,

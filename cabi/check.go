@@ -57,7 +57,8 @@ func rj_check_with(stack C.rj_stack_of) {
 	check.UseStacks(check.Stacks{Capture: func(pcs []uintptr) int {
 		return int(C.rj_call_stack(stack, (*C.uintptr_t)(unsafe.Pointer(&pcs[0])), C.int(len(pcs))))
 	}, Describe: describe, Module: innermost})
-	checking.calls, checking.threads, checking.ended = map[*C.char]*calllog.Call{}, map[uintptr]*checkedCall{}, map[uint64]uint64{}
+	checking.calls, checking.threads, checking.ended = map[*C.char]*calllog.Call{}, map[uintptr]*checkedCall{},
+		map[uint64]uint64{}
 	checking.checker, checking.handles = checker, checker.Handles()
 }
 
@@ -72,7 +73,8 @@ func rj_check_protect(protect C.rj_protect_pages, release C.rj_release_pages) {
 		}
 		how := map[uint32]string{C.RJ_USED: "used", C.RJ_READ: "read", C.RJ_WRITTEN: "written"}[uint32(t.how)]
 		pcs := unsafe.Slice((*uintptr)(unsafe.Pointer(&t.pcs[0])), int(t.n))
-		return &check.Touch{At: uintptr(t.at), How: how, Place: check.Place{What: "It was " + how, When: time.Unix(0, int64(t.when)), Stack: check.StackOf(pcs)}}
+		return &check.Touch{At: uintptr(t.at), How: how,
+			Place: check.Place{What: "It was " + how, When: time.Unix(0, int64(t.when)), Stack: check.StackOf(pcs)}}
 	}})
 }
 
@@ -107,7 +109,8 @@ func begun(name *C.char, args []uint64, thread uintptr) *checkedCall {
 }
 
 //export rj_check_begin
-func rj_check_begin(name *C.char, args *C.uint64_t, n C.int, thread C.uintptr_t, pcs *C.uintptr_t, npcs C.int, result *C.uint64_t) C.int {
+func rj_check_begin(name *C.char, args *C.uint64_t, n C.int, thread C.uintptr_t, pcs *C.uintptr_t, npcs C.int,
+	result *C.uint64_t) C.int {
 	if checking.handles == nil {
 		return 0
 	}
@@ -320,7 +323,8 @@ func (t *checkedCall) makes(kind string, key uint64, internal bool) {
 	if key == 0 {
 		return
 	}
-	t.made = append(t.made, check.Made{Kind: kind, Key: uintptr(key), Name: nameOf(kind, key), Single: t.single(), Internal: internal})
+	t.made = append(t.made, check.Made{Kind: kind, Key: uintptr(key), Name: nameOf(kind, key), Single: t.single(),
+		Internal: internal})
 }
 
 // has finds the objects of an id: those of its queues that the library has created go with them.
@@ -389,7 +393,8 @@ func (t *checkedCall) single() bool {
 	switch t.call.Name {
 	case "ibv_create_cq_ex":
 		a := at[C.struct_ibv_cq_init_attr_ex](t.args[1])
-		return a != nil && (a.comp_mask&C.IBV_CQ_INIT_ATTR_MASK_FLAGS != 0 && a.flags&C.IBV_CREATE_CQ_ATTR_SINGLE_THREADED != 0 ||
+		return a != nil && (a.comp_mask&C.IBV_CQ_INIT_ATTR_MASK_FLAGS != 0 &&
+			a.flags&C.IBV_CREATE_CQ_ATTR_SINGLE_THREADED != 0 ||
 			a.comp_mask&C.IBV_CQ_INIT_ATTR_MASK_PD != 0 && domain(a.parent_domain))
 	case "ibv_create_qp_ex":
 		a := at[C.struct_ibv_qp_init_attr_ex](t.args[1])

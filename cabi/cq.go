@@ -237,7 +237,8 @@ var wcOpcode = [...]uint32{
 
 func (c *cWC) set(w *verbs.WC, packet uint8) {
 	*c = cWC{id: w.ID, status: uint32(w.Status), opcode: wcOpcode[w.Op], vendorErr: w.VendorErr, byteLen: w.ByteLen,
-		qpNum: uint32(w.QPN), srcQP: uint32(w.SrcQPN), pkeyIndex: w.PKeyIndex, slid: w.SLID, sl: w.SL, pathBits: w.DLIDPathBits}
+		qpNum: uint32(w.QPN), srcQP: uint32(w.SrcQPN), pkeyIndex: w.PKeyIndex, slid: w.SLID, sl: w.SL,
+		pathBits: w.DLIDPathBits}
 	if w.Flags == 0 {
 		return
 	}

@@ -197,7 +197,8 @@ func acquire(name string) (*device, error) {
 		if err != nil {
 			return nil, err
 		}
-		d := &device{Device: v, name: name, nic: kinds.ActsAsNIC(v), users: 1, contexts: map[*deviceContext]struct{}{}, xrcds: map[inode]*xrcd{}, stopped: make(chan struct{})}
+		d := &device{Device: v, name: name, nic: kinds.ActsAsNIC(v), users: 1, contexts: map[*deviceContext]struct{}{},
+			xrcds: map[inode]*xrcd{}, stopped: make(chan struct{})}
 		var ctx context.Context
 		ctx, d.stop = context.WithCancel(context.Background())
 		go func() {

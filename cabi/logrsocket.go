@@ -55,7 +55,8 @@ func init() {
 	structs["sockopt_value"] = func(l *loggedCall, p uint64) any {
 		if l.arg("level") == syscall.SOL_SOCKET && l.arg("optname") == syscall.SO_LINGER {
 			return of(p, func(o *C.struct_linger) any {
-				return calllog.Fields{{Name: "l_onoff", Value: int32(o.l_onoff)}, {Name: "l_linger", Value: int32(o.l_linger)}}
+				return calllog.Fields{{Name: "l_onoff", Value: int32(o.l_onoff)},
+					{Name: "l_linger", Value: int32(o.l_linger)}}
 			})
 		}
 		return of(p, func(v *int32) any { return *v })
@@ -69,7 +70,8 @@ func (l *loggedCall) socketOption(option uint64) any {
 
 func vectors(p, n uint64) any {
 	return elementsOf(p, n, func(v *C.struct_iovec) any {
-		return calllog.Fields{{Name: "iov_base", Value: calllog.Pointer(uint64(uintptr(v.iov_base)))}, {Name: "iov_len", Value: uint64(v.iov_len)}}
+		return calllog.Fields{{Name: "iov_base", Value: calllog.Pointer(uint64(uintptr(v.iov_base)))},
+			{Name: "iov_len", Value: uint64(v.iov_len)}}
 	})
 }
 
@@ -86,7 +88,8 @@ func elementsOf[T any](p, n uint64, one func(*T) any) any {
 	return out
 }
 
-// polls reports whether a call of rsockets does not wait: programs make such calls again and again, and most find nothing.
+// polls reports whether a call of rsockets does not wait: programs make such calls again and again, and most find
+// nothing.
 func (l *loggedCall) polls() bool {
 	switch l.call.Name {
 	case "rpoll", "repoll_wait":
@@ -94,7 +97,8 @@ func (l *loggedCall) polls() bool {
 	case "rselect":
 		t := at[C.struct_timeval](l.arg("timeout"))
 		return t != nil && t.tv_sec == 0 && t.tv_usec == 0
-	case "raccept", "rrecv", "rrecvfrom", "rrecvmsg", "rsend", "rsendto", "rsendmsg", "rread", "rreadv", "rwrite", "rwritev":
+	case "raccept", "rrecv", "rrecvfrom", "rrecvmsg", "rsend", "rsendto", "rsendmsg", "rread", "rreadv", "rwrite",
+		"rwritev":
 		return l.arg("flags")&syscall.MSG_DONTWAIT != 0 || nonblocking(C.int(int32(l.arg("socket"))))
 	}
 	return false

@@ -57,7 +57,8 @@ func rj_dealloc_pd(h C.uint64_t) C.int {
 }
 
 //export rj_reg_mr
-func rj_reg_mr(h C.uint64_t, addr unsafe.Pointer, length C.size_t, iova C.uint64_t, flags C.uint, out *C.struct_rj_mr) C.int {
+func rj_reg_mr(h C.uint64_t, addr unsafe.Pointer, length C.size_t, iova C.uint64_t, flags C.uint,
+	out *C.struct_rj_mr) C.int {
 	p := pds.get(uint64(h))
 	if p == nil {
 		return enoent
@@ -102,7 +103,8 @@ func pinnable(addr uintptr, length uint64, a verbs.Access) error {
 }
 
 //export rj_rereg_mr
-func rj_rereg_mr(out *C.struct_rj_mr, flags C.int, h C.uint64_t, addr unsafe.Pointer, length C.size_t, acc C.uint) C.int {
+func rj_rereg_mr(out *C.struct_rj_mr, flags C.int, h C.uint64_t, addr unsafe.Pointer, length C.size_t,
+	acc C.uint) C.int {
 	if out == nil {
 		return einval
 	}

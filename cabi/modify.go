@@ -35,7 +35,8 @@ func qpMask(m uint32) (verbs.QPMask, bool) {
 
 // ahAttr converts an address vector. Without a GRH it has no GID.
 func ahAttr(a *C.struct_ibv_ah_attr) verbs.AHAttr {
-	to := verbs.AHAttr{SL: uint8(a.sl), DLID: uint16(a.dlid), SrcPathBits: uint8(a.src_path_bits), Port: int(a.port_num)}
+	to := verbs.AHAttr{SL: uint8(a.sl), DLID: uint16(a.dlid), SrcPathBits: uint8(a.src_path_bits),
+		Port: int(a.port_num)}
 	if a.is_global != 0 {
 		to.DGID, to.SGIDIndex, to.HopLimit = verbs.GID(a.grh.dgid), int(a.grh.sgid_index), uint8(a.grh.hop_limit)
 		to.TrafficClass, to.FlowLabel = uint8(a.grh.traffic_class), uint32(a.grh.flow_label)
@@ -64,15 +65,19 @@ func qpAttr(c *C.struct_ibv_qp_attr, access verbs.Access) verbs.QPAttr {
 	return verbs.QPAttr{State: verbs.QPState(c.qp_state), CurState: verbs.QPState(c.cur_qp_state),
 		SQDAsyncNotify: c.en_sqd_async_notify != 0, Access: access, PKeyIndex: uint16(c.pkey_index),
 		Port: int(c.port_num), QKey: verbs.QKey(c.qkey), AH: ahAttr(&c.ah_attr), PathMTU: verbs.MTU(c.path_mtu),
-		Timeout: uint8(c.timeout), RetryCount: uint8(c.retry_cnt), RNRRetry: uint8(c.rnr_retry), RQPSN: verbs.PSN(c.rq_psn & low24),
-		SQPSN: verbs.PSN(c.sq_psn & low24), MaxRdAtomic: uint8(c.max_rd_atomic), MaxDestRdAtomic: uint8(c.max_dest_rd_atomic),
-		MinRNRTimer: uint8(c.min_rnr_timer), DestQPN: verbs.QPN(c.dest_qp_num & low24), AltAH: ahAttr(&c.alt_ah_attr),
+		Timeout: uint8(c.timeout), RetryCount: uint8(c.retry_cnt), RNRRetry: uint8(c.rnr_retry),
+		RQPSN: verbs.PSN(c.rq_psn & low24),
+		SQPSN: verbs.PSN(c.sq_psn & low24), MaxRdAtomic: uint8(c.max_rd_atomic),
+		MaxDestRdAtomic: uint8(c.max_dest_rd_atomic),
+		MinRNRTimer:     uint8(c.min_rnr_timer), DestQPN: verbs.QPN(c.dest_qp_num & low24),
+		AltAH:    ahAttr(&c.alt_ah_attr),
 		MigState: uint8(c.path_mig_state), RateLimit: uint32(c.rate_limit)}
 }
 
 func setAttr(c *C.struct_ibv_qp_attr, a *verbs.QPAttr) {
-	*c = C.struct_ibv_qp_attr{qp_state: uint32(a.State), cur_qp_state: uint32(a.State), qp_access_flags: accessOf(a.Access),
-		pkey_index: C.uint16_t(a.PKeyIndex), port_num: C.uint8_t(max(a.Port, 1)), qkey: C.uint32_t(a.QKey),
+	*c = C.struct_ibv_qp_attr{qp_state: uint32(a.State), cur_qp_state: uint32(a.State),
+		qp_access_flags: accessOf(a.Access),
+		pkey_index:      C.uint16_t(a.PKeyIndex), port_num: C.uint8_t(max(a.Port, 1)), qkey: C.uint32_t(a.QKey),
 		path_mtu: uint32(a.PathMTU), timeout: C.uint8_t(a.Timeout), retry_cnt: C.uint8_t(a.RetryCount),
 		rnr_retry: C.uint8_t(a.RNRRetry), rq_psn: C.uint32_t(a.RQPSN), sq_psn: C.uint32_t(a.SQPSN),
 		max_rd_atomic: C.uint8_t(a.MaxRdAtomic), max_dest_rd_atomic: C.uint8_t(a.MaxDestRdAtomic),

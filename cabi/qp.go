@@ -106,13 +106,15 @@ func finishQP(v *verbs.QP, c *deviceContext, attr *C.struct_ibv_qp_init_attr_ex,
 
 func contextOf(c *C.struct_ibv_context) *C.struct_rj_context {
 	var rc C.struct_rj_context
-	return (*C.struct_rj_context)(unsafe.Add(unsafe.Pointer(c), -int(unsafe.Offsetof(rc.v)+unsafe.Offsetof(rc.v.context))))
+	return (*C.struct_rj_context)(unsafe.Add(unsafe.Pointer(c),
+		-int(unsafe.Offsetof(rc.v)+unsafe.Offsetof(rc.v.context))))
 }
 
 func qpInit(typ verbs.QPType, attr *C.struct_ibv_qp_init_attr_ex, out *C.struct_rj_qp) (init verbs.QPInit, errn C.int) {
 	init = verbs.QPInit{Type: typ, SignalAll: attr.sq_sig_all != 0, Cap: verbs.QPCap{
 		MaxSendWR: int(attr.cap.max_send_wr), MaxRecvWR: int(attr.cap.max_recv_wr),
-		MaxSendSGE: int(attr.cap.max_send_sge), MaxRecvSGE: int(attr.cap.max_recv_sge), MaxInline: int(attr.cap.max_inline_data)}}
+		MaxSendSGE: int(attr.cap.max_send_sge), MaxRecvSGE: int(attr.cap.max_recv_sge),
+		MaxInline: int(attr.cap.max_inline_data)}}
 	if c := contexts.get(uint64(contextOf(out.qp.qp_base.context).handle)); c != nil {
 		init.Exact = c.dev.nic
 	}
@@ -151,7 +153,8 @@ func qpInit(typ verbs.QPType, attr *C.struct_ibv_qp_init_attr_ex, out *C.struct_
 
 func setCaps(c *C.struct_ibv_qp_cap, caps verbs.QPCap) {
 	*c = C.struct_ibv_qp_cap{max_send_wr: C.uint32_t(caps.MaxSendWR), max_recv_wr: C.uint32_t(caps.MaxRecvWR),
-		max_send_sge: C.uint32_t(caps.MaxSendSGE), max_recv_sge: C.uint32_t(caps.MaxRecvSGE), max_inline_data: C.uint32_t(caps.MaxInline)}
+		max_send_sge: C.uint32_t(caps.MaxSendSGE), max_recv_sge: C.uint32_t(caps.MaxRecvSGE),
+		max_inline_data: C.uint32_t(caps.MaxInline)}
 }
 
 //export rj_destroy_qp

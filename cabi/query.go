@@ -43,7 +43,8 @@ func rj_query_device(h C.uint64_t, out *C.struct_ibv_device_attr_ex) C.int {
 	text(o.fw_ver[:], a.Firmware)
 	o.node_guid, o.sys_image_guid = C.__be64(be64(a.NodeGUID)), C.__be64(be64(a.SysImageGUID))
 	o.max_mr_size, o.page_size_cap = C.uint64_t(a.MaxMRSize), C.uint64_t(a.PageSizes)
-	o.vendor_id, o.vendor_part_id, o.hw_ver = C.uint32_t(cmp.Or(a.VendorID, noVendor)), C.uint32_t(a.VendorPartID), C.uint32_t(a.HWVersion)
+	o.vendor_id, o.vendor_part_id, o.hw_ver = C.uint32_t(cmp.Or(a.VendorID, noVendor)), C.uint32_t(a.VendorPartID),
+		C.uint32_t(a.HWVersion)
 	o.max_qp, o.max_qp_wr = C.int(a.MaxQP), C.int(a.MaxQPWR)
 	o.device_cap_flags = C.uint(capFlags(a.Caps))
 	o.max_sge, o.max_sge_rd = C.int(a.MaxSGE), C.int(a.MaxSGERead)
@@ -151,9 +152,9 @@ func rj_query_port(h C.uint64_t, port C.int, out *C.struct_ibv_port_attr) C.int 
 	return ok
 }
 
-// linkSpeed returns the slowest link of the table that is at least as fast. From 10 Gbit/s on they are links as the kernel
-// has them for Ethernet, whose numbers are of data: of SDR to QDR a fifth is the encoding, and UCX takes their latency
-// for that of the first InfiniBand adapters, 5 µs.
+// linkSpeed returns the slowest link of the table that is at least as fast. From 10 Gbit/s on they are links as the
+// kernel has them for Ethernet, whose numbers are of data: of SDR to QDR a fifth is the encoding, and UCX takes their
+// latency for that of the first InfiniBand adapters, 5 µs.
 func linkSpeed(mbps int64) (width, speed C.uint8_t) {
 	switch {
 	case mbps <= 2500:
@@ -209,7 +210,8 @@ func rj_query_gid(h C.uint64_t, port, index C.int, out *C.struct_ibv_gid_entry) 
 		if g.Index != int(index) {
 			continue
 		}
-		*out = C.struct_ibv_gid_entry{gid_index: C.uint32_t(index), port_num: C.uint32_t(port), gid_type: C.IBV_GID_TYPE_ROCE_V2}
+		*out = C.struct_ibv_gid_entry{gid_index: C.uint32_t(index), port_num: C.uint32_t(port),
+			gid_type: C.IBV_GID_TYPE_ROCE_V2}
 		out.gid = g.GID
 		switch g.Type {
 		case verbs.GIDRoCEv2:

@@ -46,7 +46,8 @@ func recorded(name string) []ramjet.Option {
 		recording.begun = true
 		var err error
 		if recording.writer, err = beginRecording(cdevices.RecordingName(pattern, os.Getpid())); err != nil {
-			fmt.Fprintf(os.Stderr, "ramjet: %s: nothing is recorded, and the program runs without: %v\n", cdevices.Recording, err)
+			fmt.Fprintf(os.Stderr, "ramjet: %s: nothing is recorded, and the program runs without: %v\n",
+				cdevices.Recording, err)
 		}
 	}
 	if recording.writer == nil {
@@ -77,7 +78,8 @@ func beginRecording(name string) (*trace.Writer, error) {
 		return nil, err
 	}
 	if file.Name() != name {
-		fmt.Fprintf(os.Stderr, "ramjet: %s: %s exists: process %d records in %s\n", cdevices.Recording, name, os.Getpid(), file.Name())
+		fmt.Fprintf(os.Stderr, "ramjet: %s: %s exists: process %d records in %s\n", cdevices.Recording, name,
+			os.Getpid(), file.Name())
 	}
 	return w, nil
 }
@@ -100,6 +102,7 @@ func endRecording() {
 	if err := recording.writer.Close(); err != nil {
 		fmt.Fprintf(os.Stderr, "ramjet: %s: the recording is not complete: %v\n", cdevices.Recording, err)
 	} else if n := recording.writer.Dropped(); n > 0 {
-		fmt.Fprintf(os.Stderr, "ramjet: %s: %d packets came faster than the file was written, and are not in it\n", cdevices.Recording, n)
+		fmt.Fprintf(os.Stderr, "ramjet: %s: %d packets came faster than the file was written, and are not in it\n",
+			cdevices.Recording, n)
 	}
 }

@@ -54,7 +54,8 @@ func rj_rs_iomap(fd C.int, buf unsafe.Pointer, length C.size_t, prot C.int, offs
 		offset = C.int64_t(uintptr(buf))
 	}
 	r := withRsock(fd, func(s *rsock) error {
-		if !s.stream || s.state != rsConnected && s.state != rsConnecting || prot&^(syscall.PROT_WRITE|syscall.PROT_NONE) != 0 || length == 0 {
+		if !s.stream || s.state != rsConnected && s.state != rsConnecting ||
+			prot&^(syscall.PROT_WRITE|syscall.PROT_NONE) != 0 || length == 0 {
 			return syscall.EINVAL
 		}
 		if err := mapped(uintptr(buf), uint64(length), true); err != nil {

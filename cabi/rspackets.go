@@ -122,7 +122,8 @@ func (s *rsock) through(to netip.AddrPort) (*rsPackets, error) {
 }
 
 // recvPacket receives a datagram. The lock is held.
-func (s *rsock) recvPacket(iov *C.struct_iovec, n, flags C.int, from *C.struct_sockaddr_storage, length *C.socklen_t) (int, error) {
+func (s *rsock) recvPacket(iov *C.struct_iovec, n, flags C.int, from *C.struct_sockaddr_storage,
+	length *C.socklen_t) (int, error) {
 	if s.readShut {
 		return 0, nil
 	}

@@ -167,7 +167,8 @@ func rj_query_srq(h C.uint64_t, attr *C.struct_ibv_srq_attr) C.int {
 		return einval
 	}
 	a := s.Query()
-	*attr = C.struct_ibv_srq_attr{max_wr: C.uint32_t(a.MaxWR), max_sge: C.uint32_t(a.MaxSGE), srq_limit: C.uint32_t(a.Limit)}
+	*attr = C.struct_ibv_srq_attr{max_wr: C.uint32_t(a.MaxWR), max_sge: C.uint32_t(a.MaxSGE),
+		srq_limit: C.uint32_t(a.Limit)}
 	return ok
 }
 

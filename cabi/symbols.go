@@ -57,7 +57,8 @@ func describe(pcs []uintptr) (frames []check.Frame) {
 			frames = append(frames, check.Frame{Function: fmt.Sprintf("%#x", pc)})
 		case places[i].libraryIn(own):
 		default:
-			frames = append(frames, moduleOf(places[i].path).frames(at-places[i].start+places[i].offset, places[i].path)...)
+			frames = append(frames, moduleOf(places[i].path).frames(at-places[i].start+places[i].offset,
+				places[i].path)...)
 		}
 	}
 	return programs(frames)
@@ -170,7 +171,8 @@ func (m *module) frames(offset uint64, path string) []check.Frame {
 		return []check.Frame{f}
 	}
 	at := offset - m.loads[i].Off + m.loads[i].Vaddr
-	n, _ := slices.BinarySearchFunc(m.functions, at+1, func(s elf.Symbol, v uint64) int { return cmp.Compare(s.Value, v) })
+	n, _ := slices.BinarySearchFunc(m.functions, at+1,
+		func(s elf.Symbol, v uint64) int { return cmp.Compare(s.Value, v) })
 	if n > 0 {
 		if s := m.functions[n-1]; s.Size == 0 || at-s.Value < s.Size {
 			f.Function, _, _ = strings.Cut(s.Name, "@")

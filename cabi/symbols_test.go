@@ -26,11 +26,13 @@ func TestUnknownCode(t *testing.T) {
 // A report shows the program's functions down to main.
 func TestProgramsFrames(t *testing.T) {
 	got := programs([]check.Frame{{Function: "ibv_post_send", File: "/usr/include/infiniband/verbs.h", Line: 3342},
-		{Function: "post", File: "a.c", Line: 1}, {Function: "main", File: "a.c", Line: 2}, {Function: "__libc_start_main"}})
+		{Function: "post", File: "a.c", Line: 1}, {Function: "main", File: "a.c", Line: 2},
+		{Function: "__libc_start_main"}})
 	if len(got) != 2 || got[0].Function != "post" || got[1].Function != "main" {
 		t.Errorf("%+v", got)
 	}
-	got = programs([]check.Frame{{Function: "work", File: "a.c", Line: 1}, {Function: "??", File: "/lib/libc.so.6+0x1234"}})
+	got = programs([]check.Frame{{Function: "work", File: "a.c", Line: 1},
+		{Function: "??", File: "/lib/libc.so.6+0x1234"}})
 	if len(got) != 1 || got[0].Function != "work" {
 		t.Errorf("%+v", got)
 	}

@@ -118,7 +118,8 @@ func rj_umad_register(fd, class, version, rmpp C.int, methods *C.uint64_t, agent
 	if num < 0 {
 		return C.int(syscall.ENOMEM)
 	}
-	a, err := madclient.Open(p.dev.Device, p.num, spec, rmpp != 0, func(e madclient.Event) { p.deliver(umadEvent{e, num}) })
+	a, err := madclient.Open(p.dev.Device, p.num, spec, rmpp != 0,
+		func(e madclient.Event) { p.deliver(umadEvent{e, num}) })
 	if err != nil {
 		return errno(err)
 	}
@@ -184,7 +185,8 @@ func (p *umadPort) pathTo(a *C.struct_rj_umad_addr) (umad.Path, error) {
 		AH: verbs.AHAttr{DLID: be16(uint16(a.lid)), SL: uint8(a.sl), SrcPathBits: uint8(a.path_bits), Port: p.num}}
 	if a.has_grh != 0 {
 		to.AH.DGID = *(*verbs.GID)(unsafe.Pointer(&a.gid))
-		to.AH.SGIDIndex, to.AH.HopLimit, to.AH.TrafficClass = int(a.gid_index), uint8(a.hop_limit), uint8(a.traffic_class)
+		to.AH.SGIDIndex, to.AH.HopLimit, to.AH.TrafficClass = int(a.gid_index), uint8(a.hop_limit),
+			uint8(a.traffic_class)
 		to.AH.FlowLabel = be32(uint32(a.flow_label))
 	}
 	keys, err := p.dev.PKeys(p.num)
@@ -237,7 +239,8 @@ func (p *umadPort) pathOf(a *C.struct_rj_umad_addr, from *umad.Path) {
 		*(*verbs.GID)(unsafe.Pointer(&a.gid)) = h.DGID
 	}
 	if keys, err := p.dev.PKeys(p.num); err == nil {
-		a.pkey_index = C.uint16_t(max(0, slices.IndexFunc(keys, func(k ib.PKey) bool { return k.Base() == from.PKey.Base() })))
+		a.pkey_index = C.uint16_t(max(0, slices.IndexFunc(keys,
+			func(k ib.PKey) bool { return k.Base() == from.PKey.Base() })))
 	}
 }
 
@@ -292,7 +295,8 @@ func rj_umad_ca(name *C.char, out *C.struct_rj_umad_ca) C.int {
 	}
 	defer d.release()
 	a := d.Query()
-	*out = C.struct_rj_umad_ca{nports: C.int(a.Ports), node_guid: C.uint64_t(be64(a.NodeGUID)), system_guid: C.uint64_t(be64(a.SysImageGUID))}
+	*out = C.struct_rj_umad_ca{nports: C.int(a.Ports), node_guid: C.uint64_t(be64(a.NodeGUID)),
+		system_guid: C.uint64_t(be64(a.SysImageGUID))}
 	node, _ := nodeOf(a.Transport)
 	out.node_type = C.uint(node)
 	text(out.name[:], d.name)
@@ -324,14 +328,16 @@ func rj_umad_port(name *C.char, num C.int, out *C.struct_rj_umad_port, pkeys *C.
 	if err != nil {
 		return errno(err)
 	}
-	*out = C.struct_rj_umad_port{num: C.int(n), lid: C.uint(p.LID), lmc: C.uint(p.LMC), sm_lid: C.uint(p.SMLID), sm_sl: C.uint(p.SL),
+	*out = C.struct_rj_umad_port{num: C.int(n), lid: C.uint(p.LID), lmc: C.uint(p.LMC), sm_lid: C.uint(p.SMLID),
+		sm_sl: C.uint(p.SL),
 		state: C.uint(p.State), phys_state: C.uint(p.Subnet.PhysState), rate: C.uint(cdevices.Rate(&p) / 1000),
 		capmask: C.uint32_t(be32(p.Subnet.CapMask))}
 	text(out.name[:], d.name)
 	text(out.link_layer[:], p.Link.String())
 	if len(gids) > 0 {
 		g := gids[0].GID
-		out.gid_prefix, out.guid = C.uint64_t(binary.NativeEndian.Uint64(g[:])), C.uint64_t(binary.NativeEndian.Uint64(g[8:]))
+		out.gid_prefix, out.guid = C.uint64_t(binary.NativeEndian.Uint64(g[:])),
+			C.uint64_t(binary.NativeEndian.Uint64(g[8:]))
 	}
 	for i, k := range keys[:min(len(keys), int(room))] {
 		*(*C.uint16_t)(unsafe.Add(unsafe.Pointer(pkeys), 2*i)) = C.uint16_t(k)

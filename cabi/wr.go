@@ -150,7 +150,8 @@ func (q *qp) convert(w *cSendWR, to *verbs.SendWR) bool {
 	*to = verbs.SendWR{ID: w.id, Op: sendOp[w.opcode], Flags: sendFlags(w.flags), SGL: list, SRQN: w.srqn}
 	if w.flags&C.IBV_SEND_INLINE != 0 {
 		var fits bool
-		if to.Inline, fits = q.inline(to.SGL); !fits || q.context.dev.nic && len(to.SGL) > int(q.init.cap.max_send_sge) {
+		if to.Inline, fits = q.inline(to.SGL); !fits ||
+			q.context.dev.nic && len(to.SGL) > int(q.init.cap.max_send_sge) {
 			return false
 		}
 		to.SGL = nil
@@ -176,7 +177,8 @@ func (q *qp) convert(w *cSendWR, to *verbs.SendWR) bool {
 			return false
 		}
 		to.Remote = verbs.Remote{Addr: w.remote[0], Key: verbs.Key(low(3))}
-		to.FlushLen, to.FlushLevel, to.FlushScope = uint32(w.remote[1]), verbs.FlushLevel(w.remote[2]), verbs.FlushScope(w.remote[2]>>8)
+		to.FlushLen, to.FlushLevel, to.FlushScope = uint32(w.remote[1]), verbs.FlushLevel(w.remote[2]),
+			verbs.FlushScope(w.remote[2]>>8)
 	case verbs.OpBindMW:
 		mw := (*C.struct_rj_mw)(w.mw)
 		if mw == nil {
@@ -206,7 +208,8 @@ func (q *qp) convert(w *cSendWR, to *verbs.SendWR) bool {
 // maxSGL is more than any queue pair takes.
 const maxSGL = 1 << 10
 
-// maxCheckedInline is more than any queue pair takes: the checker sees data that is too long before the device refuses it.
+// maxCheckedInline is more than any queue pair takes: the checker sees data that is too long before the device refuses
+// it.
 const maxCheckedInline = 1 << 16
 
 // inline returns the inline data of a work request. It returns false, without reading the data, if

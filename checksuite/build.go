@@ -21,8 +21,8 @@ import (
 // module is the path of this repository's module.
 const module = "github.com/ramjet-rdma/ramjet"
 
-// build builds into dir what the programs need: the command ramjet for those in Go, and those in C, wrong and right, with the
-// libraries unless o names them, whose folder it sets.
+// build builds into dir what the programs need: the command ramjet for those in Go, and those in C, wrong and right,
+// with the libraries unless o names them, whose folder it sets.
 func build(ctx context.Context, chosen []program, dir string, o *options) error {
 	if !o.plain && slices.ContainsFunc(chosen, func(p program) bool { return p.lang == langGo }) {
 		if _, err := output(ctx, "go", "build", "-o", filepath.Join(dir, "ramjet"), module+"/cmd/ramjet"); err != nil {
@@ -55,7 +55,8 @@ func build(ctx context.Context, chosen []program, dir string, o *options) error 
 	failed := make([]error, len(chosen))
 	each(len(chosen), o.jobs, func(i int) {
 		if p := chosen[i]; p.lang == langC {
-			failed[i] = errors.Join(p.compile(ctx, dir, common, wrong, o.libs), p.compile(ctx, dir, common, right, o.libs))
+			failed[i] = errors.Join(p.compile(ctx, dir, common, wrong, o.libs),
+				p.compile(ctx, dir, common, right, o.libs))
 		}
 	})
 	return errors.Join(failed...)

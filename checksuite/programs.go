@@ -67,6 +67,7 @@ func list() ([]program, error) {
 		}
 		all = append(all, program{langGo, p.Rule, p.Shape})
 	}
-	slices.SortStableFunc(all, func(a, b program) int { return slices.Index(rules, a.rule) - slices.Index(rules, b.rule) })
+	slices.SortStableFunc(all,
+		func(a, b program) int { return slices.Index(rules, a.rule) - slices.Index(rules, b.rule) })
 	return all, nil
 }

@@ -90,7 +90,8 @@ func (p program) run(ctx context.Context, dir, form string, o options) outcome {
 		}
 		cmd = exec.CommandContext(ctx, args[0], args[1:]...)
 	}
-	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+o.libs, "RAMJET_DEVICES="+device, programs.DeviceVariable+"="+device)
+	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+o.libs, "RAMJET_DEVICES="+device,
+		programs.DeviceVariable+"="+device)
 	if !o.plain && p.lang == langC { // as ramjet run --check=protect does
 		cmd.Env = append(cmd.Env, "RAMJET_CHECK=protect", "LD_PRELOAD="+filepath.Join(o.libs, "libramjet-check.so"))
 	}

@@ -90,7 +90,8 @@ func TestAcceptorAllow(t *testing.T) {
 	t.Parallel()
 	stranger, there := open(t), open(t)
 	friend, known := loopback.Open(t, func(addr string) (*verbs.Device, error) { return roce.Open(addr, nil) })
-	a := sessions(t, there, cm.AcceptorConfig[session]{Allow: func(peer netip.AddrPort) bool { return peer.Addr() == known }})
+	a := sessions(t, there,
+		cm.AcceptorConfig[session]{Allow: func(peer netip.AddrPort) bool { return peer.Addr() == known }})
 	var reject *cm.RejectError
 	if _, err := cm.Dial(within(t), stranger, a.Addr().String()); !errors.As(err, &reject) {
 		t.Errorf("a stranger connects: %v", err)

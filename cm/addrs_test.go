@@ -29,7 +29,8 @@ func TestChoose(t *testing.T) {
 	if got := choose(addrs[:1], netip.IPv4Unspecified(), addrs[1]); got != addrs[0] {
 		t.Errorf("of a device with one address: %v", got)
 	}
-	if got := choose([]netip.Addr{addrs[0], addrs[2], netip.MustParseAddr("127.0.0.1")}, netip.Addr{}, netip.MustParseAddr("127.0.0.1")); !got.IsLoopback() {
+	if got := choose([]netip.Addr{addrs[0], addrs[2], netip.MustParseAddr("127.0.0.1")}, netip.Addr{},
+		netip.MustParseAddr("127.0.0.1")); !got.IsLoopback() {
 		t.Errorf("to reach this host: %v", got)
 	}
 }

@@ -94,7 +94,8 @@ func (a *administrator) forget(tid uint64) {
 
 // ask sends a query until it is answered, and returns the record of the answer. The error is that of the
 // administrator, or of ctx.
-func (a *administrator) ask(ctx context.Context, m mad.Method, attr mad.Attribute, mask uint64, record []byte) ([]byte, error) {
+func (a *administrator) ask(ctx context.Context, m mad.Method, attr mad.Attribute, mask uint64,
+	record []byte) ([]byte, error) {
 	const op = "ask_subnet_administrator"
 	if a.err != nil {
 		return nil, a.err
@@ -154,7 +155,8 @@ type route struct {
 // path asks for a path between two ports (section 15.2.5.16).
 func (a *administrator) path(ctx context.Context, from, to verbs.GID) (route, error) {
 	q := sa.PathRecord{SGID: from, DGID: to, Reversible: true, NumbPath: 1}
-	b, err := a.ask(ctx, mad.MethodGet, sa.AttrPathRecord, sa.PathSGID|sa.PathDGID|sa.PathReversible|sa.PathNumbPath, q.Append(nil))
+	b, err := a.ask(ctx, mad.MethodGet, sa.AttrPathRecord, sa.PathSGID|sa.PathDGID|sa.PathReversible|sa.PathNumbPath,
+		q.Append(nil))
 	if err != nil {
 		return route{}, fmt.Errorf("path to %v: %w", to, err)
 	}
@@ -166,7 +168,8 @@ func (a *administrator) path(ctx context.Context, from, to verbs.GID) (route, er
 // join makes a port a full member of a group, which is made if there is none (section 15.2.5.17).
 func (a *administrator) join(ctx context.Context, group, port verbs.GID, key verbs.QKey) (sa.MCMemberRecord, error) {
 	q := sa.MCMemberRecord{MGID: group, PortGID: port, QKey: key, PKey: ib.DefaultPKey, Join: sa.FullMember}
-	const mask = sa.MemberMGID | sa.MemberPortGID | sa.MemberQKey | sa.MemberPKey | sa.MemberTClass | sa.MemberSL | sa.MemberFlowLabel | sa.MemberJoinState
+	const mask = sa.MemberMGID | sa.MemberPortGID | sa.MemberQKey | sa.MemberPKey | sa.MemberTClass | sa.MemberSL |
+		sa.MemberFlowLabel | sa.MemberJoinState
 	b, err := a.ask(ctx, mad.MethodSet, sa.AttrMCMemberRecord, mask, q.Append(nil))
 	if err != nil {
 		return q, fmt.Errorf("joining %v with Q_Key %#x, for which OpenSM needs ipoib_mcgroup_creation_validation FALSE: %w", group, uint32(key), err)
@@ -178,6 +181,7 @@ func (a *administrator) join(ctx context.Context, group, port verbs.GID, key ver
 // leave ends a membership.
 func (a *administrator) leave(ctx context.Context, group, port verbs.GID) error {
 	q := sa.MCMemberRecord{MGID: group, PortGID: port, Join: sa.FullMember}
-	_, err := a.ask(ctx, sa.MethodDelete, sa.AttrMCMemberRecord, sa.MemberMGID|sa.MemberPortGID|sa.MemberJoinState, q.Append(nil))
+	_, err := a.ask(ctx, sa.MethodDelete, sa.AttrMCMemberRecord, sa.MemberMGID|sa.MemberPortGID|sa.MemberJoinState,
+		q.Append(nil))
 	return err
 }

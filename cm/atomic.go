@@ -26,7 +26,8 @@ func (c *Conn) FetchAdd(ctx context.Context, remote verbs.Remote, add uint64) (o
 // CompareSwap replaces 8 bytes of the peer's memory by swap if they are equal to compare, and returns what
 // was there before: compare, if they were replaced. Otherwise it is as [Conn.FetchAdd].
 func (c *Conn) CompareSwap(ctx context.Context, remote verbs.Remote, compare, swap uint64) (old uint64, err error) {
-	return c.atomic(ctx, "compare_swap", &verbs.SendWR{Op: verbs.OpCompareSwap, Remote: remote, Compare: compare, Swap: swap})
+	return c.atomic(ctx, "compare_swap", &verbs.SendWR{Op: verbs.OpCompareSwap, Remote: remote, Compare: compare,
+		Swap: swap})
 }
 
 // wordSize is how many bytes atomic operations work on.

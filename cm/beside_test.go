@@ -20,7 +20,8 @@ import (
 // of the class (IBTA 16.1.1), until it is closed.
 func perfAgent(t *testing.T, dev *verbs.Device) *umad.Agent {
 	t.Helper()
-	a, err := umad.Open(dev, 1, ib.QP1, umad.Spec{Class: mad.ClassPerf, Version: 1, Methods: []mad.Method{mad.MethodGet}})
+	a, err := umad.Open(dev, 1, ib.QP1, umad.Spec{Class: mad.ClassPerf, Version: 1,
+		Methods: []mad.Method{mad.MethodGet}})
 	ok(t, err)
 	ctx := t.Context()
 	var done sync.WaitGroup
@@ -37,7 +38,8 @@ func perfAgent(t *testing.T, dev *verbs.Device) *umad.Agent {
 			h.Method = mad.MethodGetResp
 			h.Append(b[:0])
 			binary.BigEndian.PutUint64(b[64:], loopback.Counter(t, dev, "rcvd_pkts"))
-			if err := a.Send(from, b); err != nil && !errors.Is(err, verbs.ErrQueueFull) && !errors.Is(err, verbs.ErrClosed) {
+			if err := a.Send(from, b); err != nil && !errors.Is(err, verbs.ErrQueueFull) &&
+				!errors.Is(err, verbs.ErrClosed) {
 				t.Error(err)
 			}
 		}
@@ -59,13 +61,15 @@ func TestAgentsBesideManager(t *testing.T) {
 	to := umad.Path{AH: verbs.AHAttr{DGID: gids[0].GID}}
 	b := make([]byte, umad.Len)
 	received := func(low uint32) uint64 {
-		h := mad.Header{BaseVersion: mad.BaseVersion, Class: mad.ClassPerf, ClassVersion: 1, Method: mad.MethodGet, TID: uint64(low)}
+		h := mad.Header{BaseVersion: mad.BaseVersion, Class: mad.ClassPerf, ClassVersion: 1, Method: mad.MethodGet,
+			TID: uint64(low)}
 		clear(b)
 		h.Append(b[:0])
 		ok(t, client.Send(to, b))
 		_, from, err := client.Recv(within(t), b)
 		ok(t, err)
-		if h.Decode(b); h.TID != client.Transaction(low) || h.Method != mad.MethodGetResp || from.AH.DGID != to.AH.DGID {
+		if h.Decode(b); h.TID != client.Transaction(low) || h.Method != mad.MethodGetResp ||
+			from.AH.DGID != to.AH.DGID {
 			t.Fatalf("answer %+v from %+v", h, from)
 		}
 		return binary.BigEndian.Uint64(b[64:])
@@ -92,7 +96,8 @@ func TestAgentsBesideManager(t *testing.T) {
 	clear(b)
 	h.Append(b[:0])
 	ok(t, client.Send(to, b))
-	eventually(t, func() bool { return loopback.Counter(t, db, "dropped_no_agent") > lost }, "what is for no agent is counted")
+	eventually(t, func() bool { return loopback.Counter(t, db, "dropped_no_agent") > lost },
+		"what is for no agent is counted")
 	in := accept(t, l)
 	c, err := cm.Dial(within(t), da, l.Addr().String())
 	ok(t, err)

@@ -59,7 +59,8 @@ func TestReadWrite(t *testing.T) {
 	if got := mine.Bytes()[1000:1019]; string(got) != "written by the peer" {
 		t.Fatalf("read %q", got)
 	}
-	wc, err := client.Do(ctx, &verbs.SendWR{Op: verbs.OpWriteImm, SGL: []verbs.SGE{mine.SGE(0, 5)}, Remote: theirs.Remote(), Imm: 77})
+	wc, err := client.Do(ctx, &verbs.SendWR{Op: verbs.OpWriteImm, SGL: []verbs.SGE{mine.SGE(0, 5)},
+		Remote: theirs.Remote(), Imm: 77})
 	ok(t, err)
 	if wc.Status != verbs.StatusSuccess {
 		t.Fatal(wc.Status)
@@ -365,8 +366,10 @@ func TestUnalignedAtomic(t *testing.T) {
 		status verbs.Status
 		words  []string
 	}{
-		{verbs.OpFetchAdd, 12, verbs.StatusRemoteInvalidRequestError, []string{"ATOMIC_FETCH_AND_ADD", "multiple of 8"}},
-		{verbs.OpCompareSwap, 7, verbs.StatusRemoteInvalidRequestError, []string{"ATOMIC_CMP_AND_SWP", "multiple of 8"}},
+		{verbs.OpFetchAdd, 12, verbs.StatusRemoteInvalidRequestError,
+			[]string{"ATOMIC_FETCH_AND_ADD", "multiple of 8"}},
+		{verbs.OpCompareSwap, 7, verbs.StatusRemoteInvalidRequestError,
+			[]string{"ATOMIC_CMP_AND_SWP", "multiple of 8"}},
 		{verbs.OpAtomicWrite, 4, verbs.StatusRemoteInvalidRequestError, []string{"ATOMIC_WRITE", "multiple of 8"}},
 		{verbs.OpFetchAdd, 1 << 20, verbs.StatusRemoteAccessError, nil},
 	} {

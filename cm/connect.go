@@ -36,7 +36,8 @@ func (id *ID) Listen(backlog int) (ret error) {
 	}
 	if id.qpType == verbs.XRCIni {
 		id.m.unlock()
-		return opErr(op, verbs.ErrInvalid, "an XRC initiator asks for connections: requests go to ids of type %v", verbs.XRCTgt)
+		return opErr(op, verbs.ErrInvalid, "an XRC initiator asks for connections: requests go to ids of type %v",
+			verbs.XRCTgt)
 	}
 	if id.state == idle {
 		if err := id.bind(netip.AddrPort{}, netip.Addr{}); err != nil {
@@ -51,7 +52,8 @@ func (id *ID) Listen(backlog int) (ret error) {
 	}
 	err := id.claim(backlog)
 	defer id.m.unlock()
-	for tries := 1; tries < anyTries && errors.Is(err, verbs.ErrBusy) && id.state == listening && id.m.rebindPort(id); tries++ {
+	for tries := 1; tries < anyTries && errors.Is(err, verbs.ErrBusy) && id.state == listening &&
+		id.m.rebindPort(id); tries++ {
 		err = id.claim(backlog)
 	}
 	if id.state != listening {
@@ -88,8 +90,8 @@ func (id *ID) claim(backlog int) error {
 // number of the queue pair behind it (rdma_connect). nil stands for DefaultConnParam.
 //
 // Established, Rejected, Unreachable or ConnectError follows. If the program owns the queue pair,
-// ConnectResponse follows instead of Established, but not over iWARP and shared memory. Connect returns ErrInvalid if the address was
-// resolved without a port.
+// ConnectResponse follows instead of Established, but not over iWARP and shared memory. Connect returns ErrInvalid if
+// the address was resolved without a port.
 func (id *ID) Connect(p *ConnParam) (ret error) {
 	defer id.begin("rdma_connect", connArg(p))(&ret)
 	if p == nil {
@@ -104,7 +106,8 @@ func (id *ID) Connect(p *ConnParam) (ret error) {
 		return err
 	}
 	if id.qpType == verbs.XRCTgt {
-		return opErr("connect", verbs.ErrInvalid, "an XRC target is asked for connections: Connect is for ids of type %v", verbs.XRCIni)
+		return opErr("connect", verbs.ErrInvalid,
+			"an XRC target is asked for connections: Connect is for ids of type %v", verbs.XRCIni)
 	}
 	if id.qp == nil && p.QPNum == 0 && !id.ps.datagrams() {
 		return opErr("connect", verbs.ErrInvalid, "no queue pair: CreateQP, or ConnParam.QPNum")
@@ -182,8 +185,8 @@ func (id *ID) fits(op string, b []byte, max int) error {
 }
 
 // Establish completes a connection after ConnectResponse, once the program has brought its
-// queue pair to RTS (rdma_establish). Over iWARP and shared memory, Established comes instead, and Establish has nothing
-// to do.
+// queue pair to RTS (rdma_establish). Over iWARP and shared memory, Established comes instead, and Establish has
+// nothing to do.
 func (id *ID) Establish() (ret error) {
 	defer id.begin("rdma_establish")(&ret)
 	if err := id.lockIn("establish", replied, established); err != nil {

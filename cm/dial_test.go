@@ -24,7 +24,8 @@ func TestDialPrivateData(t *testing.T) {
 	a, b := open(t), open(t)
 	l := listen(t, b, cm.WithPrivateData([]byte("from the server")))
 	in := accept(t, l)
-	c, err := cm.Dial(within(t), a, l.Addr().String(), cm.WithPrivateData([]byte("from the client")), cm.WithReads(3, 2))
+	c, err := cm.Dial(within(t), a, l.Addr().String(), cm.WithPrivateData([]byte("from the client")),
+		cm.WithReads(3, 2))
 	ok(t, err)
 	defer c.Close()
 	s := <-in
@@ -69,7 +70,8 @@ func TestRequests(t *testing.T) {
 		}
 		ok(t, r.Reject([]byte("not today")))
 		var why *cm.RejectError
-		if err := (<-dialed).err; !errors.As(err, &why) || why.Reason != cm.ReasonConsumer || !bytes.HasPrefix(why.PrivateData, []byte("not today")) {
+		if err := (<-dialed).err; !errors.As(err, &why) || why.Reason != cm.ReasonConsumer ||
+			!bytes.HasPrefix(why.PrivateData, []byte("not today")) {
 			t.Errorf("%v", err)
 		}
 	}
@@ -447,11 +449,13 @@ func TestNothingIsLeft(t *testing.T) {
 // A listener that could make no connection says so at once.
 func TestListenChecksDepths(t *testing.T) {
 	dev := open(t)
-	for _, o := range []cm.Option{cm.WithDepth(0, 1), cm.WithDepth(1, 0), cm.WithRecvSize(0), cm.WithDepth(1<<30, 1), cm.WithDepth(1, 1<<30)} {
+	for _, o := range []cm.Option{cm.WithDepth(0, 1), cm.WithDepth(1, 0), cm.WithRecvSize(0), cm.WithDepth(1<<30, 1),
+		cm.WithDepth(1, 1<<30)} {
 		_, err := cm.Listen(t.Context(), dev, ":0", o)
 		fails(t, err, verbs.ErrInvalid, "create_qp")
 	}
-	l, err := cm.Listen(t.Context(), dev, ":0", cm.WithDepth(0, 0), cm.WithSetup(func(*cm.ID, *cm.ConnParam) error { return nil }))
+	l, err := cm.Listen(t.Context(), dev, ":0", cm.WithDepth(0, 0),
+		cm.WithSetup(func(*cm.ID, *cm.ConnParam) error { return nil }))
 	ok(t, err)
 	ok(t, l.Close())
 }

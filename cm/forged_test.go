@@ -74,8 +74,10 @@ func (s *stranger) hears(want mad.Attribute, m interface{ Decode([]byte) bool })
 // request is the REQ of somebody for an RC connection.
 func request(from netip.Addr, to netip.AddrPort) *mad.REQ {
 	h := mad.NewIPAddress(netip.AddrPortFrom(from, 40000), to.Addr())
-	m := &mad.REQ{LocalCommID: 0x77, ServiceID: mad.IPService(mad.PortSpaceTCP, to.Port()), LocalCAGUID: 5, LocalQPN: 0x22, RemoteTimeout: 20,
-		LocalTimeout: 20, MaxCMRetries: 15, PathMTU: uint8(verbs.MTU1024), RetryCount: 7, RNRRetryCount: 7, PKey: ib.DefaultPKey,
+	m := &mad.REQ{LocalCommID: 0x77, ServiceID: mad.IPService(mad.PortSpaceTCP, to.Port()), LocalCAGUID: 5,
+		LocalQPN: 0x22, RemoteTimeout: 20,
+		LocalTimeout: 20, MaxCMRetries: 15, PathMTU: uint8(verbs.MTU1024), RetryCount: 7, RNRRetryCount: 7,
+		PKey:    ib.DefaultPKey,
 		Primary: mad.Path{LocalGID: ib.GIDFromAddr(from), RemoteGID: ib.GIDFromAddr(to.Addr()), AckTimeout: 16}}
 	h.Append(m.Private[:0])
 	return m
@@ -202,7 +204,8 @@ func TestWithdrawnRequests(t *testing.T) {
 // The acknowledgement timeout that a peer asks for has a bound, as it says when our queue pair
 // notices that the peer is gone; our own does not.
 func TestPeerAckTimeout(t *testing.T) {
-	for _, c := range []struct{ asked, own, want uint8 }{{12, 0, 12}, {31, 0, cm.MaxPeerAckTimeout}, {31, 14, 14}, {12, 30, 30}, {0, 0, cm.DefaultAckTimeout}} {
+	for _, c := range []struct{ asked, own, want uint8 }{{12, 0, 12}, {31, 0, cm.MaxPeerAckTimeout}, {31, 14, 14},
+		{12, 30, 30}, {0, 0, cm.DefaultAckTimeout}} {
 		var dial, take []cm.Option
 		if c.asked != 0 {
 			dial = append(dial, cm.WithAckTimeout(c.asked))
@@ -220,7 +223,8 @@ func TestPeerAckTimeout(t *testing.T) {
 		defer s.c.Close()
 		mine := client.QP().Query()
 		theirs := s.c.QP().Query()
-		if want := max(c.asked, cm.DefaultAckTimeout); c.asked == 0 && mine.Timeout != want || c.asked != 0 && mine.Timeout != c.asked {
+		if want := max(c.asked, cm.DefaultAckTimeout); c.asked == 0 && mine.Timeout != want ||
+			c.asked != 0 && mine.Timeout != c.asked {
 			t.Errorf("%+v: the client's queue pair has %d", c, mine.Timeout)
 		}
 		if theirs.Timeout != c.want {

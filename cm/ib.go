@@ -39,7 +39,8 @@ type ibProtocol struct {
 }
 
 func newIBProtocol(m *manager, a driver.MADAgent) *ibProtocol {
-	p := &ibProtocol{m: m, agent: a, start: time.Now(), listeners: map[mad.ServiceID]*ID{}, conns: map[mad.CommID]*ibConn{}, watches: map[verbs.GID]*watch{}}
+	p := &ibProtocol{m: m, agent: a, start: time.Now(), listeners: map[mad.ServiceID]*ID{},
+		conns: map[mad.CommID]*ibConn{}, watches: map[verbs.GID]*watch{}}
 	p.device = m.drv.QueryDevice()
 	c := ibcm.Config{CAGUID: p.device.NodeGUID}
 	rand.Read(c.Key[:])

@@ -168,7 +168,8 @@ func (c *ibConn) connect(param *ConnParam) error {
 	s := service(id.ps, id.peer.Port())
 	var err error
 	if id.ps.datagrams() {
-		c.commID, err = c.engine.Resolve(c.now(), &ibcm.ResolveParams{To: c.host, PKey: c.pkey, Service: s, PrivateData: private})
+		c.commID, err = c.engine.Resolve(c.now(),
+			&ibcm.ResolveParams{To: c.host, PKey: c.pkey, Service: s, PrivateData: private})
 	} else {
 		c.ackTime, c.retries, c.peerRNR = id.ackTimeout, min(param.RetryCount, 7), min(param.RNRRetryCount, endlessRNR)
 		if c.ackTime == 0 {
@@ -176,7 +177,8 @@ func (c *ibConn) connect(param *ConnParam) error {
 		}
 		c.responder = depth(param.ResponderResources, c.device.MaxQPRdAtomic, Unlimited)
 		c.initiator = depth(param.InitiatorDepth, c.device.MaxQPInitRdAtom, Unlimited)
-		q := ibcm.ConnectParams{To: c.host, LocalGID: c.gid(), LocalLID: c.lid(), PKey: c.pkey, Service: s, QPN: param.QPNum, SRQ: param.SRQ,
+		q := ibcm.ConnectParams{To: c.host, LocalGID: c.gid(), LocalLID: c.lid(), PKey: c.pkey, Service: s,
+			QPN: param.QPNum, SRQ: param.SRQ,
 			StartingPSN: c.rqPSN, PathMTU: c.mtu, ResponderResources: c.responder, InitiatorDepth: c.initiator,
 			RetryCount: c.retries, RNRRetryCount: c.peerRNR, FlowControl: param.FlowControl,
 			AckTimeout: mad.Timeout(c.ackTime), PrivateData: private}
@@ -264,7 +266,8 @@ func (c *ibConn) broken() {
 	}
 	if f := id.qp.Failure(); id.unconfirmed && f != nil && f.Status == verbs.StatusRetryExceeded {
 		c.release()
-		id.end(failed, &Event{Type: Unreachable, Err: opErr("accept", ErrTimeout, "%v does not acknowledge what was sent", id.peer)})
+		id.end(failed, &Event{Type: Unreachable,
+			Err: opErr("accept", ErrTimeout, "%v does not acknowledge what was sent", id.peer)})
 		return
 	}
 	c.disconnect() // fails if the peer was first
@@ -314,7 +317,8 @@ func (c *ibConn) attr(next verbs.QPState) (verbs.QPAttr, verbs.QPMask, error) {
 	switch next {
 	case verbs.StateInit:
 		a.Port, a.PKeyIndex = 1, c.pkeyIndex()
-		a.Access = verbs.LocalWrite | verbs.RemoteWrite | verbs.RemoteRead | verbs.RemoteAtomic | verbs.FlushGlobal | verbs.FlushPersistent
+		a.Access = verbs.LocalWrite | verbs.RemoteWrite | verbs.RemoteRead | verbs.RemoteAtomic | verbs.FlushGlobal |
+			verbs.FlushPersistent
 		return a, verbs.MaskState | verbs.MaskPort | verbs.MaskPKeyIndex | verbs.MaskAccess, nil
 	case verbs.StateRTR:
 		a.AH, a.PathMTU, a.DestQPN, a.RQPSN = c.to, c.mtu, c.qpn, c.rqPSN

@@ -145,7 +145,8 @@ func (p *ibProtocol) unacceptable(listener *ID, local netip.Addr, from *verbs.AH
 	switch mtu := verbs.MTU(r.PathMTU); {
 	case !listener.serves(r):
 		return mad.RejInvalidTransportType
-	case path.LocalGID != from.DGID || peer.IsUnspecified() || peer.IsMulticast() || p.subnet == nil && peer.Is4() != local.Is4():
+	case path.LocalGID != from.DGID || peer.IsUnspecified() || peer.IsMulticast() ||
+		p.subnet == nil && peer.Is4() != local.Is4():
 		return mad.RejPrimaryGID
 	case p.subnet != nil && (!path.SubnetLocal || path.LocalLID != from.DLID):
 		return mad.RejPrimaryLID
@@ -172,7 +173,8 @@ func (id *ID) serves(r *mad.REQ) bool {
 
 // connParam returns the peer's parameters, as seen from this side.
 func (c *ibConn) connParam(private []byte) ConnParam {
-	return ConnParam{PrivateData: private, ResponderResources: c.responder, InitiatorDepth: c.initiator, RetryCount: c.retries,
+	return ConnParam{PrivateData: private, ResponderResources: c.responder, InitiatorDepth: c.initiator,
+		RetryCount:    c.retries,
 		RNRRetryCount: c.rnr, QPNum: c.qpn}
 }
 
@@ -199,7 +201,8 @@ func (c *ibConn) replied(r *mad.REP) {
 	if err != nil {
 		c.refuse(mad.RejConsumer, nil)
 		c.forget()
-		id.end(failed, &Event{Type: ConnectError, Err: fmt.Errorf("cm: connecting %v to %v: %w", id.local, id.peer, err)})
+		id.end(failed, &Event{Type: ConnectError,
+			Err: fmt.Errorf("cm: connecting %v to %v: %w", id.local, id.peer, err)})
 		return
 	}
 	id.state = established

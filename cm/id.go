@@ -74,8 +74,9 @@ const (
 )
 
 func (s state) String() string {
-	return [...]string{"not bound", "bound", "being resolved to an address", "resolved to an address", "being resolved to a route", "resolved to a route", "listening", "connecting",
-		"answered by the peer", "asked by a peer", "accepting", "connected", "disconnecting", "disconnected", "failed",
+	return [...]string{"not bound", "bound", "being resolved to an address", "resolved to an address",
+		"being resolved to a route", "resolved to a route", "listening", "connecting", "answered by the peer",
+		"asked by a peer", "accepting", "connected", "disconnecting", "disconnected", "failed",
 		"removed with its device", "closed"}[s]
 }
 
@@ -113,7 +114,8 @@ func newID(s sink, dev *verbs.Device, ps PortSpace) (id *ID, err error) {
 
 // request returns a new id for a request to the listener id. It inherits the listener's options.
 func (id *ID) request() *ID {
-	return &ID{dev: id.dev, m: id.m, ps: id.ps, sink: id.sink, state: requested, tos: id.tos, ackTimeout: id.ackTimeout, rnrRetry: id.rnrRetry, qpType: id.qpType}
+	return &ID{dev: id.dev, m: id.m, ps: id.ps, sink: id.sink, state: requested, tos: id.tos, ackTimeout: id.ackTimeout,
+		rnrRetry: id.rnrRetry, qpType: id.qpType}
 }
 
 // Device returns the device of the id.
@@ -219,7 +221,8 @@ func (id *ID) orphaned() {
 	if id.state != requested {
 		return
 	}
-	id.end(failed, &Event{Type: ConnectError, Err: opErr("accept", ErrDisconnected, "%v: its listener was closed", id.peer)})
+	id.end(failed, &Event{Type: ConnectError,
+		Err: opErr("accept", ErrDisconnected, "%v: its listener was closed", id.peer)})
 }
 
 // over reports the end of a connection, once. Whatever ends an accepted connection, and however

@@ -102,7 +102,8 @@ func TestEvents(t *testing.T) {
 	}
 	holds(t, "request", e.Conn.PrivateData, "please", cm.MaxConnectData)
 	if e.ID.PeerAddr() != client.id.LocalAddr() || e.ID.LocalAddr() != client.id.PeerAddr() {
-		t.Errorf("request from %v to %v, want %v to %v", e.ID.PeerAddr(), e.ID.LocalAddr(), client.id.LocalAddr(), client.id.PeerAddr())
+		t.Errorf("request from %v to %v, want %v to %v", e.ID.PeerAddr(), e.ID.LocalAddr(), client.id.LocalAddr(),
+			client.id.PeerAddr())
 	}
 	in := e.ID
 	defer in.Close()
@@ -189,7 +190,8 @@ func ownQueuePairs(t *testing.T, client, server *side, answer cm.EventType) {
 	ok(t, theirs.PostRecv(&verbs.RecvWR{SGL: []verbs.SGE{into.SGE(0, 5)}}))
 	ok(t, mine.PostSend(&verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{mr.SGE(0, 5)}}))
 	var wc [1]verbs.WC
-	if _, err := server.cq.Wait(within(t), wc[:]); err != nil || wc[0].Status != verbs.StatusSuccess || string(into.Bytes()) != "hello" {
+	if _, err := server.cq.Wait(within(t), wc[:]); err != nil || wc[0].Status != verbs.StatusSuccess ||
+		string(into.Bytes()) != "hello" {
 		t.Errorf("%v, %v, %q", err, wc[0].Status, into.Bytes())
 	}
 	ok(t, e.ID.Notify(verbs.EventCommEstablished))
@@ -237,7 +239,8 @@ func TestReject(t *testing.T) {
 	if !errors.As(got.Err, &why) || why.Reason != cm.ReasonConsumer || why.Address != server.id.LocalAddr().String() {
 		t.Errorf("%v", got.Err)
 	}
-	fails(t, e.ID.Accept(nil), cm.ErrDisconnected, "has ended: "+e.ID.LocalAddr().String()+" to "+e.ID.PeerAddr().String())
+	fails(t, e.ID.Accept(nil), cm.ErrDisconnected,
+		"has ended: "+e.ID.LocalAddr().String()+" to "+e.ID.PeerAddr().String())
 	fails(t, client.id.Disconnect(), cm.ErrDisconnected)
 	ok(t, e.ID.Close())
 }
@@ -287,7 +290,8 @@ func TestPrivateDataLimits(t *testing.T) {
 				p.PrivateData = bytes.Repeat([]byte{'x'}, n)
 				return &p
 			}
-			fails(t, client.id.Connect(data(c.connect+1)), verbs.ErrInvalid, "private data", client.id.PeerAddr().String())
+			fails(t, client.id.Connect(data(c.connect+1)), verbs.ErrInvalid, "private data",
+				client.id.PeerAddr().String())
 			ok(t, client.id.Connect(data(c.connect)))
 			e := server.event(cm.ConnectRequest)
 			got := e.Conn.PrivateData
@@ -326,7 +330,8 @@ func TestDepths(t *testing.T) {
 		{"server less", [2]uint8{8, 6}, [2]uint8{2, 3}, [2]uint8{6, 8}, [2]uint8{2, 3}, [2]uint8{3, 2}},
 		{"server more", [2]uint8{2, 3}, [2]uint8{9, 9}, [2]uint8{3, 2}, [2]uint8{3, 2}, [2]uint8{2, 3}},
 		{"none", [2]uint8{0, 0}, [2]uint8{9, 9}, [2]uint8{0, 0}, [2]uint8{0, 0}, [2]uint8{0, 0}},
-		{"unlimited", [2]uint8{cm.Unlimited, cm.Unlimited}, [2]uint8{cm.Unlimited, cm.Unlimited}, [2]uint8{128, 128}, [2]uint8{128, 128}, [2]uint8{128, 128}},
+		{"unlimited", [2]uint8{cm.Unlimited, cm.Unlimited}, [2]uint8{cm.Unlimited, cm.Unlimited}, [2]uint8{128, 128},
+			[2]uint8{128, 128}, [2]uint8{128, 128}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			client, server := sides(t, cm.TCP)
@@ -358,7 +363,8 @@ func TestDepths(t *testing.T) {
 					t.Errorf("%s: %v, want %v", s.name, got, s.want)
 				}
 				if a.RetryCount != 5 || a.RNRRetry != s.rnr || a.Timeout != 15 {
-					t.Errorf("%s: %d retries, %d for RNR, timeout %d; want 5, %d, 15", s.name, a.RetryCount, a.RNRRetry, a.Timeout, s.rnr)
+					t.Errorf("%s: %d retries, %d for RNR, timeout %d; want 5, %d, 15", s.name, a.RetryCount, a.RNRRetry,
+						a.Timeout, s.rnr)
 				}
 			}
 		})
@@ -592,7 +598,8 @@ func TestCloseAnywhere(t *testing.T) {
 				ok(t, in.Close())
 				ok(t, client.id.Close())
 				ok(t, server.id.Close())
-				eventually(t, func() bool { return cm.Idle(client.id.Device()) && cm.Idle(server.id.Device()) }, "nothing is left")
+				eventually(t, func() bool { return cm.Idle(client.id.Device()) && cm.Idle(server.id.Device()) },
+					"nothing is left")
 			})
 		}
 	}

@@ -58,7 +58,10 @@ func TestTLS(t *testing.T) {
 func TestSCTP(t *testing.T) {
 	t.Parallel()
 	overIWARP(t, func(t *testing.T) *verbs.Device {
-		dev, _ := loopback.Open(t, func(addr string) (*verbs.Device, error) { return iwarp.Open(addr, &iwarp.Options{SCTP: true}) })
+		dev, _ := loopback.Open(t, func(addr string) (*verbs.Device,
+			error) {
+			return iwarp.Open(addr, &iwarp.Options{SCTP: true})
+		})
 		return dev
 	})
 }
@@ -154,7 +157,8 @@ func refusedOver(t *testing.T, open func(*testing.T) *verbs.Device) {
 		t.Fatal(err)
 	}
 	var rej *cm.RejectError
-	if _, err := cm.Dial(ctx, a, fmt.Sprintf("%v:7", gids[0].GID.Addr())); !errors.As(err, &rej) || rej.Reason != cm.ReasonInvalidService {
+	if _, err := cm.Dial(ctx, a, fmt.Sprintf("%v:7", gids[0].GID.Addr())); !errors.As(err, &rej) ||
+		rej.Reason != cm.ReasonInvalidService {
 		t.Errorf("dialing where nobody listens: %v", err)
 	}
 	l, err := cm.Listen(ctx, b, ":0")

@@ -68,7 +68,8 @@ func (id *ID) joined(g *membership, err error) {
 		return
 	}
 	g.joined = true
-	id.deliver(&Event{Type: MulticastJoin, ID: id, Group: g.group, UD: UDParam{QPN: ib.QPNMulticast, QKey: g.qkey, AH: g.to}})
+	id.deliver(&Event{Type: MulticastJoin, ID: id, Group: g.group,
+		UD: UDParam{QPN: ib.QPNMulticast, QKey: g.qkey, AH: g.to}})
 }
 
 // LeaveMulticast leaves a group (rdma_leave_multicast). A join in progress is abandoned without an

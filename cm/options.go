@@ -57,7 +57,8 @@ func (o *options) check(dev *verbs.Device) error {
 		return opErr("create_qp", verbs.ErrInvalid, "depths of %d and %d, messages of %d bytes: at least 1 each",
 			o.sendDepth, o.recvDepth, o.recvSize)
 	case o.sendDepth > attr.MaxQPWR || o.recvDepth > attr.MaxQPWR:
-		return opErr("create_qp", verbs.ErrInvalid, "depths of %d and %d: %s has at most %d", o.sendDepth, o.recvDepth, dev.Name(), attr.MaxQPWR)
+		return opErr("create_qp", verbs.ErrInvalid, "depths of %d and %d: %s has at most %d", o.sendDepth, o.recvDepth,
+			dev.Name(), attr.MaxQPWR)
 	}
 	return nil
 }

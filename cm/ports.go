@@ -33,7 +33,8 @@ func (m *manager) bindPort(id *ID, at netip.AddrPort) error {
 	if n == 0 {
 		free, ok := m.freePort(id.ps)
 		if !ok {
-			return opErr("bind_addr", ErrAddrInUse, "all ports of %v from %d to %d are in use", at.Addr(), firstEphemeral, lastEphemeral)
+			return opErr("bind_addr", ErrAddrInUse, "all ports of %v from %d to %d are in use", at.Addr(),
+				firstEphemeral, lastEphemeral)
 		}
 		n = free
 	}

@@ -91,12 +91,14 @@ func (id *ID) QP() *verbs.QP {
 func (id *ID) InitQPAttr(next verbs.QPState) (verbs.QPAttr, verbs.QPMask, error) {
 	const op = "init_qp_attr"
 	if id.ps.datagrams() {
-		return verbs.QPAttr{}, 0, opErr(op, verbs.ErrNotSupported, "datagram queue pairs need no attributes of a peer: see verbs.QP.StartUD")
+		return verbs.QPAttr{}, 0, opErr(op, verbs.ErrNotSupported,
+			"datagram queue pairs need no attributes of a peer: see verbs.QP.StartUD")
 	}
 	var err error
 	switch next {
 	case verbs.StateInit:
-		err = id.lockIn(op, idle, bound, addrResolved, routeResolved, connecting, replied, requested, accepting, established)
+		err = id.lockIn(op, idle, bound, addrResolved, routeResolved, connecting, replied, requested, accepting,
+			established)
 	case verbs.StateRTR, verbs.StateRTS:
 		err = id.lockIn(op, replied, requested, accepting, established)
 	default:

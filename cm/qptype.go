@@ -61,7 +61,8 @@ func (id *ID) defaultType() verbs.QPType {
 func (id *ID) fitsType(op string, t verbs.QPType) error {
 	switch {
 	case id.qpType != 0 && t != id.qpType:
-		return opErr(op, verbs.ErrInvalid, "a queue pair of type %v%s, which connects type %v", t, id.addrs(), id.qpType)
+		return opErr(op, verbs.ErrInvalid, "a queue pair of type %v%s, which connects type %v", t, id.addrs(),
+			id.qpType)
 	case t > verbs.UD && !id.m.proto.connects(t):
 		return opErr(op, verbs.ErrNotSupported, "%s connects no queue pairs of type %v", id.dev.Name(), t)
 	case !id.ps.carries(t):
@@ -69,7 +70,8 @@ func (id *ID) fitsType(op string, t verbs.QPType) error {
 	case t == verbs.XRCTgt && id.state != requested:
 		return opErr(op, verbs.ErrInvalid, "%v is for requests, and the id is %v", t, id.state)
 	case t == verbs.XRCIni && id.state == requested:
-		return opErr(op, verbs.ErrInvalid, "%v asks for connections: a listener's requests have it with SetQPType(%v)", t, verbs.XRCTgt)
+		return opErr(op, verbs.ErrInvalid, "%v asks for connections: a listener's requests have it with SetQPType(%v)",
+			t, verbs.XRCTgt)
 	}
 	return nil
 }

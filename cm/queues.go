@@ -65,8 +65,10 @@ func newQueues(c *Conn, o *options) (*queues, error) {
 	if err != nil {
 		return nil, err
 	}
-	q := &queues{c: c, cq: cq, pool: pool, own: o.pd != nil, polling: make(chan struct{}, 1), slots: make(chan struct{}, o.sendDepth),
-		inbox: make(chan struct{}, o.recvDepth), shut: make(chan struct{}), ops: map[uint64]*op{}, posted: make([]*Buffer, o.recvDepth)}
+	q := &queues{c: c, cq: cq, pool: pool, own: o.pd != nil, polling: make(chan struct{}, 1),
+		slots: make(chan struct{}, o.sendDepth),
+		inbox: make(chan struct{}, o.recvDepth), shut: make(chan struct{}), ops: map[uint64]*op{},
+		posted: make([]*Buffer, o.recvDepth)}
 	for range o.sendDepth {
 		q.slots <- struct{}{}
 	}

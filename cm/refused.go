@@ -76,11 +76,14 @@ func (p *ibProtocol) endRequests(w *watch, host verbs.GID, why error) {
 		id := c.id
 		switch {
 		case unreachable:
-			id.end(failed, &Event{Type: Unreachable, Err: opErr("connect", ErrTimeout, "%v does not answer: %v", id.peer, why)})
+			id.end(failed, &Event{Type: Unreachable,
+				Err: opErr("connect", ErrTimeout, "%v does not answer: %v", id.peer, why)})
 		case id.ps.datagrams():
-			id.end(failed, &Event{Type: Unreachable, Err: &RejectError{Address: id.peer.String(), Reason: ReasonInvalidService}})
+			id.end(failed, &Event{Type: Unreachable,
+				Err: &RejectError{Address: id.peer.String(), Reason: ReasonInvalidService}})
 		default:
-			id.end(failed, &Event{Type: Rejected, Err: &RejectError{Address: id.peer.String(), Reason: ReasonInvalidService}})
+			id.end(failed, &Event{Type: Rejected,
+				Err: &RejectError{Address: id.peer.String(), Reason: ReasonInvalidService}})
 		}
 	}
 }

@@ -79,7 +79,8 @@ func TestThousandsHeld(t *testing.T) {
 	}
 	heard := 0
 	for _, c := range servers {
-		if c.PeerAddr() == clients[0].LocalAddr() || c.PeerAddr() == clients[n/2].LocalAddr() || c.PeerAddr() == clients[n-1].LocalAddr() {
+		if c.PeerAddr() == clients[0].LocalAddr() || c.PeerAddr() == clients[n/2].LocalAddr() ||
+			c.PeerAddr() == clients[n-1].LocalAddr() {
 			m, err := c.Recv(ctx)
 			ok(t, err)
 			m.Release()

@@ -38,7 +38,8 @@ type streamConn struct {
 
 func newStreamProtocol(m *manager, drv driver.StreamDevice) *streamProtocol {
 	services, _ := drv.(driver.ServiceDevice)
-	return &streamProtocol{m: m, drv: drv, services: services, device: m.drv.QueryDevice(), listeners: map[*streamConn]struct{}{}, requests: map[driver.Stream]*ID{}}
+	return &streamProtocol{m: m, drv: drv, services: services, device: m.drv.QueryDevice(),
+		listeners: map[*streamConn]struct{}{}, requests: map[driver.Stream]*ID{}}
 }
 
 func (p *streamProtocol) newEndpoint(id *ID) endpoint { return &streamConn{streamProtocol: p, id: id} }
@@ -81,7 +82,8 @@ func (c *streamConn) listen(backlog int) error {
 }
 
 func noDatagrams(op string) error {
-	return opErr(op, verbs.ErrNotSupported, "the device connects queue pairs by streams, and has no datagrams: use port space TCP")
+	return opErr(op, verbs.ErrNotSupported,
+		"the device connects queue pairs by streams, and has no datagrams: use port space TCP")
 }
 
 func (c *streamConn) unlisten() {
@@ -145,14 +147,16 @@ func (p *streamProtocol) withdrawn(s driver.Stream, why error) {
 	id := p.requests[s]
 	delete(p.requests, s)
 	if id != nil && id.state == requested && !p.m.stopped {
-		id.end(failed, &Event{Type: Unreachable, Err: opErr("connect", ErrTimeout, "%v does not wait for an answer any more: %v", id.peer, why)})
+		id.end(failed, &Event{Type: Unreachable,
+			Err: opErr("connect", ErrTimeout, "%v does not wait for an answer any more: %v", id.peer, why)})
 	}
 }
 
 // connParamOf converts the peer's parameters to the program's form.
 func (p *streamProtocol) connParamOf(of *driver.StreamParam) ConnParam {
-	c := ConnParam{PrivateData: of.PrivateData, ResponderResources: uint8(min(of.IRD, Unlimited)), InitiatorDepth: uint8(min(of.ORD, Unlimited)),
-		RetryCount: 7, RNRRetryCount: endlessRNR}
+	c := ConnParam{PrivateData: of.PrivateData, ResponderResources: uint8(min(of.IRD, Unlimited)),
+		InitiatorDepth: uint8(min(of.ORD, Unlimited)),
+		RetryCount:     7, RNRRetryCount: endlessRNR}
 	if p.device.Caps&verbs.CapRNRNak != 0 {
 		c.RNRRetryCount -= of.FewerRNR
 	}
@@ -161,7 +165,8 @@ func (p *streamProtocol) connParamOf(of *driver.StreamParam) ConnParam {
 
 // param converts our parameters to the stream's form.
 func (c *streamConn) param(p *ConnParam) driver.StreamParam {
-	param := driver.StreamParam{PrivateData: p.PrivateData, TOS: c.id.tos, OwnRNR: c.id.rnrRetry, IRD: uint16(depth(p.ResponderResources, c.device.MaxQPRdAtomic, Unlimited)),
+	param := driver.StreamParam{PrivateData: p.PrivateData, TOS: c.id.tos, OwnRNR: c.id.rnrRetry,
+		IRD: uint16(depth(p.ResponderResources, c.device.MaxQPRdAtomic, Unlimited)),
 		ORD: uint16(depth(p.InitiatorDepth, c.device.MaxQPInitRdAtom, Unlimited))}
 	if c.device.Caps&verbs.CapRNRNak != 0 {
 		param.FewerRNR = endlessRNR - min(p.RNRRetryCount, endlessRNR)
@@ -169,15 +174,16 @@ func (c *streamConn) param(p *ConnParam) driver.StreamParam {
 	return param
 }
 
-// qpOf returns the queue pair of a connection, which the device takes to RTS: that of the id, or the program's own by its
-// number.
+// qpOf returns the queue pair of a connection, which the device takes to RTS: that of the id, or the program's own by
+// its number.
 func (c *streamConn) qpOf(op string, p *ConnParam) (driver.QP, error) {
 	if c.id.qp != nil {
 		return driver.QPOf(c.id.qp), nil
 	}
 	d, ok := c.drv.(driver.NumberedDevice)
 	if !ok {
-		return nil, opErr(op, verbs.ErrNotSupported, "the device does not find queue pairs by number: make it with CreateQP")
+		return nil, opErr(op, verbs.ErrNotSupported,
+			"the device does not find queue pairs by number: make it with CreateQP")
 	}
 	qp := d.QPNumbered(p.QPNum)
 	if qp == nil {
@@ -196,7 +202,8 @@ func (c *streamConn) connect(p *ConnParam) error {
 		return err
 	}
 	for tries := 1; ; tries++ {
-		c.stream, err = c.drv.DialStream(qp, id.local, id.peer, c.param(p), func(e driver.StreamEvent) { c.handleEvent(&e) })
+		c.stream, err = c.drv.DialStream(qp, id.local, id.peer, c.param(p),
+			func(e driver.StreamEvent) { c.handleEvent(&e) })
 		if tries == anyTries || !errors.Is(err, syscall.EADDRINUSE) || !c.m.rebindPort(id) {
 			break
 		}
@@ -248,13 +255,16 @@ func (c *streamConn) handleEvent(e *driver.StreamEvent) {
 	switch {
 	case e.Type == driver.StreamEstablished:
 		c.begun(c.connParamOf(&e.Param))
-	case e.Type == driver.StreamRejected && (id.state == connecting || id.state == accepting): // a peer may refuse a reply
+	// a peer may refuse a reply
+	case e.Type == driver.StreamRejected && (id.state == connecting || id.state == accepting):
 		id.refused(ReasonConsumer, e.Param.PrivateData)
 	case e.Type == driver.StreamFailed && (id.state == connecting || id.state == accepting):
 		id.attemptFailed(e.Err)
-	case e.Type == driver.StreamClosed && (id.state == accepting || id.state >= established && id.state <= disconnected):
+	case e.Type == driver.StreamClosed && (id.state == accepting ||
+		id.state >= established && id.state <= disconnected):
 		id.over()
-	case (e.Type == driver.StreamRejected || e.Type == driver.StreamFailed) && id.state == established: // there it is over
+	// there it is over
+	case (e.Type == driver.StreamRejected || e.Type == driver.StreamFailed) && id.state == established:
 		id.over()
 	case e.Type == driver.StreamReleased && id.state == disconnected:
 		id.deliver(&Event{Type: TimewaitExit, ID: id})
@@ -301,10 +311,13 @@ func (id *ID) attemptFailed(err error) {
 		if !id.willRetry() {
 			id.refused(ReasonInvalidService, nil)
 		}
-	case errors.Is(err, syscall.ETIMEDOUT), errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, context.DeadlineExceeded):
-		id.end(failed, &Event{Type: Unreachable, Err: opErr("connect", ErrTimeout, "%v does not answer: %v", id.peer, err)})
+	case errors.Is(err, syscall.ETIMEDOUT), errors.Is(err, syscall.EHOSTUNREACH),
+		errors.Is(err, context.DeadlineExceeded):
+		id.end(failed, &Event{Type: Unreachable,
+			Err: opErr("connect", ErrTimeout, "%v does not answer: %v", id.peer, err)})
 	default:
-		id.end(failed, &Event{Type: ConnectError, Err: fmt.Errorf("cm: connecting %v to %v: %w", id.local, id.peer, err)})
+		id.end(failed, &Event{Type: ConnectError,
+			Err: fmt.Errorf("cm: connecting %v to %v: %w", id.local, id.peer, err)})
 	}
 }
 

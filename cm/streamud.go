@@ -45,7 +45,8 @@ func (r *serviceReply) decode(b []byte) (private []byte, ok bool) {
 	}
 	private, b = b[serviceReplyLen:], b[len(serviceMagic):]
 	status, qpn := binary.BigEndian.Uint32(b), binary.BigEndian.Uint32(b[4:])
-	*r = serviceReply{status: mad.SIDRStatus(status), qpn: verbs.QPN(qpn), qkey: verbs.QKey(binary.BigEndian.Uint32(b[8:]))}
+	*r = serviceReply{status: mad.SIDRStatus(status), qpn: verbs.QPN(qpn),
+		qkey: verbs.QKey(binary.BigEndian.Uint32(b[8:]))}
 	return private, status <= 0xff && qpn < 1<<24 && len(private) <= MaxAcceptDataUD
 }
 

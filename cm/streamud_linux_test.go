@@ -48,7 +48,8 @@ func TestSharedPortSpaces(t *testing.T) {
 
 // TestSharedMulticast joins a group of the host, which other processes may have in common.
 func TestSharedMulticast(t *testing.T) {
-	multicast(t, openShared(t), openShared(t), netip.AddrFrom4([4]byte{239, 200, byte(rand.Uint32()), byte(rand.Uint32())}))
+	multicast(t, openShared(t), openShared(t),
+		netip.AddrFrom4([4]byte{239, 200, byte(rand.Uint32()), byte(rand.Uint32())}))
 }
 
 // FuzzServiceReply decodes what a peer rejects with.

@@ -88,7 +88,8 @@ func (s *subnet) resolveAddr(c *ibConn) (query, error) {
 	return func(ctx context.Context) (err error) {
 		c.host.DGID, err = s.admin.lookUp(ctx, to)
 		if errors.Is(err, ErrNoAddr) {
-			return opErr("resolve_addr", ErrNoAddr, "%v is the address of no adapter of the fabric, and of none beyond its cables that listens", to)
+			return opErr("resolve_addr", ErrNoAddr,
+				"%v is the address of no adapter of the fabric, and of none beyond its cables that listens", to)
 		}
 		return err
 	}, nil

@@ -71,7 +71,8 @@ func (s *subnet) rejoinGroup(mgid verbs.GID, j *joinedGroup) error {
 	}
 	r, err := s.admin.join(ctx, mgid, s.gid(), qkey)
 	if err == nil && r.MLID != lid {
-		err = opErr("join_multicast", ErrNoAddr, "the group has the LID %#04x now instead of %#04x: join it again", r.MLID, lid)
+		err = opErr("join_multicast", ErrNoAddr, "the group has the LID %#04x now instead of %#04x: join it again",
+			r.MLID, lid)
 	}
 	return err
 }
@@ -135,7 +136,8 @@ func (s *subnet) join(ctx context.Context, g *membership) error {
 	j.member = j.member || err == nil || ctx.Err() != nil // what nobody waits for any more may be carried out
 	if err == nil {
 		j.lid, j.qkey = r.MLID, r.QKey
-		g.to = verbs.AHAttr{DGID: r.MGID, DLID: r.MLID, SL: r.SL, HopLimit: r.HopLimit, TrafficClass: r.TClass, FlowLabel: r.FlowLabel}
+		g.to = verbs.AHAttr{DGID: r.MGID, DLID: r.MLID, SL: r.SL, HopLimit: r.HopLimit, TrafficClass: r.TClass,
+			FlowLabel: r.FlowLabel}
 		g.qkey = r.QKey
 	}
 	s.mu.Unlock()

@@ -53,8 +53,9 @@ const Unlimited = 0xff
 // [ID.Connect] and [ID.Accept] it holds this side's parameters, in an [Event] the peer's, seen from
 // this side: the peer's initiator depth is our ResponderResources.
 type ConnParam struct {
-	PrivateData        []byte
-	ResponderResources uint8     // READs and atomics of the peer that are answered at once; Unlimited: the device's maximum
+	PrivateData []byte
+	// READs and atomics of the peer that are answered at once; Unlimited: the device's maximum
+	ResponderResources uint8
 	InitiatorDepth     uint8     // READs and atomics in flight to the peer; Unlimited: the device's maximum
 	FlowControl        bool      // the device has end-to-end flow control (carried, without effect)
 	RetryCount         uint8     // 0 to 7: how often both queue pairs retransmit what is not acknowledged
@@ -64,7 +65,8 @@ type ConnParam struct {
 }
 
 // DefaultConnParam takes the place of a nil *ConnParam.
-var DefaultConnParam = ConnParam{ResponderResources: Unlimited, InitiatorDepth: Unlimited, RetryCount: 7, RNRRetryCount: 7}
+var DefaultConnParam = ConnParam{ResponderResources: Unlimited, InitiatorDepth: Unlimited, RetryCount: 7,
+	RNRRetryCount: 7}
 
 // UDParam is the answer of a datagram service to a peer that looked it up (rdma_ud_param).
 type UDParam struct {

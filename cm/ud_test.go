@@ -48,7 +48,8 @@ func transfer(t *testing.T, from *side, sender *verbs.QP, to *side, receiver *ve
 	ah, err := from.pd.CreateAH(ud.AH)
 	ok(t, err)
 	defer ah.Close()
-	ok(t, sender.PostSend(&verbs.SendWR{Op: verbs.OpSend, Inline: []byte("hello"), AH: ah, RemoteQPN: ud.QPN, RemoteQKey: ud.QKey}))
+	ok(t, sender.PostSend(&verbs.SendWR{Op: verbs.OpSend, Inline: []byte("hello"), AH: ah, RemoteQPN: ud.QPN,
+		RemoteQKey: ud.QKey}))
 	var wc [1]verbs.WC
 	if _, err := to.cq.Wait(within(t), wc[:]); err != nil {
 		t.Fatal(err)

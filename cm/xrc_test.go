@@ -73,8 +73,9 @@ func (g *target) exchange(t *testing.T, client, server *side, qp *verbs.QP, priv
 	done(client.cq)
 	into, err := client.pd.RegMR(make([]byte, 5), verbs.LocalWrite)
 	ok(t, err)
-	ok(t, qp.PostSend(&verbs.SendWR{Op: verbs.OpRead, SGL: []verbs.SGE{into.SGE(0, 5)}, Remote: g.mr.Remote(), SRQN: srqn,
-		Flags: verbs.Signaled}))
+	ok(t,
+		qp.PostSend(&verbs.SendWR{Op: verbs.OpRead, SGL: []verbs.SGE{into.SGE(0, 5)}, Remote: g.mr.Remote(), SRQN: srqn,
+			Flags: verbs.Signaled}))
 	done(client.cq)
 	if !bytes.Equal(into.Bytes(), []byte("hello")) {
 		t.Errorf("read %q", into.Bytes())
@@ -197,7 +198,8 @@ func TestQPTypeErrors(t *testing.T) {
 	xrcd, err := dev.OpenXRCD()
 	ok(t, err)
 	for ps, types := range map[cm.PortSpace][]verbs.QPType{
-		cm.TCP: {0, verbs.UC, verbs.UD, verbs.XRCIni, verbs.XRCTgt, 99}, cm.UDP: {verbs.RC, verbs.XRCTgt}, cm.IB: {verbs.UD},
+		cm.TCP: {0, verbs.UC, verbs.UD, verbs.XRCIni, verbs.XRCTgt, 99}, cm.UDP: {verbs.RC, verbs.XRCTgt},
+		cm.IB: {verbs.UD},
 	} {
 		id, err := cm.NewID(s.ch, dev, ps)
 		ok(t, err)

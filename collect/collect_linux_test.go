@@ -52,7 +52,8 @@ func TestServe(t *testing.T) {
 		}
 		text, err := io.ReadAll(r.Body)
 		r.Body.Close()
-		if err == nil && strings.Contains(string(text), want) && strings.Contains(string(text), `device="`+dev.Name()+`"} 1`) {
+		if err == nil && strings.Contains(string(text), want) &&
+			strings.Contains(string(text), `device="`+dev.Name()+`"} 1`) {
 			break
 		}
 		if time.Now().After(end) {

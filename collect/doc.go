@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package collect takes what processes say of their devices, where nobody can look at them from outside, and serves it to
-// Prometheus. Containers are such processes: their sockets are of another network namespace.
+// Package collect takes what processes say of their devices, where nobody can look at them from outside, and serves it
+// to Prometheus. Containers are such processes: their sockets are of another network namespace.
 //
 // A [Collector] listens on a socket in a folder of each container. The container has the folder, read-only, and a
 // variable of its environment, [Variable], names the socket. Whose a process is follows from the folder to which it

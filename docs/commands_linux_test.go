@@ -174,7 +174,8 @@ func (h *host) file(name, text string) {
 // newHost sets the namespace up, and builds the command.
 func newHost(t *testing.T) *host {
 	t.Helper()
-	loopback.SetUp(t, "address add 192.0.2.1/32 dev lo", "address add 192.0.2.7/32 dev lo", "address add 192.0.2.9/32 dev lo")
+	loopback.SetUp(t, "address add 192.0.2.1/32 dev lo", "address add 192.0.2.7/32 dev lo",
+		"address add 192.0.2.9/32 dev lo")
 	h := &host{T: t, dir: t.TempDir(), ran: map[string]bool{}}
 	build := exec.Command("go", "build", "-ldflags=-w", "-o", filepath.Join(h.dir, "ramjet"), "../cmd/ramjet")
 	if out, err := build.CombinedOutput(); err != nil {
@@ -185,11 +186,13 @@ func newHost(t *testing.T) *host {
 		t.Fatal(err)
 	}
 	for _, v := range os.Environ() {
-		if !strings.HasPrefix(v, "RAMJET_") && !strings.HasPrefix(v, "HOME=") && !strings.HasPrefix(v, "PATH=") && !strings.HasPrefix(v, "XDG_RUNTIME_DIR=") {
+		if !strings.HasPrefix(v, "RAMJET_") && !strings.HasPrefix(v, "HOME=") && !strings.HasPrefix(v, "PATH=") &&
+			!strings.HasPrefix(v, "XDG_RUNTIME_DIR=") {
 			h.env = append(h.env, v)
 		}
 	}
-	h.env = append(h.env, "HOME="+home, "PATH="+h.dir+":"+os.Getenv("PATH"), "XDG_RUNTIME_DIR="+filepath.Join(home, "run"))
+	h.env = append(h.env, "HOME="+home, "PATH="+h.dir+":"+os.Getenv("PATH"),
+		"XDG_RUNTIME_DIR="+filepath.Join(home, "run"))
 	return h
 }
 
@@ -211,9 +214,11 @@ var elsewhere = []struct{ begins, why string }{
 	{"./ramjet run", "cabi/programs runs these programs"},
 	{"ramjet run --check", "a user's program; cabi/programs runs programs of ours so"},
 	{"RAMJET_CHECK=1 ./go-program", "a user's program"},
-	{"ramjet run --faults 'loss 1% sent; fail reg_mr ENOMEM nth 3' -- ./go-program", "a user's program; package faults tests the summary"},
+	{"ramjet run --faults 'loss 1% sent; fail reg_mr ENOMEM nth 3' -- ./go-program",
+		"a user's program; package faults tests the summary"},
 	{"RAMJET_PCAP=/tmp/%p.pcapng ./ramjet run", "cabi/programs records programs"},
-	{"ramjet run -d 'infiniband:?join=192.0.2.1:7470' -- ibv_devinfo", "a C program with the libraries, which the test does not build"},
+	{"ramjet run -d 'infiniband:?join=192.0.2.1:7470' -- ibv_devinfo",
+		"a C program with the libraries, which the test does not build"},
 	{"ramjet run -d shm:127.0.0.1 -- ib_write_bw", "cabi/programs runs it"},
 	{"RAMJET_DEVICE=iwarp:192.0.2.7 ./program", "a user's program"},
 	{"mpirun ", "cabi/programs runs MPI"},
@@ -252,8 +257,10 @@ func TestCommands(t *testing.T) {
 	pages := map[string]bool{}
 	for _, c := range shown(t) {
 		pages[c.text] = true
-		if !h.ran[c.text] && !slices.ContainsFunc(elsewhere, func(e struct{ begins, why string }) bool { return strings.HasPrefix(c.text+" ", e.begins) }) {
-			t.Errorf("%s: nobody runs %q: add it to a scene of this test, or to elsewhere with the reason", c.line, c.text)
+		if !h.ran[c.text] && !slices.ContainsFunc(elsewhere,
+			func(e struct{ begins, why string }) bool { return strings.HasPrefix(c.text+" ", e.begins) }) {
+			t.Errorf("%s: nobody runs %q: add it to a scene of this test, or to elsewhere with the reason", c.line,
+				c.text)
 		}
 	}
 	for text := range h.ran {
@@ -291,7 +298,8 @@ func (h *host) outputs() {
 	h.run("ramjet explain REM_ACCESS_ERR")
 	h.run("ramjet stat")
 	h.file("job.log", "ibv_create_cq: Cannot allocate memory\n")
-	for _, text := range []string{"ramjet doctor", "ramjet doctor 192.0.2.9", "ramjet doctor roce:192.0.2.7", "ramjet doctor --log job.log", "ramjet doctor --json"} {
+	for _, text := range []string{"ramjet doctor", "ramjet doctor 192.0.2.9", "ramjet doctor roce:192.0.2.7",
+		"ramjet doctor --log job.log", "ramjet doctor --json"} {
 		if out, err := h.try(text); !strings.Contains(out, "roce") { // its status says what it finds
 			h.Errorf("%s: %v\n%s", text, err, out)
 		}
@@ -311,7 +319,8 @@ func (h *host) outputs() {
 
 // simulations are the scenarios of the pages.
 func (h *host) simulations() {
-	for _, name := range []string{"dcqcn-incast.yaml", "incast.yaml", "victim.yaml", "victim7.yaml", "victim7-trim.yaml", "victim7-infiniband.yaml", "irn.yaml", "unfair.yaml", "swift-incast.yaml", "clos.txt"} {
+	for _, name := range []string{"dcqcn-incast.yaml", "incast.yaml", "victim.yaml", "victim7.yaml",
+		"victim7-trim.yaml", "victim7-infiniband.yaml", "irn.yaml", "unfair.yaml", "swift-incast.yaml", "clos.txt"} {
 		b, err := os.ReadFile("sim/" + name)
 		if err != nil {
 			h.Fatal(err)
@@ -469,7 +478,8 @@ func TestGoCommands(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	own := map[string]bool{"run": true, "bench": true, "v": true, "benchtime": true, "count": true, "timeout": true, "race": true, "tags": true}
+	own := map[string]bool{"run": true, "bench": true, "v": true, "benchtime": true, "count": true, "timeout": true,
+		"race": true, "tags": true}
 	found := 0
 	for _, c := range shown(t) {
 		_, test, ok := strings.Cut(c.text, "go test ")
@@ -502,7 +512,8 @@ func TestGoCommands(t *testing.T) {
 				t.Errorf("%s: %v", c.line, err)
 				continue
 			}
-			if !slices.ContainsFunc(regexp.MustCompile(`(?m)^func (`+kind+`\w*)\(`).FindAllSubmatch(src, -1), func(f [][]byte) bool { return want.Match(f[1]) }) {
+			if !slices.ContainsFunc(regexp.MustCompile(`(?m)^func (`+kind+`\w*)\(`).FindAllSubmatch(src, -1),
+				func(f [][]byte) bool { return want.Match(f[1]) }) {
 				t.Errorf("%s: %s has no %s that %q selects", c.line, dir, kind, pattern)
 			}
 		}

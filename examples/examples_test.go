@@ -151,7 +151,8 @@ func TestMain(m *testing.M) {
 
 // compile builds all examples, without what debuggers need.
 var compile = sync.OnceValue(func() error {
-	out, err := exec.Command("go", "build", "-ldflags=-w", "-o", programs+string(os.PathSeparator), "./...").CombinedOutput()
+	out, err := exec.Command("go", "build", "-ldflags=-w", "-o", programs+string(os.PathSeparator),
+		"./...").CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("%w\n%s", err, out)
 	}
@@ -280,7 +281,8 @@ func TestInterrupt(t *testing.T) {
 	if err := os.WriteFile(file, []byte("bytes"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for name, args := range map[string][]string{"counter": nil, "kv": nil, "publish": nil, "queue": nil, "http": nil, "multicast": {file}} {
+	for name, args := range map[string][]string{"counter": nil, "kv": nil, "publish": nil, "queue": nil, "http": nil,
+		"multicast": {file}} {
 		t.Run(name, func(t *testing.T) {
 			s := &stage{t: t, dir: dir, device: "roce:" + loopback.Next().String()}
 			p := s.serve(name, args...)
@@ -323,7 +325,8 @@ func TestMulticastLoss(t *testing.T) {
 	}
 	var stages []*stage
 	for i := range 3 {
-		stages = append(stages, &stage{t: t, dir: dir, device: fmt.Sprintf("infiniband:host-%d?fabric=%s", i+1, name), host: "198.18.0.1"})
+		stages = append(stages, &stage{t: t, dir: dir, device: fmt.Sprintf("infiniband:host-%d?fabric=%s", i+1, name),
+			host: "198.18.0.1"})
 	}
 	if again := distribute(t, stages); again < 50 {
 		t.Errorf("%d datagrams were sent again, and more than 100 of 2000 are lost", again)

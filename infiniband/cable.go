@@ -156,7 +156,8 @@ func (f *Fabric) Join(ctx context.Context, address string, local, far End) (*Cab
 		err = c.Err()
 	case <-ctx2.Done():
 		if err = ctx.Err(); err == nil {
-			err = fmt.Errorf("infiniband: nobody answers at %v within %v: is a fabric listening there?", to, joinTimeout)
+			err = fmt.Errorf("infiniband: nobody answers at %v within %v: is a fabric listening there?", to,
+				joinTimeout)
 		}
 	}
 	if err != nil {
@@ -194,7 +195,8 @@ func (f *Fabric) join(address string, peer netip.AddrPort, local, far End, stays
 }
 
 func newCable(w *cableSocket, local, far End, peer netip.AddrPort, token uint64) *Cable {
-	return &Cable{socket: w, local: local, far: far, peer: peer, token: token, ring: make(chan struct{}, 1), done: make(chan struct{}),
+	return &Cable{socket: w, local: local, far: far, peer: peer, token: token, ring: make(chan struct{}, 1),
+		done:  make(chan struct{}),
 		first: make(chan error, 1), outgoingFrames: outgoingFrames{train: w.sock.NewTrain()}, lastHeard: time.Now()}
 }
 

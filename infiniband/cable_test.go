@@ -43,7 +43,8 @@ func freePort(t *testing.T, f *infiniband.Fabric) infiniband.End {
 	}
 	for _, n := range v.Nodes {
 		for _, p := range n.Ports {
-			if e := (infiniband.End{Node: n.Name, Port: p.Number}); n.Type == node.Switch && !used[e] && p.Remote == "" {
+			if e := (infiniband.End{Node: n.Name, Port: p.Number}); n.Type == node.Switch && !used[e] &&
+				p.Remote == "" {
 				return e
 			}
 		}
@@ -111,7 +112,8 @@ func join2(t *testing.T, via func(address string) string) *joined {
 func (j *joined) await(t *testing.T) {
 	t.Helper()
 	eventually(t, "both fabrics are one subnet", func() bool {
-		return portAt(j.here, j.local).State == node.Active && portAt(j.there, j.far).State == node.Active && j.there.AwaitActive(within(t)) == nil &&
+		return portAt(j.here, j.local).State == node.Active && portAt(j.there, j.far).State == node.Active &&
+			j.there.AwaitActive(within(t)) == nil &&
 			j.here.AwaitActive(within(t)) == nil && portAt(j.there, infiniband.End{Node: "host-1", Port: 1}).LID != 0
 	})
 }
@@ -187,7 +189,8 @@ func TestJoinEnds(t *testing.T) {
 	})
 	t.Run("joiner", func(t *testing.T) {
 		j.cable.Close()
-		eventually(t, "the link is down", func() bool { p := portAt(j.there, j.far); return p.State == node.Down && p.Remote == "" })
+		eventually(t, "the link is down",
+			func() bool { p := portAt(j.there, j.far); return p.State == node.Down && p.Remote == "" })
 	})
 }
 
@@ -208,7 +211,8 @@ func TestJoinRefused(t *testing.T) {
 			t.Errorf("%v: %v, want %q", far, err, want)
 		}
 	}
-	if _, err := f.Join(t.Context(), a.String(), host, local); err == nil || !strings.Contains(err.Error(), "has a cable already") {
+	if _, err := f.Join(t.Context(), a.String(), host, local); err == nil ||
+		!strings.Contains(err.Error(), "has a cable already") {
 		t.Errorf("a port with a cable: %v", err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
@@ -260,7 +264,8 @@ func startProxy(t *testing.T, server string) *proxy {
 	return p
 }
 
-func (p *proxy) carry(in, out *net.UDPConn, to func() *netip.AddrPort, from *atomic.Pointer[netip.AddrPort], r *rand.Rand) {
+func (p *proxy) carry(in, out *net.UDPConn, to func() *netip.AddrPort, from *atomic.Pointer[netip.AddrPort],
+	r *rand.Rand) {
 	buf := make([]byte, 1<<16)
 	for {
 		n, a, err := in.ReadFromUDPAddrPort(buf)

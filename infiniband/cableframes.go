@@ -14,8 +14,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/system/netio"
 )
 
-// outgoingFrames is the sending side of a cable. Whoever has caused frames sends them, unless somebody does already: that
-// one looks for them again.
+// outgoingFrames is the sending side of a cable. Whoever has caused frames sends them, unless somebody does already:
+// that one looks for them again.
 type outgoingFrames struct {
 	wanted atomic.Int32 // calls of Transmit since somebody began to send; 0: nobody sends
 	handed atomic.Bool  // Cable.run is to go on sending
@@ -87,8 +87,8 @@ func (c *Cable) sendBatch() (more, full bool) {
 	return true, false
 }
 
-// nextBatch takes frames from the fabric, and makes datagrams of them. It returns false if there are none, or nowhere to
-// send them.
+// nextBatch takes frames from the fabric, and makes datagrams of them. It returns false if there are none, or nowhere
+// to send them.
 func (c *Cable) nextBatch() bool {
 	to := c.destination()
 	if to.token == 0 {
@@ -204,7 +204,8 @@ func (in *incoming) handle(b []byte, from netip.AddrPort, now time.Time) {
 	version, ok := d.decode(b)
 	switch {
 	case !ok:
-		if w.host && len(b) >= datagramHeader+8 && version != 0 && version != cableVersion && datagramKind(b[3]) == datagramHello {
+		if w.host && len(b) >= datagramHeader+8 && version != 0 && version != cableVersion &&
+			datagramKind(b[3]) == datagramHello {
 			d.token = binary.BigEndian.Uint64(b[datagramHeader:])
 			w.refuse(d, from, fmt.Sprintf("version %d of the protocol is spoken here, not %d", cableVersion, version))
 		}

@@ -114,8 +114,9 @@ func (c *Cable) sendState(now time.Time) {
 		return // its name is not resolved yet
 	}
 	width, speed := c.remote.Enabled()
-	c.socket.send(&datagram{kind: datagramHello, from: c.token, challenge: c.challenge, width: width, speed: speed, port: uint8(c.far.Port),
-		to: c.far.Node, own: c.local.String()}, c.peer)
+	c.socket.send(&datagram{kind: datagramHello, from: c.token, challenge: c.challenge, width: width, speed: speed,
+		port: uint8(c.far.Port),
+		to:   c.far.Node, own: c.local.String()}, c.peer)
 }
 
 // admits reports whether a frame belongs to the link as it is now.

@@ -12,8 +12,8 @@ import (
 )
 
 // cableWaiter has a device wait at the socket of its adapter's cable, and receive there itself: whoever waits is who
-// moves the data, and no other thread is woken. It is the fabric.Waiter of the device, and until that is open the waiter
-// of nobody.
+// moves the data, and no other thread is woken. It is the fabric.Waiter of the device, and until that is open the
+// waiter of nobody.
 type cableWaiter struct {
 	socket    atomic.Pointer[cableSocket] // nil: the device is not open
 	receiving atomic.Int32                // how many receive, and then look at the adapter
@@ -83,8 +83,8 @@ func (w *cableWaiter) BeginWait(_ bool, at *driver.PollSet) bool {
 
 func (w *cableWaiter) EndWait(rung bool) { w.socket.Load().sock.EndWait(rung) }
 
-// cableDriver is the driver of a joined adapter. A device that receives needs nobody to wake it: it looks at the adapter
-// then.
+// cableDriver is the driver of a joined adapter. A device that receives needs nobody to wake it: it looks at the
+// adapter then.
 type cableDriver struct {
 	*port
 	waiter *cableWaiter

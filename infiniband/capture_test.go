@@ -168,7 +168,8 @@ func TestCapture(t *testing.T) {
 		var bth ib.BTH
 		h.Decode(p.bytes)
 		bth.Decode(p.bytes[ib.LRHLen:])
-		shown := fmt.Sprintf("0x%08x\t0x%04x", binary.BigEndian.Uint32(p.bytes[n:]), binary.BigEndian.Uint16(p.bytes[n+4:]))
+		shown := fmt.Sprintf("0x%08x\t0x%04x", binary.BigEndian.Uint32(p.bytes[n:]),
+			binary.BigEndian.Uint16(p.bytes[n+4:]))
 		if bth.DestQP == ib.QP1 {
 			datagrams++
 			shown = "\t" // tshark shows no CRCs behind messages of the administrator
@@ -177,7 +178,8 @@ func TestCapture(t *testing.T) {
 		if p.outbound {
 			direction = "0x00000002"
 		}
-		want = append(want, fmt.Sprintf("%s\t0x%02x\t%d\t%d\t%d\t%d\t0x%06x\t%d\t%s", direction, h.VL, h.DLID, h.SLID, h.PktLen,
+		want = append(want, fmt.Sprintf("%s\t0x%02x\t%d\t%d\t%d\t%d\t0x%06x\t%d\t%s", direction, h.VL, h.DLID, h.SLID,
+			h.PktLen,
 			bth.Opcode, uint32(bth.DestQP), bth.PSN, shown))
 	}
 	if datagrams != 2 {
@@ -198,7 +200,8 @@ func dissect(t *testing.T, file []byte, want []string) {
 		return strings.TrimSuffix(tshark.Read(t, name, args...), "\n")
 	}
 	args := []string{"-T", "fields", "-e", "frame.packet_flags_direction"}
-	for _, f := range []string{"lrh.vl", "lrh.dlid", "lrh.slid", "lrh.pktlen", "bth.opcode", "bth.destqp", "bth.psn", "invariant.crc", "variant.crc"} {
+	for _, f := range []string{"lrh.vl", "lrh.dlid", "lrh.slid", "lrh.pktlen", "bth.opcode", "bth.destqp", "bth.psn",
+		"invariant.crc", "variant.crc"} {
 		args = append(args, "-e", "infiniband."+f)
 	}
 	got := strings.Split(read(args...), "\n")

@@ -59,7 +59,8 @@ func attach(ctx context.Context, name, adapter string, d fabric.Driver) (*remote
 
 // attachTo attaches a driver to an adapter of the fabric whose process c leads to.
 func attachTo(ctx context.Context, c *net.UnixConn, adapter string, d fabric.Driver) (*remoteAdapter, error) {
-	a := &remoteAdapter{conn: c, driver: d, ended: make(chan struct{}), pool: link.New(link.Config{}), taken: make(chan struct{}, 1),
+	a := &remoteAdapter{conn: c, driver: d, ended: make(chan struct{}), pool: link.New(link.Config{}),
+		taken: make(chan struct{}, 1),
 		calls: make(map[uint64]chan answer)}
 	a.outgoing.init(c, d.Wake)
 	r := newReader(c, maxMessage)

@@ -132,7 +132,8 @@ func TestRefused(t *testing.T) {
 	}
 	defer l.Close()
 	var why *cm.RejectError
-	if _, err := cm.Dial(within(t), client, "198.18.0.1:7777"); !errors.As(err, &why) || why.Reason != cm.ReasonInvalidService {
+	if _, err := cm.Dial(within(t), client, "198.18.0.1:7777"); !errors.As(err, &why) ||
+		why.Reason != cm.ReasonInvalidService {
 		t.Errorf("nobody listens there: %v", err)
 	}
 	go func() {
@@ -142,7 +143,8 @@ func TestRefused(t *testing.T) {
 		}
 	}()
 	_, err = cm.Dial(within(t), client, fmt.Sprintf("198.18.0.1:%d", l.Addr().Port()))
-	if !errors.As(err, &why) || why.Reason != cm.ReasonConsumer || !bytes.HasPrefix(why.PrivateData, []byte("not today")) {
+	if !errors.As(err, &why) || why.Reason != cm.ReasonConsumer ||
+		!bytes.HasPrefix(why.PrivateData, []byte("not today")) {
 		t.Errorf("rejected: %v", err)
 	}
 	if _, err := cm.Dial(within(t), client, "198.18.0.200:7777"); err == nil {

@@ -27,9 +27,10 @@ const (
 	datagramChallenge                         // challenge
 	datagramWelcome                           // token of the sender, width, speed
 	datagramRefused                           // why
-	datagramAlive                             // epoch of the sender's link (0: down), last known epoch of the receiver's
-	datagramFrame                             // epoch of the sender's link, frame
-	datagramBye                               // whether the cable has been pulled
+	// epoch of the sender's link (0: down), last known epoch of the receiver's
+	datagramAlive
+	datagramFrame // epoch of the sender's link, frame
+	datagramBye   // whether the cable has been pulled
 )
 
 const (

@@ -12,7 +12,8 @@ func FuzzDatagram(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte{0})
 	for _, d := range []datagram{
-		{kind: datagramHello, from: 7, challenge: [challengeLen]byte{1, 2}, width: 2, speed: 32, port: 3, to: "leaf-1", own: "leaf-2[4]"},
+		{kind: datagramHello, from: 7, challenge: [challengeLen]byte{1, 2}, width: 2, speed: 32, port: 3, to: "leaf-1",
+			own: "leaf-2[4]"},
 		{kind: datagramChallenge, token: 1, challenge: [challengeLen]byte{3}},
 		{kind: datagramWelcome, token: 1, from: 8, width: 2, speed: 64},
 		{kind: datagramRefused, token: 1, why: "no"},

@@ -16,7 +16,8 @@ import (
 
 // The diagnostic tools show a fabric as it is, whoever manages it.
 func TestDiagnostics(t *testing.T) {
-	programs := []string{"ibhosts", "ibswitches", "iblinkinfo", "ibstat", "smpquery", "perfquery", "saquery", "sminfo", "ibroute"}
+	programs := []string{"ibhosts", "ibswitches", "iblinkinfo", "ibstat", "smpquery", "perfquery", "saquery", "sminfo",
+		"ibroute"}
 	for name, opensm := range map[string]bool{"opensm": true, "built-in": false} {
 		t.Run(name, func(t *testing.T) {
 			f := softfabric.Generate(t, "fat-tree:4,2", &infiniband.FabricOptions{NoManager: opensm})
@@ -95,7 +96,8 @@ func (d *diagnosis) links() {
 		}
 		for _, e := range [][2]fabric.End{{c.A, c.B}, {c.B, c.A}} {
 			here, there := findNode(d.t, d.f, e[0].Node), findNode(d.t, d.f, e[1].Node)
-			want = append(want, fmt.Sprintf("%s %d 4X 25.78125 %s %d", portID(here, e[0].Port), e[0].Port, portID(there, e[1].Port), e[1].Port))
+			want = append(want, fmt.Sprintf("%s %d 4X 25.78125 %s %d", portID(here, e[0].Port), e[0].Port,
+				portID(there, e[1].Port), e[1].Port))
 		}
 	}
 	compare(d.t, "iblinkinfo", got, want)
@@ -114,7 +116,8 @@ func (d *diagnosis) attributes() {
 	host, leaf := findNode(d.t, d.f, "host-1"), findNode(d.t, d.f, "leaf-1")
 	lid := number(host.Ports[0].LID)
 	out := d.run("ibstat")
-	for _, want := range []string{"State: Active", "Physical state: LinkUp", "Base lid: " + lid + "\n", fmt.Sprintf("Port GUID: 0x%016x", host.Ports[0].GUID)} {
+	for _, want := range []string{"State: Active", "Physical state: LinkUp", "Base lid: " + lid + "\n",
+		fmt.Sprintf("Port GUID: 0x%016x", host.Ports[0].GUID)} {
 		if !strings.Contains(out, want) {
 			d.t.Errorf("ibstat: no %q in\n%s", want, out)
 		}
@@ -233,7 +236,8 @@ func (d *diagnosis) manager() {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	if out := d.run("sminfo"); !strings.Contains(out, fmt.Sprintf("sm lid %d ", p.SMLID)) || !strings.Contains(out, "state 3 SMINFO_MASTER") {
+	if out := d.run("sminfo"); !strings.Contains(out, fmt.Sprintf("sm lid %d ", p.SMLID)) ||
+		!strings.Contains(out, "state 3 SMINFO_MASTER") {
 		d.t.Errorf("sminfo: %s, want LID %d", out, p.SMLID)
 	}
 }

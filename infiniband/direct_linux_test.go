@@ -11,7 +11,8 @@ func TestDirectTools(t *testing.T) {
 		x := newTools(t, f, "ibnetdiscover", "saquery", "smpquery")
 		x.home = home
 		x.checkDiscovery(f)
-		for _, command := range [][]string{{"saquery", "-p"}, {"smpquery", "-D", "nodedesc", "0,1"}, {"smpquery", "nodedesc", "1"}, {"sminfo"}} {
+		for _, command := range [][]string{{"saquery", "-p"}, {"smpquery", "-D", "nodedesc", "0,1"},
+			{"smpquery", "nodedesc", "1"}, {"sminfo"}} {
 			x.run(command[0], command[1:]...)
 		}
 	}

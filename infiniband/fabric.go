@@ -104,9 +104,11 @@ func start(t *topology.Topology, o *FabricOptions) (*Fabric, error) {
 		o = &FabricOptions{}
 	}
 	if o.Host < 0 || o.Host >= maxHosts {
-		return nil, fmt.Errorf("infiniband: host %d: fabrics that are joined are numbered from 0 to %d", o.Host, maxHosts-1)
+		return nil, fmt.Errorf("infiniband: host %d: fabrics that are joined are numbered from 0 to %d", o.Host,
+			maxHosts-1)
 	}
-	return run(t, &fabric.Options{FirstAddr: o.Host * hostAddrs, Seed: o.Seed, NoManager: o.NoManager, Manager: o.Manager, Record: recorder(o.Trace)})
+	return run(t, &fabric.Options{FirstAddr: o.Host * hostAddrs, Seed: o.Seed, NoManager: o.NoManager,
+		Manager: o.Manager, Record: recorder(o.Trace)})
 }
 
 // run starts a fabric with options that users do not have.

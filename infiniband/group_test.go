@@ -96,7 +96,8 @@ func (s *datagrams) send(qp *verbs.QP, ud *cm.UDParam, text string) {
 	s.t.Helper()
 	ah, err := s.pd.CreateAH(ud.AH)
 	s.ok(err)
-	s.ok(qp.PostSend(&verbs.SendWR{Op: verbs.OpSend, Inline: []byte(text), AH: ah, RemoteQPN: ud.QPN, RemoteQKey: ud.QKey}))
+	s.ok(qp.PostSend(&verbs.SendWR{Op: verbs.OpSend, Inline: []byte(text), AH: ah, RemoteQPN: ud.QPN,
+		RemoteQKey: ud.QKey}))
 }
 
 // received waits for a datagram.

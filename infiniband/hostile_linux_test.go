@@ -108,7 +108,8 @@ func FuzzServe(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte{1})
 	f.Add(appendMessage(nil, kindHello, hello{Version: protocolVersion, View: true}))
-	f.Add(appendMessage(nil, kindHello, hello{Version: protocolVersion, Route: &ends{End{Node: "host-1", Port: 1}, End{Node: "host-2", Port: 1}}}))
+	f.Add(appendMessage(nil, kindHello, hello{Version: protocolVersion,
+		Route: &ends{End{Node: "host-1", Port: 1}, End{Node: "host-2", Port: 1}}}))
 	f.Add([]byte{0, 0, 0, 4, byte(kindHello)})
 	for n := range 2 {
 		f.Add(appendPacket(begin, 1, false, make([]byte, n)))
@@ -122,7 +123,8 @@ func FuzzServe(f *testing.F) {
 		p := link.New(link.Config{}).NewMAD(d, []byte{1, 0x81, 1, 1})
 		f.Add(appendPacket(begin, 1, true, p.Bytes()))
 	}
-	for _, q := range []request{{ID: 1, Op: opClaim, Service: 5, Mask: 0xff}, {Op: opUnclaim}, {Op: opServe, Class: 9, On: true}, {ID: 2, Op: opSetSM, On: true},
+	for _, q := range []request{{ID: 1, Op: opClaim, Service: 5, Mask: 0xff}, {Op: opUnclaim},
+		{Op: opServe, Class: 9, On: true}, {ID: 2, Op: opSetSM, On: true},
 		{Op: opViolated, Violation: &violation{Port: 1, Trap: mad.TrapPKey}}, {Op: "nothing"}} {
 		f.Add(appendMessage(bytes.Clone(begin), kindRequest, q))
 	}
@@ -150,7 +152,8 @@ func FuzzServe(f *testing.F) {
 
 // anyInfo is the state of a port, for messages.
 func anyInfo() *info {
-	return &info{State: node.Active, LID: 1, MaxMTU: 5, MTU: 5, VLs: 8, GIDs: []ib.GID{{0: 0xfe, 1: 0x80, 15: 1}}, PKeys: []ib.PKey{ib.DefaultPKey}}
+	return &info{State: node.Active, LID: 1, MaxMTU: 5, MTU: 5, VLs: 8, GIDs: []ib.GID{{0: 0xfe, 1: 0x80, 15: 1}},
+		PKeys: []ib.PKey{ib.DefaultPKey}}
 }
 
 // FuzzAttach is a process that a program takes for its fabric's, and that sends anything.
@@ -161,7 +164,8 @@ func FuzzAttach(f *testing.F) {
 	f.Add([]byte{1})
 	f.Add(appendMessage(nil, kindRefused, refusal{"no"}))
 	f.Add(appendMessage(nil, kindWelcome, welcome{Slot: 1 << 20, Ports: []*info{nil}}))
-	f.Add(appendMessage(bytes.Clone(welcomes), kindChanged, changed{1, anyInfo(), []verbs.EventType{verbs.EventGIDChange}}))
+	f.Add(appendMessage(bytes.Clone(welcomes), kindChanged,
+		changed{1, anyInfo(), []verbs.EventType{verbs.EventGIDChange}}))
 	f.Add(appendMessage(bytes.Clone(welcomes), kindChanged, changed{1, &info{LMC: 200}, nil}))
 	f.Add(appendMessage(bytes.Clone(welcomes), kindAnswer, answer{ID: 1}))
 	for _, n := range []int{0, 1, ib.LRHLen, ib.LRHLen + ib.BTHLen + ib.ICRCLen, ib.LRHLen + ib.GRHLen + ib.BTHLen} {
@@ -174,7 +178,8 @@ func FuzzAttach(f *testing.F) {
 	}
 	full := ib.LRH{LNH: ib.LNHGlobal, DLID: 1, SLID: 2, PktLen: 20}.Append(nil)
 	full = (&ib.GRH{IPVer: 6, NxtHdr: ib.GRHNextHeader}).Append(full)
-	full = append(ib.BTH{Opcode: ib.UDSendOnly, PKey: ib.DefaultPKey, DestQP: 2}.Append(full), make([]byte, ib.DETHLen+8+ib.ICRCLen)...)
+	full = append(ib.BTH{Opcode: ib.UDSendOnly, PKey: ib.DefaultPKey, DestQP: 2}.Append(full),
+		make([]byte, ib.DETHLen+8+ib.ICRCLen)...)
 	f.Add(appendPacket(welcomes, 1, true, full))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		program, server := localPair(t)
@@ -252,7 +257,8 @@ func FuzzCables(f *testing.F) {
 		peer := netip.MustParseAddrPort("127.0.0.1:9")
 		var joined *Cable
 		for _, n := range f.View().Nodes {
-			if c := newCable(w, End{Node: n.Name, Port: len(n.Ports)}, End{}, peer, 5); joined == nil && w.start(c, "far") == nil {
+			if c := newCable(w, End{Node: n.Name, Port: len(n.Ports)}, End{}, peer, 5); joined == nil &&
+				w.start(c, "far") == nil {
 				joined = c
 			}
 		}
@@ -300,7 +306,8 @@ func FuzzNames(f *testing.F) {
 	const line = "0000000000000000: 00000002 00000000 00010000 0001 01 12345 "
 	f.Add("")
 	f.Add("\n")
-	f.Add("Num       RefCount Protocol Flags    Type St Inode Path\n" + line + localPrefix() + "lab\n" + line + localPrefix() + "\n")
+	f.Add("Num       RefCount Protocol Flags    Type St Inode Path\n" + line + localPrefix() + "lab\n" + line +
+		localPrefix() + "\n")
 	f.Add(line + localPrefix() + "\x1b]0;x\a\n" + line + localPrefix() + "lab")
 	f.Fuzz(func(t *testing.T, table string) {
 		for _, name := range namesIn(table) {

@@ -39,8 +39,8 @@ func TestIBSimExamples(t *testing.T) {
 					t.Fatal(err)
 				}
 				t.Cleanup(f.Close)
-				x := newTools(t, f, "ibnetdiscover", "ibhosts", "ibswitches", "iblinkinfo", "ibstat", "smpquery", "perfquery", "saquery",
-					"ibtracert", "ibroute", "ibqueryerrors", "ibidsverify")
+				x := newTools(t, f, "ibnetdiscover", "ibhosts", "ibswitches", "iblinkinfo", "ibstat", "smpquery",
+					"perfquery", "saquery", "ibtracert", "ibroute", "ibqueryerrors", "ibidsverify")
 				if opensm {
 					newTools(t, f, "opensm").openSM(adapterNames(f)[0]).allowed = cutOff
 				}

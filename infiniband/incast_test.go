@@ -49,7 +49,8 @@ func TestIncast(t *testing.T) {
 			start, sum := time.Now(), 0
 			for sum < each*senders {
 				if time.Since(start) > 5*time.Minute {
-					t.Fatalf("after %v: the victim %d WRITEs of 64 KiB, the others %d together", time.Since(start), done[0], sum)
+					t.Fatalf("after %v: the victim %d WRITEs of 64 KiB, the others %d together", time.Since(start),
+						done[0], sum)
 				}
 				for i, s := range all {
 					for posted[i]-done[i] < depth {

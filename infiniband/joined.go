@@ -25,8 +25,8 @@ import (
 // JoinOptions are optional parameters of OpenJoined; nil stands for the zero value.
 type JoinOptions struct {
 	Options
-	// Name is what the adapter is called on the fabric, where names are unique; empty: as the host. If another program of
-	// the host has an adapter of that name, it is NAME/2, and so on.
+	// Name is what the adapter is called on the fabric, where names are unique; empty: as the host. If another program
+	// of the host has an adapter of that name, it is NAME/2, and so on.
 	Name string
 	// NoWait opens the device although the fabric is not there: its port is down until then.
 	NoWait bool
@@ -37,9 +37,11 @@ const (
 	joinedWait = 30 * time.Second
 	// managedWait is how long it waits then until a subnet manager has made the port active, if there is one.
 	managedWait = 5 * time.Second
-	// refusedWait is how long it asks again after a refusal: a process whose adapter has the name may have ended just now.
+	// refusedWait is how long it asks again after a refusal: a process whose adapter has the name may have ended just
+	// now.
 	refusedWait = 2 * peerTimeout
-	// maxJoinedName limits the names of adapters in bytes. A NodeDescription has 64, and there may be /16 behind the name.
+	// maxJoinedName limits the names of adapters in bytes. A NodeDescription has 64, and there may be /16 behind the
+	// name.
 	maxJoinedName = 60
 	joinedLook    = 2 * time.Millisecond // between looks at the port
 )
@@ -55,16 +57,17 @@ type joinedAdapter struct {
 }
 
 // OpenJoined opens the device of an adapter of its own, with a cable to a fabric that listens at HOST:PORT: see
-// [Fabric.Listen]. The fabric gives it a port of a switch. It waits until the fabric is there, for up to 30 s, and for a
-// subnet manager to make the port active. If the fabric vanishes later the port goes down. When it is back the host's name
-// is looked up anew, and the port comes up again. The device has the IP address by which this host reaches the fabric. Of
-// several programs of a host, peers find the first by that address.
+// [Fabric.Listen]. The fabric gives it a port of a switch. It waits until the fabric is there, for up to 30 s, and for
+// a subnet manager to make the port active. If the fabric vanishes later the port goes down. When it is back the host's
+// name is looked up anew, and the port comes up again. The device has the IP address by which this host reaches the
+// fabric. Of several programs of a host, peers find the first by that address.
 func OpenJoined(ctx context.Context, address string, o *JoinOptions) (*verbs.Device, error) {
 	if o == nil {
 		o = &JoinOptions{}
 	}
 	if _, port, err := net.SplitHostPort(address); err != nil || port == "" {
-		return nil, fmt.Errorf("infiniband: %q is not where a fabric listens: give HOST:PORT, such as fabric:7470", address)
+		return nil, fmt.Errorf("infiniband: %q is not where a fabric listens: give HOST:PORT, such as fabric:7470",
+			address)
 	}
 	wait, cancel := context.WithTimeout(ctx, joinedWait)
 	defer cancel()
@@ -129,8 +132,9 @@ func newJoined(address string, peer netip.AddrPort, name string, d fabric.Driver
 		ip = netip.Addr{}
 	}
 	guid := guidOf(name)
-	t := &topology.Topology{Nodes: []topology.Node{{Type: node.CA, Name: name, GUID: guid, SystemGUID: guid, VendorID: uint32(guid >> 40),
-		Ports: []topology.Port{{}, {GUID: guid + 1}}}}}
+	t := &topology.Topology{Nodes: []topology.Node{{Type: node.CA, Name: name, GUID: guid, SystemGUID: guid,
+		VendorID: uint32(guid >> 40),
+		Ports:    []topology.Port{{}, {GUID: guid + 1}}}}}
 	if a.fabric, err = run(t, &fabric.Options{NoManager: true, Addr: &ip, MTU: uint8(mtuFor(mtu))}); err != nil {
 		return nil, err
 	}
@@ -144,7 +148,8 @@ func newJoined(address string, peer netip.AddrPort, name string, d fabric.Driver
 // hostName returns the name of an adapter, which is the host's if none is given.
 func hostName(name string) (string, error) {
 	if len(name) > maxJoinedName {
-		return "", fmt.Errorf("infiniband: the adapter's name %q has %d bytes: give at most %d", name, len(name), maxJoinedName)
+		return "", fmt.Errorf("infiniband: the adapter's name %q has %d bytes: give at most %d", name, len(name),
+			maxJoinedName)
 	}
 	if name != "" {
 		return name, nil
@@ -156,8 +161,8 @@ func hostName(name string) (string, error) {
 	return name[:min(len(name), maxJoinedName)], nil
 }
 
-// JoinedGUID returns the node GUID of the adapter that [OpenJoined] makes, or that this process has made. It follows from
-// the name.
+// JoinedGUID returns the node GUID of the adapter that [OpenJoined] makes, or that this process has made. It follows
+// from the name.
 func JoinedGUID(name string) (uint64, error) {
 	name, err := hostName(name)
 	if err != nil {
@@ -171,8 +176,8 @@ func JoinedGUID(name string) (uint64, error) {
 	return guidOf(name), nil
 }
 
-// JoinedAddr returns the IP address by which this host reaches a fabric at HOST:PORT. It returns false if the name of the
-// fabric's host has no address.
+// JoinedAddr returns the IP address by which this host reaches a fabric at HOST:PORT. It returns false if the name of
+// the fabric's host has no address.
 func JoinedAddr(address string) (netip.Addr, bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), seekTime)
 	defer cancel()
@@ -213,7 +218,8 @@ func (a *joinedAdapter) claimAddr(ip netip.Addr) bool {
 	return err == nil
 }
 
-// Addr returns the IP address of the host. It is that of an adapter which does not own it, too: connections come from it.
+// Addr returns the IP address of the host. It is that of an adapter which does not own it, too: connections come from
+// it.
 func (a *joinedAdapter) Addr() netip.Addr { return a.ip }
 
 // here returns the IP address by which this host reaches a peer, and the MTU of its interface in bytes. Without one the
@@ -237,8 +243,8 @@ func here(peer netip.AddrPort) (ip netip.Addr, mtu int) {
 	return ip.WithZone(""), 0
 }
 
-// mtuFor returns the largest MTU whose frames fit into IP packets of so many bytes, so that none is fragmented: fragments
-// are lost together, and some networks drop them.
+// mtuFor returns the largest MTU whose frames fit into IP packets of so many bytes, so that none is fragmented:
+// fragments are lost together, and some networks drop them.
 func mtuFor(bytes int) verbs.MTU {
 	const overhead = 40 + 8 + frameHeader + link.MaxFrame - 4096
 	m := verbs.MTU4096
@@ -271,7 +277,8 @@ func (a *joinedAdapter) awaitLink(ctx context.Context, address string) error {
 	return nil
 }
 
-// awaitActive waits until a manager has made the port active, for up to managedWait. A program may be the manager itself.
+// awaitActive waits until a manager has made the port active, for up to managedWait. A program may be the manager
+// itself.
 func (a *joinedAdapter) awaitActive(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, managedWait)
 	defer cancel()

@@ -50,8 +50,8 @@ func stateOf(t *testing.T, d *verbs.Device) verbs.PortState {
 	return p.State
 }
 
-// TestAdaptersJoin: two adapters join with losses, repetitions and changes on the way of one, the stream between them is
-// what was written, and a listener is found by the host's address or the GID.
+// TestAdaptersJoin: two adapters join with losses, repetitions and changes on the way of one, the stream between them
+// is what was written, and a listener is found by the host's address or the GID.
 func TestAdaptersJoin(t *testing.T) {
 	t.Parallel()
 	f, at := listening(t.Context(), t, 4, "127.0.0.1:0")
@@ -136,8 +136,10 @@ func TestAdapterRefused(t *testing.T) {
 	if got := freeOrFar(f, t.Name()+"a"); got != end || again.Query().NodeGUID != guid {
 		t.Errorf("it is at %v with %#x, and was at %v with %#x", got, again.Query().NodeGUID, end, guid)
 	}
-	for address, want := range map[string]string{"7470": "HOST:PORT", "127.0.0.1:": "HOST:PORT", "127.0.0.1:x": "not where a fabric listens"} {
-		if _, err := infiniband.OpenJoined(within(t), address, nil); err == nil || !strings.Contains(err.Error(), want) {
+	for address, want := range map[string]string{"7470": "HOST:PORT", "127.0.0.1:": "HOST:PORT",
+		"127.0.0.1:x": "not where a fabric listens"} {
+		if _, err := infiniband.OpenJoined(within(t), address, nil); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", address, err)
 		}
 	}

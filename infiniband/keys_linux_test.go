@@ -68,7 +68,8 @@ func newSender(t *testing.T, d *verbs.Device, pkeyIndex uint16, qkey verbs.QKey)
 		a verbs.QPAttr
 		m verbs.QPMask
 	}{
-		{verbs.QPAttr{State: verbs.StateInit, Port: 1, PKeyIndex: pkeyIndex, QKey: qkey}, verbs.MaskState | verbs.MaskPort | verbs.MaskPKeyIndex | verbs.MaskQKey},
+		{verbs.QPAttr{State: verbs.StateInit, Port: 1, PKeyIndex: pkeyIndex, QKey: qkey},
+			verbs.MaskState | verbs.MaskPort | verbs.MaskPKeyIndex | verbs.MaskQKey},
 		{verbs.QPAttr{State: verbs.StateRTR}, verbs.MaskState},
 		{verbs.QPAttr{State: verbs.StateRTS}, verbs.MaskState | verbs.MaskSQPSN},
 	} {
@@ -90,7 +91,8 @@ func (s *sender) to(o *sender, qkey verbs.QKey) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	if err := s.qp.PostSend(&verbs.SendWR{Op: verbs.OpSend, Inline: []byte("x"), AH: ah, RemoteQPN: o.qp.Num(), RemoteQKey: qkey, Flags: verbs.Signaled}); err != nil {
+	if err := s.qp.PostSend(&verbs.SendWR{Op: verbs.OpSend, Inline: []byte("x"), AH: ah, RemoteQPN: o.qp.Num(),
+		RemoteQKey: qkey, Flags: verbs.Signaled}); err != nil {
 		s.t.Fatal(err)
 	}
 	var wc [8]verbs.WC
@@ -109,7 +111,8 @@ func TestTraps(t *testing.T) {
 	f := managed(t, "star:4", infiniband.ManagerOptions{Partitions: "Default : ALL=full; red = 0x10 : host-1=full, host-2=full;", Event: h.event})
 	const qkey = 0x11
 	one, two, three := device(t, f, "host-1"), device(t, f, "host-2"), device(t, f, "host-3")
-	a, red, b, c := newSender(t, one, 0, qkey), newSender(t, one, 1, qkey), newSender(t, two, 0, qkey), newSender(t, three, 0, qkey)
+	a, red, b, c := newSender(t, one, 0, qkey), newSender(t, one, 1, qkey), newSender(t, two, 0, qkey),
+		newSender(t, three, 0, qkey)
 	lid := func(d *verbs.Device) uint16 {
 		p, err := d.Port(1)
 		if err != nil {

@@ -65,12 +65,14 @@ func errRuns(name string) error {
 	case err == nil && holder.PID > 0:
 		which += ", in " + holder.String() + ","
 	}
-	return fmt.Errorf("infiniband: %s runs here already: end it, or give this one another name: %w", which, syscall.EADDRINUSE)
+	return fmt.Errorf("infiniband: %s runs here already: end it, or give this one another name: %w", which,
+		syscall.EADDRINUSE)
 }
 
 // errHeld returns the error that another user has taken the name of a fabric.
 func errHeld(name string, holder peercred.Holder) error {
-	return fmt.Errorf("infiniband: %v holds the name of this user's fabric, %s: give the fabric another name: %w", holder, localAddr(name).Name, syscall.EADDRINUSE)
+	return fmt.Errorf("infiniband: %v holds the name of this user's fabric, %s: give the fabric another name: %w",
+		holder, localAddr(name).Name, syscall.EADDRINUSE)
 }
 
 // noFabric returns the error that no fabric with this name is running.

@@ -11,9 +11,11 @@ import (
 
 // The diagnostic tools see the partitions and the M_Key that the manager has set.
 func TestManagerOptionsByTools(t *testing.T) {
-	f := managed(t, "star:4", infiniband.ManagerOptions{Partitions: partitions, MKey: 0x1234, Protect: 2, Lease: 60, Routing: "up-down"})
+	f := managed(t, "star:4", infiniband.ManagerOptions{Partitions: partitions, MKey: 0x1234, Protect: 2, Lease: 60,
+		Routing: "up-down"})
 	d := &diagnosis{newTools(t, f, "smpquery", "saquery"), t, f}
-	for node, want := range map[string]string{"host-1": "0x7fff 0x8010 0x0000", "host-3": "0x7fff 0x8020 0x0000", "host-4": "0x7fff 0x0020 0x0000"} {
+	for node, want := range map[string]string{"host-1": "0x7fff 0x8010 0x0000", "host-3": "0x7fff 0x8020 0x0000",
+		"host-4": "0x7fff 0x0020 0x0000"} {
 		lid := number(findNode(t, f, node).Ports[0].LID)
 		if out := d.run("smpquery", "-y", "0x1234", "pkeys", lid); !strings.Contains(out, want) {
 			t.Errorf("%s: want %s in\n%s", node, want, out)

@@ -81,16 +81,19 @@ type welcome struct {
 
 // valid reports whether the adapter is one that a program can have.
 func (w *welcome) valid() bool {
-	return len(w.Ports) > 0 && len(w.Ports) <= maxPorts && w.Slot >= 0 && w.Slot < steer.Slots && !slices.ContainsFunc(w.Ports, invalidInfo)
+	return len(w.Ports) > 0 && len(w.Ports) <= maxPorts && w.Slot >= 0 && w.Slot < steer.Slots &&
+		!slices.ContainsFunc(w.Ports, invalidInfo)
 }
 
 // invalidInfo reports whether the state is none that a port can have.
 func invalidInfo(i *info) bool {
-	return i == nil || i.LMC > 7 || !verbs.MTU(i.MaxMTU).Valid() || i.MTU > uint8(verbs.MTU4096) || len(i.GIDs) == 0 || len(i.GIDs) > maxGIDs ||
+	return i == nil || i.LMC > 7 || !verbs.MTU(i.MaxMTU).Valid() || i.MTU > uint8(verbs.MTU4096) || len(i.GIDs) == 0 ||
+		len(i.GIDs) > maxGIDs ||
 		len(i.PKeys) == 0 || len(i.PKeys) > maxPKeys
 }
 
-// Limits of an adapter: the ports of a node (section 14.2.5.3), and the tables of a port (sections 10.2.4 and 14.2.5.6).
+// Limits of an adapter: the ports of a node (section 14.2.5.3), and the tables of a port (sections 10.2.4 and
+// 14.2.5.6).
 const (
 	maxPorts = 254
 	maxGIDs  = 256
@@ -186,7 +189,8 @@ func newReader(from io.Reader, most int) *reader {
 	return &reader{from: from, most: most, buf: make([]byte, firstBuffer)}
 }
 
-var errMessage = errors.New("infiniband: what came over the socket of an adapter is no message: both sides must be of one version")
+var errMessage = errors.New(
+	"infiniband: what came over the socket of an adapter is no message: both sides must be of one version")
 
 // next returns the next message. Its bytes stay valid while pending returns true, and until the next read.
 func (r *reader) next() (messageKind, []byte, error) {

@@ -11,7 +11,8 @@ import (
 func FuzzMessage(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte{0})
-	f.Add(appendMessage(appendMessage(nil, kindHello, &hello{Version: protocolVersion, Adapter: "host-1"}), kindRequest, &request{ID: 1, Op: opClaim}))
+	f.Add(appendMessage(appendMessage(nil, kindHello, &hello{Version: protocolVersion, Adapter: "host-1"}), kindRequest,
+		&request{ID: 1, Op: opClaim}))
 	f.Add([]byte{4, 0, 0, 0, byte(kindPacket), 1, 0, 0xaa})
 	f.Add([]byte{0, 0, 0, 0, 1})
 	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 1})

@@ -129,7 +129,8 @@ func (x *tools) multicast(t *testing.T, f *infiniband.Fabric) {
 
 	cut, other := treeCable(t, f, b.adapter, func() { arrives(t, a, to, "looking", b) })
 	row := fmt.Sprintf("0x%04x ", to.AH.DLID)
-	if out := x.run("ibroute", "-M", number(findNode(t, f, cut.Node).LID)); !strings.Contains(strings.ToLower(out), row) {
+	if out := x.run("ibroute", "-M", number(findNode(t, f, cut.Node).LID)); !strings.Contains(strings.ToLower(out),
+		row) {
 		t.Errorf("ibroute -M of %s has no %q:\n%s", cut.Node, row, out)
 	}
 	if err := f.Running().Pull(cut); err != nil {
@@ -170,7 +171,8 @@ func (x *tools) multicast(t *testing.T, f *infiniband.Fabric) {
 func treeCable(t *testing.T, f *infiniband.Fabric, adapter string, send func()) (cut, other fabric.End) {
 	t.Helper()
 	v := f.Running().View()
-	leaf := slices.IndexFunc(v.Cables, func(c fabric.CableView) bool { return c.A.Node == adapter || c.B.Node == adapter })
+	leaf := slices.IndexFunc(v.Cables,
+		func(c fabric.CableView) bool { return c.A.Node == adapter || c.B.Node == adapter })
 	name := v.Cables[leaf].A.Node
 	if name == adapter {
 		name = v.Cables[leaf].B.Node

@@ -19,7 +19,8 @@ func TestNoConnectionManager(t *testing.T) {
 	device(t, f, "host-3") // it is open, and nobody listens
 	for _, ip := range []string{"198.18.0.2", "198.18.0.3"} {
 		var why *cm.RejectError
-		if _, err := cm.Dial(within(t), client, ip+":7777"); !errors.As(err, &why) || why.Reason != cm.ReasonInvalidService {
+		if _, err := cm.Dial(within(t), client, ip+":7777"); !errors.As(err, &why) ||
+			why.Reason != cm.ReasonInvalidService {
 			t.Errorf("%s: %v, want that the service is unknown", ip, err)
 		}
 		s := newDatagrams(t, client)

@@ -50,7 +50,8 @@ func newTools(t testing.TB, f *infiniband.Fabric, programs ...string) *tools {
 		}
 	}
 	x := &tools{t: t, socket: fmt.Sprintf("ramjet-%d-%d", os.Getpid(), sockets.Add(1)), dir: t.TempDir()}
-	x.env = append(os.Environ(), "LD_PRELOAD="+libraries[0], "IBSIM_SOCKNAME="+x.socket, "OSM_CACHE_DIR="+x.dir, "OSM_TMP_DIR="+x.dir)
+	x.env = append(os.Environ(), "LD_PRELOAD="+libraries[0], "IBSIM_SOCKNAME="+x.socket, "OSM_CACHE_DIR="+x.dir,
+		"OSM_TMP_DIR="+x.dir)
 	ctx, cancel := context.WithCancel(context.Background())
 	t.Cleanup(cancel)
 	if err := f.ServeIBSim(ctx, x.socket); err != nil {
@@ -127,8 +128,10 @@ func (x *tools) openSM(node string, options ...string) *openSM {
 	x.t.Helper()
 	s := &openSM{t: x.t, log: filepath.Join(x.dir, "opensm.log")}
 	conf := filepath.Join(x.dir, "opensm.conf")
-	text := strings.Join(append([]string{"sweep_interval 1", "sminfo_polling_timeout 500", "polling_retry_number 2", "log_file " + s.log, "subnet_timeout 18",
-		"daemon FALSE", "console off", "dump_files_dir " + x.dir, "log_flags 0x3", "force_log_flush TRUE"}, options...), "\n")
+	text := strings.Join(append([]string{"sweep_interval 1", "sminfo_polling_timeout 500", "polling_retry_number 2",
+		"log_file " + s.log, "subnet_timeout 18",
+		"daemon FALSE", "console off", "dump_files_dir " + x.dir, "log_flags 0x3",
+		"force_log_flush TRUE"}, options...), "\n")
 	if err := os.WriteFile(conf, []byte(text+"\n"), 0o600); err != nil {
 		x.t.Fatal(err)
 	}

@@ -100,8 +100,9 @@ func (f *Fabric) DropPacket(e End, nth int) error { return f.running.CorruptNext
 // SetDelay changes how long everything takes on the cable at a port, in both directions.
 func (f *Fabric) SetDelay(e End, d time.Duration) error { return f.running.SetDelay(e, d) }
 
-// SetReorder makes the cable at a port hold back a share of the packets, from 0 to 1, in both directions, for up to most:
-// later ones overtake them, as with adaptive routing. Management packets keep their order. A share of 0 ends that.
+// SetReorder makes the cable at a port hold back a share of the packets, from 0 to 1, in both directions, for up to
+// most: later ones overtake them, as with adaptive routing. Management packets keep their order. A share of 0 ends
+// that.
 func (f *Fabric) SetReorder(e End, share float64, most time.Duration) error {
 	return f.running.SetReorder(e, share, most)
 }

@@ -65,15 +65,19 @@ func connectAt(tb testing.TB, a, b *side, sl uint8) {
 	lids := [2]uint16{lidOf(tb, a.dev), lidOf(tb, b.dev)}
 	sides := [2]*side{a, b}
 	for i, s := range sides {
-		attr := verbs.QPAttr{Port: 1, Access: verbs.RemoteWrite, AH: verbs.AHAttr{DLID: lids[1-i], SL: sl}, PathMTU: verbs.MTU4096,
-			DestQPN: sides[1-i].qp.Num(), Timeout: patient, RetryCount: 7, RNRRetry: 7, MaxRdAtomic: 1, MaxDestRdAtomic: 1}
+		attr := verbs.QPAttr{Port: 1, Access: verbs.RemoteWrite, AH: verbs.AHAttr{DLID: lids[1-i], SL: sl},
+			PathMTU: verbs.MTU4096,
+			DestQPN: sides[1-i].qp.Num(), Timeout: patient, RetryCount: 7, RNRRetry: 7, MaxRdAtomic: 1,
+			MaxDestRdAtomic: 1}
 		for _, step := range []struct {
 			to   verbs.QPState
 			mask verbs.QPMask
 		}{
 			{verbs.StateInit, verbs.MaskPKeyIndex | verbs.MaskPort | verbs.MaskAccess},
-			{verbs.StateRTR, verbs.MaskAH | verbs.MaskPathMTU | verbs.MaskDestQPN | verbs.MaskRQPSN | verbs.MaskMaxDestRdAtomic | verbs.MaskMinRNRTimer},
-			{verbs.StateRTS, verbs.MaskTimeout | verbs.MaskRetryCount | verbs.MaskRNRRetry | verbs.MaskMaxRdAtomic | verbs.MaskSQPSN},
+			{verbs.StateRTR, verbs.MaskAH | verbs.MaskPathMTU | verbs.MaskDestQPN | verbs.MaskRQPSN |
+				verbs.MaskMaxDestRdAtomic | verbs.MaskMinRNRTimer},
+			{verbs.StateRTS, verbs.MaskTimeout | verbs.MaskRetryCount | verbs.MaskRNRRetry | verbs.MaskMaxRdAtomic |
+				verbs.MaskSQPSN},
 		} {
 			attr.State = step.to
 			if err := s.qp.Modify(attr, verbs.MaskState|step.mask); err != nil {
@@ -96,7 +100,8 @@ func lidOf(tb testing.TB, dev *verbs.Device) uint16 {
 // write posts a WRITE of all memory of s into that of to.
 func (s *side) write(tb testing.TB, to *side) {
 	tb.Helper()
-	if err := s.qp.PostSend(&verbs.SendWR{Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: []verbs.SGE{s.mr.SGE(0, s.mr.Len())}, Remote: to.mr.Remote()}); err != nil {
+	if err := s.qp.PostSend(&verbs.SendWR{Op: verbs.OpWrite, Flags: verbs.Signaled,
+		SGL: []verbs.SGE{s.mr.SGE(0, s.mr.Len())}, Remote: to.mr.Remote()}); err != nil {
 		tb.Fatal(err)
 	}
 }

@@ -66,7 +66,8 @@ func (p *path) headerLen() int {
 // appendHeaders appends an LRH and, for a global destination, a GRH, of a packet with size bytes from
 // the BTH to the ICRC.
 func (p *path) appendHeaders(b []byte, from *info, management bool, size int) []byte {
-	h := ib.LRH{SL: p.to.SL, LNH: ib.LNHLocal, DLID: p.to.DLID, SLID: from.LID | uint16(p.to.SrcPathBits), PktLen: uint16((p.headerLen() + size) / 4)}
+	h := ib.LRH{SL: p.to.SL, LNH: ib.LNHLocal, DLID: p.to.DLID, SLID: from.LID | uint16(p.to.SrcPathBits),
+		PktLen: uint16((p.headerLen() + size) / 4)}
 	if management {
 		h.VL, h.SL = managementVL, 0
 		if p.to.DLID == permissiveLID {
@@ -78,7 +79,8 @@ func (p *path) appendHeaders(b []byte, from *info, management bool, size int) []
 	}
 	h.LNH = ib.LNHGlobal
 	b = h.Append(b)
-	g := ib.GRH{IPVer: 6, TClass: p.to.TrafficClass, FlowLabel: p.to.FlowLabel, PayLen: uint16(size), NxtHdr: ib.GRHNextHeader,
+	g := ib.GRH{IPVer: 6, TClass: p.to.TrafficClass, FlowLabel: p.to.FlowLabel, PayLen: uint16(size),
+		NxtHdr: ib.GRHNextHeader,
 		HopLmt: p.to.HopLimit, DGID: p.to.DGID}
 	if int(p.to.SGIDIndex) < len(from.GIDs) {
 		g.SGID = from.GIDs[p.to.SGIDIndex]

@@ -38,8 +38,8 @@ func adapterName(own string) (string, error) {
 	return name, nil
 }
 
-// find returns the place of an adapter: the one that it had, or a port of free, which are those without a cable. A cable
-// to be closed before is returned with it: that of a process of the same host whose end has not been noticed yet.
+// find returns the place of an adapter: the one that it had, or a port of free, which are those without a cable. A
+// cable to be closed before is returned with it: that of a process of the same host whose end has not been noticed yet.
 func (p places) find(name string, host netip.Addr, free []End) (at *place, before *Cable, err error) {
 	at = p[name]
 	switch {
@@ -47,13 +47,15 @@ func (p places) find(name string, host netip.Addr, free []End) (at *place, befor
 	case at.pulled:
 		return nil, nil, fmt.Errorf("the cable of %s was pulled at %v: relink plugs it in again", name, at.end)
 	case at.cable != nil && at.host != host:
-		return nil, nil, fmt.Errorf("an adapter called %s is joined already, from %v: give this one another name", name, at.host)
+		return nil, nil, fmt.Errorf("an adapter called %s is joined already, from %v: give this one another name", name,
+			at.host)
 	case at.cable != nil:
 		return at, at.cable, nil
 	}
 	end, ok := p.choose(name, free)
 	if !ok {
-		return nil, nil, errors.New("no switch has a port without a cable: run the fabric with more ports, such as by --spare 32")
+		return nil, nil,
+			errors.New("no switch has a port without a cable: run the fabric with more ports, such as by --spare 32")
 	}
 	for other, q := range p {
 		if q.end == end {

@@ -69,11 +69,13 @@ const maxWindow = 256 << 10
 
 // Limits returns the limits of one batch.
 func (p *port) Limits() ibta.Limits {
-	return ibta.Limits{MaxPackets: maxBatch, MaxBytes: 64 << 10, Window: maxWindow, Overhead: packetOverhead, LinkOverhead: linkOverhead}
+	return ibta.Limits{MaxPackets: maxBatch, MaxBytes: 64 << 10, Window: maxWindow, Overhead: packetOverhead,
+		LinkOverhead: linkOverhead}
 }
 
 const (
-	// packetOverhead is the space that a packet takes in a receive buffer beyond its payload: buffers are counted in blocks.
+	// packetOverhead is the space that a packet takes in a receive buffer beyond its payload: buffers are counted in
+	// blocks.
 	packetOverhead = 64
 	// linkOverhead is what a packet takes of a link: LRH, BTH, ICRC, VCRC, delimiters (section 7.8).
 	linkOverhead = ib.LRHLen + ib.BTHLen + ib.ICRCLen + ib.VCRCLen + 2
@@ -105,9 +107,11 @@ func (p *port) Info(num int) softdev.PortInfo {
 		table[row] = verbs.GIDEntry{Index: row, GID: g, Type: verbs.GIDInfiniBand}
 	}
 	return softdev.PortInfo{
-		PortAttr: verbs.PortAttr{State: stateOf(i), Link: verbs.LinkInfiniBand, MaxMTU: verbs.MTU(i.MaxMTU), ActiveMTU: verbs.MTU(i.MTU),
-			LID: i.LID, LMC: i.LMC, SMLID: i.SMLID, SL: i.SMSL, SpeedMbps: i.Mbps,
-			Subnet: verbs.SubnetPort{PhysState: uint8(i.Physical), Width: uint8(i.Width), Speed: uint8(i.Speed), VLs: smp.VLCode(int(i.VLs)),
+		PortAttr: verbs.PortAttr{State: stateOf(i), Link: verbs.LinkInfiniBand, MaxMTU: verbs.MTU(i.MaxMTU),
+			ActiveMTU: verbs.MTU(i.MTU),
+			LID:       i.LID, LMC: i.LMC, SMLID: i.SMLID, SL: i.SMSL, SpeedMbps: i.Mbps,
+			Subnet: verbs.SubnetPort{PhysState: uint8(i.Physical), Width: uint8(i.Width), Speed: uint8(i.Speed),
+				VLs:           smp.VLCode(int(i.VLs)),
 				SubnetTimeout: i.SubnetTimeout, CapMask: i.CapMask}},
 		GIDTable: table, PKeyTable: i.PKeys,
 	}

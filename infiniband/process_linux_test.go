@@ -242,7 +242,8 @@ func TestKilled(t *testing.T) {
 			break
 		}
 		if time.Now().After(late) {
-			t.Fatalf("left: %d programs at the adapter; %d descriptors of %d, %d goroutines of %d", n, fd, files, g, routines)
+			t.Fatalf("left: %d programs at the adapter; %d descriptors of %d, %d goroutines of %d", n, fd, files, g,
+				routines)
 		}
 	}
 	startGuest(t, name) // there is room again

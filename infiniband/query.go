@@ -50,13 +50,15 @@ const (
 
 // patience bounds a wait for the fabric's process.
 func patience(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(ctx, answerTime, fmt.Errorf("infiniband: the fabric's process has not answered within %v", answerTime))
+	return context.WithTimeoutCause(ctx, answerTime,
+		fmt.Errorf("infiniband: the fabric's process has not answered within %v", answerTime))
 }
 
 // errStopped returns the error that the fabric's process, which c leads to, is stopped; nil: it is not.
 func errStopped(c *net.UnixConn) error {
 	if pid := stopped(c); pid != 0 {
-		return fmt.Errorf("infiniband: the fabric's process is stopped, by a signal or a debugger: kill -CONT %d lets it go on", pid)
+		return fmt.Errorf(
+			"infiniband: the fabric's process is stopped, by a signal or a debugger: kill -CONT %d lets it go on", pid)
 	}
 	return nil
 }
@@ -71,7 +73,8 @@ func exchangeHello(ctx context.Context, c *net.UnixConn, r *reader, h hello, wan
 	k, b, err := r.await(ctx, c)
 	switch {
 	case err != nil:
-		return cmp.Or(context.Cause(ctx), errStopped(c), fmt.Errorf("infiniband: the fabric's process: %w", cmp.Or(failed, err)))
+		return cmp.Or(context.Cause(ctx), errStopped(c),
+			fmt.Errorf("infiniband: the fabric's process: %w", cmp.Or(failed, err)))
 	case k == kindRefused:
 		return refusedError(b)
 	case k != want:

@@ -75,7 +75,8 @@ func (p *port) takeBytes(a *fabric.Arrival, b []byte, deliver func(*ib.Packet, *
 	lrh.Decode(b)
 	from := &p.arrival
 	i := p.adapter.Info(a.Port)
-	*from = ibta.Arrival{From: ibta.PathKey{LID: lrh.SLID, Port: uint8(a.Port)}, SL: lrh.SL, PathBits: uint8(lrh.DLID & (1<<i.LMC - 1))}
+	*from = ibta.Arrival{From: ibta.PathKey{LID: lrh.SLID, Port: uint8(a.Port)}, SL: lrh.SL,
+		PathBits: uint8(lrh.DLID & (1<<i.LMC - 1))}
 	at := ib.LRHLen
 	if lrh.LNH == ib.LNHGlobal {
 		if end < at+ib.GRHLen {

@@ -113,7 +113,8 @@ func (x *tools) reroutes(f *infiniband.Fabric) {
 // OpenSM takes over from the built-in manager, which takes over again when OpenSM ends; connections go on.
 func TestOpenSMTakesOver(t *testing.T) {
 	t.Parallel()
-	f := softfabric.Generate(t, "fat-tree:4,2", &infiniband.FabricOptions{Manager: infiniband.ManagerOptions{Priority: 3}})
+	f := softfabric.Generate(t, "fat-tree:4,2",
+		&infiniband.FabricOptions{Manager: infiniband.ManagerOptions{Priority: 3}})
 	x := newTools(t, f, "opensm", "sminfo", "ibnetdiscover")
 	softfabric.AwaitActive(t, f)
 	s := connectStream(t, f, "host-1", "host-16")

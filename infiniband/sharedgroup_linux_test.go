@@ -53,7 +53,8 @@ func TestKilledMember(t *testing.T) {
 				t.Errorf("%d ports in the group, which a process at each of three is in", n)
 			}
 			end(guests[1].Process.Kill)
-			waitFor(t, "the port leaves with the last of its programs", func() bool { return members(f, ud.AH.DLID) == 2 })
+			waitFor(t, "the port leaves with the last of its programs",
+				func() bool { return members(f, ud.AH.DLID) == 2 })
 		})
 	}
 }

@@ -96,7 +96,8 @@ const leaves = sa.MemberMGID | sa.MemberJoinState
 const creates = leaves | sa.MemberQKey | sa.MemberPKey | sa.MemberTClass | sa.MemberSL | sa.MemberFlowLabel
 
 func groupRecord(num byte, j sa.JoinState) sa.MCMemberRecord {
-	return sa.MCMemberRecord{MGID: ib.GID{0: 0xff, 1: 0x12, 2: 0x50, 3: 0x1b, 14: 0x77, 15: num}, QKey: 0x1234, PKey: ib.DefaultPKey, Join: j}
+	return sa.MCMemberRecord{MGID: ib.GID{0: 0xff, 1: 0x12, 2: 0x50, 3: 0x1b, 14: 0x77, 15: num}, QKey: 0x1234,
+		PKey: ib.DefaultPKey, Join: j}
 }
 
 // join makes the port a member of a group.
@@ -171,7 +172,8 @@ func TestLeaveSharedGroup(t *testing.T) {
 // The administrator hears of what a port was joined as by one of its programs only, and of nothing else.
 func TestLeaveSharedGroupInPart(t *testing.T) {
 	f := softfabric.Start(t, "star:3")
-	a, b, far := newAsker(t, device(t, f, "host-1")), newAsker(t, device(t, f, "host-1")), newAsker(t, device(t, f, "host-2"))
+	a, b, far := newAsker(t, device(t, f, "host-1")), newAsker(t, device(t, f, "host-1")),
+		newAsker(t, device(t, f, "host-2"))
 	far.join(1, sa.FullMember) // so that the group lasts
 	a.join(1, sa.FullMember)
 	if r := b.join(1, sa.FullMember|sa.SendOnlyNonMember); r.Join != sa.FullMember|sa.SendOnlyNonMember {

@@ -64,7 +64,8 @@ func TestNameOfStranger(t *testing.T) {
 	}
 	for what, call := range calls {
 		err := call()
-		if who := fmt.Sprintf("of user %d holds the name", nobody); err == nil || !strings.Contains(err.Error(), who) || !errors.Is(err, syscall.EADDRINUSE) {
+		if who := fmt.Sprintf("of user %d holds the name", nobody); err == nil || !strings.Contains(err.Error(), who) ||
+			!errors.Is(err, syscall.EADDRINUSE) {
 			t.Errorf("%s: %v, want that somebody %s", what, err, who)
 		}
 	}
@@ -134,7 +135,8 @@ func TestAnnouncedLength(t *testing.T) {
 		{maxRequest, maxRequest + 1, true},
 		{maxRequest, maxRequest, false},
 	} {
-		head := []byte{byte(c.announced), byte(c.announced >> 8), byte(c.announced >> 16), byte(c.announced >> 24), byte(kindHello)}
+		head := []byte{byte(c.announced), byte(c.announced >> 8), byte(c.announced >> 16), byte(c.announced >> 24),
+			byte(kindHello)}
 		r := newReader(strings.NewReader(string(head)), c.most)
 		if _, _, err := r.next(); errors.Is(err, errMessage) != c.refused {
 			t.Errorf("%d bytes of at most %d: %v", c.announced, c.most, err)

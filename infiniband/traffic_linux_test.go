@@ -141,7 +141,8 @@ func (s *flow) along() []fabric.End {
 	s.transfer()
 	for i, e := range hops {
 		if n := sent(s.t, s.f, e) - before[i]; n < transferLen {
-			s.t.Errorf("%s to %s along %v: %v has sent %d bytes, want %d at least", s.from, s.to, hops, e, n, transferLen)
+			s.t.Errorf("%s to %s along %v: %v has sent %d bytes, want %d at least", s.from, s.to, hops, e, n,
+				transferLen)
 		}
 	}
 	for e, n := range idle {

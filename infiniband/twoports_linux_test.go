@@ -101,11 +101,15 @@ func (e *rcEnd) connectBy(path verbs.AHAttr, o *rcEnd) {
 		a verbs.QPAttr
 		m verbs.QPMask
 	}{
-		{verbs.QPAttr{State: verbs.StateInit, Port: path.Port, Access: verbs.RemoteWrite | verbs.LocalWrite}, verbs.MaskState | verbs.MaskPort | verbs.MaskPKeyIndex | verbs.MaskAccess},
-		{verbs.QPAttr{State: verbs.StateRTR, AH: path, PathMTU: verbs.MTU2048, DestQPN: o.qp.Num(), MinRNRTimer: 12, MaxDestRdAtomic: 1},
-			verbs.MaskState | verbs.MaskAH | verbs.MaskPathMTU | verbs.MaskDestQPN | verbs.MaskRQPSN | verbs.MaskMaxDestRdAtomic | verbs.MaskMinRNRTimer},
+		{verbs.QPAttr{State: verbs.StateInit, Port: path.Port, Access: verbs.RemoteWrite | verbs.LocalWrite},
+			verbs.MaskState | verbs.MaskPort | verbs.MaskPKeyIndex | verbs.MaskAccess},
+		{verbs.QPAttr{State: verbs.StateRTR, AH: path, PathMTU: verbs.MTU2048, DestQPN: o.qp.Num(), MinRNRTimer: 12,
+			MaxDestRdAtomic: 1},
+			verbs.MaskState | verbs.MaskAH | verbs.MaskPathMTU | verbs.MaskDestQPN | verbs.MaskRQPSN |
+				verbs.MaskMaxDestRdAtomic | verbs.MaskMinRNRTimer},
 		{verbs.QPAttr{State: verbs.StateRTS, Timeout: 16, RetryCount: 7, RNRRetry: 7, MaxRdAtomic: 1},
-			verbs.MaskState | verbs.MaskTimeout | verbs.MaskRetryCount | verbs.MaskRNRRetry | verbs.MaskSQPSN | verbs.MaskMaxRdAtomic},
+			verbs.MaskState | verbs.MaskTimeout | verbs.MaskRetryCount | verbs.MaskRNRRetry | verbs.MaskSQPSN |
+				verbs.MaskMaxRdAtomic},
 	} {
 		if err := e.qp.Modify(s.a, s.m); err != nil {
 			e.t.Fatal(err)
@@ -116,7 +120,8 @@ func (e *rcEnd) connectBy(path verbs.AHAttr, o *rcEnd) {
 // write writes into the other's memory, and returns how that ended.
 func (e *rcEnd) write(o *rcEnd) verbs.Status {
 	e.t.Helper()
-	if err := e.qp.PostSend(&verbs.SendWR{Op: verbs.OpWrite, SGL: []verbs.SGE{e.mr.SGE(0, 64)}, Remote: o.mr.Remote(), Flags: verbs.Signaled}); err != nil {
+	if err := e.qp.PostSend(&verbs.SendWR{Op: verbs.OpWrite, SGL: []verbs.SGE{e.mr.SGE(0, 64)}, Remote: o.mr.Remote(),
+		Flags: verbs.Signaled}); err != nil {
 		e.t.Fatal(err)
 	}
 	var wc [1]verbs.WC

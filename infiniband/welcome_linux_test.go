@@ -40,7 +40,8 @@ func TestChangedBeforeWelcome(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer server.Close()
-	if _, err := program.Write(appendMessage(nil, kindHello, hello{Version: protocolVersion, Adapter: "host-1"})); err != nil {
+	if _, err := program.Write(appendMessage(nil, kindHello,
+		hello{Version: protocolVersion, Adapter: "host-1"})); err != nil {
 		t.Fatal(err)
 	}
 

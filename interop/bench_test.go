@@ -98,7 +98,8 @@ func TestGuestErrors(t *testing.T) {
 // TestGuestPrograms runs programs that end well, badly and never.
 func TestGuestPrograms(t *testing.T) {
 	g := dialGuest(t, false)
-	if r := g.run(programTimeout, "sh", "-c", "echo out; echo err >&2; exit 3"); r.Exit != 3 || r.Output != "out\nerr\n" || r.TimedOut {
+	if r := g.run(programTimeout, "sh", "-c", "echo out; echo err >&2; exit 3"); r.Exit != 3 ||
+		r.Output != "out\nerr\n" || r.TimedOut {
 		t.Errorf("%+v", r)
 	}
 	if r := g.run(300*time.Millisecond, "sleep", "1000"); !r.TimedOut {

@@ -105,7 +105,8 @@ func bulkSend(ctx context.Context, dev *verbs.Device, to netip.AddrPort, result 
 	}
 	started := make(chan struct{})
 	post := func() error {
-		return qp.PostSend(&verbs.SendWR{Op: verbs.OpSend, Flags: verbs.Signaled, SGL: []verbs.SGE{b.mr.SGE(0, bulkMessage)}})
+		return qp.PostSend(&verbs.SendWR{Op: verbs.OpSend, Flags: verbs.Signaled,
+			SGL: []verbs.SGE{b.mr.SGE(0, bulkMessage)}})
 	}
 	go func() { result <- b.run(ctx, post, started) }()
 	select {
@@ -141,7 +142,8 @@ func bulkReceive(dev *verbs.Device, at netip.AddrPort, result chan<- bulkResult)
 		}
 		qp, err := b.queue(e.ID)
 		post := func() error { return qp.PostRecv(&verbs.RecvWR{SGL: []verbs.SGE{b.mr.SGE(0, bulkMessage)}}) }
-		for range 4 * bulkDepth { // a sender that finds no receive takes the guest's connection manager down: see README.md
+		// a sender that finds no receive takes the guest's connection manager down: see README.md
+		for range 4 * bulkDepth {
 			if err == nil {
 				err = post()
 			}

@@ -32,9 +32,11 @@ type family struct {
 
 // families are those of RoCEv2, iwFamilies those of iWARP.
 var (
-	families   = []family{{"IPv4", false, hostIPv4, guestIPv4, "roce:", "rxe"}, {"IPv6", true, hostIPv6, guestIPv6, "roce:", "rxe"}}
-	iwFamilies = []family{{"IPv4", false, iwHostIPv4, iwGuestIPv4, "iwarp:", "siw"}, {"IPv6", true, iwHostIPv6, iwGuestIPv6, "iwarp:", "siw"}}
-	both       = slices.Concat(families, iwFamilies)
+	families = []family{{"IPv4", false, hostIPv4, guestIPv4, "roce:", "rxe"},
+		{"IPv6", true, hostIPv6, guestIPv6, "roce:", "rxe"}}
+	iwFamilies = []family{{"IPv4", false, iwHostIPv4, iwGuestIPv4, "iwarp:", "siw"},
+		{"IPv6", true, iwHostIPv6, iwGuestIPv6, "iwarp:", "siw"}}
+	both = slices.Concat(families, iwFamilies)
 )
 
 func (f family) iwarp() bool { return f.peer == "siw" }

@@ -129,9 +129,11 @@ func TestConnectionPeerKilled(t *testing.T) {
 // connection is told as ended, and closing it does not wait for the peer for ever.
 func TestConnectionCutOff(t *testing.T) {
 	g, m := dialGuest(t, false), openManager(t, false)
-	server := g.spawnCM(matosePort, "ucmatose", "-p", strconv.Itoa(matosePort), "-b", guestIPv4, "-C", "100", "-S", "1000")
+	server := g.spawnCM(matosePort, "ucmatose", "-p", strconv.Itoa(matosePort), "-b", guestIPv4, "-C", "100", "-S",
+		"1000")
 	conn, err := cm.Dial(m.ctx, m.dev, net.JoinHostPort(guestIPv4, strconv.Itoa(matosePort)),
-		cm.WithAckTimeout(15), cm.WithRetries(3, 7), // 0.13 s, three times again: rxe repeats for ever where it is seven
+		// 0.13 s, three times again: rxe repeats for ever where it is seven
+		cm.WithAckTimeout(15), cm.WithRetries(3, 7),
 		cm.WithDepth(cm.DefaultSendDepth, 128)) // no RNR NAKs for rxe, see the README
 	must(t, conn, err)
 	b, err := conn.Recv(m.ctx)
@@ -140,7 +142,8 @@ func TestConnectionCutOff(t *testing.T) {
 	g.netem("in", "loss", "100%")
 	// If the guest has something under way yet, it notices first, and then says so.
 	over := func(err error) bool {
-		return errors.Is(err, io.EOF) || errors.Is(err, cm.ErrDisconnected) || errors.Is(err, verbs.StatusRetryExceeded.Err())
+		return errors.Is(err, io.EOF) || errors.Is(err, cm.ErrDisconnected) ||
+			errors.Is(err, verbs.StatusRetryExceeded.Err())
 	}
 	if err := conn.Send(m.ctx, make([]byte, 1000)); !over(err) {
 		t.Errorf("sending over the cut: %v", err)

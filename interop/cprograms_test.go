@@ -36,13 +36,17 @@ type cKind struct {
 // The kinds. What pingpongs and perftest exchange over TCP goes over IPv4; the GID says what
 // the messages go over.
 var (
-	cPingpong = &cKind{server: "-c -n 50 -p PORT", client: "-c -n 50 -p PORT SERVER", host: "-g 0", guest: "-d rxe0 -g GID",
+	cPingpong = &cKind{server: "-c -n 50 -p PORT", client: "-c -n 50 -p PORT SERVER", host: "-g 0",
+		guest:      "-d rxe0 -g GID",
 		serverSays: "50 iters in", clientSays: "50 iters in"}
-	cPerf = &cKind{server: "-F -n 50 -p PORT", client: "-F -n 50 -p PORT SERVER", host: "-x 0", guest: "-d rxe0 -u 18 -x GID",
+	cPerf = &cKind{server: "-F -n 50 -p PORT", client: "-F -n 50 -p PORT SERVER", host: "-x 0",
+		guest:      "-d rxe0 -u 18 -x GID",
 		clientSays: `(?m)^ \d+ +50 +\d`}
-	cPerfOnCM = &cKind{server: "-F -R -n 50 -p PORT", client: "-F -R -n 50 -p PORT SERVER", host: "-x 0", guest: "-d rxe0 -u 18 -x GID", iwGuest: "-d siw0",
+	cPerfOnCM = &cKind{server: "-F -R -n 50 -p PORT", client: "-F -R -n 50 -p PORT SERVER", host: "-x 0",
+		guest: "-d rxe0 -u 18 -x GID", iwGuest: "-d siw0",
 		onCM: true, late: true, clientSays: `(?m)^ \d+ +50 +\d`}
-	cPerfAll = &cKind{server: "-F -a -n 5 -p PORT", client: "-F -a -n 5 -p PORT SERVER", host: "-x 0", guest: "-d rxe0 -u 18 -x GID",
+	cPerfAll = &cKind{server: "-F -a -n 5 -p PORT", client: "-F -a -n 5 -p PORT SERVER", host: "-x 0",
+		guest:      "-d rxe0 -u 18 -x GID",
 		clientSays: `(?m)^ 8388608 +5 +\d`}
 	cRping = &cKind{server: "-s -v -V -p PORT -a SERVER", client: "-c -v -V -C 5 -p PORT -a SERVER",
 		onCM: true, serverSays: "rdma-ping-4:", clientSays: "rdma-ping-4:"}
@@ -184,7 +188,8 @@ func (c cPair) mckeyFromGuest(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- receiver.Wait() }()
 	for len(ended) == 0 { // until it has joined the group
-		c.wantSaid(t, "sender on rxe", g.run(programTimeout, "mckey", "-b", guestIPv4, "-m", group, "-s", "-c", "10"), "return status 0")
+		c.wantSaid(t, "sender on rxe", g.run(programTimeout, "mckey", "-b", guestIPv4, "-m", group, "-s", "-c", "10"),
+			"return status 0")
 	}
 	c.wantSaid(t, "receiver on Ramjet", receiver.result(), "return status 0")
 }
@@ -268,7 +273,8 @@ func (c cPair) clientOnGuest(t *testing.T, g *guest) (client, server jobResult) 
 	t.Helper()
 	client, server = c.tryOnGuest(t, g, 0)
 	start := 250 * time.Millisecond
-	for end := time.Now().Add(programTimeout); c.onCM && refused.MatchString(client.Output) && time.Now().Before(end); start *= 2 {
+	for end := time.Now().Add(programTimeout); c.onCM && refused.MatchString(client.Output) &&
+		time.Now().Before(end); start *= 2 {
 		client, server = c.tryOnGuest(t, g, start)
 	}
 	return client, server
@@ -287,7 +293,8 @@ func (c cPair) tryOnGuest(t *testing.T, g *guest, start time.Duration) (client, 
 	}
 	if c.late && c.iwarp() {
 		// siw fails a SEND whose connection the server ends before siw has completed it. perftest's server ends at
-		// once when it has the client's last one, and the guest's processor is slow: so the SEND stays under way longer.
+		// once when it has the client's last one, and the guest's processor is slow: so the SEND stays under way
+		// longer.
 		g.t.Cleanup(func() { g.call("netem_off", nil, nil) })
 		g.call("netem", args{"direction": "out", "args": []string{"delay", "20ms"}, "iwarp": "all"}, nil)
 	}
@@ -333,7 +340,8 @@ func (c cPair) argv(machine, role, server string, g *guest) []string {
 		machine = strings.ReplaceAll(machine, "GID", strconv.Itoa(g.gidIndex()))
 	}
 	fill := strings.NewReplacer("SERVER", server, "PORT", strconv.Itoa(c.at))
-	return append(append(append([]string{}, c.program...), strings.Fields(machine)...), strings.Fields(fill.Replace(role))...)
+	return append(append(append([]string{}, c.program...), strings.Fields(machine)...),
+		strings.Fields(fill.Replace(role))...)
 }
 
 // onRamjet is a program of this host on Ramjet's libraries, with one device.
@@ -349,7 +357,8 @@ func (c cPair) onRamjet(t *testing.T, argv []string) *program {
 }
 
 // refused is what clients say where nobody listens.
-var refused = regexp.MustCompile(`Connection refused|RDMA_CM_EVENT_(REJECTED|UNREACHABLE)|Unexpected CM event bl blka 8`)
+var refused = regexp.MustCompile(
+	`Connection refused|RDMA_CM_EVENT_(REJECTED|UNREACHABLE)|Unexpected CM event bl blka 8`)
 
 // complaint is what they say about data or completions that are not as they should be,
 // even where they end with 0.

@@ -44,7 +44,8 @@ func TestRemoteAccess(t *testing.T) {
 				remote := theirs.remote().At(c.off)
 				remote.Key ^= c.key
 				a.send(
-					work{SendWR: verbs.SendWR{ID: 2, Op: c.op, Flags: verbs.Signaled, SGL: []verbs.SGE{mine.sge(0, n)}, Remote: remote, Add: 1}},
+					work{SendWR: verbs.SendWR{ID: 2, Op: c.op, Flags: verbs.Signaled, SGL: []verbs.SGE{mine.sge(0, n)},
+						Remote: remote, Add: 1}},
 					work{SendWR: verbs.SendWR{ID: 3, Op: verbs.OpSend, Flags: verbs.Signaled}})
 				wcs := a.wait(2)
 				wantStatus(t, wcs[0], 2, verbs.StatusRemoteAccessError)
@@ -69,7 +70,8 @@ func TestReceiveTooShort(t *testing.T) {
 		a, b := p.queues(verbs.RC, verbs.ConnectOptions{})
 		from, to := p.a.region(9000, verbs.LocalWrite), p.b.region(9000, verbs.LocalWrite)
 		b.recv(verbs.RecvWR{ID: 1, SGL: []verbs.SGE{to.sge(0, 8999)}})
-		a.send(work{SendWR: verbs.SendWR{ID: 2, Op: verbs.OpSend, Flags: verbs.Signaled, SGL: []verbs.SGE{from.sge(0, 9000)}}})
+		a.send(work{SendWR: verbs.SendWR{ID: 2, Op: verbs.OpSend, Flags: verbs.Signaled,
+			SGL: []verbs.SGE{from.sge(0, 9000)}}})
 		requester, responder := verbs.StatusRemoteInvalidRequestError, verbs.StatusLocalLengthError
 		if isKernel(p.b) {
 			requester, responder = verbs.StatusRemoteOperationError, verbs.StatusLocalQPOperationError
@@ -84,7 +86,8 @@ func TestNoReceive(t *testing.T) {
 	eachPair(t, func(t *testing.T, p pair) {
 		a, b := p.queues(verbs.RC, verbs.ConnectOptions{RNRRetry: 2})
 		from := p.a.region(100, verbs.LocalWrite)
-		a.send(work{SendWR: verbs.SendWR{ID: 2, Op: verbs.OpSend, Flags: verbs.Signaled, SGL: []verbs.SGE{from.sge(0, 100)}}})
+		a.send(work{SendWR: verbs.SendWR{ID: 2, Op: verbs.OpSend, Flags: verbs.Signaled,
+			SGL: []verbs.SGE{from.sge(0, 100)}}})
 		wantStatus(t, a.wait(1)[0], 2, verbs.StatusRNRRetryExceeded)
 		if a.state() != verbs.StateError || b.state() != verbs.StateRTS {
 			t.Errorf("states %v and %v, want ERR and RTS", a.state(), b.state())
@@ -99,7 +102,8 @@ func TestLateReceive(t *testing.T) {
 		from, to := p.a.region(30_000, verbs.LocalWrite), p.b.region(30_000+guard, verbs.LocalWrite)
 		from.fill(4, 0, 30_000)
 		for id := range uint64(3) {
-			a.send(work{SendWR: verbs.SendWR{ID: id, Op: verbs.OpSend, Flags: verbs.Signaled, SGL: []verbs.SGE{from.sge(0, 30_000)}}})
+			a.send(work{SendWR: verbs.SendWR{ID: id, Op: verbs.OpSend, Flags: verbs.Signaled,
+				SGL: []verbs.SGE{from.sge(0, 30_000)}}})
 		}
 		time.Sleep(50 * time.Millisecond)
 		for id := range uint64(3) {

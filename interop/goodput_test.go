@@ -45,7 +45,8 @@ func TestGoodput(t *testing.T) {
 		}
 		slices.Sort(kept[i])
 		slices.Sort(rewinds[i])
-		table += fmt.Sprintf("| %s %% | %.2f (%.2f to %.2f) | %.2f |\n", loss, kept[i][rounds/2], kept[i][0], kept[i][rounds-1], rewinds[i][rounds/2])
+		table += fmt.Sprintf("| %s %% | %.2f (%.2f to %.2f) | %.2f |\n", loss, kept[i][rounds/2], kept[i][0],
+			kept[i][rounds-1], rewinds[i][rounds/2])
 	}
 	t.Log("\n" + table)
 }
@@ -61,7 +62,8 @@ func measureGoodput(t *testing.T, loss string) (goodput, back float64) {
 	}
 	a, _ := p.queues(verbs.RC, verbs.ConnectOptions{})
 	from, to := p.a.region(size, verbs.LocalWrite), p.b.region(size, verbs.LocalWrite|verbs.RemoteWrite)
-	write := work{SendWR: verbs.SendWR{Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: []verbs.SGE{from.sge(0, size)}, Remote: to.remote()}}
+	write := work{SendWR: verbs.SendWR{Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: []verbs.SGE{from.sge(0, size)},
+		Remote: to.remote()}}
 	for range depth {
 		a.send(write)
 	}

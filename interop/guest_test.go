@@ -319,7 +319,8 @@ func (q *guestQueue) connect(remote verbs.Endpoint, opt verbs.ConnectOptions) {
 		a["qpn"], a["psn"], a["gid"] = remote.QPN, remote.PSN, gidText(remote.GID)
 		a["path_mtu"] = opt.MTU.Bytes()
 	}
-	for name, v := range map[string]uint8{"timeout": opt.Timeout, "retry_cnt": opt.RetryCount, "rnr_retry": opt.RNRRetry,
+	for name, v := range map[string]uint8{"timeout": opt.Timeout, "retry_cnt": opt.RetryCount,
+		"rnr_retry":     opt.RNRRetry,
 		"min_rnr_timer": opt.MinRNRTimer, "max_rd_atomic": opt.RdAtomic, "max_dest_rd_atomic": opt.RdAtomic} {
 		if v != 0 {
 			a[name] = v
@@ -355,7 +356,8 @@ func (q *guestQueue) send(works ...work) {
 		}
 		if w.Op == verbs.OpFlush {
 			a["placement"] = flushLevels(w.FlushLevel)
-			a["selectivity"] = map[verbs.FlushScope]string{verbs.FlushRange: "RANGE", verbs.FlushRegion: "MR"}[w.FlushScope]
+			a["selectivity"] = map[verbs.FlushScope]string{verbs.FlushRange: "RANGE",
+				verbs.FlushRegion: "MR"}[w.FlushScope]
 		}
 		list = append(list, a)
 	}
@@ -375,7 +377,8 @@ func flushLevels(level verbs.FlushLevel) (list []string) {
 func (q *guestQueue) bind(id uint64, w window, r region, off, n int, access verbs.Access) verbs.Key {
 	q.g.t.Helper()
 	win := w.(*guestWindow)
-	a := args{"wr_id": id, "mw": win.Handle, "mr": r.(*guestRegion).Handle, "off": off, "length": n, "access": names(access)}
+	a := args{"wr_id": id, "mw": win.Handle, "mr": r.(*guestRegion).Handle, "off": off, "length": n,
+		"access": names(access)}
 	if win.typ == verbs.MWType1 {
 		a["qp"] = q.Handle
 		q.g.call("bind_mw1", a, win)
@@ -456,12 +459,15 @@ func (q *guestQueue) state() verbs.QPState {
 
 // wcStatus has the names of libibverbs without IBV_WC_.
 var wcStatus = map[string]verbs.Status{
-	"SUCCESS": verbs.StatusSuccess, "LOC_LEN_ERR": verbs.StatusLocalLengthError, "LOC_QP_OP_ERR": verbs.StatusLocalQPOperationError,
-	"LOC_PROT_ERR": verbs.StatusLocalProtectionError, "WR_FLUSH_ERR": verbs.StatusWRFlushError, "MW_BIND_ERR": verbs.StatusMWBindError,
+	"SUCCESS": verbs.StatusSuccess, "LOC_LEN_ERR": verbs.StatusLocalLengthError,
+	"LOC_QP_OP_ERR": verbs.StatusLocalQPOperationError,
+	"LOC_PROT_ERR":  verbs.StatusLocalProtectionError, "WR_FLUSH_ERR": verbs.StatusWRFlushError,
+	"MW_BIND_ERR":  verbs.StatusMWBindError,
 	"BAD_RESP_ERR": verbs.StatusBadResponseError, "LOC_ACCESS_ERR": verbs.StatusLocalAccessError,
 	"REM_INV_REQ_ERR": verbs.StatusRemoteInvalidRequestError, "REM_ACCESS_ERR": verbs.StatusRemoteAccessError,
 	"REM_OP_ERR": verbs.StatusRemoteOperationError, "RETRY_EXC_ERR": verbs.StatusRetryExceeded,
-	"RNR_RETRY_EXC_ERR": verbs.StatusRNRRetryExceeded, "REM_ABORT_ERR": verbs.StatusRemoteAbortedError, "FATAL_ERR": verbs.StatusFatalError,
+	"RNR_RETRY_EXC_ERR": verbs.StatusRNRRetryExceeded, "REM_ABORT_ERR": verbs.StatusRemoteAbortedError,
+	"FATAL_ERR":        verbs.StatusFatalError,
 	"RESP_TIMEOUT_ERR": verbs.StatusResponseTimeoutError, "GENERAL_ERR": verbs.StatusGeneralError,
 }
 

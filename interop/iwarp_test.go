@@ -158,10 +158,14 @@ func (s *iwStream) exchange(t testing.TB, n int) {
 		to.recv(verbs.RecvWR{ID: 1, SGL: []verbs.SGE{rb.sge(0, n-k), rb.sge(n-k, k)}})
 		to.recv(verbs.RecvWR{ID: 2, SGL: []verbs.SGE{rb.sge(0, 1)}})
 		from.send(
-			work{SendWR: verbs.SendWR{ID: 1, Op: verbs.OpSend, Flags: verbs.Signaled | verbs.Solicited, SGL: []verbs.SGE{ra.sge(0, k), ra.sge(k, n-k)}}},
-			work{SendWR: verbs.SendWR{ID: 2, Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: []verbs.SGE{ra.sge(0, n)}, Remote: at(rb, n)}},
-			work{SendWR: verbs.SendWR{ID: 3, Op: verbs.OpRead, Flags: verbs.Signaled, SGL: []verbs.SGE{ra.sge(2*n, n)}, Remote: at(rb, n)}},
-			work{SendWR: verbs.SendWR{ID: 4, Op: verbs.OpSend, Flags: verbs.Signaled | verbs.Fence, SGL: []verbs.SGE{ra.sge(0, 1)}}})
+			work{SendWR: verbs.SendWR{ID: 1, Op: verbs.OpSend, Flags: verbs.Signaled | verbs.Solicited,
+				SGL: []verbs.SGE{ra.sge(0, k), ra.sge(k, n-k)}}},
+			work{SendWR: verbs.SendWR{ID: 2, Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: []verbs.SGE{ra.sge(0, n)},
+				Remote: at(rb, n)}},
+			work{SendWR: verbs.SendWR{ID: 3, Op: verbs.OpRead, Flags: verbs.Signaled, SGL: []verbs.SGE{ra.sge(2*n, n)},
+				Remote: at(rb, n)}},
+			work{SendWR: verbs.SendWR{ID: 4, Op: verbs.OpSend, Flags: verbs.Signaled | verbs.Fence,
+				SGL: []verbs.SGE{ra.sge(0, 1)}}})
 		for j, op := range []verbs.WCOp{verbs.WCSend, verbs.WCWrite, verbs.WCRead, verbs.WCSend} {
 			want(t, from.wait(1)[0], uint64(j+1), op)
 		}
@@ -228,10 +232,12 @@ func TestIWARPReads(t *testing.T) {
 			s := p.stream()
 			for _, d := range s.directions() {
 				from, to := d[0], d[1]
-				ra, rb := from.region(n*count+guard, verbs.LocalWrite), to.region(n*count+guard, verbs.LocalWrite|verbs.RemoteRead)
+				ra, rb := from.region(n*count+guard, verbs.LocalWrite),
+					to.region(n*count+guard, verbs.LocalWrite|verbs.RemoteRead)
 				rb.fill(9, 0, n*count)
 				for i := range count {
-					from.send(work{SendWR: verbs.SendWR{ID: uint64(i), Op: verbs.OpRead, Flags: verbs.Signaled, SGL: []verbs.SGE{ra.sge(i*n, n)}, Remote: at(rb, i*n)}})
+					from.send(work{SendWR: verbs.SendWR{ID: uint64(i), Op: verbs.OpRead, Flags: verbs.Signaled,
+						SGL: []verbs.SGE{ra.sge(i*n, n)}, Remote: at(rb, i*n)}})
 				}
 				for i, wc := range from.wait(count) {
 					want(t, wc, uint64(i), verbs.WCRead)
@@ -282,10 +288,12 @@ func TestIWARPSharedReceives(t *testing.T) {
 		from.fill(1, 0, n)
 		to.fill(2, 0, n)
 		for i := range 4 {
-			x.a.send(work{SendWR: verbs.SendWR{ID: 1, Op: verbs.OpSend, Flags: verbs.Signaled, SGL: []verbs.SGE{from.sge(0, n)}}})
+			x.a.send(work{SendWR: verbs.SendWR{ID: 1, Op: verbs.OpSend, Flags: verbs.Signaled,
+				SGL: []verbs.SGE{from.sge(0, n)}}})
 			want(t, x.a.wait(1)[0], 1, verbs.WCSend)
 			want(t, x.b.wait(1)[0], uint64(i), verbs.WCRecv)
-			x.b.send(work{SendWR: verbs.SendWR{ID: 2, Op: verbs.OpSend, Flags: verbs.Signaled, SGL: []verbs.SGE{to.sge(0, n)}}})
+			x.b.send(work{SendWR: verbs.SendWR{ID: 2, Op: verbs.OpSend, Flags: verbs.Signaled,
+				SGL: []verbs.SGE{to.sge(0, n)}}})
 			want(t, x.b.wait(1)[0], 2, verbs.WCSend)
 			want(t, x.a.wait(1)[0], uint64(i), verbs.WCRecv)
 			if j, k := theirs.differs(1, i*n, n), mine.differs(2, i*n, n); j >= 0 || k >= 0 {
@@ -305,13 +313,16 @@ func TestIWARPInvalidate(t *testing.T) {
 		mine, theirs := s.m.region(n, verbs.LocalWrite), s.g.region(2*n, verbs.LocalWrite|verbs.RemoteRead)
 		box := s.g.region(n, verbs.LocalWrite)
 		s.b.recv(verbs.RecvWR{ID: 1, SGL: []verbs.SGE{box.sge(0, n)}})
-		s.a.send(work{SendWR: verbs.SendWR{ID: 1, Op: verbs.OpRead, Flags: verbs.Signaled, SGL: []verbs.SGE{mine.sge(0, n)}, Remote: theirs.remote()}},
-			work{SendWR: verbs.SendWR{ID: 2, Op: verbs.OpSendInv, Flags: verbs.Signaled | verbs.Fence, SGL: []verbs.SGE{mine.sge(0, n)}, InvKey: theirs.remote().Key}})
+		s.a.send(work{SendWR: verbs.SendWR{ID: 1, Op: verbs.OpRead, Flags: verbs.Signaled,
+			SGL: []verbs.SGE{mine.sge(0, n)}, Remote: theirs.remote()}},
+			work{SendWR: verbs.SendWR{ID: 2, Op: verbs.OpSendInv, Flags: verbs.Signaled | verbs.Fence,
+				SGL: []verbs.SGE{mine.sge(0, n)}, InvKey: theirs.remote().Key}})
 		want(t, s.a.wait(1)[0], 1, verbs.WCRead)
 		want(t, s.a.wait(1)[0], 2, verbs.WCSend)
 		wc := s.b.wait(1)[0]
 		want(t, wc, 1, verbs.WCRecv)
-		s.a.send(work{SendWR: verbs.SendWR{ID: 3, Op: verbs.OpRead, Flags: verbs.Signaled, SGL: []verbs.SGE{mine.sge(0, n)}, Remote: theirs.remote()}})
+		s.a.send(work{SendWR: verbs.SendWR{ID: 3, Op: verbs.OpRead, Flags: verbs.Signaled,
+			SGL: []verbs.SGE{mine.sge(0, n)}, Remote: theirs.remote()}})
 		wantStatus(t, s.a.wait(1)[0], 3, verbs.StatusRemoteAccessError)
 	})
 	t.Run("by siw", func(t *testing.T) {
@@ -321,16 +332,19 @@ func TestIWARPInvalidate(t *testing.T) {
 		key := s.a.bind(1, w, mine, 0, n, verbs.RemoteRead)
 		s.a.recv(verbs.RecvWR{ID: 2, SGL: []verbs.SGE{mine.sge(n, n)}})
 		remote := verbs.Remote{Addr: mine.remote().Addr, Key: key}
-		s.b.send(work{SendWR: verbs.SendWR{ID: 1, Op: verbs.OpRead, Flags: verbs.Signaled, SGL: []verbs.SGE{theirs.sge(0, n)}, Remote: remote}})
+		s.b.send(work{SendWR: verbs.SendWR{ID: 1, Op: verbs.OpRead, Flags: verbs.Signaled,
+			SGL: []verbs.SGE{theirs.sge(0, n)}, Remote: remote}})
 		want(t, s.b.wait(1)[0], 1, verbs.WCRead)
-		s.b.send(work{SendWR: verbs.SendWR{ID: 2, Op: verbs.OpSendInv, Flags: verbs.Signaled, SGL: []verbs.SGE{theirs.sge(0, n)}, InvKey: key}})
+		s.b.send(work{SendWR: verbs.SendWR{ID: 2, Op: verbs.OpSendInv, Flags: verbs.Signaled,
+			SGL: []verbs.SGE{theirs.sge(0, n)}, InvKey: key}})
 		want(t, s.b.wait(1)[0], 2, verbs.WCSend)
 		wc := s.a.wait(1)[0]
 		want(t, wc, 2, verbs.WCRecv)
 		if wc.Flags&verbs.WithInv == 0 || wc.InvKey != key {
 			t.Errorf("the receive says flags %v, key %#x; want %#x", wc.Flags, wc.InvKey, key)
 		}
-		s.b.send(work{SendWR: verbs.SendWR{ID: 3, Op: verbs.OpRead, Flags: verbs.Signaled, SGL: []verbs.SGE{theirs.sge(0, n)}, Remote: remote}})
+		s.b.send(work{SendWR: verbs.SendWR{ID: 3, Op: verbs.OpRead, Flags: verbs.Signaled,
+			SGL: []verbs.SGE{theirs.sge(0, n)}, Remote: remote}})
 		wantStatus(t, s.b.wait(1)[0], 3, verbs.StatusWRFlushError) // siw flushes whatever the cause
 		s.g.wantTerminate(t, wire.ProtectionSTag)
 	})

@@ -58,19 +58,27 @@ func TestIWARPTerminate(t *testing.T) {
 		lost   verbs.Status // of the responder's receive
 		siw    string       // why siw is not asked to refuse it
 	}{
-		"WRITE, steering tag": {op: verbs.OpWrite, access: verbs.RemoteWrite, wrong: func(w *verbs.SendWR) { w.Remote.Key ^= 0x5a5a00 },
+		"WRITE, steering tag": {op: verbs.OpWrite, access: verbs.RemoteWrite,
+			wrong: func(w *verbs.SendWR) { w.Remote.Key ^= 0x5a5a00 },
 			cause: wire.TaggedSTag, status: verbs.StatusRemoteAccessError, lost: verbs.StatusWRFlushError},
-		"WRITE, access": {op: verbs.OpWrite, access: verbs.RemoteRead, cause: wire.ProtectionAccess, status: verbs.StatusRemoteAccessError, lost: verbs.StatusWRFlushError},
-		"WRITE, bounds": {op: verbs.OpWrite, access: verbs.RemoteWrite, wrong: func(w *verbs.SendWR) { w.Remote.Addr += 1 },
+		"WRITE, access": {op: verbs.OpWrite, access: verbs.RemoteRead, cause: wire.ProtectionAccess,
+			status: verbs.StatusRemoteAccessError, lost: verbs.StatusWRFlushError},
+		"WRITE, bounds": {op: verbs.OpWrite, access: verbs.RemoteWrite,
+			wrong: func(w *verbs.SendWR) { w.Remote.Addr += 1 },
 			cause: wire.TaggedBounds, status: verbs.StatusRemoteAccessError, lost: verbs.StatusWRFlushError},
-		"READ, steering tag": {op: verbs.OpRead, access: verbs.RemoteRead, wrong: func(w *verbs.SendWR) { w.Remote.Key ^= 0x5a5a00 },
+		"READ, steering tag": {op: verbs.OpRead, access: verbs.RemoteRead,
+			wrong: func(w *verbs.SendWR) { w.Remote.Key ^= 0x5a5a00 },
 			cause: wire.ProtectionSTag, status: verbs.StatusRemoteAccessError, lost: verbs.StatusWRFlushError},
-		"READ, access": {op: verbs.OpRead, access: verbs.RemoteWrite, cause: wire.ProtectionAccess, lost: verbs.StatusWRFlushError,
-			siw: "siw lets peers read what they may not"},
-		"READ, bounds": {op: verbs.OpRead, access: verbs.RemoteRead, wrong: func(w *verbs.SendWR) { w.Remote.Addr += 1 },
+		"READ, access": {op: verbs.OpRead, access: verbs.RemoteWrite, cause: wire.ProtectionAccess,
+			lost: verbs.StatusWRFlushError,
+			siw:  "siw lets peers read what they may not"},
+		"READ, bounds": {op: verbs.OpRead, access: verbs.RemoteRead,
+			wrong: func(w *verbs.SendWR) { w.Remote.Addr += 1 },
 			cause: wire.ProtectionBounds, status: verbs.StatusRemoteAccessError, lost: verbs.StatusWRFlushError},
-		"SEND, too long": {op: verbs.OpSend, recv: n - 1, cause: wire.UntaggedTooLong, status: verbs.StatusRNRRetryExceeded, lost: verbs.StatusLocalLengthError},
-		"SEND, invalidates what is not there": {op: verbs.OpSendInv, recv: n, wrong: func(w *verbs.SendWR) { w.InvKey = 0x77777700 },
+		"SEND, too long": {op: verbs.OpSend, recv: n - 1, cause: wire.UntaggedTooLong,
+			status: verbs.StatusRNRRetryExceeded, lost: verbs.StatusLocalLengthError},
+		"SEND, invalidates what is not there": {op: verbs.OpSendInv, recv: n,
+			wrong: func(w *verbs.SendWR) { w.InvKey = 0x77777700 },
 			cause: wire.ProtectionInvalidate, lost: verbs.StatusRemoteInvalidRequestError,
 			siw: "siw completes the receive in error and goes on"},
 	} {
@@ -102,7 +110,8 @@ func TestIWARPTerminate(t *testing.T) {
 					}
 				} else {
 					from.send(work{SendWR: bad},
-						work{SendWR: verbs.SendWR{ID: 2, Op: verbs.OpRead, Flags: verbs.Signaled, SGL: []verbs.SGE{ra.sge(n, n)}, Remote: good.remote()}})
+						work{SendWR: verbs.SendWR{ID: 2, Op: verbs.OpRead, Flags: verbs.Signaled,
+							SGL: []verbs.SGE{ra.sge(n, n)}, Remote: good.remote()}})
 					wcs := from.wait(2)
 					if wcs[0].Status == verbs.StatusSuccess && c.op != verbs.OpRead { // TCP had taken it
 						wcs = wcs[1:]
@@ -120,7 +129,9 @@ func TestIWARPTerminate(t *testing.T) {
 				if to.name == "siw" && c.op == verbs.OpRead { // which leaves that to its program
 					s.g.call("qp_modify", args{"qp": s.b.Handle, "state": "ERR"}, nil)
 				}
-				for end := time.Now().Add(waitTimeout); s.b.state() != verbs.StateError; time.Sleep(5 * time.Millisecond) { // the event comes first
+				// the event comes first
+				for end := time.Now().Add(waitTimeout); s.b.state() != verbs.StateError; time.Sleep(
+					5 * time.Millisecond) {
 					if time.Now().After(end) {
 						t.Fatalf("siw's queue pair is in %v", s.b.state())
 					}
@@ -159,8 +170,9 @@ func TestIWARPBadStream(t *testing.T) {
 		crc   uint32 // what is wrong with it
 		want  wire.Cause
 	}{
-		"CRC":         {seg(wire.Header{Tagged: true, Last: true}), 1, wire.MPACRC},
-		"opcode":      {seg(wire.Header{Last: true, Opcode: 15}), 0, wire.MPAInsufficientIRD}, // 0x0206 with its halves exchanged
+		"CRC": {seg(wire.Header{Tagged: true, Last: true}), 1, wire.MPACRC},
+		// 0x0206 with its halves exchanged
+		"opcode":      {seg(wire.Header{Last: true, Opcode: 15}), 0, wire.MPAInsufficientIRD},
 		"DDP version": {seg(wire.Header{Tagged: true, Last: true, DDP: 2}), 0, wire.TaggedVersion},
 		"queue":       {seg(wire.Header{Last: true, Opcode: wire.OpSend, Queue: 7, MSN: 1}, 1), 0, wire.UntaggedQueue},
 		"MSN":         {seg(wire.Header{Last: true, Opcode: wire.OpSend, MSN: 2}, 1), 0, wire.UntaggedMSN},
@@ -182,7 +194,8 @@ func TestIWARPBadStream(t *testing.T) {
 			defer conn.Close()
 			conn.SetDeadline(time.Now().Add(programTimeout))
 			// Without the peer-to-peer model, so that siw is up when it has replied.
-			request := (&wire.Frame{Kind: wire.Request, Revision: 2, Flags: wire.FlagEnhanced | wire.FlagCRC, PrivateLen: wire.EnhancedLen}).Append(nil)
+			request := (&wire.Frame{Kind: wire.Request, Revision: 2, Flags: wire.FlagEnhanced | wire.FlagCRC,
+				PrivateLen: wire.EnhancedLen}).Append(nil)
 			k, err := conn.Write((&wire.Enhanced{IRD: 1, ORD: 1}).Append(request))
 			must(t, k, err)
 			g.call("iw_accept", args{"qp": b.Handle, "ird": 1, "ord": 1}, nil)
@@ -229,7 +242,8 @@ func TestIWARPPeerKilled(t *testing.T) {
 			theirs := s.g.region(size, verbs.LocalWrite|verbs.RemoteWrite|verbs.RemoteRead)
 			posted := uint64(0)
 			post := func() {
-				wr := verbs.SendWR{ID: posted, Op: op, Flags: verbs.Signaled, SGL: []verbs.SGE{mine.sge(0, size)}, Remote: theirs.remote()}
+				wr := verbs.SendWR{ID: posted, Op: op, Flags: verbs.Signaled, SGL: []verbs.SGE{mine.sge(0, size)},
+					Remote: theirs.remote()}
 				if err := s.a.qp.PostSend(&wr); err == nil { // nothing can be posted once it has failed
 					posted++
 				}
@@ -248,7 +262,8 @@ func TestIWARPPeerKilled(t *testing.T) {
 					}
 					post()
 				case wc.Status == verbs.StatusWRFlushError,
-					!failed && (wc.Status == verbs.StatusRetryExceeded || wc.Status == verbs.StatusRemoteAccessError || wc.Status == verbs.StatusRemoteOperationError):
+					!failed && (wc.Status == verbs.StatusRetryExceeded || wc.Status == verbs.StatusRemoteAccessError ||
+						wc.Status == verbs.StatusRemoteOperationError):
 					failed = true
 				default:
 					t.Fatalf("completion %d: %v", wc.ID, wc.Status)
@@ -258,7 +273,8 @@ func TestIWARPPeerKilled(t *testing.T) {
 				t.Error("all that was posted succeeded")
 			}
 			s.ended(t)
-			for _, err := range []error{s.id.Close(), s.a.cq.Close(), mine.mr.Close(), s.m.pd.Close(), s.m.dev.Close()} {
+			for _, err := range []error{s.id.Close(), s.a.cq.Close(), mine.mr.Close(), s.m.pd.Close(),
+				s.m.dev.Close()} {
 				if err != nil {
 					t.Error(err)
 				}

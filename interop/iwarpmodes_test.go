@@ -34,7 +34,8 @@ func TestIWARPModes(t *testing.T) {
 		{name: "large FPDUs", siw: settings{"try_gso": 1}},
 		{name: "revision 1", siw: settings{"mpa_version": 1}},
 		{name: "MTU 1500", siw: settings{}, mtu: 1500},
-		{name: "MTU 1500, large FPDUs, no CRC", siw: settings{"try_gso": 1}, opt: iwarp.Options{NoCRC: true}, mtu: 1500},
+		{name: "MTU 1500, large FPDUs, no CRC", siw: settings{"try_gso": 1}, opt: iwarp.Options{NoCRC: true},
+			mtu: 1500},
 		{name: "short FPDUs", siw: settings{}, opt: iwarp.Options{FPDU: 128}},
 		{name: "copies", siw: settings{"zcopy_tx": 0}},
 	} {

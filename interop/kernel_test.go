@@ -35,7 +35,8 @@ const scriptQPN, scriptMTU = 0x123, 1024
 // is no identification that the ICRC would need.
 func newResponderScript(t *testing.T) (*guest, *responderScript) {
 	g := dialGuest(t, true)
-	from, to := netip.AddrPortFrom(netip.MustParseAddr(hostIPv6), ib.UDPPort), netip.AddrPortFrom(netip.MustParseAddr(guestIPv6), ib.UDPPort)
+	from, to := netip.AddrPortFrom(netip.MustParseAddr(hostIPv6), ib.UDPPort),
+		netip.AddrPortFrom(netip.MustParseAddr(guestIPv6), ib.UDPPort)
 	conn, err := net.ListenUDP("udp6", net.UDPAddrFromAddrPort(from))
 	must(t, conn, err)
 	t.Cleanup(func() { conn.Close() })
@@ -45,14 +46,16 @@ func newResponderScript(t *testing.T) (*guest, *responderScript) {
 	raw.Control(func(fd uintptr) { err = syscall.SetsockoptInt(int(fd), syscall.IPPROTO_UDP, noCheck6, 1) })
 	must(t, raw, err)
 	qp := g.queue(queueInit{typ: verbs.RC}).(*guestQueue)
-	qp.connect(verbs.Endpoint{QPN: scriptQPN, PSN: 1, GID: mustGID(t, hostIPv6)}, verbs.ConnectOptions{MTU: verbs.MTU1024, Timeout: 18})
+	qp.connect(verbs.Endpoint{QPN: scriptQPN, PSN: 1, GID: mustGID(t, hostIPv6)},
+		verbs.ConnectOptions{MTU: verbs.MTU1024, Timeout: 18})
 	return g, &responderScript{t, conn, ib.NewPseudoHeader(from, to, true), to, qp}
 }
 
 // send sends a response whose PSN lies n after the guest's first request.
 func (s *responderScript) send(op ib.Operation, n, payload int, syndrome ib.Syndrome) {
 	s.t.Helper()
-	p := ib.Packet{BTH: ib.BTH{Opcode: ib.TransportRC.Join(op), PKey: ib.DefaultPKey, DestQP: s.qp.QPN, PSN: s.qp.PSN.Add(n)}}
+	p := ib.Packet{BTH: ib.BTH{Opcode: ib.TransportRC.Join(op), PKey: ib.DefaultPKey, DestQP: s.qp.QPN,
+		PSN: s.qp.PSN.Add(n)}}
 	p.AETH = ib.AETH{Syndrome: syndrome}
 	for i := range payload {
 		p.Payload = append(p.Payload, byte(n)+byte(i)|1)
@@ -89,7 +92,8 @@ func (s *responderScript) readBehindSend(into region) {
 	s.t.Helper()
 	s.qp.send(
 		work{SendWR: verbs.SendWR{ID: 1, Op: verbs.OpSend, Flags: verbs.Signaled}},
-		work{SendWR: verbs.SendWR{ID: 2, Op: verbs.OpRead, Flags: verbs.Signaled, SGL: []verbs.SGE{into.sge(0, 3*scriptMTU)}}})
+		work{SendWR: verbs.SendWR{ID: 2, Op: verbs.OpRead, Flags: verbs.Signaled,
+			SGL: []verbs.SGE{into.sge(0, 3*scriptMTU)}}})
 	s.until(func(p *ib.Packet) bool { return p.Opcode.Operation() == ib.OpReadRequest })
 }
 
@@ -138,7 +142,8 @@ func TestKernelRenumbers(t *testing.T) {
 	const packets = 100
 	from := g.region(packets*scriptMTU, verbs.LocalWrite)
 	s.qp.send(
-		work{SendWR: verbs.SendWR{ID: 1, Op: verbs.OpSend, Flags: verbs.Signaled, SGL: []verbs.SGE{from.sge(0, packets*scriptMTU)}}},
+		work{SendWR: verbs.SendWR{ID: 1, Op: verbs.OpSend, Flags: verbs.Signaled,
+			SGL: []verbs.SGE{from.sge(0, packets*scriptMTU)}}},
 		work{SendWR: verbs.SendWR{ID: 2, Op: verbs.OpSendImm, Flags: verbs.Signaled, Inline: []byte{1}}})
 	s.until(func(p *ib.Packet) bool { return p.Opcode.Info().Imm })
 	s.send(ib.OpAck, 1, 0, ib.NAK(ib.NAKPSNSequenceError))

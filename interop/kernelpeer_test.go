@@ -25,8 +25,10 @@ type kernelLink struct {
 
 func kernelLinks() []kernelLink {
 	return []kernelLink{
-		{"rxe", "kernel:rxe0", "roce:" + hostIPv4, guestIPv4, hostIPv4, net.JoinHostPort(iwGuestIPv4, agentPort), "eth0", "rxe"},
-		{"siw", "kernel:siw0", "iwarp:" + iwHostIPv4, iwGuestIPv4, iwHostIPv4, net.JoinHostPort(guestIPv4, agentPort), "eth1", "siw"},
+		{"rxe", "kernel:rxe0", "roce:" + hostIPv4, guestIPv4, hostIPv4, net.JoinHostPort(iwGuestIPv4, agentPort),
+			"eth0", "rxe"},
+		{"siw", "kernel:siw0", "iwarp:" + iwHostIPv4, iwGuestIPv4, iwHostIPv4, net.JoinHostPort(guestIPv4, agentPort),
+			"eth1", "siw"},
 	}
 }
 
@@ -38,10 +40,13 @@ func TestKernelExercise(t *testing.T) {
 			t.Run(l.name+"/"+way, func(t *testing.T) {
 				guest := dialAgent(t, l.control)
 				host, _ := hostAgent(t)
-				client, server := agentRequest{Do: "exercise", Device: l.kernel, IP: netip.MustParseAddr(l.host), Port: 7610}, agentRequest{Do: "serve", Device: l.ramjet, IP: netip.MustParseAddr(l.host), Port: 7610}
+				client, server := agentRequest{Do: "exercise", Device: l.kernel, IP: netip.MustParseAddr(l.host),
+					Port: 7610}, agentRequest{Do: "serve", Device: l.ramjet, IP: netip.MustParseAddr(l.host),
+					Port: 7610}
 				from, to := guest, host
 				if way == "ramjet→kernel" {
-					client.Device, server.Device, client.IP, server.IP = l.ramjet, l.kernel, netip.MustParseAddr(l.guest), netip.MustParseAddr(l.guest)
+					client.Device, server.Device, client.IP, server.IP = l.ramjet, l.kernel,
+						netip.MustParseAddr(l.guest), netip.MustParseAddr(l.guest)
 					from, to = host, guest
 				}
 				to.call(server)
@@ -73,7 +78,8 @@ func TestKernelFaults(t *testing.T) {
 		b.process.Process.Kill()
 		b.ended(t, b.guest, "guest")
 	})
-	t.Run("ramjet→kernel/guest", func(t *testing.T) { // who only receives is not told of a peer that dies without a word
+	// who only receives is not told of a peer that dies without a word
+	t.Run("ramjet→kernel/guest", func(t *testing.T) {
 		b := l.bulk(t, false)
 		b.guest.try(agentRequest{Do: "shell", Shell: "kill -9 $PPID"})
 		b.ended(t, b.host, "host")
@@ -91,7 +97,9 @@ func TestKernelDeleted(t *testing.T) {
 	for _, fromGuest := range []bool{true, false} {
 		t.Run(map[bool]string{true: "kernel→ramjet", false: "ramjet→kernel"}[fromGuest], func(t *testing.T) {
 			machine := dialAgent(t, l.control)
-			machine.call(agentRequest{Do: "shell", Shell: "for i in $(seq 60); do rdma link show " + name + "/1 && exit; rdma link add " + name + " type " + l.module + " netdev " + l.nic + "; sleep 1; done; exit 1"})
+			machine.call(agentRequest{Do: "shell",
+				Shell: "for i in $(seq 60); do rdma link show " + name + "/1 && exit; rdma link add " + name +
+					" type " + l.module + " netdev " + l.nic + "; sleep 1; done; exit 1"})
 			b := l.bulk(t, fromGuest)
 			// It returns when nobody has the device open any more.
 			machine.call(agentRequest{Do: "shell", Shell: "setsid rdma link delete " + name + " >/dev/null 2>&1 &"})
@@ -113,10 +121,12 @@ func (l *kernelLink) bulk(t *testing.T, fromGuest bool) *stream {
 	host, process := hostAgent(t)
 	b := &stream{dialAgent(t, l.control), host, process}
 	from, to := b.guest, b.host
-	send, receive := agentRequest{Do: "bulk", Device: l.kernel, IP: netip.MustParseAddr(l.host), Port: 7620}, agentRequest{Do: "receive", Device: l.ramjet, IP: netip.MustParseAddr(l.host), Port: 7620}
+	send, receive := agentRequest{Do: "bulk", Device: l.kernel, IP: netip.MustParseAddr(l.host), Port: 7620},
+		agentRequest{Do: "receive", Device: l.ramjet, IP: netip.MustParseAddr(l.host), Port: 7620}
 	if !fromGuest {
 		from, to = to, from
-		send.Device, receive.Device, send.IP, receive.IP = l.ramjet, l.kernel, netip.MustParseAddr(l.guest), netip.MustParseAddr(l.guest)
+		send.Device, receive.Device, send.IP, receive.IP = l.ramjet, l.kernel, netip.MustParseAddr(l.guest),
+			netip.MustParseAddr(l.guest)
 	}
 	to.call(receive)
 	from.call(send)
@@ -129,7 +139,8 @@ func (b *stream) ended(t *testing.T, side *remoteAgent, who string) {
 	t.Helper()
 	r := side.call(agentRequest{Do: "ended"}).Bulk
 	t.Logf("%s: %+v", who, r)
-	if r.Error != "" || r.Completed != r.Posted || r.Status == "" || !slices.ContainsFunc(r.Events, func(e string) bool { return e != "" }) {
+	if r.Error != "" || r.Completed != r.Posted || r.Status == "" ||
+		!slices.ContainsFunc(r.Events, func(e string) bool { return e != "" }) {
 		t.Errorf("%s: %+v", who, r)
 	}
 }

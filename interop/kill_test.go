@@ -42,7 +42,8 @@ func TestPeerGone(t *testing.T) {
 					mine := p.a.region(size, verbs.LocalWrite).(*deviceRegion)
 					theirs := p.b.region(size, verbs.LocalWrite|verbs.RemoteWrite|verbs.RemoteRead)
 					for id := range uint64(count) {
-						a.send(work{SendWR: verbs.SendWR{ID: id, Op: c.op, Flags: verbs.Signaled, SGL: []verbs.SGE{mine.sge(0, size)}, Remote: theirs.remote()}})
+						a.send(work{SendWR: verbs.SendWR{ID: id, Op: c.op, Flags: verbs.Signaled,
+							SGL: []verbs.SGE{mine.sge(0, size)}, Remote: theirs.remote()}})
 					}
 					want(t, a.wait(1)[0], 0, c.done)
 					c.end(p)
@@ -62,7 +63,8 @@ func TestPeerGone(t *testing.T) {
 					if !failed || a.state() != verbs.StateError {
 						t.Errorf("failed: %v, state %v", failed, a.state())
 					}
-					for _, err := range []error{a.qp.Close(), a.cq.Close(), mine.mr.Close(), a.d.pd.Close(), a.d.dev.Close()} {
+					for _, err := range []error{a.qp.Close(), a.cq.Close(), mine.mr.Close(), a.d.pd.Close(),
+						a.d.dev.Close()} {
 						if err != nil {
 							t.Error(err)
 						}
@@ -84,7 +86,8 @@ func TestRequesterKilled(t *testing.T) {
 	from, to := p.a.region(size, verbs.LocalWrite), p.b.region(size, verbs.LocalWrite|verbs.RemoteWrite).(*deviceRegion)
 	b.recv(verbs.RecvWR{ID: 7})
 	for id := range uint64(count) {
-		a.send(work{SendWR: verbs.SendWR{ID: id, Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: []verbs.SGE{from.sge(0, size)}, Remote: to.remote()}})
+		a.send(work{SendWR: verbs.SendWR{ID: id, Op: verbs.OpWrite, Flags: verbs.Signaled,
+			SGL: []verbs.SGE{from.sge(0, size)}, Remote: to.remote()}})
 	}
 	a.wait(1)
 	p.a.(*guest).conn.Close()

@@ -148,9 +148,12 @@ func (p pair) lossy(t *testing.T) *lossyRun {
 		off, id := i*size, uint64(3*i)
 		remote := written.remote().At(uint64(off))
 		list = append(list,
-			work{SendWR: verbs.SendWR{ID: id, Op: verbs.OpSend, Flags: verbs.Signaled, SGL: []verbs.SGE{from.sge(off, size)}}},
-			work{SendWR: verbs.SendWR{ID: id + 1, Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: []verbs.SGE{from.sge(off, size)}, Remote: remote}},
-			work{SendWR: verbs.SendWR{ID: id + 2, Op: verbs.OpRead, Flags: verbs.Signaled, SGL: []verbs.SGE{read.sge(off, size)}, Remote: remote}})
+			work{SendWR: verbs.SendWR{ID: id, Op: verbs.OpSend, Flags: verbs.Signaled,
+				SGL: []verbs.SGE{from.sge(off, size)}}},
+			work{SendWR: verbs.SendWR{ID: id + 1, Op: verbs.OpWrite, Flags: verbs.Signaled,
+				SGL: []verbs.SGE{from.sge(off, size)}, Remote: remote}},
+			work{SendWR: verbs.SendWR{ID: id + 2, Op: verbs.OpRead, Flags: verbs.Signaled,
+				SGL: []verbs.SGE{read.sge(off, size)}, Remote: remote}})
 	}
 	rounds := [][]work{list}
 	if r.kernel {
@@ -189,7 +192,8 @@ func roundsOfRxe(list []work) [][]work {
 // lossyOutcome says what went wrong.
 func lossyOutcome(posted []work, wcs []verbs.WC, b queue, regions map[string]region) error {
 	const size, messages = lossySize, lossyMessages
-	ops := map[verbs.SendOp]verbs.WCOp{verbs.OpSend: verbs.WCSend, verbs.OpWrite: verbs.WCWrite, verbs.OpRead: verbs.WCRead}
+	ops := map[verbs.SendOp]verbs.WCOp{verbs.OpSend: verbs.WCSend, verbs.OpWrite: verbs.WCWrite,
+		verbs.OpRead: verbs.WCRead}
 	for i, w := range posted {
 		if wc := wcs[i]; wc.ID != w.ID || wc.Status != verbs.StatusSuccess || wc.Op != ops[w.Op] {
 			return fmt.Errorf("completion %d %v: %v, want %d %v: success", wc.ID, wc.Op, wc.Status, w.ID, ops[w.Op])
@@ -197,7 +201,8 @@ func lossyOutcome(posted []work, wcs []verbs.WC, b queue, regions map[string]reg
 	}
 	for i, wc := range b.wait(messages) {
 		if wc.ID != uint64(i) || wc.Status != verbs.StatusSuccess || wc.ByteLen != size {
-			return fmt.Errorf("receive %d of %d bytes: %v, want %d of %d: success", wc.ID, wc.ByteLen, wc.Status, i, size)
+			return fmt.Errorf("receive %d of %d bytes: %v, want %d of %d: success", wc.ID, wc.ByteLen, wc.Status, i,
+				size)
 		}
 	}
 	for name, r := range regions {

@@ -72,7 +72,8 @@ for i in range(n): s.sendto(i.to_bytes(2, "big"), (host, 4791))`
 				last = i
 			}
 			if arrived+lost != packets || lost == 0 || reordered == 0 {
-				t.Errorf("%d arrived, %d of them out of order; netem says %d of %d were lost", arrived, reordered, lost, packets)
+				t.Errorf("%d arrived, %d of them out of order; netem says %d of %d were lost", arrived, reordered, lost,
+					packets)
 			}
 		})
 		t.Run("in/"+family.network, func(t *testing.T) {

@@ -102,7 +102,8 @@ func eachPingpong(t *testing.T, test func(t *testing.T, kind string, l link, arg
 				continue // it uses the port's MTU
 			}
 			t.Run(pp.kind+"/"+l.name, func(t *testing.T) {
-				argv := []string{"-c", "-p", strconv.Itoa(pingpongPort), "-s", strconv.Itoa(pp.size), "-n", strconv.Itoa(pingpongIterations)}
+				argv := []string{"-c", "-p", strconv.Itoa(pingpongPort), "-s", strconv.Itoa(pp.size), "-n",
+					strconv.Itoa(pingpongIterations)}
 				if pp.sized {
 					argv = append(argv, "-m", l.mtu.String())
 				}
@@ -118,7 +119,8 @@ func eachPingpong(t *testing.T, test func(t *testing.T, kind string, l link, arg
 // pingpong is the command line of the guest's program.
 func (g *guest) pingpong(kind string, argv []string, server ...string) []string {
 	g.t.Helper()
-	return slices.Concat([]string{"ibv_" + kind + "_pingpong", "-d", "rxe0", "-g", strconv.Itoa(g.gidIndex())}, argv, server)
+	return slices.Concat([]string{"ibv_" + kind + "_pingpong", "-d", "rxe0", "-g", strconv.Itoa(g.gidIndex())}, argv,
+		server)
 }
 
 // TestGuestPingpong runs each program in the guest against itself.
@@ -140,7 +142,8 @@ func TestPingpong(t *testing.T) {
 		if l.ipv6 {
 			address = hostIPv6
 		}
-		return newProgram(t, ramjet, slices.Concat([]string{"pingpong", kind, "-d", "roce:" + address}, argv, server)...)
+		return newProgram(t, ramjet, slices.Concat([]string{"pingpong", kind, "-d", "roce:" + address}, argv,
+			server)...)
 	}
 	t.Run("ramjet→rxe", func(t *testing.T) {
 		eachPingpong(t, func(t *testing.T, kind string, l link, argv []string) {

@@ -21,7 +21,8 @@ func TestProcesses(t *testing.T) {
 		t.Run(f.name, func(t *testing.T) {
 			g := dialGuest(t, f.ipv6)
 			serve := func(port int, more ...string) *program {
-				p := newProgram(t, ramjet, append([]string{"ping", "-s", "-P", "-V", "-a", f.host, "-p", strconv.Itoa(port)}, more...)...)
+				p := newProgram(t, ramjet,
+					append([]string{"ping", "-s", "-P", "-V", "-a", f.host, "-p", strconv.Itoa(port)}, more...)...)
 				p.start("waiting for clients")
 				return p
 			}
@@ -32,7 +33,8 @@ func TestProcesses(t *testing.T) {
 			}
 			fromHere := func(to string, port int) {
 				t.Helper()
-				p := newProgram(t, ramjet, "ping", "-c", "-V", "-d", "roce:"+f.host, "-a", to, "-p", strconv.Itoa(port), "-C", "5")
+				p := newProgram(t, ramjet, "ping", "-c", "-V", "-d", "roce:"+f.host, "-a", to, "-p", strconv.Itoa(port),
+					"-C", "5")
 				p.Run()
 				wantProgram(t, fmt.Sprintf("ping from here to %s port %d", to, port), p.result(), "5 pings")
 			}
@@ -48,7 +50,8 @@ func TestProcesses(t *testing.T) {
 			}
 			all(7601, 7602)
 
-			going := g.spawn(0, "rping", "-c", "-V", "-a", f.host, "-p", "7602", "-C", strconv.Itoa(long), "-S", strconv.Itoa(size))
+			going := g.spawn(0, "rping", "-c", "-V", "-a", f.host, "-p", "7602", "-C", strconv.Itoa(long), "-S",
+				strconv.Itoa(size))
 			second.waitFor("rdma-ping-20:")
 			first.Process.Kill()
 			first.Wait()

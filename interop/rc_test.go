@@ -154,8 +154,9 @@ func TestRCAtomics(t *testing.T) {
 			{verbs.OpFetchAdd, verbs.WCFetchAdd, 0, 1 << 40, 77, 77 + 1<<40},
 			{verbs.OpFetchAdd, verbs.WCFetchAdd, 0, ^uint64(0), 77 + 1<<40, 76 + 1<<40}, // wraps around
 		} {
-			w := work{SendWR: verbs.SendWR{ID: uint64(i), Op: step.op, Flags: verbs.Signaled, Remote: word.remote().At(8),
-				SGL: []verbs.SGE{result.sge(0, 8)}, Compare: step.compare}}
+			w := work{SendWR: verbs.SendWR{ID: uint64(i), Op: step.op, Flags: verbs.Signaled,
+				Remote: word.remote().At(8),
+				SGL:    []verbs.SGE{result.sge(0, 8)}, Compare: step.compare}}
 			if step.op == verbs.OpFetchAdd {
 				w.Add = step.operand
 			} else {
@@ -177,7 +178,8 @@ func TestRCAtomicWrite(t *testing.T) {
 	eachPair(t, func(t *testing.T, p pair) {
 		a, _ := p.queues(verbs.RC, verbs.ConnectOptions{})
 		word := p.b.region(64, verbs.LocalWrite|verbs.RemoteWrite)
-		a.send(work{SendWR: verbs.SendWR{ID: 1, Op: verbs.OpAtomicWrite, Flags: verbs.Signaled, Remote: word.remote().At(16),
+		a.send(work{SendWR: verbs.SendWR{ID: 1, Op: verbs.OpAtomicWrite, Flags: verbs.Signaled,
+			Remote: word.remote().At(16),
 			Inline: pattern(3, 8)}})
 		want(t, a.wait(1)[0], 1, verbs.WCAtomicWrite)
 		wantPattern(t, word, 3, 16, 8)
@@ -194,8 +196,10 @@ func TestRCFlush(t *testing.T) {
 			seed := byte(11 + i)
 			from.fill(seed, 0, 8192)
 			a.send(
-				work{SendWR: verbs.SendWR{ID: 1, Op: verbs.OpWrite, SGL: []verbs.SGE{from.sge(0, 8192)}, Remote: to.remote()}},
-				work{SendWR: verbs.SendWR{ID: 2, Op: verbs.OpFlush, Flags: verbs.Signaled, Remote: to.remote(), FlushLen: 8192,
+				work{SendWR: verbs.SendWR{ID: 1, Op: verbs.OpWrite, SGL: []verbs.SGE{from.sge(0, 8192)},
+					Remote: to.remote()}},
+				work{SendWR: verbs.SendWR{ID: 2, Op: verbs.OpFlush, Flags: verbs.Signaled, Remote: to.remote(),
+					FlushLen:   8192,
 					FlushLevel: verbs.FlushToGlobal, FlushScope: scope}})
 			want(t, a.wait(1)[0], 2, verbs.WCFlush)
 			wantPattern(t, to, seed, 0, 8192)
@@ -233,7 +237,8 @@ func TestRCInline(t *testing.T) {
 		b.recv(verbs.RecvWR{ID: 1, SGL: []verbs.SGE{to.sge(0, 100)}})
 		a.send(
 			work{SendWR: verbs.SendWR{ID: 2, Op: verbs.OpSend, Flags: verbs.Signaled, Inline: pattern(1, 100)}},
-			work{SendWR: verbs.SendWR{ID: 3, Op: verbs.OpWrite, Flags: verbs.Signaled, Inline: pattern(2, 100), Remote: to.remote().At(100)}})
+			work{SendWR: verbs.SendWR{ID: 3, Op: verbs.OpWrite, Flags: verbs.Signaled, Inline: pattern(2, 100),
+				Remote: to.remote().At(100)}})
 		wcs := a.wait(2)
 		want(t, wcs[0], 2, verbs.WCSend)
 		want(t, wcs[1], 3, verbs.WCWrite)
@@ -288,7 +293,8 @@ func TestSRQ(t *testing.T) {
 		for i := range 8 { // in turn: receives are taken in the order of posting
 			from.fill(byte(i), i*5000, 5000)
 			c := conns[i%2]
-			c.a.send(work{SendWR: verbs.SendWR{ID: 50, Op: verbs.OpSend, Flags: verbs.Signaled, SGL: []verbs.SGE{from.sge(i*5000, 5000)}}})
+			c.a.send(work{SendWR: verbs.SendWR{ID: 50, Op: verbs.OpSend, Flags: verbs.Signaled,
+				SGL: []verbs.SGE{from.sge(i*5000, 5000)}}})
 			want(t, c.a.wait(1)[0], 50, verbs.WCSend)
 			want(t, c.b.wait(1)[0], uint64(i), verbs.WCRecv)
 			if at := to.differs(byte(i), i*5000, 5000); at >= 0 {

@@ -120,7 +120,8 @@ func TestRcopy(t *testing.T) {
 			must(t, l, err)
 			defer l.Close()
 			l.SetDeadline(time.Now().Add(programTimeout))
-			r := g.run(programTimeout, "dd", "if=/dev/urandom", "of=/tmp/source", "bs="+strconv.Itoa(size), "count=1", "iflag=fullblock")
+			r := g.run(programTimeout, "dd", "if=/dev/urandom", "of=/tmp/source", "bs="+strconv.Itoa(size), "count=1",
+				"iflag=fullblock")
 			wantProgram(t, "dd", r)
 			client := g.spawn(0, "rcopy", "/tmp/source", f.host+":/where/it/goes")
 			conn, err := l.AcceptConn()

@@ -34,7 +34,8 @@ func TestRefused(t *testing.T) {
 			address := net.JoinHostPort(f.guest, nobodysPort)
 			_, err := cm.Dial(m.ctx, m.dev, address)
 			var refused *cm.RejectError
-			if !errors.As(err, &refused) || refused.Reason != cm.ReasonInvalidService || !strings.Contains(err.Error(), address) {
+			if !errors.As(err, &refused) || refused.Reason != cm.ReasonInvalidService ||
+				!strings.Contains(err.Error(), address) {
 				t.Errorf("dialing: %v", err)
 			}
 			if f.iwarp() {
@@ -152,7 +153,8 @@ func TestPrivateData(t *testing.T) {
 			server := g.spawnCM(dataPortNum, connectPy("listen", "reject", hex.EncodeToString(reject))...)
 			_, err := cm.Dial(m.ctx, m.dev, guest, m.setup(ask))
 			var rejected *cm.RejectError
-			if !errors.As(err, &rejected) || rejected.Reason != cm.ReasonConsumer || !strings.Contains(err.Error(), guest) {
+			if !errors.As(err, &rejected) || rejected.Reason != cm.ReasonConsumer ||
+				!strings.Contains(err.Error(), guest) {
 				t.Fatalf("dialing: %v", err)
 			}
 			carries(t, rejected.PrivateData, reject)

@@ -44,7 +44,8 @@ func TestRping(t *testing.T) {
 				client := newProgram(t, ramjet, "ping", "-c", "-V", "-d", f.device+f.host, "-a", f.guest,
 					"-C", strconv.Itoa(rpingCount), "-S", strconv.Itoa(size))
 				client.Run()
-				wantProgram(t, fmt.Sprintf("client with %d bytes", size), client.result(), fmt.Sprintf("%d pings", rpingCount))
+				wantProgram(t, fmt.Sprintf("client with %d bytes", size), client.result(),
+					fmt.Sprintf("%d pings", rpingCount))
 			}
 			server.kill()
 		})
@@ -53,7 +54,8 @@ func TestRping(t *testing.T) {
 			server := newProgram(t, ramjet, "ping", "-s", "-P", "-V", "-d", f.device+f.host, "-a", f.host)
 			server.start("waiting for clients")
 			for i, size := range rpingSizes {
-				argv := []string{"rping", "-c", "-V", "-a", f.host, "-C", strconv.Itoa(rpingCount), "-S", strconv.Itoa(size)}
+				argv := []string{"rping", "-c", "-V", "-a", f.host, "-C", strconv.Itoa(rpingCount), "-S",
+					strconv.Itoa(size)}
 				if i%4 == 1 && !f.iwarp() { // whose queue pairs a program cannot connect itself
 					argv = append(argv, "-q")
 				}
@@ -76,7 +78,8 @@ func TestRpingKilled(t *testing.T) {
 	g := dialGuest(t, false)
 	server := g.spawnCM(rpingPort, "rping", "-s", "-P", "-a", guestIPv4, "-S", strconv.Itoa(rpingMax))
 	for range 3 {
-		victim := newProgram(t, ramjet, "ping", "-c", "-v", "-d", "roce:"+hostIPv4, "-a", guestIPv4, "-S", strconv.Itoa(rpingMax))
+		victim := newProgram(t, ramjet, "ping", "-c", "-v", "-d", "roce:"+hostIPv4, "-a", guestIPv4, "-S",
+			strconv.Itoa(rpingMax))
 		victim.start("rdma-ping-2:")
 		victim.Process.Kill()
 		victim.Wait()

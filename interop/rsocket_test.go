@@ -42,7 +42,8 @@ func (tr rstream) String() string {
 
 // argv is the command line of rstream or riostream, which verifies what it gets.
 func (tr rstream) argv(program string, more ...string) []string {
-	argv := []string{program, "-p", strconv.Itoa(rsocketPort), "-S", strconv.Itoa(tr.size), "-C", strconv.Itoa(tr.count),
+	argv := []string{program, "-p", strconv.Itoa(rsocketPort), "-S", strconv.Itoa(tr.size), "-C",
+		strconv.Itoa(tr.count),
 		"-I", strconv.Itoa(tr.turns), "-T", "b", "-T", "v"}
 	if tr.buffer > 0 {
 		argv = append(argv, "-B", strconv.Itoa(tr.buffer))
@@ -198,7 +199,8 @@ func TestRsocketPrograms(t *testing.T) {
 				options := rnet.Options{IOMaps: 1, KeepAlive: time.Millisecond} // with many probes
 				t.Run(name+f.fromGuest(), func(t *testing.T) {
 					m, g := f.open(t), dialGuest(t, f.ipv6)
-					l, err := (&rnet.ListenConfig{Device: m.dev, Options: options}).Listen(t.Context(), net.JoinHostPort(f.host, strconv.Itoa(rsocketPort)))
+					l, err := (&rnet.ListenConfig{Device: m.dev, Options: options}).Listen(t.Context(),
+						net.JoinHostPort(f.host, strconv.Itoa(rsocketPort)))
 					must(t, l, err)
 					defer l.Close()
 					client := g.spawn(0, tr.argv(p.name, "-s", f.host)...)

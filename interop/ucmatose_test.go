@@ -24,7 +24,8 @@ type matose struct {
 const matosePort = 7472 // its own, 7471, is that of the control program, which matters to iWARP
 
 func (c matose) argv(more ...string) []string {
-	argv := append([]string{"ucmatose", "-p", strconv.Itoa(matosePort), "-c", strconv.Itoa(c.connections), "-S", strconv.Itoa(c.size), "-C", strconv.Itoa(c.count)}, more...)
+	argv := append([]string{"ucmatose", "-p", strconv.Itoa(matosePort), "-c", strconv.Itoa(c.connections), "-S",
+		strconv.Itoa(c.size), "-C", strconv.Itoa(c.count)}, more...)
 	if c.migrate {
 		argv = append(argv, "-m")
 	}

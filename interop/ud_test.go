@@ -75,7 +75,8 @@ func (p pair) datagramQueues() (a, b queue) {
 
 // datagram is a work request that sends the first n bytes of r from queue a to queue b.
 func datagram(a, b queue, op verbs.SendOp, r region, n int) work {
-	w := work{to: b.endpoint().GID, SendWR: verbs.SendWR{Op: op, Flags: verbs.Signaled, RemoteQPN: b.endpoint().QPN, RemoteQKey: qkey}}
+	w := work{to: b.endpoint().GID, SendWR: verbs.SendWR{Op: op, Flags: verbs.Signaled, RemoteQPN: b.endpoint().QPN,
+		RemoteQKey: qkey}}
 	if n > 0 {
 		w.SGL = []verbs.SGE{r.sge(0, n)}
 	}

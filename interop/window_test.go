@@ -23,7 +23,8 @@ func TestWindow(t *testing.T) {
 				try := func(off, n int, status verbs.Status) {
 					a, b := p.queues(verbs.RC, verbs.ConnectOptions{})
 					key := b.bind(7, p.b.window(typ), to, 4000, 5000, verbs.RemoteWrite)
-					a.send(work{SendWR: verbs.SendWR{ID: 8, Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: []verbs.SGE{from.sge(0, n)},
+					a.send(work{SendWR: verbs.SendWR{ID: 8, Op: verbs.OpWrite, Flags: verbs.Signaled,
+						SGL:    []verbs.SGE{from.sge(0, n)},
 						Remote: verbs.Remote{Addr: to.remote().Addr + uint64(off), Key: key}}})
 					wantStatus(t, a.wait(1)[0], 8, status)
 				}
@@ -51,14 +52,16 @@ func TestSendInvalidate(t *testing.T) {
 		inbox := p.b.region(5000+guard, verbs.LocalWrite)
 		w := p.b.window(verbs.MWType2)
 		key := b.bind(7, w, to, 0, 5000, verbs.RemoteWrite)
-		write := work{SendWR: verbs.SendWR{ID: 8, Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: []verbs.SGE{from.sge(0, 5000)},
+		write := work{SendWR: verbs.SendWR{ID: 8, Op: verbs.OpWrite, Flags: verbs.Signaled,
+			SGL:    []verbs.SGE{from.sge(0, 5000)},
 			Remote: verbs.Remote{Addr: to.remote().Addr, Key: key}}}
 		a.send(write)
 		want(t, a.wait(1)[0], 8, verbs.WCWrite)
 		wantPattern(t, to, 1, 0, 5000)
 
 		b.recv(verbs.RecvWR{ID: 9, SGL: []verbs.SGE{inbox.sge(0, 5000)}})
-		a.send(work{SendWR: verbs.SendWR{ID: 10, Op: verbs.OpSendInv, Flags: verbs.Signaled, SGL: []verbs.SGE{from.sge(0, 5000)}, InvKey: key}})
+		a.send(work{SendWR: verbs.SendWR{ID: 10, Op: verbs.OpSendInv, Flags: verbs.Signaled,
+			SGL: []verbs.SGE{from.sge(0, 5000)}, InvKey: key}})
 		want(t, a.wait(1)[0], 10, verbs.WCSend)
 		wc := b.wait(1)[0]
 		want(t, wc, 9, verbs.WCRecv)
@@ -78,7 +81,8 @@ func TestLocalInvalidate(t *testing.T) {
 		a, b := p.queues(verbs.RC, verbs.ConnectOptions{})
 		from, to := p.a.region(100, verbs.LocalWrite), p.b.region(100, verbs.LocalWrite|verbs.MWBind)
 		key := b.bind(1, p.b.window(verbs.MWType2), to, 0, 100, verbs.RemoteWrite)
-		write := work{SendWR: verbs.SendWR{ID: 2, Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: []verbs.SGE{from.sge(0, 100)},
+		write := work{SendWR: verbs.SendWR{ID: 2, Op: verbs.OpWrite, Flags: verbs.Signaled,
+			SGL:    []verbs.SGE{from.sge(0, 100)},
 			Remote: verbs.Remote{Addr: to.remote().Addr, Key: key}}}
 		a.send(write)
 		want(t, a.wait(1)[0], 2, verbs.WCWrite)

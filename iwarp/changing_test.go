@@ -70,7 +70,8 @@ func TestMemoryChanges(t *testing.T) {
 		if n%2 == 1 {
 			op = verbs.OpRead
 		}
-		wr := verbs.SendWR{ID: uint64(n), Op: op, Flags: verbs.Signaled, SGL: []verbs.SGE{mrs[0].SGE(0, size)}, Remote: mrs[1].Remote()}
+		wr := verbs.SendWR{ID: uint64(n), Op: op, Flags: verbs.Signaled, SGL: []verbs.SGE{mrs[0].SGE(0, size)},
+			Remote: mrs[1].Remote()}
 		if err := qps[0].PostSend(&wr); err != nil {
 			t.Fatal(err)
 		}

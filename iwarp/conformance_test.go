@@ -40,7 +40,8 @@ func noGroup() verbs.GID { return verbs.GID{0: 0xff} }
 func TestConformanceNoCRC(t *testing.T) { suite(t, opener(&iwarp.Options{NoCRC: true}), nil) }
 
 func TestConformanceMarkers(t *testing.T) {
-	suite(t, opener(&iwarp.Options{Markers: true}), map[string]string{"Measure/IdleQP": "a stream with markers has a buffer of its own"})
+	suite(t, opener(&iwarp.Options{Markers: true}),
+		map[string]string{"Measure/IdleQP": "a stream with markers has a buffer of its own"})
 }
 
 func TestConformanceMSS1460(t *testing.T) { suite(t, opener(&iwarp.Options{FPDU: 1460}), nil) }
@@ -54,5 +55,6 @@ func opener(opt *iwarp.Options) func(testing.TB) *verbs.Device {
 func suite(t *testing.T, open func(testing.TB) *verbs.Device, more map[string]string) {
 	differs := maps.Clone(differs)
 	maps.Copy(differs, more)
-	conformance.Run(t, conformance.Fixture{Open: open, Missing: missing, Differs: differs, Group: noGroup, Variant: true})
+	conformance.Run(t, conformance.Fixture{Open: open, Missing: missing, Differs: differs, Group: noGroup,
+		Variant: true})
 }

@@ -68,7 +68,8 @@ func TestNoDescriptors(t *testing.T) {
 			last, since = n, now
 		}
 		if connected < len(peers) && now.Sub(since) > time.Second {
-			if err := unix.Connect(peers[connected], &unix.SockaddrInet4{Port: int(to.Port()), Addr: to.Addr().As4()}); err != nil {
+			if err := unix.Connect(peers[connected],
+				&unix.SockaddrInet4{Port: int(to.Port()), Addr: to.Addr().As4()}); err != nil {
 				t.Fatal(err)
 			}
 			connected++

@@ -41,7 +41,8 @@ func TestFlood(t *testing.T) {
 			server, _ := open(t)
 			address := echo.Serve(t, server)
 			honest, from := open(t)
-			for what, addr := range map[string]netip.Addr{"another address": netip.MustParseAddr("127.0.0.1"), "the same address": from} {
+			for what, addr := range map[string]netip.Addr{"another address": netip.MustParseAddr("127.0.0.1"),
+				"the same address": from} {
 				dialer := net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(addr, 0))}
 				var links []net.Conn
 				for range floodLinks {
@@ -131,7 +132,8 @@ func deaf(t *testing.T, dev *verbs.Device) (end func()) {
 			continue
 		}
 		drop := unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K}
-		if err := unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: 1, Filter: &drop}); err != nil {
+		if err := unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER,
+			&unix.SockFprog{Len: 1, Filter: &drop}); err != nil {
 			t.Skipf("this system lets only root filter what a socket gets: %v", err)
 		}
 		return func() { unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_DETACH_FILTER, 0) }

@@ -32,7 +32,8 @@ func vanish(t *testing.T, c net.Conn) {
 			left, err = unix.IoctlGetInt(int(fd), unix.SIOCOUTQ)
 		}
 		if err == nil {
-			err = unix.SetsockoptSockFprog(int(fd), unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: 1, Filter: &drop})
+			err = unix.SetsockoptSockFprog(int(fd), unix.SOL_SOCKET, unix.SO_ATTACH_FILTER,
+				&unix.SockFprog{Len: 1, Filter: &drop})
 		}
 	})
 	if errors.Is(err, unix.EPERM) {
@@ -70,7 +71,9 @@ func TestGone(t *testing.T) {
 		}
 		t.Cleanup(func() { c.Close() })
 		<-asked
-		ready := append((&wire.Header{Tagged: true, Last: true, DDP: wire.DDPVersion, RDMAP: wire.RDMAPVersion}).Append([]byte{0, wire.TaggedLen}), make([]byte, wire.PadLen(wire.TaggedLen)+wire.CRCLen)...)
+		ready := append((&wire.Header{Tagged: true, Last: true, DDP: wire.DDPVersion,
+			RDMAP: wire.RDMAPVersion}).Append([]byte{0,
+			wire.TaggedLen}), make([]byte, wire.PadLen(wire.TaggedLen)+wire.CRCLen)...)
 		end := len(ready) - wire.CRCLen
 		wire.PutCRC(ready[end:], wire.UpdateCRC(0, ready[:end]))
 		if _, err := raw.Write(ready); err != nil {

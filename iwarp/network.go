@@ -90,7 +90,8 @@ func (l *basePort) Info(int) softdev.PortInfo {
 		mtu = verbs.MTU4096
 	}
 	return softdev.PortInfo{
-		PortAttr: verbs.PortAttr{State: l.watch.PortState(), Link: verbs.LinkEthernet, NetDev: l.dev, MaxMTU: verbs.MTU4096, ActiveMTU: mtu,
+		PortAttr: verbs.PortAttr{State: l.watch.PortState(), Link: verbs.LinkEthernet, NetDev: l.dev,
+			MaxMTU: verbs.MTU4096, ActiveMTU: mtu,
 			LinkMTU: linkMTU, SpeedMbps: l.speed},
 		GIDTable:  []verbs.GIDEntry{{GID: ib.GIDFromAddr(l.addr), Type: verbs.GIDiWARP, NetDev: l.dev}},
 		PKeyTable: softdev.OnePartition,
@@ -116,11 +117,14 @@ func (l *basePort) Resolve(a *verbs.AHAttr) error {
 	to := a.DGID.Addr()
 	switch {
 	case a.SGIDIndex != 0:
-		return &verbs.OpError{Op: "modify_qp", Err: verbs.ErrInvalid, Detail: fmt.Sprintf("SGIDIndex is %d, the GID table has row 0 only", a.SGIDIndex)}
+		return &verbs.OpError{Op: "modify_qp", Err: verbs.ErrInvalid,
+			Detail: fmt.Sprintf("SGIDIndex is %d, the GID table has row 0 only", a.SGIDIndex)}
 	case a.DGID == verbs.GID{} || to.IsUnspecified() || to.IsMulticast():
-		return &verbs.OpError{Op: "modify_qp", Err: verbs.ErrInvalid, Detail: fmt.Sprintf("DGID %v is no address of a host", to)}
+		return &verbs.OpError{Op: "modify_qp", Err: verbs.ErrInvalid,
+			Detail: fmt.Sprintf("DGID %v is no address of a host", to)}
 	case to.Is4() != l.addr.Is4():
-		return &verbs.OpError{Op: "modify_qp", Err: verbs.ErrInvalid, Detail: fmt.Sprintf("DGID %v cannot be reached from %v: one is IPv4, the other IPv6", to, l.addr)}
+		return &verbs.OpError{Op: "modify_qp", Err: verbs.ErrInvalid,
+			Detail: fmt.Sprintf("DGID %v cannot be reached from %v: one is IPv4, the other IPv6", to, l.addr)}
 	}
 	return nil
 }

@@ -107,7 +107,8 @@ func (n *network) BeginWait(_ bool, at *driver.PollSet) bool {
 		n.waiting.Store(false)
 		return false
 	}
-	*at = driver.PollSet{Event: int(n.wakeup.FD()), Read: append(at.Read[:0], n.epoll), Write: -1, Limit: n.deadline.Left()}
+	*at = driver.PollSet{Event: int(n.wakeup.FD()), Read: append(at.Read[:0], n.epoll), Write: -1,
+		Limit: n.deadline.Left()}
 	return true
 }
 

@@ -20,9 +20,10 @@ import (
 
 // Options are optional parameters of Open; nil stands for the zero value.
 type Options struct {
-	NoCRC      bool   // accept streams without CRCs if the peer does not request them either; always so with TLS
-	Markers    bool   // request markers in what peers send
-	FPDU       int    // length limit of an FPDU in bytes; 0: 64 KiB if the peer accepts that, otherwise what fits a TCP segment
+	NoCRC   bool // accept streams without CRCs if the peer does not request them either; always so with TLS
+	Markers bool // request markers in what peers send
+	// length limit of an FPDU in bytes; 0: 64 KiB if the peer accepts that, otherwise what fits a TCP segment
+	FPDU       int
 	Congestion string // TCP's congestion control, such as "cubic"; empty: the system's
 
 	// SCTP selects iWARP over SCTP in UDP (RFC 5043, RFC 6951) instead of TCP. NoCRC, Markers and
@@ -86,7 +87,8 @@ func Open(address string, opt *Options) (*verbs.Device, error) {
 // failed explains why an address cannot be opened.
 func failed(addr netip.Addr, err error) error {
 	// The system calls a link-local address invalid if the link is not known.
-	if errors.Is(err, syscall.EADDRNOTAVAIL) || addr.Is6() && addr.IsLinkLocalUnicast() && errors.Is(err, syscall.EINVAL) {
+	if errors.Is(err, syscall.EADDRNOTAVAIL) ||
+		addr.Is6() && addr.IsLinkLocalUnicast() && errors.Is(err, syscall.EINVAL) {
 		return fmt.Errorf("iwarp: %v is not an address of this host: %w", addr, err)
 	}
 	return fmt.Errorf("iwarp: opening %v: %w", addr, err)
@@ -133,7 +135,8 @@ func onOff(value string, to *bool) error {
 func openNetwork(addr netip.Addr, opt *Options) (kind string, n streamdev.Network, err error) {
 	if opt.SCTP {
 		if opt.TLS != nil {
-			return "", nil, &verbs.OpError{Op: "open", Err: verbs.ErrNotSupported, Detail: "TLS over SCTP: choose one of them"}
+			return "", nil, &verbs.OpError{Op: "open", Err: verbs.ErrNotSupported,
+				Detail: "TLS over SCTP: choose one of them"}
 		}
 		n, err = newSCTPNetwork(addr, opt)
 		return "iwarp+sctp", n, err

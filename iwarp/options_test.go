@@ -20,7 +20,8 @@ func TestNameOptions(t *testing.T) {
 		o, err := (&Options{Congestion: "reno", FPDU: 1000, Markers: true}).parse(query)
 		if err != nil {
 			t.Errorf("%q: %v", query, err)
-		} else if o.Congestion != want.Congestion || o.FPDU != want.FPDU || o.Markers != want.Markers || o.NoCRC != want.NoCRC {
+		} else if o.Congestion != want.Congestion || o.FPDU != want.FPDU || o.Markers != want.Markers ||
+			o.NoCRC != want.NoCRC {
 			t.Errorf("%q: %+v", query, o)
 		}
 	}

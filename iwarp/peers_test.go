@@ -99,11 +99,13 @@ func TestQuietInitiator(t *testing.T) {
 		c.Close()
 	}()
 	conn := dialRaw(t, l.Addr().String())
-	ask(t, conn, append((&wire.Frame{Kind: wire.Request, Revision: 2, Flags: wire.FlagEnhanced, PrivateLen: wire.EnhancedLen}).Append(nil),
+	ask(t, conn, append((&wire.Frame{Kind: wire.Request, Revision: 2, Flags: wire.FlagEnhanced,
+		PrivateLen: wire.EnhancedLen}).Append(nil),
 		(&wire.Enhanced{IRD: 1, ORD: 1}).Append(nil)...))
 	var h wire.Header
 	got := make([]byte, wire.LengthLen+wire.UntaggedLen+5)
-	if _, err := io.ReadFull(conn, got); err != nil || !h.Decode(got[wire.LengthLen:]) || string(got[wire.LengthLen+wire.UntaggedLen:]) != "hello" {
+	if _, err := io.ReadFull(conn, got); err != nil || !h.Decode(got[wire.LengthLen:]) ||
+		string(got[wire.LengthLen+wire.UntaggedLen:]) != "hello" {
 		t.Errorf("got % x, %v", got, err)
 	}
 	if err := <-sent; err != nil {
@@ -161,8 +163,8 @@ func TestQuietResponder(t *testing.T) {
 // TestNoFrame sends what is no request: the link is closed.
 func TestNoFrame(t *testing.T) {
 	_, address := listen(t)
-	for _, b := range []string{"GET / HTTP/1.1\r\nHost: example.org\r\n\r\n", "MPA ID Rep Frame\x10\x02\x00\x00", "MPA ID Req Frame\x10\x02\xff\xff",
-		"MPA ID Req Frame\x10\x02\x00\x02ab", "MPA ID Req Frame\x10\x07\x00\x00"} {
+	for _, b := range []string{"GET / HTTP/1.1\r\nHost: example.org\r\n\r\n", "MPA ID Rep Frame\x10\x02\x00\x00",
+		"MPA ID Req Frame\x10\x02\xff\xff", "MPA ID Req Frame\x10\x02\x00\x02ab", "MPA ID Req Frame\x10\x07\x00\x00"} {
 		c := dialRaw(t, address)
 		if _, err := c.Write([]byte(b)); err != nil {
 			t.Fatal(err)
@@ -187,22 +189,30 @@ func TestTerminate(t *testing.T) {
 		crc   uint32 // what is wrong with it
 		want  wire.Cause
 	}{
-		"CRC":            {seg(wire.Header{Last: true, Opcode: wire.OpSend, MSN: 1}, 1), 1, wire.MPACRC},
-		"write key":      {seg(wire.Header{Tagged: true, Last: true, STag: 0x1234, TO: 5}, 1, 2, 3), 0, wire.TaggedSTag},
-		"write wraps":    {seg(wire.Header{Tagged: true, Last: true, STag: 0x1234, TO: ^uint64(0)}, 1, 2, 3), 0, wire.TaggedWrap},
-		"DDP version":    {wrongVersion, 0, wire.TaggedVersion},
-		"opcode":         {seg(wire.Header{Last: true, Opcode: 15}), 0, wire.OperationOpcode},
-		"tagged send":    {seg(wire.Header{Tagged: true, Last: true, Opcode: wire.OpSend}), 0, wire.OperationOpcode},
-		"queue":          {seg(wire.Header{Last: true, Opcode: wire.OpSend, Queue: 7, MSN: 1}), 0, wire.UntaggedQueue},
-		"MSN":            {seg(wire.Header{Last: true, Opcode: wire.OpSend, MSN: 2}), 0, wire.UntaggedMSN},
-		"MO":             {seg(wire.Header{Last: true, Opcode: wire.OpSend, MSN: 1, MO: 4}), 0, wire.UntaggedMO},
-		"too long":       {seg(wire.Header{Opcode: wire.OpSend, MSN: 1}, make([]byte, cm.DefaultRecvSize+1)...), 0, wire.UntaggedTooLong},
-		"response":       {seg(wire.Header{Tagged: true, Last: true, Opcode: wire.OpReadResponse, STag: 5}), 0, wire.TaggedSTag},
-		"short request":  {seg(wire.Header{Last: true, Opcode: wire.OpReadRequest, Queue: 1, MSN: 1}, 1, 2), 0, wire.OperationCatastrophic},
-		"too short":      {[]byte{0x41, 0x43, 1, 2}, 0, wire.MPAMarker},
-		"read key":       {seg(wire.Header{Last: true, Opcode: wire.OpReadRequest, Queue: 1, MSN: 1}, (&wire.ReadRequest{Size: 9, SrcSTag: 77}).Append(nil)...), 0, wire.ProtectionSTag},
-		"invalidate":     {seg(wire.Header{Last: true, Opcode: wire.OpSendInv, STag: 99, MSN: 1}, 1), 0, wire.ProtectionInvalidate},
-		"atomic too far": {seg(wire.Header{Last: true, Opcode: wire.OpAtomicRequest, Queue: 1, MSN: 1}, (&wire.AtomicRequest{STag: 1}).Append(nil)...), 0, wire.ProtectionSTag},
+		"CRC": {seg(wire.Header{Last: true, Opcode: wire.OpSend, MSN: 1}, 1), 1, wire.MPACRC},
+		"write key": {seg(wire.Header{Tagged: true, Last: true, STag: 0x1234, TO: 5}, 1, 2, 3), 0,
+			wire.TaggedSTag},
+		"write wraps": {seg(wire.Header{Tagged: true, Last: true, STag: 0x1234, TO: ^uint64(0)}, 1, 2, 3), 0,
+			wire.TaggedWrap},
+		"DDP version": {wrongVersion, 0, wire.TaggedVersion},
+		"opcode":      {seg(wire.Header{Last: true, Opcode: 15}), 0, wire.OperationOpcode},
+		"tagged send": {seg(wire.Header{Tagged: true, Last: true, Opcode: wire.OpSend}), 0, wire.OperationOpcode},
+		"queue":       {seg(wire.Header{Last: true, Opcode: wire.OpSend, Queue: 7, MSN: 1}), 0, wire.UntaggedQueue},
+		"MSN":         {seg(wire.Header{Last: true, Opcode: wire.OpSend, MSN: 2}), 0, wire.UntaggedMSN},
+		"MO":          {seg(wire.Header{Last: true, Opcode: wire.OpSend, MSN: 1, MO: 4}), 0, wire.UntaggedMO},
+		"too long": {seg(wire.Header{Opcode: wire.OpSend, MSN: 1}, make([]byte, cm.DefaultRecvSize+1)...), 0,
+			wire.UntaggedTooLong},
+		"response": {seg(wire.Header{Tagged: true, Last: true, Opcode: wire.OpReadResponse, STag: 5}), 0,
+			wire.TaggedSTag},
+		"short request": {seg(wire.Header{Last: true, Opcode: wire.OpReadRequest, Queue: 1, MSN: 1}, 1, 2), 0,
+			wire.OperationCatastrophic},
+		"too short": {[]byte{0x41, 0x43, 1, 2}, 0, wire.MPAMarker},
+		"read key": {seg(wire.Header{Last: true, Opcode: wire.OpReadRequest, Queue: 1, MSN: 1},
+			(&wire.ReadRequest{Size: 9, SrcSTag: 77}).Append(nil)...), 0, wire.ProtectionSTag},
+		"invalidate": {seg(wire.Header{Last: true, Opcode: wire.OpSendInv, STag: 99, MSN: 1}, 1), 0,
+			wire.ProtectionInvalidate},
+		"atomic too far": {seg(wire.Header{Last: true, Opcode: wire.OpAtomicRequest, Queue: 1, MSN: 1},
+			(&wire.AtomicRequest{STag: 1}).Append(nil)...), 0, wire.ProtectionSTag},
 	} {
 		conn := dialRaw(t, address)
 		ask(t, conn, rdmap.AppendRequest(nil, &rdmap.Proposal{CRC: true, IRD: 4, ORD: 4}, nil))
@@ -272,7 +282,8 @@ func TestAddresses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, typ := range []verbs.QPType{verbs.UC, verbs.UD} {
-		if _, err := pd.CreateQP(verbs.QPInit{Type: typ, SendCQ: cq, RecvCQ: cq}); !errors.Is(err, verbs.ErrNotSupported) {
+		if _, err := pd.CreateQP(verbs.QPInit{Type: typ, SendCQ: cq, RecvCQ: cq}); !errors.Is(err,
+			verbs.ErrNotSupported) {
 			t.Errorf("a queue pair of type %v: %v", typ, err)
 		}
 	}

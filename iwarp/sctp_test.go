@@ -23,7 +23,10 @@ import (
 
 func openSCTP(t testing.TB) (*verbs.Device, netip.Addr) {
 	t.Helper()
-	return loopback.Open(t, func(addr string) (*verbs.Device, error) { return iwarp.Open(addr, &iwarp.Options{SCTP: true}) })
+	return loopback.Open(t, func(addr string) (*verbs.Device,
+		error) {
+		return iwarp.Open(addr, &iwarp.Options{SCTP: true})
+	})
 }
 
 // TestSCTPConformance runs the suite over SCTP.
@@ -31,7 +34,8 @@ func TestSCTPConformance(t *testing.T) {
 	suite(t, func(t testing.TB) *verbs.Device {
 		dev, _ := openSCTP(t)
 		return dev
-	}, map[string]string{"Measure/Allocations": "the library for SCTP allocates for each packet", "Measure/IdleQP": "an association has goroutines and buffers"})
+	}, map[string]string{"Measure/Allocations": "the library for SCTP allocates for each packet",
+		"Measure/IdleQP": "an association has goroutines and buffers"})
 }
 
 // TestSCTP sends messages both ways, and private data.
@@ -62,7 +66,8 @@ func TestSCTPRefused(t *testing.T) {
 	b, addr := openSCTP(t)
 	ctx := bounded(t)
 	var rej *cm.RejectError
-	if _, err := cm.Dial(ctx, a, netip.AddrPortFrom(addr, 7).String()); !errors.As(err, &rej) || rej.Reason != cm.ReasonInvalidService {
+	if _, err := cm.Dial(ctx, a, netip.AddrPortFrom(addr, 7).String()); !errors.As(err, &rej) ||
+		rej.Reason != cm.ReasonInvalidService {
 		t.Errorf("dialing where nobody listens: %v", err)
 	}
 	l, err := cm.Listen(ctx, b, ":0")
@@ -81,7 +86,8 @@ func TestSCTPRefused(t *testing.T) {
 			r.Reject([]byte("not today"))
 		}
 	}()
-	if _, err := cm.Dial(ctx, a, l.Addr().String(), cm.WithPrivateData([]byte("hello"))); !errors.As(err, &rej) || string(rej.PrivateData) != "not today" {
+	if _, err := cm.Dial(ctx, a, l.Addr().String(), cm.WithPrivateData([]byte("hello"))); !errors.As(err, &rej) ||
+		string(rej.PrivateData) != "not today" {
 		t.Errorf("dialing somebody who does not want: %v", err)
 	}
 	short, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
@@ -139,8 +145,10 @@ func TestSCTPJunk(t *testing.T) {
 	good := packet(port, init...)
 	bad := bytes.Clone(good)
 	bad[8] ^= 1
-	for _, p := range [][]byte{{}, {1, 2, 3}, make([]byte, 12), make([]byte, 9000), bad, packet(port), packet(port, 1, 0, 0, 4), packet(port, 1, 0, 0xff, 0xff, 0, 0, 0, 0),
-		packet(port, 0, 3, 0, 17, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 16, 5), packet(port, 6, 0, 0, 4), packet(port, 10, 0, 0, 8, 1, 2, 3, 4), good} {
+	for _, p := range [][]byte{{}, {1, 2, 3}, make([]byte, 12), make([]byte, 9000), bad, packet(port),
+		packet(port, 1, 0, 0, 4), packet(port, 1, 0, 0xff, 0xff, 0, 0, 0, 0),
+		packet(port, 0, 3, 0, 17, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 16, 5), packet(port, 6, 0, 0, 4),
+		packet(port, 10, 0, 0, 8, 1, 2, 3, 4), good} {
 		raw.Write(p)
 	}
 	raw.Write(packet(port+1, init...)) // nobody listens

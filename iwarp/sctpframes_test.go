@@ -97,10 +97,12 @@ func FuzzSCTPReader(f *testing.F) {
 			return
 		}
 		var r sctpReader
-		if out, err := r.next(append(bytes.Clone(a), make([]byte, 8)...)[:len(a)], pa); err != nil || !r.established || len(out) < iwarp.FrameHeaderLen {
+		if out, err := r.next(append(bytes.Clone(a), make([]byte, 8)...)[:len(a)], pa); err != nil || !r.established ||
+			len(out) < iwarp.FrameHeaderLen {
 			return
 		}
-		if out, err := r.next(append(bytes.Clone(b), make([]byte, 8)...)[:len(b)], pb); err == nil && len(out) != iwarp.FPDULen(len(b)-iwarp.SSNLen) {
+		if out, err := r.next(append(bytes.Clone(b), make([]byte, 8)...)[:len(b)], pb); err == nil &&
+			len(out) != iwarp.FPDULen(len(b)-iwarp.SSNLen) {
 			t.Errorf("%d bytes become %d", len(b), len(out))
 		}
 	})

@@ -65,8 +65,10 @@ func newSCTPLink(n *sctpNetwork, p *sctpPackets) *sctpLink {
 }
 
 func (l *sctpLink) options() sctp.Config {
-	return sctp.Config{NetConn: l.packets, MTU: uint32(l.net.packetBytes()), MaxMessageSize: sctpMessage, MaxReceiveBufferSize: 4 << 20,
-		LoggerFactory: &logging.DefaultLoggerFactory{Writer: io.Discard, DefaultLogLevel: logging.LogLevelDisabled}}
+	return sctp.Config{NetConn: l.packets, MTU: uint32(l.net.packetBytes()), MaxMessageSize: sctpMessage,
+		MaxReceiveBufferSize: 4 << 20,
+		LoggerFactory: &logging.DefaultLoggerFactory{Writer: io.Discard,
+			DefaultLogLevel: logging.LogLevelDisabled}}
 }
 
 // dial establishes the association.
@@ -332,7 +334,8 @@ func (l *sctpLink) Shutdown() {
 	ok := l.up && !l.closed
 	l.net.mu.Unlock()
 	if ok {
-		l.stream.WriteSCTP(l.out.end(), sctp.PayloadProtocolIdentifier(ppidSession)) // fails if the association has ended
+		// fails if the association has ended
+		l.stream.WriteSCTP(l.out.end(), sctp.PayloadProtocolIdentifier(ppidSession))
 	}
 }
 

@@ -57,8 +57,9 @@ const (
 )
 
 func newSCTPNetwork(addr netip.Addr, opt *Options) (streamdev.Network, error) {
-	n := &sctpNetwork{basePort: newLocal(addr, opt), wakeup: make(chan struct{}, 1), closing: make(chan struct{}), acceptors: make(map[uint16]*sctpAcceptor),
-		starting: softdev.NewHalfOpen[*sctpLink](sctpStarting)}
+	n := &sctpNetwork{basePort: newLocal(addr, opt), wakeup: make(chan struct{}, 1), closing: make(chan struct{}),
+		acceptors: make(map[uint16]*sctpAcceptor),
+		starting:  softdev.NewHalfOpen[*sctpLink](sctpStarting)}
 	var err error
 	if n.mux, err = newSCTPMux(onLink(n.addr, n.dev), n.acceptPeer); err != nil {
 		n.StopFollowing()

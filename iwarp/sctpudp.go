@@ -79,7 +79,8 @@ func newSCTPMux(addr netip.Addr, asked func(*sctpPackets) bool) (*sctpMux, error
 	forkmark.SetConn(udp)
 	udp.SetReadBuffer(4 << 20) // best effort: the system may allow less
 	udp.SetWriteBuffer(4 << 20)
-	m := &sctpMux{udp: udp, zone: addr.Zone(), accept: asked, assocs: make(map[sctpKey]*sctpPackets), done: make(chan struct{}), packet: make([]byte, maxPacket+1)}
+	m := &sctpMux{udp: udp, zone: addr.Zone(), accept: asked, assocs: make(map[sctpKey]*sctpPackets),
+		done: make(chan struct{}), packet: make([]byte, maxPacket+1)}
 	if m.raw, err = udp.SyscallConn(); err != nil {
 		udp.Close()
 		return nil, err
@@ -105,7 +106,8 @@ func (m *sctpMux) take(b []byte, from netip.AddrPort) {
 	if len(b) < sctpHeaderLen+4 || len(b) > maxPacket || binary.LittleEndian.Uint32(b[8:]) != sctpSum(b) {
 		return
 	}
-	key := sctpKey{peer: netip.AddrPortFrom(from.Addr().WithZone(""), from.Port()), peerPort: binary.BigEndian.Uint16(b), localPort: binary.BigEndian.Uint16(b[2:])}
+	key := sctpKey{peer: netip.AddrPortFrom(from.Addr().WithZone(""), from.Port()),
+		peerPort: binary.BigEndian.Uint16(b), localPort: binary.BigEndian.Uint16(b[2:])}
 	m.mu.Lock()
 	p := m.assocs[key]
 	m.mu.Unlock()
@@ -162,7 +164,8 @@ func (m *sctpMux) add(key sctpKey, dialed bool) *sctpPackets {
 	if m.assocs[key] != nil {
 		return nil
 	}
-	p := &sctpPackets{mux: m, key: key, dialed: dialed, in: make(chan []byte, queuedPackets), ended: make(chan struct{})}
+	p := &sctpPackets{mux: m, key: key, dialed: dialed, in: make(chan []byte, queuedPackets),
+		ended: make(chan struct{})}
 	p.heard.Store(int64(pollwait.Now()))
 	m.assocs[key] = p
 	return p

@@ -56,7 +56,8 @@ func TestUnusableReply(t *testing.T) {
 			}
 			done, _ = s.Received(n, wire.Request)
 		}
-		f := (&wire.Frame{Kind: wire.Reply, Revision: 2, Flags: wire.FlagEnhanced | wire.FlagCRC | c.flags, PrivateLen: wire.EnhancedLen}).Append(nil)
+		f := (&wire.Frame{Kind: wire.Reply, Revision: 2, Flags: wire.FlagEnhanced | wire.FlagCRC | c.flags,
+			PrivateLen: wire.EnhancedLen}).Append(nil)
 		conn.Write(c.reply.Append(f))
 		got, err := io.ReadAll(conn)
 		if c.flags&wire.FlagMarkers != 0 && len(got) > wire.MarkerLen {

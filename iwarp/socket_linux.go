@@ -189,7 +189,8 @@ func (l *link) vector(pieces [][]byte) *unix.Msghdr {
 func (l *link) call(nr uintptr, pieces [][]byte) (int, error) {
 	m := l.vector(pieces)
 	for {
-		r, _, errno := unix.RawSyscall(nr, uintptr(l.fd), uintptr(unsafe.Pointer(m)), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+		r, _, errno := unix.RawSyscall(nr, uintptr(l.fd), uintptr(unsafe.Pointer(m)),
+			unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
 		switch errno {
 		case 0:
 			return int(r), nil

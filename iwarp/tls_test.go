@@ -46,7 +46,8 @@ func issue(t testing.TB, ca *localca.CA, change func(*x509.Certificate), addrs .
 func openTLS(t testing.TB, ca *localca.CA, change func(o *iwarp.Options, addr string)) (*verbs.Device, netip.Addr) {
 	t.Helper()
 	return loopback.Open(t, func(addr string) (*verbs.Device, error) {
-		o := &iwarp.Options{TLS: &tls.Config{Certificates: issue(t, ca, nil, netip.MustParseAddr(addr)), RootCAs: ca.Pool}}
+		o := &iwarp.Options{TLS: &tls.Config{Certificates: issue(t, ca, nil, netip.MustParseAddr(addr)),
+			RootCAs: ca.Pool}}
 		if change != nil {
 			change(o, addr)
 		}
@@ -86,7 +87,8 @@ func TestTLSConformance(t *testing.T) {
 	suite(t, func(t testing.TB) *verbs.Device {
 		dev, _ := openTLS(t, ca, nil)
 		return dev
-	}, map[string]string{"Measure/Allocations": "crypto/tls allocates for each record", "Measure/IdleQP": "TLS has state of its own"})
+	}, map[string]string{"Measure/Allocations": "crypto/tls allocates for each record",
+		"Measure/IdleQP": "TLS has state of its own"})
 }
 
 // TestTLS sends messages both ways.
@@ -123,14 +125,19 @@ func TestTLSRefused(t *testing.T) {
 		dialer, listener func(*iwarp.Options, string)
 		want, refused    string
 	}{
-		"listener's CA":     {nil, issued(other, nil), "the peer's certificate: .*unknown authority", ""},
-		"listener expired":  {nil, issued(ca, expired), "the peer's certificate: .*expired", ""},
-		"listener's name":   {nil, issued(ca, elsewhere), "the peer's certificate: .*valid for 192.0.2.7", ""},
-		"listener nameless": {nil, issued(ca, func(c *x509.Certificate) { c.IPAddresses = nil }), "the peer's certificate: .*IP SANs", ""},
-		"dialer's CA":       {issued(other, nil), nil, "does not take this side's certificate", "the peer's certificate: .*unknown authority"},
-		"dialer expired":    {issued(ca, expired), nil, "does not take this side's certificate", "the peer's certificate: .*expired"},
+		"listener's CA":    {nil, issued(other, nil), "the peer's certificate: .*unknown authority", ""},
+		"listener expired": {nil, issued(ca, expired), "the peer's certificate: .*expired", ""},
+		"listener's name":  {nil, issued(ca, elsewhere), "the peer's certificate: .*valid for 192.0.2.7", ""},
+		"listener nameless": {nil, issued(ca, func(c *x509.Certificate) { c.IPAddresses = nil }),
+			"the peer's certificate: .*IP SANs", ""},
+		"dialer's CA": {issued(other, nil), nil, "does not take this side's certificate",
+			"the peer's certificate: .*unknown authority"},
+		"dialer expired": {issued(ca, expired), nil, "does not take this side's certificate",
+			"the peer's certificate: .*expired"},
 		"dialer is bare": {func(o *iwarp.Options, _ string) {
-			o.TLS.Certificates, o.TLS.GetCertificate = nil, func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return nil, nil }
+			o.TLS.Certificates, o.TLS.GetCertificate = nil, func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+				return nil, nil
+			}
 		}, nil, "does not take this side's certificate", "didn't provide a certificate"},
 		"dialer is plain":   {plain, nil, "iwarps:", "the peer does not speak it"},
 		"listener is plain": {nil, plain, "does it speak iwarps: there", ""},
@@ -204,7 +211,11 @@ func TestTLSRaw(t *testing.T) {
 		"no MPA":      func(_ net.Conn, c *tls.Conn) { c.Write([]byte("GET / HTTP/1.1\r\n\r\n        ")) },
 		"no record":   func(raw net.Conn, _ *tls.Conn) { raw.Write(bytes.Repeat([]byte{0x17, 3, 3, 0, 20}, 50)) },
 		"half closed": func(raw net.Conn, _ *tls.Conn) { raw.(*net.TCPConn).CloseWrite() },
-		"cut record":  func(raw net.Conn, _ *tls.Conn) { raw.Write([]byte{0x17, 3, 3, 1}); raw.(*net.TCPConn).CloseWrite() },
+		"cut record": func(raw net.Conn,
+			_ *tls.Conn) {
+			raw.Write([]byte{0x17, 3, 3, 1})
+			raw.(*net.TCPConn).CloseWrite()
+		},
 	} {
 		raw := dialRaw(t, address)
 		raw.SetDeadline(time.Now().Add(3 * time.Minute))
@@ -236,7 +247,8 @@ func TestTLSOptions(t *testing.T) {
 		"no RootCAs":          {Certificates: issue(t, ca, nil)},
 		"MaxVersion is below": {Certificates: issue(t, ca, nil), RootCAs: ca.Pool, MaxVersion: tls.VersionTLS12},
 	} {
-		if dev, err := iwarp.Open("127.0.0.1", &iwarp.Options{TLS: c}); err == nil || !strings.Contains(err.Error(), want) {
+		if dev, err := iwarp.Open("127.0.0.1", &iwarp.Options{TLS: c}); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
 			if err == nil {
 				dev.Close()
@@ -254,7 +266,8 @@ func TestTLSOptions(t *testing.T) {
 	if _, err := iwarp.LoadTLS(cert, key, root); err != nil {
 		t.Error(err)
 	}
-	for _, f := range [][3]string{{"", key, root}, {cert, "", root}, {cert, key, ""}, {none, key, root}, {cert, none, root}, {cert, key, none},
+	for _, f := range [][3]string{{"", key, root}, {cert, "", root}, {cert, key, ""}, {none, key, root},
+		{cert, none, root}, {cert, key, none},
 		{bad, key, root}, {cert, cert, root}, {cert, key, bad}, {cert, key, key}} {
 		if _, err := iwarp.LoadTLS(f[0], f[1], f[2]); err == nil {
 			t.Errorf("%v: no error", f)

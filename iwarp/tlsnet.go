@@ -50,7 +50,8 @@ func newTLSNetwork(n streamdev.Network, opt *Options) (streamdev.Network, error)
 	if err != nil {
 		return nil, err
 	}
-	t := &tlsNetwork{Network: n, client: client, server: server, refused: opt.Refused, more: make(map[*tlsLink]struct{}),
+	t := &tlsNetwork{Network: n, client: client, server: server, refused: opt.Refused,
+		more:  make(map[*tlsLink]struct{}),
 		stage: make([]byte, 0, recordBytes)}
 	t.take = t.happened
 	return t, nil

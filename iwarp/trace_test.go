@@ -48,7 +48,8 @@ func TestTrace(t *testing.T) {
 					o := opt
 					o.Trace = w
 					if opt.TLS != nil {
-						o.TLS = &tls.Config{Certificates: issue(t, ca, nil, netip.MustParseAddr(addr)), RootCAs: ca.Pool}
+						o.TLS = &tls.Config{Certificates: issue(t, ca, nil, netip.MustParseAddr(addr)),
+							RootCAs: ca.Pool}
 					}
 					return iwarp.Open(addr, &o)
 				})
@@ -73,7 +74,8 @@ func TestTrace(t *testing.T) {
 				t.Errorf("requests %q, replies %q", got["iwarp_mpa.key.req"], got["iwarp_mpa.key.rep"])
 			}
 			for i, opcode := range got["iwarp_rdma.opcode"] {
-				if want := map[bool]string{true: "0x00", false: "0x03"}[i == 0]; opcode != want { // a WRITE of nothing, then SENDs
+				// a WRITE of nothing, then SENDs
+				if want := map[bool]string{true: "0x00", false: "0x03"}[i == 0]; opcode != want {
 					t.Errorf("message %d: opcode %s, want %s", i, opcode, want)
 				}
 			}

@@ -190,12 +190,14 @@ var vanishCases = map[string]func(v *vanishing, sge func(who int) []verbs.SGE){
 	},
 	"FETCH_ADD on it": func(v *vanishing, _ func(int) []verbs.SGE) {
 		v.vanish()
-		v.send(peer, verbs.SendWR{ID: 1, Op: verbs.OpFetchAdd, SGL: []verbs.SGE{v.words[peer].SGE(0, 8)}, Remote: v.mrs[own].Remote()})
+		v.send(peer, verbs.SendWR{ID: 1, Op: verbs.OpFetchAdd, SGL: []verbs.SGE{v.words[peer].SGE(0, 8)},
+			Remote: v.mrs[own].Remote()})
 		v.wants(peer, verbs.StatusRemoteAccessError)
 	},
 	"FETCH_ADD to it": func(v *vanishing, _ func(int) []verbs.SGE) {
 		v.vanish()
-		v.send(own, verbs.SendWR{ID: 1, Op: verbs.OpFetchAdd, SGL: []verbs.SGE{v.mrs[own].SGE(0, 8)}, Remote: v.words[peer].Remote()})
+		v.send(own, verbs.SendWR{ID: 1, Op: verbs.OpFetchAdd, SGL: []verbs.SGE{v.mrs[own].SGE(0, 8)},
+			Remote: v.words[peer].Remote()})
 		v.wants(own, verbs.StatusLocalProtectionError)
 	},
 }

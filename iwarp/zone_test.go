@@ -77,7 +77,8 @@ func TestLinkLocal(t *testing.T) {
 				}
 				dev.Close()
 			}
-			if _, err := iwarp.Open("fe80::83:83", opt); err == nil || !strings.Contains(err.Error(), "not an address of this host") {
+			if _, err := iwarp.Open("fe80::83:83", opt); err == nil ||
+				!strings.Contains(err.Error(), "not an address of this host") {
 				t.Errorf("an address that nobody has: %v", err)
 			}
 		})

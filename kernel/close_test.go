@@ -118,7 +118,8 @@ func TestCloseInUse(t *testing.T) {
 			func() { qp.PostSend(&verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{mr.SGE(0, 64)}}) },
 			func() { qp.Query() },
 			func() {
-				qp.Modify(verbs.QPAttr{State: verbs.StateInit, Port: 1}, verbs.MaskState|verbs.MaskPort|verbs.MaskPKeyIndex|verbs.MaskAccess)
+				qp.Modify(verbs.QPAttr{State: verbs.StateInit, Port: 1},
+					verbs.MaskState|verbs.MaskPort|verbs.MaskPKeyIndex|verbs.MaskAccess)
 			},
 			func() { dev.Port(1) },
 		} {

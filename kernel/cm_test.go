@@ -80,7 +80,8 @@ func TestRefusedReply(t *testing.T) {
 	must(l.Listen(0))
 	id, err := cm.NewID(ch[1], client, cm.TCP)
 	must(err)
-	must(id.ResolveAddr(netip.AddrPortFrom(addr, 0), netip.AddrPortFrom(addressOf(t, server), l.LocalAddr().Port()), time.Minute))
+	must(id.ResolveAddr(netip.AddrPortFrom(addr, 0), netip.AddrPortFrom(addressOf(t, server), l.LocalAddr().Port()),
+		time.Minute))
 	next(1, cm.AddrResolved)
 	must(id.ResolveRoute(time.Minute))
 	next(1, cm.RouteResolved)

@@ -35,7 +35,8 @@ func (m *manager) reader() func() (bool, error) {
 		e := cmEvent{id: uintptr(c.ID), listener: uintptr(c.ListenID), typ: c.Event, status: int32(c.Status)}
 		e.param = driver.StreamParam{IRD: uint16(c.ParamConnResponderResources), ORD: uint16(c.ParamConnInitiatorDepth)}
 		if n := int(c.ParamConnPrivateDataLen); n > 0 && c.ParamConnPrivateData != 0 && withData(c.Event) {
-			e.param.PrivateData = append([]byte(nil), unsafe.Slice(ibverbs.Pointer[byte](uintptr(c.ParamConnPrivateData)), n)...)
+			e.param.PrivateData = append([]byte(nil),
+				unsafe.Slice(ibverbs.Pointer[byte](uintptr(c.ParamConnPrivateData)), n)...)
 		}
 		e.service = serviceOf(ibverbs.Pointer[ibverbs.CMEventUD](uintptr(*at)))
 		var s *stream
@@ -75,7 +76,8 @@ func (m *manager) request(e *cmEvent) *stream {
 	if l == nil || m.closed {
 		return nil
 	}
-	s := &stream{m: m, c: e.id, asked: true, tell: l.tell, service: l.service, local: addrOf(e.id + ibverbs.IDSource), peer: addrOf(e.id + ibverbs.IDDestination)}
+	s := &stream{m: m, c: e.id, asked: true, tell: l.tell, service: l.service, local: addrOf(e.id + ibverbs.IDSource),
+		peer: addrOf(e.id + ibverbs.IDDestination)}
 	m.ids[s.c] = s
 	return s
 }
@@ -125,14 +127,16 @@ func (s *stream) happened(e *cmEvent) {
 		s.failedIf(syscall.ECONNREFUSED)
 	case ibverbs.CMAddrError, ibverbs.CMRouteError, ibverbs.CMUnreachable, ibverbs.CMConnectError:
 		if s.service && e.typ == ibverbs.CMUnreachable && e.status > 0 { // what SIDR REP says
-			s.report(driver.StreamEvent{Type: driver.StreamRejected, Stream: s, Param: e.param, Service: driver.Service{Status: uint8(e.status)}})
+			s.report(driver.StreamEvent{Type: driver.StreamRejected, Stream: s, Param: e.param,
+				Service: driver.Service{Status: uint8(e.status)}})
 			return
 		}
 		s.failedIf(e.reason())
 	case ibverbs.CMDisconnected, ibverbs.CMDeviceRemoval:
 		s.call(s.m.fn.Disconnect) // answers the peer; fails if we were first
 		s.report(driver.StreamEvent{Type: driver.StreamClosed, Stream: s})
-		if s.m.dev.attr.Transport == verbs.TransportIWARP { // the kernel tells of time wait over InfiniBand and RoCE only
+		// the kernel tells of time wait over InfiniBand and RoCE only
+		if s.m.dev.attr.Transport == verbs.TransportIWARP {
 			s.report(driver.StreamEvent{Type: driver.StreamReleased, Stream: s})
 		}
 	case ibverbs.CMTimewaitExit:
@@ -193,7 +197,8 @@ func (s *stream) rightDevice() error {
 		return nil
 	}
 	if name := ibverbs.Text(*ibverbs.Pointer[uintptr](ctx)+ibverbs.DeviceName, 64); name != s.m.dev.name {
-		return fmt.Errorf("%w: the kernel would use the device %s for these addresses: open that one", syscall.EADDRNOTAVAIL, name)
+		return fmt.Errorf("%w: the kernel would use the device %s for these addresses: open that one",
+			syscall.EADDRNOTAVAIL, name)
 	}
 	return nil
 }

@@ -37,9 +37,10 @@ func TestConformance(t *testing.T) {
 	names := ownDevices(t)
 	var next atomic.Uint32
 	missing, differs := ofKernel()
-	conformance.Run(t, conformance.Fixture{Missing: missing, Differs: differs, Group: group, Serial: true, Open: func(t testing.TB) *verbs.Device {
-		return open(t, names[int(next.Add(1))%len(names)])
-	}})
+	conformance.Run(t, conformance.Fixture{Missing: missing, Differs: differs, Group: group, Serial: true,
+		Open: func(t testing.TB) *verbs.Device {
+			return open(t, names[int(next.Add(1))%len(names)])
+		}})
 }
 
 func open(t testing.TB, name string) *verbs.Device {
@@ -257,7 +258,8 @@ func TestConformanceKernel(t *testing.T) {
 	lacks(verbs.CapUDMulticast, conformance.Multicast, "the device has no multicast")
 	lacks(verbs.CapSRQ, conformance.SharedRecvs, "the device has no shared receive queues")
 	lacks(verbs.CapMWType2B, conformance.Windows, "the device has no memory windows of type 2B")
-	conformance.Run(t, conformance.Fixture{Missing: missing, Differs: differs, Group: group, Connect: connect, Serial: true, Open: func(t testing.TB) *verbs.Device {
-		return open(t, name)
-	}})
+	conformance.Run(t, conformance.Fixture{Missing: missing, Differs: differs, Group: group, Connect: connect,
+		Serial: true, Open: func(t testing.TB) *verbs.Device {
+			return open(t, name)
+		}})
 }

@@ -93,7 +93,8 @@ func startManager(d *device) (*manager, error) {
 		return nil, fmt.Errorf("rdma_create_event_channel: %w", errno)
 	}
 	m := &manager{dev: d, fn: fn, c: c, done: make(chan struct{}), ids: map[uintptr]*stream{}}
-	if err := m.events.open(int(*ibverbs.Pointer[int32](c)), "connections of "+d.name, m.reader(), func() {}); err != nil {
+	if err := m.events.open(int(*ibverbs.Pointer[int32](c)), "connections of "+d.name, m.reader(),
+		func() {}); err != nil {
 		d.lib.CallErrno(fn.DestroyEventChannel, c)
 		return nil, err
 	}
@@ -209,11 +210,13 @@ func addrOf(at uintptr) netip.AddrPort {
 	return netip.AddrPort{}
 }
 
-func (m *manager) ListenStream(at netip.AddrPort, backlog int, f func(driver.StreamEvent)) (driver.StreamListener, error) {
+func (m *manager) ListenStream(at netip.AddrPort, backlog int,
+	f func(driver.StreamEvent)) (driver.StreamListener, error) {
 	return m.listen(ibverbs.PSTCP, at, backlog, f)
 }
 
-func (m *manager) listen(space uintptr, at netip.AddrPort, backlog int, f func(driver.StreamEvent)) (driver.StreamListener, error) {
+func (m *manager) listen(space uintptr, at netip.AddrPort, backlog int,
+	f func(driver.StreamEvent)) (driver.StreamListener, error) {
 	s, err := m.create(space, f)
 	if err != nil {
 		return nil, err
@@ -242,7 +245,8 @@ func (l *listener) Close() error {
 
 var errNeedsQP = errors.New("the kernel's connection manager connects queue pairs")
 
-func (m *manager) DialStream(driver driver.QP, from, to netip.AddrPort, p driver.StreamParam, f func(driver.StreamEvent)) (driver.Stream, error) {
+func (m *manager) DialStream(driver driver.QP, from, to netip.AddrPort, p driver.StreamParam,
+	f func(driver.StreamEvent)) (driver.Stream, error) {
 	q, ok := driver.(*qp)
 	if !ok {
 		return nil, fmt.Errorf("%w: %w", verbs.ErrNotSupported, errNeedsQP)
@@ -265,7 +269,8 @@ func (s *stream) dial(from, to netip.AddrPort, p driver.StreamParam) (driver.Str
 		s.call(m.fn.SetOption, ibverbs.OptionID, ibverbs.OptionIDTOS, uintptr(unsafe.Pointer(tos)), 1)
 	}
 	a := [2]*[28]byte{sockaddr(from), sockaddr(to)}
-	if err := s.call(m.fn.ResolveAddr, uintptr(unsafe.Pointer(a[0])), uintptr(unsafe.Pointer(a[1])), resolving); err != nil {
+	if err := s.call(m.fn.ResolveAddr, uintptr(unsafe.Pointer(a[0])), uintptr(unsafe.Pointer(a[1])),
+		resolving); err != nil {
 		s.Close()
 		return nil, err
 	}
@@ -280,8 +285,9 @@ type parameters struct {
 
 // parameters lays out ours. They fit.
 func (s *stream) parameters() *parameters {
-	p := &parameters{c: ibverbs.ConnParam{ResponderResources: uint8(min(s.param.IRD, 255)), InitiatorDepth: uint8(min(s.param.ORD, 255)),
-		RetryCount: mostRetries, RNRRetryCount: 7, QPNum: uint32(s.qpn)}}
+	p := &parameters{c: ibverbs.ConnParam{ResponderResources: uint8(min(s.param.IRD, 255)),
+		InitiatorDepth: uint8(min(s.param.ORD, 255)),
+		RetryCount:     mostRetries, RNRRetryCount: 7, QPNum: uint32(s.qpn)}}
 	p.c.PrivateDataLen = uint8(copy(p.data[:], s.param.PrivateData))
 	if s.qp != nil && s.qp.shared {
 		p.c.SRQ = 1

@@ -43,7 +43,8 @@ func byManager(t testing.TB, a, b *verbs.QP, opt *verbs.ConnectOptions) {
 		}
 	}
 	for _, qp := range []*verbs.QP{a, b} {
-		must(qp.Modify(verbs.QPAttr{State: verbs.StateInit, Port: 1, Access: opt.Access &^ verbs.FlushPersistent}, verbs.MaskState|verbs.MaskPort|verbs.MaskPKeyIndex|verbs.MaskAccess))
+		must(qp.Modify(verbs.QPAttr{State: verbs.StateInit, Port: 1, Access: opt.Access &^ verbs.FlushPersistent},
+			verbs.MaskState|verbs.MaskPort|verbs.MaskPKeyIndex|verbs.MaskAccess))
 	}
 	param := func(dev *verbs.Device) driver.StreamParam {
 		lim, n := dev.Query(), int(opt.RdAtomic)
@@ -75,7 +76,8 @@ func byManager(t testing.TB, a, b *verbs.QP, opt *verbs.ConnectOptions) {
 	l, err := streamsOf(t, b.Device()).ListenStream(netip.AddrPortFrom(addressOf(t, b.Device()), 0), 1, tell)
 	must(err)
 	defer l.Close()
-	_, err = streamsOf(t, a.Device()).DialStream(driver.QPOf(a), netip.AddrPortFrom(addressOf(t, a.Device()), 0), l.Addr(), param(a.Device()), tell)
+	_, err = streamsOf(t, a.Device()).DialStream(driver.QPOf(a), netip.AddrPortFrom(addressOf(t, a.Device()), 0),
+		l.Addr(), param(a.Device()), tell)
 	must(err)
 	must(next(driver.StreamRequested).Stream.Accept(driver.QPOf(b), param(b.Device()), tell))
 	next(driver.StreamEstablished)

@@ -103,7 +103,8 @@ func (q *cq) Poll(wcs []verbs.WC) (n int) {
 
 // opcodes are the operations by their numbers in C.
 var opcodes = [...]verbs.WCOp{
-	ibverbs.WCSend: verbs.WCSend, ibverbs.WCRdmaWrite: verbs.WCWrite, ibverbs.WCRdmaRead: verbs.WCRead, ibverbs.WCCompSwap: verbs.WCCompareSwap,
+	ibverbs.WCSend: verbs.WCSend, ibverbs.WCRdmaWrite: verbs.WCWrite, ibverbs.WCRdmaRead: verbs.WCRead,
+	ibverbs.WCCompSwap: verbs.WCCompareSwap,
 	ibverbs.WCFetchAdd: verbs.WCFetchAdd, ibverbs.WCBindMW: verbs.WCBindMW, ibverbs.WCLocalInv: verbs.WCLocalInv,
 	ibverbs.WCRecv: verbs.WCRecv, ibverbs.WCRecvRdmaWithImm: verbs.WCRecvWriteImm,
 }
@@ -128,7 +129,8 @@ func (q *cq) convert(wc *verbs.WC, c *ibverbs.WC) bool {
 	if int(c.Opcode) < len(opcodes) {
 		wc.Op = opcodes[c.Opcode]
 	}
-	wc.ByteLen, wc.PKeyIndex, wc.SLID, wc.SL, wc.DLIDPathBits, wc.SrcQPN = c.ByteLen, c.PkeyIndex, c.Slid, c.SL, c.DlidPathBits, verbs.QPN(c.SrcQP)
+	wc.ByteLen, wc.PKeyIndex, wc.SLID, wc.SL, wc.DLIDPathBits, wc.SrcQPN = c.ByteLen, c.PkeyIndex, c.Slid, c.SL,
+		c.DlidPathBits, verbs.QPN(c.SrcQP)
 	if c.WCFlags&ibverbs.WCGRH != 0 && qp.typ == verbs.UD { // rxe says so of every packet
 		wc.Flags |= verbs.WithGRH
 	}

@@ -67,11 +67,14 @@ type ops struct {
 }
 
 func newDevice(lib *ibverbs.Library, ctx uintptr, name string) (*device, error) {
-	d := &device{lib: lib, ctx: ctx, name: name, ended: make(chan struct{}), objects: map[object]uint64{}, cqs: map[uintptr]*cq{}, qps: map[uintptr]*qp{}, srqs: map[uintptr]*srq{}, numbers: map[verbs.QPN]*qp{}}
+	d := &device{lib: lib, ctx: ctx, name: name, ended: make(chan struct{}), objects: map[object]uint64{},
+		cqs: map[uintptr]*cq{}, qps: map[uintptr]*qp{}, srqs: map[uintptr]*srq{}, numbers: map[verbs.QPN]*qp{}}
 	d.ops = ops{
 		pollCQ: ibverbs.Op(ctx, ibverbs.CtxPollCQ), reqNotify: ibverbs.Op(ctx, ibverbs.CtxReqNotifyCQ),
-		postSend: ibverbs.Op(ctx, ibverbs.CtxPostSend), postRecv: ibverbs.Op(ctx, ibverbs.CtxPostRecv), postSRQRecv: ibverbs.Op(ctx, ibverbs.CtxPostSRQRecv),
-		allocMW: ibverbs.Op(ctx, ibverbs.CtxAllocMW), bindMW: ibverbs.Op(ctx, ibverbs.CtxBindMW), deallocMW: ibverbs.Op(ctx, ibverbs.CtxDeallocMW),
+		postSend: ibverbs.Op(ctx, ibverbs.CtxPostSend), postRecv: ibverbs.Op(ctx, ibverbs.CtxPostRecv),
+		postSRQRecv: ibverbs.Op(ctx, ibverbs.CtxPostSRQRecv),
+		allocMW:     ibverbs.Op(ctx, ibverbs.CtxAllocMW), bindMW: ibverbs.Op(ctx, ibverbs.CtxBindMW),
+		deallocMW: ibverbs.Op(ctx, ibverbs.CtxDeallocMW),
 	}
 	if err := d.queryDevice(); err != nil {
 		return nil, err
@@ -97,21 +100,28 @@ func (d *device) queryDevice() error {
 		}
 	}
 	transport := verbs.TransportIB
-	if *ibverbs.Pointer[ibverbs.Transport](*ibverbs.Pointer[uintptr](d.ctx) + ibverbs.DeviceTransport) == ibverbs.TransportIwarp {
+	if *ibverbs.Pointer[ibverbs.Transport](*ibverbs.Pointer[uintptr](d.ctx) +
+		ibverbs.DeviceTransport) == ibverbs.TransportIwarp {
 		transport = verbs.TransportIWARP
 	}
 	caps := a.OrigAttrDeviceCapFlags
 	d.attr = verbs.DeviceAttr{
 		Name: Prefix + d.name, Kind: Kind, Transport: transport, Firmware: text(a.OrigAttrFwVer[:]),
 		NodeGUID: be64(a.OrigAttrNodeGUID), SysImageGUID: be64(a.OrigAttrSysImageGUID),
-		VendorID: a.OrigAttrVendorID, VendorPartID: a.OrigAttrVendorPartID, HWVersion: a.OrigAttrHwVer, Ports: int(a.OrigAttrPhysPortCnt),
-		MaxMRSize: a.OrigAttrMaxMRSize, PageSizes: a.OrigAttrPageSizeCap, MaxQP: count(a.OrigAttrMaxQP), MaxQPWR: count(a.OrigAttrMaxQPWR),
-		MaxSGE: count(a.OrigAttrMaxSGE), MaxSGERead: count(a.OrigAttrMaxSGERD), SinkAccess: verbs.LocalWrite, MaxCQ: count(a.OrigAttrMaxCQ), MaxCQE: count(a.OrigAttrMaxCQE),
-		MaxMR: count(a.OrigAttrMaxMR), MaxMW: count(a.OrigAttrMaxMW), MaxPD: count(a.OrigAttrMaxPD), MaxAH: count(a.OrigAttrMaxAH),
+		VendorID: a.OrigAttrVendorID, VendorPartID: a.OrigAttrVendorPartID, HWVersion: a.OrigAttrHwVer,
+		Ports:     int(a.OrigAttrPhysPortCnt),
+		MaxMRSize: a.OrigAttrMaxMRSize, PageSizes: a.OrigAttrPageSizeCap, MaxQP: count(a.OrigAttrMaxQP),
+		MaxQPWR: count(a.OrigAttrMaxQPWR),
+		MaxSGE:  count(a.OrigAttrMaxSGE), MaxSGERead: count(a.OrigAttrMaxSGERD), SinkAccess: verbs.LocalWrite,
+		MaxCQ: count(a.OrigAttrMaxCQ), MaxCQE: count(a.OrigAttrMaxCQE),
+		MaxMR: count(a.OrigAttrMaxMR), MaxMW: count(a.OrigAttrMaxMW), MaxPD: count(a.OrigAttrMaxPD),
+		MaxAH:  count(a.OrigAttrMaxAH),
 		MaxSRQ: count(a.OrigAttrMaxSRQ), MaxSRQWR: count(a.OrigAttrMaxSRQWR), MaxSRQSGE: count(a.OrigAttrMaxSRQSGE),
 		MaxQPRdAtomic: count(a.OrigAttrMaxQPRDAtom), MaxQPInitRdAtom: count(a.OrigAttrMaxQPInitRDAtom),
-		MaxMcastGroups: count(a.OrigAttrMaxMcastGrp), MaxMcastQP: count(a.OrigAttrMaxMcastQPAttach), MaxPKeys: int(a.OrigAttrMaxPkeys),
-		Atomic: verbs.AtomicCap(a.OrigAttrAtomicCap), LocalCAAckDelay: 4096 * time.Nanosecond << min(a.OrigAttrLocalCaAckDelay, 31),
+		MaxMcastGroups: count(a.OrigAttrMaxMcastGrp), MaxMcastQP: count(a.OrigAttrMaxMcastQPAttach),
+		MaxPKeys:        int(a.OrigAttrMaxPkeys),
+		Atomic:          verbs.AtomicCap(a.OrigAttrAtomicCap),
+		LocalCAAckDelay: 4096 * time.Nanosecond << min(a.OrigAttrLocalCaAckDelay, 31),
 	}
 	if transport == verbs.TransportIWARP {
 		d.attr.SinkAccess |= verbs.RemoteWrite
@@ -130,7 +140,8 @@ func (d *device) queryDevice() error {
 }
 
 // capsOf returns the abilities that flags and limits tell of.
-func capsOf(flags ibverbs.DeviceCapFlags, a *ibverbs.DeviceAttrEx, transport verbs.Transport, xrc bool) (c verbs.DeviceCap) {
+func capsOf(flags ibverbs.DeviceCapFlags, a *ibverbs.DeviceAttrEx, transport verbs.Transport,
+	xrc bool) (c verbs.DeviceCap) {
 	has := func(yes bool, cap verbs.DeviceCap) {
 		if yes {
 			c |= cap
@@ -164,7 +175,8 @@ func (d *device) probeInline() int {
 	}
 	defer d.lib.CallErrno(d.lib.DestroyCQ, cq)
 	for _, n := range []uint32{4096, 2048, 1024, 512, 256, 128, 64, 16} {
-		init := &ibverbs.QPInitAttrEx{SendCQ: uint64(cq), RecvCQ: uint64(cq), CapMaxSendWR: 1, CapMaxRecvWR: 1, CapMaxSendSGE: 1, CapMaxRecvSGE: 1,
+		init := &ibverbs.QPInitAttrEx{SendCQ: uint64(cq), RecvCQ: uint64(cq), CapMaxSendWR: 1, CapMaxRecvWR: 1,
+			CapMaxSendSGE: 1, CapMaxRecvSGE: 1,
 			CapMaxInlineData: n, QPType: ibverbs.QptRC}
 		if qp, _ := d.lib.CallErrno(d.lib.CreateQP, pd, uintptr(unsafe.Pointer(init))); qp != 0 {
 			d.lib.CallErrno(d.lib.DestroyQP, qp)

@@ -121,7 +121,8 @@ func (d *device) lost() {
 func (d *device) completionReader() func() (bool, error) {
 	event := new(struct{ cq, context uint64 })
 	return func() (bool, error) {
-		r, errno := d.lib.CallErrno(d.lib.GetCQEvent, d.channel.c, uintptr(unsafe.Pointer(&event.cq)), uintptr(unsafe.Pointer(&event.context)))
+		r, errno := d.lib.CallErrno(d.lib.GetCQEvent, d.channel.c, uintptr(unsafe.Pointer(&event.cq)),
+			uintptr(unsafe.Pointer(&event.context)))
 		if int32(r) != 0 {
 			return again(errno)
 		}
@@ -172,7 +173,8 @@ func (d *device) receiver(t verbs.EventType, element uintptr) func() {
 		if q := d.cqs[element]; q != nil {
 			return q.overflowed
 		}
-	case verbs.EventQPFatal, verbs.EventQPRequestError, verbs.EventQPAccessError, verbs.EventCommEstablished, verbs.EventSQDrained,
+	case verbs.EventQPFatal, verbs.EventQPRequestError, verbs.EventQPAccessError, verbs.EventCommEstablished,
+		verbs.EventSQDrained,
 		verbs.EventPathMigrated, verbs.EventPathMigrateError, verbs.EventQPLastWQEReached:
 		if q := d.qps[element]; q != nil {
 			return func() { q.happened(t) }

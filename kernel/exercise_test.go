@@ -33,7 +33,8 @@ func TestExercise(t *testing.T) {
 			defer cancel()
 			err := c.Run(ctx, client, at, port)
 			if errors.Is(err, syscall.EINVAL) && client.Query().Transport == verbs.TransportIWARP {
-				t.Logf("once more: siw gives up a connection when it is woken before all of the MPA reply is there: %v", err)
+				t.Logf("once more: siw gives up a connection when it is woken before all of the MPA reply is there: %v",
+					err)
 				err = c.Run(ctx, client, at, port)
 			}
 			if err != nil {

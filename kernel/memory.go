@@ -77,7 +77,8 @@ type mr struct {
 
 // accessOf converts access flags; those of FLUSH are left out.
 func accessOf(a verbs.Access) ibverbs.AccessFlags {
-	const same = verbs.LocalWrite | verbs.RemoteWrite | verbs.RemoteRead | verbs.RemoteAtomic | verbs.MWBind | verbs.ZeroBased | verbs.OnDemand | verbs.HugePages
+	const same = verbs.LocalWrite | verbs.RemoteWrite | verbs.RemoteRead | verbs.RemoteAtomic | verbs.MWBind |
+		verbs.ZeroBased | verbs.OnDemand | verbs.HugePages
 	c := ibverbs.AccessFlags(a & same)
 	if a&verbs.RelaxedOrdering != 0 {
 		c |= ibverbs.AccessRelaxedOrdering
@@ -89,7 +90,8 @@ func accessOf(a verbs.Access) ibverbs.AccessFlags {
 // cannot ask for here.
 func (d *device) checkAccess(op string, a verbs.Access) error {
 	if a&verbs.OnDemand != 0 && d.attr.Caps&verbs.CapOnDemand == 0 {
-		return fail(op, verbs.ErrNotSupported, "the device has no on-demand paging: leave out OnDemand, and the memory is pinned")
+		return fail(op, verbs.ErrNotSupported,
+			"the device has no on-demand paging: leave out OnDemand, and the memory is pinned")
 	}
 	return nil
 }
@@ -205,11 +207,14 @@ func (m *mr) register(p *pd, iova uint64, access verbs.Access, op string) error 
 	var errno syscall.Errno
 	switch {
 	case d.lib.RegMRIova2 != 0:
-		c, errno = d.lib.CallErrno(d.lib.RegMRIova2, p.c, addr, uintptr(len(m.buf)), uintptr(iova), uintptr(accessOf(access&^verbs.ZeroBased)))
+		c, errno = d.lib.CallErrno(d.lib.RegMRIova2, p.c, addr, uintptr(len(m.buf)), uintptr(iova),
+			uintptr(accessOf(access&^verbs.ZeroBased)))
 	case iova == uint64(addr):
-		c, errno = d.lib.CallErrno(d.lib.RegMR, p.c, addr, uintptr(len(m.buf)), uintptr(accessOf(access&^verbs.RelaxedOrdering)))
+		c, errno = d.lib.CallErrno(d.lib.RegMR, p.c, addr, uintptr(len(m.buf)),
+			uintptr(accessOf(access&^verbs.RelaxedOrdering)))
 	default:
-		return fail(op, verbs.ErrNotSupported, "this libibverbs, older than rdma-core 28, gives memory its own addresses only")
+		return fail(op, verbs.ErrNotSupported,
+			"this libibverbs, older than rdma-core 28, gives memory its own addresses only")
 	}
 	runtime.KeepAlive(m.buf)
 	switch err := madeOf(c, errno); {
@@ -344,7 +349,8 @@ func (m *mr) Prefetch(off, n int, write bool) error {
 		advice = ibverbs.AdviseMRAdvicePrefetchWrite
 	}
 	sge := &ibverbs.SGE{Addr: m.addr + uint64(off), Length: uint32(n), Lkey: uint32(m.lkey)}
-	r, errno := d.lib.CallErrno(f, uintptr(ibverbs.Pointer[ibverbs.MR](m.c).PD), uintptr(advice), uintptr(ibverbs.AdviseMRFlagFlush), uintptr(unsafe.Pointer(sge)), 1)
+	r, errno := d.lib.CallErrno(f, uintptr(ibverbs.Pointer[ibverbs.MR](m.c).PD), uintptr(advice),
+		uintptr(ibverbs.AdviseMRFlagFlush), uintptr(unsafe.Pointer(sge)), 1)
 	return lacking(op, resultOf(r, errno), function)
 }
 
@@ -403,7 +409,8 @@ type mw struct {
 
 func (p *pd) AllocMW(t verbs.MWType) (driver.MW, error) {
 	d := p.dev
-	if t == verbs.MWType1 && d.attr.Caps&verbs.CapMWType1 == 0 || t == verbs.MWType2 && d.attr.Caps&verbs.CapMWType2B == 0 || d.ops.allocMW == 0 {
+	if t == verbs.MWType1 && d.attr.Caps&verbs.CapMWType1 == 0 ||
+		t == verbs.MWType2 && d.attr.Caps&verbs.CapMWType2B == 0 || d.ops.allocMW == 0 {
 		return nil, lacking("alloc_mw", verbs.ErrNotSupported, fmt.Sprintf("memory windows of type %d", t))
 	}
 	if err := d.enter(); err != nil {
@@ -472,7 +479,8 @@ func fillAH(c *ibverbs.AHAttr, a *verbs.AHAttr, port int) {
 	}
 	if a.Global() {
 		c.IsGlobal = 1
-		c.GRHDgid, c.GRHFlowLabel, c.GRHSgidIndex, c.GRHHopLimit, c.GRHTrafficClass = a.DGID, a.FlowLabel, uint8(a.SGIDIndex), a.HopLimit, a.TrafficClass
+		c.GRHDgid, c.GRHFlowLabel, c.GRHSgidIndex, c.GRHHopLimit, c.GRHTrafficClass = a.DGID, a.FlowLabel,
+			uint8(a.SGIDIndex), a.HopLimit, a.TrafficClass
 		if a.HopLimit == 0 {
 			c.GRHHopLimit = defaultHops
 		}
@@ -494,7 +502,8 @@ func (p *pd) CreateAH(attr verbs.AHAttr) (driver.AH, error) {
 	if err := madeOf(h, errno); err != nil {
 		return nil, lacking("create_ah", err, "address handles")
 	}
-	a := &ah{dev: d, c: h, info: driver.AHInfo{PD: p.id, DGID: attr.DGID, DLID: attr.DLID, SL: attr.SL, Port: int(c.PortNum)}}
+	a := &ah{dev: d, c: h, info: driver.AHInfo{PD: p.id, DGID: attr.DGID, DLID: attr.DLID, SL: attr.SL,
+		Port: int(c.PortNum)}}
 	d.made(a)
 	return a, nil
 }

@@ -29,11 +29,14 @@ func (d *device) objectMetrics() (list []metric.Metric) {
 		name, help string
 		n          int
 	}{
-		{"pds", "protection domains", r.pds}, {"mrs", "memory regions", r.mrs.Len()}, {"mws", "memory windows", r.mws.Len()},
-		{"cqs", "completion queues", r.cqs.Len()}, {"srqs", "shared receive queues", r.srqs.Len()}, {"qps", "queue pairs", r.qps.Len()},
+		{"pds", "protection domains", r.pds}, {"mrs", "memory regions", r.mrs.Len()},
+		{"mws", "memory windows", r.mws.Len()},
+		{"cqs", "completion queues", r.cqs.Len()}, {"srqs", "shared receive queues", r.srqs.Len()},
+		{"qps", "queue pairs", r.qps.Len()},
 		{"ahs", "address handles", r.ahs.Len()}, {"xrcds", "XRC domains", r.xrcds},
 	} {
-		list = append(list, metric.Metric{Name: o.name, Kind: metric.Gauge, Unit: metric.UnitObjects, Help: o.help, Value: uint64(o.n)})
+		list = append(list, metric.Metric{Name: o.name, Kind: metric.Gauge, Unit: metric.UnitObjects, Help: o.help,
+			Value: uint64(o.n)})
 	}
 	return list
 }

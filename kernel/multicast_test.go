@@ -86,7 +86,8 @@ func TestMulticast(t *testing.T) {
 	}
 	defer ah.Close()
 	from.mr.Do(func(b []byte) { copy(b[2048:], "to all") })
-	if err := from.id.QP().PostSend(&verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{from.mr.SGE(2048, 6)}, AH: ah, RemoteQPN: from.ud.QPN, RemoteQKey: from.ud.QKey}); err != nil {
+	if err := from.id.QP().PostSend(&verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{from.mr.SGE(2048, 6)}, AH: ah,
+		RemoteQPN: from.ud.QPN, RemoteQKey: from.ud.QKey}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

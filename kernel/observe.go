@@ -89,7 +89,8 @@ func (d *device) ObserveQPs(page []driver.QPInfo, at int) (n, next int) {
 }
 
 // observePage fills in a page of a list.
-func observePage[T observe.Member, I any](d *device, r *observe.ObjectList[T], page []I, at int, info func(T) I) (n, next int) {
+func observePage[T observe.Member, I any](d *device, r *observe.ObjectList[T], page []I, at int, info func(T) I) (n,
+	next int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return observe.FillPage(r, page, at, info)
@@ -98,7 +99,8 @@ func observePage[T observe.Member, I any](d *device, r *observe.ObjectList[T], p
 // ObserveCQs lists completion queues. How many completions wait only the device knows.
 func (d *device) ObserveCQs(page []driver.CQInfo, at int) (n, next int) {
 	return observePage(d, &d.observed.cqs, page, at, func(q *cq) driver.CQInfo {
-		return driver.CQInfo{Num: q.id, Capacity: int(q.capacity.Load()), Armed: q.armed.Load(), Overflow: q.overflow.Load()}
+		return driver.CQInfo{Num: q.id, Capacity: int(q.capacity.Load()), Armed: q.armed.Load(),
+			Overflow: q.overflow.Load()}
 	})
 }
 

@@ -38,7 +38,8 @@ func TestObserved(t *testing.T) {
 				n[i] = m.Value
 			}
 		}
-		if listed := [3]int{len(pages(o.ObserveMRs)), len(pages(o.ObserveCQs)), len(pages(o.ObserveQPs))}; listed != [3]int{int(n[1]), int(n[2]), int(n[3])} {
+		if listed := [3]int{len(pages(o.ObserveMRs)), len(pages(o.ObserveCQs)),
+			len(pages(o.ObserveQPs))}; listed != [3]int{int(n[1]), int(n[2]), int(n[3])} {
 			t.Errorf("%v regions, completion queues and queue pairs are listed, and counted are %v", listed, n)
 		}
 		return n
@@ -72,12 +73,14 @@ func TestObserved(t *testing.T) {
 	}
 	domain := pages(o.ObserveMRs)[0].PD
 	if !slices.ContainsFunc(pages(o.ObserveMRs), func(m driver.MRInfo) bool {
-		return m.Key == mrs[3].RKey() && m.Addr == mrs[3].Addr() && m.Len == 4096 && m.Access == verbs.LocalWrite|verbs.RemoteRead && m.PD == domain && domain != 0
+		return m.Key == mrs[3].RKey() && m.Addr == mrs[3].Addr() && m.Len == 4096 &&
+			m.Access == verbs.LocalWrite|verbs.RemoteRead && m.PD == domain && domain != 0
 	}) {
 		t.Errorf("%+v", pages(o.ObserveMRs))
 	}
 	queue, queues := pages(o.ObserveCQs)[0].Num, pages(o.ObserveSRQs)
-	if q := pages(o.ObserveQPs)[0]; q.QPN != qp.Num() || q.Type != verbs.RC || q.PD != domain || q.SendCQ != queue || q.RecvCQ != queue || queue == 0 || q.SRQ != queues[0].Num || q.SRQ == 0 {
+	if q := pages(o.ObserveQPs)[0]; q.QPN != qp.Num() || q.Type != verbs.RC || q.PD != domain || q.SendCQ != queue ||
+		q.RecvCQ != queue || queue == 0 || q.SRQ != queues[0].Num || q.SRQ == 0 {
 		t.Errorf("%+v", q)
 	}
 	check(mrs[1].Close())

@@ -44,7 +44,8 @@ func Open(name string) (*verbs.Device, error) {
 	}
 	ctx, errno := lib.CallErrno(lib.OpenDevice, devices[i])
 	if ctx == 0 {
-		return nil, fmt.Errorf("kernel: opening %s: %w", names[i], notOpened(errno, ibverbs.Text(devices[i]+ibverbs.DeviceUverbs, 64)))
+		return nil, fmt.Errorf("kernel: opening %s: %w", names[i],
+			notOpened(errno, ibverbs.Text(devices[i]+ibverbs.DeviceUverbs, 64)))
 	}
 	d, err := newDevice(lib, ctx, names[i])
 	if err != nil {

@@ -54,15 +54,18 @@ func (d *device) queryPort(port int) (verbs.PortAttr, error) {
 		link = verbs.LinkInfiniBand
 	}
 	p := verbs.PortAttr{
-		State: verbs.PortState(a.State), Link: link, NetDev: d.netDev(port), MaxMTU: verbs.MTU(a.MaxMTU), ActiveMTU: verbs.MTU(a.ActiveMTU),
-		MaxMsg: uint64(a.MaxMsgSz), GIDs: int(a.GIDTblLen), PKeys: int(a.PkeyTblLen), LID: a.LID, LMC: a.Lmc, SMLID: a.SmLID, SL: a.SmSL,
+		State: verbs.PortState(a.State), Link: link, NetDev: d.netDev(port), MaxMTU: verbs.MTU(a.MaxMTU),
+		ActiveMTU: verbs.MTU(a.ActiveMTU),
+		MaxMsg:    uint64(a.MaxMsgSz), GIDs: int(a.GIDTblLen), PKeys: int(a.PkeyTblLen), LID: a.LID, LMC: a.Lmc,
+		SMLID: a.SmLID, SL: a.SmSL,
 		SpeedMbps: speed(a.ActiveWidth, a.ActiveSpeed),
 	}
 	if n, err := net.InterfaceByName(p.NetDev); err == nil {
 		p.LinkMTU = n.MTU
 	}
 	if link == verbs.LinkInfiniBand {
-		p.Subnet = verbs.SubnetPort{PhysState: a.PhysState, Width: a.ActiveWidth, Speed: a.ActiveSpeed, VLs: a.MaxVlNum, SubnetTimeout: a.SubnetTimeout, CapMask: a.PortCapFlags}
+		p.Subnet = verbs.SubnetPort{PhysState: a.PhysState, Width: a.ActiveWidth, Speed: a.ActiveSpeed, VLs: a.MaxVlNum,
+			SubnetTimeout: a.SubnetTimeout, CapMask: a.PortCapFlags}
 	}
 	return p, nil
 }
@@ -70,7 +73,8 @@ func (d *device) queryPort(port int) (verbs.PortAttr, error) {
 // speed returns Mbit/s of a link; 0: unknown (IBTA 14.2.5.6).
 func speed(width, lane uint8) int64 {
 	lanes := map[uint8]int64{1: 1, 2: 4, 4: 8, 8: 12, 16: 2}[width]
-	return lanes * map[uint8]int64{1: 2500, 2: 5000, 4: 10000, 8: 10000, 16: 14000, 32: 25000, 64: 50000, 128: 100000}[lane]
+	return lanes * map[uint8]int64{1: 2500, 2: 5000, 4: 10000, 8: 10000, 16: 14000, 32: 25000, 64: 50000,
+		128: 100000}[lane]
 }
 
 // sysfs returns what a file of the device's port in sysfs says; empty: there is none.
@@ -134,10 +138,12 @@ func (d *device) gids(port int) ([]verbs.GIDEntry, error) {
 	var found []verbs.GIDEntry
 	for i := range p.GIDs {
 		gid := new(verbs.GID)
-		if r, _ := d.lib.CallErrno(d.lib.QueryGID, d.ctx, uintptr(port), uintptr(i), uintptr(unsafe.Pointer(gid))); int32(r) != 0 || *gid == (verbs.GID{}) {
+		if r, _ := d.lib.CallErrno(d.lib.QueryGID, d.ctx, uintptr(port), uintptr(i),
+			uintptr(unsafe.Pointer(gid))); int32(r) != 0 || *gid == (verbs.GID{}) {
 			continue
 		}
-		e := verbs.GIDEntry{Index: i, GID: *gid, Type: verbs.GIDInfiniBand, NetDev: d.sysfs(port, "gid_attrs/ndevs/"+strconv.Itoa(i))}
+		e := verbs.GIDEntry{Index: i, GID: *gid, Type: verbs.GIDInfiniBand,
+			NetDev: d.sysfs(port, "gid_attrs/ndevs/"+strconv.Itoa(i))}
 		switch t := d.sysfs(port, "gid_attrs/types/"+strconv.Itoa(i)); {
 		case d.attr.Transport == verbs.TransportIWARP:
 			e.Type = verbs.GIDiWARP
@@ -154,7 +160,8 @@ func (d *device) gids(port int) ([]verbs.GIDEntry, error) {
 // gidTable returns the entries of a port that are valid, in one call.
 func (d *device) gidTable(port int) ([]verbs.GIDEntry, error) {
 	entries := make([]ibverbs.GIDEntry, 4096)
-	r, errno := d.lib.CallErrno(d.lib.QueryGIDTable, d.ctx, uintptr(unsafe.Pointer(&entries[0])), uintptr(len(entries)), 0, sizeof(&entries[0]))
+	r, errno := d.lib.CallErrno(d.lib.QueryGIDTable, d.ctx, uintptr(unsafe.Pointer(&entries[0])), uintptr(len(entries)),
+		0, sizeof(&entries[0]))
 	if n := int(r); n < 0 || errno != 0 && n == 0 {
 		return nil, resultOf(r, errno)
 	}

@@ -48,7 +48,8 @@ type group struct {
 }
 
 // types are the numbers of services in C.
-var types = map[verbs.QPType]ibverbs.QPType{verbs.RC: ibverbs.QptRC, verbs.UC: ibverbs.QptUC, verbs.UD: ibverbs.QptUD, verbs.XRCIni: ibverbs.QptXRCSend, verbs.XRCTgt: ibverbs.QptXRCRecv}
+var types = map[verbs.QPType]ibverbs.QPType{verbs.RC: ibverbs.QptRC, verbs.UC: ibverbs.QptUC, verbs.UD: ibverbs.QptUD,
+	verbs.XRCIni: ibverbs.QptXRCSend, verbs.XRCTgt: ibverbs.QptXRCRecv}
 
 func limit(what string, n, most int) string {
 	return fmt.Sprintf("%d %s, and the device has at most %d", n, what, most)
@@ -64,14 +65,17 @@ func (d *device) createQP(init *verbs.QPInit, events func(verbs.EventType), p *p
 		(init.Type == verbs.XRCIni || init.Type == verbs.XRCTgt) && has&verbs.CapXRC == 0:
 		return nil, fail("create_qp", verbs.ErrNotSupported, fmt.Sprintf("the device has no %v queue pairs", init.Type))
 	case init.Congestion != "":
-		return nil, fail("create_qp", verbs.ErrNotSupported, "congestion control of a queue pair: the hardware has its own")
+		return nil, fail("create_qp", verbs.ErrNotSupported,
+			"congestion control of a queue pair: the hardware has its own")
 	}
 	if err := d.enter(); err != nil {
 		return nil, err
 	}
 	defer d.leave()
-	c := &ibverbs.QPInitAttrEx{CapMaxSendWR: uint32(init.Cap.MaxSendWR), CapMaxRecvWR: uint32(init.Cap.MaxRecvWR), CapMaxSendSGE: uint32(init.Cap.MaxSendSGE),
-		CapMaxRecvSGE: uint32(init.Cap.MaxRecvSGE), CapMaxInlineData: uint32(init.Cap.MaxInline), QPType: types[init.Type]}
+	c := &ibverbs.QPInitAttrEx{CapMaxSendWR: uint32(init.Cap.MaxSendWR), CapMaxRecvWR: uint32(init.Cap.MaxRecvWR),
+		CapMaxSendSGE: uint32(init.Cap.MaxSendSGE),
+		CapMaxRecvSGE: uint32(init.Cap.MaxRecvSGE), CapMaxInlineData: uint32(init.Cap.MaxInline),
+		QPType: types[init.Type]}
 	if init.SignalAll {
 		c.SqSigAll = 1
 	}
@@ -103,10 +107,12 @@ func (d *device) createQP(init *verbs.QPInit, events func(verbs.EventType), p *p
 	if err != nil {
 		return nil, err
 	}
-	q := &qp{dev: d, c: h, typ: init.Type, made: made, num: verbs.QPN(*ibverbs.Pointer[uint32](h + ibverbs.QPNum)), events: events, shared: init.SRQ != nil, groups: map[group]struct{}{}}
+	q := &qp{dev: d, c: h, typ: init.Type, made: made, num: verbs.QPN(*ibverbs.Pointer[uint32](h + ibverbs.QPNum)),
+		events: events, shared: init.SRQ != nil, groups: map[group]struct{}{}}
 	// The device may have made the queues larger than they have to be. Lists of SGEs are as long as the
 	// program asked for.
-	q.cap = verbs.QPCap{MaxSendWR: int(c.CapMaxSendWR), MaxRecvWR: int(c.CapMaxRecvWR), MaxSendSGE: int(c.CapMaxSendSGE), MaxRecvSGE: int(c.CapMaxRecvSGE), MaxInline: int(c.CapMaxInlineData)}
+	q.cap = verbs.QPCap{MaxSendWR: int(c.CapMaxSendWR), MaxRecvWR: int(c.CapMaxRecvWR),
+		MaxSendSGE: int(c.CapMaxSendSGE), MaxRecvSGE: int(c.CapMaxRecvSGE), MaxInline: int(c.CapMaxInlineData)}
 	q.send.init(q)
 	q.send.all = init.SignalAll
 	q.recv.init(d.ops.postRecv, h, q.cap.MaxRecvSGE)
@@ -172,12 +178,16 @@ func (q *qp) Modify(a *verbs.QPAttr, mask verbs.QPMask) error {
 		return err
 	}
 	if next == verbs.StateRTR && d.attr.Transport == verbs.TransportIWARP {
-		return fail("modify_qp", verbs.ErrNotSupported, "queue pairs of iWARP have no numbers on the wire: package cm connects them, by address and port")
+		return fail("modify_qp", verbs.ErrNotSupported,
+			"queue pairs of iWARP have no numbers on the wire: package cm connects them, by address and port")
 	}
 	c := new(ibverbs.QPAttr)
-	*c = ibverbs.QPAttr{QPState: ibverbs.QPState(a.State), CurQPState: ibverbs.QPState(a.CurState), PathMTU: ibverbs.MTU(a.PathMTU), Qkey: uint32(a.QKey), RqPSN: uint32(a.RQPSN), SqPSN: uint32(a.SQPSN),
-		DestQPNum: uint32(a.DestQPN), QPAccessFlags: accessOf(a.Access), PkeyIndex: a.PKeyIndex, MaxRDAtomic: a.MaxRdAtomic, MaxDestRDAtomic: a.MaxDestRdAtomic,
-		MinRNRTimer: a.MinRNRTimer, PortNum: uint8(a.Port), Timeout: a.Timeout, RetryCnt: a.RetryCount, RNRRetry: a.RNRRetry}
+	*c = ibverbs.QPAttr{QPState: ibverbs.QPState(a.State), CurQPState: ibverbs.QPState(a.CurState),
+		PathMTU: ibverbs.MTU(a.PathMTU), Qkey: uint32(a.QKey), RqPSN: uint32(a.RQPSN), SqPSN: uint32(a.SQPSN),
+		DestQPNum: uint32(a.DestQPN), QPAccessFlags: accessOf(a.Access), PkeyIndex: a.PKeyIndex,
+		MaxRDAtomic: a.MaxRdAtomic, MaxDestRDAtomic: a.MaxDestRdAtomic,
+		MinRNRTimer: a.MinRNRTimer, PortNum: uint8(a.Port), Timeout: a.Timeout, RetryCnt: a.RetryCount,
+		RNRRetry: a.RNRRetry}
 	if a.SQDAsyncNotify {
 		c.EnSqdAsyncNotify = 1
 	}
@@ -201,7 +211,8 @@ func (q *qp) Modify(a *verbs.QPAttr, mask verbs.QPMask) error {
 	r, errno := d.lib.CallErrno(d.lib.ModifyQP, q.c, uintptr(unsafe.Pointer(c)), uintptr(mask&known))
 	if err := resultOf(r, errno); err != nil {
 		if err == verbs.ErrInvalid {
-			return fail("modify_qp", err, d.refused(a, mask, fmt.Sprintf("the device refuses %v to %v with %v", q.attr.State, next, mask)))
+			return fail("modify_qp", err, d.refused(a, mask,
+				fmt.Sprintf("the device refuses %v to %v with %v", q.attr.State, next, mask)))
 		}
 		return err
 	}
@@ -298,7 +309,8 @@ func ahOf(c *ibverbs.QPAttr) *ibverbs.AHAttr {
 func ahFrom(c *ibverbs.AHAttr) verbs.AHAttr {
 	a := verbs.AHAttr{DLID: c.Dlid, SL: c.SL, SrcPathBits: c.SrcPathBits, Port: int(c.PortNum)}
 	if c.IsGlobal != 0 {
-		a.DGID, a.FlowLabel, a.SGIDIndex, a.HopLimit, a.TrafficClass = c.GRHDgid, c.GRHFlowLabel, int(c.GRHSgidIndex), c.GRHHopLimit, c.GRHTrafficClass
+		a.DGID, a.FlowLabel, a.SGIDIndex, a.HopLimit, a.TrafficClass = c.GRHDgid, c.GRHFlowLabel, int(c.GRHSgidIndex),
+			c.GRHHopLimit, c.GRHTrafficClass
 	}
 	return a
 }
@@ -314,8 +326,10 @@ func (q *qp) remember(a *verbs.QPAttr, mask verbs.QPMask, next verbs.QPState) {
 		mask verbs.QPMask
 		set  func()
 	}{
-		{verbs.MaskPort, func() { to.Port = a.Port }}, {verbs.MaskAH, func() { to.AH, q.asked = a.AH, a.AH }}, {verbs.MaskDestQPN, func() { to.DestQPN = a.DestQPN }},
-		{verbs.MaskAccess, func() { to.Access = a.Access }}, {verbs.MaskQKey, func() { to.QKey = a.QKey }}, {verbs.MaskPKeyIndex, func() { to.PKeyIndex = a.PKeyIndex }},
+		{verbs.MaskPort, func() { to.Port = a.Port }}, {verbs.MaskAH, func() { to.AH, q.asked = a.AH, a.AH }},
+		{verbs.MaskDestQPN, func() { to.DestQPN = a.DestQPN }},
+		{verbs.MaskAccess, func() { to.Access = a.Access }}, {verbs.MaskQKey, func() { to.QKey = a.QKey }},
+		{verbs.MaskPKeyIndex, func() { to.PKeyIndex = a.PKeyIndex }},
 		{verbs.MaskPathMTU, func() { to.PathMTU = a.PathMTU }},
 	} {
 		if mask&f.mask != 0 {
@@ -328,13 +342,17 @@ func (q *qp) remember(a *verbs.QPAttr, mask verbs.QPMask, next verbs.QPState) {
 // kernel are asked, too.
 func (q *qp) query() {
 	c, init := new(ibverbs.QPAttr), new(ibverbs.QPInitAttrEx)
-	r, errno := q.dev.lib.CallErrno(q.dev.lib.QueryQP, q.c, uintptr(unsafe.Pointer(c)), uintptr(known), uintptr(unsafe.Pointer(init)))
+	r, errno := q.dev.lib.CallErrno(q.dev.lib.QueryQP, q.c, uintptr(unsafe.Pointer(c)), uintptr(known),
+		uintptr(unsafe.Pointer(init)))
 	if resultOf(r, errno) != nil {
 		return
 	}
-	a := verbs.QPAttr{State: verbs.QPState(c.QPState), CurState: verbs.QPState(c.QPState), Access: verbs.Access(c.QPAccessFlags & (1<<8 - 1)), PKeyIndex: c.PkeyIndex, Port: int(c.PortNum),
-		QKey: verbs.QKey(c.Qkey), PathMTU: verbs.MTU(c.PathMTU), Timeout: c.Timeout, RetryCount: c.RetryCnt, RNRRetry: c.RNRRetry, RQPSN: verbs.PSN(c.RqPSN), SQPSN: verbs.PSN(c.SqPSN),
-		MaxRdAtomic: c.MaxRDAtomic, MaxDestRdAtomic: c.MaxDestRDAtomic, MinRNRTimer: c.MinRNRTimer, DestQPN: verbs.QPN(c.DestQPNum), AH: ahFrom(ahOf(c))}
+	a := verbs.QPAttr{State: verbs.QPState(c.QPState), CurState: verbs.QPState(c.QPState),
+		Access: verbs.Access(c.QPAccessFlags & (1<<8 - 1)), PKeyIndex: c.PkeyIndex, Port: int(c.PortNum),
+		QKey: verbs.QKey(c.Qkey), PathMTU: verbs.MTU(c.PathMTU), Timeout: c.Timeout, RetryCount: c.RetryCnt,
+		RNRRetry: c.RNRRetry, RQPSN: verbs.PSN(c.RqPSN), SQPSN: verbs.PSN(c.SqPSN),
+		MaxRdAtomic: c.MaxRDAtomic, MaxDestRdAtomic: c.MaxDestRDAtomic, MinRNRTimer: c.MinRNRTimer,
+		DestQPN: verbs.QPN(c.DestQPNum), AH: ahFrom(ahOf(c))}
 	if asked := &q.asked; asked.DGID == a.AH.DGID && asked.DLID == a.AH.DLID { // without what stands for its zeros
 		a.AH = *asked
 	}
@@ -384,7 +402,8 @@ func (q *qp) mayPost(op string, least verbs.QPState) error {
 func (q *qp) Stats() (verbs.QPStats, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return verbs.QPStats{QPN: q.num, Type: q.typ, State: q.attr.State, DestQPN: q.attr.DestQPN, DestGID: q.attr.AH.DGID, DestLID: q.attr.AH.DLID, SendQueue: q.send.out.count(),
+	return verbs.QPStats{QPN: q.num, Type: q.typ, State: q.attr.State, DestQPN: q.attr.DestQPN, DestGID: q.attr.AH.DGID,
+		DestLID: q.attr.AH.DLID, SendQueue: q.send.out.count(),
 		QPCounts: metric.QPCounts{SentMessages: q.send.out.succeeded()}}, nil
 }
 
@@ -482,7 +501,8 @@ func (d *device) OpenXRCD() (driver.XRCD, error) {
 		return nil, err
 	}
 	defer d.leave()
-	init := &ibverbs.XRCDInitAttr{CompMask: ibverbs.MaskXRCDInitAttrFD | ibverbs.MaskXRCDInitAttrOflags, FD: ^uint32(0), Oflags: oCreate}
+	init := &ibverbs.XRCDInitAttr{CompMask: ibverbs.MaskXRCDInitAttrFD | ibverbs.MaskXRCDInitAttrOflags, FD: ^uint32(0),
+		Oflags: oCreate}
 	c, errno := d.lib.CallErrno(f, d.ctx, uintptr(unsafe.Pointer(init)))
 	if err := madeOf(c, errno); err != nil {
 		return nil, err

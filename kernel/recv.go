@@ -152,8 +152,10 @@ func (p *pd) CreateSRQ(init *verbs.SRQInit, events func(verbs.EventType)) (drive
 	a := &ibverbs.SRQInitAttrEx{AttrMaxWR: uint32(init.MaxWR), AttrMaxSGE: uint32(init.MaxSGE)}
 	f, owner := d.lib.CreateSRQ, p.c
 	if init.XRCD != nil {
-		a.CompMask = ibverbs.MaskSRQInitAttrType | ibverbs.MaskSRQInitAttrPD | ibverbs.MaskSRQInitAttrXRCD | ibverbs.MaskSRQInitAttrCQ
-		a.SRQType, a.PD, a.XRCD, a.CQ = ibverbs.SrqtXRC, uint64(p.c), uint64(driver.XRCDOf(init.XRCD).(*xrcd).c), uint64(driver.CQOf(init.CQ).(*cq).c)
+		a.CompMask = ibverbs.MaskSRQInitAttrType | ibverbs.MaskSRQInitAttrPD | ibverbs.MaskSRQInitAttrXRCD |
+			ibverbs.MaskSRQInitAttrCQ
+		a.SRQType, a.PD, a.XRCD, a.CQ = ibverbs.SrqtXRC, uint64(p.c), uint64(driver.XRCDOf(init.XRCD).(*xrcd).c),
+			uint64(driver.CQOf(init.CQ).(*cq).c)
 		if f, owner = ibverbs.Ext(d.ctx, ibverbs.BackCreateSRQEx), d.ctx; f == 0 {
 			return nil, lacking("create_srq", verbs.ErrNotSupported, "ibv_create_srq_ex")
 		}
@@ -162,11 +164,13 @@ func (p *pd) CreateSRQ(init *verbs.SRQInit, events func(verbs.EventType)) (drive
 	if err := madeOf(c, errno); err != nil {
 		return nil, err
 	}
-	s := &srq{dev: d, c: c, events: events, info: driver.SRQInfo{PD: p.id, Capacity: int(max(a.AttrMaxWR, uint32(init.MaxWR)))}}
+	s := &srq{dev: d, c: c, events: events, info: driver.SRQInfo{PD: p.id,
+		Capacity: int(max(a.AttrMaxWR, uint32(init.MaxWR)))}}
 	s.recv.init(d.ops.postSRQRecv, c, max(int(a.AttrMaxSGE), init.MaxSGE))
 	if init.XRCD != nil {
 		num := new(uint32)
-		if f := ibverbs.Ext(d.ctx, ibverbs.BackGetSRQNum); f != 0 && ibverbs.Call(f, c, uintptr(unsafe.Pointer(num)), 0) == 0 {
+		if f := ibverbs.Ext(d.ctx, ibverbs.BackGetSRQNum); f != 0 &&
+			ibverbs.Call(f, c, uintptr(unsafe.Pointer(num)), 0) == 0 {
 			s.num, s.info.XRC = *num, *num
 		}
 	}

@@ -53,7 +53,8 @@ func (s *sendQueue) grow(n int) {
 		size *= 2
 	}
 	s.pin.Unpin()
-	s.wrs, s.sges, s.inline = make([]ibverbs.SendWR, size), make([]ibverbs.SGE, size*s.sgesOf), make([]byte, size*s.room)
+	s.wrs, s.sges, s.inline = make([]ibverbs.SendWR, size), make([]ibverbs.SGE, size*s.sgesOf),
+		make([]byte, size*s.room)
 	s.pin.Pin(&s.wrs[0])
 	s.pin.Pin(&s.sges[0])
 	if s.room > 0 {
@@ -104,7 +105,8 @@ func (s *sendQueue) postLocked(wrs []verbs.SendWR) (done int, err error) {
 				for i := n - 1; i >= posted; i-- {
 					s.out.undo(s.all || part[i].Flags&verbs.Signaled != 0)
 				}
-				if failed == verbs.ErrInvalid && part[posted].Op == verbs.OpWriteImm && s.q.dev.attr.Transport == verbs.TransportIWARP {
+				if failed == verbs.ErrInvalid && part[posted].Op == verbs.OpWriteImm &&
+					s.q.dev.attr.Transport == verbs.TransportIWARP {
 					failed = lacking("post_send", verbs.ErrNotSupported, verbs.OpWriteImm.String()) // some NICs have it
 				}
 				return done, failed
@@ -200,8 +202,11 @@ func (d *device) has(op verbs.SendOp) bool {
 
 // sendFlags are the flags of a work request by those of package verbs.
 var sendFlags = [...]ibverbs.SendFlags{
-	verbs.Signaled: ibverbs.SendSignaled, verbs.Solicited: ibverbs.SendSolicited, verbs.Signaled | verbs.Solicited: ibverbs.SendSignaled | ibverbs.SendSolicited,
-	verbs.Fence: ibverbs.SendFence, verbs.Fence | verbs.Signaled: ibverbs.SendFence | ibverbs.SendSignaled, verbs.Fence | verbs.Solicited: ibverbs.SendFence | ibverbs.SendSolicited,
+	verbs.Signaled: ibverbs.SendSignaled, verbs.Solicited: ibverbs.SendSolicited,
+	verbs.Signaled | verbs.Solicited:               ibverbs.SendSignaled | ibverbs.SendSolicited,
+	verbs.Fence:                                    ibverbs.SendFence,
+	verbs.Fence | verbs.Signaled:                   ibverbs.SendFence | ibverbs.SendSignaled,
+	verbs.Fence | verbs.Solicited:                  ibverbs.SendFence | ibverbs.SendSolicited,
 	verbs.Fence | verbs.Solicited | verbs.Signaled: ibverbs.SendFence | ibverbs.SendSolicited | ibverbs.SendSignaled,
 }
 
@@ -239,7 +244,8 @@ func (s *sendQueue) fill(i int, wr *verbs.SendWR) error {
 		c.WRRdmaRemoteAddr, c.WRRdmaRkey = wr.Remote.Addr, uint32(wr.Remote.Key)
 	case verbs.OpCompareSwap, verbs.OpFetchAdd:
 		a := (*ibverbs.SendWRAtomic)(unsafe.Pointer(c))
-		a.WRAtomicRemoteAddr, a.WRAtomicRkey, a.WRAtomicCompareAdd, a.WRAtomicSwap = wr.Remote.Addr, uint32(wr.Remote.Key), wr.Add, 0
+		a.WRAtomicRemoteAddr, a.WRAtomicRkey, a.WRAtomicCompareAdd, a.WRAtomicSwap = wr.Remote.Addr,
+			uint32(wr.Remote.Key), wr.Add, 0
 		if wr.Op == verbs.OpCompareSwap {
 			a.WRAtomicCompareAdd, a.WRAtomicSwap = wr.Compare, wr.Swap
 		}
@@ -255,7 +261,8 @@ func (s *sendQueue) fill(i int, wr *verbs.SendWR) error {
 			return fail("post_send", verbs.ErrInvalid, "AH is closed")
 		}
 		u := (*ibverbs.SendWRUD)(unsafe.Pointer(c))
-		u.WRUDAH, u.WRUDRemoteQpn, u.WRUDRemoteQkey = uint64(driver.AHOf(wr.AH).(*ah).c), uint32(wr.RemoteQPN), uint32(wr.RemoteQKey)
+		u.WRUDAH, u.WRUDRemoteQpn, u.WRUDRemoteQkey = uint64(driver.AHOf(wr.AH).(*ah).c), uint32(wr.RemoteQPN),
+			uint32(wr.RemoteQKey)
 	case verbs.XRCIni:
 		c.QPTypeXRCRemoteSrqn = wr.SRQN
 	}
@@ -311,7 +318,8 @@ func (s *sendQueue) bind(c *ibverbs.SendWR, wr *verbs.SendWR) error {
 			return fail("post_send", verbs.ErrInvalid, "the region is closed")
 		}
 	}
-	to.BindMWBindInfoAddr, to.BindMWBindInfoLength, to.BindMWBindInfoMWAccessFlags = b.Addr, b.Length, accessOf(b.Access)
+	to.BindMWBindInfoAddr, to.BindMWBindInfoLength, to.BindMWBindInfoMWAccessFlags = b.Addr, b.Length,
+		accessOf(b.Access)
 	if w.typ == verbs.MWType1 {
 		c.Opcode = bindType1
 		return nil
@@ -326,7 +334,8 @@ func (s *sendQueue) bind(c *ibverbs.SendWR, wr *verbs.SendWR) error {
 // bindType1 binds a window of type 1 (ibv_bind_mw).
 func (s *sendQueue) bindType1(before int, c *ibverbs.SendWR) (int, error) {
 	from := (*ibverbs.SendWRBind)(unsafe.Pointer(c))
-	b := &ibverbs.MWBind{WRID: c.WRID, SendFlags: c.SendFlags, BindInfoMR: from.BindMWBindInfoMR, BindInfoAddr: from.BindMWBindInfoAddr,
+	b := &ibverbs.MWBind{WRID: c.WRID, SendFlags: c.SendFlags, BindInfoMR: from.BindMWBindInfoMR,
+		BindInfoAddr:   from.BindMWBindInfoAddr,
 		BindInfoLength: from.BindMWBindInfoLength, BindInfoMWAccessFlags: from.BindMWBindInfoMWAccessFlags}
 	if s.q.dev.ops.bindMW == 0 {
 		return before, lacking("bind_mw", verbs.ErrNotSupported, "ibv_bind_mw")

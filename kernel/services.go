@@ -17,19 +17,23 @@ import (
 // place.
 func serviceOf(e *ibverbs.CMEventUD) driver.Service {
 	s := driver.Service{QPN: verbs.QPN(e.ParamUDQPNum), QKey: verbs.QKey(e.ParamUDQkey)}
-	s.AH = verbs.AHAttr{DLID: e.ParamUDAHAttrDlid, SL: e.ParamUDAHAttrSL, SrcPathBits: e.ParamUDAHAttrSrcPathBits, Port: int(e.ParamUDAHAttrPortNum)}
+	s.AH = verbs.AHAttr{DLID: e.ParamUDAHAttrDlid, SL: e.ParamUDAHAttrSL, SrcPathBits: e.ParamUDAHAttrSrcPathBits,
+		Port: int(e.ParamUDAHAttrPortNum)}
 	if e.ParamUDAHAttrIsGlobal != 0 {
-		s.AH.DGID, s.AH.FlowLabel, s.AH.SGIDIndex = e.ParamUDAHAttrGRHDgid, e.ParamUDAHAttrGRHFlowLabel, int(e.ParamUDAHAttrGRHSgidIndex)
+		s.AH.DGID, s.AH.FlowLabel, s.AH.SGIDIndex = e.ParamUDAHAttrGRHDgid, e.ParamUDAHAttrGRHFlowLabel,
+			int(e.ParamUDAHAttrGRHSgidIndex)
 		s.AH.HopLimit, s.AH.TrafficClass = e.ParamUDAHAttrGRHHopLimit, e.ParamUDAHAttrGRHTrafficClass
 	}
 	return s
 }
 
-func (m *manager) ListenService(at netip.AddrPort, backlog int, f func(driver.StreamEvent)) (driver.StreamListener, error) {
+func (m *manager) ListenService(at netip.AddrPort, backlog int,
+	f func(driver.StreamEvent)) (driver.StreamListener, error) {
 	return m.listen(ibverbs.PSUDP, at, backlog, f)
 }
 
-func (m *manager) LookUpService(from, to netip.AddrPort, p driver.StreamParam, f func(driver.StreamEvent)) (driver.Stream, error) {
+func (m *manager) LookUpService(from, to netip.AddrPort, p driver.StreamParam,
+	f func(driver.StreamEvent)) (driver.Stream, error) {
 	s, err := m.create(ibverbs.PSUDP, f)
 	if err != nil {
 		return nil, err

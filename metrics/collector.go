@@ -123,7 +123,8 @@ func (s *scrape) port(n int) {
 		return
 	}
 	port := label{"port", strconv.Itoa(n)}
-	s.gauge("state_id", "state of the port (0: no change, 1: down, 2: init, 3: armed, 4: active)", float64(a.State), port)
+	s.gauge("state_id", "state of the port (0: no change, 1: down, 2: init, 3: armed, 4: active)", float64(a.State),
+		port)
 	if p := a.Subnet.PhysState; p != 0 {
 		s.gauge("physical_state_id", "physical state of the port (1: sleep, 2: polling, 3: disabled, 4: training, 5: link up, 6: recovery, 7: test)", float64(p), port)
 	}

@@ -151,22 +151,26 @@ func TestTraffic(t *testing.T) {
 	devices := everyKind(t, n)
 	c := metrics.New(devices...)
 	for _, d := range devices {
-		for _, name := range []string{"ramjet_port_data_received_bytes_total", "ramjet_port_data_transmitted_bytes_total"} {
+		for _, name := range []string{"ramjet_port_data_received_bytes_total",
+			"ramjet_port_data_transmitted_bytes_total"} {
 			eventually(t, func() bool {
 				got, _ := value(gather(t, c)[name], map[string]string{"device": d.Name(), "port": "1"})
 				return got >= n
 			}, d.Name()+": "+name)
 		}
 		all := gather(t, c)
-		for _, name := range []string{"ramjet_port_packets_received_total", "ramjet_port_packets_transmitted_total", "ramjet_info", "ramjet_scrape_success", "ramjet_qps"} {
+		for _, name := range []string{"ramjet_port_packets_received_total", "ramjet_port_packets_transmitted_total",
+			"ramjet_info", "ramjet_scrape_success", "ramjet_qps"} {
 			if got, _ := value(all[name], map[string]string{"device": d.Name()}); got < 1 {
 				t.Errorf("%s: %s is %v", d.Name(), name, got)
 			}
 		}
-		if got, _ := value(all["ramjet_state_id"], map[string]string{"device": d.Name(), "port": "1"}); got != float64(verbs.PortActive) {
+		if got, _ := value(all["ramjet_state_id"],
+			map[string]string{"device": d.Name(), "port": "1"}); got != float64(verbs.PortActive) {
 			t.Errorf("%s: the state is %v", d.Name(), got)
 		}
-		if got, _ := value(all["ramjet_qp_states"], map[string]string{"device": d.Name(), "type": "RC", "state": "RTS"}); got < 1 {
+		if got, _ := value(all["ramjet_qp_states"],
+			map[string]string{"device": d.Name(), "type": "RC", "state": "RTS"}); got < 1 {
 			t.Errorf("%s: %v connected queue pairs", d.Name(), got)
 		}
 	}
@@ -222,7 +226,8 @@ func TestLatency(t *testing.T) {
 	for _, m := range f.GetMetric() {
 		h := m.GetHistogram()
 		last := h.GetBucket()[len(h.GetBucket())-1]
-		if h.GetSampleCount() == 0 || h.GetSampleSum() <= 0 || len(h.GetBucket()) != metric.Buckets-1 || last.GetUpperBound() != 10 || last.GetCumulativeCount() != h.GetSampleCount() {
+		if h.GetSampleCount() == 0 || h.GetSampleSum() <= 0 || len(h.GetBucket()) != metric.Buckets-1 ||
+			last.GetUpperBound() != 10 || last.GetCumulativeCount() != h.GetSampleCount() {
 			t.Errorf("%v", m)
 		}
 		labels := map[string]string{}
@@ -273,7 +278,8 @@ func TestSilentDevice(t *testing.T) {
 	loud := open(t, "roce:"+address(11))
 	all := gather(t, metrics.New(silent, loud))
 	for label, want := range map[string]float64{"mute": 0, loud.Name(): 1} {
-		if got, series := value(all["ramjet_scrape_success"], map[string]string{"device": label}); got != want || series != 1 {
+		if got, series := value(all["ramjet_scrape_success"], map[string]string{"device": label}); got != want ||
+			series != 1 {
 			t.Errorf("%s: %v in %d series, want %v", label, got, series, want)
 		}
 	}
@@ -290,12 +296,12 @@ func (mute) QPStats() ([]verbs.QPStats, error)       { return nil, verbs.ErrNotS
 func (mute) SetEventSink(func(verbs.EventType, int)) {}
 func (mute) Close() error                            { return nil }
 
-// ofPods are the labels that ramjet-kubelet adds to those of `ramjet export`. Series without them have them empty, which
-// the choice of all matches.
+// ofPods are the labels that ramjet-kubelet adds to those of `ramjet export`. Series without them have them empty,
+// which the choice of all matches.
 var ofPods = []string{"namespace", "pod", "container"}
 
-// Every name in the dashboard's queries is one that the collector or `ramjet export` tells, with the labels by which the
-// queries choose and sum.
+// Every name in the dashboard's queries is one that the collector or `ramjet export` tells, with the labels by which
+// the queries choose and sum.
 func TestDashboard(t *testing.T) {
 	type target struct{ Expr, LegendFormat string }
 	var board struct {
@@ -341,11 +347,13 @@ func TestDashboard(t *testing.T) {
 				t.Errorf("%q: there is no %s", query, n)
 				continue
 			}
-			if strings.Contains(query, "rate(") != (strings.HasSuffix(n, "_total") || strings.HasSuffix(n, "_bucket")) && !strings.Contains(query, "increase(") {
+			if strings.Contains(query, "rate(") != (strings.HasSuffix(n, "_total") ||
+				strings.HasSuffix(n, "_bucket")) && !strings.Contains(query, "increase(") {
 				t.Errorf("%q: a counter has a rate, and a gauge has none", query)
 			}
 			for _, l := range labels {
-				has := slices.Contains([]string{"instance", "pid", "process"}, l) || // of Prometheus, and of ramjet export
+				// of Prometheus, and of ramjet export
+				has := slices.Contains([]string{"instance", "pid", "process"}, l) ||
 					slices.Contains(ofPods, l)
 				for _, pair := range f.GetMetric()[0].GetLabel() {
 					has = has || pair.GetName() == l

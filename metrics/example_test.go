@@ -38,7 +38,8 @@ func Example() {
 	}
 	defer r.Body.Close()
 	for lines := bufio.NewScanner(r.Body); lines.Scan(); {
-		if strings.HasPrefix(lines.Text(), "ramjet_port_data_received") || strings.HasPrefix(lines.Text(), "ramjet_state") {
+		if strings.HasPrefix(lines.Text(), "ramjet_port_data_received") ||
+			strings.HasPrefix(lines.Text(), "ramjet_state") {
 			fmt.Println(lines.Text())
 		}
 	}

@@ -29,7 +29,8 @@ import (
 // built is the command, which the first test that needs it builds.
 var built = sync.OnceValues(func() (string, error) {
 	command := filepath.Join(os.TempDir(), "ramjet-export-test-"+strconv.Itoa(os.Getpid()))
-	if out, err := exec.Command("go", "build", "-C", "..", "-ldflags=-w", "-o", command, "./cmd/ramjet").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-C", "..", "-ldflags=-w", "-o", command,
+		"./cmd/ramjet").CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%w: %s", err, out)
 	}
 	return command, nil
@@ -55,7 +56,11 @@ func exported(t *testing.T) (map[string]*dto.MetricFamily, []byte) {
 	all := must(p.TextToMetricFamilies(bytes.NewReader(out)))(t)
 	for name, f := range all {
 		f.Metric = slices.DeleteFunc(f.Metric, func(m *dto.Metric) bool { // of other processes on the machine
-			return slices.ContainsFunc(m.GetLabel(), func(l *dto.LabelPair) bool { return l.GetName() == "pid" && l.GetValue() != strconv.Itoa(os.Getpid()) })
+			return slices.ContainsFunc(m.GetLabel(),
+				func(l *dto.LabelPair) bool {
+					return l.GetName() == "pid" &&
+						l.GetValue() != strconv.Itoa(os.Getpid())
+				})
 		})
 		if len(f.Metric) == 0 {
 			delete(all, name)
@@ -102,7 +107,8 @@ func TestExporter(t *testing.T) {
 			continue
 		}
 		if g.GetType() != f.GetType() || g.GetHelp() != f.GetHelp() {
-			t.Errorf("%s is a %v, %q; with ramjet export a %v, %q", name, f.GetType(), f.GetHelp(), g.GetType(), g.GetHelp())
+			t.Errorf("%s is a %v, %q; with ramjet export a %v, %q", name, f.GetType(), f.GetHelp(), g.GetType(),
+				g.GetHelp())
 		}
 		for _, d := range devices {
 			a, b := of(f, d.Name()), of(g, d.Name())
@@ -149,13 +155,15 @@ func TestAlerts(t *testing.T) {
 }
 
 // kernelOnly are names that only devices of the kernel have, which are not on every machine.
-var kernelOnly = []string{"ramjet_link_downed_total", "ramjet_symbol_error_total", "ramjet_port_errors_received_total", "ramjet_port_discards_transmitted_total"}
+var kernelOnly = []string{"ramjet_link_downed_total", "ramjet_symbol_error_total", "ramjet_port_errors_received_total",
+	"ramjet_port_discards_transmitted_total"}
 
 // Every name in an alert is told.
 func TestAlertNames(t *testing.T) {
 	everyKind(t, 100)
 	all, _ := exported(t)
-	for _, n := range regexp.MustCompile(`\bramjet_[a-z0-9_]+`).FindAllString(string(must(os.ReadFile("alerts.yml"))(t)), -1) {
+	for _, n := range regexp.MustCompile(`\bramjet_[a-z0-9_]+`).FindAllString(
+		string(must(os.ReadFile("alerts.yml"))(t)), -1) {
 		if all[n] == nil && !slices.Contains(kernelOnly, n) {
 			t.Errorf("there is no %s", n)
 		}

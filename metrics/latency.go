@@ -11,7 +11,8 @@ import (
 
 // latencies tells how long work requests took, as histograms.
 func (s *scrape) latencies(all []verbs.Latency) {
-	desc := prometheus.NewDesc(namespace+"completion_latency_seconds", "from posting to completion with success, of samples: about one work request in 64",
+	desc := prometheus.NewDesc(namespace+"completion_latency_seconds",
+		"from posting to completion with success, of samples: about one work request in 64",
 		[]string{"device", "op"}, nil)
 	for i := range all {
 		h := &all[i]

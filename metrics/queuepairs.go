@@ -27,10 +27,12 @@ func (s *scrape) queuePairs(all []verbs.QPStats, limit int) {
 		}
 	}
 	for g, n := range count {
-		s.gauge("qp_states", "queue pairs, by type and state", float64(n), label{"type", g.kind.String()}, label{"state", g.state.String()})
+		s.gauge("qp_states", "queue pairs, by type and state", float64(n), label{"type", g.kind.String()},
+			label{"state", g.state.String()})
 	}
 	s.gauge("qps_send_queue", "send work requests of all queue pairs that have not completed", float64(sends))
-	s.gauge("qps_recv_queue", "receives of all queue pairs that are posted; those of a shared queue count for each", float64(receives))
+	s.gauge("qps_recv_queue", "receives of all queue pairs that are posted; those of a shared queue count for each",
+		float64(receives))
 	s.gauge("qps_in_flight_bytes", "bytes of all queue pairs that are not acknowledged", float64(flight))
 	if len(trips) > 0 {
 		slices.Sort(trips)

@@ -51,7 +51,8 @@ func TestAccess(t *testing.T) {
 		}
 		for state, want := range map[wire.ANAState]error{wire.ANANonOptimized: nil, wire.ANAOptimized: nil,
 			wire.ANAInaccessible:   wire.AsymmetricAccessInaccessible,
-			wire.ANAPersistentLoss: wire.AsymmetricAccessPersistentLoss, wire.ANAChange: wire.AsymmetricAccessTransition} {
+			wire.ANAPersistentLoss: wire.AsymmetricAccessPersistentLoss,
+			wire.ANAChange:         wire.AsymmetricAccessTransition} {
 			ok(t, other.SetAccess(3, state))
 			if got := states(d); !reflect.DeepEqual(got, []wire.ANAState{wire.ANAOptimized, state}) {
 				t.Error(got)

@@ -182,8 +182,8 @@ func (c *controller) changedLog(clear bool) []byte {
 	return page
 }
 
-// discoveryLog returns the discovery log: each subsystem that lets the host in, at each port, and the discovery services
-// that the target refers to (fabrics 5.3).
+// discoveryLog returns the discovery log: each subsystem that lets the host in, at each port, and the discovery
+// services that the target refers to (fabrics 5.3).
 func (c *controller) discoveryLog() []byte {
 	t := c.t
 	t.mu.Lock()
@@ -213,7 +213,8 @@ func (c *controller) discoveryLog() []byte {
 			continue
 		}
 		for _, nqn := range names {
-			add(wire.DiscoveryEntry{Type: wire.EntrySubsystem, Port: uint16(p.number), SubNQN: nqn, Provider: p.provider},
+			add(wire.DiscoveryEntry{Type: wire.EntrySubsystem, Port: uint16(p.number), SubNQN: nqn,
+				Provider: p.provider},
 				p.Addr())
 		}
 	}

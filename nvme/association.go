@@ -16,8 +16,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/nvme/wire"
 )
 
-// association is what ties a host to a controller: an admin queue and I/O queues (fabrics 1.5.7). It ends with the first
-// of them. A [Controller] has one after the other.
+// association is what ties a host to a controller: an admin queue and I/O queues (fabrics 1.5.7). It ends with the
+// first of them. A [Controller] has one after the other.
 type association struct {
 	c          *Controller
 	generation uint64 // from 1 on, in the order in which associations of the host came about
@@ -102,7 +102,8 @@ func (a *association) enable(ctx context.Context) error {
 		return err
 	}
 	if a.maxDepth = int(capabilities&0xffff) + 1; a.maxDepth < 2 {
-		return fmt.Errorf("nvme: %s: the controller has queues of %d entry: at least 2 are needed", a.c.addr, a.maxDepth)
+		return fmt.Errorf("nvme: %s: the controller has queues of %d entry: at least 2 are needed", a.c.addr,
+			a.maxDepth)
 	}
 	if capabilities>>48&0xf != 0 {
 		return fmt.Errorf("nvme: %s: the controller has no pages of 4 KiB", a.c.addr)
@@ -222,7 +223,8 @@ func (a *association) connect(ctx context.Context, qid uint16, depth, data, inli
 	if err != nil {
 		var r *CommandError
 		if qid > 0 && errors.As(err, &r) {
-			r.Retry = true // a target that has started since does not know the controller: the next attempt has a new one
+			// a target that has started since does not know the controller: the next attempt has a new one
+			r.Retry = true
 		}
 		a.fail(err)
 		q.close()

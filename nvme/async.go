@@ -121,8 +121,8 @@ func (a *Async) begin(op wire.Opcode, b []byte, off int64, id uint64) error {
 }
 
 // Wait sends what was begun, waits until a command has ended, and returns the results of up to len(results). It returns
-// 0 at once if nothing is in flight, and after Close. The error is that of ctx: commands are in flight still, and another
-// Wait returns them.
+// 0 at once if nothing is in flight, and after Close. The error is that of ctx: commands are in flight still, and
+// another Wait returns them.
 func (a *Async) Wait(ctx context.Context, results []Result) (int, error) {
 	for len(results) > 0 && a.ctx.Err() == nil {
 		if err := a.send(ctx); err != nil {

@@ -36,8 +36,8 @@ func asyncs(t testing.TB, a *nvme.Async, n int) map[uint64]bool {
 	return ids
 }
 
-// What is written with many commands in flight is read again, also by commands of more data than a controller takes, and
-// with more in flight than the queue has entries.
+// What is written with many commands in flight is read again, also by commands of more data than a controller takes,
+// and with more in flight than the queue has entries.
 func TestAsync(t *testing.T) {
 	kinds(t, func(t *testing.T, kind string) {
 		const n, depth = 1 << 20, 40

@@ -39,7 +39,8 @@ type asyncStep struct {
 	covered []int // Flush: by block, the last version that has been written
 }
 
-// persistAsync has as many steps in flight as depth allows. The model is as that of persist, without the flush at the end.
+// persistAsync has as many steps in flight as depth allows. The model is as that of persist, without the flush at the
+// end.
 func persistAsync(ctx context.Context, d *nvme.Disk, r *rand.Rand, from int64, m model, steps, depth int,
 	steady bool) error {
 	a, err := d.NewAsync(depth)

@@ -139,7 +139,8 @@ func TestUnauthenticated(t *testing.T) {
 		want wire.Status
 	}{
 		{"enable", enable, wire.AuthenticationRequired},
-		{"identify", wire.Command{Opcode: wire.AdminIdentify, CDW10: 1, SGL: r.keyed(4096)}, wire.AuthenticationRequired},
+		{"identify", wire.Command{Opcode: wire.AdminIdentify, CDW10: 1, SGL: r.keyed(4096)},
+			wire.AuthenticationRequired},
 		{"event", wire.Command{Opcode: wire.AdminAsyncEvent}, wire.AuthenticationRequired},
 		{"receive before send", receive, wire.CommandSequenceError},
 		{"another protocol", with(send, func(c *wire.Command) { c.CDW10 = 0 }), wire.InvalidField},
@@ -149,7 +150,8 @@ func TestUnauthenticated(t *testing.T) {
 		{"receive too much", with(receive, func(c *wire.Command) { c.CDW11 = 1 << 31 }), wire.InvalidField},
 		{"another length", with(send, func(c *wire.Command) { c.CDW11 = 9 }), wire.SGLLengthInvalid},
 		{"no message", send, wire.Success},
-		{"receive in a byte", with(receive, func(c *wire.Command) { c.CDW11, c.SGL = 1, r.keyed(1) }), wire.InvalidField},
+		{"receive in a byte", with(receive, func(c *wire.Command) { c.CDW11, c.SGL = 1, r.keyed(1) }),
+			wire.InvalidField},
 		{"no message again", send, wire.Success},
 		{"enable afterwards", enable, wire.AuthenticationRequired},
 	} {

@@ -321,8 +321,10 @@ func TestMandatoryFeatures(t *testing.T) {
 		if kato := feature(wire.AdminGetFeatures, wire.FeatureKeepAlive, 0); kato != 0 {
 			t.Errorf("a keep-alive timeout of %d ms", kato)
 		}
-		get := wire.Command{Opcode: wire.AdminGetFeatures, CDW10: uint32(wire.FeatureHostID), CDW11: 1, SGL: r.keyed(16)}
-		if done := r.ask(get, nil); done.Status != wire.Success || !bytes.Equal(r.data.Bytes()[:16], connectData.HostID[:]) {
+		get := wire.Command{Opcode: wire.AdminGetFeatures, CDW10: uint32(wire.FeatureHostID), CDW11: 1,
+			SGL: r.keyed(16)}
+		if done := r.ask(get, nil); done.Status != wire.Success ||
+			!bytes.Equal(r.data.Bytes()[:16], connectData.HostID[:]) {
 			t.Errorf("%+v: host identifier % x", done, r.data.Bytes()[:16])
 		}
 	})

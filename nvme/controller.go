@@ -269,7 +269,8 @@ func (c *controller) shutDown() {
 				continue
 			}
 			if err := ns.sync(); err != nil {
-				c.t.log.Error("a disk has failed at a shutdown", "subsystem", c.sub.opt.NQN, "namespace", id, "error", err)
+				c.t.log.Error("a disk has failed at a shutdown", "subsystem", c.sub.opt.NQN, "namespace", id,
+					"error", err)
 			}
 		}
 	}

@@ -13,8 +13,9 @@ import (
 	"github.com/ramjet-rdma/ramjet/nvme/wire"
 )
 
-// A host with a controller sends any capsules on its two queues. Each queue answers a right command after them, or has ended.
-// The target writes nothing outside the memory that the commands offer, and has a controller for the host that comes next.
+// A host with a controller sends any capsules on its two queues. Each queue answers a right command after them, or has
+// ended. The target writes nothing outside the memory that the commands offer, and has a controller for the host that
+// comes next.
 func FuzzTarget(f *testing.F) {
 	if runtime.GOOS != "linux" {
 		f.Skip("127.0.0.0/8 is local as a whole on Linux only")
@@ -41,7 +42,8 @@ func FuzzTarget(f *testing.F) {
 	f.Add(bytes.Join([][]byte{part(inIO|mapped, command(wire.Read, 2, memory(1024))),
 		part(inIO|mapped, command(wire.Write, 4, memory(2048))),
 		part(inIO, append(command(wire.Write, 1, wire.InCapsule(0, 512)), make([]byte, 512)...)),
-		part(inIO|mapped, command(wire.Compare, 1, memory(512))), part(inIO|mapped, command(wire.DatasetManagement, 1, memory(16))),
+		part(inIO|mapped, command(wire.Compare, 1, memory(512))),
+		part(inIO|mapped, command(wire.DatasetManagement, 1, memory(16))),
 		part(inIO, command(wire.Read, 1, wire.Keyed(wire.SGLKeyedInvalidate, 1, 512, 2)))}, nil))
 	f.Fuzz(func(t *testing.T, in []byte) {
 		a, err := connect(t, s, admin())

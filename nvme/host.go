@@ -35,8 +35,8 @@ type HostOptions struct {
 	NQN    string   // the host's own; by default one is made of HostID
 	HostID [16]byte // by default one is drawn
 
-	// Secret is what the host proves to have, by DH-HMAC-CHAP, if the controller asks for that. ControllerSecret is what
-	// the controller has to prove; zero: nothing.
+	// Secret is what the host proves to have, by DH-HMAC-CHAP, if the controller asks for that. ControllerSecret is
+	// what the controller has to prove; zero: nothing.
 	Secret           dhchap.Secret
 	ControllerSecret dhchap.Secret
 

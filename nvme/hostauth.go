@@ -44,7 +44,8 @@ func (q *hostQueue) authenticate(ctx context.Context, result uint64) error {
 		receive.SetAuth(wire.AuthReceive, wire.IdentifySize)
 		b := make([]byte, wire.IdentifySize)
 		if _, err := q.do(ctx, "authentication receive", &receive, nil, b); isLost(err) {
-			return fmt.Errorf("while authenticating, with a secret that may be wrong: %w", err) // as Linux may refuse one
+			// as Linux may refuse one
+			return fmt.Errorf("while authenticating, with a secret that may be wrong: %w", err)
 		} else if err != nil {
 			return err
 		}

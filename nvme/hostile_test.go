@@ -305,8 +305,9 @@ func TestWrongCommands(t *testing.T) {
 				wire.InvalidField},
 			{"host identifier", wire.Command{Opcode: wire.AdminSetFeatures, CDW10: uint32(wire.FeatureHostID)},
 				wire.CommandSequenceError},
-			{"host identifier of 8 bytes", wire.Command{Opcode: wire.AdminGetFeatures, CDW10: uint32(wire.FeatureHostID),
-				SGL: a.keyed(8)}, wire.InvalidField},
+			{"host identifier of 8 bytes", wire.Command{Opcode: wire.AdminGetFeatures,
+				CDW10: uint32(wire.FeatureHostID),
+				SGL:   a.keyed(8)}, wire.InvalidField},
 			{"abort", wire.Command{Opcode: wire.AdminAbort, CDW10: 0xffffffff}, wire.Success},
 		} {
 			if c.name == "identify" {
@@ -322,7 +323,8 @@ func TestWrongCommands(t *testing.T) {
 			t.Errorf("%+v: the error log has no entry", done)
 		}
 		log.SetLogPage(wire.LogFirmware, 0, 64)
-		if done := a.ask(log, nil); done.Status != wire.Success || string(a.data.Bytes()[:16]) != "\x01\x00\x00\x00\x00\x00\x00\x001       " {
+		if done := a.ask(log, nil); done.Status != wire.Success ||
+			string(a.data.Bytes()[:16]) != "\x01\x00\x00\x00\x00\x00\x00\x001       " {
 			t.Errorf("%+v: the firmware log begins with %q", done, a.data.Bytes()[:16])
 		}
 	})

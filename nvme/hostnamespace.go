@@ -85,8 +85,9 @@ func (c *Controller) disk(id uint32, b []byte) (*Disk, error) {
 			n.BlockSize, c.maxData)
 	}
 	return &Disk{ns: c.opened.remember(id, &n), maxData: c.maxData, depth: c.opt.QueueDepth, born: c.born,
-		retry: c.retry, id: id, size: int64(n.Blocks) * int64(n.BlockSize), block: int(n.BlockSize), readOnly: n.ReadOnly,
-		cached: c.Identity().WriteCache}, nil
+		retry: c.retry, id: id, size: int64(n.Blocks) * int64(n.BlockSize), block: int(n.BlockSize),
+		readOnly: n.ReadOnly,
+		cached:   c.Identity().WriteCache}, nil
 }
 
 func allZero(b []byte) bool {
@@ -194,8 +195,8 @@ func (d *Disk) writeUnnoted(ctx context.Context, name string, op wire.Opcode, b 
 }
 
 // noteWrite takes note of a write that the program hears of now, however many commands it took; before: how many
-// associations there had been before the first of them. A Flush until now was not about it: if one has said that the cache
-// may be lost, another one has to say so.
+// associations there had been before the first of them. A Flush until now was not about it: if one has said that the
+// cache may be lost, another one has to say so.
 func (d *Disk) noteWrite(before uint64) {
 	if d.cached {
 		d.unflushed.wrote(before)
@@ -256,8 +257,8 @@ func (d *Disk) data(ctx context.Context, name string, op wire.Opcode, off int64,
 	return before, err
 }
 
-// writeAgain writes blocks, of one command, whose write was lost with its association. It returns how many there had been
-// before.
+// writeAgain writes blocks, of one command, whose write was lost with its association. It returns how many there had
+// been before.
 func (d *Disk) writeAgain(ctx context.Context, b []byte, off int64, lost error) (before uint64, err error) {
 	cmd := wire.Command{Opcode: wire.Write, NSID: d.id}
 	cmd.SetLBA(uint64(off)/uint64(d.block), uint32(len(b)/d.block))
@@ -454,8 +455,8 @@ func logParts(b []byte, read func(off uint64, b []byte) error) error {
 // maxAccess bounds the log of asymmetric namespace access that a host reads, in bytes.
 const maxAccess = 1 << 20
 
-// Access returns how this controller reaches namespaces, by their groups; nothing: it does not say. Where a subsystem is
-// at several addresses, one of them may be better than the others: see [Multipath].
+// Access returns how this controller reaches namespaces, by their groups; nothing: it does not say. Where a subsystem
+// is at several addresses, one of them may be better than the others: see [Multipath].
 func (c *Controller) Access(ctx context.Context) ([]wire.ANAGroup, error) {
 	if id := c.Identity(); id.ANA == 0 {
 		return nil, nil

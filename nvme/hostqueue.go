@@ -17,9 +17,9 @@ import (
 )
 
 // hostQueue is a queue of a host. A command in flight has a slot with a region of its own for data, so that the target
-// reaches the memory of commands and nothing else. Data is copied to and from it: a program may give up a command at any
-// time, and its memory is not touched afterwards. A capsule is in use until its SEND has completed, which may be after
-// the response: there are twice as many.
+// reaches the memory of commands and nothing else. Data is copied to and from it: a program may give up a command at
+// any time, and its memory is not touched afterwards. A capsule is in use until its SEND has completed, which may be
+// after the response: there are twice as many.
 //
 // Whoever waits for a response takes completions, also for the others, unless somebody does already. What others send
 // while completions are handed out is posted afterwards, together.
@@ -151,8 +151,8 @@ func (q *hostQueue) start(conn *cm.Conn) {
 // fail ends the association, and the queue with it: commands in flight are lost.
 func (q *hostQueue) fail(err error) { q.a.fail(err) }
 
-// watch sees to the deadlines of commands. All commands that have one have the same time, so that none that begins while
-// it sleeps is due before it looks again.
+// watch sees to the deadlines of commands. All commands that have one have the same time, so that none that begins
+// while it sleeps is due before it looks again.
 func (q *hostQueue) watch() {
 	timeout := q.a.c.opt.Timeout
 	next := time.NewTimer(timeout)
@@ -219,8 +219,8 @@ func until[T any](ctx context.Context, q *hostQueue, from <-chan T, slot bool) (
 	}
 }
 
-// take waits for completions. One who needs a slot may get none: a slot becomes free without a completion if its caller is
-// the last to release it.
+// take waits for completions. One who needs a slot may get none: a slot becomes free without a completion if its caller
+// is the last to release it.
 func (q *hostQueue) take(ctx context.Context, slot bool) (int, error) {
 	if !slot {
 		return q.cq.Wait(q.untilEither(ctx), q.wcs[:])
@@ -240,8 +240,8 @@ func (q *hostQueue) take(ctx context.Context, slot bool) (int, error) {
 	return n, err
 }
 
-// untilEither returns a context that ends with another one and with the association. Programs wait with one and the same
-// again and again.
+// untilEither returns a context that ends with another one and with the association. Programs wait with one and the
+// same again and again.
 func (q *hostQueue) untilEither(ctx context.Context) context.Context {
 	switch {
 	case ctx.Done() == nil:

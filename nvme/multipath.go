@@ -59,15 +59,15 @@ type PathStatus struct {
 type MultipathOptions struct {
 	Policy IOPolicy // default RoundRobin
 
-	// PathChanged is called when a path is lost, comes back, is given up, or reaches namespaces in another way. It is not
-	// called by several goroutines at once. Close waits for it to return.
+	// PathChanged is called when a path is lost, comes back, is given up, or reaches namespaces in another way. It is
+	// not called by several goroutines at once. Close waits for it to return.
 	PathChanged func(PathStatus)
 }
 
 // Multipath is a host's controllers of one subsystem, one for each path. A command goes by a path that reaches its
-// namespace, an optimized one if there is any (asymmetric namespace access, base 8.20). If the path is lost or turns out
-// not to reach the namespace, another one takes the command, by the rules of a [Controller] that connects again: writes
-// that may have been carried out are repeated when the target has surely given up the lost controller.
+// namespace, an optimized one if there is any (asymmetric namespace access, base 8.20). If the path is lost or turns
+// out not to reach the namespace, another one takes the command, by the rules of a [Controller] that connects again:
+// writes that may have been carried out are repeated when the target has surely given up the lost controller.
 //
 // All its methods may be called from several goroutines.
 type Multipath struct {
@@ -124,7 +124,8 @@ func DialMultipath(ctx context.Context, paths []Path, subsystem string, o HostOp
 	case len(paths) == 0:
 		return nil, errors.New("nvme: no paths: name at least one")
 	case subsystem == wire.DiscoveryNQN:
-		return nil, errors.New("nvme: the discovery service has no namespaces to be reached by several paths: use Discover")
+		return nil,
+			errors.New("nvme: the discovery service has no namespaces to be reached by several paths: use Discover")
 	case mo.Policy != RoundRobin && mo.Policy != QueueDepth:
 		return nil, fmt.Errorf("nvme: there is no I/O policy %q: take %s or %s", mo.Policy, RoundRobin, QueueDepth)
 	}
@@ -202,7 +203,8 @@ func (p *path) connect(ctx context.Context, timeout time.Duration) (*Controller,
 	defer m.mu.Unlock()
 	switch {
 	case c.identity.MultiDomain:
-		err = fmt.Errorf("nvme: %s: a subsystem of several domains, which may lose their caches one by one: use one path",
+		err = fmt.Errorf(
+			"nvme: %s: a subsystem of several domains, which may lose their caches one by one: use one path",
 			p.Address)
 	case m.maxData != 0 && c.maxData < m.maxData:
 		err = fmt.Errorf("nvme: %s takes %d bytes of data in a command, and another path %d: lower MaxData", p.Address,
@@ -381,7 +383,8 @@ func (m *Multipath) path(ctx context.Context, op string, id uint32) (*path, *ass
 			return nil, nil, fmt.Errorf("nvme: %s: %w", op, ctx.Err())
 		case <-m.ctx.Done():
 		case <-late:
-			return nil, nil, fmt.Errorf("nvme: %s: namespace %d of %s, within %v: %w", op, id, m.nqn, patience, ErrNoPath)
+			return nil, nil, fmt.Errorf("nvme: %s: namespace %d of %s, within %v: %w", op, id, m.nqn, patience,
+				ErrNoPath)
 		}
 	}
 }
@@ -426,7 +429,8 @@ func (m *Multipath) retry(ctx context.Context, op string, id uint32, changes boo
 // [Controller.retry].
 func (m *Multipath) settle(ctx context.Context, op string, a *association, lost error) error {
 	if m.opt.KeepAlive < 0 {
-		return fmt.Errorf("%w; it may have been carried out, and without keep-alive nothing says when it can be repeated",
+		return fmt.Errorf(
+			"%w; it may have been carried out, and without keep-alive nothing says when it can be repeated",
 			lost)
 	}
 	select {

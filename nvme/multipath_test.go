@@ -96,7 +96,8 @@ func TestMultipath(t *testing.T) {
 		until(t, changes, "live", at(again, func(p nvme.PathStatus) bool { return p.State == nvme.PathLive }))
 		ok(t, other.Close())
 		use("the other is gone")
-		if list := m.Paths(); len(list) != 2 || list[0].State != nvme.PathLive || list[1].Address != other.Addr().String() {
+		if list := m.Paths(); len(list) != 2 || list[0].State != nvme.PathLive ||
+			list[1].Address != other.Addr().String() {
 			t.Errorf("%+v", list)
 		}
 	})
@@ -110,7 +111,8 @@ func TestIOPolicy(t *testing.T) {
 		nvme.QueueDepth: {reads / 2, reads / 2}} {
 		t.Run(string(policy), func(t *testing.T) {
 			slow := &blocking{Memory: nvme.NewMemory(4096), pass: make(chan struct{})}
-			_, other, m, changes := paths(t, "shm", policy, nvme.Namespace{ID: 1, Disk: slow, Size: 4096}, disk(2, 4096))
+			_, other, m, changes := paths(t, "shm", policy, nvme.Namespace{ID: 1, Disk: slow, Size: 4096},
+				disk(2, 4096))
 			var disks [2]*nvme.Disk
 			for i := range disks {
 				var err error
@@ -153,7 +155,8 @@ func TestIOPolicy(t *testing.T) {
 			defer close(slow.pass)
 			slow.waiting.Store(0)
 			ok(t, other.SetAccess(1, wire.ANANonOptimized))
-			until(t, changes, "non-optimized", func(p nvme.PathStatus) bool { return p.Access[1] == wire.ANANonOptimized })
+			until(t, changes, "non-optimized",
+				func(p nvme.PathStatus) bool { return p.Access[1] == wire.ANANonOptimized })
 			begin(false)
 			if got := busy(); got != [2]int{reads, 0} {
 				t.Error("a path is better:", got)

@@ -151,7 +151,8 @@ func TestDiscovery(t *testing.T) {
 		entries, err := nvme.Discover(within(t), s.dev, s.addr(), nvme.HostOptions{NQN: hostNQN})
 		ok(t, err)
 		last := entries[len(entries)-1]
-		if last.Type != wire.EntryReferral || last.SubNQN != wire.DiscoveryNQN || nvme.EntryAddress(&last) != other.String() {
+		if last.Type != wire.EntryReferral || last.SubNQN != wire.DiscoveryNQN ||
+			nvme.EntryAddress(&last) != other.String() {
 			t.Errorf("%+v", last)
 		}
 		ok(t, s.target.RemoveReferral(other))

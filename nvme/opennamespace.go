@@ -58,7 +58,8 @@ func (o *openNamespaces) remember(id uint32, n *wire.Namespace) *openNamespace {
 // verify sees whether the namespaces that are open are the same on a new association.
 func (c *Controller) verify(ctx context.Context, a *association) error {
 	c.opened.mu.Lock()
-	open := slices.SortedFunc(maps.Values(c.opened.list), func(a, b *openNamespace) int { return int(a.id) - int(b.id) })
+	open := slices.SortedFunc(maps.Values(c.opened.list),
+		func(a, b *openNamespace) int { return int(a.id) - int(b.id) })
 	c.opened.mu.Unlock()
 	for _, o := range open {
 		b, err := a.identify(ctx, "identify namespace", wire.IdentifyNamespace, o.id)

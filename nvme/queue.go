@@ -19,8 +19,9 @@ import (
 )
 
 // queue is a connection of a host: a submission queue and its completion queue. One goroutine takes completions, and
-// carries out commands that wait for nothing: see [request.ready]. Each other command runs in a goroutine of its own, of
-// which there are as many as receives. The protection domain is the queue's own: its keys are of use to its peer only.
+// carries out commands that wait for nothing: see [request.ready]. Each other command runs in a goroutine of its own,
+// of which there are as many as receives. The protection domain is the queue's own: its keys are of use to its peer
+// only.
 type queue struct {
 	t     *Target
 	port  *Port
@@ -396,7 +397,8 @@ func (b *batch) post(q *queue) error {
 func permanent(s wire.Status) bool {
 	switch s {
 	case wire.Success, wire.InternalError, wire.AbortRequested, wire.NamespaceNotReady, wire.ConnectControllerBusy,
-		wire.UnrecoveredReadError, wire.WriteFault, wire.AsymmetricAccessPersistentLoss, wire.AsymmetricAccessInaccessible,
+		wire.UnrecoveredReadError, wire.WriteFault, wire.AsymmetricAccessPersistentLoss,
+		wire.AsymmetricAccessInaccessible,
 		wire.AsymmetricAccessTransition:
 		return false
 	}

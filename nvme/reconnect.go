@@ -167,8 +167,9 @@ func (c *Controller) retry(ctx context.Context, op string, changes bool, f func(
 		case !changes || !lost.sent:
 			continue
 		case c.opt.KeepAlive < 0:
-			return 0, fmt.Errorf("%w; it may have been carried out, and without keep-alive nothing says when it can be "+
-				"repeated", err)
+			return 0,
+				fmt.Errorf("%w; it may have been carried out, and without keep-alive nothing says when it can be "+
+					"repeated", err)
 		}
 		select {
 		case <-time.After(a.expiry()):

@@ -70,7 +70,8 @@ func newMedium(size int) *medium {
 }
 
 // serveMedium begins a life of a target, at an address.
-func serveMedium(dev *verbs.Device, address string, p *powered, o nvme.TargetOptions) (*nvme.Target, *nvme.Port, error) {
+func serveMedium(dev *verbs.Device, address string, p *powered, o nvme.TargetOptions) (*nvme.Target,
+	*nvme.Port, error) {
 	t := nvme.NewTarget(o)
 	sub, err := t.AddSubsystem(nvme.SubsystemOptions{NQN: diskNQN, AnyHost: true})
 	if err == nil {
@@ -220,9 +221,10 @@ func TestReconnect(t *testing.T) {
 	})
 }
 
-// persistAll opens a disk for each model, calls opened, and persists to all parts of the medium at once, to the last one
-// by an Async.
-func persistAll(ctx context.Context, open func(context.Context, uint32) (*nvme.Disk, error), opened func(), seeds []uint64,
+// persistAll opens a disk for each model, calls opened, and persists to all parts of the medium at once, to the last
+// one by an Async.
+func persistAll(ctx context.Context, open func(context.Context, uint32) (*nvme.Disk, error), opened func(),
+	seeds []uint64,
 	models []model) error {
 	disks := make([]*nvme.Disk, len(models))
 	for i := range disks {
@@ -250,8 +252,8 @@ func persistAll(ctx context.Context, open func(context.Context, uint32) (*nvme.D
 	return all
 }
 
-// In virtual time, on networks with faults: a target that is closed, or killed, and comes back, and a network that parts
-// the two for longer than their connection lasts.
+// In virtual time, on networks with faults: a target that is closed, or killed, and comes back, and a network that
+// parts the two for longer than their connection lasts.
 func TestReconnectSeeds(t *testing.T) {
 	rdmatest.Run(t, 30, func(w *rdmatest.World) {
 		server, client := w.Host("server"), w.Host("client")

@@ -32,15 +32,16 @@ func checkSecrets(o *SubsystemOptions) error {
 		case s.Host.IsZero():
 			return fmt.Errorf("nvme: host %s has no secret: name it in Hosts if it need not prove who it is", nqn)
 		case s.Hash != 0 && s.Hash.Size() == 0 || !s.Group.Known():
-			return fmt.Errorf("nvme: host %s: %v, %v: there are SHA-256, SHA-384, SHA-512, and ffdhe2048 to ffdhe8192", nqn,
+			return fmt.Errorf("nvme: host %s: %v, %v: there are SHA-256, SHA-384, SHA-512, and ffdhe2048 to ffdhe8192",
+				nqn,
 				s.Hash, s.Group)
 		}
 	}
 	return nil
 }
 
-// lock makes the queue take no commands before the host has proved who it is, if it has to. It returns what the response
-// to Connect says of that.
+// lock makes the queue take no commands before the host has proved who it is, if it has to. It returns what the
+// response to Connect says of that.
 func (q *queue) lock(c *controller) uint64 {
 	if c.sub == nil {
 		return 0

@@ -16,8 +16,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/trace"
 )
 
-// Wireshark's dissector of NVMe over RDMA reads the commands of a recorded session, each with its response, and finds no
-// malformed packet.
+// Wireshark's dissector of NVMe over RDMA reads the commands of a recorded session, each with its response, and finds
+// no malformed packet.
 func TestTshark(t *testing.T) {
 	if _, err := exec.LookPath("tshark"); err != nil {
 		t.Skip("tshark is not installed (Debian: apt-get install tshark)")

@@ -7,10 +7,11 @@ import (
 	"sync"
 )
 
-// ErrWriteCacheLost is the error of a Flush if the connection was lost after a Write that no Flush has made durable. The
-// target may have lost its power meanwhile, and the write with its cache: write again what was written since the last
-// Flush.
-var ErrWriteCacheLost = errors.New("the controller was lost before the flush: writes since the flush before may be lost")
+// ErrWriteCacheLost is the error of a Flush if the connection was lost after a Write that no Flush has made durable.
+// The target may have lost its power meanwhile, and the write with its cache: write again what was written since the
+// last Flush.
+var ErrWriteCacheLost = errors.New(
+	"the controller was lost before the flush: writes since the flush before may be lost")
 
 // unflushed is what a disk has written and not flushed.
 type unflushed struct {

@@ -89,7 +89,8 @@ func mistaken(t *testing.T, test func(w *rdmatest.World)) string {
 	return f.Texts[0]
 }
 
-// TestCheckSameReport: a seed has the same report each time, to the last byte, if Go has stopped no goroutine in its midst.
+// TestCheckSameReport: a seed has the same report each time, to the last byte, if Go has stopped no goroutine in its
+// midst.
 func TestCheckSameReport(t *testing.T) {
 	if rdmatest.RaceDetector {
 		t.Skip("the race detector has goroutines go on in random order")

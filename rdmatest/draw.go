@@ -136,12 +136,13 @@ func (d *drawer) path(f Faults, a, b *Host) {
 	d.SetPath(a, b, func(p *Path) { p.Delay, p.Rate = delay, rate })
 	set(2, 0.03, Loss, "lost", func(p *Path, q float64) { p.Loss = q })
 	set(3, 0.05, Duplication, "arrive twice", func(p *Path, q float64) { p.Duplicate = q })
-	set(3, 0.1, Reordering, "delayed by up to "+jitter.String(), func(p *Path, q float64) { p.Reorder, p.Jitter = q, jitter })
+	set(3, 0.1, Reordering, "delayed by up to "+jitter.String(),
+		func(p *Path, q float64) { p.Reorder, p.Jitter = q, jitter })
 	set(3, 0.01, Corruption, "corrupted", func(p *Path, q float64) { p.Corrupt = q })
 }
 
-// cable makes up what happens on the cable of a host's adapter, beside what its paths do. Packets that are lost there are
-// corrupted ones.
+// cable makes up what happens on the cable of a host's adapter, beside what its paths do. Packets that are lost there
+// are corrupted ones.
 func (d *drawer) cable(f Faults, h *Host) {
 	delay, long := d.IntN(4) == 0, d.time(time.Microsecond, time.Millisecond)
 	if f&Delay != 0 && delay {
@@ -169,7 +170,8 @@ func (d *drawer) passing(k Faults) {
 	case k == Partitions:
 		d.strike(at, long, func(on bool) { d.Partition(a, b, on) }, "%s and %s parted after %v for %v", a, b, at, long)
 	case k == OneWay:
-		d.strike(at, long, func(on bool) { d.SetPath(a, b, func(p *Path) { p.Cut = on }) }, "nothing from %s to %s after %v for %v", a, b, at, long)
+		d.strike(at, long, func(on bool) { d.SetPath(a, b, func(p *Path) { p.Cut = on }) },
+			"nothing from %s to %s after %v for %v", a, b, at, long)
 	case k == Stops:
 		d.strike(at, long, h.Stop, "host %s: stopped after %v for %v", h, at, long)
 	case k == Flapping:

@@ -98,7 +98,8 @@ func TestPathOfFabric(t *testing.T) {
 		"loss":      {rdmatest.Path{Loss: 0.2}, 10 * time.Millisecond, 10 * time.Second},
 		"corrupt":   {rdmatest.Path{Corrupt: 0.2}, 10 * time.Millisecond, 10 * time.Second},
 		"duplicate": {rdmatest.Path{Duplicate: 1}, 0, 10 * time.Millisecond},
-		"reorder":   {rdmatest.Path{Reorder: 0.5, Jitter: 100 * time.Microsecond}, 200 * time.Microsecond, 10 * time.Second},
+		"reorder": {rdmatest.Path{Reorder: 0.5, Jitter: 100 * time.Microsecond}, 200 * time.Microsecond,
+			10 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			rdmatest.Run(t, 3, func(w *rdmatest.World) {
@@ -118,8 +119,8 @@ func TestPathOfFabric(t *testing.T) {
 	}
 }
 
-// TestPassingOnFabric: hosts on a fabric that are parted in both directions or in one, or stopped, go on when that ends,
-// and not before.
+// TestPassingOnFabric: hosts on a fabric that are parted in both directions or in one, or stopped, go on when that
+// ends, and not before.
 func TestPassingOnFabric(t *testing.T) {
 	const long = 300 * time.Millisecond
 	for name, set := range map[string]func(w *rdmatest.World, a, b *rdmatest.Host, on bool){

@@ -59,7 +59,8 @@ func TestReport(t *testing.T) {
 	dir := t.TempDir()
 	out := runBroken(t, "TestBrokenDeath", "-rdmatest.keep", dir)
 	m := regexp.MustCompile(`again: go test -run '\^TestBrokenDeath\$' -rdmatest.seed (\d+) -rdmatest.faults (\d+)\n`).FindStringSubmatch(out)
-	if m == nil || !strings.Contains(out, "The failure needs 1 of ") || !strings.Contains(out, "fault "+m[2]+": host server: ") {
+	if m == nil || !strings.Contains(out, "The failure needs 1 of ") ||
+		!strings.Contains(out, "fault "+m[2]+": host server: ") {
 		t.Fatalf("the report is\n%s", out)
 	}
 	name := filepath.Join(dir, "TestBrokenDeath-seed-"+m[1])
@@ -93,7 +94,8 @@ func TestReport(t *testing.T) {
 func TestProcesses(t *testing.T) {
 	t.Parallel()
 	out := runBroken(t, "TestBrokenDeath", "-rdmatest.keep", t.TempDir(), "-rdmatest.seeds", "20", "-rdmatest.j", "2")
-	if m := regexp.MustCompile(`TestBrokenDeath: 20 seeds in \w+, (\d+) failed \[`).FindStringSubmatch(out); m == nil || m[1] == "0" {
+	if m := regexp.MustCompile(`TestBrokenDeath: 20 seeds in \w+, (\d+) failed \[`).FindStringSubmatch(out); m == nil ||
+		m[1] == "0" {
 		t.Errorf("it prints\n%s", out)
 	}
 }

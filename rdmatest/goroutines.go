@@ -87,14 +87,16 @@ var standardDir = func() string {
 func (f frame) standard() bool {
 	first, _, _ := strings.Cut(f.fn, "/")
 	pkg, _, _ := strings.Cut(first, ".")
-	return strings.HasPrefix(f.place, standardDir+"/") || strings.Contains(f.fn, "/") && !strings.Contains(first, ".") ||
+	return strings.HasPrefix(f.place, standardDir+"/") ||
+		strings.Contains(f.fn, "/") && !strings.Contains(first, ".") ||
 		pkg == "runtime" || pkg == "sync" || pkg == "time" || pkg == "testing"
 }
 
 // ours reports whether a frame is of this module, and not of a test or an example.
 func (f frame) ours() bool {
 	file := f.place[:max(0, strings.LastIndex(f.place, ":"))]
-	return strings.HasPrefix(file, ownDir+"/") && !strings.HasSuffix(file, "_test.go") && !strings.HasPrefix(file, ownDir+"/examples/")
+	return strings.HasPrefix(file, ownDir+"/") && !strings.HasSuffix(file, "_test.go") &&
+		!strings.HasPrefix(file, ownDir+"/examples/")
 }
 
 // where returns the place in the user's program at which a goroutine is, and whether there is one.

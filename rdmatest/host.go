@@ -71,8 +71,8 @@ func (h *Host) IWARP() *verbs.Device {
 }
 
 // InfiniBand opens the device of an adapter of a fabric. Adapters of generated fabrics are host-1, host-2, and so on;
-// empty: the first that nobody uses. A host has one adapter, and an adapter one host: links, paths and stops are those of
-// hosts.
+// empty: the first that nobody uses. A host has one adapter, and an adapter one host: links, paths and stops are those
+// of hosts.
 func (h *Host) InfiniBand(f *Fabric, adapter string) *verbs.Device {
 	h.w.Helper()
 	d, err := h.sim.OpenInfiniBand(f.sim, adapter)

@@ -47,7 +47,8 @@ func TestPlanted(t *testing.T) {
 
 // served listens on a host with a region whose address and key it tells who connects, and has f serve each
 // connection.
-func served(w *rdmatest.World, h *rdmatest.Host, dev *verbs.Device, size int, f func(ctx context.Context, conn *cm.Conn)) *verbs.MR {
+func served(w *rdmatest.World, h *rdmatest.Host, dev *verbs.Device, size int,
+	f func(ctx context.Context, conn *cm.Conn)) *verbs.MR {
 	pd, err := dev.AllocPD()
 	if err != nil {
 		w.Fatal(err)
@@ -285,7 +286,8 @@ func earlyNotification(w *rdmatest.World, wrong bool) {
 			}
 			memory.Do(func(b []byte) {
 				if binary.BigEndian.Uint64(b) < binary.BigEndian.Uint64(number[:]) && !w.Failed() {
-					w.Errorf("number %d is announced, and %d is there", binary.BigEndian.Uint64(number[:]), binary.BigEndian.Uint64(b))
+					w.Errorf("number %d is announced, and %d is there", binary.BigEndian.Uint64(number[:]),
+						binary.BigEndian.Uint64(b))
 				}
 			})
 		}

@@ -77,8 +77,9 @@ func (p *player) part(from, to uint64) (bad uint64, output string, err error) {
 		return from, "", err
 	}
 	run := "^" + strings.ReplaceAll(p.t.Name(), "/", "$/^") + "$"
-	args := append(slices.Clone(os.Args[1:]), "-test.run="+run, "-test.timeout=0", "-test.v=false", "-test.count=1", "-test.coverprofile=", "-test.cpuprofile=",
-		"-test.memprofile=", "-test.blockprofile=", "-test.mutexprofile=", "-test.trace=", "-test.testlogfile=", "-test.paniconexit0=false",
+	args := append(slices.Clone(os.Args[1:]), "-test.run="+run, "-test.timeout=0", "-test.v=false", "-test.count=1",
+		"-test.coverprofile=", "-test.cpuprofile=", "-test.memprofile=", "-test.blockprofile=", "-test.mutexprofile=",
+		"-test.trace=", "-test.testlogfile=", "-test.paniconexit0=false",
 		"-rdmatest.first="+fmt.Sprint(from), "-rdmatest.seeds="+fmt.Sprint(to-from))
 	cmd := exec.Command(exe, args...)
 	cmd.Env = append(os.Environ(), "GOMAXPROCS=1", childEnv+"=1")

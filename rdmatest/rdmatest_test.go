@@ -221,14 +221,19 @@ func TestRemovedSends(t *testing.T) {
 // What a world cannot have fails the test, with a reason.
 func TestCannotBe(t *testing.T) {
 	for want, ask := range map[string]func(w *rdmatest.World, a, b *rdmatest.Host){
-		`there is a host "a" already`:                           func(w *rdmatest.World, _, _ *rdmatest.Host) { w.Host("a") },
-		"the path from a to b: Loss is 3: it is a probability":  path(func(p *rdmatest.Path) { p.Loss = 3 }),
-		"the path from a to b: Corrupt is NaN":                  path(func(p *rdmatest.Path) { p.Corrupt = math.NaN() }),
+		`there is a host "a" already`: func(w *rdmatest.World, _,
+			_ *rdmatest.Host) {
+			w.Host("a")
+		},
+		"the path from a to b: Loss is 3: it is a probability": path(func(p *rdmatest.Path) { p.Loss = 3 }),
+		"the path from a to b: Corrupt is NaN": path(
+			func(p *rdmatest.Path) { p.Corrupt = math.NaN() }),
 		"rate 0, delay -1ns, jitter 0s: none of them can be ne": path(func(p *rdmatest.Path) { p.Delay = -1 }),
 		"": path(func(p *rdmatest.Path) { p.Loss = 1 }),
 	} {
 		f := rdmatest.Find(t, 1, func(w *rdmatest.World) { ask(w, w.Host("a"), w.Host("b")) })
-		if want == "" && f != nil || want != "" && (f == nil || len(f.Texts) != 1 || !strings.Contains(f.Texts[0], want)) {
+		if want == "" && f != nil || want != "" &&
+			(f == nil || len(f.Texts) != 1 || !strings.Contains(f.Texts[0], want)) {
 			t.Errorf("%v, and not %q", f, want)
 		}
 	}

@@ -28,9 +28,10 @@ var (
 	seedsFlag  = flag.Int("rdmatest.seeds", 0, "play `n` seeds instead of what tests ask for")
 	firstFlag  = flag.Uint64("rdmatest.first", 0, "the first `seed`")
 	seedFlag   = flag.Int64("rdmatest.seed", -1, "play this `seed` only, and keep its trace")
-	faultsFlag = flag.String("rdmatest.faults", "", "let only drawn faults with these `numbers` strike, such as 1,3; none: no fault")
-	jobsFlag   = flag.Int("rdmatest.j", 1, "play in `n` processes")
-	keepFlag   = flag.String("rdmatest.keep", "", "the `directory` for traces; default: a temporary one")
+	faultsFlag = flag.String("rdmatest.faults", "",
+		"let only drawn faults with these `numbers` strike, such as 1,3; none: no fault")
+	jobsFlag = flag.Int("rdmatest.j", 1, "play in `n` processes")
+	keepFlag = flag.String("rdmatest.keep", "", "the `directory` for traces; default: a temporary one")
 )
 
 // Run plays a test in the worlds of as many seeds, one after another, and fails t at the first that fails. With the
@@ -239,7 +240,8 @@ func (p *player) shrink(seed uint64, o outcome, log *simnet.Log) *Failure {
 
 // String returns the failure as text.
 func (f *Failure) String() string {
-	return fmt.Sprintf("seed %d: %s\n  The seed stands for\n%s  The failure needs %d of %d faults.", f.Seed, strings.Join(f.Texts, "\n"), f.World,
+	return fmt.Sprintf("seed %d: %s\n  The seed stands for\n%s  The failure needs %d of %d faults.", f.Seed,
+		strings.Join(f.Texts, "\n"), f.World,
 		len(f.Faults), f.Drawn)
 }
 

@@ -117,7 +117,8 @@ type Path struct {
 
 // SetPath changes the path from one host to another, and not the way back. On InfiniBand packets feel it when they have
 // crossed the cables and switches of their fabric, which have faults of their own: see [Fabric]. Those of the subnet's
-// manager do not feel it. A path that cannot be, such as one with a negative delay, fails the test, and changes nothing.
+// manager do not feel it. A path that cannot be, such as one with a negative delay, fails the test, and changes
+// nothing.
 func (w *World) SetPath(from, to *Host, change func(*Path)) {
 	var err error
 	w.net.SetPath(from.sim, to.sim, func(p *simnet.Path) {
@@ -126,7 +127,8 @@ func (w *World) SetPath(from, to *Host, change func(*Path)) {
 		if err = q.check(); err != nil {
 			return
 		}
-		*p = simnet.Path{Rate: q.Rate, Delay: q.Delay, Loss: q.Loss, Duplicate: q.Duplicate, Reorder: q.Reorder, Jitter: q.Jitter,
+		*p = simnet.Path{Rate: q.Rate, Delay: q.Delay, Loss: q.Loss, Duplicate: q.Duplicate, Reorder: q.Reorder,
+			Jitter:  q.Jitter,
 			Corrupt: q.Corrupt, Cut: q.Cut, Dead: p.Dead}
 	})
 	if err != nil {
@@ -273,7 +275,8 @@ func (w *World) close() {
 	}
 	w.mu.Unlock()
 	if len(slow) > 0 && !w.Failed() {
-		w.Errorf("programs of %s have not ended %v after their context. Their goroutines:\n%s", strings.Join(slow, ", "), settle, waiting(w.bubble))
+		w.Errorf("programs of %s have not ended %v after their context. Their goroutines:\n%s",
+			strings.Join(slow, ", "), settle, waiting(w.bubble))
 	}
 	for _, h := range hosts {
 		for _, d := range h.takeDevices() {

@@ -37,10 +37,11 @@ type Stats struct {
 	Forgotten    uint64 // regions that Forget ended
 	Collected    uint64 // regions whose memory the garbage collector took
 	Unmapped     uint64 // regions whose memory the program unmapped, or gave back (WatchMapped)
-	Unwatched    uint64 // regions that ended with their handle: the system does not tell when their memory is unmapped (WatchMapped)
-	Regions      int    // open at present, including those that end when they are released
-	Bytes        int    // registered at present
-	InUse        int    // handles that are not released
+	// regions that ended with their handle: the system does not tell when their memory is unmapped (WatchMapped)
+	Unwatched uint64
+	Regions   int // open at present, including those that end when they are released
+	Bytes     int // registered at present
+	InUse     int // handles that are not released
 }
 
 // Cache keeps memory of one protection domain registered. Its methods may be called by several
@@ -89,10 +90,12 @@ func New(pd *verbs.PD, access verbs.Access, options *Options) (*Cache, error) {
 		opt = *options
 	}
 	if opt.MaxBytes < 0 || opt.MaxRegions < 0 {
-		return nil, &verbs.OpError{Op: op, Err: verbs.ErrInvalid, Detail: fmt.Sprintf("a budget of %d bytes and %d regions", opt.MaxBytes, opt.MaxRegions)}
+		return nil, &verbs.OpError{Op: op, Err: verbs.ErrInvalid,
+			Detail: fmt.Sprintf("a budget of %d bytes and %d regions", opt.MaxBytes, opt.MaxRegions)}
 	}
 	if access&verbs.MWBind != 0 {
-		return nil, &verbs.OpError{Op: op, Err: verbs.ErrInvalid, Detail: "MWBind: a region with a window cannot be closed"}
+		return nil, &verbs.OpError{Op: op, Err: verbs.ErrInvalid,
+			Detail: "MWBind: a region with a window cannot be closed"}
 	}
 	if opt.MaxBytes == 0 {
 		opt.MaxBytes = 1 << 30
@@ -404,7 +407,8 @@ func (c *Cache) Forget(buf []byte) error {
 	c.mu.Unlock()
 	c.close(&ended)
 	if busy > 0 {
-		return &verbs.OpError{Op: "regcache", Err: verbs.ErrBusy, Detail: fmt.Sprintf("%d regions of this memory end when they are released", busy)}
+		return &verbs.OpError{Op: "regcache", Err: verbs.ErrBusy,
+			Detail: fmt.Sprintf("%d regions of this memory end when they are released", busy)}
 	}
 	return nil
 }

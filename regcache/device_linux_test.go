@@ -99,7 +99,8 @@ func TestDevice(t *testing.T) {
 				}
 				runtime.GC()
 			}
-			mapped, err := syscall.Mmap(-1, 0, 1<<17, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_PRIVATE|syscall.MAP_ANON)
+			mapped, err := syscall.Mmap(-1, 0, 1<<17, syscall.PROT_READ|syscall.PROT_WRITE,
+				syscall.MAP_PRIVATE|syscall.MAP_ANON)
 			ok(t, err)
 			read(mapped[:n])
 			// This relies on what the runtime does with memory that is not its own.
@@ -109,7 +110,8 @@ func TestDevice(t *testing.T) {
 			ok(t, c.Forget(mapped))
 			ok(t, syscall.Munmap(mapped))
 			before := c.Stats()
-			mapped, err = syscall.Mmap(-1, 0, 1<<17, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_PRIVATE|syscall.MAP_ANON)
+			mapped, err = syscall.Mmap(-1, 0, 1<<17, syscall.PROT_READ|syscall.PROT_WRITE,
+				syscall.MAP_PRIVATE|syscall.MAP_ANON)
 			ok(t, err)
 			read(mapped[:n])
 			if s := c.Stats(); s.Misses != before.Misses+1 {

@@ -15,7 +15,8 @@ func ExampleCache_Get() {
 			return err
 		}
 		defer h.Release() // after the completion
-		if err := qp.PostSend(&verbs.SendWR{Op: verbs.OpSend, Flags: verbs.Signaled, SGL: []verbs.SGE{h.SGE(0, len(buf))}}); err != nil {
+		if err := qp.PostSend(&verbs.SendWR{Op: verbs.OpSend, Flags: verbs.Signaled,
+			SGL: []verbs.SGE{h.SGE(0, len(buf))}}); err != nil {
 			return err
 		}
 		var wcs [1]verbs.WC

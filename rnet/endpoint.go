@@ -36,7 +36,8 @@ type endpoint struct {
 }
 
 // newEndpoint creates an endpoint; create creates the queue pair.
-func newEndpoint(dev *verbs.Device, opt Options, create func(*verbs.PD, verbs.QPInit) (*verbs.QP, error)) (e *endpoint, err error) {
+func newEndpoint(dev *verbs.Device, opt Options, create func(*verbs.PD, verbs.QPInit) (*verbs.QP, error)) (e *endpoint,
+	err error) {
 	e = &endpoint{notify: &notifier{}}
 	defer func() {
 		if err != nil {

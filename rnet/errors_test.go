@@ -21,7 +21,8 @@ import (
 func TestTimeouts(t *testing.T) {
 	for err, want := range map[error]bool{
 		os.ErrDeadlineExceeded: true, context.DeadlineExceeded: true, cm.ErrTimeout: true, syscall.ETIMEDOUT: true,
-		fmt.Errorf("%w: the peer", syscall.ETIMEDOUT): true, io.EOF: false, syscall.ECONNREFUSED: false, net.ErrClosed: false,
+		fmt.Errorf("%w: the peer", syscall.ETIMEDOUT): true, io.EOF: false, syscall.ECONNREFUSED: false,
+		net.ErrClosed: false,
 	} {
 		var e net.Error = &net.OpError{Op: "read", Err: netError(err)}
 		if e.Timeout() != want || !errors.Is(e, err) {
@@ -47,7 +48,8 @@ func TestDialContextEnds(t *testing.T) {
 	for _, ctx := range []context.Context{canceled, late} {
 		_, err := Dial(ctx, dev, at)
 		var e net.Error
-		if !errors.Is(err, ctx.Err()) || !errors.As(err, &e) || e.Timeout() != (ctx == late) || !strings.Contains(err.Error(), at) {
+		if !errors.Is(err, ctx.Err()) || !errors.As(err, &e) || e.Timeout() != (ctx == late) ||
+			!strings.Contains(err.Error(), at) {
 			t.Errorf("%v: %v", ctx.Err(), err)
 		}
 	}

@@ -26,7 +26,10 @@ func TestHeld(t *testing.T) {
 			go c.Read(make([]byte, 1))
 			return nil
 		},
-		"a Write that fills the ring": func(c *Conn) error { _, err := c.Write(make([]byte, 2*DefaultBuffer)); return err },
+		"a Write that fills the ring": func(c *Conn) error {
+			_, err := c.Write(make([]byte, 2*DefaultBuffer))
+			return err
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, b := testPair(t, Options{IOMaps: 1, KeepAlive: -1})

@@ -63,7 +63,10 @@ func TestSharedMemory(t *testing.T) {
 func TestSCTP(t *testing.T) {
 	t.Parallel()
 	overIWARP(t, func(t testing.TB) *verbs.Device {
-		dev, _ := loopback.Open(t, func(addr string) (*verbs.Device, error) { return iwarp.Open(addr, &iwarp.Options{SCTP: true}) })
+		dev, _ := loopback.Open(t, func(addr string) (*verbs.Device,
+			error) {
+			return iwarp.Open(addr, &iwarp.Options{SCTP: true})
+		})
 		return dev
 	})
 }
@@ -186,7 +189,8 @@ func TestIWARPMessages(t *testing.T) {
 			t.Fatal(err)
 		}
 		word := peer.in.words.Bytes()[wc[0].ID*4:]
-		if got := rsocket.Message(binary.LittleEndian.Uint32(word)); wc[0].Op != verbs.WCRecv || wc[0].ByteLen != 4 || wc[0].ID != uint64(i) || got != m {
+		if got := rsocket.Message(binary.LittleEndian.Uint32(word)); wc[0].Op != verbs.WCRecv || wc[0].ByteLen != 4 ||
+			wc[0].ID != uint64(i) || got != m {
 			t.Errorf("message %d is %v, %+v, want %v", i, got, wc[0], m)
 		}
 	}

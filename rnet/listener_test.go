@@ -63,7 +63,8 @@ func TestAddresses(t *testing.T) {
 	defer b.Close()
 	if a.RemoteAddr().String() != l.Addr().String() || b.LocalAddr().String() != l.Addr().String() ||
 		a.LocalAddr().String() != b.RemoteAddr().String() || a.LocalAddr().(*net.TCPAddr).AddrPort().Addr() != addr {
-		t.Errorf("dialed from %v to %v, accepted from %v at %v, listener %v", a.LocalAddr(), a.RemoteAddr(), b.RemoteAddr(), b.LocalAddr(), l.Addr())
+		t.Errorf("dialed from %v to %v, accepted from %v at %v, listener %v", a.LocalAddr(), a.RemoteAddr(),
+			b.RemoteAddr(), b.LocalAddr(), l.Addr())
 	}
 }
 
@@ -116,7 +117,8 @@ func TestRefused(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if c, err := (&Dialer{Device: dev}).DialContext(ctx, "tcp", l.Addr().String()); !errors.Is(err, context.Canceled) || c != nil {
+	if c, err := (&Dialer{Device: dev}).DialContext(ctx, "tcp", l.Addr().String()); !errors.Is(err, context.Canceled) ||
+		c != nil {
 		t.Errorf("cancelled: %v", err)
 	}
 }
@@ -173,7 +175,8 @@ func TestNoRsocket(t *testing.T) {
 	l, _ := listen(t)
 	dev, _ := open(t)
 	var reject *cm.RejectError
-	if _, err := cm.Dial(t.Context(), dev, l.Addr().String(), cm.WithPrivateData([]byte("hello"))); !errors.As(err, &reject) {
+	if _, err := cm.Dial(t.Context(), dev, l.Addr().String(), cm.WithPrivateData([]byte("hello"))); !errors.As(err,
+		&reject) {
 		t.Errorf("Dial without rsocket's data: %v", err)
 	}
 	other, err := cm.Listen(t.Context(), dev, ":0")

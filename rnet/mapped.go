@@ -41,14 +41,16 @@ func (c *Conn) mapNow(offset int64, register func() (*verbs.MR, error)) (*verbs.
 		}
 	}
 	if index < 0 {
-		return nil, c.opError("map", fmt.Errorf("%w: the peer has room for %d mapped buffers", verbs.ErrNoMemory, len(c.maps)))
+		return nil,
+			c.opError("map", fmt.Errorf("%w: the peer has room for %d mapped buffers", verbs.ErrNoMemory, len(c.maps)))
 	}
 	mr, err := register()
 	if err != nil {
 		return nil, c.opError("map", err)
 	}
 	c.maps[index] = mr
-	m := rsocket.IOMap{Offset: uint64(offset), SGE: rsocket.SGE{Addr: mr.Addr(), Key: uint32(mr.RKey()), Length: uint32(mr.Len())}}
+	m := rsocket.IOMap{Offset: uint64(offset),
+		SGE: rsocket.SGE{Addr: mr.Addr(), Key: uint32(mr.RKey()), Length: uint32(mr.Len())}}
 	c.stream.SendIOMap(index, m, &c.post)
 	c.postNow(nil)
 	return mr, c.err

@@ -155,8 +155,10 @@ func (p *PacketConn) find(ctx context.Context, address string) (netip.AddrPort, 
 	case err != nil:
 		return netip.AddrPort{}, err
 	case port.Link == verbs.LinkInfiniBand:
-		return netip.AddrPort{}, &verbs.OpError{Op: "listen", Err: verbs.ErrNotSupported, Detail: "datagrams find their peers over UDP of the host, and " +
-			p.dev.Name() + " has no interface there: use rnet.Listen and Dial, or datagram services of package cm (cm.UDP)"}
+		return netip.AddrPort{}, &verbs.OpError{Op: "listen", Err: verbs.ErrNotSupported,
+			Detail: "datagrams find their peers over UDP of the host, and " +
+				p.dev.Name() +
+				" has no interface there: use rnet.Listen and Dial, or datagram services of package cm (cm.UDP)"}
 	}
 	gids, err := p.dev.GIDs(1)
 	if err != nil {
@@ -166,7 +168,8 @@ func (p *PacketConn) find(ctx context.Context, address string) (netip.AddrPort, 
 		p.sgid = g.Index
 		return netip.AddrPortFrom(g.GID.Addr(), uint16(number)), nil
 	}
-	return netip.AddrPort{}, &verbs.OpError{Op: "listen", Err: verbs.ErrNotFound, Detail: host + " is no address of " + p.dev.Name()}
+	return netip.AddrPort{}, &verbs.OpError{Op: "listen", Err: verbs.ErrNotFound,
+		Detail: host + " is no address of " + p.dev.Name()}
 }
 
 // rowOf returns the row of a GID table with an address; empty: any, an address that is good beyond the link before

@@ -70,8 +70,9 @@ func TestPacketSendFails(t *testing.T) {
 	a.mu.Lock()
 	slot := a.write.free[len(a.write.free)-1]
 	a.write.free = a.write.free[:len(a.write.free)-1]
-	wr := verbs.SendWR{ID: uint64(slot), Op: verbs.OpSend, Flags: verbs.Signaled, SGL: []verbs.SGE{{Addr: 64, Length: 64, LKey: 1}},
-		AH: a.peers[b.local].ah, RemoteQPN: a.peers[b.local].qpn}
+	wr := verbs.SendWR{ID: uint64(slot), Op: verbs.OpSend, Flags: verbs.Signaled,
+		SGL: []verbs.SGE{{Addr: 64, Length: 64, LKey: 1}},
+		AH:  a.peers[b.local].ah, RemoteQPN: a.peers[b.local].qpn}
 	err := a.qp.PostSend(&wr)
 	a.mu.Unlock()
 	if err != nil {

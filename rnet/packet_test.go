@@ -214,7 +214,8 @@ func TestListenPacketErrors(t *testing.T) {
 		t.Errorf("an address of others: %v", err)
 	}
 	for _, address := range []string{"nonsense", "", ":99999", ":nonsense"} {
-		if _, err := ListenPacket(t.Context(), a.dev, address); !errors.Is(err, verbs.ErrInvalid) || !strings.Contains(err.Error(), strconv.Quote(address)) {
+		if _, err := ListenPacket(t.Context(), a.dev, address); !errors.Is(err, verbs.ErrInvalid) ||
+			!strings.Contains(err.Error(), strconv.Quote(address)) {
 			t.Errorf("%q: %v", address, err)
 		}
 	}

@@ -37,7 +37,10 @@ func byHand(t testing.TB, da, db *verbs.Device, oa, ob Options) (a, b *Conn) {
 		}
 	}
 	mk := func(dev *verbs.Device, o Options) (*endpoint, verbs.Endpoint) {
-		e, err := newEndpoint(dev, o, func(pd *verbs.PD, init verbs.QPInit) (*verbs.QP, error) { return pd.CreateQP(init) })
+		e, err := newEndpoint(dev, o, func(pd *verbs.PD, init verbs.QPInit) (*verbs.QP,
+			error) {
+			return pd.CreateQP(init)
+		})
 		must(err)
 		end, err := e.qp.Endpoint(0)
 		must(err)

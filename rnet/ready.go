@@ -197,7 +197,10 @@ func (c *Conn) TryMap(buf []byte, offset int64) (*verbs.MR, error) {
 	if err := c.writeErr(); err != nil {
 		return nil, c.opError("map", err)
 	}
-	return c.mapNow(offset, func() (*verbs.MR, error) { return c.ep.pd.RegMR(buf, mapAccess, verbs.External(uint64(offset))) })
+	return c.mapNow(offset, func() (*verbs.MR,
+		error) {
+		return c.ep.pd.RegMR(buf, mapAccess, verbs.External(uint64(offset)))
+	})
 }
 
 // Disconnect does to the peer what Close does: it reads io.EOF and can write no more. Disconnect

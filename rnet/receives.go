@@ -52,5 +52,6 @@ func (c *Conn) word(wc *verbs.WC) {
 		c.fail(fmt.Errorf("%w: it sent %d bytes for a message", rsocket.ErrProtocol, wc.ByteLen))
 		return
 	}
-	c.message(c.stream.Word(c.ep.in.words.Bytes()[wc.ID*rsocket.WordSize:]), true) // behind WRITEs of which nothing tells
+	// behind WRITEs of which nothing tells
+	c.message(c.stream.Word(c.ep.in.words.Bytes()[wc.ID*rsocket.WordSize:]), true)
 }

@@ -399,7 +399,8 @@ func TestOptions(t *testing.T) {
 		"Inline":     {Inline: 1 << 30},
 		"IOMaps":     {IOMaps: 1 << 20},
 	} {
-		if _, err := o.withDefaults(dev); !errors.Is(err, verbs.ErrInvalid) || !bytes.Contains([]byte(err.Error()), []byte(name)) {
+		if _, err := o.withDefaults(dev); !errors.Is(err, verbs.ErrInvalid) ||
+			!bytes.Contains([]byte(err.Error()), []byte(name)) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

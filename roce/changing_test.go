@@ -40,12 +40,14 @@ func TestPayloadThatChanges(t *testing.T) {
 			}
 		})
 		for i := range 300 {
-			wr := verbs.SendWR{ID: uint64(i), Op: op, Flags: verbs.Signaled, SGL: []verbs.SGE{ends[0].MR.SGE(0, size)}, Remote: ends[1].MR.Remote()}
+			wr := verbs.SendWR{ID: uint64(i), Op: op, Flags: verbs.Signaled, SGL: []verbs.SGE{ends[0].MR.SGE(0, size)},
+				Remote: ends[1].MR.Remote()}
 			if err := ends[0].QP.PostSend(&wr); err != nil {
 				t.Fatal(err)
 			}
 			var wc [1]verbs.WC
-			if n, err := ends[0].CQ.Wait(t.Context(), wc[:]); n != 1 || err != nil || wc[0].Status != verbs.StatusSuccess {
+			if n, err := ends[0].CQ.Wait(t.Context(), wc[:]); n != 1 || err != nil ||
+				wc[0].Status != verbs.StatusSuccess {
 				t.Fatal(n, err, wc[0].Status)
 			}
 		}

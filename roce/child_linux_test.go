@@ -68,7 +68,8 @@ func openParty(address string) (p *party, err error) {
 	if p.dev, err = roce.Open(address, nil); err != nil {
 		return nil, err
 	}
-	if p.agent, err = umad.Open(p.dev, 1, ib.QP1, umad.Spec{Class: mad.ClassCM, Methods: []mad.Method{mad.MethodSend}}); err != nil {
+	if p.agent, err = umad.Open(p.dev, 1, ib.QP1,
+		umad.Spec{Class: mad.ClassCM, Methods: []mad.Method{mad.MethodSend}}); err != nil {
 		return nil, err
 	}
 	if p.pd, err = p.dev.AllocPD(); err != nil {

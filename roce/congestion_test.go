@@ -37,7 +37,8 @@ func TestCongestion(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			for range 50 {
-				if err := x.QP.PostSend(&verbs.SendWR{Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: []verbs.SGE{x.MR.SGE(0, 4096)}, Remote: y.MR.Remote()}); err != nil {
+				if err := x.QP.PostSend(&verbs.SendWR{Op: verbs.OpWrite, Flags: verbs.Signaled,
+					SGL: []verbs.SGE{x.MR.SGE(0, 4096)}, Remote: y.MR.Remote()}); err != nil {
 					t.Fatal(err)
 				}
 				var wcs [1]verbs.WC
@@ -50,7 +51,8 @@ func TestCongestion(t *testing.T) {
 					t.Fatal("nobody is told")
 				}
 			}
-			if marked := loopback.Counter(t, b, "rcvd_ecn_marked"); !c.told && (marked != 0 || loopback.Counter(t, b, "sent_cnp") != 0) {
+			if marked := loopback.Counter(t, b, "rcvd_ecn_marked"); !c.told &&
+				(marked != 0 || loopback.Counter(t, b, "sent_cnp") != 0) {
 				t.Errorf("%d marked packets, %d CNPs", marked, loopback.Counter(t, b, "sent_cnp"))
 			}
 		})
@@ -91,7 +93,8 @@ func TestCongestionChoice(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for s, _ := x.QP.Stats(); s.RecvCNPs == 0; s, _ = x.QP.Stats() {
-		if err := x.QP.PostSend(&verbs.SendWR{Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: []verbs.SGE{x.MR.SGE(0, 4096)}, Remote: y.MR.Remote()}); err != nil {
+		if err := x.QP.PostSend(&verbs.SendWR{Op: verbs.OpWrite, Flags: verbs.Signaled,
+			SGL: []verbs.SGE{x.MR.SGE(0, 4096)}, Remote: y.MR.Remote()}); err != nil {
 			t.Fatal(err)
 		}
 		var wcs [1]verbs.WC
@@ -102,7 +105,8 @@ func TestCongestionChoice(t *testing.T) {
 	if s, _ := x.QP.Stats(); s.Rate == 0 || s.Rate >= 1e9 { // its counts and its rate are of one time
 		t.Errorf("a notification leaves the rate at %d", s.Rate)
 	}
-	for s, _ := y.QP.Stats(); s.Marked == 0 || s.SentCNPs == 0; s, _ = y.QP.Stats() { // what is counted is shown a little later
+	// what is counted is shown a little later
+	for s, _ := y.QP.Stats(); s.Marked == 0 || s.SentCNPs == 0; s, _ = y.QP.Stats() {
 		if y.CQ.Poll(make([]verbs.WC, 1)); ctx.Err() != nil {
 			t.Fatalf("the receiver counts %+v", s.QPCounts)
 		}

@@ -49,7 +49,8 @@ func newForger(t *testing.T) *forger {
 	local, err := f.qp.Endpoint(0)
 	f.ok(err)
 	peer := f.sock.LocalAddr().(*net.UDPAddr).AddrPort().Addr()
-	f.ok(f.qp.Connect(local, verbs.Endpoint{QPN: forgedQPN, PSN: 0xfffffe, GID: ib.GIDFromAddr(peer), MTU: verbs.MTU1024}, nil))
+	f.ok(f.qp.Connect(local, verbs.Endpoint{QPN: forgedQPN, PSN: 0xfffffe, GID: ib.GIDFromAddr(peer),
+		MTU: verbs.MTU1024}, nil))
 	f.psn = 0xfffffe
 	return f
 }
@@ -78,7 +79,8 @@ func (f *forger) ok(err error) {
 // write is a WRITE of 8 bytes to the region, in sequence.
 func (f *forger) write() *ib.Packet {
 	return &ib.Packet{
-		BTH:     ib.BTH{Opcode: ib.TransportRC.Join(ib.OpWriteOnly), PKey: ib.DefaultPKey, DestQP: f.qp.Num(), PSN: f.psn, AckReq: true},
+		BTH: ib.BTH{Opcode: ib.TransportRC.Join(ib.OpWriteOnly), PKey: ib.DefaultPKey, DestQP: f.qp.Num(),
+			PSN: f.psn, AckReq: true},
 		RETH:    ib.RETH{VA: f.mr.Addr(), RKey: f.mr.RKey(), DMALen: 8},
 		Payload: []byte("forged!!"),
 	}
@@ -156,12 +158,15 @@ func TestForgedFrames(t *testing.T) {
 		{"QP 0", "dropped_no_such_qp", func(p *ib.Packet) { p.DestQP = 0 }},
 		{"QP 1", "dropped_no_such_qp", func(p *ib.Packet) { p.DestQP = 1 }},
 		{"P_Key", "dropped_pkey_mismatch", func(p *ib.Packet) { p.PKey = 0x1234 }},
-		{"UC's opcode", "dropped_wrong_transport", func(p *ib.Packet) { p.Opcode = ib.TransportUC.Join(ib.OpWriteOnly) }},
+		{"UC's opcode", "dropped_wrong_transport",
+			func(p *ib.Packet) { p.Opcode = ib.TransportUC.Join(ib.OpWriteOnly) }},
 		{"duplicate", "dropped_duplicate", func(p *ib.Packet) { p.PSN = p.PSN.Add(-1) }},
 		{"far ahead", "dropped_out_of_sequence", func(p *ib.Packet) { p.PSN = p.PSN.Add(5000) }},
 		{"far behind", "dropped_duplicate", func(p *ib.Packet) { p.PSN = p.PSN.Add(-1 << 22) }},
-		{"answer to nothing", "dropped_unexpected_response", func(p *ib.Packet) { p.Opcode = ib.TransportRC.Join(ib.OpAck); p.Payload = nil }},
-		{"data for nothing", "dropped_unexpected_response", func(p *ib.Packet) { p.Opcode = ib.TransportRC.Join(ib.OpReadResponseOnly) }},
+		{"answer to nothing", "dropped_unexpected_response",
+			func(p *ib.Packet) { p.Opcode = ib.TransportRC.Join(ib.OpAck); p.Payload = nil }},
+		{"data for nothing", "dropped_unexpected_response",
+			func(p *ib.Packet) { p.Opcode = ib.TransportRC.Join(ib.OpReadResponseOnly) }},
 		{"NAK of nothing", "dropped_unexpected_response", func(p *ib.Packet) {
 			p.Opcode, p.Payload, p.AETH.Syndrome = ib.TransportRC.Join(ib.OpAck), nil, ib.NAK(ib.NAKRemoteAccessError)
 		}},
@@ -301,14 +306,17 @@ func TestForgedRequests(t *testing.T) {
 		"middle of nothing": {ib.NAKInvalidRequest, func(p *ib.Packet) {
 			p.Opcode, p.Payload = ib.TransportRC.Join(ib.OpWriteMiddle), make([]byte, 1024)
 		}},
-		"last of nothing":     {ib.NAKInvalidRequest, func(p *ib.Packet) { p.Opcode = ib.TransportRC.Join(ib.OpSendLast) }},
-		"short first":         {ib.NAKInvalidRequest, func(p *ib.Packet) { p.Opcode = ib.TransportRC.Join(ib.OpWriteFirst) }},
-		"longer than said":    {ib.NAKInvalidRequest, func(p *ib.Packet) { p.RETH.DMALen = 4 }},
-		"shorter than said":   {ib.NAKInvalidRequest, func(p *ib.Packet) { p.RETH.DMALen = 800 }},
-		"beyond the path MTU": {ib.NAKInvalidRequest, func(p *ib.Packet) { p.RETH.DMALen, p.Payload = 1028, make([]byte, 1028) }},
-		"wrong key":           {ib.NAKRemoteAccessError, func(p *ib.Packet) { p.RETH.RKey ^= 0x10000 }},
-		"out of bounds":       {ib.NAKRemoteAccessError, func(p *ib.Packet) { p.RETH.VA += 4089 }},
-		"huge":                {ib.NAKInvalidRequest, func(p *ib.Packet) { p.RETH.DMALen = 1<<32 - 1 }},
+		"last of nothing": {ib.NAKInvalidRequest,
+			func(p *ib.Packet) { p.Opcode = ib.TransportRC.Join(ib.OpSendLast) }},
+		"short first": {ib.NAKInvalidRequest,
+			func(p *ib.Packet) { p.Opcode = ib.TransportRC.Join(ib.OpWriteFirst) }},
+		"longer than said":  {ib.NAKInvalidRequest, func(p *ib.Packet) { p.RETH.DMALen = 4 }},
+		"shorter than said": {ib.NAKInvalidRequest, func(p *ib.Packet) { p.RETH.DMALen = 800 }},
+		"beyond the path MTU": {ib.NAKInvalidRequest,
+			func(p *ib.Packet) { p.RETH.DMALen, p.Payload = 1028, make([]byte, 1028) }},
+		"wrong key":     {ib.NAKRemoteAccessError, func(p *ib.Packet) { p.RETH.RKey ^= 0x10000 }},
+		"out of bounds": {ib.NAKRemoteAccessError, func(p *ib.Packet) { p.RETH.VA += 4089 }},
+		"huge":          {ib.NAKInvalidRequest, func(p *ib.Packet) { p.RETH.DMALen = 1<<32 - 1 }},
 		"huge READ": {ib.NAKInvalidRequest, func(p *ib.Packet) {
 			p.Opcode, p.Payload, p.RETH.DMALen = ib.TransportRC.Join(ib.OpReadRequest), nil, 1<<32-1
 		}},
@@ -327,7 +335,8 @@ func TestForgedRequests(t *testing.T) {
 		}
 		var nak ib.Packet
 		f.ok(nak.Decode(answer[:n-ib.ICRCLen]))
-		if s := nak.AETH.Syndrome; nak.Opcode.Info().Class != ib.ClassAck || !s.IsNAK() || s.Code() != c.nak || nak.DestQP != forgedQPN {
+		if s := nak.AETH.Syndrome; nak.Opcode.Info().Class != ib.ClassAck || !s.IsNAK() || s.Code() != c.nak ||
+			nak.DestQP != forgedQPN {
 			t.Errorf("%s: answered with %v %v, want NAK %v", name, nak.Opcode, s, c.nak)
 		}
 		if s := f.qp.State(); s != verbs.StateError {

@@ -49,7 +49,8 @@ func findLink(addr netip.Addr) (link, error) {
 			}
 			if whole || i.Flags&net.FlagLoopback != 0 && addr.Is4() && p.Masked().Contains(addr) {
 				const up = net.FlagUp | net.FlagRunning
-				return link{name: i.Name, index: i.Index, mtu: i.MTU, speed: linkwatch.Speed(i.Name), mac: i.HardwareAddr, up: i.Flags&up == up}, nil
+				return link{name: i.Name, index: i.Index, mtu: i.MTU, speed: linkwatch.Speed(i.Name),
+					mac: i.HardwareAddr, up: i.Flags&up == up}, nil
 			}
 		}
 	}

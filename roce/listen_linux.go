@@ -86,7 +86,8 @@ func (s processes) Claim(service, mask uint64) error {
 	switch {
 	case portshare.Claimed(err):
 		return &verbs.OpError{Op: "claim_service", Err: verbs.ErrBusy, Detail: fmt.Sprintf(
-			"service id %#x of %v has a listener in another process: use another port or service id", service, s.local.Addr())}
+			"service id %#x of %v has a listener in another process: use another port or service id", service,
+			s.local.Addr())}
 	case err != nil:
 		return &verbs.OpError{Op: "claim_service", Err: verbs.ErrNoMemory, Detail: err.Error()}
 	}
@@ -94,4 +95,5 @@ func (s processes) Claim(service, mask uint64) error {
 }
 
 // Release undoes Claim.
-func (s processes) Release(service, mask uint64) { _ = s.Member.Release(service, mask) } // the process's end releases it in any case
+// the process's end releases it in any case
+func (s processes) Release(service, mask uint64) { _ = s.Member.Release(service, mask) }

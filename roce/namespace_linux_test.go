@@ -22,7 +22,8 @@ func inNamespace(t *testing.T) bool {
 	if !loopback.InNamespace(t, 65536) {
 		return false
 	}
-	for _, args := range []string{"link add left mtu 9000 type veth peer name right", "link set left up", "link set right up"} {
+	for _, args := range []string{"link add left mtu 9000 type veth peer name right", "link set left up",
+		"link set right up"} {
 		if exec.Command("ip", strings.Fields(args)...).Run() != nil {
 			return true
 		}
@@ -79,7 +80,8 @@ func reachesItself(addr netip.Addr) bool {
 
 func assignAddress(addr netip.Addr) error {
 	if namespaceLink != "lo" { // without asking the network whether somebody has it
-		out, err := exec.Command("ip", "addr", "add", addr.String()+"/64", "dev", namespaceLink, "nodad").CombinedOutput()
+		out, err := exec.Command("ip", "addr", "add", addr.String()+"/64", "dev", namespaceLink,
+			"nodad").CombinedOutput()
 		if err != nil {
 			return fmt.Errorf("adding %v to %s: %w: %s", addr, namespaceLink, err, out)
 		}

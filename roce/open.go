@@ -69,7 +69,8 @@ func Open(address string, opt *Options) (*verbs.Device, error) {
 	}
 	p.watch = link.watch(addr)
 	p.init()
-	return statsocket.Publish(driver.NewDevice(packetdev.NewControlled("roce:"+addr.String(), "roce", link.guid(addr), p, control))), nil
+	return statsocket.Publish(driver.NewDevice(packetdev.NewControlled("roce:"+addr.String(), "roce", link.guid(addr),
+		p, control))), nil
 }
 
 // GUID returns the globally unique identifier of the device of a local address, whether it is open

@@ -31,7 +31,8 @@ func TestPace(t *testing.T) {
 	send := func() {
 		t.Helper()
 		for posted < count && posted-done < depth {
-			if err := x.QP.PostSend(&verbs.SendWR{Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: []verbs.SGE{x.MR.SGE(0, size)}, Remote: y.MR.Remote()}); err != nil {
+			if err := x.QP.PostSend(&verbs.SendWR{Op: verbs.OpWrite, Flags: verbs.Signaled,
+				SGL: []verbs.SGE{x.MR.SGE(0, size)}, Remote: y.MR.Remote()}); err != nil {
 				t.Fatal(err)
 			}
 			posted++

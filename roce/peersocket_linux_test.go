@@ -55,7 +55,8 @@ func (k *talker) connect(to netip.Addr) *verbs.QP {
 	local, err := qp.Endpoint(0)
 	k.ok(err)
 	// Nothing is sent twice within the test.
-	k.ok(qp.Connect(local, verbs.Endpoint{QPN: forgedQPN, GID: ib.GIDFromAddr(to), MTU: verbs.MTU1024}, &verbs.ConnectOptions{Timeout: 24}))
+	k.ok(qp.Connect(local, verbs.Endpoint{QPN: forgedQPN, GID: ib.GIDFromAddr(to), MTU: verbs.MTU1024},
+		&verbs.ConnectOptions{Timeout: 24}))
 	return qp
 }
 
@@ -68,7 +69,8 @@ func (k *talker) say(qp *verbs.QP) {
 func (k *talker) peer() (*net.UDPConn, netip.Addr) {
 	for {
 		addr := loopback.Next()
-		if sock, err := net.ListenUDP("udp4", net.UDPAddrFromAddrPort(netip.AddrPortFrom(addr, ib.UDPPort))); err == nil {
+		if sock, err := net.ListenUDP("udp4",
+			net.UDPAddrFromAddrPort(netip.AddrPortFrom(addr, ib.UDPPort))); err == nil {
 			k.Cleanup(func() { sock.Close() })
 			return sock, addr
 		}
@@ -186,7 +188,8 @@ func TestTraceBothSides(t *testing.T) {
 		own, from := counters[1-i], addrs[i].As4()
 		lost := peer["sent_pkts"] - min(own["rcvd_pkts"], peer["sent_pkts"])
 		if n := own["rcvd_pkts_icrc_id_solved"]; n > 1+lost || own["dropped_icrc_error"] > 0 {
-			t.Errorf("%d identifications of %d were not predicted, %d ICRCs were wrong", n, own["rcvd_pkts"], own["dropped_icrc_error"])
+			t.Errorf("%d identifications of %d were not predicted, %d ICRCs were wrong", n, own["rcvd_pkts"],
+				own["dropped_icrc_error"])
 		}
 		sent := map[string]int{}
 		for _, p := range packets[i] {
@@ -216,7 +219,8 @@ func exchange(t *testing.T, devs [2]*verbs.Device) {
 	for round, n := range []int{8, 5000, 8, 8, 40_000, 100, size, 8, 70_000} {
 		for i := range s {
 			for _, op := range []verbs.SendOp{verbs.OpWrite, verbs.OpRead} {
-				err := s[i].QP.PostSend(&verbs.SendWR{Op: op, Flags: verbs.Signaled, SGL: []verbs.SGE{s[i].MR.SGE(0, n)}, Remote: s[1-i].MR.Remote()})
+				err := s[i].QP.PostSend(&verbs.SendWR{Op: op, Flags: verbs.Signaled,
+					SGL: []verbs.SGE{s[i].MR.SGE(0, n)}, Remote: s[1-i].MR.Remote()})
 				if err != nil {
 					t.Fatal(err)
 				}

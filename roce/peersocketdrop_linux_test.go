@@ -47,7 +47,8 @@ func TestDroppedWay(t *testing.T) {
 	// port returns where a packet of a route comes from.
 	port := func(r *route) uint16 {
 		var b ibta.Batch
-		b.SetDatagram(&ibta.Vector{Path: r}, &ib.Packet{BTH: ib.BTH{Opcode: ib.UDSendOnly, DestQP: 5}, Payload: make([]byte, 8)})
+		b.SetDatagram(&ibta.Vector{Path: r}, &ib.Packet{BTH: ib.BTH{Opcode: ib.UDSendOnly, DestQP: 5},
+			Payload: make([]byte, 8)})
 		if err := p.Send(&b); err != nil {
 			t.Fatal(err)
 		}

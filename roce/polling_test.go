@@ -34,7 +34,8 @@ func BenchmarkPolling(b *testing.B) {
 
 func writeAndPoll(b *testing.B, p [2]pair.End, count int) {
 	var wcs [1]verbs.WC
-	wr := verbs.SendWR{Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: []verbs.SGE{p[0].MR.SGE(0, 64)}, Remote: p[1].MR.Remote()}
+	wr := verbs.SendWR{Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: []verbs.SGE{p[0].MR.SGE(0, 64)},
+		Remote: p[1].MR.Remote()}
 	for range count {
 		if err := p[0].QP.PostSend(&wr); err != nil {
 			b.Error(err)

@@ -60,9 +60,11 @@ func (p *port) Ports() int { return 1 }
 func (p *port) Info(int) softdev.PortInfo {
 	mtu := p.watch.MTU()
 	return softdev.PortInfo{
-		PortAttr: verbs.PortAttr{State: p.watch.PortState(), Link: verbs.LinkEthernet, NetDev: p.link.name, MaxMTU: verbs.MTU4096,
+		PortAttr: verbs.PortAttr{State: p.watch.PortState(), Link: verbs.LinkEthernet, NetDev: p.link.name,
+			MaxMTU:    verbs.MTU4096,
 			ActiveMTU: pathMTU(mtu), LinkMTU: mtu, SpeedMbps: p.link.speed},
-		GIDTable:  []verbs.GIDEntry{{Index: 0, GID: ib.GIDFromAddr(p.local.Addr()), Type: verbs.GIDRoCEv2, NetDev: p.link.name}},
+		GIDTable: []verbs.GIDEntry{{Index: 0, GID: ib.GIDFromAddr(p.local.Addr()), Type: verbs.GIDRoCEv2,
+			NetDev: p.link.name}},
 		PKeyTable: softdev.OnePartition,
 	}
 }
@@ -82,7 +84,8 @@ func (p *port) CheckRoute(from, to netip.Addr) error {
 // socket buffer is assumed to be as large as ours, half of which is the kernel's own overhead.
 func (p *port) Limits() ibta.Limits {
 	f := p.sock.Features()
-	return ibta.Limits{MaxPackets: f.MaxSegments, MaxBytes: netio.MaxPayload, Window: p.window(), Overhead: packetOverhead, LinkOverhead: linkOverhead, SteeringBits: steer.Bits}
+	return ibta.Limits{MaxPackets: f.MaxSegments, MaxBytes: netio.MaxPayload, Window: p.window(),
+		Overhead: packetOverhead, LinkOverhead: linkOverhead, SteeringBits: steer.Bits}
 }
 
 const (
@@ -118,7 +121,8 @@ func (p *port) Resolve(attr *verbs.AHAttr) (ibta.Path, error) {
 		to = to.WithZone(p.link.name)
 	}
 	dst := netip.AddrPortFrom(to, ib.UDPPort)
-	return &route{port: p, to: dst, key: keyOf(to), pseudo: ib.NewPseudoHeader(p.local, dst, true), ttl: attr.HopLimit, tos: attr.TrafficClass}, nil
+	return &route{port: p, to: dst, key: keyOf(to), pseudo: ib.NewPseudoHeader(p.local, dst, true), ttl: attr.HopLimit,
+		tos: attr.TrafficClass}, nil
 }
 
 // keyOf tells peers apart by their addresses: any of their ports may send.

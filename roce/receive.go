@@ -151,7 +151,8 @@ func (p *port) take(d *netio.Datagrams, c *ibta.Counters, deliver func(*ib.Packe
 }
 
 // takeFrame handles a packet whose ICRC is right.
-func (p *port) takeFrame(frame []byte, src *source, id uint16, c *ibta.Counters, deliver func(*ib.Packet, *ibta.Arrival)) {
+func (p *port) takeFrame(frame []byte, src *source, id uint16, c *ibta.Counters,
+	deliver func(*ib.Packet, *ibta.Arrival)) {
 	if err := p.packet.Decode(frame[:len(frame)-ib.ICRCLen]); err != nil && err != ib.ErrLength { // that one gets a NAK
 		c.Dropped[ibta.DropMalformed]++
 		return
@@ -191,5 +192,6 @@ func (p *port) traceFrame(frame []byte, s *source, id uint16) {
 		return
 	}
 	p.trace.WriteUDP(&trace.UDP{At: time.Now(), Src: s.from, Dst: netip.AddrPortFrom(s.to, p.local.Port()), ID: id,
-		DontFragment: true, TTL: p.header.TTL, TOS: p.header.TOS, Direction: trace.Inbound, Comment: p.arrival.Comment}, frame)
+		DontFragment: true, TTL: p.header.TTL, TOS: p.header.TOS, Direction: trace.Inbound,
+		Comment: p.arrival.Comment}, frame)
 }

@@ -187,7 +187,8 @@ func (p *port) takeForwarded(c *ibta.Counters, deliver func(*ib.Packet, *ibta.Ar
 		src := &source{from: f.from, to: f.to}
 		p.header = ib.IPHeader{Src: ib.GIDFromAddr(f.from.Addr()), Dst: ib.GIDFromAddr(f.to), TOS: f.tos, TTL: f.ttl,
 			Length: len(f.frame), IPv4: f.to.Is4()}
-		p.arrival = ibta.Arrival{From: keyOf(f.from.Addr()), To: p.header.Dst, Global: true, Header: &p.header, Marked: marked(f.tos)}
+		p.arrival = ibta.Arrival{From: keyOf(f.from.Addr()), To: p.header.Dst, Global: true, Header: &p.header,
+			Marked: marked(f.tos)}
 		deliver(&p.packet, &p.arrival)
 		p.traceFrame(f.frame, src, f.id)
 	}

@@ -86,8 +86,10 @@ func testProcesses(t *testing.T, address string) {
 		if c.open.Err != "" {
 			t.Fatal(c.open.Err)
 		}
-		if slot := c.open.IDs >> 28; slots[slot] || uint32(c.open.Endpoint.QPN)>>20 != slot || uint32(c.open.UD)>>20 != slot {
-			t.Fatalf("IDs %#x, queue pairs %#x and %#x: not a slot of its own", c.open.IDs, c.open.Endpoint.QPN, c.open.UD)
+		if slot := c.open.IDs >> 28; slots[slot] || uint32(c.open.Endpoint.QPN)>>20 != slot ||
+			uint32(c.open.UD)>>20 != slot {
+			t.Fatalf("IDs %#x, queue pairs %#x and %#x: not a slot of its own", c.open.IDs, c.open.Endpoint.QPN,
+				c.open.UD)
 		} else {
 			slots[slot] = true
 		}
@@ -161,7 +163,8 @@ func TestStoppedAlone(t *testing.T) {
 	if err == nil {
 		dev.Close()
 	}
-	if !errors.Is(err, syscall.EADDRINUSE) || !strings.Contains(err.Error(), fmt.Sprintf("process %d, which does not answer", c.cmd.Process.Pid)) {
+	if !errors.Is(err, syscall.EADDRINUSE) ||
+		!strings.Contains(err.Error(), fmt.Sprintf("process %d, which does not answer", c.cmd.Process.Pid)) {
 		t.Fatalf("opening the address of a process that is stopped: %v", err)
 	}
 	c.signal(syscall.SIGCONT)
@@ -227,7 +230,8 @@ func TestUnclaimed(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer dev.Close()
-		if g[i], err = umad.Open(dev, 1, ib.QP1, umad.Spec{Class: mad.ClassCM, Methods: []mad.Method{mad.MethodSend}}); err != nil {
+		if g[i], err = umad.Open(dev, 1, ib.QP1,
+			umad.Spec{Class: mad.ClassCM, Methods: []mad.Method{mad.MethodSend}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -279,7 +283,8 @@ func TestClasses(t *testing.T) {
 	client := agent(1, umad.Spec{Class: mad.ClassPerf, Version: 1})
 	b := make([]byte, umad.Len)
 	for i, server := range servers {
-		h := mad.Header{BaseVersion: mad.BaseVersion, Class: mad.ClassPerf, ClassVersion: 1, Method: mad.MethodGet, TID: uint64(i)}
+		h := mad.Header{BaseVersion: mad.BaseVersion, Class: mad.ClassPerf, ClassVersion: 1, Method: mad.MethodGet,
+			TID: uint64(i)}
 		copy(b, h.Append(nil))
 		if err := client.Send(to, b); err != nil {
 			t.Fatal(err)
@@ -338,9 +343,11 @@ func TestShareLeaksNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for end := time.Now().Add(2 * time.Minute); countSockets(t) > sockets || runtime.NumGoroutine() > goroutines; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); countSockets(t) > sockets ||
+		runtime.NumGoroutine() > goroutines; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("%d sockets and %d goroutines, before it were %d and %d", countSockets(t), runtime.NumGoroutine(), sockets, goroutines)
+			t.Fatalf("%d sockets and %d goroutines, before it were %d and %d", countSockets(t), runtime.NumGoroutine(),
+				sockets, goroutines)
 		}
 	}
 }
@@ -352,7 +359,8 @@ func countSockets(t *testing.T) (n int) {
 		t.Skip(err)
 	}
 	for _, f := range files {
-		if to, _ := os.Readlink("/proc/self/fd/" + f.Name()); strings.HasPrefix(to, "socket:") || strings.HasPrefix(to, "/memfd:") {
+		if to, _ := os.Readlink("/proc/self/fd/" + f.Name()); strings.HasPrefix(to, "socket:") ||
+			strings.HasPrefix(to, "/memfd:") {
 			n++
 		}
 	}

@@ -43,8 +43,10 @@ func (threeSlots) IsActive(slot int) bool { return slot < 3 }
 func TestAgentOf(t *testing.T) {
 	const own, dead = 1, 4
 	response := func(slot uint64) ib.Packet {
-		h := mad.Header{BaseVersion: mad.BaseVersion, Class: mad.ClassPerf, ClassVersion: 1, Method: mad.MethodGetResp, TID: slot<<60 | 5}
-		return ib.Packet{BTH: ib.BTH{Opcode: ib.UDSendOnly, PKey: ib.DefaultPKey, DestQP: ib.QP1}, DETH: ib.DETH{QKey: ib.QKeyGSI},
+		h := mad.Header{BaseVersion: mad.BaseVersion, Class: mad.ClassPerf, ClassVersion: 1, Method: mad.MethodGetResp,
+			TID: slot<<60 | 5}
+		return ib.Packet{BTH: ib.BTH{Opcode: ib.UDSendOnly, PKey: ib.DefaultPKey, DestQP: ib.QP1},
+			DETH:    ib.DETH{QKey: ib.QKeyGSI},
 			Payload: append(h.Append(nil), make([]byte, mad.DataLen)...)}
 	}
 	for _, c := range []struct{ slot, want int }{{0, 0}, {own, own}, {2, 2}, {dead, own}} {

@@ -42,7 +42,8 @@ func newReader(b *testing.B, dev *verbs.Device, size int) *reader {
 // read READs all the peer's memory, which is as large as r's own.
 func (r *reader) read(b *testing.B, of *reader) {
 	b.Helper()
-	ok(b, r.qp.PostSend(&verbs.SendWR{Op: verbs.OpRead, Flags: verbs.Signaled, SGL: []verbs.SGE{r.mr.SGE(0, len(r.mr.Bytes()))}, Remote: of.mr.Remote()}))
+	ok(b, r.qp.PostSend(&verbs.SendWR{Op: verbs.OpRead, Flags: verbs.Signaled,
+		SGL: []verbs.SGE{r.mr.SGE(0, len(r.mr.Bytes()))}, Remote: of.mr.Remote()}))
 	var wc [1]verbs.WC
 	for r.cq.Poll(wc[:]) == 0 {
 	}
@@ -92,7 +93,8 @@ func flood(b *testing.B, at netip.Addr, r *reader, depth int) {
 			for h.Decode(buf[:n]); !h.PSN.Before(end.Add(-1)); end = end.Add(packets) {
 				ask()
 			}
-			if count++; count%256 == 0 { // what overruns the socket meanwhile is lost: the processors are for the others
+			// what overruns the socket meanwhile is lost: the processors are for the others
+			if count++; count%256 == 0 {
 				time.Sleep(5 * time.Millisecond)
 			}
 		}
@@ -126,7 +128,8 @@ func BenchmarkVictim(b *testing.B) {
 				victim.read(b, word)
 				trips = append(trips, time.Since(start))
 			}
-			b.ReportMetric(float64(loopback.Counter(b, server, "sent_bytes")-before)/1e3/float64(len(trips)), "kB-sent/op")
+			b.ReportMetric(float64(loopback.Counter(b, server, "sent_bytes")-before)/1e3/float64(len(trips)),
+				"kB-sent/op")
 			slices.Sort(trips)
 			for _, p := range []struct {
 				name string

@@ -14,14 +14,15 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
-// FuzzTake is what may come to a port's socket: datagrams of one size in a buffer, from one sender. Each is delivered, or
-// counted as dropped.
+// FuzzTake is what may come to a port's socket: datagrams of one size in a buffer, from one sender. Each is delivered,
+// or counted as dropped.
 func FuzzTake(f *testing.F) {
 	f.Add([]byte{}, uint16(0), byte(0))
 	f.Add([]byte{1}, uint16(1), byte(0))
 	f.Add([]byte{1, 2, 3}, uint16(1), byte(1))
 	from, to := netip.MustParseAddrPort("127.0.0.1:4791"), netip.MustParseAddrPort("127.0.0.2:4791")
-	p := ib.Packet{BTH: ib.BTH{Opcode: ib.UDSendOnly, PKey: ib.DefaultPKey, DestQP: ib.QP1}, DETH: ib.DETH{QKey: ib.QKeyGSI, SrcQP: 1}}
+	p := ib.Packet{BTH: ib.BTH{Opcode: ib.UDSendOnly, PKey: ib.DefaultPKey, DestQP: ib.QP1},
+		DETH: ib.DETH{QKey: ib.QKeyGSI, SrcQP: 1}}
 	frame := append(p.AppendHeader(nil), make([]byte, 256+ib.ICRCLen)...)
 	f.Add(frame, uint16(len(frame)), byte(2))
 	f.Add(bytes.Repeat(frame, 3), uint16(len(frame)), byte(0))
@@ -34,7 +35,8 @@ func FuzzTake(f *testing.F) {
 		}
 		p := &port{local: to, trace: record}
 		p.receiver.init(to, netio.Features{Batch: 1})
-		d := netio.Datagrams{From: from, Data: bytes.Clone(data), SegmentSize: max(1, int(size)), TOS: how, TTL: how, HasHeaders: how&1 != 0}
+		d := netio.Datagrams{From: from, Data: bytes.Clone(data), SegmentSize: max(1, int(size)), TOS: how, TTL: how,
+			HasHeaders: how&1 != 0}
 		if how&2 != 0 {
 			d.To = netip.MustParseAddr("224.0.0.7")
 		}

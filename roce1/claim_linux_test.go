@@ -24,7 +24,8 @@ func TestClaimHolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 5 {
-		if _, err := take(nowhere); !errors.Is(err, syscall.EADDRINUSE) || !strings.Contains(err.Error(), "in this process") {
+		if _, err := take(nowhere); !errors.Is(err, syscall.EADDRINUSE) ||
+			!strings.Contains(err.Error(), "in this process") {
 			t.Errorf("taken again: %v", err)
 		}
 	}

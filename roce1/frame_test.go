@@ -26,9 +26,11 @@ func icrcOf(frame []byte) uint32 {
 
 // newFrame returns the frame of a SEND with one packet.
 func newFrame(src, dst mac, from, to verbs.GID, payload []byte) []byte {
-	p := ib.Packet{BTH: ib.BTH{Opcode: ib.RCSendOnly, PKey: ib.DefaultPKey, DestQP: 0x1234, PSN: 7, PadCount: ib.PadFor(len(payload))}, Payload: payload}
+	p := ib.Packet{BTH: ib.BTH{Opcode: ib.RCSendOnly, PKey: ib.DefaultPKey, DestQP: 0x1234, PSN: 7,
+		PadCount: ib.PadFor(len(payload))}, Payload: payload}
 	packet := p.Append(nil)
-	h := ib.GRH{IPVer: 6, TClass: 3, FlowLabel: 0x12345, PayLen: uint16(len(packet) + 4), NxtHdr: ib.GRHNextHeader, HopLmt: 9, SGID: from, DGID: to}
+	h := ib.GRH{IPVer: 6, TClass: 3, FlowLabel: 0x12345, PayLen: uint16(len(packet) + 4), NxtHdr: ib.GRHNextHeader,
+		HopLmt: 9, SGID: from, DGID: to}
 	b := append(append([]byte{}, dst[:]...), src[:]...)
 	b = binary.BigEndian.AppendUint16(b, EtherType)
 	b = append(h.Append(b), packet...)
@@ -120,7 +122,8 @@ func TestMACs(t *testing.T) {
 }
 
 func TestPathMTU(t *testing.T) {
-	for mtu, want := range map[int]verbs.MTU{1500: verbs.MTU1024, 9000: verbs.MTU4096, 4200: verbs.MTU4096, 4183: verbs.MTU2048, 1400: verbs.MTU1024, 576: verbs.MTU256, 65535: verbs.MTU4096} {
+	for mtu, want := range map[int]verbs.MTU{1500: verbs.MTU1024, 9000: verbs.MTU4096, 4200: verbs.MTU4096,
+		4183: verbs.MTU2048, 1400: verbs.MTU1024, 576: verbs.MTU256, 65535: verbs.MTU4096} {
 		if got := pathMTU(mtu); got != want {
 			t.Errorf("%d bytes: %v, want %v", mtu, got, want)
 		}

@@ -51,7 +51,8 @@ func Open(iface string, opt *Options) (*verbs.Device, error) {
 	if slots <= 0 {
 		slots = defaultSlots
 	}
-	p.sock, err = etherring.Open(link.Index, EtherType, etherring.Options{Slots: slots, FrameBytes: longestFrame, SendBuffer: sendBuffer})
+	p.sock, err = etherring.Open(link.Index, EtherType,
+		etherring.Options{Slots: slots, FrameBytes: longestFrame, SendBuffer: sendBuffer})
 	if err != nil {
 		return fail("opening %s: %w", iface, err)
 	}

@@ -78,8 +78,8 @@ func (p *port) CheckRoute(from, to netip.Addr) error {
 const (
 	// maxBytes is how many bytes one Send carries: what stays in the first-level caches.
 	maxBytes = 64 << 10
-	// slotOverhead is the number of bytes that a packet counts for beyond its payload: a slot of the peer's ring leaves at least
-	// that much unused, and a short packet takes a slot, too.
+	// slotOverhead is the number of bytes that a packet counts for beyond its payload: a slot of the peer's ring leaves
+	// at least that much unused, and a short packet takes a slot, too.
 	slotOverhead = 2048
 	// linkOverhead is what a packet takes of a link: Ethernet with FCS, preamble and gap, GRH, BTH, ICRC.
 	linkOverhead = 14 + 4 + 8 + 12 + ib.GRHLen + ib.BTHLen + ib.ICRCLen
@@ -88,7 +88,8 @@ const (
 // Limits returns the limits of one batch, and how much may be in flight to one peer: half a ring, assuming that the
 // peer's ring is as long as ours and that it has other peers.
 func (p *port) Limits() ibta.Limits {
-	return ibta.Limits{MaxPackets: etherring.MaxFrames, MaxBytes: maxBytes, Window: p.sock.Slots() / 2 * slotOverhead, Overhead: slotOverhead, LinkOverhead: linkOverhead}
+	return ibta.Limits{MaxPackets: etherring.MaxFrames, MaxBytes: maxBytes, Window: p.sock.Slots() / 2 * slotOverhead,
+		Overhead: slotOverhead, LinkOverhead: linkOverhead}
 }
 
 // Resolve resolves an address vector to a path. The peer's MAC is looked up later, by [route.peerMAC].
@@ -111,7 +112,8 @@ func (p *port) Resolve(attr *verbs.AHAttr) (ibta.Path, error) {
 	if r.mac, r.known = macOf(attr.DGID); !r.known {
 		r.addr = attr.DGID.Addr()
 	}
-	h := ib.GRH{IPVer: 6, TClass: attr.TrafficClass, FlowLabel: attr.FlowLabel, NxtHdr: ib.GRHNextHeader, HopLmt: attr.HopLimit, SGID: from, DGID: attr.DGID}
+	h := ib.GRH{IPVer: 6, TClass: attr.TrafficClass, FlowLabel: attr.FlowLabel, NxtHdr: ib.GRHNextHeader,
+		HopLmt: attr.HopLimit, SGID: from, DGID: attr.DGID}
 	if h.HopLmt == 0 {
 		h.HopLmt = 64
 	}
@@ -151,7 +153,8 @@ func (p *port) Locate(ctx context.Context, gid verbs.GID) error {
 	}
 	_, err := p.watch.AwaitNeighbor(ctx, gid.Addr())
 	if err != nil && ctx.Err() == nil {
-		return &verbs.OpError{Op: "resolve_address", Err: verbs.ErrNotFound, Detail: err.Error() + "; RoCE v1 is not routed, so peers are on the same link"}
+		return &verbs.OpError{Op: "resolve_address", Err: verbs.ErrNotFound,
+			Detail: err.Error() + "; RoCE v1 is not routed, so peers are on the same link"}
 	}
 	return err
 }

@@ -83,7 +83,8 @@ func (p *port) take(b []byte, c *ibta.Counters, deliver func(*ib.Packet, *ibta.A
 	p.arrival.Comment = ""
 	p.takeFrame(f, c, deliver)
 	if p.trace != nil { // with the comment of who has taken it
-		p.trace.WriteEthernet(&trace.Ethernet{At: time.Now(), Direction: trace.Inbound, Comment: p.arrival.Comment}, b[:headerLen+len(f.packet)])
+		p.trace.WriteEthernet(&trace.Ethernet{At: time.Now(), Direction: trace.Inbound, Comment: p.arrival.Comment},
+			b[:headerLen+len(f.packet)])
 	}
 }
 
@@ -98,7 +99,8 @@ func (p *port) takeFrame(f *frame, c *ibta.Counters, deliver func(*ib.Packet, *i
 		c.Dropped[ibta.DropICRC]++
 		return
 	}
-	if err := p.packet.Decode(f.packet[:len(f.packet)-ib.ICRCLen]); err != nil && err != ib.ErrLength { // that one gets a NAK
+	// that one gets a NAK
+	if err := p.packet.Decode(f.packet[:len(f.packet)-ib.ICRCLen]); err != nil && err != ib.ErrLength {
 		c.Dropped[ibta.DropMalformed]++
 		return
 	}

@@ -54,7 +54,8 @@ func TestTake(t *testing.T) {
 		delivered := 0
 		p.take(c.frame, &counters, func(pkt *ib.Packet, from *ibta.Arrival) {
 			delivered++
-			if string(pkt.Payload) != "data" || from.From != pathKey(gidA) || from.To != gidB || !bytes.Equal(from.Header.AppendGRH(nil), good[etherLen:headerLen]) {
+			if string(pkt.Payload) != "data" || from.From != pathKey(gidA) || from.To != gidB ||
+				!bytes.Equal(from.Header.AppendGRH(nil), good[etherLen:headerLen]) {
 				t.Errorf("%s: %+v from %+v", c.what, pkt, from)
 			}
 		})
@@ -120,10 +121,14 @@ func TestIdentity(t *testing.T) {
 		events []verbs.EventType
 	}{
 		{nil, []verbs.GID{gidA}, nil},
-		{[]string{"192.0.2.1", "fe80::ff:fe00:1", "2001:db8::1"}, []verbs.GID{gidA, addr("192.0.2.1"), addr("2001:db8::1")}, []verbs.EventType{verbs.EventGIDChange}},
+		{[]string{"192.0.2.1", "fe80::ff:fe00:1", "2001:db8::1"},
+			[]verbs.GID{gidA, addr("192.0.2.1"), addr("2001:db8::1")}, []verbs.EventType{verbs.EventGIDChange}},
 		{[]string{"2001:db8::1"}, []verbs.GID{gidA, {}, addr("2001:db8::1")}, []verbs.EventType{verbs.EventGIDChange}},
-		{[]string{"2001:db8::1", "192.0.2.9", "192.0.2.8"}, []verbs.GID{gidA, addr("192.0.2.9"), addr("2001:db8::1"), addr("192.0.2.8")}, []verbs.EventType{verbs.EventGIDChange}},
-		{[]string{"2001:db8::1", "192.0.2.9", "192.0.2.8"}, []verbs.GID{gidA, addr("192.0.2.9"), addr("2001:db8::1"), addr("192.0.2.8")}, nil},
+		{[]string{"2001:db8::1", "192.0.2.9", "192.0.2.8"},
+			[]verbs.GID{gidA, addr("192.0.2.9"), addr("2001:db8::1"), addr("192.0.2.8")},
+			[]verbs.EventType{verbs.EventGIDChange}},
+		{[]string{"2001:db8::1", "192.0.2.9", "192.0.2.8"},
+			[]verbs.GID{gidA, addr("192.0.2.9"), addr("2001:db8::1"), addr("192.0.2.8")}, nil},
 	} {
 		link.Addrs = nil
 		for _, a := range c.addrs {

@@ -137,6 +137,7 @@ func (p *port) traceFrames(frames []etherring.Out, comment string) {
 	}
 	now := time.Now()
 	for i := range frames {
-		p.trace.WriteEthernet(&trace.Ethernet{At: now, Direction: trace.Outbound, Comment: comment}, frames[i].Head, frames[i].Body)
+		p.trace.WriteEthernet(&trace.Ethernet{At: now, Direction: trace.Outbound, Comment: comment}, frames[i].Head,
+			frames[i].Body)
 	}
 }

@@ -73,7 +73,8 @@ func TestStreams(t *testing.T) {
 		if err != nil || !bytes.Equal(got, want) {
 			t.Errorf("%s: %d bytes came back of %d, %v", address, len(got), len(want), err)
 		}
-		if from, _, _ := net.SplitHostPort(c.LocalAddr().String()); netip.MustParseAddr(from).Is4() != !strings.Contains(address, "[") {
+		if from, _, _ := net.SplitHostPort(c.LocalAddr().String()); netip.MustParseAddr(
+			from).Is4() != !strings.Contains(address, "[") {
 			t.Errorf("to %s from %s", address, from)
 		}
 		c.Close()
@@ -123,7 +124,8 @@ func TestListenerAddress(t *testing.T) {
 	}
 	listen("10.91.2.3:7001")
 	listen("0.0.0.0:7002")
-	for address, want := range map[string]bool{"10.91.2.3:7001": true, "10.91.2.2:7001": false, "10.91.2.3:7002": true, "10.91.2.2:7002": true} {
+	for address, want := range map[string]bool{"10.91.2.3:7001": true, "10.91.2.2:7001": false, "10.91.2.3:7002": true,
+		"10.91.2.2:7002": true} {
 		c, err := cm.Dial(within(t), a, address)
 		if err == nil {
 			if got := c.ID().PeerAddr().String(); got != address {
@@ -161,8 +163,10 @@ func TestGroupOfIPv4(t *testing.T) {
 	if err != nil || e.Type != cm.MulticastJoin {
 		t.Fatalf("%+v, %v", e, err)
 	}
-	want := verbs.AHAttr{DGID: verbs.GID{0xff, 0x0e, 10: 0xff, 11: 0xff, 12: 239, 13: 1, 14: 2, 15: 3}, SGIDIndex: e.UD.AH.SGIDIndex}
-	if row, err := dev.GIDs(1); err != nil || e.UD.AH != want || row[e.UD.AH.SGIDIndex].GID.Addr().String() != "10.91.5.1" {
+	want := verbs.AHAttr{DGID: verbs.GID{0xff, 0x0e, 10: 0xff, 11: 0xff, 12: 239, 13: 1, 14: 2, 15: 3},
+		SGIDIndex: e.UD.AH.SGIDIndex}
+	if row, err := dev.GIDs(1); err != nil || e.UD.AH != want ||
+		row[e.UD.AH.SGIDIndex].GID.Addr().String() != "10.91.5.1" {
 		t.Errorf("%+v, want %+v, from %v, %v", e.UD.AH, want, row, err)
 	}
 }
@@ -193,7 +197,8 @@ func TestAddressHandle(t *testing.T) {
 	if err := handle("10.91.6.2"); err != nil {
 		t.Error(err)
 	}
-	if out, err := exec.Command("ip", "neigh", "show", "10.91.6.2").CombinedOutput(); err != nil || !bytes.Contains(out, []byte("lladdr")) {
+	if out, err := exec.Command("ip", "neigh", "show", "10.91.6.2").CombinedOutput(); err != nil ||
+		!bytes.Contains(out, []byte("lladdr")) {
 		t.Errorf("the kernel does not know the peer: %s, %v", out, err)
 	}
 	if err := handle("10.91.6.99"); !errors.Is(err, verbs.ErrNotFound) || !strings.Contains(err.Error(), "10.91.6.99") {
@@ -212,7 +217,8 @@ func write(t testing.TB, from, to *pair.End) {
 		want = bytes.Clone(b)
 	})
 	to.MR.Do(func(b []byte) { clear(b) })
-	wr := verbs.SendWR{Op: verbs.OpWrite, SGL: []verbs.SGE{from.MR.SGE(0, len(want))}, Remote: to.MR.Remote(), Flags: verbs.Signaled}
+	wr := verbs.SendWR{Op: verbs.OpWrite, SGL: []verbs.SGE{from.MR.SGE(0, len(want))}, Remote: to.MR.Remote(),
+		Flags: verbs.Signaled}
 	if err := from.QP.PostSend(&wr); err != nil {
 		t.Fatal(err)
 	}
@@ -327,7 +333,8 @@ func TestVLAN(t *testing.T) {
 	}
 	there := newWorld(t)
 	left, right := veth(t, there, 9000, "")
-	if out, err := exec.Command("ip", "link", "add", "link", left, "name", "tagged", "type", "vlan", "id", "100").CombinedOutput(); err != nil {
+	if out, err := exec.Command("ip", "link", "add", "link", left, "name", "tagged", "type", "vlan", "id",
+		"100").CombinedOutput(); err != nil {
 		t.Skipf("no interface of a VLAN can be made: %s", out)
 	}
 	loopback.IP(t, "link set tagged up")
@@ -335,7 +342,8 @@ func TestVLAN(t *testing.T) {
 	there.ip(t, "link set tagged up")
 	running(t, "tagged")
 	low, below := (*world)(nil).open(t, left, nil), there.open(t, right, nil)
-	ends := pair.Connect(t, (*world)(nil).open(t, "tagged", nil), there.open(t, "tagged", nil), pair.Options{Type: verbs.RC, Size: 1 << 20, Depth: 16})
+	ends := pair.Connect(t, (*world)(nil).open(t, "tagged", nil), there.open(t, "tagged", nil),
+		pair.Options{Type: verbs.RC, Size: 1 << 20, Depth: 16})
 	write(t, &ends[0], &ends[1])
 	for _, dev := range []*verbs.Device{low, below} {
 		metrics, err := dev.Metrics()
@@ -388,7 +396,8 @@ func TestTags(t *testing.T) {
 	for _, b := range [][]byte{tagged(100), other, tagged(0), frame} {
 		send(b)
 	}
-	for end := time.Now().Add(timeout); loopback.Counter(t, dev, "dropped_no_such_qp") < 2; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(timeout); loopback.Counter(t, dev,
+		"dropped_no_such_qp") < 2; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("%d of 2 frames taken", loopback.Counter(t, dev, "rcvd_pkts"))
 		}
@@ -406,7 +415,8 @@ func TestRefusals(t *testing.T) {
 	}
 	left, _ := veth(t, nil, 1500, "")
 	dev := (*world)(nil).open(t, left, nil)
-	for iface, words := range map[string]string{left: "open already", "lo": "no Ethernet interface", "nosuch0": "ip link"} {
+	for iface, words := range map[string]string{left: "open already", "lo": "no Ethernet interface",
+		"nosuch0": "ip link"} {
 		if _, err := roce1.Open(iface, nil); err == nil || !strings.Contains(err.Error(), words) {
 			t.Errorf("%s: %v", iface, err)
 		}
@@ -459,14 +469,16 @@ func TestTrace(t *testing.T) {
 		return tshark.Read(t, name, args...)
 	}
 	// First, middle and last packets of the WRITE, then what the peer acknowledges.
-	got := strings.Fields(run("-T", "fields", "-e", "infiniband.bth.opcode", "-Y", "frame.packet_flags_direction == 2 && eth.type == 0x8915"))
+	got := strings.Fields(run("-T", "fields", "-e", "infiniband.bth.opcode", "-Y",
+		"frame.packet_flags_direction == 2 && eth.type == 0x8915"))
 	if !slices.Equal(got, []string{"6", "7", "7", "7", "8"}) {
 		t.Errorf("opcodes sent: %v", got)
 	}
 	if got := run("-Y", "frame.packet_flags_direction == 1 && infiniband.bth.opcode == 17"); got == "" {
 		t.Error("no acknowledgement was recorded")
 	}
-	if bad := run("-Y", "_ws.malformed || _ws.expert.severity >= warning || !infiniband.invariant.crc || !infiniband.grh"); bad != "" {
+	if bad := run("-Y",
+		"_ws.malformed || _ws.expert.severity >= warning || !infiniband.invariant.crc || !infiniband.grh"); bad != "" {
 		t.Errorf("packets with something wrong:\n%s", bad)
 	}
 	grhs := strings.Fields(run("-T", "fields", "-e", "infiniband.grh.sgid", "-Y", "frame.packet_flags_direction == 2"))
@@ -474,7 +486,8 @@ func TestTrace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(grhs) == 0 || netip.MustParseAddr(strings.TrimPrefix(grhs[0], "GID:")) != gids[0].GID.Addr() || gids[0].GID == (ib.GID{}) {
+	if len(grhs) == 0 || netip.MustParseAddr(strings.TrimPrefix(grhs[0], "GID:")) != gids[0].GID.Addr() ||
+		gids[0].GID == (ib.GID{}) {
 		t.Errorf("source GID %v, want %v", grhs, gids[0].GID.Addr())
 	}
 }

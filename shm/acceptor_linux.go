@@ -83,7 +83,8 @@ func (a *acceptor) ready(f func(owner any, read, write bool)) (found int) {
 		case err == nil, errors.Is(err, shmem.ErrDescriptors):
 			found += a.let(sock, err, f)
 			continue
-		case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE), errors.Is(err, unix.ENOBUFS), errors.Is(err, unix.ENOMEM):
+		case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE), errors.Is(err, unix.ENOBUFS),
+			errors.Is(err, unix.ENOMEM):
 			a.failed = err
 		case !errors.Is(err, unix.EAGAIN):
 			continue // another user's, or it has gone

@@ -110,7 +110,8 @@ type echoSide struct {
 }
 
 func newEcho(dev *verbs.Device) *echoSide {
-	e := &echoSide{side: side{dev: dev, pd: must(dev.AllocPD()), cq: must(dev.CreateCQ(16, &verbs.CQOptions{NoTimestamps: true}))}}
+	e := &echoSide{side: side{dev: dev, pd: must(dev.AllocPD()),
+		cq: must(dev.CreateCQ(16, &verbs.CQOptions{NoTimestamps: true}))}}
 	e.mr = must(e.pd.AllocMR(4096, all))
 	e.qp = must(e.pd.CreateQP(verbs.QPInit{Type: verbs.RC, SendCQ: e.cq, RecvCQ: e.cq,
 		Cap: verbs.QPCap{MaxSendWR: 16, MaxRecvWR: 16}}))

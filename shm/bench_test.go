@@ -39,7 +39,8 @@ func connectOn(t testing.TB, n int, open func(testing.TB) *verbs.Device) (a, b *
 	var sides [2]*side
 	for i := range sides {
 		dev := open(t)
-		s := &side{dev: dev, pd: must(dev.AllocPD()), cq: must(dev.CreateCQ(1024, &verbs.CQOptions{NoTimestamps: true}))}
+		s := &side{dev: dev, pd: must(dev.AllocPD()),
+			cq: must(dev.CreateCQ(1024, &verbs.CQOptions{NoTimestamps: true}))}
 		s.mr = must(s.pd.AllocMR(n, all))
 		s.qp = must(s.pd.CreateQP(verbs.QPInit{Type: verbs.RC, SendCQ: s.cq, RecvCQ: s.cq,
 			Cap: verbs.QPCap{MaxSendWR: 256, MaxRecvWR: 256, MaxSendSGE: 2, MaxRecvSGE: 2, MaxInline: 64}}))
@@ -84,7 +85,8 @@ func benchmarkOne(b *testing.B, wr func(initiator, target *side) verbs.SendWR) {
 
 func BenchmarkFetchAdd(b *testing.B) {
 	benchmarkOne(b, func(initiator, target *side) verbs.SendWR {
-		return verbs.SendWR{Op: verbs.OpFetchAdd, Add: 1, SGL: []verbs.SGE{initiator.mr.SGE(0, 8)}, Remote: target.mr.Remote()}
+		return verbs.SendWR{Op: verbs.OpFetchAdd, Add: 1, SGL: []verbs.SGE{initiator.mr.SGE(0, 8)},
+			Remote: target.mr.Remote()}
 	})
 }
 

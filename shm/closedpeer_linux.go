@@ -35,7 +35,8 @@ func (l *link) leave() {
 	l.left = &closedPeer{net: n, peer: l.peer, sock: l.sock, seg: l.seg}
 	n.leaving = append(n.leaving, l.left)
 	n.owners[int32(l.sock.FD())] = l.left
-	unix.EpollCtl(n.epoll, unix.EPOLL_CTL_MOD, l.sock.FD(), &unix.EpollEvent{Fd: int32(l.sock.FD())}) // only the peer's end; fails if it has ended
+	// only the peer's end; fails if it has ended
+	unix.EpollCtl(n.epoll, unix.EPOLL_CTL_MOD, l.sock.FD(), &unix.EpollEvent{Fd: int32(l.sock.FD())})
 	l.sock, l.seg = nil, nil
 }
 

@@ -45,7 +45,8 @@ func cross(pid int, b []byte, addr uint64, write bool) bool {
 		there := unix.RemoteIovec{Base: uintptr(addr), Len: len(b)}
 		// The copy may wait for pages of either process. The collector must not wait with it, so this
 		// is no RawSyscall, though that would be faster.
-		n, _, errno := unix.Syscall6(call, uintptr(pid), uintptr(unsafe.Pointer(&here)), 1, uintptr(unsafe.Pointer(&there)), 1, 0)
+		n, _, errno := unix.Syscall6(call, uintptr(pid), uintptr(unsafe.Pointer(&here)), 1,
+			uintptr(unsafe.Pointer(&there)), 1, 0)
 		if errno == unix.EINTR {
 			continue
 		}
@@ -69,9 +70,11 @@ func oneSided(o *Options) string {
 	case !cross(os.Getpid(), b, uint64(uintptr(unsafe.Pointer(probe))), false):
 		return mapped + asked + ": the system refuses process_vm_readv"
 	case limited && !tracesAll():
-		return mapped + asked + ", except among its children: kernel.yama.ptrace_scope is " + strings.TrimSpace(string(scope))
+		return mapped + asked + ", except among its children: kernel.yama.ptrace_scope is " +
+			strings.TrimSpace(string(scope))
 	}
-	return mapped + "too (process_vm_readv, process_vm_writev), but for words and atomics, which the target's process does"
+	return mapped +
+		"too (process_vm_readv, process_vm_writev), but for words and atomics, which the target's process does"
 }
 
 // tracesAll reports whether this process has CAP_SYS_PTRACE.

@@ -69,7 +69,8 @@ func (k *talker) send(addr string, qpn verbs.QPN, n int) {
 	noError(k.t, err)
 	defer h.Close()
 	for range n {
-		noError(k.t, k.qp.PostSend(&verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{k.mr.SGE(0, 4096)}, AH: h, RemoteQPN: qpn, RemoteQKey: testQKey}))
+		noError(k.t, k.qp.PostSend(&verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{k.mr.SGE(0, 4096)}, AH: h,
+			RemoteQPN: qpn, RemoteQKey: testQKey}))
 	}
 }
 
@@ -142,7 +143,8 @@ func TestDatagramsToNobody(t *testing.T) {
 func TestDatagramsStalled(t *testing.T) {
 	t.Parallel() // it waits
 	dir := t.TempDir()
-	listener, err := shmem.Place{Dir: dir}.Listen(netip.AddrPortFrom(netip.MustParseAddr("127.0.0.2"), firstPort).String(), 8)
+	listener, err := shmem.Place{Dir: dir}.Listen(netip.AddrPortFrom(netip.MustParseAddr("127.0.0.2"),
+		firstPort).String(), 8)
 	noError(t, err)
 	defer listener.Close()
 	a, b := newTalker(t, dir, "127.0.0.1"), newTalker(t, dir, "127.0.0.3")
@@ -270,7 +272,8 @@ func TestDatagramsRogue(t *testing.T) {
 	t.Cleanup(func() { n.Close() })
 	for _, kind := range []uint32{datagramKind, 1 | 1<<8 | 1<<9} { // a datagram, a SEND
 		r := rogue{end: &end{net: n.(*network)}, t: t}
-		l, err := n.Dial(netip.MustParseAddrPort("127.0.0.9:0"), netip.AddrPortFrom(netip.MustParseAddr("127.0.0.2"), firstPort), 0)
+		l, err := n.Dial(netip.MustParseAddrPort("127.0.0.9:0"),
+			netip.AddrPortFrom(netip.MustParseAddr("127.0.0.2"), firstPort), 0)
 		noError(t, err)
 		r.link = l.(*link)
 		l.Own(r.end)

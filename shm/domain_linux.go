@@ -51,7 +51,8 @@ func (n *network) NewDomain() (memorydev.Domain, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &domain{net: n, dir: dir, pub: local.NewPublisher(dir.Bytes()), shared: make(map[uint64]*shmem.Segment), links: make(map[*link]struct{}),
+	return &domain{net: n, dir: dir, pub: local.NewPublisher(dir.Bytes()), shared: make(map[uint64]*shmem.Segment),
+		links:   make(map[*link]struct{}),
 		entries: make(map[uint32]local.Entry)}, nil
 }
 

@@ -44,7 +44,8 @@ func TestFlushPersistent(t *testing.T) {
 		{ID: 1, Op: verbs.OpWrite, SGL: []verbs.SGE{a.mr.SGE(0, n)}, Remote: mr.Remote()},
 		{ID: 2, Op: verbs.OpFlush, Remote: mr.Remote(), FlushLen: n, FlushLevel: verbs.FlushToPersistent},
 		{ID: 3, Op: verbs.OpAtomicWrite, Inline: []byte("all safe"), Remote: mr.Remote().At(8000)},
-		{ID: 4, Op: verbs.OpFlush, Remote: mr.Remote(), FlushScope: verbs.FlushRegion, FlushLevel: verbs.FlushToPersistent},
+		{ID: 4, Op: verbs.OpFlush, Remote: mr.Remote(), FlushScope: verbs.FlushRegion,
+			FlushLevel: verbs.FlushToPersistent},
 	}
 	for i := range wrs {
 		wrs[i].Flags = verbs.Signaled

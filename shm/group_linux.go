@@ -30,7 +30,8 @@ func (n *network) ListenGroup(group netip.Addr, backlog int) (streamdev.Acceptor
 		return nil, err
 	}
 	for i := range memorydev.MaxGroupListeners {
-		if sock, err := n.place.Connect(groupName(group, atWatches+1+i)); err == nil { // else nobody is there, or others wait to be seen
+		// else nobody is there, or others wait to be seen
+		if sock, err := n.place.Connect(groupName(group, atWatches+1+i)); err == nil {
 			sock.Close()
 		}
 	}

@@ -100,7 +100,8 @@ func (l *link) greet(files ...int) error {
 	if !n.takeSlot(l) {
 		return errNoSlot
 	}
-	hello := message{kind: messageHello, slot: uint32(l.slot), from: l.from, probe: uint64(uintptr(unsafe.Pointer(probe))), value: *probe}
+	hello := message{kind: messageHello, slot: uint32(l.slot), from: l.from,
+		probe: uint64(uintptr(unsafe.Pointer(probe))), value: *probe}
 	err := l.sock.Send(hello.append(nil), append(files, n.doorbellSeg.FD())...)
 	if errors.Is(err, unix.EPIPE) {
 		return nil // the link has ended, as its reader will see

@@ -78,8 +78,11 @@ func newNetwork(addr netip.Addr, opt *Options) (memorydev.Network, error) {
 			return nil, fmt.Errorf("dir=%s is no directory: make one that all processes have", opt.Dir)
 		}
 	}
-	n := &network{port: port{addr}, place: shmem.Place{Dir: opt.Dir}, copies: !opt.NoCopies, epoll: -1, owners: make(map[int32]pollable), listeners: make(map[*acceptor]struct{}), watches: make(map[*groupWatch]struct{}),
-		events: make([]unix.EpollEvent, 64), devices: make(map[shmem.Inode]*device), mapped: make(map[shmem.Inode]*mapping), segments: make(map[uint64]*shmem.Segment)}
+	n := &network{port: port{addr}, place: shmem.Place{Dir: opt.Dir}, copies: !opt.NoCopies, epoll: -1,
+		owners: make(map[int32]pollable), listeners: make(map[*acceptor]struct{}),
+		watches: make(map[*groupWatch]struct{}),
+		events:  make([]unix.EpollEvent, 64), devices: make(map[shmem.Inode]*device),
+		mapped: make(map[shmem.Inode]*mapping), segments: make(map[uint64]*shmem.Segment)}
 	if err := n.open(); err != nil {
 		n.Close()
 		return nil, err
@@ -102,7 +105,8 @@ func (n *network) open() (err error) {
 
 // follow has epoll report a descriptor to p.
 func (n *network) follow(fd int, p pollable) error {
-	if err := unix.EpollCtl(n.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)}); err != nil {
+	if err := unix.EpollCtl(n.epoll, unix.EPOLL_CTL_ADD, fd,
+		&unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)}); err != nil {
 		return os.NewSyscallError("epoll_ctl", err)
 	}
 	n.owners[int32(fd)] = p
@@ -240,8 +244,8 @@ func (n *network) add(l *link) {
 	n.hot = append(n.hot, l)
 }
 
-// cool has the peer of a link ring the doorbell from now on. It returns false if the peer has done something meanwhile: the
-// link is hot.
+// cool has the peer of a link ring the doorbell from now on. It returns false if the peer has done something meanwhile:
+// the link is hot.
 func (n *network) cool(l *link) bool {
 	if l.peer.Sleep() {
 		n.drop(l)

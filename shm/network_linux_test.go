@@ -97,7 +97,8 @@ func (e *end) allocate(t *testing.T, key uint32) (number uint64) {
 		t.Fatal(err)
 	}
 	t.Cleanup(free)
-	e.domain.Publish(local.Entry{Key: key, Access: uint32(verbs.RemoteWrite), Segment: number, Base: 1 << 20, Length: uint64(len(mem))})
+	e.domain.Publish(local.Entry{Key: key, Access: uint32(verbs.RemoteWrite), Segment: number, Base: 1 << 20,
+		Length: uint64(len(mem))})
 	return number
 }
 
@@ -204,7 +205,8 @@ func TestSurplus(t *testing.T) {
 	for _, c := range []struct {
 		all  []*closedPeer
 		gone int
-	}{{[]*closedPeer{one}, 0}, {[]*closedPeer{one, &other, &other}, 1}, {[]*closedPeer{&other, one, one, &other, one}, 1}, {[]*closedPeer{one, one, &other}, 0}} {
+	}{{[]*closedPeer{one}, 0}, {[]*closedPeer{one, &other, &other}, 1},
+		{[]*closedPeer{&other, one, one, &other, one}, 1}, {[]*closedPeer{one, one, &other}, 0}} {
 		if got := surplus(c.all); got != c.gone {
 			t.Errorf("%d of %d gives way, not %d", got, len(c.all), c.gone)
 		}

@@ -70,7 +70,8 @@ func rnrs(t *testing.T, ends [2]pair.End) (met, sent uint64) {
 // TestLateReceive: both sides count the RNR NAKs of a SEND that waits for a receive as on InfiniBand.
 func TestLateReceive(t *testing.T) {
 	ends := connectRetrying(t, open(t), open(t), 7)
-	succeeds(t, ends[0].QP.PostSend(&verbs.SendWR{Op: verbs.OpSend, Flags: verbs.Signaled, SGL: []verbs.SGE{ends[0].MR.SGE(0, 8)}}))
+	succeeds(t, ends[0].QP.PostSend(&verbs.SendWR{Op: verbs.OpSend, Flags: verbs.Signaled,
+		SGL: []verbs.SGE{ends[0].MR.SGE(0, 8)}}))
 	for met := uint64(0); met < 3; met, _ = rnrs(t, ends) {
 		if time.Sleep(time.Millisecond); t.Context().Err() != nil {
 			t.Fatal("the sender meets no RNR NAKs")
@@ -80,7 +81,8 @@ func TestLateReceive(t *testing.T) {
 	completes(t, ends[0].CQ, verbs.StatusSuccess)
 	completes(t, ends[1].CQ, verbs.StatusSuccess)
 	met, sent := rnrs(t, ends)
-	for end := time.Now().Add(time.Minute); met != sent && time.Now().Before(end); met, sent = rnrs(t, ends) { // devices publish them later
+	// devices publish them later
+	for end := time.Now().Add(time.Minute); met != sent && time.Now().Before(end); met, sent = rnrs(t, ends) {
 		time.Sleep(time.Millisecond)
 	}
 	if met != sent || met < 3 {
@@ -112,28 +114,32 @@ func TestRefusedMessages(t *testing.T) {
 			for range 2 {
 				succeeds(t, ends[1].QP.PostRecv(&verbs.RecvWR{SGL: []verbs.SGE{ends[1].MR.SGE(0, 8)}}))
 			}
-			succeeds(t, ends[0].QP.PostSend(&verbs.SendWR{Op: verbs.OpSend, Flags: verbs.Signaled, SGL: []verbs.SGE{ends[0].MR.SGE(0, 8)}}))
-			succeeds(t, ends[1].QP.PostRecv(&verbs.RecvWR{SGL: []verbs.SGE{ends[1].MR.SGE(0, 8)}})) // which is no reason to look again
+			succeeds(t, ends[0].QP.PostSend(&verbs.SendWR{Op: verbs.OpSend, Flags: verbs.Signaled,
+				SGL: []verbs.SGE{ends[0].MR.SGE(0, 8)}}))
+			// which is no reason to look again
+			succeeds(t, ends[1].QP.PostRecv(&verbs.RecvWR{SGL: []verbs.SGE{ends[1].MR.SGE(0, 8)}}))
 			completes(t, ends[0].CQ, c.want)
 			if c.want == verbs.StatusSuccess {
 				completes(t, ends[1].CQ, verbs.StatusSuccess)
 			}
 			met, sent := rnrs(t, ends)
-			for end := time.Now().Add(time.Minute); (met != c.met || sent != c.met) && time.Now().Before(end); met, sent = rnrs(t, ends) {
+			for end := time.Now().Add(time.Minute); (met != c.met || sent != c.met) &&
+				time.Now().Before(end); met, sent = rnrs(t, ends) {
 				time.Sleep(time.Millisecond)
 			}
 			if met != c.met || sent != c.met {
 				t.Errorf("the sender has met %d RNR NAKs, the receiver has sent %d, want %d", met, sent, c.met)
 			}
-			if r := driver.DeviceOf(b).(faults.Target).Faults().Results(); r[0].Struck != c.met || r[0].Selected != c.asks {
+			if r := driver.DeviceOf(b).(faults.Target).Faults().Results(); r[0].Struck != c.met ||
+				r[0].Selected != c.asks {
 				t.Errorf("struck %d of %d, want %d of %d\n%s", r[0].Struck, r[0].Selected, c.met, c.asks, log.String())
 			}
 		})
 	}
 }
 
-// TestAskedRetries: each side makes as many RNR retries as its peer asks for, unless it was told otherwise. Retries that
-// end last long.
+// TestAskedRetries: each side makes as many RNR retries as its peer asks for, unless it was told otherwise. Retries
+// that end last long.
 func TestAskedRetries(t *testing.T) {
 	server, err := cm.Listen(within(t), open(t), ":0", cm.WithRetries(7, 2))
 	succeeds(t, err)
@@ -160,7 +166,8 @@ func TestAskedRetries(t *testing.T) {
 		retries, timer uint8
 	}{{"client", c.QP(), 2, 12}, {"server", s.QP(), 7, 0}} {
 		if a := side.qp.Query(); a.RNRRetry != side.retries || a.MinRNRTimer != side.timer {
-			t.Errorf("the %s makes %d RNR retries, and has timer %d, want %d and %d", side.name, a.RNRRetry, a.MinRNRTimer, side.retries, side.timer)
+			t.Errorf("the %s makes %d RNR retries, and has timer %d, want %d and %d", side.name, a.RNRRetry,
+				a.MinRNRTimer, side.retries, side.timer)
 		}
 	}
 }

@@ -80,7 +80,8 @@ func (n *numbered) receive(qp *verbs.QP) {
 
 func (n *numbered) send(qp *verbs.QP) {
 	n.t.Helper()
-	if err := qp.PostSend(&verbs.SendWR{Op: verbs.OpSend, Flags: verbs.Signaled, SGL: []verbs.SGE{n.mr.SGE(0, 8)}}); err != nil {
+	if err := qp.PostSend(&verbs.SendWR{Op: verbs.OpSend, Flags: verbs.Signaled,
+		SGL: []verbs.SGE{n.mr.SGE(0, 8)}}); err != nil {
 		n.t.Fatal(err)
 	}
 }

@@ -81,11 +81,13 @@ func parse(address string, opt *Options) (netip.Addr, *Options, error) {
 	}
 	addr, err := netip.ParseAddr(address)
 	if err != nil {
-		return netip.Addr{}, nil, fmt.Errorf("shm: %q is no IP address: give one to tell devices apart, such as shm:127.0.0.1", address)
+		return netip.Addr{}, nil,
+			fmt.Errorf("shm: %q is no IP address: give one to tell devices apart, such as shm:127.0.0.1", address)
 	}
 	addr = addr.Unmap().WithZone("")
 	if addr.IsUnspecified() || addr.IsMulticast() {
-		return netip.Addr{}, nil, fmt.Errorf("shm: %v stands for no single device: give another address, such as shm:127.0.0.1", addr)
+		return netip.Addr{}, nil,
+			fmt.Errorf("shm: %v stands for no single device: give another address, such as shm:127.0.0.1", addr)
 	}
 	return addr, &o, nil
 }

@@ -70,7 +70,8 @@ func TestLatePeerByNumber(t *testing.T) {
 	noError(t, err)
 	e, err := qp.Endpoint(0)
 	noError(t, err)
-	noError(t, qp.Connect(e, verbs.Endpoint{QPN: 99, PSN: 1, GID: ib.GIDFromAddr(at.Addr()), MTU: verbs.MTU4096}, &verbs.ConnectOptions{Timeout: 8}))
+	noError(t, qp.Connect(e, verbs.Endpoint{QPN: 99, PSN: 1, GID: ib.GIDFromAddr(at.Addr()), MTU: verbs.MTU4096},
+		&verbs.ConnectOptions{Timeout: 8}))
 	noError(t, qp.PostSend(&verbs.SendWR{Op: verbs.OpSend, Flags: verbs.Signaled}))
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second)
 	defer cancel()

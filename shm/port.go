@@ -25,7 +25,8 @@ func (l port) Ports() int { return 1 }
 // Info returns the attributes of the port. The path MTU has no meaning for memory.
 func (l port) Info(int) softdev.PortInfo {
 	return softdev.PortInfo{
-		PortAttr:  verbs.PortAttr{State: verbs.PortActive, Link: verbs.LinkSharedMemory, MaxMTU: verbs.MTU4096, ActiveMTU: verbs.MTU4096},
+		PortAttr: verbs.PortAttr{State: verbs.PortActive, Link: verbs.LinkSharedMemory, MaxMTU: verbs.MTU4096,
+			ActiveMTU: verbs.MTU4096},
 		GIDTable:  []verbs.GIDEntry{{GID: ib.GIDFromAddr(l.addr), Type: verbs.GIDInfiniBand}},
 		PKeyTable: softdev.OnePartition,
 	}
@@ -43,13 +44,16 @@ func (l port) Resolve(a *verbs.AHAttr) error {
 	to := a.DGID.Addr()
 	switch {
 	case a.SGIDIndex != 0:
-		return &verbs.OpError{Op: "modify_qp", Err: verbs.ErrInvalid, Detail: fmt.Sprintf("SGIDIndex is %d, the GID table has row 0 only", a.SGIDIndex)}
+		return &verbs.OpError{Op: "modify_qp", Err: verbs.ErrInvalid,
+			Detail: fmt.Sprintf("SGIDIndex is %d, the GID table has row 0 only", a.SGIDIndex)}
 	case to.IsMulticast():
 		return nil // a group is a name, which any device can send to
 	case a.DGID == verbs.GID{} || to.IsUnspecified():
-		return &verbs.OpError{Op: "modify_qp", Err: verbs.ErrInvalid, Detail: fmt.Sprintf("DGID %v is no address of a device", to)}
+		return &verbs.OpError{Op: "modify_qp", Err: verbs.ErrInvalid,
+			Detail: fmt.Sprintf("DGID %v is no address of a device", to)}
 	case to.Is4() != l.addr.Is4():
-		return &verbs.OpError{Op: "modify_qp", Err: verbs.ErrInvalid, Detail: fmt.Sprintf("DGID %v cannot be reached from %v: one is IPv4, the other IPv6", to, l.addr)}
+		return &verbs.OpError{Op: "modify_qp", Err: verbs.ErrInvalid,
+			Detail: fmt.Sprintf("DGID %v cannot be reached from %v: one is IPv4, the other IPv6", to, l.addr)}
 	}
 	return nil
 }

@@ -89,7 +89,8 @@ func TestStoppedInTheMiddle(t *testing.T) {
 				mem[i] = 0xee
 			}
 			if !bytes.Equal(buf, want) {
-				t.Error("the peer has written to the region after its right had ended, or the region has lost something")
+				t.Error(
+					"the peer has written to the region after its right had ended, or the region has lost something")
 			}
 			r.done()
 			for i := range buf { // it is the program's
@@ -170,7 +171,8 @@ func TestRenewedRegion(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	if _, err := d.Do(ctx, &verbs.SendWR{Op: verbs.OpWrite, Inline: []byte("still here"), Remote: mr.Remote()}); err != nil {
+	if _, err := d.Do(ctx, &verbs.SendWR{Op: verbs.OpWrite, Inline: []byte("still here"),
+		Remote: mr.Remote()}); err != nil {
 		t.Fatal(err)
 	}
 	if got := string(mr.Bytes()[:10]); got != "still here" {

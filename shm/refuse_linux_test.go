@@ -70,7 +70,8 @@ func refused(t *testing.T, a *network, acc streamdev.Acceptor, l streamdev.Link,
 	t.Helper()
 	told := false
 	d := &end{link: l.(*link), net: l.(*link).net}
-	for end := time.Now().Add(30 * time.Second); !told || l.Connected() == softdev.ErrAgain; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); !told ||
+		l.Connected() == softdev.ErrAgain; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("the listener was told: %v; the peer: %v", told, l.Connected())
 		}

@@ -40,7 +40,10 @@ func TestConformance(t *testing.T) {
 // TestConformanceAsked has the target's process do what the system may let the initiator do.
 func TestConformanceAsked(t *testing.T) {
 	suite(t, func(t testing.TB) *verbs.Device {
-		dev, _ := loopback.Open(t, func(addr string) (*verbs.Device, error) { return shm.Open(addr, &shm.Options{NoCopies: true}) })
+		dev, _ := loopback.Open(t, func(addr string) (*verbs.Device,
+			error) {
+			return shm.Open(addr, &shm.Options{NoCopies: true})
+		})
 		return dev
 	}, nil)
 }
@@ -52,7 +55,10 @@ func TestConformanceEvents(t *testing.T) {
 
 func openEvents(t testing.TB) *verbs.Device {
 	t.Helper()
-	dev, _ := loopback.Open(t, func(addr string) (*verbs.Device, error) { return shm.Open(addr, &shm.Options{EventsOnly: true}) })
+	dev, _ := loopback.Open(t, func(addr string) (*verbs.Device,
+		error) {
+		return shm.Open(addr, &shm.Options{EventsOnly: true})
+	})
 	return dev
 }
 
@@ -83,6 +89,7 @@ func newGroup() verbs.GID {
 	return g
 }
 
-func fixture(open func(t testing.TB) *verbs.Device, missing map[conformance.Ability]string, differs map[string]string) conformance.Fixture {
+func fixture(open func(t testing.TB) *verbs.Device, missing map[conformance.Ability]string,
+	differs map[string]string) conformance.Fixture {
 	return conformance.Fixture{Open: open, Missing: missing, Differs: differs, SlotBits: 6, Group: newGroup}
 }

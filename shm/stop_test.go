@@ -111,7 +111,8 @@ func TestTarget(t *testing.T) {
 	cq := must(dev.CreateCQ(16, nil))
 	uc := must(pd.CreateQP(verbs.QPInit{Type: verbs.UC, SendCQ: cq, RecvCQ: cq}))
 	at := must(uc.Endpoint(0))
-	json.NewEncoder(os.Stdout).Encode(offer{Addr: ln.Addr().String(), Table: table.Remote(), Slice: slice.Remote(), Unreliable: at})
+	json.NewEncoder(os.Stdout).Encode(offer{Addr: ln.Addr().String(), Table: table.Remote(), Slice: slice.Remote(),
+		Unreliable: at})
 	told := json.NewDecoder(os.Stdin)
 	for theirs := (verbs.Endpoint{}); told.Decode(&theirs) == nil; {
 		if err := uc.Connect(at, theirs, nil); err != nil {
@@ -212,14 +213,16 @@ func TestStopped(t *testing.T) {
 	}
 	word := g.Table.At(tableBytes - 8)
 	for i := range uint64(3) {
-		if _, err := c.Do(ctx, &verbs.SendWR{Op: verbs.OpFetchAdd, Add: 5, SGL: []verbs.SGE{mr.SGE(0, 8)}, Remote: word}); err != nil {
+		if _, err := c.Do(ctx, &verbs.SendWR{Op: verbs.OpFetchAdd, Add: 5, SGL: []verbs.SGE{mr.SGE(0, 8)},
+			Remote: word}); err != nil {
 			t.Fatal(err)
 		}
 		if got := binary.NativeEndian.Uint64(mem); got != 5*i {
 			t.Errorf("the word was %d, not %d", got, 5*i)
 		}
 	}
-	if _, err := c.Do(ctx, &verbs.SendWR{Op: verbs.OpCompareSwap, Compare: 15, Swap: 42, SGL: []verbs.SGE{mr.SGE(0, 8)}, Remote: word}); err != nil {
+	if _, err := c.Do(ctx, &verbs.SendWR{Op: verbs.OpCompareSwap, Compare: 15, Swap: 42, SGL: []verbs.SGE{mr.SGE(0, 8)},
+		Remote: word}); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.Read(ctx, mr.SGE(8, 8), word); err != nil {
@@ -228,10 +231,12 @@ func TestStopped(t *testing.T) {
 	if old, now := binary.NativeEndian.Uint64(mem), binary.NativeEndian.Uint64(mem[8:]); old != 15 || now != 42 {
 		t.Errorf("the word was %d and is %d, not 15 and 42", old, now)
 	}
-	if _, err := c.Do(ctx, &verbs.SendWR{Op: verbs.OpAtomicWrite, Inline: binary.NativeEndian.AppendUint64(nil, 43), Remote: word}); err != nil {
+	if _, err := c.Do(ctx, &verbs.SendWR{Op: verbs.OpAtomicWrite, Inline: binary.NativeEndian.AppendUint64(nil, 43),
+		Remote: word}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Do(ctx, &verbs.SendWR{Op: verbs.OpFlush, FlushLevel: verbs.FlushToGlobal, FlushLen: 8, Remote: word}); err != nil {
+	if _, err := c.Do(ctx, &verbs.SendWR{Op: verbs.OpFlush, FlushLevel: verbs.FlushToGlobal, FlushLen: 8,
+		Remote: word}); err != nil {
 		t.Fatal(err)
 	}
 	if copies {
@@ -328,7 +333,8 @@ func killOne(t *testing.T, dev *verbs.Device, after time.Duration) {
 	for i := 0; ; i++ {
 		if err := ops[i%len(ops)](); err != nil {
 			if ctx.Err() != nil {
-				t.Errorf("operation %d waits for ever for a process that is gone: %v; queue pair %v", i, err, c.QP().State())
+				t.Errorf("operation %d waits for ever for a process that is gone: %v; queue pair %v", i, err,
+					c.QP().State())
 			}
 			break
 		}

@@ -19,7 +19,8 @@ const long = 2 * time.Minute
 
 func (s *side) send(t testing.TB, flags verbs.SendFlags) {
 	t.Helper()
-	if err := s.qp.PostSend(&verbs.SendWR{Op: verbs.OpSend, Flags: flags, SGL: []verbs.SGE{s.mr.SGE(0, 8)}}); err != nil {
+	if err := s.qp.PostSend(&verbs.SendWR{Op: verbs.OpSend, Flags: flags,
+		SGL: []verbs.SGE{s.mr.SGE(0, 8)}}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -150,8 +151,10 @@ func TestAttention(t *testing.T) {
 	if err := qp.PostRecv(&verbs.RecvWR{SGL: []verbs.SGE{a.mr.SGE(64, 8)}}); err != nil {
 		t.Fatal(err)
 	}
-	add := verbs.SendWR{Op: verbs.OpFetchAdd, Add: 1, Flags: verbs.Signaled, SGL: []verbs.SGE{a.mr.SGE(0, 8)}, Remote: b.mr.Remote()}
-	if err := target.PostSend(&verbs.SendWR{Op: verbs.OpSend, Flags: verbs.Signaled, SGL: []verbs.SGE{b.mr.SGE(0, 8)}}); err != nil {
+	add := verbs.SendWR{Op: verbs.OpFetchAdd, Add: 1, Flags: verbs.Signaled, SGL: []verbs.SGE{a.mr.SGE(0, 8)},
+		Remote: b.mr.Remote()}
+	if err := target.PostSend(&verbs.SendWR{Op: verbs.OpSend, Flags: verbs.Signaled,
+		SGL: []verbs.SGE{b.mr.SGE(0, 8)}}); err != nil {
 		t.Fatal(err)
 	}
 	b.done(t) // the connection is there
@@ -193,7 +196,8 @@ func TestRevoked(t *testing.T) {
 	b.done(t)
 	buf := make([]byte, 1<<18)
 	mr := must(a.pd.RegMR(buf, verbs.LocalWrite))
-	if err := a.qp.PostSend(&verbs.SendWR{Op: verbs.OpSend, Flags: verbs.Signaled, SGL: []verbs.SGE{mr.SGE(0, len(buf))}}); err != nil {
+	if err := a.qp.PostSend(&verbs.SendWR{Op: verbs.OpSend, Flags: verbs.Signaled,
+		SGL: []verbs.SGE{mr.SGE(0, len(buf))}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := mr.Close(); err != nil {
@@ -232,12 +236,14 @@ func TestNoTimestamps(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 2 { // through the send queue, as there is no connection yet, and at once
-			if err := qp.PostSend(&verbs.SendWR{Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: []verbs.SGE{a.mr.SGE(0, 8)}, Remote: b.mr.Remote()}); err != nil {
+			if err := qp.PostSend(&verbs.SendWR{Op: verbs.OpWrite, Flags: verbs.Signaled,
+				SGL: []verbs.SGE{a.mr.SGE(0, 8)}, Remote: b.mr.Remote()}); err != nil {
 				t.Fatal(err)
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), long)
 			var wc [1]verbs.WC
-			if _, err := cq.Wait(ctx, wc[:]); err != nil || wc[0].Status != verbs.StatusSuccess || (wc[0].Timestamp == 0) != none {
+			if _, err := cq.Wait(ctx, wc[:]); err != nil || wc[0].Status != verbs.StatusSuccess ||
+				(wc[0].Timestamp == 0) != none {
 				t.Errorf("without timestamps: %v: %v, %+v", none, err, wc[0])
 			}
 			cancel()

@@ -66,7 +66,8 @@ func newConn(ep *endpoint, link *cm.Conn, l limits, f flow, released func()) *Co
 		arrived: make(chan struct{}, 1), sendable: make(chan struct{}, 1), remoteOps: make(chan struct{}, remoteOps),
 		flushed: make(chan struct{}, 1), results: make([]chan<- error, remoteOps),
 		memories: make(map[*Memory]bool), windows: make(map[*Window]bool),
-		flow: f, idle: idle{interval: o.Idle, response: o.IdleResponse}, assembly: reassembly{limit: o.MaxFragmentedSize}}
+		flow: f, idle: idle{interval: o.Idle, response: o.IdleResponse},
+		assembly: reassembly{limit: o.MaxFragmentedSize}}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	for slot := range o.RecvCredits {
 		c.held = append(c.held, slot)

@@ -157,8 +157,9 @@ func TestKeepAlive(t *testing.T) {
 func TestAdmission(t *testing.T) {
 	kinds(t, func(t *testing.T, server, client *verbs.Device) {
 		var refuse atomic.Bool
-		l, err := smbdirect.Listen(t.Context(), server, ":0", smbdirect.ListenOptions{Options: patient(smbdirect.Options{}),
-			MaxConns: 1, Allow: func(netip.AddrPort) bool { return !refuse.Load() }})
+		l, err := smbdirect.Listen(t.Context(), server, ":0",
+			smbdirect.ListenOptions{Options: patient(smbdirect.Options{}),
+				MaxConns: 1, Allow: func(netip.AddrPort) bool { return !refuse.Load() }})
 		ok(t, err)
 		defer l.Close()
 		dial := func() (*smbdirect.Conn, error) {

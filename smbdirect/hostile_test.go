@@ -105,8 +105,9 @@ func TestVersions(t *testing.T) {
 			r.MinVersion, r.MaxVersion = v[0], v[1]
 			send(t, c, r.Append(nil))
 			var got wire.Response
-			if b := receive(t, c); !got.Decode(b) || got != (wire.Response{MinVersion: wire.Version1, MaxVersion: wire.Version1,
-				Status: wire.StatusNotSupported}) {
+			if b := receive(t, c); !got.Decode(b) ||
+				got != (wire.Response{MinVersion: wire.Version1, MaxVersion: wire.Version1,
+					Status: wire.StatusNotSupported}) {
 				t.Errorf("versions %#x: %+v", v, got)
 			}
 			gone(t, c)
@@ -116,7 +117,8 @@ func TestVersions(t *testing.T) {
 		r.MinVersion, r.MaxVersion = 0, math.MaxUint16
 		send(t, c, r.Append(nil))
 		var got wire.Response
-		if b := receive(t, c); !got.Decode(b) || got.Status != wire.StatusSuccess || got.NegotiatedVersion != wire.Version1 ||
+		if b := receive(t, c); !got.Decode(b) || got.Status != wire.StatusSuccess ||
+			got.NegotiatedVersion != wire.Version1 ||
 			got.CreditsGranted != 10 || got.PreferredSendSize != 1364 || got.MaxReceiveSize != 1364 {
 			t.Errorf("%+v", got)
 		}
@@ -129,7 +131,8 @@ func TestVersions(t *testing.T) {
 // Responses that do not suit end the connection, with an error that says why.
 func TestHostileResponses(t *testing.T) {
 	fine := wire.Response{MinVersion: wire.Version1, MaxVersion: wire.Version1, NegotiatedVersion: wire.Version1,
-		CreditsRequested: 10, CreditsGranted: 10, MaxReadWriteSize: 1 << 20, PreferredSendSize: 1364, MaxReceiveSize: 1364,
+		CreditsRequested: 10, CreditsGranted: 10, MaxReadWriteSize: 1 << 20, PreferredSendSize: 1364,
+		MaxReceiveSize:    1364,
 		MaxFragmentedSize: 1 << 20}
 	with := func(change func(*wire.Response)) []byte {
 		r := fine
@@ -144,11 +147,13 @@ func TestHostileResponses(t *testing.T) {
 	}{
 		{"empty", nil, smbdirect.ErrProtocol, "0 bytes"},
 		{"short", fine.Append(nil)[:31], smbdirect.ErrProtocol, "31 bytes"},
-		{"not supported", with(func(r *wire.Response) { r.Status = wire.StatusNotSupported }), smbdirect.ErrVersion, "0x100"},
+		{"not supported", with(func(r *wire.Response) { r.Status = wire.StatusNotSupported }), smbdirect.ErrVersion,
+			"0x100"},
 		{"status", with(func(r *wire.Response) { r.Status = 0xc0000001 }), smbdirect.ErrProtocol, "0xc0000001"},
 		{"version", with(func(r *wire.Response) { r.NegotiatedVersion = 0x200 }), smbdirect.ErrProtocol, "0x200"},
 		{"no credits", with(func(r *wire.Response) { r.CreditsGranted = 0 }), smbdirect.ErrProtocol, "grants 0"},
-		{"requests no credits", with(func(r *wire.Response) { r.CreditsRequested = 0 }), smbdirect.ErrProtocol, "requests 0"},
+		{"requests no credits", with(func(r *wire.Response) { r.CreditsRequested = 0 }), smbdirect.ErrProtocol,
+			"requests 0"},
 		{"send size", with(func(r *wire.Response) { r.PreferredSendSize = math.MaxUint32 }), smbdirect.ErrProtocol,
 			"4294967295"},
 		{"receive size", with(func(r *wire.Response) { r.MaxReceiveSize = 127 }), smbdirect.ErrProtocol,

@@ -15,9 +15,9 @@ import (
 	"github.com/ramjet-rdma/ramjet/smbdirect/wire"
 )
 
-// In virtual time, on networks that lose, repeat and reorder packets and part hosts for a time, a server that works like
-// an SMB server with an RDMA channel answers all requests of a client: what the client exposes is what the server reads,
-// and what comes back is what the server wrote.
+// In virtual time, on networks that lose, repeat and reorder packets and part hosts for a time, a server that works
+// like an SMB server with an RDMA channel answers all requests of a client: what the client exposes is what the server
+// reads, and what comes back is what the server wrote.
 func TestSeeds(t *testing.T) {
 	rdmatest.Run(t, 100, func(w *rdmatest.World) {
 		server, client := w.Host("server"), w.Host("client")

@@ -32,8 +32,8 @@ func (w *Writer) Stream(local, peer netip.AddrPort, dialed bool) *Stream {
 	return s
 }
 
-// SetComment sets the comment of the segments with bytes that are recorded from now on, at most 65,535 bytes; empty: they
-// have none.
+// SetComment sets the comment of the segments with bytes that are recorded from now on, at most 65,535 bytes; empty:
+// they have none.
 func (s *Stream) SetComment(text string) { s.comment = text }
 
 // Sent records bytes that were written.

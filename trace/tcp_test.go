@@ -44,7 +44,8 @@ func TestTCPHeader(t *testing.T) {
 				t.Errorf("%s: checksum: sum %#x, want 0xffff", c.src, got)
 			}
 		}
-		if v4 := r.packets[0].data; c.offset == 20 && (v4[9] != 6 || binary.BigEndian.Uint16(v4[2:]) != 45 || internetSum(v4[:20]) != 0xffff) {
+		if v4 := r.packets[0].data; c.offset == 20 &&
+			(v4[9] != 6 || binary.BigEndian.Uint16(v4[2:]) != 45 || internetSum(v4[:20]) != 0xffff) {
 			t.Errorf("IPv4 header %x", v4[:20])
 		}
 	}
@@ -97,9 +98,11 @@ func TestStream(t *testing.T) {
 				}
 				seq, ack, flags := binary.BigEndian.Uint32(tcp[4:]), binary.BigEndian.Uint32(tcp[8:]), tcp[13]
 				if seq != next[dir] || flags&0x10 != 0 && ack != next[1-dir] {
-					t.Errorf("packet %d: sequence %d acknowledges %d, want %d and %d", i, seq, ack, next[dir], next[1-dir])
+					t.Errorf("packet %d: sequence %d acknowledges %d, want %d and %d", i, seq, ack, next[dir],
+						next[1-dir])
 				}
-				if wantSyn := map[int]byte{0: 0x02, 1: 0x12, 2: 0x10}; i < 3 && flags != wantSyn[i] || i == 0 && (dir == 0) != dialed {
+				if wantSyn := map[int]byte{0: 0x02, 1: 0x12, 2: 0x10}; i < 3 && flags != wantSyn[i] ||
+					i == 0 && (dir == 0) != dialed {
 					t.Errorf("packet %d, dialed %v: flags %#x, direction %d", i, dialed, flags, dir)
 				}
 				payload := tcp[tcp[12]>>4*4:]

@@ -28,7 +28,8 @@ func TestTshark(t *testing.T) {
 
 	const good, notPresent = "1", "3" // a checksum's status
 	ip6 := netip.MustParseAddrPort("[fd09::1]:4791")
-	opcodes := []string{"0", "2", "17", "100", "6", "12", "13", "19", "18", "20", "11"} // of testdata/rxe.pcap, in order
+	// of testdata/rxe.pcap, in order
+	opcodes := []string{"0", "2", "17", "100", "6", "12", "13", "19", "18", "20", "11"}
 	var want []string
 	for i, f := range rxeFrames(t) {
 		h := f.header()
@@ -60,10 +61,12 @@ func TestTshark(t *testing.T) {
 			t.Errorf("packet %d: %q, want %q", i+1, got[i], want[i])
 		}
 	}
-	if bad := tshark.Read(t, name, "-Y", "_ws.malformed || _ws.expert.severity >= warning || !infiniband.invariant.crc"); bad != "" {
+	if bad := tshark.Read(t, name, "-Y",
+		"_ws.malformed || _ws.expert.severity >= warning || !infiniband.invariant.crc"); bad != "" {
 		t.Errorf("packets with something wrong:\n%s", bad)
 	}
-	if name := tshark.Read(t, name, "-c", "1", "-T", "fields", "-e", "frame.interface_name"); name != "roce:127.0.0.2\n" {
+	if name := tshark.Read(t, name, "-c", "1", "-T", "fields", "-e",
+		"frame.interface_name"); name != "roce:127.0.0.2\n" {
 		t.Errorf("interface name %q", name)
 	}
 }

@@ -161,8 +161,8 @@ func (w *Writer) Dropped() uint64 {
 	return n
 }
 
-// Close writes what is queued and the recording's statistics, which have the time of the last packet, and returns the io.Writer's first
-// error. It does not close the io.Writer. Closing twice is harmless.
+// Close writes what is queued and the recording's statistics, which have the time of the last packet, and returns the
+// io.Writer's first error. It does not close the io.Writer. Closing twice is harmless.
 func (w *Writer) Close() error {
 	w.mu.Lock()
 	if !w.closed {

@@ -82,8 +82,8 @@ func exchange(t *testing.T, a, b net.Conn, data, want []byte) {
 	writer.Wait()
 }
 
-// What was written before Close is read, and then io.EOF; who writes learns that the peer has gone. The protocol has no half
-// close: programs that look for one, such as proxies, find none, and close.
+// What was written before Close is read, and then io.EOF; who writes learns that the peer has gone. The protocol has no
+// half close: programs that look for one, such as proxies, find none, and close.
 func TestClose(t *testing.T) {
 	kinds(t, func(t *testing.T, kind string) {
 		a, b := pair(t, open(t, kind), open(t, kind), valkey.Options{})
@@ -114,7 +114,8 @@ func TestKeepAlive(t *testing.T) {
 	kinds(t, func(t *testing.T, kind string) {
 		o := valkey.Options{KeepAlive: time.Millisecond, SendQueue: 16, RecvQueue: 16}
 		a, b := pair(t, open(t, kind), open(t, kind), o)
-		for end := time.Now().Add(patience); valkey.Sent(a) < 100 || valkey.Sent(b) < 100; time.Sleep(time.Millisecond) {
+		for end := time.Now().Add(patience); valkey.Sent(a) < 100 ||
+			valkey.Sent(b) < 100; time.Sleep(time.Millisecond) {
 			if time.Now().After(end) {
 				t.Fatalf("%d and %d messages", valkey.Sent(a), valkey.Sent(b))
 			}
@@ -230,10 +231,12 @@ func TestOptions(t *testing.T) {
 	dev := open(t, "shm")
 	for _, o := range []valkey.Options{{SendBuffer: 10}, {RecvBuffer: 2 << 30}, {SendQueue: 1},
 		{RecvQueue: -1}, {Inline: 1 << 30}, {KeepAlive: -1}} {
-		if _, err := (&valkey.Dialer{Device: dev, Options: o}).Dial("tcp", "127.0.0.1:1"); !errors.Is(err, verbs.ErrInvalid) {
+		if _, err := (&valkey.Dialer{Device: dev, Options: o}).Dial("tcp", "127.0.0.1:1"); !errors.Is(err,
+			verbs.ErrInvalid) {
 			t.Errorf("%+v: %v", o, err)
 		}
-		if _, err := (&valkey.ListenConfig{Device: dev, Options: o}).Listen(t.Context(), ":0"); !errors.Is(err, verbs.ErrInvalid) {
+		if _, err := (&valkey.ListenConfig{Device: dev, Options: o}).Listen(t.Context(), ":0"); !errors.Is(err,
+			verbs.ErrInvalid) {
 			t.Errorf("%+v: %v", o, err)
 		}
 	}

@@ -31,7 +31,8 @@ func FuzzMessage(f *testing.F) {
 }
 
 // A peer sends any messages and claims any lengths, and the program reads as it likes. What is readable
-// is within the buffer and no more than was claimed; what is registered is a half that was read; what is written goes where the peer said.
+// is within the buffer and no more than was claimed; what is registered is a half that was read; what is written goes
+// where the peer said.
 func FuzzPeer(f *testing.F) {
 	memory := Message{Opcode: RegisterXferMemory, Addr: 1 << 32, Length: 100, Key: 7}.Append(nil)
 	f.Add([]byte{})

@@ -39,7 +39,8 @@ func TestHostilePeers(t *testing.T) {
 		{"short", func(t *testing.T, c *cm.Conn, _ valkey.Message) { ok(t, c.Send(within(t), make([]byte, 31))) },
 			valkey.ErrProtocol, "31 bytes"},
 		{"opcode", send(valkey.Message{Opcode: 4}), valkey.ErrProtocol, "opcode 4"},
-		{"features", send(valkey.Message{Opcode: valkey.SetClientFeature, Features: 1}), valkey.ErrProtocol, "features 0x1"},
+		{"features", send(valkey.Message{Opcode: valkey.SetClientFeature, Features: 1}), valkey.ErrProtocol,
+			"features 0x1"},
 		{"no buffer", send(valkey.Message{Opcode: valkey.RegisterXferMemory, Addr: 1}), valkey.ErrProtocol, "0 bytes"},
 		{"end of memory", send(valkey.Message{Opcode: valkey.RegisterXferMemory, Addr: math.MaxUint64, Length: 1}),
 			valkey.ErrProtocol, "last address"},
@@ -68,7 +69,8 @@ func TestHostilePeers(t *testing.T) {
 				b, err := raw.Recv(within(t))
 				ok(t, err)
 				var at valkey.Message
-				if !at.Decode(b.Bytes()) || at.Opcode != valkey.RegisterXferMemory || at.Length != valkey.DefaultRecvBuffer/2 {
+				if !at.Decode(b.Bytes()) || at.Opcode != valkey.RegisterXferMemory ||
+					at.Length != valkey.DefaultRecvBuffer/2 {
 					t.Fatalf("it begins with %+v", at)
 				}
 				b.Release()

@@ -13,16 +13,17 @@ import (
 	"github.com/ramjet-rdma/ramjet/valkey"
 )
 
-// In virtual time, on networks that lose, repeat and reorder packets and part hosts for a time, what a client writes comes
-// back from a server that echoes it, with buffers, queues and writes of any size.
+// In virtual time, on networks that lose, repeat and reorder packets and part hosts for a time, what a client writes
+// comes back from a server that echoes it, with buffers, queues and writes of any size.
 func TestSeeds(t *testing.T) {
 	rdmatest.Run(t, 100, func(w *rdmatest.World) {
 		server, client := w.Host("server"), w.Host("client")
 		s, c := server.RoCE(), client.RoCE()
 		w.Draw(rdmatest.Packets | rdmatest.Passing)
 		up := func(from, n int) int { return from + w.Rand.IntN(n) }
-		o := valkey.Options{RecvBuffer: up(2048, 40000), SendBuffer: up(1024, 9000), SendQueue: up(16, 20), RecvQueue: up(16, 20),
-			Inline: up(-1, 200)}
+		o := valkey.Options{RecvBuffer: up(2048, 40000), SendBuffer: up(1024, 9000), SendQueue: up(16, 20),
+			RecvQueue: up(16, 20),
+			Inline:    up(-1, 200)}
 		data, piece := make([]byte, up(1, 200000)), up(1, 7000)
 		for i := range data {
 			data[i] = byte(w.Rand.Uint32())

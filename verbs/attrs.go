@@ -24,8 +24,9 @@ func (a AtomicCap) String() string {
 type Transport uint8
 
 const (
-	TransportIB    Transport = iota + 1 // InfiniBand's (IBTA chapter 9), which RoCE has too
-	TransportIWARP                      // RDMAP (RFC 5040, RFC 7306): a WRITE completes before it has arrived; no SEND with immediate
+	TransportIB Transport = iota + 1 // InfiniBand's (IBTA chapter 9), which RoCE has too
+	// RDMAP (RFC 5040, RFC 7306): a WRITE completes before it has arrived; no SEND with immediate
+	TransportIWARP
 )
 
 // String returns the name that ibv_devinfo prints, such as iWARP.
@@ -100,13 +101,15 @@ const (
 	CapUD                                    // UD queue pairs
 	CapFlushPersistent                       // FLUSH to persistence, of memory that is mapped from a file
 	CapExclude                               // [MR.Do] keeps the device from the region
-	CapWatch                                 // [MR.WaitFor] sleeps until a peer changes the region; without this it polls
+	// [MR.WaitFor] sleeps until a peer changes the region; without this it polls
+	CapWatch
 )
 
 // String lists the names that ibv_devinfo has for them.
 func (c DeviceCap) String() string {
-	return flagNames(uint32(c), "SRQ", "XRC", "MEM_WINDOW_TYPE_1", "MEM_WINDOW_TYPE_2B", "SEND_WITH_INV", "RC_RNR_NAK_GEN",
-		"SRQ_RESIZE", "RESIZE_CQ", "FLUSH", "ATOMIC_WRITE", "TIMESTAMP", "ON_DEMAND", "UD_MULTICAST", "UC", "UD", "FLUSH_PERSISTENT")
+	return flagNames(uint32(c), "SRQ", "XRC", "MEM_WINDOW_TYPE_1", "MEM_WINDOW_TYPE_2B", "SEND_WITH_INV",
+		"RC_RNR_NAK_GEN", "SRQ_RESIZE", "RESIZE_CQ", "FLUSH", "ATOMIC_WRITE", "TIMESTAMP", "ON_DEMAND", "UD_MULTICAST",
+		"UC", "UD", "FLUSH_PERSISTENT")
 }
 
 // PortState is the state of a port (IBTA 7.2.7).

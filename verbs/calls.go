@@ -75,7 +75,8 @@ func sendArgs(wrs []SendWR) []any {
 			one = append(one, callArg{"remote_addr", wr.Remote.Addr}, callArg{"rkey", wr.Remote.Key})
 		}
 		if wr.AH != nil {
-			one = append(one, callArg{"ah", wr.AH}, callArg{"remote_qpn", wr.RemoteQPN}, callArg{"remote_qkey", wr.RemoteQKey})
+			one = append(one, callArg{"ah", wr.AH}, callArg{"remote_qpn", wr.RemoteQPN},
+				callArg{"remote_qkey", wr.RemoteQKey})
 		}
 		out[i] = one
 	}

@@ -46,7 +46,8 @@ func (qp *QP) Endpoint(sgidIndex int) (Endpoint, error) {
 		if g.Index == sgidIndex {
 			var b [4]byte
 			crand.Read(b[:])
-			return Endpoint{QPN: qp.Num(), PSN: PSN(binary.BigEndian.Uint32(b[:]) & 0xffffff), GID: g.GID, LID: port.LID, MTU: port.ActiveMTU}, nil
+			return Endpoint{QPN: qp.Num(), PSN: PSN(binary.BigEndian.Uint32(b[:]) & 0xffffff), GID: g.GID,
+				LID: port.LID, MTU: port.ActiveMTU}, nil
 		}
 	}
 	return Endpoint{}, opErr("query_gid", ErrNotFound, "no such row of the GID table")

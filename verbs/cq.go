@@ -114,7 +114,8 @@ func (d *Device) CreateCQ(cqe int, opt *CQOptions) (cq *CQ, err error) {
 	if opt == nil {
 		opt = &CQOptions{}
 	}
-	cq = &CQ{dev: d, spin: opt.Spin, yields: yielder{every: yieldsEvery(opt.LockedThread)}, sig: &cqSignal{wake: make(chan struct{}, 1), notify: opt.Notify}}
+	cq = &CQ{dev: d, spin: opt.Spin, yields: yielder{every: yieldsEvery(opt.LockedThread)},
+		sig: &cqSignal{wake: make(chan struct{}, 1), notify: opt.Notify}}
 	if cq.spin == 0 {
 		cq.spin = DefaultSpin
 	}

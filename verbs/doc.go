@@ -7,8 +7,8 @@
 //
 // The types here do what every kind of device shares. They track which object uses which: closing
 // an object in use is [ErrBusy], closing one twice is harmless. They deliver events, and they
-// implement the queue pair state machine. What moves data is a driver (package verbs/driver): RoCEv2, iWARP, InfiniBand,
-// shared memory, or hardware.
+// implement the queue pair state machine. What moves data is a driver (package verbs/driver): RoCEv2, iWARP,
+// InfiniBand, shared memory, or hardware.
 //
 // # Errors
 //

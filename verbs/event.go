@@ -21,17 +21,18 @@ const (
 	EventSQDrained                         // in SQD, if [QPAttr.SQDAsyncNotify] requested it
 	EventPathMigrated                      // never raised: there are no alternate paths
 	EventPathMigrateError                  // never raised, as the one before
-	EventDeviceFatal                       // raised by a fault on request only: a software device does not fail as a whole
-	EventPortActive                        // the port is active again
-	EventPortError                         // the port is down; see [PortAttr.State]
-	EventLIDChange                         // the port has another LID; never on Ethernet
-	EventPKeyChange                        // the port's partitions have changed; never on Ethernet
-	EventSMChange                          // the port has another subnet manager; never on Ethernet
-	EventSRQError                          // never raised: a shared receive queue does not fail
-	EventSRQLimitReached                   // fewer receives are left than the limit
-	EventQPLastWQEReached                  // a queue pair in ERR takes no more receives from its shared receive queue
-	EventClientReregister                  // the subnet manager lost its records, such as joins; never on Ethernet
-	EventGIDChange                         // a GID of the port is new or gone: on Ethernet its address
+	// raised by a fault on request only: a software device does not fail as a whole
+	EventDeviceFatal
+	EventPortActive       // the port is active again
+	EventPortError        // the port is down; see [PortAttr.State]
+	EventLIDChange        // the port has another LID; never on Ethernet
+	EventPKeyChange       // the port's partitions have changed; never on Ethernet
+	EventSMChange         // the port has another subnet manager; never on Ethernet
+	EventSRQError         // never raised: a shared receive queue does not fail
+	EventSRQLimitReached  // fewer receives are left than the limit
+	EventQPLastWQEReached // a queue pair in ERR takes no more receives from its shared receive queue
+	EventClientReregister // the subnet manager lost its records, such as joins; never on Ethernet
+	EventGIDChange        // a GID of the port is new or gone: on Ethernet its address
 	// EventQPBroken: an error of the queue pair's own sends took it to ERR. The program learns of
 	// it from completions; this event is for package driver's Watch only.
 	EventQPBroken
@@ -41,8 +42,10 @@ const (
 func (t EventType) String() string {
 	return name([]string{"CQ error", "local work queue catastrophic error", "invalid request local work queue error",
 		"local access violation work queue error", "communication established", "send queue drained", "path migrated",
-		"path migration request error", "local catastrophic error", "port active", "port error", "LID change", "PKey change",
-		"SM change", "SRQ catastrophic error", "SRQ limit reached", "last WQE reached", "client reregistration", "GID table change", "queue pair broken"}, t)
+		"path migration request error", "local catastrophic error", "port active", "port error", "LID change",
+		"PKey change",
+		"SM change", "SRQ catastrophic error", "SRQ limit reached", "last WQE reached", "client reregistration",
+		"GID table change", "queue pair broken"}, t)
 }
 
 // Event is an asynchronous event. The object that it concerns is set, the others are nil. All are

@@ -17,7 +17,8 @@ func TestEventQueueOrder(t *testing.T) {
 	q.put(queuedEvent{typ: EventCQError, cq: weak.Make(cq)})
 	q.put(queuedEvent{typ: EventQPFatal, qp: weak.Make(qp)})
 	q.put(queuedEvent{typ: EventPortActive, port: 1})
-	for _, want := range []Event{{Type: EventCQError, CQ: cq}, {Type: EventQPFatal, QP: qp}, {Type: EventPortActive, Port: 1}} {
+	for _, want := range []Event{{Type: EventCQError, CQ: cq}, {Type: EventQPFatal, QP: qp},
+		{Type: EventPortActive, Port: 1}} {
 		if got, err := q.get(t.Context()); err != nil || got != want {
 			t.Errorf("got %+v, %v, want %+v", got, err, want)
 		}

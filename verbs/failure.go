@@ -31,8 +31,9 @@ const (
 
 // String says it in a few words.
 func (r Reason) String() string {
-	return name([]string{"not known", "no such key", "key of another owner", "out of bounds", "access not allowed", "not allowed on the queue pair",
-		"misaligned address", "message too long", "too many READs and atomics", "memory not mapped", "no answer", "no receive posted",
+	return name([]string{"not known", "no such key", "key of another owner", "out of bounds", "access not allowed",
+		"not allowed on the queue pair", "misaligned address", "message too long", "too many READs and atomics",
+		"memory not mapped", "no answer", "no receive posted",
 		"refused by the peer", "malformed", "an atomic takes 8 bytes", "closed by the peer"}, r)
 }
 

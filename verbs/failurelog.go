@@ -59,7 +59,8 @@ func hexAddr(a uint64) string { return fmt.Sprintf("%#x", a) }
 func hexKey(k Key) string     { return fmt.Sprintf("0x%08x", uint32(k)) }
 
 func logFailure(log *slog.Logger, device string, f *Failure) {
-	attrs := []slog.Attr{slog.String("device", device), slog.Int("qpn", int(f.QPN)), slog.String("status", f.Status.String()),
+	attrs := []slog.Attr{slog.String("device", device), slog.Int("qpn", int(f.QPN)),
+		slog.String("status", f.Status.String()),
 		slog.String("reason", f.Reason.String()), slog.String("op", f.Op.String())}
 	if f.Side == FailedSend || f.Side == FailedRecv {
 		attrs = append(attrs, slog.Uint64("wr_id", f.ID))

@@ -46,5 +46,6 @@ func (e *GIDEntry) rank(local netip.Addr) []int {
 	a := e.GID.Addr()
 	known := local.IsValid()
 	local = local.Unmap().WithZone("")
-	return []int{0, against(known && a != local), against(known && a.Is4() != local.Is4()), against(a.IsLinkLocalUnicast()), against(!a.Is4()), e.Index}
+	return []int{0, against(known && a != local), against(known && a.Is4() != local.Is4()),
+		against(a.IsLinkLocalUnicast()), against(!a.Is4()), e.Index}
 }

@@ -55,7 +55,8 @@ func (mr *MR) Rereg(flags ReregFlags, pd *PD, buf []byte, access Access) error {
 	if mr.pd.dev.calls == nil {
 		return mr.rereg(flags, pd, buf, access)
 	}
-	end := mr.pd.dev.calls.Begin("ibv_rereg_mr", callArg{"mr", mr}, callArg{"flags", flags}, callArg{"pd", pd}, callArg{"addr", address(buf)},
+	end := mr.pd.dev.calls.Begin("ibv_rereg_mr", callArg{"mr", mr}, callArg{"flags", flags}, callArg{"pd", pd},
+		callArg{"addr", address(buf)},
 		callArg{"length", len(buf)}, callArg{"access", access})
 	err := mr.rereg(flags, pd, buf, access)
 	end(nil, err)

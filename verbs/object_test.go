@@ -104,7 +104,8 @@ func TestWrap(t *testing.T) {
 	}
 	err := wrap("post_send", ErrQueueFull)
 	var op *OpError
-	if !errors.As(err, &op) || op.Op != "post_send" || !errors.Is(err, ErrQueueFull) || err.Error() != "verbs: post_send: queue is full" {
+	if !errors.As(err, &op) || op.Op != "post_send" || !errors.Is(err, ErrQueueFull) ||
+		err.Error() != "verbs: post_send: queue is full" {
 		t.Errorf("%v", err)
 	}
 	if s := inner.Error(); s != "verbs: inner: invalid argument: why" {
@@ -114,7 +115,8 @@ func TestWrap(t *testing.T) {
 
 func TestErrno(t *testing.T) {
 	for err, want := range map[error]syscall.Errno{
-		ErrBusy: syscall.EBUSY, ErrNotSupported: syscall.EOPNOTSUPP, ErrQueueFull: syscall.ENOMEM, ErrNoMemory: syscall.ENOMEM,
+		ErrBusy: syscall.EBUSY, ErrNotSupported: syscall.EOPNOTSUPP, ErrQueueFull: syscall.ENOMEM,
+		ErrNoMemory:   syscall.ENOMEM,
 		ErrPermission: syscall.EPERM, ErrFault: syscall.EFAULT, ErrNotFound: syscall.ENOENT, ErrInvalid: syscall.EINVAL,
 		ErrState: syscall.EINVAL, syscall.ENETDOWN: syscall.ENETDOWN, errors.Join(ErrBusy): syscall.EBUSY,
 	} {
@@ -129,7 +131,8 @@ func TestStatusError(t *testing.T) {
 		t.Error("success is an error")
 	}
 	err := StatusRemoteAccessError.Err()
-	if !errors.Is(err, &StatusError{Status: StatusRemoteAccessError}) || errors.Is(err, &StatusError{Status: StatusWRFlushError}) {
+	if !errors.Is(err, &StatusError{Status: StatusRemoteAccessError}) ||
+		errors.Is(err, &StatusError{Status: StatusWRFlushError}) {
 		t.Errorf("%v", err)
 	}
 	for s := StatusSuccess; s <= StatusGeneralError; s++ {

@@ -64,7 +64,8 @@ func (pd *PD) regMR(buf []byte, access Access, opts []RegOption) (*MR, error) {
 func (pd *PD) RegShared(fd uintptr, offset int64, size int, access Access) (*MR, error) {
 	if pd.dev.calls != nil {
 		args := []callArg{{"fd", int(fd)}, {"offset", offset}, {"length", size}, {"access", access}}
-		return pd.logRegistration("ibv_reg_shared_mr", args, func() (*MR, error) { return pd.regShared(fd, offset, size, access) })
+		return pd.logRegistration("ibv_reg_shared_mr", args,
+			func() (*MR, error) { return pd.regShared(fd, offset, size, access) })
 	}
 	return pd.regShared(fd, offset, size, access)
 }

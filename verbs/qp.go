@@ -78,7 +78,8 @@ func newQP(dev *Device, init QPInit, create func(*QPInit, func(EventType)) (qpDr
 	return qp, nil
 }
 
-func makeQP(dev *Device, init QPInit, create func(*QPInit, func(EventType)) (qpDriver, error), owner *object) (*QP, error) {
+func makeQP(dev *Device, init QPInit, create func(*QPInit, func(EventType)) (qpDriver, error),
+	owner *object) (*QP, error) {
 	const op = "create_qp"
 	if err := checkQPInit(op, dev, &init); err != nil {
 		return nil, err

@@ -26,12 +26,15 @@ var transitions = map[QPType]map[step]transition{
 	RC: {
 		{StateReset, StateInit}: {MaskPKeyIndex | MaskPort | MaskAccess, 0},
 		{StateInit, StateInit}:  {0, MaskPKeyIndex | MaskPort | MaskAccess},
-		{StateInit, StateRTR}:   {pathAttrs | MaskMaxDestRdAtomic | MaskMinRNRTimer, MaskAltPath | MaskAccess | MaskPKeyIndex},
-		{StateRTR, StateRTS}:    {sendRetry | MaskSQPSN, MaskCurState | altAttrs | MaskAccess | MaskMinRNRTimer | MaskRateLimit},
-		{StateRTS, StateRTS}:    {0, MaskCurState | altAttrs | MaskAccess | MaskMinRNRTimer | MaskRateLimit},
-		{StateRTS, StateSQD}:    {0, MaskSQDAsyncNotify},
-		{StateSQD, StateRTS}:    {0, MaskCurState | altAttrs | MaskAccess | MaskMinRNRTimer | MaskRateLimit},
-		{StateSQD, StateSQD}: {0, MaskPort | MaskAH | sendRetry | MaskMaxDestRdAtomic | altAttrs | MaskAccess | MaskPKeyIndex |
+		{StateInit, StateRTR}: {pathAttrs | MaskMaxDestRdAtomic | MaskMinRNRTimer,
+			MaskAltPath | MaskAccess | MaskPKeyIndex},
+		{StateRTR, StateRTS}: {sendRetry | MaskSQPSN,
+			MaskCurState | altAttrs | MaskAccess | MaskMinRNRTimer | MaskRateLimit},
+		{StateRTS, StateRTS}: {0, MaskCurState | altAttrs | MaskAccess | MaskMinRNRTimer | MaskRateLimit},
+		{StateRTS, StateSQD}: {0, MaskSQDAsyncNotify},
+		{StateSQD, StateRTS}: {0, MaskCurState | altAttrs | MaskAccess | MaskMinRNRTimer | MaskRateLimit},
+		{StateSQD, StateSQD}: {0, MaskPort | MaskAH | sendRetry | MaskMaxDestRdAtomic | altAttrs | MaskAccess |
+			MaskPKeyIndex |
 			MaskMinRNRTimer},
 	},
 	UC: {
@@ -69,12 +72,14 @@ var transitions = map[QPType]map[step]transition{
 	XRCTgt: {
 		{StateReset, StateInit}: {MaskPKeyIndex | MaskPort | MaskAccess, 0},
 		{StateInit, StateInit}:  {0, MaskPKeyIndex | MaskPort | MaskAccess},
-		{StateInit, StateRTR}:   {pathAttrs | MaskMaxDestRdAtomic | MaskMinRNRTimer, MaskAltPath | MaskAccess | MaskPKeyIndex},
-		{StateRTR, StateRTS}:    {MaskTimeout | MaskSQPSN, MaskCurState | altAttrs | MaskAccess | MaskMinRNRTimer},
-		{StateRTS, StateRTS}:    {0, MaskCurState | altAttrs | MaskAccess | MaskMinRNRTimer},
-		{StateRTS, StateSQD}:    {0, MaskSQDAsyncNotify},
-		{StateSQD, StateRTS}:    {0, MaskCurState | altAttrs | MaskAccess | MaskMinRNRTimer},
-		{StateSQD, StateSQD}: {0, MaskPort | MaskAH | MaskTimeout | MaskMaxDestRdAtomic | altAttrs | MaskAccess | MaskPKeyIndex |
+		{StateInit, StateRTR}: {pathAttrs | MaskMaxDestRdAtomic | MaskMinRNRTimer,
+			MaskAltPath | MaskAccess | MaskPKeyIndex},
+		{StateRTR, StateRTS}: {MaskTimeout | MaskSQPSN, MaskCurState | altAttrs | MaskAccess | MaskMinRNRTimer},
+		{StateRTS, StateRTS}: {0, MaskCurState | altAttrs | MaskAccess | MaskMinRNRTimer},
+		{StateRTS, StateSQD}: {0, MaskSQDAsyncNotify},
+		{StateSQD, StateRTS}: {0, MaskCurState | altAttrs | MaskAccess | MaskMinRNRTimer},
+		{StateSQD, StateSQD}: {0, MaskPort | MaskAH | MaskTimeout | MaskMaxDestRdAtomic | altAttrs | MaskAccess |
+			MaskPKeyIndex |
 			MaskMinRNRTimer},
 	},
 }
@@ -141,7 +146,8 @@ func outOfRange(a *QPAttr, mask QPMask) (name, why string) {
 		{MaskRQPSN, "RQPSN", a.RQPSN <= max24, "has 24 bits"},
 		{MaskSQPSN, "SQPSN", a.SQPSN <= max24, "has 24 bits"},
 		{MaskDestQPN, "DestQPN", a.DestQPN <= max24, "has 24 bits"},
-		{MaskAccess, "Access", a.Access&^(LocalWrite|RemoteWrite|RemoteRead|RemoteAtomic|FlushGlobal|FlushPersistent) == 0,
+		{MaskAccess, "Access",
+			a.Access&^(LocalWrite|RemoteWrite|RemoteRead|RemoteAtomic|FlushGlobal|FlushPersistent) == 0,
 			"of a queue pair is of LocalWrite, RemoteWrite, RemoteRead, RemoteAtomic and Flush"},
 	} {
 		if mask&c.mask != 0 && !c.ok {

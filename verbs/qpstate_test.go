@@ -35,7 +35,8 @@ func TestTransitionsExist(t *testing.T) {
 					}
 					continue
 				}
-				if !errors.Is(err, ErrInvalid) || got != from || !strings.Contains(err.Error(), "from "+from.String()+" to "+to.String()) {
+				if !errors.Is(err, ErrInvalid) || got != from ||
+					!strings.Contains(err.Error(), "from "+from.String()+" to "+to.String()) {
 					t.Errorf("%v %s: %v, %v", typ, name, got, err)
 				}
 			}
@@ -106,7 +107,8 @@ func TestTransitionTable(t *testing.T) {
 func TestCurState(t *testing.T) {
 	attr := good(StateRTS)
 	attr.CurState = StateRTR
-	if _, err := checkTransition(RC, StateRTS, &attr, MaskState|MaskCurState); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "CurState") {
+	if _, err := checkTransition(RC, StateRTS, &attr, MaskState|MaskCurState); !errors.Is(err, ErrInvalid) ||
+		!strings.Contains(err.Error(), "CurState") {
 		t.Error(err)
 	}
 	attr.CurState = StateRTS
@@ -118,7 +120,8 @@ func TestCurState(t *testing.T) {
 func TestAttributesOfResetAndErr(t *testing.T) {
 	for _, to := range []QPState{StateReset, StateError} {
 		attr := good(to)
-		if _, err := checkTransition(RC, StateRTS, &attr, MaskState|MaskPort); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "Port") {
+		if _, err := checkTransition(RC, StateRTS, &attr, MaskState|MaskPort); !errors.Is(err, ErrInvalid) ||
+			!strings.Contains(err.Error(), "Port") {
 			t.Errorf("%v: %v", to, err)
 		}
 	}
@@ -149,8 +152,10 @@ func TestOutOfRange(t *testing.T) {
 			t.Errorf("%s is looked at though the mask does not name it", name)
 		}
 	}
-	attr := QPAttr{State: StateError, PathMTU: MTU4096, Timeout: 31, RetryCount: 7, RNRRetry: 7, MinRNRTimer: 31, RQPSN: 1<<24 - 1, SQPSN: 1<<24 - 1,
-		DestQPN: 1<<24 - 1, Access: RemoteWrite | RemoteRead | RemoteAtomic | LocalWrite | FlushGlobal | FlushPersistent}
+	attr := QPAttr{State: StateError, PathMTU: MTU4096, Timeout: 31, RetryCount: 7, RNRRetry: 7, MinRNRTimer: 31,
+		RQPSN: 1<<24 - 1, SQPSN: 1<<24 - 1,
+		DestQPN: 1<<24 - 1, Access: RemoteWrite | RemoteRead | RemoteAtomic | LocalWrite | FlushGlobal |
+			FlushPersistent}
 	if name, why := outOfRange(&attr, ^QPMask(0)); name != "" {
 		t.Errorf("%s %s", name, why)
 	}

@@ -152,7 +152,8 @@ func allocatedByGo(buf []byte) (ok bool) {
 func (mr *MR) Prefetch(off, n int, write bool) error {
 	const op = "advise_mr"
 	if size := mr.Len(); off < 0 || n < 0 || off > size || n > size-off {
-		return opErr(op, ErrInvalid, fmt.Sprintf("%d bytes from %d on are outside the region, which has %d", n, off, size))
+		return opErr(op, ErrInvalid, fmt.Sprintf("%d bytes from %d on are outside the region, which has %d", n, off,
+			size))
 	}
 	return wrap(op, mr.drv.Prefetch(off, n, write))
 }

@@ -18,10 +18,12 @@ func TestRemoteForms(t *testing.T) {
 		t.Errorf("%s, %v", b, err)
 	}
 	b, _ = r.MarshalBinary()
-	if want := []byte{0, 0, 0x7f, 0x6a, 0x1c, 0, 0, 0, 0, 0, 0x1a, 0x2b}; !bytes.Equal(b, want) || len(b) != RemoteSize {
+	if want := []byte{0, 0, 0x7f, 0x6a, 0x1c, 0, 0, 0, 0, 0, 0x1a, 0x2b}; !bytes.Equal(b, want) ||
+		len(b) != RemoteSize {
 		t.Errorf("%x, want %x", b, want)
 	}
-	for _, bad := range []string{"", ":", "1", "1:", ":1", "1:2:3", "0x10000000000000000:1", "1:0x100000000", "-1:2", "a:b", "1: 2"} {
+	for _, bad := range []string{"", ":", "1", "1:", ":1", "1:2:3", "0x10000000000000000:1", "1:0x100000000", "-1:2",
+		"a:b", "1: 2"} {
 		kept := r
 		if err := kept.UnmarshalText([]byte(bad)); err == nil || kept != r {
 			t.Errorf("%q is %v, %v", bad, kept, err)

@@ -68,17 +68,18 @@ func MTUOf(n int) (MTU, bool) {
 type Access uint32
 
 const (
-	LocalWrite      Access = 1 << iota // the device may write: receive buffers, READ and atomic results
-	RemoteWrite                        // needs LocalWrite
-	RemoteRead                         //
-	RemoteAtomic                       // needs LocalWrite
-	MWBind                             // memory windows may be bound to the region
-	ZeroBased                          // addresses of the region count from 0
-	OnDemand                           // nothing is pinned; pages are resolved when they are used
-	HugePages                          // the memory is, or is to be, in huge pages
-	RelaxedOrdering                    // lets a NIC write the bytes of different WRITEs in any order; devices in software ignore it
-	FlushGlobal                        // FLUSH to global visibility is allowed (IBTA annex A19)
-	FlushPersistent                    // FLUSH to persistence is allowed; the memory must be mapped from a file, see [CapFlushPersistent]
+	LocalWrite   Access = 1 << iota // the device may write: receive buffers, READ and atomic results
+	RemoteWrite                     // needs LocalWrite
+	RemoteRead                      //
+	RemoteAtomic                    // needs LocalWrite
+	MWBind                          // memory windows may be bound to the region
+	ZeroBased                       // addresses of the region count from 0
+	OnDemand                        // nothing is pinned; pages are resolved when they are used
+	HugePages                       // the memory is, or is to be, in huge pages
+	// lets a NIC write the bytes of different WRITEs in any order; devices in software ignore it
+	RelaxedOrdering
+	FlushGlobal     // FLUSH to global visibility is allowed (IBTA annex A19)
+	FlushPersistent // FLUSH to persistence is allowed; the memory must be mapped from a file, see [CapFlushPersistent]
 )
 
 // String lists the flags' names.

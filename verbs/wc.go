@@ -6,37 +6,40 @@ package verbs
 type Status uint8
 
 const (
-	StatusSuccess                   Status = iota // it was carried out
-	StatusLocalLengthError                        // the message does not fit the receive, or is longer than the device or the path can send
-	StatusLocalQPOperationError                   // the device found the queue pair's own state inconsistent
-	StatusLocalEECOperationError                  // of reliable datagrams, which no device has
-	StatusLocalProtectionError                    // a scatter/gather element names memory that its local key does not cover or allow
-	StatusWRFlushError                            // it was posted, or not finished, when the queue pair was in ERR
-	StatusMWBindError                             // a memory window was not bound, or a key not invalidated
-	StatusBadResponseError                        // the response does not fit the request
-	StatusLocalAccessError                        // the memory of a receive failed while a WRITE with immediate completed it
-	StatusRemoteInvalidRequestError               // the peer refused the request: too long for its receive, misaligned, or an operation that it does not have
-	StatusRemoteAccessError                       // the peer refused the access: key, bounds, rights or protection domain
-	StatusRemoteOperationError                    // the peer failed to carry it out, for a reason of its own
-	StatusRetryExceeded                           // no acknowledgement came, in spite of all retries
-	StatusRNRRetryExceeded                        // the peer had no receive posted, in spite of all retries
-	StatusLocalRDDViolationError                  // of reliable datagrams
-	StatusRemoteInvalidRDRequest                  // of reliable datagrams
-	StatusRemoteAbortedError                      // the peer gave the operation up
-	StatusInvalidEECN                             // of reliable datagrams
-	StatusInvalidEECState                         // of reliable datagrams
-	StatusFatalError                              // the device has failed
-	StatusResponseTimeoutError                    // no response came in time
-	StatusGeneralError                            // anything else that went wrong in the device
+	StatusSuccess Status = iota // it was carried out
+	// the message does not fit the receive, or is longer than the device or the path can send
+	StatusLocalLengthError
+	StatusLocalQPOperationError  // the device found the queue pair's own state inconsistent
+	StatusLocalEECOperationError // of reliable datagrams, which no device has
+	StatusLocalProtectionError   // a scatter/gather element names memory that its local key does not cover or allow
+	StatusWRFlushError           // it was posted, or not finished, when the queue pair was in ERR
+	StatusMWBindError            // a memory window was not bound, or a key not invalidated
+	StatusBadResponseError       // the response does not fit the request
+	StatusLocalAccessError       // the memory of a receive failed while a WRITE with immediate completed it
+	// the peer refused the request: too long for its receive, misaligned, or an operation that it does not have
+	StatusRemoteInvalidRequestError
+	StatusRemoteAccessError      // the peer refused the access: key, bounds, rights or protection domain
+	StatusRemoteOperationError   // the peer failed to carry it out, for a reason of its own
+	StatusRetryExceeded          // no acknowledgement came, in spite of all retries
+	StatusRNRRetryExceeded       // the peer had no receive posted, in spite of all retries
+	StatusLocalRDDViolationError // of reliable datagrams
+	StatusRemoteInvalidRDRequest // of reliable datagrams
+	StatusRemoteAbortedError     // the peer gave the operation up
+	StatusInvalidEECN            // of reliable datagrams
+	StatusInvalidEECState        // of reliable datagrams
+	StatusFatalError             // the device has failed
+	StatusResponseTimeoutError   // no response came in time
+	StatusGeneralError           // anything else that went wrong in the device
 )
 
 // String returns the text of ibv_wc_status_str, such as remote access error.
 func (s Status) String() string {
-	return name([]string{"success", "local length error", "local QP operation error", "local EE context operation error",
-		"local protection error", "Work Request Flushed Error", "memory management operation error", "bad response error",
-		"local access error", "remote invalid request error", "remote access error", "remote operation error",
-		"transport retry counter exceeded", "RNR retry counter exceeded", "local RDD violation error",
-		"remote invalid RD request", "aborted error", "invalid EE context number", "invalid EE context state",
+	return name([]string{"success", "local length error", "local QP operation error",
+		"local EE context operation error", "local protection error", "Work Request Flushed Error",
+		"memory management operation error", "bad response error", "local access error", "remote invalid request error",
+		"remote access error", "remote operation error", "transport retry counter exceeded",
+		"RNR retry counter exceeded", "local RDD violation error", "remote invalid RD request", "aborted error",
+		"invalid EE context number", "invalid EE context state",
 		"fatal error", "response timeout error", "general error"}, s)
 }
 
@@ -88,7 +91,8 @@ const (
 
 // String returns the name of libibverbs without its prefix, such as RECV_RDMA_WITH_IMM.
 func (o WCOp) String() string {
-	return name([]string{"SEND", "RDMA_WRITE", "RDMA_READ", "COMP_SWAP", "FETCH_ADD", "BIND_MW", "LOCAL_INV", "ATOMIC_WRITE",
+	return name([]string{"SEND", "RDMA_WRITE", "RDMA_READ", "COMP_SWAP", "FETCH_ADD", "BIND_MW", "LOCAL_INV",
+		"ATOMIC_WRITE",
 		"FLUSH", "RECV", "RECV_RDMA_WITH_IMM"}, o)
 }
 

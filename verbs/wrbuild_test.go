@@ -20,11 +20,13 @@ func TestSendWRMethods(t *testing.T) {
 		{func(wr *SendWR) *SendWR { return wr.SendImm(5, a) }, SendWR{Op: OpSendImm, SGL: one, Imm: 5}},
 		{func(wr *SendWR) *SendWR { return wr.SendInv(5, a) }, SendWR{Op: OpSendInv, SGL: one, InvKey: 5}},
 		{func(wr *SendWR) *SendWR { return wr.Write(at, a, b) }, SendWR{Op: OpWrite, SGL: both, Remote: at}},
-		{func(wr *SendWR) *SendWR { return wr.WriteImm(at, 5, a) }, SendWR{Op: OpWriteImm, SGL: one, Remote: at, Imm: 5}},
+		{func(wr *SendWR) *SendWR { return wr.WriteImm(at, 5, a) },
+			SendWR{Op: OpWriteImm, SGL: one, Remote: at, Imm: 5}},
 		{func(wr *SendWR) *SendWR { return wr.Read(at, a) }, SendWR{Op: OpRead, SGL: one, Remote: at}},
 		{func(wr *SendWR) *SendWR { return wr.CompareSwap(at, 5, 6, a) },
 			SendWR{Op: OpCompareSwap, SGL: one, Remote: at, Compare: 5, Swap: 6}},
-		{func(wr *SendWR) *SendWR { return wr.FetchAdd(at, 5, a) }, SendWR{Op: OpFetchAdd, SGL: one, Remote: at, Add: 5}},
+		{func(wr *SendWR) *SendWR { return wr.FetchAdd(at, 5, a) },
+			SendWR{Op: OpFetchAdd, SGL: one, Remote: at, Add: 5}},
 		{func(wr *SendWR) *SendWR { return wr.AtomicWrite(at, a) }, SendWR{Op: OpAtomicWrite, SGL: one, Remote: at}},
 		{func(wr *SendWR) *SendWR { return wr.Flush(at, 5, FlushToPersistent) },
 			SendWR{Op: OpFlush, SGL: none, Remote: at, FlushLen: 5, FlushLevel: FlushToPersistent}},
@@ -46,7 +48,8 @@ func TestSendWRMethods(t *testing.T) {
 
 // full returns a work request of which no field is zero.
 func full() *SendWR {
-	return &SendWR{ID: 77, Op: OpBindMW, Flags: Signaled | Fence, SGL: make([]SGE, 1, 4), Inline: []byte{1}, Imm: 1, InvKey: 1,
+	return &SendWR{ID: 77, Op: OpBindMW, Flags: Signaled | Fence, SGL: make([]SGE, 1, 4), Inline: []byte{1}, Imm: 1,
+		InvKey: 1,
 		Remote: Remote{Addr: 1, Key: 1}, Compare: 1, Swap: 1, Add: 1, AH: &AH{}, RemoteQPN: 1, RemoteQKey: 1, SRQN: 1,
 		Bind: &MWBindInfo{}, FlushLen: 1, FlushLevel: 1, FlushScope: 1}
 }

@@ -19,8 +19,9 @@ var newer = map[string][]string{
 		"ibv_reg_mr_ex@@IBVERBS_1.15", "ibv_alloc_dmah@@IBVERBS_1.15", "ibv_dealloc_dmah@@IBVERBS_1.15",
 		"ibv_dm_export_dmabuf_fd@@IBVERBS_1.16", "ibv_query_port_speed@@IBVERBS_1.16",
 		"ibv_alloc_buf@@IBVERBS_1.17", "ibv_free_buf@@IBVERBS_1.17", "ibv_reg_buf_mr@@IBVERBS_1.17",
-		"_ibv_query_comp_cntr_caps@@IBVERBS_1.18", "ibv_export_buf_dmabuf_fd@@IBVERBS_1.18", "ibv_read_comp_cntr@@IBVERBS_1.18",
-		"verbs_set_ops@IBVERBS_PRIVATE_25", "verbs_register_driver_33@IBVERBS_PRIVATE_33", "ibv_cmd_get_context@IBVERBS_PRIVATE_57",
+		"_ibv_query_comp_cntr_caps@@IBVERBS_1.18", "ibv_export_buf_dmabuf_fd@@IBVERBS_1.18",
+		"ibv_read_comp_cntr@@IBVERBS_1.18", "verbs_set_ops@IBVERBS_PRIVATE_25",
+		"verbs_register_driver_33@IBVERBS_PRIVATE_33", "ibv_cmd_get_context@IBVERBS_PRIVATE_57",
 		"ibv_wr_opcode_str@IBVERBS_PRIVATE_59", "verbs_register_driver_64@IBVERBS_PRIVATE_64",
 		"verbs_allow_disassociate_destroy@IBVERBS_PRIVATE_65", "ibv_query_gid_type@IBVERBS_PRIVATE_65",
 	},
@@ -63,7 +64,8 @@ func symbols(t *testing.T, lib string) []string {
 	var names []string
 	for line := range strings.Lines(string(out)) {
 		if f := strings.Fields(line); len(f) == 3 {
-			names = append(names, strings.Replace(f[2], "ibv_register_driver@IBVERBS_1.1", "ibv_register_driver@@IBVERBS_1.1", 1))
+			names = append(names, strings.Replace(f[2], "ibv_register_driver@IBVERBS_1.1",
+				"ibv_register_driver@@IBVERBS_1.1", 1))
 		}
 	}
 	return names

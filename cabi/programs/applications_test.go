@@ -32,7 +32,8 @@ func TestFio(t *testing.T) {
 	}
 	t.Run("write", func(t *testing.T) {
 		dir := t.TempDir()
-		pattern, to := randomFile(t, filepath.Join(dir, "pattern"), 256), zeroFile(t, filepath.Join(dir, "server"), 2*block)
+		pattern, to := randomFile(t, filepath.Join(dir, "pattern"), 256),
+			zeroFile(t, filepath.Join(dir, "server"), 2*block)
 		err := run(pair{
 			server: common + " --rw=read --mem=mmapshared:" + to,
 			client: common + " --rw=write --hostname=SERVER --verb=write --buffer_pattern='" + pattern + "'",
@@ -48,7 +49,8 @@ func TestFio(t *testing.T) {
 	})
 	t.Run("read", func(t *testing.T) {
 		dir := t.TempDir()
-		from, to := randomFile(t, filepath.Join(dir, "server"), 2*block), zeroFile(t, filepath.Join(dir, "client"), 2*block)
+		from, to := randomFile(t, filepath.Join(dir, "server"), 2*block),
+			zeroFile(t, filepath.Join(dir, "client"), 2*block)
 		err := run(pair{
 			server: common + " --rw=read --mem=mmapshared:" + from,
 			client: common + " --rw=write --hostname=SERVER --verb=read --mem=mmapshared:" + to,
@@ -122,8 +124,10 @@ func TestQEMU(t *testing.T) {
 	port := freePort(t)
 	machine := func(addr, memory string, more ...string) *qemu {
 		monitor := filepath.Join(tmp, "monitor-"+addr)
-		args := slices.Concat(run, strings.Fields("qemu-system-x86_64 -M pc,accel=tcg -m 32 -nodefaults -display none -S"), more,
-			[]string{"-device", fmt.Sprintf("loader,file=%s,addr=%d,force-raw=on", memory, at), "-qmp", "unix:" + monitor + ",server=on"})
+		args := slices.Concat(run,
+			strings.Fields("qemu-system-x86_64 -M pc,accel=tcg -m 32 -nodefaults -display none -S"), more,
+			[]string{"-device", fmt.Sprintf("loader,file=%s,addr=%d,force-raw=on", memory, at), "-qmp",
+				"unix:" + monitor + ",server=on"})
 		return newQEMU(t, start(t, ctx, dir, addr, args...), monitor)
 	}
 	memory, empty := randomFile(t, filepath.Join(tmp, "memory"), size), zeroFile(t, filepath.Join(tmp, "empty"), size)

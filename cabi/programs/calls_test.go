@@ -20,7 +20,8 @@ import (
 func TestCallsOfNothing(t *testing.T) {
 	dir := need(t)
 	program := filepath.Join(t.TempDir(), "calls")
-	out, err := exec.Command("gcc", "-D_GNU_SOURCE", "-O1", "-g", "-Wall", "-Werror", "-o", program, "testdata/calls/calls.c",
+	out, err := exec.Command("gcc", "-D_GNU_SOURCE", "-O1", "-g", "-Wall", "-Werror", "-o", program,
+		"testdata/calls/calls.c",
 		filepath.Join(dir, "libibverbs.so.1"), "-ldl").CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -51,7 +52,8 @@ func exported(t *testing.T, script string) (names []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, m := range regexp.MustCompile(`(?m)^\s+((?:ibv|_ibv|rdma|umad|mbps|mult|r[a-ik-z])[a-z0-9_]*);`).FindAllStringSubmatch(string(text), -1) {
+	for _, m := range regexp.MustCompile(
+		`(?m)^\s+((?:ibv|_ibv|rdma|umad|mbps|mult|r[a-ik-z])[a-z0-9_]*);`).FindAllStringSubmatch(string(text), -1) {
 		if m[1] != "rselect" { // of nothing without a timeout it waits for ever, as select does
 			names = append(names, m[1])
 		}

@@ -29,14 +29,15 @@ func buildMistakes(t *testing.T) (program string) {
 	return program
 }
 
-// checked builds testdata/mistakes.c, and returns a function that runs one of its programs with the checker. It returns the
-// rules that were found, what was written, and the exit status, -1 after a signal.
+// checked builds testdata/mistakes.c, and returns a function that runs one of its programs with the checker. It returns
+// the rules that were found, what was written, and the exit status, -1 after a signal.
 func checked(t *testing.T) func(t *testing.T, name string) (rules []string, out string, status int) {
 	t.Helper()
 	dir := need(t)
 	run, program := ramjet(t), buildMistakes(t)
 	return func(t *testing.T, name string) (rules []string, out string, status int) {
-		b, err := command(t.Context(), dir, serverAddr, run, "run", "--libs", dir, "--check", "--", program, name).CombinedOutput()
+		b, err := command(t.Context(), dir, serverAddr, run, "run", "--libs", dir, "--check", "--", program,
+			name).CombinedOutput()
 		var failed *exec.ExitError
 		if err != nil && !errors.As(err, &failed) {
 			t.Fatal(err)
@@ -127,7 +128,8 @@ func TestCheck(t *testing.T) {
 	// The one thread that destroys it may be in time for none, one or more of the other's polls.
 	t.Run("destroyed-under-poller", func(t *testing.T) {
 		rules, out, status := run(t, "destroyed-under-poller")
-		if len(rules) == 0 || status != 66 || !slices.Contains(rules, "concurrent-use") && !slices.Contains(rules, "use-after-destroy") {
+		if len(rules) == 0 || status != 66 ||
+			!slices.Contains(rules, "concurrent-use") && !slices.Contains(rules, "use-after-destroy") {
 			t.Errorf("%q and status %d:\n%s", rules, status, out)
 		}
 	})
@@ -140,7 +142,8 @@ func TestCheckRestarts(t *testing.T) {
 		cmd := command(t.Context(), dir, serverAddr, program, "freed")
 		cmd.Env = append(cmd.Env, "LD_PRELOAD="+filepath.Join(dir, "libramjet-sysfs.so"), "RAMJET_CHECK="+value)
 		out, _ := cmd.CombinedOutput()
-		if got := cmd.ProcessState.ExitCode(); got != want || (want != 0) != strings.Contains(string(out), "memory-freed: ") {
+		if got := cmd.ProcessState.ExitCode(); got != want ||
+			(want != 0) != strings.Contains(string(out), "memory-freed: ") {
 			t.Errorf("RAMJET_CHECK=%s: status %d, not %d:\n%s", value, got, want, out)
 		}
 	}

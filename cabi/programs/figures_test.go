@@ -35,14 +35,21 @@ const (
 )
 
 var figures = []figure{
-	{name: "write_bw/1MiB", perftest: "ib_write_bw -s 1048576 -n 1500", perf: "write bw -s 1M -n 1500", column: columnAverage, unit: "MiB/s", want: 0.9},
-	{name: "send_bw/1MiB", perftest: "ib_send_bw -s 1048576 -n 1500", perf: "send bw -s 1M -n 1500", column: columnAverage, unit: "MiB/s", want: 0.9},
-	{name: "read_bw/1MiB", perftest: "ib_read_bw -s 1048576 -n 1500", perf: "read bw -s 1M -n 1500", column: columnAverage, unit: "MiB/s", want: 0.9},
-	{name: "send_lat/64B", perftest: "ib_send_lat -s 64 -n 20000", perf: "send lat -s 64 -n 20000", column: columnTypical, unit: "µs", want: 1.15, atMost: true},
-	{name: "write_lat/64B", perftest: "ib_write_lat -s 64 -n 20000", perf: "write lat -s 64 -n 20000", column: columnTypical, unit: "µs", want: 1.15, atMost: true},
+	{name: "write_bw/1MiB", perftest: "ib_write_bw -s 1048576 -n 1500", perf: "write bw -s 1M -n 1500",
+		column: columnAverage, unit: "MiB/s", want: 0.9},
+	{name: "send_bw/1MiB", perftest: "ib_send_bw -s 1048576 -n 1500", perf: "send bw -s 1M -n 1500",
+		column: columnAverage, unit: "MiB/s", want: 0.9},
+	{name: "read_bw/1MiB", perftest: "ib_read_bw -s 1048576 -n 1500", perf: "read bw -s 1M -n 1500",
+		column: columnAverage, unit: "MiB/s", want: 0.9},
+	{name: "send_lat/64B", perftest: "ib_send_lat -s 64 -n 20000", perf: "send lat -s 64 -n 20000",
+		column: columnTypical, unit: "µs", want: 1.15, atMost: true},
+	{name: "write_lat/64B", perftest: "ib_write_lat -s 64 -n 20000", perf: "write lat -s 64 -n 20000",
+		column: columnTypical, unit: "µs", want: 1.15, atMost: true},
 	// perftest asks for a completion of each hundredth message.
-	{name: "send_bw/64B", perftest: "ib_send_bw -s 64 -n 700000", perf: "send bw -s 64 -n 700000 -Q 100", column: columnRate, unit: "M/s", want: 0.7},
-	{name: "send_bw/64B/Q64", perftest: "ib_send_bw -s 64 -n 700000 -Q 64", perf: "send bw -s 64 -n 700000 -Q 64", column: columnRate, unit: "M/s", want: 0.7},
+	{name: "send_bw/64B", perftest: "ib_send_bw -s 64 -n 700000", perf: "send bw -s 64 -n 700000 -Q 100",
+		column: columnRate, unit: "M/s", want: 0.7},
+	{name: "send_bw/64B/Q64", perftest: "ib_send_bw -s 64 -n 700000 -Q 64", perf: "send bw -s 64 -n 700000 -Q 64",
+		column: columnRate, unit: "M/s", want: 0.7},
 }
 
 // BenchmarkFigures measures both in turns, as often as -benchtime says, and reports the
@@ -54,7 +61,8 @@ func BenchmarkFigures(b *testing.B) {
 			dir := need(b, strings.Fields(f.perftest)[0])
 			if ramjet == "" {
 				ramjet = filepath.Join(dir, "ramjet")
-				if out, err := exec.Command("go", "build", "-o", ramjet, "../../cmd/ramjet").CombinedOutput(); err != nil {
+				if out, err := exec.Command("go", "build", "-o", ramjet,
+					"../../cmd/ramjet").CombinedOutput(); err != nil {
 					b.Fatalf("%v\n%s", err, out)
 				}
 			}

@@ -103,7 +103,8 @@ var subnetPairs = []pair{
 	{server: "ib_send_lat -c UD -F -n 20 -p PORT", client: "ib_send_lat -c UD -F -n 20 -p PORT localhost", want: table},
 	{server: "ib_atomic_bw -F -n 20 -p PORT", client: "ib_atomic_bw -F -n 20 -p PORT localhost", want: table},
 	{server: "ib_write_bw -R -F -n 20 -p PORT", client: "ib_write_bw -R -F -n 20 -p PORT 198.18.0.1", want: table},
-	{server: "rping -s -a 198.18.0.1 -C 20 -v -p PORT", client: "rping -c -a 198.18.0.1 -C 20 -v -p PORT", want: "rdma-ping-19"},
+	{server: "rping -s -a 198.18.0.1 -C 20 -v -p PORT", client: "rping -c -a 198.18.0.1 -C 20 -v -p PORT",
+		want: "rdma-ping-19"},
 	{server: "ucmatose -b 198.18.0.1 -p PORT", client: "ucmatose -s 198.18.0.1 -p PORT", want: "return status 0"},
 	{server: "udaddy -b 198.18.0.1", client: "udaddy -s 198.18.0.1", want: "return status 0"},
 }
@@ -122,8 +123,9 @@ func TestInfiniBandByGID(t *testing.T) {
 	dir := need(t, "rping", "ibaddr")
 	runFabric(t)
 	gid := regexp.MustCompile(`fe80:\S+`).FindString(onAdapter(t, ramjet(t)+" run --libs "+dir+" -- ibaddr"))
-	pair{kind: "infiniband", server: "rping -s -a " + gid + " -C 20 -v -p PORT", client: "rping -c -a " + gid + " -C 20 -v -p PORT",
-		want: "rdma-ping-19"}.run(t)
+	pair{kind: "infiniband", server: "rping -s -a " + gid + " -C 20 -v -p PORT",
+		client: "rping -c -a " + gid + " -C 20 -v -p PORT",
+		want:   "rdma-ping-19"}.run(t)
 }
 
 // The receiver joins a group by the subnet administrator, and so does the sender.
@@ -140,7 +142,8 @@ func TestInfiniBandDiagnostics(t *testing.T) {
 	run = ramjet(t) + " run --libs " + run + " -- "
 	runFabric(t)
 	for _, c := range []struct{ program, want string }{
-		{"ibnetdiscover", `(?s)"switch-1" base port 0 lid 1.*"host-1" lid 2 4xEDR.*"host-2" lid 3.*"host-3" lid 4.*"host-4" lid 5`},
+		{"ibnetdiscover",
+			`(?s)"switch-1" base port 0 lid 1.*"host-1" lid 2 4xEDR.*"host-2" lid 3.*"host-3" lid 4.*"host-4" lid 5`},
 		{"iblinkinfo", `switch-1:(?s:.*)Active/  LinkUp\)==>\s+2\s+1\[  \] "host-1"`},
 		{"ibhosts", `"host-4"(?s:.*)"host-1"`},
 		{"ibswitches", `ports 4 "switch-1" base port 0 lid 1`},
@@ -172,7 +175,8 @@ func TestInfiniBandDiagnostics(t *testing.T) {
 func TestInfiniBandPing(t *testing.T) {
 	need(t, "ibping")
 	runFabric(t)
-	pair{kind: "infiniband", server: "ibping -S", client: "ibping -c 2 3", endless: true, want: "2 packets transmitted, 2 received"}.backwards(t)
+	pair{kind: "infiniband", server: "ibping -S", client: "ibping -c 2 3", endless: true,
+		want: "2 packets transmitted, 2 received"}.backwards(t)
 }
 
 // backwards has the server on adapter 2, whose LID is 3, and repeats the client until the server answers.
@@ -201,8 +205,9 @@ func TestInfiniBandUCX(t *testing.T) {
 	for _, transports := range []string{"rc_verbs,ud_verbs", "ud_verbs"} {
 		t.Run(transports, func(t *testing.T) {
 			run := ramjet(t) + " run --libs " + dir + " -- env UCX_TLS=" + transports + " UCX_NET_DEVICES="
-			pair{kind: "infiniband", server: run + "host-1:1 ucx_perftest -p PORT", client: run + "host-2:1 ucx_perftest -p PORT -t tag_lat -n 200 localhost",
-				want: "Final:"}.run(t)
+			pair{kind: "infiniband", server: run + "host-1:1 ucx_perftest -p PORT",
+				client: run + "host-2:1 ucx_perftest -p PORT -t tag_lat -n 200 localhost",
+				want:   "Final:"}.run(t)
 		})
 	}
 }
@@ -211,7 +216,8 @@ func TestInfiniBandMPI(t *testing.T) {
 	dir := need(t, "mpicc.openmpi", "mpirun.openmpi", "ucx_info")
 	runFabric(t)
 	program := filepath.Join(t.TempDir(), "rings")
-	if out, err := exec.Command("mpicc.openmpi", "-O1", "-Wall", "-Werror", "-o", program, "testdata/mpi/rings.c").CombinedOutput(); err != nil {
+	if out, err := exec.Command("mpicc.openmpi", "-O1", "-Wall", "-Werror", "-o", program,
+		"testdata/mpi/rings.c").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	t.Setenv("TMPDIR", t.TempDir())

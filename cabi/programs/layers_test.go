@@ -41,7 +41,8 @@ func TestLayers(t *testing.T) {
 	wants := make([][]string, len(files))
 	for i, f := range files {
 		object := filepath.Join(t.TempDir(), f[1]+".o")
-		compile := exec.Command("gcc", "-std=gnu11", "-fPIC", "-fvisibility=hidden", "-c", "../c/"+f[1]+".c", "-o", object)
+		compile := exec.Command("gcc", "-std=gnu11", "-fPIC", "-fvisibility=hidden", "-c", "../c/"+f[1]+".c", "-o",
+			object)
 		if out, err := compile.CombinedOutput(); err != nil {
 			if strings.Contains(string(out), "infiniband/") || strings.Contains(string(out), "rdma/") {
 				t.Skip("the headers of libibverbs-dev and librdmacm-dev are needed")

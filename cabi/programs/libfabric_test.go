@@ -18,7 +18,8 @@ import (
 func TestLibfabric(t *testing.T) {
 	dir := need(t, "fi_pingpong")
 	addr := outside(t)
-	for _, args := range []string{"-p verbs -e msg", "-p verbs -e dgram", "-p verbs;ofi_rxm -e rdm", "-p verbs;ofi_rxm -e rdm -c"} {
+	for _, args := range []string{"-p verbs -e msg", "-p verbs -e dgram", "-p verbs;ofi_rxm -e rdm",
+		"-p verbs;ofi_rxm -e rdm -c"} {
 		t.Run(args, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()

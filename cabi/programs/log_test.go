@@ -27,7 +27,8 @@ func logged(t *testing.T) func(filter string, args ...string) (out, log string, 
 	}
 	return func(filter string, args ...string) (out, log string, err error) {
 		folder := t.TempDir()
-		all := append([]string{run, "run", "--libs", dir, "--log=" + filepath.Join(folder, "calls.%p"), "--log-filter", filter, "--", program}, args...)
+		all := append([]string{run, "run", "--libs", dir, "--log=" + filepath.Join(folder, "calls.%p"), "--log-filter",
+			filter, "--", program}, args...)
 		c := command(t.Context(), dir, serverAddr, all...)
 		b, err := c.CombinedOutput()
 		lines, readErr := os.ReadFile(filepath.Join(folder, fmt.Sprintf("calls.%d", c.ProcessState.Pid())))
@@ -103,7 +104,8 @@ func TestLogFilters(t *testing.T) {
 	} {
 		out, log, err := run(filter)
 		if want == "2" { // no such filter
-			if err == nil || !strings.Contains(out, `--log-filter: column 23: "error": expected a call`) || !strings.Contains(out, "did you mean errors?") || log != "" {
+			if err == nil || !strings.Contains(out, `--log-filter: column 23: "error": expected a call`) ||
+				!strings.Contains(out, "did you mean errors?") || log != "" {
 				t.Errorf("%s: %v\n%s%s", filter, err, out, log)
 			}
 			continue
@@ -125,7 +127,8 @@ func TestLogFilters(t *testing.T) {
 			PID, TID           int
 			Duration           int `json:"duration_ns"`
 		}
-		if err := json.Unmarshal([]byte(line), &v); err != nil || v.PID == 0 || v.TID == 0 || v.Duration == 0 || v.Error == "" {
+		if err := json.Unmarshal([]byte(line), &v); err != nil || v.PID == 0 || v.TID == 0 || v.Duration == 0 ||
+			v.Error == "" {
 			t.Errorf("%v: %s", err, line)
 		}
 		seen = append(seen, v.Call, v.Errno)

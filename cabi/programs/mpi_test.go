@@ -19,7 +19,8 @@ import (
 func TestMPI(t *testing.T) {
 	dir := need(t, "mpicc.openmpi", "mpirun.openmpi", "ucx_info")
 	program := filepath.Join(t.TempDir(), "rings")
-	if out, err := exec.Command("mpicc.openmpi", "-O1", "-Wall", "-Werror", "-o", program, "testdata/mpi/rings.c").CombinedOutput(); err != nil {
+	if out, err := exec.Command("mpicc.openmpi", "-O1", "-Wall", "-Werror", "-o", program,
+		"testdata/mpi/rings.c").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	t.Setenv("TMPDIR", t.TempDir())
@@ -36,7 +37,8 @@ func runMPI(t *testing.T, dir, device, program string) {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	args := []string{ramjet(t), "run", "--libs", dir, "--", "mpirun.openmpi", "--oversubscribe", "-n", "3",
-		"--mca", "pml", "ucx", "--mca", "osc", "ucx", "--mca", "pml_ucx_tls", "any", "--mca", "pml_ucx_devices", "any", program}
+		"--mca", "pml", "ucx", "--mca", "osc", "ucx", "--mca", "pml_ucx_tls", "any", "--mca", "pml_ucx_devices", "any",
+		program}
 	run := command(ctx, dir, device, args...)
 	run.Cancel = func() error { return run.Process.Signal(syscall.SIGTERM) } // so that it ends its ranks
 	run.WaitDelay = 10 * time.Second

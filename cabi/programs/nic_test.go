@@ -38,11 +38,16 @@ func TestProgramsOnNICs(t *testing.T) {
 	run := ramjet(t) + " run --libs " + need(t) + " --nic -- "
 	for _, kind := range []string{"roce", "iwarp", "shm"} {
 		for _, p := range []pair{
-			{server: "ibv_rc_pingpong -g 0 -c -p PORT", client: "ibv_rc_pingpong -g 0 -c -p PORT SERVER", want: "iters in"},
-			{server: "ibv_srq_pingpong -g 0 -n 200 -p PORT", client: "ibv_srq_pingpong -g 0 -n 200 -p PORT SERVER", want: "iters in"},
-			{server: "rping -s -a SERVER -C 20 -v -p PORT", client: "rping -c -a SERVER -C 20 -v -p PORT", want: "rdma-ping-19"},
-			{server: "ib_write_bw -R -s 65536 -n 500 -p PORT", client: "ib_write_bw -R -s 65536 -n 500 -p PORT SERVER", want: table},
-			{server: "ib_send_bw -R -s 4096 -n 500 -p PORT", client: "ib_send_bw -R -s 4096 -n 500 -p PORT SERVER", want: table},
+			{server: "ibv_rc_pingpong -g 0 -c -p PORT", client: "ibv_rc_pingpong -g 0 -c -p PORT SERVER",
+				want: "iters in"},
+			{server: "ibv_srq_pingpong -g 0 -n 200 -p PORT", client: "ibv_srq_pingpong -g 0 -n 200 -p PORT SERVER",
+				want: "iters in"},
+			{server: "rping -s -a SERVER -C 20 -v -p PORT", client: "rping -c -a SERVER -C 20 -v -p PORT",
+				want: "rdma-ping-19"},
+			{server: "ib_write_bw -R -s 65536 -n 500 -p PORT", client: "ib_write_bw -R -s 65536 -n 500 -p PORT SERVER",
+				want: table},
+			{server: "ib_send_bw -R -s 4096 -n 500 -p PORT", client: "ib_send_bw -R -s 4096 -n 500 -p PORT SERVER",
+				want: table},
 			{server: "ib_read_lat -R -n 200 -p PORT", client: "ib_read_lat -R -n 200 -p PORT SERVER", want: table},
 		} {
 			name := p.name()
@@ -57,7 +62,8 @@ func TestNICVariable(t *testing.T) {
 	dir := need(t, "ibv_devinfo")
 	c := command(t.Context(), dir, serverAddr, "ibv_devinfo", "-v")
 	c.Env = append(c.Env, "RAMJET_NIC=yes")
-	if out, err := c.CombinedOutput(); !strings.Contains(string(out), `RAMJET_NIC is "yes": 1 has devices act as NICs`) {
+	if out, err := c.CombinedOutput(); !strings.Contains(string(out),
+		`RAMJET_NIC is "yes": 1 has devices act as NICs`) {
 		t.Errorf("%v\n%s", err, out)
 	}
 }

@@ -13,10 +13,12 @@ import (
 	"testing"
 )
 
-// While pages of a receive are protected, faults of a program are its own, and so is a child's memory. An access is found.
+// While pages of a receive are protected, faults of a program are its own, and so is a child's memory. An access is
+// found.
 func TestProtectedPages(t *testing.T) {
 	dir, program := need(t), filepath.Join(t.TempDir(), "pages")
-	text, err := exec.Command("gcc", "-O1", "-g", "-Wall", "-pthread", "-o", program, "testdata/protect/pages.c", "../../checksuite/c/suite.c",
+	text, err := exec.Command("gcc", "-O1", "-g", "-Wall", "-pthread", "-o", program, "testdata/protect/pages.c",
+		"../../checksuite/c/suite.c",
 		filepath.Join(dir, "librdmacm.so.1"), filepath.Join(dir, "libibverbs.so.1")).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
@@ -36,7 +38,8 @@ func TestProtectedPages(t *testing.T) {
 		{"shared", "", 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			cmd := command(t.Context(), dir, serverAddr, run, "run", "--libs", dir, "--check=protect", "--", program, c.name)
+			cmd := command(t.Context(), dir, serverAddr, run, "run", "--libs", dir, "--check=protect", "--", program,
+				c.name)
 			out, err := cmd.CombinedOutput()
 			status := 0
 			var failed *exec.ExitError
@@ -48,7 +51,8 @@ func TestProtectedPages(t *testing.T) {
 			} else if err != nil {
 				t.Fatal(err)
 			}
-			if status != c.status || strings.Contains(string(out), "receive-touched") != (c.said != "") || !strings.Contains(string(out), c.said) {
+			if status != c.status || strings.Contains(string(out), "receive-touched") != (c.said != "") ||
+				!strings.Contains(string(out), c.said) {
 				t.Errorf("status %d, not %d, or other findings than %q:\n%s", status, c.status, c.said, out)
 			}
 		})

@@ -131,33 +131,48 @@ var pairs = []pair{
 	{server: "ibv_rc_pingpong -g 0 -e -p PORT", client: "ibv_rc_pingpong -g 0 -e -p PORT SERVER", want: "iters in"},
 	{server: "ibv_rc_pingpong -g 0 -t -p PORT", client: "ibv_rc_pingpong -g 0 -t -p PORT SERVER", want: "iters in"},
 	{server: "ibv_rc_pingpong -g 0 -N -p PORT", client: "ibv_rc_pingpong -g 0 -N -p PORT SERVER", want: "iters in"},
-	{server: "ibv_uc_pingpong -g 0 -n 100 -p PORT", client: "ibv_uc_pingpong -g 0 -n 100 -p PORT SERVER", want: "iters in"},
-	{server: "ibv_ud_pingpong -g 0 -n 100 -p PORT", client: "ibv_ud_pingpong -g 0 -n 100 -p PORT SERVER", want: "iters in"},
+	{server: "ibv_uc_pingpong -g 0 -n 100 -p PORT", client: "ibv_uc_pingpong -g 0 -n 100 -p PORT SERVER",
+		want: "iters in"},
+	{server: "ibv_ud_pingpong -g 0 -n 100 -p PORT", client: "ibv_ud_pingpong -g 0 -n 100 -p PORT SERVER",
+		want: "iters in"},
 	{server: "ibv_srq_pingpong -g 0 -p PORT", client: "ibv_srq_pingpong -g 0 -p PORT SERVER", want: "iters in"},
 	{server: "ibv_xsrq_pingpong -g 0 -p PORT", client: "ibv_xsrq_pingpong -g 0 -p PORT SERVER", want: "success"},
 
-	{server: "rping -s -a SERVER -C 20 -v -p PORT", client: "rping -c -a SERVER -C 20 -v -p PORT", want: "rdma-ping-19"},
-	{server: "rping -s -a SERVER -C 20 -v -q -p PORT", client: "rping -c -a SERVER -C 20 -v -q -p PORT", want: "rdma-ping-19"},
+	{server: "rping -s -a SERVER -C 20 -v -p PORT", client: "rping -c -a SERVER -C 20 -v -p PORT",
+		want: "rdma-ping-19"},
+	{server: "rping -s -a SERVER -C 20 -v -q -p PORT", client: "rping -c -a SERVER -C 20 -v -q -p PORT",
+		want: "rdma-ping-19"},
 	{server: "ucmatose -b SERVER -p PORT", client: "ucmatose -s SERVER -p PORT", want: "return status 0"},
 	{server: "udaddy -b SERVER", client: "udaddy -s SERVER", want: "return status 0"},
 	{server: "rdma_server -p PORT", client: "rdma_client -s SERVER -p PORT", want: "rdma_client: end 0"},
 	{server: "rdma_xserver -p PORT", client: "rdma_xclient -s SERVER -p PORT", want: "rdma_xclient: end 0"},
 	{server: "rdma_xserver -c x -p PORT", client: "rdma_xclient -c x -s SERVER -p PORT", want: "rdma_xclient: end 0"},
-	{kind: "iwarp", server: "rping -s -a SERVER -C 20 -v -p PORT", client: "rping -c -a SERVER -C 20 -v -p PORT", want: "rdma-ping-19"},
-	{kind: "iwarp", server: "rping -s -a SERVER -C 20 -v -q -p PORT", client: "rping -c -a SERVER -C 20 -v -q -p PORT", want: "rdma-ping-19"},
-	{kind: "iwarp", server: "ucmatose -b SERVER -p PORT", client: "ucmatose -s SERVER -p PORT", want: "return status 0"},
+	{kind: "iwarp", server: "rping -s -a SERVER -C 20 -v -p PORT", client: "rping -c -a SERVER -C 20 -v -p PORT",
+		want: "rdma-ping-19"},
+	{kind: "iwarp", server: "rping -s -a SERVER -C 20 -v -q -p PORT", client: "rping -c -a SERVER -C 20 -v -q -p PORT",
+		want: "rdma-ping-19"},
+	{kind: "iwarp", server: "ucmatose -b SERVER -p PORT", client: "ucmatose -s SERVER -p PORT",
+		want: "return status 0"},
 	{kind: "iwarp", server: "rdma_server -p PORT", client: "rdma_client -s SERVER -p PORT", want: "rdma_client: end 0"},
-	{kind: "shm", server: "ibv_rc_pingpong -g 0 -c -p PORT", client: "ibv_rc_pingpong -g 0 -c -p PORT SERVER", want: "iters in"},
-	{kind: "shm", server: "ibv_rc_pingpong -g 0 -e -p PORT", client: "ibv_rc_pingpong -g 0 -e -p PORT SERVER", want: "iters in"},
-	{kind: "shm", server: "ibv_srq_pingpong -g 0 -p PORT", client: "ibv_srq_pingpong -g 0 -p PORT SERVER", want: "iters in"},
-	{kind: "shm", server: "ibv_uc_pingpong -g 0 -n 100 -p PORT", client: "ibv_uc_pingpong -g 0 -n 100 -p PORT SERVER", want: "iters in"},
-	{kind: "shm", server: "ibv_ud_pingpong -g 0 -n 100 -p PORT", client: "ibv_ud_pingpong -g 0 -n 100 -p PORT SERVER", want: "iters in"},
+	{kind: "shm", server: "ibv_rc_pingpong -g 0 -c -p PORT", client: "ibv_rc_pingpong -g 0 -c -p PORT SERVER",
+		want: "iters in"},
+	{kind: "shm", server: "ibv_rc_pingpong -g 0 -e -p PORT", client: "ibv_rc_pingpong -g 0 -e -p PORT SERVER",
+		want: "iters in"},
+	{kind: "shm", server: "ibv_srq_pingpong -g 0 -p PORT", client: "ibv_srq_pingpong -g 0 -p PORT SERVER",
+		want: "iters in"},
+	{kind: "shm", server: "ibv_uc_pingpong -g 0 -n 100 -p PORT", client: "ibv_uc_pingpong -g 0 -n 100 -p PORT SERVER",
+		want: "iters in"},
+	{kind: "shm", server: "ibv_ud_pingpong -g 0 -n 100 -p PORT", client: "ibv_ud_pingpong -g 0 -n 100 -p PORT SERVER",
+		want: "iters in"},
 	{kind: "shm", server: "udaddy -b SERVER", client: "udaddy -s SERVER", want: "return status 0"},
-	{kind: "shm", server: "rping -s -a SERVER -C 20 -v -p PORT", client: "rping -c -a SERVER -C 20 -v -p PORT", want: "rdma-ping-19"},
-	{kind: "shm", server: "rping -s -a SERVER -C 20 -v -q -p PORT", client: "rping -c -a SERVER -C 20 -v -q -p PORT", want: "rdma-ping-19"},
+	{kind: "shm", server: "rping -s -a SERVER -C 20 -v -p PORT", client: "rping -c -a SERVER -C 20 -v -p PORT",
+		want: "rdma-ping-19"},
+	{kind: "shm", server: "rping -s -a SERVER -C 20 -v -q -p PORT", client: "rping -c -a SERVER -C 20 -v -q -p PORT",
+		want: "rdma-ping-19"},
 	{kind: "shm", server: "ucmatose -b SERVER -p PORT", client: "ucmatose -s SERVER -p PORT", want: "return status 0"},
 	{kind: "shm", server: "rdma_server -p PORT", client: "rdma_client -s SERVER -p PORT", want: "rdma_client: end 0"},
-	{server: "cmtime -b SERVER -c 20 -p PORT", client: "cmtime -s SERVER -c 20 -p PORT", want: "us / conn", endless: true},
+	{server: "cmtime -b SERVER -c 20 -p PORT", client: "cmtime -s SERVER -c 20 -p PORT", want: "us / conn",
+		endless: true},
 }
 
 func TestPairs(t *testing.T) {
@@ -221,7 +236,8 @@ func (p pair) attempt(t *testing.T, dir string, limit time.Duration) error {
 
 // connect runs the client again until the server listens, and returns what it said. An error tells of each attempt: a
 // server that serves one client waits for ever if that failed once it was connected.
-func (p pair) connect(t testing.TB, ctx context.Context, dir string, server *side, device string, args []string) (string, error) {
+func (p pair) connect(t testing.TB, ctx context.Context, dir string, server *side, device string,
+	args []string) (string, error) {
 	t.Helper()
 	var failed []error
 	for {
@@ -230,7 +246,8 @@ func (p pair) connect(t testing.TB, ctx context.Context, dir string, server *sid
 		if err == nil {
 			return client.out.String(), nil
 		}
-		if err = fmt.Errorf("client: %w\n%s", err, client.out.String()); len(failed) == 0 || failed[len(failed)-1].Error() != err.Error() {
+		if err = fmt.Errorf("client: %w\n%s", err, client.out.String()); len(failed) == 0 ||
+			failed[len(failed)-1].Error() != err.Error() {
 			failed = append(failed, err)
 		}
 		select {
@@ -328,7 +345,8 @@ func TestGuests(t *testing.T) {
 		t.Run(strings.TrimSuffix(filepath.Base(src), ".c"), func(t *testing.T) {
 			program := filepath.Join(t.TempDir(), "program")
 			out, err := exec.Command("gcc", "-D_GNU_SOURCE", "-O1", "-g", "-Wall", "-Werror", "-o", program, src,
-				filepath.Join(dir, "librdmacm.so.1"), filepath.Join(dir, "libibverbs.so.1"), "-pthread").CombinedOutput()
+				filepath.Join(dir, "librdmacm.so.1"), filepath.Join(dir, "libibverbs.so.1"),
+				"-pthread").CombinedOutput()
 			if err != nil {
 				t.Fatalf("%v\n%s", err, out)
 			}
@@ -400,7 +418,8 @@ func pyverbsTests(t *testing.T) (folder string) {
 		t.Skip(err)
 	}
 	tests := t.TempDir()
-	if out, err := exec.Command("sh", "-c", "cp -r "+from+" "+tests+" && gunzip -f "+tests+"/tests/*.gz").CombinedOutput(); err != nil {
+	if out, err := exec.Command("sh", "-c", "cp -r "+from+" "+tests+" && gunzip -f "+tests+
+		"/tests/*.gz").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	base := filepath.Join(tests, "tests", "base.py")

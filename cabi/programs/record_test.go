@@ -39,7 +39,8 @@ func read(t *testing.T, file string, fabric capture.Fabric) (counts capture.Coun
 	t.Helper()
 	counts, err = capture.Read(file, func(p *capture.Packet) {
 		if n++; p.Fabric != fabric || p.BadCRC || p.Broken != "" || p.Missing != 0 {
-			t.Errorf("%s, frame %d: %v, bad CRC %v, broken: %s", filepath.Base(file), p.Frame, p.Fabric, p.BadCRC, p.Broken)
+			t.Errorf("%s, frame %d: %v, bad CRC %v, broken: %s", filepath.Base(file), p.Frame, p.Fabric, p.BadCRC,
+				p.Broken)
 		}
 	})
 	return counts, n, err
@@ -54,10 +55,14 @@ func TestRecording(t *testing.T) {
 		fabric capture.Fabric
 		least  int
 	}{
-		{pair{server: "ibv_rc_pingpong -g 0 -n 100 -p PORT", client: "ibv_rc_pingpong -g 0 -n 100 -p PORT SERVER", want: "iters in"}, capture.RoCEv2, 400},
-		{pair{server: "ib_write_bw -F -n 50 -p PORT", client: "ib_write_bw -F -n 50 -p PORT SERVER", want: table}, capture.RoCEv2, 50 * 16},
-		{pair{kind: "iwarp", server: "rping -s -a SERVER -C 20 -v -p PORT", client: "rping -c -a SERVER -C 20 -v -p PORT", want: "rdma-ping-19"}, capture.IWARP, 100},
-		{pair{kind: "infiniband", server: "ibv_rc_pingpong -n 100 -p PORT", client: "ibv_rc_pingpong -n 100 -p PORT localhost", want: "iters in"}, capture.InfiniBand, 400},
+		{pair{server: "ibv_rc_pingpong -g 0 -n 100 -p PORT", client: "ibv_rc_pingpong -g 0 -n 100 -p PORT SERVER",
+			want: "iters in"}, capture.RoCEv2, 400},
+		{pair{server: "ib_write_bw -F -n 50 -p PORT", client: "ib_write_bw -F -n 50 -p PORT SERVER", want: table},
+			capture.RoCEv2, 50 * 16},
+		{pair{kind: "iwarp", server: "rping -s -a SERVER -C 20 -v -p PORT",
+			client: "rping -c -a SERVER -C 20 -v -p PORT", want: "rdma-ping-19"}, capture.IWARP, 100},
+		{pair{kind: "infiniband", server: "ibv_rc_pingpong -n 100 -p PORT",
+			client: "ibv_rc_pingpong -n 100 -p PORT localhost", want: "iters in"}, capture.InfiniBand, 400},
 	} {
 		t.Run(c.name(), func(t *testing.T) {
 			dir := t.TempDir()
@@ -86,7 +91,8 @@ func TestRecordingForked(t *testing.T) {
 	folder := t.TempDir()
 	t.Setenv("RAMJET_PCAP", filepath.Join(folder, "%p-100%%.pcapng"))
 	program := filepath.Join(folder, "forked")
-	if out, err := exec.Command("gcc", "-Wall", "-Werror", "-o", program, "testdata/records.c", filepath.Join(dir, "libibverbs.so.1")).CombinedOutput(); err != nil {
+	if out, err := exec.Command("gcc", "-Wall", "-Werror", "-o", program, "testdata/records.c",
+		filepath.Join(dir, "libibverbs.so.1")).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	out, err := command(t.Context(), dir, serverAddr, program).Output()
@@ -160,8 +166,10 @@ func TestRecordingKilled(t *testing.T) {
 func TestRecordingRefused(t *testing.T) {
 	dir := need(t, "ibv_devinfo")
 	for _, c := range []struct{ device, file, want string }{
-		{serverAddr, "/nowhere/a.pcapng", "RAMJET_PCAP: nothing is recorded, and the program runs without: open /nowhere/a.pcapng: no such file"},
-		{"shm:", filepath.Join(t.TempDir(), "a.pcapng"), "RAMJET_PCAP: shm: is not recorded: shared memory has no packets"},
+		{serverAddr, "/nowhere/a.pcapng",
+			"RAMJET_PCAP: nothing is recorded, and the program runs without: open /nowhere/a.pcapng: no such file"},
+		{"shm:", filepath.Join(t.TempDir(), "a.pcapng"),
+			"RAMJET_PCAP: shm: is not recorded: shared memory has no packets"},
 	} {
 		t.Setenv("RAMJET_PCAP", c.file)
 		out, err := command(t.Context(), dir, c.device, "ibv_devinfo").CombinedOutput()
@@ -172,17 +180,20 @@ func TestRecordingRefused(t *testing.T) {
 	t.Setenv("RAMJET_PCAP", "")
 	ramjet := ramjet(t)
 	for _, c := range []struct{ device, file, want string }{
-		{"roce:" + serverAddr, "/nowhere/a.pcapng", "--pcap: no file can be created in the directory of /nowhere/a.pcapng"},
+		{"roce:" + serverAddr, "/nowhere/a.pcapng",
+			"--pcap: no file can be created in the directory of /nowhere/a.pcapng"},
 		{"roce:" + serverAddr, "/tmp", "is a directory"},
 		{"shm:", filepath.Join(t.TempDir(), "a.pcapng"), "shared memory has no packets"},
 	} {
-		out, err := exec.Command(ramjet, "run", "--libs", dir, "-d", c.device, "--pcap", c.file, "--", "ibv_devinfo").CombinedOutput()
+		out, err := exec.Command(ramjet, "run", "--libs", dir, "-d", c.device, "--pcap", c.file, "--",
+			"ibv_devinfo").CombinedOutput()
 		if err == nil || !strings.Contains(string(out), c.want) || strings.Contains(string(out), "hca_id:") {
 			t.Errorf("%v, and not %q:\n%s", err, c.want, out)
 		}
 	}
 	file := filepath.Join(t.TempDir(), "a.pcapng")
-	if out, err := exec.Command(ramjet, "run", "--libs", dir, "-d", "roce:"+serverAddr, "--pcap", file, "--", "ibv_devinfo").CombinedOutput(); err != nil {
+	if out, err := exec.Command(ramjet, "run", "--libs", dir, "-d", "roce:"+serverAddr, "--pcap", file, "--",
+		"ibv_devinfo").CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
 	packets(t, file, capture.RoCEv2)

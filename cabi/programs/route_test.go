@@ -16,7 +16,8 @@ func TestInfiniBandRoute(t *testing.T) {
 	dir := need(t, "gcc")
 	runFabric(t)
 	program := filepath.Join(t.TempDir(), "route")
-	if out, err := exec.Command("gcc", "-O1", "-Wall", "-Werror", "-o", program, "testdata/subnet/route.c", "-lrdmacm", "-libverbs").CombinedOutput(); err != nil {
+	if out, err := exec.Command("gcc", "-O1", "-Wall", "-Werror", "-o", program, "testdata/subnet/route.c", "-lrdmacm",
+		"-libverbs").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	out := onAdapter(t, ramjet(t)+" run --libs "+dir+" -- "+program+" 198.18.0.3")

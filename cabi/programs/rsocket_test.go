@@ -51,7 +51,8 @@ func TestUdpong(t *testing.T) {
 	for _, mode := range []string{"", "-T b", "-T a", "-T e"} {
 		t.Run("udpong "+mode, func(t *testing.T) {
 			args := mode + " -S 1000 -C 100 -p PORT"
-			pair{server: "udpong -b SERVER " + args, client: "udpong -s SERVER " + args, want: "custom", endless: true}.run(t)
+			pair{server: "udpong -b SERVER " + args, client: "udpong -s SERVER " + args, want: "custom",
+				endless: true}.run(t)
 		})
 	}
 }
@@ -72,7 +73,8 @@ func TestRcopy(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := pair{}
-		out, err := p.connect(t, ctx, dir, server, "roce:"+clientAddr, []string{"rcopy", from, serverAddr + ":" + to, "-p", port})
+		out, err := p.connect(t, ctx, dir, server, "roce:"+clientAddr,
+			[]string{"rcopy", from, serverAddr + ":" + to, "-p", port})
 		if err != nil || !strings.Contains(out, "bytes in") {
 			t.Fatal(err, out)
 		}

@@ -21,7 +21,8 @@ import (
 func ramjet(t *testing.T) string {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "ramjet")
-	if text, err := exec.Command("go", "build", "-ldflags=-w", "-o", out, "../../cmd/ramjet").CombinedOutput(); err != nil {
+	if text, err := exec.Command("go", "build", "-ldflags=-w", "-o", out,
+		"../../cmd/ramjet").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
 	return out
@@ -38,7 +39,8 @@ func TestSysfs(t *testing.T) {
 		{"test -c /dev/infiniband/uverbs0", ""},
 		{"find /sys/class/infiniband -name node_guid", "roce0/node_guid\n"},
 		{"cat /sys/class/net/lo/mtu", "\n"}, // others are what they are
-		{"test ! -e /sys/class/infiniband/roce0/ports/1/counters/port_xmit_data", "port_xmit_data: these devices have no counters in /sys"},
+		{"test ! -e /sys/class/infiniband/roce0/ports/1/counters/port_xmit_data",
+			"port_xmit_data: these devices have no counters in /sys"},
 		{"ibstat", "State: Active"},
 		{"ls -l /sys/class/infiniband", "roce0"},
 		{"realpath /sys/class/infiniband/roce0/device", "/ffff:00:00.0\n"},
@@ -192,7 +194,8 @@ func TestUCX(t *testing.T) {
 	}
 	// UCX finds the devices of long addresses, although it cuts off what it does not keep of names.
 	t.Run("a long address", func(t *testing.T) {
-		out, err := command(t.Context(), dir, "roce:127.201.202.203", ramjet(t), "run", "--libs", dir, "--", "ucx_info", "-d").CombinedOutput()
+		out, err := command(t.Context(), dir, "roce:127.201.202.203", ramjet(t), "run", "--libs", dir, "--", "ucx_info",
+			"-d").CombinedOutput()
 		if err != nil || !strings.Contains(string(out), "Device: roce0:1") {
 			t.Errorf("%v\n%s", err, out)
 		}
@@ -200,7 +203,8 @@ func TestUCX(t *testing.T) {
 	for _, kind := range []string{"roce", "shm"} {
 		for _, c := range tests {
 			args := strings.NewReplacer("TRANSPORTS", c.transports, "TEST", c.test).Replace(run)
-			t.Run(kind+" "+c.transports+" "+c.test, pair{kind: kind, server: args, client: args + " 127.0.0.1", want: "Final:"}.run)
+			t.Run(kind+" "+c.transports+" "+c.test,
+				pair{kind: kind, server: args, client: args + " 127.0.0.1", want: "Final:"}.run)
 		}
 	}
 }

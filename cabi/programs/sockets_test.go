@@ -37,7 +37,8 @@ var socketPrograms = []served{
 		{"curl --silent --show-error --fail --output DIR/first --output DIR/second http://SERVER:PORT/file http://SERVER:PORT/file", ""},
 	}},
 	{server: "memcached -u root -l SERVER -p PORT -U 0 -t 2", clients: []client{
-		{"curl --silent --show-error --max-time 60 telnet://SERVER:PORT --upload-file DIR/requests", "VALUE key 0 5\r\nhello\r\nEND"},
+		{"curl --silent --show-error --max-time 60 telnet://SERVER:PORT --upload-file DIR/requests",
+			"VALUE key 0 5\r\nhello\r\nEND"},
 	}},
 	{server: "iperf3 --server --bind SERVER --port PORT", clients: []client{
 		{"iperf3 --client SERVER --port PORT --bytes 20M", "receiver"},

@@ -226,8 +226,8 @@ func completionErrorUnreadLength(mistake bool) {
 	h.close()
 }
 
-// completionErrorUnreadEnd ends by EndChecks with its device open, and has polled the completion of a WRITE that failed, or
-// has not.
+// completionErrorUnreadEnd ends by EndChecks with its device open, and has polled the completion of a WRITE that
+// failed, or has not.
 func completionErrorUnreadEnd(mistake bool) {
 	h := open()
 	a, _ := h.pair(verbs.QPInit{}, nil)

@@ -77,7 +77,8 @@ func notificationRows(t *testing.T, kind string) {
 	r := ramjetCmd(t, "bench", "notification", "-d", kind, "--peers", "4,1", "-n", "20")
 	r.wantSuccess(t)
 	lines := strings.Split(strings.TrimRight(r.stdout, "\n"), "\n")
-	if len(lines) != 3+2*3 || !strings.HasPrefix(lines[0], "RC WRITE of 1 byte from "+strings.TrimSuffix(kind, ":")+":127.") ||
+	if len(lines) != 3+2*3 || !strings.HasPrefix(lines[0],
+		"RC WRITE of 1 byte from "+strings.TrimSuffix(kind, ":")+":127.") ||
 		!strings.HasPrefix(lines[2], "#peers ") {
 		t.Fatalf("%s", r.stdout)
 	}
@@ -103,7 +104,8 @@ func TestBenchNotificationFiles(t *testing.T) {
 	if err := os.WriteFile(svg, bytes.Repeat([]byte("longer than any drawing "), 1<<16), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	r := ramjetCmd(t, "bench", "notification", "--peers", "1,16", "-D", "10ms", "--stride", "1", "--json", "--svg", svg, "--png", picture)
+	r := ramjetCmd(t, "bench", "notification", "--peers", "1,16", "-D", "10ms", "--stride", "1", "--json", "--svg", svg,
+		"--png", picture)
 	r.wantSuccess(t)
 	var got struct {
 		Client, Target string
@@ -125,7 +127,8 @@ func TestBenchNotificationFiles(t *testing.T) {
 	if err := json.Unmarshal([]byte(r.stdout), &got); err != nil {
 		t.Fatalf("%v: %s", err, r.stdout)
 	}
-	if !slices.Equal(got.Config.Peers, []int{1, 16}) || got.Config.Duration != 10_000_000 || got.Config.Stride != 1 || got.Client == got.Target || len(got.Results) != 6 {
+	if !slices.Equal(got.Config.Peers, []int{1, 16}) || got.Config.Duration != 10_000_000 || got.Config.Stride != 1 ||
+		got.Client == got.Target || len(got.Results) != 6 {
 		t.Errorf("%s", r.stdout)
 	}
 	for _, res := range got.Results {
@@ -169,7 +172,8 @@ func TestBenchNotificationInterrupted(t *testing.T) {
 	t.Parallel()
 	needsSpare(t)
 	dir := t.TempDir()
-	r := startReady(t, "#peers", "bench", "notification", "-D", "24h", "--svg", filepath.Join(dir, "a.svg"), "--png", filepath.Join(dir, "a.png"))
+	r := startReady(t, "#peers", "bench", "notification", "-D", "24h", "--svg", filepath.Join(dir, "a.svg"), "--png",
+		filepath.Join(dir, "a.png"))
 	r.interrupt()
 	if res := r.wait(); res.status != cli.ExitInterrupted || res.stderr != "ramjet bench notification: interrupted\n" {
 		t.Errorf("status %d: %s", res.status, res.stderr)

@@ -56,7 +56,8 @@ func TestBenchRegistrationKinds(t *testing.T) {
 			if err := json.Unmarshal([]byte(r.stdout), &got); err != nil {
 				t.Fatalf("%v:\n%s", err, r.stdout)
 			}
-			if len(got.Devices) != 1 || !strings.HasPrefix(got.Devices[0], d) || got.Runs != 1 || len(got.Results) != len(regbench.Modes) {
+			if len(got.Devices) != 1 || !strings.HasPrefix(got.Devices[0], d) || got.Runs != 1 ||
+				len(got.Results) != len(regbench.Modes) {
 				t.Errorf("%+v", got)
 			}
 			for _, m := range got.Results {
@@ -80,7 +81,8 @@ func TestBenchRegistrationUsage(t *testing.T) {
 		"-d nothing:":              "nothing",
 	} {
 		t.Run(args, func(t *testing.T) {
-			ramjetCmd(t, append([]string{"bench", "registration"}, strings.Fields(args)...)...).wantError(t, cli.ExitUsage, text)
+			ramjetCmd(t, append([]string{"bench", "registration"}, strings.Fields(args)...)...).wantError(t,
+				cli.ExitUsage, text)
 		})
 	}
 }

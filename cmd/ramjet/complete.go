@@ -144,7 +144,8 @@ func argumentValues(c *cobra.Command) cobra.CompletionFunc {
 var argumentCompletions = map[string]cobra.CompletionFunc{
 	"cp":      completeCopies,
 	"devices": completeDevices,
-	"do":      offer("clear", "counters", "dump", "error ", "expect ", "help", "hold ", "link ", "relink ", "route ", "switch ", "unlink ", "wait "),
+	"do": offer("clear", "counters", "dump", "error ", "expect ", "help", "hold ", "link ", "relink ", "route ",
+		"switch ", "unlink ", "wait "),
 	"doctor":  onlyFirst(completeHostsAndDevices),
 	"explain": completeErrors,
 	"fabric":  onlyFirst(completeFiles),

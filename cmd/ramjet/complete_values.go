@@ -68,7 +68,8 @@ func completeDevicesInUse(c *cobra.Command, args []string, _ string) ([]string, 
 	return statcmd.DeviceNames(of), cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeErrors offers what `ramjet explain` knows, without their prefixes too once something is written: REM_ACCESS_ERR.
+// completeErrors offers what `ramjet explain` knows, without their prefixes too once something is written:
+// REM_ACCESS_ERR.
 func completeErrors(_ *cobra.Command, _ []string, text string) ([]string, cobra.ShellCompDirective) {
 	names := explain.Names()
 	if text != "" {
@@ -159,7 +160,8 @@ func completeFaultArguments(c *cobra.Command, args []string, text string) ([]str
 
 // completeFaults offers the words that faults begin with, and files if no such word is written.
 func completeFaults(_ *cobra.Command, _ []string, text string) ([]string, cobra.ShellCompDirective) {
-	if names := kinds.FaultNames(); slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(n, text) }) {
+	if names := kinds.FaultNames(); slices.ContainsFunc(names,
+		func(n string) bool { return strings.HasPrefix(n, text) }) {
 		return names, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 	}
 	return nil, cobra.ShellCompDirectiveDefault
@@ -258,7 +260,8 @@ func completeServers(c *cobra.Command, args []string, text string) ([]string, co
 	return withColons(names), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }
 
-// completeCopies offers servers that begin with text, or else files: shells offer files only where there is nothing else.
+// completeCopies offers servers that begin with text, or else files: shells offer files only where there is nothing
+// else.
 func completeCopies(c *cobra.Command, args []string, text string) ([]string, cobra.ShellCompDirective) {
 	if files, _ := filepath.Glob(text + "*"); text == "" || len(files) > 0 {
 		return nil, cobra.ShellCompDirectiveDefault

@@ -77,8 +77,10 @@ func TestCp(t *testing.T) {
 	writeRandom(t, filepath.Join(src, "big"), 20<<20+7)
 	writeRandom(t, filepath.Join(src, "deep/er/small"), 1)
 	writeRandom(t, filepath.Join(src, "deep/empty"), 0)
-	for _, err := range []error{os.Mkdir(filepath.Join(src, "nothing"), 0o755), os.Symlink("big", filepath.Join(src, "link")),
-		os.Chtimes(filepath.Join(src, "deep"), time.Time{}, time.Unix(1_500_000_000, 5)), os.Chmod(filepath.Join(src, "deep/er"), 0o550)} {
+	for _, err := range []error{os.Mkdir(filepath.Join(src, "nothing"), 0o755),
+		os.Symlink("big", filepath.Join(src, "link")),
+		os.Chtimes(filepath.Join(src, "deep"), time.Time{}, time.Unix(1_500_000_000, 5)),
+		os.Chmod(filepath.Join(src, "deep/er"), 0o550)} {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -92,7 +94,8 @@ func TestCp(t *testing.T) {
 	for to, name := range map[string]string{"": "src", "other": "other"} {
 		r := ramjetCmd(t, "cp", "-r", "-v", "-d", testDevice(t), src, at+":"+to)
 		r.wantSuccess(t)
-		if !strings.Contains(r.stdout, "3 of 3 files copied and verified, 20,971,528 bytes") || !strings.Contains(r.stderr, "link: left out") {
+		if !strings.Contains(r.stdout, "3 of 3 files copied and verified, 20,971,528 bytes") ||
+			!strings.Contains(r.stderr, "link: left out") {
 			t.Errorf("%s%s", r.stdout, r.stderr)
 		}
 		if got := tree(t, filepath.Join(dir, name)); got != want {
@@ -193,7 +196,8 @@ func TestCpDirectoryInTheWay(t *testing.T) {
 	writeRandom(t, filepath.Join(src, "sub", "a"), 10)
 	writeRandom(t, filepath.Join(dir, "src"), 10) // a file of that name
 	r := ramjetCmd(t, "cp", "-r", "-d", testDevice(t), src, at+":")
-	if r.status != cli.ExitFailed || !strings.HasSuffix(r.stderr, "\nramjet cp: 3 of 3 files and directories were not copied\n") {
+	if r.status != cli.ExitFailed || !strings.HasSuffix(r.stderr,
+		"\nramjet cp: 3 of 3 files and directories were not copied\n") {
 		t.Errorf("%+v", r)
 	}
 }
@@ -215,7 +219,8 @@ func TestCpSomeFail(t *testing.T) {
 	if r.status != cli.ExitFailed {
 		t.Errorf("status %d", r.status)
 	}
-	for _, text := range []string{"/a: the server says: there is a directory of this name\n", "/huge: the server says: no space left on device",
+	for _, text := range []string{"/a: the server says: there is a directory of this name\n",
+		"/huge: the server says: no space left on device",
 		"\nramjet cp: 2 of 4 files and directories were not copied\n"} {
 		if !strings.Contains(r.stderr, text) {
 			t.Errorf("%q is not in\n%s", text, r.stderr)
@@ -241,7 +246,8 @@ func TestCpUnreadable(t *testing.T) {
 		t.Skip(err)
 	}
 	r := ramjetCmd(t, "cp", "-r", "-d", testDevice(t), src, at+":")
-	if r.status != cli.ExitFailed || !strings.Contains(r.stderr, "name too long") || !strings.Contains(r.stderr, "files and directories were not copied") {
+	if r.status != cli.ExitFailed || !strings.Contains(r.stderr, "name too long") ||
+		!strings.Contains(r.stderr, "files and directories were not copied") {
 		t.Errorf("%+v", r)
 	}
 	for _, name := range []string{"a", "z"} {
@@ -293,7 +299,8 @@ func TestCpErrors(t *testing.T) {
 	}
 	ramjetCmd(t, "serve").wantError(t, cli.ExitUsage, "an argument is missing: write `ramjet serve DIR`")
 	ramjetCmd(t, "serve", file).wantError(t, cli.ExitUsage, "not a directory")
-	ramjetCmd(t, "serve", dir, "-d", "roce:203.0.113.77").wantError(t, cli.ExitUsage, "203.0.113.77 is not an address of this host")
+	ramjetCmd(t, "serve", dir, "-d", "roce:203.0.113.77").wantError(t, cli.ExitUsage,
+		"203.0.113.77 is not an address of this host")
 }
 
 // With --json a server writes a line for each client and file, and one at its end.
@@ -328,7 +335,8 @@ func TestServeJSON(t *testing.T) {
 		case e.Version == "" || e.Time.IsZero() || len(e.Devices) != 1,
 			e.Event == "serving" && !strings.HasPrefix(e.Address, host(at)+":"),
 			file && (e.Name != "a file" || e.Size != 1234 || e.Peer == ""),
-			e.Event == "ended" && e.Counts != cpcmd.Counts{Clients: 2, Received: 1, ReceivedBytes: 1234, Sent: 1, SentBytes: 1234}:
+			e.Event == "ended" && e.Counts != cpcmd.Counts{Clients: 2, Received: 1, ReceivedBytes: 1234, Sent: 1,
+				SentBytes: 1234}:
 			t.Errorf("%s", line)
 		}
 	}

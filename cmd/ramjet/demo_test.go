@@ -85,7 +85,8 @@ func TestDemoRecorded(t *testing.T) {
 			t.Errorf("%+v", row)
 		}
 	}
-	if r := report.Stopped; r == nil || r.VerifiedBytes != int64(r.Reads*r.Size) || r.Reads == 0 || r.TargetNs != nil && *r.TargetNs != 0 {
+	if r := report.Stopped; r == nil || r.VerifiedBytes != int64(r.Reads*r.Size) || r.Reads == 0 ||
+		r.TargetNs != nil && *r.TargetNs != 0 {
 		t.Errorf("READs from a stopped process: %+v", r)
 	}
 	frames := verifyRecording(t, file)

@@ -20,7 +20,8 @@ func TestDevicesList(t *testing.T) {
 	}
 	for _, line := range lines {
 		if f := strings.Fields(line); len(f) == 4 && f[0] == "roce:127.0.0.1" {
-			if f[1] != "ACTIVE" || f[2] != "lo" || f[3] != "4096" && !strings.Contains(r.stdout, "cannot be opened: roce:") {
+			if f[1] != "ACTIVE" || f[2] != "lo" ||
+				f[3] != "4096" && !strings.Contains(r.stdout, "cannot be opened: roce:") {
 				t.Errorf("%q", line)
 			}
 			return
@@ -38,7 +39,8 @@ func TestDevicesInUse(t *testing.T) {
 	defer hold(t, "roce:127.0.0.1").Close()
 	r := ramjetCmd(t, "devices")
 	r.wantSuccess(t)
-	if !strings.Contains(strings.Join(strings.Fields(r.stdout), " "), "roce:127.0.0.1 ACTIVE lo - cannot be opened: roce: UDP port 4791 of 127.0.0.1 is in use") {
+	if !strings.Contains(strings.Join(strings.Fields(r.stdout), " "),
+		"roce:127.0.0.1 ACTIVE lo - cannot be opened: roce: UDP port 4791 of 127.0.0.1 is in use") {
 		t.Errorf("does not say that 127.0.0.1 is in use:\n%s", r.stdout)
 	}
 }
@@ -72,9 +74,9 @@ func TestDevicesVerbose(t *testing.T) {
 			t.Errorf("%s is %q, want %q", k, got[k], want)
 		}
 	}
-	for _, k := range []string{"fw_ver", "node_guid", "sys_image_guid", "max_mr_size", "page_size_cap", "device_cap_flags", "max_sge",
-		"max_cq", "max_cqe", "max_mr", "max_pd", "max_qp_rd_atom", "max_mw", "max_ah", "max_srq", "max_pkeys", "local_ca_ack_delay",
-		"sm_lid", "port_lid", "max_msg_sz", "gid_tbl_len"} {
+	for _, k := range []string{"fw_ver", "node_guid", "sys_image_guid", "max_mr_size", "page_size_cap",
+		"device_cap_flags", "max_sge", "max_cq", "max_cqe", "max_mr", "max_pd", "max_qp_rd_atom", "max_mw", "max_ah",
+		"max_srq", "max_pkeys", "local_ca_ack_delay", "sm_lid", "port_lid", "max_msg_sz", "gid_tbl_len"} {
 		if got[k] == "" {
 			t.Errorf("%s is missing", k)
 		}
@@ -91,7 +93,8 @@ func TestDevicesJSON(t *testing.T) {
 	}
 	got := list.Devices
 	if len(got) != 1 || got[0].Name != name || !got[0].Openable || got[0].Attr == nil || got[0].Attr.MaxQP == 0 ||
-		got[0].Port == nil || got[0].Port.ActiveMTU != "4096" || len(got[0].Port.GIDs) != 1 || len(got[0].Port.PKeys) != 1 {
+		got[0].Port == nil || got[0].Port.ActiveMTU != "4096" || len(got[0].Port.GIDs) != 1 ||
+		len(got[0].Port.PKeys) != 1 {
 		t.Errorf("%s", r.stdout)
 	}
 

@@ -46,7 +46,8 @@ func TestDoctorJoined(t *testing.T) {
 			c, end := command(ctx, "doctor")
 			c.Env = append(c.Environ(), "RAMJET_LIBS="+t.TempDir(), "RAMJET_DEVICES=ib0=infiniband:"+name+"?join="+at)
 			r := end(t, c.Run())
-			if text := strings.Join(strings.Fields(r.stdout), " "); !strings.Contains(text, at) || !strings.Contains(text, want) {
+			if text := strings.Join(strings.Fields(r.stdout), " "); !strings.Contains(text, at) ||
+				!strings.Contains(text, want) {
 				t.Errorf("no %q in\n%s%s", want, r.stdout, r.stderr)
 			}
 		})

@@ -12,14 +12,16 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/testkit/testrun"
 )
 
-// A peer replies over RoCEv2 at its own address, and not at one that a router replaces, as a service's. iWARP passes that.
+// A peer replies over RoCEv2 at its own address, and not at one that a router replaces, as a service's. iWARP passes
+// that.
 func TestDoctorNAT(t *testing.T) {
 	t.Parallel()
 	ctx, enter, ok := inNamespaces(t, "nft")
 	if !ok {
 		return
 	}
-	for _, c := range []string{"add table ip nat", "add chain ip nat pre { type nat hook prerouting priority -100; }", "add rule ip nat pre ip daddr 198.51.100.7 dnat to 192.0.2.2"} {
+	for _, c := range []string{"add table ip nat", "add chain ip nat pre { type nat hook prerouting priority -100; }",
+		"add rule ip nat pre ip daddr 198.51.100.7 dnat to 192.0.2.2"} {
 		if out, err := exec.CommandContext(ctx, enter[0], append(enter[1:], "nft", c)...).CombinedOutput(); err != nil {
 			t.Skipf("nft %s: %v: %s", c, err, out) // a kernel without it
 		}
@@ -48,7 +50,8 @@ func TestDoctorNAT(t *testing.T) {
 	}{
 		{"192.0.2.2", nil, "it answers a request for a connection"},
 		{"198.51.100.7", nil, "note: peer 198.51.100.7: it does not reply over RoCEv2"},
-		{"198.51.100.7", []string{"KUBERNETES_SERVICE_HOST=198.51.100.1", "DB_SERVICE_HOST=198.51.100.7"}, "problem: peer 198.51.100.7: it is the address of the service db ($DB_SERVICE_HOST)"},
+		{"198.51.100.7", []string{"KUBERNETES_SERVICE_HOST=198.51.100.1", "DB_SERVICE_HOST=198.51.100.7"},
+			"problem: peer 198.51.100.7: it is the address of the service db ($DB_SERVICE_HOST)"},
 	} {
 		d := exec.CommandContext(ctx, program, "doctor", c.peer)
 		d.Env = append(d.Environ(), c.environment...)
@@ -61,7 +64,8 @@ func TestDoctorNAT(t *testing.T) {
 			t.Errorf("%s", out)
 		}
 	}
-	if out, err := exec.CommandContext(ctx, program, "ping", "-c", "-a", "198.51.100.7", "-d", "iwarp:192.0.2.1", "-C", "3", "-V").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(ctx, program, "ping", "-c", "-a", "198.51.100.7", "-d", "iwarp:192.0.2.1", "-C",
+		"3", "-V").CombinedOutput(); err != nil {
 		t.Errorf("iWARP: %v: %s", err, out)
 	}
 }

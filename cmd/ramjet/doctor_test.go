@@ -20,7 +20,8 @@ import (
 func TestDoctor(t *testing.T) {
 	t.Parallel()
 	text := ramjetCmd(t, "doctor", "127.0.0.1")
-	for _, want := range []string{"Ramjet's devices in software", "The way to 127.0.0.1", "it is this host", "in order of preference"} {
+	for _, want := range []string{"Ramjet's devices in software", "The way to 127.0.0.1", "it is this host",
+		"in order of preference"} {
 		if !strings.Contains(text.stdout, want) {
 			t.Errorf("no %q in\n%s", want, text.stdout)
 		}
@@ -36,7 +37,8 @@ func TestDoctor(t *testing.T) {
 	if want := doctor.Problems(got.Findings) > 0; (r.status == cli.ExitFailed) != want || (r.status == 0) == want {
 		t.Errorf("exit status %d, findings %+v", r.status, got.Findings)
 	}
-	if got.System == nil || len(got.Soft) == 0 || got.Peer == nil || got.Peer.Addr != netip.MustParseAddr("127.0.0.1") || len(got.Peer.Best) == 0 {
+	if got.System == nil || len(got.Soft) == 0 || got.Peer == nil ||
+		got.Peer.Addr != netip.MustParseAddr("127.0.0.1") || len(got.Peer.Best) == 0 {
 		t.Errorf("%s", r.stdout)
 	}
 	for _, s := range got.Soft {
@@ -48,17 +50,22 @@ func TestDoctor(t *testing.T) {
 
 func TestDoctorUsage(t *testing.T) {
 	t.Parallel()
-	ramjetCmd(t, "doctor", "no.such.host.invalid").wantError(t, cli.ExitUsage, "give a name that resolves, or an address")
-	ramjetCmd(t, "doctor", "a", "b").wantError(t, cli.ExitUsage, "is one argument too many: write `ramjet doctor [HOST | DEVICE]`")
+	ramjetCmd(t, "doctor", "no.such.host.invalid").wantError(t, cli.ExitUsage,
+		"give a name that resolves, or an address")
+	ramjetCmd(t, "doctor", "a", "b").wantError(t, cli.ExitUsage,
+		"is one argument too many: write `ramjet doctor [HOST | DEVICE]`")
 }
 
 // Each command that takes --device takes it from the environment where it is not given.
 func TestDeviceFromEnvironment(t *testing.T) {
 	t.Setenv("RAMJET_DEVICE", "rose:192.0.2.7")
 	args := map[string]string{
-		"cp": "cp a 127.0.0.1:", "ls": "ls 127.0.0.1:", "pipe": "pipe -l 7000", "serve": "serve .", "ping": "ping -s", "demo": "demo", "run": "run -- true",
-		"perf table": "perf table", "bench notification": "bench notification", "bench registration": "bench registration",
-		"pingpong rc": "pingpong rc", "pingpong uc": "pingpong uc", "pingpong ud": "pingpong ud", "pingpong srq": "pingpong srq", "pingpong xsrq": "pingpong xsrq",
+		"cp": "cp a 127.0.0.1:", "ls": "ls 127.0.0.1:", "pipe": "pipe -l 7000", "serve": "serve .", "ping": "ping -s",
+		"demo": "demo", "run": "run -- true",
+		"perf table": "perf table", "bench notification": "bench notification",
+		"bench registration": "bench registration",
+		"pingpong rc":        "pingpong rc", "pingpong uc": "pingpong uc", "pingpong ud": "pingpong ud",
+		"pingpong srq": "pingpong srq", "pingpong xsrq": "pingpong xsrq",
 	}
 	seen := 0
 	eachCommand(newRootCmd(new(strings.Builder)), func(c *cobra.Command) {
@@ -101,7 +108,8 @@ func TestDeviceFromEnvironmentValues(t *testing.T) {
 	}
 	t.Setenv("RAMJET_DEVICE", "iwarp:"+host(here))
 	ramjetCmd(t, "bench", "notification", "--peers", "1", "-n", "20").wantSuccess(t)
-	if r := ramjetCmd(t, "bench", "registration", "-s", "4K", "--runs", "1", "-D", "10ms"); r.status != 0 || !strings.Contains(r.stdout, "iwarp:"+host(here)) {
+	if r := ramjetCmd(t, "bench", "registration", "-s", "4K", "--runs", "1", "-D", "10ms"); r.status != 0 ||
+		!strings.Contains(r.stdout, "iwarp:"+host(here)) {
 		t.Errorf("exit status %d\n%s%s", r.status, r.stdout, r.stderr)
 	}
 }
@@ -109,11 +117,13 @@ func TestDeviceFromEnvironmentValues(t *testing.T) {
 // A log is explained, and what is wrong here and fits it is marked.
 func TestDoctorLog(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "job.log")
-	if err := os.WriteFile(log, []byte("starting\nibv_create_cq() failed: Cannot allocate memory\n"), 0o666); err != nil {
+	if err := os.WriteFile(log, []byte("starting\nibv_create_cq() failed: Cannot allocate memory\n"),
+		0o666); err != nil {
 		t.Fatal(err)
 	}
 	r := ramjetCmd(t, "doctor", "--log", log)
-	for _, want := range []string{"What the log says", "Line 2 of 2", "ibv_create_cq failed: Cannot allocate memory (ENOMEM)", "the log says"} {
+	for _, want := range []string{"What the log says", "Line 2 of 2",
+		"ibv_create_cq failed: Cannot allocate memory (ENOMEM)", "the log says"} {
 		if !strings.Contains(strings.Join(strings.Fields(r.stdout), " "), want) {
 			t.Errorf("no %q in\n%s%s", want, r.stdout, r.stderr)
 		}
@@ -130,10 +140,12 @@ func TestDoctorDevice(t *testing.T) {
 	t.Parallel()
 	here := testDevice(t)
 	r := ramjetCmd(t, "doctor", here)
-	if r.status != 0 && r.status != cli.ExitFailed || !strings.Contains(r.stdout, here+": can be opened") || strings.Contains(r.stdout, "devices in software") {
+	if r.status != 0 && r.status != cli.ExitFailed || !strings.Contains(r.stdout, here+": can be opened") ||
+		strings.Contains(r.stdout, "devices in software") {
 		t.Errorf("exit status %d: %s%s", r.status, r.stdout, r.stderr)
 	}
-	if r := ramjetCmd(t, "doctor", "roce:203.0.113.7"); r.status != cli.ExitFailed || !strings.Contains(r.stdout, "problem: roce:203.0.113.7: it cannot be") {
+	if r := ramjetCmd(t, "doctor", "roce:203.0.113.7"); r.status != cli.ExitFailed ||
+		!strings.Contains(r.stdout, "problem: roce:203.0.113.7: it cannot be") {
 		t.Errorf("exit status %d: %s", r.status, r.stdout)
 	}
 	if r := ramjetCmd(t, "doctor", "127.0.0.1:7000"); !strings.Contains(r.stdout, "The way to 127.0.0.1") {

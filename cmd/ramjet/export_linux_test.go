@@ -15,7 +15,8 @@ import (
 	"time"
 )
 
-// A process is told of with its name while it runs, on standard output and to Prometheus; SIGTERM ends the server with success.
+// A process is told of with its name while it runs, on standard output and to Prometheus; SIGTERM ends the server with
+// success.
 func TestExport(t *testing.T) {
 	t.Parallel()
 	device, pid := serving(t)

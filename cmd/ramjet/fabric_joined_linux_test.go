@@ -63,20 +63,23 @@ func TestFabricsJoined(t *testing.T) {
 	name := fabricName(t)
 	_, up := run(nil, "fabric", a, "--name", name, "--listen", "192.0.2.1:7470")
 	await(up, "Devices of")
-	_, joined := run(enter, "fabric", b, "--name", name, "--host", "1", "--no-manager", "--join", "192.0.2.1:7470,switch-b[2],switch-a[2]")
+	_, joined := run(enter, "fabric", b, "--name", name, "--host", "1", "--no-manager", "--join",
+		"192.0.2.1:7470,switch-b[2],switch-a[2]")
 	await(joined, "Devices of")
 	_, serving := run(nil, "ping", "-s", "-d", "infiniband:host-a?fabric="+name)
 	await(serving, "waiting")
 	for {
 		once, done := context.WithTimeout(ctx, time.Minute)
-		words := append(append([]string(nil), enter...), program, "ping", "-c", "-v", "-V", "-C", "5", "-d", "infiniband:host-b?fabric="+name, "-a", "198.18.0.1")
+		words := append(append([]string(nil), enter...), program, "ping", "-c", "-v", "-V", "-C", "5", "-d",
+			"infiniband:host-b?fabric="+name, "-a", "198.18.0.1")
 		out, err := exec.CommandContext(once, words[0], words[1:]...).CombinedOutput()
 		done()
 		if err == nil {
 			t.Logf("%s", out)
 			return
 		}
-		if !strings.Contains(string(out), "no such address") || ctx.Err() != nil { // the server may not be registered yet
+		// the server may not be registered yet
+		if !strings.Contains(string(out), "no such address") || ctx.Err() != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
 		time.Sleep(100 * time.Millisecond)

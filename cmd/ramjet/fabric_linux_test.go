@@ -91,7 +91,8 @@ func TestFabricUsage(t *testing.T) {
 		{[]string{wrong}, wrong + ":2: "},
 		{[]string{noInclude}, noInclude + `:7: include "rest.net"`},
 		{[]string{"one", "two"}, "\"two\" is one argument too many: write `ramjet fabric [TOPOLOGY]`"},
-		{[]string{"show", "--name", "nobody-runs-this"}, "start one, such as with ramjet fabric --fat-tree 4,2 --name nobody-runs-this"},
+		{[]string{"show", "--name", "nobody-runs-this"},
+			"start one, such as with ramjet fabric --fat-tree 4,2 --name nobody-runs-this"},
 		{[]string{"show", "--star", "2", "--route", "host-1,host-2"}, "a fabric that does not run has no routes"},
 		{[]string{"show", "--star", "2", "nothing"}, `there is no node "nothing"`},
 		{[]string{"show", "--name", "x", "--route", "host-1"}, "give two adapters, such as host-1,host-2"},
@@ -124,7 +125,8 @@ print all of it
 	name := fabricName(t)
 	r := ramjetCmd(t, "fabric", topology, "--name", name, "--script", filepath.Join(filepath.Dir(topology), "script"))
 	r.wantSuccess(t)
-	for _, want := range []string{`^2 switches, 2 adapters, 4 links \(4 Active\), up after `, `(?m)^host-w +198\.18\.0\.1 +\d+ +Active$`,
+	for _, want := range []string{`^2 switches, 2 adapters, 4 links \(4 Active\), up after `,
+		`(?m)^host-w +198\.18\.0\.1 +\d+ +Active$`,
 		`(?m)^on it$`, `(?m)^all of it$`, regexp.QuoteMeta("infiniband:host-w?fabric=" + name)} {
 		if !regexp.MustCompile(want).MatchString(r.stdout) {
 			t.Errorf("no %q in\n%s", want, r.stdout)
@@ -146,7 +148,8 @@ print all of it
 		}
 	}
 	file := writeFiles(t, "do.net", "Switch 2 \"s\"\n[1] \"h\"[1]\n\nHca 1 \"h\"\n\ndo switch h down\n")
-	if r := ramjetCmd(t, "fabric", file, "--name", name); r.status != cli.ExitFailed || !strings.Contains(r.stderr, file+":6: ") {
+	if r := ramjetCmd(t, "fabric", file, "--name", name); r.status != cli.ExitFailed ||
+		!strings.Contains(r.stderr, file+":6: ") {
 		t.Errorf("a topology's own command that fails: status %d, %q", r.status, r.stderr)
 	}
 }
@@ -165,10 +168,12 @@ func TestFabricShow(t *testing.T) {
 	}
 	r = ramjetCmd(t, "fabric", "show", "--name", name, "--route", "host-1,198.18.0.2")
 	r.wantSuccess(t)
-	if !regexp.MustCompile(`^route from host-1 \(LID \d+\) to host-2 \(LID \d+\): 3 hops\n`).MatchString(r.stdout) || strings.Contains(r.stdout, "it ends here") {
+	if !regexp.MustCompile(`^route from host-1 \(LID \d+\) to host-2 \(LID \d+\): 3 hops\n`).MatchString(r.stdout) ||
+		strings.Contains(r.stdout, "it ends here") {
 		t.Errorf("%s", r.stdout)
 	}
-	ramjetCmd(t, "fabric", "show", "--name", name, "--route", "host-1,host-77").wantError(t, cli.ExitUsage, `--route: there is no node "host-77"`)
+	ramjetCmd(t, "fabric", "show", "--name", name, "--route", "host-1,host-77").wantError(t, cli.ExitUsage,
+		`--route: there is no node "host-77"`)
 	r = ramjetCmd(t, "fabric", "show", "--name", name, "host-2")
 	r.wantSuccess(t)
 	if !strings.HasPrefix(r.stdout, "host-2 ") || strings.Contains(r.stdout, "host-3") {
@@ -179,7 +184,8 @@ func TestFabricShow(t *testing.T) {
 	r = ramjetCmd(t, "fabric", "show", "--name", name, "--svg", svg, "--json", "--route", "host-3,host-1")
 	r.wantSuccess(t)
 	var v fabricview.View
-	if err := json.Unmarshal([]byte(r.stdout), &v); err != nil || len(v.Nodes) != 6 || len(v.Links) != 6 || v.Route == nil || len(v.Route.Hops) != 3 || v.Route.Broken != "" {
+	if err := json.Unmarshal([]byte(r.stdout), &v); err != nil || len(v.Nodes) != 6 || len(v.Links) != 6 ||
+		v.Route == nil || len(v.Route.Hops) != 3 || v.Route.Broken != "" {
 		t.Errorf("%v: %+v", err, v)
 	}
 	picture, err := os.ReadFile(svg)
@@ -196,14 +202,16 @@ func TestFabricShow(t *testing.T) {
 
 	r = ramjetCmd(t, "devices", "-v", "infiniband:host-2?fabric="+name)
 	r.wantSuccess(t)
-	if !regexp.MustCompile(`link_layer: +InfiniBand`).MatchString(r.stdout) || !regexp.MustCompile(`port_lid: +[1-9]`).MatchString(r.stdout) {
+	if !regexp.MustCompile(`link_layer: +InfiniBand`).MatchString(r.stdout) ||
+		!regexp.MustCompile(`port_lid: +[1-9]`).MatchString(r.stdout) {
 		t.Errorf("%s", r.stdout)
 	}
 	if r := ramjetCmd(t, "__complete", "fabric", "show", "--name", ""); !strings.Contains(r.stdout, name+"\n") {
 		t.Errorf("completion: %s", r.stdout)
 	}
 	server := startReady(t, "waiting for clients", "ping", "-s", "-V", "-d", "infiniband:host-1?fabric="+name)
-	ramjetCmd(t, "ping", "-c", "-d", "infiniband:host-2?fabric="+name, "-a", "198.18.0.1", "-C", "5", "-V").wantSuccess(t)
+	ramjetCmd(t, "ping", "-c", "-d", "infiniband:host-2?fabric="+name, "-a", "198.18.0.1", "-C", "5",
+		"-V").wantSuccess(t)
 	server.wait().wantSuccess(t)
 
 	f.interrupt()

@@ -39,7 +39,8 @@ func TestFault(t *testing.T) {
 	says(both)
 	says(both, "-d", device)
 
-	says(device+":\n  loss nth 3 sent: never struck: there were no packets that it selects\n", writeFiles(t, "faults", "loss nth 3 sent\n"))
+	says(device+":\n  loss nth 3 sent: never struck: there were no packets that it selects\n",
+		writeFiles(t, "faults", "loss nth 3 sent\n"))
 	file := filepath.Join(t.TempDir(), "file")
 	writeRandom(t, file, 100_000)
 	ramjetCmd(t, "cp", "-d", testDevice(t), file, host(device)+":").wantSuccess(t)
@@ -49,10 +50,12 @@ func TestFault(t *testing.T) {
 		PID     int                    `json:"pid"`
 		Devices []observe.DeviceFaults `json:"devices"`
 	}
-	if err := json.Unmarshal([]byte(r.stdout), &all); err != nil || all.PID == 0 || len(all.Devices) != 1 || len(all.Devices[0].Faults) != 1 {
+	if err := json.Unmarshal([]byte(r.stdout), &all); err != nil || all.PID == 0 || len(all.Devices) != 1 ||
+		len(all.Devices[0].Faults) != 1 {
 		t.Fatalf("%v: %s", err, r.stdout)
 	}
-	if f := all.Devices[0].Faults[0]; f.Fault != "loss nth 3 sent" || f.Struck != 1 || f.Selected < 3 || f.Unit != "packets" {
+	if f := all.Devices[0].Faults[0]; f.Fault != "loss nth 3 sent" || f.Struck != 1 || f.Selected < 3 ||
+		f.Unit != "packets" {
 		t.Errorf("%+v", f)
 	}
 

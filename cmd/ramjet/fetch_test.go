@@ -22,7 +22,8 @@ func TestCpFetches(t *testing.T) {
 	writeRandom(t, filepath.Join(src, "big"), 20<<20+7)
 	writeRandom(t, filepath.Join(src, "deep/er/small"), 1)
 	writeRandom(t, filepath.Join(src, "deep/empty"), 0)
-	for _, err := range []error{os.Mkdir(filepath.Join(src, "nothing"), 0o755), os.Symlink("big", filepath.Join(src, "link")),
+	for _, err := range []error{os.Mkdir(filepath.Join(src, "nothing"), 0o755),
+		os.Symlink("big", filepath.Join(src, "link")),
 		os.Chtimes(filepath.Join(src, "deep"), time.Time{}, time.Unix(1_500_000_000, 5))} {
 		if err != nil {
 			t.Fatal(err)
@@ -32,7 +33,8 @@ func TestCpFetches(t *testing.T) {
 	for target, name := range map[string]string{to: "src", filepath.Join(to, "other"): "other"} {
 		r := ramjetCmd(t, "cp", "-r", "-v", "-d", testDevice(t), at+":src", target)
 		r.wantSuccess(t)
-		if !strings.Contains(r.stdout, "3 of 3 files copied and verified, 20,971,528 bytes") || !strings.Contains(r.stderr, "src/link: left out") {
+		if !strings.Contains(r.stdout, "3 of 3 files copied and verified, 20,971,528 bytes") ||
+			!strings.Contains(r.stderr, "src/link: left out") {
 			t.Errorf("%s%s", r.stdout, r.stderr)
 		}
 		if got := tree(t, filepath.Join(to, name)); got != want {
@@ -54,7 +56,8 @@ func TestCpFetches(t *testing.T) {
 	server.interrupt()
 	r = server.wait()
 	r.wantSuccess(t)
-	if !strings.Contains(r.stdout, "0 files, 0 bytes from 5 connections, 0 incomplete; 12 files, 104,857,639 bytes sent") {
+	if !strings.Contains(r.stdout,
+		"0 files, 0 bytes from 5 connections, 0 incomplete; 12 files, 104,857,639 bytes sent") {
 		t.Errorf("%s", r.stdout)
 	}
 }
@@ -76,7 +79,8 @@ func TestCpFetchErrors(t *testing.T) {
 		{[]string{at + ":none", to}, cli.ExitFailed, "no such file or directory"},
 		{[]string{at + ":sub", to}, cli.ExitUsage, "sub is a directory: give --recursive (-r)"},
 		{[]string{at + ":", to}, cli.ExitUsage, "give --recursive (-r)"},
-		{[]string{at + ":there", at + ":sub/file", filepath.Join(to, "new")}, cli.ExitUsage, "new is not a directory here"},
+		{[]string{at + ":there", at + ":sub/file", filepath.Join(to, "new")}, cli.ExitUsage,
+			"new is not a directory here"},
 		{[]string{at + ":there", to + "/missing/"}, cli.ExitUsage, "missing/ is not a directory here"},
 		{[]string{at + ":there", to + "/missing/name"}, cli.ExitUsage, "no such file or directory"},
 		{[]string{"-r", at + ":sub", file}, cli.ExitUsage, "is a file here, and sub a directory"},
@@ -131,7 +135,8 @@ func TestLs(t *testing.T) {
 	}
 	got := ramjetCmd(t, "cp", "--json", "-d", testDevice(t), at+":file", t.TempDir())
 	got.wantSuccess(t)
-	if err := json.Unmarshal([]byte(got.stdout), &copied); err != nil || copied.Bytes != 1234 || len(copied.Files) != 1 || len(copied.Files[0].SHA256) != 64 || copied.Files[0].Bytes != 1234 {
+	if err := json.Unmarshal([]byte(got.stdout), &copied); err != nil || copied.Bytes != 1234 ||
+		len(copied.Files) != 1 || len(copied.Files[0].SHA256) != 64 || copied.Files[0].Bytes != 1234 {
 		t.Errorf("%v: %s", err, got.stdout)
 	}
 	r := ramjetCmd(t, "ls", "--json", "-d", testDevice(t), at+":")
@@ -139,7 +144,8 @@ func TestLs(t *testing.T) {
 	var in struct{ Entries []cpcmd.Entry }
 	err := json.Unmarshal([]byte(r.stdout), &in)
 	all := in.Entries
-	if err != nil || len(all) != 3 || all[0] != (cpcmd.Entry{Name: "file", Kind: "file", Bytes: 1234, Mode: "0640", Modified: at0}) || all[2].Kind != "directory" {
+	if err != nil || len(all) != 3 || all[0] != (cpcmd.Entry{Name: "file", Kind: "file", Bytes: 1234, Mode: "0640",
+		Modified: at0}) || all[2].Kind != "directory" {
 		t.Errorf("%v: %s", err, r.stdout)
 	}
 	ramjetCmd(t, "ls", "-d", testDevice(t), at+":none").wantError(t, cli.ExitFailed, "no such file or directory")

@@ -50,7 +50,9 @@ func TestFabricShowFile(t *testing.T) {
 func TestOutputFlag(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	for _, args := range []string{"fabric show --star 4 -o", "fabric show --star 4 --svg", "ladder ../../internal/app/ladder/testdata/loss.pcapng -o", "ladder ../../internal/app/ladder/testdata/loss.pcapng --svg"} {
+	for _, args := range []string{"fabric show --star 4 -o", "fabric show --star 4 --svg",
+		"ladder ../../internal/app/ladder/testdata/loss.pcapng -o",
+		"ladder ../../internal/app/ladder/testdata/loss.pcapng --svg"} {
 		file := filepath.Join(dir, "a.svg")
 		ramjetCmd(t, append(strings.Fields(args), file)...).wantSuccess(t)
 		if text, err := os.ReadFile(file); err != nil || !strings.Contains(string(text), "<svg") {
@@ -86,14 +88,16 @@ func TestPingJSON(t *testing.T) {
 	}
 	read := func(r result) (m measured) {
 		r.wantSuccess(t)
-		if err := json.Unmarshal([]byte(r.stdout), &m); err != nil || m.Elapsed <= 0 || m.RoundTrip+m.Trips.P50 <= 0 || len(m.Devices) != 1 {
+		if err := json.Unmarshal([]byte(r.stdout), &m); err != nil || m.Elapsed <= 0 || m.RoundTrip+m.Trips.P50 <= 0 ||
+			len(m.Devices) != 1 {
 			t.Errorf("%v: %s", err, r.stdout)
 		}
 		return m
 	}
 	here, port := testDevice(t), freePort(t)
 	server := startReady(t, "waiting", "ping", "-s", "-d", here, "-p", port)
-	if m := read(ramjetCmd(t, "ping", "-c", "-a", host(here)+":"+port, "-d", testDevice(t), "-C", "5", "-V", "--json")); m.Size != 64 || m.Pings != 5 {
+	if m := read(ramjetCmd(t, "ping", "-c", "-a", host(here)+":"+port, "-d", testDevice(t), "-C", "5", "-V",
+		"--json")); m.Size != 64 || m.Pings != 5 {
 		t.Errorf("%+v", m)
 	}
 	server.wait().wantSuccess(t)
@@ -101,7 +105,8 @@ func TestPingJSON(t *testing.T) {
 	peer := startNow(t, append(args, "-d", testDevice(t))...)
 	args = append(args, "-d", testDevice(t), "127.0.0.1")
 	client := ramjetCmd(t, args...)
-	for end := time.Now().Add(patience); client.status != 0 && strings.Contains(client.stderr, "start it first") && time.Now().Before(end); {
+	for end := time.Now().Add(patience); client.status != 0 && strings.Contains(client.stderr, "start it first") &&
+		time.Now().Before(end); {
 		time.Sleep(20 * time.Millisecond) // the server does not listen yet
 		client = ramjetCmd(t, args...)
 	}

@@ -26,13 +26,17 @@ func TestKernelNone(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, args := range []string{
-		"devices kernel:", "demo -d kernel:", "ping -s -d kernel:", "ping -s -d kernel: -a 127.0.0.1", "ping -c -d kernel: -a 127.0.0.1",
-		"pingpong rc -d kernel:", "pingpong rc -d kernel: 127.0.0.1", "pipe -d kernel: 127.0.0.1 7000", "pipe -d kernel: -l 127.0.0.1:7000", "pipe -d kernel: -l 7000",
-		"serve -d kernel: " + dir, "cp -d kernel: " + file + " 127.0.0.1:", "cp -d kernel: 127.0.0.1: " + dir, "ls -d kernel: 127.0.0.1:",
-		"bench registration -d kernel:", "bench notification -d kernel:", "bench notification -d kernel",
+		"devices kernel:", "demo -d kernel:", "ping -s -d kernel:", "ping -s -d kernel: -a 127.0.0.1",
+		"ping -c -d kernel: -a 127.0.0.1", "pingpong rc -d kernel:", "pingpong rc -d kernel: 127.0.0.1",
+		"pipe -d kernel: 127.0.0.1 7000", "pipe -d kernel: -l 127.0.0.1:7000", "pipe -d kernel: -l 7000",
+		"serve -d kernel: " + dir, "cp -d kernel: " + file + " 127.0.0.1:", "cp -d kernel: 127.0.0.1: " + dir,
+		"ls -d kernel: 127.0.0.1:", "bench registration -d kernel:", "bench notification -d kernel:",
+		"bench notification -d kernel",
 	} {
 		r := ramjetCmd(t, strings.Fields(args)...)
-		if r.status != cli.ExitUsage || !strings.Contains(r.stderr, "kernel") || !strings.Contains(r.stderr, "rdma") && !strings.Contains(r.stderr, "RDMA") && !strings.Contains(r.stderr, "libibverbs") {
+		if r.status != cli.ExitUsage || !strings.Contains(r.stderr, "kernel") ||
+			!strings.Contains(r.stderr, "rdma") && !strings.Contains(r.stderr, "RDMA") &&
+				!strings.Contains(r.stderr, "libibverbs") {
 			t.Errorf("%s: exit status %d: %s", args, r.status, r.stderr)
 		}
 	}

@@ -82,7 +82,8 @@ func TestDemoPeerKilled(t *testing.T) {
 func TestPingpongInterrupted(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{}, {"-e"}} {
-		server := startReady(t, "local address", append([]string{"pingpong", "rc", "-d", testDevice(t), "-p", freePort(t)}, args...)...)
+		server := startReady(t, "local address",
+			append([]string{"pingpong", "rc", "-d", testDevice(t), "-p", freePort(t)}, args...)...)
 		server.interrupt()
 		r := server.wait()
 		r.stdout = ""

@@ -57,7 +57,8 @@ func TestKindsPing(t *testing.T) {
 		r := server.wait()
 		r.wantSuccess(t)
 		const least = 20 * 2 * 30000
-		if info, err := os.Stat(pcap); err != nil || info.Size() < least || !strings.Contains(r.stderr, " packets written, 0 left out") {
+		if info, err := os.Stat(pcap); err != nil || info.Size() < least ||
+			!strings.Contains(r.stderr, " packets written, 0 left out") {
 			t.Errorf("%v, %v recorded, want %d bytes at least: %s", err, info, least, r.stderr)
 		}
 	})
@@ -109,7 +110,8 @@ func TestKindsDemo(t *testing.T) {
 	forKinds(t, func(t *testing.T, kind, _, _ string) {
 		r := ramjetCmd(t, "demo", "-d", kind)
 		r.wantSuccess(t)
-		if !strings.Contains(r.stdout, "over iWARP: ") || !strings.Contains(r.stdout, "both compared every byte: no error") {
+		if !strings.Contains(r.stdout, "over iWARP: ") ||
+			!strings.Contains(r.stdout, "both compared every byte: no error") {
 			t.Errorf("%s", r.stdout)
 		}
 		ramjetCmd(t, "demo", "-d", kind+"127.0.0.1").wantError(t, cli.ExitUsage, "chooses the addresses")
@@ -141,8 +143,10 @@ func TestTLSFlags(t *testing.T) {
 	cert, key, ca := tlsFilesFor(t, a)
 	flags := []string{"--tls-cert", cert, "--tls-key", key, "--tls-ca", ca}
 	ramjetCmd(t, "devices", "iwarps:"+a).wantError(t, cli.ExitUsage, "RAMJET_TLS_CERT")
-	ramjetCmd(t, "devices", "iwarps:"+a, "--tls-cert", cert, "--tls-key", key).wantError(t, cli.ExitUsage, "no file for the CA")
-	ramjetCmd(t, "devices", "iwarps:"+a, "--tls-cert", ca, "--tls-key", key, "--tls-ca", ca).wantError(t, cli.ExitUsage, "does not match")
+	ramjetCmd(t, "devices", "iwarps:"+a, "--tls-cert", cert, "--tls-key", key).wantError(t, cli.ExitUsage,
+		"no file for the CA")
+	ramjetCmd(t, "devices", "iwarps:"+a, "--tls-cert", ca, "--tls-key", key, "--tls-ca", ca).wantError(t, cli.ExitUsage,
+		"does not match")
 	ramjetCmd(t, append(flags, "devices", "iwarps:"+a)...).wantSuccess(t)
 	server := startReady(t, "waiting for clients", append(flags, "ping", "-s", "-d", "iwarps:"+a)...)
 	// The server's certificate is good for another address as well, as servers do not check that of clients.
@@ -151,11 +155,13 @@ func TestTLSFlags(t *testing.T) {
 
 	server = startReady(t, "waiting for clients", append(flags, "ping", "-s", "-P", "-d", "iwarps:"+a)...)
 	otherCert, otherKey, _ := tlsFilesFor(t, b)
-	ramjetCmd(t, "ping", "-c", "-d", "iwarps:"+b, "-a", a, "-C", "2", "--tls-cert", otherCert, "--tls-key", otherKey, "--tls-ca", ca).
+	ramjetCmd(t, "ping", "-c", "-d", "iwarps:"+b, "-a", a, "-C", "2", "--tls-cert", otherCert, "--tls-key", otherKey,
+		"--tls-ca", ca).
 		wantError(t, cli.ExitFailed, "does not take this side's certificate")
 	ramjetCmd(t, "ping", "-c", "-d", "iwarp:"+b, "-a", a, "-C", "2").wantError(t, cli.ExitFailed, "wants TLS")
 	server.interrupt()
-	if r := server.wait(); !strings.Contains(r.stderr, "refused: TLS with "+b) || !strings.Contains(r.stderr, "unknown authority") {
+	if r := server.wait(); !strings.Contains(r.stderr, "refused: TLS with "+b) ||
+		!strings.Contains(r.stderr, "unknown authority") {
 		t.Errorf("%s", r.stderr)
 	}
 }

@@ -26,13 +26,17 @@ func TestLadderText(t *testing.T) {
 		args string
 		want []string
 	}{
-		{rxeCapture + " --list", []string{"13  10.9.0.2 QP 0x00001c  10.9.0.1 QP 0x00001c  RC            70  36.1 kB  18.768"}},
-		{rxeCapture + " --qp 0x1c", []string{"conversation 13: RC over RoCEv2, 70 packets", "CM REQ  QP 0x00001c", "service 0x1061d2f (port 7471)", "CM DREP"}},
+		{rxeCapture + " --list",
+			[]string{"13  10.9.0.2 QP 0x00001c  10.9.0.1 QP 0x00001c  RC            70  36.1 kB  18.768"}},
+		{rxeCapture + " --qp 0x1c", []string{"conversation 13: RC over RoCEv2, 70 packets", "CM REQ  QP 0x00001c",
+			"service 0x1061d2f (port 7471)", "CM DREP"}},
 		{rxeCapture + " --qp 28 --host 10.9.0.1 --from 18.94s", []string{"CM DREQ"}},
 		{siwCapture, []string{"TCP retransmission", "MPA Request  revision 2", "--conversation chooses another"}},
 		{siwCapture + " --conversation 1 --limit 3", []string{"more packets: --from "}},
-		{siwCapture + " --conversation all", []string{"9 conversations", "#9", "#9  10.9.0.2 port 50199 – 10.9.0.1 port 7471  iWARP\n"}},
-		{lossCapture, []string{"1 retransmission, 1 packet lost, 1 repeated response", "✕", "retransmission without an answer for 8.00 ms: retry 1 of 7",
+		{siwCapture + " --conversation all", []string{"9 conversations", "#9",
+			"#9  10.9.0.2 port 50199 – 10.9.0.1 port 7471  iWARP\n"}},
+		{lossCapture, []string{"1 retransmission, 1 packet lost, 1 repeated response", "✕",
+			"retransmission without an answer for 8.00 ms: retry 1 of 7",
 			"end: closed by 192.0.2.3 at 0.009111 (DREQ)"}},
 	} {
 		r := ramjetCmd(t, append([]string{"ladder"}, strings.Fields(c.args)...)...)
@@ -53,7 +57,8 @@ func TestLadderErrors(t *testing.T) {
 	dir := t.TempDir()
 	text, empty := filepath.Join(dir, "text"), filepath.Join(dir, "empty.pcap")
 	os.WriteFile(text, []byte("no capture at all"), 0o600)
-	os.WriteFile(empty, []byte("\xd4\xc3\xb2\xa1\x02\x00\x04\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x04\x00\x01\x00\x00\x00"), 0o600)
+	os.WriteFile(empty, []byte(
+		"\xd4\xc3\xb2\xa1\x02\x00\x04\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x04\x00\x01\x00\x00\x00"), 0o600)
 	for _, c := range []struct {
 		args   string
 		status int
@@ -69,7 +74,8 @@ func TestLadderErrors(t *testing.T) {
 		{siwCapture + " --conversation 99", cli.ExitUsage, "no such conversation"},
 		{siwCapture + " --conversation x", cli.ExitUsage, "give a number of the list, or all"},
 		{siwCapture + " --qp 0x1000000", cli.ExitUsage, "give a queue pair's number"},
-		{siwCapture + " --host 192.0.2.1", cli.ExitUsage, "no conversation fits --host 192.0.2.1: `ramjet ladder CAPTURE --list` lists all 9"},
+		{siwCapture + " --host 192.0.2.1", cli.ExitUsage,
+			"no conversation fits --host 192.0.2.1: `ramjet ladder CAPTURE --list` lists all 9"},
 		{siwCapture + " --from 2s --to 1s", cli.ExitUsage, "it is not after --from"},
 		{siwCapture + " --width 420", cli.ExitUsage, "--width is for -o with a name in .svg"},
 		{siwCapture + " -o x.html --width 420", cli.ExitUsage, "--width is for -o with a name in .svg"},
@@ -91,7 +97,8 @@ func TestLadderFiles(t *testing.T) {
 		file := filepath.Join(dir, name)
 		ramjetCmd(t, "ladder", lossCapture, "-o", file).wantSuccess(t)
 		b, err := os.ReadFile(file)
-		if err != nil || !strings.HasPrefix(string(b), begin) || !strings.Contains(string(b), "retransmission without an answer") {
+		if err != nil || !strings.HasPrefix(string(b), begin) ||
+			!strings.Contains(string(b), "retransmission without an answer") {
 			t.Errorf("%s: %v, %.80s", name, err, b)
 		}
 	}
@@ -148,7 +155,8 @@ func TestLadderLogErrors(t *testing.T) {
 		{"--log " + cut + "," + cut, cli.ExitUsage, "cut.log: it is there twice"},
 		{"--list --log " + wrong, cli.ExitUsage, "--list draws nothing: leave --log out"},
 	} {
-		ramjetCmd(t, append([]string{"ladder", accessCapture}, strings.Fields(c.args)...)...).wantError(t, c.status, c.text)
+		ramjetCmd(t, append([]string{"ladder", accessCapture}, strings.Fields(c.args)...)...).wantError(t, c.status,
+			c.text)
 	}
 	r := ramjetCmd(t, "ladder", accessCapture, "--log", cut)
 	r.wantSuccess(t)
@@ -170,8 +178,8 @@ func ladderOf(t *testing.T, file string, args ...string) *ladder.Report {
 	return &j
 }
 
-// TestLadderOfDevices draws what this project's devices have recorded: all of it can be read, and is one conversation of
-// known ends.
+// TestLadderOfDevices draws what this project's devices have recorded: all of it can be read, and is one conversation
+// of known ends.
 func TestLadderOfDevices(t *testing.T) {
 	t.Parallel()
 	kinds := map[string]string{"roce:": "RoCEv2"}
@@ -182,14 +190,16 @@ func TestLadderOfDevices(t *testing.T) {
 		t.Run(strings.TrimSuffix(kind, ":"), func(t *testing.T) {
 			t.Parallel()
 			file := filepath.Join(t.TempDir(), "x.pcapng")
-			ramjetCmd(t, "perf", "write", "bw", "-d", kind, "--loopback", "-n", "50", "-s", "20000", "--pcap", file).wantSuccess(t)
+			ramjetCmd(t, "perf", "write", "bw", "-d", kind, "--loopback", "-n", "50", "-s", "20000", "--pcap",
+				file).wantSuccess(t)
 			j := ladderOf(t, file)
 			if len(j.Conversations) != 1 {
 				t.Fatalf("%d conversations, want 1", len(j.Conversations))
 			}
 			c := j.Conversations[0]
 			known := c.A.QP != nil && c.B.QP != nil || c.A.Port != 0 && c.B.Port != 0
-			if c.Fabric != fabric || !known || c.Marks["malformed"]+c.Marks["bad_crc"]+c.Marks["tcp_gap"] != 0 || j.Other > j.Frames/2 {
+			if c.Fabric != fabric || !known || c.Marks["malformed"]+c.Marks["bad_crc"]+c.Marks["tcp_gap"] != 0 ||
+				j.Other > j.Frames/2 {
 				t.Errorf("%+v; %d of %d frames are of others", c, j.Other, j.Frames)
 			}
 			bytes := int64(0)

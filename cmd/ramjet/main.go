@@ -92,8 +92,11 @@ func newRootCmd(out io.Writer) *cobra.Command {
 	root.SilenceUsage, root.SilenceErrors = true, true
 	root.Version = softdev.Version()
 	root.SetOut(out)
-	root.AddCommand(devicescmd.New(), democmd.New(), democmd.NewPeer(), pingpongcmd.New(), perfcmd.New(), benchcmd.New(), pingcmd.New(),
-		statcmd.New(), topcmd.New(), dashcmd.NewDash(), dashcmd.NewExport(), explaincmd.New(), laddercmd.New(), cpcmd.NewCp(), cpcmd.NewLs(), cpcmd.NewServe(), pipecmd.New(), runcmd.New(), fabriccmd.New(), faultcmd.New(), simcmd.New(), doctorcmd.New(), newManCmd())
+	root.AddCommand(devicescmd.New(), democmd.New(), democmd.NewPeer(), pingpongcmd.New(), perfcmd.New(),
+		benchcmd.New(), pingcmd.New(),
+		statcmd.New(), topcmd.New(), dashcmd.NewDash(), dashcmd.NewExport(), explaincmd.New(), laddercmd.New(),
+		cpcmd.NewCp(), cpcmd.NewLs(), cpcmd.NewServe(), pipecmd.New(), runcmd.New(), fabriccmd.New(), faultcmd.New(),
+		simcmd.New(), doctorcmd.New(), newManCmd())
 	root.AddCommand(newProgramCmds()...)
 	root.AddCommand(runcmd.Helpers()...)
 	cli.AddTLSFlags(root)
@@ -104,7 +107,8 @@ func newRootCmd(out io.Writer) *cobra.Command {
 	addCompletions(root)
 	for _, c := range root.Commands() {
 		if c.Name() == "completion" { // cobra's succeeds with its help for an unknown shell
-			c.Args, c.RunE, c.SuggestionsMinimumDistance = cobra.ArbitraryArgs, root.RunE, root.SuggestionsMinimumDistance
+			c.Args, c.RunE, c.SuggestionsMinimumDistance = cobra.ArbitraryArgs, root.RunE,
+				root.SuggestionsMinimumDistance
 		}
 	}
 	return root
@@ -112,7 +116,8 @@ func newRootCmd(out io.Writer) *cobra.Command {
 
 // newHelpCmd is cobra's help command, but an unknown command is an error.
 func newHelpCmd() *cobra.Command {
-	return cli.Leaf(&cobra.Command{Use: "help [COMMAND...]", Short: "Show what a command does and takes", ValidArgsFunction: completeCommands},
+	return cli.Leaf(&cobra.Command{Use: "help [COMMAND...]", Short: "Show what a command does and takes",
+		ValidArgsFunction: completeCommands},
 		func(c *cobra.Command, args []string) error {
 			of, rest, err := c.Root().Find(args)
 			if err != nil {

@@ -164,7 +164,8 @@ func TestUsageErrors(t *testing.T) {
 		{"demo --pcap /nowhere/to/be/found", "--pcap"},
 		{"pingpong rx", `did you mean rc`},
 		{"pingpong rc -d roce:203.0.113.77", "203.0.113.77 is not an address of this host"},
-		{"pingpong rc one two", "\"two\" is one argument too many: write `ramjet pingpong rc [HOST]`: `ramjet pingpong rc --help` shows"},
+		{"pingpong rc one two",
+			"\"two\" is one argument too many: write `ramjet pingpong rc [HOST]`: `ramjet pingpong rc --help` shows"},
 		{"serve", "`ramjet serve --help` shows"},
 		{"ping", "give --server (-s) to wait for a client, or --client (-c)"},
 		{"ping -c -a 127.0.0.1 --timeout 0", `"0" is not a time`},
@@ -227,7 +228,8 @@ func TestPortInUse(t *testing.T) {
 	}
 	defer l.Close()
 	_, port, _ := net.SplitHostPort(l.Addr().String())
-	ramjetCmd(t, "pingpong", "rc", "-d", testDevice(t), "-p", port).wantError(t, cli.ExitUsage, "TCP port "+port+" is in use")
+	ramjetCmd(t, "pingpong", "rc", "-d", testDevice(t), "-p", port).wantError(t, cli.ExitUsage,
+		"TCP port "+port+" is in use")
 }
 
 func TestHelpAndCompletion(t *testing.T) {
@@ -250,7 +252,8 @@ func TestHelpAndCompletion(t *testing.T) {
 			r = ramjetCmd(t)
 		}
 		if r.status != 0 || !strings.Contains(r.stdout, text) {
-			t.Errorf("ramjet %s: status %d, stdout %.300q, want %q in it, stderr %q", args, r.status, r.stdout, text, r.stderr)
+			t.Errorf("ramjet %s: status %d, stdout %.300q, want %q in it, stderr %q", args, r.status, r.stdout, text,
+				r.stderr)
 		}
 		if strings.Contains(r.stdout, democmd.PeerName) {
 			t.Errorf("ramjet %s shows the hidden command", args)

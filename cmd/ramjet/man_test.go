@@ -35,12 +35,14 @@ func TestMan(t *testing.T) {
 			continue
 		}
 		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
-			if name := strings.ReplaceAll("--"+f.Name, "-", `\-`); !f.Hidden && !strings.Contains(string(page), name+`\fR`) {
+			if name := strings.ReplaceAll("--"+f.Name, "-", `\-`); !f.Hidden &&
+				!strings.Contains(string(page), name+`\fR`) {
 				t.Errorf("%s: no --%s", c.CommandPath(), f.Name)
 			}
 		})
 		if missing == nil {
-			if out, err := exec.Command(groff, "-man", "-Tutf8", "-ww", "-z", path).CombinedOutput(); err != nil || len(out) > 0 {
+			if out, err := exec.Command(groff, "-man", "-Tutf8", "-ww", "-z", path).CombinedOutput(); err != nil ||
+				len(out) > 0 {
 				t.Errorf("%s: %v: %s", path, err, out)
 			}
 		}

@@ -13,8 +13,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
 )
 
-// inNamespaces runs the test in a network namespace of its own, with another beside it: see namespaceBeside. It skips the
-// test if one of the programs that it needs is missing, and returns false where the test goes on elsewhere.
+// inNamespaces runs the test in a network namespace of its own, with another beside it: see namespaceBeside. It skips
+// the test if one of the programs that it needs is missing, and returns false where the test goes on elsewhere.
 func inNamespaces(t *testing.T, programs ...string) (ctx context.Context, enter []string, ok bool) {
 	t.Helper()
 	for _, p := range append([]string{"ip", "nsenter", "sleep"}, programs...) {
@@ -44,10 +44,12 @@ func namespaceBeside(ctx context.Context, t *testing.T) (enter []string) {
 		there.Wait()
 	})
 	enter = []string{"nsenter", "--net=" + fmt.Sprintf("/proc/%d/ns/net", there.Process.Pid), "--"}
-	if out, err := exec.Command("ip", "link", "add", "one", "type", "veth", "peer", "name", "two").CombinedOutput(); err != nil {
+	if out, err := exec.Command("ip", "link", "add", "one", "type", "veth", "peer", "name",
+		"two").CombinedOutput(); err != nil {
 		t.Skipf("no pair of interfaces can be made: %v: %s", err, out)
 	}
-	for _, c := range []string{"ip addr add 192.0.2.1/24 dev one", "ip link set one up", fmt.Sprintf("ip link set two netns %d", there.Process.Pid),
+	for _, c := range []string{"ip addr add 192.0.2.1/24 dev one", "ip link set one up",
+		fmt.Sprintf("ip link set two netns %d", there.Process.Pid),
 		"THERE ip addr add 192.0.2.2/24 dev two", "THERE ip link set two up"} {
 		words := strings.Fields(c)
 		if words[0] == "THERE" {

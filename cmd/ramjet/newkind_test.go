@@ -30,8 +30,12 @@ func (lanes) IP(string) (netip.Addr, bool)  { return netip.Addr{}, false }
 func TestNewKind(t *testing.T) {
 	rows := kinds.Table
 	t.Cleanup(func() { kinds.Table = rows })
-	kinds.Table = append(rows[:len(rows):len(rows)], &kinds.Kind{Name: "newest", Text: "newest: lanes", Listed: true, Naming: lanes{},
-		Open: func(kinds.Name, *kinds.Options) (*verbs.Device, error) { return nil, errors.New("the lane is closed") }})
+	kinds.Table = append(rows[:len(rows):len(rows)],
+		&kinds.Kind{Name: "newest", Text: "newest: lanes", Listed: true, Naming: lanes{},
+			Open: func(kinds.Name, *kinds.Options) (*verbs.Device,
+				error) {
+				return nil, errors.New("the lane is closed")
+			}})
 
 	if _, err := ramjet.Open("newest:lane1"); err == nil || err.Error() != "the lane is closed" {
 		t.Errorf("Open: %v", err)

@@ -24,8 +24,10 @@ func TestWithoutProc(t *testing.T) {
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
-		out, err := exec.CommandContext(ctx, "unshare", "-rm", "sh", "-c", hide+" && exec "+program+" "+args).CombinedOutput()
-		if failed := (*exec.ExitError)(nil); !errors.As(err, &failed) || failed.ExitCode() != 1 || !strings.Contains(string(out), want) {
+		out, err := exec.CommandContext(ctx, "unshare", "-rm", "sh", "-c",
+			hide+" && exec "+program+" "+args).CombinedOutput()
+		if failed := (*exec.ExitError)(nil); !errors.As(err, &failed) || failed.ExitCode() != 1 ||
+			!strings.Contains(string(out), want) {
 			t.Errorf("%s: %v: %s", args, err, out)
 		}
 	}

@@ -44,7 +44,8 @@ func TestJSONHeader(t *testing.T) {
 			if strings.HasPrefix(args, "stat ") {
 				devices = len(head.Devices) > 0 // those of other tests' processes; TestStat looks at its own
 			}
-			if head.Version == "" || head.Host == "" || time.Since(head.Time).Abs() > time.Hour || devices != (len(head.Devices) > 0) {
+			if head.Version == "" || head.Host == "" || time.Since(head.Time).Abs() > time.Hour ||
+				devices != (len(head.Devices) > 0) {
 				t.Errorf("%+v", head)
 			}
 		})
@@ -52,8 +53,8 @@ func TestJSONHeader(t *testing.T) {
 }
 
 // A field that two commands have in JSON has the same unit in both: its name but for the unit appears with one unit
-// only. Times are in nanoseconds: every duration's name says so. perftest's own names, which end in usec, mean what they
-// mean there.
+// only. Times are in nanoseconds: every duration's name says so. perftest's own names, which end in usec, mean what
+// they mean there.
 func TestJSONUnits(t *testing.T) {
 	units := regexp.MustCompile(`_(ns|us|usec|ms|s|sec|seconds|bytes|kb|kib|mb|mib|bits|bps|mbps|gbps)$`)
 	tag := regexp.MustCompile("(?m)^.*json:\"([a-z0-9_]+).*$")

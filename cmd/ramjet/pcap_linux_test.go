@@ -53,7 +53,8 @@ var recordedCommands = []struct {
 	{"ping", func(t *testing.T, w recordedWorld, file func(string) string) {
 		w.resolves(t)
 		server := startReady(t, "waiting for clients", "ping", "-s", "-d", w.a, "--pcap", file("server"))
-		ramjetCmd(t, "ping", "-c", "-d", w.b, "-a", w.at, "-C", "3", "-S", "3000", "--pcap", file("client")).wantSuccess(t)
+		ramjetCmd(t, "ping", "-c", "-d", w.b, "-a", w.at, "-C", "3", "-S", "3000", "--pcap",
+			file("client")).wantSuccess(t)
 		server.wait().wantSuccess(t)
 	}},
 	{"pingpong", func(t *testing.T, w recordedWorld, file func(string) string) {
@@ -98,7 +99,8 @@ var recordedCommands = []struct {
 		server := startNow(t, "perf", "write", "bw", "-d", w.a, "-p", port, "--pcap", file("server"))
 		client := result{status: 1, stderr: "start"}
 		for client.status != 0 && strings.Contains(client.stderr, "start") && t.Context().Err() == nil {
-			client = ramjetCmd(t, "perf", "write", "bw", "-d", w.b, "-p", port, "-n", "20", "-s", "3000", "--pcap", file("client"), w.tcp)
+			client = ramjetCmd(t, "perf", "write", "bw", "-d", w.b, "-p", port, "-n", "20", "-s", "3000", "--pcap",
+				file("client"), w.tcp)
 		}
 		client.wantSuccess(t)
 		server.wait().wantSuccess(t)
@@ -107,15 +109,18 @@ var recordedCommands = []struct {
 		if w.kind == "roce1:" {
 			t.Skip("it takes devices of loopback addresses")
 		}
-		ramjetCmd(t, "perf", "read", "lat", "-d", w.kind, "--loopback", "-n", "20", "--pcap", file("client")).wantSuccess(t)
+		ramjetCmd(t, "perf", "read", "lat", "-d", w.kind, "--loopback", "-n", "20", "--pcap",
+			file("client")).wantSuccess(t)
 	}},
 	{"bench notification", func(t *testing.T, w recordedWorld, file func(string) string) {
 		w.choosesDevices(t)
-		ramjetCmd(t, "bench", "notification", "-d", w.kind, "--peers", "2", "-n", "10", "--pcap", file("client")).wantSuccess(t)
+		ramjetCmd(t, "bench", "notification", "-d", w.kind, "--peers", "2", "-n", "10", "--pcap",
+			file("client")).wantSuccess(t)
 	}},
 	{"bench registration", func(t *testing.T, w recordedWorld, file func(string) string) {
 		w.choosesDevices(t)
-		ramjetCmd(t, "bench", "registration", "-d", w.kind, "-s", "4K", "--runs", "1", "-D", "1ms", "--pcap", file("client")).wantSuccess(t)
+		ramjetCmd(t, "bench", "registration", "-d", w.kind, "-s", "4K", "--runs", "1", "-D", "1ms", "--pcap",
+			file("client")).wantSuccess(t)
 	}},
 	{"demo", func(t *testing.T, w recordedWorld, file func(string) string) {
 		kind, fabric, named := strings.Cut(w.kind, "?fabric=")
@@ -152,7 +157,8 @@ func TestPcapFlags(t *testing.T) {
 // What each command records of each kind can be read: by this project's decoder, and by Wireshark's.
 func TestPcap(t *testing.T) {
 	t.Parallel()
-	for kind, fabric := range map[string]capture.Fabric{"roce:": capture.RoCEv2, "iwarp:": capture.IWARP, "iwarp+sctp:": capture.IWARP} {
+	for kind, fabric := range map[string]capture.Fabric{"roce:": capture.RoCEv2, "iwarp:": capture.IWARP,
+		"iwarp+sctp:": capture.IWARP} {
 		t.Run(strings.TrimSuffix(kind, ":"), func(t *testing.T) {
 			t.Parallel()
 			newRecordedWorld(kind, fabric).record(t)
@@ -164,7 +170,8 @@ func TestPcap(t *testing.T) {
 		softfabric.Serve(t, softfabric.Start(t, "star:4"), name)
 		const kind = "infiniband:"
 		option := "?fabric=" + name
-		w := recordedWorld{kind: kind + option, a: kind + "host-1" + option, b: kind + "host-2" + option, at: "198.18.0.1", fabric: capture.InfiniBand, tcp: "127.0.0.1"}
+		w := recordedWorld{kind: kind + option, a: kind + "host-1" + option, b: kind + "host-2" + option,
+			at: "198.18.0.1", fabric: capture.InfiniBand, tcp: "127.0.0.1"}
 		w.record(t)
 	})
 }
@@ -230,7 +237,8 @@ func readRecording(t *testing.T, file string, fabric capture.Fabric) {
 			pdus++
 		}
 		if packets++; p.Fabric != fabric || p.BadCRC || p.Broken != "" || p.Missing != 0 {
-			t.Errorf("%s, frame %d: %v, bad CRC %v, broken: %s, %d bytes missing", filepath.Base(file), p.Frame, p.Fabric, p.BadCRC, p.Broken, p.Missing)
+			t.Errorf("%s, frame %d: %v, bad CRC %v, broken: %s, %d bytes missing", filepath.Base(file), p.Frame,
+				p.Fabric, p.BadCRC, p.Broken, p.Missing)
 		}
 	})
 	const least = 5
@@ -242,7 +250,8 @@ func readRecording(t *testing.T, file string, fabric capture.Fabric) {
 	}
 	if fabric == capture.IWARP {
 		// A frame is a TCP segment here, and holds as many FPDUs as came together.
-		fields := tshark.Read(t, file, "-T", "fields", "-e", "iwarp_mpa.key.req", "-e", "iwarp_mpa.key.rep", "-e", "iwarp_mpa.ulpdulength")
+		fields := tshark.Read(t, file, "-T", "fields", "-e", "iwarp_mpa.key.req", "-e", "iwarp_mpa.key.rep", "-e",
+			"iwarp_mpa.ulpdulength")
 		isSeparator := func(r rune) bool { return strings.ContainsRune(",\t\n", r) }
 		if seen := len(strings.FieldsFunc(fields, isSeparator)); seen != pdus {
 			t.Errorf("%s: tshark finds %d MPA requests, replies and FPDUs, want %d", filepath.Base(file), seen, pdus)
@@ -261,16 +270,19 @@ func TestPcapRefused(t *testing.T) {
 		"shm:":          "shared memory has no packets to record",
 		"kernel:mlx5_0": "tcpdump -i DEVICE",
 	} {
-		for _, args := range []string{"ping -s", "pingpong rc", "pipe -l 7000", "serve .", "ls 127.0.0.1:", "cp pcap_linux_test.go 127.0.0.1:", "perf send bw", "bench registration"} {
+		for _, args := range []string{"ping -s", "pingpong rc", "pipe -l 7000", "serve .", "ls 127.0.0.1:",
+			"cp pcap_linux_test.go 127.0.0.1:", "perf send bw", "bench registration"} {
 			file := filepath.Join(t.TempDir(), "a.pcapng")
-			ramjetCmd(t, append(strings.Fields(args), "-d", device, "--pcap", file)...).wantError(t, cli.ExitUsage, want)
+			ramjetCmd(t, append(strings.Fields(args), "-d", device, "--pcap", file)...).wantError(t, cli.ExitUsage,
+				want)
 			if _, err := os.Stat(file); err == nil {
 				t.Errorf("%s leaves a file", args)
 			}
 		}
 	}
 	for _, args := range []string{"demo", "bench notification", "perf send bw --loopback"} {
-		ramjetCmd(t, append(strings.Fields(args), "-d", "shm:", "--pcap", filepath.Join(t.TempDir(), "a"))...).wantError(t, cli.ExitUsage, "shared memory has no packets to record")
+		ramjetCmd(t, append(strings.Fields(args), "-d", "shm:", "--pcap",
+			filepath.Join(t.TempDir(), "a"))...).wantError(t, cli.ExitUsage, "shared memory has no packets to record")
 	}
 }
 
@@ -280,7 +292,8 @@ func TestPcapSays(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "a.pcapng")
 	r := ramjetCmd(t, "perf", "send", "lat", "--loopback", "-n", "10", "--pcap", file)
 	r.wantSuccess(t)
-	if want := regexp.MustCompile(fmt.Sprintf(`%s: [1-9]\d* packets written, 0 left out\n$`, regexp.QuoteMeta(file))); !want.MatchString(r.stderr) {
+	if want := regexp.MustCompile(fmt.Sprintf(`%s: [1-9]\d* packets written, 0 left out\n$`,
+		regexp.QuoteMeta(file))); !want.MatchString(r.stderr) {
 		t.Errorf("%q", r.stderr)
 	}
 }

@@ -26,7 +26,8 @@ func TestPerfCSV(t *testing.T) {
 		}
 		for _, row := range rows[1:] {
 			for i, field := range row {
-				if v, err := strconv.ParseFloat(field, 64); err != nil || v <= 0 && rows[0][i] != "lost" && rows[0][i] != "t_stdev[usec]" {
+				if v, err := strconv.ParseFloat(field, 64); err != nil ||
+					v <= 0 && rows[0][i] != "lost" && rows[0][i] != "t_stdev[usec]" {
 					t.Errorf("%s: %s is %q", args, rows[0][i], field)
 				}
 			}
@@ -67,7 +68,8 @@ func TestPerfRunInfinitely(t *testing.T) {
 	r := p.wait()
 	r.wantSuccess(t)
 	_, sum, ok := strings.Cut(r.stdout, "all of ")
-	if !ok || !strings.Contains(sum, " periods, ") || !strings.Contains(sum, "#iterations") || !strings.Contains(sum, "percentiles of 2 bytes") {
+	if !ok || !strings.Contains(sum, " periods, ") || !strings.Contains(sum, "#iterations") ||
+		!strings.Contains(sum, "percentiles of 2 bytes") {
 		t.Errorf("%s%s", r.stdout, r.stderr)
 	}
 }
@@ -99,7 +101,8 @@ func TestPerfOutput(t *testing.T) {
 		r := ramjetCmd(t, "perf", "send", "bw", "--loopback", "-n", "20", "--output", file)
 		r.wantSuccess(t)
 		text, err := os.ReadFile(file)
-		if err != nil || !strings.HasPrefix(strings.TrimSpace(string(text)), begins) && name != "a.txt" || len(text) == 0 || r.stdout != "" {
+		if err != nil || !strings.HasPrefix(strings.TrimSpace(string(text)), begins) && name != "a.txt" ||
+			len(text) == 0 || r.stdout != "" {
 			t.Errorf("%s: %v: %s, and %s", name, err, text, r.stdout)
 		}
 	}

@@ -41,7 +41,8 @@ func startNow(t *testing.T, args ...string) *running {
 
 // newRunning is for a command that has been started. It is killed with the test.
 func newRunning(t *testing.T, cmd *exec.Cmd, wait func() result) *running {
-	r := &running{interrupt: func() { cmd.Process.Signal(os.Interrupt) }, kill: func() { cmd.Process.Kill() }, wait: sync.OnceValue(wait)}
+	r := &running{interrupt: func() { cmd.Process.Signal(os.Interrupt) }, kill: func() { cmd.Process.Kill() },
+		wait: sync.OnceValue(wait)}
 	t.Cleanup(func() { r.kill(); r.wait() })
 	return r
 }
@@ -101,17 +102,20 @@ func TestPing(t *testing.T) {
 			at := testDevice(t)
 			pcap := filepath.Join(t.TempDir(), "server.pcapng")
 			server := startReady(t, "waiting for clients", "ping", "-s", "-v", "-V", "-d", at, "--pcap", pcap)
-			client := ramjetCmd(t, "ping", "-c", "-d", testDevice(t), "-a", host(at), "-S", c.size, "-C", c.pings, "-v", "-V")
+			client := ramjetCmd(t, "ping", "-c", "-d", testDevice(t), "-a", host(at), "-S", c.size, "-C", c.pings, "-v",
+				"-V")
 			client.wantSuccess(t)
 			s := server.wait()
 			s.wantSuccess(t)
-			figures := regexp.MustCompile(`(?m)^--- .* ping statistics ---\n` + c.pings + ` pings, [\d,]+ bytes each way, every byte compared, [\d.]+ (m|µ)?s$`)
+			figures := regexp.MustCompile(`(?m)^--- .* ping statistics ---\n` + c.pings +
+				` pings, [\d,]+ bytes each way, every byte compared, [\d.]+ (m|µ)?s$`)
 			for _, r := range []result{client, s} {
 				if !figures.MatchString(r.stdout) || strings.Count(r.stdout, "ping data: rdma-ping-") != c.n {
 					t.Errorf("%s", r.stdout)
 				}
 			}
-			if !regexp.MustCompile(`(?m)^round trip .*: [\d.]+/[\d.]+/[\d.]+/[\d.]+/[\d.]+ µs\n\z`).MatchString(client.stdout) {
+			if !regexp.MustCompile(`(?m)^round trip .*: [\d.]+/[\d.]+/[\d.]+/[\d.]+/[\d.]+ µs\n\z`).MatchString(
+				client.stdout) {
 				t.Errorf("%s", client.stdout)
 			}
 			if frames := verifyRecording(t, pcap); frames < 4*c.n {
@@ -182,14 +186,18 @@ func TestPingErrors(t *testing.T) {
 		})
 	}
 	here := testDevice(t)
-	ramjetCmd(t, "ping", "-s", "-d", here, "-a", "127.0.0.1").wantError(t, cli.ExitUsage, "127.0.0.1 is not an address of "+here)
+	ramjetCmd(t, "ping", "-s", "-d", here, "-a", "127.0.0.1").wantError(t, cli.ExitUsage,
+		"127.0.0.1 is not an address of "+here)
 	ramjetCmd(t, "ping", "-c", "-d", here, "-a", "::1").wantError(t, cli.ExitUsage, "::1")
-	ramjetCmd(t, "ping", "-c", "-d", here, "-a", "no.such.host.invalid").wantError(t, cli.ExitUsage, "no.such.host.invalid")
-	ramjetCmd(t, "ping", "-c", "-d", here, "-a", host(testDevice(t)), "--timeout", "300ms").wantError(t, cli.ExitFailed, ":7174: ")
+	ramjetCmd(t, "ping", "-c", "-d", here, "-a", "no.such.host.invalid").wantError(t, cli.ExitUsage,
+		"no.such.host.invalid")
+	ramjetCmd(t, "ping", "-c", "-d", here, "-a", host(testDevice(t)), "--timeout", "300ms").wantError(t, cli.ExitFailed,
+		":7174: ")
 
 	at := testDevice(t)
 	startReady(t, "waiting for clients", "ping", "-s", "-d", at)
-	ramjetCmd(t, "ping", "-c", "-d", here, "-a", host(at), "-p", "7").wantError(t, cli.ExitFailed, "connection refused: no listener")
+	ramjetCmd(t, "ping", "-c", "-d", here, "-a", host(at), "-p", "7").wantError(t, cli.ExitFailed,
+		"connection refused: no listener")
 }
 
 // A server notices a client that dies without a word, in the middle of a ping or between two.

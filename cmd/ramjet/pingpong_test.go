@@ -52,7 +52,8 @@ func TestPingpong(t *testing.T) {
 			figures := regexp.MustCompile(fmt.Sprintf(`(?m)^%d bytes in \d+\.\d\d seconds = \d+\.\d\d Mbit/sec\n%d iters in \d+\.\d\d seconds = \d+\.\d\d usec/iter\n\z`,
 				2*iters*c.size, iters))
 			for side, r := range results {
-				if r.status != 0 || !figures.MatchString(r.stdout) || len(address.FindAllString(r.stdout, -1)) != 2*c.qps {
+				if r.status != 0 || !figures.MatchString(r.stdout) ||
+					len(address.FindAllString(r.stdout, -1)) != 2*c.qps {
 					t.Errorf("%s: status %d, stderr %s, stdout:\n%s", side, r.status, r.stderr, r.stdout)
 				}
 			}

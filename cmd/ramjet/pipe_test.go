@@ -251,7 +251,8 @@ func TestPipeOutputClosed(t *testing.T) {
 	r.Close()
 	server, _ := startPipeTo(t, w, "-l", "-v", host(at)+":7000")
 	w.Close()
-	d := rnet.Dialer{Device: openDeviceOf(t, testDevice(t)), Timeout: patience, Options: rnet.Options{KeepAlive: 10 * time.Millisecond}}
+	d := rnet.Dialer{Device: openDeviceOf(t, testDevice(t)), Timeout: patience,
+		Options: rnet.Options{KeepAlive: 10 * time.Millisecond}}
 	c, err := d.Dial("rdma", host(at)+":7000")
 	if err != nil {
 		t.Fatal(err)
@@ -324,7 +325,8 @@ func TestPipeJSON(t *testing.T) {
 	if err := json.Unmarshal([]byte(r.stderr), &got); err != nil || strings.Count(r.stderr, "\n") != 1 {
 		t.Fatalf("%v: %q", err, r.stderr)
 	}
-	if got.Peer != host(at)+":7000" || got.Sent != 10 || got.Received == nil || *got.Received != 0 || got.Elapsed <= 0 || len(got.Devices) != 1 {
+	if got.Peer != host(at)+":7000" || got.Sent != 10 || got.Received == nil || *got.Received != 0 ||
+		got.Elapsed <= 0 || len(got.Devices) != 1 {
 		t.Errorf("%+v", got)
 	}
 }

@@ -12,7 +12,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// moduleProgram is a program of a module of its own, whose dependencies are larger than this command. A command starts it.
+// moduleProgram is a program of a module of its own, whose dependencies are larger than this command. A command starts
+// it.
 type moduleProgram struct {
 	command string
 	program string
@@ -42,7 +43,8 @@ func (p *moduleProgram) newCmd() *cobra.Command {
 		Use:   p.command + " [flags]",
 		Short: p.short,
 		Long: "Starts " + p.program + ", " + p.what + ".\n\n" +
-			"It is looked for beside this command, then in PATH, and is built by `go build ./cmd/" + p.program + "` in the\n" +
+			"It is looked for beside this command, then in PATH, and is built by `go build ./cmd/" + p.program +
+			"` in the\n" +
 			"folder " + p.folder + " of a checkout. `ramjet " + p.command + " --help` shows its flags if it is there.",
 		Example:            "  ramjet " + p.command,
 		DisableFlagParsing: true,
@@ -53,7 +55,8 @@ func (p *moduleProgram) newCmd() *cobra.Command {
 			if len(args) == 1 && (args[0] == "--help" || args[0] == "-h") {
 				return c.Help()
 			}
-			return cli.Usagef("%w: it is built by `go build ./cmd/%s` in the folder %s of a checkout", err, p.program, p.folder)
+			return cli.Usagef("%w: it is built by `go build ./cmd/%s` in the folder %s of a checkout", err, p.program,
+				p.folder)
 		}
 		run := exec.CommandContext(c.Context(), program, args...)
 		run.Cancel = func() error { return run.Process.Signal(os.Interrupt) }

@@ -68,11 +68,13 @@ func TestRunChecked(t *testing.T) {
 			cmd, end := command(t.Context(), "run", "--check="+c.options, "--", self, "-test.run=^TestCheckedProgram$")
 			cmd.Env = append(os.Environ(), checkedEnv+"="+c.what)
 			if c.what == "killed" { // the program has its signal from the one that has started it
-				cmd.Path, cmd.Args = "/bin/sh", append([]string{"sh", "-c", `RAMJET_TEST_PARENT=$$ exec "$0" "$@"`}, cmd.Args...)
+				cmd.Path, cmd.Args = "/bin/sh",
+					append([]string{"sh", "-c", `RAMJET_TEST_PARENT=$$ exec "$0" "$@"`}, cmd.Args...)
 			}
 			r := end(t, cmd.Run())
 			if r.status != c.status || strings.Count(r.stderr, "ramjet check: leak:") != c.reports {
-				t.Errorf("status %d and not %d, %d reports wanted:\n%s%s", r.status, c.status, c.reports, r.stdout, r.stderr)
+				t.Errorf("status %d and not %d, %d reports wanted:\n%s%s", r.status, c.status, c.reports, r.stdout,
+					r.stderr)
 			}
 			if c.reports > 0 && !strings.Contains(r.stderr, ".TestCheckedProgram()") {
 				t.Errorf("no stack:\n%s", r.stderr)

@@ -50,7 +50,8 @@ func TestSim(t *testing.T) {
 			t.Errorf("%q is not in\n%s", want, out)
 		}
 	}
-	for name, want := range map[string]string{"flows.csv": "src,dst,op,bytes", "links.csv": "from,to,packets", "trace.csv": "time_s,", "s.svg": "slowdown"} {
+	for name, want := range map[string]string{"flows.csv": "src,dst,op,bytes", "links.csv": "from,to,packets",
+		"trace.csv": "time_s,", "s.svg": "slowdown"} {
 		if got, err := os.ReadFile(filepath.Join(folder, name)); err != nil || !strings.Contains(string(got), want) {
 			t.Errorf("%s: %v, want %q", name, err, want)
 		}
@@ -74,7 +75,8 @@ func TestSimDatagrams(t *testing.T) {
 	if err != nil || !strings.Contains(out, "4 flows of datagrams: ") || !strings.Contains(out, "packets trimmed") {
 		t.Errorf("%v\n%s", err, out)
 	}
-	if flows, err := os.ReadFile(filepath.Join(folder, "flows.csv")); err != nil || !strings.Contains(string(flows), ",UD SEND,100000,") {
+	if flows, err := os.ReadFile(filepath.Join(folder, "flows.csv")); err != nil ||
+		!strings.Contains(string(flows), ",UD SEND,100000,") {
 		t.Errorf("%v\n%s", err, flows)
 	}
 }
@@ -84,7 +86,8 @@ func TestSimInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	plot := filepath.Join(t.TempDir(), "s.svg")
-	out, err := runSim(t, ctx, "trace: 10ns\ntopology: {kind: star}\ntraffic: [{kind: permutation, size: 1GB, start: 1s}]", "-o", plot)
+	out, err := runSim(t, ctx,
+		"trace: 10ns\ntopology: {kind: star}\ntraffic: [{kind: permutation, size: 1GB, start: 1s}]", "-o", plot)
 	if !errors.Is(err, context.Canceled) || !strings.Contains(out, "0 of 8 flows ended") {
 		t.Errorf("%v\n%s", err, out)
 	}
@@ -101,7 +104,8 @@ func TestSimErrors(t *testing.T) {
 		"topology: {kind: hpcc, file: none}":               "none",
 		"topology: {kind: star, hosts: 2, rate: 2000Tb/s}": "bits per second",
 	} {
-		if _, err := runSim(t, t.Context(), text); err == nil || !cli.IsUsage(err) || !strings.Contains(err.Error(), want) {
+		if _, err := runSim(t, t.Context(), text); err == nil || !cli.IsUsage(err) ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}
@@ -140,7 +144,8 @@ func TestSimScenariosOfDocs(t *testing.T) {
 func TestSimPackets(t *testing.T) {
 	folder := t.TempDir()
 	pcap, text := filepath.Join(folder, "s.pcapng"), filepath.Join(folder, "s.txt")
-	if _, err := runSim(t, t.Context(), simIncast, "--at", "host 1", "--at", "switch 0 - host 0", "--pcap", pcap, "--packets", text); err != nil {
+	if _, err := runSim(t, t.Context(), simIncast, "--at", "host 1", "--at", "switch 0 - host 0", "--pcap", pcap,
+		"--packets", text); err != nil {
 		t.Fatal(err)
 	}
 	lines, err := os.ReadFile(text)
@@ -156,7 +161,8 @@ func TestSimPackets(t *testing.T) {
 		t.Errorf("ladder: %v\n%s", err, &out)
 	}
 	none := filepath.Join(folder, "none.pcapng")
-	if _, err := runSim(t, t.Context(), simIncast, "--at", "host 9", "--pcap", none); err == nil || !strings.Contains(err.Error(), `--at: there is no "host 9"`) {
+	if _, err := runSim(t, t.Context(), simIncast, "--at", "host 9", "--pcap", none); err == nil ||
+		!strings.Contains(err.Error(), `--at: there is no "host 9"`) {
 		t.Errorf("%v", err)
 	}
 	if _, err := os.Stat(none); err == nil {

@@ -54,20 +54,24 @@ func TestStat(t *testing.T) {
 	if err := json.Unmarshal([]byte(r.stdout), &all); err != nil {
 		t.Fatal(err, r)
 	}
-	if len(all.Processes) != 1 || len(all.Processes[0].Devices) != 1 || all.Processes[0].Devices[0].Name != device || all.Host == "" || all.Time.IsZero() {
+	if len(all.Processes) != 1 || len(all.Processes[0].Devices) != 1 || all.Processes[0].Devices[0].Name != device ||
+		all.Host == "" || all.Time.IsZero() {
 		t.Errorf("%+v", all)
 	}
 	if !slices.Equal(all.JSONHeader.Devices, []string{device}) {
 		t.Errorf("devices: %v", all.JSONHeader.Devices)
 	}
-	if r := ramjetCmd(t, "stat", "cm_id", pid, "1"); r.status != cli.ExitFailed || !strings.Contains(r.stdout, "listening") || !strings.Contains(r.stderr, "process 1 has no") {
+	if r := ramjetCmd(t, "stat", "cm_id", pid, "1"); r.status != cli.ExitFailed ||
+		!strings.Contains(r.stdout, "listening") || !strings.Contains(r.stderr, "process 1 has no") {
 		t.Errorf("with another that is not there: %+v", r)
 	}
-	if r := ramjetCmd(t, "stat", "--watch", "1"); r.status != cli.ExitFailed || !strings.Contains(r.stderr, "process 1 has no") {
+	if r := ramjetCmd(t, "stat", "--watch", "1"); r.status != cli.ExitFailed ||
+		!strings.Contains(r.stderr, "process 1 has no") {
 		t.Errorf("watching what is not there: %+v", r)
 	}
 	address := strings.TrimPrefix(device, "roce:")
-	for args, want := range map[string]string{"stat ": pid, "stat qp ": pid, "ping -c -a ": address, "pipe ": address, "ls ": address + ":", "cp 127.": address + ":"} {
+	for args, want := range map[string]string{"stat ": pid, "stat qp ": pid, "ping -c -a ": address, "pipe ": address,
+		"ls ": address + ":", "cp 127.": address + ":"} {
 		for until := time.Now().Add(patience); ; { // completion leaves out who does not answer soon
 			r := ramjetCmd(t, append([]string{cobra.ShellCompNoDescRequestCmd}, strings.Split(args, " ")...)...)
 			if slices.Contains(strings.Split(r.stdout, "\n"), want) {
@@ -79,7 +83,8 @@ func TestStat(t *testing.T) {
 			}
 		}
 	}
-	if r := ramjetCmd(t, "stat", "1"); r.status != cli.ExitFailed || !strings.Contains(r.stderr, "process 1 has no Ramjet device open") {
+	if r := ramjetCmd(t, "stat", "1"); r.status != cli.ExitFailed ||
+		!strings.Contains(r.stderr, "process 1 has no Ramjet device open") {
 		t.Errorf("%+v", r)
 	}
 }

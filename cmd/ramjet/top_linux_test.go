@@ -123,7 +123,8 @@ func TestTopTerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	at = term.wait(t, at, "TX_BYTE")
-	if err := unix.IoctlSetWinsize(int(term.master.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Col: 60, Row: 20}); err != nil {
+	if err := unix.IoctlSetWinsize(int(term.master.Fd()), unix.TIOCSWINSZ,
+		&unix.Winsize{Col: 60, Row: 20}); err != nil {
 		t.Fatal(err)
 	}
 	at = term.wait(t, at, "RETR")

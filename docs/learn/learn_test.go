@@ -342,7 +342,8 @@ func TestQuotes(t *testing.T) {
 		quotes++
 		src, err := os.ReadFile(filepath.Join("..", "..", filepath.FromSlash(file)))
 		if err != nil {
-			t.Errorf("%s:%d: a quotation says what it quotes, as in ```go docs/learn/programs/first/main.go: %v", b.chapter, b.line, err)
+			t.Errorf("%s:%d: a quotation says what it quotes, as in ```go docs/learn/programs/first/main.go: %v",
+				b.chapter, b.line, err)
 			continue
 		}
 		var lines []string
@@ -431,7 +432,8 @@ func TestAllRun(t *testing.T) {
 		t.Fatalf("%d programs: %v", len(programs), err)
 	}
 	for _, p := range programs {
-		if name := filepath.ToSlash(filepath.Dir(p)); !strings.Contains(commands.String(), "go run ./docs/learn/"+name) {
+		if name := filepath.ToSlash(filepath.Dir(p)); !strings.Contains(commands.String(),
+			"go run ./docs/learn/"+name) {
 			t.Errorf("no chapter runs %s", name)
 		}
 	}

@@ -44,7 +44,8 @@ func TestTickets(t *testing.T) {
 		var draws []*rdmatest.Task
 		for _, c := range clients {
 			dev := open(c)
-			draws = append(draws, c.Go(func(ctx context.Context) error { return draw(ctx, dev, server.Addr().String(), each) }))
+			draws = append(draws,
+				c.Go(func(ctx context.Context) error { return draw(ctx, dev, server.Addr().String(), each) }))
 		}
 		w.Draw(rdmatest.Packets | rdmatest.Passing)
 		w.Draw(rdmatest.Fatal, clients...)

@@ -51,7 +51,8 @@ func run() error {
 	rank := flag.Int("rank", -1, "this process's rank; without it all are started")
 	flag.Parse()
 	if *ranks < 1 || height%*ranks != 0 || *steps < 1 {
-		return fmt.Errorf("%d ranks and %d steps: the ranks must divide %d, and there is at least one step", *ranks, *steps, height)
+		return fmt.Errorf("%d ranks and %d steps: the ranks must divide %d, and there is at least one step", *ranks,
+			*steps, height)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -202,12 +203,14 @@ func solve(ctx context.Context, device, host string, rank, ranks, steps int) err
 	if err := part(ctx, above, below); err != nil {
 		return err
 	}
-	fmt.Printf("rank %d: %d steps, %v each; its rows are what one process computes\n", rank, steps, took/time.Duration(steps))
+	fmt.Printf("rank %d: %d steps, %v each; its rows are what one process computes\n", rank, steps,
+		took/time.Duration(steps))
 	return nil
 }
 
 // meet connects to the ranks above and below. Each rank listens for the one below it.
-func meet(ctx context.Context, dev *verbs.Device, host string, pd *verbs.PD, g *grid, rank, ranks int) (above, below *neighbor, err error) {
+func meet(ctx context.Context, dev *verbs.Device, host string, pd *verbs.PD, g *grid, rank, ranks int) (above,
+	below *neighbor, err error) {
 	where, err := g.mr.Remote().MarshalBinary()
 	if err != nil {
 		return nil, nil, err

@@ -192,7 +192,8 @@ func (m *member) multicast(ctx context.Context, file []byte, numbers []uint64) e
 			at := i * (header + chunk)
 			binary.BigEndian.PutUint64(mr.Bytes()[at:], number)
 			n := header + copy(mr.Bytes()[at+header:][:chunk], file[number*chunk:])
-			wr := verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{mr.SGE(at, n)}, AH: m.to, RemoteQPN: m.ud.QPN, RemoteQKey: m.ud.QKey}
+			wr := verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{mr.SGE(at, n)}, AH: m.to, RemoteQPN: m.ud.QPN,
+				RemoteQKey: m.ud.QKey}
 			if i == len(part)-1 {
 				wr.Flags = verbs.Signaled
 			}

@@ -86,7 +86,8 @@ func encode(b []byte, number uint64, line string) int {
 // one WRITE appear in no particular order.
 func decode(b []byte) (number uint64, line string) {
 	n := header + int(binary.BigEndian.Uint32(b[12:]))
-	if n > slotSize || crc32.Update(crc32.ChecksumIEEE(b[:8]), crc32.IEEETable, b[12:n]) != binary.BigEndian.Uint32(b[8:]) {
+	if n > slotSize || crc32.Update(crc32.ChecksumIEEE(b[:8]), crc32.IEEETable,
+		b[12:n]) != binary.BigEndian.Uint32(b[8:]) {
 		return 0, ""
 	}
 	return binary.BigEndian.Uint64(b), string(b[header:n])

@@ -47,7 +47,8 @@ func TestSubscribers(t *testing.T) {
 		for i := range number {
 			h := w.Host(fmt.Sprint("subscriber", i))
 			dev := open(h)
-			subscribers = append(subscribers, h.Go(func(ctx context.Context) error { return subscribe(ctx, dev, publisher.Addr().String()) }))
+			subscribers = append(subscribers,
+				h.Go(func(ctx context.Context) error { return subscribe(ctx, dev, publisher.Addr().String()) }))
 		}
 		w.Draw(rdmatest.Packets | rdmatest.Passing)
 		for _, s := range append(subscribers, published) {

@@ -43,7 +43,8 @@ func TestPrimes(t *testing.T) {
 		for i := range 1 + w.Rand.IntN(3) {
 			h := w.Host(fmt.Sprint("worker", i))
 			dev := open(h)
-			workers = append(workers, h.Go(func(ctx context.Context) error { return work(ctx, dev, owner.Addr().String()) }))
+			workers = append(workers,
+				h.Go(func(ctx context.Context) error { return work(ctx, dev, owner.Addr().String()) }))
 		}
 		w.Draw(rdmatest.Packets | rdmatest.Passing)
 		if err := ended.Wait(); err != nil {
@@ -55,7 +56,8 @@ func TestPrimes(t *testing.T) {
 			// worked.
 			var rejected *cm.RejectError
 			late := func(err error) bool {
-				return errors.As(err, &rejected) || errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ECONNRESET) ||
+				return errors.As(err, &rejected) || errors.Is(err, syscall.ECONNREFUSED) ||
+					errors.Is(err, syscall.ECONNRESET) ||
 					errors.Is(err, cm.ErrDisconnected)
 			}
 			if err := worker.Wait(); err != nil && !late(err) {

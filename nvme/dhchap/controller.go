@@ -78,7 +78,8 @@ func (c *Controller) ask(b []byte) ([]byte, Explanation) {
 		return nil, GroupNotUsable
 	}
 	c.exchange = newExchange(c.Group)
-	c.question = question{c.transaction, c.Hash, c.Group, drawSequence(), make([]byte, c.Hash.Size()), c.exchange.public}
+	c.question = question{c.transaction, c.Hash, c.Group, drawSequence(), make([]byte, c.Hash.Size()),
+		c.exchange.public}
 	rand.Read(c.question.value)
 	c.expects = reply
 	return c.question.append(nil), 0

@@ -89,11 +89,12 @@ func TestNegotiation(t *testing.T) {
 		b    []byte
 		want Explanation
 	}{
-		"good":            {offers(good), 0},
-		"hash":            {offers(offer{hashes: []Hash{SHA384}, groups: good.groups}), HashNotUsable},
-		"group":           {offers(offer{hashes: good.hashes, groups: []Group{Null}}), GroupNotUsable},
-		"no hash":         {offers(offer{groups: good.groups}), IncorrectPayload},
-		"secure channel":  {offers(offer{hashes: good.hashes, groups: good.groups, concatenate: 1}), ConcatenationDiffer},
+		"good":    {offers(good), 0},
+		"hash":    {offers(offer{hashes: []Hash{SHA384}, groups: good.groups}), HashNotUsable},
+		"group":   {offers(offer{hashes: good.hashes, groups: []Group{Null}}), GroupNotUsable},
+		"no hash": {offers(offer{groups: good.groups}), IncorrectPayload},
+		"secure channel": {offers(offer{hashes: good.hashes, groups: good.groups, concatenate: 1}),
+			ConcatenationDiffer},
 		"protocol":        {other, ProtocolNotUsable},
 		"second protocol": {append(append(other[:7:7], 2), append(other[8:72:72], offers(good)[8:]...)...), 0},
 		"nothing":         {nil, IncorrectPayload},
@@ -107,7 +108,8 @@ func TestNegotiation(t *testing.T) {
 		switch {
 		case c.want == 0 && (err != nil || Refusal(b) != nil):
 			t.Errorf("%s: %v", name, err)
-		case c.want != 0 && (!errors.Is(err, c.want) || !errors.As(Refusal(b), &refused) || refused.Explanation != c.want):
+		case c.want != 0 && (!errors.Is(err, c.want) || !errors.As(Refusal(b), &refused) ||
+			refused.Explanation != c.want):
 			t.Errorf("%s: %v, %v", name, err, Refusal(b))
 		}
 	}

@@ -18,7 +18,8 @@ func TestGroups(t *testing.T) {
 		p := primes[g]()
 		text := fmt.Sprintf("%x", p)
 		const begin = "ffffffffffffffffadf85458a2bb4a9aafdc5620273d3cf1d8b9c583ce2d3695"
-		if len(text) != 2*g.Size() || !strings.HasPrefix(text, begin) || !strings.HasSuffix(text, end+"ffffffffffffffff") {
+		if len(text) != 2*g.Size() || !strings.HasPrefix(text, begin) ||
+			!strings.HasSuffix(text, end+"ffffffffffffffff") {
 			t.Errorf("%v: %s", g, text)
 		}
 		if g > FFDHE3072 {

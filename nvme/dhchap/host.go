@@ -17,7 +17,8 @@ type Identities struct {
 }
 
 // response returns what the host proves by, or the controller (base 2.0, 8.13.5.4).
-func (i *Identities) response(controller bool, hash Hash, dh, value []byte, sequence uint32, transaction uint16) []byte {
+func (i *Identities) response(controller bool, hash Hash, dh, value []byte, sequence uint32,
+	transaction uint16) []byte {
 	if len(dh) > 0 { // the augmented challenge
 		h := hash.new()()
 		h.Write(dh)
@@ -57,8 +58,8 @@ func (h *Host) Negotiate(transaction uint16) []byte {
 		groups: []Group{Null, FFDHE2048, FFDHE3072, FFDHE4096, FFDHE6144, FFDHE8192}}).append(nil)
 }
 
-// Handle takes a message of the controller, and returns the one that the host sends; none: there is nothing to say. When
-// there is an error the authentication has failed; the message tells the controller then.
+// Handle takes a message of the controller, and returns the one that the host sends; none: there is nothing to say.
+// When there is an error the authentication has failed; the message tells the controller then.
 func (h *Host) Handle(b []byte) (send []byte, err error) {
 	send, e := h.handle(b)
 	if e == 0 {

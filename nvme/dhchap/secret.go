@@ -80,11 +80,12 @@ type Secret struct {
 // secretPrefix begins the representation of a secret.
 const secretPrefix = "DHHC-1:"
 
-var errSecret = errors.New("dhchap: no secret: write one like nvme-cli's gen-dhchap-key does, such as DHHC-1:01:…: (with a colon at the end)")
+var errSecret = errors.New(
+	"dhchap: no secret: write one like nvme-cli's gen-dhchap-key does, such as DHHC-1:01:…: (with a colon at the end)")
 
 // ParseSecret reads a secret's representation, "DHHC-1:hh:base64:", as nvme-cli's gen-dhchap-key makes it: hh is 00, or
-// the hash by which the key is bound to its owner's NQN; the rest are the key's 32, 48 or 64 bytes and their CRC-32 (base
-// 2.0, 8.13.5.8). Errors say nothing of the secret.
+// the hash by which the key is bound to its owner's NQN; the rest are the key's 32, 48 or 64 bytes and their CRC-32
+// (base 2.0, 8.13.5.8). Errors say nothing of the secret.
 func ParseSecret(text string) (s Secret, err error) {
 	rest, ok := strings.CutPrefix(strings.TrimSpace(text), secretPrefix)
 	id, rest, colon := strings.Cut(rest, ":")
@@ -112,7 +113,8 @@ func ParseSecret(text string) (s Secret, err error) {
 func NewSecret(transform Hash, size int) (Secret, error) {
 	switch {
 	case transform > SHA512:
-		return Secret{}, fmt.Errorf("dhchap: %v: there are 1 (SHA-256), 2 (SHA-384), 3 (SHA-512), and 0 (none)", transform)
+		return Secret{}, fmt.Errorf("dhchap: %v: there are 1 (SHA-256), 2 (SHA-384), 3 (SHA-512), and 0 (none)",
+			transform)
 	case size != 32 && size != 48 && size != 64:
 		return Secret{}, fmt.Errorf("dhchap: a secret of %d bytes: it has 32, 48 or 64", size)
 	}

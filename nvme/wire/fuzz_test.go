@@ -45,7 +45,8 @@ func FuzzStructures(f *testing.F) {
 		(&Controller{Serial: "1", SubNQN: "nqn.x"}).Append(nil), (&Namespace{Blocks: 100, BlockSize: 4096}).Append(nil),
 		(&DiscoveryHead{Records: 3}).Append(nil), (&DiscoveryEntry{SubNQN: "nqn.x", Service: "4420"}).Append(nil),
 		(&Range{Blocks: 1, Start: 2}).Append(nil), AppendActive(nil, []uint32{1, 5}),
-		AppendANA(nil, 7, []ANAGroup{{ID: 1, State: ANAOptimized, Namespaces: []uint32{1, 2}}, {ID: 2, State: ANAChange}}),
+		AppendANA(nil, 7, []ANAGroup{{ID: 1, State: ANAOptimized, Namespaces: []uint32{1, 2}},
+			{ID: 2, State: ANAChange}}),
 	} {
 		f.Add(b)
 		f.Add(b[:len(b)-1])

@@ -180,7 +180,8 @@ func TestPassing(t *testing.T) {
 		le.PutUint32(compound[20:], 128)
 		s := set(t, kind, 0x302)
 		for _, b := range [][]byte{signed, compound, readRequest(3, threshold-1), readRequest(4, 300001),
-			writeRequest(5, make([]byte, threshold-1)), message(smb2.Read, 0, 6, nil), bytes.Repeat([]byte("\xfdSMB"), 99)} {
+			writeRequest(5, make([]byte, threshold-1)), message(smb2.Read, 0, 6, nil),
+			bytes.Repeat([]byte("\xfdSMB"), 99)} {
 			if got := s.ask(b); !bytes.Equal(got, b) {
 				t.Errorf("the server gets %x, want %x", got, b)
 			}

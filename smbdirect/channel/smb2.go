@@ -32,7 +32,8 @@ func decodeRequest(b []byte, most int) (r request, ok bool) {
 	}
 	le := binary.LittleEndian
 	length := le.Uint32(b[smb2.LengthAt:])
-	if channel := le.Uint32(b[at:]); channel != smb2.ChannelNone || length < threshold || uint64(length) > uint64(most) {
+	if channel := le.Uint32(b[at:]); channel != smb2.ChannelNone || length < threshold ||
+		uint64(length) > uint64(most) {
 		return r, false
 	}
 	r = request{id: h.ID, write: h.Command == smb2.Write, length: int(length), at: at}

@@ -126,8 +126,9 @@ func connect(t *testing.T, kind string, o smbdirect.Options) (*smbdirect.Conn, *
 	ended := make(chan error, 1)
 	var log lines
 	go func() {
-		ended <- Serve(ctx, l, Options{Dial: func(context.Context) (net.Conn, error) { return there, nil }, Timeout: patience,
-			Log: slog.New(slog.NewTextHandler(&log, nil))})
+		ended <- Serve(ctx, l, Options{Dial: func(context.Context) (net.Conn, error) { return there, nil },
+			Timeout: patience,
+			Log:     slog.New(slog.NewTextHandler(&log, nil))})
 	}()
 	c, err := smbdirect.Dial(within(t), clients, l.Addr().String(),
 		smbdirect.Options{Negotiate: patience, Linger: patience})
@@ -270,17 +271,20 @@ func TestHostileClients(t *testing.T) {
 	}{
 		{"signed", [][]byte{change(read(), 16, smb2.FlagSigned)}, "cannot sign"},
 		{"compound", [][]byte{change(read(), 20, 128)}, "compound"},
-		{"second of a compound", [][]byte{append(change(message(5, 0, 0, nil), 20, smb2.HeaderSize), read()...)}, "compound"},
+		{"second of a compound", [][]byte{append(change(message(5, 0, 0, nil), 20, smb2.HeaderSize), read()...)},
+			"compound"},
 		{"channel", [][]byte{channelRequest(smb2.Read, 1, 3, 100, d)}, "channel 3"},
 		{"no descriptors", [][]byte{channelRequest(smb2.Read, 1, smb2.ChannelV1, 100)}, "0 bytes"},
 		{"descriptors outside", [][]byte{change(read(), smb2.HeaderSize+44, 0xffff)}, "in 128 bytes"},
 		{"descriptors in the header", [][]byte{change(read(), smb2.HeaderSize+44, 16<<16)}, "at 0"},
 		{"too few", [][]byte{channelRequest(smb2.Read, 1, smb2.ChannelV1, 101, d)}, "descriptors have 100"},
-		{"too many bytes", [][]byte{channelRequest(smb2.Read, 1, smb2.ChannelV1, 1001, d, wire.Descriptor{Length: 1000})},
+		{"too many bytes",
+			[][]byte{channelRequest(smb2.Read, 1, smb2.ChannelV1, 1001, d, wire.Descriptor{Length: 1000})},
 			"at most 1000"},
 		{"last address", [][]byte{channelRequest(smb2.Write, 1, smb2.ChannelV1, 1,
 			wire.Descriptor{Offset: 1<<64 - 1, Length: 1})}, "last address"},
-		{"data besides", [][]byte{change(channelRequest(smb2.Write, 1, smb2.ChannelV1, 1, d), smb2.LengthAt, 1)}, "besides"},
+		{"data besides", [][]byte{change(channelRequest(smb2.Write, 1, smb2.ChannelV1, 1, d), smb2.LengthAt, 1)},
+			"besides"},
 		{"the same twice", [][]byte{read(), read()}, "in flight already"},
 		// Whether the READ fails or the client's end comes first is open.
 		{"no such memory", [][]byte{channelRequest(smb2.Write, 1, smb2.ChannelV1, 100, d)}, ""},

@@ -19,7 +19,8 @@ func TestLayouts(t *testing.T) {
 		MaxReceiveSize: 0x1b1a1918, MaxFragmentedSize: 0x1f1e1d1c}
 	check(t, response.Append(nil), []byte{0, 1, 1, 2, 4, 5, 0, 0, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19,
 		20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31})
-	transfer := Transfer{CreditsRequested: 0x0100, CreditsGranted: 0x0302, Flags: 0x0504, RemainingDataLength: 0x0b0a0908}
+	transfer := Transfer{CreditsRequested: 0x0100, CreditsGranted: 0x0302, Flags: 0x0504,
+		RemainingDataLength: 0x0b0a0908}
 	check(t, transfer.AppendHeader(nil, 0), []byte{0, 1, 2, 3, 4, 5, 0, 0, 8, 9, 10, 11, 0, 0, 0, 0, 0, 0, 0, 0})
 	check(t, transfer.AppendHeader(nil, 0x0201), []byte{0, 1, 2, 3, 4, 5, 0, 0, 8, 9, 10, 11, 24, 0, 0, 0, 1, 2, 0, 0,
 		0, 0, 0, 0})

@@ -32,11 +32,11 @@ type CallArg = struct {
 // LogCalls has the calls of a device logged. It is for who has opened the device, before anybody else has it.
 func LogCalls(d *verbs.Device, l CallLog) { logCalls(d, l) }
 
-// Checker checks the work requests and the completions of a device. It may post others in the place of a program's, such
-// as ones with other IDs or other memory, and changes their completions accordingly.
+// Checker checks the work requests and the completions of a device. It may post others in the place of a program's,
+// such as ones with other IDs or other memory, and changes their completions accordingly.
 type Checker = interface {
-	// PostSend posts work requests of a program at the driver, and returns how many it has posted. With all it posts all of
-	// them or none.
+	// PostSend posts work requests of a program at the driver, and returns how many it has posted. With all it posts
+	// all of them or none.
 	PostSend(qp *verbs.QP, wrs []verbs.SendWR, all bool) (int, error)
 	// PostRecv posts receives of a queue pair or of a shared receive queue; the other is nil.
 	PostRecv(qp *verbs.QP, srq *verbs.SRQ, wrs []verbs.RecvWR) (int, error)

@@ -103,7 +103,8 @@ var (
 	cqOf            = hook.CQOf.(func(*verbs.CQ) CQ)
 	srqOf           = hook.SRQOf.(func(*verbs.SRQ) SRQ)
 	qpOf            = hook.QPOf.(func(*verbs.QP) QP)
-	checkTransition = hook.CheckTransition.(func(verbs.QPType, verbs.QPState, *verbs.QPAttr, verbs.QPMask) (verbs.QPState, error))
+	checkTransition = hook.CheckTransition.(func(verbs.QPType, verbs.QPState, *verbs.QPAttr,
+		verbs.QPMask) (verbs.QPState, error))
 )
 
 // CQOf returns what implements a completion queue.

@@ -102,7 +102,8 @@ const (
 	StreamRejected                           // the peer rejected it
 	StreamFailed                             // it could not be established
 	StreamClosed                             // it has ended, on both sides or because the peer is gone
-	StreamReleased                           // after StreamClosed: nothing of it is in flight, the queue pair may have another
+	// after StreamClosed: nothing of it is in flight, the queue pair may have another
+	StreamReleased
 )
 
 // StreamEvent is something that happened to a stream.

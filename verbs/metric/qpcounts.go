@@ -26,7 +26,8 @@ type QPCounts struct {
 	// Of the responder.
 	Duplicates    uint64 // requests that had been carried out before
 	OutOfSequence uint64 // requests ahead of the expected one
-	SentRNRs      uint64 // RNR NAKs sent: no receive was posted; over shared memory, those that a message would have met while it waited
+	// RNR NAKs sent: no receive was posted; over shared memory, those that a message would have met while it waited
+	SentRNRs uint64
 
 	// Of congestion that switches mark (ECN).
 	Marked   uint64 // packets received that were marked

@@ -47,7 +47,8 @@ func (m *Metric) Series() (name, help string) {
 	name, ok := seriesNames[m.Name]
 	if !ok {
 		name = m.Name
-		if unit, ok := map[Unit]string{UnitBytes: "_bytes", UnitNanos: "_seconds"}[m.Unit]; ok && !strings.HasSuffix(name, unit) {
+		if unit, ok := map[Unit]string{UnitBytes: "_bytes", UnitNanos: "_seconds"}[m.Unit]; ok &&
+			!strings.HasSuffix(name, unit) {
 			name += unit
 		}
 		if m.Kind == Counter {

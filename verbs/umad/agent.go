@@ -59,7 +59,9 @@ func Open(dev *verbs.Device, port int, qp verbs.QPN, spec Spec) (*Agent, error) 
 	case qp > ib.QP1:
 		return nil, opErr(op, verbs.ErrInvalid, fmt.Sprintf("queue pair %d: management datagrams have 0 and 1", qp))
 	case spec.Class.Subnet() != (qp == ib.QP0):
-		return nil, opErr(op, verbs.ErrInvalid, fmt.Sprintf("class %#02x at queue pair %d: subnet management has queue pair 0, all other classes have 1", uint8(spec.Class), qp))
+		return nil, opErr(op, verbs.ErrInvalid,
+			fmt.Sprintf("class %#02x at queue pair %d: subnet management has queue pair 0, all other classes have 1",
+				uint8(spec.Class), qp))
 	}
 	for _, m := range spec.Methods {
 		if m.Answers() {
@@ -86,7 +88,8 @@ func Open(dev *verbs.Device, port int, qp verbs.QPN, spec Spec) (*Agent, error) 
 func (a *Agent) Send(to Path, mad []byte) error {
 	const op = "send_mad"
 	if len(mad) != Len {
-		return opErr(op, verbs.ErrInvalid, fmt.Sprintf("a management datagram has %d bytes, this one %d", Len, len(mad)))
+		return opErr(op, verbs.ErrInvalid, fmt.Sprintf("a management datagram has %d bytes, this one %d", Len,
+			len(mad)))
 	}
 	return wrap(op, a.drv.Send(to, mad))
 }
@@ -98,7 +101,8 @@ func (a *Agent) Send(to Path, mad []byte) error {
 func (a *Agent) Recv(ctx context.Context, mad []byte) (n int, from Path, err error) {
 	const op = "recv_mad"
 	if len(mad) < Len {
-		return 0, from, opErr(op, verbs.ErrInvalid, fmt.Sprintf("a management datagram has %d bytes, the buffer %d", Len, len(mad)))
+		return 0, from, opErr(op, verbs.ErrInvalid,
+			fmt.Sprintf("a management datagram has %d bytes, the buffer %d", Len, len(mad)))
 	}
 	n, from, err = a.drv.Recv(ctx, mad)
 	if err != nil && err == ctx.Err() {

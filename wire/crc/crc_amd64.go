@@ -112,8 +112,8 @@ func UpdateCastagnoli(state uint32, data []byte) uint32 {
 // x^16 times those of P: their lower 16 bits, the high powers, are the CRC.
 var variant = newFoldTable(polyVariant)
 
-// Variant returns InfiniBand's variant CRC of data, inverted at the end (section 7.8.2). It returns false if the data are few, or the processor
-// is not faster than tables.
+// Variant returns InfiniBand's variant CRC of data, inverted at the end (section 7.8.2). It returns false if the data
+// are few, or the processor is not faster than tables.
 func Variant(data []byte) (uint16, bool) {
 	const start = ^uint32(0xffff) // 16 ones, inverted
 	if len(data) < foldMin {

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-var benchFlow = NewPseudoHeader(netip.MustParseAddrPort("10.9.0.1:49152"), netip.MustParseAddrPort("10.9.0.2:4791"), true)
+var benchFlow = NewPseudoHeader(netip.MustParseAddrPort("10.9.0.1:49152"), netip.MustParseAddrPort("10.9.0.2:4791"),
+	true)
 
 func benchPacket(o Opcode, n int) *Packet {
 	p := &Packet{BTH: BTH{Opcode: o, PKey: DefaultPKey, DestQP: 17, PSN: 99}, Payload: make([]byte, n)}

@@ -43,7 +43,8 @@ func TestCaptures(t *testing.T) {
 					want = VerifiedWhole
 				}
 				if id, how := flow.Verify(f.Transport, guess); id != f.ID || how != want {
-					t.Errorf("%s frame %d, guess %#x: id %#x, %d; want %#x, %d", c.name, f.Num, guess, id, how, f.ID, want)
+					t.Errorf("%s frame %d, guess %#x: id %#x, %d; want %#x, %d", c.name, f.Num, guess, id, how, f.ID,
+						want)
 				}
 			}
 			if !bytes.Equal(before, f.Transport) {

@@ -23,7 +23,8 @@ func ExamplePacket() {
 	if err := p.Decode(b); err != nil {
 		log.Fatal(err)
 	}
-	fmt.Printf("%v to QP %v, PSN %v: %q to %#x, R_Key %#x\n", p.Opcode, p.DestQP, p.PSN, p.Payload, p.RETH.VA, uint32(p.RETH.RKey))
+	fmt.Printf("%v to QP %v, PSN %v: %q to %#x, R_Key %#x\n", p.Opcode, p.DestQP, p.PSN, p.Payload, p.RETH.VA,
+		uint32(p.RETH.RKey))
 	// Output:
 	// 32 bytes without the ICRC
 	// RC RDMA Write Only to QP 17, PSN 7: "abc" to 0x7f6a1c000000, R_Key 0x1a2b

@@ -43,13 +43,15 @@ func (f *FlowControl) Decode(b []byte) bool {
 		return false
 	}
 	w := binary.BigEndian.Uint32(b)
-	*f = FlowControl{Op: FlowControlOp(w >> 28), FCTBS: uint16(w>>16) & 0xfff, VL: uint8(w>>12) & 15, FCCL: uint16(w) & 0xfff}
+	*f = FlowControl{Op: FlowControlOp(w >> 28), FCTBS: uint16(w>>16) & 0xfff, VL: uint8(w>>12) & 15,
+		FCCL: uint16(w) & 0xfff}
 	return true
 }
 
 // Append appends the packet with its LPCRC to b.
 func (f FlowControl) Append(b []byte) []byte {
 	start := len(b)
-	b = binary.BigEndian.AppendUint32(b, uint32(f.Op&15)<<28|uint32(f.FCTBS&0xfff)<<16|uint32(f.VL&15)<<12|uint32(f.FCCL&0xfff))
+	b = binary.BigEndian.AppendUint32(b, uint32(f.Op&15)<<28|uint32(f.FCTBS&0xfff)<<16|uint32(f.VL&15)<<12|
+		uint32(f.FCCL&0xfff))
 	return binary.LittleEndian.AppendUint16(b, VCRC(b[start:]))
 }

@@ -97,7 +97,8 @@ func TestFieldsDoNotOverflow(t *testing.T) {
 		{&AETH{MSN: 0xffffffff}, "00ffffff"},
 		{&FETH{Selectivity: 0xff}, "00000030"},
 		{&FETH{Placement: 0xff}, "0000000f"},
-		{&GRH{FlowLabel: 0xffffffff}, "000fffff" + "00000000" + "0000000000000000000000000000000000000000000000000000000000000000"},
+		{&GRH{FlowLabel: 0xffffffff}, "000fffff" + "00000000" +
+			"0000000000000000000000000000000000000000000000000000000000000000"},
 	} {
 		if got := hex.EncodeToString(c.h.Append(nil)); got != c.want {
 			t.Errorf("%T %+v: %s, want %s", c.h, c.h, got, c.want)

@@ -88,7 +88,8 @@ func TestICRCReference(t *testing.T) {
 func TestAfterBTH(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, a := range []string{"192.0.2.1", "2001:db8::1"} {
-		f := NewPseudoHeader(netip.AddrPortFrom(netip.MustParseAddr(a), 49152), netip.AddrPortFrom(netip.MustParseAddr(a).Next(), UDPPort), true)
+		f := NewPseudoHeader(netip.AddrPortFrom(netip.MustParseAddr(a), 49152),
+			netip.AddrPortFrom(netip.MustParseAddr(a).Next(), UDPPort), true)
 		for range 1000 {
 			var bth [BTHLen]byte
 			for i := range bth {
@@ -157,7 +158,8 @@ func TestVerify(t *testing.T) {
 
 func TestVerifyLengths(t *testing.T) {
 	flow := NewPseudoHeader(icrcFlows[0].src, icrcFlows[0].dst, true)
-	for _, n := range []int{0, 1, 3, 4, BTHLen, BTHLen + ICRCLen - 1, BTHLen + ICRCLen + 2, maxTransport + ICRCLen + 4} {
+	for _, n := range []int{0, 1, 3, 4, BTHLen, BTHLen + ICRCLen - 1, BTHLen + ICRCLen + 2,
+		maxTransport + ICRCLen + 4} {
 		if _, how := flow.Verify(make([]byte, n), 0); how != NotVerified {
 			t.Errorf("%d bytes: %d", n, how)
 		}

@@ -17,7 +17,8 @@ type IPHeader struct {
 func (h *IPHeader) AppendGRH(b []byte) []byte {
 	const udpLen, protoUDP = 8, 17
 	if !h.IPv4 {
-		g := GRH{IPVer: 6, TClass: h.TOS, PayLen: uint16(h.Length), NxtHdr: GRHNextHeader, HopLmt: h.TTL, SGID: h.Src, DGID: h.Dst}
+		g := GRH{IPVer: 6, TClass: h.TOS, PayLen: uint16(h.Length), NxtHdr: GRHNextHeader, HopLmt: h.TTL, SGID: h.Src,
+			DGID: h.Dst}
 		return g.Append(b)
 	}
 	b = append(b, make([]byte, 20)...)

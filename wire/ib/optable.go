@@ -22,7 +22,8 @@ const (
 )
 
 // headerLens holds the length of each header of a [HeaderSet], lowest bit first.
-var headerLens = [...]int{DETHLen, XRCETHLen, FETHLen, RETHLen, AtomicETHLen, AETHLen, AtomicAckETHLen, ImmDtLen, IETHLen}
+var headerLens = [...]int{DETHLen, XRCETHLen, FETHLen, RETHLen, AtomicETHLen, AETHLen, AtomicAckETHLen, ImmDtLen,
+	IETHLen}
 
 // Len returns the total length of the headers of s in bytes.
 func (s HeaderSet) Len() int {
@@ -178,18 +179,19 @@ var opTable = completeTable([256]OpInfo{
 
 	CNP: op("CNP", 0, ClassCNP, opOnly, Payload16),
 
-	XRCSendFirst:          op("XRC Send First", HasXRCETH, ClassSend, opFirst, PayloadMTU),
-	XRCSendMiddle:         op("XRC Send Middle", HasXRCETH, ClassSend, opMiddle, PayloadMTU),
-	XRCSendLast:           op("XRC Send Last", HasXRCETH, ClassSend, opLast, PayloadRest),
-	XRCSendLastImm:        op("XRC Send Last Immediate", HasXRCETH|HasImm, ClassSend, opLast, PayloadRest),
-	XRCSendOnly:           op("XRC Send Only", HasXRCETH, ClassSend, opOnly, PayloadAny),
-	XRCSendOnlyImm:        op("XRC Send Only Immediate", HasXRCETH|HasImm, ClassSend, opOnly, PayloadAny),
-	XRCWriteFirst:         op("XRC RDMA Write First", HasXRCETH|HasRETH, ClassWrite, opFirst, PayloadMTU),
-	XRCWriteMiddle:        op("XRC RDMA Write Middle", HasXRCETH, ClassWrite, opMiddle, PayloadMTU),
-	XRCWriteLast:          op("XRC RDMA Write Last", HasXRCETH, ClassWrite, opLast, PayloadRest),
-	XRCWriteLastImm:       op("XRC RDMA Write Last Immediate", HasXRCETH|HasImm, ClassWrite, opLast, PayloadRest),
-	XRCWriteOnly:          op("XRC RDMA Write Only", HasXRCETH|HasRETH, ClassWrite, opOnly, PayloadAny),
-	XRCWriteOnlyImm:       op("XRC RDMA Write Only Immediate", HasXRCETH|HasRETH|HasImm, ClassWrite, opOnly, PayloadAny),
+	XRCSendFirst:    op("XRC Send First", HasXRCETH, ClassSend, opFirst, PayloadMTU),
+	XRCSendMiddle:   op("XRC Send Middle", HasXRCETH, ClassSend, opMiddle, PayloadMTU),
+	XRCSendLast:     op("XRC Send Last", HasXRCETH, ClassSend, opLast, PayloadRest),
+	XRCSendLastImm:  op("XRC Send Last Immediate", HasXRCETH|HasImm, ClassSend, opLast, PayloadRest),
+	XRCSendOnly:     op("XRC Send Only", HasXRCETH, ClassSend, opOnly, PayloadAny),
+	XRCSendOnlyImm:  op("XRC Send Only Immediate", HasXRCETH|HasImm, ClassSend, opOnly, PayloadAny),
+	XRCWriteFirst:   op("XRC RDMA Write First", HasXRCETH|HasRETH, ClassWrite, opFirst, PayloadMTU),
+	XRCWriteMiddle:  op("XRC RDMA Write Middle", HasXRCETH, ClassWrite, opMiddle, PayloadMTU),
+	XRCWriteLast:    op("XRC RDMA Write Last", HasXRCETH, ClassWrite, opLast, PayloadRest),
+	XRCWriteLastImm: op("XRC RDMA Write Last Immediate", HasXRCETH|HasImm, ClassWrite, opLast, PayloadRest),
+	XRCWriteOnly:    op("XRC RDMA Write Only", HasXRCETH|HasRETH, ClassWrite, opOnly, PayloadAny),
+	XRCWriteOnlyImm: op("XRC RDMA Write Only Immediate", HasXRCETH|HasRETH|HasImm, ClassWrite, opOnly,
+		PayloadAny),
 	XRCReadRequest:        op("XRC RDMA Read Request", HasXRCETH|HasRETH, ClassReadRequest, opOnly, PayloadNone),
 	XRCReadResponseFirst:  op("XRC RDMA Read Response First", HasAETH, ClassReadResponse, opFirst, PayloadMTU),
 	XRCReadResponseMiddle: op("XRC RDMA Read Response Middle", 0, ClassReadResponse, opMiddle, PayloadMTU),

@@ -13,12 +13,14 @@ import (
 // or not.
 func fullPacket(o Opcode, n int) *Packet {
 	return &Packet{
-		BTH:       BTH{Opcode: o, SolicitedEvent: true, PadCount: PadFor(n), PKey: DefaultPKey, DestQP: 0x123456, AckReq: true, PSN: 0xabcdef},
-		DETH:      DETH{QKey: 0x11111111, SrcQP: 0x222222},
-		XRCETH:    XRCETH{SRQN: 0x333333},
-		FETH:      FETH{Selectivity: SelectRegion, Placement: PlacementGlobal},
-		RETH:      RETH{VA: 0x4444444444444444, RKey: 0x55555555, DMALen: 0x66666666},
-		AtomicETH: AtomicETH{VA: 0x7777777777777777, RKey: 0x88888888, Swap: 0x9999999999999999, Compare: 0xaaaaaaaaaaaaaaaa},
+		BTH: BTH{Opcode: o, SolicitedEvent: true, PadCount: PadFor(n), PKey: DefaultPKey, DestQP: 0x123456,
+			AckReq: true, PSN: 0xabcdef},
+		DETH:   DETH{QKey: 0x11111111, SrcQP: 0x222222},
+		XRCETH: XRCETH{SRQN: 0x333333},
+		FETH:   FETH{Selectivity: SelectRegion, Placement: PlacementGlobal},
+		RETH:   RETH{VA: 0x4444444444444444, RKey: 0x55555555, DMALen: 0x66666666},
+		AtomicETH: AtomicETH{VA: 0x7777777777777777, RKey: 0x88888888, Swap: 0x9999999999999999,
+			Compare: 0xaaaaaaaaaaaaaaaa},
 		AETH:      AETH{Syndrome: NAK(NAKRemoteAccessError), MSN: 0xbbbbbb},
 		AtomicAck: AtomicAckETH{Orig: 0xcccccccccccccccc},
 		Imm:       0xdddddddd,
@@ -297,7 +299,8 @@ func TestDecodeErrors(t *testing.T) {
 		{"reserved opcode", func(b []byte) []byte { b[0] = 0x15; return b }, ErrOpcode},
 		{"three bytes of an ICRC too many", func(b []byte) []byte { return append(b, 1, 2, 3) }, ErrPad},
 		{"pad 3 without payload", func(b []byte) []byte { b[1] |= 0x30; return b[:BTHLen] }, ErrPad},
-		{"pad in FIRST", func(b []byte) []byte { b[0] = byte(RCSendFirst); return append(b, make([]byte, 1016)...) }, ErrLength},
+		{"pad in FIRST", func(b []byte) []byte { b[0] = byte(RCSendFirst); return append(b, make([]byte, 1016)...) },
+			ErrLength},
 	} {
 		var p Packet
 		err := p.Decode(c.edit(bytes.Clone(base)))

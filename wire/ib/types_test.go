@@ -99,7 +99,8 @@ func TestSyndrome(t *testing.T) {
 		{0x40, 0x40, false, false, false, "reserved syndrome 0x40"},
 		{0x80, 0x80, false, false, false, "reserved syndrome 0x80"},
 	} {
-		if uint8(c.s) != c.raw || c.s.IsACK() != c.ack || c.s.IsRNR() != c.rnr || c.s.IsNAK() != c.nak || c.s.String() != c.text {
+		if uint8(c.s) != c.raw || c.s.IsACK() != c.ack || c.s.IsRNR() != c.rnr || c.s.IsNAK() != c.nak ||
+			c.s.String() != c.text {
 			t.Errorf("%#02x %v: want %#02x %q", uint8(c.s), c.s, c.raw, c.text)
 		}
 	}

@@ -122,7 +122,8 @@ func appendSegment(t *testing.T, out, b []byte, ops map[Opcode]int) []byte {
 	if !h.Decode(b) {
 		t.Fatalf("header % x", b)
 	}
-	if h.DDP != DDPVersion || h.RDMAP != RDMAPVersion || !h.Opcode.Valid() || h.Tagged != h.Opcode.Tagged() || h.Queue != h.Opcode.Queue() {
+	if h.DDP != DDPVersion || h.RDMAP != RDMAPVersion || !h.Opcode.Valid() || h.Tagged != h.Opcode.Tagged() ||
+		h.Queue != h.Opcode.Queue() {
 		t.Fatalf("header %+v", h)
 	}
 	ops[h.Opcode]++

@@ -164,7 +164,8 @@ func (h *Header) Decode(b []byte) bool {
 		return true
 	}
 	h.TO = 0
-	h.Queue, h.MSN, h.MO = QueueNumber(binary.BigEndian.Uint32(b[6:])), binary.BigEndian.Uint32(b[10:]), binary.BigEndian.Uint32(b[14:])
+	h.Queue, h.MSN, h.MO = QueueNumber(binary.BigEndian.Uint32(b[6:])), binary.BigEndian.Uint32(b[10:]),
+		binary.BigEndian.Uint32(b[14:])
 	return true
 }
 

@@ -34,8 +34,8 @@ const (
 	FlagEnhanced FrameFlags = 0x10 // the private data begins with Enhanced (RFC 6581)
 	FlagLarge    FrameFlags = 0x08 // reserved in the RFC; Linux siw: FPDUs may be larger than the MSS
 
-	// FlagsRNR are reserved in the RFC, too. Over shared memory they say how many RNR retries less than 7, which have no
-	// end, the peer's queue pair is to make.
+	// FlagsRNR are reserved in the RFC, too. Over shared memory they say how many RNR retries less than 7, which have
+	// no end, the peer's queue pair is to make.
 	FlagsRNR FrameFlags = 0x07
 )
 
@@ -105,8 +105,9 @@ func (e *Enhanced) Decode(b []byte) bool {
 		return false
 	}
 	ird, ord := binary.BigEndian.Uint16(b), binary.BigEndian.Uint16(b[2:])
-	*e = Enhanced{PeerToPeer: ird&0x8000 != 0, RTRSend: ird&0x4000 != 0, RTRWrite: ord&0x8000 != 0, RTRRead: ord&0x4000 != 0,
-		IRD: ird & MaxDepth, ORD: ord & MaxDepth}
+	*e = Enhanced{PeerToPeer: ird&0x8000 != 0, RTRSend: ird&0x4000 != 0, RTRWrite: ord&0x8000 != 0,
+		RTRRead: ord&0x4000 != 0,
+		IRD:     ird & MaxDepth, ORD: ord & MaxDepth}
 	return true
 }
 

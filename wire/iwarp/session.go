@@ -22,13 +22,14 @@ const SessionLen = SSNLen + 2
 type SessionFunction uint16
 
 const (
-	SessionInitiate         SessionFunction = iota + 1 // asks for a connection
-	SessionAccept                                      // accepts it
-	SessionReject                                      // rejects it
-	SessionTerminate                                   // ends it
-	SessionEnhancedInitiate                            // in this and the next two, the private data begins with Enhanced
-	SessionEnhancedAccept                              // accepts it, with IRD and ORD
-	SessionEnhancedReject                              // rejects it, with IRD and ORD
+	SessionInitiate  SessionFunction = iota + 1 // asks for a connection
+	SessionAccept                               // accepts it
+	SessionReject                               // rejects it
+	SessionTerminate                            // ends it
+	// in this and the next two, the private data begins with Enhanced
+	SessionEnhancedInitiate
+	SessionEnhancedAccept // accepts it, with IRD and ORD
+	SessionEnhancedReject // rejects it, with IRD and ORD
 )
 
 // Session is a session control message of DDP over SCTP, followed by private data. The function
@@ -51,7 +52,8 @@ func (s *Session) Decode(b []byte) bool {
 	if len(b) < SessionLen || len(b) > SessionLen+MaxPrivateData {
 		return false
 	}
-	s.SSN, s.Function, s.Private = binary.BigEndian.Uint16(b), SessionFunction(binary.BigEndian.Uint16(b[SSNLen:])), b[SessionLen:]
+	s.SSN, s.Function, s.Private = binary.BigEndian.Uint16(b), SessionFunction(binary.BigEndian.Uint16(b[SSNLen:])),
+		b[SessionLen:]
 	return s.Function >= SessionInitiate && s.Function <= SessionEnhancedReject
 }
 

@@ -20,7 +20,8 @@ func TestSession(t *testing.T) {
 			t.Errorf("%d bytes are taken", n)
 		}
 	}
-	if got.Decode(make([]byte, SessionLen)) || got.Decode(append([]byte{0, 0, 0, 8}, b...)) || got.Decode(make([]byte, SessionLen+MaxPrivateData+1)) {
+	if got.Decode(make([]byte, SessionLen)) || got.Decode(append([]byte{0, 0, 0, 8}, b...)) ||
+		got.Decode(make([]byte, SessionLen+MaxPrivateData+1)) {
 		t.Error("a message that cannot be is taken")
 	}
 	if !got.Decode(b) || got.SSN != s.SSN || got.Function != s.Function || !bytes.Equal(got.Private, s.Private) {

@@ -142,7 +142,8 @@ func (t *Terminate) Decode(b []byte) bool {
 	*t = Terminate{Cause: Cause(binary.BigEndian.Uint16(b)), Control: binary.BigEndian.Uint16(b[2:])}
 	b = b[4:]
 	f := terminateFlags
-	if t.Control&f.all() == 0 && (t.Control&siwFlags.all() != 0 || t.Control == 0 && causes[t.Cause] == "" && causes[t.Cause.swap()] != "") {
+	if t.Control&f.all() == 0 && (t.Control&siwFlags.all() != 0 ||
+		t.Control == 0 && causes[t.Cause] == "" && causes[t.Cause.swap()] != "") {
 		t.Swapped, t.Cause, f = true, t.Cause.swap(), siwFlags
 	}
 	if t.Control&f.m != 0 {

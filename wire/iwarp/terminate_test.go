@@ -29,7 +29,8 @@ func TestSwappedTerminate(t *testing.T) {
 			t.Fatal(err)
 		}
 		var x Terminate
-		if !x.Decode(b) || x.Cause != c.cause || x.Swapped != c.swapped || len(x.DDP) != c.ddp || len(x.RDMAP) != c.rdmap {
+		if !x.Decode(b) || x.Cause != c.cause || x.Swapped != c.swapped || len(x.DDP) != c.ddp ||
+			len(x.RDMAP) != c.rdmap {
 			t.Errorf("%s: %+v", c.hex, x)
 		}
 		if got := x.Append(nil); !bytes.Equal(got, b) {

@@ -47,7 +47,8 @@ func newMessage(a Attribute) message {
 }
 
 // allAttributes lists every message that the package knows.
-var allAttributes = []Attribute{AttrREQ, AttrMRA, AttrREJ, AttrREP, AttrRTU, AttrDREQ, AttrDREP, AttrSIDRREQ, AttrSIDRREP, AttrLAP, AttrAPR}
+var allAttributes = []Attribute{AttrREQ, AttrMRA, AttrREJ, AttrREP, AttrRTU, AttrDREQ, AttrDREP, AttrSIDRREQ,
+	AttrSIDRREP, AttrLAP, AttrAPR}
 
 // A datagram of a capture.
 type datagram struct {
@@ -103,7 +104,8 @@ func TestCaptures(t *testing.T) {
 			}
 		}
 	}
-	for a, want := range map[Attribute]int{AttrREQ: 6, AttrREP: 6, AttrRTU: 6, AttrDREQ: 6, AttrDREP: 6, AttrSIDRREQ: 2, AttrSIDRREP: 2} {
+	for a, want := range map[Attribute]int{AttrREQ: 6, AttrREP: 6, AttrRTU: 6, AttrDREQ: 6, AttrDREP: 6, AttrSIDRREQ: 2,
+		AttrSIDRREP: 2} {
 		if seen[a] != want {
 			t.Errorf("%d %v in the captures, want %d", seen[a], a, want)
 		}
@@ -123,7 +125,8 @@ func TestCaptureFields(t *testing.T) {
 		LocalCommID: 0xda2759af, ServiceID: IPService(PortSpaceTCP, 7174), LocalCAGUID: 0x505400fffe000002,
 		LocalQPN: 25, ResponderResources: 1, InitiatorDepth: 1, RemoteTimeout: 20, LocalTimeout: 20,
 		StartingPSN: 0x7e9341, RetryCount: 7, PKey: ib.DefaultPKey, PathMTU: 3, RNRRetryCount: 7, MaxCMRetries: 15,
-		Primary: Path{LocalLID: 0xffff, RemoteLID: 0xffff, LocalGID: ib.GIDFromAddr(ds[0].src), RemoteGID: ib.GIDFromAddr(ds[0].dst),
+		Primary: Path{LocalLID: 0xffff, RemoteLID: 0xffff, LocalGID: ib.GIDFromAddr(ds[0].src),
+			RemoteGID: ib.GIDFromAddr(ds[0].dst),
 			FlowLabel: 0xff04e, HopLimit: 64, AckTimeout: 17},
 		Private: req.Private,
 	}
@@ -131,7 +134,8 @@ func TestCaptureFields(t *testing.T) {
 		t.Errorf("REQ\n%+v, want\n%+v", req, want)
 	}
 	var addr IPAddress
-	if !addr.Decode(req.Private[:]) || !addr.Valid() || addr.SrcAddr().Addr() != ds[0].src || addr.DstAddr() != ds[0].dst {
+	if !addr.Decode(req.Private[:]) || !addr.Valid() || addr.SrcAddr().Addr() != ds[0].src ||
+		addr.DstAddr() != ds[0].dst {
 		t.Errorf("address header %+v of a request from %v to %v", addr, ds[0].src, ds[0].dst)
 	}
 	if again := NewIPAddress(addr.SrcAddr(), addr.DstAddr()); again != addr {

@@ -62,11 +62,13 @@ func TestDetails(t *testing.T) {
 	check(TrapLocalChanges, local == local2, map[int]byte{2: 0x12, 4: 0, 5: 1, 6: 1, 9: 4, 11: 1, 13: 5, 14: 0})
 
 	fill()
-	key, key2 := MKeyDetails{LID: 1, DrSLID: 2, Method: MethodSet, Attribute: 0x15, Modifier: 3, MKey: 4, Directed: true,
+	key, key2 := MKeyDetails{LID: 1, DrSLID: 2, Method: MethodSet, Attribute: 0x15, Modifier: 3, MKey: 4,
+		Directed:  true,
 		Truncated: true, HopCount: 33, Return: [30]byte{29: 7}}, MKeyDetails{}
 	key.Encode(&b)
 	key2.Decode(&b)
-	check(TrapMKey, key == key2, map[int]byte{3: 1, 5: 2, 6: 2, 7: 0, 9: 0x15, 13: 3, 21: 4, 22: 0, 23: 0xc0 | 33, 53: 7})
+	check(TrapMKey, key == key2, map[int]byte{3: 1, 5: 2, 6: 2, 7: 0, 9: 0x15, 13: 3, 21: 4, 22: 0, 23: 0xc0 | 33,
+		53: 7})
 
 	for _, trap := range []Trap{TrapPKey, TrapQKey, TrapSwitchPKey} {
 		fill()
@@ -74,7 +76,8 @@ func TestDetails(t *testing.T) {
 		at := map[int]byte{3: 1, 5: 2, 6: 0, 8: 0xff, 10: 0x30, 13: 4, 17: 5, 18: 0xfe, 33: 1, 49: 2, 50: 0}
 		if trap == TrapSwitchPKey {
 			d.Valid, d.SwitchLID, d.Port = ValidLID1|ValidGID2, 6, 7
-			at = map[int]byte{1: 0x81, 3: 1, 5: 2, 6: 0xff, 7: 0xff, 8: 0x30, 11: 4, 15: 5, 16: 0xfe, 31: 1, 47: 2, 49: 6, 50: 7}
+			at = map[int]byte{1: 0x81, 3: 1, 5: 2, 6: 0xff, 7: 0xff, 8: 0x30, 11: 4, 15: 5, 16: 0xfe, 31: 1, 47: 2,
+				49: 6, 50: 7}
 		}
 		d.Encode(trap, &b)
 		d2.Decode(trap, &b)

@@ -139,7 +139,8 @@ type Header struct {
 
 // CMHeader returns the header of a message of communication management.
 func CMHeader(a Attribute, tid uint64) Header {
-	return Header{BaseVersion: BaseVersion, Class: ClassCM, ClassVersion: ClassCMVersion, Method: MethodSend, TID: tid, Attribute: a}
+	return Header{BaseVersion: BaseVersion, Class: ClassCM, ClassVersion: ClassCMVersion, Method: MethodSend, TID: tid,
+		Attribute: a}
 }
 
 // Decode reads the header at the start of b. It returns false if b is too short.

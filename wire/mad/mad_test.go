@@ -46,8 +46,9 @@ func TestPrivateData(t *testing.T) {
 	for name, n := range map[string][2]int{
 		"REQ": {len(REQ{}.Private), 92}, "MRA": {len(MRA{}.Private), 222}, "REJ": {len(REJ{}.Private), 148},
 		"REP": {len(REP{}.Private), 196}, "RTU": {len(RTU{}.Private), 224}, "DREQ": {len(DREQ{}.Private), 220},
-		"DREP": {len(DREP{}.Private), 224}, "SIDR_REQ": {len(SIDRREQ{}.Private), 216}, "SIDR_REP": {len(SIDRREP{}.Private), 136},
-		"LAP": {len(LAP{}.Private), 168}, "APR": {len(APR{}.Private), 148},
+		"DREP": {len(DREP{}.Private), 224}, "SIDR_REQ": {len(SIDRREQ{}.Private), 216},
+		"SIDR_REP": {len(SIDRREP{}.Private), 136},
+		"LAP":      {len(LAP{}.Private), 168}, "APR": {len(APR{}.Private), 148},
 	} {
 		if n[0] != n[1] {
 			t.Errorf("%s has %d bytes of private data, want %d", name, n[0], n[1])
@@ -78,7 +79,8 @@ func TestTimeout(t *testing.T) {
 }
 
 func TestIPService(t *testing.T) {
-	if s := IPService(PortSpaceTCP, 7174); s != 0x1061c06 || s.Port() != 7174 || s.PortSpace() != PortSpaceTCP || s&IPServiceMask != 0x1060000 {
+	if s := IPService(PortSpaceTCP, 7174); s != 0x1061c06 || s.Port() != 7174 || s.PortSpace() != PortSpaceTCP ||
+		s&IPServiceMask != 0x1060000 {
 		t.Errorf("rping's service ID is %#x", uint64(s))
 	}
 	six := netip.MustParseAddr("fe80::1")
@@ -95,8 +97,10 @@ func TestIPService(t *testing.T) {
 
 func TestStrings(t *testing.T) {
 	for r, want := range map[Reason]string{
-		RejInvalidServiceID: "invalid service ID", RejStaleConnection: "stale connection", RejConsumer: "consumer reject",
-		RejVendorOptionUnsupported: "vendor option not supported", 0: "reserved reason 0", 34: "reserved reason 34", 65535: "reserved reason 65535",
+		RejInvalidServiceID: "invalid service ID", RejStaleConnection: "stale connection",
+		RejConsumer:                "consumer reject",
+		RejVendorOptionUnsupported: "vendor option not supported", 0: "reserved reason 0", 34: "reserved reason 34",
+		65535: "reserved reason 65535",
 	} {
 		if r.String() != want {
 			t.Errorf("reason %d is %q, want %q", uint16(r), r, want)
@@ -160,7 +164,8 @@ func TestXRC(t *testing.T) {
 		want map[int]byte // by offset; all else is zeros
 	}{
 		{&REQ{Transport: TransportExtended, ExtendedTransport: ExtendedXRC}, map[int]byte{43: 3 << 1, 51: 1}},
-		{&REQ{Transport: TransportExtended, ExtendedTransport: 7, MaxCMRetries: 15, SRQ: true}, map[int]byte{43: 3 << 1, 51: 0xff}},
+		{&REQ{Transport: TransportExtended, ExtendedTransport: 7, MaxCMRetries: 15, SRQ: true},
+			map[int]byte{43: 3 << 1, 51: 0xff}},
 		{&REQ{Transport: TransportUC, ExtendedTransport: ExtendedXRC}, map[int]byte{43: 1 << 1, 51: 1}},
 		{&REP{LocalEECN: 0x123456, SRQ: true}, map[int]byte{16: 0x12, 17: 0x34, 18: 0x56, 27: 1 << 4}},
 	} {

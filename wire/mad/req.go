@@ -192,10 +192,12 @@ func (m *REQ) Append(b []byte) []byte {
 	b = be.AppendUint32(b, uint32(m.LocalQKey))
 	b = be.AppendUint32(b, uint32(m.LocalQPN)<<8|uint32(m.ResponderResources))
 	b = be.AppendUint32(b, m.LocalEECN<<8|uint32(m.InitiatorDepth))
-	b = be.AppendUint32(b, m.RemoteEECN<<8|uint32(m.RemoteTimeout&31)<<3|uint32(m.Transport&3)<<1|uint32(bit(m.FlowControl, 0)))
+	b = be.AppendUint32(b, m.RemoteEECN<<8|uint32(m.RemoteTimeout&31)<<3|uint32(m.Transport&3)<<1|
+		uint32(bit(m.FlowControl, 0)))
 	b = be.AppendUint32(b, uint32(m.StartingPSN)<<8|uint32(m.LocalTimeout&31)<<3|uint32(m.RetryCount&7))
 	b = be.AppendUint16(b, uint16(m.PKey))
-	b = append(b, m.PathMTU<<4|bit(m.RDCExists, 3)|m.RNRRetryCount&7, m.MaxCMRetries<<4|bit(m.SRQ, 3)|m.ExtendedTransport&7)
+	b = append(b, m.PathMTU<<4|bit(m.RDCExists, 3)|m.RNRRetryCount&7,
+		m.MaxCMRetries<<4|bit(m.SRQ, 3)|m.ExtendedTransport&7)
 	b = m.Primary.append(b)
 	b = m.Alternate.append(b)
 	return append(b, m.Private[:]...)

@@ -34,20 +34,22 @@ var sizes = []int{0, 1, 100, 4096, 70_000, 1 << 20}
 
 // echo is the service. protoc would have written this, and the two names below, for a .proto file.
 var echo = grpc.ServiceDesc{ServiceName: "ramjet.Echo", HandlerType: (*any)(nil),
-	Methods: []grpc.MethodDesc{{MethodName: "Once", Handler: func(_ any, _ context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
-		m := &wrapperspb.BytesValue{}
-		return m, decode(m)
-	}}},
-	Streams: []grpc.StreamDesc{{StreamName: "Stream", ServerStreams: true, ClientStreams: true, Handler: func(_ any, s grpc.ServerStream) error {
-		for m := (&wrapperspb.BytesValue{}); ; {
-			if s.RecvMsg(m) != nil {
-				return nil // the client has sent all
+	Methods: []grpc.MethodDesc{{MethodName: "Once",
+		Handler: func(_ any, _ context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+			m := &wrapperspb.BytesValue{}
+			return m, decode(m)
+		}}},
+	Streams: []grpc.StreamDesc{{StreamName: "Stream", ServerStreams: true, ClientStreams: true,
+		Handler: func(_ any, s grpc.ServerStream) error {
+			for m := (&wrapperspb.BytesValue{}); ; {
+				if s.RecvMsg(m) != nil {
+					return nil // the client has sent all
+				}
+				if err := s.SendMsg(m); err != nil {
+					return err
+				}
 			}
-			if err := s.SendMsg(m); err != nil {
-				return err
-			}
-		}
-	}}}}
+		}}}}
 
 const once, stream = "/ramjet.Echo/Once", "/ramjet.Echo/Stream"
 

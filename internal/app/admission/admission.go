@@ -75,8 +75,8 @@ func (c *Clients) admit(ctx context.Context, limit int) (*Client, context.Contex
 	return n, ctx
 }
 
-// idlest returns the client that gives way first: one that has never said anything, unless it has just come and is one of
-// a few such; otherwise the one that has been idle longest. It returns nil if all are active.
+// idlest returns the client that gives way first: one that has never said anything, unless it has just come and is one
+// of a few such; otherwise the one that has been idle longest. It returns nil if all are active.
 func (c *Clients) idlest(now time.Time, limit int) *Client {
 	var mute, idle *Client // those that are so longest
 	mutes := 0

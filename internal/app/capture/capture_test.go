@@ -41,11 +41,14 @@ func TestRxe(t *testing.T) {
 		}
 		for i, p := range got {
 			w := &want[i]
-			if p.Frame != w.Num || p.From.Addr != w.Src.Addr() || p.To.Addr != w.Dst.Addr() || p.FromPort != w.Src.Port() || p.Fabric != RoCEv2 {
-				t.Errorf("%s: packet %d is %d %v:%d > %v, want %d %v > %v", name, i, p.Frame, p.From, p.FromPort, p.To, w.Num, w.Src, w.Dst)
+			if p.Frame != w.Num || p.From.Addr != w.Src.Addr() || p.To.Addr != w.Dst.Addr() ||
+				p.FromPort != w.Src.Port() || p.Fabric != RoCEv2 {
+				t.Errorf("%s: packet %d is %d %v:%d > %v, want %d %v > %v", name, i, p.Frame, p.From, p.FromPort, p.To,
+					w.Num, w.Src, w.Dst)
 			}
 			if p.Broken != "" || p.BadCRC || p.Missing != 0 {
-				t.Errorf("%s: frame %d: %q, ICRC wrong: %v, %d bytes missing", name, p.Frame, p.Broken, p.BadCRC, p.Missing)
+				t.Errorf("%s: frame %d: %q, ICRC wrong: %v, %d bytes missing", name, p.Frame, p.Broken, p.BadCRC,
+					p.Missing)
 			}
 			if b := p.IB.Append(nil); string(b) != string(w.Transport[:len(w.Transport)-4]) {
 				t.Errorf("%s: frame %d is encoded to other bytes", name, p.Frame)
@@ -69,7 +72,8 @@ func TestSiw(t *testing.T) {
 		}
 	}
 	t.Log(kinds, ops)
-	if len(connections) < 9 || kinds[TCPOpen] != len(connections) || kinds[SetUp] != 2*len(connections) || kinds[Segment] < 200 {
+	if len(connections) < 9 || kinds[TCPOpen] != len(connections) || kinds[SetUp] != 2*len(connections) ||
+		kinds[Segment] < 200 {
 		t.Errorf("%d connections, items %v", len(connections), kinds)
 	}
 	if kinds[TCPHole]+kinds[MalformedStream] != 0 {

@@ -5,8 +5,8 @@
 //
 // A [Reader] reads the frames of a file. A [Decoder] turns frames into packets: RoCEv2, RoCE v1 and InfiniBand
 // with the codecs of wire/ib, iWARP with those of wire/iwarp after putting TCP's segments in order. Both stream:
-// memory is bounded whatever the file's size, and nothing in a file is trusted: a file in which more than 128 MiB of TCP's
-// segments wait for others is refused. What is not RDMA is counted and
+// memory is bounded whatever the file's size, and nothing in a file is trusted: a file in which more than 128 MiB of
+// TCP's segments wait for others is refused. What is not RDMA is counted and
 // passed over.
 //
 // Frames may be Ethernet, with VLAN tags or without, Linux cooked captures of both versions, raw IP, the

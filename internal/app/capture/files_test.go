@@ -24,7 +24,8 @@ var at = time.Date(2026, 2, 3, 4, 5, 6, 123456789, time.UTC)
 
 // send is a packet of InfiniBand's transport without its ICRC.
 func send(psn ib.PSN, payload string) []byte {
-	p := ib.Packet{BTH: ib.BTH{Opcode: ib.RCSendOnly, PKey: ib.DefaultPKey, DestQP: 0x1234, PSN: psn, PadCount: ib.PadFor(len(payload))}, Payload: []byte(payload)}
+	p := ib.Packet{BTH: ib.BTH{Opcode: ib.RCSendOnly, PKey: ib.DefaultPKey, DestQP: 0x1234, PSN: psn,
+		PadCount: ib.PadFor(len(payload))}, Payload: []byte(payload)}
 	return p.Append(nil)
 }
 
@@ -124,11 +125,13 @@ func TestFiles(t *testing.T) {
 	eth := cat(make([]byte, 12), be16(typeIPv4), ip, make([]byte, 9)) // with padding behind the packet
 	cooked := cat(be16(outgoing, 1, 6), make([]byte, 8), be16(typeIPv4), ip)
 	cooked2 := cat(be16(typeIPv4, 0), make([]byte, 6), []byte{outgoing, 6}, make([]byte, 8), ip)
-	erf := append([]byte{0, 0, 0, 0, 0, 0, 0, 0, erfInfiniBand, 4}, cat(be16(0, 0, uint16(len(ibPacket(77, "hello")))), ibPacket(77, "hello"))...)
+	erf := append([]byte{0, 0, 0, 0, 0, 0, 0, 0, erfInfiniBand, 4},
+		cat(be16(0, 0, uint16(len(ibPacket(77, "hello")))), ibPacket(77, "hello"))...)
 	erfMoreHeaders := slices.Clone(erf)
 	erfMoreHeaders[8] |= erfMore
 	erfMoreHeaders = slices.Insert(erfMoreHeaders, erfLen, erfMore|1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0)
-	grh := ib.GRH{IPVer: 6, PayLen: uint16(len(send(77, "hello")) + 4), NxtHdr: ib.GRHNextHeader, SGID: ib.GIDFromAddr(hostA), DGID: ib.GIDFromAddr(hostB)}
+	grh := ib.GRH{IPVer: 6, PayLen: uint16(len(send(77, "hello")) + 4), NxtHdr: ib.GRHNextHeader,
+		SGID: ib.GIDFromAddr(hostA), DGID: ib.GIDFromAddr(hostB)}
 	v1 := grh.Append(nil)
 	v1 = ib.AppendICRC(append(v1, send(77, "hello")...), ib.GRHLen, ib.ICRCGlobal([ib.GRHLen]byte(v1)))
 	nanos := uint64(at.UnixNano())
@@ -153,12 +156,14 @@ func TestFiles(t *testing.T) {
 		{"pcapng, big-endian", pcapng(be, LinkEthernet, eth, 9, nanos), RoCEv2, 0, Inbound},
 		{"pcapng, microseconds", pcapng(le, LinkEthernet, eth, 6, nanos/1000), RoCEv2, time.Microsecond, Inbound},
 		{"pcapng, 2^-32 s", pcapng(le, LinkEthernet, eth, 0x80|32, half), RoCEv2, time.Nanosecond, Inbound},
-		{"VLAN", pcap(le, true, LinkEthernet, cat(make([]byte, 12), be16(typeQinQ, 5, typeVLAN, 6, typeIPv4), ip), len(eth)), RoCEv2, 0, 0},
+		{"VLAN", pcap(le, true, LinkEthernet, cat(make([]byte, 12), be16(typeQinQ, 5, typeVLAN, 6, typeIPv4), ip),
+			len(eth)), RoCEv2, 0, 0},
 		{"cooked", pcap(le, true, LinkSLL, cooked, len(cooked)), RoCEv2, 0, Outbound},
 		{"cooked 2", pcap(le, true, LinkSLL2, cooked2, len(cooked2)), RoCEv2, 0, Outbound},
 		{"raw IP", pcap(le, true, LinkRaw, ip, len(ip)), RoCEv2, 0, 0},
 		{"loopback of BSD", pcap(le, true, LinkNull, cat([]byte{2, 0, 0, 0}, ip), len(ip)+4), RoCEv2, 0, 0},
-		{"RoCE v1", pcap(le, true, LinkEthernet, cat(make([]byte, 12), be16(typeRoCEv1), v1), 14+len(v1)), RoCEv1, 0, 0},
+		{"RoCE v1", pcap(le, true, LinkEthernet, cat(make([]byte, 12), be16(typeRoCEv1), v1), 14+len(v1)), RoCEv1,
+			0, 0},
 		{"ERF", pcap(le, true, LinkERF, erf, len(erf)), InfiniBand, 0, 0},
 		{"ERF with extension headers", pcap(le, true, LinkERF, erfMoreHeaders, len(erfMoreHeaders)), InfiniBand, 0, 0},
 		{"InfiniBand", pcap(le, true, LinkInfiniBand, ibPacket(77, "hello"), 100), InfiniBand, 0, 0},
@@ -174,7 +179,8 @@ func TestFiles(t *testing.T) {
 		if c.fabric == InfiniBand {
 			from, to = Host{LID: 3}, Host{LID: 5}
 		}
-		if p.Fabric != c.fabric || p.From != from || p.To != to || p.IB.PSN != 77 || string(p.IB.Payload) != "hello" || p.Broken != "" || p.BadCRC || p.Missing != 0 {
+		if p.Fabric != c.fabric || p.From != from || p.To != to || p.IB.PSN != 77 || string(p.IB.Payload) != "hello" ||
+			p.Broken != "" || p.BadCRC || p.Missing != 0 {
 			t.Errorf("%s: %+v", c.name, p)
 		}
 		if d := at.Sub(p.At); d < 0 || d > c.within {
@@ -194,11 +200,12 @@ func TestWrongICRC(t *testing.T) {
 		at    int // in the payload
 	}{{LinkRaw, ipv4(1, "hello"), 28 + 12}, {LinkInfiniBand, ibPacket(1, "hello"), 8 + 12}} {
 		c.frame[c.at] ^= 4
-		_, err := ReadFrom(bytes.NewReader(pcap(binary.LittleEndian, true, c.link, c.frame, len(c.frame))), func(p *Packet) {
-			if !p.BadCRC {
-				t.Errorf("link type %d: not noticed", c.link)
-			}
-		})
+		_, err := ReadFrom(bytes.NewReader(pcap(binary.LittleEndian, true, c.link, c.frame, len(c.frame))),
+			func(p *Packet) {
+				if !p.BadCRC {
+					t.Errorf("link type %d: not noticed", c.link)
+				}
+			})
 		if err != nil {
 			t.Error(err)
 		}
@@ -242,7 +249,8 @@ func TestTruncated(t *testing.T) {
 	whole := ipv4(9, strings.Repeat("x", 1000))
 	for n := range len(whole) {
 		var got []Packet
-		counts, err := ReadFrom(bytes.NewReader(pcap(binary.LittleEndian, true, LinkRaw, whole[:n], len(whole))), func(p *Packet) { got = append(got, *p) })
+		counts, err := ReadFrom(bytes.NewReader(pcap(binary.LittleEndian, true, LinkRaw, whole[:n], len(whole))),
+			func(p *Packet) { got = append(got, *p) })
 		if err != nil || counts.Truncated != 1 {
 			t.Fatalf("%d bytes: %v, %+v", n, err, counts)
 		}
@@ -258,8 +266,10 @@ func TestTruncated(t *testing.T) {
 				t.Errorf("%d bytes: not broken", n)
 			}
 		default:
-			if p := got[0]; p.Broken != "" || p.IB.PSN != 9 || len(p.IB.Payload) != 1000 || p.Missing != len(whole)-n || p.BadCRC {
-				t.Errorf("%d bytes: %q, PSN %d, %d bytes of payload, %d missing", n, p.Broken, p.IB.PSN, len(p.IB.Payload), p.Missing)
+			if p := got[0]; p.Broken != "" || p.IB.PSN != 9 || len(p.IB.Payload) != 1000 || p.Missing != len(whole)-n ||
+				p.BadCRC {
+				t.Errorf("%d bytes: %q, PSN %d, %d bytes of payload, %d missing", n, p.Broken, p.IB.PSN,
+					len(p.IB.Payload), p.Missing)
 			}
 		}
 	}
@@ -292,7 +302,8 @@ func TestDamaged(t *testing.T) {
 		{"a block of 5 bytes", "a length of 5 bytes", length},
 		{"a packet of no interface", "interface 3 of 1", number},
 	} {
-		if _, err := ReadFrom(bytes.NewReader(c.file), func(*Packet) {}); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := ReadFrom(bytes.NewReader(c.file), func(*Packet) {}); err == nil ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
 		}
 	}
@@ -306,7 +317,8 @@ func TestOwnRecording(t *testing.T) {
 		t.Fatal(err)
 	}
 	ip := ipv4(5, "hello")
-	w.WriteUDP(&trace.UDP{At: at, Src: netip.AddrPortFrom(hostA, 50000), Dst: netip.AddrPortFrom(hostB, ib.UDPPort), ID: 7, DontFragment: true, TTL: 64,
+	w.WriteUDP(&trace.UDP{At: at, Src: netip.AddrPortFrom(hostA, 50000), Dst: netip.AddrPortFrom(hostB, ib.UDPPort),
+		ID: 7, DontFragment: true, TTL: 64,
 		Direction: trace.Outbound, Comment: "a comment"}, ip[28:])
 	w.WriteInfiniBand(&trace.InfiniBand{At: at, Direction: trace.Inbound}, ibPacket(6, "hello"))
 	if err := w.Close(); err != nil {
@@ -316,7 +328,8 @@ func TestOwnRecording(t *testing.T) {
 	if _, err := ReadFrom(&file, func(p *Packet) { got = append(got, *p) }); err != nil || len(got) != 2 {
 		t.Fatalf("%d packets, %v", len(got), err)
 	}
-	if p := got[0]; p.Fabric != RoCEv2 || p.IB.PSN != 5 || p.Direction != Outbound || p.Comment != "a comment" || p.BadCRC || !p.At.Equal(at) {
+	if p := got[0]; p.Fabric != RoCEv2 || p.IB.PSN != 5 || p.Direction != Outbound || p.Comment != "a comment" ||
+		p.BadCRC || !p.At.Equal(at) {
 		t.Errorf("%+v", p)
 	}
 	if p := got[1]; p.Fabric != InfiniBand || p.IB.PSN != 6 || p.Direction != Inbound || p.BadCRC {
@@ -360,10 +373,12 @@ func FuzzRead(f *testing.F) {
 				return
 			}
 			if len(frame.Data) > len(file) || frame.Length < len(frame.Data) {
-				t.Fatalf("a frame of %d bytes, %d on the wire, in a file of %d", len(frame.Data), frame.Length, len(file))
+				t.Fatalf("a frame of %d bytes, %d on the wire, in a file of %d", len(frame.Data), frame.Length,
+					len(file))
 			}
 			d.Decode(&frame, func(p *Packet) {
-				if p.Missing < 0 || p.Frame < 1 || p.Frame > n+1 { // a SYN is told of when more of its connection is known
+				// a SYN is told of when more of its connection is known
+				if p.Missing < 0 || p.Frame < 1 || p.Frame > n+1 {
 					t.Errorf("frame %d of %d: %d bytes missing", p.Frame, n+1, p.Missing)
 				}
 			})

@@ -105,7 +105,8 @@ func (c *Reader) block() (typ uint32, body []byte, err error) {
 		return typ, nil, c.discard(rest)
 	}
 	if rest > maxFrame+maxOptions {
-		return 0, nil, fmt.Errorf("the block behind frame %d has %d bytes, more than any frame: the file is damaged", c.num, n)
+		return 0, nil, fmt.Errorf("the block behind frame %d has %d bytes, more than any frame: the file is damaged",
+			c.num, n)
 	}
 	if body, err = c.read(int(rest)); err != nil {
 		return 0, nil, err
@@ -216,7 +217,8 @@ func (c *Reader) simple(f *Frame, b []byte) error {
 
 func (c *Reader) iface(number uint32) (*iface, error) {
 	if int64(number) >= int64(len(c.interfaces)) {
-		return nil, fmt.Errorf("frame %d is of interface %d of %d: the file is damaged", c.num+1, number, len(c.interfaces))
+		return nil, fmt.Errorf("frame %d is of interface %d of %d: the file is damaged", c.num+1, number,
+			len(c.interfaces))
 	}
 	return &c.interfaces[number], nil
 }

@@ -14,7 +14,8 @@ import (
 const maxKept = 1 << 17
 
 // fabrics are the fabrics of packets that a process kept, by their encapsulation on the wire.
-var fabrics = map[observe.Wire]Fabric{observe.RoCEv2: RoCEv2, observe.RoCEv1: RoCEv1, observe.InfiniBand: InfiniBand, observe.IWARP: IWARP}
+var fabrics = map[observe.Wire]Fabric{observe.RoCEv2: RoCEv2, observe.RoCEv1: RoCEv1, observe.InfiniBand: InfiniBand,
+	observe.IWARP: IWARP}
 
 // FromProcess hands over packets that a process has kept of a queue pair: their headers. It is to them what
 // [ReadFrom] is to a file.
@@ -33,7 +34,8 @@ func FromProcess(kept *observe.Packets, to func(*Packet)) (Counts, error) {
 		}
 		d.Counts.Frames++
 		p := &d.packet
-		*p = Packet{Frame: i + 1, At: time.Unix(0, k.At).UTC(), Fabric: fabric, Direction: Inbound, Comment: k.Comment, Wire: k.Length,
+		*p = Packet{Frame: i + 1, At: time.Unix(0, k.At).UTC(), Fabric: fabric, Direction: Inbound, Comment: k.Comment,
+			Wire: k.Length,
 			From: hostOf(fabric, &k.Peer), To: hostOf(fabric, &k.Local), FromPort: k.Peer.Port, ToPort: k.Local.Port}
 		if k.Sent {
 			p.Direction = Outbound

@@ -195,7 +195,8 @@ func (d *Decoder) fpdu(c *connection, side int, p *Packet) int {
 // plausible reports whether a header can be one: versions and reserved bits are right, and the opcode fits the kind
 // of segment.
 func plausible(h *iwarp.Header) bool {
-	return h.DDP == iwarp.DDPVersion && h.RDMAP <= iwarp.RDMAPVersion && h.Opcode.Valid() && h.Opcode.Tagged() == h.Tagged
+	return h.DDP == iwarp.DDPVersion && h.RDMAP <= iwarp.RDMAPVersion && h.Opcode.Valid() &&
+		h.Opcode.Tagged() == h.Tagged
 }
 
 // unmark returns the ULPDU of the FPDU at the front of a half's buffer, without markers, and the FPDU's length with
@@ -286,7 +287,8 @@ func begins(b []byte) bool {
 	length := int(binary.BigEndian.Uint16(b))
 	n := iwarp.FPDULen(length)
 	var h iwarp.Header
-	if length == 0 || len(b) < n || !h.Decode(b[iwarp.LengthLen:][:length]) || !plausible(&h) || h.RDMAP != iwarp.RDMAPVersion || h.Reserved != 0 {
+	if length == 0 || len(b) < n || !h.Decode(b[iwarp.LengthLen:][:length]) || !plausible(&h) ||
+		h.RDMAP != iwarp.RDMAPVersion || h.Reserved != 0 {
 		return false
 	}
 	sum := iwarp.GetCRC(b[n-iwarp.CRCLen:])

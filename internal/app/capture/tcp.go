@@ -137,7 +137,8 @@ func (d *Decoder) syn(c *connection, side int, seq uint32, flags byte, p *Packet
 		d.tcps.release(&c.halves[1-side])
 		*c = connection{number: -1, dialer: 1 - side}
 	}
-	c.halves[side] = half{started: true, direction: p.Direction, base: seq + 1, next: seq + 1, mode: frameMode, markers: markers}
+	c.halves[side] = half{started: true, direction: p.Direction, base: seq + 1, next: seq + 1, mode: frameMode,
+		markers: markers}
 }
 
 // finish reports the end of a connection if it carries iWARP.

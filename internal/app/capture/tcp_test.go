@@ -29,7 +29,8 @@ func newStream(n int, markers bool) *stream {
 	var fpdus []byte
 	for i := range n {
 		body := bytes.Repeat([]byte{byte(i)}, 1+i*37%1400)
-		h := iwarp.Header{Last: true, DDP: iwarp.DDPVersion, RDMAP: iwarp.RDMAPVersion, Opcode: iwarp.OpSend, MSN: uint32(i + 1)}
+		h := iwarp.Header{Last: true, DDP: iwarp.DDPVersion, RDMAP: iwarp.RDMAPVersion, Opcode: iwarp.OpSend,
+			MSN: uint32(i + 1)}
 		ulpdu := append(h.Append(nil), body...)
 		s.cuts = append(s.cuts, len(s.bytes)+len(fpdus))
 		fpdus = appendFPDU(fpdus, ulpdu, markers)
@@ -78,7 +79,8 @@ const isn = 0xffff_f000 // sequence numbers wrap within the stream
 
 // play decodes a stream of the given segments, each in a frame, between a SYN and a FIN, and returns what was read.
 // acked are acknowledgements of the peer, which come after the segment with their index.
-func play(t *testing.T, s *stream, segments []segment, markers bool, acked map[int]int) (sends []string, kinds map[ItemKind]int) {
+func play(t *testing.T, s *stream, segments []segment, markers bool, acked map[int]int) (sends []string,
+	kinds map[ItemKind]int) {
 	t.Helper()
 	d, kinds := NewDecoder(), make(map[ItemKind]int)
 	frame := func(back bool, seq, ack uint32, flags byte, data []byte, missing int) {
@@ -93,15 +95,16 @@ func play(t *testing.T, s *stream, segments []segment, markers bool, acked map[i
 		b = binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(b, seq), ack)
 		b = append(b, 5<<4, flags, 0xff, 0xff, 0, 0, 0, 0)
 		b = append(b, data...)
-		d.Decode(&Frame{Num: d.Counts.Frames + 1, At: at, Link: LinkRaw, Data: b, Length: len(b) + missing}, func(p *Packet) {
-			kinds[p.Stream.Kind]++
-			if p.BadCRC {
-				t.Errorf("frame %d: the CRC is wrong", p.Frame)
-			}
-			if p.Stream.Kind == Segment {
-				sends = append(sends, fmt.Sprintf("send %d of %d bytes", p.Stream.Header.MSN, len(p.Stream.Body)))
-			}
-		})
+		d.Decode(&Frame{Num: d.Counts.Frames + 1, At: at, Link: LinkRaw, Data: b, Length: len(b) + missing},
+			func(p *Packet) {
+				kinds[p.Stream.Kind]++
+				if p.BadCRC {
+					t.Errorf("frame %d: the CRC is wrong", p.Frame)
+				}
+				if p.Stream.Kind == Segment {
+					sends = append(sends, fmt.Sprintf("send %d of %d bytes", p.Stream.Header.MSN, len(p.Stream.Body)))
+				}
+			})
 	}
 	frame(false, isn-1, 0, tcpSYN, nil, 0)
 	frame(true, 99, isn, tcpSYN|tcpACK, nil, 0)
@@ -158,7 +161,8 @@ func TestStreams(t *testing.T) {
 		if !slices.Equal(got, s.want) {
 			t.Fatalf("seed %d: %d sends, want %d: %v", seed, len(got), len(s.want), kinds)
 		}
-		if kinds[TCPHole]+kinds[MalformedStream] > 0 || kinds[TCPRetransmit] < repeated || kinds[TCPOpen] != 1 || kinds[TCPEnd] != 1 {
+		if kinds[TCPHole]+kinds[MalformedStream] > 0 || kinds[TCPRetransmit] < repeated || kinds[TCPOpen] != 1 ||
+			kinds[TCPEnd] != 1 {
 			t.Fatalf("seed %d: %v, %d repeated", seed, kinds, repeated)
 		}
 	}
@@ -226,7 +230,8 @@ func TestBegunLater(t *testing.T) {
 // TestOtherTCP: what is not iWARP is passed over.
 func TestOtherTCP(t *testing.T) {
 	s := &stream{bytes: bytes.Repeat([]byte("GET / HTTP/1.1\r\n"), 1000)}
-	if got, kinds := play(t, s, segments(rand.New(rand.NewPCG(1, 1)), 0, len(s.bytes), 1400), false, nil); len(got) != 0 || len(kinds) != 0 {
+	if got, kinds := play(t, s, segments(rand.New(rand.NewPCG(1, 1)), 0, len(s.bytes), 1400), false,
+		nil); len(got) != 0 || len(kinds) != 0 {
 		t.Errorf("%q, %v", got, kinds)
 	}
 }
@@ -309,7 +314,8 @@ func FuzzStream(f *testing.F) {
 		for _, c := range d.tcps.all {
 			for i := range c.halves {
 				held += cap(c.halves[i].buf) + c.halves[i].aheadBytes + aheadOverhead*len(c.halves[i].ahead)
-				if h := &c.halves[i]; len(h.buf) > maxFPDU+maxFrame || h.aheadBytes > maxAhead+maxFrame || h.aheadBytes < 0 {
+				if h := &c.halves[i]; len(h.buf) > maxFPDU+maxFrame || h.aheadBytes > maxAhead+maxFrame ||
+					h.aheadBytes < 0 {
 					t.Errorf("%d bytes, and %d ahead", len(h.buf), h.aheadBytes)
 				}
 			}

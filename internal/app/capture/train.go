@@ -43,19 +43,22 @@ func segment1(t []byte, fits func([]byte) bool) int {
 	const least = ib.BTHLen + ib.ICRCLen
 	for n := least; n+least <= len(t); n += 4 {
 		next := t[n:]
-		if binary.BigEndian.Uint16(next[2:]) == binary.BigEndian.Uint16(t[2:]) && next[1]&15 == 0 && ib.Opcode(next[0]).Info().Valid && fits(t[:n]) {
+		if binary.BigEndian.Uint16(next[2:]) == binary.BigEndian.Uint16(t[2:]) && next[1]&15 == 0 &&
+			ib.Opcode(next[0]).Info().Valid && fits(t[:n]) {
 			return n
 		}
 	}
 	return len(t)
 }
 
-// cutTrain reports whether what was captured of n bytes is the beginning of more than one packet, as their length tells.
+// cutTrain reports whether what was captured of n bytes is the beginning of more than one packet, as their length
+// tells.
 func cutTrain(t []byte, n int) bool {
 	if len(t) < ib.BTHLen {
 		return false
 	}
 	info := ib.Opcode(t[0]).Info()
 	payload := n - info.HeaderLen - ib.ICRCLen
-	return payload > ib.MaxMTU+3 || info.Payload == ib.PayloadMTU && payload&(payload-1) != 0 || info.Payload == ib.PayloadNone && payload > 0
+	return payload > ib.MaxMTU+3 || info.Payload == ib.PayloadMTU && payload&(payload-1) != 0 ||
+		info.Payload == ib.PayloadNone && payload > 0
 }

@@ -22,9 +22,11 @@ type Create func(i int, id *cm.ID) error
 
 // Dial makes n connections to the listener of a peer that calls [Accept]. depth is how many READs and atomics are in
 // flight each way. If one fails, the others are closed.
-func Dial(ctx context.Context, dev *verbs.Device, to netip.AddrPort, n int, depth uint8, create Create) (conns []*cm.Conn, err error) {
+func Dial(ctx context.Context, dev *verbs.Device, to netip.AddrPort, n int, depth uint8,
+	create Create) (conns []*cm.Conn, err error) {
 	for i := range n {
-		c, err := cm.Dial(ctx, dev, to.String(), cm.WithReads(depth, depth), cm.WithPrivateData(binary.BigEndian.AppendUint32(nil, uint32(i))),
+		c, err := cm.Dial(ctx, dev, to.String(), cm.WithReads(depth, depth),
+			cm.WithPrivateData(binary.BigEndian.AppendUint32(nil, uint32(i))),
 			cm.WithSetup(func(id *cm.ID, _ *cm.ConnParam) error { return create(i, id) }))
 		if err != nil {
 			closeAll(conns)
@@ -52,7 +54,8 @@ func Accept(ctx context.Context, l *cm.Listener, n int, depth uint8, create Crea
 			r.Reject(nil)
 			continue
 		}
-		conns[i], err = r.Accept(ctx, cm.WithReads(depth, depth), cm.WithSetup(func(id *cm.ID, _ *cm.ConnParam) error { return create(i, id) }))
+		conns[i], err = r.Accept(ctx, cm.WithReads(depth, depth),
+			cm.WithSetup(func(id *cm.ID, _ *cm.ConnParam) error { return create(i, id) }))
 		if err != nil {
 			closeAll(conns)
 			return nil, err

@@ -96,7 +96,8 @@ func TestOrder(t *testing.T) {
 			t.Fatal(err)
 		}
 		var wc [1]verbs.WC
-		if _, err := server.cq.Wait(ctx, wc[:]); err != nil || wc[0].Status != verbs.StatusSuccess || wc[0].ID != uint64(i) {
+		if _, err := server.cq.Wait(ctx, wc[:]); err != nil || wc[0].Status != verbs.StatusSuccess ||
+			wc[0].ID != uint64(i) {
 			t.Fatalf("of connection %d: %+v, %v", i, wc[0], err)
 		}
 	}

@@ -70,8 +70,9 @@ func (b *browser) access(name string) (all []axNode) {
 // checkAccess checks that whatever can be used or looked at has a name.
 func checkAccess(t *testing.T, where string, all []axNode, want map[string]int) {
 	t.Helper()
-	named := []string{"button", "link", "combobox", "searchbox", "textbox", "table", "image", "img", "dialog", "region", "alertdialog", "row", "columnheader",
-		"rowheader", "listitem", "DisclosureTriangle", "SvgRoot", "group", "option"}
+	named := []string{"button", "link", "combobox", "searchbox", "textbox", "table", "image", "img", "dialog", "region",
+		"alertdialog", "row", "columnheader", "rowheader", "listitem", "DisclosureTriangle", "SvgRoot", "group",
+		"option"}
 	count := map[string]int{}
 	for i := range all {
 		n := &all[i]
@@ -83,7 +84,8 @@ func checkAccess(t *testing.T, where string, all []axNode, want map[string]int) 
 			return p.Name == "focusable" && p.Value.Value == true
 		})
 		count[role]++
-		if n.name() == "" && (focusable && role != "RootWebArea" || slices.Contains(named, role) && role != "row" && role != "listitem") {
+		if n.name() == "" && (focusable && role != "RootWebArea" ||
+			slices.Contains(named, role) && role != "row" && role != "listitem") {
 			t.Errorf("%s: a %s has no name", where, role)
 		}
 	}
@@ -102,7 +104,8 @@ func TestPageAccess(t *testing.T) {
 	list := crowd()
 	d := &list[0].State.Devices[0]
 	d.Ports[0].State = verbs.PortDown
-	d.Conns = []driver.ConnInfo{{State: "failed", Failed: "verbs: connect: no answer in time: 192.0.2.9:7471 does not answer"}}
+	d.Conns = []driver.ConnInfo{{State: "failed",
+		Failed: "verbs: connect: no answer in time: 192.0.2.9:7471 does not answer"}}
 	for _, op := range []verbs.WCOp{verbs.WCSend, verbs.WCWrite} {
 		h := verbs.Latency{Op: op}
 		for i := range 1000 {
@@ -122,7 +125,8 @@ func TestPageAccess(t *testing.T) {
 		b.await("document.querySelector('#map .map-line.failed')")
 		b.eval("scrollTo(0, 0)")
 		b.picture(fmt.Sprintf("access-%d", width))
-		want := map[string]int{"table": 1, "rowheader": 2, "row": 23, "cell": 21 * 10, "image": 4, "searchbox": 1, "combobox": 2, "alert": 0, "banner": 1, "main": 1}
+		want := map[string]int{"table": 1, "rowheader": 2, "row": 23, "cell": 21 * 10, "image": 4, "searchbox": 1,
+			"combobox": 2, "alert": 0, "banner": 1, "main": 1}
 		if width == 1400 {
 			want["columnheader"] = len("QTSPSRMRWISL")
 		}
@@ -130,7 +134,8 @@ func TestPageAccess(t *testing.T) {
 		b.await("/^Completion latency, SEND, 1,000 samples. median ≤ [0-9]+ µs/.test(document.querySelector('#graphs .histogram svg').ariaLabel)")
 
 		// Errors of the device, of the connection, and on the map.
-		for _, from := range []string{"'#list .why'", "'#list .why:nth-child(2)'", "'#list .why:nth-child(3)'", "'#map .map-line.failed'"} {
+		for _, from := range []string{"'#list .why'", "'#list .why:nth-child(2)'", "'#list .why:nth-child(3)'",
+			"'#map .map-line.failed'"} {
 			b.eval("document.querySelector(" + from + ").focus()")
 			b.press("Enter")
 			b.await("document.querySelector('#why').open && document.querySelector('#why-text').innerText.includes('The usual causes')")
@@ -147,7 +152,8 @@ func TestPageAccess(t *testing.T) {
 		b.await("document.querySelector('#ladder-ends').innerText.includes('no answer to PSN 77 of 0.0.0.5 after retry 1 of 5')")
 		b.eval("document.querySelector('#ladder-title').scrollIntoView()")
 		b.picture(fmt.Sprintf("access-ladder-%d", width))
-		checkAccess(t, "details", b.access(fmt.Sprintf("access-detail-%d", width)), map[string]int{"dialog": 1, "heading": 3, "image": 4, "listitem": 2})
+		checkAccess(t, "details", b.access(fmt.Sprintf("access-detail-%d", width)),
+			map[string]int{"dialog": 1, "heading": 3, "image": 4, "listitem": 2})
 		b.press("Escape")
 		b.await("!document.querySelector('#detail').open")
 	}

@@ -52,8 +52,9 @@ func startBrowser(t *testing.T) *browser {
 	if err != nil {
 		t.Fatal(err)
 	}
-	args := []string{"--headless=new", "--remote-debugging-pipe", "--user-data-dir=" + t.TempDir(), "--no-first-run", "--disable-gpu", "--disable-dev-shm-usage",
-		"--disable-background-networking", "--disable-component-update", "--disable-sync",
+	args := []string{"--headless=new", "--remote-debugging-pipe", "--user-data-dir=" + t.TempDir(), "--no-first-run",
+		"--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking", "--disable-component-update",
+		"--disable-sync",
 		"--no-sandbox"} // root cannot have one, nor who may not make namespaces; it opens pages of this test only
 	ctx, cancel := context.WithCancel(context.Background())
 	cmd := exec.CommandContext(ctx, path, args...)
@@ -120,7 +121,8 @@ func (b *browser) do(method string, params, result any) {
 			break
 		}
 		switch {
-		case m.Method == "Runtime.exceptionThrown", m.Method == "Log.entryAdded" && !bytes.Contains(line, []byte(`"source":"network"`)):
+		case m.Method == "Runtime.exceptionThrown",
+			m.Method == "Log.entryAdded" && !bytes.Contains(line, []byte(`"source":"network"`)):
 			b.errors = append(b.errors, string(line))
 		case m.ID == b.id && m.Error != nil:
 			err = errors.New(string(m.Error))
@@ -153,9 +155,11 @@ func (b *browser) eval(expression string) any {
 // await waits until an expression is true.
 func (b *browser) await(expression string) {
 	b.t.Helper()
-	for end := time.Now().Add(browserTime); b.eval("Boolean("+expression+")") != true; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(browserTime); b.eval("Boolean("+expression+
+		")") != true; time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
-			b.t.Fatalf("it does not come to be: %s\n%v\n%s", expression, b.eval("document.body.innerText"), strings.Join(b.errors, "\n"))
+			b.t.Fatalf("it does not come to be: %s\n%v\n%s", expression, b.eval("document.body.innerText"),
+				strings.Join(b.errors, "\n"))
 		}
 	}
 }
@@ -171,8 +175,10 @@ func (b *browser) open(url string, width, height int, scheme string) {
 
 func (b *browser) size(width, height int, scheme string) {
 	b.t.Helper()
-	b.do("Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false}, nil)
-	b.do("Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{{"name": "prefers-color-scheme", "value": scheme}}}, nil)
+	b.do("Emulation.setDeviceMetricsOverride",
+		map[string]any{"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false}, nil)
+	b.do("Emulation.setEmulatedMedia",
+		map[string]any{"features": []map[string]string{{"name": "prefers-color-scheme", "value": scheme}}}, nil)
 }
 
 // press presses a key.
@@ -184,7 +190,8 @@ func (b *browser) press(key string) {
 		down["text"] = "\r"
 	}
 	b.do("Input.dispatchKeyEvent", down, nil)
-	b.do("Input.dispatchKeyEvent", map[string]any{"type": "keyUp", "key": key, "code": key, "windowsVirtualKeyCode": codes[key]}, nil)
+	b.do("Input.dispatchKeyEvent", map[string]any{"type": "keyUp", "key": key, "code": key,
+		"windowsVirtualKeyCode": codes[key]}, nil)
 }
 
 // picture writes what is to be seen into the folder that DASH_PICTURES names, to be looked at.
@@ -216,7 +223,8 @@ func TestPictures(t *testing.T) {
 		name          string
 		width, height int
 		scheme        string
-	}{{"wide-light", 1600, 1000, "light"}, {"wide-dark", 1600, 1000, "dark"}, {"narrow", 360, 740, "light"}, {"narrowest", 320, 640, "dark"}} {
+	}{{"wide-light", 1600, 1000, "light"}, {"wide-dark", 1600, 1000, "dark"}, {"narrow", 360, 740, "light"},
+		{"narrowest", 320, 640, "dark"}} {
 		b.open(url, c.width, c.height, c.scheme)
 		b.await("document.querySelectorAll('#list .open').length > 0")
 		time.Sleep(2 * time.Second)

@@ -23,8 +23,9 @@ func FuzzRequest(f *testing.F) {
 	f.Fuzz(func(t *testing.T, method, path, query, body string) {
 		s := newServer(&world{list: []statsocket.Process{processOf(1, 2)}})
 		defer s.ladders.close()
-		r := &http.Request{Method: method, URL: &url.URL{Path: path, RawQuery: query}, Host: "127.0.0.1", Header: http.Header{"Authorization": {"Bearer " + s.Key()}},
-			Body: http.NoBody}
+		r := &http.Request{Method: method, URL: &url.URL{Path: path, RawQuery: query}, Host: "127.0.0.1",
+			Header: http.Header{"Authorization": {"Bearer " + s.Key()}},
+			Body:   http.NoBody}
 		if body != "" {
 			r = httptest.NewRequest(http.MethodPost, "http://127.0.0.1/", strings.NewReader(body))
 			r.URL.Path, r.URL.RawQuery, r.Host = path, query, "127.0.0.1"

@@ -102,7 +102,8 @@ func (l *ladders) get(ctx context.Context, of qpKey) (*watched, error) {
 		return w, nil
 	}
 	if l.ended || len(l.open) >= maxLadders {
-		return nil, fmt.Errorf("the packets of %d queue pairs are watched, which is the most: close another ladder first", maxLadders)
+		return nil, fmt.Errorf(
+			"the packets of %d queue pairs are watched, which is the most: close another ladder first", maxLadders)
 	}
 	conn, err := l.watch(ctx, of)
 	if err != nil {
@@ -154,7 +155,8 @@ func draw(p *observe.Packets, of qpKey, width int) (*Ladder, error) {
 	if len(p.Packets) == 0 {
 		return out, nil
 	}
-	s, err := ladder.Take(func(to func(*capture.Packet)) (capture.Counts, error) { return capture.FromProcess(p, to) }, of.limits(p)...)
+	s, err := ladder.Take(func(to func(*capture.Packet)) (capture.Counts, error) { return capture.FromProcess(p, to) },
+		of.limits(p)...)
 	if err != nil {
 		return nil, err
 	}
@@ -203,5 +205,6 @@ func (k *qpKey) limits(p *observe.Packets) []ladder.Limits {
 	if k.retries == 0 && k.rnrRetries == 0 || i < 0 { // its process does not say, or it has sent nothing
 		return nil
 	}
-	return []ladder.Limits{{From: capture.SenderOf(p, i), To: ib.QPN(k.peer), Retries: k.retries, RNRRetries: k.rnrRetries}}
+	return []ladder.Limits{{From: capture.SenderOf(p, i), To: ib.QPN(k.peer), Retries: k.retries,
+		RNRRetries: k.rnrRetries}}
 }

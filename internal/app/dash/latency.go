@@ -51,7 +51,9 @@ func latencyOf(devices []*live.Device) Latency {
 	}
 	for op := range sums {
 		if h := &sums[op]; h.Count > 0 {
-			out.Operations = append(out.Operations, OperationLatency{verbs.WCOp(op).String(), h.Count, int64(uint64(max(h.Sum, 0)) / h.Count), append([]uint64(nil), h.Buckets[:]...)})
+			out.Operations = append(out.Operations,
+				OperationLatency{verbs.WCOp(op).String(), h.Count, int64(uint64(max(h.Sum, 0)) / h.Count),
+					append([]uint64(nil), h.Buckets[:]...)})
 		}
 	}
 	for b := range metric.Buckets - 1 {

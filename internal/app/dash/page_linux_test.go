@@ -85,7 +85,8 @@ func TestPage(t *testing.T) {
 	}
 	b.press("Tab")
 	focus := "document.activeElement.innerText"
-	for _, c := range []struct{ key, want string }{{"", "100"}, {"ArrowDown", "101"}, {"ArrowDown", "102"}, {"ArrowDown", "102"}, {"Home", "100"}, {"End", "102"}} {
+	for _, c := range []struct{ key, want string }{{"", "100"}, {"ArrowDown", "101"}, {"ArrowDown", "102"},
+		{"ArrowDown", "102"}, {"Home", "100"}, {"End", "102"}} {
 		if c.key != "" {
 			b.press(c.key)
 		}
@@ -176,7 +177,8 @@ func TestPageGraphs(t *testing.T) {
 	}
 	const graph = "document.querySelector('#graphs svg')"
 	show("[150000, 3000, 2000, 1000, 0]", "[1000, 1000, 1000, 1000, 1000]", "[1e9, 80, 0, 0, 90]")
-	if text := fmt.Sprint(b.eval(graph + ".textContent")); !strings.Contains(text, "100 B/s") || strings.Contains(text, "GB") || strings.Contains(text, "watched") {
+	if text := fmt.Sprint(b.eval(graph + ".textContent")); !strings.Contains(text, "100 B/s") ||
+		strings.Contains(text, "GB") || strings.Contains(text, "watched") {
 		t.Error(text)
 	}
 	if label := fmt.Sprint(b.eval(graph + ".getAttribute('aria-label')")); !strings.Contains(label, "Highest: 90 B/s") {
@@ -189,7 +191,8 @@ func TestPageGraphs(t *testing.T) {
 	if text := fmt.Sprint(b.eval(graph + ".textContent")); !strings.Contains(text, "not watched") {
 		t.Error(text)
 	}
-	if n := b.eval(graph + ".querySelectorAll('.unwatched').length + 10 * " + graph + ".querySelectorAll('line.mean.sent').length"); n != 11.0 {
+	if n := b.eval(graph + ".querySelectorAll('.unwatched').length + 10 * " + graph +
+		".querySelectorAll('line.mean.sent').length"); n != 11.0 {
 		t.Errorf("grounds and means: %v", n)
 	}
 	b.picture("graphs")
@@ -217,10 +220,12 @@ func TestPageWords(t *testing.T) {
 	}
 	b.eval("document.querySelector('#list .open').click()")
 	b.await("document.querySelector('#ladder').shadowRoot.querySelector('svg')")
-	if causes := fmt.Sprint(b.eval("document.querySelector('#causes').innerText")); !strings.Contains(causes, "3 loss") {
+	if causes := fmt.Sprint(b.eval("document.querySelector('#causes').innerText")); !strings.Contains(causes,
+		"3 loss") {
 		t.Error(causes)
 	}
-	if facts := fmt.Sprint(b.eval("document.querySelector('#facts').innerText")); !strings.Contains(facts, "198.0.0.7") || strings.Contains(facts, "QP 0") {
+	if facts := fmt.Sprint(b.eval("document.querySelector('#facts').innerText")); !strings.Contains(facts,
+		"198.0.0.7") || strings.Contains(facts, "QP 0") {
 		t.Error(facts)
 	}
 	w.set(func() { w.packets = &observe.Packets{Wire: observe.RoCEv2} }) // it is watched again, after a pause
@@ -239,10 +244,13 @@ func TestPageNumbers(t *testing.T) {
 	b := startBrowser(t)
 	_, url, _ := serveAt(t, &world{}, "127.0.0.1:0", "")
 	b.open(url, 1280, 800, "light")
-	values := []float64{0, 0.001, 0.004, 0.005, 0.25, 0.999, 1, 1.5, 9.994, 9.996, 12.34, 99.94, 99.96, 100.4, 999, 1000, 1024, 9994, 9996, 9999, 9999.4, 9999.6, 10_000,
-		12_345, 99_949, 99_951, 999_499, 999_501, 1e6, 999_600_000, 1e9, 1.2e9, 59.94e9, 59.96e9, 125.4e9, 1234e9, 3599e9, 3599.6e9, 7500e9, 1e15, 18.4e18, -1, -0.001, -12_345, -2e9}
+	values := []float64{0, 0.001, 0.004, 0.005, 0.25, 0.999, 1, 1.5, 9.994, 9.996, 12.34, 99.94, 99.96, 100.4, 999,
+		1000, 1024, 9994, 9996, 9999, 9999.4, 9999.6, 10_000,
+		12_345, 99_949, 99_951, 999_499, 999_501, 1e6, 999_600_000, 1e9, 1.2e9, 59.94e9, 59.96e9, 125.4e9, 1234e9,
+		3599e9, 3599.6e9, 7500e9, 1e15, 18.4e18, -1, -0.001, -12_345, -2e9}
 	for _, v := range values {
-		for f, want := range map[string]string{"count": units.Short(v), "bytes": units.Bytes(v), "rate": units.Rate(v), "perSecond": units.PerSecond(v), "time": units.Seconds(v / 1e9)} {
+		for f, want := range map[string]string{"count": units.Short(v), "bytes": units.Bytes(v), "rate": units.Rate(v),
+			"perSecond": units.PerSecond(v), "time": units.Seconds(v / 1e9)} {
 			if f == "time" && math.Abs(v) >= 1e15 {
 				continue
 			}
@@ -251,7 +259,8 @@ func TestPageNumbers(t *testing.T) {
 			}
 		}
 	}
-	for f, want := range map[string]string{"count": units.Short(math.NaN()), "rate": units.Rate(math.NaN()), "perSecond": units.PerSecond(math.NaN()), "time": units.Seconds(math.NaN())} {
+	for f, want := range map[string]string{"count": units.Short(math.NaN()), "rate": units.Rate(math.NaN()),
+		"perSecond": units.PerSecond(math.NaN()), "time": units.Seconds(math.NaN())} {
 		for _, v := range []string{"NaN", "Infinity", "-Infinity"} {
 			if got := b.eval(fmt.Sprintf("format.%s(%s)", f, v)); got != want {
 				t.Errorf("%s of %s is %q in the page, and %q elsewhere", f, v, got, want)
@@ -287,7 +296,8 @@ func TestPageWidths(t *testing.T) {
 	p.State.Devices[0].Name = "roce:fe80::1234:5678:9abc:def0%enp129s0f0np0"
 	for i := range p.State.Devices[0].QPs {
 		q := &p.State.Devices[0].QPs[i]
-		q.DestGID = verbs.GID{0x20, 1, 0xd, 0xb8, 0x12, 0x34, 0x56, 0x78, 0x9a, 0xbc, 0xde, 0xf0, 0x12, 0x34, 0x56, 0x78}
+		q.DestGID = verbs.GID{0x20, 1, 0xd, 0xb8, 0x12, 0x34, 0x56, 0x78, 0x9a, 0xbc, 0xde, 0xf0, 0x12, 0x34, 0x56,
+			0x78}
 		q.DestQPN, q.SentBytes, q.Retransmitted = 1<<24-2, 1<<60, 123456789
 	}
 	_, url, _ := serveAt(t, &world{list: []statsocket.Process{p}, packets: packets()}, "127.0.0.1:0", "")
@@ -310,7 +320,8 @@ func TestPageWidths(t *testing.T) {
 		b.eval("document.querySelector('#list .open').click()")
 		b.await("document.querySelector('#ladder').shadowRoot.querySelector('svg')")
 		if b.eval("document.querySelector('#detail').scrollWidth <= document.querySelector('#detail').clientWidth") != true {
-			t.Errorf("%d pixels: the details are %v wide", width, b.eval("document.querySelector('#detail').scrollWidth"))
+			t.Errorf("%d pixels: the details are %v wide", width,
+				b.eval("document.querySelector('#detail').scrollWidth"))
 		}
 		if cut := b.eval("[...document.querySelectorAll('#list th, #list td, #facts dd, #tiles dd, .group-head > *')].filter(e => e.scrollWidth > e.clientWidth + 1).map(e => e.innerText).join('; ')"); cut != "" {
 			t.Errorf("%d pixels: cut off: %v", width, cut)

@@ -64,7 +64,8 @@ func New(at net.Addr, o Options) *Server {
 	var b [16]byte
 	crand.Read(b[:])
 	a, ok := at.(*net.TCPAddr)
-	return &Server{key: hex.EncodeToString(b[:]), options: o, loopback: ok && a.IP.IsLoopback(), source: newSource(statsocket.Read), ladders: newLadders(watchProcess)}
+	return &Server{key: hex.EncodeToString(b[:]), options: o, loopback: ok && a.IP.IsLoopback(),
+		source: newSource(statsocket.Read), ladders: newLadders(watchProcess)}
 }
 
 // Key is the key that has to be behind the number sign of the URL.
@@ -72,8 +73,9 @@ func (s *Server) Key() string { return s.key }
 
 // Serve answers requests until ctx ends, which is no error.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
-	h := &http.Server{Handler: s, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second,
-		IdleTimeout: 30 * time.Second, MaxHeaderBytes: 16 << 10, ConnContext: withConn}
+	h := &http.Server{Handler: s, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
+		WriteTimeout: 30 * time.Second,
+		IdleTimeout:  30 * time.Second, MaxHeaderBytes: 16 << 10, ConnContext: withConn}
 	stop := context.AfterFunc(ctx, func() { h.Close() })
 	defer stop()
 	defer s.ladders.close()
@@ -93,7 +95,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Cache-Control", "no-store")
 	if !s.isOwn(r.Host) {
-		refuse(w, http.StatusMisdirectedRequest, "this server is not called "+strconv.QuoteToASCII(r.Host)+": open the URL that ramjet dash printed, or name the host with --listen")
+		refuse(w, http.StatusMisdirectedRequest,
+			"this server is not called "+strconv.QuoteToASCII(r.Host)+
+				": open the URL that ramjet dash printed, or name the host with --listen")
 		return
 	}
 	if f, ok := files[r.URL.Path]; ok {
@@ -127,7 +131,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.Set("Allow", method)
 		refuse(w, http.StatusMethodNotAllowed, method+" only")
 	case !welcome(r):
-		refuse(w, http.StatusServiceUnavailable, fmt.Sprintf("%d connections are open that have shown the key: close a page", maxConns))
+		refuse(w, http.StatusServiceUnavailable,
+			fmt.Sprintf("%d connections are open that have shown the key: close a page", maxConns))
 	default:
 		answer(w, r)
 	}

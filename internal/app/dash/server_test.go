@@ -105,14 +105,17 @@ func (w *world) watchers() int {
 
 // processOf returns a process with a device and so many queue pairs.
 func processOf(pid, qps int) statsocket.Process {
-	d := observe.Device{Name: fmt.Sprintf("roce:192.0.2.%d", pid), Kind: "roce", Ports: []observe.Port{{Num: 1, State: verbs.PortActive, NetDev: "eth0", ActiveMTU: 4096}}}
+	d := observe.Device{Name: fmt.Sprintf("roce:192.0.2.%d", pid), Kind: "roce",
+		Ports: []observe.Port{{Num: 1, State: verbs.PortActive, NetDev: "eth0", ActiveMTU: 4096}}}
 	for n := range qps {
 		q := driver.QPInfo{PD: 1, SendCQ: 1, RecvCQ: 1}
-		q.QPStats = verbs.QPStats{QPN: verbs.QPN(100 + n), Type: verbs.RC, State: verbs.StateRTS, RTT: 40 * time.Microsecond, Window: 1 << 20, DestQPN: 7}
+		q.QPStats = verbs.QPStats{QPN: verbs.QPN(100 + n), Type: verbs.RC, State: verbs.StateRTS,
+			RTT: 40 * time.Microsecond, Window: 1 << 20, DestQPN: 7}
 		q.DestGID[10], q.DestGID[11], q.DestGID[12], q.DestGID[15] = 255, 255, 198, 7
 		d.QPs = append(d.QPs, q)
 	}
-	return statsocket.Process{PID: pid, Instance: uint64(pid), Command: "kv", State: &observe.Process{PID: pid, Devices: []observe.Device{d}}}
+	return statsocket.Process{PID: pid, Instance: uint64(pid), Command: "kv",
+		State: &observe.Process{PID: pid, Devices: []observe.Device{d}}}
 }
 
 func newServer(w *world) *Server {
@@ -213,7 +216,8 @@ func TestRefused(t *testing.T) {
 		if r.Code != c.want {
 			t.Errorf("%s %s %v: %d %s, want %d", c.method, c.path, c.header, r.Code, r.Body, c.want)
 		}
-		if r.Header().Get("Content-Security-Policy") != policy || r.Header().Get("X-Content-Type-Options") != "nosniff" {
+		if r.Header().Get("Content-Security-Policy") != policy ||
+			r.Header().Get("X-Content-Type-Options") != "nosniff" {
 			t.Errorf("%s %s: %v", c.method, c.path, r.Header())
 		}
 	}
@@ -236,7 +240,8 @@ func TestRefused(t *testing.T) {
 // Beyond loopback the server is asked for by its addresses, and by the name that it was given.
 func TestNames(t *testing.T) {
 	s := New(&net.TCPAddr{IP: net.IPv4zero, Port: 80}, Options{Name: "host.example"})
-	for host, want := range map[string]bool{"192.0.2.1": true, "[2001:db8::1]:80": true, "Host.Example:80": true, "localhost": true, "other.example": false, "": false} {
+	for host, want := range map[string]bool{"192.0.2.1": true, "[2001:db8::1]:80": true, "Host.Example:80": true,
+		"localhost": true, "other.example": false, "": false} {
 		if s.isOwn(host) != want {
 			t.Errorf("%q: %v", host, !want)
 		}
@@ -247,7 +252,8 @@ func TestNames(t *testing.T) {
 func TestState(t *testing.T) {
 	faulty := processOf(5, 2)
 	faulty.State.Devices[0].Injected = []faults.Count{{Kind: "loss", Struck: 3}, {QPN: 100, Kind: "loss", Struck: 3}}
-	w := &world{list: []statsocket.Process{faulty, {PID: 6, Instance: 6, Command: "stuck", Err: errors.New("it is stopped")}}}
+	w := &world{list: []statsocket.Process{faulty,
+		{PID: 6, Instance: 6, Command: "stuck", Err: errors.New("it is stopped")}}}
 	s := newServer(w)
 	for range 20 {
 		stateOf(t, s, "")
@@ -261,16 +267,19 @@ func TestState(t *testing.T) {
 		t.Errorf("%d reads", w.reads)
 	}
 	d := st.Processes[0].Devices[0]
-	if q := d.QPs[0]; st.Version != "v1" || st.Objects.QPs != 2 || q.Rates.SentMessages <= 0 || q.Peer != "198.0.0.7" || q.State != "RTS" || q.RTTNS != 40_000 {
+	if q := d.QPs[0]; st.Version != "v1" || st.Objects.QPs != 2 || q.Rates.SentMessages <= 0 || q.Peer != "198.0.0.7" ||
+		q.State != "RTS" || q.RTTNS != 40_000 {
 		t.Errorf("%+v", st)
 	}
 	if d.Injected != "3 loss" || d.QPs[0].Injected != "3 loss" || d.QPs[1].Injected != "" {
 		t.Errorf("injected faults are %q, of queue pairs %q and %q", d.Injected, d.QPs[0].Injected, d.QPs[1].Injected)
 	}
-	if st.Processes[1].Error != "it is stopped" || st.Scope.Kind != "all" || len(st.Scope.Series.SentBytes) == 0 || st.Scope.Counts.Timeouts == 0 {
+	if st.Processes[1].Error != "it is stopped" || st.Scope.Kind != "all" || len(st.Scope.Series.SentBytes) == 0 ||
+		st.Scope.Counts.Timeouts == 0 {
 		t.Errorf("%+v", st)
 	}
-	if sc := stateOf(t, s, fmt.Sprintf("?scope=%d", d.QPs[1].ID)).Scope; sc.Kind != "qp" || sc.QP == nil || sc.QP.QPN != 101 || len(sc.Series.AgoMS) == 0 {
+	if sc := stateOf(t, s, fmt.Sprintf("?scope=%d", d.QPs[1].ID)).Scope; sc.Kind != "qp" || sc.QP == nil ||
+		sc.QP.QPN != 101 || len(sc.Series.AgoMS) == 0 {
 		t.Errorf("%+v", sc)
 	}
 	if sc := stateOf(t, s, fmt.Sprintf("?scope=%d", d.ID)).Scope; sc.Kind != "device" || sc.Label != d.Name {
@@ -305,8 +314,10 @@ func TestStateBounds(t *testing.T) {
 			}
 		}
 	}
-	if len(st.Processes) != maxProcesses || st.LeftOut.Processes != 999-maxProcesses || devices != maxDevices || qps > maxQPs || !found {
-		t.Errorf("%d processes, %d devices, %d queue pairs, the failed one: %v; %+v", len(st.Processes), devices, qps, found, st.LeftOut)
+	if len(st.Processes) != maxProcesses || st.LeftOut.Processes != 999-maxProcesses || devices != maxDevices ||
+		qps > maxQPs || !found {
+		t.Errorf("%d processes, %d devices, %d queue pairs, the failed one: %v; %+v", len(st.Processes), devices, qps,
+			found, st.LeftOut)
 	}
 	if st.LeftOut.QPs != 5000+998*2-maxQPs || st.Objects.QPs != 5000+998*2 {
 		t.Errorf("%+v, %+v", st.LeftOut, st.Objects)
@@ -323,11 +334,13 @@ func TestLadders(t *testing.T) {
 			t.Errorf("%d: %+v, %v", n, got, err)
 		}
 	}
-	if _, err := l.last(t.Context(), qpKey{pid: 1, device: "roce:192.0.2.1", qpn: 0}, 0); err != nil || w.watchers() != maxLadders {
+	if _, err := l.last(t.Context(), qpKey{pid: 1, device: "roce:192.0.2.1", qpn: 0}, 0); err != nil ||
+		w.watchers() != maxLadders {
 		t.Errorf("%v, %d are watched", err, w.watchers())
 	}
 	w.refused = errors.New("the process has ended")
-	if _, err := l.last(t.Context(), qpKey{pid: 1, device: "roce:192.0.2.1", qpn: 0}, 0); err == nil || w.watchers() != maxLadders-1 {
+	if _, err := l.last(t.Context(), qpKey{pid: 1, device: "roce:192.0.2.1", qpn: 0}, 0); err == nil ||
+		w.watchers() != maxLadders-1 {
 		t.Errorf("%v, %d are watched", err, w.watchers())
 	}
 	l.lock.Lock()
@@ -345,7 +358,8 @@ func TestLadders(t *testing.T) {
 		t.Error(err)
 	}
 	l.close()
-	if _, err := l.last(t.Context(), qpKey{pid: 1, device: "roce:192.0.2.1", qpn: 0}, 0); err == nil || w.watchers() != 0 {
+	if _, err := l.last(t.Context(), qpKey{pid: 1, device: "roce:192.0.2.1", qpn: 0}, 0); err == nil ||
+		w.watchers() != 0 {
 		t.Errorf("%v, %d are watched", err, w.watchers())
 	}
 }
@@ -375,7 +389,8 @@ func serveIn(t *testing.T, w *world) (s *Server, addr string) {
 func ask(t *testing.T, c net.Conn, key string) int {
 	t.Helper()
 	c.SetDeadline(time.Now().Add(time.Minute))
-	if _, err := fmt.Fprintf(c, "GET /api/state HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n\r\n", key); err != nil {
+	if _, err := fmt.Fprintf(c, "GET /api/state HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n\r\n",
+		key); err != nil {
 		t.Fatal(err)
 	}
 	r, err := http.ReadResponse(bufio.NewReader(c), nil)
@@ -456,13 +471,15 @@ func TestProblems(t *testing.T) {
 	p := processOf(5, 3)
 	d := &p.State.Devices[0]
 	d.Ports[0].State = verbs.PortDown
-	const failure, unreachable = "RETRY_EXC_ERR: the peer does not answer", "verbs: connect: no answer in time: 192.0.2.7:7471 does not answer"
+	const failure, unreachable = "RETRY_EXC_ERR: the peer does not answer",
+		"verbs: connect: no answer in time: 192.0.2.7:7471 does not answer"
 	d.QPs[0].Failed, d.QPs[2].Failed = failure, failure
 	d.Conns = []driver.ConnInfo{{State: "failed", Failed: unreachable}, {State: "connected"}}
 	unread := statsocket.Process{PID: 9, Instance: 9, Command: "kv", Err: observe.ErrTruncated}
 	st := stateOf(t, newServer(&world{list: []statsocket.Process{p, unread}}), "")
 	got := st.Processes[0].Devices[0]
-	want := []Problem{{"port 1 is down", "IBV_EVENT_PORT_ERR"}, {"1 connection failed: " + unreachable, unreachable}, {"2 queue pairs failed: " + failure, failure}}
+	want := []Problem{{"port 1 is down", "IBV_EVENT_PORT_ERR"}, {"1 connection failed: " + unreachable, unreachable},
+		{"2 queue pairs failed: " + failure, failure}}
 	if !slices.Equal(got.Problems, want) || got.MoreProblems != 0 {
 		t.Errorf("%+v, %d", got.Problems, got.MoreProblems)
 	}
@@ -493,11 +510,13 @@ func TestLatency(t *testing.T) {
 	if len(all.BoundsNS) != metric.Buckets-1 || len(all.Operations) != 1 {
 		t.Fatalf("%+v", all)
 	}
-	if o := all.Operations[0]; o.Name != "RDMA_WRITE" || o.Samples != 2 || o.MeanNS != 15_000 || o.Buckets[6] != 1 || o.Buckets[7] != 1 {
+	if o := all.Operations[0]; o.Name != "RDMA_WRITE" || o.Samples != 2 || o.MeanNS != 15_000 || o.Buckets[6] != 1 ||
+		o.Buckets[7] != 1 {
 		t.Errorf("%+v", o)
 	}
 	of := s.source.tracker.Processes()[1].Devices[0]
-	if one := stateOf(t, s, fmt.Sprintf("?scope=%d", of.ID)).Scope.Latency; len(one.Operations) != 1 || one.Operations[0].MeanNS != 20_000 {
+	if one := stateOf(t, s, fmt.Sprintf("?scope=%d", of.ID)).Scope.Latency; len(one.Operations) != 1 ||
+		one.Operations[0].MeanNS != 20_000 {
 		t.Errorf("%+v", one)
 	}
 }
@@ -507,7 +526,8 @@ func packets() *observe.Packets {
 	local, peer := observe.Address{}, observe.Address{}
 	local.GID[10], local.GID[11], local.GID[15] = 255, 255, 5
 	peer.GID[10], peer.GID[11], peer.GID[15] = 255, 255, 7
-	w := ib.Packet{BTH: ib.BTH{Opcode: ib.RCWriteOnly, PSN: 77, DestQP: 7, AckReq: true}, RETH: ib.RETH{VA: 4096, DMALen: 100}}
+	w := ib.Packet{BTH: ib.BTH{Opcode: ib.RCWriteOnly, PSN: 77, DestQP: 7, AckReq: true},
+		RETH: ib.RETH{VA: 4096, DMALen: 100}}
 	a := ib.Packet{BTH: ib.BTH{Opcode: ib.RCAck, PSN: 77, DestQP: 100}}
 	return &observe.Packets{Wire: observe.RoCEv2, Seen: 2, Packets: []observe.Packet{
 		{At: 1e18, Sent: true, Local: local, Peer: peer, Length: 12 + 16 + 100 + 4, Head: w.AppendHeader(nil)},
@@ -544,7 +564,8 @@ func TestLadderEndings(t *testing.T) {
 	p.Packets = []observe.Packet{p.Packets[0], again}
 	key := qpKey{qpn: 100, peer: 7, retries: 5, rnrRetries: 7}
 	l, err := draw(p, key, 0)
-	if err != nil || len(l.Endings) != 1 || !strings.Contains(l.Endings[0].Text, "no answer to PSN 77") || !strings.Contains(l.Endings[0].Text, "retry 1 of 5") || len(l.Endings[0].Errors) == 0 {
+	if err != nil || len(l.Endings) != 1 || !strings.Contains(l.Endings[0].Text, "no answer to PSN 77") ||
+		!strings.Contains(l.Endings[0].Text, "retry 1 of 5") || len(l.Endings[0].Errors) == 0 {
 		t.Errorf("%+v, %v", l, err)
 	}
 	if !strings.Contains(l.SVG, "retry 1 of 5") {
@@ -554,7 +575,8 @@ func TestLadderEndings(t *testing.T) {
 		t.Errorf("all was answered: %+v, %v", l.Endings, err)
 	}
 	nak := packets()
-	refused := ib.Packet{BTH: ib.BTH{Opcode: ib.RCAck, PSN: 77, DestQP: 100}, AETH: ib.AETH{Syndrome: ib.NAK(ib.NAKRemoteAccessError)}}
+	refused := ib.Packet{BTH: ib.BTH{Opcode: ib.RCAck, PSN: 77, DestQP: 100},
+		AETH: ib.AETH{Syndrome: ib.NAK(ib.NAKRemoteAccessError)}}
 	nak.Packets[1].Head = refused.AppendHeader(nil)
 	if l, err = draw(nak, key, 0); err != nil || len(l.Endings) != 1 || len(l.Endings[0].Errors) == 0 {
 		t.Errorf("%+v, %v", l.Endings, err)

@@ -16,7 +16,8 @@ import (
 const (
 	// freshness is for how long what was read answers further requests.
 	freshness = 900 * time.Millisecond
-	// keep is how many samples graphs have, of a second or of [live.CoarseEvery], and linger for how long what is gone is shown.
+	// keep is how many samples graphs have, of a second or of [live.CoarseEvery], and linger for how long what is gone
+	// is shown.
 	keep   = 120
 	linger = 30 * time.Second
 	// readTime bounds the reading of all processes.
@@ -70,9 +71,12 @@ func (s *source) sum(over time.Duration) live.Sample {
 		n := p.Now
 		c, d := &all.Counts, &n.Counts
 		for _, pair := range []struct{ to, from *uint64 }{
-			{&c.SentMessages, &d.SentMessages}, {&c.SentBytes, &d.SentBytes}, {&c.RecvMessages, &d.RecvMessages}, {&c.RecvBytes, &d.RecvBytes},
-			{&c.Timeouts, &d.Timeouts}, {&c.LateAcks, &d.LateAcks}, {&c.SequenceErrors, &d.SequenceErrors}, {&c.LostResponses, &d.LostResponses}, {&c.RNRs, &d.RNRs},
-			{&c.Retransmitted, &d.Retransmitted}, {&c.Duplicates, &d.Duplicates}, {&c.OutOfSequence, &d.OutOfSequence}, {&c.SentRNRs, &d.SentRNRs},
+			{&c.SentMessages, &d.SentMessages}, {&c.SentBytes, &d.SentBytes}, {&c.RecvMessages, &d.RecvMessages},
+			{&c.RecvBytes, &d.RecvBytes},
+			{&c.Timeouts, &d.Timeouts}, {&c.LateAcks, &d.LateAcks}, {&c.SequenceErrors, &d.SequenceErrors},
+			{&c.LostResponses, &d.LostResponses}, {&c.RNRs, &d.RNRs},
+			{&c.Retransmitted, &d.Retransmitted}, {&c.Duplicates, &d.Duplicates}, {&c.OutOfSequence, &d.OutOfSequence},
+			{&c.SentRNRs, &d.SentRNRs},
 			{&c.Marked, &d.Marked}, {&c.SentCNPs, &d.SentCNPs}, {&c.RecvCNPs, &d.RecvCNPs},
 		} {
 			*pair.to += uint64(n.PerSecond(*pair.from)*over.Seconds() + 0.5)
@@ -103,5 +107,6 @@ func (s *source) qp(id uint64) (qpKey, bool) {
 	if q == nil || !q.Gone.IsZero() {
 		return qpKey{}, false
 	}
-	return qpKey{q.Device.Process.PID, q.Device.Info.Name, q.Info.QPN, q.Info.DestQPN, q.Info.RetryCount, q.Info.RNRRetry}, true
+	return qpKey{q.Device.Process.PID, q.Device.Info.Name, q.Info.QPN, q.Info.DestQPN, q.Info.RetryCount,
+		q.Info.RNRRetry}, true
 }

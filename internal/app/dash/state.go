@@ -84,7 +84,8 @@ type Device struct {
 	QPs   []QP      `json:"qps"`
 	Total int       `json:"qps_total"`
 
-	Injected string `json:"injected_faults"` // how often faults have struck it that somebody asked for, by kind; empty: none have
+	// how often faults have struck it that somebody asked for, by kind; empty: none have
+	Injected string `json:"injected_faults"`
 
 	Problems     []Problem `json:"problems"`
 	MoreProblems int       `json:"problems_left_out"`
@@ -188,14 +189,16 @@ func (s *source) state(_ context.Context, scope uint64, filter string, span time
 	if err := s.refresh(); err != nil {
 		return nil, err
 	}
-	b := builder{State: &State{TimeMS: s.at.UnixMilli(), Processes: []Process{}, Explained: map[string][]Explained{}}, now: s.at, span: span, scope: scope, filter: strings.ToLower(strings.TrimSpace(filter))}
+	b := builder{State: &State{TimeMS: s.at.UnixMilli(), Processes: []Process{}, Explained: map[string][]Explained{}},
+		now: s.at, span: span, scope: scope, filter: strings.ToLower(strings.TrimSpace(filter))}
 	b.chosen = b.choose(s.tracker.Processes())
 	for _, p := range s.tracker.Processes() {
 		b.process(p)
 	}
 	b.Total = ratesOf(&s.now)
 	if b.Scope == nil { // what it was has been forgotten
-		b.Scope = &ScopeInfo{Kind: "all", Label: "all processes", Series: b.series(&s.total), Counts: countsOver(s.total.Last(keep)), Latency: latencyOf(devicesOf(s.tracker.Processes()...))}
+		b.Scope = &ScopeInfo{Kind: "all", Label: "all processes", Series: b.series(&s.total),
+			Counts: countsOver(s.total.Last(keep)), Latency: latencyOf(devicesOf(s.tracker.Processes()...))}
 	}
 	return b.State, nil
 }
@@ -248,7 +251,8 @@ func (b *builder) choose(all []*live.Process) map[*live.QP]bool {
 
 // rowText is the text of a row that a filter searches.
 func rowText(q *live.QP) string {
-	return fmt.Sprintf("%s pid %d %s qp %d 0x%06x %v %v %s", q.Device.Process.Command, q.Device.Process.PID, q.Device.Info.Name, q.Info.QPN, uint32(q.Info.QPN),
+	return fmt.Sprintf("%s pid %d %s qp %d 0x%06x %v %v %s", q.Device.Process.Command, q.Device.Process.PID,
+		q.Device.Info.Name, q.Info.QPN, uint32(q.Info.QPN),
 		q.Info.Type, q.Info.State, peerOf(&q.Info))
 }
 
@@ -291,7 +295,9 @@ func (b *builder) process(p *live.Process) {
 }
 
 func (b *builder) device(d *live.Device) Device {
-	out := Device{ID: d.ID, Name: d.Info.Name, Kind: d.Info.Kind, Injected: d.Info.InjectedText(0), Gone: !d.Gone.IsZero(), Rates: ratesOf(&d.Now), Spark: []float64{}, QPs: []QP{}, Ports: []Port{}, Problems: []Problem{}}
+	out := Device{ID: d.ID, Name: d.Info.Name, Kind: d.Info.Kind, Injected: d.Info.InjectedText(0),
+		Gone: !d.Gone.IsZero(), Rates: ratesOf(&d.Now), Spark: []float64{}, QPs: []QP{}, Ports: []Port{},
+		Problems: []Problem{}}
 	for i := range d.Info.Ports {
 		p := &d.Info.Ports[i]
 		out.Ports = append(out.Ports, Port{p.Num, p.State.String(), p.Link, p.NetDev, p.ActiveMTU, p.SpeedMbps})
@@ -334,25 +340,32 @@ func (b *builder) detail(a *live.Activity, kind, label string) bool {
 		return false
 	}
 	h := a.History(keep)
-	b.Scope = &ScopeInfo{ID: a.ID, Kind: kind, Label: label, Gone: !a.Gone.IsZero(), Series: b.series(&a.Past), Counts: countsOver(h)}
+	b.Scope = &ScopeInfo{ID: a.ID, Kind: kind, Label: label, Gone: !a.Gone.IsZero(), Series: b.series(&a.Past),
+		Counts: countsOver(h)}
 	return true
 }
 
 func rowOf(q *live.QP) QP {
 	i := &q.Info
-	return QP{ID: q.ID, QPN: uint32(i.QPN), Type: i.Type.String(), State: i.State.String(), Peer: peerOf(i), PeerQPN: uint32(i.DestQPN), Gone: !q.Gone.IsZero(),
-		Failed: i.Failed, Rates: ratesOf(&q.Now), SQ: i.SendQueue, RQ: i.RecvQueue, InFlight: i.InFlight, Window: i.Window, CC: i.Congestion, RateBPS: i.Rate, Alpha: i.Alpha, TargetNS: int64(i.TargetDelay), RTTNS: int64(i.RTT), RTTVarNS: int64(i.RTTVar),
+	return QP{ID: q.ID, QPN: uint32(i.QPN), Type: i.Type.String(), State: i.State.String(), Peer: peerOf(i),
+		PeerQPN: uint32(i.DestQPN), Gone: !q.Gone.IsZero(),
+		Failed: i.Failed, Rates: ratesOf(&q.Now), SQ: i.SendQueue, RQ: i.RecvQueue, InFlight: i.InFlight,
+		Window: i.Window, CC: i.Congestion, RateBPS: i.Rate, Alpha: i.Alpha, TargetNS: int64(i.TargetDelay),
+		RTTNS: int64(i.RTT), RTTVarNS: int64(i.RTTVar),
 		Counts: countsOf(&i.QPCounts), Injected: q.Device.Info.InjectedText(i.QPN)}
 }
 
 func ratesOf(s *live.Sample) Rates {
 	c := &s.Counts
-	return Rates{s.PerSecond(c.SentMessages), s.PerSecond(c.SentBytes), s.PerSecond(c.RecvMessages), s.PerSecond(c.RecvBytes), s.PerSecond(c.Retransmitted), int64(s.RTT)}
+	return Rates{s.PerSecond(c.SentMessages), s.PerSecond(c.SentBytes), s.PerSecond(c.RecvMessages),
+		s.PerSecond(c.RecvBytes), s.PerSecond(c.Retransmitted), int64(s.RTT)}
 }
 
 func countsOf(c *metric.QPCounts) Counts {
-	return Counts{SentMessages: c.SentMessages, SentBytes: c.SentBytes, RecvMessages: c.RecvMessages, RecvBytes: c.RecvBytes, Retransmitted: c.Retransmitted,
-		Timeouts: c.Timeouts, LateAcks: c.LateAcks, Sequence: c.SequenceErrors, LostResponses: c.LostResponses, RNRs: c.RNRs, SentRNRs: c.SentRNRs, Duplicates: c.Duplicates,
+	return Counts{SentMessages: c.SentMessages, SentBytes: c.SentBytes, RecvMessages: c.RecvMessages,
+		RecvBytes: c.RecvBytes, Retransmitted: c.Retransmitted,
+		Timeouts: c.Timeouts, LateAcks: c.LateAcks, Sequence: c.SequenceErrors, LostResponses: c.LostResponses,
+		RNRs: c.RNRs, SentRNRs: c.SentRNRs, Duplicates: c.Duplicates,
 		OutOfSequence: c.OutOfSequence, Marked: c.Marked, SentCNPs: c.SentCNPs, RecvCNPs: c.RecvCNPs}
 }
 
@@ -394,8 +407,10 @@ func (b *builder) series(h *live.History) Series {
 
 func seriesOf(list []live.Sample, now time.Time) Series {
 	n := len(list)
-	out := Series{AgoMS: make([]int64, n), OverMS: make([]int64, n), SentBytes: make([]float64, n), RecvBytes: make([]float64, n), Messages: make([]float64, n), RTTNS: make([]int64, n), Again: make([]float64, n), Losses: make([]float64, n),
-		Late: make([]float64, n)}
+	out := Series{AgoMS: make([]int64, n), OverMS: make([]int64, n), SentBytes: make([]float64, n),
+		RecvBytes: make([]float64, n), Messages: make([]float64, n), RTTNS: make([]int64, n), Again: make([]float64, n),
+		Losses: make([]float64, n),
+		Late:   make([]float64, n)}
 	for i := range list {
 		s := &list[i]
 		c := &s.Counts
@@ -403,7 +418,8 @@ func seriesOf(list []live.Sample, now time.Time) Series {
 		out.SentBytes[i], out.RecvBytes[i] = s.PerSecond(c.SentBytes), s.PerSecond(c.RecvBytes)
 		out.Messages[i], out.RTTNS[i] = s.PerSecond(s.Messages()), int64(s.RTT)
 		out.Again[i] = s.PerSecond(c.Retransmitted)
-		out.Losses[i] = s.PerSecond(c.Timeouts + c.SequenceErrors + c.LostResponses + s.RNRs() + c.Duplicates + c.OutOfSequence)
+		out.Losses[i] = s.PerSecond(c.Timeouts + c.SequenceErrors + c.LostResponses + s.RNRs() + c.Duplicates +
+			c.OutOfSequence)
 		out.Late[i] = s.PerSecond(c.LateAcks)
 	}
 	return out

@@ -26,20 +26,22 @@ type Fabric interface {
 
 // CableReport describes the time after a cable was pulled.
 type CableReport struct {
-	Manager       string        `json:"subnet_manager"`
-	Cable         string        `json:"cable"`
-	RouteBefore   []string      `json:"route_before"`
-	RouteAfter    []string      `json:"route_after"`
-	PacketsBefore uint64        `json:"packets_before"`        // by the cable that was pulled, from this side, until then
+	Manager     string   `json:"subnet_manager"`
+	Cable       string   `json:"cable"`
+	RouteBefore []string `json:"route_before"`
+	RouteAfter  []string `json:"route_after"`
+	// by the cable that was pulled, from this side, until then
+	PacketsBefore uint64        `json:"packets_before"`
 	PacketsAfter  uint64        `json:"packets_after"`         // by the one of the new route, from then on
 	PulledAfter   int           `json:"pulled_after_messages"` // of the stream in which it was pulled
 	Messages      int           `json:"messages"`              // of that stream
 	Size          int           `json:"size_bytes"`            // of each
 	Interruption  time.Duration `json:"interruption_ns"`       // the longest time without a completion in that stream
-	UsualGap      time.Duration `json:"usual_gap_ns"`          // the median time between completions of the streams before
-	BytesBefore   int64         `json:"verified_bytes_before"`
-	BytesDuring   int64         `json:"verified_bytes_during"`
-	BytesAfter    int64         `json:"verified_bytes_after"`
+	// the median time between completions of the streams before
+	UsualGap    time.Duration `json:"usual_gap_ns"`
+	BytesBefore int64         `json:"verified_bytes_before"`
+	BytesDuring int64         `json:"verified_bytes_during"`
+	BytesAfter  int64         `json:"verified_bytes_after"`
 }
 
 // around is for how long data is streamed before the cable is pulled, and after.
@@ -103,7 +105,8 @@ func (d *Demo) streams(ctx context.Context, st *step) (verified int64, gaps []ti
 
 // watched does a step of WRITEs, verifies it in both processes, and returns the times between completions.
 // progress is called after each turn of them.
-func (d *Demo) watched(ctx context.Context, st *step, progress func(completed int) error) (verified int64, gaps []time.Duration, err error) {
+func (d *Demo) watched(ctx context.Context, st *step, progress func(completed int) error) (verified int64,
+	gaps []time.Duration, err error) {
 	measure := func() error {
 		s := d.side
 		for i := range st.Count {

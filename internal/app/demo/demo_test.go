@@ -131,7 +131,8 @@ func TestInProcess(t *testing.T) {
 // TestNotices makes the two halves disagree on the data of one step, in one bit of the
 // pattern: each of both must notice.
 func TestNotices(t *testing.T) {
-	for _, op := range []verbs.SendOp{verbs.OpSend, verbs.OpSendImm, verbs.OpWriteImm, verbs.OpRead, verbs.OpCompareSwap, verbs.OpFetchAdd} {
+	for _, op := range []verbs.SendOp{verbs.OpSend, verbs.OpSendImm, verbs.OpWriteImm, verbs.OpRead,
+		verbs.OpCompareSwap, verbs.OpFetchAdd} {
 		t.Run(opName(op), func(t *testing.T) {
 			d, ctx := twoSides(t, kinds.Default(), func(m *message) {
 				if m.Step != nil && m.Step.Op == op {

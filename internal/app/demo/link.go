@@ -39,9 +39,10 @@ type hello struct {
 	Candidates []string // first process: devices for the second one to try
 	Device     string
 	RC, UC, UD verbs.Endpoint
-	Listen     netip.AddrPort `json:",omitzero"` // second process: where it is connected to by address; zero: by numbers
-	In, Out    verbs.Remote
-	Words      verbs.Remote
+	// second process: where it is connected to by address; zero: by numbers
+	Listen  netip.AddrPort `json:",omitzero"`
+	In, Out verbs.Remote
+	Words   verbs.Remote
 }
 
 // errPeerGone means that the other process has ended.

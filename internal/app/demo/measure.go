@@ -30,7 +30,8 @@ func (s *side) until(ctx context.Context, st *step, cond func() bool) error {
 		if now, done := time.Now(), s.received+s.completed; done != before {
 			since, before = now, done
 		} else if now.Sub(since) > maxSilence {
-			return fmt.Errorf("nothing came for %s, after %d completions for %d messages", units.Period(maxSilence), done, st.Count)
+			return fmt.Errorf("nothing came for %s, after %d completions for %d messages", units.Period(maxSilence),
+				done, st.Count)
 		}
 	}
 	return nil
@@ -105,7 +106,8 @@ func (s *side) stream(ctx context.Context, st *step) ([]time.Duration, error) {
 	count := st.Count
 	if s.iwarp() && st.Op == verbs.OpWrite { // a READ behind the WRITEs confirms that they have arrived
 		count++
-		if err := s.rc.PostSend(&verbs.SendWR{Op: verbs.OpRead, Flags: verbs.Signaled, SGL: []verbs.SGE{s.words.SGE(0, 8)}, Remote: s.remote.Words}); err != nil {
+		if err := s.rc.PostSend(&verbs.SendWR{Op: verbs.OpRead, Flags: verbs.Signaled,
+			SGL: []verbs.SGE{s.words.SGE(0, 8)}, Remote: s.remote.Words}); err != nil {
 			return nil, err
 		}
 	}
@@ -134,7 +136,8 @@ func (s *side) atomics(ctx context.Context, st *step) ([]time.Duration, error) {
 	times := make([]time.Duration, 0, st.Count)
 	for i := range st.Count {
 		start := time.Now()
-		err := s.rc.PostSend(&verbs.SendWR{ID: uint64(i), Op: st.Op, Flags: verbs.Signaled, SGL: []verbs.SGE{s.in.SGE(8*i, 8)},
+		err := s.rc.PostSend(&verbs.SendWR{ID: uint64(i), Op: st.Op, Flags: verbs.Signaled,
+			SGL:    []verbs.SGE{s.in.SGE(8*i, 8)},
 			Remote: s.remote.Words.At(wordOffset), Compare: compare[i], Swap: swap[i], Add: swap[i]})
 		if err == nil {
 			err = s.until(ctx, st, func() bool { return s.completed > i })

@@ -46,7 +46,10 @@ func (d *Demo) packets(ctx context.Context) (string, error) {
 
 // draw draws packets as a ladder in text.
 func draw(kept *observe.Packets) (string, error) {
-	survey, err := ladder.Take(func(to func(*capture.Packet)) (capture.Counts, error) { return capture.FromProcess(kept, to) })
+	survey, err := ladder.Take(func(to func(*capture.Packet)) (capture.Counts,
+		error) {
+		return capture.FromProcess(kept, to)
+	})
 	if err != nil {
 		return "", err
 	}

@@ -33,7 +33,8 @@ func (p pattern) check(b []byte) error {
 			for byte(got>>(8*off)) == byte(want>>(8*off)) {
 				off++
 			}
-			return fmt.Errorf("byte %d of %d is %#02x instead of %#02x", 8*i+off, len(b), byte(got>>(8*off)), byte(want>>(8*off)))
+			return fmt.Errorf("byte %d of %d is %#02x instead of %#02x", 8*i+off, len(b), byte(got>>(8*off)),
+				byte(want>>(8*off)))
 		}
 	}
 	return nil

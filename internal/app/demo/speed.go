@@ -36,7 +36,8 @@ func (d *Demo) speeds(ctx context.Context) (all []Speed, err error) {
 // speed measures WRITEs: small ones to and fro, and a stream of large ones.
 func (d *Demo) speed(ctx context.Context, shared bool) (speed Speed, err error) {
 	e := d.effort()
-	small := &step{Op: verbs.OpWrite, QP: verbs.RC, Size: smallSize, Count: min(burstLength, e.messages), Shared: shared}
+	small := &step{Op: verbs.OpWrite, QP: verbs.RC, Size: smallSize, Count: min(burstLength, e.messages),
+		Shared: shared}
 	large := &step{Op: verbs.OpWrite, QP: verbs.RC, Size: streamSize, Count: e.window, Stream: true, Shared: shared}
 	trips, _, err := d.repeat(ctx, small, e.messages/small.Count)
 	if err != nil {

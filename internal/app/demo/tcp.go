@@ -22,11 +22,13 @@ func (d *Demo) tcpSpeed(ctx context.Context) (Speed, error) {
 	if err != nil {
 		return Speed{}, err
 	}
-	speed := Speed{Over: TCP, Bound: "the kernel copies twice, and both programs call it for each message", RoundTrip: r.Median, Shortest: r.Min}
+	speed := Speed{Over: TCP, Bound: "the kernel copies twice, and both programs call it for each message",
+		RoundTrip: r.Median, Shortest: r.Min}
 	var rates []float64
 	var sum streamSum
 	for range max(e.streams/2, 1) {
-		r, used, err := d.tcp(ctx, baseline.Config{Kind: baseline.TCPStream, Size: streamSize, Count: e.window, Duration: speedTime / 4})
+		r, used, err := d.tcp(ctx, baseline.Config{Kind: baseline.TCPStream, Size: streamSize, Count: e.window,
+			Duration: speedTime / 4})
 		if err != nil {
 			return Speed{}, err
 		}

@@ -99,7 +99,8 @@ func (s *side) checkReceive(st *step, wc *verbs.WC) error {
 	case st.immediate() != (wc.Flags&verbs.WithImm != 0):
 		return fmt.Errorf("message %d: immediate data: %v", s.received, wc.Flags)
 	case st.immediate() && wc.Imm != st.imm(!s.role, s.received):
-		return fmt.Errorf("message %d: immediate data is %#x instead of %#x", s.received, wc.Imm, st.imm(!s.role, s.received))
+		return fmt.Errorf("message %d: immediate data is %#x instead of %#x", s.received, wc.Imm,
+			st.imm(!s.role, s.received))
 	case st.QP == verbs.UD && wc.SrcQPN != s.remote.UD.QPN:
 		return fmt.Errorf("message %d is from queue pair %v instead of %v", s.received, wc.SrcQPN, s.remote.UD.QPN)
 	}

@@ -35,7 +35,9 @@ func (d *diagnosis) injected() {
 		return
 	}
 	if len(i.Libraries) == 0 {
-		d.problem(i.Folder, "there are no libraries in it", "The environment says that programs get Ramjet's libraries from there. They do not find them.", "ls "+i.Folder)
+		d.problem(i.Folder, "there are no libraries in it",
+			"The environment says that programs get Ramjet's libraries from there. They do not find them.",
+			"ls "+i.Folder)
 	}
 	var old []string
 	for _, l := range i.Libraries {
@@ -44,25 +46,29 @@ func (d *diagnosis) injected() {
 		case l.Needs != "" && i.Version == "":
 			old = append(old, l.File)
 		case l.Preloaded:
-			d.problem(l.File, "it cannot be loaded: "+l.Problem, "The environment has each program load it before others. The loader of glibc warns and goes on, that of musl ends the program.", "unset LD_PRELOAD")
+			d.problem(l.File, "it cannot be loaded: "+l.Problem,
+				"The environment has each program load it before others. The loader of glibc warns and goes on, that of musl ends the program.", "unset LD_PRELOAD")
 		default:
-			d.problem(l.File, "it cannot be loaded: "+l.Problem, "Programs that need it do not start.", "/opt/ramjet/bin/ramjet doctor    # in an image with glibc 2.31 or newer: Debian 11, Ubuntu 20.04, RHEL 9")
+			d.problem(l.File, "it cannot be loaded: "+l.Problem, "Programs that need it do not start.",
+				"/opt/ramjet/bin/ramjet doctor    # in an image with glibc 2.31 or newer: Debian 11, Ubuntu 20.04, RHEL 9")
 		}
 	}
 	if len(old) > 0 {
 		d.problem("C library", fmt.Sprintf("Ramjet's libraries need glibc, and this system has %s", libcText(i)),
-			"C programs do not start with them. Go programs that have Ramjet linked in need none.", "# use an image with glibc 2.31 or newer: Debian 11, Ubuntu 20.04, RHEL 9")
+			"C programs do not start with them. Go programs that have Ramjet linked in need none.",
+			"# use an image with glibc 2.31 or newer: Debian 11, Ubuntu 20.04, RHEL 9")
 	}
 	if i.Sysfs == "" {
 		return // they are for `ramjet run`
 	}
 	if !i.InPath {
-		d.problem("LD_LIBRARY_PATH", fmt.Sprintf("%s is not in it: it is %q", i.Folder, i.Path), "Programs load the libraries of the system, which find no device. The image or a script has changed the variable.",
+		d.problem("LD_LIBRARY_PATH", fmt.Sprintf("%s is not in it: it is %q", i.Folder, i.Path),
+			"Programs load the libraries of the system, which find no device. The image or a script has changed the variable.",
 			"export LD_LIBRARY_PATH="+i.Folder+"${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}")
 	}
 	if len(i.Described) == 0 {
-		d.problem(i.Sysfs, "it describes no device", "UCX, Open MPI and others look into /sys/class/infiniband, for which this folder stands. It is written before the container starts.",
-			"# start the container again; the log of the container runtime has what failed")
+		d.problem(i.Sysfs, "it describes no device",
+			"UCX, Open MPI and others look into /sys/class/infiniband, for which this folder stands. It is written before the container starts.", "# start the container again; the log of the container runtime has what failed")
 	}
 }
 
@@ -87,9 +93,11 @@ func (d *diagnosis) joined() {
 		case f.Problem != "":
 			d.problem(c.Name, fmt.Sprintf("it does not join the fabric at %s: %s", f.At, f.Problem),
 				"Its port is down until the fabric answers, over UDP. Network policies and firewalls have to let that through.",
-				"kubectl get pods -l app=fabric -o wide    # in Kubernetes: is it there, and at that address?", "ramjet fabric --star 1 --spare 32 --listen :7470    # elsewhere")
+				"kubectl get pods -l app=fabric -o wide    # in Kubernetes: is it there, and at that address?",
+				"ramjet fabric --star 1 --spare 32 --listen :7470    # elsewhere")
 		case !f.Managed:
-			d.problem(c.Name, fmt.Sprintf("the fabric at %s has no subnet manager", f.At), "The port has no LID until there is one, and sends nothing.",
+			d.problem(c.Name, fmt.Sprintf("the fabric at %s has no subnet manager", f.At),
+				"The port has no LID until there is one, and sends nothing.",
 				"# run the fabric without --no-manager, or OpenSM beside it")
 		}
 	}
@@ -109,19 +117,22 @@ func (d *diagnosis) container() {
 	}
 	g := d.sys.Group
 	if g.Memory >= 0 && g.Memory < littleMemory {
-		d.note("memory", fmt.Sprintf("the control groups leave %s", units.Size(g.Memory)), "A program that takes more is killed (OOM). Registered memory and receive buffers count.",
+		d.note("memory", fmt.Sprintf("the control groups leave %s", units.Size(g.Memory)),
+			"A program that takes more is killed (OOM). Registered memory and receive buffers count.",
 			"# docker run --memory=…; Kubernetes: resources.limits.memory")
 	}
 	if g.Processes >= 0 && g.Processes < fewProcesses {
-		d.note("processes", fmt.Sprintf("the control groups allow %d processes and threads", g.Processes), "Ramjet's devices have threads. A program that gets none ends.", "# docker run --pids-limit=…; Kubernetes: podPidsLimit of the kubelet")
+		d.note("processes", fmt.Sprintf("the control groups allow %d processes and threads", g.Processes),
+			"Ramjet's devices have threads. A program that gets none ends.",
+			"# docker run --pids-limit=…; Kubernetes: podPidsLimit of the kubelet")
 	}
 	if g.Processors >= 0 && g.Processors < 1 {
-		d.note("processors", fmt.Sprintf("the control groups give %.3g of a processor", g.Processors), "Programs that poll use up their share, and then stand still until the next period. Peers see no acknowledgement meanwhile.",
-			"# docker run --cpus=…; Kubernetes: resources.limits.cpu")
+		d.note("processors", fmt.Sprintf("the control groups give %.3g of a processor", g.Processors),
+			"Programs that poll use up their share, and then stand still until the next period. Peers see no acknowledgement meanwhile.", "# docker run --cpus=…; Kubernetes: resources.limits.cpu")
 	}
 	if m := d.sys.SharedMem; m >= 0 && m <= littleSharedMem {
-		d.note("/dev/shm", fmt.Sprintf("it has %s", units.Size(m)), "MPI, UCX and NCCL share memory between the processes of a host there, and fail with SIGBUS when it is full. Ramjet does not use it.",
-			"# docker run --shm-size=1g; Kubernetes: a volume emptyDir {medium: Memory} at /dev/shm")
+		d.note("/dev/shm", fmt.Sprintf("it has %s", units.Size(m)),
+			"MPI, UCX and NCCL share memory between the processes of a host there, and fail with SIGBUS when it is full. Ramjet does not use it.", "# docker run --shm-size=1g; Kubernetes: a volume emptyDir {medium: Memory} at /dev/shm")
 	}
 }
 
@@ -142,7 +153,8 @@ func (w *report) inside(f *Facts) {
 				loaded = append(loaded, name)
 			}
 		}
-		w.prose("  libraries   ", fmt.Sprintf("%s: %s. This system has %s", i.Folder, list(loaded, "none can be loaded", "can be loaded"), libcText(i)))
+		w.prose("  libraries   ", fmt.Sprintf("%s: %s. This system has %s", i.Folder,
+			list(loaded, "none can be loaded", "can be loaded"), libcText(i)))
 		w.prose("  preloaded   ", list(preloaded, "nothing", ""))
 		if i.Sysfs != "" {
 			w.prose("  sysfs       ", i.Sysfs+": "+list(i.Described, "no device", ""))

@@ -61,8 +61,9 @@ type Named struct {
 
 // Asked is the device that a report is about.
 type Asked struct {
-	Name    string `json:"name"`             // as it was given
-	Device  string `json:"device,omitempty"` // what can be opened; empty: it is the kernel's, and listed with the others
+	Name string `json:"name"` // as it was given
+	// what can be opened; empty: it is the kernel's, and listed with the others
+	Device  string `json:"device,omitempty"`
 	Problem string `json:"problem,omitempty"`
 	Detail  string `json:"detail,omitempty"` // what the device says of itself
 }
@@ -189,7 +190,8 @@ func (d *diagnosis) proc() {
 // asked checks the device that the report is about.
 func (d *diagnosis) asked() {
 	if a := d.facts.Asked; a != nil && a.Problem != "" {
-		d.problem(a.Device, "it cannot be opened: "+a.Problem, "Programs that name it do not start.", "ramjet devices    # what can be opened")
+		d.problem(a.Device, "it cannot be opened: "+a.Problem, "Programs that name it do not start.",
+			"ramjet devices    # what can be opened")
 	}
 }
 
@@ -197,7 +199,8 @@ func (d *diagnosis) asked() {
 func (d *diagnosis) environment() {
 	if n := d.facts.Named; n != nil && n.Problem != "" {
 		d.problem(n.Variable, fmt.Sprintf("%s cannot be opened: %s", n.Device, n.Problem),
-			"Commands and programs for which no device is named open it.", "unset "+n.Variable, "ramjet devices    # what can be opened")
+			"Commands and programs for which no device is named open it.", "unset "+n.Variable,
+			"ramjet devices    # what can be opened")
 	}
 }
 
@@ -208,7 +211,8 @@ func (d *diagnosis) listed() {
 		return
 	}
 	if l.Problem != "" {
-		d.problem(l.Variable, l.Problem, "C programs do not see such a device.", "unset "+l.Variable, "ramjet run --help    # how devices are named")
+		d.problem(l.Variable, l.Problem, "C programs do not see such a device.", "unset "+l.Variable,
+			"ramjet run --help    # how devices are named")
 	}
 	for _, name := range slices.Sorted(maps.Keys(l.Names)) {
 		if n := len(name); n > cdevices.MaxPortableName {

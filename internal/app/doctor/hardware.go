@@ -35,10 +35,12 @@ func (d *diagnosis) modules() {
 			"Without it the NIC has no RDMA device.", mend...)
 	}
 	if d.lacks("ib_uverbs") {
-		d.problem("ib_uverbs", "the module is not loaded", "Programs reach devices through it, by /dev/infiniband/uverbs0.", "modprobe ib_uverbs")
+		d.problem("ib_uverbs", "the module is not loaded",
+			"Programs reach devices through it, by /dev/infiniband/uverbs0.", "modprobe ib_uverbs")
 	}
 	if d.lacks("rdma_ucm") {
-		d.problem("rdma_ucm", "the module is not loaded", "Programs make connections through it, by /dev/infiniband/rdma_cm.", "modprobe rdma_ucm")
+		d.problem("rdma_ucm", "the module is not loaded",
+			"Programs make connections through it, by /dev/infiniband/rdma_cm.", "modprobe rdma_ucm")
 	}
 }
 
@@ -71,7 +73,9 @@ func (d *diagnosis) files() {
 		case errors.Is(f.Problem, fs.ErrPermission): // EACCES
 			forbidden = append(forbidden, file)
 		case f.Problem != nil:
-			d.problem(file, "it cannot be opened: "+f.Why(), "The device may be gone, or its driver is being loaded again.", "dmesg | tail", "modprobe -a ib_uverbs rdma_ucm")
+			d.problem(file, "it cannot be opened: "+f.Why(),
+				"The device may be gone, or its driver is being loaded again.", "dmesg | tail",
+				"modprobe -a ib_uverbs rdma_ucm")
 		}
 	}
 	if !d.lacks("ib_uverbs") {
@@ -79,7 +83,8 @@ func (d *diagnosis) files() {
 			if v := d.sys.Devices[i].Verbs; v != "" {
 				need(v)
 			} else if d.sys.Container == "" {
-				d.problem(d.sys.Devices[i].Name, "the kernel offers programs no file for it", "Programs reach devices by /dev/infiniband/uverbs0 and its like.", "modprobe ib_uverbs")
+				d.problem(d.sys.Devices[i].Name, "the kernel offers programs no file for it",
+					"Programs reach devices by /dev/infiniband/uverbs0 and its like.", "modprobe ib_uverbs")
 			}
 		}
 	}
@@ -102,11 +107,13 @@ func (d *diagnosis) missing(files []string) {
 	}
 	const why = "The kernel has the devices, but programs reach them by these files only."
 	if d.sys.Container != "" {
-		d.problem(strings.Join(files, ", "), what+" in this container", why, "docker run --device=/dev/infiniband --ulimit memlock=-1 --network=host …",
+		d.problem(strings.Join(files, ", "), what+" in this container", why,
+			"docker run --device=/dev/infiniband --ulimit memlock=-1 --network=host …",
 			"# Kubernetes: a device plugin for RDMA, and its resource in the pod")
 		return
 	}
-	d.problem(strings.Join(files, ", "), what, why, "modprobe -a ib_uverbs rdma_ucm", "udevadm trigger --subsystem-match=infiniband_verbs --subsystem-match=misc")
+	d.problem(strings.Join(files, ", "), what, why, "modprobe -a ib_uverbs rdma_ucm",
+		"udevadm trigger --subsystem-match=infiniband_verbs --subsystem-match=misc")
 }
 
 // forbidden tells of device files whose modes keep this user out.
@@ -124,8 +131,10 @@ func (d *diagnosis) forbidden(files []string) {
 	if len(files) > 1 {
 		what = "this user may not open them: mode "
 	}
-	d.problem(strings.Join(files, ", "), what+strings.Join(modes, ", "), "Programs that use the device open it for reading and writing.",
-		"chmod 666 "+strings.Join(files, " "), `echo 'KERNEL=="uverbs*|rdma_cm", MODE="0666"' >/etc/udev/rules.d/90-rdma.rules`)
+	d.problem(strings.Join(files, ", "), what+strings.Join(modes, ", "),
+		"Programs that use the device open it for reading and writing.",
+		"chmod 666 "+strings.Join(files, " "),
+		`echo 'KERNEL=="uverbs*|rdma_cm", MODE="0666"' >/etc/udev/rules.d/90-rdma.rules`)
 }
 
 // barred tells of device files that the control group keeps this process from.
@@ -141,7 +150,8 @@ func (d *diagnosis) barred(files []string) {
 	if len(files) > 1 {
 		what += "s"
 	}
-	d.problem(strings.Join(files, ", "), what, "The file is there, but the container was started without the right to it.", mend...)
+	d.problem(strings.Join(files, ", "), what,
+		"The file is there, but the container was started without the right to it.", mend...)
 }
 
 // enoughMemlock is the limit that small programs need for their queues and buffers.
@@ -155,9 +165,12 @@ func (d *diagnosis) limits() {
 	if m := d.sys.Memlock; m.Known && !m.Unlimited && !m.Privileged {
 		say, why := d.note, "Registering more than that with a device of the kernel fails with ENOMEM."
 		if m.Bytes < enoughMemlock {
-			say, why = d.problem, "Memory of a NIC is pinned: registering more than that, queues included, fails with ENOMEM."
+			say, why = d.problem,
+				"Memory of a NIC is pinned: registering more than that, queues included, fails with ENOMEM."
 		}
-		mend := []string{"sudo prlimit --memlock=unlimited --pid $$    # of this shell", "echo '* - memlock unlimited' >/etc/security/limits.d/rdma.conf    # for later logins", "systemctl edit UNIT    # [Service] LimitMEMLOCK=infinity"}
+		mend := []string{"sudo prlimit --memlock=unlimited --pid $$    # of this shell",
+			"echo '* - memlock unlimited' >/etc/security/limits.d/rdma.conf    # for later logins",
+			"systemctl edit UNIT    # [Service] LimitMEMLOCK=infinity"}
 		if d.sys.Container != "" {
 			mend = []string{"docker run --ulimit memlock=-1 …"}
 		}

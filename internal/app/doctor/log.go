@@ -18,7 +18,8 @@ var fits = []struct{ entry, finding *regexp.Regexp }{
 	{regexp.MustCompile(`(?i)firewall`), regexp.MustCompile(`(?i)nft |filter|4791|\bRoCEv2\b`)},
 	{regexp.MustCompile(`(?i)path MTU|port's MTU`), regexp.MustCompile(`\bMTU\b|packets of`)},
 	{regexp.MustCompile(`(?i)flow control|packets are lost|PFC`), regexp.MustCompile(`(?i)\bPFC\b|\bECN\b|one lane`)},
-	{regexp.MustCompile(`(?i)is down|link|not reached|subnet manager`), regexp.MustCompile(`(?i)it is (DOWN|INIT)|\bno route\b|no way|subnet manager`)},
+	{regexp.MustCompile(`(?i)is down|link|not reached|subnet manager`),
+		regexp.MustCompile(`(?i)it is (DOWN|INIT)|\bno route\b|no way|subnet manager`)},
 	{regexp.MustCompile(`(?i)15 characters`), regexp.MustCompile(`characters`)},
 }
 

@@ -20,7 +20,9 @@ func (d *diagnosis) port(dev *rdmasys.Device, p *rdmasys.Port) {
 	switch {
 	case p.LinkLayer == "InfiniBand":
 		if strings.Contains(p.Rate, "(1X") {
-			d.note(portName(dev, p), "the link has one lane of four: "+p.Rate, "A bad cable or connector makes a link so narrow.", "ibportstate -D 0 "+fmt.Sprint(p.Number)+"    # widths: supported, enabled, active")
+			d.note(portName(dev, p), "the link has one lane of four: "+p.Rate,
+				"A bad cable or connector makes a link so narrow.",
+				"ibportstate -D 0 "+fmt.Sprint(p.Number)+"    # widths: supported, enabled, active")
 		}
 	case dev.IWARP():
 		d.netdev(dev, p)
@@ -34,7 +36,8 @@ func (d *diagnosis) port(dev *rdmasys.Device, p *rdmasys.Port) {
 			d.problem(portName(dev, p), "librdmacm connects by RoCE v1 here: default_roce_mode is "+p.CMType,
 				"No router forwards RoCE v1, and peers that only have RoCE v2 do not answer.",
 				fmt.Sprintf("cma_roce_mode -d %s -p %d -m 2", dev.Name, p.Number),
-				fmt.Sprintf("echo 'RoCE v2' >/sys/kernel/config/rdma_cm/%s/ports/%d/default_roce_mode", dev.Name, p.Number))
+				fmt.Sprintf("echo 'RoCE v2' >/sys/kernel/config/rdma_cm/%s/ports/%d/default_roce_mode", dev.Name,
+					p.Number))
 		}
 	}
 }
@@ -49,8 +52,9 @@ func (d *diagnosis) link(dev *rdmasys.Device, p *rdmasys.Port) {
 	if p.LinkLayer == "InfiniBand" {
 		switch {
 		case p.Physical == "LinkUp":
-			d.problem(portName(dev, p), what+": no subnet manager has configured it", "Until one has, the port has no LID and carries no data.",
-				"sminfo    # whether the subnet has one", "systemctl start opensm    # on one host of the subnet, or on a switch")
+			d.problem(portName(dev, p), what+": no subnet manager has configured it",
+				"Until one has, the port has no LID and carries no data.", "sminfo    # whether the subnet has one",
+				"systemctl start opensm    # on one host of the subnet, or on a switch")
 			return
 		case p.Physical == "Disabled":
 			d.down(dev, p, what, "ibportstate -D 0 "+fmt.Sprint(p.Number)+" enable")
@@ -61,7 +65,8 @@ func (d *diagnosis) link(dev *rdmasys.Device, p *rdmasys.Port) {
 	}
 	mend := []string{"ip link    # which interface is down, and why"}
 	if p.NetDev != "" {
-		mend = []string{"ip link set dev " + p.NetDev + " up", "ethtool " + p.NetDev + "    # if it stays down: is there a cable, and a peer?"}
+		mend = []string{"ip link set dev " + p.NetDev + " up",
+			"ethtool " + p.NetDev + "    # if it stays down: is there a cable, and a peer?"}
 	}
 	d.down(dev, p, what, mend...)
 }
@@ -98,7 +103,8 @@ func (d *diagnosis) gids(dev *rdmasys.Device, p *rdmasys.Port) {
 		return
 	}
 	has := func(a netip.Addr, v2 bool) bool {
-		return slices.ContainsFunc(p.GIDs, func(g rdmasys.GID) bool { return g.Addr == a && (!v2 || g.Type == rdmasys.RoCEv2) })
+		return slices.ContainsFunc(p.GIDs,
+			func(g rdmasys.GID) bool { return g.Addr == a && (!v2 || g.Type == rdmasys.RoCEv2) })
 	}
 	usable := false
 	for _, prefix := range n.Addrs {
@@ -106,15 +112,18 @@ func (d *diagnosis) gids(dev *rdmasys.Device, p *rdmasys.Port) {
 		switch usable = usable || !a.IsLinkLocalUnicast(); {
 		case has(a, true):
 		case has(a, false):
-			d.problem(portName(dev, p), fmt.Sprintf("its GID of %v is of type RoCE v1 only", a), "No router forwards RoCE v1, and peers that only have RoCE v2 do not answer.",
+			d.problem(portName(dev, p), fmt.Sprintf("its GID of %v is of type RoCE v1 only", a),
+				"No router forwards RoCE v1, and peers that only have RoCE v2 do not answer.",
 				"dmesg | grep -i roce    # does the NIC have RoCE v2, is it switched off?")
 		case !a.IsLinkLocalUnicast():
-			d.problem(portName(dev, p), fmt.Sprintf("%s has the address %v, and the GID table does not", n.Name, a), "Programs cannot send from an address without a GID.",
+			d.problem(portName(dev, p), fmt.Sprintf("%s has the address %v, and the GID table does not", n.Name, a),
+				"Programs cannot send from an address without a GID.",
 				fmt.Sprintf("ip addr del %v dev %s && ip addr add %v dev %s", prefix, n.Name, prefix, n.Name))
 		}
 	}
 	if !usable {
-		d.note(portName(dev, p), n.Name+" has no address but link-local ones", "Only hosts of the same link can be reached, and only by GIDs that name the interface.",
+		d.note(portName(dev, p), n.Name+" has no address but link-local ones",
+			"Only hosts of the same link can be reached, and only by GIDs that name the interface.",
 			"ip addr add 192.0.2.7/24 dev "+n.Name+"    # an address of yours")
 	}
 }
@@ -141,21 +150,27 @@ func (d *diagnosis) flow(dev *rdmasys.Device, p *rdmasys.Port) {
 	}
 	why := "RoCE resends everything after a lost packet on most NICs. Switches lose packets when several hosts send to one."
 	if n.PFC != nil && n.PFC.Enabled == 0 {
-		d.note(n.Name, "priority flow control (PFC) is off for all priorities", why+" The switches need the same setting.",
-			"dcb pfc set dev "+n.Name+" prio-pfc all:off 3:on", "mlnx_qos -i "+n.Name+" --pfc 0,0,0,1,0,0,0,0    # with NVIDIA's tools")
+		d.note(n.Name, "priority flow control (PFC) is off for all priorities",
+			why+" The switches need the same setting.",
+			"dcb pfc set dev "+n.Name+" prio-pfc all:off 3:on",
+			"mlnx_qos -i "+n.Name+" --pfc 0,0,0,1,0,0,0,0    # with NVIDIA's tools")
 	}
 	for _, e := range n.ECN {
 		if e.Enabled != 0 {
 			continue
 		}
-		d.note(n.Name, "congestion control ("+e.Role+") is off for all priorities", "Senders do not slow down when switches mark packets (ECN).",
+		d.note(n.Name, "congestion control ("+e.Role+") is off for all priorities",
+			"Senders do not slow down when switches mark packets (ECN).",
 			fmt.Sprintf("echo 1 >/sys/class/net/%s/ecn/%s/enable/3", n.Name, e.Role))
 	}
 	if n.PFC != nil && n.PFC.Enabled != 0 {
 		for _, e := range n.ECN {
 			if e.Enabled != 0 && e.Enabled&n.PFC.Enabled == 0 {
-				d.note(n.Name, fmt.Sprintf("PFC is on for priorities %v, and %s for %v", rdmasys.Priorities(n.PFC.Enabled), e.Role, rdmasys.Priorities(e.Enabled)),
-					"RDMA's packets are of one priority, which should have both.", fmt.Sprintf("echo 1 >/sys/class/net/%s/ecn/%s/enable/%d", n.Name, e.Role, rdmasys.Priorities(n.PFC.Enabled)[0]))
+				d.note(n.Name, fmt.Sprintf("PFC is on for priorities %v, and %s for %v",
+					rdmasys.Priorities(n.PFC.Enabled), e.Role, rdmasys.Priorities(e.Enabled)),
+					"RDMA's packets are of one priority, which should have both.",
+					fmt.Sprintf("echo 1 >/sys/class/net/%s/ecn/%s/enable/%d", n.Name, e.Role,
+						rdmasys.Priorities(n.PFC.Enabled)[0]))
 			}
 		}
 	}
@@ -168,7 +183,8 @@ func (d *diagnosis) filters() {
 			continue
 		}
 		chain := strings.Join([]string{f.Family, f.Table, f.Chain}, " ")
-		d.note("firewall", "the chain "+chain+" drops what no rule admits", "RoCEv2 in software, Ramjet's or rxe, needs UDP port 4791; iWARP its TCP port. NICs take their packets before any filter.",
+		d.note("firewall", "the chain "+chain+" drops what no rule admits",
+			"RoCEv2 in software, Ramjet's or rxe, needs UDP port 4791; iWARP its TCP port. NICs take their packets before any filter.",
 			"nft list chain "+chain+"    # is it admitted?", "nft add rule "+chain+" udp dport 4791 accept")
 	}
 }

@@ -58,20 +58,23 @@ const (
 )
 
 // words are what a number can stand behind, to say of which kind it is.
-var words = map[string]Kind{"wc": Status, "status": Status, "vendor_err": Reason, "reason": Reason, "event": Event, "nak": NAK,
-	"terminate": Terminate, "cause": Terminate, "rej": Reject, "reject": Reject, "cm_event": ConnectionEvent, "errno": Call}
+var words = map[string]Kind{"wc": Status, "status": Status, "vendor_err": Reason, "reason": Reason, "event": Event,
+	"nak":       NAK,
+	"terminate": Terminate, "cause": Terminate, "rej": Reject, "reject": Reject, "cm_event": ConnectionEvent,
+	"errno": Call}
 
 // synonyms are the other names of an error.
 var synonyms = map[string][]string{
-	"IBV_WC_RNR_RETRY_EXC_ERR": {"RNR", "RNR NAK", "receiver not ready", "receive-no-ready retry count exceeded", "RNR retry exceeded"},
-	"IBV_WC_RETRY_EXC_ERR":     {"transport retry count exceeded", "retry exceeded error", "transport retry exceeded"},
-	"IBV_WC_WR_FLUSH_ERR":      {"WR flushed", "work request flushed"},
-	"IBV_WC_LOC_PROT_ERR":      {"local protection", "local protocol error"},
-	"IBV_WC_LOC_QP_OP_ERR":     {"local QP operation"},
-	"IBV_WC_REM_OP_ERR":        {"remote operation", "remote QP"},
-	"IBV_WC_REM_ACCESS_ERR":    {"remote access"},
-	"IBV_WC_REM_INV_REQ_ERR":   {"remote invalid request"},
-	"IBV_WC_MW_BIND_ERR":       {"memory bind error", "memory window bind"},
+	"IBV_WC_RNR_RETRY_EXC_ERR": {"RNR", "RNR NAK", "receiver not ready", "receive-no-ready retry count exceeded",
+		"RNR retry exceeded"},
+	"IBV_WC_RETRY_EXC_ERR":   {"transport retry count exceeded", "retry exceeded error", "transport retry exceeded"},
+	"IBV_WC_WR_FLUSH_ERR":    {"WR flushed", "work request flushed"},
+	"IBV_WC_LOC_PROT_ERR":    {"local protection", "local protocol error"},
+	"IBV_WC_LOC_QP_OP_ERR":   {"local QP operation"},
+	"IBV_WC_REM_OP_ERR":      {"remote operation", "remote QP"},
+	"IBV_WC_REM_ACCESS_ERR":  {"remote access"},
+	"IBV_WC_REM_INV_REQ_ERR": {"remote invalid request"},
+	"IBV_WC_MW_BIND_ERR":     {"memory bind error", "memory window bind"},
 }
 
 // prefixes can be left out of names.
@@ -80,10 +83,12 @@ var prefixes = []string{"ibv_wc_", "ibv_event_", "ib_cm_rej_", "reason_", "nak_"
 
 // All returns all entries, by kind.
 func All() []Entry {
-	return slices.Concat(statuses(), reasons(), events(), naks(), terminates(), rejects(), connectionEvents(), calls(), failedCalls(), messages())
+	return slices.Concat(statuses(), reasons(), events(), naks(), terminates(), rejects(), connectionEvents(), calls(),
+		failedCalls(), messages())
 }
 
-// Find returns the entries for what somebody read somewhere: what Exactly knows, or a line of a log. none: it is not known.
+// Find returns the entries for what somebody read somewhere: what Exactly knows, or a line of a log. none: it is not
+// known.
 func Find(pasted string) []Entry {
 	if found := Exactly(pasted); len(found) > 0 {
 		return found
@@ -154,7 +159,8 @@ func knownAs(e Entry, texts ...string) known {
 func within(all []known, line string) (found []Entry) {
 	var matched []string
 	for i := range all {
-		at := slices.IndexFunc(all[i].texts, func(s string) bool { return strings.Contains(line, s) && hasWords(line, s) })
+		at := slices.IndexFunc(all[i].texts,
+			func(s string) bool { return strings.Contains(line, s) && hasWords(line, s) })
 		if at >= 0 {
 			found = append(found, all[i].entry)
 			matched = append(matched, all[i].texts[at])
@@ -162,7 +168,8 @@ func within(all []known, line string) (found []Entry) {
 	}
 	kept := found[:0]
 	for i, e := range found {
-		if !slices.ContainsFunc(matched, func(other string) bool { return len(other) > len(matched[i]) && strings.Contains(other, matched[i]) }) {
+		if !slices.ContainsFunc(matched,
+			func(other string) bool { return len(other) > len(matched[i]) && strings.Contains(other, matched[i]) }) {
 			kept = append(kept, e)
 		}
 	}

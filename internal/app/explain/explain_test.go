@@ -77,7 +77,8 @@ func TestAll(t *testing.T) {
 // Every sentinel of the public packages is explained under its name, with the errno that C programs get.
 func TestSentinels(t *testing.T) {
 	declared := regexp.MustCompile(`(?m)^\s*(?:var )?(Err[A-Z]\w*)\s+(?:error )?=`)
-	for _, dir := range []string{"cm", "infiniband", "iwarp", "kernel", "rnet", "roce", "roce1", "shm", "trace", "verbs"} {
+	for _, dir := range []string{"cm", "infiniband", "iwarp", "kernel", "rnet", "roce", "roce1", "shm", "trace",
+		"verbs"} {
 		files, err := filepath.Glob(filepath.Join("../../..", dir, "*.go"))
 		if err != nil || len(files) == 0 {
 			t.Fatalf("%s: %d files, %v", dir, len(files), err)
@@ -91,13 +92,15 @@ func TestSentinels(t *testing.T) {
 				if strings.HasSuffix(file, "_test.go") {
 					continue
 				}
-				if found := explain.Find(dir + "." + m[1]); len(found) != 1 || found[0].Kind != explain.Call || len(found[0].Causes) == 0 {
+				if found := explain.Find(dir + "." + m[1]); len(found) != 1 || found[0].Kind != explain.Call ||
+					len(found[0].Causes) == 0 {
 					t.Errorf("%s.%s: %+v", dir, m[1], found)
 				}
 			}
 		}
 	}
-	for _, err := range []error{verbs.ErrBusy, verbs.ErrClosed, verbs.ErrInvalid, verbs.ErrNotSupported, verbs.ErrQueueFull, verbs.ErrNoMemory,
+	for _, err := range []error{verbs.ErrBusy, verbs.ErrClosed, verbs.ErrInvalid, verbs.ErrNotSupported,
+		verbs.ErrQueueFull, verbs.ErrNoMemory,
 		verbs.ErrState, verbs.ErrOverflow, verbs.ErrPermission, verbs.ErrFault, verbs.ErrNotFound, verbs.ErrPinLimit} {
 		op := &verbs.OpError{Op: "post_send", Err: err, Detail: "and so on"}
 		if found := explain.Find(op.Error()); len(found) != 1 || found[0].Number != int(op.Errno()) {
@@ -108,8 +111,10 @@ func TestSentinels(t *testing.T) {
 
 // What is written out is what packages cm and infiniband say.
 func TestConnectionTexts(t *testing.T) {
-	for _, err := range []error{cm.ErrTimeout, cm.ErrDisconnected, cm.ErrAddrInUse, cm.ErrNoAddr, infiniband.ErrNoFabric} {
-		if found := explain.Find(err.Error()); len(found) != 1 || found[0].Text != err.Error() || found[0].Kind != explain.Call {
+	for _, err := range []error{cm.ErrTimeout, cm.ErrDisconnected, cm.ErrAddrInUse, cm.ErrNoAddr,
+		infiniband.ErrNoFabric} {
+		if found := explain.Find(err.Error()); len(found) != 1 || found[0].Text != err.Error() ||
+			found[0].Kind != explain.Call {
 			t.Errorf("%q: %+v", err, found)
 		}
 	}
@@ -119,9 +124,11 @@ func TestConnectionTexts(t *testing.T) {
 			t.Errorf("%d, %v: %+v", e, e, found)
 		}
 	}
-	for err, errno := range map[error]syscall.Errno{cm.ErrTimeout: syscall.ETIMEDOUT, cm.ErrAddrInUse: syscall.EADDRINUSE, cm.ErrNoAddr: syscall.EADDRNOTAVAIL,
+	for err, errno := range map[error]syscall.Errno{cm.ErrTimeout: syscall.ETIMEDOUT,
+		cm.ErrAddrInUse: syscall.EADDRINUSE, cm.ErrNoAddr: syscall.EADDRNOTAVAIL,
 		&cm.RejectError{Reason: cm.ReasonConsumer}: syscall.ECONNREFUSED} {
-		if found := explain.Find(fmt.Sprintf("errno %d", errno)); !errors.Is(err, errno) || len(found) != 1 || !strings.Contains(err.Error(), found[0].Text) {
+		if found := explain.Find(fmt.Sprintf("errno %d", errno)); !errors.Is(err, errno) || len(found) != 1 ||
+			!strings.Contains(err.Error(), found[0].Text) {
 			t.Errorf("%v, %v: %+v", err, errno, found)
 		}
 	}
@@ -130,11 +137,15 @@ func TestConnectionTexts(t *testing.T) {
 // Whole lines of programs are understood.
 func TestFindInLines(t *testing.T) {
 	for line, want := range map[string][]string{
-		"Failed status 12: wr_id 0 syndrom 0x81":                                                {"IBV_WC_RETRY_EXC_ERR"},
-		"cma event RDMA_CM_EVENT_REJECTED, error 28":                                            {"RDMA_CM_EVENT_REJECTED", "IB_CM_REJ_CONSUMER_DEFINED"},
-		"remote access error, PSN 4711: out of bounds: 8 bytes at 0xc000190000":                 {"IBV_WC_REM_ACCESS_ERR", "REASON_OUTSIDE", "NAK_REMOTE_ACCESS"},
-		(&cm.RejectError{Address: "192.0.2.7:7000", Reason: cm.ReasonInvalidService}).Error():   {"IB_CM_REJ_INVALID_SERVICE_ID"},
-		(&cm.RejectError{Address: "192.0.2.7:7000", Reason: cm.ReasonConsumer}).Error():         {"IB_CM_REJ_CONSUMER_DEFINED", "cm.RejectError"},
+		"Failed status 12: wr_id 0 syndrom 0x81": {"IBV_WC_RETRY_EXC_ERR"},
+		"cma event RDMA_CM_EVENT_REJECTED, error 28": {"RDMA_CM_EVENT_REJECTED",
+			"IB_CM_REJ_CONSUMER_DEFINED"},
+		"remote access error, PSN 4711: out of bounds: 8 bytes at 0xc000190000": {"IBV_WC_REM_ACCESS_ERR",
+			"REASON_OUTSIDE", "NAK_REMOTE_ACCESS"},
+		(&cm.RejectError{Address: "192.0.2.7:7000",
+			Reason: cm.ReasonInvalidService}).Error(): {"IB_CM_REJ_INVALID_SERVICE_ID"},
+		(&cm.RejectError{Address: "192.0.2.7:7000",
+			Reason: cm.ReasonConsumer}).Error(): {"IB_CM_REJ_CONSUMER_DEFINED", "cm.RejectError"},
 		(&verbs.OpError{Op: "connect", Err: cm.ErrTimeout, Detail: "192.0.2.7:7000"}).Error():   {"cm.ErrTimeout"},
 		"infiniband: no fabric runs here: start one, such as with ramjet fabric --fat-tree 4,2": {"infiniband.ErrNoFabric"},
 		"wrong status 4711": nil, "abcremote access errors": nil,
@@ -151,13 +162,18 @@ func TestFindInLines(t *testing.T) {
 
 func TestFind(t *testing.T) {
 	for text, want := range map[string]string{
-		"IBV_WC_RETRY_EXC_ERR": "IBV_WC_RETRY_EXC_ERR", "retry_exc_err": "IBV_WC_RETRY_EXC_ERR", "Retry-Exc-Err": "IBV_WC_RETRY_EXC_ERR",
-		"transport retry  counter exceeded": "IBV_WC_RETRY_EXC_ERR", "wc 12": "IBV_WC_RETRY_EXC_ERR", "12": "IBV_WC_RETRY_EXC_ERR",
+		"IBV_WC_RETRY_EXC_ERR": "IBV_WC_RETRY_EXC_ERR", "retry_exc_err": "IBV_WC_RETRY_EXC_ERR",
+		"Retry-Exc-Err":                     "IBV_WC_RETRY_EXC_ERR",
+		"transport retry  counter exceeded": "IBV_WC_RETRY_EXC_ERR", "wc 12": "IBV_WC_RETRY_EXC_ERR",
+		"12":     "IBV_WC_RETRY_EXC_ERR",
 		"rej 28": "IB_CM_REJ_CONSUMER_DEFINED", "0x1101": "TERM_TAGGED_BOUNDS", "event 3": "IBV_EVENT_QP_ACCESS_ERR",
 		"nak 2": "NAK_REMOTE_ACCESS", "vendor_err 3": "REASON_OUTSIDE", "out of bounds": "REASON_OUTSIDE",
-		"queue is full": "verbs.ErrQueueFull", "ErrQueueFull": "verbs.ErrQueueFull", "verbs.ErrQueueFull": "verbs.ErrQueueFull",
-		"enomem": "verbs.ErrQueueFull", "connection refused": "cm.RejectError", "invalid argument": "verbs.ErrInvalid",
-		"RNR": "IBV_WC_RNR_RETRY_EXC_ERR", "receiver not ready": "IBV_WC_RNR_RETRY_EXC_ERR", "cm_event 8": "RDMA_CM_EVENT_REJECTED",
+		"queue is full": "verbs.ErrQueueFull", "ErrQueueFull": "verbs.ErrQueueFull",
+		"verbs.ErrQueueFull": "verbs.ErrQueueFull",
+		"enomem":             "verbs.ErrQueueFull", "connection refused": "cm.RejectError",
+		"invalid argument": "verbs.ErrInvalid",
+		"RNR":              "IBV_WC_RNR_RETRY_EXC_ERR", "receiver not ready": "IBV_WC_RNR_RETRY_EXC_ERR",
+		"cm_event 8": "RDMA_CM_EVENT_REJECTED",
 	} {
 		if found := explain.Find(text); len(found) == 0 || found[0].Name != want {
 			t.Errorf("%q: %+v", text, found)

@@ -125,9 +125,14 @@ var rdmaWord = regexp.MustCompile(`(?i)ibv?_[a-z]|rdma|\broce|\biwarp|infiniband
 var distinctive = regexp.MustCompile(`retry count|transport retry|\brnr\b|flushed|local protection|remote invalid request|retry exceeded error|receiver not ready`)
 
 // hints are parts of words, one of which every line has that is known.
-var hints = []string{"err", "fail", "could", "can't", "cannot", "unable", "not ", "no ", "n't", "invalid", "denied", "reject", "refus", "unreach", "timed", "timeout", "exceed", "flush", "abort",
-	"fatal", "warn", "event", "status", "reason", "syndrom", "synd ", "ae_id", "dump", "unsuccess", "discard", "pause", "out_of_seq", "health", "memlock", "ulimit", "max locked", "wc_", "rej", "verbs", "cm.", "memory", "nak", "term_", "in use",
-	"closed", "ended", "reset", "posted", "bounds", "misalign", "mapped", "no_", "full", "stale", "plugin", "incompatib", "unrespons", "atomic", "malformed", "too ", "lost", "gone", "catastroph", "violation", "busy", "overflow", "permit", "port ", "drained", "migrat", "change", "limit", "reached", "reregist", "retry", "rnr", "receiver not", "local ", "remote ", "key", "listen"}
+var hints = []string{"err", "fail", "could", "can't", "cannot", "unable", "not ", "no ", "n't", "invalid", "denied",
+	"reject", "refus", "unreach", "timed", "timeout", "exceed", "flush", "abort", "fatal", "warn", "event", "status",
+	"reason", "syndrom", "synd ", "ae_id", "dump", "unsuccess", "discard", "pause", "out_of_seq", "health", "memlock",
+	"ulimit", "max locked", "wc_", "rej", "verbs", "cm.", "memory", "nak", "term_", "in use", "closed", "ended",
+	"reset", "posted", "bounds", "misalign", "mapped", "no_", "full", "stale", "plugin", "incompatib", "unrespons",
+	"atomic", "malformed", "too ", "lost", "gone", "catastroph", "violation", "busy", "overflow", "permit", "port ",
+	"drained", "migrat", "change", "limit", "reached", "reregist", "retry", "rnr", "receiver not", "local ", "remote ",
+	"key", "listen"}
 
 // A recognizer finds one sort of thing in a line.
 type recognizer func(line, lower string, f *Found) level
@@ -179,7 +184,8 @@ func (f *Found) level() level { return min(causeNumbered, natural(&f.Entries[0])
 // natural is the highest level that an entry can have.
 func natural(e *Entry) level {
 	switch {
-	case e.Name == "IBV_WC_WR_FLUSH_ERR", e.Name == "RDMA_CM_EVENT_DISCONNECTED", e.Name == "IBV_EVENT_QP_LAST_WQE_REACHED":
+	case e.Name == "IBV_WC_WR_FLUSH_ERR", e.Name == "RDMA_CM_EVENT_DISCONNECTED",
+		e.Name == "IBV_EVENT_QP_LAST_WQE_REACHED":
 		return consequence
 	case len(e.Causes) == 0 || e.Name == "IBV_WC_SUCCESS":
 		return notice
@@ -240,10 +246,12 @@ var (
 	cmEvent       = regexp.MustCompile(`\b(RDMA_CM_EVENT_[A-Z_]+)\b(?:[ :=,;()]*(?:with )?(?:error|status|err|reason|code|ret)?[ :=,;(]*(-?[0-9]{1,5})\b)?`)
 	cmNumber      = regexp.MustCompile(`\b(?:cm|cma|rdma_cm|rdma cm) event(?: bl blka)?[ :=#]*([0-9]{1,2})\b(?:[,;] *(?:error|status)[ :=]*(-?[0-9]{1,5}))?`)
 	completionNo  = regexp.MustCompile(`(?:completion (?:with )?(?:error|status)|failed status|wc[ ._]?status|wc error|with (?:error|status)|\bstatus|\berror)[-=: (#]*(0x[0-9a-f]+|[0-9]{1,2})\b`)
-	completionFor = regexp.MustCompile(`completion|\bwc\b|wc[ ._]?status|wr_?id|\bcqe?\b|net/ib|work request|failed status|wr id`)
-	ucxSyndrome   = regexp.MustCompile(`synd 0x([0-9a-f]+) vend 0x([0-9a-f]+)`)
-	mlxSyndrome   = regexp.MustCompile(`(?:syndrome|hw_synd)[ =:]*0x([0-9a-f]{1,2})\b`)
-	vendorNumber  = regexp.MustCompile(`(?:vendor[ _]?err(?:or)?|\bvend|\bsyndrom|vendor[ _]?synd(?:rome)?)\b[ =:(]*(0x[0-9a-f]+|[0-9]+)`)
+	completionFor = regexp.MustCompile(
+		`completion|\bwc\b|wc[ ._]?status|wr_?id|\bcqe?\b|net/ib|work request|failed status|wr id`)
+	ucxSyndrome  = regexp.MustCompile(`synd 0x([0-9a-f]+) vend 0x([0-9a-f]+)`)
+	mlxSyndrome  = regexp.MustCompile(`(?:syndrome|hw_synd)[ =:]*0x([0-9a-f]{1,2})\b`)
+	vendorNumber = regexp.MustCompile(
+		`(?:vendor[ _]?err(?:or)?|\bvend|\bsyndrom|vendor[ _]?synd(?:rome)?)\b[ =:(]*(0x[0-9a-f]+|[0-9]+)`)
 )
 
 // connectionEvent recognizes events of librdmacm, and tells their statuses apart.
@@ -296,7 +304,8 @@ func (f *Found) eventStatus(e Entry, n int) {
 			if len(found[0].Causes) > 0 && n != 8 && n != 28 {
 				e.Causes = found[0].Causes
 			}
-			if at := slices.IndexFunc(e.Causes, func(c Cause) bool { return strings.Contains(c.What, fmt.Sprintf("(%d)", n)) }); at > 0 {
+			if at := slices.IndexFunc(e.Causes,
+				func(c Cause) bool { return strings.Contains(c.What, fmt.Sprintf("(%d)", n)) }); at > 0 {
 				e.Causes = slices.Concat(e.Causes[at:at+1], e.Causes[:at], e.Causes[at+1:])
 			}
 			f.Entries = append(f.Entries, e, found[0])
@@ -311,28 +320,39 @@ func (f *Found) eventStatus(e Entry, n int) {
 // eventErrnos are what events mean with an errno as their status.
 var eventErrnos = map[string]map[string]explained{
 	"RDMA_CM_EVENT_ADDR_ERROR": {
-		"ENODEV":       {means: "The interface that the route to the peer uses has no RDMA device.", causes: noDeviceFor},
+		"ENODEV": {means: "The interface that the route to the peer uses has no RDMA device.",
+			causes: noDeviceFor},
 		"ETIMEDOUT":    {means: "The peer does not answer ARP or neighbor discovery.", causes: noPath[1:]},
 		"EHOSTUNREACH": {means: "Nobody answers for the peer's address on its network.", causes: noPath[1:]},
 		"ENETUNREACH":  {means: "No route leads to the peer.", causes: noDeviceFor[:1]},
 	},
 	"RDMA_CM_EVENT_ROUTE_ERROR": {"ETIMEDOUT": {means: "The subnet administrator did not answer.", causes: noRoute}},
 	"RDMA_CM_EVENT_UNREACHABLE": {"ETIMEDOUT": {means: "The peer did not answer the connection request, though it was sent again and again.", causes: []Cause{
-		{"The host is down, or the address is that of another interface.", "ping PEER; ramjet doctor PEER", "Give the address of the peer's RDMA interface."},
-		{"A firewall drops the packets: ping passes, and RDMA does not.", "nft list ruleset; tcpdump -i INTERFACE udp port 4791, at the peer", "Admit UDP port 4791 (RoCEv2) or the TCP port (iWARP)."},
-		{"The server does not take its events, so that nobody accepts; or the kinds of device differ.", "its stack: gdb -p PID; rdma link at both ends", "Call rdma_get_cm_event in a loop; one kind on both."}}}},
+		{"The host is down, or the address is that of another interface.", "ping PEER; ramjet doctor PEER",
+			"Give the address of the peer's RDMA interface."},
+		{"A firewall drops the packets: ping passes, and RDMA does not.",
+			"nft list ruleset; tcpdump -i INTERFACE udp port 4791, at the peer",
+			"Admit UDP port 4791 (RoCEv2) or the TCP port (iWARP)."},
+		{"The server does not take its events, so that nobody accepts; or the kinds of device differ.",
+			"its stack: gdb -p PID; rdma link at both ends", "Call rdma_get_cm_event in a loop; one kind on both."}}}},
 	"RDMA_CM_EVENT_REJECTED": {
 		"ECONNREFUSED": {means: "Nobody listens at the peer's TCP port. The connection is one of iWARP: there the status is an errno.", causes: []Cause{
-			{"The server does not run, or listens at another port or address.", "ss -ltn; rdma resource show cm_id, at the peer", "Start it first, with the same port."},
-			{"The address is that of another host or interface.", "ip route get PEER", "Give the address of the server's RDMA interface."},
+			{"The server does not run, or listens at another port or address.",
+				"ss -ltn; rdma resource show cm_id, at the peer", "Start it first, with the same port."},
+			{"The address is that of another host or interface.", "ip route get PEER",
+				"Give the address of the server's RDMA interface."},
 			{"A firewall refuses the port.", "nft list ruleset, at the peer", "Admit the TCP port."}}},
 		"ECONNRESET": {means: "The peer's TCP ended the connection while it was set up. The connection is one of iWARP: there the status is an errno.", causes: []Cause{
 			{"The server's program rejected it, or ended.", "its output", "As that says."},
-			{"Something that is not iWARP listens at the port, such as a program on sockets.", "ss -ltnp, at the peer", "Take the port of the RDMA server."},
-			{"The two stacks do not agree on MPA: revision, markers, or the first message (RFC 6581).", "ramjet ladder on a capture of the set-up; dmesg at both ends", "The same settings on both, such as peer-to-peer mode."}}},
+			{"Something that is not iWARP listens at the port, such as a program on sockets.", "ss -ltnp, at the peer",
+				"Take the port of the RDMA server."},
+			{"The two stacks do not agree on MPA: revision, markers, or the first message (RFC 6581).",
+				"ramjet ladder on a capture of the set-up; dmesg at both ends",
+				"The same settings on both, such as peer-to-peer mode."}}},
 	},
 	"RDMA_CM_EVENT_CONNECT_ERROR": {
-		"EINVAL":    {means: "The queue pair could not be moved to RTR or RTS with the attributes of the connection.", causes: misfits},
+		"EINVAL": {means: "The queue pair could not be moved to RTR or RTS with the attributes of the connection.",
+			causes: misfits},
 		"ETIMEDOUT": {means: "The connection took too long to set up.", causes: noAnswer},
 	},
 }
@@ -374,7 +394,8 @@ func (f *Found) syndrome(n int) level {
 	if status, ok := mlx5Seen[n]; ok {
 		e, _ := statusEntry(status)
 		f.Entries = append(f.Entries, e)
-		f.Facts = append(f.Facts, Fact{"syndrome", fmt.Sprintf("%#x", n), "no syndrome of mlx5's table, but the vendor's: adapters report it with " + e.Name})
+		f.Facts = append(f.Facts, Fact{"syndrome", fmt.Sprintf("%#x", n),
+			"no syndrome of mlx5's table, but the vendor's: adapters report it with " + e.Name})
 		return min(causeNumbered, natural(&e))
 	}
 	return unknown
@@ -432,7 +453,8 @@ func failedCall(line, lower string, f *Found) level {
 		c := &failures[i]
 		if n := errnoIn(line); n != nil {
 			f.Entries = append(f.Entries, c.with(n))
-			f.Facts = append(f.Facts, Fact{"call", c.call, ""}, Fact{"errno", strconv.Itoa(n.number), n.name + ": " + n.text})
+			f.Facts = append(f.Facts, Fact{"call", c.call, ""},
+				Fact{"errno", strconv.Itoa(n.number), n.name + ": " + n.text})
 			return causeNumbered
 		}
 		f.Entries = append(f.Entries, c.entry())
@@ -482,7 +504,8 @@ func knownTexts(line, lower string, f *Found) level {
 		found = within(also, text)
 	}
 	found = slices.DeleteFunc(found, func(e Entry) bool {
-		return !about && !strings.Contains(lower, strings.ToLower(e.Name)) && !strings.Contains(text, fmt.Sprintf("(%d)", e.Number)) &&
+		return !about && !strings.Contains(lower, strings.ToLower(e.Name)) &&
+			!strings.Contains(text, fmt.Sprintf("(%d)", e.Number)) &&
 			!(e.Kind == Status && distinctive.MatchString(text))
 	})
 	if len(f.Entries) > 0 { // a call's errno is explained by the call
@@ -510,7 +533,8 @@ var circumstance = []struct {
 	{"remote GID", regexp.MustCompile(`(?i)remote ?gids?\s?((?:[0-9a-f]{0,4}:){2,}[0-9a-f.:]*)`)},
 	{"GID index", regexp.MustCompile(`(?i)gid index ([0-9]+)`)},
 	{"queue pair", regexp.MustCompile(`\b(?:qpn?|QPN?|qp_num)[ =:]+(0x[0-9a-f]+|[0-9]+)\b`)},
-	{"memory that may be pinned", regexp.MustCompile(`current: ([0-9]+ \w+|unlimited)|RLIMIT_MEMLOCK is ([0-9]+ bytes)`)},
+	{"memory that may be pinned",
+		regexp.MustCompile(`current: ([0-9]+ \w+|unlimited)|RLIMIT_MEMLOCK is ([0-9]+ bytes)`)},
 }
 
 // circumstances adds what the line says of where it happened, and puts it into the commands.
@@ -536,7 +560,8 @@ func (f *Found) circumstances(line string) {
 	}
 	if strings.Contains(line, "opcode=") || strings.Contains(line, "opcode ") && strings.Contains(line, "vendor err") {
 		if m := opcodeNumber.FindStringSubmatch(line); m != nil {
-			f.Facts = append(f.Facts, Fact{"opcode", m[1], "says nothing: of a completion with an error only wr_id, status, qp_num and vendor_err are set"})
+			f.Facts = append(f.Facts, Fact{"opcode", m[1],
+				"says nothing: of a completion with an error only wr_id, status, qp_num and vendor_err are set"})
 		}
 	}
 }

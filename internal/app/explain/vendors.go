@@ -14,46 +14,64 @@ import (
 
 // mlx5Syndromes are the statuses of the syndromes that mlx5 adapters put into completions.
 var mlx5Syndromes = map[int]int{
-	0x01: int(verbs.StatusLocalLengthError), 0x02: int(verbs.StatusLocalQPOperationError), 0x04: int(verbs.StatusLocalProtectionError), 0x05: int(verbs.StatusWRFlushError),
-	0x06: int(verbs.StatusMWBindError), 0x10: int(verbs.StatusBadResponseError), 0x11: int(verbs.StatusLocalAccessError), 0x12: int(verbs.StatusRemoteInvalidRequestError),
-	0x13: int(verbs.StatusRemoteAccessError), 0x14: int(verbs.StatusRemoteOperationError), 0x15: int(verbs.StatusRetryExceeded), 0x16: int(verbs.StatusRNRRetryExceeded),
+	0x01: int(verbs.StatusLocalLengthError), 0x02: int(verbs.StatusLocalQPOperationError),
+	0x04: int(verbs.StatusLocalProtectionError), 0x05: int(verbs.StatusWRFlushError),
+	0x06: int(verbs.StatusMWBindError), 0x10: int(verbs.StatusBadResponseError),
+	0x11: int(verbs.StatusLocalAccessError), 0x12: int(verbs.StatusRemoteInvalidRequestError),
+	0x13: int(verbs.StatusRemoteAccessError), 0x14: int(verbs.StatusRemoteOperationError),
+	0x15: int(verbs.StatusRetryExceeded), 0x16: int(verbs.StatusRNRRetryExceeded),
 	0x22: int(verbs.StatusRemoteAbortedError),
 }
 
 // mlx5Seen are vendor errors that mlx5 adapters report with a status, as logs of the field show. There is no public
 // table of them.
 var mlx5Seen = map[int]int{
-	0x51: int(verbs.StatusLocalProtectionError), 0x56: int(verbs.StatusLocalProtectionError), 0x61: int(verbs.StatusLocalQPOperationError), 0x78: int(verbs.StatusMWBindError),
-	0x81: int(verbs.StatusRetryExceeded), 0x88: int(verbs.StatusRemoteAccessError), 0x89: int(verbs.StatusRemoteOperationError), 0x8a: int(verbs.StatusRemoteInvalidRequestError),
+	0x51: int(verbs.StatusLocalProtectionError), 0x56: int(verbs.StatusLocalProtectionError),
+	0x61: int(verbs.StatusLocalQPOperationError), 0x78: int(verbs.StatusMWBindError),
+	0x81: int(verbs.StatusRetryExceeded), 0x88: int(verbs.StatusRemoteAccessError),
+	0x89: int(verbs.StatusRemoteOperationError), 0x8a: int(verbs.StatusRemoteInvalidRequestError),
 	0xf9: int(verbs.StatusWRFlushError),
 }
 
 // bnxtRequests are the statuses of a requester's completions by Broadcom's own number.
-var bnxtRequests = map[int]int{1: int(verbs.StatusBadResponseError), 2: int(verbs.StatusLocalLengthError), 3: int(verbs.StatusLocalQPOperationError), 4: int(verbs.StatusLocalProtectionError),
-	5: int(verbs.StatusMWBindError), 6: int(verbs.StatusRemoteInvalidRequestError), 7: int(verbs.StatusRemoteAccessError), 8: int(verbs.StatusRemoteOperationError),
+var bnxtRequests = map[int]int{1: int(verbs.StatusBadResponseError), 2: int(verbs.StatusLocalLengthError),
+	3: int(verbs.StatusLocalQPOperationError), 4: int(verbs.StatusLocalProtectionError),
+	5: int(verbs.StatusMWBindError), 6: int(verbs.StatusRemoteInvalidRequestError),
+	7: int(verbs.StatusRemoteAccessError), 8: int(verbs.StatusRemoteOperationError),
 	9: int(verbs.StatusRNRRetryExceeded), 10: int(verbs.StatusRetryExceeded), 11: int(verbs.StatusWRFlushError)}
 
 // irdmaFlushes are the minor numbers of Intel's flushes; the major number of those is 1.
-var irdmaFlushes = map[int]int{1: int(verbs.StatusWRFlushError), 2: int(verbs.StatusLocalProtectionError), 3: int(verbs.StatusRemoteAccessError), 4: int(verbs.StatusLocalQPOperationError),
-	5: int(verbs.StatusRemoteOperationError), 6: int(verbs.StatusLocalLengthError), 7: int(verbs.StatusFatalError), 8: int(verbs.StatusRetryExceeded), 9: int(verbs.StatusMWBindError),
+var irdmaFlushes = map[int]int{1: int(verbs.StatusWRFlushError), 2: int(verbs.StatusLocalProtectionError),
+	3: int(verbs.StatusRemoteAccessError), 4: int(verbs.StatusLocalQPOperationError),
+	5: int(verbs.StatusRemoteOperationError), 6: int(verbs.StatusLocalLengthError), 7: int(verbs.StatusFatalError),
+	8: int(verbs.StatusRetryExceeded), 9: int(verbs.StatusMWBindError),
 	10: int(verbs.StatusRemoteInvalidRequestError), 11: int(verbs.StatusRNRRetryExceeded)}
 
 var irdmaEvent = regexp.MustCompile(`\bae(?:_?id)?[ =:]*0x([0-9a-f]{3,4})\b`)
 
 // irdmaEvents are the asynchronous events of Intel's adapters.
 var irdmaEvents = map[int]string{
-	0x0102: "a steering tag that is not allocated: a key that has ended", 0x0103: "an invalid steering tag", 0x0104: "a key of another queue pair",
-	0x0105: "a key of another protection domain", 0x0106: "a key whose last 8 bits are wrong: stale", 0x0107: "a key that does not exist",
-	0x0108: "beyond the memory of the key", 0x0109: "the region does not give the right", 0x010a: "an address that wraps",
-	0x0207: "more READs at once than agreed", 0x0208: "an invalid request", 0x020d: "remote access error", 0x020e: "remote operation error",
-	0x0303: "a SEND longer than the receive", 0x0306: "a SEND for which no receive is posted", 0x0401: "no entry of ARP for the peer",
-	0x0501: "the connection was closed", 0x0502: "the peer reset the connection", 0x0503: "the peer closed the connection", 0x0505: "a wrong CRC in MPA",
-	0x0509: "the peer sent a Terminate", 0x050a: "too many retries without an answer", 0x050b: "the peer is gone: no answer to keepalives",
-	0x050f: "too many RNR NAKs", 0x0520: "the adapter has no resource left", 0x0602: "a Terminate was sent", 0x0700: "the queue pair failed in the adapter",
+	0x0102: "a steering tag that is not allocated: a key that has ended", 0x0103: "an invalid steering tag",
+	0x0104: "a key of another queue pair",
+	0x0105: "a key of another protection domain", 0x0106: "a key whose last 8 bits are wrong: stale",
+	0x0107: "a key that does not exist",
+	0x0108: "beyond the memory of the key", 0x0109: "the region does not give the right",
+	0x010a: "an address that wraps",
+	0x0207: "more READs at once than agreed", 0x0208: "an invalid request", 0x020d: "remote access error",
+	0x020e: "remote operation error",
+	0x0303: "a SEND longer than the receive", 0x0306: "a SEND for which no receive is posted",
+	0x0401: "no entry of ARP for the peer",
+	0x0501: "the connection was closed", 0x0502: "the peer reset the connection",
+	0x0503: "the peer closed the connection", 0x0505: "a wrong CRC in MPA",
+	0x0509: "the peer sent a Terminate", 0x050a: "too many retries without an answer",
+	0x050b: "the peer is gone: no answer to keepalives",
+	0x050f: "too many RNR NAKs", 0x0520: "the adapter has no resource left", 0x0602: "a Terminate was sent",
+	0x0700: "the queue pair failed in the adapter",
 	0x0701: "the adapter's function failed", 0x0702: "the completion queue failed",
 }
 
-// vendorError adds what the vendor's number of a line means, as far as it is public, and the status if the line has none.
+// vendorError adds what the vendor's number of a line means, as far as it is public, and the status if the line has
+// none.
 func (f *Found) vendorError(lower string) {
 	m := vendorNumber.FindStringSubmatch(lower)
 	if m == nil {
@@ -146,7 +164,8 @@ func (d *cqeDump) take(line string, number int) *Found {
 }
 
 // mlx5Opcodes are those of work requests.
-var mlx5Opcodes = map[byte]string{0: "none: a receive, or no work request", 8: "RDMA WRITE", 9: "RDMA WRITE with immediate", 10: "SEND", 11: "SEND with immediate", 14: "TSO",
+var mlx5Opcodes = map[byte]string{0: "none: a receive, or no work request", 8: "RDMA WRITE",
+	9: "RDMA WRITE with immediate", 10: "SEND", 11: "SEND with immediate", 14: "TSO",
 	16: "RDMA READ", 17: "COMPARE_SWAP", 18: "FETCH_ADD", 0x25: "UMR: a change of a memory key"}
 
 // explainCQE explains the 64 bytes of a completion with an error: vendor syndrome and syndrome are bytes 54 and 55, the
@@ -157,7 +176,8 @@ func explainCQE(cqe []byte, from int, line string) *Found {
 		return nil
 	}
 	e := &f.Entries[0]
-	vendor := Fact{"vendor error", fmt.Sprintf("%d (%#x)", cqe[54], cqe[54]), "its meaning is the vendor's, and not public"}
+	vendor := Fact{"vendor error", fmt.Sprintf("%d (%#x)", cqe[54], cqe[54]),
+		"its meaning is the vendor's, and not public"}
 	if lookup(mlx5Seen, int(cqe[54])) == e.Number {
 		vendor.Means = "mlx5 adapters report it with " + e.Name + "; no public table says more"
 	}

@@ -40,23 +40,30 @@ func TestContainers(t *testing.T) {
 				t.Fatal("the process does not come")
 			}
 		}
-		b, err := NewContainers(Options{Series: 1000}, c, func(context.Context) (map[string][]metric.Label, error) { return known, nil }).Text(t.Context())
+		b, err := NewContainers(Options{Series: 1000}, c,
+			func(context.Context) (map[string][]metric.Label, error) { return known, nil }).Text(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		checkText(t, string(b))
 		return string(b)
 	}
-	pod := []metric.Label{{Name: "namespace", Value: "ml"}, {Name: "pod", Value: "train-0"}, {Name: "container", Value: "worker"}}
+	pod := []metric.Label{{Name: "namespace", Value: "ml"}, {Name: "pod", Value: "train-0"},
+		{Name: "container", Value: "worker"}}
 	const labels = `{namespace="ml",pod="train-0",container="worker",pid="`
 	pid := whole(os.Getpid())
 	process := filepath.Base(os.Args[0])
 	wantLines(t, scrape(map[string][]metric.Label{"rdma-7": pod}),
-		`ramjet_scrape_success`+labels+pid+`",process="`+process+`",device="`+dev.Name()+`"} 1`, "ramjet_export_processes 1", "ramjet_export_complete 1")
-	wantLines(t, scrape(map[string][]metric.Label{"another": pod}), "ramjet_export_processes_unread 1", "ramjet_export_complete 0")
+		`ramjet_scrape_success`+labels+pid+`",process="`+process+`",device="`+dev.Name()+`"} 1`,
+		"ramjet_export_processes 1", "ramjet_export_complete 1")
+	wantLines(t, scrape(map[string][]metric.Label{"another": pod}), "ramjet_export_processes_unread 1",
+		"ramjet_export_complete 0")
 
 	gone := errors.New("the kubelet does not answer")
-	_, err = NewContainers(Options{}, c, func(context.Context) (map[string][]metric.Label, error) { return nil, gone }).Text(t.Context())
+	_, err = NewContainers(Options{}, c, func(context.Context) (map[string][]metric.Label,
+		error) {
+		return nil, gone
+	}).Text(t.Context())
 	if !errors.Is(err, gone) {
 		t.Error(err)
 	}

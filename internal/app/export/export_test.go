@@ -28,10 +28,13 @@ import (
 // processOf returns a process with a device that has so many queue pairs.
 func processOf(pid, qps int) statsocket.Process {
 	d := observe.Device{Name: "roce:192.0.2.7", Kind: "roce", Ports: []observe.Port{{Num: 1, State: verbs.PortActive}},
-		Metrics: []observe.Metric{{Name: "timeouts", Base: "timeouts", Unit: "events", Help: "of acknowledgements", Value: 3},
-			{Name: "dropped_icrc_error", Base: "dropped", Unit: "packets", Labels: []metric.Label{{Name: "reason", Value: "icrc_error"}}, Value: 2}}}
+		Metrics: []observe.Metric{{Name: "timeouts", Base: "timeouts", Unit: "events", Help: "of acknowledgements",
+			Value: 3},
+			{Name: "dropped_icrc_error", Base: "dropped", Unit: "packets",
+				Labels: []metric.Label{{Name: "reason", Value: "icrc_error"}}, Value: 2}}}
 	for n := range qps {
-		d.QPs = append(d.QPs, driver.QPInfo{QPStats: verbs.QPStats{QPN: verbs.QPN(100 + n), Type: verbs.RC, State: verbs.StateRTS, RTT: time.Millisecond}})
+		d.QPs = append(d.QPs, driver.QPInfo{QPStats: verbs.QPStats{QPN: verbs.QPN(100 + n), Type: verbs.RC,
+			State: verbs.StateRTS, RTT: time.Millisecond}})
 	}
 	return statsocket.Process{PID: pid, Command: "kv", State: &observe.Process{PID: pid, Devices: []observe.Device{d}}}
 }
@@ -54,8 +57,10 @@ func wantLines(t *testing.T, got string, want ...string) {
 
 // A device of a process has the series of module metrics, with its process; the kernel's have none.
 func TestWrite(t *testing.T) {
-	h := &Host{Processes: []statsocket.Process{processOf(42, 2), {PID: 43, Command: "stopped", Err: errors.New("it is stopped")}},
-		Kernel: []rdmasys.PortCounters{{Device: "mlx5_0", Port: 1, State: 4, Rate: 12.5e9, Metrics: []metric.Metric{{Name: "port_rcv_data", Unit: metric.UnitBytes, Value: 20}}}}}
+	h := &Host{Processes: []statsocket.Process{processOf(42, 2),
+		{PID: 43, Command: "stopped", Err: errors.New("it is stopped")}},
+		Kernel: []rdmasys.PortCounters{{Device: "mlx5_0", Port: 1, State: 4, Rate: 12.5e9,
+			Metrics: []metric.Metric{{Name: "port_rcv_data", Unit: metric.UnitBytes, Value: 20}}}}}
 	got := lines(h, Options{QueuePairs: 1, Version: "v1"})
 	const device = `{pid="42",process="kv",device="roce:192.0.2.7"`
 	wantLines(t, got,
@@ -66,8 +71,9 @@ func TestWrite(t *testing.T) {
 		"ramjet_qp_rtt_seconds"+device+`,qpn="100",type="RC"} 0.001`,
 		"ramjet_qps_omitted"+device+`} 1`,
 		"ramjet_scrape_success"+device+`} 1`, `ramjet_scrape_success{pid="43",process="stopped"} 0`,
-		`ramjet_port_data_received_bytes_total{device="kernel:mlx5_0",port="1"} 20`, `ramjet_rate_bytes_per_second{device="kernel:mlx5_0",port="1"} 1.25e+10`,
-		"ramjet_export_processes 2", "ramjet_export_processes_unread 1", "ramjet_export_complete 0", `ramjet_export_info{version="v1"} 1`)
+		`ramjet_port_data_received_bytes_total{device="kernel:mlx5_0",port="1"} 20`,
+		`ramjet_rate_bytes_per_second{device="kernel:mlx5_0",port="1"} 1.25e+10`, "ramjet_export_processes 2",
+		"ramjet_export_processes_unread 1", "ramjet_export_complete 0", `ramjet_export_info{version="v1"} 1`)
 	if strings.Contains(got, `qpn="101"`) {
 		t.Error("the second queue pair has series")
 	}
@@ -77,10 +83,13 @@ func TestWrite(t *testing.T) {
 func TestSameDevice(t *testing.T) {
 	p := processOf(1, 0)
 	d := p.State.Devices[0]
-	k := observe.Device{Name: "kernel:mlx5_0", Kind: "kernel", Metrics: []observe.Metric{{Name: "x_1", Base: "x", Labels: []metric.Label{{Name: "port", Value: "1"}}, Value: 9}}}
+	k := observe.Device{Name: "kernel:mlx5_0", Kind: "kernel",
+		Metrics: []observe.Metric{{Name: "x_1", Base: "x", Labels: []metric.Label{{Name: "port", Value: "1"}},
+			Value: 9}}}
 	p.State.Devices = append(p.State.Devices, d, k)
 	got := lines(&Host{Processes: []statsocket.Process{p}}, Options{})
-	wantLines(t, got, `ramjet_timeouts_total{pid="1",process="kv",device="roce:192.0.2.7#2",port="1"} 3`, "ramjet_export_complete 1")
+	wantLines(t, got, `ramjet_timeouts_total{pid="1",process="kv",device="roce:192.0.2.7#2",port="1"} 3`,
+		"ramjet_export_complete 1")
 	if strings.Contains(got, "ramjet_x") {
 		t.Error(got)
 	}
@@ -98,14 +107,16 @@ func TestShare(t *testing.T) {
 	if n := strings.Count(got, `{pid="1"`); n == 0 || n > 200 {
 		t.Errorf("%d series of the process with many devices", n)
 	}
-	wantLines(t, got, `ramjet_timeouts_total{pid="2",process="kv",device="roce:192.0.2.7",port="1"} 3`, "ramjet_export_complete 0")
+	wantLines(t, got, `ramjet_timeouts_total{pid="2",process="kv",device="roce:192.0.2.7",port="1"} 3`,
+		"ramjet_export_complete 0")
 	if strings.Contains(got, "ramjet_export_devices_omitted 0") {
 		t.Error("nothing is said to be omitted")
 	}
 }
 
 // line is a line of the text format.
-var line = regexp.MustCompile(`^(# (HELP|TYPE) ramjet_\w+ .*|ramjet_\w+(\{(\w+="([^"\\]|\\["\\n])*",?)+\})? [0-9.e+-]+)$`)
+var line = regexp.MustCompile(
+	`^(# (HELP|TYPE) ramjet_\w+ .*|ramjet_\w+(\{(\w+="([^"\\]|\\["\\n])*",?)+\})? [0-9.e+-]+)$`)
 
 func checkText(t *testing.T, text string) {
 	t.Helper()
@@ -132,9 +143,11 @@ func FuzzSnapshot(f *testing.F) {
 	f.Fuzz(func(t *testing.T, device, name, help, key, value, state string, n uint64) {
 		p := processOf(1, 1)
 		p.Command = device
-		d := observe.Device{Name: device, Kind: name, Firmware: help, Conns: []driver.ConnInfo{{State: state}}, QPs: []driver.QPInfo{{QPStats: verbs.QPStats{Type: verbs.QPType(n), State: verbs.QPState(n)}}}}
+		d := observe.Device{Name: device, Kind: name, Firmware: help, Conns: []driver.ConnInfo{{State: state}},
+			QPs: []driver.QPInfo{{QPStats: verbs.QPStats{Type: verbs.QPType(n), State: verbs.QPState(n)}}}}
 		for i, unit := range []string{"", "bytes", "nanoseconds"} {
-			d.Metrics = append(d.Metrics, observe.Metric{Name: name, Base: name, Gauge: i == 1, Unit: unit, Help: help, Labels: []metric.Label{{Name: key, Value: value}, {Name: key, Value: value}}, Value: n})
+			d.Metrics = append(d.Metrics, observe.Metric{Name: name, Base: name, Gauge: i == 1, Unit: unit, Help: help,
+				Labels: []metric.Label{{Name: key, Value: value}, {Name: key, Value: value}}, Value: n})
 		}
 		h := verbs.Latency{Op: verbs.WCOp(n), Histogram: metric.Histogram{Count: n, Sum: time.Duration(n)}}
 		h.Buckets[n%metric.Buckets] = n
@@ -182,8 +195,10 @@ func TestRequests(t *testing.T) {
 		method, host, path string
 		status             int
 	}{
-		{"GET", "127.0.0.1:9477", "/", 200}, {"GET", "localhost:9477", "/x", 404}, {"POST", "localhost", "/metrics", 405},
-		{"GET", "evil.example", "/metrics", 421}, {"GET", "192.0.2.1", "/metrics", 421}, {"GET", "[::1]:9477", "/metrics", 500},
+		{"GET", "127.0.0.1:9477", "/", 200}, {"GET", "localhost:9477", "/x", 404},
+		{"POST", "localhost", "/metrics", 405},
+		{"GET", "evil.example", "/metrics", 421}, {"GET", "192.0.2.1", "/metrics", 421},
+		{"GET", "[::1]:9477", "/metrics", 500},
 	} {
 		if w := get(e, c.method, c.host, c.path); w.Code != c.status {
 			t.Errorf("%s %s%s: status %d, want %d: %s", c.method, c.host, c.path, w.Code, c.status, w.Body)
@@ -267,7 +282,8 @@ func TestServe(t *testing.T) {
 	}
 }
 
-// Histograms have buckets with what is in those below, too, and nothing that a process makes up is taken for a part of them.
+// Histograms have buckets with what is in those below, too, and nothing that a process makes up is taken for a part of
+// them.
 func TestLatencies(t *testing.T) {
 	p := processOf(42, 0)
 	d := &p.State.Devices[0]
@@ -276,11 +292,14 @@ func TestLatencies(t *testing.T) {
 	h.Add(4 * time.Microsecond)
 	h.Add(time.Minute)
 	d.Latencies = []verbs.Latency{h}
-	d.Metrics = append(d.Metrics, observe.Metric{Name: latencies + "_count", Base: latencies + "_count", Gauge: true, Value: 9})
+	d.Metrics = append(d.Metrics, observe.Metric{Name: latencies + "_count", Base: latencies + "_count", Gauge: true,
+		Value: 9})
 	got := lines(&Host{Processes: []statsocket.Process{p}}, Options{})
 	const series, labels = "ramjet_" + latencies, `{pid="42",process="kv",device="roce:192.0.2.7",op="RDMA_WRITE"`
-	wantLines(t, got, "# TYPE "+series+" histogram", series+"_bucket"+labels+`,le="2e-06"} 0`, series+"_bucket"+labels+`,le="5e-06"} 1`,
-		series+"_bucket"+labels+`,le="5e-05"} 2`, series+"_bucket"+labels+`,le="10"} 2`, series+"_bucket"+labels+`,le="+Inf"} 3`,
+	wantLines(t, got, "# TYPE "+series+" histogram", series+"_bucket"+labels+`,le="2e-06"} 0`,
+		series+"_bucket"+labels+`,le="5e-06"} 1`,
+		series+"_bucket"+labels+`,le="5e-05"} 2`, series+"_bucket"+labels+`,le="10"} 2`,
+		series+"_bucket"+labels+`,le="+Inf"} 3`,
 		series+"_sum"+labels+"} 60.000034", series+"_count"+labels+"} 3")
 	if strings.Contains(got, " 9\n") {
 		t.Error("a made-up series is part of the histogram")

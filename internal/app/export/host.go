@@ -73,7 +73,8 @@ func (r *report) end(partial bool, took time.Duration) []byte {
 	own("info", "the exporter: its value is 1", "1", label{"version", r.options.Version})
 	own("processes", "processes with open devices that were found", whole(r.processes))
 	own("processes_unread", "processes that were found and could not be read: ramjet stat says why", whole(r.unread))
-	own("devices_omitted", "devices without series, as their process has its share of them (--series)", whole(r.omitted))
+	own("devices_omitted", "devices without series, as their process has its share of them (--series)",
+		whole(r.omitted))
 	complete := 1
 	if partial || r.unread+r.omitted > 0 {
 		complete = 0
@@ -92,7 +93,8 @@ func kernelPort(t *text, p *rdmasys.PortCounters) {
 	device := label{"device", "kernel:" + p.Device}
 	port := label{"port", strconv.Itoa(p.Port)}
 	t.add("info", infoHelp, metric.Gauge, "1", device, label{"kind", "kernel"}, label{"firmware_version", p.Firmware})
-	portState(func(name, help, value string) { t.add(name, help, metric.Gauge, value, device, port) }, p.State, p.Physical, p.Rate)
+	portState(func(name, help, value string) { t.add(name, help, metric.Gauge, value, device, port) }, p.State,
+		p.Physical, p.Rate)
 	for i := range p.Metrics {
 		m := &p.Metrics[i]
 		name, help := m.Series()
@@ -148,11 +150,13 @@ func (p *process) write(share int) (omitted int) {
 // expected returns how many series a device has at most.
 func (p *process) expected(d *observe.Device) int {
 	const others = 64 // of ports, queue pairs by state, connections by state
-	return len(d.Metrics) + others + (metric.Buckets+2)*len(d.Latencies) + 3*len(d.Ports) + 30*min(p.options.QueuePairs, len(d.QPs))
+	return len(d.Metrics) + others + (metric.Buckets+2)*len(d.Latencies) + 3*len(d.Ports) +
+		30*min(p.options.QueuePairs, len(d.QPs))
 }
 
 func (p *process) device(d *observe.Device) {
-	p.gauge("info", infoHelp, "1", label{"kind", d.Kind}, label{"firmware_version", d.Firmware}, label{"uid", strconv.Itoa(p.UID)})
+	p.gauge("info", infoHelp, "1", label{"kind", d.Kind}, label{"firmware_version", d.Firmware},
+		label{"uid", strconv.Itoa(p.UID)})
 	p.gauge("scrape_success", scrapeHelp, "1")
 	port := "" // of all of them
 	if len(d.Ports) == 1 {
@@ -161,7 +165,8 @@ func (p *process) device(d *observe.Device) {
 	for i := range d.Ports {
 		a := &d.Ports[i]
 		n := label{"port", strconv.Itoa(a.Num)}
-		portState(func(name, help, value string) { p.gauge(name, help, value, n) }, int(a.State), int(a.Physical), float64(a.SpeedMbps)*1e6/8)
+		portState(func(name, help, value string) { p.gauge(name, help, value, n) }, int(a.State), int(a.Physical),
+			float64(a.SpeedMbps)*1e6/8)
 	}
 	for i := range d.Metrics {
 		m := d.Metrics[i].Verbs()
@@ -212,12 +217,15 @@ func (p *process) queuePairs(all []driver.QPInfo) {
 			trips = append(trips, q.RTT)
 		}
 	}
-	groups := slices.SortedFunc(maps.Keys(count), func(a, b group) int { return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.state, b.state)) })
+	groups := slices.SortedFunc(maps.Keys(count),
+		func(a, b group) int { return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.state, b.state)) })
 	for _, g := range groups[:min(len(groups), maxGroups)] {
-		p.gauge("qp_states", "queue pairs, by type and state", whole(count[g]), label{"type", g.kind.String()}, label{"state", g.state.String()})
+		p.gauge("qp_states", "queue pairs, by type and state", whole(count[g]), label{"type", g.kind.String()},
+			label{"state", g.state.String()})
 	}
 	p.gauge("qps_send_queue", "send work requests of all queue pairs that have not completed", whole(sends))
-	p.gauge("qps_recv_queue", "receives of all queue pairs that are posted; those of a shared queue count for each", whole(receives))
+	p.gauge("qps_recv_queue", "receives of all queue pairs that are posted; those of a shared queue count for each",
+		whole(receives))
 	p.gauge("qps_in_flight_bytes", "bytes of all queue pairs that are not acknowledged", whole(flight))
 	if len(trips) > 0 {
 		slices.Sort(trips)
@@ -260,6 +268,7 @@ func (p *process) queues(d *observe.Device) {
 	}
 	states := slices.Sorted(maps.Keys(count))
 	for _, s := range states[:min(len(states), maxGroups)] {
-		p.gauge("cm_ids", "connections and listeners of the connection manager, by state", whole(count[s]), label{"state", s})
+		p.gauge("cm_ids", "connections and listeners of the connection manager, by state", whole(count[s]),
+			label{"state", s})
 	}
 }

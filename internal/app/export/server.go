@@ -99,8 +99,9 @@ func (e *Exporter) Serve(ctx context.Context, l net.Listener) error {
 	a, ok := l.Addr().(*net.TCPAddr)
 	e.loopback = ok && a.IP.IsLoopback()
 	var conns connections
-	h := &http.Server{Handler: e, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second,
-		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10, ConnState: conns.changed}
+	h := &http.Server{Handler: e, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
+		WriteTimeout: 30 * time.Second,
+		IdleTimeout:  2 * time.Minute, MaxHeaderBytes: 16 << 10, ConnState: conns.changed}
 	ended := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(ended)
@@ -127,7 +128,8 @@ func (e *Exporter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cache-Control", "no-store")
 	switch {
 	case !e.isOwn(r.Host): // a page in a browser, whose name has become an address of this host
-		http.Error(w, "this server is not called "+strconv.QuoteToASCII(r.Host)+": ask for it by its address, or choose another one with --listen", http.StatusMisdirectedRequest)
+		http.Error(w, "this server is not called "+strconv.QuoteToASCII(r.Host)+
+			": ask for it by its address, or choose another one with --listen", http.StatusMisdirectedRequest)
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
 		h.Set("Allow", "GET, HEAD")
 		http.Error(w, "GET only", http.StatusMethodNotAllowed)

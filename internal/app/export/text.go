@@ -68,7 +68,8 @@ func (t *text) histogram(name, help string, h *verbs.Latency, labels ...label) {
 		f.series = append(f.series, "_bucket{"+set+`,le="`+bound+`"} `+strconv.FormatUint(below, 10))
 		t.extra++
 	}
-	f.series = append(f.series, "_sum{"+set+"} "+decimal(h.Sum.Seconds()), "_count{"+set+"} "+strconv.FormatUint(below, 10))
+	f.series = append(f.series, "_sum{"+set+"} "+decimal(h.Sum.Seconds()),
+		"_count{"+set+"} "+strconv.FormatUint(below, 10))
 	t.extra++
 }
 

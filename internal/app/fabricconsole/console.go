@@ -32,8 +32,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/core/spell"
 )
 
-// Fabric is the fabric that the console operates on. Ends passed to it exist in the last view. Its errors say what is wrong and
-// what to do; the console adds the position of the command.
+// Fabric is the fabric that the console operates on. Ends passed to it exist in the last view. Its errors say what is
+// wrong and what to do; the console adds the position of the command.
 type Fabric interface {
 	// View returns a snapshot of the fabric, without a route.
 	View(ctx context.Context) (*fabricview.View, error)
@@ -199,12 +199,14 @@ func find(v *fabricview.View, t target) (*fabricview.Node, error) {
 	case len(labelled) == 1:
 		return labelled[0], nil
 	case len(labelled) > 1:
-		return nil, fmt.Errorf("%d nodes are described as %q: use a name, such as %q", len(labelled), t.name, labelled[0].Name)
+		return nil, fmt.Errorf("%d nodes are described as %q: use a name, such as %q", len(labelled), t.name,
+			labelled[0].Name)
 	case byLID != nil:
 		return byLID, nil
 	}
 	if near := nearest(v, t.name); near != "" {
-		return nil, fmt.Errorf("there is no node %q: do you mean %q? dump and ramjet fabric show list all", t.name, near)
+		return nil, fmt.Errorf("there is no node %q: do you mean %q? dump and ramjet fabric show list all", t.name,
+			near)
 	}
 	return nil, fmt.Errorf("there is no node %q: dump and ramjet fabric show list all", t.name)
 }

@@ -30,7 +30,8 @@ type fake struct {
 func newFake() *fake {
 	f := &fake{since: make(map[fabricview.End]time.Duration)}
 	for i, name := range []string{"switch-1", "switch-2", "host-1", "rack#host 2"} {
-		n := fabricview.Node{Name: name, Type: fabricview.Switch, GUID: fabricview.GUID(0x10 * (i + 1)), LID: uint16(i + 1)}
+		n := fabricview.Node{Name: name, Type: fabricview.Switch, GUID: fabricview.GUID(0x10 * (i + 1)),
+			LID: uint16(i + 1)}
 		ports := 4
 		if i >= 2 {
 			n.Type, n.LID, ports = fabricview.Adapter, 0, 1
@@ -44,8 +45,10 @@ func newFake() *fake {
 		}
 		f.view.Nodes = append(f.view.Nodes, n)
 	}
-	for _, l := range [][2]fabricview.End{{{Node: "switch-1", Port: 3}, {Node: "switch-2", Port: 3}}, {{Node: "switch-1", Port: 4}, {Node: "switch-2", Port: 4}},
-		{{Node: "host-1", Port: 1}, {Node: "switch-1", Port: 1}}, {{Node: "rack#host 2", Port: 1}, {Node: "switch-2", Port: 1}}} {
+	for _, l := range [][2]fabricview.End{{{Node: "switch-1", Port: 3}, {Node: "switch-2", Port: 3}},
+		{{Node: "switch-1", Port: 4}, {Node: "switch-2", Port: 4}},
+		{{Node: "host-1", Port: 1}, {Node: "switch-1", Port: 1}},
+		{{Node: "rack#host 2", Port: 1}, {Node: "switch-2", Port: 1}}} {
 		f.plug(l[0], l[1])
 	}
 	f.advance(time.Second)
@@ -82,7 +85,8 @@ func (f *fake) advance(d time.Duration) {
 		}
 	}
 	up := func(n string, p int) bool { return f.port(fabricview.End{Node: n, Port: p}).State == fabricview.Active }
-	if h := f.port(fabricview.End{Node: "host-1", Port: 1}); up("host-1", 1) && len(h.Held) == 0 && (up("switch-1", 3) || up("switch-1", 4)) {
+	if h := f.port(fabricview.End{Node: "host-1", Port: 1}); up("host-1", 1) && len(h.Held) == 0 &&
+		(up("switch-1", 3) || up("switch-1", 4)) {
 		h.Counters.LanePackets += uint64(d / (10 * time.Millisecond))
 	}
 }
@@ -103,7 +107,8 @@ func (f *fake) Route(_ context.Context, from, to fabricview.End) (*fabricview.Ro
 	for _, p := range []int{3, 4} {
 		if f.port(fabricview.End{Node: "switch-1", Port: p}).State == fabricview.Active {
 			r.Hops = []fabricview.Hop{{From: from, To: fabricview.End{Node: "switch-1", Port: 1}},
-				{From: fabricview.End{Node: "switch-1", Port: p}, To: fabricview.End{Node: "switch-2", Port: p}}, {From: fabricview.End{Node: "switch-2", Port: 1}, To: to}}
+				{From: fabricview.End{Node: "switch-1", Port: p}, To: fabricview.End{Node: "switch-2", Port: p}},
+				{From: fabricview.End{Node: "switch-2", Port: 1}, To: to}}
 			return r, nil
 		}
 	}
@@ -194,29 +199,33 @@ error rack#host[1] 1% # not a name: see below
 	if err == nil || err.Error() != `test:11: there is no node "rack#host": do you mean "rack#host 2"? dump and ramjet fabric show list all` {
 		t.Errorf("error: %v", err)
 	}
-	want := []string{"unlink switch-1[3]", "link switch-2[3] switch-1[2]", "unlink switch-1[2]", "link switch-1[3] switch-2[3]",
-		"switch switch-2 false", "switch switch-2 true", "error rack#host 2[1] 0.25"}
+	want := []string{"unlink switch-1[3]", "link switch-2[3] switch-1[2]", "unlink switch-1[2]",
+		"link switch-1[3] switch-2[3]", "switch switch-2 false", "switch switch-2 true", "error rack#host 2[1] 0.25"}
 	if !slices.Equal(f.calls, want) || out != "hello\n" {
 		t.Errorf("calls %q, output %q", f.calls, out)
 	}
 
 	f, out, err = script(t, "hold host-1[1] 3 on\nhold host-1[1] 3 off\nguid switch-1 0x77\nguid host-1[1] 0x78\nguid 3\nclear\nclear host-1\nclear switch-1[2]\nerror host-1[1] 1%\nquit\nclear\n")
-	want = []string{"hold host-1[1] 3 true", "hold host-1[1] 3 false", "guid switch-1[0] 0x0000000000000077", "guid host-1[1] 0x0000000000000078",
-		"clear [0]", "clear host-1[0]", "clear switch-1[2]", "error host-1[1] 0.01"}
-	if err != nil || !slices.Equal(f.calls, want) || out != "0x0000000000000030  host-1\n0x0000000000000031    host-1[1]\n" {
+	want = []string{"hold host-1[1] 3 true", "hold host-1[1] 3 false", "guid switch-1[0] 0x0000000000000077",
+		"guid host-1[1] 0x0000000000000078", "clear [0]", "clear host-1[0]", "clear switch-1[2]",
+		"error host-1[1] 0.01"}
+	if err != nil || !slices.Equal(f.calls, want) ||
+		out != "0x0000000000000030  host-1\n0x0000000000000031    host-1[1]\n" {
 		t.Errorf("%v, calls %q, output %q", err, f.calls, out)
 	}
 }
 
 func TestRelink(t *testing.T) {
 	f, _, err := script(t, "unlink switch-1\nexpect no route host-1 \"rack#host 2\"\nrelink switch-1[3]\nrelink switch-1\nwait active\nexpect route host-1 \"rack#host 2\"\n")
-	want := []string{"unlink switch-1[1]", "unlink switch-1[3]", "unlink switch-1[4]", "link switch-1[3] switch-2[3]", "link switch-1[1] host-1[1]", "link switch-1[4] switch-2[4]"}
+	want := []string{"unlink switch-1[1]", "unlink switch-1[3]", "unlink switch-1[4]", "link switch-1[3] switch-2[3]",
+		"link switch-1[1] host-1[1]", "link switch-1[4] switch-2[4]"}
 	if err != nil || !slices.Equal(f.calls, want) {
 		t.Errorf("%v, calls %q", err, f.calls)
 	}
 	// A cable of which one end has another cable now is forgotten.
 	_, _, err = script(t, "unlink switch-1[3]\nlink switch-1[3] switch-1[2]\nunlink switch-1[3]\nrelink switch-2[3]\n")
-	if err == nil || err.Error() != `test:4: no cable of "switch-2"[3] was pulled here: use link, and say where it goes` {
+	if err == nil ||
+		err.Error() != `test:4: no cable of "switch-2"[3] was pulled here: use link, and say where it goes` {
 		t.Error(err)
 	}
 }
@@ -228,12 +237,14 @@ func TestOutput(t *testing.T) {
 		t.Fatal(err)
 	}
 	picture := filepath.Join(dir, "picture.svg")
-	_, out, err := script(t, fmt.Sprintf("dump\ndump host-1\nroute 3 4\ncounters host-1\nguid\nhelp\nsvg %q host-1 4\nrun %q\n!%s\n", picture, sub, sub))
+	_, out, err := script(t, fmt.Sprintf(
+		"dump\ndump host-1\nroute 3 4\ncounters host-1\nguid\nhelp\nsvg %q host-1 4\nrun %q\n!%s\n", picture, sub, sub))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"2 switches, 2 adapters, 4 links (4 Active)", "route from host-1 (LID 3) to rack#host 2 (LID 4): 3 hops",
-		"unlink NODE[PORT]", "0x0000000000000041    rack#host 2[1]", "from the file\nfrom the file\n"} {
+	for _, want := range []string{"2 switches, 2 adapters, 4 links (4 Active)",
+		"route from host-1 (LID 3) to rack#host 2 (LID 4): 3 hops", "unlink NODE[PORT]",
+		"0x0000000000000041    rack#host 2[1]", "from the file\nfrom the file\n"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
@@ -257,10 +268,10 @@ func TestOutput(t *testing.T) {
 
 func TestExpect(t *testing.T) {
 	for _, text := range []string{
-		"expect link switch-1[3] up", "expect link switch-1[2] down", "expect link switch-1[3] active", "expect no link switch-1[3] armed",
-		"expect switch 1 up", "expect active", "expect route host-1 \"rack#host 2\"", "expect traffic host-1[1]", "expect not traffic switch-1[2] within 1s",
-		"unlink switch-1[3]\nrelink switch-1[3]\nexpect link switch-1[3] initialize\nexpect link switch-1[3] up within 1s",
-		"switch switch-2 down\nexpect switch switch-2 down\nexpect active",
+		"expect link switch-1[3] up", "expect link switch-1[2] down", "expect link switch-1[3] active",
+		"expect no link switch-1[3] armed", "expect switch 1 up", "expect active",
+		"expect route host-1 \"rack#host 2\"", "expect traffic host-1[1]", "expect not traffic switch-1[2] within 1s",
+		"unlink switch-1[3]\nrelink switch-1[3]\nexpect link switch-1[3] initialize\nexpect link switch-1[3] up within 1s", "switch switch-2 down\nexpect switch switch-2 down\nexpect active",
 		"hold host-1[1] 0 on\nexpect no traffic host-1[1] within 500ms\nhold host-1[1] 0 off\nexpect traffic host-1[1] within 2s",
 		"wait 0\nwait 1\nwait 20ms\nwait active within 1s",
 	} {
@@ -334,7 +345,8 @@ func TestErrors(t *testing.T) {
 	}
 	// Nothing of a script runs if a line cannot be understood, and all such lines are told of.
 	f, _, err := script(t, "unlink host-1\njump\n\nwait soon")
-	if err == nil || len(f.calls) > 0 || !strings.HasPrefix(err.Error(), "test:2: ") || !strings.Contains(err.Error(), "\ntest:4: ") {
+	if err == nil || len(f.calls) > 0 || !strings.HasPrefix(err.Error(), "test:2: ") ||
+		!strings.Contains(err.Error(), "\ntest:4: ") {
 		t.Errorf("%v, calls %q", err, f.calls)
 	}
 	// What the fabric says is passed on.
@@ -378,7 +390,8 @@ func TestInteractScript(t *testing.T) {
 	}
 	w.Close()
 	var b bytes.Buffer
-	if err := New(newFake(), &b).Interact(t.Context(), r); err == nil || !strings.HasSuffix(err.Error(), `:3: there is no command "jump": help shows all`) || b.Len() > 0 {
+	if err := New(newFake(), &b).Interact(t.Context(), r); err == nil ||
+		!strings.HasSuffix(err.Error(), `:3: there is no command "jump": help shows all`) || b.Len() > 0 {
 		t.Errorf("%v, %q", err, b.String())
 	}
 }
@@ -386,9 +399,11 @@ func TestInteractScript(t *testing.T) {
 func TestComplete(t *testing.T) {
 	c := New(newFake(), new(bytes.Buffer))
 	for line, want := range map[string]string{
-		"unl": "unlink ", "e": "e", "unlink sw": "unlink switch-", "unlink h": "unlink host-1", "unlink \"ra": "unlink \"rack#host 2", "unlink ra": "unlink \"rack#host 2", "x": "", "unlink x": "",
+		"unl": "unlink ", "e": "e", "unlink sw": "unlink switch-", "unlink h": "unlink host-1",
+		"unlink \"ra": "unlink \"rack#host 2", "unlink ra": "unlink \"rack#host 2", "x": "", "unlink x": "",
 	} {
-		if got, pos, ok := c.complete(t.Context(), line, len(line)); ok != (want != "") || got != want || ok && pos != len(got) {
+		if got, pos, ok := c.complete(t.Context(), line, len(line)); ok != (want != "") || got != want ||
+			ok && pos != len(got) {
 			t.Errorf("%q: %q at %d, want %q", line, got, pos, want)
 		}
 	}
@@ -397,13 +412,15 @@ func TestComplete(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	f.Add("")
 	f.Add("0")
-	for _, s := range []string{"link \"a\"[1] b [2]", "expect no route a b within 5s", "print \"x\"", "error a[1] 1%", "!file", "hold a[1] 3 on # x", "guid a[1] 0x5"} {
+	for _, s := range []string{"link \"a\"[1] b [2]", "expect no route a b within 5s", "print \"x\"", "error a[1] 1%",
+		"!file", "hold a[1] 3 on # x", "guid a[1] 0x5"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, line string) {
 		verb, _, _ := strings.Cut(strings.TrimSpace(line), " ")
 		act, err := parse(line)
-		if err != nil || act == nil || strings.HasPrefix(verb, "!") || len(verb) > 0 && strings.HasPrefix("run svg", strings.ToLower(verb[:1])) {
+		if err != nil || act == nil || strings.HasPrefix(verb, "!") ||
+			len(verb) > 0 && strings.HasPrefix("run svg", strings.ToLower(verb[:1])) {
 			return
 		}
 		// Whatever is understood runs, and ends.

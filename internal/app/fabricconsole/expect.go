@@ -83,13 +83,14 @@ func linkIs(w *words) (condition, error) {
 	}
 	i, err := w.oneOf(stateNames()...)
 	want := states[i].state
-	return condition{fmt.Sprintf("link %v %s", t, states[i].name), func(ctx context.Context, c *Console) (bool, string, error) {
-		_, p, _, err := c.at(ctx, t)
-		if err != nil {
-			return false, "", err
-		}
-		return p.State == want, fmt.Sprintf("it is %s", p.State), nil
-	}}, err
+	return condition{fmt.Sprintf("link %v %s", t, states[i].name),
+		func(ctx context.Context, c *Console) (bool, string, error) {
+			_, p, _, err := c.at(ctx, t)
+			if err != nil {
+				return false, "", err
+			}
+			return p.State == want, fmt.Sprintf("it is %s", p.State), nil
+		}}, err
 }
 
 func switchIs(w *words) (condition, error) {
@@ -98,13 +99,14 @@ func switchIs(w *words) (condition, error) {
 		return condition{}, err
 	}
 	i, err := w.oneOf("down", "up")
-	return condition{fmt.Sprintf("switch %v %s", t, []string{"down", "up"}[i]), func(ctx context.Context, c *Console) (bool, string, error) {
-		n, err := c.switchNode(ctx, t)
-		if err != nil {
-			return false, "", err
-		}
-		return n.Off == (i == 0), fmt.Sprintf("it is %s", []string{"up", "down"}[i]), nil
-	}}, err
+	return condition{fmt.Sprintf("switch %v %s", t, []string{"down", "up"}[i]),
+		func(ctx context.Context, c *Console) (bool, string, error) {
+			n, err := c.switchNode(ctx, t)
+			if err != nil {
+				return false, "", err
+			}
+			return n.Off == (i == 0), fmt.Sprintf("it is %s", []string{"up", "down"}[i]), nil
+		}}, err
 }
 
 func routeIs(w *words) (condition, error) {

@@ -136,7 +136,8 @@ func TestTraffic(t *testing.T) {
 	}
 	before := counters().LanePackets
 	ends := pair.Connect(t, devs[0], devs[1], pair.Options{Type: verbs.RC, Size: 64, Depth: 1})
-	err := ends[0].QP.PostSend(&verbs.SendWR{Op: verbs.OpRead, Flags: verbs.Signaled, SGL: []verbs.SGE{ends[0].MR.SGE(0, 64)}, Remote: ends[1].MR.Remote()})
+	err := ends[0].QP.PostSend(&verbs.SendWR{Op: verbs.OpRead, Flags: verbs.Signaled,
+		SGL: []verbs.SGE{ends[0].MR.SGE(0, 64)}, Remote: ends[1].MR.Remote()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +155,8 @@ func TestLoads(t *testing.T) {
 	view := func(sent ...uint64) *fabricview.View {
 		n := fabricview.Node{Name: "n"}
 		for i, s := range sent {
-			n.Ports = append(n.Ports, fabricview.Port{Number: i + 1, Mbps: 100, Counters: fabricview.Counters{XmitData: s}})
+			n.Ports = append(n.Ports, fabricview.Port{Number: i + 1, Mbps: 100,
+				Counters: fabricview.Counters{XmitData: s}})
 		}
 		return &fabricview.View{Nodes: []fabricview.Node{n}}
 	}

@@ -27,7 +27,8 @@ type Events struct {
 
 // NewEvents returns Events that call write with each line, one call at a time, from any goroutine.
 func NewEvents(write func(line string)) *Events {
-	return &Events{write: write, now: make(map[infiniband.ManagerEvent]bool), traps: make(map[infiniband.ManagerEvent]time.Time)}
+	return &Events{write: write, now: make(map[infiniband.ManagerEvent]bool),
+		traps: make(map[infiniband.ManagerEvent]time.Time)}
 }
 
 // Handle handles an event.

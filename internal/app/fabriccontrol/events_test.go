@@ -57,7 +57,8 @@ func TestEventsOfCable(t *testing.T) {
 		defer mu.Unlock()
 		lines = append(lines, line)
 	})
-	f, err := infiniband.GenerateFabric("ring:3,1", &infiniband.FabricOptions{Manager: infiniband.ManagerOptions{Event: l.Handle}})
+	f, err := infiniband.GenerateFabric("ring:3,1",
+		&infiniband.FabricOptions{Manager: infiniband.ManagerOptions{Event: l.Handle}})
 	if err != nil {
 		t.Fatal(err)
 	}

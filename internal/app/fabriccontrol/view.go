@@ -40,13 +40,15 @@ func View(v *infiniband.FabricView) *fabricview.View {
 		shown.Nodes = append(shown.Nodes, nodeOf(&v.Nodes[i]))
 	}
 	for _, c := range v.Cables {
-		shown.Links = append(shown.Links, fabricview.Link{A: fabricview.End(c.A), B: fabricview.End(c.B), ErrorRate: c.ErrorRate})
+		shown.Links = append(shown.Links, fabricview.Link{A: fabricview.End(c.A), B: fabricview.End(c.B),
+			ErrorRate: c.ErrorRate})
 	}
 	return shown
 }
 
 func nodeOf(n *fabric.NodeView) fabricview.Node {
-	types := map[node.Type]fabricview.NodeType{node.CA: fabricview.Adapter, node.Switch: fabricview.Switch, node.Router: fabricview.Router}
+	types := map[node.Type]fabricview.NodeType{node.CA: fabricview.Adapter, node.Switch: fabricview.Switch,
+		node.Router: fabricview.Router}
 	shown := fabricview.Node{Name: n.Name, Type: types[n.Type], GUID: fabricview.GUID(n.GUID), Off: n.Off, IP: n.IP}
 	if n.Text != n.Name {
 		shown.Description = n.Text
@@ -57,11 +59,13 @@ func nodeOf(n *fabric.NodeView) fabricview.Node {
 	for i := range n.Ports {
 		p := &n.Ports[i]
 		c := &p.Counters
-		port := fabricview.Port{Number: p.Number, State: fabricview.State(p.State.String()), Held: p.Held, Far: p.Remote, Pulled: p.Pulled, Counters: fabricview.Counters{
-			XmitData: 4 * c.XmitData, RcvData: 4 * c.RcvData, XmitPackets: c.XmitPkts, RcvPackets: c.RcvPkts,
-			XmitWait: c.XmitWait, XmitDiscards: c.XmitDiscards, RcvErrors: c.RcvErrors,
-			SymbolErrors: c.SymbolErrors, LinkDowned: c.LinkDowned, VL15Dropped: c.VL15Dropped, LanePackets: c.LanePkts,
-		}}
+		port := fabricview.Port{Number: p.Number, State: fabricview.State(p.State.String()), Held: p.Held,
+			Far: p.Remote, Pulled: p.Pulled, Counters: fabricview.Counters{
+				XmitData: 4 * c.XmitData, RcvData: 4 * c.RcvData, XmitPackets: c.XmitPkts, RcvPackets: c.RcvPkts,
+				XmitWait: c.XmitWait, XmitDiscards: c.XmitDiscards, RcvErrors: c.RcvErrors,
+				SymbolErrors: c.SymbolErrors, LinkDowned: c.LinkDowned, VL15Dropped: c.VL15Dropped,
+				LanePackets: c.LanePkts,
+			}}
 		if n.Type != node.Switch {
 			port.LID, port.GUID = p.LID, fabricview.GUID(p.GUID)
 		}
@@ -144,7 +148,8 @@ func routeOf(v *fabricview.View, from, to fabricview.End, hops []infiniband.End,
 	case lastOff:
 		r.Broken = fmt.Sprintf("%s is down", last)
 	default:
-		r.Broken = fmt.Sprintf("%s has no way on to LID %d: no entry in its table, or a port that is not active", last, r.ToLID)
+		r.Broken = fmt.Sprintf("%s has no way on to LID %d: no entry in its table, or a port that is not active", last,
+			r.ToLID)
 	}
 	return r
 }

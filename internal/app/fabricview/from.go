@@ -17,7 +17,8 @@ func FromTopology(t *topology.Topology) *View {
 	v := &View{}
 	for i := range t.Nodes {
 		n := &t.Nodes[i]
-		made := Node{Name: n.Name, Type: nodeTypes[n.Type], Description: n.Description, GUID: GUID(n.GUID), LID: n.Ports[0].LID}
+		made := Node{Name: n.Name, Type: nodeTypes[n.Type], Description: n.Description, GUID: GUID(n.GUID),
+			LID: n.Ports[0].LID}
 		for num := 1; num < len(n.Ports); num++ {
 			made.Ports = append(made.Ports, Port{Number: num, GUID: GUID(n.Ports[num].GUID), LID: n.Ports[num].LID})
 		}
@@ -28,7 +29,8 @@ func FromTopology(t *topology.Topology) *View {
 			p := &v.Nodes[e.Node].Ports[e.Port-1]
 			p.Rate, p.Mbps = rate(l.Width, l.Speed)
 		}
-		v.Links = append(v.Links, Link{A: End{t.Nodes[l.A.Node].Name, l.A.Port}, B: End{t.Nodes[l.B.Node].Name, l.B.Port}})
+		v.Links = append(v.Links, Link{A: End{t.Nodes[l.A.Node].Name, l.A.Port},
+			B: End{t.Nodes[l.B.Node].Name, l.B.Port}})
 	}
 	return v
 }

@@ -43,7 +43,8 @@ func (x *index) ranks(next [][]int) []int {
 	var queue []int
 	for i := range nodes {
 		few := func(n int) bool { return nodes[n].Type != Switch || adapters[n]*2 < most }
-		if nodes[i].Type == Switch && adapters[i] > 0 && (!few(i) || !slices.ContainsFunc(next[i], func(n int) bool { return !few(n) })) {
+		if nodes[i].Type == Switch && adapters[i] > 0 &&
+			(!few(i) || !slices.ContainsFunc(next[i], func(n int) bool { return !few(n) })) {
 			rank[i] = 1
 			queue = append(queue, i)
 		}

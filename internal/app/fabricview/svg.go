@@ -18,7 +18,8 @@ import (
 var loads = []struct {
 	below float64
 	name  string
-}{{0.01, "idle"}, {0.25, "1–25 %"}, {0.5, "25–50 %"}, {0.75, "50–75 %"}, {0.9, "75–90 %"}, {math.Inf(1), "90 % and more"}}
+}{{0.01, "idle"}, {0.25, "1–25 %"}, {0.5, "25–50 %"}, {0.75, "50–75 %"}, {0.9, "75–90 %"},
+	{math.Inf(1), "90 % and more"}}
 
 // mostZoom is how much larger than drawn a window shows a picture.
 const mostZoom = 1.6
@@ -136,7 +137,8 @@ func (d *drawing) byLoad() []int {
 
 // head writes the summary and the route's caption.
 func (d *drawing) head() {
-	d.printf(`<g transform="scale(%.2f)"><text x="%.0f" y="26" font-size="13" font-weight="bold">%s</text>`, d.zoom, margin, escaper.Replace(d.view.Summary()))
+	d.printf(`<g transform="scale(%.2f)"><text x="%.0f" y="26" font-size="13" font-weight="bold">%s</text>`, d.zoom,
+		margin, escaper.Replace(d.view.Summary()))
 	defer d.printf("</g>\n")
 	r := d.view.Route
 	if r == nil {
@@ -152,7 +154,8 @@ func (d *drawing) head() {
 		caption += fmt.Sprintf(" (LID %s)", lidText(r.ToLID))
 	}
 	most := int((d.width/d.zoom - 2*margin) / (12 * charWidth))
-	d.printf(`<text x="%.0f" y="45" font-size="12" class="muted">%s</text>`, margin, escaper.Replace(strings.TrimRight(fit(caption, max(most, 20)), " ")))
+	d.printf(`<text x="%.0f" y="45" font-size="12" class="muted">%s</text>`, margin,
+		escaper.Replace(strings.TrimRight(fit(caption, max(most, 20)), " ")))
 }
 
 // attach spreads the ends of links along the edges of boxes, in the order of where they lead.
@@ -196,7 +199,8 @@ func (d *drawing) attach() {
 				d.ends[e], spacing = point{b.right(), y}, b.h*0.7/float64(len(ends))
 			}
 			far, _ := d.peer(e)
-			d.numbers[e] = d.owner[d.nodes[far.Node]] != s.node && spacing >= 12 && d.owner[s.node] < 0 && !b.compact && len(d.view.Links) <= 60
+			d.numbers[e] = d.owner[d.nodes[far.Node]] != s.node && spacing >= 12 && d.owner[s.node] < 0 && !b.compact &&
+				len(d.view.Links) <= 60
 		}
 	}
 }
@@ -256,7 +260,8 @@ func (d *drawing) path(i int) string {
 		return fmt.Sprintf("M%.1f %.1fQ%.1f %.1f %.1f %.1f", a.x, a.y, (a.x+b.x)/2, max(a.y, b.y), b.x, b.y)
 	case d.arched(na, nb):
 		up := archHeight(d.boxes[na], d.boxes[nb]) * 1.05
-		return fmt.Sprintf("M%.1f %.1fC%.1f %.1f %.1f %.1f %.1f %.1f", a.x, a.y, a.x+(b.x-a.x)*0.12, a.y-up, b.x-(b.x-a.x)*0.12, b.y-up, b.x, b.y)
+		return fmt.Sprintf("M%.1f %.1fC%.1f %.1f %.1f %.1f %.1f %.1f", a.x, a.y, a.x+(b.x-a.x)*0.12, a.y-up,
+			b.x-(b.x-a.x)*0.12, b.y-up, b.x, b.y)
 	}
 	return fmt.Sprintf("M%.1f %.1fL%.1f %.1f", a.x, a.y, b.x, b.y)
 }
@@ -318,7 +323,8 @@ func (d *drawing) link(i int) {
 			path = fmt.Sprintf("M%.1f %.1fH%.1f", d.trunkX(guest), d.boxes[guest].y, d.boxes[guest].left())
 		}
 	}
-	d.printf(`<path class="link %s" stroke-width="%.1f" d="%s"><title>%s</title></path>`+"\n", class, width, path, escaper.Replace(d.tooltip(k)))
+	d.printf(`<path class="link %s" stroke-width="%.1f" d="%s"><title>%s</title></path>`+"\n", class, width, path,
+		escaper.Replace(d.tooltip(k)))
 }
 
 // listedEnd returns which of two nodes is listed below the other; -1: neither.
@@ -342,7 +348,8 @@ func (d *drawing) tooltip(k *Link) string {
 	if state := d.linkState(k); state == Active {
 		s += " Active"
 		if d.view.Measured > 0 {
-			s += fmt.Sprintf(", → %s (%s of its rate), ← %s (%s)", units.Rate(a.Traffic.Sent), units.Percent(a.Load), units.Rate(b.Traffic.Sent), units.Percent(b.Load))
+			s += fmt.Sprintf(", → %s (%s of its rate), ← %s (%s)", units.Rate(a.Traffic.Sent), units.Percent(a.Load),
+				units.Rate(b.Traffic.Sent), units.Percent(b.Load))
 		}
 		if w := max(a.Traffic.Waiting, b.Traffic.Waiting); w >= 0.005 {
 			s += fmt.Sprintf(", waits for credits %s of the time", units.Percent(w))
@@ -376,7 +383,8 @@ func (d *drawing) node(i int) {
 	}
 	title := escaper.Replace(d.describe(n))
 	if d.owner[i] >= 0 && d.style == squares {
-		d.printf(`<rect class="%s" x="%.1f" y="%.1f" width="%.1f" height="%.1f" rx="2"><title>%s</title></rect>`+"\n", d.square(n, on), b.left(), b.top(), b.w, b.h, title)
+		d.printf(`<rect class="%s" x="%.1f" y="%.1f" width="%.1f" height="%.1f" rx="2"><title>%s</title></rect>`+"\n",
+			d.square(n, on), b.left(), b.top(), b.w, b.h, title)
 		return
 	}
 	radius := 8.0
@@ -387,9 +395,11 @@ func (d *drawing) node(i int) {
 		radius = 3
 	}
 	if strings.HasSuffix(class, " dim") { // what is behind does not shine through
-		d.printf(`<rect class="bg" x="%.1f" y="%.1f" width="%.1f" height="%.1f" rx="%.0f"/>`, b.left(), b.top(), b.w, b.h, radius)
+		d.printf(`<rect class="bg" x="%.1f" y="%.1f" width="%.1f" height="%.1f" rx="%.0f"/>`, b.left(), b.top(), b.w,
+			b.h, radius)
 	}
-	d.printf(`<g><title>%s</title><rect class="%s" x="%.1f" y="%.1f" width="%.1f" height="%.1f" rx="%.0f"/>`, title, class, b.left(), b.top(), b.w, b.h, radius)
+	d.printf(`<g><title>%s</title><rect class="%s" x="%.1f" y="%.1f" width="%.1f" height="%.1f" rx="%.0f"/>`, title,
+		class, b.left(), b.top(), b.w, b.h, radius)
 	d.boxText(n, b)
 	d.printf("</g>\n")
 }
@@ -417,10 +427,12 @@ func (d *drawing) boxText(n *Node, b box) {
 		name = fit(name, max(most, 2))
 	}
 	if b.h < boxHeight || second == "" {
-		d.printf(`<text class="t" x="%.1f" y="%.1f" font-size="%.0f">%s</text>`, b.x, b.y+size*0.35, size, escaper.Replace(name))
+		d.printf(`<text class="t" x="%.1f" y="%.1f" font-size="%.0f">%s</text>`, b.x, b.y+size*0.35, size,
+			escaper.Replace(name))
 		return
 	}
-	d.printf(`<text class="t" x="%.1f" y="%.1f" font-size="%.0f" font-weight="bold">%s</text>`, b.x, b.y-2, size, escaper.Replace(name))
+	d.printf(`<text class="t" x="%.1f" y="%.1f" font-size="%.0f" font-weight="bold">%s</text>`, b.x, b.y-2, size,
+		escaper.Replace(name))
 	d.printf(`<text class="t muted" x="%.1f" y="%.1f" font-size="10">%s</text>`, b.x, b.y+13, escaper.Replace(second))
 }
 
@@ -578,7 +590,8 @@ func (d *drawing) legend() {
 	far := d.remoteCables()
 	height := d.height/d.zoom - farHeight*float64(len(far))
 	for i, s := range far {
-		d.printf(`<text class="muted" font-size="11" x="%.1f" y="%.1f">%s</text>`, margin, height+4+farHeight*float64(i), escaper.Replace(s))
+		d.printf(`<text class="muted" font-size="11" x="%.1f" y="%.1f">%s</text>`, margin,
+			height+4+farHeight*float64(i), escaper.Replace(s))
 	}
 	x, y := margin, height-30
 	entry := func(class string, width float64, text string) {

@@ -194,7 +194,8 @@ func (x *index) appendPort(b []byte, n *Node, p *Port, other, suffix string, err
 		notes = append(notes, "waits "+units.Percent(w))
 	}
 	note := strings.Join(notes, ", ")
-	s := fmt.Sprintf("  %5s %-10s %-7s %s ", fmt.Sprintf("[%d]", p.Number), dash(string(p.State)), dash(p.Rate), x.bar(p))
+	s := fmt.Sprintf("  %5s %-10s %-7s %s ", fmt.Sprintf("[%d]", p.Number), dash(string(p.State)), dash(p.Rate),
+		x.bar(p))
 	if n.Type != Switch {
 		s += fmt.Sprintf("LID %-5s ", lidText(p.LID))
 	}
@@ -219,7 +220,8 @@ func (x *index) scale() string {
 	if x.peak == quiet {
 		busiest = "and no port sends more"
 	}
-	return fmt.Sprintf("Sent, over %s; a full bar is %s, %s\n", units.Duration(x.view.Measured), units.Rate(x.peak), busiest)
+	return fmt.Sprintf("Sent, over %s; a full bar is %s, %s\n", units.Duration(x.view.Measured), units.Rate(x.peak),
+		busiest)
 }
 
 // speed writes bytes a second for a column.
@@ -261,7 +263,8 @@ func (x *index) appendAdapters(b []byte) []byte {
 			if other, ok := x.peer(End{n.Name, p.Number}); ok {
 				at = fmt.Sprintf("%s[%d]", x.label(other), other.Port)
 			}
-			s := fmt.Sprintf("%s %4d %-5s %-10s %v ", fit(name, 24), p.Number, lidText(p.LID), dash(string(p.State)), p.GUID)
+			s := fmt.Sprintf("%s %4d %-5s %-10s %v ", fit(name, 24), p.Number, lidText(p.LID), dash(string(p.State)),
+				p.GUID)
 			b = append(b, strings.TrimRight(s+fit(at, columns-utf8.RuneCountInString(s)), " ")+"\n"...)
 			name = ""
 		}
@@ -271,7 +274,8 @@ func (x *index) appendAdapters(b []byte) []byte {
 
 // appendRoute appends a route: a line for each hop.
 func (x *index) appendRoute(b []byte, r *Route) []byte {
-	b = fmt.Appendf(b, "route from %s (LID %s) to %s (LID %s): %s\n", x.label(r.From), lidText(r.FromLID), x.label(r.To), lidText(r.ToLID),
+	b = fmt.Appendf(b, "route from %s (LID %s) to %s (LID %s): %s\n", x.label(r.From), lidText(r.FromLID),
+		x.label(r.To), lidText(r.ToLID),
 		units.Plural(len(r.Hops), "hop"))
 	for i, h := range r.Hops {
 		p := x.port(h.From)
@@ -295,14 +299,17 @@ func (x *index) appendTraffic(b []byte, n *Node) []byte {
 	if x.view.Measured == 0 {
 		return b
 	}
-	b = fmt.Appendf(b, "\n%s      sent  packets  of its rate  received  packets  waits\n", fit("over "+units.Duration(x.view.Measured), 11))
+	b = fmt.Appendf(b, "\n%s      sent  packets  of its rate  received  packets  waits\n",
+		fit("over "+units.Duration(x.view.Measured), 11))
 	for i := range n.Ports {
 		p, t := &n.Ports[i], &n.Ports[i].Traffic
 		if _, ok := x.peer(End{n.Name, p.Number}); !ok && p.Far == "" {
 			continue
 		}
-		b = fmt.Appendf(b, "  %5s   %10s %8s %12s %9s %8s %6s\n", fmt.Sprintf("[%d]", p.Number), speed(t.Sent), units.PerSecond(math.Round(t.SentPackets)),
-			units.Percent(p.Load), speed(t.Received), units.PerSecond(math.Round(t.ReceivedPackets)), units.Percent(t.Waiting))
+		b = fmt.Appendf(b, "  %5s   %10s %8s %12s %9s %8s %6s\n", fmt.Sprintf("[%d]", p.Number), speed(t.Sent),
+			units.PerSecond(math.Round(t.SentPackets)),
+			units.Percent(p.Load), speed(t.Received), units.PerSecond(math.Round(t.ReceivedPackets)),
+			units.Percent(t.Waiting))
 	}
 	return b
 }
@@ -321,8 +328,10 @@ func (x *index) appendCounters(b []byte, nodes []Node) []byte {
 				b = append(b, fit("port", 26)+"  sent  packets  received  packets\n"...)
 				any = true
 			}
-			b = fmt.Appendf(b, "%s %6s %8s    %6s %8s\n", fit(End{x.label(End{Node: nodes[i].Name}), p.Number}.String(), 25),
-				units.Tight(units.Bytes(c.XmitData)), units.Short(c.XmitPackets), units.Tight(units.Bytes(c.RcvData)), units.Short(c.RcvPackets))
+			b = fmt.Appendf(b, "%s %6s %8s    %6s %8s\n",
+				fit(End{x.label(End{Node: nodes[i].Name}), p.Number}.String(), 25),
+				units.Tight(units.Bytes(c.XmitData)), units.Short(c.XmitPackets), units.Tight(units.Bytes(c.RcvData)),
+				units.Short(c.RcvPackets))
 			if s := c.errors(); s != "" {
 				b = append(b, wrap("    ", s)...)
 			}

@@ -181,7 +181,8 @@ type index struct {
 }
 
 func (v *View) index() *index {
-	x := &index{v, make(map[string]int, len(v.Nodes)), make(map[End]int, 2*len(v.Links)), make([]string, len(v.Nodes)), v.peak()}
+	x := &index{v, make(map[string]int, len(v.Nodes)), make(map[End]int, 2*len(v.Links)), make([]string, len(v.Nodes)),
+		v.peak()}
 	same := make(map[string]int)
 	for i := range v.Nodes {
 		x.nodes[v.Nodes[i].Name] = i
@@ -279,8 +280,8 @@ func (x *index) share(p *Port) float64 {
 	return p.Traffic.Sent / x.peak
 }
 
-// load returns what a link carries as a share of its rate: the greater one of both directions. In software it may be more
-// than 1.
+// load returns what a link carries as a share of its rate: the greater one of both directions. In software it may be
+// more than 1.
 func (x *index) load(l *Link) float64 {
 	if x.view.Measured == 0 {
 		return 0

@@ -79,7 +79,8 @@ func tables(v *View) func(name string) *node.Tables {
 	for i := range v.Nodes {
 		for _, p := range v.Nodes[i].Ports {
 			e, ok := x.peer(End{v.Nodes[i].Name, p.Number})
-			if t := byName[v.Nodes[i].Name]; t != nil && ok && d[x.nodes[e.Node]] < d[i] && t.Linear[to+1] == node.NoRoute {
+			if t := byName[v.Nodes[i].Name]; t != nil && ok && d[x.nodes[e.Node]] < d[i] &&
+				t.Linear[to+1] == node.NoRoute {
 				t.Linear[to+1] = uint8(p.Number)
 			}
 		}
@@ -164,7 +165,8 @@ func TestContrast(t *testing.T) {
 	light, dark, _ := strings.Cut(styles, "@media")
 	fill := func(class string, scheme string) string {
 		for _, part := range []string{map[string]string{"dark": dark}[scheme], light} {
-			if m := regexp.MustCompile(`(?m)(?:^|[},.])` + regexp.QuoteMeta(class) + `\{[^}]*?(?:fill|background):(#[0-9a-f]{6})`).FindStringSubmatch(part); m != nil {
+			if m := regexp.MustCompile(`(?m)(?:^|[},.])` + regexp.QuoteMeta(class) +
+				`\{[^}]*?(?:fill|background):(#[0-9a-f]{6})`).FindStringSubmatch(part); m != nil {
 				return m[1]
 			}
 		}
@@ -186,8 +188,10 @@ func TestContrast(t *testing.T) {
 		return 0.2126*linear(n>>16) + 0.7152*linear(n>>8) + 0.0722*linear(n)
 	}
 	for _, scheme := range []string{"light", "dark"} {
-		for _, c := range []struct{ text, ground string }{{"text", "bg"}, {"muted", "bg"}, {"text", "switch"}, {"muted", "switch"}, {"text", "ca"}, {"muted", "ca"},
-			{"text", "router"}, {"muted", "router"}, {"text", "off"}, {"muted", "off"}, {"num", "badge"}, {"port", "bg"}, {"text", "svg"}} {
+		for _, c := range []struct{ text, ground string }{{"text", "bg"}, {"muted", "bg"}, {"text", "switch"},
+			{"muted", "switch"}, {"text", "ca"}, {"muted", "ca"},
+			{"text", "router"}, {"muted", "router"}, {"text", "off"}, {"muted", "off"}, {"num", "badge"},
+			{"port", "bg"}, {"text", "svg"}} {
 			a, b := luminance(fill(c.text, scheme)), luminance(fill(c.ground, scheme))
 			if contrast := (max(a, b) + 0.05) / (min(a, b) + 0.05); contrast < 4.5 {
 				t.Errorf("%s: %s on %s has a contrast of %.1f", scheme, c.text, c.ground, contrast)
@@ -213,7 +217,8 @@ func TestTextFits(t *testing.T) {
 		}
 		for j := range n.Ports {
 			n.Ports[j].Held = []int{0, 2, 4, 6, 8, 10, 12, 14}
-			n.Ports[j].Counters = Counters{1 << 60, 1 << 60, 1 << 60, 1 << 60, 1 << 40, 1 << 40, 1 << 40, 1 << 40, 1 << 40, 1 << 40, 1 << 60}
+			n.Ports[j].Counters = Counters{1 << 60, 1 << 60, 1 << 60, 1 << 60, 1 << 40, 1 << 40, 1 << 40, 1 << 40,
+				1 << 40, 1 << 40, 1 << 60}
 		}
 	}
 	v.Route = v.Trace(End{v.Nodes[5].Name, 1}, End{v.Nodes[19].Name, 1}, tables(v))
@@ -238,7 +243,8 @@ func TestCounters(t *testing.T) {
 		t.Errorf("%q, %v", b.String(), err)
 	}
 	b.Reset()
-	v.Nodes[0].Ports[1].Counters = Counters{XmitData: 5 << 20, XmitPackets: 12345, RcvData: 999, RcvPackets: 3, SymbolErrors: 7, LinkDowned: 1}
+	v.Nodes[0].Ports[1].Counters = Counters{XmitData: 5 << 20, XmitPackets: 12345, RcvData: 999, RcvPackets: 3,
+		SymbolErrors: 7, LinkDowned: 1}
 	want := "port                        sent  packets  received  packets\n" +
 		"switch-1[2]               5.24MB    12.3k      999B        3\n" +
 		"    SymbolErrors 7, LinkDowned 1\n"
@@ -283,7 +289,8 @@ func TestTrace(t *testing.T) {
 	for _, h := range r.Hops {
 		way = append(way, h.From.String())
 	}
-	if got := strings.Join(way, " "); r.Broken != "" || got != "host-1[1] switch-1[3] switch-2[3] switch-3[3] switch-4[1]" || r.FromLID != 5 || r.ToLID != 8 {
+	if got := strings.Join(way, " "); r.Broken != "" ||
+		got != "host-1[1] switch-1[3] switch-2[3] switch-3[3] switch-4[1]" || r.FromLID != 5 || r.ToLID != 8 {
 		t.Errorf("%s %+v", got, r)
 	}
 	check := func(want string, hops int) {
@@ -306,8 +313,9 @@ func TestTrace(t *testing.T) {
 
 // Pictures are XML, and no boxes overlap, whatever the fabric is.
 func TestPictures(t *testing.T) {
-	for _, text := range []string{"pair", "star:1", "star:24", "star:25", "star:250", "ring:3,1", "ring:60,1", "line:9,0", "fat-tree:2,2", "fat-tree:3,3", "fat-tree:10,3",
-		"xgft:16,12;1,6", "xgft:4,4;2,2", "xgft:20,20;2,3"} {
+	for _, text := range []string{"pair", "star:1", "star:24", "star:25", "star:250", "ring:3,1", "ring:60,1",
+		"line:9,0", "fat-tree:2,2", "fat-tree:3,3", "fat-tree:10,3", "xgft:16,12;1,6", "xgft:4,4;2,2",
+		"xgft:20,20;2,3"} {
 		v := running(t, text)
 		v.Measured = time.Second
 		r := rand.New(rand.NewPCG(1, 2))
@@ -326,14 +334,16 @@ func TestPictures(t *testing.T) {
 		if err := v.WriteSVG(&b); err != nil {
 			t.Fatal(err)
 		}
-		if svg, _, _ := strings.Cut(b.String(), ">"); strings.Contains(svg, " width=") || !strings.Contains(svg, "viewBox=") || !strings.Contains(svg, "max-width:") {
+		if svg, _, _ := strings.Cut(b.String(), ">"); strings.Contains(svg, " width=") ||
+			!strings.Contains(svg, "viewBox=") || !strings.Contains(svg, "max-width:") {
 			t.Errorf("%s does not follow the window: %s", text, svg)
 		}
 		checkXML(t, text, b.Bytes(), len(v.Nodes))
 		checkBoxes(t, text, v.arrange())
 	}
 	// What is not complete is drawn, too.
-	for _, v := range []*View{{}, {Nodes: []Node{{Name: "<&\">", Type: Adapter}}}, {Links: []Link{{A: End{"x", 1}, B: End{"y", 1}}}, Route: &Route{Hops: []Hop{{}}}}} {
+	for _, v := range []*View{{}, {Nodes: []Node{{Name: "<&\">", Type: Adapter}}},
+		{Links: []Link{{A: End{"x", 1}, B: End{"y", 1}}}, Route: &Route{Hops: []Hop{{}}}}} {
 		var b bytes.Buffer
 		if err := v.WriteSVG(&b); err != nil {
 			t.Fatal(err)
@@ -378,7 +388,8 @@ func checkBoxes(t *testing.T, name string, l *layout) {
 			faults++
 		}
 		for j, b := range l.boxes[:i] {
-			if a.left() < b.right()-0.01 && b.left() < a.right()-0.01 && a.top() < b.bottom()-0.01 && b.top() < a.bottom()-0.01 {
+			if a.left() < b.right()-0.01 && b.left() < a.right()-0.01 && a.top() < b.bottom()-0.01 &&
+				b.top() < a.bottom()-0.01 {
 				t.Errorf("%s: %s and %s overlap", name, l.view.Nodes[i].Name, l.view.Nodes[j].Name)
 				faults++
 			}
@@ -415,7 +426,8 @@ func TestWideRow(t *testing.T) {
 // Nodes with the same description are told apart by their GUIDs.
 func TestSameDescription(t *testing.T) {
 	v := &View{Nodes: []Node{
-		{Name: "S-0000000000abcdef", Description: "a switch", GUID: 0xabcdef}, {Name: "S-0000000000123456", Description: "a switch", GUID: 0x123456},
+		{Name: "S-0000000000abcdef", Description: "a switch", GUID: 0xabcdef},
+		{Name: "S-0000000000123456", Description: "a switch", GUID: 0x123456},
 		{Name: "S-0000000000000001", Description: "another", GUID: 1},
 	}}
 	if got := v.index().labels; !reflect.DeepEqual(got, []string{"abcdef a switch", "123456 a switch", "another"}) {
@@ -433,7 +445,8 @@ func TestRanks(t *testing.T) {
 	x := v.index()
 	rank := x.ranks(x.neighbors())
 	for i := range v.Nodes {
-		want := map[string]int{"host": 0, "manager": 0, "leaf": 1, "spine": 2, "core": 3}[strings.Split(v.Nodes[i].Name, "-")[0]]
+		want := map[string]int{"host": 0, "manager": 0, "leaf": 1, "spine": 2,
+			"core": 3}[strings.Split(v.Nodes[i].Name, "-")[0]]
 		if rank[i] != want {
 			t.Errorf("%s is in row %d, want %d", v.Nodes[i].Name, rank[i], want)
 		}

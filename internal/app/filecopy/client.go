@@ -24,7 +24,8 @@ type Client struct {
 
 // Dial connects to a server at "host:port"; errors are those of [cm.Dial].
 func Dial(ctx context.Context, dev *verbs.Device, address string, timeout time.Duration) (*Client, error) {
-	conn, err := cm.Dial(ctx, dev, address, append(connOptions(), cm.WithPrivateData([]byte(hello)), cm.WithTimeout(timeout))...)
+	conn, err := cm.Dial(ctx, dev, address, append(connOptions(), cm.WithPrivateData([]byte(hello)),
+		cm.WithTimeout(timeout))...)
 	if err != nil {
 		reject := (*cm.RejectError)(nil)
 		if errors.As(err, &reject) && reject.Reason == cm.ReasonConsumer {

@@ -14,8 +14,8 @@ import (
 // fewClients makes a server take 8 clients at a time.
 func fewClients(s *Server) { s.limit, s.Report = 8, nil }
 
-// TestManySilentClients: silent clients, which have said nothing, asked for something or opened a file, do not keep others
-// from copying, and do not end a copy.
+// TestManySilentClients: silent clients, which have said nothing, asked for something or opened a file, do not keep
+// others from copying, and do not end a copy.
 func TestManySilentClients(t *testing.T) {
 	for _, kind := range []string{"mute", "asked", "opened"} {
 		t.Run(kind, func(t *testing.T) {
@@ -30,7 +30,8 @@ func TestManySilentClients(t *testing.T) {
 						_, err := c.Stat(b.ctx, "x")
 						b.ok(err)
 					case "opened":
-						b.ok(c.send(b.ctx, open{File: 1, Size: 20 * testSegment, Name: fmt.Sprint("silent ", len(silent))}))
+						b.ok(c.send(b.ctx, open{File: 1, Size: 20 * testSegment,
+							Name: fmt.Sprint("silent ", len(silent))}))
 						_, err := c.answer(b.ctx, 1)
 						b.ok(err)
 					}

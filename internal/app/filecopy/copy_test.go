@@ -310,7 +310,8 @@ func TestNames(t *testing.T) {
 	_, err := c.Put(b.ctx, path, "dir/sub/../sub/file", nil)
 	b.ok(err)
 	b.same(path, "dir/sub/file", data)
-	for name, want := range map[string]FileKind{"dir": Dir, "dir/sub/file": File, "none": None, "dir/none": None, ".": Dir} {
+	for name, want := range map[string]FileKind{"dir": Dir, "dir/sub/file": File, "none": None, "dir/none": None,
+		".": Dir} {
 		if got, err := c.Stat(b.ctx, name); got != want || err != nil {
 			t.Errorf("%s is %v, %v", name, got, err)
 		}
@@ -319,7 +320,8 @@ func TestNames(t *testing.T) {
 	info, err := os.Stat(b.from)
 	b.ok(err)
 	b.ok(c.SetAttr(b.ctx, "dir/sub", info))
-	if got, _ := os.Stat(filepath.Join(b.to, "dir/sub")); got.Mode() != info.Mode() || !got.ModTime().Equal(info.ModTime()) {
+	if got, _ := os.Stat(filepath.Join(b.to, "dir/sub")); got.Mode() != info.Mode() ||
+		!got.ModTime().Equal(info.ModTime()) {
 		t.Errorf("%v", got)
 	}
 }
@@ -413,7 +415,8 @@ func TestTwoWriters(t *testing.T) {
 func TestOtherVersion(t *testing.T) {
 	b := newBench(t)
 	_, err := cm.Dial(b.ctx, b.dev, b.addr, cm.WithPrivateData([]byte("ramjet-cp\x01")))
-	if reject := (*cm.RejectError)(nil); !errors.As(err, &reject) || !strings.Contains(string(reject.PrivateData), "version 2") {
+	if reject := (*cm.RejectError)(nil); !errors.As(err, &reject) ||
+		!strings.Contains(string(reject.PrivateData), "version 2") {
 		t.Error(err)
 	}
 }
@@ -501,7 +504,8 @@ func TestOneFileTwoNames(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if _, err := b.dial().Put(b.ctx, path, "link/x", nil); err == nil || !strings.Contains(err.Error(), "another client is writing it") {
+		if _, err := b.dial().Put(b.ctx, path, "link/x", nil); err == nil ||
+			!strings.Contains(err.Error(), "another client is writing it") {
 			t.Errorf("%s: %v", held, err)
 		}
 		b.ok(a.send(b.ctx, abort{1, held == "begun"}))

@@ -79,13 +79,15 @@ func (r *reader) entry() (e Entry) {
 		return e
 	}
 	e.Base, r.b = string(r.b[:n]), r.b[n:]
-	r.bad = r.bad || checkBase(e.Base) != nil || e.Kind < File || e.Kind > Other || e.Len > maxFile || e.Kind != File && e.Len != 0
+	r.bad = r.bad || checkBase(e.Base) != nil || e.Kind < File || e.Kind > Other || e.Len > maxFile ||
+		e.Kind != File && e.Len != 0
 	return e
 }
 
 // checkBase makes sure that a name is one below a directory, and no way out of it.
 func checkBase(name string) error {
-	if len(name) > maxBase || name == "." || strings.ContainsAny(name, "/\x00") || path.Base(name) != name || !filepath.IsLocal(name) {
+	if len(name) > maxBase || name == "." || strings.ContainsAny(name, "/\x00") || path.Base(name) != name ||
+		!filepath.IsLocal(name) {
 		return fmt.Errorf("%q is not a name of a file", name)
 	}
 	return nil

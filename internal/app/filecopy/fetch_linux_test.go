@@ -14,7 +14,8 @@ func TestGetPipe(t *testing.T) {
 	b := newBench(t, readable)
 	root, _ := b.here()
 	b.ok(syscall.Mkfifo(filepath.Join(b.to, "pipe"), 0o600))
-	if _, err := b.dial().Get(b.ctx, "pipe", root, "got", nil); err == nil || !strings.Contains(err.Error(), "not a regular file") {
+	if _, err := b.dial().Get(b.ctx, "pipe", root, "got", nil); err == nil ||
+		!strings.Contains(err.Error(), "not a regular file") {
 		t.Error(err)
 	}
 }

@@ -59,7 +59,8 @@ func TestGet(t *testing.T) {
 			}
 			b.swapped(to).same(path, "copy of "+name, data)
 		}
-		got, err := c.Get(b.ctx, fmt.Sprint("file of ", testSegment+1), root, fmt.Sprint("copy of file of ", testSegment+1), nil)
+		got, err := c.Get(b.ctx, fmt.Sprint("file of ", testSegment+1), root,
+			fmt.Sprint("copy of file of ", testSegment+1), nil)
 		if err != nil || got.Kept != testSegment+1 {
 			t.Errorf("the second time: %+v, %v", got, err)
 		}
@@ -194,7 +195,8 @@ func TestList(t *testing.T) {
 	b.ok(err)
 	slices.SortFunc(list, func(a, b Entry) int { return strings.Compare(a.Base, b.Base) })
 	if len(list) != 3 || list[0].Base != "dir" || !list[0].IsDir() || list[0].Mode() != os.ModeDir|0o750 ||
-		list[1].Base != "file" || list[1].Size() != 17 || list[1].Mode() != 0o640 || !list[1].ModTime().Equal(time.Unix(1_600_000_000, 123456789)) ||
+		list[1].Base != "file" || list[1].Size() != 17 || list[1].Mode() != 0o640 ||
+		!list[1].ModTime().Equal(time.Unix(1_600_000_000, 123456789)) ||
 		list[2].Base != "link" || list[2].Kind != Other {
 		t.Errorf("%+v", list)
 	}

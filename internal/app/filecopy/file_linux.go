@@ -39,7 +39,8 @@ func unmapFile(b []byte) error { return unix.Munmap(b) }
 func reserve(f *os.File, from, size int64) error {
 	var fs unix.Statfs_t
 	if err := unix.Fstatfs(int(f.Fd()), &fs); err == nil && uint64(size-from)/uint64(fs.Bsize) > fs.Bavail {
-		return fmt.Errorf("%w: %d bytes are needed", unix.ENOSPC, size-from) // fallocate would fill the disk before it fails
+		// fallocate would fill the disk before it fails
+		return fmt.Errorf("%w: %d bytes are needed", unix.ENOSPC, size-from)
 	}
 	for {
 		switch err := unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_KEEP_SIZE, from, size-from); err {

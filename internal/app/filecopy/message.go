@@ -204,7 +204,8 @@ func appendFlag(b []byte, set bool) []byte {
 // appendText appends what is the rest of a message.
 func appendText(b []byte, s string) []byte { return append(b, s...) }
 
-var errMessage = errors.New("the peer sent something else than a message of this protocol: is it a ramjet of the same version?")
+var errMessage = errors.New(
+	"the peer sent something else than a message of this protocol: is it a ramjet of the same version?")
 
 // parse decodes a message. The result does not alias b.
 func parse(b []byte) (message, error) {

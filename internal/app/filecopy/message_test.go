@@ -15,8 +15,10 @@ var samples = []message{
 	open{7, 1 << 40, attr{0o644, 1234567890123456789}, "dir/päth"}, start{7, 3}, written{7, 4},
 	finish{7, digest{1, 31: 2}}, abort{7, true}, abort{8, false}, info{Dir}, done{7},
 	failure{7, "no space left on device"}, have{7, 0, nil}, have{7, 300, []digest{{1}, {2}}},
-	grant{7, 5, 0x7fffdeadbeef, 0x12345678, testSegment}, list{false, "a/b"}, list{true, "a"}, fetch{7, "a/b"}, entries{Last: true},
-	entries{List: []Entry{{File, "näme", 1 << 40, attr{0o644, 1}}, {Dir, "d", 0, attr{0o755, -1}}, {Other, "pipe", 0, attr{}}}},
+	grant{7, 5, 0x7fffdeadbeef, 0x12345678, testSegment}, list{false, "a/b"}, list{true, "a"}, fetch{7, "a/b"},
+	entries{Last: true},
+	entries{List: []Entry{{File, "näme", 1 << 40, attr{0o644, 1}}, {Dir, "d", 0, attr{0o755, -1}},
+		{Other, "pipe", 0, attr{}}}},
 }
 
 func TestMessages(t *testing.T) {
@@ -42,9 +44,12 @@ func TestMessages(t *testing.T) {
 	if b := (open{Name: strings.Repeat("x", maxName)}).append(nil); len(b) > maxMessage {
 		t.Errorf("the longest name makes %d bytes", len(b))
 	}
-	for _, b := range [][]byte{nil, {0}, {99}, (stat{strings.Repeat("x", maxName+1)}).append(nil), append((done{1}).append(nil), 0), {byte(kindAbort), 0, 0, 0, 1, 2},
-		one(Entry{None, "x", 0, attr{}}), one(Entry{Dir, "x", 1, attr{}}), one(Entry{File, "x", math.MaxUint64, attr{}}), one(Entry{File, strings.Repeat("x", maxBase+1), 0, attr{}}),
-		one(Entry{File, "", 0, attr{}}), one(Entry{File, ".", 0, attr{}}), one(Entry{File, "..", 0, attr{}}), one(Entry{File, "a/b", 0, attr{}}), one(Entry{File, "/", 0, attr{}}), one(Entry{File, "a\x00", 0, attr{}})} {
+	for _, b := range [][]byte{nil, {0}, {99}, (stat{strings.Repeat("x", maxName+1)}).append(nil),
+		append((done{1}).append(nil), 0), {byte(kindAbort), 0, 0, 0, 1, 2},
+		one(Entry{None, "x", 0, attr{}}), one(Entry{Dir, "x", 1, attr{}}),
+		one(Entry{File, "x", math.MaxUint64, attr{}}), one(Entry{File, strings.Repeat("x", maxBase+1), 0, attr{}}),
+		one(Entry{File, "", 0, attr{}}), one(Entry{File, ".", 0, attr{}}), one(Entry{File, "..", 0, attr{}}),
+		one(Entry{File, "a/b", 0, attr{}}), one(Entry{File, "/", 0, attr{}}), one(Entry{File, "a\x00", 0, attr{}})} {
 		if m, err := parse(b); err == nil {
 			t.Errorf("%x is taken as %+v", b, m)
 		}
@@ -72,7 +77,8 @@ func FuzzMessage(f *testing.F) {
 }
 
 func TestPrintable(t *testing.T) {
-	if got := Printable("plain \x1b[31mtext\nnäxt\xff"); got != "plain ?[31mtext?näxt?" && got != "plain ?[31mtext?näxt\ufffd" {
+	if got := Printable("plain \x1b[31mtext\nnäxt\xff"); got != "plain ?[31mtext?näxt?" &&
+		got != "plain ?[31mtext?näxt\ufffd" {
 		t.Errorf("%q", got)
 	}
 }

@@ -45,8 +45,10 @@ func (l link) put(ctx context.Context, src *source, file uint32, name string, re
 	if report == nil {
 		report = func(int64) {}
 	}
-	p := &put{link: l, src: src, file: file, chain: newChain(), report: report, buf: make([]byte, min(segmentSize, max(src.size(), 1)))}
-	if err := l.send(ctx, open{File: p.file, Size: uint64(src.size()), attr: attrOf(src.info), Name: name}); err != nil {
+	p := &put{link: l, src: src, file: file, chain: newChain(), report: report,
+		buf: make([]byte, min(segmentSize, max(src.size(), 1)))}
+	if err := l.send(ctx, open{File: p.file, Size: uint64(src.size()), attr: attrOf(src.info),
+		Name: name}); err != nil {
 		return Copied{}, err
 	}
 	got, err := p.run(ctx)
@@ -89,7 +91,8 @@ func (p *put) resume(ctx context.Context) (first int, err error) {
 			return 0, err
 		}
 		h, ok := m.(have)
-		if !ok || int64(h.Total) > int64(segments(p.src.size())) || h.Total > 0 && len(h.Sums) == 0 || uint32(len(h.Sums)) > h.Total-seen {
+		if !ok || int64(h.Total) > int64(segments(p.src.size())) || h.Total > 0 && len(h.Sums) == 0 ||
+			uint32(len(h.Sums)) > h.Total-seen {
 			return 0, unexpected(m)
 		}
 		total = h.Total

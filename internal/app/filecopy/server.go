@@ -47,8 +47,8 @@ func Listen(ctx context.Context, dev *verbs.Device, address string) (*cm.Listene
 	return cm.Listen(ctx, dev, address, connOptions()...)
 }
 
-// Serve serves the clients of a listener until ctx ends. When there are too many, the one that has been idle longest gives
-// way to the next.
+// Serve serves the clients of a listener until ctx ends. When there are too many, the one that has been idle longest
+// gives way to the next.
 func (s *Server) Serve(ctx context.Context, l *cm.Listener) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()

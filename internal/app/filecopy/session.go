@@ -123,7 +123,8 @@ func local(name string) (string, error) {
 	case !filepath.IsLocal(filepath.FromSlash(name)):
 		return "", fmt.Errorf("%q leaves the served directory", name)
 	case IsPartial(path.Base(name)):
-		return "", fmt.Errorf("%q: names that end in %s are those of incomplete files: give it another name", name, partialSuffix)
+		return "", fmt.Errorf("%q: names that end in %s are those of incomplete files: give it another name", name,
+			partialSuffix)
 	}
 	return filepath.FromSlash(path.Clean(name)), nil
 }

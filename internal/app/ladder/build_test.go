@@ -58,7 +58,8 @@ func (r *recording) from(host byte, p ib.Packet) {
 	if r.bad {
 		b[len(b)-1] ^= 1
 	}
-	u := trace.UDP{At: r.now, Src: src, Dst: dst, ID: r.id, DontFragment: true, TTL: 64, TOS: r.tos, Direction: r.direction, Comment: r.comment}
+	u := trace.UDP{At: r.now, Src: src, Dst: dst, ID: r.id, DontFragment: true, TTL: 64, TOS: r.tos,
+		Direction: r.direction, Comment: r.comment}
 	if err := r.w.WriteUDP(&u, b); err != nil {
 		r.t.Fatal(err)
 	}

@@ -55,7 +55,8 @@ type callRow struct {
 
 // Calls returns a reader of the logs of both ends of conversations, for a drawing from one time to another.
 func (s *Survey) Calls(o *Options) *Calls {
-	return &Calls{s: s, chosen: o.Conversations, from: o.From, to: o.To, maxCalls: maxCalls, maxBytes: maxBytes, maxObjects: maxObjects}
+	return &Calls{s: s, chosen: o.Conversations, from: o.From, to: o.To, maxCalls: maxCalls, maxBytes: maxBytes,
+		maxObjects: maxObjects}
 }
 
 // callLog is a log that is being read.
@@ -169,7 +170,8 @@ func (l *callLog) take(e *calllog.Entry) error {
 		l.destroyed(p, e)
 	}
 	if l.objects > l.maxObjects || len(l.found) > l.maxObjects {
-		return &calllog.LineError{Line: e.Line, Column: 1, Expected: fmt.Sprintf("a log with at most %s queue pairs and ids at a time", units.Count(l.maxObjects))}
+		return &calllog.LineError{Line: e.Line, Column: 1,
+			Expected: fmt.Sprintf("a log with at most %s queue pairs and ids at a time", units.Count(l.maxObjects))}
 	}
 	return nil
 }
@@ -406,7 +408,8 @@ func (l *callLog) finish(cut bool) {
 	var other *loggedQP
 	for _, qp := range l.found {
 		for _, e := range qp.ends {
-			if qp.from.After(e.conv.Last.Add(clockSlack)) || !qp.to.IsZero() && qp.to.Before(e.conv.First.Add(-clockSlack)) {
+			if qp.from.After(e.conv.Last.Add(clockSlack)) ||
+				!qp.to.IsZero() && qp.to.Before(e.conv.First.Add(-clockSlack)) {
 				other = qp
 				continue
 			}
@@ -423,7 +426,8 @@ func (l *callLog) finish(cut bool) {
 		for _, h := range qp.calls {
 			l.rows = append(l.rows, l.row(h, nearest(ends, calledAt(h.e))))
 		}
-		l.Sources = append(l.Sources, fmt.Sprintf("calls and completions: %s of process %d at %s, from %s", units.Count(len(qp.calls)), qp.pid,
+		l.Sources = append(l.Sources, fmt.Sprintf("calls and completions: %s of process %d at %s, from %s",
+			units.Count(len(qp.calls)), qp.pid,
 			ends[0].host(), filepath.Base(l.name)))
 	}
 	l.explain(len(latest) > 0, other, cut)
@@ -437,7 +441,8 @@ func (e callEnd) host() capture.Host {
 	return e.conv.A.Host
 }
 
-// nearest returns the end of the conversation that is nearest in time: a queue pair of datagrams has one with each peer.
+// nearest returns the end of the conversation that is nearest in time: a queue pair of datagrams has one with each
+// peer.
 func nearest(ends []callEnd, at time.Time) callEnd {
 	away := func(e callEnd) time.Duration { return max(e.conv.First.Sub(at), at.Sub(e.conv.Last), 0) }
 	return slices.MinFunc(ends, func(a, b callEnd) int { return cmp.Compare(away(a), away(b)) })
@@ -472,8 +477,9 @@ func (l *callLog) explain(found bool, other *loggedQP, cut bool) {
 func (l *callLog) row(h heldCall, of callEnd) callRow {
 	w := describeCall(h)
 	at := calledAt(h.e).Sub(l.s.Start)
-	r := Row{At: at, Until: at, Number: of.conv.Number, Op: w.op, Facts: w.facts, Notes: w.notes, Marks: w.marks, Calls: 1,
-		Call: &Call{Entry: h.e, Log: l.name, WC: h.wc}}
+	r := Row{At: at, Until: at, Number: of.conv.Number, Op: w.op, Facts: w.facts, Notes: w.notes, Marks: w.marks,
+		Calls: 1,
+		Call:  &Call{Entry: h.e, Log: l.name, WC: h.wc}}
 	if w.alike != "" && w.marks == 0 {
 		r.shape = shape{op: w.alike, number: r.Number}
 	}
@@ -490,7 +496,8 @@ func (c *Calls) sorted() []callRow {
 		return nil
 	}
 	slices.SortStableFunc(c.rows, func(a, b callRow) int {
-		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Call.Log, b.Call.Log), cmp.Compare(a.Call.Line, b.Call.Line))
+		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Call.Log, b.Call.Log),
+			cmp.Compare(a.Call.Line, b.Call.Line))
 	})
 	return c.rows
 }

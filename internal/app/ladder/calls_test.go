@@ -74,7 +74,8 @@ func TestCalls(t *testing.T) {
 	} {
 		s, o := accessed(t)
 		l := drawCalls(t, s, o, convert(t, callsOf(t, "server")), convert(t, callsOf(t, "client")))
-		if len(o.Calls.Notes) != 0 || len(o.Calls.Sources) != 2 || !strings.HasSuffix(o.Calls.Sources[0], "at 127.0.0.3, from log1") {
+		if len(o.Calls.Notes) != 0 || len(o.Calls.Sources) != 2 ||
+			!strings.HasSuffix(o.Calls.Sources[0], "at 127.0.0.3, from log1") {
 			t.Errorf("%s: %q, %q", form, o.Calls.Sources, o.Calls.Notes)
 		}
 		var got []string
@@ -153,10 +154,12 @@ func TestCallsOutputs(t *testing.T) {
 	}
 	failed := 0
 	for _, r := range report.Rows {
-		if (r.Frame == 0) != (r.Calls > 0) || r.Call != nil && (r.Call.PID != 13325 || r.Call.Line == 0 || r.From != r.To) {
+		if (r.Frame == 0) != (r.Calls > 0) ||
+			r.Call != nil && (r.Call.PID != 13325 || r.Call.Line == 0 || r.From != r.To) {
 			t.Errorf("%+v", r)
 		}
-		if len(r.Marks) > 0 && r.Marks[0] == "failed_completion" && r.Call.Completion["wr_id"] == "0x2" && r.Call.Call == "ibv_poll_cq" {
+		if len(r.Marks) > 0 && r.Marks[0] == "failed_completion" && r.Call.Completion["wr_id"] == "0x2" &&
+			r.Call.Call == "ibv_poll_cq" {
 			failed++
 		}
 	}
@@ -184,9 +187,12 @@ func TestCallsNotes(t *testing.T) {
 		{"", "log1: the log is empty"},
 		{client[:len(client)-20], "log1: the log ends in the middle of a line: what is before it was read"},
 		{without("_create_qp"), "log1: it names queue pairs, but not their numbers: its filter has left out ibv_create_qp or rdma_create_qp"},
-		{hour(client), "log1: queue pair 0x038147 of 127.0.0.2 is there at another time than in the capture, from 2026-11-28 2"},
-		{strings.ReplaceAll(client, "::ffff:127.0.0.2", "::ffff:127.0.0.9"), "log1: no queue pair of what is drawn, but 0x038147 of 127.0.0.9"},
-		{strings.ReplaceAll(client, "0x38147", "0x38148"), "log1: no queue pair of what is drawn, but 0x038148 of 127.0.0.2"},
+		{hour(client),
+			"log1: queue pair 0x038147 of 127.0.0.2 is there at another time than in the capture, from 2026-11-28 2"},
+		{strings.ReplaceAll(client, "::ffff:127.0.0.2", "::ffff:127.0.0.9"),
+			"log1: no queue pair of what is drawn, but 0x038147 of 127.0.0.9"},
+		{strings.ReplaceAll(client, "0x38147", "0x38148"),
+			"log1: no queue pair of what is drawn, but 0x038148 of 127.0.0.2"},
 		{"1 10:00:00.000000 ibv_get_device_list() = NULL <0.000001>\n", "log1: no queue pair of what is drawn"},
 	} {
 		s, o := accessed(t)
@@ -209,7 +215,8 @@ func TestCallsOfCrash(t *testing.T) {
 	before, _, _ := strings.Cut(log, " ibv_destroy_qp(")
 	l := drawCalls(t, s, o, before+" ibv_destroy_qp(qp=qp1 ...\n")
 	last := l.Rows[len(l.Rows)-1]
-	if last.Op != "ibv_destroy_qp" || last.Marks != FailedCall || len(last.Notes) != 1 || last.Notes[0] != "the call has not returned where the log ends" {
+	if last.Op != "ibv_destroy_qp" || last.Marks != FailedCall || len(last.Notes) != 1 ||
+		last.Notes[0] != "the call has not returned where the log ends" {
 		t.Errorf("%+v", last)
 	}
 }
@@ -249,7 +256,8 @@ func TestCallsBound(t *testing.T) {
 	if err := c.Read("log", strings.NewReader(b.String())); err != nil {
 		t.Fatal(err)
 	}
-	if len(c.rows) > most || len(c.rows) < most-before || len(c.Notes) != 1 || !strings.Contains(c.Notes[0], "more calls than can be drawn: --from and --to choose") {
+	if len(c.rows) > most || len(c.rows) < most-before || len(c.Notes) != 1 ||
+		!strings.Contains(c.Notes[0], "more calls than can be drawn: --from and --to choose") {
 		t.Errorf("%d rows, %q", len(c.rows), c.Notes)
 	}
 	c = s.Calls(o)
@@ -263,7 +271,8 @@ func TestCallsBound(t *testing.T) {
 	}
 	c = s.Calls(o)
 	c.maxObjects = most
-	if err := c.Read("log", strings.NewReader(b.String())); err == nil || !strings.Contains(err.Error(), "at most 100 queue pairs and ids at a time") {
+	if err := c.Read("log", strings.NewReader(b.String())); err == nil ||
+		!strings.Contains(err.Error(), "at most 100 queue pairs and ids at a time") {
 		t.Error(err)
 	}
 }

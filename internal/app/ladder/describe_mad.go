@@ -18,7 +18,8 @@ func (w *words) management(h *mad.Header, data []byte) {
 		w.connection(h, data)
 		return
 	}
-	class, attribute := fmt.Sprintf("class 0x%02x", uint8(h.Class)), fmt.Sprintf("attribute 0x%04x", uint16(h.Attribute))
+	class, attribute := fmt.Sprintf("class 0x%02x", uint8(h.Class)),
+		fmt.Sprintf("attribute 0x%04x", uint16(h.Attribute))
 	switch {
 	case h.Class.Subnet():
 		class, attribute = "SMP", smp.AttributeName(h.Attribute)
@@ -76,14 +77,17 @@ func (w *words) connection(h *mad.Header, data []byte) {
 		var m mad.REQ
 		m.Decode(data)
 		w.fact("QP 0x%06x", uint32(m.LocalQPN))
-		w.note("service %s, PSN from %d, MTU %s, timeout %s", service(m.ServiceID), m.StartingPSN, pathMTU(m.PathMTU), units.Duration(m.Primary.AckTimeout.Duration()))
-		w.note("responder resources %d, initiator depth %d, retries %d, RNR retries %s", m.ResponderResources, m.InitiatorDepth, m.RetryCount, rnrRetries(m.RNRRetryCount))
+		w.note("service %s, PSN from %d, MTU %s, timeout %s", service(m.ServiceID), m.StartingPSN, pathMTU(m.PathMTU),
+			units.Duration(m.Primary.AckTimeout.Duration()))
+		w.note("responder resources %d, initiator depth %d, retries %d, RNR retries %s", m.ResponderResources,
+			m.InitiatorDepth, m.RetryCount, rnrRetries(m.RNRRetryCount))
 		w.also("communication ID 0x%08x", uint32(m.LocalCommID))
 	case mad.AttrREP:
 		var m mad.REP
 		m.Decode(data)
 		w.fact("QP 0x%06x", uint32(m.LocalQPN))
-		w.note("PSN from %d, responder resources %d, initiator depth %d, RNR retries %s", m.StartingPSN, m.ResponderResources, m.InitiatorDepth, rnrRetries(m.RNRRetryCount))
+		w.note("PSN from %d, responder resources %d, initiator depth %d, RNR retries %s", m.StartingPSN,
+			m.ResponderResources, m.InitiatorDepth, rnrRetries(m.RNRRetryCount))
 		w.also("communication IDs 0x%08x, 0x%08x", uint32(m.LocalCommID), uint32(m.RemoteCommID))
 	case mad.AttrREJ:
 		var m mad.REJ

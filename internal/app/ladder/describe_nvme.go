@@ -24,7 +24,8 @@ func nvmeConnection(private []byte) *nvmeQueue {
 		return nil
 	}
 	le := binary.LittleEndian
-	format, qid, recvs, sends := le.Uint16(private), le.Uint16(private[2:]), le.Uint16(private[4:]), le.Uint16(private[6:])
+	format, qid, recvs, sends := le.Uint16(private), le.Uint16(private[2:]), le.Uint16(private[4:]),
+		le.Uint16(private[6:])
 	if format != 0 || sends == 0 || recvs < sends {
 		return nil
 	}
@@ -52,7 +53,8 @@ func (w *words) nvme(p *capture.Packet, q *nvmeQueue, fromHost bool) {
 	}
 }
 
-// sent returns the payload of the first packet of a SEND, and whether it is the whole message; nothing of other packets.
+// sent returns the payload of the first packet of a SEND, and whether it is the whole message; nothing of other
+// packets.
 func sent(p *capture.Packet) (b []byte, whole bool) {
 	if p.Fabric == capture.IWARP {
 		if h := &p.Stream.Header; p.Stream.Kind == capture.Segment && h.Opcode.IsSend() && h.MO == 0 {
@@ -109,7 +111,8 @@ func (w *words) command(b []byte, q *nvmeQueue) {
 		if sgl[15] == 0x4f {
 			invalidate = ", which the response invalidates"
 		}
-		w.note("data: %s at va 0x%x, rkey 0x%08x%s", units.Bytes(int64(n)), le.Uint64(sgl), le.Uint32(sgl[11:]), invalidate)
+		w.note("data: %s at va 0x%x, rkey 0x%08x%s", units.Bytes(int64(n)), le.Uint64(sgl), le.Uint32(sgl[11:]),
+			invalidate)
 	default:
 		w.note("SGL of type 0x%02x", sgl[15])
 	}
@@ -148,7 +151,8 @@ var (
 // nvmeStatus names a status: its type in bits 8 to 10, its code below.
 var nvmeStatus = map[uint16]string{0x000: "success", 0x001: "invalid opcode", 0x002: "invalid field",
 	0x004: "data transfer error", 0x006: "internal error", 0x007: "abort requested", 0x00b: "invalid namespace",
-	0x00c: "command sequence error", 0x00f: "invalid SGL length", 0x011: "invalid SGL type", 0x016: "invalid SGL offset",
+	0x00c: "command sequence error", 0x00f: "invalid SGL length", 0x011: "invalid SGL type",
+	0x016: "invalid SGL offset",
 	0x020: "namespace is write protected", 0x080: "LBA out of range", 0x081: "capacity exceeded",
 	0x082: "namespace not ready", 0x181: "controller busy", 0x182: "invalid parameters", 0x184: "invalid host",
 	0x191: "authentication required", 0x280: "write fault", 0x281: "unrecovered read error", 0x285: "compare failure",

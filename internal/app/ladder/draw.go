@@ -116,7 +116,8 @@ type columnKey struct {
 // Draw reads the capture again and makes the rows of conversations.
 func (s *Survey) Draw(o Options) (*Ladder, error) {
 	l := &Ladder{Conversations: o.Conversations, Start: s.Start, Options: o}
-	d := &drawer{s: s, o: &o, l: l, a: s.again(), chosen: make(map[*Conversation]bool), columns: make(map[columnKey]int), nodes: make(map[string]int)}
+	d := &drawer{s: s, o: &o, l: l, a: s.again(), chosen: make(map[*Conversation]bool),
+		columns: make(map[columnKey]int), nodes: make(map[string]int)}
 	d.fold = &folder{all: o.All, out: d.add}
 	d.calls = o.Calls.sorted()
 	for _, c := range o.Conversations {
@@ -145,7 +146,8 @@ func (s *Survey) again() *analyzer {
 	a.anyCRC = s.NoCRCs
 	a.list = make([]*flow, len(s.flows))
 	for i, f := range s.flows {
-		a.list[i] = &flow{key: f.key, order: i, conv: f.conv, fromA: f.fromA, mtu: f.mtu, service: f.service, both: f.both,
+		a.list[i] = &flow{key: f.key, order: i, conv: f.conv, fromA: f.fromA, mtu: f.mtu, service: f.service,
+			both:  f.both,
 			tries: tries{known: f.tries.known, retries: f.tries.retries, rnrs: f.tries.rnrs}}
 		a.flows[f.key] = a.list[i]
 	}
@@ -251,7 +253,8 @@ func (d *drawer) row(p *capture.Packet, r *finding, conv *Conversation, fromA bo
 	if conv.nvme != nil {
 		w.nvme(p, conv.nvme, fromA)
 	}
-	row := Row{Frame: p.Frame, At: p.At.Sub(d.s.Start), Number: conv.Number, Op: w.op, Facts: w.facts, Notes: w.notes, More: w.more,
+	row := Row{Frame: p.Frame, At: p.At.Sub(d.s.Start), Number: conv.Number, Op: w.op, Facts: w.facts, Notes: w.notes,
+		More:  w.more,
 		Marks: r.marks, Packets: 1}
 	row.Until = row.At
 	from, to := 1, 2
@@ -361,7 +364,8 @@ func (d *drawer) add(r Row) {
 	d.l.Rows = append(d.l.Rows, r)
 }
 
-// order puts the columns of switches between those of hosts: A, the switches in the order in which packets pass them, B.
+// order puts the columns of switches between those of hosts: A, the switches in the order in which packets pass them,
+// B.
 func (d *drawer) order() {
 	l := d.l
 	hosts := len(d.columns)

@@ -82,7 +82,8 @@ func (c *Conversation) judge(p *capture.Packet, r *finding, asked *flow, fromA b
 	switch m := r.marks; {
 	case m&(Rejected|Terminated) != 0:
 		w := describe(p, r)
-		c.Ended, c.ending.fault = true, by(strings.Join(append([]string{w.op}, w.notes[:min(1, len(w.notes))]...), ", "))
+		c.Ended, c.ending.fault = true,
+			by(strings.Join(append([]string{w.op}, w.notes[:min(1, len(w.notes))]...), ", "))
 	case m&RNR != 0:
 		c.Ended, c.ending.fault = true, by("RNR NAK")
 		if asked != nil && asked.tries.rnr > 0 {
@@ -158,8 +159,9 @@ func join(a, b string) string {
 	return a + ", " + b
 }
 
-// EndingSoFar says what Ending does of a conversation that may go on, as those of a process that runs: a fault that is the
-// last word, requests that have no answer though they were sent again, and who has closed it; nothing if all is well.
+// EndingSoFar says what Ending does of a conversation that may go on, as those of a process that runs: a fault that is
+// the last word, requests that have no answer though they were sent again, and who has closed it; nothing if all is
+// well.
 func (c *Conversation) EndingSoFar() string {
 	e := &c.ending
 	said := e.fault

@@ -16,12 +16,14 @@ import (
 func cmMessage(t *testing.T, a mad.Attribute, m interface{ Append([]byte) []byte }) ib.Packet {
 	t.Helper()
 	b := m.Append((&mad.Header{Class: mad.ClassCM, Method: 3, Attribute: a}).Append(nil))
-	return ib.Packet{BTH: ib.BTH{Opcode: ib.UDSendOnly, DestQP: ib.QP1}, DETH: ib.DETH{SrcQP: ib.QP1}, Payload: append(b, make([]byte, mad.Size-len(b))...)}
+	return ib.Packet{BTH: ib.BTH{Opcode: ib.UDSendOnly, DestQP: ib.QP1}, DETH: ib.DETH{SrcQP: ib.QP1},
+		Payload: append(b, make([]byte, mad.Size-len(b))...)}
 }
 
 // connect records a connection's set-up: A may retry 3 times, and has an RNR retry count of 2; B any number of times.
 func (r *recording) connect(t *testing.T) {
-	r.from('A', cmMessage(t, mad.AttrREQ, &mad.REQ{LocalCommID: 1, LocalQPN: 0xa, RetryCount: 3, RNRRetryCount: 7, PathMTU: 3}))
+	r.from('A',
+		cmMessage(t, mad.AttrREQ, &mad.REQ{LocalCommID: 1, LocalQPN: 0xa, RetryCount: 3, RNRRetryCount: 7, PathMTU: 3}))
 	r.from('B', cmMessage(t, mad.AttrREP, &mad.REP{LocalCommID: 2, RemoteCommID: 1, LocalQPN: 0xb, RNRRetryCount: 2}))
 	r.from('A', cmMessage(t, mad.AttrRTU, &mad.RTU{LocalCommID: 1, RemoteCommID: 2}))
 }
@@ -34,7 +36,8 @@ func TestEndings(t *testing.T) {
 		ending string
 		notes  []string // of retransmissions
 	}{
-		{"open", func(r *recording) { r.from('A', send(1, 4)); r.from('B', ack(1, positive)) }, "still open where the capture ends", nil},
+		{"open", func(r *recording) { r.from('A', send(1, 4)); r.from('B', ack(1, positive)) },
+			"still open where the capture ends", nil},
 		{"closed", func(r *recording) {
 			r.connect(t)
 			r.from('A', send(1, 4))
@@ -52,9 +55,12 @@ func TestEndings(t *testing.T) {
 			}
 			r.from('A', cmMessage(t, mad.AttrDREQ, &mad.DREQ{LocalCommID: 1, RemoteCommID: 2, RemoteQPN: 0xb}))
 		}, "no answer to PSN 1–2 of 192.0.2.1 after retry 3 of 3, then closed by 192.0.2.1 at 0.011000 (DREQ), which got no answer",
-			[]string{"retransmission without an answer for 1.00 ms: retry 1 of 3", "retransmission without an answer for 1.00 ms",
-				"retransmission without an answer for 1.00 ms: retry 2 of 3", "retransmission without an answer for 1.00 ms",
-				"retransmission without an answer for 1.00 ms: retry 3 of 3", "retransmission without an answer for 1.00 ms"}},
+			[]string{"retransmission without an answer for 1.00 ms: retry 1 of 3",
+				"retransmission without an answer for 1.00 ms",
+				"retransmission without an answer for 1.00 ms: retry 2 of 3",
+				"retransmission without an answer for 1.00 ms",
+				"retransmission without an answer for 1.00 ms: retry 3 of 3",
+				"retransmission without an answer for 1.00 ms"}},
 		{"progress", func(r *recording) {
 			r.from('A', send(1, 4))
 			r.from('A', send(1, 4))
@@ -62,7 +68,8 @@ func TestEndings(t *testing.T) {
 			r.from('A', send(2, 4))
 			r.from('A', send(2, 4))
 		}, "no answer to PSN 2 of 192.0.2.1 after retry 1, then the capture ends",
-			[]string{"retransmission without an answer for 1.00 ms: retry 1", "retransmission without an answer for 1.00 ms: retry 1"}},
+			[]string{"retransmission without an answer for 1.00 ms: retry 1",
+				"retransmission without an answer for 1.00 ms: retry 1"}},
 		{"RNR", func(r *recording) {
 			r.connect(t)
 			r.from('A', send(1, 4))
@@ -72,14 +79,16 @@ func TestEndings(t *testing.T) {
 			}
 			r.from('B', ack(1, rnr))
 		}, "RNR NAK from 192.0.2.2 at 0.008000 after RNR retry 2 of 2",
-			[]string{"retransmission after the RNR NAK's time: RNR retry 1 of 2", "retransmission after the RNR NAK's time: RNR retry 2 of 2"}},
+			[]string{"retransmission after the RNR NAK's time: RNR retry 1 of 2",
+				"retransmission after the RNR NAK's time: RNR retry 2 of 2"}},
 		{"RNR of B", func(r *recording) {
 			r.connect(t)
 			r.from('B', send(1, 4))
 			r.from('A', ack(1, rnr))
 			r.from('B', send(1, 4))
 			r.from('A', ack(1, positive))
-		}, "still open where the capture ends", []string{"retransmission after the RNR NAK's time: RNR retry 1 of any number"}},
+		}, "still open where the capture ends",
+			[]string{"retransmission after the RNR NAK's time: RNR retry 1 of any number"}},
 		{"NAK", func(r *recording) {
 			r.from('A', send(1, 4))
 			r.from('B', ack(1, ib.NAK(ib.NAKRemoteAccessError)))
@@ -127,7 +136,8 @@ func TestEndingsOfCaptures(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := s.Conversations[c.number-1].Ending(); !strings.HasPrefix(got, c.ending) || c.ending == "" && got != "" {
+		if got := s.Conversations[c.number-1].Ending(); !strings.HasPrefix(got, c.ending) ||
+			c.ending == "" && got != "" {
 			t.Errorf("%s %d: %q, want %q", c.file, c.number, got, c.ending)
 		}
 	}

@@ -73,14 +73,15 @@ type flow struct {
 	started bool
 	next    ib.PSN // of the next new request
 	base    ib.PSN // of the first request in the capture
-	whole   bool   // the queue pair was connected anew since: acknowledgements from before the capture do not come any more
-	loose   bool   // a READ's PSNs could not be counted, because no packet has shown the path MTU
-	acked   ib.PSN // the oldest that is not acknowledged
-	told    answer
-	asked   time.Time // when the last one was sent
-	cause   string    // of the retransmissions under way
-	waited  bool      // that is an RNR NAK's time
-	tries   tries
+	// the queue pair was connected anew since: acknowledgements from before the capture do not come any more
+	whole  bool
+	loose  bool   // a READ's PSNs could not be counted, because no packet has shown the path MTU
+	acked  ib.PSN // the oldest that is not acknowledged
+	told   answer
+	asked  time.Time // when the last one was sent
+	cause  string    // of the retransmissions under way
+	waited bool      // that is an RNR NAK's time
+	tries  tries
 
 	// Responses.
 	responded bool

@@ -267,7 +267,8 @@ func (c *cycles) begin(period int, out func(Row)) {
 		c.pattern = append(c.pattern, c.held[i].shape)
 	}
 	at := &c.held[second]
-	c.total = Row{Frame: at.Frame, At: at.At, Until: at.At, From: at.From, To: at.To, Number: at.Number, Repeats: minTimes - 1, Rows: second - first}
+	c.total = Row{Frame: at.Frame, At: at.At, Until: at.At, From: at.From, To: at.To, Number: at.Number,
+		Repeats: minTimes - 1, Rows: second - first}
 	for i := second; i < len(c.held); i++ {
 		c.count(&c.held[i])
 	}

@@ -22,7 +22,8 @@ import (
 )
 
 // captures are those of other stacks: Linux rxe and siw.
-var captures = []string{"../../../wire/ib/testdata/roce-mtu1024.pcap", "../../../wire/ib/testdata/roce-mtu4096.pcap", "../../../wire/iwarp/testdata/iwarp.pcap"}
+var captures = []string{"../../../wire/ib/testdata/roce-mtu1024.pcap", "../../../wire/ib/testdata/roce-mtu4096.pcap",
+	"../../../wire/iwarp/testdata/iwarp.pcap"}
 
 // TestRxe: the conversations of a capture of Linux rxe are the runs of programs that its description names: each queue
 // pair number was used once, at both ends.
@@ -40,9 +41,10 @@ func TestRxe(t *testing.T) {
 			t.Errorf("conversation %d: %v", c.Number, c.Tally.String())
 		}
 	}
-	want := []string{"RC QP 0x000011 QP 0x000011", "UC  QP 0x000012", "UD QP 0x000013 QP 0x000013", "RC QP 0x000014 QP 0x000014", "UC  QP 0x000015",
-		"RC QP 0x000016 QP 0x000016", "RC QP 0x000017 QP 0x000017", "RC QP 0x000018 QP 0x000018", "RC QP 0x000019 QP 0x000019",
-		"RC QP 0x00001a QP 0x00001a", "MAD QP 1 QP 1", "UD QP 0x00001b QP 0x00001b", "RC QP 0x00001c QP 0x00001c"}
+	want := []string{"RC QP 0x000011 QP 0x000011", "UC  QP 0x000012", "UD QP 0x000013 QP 0x000013",
+		"RC QP 0x000014 QP 0x000014", "UC  QP 0x000015", "RC QP 0x000016 QP 0x000016", "RC QP 0x000017 QP 0x000017",
+		"RC QP 0x000018 QP 0x000018", "RC QP 0x000019 QP 0x000019", "RC QP 0x00001a QP 0x00001a", "MAD QP 1 QP 1",
+		"UD QP 0x00001b QP 0x00001b", "RC QP 0x00001c QP 0x00001c"}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("conversations:\n%s", strings.Join(got, "\n"))
 	}
@@ -114,7 +116,8 @@ func checkDrawing(t *testing.T, s *Survey, list []*Conversation) {
 		if err := l.WriteHTML(&page, []string{"title"}); err != nil {
 			t.Fatal(err)
 		}
-		if rest := strings.ReplaceAll(page.String(), "http://www.w3.org/2000/svg", ""); strings.Contains(rest, "://") || strings.Contains(rest, "{{") {
+		if rest := strings.ReplaceAll(page.String(), "http://www.w3.org/2000/svg", ""); strings.Contains(rest, "://") ||
+			strings.Contains(rest, "{{") {
 			t.Error("the page has addresses of others, or a place that was not filled")
 		}
 		if _, err := json.Marshal(s.Report(list, l)); err != nil {
@@ -135,7 +138,8 @@ func checkText(t *testing.T, l *Ladder) {
 			t.Fatal(err)
 		}
 		for line := range strings.Lines(b.String()) {
-			if line = strings.TrimSuffix(line, "\n"); utf8.RuneCountInString(line) > width || strings.ContainsAny(line, "\x1b\r") {
+			if line = strings.TrimSuffix(line, "\n"); utf8.RuneCountInString(line) > width ||
+				strings.ContainsAny(line, "\x1b\r") {
 				t.Errorf("width %d: %q", width, line)
 			}
 		}
@@ -334,11 +338,14 @@ func TestHistory(t *testing.T) {
 	want(BadCRC, "the ICRC is wrong")
 	r.from('A', send(psn(8), 100)) // not seen before: nobody took the last one
 	want(0, "")
-	r.from('A', ib.Packet{BTH: ib.BTH{Opcode: ib.RCCompareSwap, PSN: psn(9)}, AtomicETH: ib.AtomicETH{VA: 0x1000, RKey: 0x22, Swap: 7, Compare: 6}})
+	r.from('A', ib.Packet{BTH: ib.BTH{Opcode: ib.RCCompareSwap, PSN: psn(9)},
+		AtomicETH: ib.AtomicETH{VA: 0x1000, RKey: 0x22, Swap: 7, Compare: 6}})
 	want(0, "Compare Swap|PSN 7|0x7 if it is 0x6, va 0x1000, rkey 0x00000022")
-	r.from('B', ib.Packet{BTH: ib.BTH{Opcode: ib.RCAtomicAck, PSN: psn(9)}, AETH: ib.AETH{Syndrome: positive}, AtomicAck: ib.AtomicAckETH{Orig: 6}})
+	r.from('B', ib.Packet{BTH: ib.BTH{Opcode: ib.RCAtomicAck, PSN: psn(9)}, AETH: ib.AETH{Syndrome: positive},
+		AtomicAck: ib.AtomicAckETH{Orig: 6}})
 	want(0, "it was 0x6")
-	r.from('A', ib.Packet{BTH: ib.BTH{Opcode: ib.RCFetchAdd, PSN: psn(10)}, AtomicETH: ib.AtomicETH{VA: 0x1000, RKey: 0x22, Swap: 41}})
+	r.from('A', ib.Packet{BTH: ib.BTH{Opcode: ib.RCFetchAdd, PSN: psn(10)},
+		AtomicETH: ib.AtomicETH{VA: 0x1000, RKey: 0x22, Swap: 41}})
 	want(0, "add 41")
 	r.from('A', ib.Packet{BTH: ib.BTH{Opcode: 0x1f, PSN: psn(11)}})
 	want(Malformed, "malformed||reserved opcode")
@@ -357,7 +364,8 @@ func TestHistory(t *testing.T) {
 		t.Errorf("%d rows, want %d", len(l.Rows), len(wants))
 	}
 	c := s.Conversations[0]
-	if a, b := c.A.String(), c.B.String(); a != "192.0.2.1 QP 0x00000a" || b != "192.0.2.2 QP 0x00000b" || c.Service != "RC" {
+	if a, b := c.A.String(), c.B.String(); a != "192.0.2.1 QP 0x00000a" || b != "192.0.2.2 QP 0x00000b" ||
+		c.Service != "RC" {
 		t.Errorf("%s, %s, %s", c.Service, a, b)
 	}
 	for i, n := range c.Tally {
@@ -486,7 +494,8 @@ func TestFolding(t *testing.T) {
 	if len(l.Rows) > 24 {
 		t.Errorf("%d rows", len(l.Rows))
 	}
-	if m := l.Rows[1]; m.Op != "Write Middle" || m.Facts[0] != "×1,000" || m.Bytes != 256_000 || m.Acks != 200 || m.FirstPSN != 1 || m.LastPSN != 1000 {
+	if m := l.Rows[1]; m.Op != "Write Middle" || m.Facts[0] != "×1,000" || m.Bytes != 256_000 || m.Acks != 200 ||
+		m.FirstPSN != 1 || m.LastPSN != 1000 {
 		t.Errorf("the run is %+v", m)
 	}
 	marked, repeats := 0, 0
@@ -603,7 +612,8 @@ func TestWindow(t *testing.T) {
 	}
 	r.from('A', send(50, 10))
 	s := r.survey()
-	l, err := s.Draw(Options{Conversations: s.Conversations, From: 90 * time.Millisecond, To: 95 * time.Millisecond, All: true})
+	l, err := s.Draw(Options{Conversations: s.Conversations, From: 90 * time.Millisecond, To: 95 * time.Millisecond,
+		All: true})
 	if err != nil || len(l.Rows) != 6 || l.Rows[0].FirstPSN != 90 {
 		t.Errorf("%d rows, %v", len(l.Rows), err)
 	}

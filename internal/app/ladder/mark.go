@@ -57,7 +57,8 @@ var markNames = [marks]struct{ one, many, json string }{
 }
 
 // severe are the marks of what failed, rather than of what was slowed down.
-const severe = NAK | Lost | BadCRC | Malformed | Rejected | Terminated | Retransmission | TCPRetransmission | FailedCall | FailedCompletion
+const severe = NAK | Lost | BadCRC | Malformed | Rejected | Terminated | Retransmission | TCPRetransmission |
+	FailedCall | FailedCompletion
 
 // failed are the marks of what a connection does not always survive.
 const failed = NAK | Malformed | Rejected | Terminated

@@ -58,14 +58,16 @@ func TestNVMe(t *testing.T) {
 		command, note string
 		response      string
 	}{
-		{"read", nvmeRequest(1), sqe(2, 3), cqe(0), "NVMe Read CID 7 NSID 3 LBA 100 blocks 8", data, "NVMe response CID 7 success"},
+		{"read", nvmeRequest(1), sqe(2, 3), cqe(0), "NVMe Read CID 7 NSID 3 LBA 100 blocks 8", data,
+			"NVMe response CID 7 success"},
 		{"refused", nvmeRequest(1), sqe(1, 3), cqe(0x80<<1 | 1<<15), "NVMe Write CID 7 NSID 3 LBA 100 blocks 8", data,
 			"NVMe response CID 7 LBA out of range"},
 		{"unknown", nvmeRequest(1), sqe(0x99, 3), cqe(0x2ff << 1), "NVMe opcode 0x99 CID 7 NSID 3", data,
 			"NVMe response CID 7 status type 2, code 0xff"},
 		{"admin", nvmeRequest(0), sqe(6, 0), cqe(0), "NVMe Identify CID 7", data, "NVMe response CID 7 success"},
 		{"fabrics", nvmeRequest(0), sqe(0x7f, 1), cqe(0), "NVMe Connect CID 7", data, "NVMe response CID 7 success"},
-		{"in a capsule", nvmeRequest(1), append(sqe(0, 3), make([]byte, 4096)...), cqe(0), "NVMe Flush CID 7 NSID 3", data,
+		{"in a capsule", nvmeRequest(1), append(sqe(0, 3), make([]byte, 4096)...), cqe(0), "NVMe Flush CID 7 NSID 3",
+			data,
 			"NVMe response CID 7 success"},
 		{"short", nvmeRequest(1), sqe(2, 3)[:63], cqe(0)[:15], "Send Only", "", "Send Only"},
 		{"another program's", []byte("other"), sqe(2, 3), cqe(0), "Send Only", "", "Send Only"},

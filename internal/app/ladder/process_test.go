@@ -52,7 +52,8 @@ func two(t *testing.T, open func(string) (*verbs.Device, error)) (a, b *verbs.De
 // write carries out a WRITE.
 func write(t *testing.T, from, to *pair.End, n int) {
 	t.Helper()
-	wr := verbs.SendWR{Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: []verbs.SGE{from.MR.SGE(0, n)}, Remote: to.MR.Remote()}
+	wr := verbs.SendWR{Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: []verbs.SGE{from.MR.SGE(0, n)},
+		Remote: to.MR.Remote()}
 	if err := from.QP.PostSend(&wr); err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +98,10 @@ func TestOfProcess(t *testing.T) {
 					t.Errorf("payload is in % x", p.Head)
 				}
 			}
-			s, err := ladder.Take(func(to func(*capture.Packet)) (capture.Counts, error) { return capture.FromProcess(&last, to) })
+			s, err := ladder.Take(func(to func(*capture.Packet)) (capture.Counts,
+				error) {
+				return capture.FromProcess(&last, to)
+			})
 			if err != nil || len(s.Conversations) != 1 {
 				t.Fatalf("%v, %+v", err, s)
 			}
@@ -110,7 +114,8 @@ func TestOfProcess(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Logf("\n%s", &text)
-			if c := s.Conversations[0]; c.Fabric.String() != name || c.Tally.Total() != 0 || len(l.Columns) != 2 || !strings.Contains(strings.ToUpper(text.String()), "WRITE") {
+			if c := s.Conversations[0]; c.Fabric.String() != name || c.Tally.Total() != 0 || len(l.Columns) != 2 ||
+				!strings.Contains(strings.ToUpper(text.String()), "WRITE") {
 				t.Errorf("%+v: %s", c, &text)
 			}
 			k.Close()
@@ -132,7 +137,8 @@ func TestOfProcess(t *testing.T) {
 // What has no packets says so, and so does a number that there is not.
 func TestOfNoPackets(t *testing.T) {
 	dev, _ := loopback.Open(t, func(addr string) (*verbs.Device, error) { return shm.Open(addr, nil) })
-	if _, err := observe.StartCapture(dev.Name(), 17); err == nil || !strings.Contains(err.Error(), "shared memory has no packets") {
+	if _, err := observe.StartCapture(dev.Name(), 17); err == nil ||
+		!strings.Contains(err.Error(), "shared memory has no packets") {
 		t.Error(err)
 	}
 	dev, _ = loopback.Open(t, func(addr string) (*verbs.Device, error) { return roce.Open(addr, nil) })

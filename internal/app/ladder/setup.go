@@ -54,7 +54,8 @@ func newSetups() *setups { return &setups{by: make(map[commKey]*setup)} }
 
 // datagram returns the management datagram in a packet, if it is one.
 func datagram(p *capture.Packet) (h mad.Header, data []byte, ok bool) {
-	if p.Fabric == capture.IWARP || p.Broken != "" || p.IB.DestQP > ib.QP1 || p.IB.Opcode.Info().Headers&ib.HasDETH == 0 {
+	if p.Fabric == capture.IWARP || p.Broken != "" || p.IB.DestQP > ib.QP1 ||
+		p.IB.Opcode.Info().Headers&ib.HasDETH == 0 {
 		return h, nil, false
 	}
 	b := p.IB.Payload
@@ -72,7 +73,8 @@ func message(p *capture.Packet) (a mad.Attribute, data []byte, local, remote com
 		return 0, nil, local, remote, false
 	}
 	switch h.Attribute {
-	case mad.AttrREQ, mad.AttrREP, mad.AttrRTU, mad.AttrREJ, mad.AttrMRA, mad.AttrDREQ, mad.AttrDREP, mad.AttrLAP, mad.AttrAPR:
+	case mad.AttrREQ, mad.AttrREP, mad.AttrRTU, mad.AttrREJ, mad.AttrMRA, mad.AttrDREQ, mad.AttrDREP, mad.AttrLAP,
+		mad.AttrAPR:
 	default:
 		return 0, nil, local, remote, false
 	}

@@ -106,8 +106,8 @@ type Limits struct {
 	RNRRetries uint8 // after an RNR NAK; 7: any number
 }
 
-// Take reads a capture twice: to find its conversations, and to count what is in each. A file that ends in the middle of
-// a frame is not an error. Limits are what is known from elsewhere.
+// Take reads a capture twice: to find its conversations, and to count what is in each. A file that ends in the middle
+// of a frame is not an error. Limits are what is known from elsewhere.
 func Take(source Source, limits ...Limits) (*Survey, error) {
 	s := &Survey{source: source, setups: newSetups(), limits: limits}
 	a := newAnalyzer()
@@ -238,7 +238,8 @@ func (s *Survey) count() error {
 
 // shorter says that a file has changed.
 func (s *Survey) shorter(counts capture.Counts) error {
-	return fmt.Errorf("the capture has become shorter while it was read: %d frames, and then %d", s.Counts.Frames, counts.Frames)
+	return fmt.Errorf("the capture has become shorter while it was read: %d frames, and then %d", s.Counts.Frames,
+		counts.Frames)
 }
 
 // of returns the conversation that a packet of a flow is part of, and whether it comes from its end A.
@@ -256,10 +257,12 @@ func (s *Survey) of(p *capture.Packet, f *flow) (*Conversation, bool) {
 
 // connected makes the conversation that a connection manager's messages have set up.
 func (s *Survey) connected(a *analyzer, c *setup) {
-	conv := &Conversation{Fabric: c.fabric, Service: "CM", A: End{Host: c.a, QP: c.qpA, Known: c.hasA}, B: End{Host: c.b, QP: c.qpB, Known: c.hasB}}
+	conv := &Conversation{Fabric: c.fabric, Service: "CM", A: End{Host: c.a, QP: c.qpA, Known: c.hasA},
+		B: End{Host: c.b, QP: c.qpB, Known: c.hasB}}
 	c.conv, conv.nvme = conv, c.nvme
 	s.Conversations = append(s.Conversations, conv)
-	there, back := a.flows[flowKey{fabric: c.fabric, from: c.a, to: c.b, dest: c.qpB}], a.flows[flowKey{fabric: c.fabric, from: c.b, to: c.a, dest: c.qpA}]
+	there, back := a.flows[flowKey{fabric: c.fabric, from: c.a, to: c.b, dest: c.qpB}],
+		a.flows[flowKey{fabric: c.fabric, from: c.b, to: c.a, dest: c.qpA}]
 	if !c.hasB || there != nil && there.conv != nil {
 		there = nil
 	}
@@ -284,7 +287,8 @@ func (s *Survey) connected(a *analyzer, c *setup) {
 // conversation makes a conversation of a flow, in which it goes from A to B.
 func (s *Survey) conversation(f *flow) {
 	k := f.key
-	c := &Conversation{Fabric: k.fabric, A: End{Host: k.from, QP: k.src, Known: k.datagram}, B: End{Host: k.to, QP: k.dest, Known: true}}
+	c := &Conversation{Fabric: k.fabric, A: End{Host: k.from, QP: k.src, Known: k.datagram},
+		B: End{Host: k.to, QP: k.dest, Known: true}}
 	f.conv, f.fromA = c, true
 	switch {
 	case k.fabric == capture.IWARP:
@@ -321,10 +325,13 @@ func Choose(list []*Conversation) (*Conversation, string) {
 		return nil, ""
 	}
 	best := slices.MinFunc(list, func(a, b *Conversation) int {
-		return cmp.Or(first(!a.Management(), !b.Management()), first(a.Ended, b.Ended), cmp.Compare(b.faults(severe), a.faults(severe)),
-			cmp.Compare(b.faults(failed), a.faults(failed)), cmp.Compare(b.Packets, a.Packets), cmp.Compare(a.Number, b.Number))
+		return cmp.Or(first(!a.Management(), !b.Management()), first(a.Ended, b.Ended),
+			cmp.Compare(b.faults(severe), a.faults(severe)),
+			cmp.Compare(b.faults(failed), a.faults(failed)), cmp.Compare(b.Packets, a.Packets),
+			cmp.Compare(a.Number, b.Number))
 	})
-	most := slices.MaxFunc(list, func(a, b *Conversation) int { return cmp.Compare(a.faults(severe), b.faults(severe)) }).faults(severe)
+	most := slices.MaxFunc(list,
+		func(a, b *Conversation) int { return cmp.Compare(a.faults(severe), b.faults(severe)) }).faults(severe)
 	switch n := best.faults(severe); {
 	case best.Ended && (n < most || n == 0): // none: by RNR NAKs alone
 		return best, "one that a fault ended"

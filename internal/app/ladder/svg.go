@@ -88,8 +88,8 @@ const (
 var escaper = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;")
 
 // WriteSVG draws the ladder as a picture; title has the lines above it. Each row has a title of its own with all that
-// is known about it, which browsers show when it is pointed at. If width is not 0, the picture has that width in pixels,
-// if its columns fit, and texts have as many lines as they need.
+// is known about it, which browsers show when it is pointed at. If width is not 0, the picture has that width in
+// pixels, if its columns fit, and texts have as many lines as they need.
 func (l *Ladder) WriteSVG(w io.Writer, title []string, width int) error {
 	return (&picture{Ladder: l, w: w}).draw(title, width)
 }
@@ -107,7 +107,8 @@ func (p *picture) draw(title []string, width int) error {
 	if p.second {
 		class = ` class="narrow"`
 	}
-	p.printf(`<svg xmlns="http://www.w3.org/2000/svg"%s width="%.0f" height="%.0f" viewBox="0 0 %.0f %.0f">`+"\n", class, p.width, p.height, p.width, p.height)
+	p.printf(`<svg xmlns="http://www.w3.org/2000/svg"%s width="%.0f" height="%.0f" viewBox="0 0 %.0f %.0f">`+"\n",
+		class, p.width, p.height, p.width, p.height)
 	if !p.second {
 		p.printf("<style>%s</style>\n", svgStyles)
 	}
@@ -235,7 +236,8 @@ func (p *picture) heads() float64 {
 			wide = max(120, wide)
 		}
 		p.printf(`<rect class="%s" rx="5" x="%.1f" y="%.1f" width="%.1f" height="34"/>`, class, x-wide/2, y-4, wide)
-		p.printf(`<text class="head" x="%.1f" y="%.1f">%s</text><text class="detail" x="%.1f" y="%.1f">%s</text>`+"\n", x, y+10, escaper.Replace(name),
+		p.printf(`<text class="head" x="%.1f" y="%.1f">%s</text><text class="detail" x="%.1f" y="%.1f">%s</text>`+"\n",
+			x, y+10, escaper.Replace(name),
 			x, y+24, escaper.Replace(detail))
 	}
 	return y + svgHead
@@ -271,11 +273,13 @@ func (r *Row) hint() []string {
 		return append(lines, append(r.Call.hint(), "at "+seconds(r.At)+" s")...)
 	}
 	if r.ofCalls() {
-		return append(lines, fmt.Sprintf("%s to %s s, %s", seconds(r.At), seconds(r.Until), units.Count(r.Calls)+" calls or completions"))
+		return append(lines, fmt.Sprintf("%s to %s s, %s", seconds(r.At), seconds(r.Until),
+			units.Count(r.Calls)+" calls or completions"))
 	}
 	frame := fmt.Sprintf("frame %d, at %s s", r.Frame, seconds(r.At))
 	if r.Packets > 1 {
-		frame = fmt.Sprintf("from frame %d on, %s to %s s, %s", r.Frame, seconds(r.At), seconds(r.Until), units.Plural(r.Packets, "packet"))
+		frame = fmt.Sprintf("from frame %d on, %s to %s s, %s", r.Frame, seconds(r.At), seconds(r.Until),
+			units.Plural(r.Packets, "packet"))
 	}
 	if r.Arrived > 0 && r.Packets == 1 {
 		frame += ", on the way for " + units.Duration(r.Arrived-r.At)
@@ -309,7 +313,8 @@ func (p *picture) row(i int, y float64) float64 {
 		x, anchor = right-14, "end"
 	}
 	for n, note := range p.notes(r) {
-		p.printf(`<text class="note" text-anchor="%s" x="%.1f" y="%.1f">%s</text>`, anchor, x, below+svgRow+3+float64(n*svgNote), escaper.Replace(note))
+		p.printf(`<text class="note" text-anchor="%s" x="%.1f" y="%.1f">%s</text>`, anchor, x,
+			below+svgRow+3+float64(n*svgNote), escaper.Replace(note))
 	}
 	p.printf("</g>\n")
 	return y + p.rowHeight(r)
@@ -318,7 +323,8 @@ func (p *picture) row(i int, y float64) float64 {
 // lines writes the lines of a label, the first at y.
 func (p *picture) lines(lines []string, anchor string, x, y float64) {
 	for i, line := range lines {
-		p.printf(`<text class="label" text-anchor="%s" x="%.1f" y="%.1f">%s</text>`, anchor, x, y+float64(i*svgNote), escaper.Replace(line))
+		p.printf(`<text class="label" text-anchor="%s" x="%.1f" y="%.1f">%s</text>`, anchor, x, y+float64(i*svgNote),
+			escaper.Replace(line))
 	}
 }
 
@@ -347,9 +353,11 @@ func (p *picture) repeat(lines []string, y float64) {
 	}
 	wide, high := float64(most)*svgChar+24, 19+float64((len(lines)-1)*svgNote)
 	middle := (p.x[0] + p.x[len(p.x)-1]) / 2
-	p.printf(`<rect class="repeat" rx="9" x="%.1f" y="%.1f" width="%.1f" height="%.1f"/>`, middle-wide/2, y+1, wide, high)
+	p.printf(`<rect class="repeat" rx="9" x="%.1f" y="%.1f" width="%.1f" height="%.1f"/>`, middle-wide/2, y+1, wide,
+		high)
 	for i, l := range lines {
-		p.printf(`<text text-anchor="middle" x="%.1f" y="%.1f">%s</text>`, middle, y+14.5+float64(i*svgNote), escaper.Replace(l))
+		p.printf(`<text text-anchor="middle" x="%.1f" y="%.1f">%s</text>`, middle, y+14.5+float64(i*svgNote),
+			escaper.Replace(l))
 	}
 }
 
@@ -400,7 +408,8 @@ func (p *picture) arrow(r *Row, labels []string, y, below float64) {
 	if r.Marks&Lost != 0 {
 		p.printf(`<path d="M%.1f %.1fl10 10m0 -10l-10 10"/>`, end-5, at(end)-5)
 	} else {
-		p.printf(`<path class="tip" d="M%.1f %.1fL%.1f %.1fL%.1f %.1fz"/>`, to, y2, to-sign*9, y2-4.2, to-sign*9, y2+3.8)
+		p.printf(`<path class="tip" d="M%.1f %.1fL%.1f %.1fL%.1f %.1fz"/>`, to, y2, to-sign*9, y2-4.2, to-sign*9,
+			y2+3.8)
 	}
 	for _, v := range r.Via {
 		p.printf(`<circle class="dot" cx="%.1f" cy="%.1f" r="3"/>`, p.x[v], at(p.x[v]))

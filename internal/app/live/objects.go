@@ -81,7 +81,8 @@ type QP struct {
 // same reports whether a queue pair of a later snapshot is q, and what happened meanwhile.
 func (q *QP) same(later *driver.QPInfo) (metric.QPCounts, bool) {
 	was := &q.Info
-	if was.QPN != later.QPN || was.Type != later.Type || was.PD != later.PD || was.SendCQ != later.SendCQ || was.RecvCQ != later.RecvCQ {
+	if was.QPN != later.QPN || was.Type != later.Type || was.PD != later.PD || was.SendCQ != later.SendCQ ||
+		was.RecvCQ != later.RecvCQ {
 		return metric.QPCounts{}, false
 	}
 	return growth(&was.QPCounts, &later.QPCounts)

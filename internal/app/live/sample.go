@@ -61,7 +61,8 @@ func (s *Sample) add(part *Sample) {
 // counters returns all counters, to compare or add them one by one.
 func counters(c *metric.QPCounts) [18]*uint64 {
 	return [...]*uint64{&c.SentMessages, &c.SentBytes, &c.SentPackets, &c.RecvMessages, &c.RecvBytes, &c.RecvPackets,
-		&c.Timeouts, &c.SequenceErrors, &c.LostResponses, &c.RNRs, &c.Retransmitted, &c.Duplicates, &c.OutOfSequence, &c.SentRNRs,
+		&c.Timeouts, &c.SequenceErrors, &c.LostResponses, &c.RNRs, &c.Retransmitted, &c.Duplicates, &c.OutOfSequence,
+		&c.SentRNRs,
 		&c.LateAcks, &c.Marked, &c.SentCNPs, &c.RecvCNPs}
 }
 

@@ -36,7 +36,8 @@ func TestHistoryCoarse(t *testing.T) {
 	if over != seconds*time.Second || bytes != seconds*(seconds-1)/2 || late != seconds {
 		t.Errorf("%v, %d bytes, %d late", over, bytes, late)
 	}
-	if last := coarse[3]; last.Over != 10*time.Second || last.RTT != seconds-1 || !last.At.Equal(start.Add(seconds*time.Second)) {
+	if last := coarse[3]; last.Over != 10*time.Second || last.RTT != seconds-1 ||
+		!last.At.Equal(start.Add(seconds*time.Second)) {
 		t.Errorf("the last: %+v", last)
 	}
 	if one := h.Coarse(1); len(one) != 2 || !one[0].At.Equal(start.Add(90*time.Second)) {

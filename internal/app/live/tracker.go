@@ -284,8 +284,10 @@ func (t *Tracker) device(d *Device, info *observe.Device, sum Sample) Sample {
 			}
 		}
 		q.Info = *now
-		s := Sample{At: sum.At, Over: sum.Over, Counts: did, SendQueue: now.SendQueue, RecvQueue: now.RecvQueue, InFlight: now.InFlight,
-			Window: now.Window, Rate: now.Rate, Alpha: now.Alpha, RTT: now.RTT, RTTVar: now.RTTVar, Waiting: waiting[now.SendCQ]}
+		s := Sample{At: sum.At, Over: sum.Over, Counts: did, SendQueue: now.SendQueue, RecvQueue: now.RecvQueue,
+			InFlight: now.InFlight,
+			Window:   now.Window, Rate: now.Rate, Alpha: now.Alpha, RTT: now.RTT, RTTVar: now.RTTVar,
+			Waiting: waiting[now.SendCQ]}
 		if now.RecvCQ != now.SendCQ {
 			s.Waiting += waiting[now.RecvCQ]
 		}

@@ -22,15 +22,18 @@ func at(seconds float64) time.Time { return start.Add(time.Duration(seconds * fl
 // qp returns a queue pair that has sent so many messages of 1000 bytes.
 func qp(n verbs.QPN, messages uint64) driver.QPInfo {
 	q := driver.QPInfo{PD: 1, SendCQ: 1, RecvCQ: 2}
-	q.QPStats = verbs.QPStats{QPN: n, Type: verbs.RC, State: verbs.StateRTS, RTT: time.Duration(n) * time.Microsecond, Window: 5000}
+	q.QPStats = verbs.QPStats{QPN: n, Type: verbs.RC, State: verbs.StateRTS, RTT: time.Duration(n) * time.Microsecond,
+		Window: 5000}
 	q.SentMessages, q.SentBytes, q.RNRs, q.SentRNRs = messages, 1000*messages, messages/10, messages/5
 	return q
 }
 
 // process returns a snapshot of process 7 with one device.
 func process(when time.Time, instance uint64, qps ...driver.QPInfo) []statsocket.Process {
-	d := observe.Device{Name: "roce:127.0.0.1", QPs: qps, CQs: []driver.CQInfo{{Num: 1, Waiting: 3}, {Num: 2, Waiting: 4}, {Num: 9, Waiting: 5}}}
-	return []statsocket.Process{{PID: 7, Instance: instance, Command: "kv", At: when, State: &observe.Process{Devices: []observe.Device{d}}}}
+	d := observe.Device{Name: "roce:127.0.0.1", QPs: qps,
+		CQs: []driver.CQInfo{{Num: 1, Waiting: 3}, {Num: 2, Waiting: 4}, {Num: 9, Waiting: 5}}}
+	return []statsocket.Process{{PID: 7, Instance: instance, Command: "kv", At: when,
+		State: &observe.Process{Devices: []observe.Device{d}}}}
 }
 
 // only returns the only queue pair.
@@ -54,7 +57,8 @@ func TestRates(t *testing.T) {
 	q = only(t, r)
 	for _, a := range []*Activity{&q.Activity, &q.Device.Activity, &q.Device.Process.Activity} {
 		s := a.Now
-		if m, b, n := s.PerSecond(s.Messages()), s.PerSecond(s.Bytes()), s.PerSecond(s.RNRs()); m != 100 || b != 100_000 || n != 30 {
+		if m, b, n := s.PerSecond(s.Messages()), s.PerSecond(s.Bytes()), s.PerSecond(s.RNRs()); m != 100 ||
+			b != 100_000 || n != 30 {
 			t.Errorf("%v messages, %v bytes, %v RNR NAKs a second: %+v", m, b, n, s)
 		}
 		if s.RTT != 17*time.Microsecond || len(a.History(10)) != 1 || !a.Gone.IsZero() {
@@ -107,7 +111,8 @@ func TestComeAndGo(t *testing.T) {
 	if len(d.QPs) != 3 || d.QPs[1].ID == eighteen.ID || d.QPs[1].Now.Counts.SentMessages != 20 {
 		t.Fatalf("%+v", d.QPs)
 	}
-	if gone := d.QPs[2]; gone != eighteen || gone.Gone != at(2) || gone.Now.Messages() != 0 || len(gone.History(9)) != 1 || r.QP(gone.ID) != gone {
+	if gone := d.QPs[2]; gone != eighteen || gone.Gone != at(2) || gone.Now.Messages() != 0 ||
+		len(gone.History(9)) != 1 || r.QP(gone.ID) != gone {
 		t.Errorf("%+v", gone)
 	}
 	other := qp(18, 30)
@@ -136,7 +141,8 @@ func TestRestart(t *testing.T) {
 	r.Update(at(0), process(at(0), 1, qp(17, 100)))
 	r.Update(at(1), process(at(1), 1, qp(17, 200)))
 	r.Update(at(2), process(at(2), 2, qp(17, 300)))
-	if len(r.list) != 2 || r.list[0].Now.Messages() != 0 || r.list[1].Gone != at(2) || r.list[1].Devices[0].QPs[0].Gone != at(2) {
+	if len(r.list) != 2 || r.list[0].Now.Messages() != 0 || r.list[1].Gone != at(2) ||
+		r.list[1].Devices[0].QPs[0].Gone != at(2) {
 		t.Fatalf("%+v", r.list)
 	}
 	r.Update(at(3), process(at(3), 2, qp(17, 310)))
@@ -172,12 +178,14 @@ func TestUnreadable(t *testing.T) {
 func TestStateAndCounters(t *testing.T) {
 	r := NewTracker(10, time.Minute)
 	first := process(at(0), 1, qp(17, 0))
-	first[0].State.Devices[0].Metrics = []observe.Metric{{Name: "sent_pkts", Value: 50}, {Name: "timeouts", Value: 9}, {Name: "pds", Gauge: true, Value: 1}}
+	first[0].State.Devices[0].Metrics = []observe.Metric{{Name: "sent_pkts", Value: 50}, {Name: "timeouts", Value: 9},
+		{Name: "pds", Gauge: true, Value: 1}}
 	r.Update(at(0), first)
 	failed := qp(17, 0)
 	failed.State, failed.Failed = verbs.StateError, "it gave up"
 	second := process(at(2), 1, failed)
-	second[0].State.Devices[0].Metrics = []observe.Metric{{Name: "sent_pkts", Value: 150}, {Name: "timeouts", Value: 4}, {Name: "dropped", Value: 6}, {Name: "pds", Gauge: true, Value: 5}}
+	second[0].State.Devices[0].Metrics = []observe.Metric{{Name: "sent_pkts", Value: 150}, {Name: "timeouts", Value: 4},
+		{Name: "dropped", Value: 6}, {Name: "pds", Gauge: true, Value: 5}}
 	r.Update(at(2), second)
 	q := only(t, r)
 	if q.StateChanged != at(2) || q.Info.Failed != "it gave up" {
@@ -197,8 +205,10 @@ func TestBounds(t *testing.T) {
 			many = append(many, qp(verbs.QPN(i*10_000+n+1), 100))
 		}
 		r.Update(at(float64(i)), process(at(float64(i)), 1, many...))
-		if histories(r) != r.histories || r.histories > maxHistories || r.gone > maxGone || len(r.list[0].Devices[0].QPs) > len(many)+maxGone {
-			t.Fatalf("%d histories, %d counted; %d gone, %d queue pairs", histories(r), r.histories, r.gone, len(r.list[0].Devices[0].QPs))
+		if histories(r) != r.histories || r.histories > maxHistories || r.gone > maxGone ||
+			len(r.list[0].Devices[0].QPs) > len(many)+maxGone {
+			t.Fatalf("%d histories, %d counted; %d gone, %d queue pairs", histories(r), r.histories, r.gone,
+				len(r.list[0].Devices[0].QPs))
 		}
 	}
 	if r.gone != maxGone {
@@ -303,7 +313,8 @@ func TestSum(t *testing.T) {
 	}
 	r.Update(at(2), two(1, 2, 200))
 	s := r.Sum(at(2))
-	if got := s.PerSecond(s.Messages()); s.Over != 2*time.Second || got != 100+100 || s.PerSecond(s.Bytes()) != 200_000 || s.Waiting != 24 || s.RTT != 17*time.Microsecond {
+	if got := s.PerSecond(s.Messages()); s.Over != 2*time.Second || got != 100+100 ||
+		s.PerSecond(s.Bytes()) != 200_000 || s.Waiting != 24 || s.RTT != 17*time.Microsecond {
 		t.Errorf("%v messages a second, %+v", got, s)
 	}
 	if r.list[0].Now.Counts.SentMessages != 100 {

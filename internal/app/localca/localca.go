@@ -29,8 +29,9 @@ type CA struct {
 
 // New creates a CA.
 func New() (*CA, error) {
-	der, key, err := sign(nil, &x509.Certificate{Subject: pkix.Name{CommonName: "Ramjet on this machine"}, IsCA: true, BasicConstraintsValid: true,
-		KeyUsage: x509.KeyUsageCertSign})
+	der, key, err := sign(nil, &x509.Certificate{Subject: pkix.Name{CommonName: "Ramjet on this machine"}, IsCA: true,
+		BasicConstraintsValid: true,
+		KeyUsage:              x509.KeyUsageCertSign})
 	if err != nil {
 		return nil, err
 	}
@@ -131,7 +132,8 @@ func (c *CA) Write(dir string, addrs ...netip.Addr) (cert, key, ca string, err e
 		return "", "", "", err
 	}
 	cert, key, ca = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem"), filepath.Join(dir, "ca.pem")
-	for name, b := range map[string][]byte{cert: pemOf(certificate, issued.Certificate[0]), key: pemOf(privateKey, der), ca: pemOf(certificate, c.cert.Raw)} {
+	for name, b := range map[string][]byte{cert: pemOf(certificate, issued.Certificate[0]), key: pemOf(privateKey, der),
+		ca: pemOf(certificate, c.cert.Raw)} {
 		if err := os.WriteFile(name, b, 0o600); err != nil {
 			return "", "", "", err
 		}

@@ -54,7 +54,8 @@ const (
 
 // Config says what to measure.
 type Config struct {
-	Peers      []int         `json:"peers"`                 // measured in ascending order; empty: 1 to 4,096 in powers of two
+	// measured in ascending order; empty: 1 to 4,096 in powers of two
+	Peers      []int         `json:"peers"`
 	Iterations int           `json:"iterations,omitempty"`  // WRITEs in each way, for each number of peers
 	Duration   time.Duration `json:"duration_ns,omitempty"` // of each way instead of Iterations
 	Stride     int           `json:"stride_bytes"`          // from one peer's byte to the next; 0: DefaultStride

@@ -11,8 +11,8 @@
 //   - the processor time of a look that finds nothing ([Look]).
 //
 // The target's bytes are a cache line apart unless [Config] says otherwise. Software devices move data
-// only when somebody polls. So each look of a target that polls bytes also polls its completion queue, and [Result].Scan
-// says what the bytes alone cost, which is what remains of a look on hardware.
+// only when somebody polls. So each look of a target that polls bytes also polls its completion queue, and
+// [Result].Scan says what the bytes alone cost, which is what remains of a look on hardware.
 //
 // At most one WRITE is on its way at a time. It is posted once the target has been looking, or
 // sleeping, for a random time, so that the moment of its arrival has no relation to the looks. The

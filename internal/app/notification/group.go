@@ -73,7 +73,8 @@ func (g *group) free() {
 
 // grow connects queue pairs until there are n peers. connected is called after each.
 func (g *group) grow(ctx context.Context, n int, connected func(have int)) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, connectTime, fmt.Errorf("they took longer than %s", units.Period(connectTime)))
+	ctx, cancel := context.WithTimeoutCause(ctx, connectTime,
+		fmt.Errorf("they took longer than %s", units.Period(connectTime)))
 	defer cancel()
 	for len(g.client.qps) < n {
 		err := context.Cause(ctx)
@@ -97,7 +98,8 @@ func (g *group) add() error {
 		return err
 	}
 	g.close = append(g.close, from.Close)
-	to, err := g.target.pd.CreateQP(verbs.QPInit{Type: verbs.RC, SendCQ: g.target.cq, RecvCQ: g.target.cq, SRQ: g.target.srq,
+	to, err := g.target.pd.CreateQP(verbs.QPInit{Type: verbs.RC, SendCQ: g.target.cq, RecvCQ: g.target.cq,
+		SRQ: g.target.srq,
 		Cap: verbs.QPCap{MaxSendWR: 1, MaxSendSGE: 1}})
 	if err != nil {
 		return err

@@ -58,7 +58,8 @@ func TestEveryWay(t *testing.T) {
 				if want := []int{1, 4, 16}[i/3]; r.Peers != want || r.Way != Ways[i%3] {
 					t.Errorf("result %d is of %d peers, %v", i, r.Peers, r.Way)
 				}
-				if d := r.Delay; d.Count != 33 || d.Min <= 0 || d.P50 < d.Min || d.P99 < d.P50 || d.Max < d.P99 || d.Mean <= 0 {
+				if d := r.Delay; d.Count != 33 || d.Min <= 0 || d.P50 < d.Min || d.P99 < d.P50 || d.Max < d.P99 ||
+					d.Mean <= 0 {
 					t.Errorf("%d peers, %v: %+v", r.Peers, r.Way, d)
 				}
 				if (r.Look != nil) != (r.Way != Event) || (r.Scan != nil) != (r.Way == Bytes) {
@@ -149,7 +150,8 @@ func TestWrongPeer(t *testing.T) {
 			peer  int64
 			value uint32
 			want  string // empty: nothing is wrong
-		}{{0, 7, ""}, {1, 7, "learned of peer 0, but peer 1 wrote"}, {0, 8, "byte of peer 0 is 7 at the target, not 8"}} {
+		}{{0, 7, ""}, {1, 7, "learned of peer 0, but peer 1 wrote"},
+			{0, 8, "byte of peer 0 is 7 at the target, not 8"}} {
 			t.Run(fmt.Sprintf("%s/%d/%d", w, c.peer, c.value), func(t *testing.T) {
 				client, target := pair(t, "roce:")
 				g, err := newGroup(client, target, 1, 2)
@@ -168,7 +170,8 @@ func TestWrongPeer(t *testing.T) {
 				defer end(nil)
 				learned := make(chan error, 1)
 				go func() { learned <- r.learn(ctx) }()
-				wr := verbs.SendWR{Op: verbs.OpWrite, Flags: verbs.Signaled, Inline: []byte{7}, Remote: g.target.mr.Remote()}
+				wr := verbs.SendWR{Op: verbs.OpWrite, Flags: verbs.Signaled, Inline: []byte{7},
+					Remote: g.target.mr.Remote()}
 				if w != Bytes {
 					wr.Op = verbs.OpWriteImm
 				}

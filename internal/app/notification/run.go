@@ -59,7 +59,8 @@ func Run(ctx context.Context, client, target *verbs.Device, c Config, o Observer
 }
 
 // measure measures all ways with the first n peers. values are the bytes that peers have written.
-func (g *group) measure(ctx context.Context, c Config, values []byte, n int, step func(string, int, int)) ([]Result, error) {
+func (g *group) measure(ctx context.Context, c Config, values []byte, n int,
+	step func(string, int, int)) ([]Result, error) {
 	t := &g.target
 	t.peers, t.from = n, 0
 	name := fmt.Sprintf("measuring %d peers", n)

@@ -87,7 +87,8 @@ type Config struct {
 	Duration time.Duration `json:"duration_ns,omitempty"` // instead of Iters
 	Warmup   int           `json:"warmup,omitempty"`      // messages or round trips before the clock starts
 
-	Inline   int  `json:"inline_bytes"`  // messages of up to this many bytes are posted inline; -1: none, 0: none, or for latency as many as perftest's 220
+	// messages of up to this many bytes are posted inline; -1: none, 0: none, or for latency as many as perftest's 220
+	Inline   int  `json:"inline_bytes"`
 	TxDepth  int  `json:"tx_depth"`      // sends outstanding
 	RxDepth  int  `json:"rx_depth"`      // receives posted
 	QPs      int  `json:"qps"`           // queue pairs
@@ -200,7 +201,8 @@ func (c *Config) Check() error {
 	case c.Op.atomic() && c.Size != 8:
 		return fmt.Errorf("size is %d: atomics work on 8 bytes", c.Size)
 	case c.Size*c.QPs > MaxSize:
-		return fmt.Errorf("%d queue pairs with messages of %d bytes need more than %d bytes of memory", c.QPs, c.Size, MaxSize)
+		return fmt.Errorf("%d queue pairs with messages of %d bytes need more than %d bytes of memory", c.QPs, c.Size,
+			MaxSize)
 	}
 	if c.Mode == Latency {
 		switch {

@@ -48,7 +48,8 @@ func (s *side) openByNumber(from netip.Addr) error {
 func (s *side) connectByNumber(i int) (*verbs.AH, error) {
 	qp, local, remote := s.streams[i].qp, s.local.QPs[i], s.peer.QPs[i]
 	if s.Transport != UD {
-		return nil, qp.Connect(local, remote, &verbs.ConnectOptions{SGIDIndex: s.gid, MTU: s.path, RdAtomic: uint8(s.Outstanding)})
+		return nil, qp.Connect(local, remote,
+			&verbs.ConnectOptions{SGIDIndex: s.gid, MTU: s.path, RdAtomic: uint8(s.Outstanding)})
 	}
 	if err := qp.StartUD(udQKey); err != nil {
 		return nil, err
@@ -94,7 +95,8 @@ func (s *side) connectByAddress(ctx context.Context) error {
 	case !s.client:
 		conns, err = connect.Accept(ctx, s.listen, s.QPs, uint8(s.Outstanding), create)
 	case !s.peer.Listen.IsValid():
-		err = fmt.Errorf("%s is an iWARP device, and the other side's is not: both need the same kind", s.pd.Device().Name())
+		err = fmt.Errorf("%s is an iWARP device, and the other side's is not: both need the same kind",
+			s.pd.Device().Name())
 	default:
 		conns, err = connect.Dial(ctx, s.pd.Device(), s.peer.Listen, s.QPs, uint8(s.Outstanding), create)
 	}

@@ -12,7 +12,8 @@ import (
 func FuzzMessages(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte{0})
-	for _, s := range []string{"", "\n", "{", `{"ready":true}`, `{"job":{"version":3}}`, `{"error":"no"}` + "\n" + `{"done":5}`, `{"endpoint":{}}`,
+	for _, s := range []string{"", "\n", "{", `{"ready":true}`, `{"job":{"version":3}}`,
+		`{"error":"no"}` + "\n" + `{"done":5}`, `{"endpoint":{}}`,
 		`{"job":{"version":3,"config":{"op":"write","size":4096,"qps":1,"depth":16,"iterations":10}}}`} {
 		f.Add([]byte(s + "\n"))
 	}
@@ -33,7 +34,8 @@ func FuzzMessages(f *testing.F) {
 			if err != nil || m.Job != nil && m.Job.Baseline != nil {
 				continue
 			}
-			if err := x.serveJob(t.Context(), m.Job, Options{Accept: func(c Config) error { return enough }}); err == nil {
+			if err := x.serveJob(t.Context(), m.Job,
+				Options{Accept: func(c Config) error { return enough }}); err == nil {
 				t.Error("a measurement has been made without a device")
 			}
 		}

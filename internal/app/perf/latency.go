@@ -75,8 +75,8 @@ func (s *side) latency(h *hdrhistogram.Histogram, sent func(uint64)) (r Report, 
 }
 
 // trips does up to n round trips, records each unless h is nil, and returns how long they took. Those that are
-// recorded end after d, unless it is 0, or when Stop is called. A round trip is timed from one post to the next, of which there is one more.
-// So the clock is read while a message is on its way.
+// recorded end after d, unless it is 0, or when Stop is called. A round trip is timed from one post to the next, of
+// which there is one more. So the clock is read while a message is on its way.
 func (s *side) trips(n int, d time.Duration, h *hdrhistogram.Histogram) (elapsed time.Duration, err error) {
 	start := time.Now()
 	var first, last time.Duration

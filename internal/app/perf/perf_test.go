@@ -33,7 +33,8 @@ func TestMain(m *testing.M) {
 	if device == "" {
 		os.Exit(m.Run())
 	}
-	if err := RunPeer(context.Background(), LoopbackAddress(), Options{Open: opener(device)}, os.Stdin, os.Stdout); err != nil {
+	if err := RunPeer(context.Background(), LoopbackAddress(), Options{Open: opener(device)}, os.Stdin,
+		os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -73,8 +74,8 @@ func dial(t testing.TB, device string) *Client {
 	return c
 }
 
-// perProcess runs the subtests of a test with a second process. A run that fails, perhaps because the process was lost, leaves
-// it to nobody: the next run starts another.
+// perProcess runs the subtests of a test with a second process. A run that fails, perhaps because the process was lost,
+// leaves it to nobody: the next run starts another.
 type perProcess struct {
 	t      *testing.T // the test, which the processes end with
 	device string
@@ -152,7 +153,8 @@ func checkResult(t *testing.T, r *Result) {
 	want := uint64(c.Iters * c.QPs)
 	switch {
 	case c.Mode == Latency:
-		if l := r.RoundTrip; r.Messages != want || l == nil || l.Trips != int64(want) || l.Min <= 0 || l.Min > l.P50 || l.P50 > l.P99 ||
+		if l := r.RoundTrip; r.Messages != want || l == nil || l.Trips != int64(want) || l.Min <= 0 || l.Min > l.P50 ||
+			l.P50 > l.P99 ||
 			l.P99 > l.P999 || l.P999 > l.Max {
 			t.Errorf("%+v, round trips %+v", r, r.RoundTrip)
 		}

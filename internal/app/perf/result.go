@@ -36,10 +36,11 @@ type RoundTrip struct {
 
 // Result is the outcome of one measurement.
 type Result struct {
-	Config            Config        `json:"config"`
-	MTU               int           `json:"mtu_bytes"` // path MTU in bytes
-	Messages          uint64        `json:"messages"`  // both directions together; messages that arrived, if that is known
-	Lost              uint64        `json:"lost"`      // UC and UD SEND: sent but not arrived
+	Config Config `json:"config"`
+	MTU    int    `json:"mtu_bytes"` // path MTU in bytes
+	// both directions together; messages that arrived, if that is known
+	Messages          uint64        `json:"messages"`
+	Lost              uint64        `json:"lost"` // UC and UD SEND: sent but not arrived
 	Elapsed           time.Duration `json:"elapsed_ns"`
 	BytesPerSecond    float64       `json:"bytes_per_second"`
 	PeakPerSecond     float64       `json:"peak_bytes_per_second"`

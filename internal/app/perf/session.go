@@ -207,7 +207,8 @@ func (x *session) loop(s *side) (Report, *hdrhistogram.Histogram, error) {
 	n, arrives := s.arrived()
 	if arrives && n > 0 {
 		err := s.verify(n)
-		for end := time.Now().Add(arrival); err != nil && s.Transport != RC && s.Op == Write && time.Now().Before(end); err = s.verify(n) {
+		for end := time.Now().Add(arrival); err != nil && s.Transport != RC && s.Op == Write &&
+			time.Now().Before(end); err = s.verify(n) {
 			if s.cq.Poll(s.wcs[:]) == 0 {
 				time.Sleep(time.Millisecond)
 			}

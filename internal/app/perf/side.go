@@ -28,7 +28,8 @@ const (
 	stallTimeout = 10 * time.Second
 )
 
-var errStalled = fmt.Errorf("nothing completed for %s: is the other side gone, or was a message of UC or UD lost?", units.Period(stallTimeout))
+var errStalled = fmt.Errorf("nothing completed for %s: is the other side gone, or was a message of UC or UD lost?",
+	units.Period(stallTimeout))
 
 // endpoint holds the parameters that each side sends to the other.
 type endpoint struct {
@@ -126,7 +127,8 @@ func newSide(dev *verbs.Device, c Config, client bool, from netip.Addr) (s *side
 		return s, err
 	}
 	s.close = append(s.close, s.src.Close)
-	if s.dst, err = s.pd.AllocMR(c.QPs*room+confirmLen, verbs.LocalWrite|verbs.RemoteWrite|verbs.RemoteRead|verbs.RemoteAtomic); err != nil {
+	if s.dst, err = s.pd.AllocMR(c.QPs*room+confirmLen,
+		verbs.LocalWrite|verbs.RemoteWrite|verbs.RemoteRead|verbs.RemoteAtomic); err != nil {
 		return s, err
 	}
 	s.close = append(s.close, s.dst.Close)
@@ -184,7 +186,8 @@ func (s *side) connect(ctx context.Context, peer endpoint) error {
 	byAddress := connect.ByAddress(s.pd.Device())
 	switch {
 	case peer.Listen.IsValid() && !byAddress:
-		return fmt.Errorf("the other side's device is of iWARP, and %s is not: both need the same kind", s.pd.Device().Name())
+		return fmt.Errorf("the other side's device is of iWARP, and %s is not: both need the same kind",
+			s.pd.Device().Name())
 	case byAddress:
 		if err := s.connectByAddress(ctx); err != nil {
 			return err

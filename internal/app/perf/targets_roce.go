@@ -27,7 +27,8 @@ func roceFigures(d time.Duration) []Figure {
 				Config: Config{Op: op, Mode: Bandwidth, Size: mib, MTU: mtu, Duration: d},
 				Against: []Reference{{Name: "TCP", Baseline: sockets(d, baseline.TCPStream, mib, ""), Want: system},
 					{Name: "TCP cubic", Baseline: sockets(d, baseline.TCPStream, mib, "cubic"), Want: cubic},
-					{Name: "UDP, bare GSO sends of such packets", Baseline: sockets(d, baseline.UDPTrains, mtu+overhead, "")}},
+					{Name: "UDP, bare GSO sends of such packets",
+						Baseline: sockets(d, baseline.UDPTrains, mtu+overhead, "")}},
 			})
 		}
 	}
@@ -41,15 +42,19 @@ func roceFigures(d time.Duration) []Figure {
 		}
 		against := []Reference{{Name: "UDP polled", Baseline: sockets(d, baseline.UDPPolled, size, ""), Want: want}}
 		if !op.fetches() {
-			against = append(against, Reference{Name: "TCP polled", Baseline: sockets(d, baseline.TCPPolled, size, ""), Want: 1})
+			against = append(against, Reference{Name: "TCP polled", Baseline: sockets(d, baseline.TCPPolled, size, ""),
+				Want: 1})
 		}
-		figures = append(figures, Figure{Name: fmt.Sprintf("RC %v, %d B, round trip, polling", op, size), Unit: RoundTripTime,
+		figures = append(figures, Figure{Name: fmt.Sprintf("RC %v, %d B, round trip, polling", op, size),
+			Unit:   RoundTripTime,
 			Config: Config{Op: op, Mode: Latency, Size: size, Duration: d}, Against: against})
 	}
 	for _, op := range []Op{Send, Write, Read} {
-		figures = append(figures, Figure{Name: fmt.Sprintf("RC %v, %d B, round trip, sleeping", op, small), Unit: RoundTripTime,
-			Config:  Config{Op: op, Mode: Latency, Size: small, Duration: d, Events: true},
-			Against: []Reference{{Name: "net.UDPConn", Baseline: sockets(d, baseline.UDPSleeping, small, ""), Want: 1.2}}})
+		figures = append(figures, Figure{Name: fmt.Sprintf("RC %v, %d B, round trip, sleeping", op, small),
+			Unit:   RoundTripTime,
+			Config: Config{Op: op, Mode: Latency, Size: small, Duration: d, Events: true},
+			Against: []Reference{{Name: "net.UDPConn", Baseline: sockets(d, baseline.UDPSleeping, small, ""),
+				Want: 1.2}}})
 	}
 	for _, c := range []Config{{Op: Send, Transport: RC}, {Op: Write, Transport: RC}, {Op: Send, Transport: UD}} {
 		want := 5.0
@@ -57,9 +62,11 @@ func roceFigures(d time.Duration) []Figure {
 			want = 4
 		}
 		c.Mode, c.Size, c.Duration = Bandwidth, small, d
-		figures = append(figures, Figure{Name: fmt.Sprintf("%s %v, %d B, one deep queue", c.Transport, c.Op, small), Unit: MessagesPerSecond,
-			Config:  c.Deep(),
-			Against: []Reference{{Name: "sendmmsg/recvmmsg", Baseline: sockets(d, baseline.UDPPackets, small, ""), Want: want}}})
+		figures = append(figures, Figure{Name: fmt.Sprintf("%s %v, %d B, one deep queue", c.Transport, c.Op, small),
+			Unit:   MessagesPerSecond,
+			Config: c.Deep(),
+			Against: []Reference{{Name: "sendmmsg/recvmmsg", Baseline: sockets(d, baseline.UDPPackets, small, ""),
+				Want: want}}})
 	}
 	for _, c := range []Config{{Op: Write, Size: mib}, {Op: Write, Size: mib / 16}, {Op: Send, Size: small}} {
 		c.Mode, c.Duration = Bandwidth, d
@@ -77,7 +84,8 @@ func roceFigures(d time.Duration) []Figure {
 		}
 		together := c
 		together.QPs = 16
-		figures = append(figures, Figure{Name: fmt.Sprintf("RC %v, %s, 16 queue pairs together", c.Op, size), Unit: unit, Config: together, Against: against})
+		figures = append(figures, Figure{Name: fmt.Sprintf("RC %v, %s, 16 queue pairs together", c.Op, size),
+			Unit: unit, Config: together, Against: against})
 	}
 	return figures
 }

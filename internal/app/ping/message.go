@@ -35,7 +35,8 @@ func (m message) append(b []byte) []byte {
 
 func (m *message) decode(b []byte) error {
 	if len(b) != messageLen {
-		return fmt.Errorf("the peer sent %d bytes where a message has %d: is it `ramjet ping` or rping?", len(b), messageLen)
+		return fmt.Errorf("the peer sent %d bytes where a message has %d: is it `ramjet ping` or rping?", len(b),
+			messageLen)
 	}
 	m.Remote.Addr = binary.BigEndian.Uint64(b)
 	m.Remote.Key = verbs.Key(binary.BigEndian.Uint32(b[8:]))
@@ -64,7 +65,8 @@ func textOf(b []byte) []byte {
 func compare(got, want []byte, number int) error {
 	for i := range want {
 		if got[i] != want[i] {
-			return fmt.Errorf("ping %d: the data is not what was sent: byte %d of %d is %#02x instead of %#02x", number, i, len(want), got[i], want[i])
+			return fmt.Errorf("ping %d: the data is not what was sent: byte %d of %d is %#02x instead of %#02x", number,
+				i, len(want), got[i], want[i])
 		}
 	}
 	return nil

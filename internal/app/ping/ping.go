@@ -33,7 +33,8 @@ type Config struct {
 // Options returns the options of connections: rping's depths and retries.
 func (c *Config) Options() []cm.Option {
 	const sends, recvs, longest = 16, 2, 64 // longer than any message, to detect others
-	return []cm.Option{cm.WithReads(1, 1), cm.WithRetries(7, 7), cm.WithDepth(sends, recvs), cm.WithRecvSize(longest), cm.WithTimeout(c.Timeout)}
+	return []cm.Option{cm.WithReads(1, 1), cm.WithRetries(7, 7), cm.WithDepth(sends, recvs), cm.WithRecvSize(longest),
+		cm.WithTimeout(c.Timeout)}
 }
 
 // pinger is one side of a connection.

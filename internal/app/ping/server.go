@@ -59,8 +59,8 @@ func (c *Config) Serve(ctx context.Context, l *cm.Listener, name string, out io.
 	}
 }
 
-// servePeer answers one client until it ends the connection, and reports the outcome. active, which may be nil, is called
-// for each message.
+// servePeer answers one client until it ends the connection, and reports the outcome. active, which may be nil, is
+// called for each message.
 func (c *Config) servePeer(ctx context.Context, conn *cm.Conn, active func(), out io.Writer) error {
 	defer conn.Close()
 	p := c.newPinger(ctx, conn, out)

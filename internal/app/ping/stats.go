@@ -57,7 +57,8 @@ type Trips struct {
 func (s *stats) summary(c *Config) Summary {
 	at := func(percentile float64) time.Duration { return time.Duration(s.trips.ValueAtQuantile(percentile)) }
 	return Summary{c.Address, s.pings, c.Size, s.finish.Sub(s.start), c.Validate,
-		Trips{time.Duration(s.trips.Min()), at(50), time.Duration(s.trips.Mean()), at(99), time.Duration(s.trips.Max())}}
+		Trips{time.Duration(s.trips.Min()), at(50), time.Duration(s.trips.Mean()), at(99),
+			time.Duration(s.trips.Max())}}
 }
 
 // print writes the summary.
@@ -66,11 +67,13 @@ func (s *stats) print(w io.Writer, validated bool) {
 	if validated {
 		checked = ", every byte compared"
 	}
-	fmt.Fprintf(w, "%s, %s bytes each way%s, %s\n", units.Plural(s.pings, "ping"), units.Count(s.bytes), checked, units.Duration(s.finish.Sub(s.start)))
+	fmt.Fprintf(w, "%s, %s bytes each way%s, %s\n", units.Plural(s.pings, "ping"), units.Count(s.bytes), checked,
+		units.Duration(s.finish.Sub(s.start)))
 	if s.trips.TotalCount() == 0 {
 		return
 	}
 	µs := func(ns int64) float64 { return float64(ns) / 1e3 }
-	fmt.Fprintf(w, "round trip (READ and WRITE) min/median/average/99%%/max: %.1f/%.1f/%.1f/%.1f/%.1f µs\n", µs(s.trips.Min()),
+	fmt.Fprintf(w, "round trip (READ and WRITE) min/median/average/99%%/max: %.1f/%.1f/%.1f/%.1f/%.1f µs\n",
+		µs(s.trips.Min()),
 		µs(s.trips.ValueAtQuantile(50)), s.trips.Mean()/1e3, µs(s.trips.ValueAtQuantile(99)), µs(s.trips.Max()))
 }

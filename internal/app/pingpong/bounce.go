@@ -133,7 +133,8 @@ func (p *pingpong) open(dev *verbs.Device, length int) (err error) {
 		ep, err := qp.Endpoint(p.GID)
 		if err != nil {
 			if errors.Is(err, verbs.ErrNotFound) {
-				return usage.Errorf("--gid-idx %d: the GID table has no such row: `ramjet devices -v %s` shows it", p.GID, dev.Name())
+				return usage.Errorf("--gid-idx %d: the GID table has no such row: `ramjet devices -v %s` shows it",
+					p.GID, dev.Name())
 			}
 			return err
 		}
@@ -187,7 +188,8 @@ func (p *pingpong) connect() (err error) {
 		return p.postReceives()
 	}
 	for i, qp := range p.qps {
-		if err := qp.Connect(p.local[i], p.remote[i], &verbs.ConnectOptions{SGIDIndex: p.GID, MTU: p.pathMTU, RdAtomic: 1}); err != nil {
+		if err := qp.Connect(p.local[i], p.remote[i],
+			&verbs.ConnectOptions{SGIDIndex: p.GID, MTU: p.pathMTU, RdAtomic: 1}); err != nil {
 			return err
 		}
 	}
@@ -210,7 +212,8 @@ func (p *pingpong) postReceives() error {
 }
 
 func (p *pingpong) postSend(i int) error {
-	wr := verbs.SendWR{ID: sendID, Op: verbs.OpSend, Flags: verbs.Signaled, SGL: []verbs.SGE{p.mr.SGE(p.offset, p.Size)}}
+	wr := verbs.SendWR{ID: sendID, Op: verbs.OpSend, Flags: verbs.Signaled,
+		SGL: []verbs.SGE{p.mr.SGE(p.offset, p.Size)}}
 	if p.Kind.qp == verbs.UD {
 		wr.AH, wr.RemoteQPN, wr.RemoteQKey = p.ah, p.remote[0].QPN, qKey
 	}
@@ -233,7 +236,8 @@ func (p *pingpong) bounce(ctx context.Context, client bool) error {
 		if err != nil {
 			return err
 		}
-		for i := 0; i < n && (p.recvd < p.Iters || p.sent < p.Iters); i++ { // a peer that has finished may end its stream, and flush ours
+		// a peer that has finished may end its stream, and flush ours
+		for i := 0; i < n && (p.recvd < p.Iters || p.sent < p.Iters); i++ {
 			if err := p.handle(&p.wcs[i]); err != nil {
 				return err
 			}
@@ -317,7 +321,8 @@ func (p *pingpong) sleep(ctx context.Context) (int, error) {
 }
 
 func (p *pingpong) silent() error {
-	err := fmt.Errorf("nothing came from the peer for %s, after %d messages sent and %d received", units.Period(silence), p.sent, p.recvd)
+	err := fmt.Errorf("nothing came from the peer for %s, after %d messages sent and %d received",
+		units.Period(silence), p.sent, p.recvd)
 	if p.Kind.qp != verbs.RC {
 		return fmt.Errorf("%w: %v does not repeat what is lost", err, p.Kind.qp)
 	}

@@ -69,7 +69,8 @@ func (p *pingpong) exchangeAsClient(ctx context.Context, host string) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		return fmt.Errorf("the server cannot be reached: %w: start it first, `ramjet pingpong %s` there", err, p.Kind.Name)
+		return fmt.Errorf("the server cannot be reached: %w: start it first, `ramjet pingpong %s` there", err,
+			p.Kind.Name)
 	}
 	return p.exchange(ctx, conn, func() error {
 		if err := p.sendAddresses(conn); err != nil {
@@ -163,7 +164,8 @@ func (p *pingpong) receiveAddresses(conn net.Conn) error {
 			return err
 		}
 		if ep.QPN == 0 {
-			return fmt.Errorf("the peer has %d queue pairs and this side %d: give both the same --num-qp", i, len(p.local))
+			return fmt.Errorf("the peer has %d queue pairs and this side %d: give both the same --num-qp", i,
+				len(p.local))
 		}
 		if ep.GID == (verbs.GID{}) && (ep.LID == 0 || p.local[i].LID == 0) {
 			return errors.New("the peer sent no GID, so there is no IP address to send to: start it with -g and a row of its GID table")

@@ -19,7 +19,8 @@ func TestAddress(t *testing.T) {
 	if got, err := parseAddress([]byte(text)); err != nil || got != ep {
 		t.Errorf("%+v, %v", got, err)
 	}
-	for _, bad := range []string{"", text[1:], text[:len(text)-1], strings.Replace(text, ":", ";", 1), strings.Replace(text, "ab", "xy", 1),
+	for _, bad := range []string{"", text[1:], text[:len(text)-1], strings.Replace(text, ":", ";", 1),
+		strings.Replace(text, "ab", "xy", 1),
 		strings.Replace(text, "0000:", "000+:", 1), strings.ReplaceAll(text, "ff", "-1")} {
 		if got, err := parseAddress([]byte(bad)); err == nil {
 			t.Errorf("%q is taken as %+v", bad, got)

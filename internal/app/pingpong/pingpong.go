@@ -114,12 +114,14 @@ func (p *pingpong) run(ctx context.Context, out io.Writer, host string) error {
 		}
 	}
 	if p.Result != nil {
-		p.Result(Result{p.Size, p.Iters, p.NumQP, took, float64(bytes) / seconds, took / time.Duration(p.Iters), p.Check})
+		p.Result(Result{p.Size, p.Iters, p.NumQP, took, float64(bytes) / seconds, took / time.Duration(p.Iters),
+			p.Check})
 	}
 	return nil
 }
 
 // addressText formats an endpoint as rdma-core's programs do.
 func addressText(ep verbs.Endpoint) string {
-	return fmt.Sprintf("LID 0x%04x, QPN 0x%06x, PSN 0x%06x, GID %s", ep.LID, uint32(ep.QPN), uint32(ep.PSN), netip.AddrFrom16(ep.GID))
+	return fmt.Sprintf("LID 0x%04x, QPN 0x%06x, PSN 0x%06x, GID %s", ep.LID, uint32(ep.QPN), uint32(ep.PSN),
+		netip.AddrFrom16(ep.GID))
 }

@@ -13,7 +13,8 @@ var incast = flag.String("incast", "", "file for the plot of TestIncast, an SVG"
 // TestIncast draws what a flow beside an incast gets of a link. Package link's TestVictimShares has
 // measured it.
 func TestIncast(t *testing.T) {
-	chart := Chart{Title: "A flow beside an incast over the same link", X: "adapters that send to one", Y: "share of the link, %"}
+	chart := Chart{Title: "A flow beside an incast over the same link", X: "adapters that send to one",
+		Y: "share of the link, %"}
 	for _, row := range measured(t, "incast.csv") {
 		senders, err := strconv.Atoi(row[1])
 		if err != nil {

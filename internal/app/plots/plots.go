@@ -53,10 +53,11 @@ type Point struct{ X, Y float64 }
 const (
 	width, height = 16 * vg.Centimeter, 12 * vg.Centimeter // of one chart
 	margin        = 0.4 * vg.Centimeter
-	columns       = 2    // charts side by side
-	dpi           = 144  // of PNG
-	titleShare    = 0.85 // of a chart's width that a line of its title takes: other fonts are wider, and what is beside it covers it
-	sans          = font.Variant("Sans")
+	columns       = 2   // charts side by side
+	dpi           = 144 // of PNG
+	// of a chart's width that a line of its title takes: other fonts are wider, and what is beside it covers it
+	titleShare = 0.85
+	sans       = font.Variant("Sans")
 )
 
 var errNoChart = errors.New("no chart to draw")
@@ -82,7 +83,8 @@ func WriteSVG(w io.Writer, charts ...Chart) error {
 		return err
 	}
 	// Embedded, the font would be most of the file. Where it is missing, others are as wide.
-	_, err := w.Write(bytes.ReplaceAll(b.Bytes(), []byte("font-family:Liberation Sans;"), []byte("font-family:Liberation Sans,Arial,Helvetica,sans-serif;")))
+	_, err := w.Write(bytes.ReplaceAll(b.Bytes(), []byte("font-family:Liberation Sans;"),
+		[]byte("font-family:Liberation Sans,Arial,Helvetica,sans-serif;")))
 	return err
 }
 
@@ -105,7 +107,8 @@ func drawAll(c draw.Canvas, charts []Chart) error {
 	c.SetColor(color.White)
 	c.Fill(c.Rectangle.Path())
 	_, _, rows := size(charts)
-	tiles := draw.Tiles{Cols: min(len(charts), columns), Rows: rows, PadX: 2 * margin, PadY: 2 * margin, PadTop: margin, PadBottom: margin, PadLeft: margin, PadRight: margin}
+	tiles := draw.Tiles{Cols: min(len(charts), columns), Rows: rows, PadX: 2 * margin, PadY: 2 * margin, PadTop: margin,
+		PadBottom: margin, PadLeft: margin, PadRight: margin}
 	for i := range charts {
 		p, err := charts[i].plot()
 		if err != nil {
@@ -205,7 +208,8 @@ func wrap(text string, of func(string) vg.Length, most vg.Length) string {
 func (l *Line) plotters(linear bool) (*plotter.Line, *plotter.Scatter, error) {
 	points := make(plotter.XYs, len(l.Points))
 	for i, pt := range l.Points {
-		if !(pt.X >= 0 && pt.Y >= 0) || !linear && (pt.X == 0 || pt.Y == 0) || math.IsInf(pt.X, 0) || math.IsInf(pt.Y, 0) {
+		if !(pt.X >= 0 && pt.Y >= 0) || !linear && (pt.X == 0 || pt.Y == 0) || math.IsInf(pt.X, 0) ||
+			math.IsInf(pt.Y, 0) {
 			return nil, nil, fmt.Errorf("(%v, %v) is not a point of the axes", pt.X, pt.Y)
 		}
 		points[i] = plotter.XY(pt)

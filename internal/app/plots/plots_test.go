@@ -139,7 +139,8 @@ func TestTexts(t *testing.T) {
 	if err := WriteSVG(&out, c); err != nil {
 		t.Fatal(err)
 	}
-	for text, want := range map[string]bool{">x1<": true, ">x16<": true, ">x4096<": true, ">y3<": true, ">y70<": true, ">y1000000000<": false, ">y10<": false, ">16<": false} {
+	for text, want := range map[string]bool{">x1<": true, ">x16<": true, ">x4096<": true, ">y3<": true, ">y70<": true,
+		">y1000000000<": false, ">y10<": false, ">16<": false} {
 		if strings.Contains(out.String(), text) != want {
 			t.Errorf("%q is there: %v", text, !want)
 		}
@@ -157,7 +158,8 @@ func TestTexts(t *testing.T) {
 
 // On linear axes a point may be zero, and nothing but zeros is no chart.
 func TestLinear(t *testing.T) {
-	chart := Chart{Title: "rates", X: "time", Y: "rate", Linear: true, Lines: []Line{{Name: "one", Points: []Point{{0, 0}, {1, 5}, {2, 0}}}}}
+	chart := Chart{Title: "rates", X: "time", Y: "rate", Linear: true,
+		Lines: []Line{{Name: "one", Points: []Point{{0, 0}, {1, 5}, {2, 0}}}}}
 	var out bytes.Buffer
 	if err := WriteSVG(&out, chart); err != nil || !bytes.Contains(out.Bytes(), []byte("one")) {
 		t.Errorf("%v: %d bytes", err, out.Len())

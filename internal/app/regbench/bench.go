@@ -144,8 +144,8 @@ func (b *Bench) Close() error {
 
 // Measure measures all modes and sizes, each once before any is measured again, so that changes of the
 // machine over minutes affect all of them. Each run begins with another mode, because the one that
-// comes first after a change of size is slower: the system gives it other pages. What cannot be measured, because the process may not pin
-// so much or the device does not know the mode, has an error in its result. next is called before
+// comes first after a change of size is slower: the system gives it other pages. What cannot be measured, because the
+// process may not pin so much or the device does not know the mode, has an error in its result. next is called before
 // each measurement.
 func (b *Bench) Measure(ctx context.Context, c Config, next func(done, total int, r *Result)) ([]Result, error) {
 	var results []Result
@@ -166,7 +166,8 @@ func (b *Bench) Measure(ctx context.Context, c Config, next func(done, total int
 			switch {
 			case ctx.Err() != nil:
 				return nil, ctx.Err()
-			case errors.Is(err, verbs.ErrPinLimit), errors.Is(err, verbs.ErrNotSupported), errors.Is(err, verbs.ErrNoMemory):
+			case errors.Is(err, verbs.ErrPinLimit), errors.Is(err, verbs.ErrNotSupported),
+				errors.Is(err, verbs.ErrNoMemory):
 				r.Error = err.Error()
 			case err != nil:
 				return nil, fmt.Errorf("%s, %d bytes: %w", r.Mode, r.Size, err)
@@ -216,7 +217,8 @@ func (b *Bench) access() verbs.Access { return b.pd.Device().Query().SinkAccess 
 
 // register registers memory in one of the ways but Cached.
 func (b *Bench) register(mode Mode, mem []byte, chunk int) (buffer, error) {
-	opt := map[Mode]verbs.RegOption{Pinned: verbs.Pinned(), Pipelined: verbs.Pipelined(chunk), Deferred: verbs.Deferred(),
+	opt := map[Mode]verbs.RegOption{Pinned: verbs.Pinned(), Pipelined: verbs.Pipelined(chunk),
+		Deferred: verbs.Deferred(),
 		OnDemand: verbs.OnDemandPaging(), Prefetched: verbs.OnDemandPaging()}[mode]
 	mr, err := b.pd.RegMR(mem, b.access(), opt)
 	if err != nil {
@@ -232,7 +234,8 @@ func (b *Bench) register(mode Mode, mem []byte, chunk int) (buffer, error) {
 
 // cached registers memory through a cache. It returns the mean time of finding it there.
 func (b *Bench) cached(mem []byte) (buffer, time.Duration, error) {
-	cache, err := regcache.New(b.pd, b.access(), &regcache.Options{MaxBytes: len(mem), Register: []verbs.RegOption{verbs.Pinned()}})
+	cache, err := regcache.New(b.pd, b.access(),
+		&regcache.Options{MaxBytes: len(mem), Register: []verbs.RegOption{verbs.Pinned()}})
 	if err != nil {
 		return buffer{}, 0, err
 	}
@@ -315,7 +318,8 @@ func (b *Bench) read(ctx context.Context, buf buffer, off, n int) error {
 	for flying := 0; n > 0 || flying > 0; {
 		for n > 0 && flying < depth {
 			m := min(n, message-off%message) // so that none goes round at the peer
-			err := b.qp.PostSend(&verbs.SendWR{Op: verbs.OpRead, Flags: verbs.Signaled, SGL: []verbs.SGE{buf.sge(off, m)},
+			err := b.qp.PostSend(&verbs.SendWR{Op: verbs.OpRead, Flags: verbs.Signaled,
+				SGL:    []verbs.SGE{buf.sge(off, m)},
 				Remote: verbs.Remote{Addr: b.peer.Addr() + uint64(at(off)), Key: b.peer.RKey()}})
 			if err != nil {
 				return err

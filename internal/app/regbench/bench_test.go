@@ -39,12 +39,13 @@ func TestMeasure(t *testing.T) {
 			b := newBench(t, kind)
 			sizes := []int{1, 4096, 1<<20 + 5, 5 << 20}
 			steps := 0
-			results, err := b.Measure(t.Context(), Config{Sizes: sizes, Runs: 2, Chunk: 1 << 16}, func(done, total int, _ *Result) {
-				if done != steps || total != 2*len(sizes)*len(Modes) {
-					t.Errorf("step %d is %d of %d", steps, done, total)
-				}
-				steps++
-			})
+			results, err := b.Measure(t.Context(), Config{Sizes: sizes, Runs: 2, Chunk: 1 << 16},
+				func(done, total int, _ *Result) {
+					if done != steps || total != 2*len(sizes)*len(Modes) {
+						t.Errorf("step %d is %d of %d", steps, done, total)
+					}
+					steps++
+				})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -91,7 +92,8 @@ func TestMeasure(t *testing.T) {
 func TestInterrupted(t *testing.T) {
 	b := newBench(t, "roce:")
 	ctx, cancel := context.WithCancel(t.Context())
-	_, err := b.Measure(ctx, Config{Sizes: []int{4096}, Runs: 1, Steady: time.Hour}, func(int, int, *Result) { cancel() })
+	_, err := b.Measure(ctx, Config{Sizes: []int{4096}, Runs: 1, Steady: time.Hour},
+		func(int, int, *Result) { cancel() })
 	if !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}

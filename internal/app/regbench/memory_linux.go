@@ -27,7 +27,8 @@ func fresh(n int) ([]byte, func(), error) {
 func present(b []byte) (n int) {
 	page := os.Getpagesize()
 	state := make([]byte, (len(b)+page-1)/page)
-	if _, _, e := unix.Syscall(unix.SYS_MINCORE, uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), uintptr(unsafe.Pointer(&state[0]))); e != 0 {
+	if _, _, e := unix.Syscall(unix.SYS_MINCORE, uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)),
+		uintptr(unsafe.Pointer(&state[0]))); e != 0 {
 		return 0
 	}
 	for _, s := range state {

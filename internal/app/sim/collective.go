@@ -5,8 +5,8 @@ package sim
 import "math/bits"
 
 // Ring is an all-reduce of the first ranks hosts in a ring (Patarasuk and Yuan, 2009): each sends a rank's share of the
-// size to the next, and what it has received after that, twice once around. A step begins when a rank has its predecessor's
-// data and has sent its own.
+// size to the next, and what it has received after that, twice once around. A step begins when a rank has its
+// predecessor's data and has sent its own.
 func (l *Load) Ring(ranks int) (flows []Flow) {
 	share := (l.Size + int64(ranks) - 1) / int64(ranks)
 	for step := range 2 * (ranks - 1) {
@@ -21,9 +21,9 @@ func (l *Load) Ring(ranks int) (flows []Flow) {
 	return flows
 }
 
-// HalvingDoubling is an all-reduce by recursive halving and doubling (Thakur, Rabenseifner and Gropp, 2005) of the first
-// ranks hosts, a power of two: each exchanges half of the size with a partner, a quarter with another, and so on, and then
-// as much in reverse.
+// HalvingDoubling is an all-reduce by recursive halving and doubling (Thakur, Rabenseifner and Gropp, 2005) of the
+// first ranks hosts, a power of two: each exchanges half of the size with a partner, a quarter with another, and so on,
+// and then as much in reverse.
 func (l *Load) HalvingDoubling(ranks int) (flows []Flow) {
 	steps := bits.Len(uint(ranks)) - 1
 	partner := func(step, i int) int {
@@ -45,9 +45,11 @@ func (l *Load) HalvingDoubling(ranks int) (flows []Flow) {
 	return flows
 }
 
-// Tree is an all-reduce of the first ranks hosts over a binary tree: all data go to host 0, reduced on the way, and back.
+// Tree is an all-reduce of the first ranks hosts over a binary tree: all data go to host 0, reduced on the way, and
+// back.
 func (l *Load) Tree(ranks int) (flows []Flow) {
-	up := func(i int) int32 { return int32(ranks - 1 - i) } // the flow from rank i to its parent: the last ranks come first
+	// the flow from rank i to its parent: the last ranks come first
+	up := func(i int) int32 { return int32(ranks - 1 - i) }
 	children := func(i int) (list []int) {
 		for c := 2*i + 1; c <= min(2*i+2, ranks-1); c++ {
 			list = append(list, c)

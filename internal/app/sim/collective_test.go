@@ -11,8 +11,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// After an all-reduce each rank has heard of all others, by steps none of which begins before the data that it passes on have
-// come. With large data its time is that of the bytes of one rank.
+// After an all-reduce each rank has heard of all others, by steps none of which begins before the data that it passes
+// on have come. With large data its time is that of the bytes of one rank.
 func TestAllReduce(t *testing.T) {
 	const ranks, size = 8, 8 << 20
 	load := Load{Op: verbs.OpWrite, Size: size, Start: 5 * Microsecond}
@@ -20,7 +20,8 @@ func TestAllReduce(t *testing.T) {
 		name  string
 		flows []Flow
 		bytes float64 // that one rank sends, or those on the longest way one after the other
-	}{{"ring", load.Ring(ranks), 2 * size * (ranks - 1) / ranks}, {"halving and doubling", load.HalvingDoubling(ranks), 2 * size * (ranks - 1) / ranks},
+	}{{"ring", load.Ring(ranks), 2 * size * (ranks - 1) / ranks},
+		{"halving and doubling", load.HalvingDoubling(ranks), 2 * size * (ranks - 1) / ranks},
 		{"tree", load.Tree(ranks), 0}} {
 		count := len(c.flows)
 		s := runAll(t, config(t, "window"), Star(ranks, wires), c.flows)
@@ -71,8 +72,10 @@ func TestAfter(t *testing.T) {
 	c := config(t, "window")
 	c.Host.Timeout, c.Host.RetryCount = 6, 2
 	c.Failures = []Failure{{Kind: LinkFails, A: 1, B: 3, At: Microsecond}}
-	s, err := New(c, Star(3, wires), []Flow{{Src: 0, Dst: 1, Size: 1 << 20, Op: verbs.OpWrite}, {Src: 0, Dst: 2, Size: 1000, Op: verbs.OpWrite, Start: Microsecond},
-		{Src: 2, Dst: 0, Size: 1000, Op: verbs.OpWrite, After: []int32{0, 1}}, {Src: 2, Dst: 0, Size: 1000, Op: verbs.OpWrite, After: []int32{2}},
+	s, err := New(c, Star(3, wires), []Flow{{Src: 0, Dst: 1, Size: 1 << 20, Op: verbs.OpWrite},
+		{Src: 0, Dst: 2, Size: 1000, Op: verbs.OpWrite, Start: Microsecond},
+		{Src: 2, Dst: 0, Size: 1000, Op: verbs.OpWrite, After: []int32{0, 1}},
+		{Src: 2, Dst: 0, Size: 1000, Op: verbs.OpWrite, After: []int32{2}},
 		{Src: 2, Dst: 0, Size: 1000, Op: verbs.OpWrite, After: []int32{1}}})
 	if err != nil {
 		t.Fatal(err)
@@ -80,13 +83,15 @@ func TestAfter(t *testing.T) {
 	if more, err := s.Run(1 << 20); more || err != nil || s.Ended != 5 {
 		t.Fatal(more, err, s.Ended)
 	}
-	for i, want := range []verbs.Status{verbs.StatusRetryExceeded, verbs.StatusSuccess, verbs.StatusWRFlushError, verbs.StatusWRFlushError, verbs.StatusSuccess} {
+	for i, want := range []verbs.Status{verbs.StatusRetryExceeded, verbs.StatusSuccess, verbs.StatusWRFlushError,
+		verbs.StatusWRFlushError, verbs.StatusSuccess} {
 		if f := s.Flows()[i]; f.Status != want {
 			t.Errorf("flow %d ended with %v, want %v", i, f.Status, want)
 		}
 	}
 	for _, after := range []int32{0, 1, -1} {
-		if _, err := New(c, Star(3, wires), []Flow{{Src: 0, Dst: 1, After: []int32{after}}}); err == nil || !strings.Contains(err.Error(), "has to be one before it") {
+		if _, err := New(c, Star(3, wires), []Flow{{Src: 0, Dst: 1, After: []int32{after}}}); err == nil ||
+			!strings.Contains(err.Error(), "has to be one before it") {
 			t.Errorf("after %d: %v", after, err)
 		}
 	}

@@ -4,8 +4,8 @@ package sim
 
 // Flow control of InfiniBand links (IBTA volume 1, 7.9.4.4), by counts of blocks of 64 bytes since the link came up. A
 // port has a receive buffer for each lane. It tells the other end the count up to which that may send (FCCL): what has
-// arrived (ABR), and what is free. Nothing is sent beyond, so nothing is dropped. Package link has the same for devices,
-// with counts of 12 bits, and the sender's count (FCTBS) by which the credits of lost packets come back.
+// arrived (ABR), and what is free. Nothing is sent beyond, so nothing is dropped. Package link has the same for
+// devices, with counts of 12 bits, and the sender's count (FCTBS) by which the credits of lost packets come back.
 
 // Framing of a link: bytes of a packet beyond the InfiniBand transport, and between packets.
 type framing struct{ frame, gap int32 }
@@ -83,7 +83,8 @@ func (p *port) holdsBack(s *Sim) {
 	}
 }
 
-// received takes room for a packet that arrives by p. That of one that is corrupt, or for a host, is free again at once.
+// received takes room for a packet that arrives by p. That of one that is corrupt, or for a host, is free again at
+// once.
 func (p *port) received(s *Sim, pk *packet) {
 	l, n := &p.lanes[pk.class], blocks(pk.size)
 	l.arrived += n

@@ -18,8 +18,8 @@ func infiniBandConfig(t testing.TB, credits int) Config {
 	return c
 }
 
-// runWatched runs a simulation by single events, and holds after each that no receive buffer has more than its size, and
-// that nobody sends beyond what was granted.
+// runWatched runs a simulation by single events, and holds after each that no receive buffer has more than its size,
+// and that nobody sends beyond what was granted.
 func runWatched(t *testing.T, s *Sim) (most int64) {
 	t.Helper()
 	var ports []*port
@@ -41,7 +41,8 @@ func runWatched(t *testing.T, s *Sim) (most int64) {
 			for c := range p.lanes {
 				l := &p.lanes[c]
 				if most = max(most, l.used); l.used < 0 || l.used > l.size || l.sent > l.limit {
-					t.Fatalf("%v, %s - %s, lane %d: %d of %d blocks are used, %d were sent, %d are granted", s.now.Duration(), p.node(), p.peer.node(), class(c).lane(), l.used, l.size, l.sent, l.limit)
+					t.Fatalf("%v, %s - %s, lane %d: %d of %d blocks are used, %d were sent, %d are granted",
+						s.now.Duration(), p.node(), p.peer.node(), class(c).lane(), l.used, l.size, l.sent, l.limit)
 				}
 			}
 		}
@@ -72,23 +73,28 @@ func TestCredits(t *testing.T) {
 			for _, l := range r.Links {
 				lost, waited = lost+l.Dropped+l.Lost+l.Corrupt, waited+l.Pauses
 			}
-			if r.Ended != len(flows) || s.Compared != 6*100_001 || lost > 0 || waited == 0 || !spray && s.Counts.Retransmitted > 0 {
+			if r.Ended != len(flows) || s.Compared != 6*100_001 || lost > 0 || waited == 0 ||
+				!spray && s.Counts.Retransmitted > 0 {
 				t.Errorf("%v, spray %v: %d flows ended, %d bytes compared, %d packets lost, %d sent again, data waited for credits %d times", op, spray, r.Ended, s.Compared, lost, s.Counts.Retransmitted, waited)
 			}
 		}
 	}
 }
 
-// A flow alone takes what it ideally takes: credits are back in time. With a buffer of less than a round trip they are not.
+// A flow alone takes what it ideally takes: credits are back in time. With a buffer of less than a round trip they are
+// not.
 func TestCreditsAlone(t *testing.T) {
 	for _, size := range []int64{1, 1024, 5 << 20} {
-		s := runAll(t, infiniBandConfig(t, 64<<10), LeafSpine(2, 2, 2, wires), []Flow{{Src: 0, Dst: 3, Size: size, Op: verbs.OpWrite}})
+		s := runAll(t, infiniBandConfig(t, 64<<10), LeafSpine(2, 2, 2, wires),
+			[]Flow{{Src: 0, Dst: 3, Size: size, Op: verbs.OpWrite}})
 		f := s.Flows()[0]
 		if slow := f.Slowdown(); slow < 0.99 || slow > 1.05 {
-			t.Errorf("%d bytes: %v, ideal %v: slowdown %.3f", size, time.Duration((f.End-f.Start)/Nanosecond), f.Ideal.Duration(), slow)
+			t.Errorf("%d bytes: %v, ideal %v: slowdown %.3f", size, time.Duration((f.End-f.Start)/Nanosecond),
+				f.Ideal.Duration(), slow)
 		}
 	}
-	s := runAll(t, infiniBandConfig(t, minCredits), LeafSpine(2, 2, 2, wires), []Flow{{Src: 0, Dst: 3, Size: 5 << 20, Op: verbs.OpWrite}})
+	s := runAll(t, infiniBandConfig(t, minCredits), LeafSpine(2, 2, 2, wires),
+		[]Flow{{Src: 0, Dst: 3, Size: 5 << 20, Op: verbs.OpWrite}})
 	if slow := s.Flows()[0].Slowdown(); slow < 2 {
 		t.Errorf("with a buffer of %d bytes: slowdown %.3f", minCredits, slow)
 	}
@@ -102,7 +108,8 @@ func TestCreditsOfLostPackets(t *testing.T) {
 		c := infiniBandConfig(t, 16<<10)
 		c.Payload, c.Host.Timeout = true, 8
 		if name == "failure" {
-			c.Failures = []Failure{{Kind: LinkFails, A: 8, B: 10, At: 20 * Microsecond, For: 100 * Microsecond}, {Kind: LinkFails, A: 3, B: 8, At: 200 * Microsecond, For: 20 * Microsecond}}
+			c.Failures = []Failure{{Kind: LinkFails, A: 8, B: 10, At: 20 * Microsecond, For: 100 * Microsecond},
+				{Kind: LinkFails, A: 3, B: 8, At: 200 * Microsecond, For: 20 * Microsecond}}
 			c.Switch.Reroute = 10 * Microsecond
 		}
 		s, err := New(c, LeafSpine(2, 2, 4, w), incast(6, 400_000, verbs.OpWrite))
@@ -111,7 +118,8 @@ func TestCreditsOfLostPackets(t *testing.T) {
 		}
 		runWatched(t, s)
 		if s.Ended != 6 || s.Compared != 6*400_000 || s.Counts.Retransmitted == 0 {
-			t.Errorf("%s: %d flows ended, %d bytes compared, %d packets sent again", name, s.Ended, s.Compared, s.Counts.Retransmitted)
+			t.Errorf("%s: %d flows ended, %d bytes compared, %d packets sent again", name, s.Ended, s.Compared,
+				s.Counts.Retransmitted)
 		}
 	}
 }

@@ -13,8 +13,8 @@ import (
 )
 
 // Flows of datagrams: a UD queue pair at either end, and messages of one MTU at most, with their number as immediate
-// data. Nothing is acknowledged or sent again, and nothing limits the rate but the link. Such a flow ends when nothing of
-// it is left in the network.
+// data. Nothing is acknowledged or sent again, and nothing limits the rate but the link. Such a flow ends when nothing
+// of it is left in the network.
 
 const qkey verbs.QKey = 0x11111111
 
@@ -34,7 +34,8 @@ func (s *Sim) openDatagrams(from, to *pair) error {
 	for i, q := range [2]*pair{from, to} {
 		far := [2]*pair{to, from}[i]
 		attr := verbs.QPAttr{Port: 1, QKey: qkey, SQPSN: verbs.PSN(s.rand.Uint32N(1 << 24))}
-		for k, mask := range [3]verbs.QPMask{verbs.MaskPKeyIndex | verbs.MaskPort | verbs.MaskQKey, 0, verbs.MaskSQPSN} {
+		for k, mask := range [3]verbs.QPMask{verbs.MaskPKeyIndex | verbs.MaskPort | verbs.MaskQKey, 0,
+			verbs.MaskSQPSN} {
 			attr.State = verbs.StateInit + verbs.QPState(k)
 			if err := q.Modify(&attr, mask|verbs.MaskState); err != nil {
 				return err
@@ -79,7 +80,8 @@ func (s *Sim) receivedDatagram(r *run, wc *verbs.WC) {
 		at, from := int(wc.ID)*s.datagramReceive()+grhLen, int64(wc.Imm)*int64(s.config.Host.MTU.Bytes())
 		s.Compared += n
 		if !bytes.Equal(r.to.Bytes()[at:at+int(n)], r.from.Bytes()[from:from+n]) {
-			s.fail(fmt.Errorf("datagram %d from host %d to host %d differs from what was sent", wc.Imm, r.flow.Src, r.flow.Dst))
+			s.fail(fmt.Errorf("datagram %d from host %d to host %d differs from what was sent", wc.Imm, r.flow.Src,
+				r.flow.Dst))
 		}
 	}
 	s.postDatagram(r, int(wc.ID))

@@ -49,8 +49,8 @@ type event struct {
 
 func (e *event) before(f *event) bool { return e.at < f.at || e.at == f.at && e.seq < f.seq }
 
-// eventHeap is a heap with four children a node, which is flatter than one with two. Most events schedule another, which
-// takes the place of the one that happens: one walk from the root, instead of one to remove and one to add.
+// eventHeap is a heap with four children a node, which is flatter than one with two. Most events schedule another,
+// which takes the place of the one that happens: one walk from the root, instead of one to remove and one to add.
 type eventHeap struct {
 	events []event
 	taken  bool // the first has been taken, and nothing has its place yet

@@ -59,7 +59,8 @@ func (s *Sim) plan(t *Topology) error {
 			return &Error{OfFailure, i, err}
 		}
 		if f.At < 0 || f.For < 0 {
-			return &Error{OfFailure, i, fmt.Errorf("it is at %v for %v: neither may be negative", f.At.Duration(), f.For.Duration())}
+			return &Error{OfFailure, i, fmt.Errorf("it is at %v for %v: neither may be negative", f.At.Duration(),
+				f.For.Duration())}
 		}
 		s.at(f.At, &outage{ports: ports, storm: f.Kind == PauseStorm})
 		if f.For > 0 {
@@ -73,7 +74,8 @@ func (s *Sim) plan(t *Topology) error {
 func (s *Sim) failing(t *Topology, f *Failure) (ports []*port, err error) {
 	for _, n := range [2]int{f.A, f.B} {
 		if n < 0 || n >= t.Hosts+t.Switches {
-			return nil, fmt.Errorf("there is no node %d: there are %d hosts and %d switches, each from 0", n, t.Hosts, t.Switches)
+			return nil, fmt.Errorf("there is no node %d: there are %d hosts and %d switches, each from 0", n, t.Hosts,
+				t.Switches)
 		}
 	}
 	switch f.Kind {

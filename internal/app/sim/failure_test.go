@@ -40,12 +40,14 @@ func lost(s *Sim) (n uint64) {
 func TestFailures(t *testing.T) {
 	// Leaves 0 and 1 are nodes 4 and 5, the spines 6 and 7.
 	for name, failures := range map[string][]Failure{
-		"link":           {{Kind: LinkFails, A: 4, B: 6, At: 100 * Microsecond, For: 3 * Millisecond}},
-		"link for ever":  {{Kind: LinkFails, A: 7, B: 5, At: 100 * Microsecond}},
-		"switch":         {{Kind: SwitchFails, A: 6, At: 100 * Microsecond, For: Millisecond}},
-		"both switches":  {{Kind: SwitchFails, A: 6, At: 100 * Microsecond, For: 2 * Millisecond}, {Kind: SwitchFails, A: 7, At: 150 * Microsecond, For: 2 * Millisecond}},
+		"link":          {{Kind: LinkFails, A: 4, B: 6, At: 100 * Microsecond, For: 3 * Millisecond}},
+		"link for ever": {{Kind: LinkFails, A: 7, B: 5, At: 100 * Microsecond}},
+		"switch":        {{Kind: SwitchFails, A: 6, At: 100 * Microsecond, For: Millisecond}},
+		"both switches": {{Kind: SwitchFails, A: 6, At: 100 * Microsecond, For: 2 * Millisecond},
+			{Kind: SwitchFails, A: 7, At: 150 * Microsecond, For: 2 * Millisecond}},
 		"link of a host": {{Kind: LinkFails, A: 3, B: 5, At: 100 * Microsecond, For: Millisecond}},
-		"flapping": {{Kind: LinkFails, A: 0, B: 4, At: 100 * Microsecond, For: Microsecond / 2}, {Kind: LinkFails, A: 0, B: 4, At: 110 * Microsecond, For: 10 * Microsecond},
+		"flapping": {{Kind: LinkFails, A: 0, B: 4, At: 100 * Microsecond, For: Microsecond / 2},
+			{Kind: LinkFails, A: 0, B: 4, At: 110 * Microsecond, For: 10 * Microsecond},
 			{Kind: SwitchFails, A: 4, At: 115 * Microsecond, For: 10 * Microsecond}},
 	} {
 		for _, op := range []verbs.SendOp{verbs.OpWrite, verbs.OpSend, verbs.OpRead} {
@@ -57,7 +59,8 @@ func TestFailures(t *testing.T) {
 			}
 			s := runAll(t, c, LeafSpine(2, 2, 2, wires), flows)
 			if lost(s) == 0 || s.Counts.Retransmitted == 0 || s.Compared != 4*4<<20 {
-				t.Errorf("%s, %v: %d packets lost, %d sent again, %d bytes compared", name, op, lost(s), s.Counts.Retransmitted, s.Compared)
+				t.Errorf("%s, %v: %d packets lost, %d sent again, %d bytes compared", name, op, lost(s),
+					s.Counts.Retransmitted, s.Compared)
 			}
 			balanced(t, s)
 		}
@@ -112,13 +115,16 @@ func TestHostGone(t *testing.T) {
 
 // A host that has its switch pause for ever stops flows that have nothing to do with it, until the watchdog looks.
 func TestPauseStorm(t *testing.T) {
-	for _, w := range []Watchdog{{}, {Detect: 200 * Microsecond, Restore: 100 * Microsecond}, {Detect: 200 * Microsecond, Restore: 100 * Microsecond, Forward: true}} {
+	for _, w := range []Watchdog{{}, {Detect: 200 * Microsecond, Restore: 100 * Microsecond},
+		{Detect: 200 * Microsecond, Restore: 100 * Microsecond, Forward: true}} {
 		c := config(t, "window")
 		c.Host.Window, c.Switch.Buffer, c.Switch.Watchdog, c.Until = 16<<20, 2<<20, w, 50*Millisecond
 		c.Host.Timeout = 10
 		c.Failures = []Failure{{Kind: PauseStorm, A: 3, At: 100 * Microsecond, For: 6 * Millisecond}}
-		// Hosts 0 and 1 are at one switch. Host 0 sends to the host that pauses, and host 1 to another, by the same link.
-		s, err := New(c, Dumbbell(2, wires), []Flow{{Src: 0, Dst: 3, Size: 32 << 20, Op: verbs.OpWrite}, {Src: 1, Dst: 2, Size: 8 << 20, Op: verbs.OpWrite, Start: 200 * Microsecond}})
+		// Hosts 0 and 1 are at one switch. Host 0 sends to the host that pauses, and host 1 to another, by the same
+		// link.
+		s, err := New(c, Dumbbell(2, wires), []Flow{{Src: 0, Dst: 3, Size: 32 << 20, Op: verbs.OpWrite},
+			{Src: 1, Dst: 2, Size: 8 << 20, Op: verbs.OpWrite, Start: 200 * Microsecond}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -131,13 +137,15 @@ func TestPauseStorm(t *testing.T) {
 			t.Errorf("without a watchdog the victim ended at %v; %d storms", victim.End.Duration(), port.Stats.Storms)
 		}
 		if w.Detect > 0 && (victim.End == 0 || victim.End > 2*Millisecond || port.Stats.Storms != 1) {
-			t.Errorf("with the watchdog %+v the victim ended at %v; %d storms", w, victim.End.Duration(), port.Stats.Storms)
+			t.Errorf("with the watchdog %+v the victim ended at %v; %d storms", w, victim.End.Duration(),
+				port.Stats.Storms)
 		}
 		if (port.Stats.Dropped > 0) != (w.Detect > 0 && !w.Forward) {
 			t.Errorf("with the watchdog %+v %d packets were dropped", w, port.Stats.Dropped)
 		}
 		if culprit.End == 0 || culprit.Status != verbs.StatusSuccess || port.storm && !w.Forward {
-			t.Errorf("with the watchdog %+v the flow that was paused ended at %v, %v; the storm lasts: %v", w, culprit.End.Duration(), culprit.Status, port.storm)
+			t.Errorf("with the watchdog %+v the flow that was paused ended at %v, %v; the storm lasts: %v", w,
+				culprit.End.Duration(), culprit.Status, port.storm)
 		}
 	}
 }

@@ -215,7 +215,8 @@ func ReadHPCCFlows(r io.Reader, name string, nodes HPCCNodes) (flows []Flow, err
 		if n[0] == n[1] {
 			return nil, f.errorf("the flow goes from node %d to itself", n[0])
 		}
-		flows = append(flows, Flow{Src: nodes[n[0]], Dst: nodes[n[1]], Size: size, Start: Time(start * float64(Second)), Op: verbs.OpWrite})
+		flows = append(flows, Flow{Src: nodes[n[0]], Dst: nodes[n[1]], Size: size, Start: Time(start * float64(Second)),
+			Op: verbs.OpWrite})
 	}
 	return flows, nil
 }

@@ -34,11 +34,13 @@ func TestHPCC(t *testing.T) {
 	if want := (Link{A: 2, B: 5, Rate: 25e9, Delay: Microsecond}); top.Links[2] != want {
 		t.Errorf("%+v, want %+v", top.Links[2], want)
 	}
-	flows, err := ReadHPCCFlows(strings.NewReader("2\n1 4 3 100 200000 2.0\n\n3 2 3 101 500 2.000001\n"), "flow.txt", nodes)
+	flows, err := ReadHPCCFlows(strings.NewReader("2\n1 4 3 100 200000 2.0\n\n3 2 3 101 500 2.000001\n"), "flow.txt",
+		nodes)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := (Flow{Src: 0, Dst: 3, Size: 200000, Start: 2 * Second, Op: verbs.OpWrite}); !reflect.DeepEqual(flows[0], want) {
+	if want := (Flow{Src: 0, Dst: 3, Size: 200000, Start: 2 * Second, Op: verbs.OpWrite}); !reflect.DeepEqual(flows[0],
+		want) {
 		t.Errorf("%+v, want %+v", flows[0], want)
 	}
 	runAll(t, config(t, "dcqcn"), top, flows)
@@ -61,7 +63,8 @@ func TestHPCCErrors(t *testing.T) {
 		{"6 2 5\n0 5\n1 0 100Gbps 1us x\n", `t:3: "x" is no error rate`},
 		{"6 2 5\n0 5\n1 0 100Gbps 1us 0\n", "t:4: the file ends: expected a link"},
 	} {
-		if _, _, err := ReadHPCCTopology(strings.NewReader(c.text), "t"); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, _, err := ReadHPCCTopology(strings.NewReader(c.text), "t"); err == nil ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q: %v, want %q", c.text, err, c.want)
 		}
 	}
@@ -72,7 +75,8 @@ func TestHPCCErrors(t *testing.T) {
 		{"1\n1 2 3 100 5 -1\n", `f:2: "-1" is no start`},
 		{"2\n1 2 3 100 5 1\n", "f:3: the file ends: expected a flow"},
 	} {
-		if _, err := ReadHPCCFlows(strings.NewReader(c.text), "f", nodes); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := ReadHPCCFlows(strings.NewReader(c.text), "f", nodes); err == nil ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q: %v, want %q", c.text, err, c.want)
 		}
 	}

@@ -67,7 +67,8 @@ func (s *Sim) Observe(where string, see func(*Sighting)) error {
 // saw tells the port's observer.
 func (p *port) saw(s *Sim, what What, pk *packet) {
 	if p.see != nil {
-		p.see(&Sighting{At: s.now, What: what, Node: p.node(), Peer: p.peer.node(), Queue: p.bytes[classData], sim: s, packet: pk})
+		p.see(&Sighting{At: s.now, What: what, Node: p.node(), Peer: p.peer.node(), Queue: p.bytes[classData], sim: s,
+			packet: pk})
 	}
 }
 
@@ -121,10 +122,12 @@ func (o *Sighting) String() string {
 		return fmt.Sprintf("%s pause %v", where, map[bool]string{true: "XOFF", false: "XON"}[p.pause])
 	}
 	var in ib.Packet
-	if err := in.Decode(slices.Concat(p.head[:p.headLen], make([]byte, p.payload))); err != nil && !(p.trimmed && err == ib.ErrLength) {
+	if err := in.Decode(slices.Concat(p.head[:p.headLen], make([]byte, p.payload))); err != nil &&
+		!(p.trimmed && err == ib.ErrLength) {
 		return fmt.Sprintf("%s %v", where, err)
 	}
-	line := fmt.Sprintf("%s %v host %d > host %d, QP %d, PSN %d, %d B, queue %d B", where, in.Opcode, p.src, p.dst, in.DestQP, in.PSN, p.size, o.Queue)
+	line := fmt.Sprintf("%s %v host %d > host %d, QP %d, PSN %d, %d B, queue %d B", where, in.Opcode, p.src, p.dst,
+		in.DestQP, in.PSN, p.size, o.Queue)
 	if in.Opcode.Info().Class == ib.ClassAck {
 		line += ", " + in.AETH.Syndrome.String()
 	}

@@ -47,7 +47,8 @@ func TestObserve(t *testing.T) {
 			sent, gone = sent+p.Stats.Packets, gone+p.Stats.Lost
 		}
 		if seen[Sent] != sent || seen[Lost] != gone || gone == 0 || pauses == 0 || seen[Arrived] == 0 {
-			t.Errorf("%d of %d packets were seen sent, %d of %d lost; %d pause frames, %d arrived", seen[Sent], sent, seen[Lost], gone, pauses, seen[Arrived])
+			t.Errorf("%d of %d packets were seen sent, %d of %d lost; %d pause frames, %d arrived", seen[Sent], sent,
+				seen[Lost], gone, pauses, seen[Arrived])
 		}
 	}
 	s, err := New(config(t, "window"), Star(2, wires), nil)

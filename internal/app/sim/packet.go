@@ -19,9 +19,10 @@ const (
 
 // Bytes of Ethernet around an InfiniBand packet.
 const (
-	frameBytes  = 14 + 20 + 8 + 4                                 // Ethernet, IPv4 and UDP headers, FCS
-	gapBytes    = 8 + 12                                          // preamble, gap between frames
-	packetBytes = ib.BTHLen + ib.ICRCLen                          // of the transport, around the payload of most packets
+	frameBytes = 14 + 20 + 8 + 4 // Ethernet, IPv4 and UDP headers, FCS
+	gapBytes   = 8 + 12          // preamble, gap between frames
+	// of the transport, around the payload of most packets
+	packetBytes = ib.BTHLen + ib.ICRCLen
 	minFrame    = 64                                              // the shortest frame
 	pauseBytes  = minFrame                                        // a pause frame
 	maxHeader   = ib.BTHLen + ib.AtomicETHLen + ib.XRCETHLen + 16 // the most before a payload

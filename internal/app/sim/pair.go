@@ -79,8 +79,9 @@ func (h *host) newPair(r *run, typ verbs.QPType) *pair {
 	}
 	q := &pair{host: h, run: r}
 	recv := &queue.RecvQueue{PD: domain, MaxWR: max(h.config.Receives, 1), MaxSGE: 1}
-	q.QP = ibta.New(&h.dev, queue.Config{Num: h.last, Type: typ, PD: domain, SendCQ: h.cq, RecvCQ: h.cq, Recv: recv, Owner: q,
-		Caps: verbs.QPCap{MaxSendWR: maxWRs, MaxRecvWR: recv.MaxWR, MaxSendSGE: 1, MaxRecvSGE: 1}})
+	q.QP = ibta.New(&h.dev, queue.Config{Num: h.last, Type: typ, PD: domain, SendCQ: h.cq, RecvCQ: h.cq, Recv: recv,
+		Owner: q,
+		Caps:  verbs.QPCap{MaxSendWR: maxWRs, MaxRecvWR: recv.MaxWR, MaxSendSGE: 1, MaxRecvSGE: 1}})
 	h.qps[h.last] = q
 	return q
 }
@@ -90,12 +91,14 @@ func (s *Sim) connect(a, b *pair) error {
 	psns := [2]verbs.PSN{verbs.PSN(s.rand.Uint32N(1 << 24)), verbs.PSN(s.rand.Uint32N(1 << 24))}
 	entropy := s.rand.Uint32()
 	masks := [3]verbs.QPMask{verbs.MaskPKeyIndex | verbs.MaskPort | verbs.MaskAccess,
-		verbs.MaskAH | verbs.MaskPathMTU | verbs.MaskDestQPN | verbs.MaskRQPSN | verbs.MaskMaxDestRdAtomic | verbs.MaskMinRNRTimer,
+		verbs.MaskAH | verbs.MaskPathMTU | verbs.MaskDestQPN | verbs.MaskRQPSN | verbs.MaskMaxDestRdAtomic |
+			verbs.MaskMinRNRTimer,
 		verbs.MaskSQPSN | verbs.MaskTimeout | verbs.MaskRetryCount | verbs.MaskRNRRetry | verbs.MaskMaxRdAtomic}
 	for i, q := range [2]*pair{a, b} {
 		far, c := [2]*pair{b, a}[i], &s.config.Host
-		attr := verbs.QPAttr{Port: 1, Access: access, PathMTU: c.MTU, DestQPN: far.Num, RQPSN: psns[1-i], SQPSN: psns[i],
-			AH: far.host.attr(), MaxDestRdAtomic: 16, MaxRdAtomic: 16,
+		attr := verbs.QPAttr{Port: 1, Access: access, PathMTU: c.MTU, DestQPN: far.Num, RQPSN: psns[1-i],
+			SQPSN: psns[i],
+			AH:    far.host.attr(), MaxDestRdAtomic: 16, MaxRdAtomic: 16,
 			MinRNRTimer: c.RNRTimer, Timeout: c.Timeout, RetryCount: c.RetryCount, RNRRetry: 7}
 		for k, mask := range masks {
 			attr.State = verbs.StateInit + verbs.QPState(k)
@@ -278,7 +281,8 @@ func (s *Sim) finish(r *run) {
 	if f.Status == verbs.StatusSuccess && s.config.Payload && !f.UD {
 		s.Compared += f.Size
 		if !bytes.Equal(r.source().Bytes(), r.sink().Bytes()) {
-			s.fail(fmt.Errorf("flow from host %d to host %d: what has arrived differs from what was sent", f.Src, f.Dst))
+			s.fail(fmt.Errorf("flow from host %d to host %d: what has arrived differs from what was sent", f.Src,
+				f.Dst))
 		}
 	}
 	delete(s.running, r)
@@ -302,7 +306,8 @@ func (s *Sim) finish(r *run) {
 // addrs returns the addresses and UDP ports of a queue pair's packets.
 func addrs(src, dst int32, entropy uint32) (from, to netip.AddrPort) {
 	const dynamic = 0xc000 // the first of the ports that RoCEv2 sends from
-	return netip.AddrPortFrom(addressOf(src), dynamic|uint16(entropy)&0x3fff), netip.AddrPortFrom(addressOf(dst), ib.UDPPort)
+	return netip.AddrPortFrom(addressOf(src), dynamic|uint16(entropy)&0x3fff),
+		netip.AddrPortFrom(addressOf(dst), ib.UDPPort)
 }
 
 // flowOf returns what the ICRCs of a queue pair's packets need to know.

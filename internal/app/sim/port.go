@@ -55,13 +55,14 @@ type PortStats struct {
 	Marked         uint64 // packets
 	Trimmed        uint64 // packets whose payload was cut
 	Dropped        uint64 // packets that had no room, or waited for the end of a pause storm
-	Lost           uint64 // packets that a failure took: in the queue, on the link, or sent to it since; or that came here and had no path
-	Corrupt        uint64 // packets that arrived with errors
-	Pauses         uint64 // how often it was told to pause
-	Paused         Time   // for how long
-	Storms         uint64 // pauses that the watchdog ended
-	MaxQueue       int    // bytes of data
-	area           float64
+	// packets that a failure took: in the queue, on the link, or sent to it since; or that came here and had no path
+	Lost     uint64
+	Corrupt  uint64 // packets that arrived with errors
+	Pauses   uint64 // how often it was told to pause
+	Paused   Time   // for how long
+	Storms   uint64 // pauses that the watchdog ended
+	MaxQueue int    // bytes of data
+	area     float64
 }
 
 func (p *port) serialize(frame int32) Time { return Time(float64(frame+p.gap) * p.psByte) }
@@ -104,8 +105,8 @@ func (p *port) send(s *Sim) {
 	}
 }
 
-// carry has a packet arrive at the peer. Packets arrive in the order in which they leave, so the first that a link carries
-// is the only one that is among the events.
+// carry has a packet arrive at the peer. Packets arrive in the order in which they leave, so the first that a link
+// carries is the only one that is among the events.
 func (p *port) carry(s *Sim, pk *packet) {
 	s.seq++
 	pk.due, pk.seq = p.freeAt+p.delay, s.seq

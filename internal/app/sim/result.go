@@ -16,9 +16,11 @@ import (
 func DefaultConfig() Config {
 	return Config{
 		Seed: 1, Message: 1 << 20,
-		Host: HostConfig{Congestion: congestion.Default(), MTU: verbs.MTU1024, Window: 1 << 20, Burst: 1, Timeout: 14, RetryCount: 7, RNRTimer: 5,
+		Host: HostConfig{Congestion: congestion.Default(), MTU: verbs.MTU1024, Window: 1 << 20, Burst: 1, Timeout: 14,
+			RetryCount: 7, RNRTimer: 5,
 			Receives: 16, First: CNPAckFirst},
-		Switch: SwitchConfig{Buffer: 32 << 20, PFC: true, Alpha: 0.125, Credits: 64 << 10, XOn: 4096, Reroute: Millisecond, Watchdog: Watchdog{Restore: 200 * Millisecond},
+		Switch: SwitchConfig{Buffer: 32 << 20, PFC: true, Alpha: 0.125, Credits: 64 << 10, XOn: 4096,
+			Reroute: Millisecond, Watchdog: Watchdog{Restore: 200 * Millisecond},
 			ECN: ECN{KMin: 100e3, KMax: 400e3, PMax: 0.2, Rate: 25e9}},
 	}
 }
@@ -100,7 +102,8 @@ type TraceRow struct {
 
 // Results returns what is known now.
 func (s *Sim) Results() *Results {
-	r := &Results{Time: 1e9 * s.now.Seconds(), Flows: len(s.flows), Packets: s.Packets, Events: s.Events, Compared: s.Compared, Transport: s.Counts}
+	r := &Results{Time: 1e9 * s.now.Seconds(), Flows: len(s.flows), Packets: s.Packets, Events: s.Events,
+		Compared: s.Compared, Transport: s.Counts}
 	for run := range s.running {
 		r.Transport.add(run.requester)
 		r.Transport.add(run.other)
@@ -235,8 +238,10 @@ func (s *Sim) linkRow(p *port) LinkRow {
 	if p.paused {
 		st.Paused += s.now - p.changed
 	}
-	r := LinkRow{From: p.node(), To: p.peer.node(), MaxQueue: st.MaxQueue, Pauses: st.Pauses, Paused: 1e9 * st.Paused.Seconds(), Marked: st.Marked,
-		Dropped: st.Dropped, Trimmed: st.Trimmed, Lost: st.Lost, Storms: st.Storms, Corrupt: p.peer.Stats.Corrupt, Packets: st.Packets}
+	r := LinkRow{From: p.node(), To: p.peer.node(), MaxQueue: st.MaxQueue, Pauses: st.Pauses,
+		Paused: 1e9 * st.Paused.Seconds(), Marked: st.Marked,
+		Dropped: st.Dropped, Trimmed: st.Trimmed, Lost: st.Lost, Storms: st.Storms, Corrupt: p.peer.Stats.Corrupt,
+		Packets: st.Packets}
 	if s.now > 0 {
 		r.Utilization = min(float64(st.Busy)/float64(s.now), 1)
 		r.MeanQueue = st.area / float64(s.now)

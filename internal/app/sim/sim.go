@@ -143,7 +143,8 @@ func New(c Config, t *Topology, flows []Flow) (*Sim, error) {
 	if c.Host.Burst < 1 || c.Host.Burst > 64 || c.Host.Receives < 1 || c.Host.Receives > 1<<14 {
 		return nil, errors.New("host.burst has to be 1 to 64, and host.receives 1 to 16384")
 	}
-	s := &Sim{config: c, rand: rand.New(rand.NewPCG(c.Seed, 0x72616d6a6574)), flows: flows, running: make(map[*run]struct{})}
+	s := &Sim{config: c, rand: rand.New(rand.NewPCG(c.Seed, 0x72616d6a6574)), flows: flows,
+		running: make(map[*run]struct{})}
 	s.frame = make([]byte, maxHeader+ib.MaxMTU+4)
 	if !c.Payload {
 		s.scratch = make([]byte, max(c.Message, grhLen+ib.MaxMTU))
@@ -158,7 +159,8 @@ func New(c Config, t *Topology, flows []Flow) (*Sim, error) {
 	for i := range s.flows {
 		f := &s.flows[i]
 		if f.Src == f.Dst || f.Src < 0 || f.Dst < 0 || int(max(f.Src, f.Dst)) >= t.Hosts || f.Size < 0 || f.Start < 0 {
-			return nil, fmt.Errorf("a flow of %d bytes from host %d to host %d at %v: there are %d hosts, from 0", f.Size, f.Src, f.Dst, f.Start.Duration(), t.Hosts)
+			return nil, fmt.Errorf("a flow of %d bytes from host %d to host %d at %v: there are %d hosts, from 0",
+				f.Size, f.Src, f.Dst, f.Start.Duration(), t.Hosts)
 		}
 		if f.Size > MaxFlow {
 			return nil, fmt.Errorf("a flow of %d bytes: give %d at most", f.Size, int64(MaxFlow))
@@ -229,8 +231,8 @@ func (starter) happen(s *Sim) {
 	}
 }
 
-// ideal is how long a flow takes alone: the first packet at every link, what follows at the slowest, and the way back of
-// the acknowledgement; of a READ, the way there of the request.
+// ideal is how long a flow takes alone: the first packet at every link, what follows at the slowest, and the way back
+// of the acknowledgement; of a READ, the way there of the request.
 func (s *Sim) ideal(f *Flow) Time {
 	mtu := int64(s.config.Host.MTU.Bytes())
 	packets := max((f.Size+mtu-1)/mtu, 1)

@@ -54,10 +54,12 @@ func TestAlone(t *testing.T) {
 			for _, size := range []int64{0, 1, 1000, 1024, 1025, 100_001, 5 << 20} {
 				c := config(t, "window")
 				c.Payload = payload
-				s := runAll(t, c, LeafSpine(2, 2, 2, wires), []Flow{{Src: 0, Dst: 3, Size: size, Op: op, Start: Microsecond}})
+				s := runAll(t, c, LeafSpine(2, 2, 2, wires),
+					[]Flow{{Src: 0, Dst: 3, Size: size, Op: op, Start: Microsecond}})
 				f := s.Flows()[0]
 				if slow := f.Slowdown(); slow < 0.99 || slow > 1.05 {
-					t.Errorf("%v of %d bytes, payload %v: %v, ideal %v: slowdown %.3f", op, size, payload, time.Duration((f.End-f.Start)/Nanosecond), f.Ideal.Duration(), slow)
+					t.Errorf("%v of %d bytes, payload %v: %v, ideal %v: slowdown %.3f", op, size, payload,
+						time.Duration((f.End-f.Start)/Nanosecond), f.Ideal.Duration(), slow)
 				}
 				if payload && s.Compared != size {
 					t.Errorf("%v: %d bytes were compared, want %d", op, s.Compared, size)
@@ -76,8 +78,8 @@ func incast(n int, size int64, op verbs.SendOp) []Flow {
 	return flows
 }
 
-// Flows that meet at one link share it: with every control, operation and kind of switch all bytes arrive, and the link is
-// busy. Without PFC a buffer that is too small drops packets, which are sent again.
+// Flows that meet at one link share it: with every control, operation and kind of switch all bytes arrive, and the link
+// is busy. Without PFC a buffer that is too small drops packets, which are sent again.
 func TestIncast(t *testing.T) {
 	const senders, size = 8, 1 << 20
 	for _, cc := range []string{"window", "dcqcn", "swift,base_target=20", "hpcc"} {
@@ -88,10 +90,12 @@ func TestIncast(t *testing.T) {
 				s := runAll(t, c, Star(senders+1, wires), incast(senders, size, op))
 				link := s.hosts[senders].port.peer
 				if s.Compared != senders*size || s.Strays > 0 && pfc {
-					t.Errorf("%v, %v, PFC %v: %d bytes were compared, want %d; %d strays", cc, op, pfc, s.Compared, senders*size, s.Strays)
+					t.Errorf("%v, %v, PFC %v: %d bytes were compared, want %d; %d strays", cc, op, pfc, s.Compared,
+						senders*size, s.Strays)
 				}
 				if pfc && (link.Stats.Dropped > 0 || s.Counts.Retransmitted > 0) {
-					t.Errorf("%v, %v: %d packets dropped, %d sent again, in spite of PFC", cc, op, link.Stats.Dropped, s.Counts.Retransmitted)
+					t.Errorf("%v, %v: %d packets dropped, %d sent again, in spite of PFC", cc, op, link.Stats.Dropped,
+						s.Counts.Retransmitted)
 				}
 				if !pfc && cc == "window" && (link.Stats.Dropped == 0 || s.Counts.Retransmitted == 0) {
 					t.Errorf("%v, %v: nothing was dropped and sent again, without PFC", cc, op)
@@ -123,7 +127,8 @@ func TestLoss(t *testing.T) {
 			corrupt += l.Corrupt
 		}
 		if corrupt == 0 || s.Counts.Retransmitted == 0 || s.Compared != 8<<20 {
-			t.Errorf("%v: %d packets were corrupted, %d sent again, %d bytes compared", op, corrupt, s.Counts.Retransmitted, s.Compared)
+			t.Errorf("%v: %d packets were corrupted, %d sent again, %d bytes compared", op, corrupt,
+				s.Counts.Retransmitted, s.Compared)
 		}
 	}
 }
@@ -138,8 +143,8 @@ func TestFewReceives(t *testing.T) {
 	}
 }
 
-// PFC spreads: a flow that shares only a link between switches with an incast is slowed down, though its own way is free.
-// DCQCN gives it back what PFC takes.
+// PFC spreads: a flow that shares only a link between switches with an incast is slowed down, though its own way is
+// free. DCQCN gives it back what PFC takes.
 func TestVictim(t *testing.T) {
 	slow := map[string]float64{}
 	for _, cc := range []string{"window", "dcqcn"} {
@@ -167,8 +172,8 @@ func TestVictim(t *testing.T) {
 	}
 }
 
-// A link of 10 Mb/s behind hosts of 1 Gb/s, with a round trip of 16 ms: with parameters for such a path a few flows keep it
-// busy, and its queue short. docs/congestion.md measures the same with Linux as the router.
+// A link of 10 Mb/s behind hosts of 1 Gb/s, with a round trip of 16 ms: with parameters for such a path a few flows
+// keep it busy, and its queue short. docs/congestion.md measures the same with Linux as the router.
 func TestSlowLink(t *testing.T) {
 	const dcqcn = "dcqcn,clamp_tgt_rate=0,rpg_max_rate=40,rpg_min_rate=0.1,rpg_ai_rate=0.1,rpg_hai_rate=1,rpg_time_reset=55000,dce_tcp_rtt=55000,min_time_between_cnps=50000"
 	for _, cc := range []string{dcqcn, "swift,base_target=40000,fs_range=10000"} {
@@ -190,7 +195,8 @@ func TestSlowLink(t *testing.T) {
 			}
 			link := s.switches[0].ports[1]
 			busy, queue := float64(link.Stats.Busy)/float64(c.Until), link.Stats.area/float64(c.Until)
-			t.Logf("%d flows, %.5s: link %.3f, queue %.0f bytes in the mean, %d at most", n, cc, busy, queue, link.Stats.MaxQueue)
+			t.Logf("%d flows, %.5s: link %.3f, queue %.0f bytes in the mean, %d at most", n, cc, busy, queue,
+				link.Stats.MaxQueue)
 			if busy < 0.95 || queue > 60_000 {
 				t.Errorf("%d flows with %s: the link was busy %.3f of the time, want 0.95; the queue had %.0f bytes in the mean, want 60,000 at most", n, cc, busy, queue)
 			}
@@ -198,7 +204,8 @@ func TestSlowLink(t *testing.T) {
 	}
 }
 
-// The same link without marks, and room for less than a send of the window: it fills the queue, yet no queue pair is given up.
+// The same link without marks, and room for less than a send of the window: it fills the queue, yet no queue pair is
+// given up.
 func TestSlowLinkDrops(t *testing.T) {
 	for _, p := range []struct {
 		buffer int // nine times the longest queue
@@ -258,7 +265,8 @@ func TestSeed(t *testing.T) {
 
 // Every host reaches every other in all topologies, by as many paths as there are.
 func TestTopologies(t *testing.T) {
-	for name, top := range map[string]*Topology{"star": Star(4, wires), "dumbbell": Dumbbell(2, wires), "leaf-spine": LeafSpine(3, 2, 2, wires), "fat tree": FatTree(4, wires)} {
+	for name, top := range map[string]*Topology{"star": Star(4, wires), "dumbbell": Dumbbell(2, wires),
+		"leaf-spine": LeafSpine(3, 2, 2, wires), "fat tree": FatTree(4, wires)} {
 		load := Load{Op: verbs.OpWrite, Size: 3000}
 		r := rand.New(rand.NewPCG(1, 1))
 		s := runAll(t, config(t, "window"), top, load.AllToAll(r, top.Hosts))
@@ -271,7 +279,8 @@ func TestTopologies(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(s.hosts) != 16 || len(s.switches) != 20 || len(s.edges) != 8 {
-		t.Errorf("a fat tree of 4 ports has %d hosts, %d switches, %d edges", len(s.hosts), len(s.switches), len(s.edges))
+		t.Errorf("a fat tree of 4 ports has %d hosts, %d switches, %d edges", len(s.hosts), len(s.switches),
+			len(s.edges))
 	}
 	if up := s.edges[0].routes[7]; len(up) != 2 {
 		t.Errorf("an edge has %d ways to another pod", len(up))
@@ -339,14 +348,15 @@ func TestECN(t *testing.T) {
 // What cannot be simulated is an error that says why.
 func TestBadTopologies(t *testing.T) {
 	for want, top := range map[string]*Topology{
-		"there have to be 2":  Star(1, wires),
-		"has 0 links":         {Hosts: 2, Switches: 1, Links: []Link{{A: 0, B: 2, Rate: 1e9}}},
-		"to itself":           {Hosts: 2, Switches: 1, Links: []Link{{A: 2, B: 2, Rate: 1e9}}},
-		"connects hosts":      {Hosts: 2, Switches: 1, Links: []Link{{A: 0, B: 1, Rate: 1e9}}},
-		"no path":             {Hosts: 2, Switches: 2, Links: []Link{{A: 0, B: 2, Rate: 1e9}, {A: 1, B: 3, Rate: 1e9}}},
-		"bits per second":     {Hosts: 2, Switches: 1, Links: []Link{{A: 0, B: 2, Rate: 1}}},
-		"ends at node 7":      {Hosts: 2, Switches: 1, Links: []Link{{A: 0, B: 7, Rate: 1e9}}},
-		"even hold their hea": {Hosts: 2, Switches: 1, Links: []Link{{A: 0, B: 2, Rate: 1e13, Delay: Second}, {A: 1, B: 2, Rate: 1e9}}},
+		"there have to be 2": Star(1, wires),
+		"has 0 links":        {Hosts: 2, Switches: 1, Links: []Link{{A: 0, B: 2, Rate: 1e9}}},
+		"to itself":          {Hosts: 2, Switches: 1, Links: []Link{{A: 2, B: 2, Rate: 1e9}}},
+		"connects hosts":     {Hosts: 2, Switches: 1, Links: []Link{{A: 0, B: 1, Rate: 1e9}}},
+		"no path":            {Hosts: 2, Switches: 2, Links: []Link{{A: 0, B: 2, Rate: 1e9}, {A: 1, B: 3, Rate: 1e9}}},
+		"bits per second":    {Hosts: 2, Switches: 1, Links: []Link{{A: 0, B: 2, Rate: 1}}},
+		"ends at node 7":     {Hosts: 2, Switches: 1, Links: []Link{{A: 0, B: 7, Rate: 1e9}}},
+		"even hold their hea": {Hosts: 2, Switches: 1,
+			Links: []Link{{A: 0, B: 2, Rate: 1e13, Delay: Second}, {A: 1, B: 2, Rate: 1e9}}},
 	} {
 		if _, err := New(config(t, "window"), top, nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
@@ -357,7 +367,8 @@ func TestBadTopologies(t *testing.T) {
 // An idle flow's memory on both hosts, and the packets that pass in a second.
 func BenchmarkPackets(b *testing.B) {
 	c := config(b, "dcqcn")
-	s, err := New(c, FatTree(8, wires), (&Load{Op: verbs.OpWrite, Size: 1 << 40}).Permutation(rand.New(rand.NewPCG(1, 1)), 128))
+	s, err := New(c, FatTree(8, wires),
+		(&Load{Op: verbs.OpWrite, Size: 1 << 40}).Permutation(rand.New(rand.NewPCG(1, 1)), 128))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -413,8 +424,8 @@ func TestQueuePairMemory(t *testing.T) {
 	}
 }
 
-// BenchmarkQueuePair measures the memory that an idle connected queue pair keeps, as B/QP. The bytes an operation are of two,
-// with what connecting them leaves to the garbage collector.
+// BenchmarkQueuePair measures the memory that an idle connected queue pair keeps, as B/QP. The bytes an operation are
+// of two, with what connecting them leaves to the garbage collector.
 func BenchmarkQueuePair(b *testing.B) {
 	b.ReportAllocs()
 	b.ReportMetric(pairMemory(b, func(pairs func()) int {

@@ -73,8 +73,8 @@ func (w *fabricSwitch) start() {
 	w.shared = max(w.shared, 0)
 }
 
-// roomAfterPause is what may still arrive by a port after it has sent a pause: what both links hold, and the packets that
-// both ends have begun to send.
+// roomAfterPause is what may still arrive by a port after it has sent a pause: what both links hold, and the packets
+// that both ends have begun to send.
 func (w *fabricSwitch) roomAfterPause(p *port) int {
 	if w.config.Headroom > 0 {
 		return w.config.Headroom
@@ -216,7 +216,8 @@ func (w *fabricSwitch) more(s *Sim, out *port) bool { return out.queued(s) }
 func (c *SwitchConfig) check() string {
 	switch {
 	case c.InfiniBand && (c.Credits < minCredits || c.Credits > maxCredits):
-		return fmt.Sprintf("switch.credits has to be %d to %d bytes: two packets, and what InfiniBand can grant", minCredits, maxCredits)
+		return fmt.Sprintf("switch.credits has to be %d to %d bytes: two packets, and what InfiniBand can grant",
+			minCredits, maxCredits)
 	case c.InfiniBand && c.Trim > 0:
 		return "switch.trim is for Ethernet: with credits no queue is too long for a packet"
 	case c.Buffer <= 0:

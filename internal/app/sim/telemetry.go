@@ -9,8 +9,8 @@ import (
 )
 
 // In-band network telemetry (INT), for congestion controls that ask for it: switches write into requests with payload
-// what their links have sent and still queue, and acknowledgements bring that back. It takes room in both. What it looks
-// like is HPCC's paper's, of which nothing is simulated but the size: 2 bytes, and 8 for each of 5 hops.
+// what their links have sent and still queue, and acknowledgements bring that back. It takes room in both. What it
+// looks like is HPCC's paper's, of which nothing is simulated but the size: 2 bytes, and 8 for each of 5 hops.
 
 const telemetryBytes = 2 + 5*8
 
@@ -18,7 +18,8 @@ const telemetryBytes = 2 + 5*8
 func (p *packet) write(s *Sim, out *port) {
 	if p.telemetry {
 		st := &out.Stats
-		p.hops = append(p.hops, congestion.Hop{At: s.now.engine(), Sent: st.Bytes + st.Packets*uint64(out.gap), Queue: out.bytes[classData], Rate: out.rate})
+		p.hops = append(p.hops, congestion.Hop{At: s.now.engine(), Sent: st.Bytes + st.Packets*uint64(out.gap),
+			Queue: out.bytes[classData], Rate: out.rate})
 	}
 }
 
@@ -38,7 +39,8 @@ func (h *host) addTelemetry(q *pair, p *packet, op ib.Opcode) {
 	p.size += telemetryBytes
 }
 
-// takeTelemetry keeps what switches wrote into a request, and tells the congestion control what an acknowledgement brings.
+// takeTelemetry keeps what switches wrote into a request, and tells the congestion control what an acknowledgement
+// brings.
 func (h *host) takeTelemetry(now clock.Time, q *pair, p *packet) {
 	switch {
 	case p.telemetry:

@@ -53,7 +53,8 @@ func Star(hosts int, w Wires) *Topology {
 	return t
 }
 
-// Dumbbell is two switches with so many hosts each, and a link between them. The first half of the hosts is at the first.
+// Dumbbell is two switches with so many hosts each, and a link between them. The first half of the hosts is at the
+// first.
 func Dumbbell(each int, w Wires) *Topology { return LeafSpine(2, 0, each, w) }
 
 // LeafSpine is leaves with hosts, each with a link to each spine. Two leaves without spines have a link to each other.
@@ -73,8 +74,8 @@ func LeafSpine(leaves, spines, each int, w Wires) *Topology {
 	return t
 }
 
-// FatTree is a fat tree of switches with k ports: k pods of k/2 edge and k/2 aggregation switches, k²/4 core switches and
-// k³/4 hosts (Al-Fares et al., SIGCOMM 2008). k is even.
+// FatTree is a fat tree of switches with k ports: k pods of k/2 edge and k/2 aggregation switches, k²/4 core switches
+// and k³/4 hosts (Al-Fares et al., SIGCOMM 2008). k is even.
 func FatTree(k int, w Wires) *Topology {
 	half := k / 2
 	t := &Topology{Hosts: k * half * half, Switches: k*k + half*half}
@@ -101,7 +102,8 @@ func FatTree(k int, w Wires) *Topology {
 // Check says what is wrong with a topology.
 func (t *Topology) Check() error {
 	if t.Hosts < 2 || t.Hosts > MaxHosts || t.Switches > maxSwitches {
-		return fmt.Errorf("there are %d hosts and %d switches: there have to be 2 to %d hosts, and %d switches at most", t.Hosts, t.Switches, MaxHosts, maxSwitches)
+		return fmt.Errorf("there are %d hosts and %d switches: there have to be 2 to %d hosts, and %d switches at most",
+			t.Hosts, t.Switches, MaxHosts, maxSwitches)
 	}
 	links := make([]int, t.Hosts+t.Switches)
 	for _, l := range t.Links {
@@ -138,7 +140,8 @@ func (s *Sim) build(t *Topology) error {
 		s.hosts = append(s.hosts, s.newHost(int32(i)))
 	}
 	for i := range t.Switches {
-		s.switches = append(s.switches, &fabricSwitch{name: fmt.Sprint("switch ", i), config: &s.config.Switch, edge: -1, seed: s.rand.Uint32()})
+		s.switches = append(s.switches, &fabricSwitch{name: fmt.Sprint("switch ", i), config: &s.config.Switch,
+			edge: -1, seed: s.rand.Uint32()})
 	}
 	s.edgeOf = make([]int32, t.Hosts)
 	for _, l := range t.Links {
@@ -172,7 +175,8 @@ func (s *Sim) build(t *Topology) error {
 	for e, edge := range s.edges {
 		for _, other := range s.edges {
 			if other != edge && other.routes[e] == nil {
-				return &Error{Part: OfTopology, Err: fmt.Errorf("there is no path between %s and %s", edge.name, other.name)}
+				return &Error{Part: OfTopology,
+					Err: fmt.Errorf("there is no path between %s and %s", edge.name, other.name)}
 			}
 		}
 	}
@@ -180,7 +184,8 @@ func (s *Sim) build(t *Topology) error {
 }
 
 func (s *Sim) newPort(t *Topology, n int, l *Link) *port {
-	p := &port{rate: l.Rate, psByte: 8e12 / l.Rate, delay: l.Delay, loss: l.Loss, gap: s.config.framing().gap, downAt: -1}
+	p := &port{rate: l.Rate, psByte: 8e12 / l.Rate, delay: l.Delay, loss: l.Loss, gap: s.config.framing().gap,
+		downAt: -1}
 	if n < t.Hosts {
 		p.owner, s.hosts[n].port = s.hosts[n], p
 		return p

@@ -99,12 +99,16 @@ type sizePoint struct{ bytes, percent float64 }
 // Distributions are the published distributions of sizes, with the points that HPCC's simulations have (Li et al.,
 // SIGCOMM 2019).
 var Distributions = []*Sizes{
-	{"websearch", "web search (Alizadeh et al., DCTCP, SIGCOMM 2010)", []sizePoint{{0, 0}, {10e3, 15}, {20e3, 20}, {30e3, 30}, {50e3, 40}, {80e3, 53},
-		{200e3, 60}, {1e6, 70}, {2e6, 80}, {5e6, 90}, {10e6, 97}, {30e6, 100}}},
-	{"fbhadoop", "Hadoop at Facebook (Roy et al., SIGCOMM 2015)", []sizePoint{{0, 0}, {100, 1}, {200, 2}, {300, 5}, {350, 15}, {400, 20}, {500, 30},
-		{600, 40}, {700, 50}, {1000, 60}, {2000, 67}, {7000, 70}, {30e3, 72}, {50e3, 82}, {80e3, 87}, {120e3, 90}, {300e3, 95}, {1e6, 97.5}, {2e6, 99}, {10e6, 100}}},
-	{"alistorage", "storage at Alibaba (2019)", []sizePoint{{0, 0}, {4000, 22.93}, {8000, 69.21}, {16e3, 80.61}, {32e3, 90.47}, {64e3, 93.53},
-		{128e3, 96.77}, {256e3, 97.53}, {2e6, 100}}},
+	{"websearch", "web search (Alizadeh et al., DCTCP, SIGCOMM 2010)",
+		[]sizePoint{{0, 0}, {10e3, 15}, {20e3, 20}, {30e3, 30}, {50e3, 40}, {80e3, 53},
+			{200e3, 60}, {1e6, 70}, {2e6, 80}, {5e6, 90}, {10e6, 97}, {30e6, 100}}},
+	{"fbhadoop", "Hadoop at Facebook (Roy et al., SIGCOMM 2015)",
+		[]sizePoint{{0, 0}, {100, 1}, {200, 2}, {300, 5}, {350, 15}, {400, 20}, {500, 30},
+			{600, 40}, {700, 50}, {1000, 60}, {2000, 67}, {7000, 70}, {30e3, 72}, {50e3, 82}, {80e3, 87}, {120e3, 90},
+			{300e3, 95}, {1e6, 97.5}, {2e6, 99}, {10e6, 100}}},
+	{"alistorage", "storage at Alibaba (2019)",
+		[]sizePoint{{0, 0}, {4000, 22.93}, {8000, 69.21}, {16e3, 80.61}, {32e3, 90.47}, {64e3, 93.53},
+			{128e3, 96.77}, {256e3, 97.53}, {2e6, 100}}},
 }
 
 // Mean returns the mean size in bytes.

@@ -7,13 +7,14 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
-// Trimming (Handley et al., NDP, SIGCOMM 2017; Ultra Ethernet has it too): a switch whose queue is too long for a packet
-// cuts its payload, and forwards the headers before all data. So the receiver knows at once which packet is lost. Its
-// network card tells the sender's, which sends it again.
+// Trimming (Handley et al., NDP, SIGCOMM 2017; Ultra Ethernet has it too): a switch whose queue is too long for a
+// packet cuts its payload, and forwards the headers before all data. So the receiver knows at once which packet is
+// lost. Its network card tells the sender's, which sends it again.
 
 // cuts reports whether a packet that leaves by out is cut.
 func (w *fabricSwitch) cuts(p *packet, out *port) bool {
-	return w.config.Trim > 0 && p.class == classData && p.payload > 0 && out.bytes[classData]+int(p.size) > w.config.Trim
+	return w.config.Trim > 0 && p.class == classData && p.payload > 0 &&
+		out.bytes[classData]+int(p.size) > w.config.Trim
 }
 
 // padBits are the pad count in the second byte of a BTH.
@@ -54,11 +55,12 @@ func (h *host) receiveTrimmed(s *Sim, p *packet) {
 	h.changed(s, q)
 }
 
-// report tells the peer's network card that a packet is lost. The report looks like a NAK, but nothing before its PSN is
-// acknowledged, and it is for the one packet alone.
+// report tells the peer's network card that a packet is lost. The report looks like a NAK, but nothing before its PSN
+// is acknowledged, and it is for the one packet alone.
 func (h *host) report(s *Sim, q *pair, lost *ib.BTH) {
 	p := s.newPacket()
-	header := ib.Packet{BTH: ib.BTH{Opcode: ib.TransportRC.Join(ib.OpAck), PKey: ib.DefaultPKey, DestQP: q.Attr().DestQPN, PSN: lost.PSN}}
+	header := ib.Packet{BTH: ib.BTH{Opcode: ib.TransportRC.Join(ib.OpAck), PKey: ib.DefaultPKey,
+		DestQP: q.Attr().DestQPN, PSN: lost.PSN}}
 	header.AETH.Syndrome = ib.NAK(ib.NAKPSNSequenceError)
 	frame := header.Append(s.frame[:0])
 	p.headLen = uint8(copy(p.head[:], frame))

@@ -31,9 +31,11 @@ func TestTrim(t *testing.T) {
 					longest = max(longest, l.MaxQueue)
 				}
 			}
-			t.Logf("%v, %v: %d trimmed, %d again, %d sequence errors, %d timeouts, in %v", cc, op, trimmed, s.Counts.Retransmitted, s.Counts.SequenceErrors, s.Counts.Timeouts, s.now.Duration())
+			t.Logf("%v, %v: %d trimmed, %d again, %d sequence errors, %d timeouts, in %v", cc, op, trimmed,
+				s.Counts.Retransmitted, s.Counts.SequenceErrors, s.Counts.Timeouts, s.now.Duration())
 			if trimmed == 0 || dropped > 0 || longest > c.Switch.Trim || s.Compared != senders*size {
-				t.Errorf("%v, %v: %d packets trimmed, %d dropped, longest queue %d bytes, %d bytes compared", cc, op, trimmed, dropped, longest, s.Compared)
+				t.Errorf("%v, %v: %d packets trimmed, %d dropped, longest queue %d bytes, %d bytes compared", cc, op,
+					trimmed, dropped, longest, s.Compared)
 			}
 			if s.Counts.SequenceErrors+s.Counts.Timeouts > 0 {
 				t.Errorf("%v, %v: %d sequence errors, %d timeouts", cc, op, s.Counts.SequenceErrors, s.Counts.Timeouts)
@@ -45,7 +47,8 @@ func TestTrim(t *testing.T) {
 	}
 }
 
-// Packets that were trimmed, and reports of that, are seen with headers alone and an ICRC that is right, with payload and without.
+// Packets that were trimmed, and reports of that, are seen with headers alone and an ICRC that is right, with payload
+// and without.
 func TestTrimObserved(t *testing.T) {
 	for _, payload := range []bool{true, false} {
 		c := config(t, "window")

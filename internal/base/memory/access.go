@@ -27,8 +27,8 @@ func (t *Table) Remote(pd PD, qpn verbs.QPN, key verbs.Key, addr uint64, n uint6
 	return e.span(addr, n)
 }
 
-// LookupCache caches the last result of Remote, or of Local, for a queue pair. While the key stands for the same memory,
-// its owner and rights need not be checked again.
+// LookupCache caches the last result of Remote, or of Local, for a queue pair. While the key stands for the same
+// memory, its owner and rights need not be checked again.
 type LookupCache struct {
 	entry *entry
 	gen   uint32
@@ -38,7 +38,8 @@ type LookupCache struct {
 
 // RemoteCached is Remote for requests of one queue pair that mostly name the same memory as the
 // previous one.
-func (t *Table) RemoteCached(l *LookupCache, pd PD, qpn verbs.QPN, key verbs.Key, addr uint64, n uint64, need verbs.Access) (Span, bool) {
+func (t *Table) RemoteCached(l *LookupCache, pd PD, qpn verbs.QPN, key verbs.Key, addr uint64, n uint64,
+	need verbs.Access) (Span, bool) {
 	if e := l.entry; e != nil && e.gen == l.gen && l.key == key && l.need == need {
 		return e.span(addr, n)
 	}

@@ -4,8 +4,8 @@ package memory
 
 import "github.com/ramjet-rdma/ramjet/verbs"
 
-// Accesses follows the one-sided operations of peers while they are carried out, and datagrams that are dropped: package
-// verbs/driver has the same. It is called with the device's lock held.
+// Accesses follows the one-sided operations of peers while they are carried out, and datagrams that are dropped:
+// package verbs/driver has the same. It is called with the device's lock held.
 type Accesses interface {
 	// Begin is called before the first byte of memory b is touched.
 	Begin(qpn verbs.QPN, op verbs.SendOp, remote verbs.Remote, b []byte)

@@ -25,7 +25,8 @@ func TestRemoteAfter(t *testing.T) {
 	r := register(t, m, make([]byte, 100), everything&^verbs.RemoteRead)
 	addr, old := r.Addr(), r.Key()
 	for range 2 {
-		if !find(old, addr+20, 80, verbs.RemoteWrite) || find(old, addr+20, 81, verbs.RemoteWrite) || find(old, addr-1, 1, verbs.RemoteWrite) ||
+		if !find(old, addr+20, 80, verbs.RemoteWrite) || find(old, addr+20, 81, verbs.RemoteWrite) ||
+			find(old, addr-1, 1, verbs.RemoteWrite) ||
 			find(old, addr, 8, verbs.RemoteRead) || find(old+1, addr, 8, verbs.RemoteWrite) {
 			t.Fatal("wrong bounds or rights")
 		}
@@ -42,7 +43,8 @@ func TestRemoteAfter(t *testing.T) {
 	w := m.AllocWindow(pd, verbs.MWType2)
 	key := w.Key()
 	for range 2 {
-		if !m.Bind(pd, qpn, w, r, key, addr, 10, verbs.RemoteWrite) || !find(key, addr, 10, verbs.RemoteWrite) || find(key, addr, 11, verbs.RemoteWrite) {
+		if !m.Bind(pd, qpn, w, r, key, addr, 10, verbs.RemoteWrite) || !find(key, addr, 10, verbs.RemoteWrite) ||
+			find(key, addr, 11, verbs.RemoteWrite) {
 			t.Error("not bound")
 		}
 		if !m.Invalidate(pd, qpn, key) || find(key, addr, 10, verbs.RemoteWrite) {
@@ -68,13 +70,16 @@ func TestLocalAfter(t *testing.T) {
 		}
 		return ok
 	}
-	readOnly, r := register(t, m, make([]byte, 100), verbs.RemoteRead), register(t, m, make([]byte, 100), verbs.LocalWrite)
+	readOnly, r := register(t, m, make([]byte, 100), verbs.RemoteRead),
+		register(t, m, make([]byte, 100), verbs.LocalWrite)
 	for range 2 {
-		if !find(readOnly, 20, 80, false) || find(readOnly, 20, 80, true) || find(readOnly, 20, 81, false) || !find(r, 0, 100, true) || !find(r, 1, 99, false) {
+		if !find(readOnly, 20, 80, false) || find(readOnly, 20, 80, true) || find(readOnly, 20, 81, false) ||
+			!find(r, 0, 100, true) || !find(r, 1, 99, false) {
 			t.Error("wrong bounds or rights")
 		}
 	}
-	if m.Reregister(r, verbs.ReregAccess, pd, nil, verbs.RemoteRead) != nil || find(r, 0, 8, true) || !find(r, 0, 8, false) {
+	if m.Reregister(r, verbs.ReregAccess, pd, nil, verbs.RemoteRead) != nil || find(r, 0, 8, true) ||
+		!find(r, 0, 8, false) {
 		t.Error("the right was taken away")
 	}
 	if m.Deregister(r) != nil || find(r, 0, 8, false) {

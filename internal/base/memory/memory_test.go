@@ -101,8 +101,10 @@ func TestLocal(t *testing.T) {
 
 func TestRemoteRights(t *testing.T) {
 	m := newTable()
-	for _, need := range []verbs.Access{verbs.RemoteRead, verbs.RemoteWrite, verbs.RemoteAtomic, verbs.FlushGlobal, verbs.FlushPersistent} {
-		with, without := register(t, m, make([]byte, 8), need|verbs.LocalWrite), register(t, m, make([]byte, 8), (everything|verbs.FlushGlobal|verbs.FlushPersistent)&^need)
+	for _, need := range []verbs.Access{verbs.RemoteRead, verbs.RemoteWrite, verbs.RemoteAtomic, verbs.FlushGlobal,
+		verbs.FlushPersistent} {
+		with, without := register(t, m, make([]byte, 8), need|verbs.LocalWrite),
+			register(t, m, make([]byte, 8), (everything|verbs.FlushGlobal|verbs.FlushPersistent)&^need)
 		if _, ok := m.Remote(pd, qpn, with.Key(), with.Addr(), 8, need); !ok {
 			t.Errorf("%v is refused where it is allowed", need)
 		}
@@ -168,10 +170,12 @@ func TestReregister(t *testing.T) {
 	if _, ok := m.Local(pd, &e, true); !ok {
 		t.Error("the new access is not in force")
 	}
-	if err := m.Reregister(r, verbs.ReregTranslation, 0, make([]byte, 16), 0); err != nil || r.Key() == key || len(r.Bytes()) != 16 || m.Len() != 1 {
+	if err := m.Reregister(r, verbs.ReregTranslation, 0, make([]byte, 16), 0); err != nil || r.Key() == key ||
+		len(r.Bytes()) != 16 || m.Len() != 1 {
 		t.Errorf("memory: %v, key %x, %d keys", err, r.Key(), m.Len())
 	}
-	if err := m.Reregister(r, verbs.ReregTranslation, 0, nil, 0); err != nil || r.Bytes() == nil || len(r.Bytes()) != 0 {
+	if err := m.Reregister(r, verbs.ReregTranslation, 0, nil, 0); err != nil || r.Bytes() == nil ||
+		len(r.Bytes()) != 0 {
 		t.Errorf("to no bytes: %v", err)
 	}
 	if _, ok := m.Remote(pd, qpn, r.Key(), r.Addr(), 1, 0); ok {
@@ -334,7 +338,8 @@ func TestWindowType1(t *testing.T) {
 		n    uint64
 		need verbs.Access
 		ok   bool
-	}{{10, 20, verbs.RemoteRead, true}, {9, 1, verbs.RemoteRead, false}, {10, 21, verbs.RemoteRead, false}, {10, 1, verbs.RemoteWrite, false}} {
+	}{{10, 20, verbs.RemoteRead, true}, {9, 1, verbs.RemoteRead, false}, {10, 21, verbs.RemoteRead, false},
+		{10, 1, verbs.RemoteWrite, false}} {
 		if _, ok := m.Remote(pd, qpn+1, w.Key(), r.Addr()+uint64(c.off), c.n, c.need); ok != c.ok {
 			t.Errorf("%+v: %v", c, ok)
 		}
@@ -413,7 +418,8 @@ func TestWindowType2(t *testing.T) {
 	if _, ok := m.Remote(pd, qpn+1, key, addr, 10, verbs.RemoteWrite); ok {
 		t.Error("another queue pair is allowed")
 	}
-	if m.Invalidate(pd, qpn+1, key) || m.Invalidate(pd+1, qpn, key) || !m.Invalidate(pd, qpn, key) || m.Invalidate(pd, qpn, key) {
+	if m.Invalidate(pd, qpn+1, key) || m.Invalidate(pd+1, qpn, key) || !m.Invalidate(pd, qpn, key) ||
+		m.Invalidate(pd, qpn, key) {
 		t.Error("invalidated by others, not by its own, or twice")
 	}
 	m.Close()

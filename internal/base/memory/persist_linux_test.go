@@ -111,7 +111,8 @@ nonsense
 		{0x5000, 0x5001, false}, {0x6000, 0x6001, false}, {0x7000, 0x7001, false}, {0x8000, 0x9001, false},
 		{0x9000, 0x9001, false}, {0xa000, 0xa001, false},
 	} {
-		if got := allBacked(strings.NewReader(maps), c.at, c.end, func(path string) bool { return path == "/a b" || path == "/c" }); got != c.want {
+		if got := allBacked(strings.NewReader(maps), c.at, c.end,
+			func(path string) bool { return path == "/a b" || path == "/c" }); got != c.want {
 			t.Errorf("%#x to %#x: %v", c.at, c.end, got)
 		}
 	}

@@ -182,10 +182,12 @@ func (t *Table) Reregister(r *Region, flags verbs.ReregFlags, pd PD, buf []byte,
 		return verbs.ErrBusy
 	}
 	if flags&verbs.ReregTranslation != 0 && r.unmap != nil {
-		return &verbs.OpError{Op: "rereg_mr", Err: verbs.ErrInvalid, Detail: "the memory was allocated by the device: it goes with the region"}
+		return &verbs.OpError{Op: "rereg_mr", Err: verbs.ErrInvalid,
+			Detail: "the memory was allocated by the device: it goes with the region"}
 	}
 	if flags&verbs.ReregTranslation != 0 && r.weak != nil {
-		return &verbs.OpError{Op: "rereg_mr", Err: verbs.ErrInvalid, Detail: "the memory of a weak region cannot change: register another region"}
+		return &verbs.OpError{Op: "rereg_mr", Err: verbs.ErrInvalid,
+			Detail: "the memory of a weak region cannot change: register another region"}
 	}
 	t.removed(r, false)
 	defer t.added(r)

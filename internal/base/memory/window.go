@@ -82,7 +82,8 @@ func (w *Window) unbind() {
 // 2 window's key become those of key, whose other bits are ignored, because the index is the
 // device's (IBTA 10.6.7.2.2). The key of a type 1 window is incremented. Bind reports whether the
 // binding was allowed.
-func (t *Table) Bind(pd PD, qpn verbs.QPN, w *Window, r *Region, key verbs.Key, addr, n uint64, access verbs.Access) bool {
+func (t *Table) Bind(pd PD, qpn verbs.QPN, w *Window, r *Region, key verbs.Key, addr, n uint64,
+	access verbs.Access) bool {
 	if w.freed || w.pd != pd || t.entries[w.key>>8] != &w.entry { // the last: of another device
 		return false
 	}
@@ -101,7 +102,8 @@ func (t *Table) Bind(pd PD, qpn verbs.QPN, w *Window, r *Region, key verbs.Key, 
 	if access&(verbs.RemoteWrite|verbs.RemoteAtomic) != 0 && r.access&verbs.LocalWrite == 0 {
 		return false
 	}
-	if access&^(verbs.RemoteWrite|verbs.RemoteRead|verbs.RemoteAtomic|verbs.ZeroBased|verbs.FlushGlobal|verbs.FlushPersistent) != 0 {
+	if access&^(verbs.RemoteWrite|verbs.RemoteRead|verbs.RemoteAtomic|verbs.ZeroBased|verbs.FlushGlobal|
+		verbs.FlushPersistent) != 0 {
 		return false
 	}
 	if flush := access & (verbs.FlushGlobal | verbs.FlushPersistent); flush&^r.access != 0 {

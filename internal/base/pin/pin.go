@@ -152,7 +152,8 @@ func (p *Pages) fill(from, to uintptr) error {
 // Wait waits until all pages are pinned.
 func (p *Pages) Wait(ctx context.Context) error {
 	if !p.whole {
-		return &verbs.OpError{Op: "reg_mr", Err: verbs.ErrInvalid, Detail: "pages of this region are pinned when they are used"}
+		return &verbs.OpError{Op: "reg_mr", Err: verbs.ErrInvalid,
+			Detail: "pages of this region are pinned when they are used"}
 	}
 	if p.done == nil {
 		return nil
@@ -181,5 +182,6 @@ func (p *Pages) Unpin() {
 func limited(n, held, limit uint64) error {
 	return &verbs.OpError{Op: "reg_mr", Err: verbs.ErrPinLimit, Detail: fmt.Sprintf(
 		"pinning %d bytes: RLIMIT_MEMLOCK is %d bytes, of which %d are in use. Raise it with ulimit -l in the shell, memlock in "+
-			"/etc/security/limits.d/ or LimitMEMLOCK= of a systemd unit, or give the program CAP_IPC_LOCK", n, limit, held)}
+			"/etc/security/limits.d/ or LimitMEMLOCK= of a systemd unit, or give the program CAP_IPC_LOCK", n, limit,
+		held)}
 }

@@ -27,7 +27,8 @@ func lockOnFault(from, to uintptr) error {
 // canWait reports whether pages can be pinned when they are used: since Linux 4.4.
 var canWait = sync.OnceValue(func() error {
 	if _, _, e := unix.Syscall(unix.SYS_MLOCK2, 0, 0, unix.MLOCK_ONFAULT); e == unix.ENOSYS {
-		return &verbs.OpError{Op: "reg_mr", Err: verbs.ErrNotSupported, Detail: "pinning pages when they are used needs mlock2"}
+		return &verbs.OpError{Op: "reg_mr", Err: verbs.ErrNotSupported,
+			Detail: "pinning pages when they are used needs mlock2"}
 	}
 	return nil
 })
@@ -50,12 +51,14 @@ func refused(err error, from, to, held uintptr) error {
 	case unix.EPERM:
 		return limited(n, 0, 0)
 	case unix.EAGAIN:
-		return &verbs.OpError{Op: "reg_mr", Err: verbs.ErrNoMemory, Detail: fmt.Sprintf("pinning %d bytes: there is not so much memory free", n)}
+		return &verbs.OpError{Op: "reg_mr", Err: verbs.ErrNoMemory,
+			Detail: fmt.Sprintf("pinning %d bytes: there is not so much memory free", n)}
 	case unix.ENOMEM:
 		// Three reasons have this number: a hole, the limit, and too many mappings. MS_ASYNC does nothing
 		// but look for holes.
 		if _, _, e := unix.Syscall(unix.SYS_MSYNC, from, to-from, unix.MS_ASYNC); e == unix.ENOMEM {
-			return &verbs.OpError{Op: "reg_mr", Err: verbs.ErrFault, Detail: fmt.Sprintf("pinning %d bytes: not all of them are mapped", n)}
+			return &verbs.OpError{Op: "reg_mr", Err: verbs.ErrFault,
+				Detail: fmt.Sprintf("pinning %d bytes: not all of them are mapped", n)}
 		}
 		var r unix.Rlimit
 		all := max(uint64(held), inUse())

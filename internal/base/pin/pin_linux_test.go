@@ -34,7 +34,8 @@ func mapped(t *testing.T, pages int) []byte {
 func present(t *testing.T, b []byte) (n int) {
 	t.Helper()
 	state := make([]byte, len(b)/page)
-	if _, _, e := unix.Syscall(unix.SYS_MINCORE, uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), uintptr(unsafe.Pointer(&state[0]))); e != 0 {
+	if _, _, e := unix.Syscall(unix.SYS_MINCORE, uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)),
+		uintptr(unsafe.Pointer(&state[0]))); e != 0 {
 		t.Fatal(e)
 	}
 	for _, s := range state {
@@ -181,7 +182,8 @@ func TestInBackgroundEnds(t *testing.T) {
 }
 
 func TestEmpty(t *testing.T) {
-	for _, f := range []func([]byte) (*Pages, error){Now, OnUse, func(b []byte) (*Pages, error) { return InBackground(b, 1) }} {
+	for _, f := range []func([]byte) (*Pages,
+		error){Now, OnUse, func(b []byte) (*Pages, error) { return InBackground(b, 1) }} {
 		p := must(t)(f(nil))
 		if Held() != 0 {
 			t.Errorf("%d bytes held", Held())
@@ -285,12 +287,14 @@ func TestLimit(t *testing.T) {
 	if !errors.Is(err, verbs.ErrPinLimit) {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"ulimit -l", "limits.d", "LimitMEMLOCK", "CAP_IPC_LOCK", "is 16384 bytes", "12288 are in use", "pinning 20480 bytes"} {
+	for _, want := range []string{"ulimit -l", "limits.d", "LimitMEMLOCK", "CAP_IPC_LOCK", "is 16384 bytes",
+		"12288 are in use", "pinning 20480 bytes"} {
 		if page == 4096 && !strings.Contains(err.Error(), want) {
 			t.Errorf("%q does not say %q", err, want)
 		}
 	}
-	for _, f := range []func([]byte) (*Pages, error){OnUse, func(b []byte) (*Pages, error) { return InBackground(b, page) }} {
+	for _, f := range []func([]byte) (*Pages,
+		error){OnUse, func(b []byte) (*Pages, error) { return InBackground(b, page) }} {
 		if _, err := f(b[3*page:]); !errors.Is(err, verbs.ErrPinLimit) {
 			t.Errorf("the limit is not found at once: %v", err)
 		}

@@ -17,7 +17,8 @@ import (
 func lockOnFault(from, to uintptr) error { return nil }
 
 func canWait() error {
-	return &verbs.OpError{Op: "reg_mr", Err: verbs.ErrNotSupported, Detail: "this system cannot pin pages when they are used"}
+	return &verbs.OpError{Op: "reg_mr", Err: verbs.ErrNotSupported,
+		Detail: "this system cannot pin pages when they are used"}
 }
 
 // span returns pages as the calls want them. They may be more than one object of Go, or a part of one.

@@ -60,7 +60,8 @@ func checkRanges(t *testing.T, r *ranges, model []int) {
 	got := make([]int, len(model))
 	bytes := uintptr(0)
 	for i, s := range r.list {
-		if s.from >= s.to || s.n < 1 || i > 0 && (r.list[i-1].to > s.from || r.list[i-1].to == s.from && r.list[i-1].n == s.n) {
+		if s.from >= s.to || s.n < 1 || i > 0 &&
+			(r.list[i-1].to > s.from || r.list[i-1].to == s.from && r.list[i-1].n == s.n) {
 			t.Fatalf("segments %v", r.list)
 		}
 		bytes += s.to - s.from

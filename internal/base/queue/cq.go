@@ -176,7 +176,8 @@ func (c *CQ) Resize(capacity int) error {
 	c.poll.Lock()
 	defer c.poll.Unlock()
 	if n := int(c.pushed.Load() - c.polled.Load()); capacity < n {
-		return &verbs.OpError{Op: "resize_cq", Err: verbs.ErrInvalid, Detail: fmt.Sprintf("%d entries, but %d completions are in the queue", capacity, n)}
+		return &verbs.OpError{Op: "resize_cq", Err: verbs.ErrInvalid,
+			Detail: fmt.Sprintf("%d entries, but %d completions are in the queue", capacity, n)}
 	}
 	c.capacity = capacity
 	return nil

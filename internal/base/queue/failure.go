@@ -8,7 +8,8 @@ import (
 )
 
 // reasons translates why memory was refused.
-var reasons = [...]verbs.Reason{memory.NoKey: verbs.ReasonNoKey, memory.NotOwner: verbs.ReasonOtherOwner, memory.Outside: verbs.ReasonOutside,
+var reasons = [...]verbs.Reason{memory.NoKey: verbs.ReasonNoKey, memory.NotOwner: verbs.ReasonOtherOwner,
+	memory.Outside: verbs.ReasonOutside,
 	memory.NoRight: verbs.ReasonNoRight}
 
 // statusReasons has the reason for a status that needs no numbers.
@@ -97,7 +98,8 @@ func (p *Pair) StreamFailed(f verbs.Failure) { p.recordFailure(&f) }
 // PeerClosed records that the peer closed the connection, which is not reported: connections should end so.
 func (p *Pair) PeerClosed() {
 	if p.failure == nil {
-		p.failure = &verbs.Failure{QPN: p.Num, Side: verbs.FailedStream, Status: verbs.StatusWRFlushError, Reason: verbs.ReasonPeerClosed}
+		p.failure = &verbs.Failure{QPN: p.Num, Side: verbs.FailedStream, Status: verbs.StatusWRFlushError,
+			Reason: verbs.ReasonPeerClosed}
 	}
 }
 

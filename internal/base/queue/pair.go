@@ -114,7 +114,8 @@ func (p *Pair) Query() verbs.QPAttr {
 
 // Stats sets the statistics that all queue pairs have.
 func (p *Pair) Stats(s *verbs.QPStats) {
-	s.QPN, s.Type, s.State, s.DestQPN, s.DestGID, s.DestLID, s.QPCounts = p.Num, p.Type, p.state, p.attr.DestQPN, p.attr.AH.DGID, p.attr.AH.DLID, p.Counts
+	s.QPN, s.Type, s.State, s.DestQPN, s.DestGID, s.DestLID, s.QPCounts = p.Num, p.Type, p.state, p.attr.DestQPN,
+		p.attr.AH.DGID, p.attr.AH.DLID, p.Counts
 	s.RecvQueue = 0
 	if p.Recv != nil {
 		s.RecvQueue = p.Recv.Len()
@@ -131,7 +132,8 @@ func (p *Pair) CheckModify(attr *verbs.QPAttr, mask verbs.QPMask) (verbs.QPState
 	why, port, row := "", p.port, p.attr.PKeyIndex
 	if mask&verbs.MaskPort != 0 {
 		if attr.Port < 1 || attr.Port > len(p.dev.Ports) {
-			return next, &verbs.OpError{Op: "modify_qp", Err: verbs.ErrInvalid, Detail: fmt.Sprintf("Port %d: the device has ports 1 to %d", attr.Port, len(p.dev.Ports))}
+			return next, &verbs.OpError{Op: "modify_qp", Err: verbs.ErrInvalid,
+				Detail: fmt.Sprintf("Port %d: the device has ports 1 to %d", attr.Port, len(p.dev.Ports))}
 		}
 		port = &p.dev.Ports[attr.Port-1]
 	}

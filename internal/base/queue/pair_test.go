@@ -23,7 +23,8 @@ type fixture struct {
 // newPair makes a pair of type RC whose queues hold four work requests of two entries. change
 // changes that.
 func newPair(t *testing.T, change ...func(*queue.Config)) *fixture {
-	f := &fixture{T: t, dev: queue.Device{Memory: memory.NewTable(rand.New(rand.NewSource(1)).Uint32), Ports: []queue.Port{{Num: 1, MTU: 2048, PKeys: []verbs.PKey{0xffff, 0x8001}}}, MaxMsgSize: 1 << 20}}
+	f := &fixture{T: t, dev: queue.Device{Memory: memory.NewTable(rand.New(rand.NewSource(1)).Uint32),
+		Ports: []queue.Port{{Num: 1, MTU: 2048, PKeys: []verbs.PKey{0xffff, 0x8001}}}, MaxMsgSize: 1 << 20}}
 	cq, _ := newCQ(100)
 	c := queue.Config{Num: 7, Type: verbs.RC, PD: 1, SendCQ: cq, RecvCQ: cq, Owner: "pair",
 		Caps: verbs.QPCap{MaxSendWR: 4, MaxRecvWR: 4, MaxSendSGE: 2, MaxRecvSGE: 2, MaxInline: 8},
@@ -57,22 +58,28 @@ const toInit = verbs.MaskState | verbs.MaskPort | verbs.MaskPKeyIndex | verbs.Ma
 // Only what the mask names is set, and given back.
 func TestPairAttributes(t *testing.T) {
 	f := newPair(t)
-	junk := verbs.QPAttr{State: verbs.StateInit, Port: 1, PKeyIndex: 1, Access: verbs.RemoteRead, QKey: 9, Timeout: 9, RetryCount: 5, RQPSN: 3, SQPSN: 4,
-		MaxRdAtomic: 5, MaxDestRdAtomic: 6, MinRNRTimer: 7, DestQPN: 8, RNRRetry: 6, PathMTU: verbs.MTU512, RateLimit: 1, MigState: 1, SQDAsyncNotify: true,
-		AH: verbs.AHAttr{Port: 1}, AltAH: verbs.AHAttr{Port: 2}, CurState: verbs.StateSQE, Cap: verbs.QPCap{MaxSendWR: 99}}
+	junk := verbs.QPAttr{State: verbs.StateInit, Port: 1, PKeyIndex: 1, Access: verbs.RemoteRead, QKey: 9, Timeout: 9,
+		RetryCount: 5, RQPSN: 3, SQPSN: 4,
+		MaxRdAtomic: 5, MaxDestRdAtomic: 6, MinRNRTimer: 7, DestQPN: 8, RNRRetry: 6, PathMTU: verbs.MTU512,
+		RateLimit: 1, MigState: 1, SQDAsyncNotify: true,
+		AH: verbs.AHAttr{Port: 1}, AltAH: verbs.AHAttr{Port: 2}, CurState: verbs.StateSQE,
+		Cap: verbs.QPCap{MaxSendWR: 99}}
 	if err := f.modify(junk, toInit); err != nil {
 		t.Fatal(err)
 	}
-	want := verbs.QPAttr{State: verbs.StateInit, CurState: verbs.StateInit, Port: 1, PKeyIndex: 1, Access: verbs.RemoteRead, Cap: f.Caps}
+	want := verbs.QPAttr{State: verbs.StateInit, CurState: verbs.StateInit, Port: 1, PKeyIndex: 1,
+		Access: verbs.RemoteRead, Cap: f.Caps}
 	if got := f.Query(); got != want {
 		t.Errorf("the attributes are %+v, want %+v", got, want)
 	}
 	junk.State = verbs.StateRTR
-	mask := verbs.MaskState | verbs.MaskAH | verbs.MaskPathMTU | verbs.MaskDestQPN | verbs.MaskRQPSN | verbs.MaskMaxDestRdAtomic | verbs.MaskMinRNRTimer
+	mask := verbs.MaskState | verbs.MaskAH | verbs.MaskPathMTU | verbs.MaskDestQPN | verbs.MaskRQPSN |
+		verbs.MaskMaxDestRdAtomic | verbs.MaskMinRNRTimer
 	if err := f.modify(junk, mask); err != nil {
 		t.Fatal(err)
 	}
-	want.State, want.CurState, want.AH, want.PathMTU, want.DestQPN, want.RQPSN = verbs.StateRTR, verbs.StateRTR, junk.AH, junk.PathMTU, 8, 3
+	want.State, want.CurState, want.AH, want.PathMTU, want.DestQPN, want.RQPSN = verbs.StateRTR, verbs.StateRTR,
+		junk.AH, junk.PathMTU, 8, 3
 	want.MaxDestRdAtomic, want.MinRNRTimer = 6, 7
 	if got := f.Query(); got != want {
 		t.Errorf("the attributes are %+v, want %+v", got, want)
@@ -104,8 +111,10 @@ func TestPairModifyRefused(t *testing.T) {
 	}
 	f := newPair(t)
 	f.SetState(verbs.StateInit)
-	mask := verbs.MaskState | verbs.MaskAH | verbs.MaskPathMTU | verbs.MaskDestQPN | verbs.MaskRQPSN | verbs.MaskMaxDestRdAtomic | verbs.MaskMinRNRTimer
-	if err := f.modify(verbs.QPAttr{State: verbs.StateRTR, PathMTU: verbs.MTU4096}, mask); !errors.Is(err, verbs.ErrInvalid) || !strings.Contains(err.Error(), "PathMTU") {
+	mask := verbs.MaskState | verbs.MaskAH | verbs.MaskPathMTU | verbs.MaskDestQPN | verbs.MaskRQPSN |
+		verbs.MaskMaxDestRdAtomic | verbs.MaskMinRNRTimer
+	if err := f.modify(verbs.QPAttr{State: verbs.StateRTR, PathMTU: verbs.MTU4096}, mask); !errors.Is(err,
+		verbs.ErrInvalid) || !strings.Contains(err.Error(), "PathMTU") {
 		t.Errorf("a path MTU of 4096 on a port of 2048: %v", err)
 	}
 }
@@ -119,7 +128,8 @@ func TestPairDraining(t *testing.T) {
 	}{{0, false, true}, {verbs.MaskSQDAsyncNotify, true, true}, {verbs.MaskSQDAsyncNotify, false, false}} {
 		f := newPair(t)
 		f.SetState(verbs.StateRTS)
-		if err := f.modify(verbs.QPAttr{State: verbs.StateSQD, SQDAsyncNotify: c.notify}, verbs.MaskState|c.mask); err != nil {
+		if err := f.modify(verbs.QPAttr{State: verbs.StateSQD, SQDAsyncNotify: c.notify},
+			verbs.MaskState|c.mask); err != nil {
 			t.Fatal(err)
 		}
 		if f.Draining() != c.want {
@@ -129,7 +139,8 @@ func TestPairDraining(t *testing.T) {
 			continue
 		}
 		f.Drained()
-		if e := f.dev.Outbox.Events; f.Draining() || len(e) != 1 || e[0] != (queue.Event{Type: verbs.EventSQDrained, Owner: "pair"}) {
+		if e := f.dev.Outbox.Events; f.Draining() || len(e) != 1 ||
+			e[0] != (queue.Event{Type: verbs.EventSQDrained, Owner: "pair"}) {
 			t.Errorf("events %v, draining %v", e, f.Draining())
 		}
 	}
@@ -142,7 +153,8 @@ func TestPairReceives(t *testing.T) {
 		t.Errorf("in RESET: %v", err)
 	}
 	f.SetState(verbs.StateRTR)
-	if n, err := f.PostRecv([]verbs.RecvWR{{ID: 1}, {ID: 2}, {ID: 3}, {ID: 4}, {ID: 5}}); n != 4 || !errors.Is(err, verbs.ErrQueueFull) {
+	if n, err := f.PostRecv([]verbs.RecvWR{{ID: 1}, {ID: 2}, {ID: 3}, {ID: 4}, {ID: 5}}); n != 4 ||
+		!errors.Is(err, verbs.ErrQueueFull) {
 		t.Errorf("%d were posted: %v", n, err)
 	}
 	f.TakeReceive(f.Recv)
@@ -188,7 +200,8 @@ func TestPairSharedReceives(t *testing.T) {
 		f.CompleteReceive(verbs.StatusSuccess)
 	}
 	f.FlushReceives()
-	want := []queue.Event{{Type: verbs.EventSRQLimitReached, Owner: "srq"}, {Type: verbs.EventQPLastWQEReached, Owner: "pair"}}
+	want := []queue.Event{{Type: verbs.EventSRQLimitReached, Owner: "srq"},
+		{Type: verbs.EventQPLastWQEReached, Owner: "pair"}}
 	if e := f.dev.Outbox.Events; len(e) != 2 || e[0] != want[0] || e[1] != want[1] || srq.Len() != 1 {
 		t.Errorf("events %v, %d receives are left", e, srq.Len())
 	}

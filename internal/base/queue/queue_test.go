@@ -17,7 +17,8 @@ type events struct{ completions, errors int }
 
 func newCQ(capacity int) (*queue.CQ, *events) {
 	e := &events{}
-	return queue.NewCQ(capacity, false, driver.CQEvents{Completion: func() { e.completions++ }, Error: func() { e.errors++ }}), e
+	return queue.NewCQ(capacity, false, driver.CQEvents{Completion: func() { e.completions++ },
+		Error: func() { e.errors++ }}), e
 }
 
 func push(c *queue.CQ, id uint64) bool { return c.Push(&verbs.WC{ID: id}, false, queue.Frees{}) }

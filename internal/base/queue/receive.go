@@ -16,7 +16,8 @@ type receive struct {
 // PostRecv posts receives to the queue pair's own queue, in order, and returns how many.
 func (p *Pair) PostRecv(wrs []verbs.RecvWR) (int, error) {
 	if p.Recv == nil || p.Recv.Shared {
-		return 0, &verbs.OpError{Op: "post_recv", Err: verbs.ErrInvalid, Detail: "the queue pair has no receive queue of its own"}
+		return 0, &verbs.OpError{Op: "post_recv", Err: verbs.ErrInvalid,
+			Detail: "the queue pair has no receive queue of its own"}
 	}
 	if p.state == verbs.StateReset {
 		return 0, &verbs.OpError{Op: "post_recv", Err: verbs.ErrState, Detail: "RESET"}

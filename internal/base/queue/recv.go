@@ -55,7 +55,8 @@ func (r *RecvQueue) tooManySGEs(n int) error {
 	if r.Shared {
 		op = "post_srq_recv"
 	}
-	return &verbs.OpError{Op: op, Err: verbs.ErrInvalid, Detail: fmt.Sprintf("%d SGEs, above the queue's MaxSGE of %d", n, r.MaxSGE)}
+	return &verbs.OpError{Op: op, Err: verbs.ErrInvalid,
+		Detail: fmt.Sprintf("%d SGEs, above the queue's MaxSGE of %d", n, r.MaxSGE)}
 }
 
 // Len returns the number of receives posted.

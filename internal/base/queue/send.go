@@ -77,8 +77,9 @@ func (w *SendWQE) Responds() bool { return sendOps[w.Op].response }
 func (w *SendWQE) Receives() bool { return sendOps[w.Op].receives }
 
 // CheckSends returns how many of the work requests can be posted, in order, to a send queue that
-// holds so many already, and why no more. With a NIC's queues, those whose places are not free yet count, too. With all, one that cannot be posted holds back the
-// others. The transport function refuses operations that it has no message for.
+// holds so many already, and why no more. With a NIC's queues, those whose places are not free yet count, too. With
+// all, one that cannot be posted holds back the others. The transport function refuses operations that it has no
+// message for.
 func (p *Pair) CheckSends(wrs []verbs.SendWR, held int, all bool, transport func(*verbs.SendWR) error) (int, error) {
 	if p.state < verbs.StateRTS {
 		return 0, &verbs.OpError{Op: "post_send", Err: verbs.ErrState, Detail: p.state.String() + ": RTS is needed"}
@@ -138,7 +139,8 @@ func (p *Pair) checkSend(wr *verbs.SendWR, transport func(*verbs.SendWR) error) 
 		return InvalidSend("%v with MaxRdAtomic 0", wr.Op)
 	case wr.Op == verbs.OpBindMW && (wr.Bind == nil || wr.Bind.MW == nil || wr.Bind.MR == nil && wr.Bind.Length > 0):
 		return InvalidSend("BIND_MW needs Bind with MW and MR")
-	case wr.Op == verbs.OpFlush && (wr.FlushLevel == 0 || wr.FlushLevel&^(verbs.FlushToGlobal|verbs.FlushToPersistent) != 0):
+	case wr.Op == verbs.OpFlush && (wr.FlushLevel == 0 ||
+		wr.FlushLevel&^(verbs.FlushToGlobal|verbs.FlushToPersistent) != 0):
 		return InvalidSend("FLUSH needs a FlushLevel of FlushToGlobal, FlushToPersistent or both")
 	case wr.Op == verbs.OpFlush && wr.FlushScope > verbs.FlushRegion:
 		return InvalidSend("FlushScope %d: FlushRange or FlushRegion", wr.FlushScope)
@@ -217,7 +219,8 @@ func (w *SendWQE) given() uint64 {
 }
 
 func bindOf(b *verbs.MWBindInfo) bindArgs {
-	a := bindArgs{window: driver.MWOf(b.MW).(MemoryWindow).Window(), rkey: b.RKey, addr: b.Addr, length: b.Length, access: b.Access}
+	a := bindArgs{window: driver.MWOf(b.MW).(MemoryWindow).Window(), rkey: b.RKey, addr: b.Addr, length: b.Length,
+		access: b.Access}
 	if b.MR != nil {
 		a.region = driver.MROf(b.MR).(MemoryRegion).Region()
 	}

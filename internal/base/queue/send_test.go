@@ -159,7 +159,8 @@ func TestCompleteSend(t *testing.T) {
 		if len(got) > 0 != c.told {
 			t.Errorf("%+v ends with %v: reported %v, want %v", c.wqe, c.status, len(got) > 0, c.told)
 		}
-		if len(got) > 0 && (got[0].WC.ID != 3 || got[0].WC.Status != c.status || got[0].WC.ByteLen != c.bytes || got[0].CQ != f.SendCQ) {
+		if len(got) > 0 && (got[0].WC.ID != 3 || got[0].WC.Status != c.status || got[0].WC.ByteLen != c.bytes ||
+			got[0].CQ != f.SendCQ) {
 			t.Errorf("%+v ends with %v: %+v", c.wqe, c.status, got[0].WC)
 		}
 	}

@@ -85,7 +85,8 @@ func TestSendSlots(t *testing.T) {
 		if got := poll(s.cq, 1); len(got) != 1 || got[0] != 1 {
 			t.Fatalf("polled %v", got)
 		}
-		if a, b := s.post(98, verbs.Signaled), s.post(98, verbs.Signaled); a == nil || b == nil || s.post(99, 0) != nil {
+		if a, b := s.post(98, verbs.Signaled), s.post(98, verbs.Signaled); a == nil || b == nil ||
+			s.post(99, 0) != nil {
 			t.Fatal("not two places are free after two of four")
 		} else {
 			poll(s.cq, 1)

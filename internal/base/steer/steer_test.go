@@ -45,8 +45,10 @@ func TestConnectionManager(t *testing.T) {
 	}{
 		{mad.AttrREQ, 2, 2}, {mad.AttrREQ, 1, 1}, {mad.AttrREQ, dead, any}, {mad.AttrREQ, 7, any},
 		{mad.AttrSIDRREQ, 2, 2}, {mad.AttrSIDRREQ, 7, any},
-		{mad.AttrREP, 2, 2}, {mad.AttrRTU, 1, 1}, {mad.AttrREJ, 2, 2}, {mad.AttrMRA, 2, 2}, {mad.AttrDREQ, 2, 2}, {mad.AttrDREP, 1, 1},
-		{mad.AttrLAP, 2, 2}, {mad.AttrAPR, 2, 2}, {mad.AttrRTU, dead, any}, {mad.AttrSIDRREP, 2, 2}, {mad.AttrSIDRREP, dead, any},
+		{mad.AttrREP, 2, 2}, {mad.AttrRTU, 1, 1}, {mad.AttrREJ, 2, 2}, {mad.AttrMRA, 2, 2}, {mad.AttrDREQ, 2, 2},
+		{mad.AttrDREP, 1, 1},
+		{mad.AttrLAP, 2, 2}, {mad.AttrAPR, 2, 2}, {mad.AttrRTU, dead, any}, {mad.AttrSIDRREP, 2, 2},
+		{mad.AttrSIDRREP, dead, any},
 	} {
 		b := datagram(mad.CMHeader(c.attr, 1))
 		data := b[mad.HeaderLen:]
@@ -75,12 +77,16 @@ func TestOtherClasses(t *testing.T) {
 		slot   uint64 // of the transaction
 		want   int
 	}{
-		{mad.ClassPerf, mad.MethodGet, 0, perf}, {mad.ClassPerf, mad.MethodGet, dead, perf}, {mad.ClassPerf, mad.MethodSend, 1, perf},
+		{mad.ClassPerf, mad.MethodGet, 0, perf}, {mad.ClassPerf, mad.MethodGet, dead, perf},
+		{mad.ClassPerf, mad.MethodSend, 1, perf},
 		{nobody, mad.MethodGet, 2, none}, {nobody, mad.MethodSend, 2, none},
-		{mad.ClassPerf, mad.MethodGetResp, 1, 1}, {nobody, mad.MethodReportResp, 2, 2}, {nobody, mad.MethodTrapRepress, 2, 2},
-		{mad.ClassPerf, mad.MethodGetResp, dead, none}, {mad.ClassCM, mad.MethodGetResp, 2, 2}, {mad.ClassCM, mad.MethodGetResp, dead, none},
+		{mad.ClassPerf, mad.MethodGetResp, 1, 1}, {nobody, mad.MethodReportResp, 2, 2},
+		{nobody, mad.MethodTrapRepress, 2, 2},
+		{mad.ClassPerf, mad.MethodGetResp, dead, none}, {mad.ClassCM, mad.MethodGetResp, 2, 2},
+		{mad.ClassCM, mad.MethodGetResp, dead, none},
 	} {
-		b := datagram(mad.Header{BaseVersion: mad.BaseVersion, Class: c.class, ClassVersion: 1, Method: c.method, TID: c.slot<<60 | 5})
+		b := datagram(mad.Header{BaseVersion: mad.BaseVersion, Class: c.class, ClassVersion: 1, Method: c.method,
+			TID: c.slot<<60 | 5})
 		if got := Agent(threeSlots{}, b); got != c.want {
 			t.Errorf("class %#x, method %#x of slot %d: for %d, want %d", c.class, c.method, c.slot, got, c.want)
 		}

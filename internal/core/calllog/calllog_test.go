@@ -267,7 +267,8 @@ func TestTable(t *testing.T) {
 		_, rows, _ := strings.Cut(string(text), "*/\n")
 		for _, r := range regexp.MustCompile(`(?m)^(?:LOGGED|OP)`).Split(rows, -1)[1:] {
 			var c *Call
-			for _, m := range regexp.MustCompile(`\b_?((?:ibv|rdma|repoll|m\w+_to_ibv)_\w+|r[a-z]+)\b`).FindAllStringSubmatch(r, -1) {
+			for _, m := range regexp.MustCompile(
+				`\b_?((?:ibv|rdma|repoll|m\w+_to_ibv)_\w+|r[a-z]+)\b`).FindAllStringSubmatch(r, -1) {
 				if c = Find(m[1]); c != nil {
 					break
 				}
@@ -313,7 +314,8 @@ func TestNotLogged(t *testing.T) {
 			t.Fatal(err)
 		}
 		public, _, _ := strings.Cut(string(text), "RAMJET_PRIVATE")
-		for _, m := range regexp.MustCompile(`(?m)^\t\t_?(\w*(?:ibv|rdma|repoll)_\w+|r[a-z]+);`).FindAllStringSubmatch(public, -1) {
+		for _, m := range regexp.MustCompile(`(?m)^\t\t_?(\w*(?:ibv|rdma|repoll)_\w+|r[a-z]+);`).FindAllStringSubmatch(
+			public, -1) {
 			n++
 			listed := slices.ContainsFunc(patterns, func(p string) bool { ok, _ := path.Match(p, m[1]); return ok })
 			if Find(m[1]) == nil && !listed {

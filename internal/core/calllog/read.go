@@ -87,8 +87,8 @@ type Reader struct {
 	cut  bool
 }
 
-// NewReader returns a reader. Lines of text have no date, and the time of their time zone: they are of the zone of near,
-// and of the day on which they are nearest to it, or to the line before.
+// NewReader returns a reader. Lines of text have no date, and the time of their time zone: they are of the zone of
+// near, and of the day on which they are nearest to it, or to the line before.
 func NewReader(r io.Reader, near time.Time) *Reader {
 	return &Reader{r: bufio.NewReaderSize(r, MaxLine), near: near}
 }

@@ -32,7 +32,8 @@ func TestReader(t *testing.T) {
 	values := Fields{
 		{"null", nil}, {"flag", true}, {"number", -7}, {"large", uint64(1 << 63)}, {"hex", Hex(0x11)},
 		{"string", "a \"b\", {c}\n"}, {"symbol", Symbol("IBV_A|IBV_B")}, {"odd", Symbol("a, b")}, {"none", Symbol("")},
-		{"address", Symbol("[fe80::1%eth0]:7471")}, {"gids", List{Symbol("::1"), Symbol("::ffff:10.0.0.1")}}, {"empty", List{}},
+		{"address", Symbol("[fe80::1%eth0]:7471")}, {"gids", List{Symbol("::1"), Symbol("::ffff:10.0.0.1")}},
+		{"empty", List{}},
 		{"struct", Fields{{"list", List{Fields{{"wr_id", Hex(7)}}, Symbol("…")}}, {"empty", Fields{}}}},
 	}
 	for _, filter := range []string{"enter", "enter json"} {
@@ -44,7 +45,8 @@ func TestReader(t *testing.T) {
 			t.Fatalf("%s: %d lines, %v, %v\n%s", filter, len(all), cut, err, w)
 		}
 		for i, e := range all {
-			if e.Line != i+1 || e.PID != os.Getpid() || e.TID < 7 || time.Since(e.At).Abs() > time.Minute || e.Took < 0 ||
+			if e.Line != i+1 || e.PID != os.Getpid() || e.TID < 7 || time.Since(e.At).Abs() > time.Minute ||
+				e.Took < 0 ||
 				e.Begins != (i%2 == 0) || e.Void != (e.Begins || e.Call == "rdma_getaddrinfo") {
 				t.Errorf("%s: %+v", filter, e)
 			}
@@ -54,7 +56,8 @@ func TestReader(t *testing.T) {
 		if last.String() != want {
 			t.Errorf("%s: %s, and not %s", filter, last, want)
 		}
-		if failed := all[5]; failed.Errno != "EINVAL" || failed.Error == "" || failed.Result != int64(22) || failed.Arg("qp") != Symbol("qp1") {
+		if failed := all[5]; failed.Errno != "EINVAL" || failed.Error == "" || failed.Result != int64(22) ||
+			failed.Arg("qp") != Symbol("qp1") {
 			t.Errorf("%s: %+v", filter, failed)
 		}
 	}
@@ -81,11 +84,13 @@ func TestReaderErrors(t *testing.T) {
 		"{} {}\n":                                "expected one object of JSON in a line",
 		"{\"a\":1}\n":                            `expected a call's "time"`,
 		`{"time":"2026-11-28T10:31:00Z"}` + "\n": `the "pid" of a process`,
-		`{"time":"2026-11-28T10:31:00Z","pid":1}` + "\n":                                       `expected a "call"`,
-		`{"time":"2026-11-28T10:31:00Z","pid":1,"tid":"x"}` + "\n":                             `the "tid" of a thread`,
-		`{"time":"2026-11-28T10:31:00Z","pid":1,"call":"x"}` + "\n":                            `expected "args", an object`,
-		`{"time":"2026-11-28T10:31:00Z","pid":1,"call":"x","args":{},"duration_ns":-1}` + "\n": `expected a "duration_ns"`,
-		strings.Repeat("x", MaxLine+1):                                                         "line 1, column 1: expected a line of at most 262144 bytes",
+		`{"time":"2026-11-28T10:31:00Z","pid":1}` + "\n":           `expected a "call"`,
+		`{"time":"2026-11-28T10:31:00Z","pid":1,"tid":"x"}` + "\n": `the "tid" of a thread`,
+		`{"time":"2026-11-28T10:31:00Z","pid":1,"call":"x"}` +
+			"\n": `expected "args", an object`,
+		`{"time":"2026-11-28T10:31:00Z","pid":1,"call":"x","args":{},"duration_ns":-1}` +
+			"\n": `expected a "duration_ns"`,
+		strings.Repeat("x", MaxLine+1): "line 1, column 1: expected a line of at most 262144 bytes",
 	} {
 		_, _, err := readAll(text, time.Now())
 		var bad *LineError
@@ -108,7 +113,8 @@ func TestReaderCut(t *testing.T) {
 			if text[n] == '\n' { // only the end of the line is missing
 				whole++
 			}
-			if atLine := n == 0 || text[n-1] == '\n' || text[n] == '\n'; err != nil || len(all) != whole || cut == atLine {
+			if atLine := n == 0 || text[n-1] == '\n' || text[n] == '\n'; err != nil || len(all) != whole ||
+				cut == atLine {
 				t.Fatalf("%d bytes: %d of %d lines, %v, %v\n%s", n, len(all), lines, cut, err, text[:n])
 			}
 		}
@@ -119,11 +125,13 @@ func TestReaderCut(t *testing.T) {
 func TestReaderDates(t *testing.T) {
 	zone := time.FixedZone("", 3600)
 	near := time.Date(2026, 12, 31, 23, 59, 59, 0, zone)
-	all, _, err := readAll("1 "+strings.ReplaceAll("23:59:58 00:00:01 23:59:59 11:00:00 ", " ", ".500000 x() <0.000001>\n1 "), near)
+	all, _, err := readAll("1 "+strings.ReplaceAll("23:59:58 00:00:01 23:59:59 11:00:00 ", " ",
+		".500000 x() <0.000001>\n1 "), near)
 	if err != nil || len(all) != 4 {
 		t.Fatal(err)
 	}
-	for i, want := range []time.Duration{-500 * time.Millisecond, 2500 * time.Millisecond, 500 * time.Millisecond, 11*time.Hour + 1500*time.Millisecond} {
+	for i, want := range []time.Duration{-500 * time.Millisecond, 2500 * time.Millisecond, 500 * time.Millisecond,
+		11*time.Hour + 1500*time.Millisecond} {
 		if d := all[i].At.Sub(near); d != want {
 			t.Errorf("line %d: %v, and not %v", i+1, d, want)
 		}
@@ -141,7 +149,8 @@ func FuzzReader(f *testing.F) {
 	near := time.Date(2026, 11, 28, 10, 0, 0, 0, time.UTC)
 	f.Fuzz(func(t *testing.T, text string) {
 		all, _, err := readAll(text, near)
-		if bad := (*LineError)(nil); err != nil && (!errors.As(err, &bad) || bad.Line < 1 || bad.Column < 1 || bad.Expected == "") {
+		if bad := (*LineError)(nil); err != nil &&
+			(!errors.As(err, &bad) || bad.Line < 1 || bad.Column < 1 || bad.Expected == "") {
 			t.Fatalf("%q: %v", text, err)
 		}
 		for _, e := range all {

@@ -8,9 +8,9 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// afterReads checks a work request that sends memory to which an earlier READ or atomic brings data, and whose completion
-// has not been polled. It may do so behind it on the same queue pair with a fence (IBTA 10.8.3.3): it then gets the data
-// from where the device has put it.
+// afterReads checks a work request that sends memory to which an earlier READ or atomic brings data, and whose
+// completion has not been polled. It may do so behind it on the same queue pair with a fence (IBTA 10.8.3.3): it then
+// gets the data from where the device has put it.
 func (d *Device) afterReads(q *queuePair, wr *verbs.SendWR, r *request) {
 	if d.reads == 0 || returnsData(wr.Op) || len(wr.SGL) == 0 {
 		return
@@ -61,8 +61,10 @@ func (d *Device) readInto(s *verbs.SGE, q *queuePair, fence bool, r *request) (e
 	}
 	if e != nil && !e.fenced && !e.told {
 		e.told = true
-		d.report(q, &Finding{AnnouncedEarly, fmt.Sprintf("%s of %s sends bytes at %#x of %s, which %s of %s has not brought yet.", r.name(),
-			d.nameOf(q.qp), s.Addr, d.nameOf(p.region.mr), e.name(), d.nameOf(e.qp.qp)), []Place{r.posted, e.posted}})
+		d.report(q, &Finding{AnnouncedEarly,
+			fmt.Sprintf("%s of %s sends bytes at %#x of %s, which %s of %s has not brought yet.", r.name(),
+				d.nameOf(q.qp), s.Addr, d.nameOf(p.region.mr), e.name(), d.nameOf(e.qp.qp)), []Place{r.posted,
+				e.posted}})
 	}
 	return e, p
 }
@@ -93,7 +95,8 @@ func (p *piece) cut(s *verbs.SGE) uint32 {
 	return uint32(min(uint64(s.Length), p.addr+uint64(len(p.mem))-s.Addr))
 }
 
-// lend has an entry name the memory that the device uses in the place of the program's, and returns it, if there is any.
+// lend has an entry name the memory that the device uses in the place of the program's, and returns it, if there is
+// any.
 func (p *piece) lend(s *verbs.SGE) []*chunk {
 	if s.Addr < p.addr || p.bounce == nil {
 		return nil

@@ -38,13 +38,15 @@ func TestAnnouncedEarly(t *testing.T) {
 				if c.wait {
 					w.done(0)
 				}
-				w.ok(sender.qp.PostSend(&verbs.SendWR{ID: 2, Op: verbs.OpSend, Flags: verbs.Signaled | c.flags, SGL: []verbs.SGE{sender.mr.SGE(c.off, 100)}}))
+				w.ok(sender.qp.PostSend(&verbs.SendWR{ID: 2, Op: verbs.OpSend, Flags: verbs.Signaled | c.flags,
+					SGL: []verbs.SGE{sender.mr.SGE(c.off, 100)}}))
 				if !c.wait {
 					w.done(0)
 				}
 				w.wait(sender.cq)
 				w.wait(w.cq)
-				if got := w.mr.Bytes()[4096:]; c.rules == nil && c.off < 100 && (got[0] != byte(c.off+1) || got[99-c.off] != 100) {
+				if got := w.mr.Bytes()[4096:]; c.rules == nil && c.off < 100 &&
+					(got[0] != byte(c.off+1) || got[99-c.off] != 100) {
 					t.Errorf("sent %d .. %d", got[0], got[99-c.off])
 				}
 				w.exit(c.rules...)

@@ -109,7 +109,8 @@ func (e *trips) receive() {
 }
 
 func (e *trips) send() {
-	if err := e.QP.PostSend(&verbs.SendWR{ID: 2, Op: verbs.OpSend, Flags: verbs.Signaled, SGL: []verbs.SGE{e.MR.SGE(0, 64)}}); err != nil {
+	if err := e.QP.PostSend(&verbs.SendWR{ID: 2, Op: verbs.OpSend, Flags: verbs.Signaled,
+		SGL: []verbs.SGE{e.MR.SGE(0, 64)}}); err != nil {
 		e.b.Error(err)
 	}
 	e.left++
@@ -150,7 +151,8 @@ func roundTrips(b *testing.B, ends [2]pair.End) {
 	}
 }
 
-// twoRoundTrips has each end in a goroutine of its own: devices on sockets send and receive while their queues are polled.
+// twoRoundTrips has each end in a goroutine of its own: devices on sockets send and receive while their queues are
+// polled.
 func twoRoundTrips(b *testing.B, ends [2]pair.End) {
 	a, z := &trips{ends[0], b, 0}, &trips{ends[1], b, 0}
 	z.receive()

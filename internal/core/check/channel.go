@@ -14,7 +14,8 @@ import (
 )
 
 const (
-	// patience is how long a program may wait for events of completion queues that another thread is still to arm or poll.
+	// patience is how long a program may wait for events of completion queues that another thread is still to arm or
+	// poll.
 	patience = 3 * time.Second
 	// glance is how long a wait with a deadline has to be: shorter ones are the program's way of polling.
 	glance = 200 * time.Millisecond
@@ -91,7 +92,8 @@ func (w *wait) report(starves bool) {
 	}
 	detail := fmt.Sprintf("No completion queue of %s is armed.", w.d.nameOf(w.ch))
 	if late != nil {
-		detail = fmt.Sprintf("%s had completions when it was armed, and has not been polled since: they raise no event.",
+		detail = fmt.Sprintf(
+			"%s had completions when it was armed, and has not been polled since: they raise no event.",
 			w.d.nameOf(late.cq))
 	}
 	if late != nil || starves {

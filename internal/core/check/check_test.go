@@ -94,7 +94,8 @@ func TestSendModified(t *testing.T) {
 		w := newWorld(t, verbs.RC)
 		a, b := w.ends[0], w.ends[1]
 		w.ok(b.QP.PostRecv(&verbs.RecvWR{ID: 7, SGL: []verbs.SGE{b.MR.SGE(0, 100)}}))
-		w.ok(a.QP.PostSend(&verbs.SendWR{ID: 9, Op: verbs.OpSend, Flags: verbs.Signaled, SGL: []verbs.SGE{a.MR.SGE(0, 64)}}))
+		w.ok(a.QP.PostSend(&verbs.SendWR{ID: 9, Op: verbs.OpSend, Flags: verbs.Signaled,
+			SGL: []verbs.SGE{a.MR.SGE(0, 64)}}))
 		if early {
 			a.MR.Bytes()[63]++
 		}
@@ -123,7 +124,8 @@ func TestReceiveTouched(t *testing.T) {
 		if early {
 			b.MR.Bytes()[3]++
 		}
-		w.ok(a.QP.PostSend(&verbs.SendWR{ID: 9, Op: verbs.OpSend, Flags: verbs.Signaled, SGL: []verbs.SGE{a.MR.SGE(0, 5)}}))
+		w.ok(a.QP.PostSend(&verbs.SendWR{ID: 9, Op: verbs.OpSend, Flags: verbs.Signaled,
+			SGL: []verbs.SGE{a.MR.SGE(0, 5)}}))
 		w.wait(a.CQ)
 		w.wait(b.CQ)
 		if got := string(b.MR.Bytes()[:5]); got != "hello" {
@@ -143,7 +145,8 @@ func TestReceiveBehind(t *testing.T) {
 	a, b := w.ends[0], w.ends[1]
 	w.ok(b.QP.PostRecv(&verbs.RecvWR{ID: 7, SGL: []verbs.SGE{b.MR.SGE(0, 8000)}}))
 	b.MR.Bytes()[7999]++
-	w.ok(a.QP.PostSend(&verbs.SendWR{ID: 9, Op: verbs.OpSend, Flags: verbs.Signaled, SGL: []verbs.SGE{a.MR.SGE(0, 500)}}))
+	w.ok(a.QP.PostSend(&verbs.SendWR{ID: 9, Op: verbs.OpSend, Flags: verbs.Signaled,
+		SGL: []verbs.SGE{a.MR.SGE(0, 500)}}))
 	w.wait(a.CQ)
 	w.wait(b.CQ)
 	w.want()
@@ -156,14 +159,16 @@ func TestReceiveLongerThanBuffer(t *testing.T) {
 		a, b := w.ends[0], w.ends[1]
 		w.ok(b.QP.PostRecv(&verbs.RecvWR{ID: 7, SGL: []verbs.SGE{b.MR.SGE(0, size)}}))
 		b.MR.Bytes()[size-60]++
-		w.ok(a.QP.PostSend(&verbs.SendWR{ID: 9, Op: verbs.OpSend, Flags: verbs.Signaled, SGL: []verbs.SGE{a.MR.SGE(0, size-64)}}))
+		w.ok(a.QP.PostSend(&verbs.SendWR{ID: 9, Op: verbs.OpSend, Flags: verbs.Signaled,
+			SGL: []verbs.SGE{a.MR.SGE(0, size-64)}}))
 		w.wait(a.CQ)
 		w.wait(b.CQ)
 		w.want()
 	}
 }
 
-// A message of the peer tells that a send has arrived which is not signaled, or a datagram. Before it comes, nobody knows.
+// A message of the peer tells that a send has arrived which is not signaled, or a datagram. Before it comes, nobody
+// knows.
 func TestAnswered(t *testing.T) {
 	for _, early := range []bool{false, true} {
 		w := newWorld(t, verbs.RC)
@@ -175,13 +180,15 @@ func TestAnswered(t *testing.T) {
 		if early {
 			a.MR.Bytes()[1]++
 		}
-		w.ok(b.QP.PostSend(&verbs.SendWR{ID: 2, Op: verbs.OpSend, Flags: verbs.Signaled, SGL: []verbs.SGE{b.MR.SGE(300, 8)}}))
+		w.ok(b.QP.PostSend(&verbs.SendWR{ID: 2, Op: verbs.OpSend, Flags: verbs.Signaled,
+			SGL: []verbs.SGE{b.MR.SGE(300, 8)}}))
 		w.wait(b.CQ)
 		if wc := w.wait(a.CQ); wc.ID != 6 {
 			t.Fatalf("%+v", wc)
 		}
 		a.MR.Bytes()[2]++
-		w.ok(a.QP.PostSend(&verbs.SendWR{ID: 3, Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: []verbs.SGE{a.MR.SGE(400, 64)}, Remote: b.MR.Remote()}))
+		w.ok(a.QP.PostSend(&verbs.SendWR{ID: 3, Op: verbs.OpWrite, Flags: verbs.Signaled,
+			SGL: []verbs.SGE{a.MR.SGE(400, 64)}, Remote: b.MR.Remote()}))
 		if wc := w.wait(a.CQ); wc.ID != 3 {
 			t.Fatalf("%+v", wc)
 		}
@@ -208,7 +215,8 @@ func TestDatagramAnswered(t *testing.T) {
 		w.ok(err)
 		recvs[i], err = w.devs[0].CreateCQ(1, nil)
 		w.ok(err)
-		qps[i], err = pd.CreateQP(verbs.QPInit{Type: verbs.UD, SendCQ: sends[i], RecvCQ: recvs[i], Cap: verbs.QPCap{MaxSendWR: 1, MaxRecvWR: 1}})
+		qps[i], err = pd.CreateQP(verbs.QPInit{Type: verbs.UD, SendCQ: sends[i], RecvCQ: recvs[i],
+			Cap: verbs.QPCap{MaxSendWR: 1, MaxRecvWR: 1}})
 		w.ok(err)
 		w.ok(qps[i].StartUD(qkey))
 		w.ok(qps[i].PostRecv(&verbs.RecvWR{SGL: []verbs.SGE{mr.SGE(1024*i, 1024)}}))
@@ -236,7 +244,8 @@ func TestReceivesShare(t *testing.T) {
 		w.ok(b.QP.PostRecv(&verbs.RecvWR{ID: id, SGL: []verbs.SGE{b.MR.SGE(0, 100)}}))
 	}
 	for id := range uint64(2) {
-		w.ok(a.QP.PostSend(&verbs.SendWR{ID: id, Op: verbs.OpSend, Flags: verbs.Signaled, SGL: []verbs.SGE{a.MR.SGE(50*int(id), 50)}}))
+		w.ok(a.QP.PostSend(&verbs.SendWR{ID: id, Op: verbs.OpSend, Flags: verbs.Signaled,
+			SGL: []verbs.SGE{a.MR.SGE(50*int(id), 50)}}))
 	}
 	for id := range uint64(2) {
 		w.wait(a.CQ)
@@ -255,7 +264,8 @@ func TestWriteImm(t *testing.T) {
 	w.ok(b.QP.PostRecv(&verbs.RecvWR{ID: 7, SGL: []verbs.SGE{b.MR.SGE(0, 100)}}))
 	remote := b.MR.Remote()
 	remote.Addr += 1000
-	w.ok(a.QP.PostSend(&verbs.SendWR{ID: 9, Op: verbs.OpWriteImm, Flags: verbs.Signaled, SGL: []verbs.SGE{a.MR.SGE(0, 64)}, Remote: remote}))
+	w.ok(a.QP.PostSend(&verbs.SendWR{ID: 9, Op: verbs.OpWriteImm, Flags: verbs.Signaled,
+		SGL: []verbs.SGE{a.MR.SGE(0, 64)}, Remote: remote}))
 	w.wait(a.CQ)
 	w.wait(b.CQ)
 	if got := string(b.MR.Bytes()[:8]); got != "untouche" {
@@ -269,7 +279,8 @@ func TestReadTouched(t *testing.T) {
 		w := newWorld(t, verbs.RC)
 		a, b := w.ends[0], w.ends[1]
 		b.MR.Do(func(m []byte) { copy(m, "hello") })
-		w.ok(a.QP.PostSend(&verbs.SendWR{ID: 9, Op: verbs.OpRead, Flags: verbs.Signaled, SGL: []verbs.SGE{a.MR.SGE(8, 5)}, Remote: b.MR.Remote()}))
+		w.ok(a.QP.PostSend(&verbs.SendWR{ID: 9, Op: verbs.OpRead, Flags: verbs.Signaled,
+			SGL: []verbs.SGE{a.MR.SGE(8, 5)}, Remote: b.MR.Remote()}))
 		if early {
 			a.MR.Bytes()[8] = 'x'
 		}
@@ -293,7 +304,8 @@ func TestUnsignaled(t *testing.T) {
 		if i == 15 {
 			flags = verbs.Signaled
 		}
-		w.ok(a.QP.PostSend(&verbs.SendWR{ID: uint64(i), Op: verbs.OpWrite, Flags: flags, SGL: []verbs.SGE{a.MR.SGE(0, 8)}, Remote: b.MR.Remote()}))
+		w.ok(a.QP.PostSend(&verbs.SendWR{ID: uint64(i), Op: verbs.OpWrite, Flags: flags,
+			SGL: []verbs.SGE{a.MR.SGE(0, 8)}, Remote: b.MR.Remote()}))
 		if i == 15 {
 			w.want()
 			if wc := w.wait(a.CQ); wc.ID != 15 {
@@ -319,7 +331,8 @@ func TestSharedChannel(t *testing.T) {
 		flushed := func() (cq *verbs.CQ, complete func()) {
 			cq, err := w.devs[0].CreateCQ(16, &verbs.CQOptions{Channel: ch})
 			w.ok(err)
-			qp, err := pd.CreateQP(verbs.QPInit{Type: verbs.RC, SendCQ: cq, RecvCQ: cq, Cap: verbs.QPCap{MaxSendWR: 1, MaxRecvWR: 1}})
+			qp, err := pd.CreateQP(verbs.QPInit{Type: verbs.RC, SendCQ: cq, RecvCQ: cq,
+				Cap: verbs.QPCap{MaxSendWR: 1, MaxRecvWR: 1}})
 			w.ok(err)
 			w.ok(qp.Modify(verbs.QPAttr{State: verbs.StateError}, verbs.MaskState))
 			return cq, func() { w.ok(qp.PostRecv(&verbs.RecvWR{})) }
@@ -386,10 +399,12 @@ func TestResponseOverRequest(t *testing.T) {
 	w := newWorld(t, verbs.RC)
 	a, b := w.ends[0], w.ends[1]
 	w.ok(b.QP.PostRecv(&verbs.RecvWR{ID: 7, SGL: []verbs.SGE{b.MR.SGE(0, 64)}}))
-	w.ok(a.QP.PostSend(&verbs.SendWR{ID: 9, Op: verbs.OpSend, Flags: verbs.Signaled, SGL: []verbs.SGE{a.MR.SGE(0, 64)}}))
+	w.ok(a.QP.PostSend(&verbs.SendWR{ID: 9, Op: verbs.OpSend, Flags: verbs.Signaled,
+		SGL: []verbs.SGE{a.MR.SGE(0, 64)}}))
 	w.wait(b.CQ)
 	copy(b.MR.Bytes()[64:], "response")
-	w.ok(b.QP.PostSend(&verbs.SendWR{ID: 8, Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: []verbs.SGE{b.MR.SGE(64, 8)}, Remote: a.MR.Remote()}))
+	w.ok(b.QP.PostSend(&verbs.SendWR{ID: 8, Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: []verbs.SGE{b.MR.SGE(64, 8)},
+		Remote: a.MR.Remote()}))
 	w.wait(b.CQ)
 	w.wait(a.CQ)
 	if got := string(a.MR.Bytes()[:8]); got != "response" {

@@ -38,7 +38,8 @@ type Checker struct {
 
 // New makes a checker that reports to w, with one write each; several goroutines do so in turn.
 func New(w io.Writer, o *Options) *Checker {
-	return &Checker{opts: *o, out: w, seen: map[string]bool{}, found: map[Rule]int{}, numbers: map[string]int{}, history: newHistory()}
+	return &Checker{opts: *o, out: w, seen: map[string]bool{}, found: map[Rule]int{}, numbers: map[string]int{},
+		history: newHistory()}
 }
 
 var process struct {
@@ -47,7 +48,8 @@ var process struct {
 	err     error
 }
 
-// Process returns the checker that the environment asks for, or nil. Programs with more rights than their user have none.
+// Process returns the checker that the environment asks for, or nil. Programs with more rights than their user have
+// none.
 func Process() (*Checker, error) {
 	process.Do(func() { process.checker, process.err = fromEnvironment() })
 	return process.checker, process.err
@@ -74,8 +76,8 @@ func fromEnvironment() (*Checker, error) {
 	return c, nil
 }
 
-// Share has the checkers of this user's processes tell each other when operations were posted, before devices are watched.
-// Where that is not possible the checker sees less. After end others see nothing more of this process.
+// Share has the checkers of this user's processes tell each other when operations were posted, before devices are
+// watched. Where that is not possible the checker sees less. After end others see nothing more of this process.
 func (c *Checker) Share() (end func()) {
 	b, err := checkboard.Open()
 	if err != nil {

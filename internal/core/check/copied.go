@@ -9,8 +9,8 @@ import (
 )
 
 // copied remembers where the checker has copied received data to, and where peers have written, so that this is not
-// taken for the program's doing: receives may share memory, a send and a receive, and a response may be written over its
-// request.
+// taken for the program's doing: receives may share memory, a send and a receive, and a response may be written over
+// its request.
 type copied struct {
 	last atomic.Uint32 // copies so far, modulo 2^32
 	mu   sync.Mutex    // of what follows

@@ -14,7 +14,8 @@ func TestCopied(t *testing.T) {
 	room := make([]byte, 5*pageSize)
 	start := -uintptr(unsafe.Pointer(unsafe.SliceData(room))) % pageSize
 	b := room[start : start+4*pageSize]
-	for _, c := range []struct{ from, to int }{{0, 1}, {0, lineSize}, {lineSize, pageSize}, {0, pageSize}, {pageSize - 1, 2*pageSize + 1}, {100, 4 * pageSize}} {
+	for _, c := range []struct{ from, to int }{{0, 1}, {0, lineSize}, {lineSize, pageSize}, {0, pageSize},
+		{pageSize - 1, 2*pageSize + 1}, {100, 4 * pageSize}} {
 		var w copied
 		w.add(b[3*pageSize:])
 		before := w.now()

@@ -38,7 +38,8 @@ type Device struct {
 
 // Watch has a device checked. It is for who has opened the device, before anybody else has it.
 func (c *Checker) Watch(dev *verbs.Device) *Device {
-	d := &Device{c: c, next: driver.CallsOf(dev), dev: dev, name: dev.Name(), known: newObjects(), posted: map[uint64]*request{}}
+	d := &Device{c: c, next: driver.CallsOf(dev), dev: dev, name: dev.Name(), known: newObjects(),
+		posted: map[uint64]*request{}}
 	d.gids, _ = driver.DeviceOf(dev).GIDs(1) // without them other processes tell nothing
 	driver.CheckWith(dev, d, d)
 	if w, ok := driver.DeviceOf(dev).(driver.AccessWatcher); ok {
@@ -79,7 +80,8 @@ func (d *Device) Begin(call string, args ...driver.CallArg) end {
 		d.c.history.settle()
 	}
 	d.c.flush()
-	if b := d.c.history.board; b != nil && call == "ibv_modify_qp" && args[2].Value.(verbs.QPMask)&verbs.MaskDestQPN != 0 {
+	if b := d.c.history.board; b != nil && call == "ibv_modify_qp" &&
+		args[2].Value.(verbs.QPMask)&verbs.MaskDestQPN != 0 {
 		b.Refresh()
 	}
 	if call == "ibv_get_cq_event" && d.c.handles == nil {
@@ -153,7 +155,8 @@ func (d *Device) begin(call string, args []driver.CallArg) done {
 	case "ibv_rereg_mr":
 		d.leaves(args[0].Value.(*verbs.MR), "reregistered")
 		return func(any, []driver.CallArg) {
-			d.rereg(args[0].Value.(*verbs.MR), args[1].Value.(verbs.ReregFlags), args[2].Value.(*verbs.PD), args[5].Value.(verbs.Access))
+			d.rereg(args[0].Value.(*verbs.MR), args[1].Value.(verbs.ReregFlags), args[2].Value.(*verbs.PD),
+				args[5].Value.(verbs.Access))
 		}
 	case "ibv_dereg_mr":
 		d.reachedUnmapped(args[0].Value.(*verbs.MR))
@@ -188,8 +191,8 @@ func (d *Device) begin(call string, args []driver.CallArg) done {
 	return nil
 }
 
-// breaks reports whether a call moves a queue pair to ERR. Connection managers do so as a connection ends, to one that the
-// program may have destroyed.
+// breaks reports whether a call moves a queue pair to ERR. Connection managers do so as a connection ends, to one that
+// the program may have destroyed.
 func breaks(call string, args []driver.CallArg) bool {
 	if call != "ibv_modify_qp" {
 		return false

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package check finds mistakes in the use of RDMA: memory that changes while it is posted, queues that hardware would not
-// hold, objects that are used after they were destroyed. docs/check.md describes the rules.
+// Package check finds mistakes in the use of RDMA: memory that changes while it is posted, queues that hardware would
+// not hold, objects that are used after they were destroyed. docs/check.md describes the rules.
 //
 // A [Checker] reports findings for a process. [Checker.Watch] has it check a device: it then sees the calls of package
 // verbs, posts work requests in the place of the program's, and looks at each completion before the program has it.
 //
-// Receives, and the targets of READs and atomic operations, get memory of the checker's, and their data is copied to the
-// program's as it polls the completion. So the program's memory must be the same by then as it was when it was posted.
+// Receives, and the targets of READs and atomic operations, get memory of the checker's, and their data is copied to
+// the program's as it polls the completion. So the program's memory must be the same by then as it was when it was
+// posted.
 //
 // The package is in these files:
 //

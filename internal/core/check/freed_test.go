@@ -9,7 +9,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// TestFreedOfCache has a library register memory, which it or the program gives back to the heap, or one after the other.
+// TestFreedOfCache has a library register memory, which it or the program gives back to the heap, or one after the
+// other.
 func TestFreedOfCache(t *testing.T) {
 	const library, program = "library", "program"
 	for name, c := range map[string]struct {

@@ -40,18 +40,19 @@ func TestUnmapped(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			wrongAndRight(t, "memory-freed", []string{"roce", "shm"}, verbs.QPInit{Type: verbs.RC}, func(w *loop, mistake bool) {
-				buf, err := unix.Mmap(-1, 0, 1<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
-				w.ok(err)
-				mr, err := w.pd.RegMR(buf, anyAccess)
-				w.ok(err)
-				defer unix.Munmap(buf)
-				use(w, mr, func(now bool) {
-					if now == mistake {
-						w.ok(unix.Mprotect(buf, unix.PROT_NONE)) // nothing else can be mapped there meanwhile
-					}
+			wrongAndRight(t, "memory-freed", []string{"roce", "shm"}, verbs.QPInit{Type: verbs.RC},
+				func(w *loop, mistake bool) {
+					buf, err := unix.Mmap(-1, 0, 1<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+					w.ok(err)
+					mr, err := w.pd.RegMR(buf, anyAccess)
+					w.ok(err)
+					defer unix.Munmap(buf)
+					use(w, mr, func(now bool) {
+						if now == mistake {
+							w.ok(unix.Mprotect(buf, unix.PROT_NONE)) // nothing else can be mapped there meanwhile
+						}
+					})
 				})
-			})
 		})
 	}
 }

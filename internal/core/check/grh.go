@@ -32,7 +32,8 @@ func (d *Device) sharesDatagrams(q *queuePair, place Place) {
 	queue.datagrams = true
 	for _, r := range queue.recvs {
 		if r.length < grh {
-			detail := fmt.Sprintf("%s of %s has %d bytes, and %s takes it.", r.name(), d.queue(r), r.length, d.nameOf(q.qp))
+			detail := fmt.Sprintf("%s of %s has %d bytes, and %s takes it.", r.name(), d.queue(r), r.length,
+				d.nameOf(q.qp))
 			d.c.Report(&Finding{UDGRHRoom, detail, []Place{r.posted, place}})
 		}
 	}

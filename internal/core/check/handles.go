@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Handles are the objects of a C program, by their addresses. They are checked as calls begin, before anybody looks into
-// the memory there.
+// Handles are the objects of a C program, by their addresses. They are checked as calls begin, before anybody looks
+// into the memory there.
 type Handles struct {
 	c *Checker
 
@@ -66,8 +66,8 @@ type thread struct {
 // maxEvents is how many unacknowledged events of an object are remembered.
 const maxEvents = 1024
 
-// Handles returns the objects of a C program. With them the objects that are left at exit, and what happens to completion
-// channels, are looked for here and not at the devices.
+// Handles returns the objects of a C program. With them the objects that are left at exit, and what happens to
+// completion channels, are looked for here and not at the devices.
 func (c *Checker) Handles() *Handles {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -127,22 +127,25 @@ func (h *Handles) enter(t *thread, o *handle, ends bool) {
 		return // while it is acknowledged, another thread may wait for that to destroy it
 	}
 	if o.ends != nil && o.ends != t && len(o.events) == 0 {
-		h.c.Report(&Finding{ConcurrentUse, fmt.Sprintf("%s was given %s, which another thread was destroying by %s.", t.call, o.Name,
+		h.c.Report(&Finding{ConcurrentUse, fmt.Sprintf("%s was given %s, which another thread was destroying by %s.",
+			t.call, o.Name,
 			o.ends.call), []Place{t.place, o.ending, o.made}})
 	}
 	others := slices.IndexFunc(o.users, func(u *thread) bool { return u != t })
 	switch {
 	case ends && o.ends == nil && others >= 0:
 		u := o.users[others]
-		h.c.Report(&Finding{ConcurrentUse, fmt.Sprintf("%s destroyed %s while another thread was in %s with it.", t.call, o.Name, u.call),
+		h.c.Report(&Finding{ConcurrentUse, fmt.Sprintf("%s destroyed %s while another thread was in %s with it.",
+			t.call, o.Name, u.call),
 			[]Place{t.place, u.place, o.made}})
 	case o.Single && (others >= 0 || o.holder != nil && o.holder != t):
 		u := o.holder
 		if others >= 0 {
 			u = o.users[others]
 		}
-		h.c.Report(&Finding{ConcurrentUse, fmt.Sprintf("%s is for one thread at a time: %s was given it while another was using it, in %s.",
-			o.Name, t.call, u.call), []Place{t.place, u.place, o.made}})
+		h.c.Report(&Finding{ConcurrentUse,
+			fmt.Sprintf("%s is for one thread at a time: %s was given it while another was using it, in %s.",
+				o.Name, t.call, u.call), []Place{t.place, u.place, o.made}})
 	}
 	if ends && o.ends == nil {
 		o.ends, o.ending = t, t.place
@@ -268,11 +271,13 @@ func (h *Handles) Unread(object uintptr, device, event string) {
 
 // Unacknowledged reports a call that waits for events of an object to be acknowledged, as those that destroy it do.
 func (h *Handles) Unacknowledged(object uintptr) {
-	f := &Finding{EventUnacknowledged, "An object has events that nobody has acknowledged.", []Place{at("The call that waits for them")}}
+	f := &Finding{EventUnacknowledged, "An object has events that nobody has acknowledged.",
+		[]Place{at("The call that waits for them")}}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if o := h.all[object]; o != nil && len(o.events) > 0 {
-		f.Detail = fmt.Sprintf("%s has %d that were taken. The call goes on, and would never return without the checker.",
+		f.Detail = fmt.Sprintf(
+			"%s has %d that were taken. The call goes on, and would never return without the checker.",
 			o.Name, len(o.events))
 		f.Places = append(f.Places, o.events[0].got, o.made)
 	}

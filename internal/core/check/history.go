@@ -20,8 +20,8 @@ const (
 	maxReads = 256
 )
 
-// history is what a process knows of the order of one-sided operations: when they were posted, for the queue pairs of its
-// devices, and when they were carried out in its memory.
+// history is what a process knows of the order of one-sided operations: when they were posted, for the queue pairs of
+// its devices, and when they were carried out in its memory.
 //
 // Its clock is the host's, and goes on with each event: so operations of other processes have their place. An operation
 // that was posted before another was carried out did not wait for it, whatever messages, threads and other networks a
@@ -110,7 +110,8 @@ type postLog struct {
 }
 
 func newHistory() *history {
-	return &history{open: map[endpoint]*access{}, reads: map[endpoint][]*access{}, logs: map[endpoint]*postLog{}, pairs: map[[2]verbs.QPN]*postLog{},
+	return &history{open: map[endpoint]*access{}, reads: map[endpoint][]*access{}, logs: map[endpoint]*postLog{},
+		pairs:  map[[2]verbs.QPN]*postLog{},
 		owners: map[owned]*ownWork{}, pending: map[*postLog]bool{}}
 }
 
@@ -244,7 +245,8 @@ func (h *history) post(e endpoint, wr *verbs.SendWR, r *request) {
 	if l == nil {
 		return
 	}
-	p := &posted{end: e, id: wr.ID, op: wr.Op, remote: wr.Remote, length: len(wr.Inline) + listed(wr.SGL), at: h.tick(), place: r.posted}
+	p := &posted{end: e, id: wr.ID, op: wr.Op, remote: wr.Remote, length: len(wr.Inline) + listed(wr.SGL), at: h.tick(),
+		place: r.posted}
 	r.noted = p
 	h.own(p, r.pieces)
 	if isMessage(wr.Op) {
@@ -277,8 +279,8 @@ func (h *history) unposted(e endpoint, all []*request) {
 	}
 }
 
-// find returns the last work request that may be the operation a. It may be a later one like it: so an operation counts as
-// posted later than it was, never earlier.
+// find returns the last work request that may be the operation a. It may be a later one like it: so an operation counts
+// as posted later than it was, never earlier.
 func (l *postLog) find(a *access) *posted {
 	for i := range l.all {
 		p := l.all[(l.next+len(l.all)-1-i)%len(l.all)]

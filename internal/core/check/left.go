@@ -75,8 +75,8 @@ func (o *Options) reportRecord(name, pid string) (found bool, err error) {
 	return true, nil
 }
 
-// leftIn returns a finding for each device that a record has objects of, and whether there were others. What is not an entry
-// is skipped: a program may end while it writes one.
+// leftIn returns a finding for each device that a record has objects of, and whether there were others. What is not an
+// entry is skipped: a program may end while it writes one.
 func leftIn(text []byte) (left []*Finding, found bool) {
 	objects := map[string][]*entry{}
 	for line := range slices.Chunk(text, entrySize) {
@@ -100,7 +100,8 @@ func leftIn(text []byte) (left []*Finding, found bool) {
 			}
 		}
 		slices.Sort(names)
-		left = append(left, &Finding{Leak, fmt.Sprintf("%d of %s are left: %s. The first is %s.", len(names), device, strings.Join(names, ", "),
+		left = append(left, &Finding{Leak, fmt.Sprintf("%d of %s are left: %s. The first is %s.", len(names), device,
+			strings.Join(names, ", "),
 			first.Name), []Place{{"It was created", first.When, Stack{told: describe(first.Stack)}}}})
 	}
 	return left, found

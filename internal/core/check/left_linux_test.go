@@ -21,7 +21,8 @@ func TestReportLeft(t *testing.T) {
 	}{
 		{name: "two objects", status: 66, want: "2 of roce:192.0.2.7 are left: pd1, qp1. The first is pd1."},
 		{name: "status", options: "exitcode=3", status: 3, want: "2 of roce:192.0.2.7 are left"},
-		{name: "one removed", change: func(r *record, first, _ int) { r.remove(first) }, status: 66, want: "1 of roce:192.0.2.7 are left: qp1."},
+		{name: "one removed", change: func(r *record, first, _ int) { r.remove(first) }, status: 66,
+			want: "1 of roce:192.0.2.7 are left: qp1."},
 		{name: "one more in its place", status: 66, want: "2 of roce:192.0.2.7 are left: cq1, qp1. The first is qp1.",
 			change: func(r *record, first, _ int) {
 				r.remove(first)
@@ -43,7 +44,8 @@ func TestReportLeft(t *testing.T) {
 			if r == nil {
 				t.Fatal("there is no record")
 			}
-			first := r.add(&entry{Device: "roce:192.0.2.7", Name: "pd1", When: time.Unix(1, 0), Stack: []Frame{{"main.main", "main.go", 7}}})
+			first := r.add(&entry{Device: "roce:192.0.2.7", Name: "pd1", When: time.Unix(1, 0),
+				Stack: []Frame{{"main.main", "main.go", 7}}})
 			second := r.add(&entry{Device: "roce:192.0.2.7", Name: "qp1", When: time.Unix(2, 0)})
 			if c.change != nil {
 				c.change(r, first, second)
@@ -63,7 +65,8 @@ func TestReportLeft(t *testing.T) {
 			if !strings.Contains(string(said), c.want) || c.want == "" && len(said) > 0 {
 				t.Errorf("said %q, not %q", said, c.want)
 			}
-			if strings.Contains(string(said), "pd1. ") && !strings.Contains(string(said), "    main.main()\n        main.go:7\n") {
+			if strings.Contains(string(said), "pd1. ") &&
+				!strings.Contains(string(said), "    main.main()\n        main.go:7\n") {
 				t.Errorf("there is no stack in %q", said)
 			}
 		})
@@ -95,7 +98,8 @@ func TestRecordLongStack(t *testing.T) {
 func FuzzLeft(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte(`{"findings":true}`))
-	f.Add(append([]byte(strings.Repeat(" ", entrySize)), `{"name":"qp1","device":"d","when":"2026-01-02T03:04:05Z","stack":[{"function":"f"}]}`...))
+	f.Add(append([]byte(strings.Repeat(" ", entrySize)),
+		`{"name":"qp1","device":"d","when":"2026-01-02T03:04:05Z","stack":[{"function":"f"}]}`...))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		left, _ := leftIn(text)
 		for _, l := range left {

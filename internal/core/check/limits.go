@@ -34,7 +34,8 @@ func (d *Device) checkSend(q *queuePair, wr *verbs.SendWR, r *request) {
 	d.checkKeys(q.pd, wr.SGL, report)
 	if wr.AH != nil {
 		if o := d.known.all[wr.AH]; o != nil && o.pd != q.pd {
-			report(ForeignPD, fmt.Sprintf("%s is of %s, the queue pair of %s.", o.name(), d.nameOf(o.pd), d.nameOf(q.pd)))
+			report(ForeignPD, fmt.Sprintf("%s is of %s, the queue pair of %s.", o.name(), d.nameOf(o.pd),
+				d.nameOf(q.pd)))
 		}
 	}
 }
@@ -63,7 +64,8 @@ func (d *Device) checkKeys(pd any, list []verbs.SGE, report func(Rule, string)) 
 	for i := range list {
 		r := d.known.regions[list[i].LKey]
 		if r != nil && r.pd != pd && pd != nil {
-			report(ForeignPD, fmt.Sprintf("%s is of %s, the queue of %s.", d.nameOf(r.mr), d.nameOf(r.pd), d.nameOf(pd)))
+			report(ForeignPD, fmt.Sprintf("%s is of %s, the queue of %s.", d.nameOf(r.mr), d.nameOf(r.pd),
+				d.nameOf(pd)))
 		}
 	}
 }
@@ -78,8 +80,9 @@ func (d *Device) postedSends(q *queuePair, added []verbs.SendWR, place Place) {
 	}
 	switch n := len(q.sends); {
 	case q.unsignaled >= q.cap.MaxSendWR && n >= q.cap.MaxSendWR:
-		d.c.Report(&Finding{SendQueueUnsignaled, fmt.Sprintf("%s takes %d work requests, and the last %d posted are not signaled.",
-			d.nameOf(q.qp), q.cap.MaxSendWR, q.unsignaled), []Place{place}})
+		d.c.Report(&Finding{SendQueueUnsignaled,
+			fmt.Sprintf("%s takes %d work requests, and the last %d posted are not signaled.",
+				d.nameOf(q.qp), q.cap.MaxSendWR, q.unsignaled), []Place{place}})
 	case n > q.cap.MaxSendWR:
 		d.c.Report(&Finding{SendQueueUnsignaled,
 			fmt.Sprintf("%s takes %d work requests, and %d are outstanding until completions are polled: hardware would refuse this one.",
@@ -101,8 +104,9 @@ func (d *Device) overflow(cq *verbs.CQ, place Place) {
 		return
 	}
 	c.told = true
-	d.c.Report(&Finding{CQOverflow, fmt.Sprintf("%s has %d entries, and %d work requests are outstanding that complete there.",
-		d.nameOf(cq), c.cqe, c.outstanding), []Place{place, d.known.all[cq].made}})
+	d.c.Report(&Finding{CQOverflow,
+		fmt.Sprintf("%s has %d entries, and %d work requests are outstanding that complete there.",
+			d.nameOf(cq), c.cqe, c.outstanding), []Place{place, d.known.all[cq].made}})
 }
 
 // leaves reports work requests that name a region which is about to go. One that is flushed has its memory until its
@@ -119,7 +123,8 @@ func (d *Device) leaves(mr *verbs.MR, how string) {
 		if q != nil && q.state == verbs.StateReset && r.recvs == nil || !r.names(mr) {
 			continue
 		}
-		f := &Finding{RegionInUse, fmt.Sprintf("%s was %s, and %s of %s uses it.", d.nameOf(mr), how, r.name(), d.queue(r)),
+		f := &Finding{RegionInUse, fmt.Sprintf("%s was %s, and %s of %s uses it.", d.nameOf(mr), how, r.name(),
+			d.queue(r)),
 			[]Place{place, r.posted}}
 		if q != nil && q.state == verbs.StateError {
 			r.left = f

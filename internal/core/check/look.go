@@ -21,14 +21,15 @@ type partial struct {
 	finding func() *Finding
 }
 
-// Look checks that a WRITE that a program waits for is noticed by its last byte. Nobody knows when its other bytes appear
-// (IBTA 9.5). If the program waits for a whole region, it is not known which of the bytes it looks at.
+// Look checks that a WRITE that a program waits for is noticed by its last byte. Nobody knows when its other bytes
+// appear (IBTA 9.5). If the program waits for a whole region, it is not known which of the bytes it looks at.
 func (d *Device) Look(mr *verbs.MR, off, n int, cond func(b []byte) bool) (watched func(b []byte) bool, seen func()) {
 	mem := mr.Bytes()
 	if off < 0 || n > len(mem) || off > len(mem)-n {
 		return cond, func() {}
 	}
-	l := &look{h: d.c.history, d: d, mr: mr, off: off, n: n, any: n == len(mem) && n > word, place: at("It was waited for")}
+	l := &look{h: d.c.history, d: d, mr: mr, off: off, n: n, any: n == len(mem) && n > word,
+		place: at("It was waited for")}
 	l.lo = uintptr(unsafe.Pointer(unsafe.SliceData(mem))) + uintptr(off)
 	l.hi = l.lo + uintptr(n)
 	l.began = l.h.look(l.lo, l.hi)
@@ -56,8 +57,8 @@ func (h *history) look(lo, hi uintptr) uint64 {
 	return h.tick()
 }
 
-// watch returns a condition that notes whether a WRITE that is under way has made it true. It is called with the device's
-// lock held.
+// watch returns a condition that notes whether a WRITE that is under way has made it true. It is called with the
+// device's lock held.
 func (l *look) watch(cond func(b []byte) bool) func(b []byte) bool {
 	return func(b []byte) bool {
 		if !cond(b) {
@@ -128,11 +129,12 @@ func (l *look) finding(a *access, how string) *Finding {
 	name := l.d.nameOf(l.mr)
 	l.d.mu.Unlock()
 	return &Finding{PartialPoll, fmt.Sprintf("%d bytes at %#x of %s were waited for, and %s %s which ends at %#x.", l.n,
-		l.mr.Addr()+uint64(l.off), name, how, a.describe(), a.remote.Addr+uint64(a.hi-a.lo)), []Place{l.place, a.place(time.Now())}}
+		l.mr.Addr()+uint64(l.off), name, how, a.describe(), a.remote.Addr+uint64(a.hi-a.lo)), []Place{l.place,
+		a.place(time.Now())}}
 }
 
-// noticed returns the WRITE that has changed memory since the clock said began, if its last byte is elsewhere. If several may
-// have changed it, it is one only if that is so with all.
+// noticed returns the WRITE that has changed memory since the clock said began, if its last byte is elsewhere. If
+// several may have changed it, it is one only if that is so with all.
 func (h *history) noticed(lo, hi uintptr, began uint64) (found *access) {
 	for _, a := range h.accesses {
 		if a == nil || a.ended != 0 && a.ended < began || a.op == verbs.OpRead || a.hi <= lo || hi <= a.lo {
@@ -148,8 +150,8 @@ func (h *history) noticed(lo, hi uintptr, began uint64) (found *access) {
 	return found
 }
 
-// underWay returns the WRITE to memory that is under way, if it is the only operation there since the clock said began: its
-// last bytes have not come, or if that is enough, its requester has not polled the completion.
+// underWay returns the WRITE to memory that is under way, if it is the only operation there since the clock said began:
+// its last bytes have not come, or if that is enough, its requester has not polled the completion.
 func (h *history) underWay(lo, hi uintptr, began uint64, unpolled bool) (found *access) {
 	for _, a := range h.accesses {
 		if a == nil || a.op == verbs.OpRead || a.hi <= lo || hi <= a.lo || a.ended != 0 && a.ended < began {
@@ -167,7 +169,8 @@ func (h *history) underWay(lo, hi uintptr, began uint64, unpolled bool) (found *
 // flagged returns the last operation at a word of memory, if it has ended.
 func (h *history) flagged(lo, hi uintptr) (found *access) {
 	for _, a := range h.accesses {
-		if a != nil && a.op != verbs.OpRead && a.small() && lo < a.hi && a.lo < hi && (found == nil || a.began > found.began) {
+		if a != nil && a.op != verbs.OpRead && a.small() && lo < a.hi && a.lo < hi &&
+			(found == nil || a.began > found.began) {
 			found = a
 		}
 	}

@@ -112,7 +112,8 @@ func TestPartialPollInParts(t *testing.T) {
 	})
 }
 
-// TestQueuePairOrderFlag WRITEs data on one queue pair, and its flag on the same or another, which the server waits for.
+// TestQueuePairOrderFlag WRITEs data on one queue pair, and its flag on the same or another, which the server waits
+// for.
 func TestQueuePairOrderFlag(t *testing.T) {
 	for _, other := range []bool{false, true} {
 		onAll(t, func(w *shared) {
@@ -124,7 +125,8 @@ func TestQueuePairOrderFlag(t *testing.T) {
 			w.post(0, verbs.OpWrite, 0, 4096)
 			remote := w.mr.Remote()
 			remote.Addr += size
-			w.ok(second.qp.PostSend(&verbs.SendWR{Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: []verbs.SGE{second.mr.SGE(0, 1)}, Remote: remote}))
+			w.ok(second.qp.PostSend(&verbs.SendWR{Op: verbs.OpWrite, Flags: verbs.Signaled,
+				SGL: []verbs.SGE{second.mr.SGE(0, 1)}, Remote: remote}))
 			_, err := w.mr.WaitByte(w.Context(), size, 0)
 			w.ok(err)
 			w.done(0)

@@ -66,8 +66,8 @@ func (d *Device) find(sge *verbs.SGE) (piece, bool) {
 	return piece{region: r, key: sge.LKey, addr: sge.Addr, mem: mem[off : off+uint64(sge.Length)]}, true
 }
 
-// pieces finds the memory of a work request. With write the device writes to it: it gets other memory, in list, which is
-// changed. Entries that name no memory stay, and fail at the device.
+// pieces finds the memory of a work request. With write the device writes to it: it gets other memory, in list, which
+// is changed. Entries that name no memory stay, and fail at the device.
 func (d *Device) pieces(r *request, list []verbs.SGE, pd *verbs.PD, write bool) {
 	for i := range list {
 		p, ok := d.find(&list[i])
@@ -141,8 +141,9 @@ func (d *Device) verify(r *request, received int) {
 	}
 }
 
-// answered looks at the sends of a queue pair as a message of the peer has come, which may tell that they have arrived. The
-// program may use their memory again from then on, if they are not signaled, or datagrams, which are sent only once.
+// answered looks at the sends of a queue pair as a message of the peer has come, which may tell that they have arrived.
+// The program may use their memory again from then on, if they are not signaled, or datagrams, which are sent only
+// once.
 func (d *Device) answered(q *queuePair) {
 	for _, r := range q.sends {
 		if r.signaled && q.init.Type != verbs.UD || r.answered || r.reads() {
@@ -180,7 +181,8 @@ func (d *Device) reportChanged(r *request, p *piece, seen Place) {
 	case r.reads():
 		rule = ReadTouched
 	}
-	d.report(r.qp, &Finding{rule, fmt.Sprintf("%s of %s: %d bytes at %#x of %s are not what they were.", r.name(), d.queue(r), len(p.mem), p.addr,
+	d.report(r.qp, &Finding{rule, fmt.Sprintf("%s of %s: %d bytes at %#x of %s are not what they were.", r.name(),
+		d.queue(r), len(p.mem), p.addr,
 		d.nameOf(p.region.mr)), []Place{r.posted, seen}})
 }
 

@@ -46,10 +46,11 @@ func (h *history) announce(l *postLog, p *posted) {
 	h.recent = append(h.recent, recent{p, l, l.dest})
 }
 
-// askNoticed has another process asked whether it heard of work requests that were posted behind a WRITE, on other queue
-// pairs, before the clock said before. It reports whether there are any.
+// askNoticed has another process asked whether it heard of work requests that were posted behind a WRITE, on other
+// queue pairs, before the clock said before. It reports whether there are any.
 func (h *history) askNoticed(l *postLog, p *posted, before uint64) bool {
-	if h.board == nil || len(h.recent) == 0 || h.recent[len(h.recent)-1].at < p.at || h.peer(l.end) != nil || len(h.unknown) == maxUnknown {
+	if h.board == nil || len(h.recent) == 0 || h.recent[len(h.recent)-1].at < p.at || h.peer(l.end) != nil ||
+		len(h.unknown) == maxUnknown {
 		return false
 	}
 	u := &unknown{write: p, log: l, dest: l.dest, before: before}
@@ -102,7 +103,8 @@ func (h *history) answeredNoticed(u *unknown) {
 func noticed(p *posted, source, dest verbs.QPN, gid verbs.GID) *checkboard.Operation {
 	op := operation(p.op, p.remote, p.length, source, dest, gid)
 	if isMessage(p.op) {
-		op = &checkboard.Operation{Op: uint8(verbs.OpSend), Source: uint32(source), Dest: uint32(dest), GID: gid, Addr: p.number}
+		op = &checkboard.Operation{Op: uint8(verbs.OpSend), Source: uint32(source), Dest: uint32(dest), GID: gid,
+			Addr: p.number}
 	}
 	op.Op |= checkboard.Noticed
 	return op

@@ -46,7 +46,8 @@ const maxGone = 1024
 
 func newObjects() objects {
 	return objects{all: map[any]*object{}, qps: map[verbs.QPN]*queuePair{},
-		srqs: map[*verbs.SRQ]*recvQueue{}, cqs: map[*verbs.CQ]*completionQueue{}, regions: map[verbs.Key]*region{}, windows: map[verbs.Key]*window{}}
+		srqs: map[*verbs.SRQ]*recvQueue{}, cqs: map[*verbs.CQ]*completionQueue{}, regions: map[verbs.Key]*region{},
+		windows: map[verbs.Key]*window{}}
 }
 
 // object is an object of package verbs.
@@ -56,8 +57,8 @@ type object struct {
 	pd   any // its protection domain, or XRC domain; nil: none
 	made Place
 	gone *Place // where it was destroyed; nil: it exists
-	// cached says that a library has registered memory which another part of the program has given back to the heap. It is a
-	// cache of registrations, which keeps the region for who gets the memory next, be it the library itself.
+	// cached says that a library has registered memory which another part of the program has given back to the heap. It
+	// is a cache of registrations, which keeps the region for who gets the memory next, be it the library itself.
 	cached bool
 	entry  int // of the process's record; 0: none
 }
@@ -349,7 +350,8 @@ func (d *Device) left() {
 		return
 	}
 	slices.Sort(names)
-	d.c.Report(&Finding{Leak, fmt.Sprintf("%d are left: %s. The first is %s.", len(names), strings.Join(names, ", "), first.name()),
+	d.c.Report(&Finding{Leak, fmt.Sprintf("%d are left: %s. The first is %s.", len(names), strings.Join(names, ", "),
+		first.name()),
 		[]Place{first.made}})
 }
 

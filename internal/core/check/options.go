@@ -76,7 +76,8 @@ func (o *Options) set(word string) error {
 		}
 		o.Protect = true
 	default:
-		return fmt.Errorf("expected log=FILE, off=RULE,RULE, exitcode=N or protect%s", meant(name, []string{"log", "off", "exitcode", "protect"}))
+		return fmt.Errorf("expected log=FILE, off=RULE,RULE, exitcode=N or protect%s",
+			meant(name, []string{"log", "off", "exitcode", "protect"}))
 	}
 	return nil
 }

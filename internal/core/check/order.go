@@ -95,8 +95,8 @@ func (d *Device) add(r *request) {
 	}
 }
 
-// completesAt returns the completion queue of a work request. Of a shared receive queue's receives it is not known, and of
-// sends that are not signaled there is none if all goes well.
+// completesAt returns the completion queue of a work request. Of a shared receive queue's receives it is not known, and
+// of sends that are not signaled there is none if all goes well.
 func (d *Device) completesAt(r *request) *completionQueue {
 	switch {
 	case r.qp == nil:
@@ -176,8 +176,8 @@ func (d *Device) complete(wc *verbs.WC, ends []ending) []ending {
 	if i < 0 {
 		return ends
 	}
-	// A completion says of earlier work requests of its queue that they have succeeded, unless it is an error: then those
-	// that were not signaled may have, too, and the others have completions of their own (IBTA 10.8.6).
+	// A completion says of earlier work requests of its queue that they have succeeded, unless it is an error: then
+	// those that were not signaled may have, too, and the others have completions of their own (IBTA 10.8.6).
 	d.notReady(q, i)
 	failed := wc.Status != verbs.StatusSuccess
 	q.flushes = q.flushes || wc.Status == verbs.StatusWRFlushError
@@ -233,7 +233,8 @@ func (d *Device) unread(qp *verbs.QP) {
 	if r == nil || r.qp == nil || r.qp.qp != qp || (r.recvs != nil) != (f.Side == verbs.FailedRecv) {
 		return
 	}
-	d.report(r.qp, &Finding{CompletionErrorUnread, fmt.Sprintf("%s of %s ended with: %v.", r.name(), d.queue(r), f.Status),
+	d.report(r.qp, &Finding{CompletionErrorUnread,
+		fmt.Sprintf("%s of %s ended with: %v.", r.name(), d.queue(r), f.Status),
 		[]Place{r.posted, at("Its queue pair ended")}})
 }
 
@@ -249,8 +250,9 @@ func (d *Device) unreadFlush(qp *verbs.QP) {
 	if i < 0 {
 		return
 	}
-	d.c.Report(&Finding{CompletionErrorUnread, fmt.Sprintf("%s of %s was flushed, and so were others, whose completions were polled.",
-		q.sends[i].name(), d.nameOf(qp)), []Place{q.sends[i].posted, at("Its queue pair ended")}})
+	d.c.Report(&Finding{CompletionErrorUnread,
+		fmt.Sprintf("%s of %s was flushed, and so were others, whose completions were polled.",
+			q.sends[i].name(), d.nameOf(qp)), []Place{q.sends[i].posted, at("Its queue pair ended")}})
 }
 
 // Name has a failure name its work request as the program does.

@@ -123,7 +123,8 @@ func (h *history) unordered(a *access, p *posted) bool {
 // before reports whether a time is before another one, which may not have come yet.
 func before(t, event uint64) bool { return event == 0 || t < event }
 
-// behind reports whether the peer of a queue pair may have noticed an operation behind another before the clock said now.
+// behind reports whether the peer of a queue pair may have noticed an operation behind another before the clock said
+// now.
 func (h *history) behind(l *postLog, p *posted, now uint64) bool {
 	peer := h.peer(l.end)
 	for _, o := range h.accesses {

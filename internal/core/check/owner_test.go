@@ -32,7 +32,8 @@ func (w *shared) crossed(off, n, written int) {
 	w.mr.Do(func([]byte) {
 		w.post(0, verbs.OpWrite, 0, written)
 		go func() { // it waits for the device
-			sent <- w.qps[1].PostSend(&verbs.SendWR{Op: verbs.OpSend, Flags: verbs.Signaled, SGL: []verbs.SGE{w.mr.SGE(off, n)}})
+			sent <- w.qps[1].PostSend(&verbs.SendWR{Op: verbs.OpSend, Flags: verbs.Signaled,
+				SGL: []verbs.SGE{w.mr.SGE(off, n)}})
 		}()
 		for w.checker.Outstanding(w.qps[1]) == 0 && w.Context().Err() == nil {
 			time.Sleep(time.Millisecond)
@@ -105,7 +106,8 @@ func TestRaceWithRequest(t *testing.T) {
 			if !early {
 				w.wait(w.cq)
 			}
-			w.ok(w.qps[0].PostSend(&verbs.SendWR{Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: []verbs.SGE{w.mr.SGE(8192, 4096)}, Remote: c.mr.Remote()}))
+			w.ok(w.qps[0].PostSend(&verbs.SendWR{Op: verbs.OpWrite, Flags: verbs.Signaled,
+				SGL: []verbs.SGE{w.mr.SGE(8192, 4096)}, Remote: c.mr.Remote()}))
 			w.wait(w.cq)
 			if early {
 				w.wait(w.cq)

@@ -27,8 +27,8 @@ var pages Pages // without functions: none are protected
 // UsePages has pages protected, before any work request is posted.
 func UsePages(p Pages) { pages = p }
 
-// protect protects the whole pages of a work request that the device writes to, and is not posted yet. It is called without
-// d.mu: another thread may destroy the queue meanwhile.
+// protect protects the whole pages of a work request that the device writes to, and is not posted yet. It is called
+// without d.mu: another thread may destroy the queue meanwhile.
 func (d *Device) protect(r *request) {
 	if pages.Protect == nil || !d.c.opts.Protect {
 		return
@@ -56,7 +56,8 @@ func (d *Device) protect(r *request) {
 	}
 }
 
-// unprotect makes the pages of a work request usable, and reports an access of the program. It is called with d.mu held.
+// unprotect makes the pages of a work request usable, and reports an access of the program. It is called with d.mu
+// held.
 func (d *Device) unprotect(r *request) {
 	for i := range r.pieces {
 		p := &r.pieces[i]
@@ -74,7 +75,8 @@ func (d *Device) unprotect(r *request) {
 			rule = ReadTouched
 		}
 		at := p.addr + uint64(t.At-uintptr(unsafe.Pointer(unsafe.SliceData(p.mem))))
-		d.report(r.qp, &Finding{rule, fmt.Sprintf("%s of %s: the byte at %#x of %s was %s before the completion was polled.", r.name(), d.queue(r),
+		d.report(r.qp, &Finding{rule, fmt.Sprintf(
+			"%s of %s: the byte at %#x of %s was %s before the completion was polled.", r.name(), d.queue(r),
 			at, d.nameOf(p.region.mr), t.How), []Place{r.posted, t.Place}})
 	}
 }

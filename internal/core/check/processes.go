@@ -10,8 +10,8 @@ import (
 // maxForeign is how many pairs of operations wait until other processes are asked.
 const maxForeign = 64
 
-// foreign is an operation and another one, or the owner's work, that were concurrent if another process has posted one of
-// them early enough.
+// foreign is an operation and another one, or the owner's work, that were concurrent if another process has posted one
+// of them early enough.
 type foreign struct {
 	a, b *access
 	own  *ownEntry
@@ -25,11 +25,13 @@ func (h *history) tell(l *postLog, p *posted) {
 	h.board.Post(operation(p.op, p.remote, p.length, l.end.qpn, l.dest, l.gid))
 }
 
-func operation(op verbs.SendOp, remote verbs.Remote, length int, source, dest verbs.QPN, gid verbs.GID) *checkboard.Operation {
+func operation(op verbs.SendOp, remote verbs.Remote, length int, source, dest verbs.QPN,
+	gid verbs.GID) *checkboard.Operation {
 	if op == verbs.OpWriteImm {
 		op = verbs.OpWrite
 	}
-	return &checkboard.Operation{Op: uint8(op), Source: uint32(source), Dest: uint32(dest), GID: gid, Key: uint32(remote.Key),
+	return &checkboard.Operation{Op: uint8(op), Source: uint32(source), Dest: uint32(dest), GID: gid,
+		Key:    uint32(remote.Key),
 		Length: uint32(length), Addr: remote.Addr}
 }
 
@@ -47,8 +49,8 @@ func (h *history) ask(f foreign) {
 // unknown reports whether it is not known when an operation was posted.
 func (a *access) unknown() bool { return a.by == nil && a.sent == 0 }
 
-// resolve asks other processes, and reports the operations that were concurrent, and WRITEs that were announced too early.
-// It asks, too, of WRITEs that are under way on queue pairs that end.
+// resolve asks other processes, and reports the operations that were concurrent, and WRITEs that were announced too
+// early. It asks, too, of WRITEs that are under way on queue pairs that end.
 func (h *history) resolve(ends func(l *postLog) bool) {
 	if h.board == nil {
 		return
@@ -94,8 +96,8 @@ func (h *history) resolve(ends func(l *postLog) bool) {
 	}
 }
 
-// question is when an operation was posted. The peer may have posted others like it: then it counts as the last one before
-// the operation began.
+// question is when an operation was posted. The peer may have posted others like it: then it counts as the last one
+// before the operation began.
 type question struct {
 	access        *access
 	op            checkboard.Operation

@@ -29,7 +29,8 @@ func onProcesses(t *testing.T, f func(w *shared)) {
 	}
 }
 
-// TestRaceOfProcesses has two processes WRITE to the same bytes of a third, which carries out one WRITE after the other.
+// TestRaceOfProcesses has two processes WRITE to the same bytes of a third, which carries out one WRITE after the
+// other.
 func TestRaceOfProcesses(t *testing.T) {
 	for _, wait := range []bool{false, true} {
 		onProcesses(t, func(w *shared) {
@@ -48,8 +49,8 @@ func TestRaceOfProcesses(t *testing.T) {
 	}
 }
 
-// TestRaceOfProcessWithOwner has the server send what a client in another process WRITEs: the WRITE is posted first, and
-// the server's device rests until the SEND is posted, too.
+// TestRaceOfProcessWithOwner has the server send what a client in another process WRITEs: the WRITE is posted first,
+// and the server's device rests until the SEND is posted, too.
 func TestRaceOfProcessWithOwner(t *testing.T) {
 	onProcesses(t, func(w *shared) {
 		w.fill()
@@ -75,7 +76,8 @@ func TestQueuePairOrderWordOfProcesses(t *testing.T) {
 			second.mr.Bytes()[8192] = 1
 			remote := w.mr.Remote()
 			remote.Addr += size
-			w.ok(second.qp.PostSend(&verbs.SendWR{Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: []verbs.SGE{second.mr.SGE(8192, 8)}, Remote: remote}))
+			w.ok(second.qp.PostSend(&verbs.SendWR{Op: verbs.OpWrite, Flags: verbs.Signaled,
+				SGL: []verbs.SGE{second.mr.SGE(8192, 8)}, Remote: remote}))
 			_, err := w.mr.WaitByte(w.Context(), size, 0)
 			w.ok(err)
 			w.wait(second.cq)

@@ -23,8 +23,8 @@ type ordering struct {
 	silent      uint64    // when the last completion of a WRITE was polled that the peer had not been told of
 }
 
-// early is a WRITE that was under way as its target heard from its requester on another queue pair. That is a mistake if
-// the target never hears of the WRITE in another way.
+// early is a WRITE that was under way as its target heard from its requester on another queue pair. That is a mistake
+// if the target never hears of the WRITE in another way.
 type early struct {
 	write, news *posted
 	log, other  *postLog // of them
@@ -35,7 +35,8 @@ type early struct {
 
 // announces reports whether a peer notices a work request: it is a message, or at a word, as flags and counters are.
 func announces(p *posted) bool {
-	return isMessage(p.op) || isAtomic(p.op) || p.op == verbs.OpAtomicWrite || p.op == verbs.OpWrite && p.length > 0 && p.length <= word
+	return isMessage(p.op) || isAtomic(p.op) || p.op == verbs.OpAtomicWrite ||
+		p.op == verbs.OpWrite && p.length > 0 && p.length <= word
 }
 
 // order notes a work request of a queue pair.
@@ -83,7 +84,8 @@ func (h *history) forget(l *postLog, left []*posted) {
 func (h *history) news(p *posted, at endpoint) {
 	for l := range h.pending {
 		peer, other := h.peer(l.end), h.logs[p.end]
-		if l == other || other == nil || l.end.dev != p.end.dev || peer == nil || peer.end.dev != at.dev || comesBack(l, peer, other, h.logs[at]) {
+		if l == other || other == nil || l.end.dev != p.end.dev || peer == nil || peer.end.dev != at.dev ||
+			comesBack(l, peer, other, h.logs[at]) {
 			continue
 		}
 		n := 0
@@ -93,7 +95,8 @@ func (h *history) news(p *posted, at endpoint) {
 		if n == 0 {
 			continue
 		}
-		e := &early{write: l.unannounced[n-1], news: p, log: l, other: other, peers: [2]*postLog{peer, h.logs[at]}, heard: seen()}
+		e := &early{write: l.unannounced[n-1], news: p, log: l, other: other, peers: [2]*postLog{peer, h.logs[at]},
+			heard: seen()}
 		h.forget(l, slices.Delete(l.unannounced, 0, n))
 		h.keepEarly(e)
 	}
@@ -133,8 +136,8 @@ func (h *history) told(l *postLog) {
 	}
 }
 
-// settleEarly reports the WRITEs of which the target was never told in time. Where it was never told of others either, it
-// learns of them in another way.
+// settleEarly reports the WRITEs of which the target was never told in time. Where it was never told of others either,
+// it learns of them in another way.
 func (h *history) settleEarly() {
 	for _, l := range h.logs {
 		h.told(l)
@@ -151,7 +154,9 @@ func (e *early) finding() *Finding {
 	write, news := e.write.place, e.news.place
 	write.What = fmt.Sprintf("%v %#x was posted", e.write.op, e.write.id)
 	news.What = fmt.Sprintf("%v %#x was posted", e.news.op, e.news.id)
-	return &Finding{QueuePairOrder, fmt.Sprintf("%v %#x of %s was posted, and the target noticed it, before the completion of "+
-		"%v %#x of %s was polled, %d bytes at %#x. Nothing else told the target of these.", e.news.op, e.news.id, e.other.name,
-		e.write.op, e.write.id, e.log.name, e.write.length, e.write.remote.Addr), []Place{write, news, e.heard}}
+	return &Finding{QueuePairOrder,
+		fmt.Sprintf("%v %#x of %s was posted, and the target noticed it, before the completion of "+
+			"%v %#x of %s was polled, %d bytes at %#x. Nothing else told the target of these.", e.news.op, e.news.id,
+			e.other.name,
+			e.write.op, e.write.id, e.log.name, e.write.length, e.write.remote.Addr), []Place{write, news, e.heard}}
 }

@@ -20,8 +20,8 @@ type conflict struct {
 	a, b *access
 }
 
-// meets reports whether two operations are of different queue pairs and have bytes in common, which one of them at least
-// changes.
+// meets reports whether two operations are of different queue pairs and have bytes in common, which one of them at
+// least changes.
 func (a *access) meets(o *access) bool {
 	return a.at != o.at && a.lo < o.hi && o.lo < a.hi && (a.op != verbs.OpRead || o.op != verbs.OpRead)
 }
@@ -63,14 +63,15 @@ func (h *history) judge(a *access) {
 // conflicts reports whether it matters which of two operations that change memory was first.
 func (a *access) conflicts(o *access) bool {
 	switch {
-	case isAtomic(a.op) && isAtomic(o.op), a.op == verbs.OpAtomicWrite && o.small(), o.op == verbs.OpAtomicWrite && a.small():
+	case isAtomic(a.op) && isAtomic(o.op), a.op == verbs.OpAtomicWrite && o.small(),
+		o.op == verbs.OpAtomicWrite && a.small():
 		return false
 	}
 	return a.changed && o.changed
 }
 
-// judgeRead keeps a READ that was concurrent with a WRITE. It is a mistake unless the program looks at what it has read, by
-// a version or a checksum, and reads again; which is known in the end.
+// judgeRead keeps a READ that was concurrent with a WRITE. It is a mistake unless the program looks at what it has
+// read, by a version or a checksum, and reads again; which is known in the end.
 func (h *history) judgeRead(a, o *access) {
 	read, write := a, o
 	if o.op == verbs.OpRead {
@@ -90,7 +91,8 @@ func (h *history) judgeRead(a, o *access) {
 // optimistic reports whether the queue pair of a READ reads the same bytes more than once, or words such as versions.
 func (h *history) optimistic(read *access) bool {
 	for _, o := range h.accesses {
-		if o != nil && o != read && o.at == read.at && (isAtomic(o.op) || o.op == verbs.OpRead && (o.small() || o.lo < read.hi && read.lo < o.hi)) {
+		if o != nil && o != read && o.at == read.at &&
+			(isAtomic(o.op) || o.op == verbs.OpRead && (o.small() || o.lo < read.hi && read.lo < o.hi)) {
 			return true
 		}
 	}
@@ -128,8 +130,9 @@ func (h *history) report(f func() *Finding) {
 
 func race(a, b *access, now time.Time) *Finding {
 	lo, hi := max(a.lo, b.lo), min(a.hi, b.hi)
-	return &Finding{Race, fmt.Sprintf("%s and %s have %d bytes from %#x on in common: each was posted before the other was carried out.",
-		a.describe(), b.describe(), hi-lo, a.remote.Addr+uint64(lo-a.lo)), []Place{a.place(now), b.place(now)}}
+	return &Finding{Race,
+		fmt.Sprintf("%s and %s have %d bytes from %#x on in common: each was posted before the other was carried out.",
+			a.describe(), b.describe(), hi-lo, a.remote.Addr+uint64(lo-a.lo)), []Place{a.place(now), b.place(now)}}
 }
 
 // describe names an operation, its memory and its queue pairs.
@@ -144,9 +147,11 @@ func (a *access) describe() string {
 		at = a.at.dev.nameOf(q.qp)
 	}
 	if a.from == nil {
-		return fmt.Sprintf("%v of %d bytes at %#x of %s, from the peer of %s,", a.op, a.hi-a.lo, a.remote.Addr, region, at)
+		return fmt.Sprintf("%v of %d bytes at %#x of %s, from the peer of %s,", a.op, a.hi-a.lo, a.remote.Addr,
+			region, at)
 	}
-	return fmt.Sprintf("%v %#x of %s, %d bytes at %#x of %s,", a.by.op, a.by.id, a.from.name, a.hi-a.lo, a.remote.Addr, region)
+	return fmt.Sprintf("%v %#x of %s, %d bytes at %#x of %s,", a.by.op, a.by.id, a.from.name, a.hi-a.lo, a.remote.Addr,
+		region)
 }
 
 // place returns where an operation was posted, if this process has done it.
@@ -156,7 +161,8 @@ func (a *access) place(now time.Time) Place {
 		p.What = fmt.Sprintf("%v %#x was posted", a.by.op, a.by.id)
 		return p
 	}
-	return Place{What: fmt.Sprintf("%v of another process, which it does not tell the place of, was carried out", a.op), When: now}
+	return Place{What: fmt.Sprintf("%v of another process, which it does not tell the place of, was carried out", a.op),
+		When: now}
 }
 
 // flush reports the findings that wait for a place where no lock is held.

@@ -98,9 +98,11 @@ func (w *shared) open(checker func() *check.Checker) *shared {
 // connect makes a queue pair of a client, and connects it to one of the server.
 func (w *shared) connect(pd *verbs.PD, cq *verbs.CQ) (client, server *verbs.QP) {
 	w.Helper()
-	client, err := pd.CreateQP(verbs.QPInit{Type: verbs.RC, SendCQ: cq, RecvCQ: cq, Cap: verbs.QPCap{MaxSendWR: 16, MaxRecvWR: 4}})
+	client, err := pd.CreateQP(verbs.QPInit{Type: verbs.RC, SendCQ: cq, RecvCQ: cq,
+		Cap: verbs.QPCap{MaxSendWR: 16, MaxRecvWR: 4}})
 	w.ok(err)
-	server, err = w.pd.CreateQP(verbs.QPInit{Type: verbs.RC, SendCQ: w.cq, RecvCQ: w.cq, Cap: verbs.QPCap{MaxSendWR: 16, MaxRecvWR: 4}})
+	server, err = w.pd.CreateQP(verbs.QPInit{Type: verbs.RC, SendCQ: w.cq, RecvCQ: w.cq,
+		Cap: verbs.QPCap{MaxSendWR: 16, MaxRecvWR: 4}})
 	w.ok(err)
 	here, err := server.Endpoint(0)
 	w.ok(err)
@@ -129,7 +131,8 @@ func (w *shared) post(i int, op verbs.SendOp, off, n int) {
 	c := &w.clients[i]
 	remote := w.mr.Remote()
 	remote.Addr += uint64(off)
-	w.ok(c.qp.PostSend(&verbs.SendWR{ID: uint64(100*i + n), Op: op, Flags: verbs.Signaled, SGL: []verbs.SGE{c.mr.SGE(0, n)}, Remote: remote, Add: 1}))
+	w.ok(c.qp.PostSend(&verbs.SendWR{ID: uint64(100*i + n), Op: op, Flags: verbs.Signaled,
+		SGL: []verbs.SGE{c.mr.SGE(0, n)}, Remote: remote, Add: 1}))
 }
 
 func (w *shared) done(i int) {
@@ -244,8 +247,8 @@ func TestRaceOfRead(t *testing.T) {
 		onAll(t, func(w *shared) {
 			w.fill()
 			w.clients[1] = w.second(0)
-			// A READ that is repeated because an answer was late is excused, as one that the program repeats is. So one of
-			// several has to be found, each of bytes of its own.
+			// A READ that is repeated because an answer was late is excused, as one that the program repeats is. So one
+			// of several has to be found, each of bytes of its own.
 			for i := range 8 {
 				off := i * 4096
 				w.mr.Do(func([]byte) {

@@ -13,15 +13,15 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/base/environ"
 )
 
-// RecordsVariable is the environment's variable that names a folder, in which a program in Go keeps what it would leave if it
-// ended now: nothing of the checker's runs as it ends. Who has started the program reads it then.
+// RecordsVariable is the environment's variable that names a folder, in which a program in Go keeps what it would leave
+// if it ended now: nothing of the checker's runs as it ends. Who has started the program reads it then.
 const RecordsVariable = "RAMJET_CHECK_RECORDS"
 
 // entrySize is how long an entry of a record is.
 const entrySize = 2048
 
-// record is such a file. It has entries of one length: the first says whether there were findings, and each other one is an
-// object that exists, or blank. A nil record keeps nothing.
+// record is such a file. It has entries of one length: the first says whether there were findings, and each other one
+// is an object that exists, or blank. A nil record keeps nothing.
 type record struct {
 	mu   sync.Mutex
 	file *os.File
@@ -109,7 +109,8 @@ func (r *record) write(n int, text []byte) {
 // keep has the record of the process keep an object of the device.
 func (d *Device) keep(o *object) {
 	if d.c.record != nil {
-		o.entry = d.c.record.add(&entry{Device: d.name, Name: o.name(), When: o.made.When, Stack: o.made.Stack.frames()})
+		o.entry = d.c.record.add(&entry{Device: d.name, Name: o.name(), When: o.made.When,
+			Stack: o.made.Stack.frames()})
 	}
 }
 

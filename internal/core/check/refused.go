@@ -38,8 +38,8 @@ func (k *deadKeys) add(key verbs.Key, o *object, gone Place) {
 	}
 }
 
-// refused reports why a queue pair has refused a request of its peer, if a mistake is behind it. A queue pair that refuses
-// one stops.
+// refused reports why a queue pair has refused a request of its peer, if a mistake is behind it. A queue pair that
+// refuses one stops.
 func (d *Device) refused(q *queuePair) {
 	f := driver.QPOf(q.qp).Failure()
 	if f == nil || f.Side != verbs.FailedRequest || q.refusal == f {
@@ -51,7 +51,8 @@ func (d *Device) refused(q *queuePair) {
 	switch f.Reason {
 	case verbs.ReasonNoKey:
 		if k, ok := d.dead.all[f.Key]; ok {
-			d.report(q, &Finding{KeyInUse, fmt.Sprintf("%s of %s, and its key had ended.", what, k.name), []Place{k.gone, seen}})
+			d.report(q, &Finding{KeyInUse, fmt.Sprintf("%s of %s, and its key had ended.", what, k.name),
+				[]Place{k.gone, seen}})
 		}
 	case verbs.ReasonOtherOwner:
 		k := d.dead.all[f.Key] // it may have ended since
@@ -59,23 +60,27 @@ func (d *Device) refused(q *queuePair) {
 			k = deadKey{name: d.nameOf(r.mr), pd: r.pd, made: d.known.all[r.mr].made}
 		}
 		if k.pd != nil && k.pd != q.pd {
-			d.report(q, &Finding{ForeignPD, fmt.Sprintf("%s of %s, which is of %s: the queue pair is of %s.", what, k.name, d.nameOf(k.pd),
+			d.report(q, &Finding{ForeignPD, fmt.Sprintf("%s of %s, which is of %s: the queue pair is of %s.", what,
+				k.name, d.nameOf(k.pd),
 				d.nameOf(q.pd)), []Place{k.made, d.known.all[q.qp].made}})
 		}
 	case verbs.ReasonTooMany:
-		d.report(q, &Finding{RdAtomicDepth, fmt.Sprintf("%s, one more than %s takes at once: its max_dest_rd_atomic is %d.", what, d.nameOf(q.qp),
-			q.maxDestRdAtomic), []Place{seen}})
+		d.report(q, &Finding{RdAtomicDepth,
+			fmt.Sprintf("%s, one more than %s takes at once: its max_dest_rd_atomic is %d.", what, d.nameOf(q.qp),
+				q.maxDestRdAtomic), []Place{seen}})
 	}
 }
 
-// depth checks that a queue pair may not have more READs and atomics outstanding than its peer takes, as far as it is known.
+// depth checks that a queue pair may not have more READs and atomics outstanding than its peer takes, as far as it is
+// known.
 func (d *Device) depth(q *queuePair, r *request) {
 	l, peer, ok := d.c.history.deeper(endpoint{d, q.qp.Num()})
 	if !ok {
 		return
 	}
-	d.c.Report(&Finding{RdAtomicDepth, fmt.Sprintf("max_rd_atomic of %s is %d, and max_dest_rd_atomic of %s, its peer, is %d.", l.name, l.rd,
-		peer.name, peer.destRd), []Place{r.posted}})
+	d.c.Report(&Finding{RdAtomicDepth,
+		fmt.Sprintf("max_rd_atomic of %s is %d, and max_dest_rd_atomic of %s, its peer, is %d.", l.name, l.rd,
+			peer.name, peer.destRd), []Place{r.posted}})
 }
 
 // deeper returns a queue pair and its peer, once, if its READs may be more than the peer takes.

@@ -18,7 +18,8 @@ func TestKeyInUse(t *testing.T) {
 		remote := w.mr.Remote()
 		w.ok(w.mr.Close())
 		c := &w.clients[0]
-		w.ok(c.qp.PostSend(&verbs.SendWR{ID: 2, Op: verbs.OpRead, Flags: verbs.Signaled, SGL: []verbs.SGE{c.mr.SGE(0, 64)}, Remote: remote}))
+		w.ok(c.qp.PostSend(&verbs.SendWR{ID: 2, Op: verbs.OpRead, Flags: verbs.Signaled,
+			SGL: []verbs.SGE{c.mr.SGE(0, 64)}, Remote: remote}))
 		if wc := w.wait(c.cq); wc.Status == verbs.StatusSuccess {
 			t.Fatal("the key was good")
 		}
@@ -36,7 +37,8 @@ func TestNoKeyInUse(t *testing.T) {
 		remote.Key ^= 1
 		w.ok(w.mr.Close())
 		c := &w.clients[0]
-		w.ok(c.qp.PostSend(&verbs.SendWR{ID: 2, Op: verbs.OpRead, Flags: verbs.Signaled, SGL: []verbs.SGE{c.mr.SGE(0, 64)}, Remote: remote}))
+		w.ok(c.qp.PostSend(&verbs.SendWR{ID: 2, Op: verbs.OpRead, Flags: verbs.Signaled,
+			SGL: []verbs.SGE{c.mr.SGE(0, 64)}, Remote: remote}))
 		if wc := w.wait(c.cq); wc.Status == verbs.StatusSuccess {
 			t.Fatal("the key was good")
 		}
@@ -55,7 +57,8 @@ func TestForeignPD(t *testing.T) {
 		mr, err := pd.RegMR(make([]byte, 64), verbs.LocalWrite|verbs.RemoteWrite|verbs.RemoteRead)
 		w.ok(err)
 		c := &w.clients[0]
-		w.ok(c.qp.PostSend(&verbs.SendWR{ID: 2, Op: verbs.OpRead, Flags: verbs.Signaled, SGL: []verbs.SGE{c.mr.SGE(0, 64)}, Remote: mr.Remote()}))
+		w.ok(c.qp.PostSend(&verbs.SendWR{ID: 2, Op: verbs.OpRead, Flags: verbs.Signaled,
+			SGL: []verbs.SGE{c.mr.SGE(0, 64)}, Remote: mr.Remote()}))
 		if wc := w.wait(c.cq); wc.Status == verbs.StatusSuccess {
 			t.Fatal("the key was good")
 		}
@@ -105,7 +108,8 @@ func rnrUnlimited(t *testing.T, kind string) {
 		if !late {
 			recv()
 		}
-		w.ok(c.qp.PostSend(&verbs.SendWR{ID: 2, Op: verbs.OpSend, Flags: verbs.Signaled, SGL: []verbs.SGE{c.mr.SGE(0, 64)}}))
+		w.ok(c.qp.PostSend(&verbs.SendWR{ID: 2, Op: verbs.OpSend, Flags: verbs.Signaled,
+			SGL: []verbs.SGE{c.mr.SGE(0, 64)}}))
 		if late {
 			for {
 				s, err := c.qp.Stats()

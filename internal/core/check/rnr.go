@@ -19,8 +19,8 @@ const (
 	longRNR = 100 * time.Millisecond
 )
 
-// notReady reports a queue pair whose peer has no receive again and again, and which tries without a limit. It is called
-// as work requests end, before that is noted.
+// notReady reports a queue pair whose peer has no receive again and again, and which tries without a limit. It is
+// called as work requests end, before that is noted.
 func (d *Device) notReady(q *queuePair, ends int) {
 	if q.rnr.told || len(q.sends) == 0 {
 		return
@@ -36,7 +36,8 @@ func (d *Device) notReady(q *queuePair, ends int) {
 		return
 	}
 	q.rnr.told = true
-	d.report(q, &Finding{RNRUnlimited, fmt.Sprintf("%s of %s met about %d RNR NAKs, and rnr_retry is 7.", first.name(), d.nameOf(q.qp), n),
+	d.report(q, &Finding{RNRUnlimited, fmt.Sprintf("%s of %s met about %d RNR NAKs, and rnr_retry is 7.", first.name(),
+		d.nameOf(q.qp), n),
 		[]Place{first.posted}})
 }
 

@@ -15,7 +15,8 @@ import (
 const (
 	// maxFrames is how many callers are known. Some of them are Ramjet's own, which a report does not show.
 	maxFrames = 16
-	// maxAddresses is how many return addresses tell stacks apart: enough for so many callers, and the checker's functions.
+	// maxAddresses is how many return addresses tell stacks apart: enough for so many callers, and the checker's
+	// functions.
 	maxAddresses = 24
 )
 
@@ -34,7 +35,8 @@ type trace struct {
 	k   int
 }
 
-// traces are the stacks that were seen last, by a hash of their keys: programs post from the same places again and again.
+// traces are the stacks that were seen last, by a hash of their keys: programs post from the same places again and
+// again.
 var traces [1024]atomic.Pointer[trace]
 
 // lookup returns the trace with a key, and where such a trace is kept; nil: it is not there.
@@ -81,8 +83,8 @@ func here() Stack {
 	return StackOf(pcs[:stacks.Capture(pcs[:])])
 }
 
-// goStack finds the stack by its return addresses, which takes far less time than finding the callers. The frames of this
-// package and of package verbs are left to describeGo, as looking them up takes longer still.
+// goStack finds the stack by its return addresses, which takes far less time than finding the callers. The frames of
+// this package and of package verbs are left to describeGo, as looking them up takes longer still.
 func goStack() Stack {
 	var key [maxAddresses]uintptr
 	n := returnAddresses(key[:])

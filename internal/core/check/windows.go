@@ -31,7 +31,8 @@ func (d *Device) checkBind(q *queuePair, bind *verbs.MWBindInfo, report func(Rul
 	}
 	for _, v := range named {
 		if o := d.known.all[v]; o != nil && o.pd != q.pd {
-			report(ForeignPD, fmt.Sprintf("%s is of %s, the queue pair of %s.", o.name(), d.nameOf(o.pd), d.nameOf(q.pd)))
+			report(ForeignPD, fmt.Sprintf("%s is of %s, the queue pair of %s.", o.name(), d.nameOf(o.pd),
+				d.nameOf(q.pd)))
 		}
 	}
 }

@@ -11,7 +11,8 @@ import (
 // bind binds a window to memory of the second queue pair's, and returns its key.
 func (w *loop) bind(mw *verbs.MW, mr *verbs.MR) verbs.Remote {
 	w.Helper()
-	info := verbs.MWBindInfo{MW: mw, MR: mr, RKey: mw.NextRKey(), Addr: mr.Addr(), Length: 64, Access: verbs.RemoteWrite}
+	info := verbs.MWBindInfo{MW: mw, MR: mr, RKey: mw.NextRKey(), Addr: mr.Addr(), Length: 64,
+		Access: verbs.RemoteWrite}
 	w.own(&verbs.SendWR{Op: verbs.OpBindMW, Bind: &info})
 	return verbs.Remote{Addr: mr.Addr(), Key: mw.RKey()}
 }
@@ -37,19 +38,20 @@ func TestWindowKeyInUse(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			wrongAndRight(t, "key-in-use", []string{"roce", "shm"}, verbs.QPInit{Type: verbs.RC}, func(w *loop, mistake bool) {
-				mw, err := w.pd.AllocMW(c.typ)
-				w.ok(err)
-				remote := w.bind(mw, w.mr)
-				if mistake {
-					c.end(w, mw, remote)
-				}
-				w.send(new(verbs.SendWR).Write(remote, w.mr.SGE(1000, 64)))
-				if !mistake {
-					c.end(w, mw, remote)
-				}
-				w.ok(w.qps[1].Close())
-			})
+			wrongAndRight(t, "key-in-use", []string{"roce", "shm"}, verbs.QPInit{Type: verbs.RC},
+				func(w *loop, mistake bool) {
+					mw, err := w.pd.AllocMW(c.typ)
+					w.ok(err)
+					remote := w.bind(mw, w.mr)
+					if mistake {
+						c.end(w, mw, remote)
+					}
+					w.send(new(verbs.SendWR).Write(remote, w.mr.SGE(1000, 64)))
+					if !mistake {
+						c.end(w, mw, remote)
+					}
+					w.ok(w.qps[1].Close())
+				})
 		})
 	}
 }
@@ -61,7 +63,8 @@ func TestWindowKeyAgain(t *testing.T) {
 	w.ok(err)
 	remote := w.bind(mw, w.mr)
 	w.own(&verbs.SendWR{Op: verbs.OpLocalInv, InvKey: remote.Key})
-	info := verbs.MWBindInfo{MW: mw, MR: w.mr, RKey: remote.Key, Addr: remote.Addr, Length: 64, Access: verbs.RemoteWrite}
+	info := verbs.MWBindInfo{MW: mw, MR: w.mr, RKey: remote.Key, Addr: remote.Addr, Length: 64,
+		Access: verbs.RemoteWrite}
 	w.own(&verbs.SendWR{Op: verbs.OpBindMW, Bind: &info})
 	if s := w.send(new(verbs.SendWR).Write(remote, w.mr.SGE(1000, 64))); s != verbs.StatusSuccess {
 		t.Fatal(s)

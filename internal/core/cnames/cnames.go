@@ -65,8 +65,9 @@ var sparse = map[string]map[uint64]string{
 		9: "IBV_WC_ATOMIC_WRITE", 128: "IBV_WC_RECV", 129: "IBV_WC_RECV_RDMA_WITH_IMM"},
 	"address_family": {0: "AF_UNSPEC", 2: "AF_INET", 10: "AF_INET6", 27: "AF_IB"},
 	"socket_type":    {1: "SOCK_STREAM", 2: "SOCK_DGRAM"},
-	"socket_level":   {0: "IPPROTO_IP", 1: "SOL_SOCKET", 6: "IPPROTO_TCP", 17: "IPPROTO_UDP", 41: "IPPROTO_IPV6", 0x10000: "SOL_RDMA"},
-	"fcntl_cmd":      {0: "F_DUPFD", 1: "F_GETFD", 2: "F_SETFD", 3: "F_GETFL", 4: "F_SETFL"},
+	"socket_level": {0: "IPPROTO_IP", 1: "SOL_SOCKET", 6: "IPPROTO_TCP", 17: "IPPROTO_UDP", 41: "IPPROTO_IPV6",
+		0x10000: "SOL_RDMA"},
+	"fcntl_cmd": {0: "F_DUPFD", 1: "F_GETFD", 2: "F_SETFD", 3: "F_GETFL", 4: "F_SETFL"},
 }
 
 // optionNames are the options of sockets, by the value of their level.

@@ -25,7 +25,8 @@ func (a adapterAgent) HandleGMP(now clock.Time, port int, b []byte) bool {
 // 12.11.1). It reports whether it did.
 func (m *member) refuse(b []byte) bool {
 	var h mad.Header
-	if len(b) < mad.Size || !h.Decode(b) || h.Class != mad.ClassCM || h.ClassVersion != mad.ClassCMVersion || h.Method != mad.MethodSend ||
+	if len(b) < mad.Size || !h.Decode(b) || h.Class != mad.ClassCM || h.ClassVersion != mad.ClassCMVersion ||
+		h.Method != mad.MethodSend ||
 		h.Attribute != mad.AttrREQ && h.Attribute != mad.AttrSIDRREQ {
 		return false
 	}

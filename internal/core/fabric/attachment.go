@@ -48,8 +48,8 @@ type Attachment struct {
 	sm     bool          // its program runs a subnet manager
 	room   chan struct{} // closed when unsent is empty again; nil: no waiter
 	closed bool
-	// stopped is that its program can neither send nor receive, and removed that nothing of that gets anywhere: see Stop
-	// and Remove.
+	// stopped is that its program can neither send nor receive, and removed that nothing of that gets anywhere: see
+	// Stop and Remove.
 	stopped, removed bool
 }
 
@@ -80,7 +80,8 @@ func (f *Fabric) Attach(name string, d Driver) (*Attachment, error) {
 	}
 	num := slices.Index(m.attachments[:], nil)
 	if num < 0 {
-		return nil, fmt.Errorf("%d programs use adapter %q already: close one, or use another adapter", maxAttachments, m.name)
+		return nil, fmt.Errorf("%d programs use adapter %q already: close one, or use another adapter", maxAttachments,
+			m.name)
 	}
 	s := &Attachment{f: f, m: m, slot: num, driver: d, infos: make([]atomic.Pointer[Info], len(m.state.Ports))}
 	for port := 1; port < len(m.state.Ports); port++ {
@@ -325,7 +326,8 @@ func (s *Attachment) SetSM(on bool) error {
 	}
 	for _, o := range s.m.attachments {
 		if on && o != nil && o.sm {
-			return fmt.Errorf("a subnet manager runs at adapter %q already: end it, or choose another adapter", s.m.name)
+			return fmt.Errorf("a subnet manager runs at adapter %q already: end it, or choose another adapter",
+				s.m.name)
 		}
 	}
 	s.sm = on

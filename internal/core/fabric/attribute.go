@@ -16,7 +16,8 @@ func (s *Attachment) Attribute(port int, a mad.Attribute, modifier uint32) ([smp
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if port < 1 || port >= len(s.m.state.Ports) {
-		return [smp.DataLen]byte{}, fmt.Errorf("adapter %q has ports 1 to %d, not %d", s.m.name, len(s.m.state.Ports)-1, port)
+		return [smp.DataLen]byte{}, fmt.Errorf("adapter %q has ports 1 to %d, not %d", s.m.name, len(s.m.state.Ports)-1,
+			port)
 	}
 	p := smp.New(mad.MethodGet, a, modifier, 0)
 	p.MKey = s.m.state.Ports[port].Authority.MKey

@@ -77,7 +77,8 @@ func (f *Fabric) adapter(name string) (*member, error) {
 				return m, nil
 			}
 		}
-		return nil, fmt.Errorf("all adapters of the fabric are in use: name one to share it, or load a topology with more")
+		return nil,
+			fmt.Errorf("all adapters of the fabric are in use: name one to share it, or load a topology with more")
 	}
 	m := f.byName[name]
 	if ip, err := netip.ParseAddr(name); m == nil && err == nil {

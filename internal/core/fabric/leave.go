@@ -128,7 +128,8 @@ func (f *Fabric) sendLeaves(now clock.Time) {
 // send sends the request. If the port is full it is lost, and repeated like any other.
 func (r *leaveRequest) send(f *Fabric, now clock.Time) {
 	p := &r.m.state.Ports[r.port]
-	to := link.Datagram{SLID: p.Address.LID, DLID: p.Address.SMLID, SL: p.Address.SMSL, Source: ib.QP1, Dest: ib.QP1, QKey: ib.QKeyGSI,
+	to := link.Datagram{SLID: p.Address.LID, DLID: p.Address.SMLID, SL: p.Address.SMSL, Source: ib.QP1, Dest: ib.QP1,
+		QKey: ib.QKeyGSI,
 		PKey: ownPKey(p, ib.DefaultPKey)}
 	h := sa.NewHeader(sa.MethodDelete, sa.AttrMCMemberRecord, r.tid, sa.MemberMGID|sa.MemberPortGID|sa.MemberJoinState)
 	q := sa.MCMemberRecord{MGID: r.mgid, PortGID: gidOf(p.Address.Prefix, p.GUID), Join: r.state}

@@ -141,7 +141,8 @@ func (m *manager) receive(at *member) {
 	m.pending = true
 	for p := m.f.net.ReceiveMAD(at.node); p != nil; p = m.f.net.ReceiveMAD(at.node) {
 		if d, b, ok := link.ReadMAD(p); ok {
-			m.engine.HandleMAD(m.f.now(), &sm.Datagram{MAD: [mad.Size]byte(b), QPN: d.Dest, LID: d.SLID, Peer: d.Source, SL: d.SL, PKey: d.PKey})
+			m.engine.HandleMAD(m.f.now(), &sm.Datagram{MAD: [mad.Size]byte(b), QPN: d.Dest, LID: d.SLID, Peer: d.Source,
+				SL: d.SL, PKey: d.PKey})
 		}
 		m.f.net.Release(p)
 	}
@@ -173,7 +174,8 @@ func (m *manager) run(now clock.Time) (sent bool) {
 
 // send sends a datagram. If the port is full it is lost, and repeated like any other.
 func (m *manager) send(now clock.Time, d *sm.Datagram) {
-	out := link.Datagram{SLID: m.port.State().Address.LID, DLID: d.LID, SL: d.SL, Source: d.QPN, Dest: d.Peer, PKey: d.PKey}
+	out := link.Datagram{SLID: m.port.State().Address.LID, DLID: d.LID, SL: d.SL, Source: d.QPN, Dest: d.Peer,
+		PKey: d.PKey}
 	if d.QPN == ib.QP1 {
 		out.QKey = ib.QKeyGSI
 	}

@@ -100,7 +100,8 @@ func (s *Attachment) memberRequest(port int, p *link.Packet) (q memberRequest, o
 	default:
 		return q, false
 	}
-	ok = q.head.ClassVersion == sa.ClassVersion && q.head.Attribute == sa.AttrMCMemberRecord && q.head.Mask&needed == needed &&
+	ok = q.head.ClassVersion == sa.ClassVersion && q.head.Attribute == sa.AttrMCMemberRecord &&
+		q.head.Mask&needed == needed &&
 		q.head.RMPP.Flags&sa.RMPPActive == 0 && q.record.Join != 0 && d.DLID == s.m.state.Ports[port].Address.SMLID &&
 		slices.Contains(s.Info(port).GIDs, q.record.PortGID)
 	return q, ok
@@ -118,7 +119,8 @@ func (s *Attachment) changeMembership(q *memberRequest) (answered bool) {
 // join records a join of the attachment.
 func (s *Attachment) join(q *memberRequest) (answered bool) {
 	m := s.m
-	j := pendingJoin{groupKey: q.groupKey, tid: q.head.TID, slot: s.slot, state: q.record.Join, portState: q.record.Join}
+	j := pendingJoin{groupKey: q.groupKey, tid: q.head.TID, slot: s.slot, state: q.record.Join,
+		portState: q.record.Join}
 	if q.mgid != (ib.GID{}) {
 		j.added = j.state
 		if g := m.groups[q.groupKey]; g != nil {
@@ -131,12 +133,14 @@ func (s *Attachment) join(q *memberRequest) (answered bool) {
 		s.addMembership(q.groupKey, j.state)
 		s.f.leaves.cancel(m, q.groupKey, j.state)
 	}
-	if i := slices.IndexFunc(m.pendingJoins, func(o pendingJoin) bool { return o.tid == j.tid && o.slot == j.slot }); i >= 0 {
+	if i := slices.IndexFunc(m.pendingJoins,
+		func(o pendingJoin) bool { return o.tid == j.tid && o.slot == j.slot }); i >= 0 {
 		j.added |= m.pendingJoins[i].added & j.state
 		m.pendingJoins = slices.Delete(m.pendingJoins, i, i+1)
 	}
 	for i := range m.pendingJoins { // of a repeated request only the last answer counts
-		if o := &m.pendingJoins[i]; o.groupKey == j.groupKey && o.slot == j.slot && o.state == j.state && o.mgid != (ib.GID{}) {
+		if o := &m.pendingJoins[i]; o.groupKey == j.groupKey && o.slot == j.slot && o.state == j.state &&
+			o.mgid != (ib.GID{}) {
 			j.added |= o.added
 			o.state, o.added = 0, 0
 		}

@@ -89,7 +89,8 @@ func (g *groupTest) leaving() int {
 func (p *program) datagram(to uint16, h *sa.Header, r *sa.MCMemberRecord) (d link.Datagram, b []byte) {
 	b = make([]byte, mad.Size)
 	r.Append(h.Append(b[:0]))
-	return link.Datagram{SLID: p.Info(1).LID, DLID: to, Source: ib.QP1, Dest: ib.QP1, PKey: ib.DefaultPKey, QKey: ib.QKeyGSI}, b
+	return link.Datagram{SLID: p.Info(1).LID, DLID: to, Source: ib.QP1, Dest: ib.QP1, PKey: ib.DefaultPKey,
+		QKey: ib.QKeyGSI}, b
 }
 
 // send sends a datagram.
@@ -115,7 +116,8 @@ func (p *program) post(to uint16, h *sa.Header, r *sa.MCMemberRecord) {
 // request returns a request for a membership of the program's port.
 func (p *program) request(method mad.Method, group byte, state sa.JoinState) (sa.Header, sa.MCMemberRecord) {
 	p.last++
-	h := sa.NewHeader(method, sa.AttrMCMemberRecord, uint64(p.Slot())<<60|p.last, sa.MemberMGID|sa.MemberPortGID|sa.MemberJoinState)
+	h := sa.NewHeader(method, sa.AttrMCMemberRecord, uint64(p.Slot())<<60|p.last,
+		sa.MemberMGID|sa.MemberPortGID|sa.MemberJoinState)
 	r := sa.MCMemberRecord{PortGID: p.Info(1).GIDs[0], Join: state}
 	if r.MGID = (ib.GID{0: 0xff, 15: group}); group == 0 {
 		r.MGID, h.Mask = ib.GID{}, h.Mask&^sa.MemberMGID
@@ -178,7 +180,8 @@ func (p *program) wants(method mad.Method, status mad.Status, state sa.JoinState
 	p.t.Helper()
 	m, ok := p.next()
 	if !ok || m.Method != method || m.Status != status || m.Join != state {
-		p.t.Fatalf("%v: method %#x, status %v, state %#x, want method %#x, status %v, state %#x", ok, m.Method, m.Status, m.Join, method, status, state)
+		p.t.Fatalf("%v: method %#x, status %v, state %#x, want method %#x, status %v, state %#x", ok, m.Method,
+			m.Status, m.Join, method, status, state)
 	}
 	return m
 }
@@ -354,7 +357,8 @@ func TestMemberships(t *testing.T) {
 		"one asks and leaves, and the other is refused": func(g *groupTest, a, b *program) {
 			a.join(1, sa.FullMember)
 			b.join(1, sa.FullMember)
-			first, second := g.admin.wants(mad.MethodSet, 0, sa.FullMember), g.admin.wants(mad.MethodSet, 0, sa.FullMember)
+			first, second := g.admin.wants(mad.MethodSet, 0, sa.FullMember),
+				g.admin.wants(mad.MethodSet, 0, sa.FullMember)
 			a.leave(1, sa.FullMember)
 			a.wants(deleteResp, mad.StatusOK, sa.FullMember)
 			g.answers(first, mad.StatusOK)
@@ -445,7 +449,8 @@ type modelProgram struct {
 
 func (m *model) start(i int) {
 	m.t.Helper()
-	m.programs[i] = &modelProgram{m.program("host-1"), make(map[ib.GID]sa.JoinState), make(map[uint64]sa.MCMemberRecord)}
+	m.programs[i] = &modelProgram{m.program("host-1"), make(map[ib.GID]sa.JoinState),
+		make(map[uint64]sa.MCMemberRecord)}
 }
 
 // take receives at the administrator and at the programs.
@@ -474,7 +479,8 @@ func (m *model) ask(p *modelProgram, method mad.Method, group byte, state sa.Joi
 	p.last = m.tid
 	h, r := p.request(method, group, state)
 	if method == mad.MethodSet {
-		maps.DeleteFunc(p.asked, func(_ uint64, o sa.MCMemberRecord) bool { return o == r }) // it waits for the last answer
+		// it waits for the last answer
+		maps.DeleteFunc(p.asked, func(_ uint64, o sa.MCMemberRecord) bool { return o == r })
 		p.asked[h.TID] = r
 	} else {
 		p.is[r.MGID] &^= state

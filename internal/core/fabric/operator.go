@@ -165,7 +165,8 @@ func (f *Fabric) SetDelay(e End, d time.Duration) error {
 
 // SetReorder has a share of the packets on the cable at a port, from 0 to 1, held back for up to most.
 func (f *Fabric) SetReorder(e End, share float64, most time.Duration) error {
-	return f.withCable(e, func(p *link.Port) error { return f.net.SetReorder(f.now(), p.Cable(), share, clock.Time(most)) })
+	return f.withCable(e,
+		func(p *link.Port) error { return f.net.SetReorder(f.now(), p.Cable(), share, clock.Time(most)) })
 }
 
 // withCable calls do for a port that has a cable, as withPort does.

@@ -40,7 +40,8 @@ func FuzzSend(f *testing.F) {
 	}
 	group := ib.LRH{LNH: ib.LNHGlobal, DLID: 0xc000, SLID: 1, PktLen: 19}.Append(nil)
 	group = (&ib.GRH{IPVer: 6, NxtHdr: ib.GRHNextHeader}).Append(group)
-	group = append(ib.BTH{Opcode: ib.UDSendOnly, PKey: ib.DefaultPKey, DestQP: ib.QPNMulticast}.Append(group), make([]byte, 16)...)
+	group = append(ib.BTH{Opcode: ib.UDSendOnly, PKey: ib.DefaultPKey, DestQP: ib.QPNMulticast}.Append(group),
+		make([]byte, 16)...)
 	seed(group, group)
 	f.Fuzz(func(t *testing.T, in []byte) {
 		g := newGroupTest(t)

@@ -21,7 +21,8 @@ func (g *groupTest) post(from *program, adapter string, slot, most int) (n int) 
 		if from.Alloc(p[:], []int{ib.LRHLen + ib.BTHLen + 4096 + ib.ICRCLen}) != nil {
 			break
 		}
-		b := ib.LRH{LNH: ib.LNHLocal, DLID: lid, SLID: g.lid("host-3"), PktLen: uint16(len(p[0].Bytes()) / 4)}.Append(p[0].Bytes()[:0])
+		b := ib.LRH{LNH: ib.LNHLocal, DLID: lid, SLID: g.lid("host-3"),
+			PktLen: uint16(len(p[0].Bytes()) / 4)}.Append(p[0].Bytes()[:0])
 		ib.BTH{Opcode: ib.RCSendOnly, PKey: ib.DefaultPKey, DestQP: ib.QPN(slot<<(24-steer.Bits) | 2)}.Append(b)
 		p[0].NoICRC = true
 		if err := from.Send(1, p[:]); err != nil {
@@ -110,10 +111,12 @@ func TestSlowMember(t *testing.T) {
 		taken := 0
 		for range packets {
 			var p [1]*link.Packet
-			if err := g.admin.Alloc(p[:], []int{ib.LRHLen + ib.GRHLen + ib.BTHLen + ib.DETHLen + 4096 + ib.ICRCLen}); err != nil {
+			if err := g.admin.Alloc(p[:],
+				[]int{ib.LRHLen + ib.GRHLen + ib.BTHLen + ib.DETHLen + 4096 + ib.ICRCLen}); err != nil {
 				t.Fatal(err)
 			}
-			b := ib.LRH{LNH: ib.LNHGlobal, DLID: 0xc000, SLID: 3, PktLen: uint16(len(p[0].Bytes()) / 4)}.Append(p[0].Bytes()[:0])
+			b := ib.LRH{LNH: ib.LNHGlobal, DLID: 0xc000, SLID: 3,
+				PktLen: uint16(len(p[0].Bytes()) / 4)}.Append(p[0].Bytes()[:0])
 			b = (&ib.GRH{IPVer: 6, NxtHdr: ib.GRHNextHeader}).Append(b)
 			ib.BTH{Opcode: ib.UDSendOnly, PKey: ib.DefaultPKey, DestQP: ib.QPNMulticast}.Append(b)
 			p[0].NoICRC = true

@@ -264,7 +264,8 @@ func (a agents) Owner(service uint64) (slot int, ok bool) {
 // one is attached.
 func (a agents) Server(class uint8) int {
 	if a.qp == ib.QP0 || class == uint8(sa.Class) {
-		if slot := slices.IndexFunc(a.m.attachments[:], func(s *Attachment) bool { return s != nil && s.sm }); slot >= 0 {
+		if slot := slices.IndexFunc(a.m.attachments[:],
+			func(s *Attachment) bool { return s != nil && s.sm }); slot >= 0 {
 			return slot
 		}
 	}

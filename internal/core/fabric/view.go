@@ -75,7 +75,8 @@ func (f *Fabric) View() *View {
 				continue
 			}
 			if a, b := c.Ports(); a == p {
-				v.Cables = append(v.Cables, CableView{End{m.name, num}, End{f.memberOf[b.Node()].name, b.Num()}, f.errors[c]})
+				v.Cables = append(v.Cables, CableView{End{m.name, num}, End{f.memberOf[b.Node()].name, b.Num()},
+					f.errors[c]})
 			}
 		}
 	}
@@ -87,7 +88,8 @@ func (f *Fabric) View() *View {
 
 func (f *Fabric) viewOf(m *member) NodeView {
 	f.net.CountWaits(f.now(), m.node)
-	n := NodeView{Name: m.name, Type: m.state.Type, GUID: m.state.GUID, Text: m.state.Description, LID: m.state.Ports[0].Address.LID, Off: m.off, Dropped: m.dropped}
+	n := NodeView{Name: m.name, Type: m.state.Type, GUID: m.state.GUID, Text: m.state.Description,
+		LID: m.state.Ports[0].Address.LID, Off: m.off, Dropped: m.dropped}
 	if m.addr.ip.IsValid() {
 		n.IP = m.addr.ip.String()
 	}
@@ -106,8 +108,10 @@ func (f *Fabric) viewOf(m *member) NodeView {
 		if r := f.remotes[m.node.Port(num)]; r != nil {
 			far = r.farEnd
 		}
-		n.Ports = append(n.Ports, PortView{Remote: far, GID: gid, Number: num, GUID: p.GUID, LID: p.Address.LID, State: p.Link.Logical, Width: p.Link.WidthActive,
-			Speed: p.Link.SpeedActive, Mbps: p.Link.RateMbps(), Held: m.node.Port(num).HeldLanes(), Counters: p.Counters})
+		n.Ports = append(n.Ports, PortView{Remote: far, GID: gid, Number: num, GUID: p.GUID, LID: p.Address.LID,
+			State: p.Link.Logical, Width: p.Link.WidthActive,
+			Speed: p.Link.SpeedActive, Mbps: p.Link.RateMbps(), Held: m.node.Port(num).HeldLanes(),
+			Counters: p.Counters})
 	}
 	return n
 }

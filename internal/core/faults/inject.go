@@ -66,7 +66,8 @@ func (in *Injector) add(set *Set) {
 		of := f
 		of.Device = ""
 		h.Write([]byte(of.String()))
-		in.faults = append(in.faults, &state{Fault: f, tally: &tally{}, rand: rand.New(rand.NewPCG(set.Seed, h.Sum64()))})
+		in.faults = append(in.faults, &state{Fault: f, tally: &tally{},
+			rand: rand.New(rand.NewPCG(set.Seed, h.Sum64()))})
 	}
 	in.seed = set.Seed
 }
@@ -283,8 +284,8 @@ func (s *state) change(v *Verdict, p *Packet, now time.Duration) {
 	}
 }
 
-// Silent returns the faults by which nothing of a queue pair passes in a direction, to or from a peer, for a device whose
-// network knows no single packets; 0: there is none.
+// Silent returns the faults by which nothing of a queue pair passes in a direction, to or from a peer, for a device
+// whose network knows no single packets; 0: there is none.
 func (in *Injector) Silent(way Way, peer netip.Addr, qp QP, now time.Duration) (by Kinds) {
 	in.mu.Lock()
 	defer in.mu.Unlock()

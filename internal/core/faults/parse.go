@@ -314,7 +314,8 @@ func (p *parser) selector() (err error) {
 	}
 	if !slices.Contains(selectors, w) {
 		if f.Kind == Reject && len(p.given) == 0 {
-			return p.bad("the number of a reason, such as 28, a chance such as 1%%, %s, or the end of the line", list(selectors))
+			return p.bad("the number of a reason, such as 28, a chance such as 1%%, %s, or the end of the line",
+				list(selectors))
 		}
 		return p.bad("a chance such as 1%%, %s, or the end of the line%s", list(selectors), meant(w, selectors))
 	}

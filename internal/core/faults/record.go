@@ -157,7 +157,8 @@ func readRecord(b []byte) (in *Injector, finished bool, log string, err error) {
 			return nil, false, "", damaged
 		}
 		at := headerSize + i*tallySize
-		in.faults = append(in.faults, &state{Fault: set.Faults[0], tally: &tally{word(at), word(at + 8), word(at + 16)}})
+		in.faults = append(in.faults, &state{Fault: set.Faults[0],
+			tally: &tally{word(at), word(at + 8), word(at + 16)}})
 	}
 	return in, h.finished != 0, text.Log, nil
 }

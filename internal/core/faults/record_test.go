@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestRecords: the summary of a program that has not logged one before it ended is logged by the process that has started
-// it, with the faults of devices that were not opened.
+// TestRecords: the summary of a program that has not logged one before it ended is logged by the process that has
+// started it, with the faults of devices that were not opened.
 func TestRecords(t *testing.T) {
 	dir, log := t.TempDir(), filepath.Join(t.TempDir(), "log.%p")
 	const text = "loss nth 2 sent; fail reg_mr ENOMEM; event QP_FATAL; loss device roce:192.0.2.9"
@@ -104,7 +104,8 @@ func TestDamagedRecords(t *testing.T) {
 // FuzzRecord: a record is read or is an error, whatever it says, and its summary is text.
 func FuzzRecord(f *testing.F) {
 	for _, s := range []string{"", strings.Repeat("\x00", 16) + `{"Device":"roce:192.0.2.7"}`,
-		"\x00\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00" + strings.Repeat("\x01", 24) + `{"Faults":["event QP_FATAL"]}`} {
+		"\x00\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00" + strings.Repeat("\x01", 24) +
+			`{"Faults":["event QP_FATAL"]}`} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {

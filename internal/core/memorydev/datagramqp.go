@@ -31,7 +31,8 @@ func (u *datagrams) NewQP(domain memory.PD, init *verbs.QPInit) (softdev.QueuePa
 		return nil, err
 	}
 	q := &datagramQP{all: u, blockSelf: init.BlockSelfMulticast}
-	c := queue.Config{Num: u.dev.NewQPN(), Type: init.Type, PD: domain, SendCQ: driver.CQOf(init.SendCQ).(*softdev.CQ).Queue, RecvCQ: driver.CQOf(init.RecvCQ).(*softdev.CQ).Queue,
+	c := queue.Config{Num: u.dev.NewQPN(), Type: init.Type, PD: domain,
+		SendCQ: driver.CQOf(init.SendCQ).(*softdev.CQ).Queue, RecvCQ: driver.CQOf(init.RecvCQ).(*softdev.CQ).Queue,
 		SignalAll: init.SignalAll, Owner: q, Caps: init.Cap}
 	c.Recv = q.Receives(init, domain)
 	q.engine = local.NewDatagram(u.engine, c)
@@ -156,7 +157,8 @@ func (q *datagramQP) AttachMulticast(gid verbs.GID, _ uint16) error {
 	case d.Lane.Closed:
 		return verbs.ErrClosed
 	case !addr.IsMulticast():
-		return &verbs.OpError{Op: "attach_mcast", Err: verbs.ErrInvalid, Detail: fmt.Sprintf("%v is no multicast GID", gid)}
+		return &verbs.OpError{Op: "attach_mcast", Err: verbs.ErrInvalid,
+			Detail: fmt.Sprintf("%v is no multicast GID", gid)}
 	case slices.Contains(q.groups, addr):
 		return nil
 	}

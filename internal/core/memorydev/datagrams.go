@@ -46,7 +46,8 @@ type deviceKey struct {
 }
 
 func newDatagrams(d *streamdev.Device, net Network, e *local.Device) *datagrams {
-	u := &datagrams{dev: d, net: net, engine: e, to: make(map[deviceKey]*datagramLink), from: softdev.NewHalfOpen[*datagramLink](maxDatagramPeers)}
+	u := &datagrams{dev: d, net: net, engine: e, to: make(map[deviceKey]*datagramLink),
+		from: softdev.NewHalfOpen[*datagramLink](maxDatagramPeers)}
 	u.groups.init()
 	return u
 }
@@ -57,7 +58,8 @@ func (u *datagrams) open() error {
 		return nil
 	}
 	at := u.dev.Addr()
-	acc, err := u.net.Listen(netip.AddrPortFrom(at.Addr(), at.Port()+datagramPort-streamdev.RendezvousPort), maxDatagramPeers)
+	acc, err := u.net.Listen(netip.AddrPortFrom(at.Addr(), at.Port()+datagramPort-streamdev.RendezvousPort),
+		maxDatagramPeers)
 	if err == nil {
 		u.listener = u.newListener(acc, nil)
 	}
@@ -225,7 +227,8 @@ func (l *datagramLink) receive() {
 		if l.members != nil {
 			to = l.members.addr
 		}
-		_, moved, wake, err = u.engine.ReceiveDatagrams(l.peer, ib.GIDFromAddr(l.device.addr), ib.GIDFromAddr(to), budget, l.finder)
+		_, moved, wake, err = u.engine.ReceiveDatagrams(l.peer, ib.GIDFromAddr(l.device.addr), ib.GIDFromAddr(to),
+			budget, l.finder)
 		d.Moved(moved)
 		if wake {
 			l.link.Ring()

@@ -29,7 +29,8 @@ func New(name, kind string, guid uint64, oneSided string, eventsOnly bool, net N
 	attr := softdev.AttrOf(name, kind, verbs.TransportIB, guid)
 	attr.OneSided = oneSided
 	attr.Caps &^= verbs.CapExclude | verbs.CapWatch // peers write to the memory by themselves
-	attr.Caps |= verbs.CapRNRNak | verbs.CapUC | verbs.CapUD | verbs.CapUDMulticast | verbs.CapFlush | verbs.CapAtomicWrite
+	attr.Caps |= verbs.CapRNRNak | verbs.CapUC | verbs.CapUD | verbs.CapUDMulticast | verbs.CapFlush |
+		verbs.CapAtomicWrite
 	if memory.CanPersist {
 		attr.Caps |= verbs.CapFlushPersistent
 	}
@@ -106,7 +107,8 @@ const forPeers = verbs.RemoteWrite | verbs.RemoteRead | verbs.RemoteAtomic
 
 func entryOf(r *memory.Region) local.Entry {
 	at, n := r.HostMemory()
-	return local.Entry{Key: uint32(r.Key()), Access: uint32(r.Access()), Segment: r.Segment(), Base: r.Addr(), Length: uint64(n), Memory: at}
+	return local.Entry{Key: uint32(r.Key()), Access: uint32(r.Access()), Segment: r.Segment(), Base: r.Addr(),
+		Length: uint64(n), Memory: at}
 }
 
 // RegionAdded tells peers of a region that they may use.

@@ -48,7 +48,8 @@ func (u *datagrams) attach(q *datagramQP, addr netip.Addr) error {
 		acc, err := u.net.ListenGroup(addr, maxDatagramPeers)
 		switch {
 		case errors.Is(err, syscall.EADDRINUSE):
-			return &verbs.OpError{Op: "attach_mcast", Err: verbs.ErrNoMemory, Detail: fmt.Sprintf("%d devices of this host are in group %v", MaxGroupListeners, addr)}
+			return &verbs.OpError{Op: "attach_mcast", Err: verbs.ErrNoMemory,
+				Detail: fmt.Sprintf("%d devices of this host are in group %v", MaxGroupListeners, addr)}
 		case err != nil:
 			return &verbs.OpError{Op: "attach_mcast", Err: err}
 		}

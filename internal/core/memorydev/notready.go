@@ -14,10 +14,11 @@ import (
 )
 
 // In shared memory a message that finds no receive waits in its ring. It is counted as on InfiniBand, where it meets an
-// RNR NAK, is tried again after the target's MinRNRTimer, and fails after the sender's RNRRetry retries (IBTA 9.7.5.2.8).
+// RNR NAK, is tried again after the target's MinRNRTimer, and fails after the sender's RNRRetry retries (IBTA
+// 9.7.5.2.8).
 
-// agreeOnRetries sets the attributes of a queue pair that a connection manager connects, as package cm does on InfiniBand:
-// retries that have an end last long.
+// agreeOnRetries sets the attributes of a queue pair that a connection manager connects, as package cm does on
+// InfiniBand: retries that have an end last long.
 func (ep *endpoint) agreeOnRetries() {
 	a := ep.engine.Attr()
 	own, peers := ep.c.RNRRetries()

@@ -85,8 +85,8 @@ func StartCapture(device string, n verbs.QPN) (*Capture, error) {
 	return nil, err
 }
 
-// Keep captures the last packets of a queue pair for the process itself, at most size. Watchers see as many meanwhile. It
-// returns nil if the device has no packets.
+// Keep captures the last packets of a queue pair for the process itself, at most size. Watchers see as many meanwhile.
+// It returns nil if the device has no packets.
 func Keep(dev *verbs.Device, n verbs.QPN, size int) *Capture {
 	s, ok := driver.DeviceOf(dev).(PacketSource)
 	if !ok {

@@ -153,7 +153,8 @@ func TestOtherVersions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p.PID != 7 || len(p.Devices) != 1 || p.Devices[0].Name != "a" || len(p.Devices[0].QPs) != 1 || p.Devices[0].QPs[0].QPN != 17 {
+	if p.PID != 7 || len(p.Devices) != 1 || p.Devices[0].Name != "a" || len(p.Devices[0].QPs) != 1 ||
+		p.Devices[0].QPs[0].QPN != 17 {
 		t.Errorf("%+v", p)
 	}
 }
@@ -164,15 +165,16 @@ func TestMalformed(t *testing.T) {
 	head := append([]byte(magic), version)
 	long := binary.AppendUvarint(append(bytes.Clone(head), byte(qpRecord)), math.MaxUint64)
 	for name, b := range map[string][]byte{
-		"cut off":                 good[:len(good)-1],
-		"nothing":                 nil,
-		"no snapshot":             []byte("HTTP/1.1 400 Bad Request"),
-		"of version 9":            append([]byte(magic), 9),
-		"a record of":             long,
-		"before that of its":      append(bytes.Clone(head), byte(qpRecord), 0),
-		"malformed":               append(bytes.Clone(head), byte(processRecord), 1, 0x80),
-		"malformed: text":         append(bytes.Clone(head), byte(deviceRecord), 2, 200, 1),
-		"malformed: out of range": append(append(bytes.Clone(head), byte(processRecord), 10), 255, 255, 255, 255, 255, 255, 255, 255, 255, 1),
+		"cut off":            good[:len(good)-1],
+		"nothing":            nil,
+		"no snapshot":        []byte("HTTP/1.1 400 Bad Request"),
+		"of version 9":       append([]byte(magic), 9),
+		"a record of":        long,
+		"before that of its": append(bytes.Clone(head), byte(qpRecord), 0),
+		"malformed":          append(bytes.Clone(head), byte(processRecord), 1, 0x80),
+		"malformed: text":    append(bytes.Clone(head), byte(deviceRecord), 2, 200, 1),
+		"malformed: out of range": append(append(bytes.Clone(head), byte(processRecord), 10), 255, 255, 255, 255, 255,
+			255, 255, 255, 255, 1),
 	} {
 		p, err := Read(bytes.NewReader(b))
 		if name == "nothing" {

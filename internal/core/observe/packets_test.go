@@ -54,7 +54,8 @@ func TestPacketStreamMalformed(t *testing.T) {
 	NewPacketStream(&many).SendReply(&Packets{Packets: make([]Packet, ringSize+1)})
 	NewPacketStream(&good).SendReply(samplePackets())
 	for want, b := range map[string][]byte{
-		"cut off": good.Bytes()[:good.Len()-1], "no watcher": []byte("HTTP/1.1 400 Bad Request"), "by version 9": []byte(packetMagic + "\x09"),
+		"cut off": good.Bytes()[:good.Len()-1], "no watcher": []byte("HTTP/1.1 400 Bad Request"),
+		"by version 9":  []byte(packetMagic + "\x09"),
 		"more than 512": many.Bytes(), "none of an answer": []byte(packetMagic + "\x01\x02\x00"),
 	} {
 		p, err := NewPacketStream(bytes.NewBuffer(b)).ReadReply()

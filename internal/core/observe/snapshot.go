@@ -205,7 +205,8 @@ const alphaParts = 1_000_000
 // counts returns the counts in the order in which they are written.
 func counts(q *metric.QPCounts) [14]*uint64 {
 	return [...]*uint64{&q.SentMessages, &q.SentBytes, &q.SentPackets, &q.RecvMessages, &q.RecvBytes, &q.RecvPackets,
-		&q.Timeouts, &q.SequenceErrors, &q.LostResponses, &q.RNRs, &q.Retransmitted, &q.Duplicates, &q.OutOfSequence, &q.SentRNRs}
+		&q.Timeouts, &q.SequenceErrors, &q.LostResponses, &q.RNRs, &q.Retransmitted, &q.Duplicates, &q.OutOfSequence,
+		&q.SentRNRs}
 }
 
 func codeCQ(q *driver.CQInfo, c *codec) {

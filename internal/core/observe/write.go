@@ -87,7 +87,8 @@ func (w *Writer) device(e liveDevice) {
 		if err != nil {
 			continue
 		}
-		port := Port{Num: n, State: p.State, Link: p.Link.String(), NetDev: p.NetDev, LID: p.LID, ActiveMTU: p.ActiveMTU.Bytes(), SpeedMbps: p.SpeedMbps, Physical: p.Subnet.PhysState}
+		port := Port{Num: n, State: p.State, Link: p.Link.String(), NetDev: p.NetDev, LID: p.LID,
+			ActiveMTU: p.ActiveMTU.Bytes(), SpeedMbps: p.SpeedMbps, Physical: p.Subnet.PhysState}
 		if gids, err := e.dev.GIDs(n); err == nil && len(gids) > 0 {
 			port.GID = gids[0].GID
 		}
@@ -97,7 +98,8 @@ func (w *Writer) device(e liveDevice) {
 	for i := range metrics {
 		m := &metrics[i]
 		if err == nil {
-			w.record(metricRecord, (&Metric{m.FlatName(), m.Kind == metric.Gauge, string(m.Unit), m.Value, m.Name, m.Help, m.Labels}).code)
+			w.record(metricRecord,
+				(&Metric{m.FlatName(), m.Kind == metric.Gauge, string(m.Unit), m.Value, m.Name, m.Help, m.Labels}).code)
 		}
 	}
 	latencies, err := e.dev.Latencies()

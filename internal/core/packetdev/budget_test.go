@@ -44,7 +44,8 @@ func (s *side) newPlayer(i byte, opt *verbs.ConnectOptions) *player {
 // request has a request without payload, which takes so many PSNs, arrive at the device, and calls
 // also at that moment: the device takes nothing from its port meanwhile.
 func (p *player) request(op ib.Operation, remote verbs.Remote, length uint32, packets int, also func()) {
-	pkt := ib.Packet{BTH: ib.BTH{Opcode: ib.TransportRC.Join(op), PKey: ib.DefaultPKey, DestQP: p.qp.Num(), PSN: p.psn, AckReq: true},
+	pkt := ib.Packet{BTH: ib.BTH{Opcode: ib.TransportRC.Join(op), PKey: ib.DefaultPKey, DestQP: p.qp.Num(), PSN: p.psn,
+		AckReq: true},
 		RETH: ib.RETH{VA: remote.Addr, RKey: remote.Key, DMALen: length}}
 	p.psn = p.psn.Add(packets)
 	port := p.side.Port
@@ -142,9 +143,11 @@ func TestReadsOfStranger(t *testing.T) {
 			}
 			slices.Sort(waited)
 			p999 := waited[trips*999/1000]
-			t.Logf("bytes sent during a round trip of the victim: median %d, 99.9th percentile %d", waited[trips/2], p999)
+			t.Logf("bytes sent during a round trip of the victim: median %d, 99.9th percentile %d", waited[trips/2],
+				p999)
 			if limit := int64(2*budgetBytes + 2*s.Port.Limits().MaxBytes); p999 > limit {
-				t.Errorf("during 99.9 %% of the victim's round trips others are sent up to %d bytes, want %d at most", p999, limit)
+				t.Errorf("during 99.9 %% of the victim's round trips others are sent up to %d bytes, want %d at most",
+					p999, limit)
 			}
 		})
 	}
@@ -184,7 +187,8 @@ func TestWindowsDuringReads(t *testing.T) {
 		b.OK(err)
 		a.OK(qa.Connect(ea, eb, nil))
 		b.OK(qb.Connect(eb, ea, nil))
-		a.OK(qa.PostSend(&verbs.SendWR{Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: []verbs.SGE{a.MR.SGE(0, 1<<20)}, Remote: b.MR.Remote()}))
+		a.OK(qa.PostSend(&verbs.SendWR{Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: []verbs.SGE{a.MR.SGE(0, 1<<20)},
+			Remote: b.MR.Remote()}))
 	}
 	for range n {
 		var wc [1]verbs.WC

@@ -53,7 +53,8 @@ func NewControlled(name, kind string, guid uint64, port Port, control *congestio
 		groups: make(map[group][]*qp),
 		flows:  make(map[ibta.PathKey]*ibta.Flow),
 	}
-	d.engine = ibta.Device{Resolve: d.resolve, Persist: d.persist, Limits: lim, Congestion: control, LineRate: d.lineRate}
+	d.engine = ibta.Device{Resolve: d.resolve, Persist: d.persist, Limits: lim, Congestion: control,
+		LineRate: d.lineRate}
 	if n, ok := port.(LossCounter); ok {
 		d.engine.Network, d.losses = n, n
 	}
@@ -66,9 +67,11 @@ func NewControlled(name, kind string, guid uint64, port Port, control *congestio
 // attrOf returns what the engine can do, and its limits.
 func attrOf(name, kind string, guid uint64) verbs.DeviceAttr {
 	a := softdev.AttrOf(name, kind, verbs.TransportIB, guid)
-	a.MaxAH, a.MaxXRCD, a.MaxMcastGroups, a.MaxMcastQP = softdev.MaxObjects, softdev.MaxObjects, softdev.MaxObjects, softdev.MaxQP
+	a.MaxAH, a.MaxXRCD, a.MaxMcastGroups, a.MaxMcastQP = softdev.MaxObjects, softdev.MaxObjects, softdev.MaxObjects,
+		softdev.MaxQP
 	a.LocalCAAckDelay = 16 * time.Millisecond
-	a.Caps |= verbs.CapXRC | verbs.CapRNRNak | verbs.CapFlush | verbs.CapAtomicWrite | verbs.CapUDMulticast | verbs.CapUC | verbs.CapUD
+	a.Caps |= verbs.CapXRC | verbs.CapRNRNak | verbs.CapFlush | verbs.CapAtomicWrite | verbs.CapUDMulticast |
+		verbs.CapUC | verbs.CapUD
 	if memory.CanPersist {
 		a.Caps |= verbs.CapFlushPersistent
 	}

@@ -48,7 +48,8 @@ type madFilter struct {
 	method  wire.Method
 }
 
-// agent is a management agent. Datagrams wait in it under a lock of its own, so that receivers do not compete for the data path.
+// agent is a management agent. Datagrams wait in it under a lock of its own, so that receivers do not compete for the
+// data path.
 type agent struct {
 	dev  *Device
 	port int
@@ -79,7 +80,8 @@ func (d *Device) OpenMAD(port int, qp verbs.QPN, spec umad.Spec) (driver.MADAgen
 		return nil, err
 	}
 	if qp == ib.QP0 && !d.subnetManaged() {
-		return nil, &verbs.OpError{Op: op, Err: verbs.ErrNotSupported, Detail: "over Ethernet there is no subnet management, and no queue pair 0 (IBTA annex A17)"}
+		return nil, &verbs.OpError{Op: op, Err: verbs.ErrNotSupported,
+			Detail: "over Ethernet there is no subnet management, and no queue pair 0 (IBTA annex A17)"}
 	}
 	d.Lane.Mu.Lock()
 	defer d.Lane.Mu.Unlock()
@@ -88,12 +90,14 @@ func (d *Device) OpenMAD(port int, qp verbs.QPN, spec umad.Spec) (driver.MADAgen
 	case d.Lane.Closed:
 		return nil, verbs.ErrClosed
 	case len(s.byID) == maxAgents:
-		return nil, &verbs.OpError{Op: op, Err: verbs.ErrNoMemory, Detail: fmt.Sprintf("%d agents are open: close some", maxAgents)}
+		return nil, &verbs.OpError{Op: op, Err: verbs.ErrNoMemory,
+			Detail: fmt.Sprintf("%d agents are open: close some", maxAgents)}
 	}
 	for _, m := range spec.Methods {
 		if s.byFilter[madFilter{port, spec.Class, spec.Version, m}] != nil {
 			return nil, &verbs.OpError{Op: op, Err: verbs.ErrBusy,
-				Detail: fmt.Sprintf("class %#02x has an agent for method %#02x on this port: close it first", uint8(spec.Class), uint8(m))}
+				Detail: fmt.Sprintf("class %#02x has an agent for method %#02x on this port: close it first",
+					uint8(spec.Class), uint8(m))}
 		}
 	}
 	a := &agent{dev: d, port: port, spec: spec, ready: make(chan struct{}, 1)}
@@ -211,7 +215,8 @@ func (a *agent) put(p *ib.Packet, from *ibta.Arrival) ibta.Reason {
 
 // replyPath returns the address vector of a packet's sender, from the GID that it was sent to.
 func (d *Device) replyPath(from *ibta.Arrival) verbs.AHAttr {
-	to := verbs.AHAttr{DGID: from.From.GID, DLID: from.From.LID, SL: from.SL, SrcPathBits: from.PathBits, Port: int(from.From.Port)}
+	to := verbs.AHAttr{DGID: from.From.GID, DLID: from.From.LID, SL: from.SL, SrcPathBits: from.PathBits,
+		Port: int(from.From.Port)}
 	if from.Global {
 		for _, g := range d.port.Info(to.Port).GIDTable {
 			if g.GID == from.To {
@@ -303,11 +308,13 @@ func (a *agent) setGSI(to *umad.Path, p *ib.Packet) error {
 		p.DETH.QKey = ib.QKeyGSI
 	}
 	// The row of the table says which membership the port has.
-	row := slices.IndexFunc(a.dev.port.Info(a.port).PKeyTable, func(k verbs.PKey) bool { return k != 0 && k.Base() == p.PKey.Base() })
+	row := slices.IndexFunc(a.dev.port.Info(a.port).PKeyTable,
+		func(k verbs.PKey) bool { return k != 0 && k.Base() == p.PKey.Base() })
 	if row >= 0 {
 		p.PKey = a.dev.port.Info(a.port).PKeyTable[row]
 	} else {
-		return &verbs.OpError{Op: "send_mad", Err: verbs.ErrInvalid, Detail: fmt.Sprintf("P_Key %#04x is not in the port's table", uint16(p.PKey))}
+		return &verbs.OpError{Op: "send_mad", Err: verbs.ErrInvalid,
+			Detail: fmt.Sprintf("P_Key %#04x is not in the port's table", uint16(p.PKey))}
 	}
 	return nil
 }
@@ -334,7 +341,8 @@ func (a *agent) Send(to umad.Path, b []byte) error {
 	d.Lane.Mu.Counted = true
 	switch err := d.hand(&s.batch); {
 	case errors.Is(err, softdev.ErrAgain):
-		return &verbs.OpError{Op: "send_mad", Err: verbs.ErrQueueFull, Detail: "the port can take no more for now: send it again later"}
+		return &verbs.OpError{Op: "send_mad", Err: verbs.ErrQueueFull,
+			Detail: "the port can take no more for now: send it again later"}
 	case err != nil:
 		d.engine.Counters.SendErrors++
 		return err
@@ -375,7 +383,8 @@ func (a *agent) path(to *verbs.AHAttr) (ibta.Path, error) {
 		to.Port = a.port
 	case a.port:
 	default:
-		return nil, &verbs.OpError{Op: "send_mad", Err: verbs.ErrInvalid, Detail: fmt.Sprintf("Port %d: the agent is at port %d", to.Port, a.port)}
+		return nil, &verbs.OpError{Op: "send_mad", Err: verbs.ErrInvalid,
+			Detail: fmt.Sprintf("Port %d: the agent is at port %d", to.Port, a.port)}
 	}
 	return a.dev.port.Resolve(to)
 }

@@ -53,7 +53,8 @@ func FuzzMAD(f *testing.F) {
 			head.TID = uint64(agents[whose].id)<<32 | head.TID&0xffffffff
 			head.Append(b[:0])
 		}
-		p := &ib.Packet{BTH: ib.BTH{Opcode: ib.UDSendOnly, PKey: ib.DefaultPKey, DestQP: ib.QP1}, DETH: ib.DETH{QKey: ib.QKeyGSI, SrcQP: ib.QP1}, Payload: b}
+		p := &ib.Packet{BTH: ib.BTH{Opcode: ib.UDSendOnly, PKey: ib.DefaultPKey, DestQP: ib.QP1},
+			DETH: ib.DETH{QKey: ib.QKeyGSI, SrcQP: ib.QP1}, Payload: b}
 		dev.Lane.Mu.Lock()
 		r := dev.receiveMAD(p, &ibta.Arrival{From: ibta.PathKey{Port: 1}})
 		dev.Lane.Mu.Unlock()
@@ -116,7 +117,8 @@ func TestForeignPKey(t *testing.T) {
 		pkey verbs.PKey
 		want string
 	}{{0x8123, "0x8123"}, {0, "0xffff"}} {
-		if err := a.Send(umad.Path{AH: verbs.AHAttr{DLID: s.lid(1), Port: 1}, PKey: c.pkey}, make([]byte, wire.Size)); err == nil || !strings.Contains(err.Error(), c.want) {
+		if err := a.Send(umad.Path{AH: verbs.AHAttr{DLID: s.lid(1), Port: 1}, PKey: c.pkey},
+			make([]byte, wire.Size)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v, want %s", err, c.want)
 		}
 	}

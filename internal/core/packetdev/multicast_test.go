@@ -22,7 +22,8 @@ func TestBlockSelfMulticast(t *testing.T) {
 	for i, block := range []bool{true, false} {
 		q, err := s.PD.CreateQP(verbs.QPInit{Type: verbs.UD, SendCQ: s.CQ, RecvCQ: s.CQ, BlockSelfMulticast: block})
 		s.OK(err)
-		s.OK(q.Modify(verbs.QPAttr{State: verbs.StateInit, Port: 1, QKey: qkey}, verbs.MaskState|verbs.MaskPort|verbs.MaskPKeyIndex|verbs.MaskQKey))
+		s.OK(q.Modify(verbs.QPAttr{State: verbs.StateInit, Port: 1, QKey: qkey},
+			verbs.MaskState|verbs.MaskPort|verbs.MaskPKeyIndex|verbs.MaskQKey))
 		s.OK(q.Modify(verbs.QPAttr{State: verbs.StateRTR}, verbs.MaskState))
 		s.OK(q.AttachMulticast(group, 0))
 		for range 3 {

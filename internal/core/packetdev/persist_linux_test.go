@@ -50,14 +50,17 @@ func TestFlushPersistent(t *testing.T) {
 	for i, scope := range []verbs.FlushScope{verbs.FlushRange, verbs.FlushRegion} {
 		wrs := []verbs.SendWR{
 			{Op: verbs.OpWrite, SGL: []verbs.SGE{a.MR.SGE(0, 100)}, Remote: mr.Remote()},
-			{Op: verbs.OpFlush, Remote: mr.Remote(), FlushLen: 100, FlushLevel: verbs.FlushToPersistent, FlushScope: scope},
+			{Op: verbs.OpFlush, Remote: mr.Remote(), FlushLen: 100, FlushLevel: verbs.FlushToPersistent,
+				FlushScope: scope},
 			// What follows a FLUSH waits for it.
-			{ID: uint64(i), Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: []verbs.SGE{a.MR.SGE(0, 8)}, Remote: mr.Remote().At(4096)},
+			{ID: uint64(i), Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: []verbs.SGE{a.MR.SGE(0, 8)},
+				Remote: mr.Remote().At(4096)},
 		}
 		_, err := a.QP.PostSendList(wrs)
 		a.OK(err)
 		var wc [1]verbs.WC
-		if _, err := a.CQ.Wait(t.Context(), wc[:]); err != nil || wc[0].Status != verbs.StatusSuccess || wc[0].ID != uint64(i) {
+		if _, err := a.CQ.Wait(t.Context(), wc[:]); err != nil || wc[0].Status != verbs.StatusSuccess ||
+			wc[0].ID != uint64(i) {
 			t.Fatal(wc[0].ID, wc[0].Status, err)
 		}
 	}
@@ -85,7 +88,8 @@ func TestFlushPersistent(t *testing.T) {
 	}
 
 	b.OK(mr.Rereg(verbs.ReregAccess, nil, nil, verbs.LocalWrite))
-	a.OK(a.QP.PostSend(&verbs.SendWR{Op: verbs.OpFlush, Remote: mr.Remote(), FlushLen: 8, FlushLevel: verbs.FlushToPersistent}))
+	a.OK(a.QP.PostSend(&verbs.SendWR{Op: verbs.OpFlush, Remote: mr.Remote(), FlushLen: 8,
+		FlushLevel: verbs.FlushToPersistent}))
 	var wc [1]verbs.WC
 	if _, err := a.CQ.Wait(t.Context(), wc[:]); err != nil || wc[0].Status != verbs.StatusRemoteAccessError {
 		t.Error(wc[0].Status, err)

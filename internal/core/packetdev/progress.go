@@ -49,7 +49,8 @@ func (p *progress) init(d *Device, lim ibta.Limits) {
 // Receive takes packets from the port to their queue pairs.
 func (d *Device) Receive() int {
 	d.progress.passPackets, d.progress.sentBatches = 0, 0
-	n, _ := d.port.Receive(&d.engine.Counters, d.progress.deliverTo) // an error is that of a closed port; others are counted where they happen
+	// an error is that of a closed port; others are counted where they happen
+	n, _ := d.port.Receive(&d.engine.Counters, d.progress.deliverTo)
 	if n > 0 && d.losses != nil {
 		if now := d.engine.Counters.Lost(); now != d.progress.dropped {
 			d.losses.Dropped(now - d.progress.dropped)
@@ -107,10 +108,12 @@ func (d *Device) receiveAt(q *qp, p *ib.Packet, from *ibta.Arrival) {
 	d.schedule.addReady(q)
 }
 
-// Respond holds back acknowledgements of what just arrived while a program polls that may answer it, and sends the rest.
+// Respond holds back acknowledgements of what just arrived while a program polls that may answer it, and sends the
+// rest.
 func (d *Device) Respond(polling bool, n int, busy bool) {
 	// What just arrived may be answered at once: the answer goes first.
-	hold := polling && n > 0 && !busy && d.progress.passPackets <= holdPackets && (d.schedule.answers || !d.schedule.acksDue())
+	hold := polling && n > 0 && !busy && d.progress.passPackets <= holdPackets &&
+		(d.schedule.answers || !d.schedule.acksDue())
 	if hold {
 		d.schedule.heldPasses = 0
 	} else if len(d.schedule.heldAcks) > 0 {

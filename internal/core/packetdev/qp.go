@@ -40,7 +40,8 @@ func (d *Device) makeQP(domain memory.PD, xrc *queue.Domain, init *verbs.QPInit)
 		return nil, err
 	}
 	q := &qp{dev: d, blockSelf: init.BlockSelfMulticast}
-	c := queue.Config{Num: d.newQPN(), Type: init.Type, PD: domain, Domain: xrc, SignalAll: init.SignalAll, Owner: q, Caps: init.Cap}
+	c := queue.Config{Num: d.newQPN(), Type: init.Type, PD: domain, Domain: xrc, SignalAll: init.SignalAll, Owner: q,
+		Caps: init.Cap}
 	if init.SendCQ != nil {
 		c.SendCQ = driver.CQOf(init.SendCQ).(*softdev.CQ).Queue
 	}
@@ -70,7 +71,8 @@ func congestionOf(init *verbs.QPInit) (*congestion.Choice, error) {
 	case err != nil:
 		return nil, &verbs.OpError{Op: "create_qp", Err: verbs.ErrInvalid, Detail: err.Error()}
 	case init.Type == verbs.UC || init.Type == verbs.UD:
-		return nil, &verbs.OpError{Op: "create_qp", Err: verbs.ErrNotSupported, Detail: "congestion control of " + init.Type.String() + ": nothing is acknowledged"}
+		return nil, &verbs.OpError{Op: "create_qp", Err: verbs.ErrNotSupported,
+			Detail: "congestion control of " + init.Type.String() + ": nothing is acknowledged"}
 	}
 	return c, nil
 }
@@ -152,7 +154,8 @@ func (q *qp) AttachMulticast(gid verbs.GID, lid uint16) error {
 		return verbs.ErrClosed
 	}
 	if q.engine.Type != verbs.UD || !gid.Addr().IsMulticast() {
-		return &verbs.OpError{Op: "attach_mcast", Err: verbs.ErrInvalid, Detail: "needs a UD queue pair and a multicast GID"}
+		return &verbs.OpError{Op: "attach_mcast", Err: verbs.ErrInvalid,
+			Detail: "needs a UD queue pair and a multicast GID"}
 	}
 	g := group{gid, uint8(q.engine.Port().Num)}
 	if slices.Contains(q.groups, g) {

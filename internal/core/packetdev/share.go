@@ -61,7 +61,8 @@ type claims struct {
 // Claim reserves service ids in this device, and then among the devices of the address.
 func (a *agent) Claim(service, mask uint64) error {
 	if a.spec.Class != wire.ClassCM || len(a.spec.Methods) == 0 {
-		return &verbs.OpError{Op: "claim_service", Err: verbs.ErrInvalid, Detail: "service ids are those of an agent that takes requests of connection managers"}
+		return &verbs.OpError{Op: "claim_service", Err: verbs.ErrInvalid,
+			Detail: "service ids are those of an agent that takes requests of connection managers"}
 	}
 	c := &a.claims
 	c.mu.Lock()
@@ -72,7 +73,8 @@ func (a *agent) Claim(service, mask uint64) error {
 	for other, m := range c.masks {
 		if (other^service)&m&mask == 0 {
 			return &verbs.OpError{Op: "claim_service", Err: verbs.ErrBusy,
-				Detail: fmt.Sprintf("service id %#x has a listener in this process: use another port or service id", service)}
+				Detail: fmt.Sprintf("service id %#x has a listener in this process: use another port or service id",
+					service)}
 		}
 	}
 	if s, ok := a.dev.port.(Sharer); ok {

@@ -82,8 +82,9 @@ func (n *subnet) newAdapter() *adapter {
 	for i := range a.ports {
 		p := &subnetPort{of: a}
 		lid := uint16(len(n.lids)+1) << subnetLMC
-		p.info.PortAttr = verbs.PortAttr{State: verbs.PortActive, Link: verbs.LinkInfiniBand, MaxMTU: verbs.MTU4096, ActiveMTU: verbs.MTU2048,
-			LID: lid, LMC: subnetLMC, SMLID: 1}
+		p.info.PortAttr = verbs.PortAttr{State: verbs.PortActive, Link: verbs.LinkInfiniBand, MaxMTU: verbs.MTU4096,
+			ActiveMTU: verbs.MTU2048,
+			LID:       lid, LMC: subnetLMC, SMLID: 1}
 		p.info.GIDTable = []verbs.GIDEntry{{GID: verbs.GID{0: 0xfe, 1: 0x80, 15: byte(lid)}, Type: verbs.GIDInfiniBand}}
 		p.info.PKeyTable = []verbs.PKey{ib.DefaultPKey, 0x8001, 0}
 		n.lids[lid] = p
@@ -165,18 +166,21 @@ func (a *adapter) Send(b *ibta.Batch) error {
 	const multicast = 0xc000
 	for _, p := range n.lids {
 		mask := uint16(1<<p.info.LMC - 1)
-		if path.to.DLID&^mask != p.info.LID && (path.to.DLID < multicast || !slices.Contains(p.taken, path.to.DGID)) || p.info.State != verbs.PortActive {
+		if path.to.DLID&^mask != p.info.LID && (path.to.DLID < multicast || !slices.Contains(p.taken, path.to.DGID)) ||
+			p.info.State != verbs.PortActive {
 			continue
 		}
 		num := slices.Index(p.of.ports[:], p) + 1
 		for i := range b.Len() {
 			out := b.Packet(i)
 			frame := slices.Concat(out.Head, slices.Concat(out.Payload...), out.Tail)
-			came := subnetPacket{frame: frame[:len(frame)-ib.ICRCLen], from: ibta.Arrival{SL: path.to.SL, PathBits: uint8(path.to.DLID & mask),
-				From: ibta.PathKey{LID: from.LID | uint16(path.to.SrcPathBits), Port: uint8(num)}}}
+			came := subnetPacket{frame: frame[:len(frame)-ib.ICRCLen],
+				from: ibta.Arrival{SL: path.to.SL, PathBits: uint8(path.to.DLID & mask),
+					From: ibta.PathKey{LID: from.LID | uint16(path.to.SrcPathBits), Port: uint8(num)}}}
 			if path.to.Global() {
 				came.from.Global, came.from.From.GID, came.from.To = true, path.from, path.to.DGID
-				came.header = ib.GRH{IPVer: 6, TClass: path.to.TrafficClass, FlowLabel: path.to.FlowLabel, HopLmt: path.to.HopLimit,
+				came.header = ib.GRH{IPVer: 6, TClass: path.to.TrafficClass, FlowLabel: path.to.FlowLabel,
+					HopLmt: path.to.HopLimit,
 					PayLen: uint16(len(frame)), NxtHdr: ib.GRHNextHeader, SGID: path.from, DGID: path.to.DGID}
 			}
 			p.of.In.Change(func() { p.of.arrived = append(p.of.arrived, came) })
@@ -235,19 +239,24 @@ func (s *node) lid(port int) uint16 { return s.port.Info(port).LID }
 // connect takes a queue pair to RTS.
 func (s *node) connect(qp, to *verbs.QP, ah verbs.AHAttr, port int, row uint16) {
 	s.T.Helper()
-	a := verbs.QPAttr{Port: port, PKeyIndex: row, Access: verbs.LocalWrite | verbs.RemoteWrite, AH: ah, PathMTU: verbs.MTU1024, DestQPN: to.Num(),
-		Timeout: 10, RetryCount: 2, RNRRetry: 7, MinRNRTimer: 1, MaxRdAtomic: 1, MaxDestRdAtomic: 1, State: verbs.StateInit}
+	a := verbs.QPAttr{Port: port, PKeyIndex: row, Access: verbs.LocalWrite | verbs.RemoteWrite, AH: ah,
+		PathMTU: verbs.MTU1024, DestQPN: to.Num(),
+		Timeout: 10, RetryCount: 2, RNRRetry: 7, MinRNRTimer: 1, MaxRdAtomic: 1, MaxDestRdAtomic: 1,
+		State: verbs.StateInit}
 	s.OK(qp.Modify(a, verbs.MaskState|verbs.MaskPort|verbs.MaskPKeyIndex|verbs.MaskAccess))
 	a.State = verbs.StateRTR
-	s.OK(qp.Modify(a, verbs.MaskState|verbs.MaskAH|verbs.MaskPathMTU|verbs.MaskDestQPN|verbs.MaskRQPSN|verbs.MaskMaxDestRdAtomic|verbs.MaskMinRNRTimer))
+	s.OK(qp.Modify(a, verbs.MaskState|verbs.MaskAH|verbs.MaskPathMTU|verbs.MaskDestQPN|verbs.MaskRQPSN|
+		verbs.MaskMaxDestRdAtomic|verbs.MaskMinRNRTimer))
 	a.State = verbs.StateRTS
-	s.OK(qp.Modify(a, verbs.MaskState|verbs.MaskTimeout|verbs.MaskRetryCount|verbs.MaskRNRRetry|verbs.MaskSQPSN|verbs.MaskMaxRdAtomic))
+	s.OK(qp.Modify(a, verbs.MaskState|verbs.MaskTimeout|verbs.MaskRetryCount|verbs.MaskRNRRetry|verbs.MaskSQPSN|
+		verbs.MaskMaxRdAtomic))
 }
 
 // datagrams takes a UD queue pair to RTS.
 func (s *node) datagrams(qp *verbs.QP, port int) {
 	s.T.Helper()
-	s.OK(qp.Modify(verbs.QPAttr{State: verbs.StateInit, Port: port, QKey: subnetQKey}, verbs.MaskState|verbs.MaskPort|verbs.MaskPKeyIndex|verbs.MaskQKey))
+	s.OK(qp.Modify(verbs.QPAttr{State: verbs.StateInit, Port: port, QKey: subnetQKey},
+		verbs.MaskState|verbs.MaskPort|verbs.MaskPKeyIndex|verbs.MaskQKey))
 	s.OK(qp.Modify(verbs.QPAttr{State: verbs.StateRTR}, verbs.MaskState))
 	s.OK(qp.Modify(verbs.QPAttr{State: verbs.StateRTS}, verbs.MaskState|verbs.MaskSQPSN))
 }
@@ -257,7 +266,8 @@ const subnetQKey = 0x11111111
 // writes posts a WRITE of 3000 bytes and returns how it ends.
 func (s *node) writes(qp *verbs.QP, to *node) verbs.Status {
 	s.T.Helper()
-	s.OK(qp.PostSend(&verbs.SendWR{Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: []verbs.SGE{s.MR.SGE(0, 3000)}, Remote: to.MR.Remote()}))
+	s.OK(qp.PostSend(&verbs.SendWR{Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: []verbs.SGE{s.MR.SGE(0, 3000)},
+		Remote: to.MR.Remote()}))
 	return s.completion().Status
 }
 
@@ -306,7 +316,8 @@ func TestLIDs(t *testing.T) {
 	if got := qa.Query(); got.AH.Global() || got.AH.DLID != b.lid(1) {
 		t.Errorf("connected by %+v", got.AH)
 	}
-	for _, ah := range []verbs.AHAttr{{DLID: b.lid(1), SrcPathBits: 1}, {DLID: b.lid(1), DGID: b.port.Info(1).GIDTable[0].GID}} {
+	for _, ah := range []verbs.AHAttr{{DLID: b.lid(1), SrcPathBits: 1},
+		{DLID: b.lid(1), DGID: b.port.Info(1).GIDTable[0].GID}} {
 		qa, qb := a.newQP(verbs.RC), b.newQP(verbs.RC)
 		a.connect(qa, qb, ah, 1, 0)
 		b.connect(qb, qa, verbs.AHAttr{DLID: a.lid(1)}, 1, 0)
@@ -340,7 +351,8 @@ func TestLIDDatagrams(t *testing.T) {
 	b.datagrams(qb, 2)
 	for _, to := range []verbs.AHAttr{
 		{DLID: b.lid(2) | 3, SL: 5, SrcPathBits: 2, Port: 2},
-		{DLID: b.lid(2), SL: 1, Port: 2, DGID: b.port.Info(2).GIDTable[0].GID, HopLimit: 3, TrafficClass: 9, FlowLabel: 77},
+		{DLID: b.lid(2), SL: 1, Port: 2, DGID: b.port.Info(2).GIDTable[0].GID, HopLimit: 3, TrafficClass: 9,
+			FlowLabel: 77},
 	} {
 		ah, err := a.PD.CreateAH(to)
 		a.OK(err)
@@ -351,16 +363,19 @@ func TestLIDDatagrams(t *testing.T) {
 			}
 		})
 		b.OK(qb.PostRecv(&verbs.RecvWR{SGL: []verbs.SGE{b.MR.SGE(0, 100)}}))
-		a.OK(qa.PostSend(&verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{a.MR.SGE(0, 8)}, AH: ah, RemoteQPN: qb.Num(), RemoteQKey: subnetQKey}))
+		a.OK(qa.PostSend(&verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{a.MR.SGE(0, 8)}, AH: ah, RemoteQPN: qb.Num(),
+			RemoteQKey: subnetQKey}))
 		wc := b.completion()
-		if wc.Status != verbs.StatusSuccess || wc.ByteLen != 48 || wc.SLID != a.lid(2)|uint16(to.SrcPathBits) || wc.SL != to.SL ||
+		if wc.Status != verbs.StatusSuccess || wc.ByteLen != 48 || wc.SLID != a.lid(2)|uint16(to.SrcPathBits) ||
+			wc.SL != to.SL ||
 			wc.DLIDPathBits != uint8(to.DLID&3) || (wc.Flags&verbs.WithGRH != 0) != to.Global() {
 			t.Errorf("by %+v: %+v", to, wc)
 		}
 		grh := make([]byte, 40)
 		b.MR.Do(func(p []byte) { copy(grh, p) })
 		var h ib.GRH
-		if h.Decode(grh); to.Global() && (h.SGID != a.port.Info(2).GIDTable[0].GID || h.DGID != to.DGID || h.HopLmt != 3 || h.TClass != 9 || h.FlowLabel != 77) {
+		if h.Decode(grh); to.Global() && (h.SGID != a.port.Info(2).GIDTable[0].GID || h.DGID != to.DGID ||
+			h.HopLmt != 3 || h.TClass != 9 || h.FlowLabel != 77) {
 			t.Errorf("the GRH is %+v", h)
 		}
 		if !to.Global() && (grh[0] != junk || grh[39] != junk) {
@@ -369,7 +384,8 @@ func TestLIDDatagrams(t *testing.T) {
 		back, err := b.PD.AHFromWC(2, &wc, grh)
 		b.OK(err)
 		a.OK(qa.PostRecv(&verbs.RecvWR{SGL: []verbs.SGE{a.MR.SGE(0, 100)}}))
-		b.OK(qb.PostSend(&verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{b.MR.SGE(0, 8)}, AH: back, RemoteQPN: wc.SrcQPN, RemoteQKey: subnetQKey}))
+		b.OK(qb.PostSend(&verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{b.MR.SGE(0, 8)}, AH: back,
+			RemoteQPN: wc.SrcQPN, RemoteQKey: subnetQKey}))
 		if wc := a.completion(); wc.SLID != to.DLID || wc.SL != to.SL || wc.DLIDPathBits != to.SrcPathBits {
 			t.Errorf("back by %+v: %+v", to, wc)
 		}
@@ -388,7 +404,8 @@ func TestTwoPorts(t *testing.T) {
 		a.OK(err)
 		g, err := a.Dev.GIDs(port)
 		a.OK(err)
-		if p.LID != a.lid(port) || p.LMC != subnetLMC || p.GIDs != 1 || p.PKeys != 3 || g[0].GID != a.port.Info(port).GIDTable[0].GID {
+		if p.LID != a.lid(port) || p.LMC != subnetLMC || p.GIDs != 1 || p.PKeys != 3 ||
+			g[0].GID != a.port.Info(port).GIDTable[0].GID {
 			t.Errorf("port %d: %+v, %v", port, p, g)
 		}
 	}
@@ -416,14 +433,16 @@ func TestTwoPorts(t *testing.T) {
 		t.Helper()
 		h, err := a.PD.CreateAH(to)
 		a.OK(err)
-		a.OK(qa.PostSend(&verbs.SendWR{Op: verbs.OpSend, Flags: verbs.Signaled, AH: h, RemoteQPN: qb.Num(), RemoteQKey: subnetQKey}))
+		a.OK(qa.PostSend(&verbs.SendWR{Op: verbs.OpSend, Flags: verbs.Signaled, AH: h, RemoteQPN: qb.Num(),
+			RemoteQKey: subnetQKey}))
 		return a.completion().Status
 	}
 	before := b.counter("dropped_wrong_source_address")
 	if s := send(ah(b, 1)); s != verbs.StatusSuccess {
 		t.Error(s)
 	}
-	b.Eventually(func() bool { return b.counter("dropped_wrong_source_address") > before }, "a datagram for another port's queue pair is dropped")
+	b.Eventually(func() bool { return b.counter("dropped_wrong_source_address") > before },
+		"a datagram for another port's queue pair is dropped")
 	if s := send(verbs.AHAttr{DLID: b.lid(2), Port: 2}); s != verbs.StatusLocalQPOperationError {
 		t.Errorf("an address handle of another port: %v", s)
 	}
@@ -445,7 +464,8 @@ func TestAgentsOfPorts(t *testing.T) {
 	request := make([]byte, umad.Len)
 	request[0], request[1], request[2], request[3] = 1, 0x30, 1, 1
 	for port := 1; port <= 2; port++ {
-		a.OK(asker.Send(umad.Path{AH: verbs.AHAttr{DLID: b.lid(port) | 1, SL: 4, SrcPathBits: 3}, PKey: 0x8001}, request))
+		a.OK(asker.Send(umad.Path{AH: verbs.AHAttr{DLID: b.lid(port) | 1, SL: 4, SrcPathBits: 3}, PKey: 0x8001},
+			request))
 		got := make([]byte, umad.Len)
 		_, from, err := agents[port].Recv(t.Context(), got)
 		b.OK(err)
@@ -461,7 +481,8 @@ func TestAgentsOfPorts(t *testing.T) {
 			t.Errorf("the answer is from %+v", from)
 		}
 	}
-	for _, to := range []umad.Path{{AH: verbs.AHAttr{DLID: b.lid(1), Port: 1}}, {AH: verbs.AHAttr{DLID: b.lid(1)}, PKey: 0x8002}} {
+	for _, to := range []umad.Path{{AH: verbs.AHAttr{DLID: b.lid(1), Port: 1}},
+		{AH: verbs.AHAttr{DLID: b.lid(1)}, PKey: 0x8002}} {
 		if err := asker.Send(to, request); !errors.Is(err, verbs.ErrInvalid) {
 			t.Errorf("%+v: %v", to, err)
 		}
@@ -469,7 +490,8 @@ func TestAgentsOfPorts(t *testing.T) {
 	a.port.change(2, func(p *softdev.PortInfo) { p.PKeyTable[2] = 0x8002 }, verbs.EventPKeyChange)
 	before := b.counter("dropped_pkey_mismatch")
 	a.OK(asker.Send(umad.Path{AH: verbs.AHAttr{DLID: b.lid(1)}, PKey: 0x8002}, request))
-	b.Eventually(func() bool { return b.counter("dropped_pkey_mismatch") > before }, "a datagram of another partition is dropped")
+	b.Eventually(func() bool { return b.counter("dropped_pkey_mismatch") > before },
+		"a datagram of another partition is dropped")
 }
 
 // A queue pair is in the partition that stands in its row of the port's table, whatever stood there when it
@@ -533,19 +555,24 @@ func TestPortEvents(t *testing.T) {
 		seen   func(p verbs.PortAttr) string
 		want   string
 	}{
-		{verbs.EventPortError, func(p *softdev.PortInfo) { p.State = verbs.PortDown }, func(p verbs.PortAttr) string { return p.State.String() }, "PORT_DOWN"},
-		{verbs.EventPortActive, func(p *softdev.PortInfo) { p.State = verbs.PortActive }, func(p verbs.PortAttr) string { return p.State.String() }, "PORT_ACTIVE"},
-		{verbs.EventLIDChange, func(p *softdev.PortInfo) { p.LID = 0x40 }, func(p verbs.PortAttr) string { return fmt.Sprint(p.LID) }, "64"},
-		{verbs.EventSMChange, func(p *softdev.PortInfo) { p.SMLID = 7 }, func(p verbs.PortAttr) string { return fmt.Sprint(p.SMLID) }, "7"},
+		{verbs.EventPortError, func(p *softdev.PortInfo) { p.State = verbs.PortDown },
+			func(p verbs.PortAttr) string { return p.State.String() }, "PORT_DOWN"},
+		{verbs.EventPortActive, func(p *softdev.PortInfo) { p.State = verbs.PortActive },
+			func(p verbs.PortAttr) string { return p.State.String() }, "PORT_ACTIVE"},
+		{verbs.EventLIDChange, func(p *softdev.PortInfo) { p.LID = 0x40 },
+			func(p verbs.PortAttr) string { return fmt.Sprint(p.LID) }, "64"},
+		{verbs.EventSMChange, func(p *softdev.PortInfo) { p.SMLID = 7 },
+			func(p verbs.PortAttr) string { return fmt.Sprint(p.SMLID) }, "7"},
 		{verbs.EventClientReregister, func(*softdev.PortInfo) {}, func(verbs.PortAttr) string { return "" }, ""},
 		{verbs.EventPKeyChange, func(p *softdev.PortInfo) { p.PKeyTable[1] = 0x8123 }, func(verbs.PortAttr) string {
 			k, _ := a.Dev.PKeys(2)
 			return fmt.Sprintf("%04x", k[1])
 		}, "8123"},
-		{verbs.EventGIDChange, func(p *softdev.PortInfo) { p.GIDTable[0].GID = verbs.GID{15: 9} }, func(verbs.PortAttr) string {
-			g, _ := a.Dev.GIDs(2)
-			return g[0].GID.String()
-		}, verbs.GID{15: 9}.String()},
+		{verbs.EventGIDChange, func(p *softdev.PortInfo) { p.GIDTable[0].GID = verbs.GID{15: 9} },
+			func(verbs.PortAttr) string {
+				g, _ := a.Dev.GIDs(2)
+				return g[0].GID.String()
+			}, verbs.GID{15: 9}.String()},
 	} {
 		a.port.change(2, c.change, c.event)
 		e, err := a.Dev.Event(t.Context())
@@ -562,9 +589,11 @@ func TestPortEvents(t *testing.T) {
 	// A smaller path MTU has no event, and bounds what is connected from now on.
 	a.port.change(1, func(p *softdev.PortInfo) { p.ActiveMTU = verbs.MTU512 })
 	qp := a.newQP(verbs.RC)
-	a.OK(qp.Modify(verbs.QPAttr{State: verbs.StateInit, Port: 1}, verbs.MaskState|verbs.MaskPort|verbs.MaskPKeyIndex|verbs.MaskAccess))
+	a.OK(qp.Modify(verbs.QPAttr{State: verbs.StateInit, Port: 1},
+		verbs.MaskState|verbs.MaskPort|verbs.MaskPKeyIndex|verbs.MaskAccess))
 	err := qp.Modify(verbs.QPAttr{State: verbs.StateRTR, PathMTU: verbs.MTU1024, AH: verbs.AHAttr{DLID: 9}},
-		verbs.MaskState|verbs.MaskAH|verbs.MaskPathMTU|verbs.MaskDestQPN|verbs.MaskRQPSN|verbs.MaskMaxDestRdAtomic|verbs.MaskMinRNRTimer)
+		verbs.MaskState|verbs.MaskAH|verbs.MaskPathMTU|verbs.MaskDestQPN|verbs.MaskRQPSN|verbs.MaskMaxDestRdAtomic|
+			verbs.MaskMinRNRTimer)
 	if !errors.Is(err, verbs.ErrInvalid) {
 		t.Errorf("a path MTU beyond the port's: %v", err)
 	}
@@ -587,7 +616,8 @@ func TestPortDown(t *testing.T) {
 	up := func(p *softdev.PortInfo) { p.State = verbs.PortActive }
 	a.port.change(1, down, verbs.EventPortError)
 	for i := range 2 {
-		a.OK(qa[0].PostSend(&verbs.SendWR{ID: uint64(i), Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: []verbs.SGE{a.MR.SGE(0, 3000)}, Remote: b.MR.Remote()}))
+		a.OK(qa[0].PostSend(&verbs.SendWR{ID: uint64(i), Op: verbs.OpWrite, Flags: verbs.Signaled,
+			SGL: []verbs.SGE{a.MR.SGE(0, 3000)}, Remote: b.MR.Remote()}))
 	}
 	for i, want := range []verbs.Status{verbs.StatusRetryExceeded, verbs.StatusWRFlushError} {
 		if wc := a.completion(); wc.Status != want || wc.ID != uint64(i) {
@@ -610,7 +640,8 @@ func TestPortDown(t *testing.T) {
 	ah, err := a.PD.CreateAH(verbs.AHAttr{DLID: b.lid(1)})
 	a.OK(err)
 	a.OK(ud.PostSend(&verbs.SendWR{Op: verbs.OpSend, Flags: verbs.Signaled, AH: ah, RemoteQPN: 5}))
-	if wc := a.completion(); wc.Status != verbs.StatusSuccess { // a datagram ends when it has left the queue pair (IBTA 9.8.3)
+	// a datagram ends when it has left the queue pair (IBTA 9.8.3)
+	if wc := a.completion(); wc.Status != verbs.StatusSuccess {
 		t.Errorf("a datagram: %v", wc.Status)
 	}
 	if a.counter("send_err") == lost {
@@ -624,7 +655,8 @@ func TestPortDown(t *testing.T) {
 	attr.State, attr.Timeout, attr.RetryCount = verbs.StateSQD, 21, 7
 	a.OK(qa[2].Modify(attr, verbs.MaskState|verbs.MaskTimeout|verbs.MaskRetryCount))
 	a.OK(qa[2].Modify(verbs.QPAttr{State: verbs.StateRTS}, verbs.MaskState))
-	a.OK(qa[2].PostSend(&verbs.SendWR{Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: []verbs.SGE{a.MR.SGE(0, 3000)}, Remote: b.MR.Remote()}))
+	a.OK(qa[2].PostSend(&verbs.SendWR{Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: []verbs.SGE{a.MR.SGE(0, 3000)},
+		Remote: b.MR.Remote()}))
 	lost = a.counter("send_err")
 	a.Eventually(func() bool { return a.counter("send_err") > lost }, "the WRITE is sent again")
 	a.port.change(2, up, verbs.EventPortActive)

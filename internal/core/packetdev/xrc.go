@@ -29,7 +29,8 @@ func (d *Device) OpenXRCD() (driver.XRCD, error) {
 }
 
 func (x *xrcd) CreateTargetQP(init *verbs.QPInit, events func(verbs.EventType)) (driver.QP, error) {
-	return x.dev.AddQP(softdev.NumbersOf(0, init), events, func() (softdev.QueuePair, error) { return x.dev.makeQP(0, &x.domain, init) })
+	return x.dev.AddQP(softdev.NumbersOf(0, init), events,
+		func() (softdev.QueuePair, error) { return x.dev.makeQP(0, &x.domain, init) })
 }
 
 // Adopt gives a shared receive queue for XRC its number.

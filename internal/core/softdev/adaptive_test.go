@@ -63,7 +63,8 @@ func TestAdaptiveSpinProbes(t *testing.T) {
 	}
 	for i, g := range gaps[1:] {
 		if g < gaps[i] && g < lastProbe || g > lastProbe+clock.Time(time.Millisecond) {
-			t.Errorf("probe %d comes %v after the one before, and that %v", i+1, time.Duration(g), time.Duration(gaps[i]))
+			t.Errorf("probe %d comes %v after the one before, and that %v", i+1, time.Duration(g),
+				time.Duration(gaps[i]))
 		}
 	}
 }

@@ -15,7 +15,8 @@ func (d *Device) CaptureQP(n verbs.QPN, r *observe.Ring) error {
 	defer d.view.Unlock()
 	q := d.QPs[n]
 	if q == nil {
-		return &verbs.OpError{Op: "keep_packets", Err: verbs.ErrInvalid, Detail: fmt.Sprintf("there is no queue pair %d", n)}
+		return &verbs.OpError{Op: "keep_packets", Err: verbs.ErrInvalid,
+			Detail: fmt.Sprintf("there is no queue pair %d", n)}
 	}
 	q.Common().Capture.Store(r)
 	return nil

@@ -43,7 +43,8 @@ func (d *Device) CreateCQ(cqe int, ev driver.CQEvents) (driver.CQ, error) {
 }
 
 func badCQE(op string, cqe int) error {
-	return &verbs.OpError{Op: op, Err: verbs.ErrInvalid, Detail: fmt.Sprintf("%d entries: a completion queue has 1 to %d", cqe, maxCQE)}
+	return &verbs.OpError{Op: op, Err: verbs.ErrInvalid,
+		Detail: fmt.Sprintf("%d entries: a completion queue has 1 to %d", cqe, maxCQE)}
 }
 
 // Poll takes completions; if there are none it moves data and looks again.

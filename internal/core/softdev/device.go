@@ -69,8 +69,8 @@ func (d *Device) Init(f Fabric, port PortState, shared *queue.Device, attr verbs
 }
 
 // WorkInMemory says, before Init, that peers work in each other's memory: posts complete work requests without a
-// pass, and a program that polls goes on, as nobody wakes it for what peers write. With eventsOnly, programs that wait for
-// completions sleep at once.
+// pass, and a program that polls goes on, as nobody wakes it for what peers write. With eventsOnly, programs that wait
+// for completions sleep at once.
 func (d *Device) WorkInMemory(eventsOnly bool) {
 	d.Lane.alone, d.Lane.spinner.endless, d.eventsOnly = true, true, eventsOnly
 }
@@ -85,11 +85,14 @@ func (d *Device) Start() {
 func AttrOf(name, kind string, transport verbs.Transport, guid uint64) verbs.DeviceAttr {
 	return verbs.DeviceAttr{
 		Name: name, Kind: kind, Transport: transport, Firmware: Version(), NodeGUID: guid, SysImageGUID: guid,
-		MaxMRSize: math.MaxInt64, PageSizes: 1 << 12, MaxQP: MaxQP, MaxQPWR: maxWR, MaxSGE: maxSGE, MaxSGERead: maxSGE, SinkAccess: verbs.LocalWrite,
-		MaxInline: maxInline, MaxCQ: MaxObjects, MaxCQE: maxCQE, MaxMR: MaxObjects, MaxMW: MaxObjects, MaxPD: MaxObjects,
+		MaxMRSize: math.MaxInt64, PageSizes: 1 << 12, MaxQP: MaxQP, MaxQPWR: maxWR, MaxSGE: maxSGE, MaxSGERead: maxSGE,
+		SinkAccess: verbs.LocalWrite,
+		MaxInline:  maxInline, MaxCQ: MaxObjects, MaxCQE: maxCQE, MaxMR: MaxObjects, MaxMW: MaxObjects,
+		MaxPD:  MaxObjects,
 		MaxSRQ: MaxObjects, MaxSRQWR: maxSRQWR, MaxSRQSGE: maxSGE,
 		MaxQPRdAtomic: maxAtomics, MaxQPInitRdAtom: maxAtomics, Atomic: verbs.AtomicGlobal, MaxMsgSize: maxMessage,
-		Caps: verbs.CapSRQ | verbs.CapMWType1 | verbs.CapMWType2B | verbs.CapSendInvalidate | verbs.CapSRQResize | verbs.CapResizeCQ |
+		Caps: verbs.CapSRQ | verbs.CapMWType1 | verbs.CapMWType2B | verbs.CapSendInvalidate | verbs.CapSRQResize |
+			verbs.CapResizeCQ |
 			verbs.CapTimestamp | verbs.CapOnDemand | verbs.CapExclude | verbs.CapWatch,
 	}
 }
@@ -123,7 +126,8 @@ func (d *Device) PKeys(port int) ([]verbs.PKey, error) {
 
 func (d *Device) CheckPort(port int) error {
 	if port < 1 || port > d.Attr.Ports {
-		return &verbs.OpError{Op: "query_port", Err: verbs.ErrInvalid, Detail: fmt.Sprintf("port %d: the device has ports 1 to %d", port, d.Attr.Ports)}
+		return &verbs.OpError{Op: "query_port", Err: verbs.ErrInvalid,
+			Detail: fmt.Sprintf("port %d: the device has ports 1 to %d", port, d.Attr.Ports)}
 	}
 	return nil
 }

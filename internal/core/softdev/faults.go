@@ -83,7 +83,8 @@ func (d *Device) SetFaults(in *faults.Injector) error {
 	return nil
 }
 
-// Faults returns the device's faults; nil: there are none. They have counted every fault whose event the program has seen.
+// Faults returns the device's faults; nil: there are none. They have counted every fault whose event the program has
+// seen.
 func (d *Device) Faults() *faults.Injector {
 	if d.faulty.Load() == nil {
 		return nil
@@ -98,8 +99,9 @@ func (d *Device) Faults() *faults.Injector {
 
 // beginFaults takes over faults.
 func (d *Device) beginFaults(in *faults.Injector) {
-	x := &Faulty{dev: d, Injector: in, start: d.Lane.PassTime(), altered: map[token]alteration{}, broken: map[verbs.QPN]bool{},
-		held: map[*queue.CQ]*heldCompletions{}}
+	x := &Faulty{dev: d, Injector: in, start: d.Lane.PassTime(), altered: map[token]alteration{},
+		broken: map[verbs.QPN]bool{},
+		held:   map[*queue.CQ]*heldCompletions{}}
 	x.completes = in.Has(func(k faults.Kind) bool { return k == faults.Complete })
 	x.lates = in.Has(func(k faults.Kind) bool { return k == faults.Late })
 	x.posts = in.Has(func(k faults.Kind) bool { return k == faults.Raise || k == faults.Disconnect })

@@ -89,7 +89,8 @@ func TestAboveLimits(t *testing.T) {
 	for _, c := range []struct {
 		err   error
 		limit int
-	}{{create, attr.MaxCQE}, {cq.Resize(attr.MaxCQE + 1), attr.MaxCQE}, {cq.Resize(0), attr.MaxCQE}, {wr, attr.MaxSRQWR}, {sge, attr.MaxSGE},
+	}{{create, attr.MaxCQE}, {cq.Resize(attr.MaxCQE + 1), attr.MaxCQE}, {cq.Resize(0), attr.MaxCQE},
+		{wr, attr.MaxSRQWR}, {sge, attr.MaxSGE},
 		{srq.PostRecv(&verbs.RecvWR{SGL: make([]verbs.SGE, 4)}), 3}} {
 		if !errors.Is(c.err, verbs.ErrInvalid) || !strings.Contains(c.err.Error(), strconv.Itoa(c.limit)) {
 			t.Errorf("%v, want the limit %d", c.err, c.limit)

@@ -136,7 +136,8 @@ func TestCloseWhilePolling(t *testing.T) {
 	done := make(chan error)
 	go func() {
 		for {
-			if err := a.QP.PostSend(&verbs.SendWR{Op: verbs.OpWrite, SGL: []verbs.SGE{a.MR.SGE(0, 64)}, Remote: b.MR.Remote()}); !errors.Is(err, verbs.ErrQueueFull) && err != nil {
+			if err := a.QP.PostSend(&verbs.SendWR{Op: verbs.OpWrite, SGL: []verbs.SGE{a.MR.SGE(0, 64)},
+				Remote: b.MR.Remote()}); !errors.Is(err, verbs.ErrQueueFull) && err != nil {
 				done <- err
 				return
 			}

@@ -32,7 +32,10 @@ func (p *pd) RegExternal(buf []byte, iova uint64, access verbs.Access) (driver.M
 	if err := checkPersistence(buf, access); err != nil {
 		return nil, err
 	}
-	return orNil(p.newMR(func(t *memory.Table) (*memory.Region, error) { return t.RegisterExternal(p.num, buf, iova, access) }))
+	return orNil(p.newMR(func(t *memory.Table) (*memory.Region,
+		error) {
+		return t.RegisterExternal(p.num, buf, iova, access)
+	}))
 }
 
 func (p *pd) RegShared(fd uintptr, offset int64, size int, access verbs.Access) (driver.MR, error) {
@@ -44,7 +47,10 @@ func (p *pd) RegShared(fd uintptr, offset int64, size int, access verbs.Access) 
 		unmap()
 		return nil, err
 	}
-	m, err := p.newMR(func(t *memory.Table) (*memory.Region, error) { return t.RegisterMapped(p.num, buf, unmap, access), nil })
+	m, err := p.newMR(func(t *memory.Table) (*memory.Region,
+		error) {
+		return t.RegisterMapped(p.num, buf, unmap, access), nil
+	})
 	if err != nil {
 		unmap()
 	}
@@ -53,7 +59,8 @@ func (p *pd) RegShared(fd uintptr, offset int64, size int, access verbs.Access) 
 
 func (p *pd) AllocMR(size int, access verbs.Access) (driver.MR, error) {
 	if access&verbs.FlushPersistent != 0 {
-		return nil, &verbs.OpError{Op: "alloc_mr", Err: verbs.ErrNotSupported, Detail: "FlushPersistent: the memory of the device is in no file"}
+		return nil, &verbs.OpError{Op: "alloc_mr", Err: verbs.ErrNotSupported,
+			Detail: "FlushPersistent: the memory of the device is in no file"}
 	}
 	return orNil(p.newMR(func(t *memory.Table) (*memory.Region, error) { return t.Allocate(p.num, size, access) }))
 }
@@ -208,7 +215,8 @@ func (d *Device) WaitForWorkers(op, then string) error {
 		}
 		d.Lane.Mu.Unlock()
 		if time.Now().After(end) {
-			return &verbs.OpError{Op: op, Err: verbs.ErrBusy, Detail: "a peer's process has stopped in the middle of a copy: when it goes on, or has ended, " + then}
+			return &verbs.OpError{Op: op, Err: verbs.ErrBusy,
+				Detail: "a peer's process has stopped in the middle of a copy: when it goes on, or has ended, " + then}
 		}
 	}
 	return nil

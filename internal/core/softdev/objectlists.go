@@ -60,11 +60,13 @@ func (d *Device) RemoveAH(h *ObservedAH) { removeObject(d, &d.objects.ahs, h) }
 // describe returns what observers see of the region. The device's lock is held.
 func (m *mr) describe(domain memory.PD) driver.MRInfo {
 	r := m.region
-	return driver.MRInfo{Key: r.Key(), PD: uint32(domain), Addr: r.Addr(), Len: uint64(len(r.Bytes())), Access: r.Access()}
+	return driver.MRInfo{Key: r.Key(), PD: uint32(domain), Addr: r.Addr(), Len: uint64(len(r.Bytes())),
+		Access: r.Access()}
 }
 
 // observePage fills in a page of a list.
-func observePage[T observe.Member, I any](d *Device, r *observe.ObjectList[T], page []I, at int, info func(T) I) (n, next int) {
+func observePage[T observe.Member, I any](d *Device, r *observe.ObjectList[T], page []I, at int, info func(T) I) (n,
+	next int) {
 	d.view.Lock()
 	defer d.view.Unlock()
 	return observe.FillPage(r, page, at, info)
@@ -73,7 +75,8 @@ func observePage[T observe.Member, I any](d *Device, r *observe.ObjectList[T], p
 // ObserveQPs lists queue pairs.
 func (d *Device) ObserveQPs(page []driver.QPInfo, at int) (n, next int) {
 	return observePage(d, &d.objects.qps, page, at, func(q *QP) driver.QPInfo {
-		info := driver.QPInfo{QPStats: q.stats, PD: q.numbers.domain, SendCQ: q.numbers.sendCQ, RecvCQ: q.numbers.recvCQ, SRQ: q.numbers.srq}
+		info := driver.QPInfo{QPStats: q.stats, PD: q.numbers.domain, SendCQ: q.numbers.sendCQ,
+			RecvCQ: q.numbers.recvCQ, SRQ: q.numbers.srq}
 		if q.failure != nil {
 			info.Failed = q.failure.String()
 		}
@@ -84,7 +87,8 @@ func (d *Device) ObserveQPs(page []driver.QPInfo, at int) (n, next int) {
 // ObserveCQs lists completion queues.
 func (d *Device) ObserveCQs(page []driver.CQInfo, at int) (n, next int) {
 	return observePage(d, &d.objects.cqs, page, at, func(c *CQ) driver.CQInfo {
-		return driver.CQInfo{Num: c.num, Capacity: c.Queue.Capacity(), Waiting: c.Queue.Len(), Armed: c.Queue.Armed(), Overflow: c.Queue.Err() != nil}
+		return driver.CQInfo{Num: c.num, Capacity: c.Queue.Capacity(), Waiting: c.Queue.Len(), Armed: c.Queue.Armed(),
+			Overflow: c.Queue.Err() != nil}
 	})
 }
 

@@ -93,11 +93,14 @@ func (d *Device) Metrics() ([]metric.Metric, error) {
 		name, help string
 		count      *count
 	}{
-		{"pds", "protection domains", &c.domains}, {"mrs", "memory regions", &c.regions}, {"mws", "memory windows", &c.windows},
+		{"pds", "protection domains", &c.domains}, {"mrs", "memory regions", &c.regions},
+		{"mws", "memory windows", &c.windows},
 		{"cqs", "completion queues", &c.completionQueues}, {"srqs", "shared receive queues", &c.receiveQueues},
-		{"qps", "queue pairs", &c.queuePairs}, {"ahs", "address handles", &c.Handles}, {"xrcds", "XRC domains", &c.XRCDomains},
+		{"qps", "queue pairs", &c.queuePairs}, {"ahs", "address handles", &c.Handles},
+		{"xrcds", "XRC domains", &c.XRCDomains},
 	} {
-		list = append(list, metric.Metric{Name: o.name, Kind: metric.Gauge, Unit: metric.UnitObjects, Help: o.help, Value: uint64(o.count.n.Load())})
+		list = append(list, metric.Metric{Name: o.name, Kind: metric.Gauge, Unit: metric.UnitObjects, Help: o.help,
+			Value: uint64(o.count.n.Load())})
 	}
 	return list, nil
 }

@@ -9,7 +9,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
-// strayAfter is how often the lane's goroutine looks whether an owner of the poll that sleeps outside of Go still wakes.
+// strayAfter is how often the lane's goroutine looks whether an owner of the poll that sleeps outside of Go still
+// wakes.
 const strayAfter = 250 * time.Millisecond
 
 // PollWaiter is a port or network at which a thread can sleep by itself, with poll(2).
@@ -25,8 +26,8 @@ type PollWaiter interface {
 }
 
 // PollSleep moves data for a program's thread that waits, and sleeps outside of Go: see [driver.PollSleeper]. Such a
-// thread owns the poll while it sleeps, without anything that it could take along if it never comes back: a handler of a
-// signal may jump out of its sleep, and a device may be closed meanwhile.
+// thread owns the poll while it sleeps, without anything that it could take along if it never comes back: a handler of
+// a signal may jump out of its sleep, and a device may be closed meanwhile.
 func (d *Device) PollSleep(w *driver.PollWait, rung bool) (sleep bool) {
 	l := &d.Lane
 	l.Mu.Lock()
@@ -101,8 +102,8 @@ func (l *Lane) endOutside(rung bool) {
 	l.waited()
 }
 
-// replaceStray has the lane's goroutine take over from an owner that has not woken for what has arrived. If it does later, it
-// finds that it is the owner no more.
+// replaceStray has the lane's goroutine take over from an owner that has not woken for what has arrived. If it does
+// later, it finds that it is the owner no more.
 func (l *Lane) replaceStray() {
 	if l.pollOwner.outside && !l.Closed && l.move(false) > 0 {
 		l.endOutside(false)

@@ -40,7 +40,8 @@ func (s *side) polled() bool { return s.CQ.Poll(make([]verbs.WC, 1)) > 0 }
 
 func never() bool { return false }
 
-// A thread that sleeps outside of Go owns the poll from its first call to the one that finds what it waits for, or leaves.
+// A thread that sleeps outside of Go owns the poll from its first call to the one that finds what it waits for, or
+// leaves.
 func TestPollSleep(t *testing.T) {
 	a, b, port := newPollers(t)
 	done := false
@@ -53,7 +54,8 @@ func TestPollSleep(t *testing.T) {
 			t.Fatal("two threads own the poll")
 		}
 		b.Write(&a.Side, 8)
-		b.Eventually(func() bool { return a.soft.PollSleep(&w, false) && b.polled() }, "the thread that woke moves the data")
+		b.Eventually(func() bool { return a.soft.PollSleep(&w, false) && b.polled() },
+			"the thread that woke moves the data")
 		done = true
 		if a.soft.PollSleep(&w, false) || a.ownsPoll() {
 			t.Fatal("what it waits for is there, and it owns the poll")
@@ -71,7 +73,8 @@ func TestPollSleep(t *testing.T) {
 	}
 }
 
-// A thread that never comes back from its sleep stops nobody: the device's goroutine moves the data. It may come back then.
+// A thread that never comes back from its sleep stops nobody: the device's goroutine moves the data. It may come back
+// then.
 func TestPollSleepStray(t *testing.T) {
 	a, b, _ := newPollers(t)
 	w := driver.PollWait{Awake: never}

@@ -54,7 +54,8 @@ func (p *pd) CreateAH(attr verbs.AHAttr) (driver.AH, error) {
 	}
 	a, err := p.dev.fabric.NewAH(attr)
 	if h, ok := a.(interface{ observed() *ObservedAH }); ok && err == nil {
-		h.observed().info = driver.AHInfo{PD: uint32(p.num), DGID: attr.DGID, DLID: attr.DLID, SL: attr.SL, Port: max(attr.Port, 1)}
+		h.observed().info = driver.AHInfo{PD: uint32(p.num), DGID: attr.DGID, DLID: attr.DLID, SL: attr.SL,
+			Port: max(attr.Port, 1)}
 		addObject(p.dev, &p.dev.objects.ahs, h.observed())
 	}
 	return a, err

@@ -30,7 +30,10 @@ func (p *pd) RegMROptions(buf []byte, access verbs.Access, opt verbs.RegOptions)
 		return nil, err
 	}
 	if opt.Weak {
-		return orNil(p.newMR(func(t *memory.Table) (*memory.Region, error) { return t.RegisterWeak(p.num, buf, access) }))
+		return orNil(p.newMR(func(t *memory.Table) (*memory.Region,
+			error) {
+			return t.RegisterWeak(p.num, buf, access)
+		}))
 	}
 	pages, err := pinPages(buf, opt)
 	if err != nil {

@@ -27,7 +27,8 @@ func (s *side) register(n int, opt verbs.RegOption) *verbs.MR {
 // TestPinnedEnds holds that what a region has pinned ends with it.
 func TestPinnedEnds(t *testing.T) {
 	const n = 1 << 18
-	for name, opt := range map[string]verbs.RegOption{"pinned": verbs.Pinned(), "pipelined": verbs.Pipelined(4096), "deferred": verbs.Deferred()} {
+	for name, opt := range map[string]verbs.RegOption{"pinned": verbs.Pinned(), "pipelined": verbs.Pipelined(4096),
+		"deferred": verbs.Deferred()} {
 		t.Run(name, func(t *testing.T) {
 			var h memhub.Hub
 			s := newSide(t, &h)

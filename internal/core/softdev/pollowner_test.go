@@ -68,7 +68,8 @@ func TestChannelOwnsPoll(t *testing.T) {
 	}
 	for i, cq := range cqs {
 		s.OK(cq.Close())
-		s.Eventually(func() bool { return s.ownsPoll() == (i == 0) }, "it moves data while there is an event to wait for")
+		s.Eventually(func() bool { return s.ownsPoll() == (i == 0) },
+			"it moves data while there is an event to wait for")
 	}
 	s.OK(channel.Close())
 	if err := <-ended; err == nil {

@@ -33,8 +33,8 @@ func TestPollBeforeSleep(t *testing.T) {
 	}
 }
 
-// TestFewPolls holds that a program whose polls each find much, of which few fit into a grace period, is left alone, and one
-// that has ceased to poll is not.
+// TestFewPolls holds that a program whose polls each find much, of which few fit into a grace period, is left alone,
+// and one that has ceased to poll is not.
 func TestFewPolls(t *testing.T) {
 	d := &Lane{start: time.Now().Add(-time.Hour)}
 	p := &d.polls.pollers

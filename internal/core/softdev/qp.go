@@ -69,11 +69,13 @@ func (q *QP) Receives(init *verbs.QPInit, domain memory.PD) *queue.RecvQueue {
 }
 
 func (p *pd) CreateQP(init *verbs.QPInit, events func(verbs.EventType)) (driver.QP, error) {
-	return p.dev.AddQP(NumbersOf(p.num, init), events, func() (QueuePair, error) { return p.dev.fabric.NewQP(p.num, init) })
+	return p.dev.AddQP(NumbersOf(p.num, init), events,
+		func() (QueuePair, error) { return p.dev.fabric.NewQP(p.num, init) })
 }
 
 // AddQP adds the queue pair that make makes with the lock held.
-func (d *Device) AddQP(of ObjectNumbers, events func(verbs.EventType), make func() (QueuePair, error)) (driver.QP, error) {
+func (d *Device) AddQP(of ObjectNumbers, events func(verbs.EventType),
+	make func() (QueuePair, error)) (driver.QP, error) {
 	d.Lane.Mu.Lock()
 	defer d.Lane.Mu.Unlock()
 	if d.Lane.Closed {
@@ -141,7 +143,8 @@ func checkDepth(attr *verbs.QPAttr, mask verbs.QPMask) error {
 		n    uint8
 	}{{verbs.MaskMaxRdAtomic, attr.MaxRdAtomic}, {verbs.MaskMaxDestRdAtomic, attr.MaxDestRdAtomic}} {
 		if mask&c.mask != 0 && c.n > maxAtomics {
-			return &verbs.OpError{Op: "modify_qp", Err: verbs.ErrInvalid, Detail: fmt.Sprintf("%v is %d, the device has 0 to %d", c.mask, c.n, maxAtomics)}
+			return &verbs.OpError{Op: "modify_qp", Err: verbs.ErrInvalid,
+				Detail: fmt.Sprintf("%v is %d, the device has 0 to %d", c.mask, c.n, maxAtomics)}
 		}
 	}
 	return nil
@@ -248,6 +251,8 @@ func (q *QP) Destroy() error {
 
 // What queue pairs return about multicast groups.
 var (
-	ErrAttached    = &verbs.OpError{Op: "destroy_qp", Err: verbs.ErrBusy, Detail: "it is attached to a multicast group: detach it first"}
-	ErrNotAttached = &verbs.OpError{Op: "detach_mcast", Err: verbs.ErrInvalid, Detail: "the queue pair is not attached to the group"}
+	ErrAttached = &verbs.OpError{Op: "destroy_qp", Err: verbs.ErrBusy,
+		Detail: "it is attached to a multicast group: detach it first"}
+	ErrNotAttached = &verbs.OpError{Op: "detach_mcast", Err: verbs.ErrInvalid,
+		Detail: "the queue pair is not attached to the group"}
 )

@@ -94,8 +94,8 @@ func TestSpinEndless(t *testing.T) {
 	s.polls(100*emptyPolls, quick, false)
 }
 
-// TestSpinCrowded polls on a crowded machine where nothing arrives: each few polls end in a doze, also after it has found
-// something.
+// TestSpinCrowded polls on a crowded machine where nothing arrives: each few polls end in a doze, also after it has
+// found something.
 func TestSpinCrowded(t *testing.T) {
 	s := newSpinScript(t)
 	s.crowded = true

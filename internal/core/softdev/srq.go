@@ -24,7 +24,8 @@ type SRQ struct {
 func (p *pd) CreateSRQ(init *verbs.SRQInit, events func(verbs.EventType)) (driver.SRQ, error) {
 	if init.MaxWR > maxSRQWR || init.MaxSGE > maxSGE {
 		return nil, &verbs.OpError{Op: "create_srq", Err: verbs.ErrInvalid,
-			Detail: fmt.Sprintf("MaxWR %d, MaxSGE %d: the device's limits are %d and %d", init.MaxWR, init.MaxSGE, maxSRQWR, maxSGE)}
+			Detail: fmt.Sprintf("MaxWR %d, MaxSGE %d: the device's limits are %d and %d", init.MaxWR, init.MaxSGE,
+				maxSRQWR, maxSGE)}
 	}
 	d := p.dev
 	d.Lane.Mu.Lock()
@@ -39,7 +40,8 @@ func (p *pd) CreateSRQ(init *verbs.SRQInit, events func(verbs.EventType)) (drive
 		return nil, err
 	}
 	s := &SRQ{dev: d, events: events}
-	s.Queue = queue.RecvQueue{PD: p.num, MaxWR: init.MaxWR, MaxSGE: init.MaxSGE, Shared: true, Owner: s, Slots: d.shared.NewSlots()}
+	s.Queue = queue.RecvQueue{PD: p.num, MaxWR: init.MaxWR, MaxSGE: init.MaxSGE, Shared: true, Owner: s,
+		Slots: d.shared.NewSlots()}
 	d.fabric.Adopt(s, init)
 	d.nextSRQ++
 	s.info = driver.SRQInfo{Num: d.nextSRQ, PD: uint32(p.num), XRC: s.Queue.Num, Capacity: init.MaxWR}

@@ -14,7 +14,8 @@ import (
 // CapturePackets implements observe.PacketSource. Only streams of bytes have packets.
 func (d *Device) CapturePackets(n verbs.QPN, r *observe.Ring) error {
 	if !d.carrier.Bytes() {
-		return &verbs.OpError{Op: "keep_packets", Err: verbs.ErrNotSupported, Detail: "shared memory has no packets: each side works in the other's memory"}
+		return &verbs.OpError{Op: "keep_packets", Err: verbs.ErrNotSupported,
+			Detail: "shared memory has no packets: each side works in the other's memory"}
 	}
 	if r != nil {
 		r.Wire = observe.IWARP
@@ -47,7 +48,8 @@ func (c *Conn) captureSegment(sent bool, h iwarp.Header, body []byte, n int) {
 	}
 	local, peer := c.link.LocalAddr(), c.link.PeerAddr()
 	r.Add(&observe.Packet{At: time.Now().UnixNano(), Sent: sent, Length: length, Head: head, Comment: comment,
-		Local: observe.Address{GID: ib.GIDFromAddr(local.Addr()), Port: local.Port()}, Peer: observe.Address{GID: ib.GIDFromAddr(peer.Addr()), Port: peer.Port()}})
+		Local: observe.Address{GID: ib.GIDFromAddr(local.Addr()), Port: local.Port()},
+		Peer:  observe.Address{GID: ib.GIDFromAddr(peer.Addr()), Port: peer.Port()}})
 }
 
 // captured returns how many segments were captured.

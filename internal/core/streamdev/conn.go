@@ -30,18 +30,24 @@ const (
 
 // Limits of what peers can make us wait for.
 const (
-	setupTime       = clock.Time(10 * time.Second)       // for a set-up frame, and for the link of queue pairs that connect by number
-	linkTime        = clock.Time(17 * time.Second)       // for the link of a request of the program: as long as a REQ is repeated over InfiniBand
-	answerTime      = clock.Time(5 * time.Minute)        // for the program's answer, on both sides: as long as an MRA is believed over InfiniBand
-	EndTime         = clock.Time(2 * time.Second)        // for the peer's end of a stream
-	maxSilent       = 1024                               // links whose request has not come
-	maxRefused      = 1024                               // links of rejected requests, until their peers end them
-	patientAnswer   = clock.Time(10 * time.Second)       // for the program's answer, while other requests want the place
-	promptTime      = clock.Time(10 * time.Millisecond)  // until an initiator prompts a quiet peer; then twice as long each time
-	pauseTime       = clock.Time(500 * time.Millisecond) // until a responder prompts a quiet peer
-	promptEnd       = clock.Time(5 * time.Second)        // when an initiator or responder stops prompting
-	CheckTime       = clock.Time(10 * time.Second)       // between checks whether the peer of a stream is alive
-	abandonedChecks = 3                                  // checks that find the peer gone while its data waits for a receive, until the stream ends
+	// for a set-up frame, and for the link of queue pairs that connect by number
+	setupTime = clock.Time(10 * time.Second)
+	// for the link of a request of the program: as long as a REQ is repeated over InfiniBand
+	linkTime = clock.Time(17 * time.Second)
+	// for the program's answer, on both sides: as long as an MRA is believed over InfiniBand
+	answerTime = clock.Time(5 * time.Minute)
+	EndTime    = clock.Time(2 * time.Second) // for the peer's end of a stream
+	maxSilent  = 1024                        // links whose request has not come
+	maxRefused = 1024                        // links of rejected requests, until their peers end them
+	// for the program's answer, while other requests want the place
+	patientAnswer = clock.Time(10 * time.Second)
+	// until an initiator prompts a quiet peer; then twice as long each time
+	promptTime = clock.Time(10 * time.Millisecond)
+	pauseTime  = clock.Time(500 * time.Millisecond) // until a responder prompts a quiet peer
+	promptEnd  = clock.Time(5 * time.Second)        // when an initiator or responder stops prompting
+	CheckTime  = clock.Time(10 * time.Second)       // between checks whether the peer of a stream is alive
+	// checks that find the peer gone while its data waits for a receive, until the stream ends
+	abandonedChecks = 3
 )
 
 // How long the sides of a set-up wait. Of a request of the program the peer's program decides, else its device.

@@ -85,7 +85,8 @@ func (c *Conn) readSetup() {
 			return
 		}
 		if errors.Is(err, io.EOF) {
-			err = fmt.Errorf("the peer ended the connection before it said anything (one of iwarps: wants TLS): %w", err)
+			err = fmt.Errorf("the peer ended the connection before it said anything (one of iwarps: wants TLS): %w",
+				err)
 		}
 		if err != nil {
 			c.fail(err)
@@ -115,7 +116,8 @@ func (c *Conn) readSetup() {
 // peerParam returns the parameters in the peer's frame.
 func (c *Conn) peerParam() driver.StreamParam {
 	peer := &c.handshake.Peer
-	return driver.StreamParam{PrivateData: bytes.Clone(peer.Private), IRD: peer.Depths.ORD, ORD: peer.Depths.IRD, FewerRNR: peer.FewerRNR()}
+	return driver.StreamParam{PrivateData: bytes.Clone(peer.Private), IRD: peer.Depths.ORD, ORD: peer.Depths.IRD,
+		FewerRNR: peer.FewerRNR()}
 }
 
 var errRejected = errors.New("rejected")

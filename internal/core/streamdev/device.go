@@ -58,7 +58,8 @@ const (
 // New creates a device of a network for bytes, and starts its goroutines. name is what the
 // program opened.
 func New(name, kind string, guid uint64, net Network) (*Device, error) {
-	return NewWith(net, softdev.AttrOf(name, kind, verbs.TransportIWARP, guid), func(d *Device) Carrier { return newByteCarrier(d) })
+	return NewWith(net, softdev.AttrOf(name, kind, verbs.TransportIWARP, guid),
+		func(d *Device) Carrier { return newByteCarrier(d) })
 }
 
 func (d *Device) start(attr verbs.DeviceAttr) error {
@@ -89,8 +90,10 @@ func (d *Device) Publish() {
 
 func (d *Device) Counted() []metric.Metric {
 	return append(d.carrier.Metrics(),
-		metric.Metric{Name: "accept_no_room", Unit: metric.UnitEvents, Help: "times that there was no room for a peer's link", Value: d.counted.noRoom},
-		metric.Metric{Name: "accept_dropped", Unit: metric.UnitEvents, Help: "links that said nothing and went for others", Value: d.counted.dropped})
+		metric.Metric{Name: "accept_no_room", Unit: metric.UnitEvents,
+			Help: "times that there was no room for a peer's link", Value: d.counted.noRoom},
+		metric.Metric{Name: "accept_dropped", Unit: metric.UnitEvents,
+			Help: "links that said nothing and went for others", Value: d.counted.dropped})
 }
 
 // findQP returns the queue pair of a number, or nil.
@@ -110,7 +113,8 @@ func (d *Device) NewAH(attr verbs.AHAttr) (driver.AH, error) {
 	if u := d.carrier.Datagrams(); u != nil {
 		return u.NewAH(attr)
 	}
-	return nil, &verbs.OpError{Op: "create_ah", Err: verbs.ErrNotSupported, Detail: "the device has no datagrams: use RC queue pairs"}
+	return nil, &verbs.OpError{Op: "create_ah", Err: verbs.ErrNotSupported,
+		Detail: "the device has no datagrams: use RC queue pairs"}
 }
 
 // Adopt makes the streams of a shared receive queue continue when it has receives again.

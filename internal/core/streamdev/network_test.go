@@ -43,7 +43,9 @@ func (w *web) newNet() *memNet {
 		w.acceptors = make(map[netip.AddrPort]*memAcceptor)
 	}
 	w.nets++
-	return &memNet{Waiter: memhub.Waiter{In: &w.Changes}, web: w, addr: netip.AddrFrom4([4]byte{10, 0, 0, byte(w.nets)}), links: make(map[*memLink]bool), takers: make(map[*memAcceptor]bool)}
+	return &memNet{Waiter: memhub.Waiter{In: &w.Changes}, web: w,
+		addr: netip.AddrFrom4([4]byte{10, 0, 0, byte(w.nets)}), links: make(map[*memLink]bool),
+		takers: make(map[*memAcceptor]bool)}
 }
 
 func (n *memNet) Follow(func(int, ...verbs.EventType)) {}
@@ -51,8 +53,10 @@ func (n *memNet) StopFollowing()                       {}
 func (n *memNet) Ports() int                           { return 1 }
 
 func (n *memNet) Info(int) softdev.PortInfo {
-	return softdev.PortInfo{PortAttr: verbs.PortAttr{State: verbs.PortActive, Link: verbs.LinkEthernet, MaxMTU: verbs.MTU4096, ActiveMTU: verbs.MTU1024},
-		GIDTable: []verbs.GIDEntry{{GID: ib.GIDFromAddr(n.addr), Type: verbs.GIDiWARP}}, PKeyTable: softdev.OnePartition}
+	return softdev.PortInfo{PortAttr: verbs.PortAttr{State: verbs.PortActive, Link: verbs.LinkEthernet,
+		MaxMTU: verbs.MTU4096, ActiveMTU: verbs.MTU1024},
+		GIDTable:  []verbs.GIDEntry{{GID: ib.GIDFromAddr(n.addr), Type: verbs.GIDiWARP}},
+		PKeyTable: softdev.OnePartition}
 }
 
 func (n *memNet) Resolve(*verbs.AHAttr) error { return nil }

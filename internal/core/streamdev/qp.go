@@ -38,7 +38,8 @@ type QP struct {
 
 func (d *Device) NewQP(domain memory.PD, init *verbs.QPInit) (softdev.QueuePair, error) {
 	if init.Congestion != "" {
-		return nil, &verbs.OpError{Op: "create_qp", Err: verbs.ErrNotSupported, Detail: "congestion control of a queue pair: what carries the device's streams has its own"}
+		return nil, &verbs.OpError{Op: "create_qp", Err: verbs.ErrNotSupported,
+			Detail: "congestion control of a queue pair: what carries the device's streams has its own"}
 	}
 	if u := d.carrier.Datagrams(); u != nil && init.Type == verbs.UD {
 		return u.NewQP(domain, init)
@@ -48,7 +49,8 @@ func (d *Device) NewQP(domain memory.PD, init *verbs.QPInit) (softdev.QueuePair,
 			Detail: fmt.Sprintf("%v: the device has no such queue pairs, as it connects them by streams", init.Type)}
 	}
 	q := &QP{dev: d, typ: init.Type}
-	c := queue.Config{Num: d.rendezvous.newQPN(d), Type: init.Type, PD: domain, SendCQ: driver.CQOf(init.SendCQ).(*softdev.CQ).Queue, RecvCQ: driver.CQOf(init.RecvCQ).(*softdev.CQ).Queue,
+	c := queue.Config{Num: d.rendezvous.newQPN(d), Type: init.Type, PD: domain,
+		SendCQ: driver.CQOf(init.SendCQ).(*softdev.CQ).Queue, RecvCQ: driver.CQOf(init.RecvCQ).(*softdev.CQ).Queue,
 		SignalAll: init.SignalAll, Owner: q, Caps: init.Cap}
 	c.Recv = q.Receives(init, domain)
 	if init.SRQ != nil {
@@ -69,7 +71,8 @@ func (q *QP) Change(attr *verbs.QPAttr, mask verbs.QPMask) error {
 		return err
 	}
 	d.Lane.NewTime()
-	if s := q.Engine.State(); before == verbs.StateInit && s == verbs.StateRTR || before == verbs.StateRTR && s == verbs.StateRTS {
+	if s := q.Engine.State(); before == verbs.StateInit && s == verbs.StateRTR ||
+		before == verbs.StateRTR && s == verbs.StateRTS {
 		q.connect()
 	}
 	q.applyState()
@@ -130,7 +133,8 @@ func (q *QP) Posted() {
 		q.pass, q.posts = d.Lane.Passes(), 0
 	}
 	q.posts++
-	if programPolls := d.Lane.PollsOn(); (programPolls || q.polled) && (q.posts > 1 || d.Lane.Completed() >= bulkCompletions) && q.posts%burst != 0 {
+	if programPolls := d.Lane.PollsOn(); (programPolls || q.polled) &&
+		(q.posts > 1 || d.Lane.Completed() >= bulkCompletions) && q.posts%burst != 0 {
 		if !programPolls {
 			d.Lane.WakeBy(d.Lane.PassTime() + clock.Time(softdev.GracePeriod)) // the program may never poll again
 		}
@@ -206,7 +210,8 @@ func (q *QP) settingUp() bool {
 	if c := q.conn; c != nil && c.stage() <= rdmap.StageReply && c.link.Starting() {
 		return true
 	}
-	return d.net.Arriving() || d.rendezvous.listener.silent.Any(q.Engine.Attr().AH.DGID.Addr(), func(c *Conn) bool { return !c.handshake.Late && c.link.Starting() })
+	return d.net.Arriving() || d.rendezvous.listener.silent.Any(q.Engine.Attr().AH.DGID.Addr(),
+		func(c *Conn) bool { return !c.handshake.Late && c.link.Starting() })
 }
 
 func (q *QP) Received() {
@@ -271,7 +276,8 @@ func (q *QP) AttachMulticast(verbs.GID, uint16) error {
 	if q.dev.isClosed() {
 		return verbs.ErrClosed
 	}
-	return &verbs.OpError{Op: "attach_mcast", Err: verbs.ErrInvalid, Detail: "it takes no datagrams, and with them no multicast"}
+	return &verbs.OpError{Op: "attach_mcast", Err: verbs.ErrInvalid,
+		Detail: "it takes no datagrams, and with them no multicast"}
 }
 
 func (q *QP) DetachMulticast(verbs.GID, uint16) error {

@@ -107,7 +107,8 @@ func (n *rendezvousRequest) decode(b []byte) bool {
 	}
 	b = b[len(rendezvousMagic):]
 	from := binary.BigEndian.Uint32(b[4:])
-	*n = rendezvousRequest{typ: verbs.RC + verbs.QPType(from>>24), to: verbs.QPN(binary.BigEndian.Uint32(b)), from: verbs.QPN(from & 0xffffff),
+	*n = rendezvousRequest{typ: verbs.RC + verbs.QPType(from>>24), to: verbs.QPN(binary.BigEndian.Uint32(b)),
+		from:  verbs.QPN(from & 0xffffff),
 		toPSN: verbs.PSN(binary.BigEndian.Uint32(b[8:])), fromPSN: verbs.PSN(binary.BigEndian.Uint32(b[12:]))}
 	return true
 }
@@ -164,7 +165,8 @@ func (q *QP) dial(peer netip.Addr) {
 		return
 	}
 	n := rendezvousRequest{typ: q.typ, to: a.DestQPN, from: q.Num(), toPSN: a.RQPSN, fromPSN: q.firstPSN()}
-	c := d.newConn(link, d.dialed(driver.StreamParam{IRD: uint16(a.MaxDestRdAtomic), ORD: math.MaxUint16}, n.append(nil), numberTimes))
+	c := d.newConn(link, d.dialed(driver.StreamParam{IRD: uint16(a.MaxDestRdAtomic), ORD: math.MaxUint16},
+		n.append(nil), numberTimes))
 	c.qp, q.conn = q, c
 	c.failed = q.redialLater
 	link.Watch(false, true)
@@ -230,7 +232,8 @@ func (d *Device) match(c *Conn) {
 		return
 	}
 	a := q.Engine.Attr()
-	if !q.canConnect() || q.conn != nil || a.DestQPN != n.from || a.AH.DGID.Addr() != c.link.PeerAddr().Addr().Unmap() ||
+	if !q.canConnect() || q.conn != nil || a.DestQPN != n.from ||
+		a.AH.DGID.Addr() != c.link.PeerAddr().Addr().Unmap() ||
 		n.fromPSN != unknownPSN && a.RQPSN != n.fromPSN {
 		if l, ok := c.link.(Holder); ok {
 			l.Hold()

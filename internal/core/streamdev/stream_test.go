@@ -36,7 +36,8 @@ func (s *streamSide) post(qp *verbs.QP, to *streamSide, n int, ops ...verbs.Send
 	s.t.Helper()
 	var wrs []verbs.SendWR
 	for _, op := range ops {
-		wrs = append(wrs, verbs.SendWR{Op: op, Flags: verbs.Signaled, SGL: []verbs.SGE{s.mr.SGE(0, n)}, Remote: to.mr.Remote()})
+		wrs = append(wrs, verbs.SendWR{Op: op, Flags: verbs.Signaled, SGL: []verbs.SGE{s.mr.SGE(0, n)},
+			Remote: to.mr.Remote()})
 	}
 	_, err := qp.PostSendList(wrs)
 	s.ok(err)
@@ -220,7 +221,8 @@ func TestStreamSharedBudget(t *testing.T) {
 	defer d.Lane.Mu.Unlock()
 	for _, q := range qps {
 		for range 8 {
-			_, err := q.Engine.Post([]verbs.SendWR{{Op: verbs.OpWrite, SGL: []verbs.SGE{b.mr.SGE(0, 1<<20)}, Remote: a.mr.Remote()}}, false)
+			_, err := q.Engine.Post([]verbs.SendWR{{Op: verbs.OpWrite, SGL: []verbs.SGE{b.mr.SGE(0, 1<<20)},
+				Remote: a.mr.Remote()}}, false)
 			b.ok(err)
 		}
 	}
@@ -229,7 +231,8 @@ func TestStreamSharedBudget(t *testing.T) {
 	b.ok(err)
 	before := d.carrier.(*byteCarrier).engine.Counters.SentBytes
 	d.resumeAll(queue)
-	if sent := d.carrier.(*byteCarrier).engine.Counters.SentBytes - before; sent == 0 || sent > streamBudgetBytes+1<<20 {
+	if sent := d.carrier.(*byteCarrier).engine.Counters.SentBytes - before; sent == 0 ||
+		sent > streamBudgetBytes+1<<20 {
 		t.Errorf("%d bytes were sent with the lock held, want a budget of %d", sent, streamBudgetBytes)
 	}
 	for _, q := range qps {
@@ -428,11 +431,13 @@ func TestStreamClosedWhileEnding(t *testing.T) {
 		close     func(*streamSide, *verbs.QP) error
 		aborted   bool
 	}{
-		"in use":               {close: func(s *streamSide, _ *verbs.QP) error { return s.dev.Close() }, aborted: true},
-		"ended":                {end: true, close: func(s *streamSide, _ *verbs.QP) error { return s.dev.Close() }},
-		"ended, not sent":      {end: true, full: true, close: func(s *streamSide, _ *verbs.QP) error { return s.dev.Close() }},
-		"queue pair in use":    {close: func(_ *streamSide, q *verbs.QP) error { return q.Close() }, aborted: true},
-		"queue pair, not sent": {end: true, full: true, close: func(_ *streamSide, q *verbs.QP) error { return q.Close() }},
+		"in use": {close: func(s *streamSide, _ *verbs.QP) error { return s.dev.Close() }, aborted: true},
+		"ended":  {end: true, close: func(s *streamSide, _ *verbs.QP) error { return s.dev.Close() }},
+		"ended, not sent": {end: true, full: true,
+			close: func(s *streamSide, _ *verbs.QP) error { return s.dev.Close() }},
+		"queue pair in use": {close: func(_ *streamSide, q *verbs.QP) error { return q.Close() }, aborted: true},
+		"queue pair, not sent": {end: true, full: true,
+			close: func(_ *streamSide, q *verbs.QP) error { return q.Close() }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var w web

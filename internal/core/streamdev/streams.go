@@ -34,7 +34,8 @@ func (d *Device) listen(at netip.AddrPort, backlog int) (*streamListener, error)
 	if err != nil {
 		return nil, err
 	}
-	l := &streamListener{dev: d, acc: acc, silent: softdev.NewHalfOpen[*Conn](d.halfOpen(maxSilent)), waiting: softdev.NewHalfOpen[*Conn](backlog)}
+	l := &streamListener{dev: d, acc: acc, silent: softdev.NewHalfOpen[*Conn](d.halfOpen(maxSilent)),
+		waiting: softdev.NewHalfOpen[*Conn](backlog)}
 	l.again.Fire = func() { acc.Watch(true) }
 	acc.Own(l)
 	return l, nil
@@ -108,7 +109,8 @@ func (l *streamListener) dropOldest() {
 func (d *Device) Connections(p driver.Protocols) error { return p.Streams(d) }
 
 // ListenStream takes connections for package cm.
-func (d *Device) ListenStream(at netip.AddrPort, backlog int, f func(driver.StreamEvent)) (driver.StreamListener, error) {
+func (d *Device) ListenStream(at netip.AddrPort, backlog int,
+	f func(driver.StreamEvent)) (driver.StreamListener, error) {
 	d.Lane.Mu.Lock()
 	defer d.Lane.Mu.Unlock()
 	if d.Lane.Closed {
@@ -174,7 +176,8 @@ func (l *streamListener) Close() error {
 }
 
 // DialStream requests a connection for package cm.
-func (d *Device) DialStream(qp driver.QP, from, to netip.AddrPort, p driver.StreamParam, f func(driver.StreamEvent)) (driver.Stream, error) {
+func (d *Device) DialStream(qp driver.QP, from, to netip.AddrPort, p driver.StreamParam,
+	f func(driver.StreamEvent)) (driver.Stream, error) {
 	d.Lane.Mu.Lock()
 	defer d.Lane.Mu.Unlock()
 	var q *QP

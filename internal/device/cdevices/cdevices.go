@@ -28,7 +28,8 @@ type Device struct {
 // impossible device; the others are returned.
 func List(names string, set bool) ([]Device, error) { return new(Names).List(names, set) }
 
-// List is the function List for one of several lists in a process: devices keep the names that they had in those before.
+// List is the function List for one of several lists in a process: devices keep the names that they had in those
+// before.
 func (n *Names) List(names string, set bool) ([]Device, error) {
 	if !set {
 		names = kinds.Default().Name + ":"

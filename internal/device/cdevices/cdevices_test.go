@@ -24,14 +24,20 @@ func TestList(t *testing.T) {
 		wrong string
 	}{
 		{"roce:192.0.2.7, iwarp:fd09::1", []Device{{"roce0", "roce:192.0.2.7"}, {"iwarp0", "iwarp:fd09::1"}}, ""},
-		{"roce:192.0.2.7 iwarp:fd09::1 roce:192.0.2.8", []Device{{"roce0", "roce:192.0.2.7"}, {"iwarp0", "iwarp:fd09::1"}, {"roce1", "roce:192.0.2.8"}}, ""},
-		{"rdma0=roce:192.0.2.7,roce:fe80::1%eth0", []Device{{"rdma0", "roce:192.0.2.7"}, {"roce0", "roce:fe80::1%eth0"}}, ""},
-		{"roce:::1 roce:::2 roce1=roce:::3", []Device{{"roce0", "roce:::1"}, {"roce2", "roce:::2"}, {"roce1", "roce:::3"}}, ""},
-		{"roce1:eth0 infiniband: iwarps:::1 iwarp+sctp:::1", []Device{{"roce1_0", "roce1:eth0"}, {"infiniband0", "infiniband:"},
-			{"iwarps0", "iwarps:::1"}, {"iwarp_sctp0", "iwarp+sctp:::1"}}, ""},
-		{"shm:127.0.0.1?copies=off shm:?dir=/run/x", []Device{{"shm0", "shm:127.0.0.1?copies=off"}, {"shm1", "shm:?dir=/run/x"}}, ""},
-		{"roce_192.0.2.7 iwarp_fd09__1 roce1_eth0", []Device{{"roce_192.0.2.7", "roce:192.0.2.7"}, {"iwarp_fd09__1", "iwarp:fd09::1"},
-			{"roce1_eth0", "roce1:eth0"}}, ""},
+		{"roce:192.0.2.7 iwarp:fd09::1 roce:192.0.2.8",
+			[]Device{{"roce0", "roce:192.0.2.7"}, {"iwarp0", "iwarp:fd09::1"}, {"roce1", "roce:192.0.2.8"}}, ""},
+		{"rdma0=roce:192.0.2.7,roce:fe80::1%eth0",
+			[]Device{{"rdma0", "roce:192.0.2.7"}, {"roce0", "roce:fe80::1%eth0"}}, ""},
+		{"roce:::1 roce:::2 roce1=roce:::3", []Device{{"roce0", "roce:::1"}, {"roce2", "roce:::2"},
+			{"roce1", "roce:::3"}}, ""},
+		{"roce1:eth0 infiniband: iwarps:::1 iwarp+sctp:::1",
+			[]Device{{"roce1_0", "roce1:eth0"}, {"infiniband0", "infiniband:"},
+				{"iwarps0", "iwarps:::1"}, {"iwarp_sctp0", "iwarp+sctp:::1"}}, ""},
+		{"shm:127.0.0.1?copies=off shm:?dir=/run/x",
+			[]Device{{"shm0", "shm:127.0.0.1?copies=off"}, {"shm1", "shm:?dir=/run/x"}}, ""},
+		{"roce_192.0.2.7 iwarp_fd09__1 roce1_eth0",
+			[]Device{{"roce_192.0.2.7", "roce:192.0.2.7"}, {"iwarp_fd09__1", "iwarp:fd09::1"},
+				{"roce1_eth0", "roce1:eth0"}}, ""},
 		{"ib=infiniband:host-1?fabric=lab", []Device{{"ib", "infiniband:host-1?fabric=lab"}}, ""},
 		{long + "=roce:::1", []Device{{long, "roce:::1"}}, ""},
 		{"a=roce:::1 a=roce:::2", []Device{{"a", "roce:::1"}}, "a=roce:::2"},
@@ -39,7 +45,8 @@ func TestList(t *testing.T) {
 		{"", nil, ""},
 	} {
 		got, err := List(c.names, true)
-		if !slices.Equal(got, c.want) || (err != nil) != (c.wrong != "") || err != nil && !strings.Contains(err.Error(), c.wrong) {
+		if !slices.Equal(got, c.want) || (err != nil) != (c.wrong != "") ||
+			err != nil && !strings.Contains(err.Error(), c.wrong) {
 			t.Errorf("%q: %q, %v", c.names, got, err)
 		}
 	}
@@ -48,7 +55,9 @@ func TestList(t *testing.T) {
 		t.Logf("without a list: %q, %v", got, err)
 	}
 	for i := range got { // the first device is one that reaches other hosts, if there is any
-		isLoopback := func(d Device) bool { return strings.HasPrefix(d.Address, "roce:127.") || d.Address == "roce:::1" }
+		isLoopback := func(d Device) bool {
+			return strings.HasPrefix(d.Address, "roce:127.") || d.Address == "roce:::1"
+		}
 		if i > 0 && isLoopback(got[i-1]) && !isLoopback(got[i]) || got[i].Name != fmt.Sprint("roce", i) {
 			t.Errorf("without a list: %q", got)
 		}
@@ -73,7 +82,8 @@ func TestListOfAllAddresses(t *testing.T) {
 		t.Errorf("%q, %v; want %q", got, err, want)
 	}
 	name := addressName(want[1].Address)
-	if list, listed := Named("iwarp:", true, []string{"-d " + name}); !listed || !strings.Contains(list, name+"="+want[1].Address) {
+	if list, listed := Named("iwarp:", true, []string{"-d " + name}); !listed ||
+		!strings.Contains(list, name+"="+want[1].Address) {
 		t.Errorf("the list in which a program finds %s: %q", name, list)
 	}
 }
@@ -107,7 +117,8 @@ func TestDefaultNamesStay(t *testing.T) {
 	for _, c := range []struct{ before, after []Device }{
 		{[]Device{{"", "roce:a"}, {"", "roce:b"}}, []Device{{"roce0", "roce:a"}, {"roce1", "roce:b"}}},
 		{[]Device{{"", "roce:b"}}, []Device{{"roce1", "roce:b"}}},
-		{[]Device{{"", "roce:c"}, {"", "roce:b"}, {"", "roce:a"}}, []Device{{"roce2", "roce:c"}, {"roce1", "roce:b"}, {"roce0", "roce:a"}}},
+		{[]Device{{"", "roce:c"}, {"", "roce:b"}, {"", "roce:a"}},
+			[]Device{{"roce2", "roce:c"}, {"roce1", "roce:b"}, {"roce0", "roce:a"}}},
 	} {
 		if n.number(c.before, nil); !slices.Equal(c.before, c.after) {
 			t.Errorf("%q, want %q", c.before, c.after)
@@ -135,8 +146,10 @@ func TestNamesOfLists(t *testing.T) {
 // Whoever names a device by its address, as all were named once, finds it.
 func TestNamed(t *testing.T) {
 	for _, c := range []struct{ names, words, want string }{
-		{"roce:192.0.2.7 iwarp:fd09::1", "ib_write_bw -d roce_192.0.2.7", "roce_192.0.2.7=roce:192.0.2.7 iwarp:fd09::1"},
-		{"roce:192.0.2.7,iwarp:fd09::1", "UCX_NET_DEVICES=mlx5_0:1,iwarp_fd09__1:1", "roce:192.0.2.7 iwarp_fd09__1=iwarp:fd09::1"},
+		{"roce:192.0.2.7 iwarp:fd09::1", "ib_write_bw -d roce_192.0.2.7",
+			"roce_192.0.2.7=roce:192.0.2.7 iwarp:fd09::1"},
+		{"roce:192.0.2.7,iwarp:fd09::1", "UCX_NET_DEVICES=mlx5_0:1,iwarp_fd09__1:1",
+			"roce:192.0.2.7 iwarp_fd09__1=iwarp:fd09::1"},
 		{"roce:192.0.2.7", "cat /sys/class/infiniband/roce_192.0.2.7/node_guid", "roce_192.0.2.7=roce:192.0.2.7"},
 		{"roce:192.0.2.7", "ib_write_bw -d roce_192.0.2.77", "roce:192.0.2.7"},
 		{"roce:192.0.2.7", "ib_write_bw -d roce0", "roce:192.0.2.7"},
@@ -152,7 +165,8 @@ func TestNamed(t *testing.T) {
 	}
 	if all, _ := List("", false); len(all) > 0 {
 		old := addressName(all[0].Address)
-		if got, set := Named("", false, []string{"-d", old}); !set || !strings.HasPrefix(got+" ", old+"="+all[0].Address+" ") {
+		if got, set := Named("", false, []string{"-d", old}); !set ||
+			!strings.HasPrefix(got+" ", old+"="+all[0].Address+" ") {
 			t.Errorf("without a list, but with %s: %q, %v", old, got, set)
 		}
 	}
@@ -181,10 +195,12 @@ func TestSysfs(t *testing.T) {
 			t.Errorf("%s: %q, %v; want %q", path, got, err, want)
 		}
 	}
-	if fi, err := os.Stat(filepath.Join(root, "dev/infiniband/uverbs3")); err != nil || fi.Mode()&os.ModeCharDevice == 0 {
+	if fi, err := os.Stat(filepath.Join(root, "dev/infiniband/uverbs3")); err != nil ||
+		fi.Mode()&os.ModeCharDevice == 0 {
 		t.Error("there is no device in /dev:", err)
 	}
-	if fi, err := os.Stat(filepath.Join(root, "sys/class/infiniband", name, "device/net/lo")); err != nil || !fi.IsDir() {
+	if fi, err := os.Stat(filepath.Join(root, "sys/class/infiniband", name, "device/net/lo")); err != nil ||
+		!fi.IsDir() {
 		t.Error("its network interface is not there:", err)
 	}
 	at, err := filepath.EvalSymlinks(filepath.Join(root, "sys/class/infiniband", name, "device"))

@@ -29,8 +29,8 @@ func check(name string) error {
 	return nil
 }
 
-// Names are the names of devices that have none of their own. In a process an address keeps its name although others come
-// and go, and no other gets it: programs open a device by the name that they saw in an earlier list.
+// Names are the names of devices that have none of their own. In a process an address keeps its name although others
+// come and go, and no other gets it: programs open a device by the name that they saw in an earlier list.
 type Names struct {
 	mu    sync.Mutex
 	names map[string]string // by address
@@ -105,8 +105,8 @@ func fromAddressName(name string) (address string, is bool) {
 	return kind + ":" + rest, true
 }
 
-// Named returns a list of devices in which those have the names of their addresses, such as roce_192.0.2.7, that some of
-// words contain: arguments and environment of a program, whose user has written them. Devices with a given name keep
+// Named returns a list of devices in which those have the names of their addresses, such as roce_192.0.2.7, that some
+// of words contain: arguments and environment of a program, whose user has written them. Devices with a given name keep
 // it. It returns names and set if nothing has to be renamed.
 func Named(names string, set bool, words []string) (list string, listed bool) {
 	var all []Device

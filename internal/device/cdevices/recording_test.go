@@ -12,7 +12,8 @@ import (
 
 func TestRecordingName(t *testing.T) {
 	for pattern, want := range map[string]string{
-		"a.pcapng": "a.pcapng", "a-%p.pcapng": "a-42.pcapng", "%p/%p": "42/42", "100%%p": "100%p", "50%": "50%", "%x": "%x",
+		"a.pcapng": "a.pcapng", "a-%p.pcapng": "a-42.pcapng", "%p/%p": "42/42", "100%%p": "100%p", "50%": "50%",
+		"%x": "%x",
 	} {
 		if got := RecordingName(pattern, 42); got != want {
 			t.Errorf("%s: %s, want %s", pattern, got, want)
@@ -40,7 +41,8 @@ func TestCreateRecording(t *testing.T) {
 	}
 	all.Wait()
 	found, err := filepath.Glob(filepath.Join(dir, "*"))
-	if err != nil || len(found) != 9 || !slices.Contains(found, filepath.Join(dir, "a.b-2.pcapng")) || !slices.Contains(found, filepath.Join(dir, "a.b-9.pcapng")) {
+	if err != nil || len(found) != 9 || !slices.Contains(found, filepath.Join(dir, "a.b-2.pcapng")) ||
+		!slices.Contains(found, filepath.Join(dir, "a.b-9.pcapng")) {
 		t.Errorf("%q, %v", found, err)
 	}
 	if b, err := os.ReadFile(name); err != nil || string(b) != "of an earlier run" {

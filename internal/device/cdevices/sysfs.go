@@ -114,13 +114,15 @@ func (sys *Sysfs) Add(index int, as Device, dev *verbs.Device) error {
 
 var (
 	portStates = [...]string{"NOP", "DOWN", "INIT", "ARMED", "ACTIVE", "ACTIVE_DEFER"}
-	physStates = [...]string{"<unknown>", "Sleep", "Polling", "Disabled", "PortConfigurationTraining", "LinkUp", "LinkErrorRecovery", "Phy Test"}
-	lanes      = map[uint8]int{1: 1, 2: 4, 4: 8, 8: 12, 16: 2}
+	physStates = [...]string{"<unknown>", "Sleep", "Polling", "Disabled", "PortConfigurationTraining", "LinkUp",
+		"LinkErrorRecovery", "Phy Test"}
+	lanes = map[uint8]int{1: 1, 2: 4, 4: 8, 8: 12, 16: 2}
 	// laneSpeeds are the signalling rates of lanes, in Mbit/s, and their names.
 	laneSpeeds = map[uint8]struct {
 		mbps int
 		name string
-	}{1: {2500, ""}, 2: {5000, " DDR"}, 4: {10000, " QDR"}, 16: {14000, " FDR"}, 32: {25000, " EDR"}, 64: {50000, " HDR"}, 128: {100000, " NDR"}}
+	}{1: {2500, ""}, 2: {5000, " DDR"}, 4: {10000, " QDR"}, 16: {14000, " FDR"}, 32: {25000, " EDR"},
+		64: {50000, " HDR"}, 128: {100000, " NDR"}}
 )
 
 // Rate returns the rate of a port's signals in Mbit/s: that of a subnet's link, or else [Speed].

@@ -62,7 +62,8 @@ func choose(route rdmasys.Route, sys *rdmasys.System, table []*Kind) Choices {
 		case k.Hardware:
 			hardware = k
 		case k.Host && route.Local && k.Listed:
-			c.Best = append(c.Best, Choice{Name{Kind: k}.String(), "the address is this host's: memory is shared, with a peer whose device is " + k.Name + ": too"})
+			c.Best = append(c.Best, Choice{Name{Kind: k}.String(),
+				"the address is this host's: memory is shared, with a peer whose device is " + k.Name + ": too"})
 		}
 	}
 	candidates, unusable := sys.Candidates(route)
@@ -89,7 +90,8 @@ func choose(route rdmasys.Route, sys *rdmasys.System, table []*Kind) Choices {
 			c.Unusable = append(c.Unusable, Choice{name, portTaken(sys)})
 			continue
 		}
-		c.Best = append(c.Best, Choice{name, fmt.Sprintf("software; %s, from %v, from which the system would send", k.Text, route.From)})
+		c.Best = append(c.Best,
+			Choice{name, fmt.Sprintf("software; %s, from %v, from which the system would send", k.Text, route.From)})
 	}
 	return c
 }
@@ -99,7 +101,8 @@ func portTaken(sys *rdmasys.System) string {
 	if sys.RXEHasPort() {
 		return fmt.Sprintf("the kernel's module rdma_rxe has UDP port %d of all addresses: `modprobe -r rdma_rxe` frees it", rdmasys.RoCEPort)
 	}
-	return fmt.Sprintf("another socket has UDP port %d of all addresses: `ss -ulpn 'sport = :%d'` shows whose", rdmasys.RoCEPort, rdmasys.RoCEPort)
+	return fmt.Sprintf("another socket has UDP port %d of all addresses: `ss -ulpn 'sport = :%d'` shows whose",
+		rdmasys.RoCEPort, rdmasys.RoCEPort)
 }
 
 // isOwn reports whether an address is one of this host.

@@ -35,15 +35,23 @@ func TestChoose(t *testing.T) {
 		table         []*Kind
 		best, not     string // names and words of the reasons
 	}{
-		{"no RDMA", "none", at("192.0.2.7", "eth0"), with, "udp:192.0.2.7|software; over UDP tcp:192.0.2.7|software", ""},
+		{"no RDMA", "none", at("192.0.2.7", "eth0"), with,
+			"udp:192.0.2.7|software; over UDP tcp:192.0.2.7|software", ""},
 		{"no RDMA, this host", "none", own, with, "mem:|this host's udp:192.0.2.7|software tcp:192.0.2.7|software", ""},
-		{"a NIC", "mlx5-roce", at("192.0.2.7", "ens1f0np0"), with, "nic:mlx5_0|hardware; RoCE: GID 3 udp:192.0.2.7|software tcp:192.0.2.7|software", ""},
-		{"a NIC by IPv6", "mlx5-roce", at("2001:db8::7", "ens1f0np0"), with, "nic:mlx5_0|GID 5 is 2001:db8::7 udp:2001:db8::7|software tcp:2001:db8::7|software", ""},
-		{"this host with a NIC", "mlx5-roce", own, with, "mem:|this host's nic:mlx5_0|GID 3 udp:192.0.2.7|software tcp:192.0.2.7|software", ""},
-		{"InfiniBand", "mlx5-ib", at("192.0.2.7", "ib0"), with, "nic:mlx5_0|IPoIB udp:192.0.2.7|software tcp:192.0.2.7|software", ""},
-		{"InfiniBand without a manager", "mlx5-ib", at("192.0.2.8", "ib1"), with, "udp:192.0.2.8|software tcp:192.0.2.8|software", "mlx5_1|is INIT"},
-		{"rxe", "guest", at("10.9.0.2", "eth0"), with, "nic:rxe0|software of the kernel; tcp:10.9.0.2|software", "udp:10.9.0.2|modprobe -r rdma_rxe"},
-		{"siw", "guest", at("10.9.1.2", "eth1"), with, "nic:siw0|iWARP on eth1 tcp:10.9.1.2|software", "udp:10.9.1.2|rdma_rxe has UDP port 4791"},
+		{"a NIC", "mlx5-roce", at("192.0.2.7", "ens1f0np0"), with,
+			"nic:mlx5_0|hardware; RoCE: GID 3 udp:192.0.2.7|software tcp:192.0.2.7|software", ""},
+		{"a NIC by IPv6", "mlx5-roce", at("2001:db8::7", "ens1f0np0"), with,
+			"nic:mlx5_0|GID 5 is 2001:db8::7 udp:2001:db8::7|software tcp:2001:db8::7|software", ""},
+		{"this host with a NIC", "mlx5-roce", own, with,
+			"mem:|this host's nic:mlx5_0|GID 3 udp:192.0.2.7|software tcp:192.0.2.7|software", ""},
+		{"InfiniBand", "mlx5-ib", at("192.0.2.7", "ib0"), with,
+			"nic:mlx5_0|IPoIB udp:192.0.2.7|software tcp:192.0.2.7|software", ""},
+		{"InfiniBand without a manager", "mlx5-ib", at("192.0.2.8", "ib1"), with,
+			"udp:192.0.2.8|software tcp:192.0.2.8|software", "mlx5_1|is INIT"},
+		{"rxe", "guest", at("10.9.0.2", "eth0"), with, "nic:rxe0|software of the kernel; tcp:10.9.0.2|software",
+			"udp:10.9.0.2|modprobe -r rdma_rxe"},
+		{"siw", "guest", at("10.9.1.2", "eth1"), with, "nic:siw0|iWARP on eth1 tcp:10.9.1.2|software",
+			"udp:10.9.1.2|rdma_rxe has UDP port 4791"},
 	} {
 		src := machines.Source(t, c.machine)
 		src.Open = nil // every file opens
@@ -62,8 +70,10 @@ func TestChooseBarred(t *testing.T) {
 		problem error // nil: there is no such file
 		not     string
 	}{
-		{"uverbs0", &fs.PathError{Op: "open", Path: "/dev/infiniband/uverbs0", Err: syscall.EACCES}, "but /dev/infiniband/uverbs0 cannot be opened: permission denied"},
-		{"rdma_cm", &fs.PathError{Op: "open", Path: "/dev/infiniband/rdma_cm", Err: syscall.ENODEV}, "but /dev/infiniband/rdma_cm cannot be opened: no such device"},
+		{"uverbs0", &fs.PathError{Op: "open", Path: "/dev/infiniband/uverbs0", Err: syscall.EACCES},
+			"but /dev/infiniband/uverbs0 cannot be opened: permission denied"},
+		{"rdma_cm", &fs.PathError{Op: "open", Path: "/dev/infiniband/rdma_cm", Err: syscall.ENODEV},
+			"but /dev/infiniband/rdma_cm cannot be opened: no such device"},
 		{"rdma_cm", nil, "but /dev/infiniband/rdma_cm does not exist"},
 	} {
 		src := machines.Source(t, "mlx5-roce")

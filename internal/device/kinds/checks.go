@@ -29,12 +29,12 @@ func Checking() bool {
 	return c != nil
 }
 
-// CheckRecordsVariable is the variable of the environment that names a folder in which programs in Go record what they would
-// leave.
+// CheckRecordsVariable is the variable of the environment that names a folder in which programs in Go record what they
+// would leave.
 const CheckRecordsVariable = check.RecordsVariable
 
-// ReportLeft reports what programs in Go that have ended left, by their records in a folder. It returns the status for a
-// program that has not failed.
+// ReportLeft reports what programs in Go that have ended left, by their records in a folder. It returns the status for
+// a program that has not failed.
 func ReportLeft(dir, options string) (status int, err error) { return check.ReportLeft(dir, options) }
 
 // checker returns the checker that the options, or the environment, ask for; nil: none.
@@ -49,7 +49,8 @@ func (o *Options) checker() (*check.Checker, error) {
 	c := check.New(o.Checks, opts)
 	asked.Lock()
 	defer asked.Unlock()
-	asked.all = append(slices.DeleteFunc(asked.all, func(p weak.Pointer[check.Checker]) bool { return p.Value() == nil }), weak.Make(c))
+	asked.all = append(slices.DeleteFunc(asked.all,
+		func(p weak.Pointer[check.Checker]) bool { return p.Value() == nil }), weak.Make(c))
 	return c, nil
 }
 

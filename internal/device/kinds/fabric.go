@@ -170,7 +170,8 @@ func adapterOf(name, adapter string) (*fabric.NodeView, error) {
 	}
 	for i := range v.Nodes {
 		n := &v.Nodes[i]
-		if n.Adapter() && (n.Name == adapter || n.Text == adapter || n.IP == adapter || adapter == "" && n.Programs == 0) {
+		if n.Adapter() && (n.Name == adapter || n.Text == adapter || n.IP == adapter ||
+			adapter == "" && n.Programs == 0) {
 			return n, nil
 		}
 	}
@@ -194,7 +195,8 @@ func adapterGUID(address string) (uint64, error) {
 
 func openInfiniBand(n Name, o *Options) (*verbs.Device, error) {
 	if adapter, at, ok := joinOf(n.Address); ok {
-		return infiniband.OpenJoined(context.Background(), at, &infiniband.JoinOptions{Options: infiniband.Options{Trace: o.Trace}, Name: adapter, NoWait: o.NoWait})
+		return infiniband.OpenJoined(context.Background(), at,
+			&infiniband.JoinOptions{Options: infiniband.Options{Trace: o.Trace}, Name: adapter, NoWait: o.NoWait})
 	}
 	name, adapter, err := fabricOf(n.Address)
 	if err != nil {

@@ -50,23 +50,28 @@ func TestFabricRow(t *testing.T) {
 	if guid, err := byIP.GUID(); err != nil || guid != a.NodeGUID {
 		t.Errorf("GUID by IP address: %x, %v", guid, err)
 	}
-	if free, err := SpareAdapters(fabric, 2); err != nil || !slices.Equal(free, []string{"host-1?fabric=" + fabric, "host-3?fabric=" + fabric}) {
+	if free, err := SpareAdapters(fabric, 2); err != nil ||
+		!slices.Equal(free, []string{"host-1?fabric=" + fabric, "host-3?fabric=" + fabric}) {
 		t.Errorf("spare: %q, %v", free, err)
 	}
-	if _, err := SpareAdapters(fabric, 3); err == nil || !strings.Contains(err.Error(), "3 active adapters are needed") {
+	if _, err := SpareAdapters(fabric, 3); err == nil ||
+		!strings.Contains(err.Error(), "3 active adapters are needed") {
 		t.Errorf("more than there are: %v", err)
 	}
 }
 
 // Without a fabric there is nothing, and it is said what to do.
 func TestNoFabric(t *testing.T) {
-	if _, err := SpareAdapters("nobody-runs-this", 1); !errors.Is(err, infiniband.ErrNoFabric) || !strings.Contains(err.Error(), "ramjet fabric --fat-tree 4,2 --name nobody-runs-this") {
+	if _, err := SpareAdapters("nobody-runs-this", 1); !errors.Is(err, infiniband.ErrNoFabric) ||
+		!strings.Contains(err.Error(), "ramjet fabric --fat-tree 4,2 --name nobody-runs-this") {
 		t.Error(err)
 	}
-	if _, err := Open("infiniband:host-1?fabric=nobody-runs-this", &Options{}); !errors.Is(err, infiniband.ErrNoFabric) {
+	if _, err := Open("infiniband:host-1?fabric=nobody-runs-this", &Options{}); !errors.Is(err,
+		infiniband.ErrNoFabric) {
 		t.Error(err)
 	}
-	if _, err := Open("infiniband:host-1?speed=1", &Options{}); err == nil || !strings.Contains(err.Error(), "one option, fabric=NAME") {
+	if _, err := Open("infiniband:host-1?speed=1", &Options{}); err == nil ||
+		!strings.Contains(err.Error(), "one option, fabric=NAME") {
 		t.Error(err)
 	}
 }

@@ -23,8 +23,9 @@ const (
 // faults have struck, for [FinishFaultRecords].
 const FaultRecordsVariable = faults.RecordsVariable
 
-// FinishFaultRecords says how often the faults of programs in Go that have ended have struck, by their records in a folder.
-// text and log are the values of [FaultsVariable] and [FaultLogVariable] that they had, pid the process that was started.
+// FinishFaultRecords says how often the faults of programs in Go that have ended have struck, by their records in a
+// folder. text and log are the values of [FaultsVariable] and [FaultLogVariable] that they had, pid the process that
+// was started.
 func FinishFaultRecords(dir, text, log string, pid int) error {
 	return faults.FinishRecords(dir, text, log, pid)
 }
@@ -93,7 +94,8 @@ func SetFaults(dev *verbs.Device, text string, log io.Writer) error {
 func setFaults(dev *verbs.Device, s *faults.Set, to io.Writer) error {
 	t, ok := driver.DeviceOf(dev).(faults.Target)
 	if !ok {
-		return fmt.Errorf("ramjet: %s: %w: faults are injected into devices in software only", dev.Name(), verbs.ErrNotSupported)
+		return fmt.Errorf("ramjet: %s: %w: faults are injected into devices in software only", dev.Name(),
+			verbs.ErrNotSupported)
 	}
 	var log *faults.Log
 	if to != nil {

@@ -49,7 +49,8 @@ func (k kernelNaming) Local() (found []Local, err error) {
 // other. Hardware comes first, and what connects queue pairs by their numbers before iWARP.
 func (k kernelNaming) Spare(least int) (names []string, err error) {
 	sys := k.read()
-	active := slices.DeleteFunc(slices.Clone(sys.Devices), func(d rdmasys.Device) bool { return len(d.Ports) == 0 || !d.Ports[0].Active() })
+	active := slices.DeleteFunc(slices.Clone(sys.Devices),
+		func(d rdmasys.Device) bool { return len(d.Ports) == 0 || !d.Ports[0].Active() })
 	if len(active) == 0 {
 		return nil, fmt.Errorf("an RDMA device of the kernel with an active port is needed, and there is none: `rdma link add rxe0 type rxe netdev eth0` makes one in software")
 	}
@@ -125,7 +126,8 @@ func (n Name) Toward(peer netip.Addr) (chosen Name, why string, err error) {
 
 // On is Toward for an address of this host: the device that leads to others from there.
 func (n Name) On(local netip.Addr) (chosen Name, why string, err error) {
-	return n.chooseAmong(kernelNames.read(), rdmasys.Route{From: local.Unmap(), Local: true}, fmt.Sprintf("has %v", local))
+	return n.chooseAmong(kernelNames.read(), rdmasys.Route{From: local.Unmap(), Local: true},
+		fmt.Sprintf("has %v", local))
 }
 
 // chooseAmong chooses among the devices of a host. does is what a device has to do, for errors.
@@ -136,7 +138,8 @@ func (n Name) chooseAmong(sys *rdmasys.System, route rdmasys.Route, does string)
 	ways, not := sys.Candidates(route)
 	if len(ways) > 0 {
 		chosen := Name{n.Kind, ways[0].Device}
-		return chosen, fmt.Sprintf("using %v of %d devices, because it %s (%s)", chosen, len(sys.Devices), does, ways[0].Reason), nil
+		return chosen, fmt.Sprintf("using %v of %d devices, because it %s (%s)", chosen, len(sys.Devices), does,
+			ways[0].Reason), nil
 	}
 	var names []string
 	for i := range sys.Devices {
@@ -169,8 +172,10 @@ func openKernel(n Name, o *Options) (*verbs.Device, error) {
 		open = rdmasys.Open
 	}
 	if open == nil {
-		return nil, fmt.Errorf("ramjet: %q: %w: the program is built without RDMA hardware. It has to name the package that is for it: "+
-			"import _ \"github.com/ramjet-rdma/ramjet/kernel\", or ramjet.WithKernel(kernel.Open)", n.String(), verbs.ErrNotSupported)
+		return nil, fmt.Errorf(
+			"ramjet: %q: %w: the program is built without RDMA hardware. It has to name the package that is for it: "+
+				"import _ \"github.com/ramjet-rdma/ramjet/kernel\", or ramjet.WithKernel(kernel.Open)", n.String(),
+			verbs.ErrNotSupported)
 	}
 	dev, err := open(n.Address)
 	if err != nil {

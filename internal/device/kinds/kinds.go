@@ -78,11 +78,13 @@ type Local struct {
 
 // Options are the options of Open.
 type Options struct {
-	Trace   *trace.Writer                            // receives every packet, or every stream
-	TLS     *tls.Config                              // for kinds with TLS, see iwarp.Options; nil: from the files named by the environment
-	Kernel  func(name string) (*verbs.Device, error) // opens devices of the kernel; nil: as package kernel does, if the program has it
-	Log     *slog.Logger                             // receives failures of queue pairs; nil: nothing
-	Refused func(peer netip.AddrPort, err error)     // for kinds with TLS: called with peers that were rejected
+	Trace *trace.Writer // receives every packet, or every stream
+	// for kinds with TLS, see iwarp.Options; nil: from the files named by the environment
+	TLS *tls.Config
+	// opens devices of the kernel; nil: as package kernel does, if the program has it
+	Kernel  func(name string) (*verbs.Device, error)
+	Log     *slog.Logger                         // receives failures of queue pairs; nil: nothing
+	Refused func(peer netip.AddrPort, err error) // for kinds with TLS: called with peers that were rejected
 
 	Congestion string // of kinds that have a choice; empty: as the environment says
 
@@ -105,19 +107,23 @@ type Options struct {
 var Table = []*Kind{
 	{
 		Name: "roce", Text: "RoCEv2: UDP port 4791", Passes: "UDP port 4791", Transport: verbs.TransportIB,
-		Port: 4791, Controlled: true, Listed: true, Beyond: ofLinux("Every other address of 127.0.0.0/8 can be opened too: as many devices as wanted, for tests on one machine."),
+		Port: 4791, Controlled: true, Listed: true,
+		Beyond: ofLinux("Every other address of 127.0.0.0/8 can be opened too: as many devices as wanted, for tests on one machine."),
 		Bound:  "both processes play the NIC, and each packet passes the kernel's sockets",
 		Naming: ipNaming{}, Open: openRoCE, GUID: roce.GUID,
 	},
 	{
-		Name: "roce1", Text: "RoCE v1: InfiniBand packets in Ethernet frames", Passes: "Ethernet frames of type 0x8915", Transport: verbs.TransportIB,
-		Link: true, Needs: "CAP_NET_RAW", Listed: runtime.GOOS == "linux", Beyond: ofLinux("Ethernet interfaces can be opened as roce1: by processes with CAP_NET_RAW."),
+		Name: "roce1", Text: "RoCE v1: InfiniBand packets in Ethernet frames", Passes: "Ethernet frames of type 0x8915",
+		Transport: verbs.TransportIB,
+		Link:      true, Needs: "CAP_NET_RAW", Listed: runtime.GOOS == "linux",
+		Beyond: ofLinux("Ethernet interfaces can be opened as roce1: by processes with CAP_NET_RAW."),
 		Bound:  "both processes play the NIC, and each frame passes the kernel",
 		Naming: linkNaming{}, Open: openRoCE1, GUID: roce1.GUID,
 	},
 	{
 		Name: "infiniband", Text: "InfiniBand on a fabric of ramjet fabric", Transport: verbs.TransportIB,
-		Soft: true, Listed: runtime.GOOS == "linux", Beyond: ofLinux("Adapters of fabrics that ramjet fabric runs can be opened as infiniband:ADAPTER; infiniband:?join=HOST:PORT joins a fabric elsewhere."),
+		Soft: true, Listed: runtime.GOOS == "linux",
+		Beyond: ofLinux("Adapters of fabrics that ramjet fabric runs can be opened as infiniband:ADAPTER; infiniband:?join=HOST:PORT joins a fabric elsewhere."),
 		Bound:  "each packet passes a fabric that another process plays",
 		Naming: fabricNaming{}, Open: openInfiniBand, GUID: adapterGUID,
 	},
@@ -128,26 +134,32 @@ var Table = []*Kind{
 		Naming: ipNaming{}, Open: openIWARP, GUID: iwarp.GUID,
 	},
 	{
-		Name: "iwarps", Text: "iWARP: inside TLS 1.3", Passes: "its TCP port", Transport: verbs.TransportIWARP, TLS: true,
+		Name: "iwarps", Text: "iWARP: inside TLS 1.3", Passes: "its TCP port", Transport: verbs.TransportIWARP,
+		TLS:    true,
 		Beyond: ofLinux("All addresses can be opened as iwarps: as well, iWARP inside TLS (see --tls-cert)."),
 		Bound:  "both processes play the NIC, encrypt, and use the kernel's TCP",
 		Naming: ipNaming{}, Open: openIWARPS, GUID: iwarp.GUID,
 	},
 	{
-		Name: "iwarp+sctp", Text: "iWARP: over SCTP in UDP port 9899", Passes: "UDP port 9899", Transport: verbs.TransportIWARP, Slow: true,
+		Name: "iwarp+sctp", Text: "iWARP: over SCTP in UDP port 9899", Passes: "UDP port 9899",
+		Transport: verbs.TransportIWARP, Slow: true,
 		Beyond: "All addresses can be opened as iwarp+sctp: as well, iWARP over SCTP.",
 		Bound:  "both processes play the NIC and SCTP, in packets of the kernel's UDP",
 		Naming: ipNaming{}, Open: openSCTP, GUID: iwarp.GUID,
 	},
 	{
 		Name: "shm", Text: "shared memory between processes of this host", Transport: verbs.TransportIB,
-		Host: true, Unrecorded: unrecordedMemory, Listed: runtime.GOOS == "linux", Beyond: ofLinux("Every other address can be opened as shm: too, to tell devices of this host apart."),
+		Host: true, Unrecorded: unrecordedMemory, Listed: runtime.GOOS == "linux",
+		Beyond: ofLinux("Every other address can be opened as shm: too, to tell devices of this host apart."),
 		Bound:  "the writer copies straight into the target's memory, which is the bound",
 		Naming: memoryNaming{}, Open: openMemory, GUID: shm.GUID,
 	},
 	{
-		Name: "kernel", Text: "RDMA hardware and other devices of the kernel", Passes: "what the device's protocol needs", Transport: verbs.TransportIB,
-		Hardware: true, Unrecorded: unrecordedKernel, Listed: runtime.GOOS == "linux", Beyond: ofLinux("RDMA devices of the kernel can be opened as kernel:NAME, by the names that `rdma link` lists."),
+		Name: "kernel", Text: "RDMA hardware and other devices of the kernel",
+		Passes: "what the device's protocol needs", Transport: verbs.TransportIB,
+		Hardware: true, Unrecorded: unrecordedKernel, Listed: runtime.GOOS == "linux",
+		Beyond: ofLinux(
+			"RDMA devices of the kernel can be opened as kernel:NAME, by the names that `rdma link` lists."),
 		Bound:  "the device, or the processor where the kernel plays it",
 		Naming: kernelNames, Open: openKernel, GUID: kernelGUID,
 	},
@@ -181,7 +193,8 @@ func Find(name string) (*Kind, error) {
 	}
 	names := Names()
 	last := len(names) - 1
-	return nil, fmt.Errorf("no device kind %q: there are %s and %s", name, strings.Join(names[:last], ", "), names[last])
+	return nil, fmt.Errorf("no device kind %q: there are %s and %s", name, strings.Join(names[:last], ", "),
+		names[last])
 }
 
 // Name is the parsed name of a device.
@@ -263,7 +276,8 @@ func (n Name) Open(o *Options) (*verbs.Device, error) {
 		return nil, fmt.Errorf("ramjet: %q: %w: %s", n.String(), verbs.ErrNotSupported, n.Kind.Unrecorded)
 	}
 	if o.Congestion != "" && !n.Kind.Controlled {
-		return nil, fmt.Errorf("ramjet: %q: %w: it has no choice of congestion controls, devices of kind %v have", n.String(), verbs.ErrNotSupported, Default().Name)
+		return nil, fmt.Errorf("ramjet: %q: %w: it has no choice of congestion controls, devices of kind %v have",
+			n.String(), verbs.ErrNotSupported, Default().Name)
 	}
 	strict, err := o.nic()
 	if err != nil {
@@ -315,7 +329,8 @@ func Open(name string, o *Options) (*verbs.Device, error) {
 		case err != nil:
 			return nil, fmt.Errorf("ramjet: %w", err)
 		case !set:
-			return nil, fmt.Errorf("ramjet: no device is named, and %s names none either: set it to such as %v", DeviceVariable, Default().NameAt("192.0.2.7"))
+			return nil, fmt.Errorf("ramjet: no device is named, and %s names none either: set it to such as %v",
+				DeviceVariable, Default().NameAt("192.0.2.7"))
 		}
 		dev, err := n.Open(o)
 		if err != nil {

@@ -75,14 +75,16 @@ func TestNames(t *testing.T) {
 		{"roce:::ffff:192.0.2.7", "roce", "::ffff:192.0.2.7", "", "192.0.2.7", ""},
 		{"iwarps:?congestion=cubic", "iwarps", "", "?congestion=cubic", "invalid IP", ""},
 		{"192.0.2.7", "", "", "", "", "needs a kind and a colon: did you mean roce:192.0.2.7?"},
-		{"rose:192.0.2.7", "", "", "", "", "there are roce, roce1, infiniband, iwarp, iwarps, iwarp+sctp, shm and kernel"},
+		{"rose:192.0.2.7", "", "", "", "",
+			"there are roce, roce1, infiniband, iwarp, iwarps, iwarp+sctp, shm and kernel"},
 	} {
 		n, err := Parse(c.name)
 		if c.wrong != "" {
 			if err == nil || !strings.Contains(err.Error(), c.wrong) {
 				t.Errorf("%s: %v", c.name, err)
 			}
-			if _, err := Open(c.name, &Options{}); err == nil || !strings.HasPrefix(err.Error(), "ramjet: ") || !strings.Contains(err.Error(), c.wrong) {
+			if _, err := Open(c.name, &Options{}); err == nil || !strings.HasPrefix(err.Error(), "ramjet: ") ||
+				!strings.Contains(err.Error(), c.wrong) {
 				t.Errorf("%s: opening says %v", c.name, err)
 			}
 			continue

@@ -31,7 +31,8 @@ func (linkNaming) Local() ([]Local, error) {
 		if len(i.HardwareAddr) != 6 || i.Flags&net.FlagLoopback != 0 || i.Flags&net.FlagUp == 0 {
 			continue
 		}
-		l := Local{Address: i.Name, NetDev: i.Name, LinkMTU: i.MTU, Up: i.Flags&net.FlagRunning != 0, GID: verbs.GID{0xfe, 0x80}}
+		l := Local{Address: i.Name, NetDev: i.Name, LinkMTU: i.MTU, Up: i.Flags&net.FlagRunning != 0,
+			GID: verbs.GID{0xfe, 0x80}}
 		guid, err := roce1.GUID(i.Name)
 		if err != nil {
 			continue // it is gone
@@ -43,8 +44,9 @@ func (linkNaming) Local() ([]Local, error) {
 }
 
 // errNoPair says how to get two interfaces that reach each other.
-var errNoPair = errors.New("two Ethernet interfaces of this host that are each other's peers are needed, and there are none: " +
-	"`ip link add left type veth peer name right`, `ip link set left up` and `ip link set right up` make a pair")
+var errNoPair = errors.New(
+	"two Ethernet interfaces of this host that are each other's peers are needed, and there are none: " +
+		"`ip link add left type veth peer name right`, `ip link set left up` and `ip link set right up` make a pair")
 
 // Spare returns the two interfaces of a virtual cable whose ends are both here: others may not reach
 // each other.

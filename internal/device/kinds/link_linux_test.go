@@ -28,7 +28,8 @@ func TestLinkRow(t *testing.T) {
 	if _, err := k.Spare(2); err == nil || !strings.Contains(err.Error(), "type veth") {
 		t.Errorf("spare devices without interfaces: %v", err)
 	}
-	loopback.SetUp(t, "link add left type veth peer name right", "addr add 192.0.2.7/24 dev left", "link set left up", "link set right up")
+	loopback.SetUp(t, "link add left type veth peer name right", "addr add 192.0.2.7/24 dev left", "link set left up",
+		"link set right up")
 	local, err := k.Local()
 	if err != nil || len(local) != 2 {
 		t.Fatalf("%+v, %v", local, err)
@@ -41,7 +42,8 @@ func TestLinkRow(t *testing.T) {
 		}
 		a := dev.Query()
 		gids, err := dev.GIDs(1)
-		if err != nil || gids[0].GID != l.GID || gids[0].Type != verbs.GIDRoCEv1 || a.Transport != k.Transport || dev.Name() != n.String() {
+		if err != nil || gids[0].GID != l.GID || gids[0].Type != verbs.GIDRoCEv1 || a.Transport != k.Transport ||
+			dev.Name() != n.String() {
 			t.Errorf("%+v: %s, transport %v, %v, %v", l, dev.Name(), a.Transport, gids, err)
 		}
 		if guid, err := n.GUID(); err != nil || guid != a.NodeGUID || guid != binary.BigEndian.Uint64(l.GID[8:]) {
@@ -65,7 +67,8 @@ func TestLinkRow(t *testing.T) {
 	if n := k.NameAt("192.0.2.7").String(); n != "roce1:left" {
 		t.Errorf("the device of left's address is %s", n)
 	}
-	if best, err := Best(local[0].GID.Addr()); slices.ContainsFunc(best, func(c Choice) bool { return strings.HasPrefix(c.Name, k.Name+":") }) {
+	if best, err := Best(local[0].GID.Addr()); slices.ContainsFunc(best,
+		func(c Choice) bool { return strings.HasPrefix(c.Name, k.Name+":") }) {
 		t.Errorf("a device of a link is one of the best: %v, %v", best, err)
 	}
 }

@@ -38,7 +38,8 @@ func meantBy(name string) string {
 	case kernelNamed.MatchString(kind) && len(local) == 0:
 		return fmt.Sprintf(": kernel:%s would be a device of the kernel, and this host has none", kind)
 	case kernelNamed.MatchString(kind):
-		return fmt.Sprintf(": kernel:%s would be a device of the kernel, and this host has kernel:%s", kind, local[0].Address)
+		return fmt.Sprintf(": kernel:%s would be a device of the kernel, and this host has kernel:%s", kind,
+			local[0].Address)
 	}
 	if near := spell.Nearest(kind, Names(), 1); near != "" {
 		return ask("%s:%s", near, address)

@@ -11,9 +11,12 @@ import (
 // What is no device name is answered with the one that was meant.
 func TestMeant(t *testing.T) {
 	want := map[string]string{
-		"192.0.2.7": "did you mean roce:192.0.2.7?", "192.0.2.7:4791": "did you mean roce:192.0.2.7?", "2001:db8::7": "did you mean roce:2001:db8::7?", "[2001:db8::7]:1": "did you mean roce:2001:db8::7?",
-		"rcoe:192.0.2.7": "did you mean roce:192.0.2.7?", "shmm:": "did you mean shm:?", "iwarp": "did you mean iwarp:?", "Iwarps:": "did you mean iwarps:?",
-		"mlx5_4711": "kernel:mlx5_4711 would be a device of the kernel", "nothing": "such as roce:127.0.0.1", "nothing:x": "there are roce",
+		"192.0.2.7": "did you mean roce:192.0.2.7?", "192.0.2.7:4791": "did you mean roce:192.0.2.7?",
+		"2001:db8::7": "did you mean roce:2001:db8::7?", "[2001:db8::7]:1": "did you mean roce:2001:db8::7?",
+		"rcoe:192.0.2.7": "did you mean roce:192.0.2.7?", "shmm:": "did you mean shm:?",
+		"iwarp": "did you mean iwarp:?", "Iwarps:": "did you mean iwarps:?",
+		"mlx5_4711": "kernel:mlx5_4711 would be a device of the kernel", "nothing": "such as roce:127.0.0.1",
+		"nothing:x": "there are roce",
 	}
 	interfaces, err := net.Interfaces()
 	if err != nil {

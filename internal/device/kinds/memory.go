@@ -19,7 +19,8 @@ const unrecordedMemory = "shared memory has no packets to record: processes copy
 
 // Local returns the device of the default address.
 func (memoryNaming) Local() ([]Local, error) {
-	return []Local{{Address: shm.DefaultAddress, Up: true, GID: ib.GIDFromAddr(netip.MustParseAddr(shm.DefaultAddress))}}, nil
+	return []Local{{Address: shm.DefaultAddress, Up: true,
+		GID: ib.GIDFromAddr(netip.MustParseAddr(shm.DefaultAddress))}}, nil
 }
 
 // IP parses the address.

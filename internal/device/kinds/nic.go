@@ -37,7 +37,8 @@ type actor interface {
 func actAsNIC(dev *verbs.Device) error {
 	a, ok := driver.DeviceOf(dev).(actor)
 	if !ok {
-		return fmt.Errorf("ramjet: %s: %w: only devices in software act as NICs on request; unset %s, and leave out --nic or WithNIC",
+		return fmt.Errorf(
+			"ramjet: %s: %w: only devices in software act as NICs on request; unset %s, and leave out --nic or WithNIC",
 			dev.Name(), verbs.ErrNotSupported, NICVariable)
 	}
 	if err := a.ActAsNIC(); err != nil {

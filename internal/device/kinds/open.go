@@ -41,7 +41,8 @@ func FromEnvironment() (n Name, set bool, err error) {
 }
 
 func openRoCE(n Name, o *Options) (*verbs.Device, error) {
-	return roce.Open(n.Address, &roce.Options{Trace: o.Trace, Congestion: cmp.Or(o.Congestion, os.Getenv(CongestionVariable))})
+	return roce.Open(n.Address, &roce.Options{Trace: o.Trace,
+		Congestion: cmp.Or(o.Congestion, os.Getenv(CongestionVariable))})
 }
 
 func openRoCE1(n Name, o *Options) (*verbs.Device, error) {
@@ -60,7 +61,8 @@ func openIWARPS(n Name, o *Options) (_ *verbs.Device, err error) {
 	opt := &iwarp.Options{TLS: o.TLS, Refused: o.Refused, Trace: o.Trace}
 	if opt.TLS == nil {
 		if opt.TLS, err = iwarp.LoadTLS(os.Getenv(TLSCert), os.Getenv(TLSKey), os.Getenv(TLSCA)); err != nil {
-			return nil, fmt.Errorf("ramjet: %q: %w (%s, %s and %s name the files)", n.String(), err, TLSCert, TLSKey, TLSCA)
+			return nil, fmt.Errorf("ramjet: %q: %w (%s, %s and %s name the files)", n.String(), err, TLSCert, TLSKey,
+				TLSCA)
 		}
 	}
 	return iwarp.Open(n.Address, opt)

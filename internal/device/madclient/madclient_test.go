@@ -77,13 +77,15 @@ func TestSendAfterClose(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer dev.Close()
-	a, err := Open(dev, 1, umad.Spec{Class: sa.Class, Version: sa.ClassVersion}, true, func(Event) { t.Error("an event after Close") })
+	a, err := Open(dev, 1, umad.Spec{Class: sa.Class, Version: sa.ClassVersion}, true,
+		func(Event) { t.Error("an event after Close") })
 	if err != nil {
 		t.Fatal(err)
 	}
 	a.Close()
 	h := sa.NewHeader(mad.MethodGet, sa.AttrNodeRecord, 7, 0)
-	if err := a.Send(umad.Path{AH: verbs.AHAttr{DLID: 1}}, h.Append(nil), time.Second, 1); !errors.Is(err, verbs.ErrClosed) {
+	if err := a.Send(umad.Path{AH: verbs.AHAttr{DLID: 1}}, h.Append(nil), time.Second, 1); !errors.Is(err,
+		verbs.ErrClosed) {
 		t.Errorf("a request of a closed agent: %v", err)
 	}
 }

@@ -47,6 +47,7 @@ func TestAddedController(t *testing.T) {
 	busy, longest, least, most := b.figures()
 	t.Logf("2 senders with aimd: link %.3f, queue up to %d KB, shares %.2f to %.2f", busy, longest/1000, least, most)
 	if busy < 0.9 || longest > 800_000 || least < 0.7 {
-		t.Errorf("the link was busy %.3f of the time, the queue had up to %d bytes, the least share was %.2f of fair", busy, longest, least)
+		t.Errorf("the link was busy %.3f of the time, the queue had up to %d bytes, the least share was %.2f of fair",
+			busy, longest, least)
 	}
 }

@@ -82,7 +82,8 @@ func (b *bottleneck) send(s *sender) {
 			return
 		}
 		burst := 0
-		for (s.inflight == 0 || s.inflight+b.packet <= min(v.Window, 1<<20)) && (burst == 0 || burst+b.packet <= min(v.Burst, 64<<10)) {
+		for (s.inflight == 0 || s.inflight+b.packet <= min(v.Window, 1<<20)) &&
+			(burst == 0 || burst+b.packet <= min(v.Burst, 64<<10)) {
 			burst += b.packet
 			s.inflight += b.packet
 			s.nicFree = max(s.nicFree, b.now) + b.takes(b.packet)
@@ -98,7 +99,8 @@ func (b *bottleneck) send(s *sender) {
 
 // arrive has a packet join the switch's queue.
 func (b *bottleneck) arrive(s *sender, sentAt clock.Time) {
-	marked := b.queue > b.kmax || b.queue > b.kmin && b.rand.Float64() < b.pmax*float64(b.queue-b.kmin)/float64(b.kmax-b.kmin)
+	marked := b.queue > b.kmax || b.queue > b.kmin &&
+		b.rand.Float64() < b.pmax*float64(b.queue-b.kmin)/float64(b.kmax-b.kmin)
 	b.queue += b.packet
 	b.longest = max(b.longest, b.queue)
 	took := b.takes(b.packet)
@@ -140,7 +142,8 @@ func (b *bottleneck) run(from, until time.Duration) {
 // newBottleneck has n senders with a controller at a link of 40 Gb/s, with the marks of DCQCN's paper: Kmin 5 KB, Kmax
 // 200 KB, Pmax 1 %. They begin one after the other.
 func newBottleneck(t testing.TB, n int, choice string, seed uint64) *bottleneck {
-	b := &bottleneck{rate: 40e9 / 8, delay: 4 * us, kmin: 5000, kmax: 200_000, pmax: 0.01, rand: rand.New(rand.NewPCG(seed, 1)), packet: 1024}
+	b := &bottleneck{rate: 40e9 / 8, delay: 4 * us, kmin: 5000, kmax: 200_000, pmax: 0.01,
+		rand: rand.New(rand.NewPCG(seed, 1)), packet: 1024}
 	for i := range n {
 		s := &sender{control: controller(t, choice, 40)}
 		b.senders = append(b.senders, s)
@@ -149,8 +152,8 @@ func newBottleneck(t testing.TB, n int, choice string, seed uint64) *bottleneck 
 	return b
 }
 
-// figures returns how busy the link was, the mean and the longest queue, and the least and the most that a sender had of a
-// fair share.
+// figures returns how busy the link was, the mean and the longest queue, and the least and the most that a sender had
+// of a fair share.
 func (b *bottleneck) figures() (busy float64, longest int, least, most float64) {
 	total := 0
 	for _, s := range b.senders {
@@ -185,7 +188,8 @@ func TestBottleneck(t *testing.T) {
 			b := newBottleneck(t, c.n, c.choice, seed)
 			b.run(30*time.Millisecond, 70*time.Millisecond)
 			busy, longest, least, most := b.figures()
-			t.Logf("%d senders with %s: link %.3f, queue up to %d KB, shares %.2f to %.2f", c.n, c.choice, busy, longest/1000, least, most)
+			t.Logf("%d senders with %s: link %.3f, queue up to %d KB, shares %.2f to %.2f", c.n, c.choice, busy,
+				longest/1000, least, most)
 			if busy < 0.95 || longest > c.queue || c.n == 2 && least < 0.8 {
 				t.Errorf("%d senders with %s, seed %d: the link was busy %.3f of the time, want 0.95; the queue had %d bytes, want %d at most; shares were %.2f to %.2f of fair",
 					c.n, c.choice, seed, busy, longest, c.queue, least, most)

@@ -12,7 +12,8 @@ import (
 // dcqcnParams are named as the files of mlx5 are (/sys/class/net/*/ecn/roce_rp), with the values that DCQCN was
 // published with.
 var dcqcnParams = []Param{
-	{"rpg_max_rate", "Mb/s", "rate of a queue pair that nothing limits; 0: the link's, or 100 Gb/s where that is not known", 0, 0, 1e7},
+	{"rpg_max_rate", "Mb/s",
+		"rate of a queue pair that nothing limits; 0: the link's, or 100 Gb/s where that is not known", 0, 0, 1e7},
 	{"rpg_min_rate", "Mb/s", "rate that a queue pair is never below", 10, 0.1, 1e6},
 	{"rpg_ai_rate", "Mb/s", "additive increase, R_AI", 40, 0.1, 1e6},
 	{"rpg_hai_rate", "Mb/s", "hyper increase, R_HAI", 400, 0.1, 1e6},
@@ -23,7 +24,8 @@ var dcqcnParams = []Param{
 	{"dce_tcp_g", "1/1024", "weight of a notification in alpha, g", 4, 1, 1023},
 	{"dce_tcp_rtt", "µs", "time after which alpha shrinks without a notification, K", 55, 1, 1e6},
 	{"initial_alpha_value", "1/1023", "alpha before the first notification", 1023, 0, 1023},
-	{notifyParam, "µs", "least time between two notifications that a receiver sends for a queue pair", float64(NotifyInterval) / 1e3, 1, 1e6},
+	{notifyParam, "µs", "least time between two notifications that a receiver sends for a queue pair",
+		float64(NotifyInterval) / 1e3, 1, 1e6},
 }
 
 // DCQCN is the reaction point of DCQCN (Zhu et al., Congestion Control for Large-Scale RDMA Deployments, SIGCOMM 2015,
@@ -59,8 +61,8 @@ const (
 	// costs one system call.
 	burstTime = 20 * time.Microsecond
 	maxBurst  = 72 << 10
-	// maxLag and lagPackets are how much later than allowed a send may leave without being slower for that: timers expire
-	// late. At a low rate a processor comes as late, and that is a few packets.
+	// maxLag and lagPackets are how much later than allowed a send may leave without being slower for that: timers
+	// expire late. At a low rate a processor comes as late, and that is a few packets.
 	maxLag     = clock.Time(200 * time.Microsecond)
 	lagPackets = 16
 	// maxSteps is how many increases are caught up with after a pause. As many lead from any rate to any other.
@@ -76,8 +78,10 @@ func newDCQCN(c Config, v *Values) Controller {
 	d := &DCQCN{
 		max: perSecond(v.Get("rpg_max_rate")), min: perSecond(v.Get("rpg_min_rate")),
 		ai: perSecond(v.Get("rpg_ai_rate")), hai: perSecond(v.Get("rpg_hai_rate")),
-		timeReset: microseconds(v.Get("rpg_time_reset")), byteReset: int(v.Get("rpg_byte_reset")), threshold: int(v.Get("rpg_threshold")),
-		clamp: v.Get("clamp_tgt_rate") != 0, g: v.Get("dce_tcp_g") / 1024, alphaTime: microseconds(v.Get("dce_tcp_rtt")), alpha: v.Get("initial_alpha_value") / 1023,
+		timeReset: microseconds(v.Get("rpg_time_reset")), byteReset: int(v.Get("rpg_byte_reset")),
+		threshold: int(v.Get("rpg_threshold")),
+		clamp:     v.Get("clamp_tgt_rate") != 0, g: v.Get("dce_tcp_g") / 1024,
+		alphaTime: microseconds(v.Get("dce_tcp_rtt")), alpha: v.Get("initial_alpha_value") / 1023,
 		packet: c.Packet, scale: 1, capped: v.Get("rpg_max_rate") != 0,
 	}
 	if c.Link != 0 {

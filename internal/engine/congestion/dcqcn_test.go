@@ -68,8 +68,8 @@ func TestDCQCNEquations(t *testing.T) {
 	wants("a notification with another alpha", rate, alpha)
 }
 
-// Without clamp_tgt_rate the target outlives notifications that follow each other, and fast recovery leads back to it. Once
-// the timer has increased the rate, the next notification sets the target.
+// Without clamp_tgt_rate the target outlives notifications that follow each other, and fast recovery leads back to it.
+// Once the timer has increased the rate, the next notification sets the target.
 func TestDCQCNKeepsTarget(t *testing.T) {
 	for _, clamp := range []bool{true, false} {
 		choice := "dcqcn"
@@ -130,8 +130,8 @@ func TestDCQCNHyperIncrease(t *testing.T) {
 	step(200e6)
 }
 
-// Sends leave at the rate, in bursts that are short in time; the rate is never below the least, and once nothing has been
-// heard for long it does not limit any more, however long that was.
+// Sends leave at the rate, in bursts that are short in time; the rate is never below the least, and once nothing has
+// been heard for long it does not limit any more, however long that was.
 func TestDCQCNPaces(t *testing.T) {
 	d := controller(t, "dcqcn,rpg_min_rate=100", 10).(*DCQCN)
 	now := clock.Time(time.Second)
@@ -169,7 +169,8 @@ func TestDCQCNKeepsToMaxRate(t *testing.T) {
 		d.next = now
 		d.Sent(now, 125_000)
 		if v := d.Allows(now); v.Next != now+1000*us || d.State().Rate != 1e9 {
-			t.Errorf("%s, 125 KB at 1 Gb/s: the next send leaves %v later, at %v b/s, want 1ms", when, time.Duration(v.Next-now), d.State().Rate)
+			t.Errorf("%s, 125 KB at 1 Gb/s: the next send leaves %v later, at %v b/s, want 1ms", when,
+				time.Duration(v.Next-now), d.State().Rate)
 		}
 	}
 	paced("before any notification")

@@ -25,14 +25,15 @@ type Hop struct {
 	Rate  float64 // of the link, bits per second
 }
 
-// Telemeter is a controller that hears what switches on the way wrote into a packet, when that is acknowledged. It has to
-// copy what it keeps of hops.
+// Telemeter is a controller that hears what switches on the way wrote into a packet, when that is acknowledged. It has
+// to copy what it keeps of hops.
 type Telemeter interface {
 	Telemetry(now clock.Time, hops []Hop)
 }
 
-// HPCC is the sender of HPCC (Li et al., High Precision Congestion Control, SIGCOMM 2019, algorithm 1): a window by which
-// no link of the path has more in flight than eta of what it holds in a round trip, and a rate that is the window in one.
+// HPCC is the sender of HPCC (Li et al., High Precision Congestion Control, SIGCOMM 2019, algorithm 1): a window by
+// which no link of the path has more in flight than eta of what it holds in a round trip, and a rate that is the window
+// in one.
 type HPCC struct {
 	baseRTT  float64 // seconds
 	eta      float64
@@ -54,14 +55,15 @@ func newHPCC(c Config, v *Values) Controller {
 	if line == 0 {
 		line = perSecond(100e3)
 	}
-	h := &HPCC{baseRTT: v.Get("base_rtt") / 1e6, eta: v.Get("eta"), maxStage: int(v.Get("max_stage")), wAI: v.Get("w_ai"), packet: c.Packet, u: 1}
+	h := &HPCC{baseRTT: v.Get("base_rtt") / 1e6, eta: v.Get("eta"), maxStage: int(v.Get("max_stage")),
+		wAI: v.Get("w_ai"), packet: c.Packet, u: 1}
 	h.most = line * h.baseRTT
 	h.window, h.reference = h.most, h.most
 	return h
 }
 
-// Telemetry estimates what is in flight, and sets the window. What it is relative to changes once in a round trip, so that
-// acknowledgements of one round trip do not lead to the same reaction twice.
+// Telemetry estimates what is in flight, and sets the window. What it is relative to changes once in a round trip, so
+// that acknowledgements of one round trip do not lead to the same reaction twice.
 func (h *HPCC) Telemetry(now clock.Time, hops []Hop) {
 	measured := h.measure(hops)
 	h.hops = append(h.hops[:0], hops...)
@@ -80,10 +82,11 @@ func (h *HPCC) Telemetry(now clock.Time, hops []Hop) {
 	}
 }
 
-// measure averages what is in flight on the most loaded link over a round trip (MeasureInflight). It reports whether hops
-// can be compared with the last ones.
+// measure averages what is in flight on the most loaded link over a round trip (MeasureInflight). It reports whether
+// hops can be compared with the last ones.
 func (h *HPCC) measure(hops []Hop) bool {
-	if len(hops) == 0 || len(hops) != len(h.hops) || slices.ContainsFunc(hops, func(x Hop) bool { return x.Rate <= 0 }) {
+	if len(hops) == 0 || len(hops) != len(h.hops) ||
+		slices.ContainsFunc(hops, func(x Hop) bool { return x.Rate <= 0 }) {
 		return false
 	}
 	u, took := 0.0, 0.0
@@ -93,7 +96,8 @@ func (h *HPCC) measure(hops []Hop) bool {
 		if since <= 0 || x.Sent < last.Sent { // overtaken, or by another path
 			return false
 		}
-		if inFlight := float64(min(x.Queue, last.Queue))/(line*h.baseRTT) + float64(x.Sent-last.Sent)/since/line; inFlight > u {
+		if inFlight := float64(min(x.Queue, last.Queue))/(line*h.baseRTT) +
+			float64(x.Sent-last.Sent)/since/line; inFlight > u {
 			u, took = inFlight, since
 		}
 	}

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// The window follows the most loaded link of the path: what it has in flight, relative to what it holds in a round trip.
+// The window follows the most loaded link of the path: what it has in flight, relative to what it holds in a round
+// trip.
 func TestHPCC(t *testing.T) {
 	const rtt, line = 10 * us, 100e9 // which hold 125,000 bytes
 	c, err := ParseSimulated("hpcc,base_rtt=10,w_ai=100")

@@ -18,8 +18,8 @@ type Kind struct {
 	PerQP  bool   // each queue pair has its own, below the window that it shares with others to the same host
 	ECT    bool   // it hears of marks: packets permit them (RFC 3168)
 	Prompt bool   // it measures round trips: acknowledgements do not wait for the program's answer
-	// Telemetry is that it is a [Telemeter]: each packet asks for an acknowledgement, which brings what switches wrote. Only
-	// simulations have that.
+	// Telemetry is that it is a [Telemeter]: each packet asks for an acknowledgement, which brings what switches wrote.
+	// Only simulations have that.
 	Telemetry bool
 	Params    []Param
 	New       func(Config, *Values) Controller
@@ -41,7 +41,8 @@ var Kinds = []*Kind{
 		New: func(c Config, _ *Values) Controller { return NewWindow(c.Limit) },
 	},
 	{
-		Name: "dcqcn", Text: "DCQCN: a rate for each queue pair, by marks of switches (ECN) and congestion notifications (CNP)",
+		Name:  "dcqcn",
+		Text:  "DCQCN: a rate for each queue pair, by marks of switches (ECN) and congestion notifications (CNP)",
 		PerQP: true, ECT: true, Params: dcqcnParams, New: newDCQCN,
 	},
 	{
@@ -120,7 +121,8 @@ func parse(text string, telemetry bool) (*Choice, error) {
 		return nil, fmt.Errorf("no congestion control %q: there are %s", name, strings.Join(names, ", "))
 	}
 	if Kinds[i].Telemetry && !telemetry {
-		return nil, fmt.Errorf("congestion control %s needs what switches write into packets (INT): only ramjet sim has that", name)
+		return nil, fmt.Errorf(
+			"congestion control %s needs what switches write into packets (INT): only ramjet sim has that", name)
 	}
 	c := choose(Kinds[i])
 	for more {
@@ -145,14 +147,17 @@ func (c *Choice) set(setting string) error {
 		for _, p := range c.Params {
 			names = append(names, p.Name)
 		}
-		return fmt.Errorf("congestion control %s has no parameter %q: it has %s", c.Name, name, strings.Join(names, ", "))
+		return fmt.Errorf("congestion control %s has no parameter %q: it has %s", c.Name, name,
+			strings.Join(names, ", "))
 	case !ok:
-		return fmt.Errorf("parameter %s of congestion control %s has no value: write %s=%v", name, c.Name, name, c.Params[i].Default)
+		return fmt.Errorf("parameter %s of congestion control %s has no value: write %s=%v", name, c.Name, name,
+			c.Params[i].Default)
 	}
 	p := &c.Params[i]
 	v, err := strconv.ParseFloat(value, 64)
 	if err != nil || !(v >= p.Min && v <= p.Max) {
-		return fmt.Errorf("%s=%s: parameter %s of congestion control %s is a number from %v to %v (%s)", name, value, name, c.Name, p.Min, p.Max, p.Unit)
+		return fmt.Errorf("%s=%s: parameter %s of congestion control %s is a number from %v to %v (%s)", name, value,
+			name, c.Name, p.Min, p.Max, p.Unit)
 	}
 	c.values.values[i] = v
 	return nil

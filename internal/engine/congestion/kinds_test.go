@@ -10,7 +10,8 @@ import (
 // Choices are parsed, and errors say what there is.
 func TestParse(t *testing.T) {
 	c, err := Parse("dcqcn,rpg_ai_rate=20,rpg_time_reset=300")
-	if err != nil || c.Name != "dcqcn" || c.values.Get("rpg_ai_rate") != 20 || c.values.Get("rpg_time_reset") != 300 || c.values.Get("rpg_hai_rate") != 400 {
+	if err != nil || c.Name != "dcqcn" || c.values.Get("rpg_ai_rate") != 20 || c.values.Get("rpg_time_reset") != 300 ||
+		c.values.Get("rpg_hai_rate") != 400 {
 		t.Errorf("%+v, %v", c, err)
 	}
 	if c.NotifyInterval() != 50*us {

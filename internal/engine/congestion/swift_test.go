@@ -76,13 +76,15 @@ func TestSwiftPaces(t *testing.T) {
 	s.cwnd, s.next = 0.25, now
 	s.Sent(now, 1024)
 	if v := s.Allows(now); v.Next != now+4*s.target {
-		t.Errorf("after a round trip of 50 ms the next packet leaves after %v, and the target is %v", time.Duration(v.Next-now), time.Duration(s.target))
+		t.Errorf("after a round trip of 50 ms the next packet leaves after %v, and the target is %v",
+			time.Duration(v.Next-now), time.Duration(s.target))
 	}
 	s.RoundTrip(now, 100*us)
 	s.cwnd, s.next = 0.25, now
 	s.Sent(now+150*us, 1024)
 	if v := s.Allows(now); v.Next != now+400*us {
-		t.Errorf("a packet left 150 µs late, and the one behind it leaves %v after its time", time.Duration(v.Next-now-400*us))
+		t.Errorf("a packet left 150 µs late, and the one behind it leaves %v after its time",
+			time.Duration(v.Next-now-400*us))
 	}
 	s.cwnd = 10
 	if v := s.Allows(now); v != (Verdict{Window: 10240, Burst: AnyBurst}) {

@@ -68,8 +68,8 @@ func (w *Window) Lost(clock.Time) {
 }
 
 // smallest is what losses leave of the window: one send, or what the path holds if a queue adds to that. On a slow link
-// one send fills the queue, and would lose a part of itself each time. Where packets are lost without a queue, a smaller
-// window loses as many.
+// one send fills the queue, and would lose a part of itself each time. Where packets are lost without a queue, a
+// smaller window loses as many.
 func (w *Window) smallest() int {
 	if !w.bdp.queued() {
 		return MinWindow
@@ -111,8 +111,8 @@ type bdp struct {
 // shortRTT is the round trip below which a path holds nothing worth counting.
 const shortRTT = clock.Time(100 * time.Microsecond)
 
-// queueTime is the time in a queue that is more than a late processor. It takes a link of less than 260 Mb/s for a send to
-// wait so long for itself.
+// queueTime is the time in a queue that is more than a late processor. It takes a link of less than 260 Mb/s for a send
+// to wait so long for itself.
 const queueTime = clock.Time(2 * time.Millisecond)
 
 // queued reports whether the last round trip was in a queue for longer than on its way.

@@ -45,7 +45,8 @@ func (e *Engine) Connect(now clock.Time, p *ConnectParams) (mad.CommID, error) {
 		ResponderResources: q.ResponderResources, InitiatorDepth: q.InitiatorDepth,
 		RemoteTimeout: q.Response, LocalTimeout: q.Response, MaxCMRetries: q.Retries,
 		Transport: q.Transport, ExtendedTransport: q.ExtendedTransport, FlowControl: q.FlowControl, SRQ: q.SRQ,
-		StartingPSN: q.StartingPSN, RetryCount: q.RetryCount, RNRRetryCount: q.RNRRetryCount, PKey: q.PKey, PathMTU: uint8(q.PathMTU),
+		StartingPSN: q.StartingPSN, RetryCount: q.RetryCount, RNRRetryCount: q.RNRRetryCount, PKey: q.PKey,
+		PathMTU: uint8(q.PathMTU),
 		Primary: primaryPath(&q),
 	}
 	if c.xrc { // annex A14: an initiator receives nothing, so it announces nothing about receiving
@@ -64,7 +65,8 @@ const permissiveLID = 0xffff
 // subnet.
 func primaryPath(q *ConnectParams) mad.Path {
 	p := mad.Path{LocalLID: permissiveLID, RemoteLID: permissiveLID, LocalGID: q.LocalGID, RemoteGID: q.To.DGID,
-		FlowLabel: q.To.FlowLabel & 0xfffff, TrafficClass: q.To.TrafficClass, HopLimit: q.To.HopLimit, SL: q.To.SL, AckTimeout: q.AckTimeout}
+		FlowLabel: q.To.FlowLabel & 0xfffff, TrafficClass: q.To.TrafficClass, HopLimit: q.To.HopLimit, SL: q.To.SL,
+		AckTimeout: q.AckTimeout}
 	if q.To.DLID != 0 {
 		p.LocalLID, p.RemoteLID, p.SubnetLocal = q.LocalLID, q.To.DLID, true
 	}
@@ -82,7 +84,8 @@ func (e *Engine) handleREP(now clock.Time, from verbs.AHAttr, tid uint64, b []by
 	if c != nil && c.tid != tid {
 		return
 	}
-	if c == nil || c.sidr || peerOf(&c.to) != peerOf(&from) || rep.LocalCommID == 0 || c.remote != 0 && c.remote != rep.LocalCommID {
+	if c == nil || c.sidr || peerOf(&c.to) != peerOf(&from) || rep.LocalCommID == 0 ||
+		c.remote != 0 && c.remote != rep.LocalCommID {
 		e.refuse(from, tid, mad.REJ{LocalCommID: rep.RemoteCommID, RemoteCommID: rep.LocalCommID,
 			Message: mad.MessageREP, Reason: mad.RejInvalidCommID})
 		return
@@ -103,8 +106,10 @@ func (e *Engine) accepted(now clock.Time, c *conn, tid uint64, rep *mad.REP) {
 	if c.xrc {
 		c.remoteQPN = ib.QPN(rep.LocalEECN)
 	}
-	if stale := e.byQP[c.remoteQP()]; stale != nil { // the peer has lost a connection that we still have: IBTA 12.9.8.3.1
-		rej := &mad.REJ{LocalCommID: c.id, RemoteCommID: c.remote, Message: mad.MessageREP, Reason: mad.RejStaleConnection}
+	// the peer has lost a connection that we still have: IBTA 12.9.8.3.1
+	if stale := e.byQP[c.remoteQP()]; stale != nil {
+		rej := &mad.REJ{LocalCommID: c.id, RemoteCommID: c.remote, Message: mad.MessageREP,
+			Reason: mad.RejStaleConnection}
 		e.send(c, mad.AttrREJ, tid, rej)
 		e.emit(c, Event{Kind: EventRejected, REJ: rej})
 		e.keepRefused(now, c)

@@ -82,7 +82,8 @@ func (e *Engine) HandleMADOf(now clock.Time, from verbs.AHAttr, pkey ib.PKey, b 
 
 func (e *Engine) handleMAD(now clock.Time, from verbs.AHAttr, b []byte) {
 	var h mad.Header
-	if len(b) < mad.Size || !h.Decode(b) || h.BaseVersion != mad.BaseVersion || h.Class != mad.ClassCM || h.Method != mad.MethodSend {
+	if len(b) < mad.Size || !h.Decode(b) || h.BaseVersion != mad.BaseVersion || h.Class != mad.ClassCM ||
+		h.Method != mad.MethodSend {
 		return
 	}
 	b = b[mad.HeaderLen:]

@@ -46,14 +46,16 @@ func TestForgedMessages(t *testing.T) {
 		was := *c.s.e.byID[c.id]
 		for _, tid := range []uint64{0, 1, reqTID + 1, uint64(c.id), 1<<32 | uint64(c.id), was.tid ^ 1<<63} {
 			for _, m := range []mad.Message{mad.MessageREQ, mad.MessageREP, mad.MessageOther} {
-				for _, r := range []mad.Reason{mad.RejTimeout, mad.RejConsumer, mad.RejStaleConnection, mad.RejInvalidCommID} {
+				for _, r := range []mad.Reason{mad.RejTimeout, mad.RejConsumer, mad.RejStaleConnection,
+					mad.RejInvalidCommID} {
 					rej := withdrawal(peerID)
 					rej.RemoteCommID, rej.Message, rej.Reason = c.id, m, r
 					c.s.says(mad.AttrREJ, tid, rej)
 					rej.RemoteCommID = 0
 					c.s.says(mad.AttrREJ, tid, rej)
 				}
-				c.s.says(mad.AttrMRA, tid, &mad.MRA{LocalCommID: peerID, RemoteCommID: c.id, Message: m, ServiceTimeout: 31})
+				c.s.says(mad.AttrMRA, tid, &mad.MRA{LocalCommID: peerID, RemoteCommID: c.id, Message: m,
+					ServiceTimeout: 31})
 			}
 			c.s.says(mad.AttrREP, tid, reply(c.id))
 			c.s.says(mad.AttrRTU, tid, &mad.RTU{LocalCommID: peerID, RemoteCommID: c.id})
@@ -62,11 +64,13 @@ func TestForgedMessages(t *testing.T) {
 		// A DREQ begins a transaction. It has to know the QP, and what it says is what ends here.
 		c.s.says(mad.AttrDREQ, 1, &mad.DREQ{LocalCommID: peerID, RemoteCommID: c.id, RemoteQPN: 0x12})
 		// Nor does one who knows the transaction, and no more.
-		c.s.says(mad.AttrREJ, was.tid, &mad.REJ{LocalCommID: peerID + 1, RemoteCommID: c.id + 1, Reason: mad.RejTimeout})
+		c.s.says(mad.AttrREJ, was.tid, &mad.REJ{LocalCommID: peerID + 1, RemoteCommID: c.id + 1,
+			Reason: mad.RejTimeout})
 		for o := (Datagram{}); c.s.e.NextMAD(&o); {
 		}
 		c.s.quiet()
-		if now := *c.s.e.byID[c.id]; now.state != was.state || now.repeat != was.repeat || now.deadline != was.deadline {
+		if now := *c.s.e.byID[c.id]; now.state != was.state || now.repeat != was.repeat ||
+			now.deadline != was.deadline {
 			t.Errorf("%s: %+v became %+v", c.name, was, now)
 		}
 		if err := consistent(c.s.e); err != nil {
@@ -270,12 +274,14 @@ func TestFloodedListener(t *testing.T) {
 							f.passes(time.Millisecond)
 							goOn()
 						}
-						f.e.HandleMAD(f.now, honest, encode(mad.AttrRTU, 42, &mad.RTU{LocalCommID: 0xabcdef, RemoteCommID: rep.LocalCommID})[:])
+						f.e.HandleMAD(f.now, honest,
+							encode(mad.AttrRTU, 42, &mad.RTU{LocalCommID: 0xabcdef, RemoteCommID: rep.LocalCommID})[:])
 						for ev := (Event{}); f.e.NextEvent(&ev); {
 							up = up || ev.Kind == EventEstablished && ev.ID == rep.LocalCommID
 						}
 						if !up {
-							t.Errorf("%s, goes on %v, backlog %d: the connection gave way before its RTU", name, goesOn, backlog)
+							t.Errorf("%s, goes on %v, backlog %d: the connection gave way before its RTU", name, goesOn,
+								backlog)
 							break
 						}
 					}
@@ -284,7 +290,8 @@ func TestFloodedListener(t *testing.T) {
 				t.Logf("%s, goes on %v, backlog %d: after %d repetitions; %d forged requests, at most %d half-open connections, %d REPs",
 					name, goesOn, backlog, repeats, f.n, f.most, f.REPs)
 				if !up || repeats > 2 {
-					t.Errorf("%s, goes on %v, backlog %d: established %v, after %d repetitions", name, goesOn, backlog, up, repeats)
+					t.Errorf("%s, goes on %v, backlog %d: established %v, after %d repetitions", name, goesOn, backlog,
+						up, repeats)
 				}
 				if limit := 2*max(backlog, minHalfOpen) + 1; f.most > limit {
 					t.Errorf("%s, backlog %d: %d half-open connections, more than %d", name, backlog, f.most, limit)
@@ -338,7 +345,8 @@ func TestFloodedProgram(t *testing.T) {
 	for range 20 {
 		f.forge(peerAddr)
 	}
-	if l := s.e.services[testService]; requests() != 0 || l.unanswered.Len() != 16 || l.unanswered.Front().Value.(*conn).entry.lastHeard != s.now {
+	if l := s.e.services[testService]; requests() != 0 || l.unanswered.Len() != 16 ||
+		l.unanswered.Front().Value.(*conn).entry.lastHeard != s.now {
 		t.Fatal("the silent requests are still there")
 	}
 	if err := consistent(s.e); err != nil {
@@ -391,7 +399,8 @@ func TestFewREPsForUnheard(t *testing.T) {
 	s.gone()
 
 	s, id = begin()
-	s.says(mad.AttrMRA, reqTID, &mad.MRA{LocalCommID: peerID, RemoteCommID: id, Message: mad.MessageREP, ServiceTimeout: 0})
+	s.says(mad.AttrMRA, reqTID, &mad.MRA{LocalCommID: peerID, RemoteCommID: id, Message: mad.MessageREP,
+		ServiceTimeout: 0})
 	s.event(EventMRA)
 	s.passes(20 * interval)
 	if n := sent(s); n < 16 {

@@ -17,7 +17,8 @@ import (
 func consistent(e *Engine) error {
 	unanswered, halfOpen := map[*listener]int{}, map[*listener]int{}
 	for id, c := range e.byID {
-		waits := c.state == reqSent || c.state == repSent || c.state == dreqSent || c.state == timeWait || c.state == sidrSent
+		waits := c.state == reqSent || c.state == repSent || c.state == dreqSent || c.state == timeWait ||
+			c.state == sidrSent
 		switch {
 		case c.id != id:
 			return fmt.Errorf("%x is filed as %x", c.id, id)
@@ -25,7 +26,8 @@ func consistent(e *Engine) error {
 			return fmt.Errorf("%x in state %d has place %d among the deadlines", id, c.state, c.due)
 		case (c.state == reqRcvd || c.state == sidrRcvd || c.state == repSent) != (c.entry.listener != nil):
 			return fmt.Errorf("%x in state %d: listener %v", id, c.state, c.entry.listener)
-		case c.entry.listener != nil && (c.entry.halfOpen != (c.state == repSent) || c.entry.all.Value != c || c.entry.bySource.Value != c):
+		case c.entry.listener != nil && (c.entry.halfOpen != (c.state == repSent) || c.entry.all.Value != c ||
+			c.entry.bySource.Value != c):
 			return fmt.Errorf("%x in state %d: place %+v", id, c.state, c.entry)
 		}
 		if c.entry.halfOpen {
@@ -67,8 +69,10 @@ func consistent(e *Engine) error {
 }
 
 func (l *listener) consistent(unanswered, halfOpen int) error {
-	if l.unanswered.Len() != unanswered || l.halfOpen.Len() != halfOpen || unanswered > l.limit || halfOpen > l.room()+l.limit {
-		return fmt.Errorf("listener has %d unanswered and %d half-open connections, %d and %d are", l.unanswered.Len(), l.halfOpen.Len(), unanswered, halfOpen)
+	if l.unanswered.Len() != unanswered || l.halfOpen.Len() != halfOpen || unanswered > l.limit ||
+		halfOpen > l.room()+l.limit {
+		return fmt.Errorf("listener has %d unanswered and %d half-open connections, %d and %d are", l.unanswered.Len(),
+			l.halfOpen.Len(), unanswered, halfOpen)
 	}
 	for p, s := range l.sources {
 		if n := s.unanswered.Len() + s.halfOpen.Len(); n == 0 || s.peer != p {
@@ -77,7 +81,8 @@ func (l *listener) consistent(unanswered, halfOpen int) error {
 		unanswered, halfOpen = unanswered-s.unanswered.Len(), halfOpen-s.halfOpen.Len()
 	}
 	if unanswered != 0 || halfOpen != 0 || l.busiest != nil && l.sources[l.busiest.peer] != l.busiest {
-		return fmt.Errorf("%d unanswered and %d half-open connections have no source, most has %v", unanswered, halfOpen, l.busiest)
+		return fmt.Errorf("%d unanswered and %d half-open connections have no source, most has %v", unanswered,
+			halfOpen, l.busiest)
 	}
 	return nil
 }
@@ -90,9 +95,12 @@ func FuzzConversation(f *testing.F) {
 	f.Add([]byte{0})
 	// A connection from REQ to time wait, in order.
 	deliver, command := byte(0), byte(1)
-	f.Add([]byte{2, 0, deliver, 0, command, 1, deliver, 0, command, 2, deliver, 0, command, 4, deliver, 0, deliver, 0, 4, 200, 4, 255})
+	f.Add([]byte{2, 0, deliver, 0, command, 1, deliver, 0, command, 2, deliver, 0, command, 4, deliver, 0, deliver, 0,
+		4, 200, 4, 255})
 	f.Add([]byte{2, 0, deliver, 0, deliver, 64, command, 3, deliver, 0, 4, 255})
-	f.Add([]byte{2, 2, deliver, 0, command, 1, deliver, 0, command, 2, deliver, 0, command, 4, deliver, 0, deliver, 0, 4, 200, 4, 255}) // XRC
+	// XRC
+	f.Add([]byte{2, 2, deliver, 0, command, 1, deliver, 0, command, 2, deliver, 0, command, 4, deliver, 0, deliver, 0,
+		4, 200, 4, 255})
 	f.Add([]byte{2, 1, deliver, 0, command, 6, deliver, 0, 4, 255})
 	f.Add([]byte{2, 0, deliver, 0, 3, 17, 3, 40, command, 1, 3, 24, 3, 33, deliver, 128, 3, 255, command, 5, 4, 255})
 	for seed := range 20 {

@@ -114,21 +114,27 @@ func TestKernelDoubles(t *testing.T) {
 				asked, active = c, newDouble(t, m.LocalCAGUID, c.TID, m.LocalCommID)
 				to := c.to
 				to.FlowLabel = m.Primary.FlowLabel
-				_, err := active.e.Connect(1, &ConnectParams{To: to, LocalGID: c.from.DGID, Service: m.ServiceID, QPN: m.LocalQPN, SRQ: m.SRQ,
-					StartingPSN: m.StartingPSN, PathMTU: verbs.MTU(m.PathMTU), ResponderResources: m.ResponderResources, InitiatorDepth: m.InitiatorDepth,
-					RetryCount: m.RetryCount, RNRRetryCount: m.RNRRetryCount, FlowControl: m.FlowControl, Response: 20, PrivateData: m.Private[:]})
+				_, err := active.e.Connect(1,
+					&ConnectParams{To: to, LocalGID: c.from.DGID, Service: m.ServiceID, QPN: m.LocalQPN, SRQ: m.SRQ,
+						StartingPSN: m.StartingPSN, PathMTU: verbs.MTU(m.PathMTU),
+						ResponderResources: m.ResponderResources, InitiatorDepth: m.InitiatorDepth,
+						RetryCount: m.RetryCount, RNRRetryCount: m.RNRRetryCount, FlowControl: m.FlowControl,
+						Response: 20, PrivateData: m.Private[:]})
 				active.does(err, c)
 			case mad.AttrREP:
 				var m mad.REP
 				m.Decode(c.body())
 				passive = newDouble(t, m.LocalCAGUID, c.TID, m.LocalCommID)
-				if err := passive.e.Listen(ListenParams{Mask: mad.IPServiceMask, Service: mad.IPService(mad.PortSpaceTCP, 0)}); err != nil {
+				if err := passive.e.Listen(ListenParams{Mask: mad.IPServiceMask,
+					Service: mad.IPService(mad.PortSpaceTCP, 0)}); err != nil {
 					t.Fatal(err)
 				}
 				passive.hears(asked, EventRequest)
-				passive.does(passive.e.Accept(1, m.LocalCommID, &AcceptParams{QPN: m.LocalQPN, SRQ: m.SRQ, StartingPSN: m.StartingPSN,
-					ResponderResources: m.ResponderResources, InitiatorDepth: m.InitiatorDepth, RNRRetryCount: m.RNRRetryCount, FlowControl: m.FlowControl,
-					PrivateData: m.Private[:]}), c)
+				passive.does(passive.e.Accept(1, m.LocalCommID,
+					&AcceptParams{QPN: m.LocalQPN, SRQ: m.SRQ, StartingPSN: m.StartingPSN,
+						ResponderResources: m.ResponderResources, InitiatorDepth: m.InitiatorDepth,
+						RNRRetryCount: m.RNRRetryCount, FlowControl: m.FlowControl,
+						PrivateData: m.Private[:]}), c)
 				active.hears(c, EventReply)
 			case mad.AttrRTU:
 				active.does(active.e.Ready(1, active.id, nil), c)
@@ -156,7 +162,8 @@ func TestKernelDoubles(t *testing.T) {
 					t.Fatal(err)
 				}
 				passive.hears(asked, EventServiceRequest)
-				passive.does(passive.e.Serve(1, 1, &ServiceParams{QPN: m.QPN, QKey: m.QKey, PrivateData: m.Private[:]}), c)
+				passive.does(passive.e.Serve(1, 1, &ServiceParams{QPN: m.QPN, QKey: m.QKey, PrivateData: m.Private[:]}),
+					c)
 				active.hears(c, EventService)
 			}
 		}

@@ -29,7 +29,8 @@ func TestRefusedREQ(t *testing.T) {
 		c.change(req)
 		s.says(mad.AttrREQ, reqTID, req)
 		var rej mad.REJ
-		if h := s.wants(mad.AttrREJ, &rej); h.TID != reqTID || rej.Reason != c.reason || rej.Message != mad.MessageREQ ||
+		if h := s.wants(mad.AttrREJ, &rej); h.TID != reqTID || rej.Reason != c.reason ||
+			rej.Message != mad.MessageREQ ||
 			rej.LocalCommID != 0 || rej.RemoteCommID != req.LocalCommID {
 			t.Errorf("%v: REJ %+v", c.reason, rej)
 		}
@@ -43,7 +44,8 @@ func TestRefusedVersion(t *testing.T) {
 	b[2] = 1
 	s.e.HandleMAD(s.now, peerAddr, b[:])
 	var rej mad.REJ
-	if s.wants(mad.AttrREJ, &rej); rej.Reason != mad.RejInvalidClassVersion || rej.RemoteCommID != peerID || rej.ARILen != 1 || rej.ARI[0] != 2 {
+	if s.wants(mad.AttrREJ, &rej); rej.Reason != mad.RejInvalidClassVersion || rej.RemoteCommID != peerID ||
+		rej.ARILen != 1 || rej.ARI[0] != 2 {
 		t.Errorf("REJ %+v", rej)
 	}
 	// What is of another base version or class, no Send, or too short, is ignored.
@@ -101,7 +103,8 @@ func TestBacklog(t *testing.T) {
 	if s.wants(mad.AttrREJ, &rej); rej.Reason != mad.RejInvalidServiceID {
 		t.Errorf("REJ %+v", rej)
 	}
-	s.says(mad.AttrREJ, reqTID, &mad.REJ{LocalCommID: peerID, RemoteCommID: ids[0], Message: mad.MessageREP, Reason: mad.RejConsumer})
+	s.says(mad.AttrREJ, reqTID, &mad.REJ{LocalCommID: peerID, RemoteCommID: ids[0], Message: mad.MessageREP,
+		Reason: mad.RejConsumer})
 	s.event(EventRejected)
 	s.gone()
 }
@@ -122,7 +125,8 @@ func TestListenRange(t *testing.T) {
 	s.ok(s.e.Listen(ListenParams{Service: 0x1061d00}))
 	s.fails(s.e.Listen(ListenParams{Service: 0x1061234, Mask: mad.IPServiceMask}), ErrInUse)
 	s.fails(s.e.Listen(ListenParams{Service: 0x1061d00}), ErrInUse)
-	for i, c := range []struct{ service, listener mad.ServiceID }{{0x1061d00, 0x1061d00}, {0x1061d01, 0x1061d00}, {0x1061e01, 0x1060000}} {
+	for i, c := range []struct{ service, listener mad.ServiceID }{{0x1061d00, 0x1061d00}, {0x1061d01, 0x1061d00},
+		{0x1061e01, 0x1060000}} {
 		req := request()
 		req.ServiceID, req.LocalCommID, req.LocalQPN = c.service, peerID+mad.CommID(i), uint32QPN(i)
 		s.says(mad.AttrREQ, reqTID, req)
@@ -155,13 +159,15 @@ func TestRejected(t *testing.T) {
 	s.gone()
 
 	s, id = accepting(t)
-	s.says(mad.AttrREJ, reqTID, &mad.REJ{LocalCommID: peerID, RemoteCommID: id, Message: mad.MessageREP, Reason: mad.RejNoQP})
+	s.says(mad.AttrREJ, reqTID, &mad.REJ{LocalCommID: peerID, RemoteCommID: id, Message: mad.MessageREP,
+		Reason: mad.RejNoQP})
 	s.event(EventRejected)
 	s.says(mad.AttrREQ, reqTID, request()) // was late
 	s.gone()
 
 	s, id, tid = connected(t)
-	s.says(mad.AttrREJ, tid, &mad.REJ{LocalCommID: peerID, RemoteCommID: id, Message: mad.MessageOther, Reason: mad.RejInvalidCommID})
+	s.says(mad.AttrREJ, tid, &mad.REJ{LocalCommID: peerID, RemoteCommID: id, Message: mad.MessageOther,
+		Reason: mad.RejInvalidCommID})
 	s.event(EventDisconnected)
 	s.passes(time.Second)
 	s.event(EventTimeWaitExit)
@@ -170,7 +176,8 @@ func TestRejected(t *testing.T) {
 	s, id, tid = connected(t)
 	s.ok(s.e.Disconnect(s.now, id, nil))
 	s.wants(mad.AttrDREQ, &mad.DREQ{})
-	s.says(mad.AttrREJ, tid, &mad.REJ{LocalCommID: peerID, RemoteCommID: id, Message: mad.MessageOther, Reason: mad.RejInvalidCommID})
+	s.says(mad.AttrREJ, tid, &mad.REJ{LocalCommID: peerID, RemoteCommID: id, Message: mad.MessageOther,
+		Reason: mad.RejInvalidCommID})
 	s.event(EventDisconnected)
 	s.passes(time.Second)
 	s.event(EventTimeWaitExit)
@@ -235,7 +242,8 @@ func TestStaleREQ(t *testing.T) {
 	req.LocalQPN++
 	s.says(mad.AttrREQ, reqTID, req)
 	var rej mad.REJ
-	if s.wants(mad.AttrREJ, &rej); rej.Reason != mad.RejDuplicateLocalCommID || rej.Message != mad.MessageREQ || rej.RemoteCommID != peerID {
+	if s.wants(mad.AttrREJ, &rej); rej.Reason != mad.RejDuplicateLocalCommID || rej.Message != mad.MessageREQ ||
+		rej.RemoteCommID != peerID {
 		t.Errorf("REJ %+v", rej)
 	}
 	s.quiet()
@@ -255,7 +263,8 @@ func TestStaleREQBeforeRTU(t *testing.T) {
 	s.wants(mad.AttrREP, &mad.REP{})
 	s.says(mad.AttrRTU, reqTID, &mad.RTU{LocalCommID: req.LocalCommID, RemoteCommID: id})
 	var rej mad.REJ
-	if s.wants(mad.AttrREJ, &rej); rej.Reason != mad.RejStaleConnection || rej.Message != mad.MessageREP || rej.RemoteCommID != peerID {
+	if s.wants(mad.AttrREJ, &rej); rej.Reason != mad.RejStaleConnection || rej.Message != mad.MessageREP ||
+		rej.RemoteCommID != peerID {
 		t.Errorf("REJ %+v", rej)
 	}
 	if ev := s.event(EventRejected); ev.ID != old || ev.REJ.Reason != mad.RejStaleConnection {
@@ -277,7 +286,8 @@ func TestStaleREP(t *testing.T) {
 	rep.LocalCommID++
 	s.says(mad.AttrREP, req.TID, rep)
 	var rej mad.REJ
-	if s.wants(mad.AttrREJ, &rej); rej.Reason != mad.RejStaleConnection || rej.Message != mad.MessageREP || rej.RemoteCommID != rep.LocalCommID {
+	if s.wants(mad.AttrREJ, &rej); rej.Reason != mad.RejStaleConnection || rej.Message != mad.MessageREP ||
+		rej.RemoteCommID != rep.LocalCommID {
 		t.Errorf("REJ %+v", rej)
 	}
 	if ev := s.event(EventRejected); ev.ID != id || ev.REJ.Reason != mad.RejStaleConnection {
@@ -335,7 +345,8 @@ func TestRelease(t *testing.T) {
 	s.ok(s.e.Release(s.now, id))
 	s.wants(mad.AttrREJ, &rej)
 	s.says(mad.AttrRTU, reqTID, &mad.RTU{LocalCommID: peerID, RemoteCommID: id}) // crossed it
-	if s.wants(mad.AttrREJ, &rej); rej.Reason != mad.RejConsumer || rej.RemoteCommID != peerID || rej.LocalCommID != id {
+	if s.wants(mad.AttrREJ, &rej); rej.Reason != mad.RejConsumer || rej.RemoteCommID != peerID ||
+		rej.LocalCommID != id {
 		t.Errorf("REJ %+v", rej)
 	}
 	s.gone()
@@ -359,7 +370,8 @@ func TestRefusedPath(t *testing.T) {
 	s, id := accepted(t)
 	var apr mad.APR
 	s.says(mad.AttrLAP, 8, &mad.LAP{LocalCommID: peerID, RemoteCommID: id})
-	if h := s.wants(mad.AttrAPR, &apr); h.TID != 8 || apr.Status != mad.APNotSupported || apr.LocalCommID != id || apr.RemoteCommID != peerID {
+	if h := s.wants(mad.AttrAPR, &apr); h.TID != 8 || apr.Status != mad.APNotSupported || apr.LocalCommID != id ||
+		apr.RemoteCommID != peerID {
 		t.Errorf("APR %+v", apr)
 	}
 	s.says(mad.AttrLAP, 8, &mad.LAP{LocalCommID: peerID, RemoteCommID: id + 1})
@@ -385,10 +397,12 @@ func TestXRC(t *testing.T) {
 	req := request()
 	req.Transport, req.ExtendedTransport = mad.TransportExtended, mad.ExtendedXRC
 	s.says(mad.AttrREQ, reqTID, req)
-	s.ok(s.e.Accept(s.now, s.event(EventRequest).ID, &AcceptParams{QPN: 0x33, ResponderResources: 4, InitiatorDepth: 5, FlowControl: true}))
+	s.ok(s.e.Accept(s.now, s.event(EventRequest).ID,
+		&AcceptParams{QPN: 0x33, ResponderResources: 4, InitiatorDepth: 5, FlowControl: true}))
 	var rep mad.REP
 	s.wants(mad.AttrREP, &rep)
-	if rep.LocalEECN != 0x33 || rep.LocalQPN != 0 || !rep.SRQ || rep.ResponderResources != 4 || rep.InitiatorDepth != 0 || rep.FlowControl {
+	if rep.LocalEECN != 0x33 || rep.LocalQPN != 0 || !rep.SRQ || rep.ResponderResources != 4 ||
+		rep.InitiatorDepth != 0 || rep.FlowControl {
 		t.Errorf("REP %+v", rep)
 	}
 	s = newScript(t, Config{})
@@ -398,7 +412,8 @@ func TestXRC(t *testing.T) {
 	id, err := s.e.Connect(s.now, p)
 	s.ok(err)
 	h := s.wants(mad.AttrREQ, req)
-	if !req.XRC() || req.SRQ || req.ResponderResources != 0 || req.InitiatorDepth != 5 || req.RetryCount != 0 || req.RNRRetryCount != 0 {
+	if !req.XRC() || req.SRQ || req.ResponderResources != 0 || req.InitiatorDepth != 5 || req.RetryCount != 0 ||
+		req.RNRRetryCount != 0 {
 		t.Errorf("REQ %+v", req)
 	}
 	rep.LocalCommID, rep.RemoteCommID = peerID, id
@@ -447,7 +462,8 @@ func TestInvalidParams(t *testing.T) {
 	s = listening(t)
 	s.says(mad.AttrREQ, reqTID, request())
 	id := s.event(EventRequest).ID
-	for _, p := range []AcceptParams{{PrivateData: make([]byte, 197)}, {QPN: 1 << 24}, {StartingPSN: 1 << 24}, {RNRRetryCount: 8}} {
+	for _, p := range []AcceptParams{{PrivateData: make([]byte, 197)}, {QPN: 1 << 24}, {StartingPSN: 1 << 24},
+		{RNRRetryCount: 8}} {
 		s.fails(s.e.Accept(s.now, id, &p), verbs.ErrInvalid)
 	}
 	s.fails(s.e.Serve(s.now, id, &ServiceParams{}), verbs.ErrState)

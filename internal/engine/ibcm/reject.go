@@ -30,7 +30,8 @@ func (e *Engine) Reject(now clock.Time, id mad.CommID, p *RejectParams) error {
 
 // reject rejects the peer's request or reply of c.
 func (e *Engine) reject(now clock.Time, c *conn, p *RejectParams) {
-	rej := mad.REJ{LocalCommID: c.id, RemoteCommID: c.remote, Message: mad.MessageOther, Reason: p.Reason, ARILen: uint8(len(p.Info))}
+	rej := mad.REJ{LocalCommID: c.id, RemoteCommID: c.remote, Message: mad.MessageOther, Reason: p.Reason,
+		ARILen: uint8(len(p.Info))}
 	switch c.state {
 	case reqRcvd:
 		rej.LocalCommID, rej.Message = 0, mad.MessageREQ
@@ -47,7 +48,8 @@ func (e *Engine) reject(now clock.Time, c *conn, p *RejectParams) {
 // rejectTimeout tells the peer that we do not wait for it any more. It knows the connection by our
 // ID and our CA GUID, because it may not have sent its own ID (IBTA 12.6.7.2).
 func (e *Engine) rejectTimeout(c *conn) {
-	rej := mad.REJ{LocalCommID: c.id, RemoteCommID: c.remote, Message: mad.MessageOther, Reason: mad.RejTimeout, ARILen: 8}
+	rej := mad.REJ{LocalCommID: c.id, RemoteCommID: c.remote, Message: mad.MessageOther, Reason: mad.RejTimeout,
+		ARILen: 8}
 	binary.BigEndian.PutUint64(rej.ARI[:], e.config.CAGUID)
 	e.send(c, mad.AttrREJ, c.tid, &rej)
 }
@@ -75,7 +77,8 @@ func (e *Engine) drop(now clock.Time, c *conn) {
 	case repSent, established:
 		e.disconnect(now, c, nil)
 	case reqRcvd, repRcvd:
-		e.emit(c, Event{Kind: EventRejected, REJ: &mad.REJ{RemoteCommID: c.id, LocalCommID: c.remote, Reason: mad.RejStaleConnection}})
+		e.emit(c, Event{Kind: EventRejected, REJ: &mad.REJ{RemoteCommID: c.id, LocalCommID: c.remote,
+			Reason: mad.RejStaleConnection}})
 		e.reject(now, c, &RejectParams{Reason: mad.RejStaleConnection})
 	}
 }

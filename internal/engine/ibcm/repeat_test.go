@@ -41,7 +41,8 @@ func TestRepeatedREQ(t *testing.T) {
 	s.wants(mad.AttrDREP, &mad.DREP{})
 	s.says(mad.AttrREQ, reqTID, request())
 	var rej mad.REJ
-	if s.wants(mad.AttrREJ, &rej); rej.Reason != mad.RejStaleConnection || rej.Message != mad.MessageREQ || rej.RemoteCommID != peerID {
+	if s.wants(mad.AttrREJ, &rej); rej.Reason != mad.RejStaleConnection || rej.Message != mad.MessageREQ ||
+		rej.RemoteCommID != peerID {
 		t.Errorf("REJ %+v", rej)
 	}
 	s.passes(time.Second)
@@ -58,7 +59,8 @@ func TestRepeatedREQAfterReject(t *testing.T) {
 	s.ok(s.e.Reject(s.now, id, &RejectParams{Info: []byte{1, 2}, PrivateData: []byte("no")}))
 	for range 2 {
 		var rej mad.REJ
-		if s.wants(mad.AttrREJ, &rej); rej.Reason != mad.RejConsumer || rej.LocalCommID != 0 || rej.RemoteCommID != peerID ||
+		if s.wants(mad.AttrREJ, &rej); rej.Reason != mad.RejConsumer || rej.LocalCommID != 0 ||
+			rej.RemoteCommID != peerID ||
 			rej.Message != mad.MessageREQ || rej.ARILen != 2 || rej.ARI[1] != 2 || string(rej.Private[:3]) != "no\x00" {
 			t.Errorf("REJ %+v", rej)
 		}
@@ -81,7 +83,8 @@ func TestRepeatedREP(t *testing.T) {
 	s.event(EventReply)
 	s.says(mad.AttrREP, tid, reply(id))
 	var mra mad.MRA
-	if s.wants(mad.AttrMRA, &mra); mra.Message != mad.MessageREP || mra.LocalCommID != id || mra.RemoteCommID != peerID {
+	if s.wants(mad.AttrMRA, &mra); mra.Message != mad.MessageREP || mra.LocalCommID != id ||
+		mra.RemoteCommID != peerID {
 		t.Errorf("MRA %+v", mra)
 	}
 	s.ok(s.e.Ready(s.now, id, []byte("x")))
@@ -99,7 +102,8 @@ func TestRepeatedREP(t *testing.T) {
 	s.quiet()
 	s.says(mad.AttrREP, tid, other)
 	var rej mad.REJ
-	if s.wants(mad.AttrREJ, &rej); rej.Reason != mad.RejInvalidCommID || rej.Message != mad.MessageREP || rej.RemoteCommID != other.LocalCommID {
+	if s.wants(mad.AttrREJ, &rej); rej.Reason != mad.RejInvalidCommID || rej.Message != mad.MessageREP ||
+		rej.RemoteCommID != other.LocalCommID {
 		t.Errorf("REJ %+v", rej)
 	}
 	s.quiet()
@@ -164,7 +168,8 @@ func TestMRA(t *testing.T) {
 	s.event(EventReply)
 	s.ok(s.e.MRA(s.now, id, 22, []byte("wait")))
 	var out mad.MRA
-	if s.wants(mad.AttrMRA, &out); out.ServiceTimeout != 22 || out.Message != mad.MessageREP || string(out.Private[:4]) != "wait" {
+	if s.wants(mad.AttrMRA, &out); out.ServiceTimeout != 22 || out.Message != mad.MessageREP ||
+		string(out.Private[:4]) != "wait" {
 		t.Errorf("MRA %+v", out)
 	}
 	s.fails(s.e.MRA(s.now, id, 32, nil), verbs.ErrInvalid)
@@ -173,11 +178,15 @@ func TestMRA(t *testing.T) {
 	// A REP's MRA, and none that answers something else.
 	s, id = accepting(t)
 	s.fails(s.e.MRA(s.now, id, 22, nil), verbs.ErrState)
-	s.says(mad.AttrMRA, reqTID, &mad.MRA{LocalCommID: peerID, RemoteCommID: id, Message: mad.MessageREQ, ServiceTimeout: 31})
-	s.says(mad.AttrMRA, reqTID+1, &mad.MRA{LocalCommID: peerID, RemoteCommID: id, Message: mad.MessageREP, ServiceTimeout: 31})
-	s.says(mad.AttrMRA, reqTID, &mad.MRA{LocalCommID: peerID + 1, RemoteCommID: id, Message: mad.MessageREP, ServiceTimeout: 31})
+	s.says(mad.AttrMRA, reqTID, &mad.MRA{LocalCommID: peerID, RemoteCommID: id, Message: mad.MessageREQ,
+		ServiceTimeout: 31})
+	s.says(mad.AttrMRA, reqTID+1, &mad.MRA{LocalCommID: peerID, RemoteCommID: id, Message: mad.MessageREP,
+		ServiceTimeout: 31})
+	s.says(mad.AttrMRA, reqTID, &mad.MRA{LocalCommID: peerID + 1, RemoteCommID: id, Message: mad.MessageREP,
+		ServiceTimeout: 31})
 	s.quiet()
-	s.says(mad.AttrMRA, reqTID, &mad.MRA{LocalCommID: peerID, RemoteCommID: id, Message: mad.MessageREP, ServiceTimeout: 31})
+	s.says(mad.AttrMRA, reqTID, &mad.MRA{LocalCommID: peerID, RemoteCommID: id, Message: mad.MessageREP,
+		ServiceTimeout: 31})
 	s.event(EventMRA)
 }
 

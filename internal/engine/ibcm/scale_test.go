@@ -24,8 +24,9 @@ type pair struct {
 }
 
 func newPair(tb testing.TB) *pair {
-	p := &pair{tb: tb, a: New(Config{Key: [16]byte{1}}), b: New(Config{Key: [16]byte{2}}), addrs: [2]verbs.AHAttr{addr("192.0.2.1"), addr("192.0.2.2")},
-		now: 1e9, counts: map[EventKind]int{}}
+	p := &pair{tb: tb, a: New(Config{Key: [16]byte{1}}), b: New(Config{Key: [16]byte{2}}),
+		addrs: [2]verbs.AHAttr{addr("192.0.2.1"), addr("192.0.2.2")},
+		now:   1e9, counts: map[EventKind]int{}}
 	if err := p.b.Listen(ListenParams{Service: testService}); err != nil {
 		tb.Fatal(err)
 	}
@@ -34,7 +35,8 @@ func newPair(tb testing.TB) *pair {
 
 func (p *pair) connect() mad.CommID {
 	p.qpn++
-	id, err := p.a.Connect(p.now, &ConnectParams{To: p.addrs[1], Service: testService, QPN: p.qpn, PathMTU: verbs.MTU4096})
+	id, err := p.a.Connect(p.now, &ConnectParams{To: p.addrs[1], Service: testService, QPN: p.qpn,
+		PathMTU: verbs.MTU4096})
 	if err != nil {
 		p.tb.Fatal(err)
 	}
@@ -88,7 +90,8 @@ func TestManyConnections(t *testing.T) {
 	if each > 4096 {
 		t.Errorf("%d bytes for each side of a connection", each)
 	}
-	if p.counts[EventEstablished] != n || p.a.Connections() != n || p.b.Connections() != n || p.a.Deadline()+p.b.Deadline() != 0 {
+	if p.counts[EventEstablished] != n || p.a.Connections() != n || p.b.Connections() != n ||
+		p.a.Deadline()+p.b.Deadline() != 0 {
 		t.Fatalf("%v, %d and %d connections", p.counts, p.a.Connections(), p.b.Connections())
 	}
 	for _, id := range ids {
@@ -108,7 +111,8 @@ func TestManyConnections(t *testing.T) {
 		}
 	}
 	p.settle()
-	if p.counts[EventDisconnected] != 2*n || p.counts[EventTimeWaitExit] != 2*n || p.a.Connections()+p.b.Connections() != 0 {
+	if p.counts[EventDisconnected] != 2*n || p.counts[EventTimeWaitExit] != 2*n ||
+		p.a.Connections()+p.b.Connections() != 0 {
 		t.Fatalf("%v, %d and %d connections", p.counts, p.a.Connections(), p.b.Connections())
 	}
 }

@@ -126,7 +126,8 @@ func (s *script) gone() {
 	s.passes(time.Hour)
 	s.quiet()
 	e := s.e
-	if len(e.byID)+len(e.requests)+len(e.byQP)+len(e.deadlines)+len(e.refused) != 0 || e.Connections() != 0 || e.Deadline() != 0 {
+	if len(e.byID)+len(e.requests)+len(e.byQP)+len(e.deadlines)+len(e.refused) != 0 || e.Connections() != 0 ||
+		e.Deadline() != 0 {
 		s.Fatalf("left over: %d IDs, %d requests, %d remote QPs, %d deadlines, %d refused",
 			len(e.byID), len(e.requests), len(e.byQP), len(e.deadlines), len(e.refused))
 	}
@@ -138,14 +139,17 @@ func (s *script) gone() {
 }
 
 func params() *ConnectParams {
-	return &ConnectParams{To: peerAddr, LocalGID: ib.GIDFromAddr(netip.MustParseAddr("192.0.2.7")), Service: testService,
-		QPN: 0x11, StartingPSN: 0x123456, PathMTU: verbs.MTU1024, ResponderResources: 4, InitiatorDepth: 5,
+	return &ConnectParams{To: peerAddr, LocalGID: ib.GIDFromAddr(netip.MustParseAddr("192.0.2.7")),
+		Service: testService,
+		QPN:     0x11, StartingPSN: 0x123456, PathMTU: verbs.MTU1024, ResponderResources: 4, InitiatorDepth: 5,
 		RetryCount: 7, RNRRetryCount: 6, PrivateData: []byte("hello")}
 }
 
 func request() *mad.REQ {
-	m := &mad.REQ{LocalCommID: peerID, ServiceID: testService, LocalCAGUID: 0xdef, LocalQPN: 0x22, StartingPSN: 0x654321,
-		RemoteTimeout: 20, LocalTimeout: 18, MaxCMRetries: 3, PathMTU: 3, RetryCount: 7, RNRRetryCount: 7, PKey: ib.DefaultPKey,
+	m := &mad.REQ{LocalCommID: peerID, ServiceID: testService, LocalCAGUID: 0xdef, LocalQPN: 0x22,
+		StartingPSN:   0x654321,
+		RemoteTimeout: 20, LocalTimeout: 18, MaxCMRetries: 3, PathMTU: 3, RetryCount: 7, RNRRetryCount: 7,
+		PKey:    ib.DefaultPKey,
 		Primary: mad.Path{LocalGID: peerAddr.DGID, AckTimeout: 17}}
 	copy(m.Private[:], "hi there")
 	return m
@@ -164,7 +168,8 @@ func connecting(t *testing.T) (*script, mad.CommID, mad.REQ, uint64) {
 }
 
 func reply(id mad.CommID) *mad.REP {
-	return &mad.REP{LocalCommID: peerID, RemoteCommID: id, LocalQPN: 0x22, StartingPSN: 1, AckDelay: 15, ResponderResources: 3, InitiatorDepth: 2}
+	return &mad.REP{LocalCommID: peerID, RemoteCommID: id, LocalQPN: 0x22, StartingPSN: 1, AckDelay: 15,
+		ResponderResources: 3, InitiatorDepth: 2}
 }
 
 // connected is a script with an established connection that it asked for.
@@ -183,7 +188,8 @@ func accepting(t *testing.T) (*script, mad.CommID) {
 	s := listening(t)
 	s.says(mad.AttrREQ, reqTID, request())
 	ev := s.event(EventRequest)
-	s.ok(s.e.Accept(s.now, ev.ID, &AcceptParams{QPN: 0x11, StartingPSN: 9, ResponderResources: 1, InitiatorDepth: 2, RNRRetryCount: 7, PrivateData: []byte("yes")}))
+	s.ok(s.e.Accept(s.now, ev.ID, &AcceptParams{QPN: 0x11, StartingPSN: 9, ResponderResources: 1, InitiatorDepth: 2,
+		RNRRetryCount: 7, PrivateData: []byte("yes")}))
 	s.wants(mad.AttrREP, &mad.REP{})
 	return s, ev.ID
 }
@@ -199,9 +205,12 @@ func accepted(t *testing.T) (*script, mad.CommID) {
 
 func TestActive(t *testing.T) {
 	s, id, req, tid := connecting(t)
-	want := mad.REQ{LocalCommID: id, ServiceID: testService, LocalCAGUID: 0xabc, LocalQPN: 0x11, ResponderResources: 4, InitiatorDepth: 5,
-		RemoteTimeout: 18, LocalTimeout: 18, StartingPSN: 0x123456, RetryCount: 7, RNRRetryCount: 6, PKey: ib.DefaultPKey, PathMTU: 3, MaxCMRetries: 15,
-		Primary: mad.Path{LocalLID: 0xffff, RemoteLID: 0xffff, LocalGID: params().LocalGID, RemoteGID: peerAddr.DGID, HopLimit: 64, AckTimeout: 17}}
+	want := mad.REQ{LocalCommID: id, ServiceID: testService, LocalCAGUID: 0xabc, LocalQPN: 0x11, ResponderResources: 4,
+		InitiatorDepth: 5,
+		RemoteTimeout:  18, LocalTimeout: 18, StartingPSN: 0x123456, RetryCount: 7, RNRRetryCount: 6,
+		PKey: ib.DefaultPKey, PathMTU: 3, MaxCMRetries: 15,
+		Primary: mad.Path{LocalLID: 0xffff, RemoteLID: 0xffff, LocalGID: params().LocalGID, RemoteGID: peerAddr.DGID,
+			HopLimit: 64, AckTimeout: 17}}
 	copy(want.Private[:], "hello")
 	if req != want {
 		t.Errorf("REQ %+v, want %+v", req, want)
@@ -224,7 +233,8 @@ func TestActive(t *testing.T) {
 	s.fails(s.e.Disconnect(s.now, id, nil), verbs.ErrState)
 	s.ok(s.e.Ready(s.now, id, []byte("go")))
 	var rtu mad.RTU
-	if h := s.wants(mad.AttrRTU, &rtu); h.TID != tid || rtu.LocalCommID != id || rtu.RemoteCommID != peerID || string(rtu.Private[:3]) != "go\x00" {
+	if h := s.wants(mad.AttrRTU, &rtu); h.TID != tid || rtu.LocalCommID != id || rtu.RemoteCommID != peerID ||
+		string(rtu.Private[:3]) != "go\x00" {
 		t.Errorf("RTU %+v", rtu)
 	}
 	s.fails(s.e.Ready(s.now, id, nil), verbs.ErrState)
@@ -234,7 +244,8 @@ func TestActive(t *testing.T) {
 	s.ok(s.e.Disconnect(s.now, id, []byte("bye")))
 	var dreq mad.DREQ
 	h := s.wants(mad.AttrDREQ, &dreq)
-	if h.TID == tid || mad.CommID(h.TID) != id || dreq.RemoteQPN != 0x22 || dreq.RemoteCommID != peerID || string(dreq.Private[:3]) != "bye" {
+	if h.TID == tid || mad.CommID(h.TID) != id || dreq.RemoteQPN != 0x22 || dreq.RemoteCommID != peerID ||
+		string(dreq.Private[:3]) != "bye" {
 		t.Errorf("DREQ %+v", dreq)
 	}
 	s.says(mad.AttrDREP, h.TID, &mad.DREP{LocalCommID: peerID, RemoteCommID: id})
@@ -278,15 +289,18 @@ func TestPassive(t *testing.T) {
 	req := request()
 	s.says(mad.AttrREQ, reqTID, req)
 	ev := s.event(EventRequest)
-	if *ev.REQ != *req || ev.From != peerAddr || ev.Listener != testService || !bytes.HasPrefix(ev.Private, []byte("hi there")) {
+	if *ev.REQ != *req || ev.From != peerAddr || ev.Listener != testService ||
+		!bytes.HasPrefix(ev.Private, []byte("hi there")) {
 		t.Errorf("request %+v", ev)
 	}
 	s.quiet()
-	s.ok(s.e.Accept(s.now, ev.ID, &AcceptParams{QPN: 0x11, StartingPSN: 9, ResponderResources: 1, InitiatorDepth: 2, RNRRetryCount: 5, PrivateData: []byte("yes")}))
+	s.ok(s.e.Accept(s.now, ev.ID, &AcceptParams{QPN: 0x11, StartingPSN: 9, ResponderResources: 1, InitiatorDepth: 2,
+		RNRRetryCount: 5, PrivateData: []byte("yes")}))
 	var rep mad.REP
 	h := s.wants(mad.AttrREP, &rep)
-	want := mad.REP{LocalCommID: ev.ID, RemoteCommID: peerID, LocalQPN: 0x11, StartingPSN: 9, ResponderResources: 1, InitiatorDepth: 2,
-		AckDelay: 15, RNRRetryCount: 5, LocalCAGUID: 0xabc}
+	want := mad.REP{LocalCommID: ev.ID, RemoteCommID: peerID, LocalQPN: 0x11, StartingPSN: 9, ResponderResources: 1,
+		InitiatorDepth: 2,
+		AckDelay:       15, RNRRetryCount: 5, LocalCAGUID: 0xabc}
 	copy(want.Private[:], "yes")
 	if rep != want || h.TID != reqTID {
 		t.Errorf("REP %+v, want %+v", rep, want)
@@ -369,7 +383,8 @@ func TestUnanswered(t *testing.T) {
 			if r.a == mad.AttrREQ || r.a == mad.AttrREP {
 				var rej mad.REJ
 				r.s.wants(mad.AttrREJ, &rej)
-				if rej.Reason != mad.RejTimeout || rej.ARILen != 8 || !bytes.Equal(rej.ARI[:8], []byte{0, 0, 0, 0, 0, 0, 0xa, 0xbc}) {
+				if rej.Reason != mad.RejTimeout || rej.ARILen != 8 ||
+					!bytes.Equal(rej.ARI[:8], []byte{0, 0, 0, 0, 0, 0, 0xa, 0xbc}) {
 					t.Errorf("REJ %+v", rej)
 				}
 			}

@@ -54,7 +54,8 @@ func (e *Engine) handleSIDRREQ(now clock.Time, from verbs.AHAttr, tid uint64, b 
 	if !req.Decode(b) {
 		return
 	}
-	n := conn{to: from, pkey: e.pkey, state: sidrRcvd, sidr: true, passive: true, remote: req.RequestID, tid: tid, service: req.ServiceID}
+	n := conn{to: from, pkey: e.pkey, state: sidrRcvd, sidr: true, passive: true, remote: req.RequestID, tid: tid,
+		service: req.ServiceID}
 	if old := e.requests[n.requestKey()]; old != nil {
 		old.entry.touch(now)
 		e.resend(old)
@@ -68,11 +69,13 @@ func (e *Engine) handleSIDRREQ(now clock.Time, from verbs.AHAttr, tid uint64, b 
 		status = mad.SIDRNoQP
 		if c := e.open(n); c != nil {
 			l.join(now, c, false)
-			e.emit(c, Event{Kind: EventServiceRequest, Listener: l.Service, From: from, SIDRREQ: req, Private: req.Private[:]})
+			e.emit(c, Event{Kind: EventServiceRequest, Listener: l.Service, From: from, SIDRREQ: req,
+				Private: req.Private[:]})
 			return
 		}
 	}
-	e.reply(from, mad.AttrSIDRREP, tid, &mad.SIDRREP{RequestID: req.RequestID, Status: status, ServiceID: req.ServiceID})
+	e.reply(from, mad.AttrSIDRREP, tid, &mad.SIDRREP{RequestID: req.RequestID, Status: status,
+		ServiceID: req.ServiceID})
 }
 
 // Serve answers EventServiceRequest with a SIDR_REP, and drops the request.
@@ -96,7 +99,8 @@ func (e *Engine) Serve(now clock.Time, id mad.CommID, p *ServiceParams) error {
 }
 
 func (e *Engine) serve(now clock.Time, c *conn, p *ServiceParams) {
-	rep := mad.SIDRREP{RequestID: c.remote, Status: p.Status, InfoLen: uint8(len(p.Info)), QPN: p.QPN, ServiceID: c.service, QKey: p.QKey}
+	rep := mad.SIDRREP{RequestID: c.remote, Status: p.Status, InfoLen: uint8(len(p.Info)), QPN: p.QPN,
+		ServiceID: c.service, QKey: p.QKey}
 	copy(rep.Info[:], p.Info)
 	copy(rep.Private[:], p.PrivateData)
 	e.send(c, mad.AttrSIDRREP, c.tid, &rep)

@@ -49,7 +49,8 @@ func TestServe(t *testing.T) {
 	s := listening(t)
 	s.says(mad.AttrSIDRREQ, 7, serviceRequest())
 	ev := s.event(EventServiceRequest)
-	if *ev.SIDRREQ != *serviceRequest() || ev.Listener != testService || ev.From != peerAddr || string(ev.Private[:3]) != "who" {
+	if *ev.SIDRREQ != *serviceRequest() || ev.Listener != testService || ev.From != peerAddr ||
+		string(ev.Private[:3]) != "who" {
 		t.Errorf("service request %+v", ev)
 	}
 	s.says(mad.AttrSIDRREQ, 7, serviceRequest())
@@ -60,7 +61,8 @@ func TestServe(t *testing.T) {
 	s.ok(s.e.Serve(s.now, ev.ID, &ServiceParams{QPN: 0x11, QKey: 9, PrivateData: []byte("me")}))
 	for range 2 { // repetitions get the same answer, and no event
 		var rep mad.SIDRREP
-		if h := s.wants(mad.AttrSIDRREP, &rep); h.TID != 7 || rep.RequestID != peerID || rep.QPN != 0x11 || rep.QKey != 9 || rep.ServiceID != testService || string(rep.Private[:2]) != "me" {
+		if h := s.wants(mad.AttrSIDRREP, &rep); h.TID != 7 || rep.RequestID != peerID || rep.QPN != 0x11 ||
+			rep.QKey != 9 || rep.ServiceID != testService || string(rep.Private[:2]) != "me" {
 			t.Errorf("SIDR_REP %+v", rep)
 		}
 		s.says(mad.AttrSIDRREQ, 7, serviceRequest())

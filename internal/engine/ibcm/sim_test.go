@@ -32,24 +32,26 @@ func TestWorld(t *testing.T) {
 		{0.1, 0.1, 0.3, time.Second, true},
 	} {
 		for seed := range seeds {
-			t.Run(fmt.Sprintf("loss=%v,delay=%v,rude=%v,mutate=%v/%d", c.loss, c.delay, c.rude, c.mutate, seed), func(t *testing.T) {
-				w := newWorld(t, seed)
-				w.loss, w.repeat, w.delay, w.rude, w.mutate = c.loss, c.repeat, c.delay, c.rude, c.mutate
-				const each = 20
-				for range each {
-					for _, h := range w.hosts {
-						w.in(w.upTo(10*time.Second), h.connect)
-						w.in(w.upTo(10*time.Second), h.resolve)
+			t.Run(fmt.Sprintf("loss=%v,delay=%v,rude=%v,mutate=%v/%d", c.loss, c.delay, c.rude, c.mutate, seed),
+				func(t *testing.T) {
+					w := newWorld(t, seed)
+					w.loss, w.repeat, w.delay, w.rude, w.mutate = c.loss, c.repeat, c.delay, c.rude, c.mutate
+					const each = 20
+					for range each {
+						for _, h := range w.hosts {
+							w.in(w.upTo(10*time.Second), h.connect)
+							w.in(w.upTo(10*time.Second), h.resolve)
+						}
 					}
-				}
-				w.run()
-				w.finish()
-				a, b := w.hosts[0].ended, w.hosts[1].ended
-				if !c.rude && (a["up"] != 2*each || b["up"] != 2*each || a["service"] != each || b["service"] != each) {
-					w.fail("of %d connections and %d resolutions: A %v, B %v", 2*each, each, a, b)
-				}
-				t.Log(a, b)
-			})
+					w.run()
+					w.finish()
+					a, b := w.hosts[0].ended, w.hosts[1].ended
+					if !c.rude && (a["up"] != 2*each || b["up"] != 2*each || a["service"] != each ||
+						b["service"] != each) {
+						w.fail("of %d connections and %d resolutions: A %v, B %v", 2*each, each, a, b)
+					}
+					t.Log(a, b)
+				})
 		}
 	}
 }

@@ -86,7 +86,8 @@ var after = map[EventKind][]phase{
 func newWorld(t *testing.T, seed uint64) *world {
 	w := &world{t: t, rng: rand.New(rand.NewPCG(seed, 1)), now: 1e9, delay: 5 * time.Millisecond}
 	for i, name := range []string{"A", "B"} {
-		h := &host{w: w, name: name, addr: addr(fmt.Sprintf("192.0.2.%d", i+1)), conns: map[mad.CommID]*program{}, ended: map[string]int{}, qpn: ib.QPN(0x100 * (i + 1))}
+		h := &host{w: w, name: name, addr: addr(fmt.Sprintf("192.0.2.%d", i+1)), conns: map[mad.CommID]*program{},
+			ended: map[string]int{}, qpn: ib.QPN(0x100 * (i + 1))}
 		h.e = New(Config{CAGUID: uint64(i + 1), Key: [16]byte{byte(i + 1)}})
 		if err := h.e.Listen(ListenParams{Service: testService}); err != nil {
 			t.Fatal(err)
@@ -111,7 +112,8 @@ func (w *world) note(format string, args ...any) {
 func (w *world) in(d time.Duration, do func()) {
 	w.seq++
 	n := task{w.now + clock.Time(d), w.seq, do}
-	i, _ := slices.BinarySearchFunc(w.todo, n, func(a, b task) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.seq, b.seq)) })
+	i, _ := slices.BinarySearchFunc(w.todo, n,
+		func(a, b task) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.seq, b.seq)) })
 	w.todo = slices.Insert(w.todo, i, n)
 }
 
@@ -197,7 +199,8 @@ func (h *host) connect() {
 	if to == h {
 		to = h.w.hosts[1]
 	}
-	id, err := h.e.Connect(h.w.now, &ConnectParams{To: to.addr, LocalGID: h.addr.DGID, Service: testService, QPN: h.qpn, PathMTU: verbs.MTU1024})
+	id, err := h.e.Connect(h.w.now, &ConnectParams{To: to.addr, LocalGID: h.addr.DGID, Service: testService, QPN: h.qpn,
+		PathMTU: verbs.MTU1024})
 	h.try("connect", err)
 	h.conns[id] = &program{id: id, phase: asking}
 	if h.w.rude && h.w.rng.IntN(6) == 0 {

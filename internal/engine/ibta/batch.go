@@ -135,8 +135,8 @@ func (b *Batch) Reset() {
 	b.size, b.segment, b.sealed, b.full, b.Corrupt, b.Comment = 0, 0, false, false, false, ""
 }
 
-// Extract returns a copy of packet i with its payload, and room for the ICRC. It returns false if some of the payload is
-// no longer mapped.
+// Extract returns a copy of packet i with its payload, and room for the ICRC. It returns false if some of the payload
+// is no longer mapped.
 func (b *Batch) Extract(i int) ([]byte, bool) {
 	p := b.Packet(i)
 	out := make([]byte, 0, b.PacketSize(i))

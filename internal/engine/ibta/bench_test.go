@@ -51,7 +51,8 @@ func BenchmarkEngine(b *testing.B) {
 	for _, c := range []struct {
 		op verbs.SendOp
 		n  int
-	}{{verbs.OpWrite, 64 << 10}, {verbs.OpRead, 64 << 10}, {verbs.OpWrite, 64}, {verbs.OpSend, 64}, {verbs.OpRead, 64}} {
+	}{{verbs.OpWrite, 64 << 10}, {verbs.OpRead, 64 << 10}, {verbs.OpWrite, 64}, {verbs.OpSend, 64},
+		{verbs.OpRead, 64}} {
 		b.Run(fmt.Sprintf("%v/%d", c.op, c.n), func(b *testing.B) {
 			h, g := newHosts(b, 1<<20)
 			here := &end{qp: h.newRC(depth), batch: ibta.NewBatch(limits(1 << 20))}
@@ -65,7 +66,8 @@ func BenchmarkEngine(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			wr := []verbs.SendWR{{Op: c.op, Flags: verbs.Signaled, SGL: []verbs.SGE{local.SGE(0, c.n)}, Remote: remote.Remote()}}
+			wr := []verbs.SendWR{{Op: c.op, Flags: verbs.Signaled, SGL: []verbs.SGE{local.SGE(0, c.n)},
+				Remote: remote.Remote()}}
 			recv := []verbs.RecvWR{{SGL: []verbs.SGE{remote.SGE(0, c.n)}}}
 			posted := 0
 			now := clock.Time(1)

@@ -319,7 +319,8 @@ func (q *QP) landKept(now clock.Time) {
 	if e.ack && (r.sq.Len() == 0 || q.ackedTo(now, e.acked)) {
 		e.ack = false
 	}
-	if !told && (len(e.kept) > 0 || e.ack) && r.sq.Len() > 0 && e.gap.miss(now, r.unacked(), &q.timers[timerResponseGap]) {
+	if !told && (len(e.kept) > 0 || e.ack) && r.sq.Len() > 0 &&
+		e.gap.miss(now, r.unacked(), &q.timers[timerResponseGap]) {
 		q.responseLost(now)
 	}
 }

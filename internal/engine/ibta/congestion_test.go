@@ -84,7 +84,8 @@ func TestCongestionTold(t *testing.T) {
 	s.in(s.packet(ib.OpReadResponseFirst, sendPSN+4, mtu))
 	r.wants(t, "round trip 100", fmt.Sprintf("arrived %d", mtu))
 	s.in(s.packet(ib.OpReadResponseLast, sendPSN+5, mtu))
-	if got := r.told; !slices.Contains(got, fmt.Sprintf("arrived %d", mtu)) || !slices.Contains(got, fmt.Sprintf("arrived %d", overhead)) {
+	if got := r.told; !slices.Contains(got, fmt.Sprintf("arrived %d", mtu)) ||
+		!slices.Contains(got, fmt.Sprintf("arrived %d", overhead)) {
 		t.Errorf("at the last response it was told %q", got)
 	}
 }
@@ -160,7 +161,8 @@ func (s *script) cnps() (n int) {
 			return false
 		}
 		n++
-		if p.DestQP != peerQPN || p.PKey != ib.DefaultPKey || p.PSN != 0 || p.AckReq || p.SolicitedEvent || p.FECN || !p.BECN ||
+		if p.DestQP != peerQPN || p.PKey != ib.DefaultPKey || p.PSN != 0 || p.AckReq || p.SolicitedEvent || p.FECN ||
+			!p.BECN ||
 			!slices.Equal(p.Payload, make([]byte, 16)) {
 			s.Errorf("CNP %+v", p)
 		}
@@ -202,7 +204,8 @@ func TestNotifyNobody(t *testing.T) {
 
 // cnp makes a congestion notification of the peer.
 func (s *script) cnp() *ib.Packet {
-	return &ib.Packet{BTH: ib.BTH{Opcode: ib.CNP, PKey: ib.DefaultPKey, DestQP: s.q.Num, BECN: true}, Payload: make([]byte, 16)}
+	return &ib.Packet{BTH: ib.BTH{Opcode: ib.CNP, PKey: ib.DefaultPKey, DestQP: s.q.Num, BECN: true},
+		Payload: make([]byte, 16)}
 }
 
 // A CNP goes to the congestion control, and so does congestion that responses to READs met.
@@ -337,7 +340,8 @@ func TestPacedCrowd(t *testing.T) {
 // the rate that is allowed, whether an acknowledgement comes first or their time.
 func TestPacedCrowdMemberLeaves(t *testing.T) {
 	const n, took = 10, clock.Time(20 * time.Millisecond)
-	for _, rtt := range []clock.Time{clock.Time(2 * time.Microsecond), clock.Time(100 * time.Microsecond), clock.Time(2 * time.Millisecond)} {
+	for _, rtt := range []clock.Time{clock.Time(2 * time.Microsecond), clock.Time(100 * time.Microsecond),
+		clock.Time(2 * time.Millisecond)} {
 		c := newCrowdUnder(t, newPaced, n, 1<<20, 4, verbs.OpWrite)
 		left := 0
 		c.play(took, rtt, func(now clock.Time) {
@@ -345,7 +349,8 @@ func TestPacedCrowdMemberLeaves(t *testing.T) {
 				return
 			}
 			for _, q := range slices.Clone(c.qps) {
-				if due := q.Deadline(); due != 0 && due < now+clock.Time(time.Millisecond) { // no retransmission is due so soon
+				// no retransmission is due so soon
+				if due := q.Deadline(); due != 0 && due < now+clock.Time(time.Millisecond) {
 					c.leave(q)
 					left++
 					return
@@ -357,7 +362,8 @@ func TestPacedCrowdMemberLeaves(t *testing.T) {
 			total += bytes
 		}
 		if most := int(took / pacedByte); left < 5 || total > most+1<<18 || total < most*8/10 {
-			t.Errorf("round trip %v: %d left, %d bytes were sent, the rate allows %d with headers", time.Duration(rtt), left, total, most)
+			t.Errorf("round trip %v: %d left, %d bytes were sent, the rate allows %d with headers", time.Duration(rtt),
+				left, total, most)
 		}
 		if d := c.host.Device.Counters; d.Rewinds != 0 || d.Timeouts != 0 {
 			t.Errorf("round trip %v: %d times back, %d timeouts", time.Duration(rtt), d.Rewinds, d.Timeouts)

@@ -88,14 +88,16 @@ func TestResponsesPaced(t *testing.T) {
 		s.want(op, recvPSN.Add(i))
 	}
 	one := mtu + overhead
-	r.wants(t, fmt.Sprintf("sent %d", 2*one), fmt.Sprintf("sent %d", one)) // the last one is longer than the one before, and has a send of its own
+	// the last one is longer than the one before, and has a send of its own
+	r.wants(t, fmt.Sprintf("sent %d", 2*one), fmt.Sprintf("sent %d", one))
 	s.idle()
 }
 
 // DCQCN's rate after notifications is what leaves, of WRITEs and of responses to READs.
 func TestDCQCNRate(t *testing.T) {
 	for _, read := range []bool{false, true} {
-		choice, err := congestion.Parse("dcqcn,rpg_max_rate=800,rpg_min_rate=80,rpg_time_reset=100000,rpg_byte_reset=1e9")
+		choice, err := congestion.Parse(
+			"dcqcn,rpg_max_rate=800,rpg_min_rate=80,rpg_time_reset=100000,rpg_byte_reset=1e9")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -137,8 +139,10 @@ func TestDCQCNRate(t *testing.T) {
 func TestMarksPermitted(t *testing.T) {
 	for class, want := range map[uint8]uint8{0: 2, 0x68: 0x6a, 0x69: 0x69} {
 		r := &recorder{window: 1 << 20}
-		kind := &congestion.Kind{Name: "test", PerQP: true, ECT: true, New: func(congestion.Config, *congestion.Values) congestion.Controller { return r }}
-		s := start(t, verbs.RC, func(o *options) { o.own, o.attr.AH.TrafficClass = &congestion.Choice{Kind: kind}, class })
+		kind := &congestion.Kind{Name: "test", PerQP: true, ECT: true,
+			New: func(congestion.Config, *congestion.Values) congestion.Controller { return r }}
+		s := start(t, verbs.RC,
+			func(o *options) { o.own, o.attr.AH.TrafficClass = &congestion.Choice{Kind: kind}, class })
 		if got := s.q.AV().Attr.TrafficClass; got != want {
 			t.Errorf("class %#x: packets have %#x, want %#x", class, got, want)
 		}

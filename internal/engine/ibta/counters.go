@@ -32,8 +32,9 @@ const (
 )
 
 func (r Reason) String() string {
-	return [...]string{"taken", "bad_state", "wrong_transport", "pkey_mismatch", "qkey_mismatch", "out_of_sequence", "duplicate",
-		"no_receive_posted", "unexpected_response", "bad_length", "longer_than_receive", "invalid_request", "access_denied", "no_such_qp",
+	return [...]string{"taken", "bad_state", "wrong_transport", "pkey_mismatch", "qkey_mismatch", "out_of_sequence",
+		"duplicate", "no_receive_posted", "unexpected_response", "bad_length", "longer_than_receive", "invalid_request",
+		"access_denied", "no_such_qp",
 		"wrong_source_address", "malformed", "icrc_error", "not_forwarded", "no_agent", "receive_buffer_full"}[r]
 }
 
@@ -84,26 +85,33 @@ func (c *Counters) Metrics() []metric.Metric {
 		{Name: "sent_bytes", Unit: bytes, Help: "payload sent, retransmissions included", Value: c.SentBytes},
 		{Name: "send_err", Unit: events, Help: "batches of packets that the system refused", Value: c.SendErrors},
 		{Name: "rcvd_pkts", Unit: packets, Help: "packets received with a right ICRC", Value: c.RecvPackets},
-		{Name: "rcvd_bytes", Unit: bytes, Help: "payload of packets received, of those too that came before", Value: c.RecvBytes},
-		{Name: "rcvd_pkts_icrc_id_solved", Unit: packets, Help: "packets whose IPv4 identification was not predicted", Value: c.ICRCSolved},
-		{Name: "duplicate_request", Unit: packets, Help: "requests that had been carried out before", Value: c.Duplicates},
+		{Name: "rcvd_bytes", Unit: bytes, Help: "payload of packets received, of those too that came before",
+			Value: c.RecvBytes},
+		{Name: "rcvd_pkts_icrc_id_solved", Unit: packets, Help: "packets whose IPv4 identification was not predicted",
+			Value: c.ICRCSolved},
+		{Name: "duplicate_request", Unit: packets, Help: "requests that had been carried out before",
+			Value: c.Duplicates},
 		{Name: "out_of_seq_request", Unit: packets, Help: "requests ahead of the expected PSN", Value: c.OutOfSequence},
 		{Name: "early_pkts", Unit: packets, Help: "packets kept until those before them came", Value: c.Early},
 		{Name: "sent_acks", Unit: packets, Help: "acknowledgements sent, NAKs included", Value: c.AcksSent},
 		{Name: "rcvd_acks", Unit: packets, Help: "acknowledgements received, NAKs included", Value: c.AcksReceived},
 		{Name: "sent_seq_err", Unit: packets, Help: "NAKs sent for packets that are missing", Value: c.NAKSent},
-		{Name: "rcvd_seq_err", Unit: packets, Help: "NAKs received for packets that the peer misses", Value: c.NAKReceived},
+		{Name: "rcvd_seq_err", Unit: packets, Help: "NAKs received for packets that the peer misses",
+			Value: c.NAKReceived},
 		{Name: "sent_rnr_err", Unit: packets, Help: "RNR NAKs sent: no receive was posted", Value: c.RNRSent},
-		{Name: "rcvd_rnr_err", Unit: packets, Help: "RNR NAKs received: the peer had posted no receive", Value: c.RNRReceived},
+		{Name: "rcvd_rnr_err", Unit: packets, Help: "RNR NAKs received: the peer had posted no receive",
+			Value: c.RNRReceived},
 		{Name: "remote_err", Unit: packets, Help: "other NAKs, sent or received", Value: c.RemoteErrors},
 		{Name: "rewinds", Unit: events, Help: "times that a requester went back to send again", Value: c.Rewinds},
 		{Name: "timeouts", Unit: events, Help: "times that no acknowledgement came in time, and a requester sent again or gave up", Value: c.Timeouts},
-		{Name: "late_acks", Unit: events, Help: "acknowledgements that came after the timeout, though nothing had been lost", Value: c.LateAcks},
+		{Name: "late_acks", Unit: events,
+			Help: "acknowledgements that came after the timeout, though nothing had been lost", Value: c.LateAcks},
 		{Name: "retry_exceeded_err", Unit: events, Help: "queue pairs that gave their peer up", Value: c.RetryExceeded},
 		{Name: "rcvd_ecn_marked", Unit: packets, Help: "packets received that had met congestion", Value: c.Marked},
 		{Name: "sent_cnp", Unit: packets, Help: "congestion notifications sent", Value: c.CNPSent},
 		{Name: "rcvd_cnp", Unit: packets, Help: "congestion notifications received", Value: c.CNPReceived},
-		{Name: "forwarded_pkts", Unit: packets, Help: "packets passed on to other processes of the address", Value: c.Forwarded},
+		{Name: "forwarded_pkts", Unit: packets, Help: "packets passed on to other processes of the address",
+			Value: c.Forwarded},
 	}
 	for r := Taken + 1; r < NumReasons; r++ {
 		list = append(list, metric.Metric{Name: "dropped", Unit: packets, Help: "packets received and dropped",

@@ -47,7 +47,8 @@ func newCrowdUnder(t *testing.T, control func() congestion.Controller, n, window
 	t.Helper()
 	a, b := newHosts(t, window)
 	a.control = control
-	c := &crowd{T: t, host: a, flow: a.flow(b.gid()), batch: ibta.NewBatch(limits(1 << 20)), last: make(map[*qp]ib.Packet), bytes: make(map[*qp]int)}
+	c := &crowd{T: t, host: a, flow: a.flow(b.gid()), batch: ibta.NewBatch(limits(1 << 20)),
+		last: make(map[*qp]ib.Packet), bytes: make(map[*qp]int)}
 	mr, err := a.pd.RegMR(make([]byte, crowdMessage), everything)
 	if err != nil {
 		t.Fatal(err)
@@ -126,7 +127,8 @@ func (c *crowd) ackAt(now clock.Time) {
 	p := c.asked[0]
 	c.asked = c.asked[1:]
 	q := c.host.qps[p.DestQP]
-	ack := ib.Packet{BTH: ib.BTH{Opcode: ib.TransportRC.Join(ib.OpAck), PKey: ib.DefaultPKey, DestQP: q.Num, PSN: p.PSN}}
+	ack := ib.Packet{BTH: ib.BTH{Opcode: ib.TransportRC.Join(ib.OpAck), PKey: ib.DefaultPKey, DestQP: q.Num,
+		PSN: p.PSN}}
 	ack.AETH.Syndrome = ib.Acknowledge(ib.CreditsUnlimited)
 	q.HandlePacket(now, &ack, arrival)
 	c.ready = append(c.ready, q)
@@ -288,7 +290,8 @@ func TestAppendPackets(t *testing.T) {
 	for range n {
 		q, peer := a.newRC(1), b.newRC(1)
 		join(t, q, peer, verbs.MTU1024)
-		write := ib.Packet{BTH: ib.BTH{Opcode: ib.TransportRC.Join(ib.OpWriteOnly), PKey: ib.DefaultPKey, DestQP: q.Num, PSN: ib.PSN(q.Query().RQPSN), AckReq: true}}
+		write := ib.Packet{BTH: ib.BTH{Opcode: ib.TransportRC.Join(ib.OpWriteOnly), PKey: ib.DefaultPKey, DestQP: q.Num,
+			PSN: ib.PSN(q.Query().RQPSN), AckReq: true}}
 		if r := q.HandlePacket(crowdTime, &write, arrival); r != ibta.Taken {
 			t.Fatal(r)
 		}

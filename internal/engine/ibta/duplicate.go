@@ -98,7 +98,8 @@ func (q *QP) readAgain(p *ib.Packet) Reason {
 	asked := p.RETH
 	r.replies.dropFrom(p.PSN)
 	if r.replies.queue.Len() < int(q.Attr().MaxDestRdAtomic) {
-		r.reply(reply{kind: replyRead, psn: p.PSN, packets: responses(asked.DMALen, mtu), again: true, msn: r.msn, asked: asked, source: s})
+		r.reply(reply{kind: replyRead, psn: p.PSN, packets: responses(asked.DMALen, mtu), again: true, msn: r.msn,
+			asked: asked, source: s})
 	}
 	return DropDuplicate
 }

@@ -11,7 +11,8 @@ import (
 
 // recordRefusal notes why a request was refused. The receiver of the NAK learns only its code (IBTA 9.7.5.2).
 func (q *QP) recordRefusal(p *ib.Packet, v outcome) {
-	f := verbs.Failure{Status: refusals[v].status, Reason: refusals[v].reason, PSN: p.PSN, HasPSN: true, Op: verbs.WCSend}
+	f := verbs.Failure{Status: refusals[v].status, Reason: refusals[v].reason, PSN: p.PSN, HasPSN: true,
+		Op: verbs.WCSend}
 	var need verbs.Access
 	switch info := p.Opcode.Info(); info.Class {
 	case ib.ClassWrite:

@@ -72,8 +72,8 @@ func (f *Flow) window(m *member) int {
 }
 
 // often returns how many bytes of m may be in flight before it asks for an acknowledgement: a full send if others
-// wait, else a quarter of what they leave of the window. A window of its own that is smaller than a full send is asked for
-// by quarters, too: a single acknowledgement would leave the path idle for as long as that takes.
+// wait, else a quarter of what they leave of the window. A window of its own that is smaller than a full send is asked
+// for by quarters, too: a single acknowledgement would leave the path idle for as long as that takes.
 func (f *Flow) often(m *member) int {
 	often := min(f.fullSend(), f.window(m)/4)
 	if !f.Waiting() {
@@ -84,7 +84,8 @@ func (f *Flow) often(m *member) int {
 
 // fills reports whether there is no room for n more bytes of m.
 func (f *Flow) fills(m *member, n int) bool {
-	return !f.holds(f.inflight, n) || m.own != nil && (!m.own.holds(m.inflight, n) || m.own.burst+n > m.own.allows.Burst)
+	return !f.holds(f.inflight, n) || m.own != nil &&
+		(!m.own.holds(m.inflight, n) || m.own.burst+n > m.own.allows.Burst)
 }
 
 // exceedsQuantum reports whether others wait and n more bytes are beyond m's quantum.

@@ -38,7 +38,8 @@ func (f *Flush) Done(ok bool) bool {
 	case q.State() == verbs.StateError:
 		return false
 	case !f.span.Valid(): // its region was deregistered meanwhile
-		q.RefuseRequest(verbs.Failure{Status: verbs.StatusRemoteAccessError, Reason: verbs.ReasonUnmapped, Op: verbs.WCFlush, PSN: r.psn, HasPSN: true}, q.PD, 0)
+		q.RefuseRequest(verbs.Failure{Status: verbs.StatusRemoteAccessError, Reason: verbs.ReasonUnmapped,
+			Op: verbs.WCFlush, PSN: r.psn, HasPSN: true}, q.PD, 0)
 		q.refuse(remoteAccess)
 		return true
 	case !ok:

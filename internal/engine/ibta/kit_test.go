@@ -58,10 +58,12 @@ func newHosts(t testing.TB, window int) (a, b *host) {
 
 func newHost(t testing.TB, num byte, window int) *host {
 	t.Helper()
-	h := &host{addr: netip.AddrFrom4([4]byte{192, 0, 2, num}), window: window, rand: rand.New(rand.NewPCG(1, uint64(num))),
+	h := &host{addr: netip.AddrFrom4([4]byte{192, 0, 2, num}), window: window,
+		rand:  rand.New(rand.NewPCG(1, uint64(num))),
 		flows: make(map[verbs.GID]*ibta.Flow), qps: make(map[verbs.QPN]*qp)}
 	h.Device = &ibta.Device{Resolve: h.resolve, Limits: limits(window), Device: queue.Device{
-		Memory: memory.NewTable(h.rand.Uint32), Ports: []queue.Port{{Num: 1, MTU: 4096, PKeys: []verbs.PKey{ib.DefaultPKey}}}, MaxMsgSize: memory.MaxMessage}}
+		Memory: memory.NewTable(h.rand.Uint32),
+		Ports:  []queue.Port{{Num: 1, MTU: 4096, PKeys: []verbs.PKey{ib.DefaultPKey}}}, MaxMsgSize: memory.MaxMessage}}
 	pd, err := driver.NewDevice(&fakeDriver{host: h}).AllocPD()
 	if err != nil {
 		t.Fatal(err)
@@ -119,7 +121,8 @@ func (h *host) newQP(c queue.Config) *qp {
 // newRC makes an RC queue pair with a send queue of some depth, whose completions nobody sees.
 func (h *host) newRC(depth int) *qp {
 	cq := queue.NewCQ(1, false, driver.CQEvents{})
-	return h.newQP(queue.Config{Type: verbs.RC, SendCQ: cq, RecvCQ: cq, Caps: verbs.QPCap{MaxSendWR: depth, MaxRecvWR: depth, MaxSendSGE: 1, MaxRecvSGE: 1}})
+	return h.newQP(queue.Config{Type: verbs.RC, SendCQ: cq, RecvCQ: cq,
+		Caps: verbs.QPCap{MaxSendWR: depth, MaxRecvWR: depth, MaxSendSGE: 1, MaxRecvSGE: 1}})
 }
 
 // join takes two RC queue pairs from RESET to RTS, connected to each other.
@@ -128,8 +131,10 @@ func join(t testing.TB, a, b *qp, mtu verbs.MTU) {
 	psns := [2]verbs.PSN{1<<24 - 5, verbs.PSN(a.host.rand.Uint32N(1 << 24))} // the first one wraps around soon
 	for i, q := range [2]*qp{a, b} {
 		peer := [2]*qp{b, a}[i]
-		attr := verbs.QPAttr{Port: 1, Access: everything, PathMTU: mtu, DestQPN: peer.Num, RQPSN: psns[1-i], SQPSN: psns[i],
-			AH: verbs.AHAttr{DGID: peer.host.gid()}, MaxDestRdAtomic: 16, MaxRdAtomic: 16, MinRNRTimer: 5, Timeout: 14, RetryCount: 7, RNRRetry: 7}
+		attr := verbs.QPAttr{Port: 1, Access: everything, PathMTU: mtu, DestQPN: peer.Num, RQPSN: psns[1-i],
+			SQPSN: psns[i],
+			AH:    verbs.AHAttr{DGID: peer.host.gid()}, MaxDestRdAtomic: 16, MaxRdAtomic: 16, MinRNRTimer: 5,
+			Timeout: 14, RetryCount: 7, RNRRetry: 7}
 		for k, mask := range masksUp(verbs.RC) {
 			attr.State = verbs.StateInit + verbs.QPState(k)
 			if err := q.Modify(&attr, mask|verbs.MaskState); err != nil {
@@ -149,7 +154,8 @@ func masksUp(typ verbs.QPType) [3]verbs.QPMask {
 		verbs.UC:     {verbs.MaskPKeyIndex | verbs.MaskPort | verbs.MaskAccess, path, verbs.MaskSQPSN},
 		verbs.UD:     {verbs.MaskPKeyIndex | verbs.MaskPort | verbs.MaskQKey, 0, verbs.MaskSQPSN},
 		verbs.XRCIni: {verbs.MaskPKeyIndex | verbs.MaskPort | verbs.MaskAccess, path, verbs.MaskSQPSN | retry},
-		verbs.XRCTgt: {verbs.MaskPKeyIndex | verbs.MaskPort | verbs.MaskAccess, path | resp, verbs.MaskSQPSN | verbs.MaskTimeout},
+		verbs.XRCTgt: {verbs.MaskPKeyIndex | verbs.MaskPort | verbs.MaskAccess, path | resp,
+			verbs.MaskSQPSN | verbs.MaskTimeout},
 	}[typ]
 }
 

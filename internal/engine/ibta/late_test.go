@@ -38,7 +38,8 @@ func (s *script) wantLate(late, timeouts uint64) {
 		s.Errorf("%d late acknowledgements and %d timeouts, want %d and %d", c.LateAcks, c.Timeouts, late, timeouts)
 	}
 	if c := s.host.Device.Counters; c.LateAcks != late || c.Timeouts != timeouts {
-		s.Errorf("the device counts %d late acknowledgements and %d timeouts, want %d and %d", c.LateAcks, c.Timeouts, late, timeouts)
+		s.Errorf("the device counts %d late acknowledgements and %d timeouts, want %d and %d", c.LateAcks, c.Timeouts,
+			late, timeouts)
 	}
 }
 

@@ -138,7 +138,8 @@ func TestLateResponse(t *testing.T) {
 // Atomics and READs behind a response that is missing are kept with WRITEs between them.
 func TestEarlyResponsesInOrder(t *testing.T) {
 	s := start(t, verbs.RC, func(o *options) { o.attr.MaxRdAtomic = 4 })
-	s.post(s.wr(verbs.OpRead, 1, 1), s.wr(verbs.OpWrite, 2, 1), s.wr(verbs.OpFetchAdd, 3, 8), s.wr(verbs.OpRead, 4, 2*mtu))
+	s.post(s.wr(verbs.OpRead, 1, 1), s.wr(verbs.OpWrite, 2, 1), s.wr(verbs.OpFetchAdd, 3, 8),
+		s.wr(verbs.OpRead, 4, 2*mtu))
 	s.out = nil
 	s.in(s.packet(ib.OpReadResponseFirst, 103, mtu))
 	s.in(s.packet(ib.OpAtomicAck, 102, 0))
@@ -174,7 +175,8 @@ func TestEarlyShares(t *testing.T) {
 			attr.AH.DGID[15] = byte(100 + peer)
 			s.up(attr, verbs.StateRTS)
 			n := 0
-			for psn := recvPSN.Next(); s.q.HandlePacket(s.now, s.packet(ib.OpSendMiddle, psn, full), nil) == ibta.Taken; psn = psn.Next() {
+			for psn := recvPSN.Next(); s.q.HandlePacket(s.now, s.packet(ib.OpSendMiddle, psn, full),
+				nil) == ibta.Taken; psn = psn.Next() {
 				n++
 			}
 			if n == 0 {
@@ -256,7 +258,8 @@ func TestForgedEarlyRequest(t *testing.T) {
 // Nor does the queue pair learn from it what the peer's packets do: the next one that is late
 // is known as such.
 func TestForgedRequestTeachesNothing(t *testing.T) {
-	for _, when := range []string{"first of all", "while nothing is missing", "while something is missing", "while something is waited for"} {
+	for _, when := range []string{"first of all", "while nothing is missing", "while something is missing",
+		"while something is waited for"} {
 		s := start(t, verbs.RC)
 		s.receives(8, 200, 201, 202, 203, 204, 205)
 		psn := recvPSN
@@ -390,7 +393,8 @@ func TestDroppedEarlyAllocations(t *testing.T) {
 	for _, others := range []int{0, 1, 5} {
 		s := start(t, verbs.RC)
 		psn := recvPSN
-		read, early := s.reth(s.packet(ib.OpReadRequest, 0, 0), 0, 2*mtu), s.reth(s.packet(ib.OpWriteOnly, 0, mtu), 0, mtu)
+		read, early := s.reth(s.packet(ib.OpReadRequest, 0, 0), 0, 2*mtu),
+			s.reth(s.packet(ib.OpWriteOnly, 0, mtu), 0, mtu)
 		allocations := testing.AllocsPerRun(1000, func() {
 			s.now++
 			for i := range 1 + others {

@@ -100,7 +100,8 @@ func (q *QP) request(now clock.Time, b *Batch) {
 	r.sending = false
 	for q.requestAgain(now, b) && r.next < r.sq.Len() {
 		w := r.sq.At(r.next)
-		if w.Status != verbs.StatusSuccess || r.sent == 0 && !q.mayBegin(w) || r.slow() && r.enough(w.first.Add(r.sent), r.unacked()) {
+		if w.Status != verbs.StatusSuccess || r.sent == 0 && !q.mayBegin(w) ||
+			r.slow() && r.enough(w.first.Add(r.sent), r.unacked()) {
 			break
 		}
 		if w.packets == 0 {
@@ -210,7 +211,8 @@ func (q *QP) requestPacket(now clock.Time, w *sendWQE, b *Batch) bool {
 		if w.Responds() && len(r.reads) >= int(q.Attr().MaxRdAtomic) {
 			return false
 		}
-		if readBytes > 0 && !q.admit(now, forReads, readBytes, readBytes) || !q.admit(now, forRequests, n+q.overhead(), q.firstNeed(w, n)) {
+		if readBytes > 0 && !q.admit(now, forReads, readBytes, readBytes) ||
+			!q.admit(now, forRequests, n+q.overhead(), q.firstNeed(w, n)) {
 			return false
 		}
 	} else if q.overruns(now, to, n) {
@@ -420,7 +422,8 @@ func (q *QP) wantAck(w *sendWQE, h *ib.Packet, n int, ends bool) bool {
 	fills := f.fills(m, two)
 	ends = ends || fills || f.exceedsQuantum(m, two)
 	ask := last && (!q.followed() || w.Flags&(verbs.Signaled|verbs.Solicited) != 0 || q.SignalAll) ||
-		r.sinceAck >= often || ends && r.sinceAck >= often/4*3 || h.PSN == r.recover || r.beyondWindow || q.congestion().Telemetry ||
+		r.sinceAck >= often || ends && r.sinceAck >= often/4*3 || h.PSN == r.recover || r.beyondWindow ||
+		q.congestion().Telemetry ||
 		r.slow() && r.enough(h.PSN.Next(), r.unacked()) || fills && !r.ackComing()
 	if ask {
 		r.sinceAck, r.askedEnd = 0, h.PSN.Next()

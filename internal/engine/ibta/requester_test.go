@@ -54,7 +54,8 @@ func TestDivisible(t *testing.T) {
 				op = ib.OpWriteOnlyImm
 			}
 			p := s.want(op, sendPSN.Add(i))
-			if want := (ib.RETH{VA: 0x1000 + uint64(i)*mtu, RKey: 0x77, DMALen: uint32(sizes[i])}); p.RETH != want || len(p.Payload) != sizes[i] {
+			if want := (ib.RETH{VA: 0x1000 + uint64(i)*mtu, RKey: 0x77, DMALen: uint32(sizes[i])}); p.RETH != want ||
+				len(p.Payload) != sizes[i] {
 				t.Errorf("packet %d has %d bytes for %+v, want %d for %+v", i, len(p.Payload), p.RETH, sizes[i], want)
 			}
 			if i > 0 && p.AckReq != (i == 4) {
@@ -656,7 +657,8 @@ func TestLocalOperations(t *testing.T) {
 	}
 	key := mw.NextRKey()
 	bind := verbs.SendWR{ID: 2, Op: verbs.OpBindMW, Flags: verbs.Signaled,
-		Bind: &verbs.MWBindInfo{MW: mw, MR: big, RKey: key, Addr: big.Addr() + 100, Length: 50, Access: verbs.RemoteWrite}}
+		Bind: &verbs.MWBindInfo{MW: mw, MR: big, RKey: key, Addr: big.Addr() + 100, Length: 50,
+			Access: verbs.RemoteWrite}}
 	quiet := s.send(1, 1)
 	quiet.Flags = 0
 	s.post(quiet, bind, s.send(3, 1))
@@ -702,7 +704,8 @@ func TestBehindLocalOperation(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		bind := &verbs.MWBindInfo{MW: mw, MR: big, RKey: mw.NextRKey(), Addr: big.Addr(), Length: 50, Access: verbs.RemoteWrite}
+		bind := &verbs.MWBindInfo{MW: mw, MR: big, RKey: mw.NextRKey(), Addr: big.Addr(), Length: 50,
+			Access: verbs.RemoteWrite}
 		s.post(verbs.SendWR{ID: 1, Op: verbs.OpBindMW, Flags: verbs.Signaled, Bind: bind}, s.send(2, 1))
 		s.wantWC(1, verbs.StatusSuccess)
 		s.want(ib.OpSendOnly, 100)

@@ -142,7 +142,8 @@ func (q *QP) respondReplies(now clock.Time, b *Batch) {
 	r := &q.resp
 	for r.replies.queue.Len() > 0 {
 		a := r.replies.queue.Front()
-		if a.kind == replyRead && q.tooEarly(now) || (!q.responsePacket(a, b) || !q.responseMiddles(now, a, b)) && !a.withdrawn() {
+		if a.kind == replyRead && q.tooEarly(now) ||
+			(!q.responsePacket(a, b) || !q.responseMiddles(now, a, b)) && !a.withdrawn() {
 			return
 		}
 		if a.sent == a.packets {
@@ -202,7 +203,8 @@ func (q *QP) responseMiddles(now clock.Time, a *reply, b *Batch) bool {
 	if h.Opcode.Operation() != ib.OpReadResponseMiddle {
 		return true
 	}
-	for size := packetSize(h.Opcode, mtu); a.sent < a.packets-1 && !g.early(now, q.share.packet) && b.fits(q.av, size, h.DestQP); {
+	for size := packetSize(h.Opcode, mtu); a.sent < a.packets-1 && !g.early(now, q.share.packet) &&
+		b.fits(q.av, size, h.DestQP); {
 		h.PSN = h.PSN.Next()
 		if !q.responded(a, mtu, b.repeatSpan(h, &a.source, a.sent*mtu, mtu)) {
 			return false

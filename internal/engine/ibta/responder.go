@@ -65,13 +65,20 @@ var refusals = [...]struct {
 	status verbs.Status
 	reason verbs.Reason
 }{
-	malformed:         {ib.NAKInvalidRequest, verbs.EventQPRequestError, verbs.StatusRemoteInvalidRequestError, verbs.ReasonMalformed},
-	notAllowed:        {ib.NAKInvalidRequest, verbs.EventQPRequestError, verbs.StatusRemoteInvalidRequestError, verbs.ReasonQPAccess},
-	longerThanDevice:  {ib.NAKInvalidRequest, verbs.EventQPRequestError, verbs.StatusRemoteInvalidRequestError, verbs.ReasonTooLong},
-	misaligned:        {ib.NAKInvalidRequest, verbs.EventQPRequestError, verbs.StatusRemoteInvalidRequestError, verbs.ReasonMisaligned},
-	tooMany:           {ib.NAKInvalidRequest, verbs.EventQPRequestError, verbs.StatusRemoteInvalidRequestError, verbs.ReasonTooMany},
-	remoteAccess:      {ib.NAKRemoteAccessError, verbs.EventQPAccessError, verbs.StatusRemoteAccessError, verbs.ReasonUnknown},
-	remoteOperational: {ib.NAKRemoteOperationalError, verbs.EventQPFatal, verbs.StatusRemoteOperationError, verbs.ReasonUnknown},
+	malformed: {ib.NAKInvalidRequest, verbs.EventQPRequestError, verbs.StatusRemoteInvalidRequestError,
+		verbs.ReasonMalformed},
+	notAllowed: {ib.NAKInvalidRequest, verbs.EventQPRequestError, verbs.StatusRemoteInvalidRequestError,
+		verbs.ReasonQPAccess},
+	longerThanDevice: {ib.NAKInvalidRequest, verbs.EventQPRequestError, verbs.StatusRemoteInvalidRequestError,
+		verbs.ReasonTooLong},
+	misaligned: {ib.NAKInvalidRequest, verbs.EventQPRequestError, verbs.StatusRemoteInvalidRequestError,
+		verbs.ReasonMisaligned},
+	tooMany: {ib.NAKInvalidRequest, verbs.EventQPRequestError, verbs.StatusRemoteInvalidRequestError,
+		verbs.ReasonTooMany},
+	remoteAccess: {ib.NAKRemoteAccessError, verbs.EventQPAccessError, verbs.StatusRemoteAccessError,
+		verbs.ReasonUnknown},
+	remoteOperational: {ib.NAKRemoteOperationalError, verbs.EventQPFatal, verbs.StatusRemoteOperationError,
+		verbs.ReasonUnknown},
 }
 
 // handleRequest handles a request packet, with the checks in the order of IBTA 9.7.4.1.

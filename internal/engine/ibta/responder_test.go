@@ -27,7 +27,8 @@ func TestReceive(t *testing.T) {
 	if !s.wcs[0].Solicited {
 		t.Error("the solicited event is lost")
 	}
-	if wc := s.wantWC(1, verbs.StatusSuccess); wc.Op != verbs.WCRecv || wc.ByteLen != 2*mtu+5 || wc.Flags != verbs.WithImm || wc.Imm != 0xabcd {
+	if wc := s.wantWC(1, verbs.StatusSuccess); wc.Op != verbs.WCRecv || wc.ByteLen != 2*mtu+5 ||
+		wc.Flags != verbs.WithImm || wc.Imm != 0xabcd {
 		t.Errorf("%+v", wc)
 	}
 	s.wantAETH(202, okAck)
@@ -146,8 +147,10 @@ func TestRefusals(t *testing.T) {
 	invalid, access, operational := ib.NAKInvalidRequest, ib.NAKRemoteAccessError, ib.NAKRemoteOperationalError
 	req, acc, fatal := verbs.EventQPRequestError, verbs.EventQPAccessError, verbs.EventQPFatal
 	for name, c := range map[string]refusal{
-		"MIDDLE without FIRST": {invalid, req, flushed, one(func(s *script) *ib.Packet { return s.packet(ib.OpSendMiddle, 200, mtu) })},
-		"LAST without FIRST":   {invalid, req, flushed, one(func(s *script) *ib.Packet { return s.packet(ib.OpWriteLast, 200, 1) })},
+		"MIDDLE without FIRST": {invalid, req, flushed,
+			one(func(s *script) *ib.Packet { return s.packet(ib.OpSendMiddle, 200, mtu) })},
+		"LAST without FIRST": {invalid, req, flushed,
+			one(func(s *script) *ib.Packet { return s.packet(ib.OpWriteLast, 200, 1) })},
 		"FIRST in a message": {invalid, req, verbs.StatusRemoteInvalidRequestError, func(s *script) []*ib.Packet {
 			s.longReceive()
 			return []*ib.Packet{s.packet(ib.OpSendFirst, 200, mtu), s.packet(ib.OpSendFirst, 201, mtu)}
@@ -156,24 +159,30 @@ func TestRefusals(t *testing.T) {
 			s.longReceive()
 			return []*ib.Packet{s.packet(ib.OpSendFirst, 200, mtu), s.reth(s.packet(ib.OpReadRequest, 201, 0), 0, 8)}
 		}},
-		"FIRST shorter than the MTU": {invalid, req, flushed, one(func(s *script) *ib.Packet { return s.packet(ib.OpSendFirst, 200, mtu-4) })},
-		"ONLY longer than the MTU":   {invalid, req, flushed, one(func(s *script) *ib.Packet { return s.packet(ib.OpSendOnly, 200, mtu+4) })},
+		"FIRST shorter than the MTU": {invalid, req, flushed,
+			one(func(s *script) *ib.Packet { return s.packet(ib.OpSendFirst, 200, mtu-4) })},
+		"ONLY longer than the MTU": {invalid, req, flushed,
+			one(func(s *script) *ib.Packet { return s.packet(ib.OpSendOnly, 200, mtu+4) })},
 		"LAST without data": {invalid, req, flushed, func(s *script) []*ib.Packet {
 			return []*ib.Packet{s.reth(s.packet(ib.OpWriteFirst, 200, mtu), 0, 2*mtu), s.packet(ib.OpWriteLast, 201, 0)}
 		}},
-		"SEND longer than the receive": {invalid, req, verbs.StatusLocalLengthError, one(func(s *script) *ib.Packet { return s.packet(ib.OpSendOnly, 200, 17) })},
+		"SEND longer than the receive": {invalid, req, verbs.StatusLocalLengthError,
+			one(func(s *script) *ib.Packet { return s.packet(ib.OpSendOnly, 200, 17) })},
 		"receive in no region": {operational, fatal, verbs.StatusLocalProtectionError, one(func(s *script) *ib.Packet {
 			s.mr.Close()
 			return s.packet(ib.OpSendOnly, 200, 1)
 		})},
-		"WRITE longer than announced":  {invalid, req, flushed, one(func(s *script) *ib.Packet { return s.reth(s.packet(ib.OpWriteOnly, 200, 9), 0, 8) })},
-		"WRITE shorter than announced": {invalid, req, flushed, one(func(s *script) *ib.Packet { return s.reth(s.packet(ib.OpWriteOnly, 200, 7), 0, 8) })},
+		"WRITE longer than announced": {invalid, req, flushed,
+			one(func(s *script) *ib.Packet { return s.reth(s.packet(ib.OpWriteOnly, 200, 9), 0, 8) })},
+		"WRITE shorter than announced": {invalid, req, flushed,
+			one(func(s *script) *ib.Packet { return s.reth(s.packet(ib.OpWriteOnly, 200, 7), 0, 8) })},
 		"WRITE with a wrong key": {access, acc, flushed, one(func(s *script) *ib.Packet {
 			p := s.reth(s.packet(ib.OpWriteOnly, 200, 8), 0, 8)
 			p.RETH.RKey++
 			return p
 		})},
-		"WRITE beyond the region": {access, acc, flushed, one(func(s *script) *ib.Packet { return s.reth(s.packet(ib.OpWriteOnly, 200, 8), 16<<10-7, 8) })},
+		"WRITE beyond the region": {access, acc, flushed,
+			one(func(s *script) *ib.Packet { return s.reth(s.packet(ib.OpWriteOnly, 200, 8), 16<<10-7, 8) })},
 		"WRITE around the end of all addresses": {access, acc, flushed, one(func(s *script) *ib.Packet {
 			p := s.reth(s.packet(ib.OpWriteOnly, 200, 8), 0, 8)
 			p.RETH.VA = 1<<64 - 4
@@ -187,15 +196,26 @@ func TestRefusals(t *testing.T) {
 			s.mr = s.register(64, verbs.LocalWrite|verbs.RemoteWrite)
 			return s.reth(s.packet(ib.OpReadRequest, 200, 0), 0, 8)
 		})},
-		"READ of more than the most bytes":           {invalid, req, flushed, one(func(s *script) *ib.Packet { return s.reth(s.packet(ib.OpReadRequest, 200, 0), 0, memory.MaxMessage+1) })},
-		"READ of the most bytes from a small region": {access, acc, flushed, one(func(s *script) *ib.Packet { return s.reth(s.packet(ib.OpReadRequest, 200, 0), 0, memory.MaxMessage) })},
-		"WRITE of more than the most bytes":          {invalid, req, flushed, one(func(s *script) *ib.Packet { return s.reth(s.packet(ib.OpWriteFirst, 200, mtu), 0, memory.MaxMessage+1) })},
-		"atomic at an odd address":                   {invalid, req, flushed, one(func(s *script) *ib.Packet { return s.reth(s.packet(ib.OpFetchAdd, 200, 0), 4, 8) })},
+		"READ of more than the most bytes": {invalid, req, flushed,
+			one(func(s *script) *ib.Packet {
+				return s.reth(s.packet(ib.OpReadRequest, 200, 0), 0, memory.MaxMessage+1)
+			})},
+		"READ of the most bytes from a small region": {access, acc, flushed,
+			one(func(s *script) *ib.Packet {
+				return s.reth(s.packet(ib.OpReadRequest, 200, 0), 0, memory.MaxMessage)
+			})},
+		"WRITE of more than the most bytes": {invalid, req, flushed,
+			one(func(s *script) *ib.Packet {
+				return s.reth(s.packet(ib.OpWriteFirst, 200, mtu), 0, memory.MaxMessage+1)
+			})},
+		"atomic at an odd address": {invalid, req, flushed,
+			one(func(s *script) *ib.Packet { return s.reth(s.packet(ib.OpFetchAdd, 200, 0), 4, 8) })},
 		"atomic where none is allowed": {access, acc, flushed, one(func(s *script) *ib.Packet {
 			s.mr = s.register(64, verbs.LocalWrite|verbs.RemoteWrite)
 			return s.reth(s.packet(ib.OpFetchAdd, 200, 0), 0, 8)
 		})},
-		"ATOMIC WRITE at an odd address": {invalid, req, flushed, one(func(s *script) *ib.Packet { return s.reth(s.packet(ib.OpAtomicWrite, 200, 8), 4, 8) })},
+		"ATOMIC WRITE at an odd address": {invalid, req, flushed,
+			one(func(s *script) *ib.Packet { return s.reth(s.packet(ib.OpAtomicWrite, 200, 8), 4, 8) })},
 		"FLUSH of no kind": {invalid, req, flushed, one(func(s *script) *ib.Packet {
 			p := s.reth(s.packet(ib.OpFlush, 200, 0), 0, 8)
 			p.FETH.Placement = 0
@@ -236,7 +256,8 @@ func (s *script) longReceive() {
 // Rights that the queue pair does not give make a request invalid, whatever the region
 // allows (IBTA 9.7.4.1.3, 11.2.5.2).
 func TestQueuePairAccess(t *testing.T) {
-	for op, payload := range map[ib.Operation]int{ib.OpWriteOnly: 8, ib.OpReadRequest: 0, ib.OpFetchAdd: 0, ib.OpAtomicWrite: 8, ib.OpFlush: 0} {
+	for op, payload := range map[ib.Operation]int{ib.OpWriteOnly: 8, ib.OpReadRequest: 0, ib.OpFetchAdd: 0,
+		ib.OpAtomicWrite: 8, ib.OpFlush: 0} {
 		s := start(t, verbs.RC, func(o *options) { o.attr.Access = verbs.LocalWrite })
 		s.in(s.reth(s.packet(op, 200, payload), 0, 8))
 		s.wantAETH(200, ib.NAK(ib.NAKInvalidRequest))
@@ -341,7 +362,8 @@ func TestResponderDepth(t *testing.T) {
 	s = start(t, verbs.RC)
 	s.in(s.reth(s.packet(ib.OpReadRequest, 200, 0), 0, 8))
 	s.want(ib.OpReadResponseOnly, 200)
-	for _, p := range []*ib.Packet{s.reth(s.packet(ib.OpReadRequest, 200, 0), 0, 8), s.reth(s.packet(ib.OpReadRequest, 201, 0), 0, 8),
+	for _, p := range []*ib.Packet{s.reth(s.packet(ib.OpReadRequest, 200, 0), 0, 8),
+		s.reth(s.packet(ib.OpReadRequest, 201, 0), 0, 8),
 		s.reth(s.packet(ib.OpReadRequest, 202, 0), 0, 8)} {
 		s.q.HandlePacket(s.now, p, arrival)
 	}
@@ -382,7 +404,8 @@ func TestForgedDuplicateReads(t *testing.T) {
 		want   ibta.Reason
 		forged func(s *script) *ib.Packet
 	}{
-		"of a SEND": {ibta.DropDuplicate, func(s *script) *ib.Packet { return s.reth(s.packet(ib.OpReadRequest, 200, 0), 0, 8) }},
+		"of a SEND": {ibta.DropDuplicate,
+			func(s *script) *ib.Packet { return s.reth(s.packet(ib.OpReadRequest, 200, 0), 0, 8) }},
 		"of an atomic": {ibta.DropDuplicate, func(s *script) *ib.Packet {
 			s.in(s.reth(s.packet(ib.OpFetchAdd, 204, 0), 0, 8))
 			s.want(ib.OpAtomicAck, 204)
@@ -400,10 +423,14 @@ func TestForgedDuplicateReads(t *testing.T) {
 			p.RETH.RKey = s.register(16<<10, everything).RKey()
 			return p
 		}},
-		"from another address":     {ibta.DropAccess, func(s *script) *ib.Packet { return s.reth(s.packet(ib.OpReadRequest, 201, 0), 0, 3*mtu) }},
-		"of the wrong part":        {ibta.DropAccess, func(s *script) *ib.Packet { return s.reth(s.packet(ib.OpReadRequest, 202, 0), mtu, mtu) }},
-		"beyond the end":           {ibta.DropAccess, func(s *script) *ib.Packet { return s.reth(s.packet(ib.OpReadRequest, 203, 0), 3*mtu, mtu+1) }},
-		"of nothing, past the end": {ibta.DropAccess, func(s *script) *ib.Packet { return s.reth(s.packet(ib.OpReadRequest, 203, 0), 4*mtu, 0) }},
+		"from another address": {ibta.DropAccess,
+			func(s *script) *ib.Packet { return s.reth(s.packet(ib.OpReadRequest, 201, 0), 0, 3*mtu) }},
+		"of the wrong part": {ibta.DropAccess,
+			func(s *script) *ib.Packet { return s.reth(s.packet(ib.OpReadRequest, 202, 0), mtu, mtu) }},
+		"beyond the end": {ibta.DropAccess,
+			func(s *script) *ib.Packet { return s.reth(s.packet(ib.OpReadRequest, 203, 0), 3*mtu, mtu+1) }},
+		"of nothing, past the end": {ibta.DropAccess,
+			func(s *script) *ib.Packet { return s.reth(s.packet(ib.OpReadRequest, 203, 0), 4*mtu, 0) }},
 		"that is not allowed any more": {ibta.DropAccess, func(s *script) *ib.Packet {
 			s.modify(verbs.QPAttr{State: verbs.StateRTS, Access: verbs.RemoteWrite}, verbs.MaskAccess)
 			return s.reth(s.packet(ib.OpReadRequest, 201, 0), mtu, 3*mtu)
@@ -422,7 +449,8 @@ func TestForgedDuplicateReads(t *testing.T) {
 			s.wantAETH(200, okAck)
 			s.in(s.reth(s.packet(ib.OpReadRequest, 201, 0), mtu, 3*mtu))
 			for i := range 3 {
-				s.want([]ib.Operation{ib.OpReadResponseFirst, ib.OpReadResponseMiddle, ib.OpReadResponseLast}[i], ib.PSN(201+i))
+				s.want([]ib.Operation{ib.OpReadResponseFirst, ib.OpReadResponseMiddle, ib.OpReadResponseLast}[i],
+					ib.PSN(201+i))
 			}
 			s.inWant(c.want, c.forged(s))
 			s.wantState(verbs.StateRTS)
@@ -700,7 +728,8 @@ func TestDatagrams(t *testing.T) {
 	p.DETH.QKey--
 	p.Imm = 5
 	s.inWant(ibta.Taken, p)
-	if wc := s.wantWC(1, verbs.StatusSuccess); wc.ByteLen != 64 || wc.SrcQPN != peerQPN || wc.Flags != verbs.WithGRH|verbs.WithImm || wc.Imm != 5 {
+	if wc := s.wantWC(1, verbs.StatusSuccess); wc.ByteLen != 64 || wc.SrcQPN != peerQPN ||
+		wc.Flags != verbs.WithGRH|verbs.WithImm || wc.Imm != 5 {
 		t.Errorf("%+v", wc)
 	}
 	if s.mr.Bytes()[39] != 0 || s.mr.Bytes()[40] != 7 {
@@ -716,7 +745,8 @@ func TestDatagrams(t *testing.T) {
 		s.post(wr)
 		p := s.out[0]
 		s.out = nil
-		if p.Opcode != ib.UDSendOnly || p.DestQP != 0x1234 || p.DETH.QKey != want || p.DETH.SrcQP != s.q.Num || len(p.Payload) != 4096 {
+		if p.Opcode != ib.UDSendOnly || p.DestQP != 0x1234 || p.DETH.QKey != want || p.DETH.SrcQP != s.q.Num ||
+			len(p.Payload) != 4096 {
 			t.Errorf("%+v", p.DETH)
 		}
 		s.wantWC(2, verbs.StatusSuccess)
@@ -764,7 +794,8 @@ func TestSendInvalidate(t *testing.T) {
 		t.Fatal(err)
 	}
 	key := mw.NextRKey()
-	s.post(verbs.SendWR{ID: 1, Op: verbs.OpBindMW, Bind: &verbs.MWBindInfo{MW: mw, MR: big, RKey: key, Addr: big.Addr(), Length: 64, Access: verbs.RemoteWrite}})
+	s.post(verbs.SendWR{ID: 1, Op: verbs.OpBindMW,
+		Bind: &verbs.MWBindInfo{MW: mw, MR: big, RKey: key, Addr: big.Addr(), Length: 64, Access: verbs.RemoteWrite}})
 	s.receives(8, 2)
 	p := s.packet(ib.OpSendOnlyInv, 200, 1)
 	p.IETH.RKey = key
@@ -838,7 +869,8 @@ func TestAppendAck(t *testing.T) {
 	send(64, 1)
 	s.batch.Acks = true
 	send(64, 2)
-	if p := s.batch.Packet(1); ib.Opcode(p.Head[0]).Operation() != ib.OpAck || s.batch.PacketSize(1) >= s.batch.PacketSize(0) {
+	if p := s.batch.Packet(1); ib.Opcode(p.Head[0]).Operation() != ib.OpAck ||
+		s.batch.PacketSize(1) >= s.batch.PacketSize(0) {
 		t.Errorf("operation %#x behind the message", p.Head[0])
 	}
 	if s.q.HasAck() {

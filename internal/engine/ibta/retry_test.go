@@ -103,7 +103,8 @@ func (s *script) answerAfter(rtt, d time.Duration) (again int) {
 // that is than the first one, and than the queue pair's timeout: what is backed off stays so
 // until something that was sent only once is acknowledged (RFC 6298, 5.7).
 func TestLongRoundTrip(t *testing.T) {
-	for _, rtt := range []time.Duration{time.Millisecond, 10 * time.Millisecond, 40 * time.Millisecond, 100 * time.Millisecond, 600 * time.Millisecond} {
+	for _, rtt := range []time.Duration{time.Millisecond, 10 * time.Millisecond, 40 * time.Millisecond,
+		100 * time.Millisecond, 600 * time.Millisecond} {
 		t.Run(rtt.String(), func(t *testing.T) {
 			s := start(t, verbs.RC, func(o *options) { o.attr.RetryCount = 7 })
 			s.post(s.send(1, 1))
@@ -135,7 +136,8 @@ func TestRoundTripEstimate(t *testing.T) {
 		}
 		var got verbs.QPStats
 		if s.q.Stats(&got); got.RTT != want.RTT || got.RTTVar != want.RTTVar {
-			t.Fatalf("after %d samples the round trip is %v, its deviation %v, want %v and %v", i+1, got.RTT, got.RTTVar, want.RTT, want.RTTVar)
+			t.Fatalf("after %d samples the round trip is %v, its deviation %v, want %v and %v", i+1, got.RTT,
+				got.RTTVar, want.RTT, want.RTTVar)
 		}
 	}
 }

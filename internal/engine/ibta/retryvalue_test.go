@@ -35,7 +35,8 @@ func TestRetrySilence(t *testing.T) {
 		}
 		v := r.timedOut(due, timers, inFlight, false)
 		if v.action == giveUp {
-			if want := 2 * 4 * clock.Time(4096<<14); v.status != verbs.StatusRetryExceeded || due != want || timers.next() != 0 {
+			if want := 2 * 4 * clock.Time(4096<<14); v.status != verbs.StatusRetryExceeded || due != want ||
+				timers.next() != 0 {
 				t.Errorf("given up after %v as %v, want after %v", time.Duration(due), v.status, time.Duration(want))
 			}
 			break
@@ -59,7 +60,8 @@ func TestRetrySilence(t *testing.T) {
 func TestRetryLate(t *testing.T) {
 	r, timers := newRetry(retryLimits{timeout: 4096 << 14, retries: 7}, 0)
 	due := timers.expired(timerRetransmit, 8*ms)
-	if v := r.timedOut(due, timers, inFlight, true); v.action != nothing || timers.next() != 24*ms || !r.late.overdue || r.slow() {
+	if v := r.timedOut(due, timers, inFlight, true); v.action != nothing || timers.next() != 24*ms || !r.late.overdue ||
+		r.slow() {
 		t.Errorf("the verdict is %+v, the next timer at %v", v, time.Duration(timers.next()))
 	}
 }

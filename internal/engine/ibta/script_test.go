@@ -43,7 +43,8 @@ const (
 	srqn              = 5
 )
 
-var everything = verbs.LocalWrite | verbs.RemoteWrite | verbs.RemoteRead | verbs.RemoteAtomic | verbs.FlushGlobal | verbs.FlushPersistent
+var everything = verbs.LocalWrite | verbs.RemoteWrite | verbs.RemoteRead | verbs.RemoteAtomic | verbs.FlushGlobal |
+	verbs.FlushPersistent
 
 // options of a script, changed by the test before the queue pair is made.
 type options struct {
@@ -62,9 +63,12 @@ func start(t *testing.T, typ verbs.QPType, change ...func(*options)) *script {
 	s := &script{T: t, now: 1, batch: ibta.NewBatch(limits(1 << 20))}
 	s.host, s.peer = newHosts(t, 1<<20)
 	o := &options{last: verbs.StateRTS}
-	o.config = queue.Config{Type: typ, Caps: verbs.QPCap{MaxSendWR: 16, MaxRecvWR: 16, MaxSendSGE: 4, MaxRecvSGE: 4, MaxInline: 64}}
-	o.attr = verbs.QPAttr{Port: 1, Access: everything, QKey: qkey, PathMTU: verbs.MTU256, DestQPN: peerQPN, RQPSN: recvPSN, SQPSN: sendPSN,
-		AH: verbs.AHAttr{DGID: s.peer.gid()}, MaxDestRdAtomic: 2, MaxRdAtomic: 2, MinRNRTimer: 12, Timeout: 14, RetryCount: 3, RNRRetry: 2}
+	o.config = queue.Config{Type: typ, Caps: verbs.QPCap{MaxSendWR: 16, MaxRecvWR: 16, MaxSendSGE: 4, MaxRecvSGE: 4,
+		MaxInline: 64}}
+	o.attr = verbs.QPAttr{Port: 1, Access: everything, QKey: qkey, PathMTU: verbs.MTU256, DestQPN: peerQPN,
+		RQPSN: recvPSN, SQPSN: sendPSN,
+		AH: verbs.AHAttr{DGID: s.peer.gid()}, MaxDestRdAtomic: 2, MaxRdAtomic: 2, MinRNRTimer: 12, Timeout: 14,
+		RetryCount: 3, RNRRetry: 2}
 	for _, f := range change {
 		f(o)
 	}
@@ -160,7 +164,8 @@ func (s *script) drain() {
 
 // packet makes a packet of the peer.
 func (s *script) packet(op ib.Operation, psn ib.PSN, payload int) *ib.Packet {
-	t := map[verbs.QPType]ib.Transport{verbs.UC: ib.TransportUC, verbs.UD: ib.TransportUD, verbs.XRCIni: ib.TransportXRC, verbs.XRCTgt: ib.TransportXRC}[s.q.Type]
+	t := map[verbs.QPType]ib.Transport{verbs.UC: ib.TransportUC, verbs.UD: ib.TransportUD,
+		verbs.XRCIni: ib.TransportXRC, verbs.XRCTgt: ib.TransportXRC}[s.q.Type]
 	p := &ib.Packet{BTH: ib.BTH{Opcode: t.Join(op), PSN: psn, PKey: ib.DefaultPKey, DestQP: s.q.Num}}
 	p.Payload = bytes.Repeat([]byte{byte(psn) | 1}, payload)
 	p.DETH = ib.DETH{QKey: qkey, SrcQP: peerQPN}
@@ -245,7 +250,8 @@ func (s *script) wantWC(id uint64, status verbs.Status) verbs.WC {
 	if wc.ID != id || wc.Status != status || wc.QPN != s.q.Num {
 		s.Fatalf("completion of %d with %v, want %d with %v", wc.ID, wc.Status, id, status)
 	}
-	if status > verbs.StatusSuccess && status != verbs.StatusWRFlushError && len(s.evs) > 0 && s.evs[0].Type == verbs.EventQPBroken {
+	if status > verbs.StatusSuccess && status != verbs.StatusWRFlushError && len(s.evs) > 0 &&
+		s.evs[0].Type == verbs.EventQPBroken {
 		s.evs = s.evs[1:] // belongs to a send that fails
 	}
 	return wc

@@ -8,12 +8,12 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
-// Networks whose switches trim packets report each loss: the payload is cut, and the header arrives. The sender of a lost
-// packet that is told so sends that one again, and nothing behind it: its peer keeps what came early. The report is no
-// packet of the IBTA's protocol. It comes from beside it, and only where Device.ReportsLosses is set.
+// Networks whose switches trim packets report each loss: the payload is cut, and the header arrives. The sender of a
+// lost packet that is told so sends that one again, and nothing behind it: its peer keeps what came early. The report
+// is no packet of the IBTA's protocol. It comes from beside it, and only where Device.ReportsLosses is set.
 
-// lostPackets are packets that the network has reported lost, in the order of the reports, and that were not sent again yet.
-// There are maxAhead of a sort at most.
+// lostPackets are packets that the network has reported lost, in the order of the reports, and that were not sent again
+// yet. There are maxAhead of a sort at most.
 type lostPackets struct {
 	requests, responses []ib.PSN
 }
@@ -70,7 +70,8 @@ func (q *QP) respondAgain(now clock.Time, b *Batch) bool {
 		psn := q.lost.responses[0]
 		if a := r.replies.find(psn); a != nil && a.kind == replyRead {
 			off := uint32(psn.Sub(a.psn) * mtu)
-			p := ib.Packet{RETH: ib.RETH{VA: a.asked.VA + uint64(off), RKey: a.asked.RKey, DMALen: min(a.asked.DMALen-off, uint32(mtu))}}
+			p := ib.Packet{RETH: ib.RETH{VA: a.asked.VA + uint64(off), RKey: a.asked.RKey,
+				DMALen: min(a.asked.DMALen-off, uint32(mtu))}}
 			one := reply{kind: replyRead, psn: psn, packets: 1, again: true, msn: a.msn}
 			var v outcome
 			if one.source, v = q.readable(&p); v == accept {

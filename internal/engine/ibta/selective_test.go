@@ -33,7 +33,8 @@ func TestRequestLost(t *testing.T) {
 	s.idle()
 }
 
-// Reports of what is acknowledged, of what was never sent, and of what is about to be sent again anyway lead to nothing.
+// Reports of what is acknowledged, of what was never sent, and of what is about to be sent again anyway lead to
+// nothing.
 func TestRequestLostOfNothing(t *testing.T) {
 	s := start(t, verbs.RC)
 	s.q.RequestLost(s.now, sendPSN)
@@ -101,7 +102,8 @@ func TestReadWithReports(t *testing.T) {
 	s.idle()
 }
 
-// Where the network reports losses, a request that is missing is late. One that is not reported is asked for in the end.
+// Where the network reports losses, a request that is missing is late. One that is not reported is asked for in the
+// end.
 func TestGapWithReports(t *testing.T) {
 	s := start(t, verbs.RC)
 	s.host.ReportsLosses = true

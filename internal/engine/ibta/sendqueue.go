@@ -49,11 +49,16 @@ const (
 func (s typeSet) has(t verbs.QPType) bool { return s>>t&1 != 0 }
 
 var opRows = [...]opRow{
-	verbs.OpSend:        {first: ib.OpSendFirst, middle: ib.OpSendMiddle, last: ib.OpSendLast, only: ib.OpSendOnly, types: all},
-	verbs.OpSendImm:     {first: ib.OpSendFirst, middle: ib.OpSendMiddle, last: ib.OpSendLastImm, only: ib.OpSendOnlyImm, types: all},
-	verbs.OpSendInv:     {first: ib.OpSendFirst, middle: ib.OpSendMiddle, last: ib.OpSendLastInv, only: ib.OpSendOnlyInv, types: acked},
-	verbs.OpWrite:       {first: ib.OpWriteFirst, middle: ib.OpWriteMiddle, last: ib.OpWriteLast, only: ib.OpWriteOnly, types: connected},
-	verbs.OpWriteImm:    {first: ib.OpWriteFirst, middle: ib.OpWriteMiddle, last: ib.OpWriteLastImm, only: ib.OpWriteOnlyImm, types: connected},
+	verbs.OpSend: {first: ib.OpSendFirst, middle: ib.OpSendMiddle, last: ib.OpSendLast, only: ib.OpSendOnly,
+		types: all},
+	verbs.OpSendImm: {first: ib.OpSendFirst, middle: ib.OpSendMiddle, last: ib.OpSendLastImm,
+		only: ib.OpSendOnlyImm, types: all},
+	verbs.OpSendInv: {first: ib.OpSendFirst, middle: ib.OpSendMiddle, last: ib.OpSendLastInv,
+		only: ib.OpSendOnlyInv, types: acked},
+	verbs.OpWrite: {first: ib.OpWriteFirst, middle: ib.OpWriteMiddle, last: ib.OpWriteLast, only: ib.OpWriteOnly,
+		types: connected},
+	verbs.OpWriteImm: {first: ib.OpWriteFirst, middle: ib.OpWriteMiddle, last: ib.OpWriteLastImm,
+		only: ib.OpWriteOnlyImm, types: connected},
 	verbs.OpRead:        {only: ib.OpReadRequest, types: acked},
 	verbs.OpCompareSwap: {only: ib.OpCompareSwap, types: acked},
 	verbs.OpFetchAdd:    {only: ib.OpFetchAdd, types: acked},
@@ -121,7 +126,8 @@ func (q *QP) push(wr *verbs.SendWR) {
 	if q.Type == verbs.UD {
 		mtu = q.Port().MTU
 		w.to, w.qpn, w.qkey = driver.AHOf(wr.AH).(AddressHandle).Vector(), wr.RemoteQPN, wr.RemoteQKey
-		if int(w.to.Key.Port) != q.Port().Num || q.Foreign(wr.AH) { // a queue pair sends from its own port only (IBTA 10.2.2.2)
+		// a queue pair sends from its own port only (IBTA 10.2.2.2)
+		if int(w.to.Key.Port) != q.Port().Num || q.Foreign(wr.AH) {
 			w.Status = verbs.StatusLocalQPOperationError
 		}
 	}
@@ -132,7 +138,8 @@ func (q *QP) push(wr *verbs.SendWR) {
 	default:
 		w.packets = max(1, (int(w.Length)+mtu-1)/mtu)
 	}
-	w.divided = w.Flags&verbs.Divisible != 0 && w.packets > 1 && (w.Op == verbs.OpWrite || w.Op == verbs.OpWriteImm) && q.Type == verbs.RC
+	w.divided = w.Flags&verbs.Divisible != 0 && w.packets > 1 && (w.Op == verbs.OpWrite || w.Op == verbs.OpWriteImm) &&
+		q.Type == verbs.RC
 	w.first = r.nextPSN
 	r.nextPSN = w.first.Add(w.packets)
 }

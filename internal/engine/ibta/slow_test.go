@@ -121,8 +121,10 @@ func TestSlowPeerAnswers(t *testing.T) {
 		inv := verbs.SendWR{Op: verbs.OpLocalInv, Flags: verbs.Signaled, InvKey: key}
 		fenced := s.send(0, 1)
 		fenced.Flags |= verbs.Fence
-		return []verbs.SendWR{s.send(0, 1), s.wr(verbs.OpRead, 0, 20*mtu), s.wr(verbs.OpFetchAdd, 0, 8), bind, s.wr(verbs.OpWrite, 0, 30*mtu),
-			s.wr(verbs.OpRead, 0, 1), fenced, s.wr(verbs.OpCompareSwap, 0, 8), s.wr(verbs.OpAtomicWrite, 0, 8), s.wr(verbs.OpFlush, 0, 8),
+		return []verbs.SendWR{s.send(0, 1), s.wr(verbs.OpRead, 0, 20*mtu), s.wr(verbs.OpFetchAdd, 0, 8), bind,
+			s.wr(verbs.OpWrite, 0, 30*mtu),
+			s.wr(verbs.OpRead, 0, 1), fenced, s.wr(verbs.OpCompareSwap, 0, 8), s.wr(verbs.OpAtomicWrite, 0, 8),
+			s.wr(verbs.OpFlush, 0, 8),
 			s.send(0, 7*mtu), s.wr(verbs.OpRead, 0, 64*mtu), inv, s.send(0, 0)}
 	}
 	s := slow(t, all)

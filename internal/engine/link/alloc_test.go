@@ -65,7 +65,8 @@ func TestAllocations(t *testing.T) {
 		for range 10 {
 			for side := range 2 {
 				p.f[side].net.Run(p.f[side].now, 100)
-				for frame, ok := p.f[side].net.NextFrame(p.f[side].now, p.port[side], buf[:0]); ok; frame, ok = p.f[side].net.NextFrame(p.f[side].now, p.port[side], buf[:0]) {
+				for frame, ok := p.f[side].net.NextFrame(p.f[side].now, p.port[side],
+					buf[:0]); ok; frame, ok = p.f[side].net.NextFrame(p.f[side].now, p.port[side], buf[:0]) {
 					buf = frame
 					p.f[1-side].net.HandleFrame(p.f[1-side].now, p.port[1-side], frame)
 				}
@@ -109,7 +110,8 @@ func BenchmarkRemote(b *testing.B) {
 		for got := 0; got < 8; got += p.f[1].came(to) {
 			for side := range 2 {
 				p.f[side].net.Run(p.f[side].now, 100)
-				for frame, ok := p.f[side].net.NextFrame(p.f[side].now, p.port[side], buf[:0]); ok; frame, ok = p.f[side].net.NextFrame(p.f[side].now, p.port[side], buf[:0]) {
+				for frame, ok := p.f[side].net.NextFrame(p.f[side].now, p.port[side],
+					buf[:0]); ok; frame, ok = p.f[side].net.NextFrame(p.f[side].now, p.port[side], buf[:0]) {
 					buf = frame
 					p.f[1-side].net.HandleFrame(p.f[1-side].now, p.port[1-side], frame)
 				}

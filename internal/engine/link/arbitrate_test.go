@@ -42,7 +42,8 @@ func near(got, want, percent uint64) bool {
 // others do.
 func TestWeights(t *testing.T) {
 	set := func(l *node.Lanes) {
-		l.High, l.Low = nil, []node.ArbEntry{{VL: 0, Weight: 192}, {VL: 1, Weight: 64}, {VL: 2, Weight: 0}, {VL: 1, Weight: 64}, {VL: 2, Weight: 64}}
+		l.High, l.Low = nil, []node.ArbEntry{{VL: 0, Weight: 192}, {VL: 1, Weight: 64}, {VL: 2, Weight: 0},
+			{VL: 1, Weight: 64}, {VL: 2, Weight: 64}}
 	}
 	got, _ := share(t, set, 0, 1, 2)
 	all := got[0] + got[1] + got[2]

@@ -33,9 +33,11 @@ func (n *Net) Plug(now clock.Time, a, b *Port, delay clock.Time) (*Cable, error)
 	for _, p := range [...]*Port{a, b} {
 		switch {
 		case p.num == 0:
-			return nil, fmt.Errorf("link: port 0 of %q takes no cable: ports are numbered from 1", p.node.state.Description)
+			return nil, fmt.Errorf("link: port 0 of %q takes no cable: ports are numbered from 1",
+				p.node.state.Description)
 		case p.cable != nil || p.remote:
-			return nil, fmt.Errorf("link: port %d of %q has a cable already: pull it first", p.num, p.node.state.Description)
+			return nil, fmt.Errorf("link: port %d of %q has a cable already: pull it first", p.num,
+				p.node.state.Description)
 		}
 	}
 	if a == b {

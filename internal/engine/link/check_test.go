@@ -33,7 +33,8 @@ func checkCredits(tb testing.TB, all []*Port) {
 		for vl := range uint8(managementLane) {
 			in := &p.in[vl]
 			if in.used > in.size {
-				tb.Fatalf("port %d of %#x, lane %d: %d blocks in a buffer of %d", p.num, p.node.State().GUID, vl, in.used, in.size)
+				tb.Fatalf("port %d of %#x, lane %d: %d blocks in a buffer of %d", p.num, p.node.State().GUID, vl,
+					in.used, in.size)
 			}
 			if !p.up || p.peer == nil {
 				continue
@@ -42,7 +43,8 @@ func checkCredits(tb testing.TB, all []*Port) {
 			out := &p.peer.out[vl]
 			promised := (out.fccl - in.abr) & creditMask
 			if promised <= maxBuffer && promised > in.size-in.used {
-				tb.Fatalf("port %d of %#x, lane %d: %d blocks promised, %d free", p.num, p.node.State().GUID, vl, promised, in.size-in.used)
+				tb.Fatalf("port %d of %#x, lane %d: %d blocks promised, %d free", p.num, p.node.State().GUID, vl,
+					promised, in.size-in.used)
 			}
 		}
 	}
@@ -55,11 +57,13 @@ func checkIdle(tb testing.TB, all []*Port) {
 	for _, p := range all {
 		for lane := range p.in {
 			if p.in[lane].used != 0 || p.out[lane].n != 0 {
-				tb.Errorf("port %d of %#x, lane %d: %d blocks, %d packets left", p.num, p.node.State().GUID, lane, p.in[lane].used, p.out[lane].n)
+				tb.Errorf("port %d of %#x, lane %d: %d blocks, %d packets left", p.num, p.node.State().GUID, lane,
+					p.in[lane].used, p.out[lane].n)
 			}
 		}
 		if p.flights.n != 0 || p.tx != nil || p.arrivals.n != 0 {
-			tb.Errorf("port %d of %#x: %d on the cable, %d arrived", p.num, p.node.State().GUID, p.flights.n, p.arrivals.n)
+			tb.Errorf("port %d of %#x: %d on the cable, %d arrived", p.num, p.node.State().GUID, p.flights.n,
+				p.arrivals.n)
 		}
 		for vl := range p.state.Lanes.Operational {
 			if !p.up || p.peer == nil {
@@ -67,10 +71,12 @@ func checkIdle(tb testing.TB, all []*Port) {
 			}
 			in, out := &p.in[vl], &p.peer.out[vl]
 			if in.abr != out.fctbs {
-				tb.Errorf("port %d of %#x, lane %d: %d blocks came, %d were sent", p.num, p.node.State().GUID, vl, in.abr, out.fctbs)
+				tb.Errorf("port %d of %#x, lane %d: %d blocks came, %d were sent", p.num, p.node.State().GUID, vl,
+					in.abr, out.fctbs)
 			}
 			if free := (out.fccl - out.fctbs) & creditMask; free > in.size || free <= in.size/2 {
-				tb.Errorf("port %d of %#x, lane %d: sender knows of %d blocks of %d", p.num, p.node.State().GUID, vl, free, in.size)
+				tb.Errorf("port %d of %#x, lane %d: sender knows of %d blocks of %d", p.num, p.node.State().GUID, vl,
+					free, in.size)
 			}
 		}
 	}

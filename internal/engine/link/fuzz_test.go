@@ -105,7 +105,8 @@ func FuzzFrame(f *testing.F) {
 		for _, p := range all {
 			for lane := range p.in {
 				if p.in[lane].used != 0 || p.out[lane].n != 0 {
-					t.Fatalf("port %d, lane %d: %d blocks, %d packets left", p.num, lane, p.in[lane].used, p.out[lane].n)
+					t.Fatalf("port %d, lane %d: %d blocks, %d packets left", p.num, lane, p.in[lane].used,
+						p.out[lane].n)
 				}
 			}
 		}

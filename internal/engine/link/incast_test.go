@@ -41,7 +41,8 @@ func TestIncast(t *testing.T) {
 	if least*10 < most*9 {
 		t.Errorf("shares between %d and %d packets", least, most)
 	}
-	if d := total(all, func(c *node.Counters) uint64 { return c.XmitDiscards + c.RcvErrors + c.RcvSwitchRelayErrors }); d != 0 {
+	if d := total(all,
+		func(c *node.Counters) uint64 { return c.XmitDiscards + c.RcvErrors + c.RcvSwitchRelayErrors }); d != 0 {
 		t.Errorf("%d packets dropped", d)
 	}
 	if total(all, func(c *node.Counters) uint64 { return c.XmitWait }) == 0 {
@@ -120,7 +121,8 @@ func (c crowd) run(t *testing.T) (o outcome) {
 			t.Errorf("%d of %d packets of LID %d came", got, s.sent, s.from.State().Address.LID)
 		}
 	}
-	o.dropped = total(all, func(c *node.Counters) uint64 { return c.XmitDiscards + c.RcvErrors + c.RcvSwitchRelayErrors })
+	o.dropped = total(all,
+		func(c *node.Counters) uint64 { return c.XmitDiscards + c.RcvErrors + c.RcvSwitchRelayErrors })
 	return o
 }
 
@@ -154,7 +156,8 @@ func TestVictim(t *testing.T) {
 		if o.dropped != 0 {
 			t.Errorf("%s: %d packets dropped", w.name, o.dropped)
 		}
-		t.Logf("%s: the victim has %.4f of the link, the incast %.4f; %d packets sent, %d dropped", w.name, o.victim, o.incast, o.sent, o.dropped)
+		t.Logf("%s: the victim has %.4f of the link, the incast %.4f; %d packets sent, %d dropped", w.name, o.victim,
+			o.incast, o.sent, o.dropped)
 	}
 }
 

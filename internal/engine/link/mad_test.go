@@ -166,7 +166,8 @@ func TestDirectedRoutes(t *testing.T) {
 func TestLIDRoutes(t *testing.T) {
 	f, a, b, s1, s2 := managed(t)
 	f.routes(s1, s2)
-	for lid, guid := range map[uint16]uint64{1: a.node.State().GUID, 2: b.node.State().GUID, 0x101: s1.State().GUID, 0x102: s2.State().GUID, 9: 0} {
+	for lid, guid := range map[uint16]uint64{1: a.node.State().GUID, 2: b.node.State().GUID, 0x101: s1.State().GUID,
+		0x102: s2.State().GUID, 9: 0} {
 		smp := [MADLen]byte{1, classLID, 1, 1}
 		if got := f.ask(a, Datagram{SLID: 1, DLID: lid, PKey: ib.DefaultPKey}, smp[:]); got != guid {
 			t.Errorf("LID %d, queue pair 0: node %#x answers, want %#x", lid, got, guid)
@@ -175,7 +176,8 @@ func TestLIDRoutes(t *testing.T) {
 	activate(append(ports(s1, s2), a, b)...)
 	f.run(f.now + 1000)
 	perf := Datagram{SLID: 1, Source: 77, Dest: ib.QP1, PKey: ib.DefaultPKey, QKey: ib.QKeyGSI}
-	for lid, guid := range map[uint16]uint64{1: a.node.State().GUID, 2: b.node.State().GUID, 0x101: s1.State().GUID, 0x102: s2.State().GUID} {
+	for lid, guid := range map[uint16]uint64{1: a.node.State().GUID, 2: b.node.State().GUID, 0x101: s1.State().GUID,
+		0x102: s2.State().GUID} {
 		mad := [MADLen]byte{1, classPerf, 1, 1}
 		perf.DLID = lid
 		if got := f.ask(a, perf, mad[:]); got != guid {
@@ -185,7 +187,8 @@ func TestLIDRoutes(t *testing.T) {
 	// From adapter 2 to the administrator at 1, and a class that nobody serves to adapter 1.
 	for _, class := range []byte{classAdm, 0x07} {
 		mad := [MADLen]byte{1, class, 1, 1}
-		f.net.SendMAD(f.now, b, Datagram{SLID: 2, DLID: 1, Source: 1, Dest: ib.QP1, PKey: ib.DefaultPKey, QKey: ib.QKeyGSI}, mad[:])
+		f.net.SendMAD(f.now, b, Datagram{SLID: 2, DLID: 1, Source: 1, Dest: ib.QP1, PKey: ib.DefaultPKey,
+			QKey: ib.QKeyGSI}, mad[:])
 		f.run(f.now + 100_000)
 		p, q := f.net.ReceiveMAD(a.node), f.net.Receive(a)
 		if (p != nil) != (class == classAdm) || (q != nil) != (class != classAdm) {

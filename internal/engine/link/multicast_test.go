@@ -39,7 +39,8 @@ func TestMulticast(t *testing.T) {
 		for _, a := range as {
 			sinks = append(sinks, newSink(a))
 		}
-		from := []*sender{{from: as[0], dlid: group, size: 2048, max: 300}, {from: as[5], dlid: group, sl: 1, size: 512, max: 300},
+		from := []*sender{{from: as[0], dlid: group, size: 2048, max: 300},
+			{from: as[5], dlid: group, sl: 1, size: 512, max: 300},
 			{from: as[3], dlid: group, sl: 2, size: 512, max: 300}}
 		f.drive(f.now+5*ms, from, sinks, all)
 		for i, s := range sinks {
@@ -56,7 +57,8 @@ func TestMulticast(t *testing.T) {
 				}
 			}
 		}
-		if d := total(all, func(c *node.Counters) uint64 { return c.XmitDiscards + c.RcvErrors + c.RcvSwitchRelayErrors }); d != 0 {
+		if d := total(all,
+			func(c *node.Counters) uint64 { return c.XmitDiscards + c.RcvErrors + c.RcvSwitchRelayErrors }); d != 0 {
 			t.Errorf("%d dropped", d)
 		}
 		checkIdle(t, all)

@@ -90,7 +90,8 @@ const testQP = 77
 func (f *fabric) packet(from *Port, dlid uint16, sl uint8, size int, id uint64) *Packet {
 	total := ib.LRHLen + ib.BTHLen + size + ib.ICRCLen
 	p := f.net.Alloc(total)
-	b := ib.LRH{SL: sl, LNH: ib.LNHLocal, DLID: dlid, SLID: from.State().Address.LID, PktLen: uint16(total / 4)}.Append(p.bytes[:0])
+	b := ib.LRH{SL: sl, LNH: ib.LNHLocal, DLID: dlid, SLID: from.State().Address.LID,
+		PktLen: uint16(total / 4)}.Append(p.bytes[:0])
 	b = ib.BTH{Opcode: ib.RCWriteMiddle, PKey: ib.DefaultPKey, DestQP: testQP}.Append(b)
 	binary.BigEndian.PutUint64(b[len(b):len(b)+8], id)
 	p.NoICRC = true

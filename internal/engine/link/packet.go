@@ -131,8 +131,8 @@ func (n *Net) lose(p *Packet) {
 // Losses returns how many packets, other than those of subnet management, did not get to where they were sent.
 func (n *Net) Losses() uint64 { return n.losses }
 
-// Accessors of header fields that every hop reads. Only wellFormed and bth take packets of any length: the others are for
-// those that one of the two has passed.
+// Accessors of header fields that every hop reads. Only wellFormed and bth take packets of any length: the others are
+// for those that one of the two has passed.
 
 func (p *Packet) sl() uint8    { return p.bytes[1] >> 4 }
 func (p *Packet) lnh() ib.LNH  { return ib.LNH(p.bytes[1] & 3) }

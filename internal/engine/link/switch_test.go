@@ -54,15 +54,21 @@ func TestDrops(t *testing.T) {
 			where: func(sw *Node, a, b *Port) *uint64 { return &sw.Port(1).State().Counters.RcvSwitchRelayErrors }},
 		{name: "another adapter's LID", set: func(sw *Node, a, b *Port) { b.State().Address.LID = 9 },
 			where: func(sw *Node, a, b *Port) *uint64 { return &b.State().Counters.RcvErrors }},
-		{name: "output port not active", set: func(sw *Node, a, b *Port) { sw.Port(2).State().Link.Logical = node.Armed },
+		{name: "output port not active", set: func(sw *Node, a,
+			b *Port) {
+			sw.Port(2).State().Link.Logical = node.Armed
+		},
 			where: func(sw *Node, a, b *Port) *uint64 { return &sw.Port(2).State().Counters.XmitDiscards }},
-		{name: "service level without a lane", set: func(sw *Node, a, b *Port) { sw.Port(2).State().Lanes.SLtoVL[1][0] = 15 },
+		{name: "service level without a lane",
+			set:   func(sw *Node, a, b *Port) { sw.Port(2).State().Lanes.SLtoVL[1][0] = 15 },
 			where: func(sw *Node, a, b *Port) *uint64 { return &sw.Port(2).State().Counters.XmitDiscards }},
-		{name: "lane that is not operational", set: func(sw *Node, a, b *Port) { sw.Port(2).State().Lanes.SLtoVL[1][0] = 8 },
+		{name: "lane that is not operational",
+			set:   func(sw *Node, a, b *Port) { sw.Port(2).State().Lanes.SLtoVL[1][0] = 8 },
 			where: func(sw *Node, a, b *Port) *uint64 { return &sw.Port(2).State().Counters.XmitDiscards }},
 		{name: "too long for the neighbor", set: func(sw *Node, a, b *Port) { sw.Port(2).State().MTU.Neighbor = 1 },
 			where: func(sw *Node, a, b *Port) *uint64 { return &sw.Port(2).State().Counters.XmitDiscards }},
-		{name: "sender's service level without a lane", set: func(sw *Node, a, b *Port) { a.State().Lanes.SLtoVL[0][0] = 15 },
+		{name: "sender's service level without a lane",
+			set:   func(sw *Node, a, b *Port) { a.State().Lanes.SLtoVL[0][0] = 15 },
 			where: func(sw *Node, a, b *Port) *uint64 { return &a.State().Counters.XmitDiscards }},
 		{name: "wrong length", edit: func(p *Packet) { p.bytes[5]++ },
 			where: func(sw *Node, a, b *Port) *uint64 { return &a.State().Counters.XmitDiscards }},
@@ -201,7 +207,8 @@ func TestStates(t *testing.T) {
 		p.node.state.Changed(1)
 	}
 	state(node.Initialize, node.Initialize)
-	if l := a.State().Link; l.WidthActive != node.Width4x || l.SpeedActive != node.EDR || l.Physical != node.PhysLinkUp {
+	if l := a.State().Link; l.WidthActive != node.Width4x || l.SpeedActive != node.EDR ||
+		l.Physical != node.PhysLinkUp {
 		t.Errorf("link is %v %v %v", l.WidthActive, l.SpeedActive, l.Physical)
 	}
 	try(0)

@@ -42,7 +42,8 @@ func TestTshark(t *testing.T) {
 		if len(frame) == ib.FlowControlLen {
 			var c ib.FlowControl
 			c.Decode(frame)
-			credits = append(credits, fmt.Sprintf("%d\t%d\t%d\t%d\t0x%04x", c.Op, c.FCTBS, c.VL, c.FCCL, binary.BigEndian.Uint16(frame[4:])))
+			credits = append(credits, fmt.Sprintf("%d\t%d\t%d\t%d\t0x%04x", c.Op, c.FCTBS, c.VL, c.FCCL,
+				binary.BigEndian.Uint16(frame[4:])))
 			return
 		}
 		var h ib.LRH
@@ -50,7 +51,8 @@ func TestTshark(t *testing.T) {
 		h.Decode(frame)
 		bth.Decode(frame[ib.LRHLen:])
 		end := len(frame) - ib.VCRCLen
-		packets = append(packets, fmt.Sprintf("0x%02x\t%d\t%d\t%d\t%d\t0x%06x\t0x%08x\t0x%04x", h.VL, h.SL, h.DLID, h.SLID, h.PktLen,
+		packets = append(packets, fmt.Sprintf("0x%02x\t%d\t%d\t%d\t%d\t0x%06x\t0x%08x\t0x%04x", h.VL, h.SL, h.DLID,
+			h.SLID, h.PktLen,
 			uint32(bth.DestQP), binary.BigEndian.Uint32(frame[end-4:]), binary.BigEndian.Uint16(frame[end:])))
 	})
 	f.routes(s1, s2)
@@ -90,7 +92,8 @@ func compare(t *testing.T, got, want []string) {
 	t.Helper()
 	for i := range max(len(got), len(want)) {
 		if i >= len(got) || i >= len(want) || got[i] != want[i] {
-			t.Errorf("tshark reads %d rows, want %d; row %d is\n%s, want\n%s", len(got), len(want), i, at(got, i), at(want, i))
+			t.Errorf("tshark reads %d rows, want %d; row %d is\n%s, want\n%s", len(got), len(want), i, at(got, i),
+				at(want, i))
 			return
 		}
 	}

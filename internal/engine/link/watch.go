@@ -36,7 +36,8 @@ func (n *Net) reportPKeyViolation(q *Port, p *Packet) {
 	n.notifyAgent(q, func(w Watcher) {
 		bth := p.bth()
 		d := mad.KeyDetails{LID1: p.slid(), LID2: p.dlid(), Key: uint32(p.pkey(bth)), SL: p.sl(), QP2: p.destQP(bth)}
-		if op := ib.Opcode(p.bytes[bth]); op.Transport() == ib.UDSendOnly.Transport() && len(p.bytes) >= bth+ib.BTHLen+ib.DETHLen {
+		if op := ib.Opcode(p.bytes[bth]); op.Transport() == ib.UDSendOnly.Transport() &&
+			len(p.bytes) >= bth+ib.BTHLen+ib.DETHLen {
 			d.QP1 = ib.QPN(binary.BigEndian.Uint32(p.bytes[bth+ib.BTHLen+4:]) & 0xff_ffff)
 		}
 		if bth > ib.LRHLen { // there is a GRH

@@ -295,10 +295,12 @@ func (d *datagram) put(b []byte) {
 // decode reads the fields, each once: the peer can change them all the time. It returns false if a
 // message is no datagram.
 func (d *datagram) decode(k kind, body []byte, mtu int) bool {
-	if k.op() != opDatagram || k&^(0xff|solicited|immediate) != 0 || len(body) < datagramFields || len(body) > datagramFields+mtu {
+	if k.op() != opDatagram || k&^(0xff|solicited|immediate) != 0 || len(body) < datagramFields ||
+		len(body) > datagramFields+mtu {
 		return false
 	}
-	*d = datagram{to: verbs.QPN(get32(body, 0)), from: verbs.QPN(get32(body, 4)), qkey: verbs.QKey(get32(body, 8)), imm: get32(body, 12)}
+	*d = datagram{to: verbs.QPN(get32(body, 0)), from: verbs.QPN(get32(body, 4)), qkey: verbs.QKey(get32(body, 8)),
+		imm: get32(body, 12)}
 	grh := get64(body, 16)
 	d.flow, d.class, d.hops = uint32(grh)&maxFlow, uint8(grh>>20), uint8(grh>>28)
 	return d.from <= ib.QPNMulticast && grh>>36 == 0
@@ -308,7 +310,8 @@ func (d *datagram) decode(k kind, body []byte, mtu int) bool {
 // find finds by the numbers of the receiver and the sender, until budget bytes have come. It returns how
 // many datagrams came, their bytes, and whether the peer is to be woken. After an error the peer is of no
 // more use.
-func (d *Device) ReceiveDatagrams(p *Peer, from, to verbs.GID, budget int, find func(to, from verbs.QPN) []*DatagramQP) (count, moved int, wake bool, err error) {
+func (d *Device) ReceiveDatagrams(p *Peer, from, to verbs.GID, budget int,
+	find func(to, from verbs.QPN) []*DatagramQP) (count, moved int, wake bool, err error) {
 	defer func() { wake = p.inRequests.Return() || wake }()
 	for moved < budget {
 		body, k, ok, err := p.inRequests.Peek()
@@ -355,7 +358,8 @@ func (q *DatagramQP) receive(h *datagram, k kind, from, to verbs.GID, payload []
 	}
 	q.TakeReceive(q.Recv)
 	var buf [ib.GRHLen]byte
-	grh := ib.GRH{IPVer: 6, TClass: h.class, FlowLabel: h.flow, PayLen: uint16(packetFields + (len(payload)+3)&^3), NxtHdr: ib.GRHNextHeader,
+	grh := ib.GRH{IPVer: 6, TClass: h.class, FlowLabel: h.flow, PayLen: uint16(packetFields + (len(payload)+3)&^3),
+		NxtHdr: ib.GRHNextHeader,
 		HopLmt: h.hops, SGID: from, DGID: to}
 	t := q.Device.Memory
 	if !q.Scatter(&q.land) || !q.land.Write(t, grh.Append(buf[:0])) || !q.land.Write(t, payload) {
@@ -367,7 +371,8 @@ func (q *DatagramQP) receive(h *datagram, k kind, from, to verbs.GID, payload []
 	q.Device.Counters.RecvBytes += uint64(len(payload))
 	c := q.CompleteReceive(verbs.StatusSuccess)
 	c.Solicited = k.has(solicited)
-	c.WC.ByteLen, c.WC.SrcQPN, c.WC.PKeyIndex, c.WC.Flags = uint32(ib.GRHLen+len(payload)), h.from, q.Attr().PKeyIndex, verbs.WithGRH
+	c.WC.ByteLen, c.WC.SrcQPN, c.WC.PKeyIndex, c.WC.Flags = uint32(ib.GRHLen+len(payload)), h.from, q.Attr().PKeyIndex,
+		verbs.WithGRH
 	if k.has(immediate) {
 		c.WC.Flags |= verbs.WithImm
 		c.WC.Imm = h.imm

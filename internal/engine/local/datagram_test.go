@@ -36,7 +36,8 @@ func newDatagramEnd(t testing.TB) *datagramEnd {
 		attr verbs.QPAttr
 		mask verbs.QPMask
 	}{
-		{verbs.QPAttr{State: verbs.StateInit, Port: 1, QKey: datagramKey}, verbs.MaskState | verbs.MaskPKeyIndex | verbs.MaskPort | verbs.MaskQKey},
+		{verbs.QPAttr{State: verbs.StateInit, Port: 1, QKey: datagramKey},
+			verbs.MaskState | verbs.MaskPKeyIndex | verbs.MaskPort | verbs.MaskQKey},
 		{verbs.QPAttr{State: verbs.StateRTR}, verbs.MaskState},
 	} {
 		if err := e.qp.Modify(&a.attr, a.mask); err != nil {
@@ -98,7 +99,8 @@ func TestDatagram(t *testing.T) {
 		t.Errorf("%d completions, or it is not solicited", len(out))
 	}
 	wc := e.completes(verbs.StatusSuccess)[0]
-	if wc.ID != 1 || wc.ByteLen != ib.GRHLen+5 || wc.SrcQPN != 7 || wc.Imm != 5 || wc.Flags != verbs.WithGRH|verbs.WithImm {
+	if wc.ID != 1 || wc.ByteLen != ib.GRHLen+5 || wc.SrcQPN != 7 || wc.Imm != 5 ||
+		wc.Flags != verbs.WithGRH|verbs.WithImm {
 		t.Errorf("%+v", wc)
 	}
 	var grh ib.GRH
@@ -132,7 +134,8 @@ func TestDatagramDropped(t *testing.T) {
 		{"cut off", opDatagram, message(good, "")[:datagramFields-1], taken, ErrCorrupt},
 		{"a SEND", opSend, message(good, ""), taken, ErrCorrupt},
 		{"an unknown flag", opDatagram | invalidate, message(good, ""), taken, ErrCorrupt},
-		{"a source beyond 24 bits", opDatagram, message(datagram{to: datagramNum, from: 1 << 24, qkey: datagramKey}, ""), taken, ErrCorrupt},
+		{"a source beyond 24 bits", opDatagram,
+			message(datagram{to: datagramNum, from: 1 << 24, qkey: datagramKey}, ""), taken, ErrCorrupt},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			e := newDatagramEnd(t)
@@ -148,7 +151,8 @@ func TestDatagramDropped(t *testing.T) {
 					t.Errorf("%v: %d", Reason(r), n)
 				}
 			}
-			if completed := len(e.completions()) == 1; completed != (c.want == taken && c.err == nil) || e.qp.State() != verbs.StateRTR {
+			if completed := len(e.completions()) == 1; completed != (c.want == taken && c.err == nil) ||
+				e.qp.State() != verbs.StateRTR {
 				t.Errorf("completed: %v, state %v", completed, e.qp.State())
 			}
 		})

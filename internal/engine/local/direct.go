@@ -68,7 +68,8 @@ func (q *QP) reaches(w *sendWQE) bool {
 // atomic: not for atomic operations, and not for a word that has to appear as a whole (see
 // verbs.MR.WaitFor).
 func crosses(w *sendWQE) bool {
-	return w.Op == verbs.OpRead || (w.Op == verbs.OpWrite || w.Op == verbs.OpWriteImm) && (w.Length == 1 || w.Length > 8)
+	return w.Op == verbs.OpRead || (w.Op == verbs.OpWrite || w.Op == verbs.OpWriteImm) &&
+		(w.Length == 1 || w.Length > 8)
 }
 
 // act continues a work request in the peer's memory. If the peer has withdrawn it meanwhile, the rest goes

@@ -85,7 +85,8 @@ func TestRange(t *testing.T) {
 		addr, n uint64
 		off     uint64
 		ok      bool
-	}{{1000, 100, 0, true}, {1100, 0, 100, true}, {1099, 1, 99, true}, {1099, 2, 0, false}, {999, 1, 0, false}, {1001, 1<<64 - 1, 0, false}} {
+	}{{1000, 100, 0, true}, {1100, 0, 100, true}, {1099, 1, 99, true}, {1099, 2, 0, false}, {999, 1, 0, false},
+		{1001, 1<<64 - 1, 0, false}} {
 		if off, ok := e.Range(c.addr, c.n); off != c.off || ok != c.ok {
 			t.Errorf("%+v: %d, %v", c, off, ok)
 		}

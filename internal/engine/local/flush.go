@@ -34,7 +34,8 @@ func (f *Flush) Done(ok bool) bool {
 	case q.flush != f || q.peer == nil:
 		return false
 	case !f.span.Valid(): // its region was deregistered meanwhile
-		q.RefuseRequest(verbs.Failure{Status: verbs.StatusRemoteAccessError, Reason: verbs.ReasonUnmapped, Op: verbs.WCFlush}, q.PD, 0)
+		q.RefuseRequest(verbs.Failure{Status: verbs.StatusRemoteAccessError, Reason: verbs.ReasonUnmapped,
+			Op: verbs.WCFlush}, q.PD, 0)
 		q.violated()
 	case !ok:
 		q.refuse(verbs.StatusRemoteOperationError, verbs.EventQPFatal)

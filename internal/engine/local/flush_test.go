@@ -22,10 +22,12 @@ func TestAtomicWrite(t *testing.T) {
 			t.Fatalf("the target did nothing, and %d operations have completed", own)
 		}
 		settle(a, b)
-		if got := b.region.Bytes()[64:]; !bytes.Equal(got[:8], a.region.Bytes()[:8]) || string(got[8:16]) != "in line!" {
+		if got := b.region.Bytes()[64:]; !bytes.Equal(got[:8], a.region.Bytes()[:8]) ||
+			string(got[8:16]) != "in line!" {
 			t.Errorf("shared %v: %q is there", shared, got[:16])
 		}
-		if want := uint64(2); a.dev.Counters.Asked+a.dev.Counters.Direct != want || shared == (a.dev.Counters.Asked > 0) {
+		if want := uint64(2); a.dev.Counters.Asked+a.dev.Counters.Direct != want ||
+			shared == (a.dev.Counters.Asked > 0) {
 			t.Errorf("shared %v: %d asked, %d done here", shared, a.dev.Counters.Asked, a.dev.Counters.Direct)
 		}
 		a.completions()
@@ -99,7 +101,8 @@ func TestFlushBehind(t *testing.T) {
 func TestFlushPersistent(t *testing.T) {
 	post := func(a *side, to verbs.Remote) {
 		t.Helper()
-		a.post(verbs.SendWR{Op: verbs.OpFlush, Remote: to, FlushLevel: verbs.FlushToPersistent | verbs.FlushToGlobal, FlushLen: 100})
+		a.post(verbs.SendWR{Op: verbs.OpFlush, Remote: to, FlushLevel: verbs.FlushToPersistent | verbs.FlushToGlobal,
+			FlushLen: 100})
 		a.post(verbs.SendWR{Op: verbs.OpAtomicWrite, Inline: binary.NativeEndian.AppendUint64(nil, 5), Remote: to})
 		a.post(verbs.SendWR{Op: verbs.OpSend})
 	}
@@ -113,7 +116,8 @@ func TestFlushPersistent(t *testing.T) {
 		settle(a, b)
 		a.completes()
 		b.completes()
-		if under == nil || under.QP() != b.qp || len(under.Memory()) != 100 || &under.Memory()[0] != &data[0] || !b.qp.Flushing() {
+		if under == nil || under.QP() != b.qp || len(under.Memory()) != 100 || &under.Memory()[0] != &data[0] ||
+			!b.qp.Flushing() {
 			t.Fatalf("under way is %+v", under)
 		}
 		if data[0] != 0 {

@@ -14,29 +14,36 @@ type kind uint32
 // The messages. Both sides run on one processor, so numbers are in its byte order. What follows the
 // fields named here is payload.
 const (
-	opSend     kind = iota + 1 // immediate data or key (4 bytes), zero (4)
-	opRef                      // a SEND whose payload is in a region of the sender: as opSend, but key (4), address (8), length (8), address in the sender's process (8; 0: it is in a segment), number of revocations (8)
-	opWrite                    // key (4), length from here to the end of the WRITE (4), address (8)
-	opImm                      // immediate data (4), length of the WRITE that it belongs to (4)
-	opRead                     // key (4), length (4), address (8)
-	opAtomic                   // key (4), verbs.SendOp (4), address (8), operands (8 each)
-	opStore                    // an ATOMIC WRITE: key (4), zero (4), address (8), the word (8)
-	opFlush                    // key (4), verbs.FlushLevel (1), verbs.FlushScope (1), zero (2), address (8), length (8)
-	opFetch                    // a READ of what an opRef or opWriteRef names, as opRead
-	opWriteRef                 // a WRITE whose payload is in a region of the sender: as opRef, but zero (4) in place of the first field; and then key (4), zero (4), address (8)
+	opSend kind = iota + 1 // immediate data or key (4 bytes), zero (4)
+	// a SEND whose payload is in a region of the sender: as opSend, but key (4), address (8), length (8), address in
+	// the sender's process (8; 0: it is in a segment), number of revocations (8)
+	opRef
+	opWrite  // key (4), length from here to the end of the WRITE (4), address (8)
+	opImm    // immediate data (4), length of the WRITE that it belongs to (4)
+	opRead   // key (4), length (4), address (8)
+	opAtomic // key (4), verbs.SendOp (4), address (8), operands (8 each)
+	opStore  // an ATOMIC WRITE: key (4), zero (4), address (8), the word (8)
+	opFlush  // key (4), verbs.FlushLevel (1), verbs.FlushScope (1), zero (2), address (8), length (8)
+	opFetch  // a READ of what an opRef or opWriteRef names, as opRead
+	// a WRITE whose payload is in a region of the sender: as opRef, but zero (4) in place of the first field; and then
+	// key (4), zero (4), address (8)
+	opWriteRef
 
-	opData    // response: data of the oldest READ
-	opResult  // response: the result of the oldest atomic operation (8)
-	opRefused // response: the oldest request that has not been done fails with a verbs.Status (4), for a verbs.Reason (4), which may be left out
+	opData   // response: data of the oldest READ
+	opResult // response: the result of the oldest atomic operation (8)
+	// response: the oldest request that has not been done fails with a verbs.Status (4), for a verbs.Reason (4), which
+	// may be left out
+	opRefused
 )
 
 // Flags of messages.
 const (
-	first      kind = 1 << (8 + iota) // of a SEND's or WRITE's messages; opImm: the peer has carried out the WRITE by itself
-	last                              // of a SEND's, WRITE's or READ's
-	solicited                         // the receiver asked to be told of these
-	immediate                         // a SEND has immediate data
-	invalidate                        // a SEND has a key that is to be invalidated
+	// of a SEND's or WRITE's messages; opImm: the peer has carried out the WRITE by itself
+	first      kind = 1 << (8 + iota)
+	last            // of a SEND's, WRITE's or READ's
+	solicited       // the receiver asked to be told of these
+	immediate       // a SEND has immediate data
+	invalidate      // a SEND has a key that is to be invalidated
 )
 
 // A SEND's messages and opImm say how often the sender would try them again without a receive, as
@@ -66,7 +73,8 @@ const (
 )
 
 // fieldsOf returns the least length of each message.
-var fieldsOf = [...]int{opSend: sendFields, opRef: refFields, opWriteRef: toFields, opFetch: readFields, opWrite: writeFields, opImm: immFields, opRead: readFields, opAtomic: atomicFields,
+var fieldsOf = [...]int{opSend: sendFields, opRef: refFields, opWriteRef: toFields, opFetch: readFields,
+	opWrite: writeFields, opImm: immFields, opRead: readFields, opAtomic: atomicFields,
 	opStore: storeFields, opFlush: flushFields,
 	opData: 0, opResult: resultFields, opRefused: statusFields}
 
@@ -74,8 +82,8 @@ var fieldsOf = [...]int{opSend: sendFields, opRef: refFields, opWriteRef: toFiel
 // at once.
 const piece = requestBytes/4 - 64
 
-// refFrom is from which length on a SEND, or a WRITE that the target carries out, only names its payload, where the receiver can read it: what is
-// shorter is copied twice, and the sender's memory is free again sooner.
+// refFrom is from which length on a SEND, or a WRITE that the target carries out, only names its payload, where the
+// receiver can read it: what is shorter is copied twice, and the sender's memory is free again sooner.
 const refFrom = piece + 1
 
 func get32(b []byte, at int) uint32    { return binary.NativeEndian.Uint32(b[at:]) }
@@ -84,5 +92,6 @@ func put32(b []byte, at int, v uint32) { binary.NativeEndian.PutUint32(b[at:], v
 func put64(b []byte, at int, v uint64) { binary.NativeEndian.PutUint64(b[at:], v) }
 
 // statuses are those that a peer may name in opRefused.
-var statuses = map[verbs.Status]bool{verbs.StatusRemoteAccessError: true, verbs.StatusRemoteInvalidRequestError: true, verbs.StatusRemoteOperationError: true,
-	verbs.StatusRNRRetryExceeded: true}
+var statuses = map[verbs.Status]bool{verbs.StatusRemoteAccessError: true, verbs.StatusRemoteInvalidRequestError: true,
+	verbs.StatusRemoteOperationError: true,
+	verbs.StatusRNRRetryExceeded:     true}

@@ -24,7 +24,8 @@ func (q *QP) Modify(attr *verbs.QPAttr, mask verbs.QPMask) error {
 	}
 	if mask&verbs.MaskAH != 0 {
 		if attr.AH.DGID.Addr().IsMulticast() {
-			return &verbs.OpError{Op: "modify_qp", Err: verbs.ErrInvalid, Detail: "DGID " + attr.AH.DGID.String() + " is that of a multicast group: those are for UD queue pairs"}
+			return &verbs.OpError{Op: "modify_qp", Err: verbs.ErrInvalid,
+				Detail: "DGID " + attr.AH.DGID.String() + " is that of a multicast group: those are for UD queue pairs"}
 		}
 		if err := q.Device.Resolve(&attr.AH); err != nil {
 			return err
@@ -53,7 +54,8 @@ func (q *QP) reset() {
 	q.sq.Clear()
 	q.reads.Clear()
 	q.sendQueue = sendQueue{sq: q.sq, reads: q.reads}
-	q.refusal, q.rings, q.absent, q.stalled = 0, false, false, 0 // and with it the answers that stop would leave to be given
+	// and with it the answers that stop would leave to be given
+	q.refusal, q.rings, q.absent, q.stalled = 0, false, false, 0
 	q.stop()
 	q.Reset()
 }

@@ -29,7 +29,8 @@ func (q *QP) Perform(wr *verbs.SendWR, wc *verbs.WC) (n int, ok bool) {
 	need := needs(wr.Op)
 	q.peer.begin(wr.Remote, n)
 	remote, _ := q.peer.find(&q.remoteCache, wr.Remote.Key, wr.Remote.Addr, n, need)
-	ok = remote != nil && q.peer.admits(need) && q.exchange(wr, &local, remote) && (need == verbs.RemoteAtomic || q.peer.remains(&q.remoteCache, need))
+	ok = remote != nil && q.peer.admits(need) && q.exchange(wr, &local, remote) &&
+		(need == verbs.RemoteAtomic || q.peer.remains(&q.remoteCache, need))
 	q.peer.end()
 	if !ok {
 		return 0, false
@@ -102,5 +103,6 @@ func (q *QP) exchange(wr *verbs.SendWR, local *memory.Span, remote []byte) bool 
 		return s.Aligned8() && local.Read(b) && s.Store(b)
 	}
 	s := memory.Inline(remote)
-	return s.Aligned8() && local.Len() == 8 && !local.Foreign() && local.Write(q.Device.Memory, 0, q.atomic(wr.Op, remote, wr.Compare, queue.Operand(wr)))
+	return s.Aligned8() && local.Len() == 8 && !local.Foreign() &&
+		local.Write(q.Device.Memory, 0, q.atomic(wr.Op, remote, wr.Compare, queue.Operand(wr)))
 }

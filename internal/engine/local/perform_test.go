@@ -36,7 +36,8 @@ func TestPerform(t *testing.T) {
 			t.Errorf("result %d is %d, want %d", i, got, want)
 		}
 	}
-	if !bytes.Equal(b.region.Bytes()[1024:][:1000], a.region.Bytes()[:1000]) || string(b.region.Bytes()[:6]) != "inline" ||
+	if !bytes.Equal(b.region.Bytes()[1024:][:1000], a.region.Bytes()[:1000]) ||
+		string(b.region.Bytes()[:6]) != "inline" ||
 		!bytes.Equal(b.region.Bytes()[72:80], a.region.Bytes()[:8]) {
 		t.Error("the WRITEs are not there")
 	}
@@ -55,10 +56,14 @@ func TestPerform(t *testing.T) {
 	}
 	refuses("a key that there is not", with(func(w *verbs.SendWR) { w.Remote.Key++ }))
 	refuses("beyond the region", with(func(w *verbs.SendWR) { w.Remote.Addr += regionBytes }))
-	refuses("memory that is not registered", with(func(w *verbs.SendWR) { w.SGL = []verbs.SGE{{Addr: 1, Length: 8, LKey: 1}} }))
-	refuses("an atomic operation across words", with(func(w *verbs.SendWR) { w.Op, w.Remote = verbs.OpFetchAdd, b.remote(4) }))
-	refuses("an ATOMIC WRITE across words", with(func(w *verbs.SendWR) { w.Op, w.Remote = verbs.OpAtomicWrite, b.remote(4) }))
-	refuses("an ATOMIC WRITE of 7 bytes", with(func(w *verbs.SendWR) { w.Op, w.SGL = verbs.OpAtomicWrite, []verbs.SGE{a.sge(0, 7)} }))
+	refuses("memory that is not registered",
+		with(func(w *verbs.SendWR) { w.SGL = []verbs.SGE{{Addr: 1, Length: 8, LKey: 1}} }))
+	refuses("an atomic operation across words",
+		with(func(w *verbs.SendWR) { w.Op, w.Remote = verbs.OpFetchAdd, b.remote(4) }))
+	refuses("an ATOMIC WRITE across words",
+		with(func(w *verbs.SendWR) { w.Op, w.Remote = verbs.OpAtomicWrite, b.remote(4) }))
+	refuses("an ATOMIC WRITE of 7 bytes",
+		with(func(w *verbs.SendWR) { w.Op, w.SGL = verbs.OpAtomicWrite, []verbs.SGE{a.sge(0, 7)} }))
 	refuses("a SEND", with(func(w *verbs.SendWR) { w.Op = verbs.OpSend }))
 	refuses("more inline than there may be", with(func(w *verbs.SendWR) { w.SGL, w.Inline = nil, make([]byte, 257) }))
 	b.dir.Withdraw(uint32(b.region.Key()))

@@ -43,14 +43,18 @@ func (c *Counters) Metrics() []metric.Metric {
 		{Name: "rcvd_msgs", Unit: messages, Help: "messages received through rings", Value: c.RecvMessages},
 		{Name: "sent_bytes", Unit: bytes, Help: "payload sent, and written to peers' memory", Value: c.SentBytes},
 		{Name: "rcvd_bytes", Unit: bytes, Help: "payload received, and read from peers' memory", Value: c.RecvBytes},
-		{Name: "direct_ops", Unit: events, Help: "one-sided operations carried out by this process alone", Value: c.Direct},
-		{Name: "crossed_copies", Unit: events, Help: "copies of the system to and from memory of peers that is not shared", Value: c.Crossed},
-		{Name: "asked_ops", Unit: events, Help: "one-sided operations carried out by the target's process", Value: c.Asked},
+		{Name: "direct_ops", Unit: events, Help: "one-sided operations carried out by this process alone",
+			Value: c.Direct},
+		{Name: "crossed_copies", Unit: events,
+			Help: "copies of the system to and from memory of peers that is not shared", Value: c.Crossed},
+		{Name: "asked_ops", Unit: events, Help: "one-sided operations carried out by the target's process",
+			Value: c.Asked},
 		{Name: "woken_peers", Unit: events, Help: "times that a peer was told to look", Value: c.Doorbells},
 		{Name: "lost_peers", Unit: events, Help: "peers that ended, or broke the rules", Value: c.Lost},
 	}
 	for r := taken + 1; r < numReasons; r++ {
-		list = append(list, metric.Metric{Name: "dropped", Unit: messages, Help: "datagrams dropped, before or after they were sent",
+		list = append(list, metric.Metric{Name: "dropped", Unit: messages,
+			Help:   "datagrams dropped, before or after they were sent",
 			Labels: []metric.Label{{Name: "reason", Value: r.String()}}, Value: c.Dropped[r]})
 	}
 	return list
@@ -152,7 +156,8 @@ func (q *QP) Lost(orderly bool) {
 	if orderly {
 		q.PeerClosed()
 	} else {
-		q.StreamFailed(verbs.Failure{Side: verbs.FailedStream, Status: verbs.StatusRetryExceeded, Reason: verbs.ReasonNoAnswer, Detail: "the peer's process has gone"})
+		q.StreamFailed(verbs.Failure{Side: verbs.FailedStream, Status: verbs.StatusRetryExceeded,
+			Reason: verbs.ReasonNoAnswer, Detail: "the peer's process has gone"})
 	}
 	q.enterError()
 	q.Raise(verbs.EventQPBroken)

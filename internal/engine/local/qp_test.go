@@ -63,7 +63,8 @@ func (s *side) sge(off, n int) verbs.SGE {
 	return verbs.SGE{Addr: s.region.Addr() + uint64(off), Length: uint32(n), LKey: s.region.Key()}
 }
 func (s *side) entry(access verbs.Access) Entry {
-	return Entry{Key: uint32(s.region.Key()), Access: uint32(access), Segment: 1, Base: s.region.Addr(), Length: uint64(len(s.region.Bytes()))}
+	return Entry{Key: uint32(s.region.Key()), Access: uint32(access), Segment: 1, Base: s.region.Addr(),
+		Length: uint64(len(s.region.Bytes()))}
 }
 
 // sealed is the number of a segment that peers cannot map for writing.
@@ -74,12 +75,15 @@ const regionBytes = 200 << 10
 func newSide(t testing.TB, num verbs.QPN, typ verbs.QPType) *side {
 	t.Helper()
 	table := memory.NewTable(rand.New(rand.NewPCG(uint64(num), 1)).Uint32)
-	s := &side{t: t, dev: &Device{Device: queue.Device{Memory: table, MaxMsgSize: 1 << 30}, Resolve: func(*verbs.AHAttr) error { return nil }}}
+	s := &side{t: t, dev: &Device{Device: queue.Device{Memory: table, MaxMsgSize: 1 << 30},
+		Resolve: func(*verbs.AHAttr) error { return nil }}}
 	s.dev.Ports = []queue.Port{{Num: 1, MTU: 4096, PKeys: []verbs.PKey{0xffff}}}
 	s.cq = queue.NewCQ(256, false, driver.CQEvents{Completion: func() {}, Error: func() {}})
 	s.qp = New(s.dev, queue.Config{Num: num, Type: typ, PD: 1, SendCQ: s.cq, RecvCQ: s.cq, SignalAll: true,
-		Recv: &queue.RecvQueue{PD: 1, MaxWR: 64, MaxSGE: 4}, Caps: verbs.QPCap{MaxSendWR: 64, MaxRecvWR: 64, MaxSendSGE: 4, MaxRecvSGE: 4, MaxInline: 256}})
-	if err := s.qp.Modify(&verbs.QPAttr{State: verbs.StateInit, Port: 1, Access: all}, verbs.MaskState|verbs.MaskPKeyIndex|verbs.MaskPort|verbs.MaskAccess); err != nil {
+		Recv: &queue.RecvQueue{PD: 1, MaxWR: 64, MaxSGE: 4},
+		Caps: verbs.QPCap{MaxSendWR: 64, MaxRecvWR: 64, MaxSendSGE: 4, MaxRecvSGE: 4, MaxInline: 256}})
+	if err := s.qp.Modify(&verbs.QPAttr{State: verbs.StateInit, Port: 1, Access: all},
+		verbs.MaskState|verbs.MaskPKeyIndex|verbs.MaskPort|verbs.MaskAccess); err != nil {
 		t.Fatal(err)
 	}
 	r, err := table.Register(1, make([]byte, regionBytes), all)
@@ -195,7 +199,8 @@ func TestOperations(t *testing.T) {
 				t.Errorf("%d operations went through the target", a.dev.Counters.Asked)
 			}
 			a.completions()
-			if !bytes.Equal(a.region.Bytes()[:n], b.region.Bytes()[:n]) || !bytes.Equal(a.region.Bytes()[100_000:][:n], b.region.Bytes()[:n]) {
+			if !bytes.Equal(a.region.Bytes()[:n], b.region.Bytes()[:n]) ||
+				!bytes.Equal(a.region.Bytes()[100_000:][:n], b.region.Bytes()[:n]) {
 				t.Errorf("%d bytes, shared %v: not what was written", n, shared)
 			}
 			b.recv(7, 100_000, n)
@@ -225,8 +230,10 @@ func TestAtomics(t *testing.T) {
 		word := b.region.Bytes()[64:]
 		binary.NativeEndian.PutUint64(word, 10)
 		a.post(verbs.SendWR{Op: verbs.OpFetchAdd, Add: 5, SGL: []verbs.SGE{a.sge(0, 8)}, Remote: b.remote(64)})
-		a.post(verbs.SendWR{Op: verbs.OpCompareSwap, Compare: 15, Swap: 20, SGL: []verbs.SGE{a.sge(8, 8)}, Remote: b.remote(64)})
-		a.post(verbs.SendWR{Op: verbs.OpCompareSwap, Compare: 15, Swap: 30, SGL: []verbs.SGE{a.sge(16, 8)}, Remote: b.remote(64)})
+		a.post(verbs.SendWR{Op: verbs.OpCompareSwap, Compare: 15, Swap: 20, SGL: []verbs.SGE{a.sge(8, 8)},
+			Remote: b.remote(64)})
+		a.post(verbs.SendWR{Op: verbs.OpCompareSwap, Compare: 15, Swap: 30, SGL: []verbs.SGE{a.sge(16, 8)},
+			Remote: b.remote(64)})
 		settle(a, b)
 		a.completes(verbs.StatusSuccess, verbs.StatusSuccess, verbs.StatusSuccess)
 		for i, want := range []uint64{10, 15, 20} {
@@ -262,14 +269,16 @@ func TestOrder(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			return verbs.SendWR{Op: verbs.OpWrite, SGL: []verbs.SGE{a.sge(0, 8)}, Remote: verbs.Remote{Addr: other.Addr(), Key: other.Key()}}
+			return verbs.SendWR{Op: verbs.OpWrite, SGL: []verbs.SGE{a.sge(0, 8)},
+				Remote: verbs.Remote{Addr: other.Addr(), Key: other.Key()}}
 		},
 	} {
 		for _, c := range []struct {
 			op   verbs.SendOp
 			n    int
 			here bool
-		}{{verbs.OpWrite, 8, false}, {verbs.OpWrite, long, false}, {verbs.OpWriteImm, long, false}, {verbs.OpRead, 8, false}, {verbs.OpRead, long, true},
+		}{{verbs.OpWrite, 8, false}, {verbs.OpWrite, long, false}, {verbs.OpWriteImm, long, false},
+			{verbs.OpRead, 8, false}, {verbs.OpRead, long, true},
 			{verbs.OpFetchAdd, 8, false}, {verbs.OpAtomicWrite, 8, false}} {
 			a, b := newPair(t, true)
 			pattern(a.region.Bytes()[:long], 9)
@@ -279,7 +288,8 @@ func TestOrder(t *testing.T) {
 			for range 3 {
 				a.step()
 			}
-			if !bytes.Equal(b.region.Bytes()[long:], make([]byte, regionBytes-long)) || !bytes.Equal(a.region.Bytes(), was) {
+			if !bytes.Equal(b.region.Bytes()[long:], make([]byte, regionBytes-long)) ||
+				!bytes.Equal(a.region.Bytes(), was) {
 				t.Errorf("a %v of %d bytes has overtaken a %s", c.op, c.n, name)
 			}
 			a.completes()
@@ -352,7 +362,8 @@ func TestReadOnly(t *testing.T) {
 // TestCross has an initiator work in memory that is not mapped here.
 func TestCross(t *testing.T) {
 	a, b := newPair(t, false)
-	b.dir.Publish(Entry{Key: uint32(b.region.Key()), Access: uint32(all), Base: b.region.Addr(), Length: regionBytes, Memory: 1 << 20})
+	b.dir.Publish(Entry{Key: uint32(b.region.Key()), Access: uint32(all), Base: b.region.Addr(), Length: regionBytes,
+		Memory: 1 << 20})
 	working, refuse := 0, false
 	a.mapped.cross = func(local []byte, addr uint64, write bool) bool {
 		if b.peer.Work()%2 == 1 {
@@ -374,7 +385,8 @@ func TestCross(t *testing.T) {
 	a.post(verbs.SendWR{Op: verbs.OpRead, SGL: []verbs.SGE{a.sge(90_000, 90_000)}, Remote: b.remote(64)})
 	a.qp.Advance(1 << 20)
 	a.completes(verbs.StatusSuccess, verbs.StatusSuccess)
-	if !bytes.Equal(a.region.Bytes()[:90_000], b.region.Bytes()[64:][:90_000]) || !bytes.Equal(a.region.Bytes()[90_000:][:90_000], a.region.Bytes()[:90_000]) {
+	if !bytes.Equal(a.region.Bytes()[:90_000], b.region.Bytes()[64:][:90_000]) ||
+		!bytes.Equal(a.region.Bytes()[90_000:][:90_000], a.region.Bytes()[:90_000]) {
 		t.Error("not what was written")
 	}
 	if working != 4 || b.peer.Work() != 4 {
@@ -425,12 +437,15 @@ func TestRefused(t *testing.T) {
 		want verbs.Status
 	}{
 		"key": {func(a, b *side) verbs.SendWR {
-			return verbs.SendWR{Op: verbs.OpWrite, SGL: []verbs.SGE{a.sge(0, 8)}, Remote: verbs.Remote{Addr: b.region.Addr(), Key: 1 << 8}}
+			return verbs.SendWR{Op: verbs.OpWrite, SGL: []verbs.SGE{a.sge(0, 8)},
+				Remote: verbs.Remote{Addr: b.region.Addr(), Key: 1 << 8}}
 		}, verbs.StatusRemoteAccessError},
 		"range": {func(a, b *side) verbs.SendWR {
 			return verbs.SendWR{Op: verbs.OpRead, SGL: []verbs.SGE{a.sge(0, 8)}, Remote: b.remote(regionBytes - 7)}
 		}, verbs.StatusRemoteAccessError},
-		"length": {func(a, b *side) verbs.SendWR { return verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{a.sge(0, 9)}} }, verbs.StatusRemoteInvalidRequestError},
+		"length": {func(a, b *side) verbs.SendWR {
+			return verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{a.sge(0, 9)}}
+		}, verbs.StatusRemoteInvalidRequestError},
 	} {
 		a, b := newPair(t, true)
 		b.recv(1, 0, 8)
@@ -443,7 +458,8 @@ func TestRefused(t *testing.T) {
 			t.Errorf("%s: the target is in %v", what, b.qp.State())
 		}
 		why := b.qp.Failure()
-		if f := a.qp.Failure(); f == nil || why == nil || f.Reason != verbs.ReasonPeerRefused || f.Detail != why.Reason.String() {
+		if f := a.qp.Failure(); f == nil || why == nil || f.Reason != verbs.ReasonPeerRefused ||
+			f.Detail != why.Reason.String() {
 			t.Errorf("%s: the initiator knows %v, the target %v", what, f, why)
 		}
 	}

@@ -36,7 +36,8 @@ type target struct {
 }
 
 func (t *target) stop() {
-	t.paused, t.counted, t.spurned, t.denied, t.inMessage, t.skips, t.backing = false, false, false, false, false, false, false
+	t.paused, t.counted, t.spurned, t.denied, t.inMessage, t.skips, t.backing = false, false, false, false, false,
+		false, false
 	t.ref, t.flush = reference{}, nil
 	t.land.Reset()
 	t.back.Reset()
@@ -123,7 +124,8 @@ func (q *QP) More() bool {
 		q.pending = false
 		return q.peer != nil
 	}
-	return q.peer != nil && (q.peer.inResponses.left() && q.State() <= verbs.StateSQE || q.peer.inRequests.left() && q.handles())
+	return q.peer != nil && (q.peer.inResponses.left() && q.State() <= verbs.StateSQE ||
+		q.peer.inRequests.left() && q.handles())
 }
 
 func (q *QP) release(r *Receiver) {
@@ -134,7 +136,8 @@ func (q *QP) release(r *Receiver) {
 
 // Due reports whether there may be something for [QP.Advance] to do.
 func (q *QP) Due() bool {
-	return q.next < q.sq.Len() || q.resp.Len() > 0 || q.refusal != 0 || q.ref.phase == wanted || q.State() != verbs.StateRTS
+	return q.next < q.sq.Len() || q.resp.Len() > 0 || q.refusal != 0 || q.ref.phase == wanted ||
+		q.State() != verbs.StateRTS
 }
 
 // giveBack tells the peer which messages are done with: once for all that a call of Receive has taken, as

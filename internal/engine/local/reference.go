@@ -48,7 +48,8 @@ func (r *reference) fetches() bool { return r.phase == wanted || r.phase == fetc
 
 // decodeRef copies what a message says of a payload, but for its length: whoever calls has checked that.
 func (q *QP) decodeRef(body []byte, length uint64) reference {
-	return reference{phase: copying, remoteCache: q.ref.remoteCache, key: verbs.Key(get32(body, 4)), addr: get64(body, 8), length: int(length),
+	return reference{phase: copying, remoteCache: q.ref.remoteCache, key: verbs.Key(get32(body, 4)),
+		addr: get64(body, 8), length: int(length),
 		place: get64(body, 24), named: get64(body, 32)}
 }
 
@@ -221,7 +222,8 @@ func (q *QP) takeFetch(key verbs.Key, addr uint64, length uint32) bool {
 func (q *QP) sends(key verbs.Key, addr uint64, length uint32) bool {
 	for i := range min(q.next+1, q.sq.Len()) {
 		w := q.sq.At(i)
-		if w.begun && w.Op <= verbs.OpWriteImm && len(w.SGL) == 1 && w.SGL[0].LKey == key && w.SGL[0].Addr == addr && w.Length == length {
+		if w.begun && w.Op <= verbs.OpWriteImm && len(w.SGL) == 1 && w.SGL[0].LKey == key && w.SGL[0].Addr == addr &&
+			w.Length == length {
 			return true
 		}
 	}

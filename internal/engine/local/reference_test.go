@@ -18,7 +18,8 @@ func (s sharer) Allocate(_ memory.PD, size int, _ verbs.Access) ([]byte, func(),
 	return make([]byte, size), func() {}, 5
 }
 func (s sharer) RegionAdded(r *memory.Region) {
-	s.dir.Publish(Entry{Key: uint32(r.Key()), Access: uint32(r.Access()), Segment: 5, Base: r.Addr(), Length: uint64(len(r.Bytes()))})
+	s.dir.Publish(Entry{Key: uint32(r.Key()), Access: uint32(r.Access()), Segment: 5, Base: r.Addr(),
+		Length: uint64(len(r.Bytes()))})
 }
 func (s sharer) RegionRemoved(r *memory.Region, _ bool) { s.dir.Withdraw(uint32(r.Key())) }
 func (s sharer) DomainRemoved(memory.PD)                {}
@@ -51,12 +52,15 @@ func TestReference(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i, length := range []int{100, n, refFrom, 8, refFrom - 1} {
-			wr := verbs.RecvWR{ID: uint64(i), SGL: []verbs.SGE{{Addr: dst.Addr(), Length: uint32(length), LKey: dst.Key()}}}
+			wr := verbs.RecvWR{ID: uint64(i),
+				SGL: []verbs.SGE{{Addr: dst.Addr(), Length: uint32(length), LKey: dst.Key()}}}
 			if i == 1 { // in two pieces
-				wr.SGL = []verbs.SGE{{Addr: dst.Addr(), Length: 1000, LKey: dst.Key()}, {Addr: dst.Addr() + 1000, Length: n - 1000, LKey: dst.Key()}}
+				wr.SGL = []verbs.SGE{{Addr: dst.Addr(), Length: 1000, LKey: dst.Key()},
+					{Addr: dst.Addr() + 1000, Length: n - 1000, LKey: dst.Key()}}
 			}
 			clear(dst.Bytes())
-			send := verbs.SendWR{ID: uint64(i), Op: verbs.OpSendImm, Imm: uint32(i), SGL: []verbs.SGE{{Addr: src.Addr() + uint64(i), Length: uint32(min(length, n-i)), LKey: src.Key()}}}
+			send := verbs.SendWR{ID: uint64(i), Op: verbs.OpSendImm, Imm: uint32(i),
+				SGL: []verbs.SGE{{Addr: src.Addr() + uint64(i), Length: uint32(min(length, n-i)), LKey: src.Key()}}}
 			a.post(send)
 			settle(a, b)
 			if got := a.completions(); len(got) > 0 {
@@ -69,7 +73,8 @@ func TestReference(t *testing.T) {
 			settle(a, b)
 			a.completes(verbs.StatusSuccess)
 			got := b.completes(verbs.StatusSuccess)
-			if want := send.SGL[0].Length; got[0].ByteLen != want || got[0].Imm != uint32(i) || !bytes.Equal(dst.Bytes()[:want], src.Bytes()[i:][:want]) {
+			if want := send.SGL[0].Length; got[0].ByteLen != want || got[0].Imm != uint32(i) ||
+				!bytes.Equal(dst.Bytes()[:want], src.Bytes()[i:][:want]) {
 				t.Errorf("mapped %v, %d bytes: received as %+v, or with other bytes", mapped, length, got[0])
 			}
 		}
@@ -177,12 +182,14 @@ func TestLocated(t *testing.T) {
 		}
 		for i, length := range []int{n, refFrom, 8, refFrom - 1, n} {
 			clear(dst.Bytes())
-			a.post(verbs.SendWR{Op: verbs.OpSendImm, Imm: uint32(i), SGL: []verbs.SGE{{Addr: src.Addr(), Length: uint32(length), LKey: src.Key()}}})
+			a.post(verbs.SendWR{Op: verbs.OpSendImm, Imm: uint32(i),
+				SGL: []verbs.SGE{{Addr: src.Addr(), Length: uint32(length), LKey: src.Key()}}})
 			settle(a, b)
 			if got := a.completions(); len(got) > 0 && length >= refFrom && can {
 				t.Fatalf("%d bytes: the SEND is done without a receive: %v", length, got[0].Status)
 			}
-			wr := verbs.RecvWR{SGL: []verbs.SGE{{Addr: dst.Addr(), Length: 1000, LKey: dst.Key()}, {Addr: dst.Addr() + 1000, Length: n - 1000, LKey: dst.Key()}}}
+			wr := verbs.RecvWR{SGL: []verbs.SGE{{Addr: dst.Addr(), Length: 1000, LKey: dst.Key()},
+				{Addr: dst.Addr() + 1000, Length: n - 1000, LKey: dst.Key()}}}
 			if _, err := b.qp.PostRecv([]verbs.RecvWR{wr}); err != nil {
 				t.Fatal(err)
 			}
@@ -190,12 +197,15 @@ func TestLocated(t *testing.T) {
 			settle(a, b)
 			a.completes(verbs.StatusSuccess)
 			got := b.completes(verbs.StatusSuccess)
-			if got[0].ByteLen != uint32(length) || got[0].Imm != uint32(i) || !bytes.Equal(dst.Bytes()[:length], src.Bytes()[:length]) {
-				t.Errorf("the receiver can copy: %v, %d bytes: received as %+v, or with other bytes", can, length, got[0])
+			if got[0].ByteLen != uint32(length) || got[0].Imm != uint32(i) ||
+				!bytes.Equal(dst.Bytes()[:length], src.Bytes()[:length]) {
+				t.Errorf("the receiver can copy: %v, %d bytes: received as %+v, or with other bytes", can, length,
+					got[0])
 			}
 		}
 		if want := can; (*copies > 0) != want || a.qp.uncrossed == want {
-			t.Errorf("the receiver can copy: %v; %d copies, and the sender names no more: %v", can, *copies, a.qp.uncrossed)
+			t.Errorf("the receiver can copy: %v; %d copies, and the sender names no more: %v", can, *copies,
+				a.qp.uncrossed)
 		}
 	}
 }
@@ -287,7 +297,8 @@ func TestWriteReference(t *testing.T) {
 					}
 					a.post(send)
 				}
-				a.post(verbs.SendWR{Op: op, Imm: 9, SGL: []verbs.SGE{{Addr: src.Addr(), Length: uint32(length), LKey: src.Key()}},
+				a.post(verbs.SendWR{Op: op, Imm: 9,
+					SGL:    []verbs.SGE{{Addr: src.Addr(), Length: uint32(length), LKey: src.Key()}},
 					Remote: verbs.Remote{Addr: dst.Addr(), Key: dst.Key()}})
 				settle(a, b)
 				if a.completes(); a.qp.off == length {
@@ -302,13 +313,16 @@ func TestWriteReference(t *testing.T) {
 				if want := 4 + fill + int(op-verbs.OpWrite); len(got) != want {
 					t.Fatalf("%v, %s: %d receives completed, want %d", op, how, len(got), want)
 				}
-				if last := got[len(got)-1]; op == verbs.OpWriteImm && (last.Imm != 9 || last.ByteLen != uint32(length)) {
+				if last := got[len(got)-1]; op == verbs.OpWriteImm &&
+					(last.Imm != 9 || last.ByteLen != uint32(length)) {
 					t.Errorf("%v, %s: announced as %+v", op, how, last)
 				}
-				if !bytes.Equal(dst.Bytes()[:length], src.Bytes()[:length]) || !bytes.Equal(dst.Bytes()[length:], make([]byte, fill)) {
+				if !bytes.Equal(dst.Bytes()[:length], src.Bytes()[:length]) ||
+					!bytes.Equal(dst.Bytes()[length:], make([]byte, fill)) {
 					t.Errorf("%v, %s: not what was written", op, how)
 				}
-				if c := b.dev.Counters; how == "copied by the system" && *copies == 0 || how != "asked for" && c.RecvMessages > uint64(6+fill) {
+				if c := b.dev.Counters; how == "copied by the system" && *copies == 0 ||
+					how != "asked for" && c.RecvMessages > uint64(6+fill) {
 					t.Errorf("%v, %s: %d copies, %d messages", op, how, *copies, c.RecvMessages)
 				}
 			}
@@ -330,9 +344,18 @@ func TestWriteReferenceRefused(t *testing.T) {
 		"no right": {spoil: func(a, b *side, src, dst *memory.Region) error {
 			return b.qp.Modify(&verbs.QPAttr{Access: verbs.RemoteRead}, verbs.MaskAccess)
 		}, want: verbs.StatusRemoteInvalidRequestError},
-		"the target's region ends":           {spoil: func(a, b *side, src, dst *memory.Region) error { return b.dev.Memory.Deregister(dst) }, want: verbs.StatusRemoteAccessError},
-		"the target's region ends meanwhile": {spoil: func(a, b *side, src, dst *memory.Region) error { return b.dev.Memory.Deregister(dst) }, late: true, want: verbs.StatusRemoteAccessError},
-		"the initiator's region ends":        {spoil: func(a, b *side, src, dst *memory.Region) error { return a.dev.Memory.Deregister(src) }, want: verbs.StatusLocalProtectionError},
+		"the target's region ends": {spoil: func(a, b *side, src,
+			dst *memory.Region) error {
+			return b.dev.Memory.Deregister(dst)
+		}, want: verbs.StatusRemoteAccessError},
+		"the target's region ends meanwhile": {spoil: func(a, b *side, src,
+			dst *memory.Region) error {
+			return b.dev.Memory.Deregister(dst)
+		}, late: true, want: verbs.StatusRemoteAccessError},
+		"the initiator's region ends": {spoil: func(a, b *side, src,
+			dst *memory.Region) error {
+			return a.dev.Memory.Deregister(src)
+		}, want: verbs.StatusLocalProtectionError},
 	} {
 		a, b := newPair(t, false)
 		src := a.source(b, n, true)
@@ -340,7 +363,8 @@ func TestWriteReferenceRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		a.post(verbs.SendWR{Op: verbs.OpWrite, SGL: []verbs.SGE{{Addr: src.Addr(), Length: n, LKey: src.Key()}}, Remote: verbs.Remote{Addr: dst.Addr(), Key: dst.Key()}})
+		a.post(verbs.SendWR{Op: verbs.OpWrite, SGL: []verbs.SGE{{Addr: src.Addr(), Length: n, LKey: src.Key()}},
+			Remote: verbs.Remote{Addr: dst.Addr(), Key: dst.Key()}})
 		a.step()
 		if c.late {
 			if b.qp.Receive(1); b.qp.ref.phase != copying {
@@ -351,7 +375,8 @@ func TestWriteReferenceRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		settle(a, b)
-		if a.completes(c.want); a.qp.State() != verbs.StateError || b.qp.State() != verbs.StateError && c.want != verbs.StatusLocalProtectionError {
+		if a.completes(c.want); a.qp.State() != verbs.StateError ||
+			b.qp.State() != verbs.StateError && c.want != verbs.StatusLocalProtectionError {
 			t.Errorf("%s: the queue pairs are in %v and %v", what, a.qp.State(), b.qp.State())
 		}
 	}
@@ -373,7 +398,8 @@ func TestMessageChanges(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := b.qp.PostRecv([]verbs.RecvWR{{ID: 7, SGL: []verbs.SGE{{Addr: dst.Addr(), Length: n, LKey: dst.Key()}}}}); err != nil {
+		if _, err := b.qp.PostRecv([]verbs.RecvWR{{ID: 7,
+			SGL: []verbs.SGE{{Addr: dst.Addr(), Length: n, LKey: dst.Key()}}}}); err != nil {
 			t.Fatal(err)
 		}
 		at := a.peer.requests.at(a.peer.requests.next)
@@ -407,7 +433,8 @@ func TestReferenceFlushed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := b.qp.PostRecv([]verbs.RecvWR{{SGL: []verbs.SGE{{Addr: dst.Addr(), Length: n, LKey: dst.Key()}}}}); err != nil {
+		if _, err := b.qp.PostRecv([]verbs.RecvWR{{SGL: []verbs.SGE{{Addr: dst.Addr(), Length: n,
+			LKey: dst.Key()}}}}); err != nil {
 			t.Fatal(err)
 		}
 		a.post(verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{{Addr: src.Addr(), Length: n, LKey: src.Key()}}})

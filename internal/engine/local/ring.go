@@ -52,7 +52,8 @@ func ringOf(mem []byte, capacity int) (ring, error) {
 	if capacity < 64 || capacity&(capacity-1) != 0 || len(mem) < RingSize(capacity) {
 		return ring{}, fmt.Errorf("no ring of %d bytes is in a segment of %d", capacity, len(mem))
 	}
-	return ring{head: word(mem, 0), notReady: word(mem, 16), awaitHead: half(mem, 8), awaitTail: half(mem, 128), data: mem[ringHeader:][:capacity]}, nil
+	return ring{head: word(mem, 0), notReady: word(mem, 16), awaitHead: half(mem, 8), awaitTail: half(mem, 128),
+		data: mem[ringHeader:][:capacity]}, nil
 }
 
 func word(mem []byte, at int) *uint64 { return (*uint64)(unsafe.Pointer(&mem[at])) }

@@ -145,8 +145,10 @@ func TestManyStrides(t *testing.T) {
 	mem := own.Bytes()
 	pattern(mem[:n], 3)
 	to := verbs.Remote{Addr: remote.Addr() + 4, Key: remote.Key()}
-	a.post(verbs.SendWR{Op: verbs.OpWrite, SGL: []verbs.SGE{{Addr: own.Addr(), Length: n, LKey: own.Key()}}, Remote: to})
-	a.post(verbs.SendWR{Op: verbs.OpRead, SGL: []verbs.SGE{{Addr: own.Addr() + n, Length: n, LKey: own.Key()}}, Remote: to})
+	a.post(verbs.SendWR{Op: verbs.OpWrite, SGL: []verbs.SGE{{Addr: own.Addr(), Length: n, LKey: own.Key()}},
+		Remote: to})
+	a.post(verbs.SendWR{Op: verbs.OpRead, SGL: []verbs.SGE{{Addr: own.Addr() + n, Length: n, LKey: own.Key()}},
+		Remote: to})
 	for range 20 {
 		a.qp.Advance(1)
 	}

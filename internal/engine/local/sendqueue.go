@@ -127,7 +127,8 @@ func (q *QP) reapForPost() {
 
 // awaits reports whether something happens here when the peer is done with messages.
 func (q *QP) awaits() bool {
-	return q.signaled > 0 || q.next < q.sq.Len() || q.State() != verbs.StateRTS || q.resp.Len() > 0 || q.refusal != 0 || q.ref.phase == wanted
+	return q.signaled > 0 || q.next < q.sq.Len() || q.State() != verbs.StateRTS || q.resp.Len() > 0 || q.refusal != 0 ||
+		q.ref.phase == wanted
 }
 
 // flushSends completes all send work requests with WRFlushError.

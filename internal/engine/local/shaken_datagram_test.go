@@ -38,7 +38,8 @@ func shakenDatagrams(t testing.TB, seed uint64, rate int) {
 			if s := &slots[i]; !s.busy && r.IntN(2) == 0 {
 				s.busy = true
 				fill(s.mem, byte(r.Uint32()))
-				e.qp.PostRecv([]verbs.RecvWR{{ID: uint64(i), SGL: []verbs.SGE{{Addr: mem.Addr() + uint64(i*room), Length: room, LKey: mem.Key()}}}})
+				e.qp.PostRecv([]verbs.RecvWR{{ID: uint64(i),
+					SGL: []verbs.SGE{{Addr: mem.Addr() + uint64(i*room), Length: room, LKey: mem.Key()}}}})
 			}
 		}
 		n := datagramFields + []int{0, 1, r.IntN(datagramMTU), datagramMTU}[r.IntN(4)]
@@ -48,7 +49,8 @@ func shakenDatagrams(t testing.TB, seed uint64, rate int) {
 			copy(b, body)
 			e.sender.Publish()
 		}
-		if b, err := link.requests.Reserve(8, uint32(opDatagram)); b != nil && err == nil { // and the other way, where nobody sends
+		// and the other way, where nobody sends
+		if b, err := link.requests.Reserve(8, uint32(opDatagram)); b != nil && err == nil {
 			link.requests.Publish()
 		}
 		for r.IntN(100) < rate {
@@ -61,9 +63,10 @@ func shakenDatagrams(t testing.TB, seed uint64, rate int) {
 		}
 		err := link.CheckDatagrams(true)
 		if err == nil {
-			_, _, _, err = e.dev.ReceiveDatagrams(link, ib.GID{15: 1}, ib.GID{15: 2}, 1+r.IntN(1<<15), func(n, _ verbs.QPN) []*DatagramQP {
-				return []*DatagramQP{e.qp, e.qp}[:n%3] // to nobody, or to members of a group
-			})
+			_, _, _, err = e.dev.ReceiveDatagrams(link, ib.GID{15: 1}, ib.GID{15: 2}, 1+r.IntN(1<<15),
+				func(n, _ verbs.QPN) []*DatagramQP {
+					return []*DatagramQP{e.qp, e.qp}[:n%3] // to nobody, or to members of a group
+				})
 		}
 		for i := range e.dev.Outbox.Completions {
 			slots[e.dev.Outbox.Completions[i].WC.ID].complete()

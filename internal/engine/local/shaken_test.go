@@ -59,7 +59,8 @@ type shakenMemory struct{ inbox, results, source, open, guard []byte }
 
 func newShakenMemory() (both [2]shakenMemory) {
 	for i := range both {
-		both[i] = shakenMemory{make([]byte, slotCount*slotBytes), make([]byte, slotCount*slotBytes), bytes.Clone(shakenPattern), make([]byte, slotBytes), make([]byte, guardBytes)}
+		both[i] = shakenMemory{make([]byte, slotCount*slotBytes), make([]byte, slotCount*slotBytes),
+			bytes.Clone(shakenPattern), make([]byte, slotBytes), make([]byte, guardBytes)}
 	}
 	return both
 }
@@ -81,7 +82,8 @@ func newShaken(s *side, mem *shakenMemory, r *rand.Rand) *shaken {
 	}
 	k.inbox, k.results = register(mem.inbox, verbs.LocalWrite), register(mem.results, verbs.LocalWrite)
 	k.receives, k.reads = slots(k.inbox), slots(k.results)
-	k.guard, k.source = register(mem.guard, verbs.LocalWrite), register(mem.source, verbs.RemoteRead|verbs.FlushPersistent)
+	k.guard, k.source = register(mem.guard, verbs.LocalWrite),
+		register(mem.source, verbs.RemoteRead|verbs.FlushPersistent)
 	k.open = register(mem.open, all)
 	s.dev.Persist = func(f *Flush) { k.flushes = append(k.flushes, f) }
 	s.qp.Attr().Access |= verbs.FlushGlobal | verbs.FlushPersistent
@@ -125,9 +127,11 @@ func (k *shaken) act(peer *shaken) {
 		k.qp.Resume()
 	}
 	length := []int{r.IntN(16), r.IntN(2000), refFrom + r.IntN(stride), stride + r.IntN(1000)}[r.IntN(4)]
-	wr := verbs.SendWR{ID: 1000, SGL: []verbs.SGE{{Addr: k.source.Addr(), Length: uint32(length), LKey: k.source.Key()}}, Remote: peer.remote(8 * r.IntN(64)), Imm: 7}
+	wr := verbs.SendWR{ID: 1000, SGL: []verbs.SGE{{Addr: k.source.Addr(), Length: uint32(length),
+		LKey: k.source.Key()}}, Remote: peer.remote(8 * r.IntN(64)), Imm: 7}
 	at := -1
-	switch wr.Op = []verbs.SendOp{verbs.OpSend, verbs.OpSend, verbs.OpSendImm, verbs.OpWrite, verbs.OpWriteImm, verbs.OpRead, verbs.OpRead,
+	switch wr.Op = []verbs.SendOp{verbs.OpSend, verbs.OpSend, verbs.OpSendImm, verbs.OpWrite, verbs.OpWriteImm,
+		verbs.OpRead, verbs.OpRead,
 		verbs.OpCompareSwap, verbs.OpFetchAdd, verbs.OpAtomicWrite, verbs.OpFlush}[r.IntN(11)]; wr.Op {
 	case verbs.OpWrite, verbs.OpWriteImm:
 		if r.IntN(2) == 0 { // by the target
@@ -149,7 +153,8 @@ func (k *shaken) act(peer *shaken) {
 		if wr.Op != verbs.OpRead {
 			n = 8
 		}
-		wr.ID, wr.SGL[0] = uint64(2000+at), verbs.SGE{Addr: k.results.Addr() + uint64(at*slotBytes), Length: uint32(n), LKey: k.results.Key()}
+		wr.ID, wr.SGL[0] = uint64(2000+at), verbs.SGE{Addr: k.results.Addr() + uint64(at*slotBytes), Length: uint32(n),
+			LKey: k.results.Key()}
 		k.reads[at].busy = true
 		fill(k.reads[at].mem, byte(r.Uint32()))
 	}
@@ -277,7 +282,8 @@ func inRing(ring, capacity int, position uint64) int {
 
 // anyWord returns a number, mostly one that means something.
 func anyWord(r *rand.Rand) uint32 {
-	return []uint32{r.Uint32(), r.Uint32N(64), r.Uint32N(slotBytes), there | r.Uint32N(100), there | r.Uint32N(1<<15), skipped | there}[r.IntN(6)]
+	return []uint32{r.Uint32(), r.Uint32N(64), r.Uint32N(slotBytes), there | r.Uint32N(100), there | r.Uint32N(1<<15),
+		skipped | there}[r.IntN(6)]
 }
 
 // shakenRound is one conversation. It returns how many bytes have moved.

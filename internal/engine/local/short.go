@@ -18,7 +18,8 @@ const (
 // program's memory into the ring. It returns the number of bytes. If it returns false the work request is to be
 // posted, which also finds what is wrong with it: nothing has been sent then.
 func (q *QP) SendShort(wr *verbs.SendWR) (n int, ok bool) {
-	if q.peer == nil || q.State() != verbs.StateRTS || q.next < q.sq.Len() || wr.Op == verbs.OpSendInv && q.unreliable() || wr.Flags&verbs.Fence != 0 && q.reads.Len() > 0 {
+	if q.peer == nil || q.State() != verbs.StateRTS || q.next < q.sq.Len() ||
+		wr.Op == verbs.OpSendInv && q.unreliable() || wr.Flags&verbs.Fence != 0 && q.reads.Len() > 0 {
 		return 0, false
 	}
 	if held := q.sq.Len(); held >= q.Caps.MaxSendWR || held >= reapFrom && held%reapEvery == 0 {
@@ -46,7 +47,8 @@ func (q *QP) SendShort(wr *verbs.SendWR) (n int, ok bool) {
 	q.publish()
 	q.Device.Counters.SentBytes += uint64(n)
 	w := q.sq.PushBack()
-	w.ID, w.Op, w.Flags, w.Status, w.Copied, w.Length, w.SGL = wr.ID, wr.Op, wr.Flags, verbs.StatusSuccess, false, uint32(n), w.SGL[:0]
+	w.ID, w.Op, w.Flags, w.Status, w.Copied, w.Length, w.SGL = wr.ID, wr.Op, wr.Flags, verbs.StatusSuccess, false,
+		uint32(n), w.SGL[:0]
 	w.begun, w.direct, w.done, w.end = true, false, true, q.peer.requests.Position()
 	q.next++
 	if w.signaled = q.Signals(wr); w.signaled {

@@ -62,9 +62,11 @@ func (q *QP) handle(k kind, body []byte) bool {
 	case opStore:
 		return q.takeStore(verbs.Key(get32(body, 0)), get64(body, 8), body[16:storeFields])
 	case opFlush:
-		return q.takeFlush(verbs.Key(get32(body, 0)), verbs.FlushLevel(body[4]), verbs.FlushScope(body[5]), get64(body, 8), get64(body, 16))
+		return q.takeFlush(verbs.Key(get32(body, 0)), verbs.FlushLevel(body[4]), verbs.FlushScope(body[5]),
+			get64(body, 8), get64(body, 16))
 	}
-	return q.takeAtomic(verbs.Key(get32(body, 0)), verbs.SendOp(get32(body, 4)), get64(body, 8), get64(body, 16), get64(body, 24))
+	return q.takeAtomic(verbs.Key(get32(body, 0)), verbs.SendOp(get32(body, 4)), get64(body, 8), get64(body, 16),
+		get64(body, 24))
 }
 
 // hear tells that a message has come before RTS.
@@ -91,19 +93,22 @@ func (q *QP) violated() bool {
 
 // notAllowed is violated for memory that a request names, and notes why.
 func (q *QP) notAllowed(op verbs.WCOp, key verbs.Key, addr, n uint64, need verbs.Access) bool {
-	q.RefuseRequest(verbs.Failure{Status: verbs.StatusRemoteAccessError, Op: op, Key: key, Addr: addr, Length: n}, q.PD, need)
+	q.RefuseRequest(verbs.Failure{Status: verbs.StatusRemoteAccessError, Op: op, Key: key, Addr: addr, Length: n}, q.PD,
+		need)
 	return q.violated()
 }
 
 // forbidden refuses what the queue pair does not allow.
 func (q *QP) forbidden(op verbs.WCOp, key verbs.Key, addr, n uint64, need verbs.Access) bool {
-	q.RefuseRequest(verbs.Failure{Status: verbs.StatusRemoteInvalidRequestError, Reason: verbs.ReasonQPAccess, Op: op, Key: key, Addr: addr, Length: n}, q.PD, need)
+	q.RefuseRequest(verbs.Failure{Status: verbs.StatusRemoteInvalidRequestError, Reason: verbs.ReasonQPAccess, Op: op,
+		Key: key, Addr: addr, Length: n}, q.PD, need)
 	return q.refuse(verbs.StatusRemoteInvalidRequestError, verbs.EventQPRequestError)
 }
 
 // misaligned refuses an operation on a word that is across two.
 func (q *QP) misaligned(op verbs.WCOp, key verbs.Key, addr uint64, need verbs.Access) bool {
-	q.RefuseRequest(verbs.Failure{Status: verbs.StatusRemoteInvalidRequestError, Reason: verbs.ReasonMisaligned, Op: op, Key: key, Addr: addr, Length: 8}, q.PD, need)
+	q.RefuseRequest(verbs.Failure{Status: verbs.StatusRemoteInvalidRequestError, Reason: verbs.ReasonMisaligned, Op: op,
+		Key: key, Addr: addr, Length: 8}, q.PD, need)
 	return q.refuse(verbs.StatusRemoteInvalidRequestError, verbs.EventQPRequestError)
 }
 

@@ -71,7 +71,8 @@ func (q *QP) drop(r Reason) {
 func (q *QP) handleUnreliable(k kind, body []byte) bool {
 	op := k.op()
 	begins := k.has(first)
-	if op != opSend && op != opWrite && op != opImm || len(body) < fieldsOf[op] || op == opSend && !begins && !q.inMessage && !q.skips {
+	if op != opSend && op != opWrite && op != opImm || len(body) < fieldsOf[op] ||
+		op == opSend && !begins && !q.inMessage && !q.skips {
 		q.corrupt()
 		return false
 	}

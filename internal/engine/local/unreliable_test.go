@@ -43,7 +43,8 @@ func TestUnreliable(t *testing.T) {
 		a.post(verbs.SendWR{Op: verbs.OpWrite, SGL: []verbs.SGE{a.sge(0, n)}, Remote: b.remote(100_000)})
 		settle(a, b)
 		a.completes(verbs.StatusSuccess, verbs.StatusSuccess, verbs.StatusSuccess)
-		if wc := b.completes(verbs.StatusSuccess)[0]; wc.ID != 1 || wc.Op != verbs.WCRecvWriteImm || wc.Imm != 8 || wc.ByteLen != n {
+		if wc := b.completes(verbs.StatusSuccess)[0]; wc.ID != 1 || wc.Op != verbs.WCRecvWriteImm || wc.Imm != 8 ||
+			wc.ByteLen != n {
 			t.Errorf("the WRITE is announced as %+v", wc)
 		}
 		for _, at := range []int{100, 100_000} {
@@ -108,7 +109,8 @@ func TestUnreliableCut(t *testing.T) {
 	a.post(verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{a.sge(0, 100)}})
 	settle(a, b)
 	a.completes(verbs.StatusSuccess)
-	if wc := b.completes(verbs.StatusSuccess)[0]; wc.ID != 1 || wc.ByteLen != 100 || !bytes.Equal(b.region.Bytes()[:100], a.region.Bytes()[:100]) {
+	if wc := b.completes(verbs.StatusSuccess)[0]; wc.ID != 1 || wc.ByteLen != 100 ||
+		!bytes.Equal(b.region.Bytes()[:100], a.region.Bytes()[:100]) {
 		t.Errorf("what follows is received as %+v", wc)
 	}
 }
@@ -183,7 +185,8 @@ func TestUnreliableAbsent(t *testing.T) {
 
 // TestUnreliableRules has a peer send what a queue pair of UC never sends.
 func TestUnreliableRules(t *testing.T) {
-	for _, k := range []kind{opRead, opAtomic, opStore, opFlush, opRef | first | last, opFetch, opWriteRef, opData, opSend} {
+	for _, k := range []kind{opRead, opAtomic, opStore, opFlush, opRef | first | last, opFetch, opWriteRef, opData,
+		opSend} {
 		a, b := newPairOf(t, verbs.UC, true)
 		r := b.peer.requests
 		if k == opData {

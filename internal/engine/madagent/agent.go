@@ -58,7 +58,8 @@ func (a *Agent) Request(now clock.Time, d *Datagram, timeout clock.Time, retries
 	if len(a.requests) == maxRequests {
 		return ErrFull
 	}
-	a.requests = append(a.requests, &request{Datagram: *d, class: h.Class, tid: h.TID, timeout: timeout, retries: retries, deadline: now + timeout})
+	a.requests = append(a.requests, &request{Datagram: *d, class: h.Class, tid: h.TID, timeout: timeout,
+		retries: retries, deadline: now + timeout})
 	return nil
 }
 

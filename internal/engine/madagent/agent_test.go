@@ -50,7 +50,8 @@ func acks(t *testing.T, a *Agent) (all []uint32) {
 	for a.NextDatagram(&d) {
 		var h sa.Header
 		h.Decode(d.MAD[:])
-		if h.Method != sa.MethodGetTable || h.TID != tid || h.RMPP.Type != sa.RMPPAck || h.RMPP.Flags != sa.RMPPActive || h.RMPP.Length < h.RMPP.Segment {
+		if h.Method != sa.MethodGetTable || h.TID != tid || h.RMPP.Type != sa.RMPPAck ||
+			h.RMPP.Flags != sa.RMPPActive || h.RMPP.Length < h.RMPP.Segment {
 			t.Fatalf("no acknowledgement: %+v", h)
 		}
 		all = append(all, h.RMPP.Segment)

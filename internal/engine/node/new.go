@@ -15,7 +15,8 @@ type Spec struct {
 }
 
 // DefaultSpec is a port of 4X EDR with eight lanes.
-var DefaultSpec = Spec{Width: Width1x | Width4x, Speed: SDR | DDR | QDR | FDR | EDR, MTU: 5, VLs: 8, PKeys: 32, GUIDs: 8}
+var DefaultSpec = Spec{Width: Width1x | Width4x, Speed: SDR | DDR | QDR | FDR | EDR, MTU: 5, VLs: 8, PKeys: 32,
+	GUIDs: 8}
 
 // New returns a node with external ports as they are before a subnet manager comes: down, without
 // LIDs, all in the default partition. A channel adapter's ports have the GUIDs that follow the node's.
@@ -25,7 +26,8 @@ func New(t Type, guid uint64, description string, ports int, s Spec) *Node {
 		n.Ports[i].init(n, i, &s)
 	}
 	if t == Switch {
-		n.Tables = &Tables{Linear: make([]uint8, int(FirstMulticastLID)), Multicast: make([][4]uint64, 1024), LifeTime: 20,
+		n.Tables = &Tables{Linear: make([]uint8, int(FirstMulticastLID)), Multicast: make([][4]uint64, 1024),
+			LifeTime:         20,
 			PrimaryMulticast: NoRoute, NotPrimaryMulticast: NoRoute, EnforcementCap: uint16(s.PKeys)}
 		for i := range n.Tables.Linear {
 			n.Tables.Linear[i] = NoRoute
@@ -41,7 +43,8 @@ func (p *Port) init(n *Node, num int, s *Spec) {
 	p.Address.Prefix = 0xfe80_0000_0000_0000
 	p.Address.SubnetTimeout = 18
 	p.Address.RespTime = 16 // 268 ms
-	p.Lanes = Lanes{Cap: s.VLs, Operational: 1, HOQLife: 20, Low: []ArbEntry{{0, 1}}, SLtoVL: make([][ServiceLevels]uint8, 1)}
+	p.Lanes = Lanes{Cap: s.VLs, Operational: 1, HOQLife: 20, Low: []ArbEntry{{0, 1}},
+		SLtoVL: make([][ServiceLevels]uint8, 1)}
 	p.Partition.PKeys = make([]ib.PKey, s.PKeys)
 	p.Partition.PKeys[0] = ib.DefaultPKey
 	if n.Type == Switch {

@@ -54,7 +54,8 @@ const (
 	PhysRecovery PhysState = 6
 )
 
-var physStates = [...]string{"no change", "Sleep", "Polling", "Disabled", "PortConfigurationTraining", "LinkUp", "LinkErrorRecovery"}
+var physStates = [...]string{"no change", "Sleep", "Polling", "Disabled", "PortConfigurationTraining", "LinkUp",
+	"LinkErrorRecovery"}
 
 func (s PhysState) String() string {
 	if int(s) < len(physStates) {

@@ -16,7 +16,8 @@ func BenchmarkEngine(b *testing.B) {
 	for _, c := range []struct {
 		op verbs.SendOp
 		n  int
-	}{{verbs.OpWrite, 64 << 10}, {verbs.OpRead, 64 << 10}, {verbs.OpWrite, 64}, {verbs.OpSend, 64}, {verbs.OpRead, 64}} {
+	}{{verbs.OpWrite, 64 << 10}, {verbs.OpRead, 64 << 10}, {verbs.OpWrite, 64}, {verbs.OpSend, 64},
+		{verbs.OpRead, 64}} {
 		b.Run(fmt.Sprintf("%v/%d", c.op, c.n), func(b *testing.B) {
 			here, there := pair(b, c.n, Params{CRC: true})
 			done := 0
@@ -38,7 +39,8 @@ func BenchmarkEngine(b *testing.B) {
 				return n
 			}
 			pass(here, there) // it says that it is ready
-			wr := []verbs.SendWR{{Op: c.op, Flags: verbs.Signaled, SGL: []verbs.SGE{here.sge(0, c.n)}, Remote: there.at(0)}}
+			wr := []verbs.SendWR{{Op: c.op, Flags: verbs.Signaled, SGL: []verbs.SGE{here.sge(0, c.n)},
+				Remote: there.at(0)}}
 			recv := []verbs.RecvWR{{SGL: []verbs.SGE{there.sge(0, c.n)}}}
 			posted := 0
 			b.ReportAllocs()

@@ -54,7 +54,8 @@ func TestBadCRC(t *testing.T) {
 			a, b := pair(t, 1<<16, p)
 			run(a, b, whole)
 			fill(a.mem, 7)
-			a.post(verbs.SendWR{Op: verbs.OpWrite, SGL: []verbs.SGE{a.sge(0, min(n, p.ULPDU-iwarp.TaggedLen))}, Remote: b.at(0)})
+			a.post(verbs.SendWR{Op: verbs.OpWrite, SGL: []verbs.SGE{a.sge(0, min(n, p.ULPDU-iwarp.TaggedLen))},
+				Remote: b.at(0)})
 			a.transmit()
 			a.wire[len(a.wire)-90] ^= 1
 			before := bytes.Clone(b.mem)

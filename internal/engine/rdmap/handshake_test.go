@@ -49,7 +49,8 @@ func TestHandshake(t *testing.T) {
 		if v := carry(9, b, a, piece); v != Agreed || a.Stage() != StageOver || b.Stage() != StageOver {
 			t.Fatalf("verdict %d, stages %d and %d", v, a.Stage(), b.Stage())
 		}
-		if !bytes.Equal(a.Peer.Private, []byte("welcome")) || a.Params.IRD != 4 || a.Params.ORD != 2 || b.Params.IRD != 2 || b.Params.ORD != 4 {
+		if !bytes.Equal(a.Peer.Private, []byte("welcome")) || a.Params.IRD != 4 || a.Params.ORD != 2 ||
+			b.Params.IRD != 2 || b.Params.ORD != 4 {
 			t.Fatalf("%q, %+v, %+v", a.Peer.Private, a.Params, b.Params)
 		}
 	}
@@ -76,7 +77,8 @@ func TestHandshakeUnusable(t *testing.T) {
 		a := Dial(1, testProposal, nil, testTimes)
 		a.Linked(1, 1460)
 		a.Sent(len(a.Output()))
-		f := iwarp.Frame{Kind: iwarp.Reply, Revision: 2, Flags: iwarp.FlagEnhanced | iwarp.FlagCRC, PrivateLen: iwarp.EnhancedLen}
+		f := iwarp.Frame{Kind: iwarp.Reply, Revision: 2, Flags: iwarp.FlagEnhanced | iwarp.FlagCRC,
+			PrivateLen: iwarp.EnhancedLen}
 		frame := e.Append(f.Append(nil))
 		v := Continue
 		for len(frame) > 0 {

@@ -46,9 +46,12 @@ func TestLyingResponse(t *testing.T) {
 	}{
 		"steering tag": {verbs.OpRead, func(_ *host, r *response) { r.stag++ }},
 		"offset":       {verbs.OpRead, func(_ *host, r *response) { r.to++ }},
-		"too long":     {verbs.OpRead, func(b *host, r *response) { r.span, _ = b.dev.Memory.RemoteWhole(1, b.qp.Num, b.region.Key(), 0) }},
-		"too short":    {verbs.OpRead, func(_ *host, r *response) { r.span = r.span.Sub(0, 4) }},
-		"atomic id":    {verbs.OpFetchAdd, func(_ *host, r *response) { r.id++ }},
+		"too long": {verbs.OpRead, func(b *host,
+			r *response) {
+			r.span, _ = b.dev.Memory.RemoteWhole(1, b.qp.Num, b.region.Key(), 0)
+		}},
+		"too short": {verbs.OpRead, func(_ *host, r *response) { r.span = r.span.Sub(0, 4) }},
+		"atomic id": {verbs.OpFetchAdd, func(_ *host, r *response) { r.id++ }},
 	} {
 		a, b := pair(t, 1<<12, Params{CRC: true})
 		run(a, b, whole)
@@ -90,7 +93,8 @@ func TestRefusedRead(t *testing.T) {
 		b.transmit()
 		a.arrive(b.wire)
 		a.drain()
-		for i, want := range []verbs.Status{verbs.StatusWRFlushError, verbs.StatusRemoteAccessError, verbs.StatusWRFlushError} {
+		for i, want := range []verbs.Status{verbs.StatusWRFlushError, verbs.StatusRemoteAccessError,
+			verbs.StatusWRFlushError} {
 			if wc := a.next(want); wc.ID != uint64(i) {
 				t.Errorf("%v: completion of %d, want %d", op, wc.ID, i)
 			}
@@ -107,7 +111,8 @@ func TestRefusedReadUnknown(t *testing.T) {
 			a.post(verbs.SendWR{ID: uint64(i), Op: verbs.OpRead, SGL: []verbs.SGE{a.sge(8*i, 8)}, Remote: b.at(0)})
 		}
 		a.transmit()
-		h := iwarp.Header{DDP: iwarp.DDPVersion, RDMAP: iwarp.RDMAPVersion, Last: true, Opcode: iwarp.OpReadRequest, Queue: iwarp.QueueReadRequest, MSN: msn}
+		h := iwarp.Header{DDP: iwarp.DDPVersion, RDMAP: iwarp.RDMAPVersion, Last: true, Opcode: iwarp.OpReadRequest,
+			Queue: iwarp.QueueReadRequest, MSN: msn}
 		b.qp.terminateMsg = terminateOf(iwarp.ProtectionSTag, h.Append(nil), nil, 0)
 		b.transmit()
 		a.arrive(b.wire)
@@ -150,7 +155,8 @@ func TestSendOfMuch(t *testing.T) {
 
 // Nor has a WRITE more bytes than 32 bits count: the length that immediate data tell would be a lie.
 func TestWriteWithoutEnd(t *testing.T) {
-	for end, want := range map[uint32]verbs.QPState{math.MaxUint32 - 100: verbs.StateRTS, math.MaxUint32 - 99: verbs.StateError} {
+	for end, want := range map[uint32]verbs.QPState{math.MaxUint32 - 100: verbs.StateRTS,
+		math.MaxUint32 - 99: verbs.StateError} {
 		a, b := pair(t, 1<<12, Params{CRC: true})
 		run(a, b, whole)
 		b.recv(1)

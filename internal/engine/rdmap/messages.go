@@ -20,7 +20,8 @@ func (q *QP) endSegment() {
 	q.Device.Counters.RecvFPDUs++
 	q.countSegment(h)
 	q.tx.await, r.began = false, true
-	if q.State() == verbs.StateRTR && !r.heard && (h.Opcode != iwarp.OpWrite || r.n > 0) { // a message that only says that the peer is ready does not count
+	// a message that only says that the peer is ready does not count
+	if q.State() == verbs.StateRTR && !r.heard && (h.Opcode != iwarp.OpWrite || r.n > 0) {
 		r.heard = true
 		q.Raise(verbs.EventCommEstablished)
 	}
@@ -135,7 +136,8 @@ func (q *QP) flushBefore(op *readOp) {
 // handleRequest handles a READ or atomic request, whose message is the whole segment.
 func (q *QP) handleRequest(h *iwarp.Header, head, body []byte) bool {
 	if limit := min(int(q.IRD), int(q.Attr().MaxDestRdAtomic)); q.tx.resp.Len() >= limit {
-		q.RefuseRequest(verbs.Failure{Status: statusOf(iwarp.UntaggedNoBuffer), Reason: verbs.ReasonTooMany, Op: requestOp(h, body),
+		q.RefuseRequest(verbs.Failure{Status: statusOf(iwarp.UntaggedNoBuffer), Reason: verbs.ReasonTooMany,
+			Op:     requestOp(h, body),
 			Detail: fmt.Sprintf("max_dest_rd_atomic %d", limit)}, q.PD, 0)
 		return q.terminate(iwarp.UntaggedNoBuffer, head, body, len(body))
 	}
@@ -181,7 +183,8 @@ func (q *QP) atomicRequest(head, body []byte) bool {
 		return q.terminateAccess(cause, head, body, len(body))
 	}
 	if !s.Aligned8() {
-		q.RefuseRequest(verbs.Failure{Status: statusOf(iwarp.OperationCatastrophic), Reason: verbs.ReasonMisaligned, Op: op, Key: verbs.Key(r.STag), Addr: r.TO, Length: 8},
+		q.RefuseRequest(verbs.Failure{Status: statusOf(iwarp.OperationCatastrophic), Reason: verbs.ReasonMisaligned,
+			Op: op, Key: verbs.Key(r.STag), Addr: r.TO, Length: 8},
 			q.PD, verbs.RemoteAtomic)
 		return q.terminate(iwarp.OperationCatastrophic, head, body, len(body))
 	}
@@ -208,7 +211,8 @@ func (q *QP) atomicRequest(head, body []byte) bool {
 		return q.terminateAccess(iwarp.ProtectionBounds, head, body, len(body))
 	}
 	if a != nil {
-		a.End(q.Num, kind, s.Bytes(), kind == verbs.OpFetchAdd || resp.original&r.CompareMask == r.Compare&r.CompareMask)
+		a.End(q.Num, kind, s.Bytes(), kind == verbs.OpFetchAdd ||
+			resp.original&r.CompareMask == r.Compare&r.CompareMask)
 	}
 	q.Device.Memory.Written(s)
 	*q.tx.resp.PushBack() = resp
@@ -251,15 +255,19 @@ func (q *QP) source(op verbs.WCOp, key verbs.Key, addr, n uint64, need verbs.Acc
 		return s, 0
 	}
 	q.RefuseRequest(f, q.PD, need)
-	return s, [...]iwarp.Cause{memory.NoKey: iwarp.ProtectionSTag, memory.NotOwner: iwarp.ProtectionStream, memory.Outside: iwarp.ProtectionBounds,
+	return s, [...]iwarp.Cause{memory.NoKey: iwarp.ProtectionSTag, memory.NotOwner: iwarp.ProtectionStream,
+		memory.Outside: iwarp.ProtectionBounds,
 		memory.NoRight: iwarp.ProtectionAccess}[q.Device.Memory.Refused(q.PD, q.Num, key, addr, n, need)]
 }
 
 // taggedCause returns the cause for refusing a WRITE.
 func (q *QP) taggedCause(key verbs.Key, addr uint64, n int) iwarp.Cause {
-	q.RefuseRequest(verbs.Failure{Status: verbs.StatusRemoteAccessError, Op: verbs.WCWrite, Key: key, Addr: addr, Length: uint64(n)}, q.PD, verbs.RemoteWrite)
-	return [...]iwarp.Cause{memory.NoKey: iwarp.TaggedSTag, memory.NotOwner: iwarp.TaggedStream, memory.Outside: iwarp.TaggedBounds,
-		memory.NoRight: iwarp.ProtectionAccess}[q.Device.Memory.Refused(q.PD, q.Num, key, addr, uint64(n), verbs.RemoteWrite)]
+	q.RefuseRequest(verbs.Failure{Status: verbs.StatusRemoteAccessError, Op: verbs.WCWrite, Key: key, Addr: addr,
+		Length: uint64(n)}, q.PD, verbs.RemoteWrite)
+	return [...]iwarp.Cause{memory.NoKey: iwarp.TaggedSTag, memory.NotOwner: iwarp.TaggedStream,
+		memory.Outside: iwarp.TaggedBounds,
+		memory.NoRight: iwarp.ProtectionAccess}[q.Device.Memory.Refused(q.PD, q.Num, key, addr, uint64(n),
+		verbs.RemoteWrite)]
 }
 
 // atomicResponse handles the response to the oldest atomic request.

@@ -16,7 +16,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/iwarp"
 )
 
-const everything = verbs.LocalWrite | verbs.RemoteWrite | verbs.RemoteRead | verbs.RemoteAtomic | verbs.MWBind | verbs.ZeroBased
+const everything = verbs.LocalWrite | verbs.RemoteWrite | verbs.RemoteRead | verbs.RemoteAtomic | verbs.MWBind |
+	verbs.ZeroBased
 
 // guard is how many bytes lie behind a host's region that nobody may touch.
 const guard = 1 << 12
@@ -36,9 +37,11 @@ type host struct {
 
 func newHost(t testing.TB, seed int64, size int) *host {
 	rnd := rand.New(rand.NewSource(seed))
-	h := &host{t: t, mem: make([]byte, size, size+guard), cq: queue.NewCQ(1000, false, driver.CQEvents{}), batch: NewBatch()}
+	h := &host{t: t, mem: make([]byte, size, size+guard), cq: queue.NewCQ(1000, false, driver.CQEvents{}),
+		batch: NewBatch()}
 	h.dev = Device{Resolve: func(*verbs.AHAttr) error { return nil },
-		Device: queue.Device{Memory: memory.NewTable(rnd.Uint32), Ports: []queue.Port{{Num: 1, MTU: 4096, PKeys: []verbs.PKey{0xffff}}}, MaxMsgSize: memory.MaxMessage}}
+		Device: queue.Device{Memory: memory.NewTable(rnd.Uint32),
+			Ports: []queue.Port{{Num: 1, MTU: 4096, PKeys: []verbs.PKey{0xffff}}}, MaxMsgSize: memory.MaxMessage}}
 	var err error
 	if h.region, err = h.dev.Memory.Register(1, h.mem, everything); err != nil {
 		t.Fatal(err)
@@ -46,7 +49,8 @@ func newHost(t testing.TB, seed int64, size int) *host {
 	h.qp = New(&h.dev, queue.Config{Num: verbs.QPN(seed + 10), Type: verbs.RC, PD: 1, SendCQ: h.cq, RecvCQ: h.cq,
 		Caps: verbs.QPCap{MaxSendWR: 100, MaxRecvWR: 100, MaxSendSGE: 4, MaxRecvSGE: 4, MaxInline: 256},
 		Recv: &queue.RecvQueue{PD: 1, MaxWR: 100, MaxSGE: 4}})
-	if err := h.qp.Modify(&verbs.QPAttr{State: verbs.StateInit, Port: 1, Access: everything &^ (verbs.MWBind | verbs.ZeroBased)},
+	if err := h.qp.Modify(&verbs.QPAttr{State: verbs.StateInit, Port: 1,
+		Access: everything &^ (verbs.MWBind | verbs.ZeroBased)},
 		verbs.MaskState|verbs.MaskPort|verbs.MaskPKeyIndex|verbs.MaskAccess); err != nil {
 		t.Fatal(err)
 	}
@@ -185,17 +189,23 @@ func TestOperations(t *testing.T) {
 	for name, p := range modes {
 		for _, n := range []int{0, 1, 3, 64, 1000, 5000, 70000, 300000} {
 			rnd := rand.New(rand.NewSource(int64(n)))
-			for cutName, cut := range map[string]func() int{"whole": whole, "cut": func() int { return 1 + rnd.Intn(1+n/3+40) }} {
+			for cutName, cut := range map[string]func() int{"whole": whole,
+				"cut": func() int { return 1 + rnd.Intn(1+n/3+40) }} {
 				a, b := pair(t, size, p)
 				fill(a.mem[:n], n)
 				b.recv(1, b.sge(size/2, n/3), b.sge(size/2+n/3, n-n/3))
-				a.post(verbs.SendWR{ID: 1, Op: verbs.OpSend, Flags: verbs.Solicited, SGL: []verbs.SGE{a.sge(0, n/2), a.sge(n/2, n-n/2)}})
+				a.post(verbs.SendWR{ID: 1, Op: verbs.OpSend, Flags: verbs.Solicited,
+					SGL: []verbs.SGE{a.sge(0, n/2), a.sge(n/2, n-n/2)}})
 				a.post(verbs.SendWR{ID: 2, Op: verbs.OpWrite, SGL: []verbs.SGE{a.sge(0, n)}, Remote: b.at(0)})
 				b.recv(2)
-				a.post(verbs.SendWR{ID: 3, Op: verbs.OpWriteImm, Imm: 0x01020304, SGL: []verbs.SGE{a.sge(0, n)}, Remote: b.at(0)})
-				a.post(verbs.SendWR{ID: 4, Op: verbs.OpRead, SGL: []verbs.SGE{a.sge(size/2, n/2), a.sge(size/2+n/2, n-n/2)}, Remote: b.at(0)})
-				a.post(verbs.SendWR{ID: 5, Op: verbs.OpFetchAdd, Add: 5, SGL: []verbs.SGE{a.sge(size-8, 8)}, Remote: b.at(size - 16)})
-				a.post(verbs.SendWR{ID: 6, Op: verbs.OpCompareSwap, Compare: 5, Swap: 77, SGL: []verbs.SGE{a.sge(size-8, 8)}, Remote: b.at(size - 16)})
+				a.post(verbs.SendWR{ID: 3, Op: verbs.OpWriteImm, Imm: 0x01020304, SGL: []verbs.SGE{a.sge(0, n)},
+					Remote: b.at(0)})
+				a.post(verbs.SendWR{ID: 4, Op: verbs.OpRead,
+					SGL: []verbs.SGE{a.sge(size/2, n/2), a.sge(size/2+n/2, n-n/2)}, Remote: b.at(0)})
+				a.post(verbs.SendWR{ID: 5, Op: verbs.OpFetchAdd, Add: 5, SGL: []verbs.SGE{a.sge(size-8, 8)},
+					Remote: b.at(size - 16)})
+				a.post(verbs.SendWR{ID: 6, Op: verbs.OpCompareSwap, Compare: 5, Swap: 77,
+					SGL: []verbs.SGE{a.sge(size-8, 8)}, Remote: b.at(size - 16)})
 				b.post(verbs.SendWR{ID: 9, Op: verbs.OpRead, SGL: []verbs.SGE{b.sge(size-400000, n)}, Remote: a.at(0)})
 				run(a, b, cut)
 				for id := uint64(1); id <= 6; id++ {
@@ -208,7 +218,8 @@ func TestOperations(t *testing.T) {
 						t.Fatalf("%s %s %d: not what was sent", name, cutName, n)
 					}
 				}
-				if v := binary.NativeEndian.Uint64(b.mem[size-16:]); v != 77 || binary.NativeEndian.Uint64(a.mem[size-8:]) != 5 {
+				if v := binary.NativeEndian.Uint64(b.mem[size-16:]); v != 77 ||
+					binary.NativeEndian.Uint64(a.mem[size-8:]) != 5 {
 					t.Fatalf("%s: atomics left %d and brought %d", name, v, a.mem[size-8])
 				}
 				seen := map[uint64]verbs.WC{}
@@ -281,10 +292,17 @@ func TestRefusals(t *testing.T) {
 		cause  iwarp.Cause
 		status verbs.Status // of the work request
 	}{
-		"write key":    {func(a, b *host) verbs.SendWR { return verbs.SendWR{Op: verbs.OpWrite, Remote: other(b.at(0))} }, iwarp.TaggedSTag, 0},
-		"write bounds": {func(a, b *host) verbs.SendWR { return verbs.SendWR{Op: verbs.OpWrite, Remote: b.at(1 << 16)} }, iwarp.TaggedBounds, 0},
-		"read key":     {func(a, b *host) verbs.SendWR { return verbs.SendWR{Op: verbs.OpRead, Remote: other(b.at(0))} }, iwarp.ProtectionSTag, verbs.StatusRemoteAccessError},
-		"read bounds":  {func(a, b *host) verbs.SendWR { return verbs.SendWR{Op: verbs.OpRead, Remote: b.at(1<<16 - 99)} }, iwarp.ProtectionBounds, verbs.StatusRemoteAccessError},
+		"write key": {func(a, b *host) verbs.SendWR {
+			return verbs.SendWR{Op: verbs.OpWrite, Remote: other(b.at(0))}
+		}, iwarp.TaggedSTag, 0},
+		"write bounds": {func(a, b *host) verbs.SendWR {
+			return verbs.SendWR{Op: verbs.OpWrite, Remote: b.at(1 << 16)}
+		}, iwarp.TaggedBounds, 0},
+		"read key": {func(a, b *host) verbs.SendWR { return verbs.SendWR{Op: verbs.OpRead, Remote: other(b.at(0))} },
+			iwarp.ProtectionSTag, verbs.StatusRemoteAccessError},
+		"read bounds": {func(a, b *host) verbs.SendWR {
+			return verbs.SendWR{Op: verbs.OpRead, Remote: b.at(1<<16 - 99)}
+		}, iwarp.ProtectionBounds, verbs.StatusRemoteAccessError},
 		"atomic bounds": {func(a, b *host) verbs.SendWR {
 			return verbs.SendWR{Op: verbs.OpFetchAdd, Remote: b.at(1<<16 - 4), SGL: []verbs.SGE{a.sge(0, 8)}}
 		}, iwarp.ProtectionBounds, verbs.StatusRemoteAccessError},
@@ -311,7 +329,8 @@ func TestRefusals(t *testing.T) {
 		}
 		a.wire = nil
 		b.transmit()
-		if len(b.wire) < 28 || !got.Decode(b.wire[iwarp.LengthLen+iwarp.UntaggedLen:][:int(binary.BigEndian.Uint16(b.wire))-iwarp.UntaggedLen]) || got.Cause != c.cause {
+		if len(b.wire) < 28 || !got.Decode(b.wire[iwarp.LengthLen+
+			iwarp.UntaggedLen:][:int(binary.BigEndian.Uint16(b.wire))-iwarp.UntaggedLen]) || got.Cause != c.cause {
 			t.Fatalf("%s: terminated with %v, want %v", name, got.Cause, c.cause)
 		}
 		run(a, b, whole)
@@ -326,7 +345,8 @@ func TestRefusals(t *testing.T) {
 		case c.status == verbs.StatusSuccess:
 			side = verbs.FailedCompleted
 		}
-		if f := a.qp.Failure(); f == nil || f.Side != side || f.Status != statusOf(c.cause) || f.Reason != verbs.ReasonPeerRefused || !strings.Contains(f.Detail, c.cause.String()) {
+		if f := a.qp.Failure(); f == nil || f.Side != side || f.Status != statusOf(c.cause) ||
+			f.Reason != verbs.ReasonPeerRefused || !strings.Contains(f.Detail, c.cause.String()) {
 			t.Errorf("%s: the requester knows %v", name, f)
 		}
 		if f := b.qp.Failure(); f == nil || f.Side != verbs.FailedRecv && f.Status != statusOf(c.cause) {

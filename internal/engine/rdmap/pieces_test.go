@@ -29,14 +29,16 @@ func TestReadInPieces(t *testing.T) {
 					total += n
 				}
 				a.post(verbs.SendWR{ID: 1, Op: verbs.OpRead, SGL: sgl, Remote: b.at(0)})
-				a.post(verbs.SendWR{ID: 2, Op: verbs.OpRead, SGL: []verbs.SGE{a.sge(total, 10), a.sge(total+10, 20)}, Remote: b.at(total)})
+				a.post(verbs.SendWR{ID: 2, Op: verbs.OpRead, SGL: []verbs.SGE{a.sge(total, 10), a.sge(total+10, 20)},
+					Remote: b.at(total)})
 				ends := []int{total, total + 30} // of the answers to each
 				byBytes(a, b, func(c queue.Completion) {
 					if len(ends) == 0 || c.WC.ID != uint64(3-len(ends)) || c.WC.Status != verbs.StatusSuccess {
 						t.Fatalf("%s, depth %d, %v: completion %+v", name, depth, lengths, c.WC)
 					}
 					if n := ends[0]; !bytes.Equal(a.mem[:n], b.mem[:n]) || a.mem[n] == b.mem[n] {
-						t.Fatalf("%s, depth %d, %v: READ %d completes when its last byte has not come, or later", name, depth, lengths, c.WC.ID)
+						t.Fatalf("%s, depth %d, %v: READ %d completes when its last byte has not come, or later", name,
+							depth, lengths, c.WC.ID)
 					}
 					ends = ends[1:]
 				})

@@ -92,7 +92,8 @@ func (q *QP) findWrite(h *iwarp.Header, head []byte, n int) bool {
 		return q.terminateAccess(iwarp.OperationUnspecified, head, nil, n)
 	}
 	if q.Attr().Access&verbs.RemoteWrite == 0 {
-		q.RefuseRequest(verbs.Failure{Status: verbs.StatusRemoteAccessError, Reason: verbs.ReasonQPAccess, Op: verbs.WCWrite, Key: key, Addr: h.TO, Length: uint64(n)},
+		q.RefuseRequest(verbs.Failure{Status: verbs.StatusRemoteAccessError, Reason: verbs.ReasonQPAccess,
+			Op: verbs.WCWrite, Key: key, Addr: h.TO, Length: uint64(n)},
 			q.PD, verbs.RemoteWrite)
 		return q.terminateAccess(iwarp.ProtectionAccess, head, nil, n)
 	}
@@ -175,7 +176,8 @@ func (q *QP) takeReceive(head []byte, n int) bool {
 		return true
 	}
 	if q.Recv.Len() == 0 && q.Device.NIC {
-		q.RefuseRequest(verbs.Failure{Status: statusOf(iwarp.UntaggedNoBuffer), Reason: verbs.ReasonNotReady, Op: verbs.WCSend}, q.PD, 0)
+		q.RefuseRequest(verbs.Failure{Status: statusOf(iwarp.UntaggedNoBuffer), Reason: verbs.ReasonNotReady,
+			Op: verbs.WCSend}, q.PD, 0)
 		return q.terminate(iwarp.UntaggedNoBuffer, head, nil, n)
 	}
 	if q.Recv.Len() == 0 {

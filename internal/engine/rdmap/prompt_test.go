@@ -62,7 +62,8 @@ func TestPrompt(t *testing.T) {
 func TestPause(t *testing.T) {
 	for _, prompted := range []bool{false, true} {
 		a, b := newHost(t, 1, 4096), newHost(t, 2, 4096)
-		if !a.qp.Begin(Params{ULPDU: MaxULPDU, IRD: 1, ORD: 1}) || !b.qp.Begin(Params{ULPDU: MaxULPDU, IRD: 1, ORD: 1, Pause: true}) {
+		if !a.qp.Begin(Params{ULPDU: MaxULPDU, IRD: 1, ORD: 1}) ||
+			!b.qp.Begin(Params{ULPDU: MaxULPDU, IRD: 1, ORD: 1, Pause: true}) {
 			t.Fatal("a stream cannot begin")
 		}
 		b.post(verbs.SendWR{ID: 1, Op: verbs.OpWrite, SGL: []verbs.SGE{b.sge(0, 64)}, Remote: a.at(0)})

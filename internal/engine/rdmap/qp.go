@@ -36,7 +36,8 @@ func (c *Counters) Metrics() []metric.Metric {
 		{Name: "sent_fpdus", Unit: fpdus, Help: "FPDUs sent", Value: c.SentFPDUs},
 		{Name: "rcvd_fpdus", Unit: fpdus, Help: "FPDUs received", Value: c.RecvFPDUs},
 		{Name: "sent_bytes", Unit: bytes, Help: "bytes of streams sent, headers and CRCs included", Value: c.SentBytes},
-		{Name: "rcvd_bytes", Unit: bytes, Help: "bytes of streams received, headers and CRCs included", Value: c.RecvBytes},
+		{Name: "rcvd_bytes", Unit: bytes, Help: "bytes of streams received, headers and CRCs included",
+			Value: c.RecvBytes},
 		{Name: "sent_terminates", Unit: events, Help: "Terminate messages sent", Value: c.SentTerminates},
 		{Name: "rcvd_terminates", Unit: events, Help: "Terminate messages received", Value: c.RecvTerminates},
 		{Name: "crc_errors", Unit: events, Help: "FPDUs received with a wrong CRC", Value: c.CRCErrors},
@@ -113,7 +114,8 @@ func (q *QP) Lost(orderly bool) {
 	if orderly {
 		q.PeerClosed()
 	} else {
-		q.StreamFailed(verbs.Failure{Side: verbs.FailedStream, Status: verbs.StatusRetryExceeded, Reason: verbs.ReasonNoAnswer, Detail: "the stream broke"})
+		q.StreamFailed(verbs.Failure{Side: verbs.FailedStream, Status: verbs.StatusRetryExceeded,
+			Reason: verbs.ReasonNoAnswer, Detail: "the stream broke"})
 	}
 	q.enterError()
 	q.Raise(verbs.EventQPBroken)

@@ -14,7 +14,8 @@ import (
 func negotiate(t *testing.T, e iwarp.Enhanced, ird uint16) (reply Setup, p Params, ok bool) {
 	t.Helper()
 	var asked Setup
-	f := (&iwarp.Frame{Kind: iwarp.Request, Revision: 2, Flags: iwarp.FlagEnhanced, PrivateLen: iwarp.EnhancedLen}).Append(nil)
+	f := (&iwarp.Frame{Kind: iwarp.Request, Revision: 2, Flags: iwarp.FlagEnhanced,
+		PrivateLen: iwarp.EnhancedLen}).Append(nil)
 	arriveFrame(t, &asked, e.Append(f), iwarp.Request)
 	b, p, ok := asked.Accept(nil, &Proposal{IRD: ird, ORD: 4, ULPDU: MaxULPDU}, nil)
 	arriveFrame(t, &reply, b, iwarp.Reply)
@@ -44,9 +45,11 @@ func TestReadyKinds(t *testing.T) {
 		ready       RTR // what an initiator of ours says then
 		cause       iwarp.Cause
 	}{
-		"all":            {offer: iwarp.Enhanced{RTRSend: true, RTRWrite: true, RTRRead: true}, ird: 4, write: true, ready: RTRWrite},
-		"read":           {offer: iwarp.Enhanced{RTRRead: true}, ird: 4, read: true, ready: RTRRead},
-		"read or send":   {offer: iwarp.Enhanced{RTRRead: true, RTRSend: true}, ird: 0, send: true, cause: iwarp.MPANoRTR},
+		"all": {offer: iwarp.Enhanced{RTRSend: true, RTRWrite: true, RTRRead: true}, ird: 4, write: true,
+			ready: RTRWrite},
+		"read": {offer: iwarp.Enhanced{RTRRead: true}, ird: 4, read: true, ready: RTRRead},
+		"read or send": {offer: iwarp.Enhanced{RTRRead: true, RTRSend: true}, ird: 0, send: true,
+			cause: iwarp.MPANoRTR},
 		"send":           {offer: iwarp.Enhanced{RTRSend: true}, ird: 4, send: true, cause: iwarp.MPANoRTR},
 		"none":           {offer: iwarp.Enhanced{}, ird: 4},
 		"read, no depth": {offer: iwarp.Enhanced{RTRRead: true}, ird: 0},
@@ -54,13 +57,15 @@ func TestReadyKinds(t *testing.T) {
 		c.offer.PeerToPeer, c.offer.IRD, c.offer.ORD = true, 4, 4
 		reply, p, ok := negotiate(t, c.offer, c.ird)
 		d := reply.Depths
-		if ok != (c.write || c.read || c.send) || reply.Rejected() == ok || d.RTRWrite != c.write || d.RTRRead != c.read || d.RTRSend != c.send || ok && !p.AwaitRTR {
+		if ok != (c.write || c.read || c.send) || reply.Rejected() == ok || d.RTRWrite != c.write ||
+			d.RTRRead != c.read || d.RTRSend != c.send || ok && !p.AwaitRTR {
 			t.Errorf("%s: %v, %+v, %+v", name, ok, d, p)
 		}
 		if !ok {
 			continue
 		}
-		if p, cause := reply.Replied(&Proposal{IRD: 4, ORD: 4, ULPDU: MaxULPDU}); cause != c.cause || p.SendRTR != c.ready {
+		if p, cause := reply.Replied(&Proposal{IRD: 4, ORD: 4, ULPDU: MaxULPDU}); cause != c.cause ||
+			p.SendRTR != c.ready {
 			t.Errorf("%s: the initiator says %v, %v", name, p.SendRTR, cause)
 		}
 	}
@@ -81,7 +86,8 @@ func TestReadyRead(t *testing.T) {
 		t.Fatal("the responder speaks first")
 	}
 	for id := range uint64(3) {
-		a.post(verbs.SendWR{ID: id, Op: verbs.OpRead, SGL: []verbs.SGE{a.sge(int(id)*1000, 1000)}, Remote: b.at(int(id) * 1000)})
+		a.post(verbs.SendWR{ID: id, Op: verbs.OpRead, SGL: []verbs.SGE{a.sge(int(id)*1000, 1000)},
+			Remote: b.at(int(id) * 1000)})
 	}
 	run(a, b, whole)
 	for id := range uint64(3) {
@@ -154,7 +160,8 @@ func TestAppendTerminate(t *testing.T) {
 			t.Fatal("a stream cannot begin")
 		}
 		b.arriveAll(AppendTerminate(nil, &p, iwarp.MPANoRTR))
-		if f := b.qp.Failure(); b.qp.State() != verbs.StateError || b.transmit() || f == nil || f.Reason != verbs.ReasonPeerRefused {
+		if f := b.qp.Failure(); b.qp.State() != verbs.StateError || b.transmit() || f == nil ||
+			f.Reason != verbs.ReasonPeerRefused {
 			t.Errorf("%s: state %v, %v", name, b.qp.State(), f)
 		}
 	}
@@ -162,7 +169,8 @@ func TestAppendTerminate(t *testing.T) {
 
 // Rights that the queue pair does not give are refused whatever the region allows, and the responder says why.
 func TestQueuePairAccess(t *testing.T) {
-	for op, right := range map[verbs.SendOp]verbs.Access{verbs.OpWrite: verbs.RemoteWrite, verbs.OpRead: verbs.RemoteRead, verbs.OpFetchAdd: verbs.RemoteAtomic} {
+	for op, right := range map[verbs.SendOp]verbs.Access{verbs.OpWrite: verbs.RemoteWrite,
+		verbs.OpRead: verbs.RemoteRead, verbs.OpFetchAdd: verbs.RemoteAtomic} {
 		a, b := pair(t, 4096, Params{CRC: true})
 		run(a, b, whole)
 		access := (verbs.RemoteWrite | verbs.RemoteRead | verbs.RemoteAtomic) &^ right

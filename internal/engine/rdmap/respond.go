@@ -30,7 +30,8 @@ func (q *QP) respond(b *Batch) bool {
 		}
 		var data [iwarp.AtomicResponseLen]byte
 		a := iwarp.AtomicResponse{ID: r.id, Original: r.original}
-		h := iwarp.Header{Last: true, Opcode: iwarp.OpAtomicResponse, Queue: iwarp.QueueAtomicResponse, MSN: t.msn[iwarp.QueueAtomicResponse]}
+		h := iwarp.Header{Last: true, Opcode: iwarp.OpAtomicResponse, Queue: iwarp.QueueAtomicResponse,
+			MSN: t.msn[iwarp.QueueAtomicResponse]}
 		t.msn[iwarp.QueueAtomicResponse]++
 		q.message(b, h, a.Append(data[:0]))
 		t.resp.PopFront()

@@ -97,7 +97,8 @@ func (q *QP) sendRTR(b *Batch) {
 
 // readHeader returns the header of the next READ request.
 func (t *sender) readHeader() iwarp.Header {
-	h := iwarp.Header{Last: true, Opcode: iwarp.OpReadRequest, Queue: iwarp.QueueReadRequest, MSN: t.msn[iwarp.QueueReadRequest]}
+	h := iwarp.Header{Last: true, Opcode: iwarp.OpReadRequest, Queue: iwarp.QueueReadRequest,
+		MSN: t.msn[iwarp.QueueReadRequest]}
 	t.msn[iwarp.QueueReadRequest]++
 	return h
 }
@@ -310,7 +311,8 @@ func (q *QP) requestAtomic(b *Batch, w *sendWQE) bool {
 	}
 	*q.reads.PushBack() = readOp{wqe: q.popped + uint64(q.next), atomic: true, id: r.ID, span: s}
 	var data [iwarp.AtomicRequestLen]byte
-	h := iwarp.Header{Last: true, Opcode: iwarp.OpAtomicRequest, Queue: iwarp.QueueReadRequest, MSN: t.msn[iwarp.QueueReadRequest]}
+	h := iwarp.Header{Last: true, Opcode: iwarp.OpAtomicRequest, Queue: iwarp.QueueReadRequest,
+		MSN: t.msn[iwarp.QueueReadRequest]}
 	t.msn[iwarp.QueueReadRequest]++
 	q.message(b, h, r.Append(data[:0]))
 	w.asked++

@@ -112,7 +112,8 @@ func (w *Proposal) flags() iwarp.FrameFlags {
 
 // AppendRequest appends the frame of an initiator.
 func AppendRequest(b []byte, w *Proposal, private []byte) []byte {
-	f := iwarp.Frame{Kind: iwarp.Request, Flags: w.flags() | iwarp.FlagEnhanced, Revision: 2, PrivateLen: uint16(iwarp.EnhancedLen + len(private))}
+	f := iwarp.Frame{Kind: iwarp.Request, Flags: w.flags() | iwarp.FlagEnhanced, Revision: 2,
+		PrivateLen: uint16(iwarp.EnhancedLen + len(private))}
 	e := iwarp.Enhanced{PeerToPeer: true, RTRWrite: true, RTRRead: w.ORD > 0, IRD: w.IRD, ORD: w.ORD}
 	return append(e.Append(f.Append(b)), private...)
 }
@@ -120,7 +121,8 @@ func AppendRequest(b []byte, w *Proposal, private []byte) []byte {
 // params combines the flags of both frames and the depths of the peer.
 func (s *Setup) params(w *Proposal) Params {
 	f := s.Frame.Flags
-	p := Params{CRC: w.CRC || f&iwarp.FlagCRC != 0, MarkersIn: w.Markers, MarkersOut: f&iwarp.FlagMarkers != 0, IRD: w.IRD, ORD: w.ORD}
+	p := Params{CRC: w.CRC || f&iwarp.FlagCRC != 0, MarkersIn: w.Markers, MarkersOut: f&iwarp.FlagMarkers != 0,
+		IRD: w.IRD, ORD: w.ORD}
 	if s.Enhanced() {
 		p.ORD = min(w.ORD, s.Depths.IRD)
 	}
@@ -175,7 +177,8 @@ func (s *Setup) Replied(w *Proposal) (Params, iwarp.Cause) {
 // AppendTerminate appends the Terminate of an initiator that cannot use the stream
 // (RFC 6581 section 9).
 func AppendTerminate(b []byte, p *Params, cause iwarp.Cause) []byte {
-	h := iwarp.Header{DDP: iwarp.DDPVersion, RDMAP: iwarp.RDMAPVersion, Last: true, Opcode: iwarp.OpTerminate, Queue: iwarp.QueueTerminate, MSN: 1}
+	h := iwarp.Header{DDP: iwarp.DDPVersion, RDMAP: iwarp.RDMAPVersion, Last: true, Opcode: iwarp.OpTerminate,
+		Queue: iwarp.QueueTerminate, MSN: 1}
 	body := (&iwarp.Terminate{Cause: cause}).Append(nil)
 	start, n := len(b), h.Len()+len(body)
 	if p.MarkersOut {
@@ -229,7 +232,8 @@ func (s *Setup) Accept(b []byte, w *Proposal, private []byte) ([]byte, Params, b
 
 // Reject appends the reply of a responder that rejects the connection.
 func (s *Setup) Reject(b []byte, private []byte) []byte {
-	f := iwarp.Frame{Kind: iwarp.Reply, Flags: iwarp.FlagReject, Revision: s.Frame.Revision, PrivateLen: uint16(len(private))}
+	f := iwarp.Frame{Kind: iwarp.Reply, Flags: iwarp.FlagReject, Revision: s.Frame.Revision,
+		PrivateLen: uint16(len(private))}
 	if s.Enhanced() {
 		f.Flags |= iwarp.FlagEnhanced
 		f.PrivateLen += iwarp.EnhancedLen

@@ -27,14 +27,16 @@ func (q *QP) end(cause iwarp.Cause, head, body []byte, n int, event verbs.EventT
 		return false
 	}
 	q.terminateMsg = terminateOf(cause, head, body, n)
-	q.StreamFailed(verbs.Failure{Side: verbs.FailedStream, Status: statusOf(cause), Reason: verbs.ReasonMalformed, Detail: causeText(cause)})
+	q.StreamFailed(verbs.Failure{Side: verbs.FailedStream, Status: statusOf(cause), Reason: verbs.ReasonMalformed,
+		Detail: causeText(cause)})
 	q.enterError()
 	q.Raise(event)
 	return false
 }
 
 func terminateOf(cause iwarp.Cause, head, body []byte, n int) *iwarp.Terminate {
-	return &iwarp.Terminate{Cause: cause, HasLen: head != nil, SegmentLen: uint16(len(head) + n), DDP: bytes.Clone(head), RDMAP: bytes.Clone(body)}
+	return &iwarp.Terminate{Cause: cause, HasLen: head != nil, SegmentLen: uint16(len(head) + n),
+		DDP: bytes.Clone(head), RDMAP: bytes.Clone(body)}
 }
 
 // badResponse is terminate for a response that does not match its request: the oldest READ or atomic
@@ -138,7 +140,8 @@ func statusOf(c iwarp.Cause) verbs.Status {
 	switch c {
 	case iwarp.UntaggedNoBuffer:
 		return verbs.StatusRNRRetryExceeded
-	case iwarp.OperationOpcode, iwarp.OperationVersion, iwarp.OperationCatastrophic, iwarp.UntaggedTooLong, iwarp.UntaggedMO, iwarp.UntaggedMSN, iwarp.UntaggedQueue:
+	case iwarp.OperationOpcode, iwarp.OperationVersion, iwarp.OperationCatastrophic, iwarp.UntaggedTooLong,
+		iwarp.UntaggedMO, iwarp.UntaggedMSN, iwarp.UntaggedQueue:
 		return verbs.StatusRemoteInvalidRequestError
 	case iwarp.MPACRC, iwarp.MPAMarker, iwarp.MPAClosed:
 		return verbs.StatusRetryExceeded

@@ -172,7 +172,8 @@ func loops(g *Graph, tables Tables, groups [][]PortSet) bool {
 		for s := range group {
 			for in, peer := range g.Peers[s] {
 				for out := range g.Peers[s] {
-					if in != out && peer.Switch >= 0 && group[s].Has(uint8(in)) && group[s].Has(uint8(out)) && between(End{int32(s), uint8(out)}) {
+					if in != out && peer.Switch >= 0 && group[s].Has(uint8(in)) && group[s].Has(uint8(out)) &&
+						between(End{int32(s), uint8(out)}) {
 						add(peer, End{int32(s), uint8(out)})
 					}
 				}

@@ -74,7 +74,8 @@ func decode(t testing.TB, b []byte) (c ConnData) {
 // configOf is the configuration of a side of the capture.
 func configOf(c ConnData) Config {
 	return Config{SendBuf: 1 << 20, SendQueue: 384, RecvBuf: 2 * int(c.Data.Length), Credits: int(c.Credits),
-		IOMaps: UnscaleIOMaps(c.IOMaps), Inline: 64, Ring: Region{c.Data.Addr, c.Data.Key}, Table: Region{c.Target.Addr, c.Target.Key}}
+		IOMaps: UnscaleIOMaps(c.IOMaps), Inline: 64, Ring: Region{c.Data.Addr, c.Data.Key},
+		Table: Region{c.Target.Addr, c.Target.Key}}
 }
 
 // TestCapture plays both sides of the connection of two librdmacm peers: given what they
@@ -87,7 +88,8 @@ func TestCapture(t *testing.T) {
 	if client != want {
 		t.Errorf("REQ: %+v, want %+v", client, want)
 	}
-	if ours := (&Config{RecvBuf: 1 << 20, Credits: 384, IOMaps: 1, Ring: Region{0x7f5b7b721000, 0x12b0}, Table: Region{0x5559359cd000, 0x11dd}}); ours.ConnData() != want {
+	if ours := (&Config{RecvBuf: 1 << 20, Credits: 384, IOMaps: 1, Ring: Region{0x7f5b7b721000, 0x12b0},
+		Table: Region{0x5559359cd000, 0x11dd}}); ours.ConnData() != want {
 		t.Errorf("ours: %+v", ours.ConnData())
 	}
 	type side struct {
@@ -148,13 +150,16 @@ func TestCapture(t *testing.T) {
 		if p.Msg.Op() == OpSGL {
 			wantMsg = p.Msg // credits come back when a message has arrived, the peers' once it was read
 		}
-		if p.Msg != wantMsg || !bytes.Equal(payload, f.payload) || len(f.payload) > 0 && p.Remote != (Region{f.addr, f.key}) {
-			t.Errorf("write %d: %v to %#x, % x; want %v to %#x, % x", i, p.Msg, p.Remote, payload, f.imm, f.addr, f.payload)
+		if p.Msg != wantMsg || !bytes.Equal(payload, f.payload) ||
+			len(f.payload) > 0 && p.Remote != (Region{f.addr, f.key}) {
+			t.Errorf("write %d: %v to %#x, % x; want %v to %#x, % x", i, p.Msg, p.Remote, payload, f.imm, f.addr,
+				f.payload)
 		}
 		from.HandleCompletion(p.ID)
 		seen[p.Msg.Op()]++
 		// What was written to the other's table arrives there.
-		if base := to.told.Target.Addr; f.key == to.told.Target.Key && f.addr >= base && f.addr < base+uint64(len(to.table)) {
+		if base := to.told.Target.Addr; f.key == to.told.Target.Key && f.addr >= base &&
+			f.addr < base+uint64(len(to.table)) {
 			copy(to.table[f.addr-base:], f.payload)
 		}
 		if f.withImm && p.Msg.Op() == OpControl {
@@ -170,7 +175,8 @@ func TestCapture(t *testing.T) {
 			t.Errorf("the capture has no %v", op)
 		}
 	}
-	if got := sides[true].send.targets; got[0].Length != 1<<19-16 || got[1] != (SGE{client.Data.Addr + 1<<19, client.Data.Key, 1 << 19}) {
+	if got := sides[true].send.targets; got[0].Length != 1<<19-16 ||
+		got[1] != (SGE{client.Data.Addr + 1<<19, client.Data.Key, 1 << 19}) {
 		t.Errorf("receive buffers of the client: %+v", got)
 	}
 }

@@ -19,7 +19,8 @@ func TestDatagramHeaders(t *testing.T) {
 		{"IPv4", Header{v4}.Append(nil), "04081d2f0a090002"},
 		{"IPv6", Header{v6}.Append(nil), "06181d2f00000000fd090000000000000000000000000002"},
 		{"UDP IPv4", UDPHeader{UDPData, 0x123456, v4.Addr()}.Append(nil), "5555555504001000001234560a090002"},
-		{"UDP IPv6", UDPHeader{UDPCtrl, 0x123456, v6.Addr()}.Append(nil), "5555555506071c0000123456fd090000000000000000000000000002"},
+		{"UDP IPv6", UDPHeader{UDPCtrl, 0x123456, v6.Addr()}.Append(nil),
+			"5555555506071c0000123456fd090000000000000000000000000002"},
 	} {
 		if got := hex.EncodeToString(c.got); got != c.want {
 			t.Errorf("%s: %s, want %s", c.name, got, c.want)

@@ -17,9 +17,10 @@ type Message uint32
 type Op uint8
 
 const (
-	OpData    Op = 0 // this many bytes were written after the previous data
-	OpWrite   Op = 2 // never on the wire
-	OpSGL     Op = 4 // data is the sequence number up to which messages may be sent; the target list may have a new entry
+	OpData  Op = 0 // this many bytes were written after the previous data
+	OpWrite Op = 2 // never on the wire
+	// data is the sequence number up to which messages may be sent; the target list may have a new entry
+	OpSGL     Op = 4
 	OpIOMap   Op = 6 // entry data of the table of mapped buffers was written
 	OpControl Op = 7 // data is a [Control]
 )

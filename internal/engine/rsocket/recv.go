@@ -21,7 +21,8 @@ type recvState struct {
 
 func (r *recvState) init(cfg *Config) {
 	half := cfg.RecvBuf / 2
-	*r = recvState{size: 2 * half, offered: half, freed: half, next: half, credits: uint16(cfg.Credits), granted: uint16(cfg.Credits)}
+	*r = recvState{size: 2 * half, offered: half, freed: half, next: half, credits: uint16(cfg.Credits),
+		granted: uint16(cfg.Credits)}
 }
 
 // data records n bytes that the peer has written.

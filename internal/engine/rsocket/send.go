@@ -176,7 +176,8 @@ func (s *Stream) data(n int, p *Post) {
 // are in flight.
 func (s *Stream) track(p *Post, bytes int) {
 	w := &s.send
-	p.Signaled = w.unsignaledRequests+1 >= (len(w.entries)-CtrlSize+3)/4 || w.unsignaledBytes+bytes >= min(w.size/4, w.chunk)
+	p.Signaled = w.unsignaledRequests+1 >= (len(w.entries)-CtrlSize+3)/4 ||
+		w.unsignaledBytes+bytes >= min(w.size/4, w.chunk)
 	w.track(p, wrData, bytes)
 }
 

@@ -56,8 +56,8 @@ func (c *Config) ConnData() ConnData {
 
 // Stream is one side of a connection. It is not safe for concurrent use.
 //
-// Commands are SendInline, Stage and SendStaged, SendIOMap, WriteMapped, Probe, Consume, Shutdown and Disconnect, inputs are
-// HandleMessage and HandleCompletion. After each of them NextControl is to be drained, until
+// Commands are SendInline, Stage and SendStaged, SendIOMap, WriteMapped, Probe, Consume, Shutdown and Disconnect,
+// inputs are HandleMessage and HandleCompletion. After each of them NextControl is to be drained, until
 // it returns false. Posts are posted in the order in which they were made.
 type Stream struct {
 	cfg    Config
@@ -86,7 +86,8 @@ func NewStream(cfg Config, peer *ConnData) (*Stream, error) {
 		return nil, fmt.Errorf("%w: it offers no memory", ErrProtocol)
 	}
 	s := &Stream{cfg: cfg}
-	s.remote = remoteState{order: peer.order(), sgl: Region{peer.Target.Addr, peer.Target.Key}, slots: int(peer.Target.Length)}
+	s.remote = remoteState{order: peer.order(), sgl: Region{peer.Target.Addr, peer.Target.Key},
+		slots: int(peer.Target.Length)}
 	s.remote.slot = 1 % s.remote.slots // peer.Data takes the place of the first
 	if peer.Flags&FlagIOMap != 0 {
 		s.remote.iomap = Region{peer.Target.Addr + SGESize*uint64(peer.Target.Length), peer.Target.Key}

@@ -157,7 +157,8 @@ func (e *end) deliver(t testing.TB) error {
 	e.queue = e.queue[1:]
 	if len(d.payload) > 0 {
 		off := d.remote.Addr - e.base
-		if off > uint64(len(e.mem)) || uint64(len(d.payload)) > uint64(len(e.mem))-off || uint64(d.remote.Key) != e.base&0xffffffff {
+		if off > uint64(len(e.mem)) || uint64(len(d.payload)) > uint64(len(e.mem))-off ||
+			uint64(d.remote.Key) != e.base&0xffffffff {
 			t.Fatalf("%v to %+v: not our memory", d.msg, d.remote)
 		}
 		copy(e.mem[off:], d.payload)
@@ -188,7 +189,8 @@ func TestStreams(t *testing.T) {
 	for seed := range uint64(100) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		random := func() Config {
-			return Config{SendBuf: 1 + rng.IntN(5000), SendQueue: CtrlSize + 1 + rng.IntN(40), RecvBuf: 2 * (1 + rng.IntN(3000)), Chunk: rng.IntN(2) * (1 + rng.IntN(3000)),
+			return Config{SendBuf: 1 + rng.IntN(5000), SendQueue: CtrlSize + 1 + rng.IntN(40),
+				RecvBuf: 2 * (1 + rng.IntN(3000)), Chunk: rng.IntN(2) * (1 + rng.IntN(3000)),
 				Credits: 1 + rng.IntN(20), Inline: rng.IntN(100), IOMaps: rng.IntN(3)}
 		}
 		x, y := pair(t, random(), random())
@@ -226,7 +228,8 @@ func TestStreams(t *testing.T) {
 		y.flush(t, x)
 		x.Shutdown()
 		y.Shutdown()
-		for i := 0; !x.Flushed() || !y.Flushed() || len(x.got) < len(y.sent) || len(y.got) < len(x.sent) || !x.EOF() || !y.EOF(); i++ {
+		for i := 0; !x.Flushed() || !y.Flushed() || len(x.got) < len(y.sent) || len(y.got) < len(x.sent) || !x.EOF() ||
+			!y.EOF(); i++ {
 			if i > 5000 {
 				t.Fatalf("seed %d: stuck: %+v, %+v", seed, x.Stream, y.Stream)
 			}
@@ -284,7 +287,8 @@ func TestCredits(t *testing.T) {
 
 // Neither the end of the ring nor a single odd byte cuts data into small messages.
 func TestFewMessages(t *testing.T) {
-	x, y := pair(t, Config{SendBuf: 4096, SendQueue: 64, RecvBuf: 8192, Credits: 60}, Config{RecvBuf: 8192, Credits: 60, SendQueue: 16, SendBuf: 1})
+	x, y := pair(t, Config{SendBuf: 4096, SendQueue: 64, RecvBuf: 8192, Credits: 60},
+		Config{RecvBuf: 8192, Credits: 60, SendQueue: 16, SendBuf: 1})
 	size, messages := 1, 0
 	for len(x.sent) < 100000 {
 		before := len(x.sent)
@@ -328,7 +332,8 @@ func TestManyMessages(t *testing.T) {
 }
 
 func TestPeerBreaksProtocol(t *testing.T) {
-	for name, m := range map[string]Message{"too much data": NewMessage(OpData, 2049), "huge": NewMessage(OpData, maxData)} {
+	for name, m := range map[string]Message{"too much data": NewMessage(OpData, 2049),
+		"huge": NewMessage(OpData, maxData)} {
 		_, y := pair(t, small, small)
 		if err := y.HandleMessage(m, true, y.table()); !errors.Is(err, ErrProtocol) {
 			t.Errorf("%s: %v", name, err)
@@ -438,7 +443,8 @@ func TestProbe(t *testing.T) {
 // The tables of a big endian peer are written as it reads them.
 func TestBigEndianPeer(t *testing.T) {
 	x, _ := pair(t, small, small)
-	peer := ConnData{Version: 1, Flags: FlagBigEndian, Credits: 8, Target: SGE{1 << 12, 1, 2}, Data: SGE{1 << 13, 2, 1000}}
+	peer := ConnData{Version: 1, Flags: FlagBigEndian, Credits: 8, Target: SGE{1 << 12, 1, 2},
+		Data: SGE{1 << 13, 2, 1000}}
 	s, err := NewStream(x.cfg, &peer)
 	if err != nil {
 		t.Fatal(err)

@@ -83,7 +83,8 @@ func (m *Manager) answer(now clock.Time, q *query) {
 	get := q.Method == mad.MethodGet || q.Method == sa.MethodGetTable
 	switch {
 	case q.Attribute == mad.AttrClassPortInfo && q.Method == mad.MethodGet:
-		c := mad.ClassPortInfo{BaseVersion: mad.BaseVersion, ClassVersion: sa.ClassVersion, CapMask: capOptional | capMulticast,
+		c := mad.ClassPortInfo{BaseVersion: mad.BaseVersion, ClassVersion: sa.ClassVersion,
+			CapMask:  capOptional | capMulticast,
 			RespTime: respTime}
 		m.answerRecord(q, c.Append(nil))
 	case q.Attribute == mad.AttrInformInfo && q.Method == mad.MethodSet:

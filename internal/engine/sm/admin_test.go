@@ -40,7 +40,8 @@ func (c *client) transmit(h *sa.Header, data []byte) {
 }
 
 // ask sends a query and returns the status and the records of the answer, padding included.
-func (c *client) ask(method mad.Method, a mad.Attribute, mask uint64, query interface{ Append([]byte) []byte }) (mad.Status, [][]byte) {
+func (c *client) ask(method mad.Method, a mad.Attribute, mask uint64,
+	query interface{ Append([]byte) []byte }) (mad.Status, [][]byte) {
 	c.s.t.Helper()
 	c.tid++
 	h := sa.NewHeader(method, a, c.tid, mask)
@@ -82,7 +83,8 @@ func (c *client) ask(method mad.Method, a mad.Attribute, mask uint64, query inte
 				all = append(all, arrived[i].MAD[sa.HeaderLen:sa.HeaderLen+n]...)
 			}
 			ack := r
-			ack.RMPP = sa.RMPP{Version: sa.RMPPVersion, Type: sa.RMPPAck, Flags: sa.RMPPActive, RespTime: 31, Segment: next - 1, Length: next + 6}
+			ack.RMPP = sa.RMPP{Version: sa.RMPPVersion, Type: sa.RMPPAck, Flags: sa.RMPPActive, RespTime: 31,
+				Segment: next - 1, Length: next + 6}
 			if c.acks != nil {
 				c.acks(&ack.RMPP)
 			}
@@ -133,12 +135,15 @@ func TestPathRecords(t *testing.T) {
 	a, b := clients[2], clients[9]
 	for _, m := range []uint64{
 		sa.PathDGID | sa.PathSGID, sa.PathDLID | sa.PathSLID, sa.PathDGID | sa.PathSLID, sa.PathDLID | sa.PathSGID,
-		sa.PathDGID | sa.PathSGID | sa.PathDLID | sa.PathSLID | sa.PathNumbPath | sa.PathReversible | sa.PathPKey | sa.PathTClass | sa.PathSL,
+		sa.PathDGID | sa.PathSGID | sa.PathDLID | sa.PathSLID | sa.PathNumbPath | sa.PathReversible | sa.PathPKey |
+			sa.PathTClass | sa.PathSL,
 		sa.PathDGID | sa.PathSGID | sa.PathServiceIDHigh | sa.PathServiceIDLow,
 		sa.PathDGID | sa.PathSGID | sa.PathMTU | sa.PathMTUSelector | sa.PathRate | sa.PathRateSelector,
 	} {
-		q := sa.PathRecord{DGID: b.gid(), SGID: a.gid(), DLID: b.lid(), SLID: a.lid(), NumbPath: 1, Reversible: true, PKey: 0xffff, TClass: 5, SL: 3,
-			ServiceID: 77, MTU: sa.Selected{Selector: sa.GreaterThan, Value: 2}, Rate: sa.Selected{Selector: sa.Exactly, Value: 16}}
+		q := sa.PathRecord{DGID: b.gid(), SGID: a.gid(), DLID: b.lid(), SLID: a.lid(), NumbPath: 1, Reversible: true,
+			PKey: 0xffff, TClass: 5, SL: 3,
+			ServiceID: 77, MTU: sa.Selected{Selector: sa.GreaterThan, Value: 2},
+			Rate: sa.Selected{Selector: sa.Exactly, Value: 16}}
 		for _, method := range []mad.Method{mad.MethodGet, sa.MethodGetTable} {
 			status, records := a.ask(method, sa.AttrPathRecord, m, &q)
 			a.want(0, status)
@@ -147,7 +152,8 @@ func TestPathRecords(t *testing.T) {
 			}
 			var r sa.PathRecord
 			r.Decode(records[0])
-			want := sa.PathRecord{DGID: b.gid(), SGID: a.gid(), DLID: b.lid(), SLID: a.lid(), PKey: 0xffff, Reversible: true, NumbPath: 1,
+			want := sa.PathRecord{DGID: b.gid(), SGID: a.gid(), DLID: b.lid(), SLID: a.lid(), PKey: 0xffff,
+				Reversible: true, NumbPath: 1,
 				MTU: exact(5), Rate: exact(16), Life: exact(18)}
 			if m&sa.PathSL != 0 {
 				want.SL, want.TClass = 3, 5
@@ -167,9 +173,14 @@ func TestPathRecords(t *testing.T) {
 		status mad.Status
 	}{
 		{sa.PathDGID | sa.PathSGID, sa.PathRecord{DGID: ib.GID{1}, SGID: a.gid()}, sa.StatusInvalidGID},
-		{sa.PathDGID | sa.PathSGID | sa.PathMTU | sa.PathMTUSelector, sa.PathRecord{DGID: b.gid(), SGID: a.gid(), MTU: sa.Selected{Selector: sa.GreaterThan, Value: 5}}, sa.StatusNoRecords},
-		{sa.PathDGID | sa.PathSGID | sa.PathRate | sa.PathRateSelector, sa.PathRecord{DGID: b.gid(), SGID: a.gid(), Rate: sa.Selected{Selector: sa.LessThan, Value: 16}}, sa.StatusNoRecords},
-		{sa.PathDGID | sa.PathSGID | sa.PathPKey, sa.PathRecord{DGID: b.gid(), SGID: a.gid(), PKey: 0x8012}, sa.StatusNoRecords},
+		{sa.PathDGID | sa.PathSGID | sa.PathMTU | sa.PathMTUSelector,
+			sa.PathRecord{DGID: b.gid(), SGID: a.gid(), MTU: sa.Selected{Selector: sa.GreaterThan, Value: 5}},
+			sa.StatusNoRecords},
+		{sa.PathDGID | sa.PathSGID | sa.PathRate | sa.PathRateSelector,
+			sa.PathRecord{DGID: b.gid(), SGID: a.gid(), Rate: sa.Selected{Selector: sa.LessThan, Value: 16}},
+			sa.StatusNoRecords},
+		{sa.PathDGID | sa.PathSGID | sa.PathPKey, sa.PathRecord{DGID: b.gid(), SGID: a.gid(), PKey: 0x8012},
+			sa.StatusNoRecords},
 		{sa.PathSLID, sa.PathRecord{SLID: a.lid()}, sa.StatusTooManyRecords},
 		{sa.PathSLID, sa.PathRecord{SLID: 0xbfff}, sa.StatusNoRecords},
 		{sa.PathLife << 1, sa.PathRecord{}, sa.StatusInvalid},
@@ -192,7 +203,8 @@ func TestPathRecords(t *testing.T) {
 		t.Errorf("%d paths to %d ports, want 36", len(records), len(seen))
 	}
 	// To the broadcast group.
-	status, records = a.ask(mad.MethodGet, sa.AttrPathRecord, sa.PathDGID|sa.PathSGID, &sa.PathRecord{DGID: broadcastGID(0x7fff), SGID: a.gid()})
+	status, records = a.ask(mad.MethodGet, sa.AttrPathRecord, sa.PathDGID|sa.PathSGID,
+		&sa.PathRecord{DGID: broadcastGID(0x7fff), SGID: a.gid()})
 	a.want(0, status)
 	var r sa.PathRecord
 	if r.Decode(records[0]); r.DLID != 0xc000 || r.MTU != exact(4) {
@@ -215,7 +227,8 @@ func TestPathLimits(t *testing.T) {
 	s.up(mgr)
 	s.check(mgr)
 	c := &client{s: s, b: b}
-	status, records := c.ask(mad.MethodGet, sa.AttrPathRecord, sa.PathSLID|sa.PathDLID, &sa.PathRecord{SLID: c.lid(), DLID: mgr.m.LID()})
+	status, records := c.ask(mad.MethodGet, sa.AttrPathRecord, sa.PathSLID|sa.PathDLID,
+		&sa.PathRecord{SLID: c.lid(), DLID: mgr.m.LID()})
 	c.want(0, status)
 	var r sa.PathRecord
 	if r.Decode(records[0]); r.MTU.Value != 3 || r.Rate.Value != 2 {
@@ -280,7 +293,8 @@ func TestNodeRecords(t *testing.T) {
 		want int
 	}{
 		{sa.AttrSwitchInfoRecord, 20}, {sa.AttrLinearRecord, 20}, {sa.AttrSMInfoRecord, 1}, {sa.AttrGUIDInfoRecord, 36},
-		{sa.AttrPKeyRecord, 36}, {sa.AttrSLtoVLRecord, 16 + 20*4*4}, {sa.AttrVLArbRecord, 2 * (16 + 20*4)}, {sa.AttrMulticastRecord, 20},
+		{sa.AttrPKeyRecord, 36}, {sa.AttrSLtoVLRecord, 16 + 20*4*4}, {sa.AttrVLArbRecord, 2 * (16 + 20*4)},
+		{sa.AttrMulticastRecord, 20},
 	} {
 		if n := len(count(x.a, 0, nil)); n != x.want {
 			t.Errorf("%s: %d records, want %d", sa.Name(x.a), n, x.want)
@@ -291,7 +305,8 @@ func TestNodeRecords(t *testing.T) {
 		var r sa.LinearRecord
 		r.Decode(b)
 		for _, n := range s.nodes {
-			if n.node.Type == node.Switch && n.node.Ports[0].Address.LID == r.LID && !slices.Equal(n.node.Tables.Linear[64*int(r.Block):][:64], r.Table[:]) {
+			if n.node.Type == node.Switch && n.node.Ports[0].Address.LID == r.LID &&
+				!slices.Equal(n.node.Tables.Linear[64*int(r.Block):][:64], r.Table[:]) {
 				t.Errorf("switch %d block %d", r.LID, r.Block)
 			}
 		}
@@ -379,7 +394,8 @@ func TestTransfersBounded(t *testing.T) {
 	status, _ := clients[1].ask(sa.MethodGetTable, sa.AttrPortInfoRecord, 0, nil)
 	clients[1].want(sa.StatusNoResources, status)
 	mgr.m.config.Limits.PathPairs = 10
-	status, _ = clients[1].ask(sa.MethodGetTable, sa.AttrPathRecord, sa.PathMTUSelector|sa.PathMTU, &sa.PathRecord{MTU: sa.Selected{Selector: sa.LessThan, Value: 1}})
+	status, _ = clients[1].ask(sa.MethodGetTable, sa.AttrPathRecord, sa.PathMTUSelector|sa.PathMTU,
+		&sa.PathRecord{MTU: sa.Selected{Selector: sa.LessThan, Value: 1}})
 	clients[1].want(sa.StatusNoResources, status)
 }
 
@@ -387,7 +403,8 @@ func TestServices(t *testing.T) {
 	s, _, clients := newClients(t, Config{Limits: Limits{Services: 6, PerPort: 4}})
 	c, other := clients[0], clients[1]
 	record := func(id uint64, lease uint32) *sa.ServiceRecord {
-		return &sa.ServiceRecord{ID: id, GID: c.gid(), PKey: 0xffff, Lease: lease, Key: [16]byte{1}, Name: [64]byte{'x'}}
+		return &sa.ServiceRecord{ID: id, GID: c.gid(), PKey: 0xffff, Lease: lease, Key: [16]byte{1},
+			Name: [64]byte{'x'}}
 	}
 	const all = sa.ServiceID | sa.ServiceGID | sa.ServicePKey | sa.ServiceLease | sa.ServiceKey | sa.ServiceName
 	set := func(c *client, r *sa.ServiceRecord) mad.Status {
@@ -472,7 +489,8 @@ func TestReports(t *testing.T) {
 	s, mgr, clients := newClients(t, Config{Limits: Limits{PerPort: 2}})
 	a, b, gone := clients[0], clients[7], clients[3]
 	info := func(trap uint16, subscribe uint8) *sa.InformInfo {
-		return &sa.InformInfo{LIDBegin: anyLID, Generic: 1, Subscribe: subscribe, Type: anyType, Trap: trap, Producer: anyProducer, RespTime: 18}
+		return &sa.InformInfo{LIDBegin: anyLID, Generic: 1, Subscribe: subscribe, Type: anyType, Trap: trap,
+			Producer: anyProducer, RespTime: 18}
 	}
 	subscribe := func(c *client, i *sa.InformInfo) mad.Status {
 		status, _ := c.ask(mad.MethodSet, mad.AttrInformInfo, 0, i)
@@ -539,7 +557,8 @@ func TestPartitions(t *testing.T) {
 	s := newSubnet(t)
 	all := s.star(4)
 	guid := func(i int) uint64 { return all[i].node.Ports[1].GUID }
-	mgr := s.manage(all[0], Config{Partitions: []Partition{{PKey: 0x7fff, Adapters: FullMember}, {PKey: 0x12, IPoIB: true, Members: map[uint64]Membership{guid(1): FullMember, guid(2): LimitedMember}}}})
+	mgr := s.manage(all[0], Config{Partitions: []Partition{{PKey: 0x7fff, Adapters: FullMember},
+		{PKey: 0x12, IPoIB: true, Members: map[uint64]Membership{guid(1): FullMember, guid(2): LimitedMember}}}})
 	s.up(mgr)
 	s.check(mgr)
 	for i, want := range [][]ib.PKey{{0xffff, 0}, {0xffff, 0x8012}, {0xffff, 0x0012}, {0xffff, 0}} {
@@ -549,7 +568,8 @@ func TestPartitions(t *testing.T) {
 		if full[1] != 0 {
 			full[1] |= 0x8000 // what limited members send gets through
 		}
-		if !slices.Equal(own.PKeys[:2], want) || !slices.Equal(peer.PKeys[:2], full) || !peer.EnforceIn || !peer.EnforceOut {
+		if !slices.Equal(own.PKeys[:2], want) || !slices.Equal(peer.PKeys[:2], full) || !peer.EnforceIn ||
+			!peer.EnforceOut {
 			t.Errorf("adapter %d: %v, behind %v", i, own.PKeys, peer)
 		}
 	}
@@ -575,7 +595,8 @@ func TestLimitedDefault(t *testing.T) {
 	s := newSubnet(t)
 	all := s.star(4)
 	guid := func(i int) uint64 { return all[i].node.Ports[1].GUID }
-	mgr := s.manage(all[0], Config{Partitions: []Partition{{PKey: 0x12, Members: map[uint64]Membership{guid(1): FullMember, guid(2): FullMember}}}})
+	mgr := s.manage(all[0], Config{Partitions: []Partition{{PKey: 0x12,
+		Members: map[uint64]Membership{guid(1): FullMember, guid(2): FullMember}}}})
 	s.up(mgr)
 	s.check(mgr)
 	path := func(from, to int) (mad.Status, ib.PKey) {

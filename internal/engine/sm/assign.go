@@ -170,7 +170,8 @@ func (m *Manager) inherit(f *fabric) {
 			continue
 		}
 		if d.isSwitch() {
-			if d.sw.LinearTop != old.programmed.lftTop || d.ports[0].info.LID == 0 || d.ports[0].info.LID != old.ports[0].lid {
+			if d.sw.LinearTop != old.programmed.lftTop || d.ports[0].info.LID == 0 ||
+				d.ports[0].info.LID != old.ports[0].lid {
 				continue
 			}
 			d.programmed = old.programmed
@@ -211,7 +212,8 @@ func (m *Manager) desiredPortInfo(f *fabric, p *port) (w smp.PortInfo, differs b
 	}
 	was := &p.info
 	differs = w.MKey != was.MKey || w.Lease != was.Lease || w.Protect != was.Protect || w.GIDPrefix != was.GIDPrefix ||
-		w.LID != was.LID || w.LMC != was.LMC || w.MasterSMLID != was.MasterSMLID || w.SubnetTimeout != was.SubnetTimeout ||
+		w.LID != was.LID || w.LMC != was.LMC || w.MasterSMLID != was.MasterSMLID ||
+		w.SubnetTimeout != was.SubnetTimeout ||
 		w.Lanes != was.Lanes
 	// Zero would clear these counters.
 	w.Violations.MKey, w.Violations.PKey, w.Violations.QKey = 0xffff, 0xffff, 0xffff

@@ -14,8 +14,10 @@ import (
 )
 
 // set queues a Set of an attribute of a node.
-func (m *Manager) set(d *device, p *port, path []uint8, a mad.Attribute, modifier uint32, attribute interface{ Append([]byte) []byte }) {
-	r := request{purpose: configuring, method: mad.MethodSet, attribute: a, modifier: modifier, dev: d, port: p, path: path}
+func (m *Manager) set(d *device, p *port, path []uint8, a mad.Attribute, modifier uint32,
+	attribute interface{ Append([]byte) []byte }) {
+	r := request{purpose: configuring, method: mad.MethodSet, attribute: a, modifier: modifier, dev: d, port: p,
+		path: path}
 	attribute.Append(r.data[:0])
 	m.enqueue(r)
 }
@@ -46,7 +48,8 @@ func (m *Manager) setTables() {
 func (m *Manager) setForwarding(d *device) {
 	for block := 0; block*smp.LinearPerBlock < len(d.lft); block++ {
 		t := linearBlock(d.lft, block)
-		if have := linearBlock(d.programmed.lft, block); (block+1)*smp.LinearPerBlock <= len(d.programmed.lft) && have == t {
+		if have := linearBlock(d.programmed.lft, block); (block+1)*smp.LinearPerBlock <= len(d.programmed.lft) &&
+			have == t {
 			continue
 		}
 		m.set(d, nil, d.path, smp.AttrLinearTable, uint32(block), &t)
@@ -78,7 +81,8 @@ func (m *Manager) setMulticast(d *device) {
 func (m *Manager) setMulticastBlock(d *device, block int) {
 	for position := 0; position*16 < len(d.ports); position++ {
 		t := multicastBlock(d.mft, block, position)
-		if known := (block+1)*smp.MulticastPerBlock <= len(d.programmed.mft); known && multicastBlock(d.programmed.mft, block, position) == t {
+		if known := (block+1)*smp.MulticastPerBlock <= len(d.programmed.mft); known &&
+			multicastBlock(d.programmed.mft, block, position) == t {
 			continue
 		}
 		m.set(d, nil, d.path, smp.AttrMulticastTable, smp.MulticastModifier(uint8(position), uint16(block)), &t)
@@ -167,7 +171,8 @@ func (m *Manager) setLanes(p *port) {
 		num = p.num
 	}
 	if p.info.Lanes.ArbHighCap > 0 {
-		m.set(p.dev, p, p.path, smp.AttrVLArbitration, smp.VLArbitrationModifier(smp.ArbHigh, num), &smp.VLArbitration{})
+		m.set(p.dev, p, p.path, smp.AttrVLArbitration, smp.VLArbitrationModifier(smp.ArbHigh, num),
+			&smp.VLArbitration{})
 	}
 	if p.info.Lanes.ArbLowCap > 0 {
 		low := lowTable(n, int(p.info.Lanes.ArbLowCap))

@@ -29,9 +29,11 @@ func (m *Manager) startLight() {
 		m.enqueue(request{purpose: probing, method: mad.MethodGet, attribute: smp.AttrSwitchInfo, dev: d, path: d.path})
 	}
 	own := m.fabric.own
-	m.enqueue(request{purpose: probing, method: mad.MethodGet, attribute: smp.AttrPortInfo, modifier: uint32(own.num), dev: own.dev, port: own, path: own.path})
+	m.enqueue(request{purpose: probing, method: mad.MethodGet, attribute: smp.AttrPortInfo, modifier: uint32(own.num),
+		dev: own.dev, port: own, path: own.path})
 	for _, o := range m.fabric.managers {
-		m.enqueue(request{purpose: probing, method: mad.MethodGet, attribute: smp.AttrSMInfo, dev: o.port.dev, port: o.port, path: o.port.path})
+		m.enqueue(request{purpose: probing, method: mad.MethodGet, attribute: smp.AttrSMInfo, dev: o.port.dev,
+			port: o.port, path: o.port.path})
 	}
 }
 
@@ -77,7 +79,8 @@ func (m *Manager) discovered(r *request, p *smp.SMP) {
 			m.sweep.again = true // the master clears it; if that will be this manager, in another sweep
 		default:
 			// Clear it before the ports are read, so that no later change is lost.
-			set := request{purpose: discovering, method: mad.MethodSet, attribute: smp.AttrSwitchInfo, dev: d, path: d.path}
+			set := request{purpose: discovering, method: mad.MethodSet, attribute: smp.AttrSwitchInfo, dev: d,
+				path: d.path}
 			d.sw.Append(set.data[:0])
 			m.enqueue(set)
 			return
@@ -97,13 +100,15 @@ func (m *Manager) discovered(r *request, p *smp.SMP) {
 
 func (m *Manager) askPort(p *port, path []uint8) {
 	p.path = path
-	m.enqueue(request{purpose: discovering, method: mad.MethodGet, attribute: smp.AttrPortInfo, modifier: uint32(p.num), dev: p.dev, port: p, path: path})
+	m.enqueue(request{purpose: discovering, method: mad.MethodGet, attribute: smp.AttrPortInfo, modifier: uint32(p.num),
+		dev: p.dev, port: p, path: path})
 }
 
 // foundNode handles the node at the end of a path: a new one, or another path to a known one.
 func (m *Manager) foundNode(r *request, i *smp.NodeInfo) {
 	f := m.next
-	if i.NodeGUID == 0 || i.NumPorts == 0 || i.LocalPort > i.NumPorts || i.LocalPort == 0 && node.Type(i.NodeType) != node.Switch {
+	if i.NodeGUID == 0 || i.NumPorts == 0 || i.LocalPort > i.NumPorts ||
+		i.LocalPort == 0 && node.Type(i.NodeType) != node.Switch {
 		m.Counters.Malformed++
 		m.notDiscovered(r)
 		return
@@ -122,9 +127,11 @@ func (m *Manager) foundNode(r *request, i *smp.NodeInfo) {
 			d.ports[n] = port{dev: d, num: uint8(n)}
 		}
 		f.devices, f.byGUID[i.NodeGUID] = append(f.devices, d), d
-		m.enqueue(request{purpose: discovering, method: mad.MethodGet, attribute: smp.AttrNodeDescription, dev: d, path: r.path})
+		m.enqueue(request{purpose: discovering, method: mad.MethodGet, attribute: smp.AttrNodeDescription, dev: d,
+			path: r.path})
 		if d.isSwitch() {
-			m.enqueue(request{purpose: discovering, method: mad.MethodGet, attribute: smp.AttrSwitchInfo, dev: d, path: r.path})
+			m.enqueue(request{purpose: discovering, method: mad.MethodGet, attribute: smp.AttrSwitchInfo, dev: d,
+				path: r.path})
 		}
 	}
 	if d.isSwitch() != (node.Type(i.NodeType) == node.Switch) || int(i.LocalPort) >= len(d.ports) {
@@ -154,7 +161,8 @@ func (m *Manager) foundPort(p *port) {
 	f := m.next
 	p.known = true
 	if p.hasLID() && p.info.CapMask&smp.CapSM != 0 && p != f.own {
-		m.enqueue(request{purpose: discovering, method: mad.MethodGet, attribute: smp.AttrSMInfo, dev: p.dev, port: p, path: p.path})
+		m.enqueue(request{purpose: discovering, method: mad.MethodGet, attribute: smp.AttrSMInfo, dev: p.dev, port: p,
+			path: p.path})
 	}
 	through := p == f.own && !p.dev.isSwitch() || p.dev.isSwitch() && p.num != 0
 	if !through || p.state() < node.Initialize || len(p.path) >= smp.MaxHops {

@@ -32,16 +32,18 @@ const (
 )
 
 var eventTexts = map[EventKind]string{
-	BecameMaster: "is the master", BecameStandby: "follows the manager of %[1]s", BecameInactive: "is not active: another manager has disabled it",
-	HandingOver: "hands the subnet over to the manager of %[1]s",
-	SweepDone:   "subnet of %[3]d nodes is up", SweepFailed: "%[3]d requests failed; sweeping again",
+	BecameMaster: "is the master", BecameStandby: "follows the manager of %[1]s",
+	BecameInactive: "is not active: another manager has disabled it",
+	HandingOver:    "hands the subnet over to the manager of %[1]s",
+	SweepDone:      "subnet of %[3]d nodes is up", SweepFailed: "%[3]d requests failed; sweeping again",
 	Unresponsive: "no answer from port %[2]d of %[1]s, or from behind it", Refused: "port %[2]d of %[1]s refuses %[4]s",
 	NotActive:     "the link at port %[2]d of %[1]s does not become active",
 	DuplicateGUID: "two have the GUID of %[1]s; the second, behind port %[2]d of %[4]s, is left out: give it another GUID",
 	Inconsistent:  "what is behind port %[2]d of %[1]s contradicts itself, and is left out",
-	TooManyNodes:  "there are more than %[3]d nodes; the rest is left out", NoMoreLIDs: "no LID is left for port %[2]d of %[1]s",
-	CreditLoop: "routes have a credit loop of %[3]d links: traffic may stand still there",
-	NodeFound:  "%[1]s has come", NodeGone: "%[1]s has gone",
+	TooManyNodes:  "there are more than %[3]d nodes; the rest is left out",
+	NoMoreLIDs:    "no LID is left for port %[2]d of %[1]s",
+	CreditLoop:    "routes have a credit loop of %[3]d links: traffic may stand still there",
+	NodeFound:     "%[1]s has come", NodeGone: "%[1]s has gone",
 	LinkFound: "new cable: port %[2]d of %[1]s to %[4]s", LinkGone: "no cable any more: port %[2]d of %[1]s to %[4]s",
 	LinkReturned: "was down and has come back: the cable from port %[2]d of %[1]s to %[4]s",
 	MoreChanges:  "and %[3]d other nodes and cables have come or gone", TrapReceived: "port %[2]d of %[1]s: %[4]s",
@@ -69,7 +71,8 @@ func (e Event) String() string {
 	if e.Node != "" {
 		who = fmt.Sprintf("%q (0x%016x)", e.Node, e.GUID)
 	}
-	return fmt.Sprintf(text+"%[5]s", who, e.Port, e.Count, e.Text, "") // the empty argument allows the others to be unused
+	// the empty argument allows the others to be unused
+	return fmt.Sprintf(text+"%[5]s", who, e.Port, e.Count, e.Text, "")
 }
 
 // nodeEvent returns an event about a node.

@@ -103,7 +103,8 @@ func TestLightSweep(t *testing.T) {
 	sweeps, requests := mgr.m.Counters.Sweeps, mgr.m.Counters.Requests
 	s.run(time.Minute, nil)
 	if mgr.m.Counters.Sweeps != sweeps || mgr.m.Counters.Requests != requests+6*5 {
-		t.Errorf("a quiet minute has %d sweeps and %d requests, want none and 5 every 10 s", mgr.m.Counters.Sweeps-sweeps, mgr.m.Counters.Requests-requests)
+		t.Errorf("a quiet minute has %d sweeps and %d requests, want none and 5 every 10 s",
+			mgr.m.Counters.Sweeps-sweeps, mgr.m.Counters.Requests-requests)
 	}
 	for _, a := range []testPort{{sws[1], 2}, all[5].peers[1]} { // to the next switch, and to an adapter
 		b := a.node.peers[a.port]
@@ -345,11 +346,14 @@ func TestMerge(t *testing.T) {
 
 func TestEventTexts(t *testing.T) {
 	for e, want := range map[Event]string{
-		{Kind: BecameMaster}:                                                    "is the master",
-		{Kind: SweepDone, Count: 12}:                                            "subnet of 12 nodes is up",
-		{Kind: Unresponsive, GUID: 0xab, Port: 3}:                               "no answer from port 3 of node 0x00000000000000ab, or from behind it",
-		{Kind: DuplicateGUID, GUID: 1 << 63, Port: 1, Text: `"leaf-1"`}:         "two have the GUID of node 0x8000000000000000; the second, behind port 1 of \"leaf-1\", is left out: give it another GUID",
-		{Kind: LinkGone, GUID: 7, Node: "a\nb", Port: 2, Text: `port 3 of "c"`}: `no cable any more: port 2 of "a\nb" (0x0000000000000007) to port 3 of "c"`,
+		{Kind: BecameMaster}:         "is the master",
+		{Kind: SweepDone, Count: 12}: "subnet of 12 nodes is up",
+		{Kind: Unresponsive, GUID: 0xab,
+			Port: 3}: "no answer from port 3 of node 0x00000000000000ab, or from behind it",
+		{Kind: DuplicateGUID, GUID: 1 << 63, Port: 1,
+			Text: `"leaf-1"`}: "two have the GUID of node 0x8000000000000000; the second, behind port 1 of \"leaf-1\", is left out: give it another GUID",
+		{Kind: LinkGone, GUID: 7, Node: "a\nb", Port: 2,
+			Text: `port 3 of "c"`}: `no cable any more: port 2 of "a\nb" (0x0000000000000007) to port 3 of "c"`,
 		{Kind: 99}: "event 99",
 	} {
 		if got := e.String(); got != want {

@@ -36,7 +36,8 @@ const (
 
 // smInfo returns the manager's own SMInfo.
 func (m *Manager) smInfo() smp.SMInfo {
-	return smp.SMInfo{GUID: m.config.PortGUID, SMKey: m.config.SMKey, ActCount: m.actCount, Priority: m.config.Priority, State: m.role}
+	return smp.SMInfo{GUID: m.config.PortGUID, SMKey: m.config.SMKey, ActCount: m.actCount, Priority: m.config.Priority,
+		State: m.role}
 }
 
 // outranks reports whether another manager should be master instead of this one: it has a higher priority, or the
@@ -77,7 +78,8 @@ func (m *Manager) elect(now clock.Time) bool {
 		m.become(now, smp.SMMaster, 0, nil)
 		return true
 	}
-	if best == nil || best.info.State == smp.SMDiscovering || best.info.GUID == m.follow.refused && now < m.follow.until {
+	if best == nil || best.info.State == smp.SMDiscovering ||
+		best.info.GUID == m.follow.refused && now < m.follow.until {
 		return true
 	}
 	e := nodeEvent(HandingOver, best.port.dev, best.port.num)
@@ -85,7 +87,8 @@ func (m *Manager) elect(now clock.Time) bool {
 	m.emit(e)
 	m.follow.handover, m.follow.path = best.info.GUID, best.port.path
 	m.phase = light // until the response arrives
-	r := request{purpose: handingOver, method: mad.MethodSet, attribute: smp.AttrSMInfo, modifier: smp.SMHandover, path: best.port.path}
+	r := request{purpose: handingOver, method: mad.MethodSet, attribute: smp.AttrSMInfo, modifier: smp.SMHandover,
+		path: best.port.path}
 	o := m.smInfo()
 	o.Append(r.data[:0])
 	m.enqueue(r)
@@ -226,7 +229,8 @@ func (m *Manager) control(now clock.Time, modifier uint32, theirs *smp.SMInfo) f
 		}
 	case modifier == smp.SMHandover && m.role == smp.SMMaster:
 		return func() { m.changed(now) }
-	case modifier == smp.SMAcknowledge && m.role == smp.SMMaster, modifier == smp.SMAcknowledge && m.role == smp.SMStandby:
+	case modifier == smp.SMAcknowledge && m.role == smp.SMMaster,
+		modifier == smp.SMAcknowledge && m.role == smp.SMStandby:
 		return func() {}
 	case modifier == smp.SMDisable && m.role == smp.SMStandby:
 		return func() { m.become(now, smp.SMNotActive, 0, nil) }

@@ -30,7 +30,8 @@ func pieces(ds ...Datagram) (b []byte) {
 func FuzzHandleMAD(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte{0})
-	to1 := func(method mad.Method, a mad.Attribute, mask uint64, lid uint16, r interface{ Append([]byte) []byte }) (d Datagram) {
+	to1 := func(method mad.Method, a mad.Attribute, mask uint64, lid uint16,
+		r interface{ Append([]byte) []byte }) (d Datagram) {
 		d.QPN, d.LID = ib.QP1, lid
 		h := sa.NewHeader(method, a, 5, mask)
 		h.Append(d.MAD[:0])
@@ -45,15 +46,22 @@ func FuzzHandleMAD(f *testing.F) {
 		return d
 	}
 	guid := func(i int) uint64 { return uint64(0x1000_0000+i)<<16 + 1 } // as newSubnet gives it to adapters
-	join := &sa.MCMemberRecord{MGID: ib.GID{0: 0xff, 1: 0x12}, PortGID: makeGID(0xfe80<<48, guid(1)), PKey: 0xffff, Join: 1}
+	join := &sa.MCMemberRecord{MGID: ib.GID{0: 0xff, 1: 0x12}, PortGID: makeGID(0xfe80<<48, guid(1)), PKey: 0xffff,
+		Join: 1}
 	for lid := range uint16(4) {
-		for _, a := range []mad.Attribute{sa.AttrNodeRecord, sa.AttrPortInfoRecord, sa.AttrLinkRecord, sa.AttrPathRecord, sa.AttrMCMemberRecord,
-			sa.AttrServiceRecord, sa.AttrLinearRecord, sa.AttrMulticastRecord, sa.AttrSLtoVLRecord, sa.AttrInformInfoRecord, sa.AttrSMInfoRecord} {
+		for _, a := range []mad.Attribute{sa.AttrNodeRecord, sa.AttrPortInfoRecord, sa.AttrLinkRecord,
+			sa.AttrPathRecord, sa.AttrMCMemberRecord,
+			sa.AttrServiceRecord, sa.AttrLinearRecord, sa.AttrMulticastRecord, sa.AttrSLtoVLRecord,
+			sa.AttrInformInfoRecord, sa.AttrSMInfoRecord} {
 			f.Add(pieces(to1(sa.MethodGetTable, a, 0, lid+1, nil), to1(mad.MethodGet, a, 1, lid+1, nil)))
 		}
-		f.Add(pieces(to1(mad.MethodSet, sa.AttrMCMemberRecord, 0xffff_ffff&^0xfc0|0x1c0c7, lid+1, join), to1(sa.MethodDelete, sa.AttrMCMemberRecord, 0x1ffff, lid+1, join)))
-		f.Add(pieces(to1(mad.MethodSet, mad.AttrInformInfo, 0, lid+1, &sa.InformInfo{LIDBegin: 0xffff, Generic: 1, Subscribe: 1, Type: 0xffff, Trap: 0xffff, Producer: 0xffffff})))
-		f.Add(pieces(to1(mad.MethodSet, sa.AttrServiceRecord, 3, lid+1, &sa.ServiceRecord{ID: 4, GID: join.PortGID, Lease: 1})))
+		f.Add(pieces(to1(mad.MethodSet, sa.AttrMCMemberRecord, 0xffff_ffff&^0xfc0|0x1c0c7, lid+1, join),
+			to1(sa.MethodDelete, sa.AttrMCMemberRecord, 0x1ffff, lid+1, join)))
+		f.Add(pieces(to1(mad.MethodSet, mad.AttrInformInfo, 0, lid+1,
+			&sa.InformInfo{LIDBegin: 0xffff, Generic: 1, Subscribe: 1, Type: 0xffff, Trap: 0xffff,
+				Producer: 0xffffff})))
+		f.Add(pieces(to1(mad.MethodSet, sa.AttrServiceRecord, 3, lid+1,
+			&sa.ServiceRecord{ID: 4, GID: join.PortGID, Lease: 1})))
 	}
 	trap := smp.New(mad.MethodTrap, mad.AttrNotice, 0, 9)
 	n := mad.Notice{Generic: true, Trap: mad.TrapLinkState}
@@ -71,7 +79,8 @@ func FuzzHandleMAD(f *testing.F) {
 	f.Fuzz(func(t *testing.T, input []byte) {
 		s := newSubnet(t)
 		all := s.star(3)
-		mgr := s.manage(all[0], Config{Limits: Limits{Replies: 20, Groups: 3, Services: 3, Subscriptions: 3, Responses: 3}})
+		mgr := s.manage(all[0],
+			Config{Limits: Limits{Replies: 20, Groups: 3, Services: 3, Subscriptions: 3, Responses: 3}})
 		s.up(mgr)
 		trusted := false // by SMKey: it may do nearly everything
 		for ; len(input) >= piece; input = input[piece:] {
@@ -91,8 +100,10 @@ func FuzzHandleMAD(f *testing.F) {
 			}
 			s.run(100*time.Millisecond, nil)
 			a := &mgr.m.admin
-			if len(mgr.m.replies) > 20 || len(a.groups) > 4 || len(a.services) > 3 || len(a.subs) > 3 || len(a.transfers) > 3 || len(a.reports) > 20 {
-				t.Fatalf("%d replies, %d groups, %d services, %d subscriptions, %d transfers, %d reports", len(mgr.m.replies), len(a.groups),
+			if len(mgr.m.replies) > 20 || len(a.groups) > 4 || len(a.services) > 3 || len(a.subs) > 3 ||
+				len(a.transfers) > 3 || len(a.reports) > 20 {
+				t.Fatalf("%d replies, %d groups, %d services, %d subscriptions, %d transfers, %d reports",
+					len(mgr.m.replies), len(a.groups),
 					len(a.services), len(a.subs), len(a.transfers), len(a.reports))
 			}
 		}

@@ -68,7 +68,8 @@ func (m *Manager) subscribe(q *query) {
 			m.refuse(q, sa.StatusNoResources)
 			return
 		}
-		a.subs = append(a.subs, &subscription{guid: q.from.guid, lid: q.d.LID, qpn: qpn, sl: q.d.SL, pkey: q.d.PKey, info: info, enum: enum + 1})
+		a.subs = append(a.subs, &subscription{guid: q.from.guid, lid: q.d.LID, qpn: qpn, sl: q.d.SL, pkey: q.d.PKey,
+			info: info, enum: enum + 1})
 	}
 	m.answerRecord(q, answer.Append(nil))
 }
@@ -104,7 +105,8 @@ func (a *admin) reportGID(m *Manager, now clock.Time, t mad.Trap, gid ib.GID) {
 	if len(a.subs) == 0 || m.fabric == nil {
 		return
 	}
-	n := mad.Notice{Generic: true, Type: mad.NoticeSubnet, Producer: mad.ProducerClassManager, Trap: t, Issuer: m.fabric.own.lid}
+	n := mad.Notice{Generic: true, Type: mad.NoticeSubnet, Producer: mad.ProducerClassManager, Trap: t,
+		Issuer: m.fabric.own.lid}
 	details := mad.GIDDetails{GID: gid}
 	details.Encode(&n.Details)
 	a.report(m, now, &n, m.gid(m.fabric.own))

@@ -70,7 +70,8 @@ func (f *fabricNet) run(limit time.Duration, done func() bool) bool {
 	for f.now < end {
 		busy := false
 		for held || f.m.Next(f.now, &d) {
-			to := link.Datagram{SLID: f.at.State().Ports[f.port].Address.LID, DLID: d.LID, SL: d.SL, Source: d.QPN, Dest: d.Peer, PKey: d.PKey}
+			to := link.Datagram{SLID: f.at.State().Ports[f.port].Address.LID, DLID: d.LID, SL: d.SL, Source: d.QPN,
+				Dest: d.Peer, PKey: d.PKey}
 			if d.LID == node.PermissiveLID {
 				to.SLID = node.PermissiveLID
 			}
@@ -118,7 +119,8 @@ func TestOnLink(t *testing.T) {
 		all, _, _, _ := s.fatTree(k)
 		f := onNet(s, all[0], Config{})
 		if !f.run(time.Minute, func() bool { return f.m.Counters.Sweeps > 1 && !f.m.Busy() }) {
-			t.Fatalf("not up: %v, phase %d, %d under way, %+v", f.m.State(), f.m.phase, f.m.requests.inFlight, f.m.Counters)
+			t.Fatalf("not up: %v, phase %d, %d under way, %+v", f.m.State(), f.m.phase, f.m.requests.inFlight,
+				f.m.Counters)
 		}
 		s.check(&testManager{m: f.m, node: all[0], port: 1})
 		if f.m.Counters.Timeouts != 0 {

@@ -62,13 +62,15 @@ func (m *Manager) collectPorts(t *table) {
 				}
 			case sa.AttrPKeyRecord:
 				for block := 0; block*smp.PKeysPerBlock < len(p.programmed.pkeys); block++ {
-					t.add(&sa.PKeyRecord{LID: p.lid, Port: switchPort(p), Block: uint16(block), PKeys: pkeyBlock(p.programmed.pkeys, block)})
+					t.add(&sa.PKeyRecord{LID: p.lid, Port: switchPort(p), Block: uint16(block),
+						PKeys: pkeyBlock(p.programmed.pkeys, block)})
 				}
 			case sa.AttrSLtoVLRecord:
 				collectSLtoVL(t, p)
 			case sa.AttrVLArbRecord:
 				if p.programmed.vls > 0 && p.info.Lanes.ArbLowCap > 0 {
-					t.add(&sa.VLArbRecord{LID: p.lid, Port: switchPort(p), Block: smp.ArbLow, Table: lowTable(p.programmed.vls, int(p.info.Lanes.ArbLowCap))})
+					t.add(&sa.VLArbRecord{LID: p.lid, Port: switchPort(p), Block: smp.ArbLow,
+						Table: lowTable(p.programmed.vls, int(p.info.Lanes.ArbLowCap))})
 				}
 				if p.programmed.vls > 0 && p.info.Lanes.ArbHighCap > 0 {
 					t.add(&sa.VLArbRecord{LID: p.lid, Port: switchPort(p), Block: smp.ArbHigh})
@@ -119,7 +121,8 @@ func collectSwitch(t *table, d *device) {
 	case sa.AttrMulticastRecord:
 		for block := 0; block*smp.MulticastPerBlock < len(d.programmed.mft); block++ {
 			for position := 0; position*16 < len(d.ports); position++ {
-				t.add(&sa.MulticastRecord{LID: lid, Position: uint8(position), Block: uint16(block), Table: multicastBlock(d.programmed.mft, block, position)})
+				t.add(&sa.MulticastRecord{LID: lid, Position: uint8(position), Block: uint16(block),
+					Table: multicastBlock(d.programmed.mft, block, position)})
 			}
 		}
 	}

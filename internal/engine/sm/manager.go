@@ -131,7 +131,8 @@ func (m *Manager) HandleMAD(now clock.Time, d *Datagram) {
 	var h mad.Header
 	h.Decode(d.MAD[:])
 	switch {
-	case h.BaseVersion != mad.BaseVersion, d.LID == 0, d.LID >= node.FirstMulticastLID && (d.LID != node.PermissiveLID || d.QPN != ib.QP0):
+	case h.BaseVersion != mad.BaseVersion, d.LID == 0,
+		d.LID >= node.FirstMulticastLID && (d.LID != node.PermissiveLID || d.QPN != ib.QP0):
 		m.Counters.Malformed++ // including those that have no address to respond to
 	case d.QPN == ib.QP0 && h.Class.Subnet():
 		m.handleSMP(now, d)

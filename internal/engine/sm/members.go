@@ -40,7 +40,8 @@ const (
 // broadcastGID returns the MGID of a partition's broadcast group (RFC 4391, section 4).
 func broadcastGID(k ib.PKey) ib.GID {
 	k = k.Full()
-	return ib.GID{0: 0xff, 1: 0x10 | scopeLocal, 2: 0x40, 3: 0x1b, 4: byte(k >> 8), 5: byte(k), 12: 0xff, 13: 0xff, 14: 0xff, 15: 0xff}
+	return ib.GID{0: 0xff, 1: 0x10 | scopeLocal, 2: 0x40, 3: 0x1b, 4: byte(k >> 8), 5: byte(k), 12: 0xff, 13: 0xff,
+		14: 0xff, 15: 0xff}
 }
 
 // createBroadcast creates the broadcast groups of IP over InfiniBand, one for each partition that has it.
@@ -74,7 +75,8 @@ func (a *admin) addGroup(g *group) {
 }
 
 func (a *admin) sortedGroups() []*group {
-	return slices.SortedFunc(maps.Values(a.groups), func(x, y *group) int { return bytes.Compare(x.record.MGID[:], y.record.MGID[:]) })
+	return slices.SortedFunc(maps.Values(a.groups),
+		func(x, y *group) int { return bytes.Compare(x.record.MGID[:], y.record.MGID[:]) })
 }
 
 // portOf returns the port with a GID, if the requester may act for it: its own, or any if it is trusted.
@@ -152,7 +154,8 @@ func (m *Manager) create(q *query, r *sa.MCMemberRecord, p *port) (*group, mad.S
 			mine++
 		}
 	}
-	mtu, okMTU := choose(q.Mask, sa.MemberMTUSelector, sa.MemberMTU, r.MTU, min(p.info.Lanes.MTUCap, p.info.Lanes.NeighborMTU), 1, 5)
+	mtu, okMTU := choose(q.Mask, sa.MemberMTUSelector, sa.MemberMTU, r.MTU,
+		min(p.info.Lanes.MTUCap, p.info.Lanes.NeighborMTU), 1, 5)
 	rate, okRate := chooseRate(q.Mask, r.Rate, sa.RateOf(&p.info.Link))
 	life, okLife := choose(q.Mask, sa.MemberLifeSelector, sa.MemberLife, r.Life, 0, 0, 63)
 	if q.Mask&sa.MemberLife == 0 {
@@ -412,7 +415,8 @@ func (m *Manager) collectMembers(t *table) {
 	var q sa.MCMemberRecord
 	q.Decode(t.q.data)
 	selectors := t.mask
-	t.mask &^= sa.MemberMTUSelector | sa.MemberMTU | sa.MemberRateSelector | sa.MemberRate | sa.MemberLifeSelector | sa.MemberLife
+	t.mask &^= sa.MemberMTUSelector | sa.MemberMTU | sa.MemberRateSelector | sa.MemberRate | sa.MemberLifeSelector |
+		sa.MemberLife
 	for _, g := range m.admin.sortedGroups() {
 		if selectors&sa.MemberMTU != 0 && !q.MTU.Accepts(g.record.MTU.Value) ||
 			selectors&sa.MemberRate != 0 && !q.Rate.AcceptsRate(g.record.Rate.Value) ||

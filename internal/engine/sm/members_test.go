@@ -16,8 +16,10 @@ import (
 
 // member makes a join or leave of a group.
 func member(c *client, mgid byte, join sa.JoinState) (uint64, *sa.MCMemberRecord) {
-	r := &sa.MCMemberRecord{MGID: ib.GID{0: 0xff, 1: 0x12, 2: 0x40, 15: mgid}, PortGID: c.gid(), QKey: 0x1234, PKey: 0xffff, SL: 1, Join: join}
-	return sa.MemberMGID | sa.MemberPortGID | sa.MemberQKey | sa.MemberPKey | sa.MemberTClass | sa.MemberSL | sa.MemberFlowLabel | sa.MemberJoinState, r
+	r := &sa.MCMemberRecord{MGID: ib.GID{0: 0xff, 1: 0x12, 2: 0x40, 15: mgid}, PortGID: c.gid(), QKey: 0x1234,
+		PKey: 0xffff, SL: 1, Join: join}
+	return sa.MemberMGID | sa.MemberPortGID | sa.MemberQKey | sa.MemberPKey | sa.MemberTClass | sa.MemberSL |
+		sa.MemberFlowLabel | sa.MemberJoinState, r
 }
 
 // deliver sends a multicast packet along the switches' tables, and returns how often it came to each
@@ -49,7 +51,8 @@ func TestMulticast(t *testing.T) {
 	s, mgr, clients := newClients(t, Config{})
 	rng := rand.New(rand.NewPCG(4, 4))
 	s.tamper = func(_ *testManager, d *Datagram) bool {
-		if h := new(sa.Header); d.QPN == ib.QP1 && h.Decode(d.MAD[:]) && h.Attribute == sa.AttrMCMemberRecord && h.Method == mad.MethodGetResp && h.Status == 0 && mgr.m.phase != idle {
+		if h := new(sa.Header); d.QPN == ib.QP1 && h.Decode(d.MAD[:]) && h.Attribute == sa.AttrMCMemberRecord &&
+			h.Method == mad.MethodGetResp && h.Status == 0 && mgr.m.phase != idle {
 			t.Error("a join is answered before the switches have their tables")
 		}
 		return true
@@ -75,7 +78,8 @@ func TestMulticast(t *testing.T) {
 			}
 			var answer sa.MCMemberRecord
 			answer.Decode(records[0])
-			if answer.Join != join || answer.MLID < 0xc001 || mlids[g] != 0 && mlids[g] != answer.MLID || answer.MTU != exact(5) || answer.Rate != exact(16) {
+			if answer.Join != join || answer.MLID < 0xc001 || mlids[g] != 0 && mlids[g] != answer.MLID ||
+				answer.MTU != exact(5) || answer.Rate != exact(16) {
 				t.Fatalf("joined as %+v, MLID %#x before", answer, mlids[g])
 			}
 			in[g][c], mlids[g] = join, answer.MLID
@@ -193,7 +197,8 @@ func TestJoinRefusals(t *testing.T) {
 	c.want(sa.StatusInvalid, set(mask, r))
 	// Joining needs no more than this.
 	c.want(0, set(sa.MemberMGID|sa.MemberPortGID|sa.MemberJoinState, r))
-	status, _ := c.ask(sa.MethodDelete, sa.AttrMCMemberRecord, mask, &sa.MCMemberRecord{MGID: r.MGID, PortGID: c.gid(), Join: sa.NonMember})
+	status, _ := c.ask(sa.MethodDelete, sa.AttrMCMemberRecord, mask,
+		&sa.MCMemberRecord{MGID: r.MGID, PortGID: c.gid(), Join: sa.NonMember})
 	c.want(sa.StatusInvalid, status)
 	// Limits: of a port, and of all.
 	for i := range byte(4) {

@@ -169,7 +169,8 @@ func (s *subnet) directed(b *testNode, in, at int, buf []byte) {
 		if b.dead {
 			return
 		}
-		v := b.agent.HandleSMP(s.now, in, sma.Route{Directed: true, Port: at, SLID: node.PermissiveLID, DLID: node.PermissiveLID}, buf)
+		v := b.agent.HandleSMP(s.now, in, sma.Route{Directed: true, Port: at, SLID: node.PermissiveLID,
+			DLID: node.PermissiveLID}, buf)
 		if v == sma.Deliver {
 			if b.manager != nil && !b.manager.off {
 				d := Datagram{LID: node.PermissiveLID}
@@ -247,7 +248,8 @@ func (s *subnet) byLID(b *testNode, port int, d *Datagram, management bool) {
 		}
 		return
 	}
-	if at.manager != nil && !at.manager.off && (at.manager.port == 0 || at.manager.port == in || in == 0) && !response1(&arrived) {
+	if at.manager != nil && !at.manager.off && (at.manager.port == 0 || at.manager.port == in || in == 0) &&
+		!response1(&arrived) {
 		at.manager.m.HandleMAD(s.now, &arrived)
 		return
 	}
@@ -357,7 +359,8 @@ func (s *subnet) up(mgr *testManager) {
 		return mgr.m.Counters.Sweeps > sweeps && !mgr.m.Busy() && mgr.m.sweep.heavyAt == 0
 	})
 	if !ok {
-		s.t.Fatalf("no complete sweep within 5 minutes: %v, phase %d, failures %d, %v", mgr.m.State(), mgr.m.phase, mgr.m.sweep.failures, mgr.events)
+		s.t.Fatalf("no complete sweep within 5 minutes: %v, phase %d, failures %d, %v", mgr.m.State(), mgr.m.phase,
+			mgr.m.sweep.failures, mgr.events)
 	}
 }
 
@@ -405,17 +408,20 @@ func (s *subnet) check(mgr *testManager) {
 				case port.Link.Logical != node.Active:
 					s.t.Errorf("port %d of %x is %v", p, b.node.GUID, port.Link.Logical)
 				case port.MTU.Neighbor != peer.MTU.Neighbor || port.Lanes.Operational != peer.Lanes.Operational:
-					s.t.Errorf("port %d of %x and its peer differ: %v %v, %d and %d lanes", p, b.node.GUID, port.MTU, peer.MTU, port.Lanes.Operational, peer.Lanes.Operational)
+					s.t.Errorf("port %d of %x and its peer differ: %v %v, %d and %d lanes", p, b.node.GUID, port.MTU,
+						peer.MTU, port.Lanes.Operational, peer.Lanes.Operational)
 				}
 				for in, row := range port.Lanes.SLtoVL {
 					for sl, vl := range row {
 						if in != p && int(vl) != sl%int(port.Lanes.Operational) {
-							s.t.Fatalf("port %d of %x: SL %d from port %d is on VL %d of %d", p, b.node.GUID, sl, in, vl, port.Lanes.Operational)
+							s.t.Fatalf("port %d of %x: SL %d from port %d is on VL %d of %d", p, b.node.GUID, sl, in,
+								vl, port.Lanes.Operational)
 						}
 					}
 				}
 			}
-			if b.node.Type == node.Switch && p > 0 || b.node.Type == node.CA && (p == 0 || b.peers[p].node == nil || b.peers[p].node.dead) {
+			if b.node.Type == node.Switch && p > 0 ||
+				b.node.Type == node.CA && (p == 0 || b.peers[p].node == nil || b.peers[p].node.dead) {
 				continue
 			}
 			a := &port.Address

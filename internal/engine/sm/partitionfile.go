@@ -98,7 +98,8 @@ func (p *partitionParser) statement(line int, text string) {
 		case "indx0":
 			p.fail(line, "indx0 is not supported: row 0 of the tables is the default partition's")
 		case "mtu", "rate", "sl", "scope", "mgid", "Q_Key", "TClass", "FlowLabel":
-			p.fail(line, "%s is not supported: leave it out; broadcast groups have MTU 2048, 10 Gb/s and service level 0", name)
+			p.fail(line,
+				"%s is not supported: leave it out; broadcast groups have MTU 2048, 10 Gb/s and service level 0", name)
 		default:
 			p.fail(line, "there is no flag %q: there are ipoib and defmember=full|limited", strings.TrimSpace(flag))
 		}
@@ -157,7 +158,8 @@ func (p *partitionParser) member(c *Partition, is Membership, text string) (err 
 			return fmt.Errorf("%s: %w", who, err)
 		}
 	}
-	groups := map[string]*Membership{"ALL": &c.All, "ALL_CAS": &c.Adapters, "ALL_SWITCHES": &c.Switches, "ALL_ROUTERS": &c.Routers, "SELF": &c.Self}
+	groups := map[string]*Membership{"ALL": &c.All, "ALL_CAS": &c.Adapters, "ALL_SWITCHES": &c.Switches,
+		"ALL_ROUTERS": &c.Routers, "SELF": &c.Self}
 	if g := groups[who]; g != nil {
 		*g = max(*g, is)
 		return nil
@@ -181,7 +183,8 @@ func (p *partitionParser) guids(who string) ([]uint64, error) {
 		return []uint64{guid}, nil
 	}
 	if p.ports == nil {
-		return nil, fmt.Errorf("member %q: give the GUID of a port, ALL, ALL_CAS, ALL_SWITCHES, ALL_ROUTERS or SELF", who)
+		return nil, fmt.Errorf("member %q: give the GUID of a port, ALL, ALL_CAS, ALL_SWITCHES, ALL_ROUTERS or SELF",
+			who)
 	}
 	name := who
 	if len(who) >= 2 && who[0] == '"' && who[len(who)-1] == '"' {

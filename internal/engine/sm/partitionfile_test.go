@@ -37,8 +37,10 @@ Green : 0x1 ;
 	}
 	want := []Partition{
 		{Name: "Default", PKey: 0x7fff, IPoIB: true, All: LimitedMember, Self: FullMember},
-		{Name: "Blue", PKey: 1, IPoIB: true, Members: map[uint64]Membership{0x1234: FullMember, 0x3456: LimitedMember, 77: LimitedMember}},
-		{Name: "Red", PKey: 0x300, Self: FullMember, Adapters: LimitedMember, Members: map[uint64]Membership{0x11: FullMember}},
+		{Name: "Blue", PKey: 1, IPoIB: true, Members: map[uint64]Membership{0x1234: FullMember, 0x3456: LimitedMember,
+			77: LimitedMember}},
+		{Name: "Red", PKey: 0x300, Self: FullMember, Adapters: LimitedMember,
+			Members: map[uint64]Membership{0x11: FullMember}},
 		{PKey: 0x80, Members: map[uint64]Membership{0x21: FullMember, 0x22: FullMember, 0x99: LimitedMember}},
 		{Name: "Empty", PKey: 5},
 		{Name: "Green", PKey: 2, Members: map[uint64]Membership{1: LimitedMember}},
@@ -52,7 +54,8 @@ Green : 0x1 ;
 			t.Errorf("members %v, want %v", g.Members, w.Members)
 		}
 		g.Members, w.Members = nil, nil
-		if g.Name != w.Name || g.PKey != w.PKey || g.IPoIB != w.IPoIB || g.All != w.All || g.Adapters != w.Adapters || g.Self != w.Self {
+		if g.Name != w.Name || g.PKey != w.PKey || g.IPoIB != w.IPoIB || g.All != w.All || g.Adapters != w.Adapters ||
+			g.Self != w.Self {
 			t.Errorf("%+v, want %+v", g, w)
 		}
 	}
@@ -94,7 +97,8 @@ func TestParsePartitionsErrors(t *testing.T) {
 func FuzzParsePartitions(f *testing.F) {
 	f.Add("")
 	f.Add("0")
-	for _, seed := range []string{"Default=0x7fff,ipoib:ALL, SELF=full;", "A , ipoib : 0x1234=full, 7=limi ;\n=3:;B:\"host 2\";", "#\n;:,=;", "A=1:ALL;A:host-1=f;"} {
+	for _, seed := range []string{"Default=0x7fff,ipoib:ALL, SELF=full;",
+		"A , ipoib : 0x1234=full, 7=limi ;\n=3:;B:\"host 2\";", "#\n;:,=;", "A=1:ALL;A:host-1=f;"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

@@ -19,7 +19,9 @@ func (m *Manager) collectPaths(t *table) mad.Status {
 	if status != mad.StatusOK {
 		return status
 	}
-	if t.mask&sa.PathDGID != 0 && q.DGID[0] == 0xff || t.mask&sa.PathDGID == 0 && t.mask&sa.PathDLID != 0 && q.DLID >= node.FirstMulticastLID && q.DLID != node.PermissiveLID {
+	if t.mask&sa.PathDGID != 0 && q.DGID[0] == 0xff ||
+		t.mask&sa.PathDGID == 0 && t.mask&sa.PathDLID != 0 && q.DLID >= node.FirstMulticastLID &&
+			q.DLID != node.PermissiveLID {
 		m.collectGroupPaths(t, &q, from)
 		return mad.StatusOK
 	}
@@ -71,8 +73,10 @@ func (m *Manager) endsOf(hasGID bool, gid [16]byte, hasLID bool, lid uint16) ([]
 }
 
 // pathOwn are the components that do not select among paths: they are checked here, or copied to the records.
-const pathOwn = sa.PathServiceIDHigh | sa.PathServiceIDLow | sa.PathNumbPath | sa.PathMTUSelector | sa.PathMTU | sa.PathRateSelector |
-	sa.PathRate | sa.PathLifeSelector | sa.PathLife | sa.PathReversible | sa.PathFlowLabel | sa.PathHopLimit | sa.PathTClass | sa.PathQoSClass |
+const pathOwn = sa.PathServiceIDHigh | sa.PathServiceIDLow | sa.PathNumbPath | sa.PathMTUSelector | sa.PathMTU |
+	sa.PathRateSelector |
+	sa.PathRate | sa.PathLifeSelector | sa.PathLife | sa.PathReversible | sa.PathFlowLabel | sa.PathHopLimit |
+	sa.PathTClass | sa.PathQoSClass |
 	sa.PathPKey | sa.PathSL
 
 // addPaths adds the paths between two ports: one for each LID of the destination, from the source's LID with the same
@@ -108,8 +112,9 @@ func (m *Manager) addPath(t *table, q *sa.PathRecord, f *fabric, src, dst *port,
 	if !ok {
 		return
 	}
-	r := sa.PathRecord{DGID: m.gid(dst), SGID: m.gid(src), DLID: dlid, SLID: slid, PKey: m.sharedKey(src, dst, t.mask&sa.PathPKey != 0, q.PKey),
-		MTU: exact(mtu), Rate: exact(rate), Life: exact(m.config.LifeTime)}
+	r := sa.PathRecord{DGID: m.gid(dst), SGID: m.gid(src), DLID: dlid, SLID: slid,
+		PKey: m.sharedKey(src, dst, t.mask&sa.PathPKey != 0, q.PKey),
+		MTU:  exact(mtu), Rate: exact(rate), Life: exact(m.config.LifeTime)}
 	if r.PKey == 0 {
 		return
 	}
@@ -119,7 +124,8 @@ func (m *Manager) addPath(t *table, q *sa.PathRecord, f *fabric, src, dst *port,
 // addPath adds a path if its MTU, rate and lifetime match the query, with the components that are copied from it.
 func (t *table) addPath(q, r *sa.PathRecord) {
 	mask := t.mask
-	if mask&sa.PathMTU != 0 && !q.MTU.Accepts(r.MTU.Value) || mask&sa.PathRate != 0 && !q.Rate.AcceptsRate(r.Rate.Value) ||
+	if mask&sa.PathMTU != 0 && !q.MTU.Accepts(r.MTU.Value) ||
+		mask&sa.PathRate != 0 && !q.Rate.AcceptsRate(r.Rate.Value) ||
 		mask&sa.PathLife != 0 && !q.Life.Accepts(r.Life.Value) || mask&sa.PathRawTraffic != 0 && q.RawTraffic {
 		return
 	}
@@ -220,10 +226,12 @@ func (m *Manager) collectGroupPaths(t *table, q *sa.PathRecord, from []*port) {
 	}
 	h := &g.record
 	for _, src := range from {
-		if t.mask&sa.PathPKey != 0 && q.PKey.Base() != h.PKey.Base() || !m.hasKey(src, h.PKey) || t.mask&sa.PathSL != 0 && q.SL != h.SL {
+		if t.mask&sa.PathPKey != 0 && q.PKey.Base() != h.PKey.Base() || !m.hasKey(src, h.PKey) ||
+			t.mask&sa.PathSL != 0 && q.SL != h.SL {
 			continue
 		}
-		t.addPath(q, &sa.PathRecord{DGID: h.MGID, SGID: m.gid(src), DLID: h.MLID, SLID: src.lid, PKey: h.PKey, SL: h.SL, TClass: h.TClass,
+		t.addPath(q, &sa.PathRecord{DGID: h.MGID, SGID: m.gid(src), DLID: h.MLID, SLID: src.lid, PKey: h.PKey, SL: h.SL,
+			TClass:    h.TClass,
 			FlowLabel: h.FlowLabel, HopLimit: h.HopLimit, MTU: h.MTU, Rate: h.Rate, Life: h.Life})
 	}
 }

@@ -34,7 +34,8 @@ func TestAllocations(t *testing.T) {
 	}
 	p := smp.NewDirected(mad.MethodGet, smp.AttrNodeInfo, 0, 1, []uint8{1, 2})
 	p.SetHops(1, 2)
-	h := mad.Header{BaseVersion: 1, Class: mad.ClassPerf, ClassVersion: 1, Method: mad.MethodGet, Attribute: pm.AttrPortCountersExtended}
+	h := mad.Header{BaseVersion: 1, Class: mad.ClassPerf, ClassVersion: 1, Method: mad.MethodGet,
+		Attribute: pm.AttrPortCountersExtended}
 	for name, f := range map[string]func(){
 		"a packet on its way": func() {
 			p.Append(b[:0])

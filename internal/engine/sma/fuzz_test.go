@@ -100,7 +100,8 @@ func checkNode(t *testing.T, a *Agent, now clock.Time) {
 			t.Fatalf("port %d is in %v", i, l.Logical)
 		case l.WidthEnabled&^l.WidthSupported != 0 || l.SpeedEnabled&^l.SpeedSupported != 0:
 			t.Fatalf("port %d has enabled %#x, %#x", i, uint8(l.WidthEnabled), uint8(l.SpeedEnabled))
-		case p.MTU.Neighbor == 0 || p.MTU.Neighbor > p.MTU.Cap, p.Lanes.Operational == 0 || p.Lanes.Operational > p.Lanes.Cap:
+		case p.MTU.Neighbor == 0 || p.MTU.Neighbor > p.MTU.Cap, p.Lanes.Operational == 0 ||
+			p.Lanes.Operational > p.Lanes.Cap:
 			t.Fatalf("port %d has MTU %d and %d lanes", i, p.MTU.Neighbor, p.Lanes.Operational)
 		case p.Address.LID >= node.FirstMulticastLID || p.Address.LID&(1<<p.Address.LMC-1) != 0:
 			t.Fatalf("port %d has LID %#x, LMC %d", i, p.Address.LID, p.Address.LMC)

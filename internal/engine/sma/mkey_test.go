@@ -36,14 +36,16 @@ func TestProtection(t *testing.T) {
 		var m smp.PortInfo
 		r := w.ask(ca, 1, mad.MethodGet, smp.AttrPortInfo, 0, wrong, nil)
 		if (r != nil) != c.gets {
-			t.Errorf("level %d, key %#x: Get with a wrong key answered: %v, want %v", c.protect, c.key, r != nil, c.gets)
+			t.Errorf("level %d, key %#x: Get with a wrong key answered: %v, want %v", c.protect, c.key, r != nil,
+				c.gets)
 		} else if r != nil {
 			if w.got(r, &m); m.MKey != c.shown {
 				t.Errorf("level %d: Get shows M_Key %#x, want %#x", c.protect, m.MKey, c.shown)
 			}
 		}
 		// 14.2.4: a wrong key is answered with silence, not with a status.
-		if r := w.ask(ca, 1, mad.MethodSet, smp.AttrPKeyTable, 0, wrong, (&smp.PKeyTable{0xffff, 1}).Append(nil)); (r != nil) != c.sets {
+		if r := w.ask(ca, 1, mad.MethodSet, smp.AttrPKeyTable, 0, wrong,
+			(&smp.PKeyTable{0xffff, 1}).Append(nil)); (r != nil) != c.sets {
 			t.Errorf("level %d: Set with a wrong key answered: %v, want %v", c.protect, r != nil, c.sets)
 		}
 		if got := ca.node.Ports[1].Partition.PKeys[1] == 1; got != c.sets {
@@ -58,9 +60,11 @@ func TestProtection(t *testing.T) {
 		// With the right key everything goes, and the key is shown.
 		w.got(w.ask(ca, 1, mad.MethodGet, smp.AttrPortInfo, 0, c.key, nil), &m)
 		if m.MKey != c.key || m.Violations.MKey != c.violates || m.Protect != c.protect {
-			t.Errorf("level %d: PortInfo says %#x, %d violations, level %d", c.protect, m.MKey, m.Violations.MKey, m.Protect)
+			t.Errorf("level %d: PortInfo says %#x, %d violations, level %d", c.protect, m.MKey, m.Violations.MKey,
+				m.Protect)
 		}
-		w.status(w.ask(ca, 1, mad.MethodSet, smp.AttrPKeyTable, 0, c.key, (&smp.PKeyTable{0xffff, 2}).Append(nil)), mad.StatusOK)
+		w.status(w.ask(ca, 1, mad.MethodSet, smp.AttrPKeyTable, 0, c.key, (&smp.PKeyTable{0xffff, 2}).Append(nil)),
+			mad.StatusOK)
 	}
 }
 
@@ -78,7 +82,8 @@ func TestSwitchHasOneKey(t *testing.T) {
 	}
 	// External ports have no key to show.
 	var m smp.PortInfo
-	if w.got(w.ask(sw, 1, mad.MethodGet, smp.AttrPortInfo, 1, 5, nil), &m); m.MKey != 0 || m.LID != 0 || m.GIDPrefix != 0 {
+	if w.got(w.ask(sw, 1, mad.MethodGet, smp.AttrPortInfo, 1, 5, nil), &m); m.MKey != 0 || m.LID != 0 ||
+		m.GIDPrefix != 0 {
 		t.Errorf("an external port shows %+v", m)
 	}
 	// 14.2.4: whoever knows no key may pass packets through.

@@ -77,7 +77,8 @@ func (s *subnet) await(tid uint64) (r *smp.SMP) {
 			n.Decode(p.Data[:])
 			s.traps = append(s.traps, n)
 			p.Method = mad.MethodTrapRepress
-			s.net.SendMAD(s.now, s.home.Port(1), link.Datagram{SLID: d.DLID, DLID: d.SLID, PKey: ib.DefaultPKey}, p.Append(nil))
+			s.net.SendMAD(s.now, s.home.Port(1), link.Datagram{SLID: d.DLID, DLID: d.SLID, PKey: ib.DefaultPKey},
+				p.Append(nil))
 			s.run(s.now + second/10)
 		} else if p.TID == tid {
 			r = &p
@@ -207,11 +208,13 @@ func TestSubnet(t *testing.T) {
 		t.Errorf("the port is in state %d", port.Link.State)
 	}
 	// Counters, through queue pair 1.
-	h := mad.Header{BaseVersion: 1, Class: mad.ClassPerf, ClassVersion: 1, Method: mad.MethodGet, Attribute: pm.AttrPortCounters, TID: 99}
+	h := mad.Header{BaseVersion: 1, Class: mad.ClassPerf, ClassVersion: 1, Method: mad.MethodGet,
+		Attribute: pm.AttrPortCounters, TID: 99}
 	d := make([]byte, mad.Size)
 	h.Append(d[:0])
 	(&pm.PortCounters{Port: 8}).Append(d[:pm.DataOffset])
-	if !s.net.SendMAD(s.now, s.home.Port(1), link.Datagram{SLID: 1, DLID: 2, Source: ib.QP1, Dest: ib.QP1, QKey: ib.QKeyGSI, PKey: ib.DefaultPKey}, d) {
+	if !s.net.SendMAD(s.now, s.home.Port(1), link.Datagram{SLID: 1, DLID: 2, Source: ib.QP1, Dest: ib.QP1,
+		QKey: ib.QKeyGSI, PKey: ib.DefaultPKey}, d) {
 		t.Fatal("not sent")
 	}
 	s.run(s.now + second)

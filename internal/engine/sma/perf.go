@@ -35,7 +35,8 @@ func (a *Agent) serveCounters(h *mad.Header, port int, b []byte) mad.Status {
 	case !set && h.Method != mad.MethodGet:
 		return mad.StatusUnsupportedMethod
 	case h.Attribute == mad.AttrClassPortInfo && !set:
-		m := mad.ClassPortInfo{BaseVersion: mad.BaseVersion, ClassVersion: pm.ClassVersion, RespTime: mad.Timeout(a.addressPort(port).Address.RespTime),
+		m := mad.ClassPortInfo{BaseVersion: mad.BaseVersion, ClassVersion: pm.ClassVersion,
+			RespTime: mad.Timeout(a.addressPort(port).Address.RespTime),
 			CapMask:  pm.CapAllPorts | pm.CapExtended | pm.CapXmitWait | mad.CapCapabilityMask2,
 			CapMask2: pm.Cap2ExtendedErrors}
 		clear(b[len(m.Append(b[:0])):])
@@ -70,9 +71,12 @@ const extFields = 8 + 13
 // fields returns the counters in the order of PortCountersExtended, traffic first.
 func fields(c *node.Counters) [extFields]*uint64 {
 	return [...]*uint64{
-		&c.XmitData, &c.RcvData, &c.XmitPkts, &c.RcvPkts, &c.UnicastXmit, &c.UnicastRcv, &c.MulticastXmit, &c.MulticastRcv,
-		&c.SymbolErrors, &c.LinkErrorRecovery, &c.LinkDowned, &c.RcvErrors, &c.RcvRemotePhysical, &c.RcvSwitchRelayErrors,
-		&c.XmitDiscards, &c.XmitConstraint, &c.RcvConstraint, &c.LocalIntegrity, &c.BufferOverrun, &c.VL15Dropped, &c.XmitWait,
+		&c.XmitData, &c.RcvData, &c.XmitPkts, &c.RcvPkts, &c.UnicastXmit, &c.UnicastRcv, &c.MulticastXmit,
+		&c.MulticastRcv,
+		&c.SymbolErrors, &c.LinkErrorRecovery, &c.LinkDowned, &c.RcvErrors, &c.RcvRemotePhysical,
+		&c.RcvSwitchRelayErrors,
+		&c.XmitDiscards, &c.XmitConstraint, &c.RcvConstraint, &c.LocalIntegrity, &c.BufferOverrun, &c.VL15Dropped,
+		&c.XmitWait,
 	}
 }
 

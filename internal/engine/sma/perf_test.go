@@ -48,8 +48,10 @@ func TestPortCounters(t *testing.T) {
 	counted(p, 1)
 	c := pm.PortCounters{Port: 1}
 	if s := w.perf(ca, mad.MethodGet, pm.AttrPortCounters, &c); s != mad.StatusOK || c != (pm.PortCounters{Port: 1,
-		XmitData: 1, RcvData: 2, XmitPkts: 3, RcvPkts: 4, SymbolErrors: 9, LinkErrorRecovery: 10, LinkDowned: 11, RcvErrors: 12, RcvRemotePhysical: 13,
-		RcvSwitchRelay: 14, XmitDiscards: 15, XmitConstraint: 16, RcvConstraint: 17, LocalIntegrity: 15, BufferOverrun: 15, VL15Dropped: 20, XmitWait: 21}) {
+		XmitData: 1, RcvData: 2, XmitPkts: 3, RcvPkts: 4, SymbolErrors: 9, LinkErrorRecovery: 10, LinkDowned: 11,
+		RcvErrors: 12, RcvRemotePhysical: 13,
+		RcvSwitchRelay: 14, XmitDiscards: 15, XmitConstraint: 16, RcvConstraint: 17, LocalIntegrity: 15,
+		BufferOverrun: 15, VL15Dropped: 20, XmitWait: 21}) {
 		t.Errorf("status %v, counters %+v", s, c)
 	}
 	// Counters stop at the largest value of their fields.
@@ -58,8 +60,10 @@ func TestPortCounters(t *testing.T) {
 		c = pm.PortCounters{Port: 1}
 		w.perf(ca, mad.MethodGet, pm.AttrPortCounters, &c)
 		const m8, m16, m32 = math.MaxUint8, math.MaxUint16, math.MaxUint32
-		if c != (pm.PortCounters{Port: 1, XmitData: m32, RcvData: m32, XmitPkts: m32, RcvPkts: m32, SymbolErrors: m16, LinkErrorRecovery: m8,
-			LinkDowned: m8, RcvErrors: m16, RcvRemotePhysical: m16, RcvSwitchRelay: m16, XmitDiscards: m16, XmitConstraint: m8, RcvConstraint: m8,
+		if c != (pm.PortCounters{Port: 1, XmitData: m32, RcvData: m32, XmitPkts: m32, RcvPkts: m32, SymbolErrors: m16,
+			LinkErrorRecovery: m8,
+			LinkDowned:        m8, RcvErrors: m16, RcvRemotePhysical: m16, RcvSwitchRelay: m16, XmitDiscards: m16,
+			XmitConstraint: m8, RcvConstraint: m8,
 			LocalIntegrity: 15, BufferOverrun: 15, VL15Dropped: m16, XmitWait: m32}) {
 			t.Errorf("from %d on: %+v", n, c)
 		}
@@ -69,7 +73,8 @@ func TestPortCounters(t *testing.T) {
 		counted(p, 1)
 		before := p.Counters
 		c = pm.PortCounters{Port: 1, Select: 1 << bit}
-		if s := w.perf(ca, mad.MethodSet, pm.AttrPortCounters, &c); s != mad.StatusOK || c.Port != 1 || c.Select != 1<<bit {
+		if s := w.perf(ca, mad.MethodSet, pm.AttrPortCounters, &c); s != mad.StatusOK || c.Port != 1 ||
+			c.Select != 1<<bit {
 			t.Errorf("bit %d: status %v, port %d, selection %#x", bit, s, c.Port, c.Select)
 		}
 		cleared := 0
@@ -81,7 +86,8 @@ func TestPortCounters(t *testing.T) {
 				t.Errorf("bit %d: counter %d is %d, was %d", bit, i, *f, *was[i])
 			}
 		}
-		if want := 1; bit < 17 && cleared != want || bit == 17 && cleared != 0 { // bit 17 is QP1Dropped, which is not counted
+		// bit 17 is QP1Dropped, which is not counted
+		if want := 1; bit < 17 && cleared != want || bit == 17 && cleared != 0 {
 			t.Errorf("bit %d clears %d counters", bit, cleared)
 		}
 	}
@@ -89,7 +95,8 @@ func TestPortCounters(t *testing.T) {
 	counted(p, 1)
 	c = pm.PortCounters{Port: 1, Select: pm.XmitWait | pm.SymbolErrors | pm.RcvPkts, SymbolErrors: 3}
 	w.perf(ca, mad.MethodSet, pm.AttrPortCounters, &c)
-	if n := &p.Counters; n.XmitWait != 0 || n.SymbolErrors != 3 || n.RcvPkts != 0 || n.XmitPkts != 3 || c.SymbolErrors != 3 || c.RcvPkts != 0 {
+	if n := &p.Counters; n.XmitWait != 0 || n.SymbolErrors != 3 || n.RcvPkts != 0 || n.XmitPkts != 3 ||
+		c.SymbolErrors != 3 || c.RcvPkts != 0 {
 		t.Errorf("after a Set: %+v", *n)
 	}
 }
@@ -116,7 +123,8 @@ func TestPortCountersExtended(t *testing.T) {
 		}
 	}
 	counted(p, 1)
-	c := pm.PortCountersExtended{Port: 1, Select: pm.ExtRcvData | pm.ExtMulticastRcv | pm.ExtXmitWait | pm.ExtLinkDowned}
+	c := pm.PortCountersExtended{Port: 1, Select: pm.ExtRcvData | pm.ExtMulticastRcv | pm.ExtXmitWait |
+		pm.ExtLinkDowned}
 	w.perf(ca, mad.MethodSet, pm.AttrPortCountersExtended, &c)
 	want := p.Counters
 	counted(p, 1)
@@ -150,15 +158,18 @@ func TestPortSelect(t *testing.T) {
 		want mad.Status
 		pkts uint32
 	}{
-		{ca, 1, mad.StatusOK, 2}, {ca, 2, mad.StatusOK, 4}, {ca, 0, mad.StatusInvalidField, 0}, {ca, 3, mad.StatusInvalidField, 0},
-		{ca, pm.AllPorts, mad.StatusOK, 6}, {sw, 0, mad.StatusOK, 1}, {sw, 4, mad.StatusOK, 16}, {sw, 5, mad.StatusInvalidField, 0},
+		{ca, 1, mad.StatusOK, 2}, {ca, 2, mad.StatusOK, 4}, {ca, 0, mad.StatusInvalidField, 0},
+		{ca, 3, mad.StatusInvalidField, 0},
+		{ca, pm.AllPorts, mad.StatusOK, 6}, {sw, 0, mad.StatusOK, 1}, {sw, 4, mad.StatusOK, 16},
+		{sw, 5, mad.StatusInvalidField, 0},
 		{sw, 254, mad.StatusInvalidField, 0}, {sw, pm.AllPorts, mad.StatusOK, 31},
 	} {
 		m, e := pm.PortCounters{Port: c.port}, pm.PortCountersExtended{Port: c.port}
 		if s := w.perf(c.a, mad.MethodGet, pm.AttrPortCounters, &m); s != c.want || m.XmitPkts != c.pkts {
 			t.Errorf("port %d: %v, %d packets; want %v, %d", c.port, s, m.XmitPkts, c.want, c.pkts)
 		}
-		if s := w.perf(c.a, mad.MethodGet, pm.AttrPortCountersExtended, &e); s != c.want || e.Traffic[2] != uint64(c.pkts) {
+		if s := w.perf(c.a, mad.MethodGet, pm.AttrPortCountersExtended, &e); s != c.want ||
+			e.Traffic[2] != uint64(c.pkts) {
 			t.Errorf("port %d: %v, %d packets; want %v, %d", c.port, s, e.Traffic[2], c.want, c.pkts)
 		}
 		// A sum stops at the largest value as well.
@@ -167,7 +178,8 @@ func TestPortSelect(t *testing.T) {
 		}
 	}
 	m := pm.PortCounters{Port: pm.AllPorts, Select: pm.XmitPkts}
-	if w.perf(sw, mad.MethodSet, pm.AttrPortCounters, &m); m.XmitPkts != 0 || sw.node.Ports[4].Counters.XmitPkts != 0 || m.RcvErrors == 0 {
+	if w.perf(sw, mad.MethodSet, pm.AttrPortCounters, &m); m.XmitPkts != 0 || sw.node.Ports[4].Counters.XmitPkts != 0 ||
+		m.RcvErrors == 0 {
 		t.Errorf("after a Set of all: %+v", m)
 	}
 }
@@ -178,8 +190,10 @@ func TestPerfClass(t *testing.T) {
 	w := newWorld(t)
 	_, sw := w.line()
 	var c mad.ClassPortInfo
-	if s := w.perf(sw, mad.MethodGet, mad.AttrClassPortInfo, &c); s != mad.StatusOK || c.BaseVersion != 1 || c.ClassVersion != 1 || c.RespTime != 16 ||
-		c.CapMask != pm.CapAllPorts|pm.CapExtended|pm.CapXmitWait|mad.CapCapabilityMask2 || c.CapMask2 != pm.Cap2ExtendedErrors || c.Redirect.LID != 0 {
+	if s := w.perf(sw, mad.MethodGet, mad.AttrClassPortInfo, &c); s != mad.StatusOK || c.BaseVersion != 1 ||
+		c.ClassVersion != 1 || c.RespTime != 16 ||
+		c.CapMask != pm.CapAllPorts|pm.CapExtended|pm.CapXmitWait|mad.CapCapabilityMask2 ||
+		c.CapMask2 != pm.Cap2ExtendedErrors || c.Redirect.LID != 0 {
 		t.Errorf("status %v, %+v", s, c)
 	}
 	for _, x := range []struct {
@@ -197,7 +211,8 @@ func TestPerfClass(t *testing.T) {
 			t.Errorf("method %#x, attribute %#x: %v, want %v", uint8(x.method), uint16(x.attr), s, x.want)
 		}
 	}
-	request := mad.Header{BaseVersion: 1, Class: mad.ClassPerf, ClassVersion: 1, Method: mad.MethodGet, Attribute: mad.AttrClassPortInfo}
+	request := mad.Header{BaseVersion: 1, Class: mad.ClassPerf, ClassVersion: 1, Method: mad.MethodGet,
+		Attribute: mad.AttrClassPortInfo}
 	try := func(h mad.Header, port, size int) (mad.Status, bool) {
 		b := make([]byte, mad.Size)
 		h.Append(b[:0])
@@ -218,7 +233,8 @@ func TestPerfClass(t *testing.T) {
 			t.Errorf("base version %d: %v, %v", v, ok, s)
 		}
 	}
-	for _, m := range []mad.Method{mad.MethodGetResp, mad.MethodTrap, mad.MethodTrapRepress, mad.MethodReport, mad.MethodReportResp} {
+	for _, m := range []mad.Method{mad.MethodGetResp, mad.MethodTrap, mad.MethodTrapRepress, mad.MethodReport,
+		mad.MethodReportResp} {
 		h := request
 		h.Method = m
 		if _, ok := try(h, 1, mad.Size); ok {

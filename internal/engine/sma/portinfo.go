@@ -70,14 +70,16 @@ func (a *Agent) getPortInfo(q *request) mad.Status {
 	}
 	p := &a.node.Ports[num]
 	m := smp.PortInfo{LocalPort: uint8(q.at), Link: linkInfo(&p.Link), Lanes: lanesInfo(p)}
-	m.Violations.LocalPhyErrors, m.Violations.OverrunErrors = a.ports[num].phyErrThreshold, a.ports[num].overrunThreshold
+	m.Violations.LocalPhyErrors, m.Violations.OverrunErrors = a.ports[num].phyErrThreshold,
+		a.ports[num].overrunThreshold
 	if !a.external(num) {
 		m.MKey, m.GIDPrefix = a.visibleMKey(q, num), p.Address.Prefix
 		m.LID, m.MasterSMLID, m.LMC = p.Address.LID, p.Address.SMLID, p.Address.LMC
 		m.Lease, m.Protect = p.Authority.Lease, p.Authority.Protect
 		m.CapMask, m.CapMask2 = capabilities(p)
 		m.Lanes.MasterSMSL = p.Address.SMSL
-		m.Violations.MKey, m.Violations.PKey, m.Violations.QKey = p.Authority.Violations, p.Partition.PViolations, p.Partition.QViolations
+		m.Violations.MKey, m.Violations.PKey, m.Violations.QKey = p.Authority.Violations, p.Partition.PViolations,
+			p.Partition.QViolations
 		m.GUIDCap, m.SubnetTimeout, m.RespTime = uint8(len(p.GUIDs)), p.Address.SubnetTimeout, p.Address.RespTime
 		// The response to a Set repeats ClientReregister.
 		m.ClientReregister = q.reregister
@@ -94,9 +96,11 @@ func linkInfo(l *node.State) smp.PortLink {
 	}
 	return smp.PortLink{
 		WidthEnabled: uint8(l.WidthEnabled), WidthSupported: uint8(l.WidthSupported), WidthActive: uint8(l.WidthActive),
-		SpeedSupported: uint8(l.SpeedSupported & 0xf), SpeedEnabled: uint8(l.SpeedEnabled & 0xf), SpeedActive: uint8(active),
-		SpeedExtSupported: uint8(l.SpeedSupported >> 4), SpeedExtEnabled: uint8(l.SpeedEnabled >> 4), SpeedExtActive: uint8(ext),
-		State: uint8(l.Logical), PhysState: uint8(l.Physical), DownDefault: uint8(l.DownDefault),
+		SpeedSupported: uint8(l.SpeedSupported & 0xf), SpeedEnabled: uint8(l.SpeedEnabled & 0xf),
+		SpeedActive:       uint8(active),
+		SpeedExtSupported: uint8(l.SpeedSupported >> 4), SpeedExtEnabled: uint8(l.SpeedEnabled >> 4),
+		SpeedExtActive: uint8(ext),
+		State:          uint8(l.Logical), PhysState: uint8(l.Physical), DownDefault: uint8(l.DownDefault),
 	}
 }
 
@@ -122,7 +126,8 @@ func (a *Agent) setPortInfo(q *request) mad.Status {
 	switch {
 	case !a.external(num) && !a.setAddress(&p, &m, num):
 		return mad.StatusInvalidField
-	case num > 0 && !(setWidth(&p.Link, m.Link.WidthEnabled) && setSpeed(&p.Link, &m.Link, q.p.Modifier&extendedSpeeds != 0) &&
+	case num > 0 && !(setWidth(&p.Link, m.Link.WidthEnabled) &&
+		setSpeed(&p.Link, &m.Link, q.p.Modifier&extendedSpeeds != 0) &&
 		setLanes(&p, &m.Lanes) && setState(&p.Link, &m.Link)):
 		return mad.StatusInvalidField
 	case num == 0 && m.Link.State != uint8(node.NoChange) && m.Link.State != uint8(p.Link.Logical):
@@ -135,7 +140,8 @@ func (a *Agent) setPortInfo(q *request) mad.Status {
 		q.reregister = m.ClientReregister
 	}
 	if num > 0 {
-		a.ports[num].phyErrThreshold, a.ports[num].overrunThreshold = m.Violations.LocalPhyErrors, m.Violations.OverrunErrors
+		a.ports[num].phyErrThreshold, a.ports[num].overrunThreshold = m.Violations.LocalPhyErrors,
+			m.Violations.OverrunErrors
 	}
 	a.node.Ports[num] = p
 	a.markChanged(num)

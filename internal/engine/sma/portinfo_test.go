@@ -73,18 +73,21 @@ func TestPortStates(t *testing.T) {
 			m.Lanes.HighLimit = 77
 			r := w.ask(a, 1, mad.MethodSet, smp.AttrPortInfo, 1, 0, m.Append(nil))
 			if r == nil || r.Status() != c.want || p.Link.Logical != c.to || p.Link.Physical != c.wantPhys {
-				t.Errorf("%s: %v set to %v, %v: %v, now %v, %v; want %v, %v, %v", c.rule, c.from, c.set, c.phys, r.Status(),
+				t.Errorf("%s: %v set to %v, %v: %v, now %v, %v; want %v, %v, %v", c.rule, c.from, c.set, c.phys,
+					r.Status(),
 					p.Link.Logical, p.Link.Physical, c.want, c.to, c.wantPhys)
 			}
 			if retrains := c.set == down && c.phys == 0 && c.from != down; p.Link.Retrain != retrains {
 				t.Errorf("%s: trains again is %v", c.rule, p.Link.Retrain)
 			}
 			// A Set that is refused changes nothing, and nobody is told.
-			if carried := p.Lanes.HighLimit == 77; carried != (c.want == ok) || slices.Equal(changed, []int{1}) != carried {
+			if carried := p.Lanes.HighLimit == 77; carried != (c.want == ok) ||
+				slices.Equal(changed, []int{1}) != carried {
 				t.Errorf("%s: carried out %v, ports changed %v", c.rule, carried, changed)
 			}
 			// The response has the new values.
-			if m.Decode(r.Data[:]); c.want == ok && (m.Link.State != uint8(c.to) || m.Link.PhysState != uint8(c.wantPhys)) {
+			if m.Decode(r.Data[:]); c.want == ok &&
+				(m.Link.State != uint8(c.to) || m.Link.PhysState != uint8(c.wantPhys)) {
 				t.Errorf("%s: the response has state %d, %d", c.rule, m.Link.State, m.Link.PhysState)
 			}
 		}
@@ -106,7 +109,8 @@ func TestPortStates(t *testing.T) {
 // its port 0, and reads them back (14.2.5.6).
 func TestPortInfoFields(t *testing.T) {
 	type ports struct{ ca, ext, zero bool }
-	all, link, addressed, external := ports{true, true, true}, ports{true, true, false}, ports{true, false, true}, ports{false, true, false}
+	all, link, addressed, external := ports{true, true, true}, ports{true, true, false}, ports{true, false, true},
+		ports{false, true, false}
 	const ok, bad = mad.StatusOK, mad.StatusInvalidField
 	for _, c := range []struct {
 		what string
@@ -116,39 +120,57 @@ func TestPortInfoFields(t *testing.T) {
 		is   func(m *smp.PortInfo) bool
 	}{
 		{"nothing", all, func(m *smp.PortInfo) {}, ok, func(m *smp.PortInfo) bool { return true }},
-		{"LID", addressed, func(m *smp.PortInfo) { m.LID = 0xbfff }, ok, func(m *smp.PortInfo) bool { return m.LID == 0xbfff }},
+		{"LID", addressed, func(m *smp.PortInfo) { m.LID = 0xbfff }, ok,
+			func(m *smp.PortInfo) bool { return m.LID == 0xbfff }},
 		{"a multicast LID", addressed, func(m *smp.PortInfo) { m.LID = 0xc000 }, bad, nil},
 		{"LID 0, where there was one", addressed, func(m *smp.PortInfo) { m.LID = 0 }, bad, nil},
-		{"MasterSMLID", addressed, func(m *smp.PortInfo) { m.MasterSMLID = 9 }, ok, func(m *smp.PortInfo) bool { return m.MasterSMLID == 9 }},
+		{"MasterSMLID", addressed, func(m *smp.PortInfo) { m.MasterSMLID = 9 }, ok,
+			func(m *smp.PortInfo) bool { return m.MasterSMLID == 9 }},
 		{"a multicast MasterSMLID", addressed, func(m *smp.PortInfo) { m.MasterSMLID = 0xffff }, bad, nil},
 		{"M_Key, level and lease", addressed, func(m *smp.PortInfo) { m.MKey, m.Protect, m.Lease = 0, 1, 60 }, ok,
 			func(m *smp.PortInfo) bool { return m.Protect == 1 && m.Lease == 60 }},
-		{"GidPrefix", addressed, func(m *smp.PortInfo) { m.GIDPrefix = 0xfec0 << 48 }, ok, func(m *smp.PortInfo) bool { return m.GIDPrefix == 0xfec0<<48 }},
-		{"SubnetTimeout", addressed, func(m *smp.PortInfo) { m.SubnetTimeout = 20 }, ok, func(m *smp.PortInfo) bool { return m.SubnetTimeout == 20 }},
-		{"MasterSMSL", addressed, func(m *smp.PortInfo) { m.Lanes.MasterSMSL = 15 }, ok, func(m *smp.PortInfo) bool { return m.Lanes.MasterSMSL == 15 }},
-		{"ClientReregister is in the response", addressed, func(m *smp.PortInfo) { m.ClientReregister = true }, ok, func(m *smp.PortInfo) bool { return m.ClientReregister }},
+		{"GidPrefix", addressed, func(m *smp.PortInfo) { m.GIDPrefix = 0xfec0 << 48 }, ok,
+			func(m *smp.PortInfo) bool { return m.GIDPrefix == 0xfec0<<48 }},
+		{"SubnetTimeout", addressed, func(m *smp.PortInfo) { m.SubnetTimeout = 20 }, ok,
+			func(m *smp.PortInfo) bool { return m.SubnetTimeout == 20 }},
+		{"MasterSMSL", addressed, func(m *smp.PortInfo) { m.Lanes.MasterSMSL = 15 }, ok,
+			func(m *smp.PortInfo) bool { return m.Lanes.MasterSMSL == 15 }},
+		{"ClientReregister is in the response", addressed, func(m *smp.PortInfo) { m.ClientReregister = true }, ok,
+			func(m *smp.PortInfo) bool { return m.ClientReregister }},
 
-		{"widths", link, func(m *smp.PortInfo) { m.Link.WidthEnabled = 1 }, ok, func(m *smp.PortInfo) bool { return m.Link.WidthEnabled == 1 }},
-		{"all widths", link, func(m *smp.PortInfo) { m.Link.WidthEnabled = smp.WidthAll }, ok, func(m *smp.PortInfo) bool { return m.Link.WidthEnabled == 3 }},
-		{"no change of widths", link, func(m *smp.PortInfo) { m.Link.WidthEnabled = 0 }, ok, func(m *smp.PortInfo) bool { return m.Link.WidthEnabled == 3 }},
+		{"widths", link, func(m *smp.PortInfo) { m.Link.WidthEnabled = 1 }, ok,
+			func(m *smp.PortInfo) bool { return m.Link.WidthEnabled == 1 }},
+		{"all widths", link, func(m *smp.PortInfo) { m.Link.WidthEnabled = smp.WidthAll }, ok,
+			func(m *smp.PortInfo) bool { return m.Link.WidthEnabled == 3 }},
+		{"no change of widths", link, func(m *smp.PortInfo) { m.Link.WidthEnabled = 0 }, ok,
+			func(m *smp.PortInfo) bool { return m.Link.WidthEnabled == 3 }},
 		{"a width that is not supported", link, func(m *smp.PortInfo) { m.Link.WidthEnabled = 8 }, bad, nil},
-		{"speeds", link, func(m *smp.PortInfo) { m.Link.SpeedEnabled = 3 }, ok, func(m *smp.PortInfo) bool { return m.Link.SpeedEnabled == 3 && m.Link.SpeedExtEnabled == 3 }},
-		{"all speeds", link, func(m *smp.PortInfo) { m.Link.SpeedEnabled = smp.SpeedAll }, ok, func(m *smp.PortInfo) bool { return m.Link.SpeedEnabled == 7 }},
+		{"speeds", link, func(m *smp.PortInfo) { m.Link.SpeedEnabled = 3 }, ok,
+			func(m *smp.PortInfo) bool { return m.Link.SpeedEnabled == 3 && m.Link.SpeedExtEnabled == 3 }},
+		{"all speeds", link, func(m *smp.PortInfo) { m.Link.SpeedEnabled = smp.SpeedAll }, ok,
+			func(m *smp.PortInfo) bool { return m.Link.SpeedEnabled == 7 }},
 		{"a speed that there is not", link, func(m *smp.PortInfo) { m.Link.SpeedEnabled = 8 }, bad, nil},
-		{"NeighborMTU", link, func(m *smp.PortInfo) { m.Lanes.NeighborMTU = 4 }, ok, func(m *smp.PortInfo) bool { return m.Lanes.NeighborMTU == 4 }},
+		{"NeighborMTU", link, func(m *smp.PortInfo) { m.Lanes.NeighborMTU = 4 }, ok,
+			func(m *smp.PortInfo) bool { return m.Lanes.NeighborMTU == 4 }},
 		{"NeighborMTU above the own", link, func(m *smp.PortInfo) { m.Lanes.NeighborMTU = 6 }, bad, nil},
 		{"no NeighborMTU", link, func(m *smp.PortInfo) { m.Lanes.NeighborMTU = 0 }, bad, nil},
-		{"OperationalVLs", link, func(m *smp.PortInfo) { m.Lanes.OperationalVLs = 4 }, ok, func(m *smp.PortInfo) bool { return m.Lanes.OperationalVLs == 4 }},
-		{"no change of OperationalVLs", link, func(m *smp.PortInfo) { m.Lanes.OperationalVLs = 0 }, ok, func(m *smp.PortInfo) bool { return m.Lanes.OperationalVLs == 1 }},
+		{"OperationalVLs", link, func(m *smp.PortInfo) { m.Lanes.OperationalVLs = 4 }, ok,
+			func(m *smp.PortInfo) bool { return m.Lanes.OperationalVLs == 4 }},
+		{"no change of OperationalVLs", link, func(m *smp.PortInfo) { m.Lanes.OperationalVLs = 0 }, ok,
+			func(m *smp.PortInfo) bool { return m.Lanes.OperationalVLs == 1 }},
 		{"more OperationalVLs than there are", link, func(m *smp.PortInfo) { m.Lanes.OperationalVLs = 5 }, bad, nil},
 		{"a reserved number of VLs", link, func(m *smp.PortInfo) { m.Lanes.OperationalVLs = 6 }, bad, nil},
-		{"VLHighLimit", link, func(m *smp.PortInfo) { m.Lanes.HighLimit = 200 }, ok, func(m *smp.PortInfo) bool { return m.Lanes.HighLimit == 200 }},
-		{"thresholds", link, func(m *smp.PortInfo) { m.Violations.LocalPhyErrors, m.Violations.OverrunErrors = 8, 9 }, ok,
+		{"VLHighLimit", link, func(m *smp.PortInfo) { m.Lanes.HighLimit = 200 }, ok,
+			func(m *smp.PortInfo) bool { return m.Lanes.HighLimit == 200 }},
+		{"thresholds", link, func(m *smp.PortInfo) { m.Violations.LocalPhyErrors, m.Violations.OverrunErrors = 8, 9 },
+			ok,
 			func(m *smp.PortInfo) bool { return m.Violations.LocalPhyErrors == 8 && m.Violations.OverrunErrors == 9 }},
 
-		{"HOQLife and VLStallCount", external, func(m *smp.PortInfo) { m.Lanes.HOQLife, m.Lanes.StallCount = 12, 7 }, ok,
+		{"HOQLife and VLStallCount", external,
+			func(m *smp.PortInfo) { m.Lanes.HOQLife, m.Lanes.StallCount = 12, 7 }, ok,
 			func(m *smp.PortInfo) bool { return m.Lanes.HOQLife == 12 && m.Lanes.StallCount == 7 }},
-		{"partition enforcement", external, func(m *smp.PortInfo) { m.Lanes.EnforceIn, m.Lanes.EnforceOut = true, true }, ok,
+		{"partition enforcement", external,
+			func(m *smp.PortInfo) { m.Lanes.EnforceIn, m.Lanes.EnforceOut = true, true }, ok,
 			func(m *smp.PortInfo) bool { return m.Lanes.EnforceIn && m.Lanes.EnforceOut }},
 	} {
 		for _, port := range []struct {
@@ -206,7 +228,8 @@ func TestLMC(t *testing.T) {
 		port uint32
 		want mad.Status
 	}{
-		{8, 3, 1, mad.StatusOK}, {9, 3, 1, mad.StatusInvalidField}, {0xbf80, 7, 1, mad.StatusOK}, {0xbf81, 7, 1, mad.StatusInvalidField},
+		{8, 3, 1, mad.StatusOK}, {9, 3, 1, mad.StatusInvalidField}, {0xbf80, 7, 1, mad.StatusOK},
+		{0xbf81, 7, 1, mad.StatusInvalidField},
 		{8, 0, 0, mad.StatusOK}, {8, 1, 0, mad.StatusInvalidField},
 	} {
 		w := newWorld(t)
@@ -234,22 +257,26 @@ func TestExtendedSpeeds(t *testing.T) {
 		want     mad.Status
 		is       uint8
 	}{
-		{knows, 0, mad.StatusOK, 3}, {knows, 1, mad.StatusOK, 1}, {knows, smp.SpeedExtNone, mad.StatusOK, 0}, {knows, smp.SpeedExtAll, mad.StatusOK, 3},
-		{knows, 4, mad.StatusInvalidField, 3}, {knows, 16, mad.StatusInvalidField, 3}, {0, 1, mad.StatusOK, 3}, {0, 16, mad.StatusOK, 3},
+		{knows, 0, mad.StatusOK, 3}, {knows, 1, mad.StatusOK, 1}, {knows, smp.SpeedExtNone, mad.StatusOK, 0},
+		{knows, smp.SpeedExtAll, mad.StatusOK, 3},
+		{knows, 4, mad.StatusInvalidField, 3}, {knows, 16, mad.StatusInvalidField, 3}, {0, 1, mad.StatusOK, 3},
+		{0, 16, mad.StatusOK, 3},
 	} {
 		w := newWorld(t)
 		ca, _ := w.line()
 		var m smp.PortInfo
 		w.get(ca, 1, smp.AttrPortInfo, knows, &m)
 		// 25 Gb/s a lane are active; the old field has the fastest of its own.
-		if m.Link.SpeedExtActive != 2 || m.Link.SpeedActive != 4 || m.Link.SpeedExtSupported != 3 || m.CapMask&smp.CapExtendedSpeeds == 0 {
+		if m.Link.SpeedExtActive != 2 || m.Link.SpeedActive != 4 || m.Link.SpeedExtSupported != 3 ||
+			m.CapMask&smp.CapExtendedSpeeds == 0 {
 			t.Fatalf("link %+v, capabilities %#x", m.Link, m.CapMask)
 		}
 		m.Link.SpeedExtEnabled, m.Link.State, m.Link.PhysState = c.set, 0, 0
 		r := w.ask(ca, 1, mad.MethodSet, smp.AttrPortInfo, c.modifier, 0, m.Append(nil))
 		w.get(ca, 1, smp.AttrPortInfo, knows, &m)
 		if r.Status() != c.want || m.Link.SpeedExtEnabled != c.is || m.Link.SpeedEnabled != 7 {
-			t.Errorf("modifier %#x, %d: %v, enabled %d and %d, want %v, %d", c.modifier, c.set, r.Status(), m.Link.SpeedExtEnabled, m.Link.SpeedEnabled, c.want, c.is)
+			t.Errorf("modifier %#x, %d: %v, enabled %d and %d, want %v, %d", c.modifier, c.set, r.Status(),
+				m.Link.SpeedExtEnabled, m.Link.SpeedEnabled, c.want, c.is)
 		}
 	}
 }
@@ -267,7 +294,8 @@ func TestViolationCounters(t *testing.T) {
 	}
 	m.Link.State, m.Link.PhysState = 0, 0
 	m.Violations.MKey, m.Violations.PKey, m.Violations.QKey = 9, 0, 9
-	if w.set(ca, 1, smp.AttrPortInfo, 0, &m); m.Violations.MKey != 1 || m.Violations.PKey != 0 || m.Violations.QKey != 3 {
+	if w.set(ca, 1, smp.AttrPortInfo, 0, &m); m.Violations.MKey != 1 || m.Violations.PKey != 0 ||
+		m.Violations.QKey != 3 {
 		t.Errorf("counters %+v", m.Violations)
 	}
 	if !p.Address.Reregister {

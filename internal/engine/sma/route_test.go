@@ -12,7 +12,8 @@ import (
 
 // chain is an adapter, two switches and another adapter, three hops from the first one.
 func chain(w *world) (ca, near, far, last *Agent) {
-	ca, near, far, last = w.add(node.CA, 0x10, 2), w.add(node.Switch, 0x20, 8), w.add(node.Switch, 0x30, 8), w.add(node.CA, 0x40, 2)
+	ca, near, far, last = w.add(node.CA, 0x10, 2), w.add(node.Switch, 0x20, 8), w.add(node.Switch, 0x30, 8),
+		w.add(node.CA, 0x40, 2)
 	w.connect(ca, 1, near, 5)
 	w.connect(near, 7, far, 2)
 	w.connect(far, 3, last, 2)
@@ -91,30 +92,53 @@ func TestHops(t *testing.T) {
 		fromManager         Verdict // the verdict of the switch, if its own manager has sent it
 		wantAt              uint8   // the hop pointer after, where the switch does not drop it
 	}{
-		{rule: "C14-9 (1): the sender has not begun", at: 0, hops: 3, slid: perm, dlid: perm, ofSwitch: Drop, ofAdapter: Drop, fromManager: Out(4), wantAt: 1},
-		{rule: "C14-9 (1): after a part by LIDs the route begins here", at: 0, hops: 3, slid: lid, dlid: perm, ofSwitch: Out(4), ofAdapter: Drop, fromManager: Out(4), wantAt: 1},
-		{rule: "C14-9 (2): on the way", at: 1, hops: 3, slid: perm, dlid: perm, ofSwitch: Out(4), ofAdapter: Drop, fromManager: Drop, wantAt: 2},
-		{rule: "C14-9 (2): one before the end", at: 2, hops: 3, slid: perm, dlid: perm, ofSwitch: Out(4), ofAdapter: Drop, fromManager: Drop, wantAt: 3},
-		{rule: "C14-9 (3): the end; the answer leaves by where it came in", at: 3, hops: 3, slid: perm, dlid: perm, ofSwitch: Out(2), ofAdapter: Out(2), fromManager: Drop, wantAt: 3},
-		{rule: "C14-9 (3): the end, and on by LIDs", at: 3, hops: 3, slid: perm, dlid: lid, ofSwitch: Reply, ofAdapter: Drop, fromManager: Drop, wantAt: 4},
-		{rule: "C14-9 (4): behind the end", at: 4, hops: 3, slid: perm, dlid: perm, ofSwitch: Out(3), ofAdapter: Drop, fromManager: Out(3), wantAt: 3},
-		{rule: "behind the end, by LIDs: not supported", at: 4, hops: 3, slid: perm, dlid: lid, ofSwitch: Drop, ofAdapter: Drop, fromManager: Drop},
-		{rule: "C14-9 (5): beyond", at: 5, hops: 3, slid: perm, dlid: perm, ofSwitch: Drop, ofAdapter: Drop, fromManager: Drop},
-		{rule: "C14-9 (5): far beyond", at: 255, hops: 3, slid: perm, dlid: perm, ofSwitch: Drop, ofAdapter: Drop, fromManager: Drop},
-		{rule: "14.2.2: more than 63 hops", at: 1, hops: 64, slid: perm, dlid: perm, ofSwitch: Drop, ofAdapter: Drop, fromManager: Drop},
-		{rule: "14.2.2: far more", at: 64, hops: 255, slid: perm, dlid: perm, ofSwitch: Drop, ofAdapter: Drop, fromManager: Drop},
-		{rule: "no hops, from nowhere", at: 0, hops: 0, slid: perm, dlid: perm, ofSwitch: Drop, ofAdapter: Drop, fromManager: Deliver, wantAt: 0},
-		{rule: "no hops, by LIDs", at: 0, hops: 0, slid: lid, dlid: perm, ofSwitch: Reply, ofAdapter: Reply, fromManager: Reply, wantAt: 0},
+		{rule: "C14-9 (1): the sender has not begun", at: 0, hops: 3, slid: perm, dlid: perm, ofSwitch: Drop,
+			ofAdapter: Drop, fromManager: Out(4), wantAt: 1},
+		{rule: "C14-9 (1): after a part by LIDs the route begins here", at: 0, hops: 3, slid: lid, dlid: perm,
+			ofSwitch: Out(4), ofAdapter: Drop, fromManager: Out(4), wantAt: 1},
+		{rule: "C14-9 (2): on the way", at: 1, hops: 3, slid: perm, dlid: perm, ofSwitch: Out(4), ofAdapter: Drop,
+			fromManager: Drop, wantAt: 2},
+		{rule: "C14-9 (2): one before the end", at: 2, hops: 3, slid: perm, dlid: perm, ofSwitch: Out(4),
+			ofAdapter: Drop, fromManager: Drop, wantAt: 3},
+		{rule: "C14-9 (3): the end; the answer leaves by where it came in", at: 3, hops: 3, slid: perm, dlid: perm,
+			ofSwitch: Out(2), ofAdapter: Out(2), fromManager: Drop, wantAt: 3},
+		{rule: "C14-9 (3): the end, and on by LIDs", at: 3, hops: 3, slid: perm, dlid: lid, ofSwitch: Reply,
+			ofAdapter: Drop, fromManager: Drop, wantAt: 4},
+		{rule: "C14-9 (4): behind the end", at: 4, hops: 3, slid: perm, dlid: perm, ofSwitch: Out(3), ofAdapter: Drop,
+			fromManager: Out(3), wantAt: 3},
+		{rule: "behind the end, by LIDs: not supported", at: 4, hops: 3, slid: perm, dlid: lid, ofSwitch: Drop,
+			ofAdapter: Drop, fromManager: Drop},
+		{rule: "C14-9 (5): beyond", at: 5, hops: 3, slid: perm, dlid: perm, ofSwitch: Drop, ofAdapter: Drop,
+			fromManager: Drop},
+		{rule: "C14-9 (5): far beyond", at: 255, hops: 3, slid: perm, dlid: perm, ofSwitch: Drop, ofAdapter: Drop,
+			fromManager: Drop},
+		{rule: "14.2.2: more than 63 hops", at: 1, hops: 64, slid: perm, dlid: perm, ofSwitch: Drop, ofAdapter: Drop,
+			fromManager: Drop},
+		{rule: "14.2.2: far more", at: 64, hops: 255, slid: perm, dlid: perm, ofSwitch: Drop, ofAdapter: Drop,
+			fromManager: Drop},
+		{rule: "no hops, from nowhere", at: 0, hops: 0, slid: perm, dlid: perm, ofSwitch: Drop, ofAdapter: Drop,
+			fromManager: Deliver, wantAt: 0},
+		{rule: "no hops, by LIDs", at: 0, hops: 0, slid: lid, dlid: perm, ofSwitch: Reply, ofAdapter: Reply,
+			fromManager: Reply, wantAt: 0},
 
-		{rule: "C14-13 (1): the responder has not begun", back: true, at: 4, hops: 3, slid: perm, dlid: perm, ofSwitch: Drop, ofAdapter: Drop, fromManager: Out(3), wantAt: 3},
-		{rule: "the way back begins with a part by LIDs: not supported", back: true, at: 4, hops: 3, slid: perm, dlid: lid, ofSwitch: Drop, ofAdapter: Drop, fromManager: Out(3), wantAt: 3},
-		{rule: "C14-13 (2): on the way back", back: true, at: 3, hops: 3, slid: perm, dlid: perm, ofSwitch: Out(3), ofAdapter: Drop, fromManager: Drop, wantAt: 2},
-		{rule: "C14-13 (2): one before the end", back: true, at: 2, hops: 3, slid: perm, dlid: perm, ofSwitch: Out(3), ofAdapter: Drop, fromManager: Drop, wantAt: 1},
-		{rule: "C14-13 (3): the end", back: true, at: 1, hops: 3, slid: perm, dlid: perm, ofSwitch: Deliver, ofAdapter: Deliver, fromManager: Drop, wantAt: 0},
-		{rule: "C14-13 (3): the end, and on by LIDs", back: true, at: 1, hops: 3, slid: lid, dlid: perm, ofSwitch: Reply, ofAdapter: Drop, fromManager: Drop, wantAt: 0},
-		{rule: "C14-13 (4): to the manager", back: true, at: 0, hops: 3, slid: lid, dlid: perm, ofSwitch: Deliver, ofAdapter: Deliver, fromManager: Deliver, wantAt: 0},
-		{rule: "C14-13 (5): beyond", back: true, at: 5, hops: 3, slid: perm, dlid: perm, ofSwitch: Drop, ofAdapter: Drop, fromManager: Drop},
-		{rule: "14.2.2: more than 63 hops back", back: true, at: 3, hops: 64, slid: perm, dlid: perm, ofSwitch: Drop, ofAdapter: Drop, fromManager: Drop},
+		{rule: "C14-13 (1): the responder has not begun", back: true, at: 4, hops: 3, slid: perm, dlid: perm,
+			ofSwitch: Drop, ofAdapter: Drop, fromManager: Out(3), wantAt: 3},
+		{rule: "the way back begins with a part by LIDs: not supported", back: true, at: 4, hops: 3, slid: perm,
+			dlid: lid, ofSwitch: Drop, ofAdapter: Drop, fromManager: Out(3), wantAt: 3},
+		{rule: "C14-13 (2): on the way back", back: true, at: 3, hops: 3, slid: perm, dlid: perm, ofSwitch: Out(3),
+			ofAdapter: Drop, fromManager: Drop, wantAt: 2},
+		{rule: "C14-13 (2): one before the end", back: true, at: 2, hops: 3, slid: perm, dlid: perm, ofSwitch: Out(3),
+			ofAdapter: Drop, fromManager: Drop, wantAt: 1},
+		{rule: "C14-13 (3): the end", back: true, at: 1, hops: 3, slid: perm, dlid: perm, ofSwitch: Deliver,
+			ofAdapter: Deliver, fromManager: Drop, wantAt: 0},
+		{rule: "C14-13 (3): the end, and on by LIDs", back: true, at: 1, hops: 3, slid: lid, dlid: perm,
+			ofSwitch: Reply, ofAdapter: Drop, fromManager: Drop, wantAt: 0},
+		{rule: "C14-13 (4): to the manager", back: true, at: 0, hops: 3, slid: lid, dlid: perm, ofSwitch: Deliver,
+			ofAdapter: Deliver, fromManager: Deliver, wantAt: 0},
+		{rule: "C14-13 (5): beyond", back: true, at: 5, hops: 3, slid: perm, dlid: perm, ofSwitch: Drop,
+			ofAdapter: Drop, fromManager: Drop},
+		{rule: "14.2.2: more than 63 hops back", back: true, at: 3, hops: 64, slid: perm, dlid: perm, ofSwitch: Drop,
+			ofAdapter: Drop, fromManager: Drop},
 	} {
 		request := func() []byte {
 			p := smp.NewDirected(mad.MethodGet, smp.AttrNodeInfo, 0, 1, nil)

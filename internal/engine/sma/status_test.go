@@ -53,8 +53,10 @@ func TestStatus(t *testing.T) {
 		{"port 5", false, set, smp.AttrVLArbitration, smp.VLArbitrationModifier(1, 5), mad.StatusInvalidField},
 		{"LIDs from 0xc000 on", false, get, smp.AttrLinearTable, 768, mad.StatusInvalidField},
 		{"", false, set, smp.AttrLinearTable, 0xffff_ffff, mad.StatusInvalidField},
-		{"groups beyond the table", false, get, smp.AttrMulticastTable, smp.MulticastModifier(0, 32), mad.StatusInvalidField},
-		{"ports beyond the switch", false, set, smp.AttrMulticastTable, smp.MulticastModifier(1, 0), mad.StatusInvalidField},
+		{"groups beyond the table", false, get, smp.AttrMulticastTable, smp.MulticastModifier(0, 32),
+			mad.StatusInvalidField},
+		{"ports beyond the switch", false, set, smp.AttrMulticastTable, smp.MulticastModifier(1, 0),
+			mad.StatusInvalidField},
 		{"reserved bits", false, get, smp.AttrMulticastTable, 1 << 9, mad.StatusInvalidField},
 	} {
 		w := newWorld(t)
@@ -64,7 +66,8 @@ func TestStatus(t *testing.T) {
 			a = ca
 		}
 		if r := w.ask(a, 1, c.method, c.attr, c.modifier, 0, nil); r == nil || r.Status() != c.want {
-			t.Errorf("%s: method %#x of %s, modifier %#x: %v, want %v", c.why, uint8(c.method), smp.AttributeName(c.attr), c.modifier, r, c.want)
+			t.Errorf("%s: method %#x of %s, modifier %#x: %v, want %v", c.why, uint8(c.method),
+				smp.AttributeName(c.attr), c.modifier, r, c.want)
 		}
 		// A directed route is answered with the same status below its direction.
 		if c.method == get && !c.onCA {
@@ -83,7 +86,8 @@ func TestVersions(t *testing.T) {
 		p := smp.New(mad.MethodGet, smp.AttrNodeInfo, 0, 1)
 		p.BaseVersion, p.ClassVersion = c.base, c.class
 		b := p.Append(nil)
-		if v := sw.HandleSMP(w.now, 1, Route{Port: 1}, b); v != Reply || !p.Decode(b) || p.Status() != mad.StatusUnsupportedVersion {
+		if v := sw.HandleSMP(w.now, 1, Route{Port: 1}, b); v != Reply || !p.Decode(b) ||
+			p.Status() != mad.StatusUnsupportedVersion {
 			t.Errorf("versions %d and %d: verdict %d, status %v", c.base, c.class, v, p.Status())
 		}
 		// What is not answered anyway is not answered about its version.

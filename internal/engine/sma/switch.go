@@ -74,7 +74,8 @@ func (a *Agent) multicast(q *request) (rows [][4]uint64, word int, shift uint) {
 	if q.p.Modifier&0x0fff_fe00 != 0 || position*16 >= len(a.node.Ports) {
 		return nil, 0, 0
 	}
-	return block(a.node.Tables.Multicast, q.p.Modifier&0x1ff, smp.MulticastPerBlock), position / 4, uint(position%4) * 16
+	return block(a.node.Tables.Multicast, q.p.Modifier&0x1ff, smp.MulticastPerBlock), position / 4,
+		uint(position%4) * 16
 }
 
 func (a *Agent) getMulticast(q *request) mad.Status {

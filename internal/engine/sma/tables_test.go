@@ -21,12 +21,14 @@ func TestNodeInfo(t *testing.T) {
 	sw.node.Description = "a switch"
 	var m smp.NodeInfo
 	w.get(ca, 2, smp.AttrNodeInfo, 0, &m)
-	if m != (smp.NodeInfo{BaseVersion: 1, ClassVersion: 1, NodeType: 1, NumPorts: 2, SystemGUID: 0x10, NodeGUID: 0x10, PortGUID: 0x12,
+	if m != (smp.NodeInfo{BaseVersion: 1, ClassVersion: 1, NodeType: 1, NumPorts: 2, SystemGUID: 0x10, NodeGUID: 0x10,
+		PortGUID:     0x12,
 		PartitionCap: 32, LocalPort: 2}) {
 		t.Errorf("the adapter at port 2 is %+v", m)
 	}
 	w.get(sw, 3, smp.AttrNodeInfo, 0, &m)
-	if m != (smp.NodeInfo{BaseVersion: 1, ClassVersion: 1, NodeType: 2, NumPorts: 4, SystemGUID: 9, NodeGUID: 0x20, PortGUID: 0x20,
+	if m != (smp.NodeInfo{BaseVersion: 1, ClassVersion: 1, NodeType: 2, NumPorts: 4, SystemGUID: 9, NodeGUID: 0x20,
+		PortGUID:     0x20,
 		PartitionCap: 32, DeviceID: 7, Revision: 8, LocalPort: 3, VendorID: 0x123456}) {
 		t.Errorf("the switch at port 3 is %+v", m)
 	}
@@ -49,12 +51,14 @@ func TestSwitchInfo(t *testing.T) {
 	var m smp.SwitchInfo
 	w.get(sw, 1, smp.AttrSwitchInfo, 0, &m)
 	if m.LinearCap != 0xc000 || m.MulticastCap != 1024 || m.RandomCap != 0 || m.EnforcementCap != 32 ||
-		m.Flags != smp.SwitchEnforcesIn|smp.SwitchEnforcesOut || !m.PortStateChange || m.PrimaryMulticast != 255 || m.LifeTime != 20 {
+		m.Flags != smp.SwitchEnforcesIn|smp.SwitchEnforcesOut || !m.PortStateChange || m.PrimaryMulticast != 255 ||
+		m.LifeTime != 20 {
 		t.Fatalf("SwitchInfo is %+v", m)
 	}
 	// What only the switch knows cannot be set; PortStateChange is not cleared by a 0.
 	was := m
-	m = smp.SwitchInfo{LinearCap: 1, RandomCap: 2, MulticastCap: 3, LinearTop: 17, LifeTime: 9, PrimaryMulticast: 2, NotPrimaryMulticast: 4}
+	m = smp.SwitchInfo{LinearCap: 1, RandomCap: 2, MulticastCap: 3, LinearTop: 17, LifeTime: 9, PrimaryMulticast: 2,
+		NotPrimaryMulticast: 4}
 	w.set(sw, 1, smp.AttrSwitchInfo, 0, &m)
 	was.LinearTop, was.LifeTime, was.PrimaryMulticast, was.NotPrimaryMulticast = 17, 9, 2, 4
 	if m != was {
@@ -157,15 +161,18 @@ func TestPKeyTable(t *testing.T) {
 	if w.set(ca, 2, smp.AttrPKeyTable, 1, &m); m[7] != 0x8008 || m[8] != 0 {
 		t.Errorf("block 1 is %v", m)
 	}
-	if p := ca.node.Ports[2].Partition.PKeys; p[31] != 0x8020 || p[32] != 0x8001 || p[39] != 0x8008 || ca.node.Ports[1].Partition.PKeys[0] != ib.DefaultPKey {
+	if p := ca.node.Ports[2].Partition.PKeys; p[31] != 0x8020 || p[32] != 0x8001 || p[39] != 0x8008 ||
+		ca.node.Ports[1].Partition.PKeys[0] != ib.DefaultPKey {
 		t.Errorf("port 2 has %v, port 1 %v", p, ca.node.Ports[1].Partition.PKeys)
 	}
 	m = full()
-	if w.set(sw, 1, smp.AttrPKeyTable, smp.PKeyModifier(3, 1), &m); m[2] != 0x8003 || m[3] != 0 || sw.node.Ports[3].Partition.PKeys[34] != 0x8003 {
+	if w.set(sw, 1, smp.AttrPKeyTable, smp.PKeyModifier(3, 1), &m); m[2] != 0x8003 || m[3] != 0 ||
+		sw.node.Ports[3].Partition.PKeys[34] != 0x8003 {
 		t.Errorf("port 3 of the switch: %v", m)
 	}
 	m = full()
-	if w.set(sw, 1, smp.AttrPKeyTable, smp.PKeyModifier(0, 1), &m); m[7] != 0x8008 || m[8] != 0 || sw.node.Ports[0].Partition.PKeys[32] != 0x8001 {
+	if w.set(sw, 1, smp.AttrPKeyTable, smp.PKeyModifier(0, 1), &m); m[7] != 0x8008 || m[8] != 0 ||
+		sw.node.Ports[0].Partition.PKeys[32] != 0x8001 {
 		t.Errorf("port 0 of the switch: %v", m)
 	}
 	// A switch that does not enforce has no tables at external ports.
@@ -192,7 +199,8 @@ func TestSLtoVL(t *testing.T) {
 	for in := range uint8(5) {
 		for out := range uint8(5) {
 			var m smp.SLtoVL
-			if w.get(sw, 1, smp.AttrSLtoVL, smp.SLtoVLModifier(in, out), &m); m != row(in+4*out) || sw.node.Ports[out].Lanes.SLtoVL[in] != row(in+4*out) {
+			if w.get(sw, 1, smp.AttrSLtoVL, smp.SLtoVLModifier(in, out), &m); m != row(in+4*out) ||
+				sw.node.Ports[out].Lanes.SLtoVL[in] != row(in+4*out) {
 				t.Errorf("from port %d to %d: %v", in, out, m)
 			}
 		}
@@ -227,7 +235,8 @@ func TestArbitration(t *testing.T) {
 			t.Errorf("row 31 is %v", sw.node.Ports[2].Lanes.High[31])
 		}
 	}
-	for part, rows := range map[uint8][]node.ArbEntry{1: sw.node.Ports[2].Lanes.Low[:32], 2: sw.node.Ports[2].Lanes.Low[32:],
+	for part, rows := range map[uint8][]node.ArbEntry{1: sw.node.Ports[2].Lanes.Low[:32],
+		2: sw.node.Ports[2].Lanes.Low[32:],
 		3: sw.node.Ports[2].Lanes.High[:32], 4: sw.node.Ports[2].Lanes.High[32:]} {
 		if len(rows) != 32 || rows[9] != (node.ArbEntry{VL: 1, Weight: part + 9}) {
 			t.Errorf("part %d is %v", part, rows)
@@ -241,7 +250,8 @@ func TestArbitration(t *testing.T) {
 	// 14.2.5.6: with one lane there are no tables.
 	ca.node.Ports[1].Lanes.Cap = 1
 	w.get(ca, 1, smp.AttrPortInfo, 0, &info)
-	w.status(w.ask(ca, 1, mad.MethodGet, smp.AttrVLArbitration, smp.VLArbitrationModifier(smp.ArbLow, 0), 0, nil), mad.StatusInvalidField)
+	w.status(w.ask(ca, 1, mad.MethodGet, smp.AttrVLArbitration, smp.VLArbitrationModifier(smp.ArbLow, 0), 0, nil),
+		mad.StatusInvalidField)
 	if info.Lanes.ArbLowCap != 0 || info.Lanes.ArbHighCap != 0 {
 		t.Errorf("one lane has tables of %d and %d rows", info.Lanes.ArbHighCap, info.Lanes.ArbLowCap)
 	}
@@ -282,7 +292,8 @@ func TestChanged(t *testing.T) {
 		want     []int
 	}{
 		{ca, smp.AttrPKeyTable, 0, []int{1}}, {ca, smp.AttrGUIDInfo, 0, []int{1}}, {ca, smp.AttrSLtoVL, 0, []int{1}},
-		{sw, smp.AttrPKeyTable, smp.PKeyModifier(3, 0), []int{3}}, {sw, smp.AttrSLtoVL, smp.SLtoVLModifier(1, 2), []int{2}},
+		{sw, smp.AttrPKeyTable, smp.PKeyModifier(3, 0), []int{3}},
+		{sw, smp.AttrSLtoVL, smp.SLtoVLModifier(1, 2), []int{2}},
 		{sw, smp.AttrVLArbitration, smp.VLArbitrationModifier(1, 4), []int{4}}, {sw, smp.AttrSwitchInfo, 0, []int{0}},
 		{sw, smp.AttrSLtoVL, smp.SLtoVLModifier(1, 9), nil},
 	} {

@@ -43,7 +43,8 @@ func (a *Agent) LocalChanged(now clock.Time, port int, changes uint16) {
 	num := a.addressPortNum(port)
 	p := &a.node.Ports[num]
 	mask, mask2 := capabilities(p)
-	d := mad.LocalChangesDetails{LID: p.Address.LID, Other: changes != 0, Changes: changes, CapMask: uint32(mask), CapMask2: mask2}
+	d := mad.LocalChangesDetails{LID: p.Address.LID, Other: changes != 0, Changes: changes, CapMask: uint32(mask),
+		CapMask2: mask2}
 	n := mad.Notice{Type: mad.NoticeInfo, Trap: mad.TrapLocalChanges}
 	d.Encode(&n.Details)
 	a.raise(now, num, num, &n)
@@ -59,8 +60,9 @@ func (a *Agent) ThresholdReached(now clock.Time, port int, t mad.Trap) {
 	a.raise(now, num, port, &n)
 }
 
-// KeyViolated reports a packet with a wrong key at a port. It fills in d.Valid and the fields below it. At an adapter t is [mad.TrapPKey] or [mad.TrapQKey], and the violation is counted;
-// at an external port of a switch it is [mad.TrapSwitchPKey].
+// KeyViolated reports a packet with a wrong key at a port. It fills in d.Valid and the fields below it. At an adapter t
+// is [mad.TrapPKey] or [mad.TrapQKey], and the violation is counted; at an external port of a switch it is
+// [mad.TrapSwitchPKey].
 func (a *Agent) KeyViolated(now clock.Time, port int, t mad.Trap, d mad.KeyDetails) {
 	num := a.addressPortNum(port)
 	p := &a.node.Ports[num]
@@ -88,7 +90,8 @@ func count(c *uint16) {
 // reportMKey raises trap 256 for a request with a wrong M_Key.
 func (a *Agent) reportMKey(q *request, num int) {
 	p := q.p
-	d := mad.MKeyDetails{LID: a.node.Ports[num].Address.LID, Method: p.Method, Attribute: p.Attribute, Modifier: p.Modifier, MKey: p.MKey}
+	d := mad.MKeyDetails{LID: a.node.Ports[num].Address.LID, Method: p.Method, Attribute: p.Attribute,
+		Modifier: p.Modifier, MKey: p.MKey}
 	if p.Directed() {
 		_, hops := p.Hops()
 		d.Directed, d.DrSLID, d.HopCount = true, p.DrSLID, hops

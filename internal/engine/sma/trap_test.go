@@ -93,7 +93,8 @@ func TestTrapRepress(t *testing.T) {
 	}
 	first := w.one(sw)
 	var d mad.LinkStateDetails
-	if d.Decode(&first.notice.Details); first.port != 0 || first.notice.Trap != mad.TrapLinkState || !first.notice.Generic ||
+	if d.Decode(&first.notice.Details); first.port != 0 || first.notice.Trap != mad.TrapLinkState ||
+		!first.notice.Generic ||
 		first.notice.Producer != mad.ProducerSwitch || first.notice.Issuer != 5 || d.LID != 5 {
 		t.Errorf("notice %+v about LID %d", first.notice, d.LID)
 	}
@@ -170,7 +171,8 @@ func TestTraps(t *testing.T) {
 	ca.LocalChanged(w.now, 1, mad.ChangedDescription)
 	n := w.one(ca).notice
 	var local mad.LocalChangesDetails
-	if local.Decode(&n.Details); n.Trap != mad.TrapLocalChanges || local.LID != 7 || !local.Other || local.Changes != mad.ChangedDescription ||
+	if local.Decode(&n.Details); n.Trap != mad.TrapLocalChanges || local.LID != 7 || !local.Other ||
+		local.Changes != mad.ChangedDescription ||
 		smp.CapMask(local.CapMask)&(smp.CapSM|smp.CapTrap) != smp.CapSM|smp.CapTrap || n.Producer != mad.ProducerCA {
 		t.Errorf("%+v: %+v", n, local)
 	}
@@ -196,7 +198,8 @@ func TestTraps(t *testing.T) {
 	sw.ports[0].traps = nil
 
 	// 257 and 258: they are counted, too.
-	bad := mad.KeyDetails{LID1: 1, LID2: 7, Key: 0x8123, SL: 2, QP1: 3, QP2: 4, GID1: ib.GID{15: 1}, GID2: ib.GID{15: 2}}
+	bad := mad.KeyDetails{LID1: 1, LID2: 7, Key: 0x8123, SL: 2, QP1: 3, QP2: 4, GID1: ib.GID{15: 1},
+		GID2: ib.GID{15: 2}}
 	for _, x := range []mad.Trap{mad.TrapPKey, mad.TrapQKey} {
 		ca.KeyViolated(w.now, 1, x, bad)
 		n := w.one(ca).notice
@@ -215,7 +218,8 @@ func TestTraps(t *testing.T) {
 	sw.KeyViolated(w.now, 3, mad.TrapSwitchPKey, bad)
 	n = w.one(sw).notice
 	var d mad.KeyDetails
-	if d.Decode(mad.TrapSwitchPKey, &n.Details); d.SwitchLID != 8 || d.Port != 3 || d.Valid&mad.ValidGID1 != 0 || d.LID1 != 1 || d.Key != 0x8123 {
+	if d.Decode(mad.TrapSwitchPKey, &n.Details); d.SwitchLID != 8 || d.Port != 3 || d.Valid&mad.ValidGID1 != 0 ||
+		d.LID1 != 1 || d.Key != 0x8123 {
 		t.Errorf("%+v: %+v", n, d)
 	}
 }
@@ -229,7 +233,8 @@ func TestMKeyTrap(t *testing.T) {
 	w.ask(sw, 1, mad.MethodSet, smp.AttrPortInfo, 3, 4, nil)
 	var d mad.MKeyDetails
 	n := w.one(sw).notice
-	if d.Decode(&n.Details); n.Trap != mad.TrapMKey || d != (mad.MKeyDetails{LID: 8, Method: mad.MethodSet, Attribute: smp.AttrPortInfo, Modifier: 3, MKey: 4}) {
+	if d.Decode(&n.Details); n.Trap != mad.TrapMKey ||
+		d != (mad.MKeyDetails{LID: 8, Method: mad.MethodSet, Attribute: smp.AttrPortInfo, Modifier: 3, MKey: 4}) {
 		t.Errorf("%+v: %+v", n, d)
 	}
 	// Along a directed route, the way back is in it, as far as there is room: 30 hops.
@@ -245,7 +250,8 @@ func TestMKeyTrap(t *testing.T) {
 	w.now += 1000 * second
 	n = w.one(sw).notice
 	d.Decode(&n.Details)
-	if !d.Directed || !d.Truncated || d.HopCount != 40 || d.Return[0] != 1 || d.Return[29] != 30 || d.DrSLID != 0xffff || d.MKey != 6 {
+	if !d.Directed || !d.Truncated || d.HopCount != 40 || d.Return[0] != 1 || d.Return[29] != 30 ||
+		d.DrSLID != 0xffff || d.MKey != 6 {
 		t.Errorf("directed: %+v", d)
 	}
 }

@@ -80,7 +80,8 @@ func (w *world) send(from *Agent, port int, p *smp.SMP) *Agent {
 
 // directed sends a request of a manager at port 1 of an adapter along a path, and returns the response;
 // nil: there came none.
-func (w *world) directed(from *Agent, m mad.Method, attr mad.Attribute, modifier uint32, data []byte, path ...uint8) *smp.SMP {
+func (w *world) directed(from *Agent, m mad.Method, attr mad.Attribute, modifier uint32, data []byte,
+	path ...uint8) *smp.SMP {
 	w.t.Helper()
 	w.tid++
 	p := smp.NewDirected(m, attr, modifier, w.tid, path)
@@ -94,7 +95,8 @@ func (w *world) directed(from *Agent, m mad.Method, attr mad.Attribute, modifier
 }
 
 // ask hands an agent a request that is routed by LIDs, and returns the response; nil: it was dropped.
-func (w *world) ask(a *Agent, in int, m mad.Method, attr mad.Attribute, modifier uint32, mkey uint64, data []byte) *smp.SMP {
+func (w *world) ask(a *Agent, in int, m mad.Method, attr mad.Attribute, modifier uint32, mkey uint64,
+	data []byte) *smp.SMP {
 	w.t.Helper()
 	w.tid++
 	p := smp.New(m, attr, modifier, w.tid)

@@ -60,7 +60,8 @@ func (p *parser) applyAssignments(t node.Type) error {
 // checkAssignments reports assignments whose node never came.
 func (p *parser) checkAssignments() {
 	for _, s := range p.pending {
-		p.failAt(s.at, "%s= is about a %s that does not follow: such lines stand before the line of their node", s.name, typeName(s.of))
+		p.failAt(s.at, "%s= is about a %s that does not follow: such lines stand before the line of their node", s.name,
+			typeName(s.of))
 	}
 }
 

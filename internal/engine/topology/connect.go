@@ -13,7 +13,8 @@ func (p *parser) connect() {
 	at := make(map[End]int, len(p.cableEnds)) // index of the line of each port
 	for i, c := range p.cableEnds {
 		if other, twice := at[c.end]; twice {
-			p.failAt(c.at, "port %d of %q is at %v already: a port has one cable", c.end.Port, p.name(c.end), p.cableEnds[other].at)
+			p.failAt(c.at, "port %d of %q is at %v already: a port has one cable", c.end.Port, p.name(c.end),
+				p.cableEnds[other].at)
 			continue
 		}
 		at[c.end] = i
@@ -49,7 +50,8 @@ func (p *parser) connect() {
 			}
 		}
 		if other, twice := taken[remote]; twice {
-			p.failAt(c.at, "port %d of %q has a cable already, by %v: a port has one", remote.Port, p.name(remote), other)
+			p.failAt(c.at, "port %d of %q has a cable already, by %v: a port has one", remote.Port, p.name(remote),
+				other)
 			continue
 		}
 		taken[remote], taken[c.end] = c.at, c.at
@@ -75,7 +77,8 @@ func (p *parser) resolve(c *cableEnd) (End, bool) {
 	if c.remoteGUID != 0 && n.Type != node.Switch {
 		port := &n.Ports[remote.Port]
 		if port.GUID != 0 && port.GUID != c.remoteGUID {
-			p.failAt(c.at, "port %d of %q has the GUID %#x here and %#x in the record of its node: correct one", remote.Port, n.Name, c.remoteGUID, port.GUID)
+			p.failAt(c.at, "port %d of %q has the GUID %#x here and %#x in the record of its node: correct one",
+				remote.Port, n.Name, c.remoteGUID, port.GUID)
 			return End{}, false
 		}
 		port.GUID = c.remoteGUID
@@ -103,7 +106,8 @@ func (p *parser) target(c *cableEnd) (End, bool) {
 	}
 	i, ok := p.nodes[name]
 	if !ok {
-		p.failAt(c.at, "there is no node %q, to which port %d of %q is connected: add its record, or correct the name", name, c.end.Port, p.name(c.end))
+		p.failAt(c.at, "there is no node %q, to which port %d of %q is connected: add its record, or correct the name",
+			name, c.end.Port, p.name(c.end))
 		return End{}, false
 	}
 	return End{i, c.remotePort}, true
@@ -120,11 +124,13 @@ func (p *parser) connectsTo(c *cableEnd, e End) bool {
 // contradiction reports that two lines disagree about a cable.
 func (p *parser) contradiction(c, d *cableEnd) {
 	if d.free {
-		p.failAt(c.at, "port %d of %q is connected to port %d of %q, whose line (%v) has no cable: both ends must say the same",
+		p.failAt(c.at,
+			"port %d of %q is connected to port %d of %q, whose line (%v) has no cable: both ends must say the same",
 			c.end.Port, p.name(c.end), d.end.Port, p.name(d.end), d.at)
 		return
 	}
-	p.failAt(c.at, "port %d of %q is connected to port %d of %q, but that one to port %d of %q (%v): both ends must say the same",
+	p.failAt(c.at,
+		"port %d of %q is connected to port %d of %q, but that one to port %d of %q (%v): both ends must say the same",
 		c.end.Port, p.name(c.end), d.end.Port, p.name(d.end), d.remotePort, d.remote, d.at)
 }
 

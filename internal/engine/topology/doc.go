@@ -35,9 +35,9 @@
 //
 // Nodes without such a line have the GUIDs that follow those of the last node of their type. An
 // adapter takes one for itself and one for each port. Without any line, switches count from 0x200000,
-// adapters from 0x100000 and routers from 0x300000, and those of other hosts elsewhere ([ParseFor]). A name as ibnetdiscover makes them
-// (S-0002c90300293e1e; H for adapters, R for routers) has the GUID in it, whatever a line says:
-// ibdiagnet names the whole system's in the line. switchguid+0x10 means: 0x10 behind the last one that a line
+// adapters from 0x100000 and routers from 0x300000, and those of other hosts elsewhere ([ParseFor]). A name as
+// ibnetdiscover makes them (S-0002c90300293e1e; H for adapters, R for routers) has the GUID in it, whatever a line
+// says: ibdiagnet names the whole system's in the line. switchguid+0x10 means: 0x10 behind the last one that a line
 // named.
 //
 // What ibsim has beyond ibnetdiscover is here too:

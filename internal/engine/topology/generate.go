@@ -90,7 +90,8 @@ func Pair() *Topology {
 // Star returns one switch and adapters at it.
 func Star(adapters int) (*Topology, error) {
 	if adapters < 1 || adapters > MaxPorts {
-		return nil, fmt.Errorf("topology: a star of %d adapters: between 1 and %d are possible, the ports of a switch", adapters, MaxPorts)
+		return nil, fmt.Errorf("topology: a star of %d adapters: between 1 and %d are possible, the ports of a switch",
+			adapters, MaxPorts)
 	}
 	var b builder
 	b.switchAt(0, 1, adapters)
@@ -189,7 +190,8 @@ func (t *Topology) AddPorts(spare int) error {
 			continue
 		}
 		if spare < 0 || n.NumPorts()+spare > MaxPorts {
-			return fmt.Errorf("topology: switch %q has %d ports, and cannot have %d more: 0 to %d are possible", n.Name, n.NumPorts(), spare, MaxPorts-n.NumPorts())
+			return fmt.Errorf("topology: switch %q has %d ports, and cannot have %d more: 0 to %d are possible", n.Name,
+				n.NumPorts(), spare, MaxPorts-n.NumPorts())
 		}
 		n.Ports = append(n.Ports, make([]Port, spare)...)
 	}
@@ -216,7 +218,8 @@ func (x xgft) check() error {
 			return fmt.Errorf("topology: the fat tree has more than %d nodes: take fewer levels or ports", maxGenerated)
 		}
 		if level > 0 && x.radix(level) > MaxPorts {
-			return fmt.Errorf("topology: switches of level %d would have %d ports: %d are possible", level, x.radix(level), MaxPorts)
+			return fmt.Errorf("topology: switches of level %d would have %d ports: %d are possible", level,
+				x.radix(level), MaxPorts)
 		}
 	}
 	return nil

@@ -105,7 +105,8 @@ func TestGenerateGUIDs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]uint64{"host-8": 0x02524a54_10000800, "leaf-1": 0x02524a54_21000100, "core-4": 0x02524a54_23000400} {
+	for name, want := range map[string]uint64{"host-8": 0x02524a54_10000800, "leaf-1": 0x02524a54_21000100,
+		"core-4": 0x02524a54_23000400} {
 		if got := top.Nodes[top.Find(name)].GUID; got != want {
 			t.Errorf("GUID of %s: %#x, want %#x", name, got, want)
 		}

@@ -41,8 +41,9 @@ func ParseFor(host int, name string, text []byte, include func(name string) ([]b
 	}
 	p := &parser{topology: new(Topology), include: include, current: noNode,
 		nodes: make(map[string]int), guids: make(map[uint64]int), aliases: make(map[string]int),
-		series: map[node.Type]*series{node.CA: first(0x100000), node.Switch: first(0x200000), node.Router: first(0x300000)},
-		spare:  0x400000 + uint64(host)*HostGUIDs}
+		series: map[node.Type]*series{node.CA: first(0x100000), node.Switch: first(0x200000),
+			node.Router: first(0x300000)},
+		spare: 0x400000 + uint64(host)*HostGUIDs}
 	p.text(name, text, 1)
 	if len(p.errs) == 0 {
 		p.checkAssignments()
@@ -208,7 +209,8 @@ func (p *parser) statement(s string, depth int) error {
 		return p.includeFile(rest, depth)
 	case "module":
 		return p.module(rest)
-	case "chassis", "non-chassis", "ibwarn:", "dr", "pdebug": // written by ibnetdiscover or read by ibsim, of no use here
+	// written by ibnetdiscover or read by ibsim, of no use here
+	case "chassis", "non-chassis", "ibwarn:", "dr", "pdebug":
 		return nil
 	}
 	if rest == "" || rest[0] != '=' && rest[0] != '+' {
@@ -305,7 +307,8 @@ func (p *parser) includeFile(rest string, depth int) error {
 		return errors.New(`the file's name is missing: write it between quotes, such as: include "rack1.net"`)
 	}
 	if p.includes++; depth >= maxDepth || p.includes > maxIncludes {
-		return fmt.Errorf("include %q: more than %d files inside each other, or %d at all: does a file include itself?", name, maxDepth, maxIncludes)
+		return fmt.Errorf("include %q: more than %d files inside each other, or %d at all: does a file include itself?",
+			name, maxDepth, maxIncludes)
 	}
 	text, err := p.include(name)
 	if err != nil {
@@ -330,7 +333,8 @@ func (p *parser) node(t node.Type, rest string) error {
 	}
 	ports, err := number(strings.TrimRight(count, " \t"), 1<<32)
 	if err != nil || ports < 1 || ports > uint64(MaxPorts) {
-		return fmt.Errorf("%q is not how many ports a node has: between 1 and %d are possible", strings.TrimRight(count, " \t"), MaxPorts)
+		return fmt.Errorf("%q is not how many ports a node has: between 1 and %d are possible",
+			strings.TrimRight(count, " \t"), MaxPorts)
 	}
 	if p.prefix != "" && !strings.Contains(name, "#") {
 		name = p.prefix + name
@@ -344,7 +348,8 @@ func (p *parser) node(t node.Type, rest string) error {
 	if p.ports += int(ports); len(p.topology.Nodes) == MaxNodes || p.ports > maxAllPorts {
 		return fmt.Errorf("there are too many nodes or ports: a subnet has addresses for %d, and we build no more than %d ports", MaxNodes, maxAllPorts)
 	}
-	n := Node{Type: t, Name: name, VendorID: uint32(p.next.vendor), DeviceID: uint16(p.next.device), Ports: make([]Port, ports+1)}
+	n := Node{Type: t, Name: name, VendorID: uint32(p.next.vendor), DeviceID: uint16(p.next.device),
+		Ports: make([]Port, ports+1)}
 	comment, err := header(&n, rest)
 	if err != nil {
 		return err
@@ -404,7 +409,8 @@ func (p *parser) identify(n *Node) error {
 	}
 	if other, taken := p.guids[guid]; taken {
 		return fmt.Errorf("node %q has the GUID %#x, which %q (%v) has already: give it one of its own in a line before, such as %sguid=%#x",
-			n.Name, guid, p.topology.Nodes[other].Name, p.places[other], map[node.Type]string{node.Switch: "switch", node.CA: "ca", node.Router: "rt"}[n.Type], guid+0x100)
+			n.Name, guid, p.topology.Nodes[other].Name, p.places[other],
+			map[node.Type]string{node.Switch: "switch", node.CA: "ca", node.Router: "rt"}[n.Type], guid+0x100)
 	}
 	p.guids[guid] = len(p.topology.Nodes)
 	n.GUID = guid

@@ -136,7 +136,8 @@ func (c *cableEnd) capabilities(enabled capabilities, options, comment string) e
 	for _, o := range strings.Fields(options) {
 		name, value, ok := strings.Cut(o, "=")
 		if !ok {
-			return fmt.Errorf("%q is not understood: behind the other end there may be w=, s=, e= and a # with a comment", o)
+			return fmt.Errorf(
+				"%q is not understood: behind the other end there may be w=, s=, e= and a # with a comment", o)
 		}
 		limits := map[string]uint64{"w": 31, "s": 7, "e": 15, "v": 255}
 		limit, known := limits[name]

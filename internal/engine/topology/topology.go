@@ -136,7 +136,8 @@ func (t *Topology) Validate() error {
 				continue
 			}
 			if other, taken := ports[n.Ports[num].GUID]; taken {
-				return fmt.Errorf("topology: ports of %q and %q have the same GUID, %#x", other, n.Name, n.Ports[num].GUID)
+				return fmt.Errorf("topology: ports of %q and %q have the same GUID, %#x", other, n.Name,
+					n.Ports[num].GUID)
 			}
 			ports[n.Ports[num].GUID] = n.Name
 		}
@@ -158,7 +159,8 @@ func (n *Node) validate() error {
 	case n.Description != cleanDescription(n.Description):
 		return fmt.Errorf("topology: the description of %q is too long or has control characters", n.Name)
 	case n.NumPorts() < 1 || n.NumPorts() > MaxPorts:
-		return fmt.Errorf("topology: node %q has %d ports: between 1 and %d are possible", n.Name, n.NumPorts(), MaxPorts)
+		return fmt.Errorf("topology: node %q has %d ports: between 1 and %d are possible", n.Name, n.NumPorts(),
+			MaxPorts)
 	case n.GUID == 0 || n.SystemGUID == 0:
 		return fmt.Errorf("topology: node %q has no GUID", n.Name)
 	case guidInName(n) != 0 && guidInName(n) != n.GUID:
@@ -167,8 +169,10 @@ func (n *Node) validate() error {
 		return fmt.Errorf("topology: VendorID %#x of %q has more than 24 bits", n.VendorID, n.Name)
 	}
 	for num, p := range n.Ports {
-		if has := n.hasGUID(num); has != (p.GUID != 0) || !has && p != (Port{}) || p.LID >= node.FirstMulticastLID || p.LMC > 7 {
-			return fmt.Errorf("topology: port %d of %q: GUID %#x, LID %d, LMC %d cannot be", num, n.Name, p.GUID, p.LID, p.LMC)
+		if has := n.hasGUID(num); has != (p.GUID != 0) || !has && p != (Port{}) || p.LID >= node.FirstMulticastLID ||
+			p.LMC > 7 {
+			return fmt.Errorf("topology: port %d of %q: GUID %#x, LID %d, LMC %d cannot be", num, n.Name, p.GUID, p.LID,
+				p.LMC)
 		}
 	}
 	return nil

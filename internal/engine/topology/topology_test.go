@@ -72,7 +72,8 @@ Hca	2 "Hca2"
 		t.Fatalf("%d nodes, %d links", len(top.Nodes), len(top.Links))
 	}
 	// GUIDs as ibsim counts them.
-	for name, want := range map[string]uint64{"Switch1": 0x200000, "Switch2": 0x200001, "Hca1": 0x100000, "Hca2": 0x100003} {
+	for name, want := range map[string]uint64{"Switch1": 0x200000, "Switch2": 0x200001, "Hca1": 0x100000,
+		"Hca2": 0x100003} {
 		if got := top.Nodes[top.Find(name)].GUID; got != want {
 			t.Errorf("GUID of %s: %#x, want %#x", name, got, want)
 		}
@@ -143,14 +144,17 @@ rtguid=0x77
 Rt 1 "R-x"
 `)
 	sw, other, ca, rt := &top.Nodes[0], &top.Nodes[1], &top.Nodes[2], &top.Nodes[3]
-	if sw.VendorID != 0x8f1 || sw.DeviceID != 0x5a06 || sw.SystemGUID != 0x5442ba00003000 || sw.GUID != 0x5442ba00003080 ||
+	if sw.VendorID != 0x8f1 || sw.DeviceID != 0x5a06 || sw.SystemGUID != 0x5442ba00003000 ||
+		sw.GUID != 0x5442ba00003080 ||
 		sw.Description != `ISR "9024" Voltaire` || sw.Ports[0] != (Port{0x5442ba00003081, 6, 0}) {
 		t.Errorf("%+v", sw)
 	}
-	if other.GUID != 0x8f10400410015 || other.VendorID != 0 || other.Ports[0].LID != 3 || other.Description != "a switch that says little," {
+	if other.GUID != 0x8f10400410015 || other.VendorID != 0 || other.Ports[0].LID != 3 ||
+		other.Description != "a switch that says little," {
 		t.Errorf("%+v", other)
 	}
-	if ca.GUID != 0x8f10403961354 || ca.Ports[1] != (Port{0x8f10403961355, 4, 2}) || ca.Ports[2].GUID != 0x8f10403961356 {
+	if ca.GUID != 0x8f10403961354 || ca.Ports[1] != (Port{0x8f10403961355, 4, 2}) ||
+		ca.Ports[2].GUID != 0x8f10403961356 {
 		t.Errorf("%+v", ca)
 	}
 	if rt.Type != node.Router || rt.GUID != 0x77 || rt.Ports[1].GUID != 0x78 {
@@ -181,12 +185,14 @@ func TestParseModules(t *testing.T) {
 	}
 	checkRoundTrip(t, top)
 	want := []Link{
-		{A: End{0, 1}, B: End{1, 1}}, {A: End{0, 2}, B: End{2, 4}}, {A: End{0, 4}, B: End{4, 1}}, {A: End{2, 1}, B: End{3, 1}},
+		{A: End{0, 1}, B: End{1, 1}}, {A: End{0, 2}, B: End{2, 4}}, {A: End{0, 4}, B: End{4, 1}},
+		{A: End{2, 1}, B: End{3, 1}},
 	}
 	if !reflect.DeepEqual(top.Links, want) {
 		t.Errorf("links %v, want %v", top.Links, want)
 	}
-	if top.Nodes[2].Name != "rack2#sw" || !reflect.DeepEqual(top.Commands, []Command{{"all.net", 5, `unlink "top"[1]`}}) {
+	if top.Nodes[2].Name != "rack2#sw" || !reflect.DeepEqual(top.Commands,
+		[]Command{{"all.net", 5, `unlink "top"[1]`}}) {
 		t.Errorf("%+v, %+v", top.Nodes[2], top.Commands)
 	}
 
@@ -228,7 +234,8 @@ func TestParseErrors(t *testing.T) {
 		{`Switch 8 "a`, `t:1: the node's name is missing`},
 		{`Switch`, `t:1: the node's name is missing`},
 		{`Switch 8 "a" lmc 2 # "a"`, `t:1: "lmc 2" is not understood: behind the node's name`},
-		{"switchguid=9\nSwitch 8 \"a\"\nswitchguid=9\nSwitch 8 \"b\"\n[1] \"a\"[1]", `t:4: node "b" has the GUID 0x9, which "a" (t:2) has already: give it one of its own in a line before, such as switchguid=0x109`},
+		{"switchguid=9\nSwitch 8 \"a\"\nswitchguid=9\nSwitch 8 \"b\"\n[1] \"a\"[1]",
+			`t:4: node "b" has the GUID 0x9, which "a" (t:2) has already: give it one of its own in a line before, such as switchguid=0x109`},
 		{`Switch x "a"`, `t:1: "x" is not how many ports a node has`},
 		{`Switch 255 "a"`, `t:1: "255" is not how many ports a node has`},
 		{`Switch 8 ""`, `t:1: the name is empty`},
@@ -252,20 +259,28 @@ func TestParseErrors(t *testing.T) {
 		{"Switch 8 \"a\"\n[1] \"b\"[3]\nCa 2 \"b\"", `t:2: there is no port 3 at "b": it has ports 1 to 2`},
 		{"Switch 8 \"a\"\n[1] \"b\"[1]\n[1] \"b\"[2]\nCa 2 \"b\"", `t:3: port 1 of "a" is at t:2 already`},
 		{"Switch 8 \"a\"\n[1] \"b\"[1]\n[2] \"b\"[1]\nCa 2 \"b\"", `t:3: port 1 of "b" has a cable already, by t:2`},
-		{"Switch 8 \"a\"\n[1] \"b\"[1]\nCa 2 \"b\"\n[1] \"a\"[2]", `t:2: port 1 of "a" is connected to port 1 of "b", but that one to port 2 of "a" (t:4)`},
-		{"Switch 8 \"a\"\n[1] \"b\"[1] w=1\nCa 2 \"b\"\n[1] \"a\"[1] w=2", `t:4: port 1 of "b" and port 1 of "a" (t:2) have no width and speed in common`},
-		{"Switch 8 \"a\"\n[1] \"b\"[1]\nCa 2 \"b\"\n[1](5)", `t:2: port 1 of "a" is connected to port 1 of "b", whose line (t:4) has no cable`},
-		{"Switch 8 \"a\"\n[1] \"b\"[1](5)\nCa 2 \"b\"\n[1](6) \"a\"[1]", `t:2: port 1 of "b" has the GUID 0x5 here and 0x6 in the record of its node`},
+		{"Switch 8 \"a\"\n[1] \"b\"[1]\nCa 2 \"b\"\n[1] \"a\"[2]",
+			`t:2: port 1 of "a" is connected to port 1 of "b", but that one to port 2 of "a" (t:4)`},
+		{"Switch 8 \"a\"\n[1] \"b\"[1] w=1\nCa 2 \"b\"\n[1] \"a\"[1] w=2",
+			`t:4: port 1 of "b" and port 1 of "a" (t:2) have no width and speed in common`},
+		{"Switch 8 \"a\"\n[1] \"b\"[1]\nCa 2 \"b\"\n[1](5)",
+			`t:2: port 1 of "a" is connected to port 1 of "b", whose line (t:4) has no cable`},
+		{"Switch 8 \"a\"\n[1] \"b\"[1](5)\nCa 2 \"b\"\n[1](6) \"a\"[1]",
+			`t:2: port 1 of "b" has the GUID 0x5 here and 0x6 in the record of its node`},
 		{"caguid=7\nCa 1 \"a\"\ncaguid=7\nCa 1 \"b\"", `t:4: node "b" has the GUID 0x7, which "a" (t:2) has already`},
-		{"Ca 1 \"a\"\n[1](5)\nCa 1 \"b\"\n[1](5)", `t:3: port 1 of "b" has the GUID 0x5, which port 1 of "a" has already`},
+		{"Ca 1 \"a\"\n[1](5)\nCa 1 \"b\"\n[1](5)",
+			`t:3: port 1 of "b" has the GUID 0x5, which port 1 of "a" has already`},
 		{"caguid=0\nCa 1 \"a\"", `t:2: the GUID of "a" is 0`},
-		{"Switch 8 \"a\"\nswitchguid=0x10\n[1] \"b\"[1]\nCa 2 \"b\"", `t:3: switchguid= at t:2 is about the next node, so this port belongs to none`},
+		{"Switch 8 \"a\"\nswitchguid=0x10\n[1] \"b\"[1]\nCa 2 \"b\"",
+			`t:3: switchguid= at t:2 is about the next node, so this port belongs to none`},
 		{"Ca 1 \"a\"\ncaguid=7\nvendid=8", `t:2: caguid= is about a channel adapter that does not follow`},
 		{"Ca 1 \"a\"\ndevid=8\n", `t:2: devid= is about a node that does not follow`},
-		{"Switch 1 \"a\"\nvendid=1\n\nvendid=2\nSwitch 1 \"b\"", `t:4: vendid= is about the next node, as vendid= at t:2 is`},
+		{"Switch 1 \"a\"\nvendid=1\n\nvendid=2\nSwitch 1 \"b\"",
+			`t:4: vendid= is about the next node, as vendid= at t:2 is`},
 		{"caguid=1\nhcaguids=2\nCa 1 \"b\"", `t:2: hcaguids= is about the next channel adapter, as caguid= at t:1 is`},
 		{"sysimgguid=1\nsysimgguid=1\nCa 1 \"b\"", `t:2: sysimgguid= is about the next node`},
-		{"switchguid=1\nCa 1 \"b\"\nSwitch 1 \"a\"", `t:2: switchguid= at t:1 is a switch's, but this is a channel adapter`},
+		{"switchguid=1\nCa 1 \"b\"\nSwitch 1 \"a\"",
+			`t:2: switchguid= at t:1 is a switch's, but this is a channel adapter`},
 		{"caguids=1\nSwitch 1 \"a\"\n", `t:1: caguids= is about a channel adapter that does not follow`},
 		{"caguid=wrong", `t:1: "wrong" is no number`},
 		{"vendid=0x1000000", `t:1: 0x1000000 is too large`},
@@ -284,10 +299,12 @@ func TestParseErrors(t *testing.T) {
 			t.Errorf("%q:\n %v, want\n %s", c.text, err, c.want)
 		}
 	}
-	if _, err := Parse("t", []byte("vendid=1\nSwich 1 \"a\"\nvendid=1\nCa 1 \"b\"")); err == nil || strings.Contains(err.Error(), "\n") {
+	if _, err := Parse("t", []byte("vendid=1\nSwich 1 \"a\"\nvendid=1\nCa 1 \"b\"")); err == nil ||
+		strings.Contains(err.Error(), "\n") {
 		t.Errorf("one mistake: %v", err)
 	}
-	if _, err := Parse("t", []byte("Switch 900 \"a\"\n[1] \"b\"[1]\n[2] \"b\"[2]\nCa 2 \"b\"")); err == nil || strings.Contains(err.Error(), "\n") {
+	if _, err := Parse("t", []byte("Switch 900 \"a\"\n[1] \"b\"[1]\n[2] \"b\"[2]\nCa 2 \"b\"")); err == nil ||
+		strings.Contains(err.Error(), "\n") {
 		t.Errorf("one mistake, and ports behind it: %v", err)
 	}
 	if _, err := Parse("t", []byte("x\ny\nz")); err == nil || strings.Count(err.Error(), "\n") != 2 {
@@ -307,7 +324,8 @@ func TestBuild(t *testing.T) {
 	top := parse(t, "sysimgguid=9\nvendid=2\ndevid=3\nCa 2 \"a\" # \"the adapter\"\n[2](77) \"b\"[1] # lid 5 lmc 1 \"x\" lid 0 12xNDR\nSwitch 3 \"b\" # base port 0 lid 7 lmc 0\n")
 	nodes := top.Build(node.DefaultSpec)
 	a, b := nodes[0], nodes[1]
-	if a.Type != node.CA || a.Description != "the adapter" || a.SystemGUID != 9 || a.VendorID != 2 || a.DeviceID != 3 || b.Description != "b" || len(b.Ports) != 4 {
+	if a.Type != node.CA || a.Description != "the adapter" || a.SystemGUID != 9 || a.VendorID != 2 || a.DeviceID != 3 ||
+		b.Description != "b" || len(b.Ports) != 4 {
 		t.Errorf("%+v, %+v", a, b)
 	}
 	p := &a.Ports[2]
@@ -342,7 +360,8 @@ func FuzzParse(f *testing.F) {
 
 // What ibnetdiscover saw is what was generated: ibsim has understood what Append wrote.
 func TestIbsimBuildsWhatWasWritten(t *testing.T) {
-	for file, made := range map[string]string{"testdata/fat-tree.ibnetdiscover": "fat-tree:3,3", "testdata/pair.ibnetdiscover": "pair"} {
+	for file, made := range map[string]string{"testdata/fat-tree.ibnetdiscover": "fat-tree:3,3",
+		"testdata/pair.ibnetdiscover": "pair"} {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
@@ -363,7 +382,8 @@ func TestIbsimBuildsWhatWasWritten(t *testing.T) {
 			got := seen.Find(w.Name)
 			if got < 0 {
 				t.Errorf("%s: no %s", made, w.Name)
-			} else if n := &seen.Nodes[got]; n.GUID != w.GUID || n.Type != w.Type || n.NumPorts() != w.NumPorts() || n.Ports[1].GUID != w.Ports[1].GUID {
+			} else if n := &seen.Nodes[got]; n.GUID != w.GUID || n.Type != w.Type || n.NumPorts() != w.NumPorts() ||
+				n.Ports[1].GUID != w.Ports[1].GUID {
 				t.Errorf("%s: %+v, want %+v", made, n, w)
 			}
 		}
@@ -392,9 +412,11 @@ func TestGUIDsOfHosts(t *testing.T) {
 			t.Fatal(err)
 		}
 		if f.Nodes[2].GUID != 0x77 || f.Nodes[2].SystemGUID != 0x77 || f.Nodes[2].Ports[1].GUID != 0x78 {
-			t.Errorf("host %d: a GUID that was said is %#x now, of a system %#x, port %#x", host, f.Nodes[2].GUID, f.Nodes[2].SystemGUID, f.Nodes[2].Ports[1].GUID)
+			t.Errorf("host %d: a GUID that was said is %#x now, of a system %#x, port %#x", host, f.Nodes[2].GUID,
+				f.Nodes[2].SystemGUID, f.Nodes[2].Ports[1].GUID)
 		}
-		for _, guid := range []uint64{f.Nodes[0].GUID, f.Nodes[1].GUID, f.Nodes[1].Ports[1].GUID, f.Nodes[1].Ports[2].GUID} {
+		for _, guid := range []uint64{f.Nodes[0].GUID, f.Nodes[1].GUID, f.Nodes[1].Ports[1].GUID,
+			f.Nodes[1].Ports[2].GUID} {
 			if other, taken := seen[guid]; taken {
 				t.Errorf("hosts %d and %d have the GUID %#x", other, host, guid)
 			}

@@ -21,7 +21,8 @@ const (
 	maxOthers = 64
 	// looks is how many operations of a board are looked through: the last ones.
 	looks = 1024
-	// maxConnections is how many connections a board tells of, at most, and ways is how many of them have the same places.
+	// maxConnections is how many connections a board tells of, at most, and ways is how many of them have the same
+	// places.
 	maxConnections = 1024
 	ways           = 8
 	// eager is how many calls of Refresh look for new boards, and pause is the time between those after them.
@@ -47,7 +48,8 @@ type Connection struct {
 	GID          [16]byte // of the source
 }
 
-// Board is what a process tells others, and what others tell it. Its methods may be called by several goroutines at once.
+// Board is what a process tells others, and what others tell it. Its methods may be called by several goroutines at
+// once.
 type Board struct {
 	posting sync.Mutex // of what follows
 	own     *memory
@@ -139,8 +141,8 @@ func (m *memory) connected(c *Connection) bool {
 	return false
 }
 
-// Noticed returns when another process, which has the destination of a connection, has told of an operation, after one time
-// and before another. It returns 0 if it is not known.
+// Noticed returns when another process, which has the destination of a connection, has told of an operation, after one
+// time and before another. It returns 0 if it is not known.
 func (b *Board) Noticed(o *Operation, c *Connection, after, before uint64) (at uint64) {
 	b.reading.Lock()
 	defer b.reading.Unlock()
@@ -194,8 +196,8 @@ func (m *memory) posted(want *[words - 2]uint64, after, before uint64) uint64 {
 	return 0
 }
 
-// Refresh looks for boards of other processes. It is called as a connection is made: the peer has its board by then. Where
-// there are very many connections it looks once a second.
+// Refresh looks for boards of other processes. It is called as a connection is made: the peer has its board by then.
+// Where there are very many connections it looks once a second.
 func (b *Board) Refresh() {
 	b.reading.Lock()
 	defer b.reading.Unlock()

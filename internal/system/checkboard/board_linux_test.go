@@ -22,7 +22,8 @@ func open(t *testing.T) *checkboard.Board {
 func TestPosted(t *testing.T) {
 	one := open(t)
 	two := open(t) // finds the first as it is opened
-	op := checkboard.Operation{Op: 3, Source: 17, Dest: 18, GID: [16]byte{1, 15: 2}, Key: 5, Length: 4096, Addr: 1 << 40}
+	op := checkboard.Operation{Op: 3, Source: 17, Dest: 18, GID: [16]byte{1, 15: 2}, Key: 5, Length: 4096,
+		Addr: 1 << 40}
 	before := two.Now()
 	if at := two.Posted(&op, 0, ^uint64(0)); at != 0 {
 		t.Errorf("posted at %d, but it was not", at)

@@ -125,7 +125,8 @@ func open(rest string) *memory {
 	if !ok {
 		return nil
 	}
-	file, err := unix.Open(fmt.Sprintf("/proc/%d/fd/%d", pid, fd), unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	file, err := unix.Open(fmt.Sprintf("/proc/%d/fd/%d", pid, fd),
+		unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
 	if err != nil {
 		return nil
 	}

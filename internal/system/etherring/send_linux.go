@@ -34,7 +34,8 @@ func (s *Socket) Send(frames []Out) (sent int, err error) {
 		m.hdr.SetIovlen(len(pieces))
 	}
 	for sent < len(frames) {
-		n, _, errno := syscall.Syscall6(unix.SYS_SENDMMSG, uintptr(s.fd), uintptr(unsafe.Pointer(&s.out[sent])), uintptr(len(frames)-sent), unix.MSG_DONTWAIT, 0, 0)
+		n, _, errno := syscall.Syscall6(unix.SYS_SENDMMSG, uintptr(s.fd), uintptr(unsafe.Pointer(&s.out[sent])),
+			uintptr(len(frames)-sent), unix.MSG_DONTWAIT, 0, 0)
 		switch {
 		case errno == unix.EINTR:
 		case errno == unix.EAGAIN:

@@ -104,9 +104,11 @@ func (s *Socket) mapRing(o Options) error {
 	if err := unix.SetsockoptInt(s.fd, unix.SOL_PACKET, unix.PACKET_VERSION, unix.TPACKET_V2); err != nil {
 		return os.NewSyscallError("setsockopt PACKET_VERSION", err)
 	}
-	req := unix.TpacketReq{Block_size: uint32(s.block), Block_nr: uint32(blocks), Frame_size: uint32(s.size), Frame_nr: uint32(s.slots)}
+	req := unix.TpacketReq{Block_size: uint32(s.block), Block_nr: uint32(blocks), Frame_size: uint32(s.size),
+		Frame_nr: uint32(s.slots)}
 	if err := unix.SetsockoptTpacketReq(s.fd, unix.SOL_PACKET, unix.PACKET_RX_RING, &req); err != nil {
-		return fmt.Errorf("a ring of %d bytes: %w", s.block*blocks, os.NewSyscallError("setsockopt PACKET_RX_RING", err))
+		return fmt.Errorf("a ring of %d bytes: %w", s.block*blocks,
+			os.NewSyscallError("setsockopt PACKET_RX_RING", err))
 	}
 	var err error
 	s.ring, err = unix.Mmap(s.fd, 0, s.block*blocks, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
@@ -200,7 +202,8 @@ func (s *Socket) Leave(mac [6]byte) error { return s.membership(unix.PACKET_DROP
 func (s *Socket) membership(what int, mac [6]byte) error {
 	m := unix.PacketMreq{Ifindex: s.index, Type: unix.PACKET_MR_MULTICAST, Alen: uint16(len(mac))}
 	copy(m.Address[:], mac[:])
-	return os.NewSyscallError("setsockopt PACKET_MEMBERSHIP", unix.SetsockoptPacketMreq(s.fd, unix.SOL_PACKET, what, &m))
+	return os.NewSyscallError("setsockopt PACKET_MEMBERSHIP",
+		unix.SetsockoptPacketMreq(s.fd, unix.SOL_PACKET, what, &m))
 }
 
 // Unsent returns how many bytes of the system's memory wait to leave this host.

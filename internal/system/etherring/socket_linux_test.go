@@ -31,7 +31,8 @@ func cable(t *testing.T, o etherring.Options) (from, to *etherring.Socket, heade
 	if err := etherring.Permitted(); err != nil {
 		t.Skip(err)
 	}
-	loopback.SetUp(t, "link add left mtu 2000 type veth peer name right mtu 2000", "link set left up", "link set right up")
+	loopback.SetUp(t, "link add left mtu 2000 type veth peer name right mtu 2000", "link set left up",
+		"link set right up")
 	var socks [2]*etherring.Socket
 	var macs [2]net.HardwareAddr
 	for i, name := range []string{"left", "right"} {
@@ -121,7 +122,8 @@ func TestLosses(t *testing.T) {
 	if n := to.Drops(); n != 0 {
 		t.Errorf("%d frames lost since", n)
 	}
-	if _, err := from.Send([]etherring.Out{{Head: header, Body: make([]byte, 5000)}}); !errors.Is(err, syscall.EMSGSIZE) {
+	if _, err := from.Send([]etherring.Out{{Head: header, Body: make([]byte, 5000)}}); !errors.Is(err,
+		syscall.EMSGSIZE) {
 		t.Errorf("a frame that is longer than the MTU: %v", err)
 	}
 }

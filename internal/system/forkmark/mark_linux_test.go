@@ -22,7 +22,8 @@ func TestSetConn(t *testing.T) {
 	for _, want := range []bool{false, true} {
 		var tv *unix.Timeval
 		var optErr error
-		err := raw.Control(func(fd uintptr) { tv, optErr = unix.GetsockoptTimeval(int(fd), unix.SOL_SOCKET, unix.SO_RCVTIMEO) })
+		err := raw.Control(
+			func(fd uintptr) { tv, optErr = unix.GetsockoptTimeval(int(fd), unix.SOL_SOCKET, unix.SO_RCVTIMEO) })
 		if err != nil || optErr != nil {
 			t.Fatal(err, optErr)
 		}

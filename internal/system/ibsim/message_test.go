@@ -57,7 +57,8 @@ func FuzzMessage(f *testing.F) {
 func segment(n uint32, flags sa.RMPPFlags, length uint32) *Datagram {
 	h := sa.NewHeader(0x92, sa.AttrNodeRecord, 5, 0)
 	h.Offset = 14
-	h.RMPP = sa.RMPP{Version: sa.RMPPVersion, Type: sa.RMPPData, Flags: sa.RMPPActive | flags, Segment: n, Length: length}
+	h.RMPP = sa.RMPP{Version: sa.RMPPVersion, Type: sa.RMPPData, Flags: sa.RMPPActive | flags, Segment: n,
+		Length: length}
 	d := &Datagram{SLID: 9, SQP: ib.QP1}
 	h.Append(d.MAD[:0])
 	return d

@@ -27,7 +27,8 @@ func complete(d *Datagram) {
 	if stride := 8 * int(h.Offset); n == mad.Size && stride > 0 { // the library has cut off what did not fit
 		n -= sa.DataLen % stride
 	}
-	h.RMPP = sa.RMPP{Version: sa.RMPPVersion, Type: sa.RMPPData, RespTime: 31, Flags: sa.RMPPActive | sa.RMPPFirst | sa.RMPPLast,
+	h.RMPP = sa.RMPP{Version: sa.RMPPVersion, Type: sa.RMPPData, RespTime: 31,
+		Flags:   sa.RMPPActive | sa.RMPPFirst | sa.RMPPLast,
 		Segment: 1, Length: uint32(max(n-sa.HeaderLen, 0) + sa.SubHeaderLen)}
 	h.Append(d.MAD[:0])
 	clear(d.MAD[max(n, sa.HeaderLen):])
@@ -46,7 +47,8 @@ func receive(d *Datagram) (reply *Datagram, ok bool) {
 	reply = &Datagram{DLID: d.SLID, SQP: ib.QP1, DQP: d.SQP}
 	r := h
 	r.Method ^= 0x80 // RMPP replies have the method of the request
-	r.RMPP = sa.RMPP{Version: sa.RMPPVersion, Type: sa.RMPPAck, RespTime: 31, Flags: sa.RMPPActive, Segment: 1, Length: 1}
+	r.RMPP = sa.RMPP{Version: sa.RMPPVersion, Type: sa.RMPPAck, RespTime: 31, Flags: sa.RMPPActive, Segment: 1,
+		Length: 1}
 	d.length = maxReadable
 	if h.RMPP.Flags&sa.RMPPLast != 0 {
 		n := int(min(max(h.RMPP.Length, sa.SubHeaderLen), sa.SubHeaderLen+sa.DataLen))

@@ -166,8 +166,8 @@ func TestStrangers(t *testing.T) {
 	}
 }
 
-// A client that reads no answers is not waited for: the server goes on taking messages. What clients leave unread counts
-// against the server's send buffer, so one that leaves hundreds unread keeps answers from all.
+// A client that reads no answers is not waited for: the server goes on taking messages. What clients leave unread
+// counts against the server's send buffer, so one that leaves hundreds unread keeps answers from all.
 func TestUnreadAnswers(t *testing.T) {
 	name := fmt.Sprintf("ramjet-unread-%d", os.Getpid())
 	s, err := Serve(name, plainSubnet{})

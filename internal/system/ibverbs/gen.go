@@ -28,17 +28,21 @@ var structs = []struct{ name, c, fields string }{
 	{"SendWRUD", "struct ibv_send_wr", "wr.ud.ah wr.ud.remote_qpn wr.ud.remote_qkey"},
 	{"SendWRBind", "struct ibv_send_wr", "bind_mw.mw bind_mw.rkey bind_mw.bind_info.mr bind_mw.bind_info.addr bind_mw.bind_info.length bind_mw.bind_info.mw_access_flags"},
 	{"RecvWR", "struct ibv_recv_wr", "wr_id next sg_list num_sge"},
-	{"WC", "struct ibv_wc", "wr_id status opcode vendor_err byte_len imm_data qp_num src_qp wc_flags pkey_index slid sl dlid_path_bits"},
-	{"MWBind", "struct ibv_mw_bind", "wr_id send_flags bind_info.mr bind_info.addr bind_info.length bind_info.mw_access_flags"},
+	{"WC", "struct ibv_wc",
+		"wr_id status opcode vendor_err byte_len imm_data qp_num src_qp wc_flags pkey_index slid sl dlid_path_bits"},
+	{"MWBind", "struct ibv_mw_bind",
+		"wr_id send_flags bind_info.mr bind_info.addr bind_info.length bind_info.mw_access_flags"},
 	{"MR", "struct ibv_mr", "context pd addr length handle lkey rkey"},
 	{"MW", "struct ibv_mw", "context pd rkey handle type"},
 	{"AHAttr", "struct ibv_ah_attr", "grh.dgid grh.flow_label grh.sgid_index grh.hop_limit grh.traffic_class dlid sl src_path_bits static_rate is_global port_num"},
 	{"QPAttr", "struct ibv_qp_attr", "qp_state cur_qp_state path_mtu path_mig_state qkey rq_psn sq_psn dest_qp_num qp_access_flags cap.max_send_wr cap.max_recv_wr cap.max_send_sge cap.max_recv_sge cap.max_inline_data " +
 		"ah_attr.grh.dgid ah_attr.grh.flow_label ah_attr.grh.sgid_index ah_attr.grh.hop_limit ah_attr.grh.traffic_class ah_attr.dlid ah_attr.sl ah_attr.src_path_bits ah_attr.static_rate ah_attr.is_global ah_attr.port_num " +
 		"pkey_index alt_pkey_index en_sqd_async_notify sq_draining max_rd_atomic max_dest_rd_atomic min_rnr_timer port_num timeout retry_cnt rnr_retry alt_port_num alt_timeout rate_limit"},
-	{"QPInitAttrEx", "struct ibv_qp_init_attr_ex", "qp_context send_cq recv_cq srq cap.max_send_wr cap.max_recv_wr cap.max_send_sge cap.max_recv_sge cap.max_inline_data qp_type sq_sig_all comp_mask pd xrcd create_flags source_qpn send_ops_flags"},
+	{"QPInitAttrEx", "struct ibv_qp_init_attr_ex",
+		"qp_context send_cq recv_cq srq cap.max_send_wr cap.max_recv_wr cap.max_send_sge cap.max_recv_sge cap.max_inline_data qp_type sq_sig_all comp_mask pd xrcd create_flags source_qpn send_ops_flags"},
 	{"SRQAttr", "struct ibv_srq_attr", "max_wr max_sge srq_limit"},
-	{"SRQInitAttrEx", "struct ibv_srq_init_attr_ex", "srq_context attr.max_wr attr.max_sge attr.srq_limit comp_mask srq_type pd xrcd cq"},
+	{"SRQInitAttrEx", "struct ibv_srq_init_attr_ex",
+		"srq_context attr.max_wr attr.max_sge attr.srq_limit comp_mask srq_type pd xrcd cq"},
 	{"XRCDInitAttr", "struct ibv_xrcd_init_attr", "comp_mask fd oflags"},
 	{"AsyncEvent", "struct ibv_async_event", "element.cq event_type"},
 	{"CompChannel", "struct ibv_comp_channel", "context fd"},
@@ -48,10 +52,11 @@ var structs = []struct{ name, c, fields string }{
 	{"CMEvent", "struct rdma_cm_event", "id listen_id event status param.conn.private_data param.conn.private_data_len param.conn.responder_resources param.conn.initiator_depth param.conn.qp_num"},
 	{"CMEventUD", "struct rdma_cm_event", "param.ud.private_data param.ud.private_data_len param.ud.ah_attr.grh.dgid param.ud.ah_attr.grh.flow_label param.ud.ah_attr.grh.sgid_index param.ud.ah_attr.grh.hop_limit " +
 		"param.ud.ah_attr.grh.traffic_class param.ud.ah_attr.dlid param.ud.ah_attr.sl param.ud.ah_attr.src_path_bits param.ud.ah_attr.static_rate param.ud.ah_attr.is_global param.ud.ah_attr.port_num param.ud.qp_num param.ud.qkey"},
-	{"DeviceAttrEx", "struct ibv_device_attr_ex", "orig_attr.fw_ver orig_attr.node_guid orig_attr.sys_image_guid orig_attr.max_mr_size orig_attr.page_size_cap orig_attr.vendor_id orig_attr.vendor_part_id orig_attr.hw_ver " +
-		"orig_attr.max_qp orig_attr.max_qp_wr orig_attr.device_cap_flags orig_attr.max_sge orig_attr.max_sge_rd orig_attr.max_cq orig_attr.max_cqe orig_attr.max_mr orig_attr.max_pd orig_attr.max_qp_rd_atom orig_attr.max_qp_init_rd_atom " +
-		"orig_attr.atomic_cap orig_attr.max_mw orig_attr.max_mcast_grp orig_attr.max_mcast_qp_attach orig_attr.max_ah orig_attr.max_srq orig_attr.max_srq_wr orig_attr.max_srq_sge orig_attr.max_pkeys orig_attr.local_ca_ack_delay orig_attr.phys_port_cnt " +
-		"comp_mask odp_caps.general_caps odp_caps.per_transport_caps.rc_odp_caps odp_caps.per_transport_caps.uc_odp_caps odp_caps.per_transport_caps.ud_odp_caps completion_timestamp_mask hca_core_clock device_cap_flags_ex phys_port_cnt_ex"},
+	{"DeviceAttrEx", "struct ibv_device_attr_ex",
+		"orig_attr.fw_ver orig_attr.node_guid orig_attr.sys_image_guid orig_attr.max_mr_size orig_attr.page_size_cap orig_attr.vendor_id orig_attr.vendor_part_id orig_attr.hw_ver " +
+			"orig_attr.max_qp orig_attr.max_qp_wr orig_attr.device_cap_flags orig_attr.max_sge orig_attr.max_sge_rd orig_attr.max_cq orig_attr.max_cqe orig_attr.max_mr orig_attr.max_pd orig_attr.max_qp_rd_atom orig_attr.max_qp_init_rd_atom " +
+			"orig_attr.atomic_cap orig_attr.max_mw orig_attr.max_mcast_grp orig_attr.max_mcast_qp_attach orig_attr.max_ah orig_attr.max_srq orig_attr.max_srq_wr orig_attr.max_srq_sge orig_attr.max_pkeys orig_attr.local_ca_ack_delay orig_attr.phys_port_cnt " +
+			"comp_mask odp_caps.general_caps odp_caps.per_transport_caps.rc_odp_caps odp_caps.per_transport_caps.uc_odp_caps odp_caps.per_transport_caps.ud_odp_caps completion_timestamp_mask hca_core_clock device_cap_flags_ex phys_port_cnt_ex"},
 }
 
 // consts are offsets and sizes: an expression of C for each name.
@@ -113,34 +118,44 @@ var enums = []struct{ typ, width, doc, names string }{
 	{"Transport", "uint32", "enum ibv_transport_type", "TRANSPORT_IB TRANSPORT_IWARP"},
 	{"QPState", "uint32", "enum ibv_qp_state", "QPS_RESET QPS_INIT QPS_RTR QPS_RTS QPS_SQD QPS_SQE QPS_ERR"},
 	{"QPType", "uint32", "enum ibv_qp_type", "QPT_RC QPT_UC QPT_UD QPT_XRC_SEND QPT_XRC_RECV"},
-	{"QPAttrMask", "uint32", "enum ibv_qp_attr_mask", "QP_STATE QP_CUR_STATE QP_EN_SQD_ASYNC_NOTIFY QP_ACCESS_FLAGS QP_PKEY_INDEX QP_PORT QP_QKEY QP_AV QP_PATH_MTU " +
-		"QP_TIMEOUT QP_RETRY_CNT QP_RNR_RETRY QP_RQ_PSN QP_MAX_QP_RD_ATOMIC QP_ALT_PATH QP_MIN_RNR_TIMER QP_SQ_PSN QP_MAX_DEST_RD_ATOMIC QP_PATH_MIG_STATE QP_CAP QP_DEST_QPN QP_RATE_LIMIT"},
-	{"AccessFlags", "uint32", "enum ibv_access_flags", "ACCESS_LOCAL_WRITE ACCESS_REMOTE_WRITE ACCESS_REMOTE_READ ACCESS_REMOTE_ATOMIC ACCESS_MW_BIND ACCESS_ZERO_BASED " +
-		"ACCESS_ON_DEMAND ACCESS_HUGETLB ACCESS_RELAXED_ORDERING"},
-	{"WROpcode", "uint32", "enum ibv_wr_opcode", "WR_SEND WR_SEND_WITH_IMM WR_SEND_WITH_INV WR_RDMA_WRITE WR_RDMA_WRITE_WITH_IMM WR_RDMA_READ WR_ATOMIC_CMP_AND_SWP " +
-		"WR_ATOMIC_FETCH_AND_ADD WR_LOCAL_INV WR_BIND_MW"},
+	{"QPAttrMask", "uint32", "enum ibv_qp_attr_mask",
+		"QP_STATE QP_CUR_STATE QP_EN_SQD_ASYNC_NOTIFY QP_ACCESS_FLAGS QP_PKEY_INDEX QP_PORT QP_QKEY QP_AV QP_PATH_MTU " +
+			"QP_TIMEOUT QP_RETRY_CNT QP_RNR_RETRY QP_RQ_PSN QP_MAX_QP_RD_ATOMIC QP_ALT_PATH QP_MIN_RNR_TIMER QP_SQ_PSN QP_MAX_DEST_RD_ATOMIC QP_PATH_MIG_STATE QP_CAP QP_DEST_QPN QP_RATE_LIMIT"},
+	{"AccessFlags", "uint32", "enum ibv_access_flags",
+		"ACCESS_LOCAL_WRITE ACCESS_REMOTE_WRITE ACCESS_REMOTE_READ ACCESS_REMOTE_ATOMIC ACCESS_MW_BIND ACCESS_ZERO_BASED " +
+			"ACCESS_ON_DEMAND ACCESS_HUGETLB ACCESS_RELAXED_ORDERING"},
+	{"WROpcode", "uint32", "enum ibv_wr_opcode",
+		"WR_SEND WR_SEND_WITH_IMM WR_SEND_WITH_INV WR_RDMA_WRITE WR_RDMA_WRITE_WITH_IMM WR_RDMA_READ WR_ATOMIC_CMP_AND_SWP " +
+			"WR_ATOMIC_FETCH_AND_ADD WR_LOCAL_INV WR_BIND_MW"},
 	{"SendFlags", "uint32", "enum ibv_send_flags", "SEND_FENCE SEND_SIGNALED SEND_SOLICITED SEND_INLINE"},
-	{"WCOpcode", "uint32", "enum ibv_wc_opcode", "WC_SEND WC_RDMA_WRITE WC_RDMA_READ WC_COMP_SWAP WC_FETCH_ADD WC_BIND_MW WC_LOCAL_INV WC_RECV WC_RECV_RDMA_WITH_IMM"},
+	{"WCOpcode", "uint32", "enum ibv_wc_opcode",
+		"WC_SEND WC_RDMA_WRITE WC_RDMA_READ WC_COMP_SWAP WC_FETCH_ADD WC_BIND_MW WC_LOCAL_INV WC_RECV WC_RECV_RDMA_WITH_IMM"},
 	{"WCFlags", "uint32", "enum ibv_wc_flags", "WC_GRH WC_WITH_IMM WC_WITH_INV"},
-	{"WCStatus", "uint32", "enum ibv_wc_status", "WC_SUCCESS WC_LOC_LEN_ERR WC_LOC_QP_OP_ERR WC_LOC_PROT_ERR WC_WR_FLUSH_ERR WC_MW_BIND_ERR WC_REM_INV_REQ_ERR WC_REM_ACCESS_ERR " +
-		"WC_REM_OP_ERR WC_RETRY_EXC_ERR WC_RNR_RETRY_EXC_ERR WC_GENERAL_ERR"},
+	{"WCStatus", "uint32", "enum ibv_wc_status",
+		"WC_SUCCESS WC_LOC_LEN_ERR WC_LOC_QP_OP_ERR WC_LOC_PROT_ERR WC_WR_FLUSH_ERR WC_MW_BIND_ERR WC_REM_INV_REQ_ERR WC_REM_ACCESS_ERR " +
+			"WC_REM_OP_ERR WC_RETRY_EXC_ERR WC_RNR_RETRY_EXC_ERR WC_GENERAL_ERR"},
 	{"MTU", "uint32", "enum ibv_mtu", "MTU_256 MTU_4096"},
 	{"MWType", "uint32", "enum ibv_mw_type", "MW_TYPE_1 MW_TYPE_2"},
 	{"SRQType", "uint32", "enum ibv_srq_type", "SRQT_BASIC SRQT_XRC"},
 	{"SRQAttrMask", "uint32", "enum ibv_srq_attr_mask", "SRQ_MAX_WR SRQ_LIMIT"},
-	{"SRQInitMask", "uint32", "enum ibv_srq_init_attr_mask", "SRQ_INIT_ATTR_TYPE SRQ_INIT_ATTR_PD SRQ_INIT_ATTR_XRCD SRQ_INIT_ATTR_CQ"},
-	{"QPInitMask", "uint32", "enum ibv_qp_init_attr_mask", "QP_INIT_ATTR_PD QP_INIT_ATTR_XRCD QP_INIT_ATTR_CREATE_FLAGS"},
+	{"SRQInitMask", "uint32", "enum ibv_srq_init_attr_mask",
+		"SRQ_INIT_ATTR_TYPE SRQ_INIT_ATTR_PD SRQ_INIT_ATTR_XRCD SRQ_INIT_ATTR_CQ"},
+	{"QPInitMask", "uint32", "enum ibv_qp_init_attr_mask",
+		"QP_INIT_ATTR_PD QP_INIT_ATTR_XRCD QP_INIT_ATTR_CREATE_FLAGS"},
 	{"QPCreateFlags", "uint32", "enum ibv_qp_create_flags", "QP_CREATE_BLOCK_SELF_MCAST_LB"},
 	{"XRCDInitMask", "uint32", "enum ibv_xrcd_init_attr_mask", "XRCD_INIT_ATTR_FD XRCD_INIT_ATTR_OFLAGS"},
-	{"ReregMRFlags", "uint32", "enum ibv_rereg_mr_flags", "REREG_MR_CHANGE_TRANSLATION REREG_MR_CHANGE_PD REREG_MR_CHANGE_ACCESS"},
-	{"EventType", "uint32", "enum ibv_event_type", "EVENT_CQ_ERR EVENT_QP_FATAL EVENT_QP_REQ_ERR EVENT_QP_ACCESS_ERR EVENT_COMM_EST EVENT_SQ_DRAINED EVENT_PATH_MIG EVENT_PATH_MIG_ERR " +
-		"EVENT_DEVICE_FATAL EVENT_PORT_ACTIVE EVENT_PORT_ERR EVENT_LID_CHANGE EVENT_PKEY_CHANGE EVENT_SM_CHANGE EVENT_SRQ_ERR EVENT_SRQ_LIMIT_REACHED EVENT_QP_LAST_WQE_REACHED " +
-		"EVENT_CLIENT_REREGISTER EVENT_GID_CHANGE"},
+	{"ReregMRFlags", "uint32", "enum ibv_rereg_mr_flags",
+		"REREG_MR_CHANGE_TRANSLATION REREG_MR_CHANGE_PD REREG_MR_CHANGE_ACCESS"},
+	{"EventType", "uint32", "enum ibv_event_type",
+		"EVENT_CQ_ERR EVENT_QP_FATAL EVENT_QP_REQ_ERR EVENT_QP_ACCESS_ERR EVENT_COMM_EST EVENT_SQ_DRAINED EVENT_PATH_MIG EVENT_PATH_MIG_ERR " +
+			"EVENT_DEVICE_FATAL EVENT_PORT_ACTIVE EVENT_PORT_ERR EVENT_LID_CHANGE EVENT_PKEY_CHANGE EVENT_SM_CHANGE EVENT_SRQ_ERR EVENT_SRQ_LIMIT_REACHED EVENT_QP_LAST_WQE_REACHED " +
+			"EVENT_CLIENT_REREGISTER EVENT_GID_CHANGE"},
 	{"AtomicCap", "uint32", "enum ibv_atomic_cap", "ATOMIC_NONE ATOMIC_HCA ATOMIC_GLOB"},
 	{"LinkLayer", "uint8", "the link layers of a port", "LINK_LAYER_INFINIBAND LINK_LAYER_ETHERNET"},
 	{"GIDType", "uint32", "enum ibv_gid_type", "GID_TYPE_IB GID_TYPE_ROCE_V1 GID_TYPE_ROCE_V2"},
-	{"DeviceCapFlags", "uint32", "enum ibv_device_cap_flags", "DEVICE_RC_RNR_NAK_GEN DEVICE_MEM_WINDOW DEVICE_MEM_WINDOW_TYPE_2B DEVICE_XRC DEVICE_MEM_MGT_EXTENSIONS DEVICE_SRQ_RESIZE " +
-		"DEVICE_UD_AV_PORT_ENFORCE"},
+	{"DeviceCapFlags", "uint32", "enum ibv_device_cap_flags",
+		"DEVICE_RC_RNR_NAK_GEN DEVICE_MEM_WINDOW DEVICE_MEM_WINDOW_TYPE_2B DEVICE_XRC DEVICE_MEM_MGT_EXTENSIONS DEVICE_SRQ_RESIZE " +
+			"DEVICE_UD_AV_PORT_ENFORCE"},
 	{"ODPCaps", "uint64", "enum ibv_odp_general_caps", "ODP_SUPPORT"},
 	{"Advice", "uint32", "enum ibv_advise_mr_advice", "ADVISE_MR_ADVICE_PREFETCH ADVISE_MR_ADVICE_PREFETCH_WRITE"},
 	{"AdviseFlags", "uint32", "enum ibv_advise_mr_flag", "ADVISE_MR_FLAG_FLUSH"},
@@ -149,8 +164,10 @@ var enums = []struct{ typ, width, doc, names string }{
 // enumFields are the fields of structures that have one of these types, by their last name in C.
 var enumFields = map[string]string{
 	"opcode": "WROpcode", "send_flags": "SendFlags", "mw_access_flags": "AccessFlags", "qp_access_flags": "AccessFlags",
-	"qp_state": "QPState", "cur_qp_state": "QPState", "path_mtu": "MTU", "max_mtu": "MTU", "active_mtu": "MTU", "qp_type": "QPType", "create_flags": "QPCreateFlags",
-	"srq_type": "SRQType", "event_type": "EventType", "gid_type": "GIDType", "link_layer": "LinkLayer", "atomic_cap": "AtomicCap", "device_cap_flags": "DeviceCapFlags",
+	"qp_state": "QPState", "cur_qp_state": "QPState", "path_mtu": "MTU", "max_mtu": "MTU", "active_mtu": "MTU",
+	"qp_type": "QPType", "create_flags": "QPCreateFlags",
+	"srq_type": "SRQType", "event_type": "EventType", "gid_type": "GIDType", "link_layer": "LinkLayer",
+	"atomic_cap": "AtomicCap", "device_cap_flags": "DeviceCapFlags",
 	"general_caps": "ODPCaps", "wc_flags": "WCFlags",
 }
 
@@ -185,7 +202,8 @@ func camel(c string) string {
 	for _, w := range strings.FieldsFunc(c, func(r rune) bool { return r == '_' || r == '.' }) {
 		w = strings.ToLower(w)
 		switch w {
-		case "qp", "cq", "srq", "mr", "mw", "wr", "wc", "sge", "pd", "ah", "xrc", "xrcd", "gid", "lid", "sl", "mtu", "psn", "id", "ud", "rc", "uc", "guid", "grh", "fd", "rnr", "rd":
+		case "qp", "cq", "srq", "mr", "mw", "wr", "wc", "sge", "pd", "ah", "xrc", "xrcd", "gid", "lid", "sl", "mtu",
+			"psn", "id", "ud", "rc", "uc", "guid", "grh", "fd", "rnr", "rd":
 			w = strings.ToUpper(w)
 		case "sg":
 			w = "SG"
@@ -206,7 +224,8 @@ func main() {
 	for i, s := range structs {
 		fmt.Fprintf(&c, "printf(\"s %d %%zu\\n\", sizeof(%s));\n", i, s.c)
 		for _, f := range strings.Fields(s.fields) {
-			fmt.Fprintf(&c, "printf(\"f %d %s %%zu %%zu\\n\", offsetof(%s, %s), sizeof(((%s *)0)->%s));\n", i, f, s.c, f, s.c, f)
+			fmt.Fprintf(&c, "printf(\"f %d %s %%zu %%zu\\n\", offsetof(%s, %s), sizeof(((%s *)0)->%s));\n", i, f, s.c,
+				f, s.c, f)
 		}
 	}
 	for i, k := range consts {

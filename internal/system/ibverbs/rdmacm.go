@@ -43,10 +43,14 @@ func (l *Library) LoadManager() (*Manager, error) {
 		at   *uintptr
 		name string
 	}{
-		{&m.CreateEventChannel, "rdma_create_event_channel"}, {&m.DestroyEventChannel, "rdma_destroy_event_channel"}, {&m.GetEvent, "rdma_get_cm_event"},
-		{&m.AckEvent, "rdma_ack_cm_event"}, {&m.CreateID, "rdma_create_id"}, {&m.DestroyID, "rdma_destroy_id"}, {&m.SetOption, "rdma_set_option"},
-		{&m.BindAddr, "rdma_bind_addr"}, {&m.Listen, "rdma_listen"}, {&m.ResolveAddr, "rdma_resolve_addr"}, {&m.ResolveRoute, "rdma_resolve_route"},
-		{&m.Connect, "rdma_connect"}, {&m.Establish, "rdma_establish"}, {&m.Accept, "rdma_accept"}, {&m.Reject, "rdma_reject"},
+		{&m.CreateEventChannel, "rdma_create_event_channel"}, {&m.DestroyEventChannel, "rdma_destroy_event_channel"},
+		{&m.GetEvent, "rdma_get_cm_event"},
+		{&m.AckEvent, "rdma_ack_cm_event"}, {&m.CreateID, "rdma_create_id"}, {&m.DestroyID, "rdma_destroy_id"},
+		{&m.SetOption, "rdma_set_option"},
+		{&m.BindAddr, "rdma_bind_addr"}, {&m.Listen, "rdma_listen"}, {&m.ResolveAddr, "rdma_resolve_addr"},
+		{&m.ResolveRoute, "rdma_resolve_route"},
+		{&m.Connect, "rdma_connect"}, {&m.Establish, "rdma_establish"}, {&m.Accept, "rdma_accept"},
+		{&m.Reject, "rdma_reject"},
 		{&m.Disconnect, "rdma_disconnect"}, {&m.InitQPAttr, "rdma_init_qp_attr"},
 		{&m.JoinMulticast, "rdma_join_multicast"}, {&m.LeaveMulticast, "rdma_leave_multicast"},
 	} {

@@ -26,7 +26,8 @@ func TestSearch(t *testing.T) {
 	file(at("ld.so.conf"), "# comment\ninclude conf.d/*.conf\n"+at("second")+"  # last\nrelative\ninclude ld.so.conf\n")
 	file(at("conf.d", "a.conf"), at("ours")+"\n\n")
 	dirs := directories(at("ld.so.conf"))
-	if i, j := slices.Index(dirs, at("ours")), slices.Index(dirs, at("second")); i != 0 || j < 1 || slices.Contains(dirs, "relative") {
+	if i, j := slices.Index(dirs, at("ours")), slices.Index(dirs, at("second")); i != 0 || j < 1 ||
+		slices.Contains(dirs, "relative") {
 		t.Errorf("%q", dirs)
 	}
 	dirs = []string{at("nowhere"), at("ours"), at("second")}
@@ -35,7 +36,8 @@ func TestSearch(t *testing.T) {
 	}
 	file(at("ours", "lib.so.1"), "")
 	file(at("ours", "libramjet.so"), "")
-	if _, err := findIn(dirs, "lib.so.1"); !errors.Is(err, ErrNoLibrary) || !strings.Contains(err.Error(), "Ramjet's own") {
+	if _, err := findIn(dirs, "lib.so.1"); !errors.Is(err, ErrNoLibrary) ||
+		!strings.Contains(err.Error(), "Ramjet's own") {
 		t.Errorf("Ramjet's own: %v", err)
 	}
 	file(at("second", "lib.so.1"), "")

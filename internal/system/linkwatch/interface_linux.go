@@ -95,7 +95,8 @@ func (w *Interface) take() {
 	now.Addrs = slices.Clone(now.Addrs)
 	w.mu.Lock()
 	before := w.link
-	same := before.MAC == now.MAC && before.MTU == now.MTU && before.Up == now.Up && slices.Equal(before.Addrs, now.Addrs)
+	same := before.MAC == now.MAC && before.MTU == now.MTU && before.Up == now.Up &&
+		slices.Equal(before.Addrs, now.Addrs)
 	if !same {
 		w.link = now
 	}
@@ -137,7 +138,8 @@ func (b *linkState) handle(m *syscall.NetlinkMessage) {
 // handleLink processes a struct ifinfomsg, see [table.handleLink].
 func (b *linkState) handleLink(m *syscall.NetlinkMessage, exists bool) {
 	d := m.Data
-	if len(d) < unix.SizeofIfInfomsg || d[0] != unix.AF_UNSPEC || int(int32(binary.NativeEndian.Uint32(d[4:]))) != b.link.Index {
+	if len(d) < unix.SizeofIfInfomsg || d[0] != unix.AF_UNSPEC ||
+		int(int32(binary.NativeEndian.Uint32(d[4:]))) != b.link.Index {
 		return
 	}
 	if !exists {
@@ -180,7 +182,8 @@ func (b *linkState) handleAddr(m *syscall.NetlinkMessage, exists bool) {
 
 // handleNeighbor processes a struct ndmsg (family, index, state, flags, type) and its attributes.
 func (b *linkState) handleNeighbor(m *syscall.NetlinkMessage) {
-	const known = unix.NUD_REACHABLE | unix.NUD_STALE | unix.NUD_DELAY | unix.NUD_PROBE | unix.NUD_PERMANENT | unix.NUD_NOARP
+	const known = unix.NUD_REACHABLE | unix.NUD_STALE | unix.NUD_DELAY | unix.NUD_PROBE | unix.NUD_PERMANENT |
+		unix.NUD_NOARP
 	d := m.Data
 	if len(d) < unix.SizeofNdMsg || int(int32(binary.NativeEndian.Uint32(d[4:]))) != b.link.Index ||
 		binary.NativeEndian.Uint16(d[8:])&known == 0 {

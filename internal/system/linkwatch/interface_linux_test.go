@@ -73,19 +73,24 @@ func TestNeighbors(t *testing.T) {
 		news bool
 	}{
 		{"nothing", func() {}, MAC{}, false},
-		{"the kernel asks", func() { b.handle(neighborMessage(7, unix.NUD_INCOMPLETE, "192.0.2.9", third)) }, MAC{}, false},
-		{"another link's host", func() { b.handle(neighborMessage(8, unix.NUD_REACHABLE, "192.0.2.9", third)) }, MAC{}, false},
+		{"the kernel asks", func() { b.handle(neighborMessage(7, unix.NUD_INCOMPLETE, "192.0.2.9", third)) }, MAC{},
+			false},
+		{"another link's host", func() { b.handle(neighborMessage(8, unix.NUD_REACHABLE, "192.0.2.9", third)) }, MAC{},
+			false},
 		{"a frame's source", func() { n.Hint(host, first) }, first, true},
 		{"the same", func() { n.Hint(host, first) }, first, false},
-		{"the kernel's answer", func() { b.handle(neighborMessage(7, unix.NUD_REACHABLE, "192.0.2.9", second)) }, second, true},
+		{"the kernel's answer", func() { b.handle(neighborMessage(7, unix.NUD_REACHABLE, "192.0.2.9", second)) },
+			second, true},
 		{"another frame's source", func() { n.Hint(host, third) }, second, false},
 		{"it is old", func() { b.handle(neighborMessage(7, unix.NUD_STALE, "192.0.2.9", second)) }, second, false},
-		{"it does not answer", func() { b.handle(neighborMessage(7, unix.NUD_FAILED, "192.0.2.9", third)) }, second, false},
+		{"it does not answer", func() { b.handle(neighborMessage(7, unix.NUD_FAILED, "192.0.2.9", third)) }, second,
+			false},
 		{"it has moved", func() { b.handle(neighborMessage(7, unix.NUD_STALE, "192.0.2.9", third)) }, third, true},
 	} {
 		before := n.Generation()
 		c.do()
-		if got, known := n.Neighbor(host); got != c.want || known != (c.want != MAC{}) || (n.Generation() != before) != c.news {
+		if got, known := n.Neighbor(host); got != c.want || known != (c.want != MAC{}) ||
+			(n.Generation() != before) != c.news {
 			t.Fatalf("%s: %x, %v, generation %d after %d; want %x", c.what, got, known, n.Generation(), before, c.want)
 		}
 	}
@@ -149,7 +154,8 @@ func TestAwaitNeighbor(t *testing.T) {
 func FuzzLinkBook(f *testing.F) {
 	f.Add(uint16(0), []byte{})
 	f.Add(uint16(0), []byte{0})
-	for _, m := range []*syscall.NetlinkMessage{linkMessage(unix.RTM_NEWLINK, 0, 7, 1), addrMessage(unix.RTM_NEWADDR, 0, 7, "fd78::1/64"),
+	for _, m := range []*syscall.NetlinkMessage{linkMessage(unix.RTM_NEWLINK, 0, 7, 1),
+		addrMessage(unix.RTM_NEWADDR, 0, 7, "fd78::1/64"),
 		neighborMessage(7, unix.NUD_REACHABLE, "192.0.2.9", MAC{2})} {
 		f.Add(m.Header.Type, m.Data)
 	}

@@ -88,7 +88,8 @@ func TestOverflow(t *testing.T) {
 		t.Fatal("no socket")
 	}
 	defer f.close()
-	if err := f.raw.Control(func(fd uintptr) { unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, 1) }); err != nil {
+	if err := f.raw.Control(
+		func(fd uintptr) { unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, 1) }); err != nil {
 		t.Fatal(err)
 	}
 	told, flooded := make(chan state), make(chan struct{})
@@ -124,7 +125,8 @@ func TestOverflow(t *testing.T) {
 
 // message makes a netlink message.
 func message(typ uint16, data ...byte) *syscall.NetlinkMessage {
-	return &syscall.NetlinkMessage{Header: syscall.NlMsghdr{Type: typ, Len: uint32(unix.NLMSG_HDRLEN + len(data))}, Data: data}
+	return &syscall.NetlinkMessage{Header: syscall.NlMsghdr{Type: typ, Len: uint32(unix.NLMSG_HDRLEN + len(data))},
+		Data: data}
 }
 
 func linkMessage(typ uint16, family byte, index int32, flags uint32) *syscall.NetlinkMessage {
@@ -154,13 +156,16 @@ func TestTable(t *testing.T) {
 	}{
 		{"a link", linkMessage(unix.RTM_NEWLINK, 0, 7, running), 0},
 		{"another address of the network", addrMessage(unix.RTM_NEWADDR, 0, 7, "fd78::2/64"), 0},
-		{"an address that is not known to be unique", addrMessage(unix.RTM_NEWADDR, unix.IFA_F_TENTATIVE, 7, "fd78::1/64"), 0},
-		{"an optimistic address", addrMessage(unix.RTM_NEWADDR, unix.IFA_F_TENTATIVE|unix.IFA_F_OPTIMISTIC, 7, "fd78::1/64"), present | up},
+		{"an address that is not known to be unique",
+			addrMessage(unix.RTM_NEWADDR, unix.IFA_F_TENTATIVE, 7, "fd78::1/64"), 0},
+		{"an optimistic address", addrMessage(unix.RTM_NEWADDR, unix.IFA_F_TENTATIVE|unix.IFA_F_OPTIMISTIC, 7,
+			"fd78::1/64"), present | up},
 		{"the address", addrMessage(unix.RTM_NEWADDR, 0, 7, "fd78::1/64"), present | up},
 		{"a bridge without the link", linkMessage(unix.RTM_DELLINK, unix.AF_BRIDGE, 7, 0), present | up},
 		{"no cable", linkMessage(unix.RTM_NEWLINK, 0, 7, unix.IFF_UP), present},
 		{"the cable", linkMessage(unix.RTM_NEWLINK, 0, 7, running), present | up},
-		{"the address at a second link, which is not up", addrMessage(unix.RTM_NEWADDR, 0, 8, "fd78::1/128"), present | up},
+		{"the address at a second link, which is not up", addrMessage(unix.RTM_NEWADDR, 0, 8, "fd78::1/128"),
+			present | up},
 		{"the first gone", linkMessage(unix.RTM_DELLINK, 0, 7, 0), present},
 		{"the second up", linkMessage(unix.RTM_NEWLINK, 0, 8, running), present | up},
 		{"the address gone", addrMessage(unix.RTM_DELADDR, 0, 8, "fd78::1/128"), 0},
@@ -220,7 +225,8 @@ func TestTableMTU(t *testing.T) {
 func FuzzTake(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte{0})
-	for _, m := range []*syscall.NetlinkMessage{linkMessage(unix.RTM_NEWLINK, 0, 7, 1), addrMessage(unix.RTM_NEWADDR, 0, 7, "fd78::1/64")} {
+	for _, m := range []*syscall.NetlinkMessage{linkMessage(unix.RTM_NEWLINK, 0, 7, 1),
+		addrMessage(unix.RTM_NEWADDR, 0, 7, "fd78::1/64")} {
 		b := binary.NativeEndian.AppendUint32(nil, m.Header.Len)
 		b = binary.NativeEndian.AppendUint16(b, m.Header.Type)
 		b = append(b, make([]byte, unix.NLMSG_HDRLEN-len(b))...)

@@ -193,7 +193,8 @@ func (n *neighbors) look(addr netip.Addr) *neighbor {
 func (n *neighbors) ask(addr netip.Addr) {
 	if addr.Is4() {
 		if n.socks[0] >= 0 {
-			_ = unix.Sendto(n.socks[0], nil, unix.MSG_DONTWAIT, &unix.SockaddrInet4{Port: discardPort, Addr: addr.As4()})
+			_ = unix.Sendto(n.socks[0], nil, unix.MSG_DONTWAIT,
+				&unix.SockaddrInet4{Port: discardPort, Addr: addr.As4()})
 		}
 		return
 	}

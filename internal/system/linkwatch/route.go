@@ -18,7 +18,8 @@ func CheckRoute(dev string, from, to netip.Addr) error {
 		return checkZone(dev, from, to)
 	}
 	const discard = 9 // connecting a datagram socket only looks up the route, whatever the port
-	c, err := net.DialUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(from, 0)), net.UDPAddrFromAddrPort(netip.AddrPortFrom(to.WithZone(""), discard)))
+	c, err := net.DialUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(from, 0)),
+		net.UDPAddrFromAddrPort(netip.AddrPortFrom(to.WithZone(""), discard)))
 	if err == nil {
 		return c.Close()
 	}

@@ -24,7 +24,8 @@ func Take() error {
 		return nil
 	}
 	used.Add(-1)
-	return fmt.Errorf("%w: %d, which is three quarters of what the system allows a process (sysctl vm.max_map_count)", ErrFull, limit())
+	return fmt.Errorf("%w: %d, which is three quarters of what the system allows a process (sysctl vm.max_map_count)",
+		ErrFull, limit())
 }
 
 // Give gives a mapping back, after it was unmapped.

@@ -57,7 +57,8 @@ func call(t testing.TB, number, a, b, c, d, e, f uintptr) uintptr {
 // private maps pages, with nothing mapped behind them.
 func private(t testing.TB, n uintptr) uintptr {
 	t.Helper()
-	at := call(t, unix.SYS_MMAP, 0, (n+1)*page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON, ^uintptr(0), 0)
+	at := call(t, unix.SYS_MMAP, 0, (n+1)*page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON,
+		^uintptr(0), 0)
 	call(t, unix.SYS_MUNMAP, at+n*page, page, 0, 0, 0, 0)
 	return at
 }
@@ -72,7 +73,8 @@ func TestGone(t *testing.T) {
 		"MADV_DONTNEED": func(at uintptr) { call(t, unix.SYS_MADVISE, at, 4*page, unix.MADV_DONTNEED, 0, 0, 0) },
 		"MADV_FREE":     func(at uintptr) { call(t, unix.SYS_MADVISE, at, 4*page, unix.MADV_FREE, 0, 0, 0) },
 		"another in its place": func(at uintptr) {
-			call(t, unix.SYS_MMAP, at, 4*page, unix.PROT_READ, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_FIXED, ^uintptr(0), 0)
+			call(t, unix.SYS_MMAP, at, 4*page, unix.PROT_READ, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_FIXED,
+				^uintptr(0), 0)
 		},
 		"mremap": func(at uintptr) {
 			to := private(t, 2) // what is watched is a mapping by itself, and mremap takes one
@@ -131,7 +133,8 @@ func TestContents(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	for what, flags := range map[string]int{"anonymous": unix.MAP_PRIVATE | unix.MAP_ANON, "shared": unix.MAP_SHARED | unix.MAP_ANON, "file": unix.MAP_SHARED} {
+	for what, flags := range map[string]int{"anonymous": unix.MAP_PRIVATE | unix.MAP_ANON,
+		"shared": unix.MAP_SHARED | unix.MAP_ANON, "file": unix.MAP_SHARED} {
 		fd := -1
 		if what == "file" {
 			fd = int(f.Fd())

@@ -14,7 +14,8 @@ type Watcher struct{}
 
 // New fails.
 func New(sync.Locker, func(from, to uintptr)) (*Watcher, error) {
-	return nil, errors.New("only Linux on amd64, arm64 and riscv64 tells of memory that is unmapped (userfaultfd with write protection)")
+	return nil, errors.New(
+		"only Linux on amd64, arm64 and riscv64 tells of memory that is unmapped (userfaultfd with write protection)")
 }
 
 // Watch does nothing.

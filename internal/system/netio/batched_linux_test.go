@@ -190,7 +190,8 @@ func TestRecvTOS(t *testing.T) {
 				}
 				for _, r := range receive(t, b, 3) {
 					if r.TOS != want || r.HasHeaders || r.To != addr {
-						t.Errorf("TOS %#x of %#x, asked for %v, headers %v, to %v", r.TOS, tos, asked, r.HasHeaders, r.To)
+						t.Errorf("TOS %#x of %#x, asked for %v, headers %v, to %v", r.TOS, tos, asked, r.HasHeaders,
+							r.To)
 					}
 				}
 			}
@@ -324,7 +325,8 @@ func TestMulticastOnInterface(t *testing.T) {
 				{"127.0.0.2", "127.0.0.2", "224.0.0.251"},
 			} {
 				t.Log(kind.name, c)
-				testMulticast(t, netip.MustParseAddr(c[0]), netip.MustParseAddr(c[1]), netip.MustParseAddr(c[2]), kind.a, kind.b)
+				testMulticast(t, netip.MustParseAddr(c[0]), netip.MustParseAddr(c[1]), netip.MustParseAddr(c[2]),
+					kind.a, kind.b)
 			}
 		}
 	})
@@ -335,7 +337,8 @@ func TestMulticastOnInterface(t *testing.T) {
 func TestErrAgain(t *testing.T) {
 	inNamespace(t, func(t *testing.T) {
 		// The system gives a neighbour up after three questions, a second apart unless told otherwise.
-		if out, err := exec.Command("ip", "ntable", "change", "name", "arp_cache", "dev", "left", "retrans", "50").CombinedOutput(); err != nil {
+		if out, err := exec.Command("ip", "ntable", "change", "name", "arp_cache", "dev", "left", "retrans",
+			"50").CombinedOutput(); err != nil {
 			t.Logf("%v: %s", err, out)
 		}
 		s := listen(t, netip.MustParseAddr("10.78.0.1"), Options{SendBuffer: 8192})
@@ -373,7 +376,8 @@ func TestErrAgain(t *testing.T) {
 // a timer does, and changes from one to the other during the wait.
 func TestDeadlinesOfAllKinds(t *testing.T) {
 	s := listen(t, first, Options{})
-	for _, at := range []time.Duration{100 * time.Microsecond, pollHorizon - time.Millisecond, pollHorizon + time.Millisecond, 4 * pollHorizon} {
+	for _, at := range []time.Duration{100 * time.Microsecond, pollHorizon - time.Millisecond,
+		pollHorizon + time.Millisecond, 4 * pollHorizon} {
 		for _, then := range []time.Duration{0, time.Millisecond, pollHorizon, 3 * pollHorizon, 6 * pollHorizon} {
 			t.Run(fmt.Sprintf("%v then %v", at, then), func(t *testing.T) {
 				begin := time.Now()

@@ -231,7 +231,8 @@ func (c *Connected) learn() error {
 		return err
 	}
 	if after != before+sends {
-		return fmt.Errorf("identifications do not count sends: %#x, then %#x after %d: %w", before, after, sends, errors.ErrUnsupported)
+		return fmt.Errorf("identifications do not count sends: %#x, then %#x after %d: %w", before, after, sends,
+			errors.ErrUnsupported)
 	}
 	c.id = after + 1
 	return nil
@@ -276,13 +277,15 @@ func (c *Connected) probe(to *unix.SockaddrInet4) (uint16, error) {
 	}
 	id, ok := identification(b[:n], c.local, netip.AddrPortFrom(c.local.Addr(), uint16(to.Port)))
 	if !ok {
-		return 0, fmt.Errorf("the kernel shows another datagram than the one sent, % x: %w", b[:n], errors.ErrUnsupported)
+		return 0, fmt.Errorf("the kernel shows another datagram than the one sent, % x: %w", b[:n],
+			errors.ErrUnsupported)
 	}
 	return id, nil
 }
 
 func setTimestamps(fd, flags int) error {
-	return os.NewSyscallError("setsockopt SO_TIMESTAMPING", unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TIMESTAMPING, flags))
+	return os.NewSyscallError("setsockopt SO_TIMESTAMPING",
+		unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TIMESTAMPING, flags))
 }
 
 // sendPair sends a train of two one-byte datagrams.

@@ -73,7 +73,8 @@ func TestConnected(t *testing.T) {
 					}
 					for i, d := range receive(t, peer, len(sizes)) {
 						if d.From != c.LocalAddr() || len(d.data) != sizes[i] {
-							t.Fatalf("datagram %d: %d bytes from %v, want %d from %v", i, len(d.data), d.From, sizes[i], c.LocalAddr())
+							t.Fatalf("datagram %d: %d bytes from %v, want %d from %v", i, len(d.data), d.From, sizes[i],
+								c.LocalAddr())
 						}
 					}
 					c.counts(t)
@@ -114,7 +115,8 @@ func TestConnectedMarks(t *testing.T) {
 					want.ttl = s.impl.(*batched).marks.ttl
 				}
 				if d := receive(t, peer, 1)[0]; !d.HasHeaders || int(d.TTL) != want.ttl || d.TOS != want.tos {
-					t.Errorf("%v: sent %+v by a socket made for %+v: TTL %d and TOS %d arrived", addr, m, own, d.TTL, d.TOS)
+					t.Errorf("%v: sent %+v by a socket made for %+v: TTL %d and TOS %d arrived", addr, m, own, d.TTL,
+						d.TOS)
 				}
 				c.counts(t)
 			}

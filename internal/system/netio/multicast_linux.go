@@ -57,16 +57,20 @@ func (s *batched) openGroup(group netip.Addr, ifi *net.Interface) (int, error) {
 	if group.Is4() {
 		// Without IP_MULTICAST_ALL=0 a socket receives what any socket of this host has joined,
 		// from any interface.
-		err = os.NewSyscallError("setsockopt IP_MULTICAST_ALL", unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_MULTICAST_ALL, 0))
+		err = os.NewSyscallError("setsockopt IP_MULTICAST_ALL",
+			unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_MULTICAST_ALL, 0))
 		if err == nil {
-			err = os.NewSyscallError("setsockopt IP_ADD_MEMBERSHIP", unix.SetsockoptIPMreqn(fd, unix.IPPROTO_IP, unix.IP_ADD_MEMBERSHIP,
-				&unix.IPMreqn{Multiaddr: group.As4(), Ifindex: int32(ifi.Index)}))
+			err = os.NewSyscallError("setsockopt IP_ADD_MEMBERSHIP",
+				unix.SetsockoptIPMreqn(fd, unix.IPPROTO_IP, unix.IP_ADD_MEMBERSHIP,
+					&unix.IPMreqn{Multiaddr: group.As4(), Ifindex: int32(ifi.Index)}))
 		}
 	} else {
-		err = os.NewSyscallError("setsockopt IPV6_MULTICAST_ALL", unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_MULTICAST_ALL, 0))
+		err = os.NewSyscallError("setsockopt IPV6_MULTICAST_ALL",
+			unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_MULTICAST_ALL, 0))
 		if err == nil {
-			err = os.NewSyscallError("setsockopt IPV6_JOIN_GROUP", unix.SetsockoptIPv6Mreq(fd, unix.IPPROTO_IPV6, unix.IPV6_JOIN_GROUP,
-				&unix.IPv6Mreq{Multiaddr: group.As16(), Interface: uint32(ifi.Index)}))
+			err = os.NewSyscallError("setsockopt IPV6_JOIN_GROUP",
+				unix.SetsockoptIPv6Mreq(fd, unix.IPPROTO_IPV6, unix.IPV6_JOIN_GROUP,
+					&unix.IPv6Mreq{Multiaddr: group.As16(), Interface: uint32(ifi.Index)}))
 		}
 	}
 	if err == nil && s.headers {
@@ -106,7 +110,8 @@ func (s *batched) multicastOut() error {
 	}
 	fd := (*s.ports.Load())[0].fd
 	if s.local.Addr().Is4() {
-		err = unix.SetsockoptIPMreqn(fd, unix.IPPROTO_IP, unix.IP_MULTICAST_IF, &unix.IPMreqn{Ifindex: int32(ifi.Index)})
+		err = unix.SetsockoptIPMreqn(fd, unix.IPPROTO_IP, unix.IP_MULTICAST_IF,
+			&unix.IPMreqn{Ifindex: int32(ifi.Index)})
 		if err == nil {
 			err = unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_MULTICAST_LOOP, 1)
 		}

@@ -43,21 +43,24 @@ type Features struct {
 	GSO         bool // a train leaves in one system call
 	GRO         bool // trains may arrive whole
 	MaxSegments int  // maximum number of datagrams in a train
-	RecvBuffer  int  // SO_RCVBUF in bytes; on Linux this counts the kernel's own overhead too, so that about half of it is payload
-	SendBuffer  int  // SO_SNDBUF in bytes, counted likewise
-	Batch       int  // maximum number of Datagrams that one Recv returns
+	// SO_RCVBUF in bytes; on Linux this counts the kernel's own overhead too, so that about half of it is payload
+	RecvBuffer int
+	SendBuffer int // SO_SNDBUF in bytes, counted likewise
+	Batch      int // maximum number of Datagrams that one Recv returns
 }
 
 // Datagrams is the contents of one receive buffer: one datagram, or several of equal size that
 // arrived together from one sender.
 type Datagrams struct {
-	From        netip.AddrPort // never IPv4-mapped
-	To          netip.Addr     // local or group address it was sent to; invalid if unknown (a wildcard socket without RecvHeaders)
-	Data        []byte         // payloads one after another; valid until the next Recv
-	SegmentSize int            // size of each payload but the last, which may be shorter; len(Data) if there is only one
-	TTL, TOS    uint8          // IPv4 TTL and TOS, or IPv6 hop limit and traffic class; only if HasHeaders, and TOS after RecvTOS
-	HasHeaders  bool           // To, TTL and TOS come from the packet itself, see RecvHeaders
-	Truncated   bool           // the system cut the datagram short
+	From netip.AddrPort // never IPv4-mapped
+	// local or group address it was sent to; invalid if unknown (a wildcard socket without RecvHeaders)
+	To          netip.Addr
+	Data        []byte // payloads one after another; valid until the next Recv
+	SegmentSize int    // size of each payload but the last, which may be shorter; len(Data) if there is only one
+	// IPv4 TTL and TOS, or IPv6 hop limit and traffic class; only if HasHeaders, and TOS after RecvTOS
+	TTL, TOS   uint8
+	HasHeaders bool // To, TTL and TOS come from the packet itself, see RecvHeaders
+	Truncated  bool // the system cut the datagram short
 }
 
 // Len returns the number of datagrams in d.
@@ -96,8 +99,8 @@ type transport interface {
 }
 
 // Listen opens a socket bound to local. Port 0 lets the system choose one. Fragmentation is off, unless
-// an option leaves it to the system: on IPv4 the identification is 0, and counts up from 0 within one train. A datagram longer than the
-// path's MTU is refused.
+// an option leaves it to the system: on IPv4 the identification is 0, and counts up from 0 within one train. A datagram
+// longer than the path's MTU is refused.
 //
 // Errors wrap the system's: syscall.EADDRNOTAVAIL if the address is not this host's,
 // syscall.EADDRINUSE if the port is taken.

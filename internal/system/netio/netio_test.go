@@ -89,7 +89,8 @@ func TestDualStack(t *testing.T) {
 			send(t, s, out)
 			got := receive(t, both, 3)
 			if got[0].From != s.LocalAddr() || len(got[2].data) != 20 {
-				t.Errorf("plain %v: %d bytes from %v, want 20 from %v", plain, len(got[2].data), got[0].From, s.LocalAddr())
+				t.Errorf("plain %v: %d bytes from %v, want 20 from %v", plain, len(got[2].data), got[0].From,
+					s.LocalAddr())
 			}
 			build(t, back, got[0].From, []int{700, 700}, make([]byte, 1400))
 			send(t, both, back)
@@ -171,7 +172,8 @@ func TestTrainsArriveWhole(t *testing.T) {
 	}
 	shapes := [][]int{
 		{1}, {4112}, {MaxPayload}, {1, 1}, {4112, 1}, {4112, 4111}, {2, 1},
-		repeat(15, 4112, 0), repeat(15, 4112, 16), repeat(62, 1040, 0), repeat(64, 80, 0), repeat(63, 80, 24), repeat(2, 30000, 5507),
+		repeat(15, 4112, 0), repeat(15, 4112, 16), repeat(62, 1040, 0), repeat(64, 80, 0), repeat(63, 80, 24),
+		repeat(2, 30000, 5507),
 	}
 	stream := make([]byte, MaxPayload)
 	for i := range stream {
@@ -191,7 +193,8 @@ func TestTrainsArriveWhole(t *testing.T) {
 					at := 0
 					for i, r := range receive(t, b, len(sizes)) {
 						if !bytes.Equal(r.data, stream[at:at+sizes[i]]) {
-							t.Fatalf("%d datagrams of %d: datagram %d (%d bytes) differs", len(sizes), sizes[0], i, len(r.data))
+							t.Fatalf("%d datagrams of %d: datagram %d (%d bytes) differs", len(sizes), sizes[0], i,
+								len(r.data))
 						}
 						if r.From != a.LocalAddr() || r.To != addr {
 							t.Fatalf("came from %v to %v, want %v to %v", r.From, r.To, a.LocalAddr(), addr)
@@ -565,7 +568,8 @@ func TestMulticast(t *testing.T) {
 	} {
 		for _, kind := range kinds {
 			t.Run(c.local+"/"+c.group+"/"+kind.name, func(t *testing.T) {
-				testMulticast(t, netip.MustParseAddr(c.local), netip.MustParseAddr(c.local), netip.MustParseAddr(c.group), kind.a, kind.b)
+				testMulticast(t, netip.MustParseAddr(c.local), netip.MustParseAddr(c.local),
+					netip.MustParseAddr(c.group), kind.a, kind.b)
 			})
 		}
 	}
@@ -591,7 +595,8 @@ func testMulticast(t *testing.T, from, to, group netip.Addr, oa, ob Options) {
 	if err := a.Send(tr); err != nil {
 		skip(err)
 	}
-	if got := receive(t, b, 1)[0]; string(got.data) != "group" || got.To != group || got.From.Addr().WithZone("") != from.WithZone("") {
+	if got := receive(t, b, 1)[0]; string(got.data) != "group" || got.To != group ||
+		got.From.Addr().WithZone("") != from.WithZone("") {
 		t.Errorf("got %q from %v to %v", got.data, got.From, got.To)
 	}
 	build(t, tr, b.LocalAddr(), []int{6}, []byte("direct"))
@@ -629,7 +634,8 @@ func TestFill(t *testing.T) {
 	stream := make([]byte, MaxPayload+1)
 	to := netip.MustParseAddrPort("127.0.0.1:9")
 	for _, c := range []struct{ n, segment, want int }{
-		{100, 100, 1}, {300, 100, 3}, {301, 100, 4}, {299, 100, 3}, {1, 1, 1}, {defaultSegments, 1, defaultSegments}, {MaxPayload, 30000, 3},
+		{100, 100, 1}, {300, 100, 3}, {301, 100, 4}, {299, 100, 3}, {1, 1, 1}, {defaultSegments, 1, defaultSegments},
+		{MaxPayload, 30000, 3},
 		{0, 100, 0}, {100, 0, 0}, {100, 101, 0}, {100, -1, 0}, {defaultSegments + 1, 1, 0}, {MaxPayload + 1, 30000, 0},
 	} {
 		var one, other Train

@@ -63,7 +63,8 @@ func bindGroup(fd int, group netip.AddrPort, index int) error {
 			return os.NewSyscallError("bind", err)
 		}
 		mreq := &unix.IPMreqn{Multiaddr: addr.As4(), Ifindex: int32(index)}
-		return os.NewSyscallError("setsockopt IP_ADD_MEMBERSHIP", unix.SetsockoptIPMreqn(fd, unix.IPPROTO_IP, unix.IP_ADD_MEMBERSHIP, mreq))
+		return os.NewSyscallError("setsockopt IP_ADD_MEMBERSHIP",
+			unix.SetsockoptIPMreqn(fd, unix.IPPROTO_IP, unix.IP_ADD_MEMBERSHIP, mreq))
 	}
 	sa := &unix.SockaddrInet6{Port: int(group.Port()), Addr: addr.As16()}
 	if addr.IsLinkLocalMulticast() || addr.IsInterfaceLocalMulticast() {
@@ -73,7 +74,8 @@ func bindGroup(fd int, group netip.AddrPort, index int) error {
 		return os.NewSyscallError("bind", err)
 	}
 	mreq := &unix.IPv6Mreq{Multiaddr: addr.As16(), Interface: uint32(index)}
-	return os.NewSyscallError("setsockopt IPV6_JOIN_GROUP", unix.SetsockoptIPv6Mreq(fd, unix.IPPROTO_IPV6, unix.IPV6_JOIN_GROUP, mreq))
+	return os.NewSyscallError("setsockopt IPV6_JOIN_GROUP",
+		unix.SetsockoptIPv6Mreq(fd, unix.IPPROTO_IPV6, unix.IPV6_JOIN_GROUP, mreq))
 }
 
 // multicastRoute reports whether the system has a route for groups on an interface. Without one
@@ -90,7 +92,8 @@ func multicastRoute(group netip.Addr, ifi *net.Interface) error {
 	if err := unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_MULTICAST_IF, ifi.Index); err != nil {
 		return os.NewSyscallError("setsockopt IPV6_MULTICAST_IF", err)
 	}
-	if err := unix.Connect(fd, &unix.SockaddrInet6{Port: 9, Addr: group.As16(), ZoneId: uint32(ifi.Index)}); err != nil {
+	if err := unix.Connect(fd, &unix.SockaddrInet6{Port: 9, Addr: group.As16(),
+		ZoneId: uint32(ifi.Index)}); err != nil {
 		return fmt.Errorf("interface %s has no route for IPv6 groups: %w", ifi.Name, err)
 	}
 	return nil
@@ -102,6 +105,7 @@ func multicastThrough(conn *net.UDPConn, v6 bool, ifi *net.Interface) error {
 		if v6 {
 			return unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_MULTICAST_IF, ifi.Index)
 		}
-		return unix.SetsockoptIPMreqn(fd, unix.IPPROTO_IP, unix.IP_MULTICAST_IF, &unix.IPMreqn{Ifindex: int32(ifi.Index)})
+		return unix.SetsockoptIPMreqn(fd, unix.IPPROTO_IP, unix.IP_MULTICAST_IF,
+			&unix.IPMreqn{Ifindex: int32(ifi.Index)})
 	})
 }

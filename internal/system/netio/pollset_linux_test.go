@@ -11,7 +11,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/system/pollwait"
 )
 
-// pollAt sleeps at a set as a thread does by itself. It reports whether the event is ready, and whether anything else is.
+// pollAt sleeps at a set as a thread does by itself. It reports whether the event is ready, and whether anything else
+// is.
 func pollAt(t *testing.T, at *pollwait.Set) (rung, ready bool) {
 	t.Helper()
 	fds := []unix.PollFd{{Fd: int32(at.Event), Events: unix.POLLIN}}

@@ -53,19 +53,23 @@ func (q *Queues) field(at int, from, to netip.AddrPort) (word int, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.fd == 0 && !q.closed {
-		fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.NETLINK_SOCK_DIAG)
+		fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK,
+			unix.NETLINK_SOCK_DIAG)
 		q.fd, q.closed = fd, err != nil
 	}
 	if q.closed {
 		return 0, false
 	}
 	q.ask(from, to)
-	if _, _, errno := syscall.RawSyscall6(unix.SYS_SENDTO, uintptr(q.fd), uintptr(unsafe.Pointer(&q.buf)), diagRequestLen, 0, 0, 0); errno != 0 {
+	if _, _, errno := syscall.RawSyscall6(unix.SYS_SENDTO, uintptr(q.fd), uintptr(unsafe.Pointer(&q.buf)),
+		diagRequestLen, 0, 0, 0); errno != 0 {
 		return 0, false
 	}
 	// The kernel's answer is there once the request is sent.
-	n, _, errno := syscall.RawSyscall6(unix.SYS_RECVFROM, uintptr(q.fd), uintptr(unsafe.Pointer(&q.buf)), uintptr(len(q.buf)), 0, 0, 0)
-	if errno != 0 || int(n) < at+4 || binary.NativeEndian.Uint16(q.buf[4:]) != sockDiagByFamily || binary.NativeEndian.Uint32(q.buf[8:]) != q.seq {
+	n, _, errno := syscall.RawSyscall6(unix.SYS_RECVFROM, uintptr(q.fd), uintptr(unsafe.Pointer(&q.buf)),
+		uintptr(len(q.buf)), 0, 0, 0)
+	if errno != 0 || int(n) < at+4 || binary.NativeEndian.Uint16(q.buf[4:]) != sockDiagByFamily ||
+		binary.NativeEndian.Uint32(q.buf[8:]) != q.seq {
 		return 0, false
 	}
 	return int(binary.NativeEndian.Uint32(q.buf[at:])), true

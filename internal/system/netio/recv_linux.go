@@ -151,7 +151,8 @@ func (s *batched) recvPort(p *port, into []Datagrams) (int, error) {
 func (r *receiver) receive(fd, first, count int) (int, syscall.Errno) {
 	m := &r.messages[first]
 	if r.busy && count > 1 {
-		n, _, errno := syscall.RawSyscall6(unix.SYS_RECVMMSG, uintptr(fd), uintptr(unsafe.Pointer(m)), uintptr(count), unix.MSG_DONTWAIT, 0, 0)
+		n, _, errno := syscall.RawSyscall6(unix.SYS_RECVMMSG, uintptr(fd), uintptr(unsafe.Pointer(m)), uintptr(count),
+			unix.MSG_DONTWAIT, 0, 0)
 		return int(n), errno
 	}
 	n, _, errno := syscall.RawSyscall(unix.SYS_RECVMSG, uintptr(fd), uintptr(unsafe.Pointer(&m.hdr)), unix.MSG_DONTWAIT)

@@ -67,5 +67,6 @@ func (s *Socket) Refused(ctx context.Context, to netip.AddrPort, question func(f
 
 // unreachable reports whether a socket's error is an ICMP error of an earlier datagram.
 func unreachable(err error) bool {
-	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.EHOSTUNREACH) || errors.Is(err, syscall.ENETUNREACH)
+	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.EHOSTUNREACH) ||
+		errors.Is(err, syscall.ENETUNREACH)
 }

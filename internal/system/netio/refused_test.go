@@ -22,7 +22,8 @@ func TestRefused(t *testing.T) {
 	for _, kind := range kinds {
 		for _, addr := range []string{"127.0.0.1", "::1"} {
 			s := listen(t, netip.MustParseAddr(addr), kind.a)
-			there, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(addr), 0)))
+			there, err := net.ListenUDP("udp",
+				net.UDPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(addr), 0)))
 			if err != nil {
 				t.Skip(err)
 			}

@@ -122,7 +122,8 @@ func (s *batched) sendError(fd int, errno syscall.Errno) error {
 func sendPieces(fd int, to *rawAddr, length uint32, pieces []piece, control *sendControl) syscall.Errno {
 	if control.used == 0 && len(pieces) == 1 {
 		// The kernel is 0.1 µs faster without a header to read.
-		_, _, errno := syscall.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(pieces[0].base)), uintptr(pieces[0].len),
+		_, _, errno := syscall.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(pieces[0].base)),
+			uintptr(pieces[0].len),
 			unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, uintptr(unsafe.Pointer(to)), uintptr(length))
 		return errno
 	}
@@ -136,7 +137,8 @@ func sendPieces(fd int, to *rawAddr, length uint32, pieces []piece, control *sen
 		hdr.Control = (*byte)(unsafe.Pointer(&control.memory))
 		hdr.SetControllen(control.used)
 	}
-	_, _, errno := syscall.RawSyscall(unix.SYS_SENDMSG, uintptr(fd), uintptr(unsafe.Pointer(&hdr)), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+	_, _, errno := syscall.RawSyscall(unix.SYS_SENDMSG, uintptr(fd), uintptr(unsafe.Pointer(&hdr)),
+		unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
 	return errno
 }
 
@@ -147,7 +149,8 @@ var (
 	errNetUnreach  = os.NewSyscallError("netio: send: sendmsg", unix.ENETUNREACH)
 	errHostUnreach = os.NewSyscallError("netio: send: sendmsg", unix.EHOSTUNREACH)
 	errNetDown     = os.NewSyscallError("netio: send: sendmsg", unix.ENETDOWN)
-	errInvalid     = os.NewSyscallError("netio: send: destination cannot be reached from the local address: sendmsg", unix.EINVAL)
+	errInvalid     = os.NewSyscallError("netio: send: destination cannot be reached from the local address: sendmsg",
+		unix.EINVAL)
 )
 
 // sendError converts an errno to an error. Errors that may occur with every packet do not allocate.

@@ -299,7 +299,8 @@ func setHeaders(fd int, v6, on bool) error {
 	}
 	level, options := unix.IPPROTO_IP, [...]int{unix.IP_PKTINFO, unix.IP_RECVTTL, unix.IP_RECVTOS}
 	if v6 {
-		level, options = unix.IPPROTO_IPV6, [...]int{unix.IPV6_RECVPKTINFO, unix.IPV6_RECVHOPLIMIT, unix.IPV6_RECVTCLASS}
+		level, options = unix.IPPROTO_IPV6, [...]int{unix.IPV6_RECVPKTINFO, unix.IPV6_RECVHOPLIMIT,
+			unix.IPV6_RECVTCLASS}
 	}
 	for _, option := range options {
 		if err := unix.SetsockoptInt(fd, level, option, value); err != nil {

@@ -18,8 +18,8 @@ func TestUnsent(t *testing.T) {
 	if !loopback.InNamespace(t, 65536) {
 		return
 	}
-	loopback.SetUp(t, "link add slow type veth peer name far", "address add 198.51.100.1/24 dev slow", "link set slow up", "link set far up",
-		"neighbor add 198.51.100.2 lladdr 02:00:00:00:00:02 dev slow")
+	loopback.SetUp(t, "link add slow type veth peer name far", "address add 198.51.100.1/24 dev slow",
+		"link set slow up", "link set far up", "neighbor add 198.51.100.2 lladdr 02:00:00:00:00:02 dev slow")
 	slow := func(on bool) {
 		t.Helper()
 		args := "qdisc del dev slow root"

@@ -16,7 +16,8 @@ var SenderSpace = unix.CmsgSpace(unix.SizeofUcred)
 func TellSenders(_, _ string, c syscall.RawConn) error {
 	var failed error
 	err := c.Control(func(fd uintptr) {
-		failed = os.NewSyscallError("setsockopt SO_PASSCRED", unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_PASSCRED, 1))
+		failed = os.NewSyscallError("setsockopt SO_PASSCRED",
+			unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_PASSCRED, 1))
 	})
 	if err != nil {
 		return err

@@ -13,7 +13,8 @@ func TestDeadline(t *testing.T) {
 	for _, step := range []struct {
 		to      time.Time
 		earlier bool
-	}{{at, true}, {at, false}, {at.Add(time.Hour), false}, {at, true}, {time.Time{}, false}, {at, true}, {began.Add(-time.Hour), true}} {
+	}{{at, true}, {at, false}, {at.Add(time.Hour), false}, {at, true}, {time.Time{}, false}, {at, true},
+		{began.Add(-time.Hour), true}} {
 		if earlier := d.Set(step.to); earlier != step.earlier {
 			t.Errorf("%v: earlier is %v", step.to, earlier)
 		}

@@ -51,7 +51,8 @@ func (e *Event) Drain() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.fd >= 0 {
-		_, _, _ = syscall.RawSyscall(unix.SYS_READ, uintptr(e.fd), uintptr(unsafe.Pointer(&count)), unsafe.Sizeof(count))
+		_, _, _ = syscall.RawSyscall(unix.SYS_READ, uintptr(e.fd), uintptr(unsafe.Pointer(&count)),
+			unsafe.Sizeof(count))
 	}
 }
 

@@ -13,7 +13,8 @@ import (
 
 // PollNow is epoll_pwait with a timeout of zero, without telling Go's scheduler.
 func PollNow(epoll int, events []unix.EpollEvent) (int, unix.Errno) {
-	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(epoll), uintptr(unsafe.Pointer(unsafe.SliceData(events))), uintptr(len(events)), 0, 0, 0)
+	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(epoll),
+		uintptr(unsafe.Pointer(unsafe.SliceData(events))), uintptr(len(events)), 0, 0, 0)
 	return int(n), errno
 }
 
@@ -25,7 +26,8 @@ func Poll(fds []unix.PollFd, left time.Duration) (int, error) {
 		ts := unix.NsecToTimespec(int64(left))
 		limit = &ts
 	}
-	n, _, errno := syscall.Syscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(unsafe.SliceData(fds))), uintptr(len(fds)), uintptr(unsafe.Pointer(limit)), 0, 0, 0)
+	n, _, errno := syscall.Syscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(unsafe.SliceData(fds))), uintptr(len(fds)),
+		uintptr(unsafe.Pointer(limit)), 0, 0, 0)
 	switch errno {
 	case 0:
 		return int(n), nil

@@ -194,7 +194,8 @@ func first(answers []answered, pids []int) (fds []int, err error) {
 		return fds, nil
 	}
 	if silent {
-		return nil, fmt.Errorf("in use by process %s, which %w", strings.Trim(strings.ReplaceAll(fmt.Sprint(pids), " ", ", "), "[]"), ErrSilent)
+		return nil, fmt.Errorf("in use by process %s, which %w",
+			strings.Trim(strings.ReplaceAll(fmt.Sprint(pids), " ", ", "), "[]"), ErrSilent)
 	}
 	return nil, err
 }

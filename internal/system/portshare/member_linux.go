@@ -50,7 +50,8 @@ type Member struct {
 }
 
 func newMember(c Config) *Member {
-	return &Member{Config: c, claims: make(map[uint64]uint64), conns: make(map[*net.UnixConn]struct{}), quit: make(chan struct{})}
+	return &Member{Config: c, claims: make(map[uint64]uint64), conns: make(map[*net.UnixConn]struct{}),
+		quit: make(chan struct{})}
 }
 
 // Create makes the process that has just bound the address its first member, in slot 0.
@@ -253,7 +254,8 @@ func (m *Member) Close() error {
 	c := m.common.Load()
 	if c != nil {
 		m.inbox.Close()
-		_ = c.board.keepClaims(func(o claim) bool { return o.slot != m.slot }) // otherwise the next owner of the slot does it
+		// otherwise the next owner of the slot does it
+		_ = c.board.keepClaims(func(o claim) bool { return o.slot != m.slot })
 		m.handOver(c)
 	}
 	m.control.Close()

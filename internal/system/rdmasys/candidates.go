@@ -15,8 +15,9 @@ type Route struct {
 	From    netip.Addr `json:"from"`             // the source address
 	NetDev  string     `json:"netdev"`           // the interface
 	Gateway netip.Addr `json:"gateway,omitzero"` // zero: the peer is on the link
-	MTU     int        `json:"mtu_bytes"`        // of the route, or of the interface if the route has none; 0: not known
-	Local   bool       `json:"local,omitempty"`  // the address is this host's
+	// of the route, or of the interface if the route has none; 0: not known
+	MTU   int  `json:"mtu_bytes"`
+	Local bool `json:"local,omitempty"` // the address is this host's
 }
 
 // Candidate is a port of an RDMA device by which an address can be reached.
@@ -63,7 +64,8 @@ func (s *System) Candidates(r Route) (ways []Candidate, not []Unusable) {
 				not = append(not, Unusable{d.Name, p.Number, problem})
 			case index < 0:
 			case !p.Active():
-				not = append(not, Unusable{d.Name, p.Number, fmt.Sprintf("%s, but its port %d is %s", reason, p.Number, p.State)})
+				not = append(not, Unusable{d.Name, p.Number,
+					fmt.Sprintf("%s, but its port %d is %s", reason, p.Number, p.State)})
 			default:
 				ways = append(ways, Candidate{d.Name, p.Number, index, d.Hardware, reason})
 			}
@@ -109,7 +111,8 @@ func (s *System) candidateOn(d *Device, p *Port, netdev string, from netip.Addr)
 	}
 	switch {
 	case other != "":
-		return -1, "", fmt.Sprintf("its GID of %v is of type %s only, which no router forwards and Ramjet's peers do not take", from, other)
+		return -1, "", fmt.Sprintf(
+			"its GID of %v is of type %s only, which no router forwards and Ramjet's peers do not take", from, other)
 	case p.NetDev == netdev:
 		return -1, "", fmt.Sprintf("it is on %s, but its GID table has no %v", netdev, from)
 	}

@@ -49,11 +49,13 @@ func (r *reader) groupLimits() Group {
 	for _, folder := range r.groupFolders("cpu") {
 		quota, period, _ := strings.Cut(r.text(rooted(path.Join(folder, "cpu.max"))), " ")
 		if quota == "" {
-			quota, period = r.text(rooted(path.Join(folder, "cpu.cfs_quota_us"))), r.text(rooted(path.Join(folder, "cpu.cfs_period_us")))
+			quota, period = r.text(rooted(path.Join(folder, "cpu.cfs_quota_us"))),
+				r.text(rooted(path.Join(folder, "cpu.cfs_period_us")))
 		}
 		q, err1 := strconv.ParseInt(quota, 10, 64)
 		p, err2 := strconv.ParseInt(period, 10, 64)
-		if n := float64(q) / float64(p); err1 == nil && err2 == nil && q > 0 && p > 0 && (g.Processors < 0 || n < g.Processors) {
+		if n := float64(q) / float64(p); err1 == nil && err2 == nil && q > 0 && p > 0 &&
+			(g.Processors < 0 || n < g.Processors) {
 			g.Processors = n
 		}
 	}
@@ -92,7 +94,8 @@ func (r *reader) groupFolders(controller string) (folders []string) {
 // pathOf returns the group of a controller; of version 2 if that is empty.
 func pathOf(groups []group, controller string) string {
 	for _, g := range groups {
-		if controller == "" && len(g.controllers) == 0 || controller != "" && slices.Contains(g.controllers, controller) {
+		if controller == "" && len(g.controllers) == 0 ||
+			controller != "" && slices.Contains(g.controllers, controller) {
 			return g.path
 		}
 	}

@@ -34,8 +34,9 @@ func (src *Source) ReadCounters() (found []PortCounters) {
 		for _, n := range r.numbers(path.Join(class, name, "ports"), maxPorts) {
 			at := path.Join(class, name, "ports", strconv.Itoa(n))
 			found = append(found, PortCounters{Device: name, Firmware: firmware, Port: n,
-				State: numberOf(r.text(path.Join(at, "state"))), Physical: numberOf(r.text(path.Join(at, "phys_state"))),
-				Rate: bytesPerSecond(r.text(path.Join(at, "rate"))), Metrics: PortMetrics(src.Root, name, n)})
+				State:    numberOf(r.text(path.Join(at, "state"))),
+				Physical: numberOf(r.text(path.Join(at, "phys_state"))),
+				Rate:     bytesPerSecond(r.text(path.Join(at, "rate"))), Metrics: PortMetrics(src.Root, name, n)})
 		}
 	}
 	return found
@@ -57,7 +58,8 @@ func PortMetrics(root fs.FS, device string, port int) (found []metric.Metric) {
 			if wordCounters[name] {
 				v *= 4
 			}
-			found = append(found, metric.Metric{Name: name, Unit: counterUnit(name), Help: "the kernel's counter " + dir + "/" + name, Value: v})
+			found = append(found, metric.Metric{Name: name, Unit: counterUnit(name),
+				Help: "the kernel's counter " + dir + "/" + name, Value: v})
 		}
 	}
 	slices.SortStableFunc(found, func(a, b metric.Metric) int { return strings.Compare(a.Name, b.Name) })

@@ -86,7 +86,8 @@ func (r *reader) devices() (found []Device) {
 		beside := r.list(path.Join(at, "device/net"), 64)
 		for _, n := range r.numbers(path.Join(at, "ports"), maxPorts) {
 			p := r.port(path.Join(at, "ports", strconv.Itoa(n)), n)
-			p.CMType = r.text(path.Join("sys/kernel/config/rdma_cm", name, "ports", strconv.Itoa(n), "default_roce_mode"))
+			p.CMType = r.text(path.Join("sys/kernel/config/rdma_cm", name, "ports", strconv.Itoa(n),
+				"default_roce_mode"))
 			if p.NetDev = netDevOf(&p); p.NetDev == "" && p.LinkLayer == "Ethernet" {
 				p.NetDev = r.hardwareNetDev(&p, parent, beside)
 			}

@@ -14,7 +14,8 @@ const RoCEPort = 4791
 
 // knownModules are the modules that are looked for: of the core, of soft devices, and of hardware.
 var knownModules = []string{"ib_core", "ib_uverbs", "rdma_ucm", "rdma_cm", "ib_umad", "ib_ipoib", "rdma_rxe", "siw",
-	"mlx4_ib", "mlx5_ib", "irdma", "iw_cxgb4", "bnxt_re", "qedr", "hns_roce_hw_v2", "efa", "mana_ib", "erdma", "ionic_rdma"}
+	"mlx4_ib", "mlx5_ib", "irdma", "iw_cxgb4", "bnxt_re", "qedr", "hns_roce_hw_v2", "efa", "mana_ib", "erdma",
+	"ionic_rdma"}
 
 // ModuleOf returns the RDMA module for NICs of a network driver; empty: none is known. sure says that
 // all NICs of this driver have RDMA.

@@ -11,7 +11,8 @@ import (
 
 // Host returns this machine as a source of facts.
 func Host() *Source {
-	return &Source{Root: os.DirFS("/"), Open: tryOpen, Addrs: hostAddrs, PFC: readPFC, Memlock: memlock, Filters: readFilters, Offloads: offloads,
+	return &Source{Root: os.DirFS("/"), Open: tryOpen, Addrs: hostAddrs, PFC: readPFC, Memlock: memlock,
+		Filters: readFilters, Offloads: offloads,
 		Env: os.Getenv, SharedMem: sharedMemory}
 }
 

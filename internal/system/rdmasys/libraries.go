@@ -18,14 +18,15 @@ import (
 // Injected is what the environment puts before the RDMA libraries of the system: `ramjet run` does for its program, and
 // a container runtime for the containers of a pod.
 type Injected struct {
-	Folder    string    `json:"folder"`              // $RAMJET_LIBS
-	Path      string    `json:"library_path"`        // $LD_LIBRARY_PATH
-	Libraries []Library `json:"libraries"`           // of the folder, and those that are preloaded
-	Libc      string    `json:"libc,omitempty"`      // the system's C library, its file; empty: there is none that is known
-	Version   string    `json:"libc_version"`        // such as GLIBC_2.36; empty: it is not glibc
-	Sysfs     string    `json:"sysfs,omitempty"`     // $RAMJET_SYSFS, what stands for /sys; empty: nothing does
-	Described []string  `json:"described,omitempty"` // the devices that it describes
-	InPath    bool      `json:"folder_in_path"`      // the loader looks into the folder
+	Folder    string    `json:"folder"`       // $RAMJET_LIBS
+	Path      string    `json:"library_path"` // $LD_LIBRARY_PATH
+	Libraries []Library `json:"libraries"`    // of the folder, and those that are preloaded
+	// the system's C library, its file; empty: there is none that is known
+	Libc      string   `json:"libc,omitempty"`
+	Version   string   `json:"libc_version"`        // such as GLIBC_2.36; empty: it is not glibc
+	Sysfs     string   `json:"sysfs,omitempty"`     // $RAMJET_SYSFS, what stands for /sys; empty: nothing does
+	Described []string `json:"described,omitempty"` // the devices that it describes
+	InPath    bool     `json:"folder_in_path"`      // the loader looks into the folder
 }
 
 // Library is an injected library.
@@ -86,7 +87,8 @@ var (
 
 // libc returns the file of the system's C library, and its version if it is glibc.
 func (r *reader) libc() (file, version string) {
-	for _, folder := range []string{"lib/" + multiarch + "-linux-gnu", "usr/lib/" + multiarch + "-linux-gnu", "lib64", "usr/lib64", "lib", "usr/lib"} {
+	for _, folder := range []string{"lib/" + multiarch + "-linux-gnu", "usr/lib/" + multiarch + "-linux-gnu", "lib64",
+		"usr/lib64", "lib", "usr/lib"} {
 		name := path.Join(folder, "libc.so.6")
 		var versions []elf.DynamicVersion
 		err := r.elf(name, func(f *elf.File) (err error) {

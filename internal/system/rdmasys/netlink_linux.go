@@ -27,7 +27,8 @@ func ask(family int, typ, flags uint16, body []byte) (all []syscall.NetlinkMessa
 		return nil, os.NewSyscallError("socket", err)
 	}
 	defer unix.Close(fd)
-	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: answerTime}); err != nil {
+	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO,
+		&unix.Timeval{Sec: answerTime}); err != nil {
 		return nil, os.NewSyscallError("setsockopt", err)
 	}
 	const seq = 1
@@ -91,7 +92,8 @@ func take(b []byte, seq uint32) (all []syscall.NetlinkMessage, last bool, err er
 func attrs(b []byte) iter.Seq2[uint16, []byte] {
 	return func(yield func(uint16, []byte) bool) {
 		for len(b) >= unix.SizeofNlAttr {
-			n, typ := int(binary.NativeEndian.Uint16(b)), binary.NativeEndian.Uint16(b[2:])&^(unix.NLA_F_NESTED|unix.NLA_F_NET_BYTEORDER)
+			n, typ := int(binary.NativeEndian.Uint16(b)),
+				binary.NativeEndian.Uint16(b[2:])&^(unix.NLA_F_NESTED|unix.NLA_F_NET_BYTEORDER)
 			if n < unix.SizeofNlAttr || n > len(b) || !yield(typ, b[unix.SizeofNlAttr:n]) {
 				return
 			}

@@ -48,7 +48,8 @@ func TestChains(t *testing.T) {
 
 func TestParsePFC(t *testing.T) {
 	answer := appendAttr([]byte{0, 21, 0, 0}, 1, []byte("eth0\x00"))
-	answer = appendAttr(answer, 13|unix.NLA_F_NESTED, appendAttr(appendAttr(nil, 1, make([]byte, 40)), 2, append([]byte{8, 0x18}, make([]byte, 134)...)))
+	answer = appendAttr(answer, 13|unix.NLA_F_NESTED,
+		appendAttr(appendAttr(nil, 1, make([]byte, 40)), 2, append([]byte{8, 0x18}, make([]byte, 134)...)))
 	if p := parsePFC(answer, 13, 2); p == nil || *p != (PFC{8, 0x18}) || fmt.Sprint(Priorities(p.Enabled)) != "[3 4]" {
 		t.Errorf("%+v", p)
 	}
@@ -109,7 +110,8 @@ func TestPath(t *testing.T) {
 	}
 	run(fmt.Sprintf("ip link add left type veth peer name right && ip link set right netns %d", other.Process.Pid))
 	run("ip addr add 192.0.2.1/24 dev left && ip -6 addr add fd09::1/64 dev left nodad && ip link set left mtu 9000 up")
-	run(there + "ip addr add 192.0.2.2/24 dev right; " + there + "ip -6 addr add fd09::2/64 dev right nodad; " + there + "ip link set right mtu 9000 up; " + there + "ip link set lo up")
+	run(there + "ip addr add 192.0.2.2/24 dev right; " + there + "ip -6 addr add fd09::2/64 dev right nodad; " + there +
+		"ip link set right mtu 9000 up; " + there + "ip link set lo up")
 	run(there + "sh -c 'echo 0 >/proc/sys/net/ipv4/icmp_ratelimit; echo 0 >/proc/sys/net/ipv6/icmp/ratelimit'")
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
@@ -124,7 +126,8 @@ func TestPath(t *testing.T) {
 			t.Errorf("%s: route %+v", peer, r)
 		}
 		got := Path(ctx, r, p)
-		if s := fmt.Sprintf("sent %d passed %d lost %d", got.Sent, got.Passed, got.Lost); s != want || got.RoCE != Arrived || got.Problem != "" {
+		if s := fmt.Sprintf("sent %d passed %d lost %d", got.Sent, got.Passed, got.Lost); s != want ||
+			got.RoCE != Arrived || got.Problem != "" {
 			t.Errorf("%s: %s, %+v, want %s", peer, s, got, want)
 		}
 	}
@@ -140,10 +143,12 @@ func TestPath(t *testing.T) {
 		t.Errorf("a route without one: %+v", r)
 	}
 	run("ip route add 203.0.113.0/24 via 192.0.2.2 mtu 1400")
-	if r, err := RouteTo(netip.MustParseAddr("203.0.113.1")); err != nil || r.MTU != 1400 || r.Gateway.String() != "192.0.2.2" {
+	if r, err := RouteTo(netip.MustParseAddr("203.0.113.1")); err != nil || r.MTU != 1400 ||
+		r.Gateway.String() != "192.0.2.2" {
 		t.Errorf("a route with its own MTU: %+v, %v", r, err)
 	}
-	got := Path(ctx, Route{From: netip.MustParseAddr("192.0.2.1"), NetDev: "left", MTU: 1500}, netip.MustParseAddr("192.0.2.77"))
+	got := Path(ctx, Route{From: netip.MustParseAddr("192.0.2.1"), NetDev: "left", MTU: 1500},
+		netip.MustParseAddr("192.0.2.77"))
 	if got.Problem == "" || got.Passed != 0 {
 		t.Errorf("a peer that does not exist: %+v", got)
 	}

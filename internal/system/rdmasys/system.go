@@ -10,8 +10,9 @@ import (
 
 // System is the state of RDMA in an operating system at one time.
 type System struct {
-	Kernel     string      `json:"kernel"`              // its release, such as 6.12.0; empty: not Linux
-	Container  string      `json:"container,omitempty"` // the file or variable that says that this is a container; empty: it is not known to be one
+	Kernel string `json:"kernel"` // its release, such as 6.12.0; empty: not Linux
+	// the file or variable that says that this is a container; empty: it is not known to be one
+	Container  string      `json:"container,omitempty"`
 	Devices    []Device    `json:"devices"`
 	Interfaces []Interface `json:"interfaces"`
 	Modules    Modules     `json:"modules"`
@@ -40,9 +41,10 @@ type Device struct {
 	NodeType string `json:"node_type"` // as sysfs has it: CA, RNIC, Switch, …
 	Firmware string `json:"firmware,omitempty"`
 	NodeGUID string `json:"node_guid"`
-	Driver   string `json:"driver,omitempty"` // of the hardware behind it; empty: it is software, or the driver is not known
-	Hardware bool   `json:"hardware"`         // there is hardware behind it
-	Verbs    string `json:"verbs,omitempty"`  // its file below /dev/infiniband; empty: it has none
+	// of the hardware behind it; empty: it is software, or the driver is not known
+	Driver   string `json:"driver,omitempty"`
+	Hardware bool   `json:"hardware"`        // there is hardware behind it
+	Verbs    string `json:"verbs,omitempty"` // its file below /dev/infiniband; empty: it has none
 	Ports    []Port `json:"ports"`
 }
 

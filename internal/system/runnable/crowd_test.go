@@ -56,7 +56,8 @@ func TestParseLoad(t *testing.T) {
 }
 
 func TestParseProcessors(t *testing.T) {
-	for text, want := range map[string]int{"0\n": 1, "0-1\n": 2, "0-3,8,10-11": 7, "": -1, "3-1": -1, "0-": -1, "0,,1": -1, "0-65536": -1} {
+	for text, want := range map[string]int{"0\n": 1, "0-1\n": 2, "0-3,8,10-11": 7, "": -1, "3-1": -1, "0-": -1,
+		"0,,1": -1, "0-65536": -1} {
 		n, ok := parseProcessors(text)
 		if !ok {
 			n = -1

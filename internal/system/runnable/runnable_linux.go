@@ -63,7 +63,8 @@ func ask() bool {
 	}
 	var text [64]byte
 	// The file is always ready: Go's scheduler need not hear of it.
-	n, _, errno := syscall.RawSyscall6(unix.SYS_PREAD64, uintptr(m.fd), uintptr(unsafe.Pointer(&text)), unsafe.Sizeof(text), 0, 0, 0)
+	n, _, errno := syscall.RawSyscall6(unix.SYS_PREAD64, uintptr(m.fd), uintptr(unsafe.Pointer(&text)),
+		unsafe.Sizeof(text), 0, 0, 0)
 	if errno != 0 {
 		return false
 	}

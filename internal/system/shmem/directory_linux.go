@@ -22,8 +22,8 @@ const (
 	lockPause    = time.Millisecond
 )
 
-// lock locks the directory for this user. The lock is a file, which is there as long as it is held. Each user has one of
-// his own, which no other user can hold: the directory may be everybody's.
+// lock locks the directory for this user. The lock is a file, which is there as long as it is held. Each user has one
+// of his own, which no other user can hold: the directory may be everybody's.
 func (p Place) lock() (unlock func(), err error) {
 	path := filepath.Join(p.Dir, fmt.Sprintf(".ramjet-lock-%d", os.Geteuid()))
 	for end := time.Now().Add(lockPatience); ; time.Sleep(lockPause) {
@@ -51,7 +51,8 @@ func tryLock(path string) (fd int, err error) {
 		return -1, fmt.Errorf("%s cannot be opened: %w", path, err)
 	}
 	var st unix.Stat_t
-	if err = unix.Fstat(fd, &st); err == nil && (int(st.Uid) != os.Geteuid() || st.Mode&(unix.S_IFMT|0o077) != unix.S_IFREG) {
+	if err = unix.Fstat(fd, &st); err == nil &&
+		(int(st.Uid) != os.Geteuid() || st.Mode&(unix.S_IFMT|0o077) != unix.S_IFREG) {
 		err = fmt.Errorf("%s is not a file of this user alone: remove it", path)
 	}
 	if err == nil {

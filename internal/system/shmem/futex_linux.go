@@ -20,7 +20,8 @@ func WaitWhile(word *uint32, value uint32, limit time.Duration) {
 		left := unix.NsecToTimespec(int64(limit))
 		timeout = &left
 	}
-	unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexWait, uintptr(value), uintptr(unsafe.Pointer(timeout)), 0, 0)
+	unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexWait, uintptr(value),
+		uintptr(unsafe.Pointer(timeout)), 0, 0)
 }
 
 // WakeAll wakes all who wait for a word to change, of whatever process. It does not block.

@@ -77,7 +77,8 @@ func (s *Segment) renew(off, length int) error {
 	}
 	before := append([]byte(nil), live...)
 	copy(unsafe.Slice((*byte)(fresh), length), before)
-	if _, err := unix.MremapPtr(fresh, size, unsafe.Pointer(unsafe.SliceData(live)), size, unix.MREMAP_MAYMOVE|unix.MREMAP_FIXED); err != nil {
+	if _, err := unix.MremapPtr(fresh, size, unsafe.Pointer(unsafe.SliceData(live)), size,
+		unix.MREMAP_MAYMOVE|unix.MREMAP_FIXED); err != nil {
 		unix.MunmapPtr(fresh, size)
 		return os.NewSyscallError("mremap", err)
 	}

@@ -165,7 +165,8 @@ func TestSocket(t *testing.T) {
 				t.Errorf("file %v, %v became %v, %v", other, err2, one, err)
 			}
 			unix.Close(files[1])
-			if m, err := Map(files[0], 1, 1<<30, ReadWrite); err != nil || !bytes.HasPrefix(m.Bytes(), []byte("shared")) {
+			if m, err := Map(files[0], 1, 1<<30, ReadWrite); err != nil ||
+				!bytes.HasPrefix(m.Bytes(), []byte("shared")) {
 				t.Errorf("what came is not the segment: %v", err)
 			} else {
 				m.Close()

@@ -144,7 +144,8 @@ func takeSocket(fd int) (*Socket, error) {
 		unix.Close(fd)
 		return nil, err
 	}
-	return &Socket{fd: fd, pid: int(cred.Pid), buf: make([]byte, MaxMessage), oob: make([]byte, unix.CmsgSpace(4*MaxFiles))}, nil
+	return &Socket{fd: fd, pid: int(cred.Pid), buf: make([]byte, MaxMessage),
+		oob: make([]byte, unix.CmsgSpace(4*MaxFiles))}, nil
 }
 
 // FD returns the descriptor, which can be read when there is a message, or the peer has ended.

@@ -25,9 +25,9 @@ const (
 	mostReportBytes = 2 << 20
 )
 
-// Collector takes the state of processes that it cannot reach, as those of containers, whose own sockets belong to other
-// network namespaces. Each container has a folder with a socket, to which its processes connect: the folder may be
-// read-only there. Whose a process is follows from the socket, so no process can pass for that of another container.
+// Collector takes the state of processes that it cannot reach, as those of containers, whose own sockets belong to
+// other network namespaces. Each container has a folder with a socket, to which its processes connect: the folder may
+// be read-only there. Whose a process is follows from the socket, so no process can pass for that of another container.
 type Collector struct {
 	reading sync.Mutex // one Read at a time
 	lock    sync.Mutex
@@ -84,7 +84,8 @@ func listenIn(folder string) (*net.UnixListener, error) {
 		return nil, err
 	}
 	defer d.Close()
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: fmt.Sprintf("/proc/self/fd/%d/%s", d.Fd(), CollectorSocket), Net: "unix"})
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: fmt.Sprintf("/proc/self/fd/%d/%s", d.Fd(), CollectorSocket),
+		Net: "unix"})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}

@@ -46,14 +46,17 @@ func untilCounted(t *testing.T, c *statsocket.Collector, name string, n int) {
 func readAll(t *testing.T, c *statsocket.Collector) map[string][]statsocket.Process {
 	t.Helper()
 	got := map[string][]statsocket.Process{}
-	if err := c.Read(t.Context(), func(name string, p *statsocket.Process) { got[name] = append(got[name], *p) }); err != nil {
+	if err := c.Read(t.Context(), func(name string,
+		p *statsocket.Process) {
+		got[name] = append(got[name], *p)
+	}); err != nil {
 		t.Fatal(err)
 	}
 	return got
 }
 
-// Each process is told of by its own folder's name, again and again, until it ends; a collector that starts anew gets it
-// back.
+// Each process is told of by its own folder's name, again and again, until it ends; a collector that starts anew gets
+// it back.
 func TestCollect(t *testing.T) {
 	c := statsocket.NewCollector()
 	defer c.Close()
@@ -70,7 +73,8 @@ func TestCollect(t *testing.T) {
 		}
 		for name, device := range map[string]string{"one": device1, "two": device2} {
 			p := got[name][0]
-			if p.Err != nil || len(p.State.Devices) != 1 || p.State.Devices[0].Name != device || p.Command == "" || p.UID != os.Geteuid() {
+			if p.Err != nil || len(p.State.Devices) != 1 || p.State.Devices[0].Name != device || p.Command == "" ||
+				p.UID != os.Geteuid() {
 				t.Errorf("%s: %+v", name, p)
 			}
 		}
@@ -185,7 +189,8 @@ func TestCollectMany(t *testing.T) {
 	}
 }
 
-// FuzzCollect has a process of a container answer with anything: the collector's read ends, and tells of it once at most.
+// FuzzCollect has a process of a container answer with anything: the collector's read ends, and tells of it once at
+// most.
 func FuzzCollect(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte{0})
@@ -198,7 +203,8 @@ func FuzzCollect(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Fuzz(func(t *testing.T, answer []byte) {
-		conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: filepath.Join(folder, statsocket.CollectorSocket), Net: "unix"})
+		conn, err := net.DialUnix("unix", nil,
+			&net.UnixAddr{Name: filepath.Join(folder, statsocket.CollectorSocket), Net: "unix"})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,8 +12,9 @@ func TestNames(t *testing.T) {
 	if got, ok := parseName(n.String()); !ok || got != n {
 		t.Errorf("%q: %+v, %v", n, got, ok)
 	}
-	for _, s := range []string{"", "@ramjet/stat/", "@ramjet/stat/1/2", "@ramjet/stat/1/2/3", "@ramjet/stat/01/2/0000000000000003",
-		"@ramjet/stat/-1/2/0000000000000003", "@ramjet/stat/1/99999999999/0000000000000003", "/tmp/ramjet/stat/1/2/0000000000000003",
+	for _, s := range []string{"", "@ramjet/stat/", "@ramjet/stat/1/2", "@ramjet/stat/1/2/3",
+		"@ramjet/stat/01/2/0000000000000003", "@ramjet/stat/-1/2/0000000000000003",
+		"@ramjet/stat/1/99999999999/0000000000000003", "/tmp/ramjet/stat/1/2/0000000000000003",
 		"@ramjet/stat/1/2/000000000000000g", "@ramjet/stat/1/2/000000000000000A"} {
 		if n, ok := parseName(s); ok {
 			t.Errorf("%q is taken for %+v", s, n)

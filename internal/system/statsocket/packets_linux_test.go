@@ -27,7 +27,8 @@ func connected(t *testing.T) (dev *verbs.Device, n verbs.QPN, send func()) {
 	ends := pair.Connect(t, dev, other, pair.Options{Type: verbs.RC, Size: 4096, Depth: 16})
 	return dev, ends[0].QP.Num(), func() {
 		t.Helper()
-		wr := verbs.SendWR{Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: []verbs.SGE{ends[0].MR.SGE(0, 100)}, Remote: ends[1].MR.Remote()}
+		wr := verbs.SendWR{Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: []verbs.SGE{ends[0].MR.SGE(0, 100)},
+			Remote: ends[1].MR.Remote()}
 		if err := ends[0].QP.PostSend(&wr); err != nil {
 			t.Fatal(err)
 		}
@@ -91,7 +92,8 @@ func TestWatchRefused(t *testing.T) {
 			t.Errorf("%s, %d: %+v, %v", c.device, c.n, p, err)
 		}
 	}
-	if _, err := statsocket.Watch(t.Context(), 1<<30, dev.Name(), n); err == nil || !strings.Contains(err.Error(), "no open device") {
+	if _, err := statsocket.Watch(t.Context(), 1<<30, dev.Name(), n); err == nil ||
+		!strings.Contains(err.Error(), "no open device") {
 		t.Error(err)
 	}
 }
@@ -127,7 +129,8 @@ func TestLease(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer end()
-	for _, say := range []string{"", "GET / HTTP/1.1\r\n\r\n", "ramjetP\x01\x01\x00", "ramjetP\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"} {
+	for _, say := range []string{"", "GET / HTTP/1.1\r\n\r\n", "ramjetP\x01\x01\x00",
+		"ramjetP\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"} {
 		c, err := net.Dial("unix", addr.String())
 		if err != nil {
 			t.Fatal(err)

@@ -139,7 +139,8 @@ func TestSeen(t *testing.T) {
 		t.Fatalf("%+v", p)
 	}
 	d := &p.State.Devices[0]
-	if d.Name != name || len(d.QPs) < qps || len(d.MRs) != 1 || len(d.Conns) != 1 || len(d.Ports) != 1 || d.Ports[0].State != verbs.PortActive {
+	if d.Name != name || len(d.QPs) < qps || len(d.MRs) != 1 || len(d.Conns) != 1 || len(d.Ports) != 1 ||
+		d.Ports[0].State != verbs.PortActive {
 		t.Errorf("%s: %+v", name, d)
 	}
 	if c := d.Conns[0]; !c.Listening || c.Local.Port() != 7471 || c.State != "listening" || c.PortSpace != "TCP" {
@@ -433,7 +434,8 @@ func TestStopped(t *testing.T) {
 	if _, err := syscall.Wait4(pid, &ws, syscall.WUNTRACED, nil); err != nil || !ws.Stopped() {
 		t.Fatal(ws, err)
 	}
-	if p := read(t, pid); p == nil || p.Err == nil || !strings.Contains(p.Err.Error(), fmt.Sprintf("stopped, by a signal or a debugger: kill -CONT %d", pid)) {
+	if p := read(t, pid); p == nil || p.Err == nil ||
+		!strings.Contains(p.Err.Error(), fmt.Sprintf("stopped, by a signal or a debugger: kill -CONT %d", pid)) {
 		t.Errorf("%+v", p)
 	}
 	syscall.Kill(pid, syscall.SIGCONT)

@@ -30,4 +30,5 @@ const (
 )
 
 // ErrUnsupported says that there are no such sockets on this system.
-var ErrUnsupported = errors.New("processes are seen on Linux only: elsewhere a program can ask verbs.Device.Metrics and QPStats")
+var ErrUnsupported = errors.New(
+	"processes are seen on Linux only: elsewhere a program can ask verbs.Device.Metrics and QPStats")

@@ -42,7 +42,8 @@ func Watch(ctx context.Context, pid int, device string, n verbs.QPN) (*Watcher, 
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	return nil, fmt.Errorf("process %d has no open device that can be watched: it has ended, or is of an older version of Ramjet", pid)
+	return nil, fmt.Errorf(
+		"process %d has no open device that can be watched: it has ended, or is of an older version of Ramjet", pid)
 }
 
 // dialAt connects to a socket of a process; nil: it is another one, or has ended.

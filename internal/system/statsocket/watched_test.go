@@ -59,7 +59,8 @@ func BenchmarkWatched(b *testing.B) {
 	if err := peer.Connect(to, from, nil); err != nil {
 		b.Fatal(err)
 	}
-	wr := verbs.SendWR{Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: []verbs.SGE{mr.SGE(0, 4096)}, Remote: target.Remote()}
+	wr := verbs.SendWR{Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: []verbs.SGE{mr.SGE(0, 4096)},
+		Remote: target.Remote()}
 	const depth, window, rate = 16, 50 * time.Millisecond, 20
 	for range depth {
 		if err := qp.PostSend(&wr); err != nil {

@@ -16,7 +16,8 @@ func testAnswerOrder(t *T) {
 	da, db := t.devices()
 	a, b := t.newEnd(da, setup{}), t.newEnd(db, setup{})
 	for _, e := range []*end{a, b} {
-		e.addQP(verbs.QPInit{RecvCQ: e.scq, Cap: verbs.QPCap{MaxSendWR: 16, MaxRecvWR: 16, MaxSendSGE: 1, MaxRecvSGE: 1}})
+		e.addQP(verbs.QPInit{RecvCQ: e.scq, Cap: verbs.QPCap{MaxSendWR: 16, MaxRecvWR: 16, MaxSendSGE: 1,
+			MaxRecvSGE: 1}})
 	}
 	t.join(a, b, verbs.ConnectOptions{})
 	b.recv(0, 0, 64)

@@ -29,7 +29,8 @@ func (e *end) put(off int, v uint64) {
 func testCompareSwap(t *T) {
 	a, b := t.pair(setup{})
 	b.put(16, 5)
-	wc := a.do(verbs.SendWR{Op: verbs.OpCompareSwap, Compare: 5, Swap: 0x0102030405060708, SGL: a.sgl(0, 8), Remote: b.at(16)})
+	wc := a.do(verbs.SendWR{Op: verbs.OpCompareSwap, Compare: 5, Swap: 0x0102030405060708, SGL: a.sgl(0, 8),
+		Remote: b.at(16)})
 	if wc.Op != verbs.WCCompareSwap || wc.ByteLen != 8 {
 		t.Errorf("completion %+v", wc)
 	}
@@ -129,9 +130,11 @@ func testFlushOp(t *T) {
 	if wc.Op != verbs.WCFlush {
 		t.Errorf("completion of %v", wc.Op)
 	}
-	a.do(verbs.SendWR{Op: verbs.OpFlush, Remote: b.at(0), FlushScope: verbs.FlushRegion, FlushLevel: verbs.FlushToGlobal})
+	a.do(verbs.SendWR{Op: verbs.OpFlush, Remote: b.at(0), FlushScope: verbs.FlushRegion,
+		FlushLevel: verbs.FlushToGlobal})
 	b.holds(0, 100, 1)
-	t.fails(a.qp.PostSend(&verbs.SendWR{Op: verbs.OpFlush, Remote: b.at(0), FlushLen: 8}), verbs.ErrInvalid, "FlushLevel")
+	t.fails(a.qp.PostSend(&verbs.SendWR{Op: verbs.OpFlush, Remote: b.at(0), FlushLen: 8}), verbs.ErrInvalid,
+		"FlushLevel")
 	// The region was not registered for persistence.
 	a.post(verbs.SendWR{Op: verbs.OpFlush, Remote: b.at(0), FlushLen: 100, FlushLevel: verbs.FlushToPersistent})
 	a.sent(verbs.StatusRemoteAccessError)

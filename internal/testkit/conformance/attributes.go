@@ -18,10 +18,13 @@ func testDeviceAttributes(t *T) {
 		t.Errorf("incomplete attributes: %+v", a)
 	}
 	if a.MaxSGE < 16 || a.MaxSGERead < 16 || a.MaxMsgSize < 1<<30 {
-		t.Errorf("MaxSGE %d, MaxSGERead %d, MaxMsgSize %d: want 16, 16, 1 GiB at least", a.MaxSGE, a.MaxSGERead, a.MaxMsgSize)
+		t.Errorf("MaxSGE %d, MaxSGERead %d, MaxMsgSize %d: want 16, 16, 1 GiB at least", a.MaxSGE, a.MaxSGERead,
+			a.MaxMsgSize)
 	}
-	for name, v := range map[string]int{"MaxQP": a.MaxQP, "MaxQPWR": a.MaxQPWR, "MaxCQ": a.MaxCQ, "MaxCQE": a.MaxCQE, "MaxMR": a.MaxMR,
-		"MaxPD": a.MaxPD, "MaxQPRdAtomic": a.MaxQPRdAtomic, "MaxQPInitRdAtom": a.MaxQPInitRdAtom, "MaxPKeys": a.MaxPKeys} {
+	for name, v := range map[string]int{"MaxQP": a.MaxQP, "MaxQPWR": a.MaxQPWR, "MaxCQ": a.MaxCQ, "MaxCQE": a.MaxCQE,
+		"MaxMR": a.MaxMR,
+		"MaxPD": a.MaxPD, "MaxQPRdAtomic": a.MaxQPRdAtomic, "MaxQPInitRdAtom": a.MaxQPInitRdAtom,
+		"MaxPKeys": a.MaxPKeys} {
 		if v < 1 {
 			t.Errorf("%s is %d", name, v)
 		}

@@ -51,7 +51,8 @@ var callFacts = []fact{
 	{name: "Call/PostSend/UD/NoAH", find: datagramCall(verbs.OpSend), want: "EINVAL", needs: []Ability{Datagrams}},
 	{name: "Call/CreateCQ/None", find: call(func(e *end) error { return second(e.dev.CreateCQ(0, nil)) }),
 		want: "EINVAL"},
-	{name: "Call/CreateCQ/TooMany", find: call(func(e *end) error { return second(e.dev.CreateCQ(e.dev.Query().MaxCQE+1, nil)) }),
+	{name: "Call/CreateCQ/TooMany",
+		find: call(func(e *end) error { return second(e.dev.CreateCQ(e.dev.Query().MaxCQE+1, nil)) }),
 		want: "EINVAL"},
 	{name: "Call/ResizeCQ/TooMany", find: call(func(e *end) error { return e.scq.Resize(e.dev.Query().MaxCQE + 1) }),
 		want: "EINVAL"},
@@ -59,17 +60,21 @@ var callFacts = []fact{
 	{name: "Call/ClosePD/Busy", find: call(func(e *end) error { return e.pd.Close() }), want: "EBUSY"},
 	{name: "Call/RegMR/Nothing", find: call(func(e *end) error { return second(e.pd.RegMR(nil, verbs.LocalWrite)) }),
 		want: "done"},
-	{name: "Call/RegMR/RemoteWriteAlone", find: call(func(e *end) error { return second(e.pd.RegMR(make([]byte, 8), verbs.RemoteWrite)) }),
+	{name: "Call/RegMR/RemoteWriteAlone",
+		find: call(func(e *end) error { return second(e.pd.RegMR(make([]byte, 8), verbs.RemoteWrite)) }),
 		want: "EINVAL"},
-	{name: "Call/RegMR/AtomicAlone", find: call(func(e *end) error { return second(e.pd.RegMR(make([]byte, 8), verbs.RemoteAtomic)) }),
+	{name: "Call/RegMR/AtomicAlone",
+		find: call(func(e *end) error { return second(e.pd.RegMR(make([]byte, 8), verbs.RemoteAtomic)) }),
 		want: "EINVAL"},
-	{name: "Call/RegMR/NoSuchRight", find: call(func(e *end) error { return second(e.pd.RegMR(make([]byte, 8), 1<<30)) }),
+	{name: "Call/RegMR/NoSuchRight",
+		find: call(func(e *end) error { return second(e.pd.RegMR(make([]byte, 8), 1<<30)) }),
 		want: "EINVAL"},
 	{name: "Call/CreateQP/TooManyWRs", find: call(func(e *end) error {
 		return second(e.pd.CreateQP(verbs.QPInit{Type: verbs.RC, SendCQ: e.scq, RecvCQ: e.rcq,
 			Cap: verbs.QPCap{MaxSendWR: e.dev.Query().MaxQPWR + 1}}))
 	}), want: "EINVAL"},
-	{name: "Call/CreateQP/NoCQ", find: call(func(e *end) error { return second(e.pd.CreateQP(verbs.QPInit{Type: verbs.RC})) }),
+	{name: "Call/CreateQP/NoCQ",
+		find: call(func(e *end) error { return second(e.pd.CreateQP(verbs.QPInit{Type: verbs.RC})) }),
 		want: "EINVAL"},
 	{name: "Call/CreateQP/NoSuchType", find: call(func(e *end) error {
 		return second(e.pd.CreateQP(verbs.QPInit{Type: 77, SendCQ: e.scq, RecvCQ: e.rcq}))
@@ -94,16 +99,20 @@ var callFacts = []fact{
 		to.Port = 200
 		return second(e.pd.CreateAH(to))
 	}), want: "EINVAL", needs: []Ability{Datagrams}},
-	{name: "Call/AttachMulticast/RC", find: call(func(e *end) error { return e.qp.AttachMulticast(verbs.GID{0: 0xff, 1: 0x12}, 0xc001) }),
+	{name: "Call/AttachMulticast/RC",
+		find: call(func(e *end) error { return e.qp.AttachMulticast(verbs.GID{0: 0xff, 1: 0x12}, 0xc001) }),
 		want: "EINVAL", needs: []Ability{Multicast}},
 	{name: "Call/Port/NoSuch", find: call(func(e *end) error { return second(e.dev.Port(200)) }), want: "EINVAL"},
 	{name: "Call/Endpoint/NoSuchGID", find: call(func(e *end) error { return second(e.qp.Endpoint(1000)) }),
 		want: "ENOENT"},
-	{name: "Call/ModifyQP/Capacities", find: call(func(e *end) error { return e.qp.Modify(verbs.QPAttr{}, verbs.MaskCap) }),
+	{name: "Call/ModifyQP/Capacities",
+		find: call(func(e *end) error { return e.qp.Modify(verbs.QPAttr{}, verbs.MaskCap) }),
 		want: "EOPNOTSUPP"},
-	{name: "Call/ModifyQP/AlternatePath", find: call(func(e *end) error { return e.qp.Modify(verbs.QPAttr{}, verbs.MaskAltPath) }),
+	{name: "Call/ModifyQP/AlternatePath",
+		find: call(func(e *end) error { return e.qp.Modify(verbs.QPAttr{}, verbs.MaskAltPath) }),
 		want: "EINVAL"},
-	{name: "Call/ModifyQP/RateLimit", find: call(func(e *end) error { return e.qp.Modify(verbs.QPAttr{}, verbs.MaskRateLimit) }),
+	{name: "Call/ModifyQP/RateLimit",
+		find: call(func(e *end) error { return e.qp.Modify(verbs.QPAttr{}, verbs.MaskRateLimit) }),
 		want: "EINVAL"},
 }
 
@@ -162,7 +171,8 @@ func errno(err error) string {
 }
 
 var errnos = map[syscall.Errno]string{
-	syscall.EBUSY: "EBUSY", syscall.EFAULT: "EFAULT", syscall.EINVAL: "EINVAL", syscall.ENOENT: "ENOENT", syscall.ENOMEM: "ENOMEM",
+	syscall.EBUSY: "EBUSY", syscall.EFAULT: "EFAULT", syscall.EINVAL: "EINVAL", syscall.ENOENT: "ENOENT",
+	syscall.ENOMEM:     "ENOMEM",
 	syscall.EOPNOTSUPP: "EOPNOTSUPP", syscall.EPERM: "EPERM",
 }
 
@@ -253,5 +263,6 @@ func granted(t *T) string {
 	e := t.newEnd(dev, setup{})
 	e.addQP(verbs.QPInit{Cap: verbs.QPCap{MaxSendWR: 5, MaxRecvWR: 6, MaxSendSGE: 3, MaxRecvSGE: 2, MaxInline: 9}})
 	lim := e.qp.Query().Cap
-	return fmt.Sprintf("sends %d, receives %d, SGEs %d and %d, inline %d", lim.MaxSendWR, lim.MaxRecvWR, lim.MaxSendSGE, lim.MaxRecvSGE, lim.MaxInline)
+	return fmt.Sprintf("sends %d, receives %d, SGEs %d and %d, inline %d", lim.MaxSendWR, lim.MaxRecvWR, lim.MaxSendSGE,
+		lim.MaxRecvSGE, lim.MaxInline)
 }

@@ -251,7 +251,8 @@ func testOtherDevice(t *T) {
 		} {
 			a, b = t.pair(setup{})
 			mw, mr := c()
-			a.post(verbs.SendWR{Op: verbs.OpBindMW, Bind: &verbs.MWBindInfo{MW: mw, MR: mr, RKey: mw.NextRKey(), Addr: mr.Addr(), Length: 8}})
+			a.post(verbs.SendWR{Op: verbs.OpBindMW,
+				Bind: &verbs.MWBindInfo{MW: mw, MR: mr, RKey: mw.NextRKey(), Addr: mr.Addr(), Length: 8}})
 			a.sent(verbs.StatusMWBindError)
 		}
 	}

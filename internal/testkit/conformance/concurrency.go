@@ -30,7 +30,8 @@ func testConcurrentPosts(t *T) {
 	for p := range posters {
 		go func() {
 			for i := range each {
-				wr := verbs.SendWR{ID: uint64(p*each + i), Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: a.sgl(p*64, 64), Remote: b.at(p * 64)}
+				wr := verbs.SendWR{ID: uint64(p*each + i), Op: verbs.OpWrite, Flags: verbs.Signaled,
+					SGL: a.sgl(p*64, 64), Remote: b.at(p * 64)}
 				if err := a.qp.PostSend(&wr); err != nil {
 					errs <- err
 					return

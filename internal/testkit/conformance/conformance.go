@@ -101,11 +101,14 @@ func Run(t *testing.T, f Fixture) {
 // groups returns the tests of a run, but those that measure.
 func (f *Fixture) groups() [][]test {
 	if f.Variant && !testrun.Long() {
-		return [][]test{connectionTests, operationTests, atomicTests, shapeTests, scatteredTests, datagramTests, injectedTests, nicTests}
+		return [][]test{connectionTests, operationTests, atomicTests, shapeTests, scatteredTests, datagramTests,
+			injectedTests, nicTests}
 	}
 	// Tests of connections and of retries come first, as they wait most.
-	groups := [][]test{connectionTests, retryTests, attributeTests, queueTests, eventTests, memoryTests, registrationTests, windowTests, sharedTests, stateTests, flushTests,
-		operationTests, atomicTests, shapeTests, scatteredTests, refusalTests, datagramTests, madTests, metricTests, closingTests, waitTests, concurrencyTests, numberTests, injectedTests, nicTests, factTests()}
+	groups := [][]test{connectionTests, retryTests, attributeTests, queueTests, eventTests, memoryTests,
+		registrationTests, windowTests, sharedTests, stateTests, flushTests,
+		operationTests, atomicTests, shapeTests, scatteredTests, refusalTests, datagramTests, madTests, metricTests,
+		closingTests, waitTests, concurrencyTests, numberTests, injectedTests, nicTests, factTests()}
 	if f.SetLink != nil {
 		groups = append(groups, portTests)
 	}

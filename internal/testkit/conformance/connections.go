@@ -132,7 +132,8 @@ func (c *caller) act(rng *rand.Rand, id *cm.ID) {
 	case 0:
 		id.Disconnect()
 	case 1: // the other side refuses the request
-		id.QP().PostSend(&verbs.SendWR{Op: verbs.OpWrite, SGL: []verbs.SGE{c.mr.SGE(0, 8)}, Remote: verbs.Remote{Addr: 1, Key: 1}})
+		id.QP().PostSend(&verbs.SendWR{Op: verbs.OpWrite, SGL: []verbs.SGE{c.mr.SGE(0, 8)},
+			Remote: verbs.Remote{Addr: 1, Key: 1}})
 	case 2: // this side does
 		id.QP().PostSend(&verbs.SendWR{Op: verbs.OpWrite, SGL: []verbs.SGE{{Addr: 1, Length: 8, LKey: 1}}})
 	case 3:
@@ -185,7 +186,8 @@ func (c *caller) ask(ctx context.Context, rng *rand.Rand, to netip.AddrPort) {
 		return // the device is gone
 	}
 	defer id.Close()
-	if id.ResolveAddr(netip.AddrPort{}, to, patience) != nil || !c.await(ctx, id, cm.AddrResolved, cm.AddrError, cm.DeviceRemoval) ||
+	if id.ResolveAddr(netip.AddrPort{}, to, patience) != nil ||
+		!c.await(ctx, id, cm.AddrResolved, cm.AddrError, cm.DeviceRemoval) ||
 		id.ResolveRoute(patience) != nil || !c.await(ctx, id, cm.RouteResolved, cm.RouteError, cm.DeviceRemoval) {
 		return // what it asks is gone, or its device
 	}

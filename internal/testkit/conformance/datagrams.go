@@ -58,7 +58,8 @@ func testDatagram(t *T) {
 			wr.Op, wr.Imm = op, 0x0a0b0c0d
 			a.do(wr)
 			wc := b.received(verbs.StatusSuccess)
-			if wc.ID != uint64(i) || wc.ByteLen != uint32(grhLen+n) || wc.SrcQPN != a.qp.Num() || wc.QPN != b.qp.Num() ||
+			if wc.ID != uint64(i) || wc.ByteLen != uint32(grhLen+n) || wc.SrcQPN != a.qp.Num() ||
+				wc.QPN != b.qp.Num() ||
 				wc.Flags&verbs.WithGRH == 0 || wc.Op != verbs.WCRecv {
 				t.Fatalf("receive completion %+v, want %d bytes of QP %#x", wc, grhLen+n, a.qp.Num())
 			}
@@ -87,7 +88,8 @@ func testGRH(t *T) {
 		return
 	}
 	ip := grh[20:]
-	if !bytes.Equal(ip[12:16], src[12:]) || !bytes.Equal(ip[16:20], dst[12:]) || ip[0] != 0x45 || ip[9] != 17 || ip[8] == 0 {
+	if !bytes.Equal(ip[12:16], src[12:]) || !bytes.Equal(ip[16:20], dst[12:]) || ip[0] != 0x45 || ip[9] != 17 ||
+		ip[8] == 0 {
 		t.Errorf("IPv4 header % x, want UDP from %v to %v", ip, src, dst)
 	}
 	if n := binary.BigEndian.Uint16(ip[2:]); n != 20+8+transport {
@@ -122,7 +124,8 @@ func testHopLimit(t *T) {
 		if !want.DGID.Addr().Is4() || !a.ipHeaders() {
 			hops, class = grh[7], grh[0]<<4|grh[1]>>4
 		}
-		if want.HopLimit != 0 && hops != want.HopLimit || want.HopLimit == 0 && hops < 32 && b.ep.LID == 0 { // a path within a subnet needs none
+		// a path within a subnet needs none
+		if want.HopLimit != 0 && hops != want.HopLimit || want.HopLimit == 0 && hops < 32 && b.ep.LID == 0 {
 			t.Errorf("hop limit %d of %+v", hops, want)
 		}
 		if class != want.TrafficClass {
@@ -239,7 +242,8 @@ func testDatagramDropped(t *T) {
 
 func testAH(t *T) {
 	a, b, ah := datagramPair(t)
-	for _, bad := range []verbs.AHAttr{{}, {DGID: b.ep.GID, DLID: b.ep.LID, SGIDIndex: 99}, {DGID: b.ep.GID, DLID: b.ep.LID, Port: 9}} {
+	for _, bad := range []verbs.AHAttr{{}, {DGID: b.ep.GID, DLID: b.ep.LID, SGIDIndex: 99},
+		{DGID: b.ep.GID, DLID: b.ep.LID, Port: 9}} {
 		_, err := a.pd.CreateAH(bad)
 		t.fails(err, verbs.ErrInvalid)
 	}

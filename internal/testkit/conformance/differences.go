@@ -51,7 +51,8 @@ var Differences = []Difference{
 	{streams, "RNR/Exceeded", "", noRetry},
 	{streams, "Retry/PeerErrs", "", "a queue pair in ERR is not silent: its stream has ended (RFC 5040 section 6)"},
 	{streams, "Refused/QPAccess", "", oneCause},
-	{[]string{"shm"}, "Retry/PeerErrs", "", "that the peer has gone is noticed at once, not after a timeout: no specification asks for silence"},
+	{[]string{"shm"}, "Retry/PeerErrs", "",
+		"that the peer has gone is noticed at once, not after a timeout: no specification asks for silence"},
 	{framed, "PrivateData/Request", "10 bytes", exactLength},
 	{framed, "PrivateData/LongRequest", "57 bytes", exactLength},
 	{framed, "PrivateData/Reject", "10 bytes", exactLength},
@@ -72,8 +73,10 @@ var Differences = []Difference{
 	{streams, "Receive/None", "success", noRetry},
 	{streams, "MW/Right/Write", doneEarly, completesEarly},
 	{streams, "Limit/Caps", capsOfStreams, oneService},
-	{[]string{"shm"}, "Limit/Caps", capsOfMemory, "no XRC: each message would need the memory of another protection domain"},
-	{[]string{"infiniband"}, "Limit/MaxPKeys", "32", "a subnet manager fills the port's table (IBTA 14.2.5.7); the others have the default partition alone"},
+	{[]string{"shm"}, "Limit/Caps", capsOfMemory,
+		"no XRC: each message would need the memory of another protection domain"},
+	{[]string{"infiniband"}, "Limit/MaxPKeys", "32",
+		"a subnet manager fills the port's table (IBTA 14.2.5.7); the others have the default partition alone"},
 	{streams, "SendInv/NoKey", "success, receive: remote invalid request error, peer in ERR", completesEarly},
 	{streams, "SendInv/KeyOfRegion", "success, receive: remote invalid request error, peer in ERR", completesEarly},
 }
@@ -104,7 +107,8 @@ func testsOf(kind string) map[string]string {
 }
 
 func differenceOf(kind, fact string) *Difference {
-	i := slices.IndexFunc(Differences, func(d Difference) bool { return d.Fact == fact && slices.Contains(d.Kinds, kind) })
+	i := slices.IndexFunc(Differences,
+		func(d Difference) bool { return d.Fact == fact && slices.Contains(d.Kinds, kind) })
 	if i < 0 {
 		return nil
 	}

@@ -55,7 +55,8 @@ func TestDifferences(t *testing.T) {
 		if isFact && (d.Instead == "" || d.Instead == want) {
 			t.Errorf("%q: the answer is %q, as that of the others", d.Fact, d.Instead)
 		}
-		if d.Why == "" || !strings.Contains(d.Why, "(") && !slices.Equal(d.Kinds, []string{"shm"}) { // which no specification is of
+		// which no specification is of
+		if d.Why == "" || !strings.Contains(d.Why, "(") && !slices.Equal(d.Kinds, []string{"shm"}) {
 			t.Errorf("%q: no reason with a section", d.Fact)
 		}
 	}
@@ -82,7 +83,8 @@ func tables() string {
 		fmt.Fprintf(&b, "| %s | %s | %s[%d] |\n", strings.Join(d.Kinds, ", "), d.Fact, answer, reasons[d.Why])
 	}
 	b.WriteString("\n")
-	for _, why := range slices.SortedFunc(maps.Keys(reasons), func(a, b string) int { return reasons[a] - reasons[b] }) {
+	for _, why := range slices.SortedFunc(maps.Keys(reasons),
+		func(a, b string) int { return reasons[a] - reasons[b] }) {
 		fmt.Fprintf(&b, "%d. %s.\n", reasons[why], wrapped(why))
 	}
 	return b.String()

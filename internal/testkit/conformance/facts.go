@@ -50,11 +50,14 @@ const (
 
 var facts = []fact{
 	{name: "Key/Write", find: refusal(verbs.OpWrite, wrongKey), want: accessError},
-	{name: "Key/WriteImm", find: refusal(verbs.OpWriteImm, wrongKey), want: accessError, needs: []Ability{WriteWithImm}},
+	{name: "Key/WriteImm", find: refusal(verbs.OpWriteImm, wrongKey), want: accessError,
+		needs: []Ability{WriteWithImm}},
 	{name: "Key/Read", find: refusal(verbs.OpRead, wrongKey), want: accessError},
-	{name: "Key/CompareSwap", find: refusal(verbs.OpCompareSwap, wrongKey), want: accessError, needs: []Ability{Atomics}},
+	{name: "Key/CompareSwap", find: refusal(verbs.OpCompareSwap, wrongKey), want: accessError,
+		needs: []Ability{Atomics}},
 	{name: "Key/FetchAdd", find: refusal(verbs.OpFetchAdd, wrongKey), want: accessError, needs: []Ability{Atomics}},
-	{name: "Key/AtomicWrite", find: refusal(verbs.OpAtomicWrite, wrongKey), want: accessError, needs: []Ability{AtomicFlush}},
+	{name: "Key/AtomicWrite", find: refusal(verbs.OpAtomicWrite, wrongKey), want: accessError,
+		needs: []Ability{AtomicFlush}},
 	{name: "Key/Flush", find: refusal(verbs.OpFlush, wrongKey), want: accessError, needs: []Ability{AtomicFlush}},
 	{name: "Bounds/Write", find: refusal(verbs.OpWrite, outside), want: accessError},
 	{name: "Bounds/Read", find: refusal(verbs.OpRead, outside), want: accessError},
@@ -63,21 +66,29 @@ var facts = []fact{
 	{name: "Owner/Read", find: refusal(verbs.OpRead, otherOwner), want: accessError},
 	{name: "Closed/Write", find: refusal(verbs.OpWrite, deregistered), want: accessError},
 	{name: "Closed/Read", find: refusal(verbs.OpRead, deregistered), want: accessError},
-	{name: "Right/Write", find: refusal(verbs.OpWrite, noRightTo(verbs.LocalWrite|verbs.RemoteRead)), want: accessError},
+	{name: "Right/Write", find: refusal(verbs.OpWrite, noRightTo(verbs.LocalWrite|verbs.RemoteRead)),
+		want: accessError},
 	{name: "Right/Read", find: refusal(verbs.OpRead, noRightTo(verbs.LocalWrite|verbs.RemoteWrite)), want: accessError},
-	{name: "Right/FetchAdd", find: refusal(verbs.OpFetchAdd, noRightTo(verbs.LocalWrite|verbs.RemoteWrite)), want: accessError, needs: []Ability{Atomics}},
+	{name: "Right/FetchAdd", find: refusal(verbs.OpFetchAdd, noRightTo(verbs.LocalWrite|verbs.RemoteWrite)),
+		want: accessError, needs: []Ability{Atomics}},
 	{name: "QPRight/Write", find: refusalOf(verbs.OpWrite, verbs.RemoteRead), want: requestError},
 	{name: "QPRight/Read", find: refusalOf(verbs.OpRead, verbs.RemoteWrite), want: requestError},
-	{name: "QPRight/FetchAdd", find: refusalOf(verbs.OpFetchAdd, verbs.RemoteWrite), want: requestError, needs: []Ability{Atomics}},
-	{name: "Align/FetchAdd", find: refusal(verbs.OpFetchAdd, misaligned), want: requestError, needs: []Ability{Atomics}},
-	{name: "Align/AtomicWrite", find: refusal(verbs.OpAtomicWrite, misaligned), want: requestError, needs: []Ability{AtomicFlush}},
-	{name: "KeyBeforeAlign/FetchAdd", find: refusal(verbs.OpFetchAdd, misaligned, wrongKey), want: accessError, needs: []Ability{Atomics}},
+	{name: "QPRight/FetchAdd", find: refusalOf(verbs.OpFetchAdd, verbs.RemoteWrite), want: requestError,
+		needs: []Ability{Atomics}},
+	{name: "Align/FetchAdd", find: refusal(verbs.OpFetchAdd, misaligned), want: requestError,
+		needs: []Ability{Atomics}},
+	{name: "Align/AtomicWrite", find: refusal(verbs.OpAtomicWrite, misaligned), want: requestError,
+		needs: []Ability{AtomicFlush}},
+	{name: "KeyBeforeAlign/FetchAdd", find: refusal(verbs.OpFetchAdd, misaligned, wrongKey), want: accessError,
+		needs: []Ability{Atomics}},
 	{name: "Key/EmptyRead", find: emptyRead, want: "success, peer in RTS"},
 	{name: "LocalKey/Write", find: refusal(verbs.OpWrite, wrongLocalKey), want: protection},
 	{name: "LocalKey/Read", find: refusal(verbs.OpRead, wrongLocalKey), want: protection},
 	{name: "LocalKey/Send", find: refusal(verbs.OpSend, wrongLocalKey), want: protection},
-	{name: "Receive/TooShort", find: receive(verbs.OpSend, 4, nil), want: "remote invalid request error, receive: local length error, peer in ERR"},
-	{name: "Receive/BadKey", find: receive(verbs.OpSend, 64, func(e *verbs.SGE) { e.LKey ^= 0x10000 }), want: "remote operation error, receive: local protection error, peer in ERR"},
+	{name: "Receive/TooShort", find: receive(verbs.OpSend, 4, nil),
+		want: "remote invalid request error, receive: local length error, peer in ERR"},
+	{name: "Receive/BadKey", find: receive(verbs.OpSend, 64, func(e *verbs.SGE) { e.LKey ^= 0x10000 }),
+		want: "remote operation error, receive: local protection error, peer in ERR"},
 	{name: "Receive/None", find: noReceive, want: "RNR retry counter exceeded"},
 	{name: "PrivateData/Request", find: requestData(10), want: "56 bytes", needs: []Ability{Connections}},
 	{name: "PrivateData/LongRequest", find: requestData(57), want: "refused", needs: []Ability{Connections}},
@@ -207,7 +218,8 @@ func receive(op verbs.SendOp, room int, change func(*verbs.SGE)) func(*T) string
 // sendInv sends with a key that the receiver cannot invalidate.
 func sendInv(key func(b *end) verbs.Key) func(*T) string {
 	return func(t *T) string {
-		a, b := t.pair(setup{connect: verbs.ConnectOptions{Timeout: 17, RetryCount: 2}}) // an initiator may be told nothing
+		// an initiator may be told nothing
+		a, b := t.pair(setup{connect: verbs.ConnectOptions{Timeout: 17, RetryCount: 2}})
 		b.recv(1, 0, 64)
 		return taken(a, b, verbs.SendWR{Op: verbs.OpSendInv, InvKey: key(b), SGL: a.sgl(0, 32)})
 	}

@@ -87,7 +87,8 @@ func testFlushAfterFailure(t *T) {
 	if n, err := a.qp.PostSendList(wrs); n != 4 || err != nil {
 		t.Fatalf("posted %d: %v", n, err)
 	}
-	for i, want := range []verbs.Status{verbs.StatusSuccess, verbs.StatusRemoteAccessError, verbs.StatusWRFlushError, verbs.StatusWRFlushError} {
+	for i, want := range []verbs.Status{verbs.StatusSuccess, verbs.StatusRemoteAccessError, verbs.StatusWRFlushError,
+		verbs.StatusWRFlushError} {
 		if wc := a.sent(want); wc.ID != uint64(i) {
 			t.Errorf("completion of %d, want %d", wc.ID, i)
 		}
@@ -139,7 +140,8 @@ func testDrainNotify(t *T) {
 	for i := range 8 {
 		a.post(verbs.SendWR{ID: uint64(i), Op: verbs.OpWrite, SGL: a.sgl(0, n), Remote: b.at(0)})
 	}
-	t.ok(a.qp.Modify(verbs.QPAttr{State: verbs.StateSQD, SQDAsyncNotify: true}, verbs.MaskState|verbs.MaskSQDAsyncNotify))
+	t.ok(a.qp.Modify(verbs.QPAttr{State: verbs.StateSQD, SQDAsyncNotify: true},
+		verbs.MaskState|verbs.MaskSQDAsyncNotify))
 	if ev := a.event(verbs.EventSQDrained); ev.QP != a.qp {
 		t.Errorf("event of %p, want %p", ev.QP, a.qp)
 	}
@@ -157,7 +159,8 @@ func testDrainNotify(t *T) {
 
 func testDrainIdle(t *T) {
 	a, _ := t.pair(setup{})
-	t.ok(a.qp.Modify(verbs.QPAttr{State: verbs.StateSQD, SQDAsyncNotify: true}, verbs.MaskState|verbs.MaskSQDAsyncNotify))
+	t.ok(a.qp.Modify(verbs.QPAttr{State: verbs.StateSQD, SQDAsyncNotify: true},
+		verbs.MaskState|verbs.MaskSQDAsyncNotify))
 	a.event(verbs.EventSQDrained)
 }
 

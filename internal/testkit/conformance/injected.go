@@ -423,7 +423,8 @@ func testInjectedFatal(t *T) {
 	a, b := t.pair(setup{})
 	t.exchange(a, b, 1)
 	b.recv(1, 0, 64)
-	// hasty gives up soon. No packet of its connection is sent while the device works, so no delay of the machine ends it.
+	// hasty gives up soon. No packet of its connection is sent while the device works, so no delay of the machine ends
+	// it.
 	s := setup{connect: verbs.ConnectOptions{Timeout: 12, RetryCount: 2}}
 	gone, hasty := t.newEnd(a.dev, s), t.newEnd(b.dev, s)
 	gone.addQP(s.qp)

@@ -22,7 +22,8 @@ const patience = 2 * time.Minute
 const moment = 20 * time.Millisecond
 
 // everything is all that a peer may be allowed.
-const everything = verbs.LocalWrite | verbs.RemoteWrite | verbs.RemoteRead | verbs.RemoteAtomic | verbs.MWBind | verbs.FlushGlobal
+const everything = verbs.LocalWrite | verbs.RemoteWrite | verbs.RemoteRead | verbs.RemoteAtomic | verbs.MWBind |
+	verbs.FlushGlobal
 
 // T is a test of a device.
 type T struct {

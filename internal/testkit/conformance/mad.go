@@ -174,7 +174,8 @@ func testMADAgents(t *T) {
 	rest := t.agent(dev, umad.Spec{Class: class, Methods: get})
 	manager := t.manager(dev)
 
-	_, err := umad.Open(dev, 1, ib.QP1, umad.Spec{Class: class, Version: 1, Methods: []wire.Method{wire.MethodReport, wire.MethodTrap}})
+	_, err := umad.Open(dev, 1, ib.QP1, umad.Spec{Class: class, Version: 1,
+		Methods: []wire.Method{wire.MethodReport, wire.MethodTrap}})
 	t.fails(err, verbs.ErrBusy, "0x33", "0x05")
 	_, err = umad.Open(dev, 1, ib.QP1, connections)
 	t.fails(err, verbs.ErrBusy)
@@ -199,12 +200,14 @@ func testMADAgents(t *T) {
 	} {
 		t.ok(asks.Send(t.to(dev), b))
 	}
-	t.eventually(func() bool { return loopback.Counter(t, dev, "dropped_no_agent") == lost+6 }, "what is for nobody is counted")
+	t.eventually(func() bool { return loopback.Counter(t, dev, "dropped_no_agent") == lost+6 },
+		"what is for nobody is counted")
 	bad := datagram(class, 1, wire.MethodGet, 7)
 	bad[0] = 2
 	lost = loopback.Counter(t, dev, "dropped_malformed")
 	t.ok(asks.Send(t.to(dev), bad))
-	t.eventually(func() bool { return loopback.Counter(t, dev, "dropped_malformed") == lost+1 }, "another base version is counted")
+	t.eventually(func() bool { return loopback.Counter(t, dev, "dropped_malformed") == lost+1 },
+		"another base version is counted")
 
 	for i, want := range []struct {
 		a       *umad.Agent
@@ -213,13 +216,15 @@ func testMADAgents(t *T) {
 		method  wire.Method
 	}{
 		{first, class, 1, wire.MethodGet}, {second, class, 2, wire.MethodGet}, {rest, class, 3, wire.MethodGet},
-		{sets, class, 1, wire.MethodSet}, {sets, class, 1, wire.MethodTrap}, {manager, wire.ClassCM, 9, wire.MethodSend},
+		{sets, class, 1, wire.MethodSet}, {sets, class, 1, wire.MethodTrap},
+		{manager, wire.ClassCM, 9, wire.MethodSend},
 	} {
 		t.ok(asks.Send(t.to(dev), datagram(want.class, want.version, want.method, uint64(i))))
 		h, from := t.header(want.a)
 		at := t.to(dev).AH
 		at.Port = 1
-		if h.Class != want.class || h.ClassVersion != want.version || h.Method != want.method || uint32(h.TID) != uint32(i) {
+		if h.Class != want.class || h.ClassVersion != want.version || h.Method != want.method ||
+			uint32(h.TID) != uint32(i) {
 			t.Errorf("datagram %d: got %+v", i, h)
 		}
 		if from != (umad.Path{AH: at, QPN: ib.QP1, QKey: ib.QKeyGSI, PKey: ib.DefaultPKey}) {
@@ -239,7 +244,8 @@ func testMADTransactions(t *T) {
 	da, db := t.devices()
 	const class = wire.Class(0x33)
 	server := t.agent(db, umad.Spec{Class: class, Version: 1, Methods: []wire.Method{wire.MethodGet, wire.MethodSend}})
-	clients := []*umad.Agent{t.agent(da, umad.Spec{Class: class, Version: 1}), t.agent(da, umad.Spec{Class: class, Version: 1})}
+	clients := []*umad.Agent{t.agent(da, umad.Spec{Class: class, Version: 1}),
+		t.agent(da, umad.Spec{Class: class, Version: 1})}
 	for i := range 3 {
 		for _, c := range clients {
 			t.ok(c.Send(t.to(db), datagram(class, 1, wire.MethodGet, 0xffff_0000_0000_0000|uint64(i))))
@@ -267,7 +273,8 @@ func testMADTransactions(t *T) {
 	// An answer of another class is nobody's.
 	lost := loopback.Counter(t, da, "dropped_no_agent")
 	t.ok(server.Send(t.to(da), datagram(class+1, 1, wire.MethodGetResp, clients[0].Transaction(9))))
-	t.eventually(func() bool { return loopback.Counter(t, da, "dropped_no_agent") == lost+1 }, "an answer of another class is counted")
+	t.eventually(func() bool { return loopback.Counter(t, da, "dropped_no_agent") == lost+1 },
+		"an answer of another class is counted")
 }
 
 func testMADClaim(t *T) {

@@ -25,22 +25,28 @@ func testAllocations(t *T) {
 	inline := make([]byte, 64)
 	operations := map[string]func() error{
 		"SEND": func() error {
-			if err := b.qp.PostRecv(&verbs.RecvWR{ID: 1, SGL: []verbs.SGE{{Addr: b.mr.Addr(), Length: 64, LKey: b.mr.LKey()}}}); err != nil {
+			if err := b.qp.PostRecv(&verbs.RecvWR{ID: 1,
+				SGL: []verbs.SGE{{Addr: b.mr.Addr(), Length: 64, LKey: b.mr.LKey()}}}); err != nil {
 				return err
 			}
-			return a.qp.PostSend(&verbs.SendWR{ID: 1, Op: verbs.OpSend, Flags: verbs.Signaled, SGL: []verbs.SGE{a.mr.SGE(0, 64)}})
+			return a.qp.PostSend(&verbs.SendWR{ID: 1, Op: verbs.OpSend, Flags: verbs.Signaled,
+				SGL: []verbs.SGE{a.mr.SGE(0, 64)}})
 		},
 		"WRITE": func() error {
-			return a.qp.PostSend(&verbs.SendWR{ID: 1, Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: []verbs.SGE{a.mr.SGE(0, 8000)}, Remote: b.mr.Remote()})
+			return a.qp.PostSend(&verbs.SendWR{ID: 1, Op: verbs.OpWrite, Flags: verbs.Signaled,
+				SGL: []verbs.SGE{a.mr.SGE(0, 8000)}, Remote: b.mr.Remote()})
 		},
 		"WRITE inline": func() error {
-			return a.qp.PostSend(&verbs.SendWR{ID: 1, Op: verbs.OpWrite, Flags: verbs.Signaled, Inline: inline, Remote: b.mr.Remote()})
+			return a.qp.PostSend(&verbs.SendWR{ID: 1, Op: verbs.OpWrite, Flags: verbs.Signaled, Inline: inline,
+				Remote: b.mr.Remote()})
 		},
 		"READ": func() error {
-			return a.qp.PostSend(&verbs.SendWR{ID: 1, Op: verbs.OpRead, Flags: verbs.Signaled, SGL: []verbs.SGE{a.mr.SGE(0, 8000)}, Remote: b.mr.Remote()})
+			return a.qp.PostSend(&verbs.SendWR{ID: 1, Op: verbs.OpRead, Flags: verbs.Signaled,
+				SGL: []verbs.SGE{a.mr.SGE(0, 8000)}, Remote: b.mr.Remote()})
 		},
 		"FETCH_ADD": func() error {
-			return a.qp.PostSend(&verbs.SendWR{ID: 1, Op: verbs.OpFetchAdd, Add: 1, Flags: verbs.Signaled, SGL: []verbs.SGE{a.mr.SGE(0, 8)}, Remote: b.mr.Remote()})
+			return a.qp.PostSend(&verbs.SendWR{ID: 1, Op: verbs.OpFetchAdd, Add: 1, Flags: verbs.Signaled,
+				SGL: []verbs.SGE{a.mr.SGE(0, 8)}, Remote: b.mr.Remote()})
 		},
 	}
 	if t.without(verbs.OpFetchAdd) {

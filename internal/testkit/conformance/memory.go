@@ -100,7 +100,8 @@ func testRegRefused(t *T) {
 		_, err := pd.AllocMR(n, verbs.LocalWrite)
 		t.fails(err, verbs.ErrInvalid)
 	}
-	for _, a := range []verbs.Access{verbs.RemoteWrite, verbs.RemoteAtomic, verbs.RemoteRead | verbs.RemoteWrite, 1 << 30} {
+	for _, a := range []verbs.Access{verbs.RemoteWrite, verbs.RemoteAtomic, verbs.RemoteRead | verbs.RemoteWrite,
+		1 << 30} {
 		_, err := pd.RegMR(make([]byte, 8), a)
 		t.fails(err, verbs.ErrInvalid)
 		_, err = pd.AllocMR(8, a)
@@ -215,7 +216,8 @@ func testReregDomain(t *T) {
 func testReregAll(t *T) {
 	a, b := t.pair(setup{})
 	other := value(b.dev.AllocPD())(t)
-	t.ok(b.mr.Rereg(verbs.ReregTranslation|verbs.ReregPD|verbs.ReregAccess, other, make([]byte, 100), everything|verbs.ZeroBased))
+	t.ok(b.mr.Rereg(verbs.ReregTranslation|verbs.ReregPD|verbs.ReregAccess, other, make([]byte, 100),
+		everything|verbs.ZeroBased))
 	if b.mr.Addr() != 0 || b.mr.Len() != 100 {
 		t.Fatalf("region of %d bytes at %#x", b.mr.Len(), b.mr.Addr())
 	}
@@ -285,7 +287,8 @@ func testDeregUnder(t *T, op verbs.SendOp) {
 	}
 	// A Terminate of iWARP names the READ that was refused. Those before it that were not answered are flushed.
 	stream := a.dev.Query().Transport == verbs.TransportIWARP
-	for wc := t.next(a.scq); wc.Status != verbs.StatusRemoteAccessError && wc.Status != verbs.StatusRemoteOperationError; wc = t.next(a.scq) {
+	for wc := t.next(a.scq); wc.Status != verbs.StatusRemoteAccessError &&
+		wc.Status != verbs.StatusRemoteOperationError; wc = t.next(a.scq) {
 		if wc.Status == verbs.StatusRetryExceeded && b.answersLost() {
 			return
 		}
@@ -295,8 +298,8 @@ func testDeregUnder(t *T, op verbs.SendOp) {
 	}
 }
 
-// answersLost reports whether the network has lost answers of the end that it does not repeat: to a READ whose memory has
-// gone meanwhile, which came again (IBTA 9.7.5.1.4), or its NAK, after which it takes nothing more (IBTA 9.9.3).
+// answersLost reports whether the network has lost answers of the end that it does not repeat: to a READ whose memory
+// has gone meanwhile, which came again (IBTA 9.7.5.1.4), or its NAK, after which it takes nothing more (IBTA 9.9.3).
 func (e *end) answersLost() bool {
 	s := value(e.qp.Stats())(e.t)
 	return s.Duplicates > 0 || s.State == verbs.StateError

@@ -39,7 +39,8 @@ func testMetricsDescribed(t *T) {
 			t.Errorf("%s twice", m.FlatName())
 		}
 		seen[m.FlatName()] = true
-		if d, ok := described[m.Name]; ok && (d.Kind != m.Kind || d.Unit != m.Unit || d.Help != m.Help || len(d.Labels) != len(m.Labels)) {
+		if d, ok := described[m.Name]; ok && (d.Kind != m.Kind || d.Unit != m.Unit || d.Help != m.Help ||
+			len(d.Labels) != len(m.Labels)) {
 			t.Errorf("%s is described as %+v and as %+v", m.Name, d, m)
 		}
 		described[m.Name] = m
@@ -61,7 +62,8 @@ func testMetricsTraffic(t *T) {
 	a.do(verbs.SendWR{Op: verbs.OpWrite, SGL: a.sgl(0, n), Remote: b.at(0)})
 	t.eventually(func() bool { return loopback.Counter(t, a.dev, "sent_bytes") >= sent+n }, "what is sent is counted")
 	a.do(verbs.SendWR{Op: verbs.OpRead, SGL: a.sgl(0, n), Remote: b.at(0)})
-	t.eventually(func() bool { return loopback.Counter(t, a.dev, "rcvd_bytes") >= read+n }, "what is received is counted")
+	t.eventually(func() bool { return loopback.Counter(t, a.dev, "rcvd_bytes") >= read+n },
+		"what is received is counted")
 	t.ok(a.qp.Close())
 	if got := loopback.Counter(t, a.dev, "qps"); got != qps-1 {
 		t.Errorf("%d queue pairs, were %d before one was destroyed", got, qps)
@@ -134,11 +136,13 @@ func testQPStats(t *T) {
 	a.do(verbs.SendWR{Op: verbs.OpRead, SGL: a.sgl(0, 3*n), Remote: b.at(0)})
 	a.do(verbs.SendWR{Op: verbs.OpFetchAdd, SGL: a.sgl(0, 8), Remote: b.at(0), Add: 1})
 	if t.late() { // what was read may have overtaken the count, not what was written
-		t.eventually(func() bool { return value(b.qp.Stats())(t).RecvMessages >= began[1].RecvMessages+4 }, "the peer counts requests")
+		t.eventually(func() bool { return value(b.qp.Stats())(t).RecvMessages >= began[1].RecvMessages+4 },
+			"the peer counts requests")
 	}
 
 	const atomic = 8
-	want := [2][4]uint64{{4, 3 * n, 0, 3*n + atomic}, {0, 3 * n, 4, 3 * n}} // sent messages and bytes, received messages and bytes
+	// sent messages and bytes, received messages and bytes
+	want := [2][4]uint64{{4, 3 * n, 0, 3*n + atomic}, {0, 3 * n, 4, 3 * n}}
 	for i, e := range []*end{a, b} {
 		s := began[i]
 		defer func() {
@@ -155,7 +159,8 @@ func testQPStats(t *T) {
 				s.RecvMessages - began[i].RecvMessages, s.RecvBytes - began[i].RecvBytes}
 			return got == want[i] && s.SendQueue == 0 && s.InFlight == 0
 		}, "a queue pair counts what goes over it")
-		if s.QPN != e.qp.Num() || s.Type != verbs.RC || s.State != verbs.StateRTS || s.DestGID == (verbs.GID{}) && s.DestLID == 0 || s.SentPackets == 0 || s.RecvPackets == 0 {
+		if s.QPN != e.qp.Num() || s.Type != verbs.RC || s.State != verbs.StateRTS ||
+			s.DestGID == (verbs.GID{}) && s.DestLID == 0 || s.SentPackets == 0 || s.RecvPackets == 0 {
 			t.Errorf("side %d: %+v", i, s)
 		}
 		all := value(e.dev.QPStats())(t)
@@ -165,16 +170,19 @@ func testQPStats(t *T) {
 			t.Errorf("side %d is not among the queue pairs of its device: %+v", i, all)
 		}
 		for _, m := range s.Metrics() {
-			if m.Help == "" || m.Unit == "" || len(m.Labels) == 0 || m.Labels[0] != (metric.Label{Name: "qpn", Value: fmt.Sprint(uint32(e.qp.Num()))}) {
+			if m.Help == "" || m.Unit == "" || len(m.Labels) == 0 ||
+				m.Labels[0] != (metric.Label{Name: "qpn", Value: fmt.Sprint(uint32(e.qp.Num()))}) {
 				t.Errorf("%+v", m)
 			}
 		}
 	}
-	if now := value(other.qp.Stats())(t); now.SentMessages != idle.SentMessages || now.RecvMessages != idle.RecvMessages || now.RecvBytes != idle.RecvBytes {
+	if now := value(other.qp.Stats())(t); now.SentMessages != idle.SentMessages ||
+		now.RecvMessages != idle.RecvMessages || now.RecvBytes != idle.RecvBytes {
 		t.Errorf("a queue pair beside them counts %+v, was %+v", now.QPCounts, idle.QPCounts)
 	}
 	t.ok(b.qp.Modify(verbs.QPAttr{State: verbs.StateError}, verbs.MaskState))
-	t.eventually(func() bool { return value(b.qp.Stats())(t).State == verbs.StateError }, "the state is that of the queue pair")
+	t.eventually(func() bool { return value(b.qp.Stats())(t).State == verbs.StateError },
+		"the state is that of the queue pair")
 }
 
 // pages puts all pages of a listing together.
@@ -200,17 +208,20 @@ func testObjectsListed(t *T) {
 	mr := value(a.pd.RegMR(buf, verbs.LocalWrite|verbs.RemoteRead))(t)
 	cq := value(a.dev.CreateCQ(1234, nil))(t)
 	ofQP := func(q driver.QPInfo) bool {
-		return q.QPN == a.qp.Num() && q.Type == verbs.RC && q.State == verbs.StateRTS && q.DestQPN == b.qp.Num() && q.PD != 0 && q.SendCQ != 0 && q.RecvCQ != 0
+		return q.QPN == a.qp.Num() && q.Type == verbs.RC && q.State == verbs.StateRTS && q.DestQPN == b.qp.Num() &&
+			q.PD != 0 && q.SendCQ != 0 && q.RecvCQ != 0
 	}
 	ofMR := func(m driver.MRInfo) bool {
-		return m.Key == mr.RKey() && m.Addr == mr.Addr() && m.Len == 4096 && m.Access == verbs.LocalWrite|verbs.RemoteRead && m.PD != 0
+		return m.Key == mr.RKey() && m.Addr == mr.Addr() && m.Len == 4096 &&
+			m.Access == verbs.LocalWrite|verbs.RemoteRead && m.PD != 0
 	}
 	ofCQ := func(c driver.CQInfo) bool { return c.Capacity == 1234 && c.Waiting == 0 && !c.Overflow }
 	done := make(chan error, 1)
 	var found [3]bool
 	mr.Do(func([]byte) {
 		go func() {
-			found = [3]bool{slices.ContainsFunc(pages(o.ObserveQPs), ofQP), slices.ContainsFunc(pages(o.ObserveMRs), ofMR), slices.ContainsFunc(pages(o.ObserveCQs), ofCQ)}
+			found = [3]bool{slices.ContainsFunc(pages(o.ObserveQPs), ofQP),
+				slices.ContainsFunc(pages(o.ObserveMRs), ofMR), slices.ContainsFunc(pages(o.ObserveCQs), ofCQ)}
 			done <- nil
 		}()
 		t.ok(t.finish(done))
@@ -228,7 +239,8 @@ func testObjectsListed(t *T) {
 	t.ok(mr.Close())
 	t.ok(cq.Close())
 	t.ok(a.qp.Close())
-	if slices.ContainsFunc(pages(o.ObserveMRs), func(m driver.MRInfo) bool { return m.Key == key }) || slices.ContainsFunc(pages(o.ObserveCQs), ofCQ) ||
+	if slices.ContainsFunc(pages(o.ObserveMRs), func(m driver.MRInfo) bool { return m.Key == key }) ||
+		slices.ContainsFunc(pages(o.ObserveCQs), ofCQ) ||
 		slices.ContainsFunc(pages(o.ObserveQPs), func(q driver.QPInfo) bool { return q.QPN == qpn }) {
 		t.Error("objects that were closed are listed")
 	}
@@ -256,11 +268,13 @@ func testWindowsListed(t *T) {
 		t.Errorf("%+v", w)
 	}
 	mr := value(a.pd.RegMR(make([]byte, 4096), verbs.LocalWrite|verbs.MWBind))(t)
-	t.ok(a.qp.BindMW(1, verbs.Signaled, verbs.MWBindInfo{MW: mw, MR: mr, Addr: mr.Addr() + 8, Length: 100, Access: verbs.RemoteRead}))
+	t.ok(a.qp.BindMW(1, verbs.Signaled, verbs.MWBindInfo{MW: mw, MR: mr, Addr: mr.Addr() + 8, Length: 100,
+		Access: verbs.RemoteRead}))
 	a.sent(verbs.StatusSuccess)
 	t.eventually(func() bool {
 		w, _ := of()
-		return w.Region == mr.RKey() && w.Addr == mr.Addr()+8 && w.Len == 100 && w.Access == verbs.RemoteRead && w.Key == mw.RKey()
+		return w.Region == mr.RKey() && w.Addr == mr.Addr()+8 && w.Len == 100 && w.Access == verbs.RemoteRead &&
+			w.Key == mw.RKey()
 	}, "a bound window is seen as that")
 	t.ok(mw.Close())
 	if _, ok := of(); ok {
@@ -277,7 +291,8 @@ func testWindowsListed(t *T) {
 			num = s.Num
 		}
 	}
-	if num == 0 || !slices.ContainsFunc(pages(o.ObserveQPs), func(q driver.QPInfo) bool { return q.QPN == qp.Num() && q.SRQ == num }) {
+	if num == 0 || !slices.ContainsFunc(pages(o.ObserveQPs),
+		func(q driver.QPInfo) bool { return q.QPN == qp.Num() && q.SRQ == num }) {
 		t.Errorf("shared receive queue %d of %+v", num, pages(o.ObserveSRQs))
 	}
 	t.ok(qp.Close())
@@ -292,7 +307,8 @@ func testWindowsListed(t *T) {
 		return // there are no datagrams, or no way by GIDs
 	}
 	seen := func() bool {
-		return slices.ContainsFunc(pages(o.ObserveAHs), func(h driver.AHInfo) bool { return h.DGID == to && h.Port == 1 && h.PD != 0 })
+		return slices.ContainsFunc(pages(o.ObserveAHs),
+			func(h driver.AHInfo) bool { return h.DGID == to && h.Port == 1 && h.PD != 0 })
 	}
 	if !seen() {
 		t.Errorf("%+v", pages(o.ObserveAHs))

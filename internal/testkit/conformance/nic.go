@@ -59,7 +59,8 @@ func (t *T) nicPair(s setup) (a, b *end) {
 // full makes sure that the send queue takes no further work request.
 func (e *end) full(to *end) {
 	e.t.Helper()
-	if err := e.qp.PostSend(&verbs.SendWR{Op: verbs.OpWrite, SGL: e.sgl(0, 1), Remote: to.at(0)}); !errors.Is(err, verbs.ErrQueueFull) {
+	if err := e.qp.PostSend(&verbs.SendWR{Op: verbs.OpWrite, SGL: e.sgl(0, 1), Remote: to.at(0)}); !errors.Is(err,
+		verbs.ErrQueueFull) {
 		e.t.Fatalf("a work request beyond the send queue's length: %v, want %v", err, verbs.ErrQueueFull)
 	}
 }
@@ -93,7 +94,8 @@ func testNICAttributes(t *T) {
 	if got, want := a.qp.Query().Cap, (verbs.QPCap{MaxSendWR: 1, MaxSendSGE: 1}); got != want {
 		t.Errorf("a queue pair with %+v, asked for exactly %+v", got, want)
 	}
-	t.ok(a.qp.Modify(verbs.QPAttr{State: verbs.StateInit, Port: 1}, verbs.MaskState|verbs.MaskPKeyIndex|verbs.MaskPort|verbs.MaskAccess))
+	t.ok(a.qp.Modify(verbs.QPAttr{State: verbs.StateInit, Port: 1},
+		verbs.MaskState|verbs.MaskPKeyIndex|verbs.MaskPort|verbs.MaskAccess))
 	if err := a.qp.PostRecv(&verbs.RecvWR{}); !errors.Is(err, verbs.ErrQueueFull) {
 		t.Errorf("a receive for a queue of length 0: %v, want %v", err, verbs.ErrQueueFull)
 	}
@@ -130,7 +132,8 @@ func testSendSlots(t *T) {
 		a.sent(verbs.StatusSuccess)
 	}
 	if n, err := a.qp.PostSendList(all); n != length || !errors.Is(err, verbs.ErrQueueFull) {
-		t.Errorf("%d work requests of a list of %d posted, error %v; want %d, %v", n, len(all), err, length, verbs.ErrQueueFull)
+		t.Errorf("%d work requests of a list of %d posted, error %v; want %d, %v", n, len(all), err, length,
+			verbs.ErrQueueFull)
 	}
 }
 
@@ -261,7 +264,8 @@ func testNICOverflow(t *T) {
 	first := a.qp
 	a.addQP(verbs.QPInit{RecvCQ: a.scq, SendCQ: a.rcq})
 	second := a.qp
-	t.ok(second.Modify(verbs.QPAttr{State: verbs.StateInit, Port: 1}, verbs.MaskState|verbs.MaskPKeyIndex|verbs.MaskPort|verbs.MaskAccess))
+	t.ok(second.Modify(verbs.QPAttr{State: verbs.StateInit, Port: 1},
+		verbs.MaskState|verbs.MaskPKeyIndex|verbs.MaskPort|verbs.MaskAccess))
 	a.qp = first
 	a.writes(b, 0, 4)
 	if ev := a.event(verbs.EventCQError); ev.CQ != a.scq {
@@ -294,7 +298,8 @@ func testNICFailed(t *T) {
 	a.post(verbs.SendWR{ID: 7, Op: verbs.OpRead, SGL: []verbs.SGE{{Addr: 0, Length: 8, LKey: 0}}, Remote: b.at(0)})
 	wc := a.sent(verbs.StatusLocalProtectionError)
 	wc.Timestamp = 0
-	if want := (verbs.WC{ID: 7, Status: verbs.StatusLocalProtectionError, QPN: a.qp.Num(), VendorErr: wc.VendorErr}); wc != want {
+	if want := (verbs.WC{ID: 7, Status: verbs.StatusLocalProtectionError, QPN: a.qp.Num(),
+		VendorErr: wc.VendorErr}); wc != want {
 		t.Errorf("completion %+v, want %+v", wc, want)
 	}
 	wc = a.received(verbs.StatusWRFlushError)
@@ -387,7 +392,8 @@ func testNICLate(t *T) {
 func testNICExchange(t *T) {
 	a, b := t.nicPair(setup{qp: verbs.QPInit{Cap: verbs.QPCap{MaxSendWR: 1, MaxRecvWR: 1}}, cqe: 1})
 	t.exchange(a, b, 5)
-	for i, op := range []verbs.SendOp{verbs.OpWrite, verbs.OpRead, verbs.OpFetchAdd, verbs.OpCompareSwap, verbs.OpWriteImm} {
+	for i, op := range []verbs.SendOp{verbs.OpWrite, verbs.OpRead, verbs.OpFetchAdd, verbs.OpCompareSwap,
+		verbs.OpWriteImm} {
 		if t.without(op) {
 			continue
 		}

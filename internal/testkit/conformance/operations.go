@@ -44,14 +44,16 @@ func testSend(t *T, typ verbs.QPType) {
 			}
 			a.fill(3, n, i)
 			b.recv(uint64(i), 5, n)
-			if wc := a.do(verbs.SendWR{ID: uint64(i), Op: op, Imm: 0x01020304 + uint32(i), SGL: a.sgl(3, n)}); wc.Op != verbs.WCSend || wc.ID != uint64(i) {
+			if wc := a.do(verbs.SendWR{ID: uint64(i), Op: op, Imm: 0x01020304 + uint32(i),
+				SGL: a.sgl(3, n)}); wc.Op != verbs.WCSend || wc.ID != uint64(i) {
 				t.Fatalf("send completion %+v", wc)
 			}
 			wc := b.received(verbs.StatusSuccess)
 			if wc.Op != verbs.WCRecv || wc.ID != uint64(i) || wc.ByteLen != uint32(n) || wc.QPN != b.qp.Num() {
 				t.Fatalf("receive completion %+v, want %d bytes", wc, n)
 			}
-			if imm := op == verbs.OpSendImm; (wc.Flags&verbs.WithImm != 0) != imm || imm && wc.Imm != 0x01020304+uint32(i) {
+			if imm := op == verbs.OpSendImm; (wc.Flags&verbs.WithImm != 0) != imm ||
+				imm && wc.Imm != 0x01020304+uint32(i) {
 				t.Fatalf("%v: completion with flags %v and immediate %#x", op, wc.Flags, wc.Imm)
 			}
 			b.holds(5, n, i)
@@ -76,11 +78,13 @@ func testWrite(t *T, typ verbs.QPType) {
 			continue
 		}
 		a.fill(1, n, i+100)
-		if wc := a.do(verbs.SendWR{Op: verbs.OpWriteImm, Imm: 0xfffefdfc, SGL: a.sgl(1, n), Remote: b.at(3)}); wc.Op != verbs.WCWrite {
+		if wc := a.do(verbs.SendWR{Op: verbs.OpWriteImm, Imm: 0xfffefdfc, SGL: a.sgl(1, n),
+			Remote: b.at(3)}); wc.Op != verbs.WCWrite {
 			t.Fatalf("completion of %v", wc.Op)
 		}
 		wc := b.received(verbs.StatusSuccess)
-		if wc.Op != verbs.WCRecvWriteImm || wc.ID != uint64(i) || wc.ByteLen != uint32(n) || wc.Flags != verbs.WithImm || wc.Imm != 0xfffefdfc {
+		if wc.Op != verbs.WCRecvWriteImm || wc.ID != uint64(i) || wc.ByteLen != uint32(n) ||
+			wc.Flags != verbs.WithImm || wc.Imm != 0xfffefdfc {
 			t.Fatalf("receive completion %+v, want %d bytes", wc, n)
 		}
 		b.holds(3, n, i+100)
@@ -214,13 +218,16 @@ func testNotOfType(t *T) {
 	dev, _ := t.devices()
 	e := t.newEnd(dev, setup{})
 	lacks := map[verbs.QPType][]verbs.SendOp{
-		verbs.UC: {verbs.OpSendInv, verbs.OpRead, verbs.OpCompareSwap, verbs.OpFetchAdd, verbs.OpAtomicWrite, verbs.OpFlush},
-		verbs.UD: {verbs.OpSendInv, verbs.OpWrite, verbs.OpWriteImm, verbs.OpRead, verbs.OpCompareSwap, verbs.OpFetchAdd, verbs.OpAtomicWrite, verbs.OpFlush,
+		verbs.UC: {verbs.OpSendInv, verbs.OpRead, verbs.OpCompareSwap, verbs.OpFetchAdd, verbs.OpAtomicWrite,
+			verbs.OpFlush},
+		verbs.UD: {verbs.OpSendInv, verbs.OpWrite, verbs.OpWriteImm, verbs.OpRead, verbs.OpCompareSwap,
+			verbs.OpFetchAdd, verbs.OpAtomicWrite, verbs.OpFlush,
 			verbs.OpLocalInv, verbs.OpBindMW},
 		verbs.RC: {0, 99},
 	}
 	for typ, ops := range lacks {
-		if _, missing := t.f.Missing[map[verbs.QPType]Ability{verbs.UC: Unreliable, verbs.UD: Datagrams}[typ]]; missing {
+		if _, missing := t.f.Missing[map[verbs.QPType]Ability{verbs.UC: Unreliable,
+			verbs.UD: Datagrams}[typ]]; missing {
 			continue
 		}
 		if typ == verbs.RC {

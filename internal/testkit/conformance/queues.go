@@ -88,7 +88,8 @@ func (e *end) idle(to *end) {
 	to.recv(0, 0, 0)
 	e.t.ok(e.qp.PostSend(&verbs.SendWR{Op: verbs.OpSend}))
 	to.received(verbs.StatusSuccess)
-	e.t.ok(e.qp.Modify(verbs.QPAttr{State: verbs.StateSQD, SQDAsyncNotify: true}, verbs.MaskState|verbs.MaskSQDAsyncNotify))
+	e.t.ok(e.qp.Modify(verbs.QPAttr{State: verbs.StateSQD, SQDAsyncNotify: true},
+		verbs.MaskState|verbs.MaskSQDAsyncNotify))
 	e.event(verbs.EventSQDrained)
 	e.t.ok(e.qp.Modify(verbs.QPAttr{State: verbs.StateRTS}, verbs.MaskState))
 }

@@ -18,7 +18,8 @@ var refusalTests = []test{
 }
 
 // refused posts a work request that the peer must refuse, and checks both sides.
-func refused(t *T, name string, access verbs.Access, want verbs.Status, event verbs.EventType, wr func(a, b *end) verbs.SendWR) {
+func refused(t *T, name string, access verbs.Access, want verbs.Status, event verbs.EventType,
+	wr func(a, b *end) verbs.SendWR) {
 	t.Helper()
 	a, b := t.pair(setup{access: access})
 	b.fill(0, 1<<16, 1)
@@ -37,8 +38,10 @@ func refused(t *T, name string, access verbs.Access, want verbs.Status, event ve
 
 func testRemoteRefused(t *T) {
 	const all, size = everything, 1 << 16
-	ops := map[string]verbs.SendOp{"write": verbs.OpWrite, "read": verbs.OpRead, "cas": verbs.OpCompareSwap, "add": verbs.OpFetchAdd}
-	need := map[string]verbs.Access{"write": verbs.RemoteWrite, "read": verbs.RemoteRead, "cas": verbs.RemoteAtomic, "add": verbs.RemoteAtomic}
+	ops := map[string]verbs.SendOp{"write": verbs.OpWrite, "read": verbs.OpRead, "cas": verbs.OpCompareSwap,
+		"add": verbs.OpFetchAdd}
+	need := map[string]verbs.Access{"write": verbs.RemoteWrite, "read": verbs.RemoteRead, "cas": verbs.RemoteAtomic,
+		"add": verbs.RemoteAtomic}
 	if _, missing := t.f.Missing[AtomicFlush]; !missing {
 		ops["atomic write"], need["atomic write"] = verbs.OpAtomicWrite, verbs.RemoteWrite
 	}
@@ -55,28 +58,32 @@ func testRemoteRefused(t *T) {
 			"far away":   func(r verbs.Remote) verbs.Remote { r.Addr += 1 << 63; return r },
 			"wrap":       func(r verbs.Remote) verbs.Remote { r.Addr = ^uint64(7); return r },
 		} {
-			refused(t, name+": "+how, all, verbs.StatusRemoteAccessError, verbs.EventQPAccessError, func(a, b *end) verbs.SendWR {
-				return verbs.SendWR{Op: op, SGL: a.sgl(0, 8), Remote: remote(b.at(0))}
-			})
+			refused(t, name+": "+how, all, verbs.StatusRemoteAccessError, verbs.EventQPAccessError,
+				func(a, b *end) verbs.SendWR {
+					return verbs.SendWR{Op: op, SGL: a.sgl(0, 8), Remote: remote(b.at(0))}
+				})
 		}
-		refused(t, name+": access", all&^need[name], verbs.StatusRemoteAccessError, verbs.EventQPAccessError, func(a, b *end) verbs.SendWR {
-			return verbs.SendWR{Op: op, SGL: a.sgl(0, 8), Remote: b.at(0)}
-		})
+		refused(t, name+": access", all&^need[name], verbs.StatusRemoteAccessError, verbs.EventQPAccessError,
+			func(a, b *end) verbs.SendWR {
+				return verbs.SendWR{Op: op, SGL: a.sgl(0, 8), Remote: b.at(0)}
+			})
 	}
 	n := size
 	if t.late() {
 		n = 1000 // each segment of a longer one is refused or placed on its own
 	}
 	for name, op := range map[string]verbs.SendOp{"write": verbs.OpWrite, "read": verbs.OpRead} {
-		refused(t, name+": one byte too far", all, verbs.StatusRemoteAccessError, verbs.EventQPAccessError, func(a, b *end) verbs.SendWR {
-			return verbs.SendWR{Op: op, SGL: a.sgl(0, n), Remote: b.at(size - n + 1)}
-		})
+		refused(t, name+": one byte too far", all, verbs.StatusRemoteAccessError, verbs.EventQPAccessError,
+			func(a, b *end) verbs.SendWR {
+				return verbs.SendWR{Op: op, SGL: a.sgl(0, n), Remote: b.at(size - n + 1)}
+			})
 	}
 }
 
 // testQPAccess holds that a queue pair allows only what its access flags say (IBTA 9.7.4.1.5).
 func testQPAccess(t *T) {
-	needs := map[verbs.SendOp]verbs.Access{verbs.OpWrite: verbs.RemoteWrite, verbs.OpRead: verbs.RemoteRead, verbs.OpFetchAdd: verbs.RemoteAtomic,
+	needs := map[verbs.SendOp]verbs.Access{verbs.OpWrite: verbs.RemoteWrite, verbs.OpRead: verbs.RemoteRead,
+		verbs.OpFetchAdd:    verbs.RemoteAtomic,
 		verbs.OpCompareSwap: verbs.RemoteAtomic}
 	all := verbs.RemoteWrite | verbs.RemoteRead | verbs.RemoteAtomic
 	if _, missing := t.f.Missing[AtomicFlush]; !missing {

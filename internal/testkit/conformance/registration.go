@@ -43,7 +43,8 @@ func testModes(t *T) {
 		waits  bool
 		always bool
 	}{
-		{opt: verbs.Pinned(), waits: true}, {opt: verbs.Pipelined(4096), waits: true}, {opt: verbs.Pipelined(0), waits: true},
+		{opt: verbs.Pinned(), waits: true}, {opt: verbs.Pipelined(4096), waits: true},
+		{opt: verbs.Pipelined(0), waits: true},
 		{opt: verbs.Deferred()}, {opt: verbs.OnDemandPaging(), always: b.dev.Query().Caps&verbs.CapOnDemand != 0},
 	} {
 		mr, err := b.pd.RegMR(make([]byte, n), everything, c.opt)
@@ -79,7 +80,8 @@ func testModesRefused(t *T) {
 		words  string
 	}{
 		{0, []verbs.RegOption{verbs.Pinned(), verbs.Deferred()}, "pinned and deferred exclude each other"},
-		{0, []verbs.RegOption{verbs.Pipelined(0), verbs.OnDemandPaging()}, "pipelined and on demand exclude each other"},
+		{0, []verbs.RegOption{verbs.Pipelined(0), verbs.OnDemandPaging()},
+			"pipelined and on demand exclude each other"},
 		{verbs.OnDemand, []verbs.RegOption{verbs.Pinned()}, "OnDemand"},
 		{0, []verbs.RegOption{verbs.Pipelined(-1)}, "-1 bytes"},
 		{0, []verbs.RegOption{verbs.Weak(), verbs.Pinned()}, "cannot be pinned"},

@@ -21,7 +21,8 @@ var scatteredTests = []test{
 	{name: "Scattered/LongReads", run: testLongReads},
 	{name: "Scattered/Send", run: func(t *T) { testScattered(t, verbs.OpSend, verbs.RC, scatteredLengths) }},
 	{name: "Scattered/SRQ", run: testScatteredSRQ, needs: []Ability{SharedRecvs}},
-	{name: "Scattered/UC", run: func(t *T) { testScattered(t, verbs.OpSend, verbs.UC, datagramLengths) }, needs: []Ability{Unreliable}},
+	{name: "Scattered/UC", run: func(t *T) { testScattered(t, verbs.OpSend, verbs.UC, datagramLengths) },
+		needs: []Ability{Unreliable}},
 	{name: "Scattered/UD", run: testScatteredDatagrams, needs: []Ability{Datagrams}},
 }
 
@@ -87,7 +88,8 @@ func testScattered(t *T, op verbs.SendOp, typ verbs.QPType, lengths []int) {
 // packet: where a READ has completed, all of its pieces are there.
 func testLongReads(t *T) {
 	const reads, most, length = 3, 3, 192 << 10
-	a, b := t.pair(setup{size: reads * most * length, qp: verbs.QPInit{Cap: verbs.QPCap{MaxSendSGE: most, MaxSendWR: reads}}})
+	a, b := t.pair(setup{size: reads * most * length,
+		qp: verbs.QPInit{Cap: verbs.QPCap{MaxSendSGE: most, MaxSendWR: reads}}})
 	pieces := min(most, a.dev.Query().MaxSGERead)
 	want := make([]byte, reads*pieces*length)
 	pattern(want, 1)
@@ -110,7 +112,8 @@ func testLongReads(t *T) {
 func scatteredSetup(dev *verbs.Device) setup {
 	sges := min(scatteredSGEs, dev.Query().MaxSGE)
 	return setup{size: scatteredMessages * scatteredSGEs * scatteredStride, qp: verbs.QPInit{
-		Cap: verbs.QPCap{MaxSendWR: scatteredMessages, MaxRecvWR: scatteredMessages, MaxSendSGE: sges, MaxRecvSGE: sges}}}
+		Cap: verbs.QPCap{MaxSendWR: scatteredMessages, MaxRecvWR: scatteredMessages, MaxSendSGE: sges,
+			MaxRecvSGE: sges}}}
 }
 
 // exchange posts the receives, if it takes any, and all messages at once, and waits for them.

@@ -104,7 +104,8 @@ func testAllOrNone(t *T) {
 	lim := a.qp.Query().Cap
 	list := func(n, size int) (sends []verbs.SendWR) {
 		for i := range n {
-			sends = append(sends, verbs.SendWR{ID: uint64(i), Op: verbs.OpSend, Flags: verbs.Signaled, SGL: a.sgl(0, size)})
+			sends = append(sends, verbs.SendWR{ID: uint64(i), Op: verbs.OpSend, Flags: verbs.Signaled,
+				SGL: a.sgl(0, size)})
 		}
 		return sends
 	}
@@ -167,7 +168,8 @@ func testUnsignaled(t *T) {
 		for range 7 {
 			t.ok(a.qp.PostSend(&verbs.SendWR{ID: 1, Op: verbs.OpWrite, SGL: a.sgl(0, 8), Remote: b.at(0)}))
 		}
-		if wc := a.do(verbs.SendWR{ID: 100 + uint64(round), Op: verbs.OpWrite, SGL: a.sgl(0, 8), Remote: b.at(0)}); wc.ID != 100+uint64(round) {
+		if wc := a.do(verbs.SendWR{ID: 100 + uint64(round), Op: verbs.OpWrite, SGL: a.sgl(0, 8),
+			Remote: b.at(0)}); wc.ID != 100+uint64(round) {
 			t.Fatalf("completion of %d", wc.ID)
 		}
 	}

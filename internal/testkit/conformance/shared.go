@@ -88,7 +88,8 @@ func testSRQAttributes(t *T) {
 	dev, _ := t.devices()
 	pd := value(dev.AllocPD())(t)
 	lim := dev.Query()
-	for _, init := range []verbs.SRQInit{{}, {MaxWR: -1}, {MaxWR: lim.MaxSRQWR + 1}, {MaxWR: 4, MaxSGE: lim.MaxSRQSGE + 1}, {MaxWR: 4, MaxSGE: -1}} {
+	for _, init := range []verbs.SRQInit{{}, {MaxWR: -1}, {MaxWR: lim.MaxSRQWR + 1},
+		{MaxWR: 4, MaxSGE: lim.MaxSRQSGE + 1}, {MaxWR: 4, MaxSGE: -1}} {
 		_, err := pd.CreateSRQ(init)
 		t.fails(err, verbs.ErrInvalid)
 	}
@@ -174,7 +175,8 @@ func testXRC(t *T) {
 			t.ok(srq.PostRecv(&verbs.RecvWR{ID: uint64(q), SGL: b.sgl(0, 8000)}))
 			a.fill(0, n, i)
 			a.do(verbs.SendWR{Op: verbs.OpSendImm, Imm: 9, SGL: a.sgl(0, n), SRQN: srqn})
-			if wc := b.received(verbs.StatusSuccess); wc.ID != uint64(q) || wc.ByteLen != uint32(n) || wc.QPN != b.qp.Num() {
+			if wc := b.received(verbs.StatusSuccess); wc.ID != uint64(q) || wc.ByteLen != uint32(n) ||
+				wc.QPN != b.qp.Num() {
 				t.Errorf("receive completion %+v", wc)
 			}
 			b.holds(0, n, i)
@@ -204,7 +206,8 @@ func testXRCRefused(t *T) {
 		t.fails(err, verbs.ErrInvalid)
 	}
 	a.post(verbs.SendWR{Op: verbs.OpSend, SGL: a.sgl(0, 8), SRQN: b.srqs[0].Num() ^ 0x800000})
-	if wc := t.next(a.scq); wc.Status != verbs.StatusRemoteInvalidRequestError && wc.Status != verbs.StatusRemoteOperationError {
+	if wc := t.next(a.scq); wc.Status != verbs.StatusRemoteInvalidRequestError &&
+		wc.Status != verbs.StatusRemoteOperationError {
 		t.Errorf("an unknown receive queue: %v", wc.Status)
 	}
 }

@@ -21,7 +21,8 @@ var stateTests = []test{
 	{name: "State/ResetReuse", run: testResetReuse},
 }
 
-var states = []verbs.QPState{verbs.StateReset, verbs.StateInit, verbs.StateRTR, verbs.StateRTS, verbs.StateSQD, verbs.StateSQE, verbs.StateError}
+var states = []verbs.QPState{verbs.StateReset, verbs.StateInit, verbs.StateRTR, verbs.StateRTS, verbs.StateSQD,
+	verbs.StateSQE, verbs.StateError}
 
 // neededBy is what the way up requires of each type (IBTA 11.2.5.2).
 func neededBy(t verbs.QPType, to verbs.QPState) verbs.QPMask {
@@ -54,7 +55,8 @@ func reachable(t verbs.QPType, from, to verbs.QPState) bool {
 	}
 	type s = [2]verbs.QPState
 	switch (s{from, to}) {
-	case s{verbs.StateReset, verbs.StateInit}, s{verbs.StateInit, verbs.StateInit}, s{verbs.StateInit, verbs.StateRTR}, s{verbs.StateRTR, verbs.StateRTS}, s{verbs.StateRTS, verbs.StateRTS},
+	case s{verbs.StateReset, verbs.StateInit}, s{verbs.StateInit, verbs.StateInit}, s{verbs.StateInit, verbs.StateRTR},
+		s{verbs.StateRTR, verbs.StateRTS}, s{verbs.StateRTS, verbs.StateRTS},
 		s{verbs.StateRTS, verbs.StateSQD}, s{verbs.StateSQD, verbs.StateSQD}, s{verbs.StateSQD, verbs.StateRTS}:
 		return true
 	case s{verbs.StateSQE, verbs.StateRTS}:
@@ -66,7 +68,8 @@ func reachable(t verbs.QPType, from, to verbs.QPState) bool {
 // attributes are good values of all attributes, to connect to a peer.
 func attributes(peer verbs.Endpoint) verbs.QPAttr {
 	return verbs.QPAttr{Port: 1, Access: verbs.RemoteWrite | verbs.RemoteRead, AH: path(peer), PathMTU: verbs.MTU1024,
-		DestQPN: peer.QPN, RQPSN: peer.PSN, SQPSN: 0x123456, Timeout: 10, RetryCount: 3, RNRRetry: 2, MinRNRTimer: 5, MaxRdAtomic: 4,
+		DestQPN: peer.QPN, RQPSN: peer.PSN, SQPSN: 0x123456, Timeout: 10, RetryCount: 3, RNRRetry: 2, MinRNRTimer: 5,
+		MaxRdAtomic:     4,
 		MaxDestRdAtomic: 6, QKey: 0x1234}
 }
 
@@ -122,7 +125,8 @@ func (e *end) inState(typ verbs.QPType, s verbs.QPState, domain *verbs.XRCD) *ve
 // breakSend makes a send fail locally, which takes unreliable queue pairs to SQE.
 func (e *end) breakSend(typ verbs.QPType) {
 	e.t.Helper()
-	wr := verbs.SendWR{ID: 99, Op: verbs.OpSend, SGL: []verbs.SGE{{Addr: e.mr.Addr(), Length: 8, LKey: e.mr.LKey() ^ 0x5a00}}}
+	wr := verbs.SendWR{ID: 99, Op: verbs.OpSend,
+		SGL: []verbs.SGE{{Addr: e.mr.Addr(), Length: 8, LKey: e.mr.LKey() ^ 0x5a00}}}
 	if typ == verbs.UD {
 		wr.AH, wr.RemoteQPN = value(e.pd.CreateAH(way(e.ep)))(e.t), e.ep.QPN
 	}
@@ -218,7 +222,8 @@ func needless(t verbs.QPType, from, to verbs.QPState) verbs.QPMask {
 		never |= verbs.MaskQKey
 	}
 	if t == verbs.UC {
-		never |= verbs.MaskRetryCount | verbs.MaskRNRRetry | verbs.MaskMinRNRTimer | verbs.MaskMaxRdAtomic | verbs.MaskMaxDestRdAtomic
+		never |= verbs.MaskRetryCount | verbs.MaskRNRRetry | verbs.MaskMinRNRTimer | verbs.MaskMaxRdAtomic |
+			verbs.MaskMaxDestRdAtomic
 	}
 	if to == verbs.StateReset || to == verbs.StateError {
 		never |= verbs.MaskAccess | verbs.MaskPort | verbs.MaskPKeyIndex
@@ -238,11 +243,15 @@ func testCreateQP(t *T) {
 		{"SendCQ", verbs.QPInit{Type: verbs.RC, RecvCQ: e.rcq}},
 		{"RecvCQ", verbs.QPInit{Type: verbs.RC, SendCQ: e.scq}},
 		{"XRCD", verbs.QPInit{Type: verbs.XRCTgt}},
-		{"MaxSendWR", verbs.QPInit{Type: verbs.RC, SendCQ: e.scq, RecvCQ: e.rcq, Cap: verbs.QPCap{MaxSendWR: lim.MaxQPWR + 1}}},
+		{"MaxSendWR", verbs.QPInit{Type: verbs.RC, SendCQ: e.scq, RecvCQ: e.rcq,
+			Cap: verbs.QPCap{MaxSendWR: lim.MaxQPWR + 1}}},
 		{"MaxRecvWR", verbs.QPInit{Type: verbs.RC, SendCQ: e.scq, RecvCQ: e.rcq, Cap: verbs.QPCap{MaxRecvWR: -1}}},
-		{"MaxSendSGE", verbs.QPInit{Type: verbs.RC, SendCQ: e.scq, RecvCQ: e.rcq, Cap: verbs.QPCap{MaxSendSGE: lim.MaxSGE + 1}}},
-		{"MaxRecvSGE", verbs.QPInit{Type: verbs.RC, SendCQ: e.scq, RecvCQ: e.rcq, Cap: verbs.QPCap{MaxRecvSGE: lim.MaxSGE + 1}}},
-		{"MaxInline", verbs.QPInit{Type: verbs.RC, SendCQ: e.scq, RecvCQ: e.rcq, Cap: verbs.QPCap{MaxInline: lim.MaxInline + 1}}},
+		{"MaxSendSGE", verbs.QPInit{Type: verbs.RC, SendCQ: e.scq, RecvCQ: e.rcq,
+			Cap: verbs.QPCap{MaxSendSGE: lim.MaxSGE + 1}}},
+		{"MaxRecvSGE", verbs.QPInit{Type: verbs.RC, SendCQ: e.scq, RecvCQ: e.rcq,
+			Cap: verbs.QPCap{MaxRecvSGE: lim.MaxSGE + 1}}},
+		{"MaxInline", verbs.QPInit{Type: verbs.RC, SendCQ: e.scq, RecvCQ: e.rcq,
+			Cap: verbs.QPCap{MaxInline: lim.MaxInline + 1}}},
 	} {
 		_, err := e.pd.CreateQP(c.init)
 		t.fails(err, verbs.ErrInvalid, c.word)
@@ -250,7 +259,8 @@ func testCreateQP(t *T) {
 	e.addQP(verbs.QPInit{Cap: verbs.QPCap{MaxSendWR: 5, MaxRecvWR: 6, MaxSendSGE: 7, MaxRecvSGE: 8, MaxInline: 9}})
 	attr := e.qp.Query()
 	c := attr.Cap
-	if attr.State != verbs.StateReset || c.MaxSendWR < 5 || c.MaxRecvWR < 6 || c.MaxSendSGE < 7 || c.MaxRecvSGE < 8 || c.MaxInline < 9 {
+	if attr.State != verbs.StateReset || c.MaxSendWR < 5 || c.MaxRecvWR < 6 || c.MaxSendSGE < 7 || c.MaxRecvSGE < 8 ||
+		c.MaxInline < 9 {
 		t.Errorf("new queue pair: %v, %+v", attr.State, c)
 	}
 	if e.qp.Type() != verbs.RC || e.qp.Device() != dev || e.qp.Num() < 2 || e.qp.Num() > 0xfffffe {
@@ -265,10 +275,13 @@ func testQuery(t *T) {
 	want := attributes(e.ep)
 	got := e.qp.Query()
 	want.SQPSN = e.ep.PSN
-	if got.State != verbs.StateRTS || got.CurState != verbs.StateRTS || got.Port != want.Port || got.Access != want.Access || got.AH != want.AH ||
-		got.PathMTU != want.PathMTU || got.DestQPN != want.DestQPN || got.RQPSN != want.RQPSN || got.SQPSN != want.SQPSN ||
+	if got.State != verbs.StateRTS || got.CurState != verbs.StateRTS || got.Port != want.Port ||
+		got.Access != want.Access || got.AH != want.AH ||
+		got.PathMTU != want.PathMTU || got.DestQPN != want.DestQPN || got.RQPSN != want.RQPSN ||
+		got.SQPSN != want.SQPSN ||
 		got.Timeout != want.Timeout || got.RetryCount != want.RetryCount || got.RNRRetry != want.RNRRetry ||
-		got.MinRNRTimer != want.MinRNRTimer || got.MaxRdAtomic != want.MaxRdAtomic || got.MaxDestRdAtomic != want.MaxDestRdAtomic {
+		got.MinRNRTimer != want.MinRNRTimer || got.MaxRdAtomic != want.MaxRdAtomic ||
+		got.MaxDestRdAtomic != want.MaxDestRdAtomic {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
 	t.ok(e.qp.Modify(verbs.QPAttr{Access: verbs.RemoteAtomic, MinRNRTimer: 9}, verbs.MaskAccess|verbs.MaskMinRNRTimer))
@@ -276,8 +289,9 @@ func testQuery(t *T) {
 		t.Errorf("after Modify without a state: %+v", got)
 	}
 	t.ok(e.qp.Modify(verbs.QPAttr{State: verbs.StateSQD}, verbs.MaskState))
-	t.ok(e.qp.Modify(verbs.QPAttr{State: verbs.StateSQD, Timeout: 3, RetryCount: 1, MaxRdAtomic: 2}, verbs.MaskState|verbs.MaskTimeout|
-		verbs.MaskRetryCount|verbs.MaskMaxRdAtomic))
+	t.ok(e.qp.Modify(verbs.QPAttr{State: verbs.StateSQD, Timeout: 3, RetryCount: 1, MaxRdAtomic: 2},
+		verbs.MaskState|verbs.MaskTimeout|
+			verbs.MaskRetryCount|verbs.MaskMaxRdAtomic))
 	if got = e.qp.Query(); got.Timeout != 3 || got.RetryCount != 1 || got.MaxRdAtomic != 2 {
 		t.Errorf("after Modify in SQD: %+v", got)
 	}

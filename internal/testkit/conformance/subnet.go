@@ -32,8 +32,9 @@ func JoinSubnet(t testing.TB, dev *verbs.Device, g verbs.GID) (lid uint16) {
 		t.Fatal(err)
 	}
 	q := sa.MCMemberRecord{MGID: g, PortGID: gids[0].GID, QKey: 0x11111111, PKey: ib.DefaultPKey, Join: sa.FullMember}
-	h := sa.NewHeader(wiremad.MethodSet, sa.AttrMCMemberRecord, 0, sa.MemberMGID|sa.MemberPortGID|sa.MemberQKey|sa.MemberPKey|sa.MemberTClass|
-		sa.MemberSL|sa.MemberFlowLabel|sa.MemberJoinState)
+	h := sa.NewHeader(wiremad.MethodSet, sa.AttrMCMemberRecord, 0,
+		sa.MemberMGID|sa.MemberPortGID|sa.MemberQKey|sa.MemberPKey|sa.MemberTClass|
+			sa.MemberSL|sa.MemberFlowLabel|sa.MemberJoinState)
 	b := q.Append(h.Append(make([]byte, 0, wiremad.Size)))[:wiremad.Size]
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

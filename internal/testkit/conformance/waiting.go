@@ -78,7 +78,8 @@ func testWaitOrder(t *T) {
 	for i := range 20 {
 		a.fill(0, n, i)
 		t.ok(a.qp.PostSend(&verbs.SendWR{Op: verbs.OpWrite, SGL: a.sgl(0, n), Remote: b.at(0)}))
-		t.ok(a.qp.PostSend(&verbs.SendWR{Op: verbs.OpWrite, Flags: verbs.Signaled, Inline: word(uint64(i) + 1), Remote: b.at(n)}))
+		t.ok(a.qp.PostSend(&verbs.SendWR{Op: verbs.OpWrite, Flags: verbs.Signaled, Inline: word(uint64(i) + 1),
+			Remote: b.at(n)}))
 		if v := value(b.mr.WaitUint64(t.within(), n, uint64(i)))(t); v != uint64(i)+1 {
 			t.Fatalf("round %d: saw %d", i, v)
 		}
@@ -115,7 +116,8 @@ func testWaitSeveral(t *T) {
 		}()
 	}
 	for i := range n {
-		a.do(verbs.SendWR{Op: verbs.OpWrite, Inline: binary.NativeEndian.AppendUint64(nil, 1), Remote: b.at(8 * (n - 1 - i))})
+		a.do(verbs.SendWR{Op: verbs.OpWrite, Inline: binary.NativeEndian.AppendUint64(nil, 1),
+			Remote: b.at(8 * (n - 1 - i))})
 	}
 	for range n {
 		t.ok(t.finish(done))

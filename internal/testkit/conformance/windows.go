@@ -25,7 +25,8 @@ const windowAccess = verbs.RemoteWrite | verbs.RemoteRead | verbs.RemoteAtomic
 func (e *end) bind2(mw *verbs.MW, access verbs.Access) verbs.Key {
 	e.t.Helper()
 	key := mw.NextRKey()
-	wc := e.do(verbs.SendWR{Op: verbs.OpBindMW, Bind: &verbs.MWBindInfo{MW: mw, MR: e.mr, RKey: key, Addr: e.mr.Addr() + 50, Length: 100, Access: access}})
+	wc := e.do(verbs.SendWR{Op: verbs.OpBindMW,
+		Bind: &verbs.MWBindInfo{MW: mw, MR: e.mr, RKey: key, Addr: e.mr.Addr() + 50, Length: 100, Access: access}})
 	if wc.Op != verbs.WCBindMW {
 		e.t.Fatalf("completion of %v", wc.Op)
 	}
@@ -56,7 +57,8 @@ func testWindow1(t *T) {
 	a, b := t.pair(setup{})
 	mw := value(b.pd.AllocMW(verbs.MWType1))(t)
 	unbound := mw.RKey()
-	t.ok(b.qp.BindMW(5, verbs.Signaled, verbs.MWBindInfo{MW: mw, MR: b.mr, Addr: b.mr.Addr() + 8, Length: 64, Access: windowAccess}))
+	t.ok(b.qp.BindMW(5, verbs.Signaled, verbs.MWBindInfo{MW: mw, MR: b.mr, Addr: b.mr.Addr() + 8, Length: 64,
+		Access: windowAccess}))
 	if wc := b.sent(verbs.StatusSuccess); wc.ID != 5 || wc.Op != verbs.WCBindMW {
 		t.Errorf("completion %+v", wc)
 	}
@@ -68,9 +70,11 @@ func testWindow1(t *T) {
 	a.do(verbs.SendWR{Op: verbs.OpWrite, SGL: a.sgl(0, 64), Remote: verbs.Remote{Addr: b.mr.Addr() + 8, Key: bound}})
 	b.holds(8, 64, 1)
 	a.do(verbs.SendWR{Op: verbs.OpRead, SGL: a.sgl(100, 64), Remote: verbs.Remote{Addr: b.mr.Addr() + 8, Key: bound}})
-	a.do(verbs.SendWR{Op: verbs.OpFetchAdd, Add: 1, SGL: a.sgl(200, 8), Remote: verbs.Remote{Addr: b.mr.Addr() + 16, Key: bound}})
+	a.do(verbs.SendWR{Op: verbs.OpFetchAdd, Add: 1, SGL: a.sgl(200, 8),
+		Remote: verbs.Remote{Addr: b.mr.Addr() + 16, Key: bound}})
 	// Binding it again ends the old binding; length 0 unbinds.
-	t.ok(b.qp.BindMW(6, verbs.Signaled, verbs.MWBindInfo{MW: mw, MR: b.mr, Addr: b.mr.Addr(), Length: 8, Access: verbs.RemoteRead}))
+	t.ok(b.qp.BindMW(6, verbs.Signaled, verbs.MWBindInfo{MW: mw, MR: b.mr, Addr: b.mr.Addr(), Length: 8,
+		Access: verbs.RemoteRead}))
 	b.sent(verbs.StatusSuccess)
 	if mw.RKey() == bound {
 		t.Error("the key did not change")
@@ -94,7 +98,8 @@ func testWindow2(t *T) {
 	a.do(verbs.SendWR{Op: verbs.OpRead, SGL: a.sgl(200, 100), Remote: verbs.Remote{Addr: b.mr.Addr() + 50, Key: key}})
 	a.holds(200, 100, 1)
 	// It must be invalidated before it can be bound again (IBTA 10.6.7.2.2).
-	b.post(verbs.SendWR{Op: verbs.OpBindMW, Bind: &verbs.MWBindInfo{MW: mw, MR: b.mr, RKey: mw.NextRKey(), Addr: b.mr.Addr(), Length: 8}})
+	b.post(verbs.SendWR{Op: verbs.OpBindMW, Bind: &verbs.MWBindInfo{MW: mw, MR: b.mr, RKey: mw.NextRKey(),
+		Addr: b.mr.Addr(), Length: 8}})
 	b.sent(verbs.StatusMWBindError)
 	b.state(verbs.StateError)
 }
@@ -106,7 +111,8 @@ func testKeyPortion(t *T) {
 	mw := value(b.pd.AllocMW(verbs.MWType2))(t)
 	own := mw.RKey() &^ 0xff
 	for _, asked := range []verbs.Key{0x7f, own ^ 0x5500 | 0x12, b.mr.RKey()} {
-		b.do(verbs.SendWR{Op: verbs.OpBindMW, Bind: &verbs.MWBindInfo{MW: mw, MR: b.mr, RKey: asked, Addr: b.mr.Addr(), Length: 8, Access: windowAccess}})
+		b.do(verbs.SendWR{Op: verbs.OpBindMW,
+			Bind: &verbs.MWBindInfo{MW: mw, MR: b.mr, RKey: asked, Addr: b.mr.Addr(), Length: 8, Access: windowAccess}})
 		if want := own | asked&0xff; mw.RKey() != want {
 			t.Fatalf("bound with %#x, the window's key is %#x, want %#x", asked, mw.RKey(), want)
 		}
@@ -124,7 +130,8 @@ func testLocalInvalidate(t *T) {
 	}
 	key = b.bind2(mw, windowAccess)
 	a.do(verbs.SendWR{Op: verbs.OpWrite, SGL: a.sgl(0, 8), Remote: verbs.Remote{Addr: b.mr.Addr() + 50, Key: key}})
-	a.do(verbs.SendWR{Op: verbs.OpRead, SGL: a.sgl(8, 8), Remote: verbs.Remote{Addr: b.mr.Addr() + 50, Key: key}}) // the WRITE is there
+	// the WRITE is there
+	a.do(verbs.SendWR{Op: verbs.OpRead, SGL: a.sgl(8, 8), Remote: verbs.Remote{Addr: b.mr.Addr() + 50, Key: key}})
 	b.do(verbs.SendWR{Op: verbs.OpLocalInv, InvKey: key})
 	t.ok(b.mr.Close())
 	a.post(verbs.SendWR{Op: verbs.OpWrite, SGL: a.sgl(0, 8), Remote: verbs.Remote{Addr: b.mr.Addr() + 50, Key: key}})
@@ -145,7 +152,8 @@ func testRemoteInvalidate(t *T) {
 		}
 		b.holds(1000, n, n)
 	}
-	a.post(verbs.SendWR{Op: verbs.OpWrite, SGL: a.sgl(0, 8), Remote: verbs.Remote{Addr: b.mr.Addr() + 50, Key: mw.RKey()}})
+	a.post(verbs.SendWR{Op: verbs.OpWrite, SGL: a.sgl(0, 8),
+		Remote: verbs.Remote{Addr: b.mr.Addr() + 50, Key: mw.RKey()}})
 	a.turnedDown(verbs.StatusRemoteAccessError)
 }
 
@@ -165,7 +173,8 @@ func testWindowBounds(t *T) {
 		a, b := t.pair(setup{})
 		key := b.bind2(value(b.pd.AllocMW(verbs.MWType2))(t), c.access)
 		t.Logf("%s", name)
-		a.post(verbs.SendWR{Op: c.op, SGL: a.sgl(0, c.n), Remote: verbs.Remote{Addr: b.mr.Addr() + uint64(c.off), Key: key}})
+		a.post(verbs.SendWR{Op: c.op, SGL: a.sgl(0, c.n),
+			Remote: verbs.Remote{Addr: b.mr.Addr() + uint64(c.off), Key: key}})
 		a.turnedDown(verbs.StatusRemoteAccessError)
 	}
 }
@@ -204,7 +213,8 @@ func testBindRefused(t *T) {
 	} {
 		_, b := t.pair(setup{})
 		mw := value(b.pd.AllocMW(verbs.MWType2))(t)
-		info := verbs.MWBindInfo{MW: mw, MR: b.mr, RKey: mw.NextRKey(), Addr: b.mr.Addr(), Length: 100, Access: windowAccess}
+		info := verbs.MWBindInfo{MW: mw, MR: b.mr, RKey: mw.NextRKey(), Addr: b.mr.Addr(), Length: 100,
+			Access: windowAccess}
 		change(b, &info)
 		b.post(verbs.SendWR{Op: verbs.OpBindMW, Bind: &info})
 		if wc := t.next(b.scq); wc.Status != verbs.StatusMWBindError {
@@ -224,13 +234,15 @@ func testWindowOtherQP(t *T) {
 	a, b := t.pair(setup{})
 	one, two := value(b.pd.AllocMW(verbs.MWType1))(t), value(b.pd.AllocMW(verbs.MWType2))(t)
 	b.bind2(two, windowAccess)
-	t.ok(b.qp.BindMW(0, verbs.Signaled, verbs.MWBindInfo{MW: one, MR: b.mr, Addr: b.mr.Addr(), Length: 8, Access: windowAccess}))
+	t.ok(b.qp.BindMW(0, verbs.Signaled, verbs.MWBindInfo{MW: one, MR: b.mr, Addr: b.mr.Addr(), Length: 8,
+		Access: windowAccess}))
 	b.sent(verbs.StatusSuccess)
 	a.addQP(verbs.QPInit{})
 	b.addQP(verbs.QPInit{})
 	t.join(a, b, verbs.ConnectOptions{})
 	a.do(verbs.SendWR{Op: verbs.OpRead, SGL: a.sgl(0, 8), Remote: verbs.Remote{Addr: b.mr.Addr(), Key: one.RKey()}})
-	a.post(verbs.SendWR{Op: verbs.OpRead, SGL: a.sgl(0, 8), Remote: verbs.Remote{Addr: b.mr.Addr() + 50, Key: two.RKey()}})
+	a.post(verbs.SendWR{Op: verbs.OpRead, SGL: a.sgl(0, 8),
+		Remote: verbs.Remote{Addr: b.mr.Addr() + 50, Key: two.RKey()}})
 	a.sent(verbs.StatusRemoteAccessError)
 }
 
@@ -251,11 +263,13 @@ func testWindowBusy(t *T) {
 // then: InfiniBand says nothing of it to the sender (IBTA 9.9.6.3, class J), iWARP ends the stream.
 func testInvalidateRefused(t *T) {
 	for name, key := range map[string]func(e *end) verbs.Key{
-		"nothing":        func(e *end) verbs.Key { return e.mr.RKey() ^ 0x10000 },
-		"a region":       func(e *end) verbs.Key { return e.mr.RKey() },
-		"not bound":      func(e *end) verbs.Key { return value(e.pd.AllocMW(verbs.MWType2))(e.t).RKey() },
-		"type 1, bound":  (*end).bound1,
-		"an earlier key": func(e *end) verbs.Key { return e.bind2(value(e.pd.AllocMW(verbs.MWType2))(e.t), windowAccess) - 1 },
+		"nothing":       func(e *end) verbs.Key { return e.mr.RKey() ^ 0x10000 },
+		"a region":      func(e *end) verbs.Key { return e.mr.RKey() },
+		"not bound":     func(e *end) verbs.Key { return value(e.pd.AllocMW(verbs.MWType2))(e.t).RKey() },
+		"type 1, bound": (*end).bound1,
+		"an earlier key": func(e *end) verbs.Key {
+			return e.bind2(value(e.pd.AllocMW(verbs.MWType2))(e.t), windowAccess) - 1
+		},
 	} {
 		_, b := t.pair(setup{})
 		b.post(verbs.SendWR{Op: verbs.OpLocalInv, InvKey: key(b)})
@@ -277,7 +291,8 @@ func testInvalidateRefused(t *T) {
 func (e *end) bound1() verbs.Key {
 	e.t.Helper()
 	mw := value(e.pd.AllocMW(verbs.MWType1))(e.t)
-	e.t.ok(e.qp.BindMW(0, verbs.Signaled, verbs.MWBindInfo{MW: mw, MR: e.mr, Addr: e.mr.Addr(), Length: 8, Access: windowAccess}))
+	e.t.ok(e.qp.BindMW(0, verbs.Signaled, verbs.MWBindInfo{MW: mw, MR: e.mr, Addr: e.mr.Addr(), Length: 8,
+		Access: windowAccess}))
 	e.sent(verbs.StatusSuccess)
 	return mw.RKey()
 }

@@ -135,8 +135,9 @@ func (d *datagrams) echo(ctx context.Context, id *cm.ID, qp *verbs.QP) {
 			return
 		}
 		defer ah.Close()
-		if qp.PostSend(&verbs.SendWR{Op: verbs.OpSend, Flags: verbs.Signaled, SGL: []verbs.SGE{d.mr.SGE(headerLen, int(wcs[0].ByteLen)-headerLen)},
-			AH: ah, RemoteQPN: wcs[0].SrcQPN, RemoteQKey: cm.UDPQKey}) != nil {
+		if qp.PostSend(&verbs.SendWR{Op: verbs.OpSend, Flags: verbs.Signaled,
+			SGL: []verbs.SGE{d.mr.SGE(headerLen, int(wcs[0].ByteLen)-headerLen)},
+			AH:  ah, RemoteQPN: wcs[0].SrcQPN, RemoteQKey: cm.UDPQKey}) != nil {
 			return
 		}
 	}
@@ -187,7 +188,8 @@ func service(ctx context.Context, dev *verbs.Device, server netip.Addr, port uin
 	defer ah.Close()
 	want := pattern(500)
 	d.mr.Do(func(b []byte) { copy(b[2048:], want) })
-	if err := d.qp.PostSend(&verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{d.mr.SGE(2048, len(want))}, AH: ah, RemoteQPN: e.UD.QPN, RemoteQKey: e.UD.QKey}); err != nil {
+	if err := d.qp.PostSend(&verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{d.mr.SGE(2048, len(want))}, AH: ah,
+		RemoteQPN: e.UD.QPN, RemoteQKey: e.UD.QKey}); err != nil {
 		return err
 	}
 	var wcs [1]verbs.WC

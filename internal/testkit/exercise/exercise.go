@@ -69,11 +69,12 @@ func Serve(ctx context.Context, dev *verbs.Device, ip netip.Addr, port uint16) e
 	if err != nil {
 		return err
 	}
-	s := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if body, err := io.ReadAll(r.Body); err == nil {
-			w.Write(body)
-		}
-	})}
+	s := &http.Server{ReadHeaderTimeout: time.Minute,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if body, err := io.ReadAll(r.Body); err == nil {
+				w.Write(body)
+			}
+		})}
 	context.AfterFunc(ctx, func() { s.Close() })
 	go s.Serve(web)
 	if dev.Query().Caps&verbs.CapUD == 0 {
@@ -239,7 +240,8 @@ func httpGet(ctx context.Context, dev *verbs.Device, server netip.Addr, port uin
 	transport := &http.Transport{DialContext: d.DialContext}
 	defer transport.CloseIdleConnections()
 	want := pattern(50_000)
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+netip.AddrPortFrom(server, port+portHTTP).String()+"/", bytes.NewReader(want))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost,
+		"http://"+netip.AddrPortFrom(server, port+portHTTP).String()+"/", bytes.NewReader(want))
 	if err != nil {
 		return err
 	}

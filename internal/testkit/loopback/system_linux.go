@@ -26,7 +26,8 @@ func TellsIdentification() error {
 		return fmt.Errorf("kernel %s: it takes Linux 5.14", release)
 	}
 	const allow = "/proc/sys/net/core/tstamp_allow_data"
-	if b, err := os.ReadFile(allow); err == nil && string(bytes.TrimSpace(b)) != "1" { // a network namespace may not have it
+	// a network namespace may not have it
+	if b, err := os.ReadFile(allow); err == nil && string(bytes.TrimSpace(b)) != "1" {
 		return fmt.Errorf("%s is %s", allow, b)
 	}
 	return nil

@@ -65,7 +65,8 @@ func (p *Port) Follow(func(int, ...verbs.EventType)) {}
 func (p *Port) Ports() int { return 1 }
 
 func (p *Port) Info(int) softdev.PortInfo {
-	return softdev.PortInfo{PortAttr: verbs.PortAttr{State: verbs.PortActive, Link: verbs.LinkEthernet, MaxMTU: verbs.MTU4096, ActiveMTU: verbs.MTU1024},
+	return softdev.PortInfo{PortAttr: verbs.PortAttr{State: verbs.PortActive, Link: verbs.LinkEthernet,
+		MaxMTU: verbs.MTU4096, ActiveMTU: verbs.MTU1024},
 		GIDTable: []verbs.GIDEntry{{GID: p.GID, Type: verbs.GIDRoCEv2}}, PKeyTable: softdev.OnePartition}
 }
 

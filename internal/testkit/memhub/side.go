@@ -64,7 +64,8 @@ func (s *Side) OK(err error) {
 // Write posts a signaled WRITE of n bytes.
 func (s *Side) Write(to *Side, n int) {
 	s.T.Helper()
-	s.OK(s.QP.PostSend(&verbs.SendWR{Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: []verbs.SGE{s.MR.SGE(0, n)}, Remote: to.MR.Remote()}))
+	s.OK(s.QP.PostSend(&verbs.SendWR{Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: []verbs.SGE{s.MR.SGE(0, n)},
+		Remote: to.MR.Remote()}))
 }
 
 // Wait waits for a completion, asleep.

@@ -105,7 +105,8 @@ func (l *lab) writeSchemas(sample []*mutant) error {
 		if err != nil {
 			return err
 		}
-		if err := errors.Join(write(file, schema), write(path.Dir(file)+"/zz_selected.go", selectorFile(name))); err != nil {
+		if err := errors.Join(write(file, schema),
+			write(path.Dir(file)+"/zz_selected.go", selectorFile(name))); err != nil {
 			return err
 		}
 	}
@@ -155,7 +156,8 @@ func (l *lab) buildAlone(ctx context.Context, pkg string, m *mutant) (tests, out
 		return "", "", err
 	}
 	changed, overlay := filepath.Join(l.tmp, "alone.go"), filepath.Join(l.tmp, "alone.json")
-	if err := errors.Join(os.WriteFile(changed, m.apply(source), 0o666), writeOverlay(overlay, map[string]string{l.path(m.file): changed})); err != nil {
+	if err := errors.Join(os.WriteFile(changed, m.apply(source), 0o666),
+		writeOverlay(overlay, map[string]string{l.path(m.file): changed})); err != nil {
 		return "", "", err
 	}
 	tests = filepath.Join(l.tmp, "alone.test")
@@ -181,13 +183,15 @@ func (l *lab) measure(ctx context.Context, s stage) error {
 	if err != nil {
 		return fmt.Errorf("%s %s fail without a change: %w\n%s", s.name, s.pkg, err, out)
 	}
-	l.bounds[key] = bound{5 + int(l.factor*cpu.Seconds()), time.Minute + time.Duration(l.factor*float64(time.Since(began)))}
+	l.bounds[key] = bound{5 + int(l.factor*cpu.Seconds()),
+		time.Minute + time.Duration(l.factor*float64(time.Since(began)))}
 	return nil
 }
 
 // build builds the tests of a package.
 func (l *lab) build(ctx context.Context, pkg, overlay, tests string) (string, error) {
-	cmd := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-ldflags=-s -w", "-overlay="+overlay, "-o", tests, "./"+pkg)
+	cmd := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-ldflags=-s -w", "-overlay="+overlay, "-o", tests,
+		"./"+pkg)
 	cmd.Dir = l.root
 	out, err := cmd.CombinedOutput()
 	return string(out), err

@@ -35,7 +35,8 @@ func main() {
 	flag.IntVar(&o.n, "n", 200, "how many mutants, not counting those that do not compile")
 	flag.Uint64Var(&o.seed, "seed", 1, "which ones are drawn")
 	packages := flag.String("packages", engines, "of which packages, with commas in between")
-	flag.StringVar(&o.state, "state", filepath.Join(os.TempDir(), "ramjet-mutants.jsonl"), "the file of results, which a later run goes on from")
+	flag.StringVar(&o.state, "state", filepath.Join(os.TempDir(), "ramjet-mutants.jsonl"),
+		"the file of results, which a later run goes on from")
 	flag.Float64Var(&o.factor, "factor", 4, "how many times as long as the original a mutant may take")
 	flag.BoolVar(&o.again, "again", false, "test those that survived once more")
 	flag.StringVar(&o.only, "only", "", "draw only mutants whose names contain this")
@@ -96,7 +97,8 @@ func outdated(w io.Writer, all []*mutant, equivalent map[string]string) {
 	}
 	for id := range equivalent {
 		if !there[id] {
-			fmt.Fprintf(w, "\nequivalents.txt has a mutant whose source is no longer there, or of another package:\n\t%s\n", id)
+			fmt.Fprintf(w,
+				"\nequivalents.txt has a mutant whose source is no longer there, or of another package:\n\t%s\n", id)
 		}
 	}
 }
@@ -116,7 +118,8 @@ func sampleOf(all []*mutant, o options, results map[string]result) []*mutant {
 }
 
 // test tests the mutants of the sample that are not known yet.
-func test(ctx context.Context, w io.Writer, l *lab, all []*mutant, o options, results map[string]result, equivalent map[string]string) error {
+func test(ctx context.Context, w io.Writer, l *lab, all []*mutant, o options, results map[string]result,
+	equivalent map[string]string) error {
 	note := func(m *mutant, r result) error {
 		results[m.id()] = r
 		return save(o.state, r)
@@ -152,7 +155,8 @@ func test(ctx context.Context, w io.Writer, l *lab, all []*mutant, o options, re
 		if err := note(m, result{m.id(), verdict, by, output}); err != nil {
 			return err
 		}
-		fmt.Fprintf(w, "%4d %-15s %-11s %4.0f s  %s:%d %s => %s\n", i+1, verdict, by, time.Since(began).Seconds(), m.file, m.line, m.before, m.after)
+		fmt.Fprintf(w, "%4d %-15s %-11s %4.0f s  %s:%d %s => %s\n", i+1, verdict, by, time.Since(began).Seconds(),
+			m.file, m.line, m.before, m.after)
 		if o.verbose {
 			fmt.Fprintln(w, output)
 		}

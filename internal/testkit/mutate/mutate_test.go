@@ -96,7 +96,8 @@ func TestOperators(t *testing.T) {
 // TestRun tests the mutants of a small module, twice: what is known is not tested again.
 func TestRun(t *testing.T) {
 	root := t.TempDir()
-	for name, text := range map[string]string{"go.mod": "module sample\n\ngo 1.25\n", "a/sample.go": sample, "a/sample_test.go": sampleTest} {
+	for name, text := range map[string]string{"go.mod": "module sample\n\ngo 1.25\n", "a/sample.go": sample,
+		"a/sample_test.go": sampleTest} {
 		file := filepath.Join(root, filepath.FromSlash(name))
 		if err := os.MkdirAll(filepath.Dir(file), 0o777); err != nil {
 			t.Fatal(err)
@@ -132,7 +133,8 @@ func TestRun(t *testing.T) {
 				survivors++
 			}
 		}
-		if total.equivalent != 1 || total.survived != survivors-1 || !strings.Contains(text.String(), "unseen()") || total.by[scripts] < 6 {
+		if total.equivalent != 1 || total.survived != survivors-1 || !strings.Contains(text.String(), "unseen()") ||
+			total.by[scripts] < 6 {
 			t.Errorf("%d survived\n%s\n%s", survivors, out.String(), text.String())
 		}
 		if r := results["a/sample.go Sum: dropped: continue Lists => (dropped)"]; r.Verdict != notCompiled {

@@ -62,11 +62,14 @@ const dropped = "(dropped)"
 
 // swaps says what each operator becomes.
 var swaps = map[token.Token]token.Token{
-	token.LSS: token.LEQ, token.LEQ: token.LSS, token.GTR: token.GEQ, token.GEQ: token.GTR, token.EQL: token.NEQ, token.NEQ: token.EQL,
+	token.LSS: token.LEQ, token.LEQ: token.LSS, token.GTR: token.GEQ, token.GEQ: token.GTR, token.EQL: token.NEQ,
+	token.NEQ:  token.EQL,
 	token.LAND: token.LOR, token.LOR: token.LAND,
 	token.ADD: token.SUB, token.SUB: token.ADD, token.MUL: token.QUO, token.QUO: token.MUL, token.REM: token.MUL,
-	token.SHL: token.SHR, token.SHR: token.SHL, token.AND: token.OR, token.OR: token.AND, token.AND_NOT: token.AND, token.XOR: token.AND,
-	token.ADD_ASSIGN: token.SUB_ASSIGN, token.SUB_ASSIGN: token.ADD_ASSIGN, token.OR_ASSIGN: token.AND_ASSIGN, token.AND_ASSIGN: token.OR_ASSIGN,
+	token.SHL: token.SHR, token.SHR: token.SHL, token.AND: token.OR, token.OR: token.AND, token.AND_NOT: token.AND,
+	token.XOR:        token.AND,
+	token.ADD_ASSIGN: token.SUB_ASSIGN, token.SUB_ASSIGN: token.ADD_ASSIGN, token.OR_ASSIGN: token.AND_ASSIGN,
+	token.AND_ASSIGN:     token.OR_ASSIGN,
 	token.AND_NOT_ASSIGN: token.OR_ASSIGN, token.MUL_ASSIGN: token.QUO_ASSIGN, token.QUO_ASSIGN: token.MUL_ASSIGN,
 	token.SHL_ASSIGN: token.SHR_ASSIGN, token.SHR_ASSIGN: token.SHL_ASSIGN, token.INC: token.DEC, token.DEC: token.INC,
 }
@@ -147,7 +150,8 @@ func mutantsIn(file string, source []byte) ([]*mutant, error) {
 			if d.Recv != nil {
 				f.function = strings.TrimPrefix(f.textOf(d.Recv.List[0].Type), "*") + "." + d.Name.Name
 			}
-			f.body = body{start: f.offset(d.Body.Lbrace) + 1, end: f.offset(d.Body.Rbrace), results: d.Type.Results != nil, labels: f.labelsOf(d.Body)}
+			f.body = body{start: f.offset(d.Body.Lbrace) + 1, end: f.offset(d.Body.Rbrace),
+				results: d.Type.Results != nil, labels: f.labelsOf(d.Body)}
 			ast.Inspect(d.Body, f.visit)
 		case *ast.GenDecl:
 			if d.Tok == token.CONST || d.Tok == token.VAR {

@@ -127,10 +127,12 @@ func report(w io.Writer, sample []*mutant, known map[string]result, equivalent m
 			alive = append(alive, m)
 		}
 	}
-	fmt.Fprintln(w, "| package | mutants | scripts | simulation | conformance | never ended | equivalent | survived | score |")
+	fmt.Fprintln(w,
+		"| package | mutants | scripts | simulation | conformance | never ended | equivalent | survived | score |")
 	fmt.Fprintln(w, "| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
 	row := func(name string, t *tally) {
-		fmt.Fprintf(w, "| %s | %d | %d | %d | %d | %d | %d | %d | %.0f %% |\n", name, t.mutants, t.by[scripts], t.by[simulation], t.by[conformance],
+		fmt.Fprintf(w, "| %s | %d | %d | %d | %d | %d | %d | %d | %.0f %% |\n", name, t.mutants, t.by[scripts],
+			t.by[simulation], t.by[conformance],
 			t.late, t.equivalent, t.survived, 100*t.score())
 	}
 	var names []string
@@ -144,7 +146,8 @@ func report(w io.Writer, sample []*mutant, known map[string]result, equivalent m
 	row("all", &total)
 	slices.SortFunc(alive, func(a, b *mutant) int { return strings.Compare(a.id(), b.id()) })
 	for _, m := range alive {
-		fmt.Fprintf(w, "\n%s:%d: %s in %s survived\n\t- %s\n\t+ %s\n", m.file, m.line, m.operator, m.function, m.before, m.after)
+		fmt.Fprintf(w, "\n%s:%d: %s in %s survived\n\t- %s\n\t+ %s\n", m.file, m.line, m.operator, m.function, m.before,
+			m.after)
 		if m.number > 1 {
 			fmt.Fprintf(w, "\tnumber %d of those that read so\n", m.number)
 		}

@@ -48,7 +48,8 @@ func schemaOf(source []byte, list []numbered) (schema []byte, pkg string, err er
 			at = m.body.start
 		}
 		// Errors of compilers name the mutant instead of the file.
-		schema = fmt.Appendf(schema, "case %d:\n/*line mutant%d.go:%d:1*/{%s\n}\n", m.number, m.number, m.line, m.bodyText(source))
+		schema = fmt.Appendf(schema, "case %d:\n/*line mutant%d.go:%d:1*/{%s\n}\n", m.number, m.number, m.line,
+			m.bodyText(source))
 		if !m.body.results {
 			schema = append(schema, "return\n"...)
 		}

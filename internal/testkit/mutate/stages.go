@@ -23,7 +23,8 @@ const simnet = "internal/testkit/simnet"
 func stagesOf(pkg string, seeds int) []stage {
 	own := stage{scripts, pkg, nil}
 	sim := func(args ...string) stage {
-		args = append([]string{"-test.run=^Test(Seeds|Stats|RoundTrip|CreditsOfLostPackets)$", "-rdmatest.seeds=" + strconv.Itoa(seeds)}, args...)
+		args = append([]string{"-test.run=^Test(Seeds|Stats|RoundTrip|CreditsOfLostPackets)$",
+			"-rdmatest.seeds=" + strconv.Itoa(seeds)}, args...)
 		return stage{simulation, simnet, args}
 	}
 	suite := func(kind string) stage {

@@ -47,7 +47,8 @@ func runChurn(w *world) error {
 			if err := errors.Join(a.open(), b.open()); err != nil {
 				return err
 			}
-			if err := errors.Join(a.qp.Connect(a.ep, b.ep, w.patience()), b.qp.Connect(b.ep, a.ep, w.patience())); err != nil {
+			if err := errors.Join(a.qp.Connect(a.ep, b.ep, w.patience()),
+				b.qp.Connect(b.ep, a.ep, w.patience())); err != nil {
 				return err
 			}
 			sides = append(sides, a, b)
@@ -87,7 +88,8 @@ func runChurn(w *world) error {
 	stop()
 	running.Wait()
 	for k, s := range sides {
-		excused := touched[[2]int{min(s.host, s.peer), max(s.host, s.peer)}] || s.host == gone || s.peer == gone || w.mayFail(s.host, s.peer)
+		excused := touched[[2]int{min(s.host, s.peer), max(s.host, s.peer)}] || s.host == gone || s.peer == gone ||
+			w.mayFail(s.host, s.peer)
 		if errs[k] == nil && s.received < count {
 			errs[k] = fmt.Errorf("%d messages of %d", s.received, count)
 		}
@@ -140,7 +142,8 @@ func (s *churnSide) run(ctx context.Context) error {
 					stamp(b[slot:slot+n], s.host*8+s.peer, s.posted)
 				}
 			})
-			wr := verbs.SendWR{ID: uint64(s.posted), Op: verbs.OpSend, Flags: verbs.Signaled, SGL: []verbs.SGE{s.mr.SGE(slot, n)}}
+			wr := verbs.SendWR{ID: uint64(s.posted), Op: verbs.OpSend, Flags: verbs.Signaled,
+				SGL: []verbs.SGE{s.mr.SGE(slot, n)}}
 			if err := s.qp.PostSend(&wr); err != nil {
 				return err
 			}
@@ -160,7 +163,8 @@ func (s *churnSide) run(ctx context.Context) error {
 }
 
 func (s *churnSide) postRecv(slot int) error {
-	return s.qp.PostRecv(&verbs.RecvWR{ID: 1<<32 | uint64(slot), SGL: []verbs.SGE{s.mr.SGE((churnSends+slot)*churnMessage, churnMessage)}})
+	return s.qp.PostRecv(&verbs.RecvWR{ID: 1<<32 | uint64(slot),
+		SGL: []verbs.SGE{s.mr.SGE((churnSends+slot)*churnMessage, churnMessage)}})
 }
 
 func (s *churnSide) completed(wc *verbs.WC) error {

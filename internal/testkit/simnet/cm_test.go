@@ -33,7 +33,8 @@ func runCM(w *world) error {
 	listening := make(chan error, 1)
 	return w.all(func(ctx context.Context, side int) error {
 		c := &cmSide{w: w, host: side, num: side, rand: rand.New(rand.NewPCG(seeds[side], 2)), messages: messages,
-			opts: []cm.Option{cm.WithRecvSize(cmMessage), cm.WithDepth(8, 16), cm.WithSpin(spin), cm.WithTimeout(time.Minute)}}
+			opts: []cm.Option{cm.WithRecvSize(cmMessage), cm.WithDepth(8, 16), cm.WithSpin(spin),
+				cm.WithTimeout(time.Minute)}}
 		if side == 0 {
 			return c.listen(ctx, rounds, refuse, listening)
 		}

@@ -32,7 +32,8 @@ func TestCreditsOfLostPackets(t *testing.T) {
 		write := func() time.Duration {
 			began := time.Now()
 			for range messages {
-				ok(t, a.qp.PostSend(&verbs.SendWR{Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: []verbs.SGE{a.mr.SGE(0, size)}, Remote: b.mr.Remote()}))
+				ok(t, a.qp.PostSend(&verbs.SendWR{Op: verbs.OpWrite, Flags: verbs.Signaled,
+					SGL: []verbs.SGE{a.mr.SGE(0, size)}, Remote: b.mr.Remote()}))
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				var wc [1]verbs.WC
 				_, err := a.cq.Wait(ctx, wc[:])

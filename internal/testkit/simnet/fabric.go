@@ -37,9 +37,11 @@ func (n *Net) NewFabric(shape string, seed uint64) (*Fabric, error) {
 		return nil, err
 	}
 	f := &Fabric{net: n, host: n.NewHost()}
-	sim := &fabric.Simulation{NewWaiter: func() fabric.Waiter { return &fabricWaiter{waiter: newWaiter(f.host)} }, Record: n.frame,
+	sim := &fabric.Simulation{NewWaiter: func() fabric.Waiter { return &fabricWaiter{waiter: newWaiter(f.host)} },
+		Record:   n.frame,
 		Attached: func(a *fabric.Attachment) { f.attached = a }, Arrives: n.arrives}
-	running, err := fabric.Start(t, &fabric.Options{Seed: seed, Simulation: sim, Manager: fabric.ManagerOptions{Event: n.managed}})
+	running, err := fabric.Start(t, &fabric.Options{Seed: seed, Simulation: sim,
+		Manager: fabric.ManagerOptions{Event: n.managed}})
 	if err != nil {
 		return nil, err
 	}
@@ -132,7 +134,8 @@ func (n *Net) frame(_ clock.Time, from *iblink.Port, frame []byte) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	who := from.Node().State()
-	l.Text = fmt.Appendf(l.Text, "%d frame %s[%d] %d %08x\n", n.now(), who.Description, from.Num(), len(frame), crc32.Checksum(frame, castagnoli))
+	l.Text = fmt.Appendf(l.Text, "%d frame %s[%d] %d %08x\n", n.now(), who.Description, from.Num(), len(frame),
+		crc32.Checksum(frame, castagnoli))
 	if l.Packets && who.Type == node.CA && len(frame) > ib.FlowControlLen {
 		l.packets = append(l.packets, packet{at: n.now(), infiniBand: true, frame: append([]byte(nil), frame...)})
 	}

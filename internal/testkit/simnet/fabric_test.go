@@ -58,7 +58,8 @@ func (w *world) fabricTrouble() {
 	for range troubles {
 		hold := false
 		at := w.someTime(10*time.Microsecond, time.Second)
-		long := w.someTime([]time.Duration{10 * time.Microsecond, time.Millisecond, 50 * time.Millisecond}[r.IntN(3)], 800*time.Millisecond)
+		long := w.someTime([]time.Duration{10 * time.Microsecond, time.Millisecond, 50 * time.Millisecond}[r.IntN(3)],
+			800*time.Millisecond)
 		a, b := cable()
 		switch r.IntN(4) {
 		case 0:
@@ -86,7 +87,8 @@ func (w *world) fabricTrouble() {
 			lane := r.IntN(2)
 			hold = true
 			if w.Fault("%v's credits for lane %d held back after %v for %v", a, lane, at, long) {
-				w.befalls(at, long, fmt.Sprintf("hold %v %d", a, lane), func(on bool) { must(f.HoldCredits(a, lane, on)) })
+				w.befalls(at, long, fmt.Sprintf("hold %v %d", a, lane),
+					func(on bool) { must(f.HoldCredits(a, lane, on)) })
 			}
 		case 3:
 			name := w.someSwitch(view)
@@ -125,7 +127,8 @@ func (w *world) lost() error {
 	for _, n := range w.fabric.View().Nodes {
 		for _, p := range n.Ports {
 			c := &p.Counters
-			if c.XmitDiscards+c.RcvErrors+c.RcvSwitchRelayErrors+c.BufferOverrun+c.VL15Dropped+c.LinkDowned+n.Dropped > 0 {
+			if c.XmitDiscards+c.RcvErrors+c.RcvSwitchRelayErrors+c.BufferOverrun+c.VL15Dropped+c.LinkDowned+
+				n.Dropped > 0 {
 				return wrongf("%s[%d] has lost something: %+v, and for programs %d", n.Name, p.Number, *c, n.Dropped)
 			}
 		}
@@ -158,7 +161,8 @@ func (w *world) someSwitch(v *infiniband.FabricView) string {
 // TestManagersSwitch: when the switch where the built-in manager runs is back, the subnet is up at once. It took
 // until the next light sweep, 10 s, in seeds 948 and 2144 of -on infiniband.
 func TestManagersSwitch(t *testing.T) {
-	for _, off := range []time.Duration{time.Millisecond, 30 * time.Millisecond, 400 * time.Millisecond, 20 * time.Second} {
+	for _, off := range []time.Duration{time.Millisecond, 30 * time.Millisecond, 400 * time.Millisecond,
+		20 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
 			n := simnet.New(1, nil)
 			defer n.Close()

@@ -64,7 +64,8 @@ func (n *Net) lose(from, to *Host, p *iblink.Packet, why string) {
 	if n.log == nil || binary.BigEndian.Uint16(b[2:]) >= node.FirstMulticastLID {
 		return
 	}
-	b = b[1 : len(b)-ib.ICRCLen] // the virtual lane, in the first byte, is that of a link, and a CRC may not be there yet
+	// the virtual lane, in the first byte, is that of a link, and a CRC may not be there yet
+	b = b[1 : len(b)-ib.ICRCLen]
 	for i := len(n.log.packets) - 1; i >= 0; i-- {
 		k := &n.log.packets[i]
 		if k.infiniBand && !k.lost && bytes.HasPrefix(k.frame[1:], b) {

@@ -75,7 +75,8 @@ func (tr *transfer) run(t *testing.T, d time.Duration) (r result) {
 		}
 	}()
 	post := func() {
-		wr := verbs.SendWR{Op: tr.op, Flags: verbs.Signaled, SGL: []verbs.SGE{a.mr.SGE(0, tr.length)}, Remote: b.mr.Remote()}
+		wr := verbs.SendWR{Op: tr.op, Flags: verbs.Signaled, SGL: []verbs.SGE{a.mr.SGE(0, tr.length)},
+			Remote: b.mr.Remote()}
 		if err := a.qp.PostSend(&wr); err != nil {
 			t.Error(err)
 		}
@@ -191,9 +192,11 @@ func TestGoodput(t *testing.T) {
 		t.Run(op.String(), func(t *testing.T) {
 			before := 0.0
 			for _, loss := range losses {
-				tr := transfer{op: op, length: 64 << 10, depth: 16, window: 1 << 20, path: simnet.Path{Rate: 1e9, Delay: 100 * time.Microsecond, Loss: loss}}
+				tr := transfer{op: op, length: 64 << 10, depth: 16, window: 1 << 20,
+					path: simnet.Path{Rate: 1e9, Delay: 100 * time.Microsecond, Loss: loss}}
 				r := goodput(t, tr, 400*time.Millisecond)
-				t.Logf("loss %4.1f %%  %6.1f Mb/s  %6d packets  %5d times back  %4d timeouts", 100*loss, r.goodput/1e6, r.packets, r.rewinds, r.timeouts)
+				t.Logf("loss %4.1f %%  %6.1f Mb/s  %6d packets  %5d times back  %4d timeouts", 100*loss, r.goodput/1e6,
+					r.packets, r.rewinds, r.timeouts)
 				if loss == 0 && (r.goodput < 0.85e9 || r.rewinds != 0) {
 					t.Errorf("%.1f Mb/s and %d times back without loss", r.goodput/1e6, r.rewinds)
 				}
@@ -210,10 +213,12 @@ func TestGoodput(t *testing.T) {
 // and a good part of what the receiver can handle arrives.
 func TestOverrun(t *testing.T) {
 	for _, op := range []verbs.SendOp{verbs.OpWrite, verbs.OpRead} {
-		tr := transfer{op: op, length: 64 << 10, depth: 16, window: 2 << 20, buffer: 208 << 10, perPacket: 2 * time.Microsecond,
-			path: simnet.Path{Rate: 10e9, Delay: 20 * time.Microsecond}}
+		tr := transfer{op: op, length: 64 << 10, depth: 16, window: 2 << 20, buffer: 208 << 10,
+			perPacket: 2 * time.Microsecond,
+			path:      simnet.Path{Rate: 10e9, Delay: 20 * time.Microsecond}}
 		r := goodput(t, tr, 300*time.Millisecond)
-		t.Logf("%v: %.1f Mb/s, %d packets dropped of %d, %d times back, %d timeouts", op, r.goodput/1e6, r.overflows, r.packets, r.rewinds, r.timeouts)
+		t.Logf("%v: %.1f Mb/s, %d packets dropped of %d, %d times back, %d timeouts", op, r.goodput/1e6, r.overflows,
+			r.packets, r.rewinds, r.timeouts)
 		if r.overflows == 0 {
 			t.Errorf("%v: the buffer never overflowed", op)
 		}

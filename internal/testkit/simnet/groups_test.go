@@ -50,7 +50,8 @@ func runGroups(w *world) error {
 	w.tell(", %d datagrams each", count)
 	var members []*member
 	for i := range w.hosts {
-		m := &member{w: w, host: i, rand: rand.New(rand.NewPCG(w.rand.Uint64(), 7)), ahs: make(map[int]*verbs.AH), got: make(map[[2]int]int), last: make(map[[2]int]int)}
+		m := &member{w: w, host: i, rand: rand.New(rand.NewPCG(w.rand.Uint64(), 7)), ahs: make(map[int]*verbs.AH),
+			got: make(map[[2]int]int), last: make(map[[2]int]int)}
 		m.deaf = w.rand.IntN(3) == 0
 		for g := range m.groups {
 			m.groups[g] = w.rand.IntN(2) == 0
@@ -163,7 +164,8 @@ func (m *member) send(ctx context.Context, count int) error {
 	var wcs [1]verbs.WC
 	for number := range count {
 		to := m.rand.IntN(len(m.peers))
-		wr := verbs.SendWR{Op: verbs.OpSend, Flags: verbs.Signaled, RemoteQPN: m.peers[to].qp.Num(), RemoteQKey: groupKey}
+		wr := verbs.SendWR{Op: verbs.OpSend, Flags: verbs.Signaled, RemoteQPN: m.peers[to].qp.Num(),
+			RemoteQKey: groupKey}
 		if m.rand.IntN(2) == 0 {
 			to = toGroup + m.rand.IntN(manyGroups)
 			wr.RemoteQPN = ib.QPNMulticast
@@ -268,7 +270,8 @@ func complete(members []*member) error {
 			for _, m := range members {
 				want := to == m.host || to >= toGroup && m.groups[to-toGroup] && (m != from || !m.deaf)
 				if want && m.got[[2]int{from.host, number}] == 0 {
-					return wrongf("datagram %d of host %d, to %#x, has not come to host %d", number, from.host, to, m.host)
+					return wrongf("datagram %d of host %d, to %#x, has not come to host %d", number, from.host, to,
+						m.host)
 				}
 			}
 		}

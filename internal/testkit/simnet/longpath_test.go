@@ -18,7 +18,8 @@ var whole = flag.Bool("whole", false, "also under loss: the table in docs/perfor
 // overPath runs WRITEs or READs of 1 MiB over a path of 1 Gb/s with a round trip of rtt.
 func overPath(t *testing.T, op verbs.SendOp, rtt time.Duration, loss float64) result {
 	t.Helper()
-	tr := transfer{op: op, length: 1 << 20, depth: 64, window: 1 << 20, path: simnet.Path{Rate: 1e9, Delay: rtt / 2, Loss: loss}}
+	tr := transfer{op: op, length: 1 << 20, depth: 64, window: 1 << 20,
+		path: simnet.Path{Rate: 1e9, Delay: rtt / 2, Loss: loss}}
 	r := goodput(t, tr, max(time.Second, 40*rtt))
 	t.Logf("%v %6v  loss %.2f %%  %6.1f Mb/s  %7d packets  %5d times back  %4d timeouts; model of TCP: %.1f Mb/s",
 		op, rtt, 100*loss, r.goodput/1e6, r.packets, r.rewinds, r.timeouts, tcpModel(rtt, loss)/1e6)
@@ -78,7 +79,8 @@ func TestPaths(t *testing.T) {
 				for _, loss := range losses {
 					r := overPath(t, op, c.rtt, loss)
 					if loss == 0 && r.goodput < want*1e9 {
-						t.Errorf("%v over %v: %.1f Mb/s of 1000, want %.0f or more", op, c.rtt, r.goodput/1e6, 1000*want)
+						t.Errorf("%v over %v: %.1f Mb/s of 1000, want %.0f or more", op, c.rtt, r.goodput/1e6,
+							1000*want)
 					}
 				}
 			}

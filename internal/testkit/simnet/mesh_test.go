@@ -31,7 +31,8 @@ func runMesh(w *world) error {
 	m := &mesh{w: w, each: 1 + w.rand.IntN(2), messages: 1 + w.rand.IntN(6), seed: w.rand.Uint64()}
 	spin := time.Duration(w.rand.IntN(2) - 1)
 	w.tell(", %d connections of any two, %d messages each way", m.each, m.messages)
-	m.opts = []cm.Option{cm.WithRecvSize(cmMessage), cm.WithDepth(8, 16), cm.WithSpin(spin), cm.WithTimeout(time.Minute)}
+	m.opts = []cm.Option{cm.WithRecvSize(cmMessage), cm.WithDepth(8, 16), cm.WithSpin(spin),
+		cm.WithTimeout(time.Minute)}
 	listen, stop := context.WithCancel(context.Background())
 	defer stop()
 	var listeners, accepted, dialed sync.WaitGroup
@@ -74,7 +75,8 @@ func (m *mesh) side(i, j, k, num int) *cmSide {
 	if num == 0 {
 		host = j
 	}
-	return &cmSide{w: m.w, host: host, num: num, pair: pair, messages: m.messages, rand: rand.New(rand.NewPCG(m.seed, uint64(2*pair+num)))}
+	return &cmSide{w: m.w, host: host, num: num, pair: pair, messages: m.messages,
+		rand: rand.New(rand.NewPCG(m.seed, uint64(2*pair+num)))}
 }
 
 // accept takes connections until listen ends.
@@ -88,7 +90,8 @@ func (m *mesh) accept(listen context.Context, host int, l *cm.Listener, accepted
 			return
 		}
 		var from, k int
-		if _, err := fmt.Sscanf(string(r.Param().PrivateData), "from %d, %d.", &from, &k); err != nil || from <= host || from >= len(m.w.hosts) {
+		if _, err := fmt.Sscanf(string(r.Param().PrivateData), "from %d, %d.", &from, &k); err != nil || from <= host ||
+			from >= len(m.w.hosts) {
 			m.fail(host, host, wrongf("a request with the private data %q", r.Param().PrivateData))
 			return
 		}
@@ -111,7 +114,8 @@ func (m *mesh) dial(i, j, k int) error {
 	defer cancel()
 	m.w.net.Sleep(time.Duration(c.rand.IntN(1000))) // timers of several hosts must not run out at one instant
 	to := m.w.hosts[j].Addr().String() + ":7"
-	conn, err := cm.Dial(ctx, m.w.devs[i], to, append(m.opts[:len(m.opts):len(m.opts)], cm.WithPrivateData(fmt.Appendf(nil, "from %d, %d.", i, k)))...)
+	conn, err := cm.Dial(ctx, m.w.devs[i], to,
+		append(m.opts[:len(m.opts):len(m.opts)], cm.WithPrivateData(fmt.Appendf(nil, "from %d, %d.", i, k)))...)
 	if err != nil {
 		return err
 	}

@@ -70,14 +70,16 @@ func TestPatience(t *testing.T) {
 				}
 				start = time.Now()
 				go dial(time.Hour)
-				if err := <-dialed; !errors.Is(err, cm.ErrTimeout) || time.Since(start) < 4*time.Minute || time.Since(start) > 6*time.Minute {
+				if err := <-dialed; !errors.Is(err, cm.ErrTimeout) || time.Since(start) < 4*time.Minute ||
+					time.Since(start) > 6*time.Minute {
 					t.Errorf("a program that does not answer: %v after %v", err, time.Since(start))
 				}
 
 				n.Cut(hosts[0], hosts[1], true)
 				start = time.Now()
 				go dial(5 * time.Minute)
-				if err := <-dialed; !errors.Is(err, cm.ErrTimeout) || time.Since(start) < 15*time.Second || time.Since(start) > 20*time.Second {
+				if err := <-dialed; !errors.Is(err, cm.ErrTimeout) || time.Since(start) < 15*time.Second ||
+					time.Since(start) > 20*time.Second {
 					t.Errorf("nobody there: %v after %v", err, time.Since(start))
 				}
 			})

@@ -118,9 +118,11 @@ func (p *planner) land(s *step) {
 }
 
 var operations = map[verbs.QPType][]verbs.SendOp{
-	verbs.RC: {verbs.OpSend, verbs.OpSendImm, verbs.OpWrite, verbs.OpWrite, verbs.OpWriteImm, verbs.OpRead, verbs.OpRead,
+	verbs.RC: {verbs.OpSend, verbs.OpSendImm, verbs.OpWrite, verbs.OpWrite, verbs.OpWriteImm, verbs.OpRead,
+		verbs.OpRead,
 		verbs.OpCompareSwap, verbs.OpFetchAdd, verbs.OpAtomicWrite, verbs.OpFlush},
-	verbs.XRCIni: {verbs.OpSend, verbs.OpSendImm, verbs.OpWrite, verbs.OpWrite, verbs.OpWriteImm, verbs.OpRead, verbs.OpRead,
+	verbs.XRCIni: {verbs.OpSend, verbs.OpSendImm, verbs.OpWrite, verbs.OpWrite, verbs.OpWriteImm, verbs.OpRead,
+		verbs.OpRead,
 		verbs.OpCompareSwap, verbs.OpFetchAdd},
 	verbs.UC: {verbs.OpSend, verbs.OpSendImm, verbs.OpWrite, verbs.OpWriteImm},
 	verbs.UD: {verbs.OpSend, verbs.OpSendImm},

@@ -109,9 +109,11 @@ func (p *Port) Resolve(a *verbs.AHAttr) (ibta.Path, error) {
 	to := a.DGID.Addr()
 	switch {
 	case a.SGIDIndex != 0 || a.Port > 1:
-		return nil, &verbs.OpError{Op: "resolve_address", Err: verbs.ErrInvalid, Detail: "SGIDIndex or Port: there is one of each"}
+		return nil, &verbs.OpError{Op: "resolve_address", Err: verbs.ErrInvalid,
+			Detail: "SGIDIndex or Port: there is one of each"}
 	case !to.Is4() || to.IsUnspecified():
-		return nil, &verbs.OpError{Op: "resolve_address", Err: verbs.ErrInvalid, Detail: "DGID: the network has IPv4 only"}
+		return nil, &verbs.OpError{Op: "resolve_address", Err: verbs.ErrInvalid,
+			Detail: "DGID: the network has IPv4 only"}
 	}
 	r := &route{to: to, ttl: a.HopLimit, tos: a.TrafficClass, flow: flow(p.host.addr, to)}
 	if r.ttl == 0 {
@@ -277,7 +279,8 @@ func (p *Port) send(r *route, a arrival) {
 		lost = !n.carry(p.host, to, a)
 	}
 	if n.log != nil && n.log.Packets {
-		n.log.packets = append(n.log.packets, packet{at: n.now(), src: src, dst: dst, id: a.id, frame: a.frame, lost: lost})
+		n.log.packets = append(n.log.packets,
+			packet{at: n.now(), src: src, dst: dst, id: a.id, frame: a.frame, lost: lost})
 	}
 }
 

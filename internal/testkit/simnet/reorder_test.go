@@ -26,9 +26,11 @@ func TestReordering(t *testing.T) {
 		t.Run(op.String(), func(t *testing.T) {
 			for _, share := range shares {
 				tr := transfer{op: op, length: 64 << 10, depth: 16, window: 1 << 20,
-					path: simnet.Path{Rate: 1e9, Delay: 100 * time.Microsecond, Reorder: share, Jitter: 2 * time.Millisecond}}
+					path: simnet.Path{Rate: 1e9, Delay: 100 * time.Microsecond, Reorder: share,
+						Jitter: 2 * time.Millisecond}}
 				r := goodput(t, tr, 400*time.Millisecond)
-				t.Logf("late %4.1f %%  %6.1f Mb/s  %6d packets  %5d times back  %4d timeouts", 100*share, r.goodput/1e6, r.packets, r.rewinds, r.timeouts)
+				t.Logf("late %4.1f %%  %6.1f Mb/s  %6d packets  %5d times back  %4d timeouts", 100*share, r.goodput/1e6,
+					r.packets, r.rewinds, r.timeouts)
 				if r.goodput < 0.8e9 {
 					t.Errorf("%.1f %% late: %.1f Mb/s of 1000, want 800 or more", 100*share, r.goodput/1e6)
 				}

@@ -14,11 +14,14 @@ import (
 )
 
 // rightOf says which right each operation on a peer's memory needs.
-var rightOf = map[verbs.SendOp]verbs.Access{verbs.OpWrite: verbs.RemoteWrite, verbs.OpWriteImm: verbs.RemoteWrite, verbs.OpRead: verbs.RemoteRead,
-	verbs.OpCompareSwap: verbs.RemoteAtomic, verbs.OpFetchAdd: verbs.RemoteAtomic, verbs.OpAtomicWrite: verbs.RemoteWrite, verbs.OpFlush: verbs.FlushGlobal}
+var rightOf = map[verbs.SendOp]verbs.Access{verbs.OpWrite: verbs.RemoteWrite, verbs.OpWriteImm: verbs.RemoteWrite,
+	verbs.OpRead:        verbs.RemoteRead,
+	verbs.OpCompareSwap: verbs.RemoteAtomic, verbs.OpFetchAdd: verbs.RemoteAtomic,
+	verbs.OpAtomicWrite: verbs.RemoteWrite, verbs.OpFlush: verbs.FlushGlobal}
 
 // rightsOrder is rightOf's keys: iWARP has the first ones.
-var rightsOrder = []verbs.SendOp{verbs.OpWrite, verbs.OpWriteImm, verbs.OpRead, verbs.OpCompareSwap, verbs.OpFetchAdd, verbs.OpAtomicWrite, verbs.OpFlush}
+var rightsOrder = []verbs.SendOp{verbs.OpWrite, verbs.OpWriteImm, verbs.OpRead, verbs.OpCompareSwap, verbs.OpFetchAdd,
+	verbs.OpAtomicWrite, verbs.OpFlush}
 
 const rightsArea = 64
 
@@ -138,7 +141,8 @@ func (r *rightsRound) play(ctx context.Context) error {
 		return wrong{err}
 	}
 	word := binary.NativeEndian.Uint64(before)
-	wr := verbs.SendWR{Op: r.op, Flags: verbs.Signaled, SGL: []verbs.SGE{r.local.SGE(0, 8)}, Remote: r.target.Remote(), Compare: word, Swap: 77, Add: 77,
+	wr := verbs.SendWR{Op: r.op, Flags: verbs.Signaled, SGL: []verbs.SGE{r.local.SGE(0, 8)}, Remote: r.target.Remote(),
+		Compare: word, Swap: 77, Add: 77,
 		FlushLevel: verbs.FlushToGlobal}
 	if r.op == verbs.OpFlush {
 		wr.SGL, wr.FlushLen = nil, 8

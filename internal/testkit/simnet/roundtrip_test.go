@@ -29,7 +29,8 @@ func TestRoundTrip(t *testing.T) {
 		defer cancel()
 		for i := range 200 {
 			op := []verbs.SendOp{verbs.OpWrite, verbs.OpRead}[i%2]
-			ok(t, a.qp.PostSend(&verbs.SendWR{Op: op, Flags: verbs.Signaled, SGL: []verbs.SGE{a.mr.SGE(0, 100)}, Remote: b.mr.Remote()}))
+			ok(t, a.qp.PostSend(&verbs.SendWR{Op: op, Flags: verbs.Signaled, SGL: []verbs.SGE{a.mr.SGE(0, 100)},
+				Remote: b.mr.Remote()}))
 			var wc [1]verbs.WC
 			if _, err := a.cq.Wait(ctx, wc[:]); err != nil || wc[0].Status != verbs.StatusSuccess {
 				t.Fatal(err, wc[0].Status)
@@ -37,7 +38,8 @@ func TestRoundTrip(t *testing.T) {
 			st, err := a.qp.Stats()
 			ok(t, err)
 			if st.RTT != 0 && (st.RTT < 2*delay || st.RTT > 2*delay+hosts) {
-				t.Fatalf("after %d messages, %d timeouts: a round trip of %v is said to be %v", i+1, st.Timeouts, 2*delay, st.RTT)
+				t.Fatalf("after %d messages, %d timeouts: a round trip of %v is said to be %v", i+1, st.Timeouts,
+					2*delay, st.RTT)
 			}
 		}
 		if st, err := a.qp.Stats(); err != nil || st.RTT == 0 || st.Timeouts < 10 {

@@ -98,7 +98,8 @@ func difference(a, b []byte) string {
 	for i := range min(len(as), len(bs)) {
 		if !bytes.Equal(as[i], bs[i]) {
 			from := max(0, i-4)
-			return fmt.Sprintf("line %d of %d and %d:\n%s\n--\n%s", i+1, len(as), len(bs), bytes.Join(as[from:min(i+3, len(as))], []byte("\n")),
+			return fmt.Sprintf("line %d of %d and %d:\n%s\n--\n%s", i+1, len(as), len(bs),
+				bytes.Join(as[from:min(i+3, len(as))], []byte("\n")),
 				bytes.Join(bs[from:min(i+3, len(bs))], []byte("\n")))
 		}
 	}

@@ -181,7 +181,8 @@ type conn struct {
 }
 
 func newConn(s *sockets, l *link) *conn {
-	c := &conn{s: s, l: l, readable: make(chan struct{}, 1), writable: make(chan struct{}, 1), closed: make(chan struct{})}
+	c := &conn{s: s, l: l, readable: make(chan struct{}, 1), writable: make(chan struct{}, 1),
+		closed: make(chan struct{})}
 	c.read.moved, c.write.moved = make(chan struct{}, 1), make(chan struct{}, 1)
 	l.Own(c)
 	return c

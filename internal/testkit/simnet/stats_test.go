@@ -28,9 +28,12 @@ func TestStats(t *testing.T) {
 		"lost WRITEs": {0.05, verbs.SendWR{Op: verbs.OpWrite}, func(a, b verbs.QPStats) bool {
 			return a.Retransmitted > 0 && a.SequenceErrors > 0 && b.OutOfSequence > 0
 		}},
-		"lost READs":           {0.05, verbs.SendWR{Op: verbs.OpRead}, func(a, b verbs.QPStats) bool { return a.Retransmitted > 0 && a.LostResponses > 0 }},
-		"all lost for a while": {1, verbs.SendWR{Op: verbs.OpWrite}, func(a, b verbs.QPStats) bool { return a.Retransmitted > 0 && a.Timeouts > 0 }},
-		"no receive":           {0, verbs.SendWR{Op: verbs.OpSend}, func(a, b verbs.QPStats) bool { return a.Retransmitted > 0 && a.RNRs > 0 && b.SentRNRs == a.RNRs }},
+		"lost READs": {0.05, verbs.SendWR{Op: verbs.OpRead},
+			func(a, b verbs.QPStats) bool { return a.Retransmitted > 0 && a.LostResponses > 0 }},
+		"all lost for a while": {1, verbs.SendWR{Op: verbs.OpWrite},
+			func(a, b verbs.QPStats) bool { return a.Retransmitted > 0 && a.Timeouts > 0 }},
+		"no receive": {0, verbs.SendWR{Op: verbs.OpSend},
+			func(a, b verbs.QPStats) bool { return a.Retransmitted > 0 && a.RNRs > 0 && b.SentRNRs == a.RNRs }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -70,7 +73,8 @@ func TestStats(t *testing.T) {
 				if sa.RTT < 2*delay || sa.RTT > 100*delay || sa.Window == 0 || sa.SendQueue+sa.InFlight != 0 {
 					t.Errorf("%+v", sa)
 				}
-				if sa.SentMessages != 1 || sa.SentBytes+sa.RecvBytes != size || sb.RecvMessages != 1 && c.wr.Op != verbs.OpRead {
+				if sa.SentMessages != 1 || sa.SentBytes+sa.RecvBytes != size ||
+					sb.RecvMessages != 1 && c.wr.Op != verbs.OpRead {
 					t.Errorf("one side has %+v\nand the other %+v", sa, sb)
 				}
 			})

@@ -87,7 +87,8 @@ func (s *Streams) RefuseRegion() error { return s.host.refuseRegion() }
 // Resolve checks an address vector.
 func (s *Streams) Resolve(a *verbs.AHAttr) error {
 	if to := a.DGID.Addr(); a.SGIDIndex != 0 || !to.Is4() || to.IsUnspecified() || to.IsMulticast() {
-		return &verbs.OpError{Op: "modify_qp", Err: verbs.ErrInvalid, Detail: "DGID is no IPv4 address of a host, or SGIDIndex is not 0"}
+		return &verbs.OpError{Op: "modify_qp", Err: verbs.ErrInvalid,
+			Detail: "DGID is no IPv4 address of a host, or SGIDIndex is not 0"}
 	}
 	return nil
 }

@@ -36,8 +36,10 @@ type setup struct {
 
 // newSetup makes up a setup of queue pairs of type typ.
 func newSetup(r *rand.Rand, typ verbs.QPType) setup {
-	s := setup{typ: typ, pairs: 1 + r.IntN(3), steps: 10 + r.IntN(60), sendDepth: 1 + r.IntN(32), recvDepth: 1 + r.IntN(16), wrap: r.IntN(2) == 0}
-	s.connect = verbs.ConnectOptions{MTU: verbs.MTU256 + verbs.MTU(r.IntN(5)), Timeout: 16, RdAtomic: uint8(1 + r.IntN(8)), MinRNRTimer: uint8(1 + r.IntN(14))}
+	s := setup{typ: typ, pairs: 1 + r.IntN(3), steps: 10 + r.IntN(60), sendDepth: 1 + r.IntN(32),
+		recvDepth: 1 + r.IntN(16), wrap: r.IntN(2) == 0}
+	s.connect = verbs.ConnectOptions{MTU: verbs.MTU256 + verbs.MTU(r.IntN(5)), Timeout: 16,
+		RdAtomic: uint8(1 + r.IntN(8)), MinRNRTimer: uint8(1 + r.IntN(14))}
 	s.maxLen = targetLen
 	if typ == verbs.UC { // any message may take any receive
 		s.maxLen = 24 * s.connect.MTU.Bytes()
@@ -110,7 +112,8 @@ type way struct {
 func runTransports(w *world) error {
 	typ := []verbs.QPType{verbs.RC, verbs.RC, verbs.UC, verbs.UD, verbs.XRCIni}[w.rand.IntN(5)]
 	s := newSetup(w.rand, typ)
-	w.tell(", %v, %d pairs, %d operations, MTU %v, depths %d and %d", typ, s.pairs, s.steps, s.connect.MTU, s.sendDepth, s.recvDepth)
+	w.tell(", %v, %d pairs, %d operations, MTU %v, depths %d and %d", typ, s.pairs, s.steps, s.connect.MTU, s.sendDepth,
+		s.recvDepth)
 	c, err := newConversation(w, s)
 	if err != nil {
 		return err
@@ -230,8 +233,10 @@ func (c *conversation) region(host, n int, access verbs.Access) (*verbs.MR, erro
 
 func (c *conversation) addWay(name string, from int, out, in *convEnd) error {
 	path := c.w.net.Default
-	y := &way{c: c, name: name, plan: newPlan(c.rand, c.typ, c.steps, c.connect.MTU.Bytes(), c.maxLen), out: out.qp, outCQ: out.sendCQ,
-		peer: in.qp.Num(), srqn: in.srqn, postRecv: in.postRecv, inCQ: in.recvCQ, order: path.Duplicate == 0 && path.Reorder == 0}
+	y := &way{c: c, name: name, plan: newPlan(c.rand, c.typ, c.steps, c.connect.MTU.Bytes(), c.maxLen), out: out.qp,
+		outCQ: out.sendCQ,
+		peer:  in.qp.Num(), srqn: in.srqn, postRecv: in.postRecv, inCQ: in.recvCQ,
+		order: path.Duplicate == 0 && path.Reorder == 0}
 	for i := range y.rand {
 		y.rand[i] = rand.New(rand.NewPCG(c.rand.Uint64(), 5))
 	}
@@ -415,7 +420,8 @@ func (y *way) post() (full bool, err error) {
 }
 
 func (y *way) request(st *step) verbs.SendWR {
-	wr := verbs.SendWR{Op: st.op, Flags: st.flags, Imm: st.imm, Compare: st.compare, Swap: st.swap, Add: st.swap, SRQN: y.srqn,
+	wr := verbs.SendWR{Op: st.op, Flags: st.flags, Imm: st.imm, Compare: st.compare, Swap: st.swap, Add: st.swap,
+		SRQN:       y.srqn,
 		FlushLevel: verbs.FlushToGlobal, FlushScope: st.scope, AH: y.ah, RemoteQPN: y.peer, RemoteQKey: dataQKey}
 	local := y.source
 	switch st.op {
@@ -456,7 +462,8 @@ func (y *way) sent(wc *verbs.WC) error {
 	if wc.Op != wcOf[st.op] {
 		return y.wrongf("step %d is a %v and completed as %v", want, st.op, wc.Op)
 	}
-	if (st.op == verbs.OpRead || st.op == verbs.OpCompareSwap || st.op == verbs.OpFetchAdd) && int(wc.ByteLen) != st.length {
+	if (st.op == verbs.OpRead || st.op == verbs.OpCompareSwap || st.op == verbs.OpFetchAdd) &&
+		int(wc.ByteLen) != st.length {
 		return y.wrongf("step %d completed with %d bytes, want %d", want, wc.ByteLen, st.length)
 	}
 	y.polled = want + 1
@@ -480,8 +487,10 @@ func inOrder(what string, next *uint64, id uint64) error {
 	return nil
 }
 
-var wcOf = map[verbs.SendOp]verbs.WCOp{verbs.OpSend: verbs.WCSend, verbs.OpSendImm: verbs.WCSend, verbs.OpWrite: verbs.WCWrite,
-	verbs.OpWriteImm: verbs.WCWrite, verbs.OpRead: verbs.WCRead, verbs.OpCompareSwap: verbs.WCCompareSwap, verbs.OpFetchAdd: verbs.WCFetchAdd,
+var wcOf = map[verbs.SendOp]verbs.WCOp{verbs.OpSend: verbs.WCSend, verbs.OpSendImm: verbs.WCSend,
+	verbs.OpWrite:    verbs.WCWrite,
+	verbs.OpWriteImm: verbs.WCWrite, verbs.OpRead: verbs.WCRead, verbs.OpCompareSwap: verbs.WCCompareSwap,
+	verbs.OpFetchAdd:    verbs.WCFetchAdd,
 	verbs.OpAtomicWrite: verbs.WCAtomicWrite, verbs.OpFlush: verbs.WCFlush}
 
 // receive keeps receives posted and takes their completions, until all messages have come or, where some
@@ -623,7 +632,8 @@ func (y *way) check() error {
 	})
 	y.words.Do(func(b []byte) {
 		if i := diff(b, p.words); i >= 0 {
-			errs = append(errs, wrongf("%s: word %d is %x, want %x", y.name, i/8, binary.NativeEndian.Uint64(b[i&^7:]), binary.NativeEndian.Uint64(p.words[i&^7:])))
+			errs = append(errs, wrongf("%s: word %d is %x, want %x", y.name, i/8, binary.NativeEndian.Uint64(b[i&^7:]),
+				binary.NativeEndian.Uint64(p.words[i&^7:])))
 		}
 	})
 	y.landing.Do(func(b []byte) {

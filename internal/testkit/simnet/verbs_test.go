@@ -100,7 +100,8 @@ func (s *verbsSide) open(pairs int, shared bool, ops, spin int) (err error) {
 	if s.pd, err = s.w.devs[s.num].AllocPD(); err != nil {
 		return err
 	}
-	if s.cq, err = s.w.devs[s.num].CreateCQ(1024, &verbs.CQOptions{Spin: time.Duration(spin), LockedThread: true}); err != nil {
+	if s.cq, err = s.w.devs[s.num].CreateCQ(1024,
+		&verbs.CQOptions{Spin: time.Duration(spin), LockedThread: true}); err != nil {
 		return err
 	}
 	const all = verbs.LocalWrite | verbs.RemoteWrite | verbs.RemoteRead | verbs.RemoteAtomic

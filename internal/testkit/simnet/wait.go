@@ -19,7 +19,8 @@ type waiter struct {
 }
 
 func newWaiter(h *Host) waiter {
-	w := waiter{net: h.net, host: h, pause: instant(h.Pause), timer: time.NewTimer(time.Hour), news: make(chan struct{}, 1)}
+	w := waiter{net: h.net, host: h, pause: instant(h.Pause), timer: time.NewTimer(time.Hour),
+		news: make(chan struct{}, 1)}
 	w.timer.Stop()
 	return w
 }

@@ -44,7 +44,8 @@ type request struct {
 }
 
 func newPatienceWatch() *patienceWatch {
-	return &patienceWatch{peers: make(map[watched]verbs.QPN), asked: make(map[watched]wait), awaited: make(map[watched][]request)}
+	return &patienceWatch{peers: make(map[watched]verbs.QPN), asked: make(map[watched]wait),
+		awaited: make(map[watched][]request)}
 }
 
 // connected tells which queue pair of a host sends to a number.
@@ -119,7 +120,8 @@ func (w *patienceWatch) Leaves(now time.Duration, from *simnet.Host, p *ib.Packe
 		return
 	}
 	if now != asked.since && now < asked.since+asked.timer && w.err == nil {
-		w.err = wrongf("%v with PSN %v is sent again %v after an RNR NAK that asks for %v", p.Opcode, p.PSN, now-asked.since, asked.timer)
+		w.err = wrongf("%v with PSN %v is sent again %v after an RNR NAK that asks for %v", p.Opcode, p.PSN,
+			now-asked.since, asked.timer)
 	}
 	delete(w.asked, q)
 }

@@ -203,7 +203,8 @@ func (s *windowSide) own(ctx context.Context) error {
 	for i := range s.rounds {
 		r := s.plan()
 		mw := windows[r.typ]
-		info := verbs.MWBindInfo{MW: mw, MR: s.area, Addr: s.area.Addr() + uint64(r.off), Length: uint64(r.n), Access: windowUse}
+		info := verbs.MWBindInfo{MW: mw, MR: s.area, Addr: s.area.Addr() + uint64(r.off), Length: uint64(r.n),
+			Access: windowUse}
 		addr := info.Addr
 		if r.zero {
 			info.Access |= verbs.ZeroBased
@@ -228,7 +229,8 @@ func (s *windowSide) own(ctx context.Context) error {
 			return err
 		}
 		if invalidated := wc.Flags&verbs.WithInv != 0; invalidated != r.remote || invalidated && wc.InvKey != key {
-			return wrongf("window %d: a message with flags %v and key %#x, want %#x invalidated %v", i, wc.Flags, wc.InvKey, key, r.remote)
+			return wrongf("window %d: a message with flags %v and key %#x, want %#x invalidated %v", i, wc.Flags,
+				wc.InvKey, key, r.remote)
 		}
 		if err := s.compare(model); err != nil {
 			return err
@@ -323,10 +325,12 @@ func (s *windowSide) use(ctx context.Context) error {
 	s.area.Do(func(b []byte) { stamp(b[:1], 77, 77) })
 	// iWARP knows of the WRITE's end when it has left, and of its refusal when the peer says so: then the
 	// message behind it fails, or the stream has ended.
-	if err := s.qp.PostSend(&verbs.SendWR{ID: 5, Op: verbs.OpWrite, SGL: []verbs.SGE{s.area.SGE(0, 1)}, Remote: last}); err != nil {
+	if err := s.qp.PostSend(&verbs.SendWR{ID: 5, Op: verbs.OpWrite, SGL: []verbs.SGE{s.area.SGE(0, 1)},
+		Remote: last}); err != nil {
 		return err
 	}
-	if err := s.do(ctx, &verbs.SendWR{ID: 6, Op: verbs.OpRead, SGL: []verbs.SGE{s.area.SGE(0, 1)}, Remote: last}); err == nil {
+	if err := s.do(ctx, &verbs.SendWR{ID: 6, Op: verbs.OpRead, SGL: []verbs.SGE{s.area.SGE(0, 1)},
+		Remote: last}); err == nil {
 		return wrongf("a READ through a window that has ended succeeds")
 	} else if ctx.Err() != nil {
 		return err

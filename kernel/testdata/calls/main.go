@@ -94,7 +94,8 @@ func main() {
 		row(fmt.Sprintf("poll of %d", n), func() {
 			*args = ibverbs.Args{A: 0, B: 16, C: uintptr(unsafe.Pointer(&wcs[0]))}
 			args.Call(poll)
-		}, func() { ibverbs.Call(poll, 0, 16, uintptr(unsafe.Pointer(&wcs[0]))) }, func() { C.call_poll(unsafe.Pointer(&wcs[0]), 16) })
+		}, func() { ibverbs.Call(poll, 0, 16, uintptr(unsafe.Pointer(&wcs[0]))) },
+			func() { C.call_poll(unsafe.Pointer(&wcs[0]), 16) })
 	}
 	post := uintptr(C.post_address())
 	for _, n := range []int{1, 16} {
@@ -103,7 +104,8 @@ func main() {
 		row(fmt.Sprintf("post of %d", n), func() {
 			*args = ibverbs.Args{A: 0, B: uintptr(unsafe.Pointer(&wrs[0])), C: uintptr(unsafe.Pointer(bad))}
 			args.Call(post)
-		}, func() { ibverbs.Call(post, 0, uintptr(unsafe.Pointer(&wrs[0])), uintptr(unsafe.Pointer(bad))) }, func() { C.call_post(unsafe.Pointer(&wrs[0]), unsafe.Pointer(bad)) })
+		}, func() { ibverbs.Call(post, 0, uintptr(unsafe.Pointer(&wrs[0])), uintptr(unsafe.Pointer(bad))) },
+			func() { C.call_post(unsafe.Pointer(&wrs[0]), unsafe.Pointer(bad)) })
 		wrs[n-1].Next = next
 	}
 }

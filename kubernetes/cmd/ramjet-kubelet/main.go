@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command ramjet-kubelet gives pods of a Kubernetes node RDMA devices without hardware: a device plugin, and a driver of
-// dynamic resource allocation. `ramjet kubelet` starts it.
+// Command ramjet-kubelet gives pods of a Kubernetes node RDMA devices without hardware: a device plugin, and a driver
+// of dynamic resource allocation. `ramjet kubelet` starts it.
 package main
 
 import (
@@ -65,8 +65,10 @@ func newCommand(log io.Writer) *cobra.Command {
 			return o.run(c.Context(), slog.New(slog.NewTextHandler(log, nil)))
 		},
 	}
-	c.Flags().StringVar(&o.config, "config", "", "`file` of what to offer; without it, the names that manifests in the field ask for")
-	c.Flags().StringVar(&o.node, "node", os.Getenv("NODE_NAME"), "the node's `name`, for dynamic resource allocation; $NODE_NAME")
+	c.Flags().StringVar(&o.config, "config", "",
+		"`file` of what to offer; without it, the names that manifests in the field ask for")
+	c.Flags().StringVar(&o.node, "node", os.Getenv("NODE_NAME"),
+		"the node's `name`, for dynamic resource allocation; $NODE_NAME")
 	c.Flags().StringVar(&o.kubeconfig, "kubeconfig", "", "`file` by which to reach the API server, outside a pod")
 	c.Flags().StringVar(&o.sysfs, "sysfs", "/sys", "`folder` where the node's sysfs is, to see its RDMA hardware")
 	c.Flags().BoolVar(&o.check, "check", false, "check the configuration, say what would be offered, and exit")
@@ -147,7 +149,8 @@ func injector(ctx context.Context, g *errgroup.Group, cfg *config.Config, log *s
 }
 
 // servePlugins starts a device plugin for each resource.
-func servePlugins(ctx context.Context, g *errgroup.Group, cfg *config.Config, in *inject.Injector, log *slog.Logger) error {
+func servePlugins(ctx context.Context, g *errgroup.Group, cfg *config.Config, in *inject.Injector,
+	log *slog.Logger) error {
 	var all []inject.Device
 	var plugins []*plugin.Plugin
 	for _, r := range cfg.Resources {
@@ -176,9 +179,11 @@ func servePlugins(ctx context.Context, g *errgroup.Group, cfg *config.Config, in
 }
 
 // serveClaims starts the driver of dynamic resource allocation.
-func (o *options) serveClaims(ctx context.Context, g *errgroup.Group, cfg *config.Config, in *inject.Injector, log *slog.Logger) error {
+func (o *options) serveClaims(ctx context.Context, g *errgroup.Group, cfg *config.Config, in *inject.Injector,
+	log *slog.Logger) error {
 	if o.node == "" {
-		return errors.New("dra is enabled, and the node's name is not known: set --node, or NODE_NAME from the pod's spec.nodeName")
+		return errors.New(
+			"dra is enabled, and the node's name is not known: set --node, or NODE_NAME from the pod's spec.nodeName")
 	}
 	client, err := o.client()
 	if err != nil {

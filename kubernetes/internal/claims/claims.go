@@ -89,7 +89,8 @@ func attributes() map[resource.QualifiedName]resource.DeviceAttribute {
 }
 
 // PrepareResourceClaims writes what the containers of each claim get. The same claim may be prepared several times.
-func (d *Driver) PrepareResourceClaims(ctx context.Context, claims []*resource.ResourceClaim) (map[types.UID]kubeletplugin.PrepareResult, error) {
+func (d *Driver) PrepareResourceClaims(ctx context.Context,
+	claims []*resource.ResourceClaim) (map[types.UID]kubeletplugin.PrepareResult, error) {
 	all := make(map[types.UID]kubeletplugin.PrepareResult, len(claims))
 	for _, c := range claims {
 		devices, err := d.prepare(c)
@@ -189,8 +190,9 @@ func (d *Driver) publish(ctx context.Context, c *resource.ResourceClaim, refused
 			i := slices.IndexFunc(now.Status.Devices, is)
 			if i < 0 {
 				i = len(now.Status.Devices)
-				now.Status.Devices = append(now.Status.Devices, resource.AllocatedDeviceStatus{Driver: r.Driver, Pool: r.Pool,
-					Device: r.Device})
+				now.Status.Devices = append(now.Status.Devices,
+					resource.AllocatedDeviceStatus{Driver: r.Driver, Pool: r.Pool,
+						Device: r.Device})
 			}
 			changed = apimeta.SetStatusCondition(&now.Status.Devices[i].Conditions, ready) || changed
 		}
@@ -202,7 +204,8 @@ func (d *Driver) publish(ctx context.Context, c *resource.ResourceClaim, refused
 }
 
 // UnprepareResourceClaims removes what PrepareResourceClaims wrote, perhaps in an earlier process.
-func (d *Driver) UnprepareResourceClaims(_ context.Context, claims []kubeletplugin.NamespacedObject) (map[types.UID]error, error) {
+func (d *Driver) UnprepareResourceClaims(_ context.Context,
+	claims []kubeletplugin.NamespacedObject) (map[types.UID]error, error) {
 	all := make(map[types.UID]error, len(claims))
 	for _, c := range claims {
 		all[c.UID] = d.Injector.RemoveClaim(string(c.UID))

@@ -59,8 +59,8 @@ func start(t *testing.T, objects ...runtime.Object) *node {
 		}
 	}
 	files := filepath.Join(root, "files")
-	for _, f := range []string{"bin/ramjet", "lib/libibverbs.so.1", "lib/librdmacm.so.1", "lib/libibumad.so.3", "lib/libramjet.so",
-		"lib/libramjet-sysfs.so", "lib/libramjet-check.so"} {
+	for _, f := range []string{"bin/ramjet", "lib/libibverbs.so.1", "lib/librdmacm.so.1", "lib/libibumad.so.3",
+		"lib/libramjet.so", "lib/libramjet-sysfs.so", "lib/libramjet-check.so"} {
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(files, f)), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -68,7 +68,9 @@ func start(t *testing.T, objects ...runtime.Object) *node {
 			t.Fatal(err)
 		}
 	}
-	n := &node{cdi: filepath.Join(root, "cdi"), client: fake.NewClientset(append(objects, &core.Node{ObjectMeta: meta.ObjectMeta{Name: "node-1", UID: "n"}})...)}
+	n := &node{cdi: filepath.Join(root, "cdi"),
+		client: fake.NewClientset(append(objects,
+			&core.Node{ObjectMeta: meta.ObjectMeta{Name: "node-1", UID: "n"}})...)}
 	in, err := inject.New("ramjet.dev", n.cdi, files, filepath.Join(root, "node"), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -86,7 +88,8 @@ func start(t *testing.T, objects ...runtime.Object) *node {
 			t.Error(err)
 		}
 	})
-	c, err := grpc.NewClient("unix://"+filepath.Join(kubelet, "plugins/ramjet.dev/dra.sock"), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	c, err := grpc.NewClient("unix://"+filepath.Join(kubelet, "plugins/ramjet.dev/dra.sock"),
+		grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,8 +111,8 @@ func (n *node) prepare(t *testing.T, c *resource.ResourceClaim) *dra.NodePrepare
 	return r.Claims[string(c.UID)]
 }
 
-// The node's devices are published; a claim is prepared by the kubelet's own protocol, and its specification is gone when
-// it is released.
+// The node's devices are published; a claim is prepared by the kubelet's own protocol, and its specification is gone
+// when it is released.
 func TestClaim(t *testing.T) {
 	n := start(t, claim())
 	for range 2 {
@@ -118,7 +121,8 @@ func TestClaim(t *testing.T) {
 			t.Fatalf("%v", r)
 		}
 		d := r.Devices[0]
-		if d.DeviceName != "rdma-7" || d.PoolName != "node-1" || len(d.CdiDeviceIds) != 1 || d.CdiDeviceIds[0] != "ramjet.dev/claim="+string(claim().UID) {
+		if d.DeviceName != "rdma-7" || d.PoolName != "node-1" || len(d.CdiDeviceIds) != 1 ||
+			d.CdiDeviceIds[0] != "ramjet.dev/claim="+string(claim().UID) {
 			t.Errorf("%v", d)
 		}
 	}
@@ -176,13 +180,16 @@ func TestImpossible(t *testing.T) {
 			t.Errorf("%q, want %q in it", r.Error, want)
 		}
 		now := n.claim(t)
-		if devices := now.Status.Devices; len(devices) != 1 || devices[0].Device != "rdma-7" || len(devices[0].Conditions) != 1 ||
-			devices[0].Conditions[0].Status != meta.ConditionFalse || !strings.Contains(devices[0].Conditions[0].Message, want) {
+		if devices := now.Status.Devices; len(devices) != 1 || devices[0].Device != "rdma-7" ||
+			len(devices[0].Conditions) != 1 ||
+			devices[0].Conditions[0].Status != meta.ConditionFalse ||
+			!strings.Contains(devices[0].Conditions[0].Message, want) {
 			t.Errorf("status %+v, want %q in it", devices, want)
 		}
 
 		now.Status.Allocation = claim().Status.Allocation // possible now
-		if _, err := n.client.ResourceV1().ResourceClaims("default").UpdateStatus(t.Context(), now, meta.UpdateOptions{}); err != nil {
+		if _, err := n.client.ResourceV1().ResourceClaims("default").UpdateStatus(t.Context(), now,
+			meta.UpdateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		if r := n.prepare(t, now); r.Error != "" {

@@ -31,8 +31,8 @@ type Hardware string
 
 // Choices for nodes that have RDMA hardware.
 const (
-	// HardwareOwnNames offers only the names of Ramjet's own domain, so that a pod that asks for hardware by the name of
-	// another plugin is never given software.
+	// HardwareOwnNames offers only the names of Ramjet's own domain, so that a pod that asks for hardware by the name
+	// of another plugin is never given software.
 	HardwareOwnNames Hardware = "own-names"
 	// HardwareBeside offers all names beside the hardware.
 	HardwareBeside Hardware = "beside"
@@ -142,7 +142,8 @@ func (c *Config) Check() error {
 	}
 	if c.DRA.Enabled {
 		if e := validation.IsDNS1123Subdomain(c.DRA.Driver); e != nil || len(c.DRA.Driver) > 63 {
-			fault("dra.driver", "%q: a domain name of at most 63 characters is expected, such as %s", c.DRA.Driver, Domain)
+			fault("dra.driver", "%q: a domain name of at most 63 characters is expected, such as %s", c.DRA.Driver,
+				Domain)
 		}
 		if c.DRA.Devices < 1 || c.DRA.Devices > MaxDevices {
 			fault("dra.devices", "%d: a number from 1 to %d is expected", c.DRA.Devices, MaxDevices)

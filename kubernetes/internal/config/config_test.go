@@ -24,7 +24,8 @@ func TestParse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(c.Resources) != 1 || c.Resources[0].Devices != 3 || c.Resources[0].Environment["RAMJET_DEVICES"] != "shm:" || c.Folder != Default().Folder {
+	if len(c.Resources) != 1 || c.Resources[0].Devices != 3 || c.Resources[0].Environment["RAMJET_DEVICES"] != "shm:" ||
+		c.Folder != Default().Folder {
 		t.Errorf("%+v", c)
 	}
 }

@@ -64,7 +64,8 @@ func TestDevice(t *testing.T) {
 		t.Error(in.Name("b"))
 	}
 	spec := container(t, folder, in.Name("b"))
-	for _, e := range []string{"RAMJET_DEVICES=shm:", "LD_LIBRARY_PATH=/opt/ramjet/lib", "RAMJET_SYSFS=" + ContainerSysfs} {
+	for _, e := range []string{"RAMJET_DEVICES=shm:", "LD_LIBRARY_PATH=/opt/ramjet/lib",
+		"RAMJET_SYSFS=" + ContainerSysfs} {
 		if !slices.Contains(spec.Process.Env, e) {
 			t.Errorf("no %s in %q", e, spec.Process.Env)
 		}

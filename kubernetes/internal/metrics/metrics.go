@@ -3,8 +3,8 @@
 // Package metrics serves the devices of all pods of a node to Prometheus, with namespace, pod and container as labels.
 //
 // A pod's processes cannot be seen from outside of its network namespace, so they come to a socket themselves. Each
-// device of the node has a folder with one, which its container gets read-only. Which container has which device is what
-// the kubelet says (podresources/v1). So no process can pass for that of another pod, and nothing here needs a
+// device of the node has a folder with one, which its container gets read-only. Which container has which device is
+// what the kubelet says (podresources/v1). So no process can pass for that of another pod, and nothing here needs a
 // privilege.
 package metrics
 

@@ -26,7 +26,8 @@ type kubelet struct {
 	pods []*podresources.PodResources
 }
 
-func (k *kubelet) List(context.Context, *podresources.ListPodResourcesRequest) (*podresources.ListPodResourcesResponse, error) {
+func (k *kubelet) List(context.Context, *podresources.ListPodResourcesRequest) (*podresources.ListPodResourcesResponse,
+	error) {
 	return &podresources.ListPodResourcesResponse{PodResources: k.pods}, nil
 }
 
@@ -51,11 +52,13 @@ func (k *kubelet) start(t *testing.T, folder string) (stop func()) {
 func pod(name, container, device, claim string) *podresources.PodResources {
 	c := &podresources.ContainerResources{Name: container}
 	if device != "" {
-		c.Devices = []*podresources.ContainerDevices{{ResourceName: "nvidia.com/gpu", DeviceIds: []string{"GPU-1"}}, {ResourceName: "ramjet.dev/rdma", DeviceIds: []string{device}}}
+		c.Devices = []*podresources.ContainerDevices{{ResourceName: "nvidia.com/gpu", DeviceIds: []string{"GPU-1"}},
+			{ResourceName: "ramjet.dev/rdma", DeviceIds: []string{device}}}
 	}
 	if claim != "" {
 		c.DynamicResources = []*podresources.DynamicResource{{ClaimName: "rdma", ClaimNamespace: "ml",
-			ClaimResources: []*podresources.ClaimResource{{DriverName: "ramjet.dev", CdiDevices: []*podresources.CDIDevice{{Name: claim}, {Name: "other.dev/x=y"}}}}}}
+			ClaimResources: []*podresources.ClaimResource{{DriverName: "ramjet.dev",
+				CdiDevices: []*podresources.CDIDevice{{Name: claim}, {Name: "other.dev/x=y"}}}}}}
 	}
 	return &podresources.PodResources{Name: name, Namespace: "ml", Containers: []*podresources.ContainerResources{c}}
 }
@@ -92,7 +95,8 @@ func temporary(t *testing.T) string {
 func TestLabels(t *testing.T) {
 	folder := temporary(t)
 	k := &kubelet{pods: []*podresources.PodResources{
-		pod("b", "main", "rdma-1", "ramjet.dev/claim=7"), pod("a", "main", "", "ramjet.dev/claim=7"), pod("none", "main", "", ""),
+		pod("b", "main", "rdma-1", "ramjet.dev/claim=7"), pod("a", "main", "", "ramjet.dev/claim=7"),
+		pod("none", "main", "", ""),
 	}}
 	stop := k.start(t, folder)
 	p := newPods(t, folder)
@@ -121,8 +125,8 @@ func TestLabels(t *testing.T) {
 	}
 }
 
-// A scrape has the counters of a process with its pod's labels, also after the program of the node has started anew; with
-// no kubelet it fails.
+// A scrape has the counters of a process with its pod's labels, also after the program of the node has started anew;
+// with no kubelet it fails.
 func TestServe(t *testing.T) {
 	folder := temporary(t)
 	k := &kubelet{pods: []*podresources.PodResources{pod("train-0", "worker", "", "ramjet.dev/claim=7")}}
@@ -169,7 +173,8 @@ func TestServe(t *testing.T) {
 	const want = `ramjet_scrape_success{namespace="ml",pod="train-0",container="worker",pid="`
 	for end := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
 		status, text := scrape()
-		if status == http.StatusOK && strings.Contains(text, want) && strings.Contains(text, `device="`+dev.Name()+`"} 1`) {
+		if status == http.StatusOK && strings.Contains(text, want) &&
+			strings.Contains(text, `device="`+dev.Name()+`"} 1`) {
 			break
 		}
 		if time.Now().After(end) {
@@ -177,7 +182,8 @@ func TestServe(t *testing.T) {
 		}
 	}
 	stopKubelet()
-	for end := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) { // what was read a moment ago is told once more
+	// what was read a moment ago is told once more
+	for end := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
 		status, text := scrape()
 		if status == http.StatusInternalServerError && strings.Contains(text, "asking the kubelet") {
 			break

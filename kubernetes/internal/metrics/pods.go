@@ -28,14 +28,15 @@ const (
 type Pods struct {
 	client podresources.PodResourcesListerClient
 	conn   *grpc.ClientConn
-	// device returns the name of a device of [Sockets] by its resource, and the identifier that the device plugin gave it;
-	// claim by the name of a claim's CDI device. ok is false for those of others.
+	// device returns the name of a device of [Sockets] by its resource, and the identifier that the device plugin gave
+	// it; claim by the name of a claim's CDI device. ok is false for those of others.
 	device func(resource, id string) (name string, ok bool)
 	claim  func(cdi string) (name string, ok bool)
 }
 
 // NewPods returns the pods of the kubelet with a folder.
-func NewPods(kubelet string, device func(resource, id string) (name string, ok bool), claim func(cdi string) (name string, ok bool)) (*Pods, error) {
+func NewPods(kubelet string, device func(resource, id string) (name string, ok bool),
+	claim func(cdi string) (name string, ok bool)) (*Pods, error) {
 	socket := "unix://" + filepath.Join(kubelet, "pod-resources", "kubelet.sock")
 	c, err := grpc.NewClient(socket, grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(answerBytes)))
@@ -79,7 +80,8 @@ func (p *Pods) labels(r *podresources.ListPodResourcesResponse) map[string][]met
 	labels := make(map[string][]metric.Label, len(all))
 	for name, o := range all {
 		labels[name] = []metric.Label{
-			{Name: "namespace", Value: listed(o.namespace)}, {Name: "pod", Value: listed(o.pod)}, {Name: "container", Value: listed(o.container)},
+			{Name: "namespace", Value: listed(o.namespace)}, {Name: "pod", Value: listed(o.pod)},
+			{Name: "container", Value: listed(o.container)},
 		}
 	}
 	return labels

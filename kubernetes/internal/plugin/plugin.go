@@ -162,7 +162,8 @@ func same(a, b fs.FileInfo) bool {
 func (p *Plugin) register(ctx context.Context, socket string) error {
 	ctx, cancel := context.WithTimeout(ctx, p.Times.Call)
 	defer cancel()
-	c, err := grpc.NewClient("unix://"+filepath.Join(p.Folder, kubeletSocket), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	c, err := grpc.NewClient("unix://"+filepath.Join(p.Folder, kubeletSocket),
+		grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		return err
 	}

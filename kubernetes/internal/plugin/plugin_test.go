@@ -45,7 +45,8 @@ func (k *kubelet) Register(ctx context.Context, r *v1beta1.RegisterRequest) (*v1
 	if k.refuse.Add(-1) >= 0 {
 		return nil, status.Error(codes.Unavailable, "not yet")
 	}
-	c, err := grpc.NewClient("unix://"+filepath.Join(k.folder, r.Endpoint), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	c, err := grpc.NewClient("unix://"+filepath.Join(k.folder, r.Endpoint),
+		grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		return nil, err
 	}
@@ -131,7 +132,8 @@ func started(t *testing.T, health func() error) (folder string) {
 
 func dial(t *testing.T, folder, endpoint string) v1beta1.DevicePluginClient {
 	t.Helper()
-	c, err := grpc.NewClient("unix://"+filepath.Join(folder, endpoint), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	c, err := grpc.NewClient("unix://"+filepath.Join(folder, endpoint),
+		grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -203,7 +205,8 @@ func TestHealth(t *testing.T) {
 	})
 	k := &kubelet{registered: make(chan *v1beta1.RegisterRequest, 8)}
 	k.start(t, folder)
-	stream, err := dial(t, folder, k.registration(t).Endpoint).ListAndWatch(t.Context(), &v1beta1.Empty{}, grpc.WaitForReady(true))
+	stream, err := dial(t, folder, k.registration(t).Endpoint).ListAndWatch(t.Context(), &v1beta1.Empty{},
+		grpc.WaitForReady(true))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -242,7 +245,8 @@ func TestAllocate(t *testing.T) {
 		}
 	}
 	for _, bad := range []*v1beta1.ContainerAllocateRequest{ask(), ask("rdma_test-3"), ask("")} {
-		_, err := client.Allocate(t.Context(), &v1beta1.AllocateRequest{ContainerRequests: []*v1beta1.ContainerAllocateRequest{bad}})
+		_, err := client.Allocate(t.Context(),
+			&v1beta1.AllocateRequest{ContainerRequests: []*v1beta1.ContainerAllocateRequest{bad}})
 		if status.Code(err) != codes.InvalidArgument {
 			t.Errorf("%v: %v", bad, err)
 		}

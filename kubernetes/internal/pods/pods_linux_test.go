@@ -49,11 +49,15 @@ const resource = "rdma/hca_shared_devices_a"
 
 func deviceName(n int) string { return fmt.Sprintf("rdma_hca_shared_devices_a-%d", n) }
 
-func (p *podResources) List(context.Context, *podresources.ListPodResourcesRequest) (*podresources.ListPodResourcesResponse, error) {
+func (p *podResources) List(context.Context,
+	*podresources.ListPodResourcesRequest) (*podresources.ListPodResourcesResponse, error) {
 	var r podresources.ListPodResourcesResponse
 	for n := range p.devices {
-		r.PodResources = append(r.PodResources, &podresources.PodResources{Name: fmt.Sprintf("pod-%d", n), Namespace: "ml",
-			Containers: []*podresources.ContainerResources{{Name: "main", Devices: []*podresources.ContainerDevices{{ResourceName: resource, DeviceIds: []string{deviceName(n)}}}}}})
+		r.PodResources = append(r.PodResources,
+			&podresources.PodResources{Name: fmt.Sprintf("pod-%d", n), Namespace: "ml",
+				Containers: []*podresources.ContainerResources{{Name: "main",
+					Devices: []*podresources.ContainerDevices{{ResourceName: resource,
+						DeviceIds: []string{deviceName(n)}}}}}})
 	}
 	return &r, nil
 }
@@ -103,7 +107,8 @@ func TestPods(t *testing.T) {
 // scraped waits until the devices of a container are scraped with the labels of its pod.
 func (w *world) scraped(t *testing.T, device string) {
 	t.Helper()
-	want := fmt.Sprintf(`ramjet_info{namespace="ml",pod="pod-%s",container="main",`, device[strings.LastIndexByte(device, '-')+1:])
+	want := fmt.Sprintf(`ramjet_info{namespace="ml",pod="pod-%s",container="main",`,
+		device[strings.LastIndexByte(device, '-')+1:])
 	for end := time.Now().Add(long); ; time.Sleep(100 * time.Millisecond) {
 		r, err := http.Get(w.metrics)
 		if err != nil {
@@ -111,7 +116,8 @@ func (w *world) scraped(t *testing.T, device string) {
 		}
 		text, err := io.ReadAll(r.Body)
 		r.Body.Close()
-		if err == nil && strings.Contains(string(text), want) && strings.Contains(string(text), `device="roce:`+serverAddress) {
+		if err == nil && strings.Contains(string(text), want) &&
+			strings.Contains(string(text), `device="roce:`+serverAddress) {
 			return
 		}
 		if time.Now().After(end) {
@@ -171,7 +177,8 @@ func newWorld(t *testing.T) *world {
 			t.Fatal(err)
 		}
 	}
-	build(t, "../../..", "CGO_ENABLED=0", "go", "build", "-tags", "nokernel", "-o", filepath.Join(files, "bin", "ramjet"), "./cmd/ramjet")
+	build(t, "../../..", "CGO_ENABLED=0", "go", "build", "-tags", "nokernel", "-o",
+		filepath.Join(files, "bin", "ramjet"), "./cmd/ramjet")
 	build(t, "../../..", "CGO_ENABLED=1", "cabi/build.sh", filepath.Join(files, "lib"))
 	program := filepath.Join(root, "ramjet-kubelet")
 	build(t, "../..", "CGO_ENABLED=0", "go", "build", "-o", program, "./cmd/ramjet-kubelet")
@@ -221,7 +228,8 @@ func newWorld(t *testing.T) *world {
 	})
 	select {
 	case endpoint := <-k.registered:
-		c, err := grpc.NewClient("unix://"+filepath.Join(plugins, endpoint), grpc.WithTransportCredentials(insecure.NewCredentials()))
+		c, err := grpc.NewClient("unix://"+filepath.Join(plugins, endpoint),
+			grpc.WithTransportCredentials(insecure.NewCredentials()))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -284,7 +292,8 @@ func (w *world) namespaces(t *testing.T) (server, client string) {
 		ip("netns", "add", ns)
 		t.Cleanup(func() { exec.Command("ip", "netns", "delete", ns).Run() })
 	}
-	ip("-n", server, "link", "add", "eth0", "mtu", "1450", "type", "veth", "peer", "name", "eth0", "mtu", "1450", "netns", client)
+	ip("-n", server, "link", "add", "eth0", "mtu", "1450", "type", "veth", "peer", "name", "eth0", "mtu", "1450",
+		"netns", client)
 	for ns, address := range map[string]string{server: serverAddress, client: clientAddress} {
 		ip("-n", ns, "address", "add", address+"/24", "dev", "eth0")
 		ip("-n", ns, "link", "set", "lo", "up")
@@ -304,8 +313,8 @@ func (w *world) namespaces(t *testing.T) (server, client string) {
 	return server, client
 }
 
-// container returns the command that runs a program in a container as a runtime makes it: with what the kubelet got from
-// the plugin, as an ordinary user without capabilities, on a read-only root.
+// container returns the command that runs a program in a container as a runtime makes it: with what the kubelet got
+// from the plugin, as an ordinary user without capabilities, on a read-only root.
 func (w *world) container(t *testing.T, namespace string, program ...string) *exec.Cmd {
 	t.Helper()
 	device := deviceName(w.devices % offered)
@@ -349,7 +358,8 @@ func (w *world) container(t *testing.T, namespace string, program ...string) *ex
 	if err := os.WriteFile(filepath.Join(bundle, "config.json"), text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return exec.Command("runc", "--root", filepath.Join(w.root, "runc"), "run", "--bundle", bundle, filepath.Base(w.root)+"-"+filepath.Base(bundle))
+	return exec.Command("runc", "--root", filepath.Join(w.root, "runc"), "run", "--bundle", bundle,
+		filepath.Base(w.root)+"-"+filepath.Base(bundle))
 }
 
 func containerSpec(namespace string, program []string) *oci.Spec {

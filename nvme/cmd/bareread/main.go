@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command bareread moves the messages of a read by NVMe over RDMA, and does nothing else: a SEND of 64 bytes, a WRITE of the
-// data, a SEND of 16 bytes. Its rate is a bound for reads of a disk on the same device.
+// Command bareread moves the messages of a read by NVMe over RDMA, and does nothing else: a SEND of 64 bytes, a WRITE
+// of the data, a SEND of 16 bytes. Its rate is a bound for reads of a disk on the same device.
 //
 //	bareread DEVICE ADDRESS                      a target, such as bareread roce:192.0.2.7 :4420
 //	bareread DEVICE ADDRESS BYTES DEPTH TIME     a host; prints reads a second
@@ -117,7 +117,8 @@ func serve(device, address string) error {
 			return err
 		}
 		var s side
-		conn, err := r.Accept(context.Background(), cm.WithSetup(s.setUp(dev, wire.CommandSize, maxBytes, verbs.LocalWrite)))
+		conn, err := r.Accept(context.Background(),
+			cm.WithSetup(s.setUp(dev, wire.CommandSize, maxBytes, verbs.LocalWrite)))
 		if err == nil {
 			err = s.answer(conn)
 		}
@@ -191,7 +192,8 @@ func measure(device, address string, args []string) error {
 	depth, err2 := strconv.Atoi(args[1])
 	period, err3 := time.ParseDuration(args[2])
 	if err1 != nil || err2 != nil || err3 != nil || bytes < 1 || bytes > maxBytes || depth < 1 || depth > maxDepth/2 {
-		return fmt.Errorf("%v: write bytes up to %d, a depth up to %d, and a time such as 1s", args, maxBytes, maxDepth/2)
+		return fmt.Errorf("%v: write bytes up to %d, a depth up to %d, and a time such as 1s", args, maxBytes,
+			maxDepth/2)
 	}
 	ctx := context.Background()
 	dev, err := ramjet.Open(device)

@@ -103,11 +103,14 @@ func readList(r io.Reader, list string, fixed int) (map[uint32]string, error) {
 		name = strings.TrimSpace(name)
 		switch {
 		case err != nil || name == "":
-			return nil, fmt.Errorf("%s:%d: %q: write a namespace's number and its file, such as 7 disk.img", list, i, text)
+			return nil, fmt.Errorf("%s:%d: %q: write a namespace's number and its file, such as 7 disk.img", list, i,
+				text)
 		case id < 1 || id > nvme.MaxNamespaces:
-			return nil, fmt.Errorf("%s:%d: namespace %d: there are numbers from 1 to %d", list, i, id, nvme.MaxNamespaces)
+			return nil, fmt.Errorf("%s:%d: namespace %d: there are numbers from 1 to %d", list, i, id,
+				nvme.MaxNamespaces)
 		case id <= uint64(fixed):
-			return nil, fmt.Errorf("%s:%d: namespace %d is a file of the command line: take a number from %d on", list, i, id,
+			return nil, fmt.Errorf("%s:%d: namespace %d is a file of the command line: take a number from %d on", list,
+				i, id,
 				fixed+1)
 		case want[uint32(id)] != "":
 			return nil, fmt.Errorf("%s:%d: namespace %d is there twice", list, i, id)

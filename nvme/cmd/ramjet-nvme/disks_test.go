@@ -26,9 +26,11 @@ func TestList(t *testing.T) {
 	}
 	for _, c := range []struct{ list, says, err string }{
 		{"# none yet\n\n", "", ""},
-		{"7 memory:2MiB\n 3  memory:1MiB \n", "namespace 3: memory:1MiB, 1.0 MiB\nnamespace 7: memory:2MiB, 2.0 MiB\n", ""},
+		{"7 memory:2MiB\n 3  memory:1MiB \n",
+			"namespace 3: memory:1MiB, 1.0 MiB\nnamespace 7: memory:2MiB, 2.0 MiB\n", ""},
 		{"7 memory:2MiB\n3 memory:1MiB", "", ""},
-		{"7 memory:2MiB\nseven memory:1MiB\n", "", "list:2: \"seven memory:1MiB\": write a namespace's number and its file"},
+		{"7 memory:2MiB\nseven memory:1MiB\n", "",
+			"list:2: \"seven memory:1MiB\": write a namespace's number and its file"},
 		{"7\n", "", "write a namespace's number and its file"},
 		{"0 a\n", "", "there are numbers from 1 to"},
 		{"1 a\n", "", "namespace 1 is a file of the command line: take a number from 2 on"},
@@ -42,7 +44,8 @@ func TestList(t *testing.T) {
 		}
 		out.Reset()
 		err := d.follow("list")
-		if out.String() != c.says || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
+		if out.String() != c.says || (err == nil) != (c.err == "") ||
+			err != nil && !strings.Contains(err.Error(), c.err) {
 			t.Errorf("%q: %q, %v", c.list, out.String(), err)
 		}
 	}
@@ -53,7 +56,8 @@ func TestList(t *testing.T) {
 
 // A list that is read has files with numbers that a subsystem takes.
 func FuzzList(f *testing.F) {
-	for _, list := range []string{"", "# none\n", "7 a\n3  b c\n", "7\n", "0 a\n", "1 a", "7 a\n7 b\n", "4294967303 a"} {
+	for _, list := range []string{"", "# none\n", "7 a\n3  b c\n", "7\n", "0 a\n", "1 a", "7 a\n7 b\n",
+		"4294967303 a"} {
 		f.Add(list)
 	}
 	f.Fuzz(func(t *testing.T, list string) {

@@ -357,7 +357,8 @@ func bench(ctx context.Context, out io.Writer, d *nvme.Disk, o *benchOptions) er
 	n := len(list)
 	fmt.Fprintf(out, "%d operations of %s, %d in flight: %.0f/s, %s/s, median %v, 99 %% below %v\n", n,
 		humanize.IBytes(uint64(o.size)), o.depth,
-		float64(n)/took.Seconds(), humanize.IBytes(uint64(float64(n)*float64(o.size)/took.Seconds())), list[n/2].Round(100*time.Nanosecond),
+		float64(n)/took.Seconds(), humanize.IBytes(uint64(float64(n)*float64(o.size)/took.Seconds())),
+		list[n/2].Round(100*time.Nanosecond),
 		list[n*99/100].Round(100*time.Nanosecond))
 	return nil
 }

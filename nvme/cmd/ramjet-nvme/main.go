@@ -113,7 +113,8 @@ func (h *host) flags(c *cobra.Command) {
 // secretFlags adds the flags of commands that authenticate, named as those of nvme-cli.
 func (h *host) secretFlags(c *cobra.Command) {
 	f := c.Flags()
-	f.Var(secret{&h.opt.Secret}, "dhchap-secret", "what this host proves to have, if the target asks for that: a secret of gen-dhchap-key")
+	f.Var(secret{&h.opt.Secret}, "dhchap-secret",
+		"what this host proves to have, if the target asks for that: a secret of gen-dhchap-key")
 	f.Var(secret{&h.opt.ControllerSecret}, "dhchap-ctrl-secret", "what the target has to prove to have")
 }
 
@@ -121,10 +122,14 @@ func (h *host) secretFlags(c *cobra.Command) {
 // nvme-cli.
 func (h *host) lossFlags(c *cobra.Command) {
 	f := c.Flags()
-	f.DurationVar(&h.opt.KeepAlive, "keep-alive-tmo", nvme.DefaultKeepAlive, "after which time without a sign of this host the target gives it up")
-	f.DurationVar(&h.opt.ReconnectDelay, "reconnect-delay", nvme.DefaultReconnectDelay, "the time between attempts to connect again")
-	f.DurationVar(&h.opt.LossTimeout, "ctrl-loss-tmo", nvme.DefaultLossTimeout, "how long to try to connect again; negative: not at all")
-	f.DurationVar(&h.opt.FastFail, "fast-io-fail-tmo", 0, "after which time without a connection reads and writes fail; 0: they wait")
+	f.DurationVar(&h.opt.KeepAlive, "keep-alive-tmo", nvme.DefaultKeepAlive,
+		"after which time without a sign of this host the target gives it up")
+	f.DurationVar(&h.opt.ReconnectDelay, "reconnect-delay", nvme.DefaultReconnectDelay,
+		"the time between attempts to connect again")
+	f.DurationVar(&h.opt.LossTimeout, "ctrl-loss-tmo", nvme.DefaultLossTimeout,
+		"how long to try to connect again; negative: not at all")
+	f.DurationVar(&h.opt.FastFail, "fast-io-fail-tmo", 0,
+		"after which time without a connection reads and writes fail; 0: they wait")
 }
 
 func (h *host) diskFlags(c *cobra.Command) {
@@ -133,7 +138,8 @@ func (h *host) diskFlags(c *cobra.Command) {
 	h.lossFlags(c)
 	f := c.Flags()
 	f.StringArrayVar(&h.paths, "path", nil, "[DEVICE=]HOST[:PORT]: another address of the subsystem, to be used together with the first; may be given again")
-	f.StringVar(&h.policy, "iopolicy", string(nvme.RoundRobin), "which of several equally good paths a command takes: round-robin or queue-depth")
+	f.StringVar(&h.policy, "iopolicy", string(nvme.RoundRobin),
+		"which of several equally good paths a command takes: round-robin or queue-depth")
 	f.Uint32VarP(&h.namespace, "namespace", "n", 1, "the namespace's number")
 }
 

@@ -149,7 +149,8 @@ func TestSecrets(t *testing.T) {
 	served, out := make(chan error, 1), &output{says: make(chan string, 100)}
 	go func() {
 		served <- run(ctx, out, []string{"serve", "-d", "roce:" + there, "--dhchap-secret", nqn + "=" + secret,
-			"--dhchap-ctrl-secret", nqn + "=" + ctrl, "--dhchap-hash", "sha512", "--dhchap-dhgroup", "ffdhe2048", "memory:1MiB"})
+			"--dhchap-ctrl-secret", nqn + "=" + ctrl, "--dhchap-hash", "sha512", "--dhchap-dhgroup", "ffdhe2048",
+			"memory:1MiB"})
 	}()
 	for late := time.After(patience); ; {
 		select {
@@ -173,7 +174,8 @@ func TestSecrets(t *testing.T) {
 		{nil, "authentication"}} {
 		var b bytes.Buffer
 		within, cancel := context.WithTimeout(ctx, patience)
-		err := run(within, &b, append([]string{"list", "-d", "roce:" + here, "--host-nqn", nqn, there, defaultNQN}, c.flags...))
+		err := run(within, &b, append([]string{"list", "-d", "roce:" + here, "--host-nqn", nqn, there, defaultNQN},
+			c.flags...))
 		cancel()
 		if c.says == "" && err != nil || c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)) {
 			t.Errorf("%v: %v", c.flags, err)
@@ -202,7 +204,8 @@ func TestRefused(t *testing.T) {
 		{"serve -d shm:127.0.0.1 --dhchap-secret nqn.host=DHHC-1:00:?: memory:1MiB", "base64"},
 		{"serve -d shm:127.0.0.1 --dhchap-hash md5 memory:1MiB", "sha256"},
 		{"serve -d shm:127.0.0.1 --dhchap-dhgroup ffdhe1024 memory:1MiB", "ffdhe2048"},
-		{"serve -d shm:127.0.0.1 --dhchap-ctrl-secret nqn.host=" + exampleSecret + " memory:1MiB", "no --dhchap-secret"},
+		{"serve -d shm:127.0.0.1 --dhchap-ctrl-secret nqn.host=" + exampleSecret + " memory:1MiB",
+			"no --dhchap-secret"},
 		{"serve -d shm:127.0.0.1 --any-host --dhchap-secret nqn.host=" + exampleSecret + " memory:1MiB", "any host"},
 		{"list -d shm:127.0.0.1 --dhchap-secret " + exampleSecret + " 127.0.0.1 nqn.x", "host-nqn"},
 		{"list -d shm:127.0.0.1 --host-nqn nqn.y --dhchap-secret DHHC-1:00: 127.0.0.1 nqn.x", "bytes"},

@@ -54,15 +54,19 @@ type targetSecrets struct {
 
 func (s *targetSecrets) flags(c *cobra.Command) {
 	f := c.Flags()
-	f.StringArrayVar(&s.hosts, "dhchap-secret", nil, "NQN=SECRET: a host that may connect if it proves to have the secret; may be given again")
-	f.StringArrayVar(&s.controllers, "dhchap-ctrl-secret", nil, "NQN=SECRET: what the target proves to a host; may be given again")
+	f.StringArrayVar(&s.hosts, "dhchap-secret", nil,
+		"NQN=SECRET: a host that may connect if it proves to have the secret; may be given again")
+	f.StringArrayVar(&s.controllers, "dhchap-ctrl-secret", nil,
+		"NQN=SECRET: what the target proves to a host; may be given again")
 	f.StringVar(&s.hash, "dhchap-hash", "sha256", "the hash function of proofs: sha256, sha384 or sha512")
-	f.StringVar(&s.group, "dhchap-dhgroup", "null", "the Diffie-Hellman group of proofs: null, ffdhe2048, ffdhe3072, ffdhe4096, ffdhe6144 or ffdhe8192")
+	f.StringVar(&s.group, "dhchap-dhgroup", "null",
+		"the Diffie-Hellman group of proofs: null, ffdhe2048, ffdhe3072, ffdhe4096, ffdhe6144 or ffdhe8192")
 }
 
 var (
 	hashNames  = map[string]dhchap.Hash{"sha256": dhchap.SHA256, "sha384": dhchap.SHA384, "sha512": dhchap.SHA512}
-	groupNames = map[string]dhchap.Group{"null": dhchap.Null, "ffdhe2048": dhchap.FFDHE2048, "ffdhe3072": dhchap.FFDHE3072,
+	groupNames = map[string]dhchap.Group{"null": dhchap.Null, "ffdhe2048": dhchap.FFDHE2048,
+		"ffdhe3072": dhchap.FFDHE3072,
 		"ffdhe4096": dhchap.FFDHE4096, "ffdhe6144": dhchap.FFDHE6144, "ffdhe8192": dhchap.FFDHE8192}
 )
 

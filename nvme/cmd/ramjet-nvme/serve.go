@@ -61,18 +61,21 @@ func serveCommand() *cobra.Command {
 		},
 	}
 	f := c.Flags()
-	f.StringArrayVarP(&o.devices, "device", "d", nil, "the device, such as roce:192.0.2.7; may be given again: the subsystem is at each")
+	f.StringArrayVarP(&o.devices, "device", "d", nil,
+		"the device, such as roce:192.0.2.7; may be given again: the subsystem is at each")
 	if err := c.MarkFlagRequired("device"); err != nil {
 		panic(err)
 	}
-	f.StringArrayVar(&o.access, "ana-state", nil, "DEVICE=STATE: how hosts reach the namespaces there: optimized, non-optimized or inaccessible; may be given again")
+	f.StringArrayVar(&o.access, "ana-state", nil,
+		"DEVICE=STATE: how hosts reach the namespaces there: optimized, non-optimized or inaccessible; may be given again")
 	f.StringVarP(&o.address, "listen", "l", ":"+defaultPort, "the address and port to listen at")
 	f.StringVar(&o.nqn, "nqn", defaultNQN, "the subsystem's NQN")
 	f.StringArrayVar(&o.hosts, "host", nil, "the NQN of a host that may connect; may be given again")
 	f.BoolVar(&o.anyHost, "any-host", false, "any host may connect")
 	f.BoolVar(&o.writable, "writable", false, "hosts may write")
 	f.StringVar(&o.list, "list", "", "a file with further namespaces, read again at SIGHUP")
-	f.StringArrayVar(&o.referrals, "refer", nil, "the address and port of another discovery service, which hosts are told of; may be given again")
+	f.StringArrayVar(&o.referrals, "refer", nil,
+		"the address and port of another discovery service, which hosts are told of; may be given again")
 	o.secrets.flags(c)
 	f.IntVar(&o.block, "block-size", 512, "bytes of a block, a power of 2 from 512 on")
 	return c
@@ -107,7 +110,8 @@ func serve(ctx context.Context, out io.Writer, o *serveOptions, files []string) 
 			return err
 		}
 	}
-	d := &disks{sub: sub, writable: o.writable, block: o.block, out: out, open: map[uint32]*openFile{}, fixed: len(files)}
+	d := &disks{sub: sub, writable: o.writable, block: o.block, out: out, open: map[uint32]*openFile{},
+		fixed: len(files)}
 	defer d.close()
 	for i, name := range files {
 		if err := d.add(uint32(i+1), name); err != nil {
@@ -162,8 +166,9 @@ func (o *serveOptions) parseAccess() (map[string]wire.ANAState, error) {
 		device, name, _ := strings.Cut(text, "=")
 		state, ok := accessNames[name]
 		if !ok || !slices.Contains(o.devices, device) {
-			return nil, fmt.Errorf("--ana-state %s: write DEVICE=STATE, a device of -d, and optimized, non-optimized or "+
-				"inaccessible", text)
+			return nil,
+				fmt.Errorf("--ana-state %s: write DEVICE=STATE, a device of -d, and optimized, non-optimized or "+
+					"inaccessible", text)
 		}
 		list[device] = state
 	}

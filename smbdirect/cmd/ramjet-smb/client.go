@@ -47,7 +47,8 @@ func parseLocation(s string) (l location, err error) {
 }
 
 // use mounts the share of a location, and unmounts it in the end.
-func (o *client) use(ctx context.Context, at string, f func(share *smb2.Share, name string, c *channel.Conn) error) (err error) {
+func (o *client) use(ctx context.Context, at string,
+	f func(share *smb2.Share, name string, c *channel.Conn) error) (err error) {
 	l, err := parseLocation(at)
 	if err != nil {
 		return err
@@ -63,7 +64,8 @@ func (o *client) use(ctx context.Context, at string, f func(share *smb2.Share, n
 	}
 	conn := channel.NetConn(c)
 	defer conn.Close()
-	d := smb2.Dialer{Initiator: &smb2.NTLMInitiator{User: o.user, Password: os.Getenv(passwordVariable), Domain: o.domain}}
+	d := smb2.Dialer{Initiator: &smb2.NTLMInitiator{User: o.user, Password: os.Getenv(passwordVariable),
+		Domain: o.domain}}
 	session, err := d.DialConn(ctx, conn, l.server)
 	if err != nil {
 		return fmt.Errorf("%s as %s: %w", l.server, o.user, err)
@@ -151,8 +153,8 @@ func save(to string, from io.Reader) (err error) {
 	return err
 }
 
-// pieceSize is how many bytes of a file are moved at once: no request of go-smb2 has more. Files and shares have methods
-// that copy in pieces of their own: io.CopyBuffer does not get to see them.
+// pieceSize is how many bytes of a file are moved at once: no request of go-smb2 has more. Files and shares have
+// methods that copy in pieces of their own: io.CopyBuffer does not get to see them.
 const pieceSize = 1 << 20
 
 func putCommand() *cobra.Command {

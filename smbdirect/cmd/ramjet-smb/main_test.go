@@ -87,7 +87,8 @@ func TestCommands(t *testing.T) {
 		c = newCommand()
 		c.SetArgs(append(args, "-d"))
 		at, err := c.ExecuteC()
-		if status := report(&out, at, err); status != 2 || !strings.Contains(out.String(), "--help` shows what it takes") {
+		if status := report(&out, at, err); status != 2 ||
+			!strings.Contains(out.String(), "--help` shows what it takes") {
 			t.Errorf("%v without what it needs: %d, %s", args, status, out.String())
 		}
 	}

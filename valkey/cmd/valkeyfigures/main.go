@@ -2,7 +2,8 @@
 
 // Command valkeyfigures measures strings of a small server in Go over RDMA beside the same over TCP, on this host: the
 // round trip of a GET, and GETs a second at several numbers of connections. Server and clients are in one process,
-// and the kinds run in turns, so that a busy machine concerns all alike. Each figure is a median, with its ratio to TCP's.
+// and the kinds run in turns, so that a busy machine concerns all alike. Each figure is a median, with its ratio to
+// TCP's.
 //
 //	valkeyfigures [-rounds N] [-time D] [-kinds LIST]
 package main
@@ -68,7 +69,8 @@ func measure(kinds []string, rounds int, period time.Duration) error {
 			for i := range rates[kind] {
 				ratios = append(ratios, rates[kind][i]/rates["tcp"][i])
 			}
-			line := fmt.Sprintf("%3d connections  %7d bytes  %-5s  %9.0f GET/s  %6.2f GB/s  %5.2f of TCP (%.2f to %.2f)",
+			line := fmt.Sprintf(
+				"%3d connections  %7d bytes  %-5s  %9.0f GET/s  %6.2f GB/s  %5.2f of TCP (%.2f to %.2f)",
 				f.conns, f.size, kind, r, r*float64(f.size)/1e9, median(ratios), slices.Min(ratios), slices.Max(ratios))
 			if f.conns == 1 {
 				line += fmt.Sprintf("  %v each", time.Duration(float64(time.Second)/r).Round(100*time.Nanosecond))

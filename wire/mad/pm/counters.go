@@ -136,7 +136,8 @@ func (m *PortCounters) Decode(b []byte) bool {
 		XmitDiscards: be.Uint16(b[14:]), XmitConstraint: b[16], RcvConstraint: b[17],
 		LocalIntegrity: b[19] >> 4, BufferOverrun: b[19] & 0xf,
 		QP1Dropped: be.Uint16(b[20:]), VL15Dropped: be.Uint16(b[22:]),
-		XmitData: be.Uint32(b[24:]), RcvData: be.Uint32(b[28:]), XmitPkts: be.Uint32(b[32:]), RcvPkts: be.Uint32(b[36:]),
+		XmitData: be.Uint32(b[24:]), RcvData: be.Uint32(b[28:]), XmitPkts: be.Uint32(b[32:]),
+		RcvPkts:  be.Uint32(b[36:]),
 		XmitWait: be.Uint32(b[40:]),
 	}
 	return true

@@ -39,7 +39,8 @@ func TestSelect(t *testing.T) {
 		name      string
 		got, want uint64
 	}{
-		{"RcvPkts", uint64(RcvPkts), 1 << 15}, {"XmitWait", uint64(XmitWait), 1 << 16}, {"VL15Dropped", uint64(VL15Dropped), 1 << 11},
+		{"RcvPkts", uint64(RcvPkts), 1 << 15}, {"XmitWait", uint64(XmitWait), 1 << 16},
+		{"VL15Dropped", uint64(VL15Dropped), 1 << 11},
 		{"ExtMulticastRcv", uint64(ExtMulticastRcv), 1 << 7}, {"ExtSymbolErrors", uint64(ExtSymbolErrors), 1 << 32},
 		{"ExtXmitWait", uint64(ExtXmitWait), 1 << 44},
 	} {

@@ -46,7 +46,8 @@ const (
 )
 
 var statuses = [...]string{
-	StatusNoResources >> 8: "not enough resources", StatusInvalid >> 8: "invalid request", StatusNoRecords >> 8: "no records match",
+	StatusNoResources >> 8: "not enough resources", StatusInvalid >> 8: "invalid request",
+	StatusNoRecords >> 8:      "no records match",
 	StatusTooManyRecords >> 8: "more than one record matches", StatusInvalidGID >> 8: "invalid GID",
 	StatusInsufficientComponents >> 8: "components are missing", StatusDenied >> 8: "denied",
 }

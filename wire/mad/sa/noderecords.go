@@ -309,7 +309,8 @@ func (r *PKeyRecord) Decode(b []byte) bool {
 		return false
 	}
 	w := binary.BigEndian.Uint32(b[4:])
-	r.LID, r.Block, r.Port, r.Resv = binary.BigEndian.Uint16(b), binary.BigEndian.Uint16(b[2:]), uint8(w>>24), w&0xff_ffff
+	r.LID, r.Block, r.Port, r.Resv = binary.BigEndian.Uint16(b), binary.BigEndian.Uint16(b[2:]), uint8(w>>24),
+		w&0xff_ffff
 	return r.PKeys.Decode(b[8:])
 }
 

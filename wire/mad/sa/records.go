@@ -147,7 +147,8 @@ func (r *PathRecord) Append(b []byte) []byte {
 	b = be.AppendUint64(b, r.ServiceID)
 	b = append(append(b, r.DGID[:]...), r.SGID[:]...)
 	b = be.AppendUint16(be.AppendUint16(b, r.DLID), r.SLID)
-	b = be.AppendUint32(b, uint32(bit(r.RawTraffic, 7))<<24|uint32(r.Resv&7)<<28|r.FlowLabel&0xf_ffff<<8|uint32(r.HopLimit))
+	b = be.AppendUint32(b, uint32(bit(r.RawTraffic, 7))<<24|uint32(r.Resv&7)<<28|r.FlowLabel&0xf_ffff<<8|
+		uint32(r.HopLimit))
 	b = append(b, r.TClass, bit(r.Reversible, 7)|r.NumbPath&0x7f)
 	b = be.AppendUint16(b, uint16(r.PKey))
 	b = be.AppendUint16(b, r.QoSClass<<4|uint16(r.SL&0xf))
@@ -259,7 +260,8 @@ func (r *MCMemberRecord) Append(b []byte) []byte {
 	b = be.AppendUint16(b, uint16(r.PKey))
 	b = append(b, r.Rate.byte(), r.Life.byte())
 	b = be.AppendUint32(b, uint32(r.SL&0xf)<<28|r.FlowLabel&0xf_ffff<<8|uint32(r.HopLimit))
-	return be.AppendUint32(b, uint32(r.Scope&0xf)<<28|uint32(r.Join&0xf)<<24|uint32(bit(r.ProxyJoin, 7))<<16|r.Resv&0x7f_ffff)
+	return be.AppendUint32(b, uint32(r.Scope&0xf)<<28|uint32(r.Join&0xf)<<24|uint32(bit(r.ProxyJoin, 7))<<16|
+		r.Resv&0x7f_ffff)
 }
 
 // Bits of component masks of a ServiceRecord; those of its data follow.

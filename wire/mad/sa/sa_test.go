@@ -22,7 +22,8 @@ func record[T any, P interface {
 
 // codecs has everything that the package decodes.
 var codecs = []codec.Row{
-	codec.Of[Header]("header", HeaderLen), codec.Of[RMPP]("RMPP", RMPPLen), codec.Of[InformInfo]("InformInfo", InformInfoLen),
+	codec.Of[Header]("header", HeaderLen), codec.Of[RMPP]("RMPP", RMPPLen),
+	codec.Of[InformInfo]("InformInfo", InformInfoLen),
 	record[NodeRecord](AttrNodeRecord),
 	record[PortInfoRecord](AttrPortInfoRecord),
 	record[SLtoVLRecord](AttrSLtoVLRecord),
@@ -64,7 +65,8 @@ func TestMatch(t *testing.T) {
 				record[bit/8] ^= 0x80 >> (bit % 8)
 				inside := bit >= at && bit < at+width
 				if got := c.Match(1<<n, query, record); got == inside {
-					t.Fatalf("%s: component %d matches: %v, with bit %d changed; it has %d from %d on", Name(a), n, got, bit, width, at)
+					t.Fatalf("%s: component %d matches: %v, with bit %d changed; it has %d from %d on", Name(a), n, got,
+						bit, width, at)
 				}
 			}
 			at += width
@@ -74,8 +76,10 @@ func TestMatch(t *testing.T) {
 		}
 	}
 	// The last component of each, by rdma-core's numbers of the bits.
-	for a, last := range map[mad.Attribute]int{AttrPathRecord: 21, AttrNodeRecord: 14, AttrPortInfoRecord: 57, AttrServiceRecord: 36,
-		AttrMCMemberRecord: 17, AttrSMInfoRecord: 6, AttrLinkRecord: 3, AttrInformInfoRecord: 15, AttrGUIDInfoRecord: 11, AttrMulticastRecord: 4} {
+	for a, last := range map[mad.Attribute]int{AttrPathRecord: 21, AttrNodeRecord: 14, AttrPortInfoRecord: 57,
+		AttrServiceRecord:  36,
+		AttrMCMemberRecord: 17, AttrSMInfoRecord: 6, AttrLinkRecord: 3, AttrInformInfoRecord: 15,
+		AttrGUIDInfoRecord: 11, AttrMulticastRecord: 4} {
 		if got := len(Layout(a).bits) - 1; got != last {
 			t.Errorf("%s: the last component is %d, want %d", Name(a), got, last)
 		}
@@ -86,7 +90,8 @@ func TestMatch(t *testing.T) {
 }
 
 func TestText(t *testing.T) {
-	for s, want := range map[mad.Status]string{StatusNoRecords: "no records match", StatusDenied: "denied", mad.StatusBusy: "busy", 0x0800: "status 0x0800", 0: "OK"} {
+	for s, want := range map[mad.Status]string{StatusNoRecords: "no records match", StatusDenied: "denied",
+		mad.StatusBusy: "busy", 0x0800: "status 0x0800", 0: "OK"} {
 		if got := StatusText(s); got != want {
 			t.Errorf("status %#x is %q, want %q", uint16(s), got, want)
 		}

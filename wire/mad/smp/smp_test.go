@@ -83,13 +83,15 @@ func FuzzSMP(f *testing.F) {
 
 func TestNames(t *testing.T) {
 	for a := range mad.Attribute(0x40) {
-		known := a == mad.AttrNotice || a >= AttrNodeDescription && a <= AttrSwitchInfo || a >= AttrGUIDInfo && a <= AttrMulticastTable ||
+		known := a == mad.AttrNotice || a >= AttrNodeDescription && a <= AttrSwitchInfo ||
+			a >= AttrGUIDInfo && a <= AttrMulticastTable ||
 			a == AttrSMInfo || a == AttrVendorDiag || a == AttrLedInfo
 		if named := AttributeName(a)[0] != 'a'; named != known {
 			t.Errorf("attribute %#x is %q", uint16(a), AttributeName(a))
 		}
 	}
-	for s, want := range map[SMState]string{SMNotActive: "not active", SMDiscovering: "discovering", SMStandby: "standby", SMMaster: "master", 7: "reserved state 7"} {
+	for s, want := range map[SMState]string{SMNotActive: "not active", SMDiscovering: "discovering",
+		SMStandby: "standby", SMMaster: "master", 7: "reserved state 7"} {
 		if s.String() != want {
 			t.Errorf("state %d is %q, want %q", uint8(s), s, want)
 		}

@@ -39,14 +39,15 @@ type SwitchInfo struct {
 	DefaultPort         uint8 // of LIDs that the random table does not have
 	PrimaryMulticast    uint8 // DefaultMulticastPrimaryPort
 	NotPrimaryMulticast uint8
-	LifeTime            uint8 // 5 bits: a packet's time in the switch is 4.096 µs × 2^LifeTime; 20 and above: without end
-	PortStateChange     bool  // set by the switch; a Set with it clears it
-	SLtoVLOptions       uint8 // 2 bits: OptimizedSLtoVLMappingProgramming
-	LIDsPerPort         uint16
-	EnforcementCap      uint16 // rows of the partition table of an external port
-	Flags               uint8
-	Resv                uint8
-	MulticastTop        uint16 // 0: as far as MulticastCap
+	// 5 bits: a packet's time in the switch is 4.096 µs × 2^LifeTime; 20 and above: without end
+	LifeTime        uint8
+	PortStateChange bool  // set by the switch; a Set with it clears it
+	SLtoVLOptions   uint8 // 2 bits: OptimizedSLtoVLMappingProgramming
+	LIDsPerPort     uint16
+	EnforcementCap  uint16 // rows of the partition table of an external port
+	Flags           uint8
+	Resv            uint8
+	MulticastTop    uint16 // 0: as far as MulticastCap
 }
 
 // Decode reads the attribute in b. It returns false if b is shorter than SwitchInfoLen.
@@ -73,7 +74,8 @@ func (m *SwitchInfo) Append(b []byte) []byte {
 	b = binary.BigEndian.AppendUint16(b, m.RandomCap)
 	b = binary.BigEndian.AppendUint16(b, m.MulticastCap)
 	b = binary.BigEndian.AppendUint16(b, m.LinearTop)
-	b = append(b, m.DefaultPort, m.PrimaryMulticast, m.NotPrimaryMulticast, m.LifeTime<<3|bit(m.PortStateChange, 2)|m.SLtoVLOptions&3)
+	b = append(b, m.DefaultPort, m.PrimaryMulticast, m.NotPrimaryMulticast,
+		m.LifeTime<<3|bit(m.PortStateChange, 2)|m.SLtoVLOptions&3)
 	b = binary.BigEndian.AppendUint16(b, m.LIDsPerPort)
 	b = binary.BigEndian.AppendUint16(b, m.EnforcementCap)
 	b = append(b, m.Flags, m.Resv)

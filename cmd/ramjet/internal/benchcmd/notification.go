@@ -53,10 +53,12 @@ func newBenchNotificationCmd() *cobra.Command {
 	}
 	fl := c.Flags()
 	fl.Var((*peerCounts)(&b.config.Peers), "peers", "`numbers` of peers to measure with, with commas between them")
-	fl.IntVarP(&b.config.Iterations, "iters", "n", notification.DefaultIterations, "`number` of WRITEs of each way with each number of peers")
+	fl.IntVarP(&b.config.Iterations, "iters", "n", notification.DefaultIterations,
+		"`number` of WRITEs of each way with each number of peers")
 	fl.VarP(&b.duration, "duration", "D", "`time` to measure each for, instead of --iters, such as 500ms")
 	fl.IntVar(&b.config.Stride, "stride", notification.DefaultStride, "`bytes` from one peer's byte to the next")
-	fl.StringVarP(&b.device, "device", "d", kinds.Default().Name, "`kind` of the devices: "+strings.Join(kinds.Names(), ", "))
+	fl.StringVarP(&b.device, "device", "d", kinds.Default().Name,
+		"`kind` of the devices: "+strings.Join(kinds.Names(), ", "))
 	cli.OnlyKind(c)
 	cli.AddPcapFlag(c, &b.pcap, cli.EveryPacket)
 	fl.BoolVar(&b.json, "json", false, "write JSON")
@@ -90,7 +92,8 @@ func (b *notificationBench) run(c *cobra.Command) (err error) {
 	}
 	kind, err := kinds.Find(strings.TrimSuffix(b.device, ":"))
 	if err != nil {
-		return cli.Usagef("--device %q: give one of %s; the addresses are chosen", b.device, strings.Join(kinds.Names(), ", "))
+		return cli.Usagef("--device %q: give one of %s; the addresses are chosen", b.device,
+			strings.Join(kinds.Names(), ", "))
 	}
 	if err := cli.TrustThisMachine(kind); err != nil {
 		return err
@@ -117,7 +120,8 @@ func (b *notificationBench) run(c *cobra.Command) (err error) {
 
 // openSpare opens n devices of a kind at addresses that nobody else uses. The first one is recorded if pcap is
 // not empty: it sees all that the others send it. done closes all, and the recording.
-func openSpare(kind *kinds.Kind, n int, pcap string, log io.Writer) (devices []*verbs.Device, done func() error, err error) {
+func openSpare(kind *kinds.Kind, n int, pcap string, log io.Writer) (devices []*verbs.Device, done func() error,
+	err error) {
 	addresses, err := kind.Spare(n)
 	if err != nil {
 		return nil, nil, cli.Usagef("%d devices are needed: %w", n, err)
@@ -147,7 +151,8 @@ func openSpare(kind *kinds.Kind, n int, pcap string, log io.Writer) (devices []*
 }
 
 // measure measures and writes the results as they come, or all in the end as JSON.
-func (b *notificationBench) measure(ctx context.Context, client, target *verbs.Device, out, log io.Writer) ([]notification.Result, error) {
+func (b *notificationBench) measure(ctx context.Context, client, target *verbs.Device, out,
+	log io.Writer) ([]notification.Result, error) {
 	line := cli.NewBarLine(log)
 	observer := notification.Observer{}
 	if line != nil {
@@ -201,7 +206,8 @@ func (p *peerCounts) Set(text string) error {
 	for s := range strings.SplitSeq(text, ",") {
 		n, err := strconv.Atoi(strings.TrimSpace(s))
 		if err != nil || n < 1 || n > notification.MaxPeers {
-			return fmt.Errorf("%q is not a number of peers: give 1 to %d, and commas between several", s, notification.MaxPeers)
+			return fmt.Errorf("%q is not a number of peers: give 1 to %d, and commas between several", s,
+				notification.MaxPeers)
 		}
 		counts = append(counts, n)
 	}

@@ -42,7 +42,8 @@ func (t *notificationTable) row(r notification.Result) {
 		busy = units.Percent(*r.Busy)
 	}
 	const wide = 8 // columns of a time
-	fmt.Fprintf(t.w, notificationRow, strconv.Itoa(r.Peers), r.Way, cli.Decimal(usec(r.Delay.P50), 2, wide), cli.Decimal(usec(r.Delay.P99), 2, wide),
+	fmt.Fprintf(t.w, notificationRow, strconv.Itoa(r.Peers), r.Way, cli.Decimal(usec(r.Delay.P50), 2, wide),
+		cli.Decimal(usec(r.Delay.P99), 2, wide),
 		look, look99, scan, busy)
 }
 
@@ -62,7 +63,8 @@ func lookText(l *notification.Look, ns float64, columns int) string {
 // way, and what looks cost.
 func notificationCharts(results []notification.Result) []plots.Chart {
 	const peers = "peers"
-	delay := plots.Chart{Title: "Time until the target knows the peer (dashed: 99th percentile)", X: peers, Y: "time [µs]"}
+	delay := plots.Chart{Title: "Time until the target knows the peer (dashed: 99th percentile)", X: peers,
+		Y: "time [µs]"}
 	look := plots.Chart{Title: "Processor time of a look that finds nothing", X: peers, Y: "time [µs]"}
 	line := func(c *plots.Chart, name string, color int, dashed bool, value func(*notification.Result) float64) {
 		l := plots.Line{Name: name, Color: color, Dashed: dashed}
@@ -85,7 +87,8 @@ func notificationCharts(results []notification.Result) []plots.Chart {
 	for color, w := range notification.Ways {
 		line(&delay, w.String(), color, false, func(r *notification.Result) float64 { return usec(r.Delay.P50) })
 		line(&look, w.String(), color, false, func(r *notification.Result) float64 { return micros(r.Look) })
-		line(&look, "of that, the bytes alone", color, true, func(r *notification.Result) float64 { return micros(r.Scan) })
+		line(&look, "of that, the bytes alone", color, true,
+			func(r *notification.Result) float64 { return micros(r.Scan) })
 	}
 	for color := range notification.Ways {
 		line(&delay, "", color, true, func(r *notification.Result) float64 { return usec(r.Delay.P99) })

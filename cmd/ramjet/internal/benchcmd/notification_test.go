@@ -50,9 +50,10 @@ func TestNotificationCharts(t *testing.T) {
 		}
 	}
 	want := []string{
-		"polling a byte per peer[{1 10} {8 10}]", "immediate, polling[{1 10} {8 10}]", "immediate, sleeping[{1 10} {8 10}]",
-		"[{1 30} {8 30}]", "[{1 30} {8 30}]", "[{1 30} {8 30}]",
-		"polling a byte per peer[{1 0.25} {8 0.25}]", "of that, the bytes alone[{1 0.02} {8 0.02}]", "immediate, polling[{1 0.25} {8 0.25}]",
+		"polling a byte per peer[{1 10} {8 10}]", "immediate, polling[{1 10} {8 10}]",
+		"immediate, sleeping[{1 10} {8 10}]", "[{1 30} {8 30}]", "[{1 30} {8 30}]", "[{1 30} {8 30}]",
+		"polling a byte per peer[{1 0.25} {8 0.25}]", "of that, the bytes alone[{1 0.02} {8 0.02}]",
+		"immediate, polling[{1 0.25} {8 0.25}]",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q", got)

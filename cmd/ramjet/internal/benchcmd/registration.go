@@ -33,14 +33,17 @@ var registrationSizes = []string{"4K", "16K", "64K", "256K", "1M", "4M", "16M", 
 
 func newBenchRegistrationCmd() *cobra.Command {
 	b := &benchRegistration{duration: cli.WaitTime(100 * time.Millisecond), chunk: verbs.DefaultChunk}
-	c := &cobra.Command{Use: "registration", Short: "Compare the ways of registering memory by what they cost", Args: cli.NoArgs,
+	c := &cobra.Command{Use: "registration", Short: "Compare the ways of registering memory by what they cost",
+		Args:    cli.NoArgs,
 		Example: "  ramjet bench registration\n  ramjet bench registration -s 64K,16M --runs 3 -o registration.svg",
 		Long: "Register an untouched buffer, READ into it from another device of this process, and measure the time until it is\n" +
 			"registered, until the first 4 KiB have arrived and until all of it has; then the bandwidth of later READs into the\n" +
 			"same buffer, and the memory used. Figures are medians. docs/memory.md describes the ways of registering memory.\n" +
 			"Sizes beyond what this process may pin (ulimit -l) are left out, and the table says so."}
 	fl := c.Flags()
-	fl.StringVarP(&b.device.Device, "device", "d", "", "`device` to open, which is then its own peer, or a kind such as iwarp: (default: that of $"+kinds.DeviceVariable+", or RoCEv2 on loopback addresses)")
+	fl.StringVarP(&b.device.Device, "device", "d", "",
+		"`device` to open, which is then its own peer, or a kind such as iwarp: (default: that of $"+
+			kinds.DeviceVariable+", or RoCEv2 on loopback addresses)")
 	cli.AddPcapFlag(c, &b.device.PCAP, cli.EveryPacket)
 	fl.StringSliceVarP(&b.sizes, "sizes", "s", registrationSizes, "`sizes` of the buffer, such as 4K,1M")
 	fl.IntVar(&b.runs, "runs", 5, "`number` of runs; figures are their medians")

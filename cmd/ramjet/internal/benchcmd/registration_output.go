@@ -46,7 +46,8 @@ func writeRegistration(w io.Writer, device string, runs int, results []regbench.
 			continue
 		}
 		m := &r.Median
-		t.AppendRow(table.Row{size, r.Mode, units.Duration(m.Register), units.Duration(m.FirstByte), units.Duration(m.Whole), rateText(m.Bandwidth),
+		t.AppendRow(table.Row{size, r.Mode, units.Duration(m.Register), units.Duration(m.FirstByte),
+			units.Duration(m.Whole), rateText(m.Bandwidth),
 			units.Memory(int64(m.Present)), units.Memory(int64(m.Locked))})
 	}
 	_, err := fmt.Fprintf(w, "READs into a buffer of %s that nobody has touched.\n%s. "+
@@ -81,7 +82,8 @@ func registrationCharts(results []regbench.Result) []plots.Chart {
 	}{
 		{plots.Chart{Title: "Time to register", YText: seconds, YMarks: tens(1e-8, 10)},
 			func(r *regbench.Run) float64 { return r.Register.Seconds() }},
-		{plots.Chart{Title: "Time to the first 4 KiB, from the start of registering", YText: seconds, YMarks: tens(1e-8, 10)},
+		{plots.Chart{Title: "Time to the first 4 KiB, from the start of registering", YText: seconds,
+			YMarks: tens(1e-8, 10)},
 			func(r *regbench.Run) float64 { return r.FirstByte.Seconds() }},
 		{plots.Chart{Title: "Then: the same buffer, again and again", Y: "GB/s"},
 			func(r *regbench.Run) float64 { return r.Bandwidth / 1e9 }},

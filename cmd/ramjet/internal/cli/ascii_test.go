@@ -34,7 +34,8 @@ func TestOutputInASCII(t *testing.T) {
 		t.Fatal(err)
 	}
 	text, asItIs := strings.CutSuffix(string(all), utf8)
-	if !asItIs || !strings.HasSuffix(text, "\n41.2 us\n") || !strings.Contains(text, "|-- CM REQ  41 us --") || strings.Contains(text, "?") {
+	if !asItIs || !strings.HasSuffix(text, "\n41.2 us\n") || !strings.Contains(text, "|-- CM REQ  41 us --") ||
+		strings.Contains(text, "?") {
 		t.Errorf("%q", all)
 	}
 	if i := strings.IndexFunc(text, func(r rune) bool { return r > '~' }); i >= 0 {
@@ -47,7 +48,8 @@ func TestLocaleHasUTF8(t *testing.T) {
 		all, ctype, lang string
 		want             bool
 	}{
-		{"", "", "", true}, {"C", "", "en_US.UTF-8", false}, {"", "C.utf8", "C", true}, {"", "", "POSIX", false}, {"", "", "de_DE.UTF-8", true},
+		{"", "", "", true}, {"C", "", "en_US.UTF-8", false}, {"", "C.utf8", "C", true}, {"", "", "POSIX", false},
+		{"", "", "de_DE.UTF-8", true},
 	} {
 		t.Setenv("LC_ALL", c.all)
 		t.Setenv("LC_CTYPE", c.ctype)

@@ -100,7 +100,8 @@ func Leaf(c *cobra.Command, run func(c *cobra.Command, args []string) error) *co
 		}
 		err = run(c, args)
 		if named && errors.As(err, new(usage.Error)) {
-			err = fmt.Errorf("%w (%s=%s stands for --device)", err, kinds.DeviceVariable, os.Getenv(kinds.DeviceVariable))
+			err = fmt.Errorf("%w (%s=%s stands for --device)", err, kinds.DeviceVariable,
+				os.Getenv(kinds.DeviceVariable))
 		}
 		if err != nil {
 			return Failed(err)

@@ -29,7 +29,8 @@ func DialError(err error, dev *verbs.Device, server string) error {
 		if passes := kindOf(dev).Passes; passes != "" {
 			ask = ", does " + passes + " get through"
 		}
-		return fmt.Errorf("%w: is the address right, does %s run there, with the same kind of device%s?", err, server, ask)
+		return fmt.Errorf("%w: is the address right, does %s run there, with the same kind of device%s?", err,
+			server, ask)
 	}
 	return err
 }

@@ -16,7 +16,8 @@ func Executable() (string, error) {
 		if runtime.GOOS == "linux" {
 			mend = ": mount /proc (mount -t proc proc /proc)"
 		}
-		return "", fmt.Errorf("the second process cannot be started, as it is not known where this program's file is: %w%s", err, mend)
+		return "", fmt.Errorf(
+			"the second process cannot be started, as it is not known where this program's file is: %w%s", err, mend)
 	}
 	return path, nil
 }

@@ -27,7 +27,8 @@ type DeviceFlags struct {
 
 // Add adds --device and --pcap to a command.
 func (f *DeviceFlags) Add(c *cobra.Command) {
-	c.Flags().StringVarP(&f.Device, "device", "d", kinds.Default().NameAt("127.0.0.1").String(), "`device` to open, such as roce:192.0.2.7, or that of $"+kinds.DeviceVariable+"; `ramjet devices` lists them")
+	c.Flags().StringVarP(&f.Device, "device", "d", kinds.Default().NameAt("127.0.0.1").String(),
+		"`device` to open, such as roce:192.0.2.7, or that of $"+kinds.DeviceVariable+"; `ramjet devices` lists them")
 	AddPcapFlag(c, &f.PCAP, EveryPacket)
 }
 

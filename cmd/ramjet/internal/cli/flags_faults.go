@@ -11,8 +11,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/device/kinds"
 )
 
-// FaultText returns the text of faults that an argument has, or the file that it names, which is empty for a text. A name
-// may have an @ in front, as in the environment.
+// FaultText returns the text of faults that an argument has, or the file that it names, which is empty for a text. A
+// name may have an @ in front, as in the environment.
 func FaultText(arg string) (text, file string, err error) {
 	arg, named := strings.CutPrefix(arg, "@")
 	info, err := os.Stat(arg)

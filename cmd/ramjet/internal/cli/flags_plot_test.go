@@ -11,7 +11,8 @@ import (
 // A command that draws nothing removes the files that it created, and no others.
 func TestPlotFilesDiscarded(t *testing.T) {
 	dir := t.TempDir()
-	created, there, replaced := filepath.Join(dir, "created"), filepath.Join(dir, "there"), filepath.Join(dir, "replaced")
+	created, there, replaced := filepath.Join(dir, "created"), filepath.Join(dir, "there"),
+		filepath.Join(dir, "replaced")
 	if err := os.WriteFile(there, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,8 @@ import (
 func TestEncodeJSON(t *testing.T) {
 	if text, err := encodeJSON(struct {
 		A string `json:"a"`
-	}{"<b>"}, "x:"); err != nil || !strings.HasPrefix(string(text), `{"version":"`) || !strings.HasSuffix(string(text), `"devices":["x:"],"a":"<b>"}`) {
+	}{"<b>"}, "x:"); err != nil || !strings.HasPrefix(string(text), `{"version":"`) || !strings.HasSuffix(string(text),
+		`"devices":["x:"],"a":"<b>"}`) {
 		t.Errorf("%s, %v", text, err)
 	}
 	if text, err := encodeJSON(struct{}{}); err != nil || !json.Valid(text) {

@@ -16,10 +16,13 @@ func TestBarLineWidth(t *testing.T) {
 	var out bytes.Buffer
 	width := 0
 	l := NewBarLineOf(&out, func() int { return width })
-	for _, name := range []string{"", "a", "a rather long name of a file that lies somewhere.iso", "目录/文件名称很长很长很长很长很长很长.iso"} {
+	for _, name := range []string{"", "a", "a rather long name of a file that lies somewhere.iso",
+		"目录/文件名称很长很长很长很长很长很长.iso"} {
 		for width = 0; width <= 250; width++ {
 			out.Reset()
-			l.Show(func(n int) string { return BarText(n, name, 42, 100, "1.23 GB of 3.00 GB", "512.3 MB/s", "3s left") })
+			l.Show(func(n int) string {
+				return BarText(n, name, 42, 100, "1.23 GB of 3.00 GB", "512.3 MB/s", "3s left")
+			})
 			got, begins := strings.CutPrefix(out.String(), EraseBelow)
 			line, ends := strings.CutSuffix(got, "\r")
 			if !begins || !ends || strings.ContainsAny(line, "\r\n\x1b") {

@@ -75,7 +75,8 @@ func NewCp() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			run := &copyRun{to: atServer{client}, plan: plan, verbose: f.verbose, json: f.json, device: dev.Name(), out: c.OutOrStdout(), log: c.ErrOrStderr()}
+			run := &copyRun{to: atServer{client}, plan: plan, verbose: f.verbose, json: f.json, device: dev.Name(),
+				out: c.OutOrStdout(), log: c.ErrOrStderr()}
 			return run.run(c.Context(), target, as)
 		})
 	})

@@ -82,7 +82,8 @@ func (f *cpFlags) fetch(c *cobra.Command, sources []string, target string) error
 			return err
 		}
 		defer root.Close()
-		run := &copyRun{to: here{client, root}, plan: p, verbose: f.verbose, json: f.json, device: dev.Name(), out: c.OutOrStdout(), log: c.ErrOrStderr()}
+		run := &copyRun{to: here{client, root}, plan: p, verbose: f.verbose, json: f.json, device: dev.Name(),
+			out: c.OutOrStdout(), log: c.ErrOrStderr()}
 		return run.run(c.Context(), name, as)
 	})
 }
@@ -144,7 +145,8 @@ func (p *copyPlan) lookup(ctx context.Context, client *filecopy.Client, source s
 
 // addRemote adds what a server has by that name, which below is the path to within its source. What
 // cannot be listed is recorded, and the walk goes on.
-func (p *copyPlan) addRemote(ctx context.Context, client *filecopy.Client, e *filecopy.Entry, name, below string, recursive bool) error {
+func (p *copyPlan) addRemote(ctx context.Context, client *filecopy.Client, e *filecopy.Entry, name, below string,
+	recursive bool) error {
 	shown := filecopy.Printable(name)
 	switch {
 	case e.Kind == filecopy.Other && below == "." && p.sources == 1:
@@ -173,7 +175,8 @@ func (p *copyPlan) addRemote(ctx context.Context, client *filecopy.Client, e *fi
 	p.items[own].err = err
 	slices.SortFunc(list, func(a, b filecopy.Entry) int { return strings.Compare(a.Base, b.Base) })
 	for i := range list {
-		if err := p.addRemote(ctx, client, &list[i], path.Join(name, list[i].Base), path.Join(below, list[i].Base), true); err != nil {
+		if err := p.addRemote(ctx, client, &list[i], path.Join(name, list[i].Base), path.Join(below, list[i].Base),
+			true); err != nil {
 			return err
 		}
 	}

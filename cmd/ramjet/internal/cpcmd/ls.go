@@ -73,7 +73,8 @@ func writeList(w io.Writer, device string, list []filecopy.Entry, long, asJSON b
 		all := []Entry{}
 		for i := range list {
 			e := &list[i]
-			kind := map[filecopy.FileKind]string{filecopy.File: "file", filecopy.Dir: "directory", filecopy.Other: "other"}[e.Kind]
+			kind := map[filecopy.FileKind]string{filecopy.File: "file", filecopy.Dir: "directory",
+				filecopy.Other: "other"}[e.Kind]
 			all = append(all, Entry{e.Base, kind, e.Size(), fmt.Sprintf("%04o", e.Mode().Perm()), e.ModTime().UTC()})
 		}
 		return cli.WriteJSON(w, struct {
@@ -86,12 +87,14 @@ func writeList(w io.Writer, device string, list []filecopy.Entry, long, asJSON b
 	}
 	for i := range list {
 		e := &list[i]
-		name := filecopy.Printable(e.Base) + map[filecopy.FileKind]string{filecopy.Dir: "/", filecopy.Other: "@"}[e.Kind]
+		name := filecopy.Printable(e.Base) + map[filecopy.FileKind]string{filecopy.Dir: "/",
+			filecopy.Other: "@"}[e.Kind]
 		if !long {
 			fmt.Fprintln(w, name)
 			continue
 		}
-		fmt.Fprintf(w, "%v  %*d  %s  %s\n", e.Mode().Perm(), width, e.Size(), e.ModTime().Local().Format(time.DateTime), name)
+		fmt.Fprintf(w, "%v  %*d  %s  %s\n", e.Mode().Perm(), width, e.Size(), e.ModTime().Local().Format(time.DateTime),
+			name)
 	}
 	return nil
 }

@@ -92,7 +92,8 @@ func (r *copyRun) run(ctx context.Context, target string, as bool) error {
 }
 
 // targetAt returns where at a server the sources go: into a directory, or, if as, to this name.
-func targetAt(ctx context.Context, client *filecopy.Client, p *copyPlan, path string) (target string, as bool, err error) {
+func targetAt(ctx context.Context, client *filecopy.Client, p *copyPlan, path string) (target string, as bool,
+	err error) {
 	if path == "" {
 		return ".", false, nil
 	}
@@ -175,7 +176,8 @@ func (r *copyRun) file(ctx context.Context, item *copyItem, name string) error {
 }
 
 func (r *copyRun) summary(took time.Duration) {
-	fmt.Fprintf(r.out, "%d of %d files copied and verified, %s in %s", r.files, r.plan.files, units.Plural(r.bytes, "byte"), units.Duration(took))
+	fmt.Fprintf(r.out, "%d of %d files copied and verified, %s in %s", r.files, r.plan.files,
+		units.Plural(r.bytes, "byte"), units.Duration(took))
 	if r.kept > 0 {
 		fmt.Fprintf(r.out, ", %s bytes were there already", units.Count(r.kept))
 	}

@@ -60,7 +60,8 @@ func NewServe() *cobra.Command {
 			defer l.Close()
 			log := serveLog{w: c.OutOrStdout(), device: d.Name(), verbose: verbose, json: asJSON}
 			log.begin(args[0], l.Addr())
-			err = (&filecopy.Server{Root: root, Readable: read || readOnly, ReadOnly: readOnly, Report: log.report}).Serve(c.Context(), l)
+			err = (&filecopy.Server{Root: root, Readable: read || readOnly, ReadOnly: readOnly,
+				Report: log.report}).Serve(c.Context(), l)
 			if errors.Is(err, context.Canceled) {
 				log.end()
 				return nil
@@ -159,9 +160,11 @@ func (l *serveLog) report(e filecopy.Event) {
 	case event == "failed":
 		fmt.Fprintf(l.w, "%v: %s: not complete: %v\n", e.Peer, name, e.Err)
 	case l.verbose && event == "sent":
-		fmt.Fprintf(l.w, "%v: %s: %s sent, %s of them were there\n", e.Peer, name, units.Plural(e.Size, "byte"), units.Count(e.Kept))
+		fmt.Fprintf(l.w, "%v: %s: %s sent, %s of them were there\n", e.Peer, name, units.Plural(e.Size, "byte"),
+			units.Count(e.Kept))
 	case l.verbose && event == "received":
-		fmt.Fprintf(l.w, "%v: %s: %s, %s of them were there\n", e.Peer, name, units.Plural(e.Size, "byte"), units.Count(e.Kept))
+		fmt.Fprintf(l.w, "%v: %s: %s, %s of them were there\n", e.Peer, name, units.Plural(e.Size, "byte"),
+			units.Count(e.Kept))
 	}
 }
 

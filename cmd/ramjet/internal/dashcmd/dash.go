@@ -34,7 +34,8 @@ func NewDash() *cobra.Command {
 			"processes of this user, their peers and the headers of their packets, in which there are keys of memory.",
 		Example: "  ramjet dash\n  ramjet dash --listen 127.0.0.1:8080\n  ssh -L 8080:127.0.0.1:8080 HOST ramjet dash --listen 127.0.0.1:8080",
 	}
-	c.Flags().StringVar(&listen, "listen", "127.0.0.1:0", "serve at this `address`: HOST, HOST:PORT or :PORT, all addresses. Beyond loopback the traffic is not encrypted")
+	c.Flags().StringVar(&listen, "listen", "127.0.0.1:0",
+		"serve at this `address`: HOST, HOST:PORT or :PORT, all addresses. Beyond loopback the traffic is not encrypted")
 	return cli.Leaf(c, func(c *cobra.Command, args []string) error {
 		return serveDash(c.Context(), listen, c.OutOrStdout(), c.ErrOrStderr())
 	})

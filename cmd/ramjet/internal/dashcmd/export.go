@@ -45,10 +45,14 @@ func NewExport() *cobra.Command {
 			"and addresses of the processes.",
 		Example: "  ramjet export\n  ramjet export --listen 192.0.2.7:9477\n  ramjet export --once",
 	}
-	c.Flags().StringVar(&e.listen, "listen", "127.0.0.1:9477", "serve at this `address`: HOST, HOST:PORT or :PORT, all addresses. Beyond loopback the traffic is not encrypted")
-	c.Flags().BoolVar(&e.once, "once", false, "write it to standard output, once, and end: for node_exporter's textfile collector")
-	c.Flags().IntVar(&e.options.QueuePairs, "queue-pairs", 0, "`number` of queue pairs of each device that have series of their own, about 30 each")
-	c.Flags().IntVar(&e.options.Series, "series", 20_000, "`number` of series of all processes together; each may have an equal share")
+	c.Flags().StringVar(&e.listen, "listen", "127.0.0.1:9477",
+		"serve at this `address`: HOST, HOST:PORT or :PORT, all addresses. Beyond loopback the traffic is not encrypted")
+	c.Flags().BoolVar(&e.once, "once", false,
+		"write it to standard output, once, and end: for node_exporter's textfile collector")
+	c.Flags().IntVar(&e.options.QueuePairs, "queue-pairs", 0,
+		"`number` of queue pairs of each device that have series of their own, about 30 each")
+	c.Flags().IntVar(&e.options.Series, "series", 20_000,
+		"`number` of series of all processes together; each may have an equal share")
 	return cli.Leaf(c, func(c *cobra.Command, args []string) error {
 		if err := e.check(); err != nil {
 			return err
@@ -100,7 +104,8 @@ func (e *exportCommand) serve(ctx context.Context, out, log io.Writer) error {
 	}
 	fmt.Fprintf(out, "http://%s/metrics\n", host)
 	if !at.IP.IsLoopback() {
-		fmt.Fprintf(log, "ramjet export: other hosts can connect to %v, without a key. The traffic is not encrypted\n", at)
+		fmt.Fprintf(log, "ramjet export: other hosts can connect to %v, without a key. The traffic is not encrypted\n",
+			at)
 	}
 	return export.New(e.options).Serve(ctx, l)
 }

@@ -37,14 +37,16 @@ func New() *cobra.Command {
 		Args:    cli.NoArgs,
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "write the results as JSON")
-	device := c.Flags().StringP("device", "d", kinds.Default().Name, "`kind` of the devices: "+strings.Join(kinds.Names(), ", "))
+	device := c.Flags().StringP("device", "d", kinds.Default().Name,
+		"`kind` of the devices: "+strings.Join(kinds.Names(), ", "))
 	cli.OnlyKind(c)
 	c.Flags().StringVar(&fabric, "fabric", "", "with -d infiniband: the `name` of a fabric that runs")
 	cli.AddPcapFlag(c, &pcap, cli.EveryPacket)
 	return cli.Leaf(c, func(c *cobra.Command, _ []string) error {
 		kind, err := kinds.Find(strings.TrimSuffix(*device, ":"))
 		if err != nil {
-			return cli.Usagef("--device %q: give one of %s; the demo chooses the addresses", *device, strings.Join(kinds.Names(), ", "))
+			return cli.Usagef("--device %q: give one of %s; the demo chooses the addresses", *device,
+				strings.Join(kinds.Names(), ", "))
 		}
 		if err := cli.TrustThisMachine(kind); err != nil {
 			return err

@@ -141,7 +141,8 @@ func startOpenSM(ctx context.Context, program string) (*demoFabric, error) {
 	}
 	sm := exec.CommandContext(ctx, program, "-f", "opensm.log")
 	sm.Dir = dir
-	sm.Env = append(os.Environ(), "LD_PRELOAD="+fabriccmd.UmadLibrary(), "IBSIM_SOCKNAME="+socket, "SIM_HOST=manager", "OSM_TMP_DIR="+dir, "OSM_CACHE_DIR="+dir)
+	sm.Env = append(os.Environ(), "LD_PRELOAD="+fabriccmd.UmadLibrary(), "IBSIM_SOCKNAME="+socket, "SIM_HOST=manager",
+		"OSM_TMP_DIR="+dir, "OSM_CACHE_DIR="+dir)
 	if err := sm.Start(); err != nil {
 		end()
 		return nil, err

@@ -47,7 +47,8 @@ func TestDemoFabric(t *testing.T) {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 		defer cancel()
-		d := &demo.Demo{Kind: kind, Peer: []string{self, PeerName}, Open: func(name string) (*verbs.Device, error) { return kinds.Open(name, &kinds.Options{}) }}
+		d := &demo.Demo{Kind: kind, Peer: []string{self, PeerName},
+			Open: func(name string) (*verbs.Device, error) { return kinds.Open(name, &kinds.Options{}) }}
 		f, err := startDemoFabric(ctx, opensm, why)
 		if err != nil {
 			t.Fatal(err)
@@ -95,7 +96,8 @@ func TestDemoFabric(t *testing.T) {
 		if !strings.HasPrefix(r.Cable.Manager, "OpenSM (") {
 			t.Errorf("managed by %s", r.Cable.Manager)
 		}
-		if text := cableText(r.Cable); !strings.Contains(text, "No error.") || !strings.Contains(text, r.Cable.RouteAfter[1]) {
+		if text := cableText(r.Cable); !strings.Contains(text, "No error.") ||
+			!strings.Contains(text, r.Cable.RouteAfter[1]) {
 			t.Errorf("%s", text)
 		}
 	})

@@ -28,11 +28,13 @@ func writeDemo(w io.Writer, r *demo.Report, terminal bool) error {
 		without = ", no RDMA hardware, with " + r.Needs
 	}
 	parts := []string{
-		"Each operation, with real data. Both processes compared every byte.\n\n" + operationTable(r, terminal) + "\n" + verifiedText(r),
+		"Each operation, with real data. Both processes compared every byte.\n\n" + operationTable(r, terminal) + "\n" +
+			verifiedText(r),
 		stoppedText(r.Stopped), packetsText(r), speedText(r, terminal), cableText(r.Cable),
 	}
 	var s strings.Builder
-	fmt.Fprintf(&s, "Two processes, %s and %s,\nover %s, path MTU %d%s.\n\n", r.Devices[0], r.Devices[1], r.Over, r.PathMTU, without)
+	fmt.Fprintf(&s, "Two processes, %s and %s,\nover %s, path MTU %d%s.\n\n", r.Devices[0], r.Devices[1], r.Over,
+		r.PathMTU, without)
 	n := 0
 	for _, part := range parts {
 		if part != "" {
@@ -79,7 +81,8 @@ func operationTable(r *demo.Report, terminal bool) string {
 		if terminal && i > 0 && (row.Transport != r.Rows[i-1].Transport || row.Size > 64 && r.Rows[i-1].Size <= 64) {
 			t.AppendSeparator()
 		}
-		t.AppendRow(table.Row{row.Transport + " " + row.Operation, fmt.Sprintf("%d × %s", row.Messages, units.Size(row.Size)), "no error"})
+		t.AppendRow(table.Row{row.Transport + " " + row.Operation,
+			fmt.Sprintf("%d × %s", row.Messages, units.Size(row.Size)), "no error"})
 	}
 	return render(t)
 }
@@ -96,7 +99,8 @@ func stoppedText(r *demo.StoppedReport) string {
 	}
 	used := ""
 	if r.TargetNs != nil {
-		used = fmt.Sprintf("   Processor time that the stopped process used meanwhile: %s.\n", units.Seconds(*r.TargetNs/1e9))
+		used = fmt.Sprintf("   Processor time that the stopped process used meanwhile: %s.\n",
+			units.Seconds(*r.TargetNs/1e9))
 	}
 	return fmt.Sprintf("The second process was stopped by a signal (SIGSTOP), and its memory READ.\n\n"+
 		"   %d READs of %s over shared memory took %s; every byte compared.\n%s"+
@@ -141,7 +145,8 @@ func speedText(r *demo.Report, terminal bool) string {
 	if r.Kernel {
 		nic = ""
 	}
-	return "Speed of WRITEs, and of TCP between the same processes in the same run.\n\n" + render(t) + "\n" + why.String() + nic + busyText(r)
+	return "Speed of WRITEs, and of TCP between the same processes in the same run.\n\n" + render(t) + "\n" +
+		why.String() + nic + busyText(r)
 }
 
 // busyText says that the machine was too busy for the speeds to mean anything.
@@ -202,8 +207,10 @@ func cableText(c *demo.CableReport) string {
 		"   route after     %s, %s packets through the other cable\n\n"+
 		"   The stream stood still for %s at most; the usual time between its\n   completions is %s.\n"+
 		"   Verified in both: %s of WRITEs before, %s in the stream\n   that was cut, %s after it. No error.\n",
-		c.Manager, strings.Join(c.RouteBefore, ", "), units.Count(c.PacketsBefore), c.Cable, c.PulledAfter, c.Messages, units.Size(c.Size),
-		strings.Join(c.RouteAfter, ", "), units.Count(c.PacketsAfter), units.Duration(c.Interruption), units.Duration(c.UsualGap),
+		c.Manager, strings.Join(c.RouteBefore, ", "), units.Count(c.PacketsBefore), c.Cable, c.PulledAfter, c.Messages,
+		units.Size(c.Size),
+		strings.Join(c.RouteAfter, ", "), units.Count(c.PacketsAfter), units.Duration(c.Interruption),
+		units.Duration(c.UsualGap),
 		units.Bytes(c.BytesBefore), units.Bytes(c.BytesDuring), units.Bytes(c.BytesAfter))
 }
 

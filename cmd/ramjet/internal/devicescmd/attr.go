@@ -55,13 +55,18 @@ type deviceAttr struct {
 }
 
 func newDeviceAttr(a verbs.DeviceAttr) *deviceAttr {
-	return &deviceAttr{Kind: a.Kind, Transport: transportText(a.Transport), FwVer: a.Firmware, NodeGUID: cli.GUIDText(a.NodeGUID),
-		SysImageGUID: cli.GUIDText(a.SysImageGUID), VendorID: a.VendorID, VendorPartID: a.VendorPartID, HwVer: a.HWVersion,
+	return &deviceAttr{Kind: a.Kind, Transport: transportText(a.Transport), FwVer: a.Firmware,
+		NodeGUID:     cli.GUIDText(a.NodeGUID),
+		SysImageGUID: cli.GUIDText(a.SysImageGUID), VendorID: a.VendorID, VendorPartID: a.VendorPartID,
+		HwVer:       a.HWVersion,
 		PhysPortCnt: a.Ports, MaxMRSize: a.MaxMRSize, PageSizeCap: a.PageSizes, MaxQP: a.MaxQP, MaxQPWR: a.MaxQPWR,
-		DeviceCapFlags: strings.Split(a.Caps.String(), "|"), MaxSGE: a.MaxSGE, MaxSGERd: a.MaxSGERead, MaxInlineData: a.MaxInline,
-		MaxCQ: a.MaxCQ, MaxCQE: a.MaxCQE, MaxMR: a.MaxMR, MaxPD: a.MaxPD, MaxQPRdAtom: a.MaxQPRdAtomic,
-		MaxQPInitRdAtom: a.MaxQPInitRdAtom, AtomicCap: a.Atomic.String(), AtomicCapNumber: uint8(a.Atomic), MaxMW: a.MaxMW,
-		MaxMcastGrp: a.MaxMcastGroups, MaxMcastQPAttach: a.MaxMcastQP, MaxAH: a.MaxAH, MaxSRQ: a.MaxSRQ, MaxSRQWR: a.MaxSRQWR,
+		DeviceCapFlags: strings.Split(a.Caps.String(), "|"), MaxSGE: a.MaxSGE, MaxSGERd: a.MaxSGERead,
+		MaxInlineData: a.MaxInline,
+		MaxCQ:         a.MaxCQ, MaxCQE: a.MaxCQE, MaxMR: a.MaxMR, MaxPD: a.MaxPD, MaxQPRdAtom: a.MaxQPRdAtomic,
+		MaxQPInitRdAtom: a.MaxQPInitRdAtom, AtomicCap: a.Atomic.String(), AtomicCapNumber: uint8(a.Atomic),
+		MaxMW:       a.MaxMW,
+		MaxMcastGrp: a.MaxMcastGroups, MaxMcastQPAttach: a.MaxMcastQP, MaxAH: a.MaxAH, MaxSRQ: a.MaxSRQ,
+		MaxSRQWR:  a.MaxSRQWR,
 		MaxSRQSGE: a.MaxSRQSGE, MaxXRCD: a.MaxXRCD, MaxPKeys: a.MaxPKeys, LocalCAAckDelay: ackDelay(a.LocalCAAckDelay),
 		MaxMsgSize: a.MaxMsgSize, CompletionTimestamp: a.Caps&verbs.CapTimestamp != 0, OneSided: a.OneSided}
 }
@@ -111,8 +116,10 @@ type gidAttr struct {
 
 func newPortAttr(p verbs.PortAttr, gids []verbs.GIDEntry, pkeys []verbs.PKey) *portAttr {
 	a := &portAttr{Port: 1, State: p.State.String(), StateNumber: uint8(p.State), MaxMTU: p.MaxMTU.String(),
-		MaxMTUNumber: uint8(p.MaxMTU), ActiveMTU: p.ActiveMTU.String(), ActiveMTUNumber: uint8(p.ActiveMTU), SMLID: p.SMLID,
-		PortLID: p.LID, LinkLayer: p.Link.String(), MaxMsgSz: p.MaxMsg, SMSL: p.SL, PKeyTblLen: p.PKeys, GIDTblLen: p.GIDs,
+		MaxMTUNumber: uint8(p.MaxMTU), ActiveMTU: p.ActiveMTU.String(), ActiveMTUNumber: uint8(p.ActiveMTU),
+		SMLID:   p.SMLID,
+		PortLID: p.LID, LinkLayer: p.Link.String(), MaxMsgSz: p.MaxMsg, SMSL: p.SL, PKeyTblLen: p.PKeys,
+		GIDTblLen: p.GIDs,
 		SpeedMbps: p.SpeedMbps}
 	for _, k := range pkeys {
 		a.PKeys = append(a.PKeys, fmt.Sprintf("0x%04x", uint16(k)))
@@ -132,7 +139,8 @@ func writeDeviceInfo(out io.Writer, d *Info) {
 		return
 	}
 	line := func(indent int, name string, format string, v ...any) {
-		fmt.Fprintf(out, "%s%-*s%s\n", strings.Repeat("\t", indent), 32-8*(indent/2), name+":", fmt.Sprintf(format, v...))
+		fmt.Fprintf(out, "%s%-*s%s\n", strings.Repeat("\t", indent), 32-8*(indent/2), name+":",
+			fmt.Sprintf(format, v...))
 	}
 	a, p := d.Attr, d.Port
 	if d.CName != "" {

@@ -221,7 +221,8 @@ func writeDeviceList(out io.Writer, found []Info, all bool, width int, color boo
 		}
 		b.WriteString(strings.TrimRight(strings.Join(cells, "  "), " ") + "\n")
 		if i > 0 && !found[i-1].Openable {
-			b.WriteString(colored(cli.Folded("cannot be opened: "+found[i-1].Problem, "    ", prose), cli.ColorRed, color))
+			b.WriteString(colored(cli.Folded("cannot be opened: "+found[i-1].Problem, "    ", prose), cli.ColorRed,
+				color))
 		}
 	}
 	if all {
@@ -231,7 +232,8 @@ func writeDeviceList(out io.Writer, found []Info, all bool, width int, color boo
 				b.WriteString(cli.Folded(k.Beyond, "", prose))
 			}
 		}
-		b.WriteString(cli.Folded("Addresses, GIDs, limits and more of a device: `ramjet devices -v DEVICE`.", "", prose))
+		b.WriteString(cli.Folded("Addresses, GIDs, limits and more of a device: `ramjet devices -v DEVICE`.", "",
+			prose))
 	}
 	_, err := io.WriteString(out, b.String())
 	return err

@@ -17,8 +17,10 @@ import (
 func TestDevicesFit(t *testing.T) {
 	port := &portAttr{ActiveMTU: "4096"}
 	found := []Info{{Name: "shm:127.0.0.1", Openable: true, Up: true, Port: port},
-		{Name: "iwarp:fe80::28b3:4dff:feb7:f6b8%interface-of-15", NetDev: "interface-of-15", Openable: true, Port: port},
-		{Name: "roce:192.0.2.1", NetDev: "eth0", Up: true, Problem: "UDP port 4791 of 192.0.2.1 is in use: " + strings.Repeat("it is a long story ", 20)}}
+		{Name: "iwarp:fe80::28b3:4dff:feb7:f6b8%interface-of-15", NetDev: "interface-of-15", Openable: true,
+			Port: port},
+		{Name: "roce:192.0.2.1", NetDev: "eth0", Up: true,
+			Problem: "UDP port 4791 of 192.0.2.1 is in use: " + strings.Repeat("it is a long story ", 20)}}
 	var b strings.Builder
 	if err := writeDeviceList(&b, found, true, 0, false); err != nil {
 		t.Fatal(err)
@@ -34,7 +36,8 @@ func TestDevicesFit(t *testing.T) {
 }
 
 func TestAckDelay(t *testing.T) {
-	for d, want := range map[time.Duration]uint8{0: 0, 4096: 0, 4097: 1, 16 * time.Millisecond: 12, time.Hour * 24 * 365: 31} {
+	for d, want := range map[time.Duration]uint8{0: 0, 4096: 0, 4097: 1, 16 * time.Millisecond: 12,
+		time.Hour * 24 * 365: 31} {
 		if got := ackDelay(d); got != want {
 			t.Errorf("%v is %d, want %d", d, got, want)
 		}
@@ -43,8 +46,10 @@ func TestAckDelay(t *testing.T) {
 
 // On a terminal states have colors, and a narrow one has only the columns for which there is room.
 func TestDeviceListNarrow(t *testing.T) {
-	found := []Info{{Name: "roce:127.0.0.1", NetDev: "lo", Up: true, Openable: true, Port: &portAttr{ActiveMTU: "4096"}},
-		{Name: "iwarp:127.0.0.1", NetDev: "lo", Problem: "somebody else has its port, which is all that there is to say"}}
+	found := []Info{{Name: "roce:127.0.0.1", NetDev: "lo", Up: true, Openable: true,
+		Port: &portAttr{ActiveMTU: "4096"}},
+		{Name: "iwarp:127.0.0.1", NetDev: "lo",
+			Problem: "somebody else has its port, which is all that there is to say"}}
 	for _, width := range []int{20, 30, 40, 80} {
 		var plain, colors strings.Builder
 		writeDeviceList(&plain, found, false, width, false)
@@ -54,10 +59,12 @@ func TestDeviceListNarrow(t *testing.T) {
 				t.Errorf("%d columns of %d: %q", n, width, line)
 			}
 		}
-		if strings.Contains(plain.String(), "MTU") != (width >= 40) || strings.Contains(plain.String(), "STATE") != (width >= 30) {
+		if strings.Contains(plain.String(), "MTU") != (width >= 40) ||
+			strings.Contains(plain.String(), "STATE") != (width >= 30) {
 			t.Errorf("%d columns:\n%s", width, plain.String())
 		}
-		if got := testrun.Plain(colors.String()); got != plain.String() || !strings.Contains(colors.String(), cli.ColorRed) {
+		if got := testrun.Plain(colors.String()); got != plain.String() ||
+			!strings.Contains(colors.String(), cli.ColorRed) {
 			t.Errorf("colors:\n%s\nnone:\n%s", colors.String(), plain.String())
 		}
 	}

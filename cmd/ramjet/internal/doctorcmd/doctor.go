@@ -48,7 +48,8 @@ func New() *cobra.Command {
 		Args:    cli.Arguments(0, 1),
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "write facts and findings as JSON")
-	c.Flags().StringVar(&log, "log", "", "explain the log in `file`, or - for standard input, and what is wrong here that fits it")
+	c.Flags().StringVar(&log, "log", "",
+		"explain the log in `file`, or - for standard input, and what is wrong here that fits it")
 	return cli.Leaf(c, func(c *cobra.Command, args []string) error {
 		f := &doctor.Facts{}
 		if err := readLog(f, log, c.InOrStdin()); err != nil {
@@ -59,7 +60,8 @@ func New() *cobra.Command {
 		if len(args) == 1 && !askedDevice(f, args[0]) {
 			var err error
 			host, _ := cli.HostPort(args[0])
-			if peer, err = cli.PeerAddr(c.Context(), host); err != nil && !strings.Contains(host, ".") && c.Context().Err() == nil {
+			if peer, err = cli.PeerAddr(c.Context(), host); err != nil && !strings.Contains(host, ".") &&
+				c.Context().Err() == nil {
 				return cli.Usagef("%w, or a device that `ramjet devices` lists", err)
 			} else if err != nil {
 				return err
@@ -121,7 +123,8 @@ func readLog(f *doctor.Facts, name string, in io.Reader) (err error) {
 		return cli.Usagef("--log: %w", err)
 	}
 	if f.Log == nil {
-		return cli.Usagef("--log: no line of %s is known: it has no error of RDMA, or one that `ramjet explain` does not list", name)
+		return cli.Usagef(
+			"--log: no line of %s is known: it has no error of RDMA, or one that `ramjet explain` does not list", name)
 	}
 	return nil
 }
@@ -162,7 +165,8 @@ func writeDiagnosis(out io.Writer, f *doctor.Facts, found []doctor.Finding, asJS
 	}
 }
 
-// askedDevice says whether an argument of doctor is a device, and not a host. If so it leaves the others out of the facts.
+// askedDevice says whether an argument of doctor is a device, and not a host. If so it leaves the others out of the
+// facts.
 func askedDevice(f *doctor.Facts, name string) bool {
 	of := func(keep func(d *rdmasys.Device) bool) bool {
 		found := slices.DeleteFunc(slices.Clone(f.System.Devices), func(d rdmasys.Device) bool { return !keep(&d) })

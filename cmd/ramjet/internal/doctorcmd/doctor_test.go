@@ -27,7 +27,8 @@ func TestDoctorStatus(t *testing.T) {
 	} {
 		for _, asJSON := range []bool{false, true} {
 			err := writeDiagnosis(new(strings.Builder), f, c.found, asJSON)
-			if (err != nil) != (c.want != "") || err != nil && err.Error() != c.want || err != nil && cli.ExitStatus(cli.Failed(err)) != cli.ExitFailed {
+			if (err != nil) != (c.want != "") || err != nil && err.Error() != c.want ||
+				err != nil && cli.ExitStatus(cli.Failed(err)) != cli.ExitFailed {
 				t.Errorf("%+v: %v", c.found, err)
 			}
 		}
@@ -36,8 +37,10 @@ func TestDoctorStatus(t *testing.T) {
 
 // The address of a service is known by the variables of a container, and by its name in DNS; that of a pod is not one.
 func TestServiceOf(t *testing.T) {
-	environment := []string{"KUBERNETES_SERVICE_HOST=10.96.0.1", "IB_WRITE_BW_SERVICE_HOST=fd00:96::7", "IB_WRITE_BW_SERVICE_PORT=10.96.0.9", "X_SERVICE_HOST=None"}
-	for address, want := range map[string]string{"10.96.0.1": "kubernetes", "fd00:96::7": "ib-write-bw", "10.96.0.9": ""} {
+	environment := []string{"KUBERNETES_SERVICE_HOST=10.96.0.1", "IB_WRITE_BW_SERVICE_HOST=fd00:96::7",
+		"IB_WRITE_BW_SERVICE_PORT=10.96.0.9", "X_SERVICE_HOST=None"}
+	for address, want := range map[string]string{"10.96.0.1": "kubernetes", "fd00:96::7": "ib-write-bw",
+		"10.96.0.9": ""} {
 		got := ""
 		if s := serviceIn(environment, netip.MustParseAddr(address)); s != nil {
 			got = s.Name
@@ -47,7 +50,8 @@ func TestServiceOf(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]string{
-		"db.ml.svc.cluster.local.": "ml/db", "10-244-0-7.db.ml.svc.cluster.local.": "", "host.example.com.": "", "svc.": "", "a.b.svc": "",
+		"db.ml.svc.cluster.local.": "ml/db", "10-244-0-7.db.ml.svc.cluster.local.": "", "host.example.com.": "",
+		"svc.": "", "a.b.svc": "",
 	} {
 		got := ""
 		if s := serviceNamed([]string{"other.", name}); s != nil {

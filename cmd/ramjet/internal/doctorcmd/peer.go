@@ -108,8 +108,8 @@ func serviceIn(environment []string, peer netip.Addr) *doctor.Service {
 	return nil
 }
 
-// serviceNamed looks for a service among the names that DNS has for an address. The cluster's DNS has NAME.NAMESPACE.svc
-// for the address of a service, and one label more for a pod of a service without an address.
+// serviceNamed looks for a service among the names that DNS has for an address. The cluster's DNS has
+// NAME.NAMESPACE.svc for the address of a service, and one label more for a pod of a service without an address.
 func serviceNamed(names []string) *doctor.Service {
 	for _, n := range names {
 		labels := strings.Split(n, ".")

@@ -92,7 +92,8 @@ func explainLog(out io.Writer, in io.Reader, asJSON bool) error {
 	case err != nil:
 		return err
 	case found == nil:
-		return errors.New("no line of the log is known: it has no error of RDMA, or one that `ramjet explain` does not list")
+		return errors.New(
+			"no line of the log is known: it has no error of RDMA, or one that `ramjet explain` does not list")
 	}
 	return writeFound(out, found, asJSON)
 }
@@ -194,7 +195,8 @@ func writeExplained(out io.Writer, list []explain.Entry) error {
 	return err
 }
 
-// explainEntry writes an entry: what it means, and its causes, each with what tells it from the others and what mends it.
+// explainEntry writes an entry: what it means, and its causes, each with what tells it from the others and what mends
+// it.
 func explainEntry(b *strings.Builder, e *explain.Entry) {
 	fmt.Fprintf(b, "%s\n  %s\n\n", e.Title(), e.Kind)
 	cli.Fold(b, e.Means, "  ", "  ")

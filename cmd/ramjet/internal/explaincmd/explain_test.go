@@ -18,7 +18,8 @@ func TestExplainedFits(t *testing.T) {
 			t.Fatal(err)
 		}
 		for line := range strings.Lines(b.String()) {
-			if len(line) > 81 && strings.Contains(strings.TrimSpace(line), " ") && line != strings.SplitAfter(b.String(), "\n")[0] {
+			if len(line) > 81 && strings.Contains(strings.TrimSpace(line), " ") &&
+				line != strings.SplitAfter(b.String(), "\n")[0] {
 				t.Errorf("%s: a line of %d columns: %s", e.Name, len(line)-1, line)
 			}
 		}
@@ -26,7 +27,8 @@ func TestExplainedFits(t *testing.T) {
 }
 
 func TestExplainLogUnknown(t *testing.T) {
-	if err := explainLog(io.Discard, strings.NewReader("all is well\n"), false); err == nil || !strings.Contains(err.Error(), "no line of the log is known") {
+	if err := explainLog(io.Discard, strings.NewReader("all is well\n"), false); err == nil ||
+		!strings.Contains(err.Error(), "no line of the log is known") {
 		t.Error(err)
 	}
 }

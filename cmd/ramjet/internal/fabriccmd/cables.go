@@ -28,9 +28,12 @@ type fabricCables struct {
 const maxFabricHost = 63
 
 func (f *fabricCables) add(c *cobra.Command) {
-	c.Flags().IntVar(&f.host, "host", 0, fmt.Sprintf("`number` of this host, 0 to %d: hosts whose fabrics are joined need different ones", maxFabricHost))
-	c.Flags().StringVar(&f.listen, "listen", "", "let fabrics on other hosts join this one, at UDP `ADDRESS:PORT`; whoever reaches it may")
-	c.Flags().StringArrayVar(&f.joins, "join", nil, "a `cable` to a fabric that listens: ADDRESS:PORT,NODE[PORT],NODE[PORT], the port here and the one there; may be repeated")
+	c.Flags().IntVar(&f.host, "host", 0, fmt.Sprintf(
+		"`number` of this host, 0 to %d: hosts whose fabrics are joined need different ones", maxFabricHost))
+	c.Flags().StringVar(&f.listen, "listen", "",
+		"let fabrics on other hosts join this one, at UDP `ADDRESS:PORT`; whoever reaches it may")
+	c.Flags().StringArrayVar(&f.joins, "join", nil,
+		"a `cable` to a fabric that listens: ADDRESS:PORT,NODE[PORT],NODE[PORT], the port here and the one there; may be repeated")
 }
 
 // fabricJoin is a cable that --join asks for.
@@ -49,7 +52,8 @@ func (f *fabricCables) parse() (joins []fabricJoin, err error) {
 	for _, text := range f.joins {
 		parts := strings.Split(text, ",")
 		if len(parts) != 3 {
-			return nil, cli.Usagef("--join %q: give ADDRESS:PORT,NODE[PORT],NODE[PORT], such as 192.0.2.1:7470,leaf-1[9],leaf-1[10]", text)
+			return nil, cli.Usagef(
+				"--join %q: give ADDRESS:PORT,NODE[PORT],NODE[PORT], such as 192.0.2.1:7470,leaf-1[9],leaf-1[10]", text)
 		}
 		j := fabricJoin{address: parts[0]}
 		for i, end := range []*infiniband.End{&j.here, &j.far} {

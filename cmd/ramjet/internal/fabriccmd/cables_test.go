@@ -13,7 +13,8 @@ import (
 func TestFabricJoins(t *testing.T) {
 	f := fabricCables{joins: []string{"[2001:db8::1]:7470,leaf-1[9],a node[12]"}}
 	got, err := f.parse()
-	want := fabricJoin{"[2001:db8::1]:7470", infiniband.End{Node: "leaf-1", Port: 9}, infiniband.End{Node: "a node", Port: 12}}
+	want := fabricJoin{"[2001:db8::1]:7470", infiniband.End{Node: "leaf-1", Port: 9},
+		infiniband.End{Node: "a node", Port: 12}}
 	if err != nil || len(got) != 1 || got[0] != want {
 		t.Errorf("%+v, %v", got, err)
 	}

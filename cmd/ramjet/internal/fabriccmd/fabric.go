@@ -51,15 +51,18 @@ func New() *cobra.Command {
 		Args: cli.Arguments(0, 1),
 	}
 	f.source.add(c, false)
-	c.Flags().IntVar(&f.source.spare, "spare", 0, "`number` of ports without a cable that each switch of a shape has, behind the others: for --join and for link in the console")
+	c.Flags().IntVar(&f.source.spare, "spare", 0,
+		"`number` of ports without a cable that each switch of a shape has, behind the others: for --join and for link in the console")
 	f.cables.add(c)
 	addFabricName(c, &f.name)
 	c.Flags().BoolVar(&f.noManager, "no-manager", false, "leave the subnet to another manager, such as OpenSM")
 	f.manager.add(c)
 	c.Flags().Uint64Var(&f.seed, "seed", 0, "`number` that the random choice of packets to corrupt begins with")
-	c.Flags().StringVar(&f.ibsim, "ibsim", "", "let programs with libumad2sim work on the fabric, as ibsim does; `NAME` of its socket")
+	c.Flags().StringVar(&f.ibsim, "ibsim", "",
+		"let programs with libumad2sim work on the fabric, as ibsim does; `NAME` of its socket")
 	c.Flags().Lookup("ibsim").NoOptDefVal = "sim"
-	c.Flags().StringVar(&f.script, "script", "", "run the console's commands in `file` (-: standard input), then end: status 1 if one fails")
+	c.Flags().StringVar(&f.script, "script", "",
+		"run the console's commands in `file` (-: standard input), then end: status 1 if one fails")
 	cli.AddPcapFlag(c, &f.pcap, "every packet at every cable")
 	c.SuggestionsMinimumDistance = 2
 	c.AddCommand(newFabricShowCmd(), newFabricDoCmd())
@@ -84,7 +87,8 @@ func addFabricName(c *cobra.Command, name *string) {
 // CheckFabricName refuses what the name of a device could not have.
 func CheckFabricName(name string) error {
 	wrong := func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' || r == '.')
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' ||
+			r == '.')
 	}
 	if len(name) > 64 || strings.ContainsFunc(name, wrong) {
 		return cli.Usagef("--name %q: at most 64 letters, digits, dots, hyphens and underscores", name)
@@ -115,7 +119,8 @@ func (f *fabricFlags) run(ctx context.Context, out, log io.Writer) error {
 	start := time.Now()
 	events := newFabricLog(log)
 	manager.Event = events.handle
-	o := &infiniband.FabricOptions{NoManager: f.noManager, Manager: manager, Seed: f.seed, Host: f.cables.host, Spare: f.source.spare}
+	o := &infiniband.FabricOptions{NoManager: f.noManager, Manager: manager, Seed: f.seed, Host: f.cables.host,
+		Spare: f.source.spare}
 	if rec != nil {
 		o.Trace = rec.Writer
 	}
@@ -128,7 +133,8 @@ func (f *fabricFlags) run(ctx context.Context, out, log io.Writer) error {
 }
 
 // serve runs a fabric until ctx ends, or its script.
-func (f *fabricFlags) serve(ctx context.Context, fab *infiniband.Fabric, joins []fabricJoin, text string, start time.Time, out, log io.Writer, events *fabricLog) (err error) {
+func (f *fabricFlags) serve(ctx context.Context, fab *infiniband.Fabric, joins []fabricJoin, text string,
+	start time.Time, out, log io.Writer, events *fabricLog) (err error) {
 	defer fab.Close()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -190,7 +196,8 @@ func (f *fabricFlags) announce(ctx context.Context, fab *infiniband.Fabric, star
 
 // operate runs the topology's commands, then the script, or else the console, and otherwise waits for ctx to
 // end.
-func (f *fabricFlags) operate(ctx context.Context, fab *infiniband.Fabric, script string, out io.Writer, events *fabricLog) error {
+func (f *fabricFlags) operate(ctx context.Context, fab *infiniband.Fabric, script string, out io.Writer,
+	events *fabricLog) error {
 	console := fabricconsole.New(fabriccontrol.New(fab), out)
 	for _, do := range fab.Commands() {
 		err := console.Line(ctx, do.Text)

@@ -33,20 +33,26 @@ var managerFlags = []string{"priority", "routing", "lmc", "partitions", "mkey", 
 
 func (f *fabricManager) add(c *cobra.Command) {
 	f.flags = c
-	c.Flags().Uint8Var(&f.priority, "priority", 0, "the built-in manager's `priority`, 0 to 15: one with a higher priority takes over")
-	c.Flags().StringVar(&f.routing, "routing", "auto", "how the built-in manager finds `routes`: min-hop, up-down, or auto: min-hop if that has no credit loop")
+	c.Flags().Uint8Var(&f.priority, "priority", 0,
+		"the built-in manager's `priority`, 0 to 15: one with a higher priority takes over")
+	c.Flags().StringVar(&f.routing, "routing", "auto",
+		"how the built-in manager finds `routes`: min-hop, up-down, or auto: min-hop if that has no credit loop")
 	c.Flags().Uint8Var(&f.lmc, "lmc", 0, "give adapters' ports 2^`LMC` LIDs, 0 to 7: there may be as many ways to them")
-	c.Flags().StringVar(&f.partitions, "partitions", "", "`file` with partitions, in the format of OpenSM's partitions.conf; names of nodes stand for their ports")
-	c.Flags().StringVar(&f.mkey, "mkey", "", "M_`key` of all ports, such as 0x1234: whoever changes the subnet has to know it")
+	c.Flags().StringVar(&f.partitions, "partitions", "",
+		"`file` with partitions, in the format of OpenSM's partitions.conf; names of nodes stand for their ports")
+	c.Flags().StringVar(&f.mkey, "mkey", "",
+		"M_`key` of all ports, such as 0x1234: whoever changes the subnet has to know it")
 	c.Flags().Uint8Var(&f.protect, "mkey-protect", 1, "what is refused without the M_Key, 0 to 3: `level`")
-	c.Flags().Var((*cli.WaitTime)(&f.lease), "mkey-lease", "`time` for which ports stay protected when their manager is gone, such as 30s (default: for ever)")
+	c.Flags().Var((*cli.WaitTime)(&f.lease), "mkey-lease",
+		"`time` for which ports stay protected when their manager is gone, such as 30s (default: for ever)")
 }
 
 // options returns what the flags say.
 func (f *fabricManager) options(noManager bool) (o infiniband.ManagerOptions, err error) {
 	for _, name := range managerFlags {
 		if noManager && f.flags.Flags().Changed(name) {
-			return o, cli.Usagef("--%s is the built-in manager's, and --no-manager leaves it out: give one of them", name)
+			return o, cli.Usagef("--%s is the built-in manager's, and --no-manager leaves it out: give one of them",
+				name)
 		}
 	}
 	if f.priority > 15 {

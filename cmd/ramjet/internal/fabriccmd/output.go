@@ -53,7 +53,8 @@ func (f *fabricFlags) writeUp(out io.Writer, fab *infiniband.Fabric, took time.D
 	}
 	if len(names) > 0 {
 		device := quoted("infiniband:" + names[0] + f.option())
-		fmt.Fprintf(&b, "\nDevices of this user's processes: %s, and so on, as in\n  ramjet pingpong rc -d %s\n", device, device)
+		fmt.Fprintf(&b, "\nDevices of this user's processes: %s, and so on, as in\n  ramjet pingpong rc -d %s\n",
+			device, device)
 	}
 	if f.ibsim != "" {
 		b.WriteString("\n" + f.toolsText())
@@ -79,8 +80,8 @@ func (f *fabricFlags) nameFlag() string {
 }
 
 // umadPatterns are where distributions put the library.
-var umadPatterns = []string{"/usr/lib/*/umad2sim/libumad2sim.so", "/usr/lib64/umad2sim/libumad2sim.so", "/usr/lib/umad2sim/libumad2sim.so",
-	"/usr/local/lib/umad2sim/libumad2sim.so"}
+var umadPatterns = []string{"/usr/lib/*/umad2sim/libumad2sim.so", "/usr/lib64/umad2sim/libumad2sim.so",
+	"/usr/lib/umad2sim/libumad2sim.so", "/usr/local/lib/umad2sim/libumad2sim.so"}
 
 // UmadLibrary returns the path of libumad2sim.so; empty: it is not installed.
 func UmadLibrary() string {
@@ -97,7 +98,8 @@ func UmadLibrary() string {
 func (f *fabricFlags) toolsText() string {
 	library, note := UmadLibrary(), ""
 	if library == "" {
-		library, note = "libumad2sim.so", "\nlibumad2sim.so is not installed here: Debian's package libumad2sim0 has it."
+		library, note = "libumad2sim.so",
+			"\nlibumad2sim.so is not installed here: Debian's package libumad2sim0 has it."
 	}
 	preload := "LD_PRELOAD=" + library
 	if f.ibsim != "sim" {
@@ -113,7 +115,8 @@ func (f *fabricFlags) toolsText() string {
 // quoted puts a word into quotes if a shell would read more into it.
 func quoted(word string) string {
 	for _, r := range word {
-		if r == ' ' || r == '?' || r == ';' || r == '\'' || r == '"' || r == '(' || r == ')' || r == '*' || r == '$' || r == '&' {
+		if r == ' ' || r == '?' || r == ';' || r == '\'' || r == '"' || r == '(' || r == ')' || r == '*' || r == '$' ||
+			r == '&' {
 			return "'" + word + "'"
 		}
 	}

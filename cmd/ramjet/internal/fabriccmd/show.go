@@ -44,12 +44,14 @@ func newFabricShowCmd() *cobra.Command {
 	}
 	f.source.add(c, true)
 	addFabricName(c, &f.name)
-	c.Flags().StringVarP(&f.svg, "output", "o", "", "draw the fabric into `file`, as SVG, and the route if one is asked for")
+	c.Flags().StringVarP(&f.svg, "output", "o", "",
+		"draw the fabric into `file`, as SVG, and the route if one is asked for")
 	c.Flags().StringVar(&f.svg, "svg", "", "the same as --output `file`")
 	c.MarkFlagFilename("output", "svg")
 	c.MarkFlagFilename("svg", "svg")
 	c.MarkFlagsMutuallyExclusive("output", "svg")
-	c.Flags().StringVar(&f.route, "route", "", "the way of packets from one adapter or port to another, `A,B`: names, IP addresses or LIDs")
+	c.Flags().StringVar(&f.route, "route", "",
+		"the way of packets from one adapter or port to another, `A,B`: names, IP addresses or LIDs")
 	f.interval = time.Second
 	c.Flags().Var((*cli.WaitTime)(&f.interval), "interval", "measure traffic for this `time`")
 	c.Flags().BoolVar(&f.asJSON, "json", false, "the fabric, or the node, as JSON")

@@ -36,7 +36,8 @@ func New() *cobra.Command {
 			"  ramjet fault 4242 --clear",
 		Args: cli.Arguments(1, -1),
 	}
-	c.Flags().StringVarP(&r.Device, "device", "d", "", "only this `device` of the process, such as roce:192.0.2.7, or devices of a kind")
+	c.Flags().StringVarP(&r.Device, "device", "d", "",
+		"only this `device` of the process, such as roce:192.0.2.7, or devices of a kind")
 	c.Flags().BoolVar(&clear, "clear", false, "end the faults")
 	c.Flags().BoolVar(&asJSON, "json", false, "write the faults that the process then has as JSON")
 	return cli.Leaf(c, func(c *cobra.Command, args []string) error {

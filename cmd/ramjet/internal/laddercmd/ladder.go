@@ -78,19 +78,27 @@ func New() *cobra.Command {
 	fl.StringVar(&f.out, "svg", "", "write a picture into `file`: the same as --output with a name in .svg")
 	c.MarkFlagFilename("svg", "svg")
 	c.MarkFlagsMutuallyExclusive("output", "svg")
-	fl.StringVar(&f.conversation, "conversation", "", "draw the conversation with this `number`, or all in one drawing: all")
+	fl.StringVar(&f.conversation, "conversation", "",
+		"draw the conversation with this `number`, or all in one drawing: all")
 	fl.BoolVar(&f.list, "list", false, "only list the conversations")
-	fl.StringVar(&f.qp, "qp", "", "only conversations of this queue pair `number`, such as 0x11 or 17; of iWARP: of this TCP port")
-	fl.StringVar(&f.host, "host", "", "only conversations of this `host`: an IP address, a GID, a LID, or the name of a fabric's node")
+	fl.StringVar(&f.qp, "qp", "",
+		"only conversations of this queue pair `number`, such as 0x11 or 17; of iWARP: of this TCP port")
+	fl.StringVar(&f.host, "host", "",
+		"only conversations of this `host`: an IP address, a GID, a LID, or the name of a fabric's node")
 	fl.Var(&f.from, "from", "draw from this `time` on, since the first packet: in seconds or such as 250ms")
 	fl.Var(&f.to, "to", "draw up to this `time`")
 	fl.IntVar(&f.limit, "limit", ladderRows, "draw at most this `number` of rows; 0: all")
 	fl.BoolVar(&f.all, "all", false, "give every packet a row of its own")
-	fl.IntVar(&f.width, "width", 0, fmt.Sprintf("make a picture so many `pixels` wide, %d or more, and wrap its texts", ladder.MinPicture))
-	fl.StringSliceVar(&f.logs, "log", nil, "draw calls and completions, too, out of a log of calls in `file`, or several with commas between them")
+	fl.IntVar(&f.width, "width", 0, fmt.Sprintf("make a picture so many `pixels` wide, %d or more, and wrap its texts",
+		ladder.MinPicture))
+	fl.StringSliceVar(&f.logs, "log", nil,
+		"draw calls and completions, too, out of a log of calls in `file`, or several with commas between them")
 	c.MarkFlagFilename("log")
 	fl.BoolVar(&f.asJSON, "json", false, "write JSON")
-	return cli.Leaf(c, func(c *cobra.Command, args []string) error { return f.run(c.OutOrStdout(), c.ErrOrStderr(), args[0]) })
+	return cli.Leaf(c, func(c *cobra.Command,
+		args []string) error {
+		return f.run(c.OutOrStdout(), c.ErrOrStderr(), args[0])
+	})
 }
 
 func (f *ladderFlags) run(out, log io.Writer, name string) error {
@@ -129,7 +137,8 @@ func (f *ladderFlags) run(out, log io.Writer, name string) error {
 		}
 		return writeConversations(out, s, list, nil)
 	}
-	o := ladder.Options{Conversations: drawn, From: time.Duration(f.from), To: time.Duration(f.to), Limit: f.limit, All: f.all}
+	o := ladder.Options{Conversations: drawn, From: time.Duration(f.from), To: time.Duration(f.to), Limit: f.limit,
+		All: f.all}
 	if len(f.logs) > 0 {
 		if o.Calls, err = f.calls(log, s, &o); err != nil {
 			return err
@@ -247,7 +256,8 @@ func (f *ladderFlags) choose(s *ladder.Survey) ([]*ladder.Conversation, error) {
 		list = append(list, c)
 	}
 	if len(list) == 0 && len(s.Conversations) > 0 {
-		return nil, cli.Usagef("no conversation fits %s: `ramjet ladder CAPTURE --list` lists all %d", f.chosen(), len(s.Conversations))
+		return nil, cli.Usagef("no conversation fits %s: `ramjet ladder CAPTURE --list` lists all %d", f.chosen(),
+			len(s.Conversations))
 	}
 	return list, nil
 }
@@ -267,7 +277,8 @@ func (f *ladderFlags) chosen() string {
 
 // isHost reports whether an end is at the host of --host.
 func (f *ladderFlags) isHost(e ladder.End) bool {
-	if f.host == e.Host.String() || f.host == e.Node && e.Node != "" || f.host == strconv.Itoa(int(e.Host.LID)) && e.Host.LID != 0 {
+	if f.host == e.Host.String() || f.host == e.Node && e.Node != "" ||
+		f.host == strconv.Itoa(int(e.Host.LID)) && e.Host.LID != 0 {
 		return true
 	}
 	a, err := netip.ParseAddr(f.host)
@@ -292,7 +303,8 @@ func (f *ladderFlags) pick(list []*ladder.Conversation) ([]*ladder.Conversation,
 	}
 	i := slices.IndexFunc(list, func(c *ladder.Conversation) bool { return c.Number == n })
 	if i < 0 {
-		return nil, "", cli.Usagef("--conversation %d: there is no such conversation: `ramjet ladder CAPTURE --list` lists them", n)
+		return nil, "",
+			cli.Usagef("--conversation %d: there is no such conversation: `ramjet ladder CAPTURE --list` lists them", n)
 	}
 	return list[i : i+1], "", nil
 }
@@ -308,9 +320,11 @@ func nothingToDraw(s *ladder.Survey) string {
 			links = append(links, strconv.Itoa(int(l)))
 		}
 		slices.Sort(links)
-		return fmt.Sprintf("frames of link type %s, which is not known: capture an Ethernet interface, or `any`", strings.Join(links, ", "))
+		return fmt.Sprintf("frames of link type %s, which is not known: capture an Ethernet interface, or `any`",
+			strings.Join(links, ", "))
 	default:
-		return fmt.Sprintf("none of its %s frames is RDMA: RoCE, InfiniBand, or iWARP in plain TCP", units.Count(n.Frames))
+		return fmt.Sprintf("none of its %s frames is RDMA: RoCE, InfiniBand, or iWARP in plain TCP",
+			units.Count(n.Frames))
 	}
 }
 

@@ -16,7 +16,8 @@ func TestLadderLarge(t *testing.T) {
 	t.Parallel()
 	c := &ladder.Conversation{Number: 1}
 	for _, rows := range []int{ladderMany, 30 * ladderMany} {
-		l := &ladder.Ladder{Columns: make([]ladder.Column, 2), Rows: make([]ladder.Row, rows), Conversations: []*ladder.Conversation{c}}
+		l := &ladder.Ladder{Columns: make([]ladder.Column, 2), Rows: make([]ladder.Row, rows),
+			Conversations: []*ladder.Conversation{c}}
 		for i := range l.Rows {
 			l.Rows[i] = ladder.Row{To: 1, Op: "Write Only", Packets: 1}
 		}
@@ -29,7 +30,8 @@ func TestLadderLarge(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if large := info.Size() > ladderLarge; large != strings.Contains(log.String(), " MB, which browsers open slowly") || large != (rows > ladderMany) {
+		if large := info.Size() > ladderLarge; large != strings.Contains(log.String(),
+			" MB, which browsers open slowly") || large != (rows > ladderMany) {
 			t.Errorf("%d rows, %d bytes: %q", rows, info.Size(), log.String())
 		}
 	}

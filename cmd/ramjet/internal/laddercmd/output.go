@@ -57,7 +57,8 @@ func ladderWidth(out io.Writer) int {
 }
 
 // write writes a ladder as the flags say.
-func (f *ladderFlags) write(out, log io.Writer, name string, s *ladder.Survey, list []*ladder.Conversation, l *ladder.Ladder, why string) error {
+func (f *ladderFlags) write(out, log io.Writer, name string, s *ladder.Survey, list []*ladder.Conversation,
+	l *ladder.Ladder, why string) error {
 	switch {
 	case f.asJSON:
 		return cli.WriteJSON(out, s.Report(list, l))
@@ -119,7 +120,8 @@ func ladderCalls(l *ladder.Ladder) []string {
 	}
 	all := l.Options.Calls.Sources
 	if n := len(all) - listedConversations; n > 0 {
-		all = append(slices.Clone(all[:listedConversations]), fmt.Sprintf("and calls of %s more", units.Plural(n, "queue pair")))
+		all = append(slices.Clone(all[:listedConversations]),
+			fmt.Sprintf("and calls of %s more", units.Plural(n, "queue pair")))
 	}
 	return all
 }
@@ -134,7 +136,8 @@ func reason(why string) []string {
 
 // writeFile writes a picture or a page.
 func (f *ladderFlags) writeFile(log io.Writer, name string, s *ladder.Survey, l *ladder.Ladder) error {
-	title := append(slices.Concat(ladderTitle(s, l), ladderCalls(l), ladderKey(l.Conversations)), fmt.Sprintf("%s, from %s UTC", filepath.Base(name), s.Start.Format("2006-01-02 15:04:05.000000")))
+	title := append(slices.Concat(ladderTitle(s, l), ladderCalls(l), ladderKey(l.Conversations)),
+		fmt.Sprintf("%s, from %s UTC", filepath.Base(name), s.Start.Format("2006-01-02 15:04:05.000000")))
 	if more := leftOut(l); more != "" {
 		title = append(title, more+" after the last row, which are not drawn")
 	}
@@ -174,7 +177,8 @@ func ladderTitle(s *ladder.Survey, l *ladder.Ladder) []string {
 				tally[i] += n
 			}
 		}
-		return ladderNoticed(fmt.Sprintf("%d conversations: %s packets, %s", len(l.Conversations), units.Count(packets), units.Bytes(bytes)), &tally, "")
+		return ladderNoticed(fmt.Sprintf("%d conversations: %s packets, %s", len(l.Conversations), units.Count(packets),
+			units.Bytes(bytes)), &tally, "")
 	}
 	c := l.Conversations[0]
 	first := ""
@@ -185,7 +189,8 @@ func ladderTitle(s *ladder.Survey, l *ladder.Ladder) []string {
 	if c.Service == c.Fabric.String() {
 		what = c.Service
 	}
-	title := ladderNoticed(fmt.Sprintf("conversation %d: %s, %s packets, %s in %s", c.Number, what, units.Count(c.Packets), units.Bytes(c.Bytes),
+	title := ladderNoticed(fmt.Sprintf("conversation %d: %s, %s packets, %s in %s", c.Number, what,
+		units.Count(c.Packets), units.Bytes(c.Bytes),
 		units.Duration(c.Last.Sub(c.First))), &c.Tally, first)
 	if end := c.Ending(); end != "" {
 		title = append(title, "end: "+end)
@@ -226,14 +231,16 @@ func writeConversations(out io.Writer, s *ladder.Survey, list []*ladder.Conversa
 	t.Style().Box.PaddingLeft, t.Style().Box.PaddingRight = "", "  "
 	t.Style().Format.Header = text.FormatDefault
 	t.AppendHeader(table.Row{"", "between", "and", "service", "packets", "bytes", "at"})
-	t.SetColumnConfigs([]table.ColumnConfig{{Number: 1, Align: text.AlignRight}, {Number: 5, Align: text.AlignRight}, {Number: 6, Align: text.AlignRight},
+	t.SetColumnConfigs([]table.ColumnConfig{{Number: 1, Align: text.AlignRight}, {Number: 5, Align: text.AlignRight},
+		{Number: 6, Align: text.AlignRight},
 		{Number: 7, Align: text.AlignRight}})
 	shown := list
 	if l != nil && len(list) > listedConversations {
 		shown = list[:listedConversations]
 	}
 	for _, c := range shown {
-		t.AppendRow(table.Row{c.Number, c.A, c.B, c.Service, units.Count(c.Packets), units.Bytes(c.Bytes), fmt.Sprintf("%.3f", c.First.Sub(s.Start).Seconds())})
+		t.AppendRow(table.Row{c.Number, c.A, c.B, c.Service, units.Count(c.Packets), units.Bytes(c.Bytes),
+			fmt.Sprintf("%.3f", c.First.Sub(s.Start).Seconds())})
 	}
 	for i, line := range strings.Split(t.Render(), "\n") {
 		fmt.Fprintln(out, strings.TrimRight(line, " "))

@@ -21,8 +21,8 @@ func writePerfCSV(w io.Writer, r *Row, head bool) {
 	names := []string{"#bytes", "#iterations", "BW peak[MB/sec]", "BW average[MB/sec]", "MsgRate[Mpps]", "lost"}
 	values := []float64{m.BWPeak, m.BWAverage, m.MsgRate}
 	if r.Config.Mode == perf.Latency {
-		names = []string{"#bytes", "#iterations", "t_min[usec]", "t_max[usec]", "t_typical[usec]", "t_avg[usec]", "t_stdev[usec]",
-			"99% percentile[usec]", "99.9% percentile[usec]", "lost"}
+		names = []string{"#bytes", "#iterations", "t_min[usec]", "t_max[usec]", "t_typical[usec]", "t_avg[usec]",
+			"t_stdev[usec]", "99% percentile[usec]", "99.9% percentile[usec]", "lost"}
 		values = []float64{m.Min, m.Max, m.Typical, m.Average, m.Stdev, m.P99, m.P999}
 	}
 	line := []string{strconv.Itoa(m.Bytes), strconv.FormatUint(m.Iterations, 10)}

@@ -48,7 +48,8 @@ func (f *perfFlags) endless(ctx context.Context, client *perf.Client, cfg perf.C
 	}
 	out.rows = []Row{total}
 	if !f.json && !f.csv {
-		fmt.Fprintf(out.w, "all of %s, %s:\n", units.Plural(sum.periods, "period"), units.Duration(total.Runs[0].Elapsed))
+		fmt.Fprintf(out.w, "all of %s, %s:\n", units.Plural(sum.periods, "period"),
+			units.Duration(total.Runs[0].Elapsed))
 		out.rows = nil
 		out.row(total)
 	}

@@ -48,11 +48,14 @@ type perfFlags struct {
 func (f *perfFlags) add(c *cobra.Command) {
 	fl, cfg := c.Flags(), &f.config
 	lat := cfg.Mode == perf.Latency
-	fl.StringVarP(&f.device.Device, "device", "d", "", "`device` to open, or a kind such as iwarp: (default: that of $"+kinds.DeviceVariable+", or RoCEv2 on the address that reaches the other side)")
+	fl.StringVarP(&f.device.Device, "device", "d", "",
+		"`device` to open, or a kind such as iwarp: (default: that of $"+kinds.DeviceVariable+
+			", or RoCEv2 on the address that reaches the other side)")
 	cli.AddPcapFlag(c, &f.device.PCAP, cli.EveryPacket)
 	fl.IntVarP(&f.port, "port", "p", perfPort, "TCP `port` of the control connection")
 	fl.BoolVar(&f.loopback, "loopback", false, "run both sides here, on loopback addresses")
-	fl.IntVarP(&cfg.Iters, "iters", "n", 0, "`number` of messages per queue pair, or of round trips (default 5000; 1000 for latency, READ and atomics)")
+	fl.IntVarP(&cfg.Iters, "iters", "n", 0,
+		"`number` of messages per queue pair, or of round trips (default 5000; 1000 for latency, READ and atomics)")
 	fl.VarP(&f.duration, "duration", "D", "`time` to measure for, instead of --iters, in seconds or such as 500ms")
 	fl.IntVarP(&cfg.TxDepth, "tx-depth", "t", 128, "`number` of sends that may be outstanding")
 	fl.IntVarP(&cfg.MTU, "mtu", "m", 0, "path MTU in `bytes`, 256 to 4096 (default: the largest of both ports)")
@@ -63,14 +66,16 @@ func (f *perfFlags) add(c *cobra.Command) {
 	fl.StringVar(&f.format, "format", "table", "the `form` of the results: table, csv or json")
 	fl.StringVar(&f.output, "output", "", "write the results into `file`; by its name .csv or .json, also in that form")
 	c.MarkFlagFilename("output", "csv", "json")
-	fl.BoolVar(&f.infinite, "run_infinitely", false, "measure again and again, each time for --duration (5s), until Ctrl-C; then show a summary")
+	fl.BoolVar(&f.infinite, "run_infinitely", false,
+		"measure again and again, each time for --duration (5s), until Ctrl-C; then show a summary")
 	if lat {
 		fl.BoolVar(&f.hist, "histogram", false, "client: then show the percentiles of all round trips")
 	}
 	fl.BoolVar(&f.compare, "compare", false, "measure the same over TCP and UDP sockets too, and show ratios")
 	fl.BoolVar(&f.stats, "stats", false, "client: then show what this side's device and queue pairs have counted")
 	f.profile = ""
-	fl.StringVar(&f.profile, "cpuprofile", "", "write a CPU profile to `file`; the second process of --loopback to file.peer")
+	fl.StringVar(&f.profile, "cpuprofile", "",
+		"write a CPU profile to `file`; the second process of --loopback to file.peer")
 	fl.MarkHidden("cpuprofile")
 	switch cfg.Op {
 	case perf.FetchAdd:
@@ -89,7 +94,8 @@ func (f *perfFlags) add(c *cobra.Command) {
 			services = "RC or UC"
 		}
 		fl.StringVarP(&f.conn, "connection", "c", "RC", "transport `service`: "+services)
-		fl.IntVarP(&cfg.Inline, "inline-size", "I", 0, "post messages of up to so many `bytes` inline (default 0; 220 for latency; -1: none)")
+		fl.IntVarP(&cfg.Inline, "inline-size", "I", 0,
+			"post messages of up to so many `bytes` inline (default 0; 220 for latency; -1: none)")
 	} else {
 		fl.IntVarP(&cfg.Outstanding, "outs", "o", 16, "`number` of READs and atomics in flight")
 	}
@@ -99,7 +105,8 @@ func (f *perfFlags) add(c *cobra.Command) {
 	if !lat {
 		fl.IntVarP(&cfg.QPs, "qp", "q", 1, "`number` of queue pairs")
 		fl.IntVarP(&cfg.PostList, "post-list", "l", 1, "`number` of work requests posted in one call")
-		fl.IntVarP(&cfg.CQMod, "cq-mod", "Q", 0, "`number` of sends for one completion (default 64; 1 for messages of more than 8 KiB)")
+		fl.IntVarP(&cfg.CQMod, "cq-mod", "Q", 0,
+			"`number` of sends for one completion (default 64; 1 for messages of more than 8 KiB)")
 		fl.BoolVarP(&cfg.Both, "bidirectional", "b", false, "both sides send; the figures are the sum")
 	}
 	f.set = fl.Changed

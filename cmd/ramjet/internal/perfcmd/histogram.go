@@ -53,7 +53,8 @@ func writeHistograms(w io.Writer, rows []Row) {
 		if len(r.Percentiles) == 0 {
 			continue
 		}
-		fmt.Fprintf(w, "\npercentiles of %d bytes:\n%12s %14s %12s %14s\n", r.Config.Size, "t[usec]", "percentile", "count", "1/(1-p)")
+		fmt.Fprintf(w, "\npercentiles of %d bytes:\n%12s %14s %12s %14s\n", r.Config.Size, "t[usec]", "percentile",
+			"count", "1/(1-p)")
 		for _, p := range r.Percentiles {
 			rest := "inf"
 			if p.Percentile < 100 {

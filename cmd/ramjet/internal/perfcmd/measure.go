@@ -153,17 +153,20 @@ const maxDatagram = 4096
 func perfBaselines(cfg perf.Config) (compare []perfComparison, against []baseline.Config) {
 	add := func(name string, unit perf.Unit, b baseline.Config) {
 		b.Duration = cfg.Duration
-		compare, against = append(compare, perfComparison{Name: name, Unit: unit.String(), unit: unit}), append(against, b)
+		compare, against = append(compare, perfComparison{Name: name, Unit: unit.String(), unit: unit}),
+			append(against, b)
 	}
 	udp := min(cfg.Size, maxDatagram)
 	switch {
 	case cfg.Mode == perf.Bandwidth:
 		add("TCP", perf.BytesPerSecond, baseline.Config{Kind: baseline.TCPStream, Size: cfg.Size})
-		add("TCP, cubic", perf.BytesPerSecond, baseline.Config{Kind: baseline.TCPStream, Size: cfg.Size, Congestion: "cubic"})
+		add("TCP, cubic", perf.BytesPerSecond,
+			baseline.Config{Kind: baseline.TCPStream, Size: cfg.Size, Congestion: "cubic"})
 		if udp == cfg.Size {
 			add("UDP, sendmmsg", perf.MessagesPerSecond, baseline.Config{Kind: baseline.UDPPackets, Size: udp})
 		} else {
-			add(fmt.Sprintf("UDP, sendmmsg of %d B", udp), perf.BytesPerSecond, baseline.Config{Kind: baseline.UDPPackets, Size: udp})
+			add(fmt.Sprintf("UDP, sendmmsg of %d B", udp), perf.BytesPerSecond,
+				baseline.Config{Kind: baseline.UDPPackets, Size: udp})
 		}
 	case cfg.Events:
 		add("UDP round trip, sleeping", perf.RoundTripTime, baseline.Config{Kind: baseline.UDPSleeping, Size: udp})

@@ -49,10 +49,11 @@ func (o *perfOutput) row(r Row) {
 	if len(o.rows) == 1 {
 		fmt.Fprintln(o.w, o.title(&r))
 		if lat {
-			fmt.Fprintf(o.w, latHeader, "#bytes", "#iterations", "t_min[usec]", "t_max[usec]", "t_typical[usec]", "t_avg[usec]",
-				"t_stdev[usec]", "99% percentile[usec]", "99.9% percentile[usec]")
+			fmt.Fprintf(o.w, latHeader, "#bytes", "#iterations", "t_min[usec]", "t_max[usec]", "t_typical[usec]",
+				"t_avg[usec]", "t_stdev[usec]", "99% percentile[usec]", "99.9% percentile[usec]")
 		} else {
-			fmt.Fprintf(o.w, bwHeader, "#bytes", "#iterations", "BW peak[MB/sec]", "BW average[MB/sec]", "MsgRate[Mpps]")
+			fmt.Fprintf(o.w, bwHeader, "#bytes", "#iterations", "BW peak[MB/sec]", "BW average[MB/sec]",
+				"MsgRate[Mpps]")
 		}
 	}
 	if m := &r.Median; lat {
@@ -62,7 +63,8 @@ func (o *perfOutput) row(r Row) {
 	}
 	for _, res := range r.Runs {
 		if res.Lost > 0 {
-			fmt.Fprintf(o.w, "%s lost %d of %d messages: the figures are of those that arrived\n", r.Config.Transport, res.Lost, res.Lost+res.Messages)
+			fmt.Fprintf(o.w, "%s lost %d of %d messages: the figures are of those that arrived\n", r.Config.Transport,
+				res.Lost, res.Lost+res.Messages)
 		}
 	}
 }
@@ -128,7 +130,8 @@ func (o *perfOutput) end() error {
 				fmt.Fprintf(o.w, " %-10d %-26s not measured: %s\n", r.Config.Size, c.Name, c.Error)
 				continue
 			}
-			fmt.Fprintf(o.w, " %-10d %-26s %-16s %-16s %.2f x\n", r.Config.Size, c.Name, c.unit.Format(c.Value), c.unit.Format(c.Ours), c.Ratio)
+			fmt.Fprintf(o.w, " %-10d %-26s %-16s %-16s %.2f x\n", r.Config.Size, c.Name, c.unit.Format(c.Value),
+				c.unit.Format(c.Ours), c.Ratio)
 		}
 	}
 	return nil

@@ -50,7 +50,8 @@ func New() *cobra.Command {
 }
 
 func newPerfOpCmd(use, what string, op perf.Op) *cobra.Command {
-	c := cli.Group(use, "Measure "+what, newPerfModeCmd(use, what, op, perf.Bandwidth), newPerfModeCmd(use, what, op, perf.Latency))
+	c := cli.Group(use, "Measure "+what, newPerfModeCmd(use, what, op, perf.Bandwidth),
+		newPerfModeCmd(use, what, op, perf.Latency))
 	c.Long = perfLong
 	return c
 }
@@ -58,9 +59,11 @@ func newPerfOpCmd(use, what string, op perf.Op) *cobra.Command {
 func newPerfModeCmd(verb, what string, op perf.Op, mode perf.Mode) *cobra.Command {
 	f := &perfFlags{config: perf.Config{Op: op, Mode: mode}}
 	short := map[perf.Mode]string{perf.Bandwidth: "bandwidth", perf.Latency: "latency"}[mode]
-	c := &cobra.Command{Use: string(mode) + " [HOST]", Short: "Measure the " + short + " of " + what, Long: perfLong, Args: cli.Arguments(0, 1)}
+	c := &cobra.Command{Use: string(mode) + " [HOST]", Short: "Measure the " + short + " of " + what, Long: perfLong,
+		Args: cli.Arguments(0, 1)}
 	name := "  ramjet perf " + verb + " " + string(mode)
-	c.Example = name + " --loopback\n" + name + "                            # the server\n" + name + " 192.0.2.7 -d iwarp: -D 2s    # its client"
+	c.Example = name + " --loopback\n" + name + "                            # the server\n" + name +
+		" 192.0.2.7 -d iwarp: -D 2s    # its client"
 	f.add(c)
 	return cli.Leaf(c, func(c *cobra.Command, args []string) (failed error) {
 		configs, err := f.configs()
@@ -207,7 +210,8 @@ func (f *perfFlags) client(c *cobra.Command, configs []perf.Config, address stri
 	client, err := perf.Dial(c.Context(), address, local, perf.Options{Open: d.open})
 	if err != nil {
 		if errors.Is(err, syscall.EADDRNOTAVAIL) {
-			return cli.Usagef("%v is not an address of this host: `ramjet devices` lists those that can be opened", local)
+			return cli.Usagef("%v is not an address of this host: `ramjet devices` lists those that can be opened",
+				local)
 		}
 		return cli.ControlError(err, c.CommandPath())
 	}
@@ -252,7 +256,8 @@ func (f *perfFlags) server(c *cobra.Command) (err error) {
 	}
 	defer l.Close()
 	defer context.AfterFunc(c.Context(), func() { l.Close() })()
-	fmt.Fprintf(c.ErrOrStderr(), "waiting on port %d for: %s HOST (to run both sides here, stop this and add --loopback)\n",
+	fmt.Fprintf(c.ErrOrStderr(),
+		"waiting on port %d for: %s HOST (to run both sides here, stop this and add --loopback)\n",
 		l.Addr().(*net.TCPAddr).Port, c.CommandPath())
 	conn, err := l.Accept()
 	if err != nil {
@@ -276,7 +281,8 @@ func (f *perfFlags) server(c *cobra.Command) (err error) {
 func (f *perfFlags) accept(c perf.Config) error {
 	same := c.Op == f.config.Op || c.Op == perf.CompareSwap && f.config.Op == perf.FetchAdd
 	if !same || c.Mode != f.config.Mode {
-		return fmt.Errorf("it measures %v %s, not %v %s: start the same command there", f.config.Op, f.config.Mode, c.Op, c.Mode)
+		return fmt.Errorf("it measures %v %s, not %v %s: start the same command there", f.config.Op, f.config.Mode,
+			c.Op, c.Mode)
 	}
 	return nil
 }
@@ -296,7 +302,8 @@ func newPerfPeerCmd() *cobra.Command {
 		}
 		defer stop()
 		d := &perfDevice{flags: cli.DeviceFlags{Device: *kind}, log: io.Discard}
-		return perf.RunPeer(context.WithoutCancel(c.Context()), perf.LoopbackAddress(), perf.Options{Open: d.open}, c.InOrStdin(), c.OutOrStdout())
+		return perf.RunPeer(context.WithoutCancel(c.Context()), perf.LoopbackAddress(), perf.Options{Open: d.open},
+			c.InOrStdin(), c.OutOrStdout())
 	})
 }
 

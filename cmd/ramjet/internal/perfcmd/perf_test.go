@@ -112,7 +112,8 @@ func TestPerfUsage(t *testing.T) {
 // A host where nobody listens is no fault of the command line.
 func TestPerfNoServer(t *testing.T) {
 	_, err := runPerf(t.Context(), io.Discard, "send", "bw", "127.0.0.1", "-p", "1")
-	if err == nil || cli.ExitStatus(err) != cli.ExitFailed || !strings.Contains(err.Error(), "start `ramjet perf send bw` there first") {
+	if err == nil || cli.ExitStatus(err) != cli.ExitFailed ||
+		!strings.Contains(err.Error(), "start `ramjet perf send bw` there first") {
 		t.Errorf("%v", err)
 	}
 }
@@ -156,7 +157,8 @@ func TestPerfLoopback(t *testing.T) {
 func TestPerfJSON(t *testing.T) {
 	t.Setenv(perfPeerEnv, "1")
 	for _, mode := range []string{"bw", "lat"} {
-		out, err := runPerf(t.Context(), io.Discard, "send", mode, "--loopback", "--json", "-D", "20ms", "-s", "64", "--runs", "3", "--compare")
+		out, err := runPerf(t.Context(), io.Discard, "send", mode, "--loopback", "--json", "-D", "20ms", "-s", "64",
+			"--runs", "3", "--compare")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -175,13 +177,15 @@ func TestPerfJSON(t *testing.T) {
 		if err := json.Unmarshal([]byte(out), &got); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
-		if len(got.Devices) != 1 || !strings.HasPrefix(got.Devices[0], "roce:127.") || len(got.Results) != 1 || len(got.Results[0].Runs) != 3 {
+		if len(got.Devices) != 1 || !strings.HasPrefix(got.Devices[0], "roce:127.") || len(got.Results) != 1 ||
+			len(got.Results[0].Runs) != 3 {
 			t.Fatalf("%s", out)
 		}
 		r := got.Results[0]
 		keys := []string{"bytes", "iterations", "bw_peak_mib_per_second", "bw_average_mib_per_second", "msg_rate_mpps"}
 		if mode == "lat" {
-			keys = []string{"bytes", "iterations", "t_min_usec", "t_max_usec", "t_typical_usec", "t_avg_usec", "p99_usec", "p99_9_usec"}
+			keys = []string{"bytes", "iterations", "t_min_usec", "t_max_usec", "t_typical_usec", "t_avg_usec",
+				"p99_usec", "p99_9_usec"}
 		}
 		for _, k := range keys {
 			if r.Median[k] <= 0 {
@@ -254,10 +258,12 @@ func TestPerfHost(t *testing.T) {
 func TestPerfStats(t *testing.T) {
 	t.Setenv(perfPeerEnv, "1")
 	var stderr testrun.Buffer // which the second process has, too
-	if _, err := runPerf(t.Context(), &stderr, "send", "bw", "--loopback", "-n", "100", "-s", "1000", "-q", "2", "--stats"); err != nil {
+	if _, err := runPerf(t.Context(), &stderr, "send", "bw", "--loopback", "-n", "100", "-s", "1000", "-q", "2",
+		"--stats"); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{`(?m)^roce:127\..*:$`, `(?m)^ sent_pkts +\d+ packets +packets sent$`, `(?m)^ qp_window +\d+ bytes `} {
+	for _, want := range []string{`(?m)^roce:127\..*:$`, `(?m)^ sent_pkts +\d+ packets +packets sent$`,
+		`(?m)^ qp_window +\d+ bytes `} {
 		if !regexp.MustCompile(want).MatchString(stderr.String()) {
 			t.Errorf("no %q in\n%s", want, stderr.String())
 		}
@@ -294,11 +300,13 @@ func TestPerfTable(t *testing.T) {
 	}
 	tables := []table{{"roce:", "RC SEND, 64 B, round trip, polling", 2, 0}}
 	if runtime.GOOS == "linux" {
-		tables = append(tables, table{"roce:", "RC SEND, 1 MiB, MTU 4096", 2, 1}, table{"iwarp:", "SEND, 1 MiB, long FPDUs", 1, 1})
+		tables = append(tables, table{"roce:", "RC SEND, 1 MiB, MTU 4096", 2, 1},
+			table{"iwarp:", "SEND, 1 MiB, long FPDUs", 1, 1})
 	}
 	refused := baseline.PermitsCongestion("cubic")
 	for _, c := range tables {
-		out, err := runPerf(t.Context(), io.Discard, "table", "--runs", "2", "-D", "5ms", "-d", c.device, "--only", c.only)
+		out, err := runPerf(t.Context(), io.Discard, "table", "--runs", "2", "-D", "5ms", "-d", c.device, "--only",
+			c.only)
 		if err != nil {
 			t.Fatal(err)
 		}

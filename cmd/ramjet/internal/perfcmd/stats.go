@@ -31,7 +31,8 @@ func writeStats(w io.Writer, dev *verbs.Device, qps []verbs.QPStats) error {
 	writeMetrics(w, metrics)
 	for i := range qps {
 		q := &qps[i]
-		fmt.Fprintf(w, "\nqueue pair %d of the last run, %v, %v, to %d at %s:\n", q.QPN, q.Type, q.State, q.DestQPN, cli.PeerOf(q))
+		fmt.Fprintf(w, "\nqueue pair %d of the last run, %v, %v, to %d at %s:\n", q.QPN, q.Type, q.State, q.DestQPN,
+			cli.PeerOf(q))
 		writeMetrics(w, q.Metrics())
 	}
 	return nil

@@ -31,7 +31,8 @@ type perfTable struct {
 
 func newPerfTableCmd() *cobra.Command {
 	t := &perfTable{duration: cli.Seconds(500 * time.Millisecond)}
-	c := &cobra.Command{Use: "table", Short: "Measure the figures of docs/decisions/0032-figures.md, beside sockets, as a table", Args: cli.NoArgs,
+	c := &cobra.Command{Use: "table",
+		Short: "Measure the figures of docs/decisions/0032-figures.md, beside sockets, as a table", Args: cli.NoArgs,
 		Example: "  ramjet perf table\n  ramjet perf table -d iwarp: --runs 7 -D 250ms",
 		Long: "Measure every figure that this project holds itself to, as a ratio to sockets in the same run, between two\n" +
 			"processes on loopback addresses, and write them as a Markdown table. --device iwarp: measures those of iWARP only.\n" +
@@ -39,7 +40,8 @@ func newPerfTableCmd() *cobra.Command {
 	c.Flags().IntVar(&t.runs, "runs", 5, "`number` of runs; the table has their medians")
 	c.Flags().VarP(&t.duration, "duration", "D", "`time` of each measurement, in seconds or such as 500ms")
 	c.Flags().StringVar(&t.only, "only", "", "measure only figures with this `text` in their name")
-	c.Flags().StringVarP(&t.device, "device", "d", "", "measure only figures of this `kind` of device, "+strings.Join(FigureKinds(), " or "))
+	c.Flags().StringVarP(&t.device, "device", "d", "",
+		"measure only figures of this `kind` of device, "+strings.Join(FigureKinds(), " or "))
 	cli.OnlyKind(c)
 	c.Flags().BoolVar(&t.json, "json", false, "write JSON")
 	profile := addProfileFlag(c)
@@ -52,7 +54,8 @@ func newPerfTableCmd() *cobra.Command {
 		}
 		var figures []perf.Figure
 		for _, f := range perf.Figures(time.Duration(t.duration)) {
-			if strings.HasPrefix(f.Device, t.device) && strings.Contains(strings.ToLower(f.Name), strings.ToLower(t.only)) {
+			if strings.HasPrefix(f.Device, t.device) &&
+				strings.Contains(strings.ToLower(f.Name), strings.ToLower(t.only)) {
 				figures = append(figures, f)
 			}
 		}
@@ -159,7 +162,8 @@ func (t *perfTable) write(w io.Writer, results []perfFigure) {
 	for _, r := range results {
 		f := r.figure
 		if len(r.Errors) > 0 {
-			fmt.Fprintf(w, "| %s | %d of %d runs failed: %s | | | | | | | no |\n", f.Name, len(r.Errors), t.runs, strings.ReplaceAll(r.Errors[0], "|", "/"))
+			fmt.Fprintf(w, "| %s | %d of %d runs failed: %s | | | | | | | no |\n", f.Name, len(r.Errors), t.runs,
+				strings.ReplaceAll(r.Errors[0], "|", "/"))
 		}
 		if len(r.Runs) == 0 {
 			continue
@@ -172,7 +176,8 @@ func (t *perfTable) write(w io.Writer, results []perfFigure) {
 			return c
 		}
 		ours := perf.Median(column(func(v *perf.Values) float64 { return v.Value }))
-		allocs := perf.Median(column(func(v *perf.Values) float64 { return float64(v.Allocs) / float64(max(v.Count, 1)) }))
+		allocs := perf.Median(
+			column(func(v *perf.Values) float64 { return float64(v.Allocs) / float64(max(v.Count, 1)) }))
 		name, value := f.Name, fmt.Sprintf("%s | %.3f", f.Unit.Format(ours), allocs)
 		for i, ref := range f.Against {
 			theirs := perf.Median(column(func(v *perf.Values) float64 { return v.Against[i] }))
@@ -181,7 +186,8 @@ func (t *perfTable) write(w io.Writer, results []perfFigure) {
 			for _, x := range ratios {
 				low, high = min(low, x), max(high, x)
 			}
-			fmt.Fprintf(w, "| %s | %s | %s | %s | %.2f | %.2f to %.2f | %s |\n", name, value, ref.Name, f.Unit.Format(theirs),
+			fmt.Fprintf(w, "| %s | %s | %s | %s | %.2f | %.2f to %.2f | %s |\n", name, value, ref.Name,
+				f.Unit.Format(theirs),
 				ratio, low, high, wanted(f, i, ratio))
 			name, value = "", " | "
 		}

@@ -45,7 +45,8 @@ func newPingpongKindCmd(k pingpong.Kind) *cobra.Command {
 	fl.VarP(&size, "size", "s", "`bytes` of a message")
 	fl.IntVarP(&f.RxDepth, "rx-depth", "r", 500, "`number` of receives to post at a time")
 	fl.IntVarP(&f.Iters, "iters", "n", 1000, "`number` of exchanges")
-	fl.IntVarP(&f.GID, "gid-idx", "g", -1, "`row` of this side's GID table; -1: that of a global address, IPv4 if there is one")
+	fl.IntVarP(&f.GID, "gid-idx", "g", -1,
+		"`row` of this side's GID table; -1: that of a global address, IPv4 if there is one")
 	fl.BoolVarP(&f.Events, "events", "e", false, "sleep until something completes instead of polling")
 	fl.BoolVarP(&f.Check, "chk", "c", false, "check every byte in the end")
 	fl.BoolVar(&asJSON, "json", false, "write JSON")

@@ -50,7 +50,8 @@ func New() *cobra.Command {
 	f.dev.Add(c)
 	c.Flags().BoolVarP(&f.listen, "listen", "l", false, "wait for a peer; the address chooses the device too")
 	c.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "tell of the connection on standard error")
-	c.Flags().BoolVar(&f.json, "json", false, "at the end write what was sent and received to standard error, as a line of JSON")
+	c.Flags().BoolVar(&f.json, "json", false,
+		"at the end write what was sent and received to standard error, as a line of JSON")
 	cli.AddTimeoutFlag(c, &f.timeout)
 	return cli.Leaf(c, func(c *cobra.Command, args []string) error {
 		address, err := f.address(c, args)
@@ -170,7 +171,8 @@ func (p *piped) writeJSON(w io.Writer, device string) error {
 		Sent     int64         `json:"sent_bytes"`
 		Received int64         `json:"received_bytes"`
 		Elapsed  time.Duration `json:"elapsed_ns"`
-	}{p.conn.LocalAddr().String(), p.conn.RemoteAddr().String(), p.sent.Load(), p.received.Load(), time.Since(p.began)}, device)
+	}{p.conn.LocalAddr().String(), p.conn.RemoteAddr().String(), p.sent.Load(), p.received.Load(), time.Since(p.began)},
+		device)
 }
 
 // run copies both ways until both are closed, or one fails, or the peer is gone.
@@ -251,7 +253,8 @@ func awaitEnd(conn *rnet.Conn, stop <-chan struct{}) error {
 	for {
 		switch r := conn.Arm(); {
 		case r&rnet.PeerGone != 0:
-			return fmt.Errorf("%v has closed the connection, and takes no more input: %w", conn.RemoteAddr(), syscall.EPIPE)
+			return fmt.Errorf("%v has closed the connection, and takes no more input: %w", conn.RemoteAddr(),
+				syscall.EPIPE)
 		case r&rnet.Broken != 0:
 			_, err := conn.Write([]byte{0}) // returns why it cannot be sent
 			return err

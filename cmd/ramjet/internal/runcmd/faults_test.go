@@ -26,7 +26,8 @@ func TestFaultEnvironment(t *testing.T) {
 		{"", "", nil},
 		{"loss 1%; corrupt nth 3", "", []string{"RAMJET_FAULTS=loss 1%; corrupt nth 3"}},
 		{"@" + good, "", []string{"RAMJET_FAULTS=@" + good}},
-		{good, filepath.Join(dir, "log"), []string{"RAMJET_FAULTS=@" + good, "RAMJET_FAULT_LOG=" + filepath.Join(dir, "log")}},
+		{good, filepath.Join(dir, "log"), []string{"RAMJET_FAULTS=@" + good,
+			"RAMJET_FAULT_LOG=" + filepath.Join(dir, "log")}},
 	} {
 		if got, err := faultEnvironment(c.faults, c.log); err != nil || !slices.Equal(got, c.want) {
 			t.Errorf("%q: %q, %v", c.faults, got, err)
@@ -35,7 +36,8 @@ func TestFaultEnvironment(t *testing.T) {
 	if _, err := faultEnvironment("nofile", ""); err == nil || !strings.Contains(err.Error(), "or the name of a file") {
 		t.Error(err)
 	}
-	for arg, want := range map[string]string{"@/nofile": "--faults: open /nofile: ", "los 1%": `--faults: line 1, column 1: "los"`, bad: "--faults: " + bad + `: line 2, column 8: "reg_mrr"`} {
+	for arg, want := range map[string]string{"@/nofile": "--faults: open /nofile: ",
+		"los 1%": `--faults: line 1, column 1: "los"`, bad: "--faults: " + bad + `: line 2, column 8: "reg_mrr"`} {
 		if _, err := faultEnvironment(arg, ""); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%q: %v", arg, err)
 		}

@@ -123,7 +123,8 @@ func newFolder(s *cdevices.Sysfs, dir, prefix, root string) (*folder, error) {
 			f.root = root
 			return f, nil
 		}
-		if errors.Is(err, syscall.ENOTEMPTY) || errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOTDIR) { // EPERM: another user was
+		// EPERM: another user was
+		if errors.Is(err, syscall.ENOTEMPTY) || errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOTDIR) {
 			err = fs.ErrExist
 		}
 	}
@@ -149,7 +150,8 @@ func sweep(dir, prefix string) {
 		return
 	}
 	for _, root := range all {
-		if fi, err := os.Lstat(root); err == nil && time.Since(fi.ModTime()) > time.Minute { // not one that is just being created
+		// not one that is just being created
+		if fi, err := os.Lstat(root); err == nil && time.Since(fi.ModTime()) > time.Minute {
 			removeFolder(root, unix.LOCK_EX|unix.LOCK_NB)
 		}
 	}
@@ -158,7 +160,8 @@ func sweep(dir, prefix string) {
 // keep keeps the folder until this process, whatever program it becomes, has ended, and all that
 // inherit the lock.
 func (f *folder) keep() error {
-	if out, err := exec.Command("/proc/self/exe", sweeper, f.root, strconv.Itoa(os.Getpid())).CombinedOutput(); err != nil {
+	if out, err := exec.Command("/proc/self/exe", sweeper, f.root,
+		strconv.Itoa(os.Getpid())).CombinedOutput(); err != nil {
 		return fmt.Errorf("%w: %s", err, out)
 	}
 	_, err := unix.FcntlInt(f.lock.Fd(), unix.F_SETFD, 0)

@@ -67,8 +67,8 @@ func (l *leftovers) variables() (env []string) {
 	return env
 }
 
-// report makes the reports of a program that has ended, and returns the status for one that has not failed. Of a program
-// that a signal has ended it reports the faults alone, as of one in C.
+// report makes the reports of a program that has ended, and returns the status for one that has not failed. Of a
+// program that a signal has ended it reports the faults alone, as of one in C.
 func (l *leftovers) report(pid int, signaled bool) (status int, err error) {
 	if l.faults != "" {
 		text, _ := lookup(l.env, kinds.FaultsVariable)

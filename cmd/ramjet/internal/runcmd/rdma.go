@@ -20,7 +20,8 @@ import (
 func RDMA(args []string, root string, out, log io.Writer) error {
 	asJSON := false
 	args = slices.DeleteFunc(slices.Clone(args), func(a string) bool { // which may be anywhere
-		asJSON = asJSON || a == "--json" || strings.HasPrefix(a, "-") && !strings.HasPrefix(a, "--") && strings.Contains(a, "j")
+		asJSON = asJSON || a == "--json" || strings.HasPrefix(a, "-") && !strings.HasPrefix(a, "--") &&
+			strings.Contains(a, "j")
 		return strings.HasPrefix(a, "-")
 	})
 	if len(args) > 1 && !strings.HasPrefix("show", args[1]) && !strings.HasPrefix("list", args[1]) {
@@ -41,11 +42,13 @@ func RDMA(args []string, root string, out, log io.Writer) error {
 		switch {
 		case strings.HasPrefix("link", object):
 			rows = append(rows, d.link)
-			lines = append(lines, fmt.Sprintf("link %s/%d state %s physical_state %s netdev %s", d.Name, d.link.Port, d.link.State,
+			lines = append(lines, fmt.Sprintf("link %s/%d state %s physical_state %s netdev %s", d.Name, d.link.Port,
+				d.link.State,
 				d.link.Physical, d.link.NetDev))
 		case strings.HasPrefix("dev", object):
 			rows = append(rows, d)
-			lines = append(lines, fmt.Sprintf("%d: %s: node_type %s fw %s node_guid %s sys_image_guid %s", d.Index, d.Name, d.Type,
+			lines = append(lines, fmt.Sprintf("%d: %s: node_type %s fw %s node_guid %s sys_image_guid %s", d.Index,
+				d.Name, d.Type,
 				d.Firmware, d.GUID, d.Image))
 		case strings.HasPrefix("resource", object):
 			rows = append(rows, resources{d.Index, d.Name})
@@ -127,9 +130,11 @@ func rdmaDevices(root, only string) ([]rdmaDevice, error) {
 			}
 			return text
 		}
-		d := rdmaDevice{Index: i, Name: name, Type: strings.ToLower(get("node_type")), Firmware: get("fw_ver"), GUID: get("node_guid"),
+		d := rdmaDevice{Index: i, Name: name, Type: strings.ToLower(get("node_type")), Firmware: get("fw_ver"),
+			GUID:  get("node_guid"),
 			Image: get("sys_image_guid")}
-		d.link = rdmaLink{Index: i, Port: 1, Name: name, State: get("ports/1/state"), Physical: "DISABLED", NetDev: get("ports/1/gid_attrs/ndevs/0")}
+		d.link = rdmaLink{Index: i, Port: 1, Name: name, State: get("ports/1/state"), Physical: "DISABLED",
+			NetDev: get("ports/1/gid_attrs/ndevs/0")}
 		if get("ports/1/phys_state") == "LinkUp" {
 			d.link.Physical = "LINK_UP"
 		}

@@ -23,7 +23,8 @@ import (
 )
 
 // runLibs are the libraries that `ramjet run` puts in front of the system's.
-var runLibs = []string{"libibverbs.so.1", "librdmacm.so.1", "libibumad.so.3", "libramjet.so", sysfsLib, socketsLib, checkLib}
+var runLibs = []string{"libibverbs.so.1", "librdmacm.so.1", "libibumad.so.3", "libramjet.so", sysfsLib, socketsLib,
+	checkLib}
 
 // socketsLib turns a program's TCP sockets into rsockets.
 const socketsLib = "librspreload.so"
@@ -74,8 +75,10 @@ func New() *cobra.Command {
 		Args: cli.Arguments(1, -1),
 	}
 	c.Flags().StringVar(&libs, "libs", "", "`folder` of the libraries")
-	c.Flags().StringSliceVarP(&devices, "device", "d", nil, "`device` that the program sees, such as roce:192.0.2.7, or NAME=roce:192.0.2.7; may be repeated")
-	c.Flags().BoolVar(&sockets, "sockets", false, "make the program's TCP sockets rsockets, where the other side has one")
+	c.Flags().StringSliceVarP(&devices, "device", "d", nil,
+		"`device` that the program sees, such as roce:192.0.2.7, or NAME=roce:192.0.2.7; may be repeated")
+	c.Flags().BoolVar(&sockets, "sockets", false,
+		"make the program's TCP sockets rsockets, where the other side has one")
 	cli.AddPcapFlag(c, &pcap, "every packet of the program's devices")
 	c.Flags().StringVar(&faults, "faults", "", "inject these `faults`: a text, or the name of a file with one")
 	c.Flags().StringVar(&faultLog, "fault-log", "", "`file` for the faults that strike")
@@ -178,7 +181,8 @@ func findLibs(dir string) (string, error) {
 			return d, nil
 		}
 	}
-	return "", fmt.Errorf("%s is not in %s: %s", missing, strings.Join(candidates, " or "), howToBuildLibs(softdev.Version(), named))
+	return "", fmt.Errorf("%s is not in %s: %s", missing, strings.Join(candidates, " or "),
+		howToBuildLibs(softdev.Version(), named))
 }
 
 // libFolders are where the libraries may be if nobody names their folder: where a checkout, an unpacked archive,

@@ -40,8 +40,8 @@ func execProgram(path string, args, env []string, libs string, sockets bool) err
 	return become(path, args, env)
 }
 
-// become becomes another program. One in Go that is checked, or injected with faults, becomes a second process, as nothing
-// of Ramjet's runs in it when it ends.
+// become becomes another program. One in Go that is checked, or injected with faults, becomes a second process, as
+// nothing of Ramjet's runs in it when it ends.
 func become(path string, args, env []string) error {
 	if isReported(env) && isGoProgram(path) {
 		return runWatched(path, args, env)

@@ -33,7 +33,8 @@ func TestRunFindsLibraries(t *testing.T) {
 	}
 	other := t.TempDir()
 	t.Setenv("RAMJET_LIBS", other)
-	if _, err := findLibs(""); err == nil || !strings.Contains(err.Error(), "is not in "+other+": run `cabi/build.sh "+other+"`") {
+	if _, err := findLibs(""); err == nil || !strings.Contains(err.Error(),
+		"is not in "+other+": run `cabi/build.sh "+other+"`") {
 		t.Errorf("RAMJET_LIBS names an empty folder: %v", err)
 	}
 	if found, err := findLibs(dir); err != nil || found != dir {
@@ -48,7 +49,8 @@ func TestRunSaysHowToBuildLibraries(t *testing.T) {
 		{"v1.2.3", "", "run `" + module + "`, "},
 		{"v1.2.3", "/opt/lib", "run `" + module + " /opt/lib`, "},
 		{"(devel)", "", "run `cabi/build.sh` in a checkout of Ramjet, "},
-		{"v1.2.4-0.20261124015136-68e4557a0000+dirty", "/opt/lib", "run `cabi/build.sh /opt/lib` in a checkout of Ramjet, "},
+		{"v1.2.4-0.20261124015136-68e4557a0000+dirty", "/opt/lib",
+			"run `cabi/build.sh /opt/lib` in a checkout of Ramjet, "},
 	} {
 		if got := howToBuildLibs(c.version, c.folder); !strings.HasPrefix(got, c.want) {
 			t.Errorf("%s: %s, want %s", c.version, got, c.want)

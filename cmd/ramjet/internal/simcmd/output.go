@@ -47,15 +47,19 @@ const simLinks = 12
 
 // simTable writes results for people.
 func simTable(w io.Writer, r *sim.Results) {
-	fmt.Fprintf(w, "%s: %s of %s ended, goodput %s, fairness %.3f\n", units.Seconds(r.Time/1e9), units.Count(r.Ended), units.Plural(r.Flows, "flow"), bitRate(r.Goodput), r.Fairness)
+	fmt.Fprintf(w, "%s: %s of %s ended, goodput %s, fairness %.3f\n", units.Seconds(r.Time/1e9), units.Count(r.Ended),
+		units.Plural(r.Flows, "flow"), bitRate(r.Goodput), r.Fairness)
 	if r.Failed > 0 {
 		fmt.Fprintf(w, "%s failed\n", units.Plural(r.Failed, "flow"))
 	}
 	t := &r.Transport
-	fmt.Fprintf(w, "%s packets sent, %s again; %s marked, %s; %s, %s, %s\n", units.Count(t.SentPackets), units.Count(t.Retransmitted), units.Count(t.Marked),
-		units.Plural(t.CNPs, "CNP"), units.Plural(t.Timeouts, "timeout"), units.Plural(t.SequenceErrors, "sequence error"), units.Plural(t.RNRs, "RNR NAK"))
+	fmt.Fprintf(w, "%s packets sent, %s again; %s marked, %s; %s, %s, %s\n", units.Count(t.SentPackets),
+		units.Count(t.Retransmitted), units.Count(t.Marked),
+		units.Plural(t.CNPs, "CNP"), units.Plural(t.Timeouts, "timeout"),
+		units.Plural(t.SequenceErrors, "sequence error"), units.Plural(t.RNRs, "RNR NAK"))
 	if d := r.Datagrams; d != nil {
-		fmt.Fprintf(w, "%s of datagrams: %s of %s arrived (%s)\n", units.Plural(d.Flows, "flow"), units.Bytes(d.Arrived), units.Bytes(d.Sent), units.Percent(float64(d.Arrived)/float64(max(d.Sent, 1))))
+		fmt.Fprintf(w, "%s of datagrams: %s of %s arrived (%s)\n", units.Plural(d.Flows, "flow"),
+			units.Bytes(d.Arrived), units.Bytes(d.Sent), units.Percent(float64(d.Arrived)/float64(max(d.Sent, 1))))
 	}
 	if r.Compared > 0 {
 		fmt.Fprintf(w, "%s arrived as they were sent\n", units.Bytes(r.Compared))
@@ -64,7 +68,8 @@ func simTable(w io.Writer, r *sim.Results) {
 		const row = "%12s %9s %10s %10s %10s %8s %8s %8s\n"
 		fmt.Fprintf(w, "\n"+row, "size up to", "#flows", "FCT 50%", "95%", "99%", "slow 50%", "95%", "99%")
 		for _, s := range r.Sizes {
-			fmt.Fprintf(w, row, units.Bytes(s.UpTo), strconv.Itoa(s.Flows), units.Seconds(s.FCT.P50/1e9), units.Seconds(s.FCT.P95/1e9), units.Seconds(s.FCT.P99/1e9),
+			fmt.Fprintf(w, row, units.Bytes(s.UpTo), strconv.Itoa(s.Flows), units.Seconds(s.FCT.P50/1e9),
+				units.Seconds(s.FCT.P95/1e9), units.Seconds(s.FCT.P99/1e9),
 				cli.Decimal(s.Slowdown.P50, 2, 8), cli.Decimal(s.Slowdown.P95, 2, 8), cli.Decimal(s.Slowdown.P99, 2, 8))
 		}
 	}
@@ -82,7 +87,8 @@ func simLinkTable(w io.Writer, r *sim.Results) {
 			fmt.Fprintf(w, "and %s less busy\n", units.Plural(len(links)-i, "link"))
 			break
 		}
-		fmt.Fprintf(w, row, l.From, l.To, units.Percent(l.Utilization), units.Bytes(l.MaxQueue), units.Bytes(math.Round(l.MeanQueue)), strconv.FormatUint(l.Pauses, 10),
+		fmt.Fprintf(w, row, l.From, l.To, units.Percent(l.Utilization), units.Bytes(l.MaxQueue),
+			units.Bytes(math.Round(l.MeanQueue)), strconv.FormatUint(l.Pauses, 10),
 			units.Seconds(l.Paused/1e9), strconv.FormatUint(l.Marked, 10), strconv.FormatUint(l.Dropped, 10))
 	}
 	var pauses, marked, dropped, trimmed, corrupt, lost, storms uint64
@@ -90,7 +96,8 @@ func simLinkTable(w io.Writer, r *sim.Results) {
 		pauses, marked, dropped, corrupt = pauses+l.Pauses, marked+l.Marked, dropped+l.Dropped, corrupt+l.Corrupt
 		trimmed, lost, storms = trimmed+l.Trimmed, lost+l.Lost, storms+l.Storms
 	}
-	fmt.Fprintf(w, "all links: %s, %s packets marked, %s dropped, %s corrupt\n", units.Plural(pauses, "pause"), units.Count(marked), units.Count(dropped), units.Count(corrupt))
+	fmt.Fprintf(w, "all links: %s, %s packets marked, %s dropped, %s corrupt\n", units.Plural(pauses, "pause"),
+		units.Count(marked), units.Count(dropped), units.Count(corrupt))
 	if trimmed > 0 {
 		fmt.Fprintf(w, "%s trimmed\n", units.Plural(trimmed, "packet"))
 	}
@@ -105,7 +112,8 @@ func bitRate(v float64) string { return units.Short(v) + "b/s" }
 // simCSV writes flows.csv, links.csv and, of a trace, trace.csv into a folder.
 func simCSV(folder string, s *sim.Sim, r *sim.Results) error {
 	float := func(v float64) string { return strconv.FormatFloat(v, 'g', 9, 64) }
-	flows := [][]string{{"src", "dst", "op", "bytes", "delivered_bytes", "start_s", "fct_s", "ideal_s", "slowdown", "retransmitted", "status"}}
+	flows := [][]string{{"src", "dst", "op", "bytes", "delivered_bytes", "start_s", "fct_s", "ideal_s", "slowdown",
+		"retransmitted", "status"}}
 	for _, f := range s.Flows() {
 		fct, status, op := "", "running", f.Op.String()
 		if f.UD {
@@ -114,13 +122,16 @@ func simCSV(folder string, s *sim.Sim, r *sim.Results) error {
 		if f.End > 0 {
 			fct, status = float((f.End - f.Start).Seconds()), f.Status.String()
 		}
-		flows = append(flows, []string{strconv.Itoa(int(f.Src)), strconv.Itoa(int(f.Dst)), op, strconv.FormatInt(f.Size, 10), strconv.FormatInt(f.Delivered, 10), float(f.Start.Seconds()), fct,
+		flows = append(flows, []string{strconv.Itoa(int(f.Src)), strconv.Itoa(int(f.Dst)), op,
+			strconv.FormatInt(f.Size, 10), strconv.FormatInt(f.Delivered, 10), float(f.Start.Seconds()), fct,
 			float(f.Ideal.Seconds()), float(f.Slowdown()), strconv.Itoa(f.Retransmitted), status})
 	}
-	links := [][]string{{"from", "to", "packets", "utilization", "max_queue_bytes", "mean_queue_bytes", "pauses", "paused_s", "marked", "dropped", "trimmed", "corrupt", "lost", "storms"}}
+	links := [][]string{{"from", "to", "packets", "utilization", "max_queue_bytes", "mean_queue_bytes", "pauses",
+		"paused_s", "marked", "dropped", "trimmed", "corrupt", "lost", "storms"}}
 	for _, l := range r.Links {
 		count := func(n uint64) string { return strconv.FormatUint(n, 10) }
-		links = append(links, []string{l.From, l.To, count(l.Packets), float(l.Utilization), strconv.Itoa(l.MaxQueue), float(l.MeanQueue), count(l.Pauses), float(l.Paused / 1e9),
+		links = append(links, []string{l.From, l.To, count(l.Packets), float(l.Utilization), strconv.Itoa(l.MaxQueue),
+			float(l.MeanQueue), count(l.Pauses), float(l.Paused / 1e9),
 			count(l.Marked), count(l.Dropped), count(l.Trimmed), count(l.Corrupt), count(l.Lost), count(l.Storms)})
 	}
 	if err := writeRows(filepath.Join(folder, "flows.csv"), flows); err != nil {
@@ -132,7 +143,8 @@ func simCSV(folder string, s *sim.Sim, r *sim.Results) error {
 	trace := [][]string{{"time_s", "longest_queue_bytes", "flow", "rate_bps", "control_bps"}}
 	for _, t := range r.Trace {
 		for i := range t.Rates {
-			trace = append(trace, []string{float(t.Time / 1e9), strconv.Itoa(t.Queue), strconv.Itoa(i), float(t.Rates[i]), float(t.Controls[i])})
+			trace = append(trace, []string{float(t.Time / 1e9), strconv.Itoa(t.Queue), strconv.Itoa(i),
+				float(t.Rates[i]), float(t.Controls[i])})
 		}
 	}
 	return writeRows(filepath.Join(folder, "trace.csv"), trace)
@@ -156,12 +168,15 @@ const simQuantiles = 20
 // simCharts returns slowdowns by size where flows differ in it, and rates and the longest queue over time.
 func simCharts(s *sim.Sim, r *sim.Results) (charts []plots.Chart) {
 	if rows := s.Quantiles(simQuantiles); len(rows) > 1 && rows[0].UpTo < rows[len(rows)-1].UpTo {
-		c := plots.Chart{Title: "FCT slowdown by size", X: "flow size [B]", Y: "slowdown", XText: func(v float64) string { return units.Short(v) },
+		c := plots.Chart{Title: "FCT slowdown by size", X: "flow size [B]", Y: "slowdown",
+			XText:  func(v float64) string { return units.Short(v) },
 			XMarks: powersOfTen(float64(rows[0].UpTo), float64(rows[len(rows)-1].UpTo))}
 		for i, line := range []struct {
 			name string
 			of   func(sim.Percentile) float64
-		}{{"median", func(p sim.Percentile) float64 { return p.P50 }}, {"95 %", func(p sim.Percentile) float64 { return p.P95 }}, {"99 %", func(p sim.Percentile) float64 { return p.P99 }}} {
+		}{{"median", func(p sim.Percentile) float64 { return p.P50 }},
+			{"95 %", func(p sim.Percentile) float64 { return p.P95 }},
+			{"99 %", func(p sim.Percentile) float64 { return p.P99 }}} {
 			l := plots.Line{Name: line.name, Color: i}
 			for _, row := range rows {
 				l.Points = append(l.Points, plots.Point{X: float64(max(row.UpTo, 1)), Y: line.of(row.Slowdown)})

@@ -71,7 +71,8 @@ func (p *simPackets) see(o *sim.Sighting) {
 	} else {
 		src, dst := o.Addrs()
 		p.packet = o.Append(p.packet[:0])
-		p.err = w.WriteUDP(&trace.UDP{At: at, Src: src, Dst: dst, DontFragment: true, TTL: 64, TOS: o.TOS(), Direction: direction, Comment: o.Node}, p.packet)
+		p.err = w.WriteUDP(&trace.UDP{At: at, Src: src, Dst: dst, DontFragment: true, TTL: 64, TOS: o.TOS(),
+			Direction: direction, Comment: o.Node}, p.packet)
 	}
 	if p.unflushed++; p.unflushed == flushAfter {
 		p.unflushed = 0

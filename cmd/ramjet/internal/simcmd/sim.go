@@ -61,7 +61,8 @@ func New() *cobra.Command {
 	cli.AddPcapFlag(c, &f.packets.pcap, "the packets at --at")
 	fl.StringVar(&f.packets.text, "packets", "", "write what happens to the packets at --at into `file`, a line each")
 	c.MarkFlagFilename("packets")
-	fl.StringArrayVar(&f.packets.at, "at", []string{"host 0"}, "`node` or link whose packets are written: host 0, switch 1, \"switch 0 - switch 4\"")
+	fl.StringArrayVar(&f.packets.at, "at", []string{"host 0"},
+		"`node` or link whose packets are written: host 0, switch 1, \"switch 0 - switch 4\"")
 	f.plots.Add(c)
 	return cli.Leaf(c, func(c *cobra.Command, args []string) error { return f.run(c, args) })
 }
@@ -153,5 +154,6 @@ func simBar(width int, s *sim.Sim, until time.Duration, began time.Time) string 
 		done, total = max(done, int64(float64(total)*float64(s.Now().Duration())/float64(until))), max(total, 1)
 	}
 	speed := units.Short(float64(s.Events)/time.Since(began).Seconds()) + " events/s"
-	return cli.BarText(width, s.Now().Duration().Round(time.Microsecond).String(), done, total, speed, cli.TimeLeft(began, done, total))
+	return cli.BarText(width, s.Now().Duration().Round(time.Microsecond).String(), done, total, speed,
+		cli.TimeLeft(began, done, total))
 }

@@ -241,10 +241,13 @@ func DeviceNames(found []statsocket.Process) (names []string) {
 }
 
 func newStatDeviceJS(d *observe.Device) statDeviceJS {
-	js := statDeviceJS{Name: d.Name, Kind: d.Kind, Version: d.Firmware, NodeGUID: cli.GUIDText(d.NodeGUID), Partial: d.NoConns, Injected: injectedInto(d, 0),
-		Ports: []statPort{}, Counters: map[string]int64{}, QPs: []statQP{}, CQs: []statCQ{}, MRs: []statMR{}, MWs: []statMW{}, SRQs: []statSRQ{}, AHs: []statAH{}, CMIDs: []statCMID{}, Latencies: []statLatency{}}
+	js := statDeviceJS{Name: d.Name, Kind: d.Kind, Version: d.Firmware, NodeGUID: cli.GUIDText(d.NodeGUID),
+		Partial: d.NoConns, Injected: injectedInto(d, 0),
+		Ports: []statPort{}, Counters: map[string]int64{}, QPs: []statQP{}, CQs: []statCQ{}, MRs: []statMR{},
+		MWs: []statMW{}, SRQs: []statSRQ{}, AHs: []statAH{}, CMIDs: []statCMID{}, Latencies: []statLatency{}}
 	for _, p := range d.Ports {
-		js.Ports = append(js.Ports, statPort{p.Num, PortState(p.State), physicalState(p.Physical), p.Link, p.NetDev, cli.GIDText(p.GID), p.LID, p.ActiveMTU, p.SpeedMbps})
+		js.Ports = append(js.Ports, statPort{p.Num, PortState(p.State), physicalState(p.Physical), p.Link, p.NetDev,
+			cli.GIDText(p.GID), p.LID, p.ActiveMTU, p.SpeedMbps})
 	}
 	for _, m := range d.Metrics {
 		if m.Value != 0 {
@@ -256,10 +259,14 @@ func newStatDeviceJS(d *observe.Device) statDeviceJS {
 	}
 	for i := range d.QPs {
 		q := &d.QPs[i]
-		one := statQP{LQPN: uint32(q.QPN), Type: q.Type.String(), State: q.State.String(), RQPN: uint32(q.DestQPN), PD: q.PD, SCQ: q.SendCQ, RCQ: q.RecvCQ, SRQ: q.SRQ, Why: q.Failed, Injected: injectedInto(d, q.QPN),
-			SendQueue: q.SendQueue, RecvQueue: q.RecvQueue, InFlight: q.InFlight, Window: q.Window, RTT: int64(q.RTT), RTTVar: int64(q.RTTVar), Retry: q.RetryCount, RNRRetry: q.RNRRetry,
-			Congestion: q.Congestion, Rate: q.Rate, Alpha: q.Alpha, Target: int64(q.TargetDelay), Marked: q.Marked, SentCNPs: q.SentCNPs, RecvCNPs: q.RecvCNPs,
-			Sent: statMoved{q.SentMessages, q.SentBytes, q.SentPackets}, Received: statMoved{q.RecvMessages, q.RecvBytes, q.RecvPackets},
+		one := statQP{LQPN: uint32(q.QPN), Type: q.Type.String(), State: q.State.String(), RQPN: uint32(q.DestQPN),
+			PD: q.PD, SCQ: q.SendCQ, RCQ: q.RecvCQ, SRQ: q.SRQ, Why: q.Failed, Injected: injectedInto(d, q.QPN),
+			SendQueue: q.SendQueue, RecvQueue: q.RecvQueue, InFlight: q.InFlight, Window: q.Window, RTT: int64(q.RTT),
+			RTTVar: int64(q.RTTVar), Retry: q.RetryCount, RNRRetry: q.RNRRetry,
+			Congestion: q.Congestion, Rate: q.Rate, Alpha: q.Alpha, Target: int64(q.TargetDelay), Marked: q.Marked,
+			SentCNPs: q.SentCNPs, RecvCNPs: q.RecvCNPs,
+			Sent:      statMoved{q.SentMessages, q.SentBytes, q.SentPackets},
+			Received:  statMoved{q.RecvMessages, q.RecvBytes, q.RecvPackets},
 			Retries:   statRetries{q.Retransmitted, q.Timeouts, q.LateAcks, q.SequenceErrors, q.LostResponses, q.RNRs},
 			Responder: statReplies{q.Duplicates, q.OutOfSequence, q.SentRNRs}}
 		if p := Peer(q); p != "-" {

@@ -34,8 +34,9 @@ func kernelLinksIn(class string) (links []kernelLink) {
 			continue
 		}
 		links = append(links, kernelLink{Device: filepath.Base(filepath.Dir(filepath.Dir(dir))), Port: port,
-			State: cmp.Or(kernelValue(dir, "state"), "-"), Physical: cmp.Or(physicalName(kernelValue(dir, "phys_state")), "-"),
-			NetDev: kernelValue(dir, "gid_attrs/ndevs/0")})
+			State:    cmp.Or(kernelValue(dir, "state"), "-"),
+			Physical: cmp.Or(physicalName(kernelValue(dir, "phys_state")), "-"),
+			NetDev:   kernelValue(dir, "gid_attrs/ndevs/0")})
 	}
 	slices.SortFunc(links, func(a, b kernelLink) int { return cmp.Or(cmp.Compare(a.Device, b.Device), a.Port-b.Port) })
 	return links

@@ -18,7 +18,8 @@ func (o *statOutput) mws(d *statDevice) {
 		if m.Region == 0 {
 			return fmt.Sprintf("%s\t%v\t%d\t-\t-\t-\t-", keyText(m.Key), m.Type, m.PD)
 		}
-		return fmt.Sprintf("%s\t%v\t%d\t%s\t0x%x\t%d\t%s", keyText(m.Key), m.Type, m.PD, keyText(m.Region), m.Addr, m.Len,
+		return fmt.Sprintf("%s\t%v\t%d\t%s\t0x%x\t%d\t%s", keyText(m.Key), m.Type, m.PD, keyText(m.Region), m.Addr,
+			m.Len,
 			strings.TrimPrefix(accessText(m.Access), "local r "))
 	})
 	fmt.Fprintln(&o.b)

@@ -49,7 +49,8 @@ func (o *statOutput) styled() []byte {
 	if o.width > 0 {
 		var b strings.Builder
 		for line := range strings.Lines(text) {
-			if words := strings.TrimLeft(line, " "); utf8.RuneCountInString(strings.TrimSuffix(line, "\n")) > o.width && !strings.HasPrefix(line, "\x1b") {
+			if words := strings.TrimLeft(line, " "); utf8.RuneCountInString(strings.TrimSuffix(line, "\n")) > o.width &&
+				!strings.HasPrefix(line, "\x1b") {
 				line = cli.Folded(words, line[:len(line)-len(words)], o.width)
 			}
 			b.WriteString(line)
@@ -122,7 +123,8 @@ const linkUp = "LINK_UP"
 // physicalState returns a port's physical state in the words of rdma link (IBTA PortPhysicalState); empty: it is
 // not known.
 func physicalState(s uint8) string {
-	names := [...]string{1: "SLEEP", 2: "POLLING", 3: "DISABLED", 4: "PORT_CONFIGURATION_TRAINING", 5: linkUp, 6: "LINK_ERROR_RECOVER", 7: "PHY_TEST"}
+	names := [...]string{1: "SLEEP", 2: "POLLING", 3: "DISABLED", 4: "PORT_CONFIGURATION_TRAINING", 5: linkUp,
+		6: "LINK_ERROR_RECOVER", 7: "PHY_TEST"}
 	if int(s) < len(names) {
 		return names[s]
 	}
@@ -131,7 +133,8 @@ func physicalState(s uint8) string {
 
 // resource writes the numbers of objects.
 func (o *statOutput) resource(d *statDevice) {
-	fmt.Fprintf(&o.b, "%s: pd %d cq %d qp %d cm_id %d mr %d mw %d srq %d ah %d %s\n", d.Name, d.metric("pds"), len(d.CQs), len(d.QPs),
+	fmt.Fprintf(&o.b, "%s: pd %d cq %d qp %d cm_id %d mr %d mw %d srq %d ah %d %s\n", d.Name, d.metric("pds"),
+		len(d.CQs), len(d.QPs),
 		len(d.Conns), len(d.MRs), d.metric("mws"), d.metric("srqs"), d.metric("ahs"), d.whose())
 }
 
@@ -147,7 +150,8 @@ func (d *statDevice) metric(name string) uint64 {
 
 func (o *statOutput) summary(d *statDevice) {
 	o.link(d)
-	fmt.Fprintf(&o.b, "  pd %d cq %d qp %d cm_id %d mr %d, %d completions waiting\n", d.metric("pds"), len(d.CQs), len(d.QPs), len(d.Conns), len(d.MRs), d.waiting())
+	fmt.Fprintf(&o.b, "  pd %d cq %d qp %d cm_id %d mr %d, %d completions waiting\n", d.metric("pds"), len(d.CQs),
+		len(d.QPs), len(d.Conns), len(d.MRs), d.waiting())
 	o.injected(d)
 	shown := d.busiest()
 	more := len(shown) - summaryQPs
@@ -233,7 +237,8 @@ func (o *statOutput) injected(d *statDevice) {
 func (o *statOutput) queuePairs(d *statDevice, list []driver.QPInfo) {
 	o.table("LQPN\tTYPE\tSTATE\tRQPN\tPEER\tSQ\tRQ\tINFLIGHT\tWINDOW\tRTT", len(list), func(i int) string {
 		q := &list[i]
-		return fmt.Sprintf("%d\t%v\t%v\t%s\t%s\t%d\t%d\t%s\t%s\t%s", q.QPN, q.Type, q.State, QpnText(q.DestQPN), Peer(q), q.SendQueue, q.RecvQueue,
+		return fmt.Sprintf("%d\t%v\t%v\t%s\t%s\t%d\t%d\t%s\t%s\t%s", q.QPN, q.Type, q.State, QpnText(q.DestQPN),
+			Peer(q), q.SendQueue, q.RecvQueue,
 			units.Short(q.InFlight), WindowText(q.Window), RttText(q.RTT))
 	})
 	var paced []*driver.QPInfo
@@ -244,7 +249,8 @@ func (o *statOutput) queuePairs(d *statDevice, list []driver.QPInfo) {
 	}
 	o.table("LQPN\tCC\tRATE\tALPHA\tTARGET\tMARKED\tTX_CNP\tRX_CNP", len(paced), func(i int) string {
 		q := paced[i]
-		return fmt.Sprintf("%d\t%s\t%s\t%s\t%s\t%d\t%d\t%d", q.QPN, q.Congestion, PacedText(q.Rate), AlphaText(q.Alpha), RttText(q.TargetDelay), q.Marked, q.SentCNPs, q.RecvCNPs)
+		return fmt.Sprintf("%d\t%s\t%s\t%s\t%s\t%d\t%d\t%d", q.QPN, q.Congestion, PacedText(q.Rate), AlphaText(q.Alpha),
+			RttText(q.TargetDelay), q.Marked, q.SentCNPs, q.RecvCNPs)
 	})
 	for i := range list {
 		if q := &list[i]; q.Failed != "" {
@@ -338,7 +344,8 @@ func (o *statOutput) conns(d *statDevice) {
 		if c.QPType != 0 {
 			typ = c.QPType.String()
 		}
-		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s", QpnText(c.QPN), typ, c.PortSpace, c.State, addrText(c.Local), addrText(c.Peer))
+		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s", QpnText(c.QPN), typ, c.PortSpace, c.State, addrText(c.Local),
+			addrText(c.Peer))
 	})
 	fmt.Fprintln(&o.b)
 }
@@ -353,15 +360,17 @@ func addrText(a netip.AddrPort) string {
 // statistic writes what was counted, without what is zero for devices.
 func (o *statOutput) statistic(d *statDevice) {
 	o.heading(d)
-	o.table("LQPN\tTX_MSG\tTX_BYTE\tRX_MSG\tRX_BYTE\tRETR\tTIMEO\tLATE\tSEQ\tRESP\tRNR\tDUP\tTX_RNR", len(d.QPs), func(i int) string {
-		q := &d.QPs[i]
-		row := fmt.Sprint(q.QPN)
-		for _, n := range []uint64{q.SentMessages, q.SentBytes, q.RecvMessages, q.RecvBytes, q.Retransmitted, q.Timeouts, q.LateAcks,
-			q.SequenceErrors, q.LostResponses, q.RNRs, q.Duplicates, q.SentRNRs} {
-			row += "\t" + units.Short(n)
-		}
-		return row
-	})
+	o.table("LQPN\tTX_MSG\tTX_BYTE\tRX_MSG\tRX_BYTE\tRETR\tTIMEO\tLATE\tSEQ\tRESP\tRNR\tDUP\tTX_RNR", len(d.QPs),
+		func(i int) string {
+			q := &d.QPs[i]
+			row := fmt.Sprint(q.QPN)
+			for _, n := range []uint64{q.SentMessages, q.SentBytes, q.RecvMessages, q.RecvBytes, q.Retransmitted,
+				q.Timeouts, q.LateAcks,
+				q.SequenceErrors, q.LostResponses, q.RNRs, q.Duplicates, q.SentRNRs} {
+				row += "\t" + units.Short(n)
+			}
+			return row
+		})
 	for i := range d.Metrics {
 		if m := &d.Metrics[i]; !m.Gauge && m.Value != 0 {
 			fmt.Fprintf(&o.b, "  %-34s %14d %s\n", m.Name, m.Value, m.Unit)

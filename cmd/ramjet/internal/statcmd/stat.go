@@ -58,7 +58,8 @@ func New() *cobra.Command {
 		Use:   "stat [VIEW] [PID...]",
 		Short: "Show the state of processes that have devices open",
 		Long: "Show the live state of every process of this user that has a Ramjet device open, or of those with the given\n" +
-			"ids. Root sees the processes of all users. C programs of ramjet run are seen, too.\n\nViews:\n" + views.String(),
+			"ids. Root sees the processes of all users. C programs of ramjet run are seen, too.\n\nViews:\n" +
+			views.String(),
 		Example: "  ramjet stat\n  ramjet stat qp --watch\n  ramjet stat statistic 4242\n  ramjet stat --json",
 	}
 	c.Flags().BoolVar(&s.json, "json", false, "write everything as JSON; with --watch one line each time")

@@ -28,42 +28,53 @@ func statSample() *statsocket.Process {
 		return g
 	}
 	connected := driver.QPInfo{PD: 1, SendCQ: 1, RecvCQ: 2}
-	connected.QPStats = verbs.QPStats{QPN: 16_777_214, Type: verbs.RC, State: verbs.StateRTS, DestQPN: 16_777_213, DestGID: mapped(9),
+	connected.QPStats = verbs.QPStats{QPN: 16_777_214, Type: verbs.RC, State: verbs.StateRTS, DestQPN: 16_777_213,
+		DestGID:   mapped(9),
 		SendQueue: 128, RecvQueue: 64, InFlight: 1_029_120, Window: 1 << 20, RTT: 625300 * time.Nanosecond}
-	connected.QPCounts = metric.QPCounts{SentMessages: 69_812, SentBytes: 4_582_899_712, Retransmitted: 1512, Timeouts: 12, LateAcks: 41, RNRs: 3}
+	connected.QPCounts = metric.QPCounts{SentMessages: 69_812, SentBytes: 4_582_899_712, Retransmitted: 1512,
+		Timeouts: 12, LateAcks: 41, RNRs: 3}
 	fresh := driver.QPInfo{PD: 1, SendCQ: 1, RecvCQ: 2, SRQ: 1}
 	fresh.QPStats = verbs.QPStats{QPN: 17, Type: verbs.UD, State: verbs.StateInit}
 	d := observe.Device{Name: "roce:127.0.0.7", Kind: "roce", Transport: "InfiniBand",
-		Ports:   []observe.Port{{Num: 1, State: verbs.PortActive, NetDev: "lo", GID: mapped(7), ActiveMTU: 4096}},
-		Metrics: []observe.Metric{{Name: "pds", Gauge: true, Unit: "objects", Value: 1}, {Name: "sent_pkts", Unit: "packets", Value: 1118872}},
-		QPs:     []driver.QPInfo{fresh, connected},
-		CQs:     []driver.CQInfo{{Num: 1, Capacity: 641, Waiting: 11, Armed: true}, {Num: 2, Capacity: 10, Overflow: true}},
+		Ports: []observe.Port{{Num: 1, State: verbs.PortActive, NetDev: "lo", GID: mapped(7), ActiveMTU: 4096}},
+		Metrics: []observe.Metric{{Name: "pds", Gauge: true, Unit: "objects", Value: 1},
+			{Name: "sent_pkts", Unit: "packets", Value: 1118872}},
+		QPs: []driver.QPInfo{fresh, connected},
+		CQs: []driver.CQInfo{{Num: 1, Capacity: 641, Waiting: 11, Armed: true}, {Num: 2, Capacity: 10, Overflow: true}},
 		MRs: []driver.MRInfo{{Key: 0x1234abcd, PD: 1, Addr: 0x7f479434e000, Len: 1 << 30,
 			Access: verbs.LocalWrite | verbs.RemoteRead | verbs.RemoteWrite | verbs.RemoteAtomic}, {Key: 5, PD: 1}},
-		MWs: []driver.MWInfo{{Key: 0xab01, PD: 1, Type: verbs.MWType2, Region: 0x1234abcd, Addr: 0x7f479434e000, Len: 1 << 20,
+		MWs: []driver.MWInfo{{Key: 0xab01, PD: 1, Type: verbs.MWType2, Region: 0x1234abcd, Addr: 0x7f479434e000,
+			Len:    1 << 20,
 			Access: verbs.RemoteRead | verbs.RemoteWrite}, {Key: 0xac00, PD: 1, Type: verbs.MWType1}},
-		SRQs:     []driver.SRQInfo{{Num: 1, PD: 1, Capacity: 1000, Limit: 10}, {Num: 2, PD: 1, XRC: 16_777_215, Capacity: 5}},
-		AHs:      []driver.AHInfo{{PD: 1, DGID: mapped(9), Port: 1}, {PD: 1, DLID: 7, SL: 3, Port: 2}},
-		Conns:    []driver.ConnInfo{{State: "listening", PortSpace: "TCP", Listening: true}},
-		NoConns:  true,
-		Injected: []faults.Count{{Kind: "loss", Struck: 17}, {Kind: "fail", Struck: 1}, {QPN: 16_777_214, Kind: "loss", Struck: 17}}}
-	return &statsocket.Process{PID: 4242, UID: 1000, Command: "kv", State: &observe.Process{Devices: []observe.Device{d}}}
+		SRQs: []driver.SRQInfo{{Num: 1, PD: 1, Capacity: 1000, Limit: 10},
+			{Num: 2, PD: 1, XRC: 16_777_215, Capacity: 5}},
+		AHs:     []driver.AHInfo{{PD: 1, DGID: mapped(9), Port: 1}, {PD: 1, DLID: 7, SL: 3, Port: 2}},
+		Conns:   []driver.ConnInfo{{State: "listening", PortSpace: "TCP", Listening: true}},
+		NoConns: true,
+		Injected: []faults.Count{{Kind: "loss", Struck: 17}, {Kind: "fail", Struck: 1},
+			{QPN: 16_777_214, Kind: "loss", Struck: 17}}}
+	return &statsocket.Process{PID: 4242, UID: 1000, Command: "kv",
+		State: &observe.Process{Devices: []observe.Device{d}}}
 }
 
 func TestStatViews(t *testing.T) {
 	want := map[string][]string{
-		"summary":  {"link roce:127.0.0.7/1 state ACTIVE netdev lo pid 4242 comm kv", "qp 2 cm_id 1 mr 2, 11 completions waiting", "16777214", "\n  injected faults: 17 loss, 1 fail\n"},
+		"summary": {"link roce:127.0.0.7/1 state ACTIVE netdev lo pid 4242 comm kv",
+			"qp 2 cm_id 1 mr 2, 11 completions waiting", "16777214", "\n  injected faults: 17 loss, 1 fail\n"},
 		"link":     {"link roce:127.0.0.7/1 state ACTIVE netdev lo pid 4242 comm kv\n"},
 		"resource": {"roce:127.0.0.7: pd 1 cq 2 qp 2 cm_id 1 mr 2 mw 0 srq 0 ah 0 pid 4242 comm kv\n"},
-		"qp": {"16777214 RC   RTS   16777213 127.0.0.9 128 64 1.03M    1.05M  625µs", "17       UD   INIT  -        -         0   0  0        -      -",
-			"  injected faults: 17 loss, 1 fail\n", "  16777214: injected faults: 17 loss\n"},
-		"cq":        {"1   641 11      yes   OK", "2   10  0       no    OVERFLOW"},
-		"mr":        {"0x1234abcd 1  0x7f479434e000 1073741824 local rw remote rwa", "0x00000005 1  0x0            0          local r\n"},
-		"mw":        {"0x0000ab01 2B   1  0x1234abcd 0x7f479434e000 1048576 remote rw", "0x0000ac00 1    1  -"},
-		"srq":       {"1    BASIC        1  1000 10    17\n", "2    XRC 16777215 1  5    0     -\n"},
-		"ah":        {"1  1    0  127.0.0.9", "1  2    3  LID 7"},
-		"cm_id":     {"-    -    TCP listening -     -", "could not be asked"},
-		"statistic": {"16777214 69.8k  4.58G   0      0       1512 12    41   0   0    3   0   0", "sent_pkts                                 1118872 packets"},
+		"qp": {"16777214 RC   RTS   16777213 127.0.0.9 128 64 1.03M    1.05M  625µs",
+			"17       UD   INIT  -        -         0   0  0        -      -", "  injected faults: 17 loss, 1 fail\n",
+			"  16777214: injected faults: 17 loss\n"},
+		"cq": {"1   641 11      yes   OK", "2   10  0       no    OVERFLOW"},
+		"mr": {"0x1234abcd 1  0x7f479434e000 1073741824 local rw remote rwa",
+			"0x00000005 1  0x0            0          local r\n"},
+		"mw":    {"0x0000ab01 2B   1  0x1234abcd 0x7f479434e000 1048576 remote rw", "0x0000ac00 1    1  -"},
+		"srq":   {"1    BASIC        1  1000 10    17\n", "2    XRC 16777215 1  5    0     -\n"},
+		"ah":    {"1  1    0  127.0.0.9", "1  2    3  LID 7"},
+		"cm_id": {"-    -    TCP listening -     -", "could not be asked"},
+		"statistic": {"16777214 69.8k  4.58G   0      0       1512 12    41   0   0    3   0   0",
+			"sent_pkts                                 1118872 packets"},
 	}
 	for _, v := range Views {
 		var o statOutput
@@ -85,7 +96,8 @@ func TestStatViews(t *testing.T) {
 // Injected faults are in JSON by kind, and only where there are some.
 func TestStatInjected(t *testing.T) {
 	js := newStatDeviceJS(&statSample().State.Devices[0])
-	if len(js.Injected) != 2 || js.Injected["loss"] != 17 || js.QPs[0].Injected != nil || js.QPs[1].Injected["loss"] != 17 {
+	if len(js.Injected) != 2 || js.Injected["loss"] != 17 || js.QPs[0].Injected != nil ||
+		js.QPs[1].Injected["loss"] != 17 {
 		t.Errorf("%v, %+v", js.Injected, js.QPs)
 	}
 }
@@ -102,7 +114,8 @@ func TestStatSummaryMany(t *testing.T) {
 	var o statOutput
 	o.process(p, Views[0])
 	lines := strings.Split(o.b.String(), "\n")
-	if len(lines) < 5 || !strings.Contains(lines[4], "16777214") || !strings.Contains(o.b.String(), "and 42 others: ramjet stat qp 4242") {
+	if len(lines) < 5 || !strings.Contains(lines[4], "16777214") ||
+		!strings.Contains(o.b.String(), "and 42 others: ramjet stat qp 4242") {
 		t.Error(o.b.String())
 	}
 }
@@ -129,7 +142,8 @@ func TestStatPorts(t *testing.T) {
 // The kernel's devices are listed as rdma link lists them.
 func TestKernelLinks(t *testing.T) {
 	dir := t.TempDir()
-	for file, text := range map[string]string{"mlx5_0/ports/1/state": "4: ACTIVE\n", "mlx5_0/ports/1/phys_state": "5: LinkUp\n",
+	for file, text := range map[string]string{"mlx5_0/ports/1/state": "4: ACTIVE\n",
+		"mlx5_0/ports/1/phys_state":        "5: LinkUp\n",
 		"mlx5_0/ports/1/gid_attrs/ndevs/0": "eth0\n", "mlx5_0/ports/2/state": "1: DOWN\n"} {
 		path := filepath.Join(dir, file)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -162,7 +176,8 @@ func TestStatNarrow(t *testing.T) {
 			t.Errorf("%d columns: %q", n, line)
 		}
 	}
-	if strings.Count(plain, "LQPN") != 2 || !strings.Contains(plain, "12.3µs") || !strings.Contains(text, cli.ColorRed+"ERR"+cli.ColorOff) ||
+	if strings.Count(plain, "LQPN") != 2 || !strings.Contains(plain, "12.3µs") ||
+		!strings.Contains(text, cli.ColorRed+"ERR"+cli.ColorOff) ||
 		!strings.Contains(text, cli.ColorGreen+"ACTIVE"+cli.ColorOff) {
 		t.Errorf("%s", text)
 	}

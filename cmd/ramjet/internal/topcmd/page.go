@@ -46,10 +46,14 @@ var topSeriesAll = []topSeries{
 	{name: "RX_BYTE", count: func(c *metric.QPCounts) uint64 { return c.RecvBytes }},
 	{name: "TX_MSG", count: func(c *metric.QPCounts) uint64 { return c.SentMessages }},
 	{name: "RX_MSG", count: func(c *metric.QPCounts) uint64 { return c.RecvMessages }},
-	{name: "RTT", state: func(s *live.Sample) float64 { return float64(s.RTT) }, text: func(v float64) string { return statcmd.RttText(time.Duration(v)) }},
-	{name: "WINDOW", alone: true, state: func(s *live.Sample) float64 { return float64(s.Window) }, text: units.Short[float64]},
-	{name: "RATE", alone: true, state: func(s *live.Sample) float64 { return float64(s.Rate) }, text: units.Short[float64]},
-	{name: "ALPHA", alone: true, state: func(s *live.Sample) float64 { return s.Alpha }, text: func(v float64) string { return statcmd.AlphaText(v) }},
+	{name: "RTT", state: func(s *live.Sample) float64 { return float64(s.RTT) },
+		text: func(v float64) string { return statcmd.RttText(time.Duration(v)) }},
+	{name: "WINDOW", alone: true, state: func(s *live.Sample) float64 { return float64(s.Window) },
+		text: units.Short[float64]},
+	{name: "RATE", alone: true, state: func(s *live.Sample) float64 { return float64(s.Rate) },
+		text: units.Short[float64]},
+	{name: "ALPHA", alone: true, state: func(s *live.Sample) float64 { return s.Alpha },
+		text: func(v float64) string { return statcmd.AlphaText(v) }},
 	{name: "INFLIGHT", state: func(s *live.Sample) float64 { return float64(s.InFlight) }, text: units.Short[float64]},
 	{name: "RETR", count: func(c *metric.QPCounts) uint64 { return c.Retransmitted }},
 	{name: "TIMEO", count: func(c *metric.QPCounts) uint64 { return c.Timeouts }},
@@ -93,7 +97,8 @@ func (p *topPage) series(room int) []topSeries {
 	}
 	history := p.History(topSamples)
 	return slices.DeleteFunc(slices.Clone(all), func(t topSeries) bool {
-		return t.name != all[0].name && t.of(&p.Now) == 0 && !slices.ContainsFunc(history, func(s live.Sample) bool { return t.of(&s) != 0 })
+		return t.name != all[0].name && t.of(&p.Now) == 0 &&
+			!slices.ContainsFunc(history, func(s live.Sample) bool { return t.of(&s) != 0 })
 	})
 }
 
@@ -102,7 +107,8 @@ func (p *topPage) lines(m *topModel, height int) []string {
 	lines := p.head(m)
 	const name, number = 8, 6
 	graph := min(max(m.width-name-3*(number+1)-1, 0), topSamples)
-	titles := fit("", name, true) + " " + fit("NOW", number, false) + " " + fit("MAX", number, false) + " " + fit("TOTAL", number, false)
+	titles := fit("", name, true) + " " + fit("NOW", number, false) + " " + fit("MAX", number, false) + " " +
+		fit("TOTAL", number, false)
 	lines = append(lines, styleTitles.Render(fit(titles+" "+p.span(), m.width, true)))
 
 	room := max(height-len(lines), 1)
@@ -121,7 +127,8 @@ func (p *topPage) lines(m *topModel, height int) []string {
 		if t.count != nil && p.qp != nil {
 			total = units.Short(t.count(&p.qp.Info.QPCounts))
 		}
-		cells := fit(t.name, name, true) + " " + fit(t.show(t.of(&p.Now)), number, false) + " " + fit(t.show(most), number, false) + " " + fit(total, number, false)
+		cells := fit(t.name, name, true) + " " + fit(t.show(t.of(&p.Now)), number, false) + " " +
+			fit(t.show(most), number, false) + " " + fit(total, number, false)
 		drawn := m.levels.lines(values, graph, high, most)
 		for at, line := range drawn {
 			label := strings.Repeat(" ", text.StringWidthWithoutEscSequences(cells))
@@ -154,11 +161,14 @@ func (p *topPage) head(m *topModel) []string {
 	}
 	q, i := p.qp, &p.qp.Info
 	d := q.Device
-	lines := []string{styleHeading.Render(m.cut(fmt.Sprintf("queue pair %d %v %v  link %s/1 pid %d%s", i.QPN, i.Type, i.State, d.Info.Name, d.Process.PID, statcmd.CommOf(d.Process.Command))))}
-	facts := []string{"RQPN " + statcmd.QpnText(i.DestQPN), "PEER " + statcmd.Peer(i), fmt.Sprintf("SQ %d", i.SendQueue), fmt.Sprintf("RQ %d", i.RecvQueue),
+	lines := []string{styleHeading.Render(m.cut(fmt.Sprintf("queue pair %d %v %v  link %s/1 pid %d%s", i.QPN, i.Type,
+		i.State, d.Info.Name, d.Process.PID, statcmd.CommOf(d.Process.Command))))}
+	facts := []string{"RQPN " + statcmd.QpnText(i.DestQPN), "PEER " + statcmd.Peer(i),
+		fmt.Sprintf("SQ %d", i.SendQueue), fmt.Sprintf("RQ %d", i.RecvQueue),
 		"INFLIGHT " + units.Short(i.InFlight), "WINDOW " + statcmd.WindowText(i.Window)}
 	if i.Rate > 0 || i.TargetDelay > 0 {
-		facts = append(facts, "CC "+i.Congestion, "RATE "+statcmd.PacedText(i.Rate), "ALPHA "+statcmd.AlphaText(i.Alpha), "TARGET "+statcmd.RttText(i.TargetDelay))
+		facts = append(facts, "CC "+i.Congestion, "RATE "+statcmd.PacedText(i.Rate),
+			"ALPHA "+statcmd.AlphaText(i.Alpha), "TARGET "+statcmd.RttText(i.TargetDelay))
 	}
 	if i.RTT > 0 {
 		facts = append(facts, "RTT "+statcmd.RttText(i.RTT)+" ±"+statcmd.RttText(i.RTTVar))
@@ -183,8 +193,10 @@ func (p *topPage) head(m *topModel) []string {
 // deviceHead says which device it is, the state of its port, and how fast its own counters grow.
 func (p *topPage) deviceHead(m *topModel) []string {
 	d := p.device
-	lines := []string{styleHeading.Render(m.cut(fmt.Sprintf("device %s  pid %d%s", d.Info.Name, d.Process.PID, statcmd.CommOf(d.Process.Command))))}
-	facts := []string{"STATE " + p.state(), fmt.Sprintf("QP %d", len(d.Info.QPs)), fmt.Sprintf("CQ %d", len(d.Info.CQs)),
+	lines := []string{styleHeading.Render(m.cut(fmt.Sprintf("device %s  pid %d%s", d.Info.Name, d.Process.PID,
+		statcmd.CommOf(d.Process.Command))))}
+	facts := []string{"STATE " + p.state(), fmt.Sprintf("QP %d", len(d.Info.QPs)),
+		fmt.Sprintf("CQ %d", len(d.Info.CQs)),
 		"INFLIGHT " + units.Short(d.Now.InFlight), fmt.Sprintf("WAITING %d", d.Now.Waiting)}
 	for _, name := range slices.Sorted(maps.Keys(d.Rates)) {
 		facts = append(facts, name+" "+units.PerSecond(d.Rates[name]))

@@ -28,7 +28,8 @@ func (r *topRow) matches(words []string) bool {
 	p := r.device.Process
 	text := fmt.Sprintf("%d %s %s", p.PID, p.Command, r.device.Info.Name)
 	if q := r.qp; q != nil {
-		text += fmt.Sprintf(" %d %v %v %d %s", q.Info.QPN, q.Info.Type, q.Info.State, q.Info.DestQPN, statcmd.Peer(&q.Info))
+		text += fmt.Sprintf(" %d %v %v %d %s", q.Info.QPN, q.Info.Type, q.Info.State, q.Info.DestQPN,
+			statcmd.Peer(&q.Info))
 	}
 	text = strings.ToLower(text)
 	for _, w := range words {
@@ -50,7 +51,8 @@ type topSort struct {
 var topSorts = []topSort{
 	{"bytes", "b", "bytes a second", bytesPerSecond},
 	{"messages", "m", "messages a second", func(s *live.Sample) float64 { return s.PerSecond(s.Messages()) }},
-	{"retransmissions", "r", "packets retransmitted a second", func(s *live.Sample) float64 { return s.PerSecond(s.Counts.Retransmitted) }},
+	{"retransmissions", "r", "packets retransmitted a second",
+		func(s *live.Sample) float64 { return s.PerSecond(s.Counts.Retransmitted) }},
 	{"rnr", "n", "RNR NAKs a second", func(s *live.Sample) float64 { return s.PerSecond(s.RNRs()) }},
 	{"rtt", "t", "round trip", func(s *live.Sample) float64 { return float64(s.RTT) }},
 	{"inflight", "i", "bytes that are not acknowledged", func(s *live.Sample) float64 { return float64(s.InFlight) }},

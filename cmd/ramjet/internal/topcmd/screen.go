@@ -143,7 +143,8 @@ func (m *topModel) title() string {
 	if m.paused {
 		words = append(words, "PAUSED")
 	}
-	words = append(words, fmt.Sprintf("%s, %s, %s", units.Plural(processes, "process"), units.Plural(devices, "device"), units.Plural(qps, "queue pair")))
+	words = append(words, fmt.Sprintf("%s, %s, %s", units.Plural(processes, "process"), units.Plural(devices, "device"),
+		units.Plural(qps, "queue pair")))
 	if faulty > 0 {
 		words = append(words, units.Plural(faulty, "device")+" with injected faults")
 	}
@@ -154,7 +155,8 @@ func (m *topModel) title() string {
 func (m *topModel) totals() string {
 	s := &m.sum
 	tx, rx := units.Rate(s.PerSecond(s.Counts.SentBytes)), units.Rate(s.PerSecond(s.Counts.RecvBytes))
-	again, rnrs := "RETR "+units.PerSecond(s.PerSecond(s.Counts.Retransmitted)), "RNR "+units.PerSecond(s.PerSecond(s.RNRs()))
+	again, rnrs := "RETR "+units.PerSecond(s.PerSecond(s.Counts.Retransmitted)),
+		"RNR "+units.PerSecond(s.PerSecond(s.RNRs()))
 	line := fmt.Sprintf("TX %s %s msg/s  RX %s %s msg/s  %s  %s", tx, units.Short(s.PerSecond(s.Counts.SentMessages)),
 		rx, units.Short(s.PerSecond(s.Counts.RecvMessages)), again, rnrs)
 	if len(line) > m.width {
@@ -206,7 +208,8 @@ func (m *topModel) columns(devices bool) (list []topColumn, graph int) {
 		list = slices.DeleteFunc(list, func(c topColumn) bool { return c.rank == worst.rank })
 	}
 	graph = m.width - width(list)
-	if at := slices.IndexFunc(list, func(c topColumn) bool { return c.name == "DEVICE" }); at >= 0 && graph > 2*graphLeast {
+	if at := slices.IndexFunc(list, func(c topColumn) bool { return c.name == "DEVICE" }); at >= 0 &&
+		graph > 2*graphLeast {
 		more := min(graph-2*graphLeast, deviceMost-list[at].width)
 		list[at].width += more
 		graph -= more
@@ -364,7 +367,9 @@ func (m *topModel) helpLines() []string {
 		s := &topSorts[i]
 		lines = append(lines, fmt.Sprintf("  %s      %s: %s", s.key, s.name, s.text))
 	}
-	lines = append(lines, "Details below are those of the chosen row.", "Bytes are payload, of both directions. Graphs are of what", "rows are sorted by. What has gone is shown for "+units.Period(topLinger)+".")
+	lines = append(lines, "Details below are those of the chosen row.",
+		"Bytes are payload, of both directions. Graphs are of what",
+		"rows are sorted by. What has gone is shown for "+units.Period(topLinger)+".")
 	for i := 1; i < len(lines); i++ {
 		lines[i] = m.cut(lines[i])
 	}

@@ -48,7 +48,8 @@ func New() *cobra.Command {
 		Example: "  ramjet top\n  ramjet top --sort retransmissions --interval 500ms\n  ramjet top 4242",
 	}
 	c.Flags().Var((*cli.WaitTime)(&t.every), "interval", "`time` between two reads")
-	c.Flags().StringVar(&t.sort, "sort", t.sort, "sort rows by this `column`, the largest first: "+strings.Join(SortNames(), ", "))
+	c.Flags().StringVar(&t.sort, "sort", t.sort,
+		"sort rows by this `column`, the largest first: "+strings.Join(SortNames(), ", "))
 	return cli.Leaf(c, func(c *cobra.Command, args []string) error {
 		pids, err := t.parse(args)
 		if err != nil {
@@ -137,6 +138,7 @@ func (m *topModel) take(r topRead) {
 
 // newTopModel returns a model that reads with read.
 func newTopModel(read func() ([]statsocket.Process, error), every time.Duration, sort *topSort) *topModel {
-	return &topModel{read: read, every: every, tracker: live.NewTracker(topSamples, topLinger), sort: sort, levels: blockLevels,
-		width: cli.StandardWidth, height: standardHeight}
+	return &topModel{read: read, every: every, tracker: live.NewTracker(topSamples, topLinger), sort: sort,
+		levels: blockLevels,
+		width:  cli.StandardWidth, height: standardHeight}
 }

@@ -34,12 +34,14 @@ type topRig struct {
 
 func newTopRig() *topRig {
 	m := newTopModel(nil, time.Second, &topSorts[0])
-	return &topRig{topModel: m, now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), sent: map[verbs.QPN]uint64{17: 0, 18: 0, 19: 0}, rtts: map[verbs.QPN]time.Duration{}}
+	return &topRig{topModel: m, now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
+		sent: map[verbs.QPN]uint64{17: 0, 18: 0, 19: 0}, rtts: map[verbs.QPN]time.Duration{}}
 }
 
 // found returns the process now.
 func (r *topRig) found() []statsocket.Process {
-	d := observe.Device{Name: "roce:127.0.0.7", Ports: []observe.Port{{Num: 1, State: verbs.PortActive}}, Injected: r.injected}
+	d := observe.Device{Name: "roce:127.0.0.7", Ports: []observe.Port{{Num: 1, State: verbs.PortActive}},
+		Injected: r.injected}
 	for n, sent := range r.sent {
 		q := driver.QPInfo{SendCQ: 1, RecvCQ: 1}
 		q.QPStats = verbs.QPStats{QPN: n, Type: verbs.RC, State: verbs.StateRTS, DestQPN: n + 100, RTT: r.rtts[n]}
@@ -47,7 +49,8 @@ func (r *topRig) found() []statsocket.Process {
 		q.SentMessages, q.SentBytes = sent, 1000*sent
 		d.QPs = append(d.QPs, q)
 	}
-	return []statsocket.Process{{PID: 4242, Command: "kv", At: r.now, State: &observe.Process{Devices: []observe.Device{d}}}}
+	return []statsocket.Process{{PID: 4242, Command: "kv", At: r.now,
+		State: &observe.Process{Devices: []observe.Device{d}}}}
 }
 
 // step has a second pass in which queue pairs send so many messages.
@@ -61,7 +64,8 @@ func (r *topRig) step(sent map[verbs.QPN]uint64) {
 
 // press presses keys: characters, or names of keys.
 func (r *topRig) press(keys ...string) (last tea.Cmd) {
-	named := map[string]rune{"enter": tea.KeyEnter, "esc": tea.KeyEscape, "tab": tea.KeyTab, "up": tea.KeyUp, "down": tea.KeyDown,
+	named := map[string]rune{"enter": tea.KeyEnter, "esc": tea.KeyEscape, "tab": tea.KeyTab, "up": tea.KeyUp,
+		"down": tea.KeyDown,
 		"home": tea.KeyHome, "end": tea.KeyEnd, "pgdown": tea.KeyPgDown, "backspace": tea.KeyBackspace}
 	for _, k := range keys {
 		if code, ok := named[k]; ok {
@@ -109,7 +113,8 @@ func TestTopSort(t *testing.T) {
 		t.Errorf("by bytes: %s\n%s", got, r.screen())
 	}
 	r.wantScreen(t, "1 process, 1 device, 3 queue pairs", "TX 20.0 MB/s 20.0k msg/s", "BYTE/S▼")
-	for keys, want := range map[string]string{"t": "19 17 18", "m": "18 17 19", "mR": "19 17 18", "p": "17 18 19", "b": "18 17 19", "b>": "18 17 19", "b<": "17 18 19"} {
+	for keys, want := range map[string]string{"t": "19 17 18", "m": "18 17 19", "mR": "19 17 18", "p": "17 18 19",
+		"b": "18 17 19", "b>": "18 17 19", "b<": "17 18 19"} {
 		r.press(keys)
 		if got := r.numbers(); got != want {
 			t.Errorf("%s: %s, want %s", keys, got, want)
@@ -139,7 +144,8 @@ func TestTopHistory(t *testing.T) {
 		r.step(map[verbs.QPN]uint64{18: uint64(i * 1000)})
 	}
 	r.press("enter")
-	r.wantScreen(t, "queue pair 18 RC RTS  link roce:127.0.0.7/1 pid 4242 comm kv", "RQPN 118", "RTT 40.0µs", "last 3 s", "█")
+	r.wantScreen(t, "queue pair 18 RC RTS  link roce:127.0.0.7/1 pid 4242 comm kv", "RQPN 118", "RTT 40.0µs",
+		"last 3 s", "█")
 	line := ""
 	for l := range strings.Lines(r.screen()) {
 		if strings.HasPrefix(l, "TX_MSG") {
@@ -213,7 +219,8 @@ func TestTopInjected(t *testing.T) {
 	if strings.Contains(r.screen(), "injected") {
 		t.Error(r.screen())
 	}
-	r.injected = []faults.Count{{Kind: "loss", Struck: 17}, {Kind: "late", Struck: 2}, {QPN: 18, Kind: "late", Struck: 2}}
+	r.injected = []faults.Count{{Kind: "loss", Struck: 17}, {Kind: "late", Struck: 2},
+		{QPN: 18, Kind: "late", Struck: 2}}
 	r.step(map[verbs.QPN]uint64{18: 1})
 	r.wantScreen(t, "1 device with injected faults")
 	r.press("enter")
@@ -307,7 +314,8 @@ func TestTopBelow(t *testing.T) {
 		r.step(map[verbs.QPN]uint64{17: uint64(100 + i), 18: uint64(10 + i%7)})
 	}
 	r.Update(tea.WindowSizeMsg{Width: 200, Height: 50})
-	r.wantScreen(t, "queue pair 17 RC RTS  link roce:127.0.0.7/1 pid 4242 comm kv", "TX_BYTE", "TX_MSG", "last 58 s", "  BYTE/S  ", "devices\n")
+	r.wantScreen(t, "queue pair 17 RC RTS  link roce:127.0.0.7/1 pid 4242 comm kv", "TX_BYTE", "TX_MSG", "last 58 s",
+		"  BYTE/S  ", "devices\n")
 	blank := 0
 	for _, l := range strings.Split(r.screen(), "\n") {
 		if strings.TrimSpace(l) == "" {
@@ -320,7 +328,8 @@ func TestTopBelow(t *testing.T) {
 	r.press("down")
 	r.wantScreen(t, "queue pair 18 RC RTS")
 	r.press("tab")
-	r.wantScreen(t, "queue pairs of roce:127.0.0.7\n", "device roce:127.0.0.7  pid 4242 comm kv", "STATE ACTIVE  QP 3", "TX_BYTE")
+	r.wantScreen(t, "queue pairs of roce:127.0.0.7\n", "device roce:127.0.0.7  pid 4242 comm kv", "STATE ACTIVE  QP 3",
+		"TX_BYTE")
 	r.press("tab")
 	r.Update(tea.WindowSizeMsg{Width: 40, Height: 24})
 	r.wantScreen(t, "queue pair 17", "TX_BYTE", "TX 172 kB/s  RX 0 B/s  RETR 0/s  RNR 0/s\n")
@@ -366,7 +375,8 @@ func TestGraph(t *testing.T) {
 		values []float64
 		width  int
 		want   string
-	}{{[]float64{0, 1, 2, 4, 8}, 7, "   ▁▂▄█"}, {[]float64{8, 8, 1}, 2, "█▁"}, {nil, 3, "   "}, {[]float64{1e-9, 8}, 2, "▁█"}, {[]float64{1}, 0, ""}} {
+	}{{[]float64{0, 1, 2, 4, 8}, 7, "   ▁▂▄█"}, {[]float64{8, 8, 1}, 2, "█▁"}, {nil, 3, "   "},
+		{[]float64{1e-9, 8}, 2, "▁█"}, {[]float64{1}, 0, ""}} {
 		if got := blockLevels.line(c.values, c.width, 8); got != c.want {
 			t.Errorf("%v: %q, want %q", c.values, got, c.want)
 		}

@@ -53,7 +53,8 @@ func main() {
 	wg.Wait()
 
 	slices.Sort(tickets)
-	fmt.Printf("%d tickets drawn, %d different, from %d to %d\n", len(tickets), len(slices.Compact(slices.Clone(tickets))),
+	fmt.Printf("%d tickets drawn, %d different, from %d to %d\n", len(tickets),
+		len(slices.Compact(slices.Clone(tickets))),
 		tickets[0], tickets[len(tickets)-1])
 	fmt.Println(len(winners), "of", clients, "clients got the lock")
 }

@@ -60,7 +60,8 @@ func main() {
 	defer stop()
 	dev := kit.Must(ramjet.Open(*device))
 	defer dev.Close()
-	if err := run(ctx, dev, flag.Arg(0), strings.Join(flag.Args()[min(1, flag.NArg()):], " ")); err != nil && ctx.Err() == nil {
+	if err := run(ctx, dev, flag.Arg(0), strings.Join(flag.Args()[min(1, flag.NArg()):], " ")); err != nil &&
+		ctx.Err() == nil {
 		dev.Close()
 		fmt.Fprintln(os.Stderr, "log:", err)
 		os.Exit(1)

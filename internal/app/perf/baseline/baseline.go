@@ -41,7 +41,8 @@ const (
 	UDPTrains
 )
 
-var names = [...]string{"UDP polled round trip", "UDP sleeping round trip", "UDP packets", "TCP polled round trip", "TCP sleeping round trip", "TCP stream", "UDP trains"}
+var names = [...]string{"UDP polled round trip", "UDP sleeping round trip", "UDP packets", "TCP polled round trip",
+	"TCP sleeping round trip", "TCP stream", "UDP trains"}
 
 func (k Kind) String() string {
 	if k < 0 || int(k) >= len(names) {
@@ -90,7 +91,8 @@ const stop = 0xff
 
 func (c Config) check() error {
 	switch {
-	case c.Size < 1, c.Size > 65507 && (c.Kind == UDPPolled || c.Kind == UDPSleeping || c.Kind == UDPPackets || c.Kind == UDPTrains):
+	case c.Size < 1, c.Size > 65507 && (c.Kind == UDPPolled || c.Kind == UDPSleeping || c.Kind == UDPPackets ||
+		c.Kind == UDPTrains):
 		return fmt.Errorf("baseline: %v: size %d is out of range", c.Kind, c.Size)
 	case c.Duration <= 0 && (c.Count <= 0 || c.Kind == UDPPackets):
 		return fmt.Errorf("baseline: %v: needs a duration or a count", c.Kind)

@@ -48,7 +48,8 @@ func TestEveryKind(t *testing.T) {
 				if err := <-served; err != nil {
 					t.Fatal(err)
 				}
-				if r.Messages == 0 || r.Bytes != int64(r.Messages*c.Size) || r.Elapsed <= 0 || r.MessagesPerSecond() <= 0 || r.BytesPerSecond() <= 0 {
+				if r.Messages == 0 || r.Bytes != int64(r.Messages*c.Size) || r.Elapsed <= 0 ||
+					r.MessagesPerSecond() <= 0 || r.BytesPerSecond() <= 0 {
 					t.Errorf("%+v", r)
 				}
 				if kind != UDPPackets && c.Count > 0 && r.Messages > c.Count {

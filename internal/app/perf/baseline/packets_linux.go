@@ -47,7 +47,8 @@ func newPackets(size int, to *address) *packets {
 
 // call is sendmmsg or recvmmsg.
 func (p *packets) call(trap uintptr, fd int) (int, error) {
-	n, _, errno := syscall.RawSyscall6(trap, uintptr(fd), uintptr(unsafe.Pointer(&p.messages)), packetBatch, unix.MSG_DONTWAIT, 0, 0)
+	n, _, errno := syscall.RawSyscall6(trap, uintptr(fd), uintptr(unsafe.Pointer(&p.messages)), packetBatch,
+		unix.MSG_DONTWAIT, 0, 0)
 	switch errno {
 	case 0:
 		return int(n), nil
@@ -117,7 +118,8 @@ func runPackets(ctx context.Context, raw rawSocket, c Config, remote netip.AddrP
 			return Result{}, err
 		}
 		time.Sleep(10 * time.Millisecond)
-		n, _, errno := syscall.RawSyscall6(unix.SYS_RECVFROM, uintptr(raw.fd), uintptr(unsafe.Pointer(&report[0])), reportSize, unix.MSG_DONTWAIT, 0, 0)
+		n, _, errno := syscall.RawSyscall6(unix.SYS_RECVFROM, uintptr(raw.fd), uintptr(unsafe.Pointer(&report[0])),
+			reportSize, unix.MSG_DONTWAIT, 0, 0)
 		if errno == 0 && n == reportSize {
 			count := int(binary.BigEndian.Uint64(report))
 			return Result{

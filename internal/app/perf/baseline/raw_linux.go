@@ -86,7 +86,8 @@ func (s rawSocket) sendTo(b []byte, to *address) error {
 	if to != nil {
 		sa, length = uintptr(unsafe.Pointer(&to.raw)), uintptr(to.length)
 	}
-	_, _, errno := syscall.RawSyscall6(unix.SYS_SENDTO, uintptr(s.fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, sa, length)
+	_, _, errno := syscall.RawSyscall6(unix.SYS_SENDTO, uintptr(s.fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))),
+		uintptr(len(b)), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, sa, length)
 	if errno != 0 {
 		return os.NewSyscallError("sendto", errno)
 	}
@@ -102,7 +103,8 @@ func (s rawSocket) receive(ctx context.Context, b []byte, from *address) (int, e
 			from.length = unix.SizeofSockaddrInet6
 			sa, length = uintptr(unsafe.Pointer(&from.raw)), uintptr(unsafe.Pointer(&from.length))
 		}
-		n, _, errno := syscall.RawSyscall6(unix.SYS_RECVFROM, uintptr(s.fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)), unix.MSG_DONTWAIT, sa, length)
+		n, _, errno := syscall.RawSyscall6(unix.SYS_RECVFROM, uintptr(s.fd),
+			uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)), unix.MSG_DONTWAIT, sa, length)
 		if errno == 0 {
 			return int(n), nil
 		}

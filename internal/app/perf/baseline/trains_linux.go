@@ -74,7 +74,8 @@ func runTrains(ctx context.Context, raw rawSocket, c Config, to *address) (r Res
 	}
 	start := time.Now()
 	for last := false; !last; {
-		last = c.Count > 0 && sent+len(train) >= c.Count*c.Size || c.Duration > 0 && time.Since(start) >= c.Duration || ctx.Err() != nil
+		last = c.Count > 0 && sent+len(train) >= c.Count*c.Size || c.Duration > 0 && time.Since(start) >= c.Duration ||
+			ctx.Err() != nil
 		if last {
 			train[0] = stop
 			if left := c.Count*c.Size - sent; left > 0 {

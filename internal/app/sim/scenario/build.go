@@ -101,15 +101,20 @@ func tooMany[N int | float64](n N) error {
 
 func (f *File) config() sim.Config {
 	firsts := map[Word]sim.Control{"none": sim.NoControl, "cnp": sim.CNPsFirst, "cnp+ack": sim.CNPAckFirst}
-	mtus := map[int]verbs.MTU{256: verbs.MTU256, 512: verbs.MTU512, 1024: verbs.MTU1024, 2048: verbs.MTU2048, 4096: verbs.MTU4096}
+	mtus := map[int]verbs.MTU{256: verbs.MTU256, 512: verbs.MTU512, 1024: verbs.MTU1024, 2048: verbs.MTU2048,
+		4096: verbs.MTU4096}
 	h, w := &f.Host, &f.Switch
 	return sim.Config{
 		Seed: f.Seed, Until: f.Duration.time(), Payload: f.Payload, Message: int(f.Message), Trace: f.Trace.time(),
-		Host: sim.HostConfig{Congestion: h.Congestion.choice, MTU: mtus[h.MTU], Window: int(h.Window), Burst: h.Burst, Timeout: uint8(h.Timeout),
+		Host: sim.HostConfig{Congestion: h.Congestion.choice, MTU: mtus[h.MTU], Window: int(h.Window), Burst: h.Burst,
+			Timeout:    uint8(h.Timeout),
 			RetryCount: uint8(h.RetryCount), RNRTimer: uint8(h.RNRTimer), Receives: h.Receives, First: firsts[h.First]},
-		Switch: sim.SwitchConfig{InfiniBand: w.credits(), Credits: int(w.Credits), Buffer: int(w.Buffer), PFC: w.PFC, Alpha: w.Alpha, XOn: int(w.XOn), Headroom: int(w.Headroom), Trim: int(w.Trim), Spray: w.Paths == "packet", Reroute: w.Reroute.time(),
-			Watchdog: sim.Watchdog{Detect: w.Watchdog.Detect.time(), Restore: w.Watchdog.Restore.time(), Forward: w.Watchdog.Action == "forward"},
-			ECN:      sim.ECN{KMin: int(w.ECN.KMin), KMax: int(w.ECN.KMax), PMax: w.ECN.PMax, Rate: float64(w.ECN.Rate)}},
+		Switch: sim.SwitchConfig{InfiniBand: w.credits(), Credits: int(w.Credits), Buffer: int(w.Buffer), PFC: w.PFC,
+			Alpha: w.Alpha, XOn: int(w.XOn), Headroom: int(w.Headroom), Trim: int(w.Trim), Spray: w.Paths == "packet",
+			Reroute: w.Reroute.time(),
+			Watchdog: sim.Watchdog{Detect: w.Watchdog.Detect.time(), Restore: w.Watchdog.Restore.time(),
+				Forward: w.Watchdog.Action == "forward"},
+			ECN: sim.ECN{KMin: int(w.ECN.KMin), KMax: int(w.ECN.KMax), PMax: w.ECN.PMax, Rate: float64(w.ECN.Rate)}},
 	}
 }
 
@@ -154,14 +159,17 @@ func (f *File) open(name string) (string, *os.File, error) {
 
 // flows returns the flows of some traffic.
 func (f *File) flows(t *Traffic, r *rand.Rand, top *sim.Topology, nodes sim.HPCCNodes) (flows []sim.Flow, err error) {
-	load := sim.Load{Op: operations[t.Op], UD: t.Op == "ud", Size: int64(t.Size), Sizes: t.Sizes.Sizes, Start: t.Start.time()}
+	load := sim.Load{Op: operations[t.Op], UD: t.Op == "ud", Size: int64(t.Size), Sizes: t.Sizes.Sizes,
+		Start: t.Start.time()}
 	switch t.Kind {
 	case "flows":
 		for i, fl := range t.Flows {
 			if max(fl.Src, fl.Dst) >= top.Hosts || fl.Src == fl.Dst {
-				return nil, fmt.Errorf("flow %d is from host %d to host %d: expected two of %d hosts, from 0", i+1, fl.Src, fl.Dst, top.Hosts)
+				return nil, fmt.Errorf("flow %d is from host %d to host %d: expected two of %d hosts, from 0", i+1,
+					fl.Src, fl.Dst, top.Hosts)
 			}
-			flows = append(flows, sim.Flow{Src: int32(fl.Src), Dst: int32(fl.Dst), Size: int64(fl.Size), Start: fl.Start.time(), Op: load.Op, UD: load.UD})
+			flows = append(flows, sim.Flow{Src: int32(fl.Src), Dst: int32(fl.Dst), Size: int64(fl.Size),
+				Start: fl.Start.time(), Op: load.Op, UD: load.UD})
 		}
 		return flows, nil
 	case "hpcc":
@@ -172,7 +180,8 @@ func (f *File) flows(t *Traffic, r *rand.Rand, top *sim.Topology, nodes sim.HPCC
 		return f.poisson(t, &load, r, top)
 	case "incast":
 		if t.Receiver >= top.Hosts || t.Senders >= top.Hosts {
-			return nil, fmt.Errorf("%d senders to host %d: there are %d hosts, from 0", t.Senders, t.Receiver, top.Hosts)
+			return nil, fmt.Errorf("%d senders to host %d: there are %d hosts, from 0", t.Senders, t.Receiver,
+				top.Hosts)
 		}
 	}
 	for range t.Repeat {
@@ -218,7 +227,8 @@ func (t *Traffic) allReduce(load *sim.Load, hosts int) ([]sim.Flow, error) {
 	return load.HalvingDoubling(ranks), nil
 }
 
-var operations = map[Word]verbs.SendOp{"write": verbs.OpWrite, "send": verbs.OpSend, "read": verbs.OpRead, "ud": verbs.OpSend}
+var operations = map[Word]verbs.SendOp{"write": verbs.OpWrite, "send": verbs.OpSend, "read": verbs.OpRead,
+	"ud": verbs.OpSend}
 
 func (f *File) hpccFlows(t *Traffic, load *sim.Load, nodes sim.HPCCNodes) ([]sim.Flow, error) {
 	if nodes == nil {

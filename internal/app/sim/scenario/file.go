@@ -142,7 +142,8 @@ func (t *Traffic) keys() (what string, keys []string) {
 
 // defaults sets what a file does not say.
 func (t *Traffic) defaults() {
-	*t = Traffic{Kind: "permutation", Op: "write", Size: 1e6, Algorithm: "ring", Load: 0.5, Senders: 8, Repeat: 1, Every: Duration(time.Millisecond)}
+	*t = Traffic{Kind: "permutation", Op: "write", Size: 1e6, Algorithm: "ring", Load: 0.5, Senders: 8, Repeat: 1,
+		Every: Duration(time.Millisecond)}
 }
 
 // Flow is a flow from one host to another.
@@ -180,12 +181,18 @@ func Default() *File {
 	c := sim.DefaultConfig()
 	f := &File{
 		Seed: c.Seed, Message: Size(c.Message),
-		Topology: Topology{Kind: "leaf-spine", Hosts: 8, Leaves: 4, Spines: 4, K: 4, Rate: 100e9, Uplink: 100e9, Delay: Duration(time.Microsecond)},
-		Host: Host{Congestion: Control{text: c.Host.Congestion.Name, choice: c.Host.Congestion}, MTU: c.Host.MTU.Bytes(), Window: Size(c.Host.Window), Burst: c.Host.Burst,
-			First: "cnp+ack", Receives: c.Host.Receives, Timeout: int(c.Host.Timeout), RetryCount: int(c.Host.RetryCount), RNRTimer: int(c.Host.RNRTimer)},
-		Switch: Switch{Kind: "ethernet", Credits: Size(c.Switch.Credits), Buffer: Size(c.Switch.Buffer), PFC: c.Switch.PFC, Alpha: c.Switch.Alpha, XOn: Size(c.Switch.XOn), Trim: Size(c.Switch.Trim), Paths: "flow", Reroute: duration(c.Switch.Reroute),
-			Watchdog: Watchdog{Detect: duration(c.Switch.Watchdog.Detect), Restore: duration(c.Switch.Watchdog.Restore), Action: "drop"},
-			ECN:      ECN{Size(c.Switch.ECN.KMin), Size(c.Switch.ECN.KMax), c.Switch.ECN.PMax, Rate(c.Switch.ECN.Rate)}},
+		Topology: Topology{Kind: "leaf-spine", Hosts: 8, Leaves: 4, Spines: 4, K: 4, Rate: 100e9, Uplink: 100e9,
+			Delay: Duration(time.Microsecond)},
+		Host: Host{Congestion: Control{text: c.Host.Congestion.Name, choice: c.Host.Congestion},
+			MTU: c.Host.MTU.Bytes(), Window: Size(c.Host.Window), Burst: c.Host.Burst,
+			First: "cnp+ack", Receives: c.Host.Receives, Timeout: int(c.Host.Timeout),
+			RetryCount: int(c.Host.RetryCount), RNRTimer: int(c.Host.RNRTimer)},
+		Switch: Switch{Kind: "ethernet", Credits: Size(c.Switch.Credits), Buffer: Size(c.Switch.Buffer),
+			PFC: c.Switch.PFC, Alpha: c.Switch.Alpha, XOn: Size(c.Switch.XOn), Trim: Size(c.Switch.Trim), Paths: "flow",
+			Reroute: duration(c.Switch.Reroute),
+			Watchdog: Watchdog{Detect: duration(c.Switch.Watchdog.Detect), Restore: duration(c.Switch.Watchdog.Restore),
+				Action: "drop"},
+			ECN: ECN{Size(c.Switch.ECN.KMin), Size(c.Switch.ECN.KMax), c.Switch.ECN.PMax, Rate(c.Switch.ECN.Rate)}},
 	}
 	var t Traffic
 	t.defaults()

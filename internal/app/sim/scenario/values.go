@@ -142,7 +142,8 @@ type unit struct {
 // Larger ones come first.
 var (
 	rateUnits = []unit{{"T", 1e12}, {"G", 1e9}, {"M", 1e6}, {"k", 1e3}, {"", 1}}
-	sizeUnits = []unit{{"Gi", 1 << 30}, {"Mi", 1 << 20}, {"Ki", 1 << 10}, {"G", 1e9}, {"M", 1e6}, {"K", 1e3}, {"k", 1e3}, {"", 1}}
+	sizeUnits = []unit{{"Gi", 1 << 30}, {"Mi", 1 << 20}, {"Ki", 1 << 10}, {"G", 1e9}, {"M", 1e6}, {"K", 1e3},
+		{"k", 1e3}, {"", 1}}
 )
 
 // cutAny removes the first of the suffixes that a text has.
