@@ -4,6 +4,7 @@
 // transport.
 //
 //	pair.go     a queue pair's attributes and states (IBTA 10.3, 11.2.5)
+//	modify.go   a change of them, with the engine's steps
 //	port.go     the ports of a device: MTU, partitions
 //	send.go     sends, from being posted to being completed
 //	receive.go  receives, from being posted to being completed or flushed

@@ -3,12 +3,9 @@
 package queue
 
 import (
-	"fmt"
-
 	"github.com/ramjet-rdma/ramjet/internal/base/clock"
 	"github.com/ramjet-rdma/ramjet/internal/base/memory"
 	"github.com/ramjet-rdma/ramjet/verbs"
-	"github.com/ramjet-rdma/ramjet/verbs/driver"
 	"github.com/ramjet-rdma/ramjet/verbs/metric"
 )
 
@@ -119,74 +116,6 @@ func (p *Pair) Stats(s *verbs.QPStats) {
 	s.RecvQueue = 0
 	if p.Recv != nil {
 		s.RecvQueue = p.Recv.Len()
-	}
-}
-
-// CheckModify checks a change of attributes before any of it is applied, and returns the state that
-// it leads to (IBTA 11.2.5.2).
-func (p *Pair) CheckModify(attr *verbs.QPAttr, mask verbs.QPMask) (verbs.QPState, error) {
-	next, err := driver.CheckTransition(p.Type, p.state, attr, mask)
-	if err != nil {
-		return next, err
-	}
-	why, port, row := "", p.port, p.attr.PKeyIndex
-	if mask&verbs.MaskPort != 0 {
-		if attr.Port < 1 || attr.Port > len(p.dev.Ports) {
-			return next, &verbs.OpError{Op: "modify_qp", Err: verbs.ErrInvalid,
-				Detail: fmt.Sprintf("Port %d: the device has ports 1 to %d", attr.Port, len(p.dev.Ports))}
-		}
-		port = &p.dev.Ports[attr.Port-1]
-	}
-	if mask&verbs.MaskPKeyIndex != 0 {
-		row = attr.PKeyIndex
-	}
-	switch {
-	case mask&verbs.MaskPathMTU != 0 && attr.PathMTU.Bytes() > port.MTU:
-		why = "PathMTU is larger than the port's active MTU"
-	case int(row) >= len(port.PKeys):
-		why = "PKeyIndex is beyond the port's P_Key table"
-	case mask&verbs.MaskAH != 0 && attr.AH.Port != 0 && attr.AH.Port != port.Num:
-		why = "AH.Port is not the port of the queue pair"
-	}
-	if why != "" {
-		return next, &verbs.OpError{Op: "modify_qp", Err: verbs.ErrInvalid, Detail: why}
-	}
-	return next, nil
-}
-
-// Apply sets the attributes that mask names, and the state next returned by CheckModify, which is
-// neither RESET nor ERR.
-func (p *Pair) Apply(attr *verbs.QPAttr, mask verbs.QPMask, next verbs.QPState) {
-	if p.state == verbs.StateSQE && next == verbs.StateRTS {
-		p.failure = nil
-	}
-	a := &p.attr
-	set(mask, verbs.MaskAccess, &a.Access, attr.Access)
-	set(mask, verbs.MaskPKeyIndex, &a.PKeyIndex, attr.PKeyIndex)
-	set(mask, verbs.MaskPort, &a.Port, attr.Port)
-	set(mask, verbs.MaskQKey, &a.QKey, attr.QKey)
-	set(mask, verbs.MaskAH, &a.AH, attr.AH)
-	set(mask, verbs.MaskPathMTU, &a.PathMTU, attr.PathMTU)
-	set(mask, verbs.MaskTimeout, &a.Timeout, attr.Timeout)
-	set(mask, verbs.MaskRetryCount, &a.RetryCount, attr.RetryCount)
-	set(mask, verbs.MaskRNRRetry, &a.RNRRetry, attr.RNRRetry)
-	set(mask, verbs.MaskRQPSN, &a.RQPSN, attr.RQPSN)
-	set(mask, verbs.MaskSQPSN, &a.SQPSN, attr.SQPSN)
-	set(mask, verbs.MaskMaxRdAtomic, &a.MaxRdAtomic, attr.MaxRdAtomic)
-	set(mask, verbs.MaskMaxDestRdAtomic, &a.MaxDestRdAtomic, attr.MaxDestRdAtomic)
-	set(mask, verbs.MaskMinRNRTimer, &a.MinRNRTimer, attr.MinRNRTimer)
-	set(mask, verbs.MaskDestQPN, &a.DestQPN, attr.DestQPN)
-	p.setPort()
-	if next == verbs.StateSQD && p.state != verbs.StateSQD {
-		p.draining = attr.SQDAsyncNotify || mask&verbs.MaskSQDAsyncNotify == 0
-	}
-	p.state = next
-}
-
-// set sets an attribute if the mask names it.
-func set[T any](mask, bit verbs.QPMask, to *T, v T) {
-	if mask&bit != 0 {
-		*to = v
 	}
 }
 

@@ -38,11 +38,11 @@ func newPair(t *testing.T, change ...func(*queue.Config)) *fixture {
 
 // modify changes attributes as an engine does.
 func (f *fixture) modify(attr verbs.QPAttr, mask verbs.QPMask) error {
-	next, err := f.CheckModify(&attr, mask)
-	if err == nil {
-		f.Apply(&attr, mask, next)
-	}
-	return err
+	return f.Change(&attr, mask, queue.Steps{
+		Reset:   f.Reset,
+		Fail:    func() { f.SetState(verbs.StateError) },
+		Applied: func(verbs.QPState, verbs.QPMask) {},
+	})
 }
 
 // completions returns the numbers and statuses of the completions so far.

@@ -2,51 +2,51 @@
 
 package ibta
 
-import "github.com/ramjet-rdma/ramjet/verbs"
+import (
+	"github.com/ramjet-rdma/ramjet/internal/base/queue"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
 
 // Modify checks a change of attributes and applies it (IBTA 11.2.5.2).
 func (q *QP) Modify(attr *verbs.QPAttr, mask verbs.QPMask) error {
-	next, err := q.CheckModify(attr, mask)
+	return q.Change(attr, mask,
+		queue.Steps{Reset: q.reset, Fail: q.enterError, Prepare: q.prepareModify, Applied: q.modified})
+}
+
+// prepareModify resolves a new address vector.
+func (q *QP) prepareModify(attr *verbs.QPAttr, mask verbs.QPMask) error {
+	if mask&verbs.MaskAH == 0 {
+		return nil
+	}
+	to := attr.AH
+	if to.Port == 0 {
+		if to.Port = q.Port().Num; mask&verbs.MaskPort != 0 {
+			to.Port = attr.Port
+		}
+	}
+	q.permitMarks(&to)
+	av, err := q.Device.Resolve(to)
 	if err != nil {
 		return err
 	}
-	switch next {
-	case verbs.StateReset:
-		q.reset()
-		return nil
-	case verbs.StateError:
-		q.enterError()
-		return nil
-	}
-	if mask&verbs.MaskAH != 0 {
-		to := attr.AH
-		if to.Port == 0 {
-			if to.Port = q.Port().Num; mask&verbs.MaskPort != 0 {
-				to.Port = attr.Port
-			}
-		}
-		q.permitMarks(&to)
-		av, err := q.Device.Resolve(to)
-		if err != nil {
-			return err
-		}
-		q.setAV(av)
-	}
-	before := q.State()
-	q.Apply(attr, mask, next)
+	q.setAV(av)
+	return nil
+}
+
+// modified lets both halves follow a change.
+func (q *QP) modified(before verbs.QPState, mask verbs.QPMask) {
 	q.req.limits = retryLimitsOf(q.Attr())
 	q.share.packet = q.mtu() + q.overhead()
 	if mask&verbs.MaskAH != 0 {
 		q.controlOwn()
 	}
-	switch {
+	switch next := q.State(); {
 	case next == verbs.StateRTR && before == verbs.StateInit:
 		q.resp.start(q.Attr().RQPSN)
 	case next == verbs.StateRTS && before == verbs.StateRTR:
 		q.req.start(q.Attr().SQPSN)
 	}
 	q.checkDrained()
-	return nil
 }
 
 // reset drops everything, without completions, as RESET does.

@@ -60,24 +60,13 @@ func (q *DatagramQP) Stats(s *verbs.QPStats) {
 // Modify checks a change of attributes and applies it (IBTA 11.2.5.2). A datagram leaves as a whole:
 // in SQD there is nothing to wait for.
 func (q *DatagramQP) Modify(attr *verbs.QPAttr, mask verbs.QPMask) error {
-	next, err := q.CheckModify(attr, mask)
-	if err != nil {
-		return err
-	}
-	switch next {
-	case verbs.StateReset:
-		q.clear()
-		q.Reset()
-		return nil
-	case verbs.StateError:
-		q.enterError()
-		return nil
-	}
-	q.Apply(attr, mask, next)
+	return q.Change(attr, mask, queue.Steps{Reset: q.Destroy, Fail: q.enterError, Applied: q.modified})
+}
+
+func (q *DatagramQP) modified(verbs.QPState, verbs.QPMask) {
 	if q.Draining() {
 		q.Drained()
 	}
-	return nil
 }
 
 // Destroy drops everything that the queue pair holds.

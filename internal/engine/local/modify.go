@@ -2,36 +2,40 @@
 
 package local
 
-import "github.com/ramjet-rdma/ramjet/verbs"
+import (
+	"github.com/ramjet-rdma/ramjet/internal/base/queue"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
 
 // Modify checks a change of attributes and applies it (IBTA 11.2.5.2). Attributes that nothing here
 // uses, such as packet sequence numbers, are stored and returned.
 func (q *QP) Modify(attr *verbs.QPAttr, mask verbs.QPMask) error {
-	next, err := q.CheckModify(attr, mask)
-	if err != nil {
-		return err
+	return q.Change(attr, mask,
+		queue.Steps{Reset: q.reset, Fail: q.failByRequest, Prepare: q.prepareModify, Applied: q.modified})
+}
+
+// failByRequest takes the queue pair to ERR, after the peer's answers that have come.
+func (q *QP) failByRequest() {
+	if q.peer != nil {
+		q.reap()
 	}
-	switch next {
-	case verbs.StateReset:
-		q.reset()
+	q.enterError()
+}
+
+// prepareModify checks a new address vector.
+func (q *QP) prepareModify(attr *verbs.QPAttr, mask verbs.QPMask) error {
+	if mask&verbs.MaskAH == 0 {
 		return nil
-	case verbs.StateError:
-		if q.peer != nil {
-			q.reap()
-		}
-		q.enterError()
-		return nil
 	}
-	if mask&verbs.MaskAH != 0 {
-		if attr.AH.DGID.Addr().IsMulticast() {
-			return &verbs.OpError{Op: "modify_qp", Err: verbs.ErrInvalid,
-				Detail: "DGID " + attr.AH.DGID.String() + " is that of a multicast group: those are for UD queue pairs"}
-		}
-		if err := q.Device.Resolve(&attr.AH); err != nil {
-			return err
-		}
+	if attr.AH.DGID.Addr().IsMulticast() {
+		return &verbs.OpError{Op: "modify_qp", Err: verbs.ErrInvalid,
+			Detail: "DGID " + attr.AH.DGID.String() + " is that of a multicast group: those are for UD queue pairs"}
 	}
-	q.Apply(attr, mask, next)
+	return q.Device.Resolve(&attr.AH)
+}
+
+// modified tells the peer of the new state and rights.
+func (q *QP) modified(verbs.QPState, verbs.QPMask) {
 	if q.peer != nil {
 		q.admit()
 	}
@@ -39,7 +43,6 @@ func (q *QP) Modify(attr *verbs.QPAttr, mask verbs.QPMask) error {
 		q.miss()
 	}
 	q.checkDrained()
-	return nil
 }
 
 // reset drops everything, without completions, as RESET does.

@@ -2,32 +2,27 @@
 
 package rdmap
 
-import "github.com/ramjet-rdma/ramjet/verbs"
+import (
+	"github.com/ramjet-rdma/ramjet/internal/base/queue"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
 
 // Modify checks a change of attributes and applies it (IBTA 11.2.5.2). Attributes that iWARP does
 // not use, such as packet sequence numbers, are stored and returned.
 func (q *QP) Modify(attr *verbs.QPAttr, mask verbs.QPMask) error {
-	next, err := q.CheckModify(attr, mask)
-	if err != nil {
-		return err
-	}
-	switch next {
-	case verbs.StateReset:
-		q.reset()
-		return nil
-	case verbs.StateError:
-		q.enterError()
-		return nil
-	}
-	if mask&verbs.MaskAH != 0 {
-		if err := q.Device.Resolve(&attr.AH); err != nil {
-			return err
-		}
-	}
-	q.Apply(attr, mask, next)
-	q.checkDrained()
-	return nil
+	return q.Change(attr, mask,
+		queue.Steps{Reset: q.reset, Fail: q.enterError, Prepare: q.prepareModify, Applied: q.modified})
 }
+
+// prepareModify checks a new address vector.
+func (q *QP) prepareModify(attr *verbs.QPAttr, mask verbs.QPMask) error {
+	if mask&verbs.MaskAH == 0 {
+		return nil
+	}
+	return q.Device.Resolve(&attr.AH)
+}
+
+func (q *QP) modified(verbs.QPState, verbs.QPMask) { q.checkDrained() }
 
 // reset drops everything, without completions, as RESET does.
 func (q *QP) reset() {
