@@ -18,6 +18,7 @@ type span struct{ at, n int }
 type arena struct {
 	mu      sync.Mutex
 	used    []bool // by page
+	low     int    // no page below is unused
 	waiting []*arenaWait
 }
 
@@ -71,13 +72,16 @@ func (a *arena) get(ctx context.Context, size int) (span, error) {
 // find takes n pages in a row.
 func (a *arena) find(n int) (at int, ok bool) {
 	run := 0
-	for i, used := range a.used {
-		if run++; used {
+	for i := a.low; i < len(a.used); i++ {
+		if run++; a.used[i] {
 			run = 0
 		} else if run == n {
 			at = i + 1 - n
 			for j := at; j <= i; j++ {
 				a.used[j] = true
+			}
+			if at == a.low {
+				a.low = i + 1
 			}
 			return at, true
 		}
@@ -93,6 +97,7 @@ func (a *arena) put(s span) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	clear(a.used[s.at : s.at+s.n])
+	a.low = min(a.low, s.at)
 	for len(a.waiting) > 0 {
 		at, ok := a.find(a.waiting[0].n)
 		if !ok {
