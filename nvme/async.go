@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/ramjet-rdma/ramjet/nvme/wire"
 )
@@ -175,13 +176,21 @@ func (a *Async) Close() error {
 
 // give gives up the slot of a command.
 func (a *Async) give(c *asyncCommand) {
+	if a.q.enter() {
+		a.giveSlot(c)
+		a.q.users.Done()
+		return
+	}
 	c.onQueue = false
 	a.sent--
-	if a.q.enter() {
-		a.q.slots[c.slot].async.Store(nil)
-		a.q.release(c.slot)
-		a.q.users.Done()
-	}
+}
+
+// giveSlot is give on a queue that one has entered.
+func (a *Async) giveSlot(c *asyncCommand) {
+	c.onQueue = false
+	a.sent--
+	a.q.slots[c.slot].async.Store(nil)
+	a.q.release(c.slot)
 }
 
 // send sends what was begun, as far as the queue takes it. The error is that of ctx.
@@ -220,7 +229,7 @@ func (a *Async) sendOn(ctx context.Context, q *hostQueue, wait bool) error {
 		return q.ended("begin commands", false)
 	}
 	defer q.users.Done()
-	count := 0
+	count, due := 0, q.due(q.a.c.opt.Timeout)
 	for _, i := range a.begun {
 		slot, capsule, ok := q.tryGet()
 		if !ok {
@@ -235,8 +244,9 @@ func (a *Async) sendOn(ctx context.Context, q *hostQueue, wait bool) error {
 				q.unused <- slot
 				return q.notWaited(ctx, "begin commands", false)
 			}
+			due = q.due(q.a.c.opt.Timeout)
 		}
-		if err := a.sendCommand(q, i, slot, capsule); err != nil {
+		if err := a.sendCommand(q, i, slot, capsule, due); err != nil {
 			q.spare <- capsule
 			q.unused <- slot
 			a.end(i, 0, err)
@@ -256,7 +266,7 @@ func (a *Async) sendOn(ctx context.Context, q *hostQueue, wait bool) error {
 }
 
 // sendCommand hands a command to the queue.
-func (a *Async) sendCommand(q *hostQueue, i, slot, capsule int) error {
+func (a *Async) sendCommand(q *hostQueue, i, slot, capsule int, due time.Duration) error {
 	c := &a.commands[i]
 	cmd := wire.Command{Opcode: c.op, NSID: a.d.id}
 	cmd.SetLBA(uint64(c.off)/uint64(a.d.block), uint32(len(c.b)/a.d.block))
@@ -273,7 +283,7 @@ func (a *Async) sendCommand(q *hostQueue, i, slot, capsule int) error {
 	c.slot, c.onQueue, c.before = slot, true, a.d.born.Load()
 	a.sent++
 	q.slots[slot].index = i
-	q.slots[slot].begin(q, q.a.c.opt.Timeout, a)
+	q.slots[slot].begin(due, a)
 	return q.send(capsule, n, true)
 }
 
@@ -379,7 +389,7 @@ func (a *Async) finish(r *asyncResponse) (Result, bool) {
 	case c.op == wire.Write:
 		a.d.noteWrite(c.before)
 	}
-	a.give(c)
+	a.giveSlot(c)
 	if pathRelated(err) {
 		a.leave = true
 		a.repeat(i, nil)

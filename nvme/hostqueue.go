@@ -44,6 +44,7 @@ type hostQueue struct {
 	recvs     []verbs.RecvWR // by receive
 	taking    chan struct{}  // full while somebody takes completions, into wcs
 	wcs       [128]verbs.WC
+	again     []verbs.RecvWR  // receives that are to be posted
 	waited    context.Context // see untilEither; whoever is taking uses these
 	either    context.Context
 	forget    func()
@@ -206,7 +207,7 @@ func until[T any](ctx context.Context, q *hostQueue, from <-chan T, slot bool) (
 		}
 		n, err := q.take(ctx, slot)
 		if err == nil {
-			err = q.handOut(q.wcs[:n])
+			err = q.handOut(q.wcs[:n], func() bool { return len(from) > 0 })
 		}
 		switch {
 		case err == nil:
@@ -258,28 +259,40 @@ func (q *hostQueue) untilEither(ctx context.Context) context.Context {
 	return q.either
 }
 
-// handOut handles completions. Those whose commands have completed have turns before it returns, as long as they send
-// more, and what they send is posted together.
-func (q *hostQueue) handOut(wcs []verbs.WC) error {
-	if len(wcs) == 1 {
-		return q.completed(&wcs[0])
-	}
+// handOut handles completions. What is sent meanwhile is posted afterwards, together, when the receives of the
+// responses are there again. Other calls whose commands have completed have turns before, as long as they send more;
+// own: the caller has what it waits for. An Async needs no turn: it sends many commands at once as it is.
+func (q *hostQueue) handOut(wcs []verbs.WC, own func() bool) error {
 	q.posting.Lock()
 	q.delayed = true
 	q.posting.Unlock()
 	var err error
+	calls := 0
 	for i := range wcs {
-		err = cmp.Or(err, q.completed(&wcs[i]))
+		call, failed := q.completed(&wcs[i])
+		if call {
+			calls++
+		}
+		err = cmp.Or(err, failed)
 	}
-	for before := -1; ; {
+	if len(q.again) > 0 {
+		_, failed := q.qp.PostRecvList(q.again)
+		err, q.again = cmp.Or(err, failed), q.again[:0]
+	}
+	if calls > 0 && own() {
+		calls--
+	}
+	for before := -1; calls > 0; {
 		runtime.Gosched()
 		q.posting.Lock()
-		if len(q.sends) == before {
+		sends := len(q.sends)
+		q.posting.Unlock()
+		if sends == before {
 			break
 		}
-		before = len(q.sends)
-		q.posting.Unlock()
+		before = sends
 	}
+	q.posting.Lock()
 	defer q.posting.Unlock()
 	q.delayed = false
 	return cmp.Or(err, q.flush())
@@ -310,13 +323,13 @@ func (q *hostQueue) flush() error {
 	return err
 }
 
-// completed handles a completion.
-func (q *hostQueue) completed(wc *verbs.WC) error {
+// completed handles a completion; call: it is that of a call, which waits for it or has given up.
+func (q *hostQueue) completed(wc *verbs.WC) (call bool, err error) {
 	if wc.Status != verbs.StatusSuccess {
 		if f := q.qp.Failure(); f != nil {
-			return fmt.Errorf("%w: %v", wc.Err(), f)
+			return false, fmt.Errorf("%w: %v", wc.Err(), f)
 		}
-		return wc.Err()
+		return false, wc.Err()
 	}
 	arg := int(wc.ID &^ idMask)
 	if wc.ID&idMask == idSend {
@@ -325,25 +338,25 @@ func (q *hostQueue) completed(wc *verbs.WC) error {
 		for range arg {
 			q.spare <- q.posted.pop()
 		}
-		return nil
+		return false, nil
 	}
 	var done wire.Completion
 	if !done.Decode(q.responses.Bytes()[arg*responseStride:][:wc.ByteLen]) {
-		return fmt.Errorf("the controller sent a response of %d bytes: it has %d", wc.ByteLen, wire.CompletionSize)
+		return false, fmt.Errorf("the controller sent a response of %d bytes: it has %d", wc.ByteLen,
+			wire.CompletionSize)
 	}
 	if int(done.CID) >= len(q.slots) || !q.slots[done.CID].busy.CompareAndSwap(true, false) {
-		return fmt.Errorf("the controller answered command %d, which is not in flight", done.CID)
+		return false, fmt.Errorf("the controller answered command %d, which is not in flight", done.CID)
 	}
-	if err := q.qp.PostRecv(&q.recvs[arg]); err != nil {
-		return err
-	}
-	if a := q.slots[done.CID].async.Load(); a != nil {
+	q.again = append(q.again, q.recvs[arg])
+	a := q.slots[done.CID].async.Load()
+	if a != nil {
 		a.responded(q, done)
 	} else {
 		q.slots[done.CID].done <- done
 	}
 	q.release(int(done.CID))
-	return nil
+	return a == nil, nil
 }
 
 // release gives up one's hold of a slot. The last one makes it free: the caller has copied its data, and the controller
@@ -395,7 +408,7 @@ func (q *hostQueue) run(ctx context.Context, op string, cmd *wire.Command, out, 
 		q.unused <- slot
 		return done, fmt.Errorf("nvme: %s: %w", op, err)
 	}
-	s.begin(q, timeout, nil)
+	s.begin(q.due(timeout), nil)
 	if err := q.send(capsule, n, false); err != nil {
 		q.fail(err)
 		return done, q.ended(op, false)
@@ -415,14 +428,18 @@ func (q *hostQueue) run(ctx context.Context, op string, cmd *wire.Command, out, 
 	return done, err
 }
 
+// due returns the deadline of a command that is sent now; timeout 0: it has none.
+func (q *hostQueue) due(timeout time.Duration) time.Duration {
+	if timeout == 0 {
+		return 0
+	}
+	return time.Since(q.began) + timeout
+}
+
 // begin makes a slot one of a command in flight.
-func (s *hostSlot) begin(q *hostQueue, timeout time.Duration, a *Async) {
+func (s *hostSlot) begin(due time.Duration, a *Async) {
 	s.async.Store(a)
 	s.held.Store(2)
-	due := time.Duration(0)
-	if timeout > 0 {
-		due = time.Since(q.began) + timeout
-	}
 	s.deadline.Store(int64(due))
 	s.busy.Store(true)
 }
