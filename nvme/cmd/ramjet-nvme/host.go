@@ -320,8 +320,8 @@ func bench(ctx context.Context, out io.Writer, d *nvme.Disk, o *benchOptions) er
 	}
 	defer a.Close()
 	blocks, begun := make([][]byte, o.depth), make([]time.Time, o.depth)
-	begin := func(i int) error {
-		begun[i] = time.Now()
+	begin := func(i int, now time.Time) error {
+		begun[i] = now
 		f := a.Read
 		if o.write {
 			f = a.Write
@@ -330,7 +330,7 @@ func bench(ctx context.Context, out io.Writer, d *nvme.Disk, o *benchOptions) er
 	}
 	for i := range blocks {
 		blocks[i] = make([]byte, o.size)
-		if err := begin(i); err != nil {
+		if err := begin(i, time.Now()); err != nil {
 			return err
 		}
 	}
@@ -347,7 +347,7 @@ func bench(ctx context.Context, out io.Writer, d *nvme.Disk, o *benchOptions) er
 				return r.Err
 			}
 			times = append(times, now.Sub(begun[r.ID]))
-			if err := begin(int(r.ID)); err != nil {
+			if err := begin(int(r.ID), now); err != nil {
 				return err
 			}
 		}
