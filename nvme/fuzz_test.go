@@ -48,22 +48,7 @@ func FuzzTarget(f *testing.F) {
 	f.Fuzz(func(t *testing.T, in []byte) {
 		a, err := connect(t, s, admin())
 		ok(t, err)
-		done := a.connectTo(wire.ConnectParams{SQSize: 31}, connectData)
-		for late := time.Now().Add(patience); done.Status == wire.ConnectControllerBusy && time.Now().Before(late); {
-			time.Sleep(time.Millisecond) // those of inputs before end soon
-			done = a.connectTo(wire.ConnectParams{SQSize: 31}, connectData)
-		}
-		if done.Status != wire.Success {
-			t.Fatal("no controller:", done)
-		}
-		a.enable()
-		q, err := connect(t, s, (&wire.Request{QID: 1, HostRecvs: 32, HostSends: 31}).Append(nil))
-		ok(t, err)
-		d := connectData
-		d.Controller = uint16(done.Result)
-		if done := q.connectTo(wire.ConnectParams{QID: 1, SQSize: 31}, d); done.Status != wire.Success {
-			t.Fatal("no queue:", done)
-		}
+		q := ioQueue(t, s, a)
 		queues := []*raw{a, q}
 		for _, r := range queues {
 			clear(r.data.Bytes())

@@ -220,15 +220,7 @@ func TestWrongCommands(t *testing.T) {
 		if done := a.ask(wire.Command{Opcode: wire.AdminKeepAlive}, nil); done.Status != wire.CommandSequenceError {
 			t.Errorf("before Connect: %+v", done)
 		}
-		done := a.connectTo(wire.ConnectParams{SQSize: 31}, connectData)
-		a.enable()
-		q, err := connect(t, s, (&wire.Request{QID: 1, HostRecvs: 32, HostSends: 31}).Append(nil))
-		ok(t, err)
-		d := connectData
-		d.Controller = uint16(done.Result)
-		if done := q.connectTo(wire.ConnectParams{QID: 1, SQSize: 31}, d); done.Status != wire.Success {
-			t.Fatal(done)
-		}
+		q := ioQueue(t, s, a)
 		io := func(op wire.Opcode, slba uint64, n uint32, sgl wire.SGL) wire.Command {
 			c := wire.Command{Opcode: op, NSID: 1, SGL: sgl}
 			c.SetLBA(slba, n)

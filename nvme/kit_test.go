@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/nvme"
+	"github.com/ramjet-rdma/ramjet/nvme/wire"
 	"github.com/ramjet-rdma/ramjet/rdmatest"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
@@ -89,4 +90,26 @@ func (s *setting) dial(t testing.TB, o nvme.HostOptions) *nvme.Controller {
 // disk is a writable namespace in memory.
 func disk(id uint32, size int) nvme.Namespace {
 	return nvme.Namespace{ID: id, Disk: nvme.NewMemory(size), Size: int64(size), Writable: true, Immediate: true}
+}
+
+// ioQueue has an admin queue connect to a controller, and connects an I/O queue of it.
+func ioQueue(t *testing.T, s *setting, a *raw) *raw {
+	t.Helper()
+	done := a.connectTo(wire.ConnectParams{SQSize: 31}, connectData)
+	for late := time.Now().Add(patience); done.Status == wire.ConnectControllerBusy && time.Now().Before(late); {
+		time.Sleep(time.Millisecond) // the host's controller before ends soon
+		done = a.connectTo(wire.ConnectParams{SQSize: 31}, connectData)
+	}
+	if done.Status != wire.Success {
+		t.Fatal("no controller:", done)
+	}
+	a.enable()
+	q, err := connect(t, s, (&wire.Request{QID: 1, HostRecvs: 32, HostSends: 31}).Append(nil))
+	ok(t, err)
+	d := connectData
+	d.Controller = uint16(done.Result)
+	if done := q.connectTo(wire.ConnectParams{QID: 1, SQSize: 31}, d); done.Status != wire.Success {
+		t.Fatal("no queue:", done)
+	}
+	return q
 }
