@@ -65,6 +65,7 @@ type namespace struct {
 	blocks  uint64
 	shift   uint // of the block size
 	w       io.WriterAt
+	image   Image // nil: the disk is none
 	flush   Flusher
 	zero    ZeroWriter
 	dealloc Deallocator
@@ -93,6 +94,9 @@ func newNamespace(n Namespace, nqn string) (*namespace, error) {
 	}
 	ns := &namespace{Namespace: n, shift: uint(bits.TrailingZeros(uint(n.BlockSize)))}
 	ns.blocks = uint64(n.Size) >> ns.shift
+	if image, ok := n.Disk.(Image); ok && n.Size <= int64(len(image)) {
+		ns.image, ns.Immediate = image, true
+	}
 	if n.Writable {
 		var ok bool
 		if ns.w, ok = n.Disk.(io.WriterAt); !ok {

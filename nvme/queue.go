@@ -6,8 +6,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -43,6 +45,9 @@ type queue struct {
 	batch    batch           // responses of the goroutine that takes completions
 	next     *request        // of the goroutine that takes completions; nil: it makes one
 
+	registering sync.Mutex               // guards images
+	images      map[*namespace]*verbs.MR // that have been read; nil: cannot be registered
+
 	posting sync.Mutex // held for posting responses
 	sent    fifo[span] // memory of responses that have not completed
 
@@ -61,7 +66,7 @@ type queue struct {
 }
 
 func newQueue(p *Port, r wire.Request) *queue {
-	q := &queue{t: p.t, port: p, req: r, depth: int(r.HostSends) + 1}
+	q := &queue{t: p.t, port: p, req: r, depth: int(r.HostSends) + 1, images: map[*namespace]*verbs.MR{}}
 	q.ctx, q.cancel = context.WithCancelCause(context.Background())
 	return q
 }
@@ -120,7 +125,7 @@ func (q *queue) free() {
 	if q.cq != nil {
 		q.cq.Close()
 	}
-	for _, mr := range []*verbs.MR{q.capsules, q.data} {
+	for _, mr := range append(slices.Collect(maps.Values(q.images)), q.capsules, q.data) {
 		if mr != nil {
 			mr.Close()
 		}
@@ -258,10 +263,10 @@ type request struct {
 	q      *queue
 	slot   int
 	cmd    wire.Command
-	inline []byte // data in the capsule
-	buf    span   // memory for data
-	push   int    // bytes of buf that go to the host
-	batch  *batch // takes the response, and a credit is there for it; nil: the response is posted at once
+	inline []byte    // data in the capsule
+	buf    span      // memory for data
+	push   verbs.SGE // data that go to the host
+	batch  *batch    // takes the response, and a credit is there for it; nil: the response is posted at once
 	result uint64
 	note   errorNote
 }
@@ -334,9 +339,9 @@ func (r *request) respond(s wire.Status) {
 		b = &batch{}
 	}
 	addr, _, key := r.cmd.SGL.Keyed()
-	if s == wire.Success && r.push > 0 {
-		b.bytes += r.push
-		b.sges = append(b.sges, q.data.SGE(r.buf.at*arenaPage, r.push))
+	if s == wire.Success && r.push.Length > 0 {
+		b.bytes += int(r.push.Length)
+		b.sges = append(b.sges, r.push)
 		b.writes = append(b.writes, verbs.SendWR{Op: verbs.OpWrite, SGL: b.sges[len(b.sges)-1:],
 			Remote: verbs.Remote{Addr: addr, Key: verbs.Key(key)}})
 	}
@@ -475,18 +480,26 @@ func (r *request) pull(n, extra int) ([]byte, wire.Status) {
 	return nil, wire.SGLTypeInvalid
 }
 
-// room returns memory for the data that the command returns: n bytes, from 1 to MaxData. It is sent with the response.
-func (r *request) room(n int) ([]byte, wire.Status) {
+// takes checks that the command's descriptor is memory of the host, of n bytes.
+func (r *request) takes(n int) wire.Status {
 	if t := r.cmd.SGL.Type(); t != wire.SGLKeyed && t != wire.SGLKeyedInvalidate {
-		return nil, wire.SGLTypeInvalid
+		return wire.SGLTypeInvalid
 	}
 	if _, length, _ := r.cmd.SGL.Keyed(); length != n {
-		return nil, wire.SGLLengthInvalid
+		return wire.SGLLengthInvalid
+	}
+	return wire.Success
+}
+
+// room returns memory for the data that the command returns: n bytes, from 1 to MaxData. It is sent with the response.
+func (r *request) room(n int) ([]byte, wire.Status) {
+	if s := r.takes(n); s != wire.Success {
+		return nil, s
 	}
 	if s := r.reserve(n); s != wire.Success {
 		return nil, s
 	}
-	r.push = n
+	r.push = r.q.data.SGE(r.buf.at*arenaPage, n)
 	return r.bytes()[:n], wire.Success
 }
 

@@ -147,6 +147,22 @@ func play(ctx context.Context, d *nvme.Disk, r *rand.Rand, from int64, now, dura
 	return nil
 }
 
+// readImage reads an image in parts that are in flight together.
+func readImage(ctx context.Context, c *nvme.Controller, image nvme.Image) error {
+	d, err := c.Open(ctx, 2)
+	if err != nil {
+		return err
+	}
+	b := make([]byte, len(image))
+	if _, err := d.Read(ctx, b, 0); err != nil {
+		return err
+	}
+	if !bytes.Equal(b, image) {
+		return errors.New("an image that was read is another one")
+	}
+	return nil
+}
+
 // In virtual time, on networks that lose, repeat and reorder packets and part hosts for a time: each block that is read
 // is the one that was written last. Then the target loses its power and comes back: what was flushed is there, and of
 // the rest each block is one that was written.
@@ -158,6 +174,10 @@ func TestSeeds(t *testing.T) {
 		up := func(from, n int) int { return from + w.Rand.IntN(n) }
 		const workers = 3
 		blocks := up(8, 100)
+		image := nvme.Image(make([]byte, 64*mediumBlock))
+		for i := range image {
+			image[i] = byte(w.Rand.Uint32())
+		}
 		m := &medium{now: make([]byte, workers*blocks*mediumBlock), flushed: map[int64][]byte{}}
 		to := nvme.TargetOptions{QueueDepth: up(32, 40), InCapsule: up(-1, 9000), Queues: up(1, 3)}
 		ho := nvme.HostOptions{QueueDepth: up(2, 30), Queues: up(1, 3), MaxData: up(4096, 30000), NQN: hostNQN,
@@ -179,6 +199,9 @@ func TestSeeds(t *testing.T) {
 					Immediate: blocks%2 == 0})
 			}
 			if err == nil {
+				err = sub.AddNamespace(nvme.Namespace{ID: 2, Disk: image, Size: int64(len(image))})
+			}
+			if err == nil {
 				_, err = target.Listen(server.Context(), s, port)
 			}
 			if err != nil {
@@ -195,7 +218,9 @@ func TestSeeds(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				return begin(d)
+				read := make(chan error, 1)
+				go func() { read <- readImage(ctx, ctrl, image) }()
+				return errors.Join(begin(d), <-read)
 			}).Wait()
 			if err != nil {
 				w.Fatal(err)

@@ -190,6 +190,9 @@ func openDisk(name string, writable bool, block int) (n nvme.Namespace, closer f
 			return n, nil, fmt.Errorf("%s: a disk in memory has at most %s", name, humanize.IBytes(maxMemory))
 		}
 		n.Disk, n.Size, n.Immediate = nvme.NewMemory(int(size)), int64(size), true
+		if !writable {
+			n.Disk = make(nvme.Image, size)
+		}
 		return n, func() error { return nil }, nil
 	}
 	flag := os.O_RDONLY
