@@ -419,7 +419,7 @@ func TestNoReceives(t *testing.T) {
 		ok(t, r.c.Send(within(t), c.Append(nil)))
 	}
 	send(wire.AdminAsyncEvent)
-	for range 64 + 32 { // as many as there are receives, and as many responses as wait for one
+	for range 64 + 64 { // as many as there are receives, and as many responses as wait for one
 		send(wire.AdminKeepAlive)
 	}
 	added := make(chan error, 1)

@@ -93,7 +93,8 @@ func (q *queue) setUp(id *cm.ID, p *cm.ConnParam) (err error) {
 		return err
 	}
 	q.arena = newArena(opt.QueueMemory)
-	sends := 3 * q.depth // a READ for each command, a WRITE and a SEND for each response
+	responses := 2 * q.depth       // the next commands may come long before the acknowledgements
+	sends := q.depth + 2*responses // a READ for each command, a WRITE and a SEND for each response
 	if q.cq, err = newCompletionQueue(dev, q.depth+sends, q.req.QID); err != nil {
 		return err
 	}
@@ -104,7 +105,7 @@ func (q *queue) setUp(id *cm.ID, p *cm.ConnParam) (err error) {
 		return err
 	}
 	q.reads = make([]chan struct{}, q.depth)
-	q.credits = make(chan struct{}, q.depth)
+	q.credits = make(chan struct{}, responses)
 	q.recvs = make([]verbs.RecvWR, q.depth)
 	for slot := range q.reads {
 		q.reads[slot] = make(chan struct{}, 1)
