@@ -24,6 +24,12 @@ cleanup() {
 	rm -rf "$work"
 }
 trap cleanup EXIT
+# fail MESSAGE FILE says what is wrong, and shows a file.
+fail() {
+	echo "smb.sh: $1" >&2
+	cat "$2" >&2
+	exit 1
+}
 (cd "$here/../smbdirect" && CGO_ENABLED=0 go build -o "$work/ramjet-smb" ./cmd/ramjet-smb)
 
 port=$((20000 + RANDOM % 10000))
@@ -43,16 +49,20 @@ for kind in roce iwarp shm; do
 		for _ in {1..300}; do grep -q listening "$work/gateway" && break; sleep 0.1; done
 		flags=(-d "$kind:$network.2" -u "$user")
 		"$work/ramjet-smb" put "${flags[@]}" "$work/file" "//$network.1/files/$kind"
-		"$work/ramjet-smb" ls "${flags[@]}" "//$network.1/files" | grep -q " $kind$"
+		"$work/ramjet-smb" ls "${flags[@]}" "//$network.1/files" >"$work/list"
+		grep -q " $kind$" "$work/list" || fail "$kind, signing $signing: the share does not list $kind:" "$work/list"
 		"$work/ramjet-smb" get "${flags[@]}" "//$network.1/files/$kind" "$work/back"
 		cmp "$work/file" "$work/back"
 		cmp "$work/file" "$work/$signing/share/$kind"
 		kill -INT "$gateway"
 		wait "$gateway"
-		if grep ERROR "$work/gateway"; then exit 1; fi
+		! grep -q ERROR "$work/gateway" || fail "$kind, signing $signing: the gateway has errors:" "$work/gateway"
 		if [[ $signing == auto ]]; then # data have gone through the RDMA channel, both ways
-			grep -q 'rdma_writes=[1-9]' "$work/gateway" && grep -q 'rdma_reads=[1-9]' "$work/gateway"
+			for moved in rdma_writes rdma_reads; do
+				grep -q "$moved=[1-9]" "$work/gateway" || fail "$kind: no data have gone through the RDMA channel:" "$work/gateway"
+			done
 		fi
 		echo "$kind, signing $signing: the same bytes come back"
 	done
 done
+echo "smb.sh: all good"
