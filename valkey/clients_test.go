@@ -47,8 +47,9 @@ func clients(t *testing.T, f func(t *testing.T, dial dialFunc, addr string)) {
 
 type dialFunc = func(ctx context.Context, network, addr string) (net.Conn, error)
 
+// goRedis returns a client whose commands take as long as their contexts allow.
 func goRedis(t *testing.T, dial dialFunc, addr string) *redis.Client {
-	c := redis.NewClient(&redis.Options{Addr: addr, Dialer: dial, ReadTimeout: patience, WriteTimeout: patience})
+	c := redis.NewClient(&redis.Options{Addr: addr, Dialer: dial, ReadTimeout: -1, ContextTimeoutEnabled: true})
 	t.Cleanup(func() { c.Close() })
 	ok(t, c.FlushAll(t.Context()).Err())
 	return c
@@ -110,29 +111,56 @@ func TestPipeline(t *testing.T) {
 	})
 }
 
-// Values as long as Valkey takes them: 512 MB against a real server, where there is memory for it.
-func TestLargeValue(t *testing.T) {
-	size := 48 << 20
-	if s := os.Getenv("RAMJET_VALKEY_LARGE"); s != "" {
-		var err error
-		size, err = strconv.Atoi(s)
-		ok(t, err)
+// largeValue returns how long a large value is: 512 MB, the longest that Valkey takes, where there is memory for it.
+func largeValue(t *testing.T) int {
+	s := os.Getenv("RAMJET_VALKEY_LARGE")
+	if s == "" {
+		return 48 << 20
 	}
+	size, err := strconv.Atoi(s)
+	ok(t, err)
+	return size
+}
+
+func TestLargeValue(t *testing.T) {
+	size := largeValue(t)
 	clients(t, func(t *testing.T, dial dialFunc, addr string) {
-		ctx, c := within(t), goRedis(t, dial, addr)
+		ctx, cancel := context.WithTimeout(t.Context(), patience*time.Duration(1+size>>26))
+		defer cancel()
+		c := goRedis(t, dial, addr)
 		data := make([]byte, size)
 		rand.NewChaCha8([32]byte{1}).Read(data)
+		want := sha256.Sum256(data)
 		start := time.Now()
 		ok(t, c.Set(ctx, "large", data, 0).Err())
 		set := time.Since(start)
-		want := sha256.Sum256(data)
 		start = time.Now()
 		got, err := c.Get(ctx, "large").Bytes()
 		ok(t, err)
 		if t.Logf("%d bytes: SET %v, GET %v", size, set, time.Since(start)); sha256.Sum256(got) != want {
 			t.Errorf("%d bytes, and others", len(got))
 		}
-		ok(t, c.Del(ctx, "large").Err())
+		// In a pipeline, with small ones before and behind it.
+		_, err = c.Pipelined(ctx, func(p redis.Pipeliner) error {
+			p.Set(ctx, "before", "1", 0)
+			p.Set(ctx, "large", data, 0)
+			p.Set(ctx, "behind", "2", 0)
+			return nil
+		})
+		ok(t, err)
+		all, err := c.Pipelined(ctx, func(p redis.Pipeliner) error {
+			for _, key := range []string{"before", "large", "behind"} {
+				p.Get(ctx, key)
+			}
+			return nil
+		})
+		ok(t, err)
+		got, _ = all[1].(*redis.StringCmd).Bytes()
+		before, behind := all[0].(*redis.StringCmd).Val(), all[2].(*redis.StringCmd).Val()
+		if before != "1" || behind != "2" || sha256.Sum256(got) != want {
+			t.Errorf("in a pipeline: %q, %d bytes, %q", before, len(got), behind)
+		}
+		ok(t, c.Del(ctx, "large", "before", "behind").Err())
 	})
 }
 

@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"runtime"
 	"sync"
 	"syscall"
 	"testing"
@@ -282,4 +283,29 @@ func within(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
 	return ctx
+}
+
+// A connection that moves a large value takes no memory besides its buffers, which do not grow with the value.
+func TestMemoryIsBounded(t *testing.T) {
+	size := largeValue(t)
+	kinds(t, func(t *testing.T, kind string) {
+		a, b := pair(t, open(t, kind), open(t, kind), valkey.Options{})
+		ok(t, a.SetDeadline(time.Now().Add(patience)))
+		ok(t, b.SetDeadline(time.Now().Add(patience)))
+		piece := make([]byte, 256<<10)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		go func() {
+			for n := 0; n < size; n += len(piece) {
+				write(t, b, piece[:min(len(piece), size-n)])
+			}
+		}()
+		_, err := io.CopyN(io.Discard, a, int64(size))
+		ok(t, err)
+		runtime.ReadMemStats(&after)
+		n := after.TotalAlloc - before.TotalAlloc
+		if t.Logf("%d bytes allocated for %d of a stream", n, size); n > 4<<20 {
+			t.Error("memory grows with the value")
+		}
+	})
 }
