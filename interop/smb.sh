@@ -54,6 +54,15 @@ for kind in roce iwarp shm; do
 		"$work/ramjet-smb" get "${flags[@]}" "//$network.1/files/$kind" "$work/back"
 		cmp "$work/file" "$work/back"
 		cmp "$work/file" "$work/$signing/share/$kind"
+		if [[ $signing == auto ]]; then # into folders, and a folder is no file
+			mkdir -p "$work/auto/share/folder" "$work/there"
+			chmod a+w "$work/auto/share/folder"
+			"$work/ramjet-smb" put "${flags[@]}" "$work/file" "//$network.1/files/folder"
+			"$work/ramjet-smb" get "${flags[@]}" "//$network.1/files/folder/file" "$work/there"
+			cmp "$work/file" "$work/there/file"
+			! "$work/ramjet-smb" get "${flags[@]}" "//$network.1/files/folder" "$work/no" 2>"$work/says"
+			grep -q 'is a folder' "$work/says" || fail "$kind: get of a folder says:" "$work/says"
+		fi
 		kill -INT "$gateway"
 		wait "$gateway"
 		! grep -q ERROR "$work/gateway" || fail "$kind, signing $signing: the gateway has errors:" "$work/gateway"

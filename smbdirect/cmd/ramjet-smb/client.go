@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,7 +25,10 @@ import (
 const passwordVariable = "RAMJET_SMB_PASSWORD"
 
 // client is what commands that connect to a share have in common.
-type client struct{ device, user, domain string }
+type client struct {
+	device, user, domain string
+	at                   location // the argument that names it
+}
 
 func (o *client) flags(c *cobra.Command) {
 	deviceFlag(c, &o.device)
@@ -46,13 +50,19 @@ func parseLocation(s string) (l location, err error) {
 	return location{server, share, strings.TrimPrefix(path.Clean("/"+name), "/")}, nil
 }
 
-// use mounts the share of a location, and unmounts it in the end.
-func (o *client) use(ctx context.Context, at string,
-	f func(share *smb2.Share, name string, c *channel.Conn) error) (err error) {
-	l, err := parseLocation(at)
-	if err != nil {
+// args returns a check of arguments, of which the one at index i is the location.
+func (o *client) args(count cobra.PositionalArgs, i int) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) (err error) {
+		if err = count(c, args); err == nil {
+			o.at, err = parseLocation(args[i])
+		}
 		return err
 	}
+}
+
+// use mounts the share of the location, and unmounts it in the end.
+func (o *client) use(ctx context.Context, f func(share *smb2.Share, name string, c *channel.Conn) error) error {
+	l := o.at
 	dev, err := ramjet.Open(o.device)
 	if err != nil {
 		return err
@@ -84,15 +94,21 @@ func (o *client) use(ctx context.Context, at string,
 func lsCommand() *cobra.Command {
 	var o client
 	c := &cobra.Command{
-		Use:     "ls -d DEVICE //SERVER/SHARE[/FOLDER]",
-		Short:   "List a folder of a share",
+		Use:     "ls -d DEVICE //SERVER/SHARE[/PATH]",
+		Short:   "List a folder or a file of a share",
 		Example: "  ramjet-smb ls -d roce:192.0.2.7 -u alice //192.0.2.9/files/music",
-		Args:    cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			return o.use(c.Context(), args[0], func(share *smb2.Share, name string, _ *channel.Conn) error {
-				list, err := share.ReadDir(name)
+		Args:    o.args(cobra.ExactArgs(1), 0),
+		RunE: func(c *cobra.Command, _ []string) error {
+			return o.use(c.Context(), func(share *smb2.Share, name string, _ *channel.Conn) error {
+				info, err := share.Stat(name)
 				if err != nil {
 					return err
+				}
+				list := []os.FileInfo{info}
+				if info.IsDir() {
+					if list, err = share.ReadDir(name); err != nil {
+						return err
+					}
 				}
 				for _, e := range list {
 					fmt.Fprintf(c.OutOrStdout(), "%v %12d %s %s\n", e.Mode(), e.Size(),
@@ -112,12 +128,15 @@ func getCommand() *cobra.Command {
 		Use:     "get -d DEVICE //SERVER/SHARE/FILE [TO]",
 		Short:   "Copy a file from a share",
 		Example: "  ramjet-smb get -d roce:192.0.2.7 -u alice //192.0.2.9/files/disk.img",
-		Args:    cobra.RangeArgs(1, 2),
+		Args:    o.args(cobra.RangeArgs(1, 2), 0),
 		RunE: func(c *cobra.Command, args []string) error {
-			return o.use(c.Context(), args[0], func(share *smb2.Share, name string, _ *channel.Conn) error {
+			return o.use(c.Context(), func(share *smb2.Share, name string, _ *channel.Conn) error {
 				to := path.Base(name)
 				if len(args) == 2 {
 					to = args[1]
+					if info, err := os.Stat(to); err == nil && info.IsDir() {
+						to = filepath.Join(to, path.Base(name))
+					}
 				}
 				from, err := share.Open(name)
 				if err != nil {
@@ -127,6 +146,9 @@ func getCommand() *cobra.Command {
 				info, err := from.Stat()
 				if err != nil {
 					return err
+				}
+				if info.IsDir() {
+					return fmt.Errorf("//%s/%s/%s is a folder, and get copies a file", o.at.server, o.at.share, name)
 				}
 				// Not beyond its end: Linux's ksmbd signs that response wrongly (seen in 6.12).
 				return save(to, io.LimitReader(from, info.Size()))
@@ -160,17 +182,23 @@ const pieceSize = 1 << 20
 func putCommand() *cobra.Command {
 	var o client
 	c := &cobra.Command{
-		Use:     "put -d DEVICE FILE //SERVER/SHARE/TO",
+		Use:     "put -d DEVICE FILE //SERVER/SHARE[/TO]",
 		Short:   "Copy a file to a share",
 		Example: "  ramjet-smb put -d roce:192.0.2.7 -u alice disk.img //192.0.2.9/files/disk.img",
-		Args:    cobra.ExactArgs(2),
+		Args:    o.args(cobra.ExactArgs(2), 1),
 		RunE: func(c *cobra.Command, args []string) error {
 			from, err := os.Open(args[0])
 			if err != nil {
 				return err
 			}
 			defer from.Close()
-			return o.use(c.Context(), args[1], func(share *smb2.Share, name string, c *channel.Conn) error {
+			if info, err := from.Stat(); err != nil || info.IsDir() {
+				return cmp.Or(err, fmt.Errorf("%s is a folder, and put copies a file", args[0]))
+			}
+			return o.use(c.Context(), func(share *smb2.Share, name string, c *channel.Conn) error {
+				if info, err := share.Stat(name); err == nil && info.IsDir() {
+					name = path.Join(name, filepath.Base(args[0]))
+				}
 				to, err := share.Create(name)
 				if err != nil {
 					return err

@@ -21,7 +21,8 @@ import (
 // gatewayOptions are the flags of ramjet-smb gateway.
 type gatewayOptions struct {
 	device, listen, server string
-	allow                  []string
+	allowFlags             []string
+	allow                  func(netip.AddrPort) bool // from the flags
 	anyClient              bool
 	clients                int
 }
@@ -37,13 +38,14 @@ func gatewayCommand() *cobra.Command {
 			"server sees the gateway's address instead of the client's.",
 		Example: "  ramjet-smb gateway -d roce:192.0.2.9 --server 127.0.0.1 --allow 192.0.2.0/24",
 		Args:    cobra.NoArgs,
+		PreRunE: func(*cobra.Command, []string) error { return o.check() },
 		RunE:    func(c *cobra.Command, _ []string) error { return o.run(c) },
 	}
 	deviceFlag(c, &o.device)
 	f := c.Flags()
 	f.StringVar(&o.server, "server", "", "the SMB server, HOST or HOST:PORT")
 	f.StringVar(&o.listen, "port", "", "the port for clients; by default 445, and 5445 over iWARP")
-	f.StringSliceVar(&o.allow, "allow", nil, "addresses of clients, such as 192.0.2.7 or 192.0.2.0/24")
+	f.StringSliceVar(&o.allowFlags, "allow", nil, "addresses of clients, such as 192.0.2.7 or 192.0.2.0/24")
 	f.BoolVar(&o.anyClient, "any-client", false, "let in any client that reaches the device's address")
 	f.IntVar(&o.clients, "clients", smbdirect.DefaultMaxConns, "connections at once")
 	if err := c.MarkFlagRequired("server"); err != nil {
@@ -52,14 +54,16 @@ func gatewayCommand() *cobra.Command {
 	return c
 }
 
-func (o *gatewayOptions) run(c *cobra.Command) error {
-	allow, err := o.allowed()
-	if err != nil {
-		return err
-	}
+// check returns what is wrong with the flags.
+func (o *gatewayOptions) check() (err error) {
 	if o.clients < 1 {
 		return fmt.Errorf("--clients is %d: it has to be at least 1", o.clients)
 	}
+	o.allow, err = o.allowed()
+	return err
+}
+
+func (o *gatewayOptions) run(c *cobra.Command) error {
 	server := o.server
 	if _, _, err := net.SplitHostPort(server); err != nil {
 		server = net.JoinHostPort(server, "445")
@@ -75,7 +79,7 @@ func (o *gatewayOptions) run(c *cobra.Command) error {
 		address = net.JoinHostPort("", o.listen)
 	}
 	l, err := smbdirect.Listen(c.Context(), dev, address,
-		smbdirect.ListenOptions{MaxConns: o.clients, Allow: allow, Log: log})
+		smbdirect.ListenOptions{MaxConns: o.clients, Allow: o.allow, Log: log})
 	if err != nil {
 		return err
 	}
@@ -92,14 +96,14 @@ func (o *gatewayOptions) run(c *cobra.Command) error {
 
 // allowed returns who may connect.
 func (o *gatewayOptions) allowed() (func(netip.AddrPort) bool, error) {
-	if o.anyClient == (len(o.allow) > 0) {
+	if o.anyClient == (len(o.allowFlags) > 0) {
 		return nil, errors.New("say who may connect: --allow ADDRESS or PREFIX, or --any-client")
 	}
 	if o.anyClient {
 		return nil, nil
 	}
 	var prefixes []netip.Prefix
-	for _, s := range o.allow {
+	for _, s := range o.allowFlags {
 		p, err := netip.ParsePrefix(s)
 		if err != nil {
 			a, e := netip.ParseAddr(s)

@@ -35,8 +35,8 @@ func TestLocations(t *testing.T) {
 
 // Who may connect has to be said, one way or the other.
 func TestAllowed(t *testing.T) {
-	for _, o := range []gatewayOptions{{}, {allow: []string{"192.0.2.7"}, anyClient: true}, {allow: []string{"host"}},
-		{allow: []string{"192.0.2.0/33"}}} {
+	for _, o := range []gatewayOptions{{}, {allowFlags: []string{"192.0.2.7"}, anyClient: true}, {allowFlags: []string{"host"}},
+		{allowFlags: []string{"192.0.2.0/33"}}} {
 		if _, err := o.allowed(); err == nil {
 			t.Errorf("%+v is taken", o)
 		}
@@ -44,7 +44,7 @@ func TestAllowed(t *testing.T) {
 	if f, err := (&gatewayOptions{anyClient: true}).allowed(); f != nil || err != nil {
 		t.Errorf("any client: %v", err)
 	}
-	f, err := (&gatewayOptions{allow: []string{"192.0.2.0/24", "2001:db8::7"}}).allowed()
+	f, err := (&gatewayOptions{allowFlags: []string{"192.0.2.0/24", "2001:db8::7"}}).allowed()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,6 +90,29 @@ func TestCommands(t *testing.T) {
 		if status := report(&out, at, err); status != 2 ||
 			!strings.Contains(out.String(), "--help` shows what it takes") {
 			t.Errorf("%v without what it needs: %d, %s", args, status, out.String())
+		}
+	}
+}
+
+// What is wrong with a command line is said before anything is opened, by the status of usage errors.
+func TestUsage(t *testing.T) {
+	for line, says := range map[string]string{
+		"ls -d shm:x":                                          "accepts 1 arg(s), received 0",
+		"ls -d shm:x host/share":                               "write //SERVER/SHARE/PATH",
+		"ls //host/share":                                      `"device" not set`,
+		"get -d shm:x //host":                                  "write //SERVER/SHARE/PATH",
+		"put -d shm:x file //host/":                            "write //SERVER/SHARE/PATH",
+		"gateway -d shm:x --server h":                          "say who may connect",
+		"gateway -d shm:x --server h --allow me":               "write an address or a prefix",
+		"gateway -d shm:x --server h --any-client --clients 0": "at least 1",
+		"gateway -d shm:x --any-client":                        `"server" not set`,
+	} {
+		c := newCommand()
+		c.SetArgs(strings.Fields(line))
+		at, err := c.ExecuteC()
+		var to bytes.Buffer
+		if status := report(&to, at, err); status != 2 || !strings.Contains(to.String(), says) {
+			t.Errorf("%s: status %d, %s", line, status, &to)
 		}
 	}
 }
