@@ -157,6 +157,30 @@ func TestTCP(t *testing.T) {
 	})
 }
 
+// TestKilled: the system closes the connections of a process that is killed if they are TCP's, and its peer hears it at
+// once. Those of the others hear nothing: what they send has no answer.
+func TestKilled(t *testing.T) {
+	for kind, open := range kinds {
+		t.Run(kind, func(t *testing.T) {
+			rdmatest.Run(t, 6, func(w *rdmatest.World) {
+				a, b := w.Host("server"), w.Host("client")
+				server, client := open(w, a, b)
+				var killed time.Time
+				w.After(time.Duration(1+w.Rand.IntN(2000))*time.Microsecond, func() {
+					killed = time.Now()
+					a.Kill()
+				})
+				if err := converse(w, a, b, server, client, 10_000); err == nil {
+					w.Fatal("nothing fails")
+				}
+				if took := time.Since(killed); (took < time.Second) != (kind == "iwarp") {
+					w.Errorf("the client hears of it after %v", took)
+				}
+			})
+		})
+	}
+}
+
 // TestRemove: what a device does that is removed fails, and what its peer does with it. A program that only waits for a
 // message hears nothing, and waits for as long as its context lets it.
 func TestRemove(t *testing.T) {

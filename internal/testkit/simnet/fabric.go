@@ -82,14 +82,8 @@ func (a *attachment) look() {}
 
 func (a *attachment) follow(e verbs.EventType) { a.Attachment.Raise(1, e) }
 
-// kill ends what the fabric keeps for a process. The network's lock is held, which those of the fabric may want.
-func (a *attachment) kill() {
-	a.net.at(a.net.now(), func() {
-		a.net.mu.Unlock()
-		a.Attachment.Close()
-		a.net.mu.Lock()
-	})
-}
+// kill has nothing to do: it is called with the network's lock held, which those of the fabric may want. See [Host.Kill].
+func (a *attachment) kill() {}
 
 // fabricWaiter is where the goroutine of a fabric waits, and those of the devices at it.
 type fabricWaiter struct {

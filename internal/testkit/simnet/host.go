@@ -144,11 +144,18 @@ func (h *Host) PowerOff() {
 // Kill ends the host's process, as SIGKILL does, for good: nobody receives its packets any more, and
 // the system closes its streams.
 func (h *Host) Kill() {
-	h.net.mu.Lock()
-	defer h.net.mu.Unlock()
-	h.net.note("kill", h.addr, h.addr, true)
-	for _, d := range h.open {
+	n := h.net
+	n.mu.Lock()
+	n.note("kill", h.addr, h.addr, true)
+	open := slices.Clone(h.open)
+	for _, d := range open {
 		d.kill()
+	}
+	n.mu.Unlock()
+	for _, d := range open {
+		if a, ok := d.(*attachment); ok {
+			a.Attachment.Close()
+		}
 	}
 }
 
