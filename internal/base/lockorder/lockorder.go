@@ -7,7 +7,7 @@
 //   - [Port]: the state of a device's port
 //   - [Lane]: the data of a lane's queue pairs
 //   - [View]: what observers see of a device
-//   - [Leaf]: a queue of completions, of datagrams or of callbacks
+//   - [Leaf]: a queue of completions, of shared receives, of datagrams or of callbacks
 //
 // The places are types, so a mutex carries none at run time. Programs built with the tag lockorder panic where the
 // order is broken; without it a Mutex is a [sync.Mutex]. ./check runs conformance

@@ -16,6 +16,6 @@
 //	ring.go     rings that grow with use, so that an idle queue pair costs little
 //
 // The engines, internal/engine/ibta and internal/engine/rdmap, embed a [Pair] in their queue pairs
-// and add what is on the wire. Only a [CQ] is safe for concurrent use: the device's lock covers
-// everything else.
+// and add what is on the wire. Only a [CQ], and a [RecvQueue] that is shared, are safe for concurrent
+// use: the lane's lock covers everything else.
 package queue

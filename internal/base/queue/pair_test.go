@@ -5,7 +5,11 @@ package queue_test
 import (
 	"errors"
 	"math/rand"
+	"runtime"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/ramjet-rdma/ramjet/internal/base/memory"
@@ -180,6 +184,47 @@ func TestPairReceives(t *testing.T) {
 	}
 	if f.HasReceive() {
 		t.Error("a receive is still taken")
+	}
+}
+
+// Queue pairs of two lanes take each receive of a shared queue once, while the program posts.
+func TestPairSharedReceivesOfLanes(t *testing.T) {
+	const receives = 10000
+	srq := &queue.RecvQueue{PD: 1, MaxWR: 64, MaxSGE: 1, Shared: true}
+	var taken [2][]uint64
+	var left atomic.Int32
+	left.Store(receives)
+	var lanes sync.WaitGroup
+	for i := range taken {
+		f := newPair(t, func(c *queue.Config) { c.Recv = srq })
+		lanes.Go(func() {
+			for left.Load() > 0 {
+				if !f.TakeReceive(srq) {
+					runtime.Gosched()
+					continue
+				}
+				left.Add(-1)
+				taken[i] = append(taken[i], f.CompleteReceive(verbs.StatusSuccess).WC.ID)
+				f.dev.Outbox.Reset()
+			}
+		})
+	}
+	for id := uint64(0); id < receives; {
+		n, err := srq.Post([]verbs.RecvWR{{ID: id}})
+		if err != nil && !errors.Is(err, verbs.ErrQueueFull) {
+			t.Error(err)
+			break
+		}
+		if id += uint64(n); n == 0 {
+			runtime.Gosched()
+		}
+	}
+	lanes.Wait()
+	if all := slices.Concat(taken[0], taken[1]); len(all) != receives || !slices.IsSorted(taken[0]) ||
+		!slices.IsSorted(taken[1]) {
+		t.Errorf("%d receives were taken, want %d, and each lane's in order", len(all), receives)
+	} else if slices.Sort(all); len(slices.Compact(all)) != receives {
+		t.Error("a receive was taken twice")
 	}
 }
 

@@ -32,14 +32,23 @@ func (p *Pair) PostRecv(wrs []verbs.RecvWR) (int, error) {
 // HasReceive reports whether the current message has taken a receive.
 func (p *Pair) HasReceive() bool { return p.taken.from != nil }
 
-// TakeReceive takes the oldest receive of rq, which is not empty, for a message.
-func (p *Pair) TakeReceive(rq *RecvQueue) {
-	rq.Take(&p.taken.RecvWQE)
-	p.taken.from = rq
-	if rq.Limit > 0 && rq.Len() < rq.Limit {
-		rq.Limit = 0 // the event disarms it (IBTA 10.2.9.1)
+// TakeReceive takes the oldest receive of rq for a message. It returns false if none is posted.
+func (p *Pair) TakeReceive(rq *RecvQueue) bool {
+	_, ok := p.TakeReceiveOf(rq, 0)
+	return ok
+}
+
+// TakeReceiveOf is TakeReceive for a datagram of n bytes. If the oldest receive has room for fewer it stays posted,
+// and room is less than n.
+func (p *Pair) TakeReceiveOf(rq *RecvQueue, n uint64) (room uint64, ok bool) {
+	room, ok, low := rq.take(&p.taken.RecvWQE, n)
+	if ok && room >= n {
+		p.taken.from = rq
+	}
+	if low {
 		p.dev.Outbox.Raise(verbs.EventSRQLimitReached, rq.Owner)
 	}
+	return room, ok
 }
 
 // Scatter points a cursor at the memory of the taken receive, in its queue's protection domain. It
@@ -89,8 +98,7 @@ func (p *Pair) FlushReceives() {
 		p.Raise(verbs.EventQPLastWQEReached)
 		return
 	}
-	for p.Recv.Len() > 0 {
-		p.TakeReceive(p.Recv)
+	for p.TakeReceive(p.Recv) {
 		p.CompleteReceive(verbs.StatusWRFlushError)
 	}
 }

@@ -118,11 +118,11 @@ func TestForgottenSlots(t *testing.T) {
 	s.TakeReceive(srq) // the next message has begun
 	s.CompleteSend(s.post(1, verbs.Signaled), verbs.StatusSuccess)
 	s.deliver()
-	if held := srq.Held(); held != 4 {
+	if held := srq.Slots.Taken(); held != 4 {
 		t.Fatalf("%d places are taken, want 4", held)
 	}
 	s.Reset()
-	if held := srq.Held(); held != 1 || s.cq.Len() != 0 {
+	if held := srq.Slots.Taken(); held != 1 || s.cq.Len() != 0 {
 		t.Errorf("%d places are taken, and %d completions left; want 1, 0", held, s.cq.Len())
 	}
 	s.SetState(verbs.StateRTS)

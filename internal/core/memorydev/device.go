@@ -124,7 +124,8 @@ func (m *carrier) RegionAdded(r *memory.Region) {
 // RegionRemoved withdraws it. SENDs may have named it, whatever its rights.
 func (m *carrier) RegionRemoved(r *memory.Region, gone bool) {
 	for _, c := range m.dev.Established() {
-		if p := c.QP().Endpoint.(*endpoint).peer; p != nil && !m.dev.Lane.Closed { // links were closed with the device
+		p := c.QP().Endpoint.(*endpoint).peer
+		if p != nil && !m.dev.Lane.Closed.Load() { // links were closed with the device
 			p.Revoke()
 		}
 	}

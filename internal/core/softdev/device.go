@@ -208,13 +208,13 @@ func (d *Device) Drain() {
 // Close ends the device and everything in it.
 func (d *Device) Close() error {
 	d.Lane.Mu.Lock()
-	if d.Lane.Closed {
+	if d.Lane.Closed.Load() {
 		d.Lane.Mu.Unlock()
 		return nil
 	}
 	d.fabric.SendRest()
 	d.endFaults()
-	d.Lane.Closed = true
+	d.Lane.Closed.Store(true)
 	d.watch.notify()
 	d.Lane.Mu.Unlock()
 	for _, c := range d.objects.cqs.All() { // which stays as it is

@@ -4,6 +4,7 @@ package softdev
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/base/clock"
@@ -22,8 +23,8 @@ type Lane struct {
 	alone     bool          // posts complete work requests without a pass
 
 	Mu      dataLock
-	Closed  bool
-	changed []*QP // whose statistics may have changed
+	Closed  atomic.Bool // changed with Mu
+	changed []*QP       // whose statistics may have changed
 	Timers  timers
 	pass    pass
 

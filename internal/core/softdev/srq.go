@@ -16,7 +16,7 @@ type SRQ struct {
 	Queue     queue.RecvQueue
 	Domain    *queue.Domain // XRC
 	events    func(verbs.EventType)
-	Posted    func(*SRQ)     // nil: nobody waits for receives
+	Posted    func(*SRQ)     // called with the lane's lock held; nil: no message waits for a receive
 	info      driver.SRQInfo // as observers see it
 	listIndex int
 }
@@ -30,7 +30,7 @@ func (p *pd) CreateSRQ(init *verbs.SRQInit, events func(verbs.EventType)) (drive
 	d := p.dev
 	d.Lane.Mu.Lock()
 	defer d.Lane.Mu.Unlock()
-	if d.Lane.Closed {
+	if d.Lane.Closed.Load() {
 		return nil, verbs.ErrClosed
 	}
 	if err := d.refuses("create_srq", nil); err != nil {
@@ -54,55 +54,37 @@ func (s *SRQ) raise(t verbs.EventType) { s.events(t) }
 func (s *SRQ) PostRecv(wrs []verbs.RecvWR) (int, error) { return postInParts(wrs, s.postRecv) }
 
 func (s *SRQ) postRecv(wrs []verbs.RecvWR) (int, error) {
-	s.dev.Lane.Mu.Lock()
-	defer s.dev.Lane.Mu.Unlock()
-	if s.dev.Lane.Closed {
+	if s.dev.Lane.Closed.Load() {
 		return 0, verbs.ErrClosed
 	}
-	if err := s.dev.refuses("post_srq_recv", nil); err != nil {
+	if err := s.dev.FailCall("post_srq_recv"); err != nil {
 		return 0, err
 	}
 	n, err := s.Queue.Post(wrs)
 	if s.Posted != nil {
-		s.Posted(s)
+		s.dev.Lane.Mu.Lock()
+		defer s.dev.Lane.Mu.Unlock()
+		if !s.dev.Lane.Closed.Load() {
+			s.Posted(s)
+		}
 	}
 	return n, err
 }
 
 func (s *SRQ) Modify(attr verbs.SRQAttr, mask verbs.SRQMask) error {
-	s.dev.Lane.Mu.Lock()
-	defer s.dev.Lane.Mu.Unlock()
-	invalid := func(why string) error { return &verbs.OpError{Op: "modify_srq", Err: verbs.ErrInvalid, Detail: why} }
-	if err := s.dev.refuses("modify_srq", nil); err != nil {
+	if err := s.dev.FailCall("modify_srq"); err != nil {
 		return err
 	}
-	maxWR, limit := s.Queue.MaxWR, s.Queue.Limit
-	if mask&^(verbs.SRQMaxWR|verbs.SRQLimit) != 0 {
-		return invalid("the mask has bits that mean nothing")
-	}
-	if mask&verbs.SRQMaxWR != 0 {
-		if maxWR = attr.MaxWR; maxWR < s.Queue.Held() || maxWR <= 0 || maxWR > maxSRQWR {
-			return invalid("MaxWR is below what is posted, or beyond the device's limit")
-		}
-	}
-	if mask&verbs.SRQLimit != 0 {
-		limit = attr.Limit
-	}
-	if limit < 0 || limit > maxWR {
-		return invalid("Limit is beyond MaxWR")
-	}
-	s.Queue.MaxWR, s.Queue.Limit = maxWR, limit
-	s.dev.view.Lock()
+	s.dev.view.Lock() // outside the queue's lock, so that observers see the last change
 	defer s.dev.view.Unlock()
-	s.info.Capacity, s.info.Limit = maxWR, limit
-	return nil
+	attr, err := s.Queue.Modify(attr, mask, maxSRQWR)
+	if err == nil {
+		s.info.Capacity, s.info.Limit = attr.MaxWR, attr.Limit
+	}
+	return err
 }
 
-func (s *SRQ) Query() verbs.SRQAttr {
-	s.dev.Lane.Mu.Lock()
-	defer s.dev.Lane.Mu.Unlock()
-	return verbs.SRQAttr{MaxWR: s.Queue.MaxWR, MaxSGE: s.Queue.MaxSGE, Limit: s.Queue.Limit}
-}
+func (s *SRQ) Query() verbs.SRQAttr { return s.Queue.Attr() }
 
 func (s *SRQ) Num() uint32 { return s.Queue.Num }
 

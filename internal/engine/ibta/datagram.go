@@ -22,14 +22,19 @@ func (q *QP) receiveDatagram(p *ib.Packet, from *Arrival) Reason {
 	if len(p.Payload) > q.Port().MTU {
 		return DropLength
 	}
-	if rq := q.Recv; rq.Len() > 0 && uint64(grhLen+len(p.Payload)) > rq.NextLen() {
+	if q.Device.Unready {
+		return DropNoReceive
+	}
+	need := uint64(grhLen + len(p.Payload))
+	room, ok := q.TakeReceiveOf(q.Recv, need)
+	switch {
+	case !ok:
+		return DropNoReceive
+	case room < need:
 		if a := q.Device.Memory.Accesses(); a != nil {
-			a.TooLong(q.Num, len(p.Payload), rq.NextLen())
+			a.TooLong(q.Num, len(p.Payload), room)
 		}
 		return DropTooLong
-	}
-	if _, ok := q.takeRecv(p); !ok {
-		return DropNoReceive
 	}
 	m := &q.resp.msg
 	if !q.Scatter(&m.scatter) {

@@ -63,10 +63,9 @@ func (q *QP) takeRecv(p *ib.Packet) (outcome, bool) {
 			return malformed, false
 		}
 	}
-	if rq == nil || rq.Len() == 0 || q.Device.Unready {
+	if rq == nil || q.Device.Unready || !q.TakeReceive(rq) {
 		return receiverNotReady, false
 	}
-	q.TakeReceive(rq)
 	return accept, true
 }
 

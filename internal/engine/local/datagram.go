@@ -337,15 +337,18 @@ func (q *DatagramQP) receive(h *datagram, k kind, from, to verbs.GID, payload []
 		return dropState
 	case h.qkey != q.Attr().QKey:
 		return dropQKey
-	case q.Recv.Len() == 0:
+	}
+	need := uint64(ib.GRHLen + len(payload))
+	room, ok := q.TakeReceiveOf(q.Recv, need)
+	switch {
+	case !ok:
 		return dropNoReceive
-	case uint64(ib.GRHLen+len(payload)) > q.Recv.NextLen():
+	case room < need:
 		if a := q.Device.Memory.Accesses(); a != nil {
-			a.TooLong(q.Num, len(payload), q.Recv.NextLen())
+			a.TooLong(q.Num, len(payload), room)
 		}
 		return dropTooLong
 	}
-	q.TakeReceive(q.Recv)
 	var buf [ib.GRHLen]byte
 	grh := ib.GRH{IPVer: 6, TClass: h.class, FlowLabel: h.flow, PayLen: uint16(packetFields + (len(payload)+3)&^3),
 		NxtHdr: ib.GRHNextHeader,

@@ -117,7 +117,7 @@ func (q *QP) misaligned(op verbs.WCOp, key verbs.Key, addr uint64, need verbs.Ac
 func (q *QP) receive(k kind) bool {
 	if !q.HasReceive() {
 		q.spurned = q.Recv.Len() > 0 && !q.unreliable() && q.Device.Refuses != nil && q.Device.Refuses(q)
-		if q.Recv.Len() == 0 || q.spurned {
+		if q.spurned || !q.TakeReceive(q.Recv) {
 			if !q.counted {
 				q.counted = true
 				q.pauses++
@@ -127,7 +127,6 @@ func (q *QP) receive(k kind) bool {
 			return false
 		}
 		q.counted = false
-		q.TakeReceive(q.Recv)
 	}
 	return true
 }

@@ -100,13 +100,8 @@ func (q *QP) handleUnreliable(k kind, body []byte) bool {
 
 // takes makes sure that there is a receive for a message.
 func (q *QP) takes() bool {
-	if !q.HasReceive() { // left over from a message that was dropped
-		if q.Recv.Len() == 0 {
-			return false
-		}
+	return q.HasReceive() || // left over from a message that was dropped
 		q.TakeReceive(q.Recv)
-	}
-	return true
 }
 
 // spoil fails a receive that cannot be used, and with it the queue pair (IBTA 9.9.3, class D).

@@ -175,17 +175,16 @@ func (q *QP) takeReceive(head []byte, n int) bool {
 	if q.HasReceive() {
 		return true
 	}
-	if q.Recv.Len() == 0 && q.Device.NIC {
+	if q.TakeReceive(q.Recv) {
+		return true
+	}
+	if q.Device.NIC {
 		q.RefuseRequest(verbs.Failure{Status: statusOf(iwarp.UntaggedNoBuffer), Reason: verbs.ReasonNotReady,
 			Op: verbs.WCSend}, q.PD, 0)
 		return q.terminate(iwarp.UntaggedNoBuffer, head, nil, n)
 	}
-	if q.Recv.Len() == 0 {
-		q.rx.paused = true
-		return false
-	}
-	q.TakeReceive(q.Recv)
-	return true
+	q.rx.paused = true
+	return false
 }
 
 // place copies payload to its destination.
