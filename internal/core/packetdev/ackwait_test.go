@@ -3,6 +3,7 @@
 package packetdev
 
 import (
+	"sync"
 	"testing"
 	"time"
 
@@ -62,7 +63,9 @@ func TestHeldAcks(t *testing.T) {
 			d.Lane.Mu.Unlock()
 			return false
 		}, "left to the program that polls")
-		a.Write(&b.Side, 8)
+		var program sync.WaitGroup
+		program.Go(func() { a.Write(&b.Side, 8) }) // this goroutine holds b's lock
+		program.Wait()
 		a.Port.Lose.Store(true)
 		b.Port.Lose.Store(true)
 		b.Port.In.Change(func() { b.Port.Arrived = b.Port.Arrived[:1] }) // without what may have been sent again

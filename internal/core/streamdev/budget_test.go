@@ -4,6 +4,7 @@ package streamdev
 
 import (
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/ramjet-rdma/ramjet/verbs"
@@ -23,9 +24,13 @@ func TestStreamBudget(t *testing.T) {
 	b.rest()
 	b.soft.Lane.Mu.Lock()
 	defer b.soft.Lane.Mu.Unlock()
-	for _, qp := range qps {
-		a.post(qp, b, n, slices.Repeat([]verbs.SendOp{verbs.OpRead}, reads)...)
-	}
+	var program sync.WaitGroup
+	program.Go(func() { // this goroutine holds b's lock
+		for _, qp := range qps {
+			a.post(qp, b, n, slices.Repeat([]verbs.SendOp{verbs.OpRead}, reads)...)
+		}
+	})
+	program.Wait()
 	most := uint64(0)
 	done := make(map[verbs.QPN]int)
 	a.eventually(func() bool {
