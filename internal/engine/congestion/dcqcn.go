@@ -103,6 +103,9 @@ func (d *DCQCN) Notified(now clock.Time) {
 	if d.advance(now); d.clamp || d.timeCount > 0 {
 		d.target = d.rate
 	}
+	if !d.paces() {
+		d.next = max(d.next, now) // what was not paced is not late
+	}
 	d.rate = max(d.rate*(1-d.alpha/2), d.min)
 	d.alpha = (1-d.g)*d.alpha + d.g
 	d.limited = true

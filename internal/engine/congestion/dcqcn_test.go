@@ -219,3 +219,21 @@ func TestDCQCNCatchesUp(t *testing.T) {
 		t.Errorf("%d packets at once after a second of nothing, want %d at most", packets, lagPackets+1)
 	}
 }
+
+// A queue pair that was not paced was not late either: the first notification slows its next packets down, as does the
+// first after a time at the rate of its link.
+func TestDCQCNSlowsDownAtOnce(t *testing.T) {
+	d := controller(t, "dcqcn", 10).(*DCQCN)
+	now := clock.Time(time.Second)
+	for _, when := range []string{"the first notification", "a notification at the rate of the link"} {
+		d.Sent(now, 64<<10)
+		d.Notified(now)
+		d.Sent(now, 125_000)
+		if v, want := d.Allows(now), now+d.takes(125_000); v.Next != want || want < now+100*us {
+			t.Errorf("after %s, 125 KB at %v b/s: the next send leaves %v later, want %v", when, d.State().Rate,
+				time.Duration(v.Next-now), time.Duration(want-now))
+		}
+		now += clock.Time(time.Minute)
+		d.Allows(now)
+	}
+}
