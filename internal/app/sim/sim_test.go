@@ -345,6 +345,19 @@ func TestECN(t *testing.T) {
 	}
 }
 
+// A port may take a multiple of the free buffer, which grows with its rate where the configuration says so.
+func TestDynamicThreshold(t *testing.T) {
+	for _, c := range []struct {
+		alphaRate, rate float64
+		want            int
+	}{{0, 100e9, 100_000}, {0, 400e9, 100_000}, {100e9, 100e9, 100_000}, {100e9, 400e9, 400_000}} {
+		w := &fabricSwitch{config: &SwitchConfig{Alpha: 0.125, AlphaRate: c.alphaRate}, shared: 1e6, used: 200e3}
+		if got := w.limit(&port{rate: c.rate}); got != c.want {
+			t.Errorf("alpha_rate %g, a port of %g b/s, 800 KB free: %d bytes, want %d", c.alphaRate, c.rate, got, c.want)
+		}
+	}
+}
+
 // What cannot be simulated is an error that says why.
 func TestBadTopologies(t *testing.T) {
 	for want, top := range map[string]*Topology{

@@ -14,6 +14,7 @@ type SwitchConfig struct {
 	Buffer     int     // bytes, shared by all ports
 	PFC        bool    // data is paused before the buffer is full; else it is dropped
 	Alpha      float64 // a port may take so much of the free buffer, as a multiple (dynamic threshold)
+	AlphaRate  float64 // bits per second of the port that Alpha is for, in proportion; 0: for all
 	XOn        int     // bytes below the threshold at which a pause ends
 	Headroom   int     // bytes a port for what arrives after a pause was sent; 0: by rate and delay
 	ECN        ECN
@@ -83,8 +84,14 @@ func (w *fabricSwitch) roomAfterPause(p *port) int {
 	return int(2*float64(p.delay)/p.psByte) + packets
 }
 
-// limit is the dynamic threshold of Choudhury and Hahne: a multiple of what is free.
-func (w *fabricSwitch) limit() int { return int(w.config.Alpha * float64(w.shared-w.used)) }
+// limit is a port's dynamic threshold, of Choudhury and Hahne: a multiple of what is free.
+func (w *fabricSwitch) limit(p *port) int {
+	alpha := w.config.Alpha
+	if w.config.AlphaRate > 0 {
+		alpha *= p.rate / w.config.AlphaRate
+	}
+	return int(alpha * float64(w.shared-w.used))
+}
 
 func (w *fabricSwitch) receive(s *Sim, p *packet, in *port) {
 	out := w.route(s, p)
@@ -109,7 +116,7 @@ func (w *fabricSwitch) receive(s *Sim, p *packet, in *port) {
 		return
 	case in.lanes != nil: // there is room: it had credits
 	case p.class == classData && w.config.PFC:
-		if in.held+size > w.limit() {
+		if in.held+size > w.limit(in) {
 			if in.headroom+size > w.roomAfterPause(in) {
 				out.Stats.Dropped++
 				s.discard(p, in, out, Dropped)
@@ -124,7 +131,7 @@ func (w *fabricSwitch) receive(s *Sim, p *packet, in *port) {
 			in.held += size
 			w.used += size
 		}
-	case w.used+size > w.shared || p.class == classData && out.bytes[classData]+size > w.limit():
+	case w.used+size > w.shared || p.class == classData && out.bytes[classData]+size > w.limit(out):
 		out.Stats.Dropped++
 		s.discard(p, in, out, Dropped)
 		return
@@ -205,7 +212,7 @@ func (w *fabricSwitch) leaves(s *Sim, p *packet) {
 		in.held -= size
 		w.used -= size
 	}
-	if in.stopped && in.headroom == 0 && (in.held == 0 || in.held <= w.limit()-w.config.XOn) {
+	if in.stopped && in.headroom == 0 && (in.held == 0 || in.held <= w.limit(in)-w.config.XOn) {
 		in.tell(s, false)
 	}
 }
@@ -224,6 +231,8 @@ func (c *SwitchConfig) check() string {
 		return "switch.buffer has to be above 0"
 	case !(c.Alpha > 0) || math.IsInf(c.Alpha, 0):
 		return "switch.alpha has to be above 0"
+	case !(c.AlphaRate >= 0) || math.IsInf(c.AlphaRate, 0):
+		return "switch.alpha_rate is a rate from 0"
 	case c.ECN.KMin < 0 || c.ECN.KMax != 0 && c.ECN.KMax < c.ECN.KMin:
 		return "switch.ecn: kmax has to be at least kmin"
 	case c.Watchdog.Detect < 0 || c.Watchdog.Restore < 0 || c.Reroute < 0:

@@ -67,18 +67,19 @@ type Host struct {
 
 // Switch is how switches behave.
 type Switch struct {
-	Kind     Word     `yaml:"kind" words:"ethernet infiniband" help:"ethernet, or infiniband: links with credits"`
-	Credits  Size     `yaml:"credits" range:"8576 131072" help:"receive buffer of a port for each lane"`
-	Buffer   Size     `yaml:"buffer" range:"1 1099511627776" help:"shared by all ports of a switch"`
-	PFC      bool     `yaml:"pfc" help:"pause before the buffer is full; else drop"`
-	Alpha    float64  `yaml:"alpha" range:"0.0001 1000" help:"a port may take so many times what is free (dynamic threshold)"`
-	XOn      Size     `yaml:"xon" help:"a pause ends so far below the threshold"`
-	Headroom Size     `yaml:"headroom" help:"of a port, for what arrives after a pause was sent; 0B: by rate and delay"`
-	Trim     Size     `yaml:"trim" help:"queue of a port from which on payload is cut, and headers go first; 0B: it is dropped when the buffer is full"`
-	Paths    Word     `yaml:"paths" words:"flow packet" help:"how one of equal paths is chosen: flow (ECMP), packet (spraying)"`
-	Reroute  Duration `yaml:"reroute" help:"from a failure, or its end, to when switches choose paths accordingly"`
-	Watchdog Watchdog `yaml:"watchdog"`
-	ECN      ECN      `yaml:"ecn"`
+	Kind      Word     `yaml:"kind" words:"ethernet infiniband" help:"ethernet, or infiniband: links with credits"`
+	Credits   Size     `yaml:"credits" range:"8576 131072" help:"receive buffer of a port for each lane"`
+	Buffer    Size     `yaml:"buffer" range:"1 1099511627776" help:"shared by all ports of a switch"`
+	PFC       bool     `yaml:"pfc" help:"pause before the buffer is full; else drop"`
+	Alpha     float64  `yaml:"alpha" range:"0.0001 1000" help:"a port may take so many times what is free (dynamic threshold)"`
+	AlphaRate Rate     `yaml:"alpha_rate" help:"of the port that alpha is for, in proportion; 0b/s: for all"`
+	XOn       Size     `yaml:"xon" help:"a pause ends so far below the threshold"`
+	Headroom  Size     `yaml:"headroom" help:"of a port, for what arrives after a pause was sent; 0B: by rate and delay"`
+	Trim      Size     `yaml:"trim" help:"queue of a port from which on payload is cut, and headers go first; 0B: it is dropped when the buffer is full"`
+	Paths     Word     `yaml:"paths" words:"flow packet" help:"how one of equal paths is chosen: flow (ECMP), packet (spraying)"`
+	Reroute   Duration `yaml:"reroute" help:"from a failure, or its end, to when switches choose paths accordingly"`
+	Watchdog  Watchdog `yaml:"watchdog"`
+	ECN       ECN      `yaml:"ecn"`
 }
 
 // credits reports whether links have credits: there are two kinds.
@@ -89,7 +90,8 @@ func (s *Switch) keys() (what string, keys []string) {
 	if s.credits() {
 		return what, []string{"credits", "paths", "reroute", "ecn"}
 	}
-	return what, []string{"buffer", "pfc", "alpha", "xon", "headroom", "trim", "paths", "reroute", "watchdog", "ecn"}
+	return what, []string{"buffer", "pfc", "alpha", "alpha_rate", "xon", "headroom", "trim", "paths", "reroute",
+		"watchdog", "ecn"}
 }
 
 // Watchdog is a switch's watchdog for pause storms.
