@@ -65,6 +65,9 @@ func (o *Options) set(word string) error {
 		o.ExitCode = int(n)
 	case "off":
 		for _, r := range strings.Split(value, ",") {
+			if r == "" {
+				return fmt.Errorf("expected off=RULE,RULE, without blanks")
+			}
 			if find(Rule(r)) == nil {
 				return fmt.Errorf("there is no rule %q%s", r, meant(r, ruleNames()))
 			}

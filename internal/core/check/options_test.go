@@ -18,7 +18,8 @@ func TestParseOptions(t *testing.T) {
 	for text, want := range map[string]string{
 		"log=":               `column 1: "log=": expected log=FILE`,
 		"off=leak,raze":      `column 1: "off=leak,raze": there is no rule "raze": did you mean race?`,
-		"off=":               `there is no rule ""`,
+		"off=":               `column 1: "off=": expected off=RULE,RULE, without blanks`,
+		"off=leak, race":     `column 1: "off=leak,": expected off=RULE,RULE, without blanks`,
 		"off=leak exitcode=": `column 10: "exitcode=": expected exitcode=N, from 0 to 255`,
 		"exitcode=256":       "from 0 to 255",
 		"of=leak":            "did you mean off?",

@@ -35,6 +35,14 @@ func checkEnvironment(options string) (env []string, err error) {
 	return []string{kinds.CheckVariable + "=" + strings.Join(words, " ")}, nil
 }
 
+// meantCheck returns the error of a program that was not found, which may be the options of --check behind a blank.
+func meantCheck(err error, options, program string) error {
+	if options != "1" || program == "" || kinds.CheckOptions(program) != nil {
+		return err
+	}
+	return fmt.Errorf("%w: did you mean --check=%s?", err, program)
+}
+
 // isGoProgram reports whether a program has Ramjet's packages in it, and not by its libraries for C.
 func isGoProgram(path string) bool {
 	info, err := buildinfo.ReadFile(path)

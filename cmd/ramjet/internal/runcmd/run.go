@@ -95,7 +95,7 @@ func New() *cobra.Command {
 		}
 		program, err := exec.LookPath(args[0])
 		if err != nil {
-			return usage.Of(err)
+			return usage.Of(meantCheck(err, checks, args[0]))
 		}
 		dir, err := findLibs(libs)
 		if err != nil && (libs != "" || !isGoProgram(program)) { // which needs them only for C programs that it starts
