@@ -33,14 +33,22 @@ func TestCheckedMPI(t *testing.T) {
 			t.Setenv("RAMJET_CHECK", "exitcode=0 protect log="+reports+"/%p")
 			runMPI(t, dir, kind+":"+serverAddr, program)
 			files, err := filepath.Glob(filepath.Join(reports, "*"))
-			if err != nil || len(files) != 3 {
-				t.Errorf("%d ranks have reports, not 3 of UCX's datagrams, %v", len(files), err)
+			if err != nil {
+				t.Fatal(err)
 			}
+			var ranks int
 			for _, name := range files {
 				said := string(content(t, name))
+				if said == "" { // of another process
+					continue
+				}
+				ranks++
 				if got := found(said, []string{"receive-touched"}); !slices.Equal(got, []string{"memory-freed"}) {
 					t.Errorf("found %q, and not memory-freed:\n%s", got, said)
 				}
+			}
+			if ranks != 3 {
+				t.Errorf("%d ranks have findings, not 3 those of UCX's datagrams", ranks)
 			}
 		})
 	}
