@@ -31,9 +31,9 @@ type Deallocator interface {
 type Namespace struct {
 	ID uint32 // from 1 to MaxNamespaces; hosts see it as the NSID
 
-	// Disk has the data. It may be a Flusher, a ZeroWriter, and a Deallocator. All its methods are called from several
-	// goroutines at once, and may take their time. A block that is read while it is written has to be the old one or
-	// the new.
+	// Disk has the data, such as an [Image], a [Memory] or an *os.File. It may be a Flusher, a ZeroWriter, and a
+	// Deallocator. All its methods are called from several goroutines at once, and may take their time. A block that
+	// is read while it is written has to be the old one or the new.
 	Disk io.ReaderAt
 
 	Size      int64 // bytes, a multiple of BlockSize

@@ -282,7 +282,7 @@ func (q *hostQueue) handOut(wcs []verbs.WC, own func() bool) error {
 	if calls > 0 && own() {
 		calls--
 	}
-	for before := -1; calls > 0; {
+	for before := -1; calls > 0 && len(wcs) > 1; {
 		runtime.Gosched()
 		q.posting.Lock()
 		sends := len(q.sends)
