@@ -6,14 +6,16 @@
 # on, against a server in Go on package valkey's Listener. The checker finds of valkey-server what it leaves (docs/check.md), and
 # nothing else. Valkey's programs, and its rdma-test, run on Ramjet's libraries, by ramjet run.
 #
-#   valkey.sh [FOLDER]     FOLDER keeps what is built: ~/.cache/ramjet-valkey by default
-#   LARGE=1 valkey.sh      besides, a value of 512 MB: takes 3 GB of memory
+#   valkey.sh [FOLDER [KIND...]]     FOLDER keeps what is built: ~/.cache/ramjet-valkey by default
+#   LARGE=1 valkey.sh                besides, a value of 512 MB: takes 3 GB of memory
 #
 # Valkey is built from the source package of Debian's suite $SUITE, sid by default, of the mirror $MIRROR, by default the one
 # that this machine's apt uses, in a few minutes, once. Needs Debian's
 # packages dpkg-dev, make, gcc, g++, pkg-config, libibverbs-dev, librdmacm-dev and debian-archive-keyring, and no root.
 set -euo pipefail
 folder=${1:-$HOME/.cache/ramjet-valkey}
+kinds=("${@:2}")
+((${#kinds[@]})) || kinds=(roce iwarp shm)
 suite=${SUITE:-sid}
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 mkdir -p "$folder" && folder=$(cd "$folder" && pwd)
@@ -65,7 +67,7 @@ leaves() {
 }
 
 host=$((RANDOM % 200 + 20))
-for kind in roce iwarp shm; do
+for kind in "${kinds[@]}"; do
 	address=127.84.$host port=$((20000 + RANDOM % 10000))
 	valkey_server "$kind:$address.1" "$port" "$work/$kind-valkey"
 	echo "== $kind: clients in Go, $("$valkey/valkey-server" --version | grep -o 'v=[^ ]*') is the server"
