@@ -35,8 +35,12 @@ func TestLocations(t *testing.T) {
 
 // Who may connect has to be said, one way or the other.
 func TestAllowed(t *testing.T) {
-	for _, o := range []gatewayOptions{{}, {allowFlags: []string{"192.0.2.7"}, anyClient: true}, {allowFlags: []string{"host"}},
-		{allowFlags: []string{"192.0.2.0/33"}}} {
+	for _, o := range []gatewayOptions{
+		{},
+		{allowFlags: []string{"192.0.2.7"}, anyClient: true},
+		{allowFlags: []string{"host"}},
+		{allowFlags: []string{"192.0.2.0/33"}},
+	} {
 		if _, err := o.allowed(); err == nil {
 			t.Errorf("%+v is taken", o)
 		}
