@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -84,6 +85,9 @@ func converse(w *rdmatest.World, a, b *rdmatest.Host, server, client *verbs.Devi
 		return nil
 	}).Wait()
 }
+
+// TestHello: the example is right.
+func TestHello(t *testing.T) { rdmatest.Run(t, 300, hello) }
 
 func TestKinds(t *testing.T) {
 	for kind, open := range kinds {
@@ -239,6 +243,19 @@ func TestRemovedSends(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestShrunk: none of the faults that are left can be taken away, also one that was needed as long as others were there.
+func TestShrunk(t *testing.T) {
+	f := rdmatest.Find(t, 1, func(w *rdmatest.World) {
+		first, second, third := w.Fault("first"), w.Fault("second"), w.Fault("third")
+		if second && (third || !first) {
+			w.Fatal("it fails")
+		}
+	})
+	if f == nil || f.Drawn != 3 || !slices.Equal(f.Faults, []int{2}) {
+		t.Errorf("%v, want fault 2 of 3", f)
 	}
 }
 

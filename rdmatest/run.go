@@ -231,10 +231,12 @@ func (p *player) shrink(seed uint64, o outcome, log *simnet.Log) *Failure {
 	if len(f.Faults) > 0 && try(nil) {
 		return f
 	}
-	for n := o.faults; n > 0; n-- {
-		try(slices.DeleteFunc(slices.Clone(f.Faults), func(m int) bool { return m == n }))
+	for fewer := true; fewer; runtime.GC() { // one that was needed may not be without those that have gone since
+		fewer = false
+		for i := len(f.Faults) - 1; i >= 0; i-- {
+			fewer = try(slices.Delete(slices.Clone(f.Faults), i, i+1)) || fewer
+		}
 	}
-	runtime.GC()
 	return f
 }
 
@@ -268,7 +270,10 @@ func (p *player) report(f *Failure) string {
 		again += " -rdmatest.faults " + numbers
 	}
 	text += "\n  again: " + again
-	if !f.steady {
+	switch {
+	case !f.steady && raceDetector:
+		text += "\n  Played again it went otherwise: with the race detector goroutines go on in random order."
+	case !f.steady:
 		text += "\n  Played again it went otherwise: something does not follow from the seed, or the machine was busy."
 	}
 	return text

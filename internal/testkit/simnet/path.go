@@ -24,10 +24,18 @@ type Path struct {
 // path is the state of a Path.
 type path struct {
 	Path
-	rand *rand.Rand // its own: what one host does changes nothing for the others
-	free instant    // when the last packet will have left
-	set  bool       // somebody has chosen what it is like
+	free instant // when the last packet will have left
+	set  bool    // somebody has chosen what it is like
+	// Each path, and each sort of fault of it, has random numbers of its own: a fault that is taken away changes nothing for
+	// the others.
+	loss, duplicate, reorder, corrupt, length luck
 }
+
+// luck makes random numbers.
+type luck struct{ *rand.Rand }
+
+// strikes draws whether something happens.
+func (l luck) strikes(probability float64) bool { return probability > 0 && l.Float64() < probability }
 
 // overhead is the length of a packet's headers below UDP or TCP on the wire: Ethernet and IPv4.
 const overhead = 14 + 4 + 20
@@ -37,7 +45,10 @@ func (n *Net) path(from, to *Host) *path {
 	key := [2]*Host{from, to}
 	p := n.paths[key]
 	if p == nil {
-		p = &path{Path: n.Default, rand: rand.New(rand.NewPCG(n.seed, uint64(from.index)<<32|uint64(to.index)+1))}
+		p = &path{Path: n.Default}
+		for i, l := range []*luck{&p.loss, &p.duplicate, &p.reorder, &p.corrupt, &p.length} {
+			l.Rand = rand.New(rand.NewPCG(n.seed, uint64(i)<<60|uint64(from.index)<<32|uint64(to.index)+1))
+		}
 		n.paths[key] = p
 	}
 	return p
@@ -62,8 +73,6 @@ func (n *Net) Cut(a, b *Host, cut bool) {
 	n.note("cut", a.addr, b.addr, cut)
 }
 
-func (p *path) chance(q float64) bool { return q > 0 && p.rand.Float64() < q }
-
 // leaves returns when so many bytes that are sent now have left.
 func (p *path) leaves(now instant, size int) instant {
 	p.free = max(p.free, now)
@@ -81,22 +90,24 @@ type passage struct {
 
 // passages returns what becomes of a packet of size bytes that has left; none: it is lost.
 func (p *path) passages(left instant, size int) (all []passage) {
-	if p.chance(p.Loss) {
-		return nil
-	}
 	copies := 1
-	if p.chance(p.Duplicate) {
+	if p.duplicate.strikes(p.Duplicate) {
 		copies = 2
 	}
-	for range copies {
+	for i := range 2 { // a copy that there is not takes its random numbers, too
 		g := passage{at: left + instant(p.Delay), flip: -1}
-		if p.chance(p.Reorder) {
-			g.at += instant(p.rand.Int64N(int64(p.Jitter) + 1))
+		if p.reorder.strikes(p.Reorder) {
+			g.at += instant(p.reorder.Int64N(int64(p.Jitter) + 1))
 		}
-		if p.chance(p.Corrupt) {
-			g.flip = p.rand.IntN(size * 8)
+		if p.corrupt.strikes(p.Corrupt) {
+			g.flip = p.corrupt.IntN(size * 8)
 		}
-		all = append(all, g)
+		if i < copies {
+			all = append(all, g)
+		}
+	}
+	if p.loss.strikes(p.Loss) {
+		return nil
 	}
 	return all
 }

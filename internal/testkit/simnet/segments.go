@@ -23,7 +23,7 @@ type segments struct {
 
 // cut returns how long the next segment is: full ones mostly.
 func (w *segments) cut(l *link) int {
-	r := l.streams.net.path(l.streams.host, l.peer.streams.host).rand
+	r := l.streams.net.path(l.streams.host, l.peer.streams.host).length
 	if r.IntN(4) == 0 {
 		return 1 + r.IntN(mss)
 	}
@@ -37,7 +37,7 @@ func (w *segments) add(l *link, s segment) {
 	n := l.streams.net
 	p := n.path(l.streams.host, l.peer.streams.host)
 	s.at = p.leaves(n.now(), len(s.data)+20) + instant(p.Delay)
-	for again := firstRetry; p.chance(p.Loss) && again < lastRetry; again *= 2 {
+	for again := firstRetry; p.loss.strikes(p.Loss) && again < lastRetry; again *= 2 {
 		s.at += again
 	}
 	n.line(s.name()+"-out", l.from, l.to, s.data)
@@ -140,7 +140,7 @@ func (l *link) ask(try int) {
 		return
 	}
 	p := n.path(there, h)
-	if try <= synLosses && p.chance(p.Loss) {
+	if try <= synLosses && p.loss.strikes(p.Loss) {
 		again()
 		return
 	}
@@ -149,7 +149,7 @@ func (l *link) ask(try int) {
 			return
 		}
 		back := n.path(h, there)
-		if !there.reaches(h) || !h.reaches(there) || try <= synLosses && back.chance(back.Loss) {
+		if !there.reaches(h) || !h.reaches(there) || try <= synLosses && back.loss.strikes(back.Loss) {
 			again()
 			return
 		}
