@@ -32,6 +32,9 @@ type packet struct {
 	lost     bool
 	// infiniBand is that the frame is an adapter's, LRH to VCRC, and there are no addresses.
 	infiniBand bool
+	// flags is not 0 if it is a segment of a stream, whose data the frame is.
+	flags    trace.TCPFlags
+	seq, ack uint32
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -58,7 +61,8 @@ func (n *Net) line(what string, src, dst netip.AddrPort, b []byte) {
 }
 
 // WritePackets writes the packets that were kept as a pcapng, with virtual times from the beginning of
-// 2020 on. Segments of streams are in Text only.
+// 2020 on. Segments of streams are there as they leave first, and
+// not as they are sent again.
 func (l *Log) WritePackets(out io.Writer) error {
 	w, err := trace.NewWriter(out, "simnet")
 	if err != nil {
@@ -86,6 +90,25 @@ func (p *packet) write(w *trace.Writer) error {
 	if p.infiniBand {
 		return w.WriteInfiniBand(&trace.InfiniBand{At: at, Direction: trace.Outbound, Comment: comment}, p.frame)
 	}
+	if p.flags != 0 {
+		return w.WriteTCP(&trace.TCP{At: at, Src: p.src, Dst: p.dst, Seq: p.seq, Ack: p.ack, Flags: p.flags}, p.frame)
+	}
 	u := trace.UDP{At: at, Src: p.src, Dst: p.dst, ID: p.id, DontFragment: true, TTL: 64, Comment: comment}
 	return w.WriteUDP(&u, p.frame)
+}
+
+// keepSegment keeps what one end of a stream sends; the lock is held.
+func (n *Net) keepSegment(l *link, flags trace.TCPFlags, data []byte) {
+	if n.log == nil || !n.log.Packets {
+		return
+	}
+	p := packet{at: n.now(), src: l.from, dst: l.to, flags: flags, seq: l.sent, frame: append([]byte(nil), data...)}
+	if flags&trace.ACK != 0 {
+		p.ack = l.got
+	}
+	n.log.packets = append(n.log.packets, p)
+	l.sent += uint32(len(data))
+	if flags&(trace.SYN|trace.FIN) != 0 {
+		l.sent++
+	}
 }

@@ -4,6 +4,8 @@ package simnet
 
 import (
 	"syscall"
+
+	"github.com/ramjet-rdma/ramjet/trace"
 )
 
 // segment is something that one end of a stream sends.
@@ -41,8 +43,19 @@ func (w *segments) add(l *link, s segment) {
 		s.at += again
 	}
 	n.line(s.name()+"-out", l.from, l.to, s.data)
+	n.keepSegment(l, s.flags(), s.data)
 	w.queue = append(w.queue, s)
 	w.schedule(l)
+}
+
+func (s *segment) flags() trace.TCPFlags {
+	switch {
+	case s.rst:
+		return trace.RST | trace.ACK
+	case s.fin:
+		return trace.FIN | trace.ACK
+	}
+	return trace.PSH | trace.ACK
 }
 
 func (s *segment) name() string {
@@ -95,6 +108,7 @@ func (w *segments) arrive(l *link) {
 	first := *s
 	w.queue = w.queue[1:]
 	n.line(first.name()+"-in", l.from, l.to, first.data)
+	l.peer.got += uint32(len(first.data))
 	l.peer.take(&first)
 }
 
@@ -164,6 +178,10 @@ func (l *link) ask(try int) {
 		}
 		peer := &link{streams: a.streams, from: l.to, to: l.from, peer: l, heard: n.now()}
 		l.peer = peer
+		n.keepSegment(l, trace.SYN, nil)
+		peer.got++
+		n.keepSegment(peer, trace.SYN|trace.ACK, nil)
+		l.got++
 		a.links = append(a.links, peer)
 		a.streams.look()
 		peer.keep()

@@ -326,6 +326,8 @@ type link struct {
 	from, to netip.AddrPort
 	owner    any
 	peer     *link // nil: the peer has not been asked yet
+	// sent and got are the sequence numbers of the next byte, for the pcapng.
+	sent, got uint32
 
 	watchRead, watchWrite bool
 	told                  bool // that it broke, while nobody watched
