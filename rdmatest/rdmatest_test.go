@@ -246,7 +246,8 @@ func TestRemovedSends(t *testing.T) {
 	}
 }
 
-// TestShrunk: none of the faults that are left can be taken away, also one that was needed as long as others were there.
+// TestShrunk: none of the faults that are left can be taken away, also one that was needed as long as others were
+// there.
 func TestShrunk(t *testing.T) {
 	f := rdmatest.Find(t, 1, func(w *rdmatest.World) {
 		first, second, third := w.Fault("first"), w.Fault("second"), w.Fault("third")

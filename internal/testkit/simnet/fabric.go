@@ -82,7 +82,7 @@ func (a *attachment) look() {}
 
 func (a *attachment) follow(e verbs.EventType) { a.Attachment.Raise(1, e) }
 
-// kill has nothing to do: it is called with the network's lock held, which those of the fabric may want. See [Host.Kill].
+// kill has nothing to do: [Host.Kill] closes the attachment, without the network's lock.
 func (a *attachment) kill() {}
 
 // fabricWaiter is where the goroutine of a fabric waits, and those of the devices at it.

@@ -32,6 +32,11 @@ func TestStreamsKept(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer l.Close()
+		go func() {
+			if conn, err := l.Accept(t.Context()); err == nil {
+				conn.Close()
+			}
+		}()
 		conn, err := cm.Dial(t.Context(), client, a.Addr().String()+":7")
 		if err != nil {
 			t.Fatal(err)

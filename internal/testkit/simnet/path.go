@@ -26,8 +26,8 @@ type path struct {
 	Path
 	free instant // when the last packet will have left
 	set  bool    // somebody has chosen what it is like
-	// Each path, and each sort of fault of it, has random numbers of its own: a fault that is taken away changes nothing for
-	// the others.
+	// Each path, and each sort of fault of it, has random numbers of its own: a fault that is taken away changes
+	// nothing for the others.
 	loss, duplicate, reorder, corrupt, length luck
 }
 
