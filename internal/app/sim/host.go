@@ -49,6 +49,7 @@ type host struct {
 	config *HostConfig
 	port   *port
 	dev    ibta.Device
+	lane   ibta.Lane
 	qps    map[verbs.QPN]*pair
 	peers  map[verbs.GID]*peer
 	last   verbs.QPN

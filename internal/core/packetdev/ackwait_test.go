@@ -82,7 +82,7 @@ func TestHeldAcks(t *testing.T) {
 			want = holdPasses
 		}
 		passes := 0
-		for ; d.engine.Counters.AcksSent == 0 && passes < 1000; passes++ {
+		for ; d.engineLane.Counters.AcksSent == 0 && passes < 1000; passes++ {
 			d.pass()
 		}
 		if passes != want {

@@ -19,11 +19,12 @@ type Device struct {
 	port   Port
 	losses LossCounter // the port; nil: it counts none
 
-	engine ibta.Device
-	last   *qp // the one that the last packet was for
-	groups map[group][]*qp
-	flows  map[ibta.PathKey]*ibta.Flow
-	agents agents
+	engine     ibta.Device
+	engineLane ibta.Lane
+	last       *qp // the one that the last packet was for
+	groups     map[group][]*qp
+	flows      map[ibta.PathKey]*ibta.Flow
+	agents     agents
 
 	impaired *impairment // nil: faults do nothing to packets
 
@@ -86,7 +87,7 @@ func (d *Device) HoldReceives(on bool) {
 	d.engine.Unready = on
 }
 
-func (d *Device) Publish() { d.counted = d.engine.Counters }
+func (d *Device) Publish() { d.counted = d.engineLane.Counters }
 
 func (d *Device) Counted() []metric.Metric {
 	return d.counted.Metrics()
@@ -145,7 +146,7 @@ type Load struct {
 func (d *Device) Load() Load {
 	d.Lane.Mu.Lock()
 	defer d.Lane.Mu.Unlock()
-	l := Load{Reorder: d.engine.ReorderBytes(), Flows: len(d.flows)}
+	l := Load{Reorder: d.engineLane.ReorderBytes(), Flows: len(d.flows)}
 	for _, f := range d.flows {
 		requests, reads := f.InFlight()
 		l.Requests += requests

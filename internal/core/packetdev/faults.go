@@ -220,7 +220,7 @@ func (i *impairment) sendDue(now clock.Time) {
 			i.wake(&i.out.timer, d.Lane.PassTime()+softdev.RetryTime)
 			return
 		} else if err != nil {
-			d.engine.Counters.SendErrors++
+			d.engineLane.Counters.SendErrors++
 		}
 		i.out.next(now)
 	}
@@ -318,7 +318,7 @@ func (i *impairment) take(p *ib.Packet, from *ibta.Arrival) {
 		i.lost()
 		return
 	case v.Corrupt:
-		d.engine.Counters.Dropped[ibta.DropICRC]++
+		d.engineLane.Counters.Dropped[ibta.DropICRC]++
 		return
 	}
 	if v.Delay == 0 {

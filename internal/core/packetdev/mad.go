@@ -174,7 +174,7 @@ func (d *Device) receiveOther(p *ib.Packet, from *ibta.Arrival) {
 		r = d.receiveMAD(p, from)
 	}
 	if r != ibta.Taken {
-		d.engine.Counters.Dropped[r]++
+		d.engineLane.Counters.Dropped[r]++
 	}
 }
 
@@ -344,11 +344,11 @@ func (a *agent) Send(to umad.Path, b []byte) error {
 		return &verbs.OpError{Op: "send_mad", Err: verbs.ErrQueueFull,
 			Detail: "the port can take no more for now: send it again later"}
 	case err != nil:
-		d.engine.Counters.SendErrors++
+		d.engineLane.Counters.SendErrors++
 		return err
 	}
-	d.engine.Counters.SentPackets++
-	d.engine.Counters.SentBytes += umad.Len
+	d.engineLane.Counters.SentPackets++
+	d.engineLane.Counters.SentBytes += umad.Len
 	return nil
 }
 

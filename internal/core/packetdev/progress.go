@@ -50,9 +50,9 @@ func (p *progress) init(d *Device, lim ibta.Limits) {
 func (d *Device) Receive() int {
 	d.progress.passPackets, d.progress.sentBatches = 0, 0
 	// an error is that of a closed port; others are counted where they happen
-	n, _ := d.port.Receive(&d.engine.Counters, d.progress.deliverTo)
+	n, _ := d.port.Receive(&d.engineLane.Counters, d.progress.deliverTo)
 	if n > 0 && d.losses != nil {
-		if now := d.engine.Counters.Lost(); now != d.progress.dropped {
+		if now := d.engineLane.Counters.Lost(); now != d.progress.dropped {
 			d.losses.Dropped(now - d.progress.dropped)
 			d.progress.dropped = now
 		}
@@ -62,8 +62,8 @@ func (d *Device) Receive() int {
 
 // take takes a packet to its queue pair.
 func (d *Device) take(p *ib.Packet, from *ibta.Arrival) {
-	d.engine.Counters.RecvPackets++
-	d.engine.Counters.RecvBytes += uint64(len(p.Payload))
+	d.engineLane.Counters.RecvPackets++
+	d.engineLane.Counters.RecvBytes += uint64(len(p.Payload))
 	d.progress.passPackets++
 	if p.DestQP == ib.QPNMulticast {
 		for _, q := range d.groups[group{from.To, from.From.Port}] {
@@ -93,14 +93,14 @@ func (d *Device) isOwn(from *ibta.PathKey) bool {
 
 func (d *Device) receiveAt(q *qp, p *ib.Packet, from *ibta.Arrival) {
 	if av := q.engine.AV(); av != nil && av.Key != from.From {
-		d.engine.Counters.Dropped[ibta.DropAddress]++
+		d.engineLane.Counters.Dropped[ibta.DropAddress]++
 		return
 	}
 	if r := q.Capture.Load(); r != nil {
 		captureReceived(r, p, from)
 	}
 	if r := q.engine.HandlePacket(d.Lane.PassTime(), p, from); r != ibta.Taken {
-		d.engine.Counters.Dropped[r]++
+		d.engineLane.Counters.Dropped[r]++
 	} else if from.Marked {
 		q.engine.Marked(d.Lane.PassTime(), p)
 	}
@@ -232,11 +232,11 @@ func (d *Device) send() bool {
 	d.progress.sentBatches++
 	d.progress.isStalled = errors.Is(err, softdev.ErrAgain)
 	if err != nil && !d.progress.isStalled {
-		d.engine.Counters.SendErrors++
+		d.engineLane.Counters.SendErrors++
 	}
 	if d.progress.isStalled && !d.progress.batch.Detach() {
 		d.progress.isStalled = false // as if it were lost: sending it again will show the error
-		d.engine.Counters.SendErrors++
+		d.engineLane.Counters.SendErrors++
 	}
 	if d.progress.isStalled {
 		if d.Lane.Waiting() {

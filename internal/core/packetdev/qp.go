@@ -54,7 +54,7 @@ func (d *Device) makeQP(domain memory.PD, xrc *queue.Domain, init *verbs.QPInit)
 	if init.Type == verbs.UD {
 		d.port.WantHeaders()
 	}
-	q.engine = ibta.New(&d.engine, c)
+	q.engine = ibta.New(&d.engine, &d.engineLane, c)
 	q.engine.SetCongestion(control)
 	q.QP.Init(&d.Device, q, q.engine)
 	q.timer.Fire = q.timeout

@@ -56,7 +56,7 @@ func (q *QP) handleResponse(now clock.Time, p *ib.Packet) Reason {
 // handleAck handles an ACK or a NAK.
 func (q *QP) handleAck(now clock.Time, p *ib.Packet) Reason {
 	s := p.AETH.Syndrome
-	c := &q.Device.Counters
+	c := &q.lane.Counters
 	c.AcksReceived++
 	if s.IsACK() {
 		q.acked(now, p.PSN)
@@ -237,14 +237,14 @@ func (q *QP) responseAhead(now clock.Time, p *ib.Packet) Reason {
 	if r.reorder == nil {
 		r.reorder = q.newReorderBuffer(p.PSN)
 	}
-	kept := r.responds(p.PSN) && r.reorder.keep(&q.Device.reorder, q.av.Key, p)
+	kept := r.responds(p.PSN) && r.reorder.keep(&q.lane.reorder, q.av.Key, p)
 	if r.reorder.gap.miss(now, r.unacked(), &q.timers[timerResponseGap]) {
 		q.responseLost(now)
 	}
 	if !kept {
 		return DropSequence
 	}
-	q.Device.Counters.Early++
+	q.lane.Counters.Early++
 	return Taken
 }
 
@@ -299,7 +299,7 @@ func (r *requester) nextResponse() (ib.PSN, bool) {
 
 // landKept handles responses that arrived before the one that just came.
 func (q *QP) landKept(now clock.Time) {
-	r, m := &q.req, &q.Device.reorder
+	r, m := &q.req, &q.lane.reorder
 	e := r.reorder
 	told := e.gap.filled(now, &q.timers[timerResponseGap])
 	for len(e.kept) > 0 {

@@ -86,7 +86,7 @@ type cnpState struct {
 // Its sender gets a CNP (IBTA annex A17.9.3), unless it is a datagram: nothing slows those down.
 // Responses to READs are for q itself to slow down: it asks for less.
 func (q *QP) Marked(now clock.Time, p *ib.Packet) {
-	q.Device.Counters.Marked++
+	q.lane.Counters.Marked++
 	q.Counts.Marked++
 	if q.av == nil || !q.reliable() {
 		return
@@ -101,16 +101,16 @@ func (q *QP) Marked(now clock.Time, p *ib.Packet) {
 
 // appendCNP appends the CNP that is owed.
 func (q *QP) appendCNP(b *Batch) {
-	h := &q.Device.header
+	h := &q.lane.header
 	h.BTH = ib.BTH{Opcode: ib.CNP, PKey: q.PKey(), DestQP: q.Attr().DestQPN, BECN: true}
 	if !b.fits(q.av, packetSize(h.Opcode, cnpReserved), h.DestQP) {
 		return
 	}
 	b.addReserved(q.av, h)
 	q.resp.cnp.owed = false
-	q.Device.Counters.CNPSent++
+	q.lane.Counters.CNPSent++
 	q.Counts.SentCNPs++
-	q.Device.Counters.SentPackets++
+	q.lane.Counters.SentPackets++
 }
 
 // handleCNP takes the peer's CNP.
@@ -123,7 +123,7 @@ func (q *QP) handleCNP(now clock.Time, p *ib.Packet) Reason {
 	case q.State() < verbs.StateRTS:
 		return DropGhost
 	}
-	q.Device.Counters.CNPReceived++
+	q.lane.Counters.CNPReceived++
 	q.Counts.RecvCNPs++
 	q.av.Flow.notified(now, &q.share)
 	return Taken

@@ -184,7 +184,7 @@ func TestNotify(t *testing.T) {
 		s.wantAETH(p.PSN, ib.Acknowledge(ib.CreditsUnlimited))
 		s.now += clock.Time(20 * time.Microsecond)
 	}
-	if c := s.host.Device.Counters; c.Marked != 4 || c.CNPSent != 2 {
+	if c := s.host.lane.Counters; c.Marked != 4 || c.CNPSent != 2 {
 		t.Errorf("%d marked packets and %d notifications", c.Marked, c.CNPSent)
 	}
 }
@@ -225,7 +225,7 @@ func TestNotified(t *testing.T) {
 		t.Errorf("told %q", r.told)
 	}
 	s.marked(s.packet(ib.OpAck, sendPSN+7, 0)) // to nothing that was sent
-	if got := s.host.Device.Counters; got.CNPReceived != 1 || got.Marked != 1 {
+	if got := s.host.lane.Counters; got.CNPReceived != 1 || got.Marked != 1 {
 		t.Errorf("%d notifications, %d marked packets", got.CNPReceived, got.Marked)
 	}
 	early := start(t, verbs.RC, func(o *options) { o.last = verbs.StateRTR })
@@ -330,7 +330,7 @@ func TestPacedCrowd(t *testing.T) {
 		if least < total/n*3/4 {
 			t.Errorf("%v: one queue pair sent %d bytes, the average is %d", op, least, total/n)
 		}
-		if d := c.host.Device.Counters; d.Rewinds != 0 || d.Timeouts != 0 {
+		if d := c.host.lane.Counters; d.Rewinds != 0 || d.Timeouts != 0 {
 			t.Errorf("%v: %d times back, %d timeouts", op, d.Rewinds, d.Timeouts)
 		}
 	}
@@ -365,7 +365,7 @@ func TestPacedCrowdMemberLeaves(t *testing.T) {
 			t.Errorf("round trip %v: %d left, %d bytes were sent, the rate allows %d with headers", time.Duration(rtt),
 				left, total, most)
 		}
-		if d := c.host.Device.Counters; d.Rewinds != 0 || d.Timeouts != 0 {
+		if d := c.host.lane.Counters; d.Rewinds != 0 || d.Timeouts != 0 {
 			t.Errorf("round trip %v: %d times back, %d timeouts", time.Duration(rtt), d.Rewinds, d.Timeouts)
 		}
 	}

@@ -44,8 +44,8 @@ func (q *QP) receiveDatagram(p *ib.Packet, from *Arrival) Reason {
 	}
 	t := q.Device.Memory
 	if from.Global {
-		q.Device.grh = from.Header.AppendGRH(q.Device.grh[:0])
-		m.scatter.Write(t, q.Device.grh) // if this fails, so does writing the payload
+		q.lane.grh = from.Header.AppendGRH(q.lane.grh[:0])
+		m.scatter.Write(t, q.lane.grh) // if this fails, so does writing the payload
 	} else {
 		m.scatter.Seek(grhLen) // the bytes stay unchanged (IBTA 11.4.1.2)
 	}

@@ -14,7 +14,7 @@ import (
 func (q *QP) duplicate(p *ib.Packet) Reason {
 	r := &q.resp
 	q.Counts.Duplicates++
-	q.Device.Counters.Duplicates++
+	q.lane.Counters.Duplicates++
 	switch class := p.Opcode.Info().Class; {
 	case class == ib.ClassReadRequest:
 		return q.readAgain(p)

@@ -71,16 +71,16 @@ func (q *QP) duringFlush(p *ib.Packet) Reason {
 	}
 	if p.PSN == r.psn || r.reorder.kept[p.PSN] != nil {
 		q.Counts.Duplicates++
-		q.Device.Counters.Duplicates++
+		q.lane.Counters.Duplicates++
 		r.reorder.gap.open = false // the peer has gone back
 		return DropDuplicate
 	}
 	r.reorder.gap.follows(p.PSN, r.psn)
-	if !r.reorder.keep(&q.Device.reorder, q.av.Key, p) {
+	if !r.reorder.keep(&q.lane.reorder, q.av.Key, p) {
 		r.flush.missed = true
 		return DropSequence
 	}
-	q.Device.Counters.Early++
+	q.lane.Counters.Early++
 	return Taken
 }
 

@@ -20,6 +20,7 @@ import (
 // Nothing carries its packets and nothing calls its timers: tests do.
 type host struct {
 	*ibta.Device
+	lane   ibta.Lane
 	pd     *verbs.PD
 	full   func() bool // what is known of its peers' buffers; nil: nothing
 	holds  bool        // what it sent is still there
@@ -113,7 +114,7 @@ func (h *host) newQP(c queue.Config) *qp {
 	if c.Recv == nil && c.Type <= verbs.UD {
 		c.Recv = &queue.RecvQueue{PD: pdNum, MaxWR: c.Caps.MaxRecvWR, MaxSGE: c.Caps.MaxRecvSGE}
 	}
-	q.QP = ibta.New(h.Device, c)
+	q.QP = ibta.New(h.Device, &h.lane, c)
 	h.qps[c.Num] = q
 	return q
 }

@@ -80,7 +80,7 @@ func (q *QP) noteLate() {
 	l := &q.req.late
 	if l.overdue {
 		q.Counts.LateAcks++
-		q.Device.Counters.LateAcks++
+		q.lane.Counters.LateAcks++
 	}
 	l.overdue, l.restarted = false, false
 }

@@ -37,7 +37,7 @@ func (s *script) wantLate(late, timeouts uint64) {
 	if c := s.q.Counts; c.LateAcks != late || c.Timeouts != timeouts {
 		s.Errorf("%d late acknowledgements and %d timeouts, want %d and %d", c.LateAcks, c.Timeouts, late, timeouts)
 	}
-	if c := s.host.Device.Counters; c.LateAcks != late || c.Timeouts != timeouts {
+	if c := s.host.lane.Counters; c.LateAcks != late || c.Timeouts != timeouts {
 		s.Errorf("the device counts %d late acknowledgements and %d timeouts, want %d and %d", c.LateAcks, c.Timeouts,
 			late, timeouts)
 	}

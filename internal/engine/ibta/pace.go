@@ -27,7 +27,7 @@ func (q *QP) overhead() int { return q.Device.Limits.Overhead }
 // overruns reports whether an unacknowledged packet with n bytes of payload has to wait for a peer
 // that is slow to receive.
 func (q *QP) overruns(now clock.Time, to *Vector, n int) bool {
-	p := &q.Device.pace
+	p := &q.lane.pace
 	p.unseen += n + q.overhead()
 	if p.unseen < q.Device.Limits.Window/2 {
 		return false

@@ -16,10 +16,9 @@ import (
 // AddressHandle is an address handle of a device that runs this engine.
 type AddressHandle interface{ Vector() *Vector }
 
-// Device holds the state that the queue pairs of one device share.
+// Device has the facts of a device, which queue pairs of every lane work with.
 type Device struct {
-	queue.Device
-	Counters Counters
+	queue.Device // its Outbox is the lane's
 	// Resolve makes an address vector of its attributes.
 	Resolve func(verbs.AHAttr) (*Vector, error)
 	// Persist begins to make memory persistent, and calls Flush.Done later. Regions allow
@@ -34,6 +33,12 @@ type Device struct {
 	Congestion *congestion.Choice
 	// LineRate returns the bits per second of a port; nil: it is not known.
 	LineRate func(port int) float64
+}
+
+// Lane is what queue pairs that work one after the other share: what they count, and their scratch memory. The zero
+// Lane is ready for use.
+type Lane struct {
+	Counters Counters
 	pace     pace
 	grh      []byte    // scratch
 	header   ib.Packet // scratch: of the packet that is being made
@@ -44,6 +49,7 @@ type Device struct {
 type QP struct {
 	queue.Pair
 	Device *Device
+	lane   *Lane
 	av     *Vector // connected transports
 	timers timers
 	share  member             // of the flow to the peer
@@ -53,9 +59,9 @@ type QP struct {
 	lost   *lostPackets // nil: the network has not reported any
 }
 
-// New makes a queue pair in the RESET state.
-func New(d *Device, c queue.Config) *QP {
-	q := &QP{Pair: queue.NewPair(&d.Device, c), Device: d}
+// New makes a queue pair of a lane in the RESET state.
+func New(d *Device, l *Lane, c queue.Config) *QP {
+	q := &QP{Pair: queue.NewPair(&d.Device, c), Device: d, lane: l}
 	q.share.qp = q
 	return q
 }
@@ -243,6 +249,6 @@ func (q *QP) enterError() {
 func (q *QP) clearReorder() {
 	q.timers.stop(timerRequestGap)
 	q.timers.stop(timerResponseGap)
-	q.resp.reorder.clear(&q.Device.reorder)
-	q.req.reorder.clear(&q.Device.reorder)
+	q.resp.reorder.clear(&q.lane.reorder)
+	q.req.reorder.clear(&q.lane.reorder)
 }

@@ -19,9 +19,9 @@ import (
 const (
 	// maxReorder limits the bytes that are kept of a queue pair's requests, and of responses to it.
 	maxReorder = 2 << 20
-	// maxReorderDevice limits those of all queue pairs of a device. A peer's may take as much as is left beside them:
-	// one peer half of it, each of two a third. So whoever takes all that it can leaves as much to the next peer.
-	maxReorderDevice = 64 << 20
+	// maxReorderLane limits those of all queue pairs of a lane. A peer's may take as much as is left beside them: one
+	// peer half of it, each of two a third. So whoever takes all that it can leaves as much to the next peer.
+	maxReorderLane = 64 << 20
 	// maxAhead is how far ahead of the expected PSN a request may be to be kept. It must not make
 	// the PSN easy to guess for forgers.
 	maxAhead = 1024
@@ -56,7 +56,7 @@ type keptPacket struct {
 	memory []byte
 }
 
-// reorderMemory counts the memory of out-of-order packets that the queue pairs of a device keep.
+// reorderMemory counts the memory of out-of-order packets that the queue pairs of a lane keep.
 type reorderMemory struct {
 	bytes int
 	peers map[PathKey]int // bytes of each peer that has any
@@ -65,11 +65,11 @@ type reorderMemory struct {
 }
 
 // ReorderBytes returns the bytes of packets that have arrived out of order, including overhead.
-func (d *Device) ReorderBytes() int { return d.reorder.bytes }
+func (l *Lane) ReorderBytes() int { return l.reorder.bytes }
 
 // room reports whether so many more bytes of a peer may be kept.
 func (m *reorderMemory) room(peer PathKey, n int) bool {
-	return m.bytes+m.peers[peer]+n <= maxReorderDevice
+	return m.bytes+m.peers[peer]+n <= maxReorderLane
 }
 
 // add counts bytes of a peer; n is negative when they are given back.

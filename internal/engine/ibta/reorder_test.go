@@ -89,7 +89,7 @@ func TestEarlyRequestsInOrder(t *testing.T) {
 	for _, p := range []*ib.Packet{s.packet(ib.OpSendOnly, 203, 1), read, write} {
 		s.inWant(ibta.Taken, p)
 	}
-	if n := s.host.Device.ReorderBytes(); n < 5 {
+	if n := s.host.lane.ReorderBytes(); n < 5 {
 		t.Errorf("%d bytes are kept", n)
 	}
 	s.wantAETH(200, ib.NAK(ib.NAKPSNSequenceError))
@@ -104,7 +104,7 @@ func TestEarlyRequestsInOrder(t *testing.T) {
 		t.Errorf("the READ brought %v, want what was written before it", p.Payload)
 	}
 	s.wantAETH(203, okAck)
-	if n := s.host.Device.ReorderBytes(); n != 0 {
+	if n := s.host.lane.ReorderBytes(); n != 0 {
 		t.Errorf("%d bytes are kept still", n)
 	}
 	s.idle()
@@ -153,7 +153,7 @@ func TestEarlyResponsesInOrder(t *testing.T) {
 	for id := range uint64(4) {
 		s.wantWC(1+id, verbs.StatusSuccess)
 	}
-	if n := s.host.Device.ReorderBytes(); n != 0 {
+	if n := s.host.lane.ReorderBytes(); n != 0 {
 		t.Errorf("%d bytes are kept still", n)
 	}
 	s.idle()
@@ -166,7 +166,7 @@ func TestEarlyShares(t *testing.T) {
 	const full = 4096
 	var taken []int
 	for peer := range 3 {
-		before := s.host.Device.ReorderBytes()
+		before := s.host.lane.ReorderBytes()
 		for {
 			c := s.q.Config
 			c.Num, c.Recv = 0, nil
@@ -183,7 +183,7 @@ func TestEarlyShares(t *testing.T) {
 				break
 			}
 		}
-		taken = append(taken, s.host.Device.ReorderBytes()-before)
+		taken = append(taken, s.host.lane.ReorderBytes()-before)
 	}
 	for peer, want := range []int{32 << 20, 16 << 20, 8 << 20} {
 		if got := taken[peer]; got > want+4*full || got < want-4*full {
@@ -193,7 +193,7 @@ func TestEarlyShares(t *testing.T) {
 	for _, q := range s.host.qps {
 		q.Destroy()
 	}
-	if n := s.host.Device.ReorderBytes(); n != 0 {
+	if n := s.host.lane.ReorderBytes(); n != 0 {
 		t.Errorf("%d bytes are kept of queue pairs that are gone", n)
 	}
 }
@@ -227,13 +227,13 @@ func TestEarlyBounds(t *testing.T) {
 		s.q = s.host.newQP(c)
 		s.up(s.attr, verbs.StateRTS)
 	}
-	if total > 32<<20 || s.host.Device.ReorderBytes() > 32<<20 || pairs < 16 {
+	if total > 32<<20 || s.host.lane.ReorderBytes() > 32<<20 || pairs < 16 {
 		t.Errorf("%d queue pairs keep %d bytes of payload, want up to 32 MiB", pairs, total)
 	}
 	for _, q := range s.host.qps {
 		q.Destroy()
 	}
-	if n := s.host.Device.ReorderBytes(); n != 0 {
+	if n := s.host.lane.ReorderBytes(); n != 0 {
 		t.Errorf("%d bytes are kept of queue pairs that are gone", n)
 	}
 }
@@ -333,7 +333,7 @@ func TestOvertakenInOneTrain(t *testing.T) {
 		s.wantWC(200+id, verbs.StatusSuccess)
 	}
 	s.silence()
-	if n := s.host.Device.Counters.NAKSent; n != 0 {
+	if n := s.host.lane.Counters.NAKSent; n != 0 {
 		t.Errorf("%d NAKs were sent, it says", n)
 	}
 	// In a train of its own it is.
@@ -343,7 +343,7 @@ func TestOvertakenInOneTrain(t *testing.T) {
 	s.wantWC(206, verbs.StatusSuccess)
 	s.wantWC(207, verbs.StatusSuccess)
 	s.wantAETH(207, okAck)
-	if n := s.host.Device.Counters.NAKSent; n != 1 {
+	if n := s.host.lane.Counters.NAKSent; n != 1 {
 		t.Errorf("%d NAKs were sent, it says", n)
 	}
 }
@@ -407,7 +407,7 @@ func TestDroppedEarlyAllocations(t *testing.T) {
 			}
 			psn = psn.Add(2 + others)
 		})
-		if n := s.host.Device.ReorderBytes(); allocations != 0 || verbs.PSN(psn) != s.q.Query().RQPSN || n != 0 {
+		if n := s.host.lane.ReorderBytes(); allocations != 0 || verbs.PSN(psn) != s.q.Query().RQPSN || n != 0 {
 			t.Errorf("%d packets behind the READ: %v allocations, %d bytes are kept", others, allocations, n)
 		}
 	}
@@ -456,7 +456,7 @@ func TestEarlyRequestBehindFlush(t *testing.T) {
 	s.wantWC(3, verbs.StatusSuccess)
 	s.want(ib.OpReadResponseOnly, 204)
 	s.wantAETH(205, okAck)
-	if n := s.host.Device.ReorderBytes(); n != 0 {
+	if n := s.host.lane.ReorderBytes(); n != 0 {
 		t.Errorf("%d bytes are kept still", n)
 	}
 	s.idle()
@@ -494,7 +494,7 @@ func TestEarlyRequestsWithinRead(t *testing.T) {
 		for id := range uint64(3) {
 			s.wantWC(1+id, verbs.StatusSuccess)
 		}
-		if n := s.host.Device.ReorderBytes(); n != 0 {
+		if n := s.host.lane.ReorderBytes(); n != 0 {
 			t.Errorf("%d bytes are kept still", n)
 		}
 	}

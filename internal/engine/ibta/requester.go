@@ -239,7 +239,7 @@ func (q *QP) requestPacket(now clock.Time, w *sendWQE, b *Batch) bool {
 	r.sent += packets
 	r.sending = true
 	q.Counts.SentPackets++
-	c := &q.Device.Counters
+	c := &q.lane.Counters
 	c.SentPackets++
 	c.SentBytes += uint64(n)
 	return true
@@ -256,7 +256,7 @@ func (q *QP) mtuFor(w *sendWQE) int {
 // also in address: the middle of a long message, which is most of it.
 func (q *QP) requestMiddles(now clock.Time, w *sendWQE, b *Batch) {
 	r, mtu := &q.req, q.mtuFor(w)
-	h := &q.Device.header
+	h := &q.lane.header
 	if r.slow() {
 		return
 	}
@@ -282,12 +282,12 @@ func (q *QP) requestMiddles(now clock.Time, w *sendWQE, b *Batch) {
 		if q.reliable() {
 			q.account(now, w, h, 1, 0)
 		} else {
-			q.Device.pace.unseen += mtu + q.overhead()
+			q.lane.pace.unseen += mtu + q.overhead()
 		}
 		r.sent++
 		q.Counts.SentPackets++
-		q.Device.Counters.SentPackets++
-		q.Device.Counters.SentBytes += uint64(mtu)
+		q.lane.Counters.SentPackets++
+		q.lane.Counters.SentBytes += uint64(mtu)
 	}
 }
 
@@ -353,7 +353,7 @@ func (q *QP) setGather(w *sendWQE) bool {
 
 // requestHeader builds the headers of packet i of w, which takes so many PSNs.
 func (q *QP) requestHeader(w *sendWQE, i, packets int) *ib.Packet {
-	row, h := w.row(), &q.Device.header
+	row, h := w.row(), &q.lane.header
 	first, last := i == 0, i+packets == w.packets
 	op := row.middle
 	switch {

@@ -260,7 +260,7 @@ func TestRetryExceeded(t *testing.T) {
 	s.wantWC(1, verbs.StatusRetryExceeded)
 	s.wantWC(2, verbs.StatusWRFlushError)
 	s.wantState(verbs.StateError)
-	if s.host.Device.Counters.RetryExceeded != 1 {
+	if s.host.lane.Counters.RetryExceeded != 1 {
 		t.Error("not counted")
 	}
 	if f := s.q.Failure(); f == nil || f.ID != 1 || !f.HasPSN || f.PSN != 100 || f.Detail != "retry_cnt 3, timeout 14" {

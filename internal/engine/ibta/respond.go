@@ -172,7 +172,7 @@ func (a *reply) withdrawn() bool { return a.again && a.sent == a.packets }
 
 // responsePacket appends the next packet of a. It returns false if it does not fit.
 func (q *QP) responsePacket(a *reply, b *Batch) bool {
-	h, mtu := &q.Device.header, q.mtu()
+	h, mtu := &q.lane.header, q.mtu()
 	first, last := a.sent == 0, a.sent+1 == a.packets
 	op := ib.OpReadResponseMiddle
 	switch {
@@ -199,7 +199,7 @@ func (q *QP) responsePacket(a *reply, b *Batch) bool {
 // responseMiddles appends packets of a as long as they differ from the previous one only in PSN. It
 // returns false if the region was deregistered.
 func (q *QP) responseMiddles(now clock.Time, a *reply, b *Batch) bool {
-	h, mtu, g := &q.Device.header, q.mtu(), q.share.regulator()
+	h, mtu, g := &q.lane.header, q.mtu(), q.share.regulator()
 	if h.Opcode.Operation() != ib.OpReadResponseMiddle {
 		return true
 	}
@@ -225,7 +225,7 @@ func (q *QP) responded(a *reply, n int, added bool) bool {
 	if !added {
 		q.resp.replies.queue.Clear()
 		q.resp.ack.nak(a.psn.Add(a.sent), ib.NAK(ib.NAKRemoteOperationalError))
-		q.Device.Counters.RemoteErrors++
+		q.lane.Counters.RemoteErrors++
 		q.enterError()
 		return false
 	}
@@ -235,8 +235,8 @@ func (q *QP) responded(a *reply, n int, added bool) bool {
 	}
 	q.Counts.SentPackets++
 	q.Counts.SentBytes += uint64(n)
-	q.Device.Counters.SentPackets++
-	q.Device.Counters.SentBytes += uint64(n)
+	q.lane.Counters.SentPackets++
+	q.lane.Counters.SentBytes += uint64(n)
 	return true
 }
 
@@ -246,7 +246,7 @@ func (q *QP) acknowledge(b *Batch) {
 	if !r.ack.pending || r.replies.queue.Len() > 0 {
 		return
 	}
-	h := &q.Device.header
+	h := &q.lane.header
 	h.BTH = ib.BTH{Opcode: q.transport().Join(ib.OpAck), PKey: q.PKey(), DestQP: q.Attr().DestQPN, PSN: r.ack.psn}
 	h.AETH = ib.AETH{Syndrome: r.ack.syndrome, MSN: r.msn}
 	if !b.fits(q.av, packetSize(h.Opcode, 0), h.DestQP) {
@@ -255,9 +255,9 @@ func (q *QP) acknowledge(b *Batch) {
 	b.addSpan(q.av, h, nil, 0, 0)
 	r.ack.pending = false
 	q.Counts.SentPackets++
-	q.Device.Counters.AcksSent++
+	q.lane.Counters.AcksSent++
 	if r.ack.syndrome == ib.NAK(ib.NAKPSNSequenceError) {
-		q.Device.Counters.NAKSent++
+		q.lane.Counters.NAKSent++
 	}
-	q.Device.Counters.SentPackets++
+	q.lane.Counters.SentPackets++
 }

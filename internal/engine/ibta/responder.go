@@ -130,7 +130,7 @@ func (q *QP) carryOut(p *ib.Packet) Reason {
 	info := p.Opcode.Info()
 	verdict, packets := q.execute(p, info)
 	if r.reorder != nil && (verdict == accept || verdict == underWay) {
-		r.reorder.forget(&q.Device.reorder, r.psn, packets) // a READ's responses have PSNs too
+		r.reorder.forget(&q.lane.reorder, r.psn, packets) // a READ's responses have PSNs too
 	}
 	if verdict == accept {
 		r.psn = r.psn.Add(packets)
@@ -183,18 +183,18 @@ func (q *QP) resynchronize(now clock.Time, p *ib.Packet) Reason {
 func (q *QP) ahead(now clock.Time, p *ib.Packet) Reason {
 	r := &q.resp
 	q.Counts.OutOfSequence++
-	q.Device.Counters.OutOfSequence++
+	q.lane.Counters.OutOfSequence++
 	if r.reorder == nil {
 		r.reorder = q.newReorderBuffer(p.PSN)
 	}
-	kept := r.reorder.keep(&q.Device.reorder, q.av.Key, p)
+	kept := r.reorder.keep(&q.lane.reorder, q.av.Key, p)
 	if !r.nakSent && r.reorder.gap.miss(now, r.psn, &q.timers[timerRequestGap]) {
 		q.nakExpected()
 	}
 	if !kept {
 		return DropSequence
 	}
-	q.Device.Counters.Early++
+	q.lane.Counters.Early++
 	return Taken
 }
 
@@ -203,7 +203,7 @@ func (q *QP) ahead(now clock.Time, p *ib.Packet) Reason {
 func (q *QP) farAhead() Reason {
 	r := &q.resp
 	q.Counts.OutOfSequence++
-	q.Device.Counters.OutOfSequence++
+	q.lane.Counters.OutOfSequence++
 	switch {
 	case r.flush != nil:
 		r.flush.missed = true
@@ -249,7 +249,7 @@ func (q *QP) catchUp(now clock.Time) {
 // carryOutKept executes kept requests that are next in sequence. It returns false if one of them
 // was refused.
 func (q *QP) carryOutKept() bool {
-	r, m := &q.resp, &q.Device.reorder
+	r, m := &q.resp, &q.lane.reorder
 	for {
 		k := r.reorder.take(m, r.psn)
 		if k == nil {
@@ -258,7 +258,7 @@ func (q *QP) carryOutKept() bool {
 		reason := q.carryOut(&k.Packet)
 		m.put(k)
 		if reason != Taken {
-			q.Device.Counters.Dropped[reason]++
+			q.lane.Counters.Dropped[reason]++
 			return false
 		}
 	}
@@ -285,7 +285,7 @@ func (q *QP) refuse(v outcome) Reason {
 	case receiverNotReady:
 		r.nakSent = true
 		q.Counts.SentRNRs++
-		q.Device.Counters.RNRSent++
+		q.lane.Counters.RNRSent++
 		r.ack.nak(r.psn, ib.RNRNAK(ib.RNRTimer(q.Attr().MinRNRTimer)))
 		return DropNoReceive
 	case silent:
@@ -295,7 +295,7 @@ func (q *QP) refuse(v outcome) Reason {
 	if q.HasReceive() { // IBTA 9.9.3.1, class C
 		q.CompleteReceive(refusal.status)
 	}
-	q.Device.Counters.RemoteErrors++
+	q.lane.Counters.RemoteErrors++
 	r.ack.nak(r.psn, ib.NAK(refusal.code))
 	q.Raise(refusal.event)
 	q.enterError()

@@ -39,7 +39,7 @@ func (q *QP) retransmitTimeout(now, due clock.Time) {
 	onlyLate := q.onlyLate(now, due)
 	v := r.timedOut(now, &q.timers, r.flight(), onlyLate)
 	if v.action != nothing {
-		q.Device.Counters.Timeouts++
+		q.lane.Counters.Timeouts++
 	}
 	if v.action == sendAgain {
 		q.Counts.Timeouts++
@@ -50,14 +50,14 @@ func (q *QP) retransmitTimeout(now, due clock.Time) {
 // sequenceError handles a NAK for a packet that the peer is missing.
 func (q *QP) sequenceError(now clock.Time) {
 	q.Counts.SequenceErrors++
-	q.Device.Counters.NAKReceived++
+	q.lane.Counters.NAKReceived++
 	q.decide(now, q.req.sequenceError(q.req.flight()))
 }
 
 // rnr handles an RNR NAK.
 func (q *QP) rnr(now clock.Time, timer ib.RNRTimer) {
 	q.Counts.RNRs++
-	q.Device.Counters.RNRReceived++
+	q.lane.Counters.RNRReceived++
 	q.decide(now, q.req.notReady(now, &q.timers, q.req.flight(), clock.Time(timer.Duration())))
 }
 
@@ -80,7 +80,7 @@ func (q *QP) decide(now clock.Time, v verdict) {
 	switch v.action {
 	case giveUp:
 		if v.status == verbs.StatusRetryExceeded {
-			q.Device.Counters.RetryExceeded++
+			q.lane.Counters.RetryExceeded++
 		}
 		q.fail(v.status)
 	case sendAgain:
@@ -97,7 +97,7 @@ func (q *QP) decide(now clock.Time, v verdict) {
 // rewind goes back to the oldest unacknowledged packet.
 func (q *QP) rewind() {
 	r := &q.req
-	q.Device.Counters.Rewinds++
+	q.lane.Counters.Rewinds++
 	r.next, r.sent = 0, r.acked
 	r.gathering = false
 	q.lost.forgetRequests()

@@ -164,8 +164,8 @@ func (q *QP) packetAgain(now clock.Time, psn ib.PSN, b *Batch) bool {
 	}
 	q.Counts.SentPackets++
 	q.Counts.Retransmitted++
-	q.Device.Counters.SentPackets++
-	q.Device.Counters.SentBytes += uint64(n)
+	q.lane.Counters.SentPackets++
+	q.lane.Counters.SentBytes += uint64(n)
 	return true
 }
 
