@@ -79,7 +79,8 @@ func (h *host) newPair(r *run, typ verbs.QPType) *pair {
 	}
 	q := &pair{host: h, run: r}
 	recv := &queue.RecvQueue{PD: domain, MaxWR: max(h.config.Receives, 1), MaxSGE: 1}
-	q.QP = ibta.New(&h.dev, &h.lane, queue.Config{Num: h.last, Type: typ, PD: domain, SendCQ: h.cq, RecvCQ: h.cq, Recv: recv,
+	q.QP = ibta.New(&h.dev, &h.lane, queue.Config{Num: h.last, Type: typ, PD: domain, SendCQ: h.cq, RecvCQ: h.cq,
+		Recv:  recv,
 		Owner: q,
 		Caps:  verbs.QPCap{MaxSendWR: maxWRs, MaxRecvWR: recv.MaxWR, MaxSendSGE: 1, MaxRecvSGE: 1}})
 	h.qps[h.last] = q

@@ -353,7 +353,8 @@ func TestDynamicThreshold(t *testing.T) {
 	}{{0, 100e9, 100_000}, {0, 400e9, 100_000}, {100e9, 100e9, 100_000}, {100e9, 400e9, 400_000}} {
 		w := &fabricSwitch{config: &SwitchConfig{Alpha: 0.125, AlphaRate: c.alphaRate}, shared: 1e6, used: 200e3}
 		if got := w.limit(&port{rate: c.rate}); got != c.want {
-			t.Errorf("alpha_rate %g, a port of %g b/s, 800 KB free: %d bytes, want %d", c.alphaRate, c.rate, got, c.want)
+			t.Errorf("alpha_rate %g, a port of %g b/s, 800 KB free: %d bytes, want %d", c.alphaRate, c.rate, got,
+				c.want)
 		}
 	}
 }

@@ -11,10 +11,12 @@ import (
 
 // Steps are an engine's parts of a change of attributes.
 type Steps struct {
-	Reset   func()                                            // takes the queue pair to RESET
-	Fail    func()                                            // takes it to ERR
-	Prepare func(attr *verbs.QPAttr, mask verbs.QPMask) error // refuses the change before anything is applied; may be nil
-	Applied func(before verbs.QPState, mask verbs.QPMask)     // follows a change to another state than RESET and ERR
+	Reset func() // takes the queue pair to RESET
+	Fail  func() // takes it to ERR
+	// Prepare may refuse the change before anything is applied. It may be nil.
+	Prepare func(attr *verbs.QPAttr, mask verbs.QPMask) error
+	// Applied follows a change to another state than RESET and ERR.
+	Applied func(before verbs.QPState, mask verbs.QPMask)
 }
 
 // Change checks a change of attributes and applies it (IBTA 11.2.5.2).

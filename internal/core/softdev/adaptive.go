@@ -20,10 +20,10 @@ const (
 	lastProbe  = clock.Time(32 * time.Millisecond)
 )
 
-// adaptiveSpin decides whether a wait, or a program that polls, polls before it sleeps. Polling for as long as a wake-up costs, and
-// sleeping then, never takes more than twice the best possible time (the ski rental problem). On a machine
-// with other work a wait that polls takes the processor from the program that is to answer, and finds nothing. So
-// waits poll while that has found something at least half of the time, and else try now and then.
+// adaptiveSpin decides whether a wait, or a program that polls, polls before it sleeps. Polling for as long as a
+// wake-up costs, and sleeping then, never takes more than twice the best possible time (the ski rental problem). On a
+// machine with other work a wait that polls takes the processor from the program that is to answer, and finds nothing.
+// So waits poll while that has found something at least half of the time, and else try now and then.
 type adaptiveSpin struct {
 	lost  int        // of allLost
 	every clock.Time // between probes

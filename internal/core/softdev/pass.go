@@ -20,8 +20,8 @@ type pass struct {
 // timersEvery is how many passes of a polling program that find nothing share a check of the timers.
 const timersEvery = 16
 
-// justNow is how long after a pass that found something polls may do without one: what arrives meanwhile is found no later
-// than what arrives during a doze.
+// justNow is how long after a pass that found something polls may do without one: what arrives meanwhile is found no
+// later than what arrives during a doze.
 const justNow = maxDoze
 
 // PassTime returns the time of the current pass.
