@@ -104,7 +104,7 @@ var reach = map[string][]string{
 // rich may depend on any module.
 var rich = []string{"internal/app/", "cmd/"}
 
-// pkg is what `go list` says of a package, on all systems together; tests are not part of it.
+// pkg is a package as `go list` describes it, on all systems together; tests are not part of it.
 type pkg struct {
 	ImportPath string
 	Standard   bool
@@ -230,7 +230,7 @@ func TestImports(t *testing.T) {
 	}
 }
 
-// checkReach holds what a package depends on at any depth against reach.
+// checkReach compares the dependencies of a package, at any depth, with reach.
 func checkReach(t *testing.T, name, path string, p *pkg) {
 	switch {
 	case p == nil: // such as C

@@ -26,7 +26,7 @@ type options = kinds.Options
 // WithTrace writes every packet of the device to w, or every stream.
 func WithTrace(w *trace.Writer) Option { return func(o *options) { o.Trace = w } }
 
-// WithTLS is what devices of kind iwarps need: a certificate with its key, and RootCAs; see
+// WithTLS gives the certificates that devices of kind iwarps need: a certificate with its key, and RootCAs; see
 // [github.com/ramjet-rdma/ramjet/iwarp.Options]. Without it the files are used that the environment names in
 // RAMJET_TLS_CERT, RAMJET_TLS_KEY and RAMJET_TLS_CA.
 func WithTLS(c *tls.Config) Option { return func(o *options) { o.TLS = c } }
@@ -103,7 +103,7 @@ func WithKernel(open func(name string) (*verbs.Device, error)) Option {
 // Choice is a device by which a peer can be reached: its name for [Open], and the reason for it.
 type Choice = kinds.Choice
 
-// Best returns what would work to reach a peer's IP address from this host, in order of preference and
+// Best returns the devices that would reach a peer's IP address from this host, in order of preference and
 // each with the reason: shared memory if the address is this host's; the kernel's RDMA devices on the
 // interface that the route takes, hardware first, with the GID to use; then devices in software, on the
 // local address that the system would send from. It sends nothing, and whether the peer has such a

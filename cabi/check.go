@@ -441,7 +441,7 @@ func cmOwner(p uint64) uintptr {
 	return uintptr(unsafe.Pointer(given[C.struct_rj_cm_event](p).owner))
 }
 
-// given returns what a pointer points to that a call has used with success.
+// given returns the value behind a pointer that a call has used with success.
 func given[T any](p uint64) *T { return *(**T)(unsafe.Pointer(&p)) }
 
 //export rj_check_unacknowledged

@@ -25,8 +25,7 @@ func connParam(p *C.struct_rdma_conn_param) *cm.ConnParam {
 	}
 	c := &cm.ConnParam{ResponderResources: uint8(p.responder_resources), InitiatorDepth: uint8(p.initiator_depth),
 		FlowControl: p.flow_control != 0, RetryCount: uint8(p.retry_count) & 7,
-		RNRRetryCount: uint8(p.rnr_retry_count) & 7,
-		SRQ:           p.srq != 0, QPNum: verbs.QPN(p.qp_num)}
+		RNRRetryCount: uint8(p.rnr_retry_count) & 7, SRQ: p.srq != 0, QPNum: verbs.QPN(p.qp_num)}
 	if p.private_data != nil {
 		c.PrivateData = C.GoBytes(p.private_data, C.int(p.private_data_len))
 	}

@@ -41,7 +41,7 @@ type device struct {
 	xrcds    map[inode]*xrcd
 }
 
-// deviceContext is what ibv_open_device returns.
+// deviceContext is the context that ibv_open_device returns.
 type deviceContext struct {
 	dev    *device
 	events *fdQueue[asyncEvent]

@@ -36,7 +36,7 @@ func errno(err error) C.int {
 	return C.int(syscall.EINVAL)
 }
 
-// cmErrnos are those of package cm's errors.
+// cmErrnos are the errnos of package cm's errors.
 var cmErrnos = []struct {
 	err   error
 	errno syscall.Errno

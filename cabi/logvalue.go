@@ -16,7 +16,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/core/calllog"
 )
 
-// at returns what a program's pointer points to, or nil if no memory is there.
+// at returns a program's pointer as one of Go, or nil if no memory is there.
 func at[T any](p uint64) *T {
 	var v T
 	if p == 0 || mapped(uintptr(p), uint64(unsafe.Sizeof(v)), false) != nil {
@@ -160,7 +160,7 @@ func (l *loggedCall) value(typ string, v uint64) any {
 	return calllog.Pointer(v)
 }
 
-// outValue returns what a call has written to where an argument points.
+// outValue returns the value that a call has written to where an argument points.
 func (l *loggedCall) outValue(typ string, p uint64, r *calllog.Result) any {
 	switch typ {
 	case "intp":

@@ -11,8 +11,7 @@ import "testing"
 func TestLinkSpeed(t *testing.T) {
 	lanes := map[int]float64{width1x: 1, width2x: 2, width4x: 4, width8x: 8, width12x: 12}
 	rates := map[int]float64{speedSDR: 2000, speedDDR: 4000, speedFDR10: 10312.5 * 64 / 66,
-		speedEDR: 25781.25 * 64 / 66,
-		speedHDR: 51562.5 * 64 / 66, speedNDR: 100000}
+		speedEDR: 25781.25 * 64 / 66, speedHDR: 51562.5 * 64 / 66, speedNDR: 100000}
 	for _, mbps := range []int64{10000, 25000, 40000, 50000, 100000, 200000, 400000} {
 		width, speed := linkSpeed(mbps)
 		if got := lanes[int(width)] * rates[int(speed)]; got != float64(mbps) {

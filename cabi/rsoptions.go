@@ -40,8 +40,7 @@ const (
 
 func defaultRsOptions() rsOptions {
 	return rsOptions{sendBuf: rnet.DefaultBuffer, recvBuf: rnet.DefaultBuffer, sendQueue: rnet.DefaultQueue,
-		recvQueue: rnet.DefaultQueue,
-		inline:    rnet.DefaultInline, keepIdle: rsKeepIdle}
+		recvQueue: rnet.DefaultQueue, inline: rnet.DefaultInline, keepIdle: rsKeepIdle}
 }
 
 // fit converts the options to package rnet's. Values out of range become the nearest limit.

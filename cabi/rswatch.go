@@ -56,7 +56,7 @@ func epollState(got int, asked uint32) uint32 {
 	return state
 }
 
-// edges returns what is new in the state of an edge-triggered socket. A program that has received is told again if
+// edges returns the changes in the state of an edge-triggered socket. A program that has received is told again if
 // there is more, because it need not have noticed that there was nothing in between; one that could not send, once it
 // can.
 func edges(state, before uint32, received, refused bool) uint32 {

@@ -33,7 +33,7 @@ type program struct {
 	shape string
 }
 
-// name is what -run matches.
+// name is the text that -run matches.
 func (p program) name() string { return p.lang + "/" + p.base() }
 
 func (p program) base() string { return p.rule + "-" + p.shape }

@@ -11,7 +11,7 @@ import (
 	"text/tabwriter"
 )
 
-// row is what the table says of a rule.
+// row is the table's row of a rule.
 type row struct {
 	programs, found, missed, false int
 	notes                          []string

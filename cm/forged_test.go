@@ -75,8 +75,8 @@ func (s *stranger) hears(want mad.Attribute, m interface{ Decode([]byte) bool })
 func request(from netip.Addr, to netip.AddrPort) *mad.REQ {
 	h := mad.NewIPAddress(netip.AddrPortFrom(from, 40000), to.Addr())
 	m := &mad.REQ{LocalCommID: 0x77, ServiceID: mad.IPService(mad.PortSpaceTCP, to.Port()), LocalCAGUID: 5,
-		LocalQPN: 0x22, RemoteTimeout: 20,
-		LocalTimeout: 20, MaxCMRetries: 15, PathMTU: uint8(verbs.MTU1024), RetryCount: 7, RNRRetryCount: 7,
+		LocalQPN: 0x22, RemoteTimeout: 20, LocalTimeout: 20, MaxCMRetries: 15, PathMTU: uint8(verbs.MTU1024),
+		RetryCount: 7, RNRRetryCount: 7,
 		PKey:    ib.DefaultPKey,
 		Primary: mad.Path{LocalGID: ib.GIDFromAddr(from), RemoteGID: ib.GIDFromAddr(to.Addr()), AckTimeout: 16}}
 	h.Append(m.Private[:0])

@@ -178,9 +178,9 @@ func (c *ibConn) connect(param *ConnParam) error {
 		c.responder = depth(param.ResponderResources, c.device.MaxQPRdAtomic, Unlimited)
 		c.initiator = depth(param.InitiatorDepth, c.device.MaxQPInitRdAtom, Unlimited)
 		q := ibcm.ConnectParams{To: c.host, LocalGID: c.gid(), LocalLID: c.lid(), PKey: c.pkey, Service: s,
-			QPN: param.QPNum, SRQ: param.SRQ,
-			StartingPSN: c.rqPSN, PathMTU: c.mtu, ResponderResources: c.responder, InitiatorDepth: c.initiator,
-			RetryCount: c.retries, RNRRetryCount: c.peerRNR, FlowControl: param.FlowControl,
+			QPN: param.QPNum, SRQ: param.SRQ, StartingPSN: c.rqPSN, PathMTU: c.mtu, ResponderResources: c.responder,
+			InitiatorDepth: c.initiator,
+			RetryCount:     c.retries, RNRRetryCount: c.peerRNR, FlowControl: param.FlowControl,
 			AckTimeout: mad.Timeout(c.ackTime), PrivateData: private}
 		if id.qp != nil {
 			q.QPN, q.SRQ = id.qp.Num(), id.srq

@@ -174,8 +174,7 @@ func (id *ID) serves(r *mad.REQ) bool {
 // connParam returns the peer's parameters, as seen from this side.
 func (c *ibConn) connParam(private []byte) ConnParam {
 	return ConnParam{PrivateData: private, ResponderResources: c.responder, InitiatorDepth: c.initiator,
-		RetryCount:    c.retries,
-		RNRRetryCount: c.rnr, QPNum: c.qpn}
+		RetryCount: c.retries, RNRRetryCount: c.rnr, QPNum: c.qpn}
 }
 
 // replied continues a connection that the peer has accepted.

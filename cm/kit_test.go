@@ -71,7 +71,7 @@ func listen(t testing.TB, dev *verbs.Device, opts ...cm.Option) *cm.Listener {
 	return l
 }
 
-// accepted is what a listener's Accept returned.
+// accepted is the result of a listener's Accept.
 type accepted struct {
 	c   *cm.Conn
 	err error

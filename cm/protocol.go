@@ -56,7 +56,7 @@ type endpoint interface {
 	ready() error
 	// established: data arrived before the peer's last message did.
 	established() error
-	// agreed returns what is agreed on with the peer so far.
+	// agreed returns the parameters agreed on with the peer so far.
 	agreed() ConnParam
 	disconnect() error
 	// broken: the queue pair has failed. The endpoint ends the connection, and reports the end.

@@ -84,7 +84,7 @@ func (id *ID) QP() *verbs.QP {
 	return id.qp
 }
 
-// InitQPAttr returns what a queue pair that the program owns needs for its next state
+// InitQPAttr returns the attributes that a queue pair of the program's own needs for its next state
 // (rdma_init_qp_attr): Init at any time, RTR and RTS after a ConnectRequest or a
 // ConnectResponse. Over iWARP and shared memory the device takes the queue pair from Init to RTS: there the latter two,
 // and all of them once the connection is established, change only the access rights.

@@ -46,7 +46,7 @@ func (id *ID) ask(q query, limit time.Duration, done func(error)) (cancel contex
 	return cancel
 }
 
-// locate returns what asks the device where the peer is; nil: it knows.
+// locate returns the query that asks the device where the peer is; nil: it knows.
 func (id *ID) locate() query {
 	l, ok := driver.DeviceOf(id.dev).(driver.Connector)
 	if !ok {

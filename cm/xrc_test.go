@@ -25,7 +25,7 @@ func xrcSides(t *testing.T) (client, server *side) {
 	return client, server
 }
 
-// target is what receives by XRC.
+// target is a receiver by XRC.
 type target struct {
 	xrcd *verbs.XRCD
 	srq  *verbs.SRQ

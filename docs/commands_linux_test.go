@@ -118,7 +118,7 @@ func (h *host) retry(text string, env ...string) string {
 	}
 }
 
-// assignments are those of variables before a command.
+// assignments are assignments to variables before a command.
 var assignments = regexp.MustCompile(`^(\w+=\S+ )*`)
 
 // start starts a command, and returns a function that interrupts it and wants the exit status.

@@ -179,8 +179,7 @@ func TestCapture(t *testing.T) {
 			direction = "0x00000002"
 		}
 		want = append(want, fmt.Sprintf("%s\t0x%02x\t%d\t%d\t%d\t%d\t0x%06x\t%d\t%s", direction, h.VL, h.DLID, h.SLID,
-			h.PktLen,
-			bth.Opcode, uint32(bth.DestQP), bth.PSN, shown))
+			h.PktLen, bth.Opcode, uint32(bth.DestQP), bth.PSN, shown))
 	}
 	if datagrams != 2 {
 		t.Errorf("%d datagrams to queue pair 1, want a question and its answer", datagrams)

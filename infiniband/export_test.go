@@ -4,8 +4,8 @@ package infiniband
 
 import "github.com/ramjet-rdma/ramjet/internal/core/fabric"
 
-// Running returns what is behind a fabric.
+// Running returns the fabric that runs behind a public one.
 func (f *Fabric) Running() *fabric.Fabric { return f.running }
 
-// LinkOverhead is what a device believes that a packet takes of a link beyond its payload.
+// LinkOverhead is the room on a link, beyond its payload, that a device counts for a packet.
 func LinkOverhead() int { return (*port)(nil).Limits().LinkOverhead }

@@ -112,7 +112,7 @@ func (x *tools) examines(t *testing.T, f *infiniband.Fabric) {
 	}
 }
 
-// expected is what ports count where cables are pulled, and where something waits for credits.
+// expected are the counters that rise where cables are pulled, and where something waits for credits.
 const expected = "LinkDownedCounter,LinkErrorRecoveryCounter,PortXmitDiscards,PortRcvSwitchRelayErrors,PortXmitWait"
 
 // everywhere asks each node and each pair that there is a way between, in the manner of ibdiagnet: identities,

@@ -102,7 +102,7 @@ const (
 
 type refusal struct{ Error string }
 
-// output is what a line for the console has written, and its error; empty: none.
+// output is the text that a line for the console has written, and its error; empty: none.
 type output struct{ Text, Error string }
 
 // operation is the kind of a request.

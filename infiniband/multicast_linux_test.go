@@ -17,7 +17,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// member is who may join a group.
+// member is a port that may join a group.
 type member struct {
 	*datagrams
 	adapter string

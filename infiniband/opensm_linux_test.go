@@ -81,7 +81,7 @@ func (x *tools) command(ctx context.Context, node, name string, args ...string) 
 	return c
 }
 
-// run returns what a program prints.
+// run returns the output of a program.
 func (x *tools) run(name string, args ...string) string {
 	x.t.Helper()
 	out, err := x.try(name, args...)
@@ -118,8 +118,8 @@ type openSM struct {
 // unanswered are OpenSM's complaints where nothing answers any more.
 var unanswered = regexp.MustCompile(`IB_TIMEOUT|Timeout while getting attribute`)
 
-// cutOff are those where a device that listens is cut off as well: it registers its address on its own, and OpenSM may
-// have dropped its port when it comes to the request.
+// cutOff are messages for a fabric where a device that listens is cut off as well: it registers its address on its own,
+// and OpenSM may have dropped its port when it comes to the request.
 var cutOff = regexp.MustCompile(unanswered.String() + `|osm_get_port_by_mad_addr: ERR 7504: Lid is out of range` +
 	`|match_service_pkey_with_ports_pkey: ERR 2404: Cannot find requester physical port`)
 
@@ -129,8 +129,8 @@ func (x *tools) openSM(node string, options ...string) *openSM {
 	s := &openSM{t: x.t, log: filepath.Join(x.dir, "opensm.log")}
 	conf := filepath.Join(x.dir, "opensm.conf")
 	text := strings.Join(append([]string{"sweep_interval 1", "sminfo_polling_timeout 500", "polling_retry_number 2",
-		"log_file " + s.log, "subnet_timeout 18",
-		"daemon FALSE", "console off", "dump_files_dir " + x.dir, "log_flags 0x3",
+		"log_file " + s.log, "subnet_timeout 18", "daemon FALSE", "console off", "dump_files_dir " + x.dir,
+		"log_flags 0x3",
 		"force_log_flush TRUE"}, options...), "\n")
 	if err := os.WriteFile(conf, []byte(text+"\n"), 0o600); err != nil {
 		x.t.Fatal(err)

@@ -11,7 +11,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/testkit/softfabric"
 )
 
-// topologies are what is brought up: generated ones, and some that ibnetdiscover has written.
+// topologies are the fabrics that are brought up: generated ones, and some that ibnetdiscover has written.
 func topologies(t *testing.T) map[string]func(*infiniband.FabricOptions) (*infiniband.Fabric, error) {
 	all := make(map[string]func(*infiniband.FabricOptions) (*infiniband.Fabric, error))
 	for _, shape := range []string{"pair", "fat-tree:4,2"} {

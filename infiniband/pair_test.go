@@ -66,8 +66,8 @@ func connectAt(tb testing.TB, a, b *side, sl uint8) {
 	sides := [2]*side{a, b}
 	for i, s := range sides {
 		attr := verbs.QPAttr{Port: 1, Access: verbs.RemoteWrite, AH: verbs.AHAttr{DLID: lids[1-i], SL: sl},
-			PathMTU: verbs.MTU4096,
-			DestQPN: sides[1-i].qp.Num(), Timeout: patient, RetryCount: 7, RNRRetry: 7, MaxRdAtomic: 1,
+			PathMTU: verbs.MTU4096, DestQPN: sides[1-i].qp.Num(), Timeout: patient, RetryCount: 7, RNRRetry: 7,
+			MaxRdAtomic:     1,
 			MaxDestRdAtomic: 1}
 		for _, step := range []struct {
 			to   verbs.QPState

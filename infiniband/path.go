@@ -80,8 +80,7 @@ func (p *path) appendHeaders(b []byte, from *info, management bool, size int) []
 	h.LNH = ib.LNHGlobal
 	b = h.Append(b)
 	g := ib.GRH{IPVer: 6, TClass: p.to.TrafficClass, FlowLabel: p.to.FlowLabel, PayLen: uint16(size),
-		NxtHdr: ib.GRHNextHeader,
-		HopLmt: p.to.HopLimit, DGID: p.to.DGID}
+		NxtHdr: ib.GRHNextHeader, HopLmt: p.to.HopLimit, DGID: p.to.DGID}
 	if int(p.to.SGIDIndex) < len(from.GIDs) {
 		g.SGID = from.GIDs[p.to.SGIDIndex]
 	}

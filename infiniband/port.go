@@ -77,7 +77,7 @@ const (
 	// packetOverhead is the space that a packet takes in a receive buffer beyond its payload: buffers are counted in
 	// blocks.
 	packetOverhead = 64
-	// linkOverhead is what a packet takes of a link: LRH, BTH, ICRC, VCRC, delimiters (section 7.8).
+	// linkOverhead is the room that a packet takes of a link: LRH, BTH, ICRC, VCRC, delimiters (section 7.8).
 	linkOverhead = ib.LRHLen + ib.BTHLen + ib.ICRCLen + ib.VCRCLen + 2
 )
 

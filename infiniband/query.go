@@ -15,7 +15,7 @@ import (
 // ErrNoFabric is wrapped by errors that say that no fabric runs under a name.
 var ErrNoFabric = errors.New("infiniband: no fabric runs here")
 
-// View returns what the fabric of a name is now, which another process of the user runs.
+// View returns the present state of the fabric of a name, which another process of the user runs.
 func View(name string) (*FabricView, error) {
 	v := new(FabricView)
 	return v, query(name, hello{View: true}, kindView, v)

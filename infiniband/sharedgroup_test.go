@@ -73,7 +73,7 @@ func (a *asker) answer(ctx context.Context, tid uint64) (h sa.Header, r sa.MCMem
 	return h, r, nil
 }
 
-// ask returns what the administrator answers to a request. While nothing comes it repeats the request, with the same
+// ask returns the administrator's answer to a request. While nothing comes it repeats the request, with the same
 // id: a manager that is about to take the subnet over does not answer.
 func (a *asker) ask(method mad.Method, mask uint64, r sa.MCMemberRecord) (mad.Status, sa.MCMemberRecord) {
 	a.t.Helper()
@@ -139,7 +139,7 @@ func (a *asker) isMember(group ib.GID, want sa.JoinState) {
 	}
 }
 
-// member returns what the administrator says that the port is.
+// member returns the port's state of membership by the administrator.
 func (a *asker) member(group ib.GID) sa.JoinState {
 	a.t.Helper()
 	status, r := a.ask(mad.MethodGet, sa.MemberMGID, sa.MCMemberRecord{MGID: group})

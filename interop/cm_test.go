@@ -30,7 +30,7 @@ type family struct {
 	peer        string // the guest's, but for its number
 }
 
-// families are those of RoCEv2, iwFamilies those of iWARP.
+// families are the families of RoCEv2, iwFamilies those of iWARP.
 var (
 	families = []family{{"IPv4", false, hostIPv4, guestIPv4, "roce:", "rxe"},
 		{"IPv6", true, hostIPv6, guestIPv6, "roce:", "rxe"}}

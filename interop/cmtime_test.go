@@ -100,7 +100,7 @@ func (m *manager) timed(id *cm.ID, cq *verbs.CQ, withQP bool) *timed {
 	return c
 }
 
-// param is what cmtime asks for on both sides.
+// param is the parameter that cmtime asks for on both sides.
 func (c *timed) param() *cm.ConnParam {
 	return &cm.ConnParam{ResponderResources: 1, InitiatorDepth: 1, QPNum: c.num}
 }

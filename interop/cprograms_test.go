@@ -37,17 +37,14 @@ type cKind struct {
 // the messages go over.
 var (
 	cPingpong = &cKind{server: "-c -n 50 -p PORT", client: "-c -n 50 -p PORT SERVER", host: "-g 0",
-		guest:      "-d rxe0 -g GID",
-		serverSays: "50 iters in", clientSays: "50 iters in"}
+		guest: "-d rxe0 -g GID", serverSays: "50 iters in", clientSays: "50 iters in"}
 	cPerf = &cKind{server: "-F -n 50 -p PORT", client: "-F -n 50 -p PORT SERVER", host: "-x 0",
-		guest:      "-d rxe0 -u 18 -x GID",
-		clientSays: `(?m)^ \d+ +50 +\d`}
+		guest: "-d rxe0 -u 18 -x GID", clientSays: `(?m)^ \d+ +50 +\d`}
 	cPerfOnCM = &cKind{server: "-F -R -n 50 -p PORT", client: "-F -R -n 50 -p PORT SERVER", host: "-x 0",
 		guest: "-d rxe0 -u 18 -x GID", iwGuest: "-d siw0",
 		onCM: true, late: true, clientSays: `(?m)^ \d+ +50 +\d`}
 	cPerfAll = &cKind{server: "-F -a -n 5 -p PORT", client: "-F -a -n 5 -p PORT SERVER", host: "-x 0",
-		guest:      "-d rxe0 -u 18 -x GID",
-		clientSays: `(?m)^ 8388608 +5 +\d`}
+		guest: "-d rxe0 -u 18 -x GID", clientSays: `(?m)^ 8388608 +5 +\d`}
 	cRping = &cKind{server: "-s -v -V -p PORT -a SERVER", client: "-c -v -V -C 5 -p PORT -a SERVER",
 		onCM: true, serverSays: "rdma-ping-4:", clientSays: "rdma-ping-4:"}
 	cMatose = &cKind{server: "-p PORT -b SERVER", client: "-p PORT -s SERVER",
@@ -70,7 +67,7 @@ const (
 	cIWARPv6
 )
 
-// cPrograms are what TestCPrograms runs, with the programs' own options.
+// cPrograms are the programs of TestCPrograms, with their own options.
 var cPrograms = []struct {
 	*cKind
 	argv string
@@ -356,11 +353,11 @@ func (c cPair) onRamjet(t *testing.T, argv []string) *program {
 	return p
 }
 
-// refused is what clients say where nobody listens.
+// refused is the message of clients where nobody listens.
 var refused = regexp.MustCompile(
 	`Connection refused|RDMA_CM_EVENT_(REJECTED|UNREACHABLE)|Unexpected CM event bl blka 8`)
 
-// complaint is what they say about data or completions that are not as they should be,
+// complaint is a message about data or completions that are not as they should be,
 // even where they end with 0.
 var complaint = regexp.MustCompile(`(?i)mismatch|invalid data|failed status|completion with|wrong state`)
 

@@ -320,8 +320,8 @@ func (q *guestQueue) connect(remote verbs.Endpoint, opt verbs.ConnectOptions) {
 		a["path_mtu"] = opt.MTU.Bytes()
 	}
 	for name, v := range map[string]uint8{"timeout": opt.Timeout, "retry_cnt": opt.RetryCount,
-		"rnr_retry":     opt.RNRRetry,
-		"min_rnr_timer": opt.MinRNRTimer, "max_rd_atomic": opt.RdAtomic, "max_dest_rd_atomic": opt.RdAtomic} {
+		"rnr_retry": opt.RNRRetry, "min_rnr_timer": opt.MinRNRTimer, "max_rd_atomic": opt.RdAtomic,
+		"max_dest_rd_atomic": opt.RdAtomic} {
 		if v != 0 {
 			a[name] = v
 		}
@@ -462,13 +462,13 @@ var wcStatus = map[string]verbs.Status{
 	"SUCCESS": verbs.StatusSuccess, "LOC_LEN_ERR": verbs.StatusLocalLengthError,
 	"LOC_QP_OP_ERR": verbs.StatusLocalQPOperationError,
 	"LOC_PROT_ERR":  verbs.StatusLocalProtectionError, "WR_FLUSH_ERR": verbs.StatusWRFlushError,
-	"MW_BIND_ERR":  verbs.StatusMWBindError,
-	"BAD_RESP_ERR": verbs.StatusBadResponseError, "LOC_ACCESS_ERR": verbs.StatusLocalAccessError,
+	"MW_BIND_ERR": verbs.StatusMWBindError, "BAD_RESP_ERR": verbs.StatusBadResponseError,
+	"LOC_ACCESS_ERR":  verbs.StatusLocalAccessError,
 	"REM_INV_REQ_ERR": verbs.StatusRemoteInvalidRequestError, "REM_ACCESS_ERR": verbs.StatusRemoteAccessError,
 	"REM_OP_ERR": verbs.StatusRemoteOperationError, "RETRY_EXC_ERR": verbs.StatusRetryExceeded,
 	"RNR_RETRY_EXC_ERR": verbs.StatusRNRRetryExceeded, "REM_ABORT_ERR": verbs.StatusRemoteAbortedError,
-	"FATAL_ERR":        verbs.StatusFatalError,
-	"RESP_TIMEOUT_ERR": verbs.StatusResponseTimeoutError, "GENERAL_ERR": verbs.StatusGeneralError,
+	"FATAL_ERR": verbs.StatusFatalError, "RESP_TIMEOUT_ERR": verbs.StatusResponseTimeoutError,
+	"GENERAL_ERR": verbs.StatusGeneralError,
 }
 
 // wcOps has the names of libibverbs without IBV_WC_, which are those of package verbs.

@@ -46,7 +46,7 @@ func (p pair) watch(t *testing.T) *linkWatch {
 	return &linkWatch{fd, netip.MustParseAddr(guest)}
 }
 
-// packets returns what has passed since the last call, in its order; an error: something is
+// packets returns the packets that have passed since the last call, in its order; an error: something is
 // missing.
 func (w *linkWatch) packets() (list []watched, err error) {
 	buf := make([]byte, 1<<17)

@@ -199,8 +199,7 @@ func TestRCFlush(t *testing.T) {
 				work{SendWR: verbs.SendWR{ID: 1, Op: verbs.OpWrite, SGL: []verbs.SGE{from.sge(0, 8192)},
 					Remote: to.remote()}},
 				work{SendWR: verbs.SendWR{ID: 2, Op: verbs.OpFlush, Flags: verbs.Signaled, Remote: to.remote(),
-					FlushLen:   8192,
-					FlushLevel: verbs.FlushToGlobal, FlushScope: scope}})
+					FlushLen: 8192, FlushLevel: verbs.FlushToGlobal, FlushScope: scope}})
 			want(t, a.wait(1)[0], 2, verbs.WCFlush)
 			wantPattern(t, to, seed, 0, 8192)
 		}

@@ -20,7 +20,7 @@ import (
 
 const rcopyPort = 7427
 
-// rcopyCommand is what rcopy's client asks for. Its server repeats it with rcopyAnswer.
+// rcopyCommand is a request of rcopy's client. Its server repeats it with rcopyAnswer.
 type rcopyCommand uint8
 
 const (

@@ -39,7 +39,7 @@ type recvQueue interface {
 	recv(...verbs.RecvWR)
 }
 
-// queueInit says what queue pair to make.
+// queueInit is the description of a queue pair to make.
 type queueInit struct {
 	typ    verbs.QPType
 	srq    recvQueue
@@ -66,7 +66,7 @@ type work struct {
 	to verbs.GID // UD: the receiver
 }
 
-// pattern is what fill writes. Byte i is seed + 7 i + 13 ⌊i/2⁸⌋ + 29 ⌊i/2¹⁶⌋, modulo
+// pattern is the content that fill writes. Byte i is seed + 7 i + 13 ⌊i/2⁸⌋ + 29 ⌊i/2¹⁶⌋, modulo
 // 256: it repeats after 16 MiB and no sooner, so that a piece in the wrong place shows.
 func pattern(seed byte, n int) []byte {
 	b := make([]byte, n)
@@ -144,7 +144,7 @@ func eachLink(t *testing.T, i int, test func(t *testing.T, p pair)) {
 // the specification has it otherwise. README.md lists these places.
 func isKernel(s side) bool { return s.name() == "rxe" }
 
-// everything is what a responder's queue pair allows when a test is not about access.
+// everything is the set of rights of a responder's queue pair when a test is not about access.
 const everything = verbs.RemoteWrite | verbs.RemoteRead | verbs.RemoteAtomic | verbs.FlushGlobal
 
 // queues makes a connected pair of queue pairs.

@@ -139,7 +139,7 @@ func (m *manager) migrate(listener *cm.ID, ends []*endpoint) {
 
 const matoseDone = "return status 0"
 
-// matoses are what TestUcmatose runs over each kind of device and family of addresses.
+// matoses are the runs of TestUcmatose over each kind of device and family of addresses.
 var matoses = map[string][]matose{
 	"rxe/IPv4": {
 		{connections: 1, size: 100, count: 10},

@@ -91,8 +91,7 @@ func (l *basePort) Info(int) softdev.PortInfo {
 	}
 	return softdev.PortInfo{
 		PortAttr: verbs.PortAttr{State: l.watch.PortState(), Link: verbs.LinkEthernet, NetDev: l.dev,
-			MaxMTU: verbs.MTU4096, ActiveMTU: mtu,
-			LinkMTU: linkMTU, SpeedMbps: l.speed},
+			MaxMTU: verbs.MTU4096, ActiveMTU: mtu, LinkMTU: linkMTU, SpeedMbps: l.speed},
 		GIDTable:  []verbs.GIDEntry{{GID: ib.GIDFromAddr(l.addr), Type: verbs.GIDiWARP, NetDev: l.dev}},
 		PKeyTable: softdev.OnePartition,
 	}
@@ -129,7 +128,7 @@ func (l *basePort) Resolve(a *verbs.AHAttr) error {
 	return nil
 }
 
-// Proposal returns what the device requests in the set-up of streams.
+// Proposal returns the parameters that the device requests in the set-up of streams.
 func (l *basePort) Proposal() rdmap.Proposal {
 	w := rdmap.Proposal{CRC: !l.opt.NoCRC, Markers: l.opt.Markers, ULPDU: rdmap.MaxULPDU, IRD: maxDepth, ORD: maxDepth}
 	if l.opt.FPDU != 0 {

@@ -66,8 +66,7 @@ func newSCTPLink(n *sctpNetwork, p *sctpPackets) *sctpLink {
 
 func (l *sctpLink) options() sctp.Config {
 	return sctp.Config{NetConn: l.packets, MTU: uint32(l.net.packetBytes()), MaxMessageSize: sctpMessage,
-		MaxReceiveBufferSize: 4 << 20,
-		LoggerFactory: &logging.DefaultLoggerFactory{Writer: io.Discard,
+		MaxReceiveBufferSize: 4 << 20, LoggerFactory: &logging.DefaultLoggerFactory{Writer: io.Discard,
 			DefaultLogLevel: logging.LogLevelDisabled}}
 }
 

@@ -39,7 +39,7 @@ type sctpNetwork struct {
 
 // sctpReady is a link or an acceptor.
 type sctpReady interface {
-	// take returns what can be done; net.mu is held.
+	// take returns the owner that can go on; net.mu is held.
 	take() (owner any, read, write bool)
 	// relist puts it back into the list if something is left.
 	relist()

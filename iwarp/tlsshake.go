@@ -68,7 +68,7 @@ func (h *handshake) incoming(b []byte) bool {
 	return true
 }
 
-// left returns what the handshake did not read, once it is done.
+// left returns the bytes that the handshake did not read, once it is done.
 func (h *handshake) left() []byte {
 	h.mu.Lock()
 	defer h.mu.Unlock()

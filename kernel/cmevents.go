@@ -23,7 +23,7 @@ type cmEvent struct {
 	service      driver.Service
 }
 
-// reader returns what takes one event, acknowledges it, so that ids can be destroyed, and deals with it.
+// reader returns the function that takes one event, acknowledges it, so that ids can be destroyed, and deals with it.
 func (m *manager) reader() func() (bool, error) {
 	at := new(uint64)
 	return func() (bool, error) {

@@ -108,7 +108,7 @@ const (
 	notInTime = "a SEND that finds no receive ends the stream: it does not wait"
 )
 
-// ofRXE is what rxe of Linux 6.12, with rdma-core 56, does otherwise than the suite expects.
+// ofRXE are the answers of rxe of Linux 6.12, with rdma-core 56, that are otherwise than the suite expects.
 var ofRXE = map[string]string{
 	"Attributes/Port":            "the GID table has 1024 rows, of which three are in use",
 	"CQ/Overflow":                "the queue pair's error is no event: only the completion queue's is",
@@ -165,7 +165,7 @@ var ofRXE = map[string]string{
 	"Scattered/SRQ":              "27 SGEs in shared queues, 32 in others",
 }
 
-// ofSIW is what siw of Linux 6.12, with rdma-core 56, does otherwise than the suite expects.
+// ofSIW are the answers of siw of Linux 6.12, with rdma-core 56, that are otherwise than the suite expects.
 var ofSIW = map[string]string{
 	"Measure/IdleQP":         "with some 70 connected queue pairs rdma-core's driver makes no more, and sets no errno",
 	"Concurrent/ManyQPs":     "with some 70 connected queue pairs rdma-core's driver makes no more, and sets no errno",

@@ -104,9 +104,9 @@ func (q *cq) Poll(wcs []verbs.WC) (n int) {
 // opcodes are the operations by their numbers in C.
 var opcodes = [...]verbs.WCOp{
 	ibverbs.WCSend: verbs.WCSend, ibverbs.WCRdmaWrite: verbs.WCWrite, ibverbs.WCRdmaRead: verbs.WCRead,
-	ibverbs.WCCompSwap: verbs.WCCompareSwap,
-	ibverbs.WCFetchAdd: verbs.WCFetchAdd, ibverbs.WCBindMW: verbs.WCBindMW, ibverbs.WCLocalInv: verbs.WCLocalInv,
-	ibverbs.WCRecv: verbs.WCRecv, ibverbs.WCRecvRdmaWithImm: verbs.WCRecvWriteImm,
+	ibverbs.WCCompSwap: verbs.WCCompareSwap, ibverbs.WCFetchAdd: verbs.WCFetchAdd, ibverbs.WCBindMW: verbs.WCBindMW,
+	ibverbs.WCLocalInv: verbs.WCLocalInv,
+	ibverbs.WCRecv:     verbs.WCRecv, ibverbs.WCRecvRdmaWithImm: verbs.WCRecvWriteImm,
 }
 
 // convert makes a completion of one of C. It returns false for one of a queue pair that is closed: some devices

@@ -176,8 +176,7 @@ func (d *device) probeInline() int {
 	defer d.lib.CallErrno(d.lib.DestroyCQ, cq)
 	for _, n := range []uint32{4096, 2048, 1024, 512, 256, 128, 64, 16} {
 		init := &ibverbs.QPInitAttrEx{SendCQ: uint64(cq), RecvCQ: uint64(cq), CapMaxSendWR: 1, CapMaxRecvWR: 1,
-			CapMaxSendSGE: 1, CapMaxRecvSGE: 1,
-			CapMaxInlineData: n, QPType: ibverbs.QptRC}
+			CapMaxSendSGE: 1, CapMaxRecvSGE: 1, CapMaxInlineData: n, QPType: ibverbs.QptRC}
 		if qp, _ := d.lib.CallErrno(d.lib.CreateQP, pd, uintptr(unsafe.Pointer(init))); qp != 0 {
 			d.lib.CallErrno(d.lib.DestroyQP, qp)
 			return int(n)
@@ -286,7 +285,7 @@ func (d *device) Close() error {
 	return resultOf(r, errno)
 }
 
-// QPStats tells what the driver knows of its queue pairs.
+// QPStats returns the statistics that the driver has of its queue pairs.
 func (d *device) QPStats() ([]verbs.QPStats, error) {
 	d.mu.Lock()
 	var qps []*qp

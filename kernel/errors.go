@@ -10,7 +10,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// errorOf returns what package verbs has for an errno; nil for 0.
+// errorOf returns package verbs' error for an errno; nil for 0.
 func errorOf(errno syscall.Errno) error {
 	switch errno {
 	case 0:

@@ -116,7 +116,7 @@ func (d *device) lost() {
 	})
 }
 
-// completionReader returns what takes one completion event, acknowledges it at once, so that queues can be
+// completionReader returns the function that takes one completion event, acknowledges it at once, so that queues can be
 // destroyed, and tells the queue.
 func (d *device) completionReader() func() (bool, error) {
 	event := new(struct{ cq, context uint64 })
@@ -146,7 +146,7 @@ func again(errno syscall.Errno) (bool, error) {
 	return false, errno
 }
 
-// eventReader returns what takes one asynchronous event, acknowledges it, and passes it on.
+// eventReader returns the function that takes one asynchronous event, acknowledges it, and passes it on.
 func (d *device) eventReader() func() (bool, error) {
 	event := new(ibverbs.AsyncEvent)
 	return func() (bool, error) {
@@ -163,7 +163,7 @@ func (d *device) eventReader() func() (bool, error) {
 	}
 }
 
-// receiver returns what tells the object of an event; nil: it is gone. The numbers of package verbs are
+// receiver returns the function that tells the object of an event; nil: it is gone. The numbers of package verbs are
 // those of C, as a test holds.
 func (d *device) receiver(t verbs.EventType, element uintptr) func() {
 	d.mu.Lock()
@@ -174,8 +174,7 @@ func (d *device) receiver(t verbs.EventType, element uintptr) func() {
 			return q.overflowed
 		}
 	case verbs.EventQPFatal, verbs.EventQPRequestError, verbs.EventQPAccessError, verbs.EventCommEstablished,
-		verbs.EventSQDrained,
-		verbs.EventPathMigrated, verbs.EventPathMigrateError, verbs.EventQPLastWQEReached:
+		verbs.EventSQDrained, verbs.EventPathMigrated, verbs.EventPathMigrateError, verbs.EventQPLastWQEReached:
 		if q := d.qps[element]; q != nil {
 			return func() { q.happened(t) }
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs/metric"
 )
 
-// Counters are those of all ports, by name, and say which port's they are.
+// Counters are the counters of all ports, by name, and say which port's they are.
 func TestMetrics(t *testing.T) {
 	const ports = "sys/class/infiniband/mlx5_0/ports/"
 	root := fstest.MapFS{ports + "1/counters/port_rcv_data": {Data: []byte("5\n")},

@@ -57,8 +57,7 @@ func (d *device) queryPort(port int) (verbs.PortAttr, error) {
 		State: verbs.PortState(a.State), Link: link, NetDev: d.netDev(port), MaxMTU: verbs.MTU(a.MaxMTU),
 		ActiveMTU: verbs.MTU(a.ActiveMTU),
 		MaxMsg:    uint64(a.MaxMsgSz), GIDs: int(a.GIDTblLen), PKeys: int(a.PkeyTblLen), LID: a.LID, LMC: a.Lmc,
-		SMLID: a.SmLID, SL: a.SmSL,
-		SpeedMbps: speed(a.ActiveWidth, a.ActiveSpeed),
+		SMLID: a.SmLID, SL: a.SmSL, SpeedMbps: speed(a.ActiveWidth, a.ActiveSpeed),
 	}
 	if n, err := net.InterfaceByName(p.NetDev); err == nil {
 		p.LinkMTU = n.MTU
@@ -77,7 +76,7 @@ func speed(width, lane uint8) int64 {
 		128: 100000}[lane]
 }
 
-// sysfs returns what a file of the device's port in sysfs says; empty: there is none.
+// sysfs returns the text of a file of the device's port in sysfs; empty: there is none.
 func (d *device) sysfs(port int, name string) string {
 	b, err := os.ReadFile("/sys/class/infiniband/" + d.name + "/ports/" + strconv.Itoa(port) + "/" + name)
 	if err != nil {

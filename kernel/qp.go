@@ -398,7 +398,7 @@ func (q *qp) mayPost(op string, least verbs.QPState) error {
 	return nil
 }
 
-// Stats returns what the driver knows without asking the device.
+// Stats returns the statistics that the driver has without asking the device.
 func (q *qp) Stats() (verbs.QPStats, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

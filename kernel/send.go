@@ -335,8 +335,8 @@ func (s *sendQueue) bind(c *ibverbs.SendWR, wr *verbs.SendWR) error {
 func (s *sendQueue) bindType1(before int, c *ibverbs.SendWR) (int, error) {
 	from := (*ibverbs.SendWRBind)(unsafe.Pointer(c))
 	b := &ibverbs.MWBind{WRID: c.WRID, SendFlags: c.SendFlags, BindInfoMR: from.BindMWBindInfoMR,
-		BindInfoAddr:   from.BindMWBindInfoAddr,
-		BindInfoLength: from.BindMWBindInfoLength, BindInfoMWAccessFlags: from.BindMWBindInfoMWAccessFlags}
+		BindInfoAddr: from.BindMWBindInfoAddr, BindInfoLength: from.BindMWBindInfoLength,
+		BindInfoMWAccessFlags: from.BindMWBindInfoMWAccessFlags}
 	if s.q.dev.ops.bindMW == 0 {
 		return before, lacking("bind_mw", verbs.ErrNotSupported, "ibv_bind_mw")
 	}

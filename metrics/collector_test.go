@@ -107,7 +107,7 @@ func everyKind(t *testing.T, n int) []*verbs.Device {
 	return append(clients, client)
 }
 
-// gather returns what a collector tells, by name, as a registry that checks everything takes it.
+// gather returns the metrics of a collector, by name, as a registry that checks everything takes it.
 func gather(t *testing.T, c *metrics.Collector) map[string]*dto.MetricFamily {
 	t.Helper()
 	r := prometheus.NewPedanticRegistry()

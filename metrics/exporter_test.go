@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 	os.Exit(status)
 }
 
-// exported returns what `ramjet export` tells of this process and of itself, by name, and all that it writes.
+// exported returns the metrics of `ramjet export` for this process and for itself, by name, and all that it writes.
 func exported(t *testing.T) (map[string]*dto.MetricFamily, []byte) {
 	t.Helper()
 	if runtime.GOOS != "linux" {

@@ -85,7 +85,7 @@ const anaTime = 10
 // firmware is the revision that a controller says it has.
 const firmware = "1"
 
-// identity is what the controller says of itself.
+// identity is the controller's identity.
 func (c *controller) identity() *wire.Controller {
 	id := wire.Controller{
 		Serial: "discovery", Model: "Ramjet", Firmware: firmware, SubNQN: wire.DiscoveryNQN,

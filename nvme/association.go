@@ -16,7 +16,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/nvme/wire"
 )
 
-// association is what ties a host to a controller: an admin queue and I/O queues (fabrics 1.5.7). It ends with the
+// association is the tie of a host to a controller: an admin queue and I/O queues (fabrics 1.5.7). It ends with the
 // first of them. A [Controller] has one after the other.
 type association struct {
 	c          *Controller

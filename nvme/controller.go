@@ -12,7 +12,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/nvme/wire"
 )
 
-// controller is what a host is associated with: an admin queue, I/O queues and their common state.
+// controller is the controller that a host is associated with: an admin queue, I/O queues and their common state.
 type controller struct {
 	t       *Target
 	sub     *Subsystem // nil: a discovery controller
@@ -145,8 +145,8 @@ func (c *controller) drained() {
 	}
 }
 
-// lostBusy returns what is closed when disks have done with the commands of a controller that the host has lost; nil:
-// there is none.
+// lostBusy returns a channel that is closed when disks have done with the commands of a controller that the host has
+// lost; nil: there is none.
 func (c *controller) lostBusy() (done chan struct{}) {
 	c.t.mu.Lock()
 	defer c.t.mu.Unlock()

@@ -127,7 +127,7 @@ func (n *namespace) readAt(b []byte, off int64) error {
 	return err
 }
 
-// zeros is what is written where a disk is no ZeroWriter.
+// zeros are the bytes written where a disk is no ZeroWriter.
 var zeros [64 << 10]byte
 
 // writeZeroes writes count zeros. The context can end it where the disk is no ZeroWriter.

@@ -35,8 +35,8 @@ type HostOptions struct {
 	NQN    string   // the host's own; by default one is made of HostID
 	HostID [16]byte // by default one is drawn
 
-	// Secret is what the host proves to have, by DH-HMAC-CHAP, if the controller asks for that. ControllerSecret is
-	// what the controller has to prove; zero: nothing.
+	// Secret is the key that the host proves to have, by DH-HMAC-CHAP, if the controller asks for that.
+	// ControllerSecret is what the controller has to prove; zero: nothing.
 	Secret           dhchap.Secret
 	ControllerSecret dhchap.Secret
 
@@ -253,7 +253,7 @@ func (c *Controller) Err() error {
 	return fmt.Errorf("nvme: the controller of %s at %s has ended: %w", c.nqn, c.addr, context.Cause(c.ctx))
 }
 
-// Identity returns what the controller says of itself; the last one, if the connection is lost.
+// Identity returns the controller's identity; the last one, if the connection is lost.
 func (c *Controller) Identity() wire.Controller {
 	c.mu.Lock()
 	defer c.mu.Unlock()

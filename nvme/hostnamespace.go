@@ -86,8 +86,7 @@ func (c *Controller) disk(id uint32, b []byte) (*Disk, error) {
 	}
 	return &Disk{ns: c.opened.remember(id, &n), maxData: c.maxData, depth: c.opt.QueueDepth, born: c.born,
 		retry: c.retry, id: id, size: int64(n.Blocks) * int64(n.BlockSize), block: int(n.BlockSize),
-		readOnly: n.ReadOnly,
-		cached:   c.Identity().WriteCache}, nil
+		readOnly: n.ReadOnly, cached: c.Identity().WriteCache}, nil
 }
 
 func allZero(b []byte) bool {

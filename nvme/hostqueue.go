@@ -73,7 +73,7 @@ func (q *hostQueue) enter() bool {
 	return !q.closed
 }
 
-// hostSlot is what a command in flight needs.
+// hostSlot is the state of a command in flight.
 type hostSlot struct {
 	data     *verbs.MR             // nil: no command has needed it yet
 	done     chan wire.Completion  // one element

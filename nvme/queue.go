@@ -272,7 +272,7 @@ type request struct {
 	note   errorNote
 }
 
-// errorNote is what the error log says of a failed command besides.
+// errorNote is the detail of a failed command for the error log.
 type errorNote struct{ lba uint64 }
 
 // errLater is the status of a command that is answered later, and errEnded that of one that is not answered, because
@@ -404,8 +404,7 @@ func permanent(s wire.Status) bool {
 	switch s {
 	case wire.Success, wire.InternalError, wire.AbortRequested, wire.NamespaceNotReady, wire.ConnectControllerBusy,
 		wire.UnrecoveredReadError, wire.WriteFault, wire.AsymmetricAccessPersistentLoss,
-		wire.AsymmetricAccessInaccessible,
-		wire.AsymmetricAccessTransition:
+		wire.AsymmetricAccessInaccessible, wire.AsymmetricAccessTransition:
 		return false
 	}
 	return true

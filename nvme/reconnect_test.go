@@ -224,8 +224,7 @@ func TestReconnect(t *testing.T) {
 // persistAll opens a disk for each model, calls opened, and persists to all parts of the medium at once, to the last
 // one by an Async.
 func persistAll(ctx context.Context, open func(context.Context, uint32) (*nvme.Disk, error), opened func(),
-	seeds []uint64,
-	models []model) error {
+	seeds []uint64, models []model) error {
 	disks := make([]*nvme.Disk, len(models))
 	for i := range disks {
 		var err error

@@ -77,7 +77,7 @@ func (m *medium) lose(r *rand.Rand) {
 	clear(m.flushed)
 }
 
-// model is what a host knows of its part of a disk: by block the contents that a read may find. One element: that one.
+// model is a host's knowledge of its part of a disk: by block the contents that a read may find. One element: that one.
 type model [][][]byte
 
 func newModel(blocks int) model {

@@ -100,8 +100,8 @@ type SubsystemOptions struct {
 	Hosts   []string
 	AnyHost bool
 
-	// Secrets are those of hosts that may connect if they prove who they are by DH-HMAC-CHAP, by NQN. Other hosts prove
-	// nothing: AnyHost and Secrets exclude each other.
+	// Secrets are the secrets of hosts that may connect if they prove who they are by DH-HMAC-CHAP, by NQN. Other hosts
+	// prove nothing: AnyHost and Secrets exclude each other.
 	Secrets map[string]HostSecrets
 }
 
@@ -335,7 +335,7 @@ func (t *Target) Listen(ctx context.Context, dev *verbs.Device, address string) 
 	return p, nil
 }
 
-// providerOf returns what the discovery log says of a device.
+// providerOf returns the discovery log's name of a device's transport.
 func providerOf(dev *verbs.Device) uint8 {
 	gids, _ := dev.GIDs(1)
 	for _, g := range gids {

@@ -33,8 +33,7 @@ func checkSecrets(o *SubsystemOptions) error {
 			return fmt.Errorf("nvme: host %s has no secret: name it in Hosts if it need not prove who it is", nqn)
 		case s.Hash != 0 && s.Hash.Size() == 0 || !s.Group.Known():
 			return fmt.Errorf("nvme: host %s: %v, %v: there are SHA-256, SHA-384, SHA-512, and ffdhe2048 to ffdhe8192",
-				nqn,
-				s.Hash, s.Group)
+				nqn, s.Hash, s.Group)
 		}
 	}
 	return nil

@@ -13,7 +13,7 @@ import (
 var ErrWriteCacheLost = errors.New(
 	"the controller was lost before the flush: writes since the flush before may be lost")
 
-// unflushed is what a disk has written and not flushed.
+// unflushed are the writes that a disk has done and not flushed.
 type unflushed struct {
 	mu      sync.Mutex
 	writes  uint64 // that have completed
@@ -33,8 +33,8 @@ func (u *unflushed) wrote(generation uint64) {
 	}
 }
 
-// covers returns what a flush that begins now covers: writes up to a number, and the first association of any of them;
-// 0: there are none.
+// covers returns the writes that a flush that begins now covers: writes up to a number, and the first association of
+// any of them; 0: there are none.
 func (u *unflushed) covers() (last, oldest uint64) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

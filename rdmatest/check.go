@@ -12,8 +12,8 @@ import (
 
 // Check has mistakes in the use of the devices that hosts open from now on fail the test, each with its report: memory
 // that changes while it is posted, queues that hardware would not hold, accesses without order, also between hosts.
-// options are those of [ramjet.WithChecks], such as "off=race"; log and exitcode mean nothing here. docs/check.md has
-// the rules. Of a process that is killed nothing more is reported.
+// options are the options of [ramjet.WithChecks], such as "off=race"; log and exitcode mean nothing here. docs/check.md
+// has the rules. Of a process that is killed nothing more is reported.
 //
 // It uses a world's time as the rest does: the same seed has the same reports, unless Go stops a goroutine in its
 // midst, as it may on a busy machine.

@@ -29,11 +29,11 @@ const (
 	PowerLoss                      // a host without power
 	Removal                        // a device removed
 
-	// Packets are those of single packets, and of paths.
+	// Packets are the faults of single packets, and of paths.
 	Packets = Loss | Duplication | Reordering | Corruption | Delay | Rate
-	// Passing are those that end soon, before a queue pair or a connection manager gives up.
+	// Passing are the faults that end soon, before a queue pair or a connection manager gives up.
 	Passing = Partitions | OneWay | Flapping | Stops | NoReceives
-	// Fatal are those after which something is gone.
+	// Fatal are the faults after which something is gone.
 	Fatal = Kills | PowerLoss | Removal
 )
 

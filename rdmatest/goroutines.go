@@ -27,7 +27,7 @@ var ownDir = func() string {
 	return path.Dir(path.Dir(file))
 }()
 
-// bubbleOf returns what marks goroutines of the caller's bubble in a dump.
+// bubbleOf returns the text that marks goroutines of the caller's bubble in a dump.
 func bubbleOf() string {
 	b := make([]byte, 256)
 	head, _, _ := strings.Cut(string(b[:runtime.Stack(b, false)]), "\n")
@@ -38,7 +38,7 @@ func bubbleOf() string {
 	return "synctest bubble " + strings.TrimRight(bubble, "]:")
 }
 
-// goroutines returns those of a bubble.
+// goroutines returns the goroutines of a bubble.
 func goroutines(bubble string) (list []goroutine) {
 	b := make([]byte, 1<<20)
 	for {

@@ -165,7 +165,7 @@ func left(d *verbs.Device, kept map[uint32]bool) string {
 	return strings.Join(parts, ", ")
 }
 
-// list returns what is on all pages of a listing.
+// list returns the entries of all pages of a listing.
 func list[T any](d *verbs.Device, observe func(o driver.Observer, page []T, at int) (n, next int)) (all []T) {
 	page := make([]T, 64)
 	for at := driver.FirstPage; at != 0; {

@@ -243,8 +243,7 @@ func (p *player) shrink(seed uint64, o outcome, log *simnet.Log) *Failure {
 // String returns the failure as text.
 func (f *Failure) String() string {
 	return fmt.Sprintf("seed %d: %s\n  The seed stands for\n%s  The failure needs %d of %d faults.", f.Seed,
-		strings.Join(f.Texts, "\n"), f.World,
-		len(f.Faults), f.Drawn)
+		strings.Join(f.Texts, "\n"), f.World, len(f.Faults), f.Drawn)
 }
 
 // report plays a failure once more, keeps its trace, and returns what the test prints.

@@ -128,8 +128,7 @@ func (w *World) SetPath(from, to *Host, change func(*Path)) {
 			return
 		}
 		*p = simnet.Path{Rate: q.Rate, Delay: q.Delay, Loss: q.Loss, Duplicate: q.Duplicate, Reorder: q.Reorder,
-			Jitter:  q.Jitter,
-			Corrupt: q.Corrupt, Cut: q.Cut, Dead: p.Dead}
+			Jitter: q.Jitter, Corrupt: q.Corrupt, Cut: q.Cut, Dead: p.Dead}
 	})
 	if err != nil {
 		w.Errorf("rdmatest: the path from %s to %s: %v", from, to, err)
@@ -178,7 +177,7 @@ type Task struct {
 	h    *Host
 	done chan struct{}
 	err  error
-	// failure is what the error is reported as; empty: it is excused. Who waits has it.
+	// failure is the text that the error is reported as; empty: it is excused. Who waits has it.
 	failure string
 	waited  bool
 }
@@ -292,7 +291,7 @@ func (w *World) close() {
 	}
 }
 
-// describe returns what the seed stands for.
+// describe returns the description of the seed's world.
 func (w *World) describe() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()

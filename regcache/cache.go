@@ -148,7 +148,7 @@ func (h *Handle) SGE(off, n int) verbs.SGE {
 	return verbs.SGE{Addr: h.addr() + uint64(off), Length: uint32(n), LKey: h.e.mr.LKey()}
 }
 
-// Remote returns what a peer needs to reach the buffer. The key is that of the whole region.
+// Remote returns the address and key by which a peer reaches the buffer. The key is that of the whole region.
 func (h *Handle) Remote() verbs.Remote { return verbs.Remote{Addr: h.addr(), Key: h.e.mr.RKey()} }
 
 // Release ends the use of the buffer: after the completions of all work requests with it, and when
@@ -271,7 +271,7 @@ func (c *Cache) place(buf []byte, from, to uintptr, ended *list) (*entry, error)
 	return e, nil
 }
 
-// registering returns what to wait for before a range can be registered.
+// registering returns the channel to wait for before a range can be registered.
 func (c *Cache) registering(from, to uintptr) chan struct{} {
 	for _, e := range c.index.overlapping(from, to) {
 		if e.ready != nil {
@@ -428,7 +428,7 @@ func (c *Cache) retire(entries []*entry, ended *list) (busy int) {
 	return busy
 }
 
-// Stats returns what the cache has done so far.
+// Stats returns the counters of the cache so far.
 func (c *Cache) Stats() Stats {
 	c.mu.Lock()
 	defer c.mu.Unlock()

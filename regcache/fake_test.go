@@ -90,7 +90,7 @@ func (m *fakeMR) Dereg() error {
 	return nil
 }
 
-// count returns what is open.
+// count returns the number of open regions, and their bytes.
 func (f *fake) count() (regions, bytes int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

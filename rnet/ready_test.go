@@ -19,7 +19,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/cm"
 )
 
-// readier is what a program with a loop of its own uses.
+// readier is the part of a connection that a program with a loop of its own uses.
 type readier interface {
 	Notify(func())
 	Arm() Readiness

@@ -27,7 +27,7 @@ import (
 // childVar has the address that a child process is to open.
 const childVar = "RAMJET_TEST_SHARE"
 
-// order is what a child is told to do, and report what became of it.
+// order is the work that a child is told to do, and report its result.
 type order struct {
 	Op      string // open, connect, send, receive, sendUD, receiveUD, claim, mad, quit
 	Peer    verbs.Endpoint
@@ -217,7 +217,7 @@ func (p *party) receive(ctx context.Context, count int, qp *verbs.QP, skip int) 
 	return nil
 }
 
-// TestChild is what child processes run.
+// TestChild is the body of child processes.
 func TestChild(t *testing.T) {
 	address := os.Getenv(childVar)
 	if address == "" {

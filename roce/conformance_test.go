@@ -131,7 +131,7 @@ func fixture4(t *testing.T, opt *roce.Options) conformance.Fixture {
 	return f
 }
 
-// withoutMulticast is what a device is without: nothing where a plain socket can join a group.
+// withoutMulticast are the abilities that a device is without: nothing where a plain socket can join a group.
 // No link stands for the loopback interface.
 func withoutMulticast(link string, group func() verbs.GID) map[conformance.Ability]string {
 	missing := map[conformance.Ability]string{}

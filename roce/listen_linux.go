@@ -74,7 +74,7 @@ func (p *port) shareAddress() {
 	}
 }
 
-// processes are those that share an address.
+// processes are the processes that share an address.
 type processes struct {
 	*portshare.Member
 	local netip.AddrPort

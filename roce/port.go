@@ -61,8 +61,7 @@ func (p *port) Info(int) softdev.PortInfo {
 	mtu := p.watch.MTU()
 	return softdev.PortInfo{
 		PortAttr: verbs.PortAttr{State: p.watch.PortState(), Link: verbs.LinkEthernet, NetDev: p.link.name,
-			MaxMTU:    verbs.MTU4096,
-			ActiveMTU: pathMTU(mtu), LinkMTU: mtu, SpeedMbps: p.link.speed},
+			MaxMTU: verbs.MTU4096, ActiveMTU: pathMTU(mtu), LinkMTU: mtu, SpeedMbps: p.link.speed},
 		GIDTable: []verbs.GIDEntry{{Index: 0, GID: ib.GIDFromAddr(p.local.Addr()), Type: verbs.GIDRoCEv2,
 			NetDev: p.link.name}},
 		PKeyTable: softdev.OnePartition,
@@ -80,7 +79,7 @@ func (p *port) CheckRoute(from, to netip.Addr) error {
 	return linkwatch.CheckRoute(p.link.name, from, to)
 }
 
-// Limits returns what one send can carry, and how much may be in flight to one peer. The peer's
+// Limits returns the limits of one send, and of the bytes in flight to one peer. The peer's
 // socket buffer is assumed to be as large as ours, half of which is the kernel's own overhead.
 func (p *port) Limits() ibta.Limits {
 	f := p.sock.Features()
@@ -93,7 +92,8 @@ const (
 	maxWindow = 1 << 20
 	// packetOverhead is the space that a packet takes in a socket buffer beyond its payload.
 	packetOverhead = 192
-	// linkOverhead is what a packet takes of a link: Ethernet with FCS, preamble and gap, IPv4, UDP, BTH, ICRC.
+	// linkOverhead is the room that a packet takes of a link: Ethernet with FCS, preamble and gap, IPv4, UDP, BTH,
+	// ICRC.
 	linkOverhead = 14 + 4 + 8 + 12 + 20 + 8 + ib.BTHLen + ib.ICRCLen
 )
 
@@ -128,7 +128,7 @@ func (p *port) Resolve(attr *verbs.AHAttr) (ibta.Path, error) {
 // keyOf tells peers apart by their addresses: any of their ports may send.
 func keyOf(a netip.Addr) ibta.PathKey { return ibta.PathKey{GID: ib.GIDFromAddr(a), Port: 1} }
 
-// Key returns what tells the peer from others.
+// Key returns the key that tells the peer from others.
 func (r *route) Key() ibta.PathKey { return r.key }
 
 // Full asks the system, which knows the socket buffers of peers on the same host. What the window

@@ -117,8 +117,7 @@ func (p *port) traceBatch(b *ibta.Batch, out *outgoing) {
 	for i := range b.Len() {
 		pkt := b.Packet(i)
 		p.trace.WriteUDP(&trace.UDP{At: now, Src: out.src, Dst: r.to, ID: out.identification(i), DontFragment: true,
-			TTL: ttl, TOS: r.tos,
-			Direction: trace.Outbound, Comment: b.Comment}, pkt.Head, pkt.Room, pkt.Tail)
+			TTL: ttl, TOS: r.tos, Direction: trace.Outbound, Comment: b.Comment}, pkt.Head, pkt.Room, pkt.Tail)
 	}
 }
 

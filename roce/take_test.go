@@ -14,8 +14,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
-// FuzzTake is what may come to a port's socket: datagrams of one size in a buffer, from one sender. Each is delivered,
-// or counted as dropped.
+// FuzzTake takes the packets that may come to a port's socket: datagrams of one size in a buffer, from one sender. Each
+// is delivered, or counted as dropped.
 func FuzzTake(f *testing.F) {
 	f.Add([]byte{}, uint16(0), byte(0))
 	f.Add([]byte{1}, uint16(1), byte(0))

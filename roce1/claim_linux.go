@@ -36,7 +36,7 @@ func take(index int) (claim, error) {
 	return claim{l}, nil
 }
 
-// errTaken says who has an interface.
+// errTaken names the holder of an interface.
 func errTaken(index int) error {
 	who := "here or in another process"
 	if h, err := peercred.HolderOf(claimAddr(index)); err == nil {

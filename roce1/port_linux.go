@@ -81,7 +81,7 @@ const (
 	// slotOverhead is the number of bytes that a packet counts for beyond its payload: a slot of the peer's ring leaves
 	// at least that much unused, and a short packet takes a slot, too.
 	slotOverhead = 2048
-	// linkOverhead is what a packet takes of a link: Ethernet with FCS, preamble and gap, GRH, BTH, ICRC.
+	// linkOverhead is the room that a packet takes of a link: Ethernet with FCS, preamble and gap, GRH, BTH, ICRC.
 	linkOverhead = 14 + 4 + 8 + 12 + ib.GRHLen + ib.BTHLen + ib.ICRCLen
 )
 

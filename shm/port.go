@@ -58,7 +58,7 @@ func (l port) Resolve(a *verbs.AHAttr) error {
 	return nil
 }
 
-// Proposal returns what the device requests in the set-up of connections.
+// Proposal returns the parameters that the device requests in the set-up of connections.
 func (l port) Proposal() rdmap.Proposal {
 	return rdmap.Proposal{ULPDU: rdmap.MaxULPDU, IRD: maxDepth, ORD: maxDepth}
 }

@@ -28,7 +28,7 @@ func open(t testing.TB) *verbs.Device {
 	return dev
 }
 
-// unnoticed is what a target is not asked for.
+// unnoticed are the tests in which a target is not asked for its part.
 var unnoticed = map[string]string{"Metrics/QP": "the target has no part in one-sided operations, and does not count them"}
 
 func TestConformance(t *testing.T) {

@@ -62,7 +62,7 @@ func BenchmarkPingPong8(b *testing.B) {
 	}
 }
 
-// BenchmarkSend64 is what a SEND of 64 bytes costs both sides together in deep queues, polled by one
+// BenchmarkSend64 measures the time of a SEND of 64 bytes for both sides together in deep queues, polled by one
 // goroutine.
 func BenchmarkSend64(b *testing.B) {
 	const batch = 64

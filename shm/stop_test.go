@@ -40,7 +40,7 @@ type target struct {
 	offer
 }
 
-// offer is what a target says when it is ready.
+// offer is the message of a target that is ready.
 type offer struct {
 	Addr  string
 	Table verbs.Remote // a region of AllocMR

@@ -19,7 +19,7 @@ type deadline struct {
 
 func (d *deadline) init() { d.ctx, d.end = context.WithCancel(context.Background()) }
 
-// context returns what a call waits with.
+// context returns the context that a call waits with.
 func (d *deadline) context() context.Context {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -68,7 +68,7 @@ func (e *endpoint) postInline(b []byte) error {
 	return e.qp.PostSend(&verbs.SendWR{ID: idControl, Op: verbs.OpSend, Flags: verbs.Signaled, Inline: b})
 }
 
-// received returns what was received in a slot.
+// received returns the bytes received in a slot.
 func (e *endpoint) received(slot, n int) []byte {
 	return e.recv.Bytes()[slot*e.opt.MaxReceiveSize:][:n]
 }

@@ -132,8 +132,7 @@ func TestVersions(t *testing.T) {
 func TestHostileResponses(t *testing.T) {
 	fine := wire.Response{MinVersion: wire.Version1, MaxVersion: wire.Version1, NegotiatedVersion: wire.Version1,
 		CreditsRequested: 10, CreditsGranted: 10, MaxReadWriteSize: 1 << 20, PreferredSendSize: 1364,
-		MaxReceiveSize:    1364,
-		MaxFragmentedSize: 1 << 20}
+		MaxReceiveSize: 1364, MaxFragmentedSize: 1 << 20}
 	with := func(change func(*wire.Response)) []byte {
 		r := fine
 		change(&r)

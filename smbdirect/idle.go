@@ -25,7 +25,7 @@ const (
 // received takes note of a message of the peer.
 func (i *idle) received(now time.Time) { i.deadline, i.asked = now.Add(i.interval), false }
 
-// check returns what is to be done.
+// check returns the verdict on an idle connection.
 func (i *idle) check(now time.Time) verdict {
 	switch {
 	case now.Before(i.deadline):

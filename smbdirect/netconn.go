@@ -85,7 +85,7 @@ func (n *netConn) Write(b []byte) (int, error) {
 	return done, nil
 }
 
-// deadlineErr returns what programs of package net look for when a deadline has passed.
+// deadlineErr returns the error that programs of package net look for when a deadline has passed.
 func deadlineErr(ctx context.Context, err error) error {
 	if ctx.Err() == nil {
 		return err

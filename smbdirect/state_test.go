@@ -213,9 +213,9 @@ func FuzzNegotiation(f *testing.F) {
 // Addresses without a port get one.
 func TestPorts(t *testing.T) {
 	for in, want := range map[string]string{"192.0.2.9": "192.0.2.9:445", "192.0.2.9:7": "192.0.2.9:7",
-		"host":        "host:445",
-		"2001:db8::9": "[2001:db8::9]:445", "[2001:db8::9]": "[2001:db8::9]:445", "[2001:db8::9]:7": "[2001:db8::9]:7",
-		"": ":445", ":0": ":0"} {
+		"host": "host:445", "2001:db8::9": "[2001:db8::9]:445", "[2001:db8::9]": "[2001:db8::9]:445",
+		"[2001:db8::9]:7": "[2001:db8::9]:7",
+		"":                ":445", ":0": ":0"} {
 		if got := withPort(in, Port); got != want {
 			t.Errorf("%q: %q, want %q", in, got, want)
 		}

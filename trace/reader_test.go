@@ -44,7 +44,7 @@ func (b block) number64(t *testing.T, code uint16) uint64 {
 	return binary.LittleEndian.Uint64([]byte(v))
 }
 
-// packet is what an enhanced packet block says.
+// packet is the packet of an enhanced packet block.
 type packet struct {
 	block
 	at   time.Time

@@ -73,7 +73,7 @@ func (d *Device) PKeys(port int) ([]PKey, error) {
 // Clock returns the device's time, in the nanoseconds of [WC.Timestamp].
 func (d *Device) Clock() uint64 { return d.drv.Clock() }
 
-// Metrics returns what is measured on the device since it was opened, such as packets sent,
+// Metrics returns the metrics of the device since it was opened, such as packets sent,
 // retransmissions, and received packets that were dropped, by reason. The order is always the same.
 //
 // It waits for nothing that the device does: the values are some milliseconds old at most, while the

@@ -43,7 +43,7 @@ func (e *OpError) Error() string {
 // Unwrap returns the sentinel.
 func (e *OpError) Unwrap() error { return e.Err }
 
-// Errno returns what the C interface reports for this error.
+// Errno returns the errno of the C interface for this error.
 func (e *OpError) Errno() syscall.Errno {
 	var errno syscall.Errno
 	switch {

@@ -43,8 +43,8 @@ func (t EventType) String() string {
 	return name([]string{"CQ error", "local work queue catastrophic error", "invalid request local work queue error",
 		"local access violation work queue error", "communication established", "send queue drained", "path migrated",
 		"path migration request error", "local catastrophic error", "port active", "port error", "LID change",
-		"PKey change",
-		"SM change", "SRQ catastrophic error", "SRQ limit reached", "last WQE reached", "client reregistration",
+		"PKey change", "SM change", "SRQ catastrophic error", "SRQ limit reached", "last WQE reached",
+		"client reregistration",
 		"GID table change", "queue pair broken"}, t)
 }
 

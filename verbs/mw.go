@@ -22,7 +22,7 @@ type MW struct {
 	drv mwDriver
 }
 
-// MWBindInfo says what a window is bound to. Length 0 unbinds a type 1 window.
+// MWBindInfo is the binding of a window. Length 0 unbinds a type 1 window.
 type MWBindInfo struct {
 	MW     *MW
 	MR     *MR

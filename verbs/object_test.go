@@ -116,8 +116,8 @@ func TestWrap(t *testing.T) {
 func TestErrno(t *testing.T) {
 	for err, want := range map[error]syscall.Errno{
 		ErrBusy: syscall.EBUSY, ErrNotSupported: syscall.EOPNOTSUPP, ErrQueueFull: syscall.ENOMEM,
-		ErrNoMemory:   syscall.ENOMEM,
-		ErrPermission: syscall.EPERM, ErrFault: syscall.EFAULT, ErrNotFound: syscall.ENOENT, ErrInvalid: syscall.EINVAL,
+		ErrNoMemory: syscall.ENOMEM, ErrPermission: syscall.EPERM, ErrFault: syscall.EFAULT,
+		ErrNotFound: syscall.ENOENT, ErrInvalid: syscall.EINVAL,
 		ErrState: syscall.EINVAL, syscall.ENETDOWN: syscall.ENETDOWN, errors.Join(ErrBusy): syscall.EBUSY,
 	} {
 		if got := (&OpError{Op: "x", Err: err}).Errno(); got != want {

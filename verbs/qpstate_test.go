@@ -153,8 +153,8 @@ func TestOutOfRange(t *testing.T) {
 		}
 	}
 	attr := QPAttr{State: StateError, PathMTU: MTU4096, Timeout: 31, RetryCount: 7, RNRRetry: 7, MinRNRTimer: 31,
-		RQPSN: 1<<24 - 1, SQPSN: 1<<24 - 1,
-		DestQPN: 1<<24 - 1, Access: RemoteWrite | RemoteRead | RemoteAtomic | LocalWrite | FlushGlobal |
+		RQPSN: 1<<24 - 1, SQPSN: 1<<24 - 1, DestQPN: 1<<24 - 1,
+		Access: RemoteWrite | RemoteRead | RemoteAtomic | LocalWrite | FlushGlobal |
 			FlushPersistent}
 	if name, why := outOfRange(&attr, ^QPMask(0)); name != "" {
 		t.Errorf("%s %s", name, why)

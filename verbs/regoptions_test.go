@@ -79,7 +79,7 @@ func TestOptionsUnknown(t *testing.T) {
 	}
 }
 
-// TestOptionsReachDriver holds what a driver gets.
+// TestOptionsReachDriver checks the options that a driver gets.
 func TestOptionsReachDriver(t *testing.T) {
 	drv := &optionPD{}
 	pd := &PD{dev: newDevice(&plainDriver{caps: CapOnDemand}), drv: drv}

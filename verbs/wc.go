@@ -92,8 +92,7 @@ const (
 // String returns the name of libibverbs without its prefix, such as RECV_RDMA_WITH_IMM.
 func (o WCOp) String() string {
 	return name([]string{"SEND", "RDMA_WRITE", "RDMA_READ", "COMP_SWAP", "FETCH_ADD", "BIND_MW", "LOCAL_INV",
-		"ATOMIC_WRITE",
-		"FLUSH", "RECV", "RECV_RDMA_WITH_IMM"}, o)
+		"ATOMIC_WRITE", "FLUSH", "RECV", "RECV_RDMA_WITH_IMM"}, o)
 }
 
 // Err returns nil for Success and otherwise a [*StatusError] with what is known of the reason.

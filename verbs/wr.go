@@ -64,7 +64,7 @@ const (
 	FlushToPersistent                        // in the persistence domain
 )
 
-// FlushScope says what a FLUSH covers.
+// FlushScope is the extent of a FLUSH.
 type FlushScope uint8
 
 const (

@@ -49,8 +49,8 @@ func TestSendWRMethods(t *testing.T) {
 // full returns a work request of which no field is zero.
 func full() *SendWR {
 	return &SendWR{ID: 77, Op: OpBindMW, Flags: Signaled | Fence, SGL: make([]SGE, 1, 4), Inline: []byte{1}, Imm: 1,
-		InvKey: 1,
-		Remote: Remote{Addr: 1, Key: 1}, Compare: 1, Swap: 1, Add: 1, AH: &AH{}, RemoteQPN: 1, RemoteQKey: 1, SRQN: 1,
+		InvKey: 1, Remote: Remote{Addr: 1, Key: 1}, Compare: 1, Swap: 1, Add: 1, AH: &AH{}, RemoteQPN: 1, RemoteQKey: 1,
+		SRQN: 1,
 		Bind: &MWBindInfo{}, FlushLen: 1, FlushLevel: 1, FlushScope: 1}
 }
 

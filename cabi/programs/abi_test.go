@@ -54,7 +54,7 @@ func TestSymbols(t *testing.T) {
 	}
 }
 
-// symbols returns what a library exports.
+// symbols returns the symbols that a library exports.
 func symbols(t *testing.T, lib string) []string {
 	t.Helper()
 	out, err := exec.Command("nm", "-D", "--defined-only", "--with-symbol-versions", lib).Output()

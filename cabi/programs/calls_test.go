@@ -21,8 +21,7 @@ func TestCallsOfNothing(t *testing.T) {
 	dir := need(t)
 	program := filepath.Join(t.TempDir(), "calls")
 	out, err := exec.Command("gcc", "-D_GNU_SOURCE", "-O1", "-g", "-Wall", "-Werror", "-o", program,
-		"testdata/calls/calls.c",
-		filepath.Join(dir, "libibverbs.so.1"), "-ldl").CombinedOutput()
+		"testdata/calls/calls.c", filepath.Join(dir, "libibverbs.so.1"), "-ldl").CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

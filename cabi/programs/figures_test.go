@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// figure is what a perftest program reaches on Ramjet beside `ramjet perf` doing the same.
+// figure is the result of a perftest program on Ramjet beside `ramjet perf` doing the same.
 type figure struct {
 	name     string
 	perftest string // the program and its arguments, for both sides

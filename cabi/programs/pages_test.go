@@ -18,8 +18,8 @@ import (
 func TestProtectedPages(t *testing.T) {
 	dir, program := need(t), filepath.Join(t.TempDir(), "pages")
 	text, err := exec.Command("gcc", "-O1", "-g", "-Wall", "-pthread", "-o", program, "testdata/protect/pages.c",
-		"../../checksuite/c/suite.c",
-		filepath.Join(dir, "librdmacm.so.1"), filepath.Join(dir, "libibverbs.so.1")).CombinedOutput()
+		"../../checksuite/c/suite.c", filepath.Join(dir, "librdmacm.so.1"),
+		filepath.Join(dir, "libibverbs.so.1")).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}

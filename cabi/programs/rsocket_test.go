@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// rsocketModes are what rstream and riostream can be told, the same on both sides.
+// rsocketModes are options of rstream and riostream, the same on both sides.
 var rsocketModes = map[string][]string{
 	"rstream": {
 		"", "-T b", "-T a", "-T a -T b", "-T n -T v", "-T r -T v", "-T b -T v -B 4096", "-T s", "-T f", "-k 5 -i 0",

@@ -61,8 +61,7 @@ func TestDeviceFromEnvironment(t *testing.T) {
 	t.Setenv("RAMJET_DEVICE", "rose:192.0.2.7")
 	args := map[string]string{
 		"cp": "cp a 127.0.0.1:", "ls": "ls 127.0.0.1:", "pipe": "pipe -l 7000", "serve": "serve .", "ping": "ping -s",
-		"demo": "demo", "run": "run -- true",
-		"perf table": "perf table", "bench notification": "bench notification",
+		"demo": "demo", "run": "run -- true", "perf table": "perf table", "bench notification": "bench notification",
 		"bench registration": "bench registration",
 		"pingpong rc":        "pingpong rc", "pingpong uc": "pingpong uc", "pingpong ud": "pingpong ud",
 		"pingpong srq": "pingpong srq", "pingpong xsrq": "pingpong xsrq",

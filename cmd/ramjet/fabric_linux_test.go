@@ -126,8 +126,8 @@ print all of it
 	r := ramjetCmd(t, "fabric", topology, "--name", name, "--script", filepath.Join(filepath.Dir(topology), "script"))
 	r.wantSuccess(t)
 	for _, want := range []string{`^2 switches, 2 adapters, 4 links \(4 Active\), up after `,
-		`(?m)^host-w +198\.18\.0\.1 +\d+ +Active$`,
-		`(?m)^on it$`, `(?m)^all of it$`, regexp.QuoteMeta("infiniband:host-w?fabric=" + name)} {
+		`(?m)^host-w +198\.18\.0\.1 +\d+ +Active$`, `(?m)^on it$`, `(?m)^all of it$`,
+		regexp.QuoteMeta("infiniband:host-w?fabric=" + name)} {
 		if !regexp.MustCompile(want).MatchString(r.stdout) {
 			t.Errorf("no %q in\n%s", want, r.stdout)
 		}

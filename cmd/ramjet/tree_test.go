@@ -68,15 +68,14 @@ func TestEveryCommandHasJSON(t *testing.T) {
 var freeForm = map[string]string{
 	"chunk": "a size", "size": "a size", "sizes": "sizes", "stride": "a number of bytes",
 	"count": "a number", "cq-mod": "a number", "gid-idx": "a row", "inline-size": "a number", "iters": "a number",
-	"limit":  "a number",
-	"num-qp": "a number", "outs": "a number", "peers": "numbers", "post-list": "a number", "priority": "a number",
+	"limit": "a number", "num-qp": "a number", "outs": "a number", "peers": "numbers", "post-list": "a number",
+	"priority":    "a number",
 	"qp":          "a number",
 	"queue-pairs": "a number", "runs": "a number", "rx-depth": "a number", "seed": "a number", "series": "a number",
-	"spare":    "a number",
-	"tx-depth": "a number", "width": "a number", "mkey": "a number", "port": "a port",
+	"spare": "a number", "tx-depth": "a number", "width": "a number", "mkey": "a number", "port": "a port",
 	"duration": "a time", "from": "a time", "interval": "a time", "mkey-lease": "a time", "timeout": "a time",
-	"to": "a time", "watch": "a time",
-	"fabric host": "a number", "ladder host": "a host of the capture", "ibsim": "a name to choose", "join": "a cable",
+	"to": "a time", "watch": "a time", "fabric host": "a number", "ladder host": "a host of the capture",
+	"ibsim": "a name to choose", "join": "a cable",
 	"only": "a text", "log-filter": "a text", "check": "words and files",
 	"at": "a node of a scenario",
 }
@@ -85,8 +84,7 @@ var freeForm = map[string]string{
 func TestEveryValueHasCompletion(t *testing.T) {
 	used := map[string]bool{}
 	takesNone := map[string]bool{"completion": true, "dash": true, "demo": true, "export": true, "kubelet": true,
-		"notification": true,
-		"nvme":         true, "ping": true, "registration": true, "smb": true, "table": true}
+		"notification": true, "nvme": true, "ping": true, "registration": true, "smb": true, "table": true}
 	for path, c := range commandsByPath() {
 		c.Flags().VisitAll(func(f *pflag.Flag) {
 			if f.Value.Type() == "bool" {

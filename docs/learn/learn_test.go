@@ -70,10 +70,10 @@ func blocksOf(t *testing.T, chapters ...string) (all []block) {
 	return all
 }
 
-// numbers are what differs from run to run: with fractions and thousands apart, also in hexadecimal.
+// numbers are the numbers that differ from run to run: with fractions and thousands apart, also in hexadecimal.
 var numbers = regexp.MustCompile(`0x[0-9a-f]+|\d+(,\d{3})*(\.\d+)?`)
 
-// pattern returns what the shown output of a command stands for: itself, but a line of three dots is any
+// pattern returns the outputs that a command's shown output stands for: itself, but a line of three dots is any
 // lines. If numbers vary, each is any number, and blanks are any blanks.
 func pattern(shown string, vary bool) *regexp.Regexp {
 	var p strings.Builder
@@ -184,8 +184,8 @@ func start(t *testing.T, dir, command string, out io.Writer) *exec.Cmd {
 // logDevice is the device of the course's own program, unless a command names one.
 var logDevice string
 
-// addresses are those of devices that commands name, and own has what stands for each in this run: another run at the
-// same time has others.
+// addresses are the addresses of devices that commands name, and own has the address that stands for each in this run:
+// another run at the same time has others.
 var (
 	addresses = regexp.MustCompile(`\b127\.0\.71\.\d+\b`)
 	own       = make(map[string]string)

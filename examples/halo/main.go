@@ -153,7 +153,7 @@ func (n *neighbor) take(ctx context.Context) error {
 	return err
 }
 
-// solve is what one rank does.
+// solve is the work of one rank.
 func solve(ctx context.Context, device, host string, rank, ranks, steps int) error {
 	dev, err := ramjet.Open(device)
 	if err != nil {

@@ -83,7 +83,7 @@ func encode(slot []byte, key, value string) bool {
 
 var errTorn = errors.New("the slot is being changed")
 
-// decode returns what encode has put into a slot. The key is empty if nothing is in it.
+// decode returns the key and value that encode has put into a slot. The key is empty if nothing is in it.
 func decode(slot []byte) (key, value string, err error) {
 	k, v := int(binary.BigEndian.Uint16(slot[4:])), int(binary.BigEndian.Uint16(slot[6:]))
 	switch {

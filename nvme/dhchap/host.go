@@ -8,15 +8,15 @@ import (
 	"fmt"
 )
 
-// Identities are who prove that they have secrets.
+// Identities are the two that prove that they have secrets.
 type Identities struct {
 	Host, Subsystem string // NQNs
 	HostSecret      Secret // that the host proves to have
-	// ControllerSecret is what the controller proves to have. A host with none does not ask for it.
+	// ControllerSecret is the secret that the controller proves to have. A host with none does not ask for it.
 	ControllerSecret Secret
 }
 
-// response returns what the host proves by, or the controller (base 2.0, 8.13.5.4).
+// response returns the response by which the host or the controller proves its secret (base 2.0, 8.13.5.4).
 func (i *Identities) response(controller bool, hash Hash, dh, value []byte, sequence uint32,
 	transaction uint16) []byte {
 	if len(dh) > 0 { // the augmented challenge

@@ -27,7 +27,7 @@ const (
 	success2  message = 0x0104
 )
 
-// header is what messages begin with.
+// header is the header of messages.
 type header struct {
 	kind        message
 	transaction uint16

@@ -71,7 +71,7 @@ func (h Hash) mac(key []byte, parts ...[]byte) []byte {
 	return m.Sum(nil)
 }
 
-// Secret is what a host or a controller proves to have. The zero Secret is none.
+// Secret is the key that a host or a controller proves to have. The zero Secret is none.
 type Secret struct {
 	transform Hash // by which the key is bound to an NQN; 0: it is not
 	key       string

@@ -116,7 +116,7 @@ func (c *Command) SetLBA(slba uint64, n uint32) {
 	c.CDW12 = c.CDW12&^0xffff | (n-1)&0xffff
 }
 
-// LBA returns what SetLBA has set.
+// LBA returns the blocks that SetLBA has set.
 func (c *Command) LBA() (slba uint64, n uint32) {
 	return uint64(c.CDW11)<<32 | uint64(c.CDW10), c.CDW12&0xffff + 1
 }
@@ -158,7 +158,7 @@ func Keyed(t SGLType, addr uint64, n int, key uint32) (s SGL) {
 	return s
 }
 
-// Keyed returns what a keyed descriptor describes.
+// Keyed returns the memory of a keyed descriptor.
 func (s *SGL) Keyed() (addr uint64, n int, key uint32) {
 	return le.Uint64(s[:]), int(le.Uint32(s[8:]) & MaxKeyedLength), le.Uint32(s[11:])
 }
@@ -171,7 +171,7 @@ func InCapsule(off uint64, n int) (s SGL) {
 	return s
 }
 
-// InCapsule returns what a descriptor of data in the capsule describes.
+// InCapsule returns the range of a descriptor of data in the capsule.
 func (s *SGL) InCapsule() (off uint64, n uint32) { return le.Uint64(s[:]), le.Uint32(s[8:]) }
 
 // Completion is a completion queue entry (base 4.6). Over RDMA it is the response capsule.

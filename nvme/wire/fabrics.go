@@ -54,7 +54,7 @@ func (c *Command) SetAuth(t FabricsType, n int) {
 	c.CDW10, c.CDW11 = authProtocol, uint32(n)
 }
 
-// Auth returns what SetAuth has set; false: the protocol is another.
+// Auth returns the length that SetAuth has set; false: the protocol is another.
 func (c *Command) Auth() (n uint32, ok bool) { return c.CDW11, c.CDW10 == authProtocol }
 
 // ConnectDataSize is the length of the data of a Connect command in bytes.
@@ -159,7 +159,7 @@ func (c *Command) SetProperty(t FabricsType, p Property, size int, value uint64)
 	c.CDW11, c.CDW12, c.CDW13 = uint32(p), uint32(value), uint32(value>>32)
 }
 
-// Property returns what SetProperty has set. The size is 0 if it is none that there is.
+// Property returns the property that SetProperty has set. The size is 0 if it is none that there is.
 func (c *Command) Property() (p Property, size int, value uint64) {
 	switch c.CDW10 & 7 {
 	case 0:

@@ -47,7 +47,7 @@ const (
 	EventDiscovery = 1 << 31 // OAES: notices of the discovery log
 )
 
-// Controller is what Identify says of a controller (base 5.15.2.2, fabrics 4.1). Fields that are not here are zero.
+// Controller is the data of Identify for a controller (base 5.15.2.2, fabrics 4.1). Fields that are not here are zero.
 type Controller struct {
 	Serial       string // at most 20 bytes
 	Model        string // at most 40 bytes
@@ -151,7 +151,7 @@ func (c *Controller) Decode(d []byte) bool {
 	return true
 }
 
-// Namespace is what Identify says of a namespace (base 5.15.2.1).
+// Namespace is the data of Identify for a namespace (base 5.15.2.1).
 type Namespace struct {
 	Blocks      uint64
 	BlockSize   uint32 // a power of 2 from 512 on; 0: not known to Decode

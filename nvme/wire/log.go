@@ -33,7 +33,7 @@ func (c *Command) SetLogPage(id LogID, off uint64, n int) {
 	c.CDW12, c.CDW13 = uint32(off), uint32(off>>32)
 }
 
-// LogPage returns what SetLogPage has set. RetainEvent: the page's event is not cleared.
+// LogPage returns the request that SetLogPage has set. RetainEvent: the page's event is not cleared.
 func (c *Command) LogPage() (id LogID, off, n uint64, retainEvent bool) {
 	d := uint64(c.CDW11&0xffff)<<16 | uint64(c.CDW10>>16)
 	return LogID(c.CDW10), uint64(c.CDW13)<<32 | uint64(c.CDW12), (d + 1) * 4, c.CDW10>>15&1 != 0

@@ -117,7 +117,7 @@ func (s *setting) gets(want []byte) {
 	}
 }
 
-// descriptors returns those of a request through the channel, and checks what is around them.
+// descriptors returns the descriptors of a request through the channel, and checks what is around them.
 func (s *setting) descriptors(b []byte) []wire.Descriptor {
 	s.t.Helper()
 	var h smb2.Header

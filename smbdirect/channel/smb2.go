@@ -19,7 +19,7 @@ type request struct {
 	at     int    // where Channel is
 }
 
-// decodeRequest returns what a client's message asks for. false: it cannot go through the channel. most bounds the
+// decodeRequest returns the request in a client's message. false: it cannot go through the channel. most bounds the
 // data.
 func decodeRequest(b []byte, most int) (r request, ok bool) {
 	var h smb2.Header

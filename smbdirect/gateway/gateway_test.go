@@ -72,7 +72,7 @@ func response(request []byte, status uint32, data []byte) []byte {
 	return b
 }
 
-// server is what is behind a gateway: it hands out frames, and sends some.
+// server is the server behind a gateway: it hands out frames, and sends some.
 type server struct {
 	t    *testing.T
 	conn net.Conn
@@ -127,8 +127,7 @@ func connect(t *testing.T, kind string, o smbdirect.Options) (*smbdirect.Conn, *
 	var log lines
 	go func() {
 		ended <- Serve(ctx, l, Options{Dial: func(context.Context) (net.Conn, error) { return there, nil },
-			Timeout: patience,
-			Log:     slog.New(slog.NewTextHandler(&log, nil))})
+			Timeout: patience, Log: slog.New(slog.NewTextHandler(&log, nil))})
 	}()
 	c, err := smbdirect.Dial(within(t), clients, l.Addr().String(),
 		smbdirect.Options{Negotiate: patience, Linger: patience})

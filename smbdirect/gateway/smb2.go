@@ -69,8 +69,7 @@ func handleRequest(b []byte, most int) (*call, []byte, error) {
 	}
 	if uint64(length) > min(total, uint64(most)) {
 		return nil, nil, fmt.Errorf("%w: %d bytes, where descriptors have %d and at most %d are moved", errRequest,
-			length,
-			total, most)
+			length, total, most)
 	}
 	c := &call{id: h.ID, write: h.Command == smb2.Write, length: int(length), descriptors: ds,
 		invalidate: channel == smb2.ChannelV1Invalidate}

@@ -20,8 +20,8 @@ type Connector interface {
 	// peer's, which may have a zone. It sends nothing: the peer need not exist. The error says what is
 	// missing.
 	CheckRoute(from, to netip.Addr) error
-	// LocatePeer returns what asks the network where a peer is before anything can be sent there, in seconds
-	// at most, or says why it cannot; nil: there is nothing to find out.
+	// LocatePeer returns the function that asks the network where a peer is before anything can be sent there, in
+	// seconds at most, or says why it cannot; nil: there is nothing to find out.
 	LocatePeer(gid verbs.GID) func(context.Context) error
 
 	// Addrs returns the IP addresses that a port has besides its GIDs, on fabrics whose ports have LIDs and GIDs.

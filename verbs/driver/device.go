@@ -68,8 +68,8 @@ var (
 // NewDevice makes a [verbs.Device] of a driver.
 func NewDevice(d Device) *verbs.Device { return newDevice(d) }
 
-// DeviceOf returns what implements a device.
+// DeviceOf returns the driver's part of a device.
 func DeviceOf(d *verbs.Device) Device { return deviceOf(d) }
 
-// XRCDOf returns what implements an XRC domain.
+// XRCDOf returns the driver's part of an XRC domain.
 func XRCDOf(x *verbs.XRCD) XRCD { return xrcdOf(x) }

@@ -123,14 +123,14 @@ var (
 	ahOf = hook.AHOf.(func(*verbs.AH) AH)
 )
 
-// PDOf returns what implements a protection domain.
+// PDOf returns the driver's part of a protection domain.
 func PDOf(pd *verbs.PD) PD { return pdOf(pd) }
 
-// MROf returns what implements a memory region.
+// MROf returns the driver's part of a memory region.
 func MROf(mr *verbs.MR) MR { return mrOf(mr) }
 
-// MWOf returns what implements a memory window.
+// MWOf returns the driver's part of a memory window.
 func MWOf(mw *verbs.MW) MW { return mwOf(mw) }
 
-// AHOf returns what implements an address handle.
+// AHOf returns the driver's part of an address handle.
 func AHOf(ah *verbs.AH) AH { return ahOf(ah) }

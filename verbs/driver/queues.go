@@ -49,7 +49,7 @@ type QP = interface {
 	Modify(attr *verbs.QPAttr, mask verbs.QPMask) error
 	Query() verbs.QPAttr
 	Stats() (verbs.QPStats, error) // called as Device.Metrics is
-	// Failure returns what is known of the first failure since the queue pair was created, reset, or
+	// Failure returns the first failure since the queue pair was created, reset, or
 	// recovered from SQE; nil: there was none, or the driver does not know.
 	Failure() *verbs.Failure
 	PostSend(wrs []verbs.SendWR) (int, error)
@@ -107,13 +107,13 @@ var (
 		verbs.QPMask) (verbs.QPState, error))
 )
 
-// CQOf returns what implements a completion queue.
+// CQOf returns the driver's part of a completion queue.
 func CQOf(cq *verbs.CQ) CQ { return cqOf(cq) }
 
-// SRQOf returns what implements a shared receive queue.
+// SRQOf returns the driver's part of a shared receive queue.
 func SRQOf(s *verbs.SRQ) SRQ { return srqOf(s) }
 
-// QPOf returns what implements a queue pair.
+// QPOf returns the driver's part of a queue pair.
 func QPOf(qp *verbs.QP) QP { return qpOf(qp) }
 
 // CheckTransition reports whether a queue pair of type t in state cur may be modified so, and to

@@ -29,11 +29,11 @@ type Agent struct {
 	drv   agentDriver
 }
 
-// Spec says what an agent registers for.
+// Spec is the registration of an agent.
 type Spec struct {
 	Class   mad.Class
 	Version uint8 // of the class; 0: any that no other agent has registered for
-	// Methods are those of unsolicited datagrams that the agent takes, such as Get. An agent
+	// Methods are the methods of unsolicited datagrams that the agent takes, such as Get. An agent
 	// without methods receives responses only, and there can be any number of them.
 	Methods []mad.Method
 }

@@ -106,8 +106,7 @@ func (e *Enhanced) Decode(b []byte) bool {
 	}
 	ird, ord := binary.BigEndian.Uint16(b), binary.BigEndian.Uint16(b[2:])
 	*e = Enhanced{PeerToPeer: ird&0x8000 != 0, RTRSend: ird&0x4000 != 0, RTRWrite: ord&0x8000 != 0,
-		RTRRead: ord&0x4000 != 0,
-		IRD:     ird & MaxDepth, ORD: ord & MaxDepth}
+		RTRRead: ord&0x4000 != 0, IRD: ird & MaxDepth, ORD: ord & MaxDepth}
 	return true
 }
 

@@ -57,7 +57,7 @@ type datagram struct {
 	bytes    []byte
 }
 
-// readDatagrams returns what arrives at queue pairs 1 in one of package ib's captures.
+// readDatagrams returns the datagrams that arrive at queue pairs 1 in one of package ib's captures.
 func readDatagrams(tb testing.TB, name string) (out []datagram) {
 	tb.Helper()
 	for _, f := range captured.RoCE(tb, filepath.Join("..", "ib", "testdata", name)) {
@@ -72,9 +72,8 @@ func readDatagrams(tb testing.TB, name string) (out []datagram) {
 	return out
 }
 
-// TestCaptures holds what the kernel's managers said to each other against the
-// codecs: all of it decodes, and encodes back to the same bytes; every prefix
-// is refused.
+// TestCaptures compares the messages of the kernel's managers with the codecs: all of it decodes, and encodes back to
+// the same bytes; every prefix is refused.
 func TestCaptures(t *testing.T) {
 	seen := map[Attribute]int{}
 	for _, name := range []string{"roce-mtu1024.pcap", "roce-mtu4096.pcap"} {

@@ -63,8 +63,7 @@ func TestDetails(t *testing.T) {
 
 	fill()
 	key, key2 := MKeyDetails{LID: 1, DrSLID: 2, Method: MethodSet, Attribute: 0x15, Modifier: 3, MKey: 4,
-		Directed:  true,
-		Truncated: true, HopCount: 33, Return: [30]byte{29: 7}}, MKeyDetails{}
+		Directed: true, Truncated: true, HopCount: 33, Return: [30]byte{29: 7}}, MKeyDetails{}
 	key.Encode(&b)
 	key2.Decode(&b)
 	check(TrapMKey, key == key2, map[int]byte{3: 1, 5: 2, 6: 2, 7: 0, 9: 0x15, 13: 3, 21: 4, 22: 0, 23: 0xc0 | 33,

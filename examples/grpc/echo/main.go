@@ -29,7 +29,7 @@ import (
 
 const port = ":7485"
 
-// sizes are those of the messages, in bytes.
+// sizes are the lengths of the messages, in bytes.
 var sizes = []int{0, 1, 100, 4096, 70_000, 1 << 20}
 
 // echo is the service. protoc would have written this, and the two names below, for a .proto file.

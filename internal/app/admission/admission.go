@@ -22,7 +22,7 @@ var ErrIdle = errors.New("the server has as many clients as it can, and this one
 // errBusy is told to a client that comes when none is idle.
 var errBusy = errors.New("the server has as many clients as it can, and none is idle: try again later")
 
-// Clients are those that a server has now.
+// Clients are the clients that a server has now.
 type Clients struct {
 	mu  sync.Mutex
 	all map[*Client]struct{}

@@ -318,8 +318,7 @@ func TestOwnRecording(t *testing.T) {
 	}
 	ip := ipv4(5, "hello")
 	w.WriteUDP(&trace.UDP{At: at, Src: netip.AddrPortFrom(hostA, 50000), Dst: netip.AddrPortFrom(hostB, ib.UDPPort),
-		ID: 7, DontFragment: true, TTL: 64,
-		Direction: trace.Outbound, Comment: "a comment"}, ip[28:])
+		ID: 7, DontFragment: true, TTL: 64, Direction: trace.Outbound, Comment: "a comment"}, ip[28:])
 	w.WriteInfiniBand(&trace.InfiniBand{At: at, Direction: trace.Inbound}, ibPacket(6, "hello"))
 	if err := w.Close(); err != nil {
 		t.Fatal(err)

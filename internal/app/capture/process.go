@@ -35,8 +35,8 @@ func FromProcess(kept *observe.Packets, to func(*Packet)) (Counts, error) {
 		d.Counts.Frames++
 		p := &d.packet
 		*p = Packet{Frame: i + 1, At: time.Unix(0, k.At).UTC(), Fabric: fabric, Direction: Inbound, Comment: k.Comment,
-			Wire: k.Length,
-			From: hostOf(fabric, &k.Peer), To: hostOf(fabric, &k.Local), FromPort: k.Peer.Port, ToPort: k.Local.Port}
+			Wire: k.Length, From: hostOf(fabric, &k.Peer), To: hostOf(fabric, &k.Local), FromPort: k.Peer.Port,
+			ToPort: k.Local.Port}
 		if k.Sent {
 			p.Direction = Outbound
 			p.From, p.To, p.FromPort, p.ToPort = p.To, p.From, p.ToPort, p.FromPort

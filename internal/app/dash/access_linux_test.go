@@ -35,7 +35,7 @@ func (n *axNode) name() string {
 	return strings.TrimSpace(fmt.Sprint(n.Name.Value))
 }
 
-// access returns what a screen reader gets, in its order, and writes it beside the pictures.
+// access returns the nodes that a screen reader gets, in its order, and writes it beside the pictures.
 func (b *browser) access(name string) (all []axNode) {
 	b.t.Helper()
 	var tree struct{ Nodes []axNode }

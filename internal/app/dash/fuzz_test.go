@@ -12,7 +12,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/system/statsocket"
 )
 
-// FuzzRequest is what may come from a browser that has the key.
+// FuzzRequest sends the server requests of a browser that has the key.
 func FuzzRequest(f *testing.F) {
 	f.Add("GET", "/", "", "")
 	f.Add("GET", "/api/state", "scope=1&filter=x", "")

@@ -93,7 +93,7 @@ func (l *ladders) last(ctx context.Context, of qpKey, width int) (*Ladder, error
 	return draw(p, of, width)
 }
 
-// get returns what watches a queue pair, which begins if nothing does.
+// get returns the watcher of a queue pair, and starts it if there is none.
 func (l *ladders) get(ctx context.Context, of qpKey) (*watched, error) {
 	l.lock.Lock()
 	defer l.lock.Unlock()

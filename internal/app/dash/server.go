@@ -74,8 +74,7 @@ func (s *Server) Key() string { return s.key }
 // Serve answers requests until ctx ends, which is no error.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	h := &http.Server{Handler: s, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
-		WriteTimeout: 30 * time.Second,
-		IdleTimeout:  30 * time.Second, MaxHeaderBytes: 16 << 10, ConnContext: withConn}
+		WriteTimeout: 30 * time.Second, IdleTimeout: 30 * time.Second, MaxHeaderBytes: 16 << 10, ConnContext: withConn}
 	stop := context.AfterFunc(ctx, func() { h.Close() })
 	defer stop()
 	defer s.ladders.close()

@@ -31,7 +31,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
-// world is what a server reads in tests.
+// world is the state that a server reads in tests.
 type world struct {
 	lock    sync.Mutex
 	reads   int
@@ -62,7 +62,7 @@ func (w *world) read(context.Context, int) ([]statsocket.Process, error) {
 	return clone(w.list), w.err
 }
 
-// clone is what a process sends: nobody changes it.
+// clone returns a copy, as a process sends one: nobody changes it.
 func clone(list []statsocket.Process) []statsocket.Process {
 	out := slices.Clone(list)
 	for i := range out {

@@ -182,7 +182,7 @@ type Series struct {
 	Late      []float64 `json:"late"`        // acknowledgements that came late: nothing was lost
 }
 
-// state returns what the page shows, read just now or a moment ago.
+// state returns the page's state, read just now or a moment ago.
 func (s *source) state(_ context.Context, scope uint64, filter string, span time.Duration) (*State, error) {
 	s.lock.Lock()
 	defer s.lock.Unlock()

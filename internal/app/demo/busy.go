@@ -58,7 +58,7 @@ func usedByAll(stat []byte) (sum time.Duration, ok bool) {
 	return sum, true
 }
 
-// usedByProcess returns what a process has used, by its /proc/PID/stat: the fields 14 and 15. Its name, the
+// usedByProcess returns the processor time of a process, by its /proc/PID/stat: the fields 14 and 15. Its name, the
 // second, may have blanks.
 func usedByProcess(stat []byte) time.Duration {
 	f := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))

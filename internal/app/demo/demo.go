@@ -129,8 +129,8 @@ func (d *Demo) talk(ctx context.Context, rest []string) (*Report, error) {
 		return nil, err
 	}
 	report := &Report{Devices: [2]string{d.side.local.Device, answer.Hello.Device}, Kind: d.Kind.Name,
-		Over:   d.Kind.Text,
-		Kernel: d.Kind.Hardware, Needs: d.Kind.Needs, PathMTU: port.ActiveMTU.Bytes(), Recorded: d.Recorded}
+		Over: d.Kind.Text, Kernel: d.Kind.Hardware, Needs: d.Kind.Needs, PathMTU: port.ActiveMTU.Bytes(),
+		Recorded: d.Recorded}
 	e := d.effort()
 	for _, st := range e.rows(d.side.can) {
 		d.progress(st.String())

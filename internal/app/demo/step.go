@@ -72,7 +72,7 @@ func (st *step) immediate() bool { return st.Op == verbs.OpSendImm || st.Op == v
 // imm returns the immediate data of message i from r.
 func (st *step) imm(r role, i int) uint32 { return uint32(st.seed(r).word(i)) }
 
-// atomicWant returns what the word of an atomic step holds before operation i, and the operands.
+// atomicWant returns the value of an atomic step's word before operation i, and the operands.
 // For CompareSwap these are compare and swap; the last operation compares with a wrong value and
 // must change nothing. For FetchAdd it is the addend.
 func (st *step) atomicWant() (before []uint64, compare, swap []uint64, after uint64) {

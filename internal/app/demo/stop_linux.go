@@ -55,7 +55,7 @@ func (p *peerProcess) threads(file string) (all [][]byte) {
 	return all
 }
 
-// processorTime returns what the process's threads have used of processors: the first number of their schedstat, in
+// processorTime returns the processor time of the process's threads: the first number of their schedstat, in
 // nanoseconds. A nil process, and a kernel without such figures, has none that is known.
 func (p *peerProcess) processorTime() (t processorTime) {
 	if p == nil {

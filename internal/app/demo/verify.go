@@ -17,7 +17,7 @@ type expectation struct {
 	data []byte
 }
 
-// expected returns what should arrive at r, for steps that check it while they run.
+// expected returns the data that should arrive at r, for steps that check it while they run.
 func (st *step) expected(r role) expectation {
 	e := expectation{size: st.Size}
 	if st.Op == verbs.OpWrite {

@@ -93,7 +93,7 @@ type Service struct {
 	From string `json:"from"` // who says so
 }
 
-// Reply is what a peer replies to a request for a connection over RoCEv2 at a port where nobody is expected.
+// Reply is a peer's reply to a request for a connection over RoCEv2 at a port where nobody is expected.
 type Reply struct {
 	Device   string `json:"device"` // that asked
 	Answered bool   `json:"answered"`
@@ -119,7 +119,7 @@ type Finding struct {
 	Fits    bool     `json:"fits_log,omitempty"` // it can be the cause of what the log says
 }
 
-// Diagnose returns what is found in facts, problems first.
+// Diagnose returns the findings of facts, problems first.
 func Diagnose(f *Facts) []Finding {
 	d := &diagnosis{facts: f, sys: f.System}
 	d.proc()

@@ -21,7 +21,7 @@ import (
 
 var update = flag.Bool("update", false, "write the reports of testdata anew")
 
-// soft is what a machine's software devices say.
+// soft are a machine's software devices.
 func soft(machine string) []Soft {
 	all := []Soft{
 		{Kind: "roce", Text: "RoCEv2: UDP port 4791", Device: "roce:127.64.0.1", Works: true, Port: 4791},
@@ -92,8 +92,7 @@ func healthy() *Facts {
 				UserNSAllowed: -1},
 			Offloads:  &rdmasys.Offloads{GSO: true, GRO: true},
 			Group:     rdmasys.Group{Memory: -1, Processes: -1, Processors: -1},
-			SharedMem: -1,
-			Injected: &rdmasys.Injected{Folder: "/opt/ramjet/lib", Path: "/opt/ramjet/lib", InPath: true,
+			SharedMem: -1, Injected: &rdmasys.Injected{Folder: "/opt/ramjet/lib", Path: "/opt/ramjet/lib", InPath: true,
 				Libc: "/lib/libc.so.6", Version: "GLIBC_2.36",
 				Sysfs: "/run/ramjet-sysfs", Described: []string{"roce0"},
 				Libraries: []rdmasys.Library{{File: "/opt/ramjet/lib/libibverbs.so.1", Needs: "GLIBC_2.31"},

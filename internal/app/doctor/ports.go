@@ -151,8 +151,7 @@ func (d *diagnosis) flow(dev *rdmasys.Device, p *rdmasys.Port) {
 	why := "RoCE resends everything after a lost packet on most NICs. Switches lose packets when several hosts send to one."
 	if n.PFC != nil && n.PFC.Enabled == 0 {
 		d.note(n.Name, "priority flow control (PFC) is off for all priorities",
-			why+" The switches need the same setting.",
-			"dcb pfc set dev "+n.Name+" prio-pfc all:off 3:on",
+			why+" The switches need the same setting.", "dcb pfc set dev "+n.Name+" prio-pfc all:off 3:on",
 			"mlnx_qos -i "+n.Name+" --pfc 0,0,0,1,0,0,0,0    # with NVIDIA's tools")
 	}
 	for _, e := range n.ECN {

@@ -60,7 +60,7 @@ func (d *diagnosis) has(concerned func(*Soft) bool) bool {
 	return false
 }
 
-// portTaken tells who has RoCEv2's port.
+// portTaken names the holder of RoCEv2's port.
 func (d *diagnosis) portTaken(s Soft) {
 	what := s.Device + " cannot be opened: UDP port 4791 is in use"
 	if d.sys.RXEHasPort() {

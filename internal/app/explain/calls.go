@@ -80,8 +80,7 @@ func calls() (all []Entry) {
 				because("The address is wrong, or the host is down.",
 					"No program there has this kind of device open: a roce: device does not answer an iwarp: one.",
 					"A firewall drops the packets: RoCEv2 is UDP port 4791; iWARP is TCP, at the listener's port.",
-					"On InfiniBand, no subnet manager runs.",
-					"ramjet doctor HOST looks at the way there.")}},
+					"On InfiniBand, no subnet manager runs.", "ramjet doctor HOST looks at the way there.")}},
 		{"the connection has ended", syscall.ENOTCONN, "ENOTCONN",
 			explained{"cm.ErrDisconnected", "The connection has ended, and the call needs one.",
 				because("The peer disconnected, or its process ended: its own output says why.",
@@ -118,7 +117,7 @@ func calls() (all []Entry) {
 	return all
 }
 
-// connectionEvents are those of the connection manager, by librdmacm's names, in its order.
+// connectionEvents are the events of the connection manager, by librdmacm's names, in its order.
 func connectionEvents() []Entry {
 	return entries(ConnectionEvent, []explained{
 		{"RDMA_CM_EVENT_ADDR_RESOLVED",

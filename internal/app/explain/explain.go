@@ -57,11 +57,11 @@ const (
 	Message         Kind = "message of a program or a driver"
 )
 
-// words are what a number can stand behind, to say of which kind it is.
+// words are the words before a number that tell its kind.
 var words = map[string]Kind{"wc": Status, "status": Status, "vendor_err": Reason, "reason": Reason, "event": Event,
-	"nak":       NAK,
-	"terminate": Terminate, "cause": Terminate, "rej": Reject, "reject": Reject, "cm_event": ConnectionEvent,
-	"errno": Call}
+	"nak": NAK, "terminate": Terminate, "cause": Terminate, "rej": Reject, "reject": Reject,
+	"cm_event": ConnectionEvent,
+	"errno":    Call}
 
 // synonyms are the other names of an error.
 var synonyms = map[string][]string{

@@ -100,8 +100,8 @@ func TestSentinels(t *testing.T) {
 		}
 	}
 	for _, err := range []error{verbs.ErrBusy, verbs.ErrClosed, verbs.ErrInvalid, verbs.ErrNotSupported,
-		verbs.ErrQueueFull, verbs.ErrNoMemory,
-		verbs.ErrState, verbs.ErrOverflow, verbs.ErrPermission, verbs.ErrFault, verbs.ErrNotFound, verbs.ErrPinLimit} {
+		verbs.ErrQueueFull, verbs.ErrNoMemory, verbs.ErrState, verbs.ErrOverflow, verbs.ErrPermission, verbs.ErrFault,
+		verbs.ErrNotFound, verbs.ErrPinLimit} {
 		op := &verbs.OpError{Op: "post_send", Err: err, Detail: "and so on"}
 		if found := explain.Find(op.Error()); len(found) != 1 || found[0].Number != int(op.Errno()) {
 			t.Errorf("%q, errno %d: %+v", op, op.Errno(), found)
@@ -165,14 +165,14 @@ func TestFind(t *testing.T) {
 		"IBV_WC_RETRY_EXC_ERR": "IBV_WC_RETRY_EXC_ERR", "retry_exc_err": "IBV_WC_RETRY_EXC_ERR",
 		"Retry-Exc-Err":                     "IBV_WC_RETRY_EXC_ERR",
 		"transport retry  counter exceeded": "IBV_WC_RETRY_EXC_ERR", "wc 12": "IBV_WC_RETRY_EXC_ERR",
-		"12":     "IBV_WC_RETRY_EXC_ERR",
-		"rej 28": "IB_CM_REJ_CONSUMER_DEFINED", "0x1101": "TERM_TAGGED_BOUNDS", "event 3": "IBV_EVENT_QP_ACCESS_ERR",
-		"nak 2": "NAK_REMOTE_ACCESS", "vendor_err 3": "REASON_OUTSIDE", "out of bounds": "REASON_OUTSIDE",
+		"12": "IBV_WC_RETRY_EXC_ERR", "rej 28": "IB_CM_REJ_CONSUMER_DEFINED", "0x1101": "TERM_TAGGED_BOUNDS",
+		"event 3": "IBV_EVENT_QP_ACCESS_ERR",
+		"nak 2":   "NAK_REMOTE_ACCESS", "vendor_err 3": "REASON_OUTSIDE", "out of bounds": "REASON_OUTSIDE",
 		"queue is full": "verbs.ErrQueueFull", "ErrQueueFull": "verbs.ErrQueueFull",
-		"verbs.ErrQueueFull": "verbs.ErrQueueFull",
-		"enomem":             "verbs.ErrQueueFull", "connection refused": "cm.RejectError",
-		"invalid argument": "verbs.ErrInvalid",
-		"RNR":              "IBV_WC_RNR_RETRY_EXC_ERR", "receiver not ready": "IBV_WC_RNR_RETRY_EXC_ERR",
+		"verbs.ErrQueueFull": "verbs.ErrQueueFull", "enomem": "verbs.ErrQueueFull",
+		"connection refused": "cm.RejectError",
+		"invalid argument":   "verbs.ErrInvalid",
+		"RNR":                "IBV_WC_RNR_RETRY_EXC_ERR", "receiver not ready": "IBV_WC_RNR_RETRY_EXC_ERR",
 		"cm_event 8": "RDMA_CM_EVENT_REJECTED",
 	} {
 		if found := explain.Find(text); len(found) == 0 || found[0].Name != want {

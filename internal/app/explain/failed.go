@@ -230,8 +230,7 @@ var failures = []failure{
 		errnos: map[string]explained{"ENODEV": {means: "The module rdma_ucm is not loaded, or there is no RDMA device.",
 			causes: noManager}}},
 	{call: "rdma_bind_addr", pattern: `failed to bind rdma[ _]cm|rdma_bind`, means: "The address could not be bound.",
-		causes: bindCauses,
-		errnos: map[string]explained{
+		causes: bindCauses, errnos: map[string]explained{
 			"ENODEV":        {means: "No RDMA device has the address.", causes: noDeviceFor},
 			"EADDRNOTAVAIL": {means: "The address is none of this host.", causes: noDeviceFor},
 			"EADDRINUSE":    {means: "Another listener has the port.", causes: bindCauses}}},
@@ -239,8 +238,7 @@ var failures = []failure{
 		causes: bindCauses,
 		errnos: map[string]explained{"EADDRINUSE": {means: "Another listener has the port.", causes: bindCauses}}},
 	{call: "rdma_resolve_addr", pattern: `rdma[ _]resolve addr`, means: "The peer's address could not be resolved.",
-		causes: noDeviceFor,
-		errnos: map[string]explained{
+		causes: noDeviceFor, errnos: map[string]explained{
 			"ENODEV": {means: "The interface that the route to the peer uses has no RDMA device.",
 				causes: noDeviceFor},
 			"ENETUNREACH": {means: "No route leads to the peer.",

@@ -117,7 +117,7 @@ func readLine(in *bufio.Reader) (string, error) {
 
 var escapes = regexp.MustCompile("\x1b\\[[0-9;]*[A-Za-z]")
 
-// rdmaWord is what tells a line about RDMA from others with the same texts, such as "fatal error".
+// rdmaWord is a word that tells a line about RDMA from others with the same texts, such as "fatal error".
 var rdmaWord = regexp.MustCompile(`(?i)ibv?_[a-z]|rdma|\broce|\biwarp|infiniband|\bverbs|mlx[45]|bnxt_re|irdma|hns_roce|\bsiw|\brxe|\befa\b|nccl|\brccl|net/ib|\bucx\b|\buc[tp]_|libfabric|\bofi\b|openib|openfabrics|` +
 	`\bqpn?\b|\bcqe?n?\b|queue pair|work request|\bwr_?id\b|\bpsn\b|[lr]key\b|\bstag\b|\bpost_(send|recv)|poll_cq|completion|perftest|\brping|ramjet|\bcm: |ko2iblnd|o2ib|\bwc\b|\bwqe\b|connect rejected`)
 
@@ -317,7 +317,7 @@ func (f *Found) eventStatus(e Entry, n int) {
 	f.Facts = append(f.Facts, fact)
 }
 
-// eventErrnos are what events mean with an errno as their status.
+// eventErrnos are the meanings of events with an errno as their status.
 var eventErrnos = map[string]map[string]explained{
 	"RDMA_CM_EVENT_ADDR_ERROR": {
 		"ENODEV": {means: "The interface that the route to the peer uses has no RDMA device.",
@@ -420,7 +420,7 @@ func statusNumber(_, lower string, f *Found) level {
 	return unknown
 }
 
-// callPatterns are those of failures, with the calls' names.
+// callPatterns are the patterns of failures, with the calls' names.
 var callPatterns = func() (all []*regexp.Regexp) {
 	for i := range failures {
 		f := &failures[i]
@@ -437,7 +437,7 @@ var callPatterns = func() (all []*regexp.Regexp) {
 	return all
 }()
 
-// failing is what a line about a call says if the call failed.
+// failing is a word in a line about a call that failed.
 var failing = regexp.MustCompile(`fail|err|couldn't|could not|cannot|can't|unable|unsuccessful|invalid|denied|refused|not (found|supported|permitted|implemented)|in use|no such|no suitable|timed out|bad address|busy|unreachable|returned -|: -[0-9]|no data|no (ib|rdma|infiniband)|0 (ib|hca)|wasn't|please set`)
 
 // failedCall recognizes a call that failed, and its errno.

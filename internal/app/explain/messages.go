@@ -197,8 +197,7 @@ var messageTable = []message{
 				"Give ramjet explain all of them: ramjet explain - <FILE."}}},
 	{"mlx5: a command of the firmware failed",
 		`mlx5_cmd_\w+:\d+|mlx5_core.*\(0x[0-9a-f]+\) op_mod|op_mod\(0x[0-9a-f]+\) failed|devx_obj_create\(\w+\) failed`,
-		causeNumbered,
-		"The adapter's firmware refused a command of the driver. The status says how; what the syndrome means only NVIDIA knows.", []Cause{
+		causeNumbered, "The adapter's firmware refused a command of the driver. The status says how; what the syndrome means only NVIDIA knows.", []Cause{
 			{"A limit is reached: queue pairs, regions, memory of the adapter (limits exceeded, no resources).",
 				"rdma resource show; mlxconfig -d PCI query",
 				"Use fewer objects; raise the limit in the firmware's settings."},
@@ -262,7 +261,7 @@ func messages() (all []Entry) {
 	return all
 }
 
-// retryCauses are those of a request that nobody acknowledges.
+// retryCauses are the causes of a request that nobody acknowledges.
 var retryCauses = []Cause{
 	{"The peer's process has ended, or its queue pair went to ERR or never reached RTR.",
 		"rdma resource show qp; ramjet stat qp, at the peer; its own output",

@@ -10,7 +10,7 @@ import (
 // hardwareOnly marks errors of the specification that devices in software have no use for.
 const hardwareOnly = "Ramjet's devices never report it."
 
-// statuses are those of completions (IBTA 11.6.2).
+// statuses are the statuses of completions (IBTA 11.6.2).
 func statuses() []Entry {
 	return entries(Status, []explained{
 		verbs.StatusSuccess: {"IBV_WC_SUCCESS", "The work request was carried out.", nil},
@@ -140,7 +140,7 @@ func statuses() []Entry {
 	}, func(n int) string { return verbs.Status(n).String() })
 }
 
-// reasons are what verbs.QP.Failure and vendor_err say beyond a status.
+// reasons are the details that verbs.QP.Failure and vendor_err add to a status.
 func reasons() []Entry {
 	return entries(Reason, []explained{
 		verbs.ReasonNoKey: {"REASON_NO_KEY", "No region or window has this key on the side that checked it.",

@@ -52,16 +52,16 @@ var irdmaEvent = regexp.MustCompile(`\bae(?:_?id)?[ =:]*0x([0-9a-f]{3,4})\b`)
 // irdmaEvents are the asynchronous events of Intel's adapters.
 var irdmaEvents = map[int]string{
 	0x0102: "a steering tag that is not allocated: a key that has ended", 0x0103: "an invalid steering tag",
-	0x0104: "a key of another queue pair",
-	0x0105: "a key of another protection domain", 0x0106: "a key whose last 8 bits are wrong: stale",
+	0x0104: "a key of another queue pair", 0x0105: "a key of another protection domain",
+	0x0106: "a key whose last 8 bits are wrong: stale",
 	0x0107: "a key that does not exist",
 	0x0108: "beyond the memory of the key", 0x0109: "the region does not give the right",
-	0x010a: "an address that wraps",
-	0x0207: "more READs at once than agreed", 0x0208: "an invalid request", 0x020d: "remote access error",
+	0x010a: "an address that wraps", 0x0207: "more READs at once than agreed", 0x0208: "an invalid request",
+	0x020d: "remote access error",
 	0x020e: "remote operation error",
 	0x0303: "a SEND longer than the receive", 0x0306: "a SEND for which no receive is posted",
-	0x0401: "no entry of ARP for the peer",
-	0x0501: "the connection was closed", 0x0502: "the peer reset the connection",
+	0x0401: "no entry of ARP for the peer", 0x0501: "the connection was closed",
+	0x0502: "the peer reset the connection",
 	0x0503: "the peer closed the connection", 0x0505: "a wrong CRC in MPA",
 	0x0509: "the peer sent a Terminate", 0x050a: "too many retries without an answer",
 	0x050b: "the peer is gone: no answer to keepalives",
@@ -163,7 +163,7 @@ func (d *cqeDump) take(line string, number int) *Found {
 	return explainCQE(cqe, from, text)
 }
 
-// mlx5Opcodes are those of work requests.
+// mlx5Opcodes are the opcodes of work requests.
 var mlx5Opcodes = map[byte]string{0: "none: a receive, or no work request", 8: "RDMA WRITE",
 	9: "RDMA WRITE with immediate", 10: "SEND", 11: "SEND with immediate", 14: "TSO",
 	16: "RDMA READ", 17: "COMPARE_SWAP", 18: "FETCH_ADD", 0x25: "UMR: a change of a memory key"}

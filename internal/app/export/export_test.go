@@ -134,7 +134,7 @@ func checkText(t *testing.T, text string) {
 	}
 }
 
-// FuzzSnapshot is what a process may say of itself.
+// FuzzSnapshot takes the description that a process may give of itself.
 func FuzzSnapshot(f *testing.F) {
 	f.Add("roce:1", "timeouts", "help", "reason", "x", "connected", uint64(1))
 	f.Add("", "", "", "", "", "", uint64(0))
@@ -175,7 +175,7 @@ func get(e *Exporter, method, host, path string) *httptest.ResponseRecorder {
 	return w
 }
 
-// FuzzRequest is what may come from anybody who can connect.
+// FuzzRequest sends the server requests of anybody who can connect.
 func FuzzRequest(f *testing.F) {
 	f.Add("GET", "127.0.0.1:9477", "/metrics")
 	f.Add("POST", "localhost", "/")

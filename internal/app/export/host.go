@@ -104,7 +104,7 @@ func kernelPort(t *text, p *rdmasys.PortCounters) {
 
 const infoHelp = "a device: its value is 1"
 
-// portState tells what is known of a port's link.
+// portState exports the state of a port's link.
 func portState(gauge func(name, help, value string), state, physical int, bytesPerSecond float64) {
 	gauge("state_id", "state of the port (0: no change, 1: down, 2: init, 3: armed, 4: active)", whole(state))
 	if physical != 0 {

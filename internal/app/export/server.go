@@ -72,7 +72,7 @@ func readHost(ctx context.Context) (*Host, error) {
 	return &Host{Processes: found, Kernel: kernel, Partial: late, Took: time.Since(begin)}, nil
 }
 
-// Text returns what a scrape gets now.
+// Text returns the text that a scrape gets now.
 func (e *Exporter) Text(ctx context.Context) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTime)
 	defer cancel()
@@ -100,8 +100,8 @@ func (e *Exporter) Serve(ctx context.Context, l net.Listener) error {
 	e.loopback = ok && a.IP.IsLoopback()
 	var conns connections
 	h := &http.Server{Handler: e, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
-		WriteTimeout: 30 * time.Second,
-		IdleTimeout:  2 * time.Minute, MaxHeaderBytes: 16 << 10, ConnState: conns.changed}
+		WriteTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10,
+		ConnState: conns.changed}
 	ended := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(ended)

@@ -33,7 +33,7 @@ func Planned(file, shape string) (*fabricview.View, error) {
 	return fabricview.FromTopology(t), nil
 }
 
-// View returns what is shown of a running fabric.
+// View returns the view of a running fabric.
 func View(v *infiniband.FabricView) *fabricview.View {
 	shown := &fabricview.View{}
 	for i := range v.Nodes {
@@ -110,7 +110,7 @@ func addTraffic(p *fabricview.Port, was *fabricview.Counters, seconds float64) {
 	}
 }
 
-// routeOf returns what is shown of a route on a view: hops are the ports by which packets leave nodes.
+// routeOf returns a route on a view: hops are the ports by which packets leave nodes.
 func routeOf(v *fabricview.View, from, to fabricview.End, hops []infiniband.End, arrives bool) *fabricview.Route {
 	r := &fabricview.Route{From: from, To: to}
 	other := make(map[fabricview.End]fabricview.End)

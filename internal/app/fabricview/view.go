@@ -280,7 +280,7 @@ func (x *index) share(p *Port) float64 {
 	return p.Traffic.Sent / x.peak
 }
 
-// load returns what a link carries as a share of its rate: the greater one of both directions. In software it may be
+// load returns a link's traffic as a share of its rate: the greater one of both directions. In software it may be
 // more than 1.
 func (x *index) load(l *Link) float64 {
 	if x.view.Measured == 0 {

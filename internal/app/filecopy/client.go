@@ -40,7 +40,7 @@ func Dial(ctx context.Context, dev *verbs.Device, address string, timeout time.D
 // Close ends the connection.
 func (c *Client) Close() error { return c.conn.Close() }
 
-// Stat returns what kind of file a name is at the server.
+// Stat returns the kind of file that a name is at the server.
 func (c *Client) Stat(ctx context.Context, name string) (FileKind, error) {
 	m, err := c.ask(ctx, stat{name})
 	if err != nil {

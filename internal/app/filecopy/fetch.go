@@ -151,7 +151,7 @@ func (c *session) source(name string) (*source, error) {
 	return newSource(f, name, false)
 }
 
-// Lookup returns what a name at the server is, through symbolic links: not ".".
+// Lookup returns the entry of a name at the server, through symbolic links: not ".".
 func (c *Client) Lookup(ctx context.Context, name string) (*Entry, error) {
 	all, err := c.list(ctx, list{true, name})
 	if err != nil {
@@ -163,7 +163,7 @@ func (c *Client) Lookup(ctx context.Context, name string) (*Entry, error) {
 	return &all[0], nil
 }
 
-// List returns what a directory at the server has, or the one entry of a file, in no order. Files
+// List returns the entries of a directory at the server, or the one entry of a file, in no order. Files
 // that are incomplete are left out.
 func (c *Client) List(ctx context.Context, name string) ([]Entry, error) {
 	return c.list(ctx, list{false, name})

@@ -47,8 +47,7 @@ type incoming struct {
 // newIncoming finds the existing contents.
 func newIncoming(root *os.Root, pd *verbs.PD, name string, m open) (*incoming, error) {
 	in := &incoming{root: root, pd: pd, file: m.File, name: name, partial: partialName(name), size: int64(m.Size),
-		attr:  m.attr,
-		chain: newChain(), segments: map[int]*segment{}, arrived: map[int]bool{}, window: 1, keep: true}
+		attr: m.attr, chain: newChain(), segments: map[int]*segment{}, arrived: map[int]bool{}, window: 1, keep: true}
 	there, err := root.Lstat(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

@@ -427,8 +427,7 @@ func (l *callLog) finish(cut bool) {
 			l.rows = append(l.rows, l.row(h, nearest(ends, calledAt(h.e))))
 		}
 		l.Sources = append(l.Sources, fmt.Sprintf("calls and completions: %s of process %d at %s, from %s",
-			units.Count(len(qp.calls)), qp.pid,
-			ends[0].host(), filepath.Base(l.name)))
+			units.Count(len(qp.calls)), qp.pid, ends[0].host(), filepath.Base(l.name)))
 	}
 	l.explain(len(latest) > 0, other, cut)
 }
@@ -478,8 +477,7 @@ func (l *callLog) row(h heldCall, of callEnd) callRow {
 	w := describeCall(h)
 	at := calledAt(h.e).Sub(l.s.Start)
 	r := Row{At: at, Until: at, Number: of.conv.Number, Op: w.op, Facts: w.facts, Notes: w.notes, Marks: w.marks,
-		Calls: 1,
-		Call:  &Call{Entry: h.e, Log: l.name, WC: h.wc}}
+		Calls: 1, Call: &Call{Entry: h.e, Log: l.name, WC: h.wc}}
 	if w.alike != "" && w.marks == 0 {
 		r.shape = shape{op: w.alike, number: r.Number}
 	}

@@ -123,7 +123,7 @@ func requests(v any) (facts []string) {
 	return facts
 }
 
-// prefixes are those of constants whose names a row shortens.
+// prefixes are the prefixes of constants whose names a row shortens.
 var prefixes = []string{"IBV_WR_", "IBV_WC_", "IBV_QPS_", "IBV_QPT_", "RDMA_CM_EVENT_", "IBV_EVENT_"}
 
 // short returns a value without the prefix of its constant.

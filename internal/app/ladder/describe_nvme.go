@@ -152,8 +152,8 @@ var (
 var nvmeStatus = map[uint16]string{0x000: "success", 0x001: "invalid opcode", 0x002: "invalid field",
 	0x004: "data transfer error", 0x006: "internal error", 0x007: "abort requested", 0x00b: "invalid namespace",
 	0x00c: "command sequence error", 0x00f: "invalid SGL length", 0x011: "invalid SGL type",
-	0x016: "invalid SGL offset",
-	0x020: "namespace is write protected", 0x080: "LBA out of range", 0x081: "capacity exceeded",
+	0x016: "invalid SGL offset", 0x020: "namespace is write protected", 0x080: "LBA out of range",
+	0x081: "capacity exceeded",
 	0x082: "namespace not ready", 0x181: "controller busy", 0x182: "invalid parameters", 0x184: "invalid host",
 	0x191: "authentication required", 0x280: "write fault", 0x281: "unrecovered read error", 0x285: "compare failure",
 	0x286: "access denied", 0x301: "ANA persistent loss", 0x302: "ANA inaccessible", 0x303: "ANA transition"}

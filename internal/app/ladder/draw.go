@@ -107,7 +107,7 @@ type drawer struct {
 	calls   []callRow // that are still to be drawn, by time
 }
 
-// columnKey is what has a column: an end if there is one conversation, or else a host.
+// columnKey is the key of a column: an end if there is one conversation, or else a host.
 type columnKey struct {
 	host capture.Host
 	end  int // 1: A, 2: B of the one conversation
@@ -147,8 +147,7 @@ func (s *Survey) again() *analyzer {
 	a.list = make([]*flow, len(s.flows))
 	for i, f := range s.flows {
 		a.list[i] = &flow{key: f.key, order: i, conv: f.conv, fromA: f.fromA, mtu: f.mtu, service: f.service,
-			both:  f.both,
-			tries: tries{known: f.tries.known, retries: f.tries.retries, rnrs: f.tries.rnrs}}
+			both: f.both, tries: tries{known: f.tries.known, retries: f.tries.retries, rnrs: f.tries.rnrs}}
 		a.flows[f.key] = a.list[i]
 	}
 	for i, f := range s.flows {
@@ -254,8 +253,7 @@ func (d *drawer) row(p *capture.Packet, r *finding, conv *Conversation, fromA bo
 		w.nvme(p, conv.nvme, fromA)
 	}
 	row := Row{Frame: p.Frame, At: p.At.Sub(d.s.Start), Number: conv.Number, Op: w.op, Facts: w.facts, Notes: w.notes,
-		More:  w.more,
-		Marks: r.marks, Packets: 1}
+		More: w.more, Marks: r.marks, Packets: 1}
 	row.Until = row.At
 	from, to := 1, 2
 	if !fromA {

@@ -101,8 +101,7 @@ type ReportCall struct {
 
 func (c *Call) report() *ReportCall {
 	return &ReportCall{Log: c.Log, Line: c.Line, PID: c.PID, TID: c.TID, Call: c.Entry.Call, Completion: c.WC,
-		Args: c.Args, Begins: c.Begins,
-		Result: c.Result, Errno: c.Errno, Error: c.Error, DurationNS: int64(c.Took)}
+		Args: c.Args, Begins: c.Begins, Result: c.Result, Errno: c.Errno, Error: c.Error, DurationNS: int64(c.Took)}
 }
 
 // Report returns the survey in JSON, of the conversations in list, and with a ladder if l is not nil.
@@ -126,9 +125,9 @@ func (s *Survey) Report(list []*Conversation, l *Ladder) *Report {
 	}
 	for _, c := range list {
 		j := ReportConversation{Number: c.Number, Fabric: c.Fabric.String(), Service: c.Service, A: c.A.report(),
-			B: c.B.report(), Packets: c.Packets,
-			Bytes: c.Bytes, FirstNS: int64(c.First.Sub(s.Start)), LastNS: int64(c.Last.Sub(s.Start)),
-			Marks: map[string]int{}, Ending: c.Ending(), Drawn: drawn[c]}
+			B: c.B.report(), Packets: c.Packets, Bytes: c.Bytes, FirstNS: int64(c.First.Sub(s.Start)),
+			LastNS: int64(c.Last.Sub(s.Start)),
+			Marks:  map[string]int{}, Ending: c.Ending(), Drawn: drawn[c]}
 		for i, n := range c.Tally {
 			if n > 0 {
 				j.Marks[markNames[i].json] = n
@@ -150,8 +149,8 @@ func (e End) report() ReportEnd {
 
 func (r *Row) report() ReportRow {
 	j := ReportRow{Frame: r.Frame, AtNS: int64(r.At), ArrivedNS: int64(r.Arrived), From: r.From, To: r.To, Via: r.Via,
-		Conversation: r.Number, Operation: r.Op,
-		Facts: r.Facts, Notes: r.Notes, Details: r.More, Marks: r.Marks.Names(), Packets: r.Packets,
+		Conversation: r.Number, Operation: r.Op, Facts: r.Facts, Notes: r.Notes, Details: r.More,
+		Marks: r.Marks.Names(), Packets: r.Packets,
 		PayloadBytes: r.Bytes, Acks: r.Acks,
 		Repeats: r.Repeats, RowsAbove: r.Rows, Calls: r.Calls}
 	if r.Call != nil {

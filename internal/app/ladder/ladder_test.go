@@ -21,7 +21,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
-// captures are those of other stacks: Linux rxe and siw.
+// captures are captures of other stacks: Linux rxe and siw.
 var captures = []string{"../../../wire/ib/testdata/roce-mtu1024.pcap", "../../../wire/ib/testdata/roce-mtu4096.pcap",
 	"../../../wire/iwarp/testdata/iwarp.pcap"}
 

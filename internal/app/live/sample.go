@@ -62,8 +62,7 @@ func (s *Sample) add(part *Sample) {
 func counters(c *metric.QPCounts) [18]*uint64 {
 	return [...]*uint64{&c.SentMessages, &c.SentBytes, &c.SentPackets, &c.RecvMessages, &c.RecvBytes, &c.RecvPackets,
 		&c.Timeouts, &c.SequenceErrors, &c.LostResponses, &c.RNRs, &c.Retransmitted, &c.Duplicates, &c.OutOfSequence,
-		&c.SentRNRs,
-		&c.LateAcks, &c.Marked, &c.SentCNPs, &c.RecvCNPs}
+		&c.SentRNRs, &c.LateAcks, &c.Marked, &c.SentCNPs, &c.RecvCNPs}
 }
 
 // growth returns by how much counters grew; false: one is less than before.

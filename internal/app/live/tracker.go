@@ -38,7 +38,7 @@ func NewTracker(keep int, linger time.Duration) *Tracker {
 // Processes returns the processes, those that are gone last, otherwise by their ids.
 func (t *Tracker) Processes() []*Process { return t.list }
 
-// Sum returns what all processes did in their last interval, as one sample of at. It is over as long as the longest
+// Sum returns the work of all processes in their last interval, as one sample of at. It is over as long as the longest
 // of these intervals; what each did is put at its own rate.
 func (t *Tracker) Sum(at time.Time) Sample {
 	sum := Sample{At: at}
@@ -285,8 +285,8 @@ func (t *Tracker) device(d *Device, info *observe.Device, sum Sample) Sample {
 		}
 		q.Info = *now
 		s := Sample{At: sum.At, Over: sum.Over, Counts: did, SendQueue: now.SendQueue, RecvQueue: now.RecvQueue,
-			InFlight: now.InFlight,
-			Window:   now.Window, Rate: now.Rate, Alpha: now.Alpha, RTT: now.RTT, RTTVar: now.RTTVar,
+			InFlight: now.InFlight, Window: now.Window, Rate: now.Rate, Alpha: now.Alpha, RTT: now.RTT,
+			RTTVar:  now.RTTVar,
 			Waiting: waiting[now.SendCQ]}
 		if now.RecvCQ != now.SendCQ {
 			s.Waiting += waiting[now.RecvCQ]

@@ -45,7 +45,7 @@ func only(t *testing.T, r *Tracker) *QP {
 	return r.list[0].Devices[0].QPs[0]
 }
 
-// Rates are what was counted, by the time between the reads of a process.
+// Rates are counts divided by the time between the reads of a process.
 func TestRates(t *testing.T) {
 	r := NewTracker(10, time.Minute)
 	r.Update(at(1), process(at(1), 1, qp(17, 100)))

@@ -30,8 +30,7 @@ type CA struct {
 // New creates a CA.
 func New() (*CA, error) {
 	der, key, err := sign(nil, &x509.Certificate{Subject: pkix.Name{CommonName: "Ramjet on this machine"}, IsCA: true,
-		BasicConstraintsValid: true,
-		KeyUsage:              x509.KeyUsageCertSign})
+		BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign})
 	if err != nil {
 		return nil, err
 	}

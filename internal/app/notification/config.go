@@ -52,7 +52,7 @@ const (
 	lookPatience = time.Second
 )
 
-// Config says what to measure.
+// Config is the choice of the measurement.
 type Config struct {
 	// measured in ascending order; empty: 1 to 4,096 in powers of two
 	Peers      []int         `json:"peers"`

@@ -99,8 +99,7 @@ func (g *group) add() error {
 	}
 	g.close = append(g.close, from.Close)
 	to, err := g.target.pd.CreateQP(verbs.QPInit{Type: verbs.RC, SendCQ: g.target.cq, RecvCQ: g.target.cq,
-		SRQ: g.target.srq,
-		Cap: verbs.QPCap{MaxSendWR: 1, MaxSendSGE: 1}})
+		SRQ: g.target.srq, Cap: verbs.QPCap{MaxSendWR: 1, MaxSendSGE: 1}})
 	if err != nil {
 		return err
 	}

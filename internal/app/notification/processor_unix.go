@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// processorTime returns what the process has used so far of all processors. It returns false if the
+// processorTime returns the time that the process has used so far of all processors. It returns false if the
 // system does not report it.
 func processorTime() (time.Duration, bool) {
 	var u syscall.Rusage

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// FuzzMessages is what may come over a control connection: it is refused, or a measurement that can be made.
+// FuzzMessages takes the messages that may come over a control connection: it is refused, or a measurement that can be
+// made.
 func FuzzMessages(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte{0})

@@ -27,20 +27,18 @@ func iwarpFigures(d time.Duration) []Figure {
 	} {
 		for _, op := range []Op{Write, Read, Send} {
 			figures = append(figures, Figure{Name: fmt.Sprintf("iWARP %v, 1 MiB, %s", op, f.fpdus),
-				Unit: BytesPerSecond, Device: f.device,
-				Config:  Config{Op: op, Mode: Bandwidth, Size: mib, Duration: d},
+				Unit: BytesPerSecond, Device: f.device, Config: Config{Op: op, Mode: Bandwidth, Size: mib, Duration: d},
 				Against: []Reference{{Name: f.tcp, Baseline: sockets(d, baseline.TCPStream, mib, f.cc), Want: f.want}}})
 		}
 	}
 	for _, op := range []Op{Send, Write} {
 		figures = append(figures, Figure{Name: fmt.Sprintf("iWARP %v, %d B, round trip, polling", op, small),
-			Unit: RoundTripTime, Device: iwarpCubic,
-			Config: Config{Op: op, Mode: Latency, Size: small, Duration: d},
+			Unit: RoundTripTime, Device: iwarpCubic, Config: Config{Op: op, Mode: Latency, Size: small, Duration: d},
 			Against: []Reference{{Name: "TCP cubic polled", Baseline: sockets(d, baseline.TCPPolled, small, "cubic"),
 				Want: 1.3}}})
 	}
 	deep := Config{Op: Send, Mode: Bandwidth, Size: small, Duration: d}.Deep()
 	return append(figures, Figure{Name: fmt.Sprintf("iWARP %v, %d B, one deep queue", Send, small),
-		Unit: MessagesPerSecond, Device: iwarpCubic,
-		Config: deep, Against: []Reference{{Name: "a fixed rate", Fixed: 1.5e6, Want: 1}}})
+		Unit: MessagesPerSecond, Device: iwarpCubic, Config: deep,
+		Against: []Reference{{Name: "a fixed rate", Fixed: 1.5e6, Want: 1}}})
 }

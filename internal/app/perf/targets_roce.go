@@ -46,13 +46,11 @@ func roceFigures(d time.Duration) []Figure {
 				Want: 1})
 		}
 		figures = append(figures, Figure{Name: fmt.Sprintf("RC %v, %d B, round trip, polling", op, size),
-			Unit:   RoundTripTime,
-			Config: Config{Op: op, Mode: Latency, Size: size, Duration: d}, Against: against})
+			Unit: RoundTripTime, Config: Config{Op: op, Mode: Latency, Size: size, Duration: d}, Against: against})
 	}
 	for _, op := range []Op{Send, Write, Read} {
 		figures = append(figures, Figure{Name: fmt.Sprintf("RC %v, %d B, round trip, sleeping", op, small),
-			Unit:   RoundTripTime,
-			Config: Config{Op: op, Mode: Latency, Size: small, Duration: d, Events: true},
+			Unit: RoundTripTime, Config: Config{Op: op, Mode: Latency, Size: small, Duration: d, Events: true},
 			Against: []Reference{{Name: "net.UDPConn", Baseline: sockets(d, baseline.UDPSleeping, small, ""),
 				Want: 1.2}}})
 	}
@@ -63,8 +61,7 @@ func roceFigures(d time.Duration) []Figure {
 		}
 		c.Mode, c.Size, c.Duration = Bandwidth, small, d
 		figures = append(figures, Figure{Name: fmt.Sprintf("%s %v, %d B, one deep queue", c.Transport, c.Op, small),
-			Unit:   MessagesPerSecond,
-			Config: c.Deep(),
+			Unit: MessagesPerSecond, Config: c.Deep(),
 			Against: []Reference{{Name: "sendmmsg/recvmmsg", Baseline: sockets(d, baseline.UDPPackets, small, ""),
 				Want: want}}})
 	}

@@ -20,7 +20,7 @@ const (
 // and a length (4), big endian.
 const messageLen = 16
 
-// message is what client and server of rping send: the client where its data is or shall go, the
+// message is the message that client and server of rping send: the client where its data is or shall go, the
 // server an empty one that lets the client continue.
 type message struct {
 	Remote verbs.Remote

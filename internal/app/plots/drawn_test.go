@@ -25,7 +25,7 @@ func measured(t *testing.T, name string) [][]string {
 	return rows[1:]
 }
 
-// number returns what a field says.
+// number returns the number in a field.
 func number(t *testing.T, s string) float64 {
 	t.Helper()
 	f, err := strconv.ParseFloat(s, 64)

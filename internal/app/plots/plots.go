@@ -204,7 +204,7 @@ func wrap(text string, of func(string) vg.Length, most vg.Length) string {
 	return strings.Join(lines, "\n")
 }
 
-// plotters returns what draws a line, and its marks unless it has none.
+// plotters returns the plotters of a line, and its marks unless it has none.
 func (l *Line) plotters(linear bool) (*plotter.Line, *plotter.Scatter, error) {
 	points := make(plotter.XYs, len(l.Points))
 	for i, pt := range l.Points {

@@ -23,7 +23,7 @@ func (c *Config) framing() framing {
 	return ethernet
 }
 
-// overhead is what a packet takes of a link beyond its payload.
+// overhead is the room that a packet takes of a link beyond its payload.
 func (f framing) overhead() int { return int(f.frame+f.gap) + packetBytes }
 
 const (
@@ -34,7 +34,7 @@ const (
 	blockBytes     = 64
 	// minCredits hold two packets of the largest MTU.
 	minCredits = 2 * (4096 + 192)
-	// maxCredits is what a receiver may grant at once: 2,048 blocks (7.9.4.4.2).
+	// maxCredits is the most that a receiver may grant at once: 2,048 blocks (7.9.4.4.2).
 	maxCredits = 2048 * blockBytes
 	// creditShare of a buffer has to be free, and not granted, before that is told.
 	creditShare = 8

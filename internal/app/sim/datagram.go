@@ -21,7 +21,7 @@ const qkey verbs.QKey = 0x11111111
 // grhLen is the bytes before the payload of a datagram in its receive.
 const grhLen = 40
 
-// datagrams are what a flow of datagrams needs beside its queue pairs.
+// datagrams is the state of a flow of datagrams beside its queue pairs.
 type datagrams struct {
 	to      *verbs.AH
 	network int  // packets in the network

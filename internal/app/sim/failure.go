@@ -4,7 +4,7 @@ package sim
 
 import "fmt"
 
-// FailureKind is what fails.
+// FailureKind is the kind of a failing part.
 type FailureKind uint8
 
 const (

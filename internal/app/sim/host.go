@@ -70,7 +70,7 @@ type turn struct {
 	peer *peer
 }
 
-// peer is what is in flight to a host.
+// peer counts the bytes in flight to a host.
 type peer struct {
 	*ibta.Flow
 	key    ibta.PathKey
@@ -99,8 +99,7 @@ func addressOf(num int32) netip.Addr {
 
 func (s *Sim) newHost(num int32) *host {
 	h := &host{num: num, config: &s.config.Host, qps: make(map[verbs.QPN]*pair), peers: make(map[verbs.GID]*peer),
-		last: 1,
-		cq:   queue.NewCQ(1, false, noEvents)}
+		last: 1, cq: queue.NewCQ(1, false, noEvents)}
 	h.dev = ibta.Device{ReportsLosses: s.config.Switch.Trim > 0, Resolve: h.resolve, Congestion: h.config.Congestion,
 		LineRate: func(int) float64 { return h.port.rate },
 		Limits: ibta.Limits{MaxPackets: h.config.Burst,

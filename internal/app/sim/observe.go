@@ -27,7 +27,7 @@ func (w What) String() string {
 	return [...]string{"sent", "arrived", "corrupt", "dropped", "trimmed", "lost"}[w]
 }
 
-// Sighting is what happens to a packet at a port that is observed. It is valid until the observer returns.
+// Sighting is an event of a packet at a port that is observed. It is valid until the observer returns.
 type Sighting struct {
 	At    Time
 	What  What

@@ -98,8 +98,7 @@ func (s *Sim) connect(a, b *pair) error {
 	for i, q := range [2]*pair{a, b} {
 		far, c := [2]*pair{b, a}[i], &s.config.Host
 		attr := verbs.QPAttr{Port: 1, Access: access, PathMTU: c.MTU, DestQPN: far.Num, RQPSN: psns[1-i],
-			SQPSN: psns[i],
-			AH:    far.host.attr(), MaxDestRdAtomic: 16, MaxRdAtomic: 16,
+			SQPSN: psns[i], AH: far.host.attr(), MaxDestRdAtomic: 16, MaxRdAtomic: 16,
 			MinRNRTimer: c.RNRTimer, Timeout: c.Timeout, RetryCount: c.RetryCount, RNRRetry: 7}
 		for k, mask := range masks {
 			attr.State = verbs.StateInit + verbs.QPState(k)
@@ -311,7 +310,7 @@ func addrs(src, dst int32, entropy uint32) (from, to netip.AddrPort) {
 		netip.AddrPortFrom(addressOf(dst), ib.UDPPort)
 }
 
-// flowOf returns what the ICRCs of a queue pair's packets need to know.
+// flowOf returns the pseudo header for the ICRCs of a queue pair's packets.
 func (s *Sim) flowOf(src, dst int32, entropy uint32) ib.PseudoHeader {
 	from, to := addrs(src, dst, entropy)
 	return ib.NewPseudoHeader(from, to, true)

@@ -48,7 +48,7 @@ type port struct {
 	since Time // when the queue of data changed last
 }
 
-// PortStats is what has happened at a port.
+// PortStats are the counters of a port.
 type PortStats struct {
 	Packets, Bytes uint64 // sent, of whole frames
 	Busy           Time   // the link was sending

@@ -17,8 +17,7 @@ func DefaultConfig() Config {
 	return Config{
 		Seed: 1, Message: 1 << 20,
 		Host: HostConfig{Congestion: congestion.Default(), MTU: verbs.MTU1024, Window: 1 << 20, Burst: 1, Timeout: 14,
-			RetryCount: 7, RNRTimer: 5,
-			Receives: 16, First: CNPAckFirst},
+			RetryCount: 7, RNRTimer: 5, Receives: 16, First: CNPAckFirst},
 		Switch: SwitchConfig{Buffer: 32 << 20, PFC: true, Alpha: 0.125, Credits: 64 << 10, XOn: 4096,
 			Reroute: Millisecond, Watchdog: Watchdog{Restore: 200 * Millisecond},
 			ECN: ECN{KMin: 100e3, KMax: 400e3, PMax: 0.2, Rate: 25e9}},
@@ -33,7 +32,7 @@ func (f *Flow) Slowdown() float64 {
 	return float64(f.End-f.Start) / float64(f.Ideal)
 }
 
-// Results are what is known of a simulation.
+// Results are the results of a simulation so far.
 type Results struct {
 	Time      float64    `json:"time_ns"` // that has passed
 	Flows     int        `json:"flows"`
@@ -51,7 +50,7 @@ type Results struct {
 	Compared  int64      `json:"compared_bytes"` // of payload, which arrived as it was sent
 }
 
-// Datagrams are what has become of datagrams.
+// Datagrams count the fates of datagrams.
 type Datagrams struct {
 	Flows   int   `json:"flows"`
 	Sent    int64 `json:"sent_bytes"`
@@ -100,7 +99,7 @@ type TraceRow struct {
 	Controls []float64 `json:"control_bps"`
 }
 
-// Results returns what is known now.
+// Results returns the results so far.
 func (s *Sim) Results() *Results {
 	r := &Results{Time: 1e9 * s.now.Seconds(), Flows: len(s.flows), Packets: s.Packets, Events: s.Events,
 		Compared: s.Compared, Transport: s.Counts}

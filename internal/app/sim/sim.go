@@ -12,7 +12,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
-// Config is what a simulation is made of, beside its topology and its flows.
+// Config is the configuration of a simulation, beside its topology and its flows.
 type Config struct {
 	Seed    uint64
 	Until   Time // when it ends; 0: when all flows have ended

@@ -74,8 +74,8 @@ func (w *fabricSwitch) start() {
 	w.shared = max(w.shared, 0)
 }
 
-// roomAfterPause is what may still arrive by a port after it has sent a pause: what both links hold, and the packets
-// that both ends have begun to send.
+// roomAfterPause is the number of bytes that may still arrive by a port after it has sent a pause: what both links
+// hold, and the packets that both ends have begun to send.
 func (w *fabricSwitch) roomAfterPause(p *port) int {
 	if w.config.Headroom > 0 {
 		return w.config.Headroom

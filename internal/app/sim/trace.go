@@ -10,7 +10,7 @@ const (
 	maxSamples  = 200_000 // after which it ends
 )
 
-// Sample is what was the case at a time.
+// Sample is the state at a time.
 type Sample struct {
 	At       Time
 	Queue    int       // the most bytes of data that a queue of a switch had since the last sample

@@ -42,8 +42,7 @@ func TestCount(t *testing.T) {
 		Count(int64(math.MinInt64)):   "-9,223,372,036,854,775,808",
 		Count(uint64(math.MaxUint64)): "18,446,744,073,709,551,615", Count(uint32(math.MaxUint32)): "4,294,967,295",
 		Plural(0, "packet"): "0 packets", Plural(1, "packet"): "1 packet", Plural(1200, "switch"): "1,200 switches",
-		Plural(-1, "hop"): "-1 hops",
-		Plural(2, "ACK"):  "2 ACKs",
+		Plural(-1, "hop"): "-1 hops", Plural(2, "ACK"): "2 ACKs",
 	} {
 		if got != want {
 			t.Errorf("%q, want %q", got, want)
@@ -59,9 +58,9 @@ func TestUnits(t *testing.T) {
 		Rate(math.NaN()): "-", Rate(math.Inf(1)): "-",
 		PerSecond(0): "0/s", PerSecond(0.25): "0.25/s", PerSecond(12_345): "12.3k/s", PerSecond(math.NaN()): "-",
 		Percent(0): "0%", Percent(0.0001): "<0.1%", Percent(0.004): "0.4%", Percent(0.0994): "9.9%",
-		Percent(0.0996): "10%", Percent(1): "100%",
-		Percent(1.234): "123%", PercentSet(0): "0%", PercentSet(0.07): "7%", PercentSet(0.0005): "0.05%",
-		PercentSet(1): "100%", Percent(-0.05): "-5.0%", Percent(math.NaN()): "-", Percent(math.Inf(-1)): "-",
+		Percent(0.0996): "10%", Percent(1): "100%", Percent(1.234): "123%", PercentSet(0): "0%", PercentSet(0.07): "7%",
+		PercentSet(0.0005): "0.05%",
+		PercentSet(1):      "100%", Percent(-0.05): "-5.0%", Percent(math.NaN()): "-", Percent(math.Inf(-1)): "-",
 		Tight(Bytes(12_345)): "12.3kB", Tight("1 min 30 s"): "1min30s",
 	} {
 		if got != want {
@@ -94,8 +93,7 @@ func TestDuration(t *testing.T) {
 	}
 	for s, want := range map[float64]string{
 		0.5e-9: "0.50 ns", 1e-15: "<0.01 ns", 27.3e-9: "27.3 ns", 1e-9: "1 ns", 1e-6: "1.00 µs", 15.98e-6: "16.0 µs",
-		1e-3: "1.00 ms", 1: "1.00 s",
-		0: "0 s", 1e200: "1e+200 s", math.NaN(): "-", math.Inf(1): "-", math.Inf(-1): "-",
+		1e-3: "1.00 ms", 1: "1.00 s", 0: "0 s", 1e200: "1e+200 s", math.NaN(): "-", math.Inf(1): "-", math.Inf(-1): "-",
 	} {
 		if got := Seconds(s); got != want {
 			t.Errorf("%v s are %q, want %q", s, got, want)
@@ -108,9 +106,9 @@ func TestPeriod(t *testing.T) {
 		0: "0 s", time.Second: "1 s", 1500 * time.Millisecond: "1.5 s", 10 * time.Second: "10 s",
 		250 * time.Millisecond: "250 ms", time.Microsecond: "1 µs",
 		100: "100 ns", 1_234_567: "1.234567 ms", time.Minute: "1 min", 90 * time.Second: "1 min 30 s",
-		90_500 * time.Millisecond: "1 min 30.5 s",
-		time.Hour:                 "1 h", time.Hour + time.Second: "1 h 1 s", 125 * time.Minute: "2 h 5 min",
-		-time.Second: "-1.00 s",
+		90_500 * time.Millisecond: "1 min 30.5 s", time.Hour: "1 h", time.Hour + time.Second: "1 h 1 s",
+		125 * time.Minute: "2 h 5 min",
+		-time.Second:      "-1.00 s",
 	} {
 		if got := Period(d); got != want {
 			t.Errorf("%v is %q, want %q", d, got, want)

@@ -133,7 +133,7 @@ func (t *Table) RefusedLocal(pd PD, sge *verbs.SGE, write bool) (Refusal, bool) 
 	return Outside, !ok
 }
 
-// Describe returns what a key stands for; all is zero if for nothing.
+// Describe returns the memory behind a key; all is zero if for nothing.
 func (t *Table) Describe(key verbs.Key) (addr, length uint64, access verbs.Access) {
 	e := t.entries[key>>8]
 	if e == nil || e.key != key {

@@ -18,7 +18,7 @@ type Window struct {
 	Owner any // the device's own
 }
 
-// Description returns what observers see of a window.
+// Description returns the description of a window for observers.
 func (w *Window) Description() driver.MWInfo {
 	i := driver.MWInfo{Key: w.key, PD: uint32(w.pd), Type: w.typ}
 	if w.region != nil {

@@ -9,8 +9,7 @@ import (
 
 // reasons translates why memory was refused.
 var reasons = [...]verbs.Reason{memory.NoKey: verbs.ReasonNoKey, memory.NotOwner: verbs.ReasonOtherOwner,
-	memory.Outside: verbs.ReasonOutside,
-	memory.NoRight: verbs.ReasonNoRight}
+	memory.Outside: verbs.ReasonOutside, memory.NoRight: verbs.ReasonNoRight}
 
 // statusReasons has the reason for a status that needs no numbers.
 var statusReasons = map[verbs.Status]verbs.Reason{
@@ -23,7 +22,7 @@ var statusReasons = map[verbs.Status]verbs.Reason{
 	verbs.StatusRNRRetryExceeded:          verbs.ReasonNotReady,
 }
 
-// Failure returns what is known of the first failure since RESET or SQE; nil: there was none.
+// Failure returns the first failure since RESET or SQE; nil: there was none.
 func (p *Pair) Failure() *verbs.Failure { return p.failure }
 
 // recordFailure keeps the first failure, and has it reported. It returns its reason, whether it is the first or not.

@@ -24,7 +24,7 @@ type Device struct {
 	Unready bool
 }
 
-// NewSlots returns what counts the places of a work queue; nil: nothing does.
+// NewSlots returns the counter of a work queue's places; nil: nothing does.
 func (d *Device) NewSlots() *Slots {
 	if !d.NIC {
 		return nil

@@ -63,8 +63,8 @@ const toInit = verbs.MaskState | verbs.MaskPort | verbs.MaskPKeyIndex | verbs.Ma
 func TestPairAttributes(t *testing.T) {
 	f := newPair(t)
 	junk := verbs.QPAttr{State: verbs.StateInit, Port: 1, PKeyIndex: 1, Access: verbs.RemoteRead, QKey: 9, Timeout: 9,
-		RetryCount: 5, RQPSN: 3, SQPSN: 4,
-		MaxRdAtomic: 5, MaxDestRdAtomic: 6, MinRNRTimer: 7, DestQPN: 8, RNRRetry: 6, PathMTU: verbs.MTU512,
+		RetryCount: 5, RQPSN: 3, SQPSN: 4, MaxRdAtomic: 5, MaxDestRdAtomic: 6, MinRNRTimer: 7, DestQPN: 8, RNRRetry: 6,
+		PathMTU:   verbs.MTU512,
 		RateLimit: 1, MigState: 1, SQDAsyncNotify: true,
 		AH: verbs.AHAttr{Port: 1}, AltAH: verbs.AHAttr{Port: 2}, CurState: verbs.StateSQE,
 		Cap: verbs.QPCap{MaxSendWR: 99}}

@@ -199,7 +199,7 @@ func (p *Pair) SetSend(w *SendWQE, wr *verbs.SendWR) {
 	}
 }
 
-// Operand returns what an atomic operation swaps in, or adds.
+// Operand returns the operand that an atomic operation swaps in, or adds.
 func Operand(wr *verbs.SendWR) uint64 {
 	if wr.Op == verbs.OpFetchAdd {
 		return wr.Add

@@ -66,8 +66,7 @@ func DataPath(call string) bool {
 	case "ibv_post_send", "ibv_post_recv", "ibv_post_srq_recv", "ibv_poll_cq", "ibv_req_notify_cq", "ibv_get_cq_event",
 		"ibv_ack_cq_events", "ibv_wr_complete", "ibv_start_poll", "ibv_next_poll", "ibv_end_poll", "ibv_bind_mw",
 		"rrecv", "rrecvfrom", "rrecvmsg", "rsend", "rsendto", "rsendmsg", "rread", "rreadv", "rwrite", "rwritev",
-		"rpoll",
-		"rselect", "riowrite", "repoll_wait":
+		"rpoll", "rselect", "riowrite", "repoll_wait":
 		return true
 	}
 	return false

@@ -197,7 +197,7 @@ func (t *textLine) value(depth int) any {
 	return plain(t.match(symbolPattern, "a value"))
 }
 
-// plain returns what a value without quotes is.
+// plain returns the value of a text without quotes.
 func plain(s string) any {
 	switch s {
 	case "NULL":

@@ -22,7 +22,7 @@ type (
 	Symbol string
 	// Hex is an address, a key, or a number of bits.
 	Hex uint64
-	// Fields are those of a struct.
+	// Fields are the fields of a struct.
 	Fields []Arg
 	// List is an array.
 	List []any

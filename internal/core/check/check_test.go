@@ -17,7 +17,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// report is what a checker has written.
+// report is a report of a checker.
 type report struct {
 	mu   sync.Mutex
 	text strings.Builder

@@ -128,8 +128,7 @@ func (h *Handles) enter(t *thread, o *handle, ends bool) {
 	}
 	if o.ends != nil && o.ends != t && len(o.events) == 0 {
 		h.c.Report(&Finding{ConcurrentUse, fmt.Sprintf("%s was given %s, which another thread was destroying by %s.",
-			t.call, o.Name,
-			o.ends.call), []Place{t.place, o.ending, o.made}})
+			t.call, o.Name, o.ends.call), []Place{t.place, o.ending, o.made}})
 	}
 	others := slices.IndexFunc(o.users, func(u *thread) bool { return u != t })
 	switch {

@@ -20,7 +20,7 @@ const (
 	maxReads = 256
 )
 
-// history is what a process knows of the order of one-sided operations: when they were posted, for the queue pairs of
+// history is a process's knowledge of the order of one-sided operations: when they were posted, for the queue pairs of
 // its devices, and when they were carried out in its memory.
 //
 // Its clock is the host's, and goes on with each event: so operations of other processes have their place. An operation

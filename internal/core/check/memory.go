@@ -182,8 +182,7 @@ func (d *Device) reportChanged(r *request, p *piece, seen Place) {
 		rule = ReadTouched
 	}
 	d.report(r.qp, &Finding{rule, fmt.Sprintf("%s of %s: %d bytes at %#x of %s are not what they were.", r.name(),
-		d.queue(r), len(p.mem), p.addr,
-		d.nameOf(p.region.mr)), []Place{r.posted, seen}})
+		d.queue(r), len(p.mem), p.addr, d.nameOf(p.region.mr)), []Place{r.posted, seen}})
 }
 
 // deliver copies the first bytes that the device has received to where the program wants them.

@@ -118,7 +118,7 @@ type recvQueue struct {
 	datagrams bool // a UD queue pair takes them
 }
 
-// batch is what is being posted to a queue, under the queue's lock for that.
+// batch is the list of work requests being posted to a queue, under the queue's lock for that.
 type batch[WR any] struct {
 	wrs      []WR
 	requests []*request

@@ -84,7 +84,7 @@ func ladder(last *observe.Packets, n verbs.QPN) string {
 	return b.String()
 }
 
-// describePacket returns what a packet is, and its numbers.
+// describePacket returns the name of a packet, and its numbers.
 func describePacket(wire observe.Wire, p *observe.Packet) (what, facts string) {
 	if wire == observe.IWARP {
 		var h iwarp.Header

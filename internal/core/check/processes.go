@@ -105,7 +105,8 @@ type question struct {
 	at            uint64
 }
 
-// questions returns what other processes are asked of an operation: by each of the addresses that the peer may know.
+// questions returns the questions to other processes about an operation: by each of the addresses that the peer may
+// know.
 func (h *history) questions(a *access) (all []question) {
 	l := h.logs[a.at]
 	if !a.unknown() || l == nil || l.dest == 0 {

@@ -16,7 +16,7 @@ const (
 	maxEarly = 64
 )
 
-// ordering is what a queue pair has told its peer of its WRITEs.
+// ordering is a queue pair's record of the WRITEs that its peer knows of.
 type ordering struct {
 	unannounced []*posted // WRITEs that nothing behind them tells of, and whose completions were not polled, in order
 	announced   uint64    // when the last work request was posted that a peer notices
@@ -157,6 +157,6 @@ func (e *early) finding() *Finding {
 	return &Finding{QueuePairOrder,
 		fmt.Sprintf("%v %#x of %s was posted, and the target noticed it, before the completion of "+
 			"%v %#x of %s was polled, %d bytes at %#x. Nothing else told the target of these.", e.news.op, e.news.id,
-			e.other.name,
-			e.write.op, e.write.id, e.log.name, e.write.length, e.write.remote.Addr), []Place{write, news, e.heard}}
+			e.other.name, e.write.op, e.write.id, e.log.name, e.write.length, e.write.remote.Addr), []Place{write, news,
+			e.heard}}
 }

@@ -29,7 +29,7 @@ type record struct {
 	free []int // blank ones
 }
 
-// entry is what a record has of an object. The first entry has Findings alone.
+// entry is an object in a record. The first entry has Findings alone.
 type entry struct {
 	Findings bool      `json:"findings,omitempty"`
 	Device   string    `json:"device,omitempty"`

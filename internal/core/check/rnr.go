@@ -41,7 +41,7 @@ func (d *Device) notReady(q *queuePair, ends int) {
 		[]Place{first.posted}})
 }
 
-// rnr is what is known of the RNR NAKs of a queue pair.
+// rnr counts the RNR NAKs of a queue pair.
 type rnr struct {
 	seen uint64
 	told bool

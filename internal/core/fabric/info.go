@@ -39,8 +39,8 @@ func infoOf(n *node.Node, port int) *Info {
 	p := &n.Ports[port]
 	i := &Info{State: p.Link.Logical, Physical: p.Link.Physical, Width: p.Link.WidthActive, Speed: p.Link.SpeedActive,
 		LID: p.Address.LID, LMC: p.Address.LMC, SMLID: p.Address.SMLID, SMSL: p.Address.SMSL,
-		SubnetTimeout: p.Address.SubnetTimeout,
-		CapMask:       sma.Capabilities(p), MaxMTU: p.MTU.Cap, MTU: p.MTU.Neighbor, VLs: p.Lanes.Cap,
+		SubnetTimeout: p.Address.SubnetTimeout, CapMask: sma.Capabilities(p), MaxMTU: p.MTU.Cap, MTU: p.MTU.Neighbor,
+		VLs:        p.Lanes.Cap,
 		PKeys:      slices.Clone(p.Partition.PKeys),
 		Reregister: p.Address.Reregister, Mbps: p.Link.RateMbps()}
 	for _, guid := range p.GUIDs {

@@ -129,8 +129,7 @@ func (f *Fabric) sendLeaves(now clock.Time) {
 func (r *leaveRequest) send(f *Fabric, now clock.Time) {
 	p := &r.m.state.Ports[r.port]
 	to := link.Datagram{SLID: p.Address.LID, DLID: p.Address.SMLID, SL: p.Address.SMSL, Source: ib.QP1, Dest: ib.QP1,
-		QKey: ib.QKeyGSI,
-		PKey: ownPKey(p, ib.DefaultPKey)}
+		QKey: ib.QKeyGSI, PKey: ownPKey(p, ib.DefaultPKey)}
 	h := sa.NewHeader(sa.MethodDelete, sa.AttrMCMemberRecord, r.tid, sa.MemberMGID|sa.MemberPortGID|sa.MemberJoinState)
 	q := sa.MCMemberRecord{MGID: r.mgid, PortGID: gidOf(p.Address.Prefix, p.GUID), Join: r.state}
 	h.RMPP.Version = sa.RMPPVersion

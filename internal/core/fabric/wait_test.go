@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// TestWaiter holds what ends a wait: something that is ready, a wake-up before or during it, a deadline that
+// TestWaiter checks the ends of a wait: something that is ready, a wake-up before or during it, a deadline that
 // has passed or is moved, and Close.
 func TestWaiter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

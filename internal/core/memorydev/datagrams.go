@@ -23,7 +23,7 @@ const (
 	maxDatagramPeers = 1024
 )
 
-// datagrams are those of a device's UD queue pairs, over shared memory. They go from device to device:
+// datagrams are the datagrams of a device's UD queue pairs, over shared memory. They go from device to device:
 // a device makes a link to each that one of its queue pairs sends to, at the first datagram, and only
 // sends there. What the others send comes by the links that they have made. So a datagram goes to whoever
 // listens at its destination, and nobody can listen at another's.

@@ -165,14 +165,12 @@ func TestMalformed(t *testing.T) {
 	head := append([]byte(magic), version)
 	long := binary.AppendUvarint(append(bytes.Clone(head), byte(qpRecord)), math.MaxUint64)
 	for name, b := range map[string][]byte{
-		"cut off":            good[:len(good)-1],
-		"nothing":            nil,
-		"no snapshot":        []byte("HTTP/1.1 400 Bad Request"),
-		"of version 9":       append([]byte(magic), 9),
-		"a record of":        long,
-		"before that of its": append(bytes.Clone(head), byte(qpRecord), 0),
-		"malformed":          append(bytes.Clone(head), byte(processRecord), 1, 0x80),
-		"malformed: text":    append(bytes.Clone(head), byte(deviceRecord), 2, 200, 1),
+		"cut off": good[:len(good)-1],
+		"nothing": nil, "no snapshot": []byte("HTTP/1.1 400 Bad Request"),
+		"of version 9": append([]byte(magic), 9),
+		"a record of":  long, "before that of its": append(bytes.Clone(head), byte(qpRecord), 0),
+		"malformed":       append(bytes.Clone(head), byte(processRecord), 1, 0x80),
+		"malformed: text": append(bytes.Clone(head), byte(deviceRecord), 2, 200, 1),
 		"malformed: out of range": append(append(bytes.Clone(head), byte(processRecord), 10), 255, 255, 255, 255, 255,
 			255, 255, 255, 255, 1),
 	} {

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// pipe is what one end has written, for the other end to read.
+// pipe holds the bytes that one end has written, for the other end to read.
 type pipe struct{ bytes.Buffer }
 
 func samplePackets() *Packets {

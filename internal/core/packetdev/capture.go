@@ -25,7 +25,7 @@ func (d *Device) CapturePackets(n verbs.QPN, r *observe.Ring) error {
 	return d.CaptureQP(n, r)
 }
 
-// wireOf returns what packets between GIDs of a type look like.
+// wireOf returns the format of packets between GIDs of a type.
 func wireOf(t verbs.GIDType) observe.Wire {
 	switch t {
 	case verbs.GIDRoCEv1:

@@ -65,7 +65,7 @@ func NewControlled(name, kind string, guid uint64, port Port, control *congestio
 	return d
 }
 
-// attrOf returns what the engine can do, and its limits.
+// attrOf returns the engine's abilities and limits.
 func attrOf(name, kind string, guid uint64) verbs.DeviceAttr {
 	a := softdev.AttrOf(name, kind, verbs.TransportIB, guid)
 	a.MaxAH, a.MaxXRCD, a.MaxMcastGroups, a.MaxMcastQP = softdev.MaxObjects, softdev.MaxObjects, softdev.MaxObjects,
@@ -142,7 +142,7 @@ type Load struct {
 	Flows           int
 }
 
-// Load returns what the device's queue pairs have under way, for tests that look for what was left behind.
+// Load returns the work that the device's queue pairs have under way, for tests that look for what was left behind.
 func (d *Device) Load() Load {
 	d.Lane.Mu.Lock()
 	defer d.Lane.Mu.Unlock()

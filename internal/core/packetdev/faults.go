@@ -251,7 +251,7 @@ func addrOf(k *ibta.PathKey) netip.Addr {
 	return k.GID.Addr()
 }
 
-// decide returns what becomes of a packet.
+// decide returns the fate of a packet.
 func (i *impairment) decide(p faults.Packet) faults.Verdict {
 	v := i.Faulty.Injector.Packet(&p, i.Since())
 	v.Drop = v.Drop || i.Dead

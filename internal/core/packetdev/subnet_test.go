@@ -83,8 +83,7 @@ func (n *subnet) newAdapter() *adapter {
 		p := &subnetPort{of: a}
 		lid := uint16(len(n.lids)+1) << subnetLMC
 		p.info.PortAttr = verbs.PortAttr{State: verbs.PortActive, Link: verbs.LinkInfiniBand, MaxMTU: verbs.MTU4096,
-			ActiveMTU: verbs.MTU2048,
-			LID:       lid, LMC: subnetLMC, SMLID: 1}
+			ActiveMTU: verbs.MTU2048, LID: lid, LMC: subnetLMC, SMLID: 1}
 		p.info.GIDTable = []verbs.GIDEntry{{GID: verbs.GID{0: 0xfe, 1: 0x80, 15: byte(lid)}, Type: verbs.GIDInfiniBand}}
 		p.info.PKeyTable = []verbs.PKey{ib.DefaultPKey, 0x8001, 0}
 		n.lids[lid] = p
@@ -180,8 +179,8 @@ func (a *adapter) Send(b *ibta.Batch) error {
 			if path.to.Global() {
 				came.from.Global, came.from.From.GID, came.from.To = true, path.from, path.to.DGID
 				came.header = ib.GRH{IPVer: 6, TClass: path.to.TrafficClass, FlowLabel: path.to.FlowLabel,
-					HopLmt: path.to.HopLimit,
-					PayLen: uint16(len(frame)), NxtHdr: ib.GRHNextHeader, SGID: path.from, DGID: path.to.DGID}
+					HopLmt: path.to.HopLimit, PayLen: uint16(len(frame)), NxtHdr: ib.GRHNextHeader, SGID: path.from,
+					DGID: path.to.DGID}
 			}
 			p.of.In.Change(func() { p.of.arrived = append(p.of.arrived, came) })
 		}

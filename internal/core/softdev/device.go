@@ -86,8 +86,8 @@ func AttrOf(name, kind string, transport verbs.Transport, guid uint64) verbs.Dev
 	return verbs.DeviceAttr{
 		Name: name, Kind: kind, Transport: transport, Firmware: Version(), NodeGUID: guid, SysImageGUID: guid,
 		MaxMRSize: math.MaxInt64, PageSizes: 1 << 12, MaxQP: MaxQP, MaxQPWR: maxWR, MaxSGE: maxSGE, MaxSGERead: maxSGE,
-		SinkAccess: verbs.LocalWrite,
-		MaxInline:  maxInline, MaxCQ: MaxObjects, MaxCQE: maxCQE, MaxMR: MaxObjects, MaxMW: MaxObjects,
+		SinkAccess: verbs.LocalWrite, MaxInline: maxInline, MaxCQ: MaxObjects, MaxCQE: maxCQE, MaxMR: MaxObjects,
+		MaxMW:  MaxObjects,
 		MaxPD:  MaxObjects,
 		MaxSRQ: MaxObjects, MaxSRQWR: maxSRQWR, MaxSRQSGE: maxSGE,
 		MaxQPRdAtomic: maxAtomics, MaxQPInitRdAtom: maxAtomics, Atomic: verbs.AtomicGlobal, MaxMsgSize: maxMessage,

@@ -33,7 +33,7 @@ type Fabric interface {
 
 	// Publish copies counters for metrics. The view's lock is held, too.
 	Publish()
-	// Counted returns what was published. The view's lock is held, and the device's is not.
+	// Counted returns the published counters. The view's lock is held, and the device's is not.
 	Counted() []metric.Metric
 	// SendRest sends what can be sent before the device is closed.
 	SendRest()

@@ -42,7 +42,7 @@ type token struct {
 	id  uint64
 }
 
-// alteration is what becomes of it.
+// alteration is the change that a fault makes to it.
 type alteration struct {
 	id     uint64 // the program's
 	status verbs.Status

@@ -33,7 +33,7 @@ func (d *Device) recordLatency(op verbs.WCOp, t clock.Time) {
 	d.latency[op].Add(time.Duration(t))
 }
 
-// Latencies returns what was measured, in the order of the operations.
+// Latencies returns the measured latencies, in the order of the operations.
 func (d *Device) Latencies() (all []verbs.Latency, err error) {
 	d.view.Lock()
 	defer d.view.Unlock()

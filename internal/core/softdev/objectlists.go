@@ -57,7 +57,7 @@ func removeObject[T observe.Member](d *Device, r *observe.ObjectList[T], m T) {
 // RemoveAH removes an address handle from what observers list. The device's lock is held.
 func (d *Device) RemoveAH(h *ObservedAH) { removeObject(d, &d.objects.ahs, h) }
 
-// describe returns what observers see of the region. The device's lock is held.
+// describe returns the description of the region for observers. The device's lock is held.
 func (m *mr) describe(domain memory.PD) driver.MRInfo {
 	r := m.region
 	return driver.MRInfo{Key: r.Key(), PD: uint32(domain), Addr: r.Addr(), Len: uint64(len(r.Bytes())),

@@ -71,7 +71,7 @@ func (q *QP) Stats() (verbs.QPStats, error) {
 	return q.stats, nil
 }
 
-// QPStats returns those of all queue pairs.
+// QPStats returns the statistics of all queue pairs.
 func (d *Device) QPStats() ([]verbs.QPStats, error) {
 	d.view.Lock()
 	defer d.view.Unlock()
@@ -82,7 +82,7 @@ func (d *Device) QPStats() ([]verbs.QPStats, error) {
 	return all, nil
 }
 
-// Metrics returns what was measured so far.
+// Metrics returns the metrics measured so far.
 func (d *Device) Metrics() ([]metric.Metric, error) {
 	d.view.Lock()
 	list := d.fabric.Counted()

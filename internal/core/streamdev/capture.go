@@ -23,7 +23,7 @@ func (d *Device) CapturePackets(n verbs.QPN, r *observe.Ring) error {
 	return d.CaptureQP(n, r)
 }
 
-// segmentCapture returns what adds DDP segments of a connection to a ring; nil if there is none.
+// segmentCapture returns the function that adds DDP segments of a connection to a ring; nil if there is none.
 func (c *Conn) segmentCapture() func(sent bool, h iwarp.Header, body []byte, n int) {
 	if c.qp.Capture.Load() == nil {
 		return nil

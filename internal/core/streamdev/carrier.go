@@ -23,7 +23,7 @@ type Carrier interface {
 	Bytes() bool
 	// SlotBits is how many bits of a queue pair's number tell devices of one address apart.
 	SlotBits() int
-	// Shared returns what all engines have.
+	// Shared returns the part that all engines have.
 	Shared() *queue.Device
 	// Equip gives a queue pair its engine and its endpoint.
 	Equip(q *QP, c queue.Config)
@@ -34,7 +34,7 @@ type Carrier interface {
 	RefuseMessages(x *softdev.Faulty)
 	// Loop makes the link of a queue pair to itself.
 	Loop() (Link, error)
-	// Datagrams returns what makes UD queue pairs; nil: there are none.
+	// Datagrams returns the maker of UD queue pairs; nil: there are none.
 	Datagrams() DatagramMaker
 	// Scans reports whether a pass reads the streams one by one, rather than ask the network which
 	// of them are ready.
@@ -45,7 +45,7 @@ type Carrier interface {
 	Workers() map[softdev.Worker]uint32
 	// Publish copies counters for metrics. The view's lock is held, too.
 	Publish()
-	// Metrics returns what was published. The view's lock is held, the lane's is not.
+	// Metrics returns the published metrics. The view's lock is held, the lane's is not.
 	Metrics() []metric.Metric
 	// Close frees what streams have left behind.
 	Close()

@@ -175,7 +175,7 @@ func (d *Device) Receive() (n int) {
 // Respond sends what there is.
 func (d *Device) Respond(bool, int, bool) { d.transmit() }
 
-// Owner is what links and acceptors belong to.
+// Owner is the object that links and acceptors belong to.
 type Owner interface {
 	// Handle is called when they can be read, or written. The lock is held.
 	Handle(read, write bool)

@@ -230,7 +230,7 @@ func (l *faultyLink) qp() faults.QP {
 // peer returns the peer's address, as faults name it.
 func (l *faultyLink) peer() netip.Addr { return l.PeerAddr().Addr().Unmap().WithZone("") }
 
-// Read returns what has arrived, and is due.
+// Read returns the bytes that have arrived and are due.
 func (l *faultyLink) Read(pieces [][]byte) (n int, err error) {
 	if l.faults == nil && len(l.in) == 0 && l.end == nil {
 		return l.Link.Read(pieces)

@@ -19,7 +19,7 @@ type Network interface {
 	StopFollowing()
 	// Resolve checks an address vector.
 	Resolve(attr *verbs.AHAttr) error
-	// Proposal returns what the device proposes in the set-up of streams; MSS is filled in.
+	// Proposal returns the parameters that the device proposes in the set-up of streams; MSS is filled in.
 	Proposal() rdmap.Proposal
 
 	// Arriving reports whether peers are setting up links that no Acceptor has yet.

@@ -12,7 +12,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// Sysfs is what the kernel would show of devices in /sys and /dev. What is not known of a device
+// Sysfs is the picture of devices that the kernel would show in /sys and /dev. What is not known of a device
 // has no file.
 type Sysfs struct {
 	Files map[string]string // text by path; a path that ends in a dot is a folder

@@ -96,7 +96,7 @@ func choose(route rdmasys.Route, sys *rdmasys.System, table []*Kind) Choices {
 	return c
 }
 
-// portTaken says who has RoCEv2's port on all addresses.
+// portTaken names the holder of RoCEv2's port on all addresses.
 func portTaken(sys *rdmasys.System) string {
 	if sys.RXEHasPort() {
 		return fmt.Sprintf("the kernel's module rdma_rxe has UDP port %d of all addresses: `modprobe -r rdma_rxe` frees it", rdmasys.RoCEPort)

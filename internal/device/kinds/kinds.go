@@ -114,8 +114,7 @@ var Table = []*Kind{
 	},
 	{
 		Name: "roce1", Text: "RoCE v1: InfiniBand packets in Ethernet frames", Passes: "Ethernet frames of type 0x8915",
-		Transport: verbs.TransportIB,
-		Link:      true, Needs: "CAP_NET_RAW", Listed: runtime.GOOS == "linux",
+		Transport: verbs.TransportIB, Link: true, Needs: "CAP_NET_RAW", Listed: runtime.GOOS == "linux",
 		Beyond: ofLinux("Ethernet interfaces can be opened as roce1: by processes with CAP_NET_RAW."),
 		Bound:  "both processes play the NIC, and each frame passes the kernel",
 		Naming: linkNaming{}, Open: openRoCE1, GUID: roce1.GUID,

@@ -34,10 +34,10 @@ type Controller interface {
 	// Marked: a response to a READ has met one. Its responder gets a CNP for that.
 	Marked(now clock.Time)
 
-	// Allows returns what may be sent. The engine calls it after the other methods, and when the
+	// Allows returns the verdict on sending now. The engine calls it after the other methods, and when the
 	// verdict's Next has come.
 	Allows(now clock.Time) Verdict
-	// State returns what people are shown.
+	// State returns the state that people are shown.
 	State() State
 }
 

@@ -17,7 +17,7 @@ var hpccParams = []Param{
 	{"w_ai", "bytes", "additive increase in a round trip, W_AI", 80, 1, 1e6},
 }
 
-// Hop is what a switch writes into a packet that leaves it: in-band network telemetry (INT).
+// Hop is the record that a switch writes into a packet that leaves it: in-band network telemetry (INT).
 type Hop struct {
 	At    clock.Time
 	Sent  uint64  // bytes that the link has sent

@@ -67,9 +67,9 @@ func (w *Window) Lost(clock.Time) {
 	w.threshold = w.size
 }
 
-// smallest is what losses leave of the window: one send, or what the path holds if a queue adds to that. On a slow link
-// one send fills the queue, and would lose a part of itself each time. Where packets are lost without a queue, a
-// smaller window loses as many.
+// smallest is the smallest window that losses leave: one send, or what the path holds if a queue adds to that. On a
+// slow link one send fills the queue, and would lose a part of itself each time. Where packets are lost without a
+// queue, a smaller window loses as many.
 func (w *Window) smallest() int {
 	if !w.bdp.queued() {
 		return MinWindow

@@ -23,8 +23,8 @@ func (e *Engine) handleREQ(now clock.Time, from verbs.AHAttr, tid uint64, b []by
 		return
 	}
 	n := conn{to: from, pkey: e.pkey, state: reqRcvd, passive: true, remote: req.LocalCommID, remoteQPN: req.LocalQPN,
-		tid: tid, guid: req.LocalCAGUID,
-		alternate: req.Alternate != mad.Path{}, wait: min(req.Primary.AckTimeout, maxTimeWait)}
+		tid: tid, guid: req.LocalCAGUID, alternate: req.Alternate != mad.Path{},
+		wait: min(req.Primary.AckTimeout, maxTimeWait)}
 	n.xrc = req.XRC()
 	n.setRepeat(min(req.LocalTimeout, defaultResponse), req.MaxCMRetries)
 	setDefault(&n.wait, defaultAckTimeout)

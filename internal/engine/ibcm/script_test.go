@@ -140,17 +140,17 @@ func (s *script) gone() {
 
 func params() *ConnectParams {
 	return &ConnectParams{To: peerAddr, LocalGID: ib.GIDFromAddr(netip.MustParseAddr("192.0.2.7")),
-		Service: testService,
-		QPN:     0x11, StartingPSN: 0x123456, PathMTU: verbs.MTU1024, ResponderResources: 4, InitiatorDepth: 5,
-		RetryCount: 7, RNRRetryCount: 6, PrivateData: []byte("hello")}
+		Service: testService, QPN: 0x11, StartingPSN: 0x123456, PathMTU: verbs.MTU1024, ResponderResources: 4,
+		InitiatorDepth: 5,
+		RetryCount:     7, RNRRetryCount: 6, PrivateData: []byte("hello")}
 }
 
 func request() *mad.REQ {
 	m := &mad.REQ{LocalCommID: peerID, ServiceID: testService, LocalCAGUID: 0xdef, LocalQPN: 0x22,
-		StartingPSN:   0x654321,
-		RemoteTimeout: 20, LocalTimeout: 18, MaxCMRetries: 3, PathMTU: 3, RetryCount: 7, RNRRetryCount: 7,
-		PKey:    ib.DefaultPKey,
-		Primary: mad.Path{LocalGID: peerAddr.DGID, AckTimeout: 17}}
+		StartingPSN: 0x654321, RemoteTimeout: 20, LocalTimeout: 18, MaxCMRetries: 3, PathMTU: 3, RetryCount: 7,
+		RNRRetryCount: 7,
+		PKey:          ib.DefaultPKey,
+		Primary:       mad.Path{LocalGID: peerAddr.DGID, AckTimeout: 17}}
 	copy(m.Private[:], "hi there")
 	return m
 }
@@ -206,8 +206,7 @@ func accepted(t *testing.T) (*script, mad.CommID) {
 func TestActive(t *testing.T) {
 	s, id, req, tid := connecting(t)
 	want := mad.REQ{LocalCommID: id, ServiceID: testService, LocalCAGUID: 0xabc, LocalQPN: 0x11, ResponderResources: 4,
-		InitiatorDepth: 5,
-		RemoteTimeout:  18, LocalTimeout: 18, StartingPSN: 0x123456, RetryCount: 7, RNRRetryCount: 6,
+		InitiatorDepth: 5, RemoteTimeout: 18, LocalTimeout: 18, StartingPSN: 0x123456, RetryCount: 7, RNRRetryCount: 6,
 		PKey: ib.DefaultPKey, PathMTU: 3, MaxCMRetries: 15,
 		Primary: mad.Path{LocalLID: 0xffff, RemoteLID: 0xffff, LocalGID: params().LocalGID, RemoteGID: peerAddr.DGID,
 			HopLimit: 64, AckTimeout: 17}}
@@ -299,8 +298,7 @@ func TestPassive(t *testing.T) {
 	var rep mad.REP
 	h := s.wants(mad.AttrREP, &rep)
 	want := mad.REP{LocalCommID: ev.ID, RemoteCommID: peerID, LocalQPN: 0x11, StartingPSN: 9, ResponderResources: 1,
-		InitiatorDepth: 2,
-		AckDelay:       15, RNRRetryCount: 5, LocalCAGUID: 0xabc}
+		InitiatorDepth: 2, AckDelay: 15, RNRRetryCount: 5, LocalCAGUID: 0xabc}
 	copy(want.Private[:], "yes")
 	if rep != want || h.TID != reqTID {
 		t.Errorf("REP %+v, want %+v", rep, want)

@@ -53,7 +53,7 @@ func recorded(t *testing.T, window int) (*script, *recorder) {
 	return start(t, verbs.RC, func(o *options) { o.control = r }), r
 }
 
-// overhead is what a packet counts beyond its payload.
+// overhead is the number of bytes that a packet counts beyond its payload.
 var overhead = limits(0).Overhead
 
 // Congestion control is told of all that becomes of what is sent.

@@ -34,8 +34,8 @@ const (
 func (r Reason) String() string {
 	return [...]string{"taken", "bad_state", "wrong_transport", "pkey_mismatch", "qkey_mismatch", "out_of_sequence",
 		"duplicate", "no_receive_posted", "unexpected_response", "bad_length", "longer_than_receive", "invalid_request",
-		"access_denied", "no_such_qp",
-		"wrong_source_address", "malformed", "icrc_error", "not_forwarded", "no_agent", "receive_buffer_full"}[r]
+		"access_denied", "no_such_qp", "wrong_source_address", "malformed", "icrc_error", "not_forwarded", "no_agent",
+		"receive_buffer_full"}[r]
 }
 
 // Counters count events on a device.

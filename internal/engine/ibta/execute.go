@@ -171,7 +171,7 @@ func (q *QP) executeWrite(p *ib.Packet, info *ib.OpInfo) outcome {
 	return accept
 }
 
-// accessing tells who follows the operations of peers of a packet of a WRITE that is about to be carried out.
+// accessing tells the observer of peers' operations of a packet of a WRITE that is about to be carried out.
 func (q *QP) accessing(p *ib.Packet, info *ib.OpInfo) {
 	a := q.Device.Memory.Accesses()
 	switch {

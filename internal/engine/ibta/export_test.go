@@ -2,7 +2,7 @@
 
 package ibta
 
-// Window returns what the flow allows at present.
+// Window returns the window of the flow at present.
 func (f *Flow) Window() int { return f.allows.Window }
 
 // SetWindow changes it, as losses and acknowledgements do.

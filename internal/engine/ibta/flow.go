@@ -63,7 +63,7 @@ func (f *Flow) leave(m *member) {
 	f.users--
 }
 
-// window returns what m may have in flight, if nobody else had anything.
+// window returns the bytes that m may have in flight, if nobody else had anything.
 func (f *Flow) window(m *member) int {
 	if m.own != nil {
 		return min(f.allows.Window, m.own.allows.Window)

@@ -46,7 +46,7 @@ const pdNum memory.PD = 1
 // steeringBits of a queue pair's number say which process of a host it belongs to.
 const steeringBits = 4
 
-// limits are those of a host whose flows have a window of so many bytes.
+// limits are the limits of a host whose flows have a window of so many bytes.
 func limits(window int) ibta.Limits {
 	return ibta.Limits{MaxPackets: 64, MaxBytes: 65507, Window: window, Overhead: 192, SteeringBits: steeringBits}
 }
@@ -75,7 +75,7 @@ func newHost(t testing.TB, num byte, window int) *host {
 
 func (h *host) gid() verbs.GID { return ib.GIDFromAddr(h.addr) }
 
-// flow returns what is in flight to a host.
+// flow returns the flow to a host.
 func (h *host) flow(to verbs.GID) *ibta.Flow {
 	f := h.flows[to]
 	if f == nil {
@@ -133,9 +133,9 @@ func join(t testing.TB, a, b *qp, mtu verbs.MTU) {
 	for i, q := range [2]*qp{a, b} {
 		peer := [2]*qp{b, a}[i]
 		attr := verbs.QPAttr{Port: 1, Access: everything, PathMTU: mtu, DestQPN: peer.Num, RQPSN: psns[1-i],
-			SQPSN: psns[i],
-			AH:    verbs.AHAttr{DGID: peer.host.gid()}, MaxDestRdAtomic: 16, MaxRdAtomic: 16, MinRNRTimer: 5,
-			Timeout: 14, RetryCount: 7, RNRRetry: 7}
+			SQPSN: psns[i], AH: verbs.AHAttr{DGID: peer.host.gid()}, MaxDestRdAtomic: 16, MaxRdAtomic: 16,
+			MinRNRTimer: 5,
+			Timeout:     14, RetryCount: 7, RNRRetry: 7}
 		for k, mask := range masksUp(verbs.RC) {
 			attr.State = verbs.StateInit + verbs.QPState(k)
 			if err := q.Modify(&attr, mask|verbs.MaskState); err != nil {
@@ -145,7 +145,7 @@ func join(t testing.TB, a, b *qp, mtu verbs.MTU) {
 	}
 }
 
-// masksUp returns what queue pairs of type typ need to be taken to INIT, RTR and RTS.
+// masksUp returns the attributes by which queue pairs of type typ are taken to INIT, RTR and RTS.
 func masksUp(typ verbs.QPType) [3]verbs.QPMask {
 	path := verbs.MaskAH | verbs.MaskPathMTU | verbs.MaskDestQPN | verbs.MaskRQPSN
 	resp := verbs.MaskMaxDestRdAtomic | verbs.MaskMinRNRTimer

@@ -58,7 +58,7 @@ func (q *QP) onlyLate(now, due clock.Time) bool {
 	return known && n == before
 }
 
-// losses returns what the network has lost so far; zero where nobody counts that.
+// losses returns the number of losses in the network so far; zero where nobody counts that.
 func (q *QP) losses() uint64 {
 	if q.Device.Network == nil {
 		return 0

@@ -8,7 +8,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
-// flight returns what retry must know; valid with a send queue that is not empty.
+// flight returns the facts that retry must know; valid with a send queue that is not empty.
 func (r *requester) flight() flight { return flight{r.unacked(), r.high, r.outstanding()} }
 
 // measure has the congestion control know of the round trip that an acknowledgement of psn ends.
@@ -108,7 +108,7 @@ func (q *QP) rewind() {
 	q.leaveFlow()
 }
 
-// leaveFlow returns what the queue pair takes of its flow, and its place in line.
+// leaveFlow gives back the queue pair's share of its flow, and its place in line.
 func (q *QP) leaveFlow() {
 	if q.av != nil {
 		q.av.Flow.release(&q.share)

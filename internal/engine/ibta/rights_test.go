@@ -11,7 +11,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
-// requests are those that name memory, and the right that each needs (IBTA 10.6.3.1, annex A19).
+// requests are the requests that name memory, and the right that each needs (IBTA 10.6.3.1, annex A19).
 var requests = map[string]struct {
 	op        ib.Operation
 	payload   int

@@ -66,8 +66,8 @@ func start(t *testing.T, typ verbs.QPType, change ...func(*options)) *script {
 	o.config = queue.Config{Type: typ, Caps: verbs.QPCap{MaxSendWR: 16, MaxRecvWR: 16, MaxSendSGE: 4, MaxRecvSGE: 4,
 		MaxInline: 64}}
 	o.attr = verbs.QPAttr{Port: 1, Access: everything, QKey: qkey, PathMTU: verbs.MTU256, DestQPN: peerQPN,
-		RQPSN: recvPSN, SQPSN: sendPSN,
-		AH: verbs.AHAttr{DGID: s.peer.gid()}, MaxDestRdAtomic: 2, MaxRdAtomic: 2, MinRNRTimer: 12, Timeout: 14,
+		RQPSN: recvPSN, SQPSN: sendPSN, AH: verbs.AHAttr{DGID: s.peer.gid()}, MaxDestRdAtomic: 2, MaxRdAtomic: 2,
+		MinRNRTimer: 12, Timeout: 14,
 		RetryCount: 3, RNRRetry: 2}
 	for _, f := range change {
 		f(o)

@@ -73,7 +73,7 @@ func (w *sendWQE) row() *opRow { return &opRows[w.Op] }
 // bytesBefore returns the payload of the first n packets.
 func (w *sendWQE) bytesBefore(n, mtu int) int { return min(n*mtu, int(w.Length)) }
 
-// cost returns what packets from to to (exclusive) of w take of the flow's window. A READ takes the
+// cost returns the bytes of the flow's window that packets from to to (exclusive) of w take. A READ takes the
 // size of its request, however many PSNs its responses have.
 func (q *QP) cost(w *sendWQE, from, to int) int {
 	if w.Responds() {

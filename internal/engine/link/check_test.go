@@ -104,7 +104,7 @@ func (s *sender) push(f *fabric) {
 	}
 }
 
-// flow is what arrives from a sender: it must be in order, without gaps.
+// flow is the traffic that arrives from a sender: it must be in order, without gaps.
 type flow struct {
 	slid uint16
 	sl   uint8

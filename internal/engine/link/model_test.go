@@ -10,8 +10,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/engine/node"
 )
 
-// model is what must be true of a network: each packet comes once, where it was sent to, in the order of
-// its flow, and, as long as no cable is pulled, at all.
+// model is the set of facts that must be true of a network: each packet comes once, where it was sent to, in the order
+// of its flow, and, as long as no cable is pulled, at all.
 type model struct {
 	f        *fabric
 	r        random

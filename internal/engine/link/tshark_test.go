@@ -52,8 +52,8 @@ func TestTshark(t *testing.T) {
 		bth.Decode(frame[ib.LRHLen:])
 		end := len(frame) - ib.VCRCLen
 		packets = append(packets, fmt.Sprintf("0x%02x\t%d\t%d\t%d\t%d\t0x%06x\t0x%08x\t0x%04x", h.VL, h.SL, h.DLID,
-			h.SLID, h.PktLen,
-			uint32(bth.DestQP), binary.BigEndian.Uint32(frame[end-4:]), binary.BigEndian.Uint16(frame[end:])))
+			h.SLID, h.PktLen, uint32(bth.DestQP), binary.BigEndian.Uint32(frame[end-4:]),
+			binary.BigEndian.Uint16(frame[end:])))
 	})
 	f.routes(s1, s2)
 	for _, lid := range []uint16{2, 0x101} {

@@ -351,8 +351,7 @@ func (q *DatagramQP) receive(h *datagram, k kind, from, to verbs.GID, payload []
 	}
 	var buf [ib.GRHLen]byte
 	grh := ib.GRH{IPVer: 6, TClass: h.class, FlowLabel: h.flow, PayLen: uint16(packetFields + (len(payload)+3)&^3),
-		NxtHdr: ib.GRHNextHeader,
-		HopLmt: h.hops, SGID: from, DGID: to}
+		NxtHdr: ib.GRHNextHeader, HopLmt: h.hops, SGID: from, DGID: to}
 	t := q.Device.Memory
 	if !q.Scatter(&q.land) || !q.land.Write(t, grh.Append(buf[:0])) || !q.land.Write(t, payload) {
 		q.CompleteReceive(verbs.StatusLocalProtectionError)

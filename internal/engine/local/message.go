@@ -91,7 +91,6 @@ func get64(b []byte, at int) uint64    { return binary.NativeEndian.Uint64(b[at:
 func put32(b []byte, at int, v uint32) { binary.NativeEndian.PutUint32(b[at:], v) }
 func put64(b []byte, at int, v uint64) { binary.NativeEndian.PutUint64(b[at:], v) }
 
-// statuses are those that a peer may name in opRefused.
+// statuses are the statuses that a peer may name in opRefused.
 var statuses = map[verbs.Status]bool{verbs.StatusRemoteAccessError: true, verbs.StatusRemoteInvalidRequestError: true,
-	verbs.StatusRemoteOperationError: true,
-	verbs.StatusRNRRetryExceeded:     true}
+	verbs.StatusRemoteOperationError: true, verbs.StatusRNRRetryExceeded: true}

@@ -151,7 +151,7 @@ func (p *Peer) Await(awaits bool) bool {
 	return !awaits || !p.asleep || p.watched || p.watch()
 }
 
-// admit says what the peer may do by itself from now on.
+// admit publishes the operations that the peer may do by itself from now on.
 func (p *Peer) admit(state verbs.QPState, access verbs.Access) {
 	gate := uint32(0)
 	if state >= verbs.StateRTR && state <= verbs.StateSQE {
@@ -273,7 +273,7 @@ func (p *Peer) Work() uint32 { return atomic.LoadUint32(half(p.theirs, atWork)) 
 // asks for it. What it has begun it finishes: see Work.
 func (p *Peer) Revoke() { atomic.AddUint64(word(p.own, atVoid), 1) }
 
-// named returns what goes with a SEND that names memory of this process now.
+// named returns the word that goes with a SEND that names memory of this process now.
 func (p *Peer) named() uint64 { return atomic.LoadUint64(word(p.own, atVoid)) }
 
 // holds reports whether memory that a SEND has named is still there. This side has entered.

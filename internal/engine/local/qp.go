@@ -119,7 +119,7 @@ func (q *QP) Begin(p *Peer, ird, ord uint16) bool {
 	return true
 }
 
-// admit says what the peer may do by itself from now on.
+// admit publishes the operations that the peer may do by itself from now on.
 func (q *QP) admit() { q.peer.admit(q.State(), q.Attr().Access) }
 
 // Rings reports whether the peer sleeps and is to be woken, and counts that as done.

@@ -151,7 +151,7 @@ func settle(a, b *side) {
 	}
 }
 
-// completions returns what has completed.
+// completions returns the completions so far.
 func (s *side) completions() []verbs.WC {
 	var list []verbs.WC
 	for _, c := range s.dev.Outbox.Completions {

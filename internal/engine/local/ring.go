@@ -59,7 +59,7 @@ func ringOf(mem []byte, capacity int) (ring, error) {
 func word(mem []byte, at int) *uint64 { return (*uint64)(unsafe.Pointer(&mem[at])) }
 func half(mem []byte, at int) *uint32 { return (*uint32)(unsafe.Pointer(&mem[at])) }
 
-// record returns what a message of n bytes takes.
+// record returns the length of the record of a message of n bytes.
 func record(n int) uint64 { return uint64(recordHeader+n+7) &^ 7 }
 
 // at returns the header at a position.

@@ -23,7 +23,7 @@ const (
 	guardBytes   = 8 << 10
 )
 
-// shakenPattern is what the sources have.
+// shakenPattern is the content of the sources.
 var shakenPattern = func() []byte {
 	b := make([]byte, slotBytes)
 	pattern(b, 9)
@@ -131,8 +131,8 @@ func (k *shaken) act(peer *shaken) {
 		LKey: k.source.Key()}}, Remote: peer.remote(8 * r.IntN(64)), Imm: 7}
 	at := -1
 	switch wr.Op = []verbs.SendOp{verbs.OpSend, verbs.OpSend, verbs.OpSendImm, verbs.OpWrite, verbs.OpWriteImm,
-		verbs.OpRead, verbs.OpRead,
-		verbs.OpCompareSwap, verbs.OpFetchAdd, verbs.OpAtomicWrite, verbs.OpFlush}[r.IntN(11)]; wr.Op {
+		verbs.OpRead, verbs.OpRead, verbs.OpCompareSwap, verbs.OpFetchAdd, verbs.OpAtomicWrite,
+		verbs.OpFlush}[r.IntN(11)]; wr.Op {
 	case verbs.OpWrite, verbs.OpWriteImm:
 		if r.IntN(2) == 0 { // by the target
 			wr.Remote = verbs.Remote{Addr: peer.open.Addr(), Key: peer.open.Key()}

@@ -27,8 +27,7 @@ func New(t Type, guid uint64, description string, ports int, s Spec) *Node {
 	}
 	if t == Switch {
 		n.Tables = &Tables{Linear: make([]uint8, int(FirstMulticastLID)), Multicast: make([][4]uint64, 1024),
-			LifeTime:         20,
-			PrimaryMulticast: NoRoute, NotPrimaryMulticast: NoRoute, EnforcementCap: uint16(s.PKeys)}
+			LifeTime: 20, PrimaryMulticast: NoRoute, NotPrimaryMulticast: NoRoute, EnforcementCap: uint16(s.PKeys)}
 		for i := range n.Tables.Linear {
 			n.Tables.Linear[i] = NoRoute
 		}

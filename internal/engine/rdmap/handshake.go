@@ -94,7 +94,7 @@ func (h *Handshake) Linked(now clock.Time, mss int) {
 	h.out = AppendRequest(nil, &h.Proposal, h.private)
 }
 
-// Output returns what is to be sent next. Sent reports that n bytes of it have left.
+// Output returns the bytes to be sent next. Sent reports that n bytes of it have left.
 func (h *Handshake) Output() []byte { return h.out }
 
 // Sent reports that n bytes of Output have left.

@@ -265,8 +265,8 @@ func (q *QP) taggedCause(key verbs.Key, addr uint64, n int) iwarp.Cause {
 	q.RefuseRequest(verbs.Failure{Status: verbs.StatusRemoteAccessError, Op: verbs.WCWrite, Key: key, Addr: addr,
 		Length: uint64(n)}, q.PD, verbs.RemoteWrite)
 	return [...]iwarp.Cause{memory.NoKey: iwarp.TaggedSTag, memory.NotOwner: iwarp.TaggedStream,
-		memory.Outside: iwarp.TaggedBounds,
-		memory.NoRight: iwarp.ProtectionAccess}[q.Device.Memory.Refused(q.PD, q.Num, key, addr, uint64(n),
+		memory.Outside: iwarp.TaggedBounds, memory.NoRight: iwarp.ProtectionAccess}[q.Device.Memory.Refused(q.PD, q.Num,
+		key, addr, uint64(n),
 		verbs.RemoteWrite)]
 }
 

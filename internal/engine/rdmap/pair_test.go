@@ -358,7 +358,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// stream is what a sends for a few messages, as one piece.
+// stream returns the bytes that a sends for a few messages, as one piece.
 func stream(t testing.TB, p Params) ([]byte, *host) {
 	a, b := pair(t, 1<<16, p)
 	fill(a.mem, 3)

@@ -108,7 +108,7 @@ func (q *QP) findWrite(h *iwarp.Header, head []byte, n int) bool {
 	return true
 }
 
-// accessing tells who follows the operations of peers of a segment of a WRITE that is about to be placed.
+// accessing tells the observer of peers' operations of a segment of a WRITE that is about to be placed.
 func (q *QP) accessing(a memory.Accesses, h *iwarp.Header, s memory.Span) {
 	if !q.rx.inMessage {
 		a.Begin(q.Num, verbs.OpWrite, verbs.Remote{Addr: h.TO, Key: verbs.Key(h.STag)}, s.Bytes())

@@ -110,7 +110,7 @@ func (q *QP) refusedRead(t *iwarp.Terminate) *readOp {
 	return q.reads.At(int(n))
 }
 
-// refusedByPeer returns what a Terminate says of a message that had completed here.
+// refusedByPeer returns the failure that a Terminate reports of a message that had completed here.
 func refusedByPeer(t *iwarp.Terminate) verbs.Failure {
 	f := verbs.Failure{Side: verbs.FailedStream, Status: statusOf(t.Cause), Detail: causeText(t.Cause)}
 	if t.Cause != iwarp.LocalCatastrophic { // which is the peer's own error

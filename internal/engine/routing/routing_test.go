@@ -218,7 +218,7 @@ func TestRoutesReachAll(t *testing.T) {
 }
 
 // A ring of seven has a loop with shortest paths, and a chain of channels that really are each other's
-// successors is what the checker shows.
+// successors is the map that the checker shows.
 func TestLoopIsNamed(t *testing.T) {
 	g := &ring(7).g
 	r := g.Route(MinHop)

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// frame is what the capture of two rsocket peers (riostream over rxe) has of one packet.
+// frame is one packet in the capture of two rsocket peers (riostream over rxe).
 type frame struct {
 	server  bool
 	private []byte // of a REQ or a REP

@@ -84,8 +84,7 @@ func (m *Manager) answer(now clock.Time, q *query) {
 	switch {
 	case q.Attribute == mad.AttrClassPortInfo && q.Method == mad.MethodGet:
 		c := mad.ClassPortInfo{BaseVersion: mad.BaseVersion, ClassVersion: sa.ClassVersion,
-			CapMask:  capOptional | capMulticast,
-			RespTime: respTime}
+			CapMask: capOptional | capMulticast, RespTime: respTime}
 		m.answerRecord(q, c.Append(nil))
 	case q.Attribute == mad.AttrInformInfo && q.Method == mad.MethodSet:
 		m.subscribe(q)

@@ -141,8 +141,7 @@ func TestPathRecords(t *testing.T) {
 		sa.PathDGID | sa.PathSGID | sa.PathMTU | sa.PathMTUSelector | sa.PathRate | sa.PathRateSelector,
 	} {
 		q := sa.PathRecord{DGID: b.gid(), SGID: a.gid(), DLID: b.lid(), SLID: a.lid(), NumbPath: 1, Reversible: true,
-			PKey: 0xffff, TClass: 5, SL: 3,
-			ServiceID: 77, MTU: sa.Selected{Selector: sa.GreaterThan, Value: 2},
+			PKey: 0xffff, TClass: 5, SL: 3, ServiceID: 77, MTU: sa.Selected{Selector: sa.GreaterThan, Value: 2},
 			Rate: sa.Selected{Selector: sa.Exactly, Value: 16}}
 		for _, method := range []mad.Method{mad.MethodGet, sa.MethodGetTable} {
 			status, records := a.ask(method, sa.AttrPathRecord, m, &q)
@@ -153,8 +152,7 @@ func TestPathRecords(t *testing.T) {
 			var r sa.PathRecord
 			r.Decode(records[0])
 			want := sa.PathRecord{DGID: b.gid(), SGID: a.gid(), DLID: b.lid(), SLID: a.lid(), PKey: 0xffff,
-				Reversible: true, NumbPath: 1,
-				MTU: exact(5), Rate: exact(16), Life: exact(18)}
+				Reversible: true, NumbPath: 1, MTU: exact(5), Rate: exact(16), Life: exact(18)}
 			if m&sa.PathSL != 0 {
 				want.SL, want.TClass = 3, 5
 			}

@@ -50,8 +50,8 @@ func FuzzHandleMAD(f *testing.F) {
 		Join: 1}
 	for lid := range uint16(4) {
 		for _, a := range []mad.Attribute{sa.AttrNodeRecord, sa.AttrPortInfoRecord, sa.AttrLinkRecord,
-			sa.AttrPathRecord, sa.AttrMCMemberRecord,
-			sa.AttrServiceRecord, sa.AttrLinearRecord, sa.AttrMulticastRecord, sa.AttrSLtoVLRecord,
+			sa.AttrPathRecord, sa.AttrMCMemberRecord, sa.AttrServiceRecord, sa.AttrLinearRecord, sa.AttrMulticastRecord,
+			sa.AttrSLtoVLRecord,
 			sa.AttrInformInfoRecord, sa.AttrSMInfoRecord} {
 			f.Add(pieces(to1(sa.MethodGetTable, a, 0, lid+1, nil), to1(mad.MethodGet, a, 1, lid+1, nil)))
 		}

@@ -231,7 +231,6 @@ func (m *Manager) collectGroupPaths(t *table, q *sa.PathRecord, from []*port) {
 			continue
 		}
 		t.addPath(q, &sa.PathRecord{DGID: h.MGID, SGID: m.gid(src), DLID: h.MLID, SLID: src.lid, PKey: h.PKey, SL: h.SL,
-			TClass:    h.TClass,
-			FlowLabel: h.FlowLabel, HopLimit: h.HopLimit, MTU: h.MTU, Rate: h.Rate, Life: h.Life})
+			TClass: h.TClass, FlowLabel: h.FlowLabel, HopLimit: h.HopLimit, MTU: h.MTU, Rate: h.Rate, Life: h.Life})
 	}
 }

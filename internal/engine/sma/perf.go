@@ -72,8 +72,7 @@ const extFields = 8 + 13
 func fields(c *node.Counters) [extFields]*uint64 {
 	return [...]*uint64{
 		&c.XmitData, &c.RcvData, &c.XmitPkts, &c.RcvPkts, &c.UnicastXmit, &c.UnicastRcv, &c.MulticastXmit,
-		&c.MulticastRcv,
-		&c.SymbolErrors, &c.LinkErrorRecovery, &c.LinkDowned, &c.RcvErrors, &c.RcvRemotePhysical,
+		&c.MulticastRcv, &c.SymbolErrors, &c.LinkErrorRecovery, &c.LinkDowned, &c.RcvErrors, &c.RcvRemotePhysical,
 		&c.RcvSwitchRelayErrors,
 		&c.XmitDiscards, &c.XmitConstraint, &c.RcvConstraint, &c.LocalIntegrity, &c.BufferOverrun, &c.VL15Dropped,
 		&c.XmitWait,

@@ -163,8 +163,9 @@ func TestPortInfoFields(t *testing.T) {
 		{"VLHighLimit", link, func(m *smp.PortInfo) { m.Lanes.HighLimit = 200 }, ok,
 			func(m *smp.PortInfo) bool { return m.Lanes.HighLimit == 200 }},
 		{"thresholds", link, func(m *smp.PortInfo) { m.Violations.LocalPhyErrors, m.Violations.OverrunErrors = 8, 9 },
-			ok,
-			func(m *smp.PortInfo) bool { return m.Violations.LocalPhyErrors == 8 && m.Violations.OverrunErrors == 9 }},
+			ok, func(m *smp.PortInfo) bool {
+				return m.Violations.LocalPhyErrors == 8 && m.Violations.OverrunErrors == 9
+			}},
 
 		{"HOQLife and VLStallCount", external,
 			func(m *smp.PortInfo) { m.Lanes.HOQLife, m.Lanes.StallCount = 12, 7 }, ok,

@@ -22,14 +22,12 @@ func TestNodeInfo(t *testing.T) {
 	var m smp.NodeInfo
 	w.get(ca, 2, smp.AttrNodeInfo, 0, &m)
 	if m != (smp.NodeInfo{BaseVersion: 1, ClassVersion: 1, NodeType: 1, NumPorts: 2, SystemGUID: 0x10, NodeGUID: 0x10,
-		PortGUID:     0x12,
-		PartitionCap: 32, LocalPort: 2}) {
+		PortGUID: 0x12, PartitionCap: 32, LocalPort: 2}) {
 		t.Errorf("the adapter at port 2 is %+v", m)
 	}
 	w.get(sw, 3, smp.AttrNodeInfo, 0, &m)
 	if m != (smp.NodeInfo{BaseVersion: 1, ClassVersion: 1, NodeType: 2, NumPorts: 4, SystemGUID: 9, NodeGUID: 0x20,
-		PortGUID:     0x20,
-		PartitionCap: 32, DeviceID: 7, Revision: 8, LocalPort: 3, VendorID: 0x123456}) {
+		PortGUID: 0x20, PartitionCap: 32, DeviceID: 7, Revision: 8, LocalPort: 3, VendorID: 0x123456}) {
 		t.Errorf("the switch at port 3 is %+v", m)
 	}
 	var d smp.NodeDescription
@@ -236,8 +234,7 @@ func TestArbitration(t *testing.T) {
 		}
 	}
 	for part, rows := range map[uint8][]node.ArbEntry{1: sw.node.Ports[2].Lanes.Low[:32],
-		2: sw.node.Ports[2].Lanes.Low[32:],
-		3: sw.node.Ports[2].Lanes.High[:32], 4: sw.node.Ports[2].Lanes.High[32:]} {
+		2: sw.node.Ports[2].Lanes.Low[32:], 3: sw.node.Ports[2].Lanes.High[:32], 4: sw.node.Ports[2].Lanes.High[32:]} {
 		if len(rows) != 32 || rows[9] != (node.ArbEntry{VL: 1, Weight: part + 9}) {
 			t.Errorf("part %d is %v", part, rows)
 		}

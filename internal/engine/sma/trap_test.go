@@ -12,7 +12,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/mad/smp"
 )
 
-// trap is what an agent has sent.
+// trap is a trap that an agent has sent.
 type trap struct {
 	port   int
 	packet smp.SMP

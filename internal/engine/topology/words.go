@@ -27,7 +27,7 @@ func checkName(name string) error {
 	return nil
 }
 
-// cleanDescription returns what a NodeDescription can hold of a text.
+// cleanDescription returns the part of a text that a NodeDescription can hold.
 func cleanDescription(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {

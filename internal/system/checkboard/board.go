@@ -48,8 +48,8 @@ type Connection struct {
 	GID          [16]byte // of the source
 }
 
-// Board is what a process tells others, and what others tell it. Its methods may be called by several goroutines at
-// once.
+// Board is the page where a process tells others, and others tell it. Its methods may be called by several goroutines
+// at once.
 type Board struct {
 	posting sync.Mutex // of what follows
 	own     *memory

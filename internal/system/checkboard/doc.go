@@ -8,7 +8,7 @@
 // of which process it is; others open that by /proc. So nothing is left behind by a process that ends, and nobody waits
 // for another.
 //
-// Times are those of the host's monotonic clock, which all processes share. What others have written is not trusted: it
+// Times are times of the host's monotonic clock, which all processes share. What others have written is not trusted: it
 // can be wrong, but neither its length nor its place can be.
 //
 // The package is in these files:

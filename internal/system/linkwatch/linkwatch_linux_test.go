@@ -22,7 +22,7 @@ import (
 
 const patience = 2 * time.Minute // of a machine that does much else
 
-// next returns what the watch raises next.
+// next returns the next event of the watch.
 func next(t *testing.T, events <-chan verbs.EventType) verbs.EventType {
 	t.Helper()
 	select {

@@ -157,7 +157,7 @@ func (h *neighbor) notify() {
 	}
 }
 
-// at returns what is known of a host; nmu is held. If there is no room, another one is forgotten: it is
+// at returns the entry of a host; nmu is held. If there is no room, another one is forgotten: it is
 // resolved again if it is needed.
 func (n *neighbors) at(addr netip.Addr) *neighbor {
 	h := n.known[addr]

@@ -19,13 +19,13 @@ var page = uintptr(os.Getpagesize())
 
 func addr(mem []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(mem))) }
 
-// log is what a watcher has told of.
+// log is the list of ranges that a watcher has reported.
 type log struct {
 	sync.Mutex
 	spans [][2]uintptr
 }
 
-// take returns what was told since the last call.
+// take returns the ranges reported since the last call.
 func (l *log) take() [][2]uintptr {
 	l.Lock()
 	defer l.Unlock()

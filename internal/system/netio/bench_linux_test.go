@@ -26,7 +26,7 @@ import (
 // in this variable, and the child prints the address it serves.
 const roleVariable = "NETIO_BENCH_ROLE"
 
-// role is what the child does: a baseline, or one of the functions below.
+// role is the work of the child: a baseline, or one of the functions below.
 type role struct {
 	Name     string
 	Baseline baseline.Config
@@ -142,7 +142,7 @@ func pin(b *testing.B) {
 	})
 }
 
-// childCPU is what pin set, for start.
+// childCPU is the set of processors that pin chose, for start.
 var childCPU *unix.CPUSet
 
 // setAffinity moves all threads of this process.

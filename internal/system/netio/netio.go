@@ -38,7 +38,7 @@ type Options struct {
 	Plain bool
 }
 
-// Features tells what the system granted a socket.
+// Features are the features that the system granted a socket.
 type Features struct {
 	GSO         bool // a train leaves in one system call
 	GRO         bool // trains may arrive whole
@@ -133,7 +133,7 @@ const defaultBuffer = 8 << 20
 // LocalAddr returns the address that the socket is bound to.
 func (s *Socket) LocalAddr() netip.AddrPort { return s.local }
 
-// Features returns what the system granted.
+// Features returns the features that the system granted.
 func (s *Socket) Features() Features { return s.impl.features() }
 
 // NewTrain returns an empty train with as many segments as this socket sends in one call. A zero

@@ -35,7 +35,7 @@ type mmsghdr struct {
 	len uint32
 }
 
-// receiver holds what recvmmsg fills. The kernel overwrites some lengths in the headers. They are
+// receiver holds the buffers that recvmmsg fills. The kernel overwrites some lengths in the headers. They are
 // restored only in the messages that it used.
 type receiver struct {
 	messages [batch]mmsghdr

@@ -39,8 +39,8 @@ func (e *StrangerError) Error() string {
 	return fmt.Sprintf("%v is at the other end: only this user (%d) and root are let in", e.Holder, os.Geteuid())
 }
 
-// Admit returns who is at the other end of a connection. The error is a [*StrangerError] if it is neither this user nor
-// root.
+// Admit returns the process at the other end of a connection. The error is a [*StrangerError] if it is neither this
+// user nor root.
 func Admit(c *net.UnixConn) (Holder, error) {
 	cred, err := Of(c)
 	if err != nil {

@@ -25,7 +25,7 @@ func TellSenders(_, _ string, c syscall.RawConn) error {
 	return failed
 }
 
-// Sender returns who has sent a datagram, by its control messages; false: they do not say.
+// Sender returns the process that has sent a datagram, by its control messages; false: they do not say.
 func Sender(oob []byte) (Holder, bool) {
 	all, err := unix.ParseSocketControlMessage(oob)
 	if err != nil {

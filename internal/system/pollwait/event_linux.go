@@ -27,7 +27,7 @@ func NewEvent() (*Event, error) {
 	return &Event{fd: fd}, nil
 }
 
-// FD returns what to poll. Whoever polls sees to it that Close is not called meanwhile.
+// FD returns the descriptor to poll. Whoever polls sees to it that Close is not called meanwhile.
 func (e *Event) FD() int32 {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -61,7 +61,7 @@ func FuzzBoard(f *testing.F) {
 	})
 }
 
-// FuzzControl is what a caller sends to a control socket, and what a member answers to a caller: with as many
+// FuzzControl takes the bytes that a caller sends to a control socket, and a member's answers to a caller: with as many
 // descriptors as the first byte says.
 func FuzzControl(f *testing.F) {
 	f.Add([]byte{})

@@ -21,7 +21,7 @@ func files(all map[string]string) fstest.MapFS {
 	return root
 }
 
-// Counters are those of sysfs, data in bytes; what is no number is left out.
+// Counters are the counters of sysfs, data in bytes; what is no number is left out.
 func TestPortMetrics(t *testing.T) {
 	if got := PortMetrics(files(nil), "mlx5_0", 1); got != nil {
 		t.Errorf("without counters: %v", got)

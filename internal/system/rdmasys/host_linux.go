@@ -12,8 +12,7 @@ import (
 // Host returns this machine as a source of facts.
 func Host() *Source {
 	return &Source{Root: os.DirFS("/"), Open: tryOpen, Addrs: hostAddrs, PFC: readPFC, Memlock: memlock,
-		Filters: readFilters, Offloads: offloads,
-		Env: os.Getenv, SharedMem: sharedMemory}
+		Filters: readFilters, Offloads: offloads, Env: os.Getenv, SharedMem: sharedMemory}
 }
 
 // tryOpen opens a device file as libibverbs does. An open device that nothing is asked of holds

@@ -15,8 +15,8 @@ import (
 	"strings"
 )
 
-// Injected is what the environment puts before the RDMA libraries of the system: `ramjet run` does for its program, and
-// a container runtime for the containers of a pod.
+// Injected is the library that the environment puts before the RDMA libraries of the system: `ramjet run` does for its
+// program, and a container runtime for the containers of a pod.
 type Injected struct {
 	Folder    string    `json:"folder"`       // $RAMJET_LIBS
 	Path      string    `json:"library_path"` // $LD_LIBRARY_PATH
@@ -48,7 +48,7 @@ const (
 // maxLibraries limits how many files of a folder are looked at.
 const maxLibraries = 32
 
-// injected returns what the environment injects; nil: nothing.
+// injected returns the libraries that the environment injects; nil: nothing.
 func (r *reader) injected(env func(string) string) *Injected {
 	if env == nil || env(libsVariable) == "" {
 		return nil

@@ -29,8 +29,8 @@ func TestNewer(t *testing.T) {
 // environment returns the variables of a container with Ramjet's libraries.
 func environment(name string) string {
 	return map[string]string{"RAMJET_LIBS": "/opt/ramjet/lib", "LD_LIBRARY_PATH": "/opt/ramjet/lib:/usr/local/lib",
-		"RAMJET_SYSFS": "/run/ramjet-sysfs",
-		"LD_PRELOAD":   "/opt/ramjet/lib/libx.so /gone.so", "KUBERNETES_SERVICE_HOST": "10.96.0.1"}[name]
+		"RAMJET_SYSFS": "/run/ramjet-sysfs", "LD_PRELOAD": "/opt/ramjet/lib/libx.so /gone.so",
+		"KUBERNETES_SERVICE_HOST": "10.96.0.1"}[name]
 }
 
 // Libraries are said to load with a libc that is as new as they need, and not without it.

@@ -66,7 +66,7 @@ type listener struct {
 // listens is the flag of sockets that listen, in the kernel's table. Their connections have the name, too.
 const listens = 1 << 16
 
-// listenersIn returns what listens in a table of the kernel's Unix sockets (/proc/net/unix).
+// listenersIn returns the sockets that listen in a table of the kernel's Unix sockets (/proc/net/unix).
 func listenersIn(table string) (found []listener) {
 	seen := map[name]bool{}
 	for line := range strings.Lines(table) {

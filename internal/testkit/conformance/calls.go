@@ -172,8 +172,7 @@ func errno(err error) string {
 
 var errnos = map[syscall.Errno]string{
 	syscall.EBUSY: "EBUSY", syscall.EFAULT: "EFAULT", syscall.EINVAL: "EINVAL", syscall.ENOENT: "ENOENT",
-	syscall.ENOMEM:     "ENOMEM",
-	syscall.EOPNOTSUPP: "EOPNOTSUPP", syscall.EPERM: "EPERM",
+	syscall.ENOMEM: "ENOMEM", syscall.EOPNOTSUPP: "EOPNOTSUPP", syscall.EPERM: "EPERM",
 }
 
 func posting(wr verbs.SendWR) func(*end) error {

@@ -8,10 +8,10 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// silent is what becomes of a message that a receiver drops: the next one has the receive (IBTA 9.8.2, 9.8.3).
+// silent is the result of a message that a receiver drops: the next one has the receive (IBTA 9.8.2, 9.8.3).
 const silent = "success in RTS, then receive 1: success, peer in RTS"
 
-// sendFault is what becomes of a message that cannot be sent: its queue waits for the program (IBTA 10.3.1.5).
+// sendFault is the result of a message that cannot be sent: its queue waits for the program (IBTA 10.3.1.5).
 const sendFault = "local protection error in SQE"
 
 // unreliableFacts are faults of messages that nobody acknowledges.

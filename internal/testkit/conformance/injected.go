@@ -34,7 +34,7 @@ var injectedTests = []test{
 	{name: "Injected/Connections", run: testInjectedConnections, needs: []Ability{Connections}},
 }
 
-// medium is what is between two devices.
+// medium is the network between two devices.
 type medium int
 
 const (
@@ -66,7 +66,7 @@ var unfitting = map[faults.Kind]map[medium]string{
 	faults.RNR:       {streamMedium: "no RNR NAKs"},
 }
 
-// target returns what faults are injected into. It skips the test on devices that are not in software.
+// target returns the target of injected faults. It skips the test on devices that are not in software.
 func (t *T) target(dev *verbs.Device) faults.Target {
 	t.Helper()
 	to, ok := driver.DeviceOf(dev).(faults.Target)

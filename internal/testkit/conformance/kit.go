@@ -213,7 +213,7 @@ func (t *T) pair(s setup) (a, b *end) {
 // sgl names n bytes of the end's region.
 func (e *end) sgl(off, n int) []verbs.SGE { return []verbs.SGE{e.mr.SGE(off, n)} }
 
-// at is what a peer needs for the end's region, from off on.
+// at is the address and key by which a peer reaches the end's region, from off on.
 func (e *end) at(off int) verbs.Remote { return e.mr.Remote().At(uint64(off)) }
 
 // post posts a signaled work request.

@@ -24,7 +24,7 @@ var madTests = []test{
 	{name: "MAD/Close", run: testMADClose, needs: []Ability{GeneralServices}},
 }
 
-// connections is what a connection manager registers for.
+// connections is the registration of a connection manager.
 var connections = umad.Spec{Class: wire.ClassCM, Methods: []wire.Method{wire.MethodSend}}
 
 // agent opens an agent of a device.

@@ -83,8 +83,7 @@ func testRemoteRefused(t *T) {
 // testQPAccess holds that a queue pair allows only what its access flags say (IBTA 9.7.4.1.5).
 func testQPAccess(t *T) {
 	needs := map[verbs.SendOp]verbs.Access{verbs.OpWrite: verbs.RemoteWrite, verbs.OpRead: verbs.RemoteRead,
-		verbs.OpFetchAdd:    verbs.RemoteAtomic,
-		verbs.OpCompareSwap: verbs.RemoteAtomic}
+		verbs.OpFetchAdd: verbs.RemoteAtomic, verbs.OpCompareSwap: verbs.RemoteAtomic}
 	all := verbs.RemoteWrite | verbs.RemoteRead | verbs.RemoteAtomic
 	if _, missing := t.f.Missing[AtomicFlush]; !missing {
 		needs[verbs.OpAtomicWrite] = verbs.RemoteWrite

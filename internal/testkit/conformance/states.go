@@ -24,7 +24,7 @@ var stateTests = []test{
 var states = []verbs.QPState{verbs.StateReset, verbs.StateInit, verbs.StateRTR, verbs.StateRTS, verbs.StateSQD,
 	verbs.StateSQE, verbs.StateError}
 
-// neededBy is what the way up requires of each type (IBTA 11.2.5.2).
+// neededBy are the attributes that each type needs on the way up (IBTA 11.2.5.2).
 func neededBy(t verbs.QPType, to verbs.QPState) verbs.QPMask {
 	path := verbs.MaskAH | verbs.MaskPathMTU | verbs.MaskDestQPN | verbs.MaskRQPSN
 	answers := verbs.MaskMaxDestRdAtomic | verbs.MaskMinRNRTimer
@@ -69,8 +69,7 @@ func reachable(t verbs.QPType, from, to verbs.QPState) bool {
 func attributes(peer verbs.Endpoint) verbs.QPAttr {
 	return verbs.QPAttr{Port: 1, Access: verbs.RemoteWrite | verbs.RemoteRead, AH: path(peer), PathMTU: verbs.MTU1024,
 		DestQPN: peer.QPN, RQPSN: peer.PSN, SQPSN: 0x123456, Timeout: 10, RetryCount: 3, RNRRetry: 2, MinRNRTimer: 5,
-		MaxRdAtomic:     4,
-		MaxDestRdAtomic: 6, QKey: 0x1234}
+		MaxRdAtomic: 4, MaxDestRdAtomic: 6, QKey: 0x1234}
 }
 
 // step takes the queue pair up to the next state, with what is required.

@@ -266,8 +266,7 @@ func testInvalidateRefused(t *T) {
 		"nothing":       func(e *end) verbs.Key { return e.mr.RKey() ^ 0x10000 },
 		"a region":      func(e *end) verbs.Key { return e.mr.RKey() },
 		"not bound":     func(e *end) verbs.Key { return value(e.pd.AllocMW(verbs.MWType2))(e.t).RKey() },
-		"type 1, bound": (*end).bound1,
-		"an earlier key": func(e *end) verbs.Key {
+		"type 1, bound": (*end).bound1, "an earlier key": func(e *end) verbs.Key {
 			return e.bind2(value(e.pd.AllocMW(verbs.MWType2))(e.t), windowAccess) - 1
 		},
 	} {

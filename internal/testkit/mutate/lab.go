@@ -30,8 +30,8 @@ type lab struct {
 	number map[string]int    // of mutants in schemas, by id
 }
 
-// bound is what a mutant may take in a stage. Time of the processor counts, because the machine may be busy;
-// the other bound is for those that wait for what never comes.
+// bound is the bound on a mutant's time and memory in a stage. Time of the processor counts, because the machine may be
+// busy; the other bound is for those that wait for what never comes.
 type bound struct {
 	cpu  int // seconds
 	wall time.Duration

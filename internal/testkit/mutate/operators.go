@@ -57,18 +57,17 @@ func (m *mutant) apply(source []byte) []byte {
 	return slices.Concat(source[:m.start], []byte(m.text), source[m.end:])
 }
 
-// dropped is what a statement that is left out becomes.
+// dropped stands for a statement that is left out.
 const dropped = "(dropped)"
 
 // swaps says what each operator becomes.
 var swaps = map[token.Token]token.Token{
 	token.LSS: token.LEQ, token.LEQ: token.LSS, token.GTR: token.GEQ, token.GEQ: token.GTR, token.EQL: token.NEQ,
-	token.NEQ:  token.EQL,
-	token.LAND: token.LOR, token.LOR: token.LAND,
+	token.NEQ: token.EQL, token.LAND: token.LOR, token.LOR: token.LAND,
 	token.ADD: token.SUB, token.SUB: token.ADD, token.MUL: token.QUO, token.QUO: token.MUL, token.REM: token.MUL,
 	token.SHL: token.SHR, token.SHR: token.SHL, token.AND: token.OR, token.OR: token.AND, token.AND_NOT: token.AND,
-	token.XOR:        token.AND,
-	token.ADD_ASSIGN: token.SUB_ASSIGN, token.SUB_ASSIGN: token.ADD_ASSIGN, token.OR_ASSIGN: token.AND_ASSIGN,
+	token.XOR: token.AND, token.ADD_ASSIGN: token.SUB_ASSIGN, token.SUB_ASSIGN: token.ADD_ASSIGN,
+	token.OR_ASSIGN:      token.AND_ASSIGN,
 	token.AND_ASSIGN:     token.OR_ASSIGN,
 	token.AND_NOT_ASSIGN: token.OR_ASSIGN, token.MUL_ASSIGN: token.QUO_ASSIGN, token.QUO_ASSIGN: token.MUL_ASSIGN,
 	token.SHL_ASSIGN: token.SHR_ASSIGN, token.SHR_ASSIGN: token.SHL_ASSIGN, token.INC: token.DEC, token.DEC: token.INC,

@@ -15,7 +15,7 @@ import (
 	"strings"
 )
 
-// result is what became of a mutant; a line of the file that a run goes on from.
+// result is the fate of a mutant; a line of the file that a run goes on from.
 type result struct {
 	ID      string `json:"id"`
 	Verdict string `json:"verdict"`
@@ -132,8 +132,7 @@ func report(w io.Writer, sample []*mutant, known map[string]result, equivalent m
 	fmt.Fprintln(w, "| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
 	row := func(name string, t *tally) {
 		fmt.Fprintf(w, "| %s | %d | %d | %d | %d | %d | %d | %d | %.0f %% |\n", name, t.mutants, t.by[scripts],
-			t.by[simulation], t.by[conformance],
-			t.late, t.equivalent, t.survived, 100*t.score())
+			t.by[simulation], t.by[conformance], t.late, t.equivalent, t.survived, 100*t.score())
 	}
 	var names []string
 	for name := range packages {

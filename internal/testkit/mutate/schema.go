@@ -19,7 +19,7 @@ import (
 // selector is the environment variable with the number of the mutant.
 const selector = "RAMJET_MUTANT"
 
-// selectorFile is what each package with a schema has beside its files.
+// selectorFile is the file that each package with a schema has beside its own.
 func selectorFile(pkg string) []byte {
 	return fmt.Appendf(nil, "package %s\n\nimport (\n\t\"os\"\n\t\"strconv\"\n)\n\nvar selectedMutant, _ = strconv.Atoi(os.Getenv(%q))\n", pkg, selector)
 }

@@ -38,8 +38,7 @@ func (n *Net) NewFabric(shape string, seed uint64) (*Fabric, error) {
 	}
 	f := &Fabric{net: n, host: n.NewHost()}
 	sim := &fabric.Simulation{NewWaiter: func() fabric.Waiter { return &fabricWaiter{waiter: newWaiter(f.host)} },
-		Record:   n.frame,
-		Attached: func(a *fabric.Attachment) { f.attached = a }, Arrives: n.arrives}
+		Record: n.frame, Attached: func(a *fabric.Attachment) { f.attached = a }, Arrives: n.arrives}
 	running, err := fabric.Start(t, &fabric.Options{Seed: seed, Simulation: sim,
 		Manager: fabric.ManagerOptions{Event: n.managed}})
 	if err != nil {

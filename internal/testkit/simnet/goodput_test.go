@@ -27,7 +27,7 @@ type transfer struct {
 	perPacket time.Duration
 }
 
-// result is what became of a transfer.
+// result is the result of a transfer.
 type result struct {
 	messages int
 	goodput  float64 // bits of messages that completed, per second
@@ -214,8 +214,7 @@ func TestGoodput(t *testing.T) {
 func TestOverrun(t *testing.T) {
 	for _, op := range []verbs.SendOp{verbs.OpWrite, verbs.OpRead} {
 		tr := transfer{op: op, length: 64 << 10, depth: 16, window: 2 << 20, buffer: 208 << 10,
-			perPacket: 2 * time.Microsecond,
-			path:      simnet.Path{Rate: 10e9, Delay: 20 * time.Microsecond}}
+			perPacket: 2 * time.Microsecond, path: simnet.Path{Rate: 10e9, Delay: 20 * time.Microsecond}}
 		r := goodput(t, tr, 300*time.Millisecond)
 		t.Logf("%v: %.1f Mb/s, %d packets dropped of %d, %d times back, %d timeouts", op, r.goodput/1e6, r.overflows,
 			r.packets, r.rewinds, r.timeouts)

@@ -228,8 +228,7 @@ func (h *Host) info(t verbs.GIDType) softdev.PortInfo {
 	}
 	return softdev.PortInfo{
 		PortAttr: verbs.PortAttr{State: state, Link: verbs.LinkEthernet, NetDev: "sim0", MaxMTU: verbs.MTU4096,
-			ActiveMTU: verbs.MTU4096,
-			LinkMTU:   9000, SpeedMbps: 10000},
+			ActiveMTU: verbs.MTU4096, LinkMTU: 9000, SpeedMbps: 10000},
 		GIDTable:  []verbs.GIDEntry{{GID: ib.GIDFromAddr(h.addr), Type: t, NetDev: "sim0"}},
 		PKeyTable: softdev.OnePartition,
 	}

@@ -183,7 +183,7 @@ func (n *Net) run() {
 	}
 }
 
-// hostAt returns who has an address; nil: nobody.
+// hostAt returns the host with an address; nil: nobody.
 func (n *Net) hostAt(a netip.Addr) *Host {
 	for _, h := range n.hosts {
 		if h.addr == a {

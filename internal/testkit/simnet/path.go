@@ -88,7 +88,7 @@ type passage struct {
 	flip int     // the bit of it that is changed; -1: none
 }
 
-// passages returns what becomes of a packet of size bytes that has left; none: it is lost.
+// passages returns the passages of a packet of size bytes that has left; none: it is lost.
 func (p *path) passages(left instant, size int) (all []passage) {
 	copies := 1
 	if p.duplicate.strikes(p.Duplicate) {

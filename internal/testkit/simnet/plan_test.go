@@ -43,7 +43,7 @@ const (
 	sourceLen = 512 << 10
 )
 
-// plan is what one side asks of the other, in order, and the model of the other side's
+// plan is the list of operations that one side asks of the other, in order, and the model of the other side's
 // memory. The source is never written to, and every READ has a landing place of its own.
 type plan struct {
 	steps   []step
@@ -119,11 +119,9 @@ func (p *planner) land(s *step) {
 
 var operations = map[verbs.QPType][]verbs.SendOp{
 	verbs.RC: {verbs.OpSend, verbs.OpSendImm, verbs.OpWrite, verbs.OpWrite, verbs.OpWriteImm, verbs.OpRead,
-		verbs.OpRead,
-		verbs.OpCompareSwap, verbs.OpFetchAdd, verbs.OpAtomicWrite, verbs.OpFlush},
+		verbs.OpRead, verbs.OpCompareSwap, verbs.OpFetchAdd, verbs.OpAtomicWrite, verbs.OpFlush},
 	verbs.XRCIni: {verbs.OpSend, verbs.OpSendImm, verbs.OpWrite, verbs.OpWrite, verbs.OpWriteImm, verbs.OpRead,
-		verbs.OpRead,
-		verbs.OpCompareSwap, verbs.OpFetchAdd},
+		verbs.OpRead, verbs.OpCompareSwap, verbs.OpFetchAdd},
 	verbs.UC: {verbs.OpSend, verbs.OpSendImm, verbs.OpWrite, verbs.OpWriteImm},
 	verbs.UD: {verbs.OpSend, verbs.OpSendImm},
 }

@@ -26,7 +26,7 @@ const (
 	portWindow = 256 << 10
 	// sendOverhead is how many bytes a packet takes of a window beyond its payload.
 	sendOverhead = 192
-	// recvBuffer is what a port keeps for whoever receives, each packet with so much overhead, see Host.Buffer.
+	// recvBuffer is the room that a port keeps for its receiver, each packet with so much overhead, see Host.Buffer.
 	recvBuffer     = 4 * portWindow
 	packetOverhead = 256
 	// recvBatch is how many packets one Receive takes.
@@ -99,7 +99,7 @@ func (p *Port) AllocAddr(size int) uint64 { return p.host.AllocAddr(size) }
 // RefuseRegion returns why a region is refused.
 func (p *Port) RefuseRegion() error { return p.host.refuseRegion() }
 
-// Limits returns what one send can carry.
+// Limits returns the limits of one send.
 func (p *Port) Limits() ibta.Limits {
 	return ibta.Limits{MaxPackets: maxPackets, MaxBytes: maxBytes, Window: p.window, Overhead: sendOverhead}
 }
@@ -128,7 +128,7 @@ func flow(from, to netip.Addr) ib.PseudoHeader {
 
 func keyOf(a netip.Addr) ibta.PathKey { return ibta.PathKey{GID: ib.GIDFromAddr(a), Port: 1} }
 
-// Key returns what tells the peer from others.
+// Key returns the key that tells the peer from others.
 func (r *route) Key() ibta.PathKey { return keyOf(r.to) }
 
 // Full is unknown, as it is of other hosts.

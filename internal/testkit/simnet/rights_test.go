@@ -15,8 +15,7 @@ import (
 
 // rightOf says which right each operation on a peer's memory needs.
 var rightOf = map[verbs.SendOp]verbs.Access{verbs.OpWrite: verbs.RemoteWrite, verbs.OpWriteImm: verbs.RemoteWrite,
-	verbs.OpRead:        verbs.RemoteRead,
-	verbs.OpCompareSwap: verbs.RemoteAtomic, verbs.OpFetchAdd: verbs.RemoteAtomic,
+	verbs.OpRead: verbs.RemoteRead, verbs.OpCompareSwap: verbs.RemoteAtomic, verbs.OpFetchAdd: verbs.RemoteAtomic,
 	verbs.OpAtomicWrite: verbs.RemoteWrite, verbs.OpFlush: verbs.FlushGlobal}
 
 // rightsOrder is rightOf's keys: iWARP has the first ones.
@@ -142,8 +141,7 @@ func (r *rightsRound) play(ctx context.Context) error {
 	}
 	word := binary.NativeEndian.Uint64(before)
 	wr := verbs.SendWR{Op: r.op, Flags: verbs.Signaled, SGL: []verbs.SGE{r.local.SGE(0, 8)}, Remote: r.target.Remote(),
-		Compare: word, Swap: 77, Add: 77,
-		FlushLevel: verbs.FlushToGlobal}
+		Compare: word, Swap: 77, Add: 77, FlushLevel: verbs.FlushToGlobal}
 	if r.op == verbs.OpFlush {
 		wr.SGL, wr.FlushLen = nil, 8
 	}

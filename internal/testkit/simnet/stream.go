@@ -104,7 +104,7 @@ func (s *Streams) Arriving() bool { return false }
 // SetupTime is that of a link whose first segment is lost twice.
 func (s *Streams) SetupTime() time.Duration { return 4 * time.Second }
 
-// find returns who accepts links at an address and port.
+// find returns the acceptor of links at an address and port.
 func (n *Net) find(at netip.AddrPort) *acceptor {
 	h := n.hostAt(at.Addr())
 	if h == nil {

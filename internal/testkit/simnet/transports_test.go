@@ -234,8 +234,7 @@ func (c *conversation) region(host, n int, access verbs.Access) (*verbs.MR, erro
 func (c *conversation) addWay(name string, from int, out, in *convEnd) error {
 	path := c.w.net.Default
 	y := &way{c: c, name: name, plan: newPlan(c.rand, c.typ, c.steps, c.connect.MTU.Bytes(), c.maxLen), out: out.qp,
-		outCQ: out.sendCQ,
-		peer:  in.qp.Num(), srqn: in.srqn, postRecv: in.postRecv, inCQ: in.recvCQ,
+		outCQ: out.sendCQ, peer: in.qp.Num(), srqn: in.srqn, postRecv: in.postRecv, inCQ: in.recvCQ,
 		order: path.Duplicate == 0 && path.Reorder == 0}
 	for i := range y.rand {
 		y.rand[i] = rand.New(rand.NewPCG(c.rand.Uint64(), 5))
@@ -421,8 +420,8 @@ func (y *way) post() (full bool, err error) {
 
 func (y *way) request(st *step) verbs.SendWR {
 	wr := verbs.SendWR{Op: st.op, Flags: st.flags, Imm: st.imm, Compare: st.compare, Swap: st.swap, Add: st.swap,
-		SRQN:       y.srqn,
-		FlushLevel: verbs.FlushToGlobal, FlushScope: st.scope, AH: y.ah, RemoteQPN: y.peer, RemoteQKey: dataQKey}
+		SRQN: y.srqn, FlushLevel: verbs.FlushToGlobal, FlushScope: st.scope, AH: y.ah, RemoteQPN: y.peer,
+		RemoteQKey: dataQKey}
 	local := y.source
 	switch st.op {
 	case verbs.OpRead, verbs.OpCompareSwap, verbs.OpFetchAdd:
@@ -488,8 +487,8 @@ func inOrder(what string, next *uint64, id uint64) error {
 }
 
 var wcOf = map[verbs.SendOp]verbs.WCOp{verbs.OpSend: verbs.WCSend, verbs.OpSendImm: verbs.WCSend,
-	verbs.OpWrite:    verbs.WCWrite,
-	verbs.OpWriteImm: verbs.WCWrite, verbs.OpRead: verbs.WCRead, verbs.OpCompareSwap: verbs.WCCompareSwap,
+	verbs.OpWrite: verbs.WCWrite, verbs.OpWriteImm: verbs.WCWrite, verbs.OpRead: verbs.WCRead,
+	verbs.OpCompareSwap: verbs.WCCompareSwap,
 	verbs.OpFetchAdd:    verbs.WCFetchAdd,
 	verbs.OpAtomicWrite: verbs.WCAtomicWrite, verbs.OpFlush: verbs.WCFlush}
 

@@ -29,7 +29,7 @@ type watched struct {
 	qpn  verbs.QPN
 }
 
-// wait is what a NAK asks for.
+// wait is the wait that a NAK asks for.
 type wait struct {
 	psn   ib.PSN
 	since time.Duration

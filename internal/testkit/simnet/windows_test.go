@@ -98,7 +98,7 @@ func (s *windowSide) open() (err error) {
 	return err
 }
 
-// round is what is done with one window.
+// round is the life of one window.
 type round struct {
 	typ      verbs.MWType
 	off, n   int // of the window

@@ -17,7 +17,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// world is what one seed makes up: a network, hosts with a device each, what befalls them, and the
+// world is the world of one seed: a network, hosts with a device each, what befalls them, and the
 // program that runs on them.
 type world struct {
 	*rdmatest.World // nil: the test has none
@@ -25,7 +25,7 @@ type world struct {
 	rand            *rand.Rand // of whoever makes the world up, in one goroutine
 	iwarp           bool
 	hosts           []*simnet.Host
-	// fabric is what the hosts' adapters are at; nil: they are on RoCE or iWARP.
+	// fabric is the fabric that the hosts' adapters are at; nil: they are on RoCE or iWARP.
 	fabric   *rdmatest.Fabric
 	adapters []string // of the hosts
 	devs     []*verbs.Device
@@ -49,7 +49,7 @@ func (w *world) at(side int, what string) {
 	w.doing[side] = what
 }
 
-// was returns what a side is at.
+// was returns the step that a side is at.
 func (w *world) was(side int) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -309,7 +309,7 @@ func (e wrong) Unwrap() error { return e.error }
 
 func wrongf(format string, a ...any) error { return wrong{fmt.Errorf(format, a...)} }
 
-// cqOptions returns those of a completion queue whose Wait sleeps at once, or polls before.
+// cqOptions returns the options of a completion queue whose Wait sleeps at once, or polls before.
 func (w *world) cqOptions() *verbs.CQOptions {
 	return &verbs.CQOptions{Spin: time.Duration(w.rand.IntN(2) - 1), LockedThread: true}
 }

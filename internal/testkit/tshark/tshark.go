@@ -18,7 +18,7 @@ func Need(t testing.TB) {
 	}
 }
 
-// Read returns what the program prints of a file.
+// Read returns the program's output for a file.
 func Read(t testing.TB, file string, args ...string) string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "tshark", append([]string{"-r", file}, args...)...).Output()

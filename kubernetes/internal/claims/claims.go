@@ -63,7 +63,7 @@ func (d *Driver) Run(ctx context.Context, client kubernetes.Interface, kubelet s
 // sliceDevices is how many devices a ResourceSlice takes.
 const sliceDevices = resource.ResourceSliceMaxDevices
 
-// resources are what the node offers: one pool with the node's name.
+// resources are the resources that the node offers: one pool with the node's name.
 func (d *Driver) resources() resourceslice.DriverResources {
 	var all []resource.Device
 	for i := range d.Devices {
@@ -76,8 +76,8 @@ func (d *Driver) resources() resourceslice.DriverResources {
 	return resourceslice.DriverResources{Pools: map[string]resourceslice.Pool{d.Node: pool}}
 }
 
-// attributes are what selectors of claims can ask for. The one of another domain is what network drivers in the field
-// say of devices that have RDMA.
+// attributes are the attributes that selectors of claims can ask for. The one of another domain is what network drivers
+// in the field say of devices that have RDMA.
 func attributes() map[resource.QualifiedName]resource.DeviceAttribute {
 	yes, kind := true, "roce"
 	return map[resource.QualifiedName]resource.DeviceAttribute{

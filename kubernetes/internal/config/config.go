@@ -49,7 +49,7 @@ type Resource struct {
 	Environment map[string]string `yaml:"environment"`
 }
 
-// DRA is what dynamic resource allocation offers.
+// DRA is the offer by dynamic resource allocation.
 type DRA struct {
 	Enabled     bool              `yaml:"enabled"`
 	Driver      string            `yaml:"driver"`
@@ -197,7 +197,7 @@ func checkEnvironment(where string, env map[string]string, fault func(where, for
 // Injected are the variables that injection sets.
 var Injected = []string{"LD_LIBRARY_PATH", "LD_PRELOAD", "RAMJET_LIBS", "RAMJET_SYSFS", "RAMJET_STAT_COLLECTOR"}
 
-// Beside returns what is offered on a node that has RDMA devices of its own, if there are any.
+// Beside returns the configuration for a node that has RDMA devices of its own, if there are any.
 func (c Config) Beside(devices []string) Config {
 	if len(devices) == 0 || c.Hardware == HardwareBeside {
 		return c

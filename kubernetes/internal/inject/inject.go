@@ -164,7 +164,7 @@ func (in *Injector) spec(class string) *specs.Spec {
 	}
 }
 
-// edits are those of one device.
+// edits are the edits of one device.
 func (in *Injector) edits(d Device) (specs.ContainerEdits, error) {
 	if err := parser.ValidateDeviceName(d.Name); err != nil {
 		return specs.ContainerEdits{}, err

@@ -41,7 +41,7 @@ func injector(t *testing.T) (in *Injector, cdiFolder string) {
 	return in, cdiFolder
 }
 
-// container returns what a runtime makes of a container that gets devices.
+// container returns the specification that a runtime makes of a container that gets devices.
 func container(t *testing.T, cdiFolder string, devices ...string) *oci.Spec {
 	t.Helper()
 	cache, err := cdi.NewCache(cdi.WithSpecDirs(cdiFolder))

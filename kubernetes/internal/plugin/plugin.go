@@ -37,7 +37,7 @@ type Times struct {
 	Health time.Duration // between looks at the health of the devices
 }
 
-// DefaultTimes are those of a node.
+// DefaultTimes are the times of a node.
 var DefaultTimes = Times{Call: 10 * time.Second, Retry: 5 * time.Second, Health: 10 * time.Second}
 
 // Plugin serves one resource.
@@ -144,7 +144,7 @@ func (p *Plugin) removeStale() {
 	}
 }
 
-// kubelet returns what identifies the kubelet's socket; nil: it has none.
+// kubelet returns the file of the kubelet's socket; nil: it has none.
 func (p *Plugin) kubelet() fs.FileInfo {
 	info, err := os.Lstat(filepath.Join(p.Folder, kubeletSocket))
 	if err != nil {
@@ -217,8 +217,8 @@ func (p *Plugin) list(health string) *v1beta1.ListAndWatchResponse {
 	return &r
 }
 
-// Allocate returns what containers get: a container has one view of its pod's address, so a second device of the same
-// resource adds nothing to the first.
+// Allocate returns the devices and environment that containers get: a container has one view of its pod's address, so a
+// second device of the same resource adds nothing to the first.
 func (p *Plugin) Allocate(_ context.Context, r *v1beta1.AllocateRequest) (*v1beta1.AllocateResponse, error) {
 	var all v1beta1.AllocateResponse
 	for _, c := range r.ContainerRequests {

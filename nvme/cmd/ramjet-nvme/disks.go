@@ -110,8 +110,7 @@ func readList(r io.Reader, list string, fixed int) (map[uint32]string, error) {
 				nvme.MaxNamespaces)
 		case id <= uint64(fixed):
 			return nil, fmt.Errorf("%s:%d: namespace %d is a file of the command line: take a number from %d on", list,
-				i, id,
-				fixed+1)
+				i, id, fixed+1)
 		case want[uint32(id)] != "":
 			return nil, fmt.Errorf("%s:%d: namespace %d is there twice", list, i, id)
 		}

@@ -96,7 +96,7 @@ func withPort(address, port string) string {
 	return net.JoinHostPort(address, port)
 }
 
-// host is what commands of a host have in common.
+// host is the part that commands of a host have in common.
 type host struct {
 	device    string
 	namespace uint32

@@ -66,8 +66,8 @@ func (s *targetSecrets) flags(c *cobra.Command) {
 var (
 	hashNames  = map[string]dhchap.Hash{"sha256": dhchap.SHA256, "sha384": dhchap.SHA384, "sha512": dhchap.SHA512}
 	groupNames = map[string]dhchap.Group{"null": dhchap.Null, "ffdhe2048": dhchap.FFDHE2048,
-		"ffdhe3072": dhchap.FFDHE3072,
-		"ffdhe4096": dhchap.FFDHE4096, "ffdhe6144": dhchap.FFDHE6144, "ffdhe8192": dhchap.FFDHE8192}
+		"ffdhe3072": dhchap.FFDHE3072, "ffdhe4096": dhchap.FFDHE4096, "ffdhe6144": dhchap.FFDHE6144,
+		"ffdhe8192": dhchap.FFDHE8192}
 )
 
 // parse returns the secrets by NQN.

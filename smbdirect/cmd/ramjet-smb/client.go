@@ -24,7 +24,7 @@ import (
 // passwordVariable is the environment variable with the password, where processes of other users do not see it.
 const passwordVariable = "RAMJET_SMB_PASSWORD"
 
-// client is what commands that connect to a share have in common.
+// client is the part that commands that connect to a share have in common.
 type client struct {
 	device, user, domain string
 	at                   location // the argument that names it

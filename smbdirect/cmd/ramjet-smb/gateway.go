@@ -94,7 +94,7 @@ func (o *gatewayOptions) run(c *cobra.Command) error {
 	return err
 }
 
-// allowed returns who may connect.
+// allowed returns the filter of addresses that may connect.
 func (o *gatewayOptions) allowed() (func(netip.AddrPort) bool, error) {
 	if o.anyClient == (len(o.allowFlags) > 0) {
 		return nil, errors.New("say who may connect: --allow ADDRESS or PREFIX, or --any-client")

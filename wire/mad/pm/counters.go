@@ -35,7 +35,7 @@ const (
 	CapQP1Dropped    uint16 = 1 << 15
 )
 
-// Cap2ExtendedErrors is what ClassPortInfo:CapabilityMask2 says of this class: PortCountersExtended has
+// Cap2ExtendedErrors is the bit of ClassPortInfo:CapabilityMask2 for this class: PortCountersExtended has
 // the counters of errors, too.
 const Cap2ExtendedErrors uint32 = 1 << 1
 

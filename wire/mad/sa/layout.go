@@ -26,8 +26,7 @@ func (c *Components) Stride() int { return (c.len + 7) &^ 7 }
 const nameBits = 0
 
 var portInfoBits = []uint8{64, 64, 16, 16, 32, 16, 16, 8, 8, 8, 8, 4, 4, 4, 4, 2, 3, 3, 4, 4, 4, 4, 4, 4, 8, 8, 8, 4, 4,
-	3, 5,
-	4, 1, 1, 1, 1, 16, 16, 16, 8, 1, 2, 5, 3, 5, 4, 4, 16, 8, 24, 16, 4, 4, 3, 5}
+	3, 5, 4, 1, 1, 1, 1, 16, 16, 16, 8, 1, 2, 5, 3, 5, 4, 4, 16, 8, 24, 16, 4, 4, 3, 5}
 
 // layouts has a row for each attribute that can be queried.
 var layouts = map[mad.Attribute]*Components{

@@ -77,8 +77,7 @@ func TestMatch(t *testing.T) {
 	}
 	// The last component of each, by rdma-core's numbers of the bits.
 	for a, last := range map[mad.Attribute]int{AttrPathRecord: 21, AttrNodeRecord: 14, AttrPortInfoRecord: 57,
-		AttrServiceRecord:  36,
-		AttrMCMemberRecord: 17, AttrSMInfoRecord: 6, AttrLinkRecord: 3, AttrInformInfoRecord: 15,
+		AttrServiceRecord: 36, AttrMCMemberRecord: 17, AttrSMInfoRecord: 6, AttrLinkRecord: 3, AttrInformInfoRecord: 15,
 		AttrGUIDInfoRecord: 11, AttrMulticastRecord: 4} {
 		if got := len(Layout(a).bits) - 1; got != last {
 			t.Errorf("%s: the last component is %d, want %d", Name(a), got, last)

@@ -98,11 +98,10 @@ func readings() []reading {
 			ArbLowCap: 44, InitTypeReply: 2, MTUCap: 4, StallCount: 6, HOQLife: 17, OperationalVLs: 3, EnforceIn: true,
 			FilterRawIn: true},
 		Violations: smp.Violations{MKey: 11, PKey: 12, QKey: 13, LocalPhyErrors: 8, OverrunErrors: 9}, GUIDCap: 16,
-		ClientReregister: true,
-		SubnetTimeout:    18, RespTime: 16, MaxCreditHint: 0x789, RoundTripLatency: 0x345678}
+		ClientReregister: true, SubnetTimeout: 18, RespTime: 16, MaxCreditHint: 0x789, RoundTripLatency: 0x345678}
 	sw := smp.SwitchInfo{LinearCap: 49152, RandomCap: 2, MulticastCap: 1024, LinearTop: 77, DefaultPort: 3,
-		PrimaryMulticast: 4, NotPrimaryMulticast: 5,
-		LifeTime: 18, PortStateChange: true, SLtoVLOptions: 2, LIDsPerPort: 6, EnforcementCap: 32,
+		PrimaryMulticast: 4, NotPrimaryMulticast: 5, LifeTime: 18, PortStateChange: true, SLtoVLOptions: 2,
+		LIDsPerPort: 6, EnforcementCap: 32,
 		Flags: smp.SwitchEnforcesIn | smp.SwitchFiltersRawOut}
 	lanes, arbitration, linear, groups := smp.SLtoVL{}, smp.VLArbitration{}, smp.LinearTable{}, smp.MulticastTable{}
 	var high, low, vls, weights, ports, masks []uint64
@@ -144,8 +143,8 @@ func readings() []reading {
 			"smpdirected.drdlid": one(10)}},
 		{"NodeInfo", ib.QP0, directed(smp.AttrNodeInfo,
 			&smp.NodeInfo{BaseVersion: 1, ClassVersion: 2, NodeType: 2, NumPorts: 36, SystemGUID: 3, NodeGUID: 4,
-				PortGUID:     5,
-				PartitionCap: 6, DeviceID: 7, Revision: 8, LocalPort: 9, VendorID: 0x0a0b0c}), map[string][]uint64{
+				PortGUID: 5, PartitionCap: 6, DeviceID: 7, Revision: 8, LocalPort: 9,
+				VendorID: 0x0a0b0c}), map[string][]uint64{
 			"nodeinfo.baseversion": one(1), "nodeinfo.classversion": one(2), "nodeinfo.nodetype": one(2),
 			"nodeinfo.numports": one(36), "nodeinfo.systemimageguid": one(3),
 			"nodeinfo.nodeguid": one(4), "nodeinfo.portguid": one(5), "nodeinfo.partitioncap": one(6),
@@ -205,8 +204,8 @@ func readings() []reading {
 			"notice.issuerlid": one(0x1234), "notice.noticetoggle": one(1), "notice.noticecount": one(0x2345)}},
 		{"PortCounters", ib.QP1, perf(pm.AttrPortCounters,
 			&pm.PortCounters{Port: 1, Select: 0x1234, SymbolErrors: 2, LinkErrorRecovery: 3, LinkDowned: 4,
-				RcvErrors:         5,
-				RcvRemotePhysical: 6, RcvSwitchRelay: 7, XmitDiscards: 8, XmitConstraint: 9, RcvConstraint: 10,
+				RcvErrors: 5, RcvRemotePhysical: 6, RcvSwitchRelay: 7, XmitDiscards: 8, XmitConstraint: 9,
+				RcvConstraint:  10,
 				LocalIntegrity: 11, BufferOverrun: 12, VL15Dropped: 13,
 				XmitData: 14, RcvData: 15, XmitPkts: 16, RcvPkts: 17}), map[string][]uint64{
 			"portcounters.portselect": one(1), "portcounters.counterselect": one(0x1234),

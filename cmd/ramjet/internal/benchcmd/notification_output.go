@@ -59,7 +59,7 @@ func lookText(l *notification.Look, ns float64, columns int) string {
 	return cli.Decimal(ns/1e3, 3, columns-len(doubt)) + doubt
 }
 
-// notificationCharts returns what the results look like by the number of peers: the times of each
+// notificationCharts draws the results by the number of peers: the times of each
 // way, and what looks cost.
 func notificationCharts(results []notification.Result) []plots.Chart {
 	const peers = "peers"

@@ -54,7 +54,7 @@ func newBenchRegistrationCmd() *cobra.Command {
 	return cli.Leaf(c, func(c *cobra.Command, _ []string) error { return b.run(c) })
 }
 
-// config returns what the flags ask for.
+// config returns the configuration that the flags ask for.
 func (b *benchRegistration) config() (cfg regbench.Config, err error) {
 	if b.runs < 1 {
 		return cfg, cli.Usagef("--runs is %d: it has to be 1 or more", b.runs)

@@ -22,7 +22,7 @@ func AddPcapFlag(c *cobra.Command, file *string, packets string) {
 	c.MarkFlagFilename("pcap", "pcapng", "pcap")
 }
 
-// EveryPacket is what most commands record: the packets of the device that they open.
+// EveryPacket is the selection of most commands: the packets of the device that they open.
 const EveryPacket = "every packet"
 
 // Recording is the file of --pcap. A nil recording records nothing.

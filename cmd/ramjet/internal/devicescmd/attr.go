@@ -58,14 +58,13 @@ func newDeviceAttr(a verbs.DeviceAttr) *deviceAttr {
 	return &deviceAttr{Kind: a.Kind, Transport: transportText(a.Transport), FwVer: a.Firmware,
 		NodeGUID:     cli.GUIDText(a.NodeGUID),
 		SysImageGUID: cli.GUIDText(a.SysImageGUID), VendorID: a.VendorID, VendorPartID: a.VendorPartID,
-		HwVer:       a.HWVersion,
-		PhysPortCnt: a.Ports, MaxMRSize: a.MaxMRSize, PageSizeCap: a.PageSizes, MaxQP: a.MaxQP, MaxQPWR: a.MaxQPWR,
+		HwVer: a.HWVersion, PhysPortCnt: a.Ports, MaxMRSize: a.MaxMRSize, PageSizeCap: a.PageSizes, MaxQP: a.MaxQP,
+		MaxQPWR:        a.MaxQPWR,
 		DeviceCapFlags: strings.Split(a.Caps.String(), "|"), MaxSGE: a.MaxSGE, MaxSGERd: a.MaxSGERead,
-		MaxInlineData: a.MaxInline,
-		MaxCQ:         a.MaxCQ, MaxCQE: a.MaxCQE, MaxMR: a.MaxMR, MaxPD: a.MaxPD, MaxQPRdAtom: a.MaxQPRdAtomic,
+		MaxInlineData: a.MaxInline, MaxCQ: a.MaxCQ, MaxCQE: a.MaxCQE, MaxMR: a.MaxMR, MaxPD: a.MaxPD,
+		MaxQPRdAtom:     a.MaxQPRdAtomic,
 		MaxQPInitRdAtom: a.MaxQPInitRdAtom, AtomicCap: a.Atomic.String(), AtomicCapNumber: uint8(a.Atomic),
-		MaxMW:       a.MaxMW,
-		MaxMcastGrp: a.MaxMcastGroups, MaxMcastQPAttach: a.MaxMcastQP, MaxAH: a.MaxAH, MaxSRQ: a.MaxSRQ,
+		MaxMW: a.MaxMW, MaxMcastGrp: a.MaxMcastGroups, MaxMcastQPAttach: a.MaxMcastQP, MaxAH: a.MaxAH, MaxSRQ: a.MaxSRQ,
 		MaxSRQWR:  a.MaxSRQWR,
 		MaxSRQSGE: a.MaxSRQSGE, MaxXRCD: a.MaxXRCD, MaxPKeys: a.MaxPKeys, LocalCAAckDelay: ackDelay(a.LocalCAAckDelay),
 		MaxMsgSize: a.MaxMsgSize, CompletionTimestamp: a.Caps&verbs.CapTimestamp != 0, OneSided: a.OneSided}
@@ -117,8 +116,7 @@ type gidAttr struct {
 func newPortAttr(p verbs.PortAttr, gids []verbs.GIDEntry, pkeys []verbs.PKey) *portAttr {
 	a := &portAttr{Port: 1, State: p.State.String(), StateNumber: uint8(p.State), MaxMTU: p.MaxMTU.String(),
 		MaxMTUNumber: uint8(p.MaxMTU), ActiveMTU: p.ActiveMTU.String(), ActiveMTUNumber: uint8(p.ActiveMTU),
-		SMLID:   p.SMLID,
-		PortLID: p.LID, LinkLayer: p.Link.String(), MaxMsgSz: p.MaxMsg, SMSL: p.SL, PKeyTblLen: p.PKeys,
+		SMLID: p.SMLID, PortLID: p.LID, LinkLayer: p.Link.String(), MaxMsgSz: p.MaxMsg, SMSL: p.SL, PKeyTblLen: p.PKeys,
 		GIDTblLen: p.GIDs,
 		SpeedMbps: p.SpeedMbps}
 	for _, k := range pkeys {

@@ -47,7 +47,7 @@ func (f *fabricManager) add(c *cobra.Command) {
 		"`time` for which ports stay protected when their manager is gone, such as 30s (default: for ever)")
 }
 
-// options returns what the flags say.
+// options returns the options that the flags give.
 func (f *fabricManager) options(noManager bool) (o infiniband.ManagerOptions, err error) {
 	for _, name := range managerFlags {
 		if noManager && f.flags.Flags().Changed(name) {

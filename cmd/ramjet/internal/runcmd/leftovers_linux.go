@@ -56,7 +56,7 @@ func (l *leftovers) end() {
 	}
 }
 
-// variables returns those by which the program finds the folders.
+// variables returns the environment by which the program finds the folders.
 func (l *leftovers) variables() (env []string) {
 	if l.checks != "" {
 		env = append(env, kinds.CheckRecordsVariable+"="+l.checks)

@@ -43,13 +43,11 @@ func RDMA(args []string, root string, out, log io.Writer) error {
 		case strings.HasPrefix("link", object):
 			rows = append(rows, d.link)
 			lines = append(lines, fmt.Sprintf("link %s/%d state %s physical_state %s netdev %s", d.Name, d.link.Port,
-				d.link.State,
-				d.link.Physical, d.link.NetDev))
+				d.link.State, d.link.Physical, d.link.NetDev))
 		case strings.HasPrefix("dev", object):
 			rows = append(rows, d)
 			lines = append(lines, fmt.Sprintf("%d: %s: node_type %s fw %s node_guid %s sys_image_guid %s", d.Index,
-				d.Name, d.Type,
-				d.Firmware, d.GUID, d.Image))
+				d.Name, d.Type, d.Firmware, d.GUID, d.Image))
 		case strings.HasPrefix("resource", object):
 			rows = append(rows, resources{d.Index, d.Name})
 			lines = append(lines, fmt.Sprintf("%d: %s:", d.Index, d.Name))

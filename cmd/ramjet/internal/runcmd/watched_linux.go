@@ -27,8 +27,7 @@ func runWatched(path string, args, env []string) error {
 	signal.Notify(signals)
 	runtime.LockOSThread() // the program ends with the thread that has started it
 	program := &exec.Cmd{Path: path, Args: args, Env: dedup(append(env, left.variables()...)), Stdin: os.Stdin,
-		Stdout: os.Stdout,
-		Stderr: os.Stderr, SysProcAttr: &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}}
+		Stdout: os.Stdout, Stderr: os.Stderr, SysProcAttr: &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}}
 	if err := program.Start(); err != nil {
 		return err
 	}
@@ -60,8 +59,7 @@ func runWatched(path string, args, env []string) error {
 
 // fatal are signals of which a process in Go says where it was. It would be this one that says so.
 var fatal = []syscall.Signal{syscall.SIGQUIT, syscall.SIGILL, syscall.SIGTRAP, syscall.SIGABRT, syscall.SIGBUS,
-	syscall.SIGFPE, syscall.SIGSEGV,
-	syscall.SIGSYS}
+	syscall.SIGFPE, syscall.SIGSEGV, syscall.SIGSYS}
 
 // passSignals sends a program the signals of this one. What a terminal sends goes to both already.
 func passSignals(signals <-chan os.Signal, to *os.Process) {

@@ -211,7 +211,7 @@ func simCharts(s *sim.Sim, r *sim.Results) (charts []plots.Chart) {
 	return charts
 }
 
-// powersOfTen returns those from low to high.
+// powersOfTen returns the powers of ten from low to high.
 func powersOfTen(low, high float64) (powers []float64) {
 	for p := 1.0; p <= high; p *= 10 {
 		if p >= low {

@@ -15,7 +15,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/trace"
 )
 
-// simPackets is what happens to packets at chosen nodes and links, as pcapng and as text.
+// simPackets records the packets at chosen nodes and links, as pcapng and as text.
 type simPackets struct {
 	pcap, text string
 	at         []string

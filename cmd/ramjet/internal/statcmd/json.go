@@ -264,8 +264,7 @@ func newStatDeviceJS(d *observe.Device) statDeviceJS {
 			SendQueue: q.SendQueue, RecvQueue: q.RecvQueue, InFlight: q.InFlight, Window: q.Window, RTT: int64(q.RTT),
 			RTTVar: int64(q.RTTVar), Retry: q.RetryCount, RNRRetry: q.RNRRetry,
 			Congestion: q.Congestion, Rate: q.Rate, Alpha: q.Alpha, Target: int64(q.TargetDelay), Marked: q.Marked,
-			SentCNPs: q.SentCNPs, RecvCNPs: q.RecvCNPs,
-			Sent:      statMoved{q.SentMessages, q.SentBytes, q.SentPackets},
+			SentCNPs: q.SentCNPs, RecvCNPs: q.RecvCNPs, Sent: statMoved{q.SentMessages, q.SentBytes, q.SentPackets},
 			Received:  statMoved{q.RecvMessages, q.RecvBytes, q.RecvPackets},
 			Retries:   statRetries{q.Retransmitted, q.Timeouts, q.LateAcks, q.SequenceErrors, q.LostResponses, q.RNRs},
 			Responder: statReplies{q.Duplicates, q.OutOfSequence, q.SentRNRs}}

@@ -42,7 +42,7 @@ func kernelLinksIn(class string) (links []kernelLink) {
 	return links
 }
 
-// kernelValue returns what a file says, such as ACTIVE of "4: ACTIVE"; empty: it is not there.
+// kernelValue returns the value in a file, such as ACTIVE of "4: ACTIVE"; empty: it is not there.
 func kernelValue(dir, file string) string {
 	b, _ := os.ReadFile(filepath.Join(dir, file)) // a missing file is an unknown value
 	text := strings.TrimSpace(string(b))

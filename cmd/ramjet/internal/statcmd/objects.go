@@ -19,8 +19,7 @@ func (o *statOutput) mws(d *statDevice) {
 			return fmt.Sprintf("%s\t%v\t%d\t-\t-\t-\t-", keyText(m.Key), m.Type, m.PD)
 		}
 		return fmt.Sprintf("%s\t%v\t%d\t%s\t0x%x\t%d\t%s", keyText(m.Key), m.Type, m.PD, keyText(m.Region), m.Addr,
-			m.Len,
-			strings.TrimPrefix(accessText(m.Access), "local r "))
+			m.Len, strings.TrimPrefix(accessText(m.Access), "local r "))
 	})
 	fmt.Fprintln(&o.b)
 }

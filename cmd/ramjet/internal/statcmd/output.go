@@ -238,8 +238,7 @@ func (o *statOutput) queuePairs(d *statDevice, list []driver.QPInfo) {
 	o.table("LQPN\tTYPE\tSTATE\tRQPN\tPEER\tSQ\tRQ\tINFLIGHT\tWINDOW\tRTT", len(list), func(i int) string {
 		q := &list[i]
 		return fmt.Sprintf("%d\t%v\t%v\t%s\t%s\t%d\t%d\t%s\t%s\t%s", q.QPN, q.Type, q.State, QpnText(q.DestQPN),
-			Peer(q), q.SendQueue, q.RecvQueue,
-			units.Short(q.InFlight), WindowText(q.Window), RttText(q.RTT))
+			Peer(q), q.SendQueue, q.RecvQueue, units.Short(q.InFlight), WindowText(q.Window), RttText(q.RTT))
 	})
 	var paced []*driver.QPInfo
 	for i := range list {
@@ -310,7 +309,7 @@ func (o *statOutput) mrs(d *statDevice) {
 	fmt.Fprintln(&o.b)
 }
 
-// accessText returns what a key allows, in letters: read, write, atomic. Local reading is always allowed.
+// accessText returns the rights of a key, in letters: read, write, atomic. Local reading is always allowed.
 func accessText(a verbs.Access) string {
 	text, remote := "local r", ""
 	if a&verbs.LocalWrite != 0 {
@@ -365,8 +364,7 @@ func (o *statOutput) statistic(d *statDevice) {
 			q := &d.QPs[i]
 			row := fmt.Sprint(q.QPN)
 			for _, n := range []uint64{q.SentMessages, q.SentBytes, q.RecvMessages, q.RecvBytes, q.Retransmitted,
-				q.Timeouts, q.LateAcks,
-				q.SequenceErrors, q.LostResponses, q.RNRs, q.Duplicates, q.SentRNRs} {
+				q.Timeouts, q.LateAcks, q.SequenceErrors, q.LostResponses, q.RNRs, q.Duplicates, q.SentRNRs} {
 				row += "\t" + units.Short(n)
 			}
 			return row

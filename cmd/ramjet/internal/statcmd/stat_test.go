@@ -44,14 +44,12 @@ func statSample() *statsocket.Process {
 		MRs: []driver.MRInfo{{Key: 0x1234abcd, PD: 1, Addr: 0x7f479434e000, Len: 1 << 30,
 			Access: verbs.LocalWrite | verbs.RemoteRead | verbs.RemoteWrite | verbs.RemoteAtomic}, {Key: 5, PD: 1}},
 		MWs: []driver.MWInfo{{Key: 0xab01, PD: 1, Type: verbs.MWType2, Region: 0x1234abcd, Addr: 0x7f479434e000,
-			Len:    1 << 20,
-			Access: verbs.RemoteRead | verbs.RemoteWrite}, {Key: 0xac00, PD: 1, Type: verbs.MWType1}},
+			Len: 1 << 20, Access: verbs.RemoteRead | verbs.RemoteWrite}, {Key: 0xac00, PD: 1, Type: verbs.MWType1}},
 		SRQs: []driver.SRQInfo{{Num: 1, PD: 1, Capacity: 1000, Limit: 10},
 			{Num: 2, PD: 1, XRC: 16_777_215, Capacity: 5}},
 		AHs:     []driver.AHInfo{{PD: 1, DGID: mapped(9), Port: 1}, {PD: 1, DLID: 7, SL: 3, Port: 2}},
 		Conns:   []driver.ConnInfo{{State: "listening", PortSpace: "TCP", Listening: true}},
-		NoConns: true,
-		Injected: []faults.Count{{Kind: "loss", Struck: 17}, {Kind: "fail", Struck: 1},
+		NoConns: true, Injected: []faults.Count{{Kind: "loss", Struck: 17}, {Kind: "fail", Struck: 1},
 			{QPN: 16_777_214, Kind: "loss", Struck: 17}}}
 	return &statsocket.Process{PID: 4242, UID: 1000, Command: "kv",
 		State: &observe.Process{Devices: []observe.Device{d}}}

@@ -85,8 +85,8 @@ func (t *topSeries) show(v float64) string {
 	return t.text(v)
 }
 
-// series returns what the page has lines of. If they are brief and there is no room for all, those that were always
-// zero are left out.
+// series returns the series that the page has lines of. If they are brief and there is no room for all, those that were
+// always zero are left out.
 func (p *topPage) series(room int) []topSeries {
 	all := topSeriesAll
 	if p.qp == nil {

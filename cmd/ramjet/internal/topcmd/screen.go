@@ -120,7 +120,7 @@ func (m *topModel) fitting(words ...string) string {
 	return m.cut(line)
 }
 
-// cut returns what of a text fits.
+// cut returns the part of a text that fits.
 func (m *topModel) cut(s string) string { return text.Snip(s, m.width, "…") }
 
 func (m *topModel) title() string {
@@ -190,7 +190,7 @@ func (m *topModel) listHeight() int {
 	return room
 }
 
-// columns returns those for which there is room, and the width of the graph behind them; 0: none.
+// columns returns the columns for which there is room, and the width of the graph behind them; 0: none.
 func (m *topModel) columns(devices bool) (list []topColumn, graph int) {
 	all := topColumns
 	if devices {

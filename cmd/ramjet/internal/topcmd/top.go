@@ -139,6 +139,5 @@ func (m *topModel) take(r topRead) {
 // newTopModel returns a model that reads with read.
 func newTopModel(read func() ([]statsocket.Process, error), every time.Duration, sort *topSort) *topModel {
 	return &topModel{read: read, every: every, tracker: live.NewTracker(topSamples, topLinger), sort: sort,
-		levels: blockLevels,
-		width:  cli.StandardWidth, height: standardHeight}
+		levels: blockLevels, width: cli.StandardWidth, height: standardHeight}
 }

@@ -65,8 +65,8 @@ func (r *topRig) step(sent map[verbs.QPN]uint64) {
 // press presses keys: characters, or names of keys.
 func (r *topRig) press(keys ...string) (last tea.Cmd) {
 	named := map[string]rune{"enter": tea.KeyEnter, "esc": tea.KeyEscape, "tab": tea.KeyTab, "up": tea.KeyUp,
-		"down": tea.KeyDown,
-		"home": tea.KeyHome, "end": tea.KeyEnd, "pgdown": tea.KeyPgDown, "backspace": tea.KeyBackspace}
+		"down": tea.KeyDown, "home": tea.KeyHome, "end": tea.KeyEnd, "pgdown": tea.KeyPgDown,
+		"backspace": tea.KeyBackspace}
 	for _, k := range keys {
 		if code, ok := named[k]; ok {
 			last = r.topModel.key(tea.KeyPressMsg{Code: code})
@@ -79,7 +79,7 @@ func (r *topRig) press(keys ...string) (last tea.Cmd) {
 	return last
 }
 
-// screen returns what is on the screen, without styles.
+// screen returns the screen's text, without styles.
 func (r *topRig) screen() string { return testrun.Plain(r.View().Content) }
 
 // numbers returns the numbers of the queue pairs on the screen, from above.
