@@ -319,7 +319,7 @@ func (h *host) outputs() {
 
 // simulations are the scenarios of the pages.
 func (h *host) simulations() {
-	for _, name := range []string{"dcqcn-incast.yaml", "incast.yaml", "victim.yaml", "victim7.yaml",
+	for _, name := range []string{"dcqcn-incast.yaml", "dcqcn-fluid.yaml", "incast.yaml", "victim.yaml", "victim7.yaml",
 		"victim7-trim.yaml", "victim7-infiniband.yaml", "irn.yaml", "unfair.yaml", "swift-incast.yaml", "clos.txt"} {
 		b, err := os.ReadFile("sim/" + name)
 		if err != nil {
@@ -328,6 +328,7 @@ func (h *host) simulations() {
 		h.file("docs/sim/"+name, string(b))
 	}
 	h.run("ramjet sim docs/sim/dcqcn-incast.yaml -o incast.svg")
+	h.run("ramjet sim docs/sim/dcqcn-fluid.yaml -o dcqcn-fluid.svg")
 	h.run("ramjet sim docs/sim/victim.yaml --seed 1 --csv victim")
 	h.run("ramjet sim docs/sim/incast.yaml")
 	h.run("ramjet sim docs/sim/victim7.yaml")
