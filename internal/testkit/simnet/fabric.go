@@ -66,15 +66,12 @@ func (h *Host) OpenInfiniBand(f *Fabric, adapter string) (*verbs.Device, error) 
 		return nil, err
 	}
 	h.addr = driver.DeviceOf(dev).(interface{ Addrs(int) []netip.Addr }).Addrs(1)[0]
-	h.add(&attachment{Attachment: f.attached, net: f.net})
+	h.add(&attachment{f.attached})
 	return dev, nil
 }
 
 // attachment is a device at an adapter, as its host sees it.
-type attachment struct {
-	*fabric.Attachment
-	net *Net
-}
+type attachment struct{ *fabric.Attachment }
 
 // look has nothing to do: who waits for packets of a fabric looks by itself.
 func (a *attachment) look() {}

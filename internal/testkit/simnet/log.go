@@ -61,8 +61,7 @@ func (n *Net) line(what string, src, dst netip.AddrPort, b []byte) {
 }
 
 // WritePackets writes the packets that were kept as a pcapng, with virtual times from the beginning of
-// 2020 on. Segments of streams are there as they leave first, and
-// not as they are sent again.
+// 2020 on. Segments of streams are there as they leave first, and not as they are sent again.
 func (l *Log) WritePackets(out io.Writer) error {
 	w, err := trace.NewWriter(out, "simnet")
 	if err != nil {
