@@ -279,11 +279,6 @@ func (d *Device) Flush() {
 	}
 }
 
-// Due reports whether acknowledgements wait for nothing but passes, too.
-func (d *Device) Due() bool {
-	return d.schedule.ready.Len() > 0 || d.progress.isStalled || len(d.schedule.heldAcks) > 0 && !d.schedule.answers
-}
-
 func (d *Device) Pending() bool            { return d.schedule.ready.Len() > 0 && !d.progress.isStalled }
 func (d *Device) Stalled() bool            { return d.progress.isStalled }
 func (d *Device) Arm() bool                { return true }

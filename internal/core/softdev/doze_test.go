@@ -195,31 +195,3 @@ func TestDozeNotForSleep(t *testing.T) {
 		a.CQ.Poll(wc[:])
 	}
 }
-
-// TestSparesPasses holds that where polling does not pay the first polls after one that found something make no pass:
-// the program is about to sleep, and looks then.
-func TestSparesPasses(t *testing.T) {
-	a, _, port := newDozers(t)
-	doze := func(time.Duration) {}
-	port.doze.Store(&doze)
-	l := &a.soft.Lane
-	var wc [1]verbs.WC
-	passes := func(found bool) uint {
-		l.Mu.Lock()
-		l.FoundJustNow(found)
-		before := l.Passes()
-		l.Mu.Unlock()
-		a.CQ.Poll(wc[:])
-		l.Mu.Lock()
-		defer l.Mu.Unlock()
-		return l.Passes() - before
-	}
-	a.Eventually(func() bool { // the goroutine may make some, and the machine take the processor away
-		return passes(true) == 0
-	}, "a poll that makes no pass")
-	for range 100 {
-		if passes(false) == 0 {
-			t.Fatal("a poll makes no pass, and the one before found nothing")
-		}
-	}
-}

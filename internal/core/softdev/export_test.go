@@ -45,12 +45,3 @@ func (l *Lane) Found() bool { return l.spinner.polls == 0 && l.spinner.looked ==
 
 // PollAt has threads sleep outside of Go at a port.
 func (l *Lane) PollAt(port PollWaiter) { l.pollWaiter = port }
-
-// FoundJustNow makes the last pass one that found something, or not, where neither polling nor waiting pays.
-func (l *Lane) FoundJustNow(found bool) {
-	l.spinner = spinner{brief: true}
-	l.pollOwner.crowded = true
-	if l.pass.spared, l.pass.found = 0, 0; found {
-		l.pass.found = l.Now()
-	}
-}

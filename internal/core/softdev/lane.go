@@ -56,8 +56,6 @@ type Transport interface {
 	Long(received int) bool
 	// Flush sends what is held back for the next poll: the program is going to sleep.
 	Flush()
-	// Due reports whether the next pass sends something if nothing arrives, too.
-	Due() bool
 	// Pending reports whether something can be sent at once, and stalled whether something
 	// waits for the network to take more.
 	Pending() bool

@@ -13,16 +13,10 @@ type pass struct {
 	now       clock.Time // zero: the clock was not read yet
 	count     uint       // of passes so far
 	completed int        // work requests, since the last receive
-	found     clock.Time // when the last one began, if it found something; else zero
-	spared    int        // polls since then without a pass
 }
 
 // timersEvery is how many passes of a polling program that find nothing share a check of the timers.
 const timersEvery = 16
-
-// justNow is how long after a pass that found something polls may do without one: what arrives meanwhile is found no
-// later than what arrives during a doze.
-const justNow = maxDoze
 
 // PassTime returns the time of the current pass.
 func (l *Lane) PassTime() clock.Time {
@@ -48,10 +42,9 @@ func (l *Lane) move(polling bool) int {
 	l.sleep.unmoved = false
 	busy := l.transport.Pending() // including what the previous pass left, as passes take long
 	l.NewTime()
-	l.pass.completed, l.pass.found = 0, 0
+	l.pass.completed = 0
 	n := l.transport.Receive()
 	if n > 0 {
-		l.pass.found, l.pass.spared = l.PassTime(), 0
 		l.Mu.Counted = true
 		l.Deliver()
 		l.dev.TellWatchers()
@@ -76,9 +69,6 @@ func (l *Lane) poll(from *queue.CQ) int {
 		return 0
 	}
 	l.transport.Polling(from)
-	if l.sparesPass() {
-		return 0
-	}
 	n := l.move(true)
 	l.polls.pollers.at(l.pass.now)
 	l.Mu.later = n > 0 && l.pass.count%publishEvery != 0
@@ -86,25 +76,6 @@ func (l *Lane) poll(from *queue.CQ) int {
 		l.polled(longPoll)
 	}
 	return n
-}
-
-// sparesPass reports whether a poll makes no pass: the one before found something a moment ago, and where polling does
-// not pay the next message is not there yet. The program sleeps now, and looks as it begins to, or polls on.
-func (l *Lane) sparesPass() bool {
-	if l.pass.found == 0 || l.alone || l.pass.spared >= fewPolls || !l.sleepsSoon() || l.transport.Due() {
-		return false
-	}
-	l.pass.spared++
-	return l.Now()-l.pass.found < justNow
-}
-
-// sleepsSoon reports whether a program whose polls find nothing sleeps at once, and is not to look before. One pair
-// of programs that wait made a tenth fewer round trips without that look on a machine that is not crowded.
-func (l *Lane) sleepsSoon() bool {
-	if l.polls.pollers.awoken() {
-		return l.spinner.brief
-	}
-	return l.pollOwner.crowded
 }
 
 // Deliver delivers completions to their queues and events to the program.

@@ -24,7 +24,6 @@ type pollOwner struct {
 	takeOver bool          // the goroutine is needed at once
 	out      chan struct{} // of capacity 1: the goroutine has left its wait to an owner
 	adaptive adaptiveSpin  // whether an owner polls before it sleeps
-	crowded  bool          // the machine was, when the last one was to sleep
 }
 
 const (
@@ -107,7 +106,7 @@ func (l *Lane) spin(awake func() bool, limit clock.Time) bool {
 		return false
 	}
 	now := l.Now()
-	if l.pollOwner.crowded = l.crowded(); l.pollOwner.crowded || !l.pollOwner.adaptive.polls(now) {
+	if l.crowded() || !l.pollOwner.adaptive.polls(now) {
 		return false
 	}
 	for end := now + 2*limit; now < end; now = l.Now() {

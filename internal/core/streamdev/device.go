@@ -213,7 +213,6 @@ func (d *Device) Flush() {
 	}
 }
 
-func (d *Device) Due() bool                          { return d.ready.Len() > 0 }
 func (d *Device) Pending() bool                      { return d.ready.Len() > 0 }
 func (d *Device) Stalled() bool                      { return false }
 func (d *Device) Workers() map[softdev.Worker]uint32 { return d.carrier.Workers() }
