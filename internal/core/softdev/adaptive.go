@@ -20,10 +20,10 @@ const (
 	lastProbe  = clock.Time(32 * time.Millisecond)
 )
 
-// adaptiveSpin decides whether a wait, or a program that polls, polls before it sleeps. Polling for as long as a
-// wake-up costs, and sleeping then, never takes more than twice the best possible time (the ski rental problem). On a
-// machine with other work a wait that polls takes the processor from the program that is to answer, and finds nothing.
-// So waits poll while that has found something at least half of the time, and else try now and then.
+// adaptiveSpin decides whether a wait polls before it sleeps. Polling for as long as a wake-up costs, and
+// sleeping then, never takes more than twice the best possible time (the ski rental problem). On a machine
+// with other work a wait that polls takes the processor from the program that is to answer, and finds nothing. So
+// waits poll while that has found something at least half of the time, and else try now and then.
 type adaptiveSpin struct {
 	lost  int        // of allLost
 	every clock.Time // between probes
@@ -31,14 +31,11 @@ type adaptiveSpin struct {
 }
 
 // polls reports whether a wait that begins now polls.
-func (a *adaptiveSpin) polls(now clock.Time) bool { return a.pays() || now >= a.next }
-
-// pays reports whether polling does, as far as is known.
-func (a *adaptiveSpin) pays() bool { return a.lost <= mostLost }
+func (a *adaptiveSpin) polls(now clock.Time) bool { return a.lost <= mostLost || now >= a.next }
 
 // polled notes that a wait has polled, until now, and whether it found anything.
 func (a *adaptiveSpin) polled(now clock.Time, found bool) {
-	paid := a.pays()
+	paid := a.lost <= mostLost
 	a.lost -= a.lost / oneIn
 	switch {
 	case found:

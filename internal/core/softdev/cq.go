@@ -135,7 +135,7 @@ func (c *CQ) ReqNotify(solicitedOnly bool) error {
 	if d.Lane.Closed.Load() {
 		return verbs.ErrClosed
 	}
-	d.Lane.spinner.rest() // how long it sleeps says nothing about the processor
+	d.Lane.spinner.found() // how long it sleeps says nothing about the processor
 	d.Lane.programSleeps()
 	return nil
 }

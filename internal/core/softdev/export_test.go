@@ -31,7 +31,7 @@ func (d *Device) OthersWait() bool { return d.othersWait() }
 func (l *Lane) DozeAt(port Dozer) { l.dozer, l.crowded = port, func() bool { return true } }
 
 // Share has the next poll that finds nothing doze.
-func (l *Lane) Share() { l.spinner = spinner{polls: fewPolls, close: true, brief: true} }
+func (l *Lane) Share() { l.spinner = spinner{polls: crowdedAfter, close: true, crowded: true} }
 
 // Slept makes the machine a quiet one, where a program has slept after polls that followed each other closely, and was
 // to doze after one more.

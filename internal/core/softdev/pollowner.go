@@ -89,7 +89,7 @@ func (l *Lane) ownerDone(awake func() bool) bool {
 
 // disownPoll leaves the poll to the next owner, or to the lane's goroutine.
 func (l *Lane) disownPoll() {
-	l.spinner.rest()
+	l.spinner.found()
 	l.pollOwner.owned = false
 	l.pollOwner.changes.Add(1)
 	if l.pollOwner.takeOver = l.dev.othersWait(); l.pollOwner.takeOver || l.pollOwner.parked {

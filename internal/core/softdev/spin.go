@@ -9,11 +9,10 @@ import (
 )
 
 const (
-	// lookAfter is how many polls in a row that find nothing share a look at the clock, and fewPolls how many there
-	// are before the program dozes where polling does not pay: acknowledgements for which there is no answer leave
-	// with the last.
-	lookAfter = 16
-	fewPolls  = 2
+	// lookAfter is how many polls in a row that find nothing share a look at the clock, and crowdedAfter how
+	// many there are before the program dozes on a crowded machine.
+	lookAfter    = 16
+	crowdedAfter = 8
 	// emptyPolls is how many polls in a row find nothing, and follow each other closely, before the program dozes
 	// on any machine, and emptyTime how long they take at least: about as long as a wake-up. Where cores are far
 	// from each other an answer takes longer than so many polls.
@@ -32,33 +31,22 @@ const (
 // arrives. A program that dozes uses up no slice of the processor, and gets it back as soon as something
 // arrives. One whose polls find nothing loses it for milliseconds to others, when something arrives too.
 type spinner struct {
-	endless  bool         // it polls on for as long as it likes, but on a crowded machine
-	adaptive adaptiveSpin // whether it polls for as long as a wake-up takes, before it dozes
-	brief    bool         // it does not, as of the last look
-	spins    bool         // it does since something was found
-	polls    int          // that found nothing since the last look, or since something was found
-	empty    int          // those before the last look
-	looked   clock.Time   // when the clock was last read, and nothing was found since; zero: never
-	since    clock.Time   // when it was first read since polls find nothing
-	close    bool         // polls follow each other closely
+	endless bool       // it polls on for as long as it likes, but on a crowded machine
+	crowded bool       // the machine is, as of the last look
+	polls   int        // that found nothing since the last look, or since something was found
+	empty   int        // those before the last look
+	looked  clock.Time // when the clock was last read, and nothing was found since; zero: never
+	since   clock.Time // when it was first read since polls find nothing
+	close   bool       // polls follow each other closely
 }
 
 // found notes that something arrived.
-func (s *spinner) found() {
-	if s.polls+s.empty > 0 && (s.spins || s.looked == 0 && !s.brief) {
-		s.adaptive.polled(s.looked, true)
-		s.brief = false
-	}
-	s.rest()
-}
-
-// rest begins anew: nothing is known of what comes next.
-func (s *spinner) rest() { s.spins, s.polls, s.empty, s.looked = false, 0, 0, 0 }
+func (s *spinner) found() { s.polls, s.empty, s.looked = 0, 0, 0 }
 
 // foundNothing counts a poll that found nothing, and reports whether it is time to look.
 func (s *spinner) foundNothing() bool {
 	s.polls++
-	return s.polls >= lookAfter || s.polls >= fewPolls && s.brief && !s.spins
+	return s.polls >= lookAfter || s.polls >= crowdedAfter && s.crowded
 }
 
 // look takes the time, and whether the machine is crowded, and reports whether to doze.
@@ -66,7 +54,6 @@ func (s *spinner) look(now clock.Time, crowded bool) bool {
 	s.empty += s.polls
 	if s.looked == 0 {
 		s.since = now
-		s.spins = !crowded && s.adaptive.polls(now)
 	} else {
 		switch took := now - s.looked; {
 		case took <= clock.Time(s.polls)*pollTime:
@@ -75,17 +62,14 @@ func (s *spinner) look(now clock.Time, crowded bool) bool {
 			s.close, s.empty, s.since = false, 0, now
 		}
 	}
-	s.polls, s.looked = 0, now
-	if s.spins && s.close && !s.endless && s.empty >= emptyPolls && now-s.since >= emptyTime {
-		s.adaptive.polled(now, false)
-		s.spins = false
-	}
-	s.brief = crowded || !s.endless && !s.adaptive.polls(now)
-	return s.close && (crowded || !s.endless && !s.spins)
+	s.polls, s.looked, s.crowded = 0, now, crowded
+	return s.close && (crowded || !s.endless && s.empty >= emptyPolls && now-s.since >= emptyTime)
 }
 
 // woke takes the time after a doze. If nothing has arrived, few more polls lead to the next.
-func (s *spinner) woke(now clock.Time) { s.looked, s.spins = now, false }
+func (s *spinner) woke(now clock.Time) {
+	s.looked, s.empty = now, emptyPolls-lookAfter
+}
 
 // Dozer is a port or network at which programs that poll can sleep.
 type Dozer interface {

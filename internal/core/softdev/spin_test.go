@@ -61,41 +61,8 @@ func TestSpin(t *testing.T) {
 		s.dozes(time.Duration(maxDoze))
 		s.polls(lookAfter, quick, true)
 	}
-}
-
-// TestSpinLearns finds nothing before it dozes, again and again: then it dozes after few polls, and now and then
-// tries more. Once these have found something it polls as before.
-func TestSpinLearns(t *testing.T) {
-	s := newSpinScript(t)
-	dozesAfter := func() (n int) {
-		for n = 1; !s.poll(1, quick); n++ {
-		}
-		s.dozes(10 * time.Microsecond)
-		s.found()
-		return n
-	}
-	for n := 0; dozesAfter() != fewPolls; n++ {
-		if n == 10 {
-			t.Fatal("it polls on, and finds nothing")
-		}
-	}
-	tried, dozes := 0, 10000
-	for range dozes {
-		if dozesAfter() != fewPolls {
-			tried++
-		}
-	}
-	if lasted := s.now - clock.Time(time.Second); tried == 0 || tried > int(lasted/firstProbe) {
-		t.Errorf("of %d dozes %d were after many polls", dozes, tried)
-	}
-	for n := 0; !s.adaptive.pays(); n++ {
-		if n == 10 {
-			t.Fatal("polls that find something do not pay")
-		}
-		s.now += lastProbe
-		s.polls(2*lookAfter, quick, false)
-		s.found()
-	}
+	s.dozes(10 * time.Microsecond)
+	s.found()
 	s.polls(enough, quick, true)
 }
 
@@ -123,6 +90,7 @@ func TestSpinEndless(t *testing.T) {
 	s.polls(lookAfter, quick, true)
 	s.crowded = false
 	s.dozes(time.Duration(maxDoze))
+	s.polls(crowdedAfter, quick, false)
 	s.polls(100*emptyPolls, quick, false)
 }
 
@@ -131,11 +99,11 @@ func TestSpinEndless(t *testing.T) {
 func TestSpinCrowded(t *testing.T) {
 	s := newSpinScript(t)
 	s.crowded = true
-	s.polls(lookAfter+fewPolls, quick, true)
+	s.polls(2*lookAfter-(lookAfter-crowdedAfter), quick, true)
 	for range 10 {
 		s.dozes(50 * time.Microsecond)
 		s.found()
-		s.polls(fewPolls, quick, true)
+		s.polls(crowdedAfter, quick, true)
 	}
 }
 
