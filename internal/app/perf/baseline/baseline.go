@@ -141,7 +141,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	return nil
 }
 
-// Close frees the server.
+// Close frees the server. Serve, if it was called, must have returned.
 func (s *Server) Close() error { return s.close() }
 
 // Run measures against a server of the same configuration. The address local

@@ -3,6 +3,7 @@
 package baseline
 
 import (
+	"context"
 	"errors"
 	"net/netip"
 	"runtime"
@@ -35,9 +36,20 @@ func TestEveryKind(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				defer s.Close()
+				// A test that ends before its client connects has Serve return before Close: a later test's
+				// socket gets the number of the closed one.
+				ctx, cancel := context.WithCancel(t.Context())
 				served := make(chan error, 1)
-				go func() { served <- s.Serve(t.Context()) }()
+				ended := make(chan struct{})
+				go func() {
+					defer close(ended)
+					served <- s.Serve(ctx)
+				}()
+				defer func() {
+					cancel()
+					<-ended
+					s.Close()
+				}()
 				r, err := Run(t.Context(), c, local, s.Addr())
 				if errors.Is(err, errors.ErrUnsupported) {
 					t.Skip(err)
