@@ -10,6 +10,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/cmd/ramjet/internal/cli"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -64,6 +65,22 @@ func TestSim(t *testing.T) {
 	text, err := runSim(t, t.Context(), simIncast, "--json", "--seed", "2")
 	if err != nil || json.Unmarshal([]byte(text), &r) != nil || r.Flows < 5 || r.Ended != r.Flows {
 		t.Errorf("%v: %+v", err, r)
+	}
+}
+
+// Flows without an end count in goodput and fairness, and the first line says that they still run.
+func TestSimRunning(t *testing.T) {
+	const text = "duration: 2ms\ntopology: {kind: star, hosts: 4}\ntraffic:\n" +
+		"- {kind: flows, flows: [{src: 0, dst: 3, size: 1GB}, {src: 1, dst: 3, size: 1GB}, {src: 2, dst: 3, size: 1GB, start: 1s}]}\n"
+	folder := t.TempDir()
+	out, err := runSim(t, t.Context(), text, "--csv", folder)
+	first := regexp.MustCompile(`^2.00 ms: 0 of 3 flows ended, 2 still running, 1 not begun; goodput 9\d.\d Gb/s, fairness 1.000\n`)
+	if err != nil || !first.MatchString(out) {
+		t.Errorf("%v, want %v:\n%s", err, first, out)
+	}
+	flows, err := os.ReadFile(filepath.Join(folder, "flows.csv"))
+	if running := regexp.MustCompile(`WRITE,1000000000,1\d{7},0,.*,running\n`); err != nil || len(running.FindAll(flows, -1)) != 2 {
+		t.Errorf("%v, want two of %v:\n%s", err, running, flows)
 	}
 }
 
@@ -167,5 +184,13 @@ func TestSimPackets(t *testing.T) {
 	}
 	if _, err := os.Stat(none); err == nil {
 		t.Error("a file was written for a node that is not there")
+	}
+	if _, err := runSim(t, t.Context(), simIncast, "--at", "switch 1", "--pcap", none); err == nil ||
+		!strings.Contains(err.Error(), "of 5 hosts and 1 switch, each from 0") {
+		t.Errorf("%v", err)
+	}
+	if _, err := runSim(t, t.Context(), simIncast, "--at", "host 1"); err == nil || !cli.IsUsage(err) ||
+		!strings.Contains(err.Error(), "give --pcap or --packets") {
+		t.Errorf("--at alone: %v", err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ramjet-rdma/ramjet/internal/app/units"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
@@ -58,8 +59,8 @@ func (s *Sim) Observe(where string, see func(*Sighting)) error {
 		}
 	}
 	if !found {
-		return fmt.Errorf("there is no %q: give a node such as host 3 or switch 1, or a link such as \"host 3 - switch 1\", of %d hosts and %d switches, each from 0",
-			where, len(s.hosts), len(s.switches))
+		return fmt.Errorf("there is no %q: give a node such as host 3 or switch 1, or a link such as \"host 3 - switch 1\", of %s and %s, each from 0",
+			where, units.Plural(len(s.hosts), "host"), units.Plural(len(s.switches), "switch"))
 	}
 	return nil
 }

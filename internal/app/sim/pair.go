@@ -277,6 +277,8 @@ func (s *Sim) finish(r *run) {
 		f.End = r.datagrams.last
 	case !f.UD && f.Status == verbs.StatusSuccess:
 		f.Delivered = f.Size
+	default:
+		f.Delivered = r.delivered()
 	}
 	if f.Status == verbs.StatusSuccess && s.config.Payload && !f.UD {
 		s.Compared += f.Size
@@ -301,6 +303,17 @@ func (s *Sim) finish(r *run) {
 	}
 	s.Ended++
 	s.follow(f)
+}
+
+// delivered is how many bytes of a flow that runs have arrived. What was sent again may count twice.
+func (r *run) delivered() int64 {
+	switch {
+	case r.flow.UD:
+		return r.flow.Delivered
+	case r.flow.Op == verbs.OpRead:
+		return min(r.requester.arrived, r.flow.Size)
+	}
+	return min(r.other.arrived, r.flow.Size)
 }
 
 // addrs returns the addresses and UDP ports of a queue pair's packets.

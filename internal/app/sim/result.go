@@ -36,11 +36,12 @@ func (f *Flow) Slowdown() float64 {
 type Results struct {
 	Time      float64    `json:"time_ns"` // that has passed
 	Flows     int        `json:"flows"`
-	Ended     int        `json:"ended"`  // with success
-	Failed    int        `json:"failed"` // with another status
+	Ended     int        `json:"ended"`   // with success
+	Failed    int        `json:"failed"`  // with another status
+	Running   int        `json:"running"` // have begun, and not ended
 	Sizes     []SizeRow  `json:"sizes"`
-	Goodput   float64    `json:"goodput_bps"` // of flows that have ended, over the time
-	Fairness  float64    `json:"fairness"`    // Jain's index of the goodput of flows that have ended
+	Goodput   float64    `json:"goodput_bps"` // of all flows, over the time
+	Fairness  float64    `json:"fairness"`    // Jain's index of the goodput of flows that have begun; 0: nothing arrived
 	Transport Counts     `json:"transport"`
 	Datagrams *Datagrams `json:"datagrams,omitempty"` // of UD flows that have ended; nil: there are none
 	Links     []LinkRow  `json:"links"`
@@ -101,25 +102,33 @@ type TraceRow struct {
 
 // Results returns the results so far.
 func (s *Sim) Results() *Results {
-	r := &Results{Time: 1e9 * s.now.Seconds(), Flows: len(s.flows), Packets: s.Packets, Events: s.Events,
-		Compared: s.Compared, Transport: s.Counts}
+	r := &Results{Time: 1e9 * s.now.Seconds(), Flows: len(s.flows), Running: len(s.running), Packets: s.Packets,
+		Events: s.Events, Compared: s.Compared, Transport: s.Counts}
+	begun := make([]bool, len(s.flows))
 	for run := range s.running {
 		r.Transport.add(run.requester)
 		r.Transport.add(run.other)
+		run.flow.Delivered, begun[run.flow.index] = run.delivered(), true
 	}
 	var rates []float64
 	for i := range s.flows {
 		f := &s.flows[i]
+		end := f.End
+		if begun[i] {
+			end = s.now
+		}
+		if end > f.Start {
+			rates = append(rates, float64(f.Delivered)/(end-f.Start).Seconds())
+		}
+		r.Goodput += float64(8 * f.Delivered)
 		switch {
 		case f.Status != verbs.StatusSuccess:
 			r.Failed++
 		case f.End > 0:
 			r.Ended++
-			r.Goodput += float64(8 * f.Delivered)
 			if f.UD {
 				r.addDatagrams(f)
 			}
-			rates = append(rates, float64(f.Delivered)/(f.End-f.Start).Seconds())
 		}
 	}
 	if r.Time > 0 {
@@ -139,6 +148,27 @@ func (s *Sim) Results() *Results {
 		r.Trace = append(r.Trace, TraceRow{1e9 * m.At.Seconds(), m.Queue, m.Rates, m.Controls})
 	}
 	return r
+}
+
+// Progress is how much of the simulation is over, from 0 to 1: by the time, or by the bytes that have arrived.
+func (s *Sim) Progress() float64 {
+	var total, done int64
+	for i := range s.flows {
+		f := &s.flows[i]
+		weight := max(f.Size, 1)
+		total += weight
+		if f.End > 0 {
+			done += weight
+		}
+	}
+	for run := range s.running {
+		done += run.delivered()
+	}
+	share := float64(done) / float64(max(total, 1))
+	if s.config.Until > 0 {
+		share = max(share, float64(s.now)/float64(s.config.Until))
+	}
+	return share
 }
 
 func (r *Results) addDatagrams(f *Flow) {

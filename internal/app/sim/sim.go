@@ -41,7 +41,7 @@ type Flow struct {
 	Ideal         Time // it would have taken alone
 	Status        verbs.Status
 	Retransmitted int   // packets
-	Delivered     int64 // bytes; of a flow by RC all of them when it has ended well
+	Delivered     int64 // bytes, as of the last Results; of a flow by RC all of them when it has ended well
 }
 
 // Counts are sums over all queue pairs.

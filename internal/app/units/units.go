@@ -61,6 +61,9 @@ func Bytes[N number](n N) string { return with(float64(n), "B") }
 // Rate writes bytes a second: 12.3 MB/s.
 func Rate(bytes float64) string { return with(bytes, "B/s") }
 
+// BitRate writes bits a second: 12.3 Gb/s.
+func BitRate(bits float64) string { return with(bits, "b/s") }
+
 // PerSecond writes how often something happens in a second: 12.3k/s.
 func PerSecond(v float64) string {
 	s := Short(v)

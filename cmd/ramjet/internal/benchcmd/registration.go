@@ -111,7 +111,7 @@ func (b *benchRegistration) run(c *cobra.Command) (err error) {
 		if line != nil {
 			label := fmt.Sprintf("%s, %s", r.Mode, units.Size(r.Size))
 			line.Show(func(width int) string {
-				return cli.BarText(width, label, int64(at), int64(total), cli.TimeLeft(began, int64(at), int64(total)))
+				return cli.BarText(width, label, int64(at), int64(total), cli.TimeLeft(time.Since(began), int64(at), int64(total)))
 			})
 		}
 	})

@@ -98,10 +98,8 @@ func BarText(width int, name string, done, total int64, notes ...string) string 
 	return text.Snip(name, rest, "…") + " " + right
 }
 
-// TimeLeft estimates how long the rest of total takes at the pace of done since began. It is empty
-// if unknown.
-func TimeLeft(began time.Time, done, total int64) string {
-	took := time.Since(began)
+// TimeLeft estimates how long the rest of total takes, if done took so long. It is empty if unknown.
+func TimeLeft(took time.Duration, done, total int64) string {
 	if done <= 0 || took < time.Second {
 		return ""
 	}

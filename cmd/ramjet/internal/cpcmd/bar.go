@@ -53,9 +53,10 @@ func (b *copyBar) draw() {
 	if n := b.name.Load(); n != nil {
 		name = *n
 	}
+	took := time.Since(b.began)
 	b.line.Show(func(width int) string {
 		return cli.BarText(width, name, done, b.total, units.Bytes(done)+" of "+units.Bytes(b.total),
-			units.Rate(float64(done)/time.Since(b.began).Seconds()), cli.TimeLeft(b.began, done, b.total))
+			units.Rate(float64(done)/took.Seconds()), cli.TimeLeft(took, done, b.total))
 	})
 }
 

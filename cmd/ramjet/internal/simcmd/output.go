@@ -47,11 +47,11 @@ const simLinks = 12
 
 // simTable writes results for people.
 func simTable(w io.Writer, r *sim.Results) {
-	fmt.Fprintf(w, "%s: %s of %s ended, goodput %s, fairness %.3f\n", units.Seconds(r.Time/1e9), units.Count(r.Ended),
-		units.Plural(r.Flows, "flow"), bitRate(r.Goodput), r.Fairness)
-	if r.Failed > 0 {
-		fmt.Fprintf(w, "%s failed\n", units.Plural(r.Failed, "flow"))
+	fmt.Fprintf(w, "%s: %s; goodput %s", units.Seconds(r.Time/1e9), simFlowsText(r), units.BitRate(r.Goodput))
+	if r.Ended+r.Failed+r.Running > 1 && r.Fairness > 0 {
+		fmt.Fprintf(w, ", fairness %.3f", r.Fairness)
 	}
+	fmt.Fprintln(w)
 	t := &r.Transport
 	fmt.Fprintf(w, "%s packets sent, %s again; %s marked, %s; %s, %s, %s\n", units.Count(t.SentPackets),
 		units.Count(t.Retransmitted), units.Count(t.Marked),
@@ -74,6 +74,22 @@ func simTable(w io.Writer, r *sim.Results) {
 		}
 	}
 	simLinkTable(w, r)
+}
+
+// simFlowsText says what has become of the flows.
+func simFlowsText(r *sim.Results) string {
+	text := units.Count(r.Ended) + " of " + units.Plural(r.Flows, "flow") + " ended"
+	for _, part := range []struct {
+		flows int
+		what  string
+	}{
+		{r.Failed, "failed"}, {r.Running, "still running"}, {r.Flows - r.Ended - r.Failed - r.Running, "not begun"},
+	} {
+		if part.flows > 0 {
+			text += ", " + units.Count(part.flows) + " " + part.what
+		}
+	}
+	return text
 }
 
 // simLinkTable writes the busiest links, and the sums of all.
@@ -105,9 +121,6 @@ func simLinkTable(w io.Writer, r *sim.Results) {
 		fmt.Fprintf(w, "%s lost to failures; %s\n", units.Plural(lost, "packet"), units.Plural(storms, "pause storm"))
 	}
 }
-
-// bitRate writes bits per second.
-func bitRate(v float64) string { return units.Short(v) + "b/s" }
 
 // simCSV writes flows.csv, links.csv and, of a trace, trace.csv into a folder.
 func simCSV(folder string, s *sim.Sim, r *sim.Results) error {

@@ -6,7 +6,6 @@ package simcmd
 import (
 	"context"
 	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"time"
@@ -75,6 +74,9 @@ func (f *simFlags) run(c *cobra.Command, args []string) error {
 	if f.print {
 		return s.Print(c.OutOrStdout())
 	}
+	if f.packets.pcap == "" && f.packets.text == "" && c.Flags().Changed("at") {
+		return cli.Usagef("--at says whose packets are written: give --pcap or --packets, too")
+	}
 	world, err := s.Build()
 	if err != nil {
 		return usage.Of(err)
@@ -91,7 +93,7 @@ func (f *simFlags) run(c *cobra.Command, args []string) error {
 	if err := f.packets.open(world); err != nil {
 		return err
 	}
-	stopped := simulate(c.Context(), world, time.Duration(s.Duration), c.ErrOrStderr())
+	stopped := simulate(c.Context(), world, cli.NewBarLine(c.ErrOrStderr()), time.Now)
 	closed := f.packets.close(c.ErrOrStderr())
 	if stopped != nil && !errors.Is(stopped, context.Canceled) {
 		return stopped
@@ -125,13 +127,14 @@ func (f *simFlags) scenario(c *cobra.Command, args []string) (s *scenario.File, 
 // simStep is how many events happen between two looks at the clock.
 const simStep = 20_000
 
-// simulate runs a simulation to its end, or until ctx is done, and shows how far it is.
-func simulate(ctx context.Context, s *sim.Sim, until time.Duration, log io.Writer) error {
-	line := cli.NewBarLine(log)
+// simulate runs a simulation to its end, or until ctx is done. A line, unless it is nil, shows how far it is. clock is
+// time.Now.
+func simulate(ctx context.Context, s *sim.Sim, line *cli.BarLine, clock func() time.Time) error {
 	if line != nil {
 		defer line.Aside(func() {})
 	}
-	began, shown := time.Now(), time.Now()
+	began := clock()
+	shown := began
 	for {
 		more, err := s.Run(simStep)
 		if err != nil || !more {
@@ -140,20 +143,17 @@ func simulate(ctx context.Context, s *sim.Sim, until time.Duration, log io.Write
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if now := time.Now(); line != nil && now.Sub(shown) >= cli.BarPause {
+		if now := clock(); line != nil && now.Sub(shown) >= cli.BarPause {
 			shown = now
-			line.Show(func(width int) string { return simBar(width, s, until, began) })
+			line.Show(func(width int) string { return simBar(width, s, now.Sub(began)) })
 		}
 	}
 }
 
-// simBar says how much of the time has passed, or how many flows have ended.
-func simBar(width int, s *sim.Sim, until time.Duration, began time.Time) string {
-	done, total := int64(s.Ended), int64(len(s.Flows()))
-	if until > 0 {
-		done, total = max(done, int64(float64(total)*float64(s.Now().Duration())/float64(until))), max(total, 1)
-	}
-	speed := units.Short(float64(s.Events)/time.Since(began).Seconds()) + " events/s"
-	return cli.BarText(width, s.Now().Duration().Round(time.Microsecond).String(), done, total, speed,
-		cli.TimeLeft(began, done, total))
+// simBar says how far a simulation is that has run for so long.
+func simBar(width int, s *sim.Sim, took time.Duration) string {
+	const whole = 1 << 20
+	done := int64(s.Progress() * whole)
+	return cli.BarText(width, units.Duration(s.Now().Duration()), done, whole,
+		units.Short(float64(s.Events)/took.Seconds())+" events/s", cli.TimeLeft(took, done, whole))
 }

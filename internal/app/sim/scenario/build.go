@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"github.com/ramjet-rdma/ramjet/internal/app/sim"
+	"github.com/ramjet-rdma/ramjet/internal/app/units"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
@@ -86,7 +87,8 @@ func (f *File) failures(top *sim.Topology) (list []sim.Failure, err error) {
 				count, from = top.Switches, top.Hosts
 			}
 			if n.num >= count {
-				return nil, f.at(fmt.Errorf("failure %d: there is no %v: there are %d hosts and %d switches, each from 0", i+1, n, top.Hosts, top.Switches), &f.Failures[i])
+				return nil, f.at(fmt.Errorf("failure %d: there is no %v: there are %s and %s, each from 0", i+1, n,
+					units.Plural(top.Hosts, "host"), units.Plural(top.Switches, "switch")), &f.Failures[i])
 			}
 			*[2]*int{&fail.A, &fail.B}[k] = from + n.num
 		}
