@@ -228,6 +228,8 @@ var elsewhere = []struct{ begins, why string }{
 	{"ramjet bench registration --runs 12", "takes minutes; cmd/ramjet runs shorter ones"},
 	{"ramjet bench notification --svg docs/notification.svg", "takes minutes; cmd/ramjet runs shorter ones"},
 	{"ramjet perf table ", "takes minutes; cmd/ramjet runs shorter ones"},
+	{"go run ./cmd/ramjet sim aimd.yaml", "TestController runs it"},
+	{"RAMJET_CC=aimd go run ./cmd/ramjet perf", "TestController runs it"},
 	{"ramjet sim docs/sim/fbhadoop", "takes half a minute; the others of docs/sim run"},
 	{"ramjet sim docs/sim/websearch", "takes half a minute"},
 	{"ramjet sim docs/sim/hadoop-incast", "takes half a minute"},
