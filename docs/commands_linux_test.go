@@ -334,6 +334,7 @@ func (h *host) simulations() {
 	h.run("ramjet sim docs/sim/victim.yaml --seed 1 --csv victim")
 	h.run("ramjet sim docs/sim/incast.yaml")
 	h.run("ramjet sim docs/sim/victim7.yaml")
+	h.run("ramjet sim docs/sim/victim7-ten.yaml")
 	h.run("ramjet sim docs/sim/victim7-trim.yaml")
 	h.run("ramjet sim docs/sim/victim7-infiniband.yaml")
 	h.run("ramjet sim docs/sim/irn.yaml")
