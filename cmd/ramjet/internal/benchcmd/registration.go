@@ -109,10 +109,9 @@ func (b *benchRegistration) run(c *cobra.Command) (err error) {
 	line, began := cli.NewBarLine(c.ErrOrStderr()), time.Now()
 	results, err := bench.Measure(c.Context(), cfg, func(at, total int, r *regbench.Result) {
 		if line != nil {
-			label := fmt.Sprintf("%s, %s", r.Mode, units.Size(r.Size))
-			line.Show(func(width int) string {
-				return cli.BarText(width, label, int64(at), int64(total), cli.TimeLeft(time.Since(began), int64(at), int64(total)))
-			})
+			label, left := fmt.Sprintf("%s, %s", r.Mode, units.Size(r.Size)),
+				cli.TimeLeft(time.Since(began), int64(at), int64(total))
+			line.Show(func(width int) string { return cli.BarText(width, label, int64(at), int64(total), left) })
 		}
 	})
 	if line != nil {
