@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -18,7 +17,6 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
-	"github.com/ramjet-rdma/ramjet"
 	"github.com/ramjet-rdma/ramjet/nvme"
 	"github.com/ramjet-rdma/ramjet/nvme/wire"
 )
@@ -32,14 +30,17 @@ func discoverCommand() *cobra.Command {
 		Example: "  ramjet-nvme discover -d roce:192.0.2.9 192.0.2.7:4420",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			dev, err := ramjet.Open(h.device)
+			if err := h.check(wire.DiscoveryNQN); err != nil {
+				return err
+			}
+			dev, err := openDevice(h.device)
 			if err != nil {
 				return err
 			}
 			defer dev.Close()
 			list, err := nvme.Discover(c.Context(), dev, withPort(args[0], discoveryPort), h.opt)
 			if err != nil {
-				return err
+				return explain(err)
 			}
 			w := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
 			fmt.Fprintln(w, "ADDRESS\tSUBSYSTEM")
@@ -124,23 +125,28 @@ func readCommand() *cobra.Command {
 		Example: "  ramjet-nvme read -d roce:192.0.2.9 192.0.2.7 " + defaultNQN + " -o copy.img",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(c *cobra.Command, args []string) (err error) {
-			from, err := humanize.ParseBytes(offset)
-			if err != nil || from > math.MaxInt64 {
-				return fmt.Errorf("--offset %s: %w", offset, errLength)
+			from, err := parseBytes("--offset", offset)
+			if err != nil {
+				return err
+			}
+			n := int64(-1)
+			if length != "" {
+				if n, err = parseBytes("--length", length); err != nil {
+					return err
+				}
 			}
 			d, done, err := h.open(c.Context(), args[0], args[1])
 			if err != nil {
 				return err
 			}
 			defer done()
-			if from > uint64(d.Size()) {
-				return fmt.Errorf("--offset %s: the namespace ends at %d", offset, d.Size())
-			}
-			n := uint64(d.Size()) - from
-			if length != "" {
-				if n, err = humanize.ParseBytes(length); err != nil || n > math.MaxInt64-from {
-					return fmt.Errorf("--length %s: %w", length, errLength)
-				}
+			switch rest := d.Size() - from; {
+			case rest < 0:
+				return usagef("--offset %s: the namespace ends at %d", offset, d.Size())
+			case n > rest:
+				return usagef("--length %s: the namespace ends %d bytes from there", length, rest)
+			case n < 0:
+				n = rest
 			}
 			out := c.OutOrStdout()
 			if file != "" {
@@ -154,16 +160,16 @@ func readCommand() *cobra.Command {
 			b := make([]byte, piece)
 			for n > 0 {
 				part := b[:min(n, piece)]
-				if k, err := d.Read(c.Context(), part, int64(from)); err != nil {
+				if k, err := d.Read(c.Context(), part, from); err != nil {
 					if err == io.EOF {
-						return fmt.Errorf("the namespace ends at %d", from+uint64(k))
+						return fmt.Errorf("the namespace ends at %d", from+int64(k))
 					}
 					return err
 				}
 				if _, err := out.Write(part); err != nil {
 					return err
 				}
-				from, n = from+uint64(len(part)), n-uint64(len(part))
+				from, n = from+int64(len(part)), n-int64(len(part))
 			}
 			return nil
 		},
@@ -193,25 +199,35 @@ func writeCommand() *cobra.Command {
 		Example: "  ramjet-nvme write -d roce:192.0.2.9 192.0.2.7 " + defaultNQN + " disk.img",
 		Args:    cobra.ExactArgs(3),
 		RunE: func(c *cobra.Command, args []string) error {
-			to, err := humanize.ParseBytes(offset)
-			if err != nil || to > math.MaxInt64 {
-				return fmt.Errorf("--offset %s: %w", offset, errLength)
+			to, err := parseBytes("--offset", offset)
+			if err != nil {
+				return err
 			}
-			in := c.InOrStdin()
+			in, size := c.InOrStdin(), int64(0)
 			if args[2] != "-" {
 				f, err := os.Open(args[2])
 				if err != nil {
 					return err
 				}
 				defer f.Close()
-				in = f
+				info, err := f.Stat()
+				if err != nil || info.IsDir() {
+					return cmp.Or(err, fmt.Errorf("%s is a directory, and write copies a file", args[2]))
+				}
+				in, size = f, info.Size()
 			}
 			d, done, err := h.open(c.Context(), args[0], args[1])
 			if err != nil {
 				return err
 			}
 			defer done()
-			return copyTo(c.Context(), d, in, int64(to))
+			switch {
+			case to%int64(d.BlockSize()) != 0:
+				return usagef("--offset %s: begin at a whole block of %d bytes", offset, d.BlockSize())
+			case to > d.Size() || size > d.Size()-to:
+				return usagef("--offset %s: the namespace ends at %d, and the file has %d bytes", offset, d.Size(), size)
+			}
+			return explainCommand(copyTo(c.Context(), d, in, to))
 		},
 	}
 	h.diskFlags(c)
@@ -271,13 +287,16 @@ func benchCommand() *cobra.Command {
 		Example: "  ramjet-nvme bench -d roce:192.0.2.9 192.0.2.7 " + defaultNQN + " --size 4KiB --depth 32",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
-			size, err := humanize.ParseBytes(o.sizeText)
-			if err != nil || size < 1 || size > 1<<24 {
-				return fmt.Errorf("--size %s: %w, of at most 16 MiB", o.sizeText, errLength)
-			}
-			if o.depth < 1 || o.depth > 1000 || o.period <= 0 {
-				return fmt.Errorf("--depth %d, --time %v: a depth is from 1 to 1000, a time more than 0", o.depth,
-					o.period)
+			size, err := parseBytes("--size", o.sizeText)
+			switch {
+			case err != nil:
+				return err
+			case size < 1 || size > 1<<24:
+				return usagef("--size %s: an operation is of 1 byte to 16 MiB", o.sizeText)
+			case o.depth < 1 || o.depth > 1000:
+				return usagef("--depth %d: take from 1 to 1000", o.depth)
+			case o.period <= 0:
+				return usagef("--time %v: take more than 0", o.period)
 			}
 			o.size = int(size)
 			h.opt.QueueDepth = max(o.depth+1, 2)
@@ -310,9 +329,9 @@ func bench(ctx context.Context, out io.Writer, d *nvme.Disk, o *benchOptions) er
 	places := d.Size() / int64(o.size)
 	switch {
 	case places == 0:
-		return fmt.Errorf("the namespace has %d bytes, and an operation %d", d.Size(), o.size)
+		return usagef("--size %s: the namespace has %d bytes", o.sizeText, d.Size())
 	case o.size%d.BlockSize() != 0:
-		return fmt.Errorf("%d bytes are no whole blocks of %d", o.size, d.BlockSize())
+		return usagef("--size %s: take whole blocks of %d bytes", o.sizeText, d.BlockSize())
 	}
 	a, err := d.NewAsync(o.depth)
 	if err != nil {
@@ -344,7 +363,7 @@ func bench(ctx context.Context, out io.Writer, d *nvme.Disk, o *benchOptions) er
 		now := time.Now()
 		for _, r := range results[:n] {
 			if r.Err != nil {
-				return r.Err
+				return explainCommand(r.Err)
 			}
 			times = append(times, now.Sub(begun[r.ID]))
 			if err := begin(int(r.ID), now); err != nil {

@@ -9,15 +9,18 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"net"
 	"os"
 	"os/signal"
 	"strings"
 	"syscall"
 
+	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
 	"github.com/ramjet-rdma/ramjet"
+	"github.com/ramjet-rdma/ramjet/cm"
 	"github.com/ramjet-rdma/ramjet/nvme"
 	"github.com/ramjet-rdma/ramjet/nvme/wire"
 	"github.com/ramjet-rdma/ramjet/verbs"
@@ -36,12 +39,24 @@ type runError struct{ error }
 
 func (e runError) Unwrap() error { return e.error }
 
+// usageError is an error of the command line that shows when the command is carried out, such as a device that does not
+// exist.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+// usagef is fmt.Errorf for usage errors.
+func usagef(format string, a ...any) error { return usageError{fmt.Errorf(format, a...)} }
+
 // report says how a command has ended, and returns the exit status: that of ramjet's commands.
 func report(to io.Writer, c *cobra.Command, err error) int {
 	switch {
 	case err == nil:
 		return 0
-	case !errors.As(err, new(runError)):
+	case errors.As(err, new(usageError)):
+		fmt.Fprintf(to, "%s: %v\n", c.Root().Name(), err)
+		return 2
+	case !errors.As(err, new(runError)): // an error of the flags, which cobra has found
 		fmt.Fprintf(to, "%s: %v: `%s --help` shows what it takes\n", c.Root().Name(), err, c.CommandPath())
 		return 2
 	case errors.Is(err, context.Canceled):
@@ -65,10 +80,11 @@ func newCommand() *cobra.Command {
 	for _, c := range c.Commands() {
 		run := c.RunE
 		c.RunE = func(c *cobra.Command, args []string) error {
-			if err := run(c, args); err != nil {
-				return runError{err}
+			err := run(c, args)
+			if err == nil || errors.As(err, new(usageError)) {
+				return err
 			}
-			return nil
+			return runError{err}
 		}
 	}
 	return c
@@ -87,6 +103,15 @@ const (
 	defaultPort   = "4420"
 	discoveryPort = "8009"
 )
+
+// openDevice opens the device that a flag names.
+func openDevice(name string) (*verbs.Device, error) {
+	dev, err := ramjet.Open(name)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	return dev, nil
+}
 
 // withPort adds a port to an address that has none.
 func withPort(address, port string) string {
@@ -123,7 +148,7 @@ func (h *host) secretFlags(c *cobra.Command) {
 func (h *host) lossFlags(c *cobra.Command) {
 	f := c.Flags()
 	f.DurationVar(&h.opt.KeepAlive, "keep-alive-tmo", nvme.DefaultKeepAlive,
-		"after which time without a sign of this host the target gives it up")
+		"after which time without a sign of this host the target gives it up; negative: never")
 	f.DurationVar(&h.opt.ReconnectDelay, "reconnect-delay", nvme.DefaultReconnectDelay,
 		"the time between attempts to connect again")
 	f.DurationVar(&h.opt.LossTimeout, "ctrl-loss-tmo", nvme.DefaultLossTimeout,
@@ -143,20 +168,33 @@ func (h *host) diskFlags(c *cobra.Command) {
 	f.Uint32VarP(&h.namespace, "namespace", "n", 1, "the namespace's number")
 }
 
-// checkSecret checks that the target can know the host's secret.
-func (h *host) checkSecret() error {
-	if !h.opt.Secret.IsZero() && h.opt.NQN == "" {
-		return errors.New("--dhchap-secret is of no use without --host-nqn, by which the target knows the secret")
+// check returns the error in the flags, or in the NQN of a subsystem.
+func (h *host) check(nqn string) error {
+	switch {
+	case h.opt.Secret.IsZero() && !h.opt.ControllerSecret.IsZero():
+		return usagef("--dhchap-ctrl-secret is of no use without --dhchap-secret: a target proves itself to hosts that do")
+	case !h.opt.Secret.IsZero() && h.opt.NQN == "":
+		return usagef("--dhchap-secret is of no use without --host-nqn, by which the target knows the secret")
+	case h.opt.ReconnectDelay < 0 || h.opt.FastFail < 0:
+		return usagef("--reconnect-delay %v, --fast-io-fail-tmo %v: a time is not negative", h.opt.ReconnectDelay, h.opt.FastFail)
+	}
+	if h.opt.NQN != "" {
+		if err := nvme.CheckNQN(h.opt.NQN); err != nil {
+			return usagef("--host-nqn: %w", err)
+		}
+	}
+	if err := nvme.CheckNQN(nqn); err != nil {
+		return usageError{err}
 	}
 	return nil
 }
 
 // dial connects to a subsystem.
 func (h *host) dial(ctx context.Context, address, nqn string) (*nvme.Controller, func(), error) {
-	if err := h.checkSecret(); err != nil {
+	if err := h.check(nqn); err != nil {
 		return nil, nil, err
 	}
-	dev, err := ramjet.Open(h.device)
+	dev, err := openDevice(h.device)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -169,9 +207,16 @@ func (h *host) dial(ctx context.Context, address, nqn string) (*nvme.Controller,
 	return c, func() { c.Close(); dev.Close() }, nil
 }
 
-// explain says what to do about a target that refuses to connect.
+// explain says what to do about an address or a target that cannot be connected to.
 func explain(err error) error {
+	reject := (*cm.RejectError)(nil)
 	switch {
+	case errors.Is(err, cm.ErrNoAddr), errors.Is(err, verbs.ErrInvalid):
+		return usageError{err}
+	case errors.As(err, &reject) && reject.Reason == cm.ReasonInvalidService:
+		return fmt.Errorf("%w: start `ramjet-nvme serve` there first, or name its port: by default serve listens at %s", err, defaultPort)
+	case errors.Is(err, cm.ErrTimeout):
+		return fmt.Errorf("%w: is the address right, and is a target there, with the same kind of device?", err)
 	case errors.Is(err, wire.ConnectInvalidHost):
 		return fmt.Errorf("%w: the target lets in hosts by their NQNs: give one that it knows by --host-nqn", err)
 	case errors.Is(err, wire.ConnectInvalidParameters):
@@ -180,13 +225,24 @@ func explain(err error) error {
 	return err
 }
 
+// explainCommand says what to do about a command that a target refuses.
+func explainCommand(err error) error {
+	switch {
+	case errors.Is(err, wire.NamespaceWriteProtected):
+		return fmt.Errorf("%w: `ramjet-nvme serve --writable` lets hosts write", err)
+	case errors.Is(err, wire.InvalidNamespace):
+		return fmt.Errorf("%w: `ramjet-nvme list` shows those of a subsystem", err)
+	}
+	return err
+}
+
 // open opens a namespace.
 func (h *host) open(ctx context.Context, address, nqn string) (*nvme.Disk, func(), error) {
+	if err := h.checkDisk(); err != nil {
+		return nil, nil, err
+	}
 	if len(h.paths) > 0 {
 		return h.multipath(ctx, address, nqn)
-	}
-	if err := h.checkPolicy(); err != nil {
-		return nil, nil, err
 	}
 	c, done, err := h.dial(ctx, address, nqn)
 	if err != nil {
@@ -195,26 +251,26 @@ func (h *host) open(ctx context.Context, address, nqn string) (*nvme.Disk, func(
 	d, err := c.Open(ctx, h.namespace)
 	if err != nil {
 		done()
-		return nil, nil, err
+		return nil, nil, explainCommand(err)
 	}
 	return d, done, nil
 }
 
-// checkPolicy checks the policy where there is one path, for which it is of no use.
-func (h *host) checkPolicy() error {
+// checkDisk returns the error in the flags about a namespace and its paths.
+func (h *host) checkDisk() error {
+	if h.namespace == 0 {
+		return usagef("--namespace 0: numbers begin at 1: `ramjet-nvme list` shows them")
+	}
 	switch nvme.IOPolicy(h.policy) {
 	case nvme.RoundRobin, nvme.QueueDepth:
 		return nil
 	}
-	return fmt.Errorf("--iopolicy %s: take %s or %s", h.policy, nvme.RoundRobin, nvme.QueueDepth)
+	return usagef("--iopolicy %s: take %s or %s", h.policy, nvme.RoundRobin, nvme.QueueDepth)
 }
 
 // multipath opens a namespace by several paths.
 func (h *host) multipath(ctx context.Context, address, nqn string) (d *nvme.Disk, done func(), err error) {
-	if err := h.checkPolicy(); err != nil {
-		return nil, nil, err
-	}
-	if err := h.checkSecret(); err != nil {
+	if err := h.check(nqn); err != nil {
 		return nil, nil, err
 	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
@@ -237,7 +293,7 @@ func (h *host) multipath(ctx context.Context, address, nqn string) (d *nvme.Disk
 			device, p = before, after
 		}
 		if devices[device] == nil {
-			dev, err := ramjet.Open(device)
+			dev, err := openDevice(device)
 			if err != nil {
 				return nil, nil, err
 			}
@@ -257,13 +313,20 @@ func (h *host) multipath(ctx context.Context, address, nqn string) (d *nvme.Disk
 			log.Info("path", attrs...)
 		}})
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, explain(err)
 	}
 	if d, err = m.Open(ctx, h.namespace); err != nil {
 		m.Close()
-		return nil, nil, err
+		return nil, nil, explainCommand(err)
 	}
 	return d, func() { m.Close(); end() }, nil
 }
 
-var errLength = errors.New("the length is no number of bytes, such as 4096 or 16MiB")
+// parseBytes parses a flag's number of bytes.
+func parseBytes(flag, text string) (int64, error) {
+	n, err := humanize.ParseBytes(text)
+	if err != nil || n > math.MaxInt64 {
+		return 0, usagef("%s %s: write a number of bytes, such as 4096 or 16MiB", flag, text)
+	}
+	return int64(n), nil
+}

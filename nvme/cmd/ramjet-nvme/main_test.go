@@ -187,41 +187,68 @@ func TestSecrets(t *testing.T) {
 	}
 }
 
-// Wrong command lines are refused in words.
+// end runs a command line, and returns the exit status and the last line of the command.
+func end(ctx context.Context, line string) (status int, says string) {
+	c := newCommand()
+	c.SetArgs(strings.Fields(line))
+	c.SetOut(io.Discard)
+	at, err := c.ExecuteContextC(ctx)
+	var to bytes.Buffer
+	return report(&to, at, err), to.String()
+}
+
+// Wrong command lines are refused in words, with the status of usage errors; files that cannot be served are failures.
 func TestRefused(t *testing.T) {
-	for _, c := range []struct{ line, says string }{
-		{"serve -d shm:127.0.0.1 memory:1MiB", "--any-host"},
-		{"serve -d shm:127.0.0.1 --any-host memory:much", "bytes"},
-		{"serve -d shm:127.0.0.1 --any-host /no/such/file", "no such file"},
-		{"serve -d shm:127.0.0.1 --any-host memory:100B", "whole blocks"},
-		{"serve -d shm:127.0.0.1 --any-host memory:1TiB", "at most 64 GiB"},
-		{"serve -d shm:127.0.0.1 --any-host /", "/ is a directory"},
-		{"serve -d shm:127.0.0.1 --any-host " + os.DevNull, "is empty"},
-		{"serve -d shm:127.0.0.1 --any-host --nqn disk memory:1MiB", "NQN"},
-		{"serve -d shm:127.0.0.1", "no disk: name files"},
-		{"serve -d shm:127.0.0.1 --any-host --list /no/such/list", "no such file"},
-		{"serve -d shm:127.0.0.1 --dhchap-secret nqn.host memory:1MiB", "NQN=DHHC-1"},
-		{"serve -d shm:127.0.0.1 --dhchap-secret nqn.host=DHHC-1:00:?: memory:1MiB", "base64"},
-		{"serve -d shm:127.0.0.1 --dhchap-hash md5 memory:1MiB", "sha256"},
-		{"serve -d shm:127.0.0.1 --dhchap-dhgroup ffdhe1024 memory:1MiB", "ffdhe2048"},
+	for _, c := range []struct {
+		line, says string
+		status     int
+	}{
+		{"serve -d shm:127.0.0.1 memory:1MiB", "--any-host", 2},
+		{"serve -d shm:127.0.0.1 --any-host --host nqn.host memory:1MiB", "say who may connect", 2},
+		{"serve -d shm:127.0.0.1 --any-host memory:much", "bytes", 2},
+		{"serve -d shm:127.0.0.1 --any-host /no/such/file", "no such file", 1},
+		{"serve -d shm:127.0.0.1 --any-host memory:100B", "whole blocks", 2},
+		{"serve -d shm:127.0.0.1 --any-host memory:1TiB", "at most 64 GiB", 2},
+		{"serve -d shm:127.0.0.1 --any-host /", "/ is a directory", 1},
+		{"serve -d shm:127.0.0.1 --any-host " + os.DevNull, "is empty", 1},
+		{"serve -d shm:127.0.0.1 --any-host --nqn disk memory:1MiB", "NQN", 2},
+		{"serve -d shm:127.0.0.1", "no disk: name files", 2},
+		{"serve -d shm:127.0.0.1 --any-host --list /no/such/list", "no such file", 1},
+		{"serve -d shm:127.0.0.1 --dhchap-secret nqn.host memory:1MiB", "NQN=DHHC-1", 2},
+		{"serve -d shm:127.0.0.1 --dhchap-secret nqn.host=DHHC-1:00:?: memory:1MiB", "base64", 2},
+		{"serve -d shm:127.0.0.1 --dhchap-hash md5 memory:1MiB", "sha256", 2},
+		{"serve -d shm:127.0.0.1 --dhchap-dhgroup ffdhe1024 memory:1MiB", "ffdhe2048", 2},
 		{"serve -d shm:127.0.0.1 --dhchap-ctrl-secret nqn.host=" + exampleSecret + " memory:1MiB",
-			"no --dhchap-secret"},
-		{"serve -d shm:127.0.0.1 --any-host --dhchap-secret nqn.host=" + exampleSecret + " memory:1MiB", "any host"},
-		{"list -d shm:127.0.0.1 --dhchap-secret " + exampleSecret + " 127.0.0.1 nqn.x", "host-nqn"},
-		{"list -d shm:127.0.0.1 --host-nqn nqn.y --dhchap-secret DHHC-1:00: 127.0.0.1 nqn.x", "bytes"},
-		{"serve -d shm:127.0.0.1 --any-host --ana-state shm:127.0.0.1=good memory:1MiB", "optimized"},
-		{"serve -d shm:127.0.0.1 --any-host --ana-state shm:127.0.0.2=optimized memory:1MiB", "a device of -d"},
-		{"serve --any-host memory:1MiB", "device"},
-		{"gen-dhchap-key --hmac 4", "SHA-256"},
-		{"gen-dhchap-key --key-length 33", "32, 48 or 64"},
-		{"list 127.0.0.1 nqn.x", "device"},
-		{"read -d shm:127.0.0.1 127.0.0.1 nqn.x --offset far", "--offset"},
-		{"bench -d shm:127.0.0.1 127.0.0.1 nqn.x --depth 0", "--depth 0"},
-		{"bench -d shm:127.0.0.1 127.0.0.1 nqn.x --size 0", "--size 0"},
+			"no --dhchap-secret", 2},
+		{"serve -d shm:127.0.0.1 --any-host --dhchap-secret nqn.host=" + exampleSecret + " memory:1MiB", "say who may connect", 2},
+		{"list -d shm:127.0.0.1 --dhchap-secret " + exampleSecret + " 127.0.0.1 nqn.x", "host-nqn", 2},
+		{"list -d shm:127.0.0.1 --dhchap-ctrl-secret " + exampleSecret + " 127.0.0.1 nqn.x", "--dhchap-secret", 2},
+		{"list -d shm:127.0.0.1 --host-nqn y 127.0.0.1 nqn.x", "--host-nqn", 2},
+		{"list -d shm:127.0.0.1 127.0.0.1 x", "NQN", 2},
+		{"list -d shn:127.0.0.1 127.0.0.1 nqn.x", "did you mean shm:127.0.0.1?", 2},
+		{"discover -d shm:127.0.0.1 127.0.0.1:port", "the port is a number", 2},
+		{"serve -d shm:127.0.0.1 --any-host --block-size 1000 memory:1MiB", "--block-size 1000", 2},
+		{"serve -d shm:127.0.0.1 --any-host --refer host memory:1MiB", "--refer host", 2},
+		{"serve -d shm:127.0.0.1 --any-host --listen 4420 memory:1MiB", "4420", 2},
+		{"read -d shm:127.0.0.1 127.0.0.1 nqn.x --length -1", "--length -1", 2},
+		{"read -d shm:127.0.0.1 127.0.0.1 nqn.x --namespace 0", "numbers begin at 1", 2},
+		{"read -d shm:127.0.0.1 127.0.0.1 nqn.x --iopolicy best", "round-robin", 2},
+		{"read -d shm:127.0.0.1 127.0.0.1 nqn.x --reconnect-delay -1s", "not negative", 2},
+		{"write -d shm:127.0.0.1 127.0.0.1 nqn.x /no/such/file", "no such file", 1},
+		{"write -d shm:127.0.0.1 127.0.0.1 nqn.x /", "/ is a directory", 1},
+		{"list -d shm:127.0.0.1 --host-nqn nqn.y --dhchap-secret DHHC-1:00: 127.0.0.1 nqn.x", "bytes", 2},
+		{"serve -d shm:127.0.0.1 --any-host --ana-state shm:127.0.0.1=good memory:1MiB", "optimized", 2},
+		{"serve -d shm:127.0.0.1 --any-host --ana-state shm:127.0.0.2=optimized memory:1MiB", "a device of -d", 2},
+		{"serve --any-host memory:1MiB", "device", 2},
+		{"gen-dhchap-key --hmac 4", "SHA-256", 2},
+		{"gen-dhchap-key --key-length 33", "32, 48 or 64", 2},
+		{"list 127.0.0.1 nqn.x", "device", 2},
+		{"read -d shm:127.0.0.1 127.0.0.1 nqn.x --offset far", "--offset", 2},
+		{"bench -d shm:127.0.0.1 127.0.0.1 nqn.x --depth 0", "--depth 0", 2},
+		{"bench -d shm:127.0.0.1 127.0.0.1 nqn.x --size 0", "--size 0", 2},
 	} {
-		var out bytes.Buffer
-		if err := run(t.Context(), &out, strings.Fields(c.line)); err == nil || !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%s: %v", c.line, err)
+		if status, says := end(t.Context(), c.line); status != c.status || !strings.Contains(says, c.says) {
+			t.Errorf("%s: %d, %s", c.line, status, says)
 		}
 	}
 }
@@ -244,13 +271,8 @@ func TestReport(t *testing.T) {
 		{t.Context(), "list -d shm:127.0.0.1 127.0.0.1:1 " + defaultNQN, 1, "no listener"},
 		{ended, "list -d shm:127.0.0.1 127.0.0.1:1 " + defaultNQN, 130, "ramjet-nvme: interrupted\n"},
 	} {
-		var out, to bytes.Buffer
-		cmd := newCommand()
-		cmd.SetArgs(strings.Fields(c.line))
-		cmd.SetOut(&out)
-		at, err := cmd.ExecuteContextC(c.ctx)
-		if status := report(&to, at, err); status != c.status || !strings.Contains(to.String(), c.says) {
-			t.Errorf("%s: %d, %q", c.line, status, &to)
+		if status, says := end(c.ctx, c.line); status != c.status || !strings.Contains(says, c.says) {
+			t.Errorf("%s: %d, %q", c.line, status, says)
 		}
 	}
 }

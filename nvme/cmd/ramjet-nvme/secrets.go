@@ -24,10 +24,11 @@ func genKeyCommand() *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			s, err := dhchap.NewSecret(dhchap.Hash(hmac), size)
-			if err == nil {
-				fmt.Fprintln(c.OutOrStdout(), s.Text())
+			if err != nil {
+				return usageError{err}
 			}
-			return err
+			fmt.Fprintln(c.OutOrStdout(), s.Text())
+			return nil
 		},
 	}
 	c.Flags().Uint8Var(&hmac, "hmac", 0, "the hash that binds the secret to an NQN: 1, 2 or 3; 0: none")

@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -18,7 +17,6 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
-	"github.com/ramjet-rdma/ramjet"
 	"github.com/ramjet-rdma/ramjet/nvme"
 	"github.com/ramjet-rdma/ramjet/nvme/wire"
 )
@@ -55,7 +53,7 @@ func serveCommand() *cobra.Command {
 			"  ramjet-nvme serve -d roce:192.0.2.7 --host nqn.2014-08.org.nvmexpress:uuid:… --writable disk.img memory:64MiB",
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 && o.list == "" {
-				return errors.New("no disk: name files, block devices or memory:SIZE, or a list of them by --list")
+				return usagef("no disk: name files, block devices or memory:SIZE, or a list of them by --list")
 			}
 			return serve(c.Context(), c.OutOrStdout(), &o, args)
 		},
@@ -77,21 +75,29 @@ func serveCommand() *cobra.Command {
 	f.StringArrayVar(&o.referrals, "refer", nil,
 		"the address and port of another discovery service, which hosts are told of; may be given again")
 	o.secrets.flags(c)
-	f.IntVar(&o.block, "block-size", 512, "bytes of a block, a power of 2 from 512 on")
+	f.IntVar(&o.block, "block-size", 512, "bytes of a block, a power of 2 from 512 to 65536")
 	return c
 }
 
 func serve(ctx context.Context, out io.Writer, o *serveOptions, files []string) error {
 	secrets, err := o.secrets.parse()
 	if err != nil {
-		return err
+		return usageError{err}
 	}
 	access, err := o.parseAccess()
 	if err != nil {
-		return err
+		return usageError{err}
 	}
-	if len(o.hosts) == 0 && len(secrets) == 0 && !o.anyHost {
-		return errors.New("no host may connect: name some by --host or --dhchap-secret, or let in all by --any-host")
+	if named := len(o.hosts) > 0 || len(secrets) > 0; named == o.anyHost {
+		return usagef("say who may connect: hosts by --host or --dhchap-secret, or all of them by --any-host")
+	}
+	if o.block < 512 || o.block > maxBlock || o.block&(o.block-1) != 0 {
+		return usagef("--block-size %d: take a power of 2 from 512 to %d", o.block, maxBlock)
+	}
+	for _, name := range files {
+		if _, _, err := parseMemory(name, o.block); err != nil {
+			return usageError{err}
+		}
 	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	t := nvme.NewTarget(nvme.TargetOptions{Log: log})
@@ -99,15 +105,15 @@ func serve(ctx context.Context, out io.Writer, o *serveOptions, files []string) 
 	sub, err := t.AddSubsystem(nvme.SubsystemOptions{NQN: o.nqn, Hosts: o.hosts, AnyHost: o.anyHost,
 		Secrets: secrets})
 	if err != nil {
-		return err
+		return usageError{err}
 	}
 	for _, text := range o.referrals {
 		at, err := netip.ParseAddrPort(text)
 		if err != nil {
-			return fmt.Errorf("--refer %s: write an address and port, such as 192.0.2.9:8009", text)
+			return usagef("--refer %s: write an address and port, such as 192.0.2.9:8009", text)
 		}
 		if err := t.AddReferral(at); err != nil {
-			return err
+			return usageError{err}
 		}
 	}
 	d := &disks{sub: sub, writable: o.writable, block: o.block, out: out, open: map[uint32]*openFile{},
@@ -127,14 +133,14 @@ func serve(ctx context.Context, out io.Writer, o *serveOptions, files []string) 
 		}
 	}
 	for _, device := range o.devices {
-		dev, err := ramjet.Open(device)
+		dev, err := openDevice(device)
 		if err != nil {
 			return err
 		}
 		defer dev.Close()
 		p, err := t.Listen(ctx, dev, o.address)
 		if err != nil {
-			return err
+			return usageError{err}
 		}
 		defer p.Close()
 		if state, ok := access[device]; ok {
@@ -175,22 +181,40 @@ func (o *serveOptions) parseAccess() (map[string]wire.ANAState, error) {
 	return list, nil
 }
 
-// maxMemory bounds a disk in memory, in bytes.
-const maxMemory = 64 << 30
+const (
+	maxMemory = 64 << 30 // bytes of a disk in memory
+	maxBlock  = 64 << 10 // bytes of a block
+)
+
+// parseMemory returns the size of a disk in memory, memory:SIZE, in whole blocks. Another name is not one.
+func parseMemory(name string, block int) (size int64, ok bool, err error) {
+	text, ok := strings.CutPrefix(name, "memory:")
+	if !ok {
+		return 0, false, nil
+	}
+	n, err := humanize.ParseBytes(text)
+	switch {
+	case err != nil:
+		return 0, true, fmt.Errorf("%s: write memory: and a number of bytes, such as memory:64MiB", name)
+	case n > maxMemory:
+		return 0, true, fmt.Errorf("%s: a disk in memory has at most %s", name, humanize.IBytes(maxMemory))
+	case n == 0 || n%uint64(block) != 0:
+		return 0, true, fmt.Errorf("%s: take whole blocks of %d bytes, and at least one", name, block)
+	}
+	return int64(n), true, nil
+}
 
 // openDisk opens a file, a block device, or memory.
 func openDisk(name string, writable bool, block int) (n nvme.Namespace, closer func() error, err error) {
 	n = nvme.Namespace{Writable: writable, BlockSize: block}
-	if text, ok := strings.CutPrefix(name, "memory:"); ok {
-		size, err := humanize.ParseBytes(text)
-		switch {
-		case err != nil:
-			return n, nil, fmt.Errorf("%s: %w", name, errLength)
-		case size > maxMemory:
-			return n, nil, fmt.Errorf("%s: a disk in memory has at most %s", name, humanize.IBytes(maxMemory))
+	if size, ok, err := parseMemory(name, block); ok {
+		if err != nil {
+			return n, nil, err
 		}
-		n.Disk, n.Size, n.Immediate = nvme.NewMemory(int(size)), int64(size), true
-		if !writable {
+		n.Size, n.Immediate = size, true
+		if writable {
+			n.Disk = nvme.NewMemory(int(size))
+		} else {
 			n.Disk = make(nvme.Image, size)
 		}
 		return n, func() error { return nil }, nil
