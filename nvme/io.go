@@ -19,9 +19,11 @@ func (r *request) io(c *controller) wire.Status {
 	default:
 		return wire.InvalidOpcode
 	}
-	ns := c.sub.namespace(r.cmd.NSID)
+	ns := r.ns
 	if ns == nil {
-		return wire.InvalidNamespace
+		if ns = c.sub.namespace(r.cmd.NSID); ns == nil {
+			return wire.InvalidNamespace
+		}
 	}
 	if s := c.reach(ns); s != wire.Success {
 		return s
@@ -74,12 +76,14 @@ func (r *request) ready() bool {
 	if ns == nil || !ns.Immediate || r.cmd.CDW12&wire.ForceUnitAccess != 0 {
 		return false
 	}
+	r.ns = ns
 	_, blocks := r.cmd.LBA()
 	n := int64(blocks) << ns.shift
 	switch {
-	case r.cmd.Opcode == wire.Read && n <= MaxData && q.region(ns) != nil:
-		n = 0
 	case r.cmd.Opcode == wire.Read && n <= MaxData:
+		if r.image = q.region(ns); r.image != nil {
+			n = 0
+		}
 	case r.cmd.Opcode == wire.Write && r.cmd.SGL.Type() == wire.SGLInCapsule && c.lostBusy() == nil:
 		n = 0
 	default:
@@ -106,7 +110,11 @@ func changes(op wire.Opcode) bool {
 }
 
 func (r *request) read(c *controller, ns *namespace, off int64, n int) wire.Status {
-	if mr := r.q.region(ns); mr != nil {
+	mr := r.image
+	if mr == nil {
+		mr = r.q.region(ns)
+	}
+	if mr != nil {
 		if s := r.takes(n); s != wire.Success {
 			return s
 		}

@@ -264,10 +264,12 @@ type request struct {
 	q      *queue
 	slot   int
 	cmd    wire.Command
-	inline []byte    // data in the capsule
-	buf    span      // memory for data
-	push   verbs.SGE // data that go to the host
-	batch  *batch    // takes the response, and a credit is there for it; nil: the response is posted at once
+	inline []byte     // data in the capsule
+	buf    span       // memory for data
+	ns     *namespace // of the command, where ready has found it
+	image  *verbs.MR  // of ns; nil: ready has found none
+	push   verbs.SGE  // data that go to the host
+	batch  *batch     // takes the response, and a credit is there for it; nil: the response is posted at once
 	result uint64
 	note   errorNote
 }
