@@ -16,9 +16,10 @@ import (
 	"github.com/cloudsoda/go-smb2"
 	"github.com/spf13/cobra"
 
-	"github.com/ramjet-rdma/ramjet"
+	"github.com/ramjet-rdma/ramjet/cm"
 	"github.com/ramjet-rdma/ramjet/smbdirect"
 	"github.com/ramjet-rdma/ramjet/smbdirect/channel"
+	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
 // passwordVariable is the environment variable with the password, where processes of other users do not see it.
@@ -63,12 +64,15 @@ func (o *client) args(count cobra.PositionalArgs, i int) cobra.PositionalArgs {
 // use mounts the share of the location, and unmounts it in the end.
 func (o *client) use(ctx context.Context, f func(share *smb2.Share, name string, c *channel.Conn) error) error {
 	l := o.at
-	dev, err := ramjet.Open(o.device)
+	dev, err := openDevice(o.device)
 	if err != nil {
 		return err
 	}
 	defer dev.Close()
 	c, err := smbdirect.Dial(ctx, dev, l.server, smbdirect.Options{})
+	if errors.Is(err, cm.ErrNoAddr) || errors.Is(err, verbs.ErrInvalid) {
+		return usageError{err}
+	}
 	if err != nil {
 		return err
 	}

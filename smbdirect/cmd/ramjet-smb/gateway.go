@@ -13,7 +13,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ramjet-rdma/ramjet"
 	"github.com/ramjet-rdma/ramjet/smbdirect"
 	"github.com/ramjet-rdma/ramjet/smbdirect/gateway"
 )
@@ -68,7 +67,7 @@ func (o *gatewayOptions) run(c *cobra.Command) error {
 	if _, _, err := net.SplitHostPort(server); err != nil {
 		server = net.JoinHostPort(server, "445")
 	}
-	dev, err := ramjet.Open(o.device)
+	dev, err := openDevice(o.device)
 	if err != nil {
 		return err
 	}
@@ -81,7 +80,7 @@ func (o *gatewayOptions) run(c *cobra.Command) error {
 	l, err := smbdirect.Listen(c.Context(), dev, address,
 		smbdirect.ListenOptions{MaxConns: o.clients, Allow: o.allow, Log: log})
 	if err != nil {
-		return err
+		return usageError{err}
 	}
 	defer l.Close()
 	fmt.Fprintf(c.OutOrStdout(), "listening on %v for %s\n", l.Addr(), server)

@@ -14,6 +14,9 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/ramjet-rdma/ramjet"
+	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
 func main() {
@@ -29,12 +32,30 @@ type runError struct{ error }
 
 func (e runError) Unwrap() error { return e.error }
 
+// usageError is an error of the command line that shows when the command is carried out, such as a device that does not
+// exist.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+// openDevice opens the device that a flag names.
+func openDevice(name string) (*verbs.Device, error) {
+	dev, err := ramjet.Open(name)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	return dev, nil
+}
+
 // report says how a command has ended, and returns the exit status: that of ramjet's commands.
 func report(to io.Writer, c *cobra.Command, err error) int {
 	switch {
 	case err == nil:
 		return 0
-	case !errors.As(err, new(runError)):
+	case errors.As(err, new(usageError)):
+		fmt.Fprintf(to, "%s: %v\n", c.Root().Name(), err)
+		return 2
+	case !errors.As(err, new(runError)): // an error of the flags, or of their check
 		fmt.Fprintf(to, "%s: %v: `%s --help` shows what it takes\n", c.Root().Name(), err, c.CommandPath())
 		return 2
 	case errors.Is(err, context.Canceled):
@@ -58,10 +79,11 @@ func newCommand() *cobra.Command {
 	for _, c := range c.Commands() {
 		run := c.RunE
 		c.RunE = func(c *cobra.Command, args []string) error {
-			if err := run(c, args); err != nil {
-				return runError{err}
+			err := run(c, args)
+			if err == nil || errors.As(err, new(usageError)) {
+				return err
 			}
-			return nil
+			return runError{err}
 		}
 	}
 	return c

@@ -110,6 +110,9 @@ func TestUsage(t *testing.T) {
 		"gateway -d shm:x --server h --allow me":               "write an address or a prefix",
 		"gateway -d shm:x --server h --any-client --clients 0": "at least 1",
 		"gateway -d shm:x --any-client":                        `"server" not set`,
+		"ls -d shn:127.0.0.1 //host/share":                     "did you mean shm:127.0.0.1?",
+		"ls -d shm:127.0.0.1 //127.0.0.1:port/share":           "the port is a number",
+		"gateway -d shn:127.0.0.1 --server h --any-client":     "did you mean shm:127.0.0.1?",
 	} {
 		c := newCommand()
 		c.SetArgs(strings.Fields(line))
