@@ -144,7 +144,7 @@ func (c *Conn) Write(b []byte) (n int, err error) {
 	}
 	for n < len(b) && err == nil {
 		if c.sends.crowded() { // a program that only writes polls too: the peer's messages need receives
-			c.progress()
+			c.progressUnlocked()
 		}
 		if err = c.await(&c.write); err == nil {
 			var k int

@@ -188,6 +188,19 @@ func (c *Conn) progress() {
 	}
 }
 
+// progressUnlocked is progress for a Write, which awaits its side next, and so hands polling over. mu is released while it
+// polls, which moves the device's data. writeMu is held, so that the queue stays.
+func (c *Conn) progressUnlocked() {
+	for n := len(c.poll.wcs); n == len(c.poll.wcs) && !c.poll.busy && !c.closed; {
+		c.poll.busy = true
+		c.mu.Unlock()
+		n = c.ep.cq.Poll(c.poll.wcs[:])
+		c.mu.Lock()
+		c.poll.busy = false
+		c.handle(c.poll.wcs[:n], &c.write)
+	}
+}
+
 // handle handles completions that s has polled, and wakes the other sides.
 func (c *Conn) handle(wcs []verbs.WC, s *side) {
 	for i := range wcs {
