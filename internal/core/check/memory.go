@@ -4,13 +4,10 @@ package check
 
 import (
 	"fmt"
-	"hash/maphash"
 	"math"
-	"runtime/debug"
 
 	"github.com/ramjet-rdma/ramjet/internal/base/memory"
 	"github.com/ramjet-rdma/ramjet/verbs"
-	"github.com/ramjet-rdma/ramjet/wire/crc"
 )
 
 // piece is the memory of a scatter/gather entry.
@@ -25,32 +22,6 @@ type piece struct {
 	bounce []byte   // the device's in its place; nil: it uses mem
 	from   *chunk   // of bounce
 	guard  int      // of its whole pages; 0: they are not protected
-}
-
-// sum returns a digest of memory; 0: it is not mapped.
-func sum(b []byte) uint64 {
-	v, ok := digest(b)
-	if !ok {
-		return 0
-	}
-	return max(v, 1)
-}
-
-var seed = maphash.MakeSeed()
-
-// digest is a CRC of whole blocks, as none of the standard library's hashes is as fast. It has no Go code look at the
-// memory, which devices write to meanwhile: that is no race of the program.
-func digest(b []byte) (v uint64, ok bool) {
-	const block = 64
-	defer memory.Recover(debug.SetPanicOnFault(true), &ok)
-	whole := len(b) &^ (block - 1)
-	if whole > 0 {
-		v = uint64(crc.UpdateIEEE(^uint32(0), b[:whole]))
-	}
-	if whole < len(b) {
-		v += maphash.Bytes(seed, b[whole:])
-	}
-	return v, true
 }
 
 // find returns the memory of a scatter/gather entry, if the region has it.
