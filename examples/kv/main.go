@@ -30,9 +30,9 @@ import (
 
 const (
 	port     = ":7481"
-	slots    = 1 << 12
-	slotSize = 256
-	probe    = 4 // slots that a key may be in, one after the other
+	slots    = 1 << 10
+	slotSize = 8 << 10 // several packets
+	probe    = 4       // slots that a key may be in, one after the other
 	area     = (slots + probe - 1) * slotSize
 )
 
@@ -68,8 +68,11 @@ func run() error {
 	return err
 }
 
-// encode fills a slot: a CRC of what follows, the lengths of key and value, and both. A READ may come in the
-// middle of a change, which the CRC shows. It reports whether both fit and the key is not empty.
+// checksum protects a slot: a READ takes several packets, and one in the middle of a change has a part of each value.
+var checksum = crc32.ChecksumIEEE
+
+// encode fills a slot: a checksum of the rest, the lengths of key and value, and both. It reports whether both fit and
+// the key is not empty.
 func encode(slot []byte, key, value string) bool {
 	if key == "" || 8+len(key)+len(value) > slotSize {
 		return false
@@ -77,7 +80,7 @@ func encode(slot []byte, key, value string) bool {
 	binary.BigEndian.PutUint16(slot[4:], uint16(len(key)))
 	binary.BigEndian.PutUint16(slot[6:], uint16(len(value)))
 	copy(slot[8:], key+value)
-	binary.BigEndian.PutUint32(slot, crc32.ChecksumIEEE(slot[4:8+len(key)+len(value)]))
+	binary.BigEndian.PutUint32(slot, checksum(slot[4:8+len(key)+len(value)]))
 	return true
 }
 
@@ -89,7 +92,7 @@ func decode(slot []byte) (key, value string, err error) {
 	switch {
 	case k == 0:
 		return "", "", nil
-	case 8+k+v > slotSize || crc32.ChecksumIEEE(slot[4:8+k+v]) != binary.BigEndian.Uint32(slot):
+	case 8+k+v > slotSize || checksum(slot[4:8+k+v]) != binary.BigEndian.Uint32(slot):
 		return "", "", errTorn
 	}
 	return string(slot[8 : 8+k]), string(slot[8+k : 8+k+v]), nil
@@ -115,7 +118,7 @@ func serve(ctx context.Context, dev *verbs.Device) error {
 	if err != nil {
 		return err
 	}
-	l, err := cm.Listen(ctx, dev, port, cm.WithPD(pd), cm.WithPrivateData(where))
+	l, err := cm.Listen(ctx, dev, port, cm.WithPD(pd), cm.WithPrivateData(where), cm.WithRecvSize(slotSize))
 	if err != nil {
 		return err
 	}
