@@ -32,8 +32,19 @@ type FabricOptions struct {
 	Host int
 }
 
-// ManagerOptions are options of the built-in subnet manager. Event must return soon: at most a thousand events
-// are queued meanwhile, and later ones are lost.
+// ManagerOptions are options of the built-in subnet manager:
+//
+//	Priority       uint8              // 0 to 15: another manager with a higher one takes over
+//	Routing        string             // auto, min-hop or up-down; empty: auto
+//	LMC            uint8              // 0 to 7: each adapter port has 2^LMC LIDs
+//	MKey           uint64             // the M_Key of all ports; 0: none
+//	Protect        uint8              // 0 to 3: M_KeyProtectBits
+//	Lease          uint16             // seconds that a port stays protected without its manager; 0: for ever
+//	Partitions     string             // the text of a partitions.conf, as OpenSM reads it
+//	PartitionFile  string             // the name of that text in errors
+//	Event          func(ManagerEvent) // called with one event after the other; may be nil
+//
+// Event must return soon: at most a thousand events are queued meanwhile, and later ones are lost.
 type ManagerOptions = fabric.ManagerOptions
 
 // ManagerEvent is something that a subnet manager has done or found; String describes it.

@@ -10,13 +10,16 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/engine/topology"
 )
 
-// End names a port of a node.
+// End names a port of a node: Node is the node's name, and Port the number of the port, from 1 on:
+//
+//	infiniband.End{Node: "leaf-1", Port: 3}
 type End = fabric.End
 
-// FabricView is a snapshot of a fabric.
+// FabricView is a snapshot of a fabric: Nodes with their Ports, and Cables from one End, A, to the other, B.
 type FabricView = fabric.View
 
-// Command is a command for the console in a topology file: a line that begins with do.
+// Command is a command for the console in a topology file, a line that begins with do: its Text, and the File and Line
+// where it is.
 type Command = topology.Command
 
 // ReadFabric starts a fabric from a topology file in the format of ibnetdiscover or ibsim. Relative names of

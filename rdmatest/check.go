@@ -26,7 +26,7 @@ func (w *World) Check(options string) {
 func CheckedPair(t testing.TB, kind, options string) (a, b *verbs.Device) {
 	t.Helper()
 	c := newChecker(t, options)
-	return addressPair(t, kind, func(d *verbs.Device) { c.Watch(d) })
+	return kindPair(t, kind, func(d *verbs.Device) { c.Watch(d) })
 }
 
 // CheckedFabricPair is [FabricPair] with devices that are checked as by [World.Check].

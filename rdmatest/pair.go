@@ -15,28 +15,32 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
+	"github.com/ramjet-rdma/ramjet/verbs/metric"
 )
 
 // patience bounds what Pair and Conns wait for, in real time.
 const patience = time.Minute
 
 // Pair opens two RoCE devices in real time, on loopback addresses that no other test has. They are closed with the
-// test, which fails if objects are left on them: queue pairs, completion queues, regions, windows. It is skipped
-// where there are no such addresses: that is, anywhere but on Linux.
+// test, which fails if objects are left on them, from queue pairs to protection domains. Completion channels are not
+// counted. It is skipped where there are no such addresses: that is, anywhere but on Linux.
 func Pair(t testing.TB) (a, b *verbs.Device) {
 	t.Helper()
 	return PairOf(t, "roce")
 }
 
-// PairOf is [Pair] with devices of another kind that has addresses: iwarp, shm. For InfiniBand there is [FabricPair].
+// PairOf is [Pair] with devices of another kind: iwarp, shm, or infiniband, which is [FabricPair].
 func PairOf(t testing.TB, kind string) (a, b *verbs.Device) {
 	t.Helper()
-	return addressPair(t, kind, func(*verbs.Device) {})
+	return kindPair(t, kind, func(*verbs.Device) {})
 }
 
-// addressPair is PairOf, and calls opened with each device before anybody else has it.
-func addressPair(t testing.TB, kind string, opened func(*verbs.Device)) (a, b *verbs.Device) {
+// kindPair is PairOf, and calls opened with each device before anybody else has it.
+func kindPair(t testing.TB, kind string, opened func(*verbs.Device)) (a, b *verbs.Device) {
 	t.Helper()
+	if kind == "infiniband" {
+		return fabricPair(t, opened)
+	}
 	open := func(addr string) (*verbs.Device, error) {
 		d, err := ramjet.Open(kind + ":" + addr)
 		if err == nil {
@@ -133,8 +137,12 @@ func reportLeft(t testing.TB, a, b *verbs.Device) {
 			kept[mr.PD] = true
 		}
 		t.Cleanup(func() {
-			if what := left(d, kept); what != "" {
-				t.Errorf("rdmatest: on %s are left %s: close what the test creates", d.Name(), what)
+			objects, err := left(d, kept)
+			if err != nil {
+				t.Errorf("rdmatest: %v", err)
+			}
+			if objects != "" {
+				t.Errorf("rdmatest: on %s are left %s: close what the test creates", d.Name(), objects)
 			}
 		})
 	}
@@ -142,27 +150,36 @@ func reportLeft(t testing.TB, a, b *verbs.Device) {
 	server.Close()
 }
 
-// left describes what is on a device beside regions of the domains kept.
-func left(d *verbs.Device, kept map[uint32]bool) string {
-	var parts []string
-	add := func(what string, n int) {
-		if n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, what))
-		}
+// left describes the objects on a device beside the domains kept, which are there as long as they have regions.
+func left(d *verbs.Device, kept map[uint32]bool) (string, error) {
+	all, err := d.Metrics()
+	if err != nil {
+		return "", err
 	}
-	regions := 0
+	domains, regions := make(map[uint32]bool), 0
 	for _, mr := range list(d, driver.Observer.ObserveMRs) {
-		if !kept[mr.PD] {
+		if kept[mr.PD] {
+			domains[mr.PD] = true
 			regions++
 		}
 	}
-	add("queue pairs", len(list(d, driver.Observer.ObserveQPs)))
-	add("completion queues", len(list(d, driver.Observer.ObserveCQs)))
-	add("shared receive queues", len(list(d, driver.Observer.ObserveSRQs)))
-	add("memory regions", regions)
-	add("memory windows", len(list(d, driver.Observer.ObserveMWs)))
-	add("address handles", len(list(d, driver.Observer.ObserveAHs)))
-	return strings.Join(parts, ", ")
+	var parts []string
+	for _, m := range all {
+		if m.Unit != metric.UnitObjects {
+			continue
+		}
+		n := int(m.Value)
+		switch m.Name {
+		case "pds":
+			n -= len(domains)
+		case "mrs":
+			n -= regions
+		}
+		if n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, m.Help))
+		}
+	}
+	return strings.Join(parts, ", "), nil
 }
 
 // list returns the entries of all pages of a listing.

@@ -8,23 +8,13 @@ import (
 	"testing"
 
 	"github.com/ramjet-rdma/ramjet/rdmatest"
-	"github.com/ramjet-rdma/ramjet/verbs"
 )
-
-// pairOf opens two devices.
-func pairOf(t *testing.T, kind string) (a, b *verbs.Device) {
-	t.Helper()
-	if kind == "infiniband" {
-		return rdmatest.FabricPair(t)
-	}
-	return rdmatest.PairOf(t, kind)
-}
 
 // TestConns: connections of each kind, of which nothing is left.
 func TestConns(t *testing.T) {
 	for _, kind := range []string{"roce", "iwarp", "infiniband", "shm"} {
 		t.Run(kind, func(t *testing.T) {
-			a, b := pairOf(t, kind)
+			a, b := rdmatest.PairOf(t, kind)
 			server, client := rdmatest.Conns(t, a, b)
 			if err := server.Send(t.Context(), []byte("hello")); err != nil {
 				t.Fatal(err)
@@ -41,11 +31,11 @@ func TestConns(t *testing.T) {
 	}
 }
 
-// TestBrokenLeak leaves a completion queue and a region behind.
+// TestBrokenLeak leaves a completion queue, a region and its domain behind.
 func TestBrokenLeak(t *testing.T) {
 	onlyBroken(t)
 	for _, kind := range []string{"roce", "iwarp", "infiniband", "shm"} {
-		a, _ := pairOf(t, kind)
+		a, _ := rdmatest.PairOf(t, kind)
 		pd, err := a.AllocPD()
 		if err != nil {
 			t.Fatal(err)
@@ -68,7 +58,7 @@ func TestLeft(t *testing.T) {
 	out := runBroken(t, "TestBrokenLeak")
 	for _, device := range []string{"roce:127", "iwarp:127", "infiniband:host-1", "shm:127"} {
 		if !regexp.MustCompile(`on ` + device +
-			`\S* are left 1 completion queues, 1 memory regions: close`).MatchString(out) {
+			`\S* are left 1 protection domains, 1 memory regions, 1 completion queues: close`).MatchString(out) {
 			t.Errorf("%s is missing in\n%s", device, out)
 		}
 	}
