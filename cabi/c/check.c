@@ -23,19 +23,9 @@
 
 extern void __libc_free(void *p);
 
-static int has_word(const char *text, const char *word)
-{
-	size_t n = strlen(word);
-
-	for (; text; text = (text = strpbrk(text, " \t")) ? text + 1 : NULL)
-		if (!strncmp(text, word, n) && (!text[n] || text[n] == ' ' || text[n] == '\t'))
-			return 1;
-	return 0;
-}
-
 __attribute__((constructor)) static void at_start(void)
 {
-	rj_guard_on = rj_check_on && has_word(secure_getenv("RAMJET_CHECK"), "protect");
+	rj_guard_on = rj_guard_asked();
 }
 
 static int overlaps(const void *memory, size_t length)
@@ -119,10 +109,27 @@ EXPORT void *mremap(void *addr, size_t length, size_t size, int flags, ...)
 	return now;
 }
 
+/* faults returns a mask without SIGSEGV: the system ends a thread that touches protected memory with that blocked. */
+static const sigset_t *faults(int how, const sigset_t *set, sigset_t *without)
+{
+	if (!set || !rj_guard_on || how == SIG_UNBLOCK)
+		return set;
+	*without = *set;
+	sigdelset(without, SIGSEGV);
+	return without;
+}
+
 EXPORT int sigaction(int sig, const struct sigaction *new, struct sigaction *old)
 {
+	struct sigaction wanted;
+
 	if (sig == SIGSEGV && rj_guard_on && !rj_guard_action(new, old))
 		return 0;
+	if (new && rj_guard_on) {
+		wanted = *new;
+		wanted.sa_mask = *faults(SIG_SETMASK, &new->sa_mask, &wanted.sa_mask);
+		new = &wanted;
+	}
 	return NEXT(sigaction)(sig, new, old);
 }
 
@@ -133,16 +140,6 @@ EXPORT sighandler_t signal(int sig, sighandler_t f)
 	if (sig != SIGSEGV || !rj_guard_on)
 		return NEXT(signal)(sig, f);
 	return sigaction(sig, &new, &old) ? SIG_ERR : old.sa_handler;
-}
-
-/* faults returns a mask without SIGSEGV: the system ends a thread that touches protected memory with that blocked. */
-static const sigset_t *faults(int how, const sigset_t *set, sigset_t *without)
-{
-	if (!set || !rj_guard_on || how == SIG_UNBLOCK)
-		return set;
-	*without = *set;
-	sigdelset(without, SIGSEGV);
-	return without;
 }
 
 EXPORT int pthread_sigmask(int how, const sigset_t *set, sigset_t *old)

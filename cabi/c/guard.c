@@ -12,6 +12,8 @@
 #include <errno.h>
 #include <link.h>
 #include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
@@ -159,9 +161,10 @@ static void pass(int sig, siginfo_t *info, void *context)
 	struct sigaction *set = __atomic_load_n(&next, __ATOMIC_ACQUIRE), to = *set;
 	sigset_t mask, old;
 
-	if (!(to.sa_flags & SA_SIGINFO) && to.sa_handler == SIG_IGN && info->si_code <= 0)
+	/* Go sets SIG_DFL with SA_SIGINFO. */
+	if (to.sa_handler == SIG_IGN && info->si_code <= 0)
 		return;
-	if (!(to.sa_flags & SA_SIGINFO) && (to.sa_handler == SIG_DFL || to.sa_handler == SIG_IGN)) {
+	if (to.sa_handler == SIG_DFL || to.sa_handler == SIG_IGN) {
 		to.sa_handler = SIG_DFL; /* the kernel does not ignore faults */
 		system_action(&to, NULL);
 		if (info->si_code <= 0)
@@ -329,8 +332,26 @@ EXPORT void rj_guard_forget(const void *memory, size_t length)
 	pthread_mutex_unlock(&lock);
 }
 
+/* rj_guard_asked reports whether the environment asks for protected pages. */
+EXPORT int rj_guard_asked(void)
+{
+	const char *text = rj_check_on ? secure_getenv("RAMJET_CHECK") : NULL, word[] = "protect";
+	size_t n = sizeof word - 1;
+
+	for (; text; text = (text = strpbrk(text, " \t")) ? text + 1 : NULL)
+		if (!strncmp(text, word, n) && (!text[n] || text[n] == ' ' || text[n] == '\t'))
+			return 1;
+	return 0;
+}
+
 static void start(void)
 {
+	if (!rj_guard_on) {
+		if (rj_guard_asked())
+			fprintf(stderr, "ramjet: no pages are protected, as libramjet-check.so is not preloaded: start the program by "
+				"ramjet run --check=protect, or with LD_PRELOAD\n");
+		return;
+	}
 	pthread_atfork(before_fork, in_parent, in_child);
 	INSIDE(rj_loaded->check_protect(protect, release));
 }
@@ -339,6 +360,5 @@ void rj_guard_start(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-	if (rj_guard_on)
-		pthread_once(&once, start);
+	pthread_once(&once, start);
 }

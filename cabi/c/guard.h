@@ -21,6 +21,7 @@ struct rj_touch {
 
 /* The checker protects pages. It is set before main runs, and only where the program's calls of sigaction are seen. */
 extern int rj_guard_on;
+int rj_guard_asked(void);
 
 /* rj_guard_forget makes memory usable that the program gives up. */
 void rj_guard_forget(const void *memory, size_t length);

@@ -6,8 +6,10 @@ package programs
 
 import (
 	"errors"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -24,6 +26,13 @@ func TestProtectedPages(t *testing.T) {
 		t.Fatalf("%v\n%s", err, text)
 	}
 	run := ramjet(t)
+	t.Run("not-preloaded", func(t *testing.T) {
+		cmd := command(t.Context(), dir, serverAddr, program, "right")
+		cmd.Env = append(cmd.Env, "RAMJET_CHECK=protect")
+		if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "no pages are protected") {
+			t.Errorf("%v\n%s", err, out)
+		}
+	})
 	for _, c := range []struct {
 		name, said string
 		status     int // -1: ended by SIGSEGV
@@ -31,6 +40,8 @@ func TestProtectedPages(t *testing.T) {
 		{"right", "", 0},
 		{"handler-before", "", 0},
 		{"crash", "", -1},
+		{"crash-without-handler", "", -1},
+		{"handler-that-blocks", "of mr2 was written", 66},
 		{"fork", "", 0},
 		{"touch", "of mr2 was ", 66},
 		{"call", "", 0},
@@ -38,8 +49,9 @@ func TestProtectedPages(t *testing.T) {
 		{"shared", "", 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			cmd := command(t.Context(), dir, serverAddr, run, "run", "--libs", dir, "--check=protect", "--", program,
-				c.name)
+			calls := filepath.Join(t.TempDir(), "calls")
+			cmd := command(t.Context(), dir, serverAddr, run, "run", "--libs", dir, "--check=protect", "--log="+calls,
+				"--log-filter=ibv_post_recv", "--", program, c.name)
 			out, err := cmd.CombinedOutput()
 			status := 0
 			var failed *exec.ExitError
@@ -50,6 +62,10 @@ func TestProtectedPages(t *testing.T) {
 				}
 			} else if err != nil {
 				t.Fatal(err)
+			}
+			log, err := os.ReadFile(calls)
+			if err != nil || !regexp.MustCompile(`ibv_post_recv\(.*>\n\z`).Match(log) {
+				t.Errorf("%v, or the log is not whole:\n%s", err, log)
 			}
 			if status != c.status || strings.Contains(string(out), "receive-touched") != (c.said != "") ||
 				!strings.Contains(string(out), c.said) {

@@ -128,7 +128,9 @@ func describeGo(pcs []uintptr) (out []Frame) {
 	frames := runtime.CallersFrames(pcs)
 	for {
 		f, more := frames.Next()
-		if f.Function != "" && !ours(f.Function) && f.Function != "runtime.goexit" {
+		switch {
+		case f.Function == "", f.Function == "runtime.main", f.Function == "runtime.goexit", ours(f.Function):
+		default:
 			out = append(out, Frame{f.Function, f.File, f.Line})
 		}
 		if !more {

@@ -19,6 +19,14 @@ static void on_fault(int sig, siginfo_t *info, void *context)
 	siglongjmp(back, 1);
 }
 
+static volatile char *touched;
+
+static void on_user(int sig)
+{
+	(void)sig;
+	*touched = 1;
+}
+
 /* faults has real faults reach the program, each with its address. */
 static void faults(char *bad)
 {
@@ -48,6 +56,8 @@ int main(int n, char **args)
 	if (!strcmp(what, "handler-before"))
 		CHECK(!sigaction(SIGSEGV, &a, NULL));
 	post_receive(p.b, to, 0, 4 * PAGE);
+	if (!strcmp(what, "crash-without-handler"))
+		*bad = 1;
 	CHECK(!sigaction(SIGSEGV, &a, &old));
 	CHECK(strcmp(what, "handler-before") || old.sa_sigaction == on_fault);
 	faults(bad);
@@ -62,6 +72,15 @@ int main(int n, char **args)
 			_exit(handled != 3);
 		}
 		CHECK(waitpid(child, &status, 0) == child && !status);
+	}
+	if (!strcmp(what, "handler-that-blocks")) {
+		touched = m + PAGE;
+		a.sa_handler = on_user;
+		a.sa_flags = 0;
+		sigfillset(&a.sa_mask);
+		sigemptyset(&all);
+		sigaddset(&all, SIGUSR2);
+		CHECK(!sigaction(SIGUSR2, &a, NULL) && !pthread_sigmask(SIG_UNBLOCK, &all, NULL) && !raise(SIGUSR2));
 	}
 	if (!strcmp(what, "touch"))
 		m[PAGE + 3] = 1;
