@@ -29,8 +29,9 @@ func TestProtectedPages(t *testing.T) {
 	t.Run("not-preloaded", func(t *testing.T) {
 		cmd := command(t.Context(), dir, serverAddr, program, "right")
 		cmd.Env = append(cmd.Env, "RAMJET_CHECK=protect")
-		if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "no pages are protected") {
-			t.Errorf("%v\n%s", err, out)
+		out, _ := cmd.CombinedOutput() // it has SIGSEGV blocked, so that its own faults end it
+		if !strings.Contains(string(out), "no pages are protected") {
+			t.Errorf("%s", out)
 		}
 	})
 	for _, c := range []struct {

@@ -47,7 +47,7 @@ func (w watcher) TooLong(qpn verbs.QPN, n int, room uint64) {
 	}
 	w.h.mu.Lock()
 	defer w.h.mu.Unlock()
-	w.h.report(func() *Finding { return w.d.noRoom(qpn, n, int(room)) })
+	w.h.report(endpoint{w.d, qpn}, func() *Finding { return w.d.noRoom(qpn, n, int(room)) })
 }
 
 // noRoom returns a finding for the receive that a datagram did not fit; nil: it is not known any more.

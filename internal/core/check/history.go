@@ -46,7 +46,7 @@ type history struct {
 	foreign  []foreign
 
 	waiting atomic.Bool
-	found   []func() *Finding // to be reported once no device's lock is held
+	found   []unreported
 }
 
 // endpoint is an end of a connection.

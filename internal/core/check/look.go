@@ -119,7 +119,7 @@ func (h *history) heardOf(at endpoint) {
 // settleLooks reports the WRITEs that were noticed too early, and not waited for otherwise.
 func (h *history) settleLooks() {
 	for _, p := range h.partials {
-		h.report(p.finding)
+		h.report(endpoint{}, p.finding)
 	}
 	h.partials = nil
 }

@@ -138,7 +138,7 @@ func (h *history) behind(l *postLog, p *posted, now uint64) bool {
 // foundOwner has a race with the owner's work reported.
 func (h *history) foundOwner(a *access, e *ownEntry) {
 	own := *e
-	h.report(func() *Finding { return ownRace(a, &own, time.Now()) })
+	h.report(a.at, func() *Finding { return ownRace(a, &own, time.Now()) })
 }
 
 func ownRace(a *access, e *ownEntry, now time.Time) *Finding {
@@ -155,7 +155,7 @@ func ownRace(a *access, e *ownEntry, now time.Time) *Finding {
 		queue = d.nameOf(q.qp)
 	}
 	place := e.place
-	place.What = fmt.Sprintf("%s %#x was posted", name, e.id)
+	place.What = fmt.Sprintf("%s %#x of %s was posted", name, e.id, queue)
 	lo, hi := max(a.lo, e.lo), min(a.hi, e.hi)
 	return &Finding{Race, fmt.Sprintf("%s and %s %#x of %s, which owns the memory, have %d bytes from %#x on in common: neither waited for the other.",
 		peers, name, e.id, queue, hi-lo, a.remote.Addr+uint64(lo-a.lo)), []Place{place, a.place(now)}}

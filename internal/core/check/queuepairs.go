@@ -144,7 +144,7 @@ func (h *history) settleEarly() {
 	}
 	for _, e := range h.early {
 		if !e.dismissed && e.log.silent == 0 {
-			h.report(e.finding)
+			h.report(endpoint{}, e.finding)
 		}
 	}
 	h.early = nil

@@ -117,13 +117,19 @@ func (h *history) settle() {
 
 // foundRace has a race reported.
 func (h *history) foundRace(a, b *access) {
-	h.report(func() *Finding { return race(a, b, time.Now()) })
+	h.report(a.at, func() *Finding { return race(a, b, time.Now()) })
 }
 
-// report has a finding reported, unless it is nil then, from a place where no device's lock is held.
-func (h *history) report(f func() *Finding) {
+// unreported is a finding that is to be reported once no device's lock is held.
+type unreported struct {
+	at      endpoint        // whose last packets are shown; without a device: none
+	finding func() *Finding // nil: it is none after all
+}
+
+// report has a finding reported from a place where no device's lock is held.
+func (h *history) report(at endpoint, f func() *Finding) {
 	if len(h.found) < maxMaybe {
-		h.found = append(h.found, f)
+		h.found = append(h.found, unreported{at, f})
 		h.waiting.Store(true)
 	}
 }
@@ -158,7 +164,7 @@ func (a *access) describe() string {
 func (a *access) place(now time.Time) Place {
 	if a.by != nil {
 		p := a.by.place
-		p.What = fmt.Sprintf("%v %#x was posted", a.by.op, a.by.id)
+		p.What = fmt.Sprintf("%v %#x of %s was posted", a.by.op, a.by.id, a.from.name)
 		return p
 	}
 	return Place{What: fmt.Sprintf("%v of another process, which it does not tell the place of, was carried out", a.op),
@@ -177,9 +183,17 @@ func (c *Checker) flush() {
 	h.found = nil
 	h.waiting.Store(false)
 	h.mu.Unlock()
-	for _, f := range found {
-		if f := f(); f != nil {
+	for _, u := range found {
+		f, d := u.finding(), u.at.dev
+		switch {
+		case f == nil:
+		case d == nil:
 			c.Report(f)
+		default:
+			d.mu.Lock()
+			q := d.known.qps[u.at.qpn]
+			d.mu.Unlock()
+			d.report(q, f)
 		}
 	}
 }
