@@ -12,6 +12,7 @@ import (
 	"github.com/ramjet-rdma/ramjet"
 	"github.com/ramjet-rdma/ramjet/cm"
 	"github.com/ramjet-rdma/ramjet/infiniband"
+	"github.com/ramjet-rdma/ramjet/internal/device/kinds"
 	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
@@ -38,7 +39,11 @@ func PairOf(t testing.TB, kind string) (a, b *verbs.Device) {
 // kindPair is PairOf, and calls opened with each device before anybody else has it.
 func kindPair(t testing.TB, kind string, opened func(*verbs.Device)) (a, b *verbs.Device) {
 	t.Helper()
-	if kind == "infiniband" {
+	k, err := kinds.Find(kind)
+	if err != nil {
+		t.Fatalf("rdmatest: %v", err)
+	}
+	if k.Soft {
 		return fabricPair(t, opened)
 	}
 	open := func(addr string) (*verbs.Device, error) {
