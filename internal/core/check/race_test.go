@@ -4,6 +4,7 @@ package check_test
 
 import (
 	"fmt"
+	"regexp"
 	"testing"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/check"
@@ -205,11 +206,19 @@ func (w *shared) collide() {
 	w.exit("race")
 }
 
-// TestRace has two clients WRITE to the same bytes at once.
+// TestRace has two clients WRITE to the same bytes at once. The report says which queue pair posted which WRITE, and has
+// the last packets, where there are some.
 func TestRace(t *testing.T) {
 	onAll(t, func(w *shared) {
 		w.fill()
 		w.collide()
+		places := `of qp\d+ was posted,[^▶]*of qp\d+ was posted,`
+		if w.kind != "shm" {
+			places += `[^▶]*The last packets of queue pair`
+		}
+		if text := w.text.String(); !regexp.MustCompile(places).MatchString(text) {
+			w.Errorf("the report is\n%s", text)
+		}
 	})
 }
 
