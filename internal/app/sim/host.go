@@ -292,7 +292,7 @@ func (h *host) packet(s *Sim, q *pair, i int) *packet {
 
 // complete takes the completions of the device's queue pairs.
 func (h *host) complete(s *Sim) {
-	o := &h.dev.Outbox
+	o := &h.lane.Outbox
 	if len(o.Completions)+len(o.Events) == 0 {
 		return
 	}

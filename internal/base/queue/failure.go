@@ -30,7 +30,7 @@ func (p *Pair) recordFailure(f *verbs.Failure) verbs.Reason {
 	if p.failure == nil {
 		f.QPN = p.Num
 		p.failure = f
-		p.dev.Outbox.Failures = append(p.dev.Outbox.Failures, f)
+		p.out.Failures = append(p.out.Failures, f)
 	}
 	return f.Reason
 }

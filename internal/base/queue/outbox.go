@@ -7,7 +7,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// Outbox collects the completions and events of a device's queue pairs.
+// Outbox collects the completions and events of queue pairs that work one after the other: those of a lane.
 type Outbox struct {
 	Completions []Completion
 	Events      []Event

@@ -9,10 +9,9 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs/metric"
 )
 
-// Device holds the state that the queue pairs of one device share, of every transport.
+// Device holds the facts of a device that its queue pairs share, of every transport.
 type Device struct {
 	Memory     *memory.Table
-	Outbox     Outbox
 	Ports      []Port
 	MaxMsgSize uint32 // bytes of a message
 	// NIC is that the device is as strict as a NIC and the specification: docs/nic.md. It is set before there are
@@ -54,6 +53,7 @@ type Config struct {
 type Pair struct {
 	Config
 	dev      *Device
+	out      *Outbox // of the lane
 	state    verbs.QPState
 	draining bool // raise SQDrained
 	attr     verbs.QPAttr
@@ -68,9 +68,9 @@ type Pair struct {
 	Counts metric.QPCounts
 }
 
-// NewPair returns the common part of a queue pair in the RESET state.
-func NewPair(d *Device, c Config) Pair {
-	p := Pair{Config: c, dev: d, slots: d.NewSlots()}
+// NewPair returns the common part of a queue pair in the RESET state. Its completions and events go to an outbox.
+func NewPair(d *Device, out *Outbox, c Config) Pair {
+	p := Pair{Config: c, dev: d, out: out, slots: d.NewSlots()}
 	if c.Recv != nil && !c.Recv.Shared {
 		c.Recv.Slots = d.NewSlots()
 	}
@@ -150,7 +150,7 @@ func (p *Pair) Drained() {
 }
 
 // Raise adds an event of the queue pair.
-func (p *Pair) Raise(t verbs.EventType) { p.dev.Outbox.Raise(t, p.Owner) }
+func (p *Pair) Raise(t verbs.EventType) { p.out.Raise(t, p.Owner) }
 
 // MemoryWindow is a memory window of a device that runs an engine.
 type MemoryWindow interface{ Window() *memory.Window }

@@ -21,6 +21,7 @@ import (
 type fixture struct {
 	*testing.T
 	dev queue.Device
+	out queue.Outbox
 	queue.Pair
 }
 
@@ -36,7 +37,7 @@ func newPair(t *testing.T, change ...func(*queue.Config)) *fixture {
 	for _, f := range change {
 		f(&c)
 	}
-	f.Pair = queue.NewPair(&f.dev, c)
+	f.Pair = queue.NewPair(&f.dev, &f.out, c)
 	return f
 }
 
@@ -51,7 +52,7 @@ func (f *fixture) modify(attr verbs.QPAttr, mask verbs.QPMask) error {
 
 // completions returns the numbers and statuses of the completions so far.
 func (f *fixture) completions() (ids []uint64, statuses []verbs.Status) {
-	for _, c := range f.dev.Outbox.Completions {
+	for _, c := range f.out.Completions {
 		ids, statuses = append(ids, c.WC.ID), append(statuses, c.WC.Status)
 	}
 	return ids, statuses
@@ -143,7 +144,7 @@ func TestPairDraining(t *testing.T) {
 			continue
 		}
 		f.Drained()
-		if e := f.dev.Outbox.Events; f.Draining() || len(e) != 1 ||
+		if e := f.out.Events; f.Draining() || len(e) != 1 ||
 			e[0] != (queue.Event{Type: verbs.EventSQDrained, Owner: "pair"}) {
 			t.Errorf("events %v, draining %v", e, f.Draining())
 		}
@@ -205,7 +206,7 @@ func TestPairSharedReceivesOfLanes(t *testing.T) {
 				}
 				left.Add(-1)
 				taken[i] = append(taken[i], f.CompleteReceive(verbs.StatusSuccess).WC.ID)
-				f.dev.Outbox.Reset()
+				f.out.Reset()
 			}
 		})
 	}
@@ -247,7 +248,7 @@ func TestPairSharedReceives(t *testing.T) {
 	f.FlushReceives()
 	want := []queue.Event{{Type: verbs.EventSRQLimitReached, Owner: "srq"},
 		{Type: verbs.EventQPLastWQEReached, Owner: "pair"}}
-	if e := f.dev.Outbox.Events; len(e) != 2 || e[0] != want[0] || e[1] != want[1] || srq.Len() != 1 {
+	if e := f.out.Events; len(e) != 2 || e[0] != want[0] || e[1] != want[1] || srq.Len() != 1 {
 		t.Errorf("events %v, %d receives are left", e, srq.Len())
 	}
 }

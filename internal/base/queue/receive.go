@@ -46,7 +46,7 @@ func (p *Pair) TakeReceiveOf(rq *RecvQueue, n uint64) (room uint64, ok bool) {
 		p.taken.from = rq
 	}
 	if low {
-		p.dev.Outbox.Raise(verbs.EventSRQLimitReached, rq.Owner)
+		p.out.Raise(verbs.EventSRQLimitReached, rq.Owner)
 	}
 	return room, ok
 }
@@ -75,7 +75,7 @@ func (p *Pair) CompleteReceive(s verbs.Status) *Completion {
 	if own := p.taken.from.CQ; own != nil {
 		cq = own
 	}
-	c := p.dev.Outbox.Complete(cq)
+	c := p.out.Complete(cq)
 	if s := p.taken.from.Slots; s != nil {
 		c.Frees = Frees{s, 1}
 	}

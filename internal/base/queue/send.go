@@ -257,14 +257,14 @@ func (p *Pair) CompleteSend(w *SendWQE, s verbs.Status) {
 		p.countSend(w)
 	}
 	if w.Posted != 0 && s == verbs.StatusSuccess {
-		p.dev.Outbox.Samples = append(p.dev.Outbox.Samples, Sample{sendOps[w.Op].wc, w.Posted})
+		p.out.Samples = append(p.out.Samples, Sample{sendOps[w.Op].wc, w.Posted})
 	}
 	if s == verbs.StatusSuccess && !p.SignalAll && w.Flags&verbs.Signaled == 0 {
 		p.silent++
 		return
 	}
 	op := &sendOps[w.Op]
-	c := p.dev.Outbox.Complete(p.SendCQ)
+	c := p.out.Complete(p.SendCQ)
 	if p.slots != nil {
 		c.Frees = Frees{p.slots, p.silent + 1}
 	}

@@ -155,7 +155,7 @@ func TestCompleteSend(t *testing.T) {
 		f := newPair(t, func(q *queue.Config) { q.SignalAll = c.all })
 		c.wqe.ID, c.wqe.Length = 3, 5
 		f.CompleteSend(&c.wqe, c.status)
-		got := f.dev.Outbox.Completions
+		got := f.out.Completions
 		if len(got) > 0 != c.told {
 			t.Errorf("%+v ends with %v: reported %v, want %v", c.wqe, c.status, len(got) > 0, c.told)
 		}

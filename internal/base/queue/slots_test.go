@@ -24,7 +24,7 @@ func newStrictPair(t *testing.T, cqe int, change ...func(*queue.Config)) *strict
 	change = append(change, func(c *queue.Config) { c.SendCQ, c.RecvCQ = s.cq, s.cq })
 	s.fixture = newPair(t, change...)
 	s.dev.NIC = true
-	s.Pair = queue.NewPair(&s.dev, s.Config)
+	s.Pair = queue.NewPair(&s.dev, &s.out, s.Config)
 	s.SetState(verbs.StateRTS)
 	return s
 }
@@ -45,13 +45,13 @@ func (s *strictPair) post(id uint64, flags verbs.SendFlags) *queue.SendWQE {
 }
 
 func (s *strictPair) deliver() {
-	for i := range s.dev.Outbox.Completions {
-		c := &s.dev.Outbox.Completions[i]
+	for i := range s.out.Completions {
+		c := &s.out.Completions[i]
 		if !c.CQ.Push(&c.WC, c.Solicited, c.Frees) {
 			s.lost++
 		}
 	}
-	s.dev.Outbox.Reset()
+	s.out.Reset()
 }
 
 // room returns how many sends the queue takes now.

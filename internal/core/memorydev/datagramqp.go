@@ -35,7 +35,7 @@ func (u *datagrams) NewQP(domain memory.PD, init *verbs.QPInit) (softdev.QueuePa
 		SendCQ: driver.CQOf(init.SendCQ).(*softdev.CQ).Queue, RecvCQ: driver.CQOf(init.RecvCQ).(*softdev.CQ).Queue,
 		SignalAll: init.SignalAll, Owner: q, Caps: init.Cap}
 	c.Recv = q.Receives(init, domain)
-	q.engine = local.NewDatagram(u.engine, c)
+	q.engine = local.NewDatagram(u.engine, u.lane, c)
 	q.QP.Init(&u.dev.Device, q, q.engine)
 	return q, nil
 }

@@ -31,6 +31,7 @@ type datagrams struct {
 	dev      *streamdev.Device
 	net      Network
 	engine   *local.Device
+	lane     *local.Lane
 	listener *datagramListener // nil: there has been no UD queue pair
 	to       map[deviceKey]*datagramLink
 	uses     uint64
@@ -45,8 +46,8 @@ type deviceKey struct {
 	slot int
 }
 
-func newDatagrams(d *streamdev.Device, net Network, e *local.Device) *datagrams {
-	u := &datagrams{dev: d, net: net, engine: e, to: make(map[deviceKey]*datagramLink),
+func newDatagrams(d *streamdev.Device, net Network, e *local.Device, l *local.Lane) *datagrams {
+	u := &datagrams{dev: d, net: net, engine: e, lane: l, to: make(map[deviceKey]*datagramLink),
 		from: softdev.NewHalfOpen[*datagramLink](maxDatagramPeers)}
 	u.groups.init()
 	return u
@@ -227,8 +228,8 @@ func (l *datagramLink) receive() {
 		if l.members != nil {
 			to = l.members.addr
 		}
-		_, moved, wake, err = u.engine.ReceiveDatagrams(l.peer, ib.GIDFromAddr(l.device.addr), ib.GIDFromAddr(to),
-			budget, l.finder)
+		_, moved, wake, err = u.engine.ReceiveDatagrams(u.lane, l.peer, ib.GIDFromAddr(l.device.addr),
+			ib.GIDFromAddr(to), budget, l.finder)
 		d.Moved(moved)
 		if wake {
 			l.link.Ring()
@@ -236,7 +237,7 @@ func (l *datagramLink) receive() {
 	}
 	d.Lane.Mu.Counted = true
 	if err != nil {
-		u.engine.Counters.Lost++
+		u.lane.Counters.Lost++
 	}
 	if err != nil || ended && moved == 0 {
 		l.end()

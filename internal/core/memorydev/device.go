@@ -17,7 +17,8 @@ type carrier struct {
 	dev     *streamdev.Device
 	net     Network
 	engine  local.Device
-	counted local.Counters // of the engine, as published to observers
+	lane    local.Lane
+	counted local.Counters // of the lane, as published to observers
 	domains map[memory.PD]Domain
 	ud      *datagrams
 }
@@ -39,7 +40,7 @@ func New(name, kind string, guid uint64, oneSided string, eventsOnly bool, net N
 		d.WorkInMemory(eventsOnly)
 		m := &carrier{dev: d, net: net, domains: make(map[memory.PD]Domain)}
 		m.engine.Resolve, m.engine.Persist = net.Resolve, m.persist
-		m.ud = newDatagrams(d, net, &m.engine)
+		m.ud = newDatagrams(d, net, &m.engine, &m.lane)
 		return m
 	})
 }
@@ -50,12 +51,13 @@ const slotBits = 6
 func (m *carrier) Bytes() bool                        { return false }
 func (m *carrier) SlotBits() int                      { return slotBits }
 func (m *carrier) Shared() *queue.Device              { return &m.engine.Device }
+func (m *carrier) Outbox() *queue.Outbox              { return &m.lane.Outbox }
 func (m *carrier) Patient() bool                      { return true }
 func (m *carrier) Loop() (streamdev.Link, error)      { return m.net.Loop() }
 func (m *carrier) Datagrams() streamdev.DatagramMaker { return m.ud }
 func (m *carrier) Scans() bool                        { return false }
 func (m *carrier) Arm() bool                          { return m.net.Arm() }
-func (m *carrier) Publish()                           { m.counted = m.engine.Counters }
+func (m *carrier) Publish()                           { m.counted = m.lane.Counters }
 func (m *carrier) Metrics() []metric.Metric           { return m.counted.Metrics() }
 
 func (m *carrier) Close() {
@@ -65,7 +67,7 @@ func (m *carrier) Close() {
 }
 
 func (m *carrier) Equip(q *streamdev.QP, c queue.Config) {
-	e := local.New(&m.engine, c)
+	e := local.New(&m.engine, &m.lane, c)
 	f := &endpoint{carrier: m, engine: e, qp: &q.QP, done: queue.Completion{CQ: c.SendCQ}}
 	f.rnrTimer.Fire, f.ucTimer.Fire = f.rnrTimeout, f.ucTimeout
 	q.Engine, q.Endpoint = e, f

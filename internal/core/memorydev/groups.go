@@ -182,7 +182,7 @@ func (a *recipients) send(q *datagramQP) bool {
 		a.all.use(l)
 		l.sent(wake)
 	}
-	a.all.engine.Counters.Dropped[local.DropStalled] += stalled
+	a.all.lane.Counters.Dropped[local.DropStalled] += stalled
 	if copies == 0 && stalled == 0 {
 		q.engine.Drop(local.DropNobody)
 	} else {

@@ -59,7 +59,7 @@ func NewControlled(name, kind string, guid uint64, port Port, control *congestio
 	if n, ok := port.(LossCounter); ok {
 		d.engine.Network, d.losses = n, n
 	}
-	d.Device.Init(d, port, &d.engine.Device, attrOf(name, kind, guid))
+	d.Device.Init(d, port, &d.engine.Device, &d.engineLane.Outbox, attrOf(name, kind, guid))
 	d.progress.init(d, lim)
 	d.Start()
 	return d

@@ -48,8 +48,9 @@ type Device struct {
 	eventsOnly bool // programs that wait sleep at once
 }
 
-// Init makes a device of a fabric. name is what the program opened.
-func (d *Device) Init(f Fabric, port PortState, shared *queue.Device, attr verbs.DeviceAttr) {
+// Init makes a device of a fabric. shared is what all engines have, and out is where the lane's completions and events
+// gather.
+func (d *Device) Init(f Fabric, port PortState, shared *queue.Device, out *queue.Outbox, attr verbs.DeviceAttr) {
 	d.fabric, d.port, d.shared, d.Attr = f, port, shared, attr
 	d.memory = memory.NewTable(Random32)
 	if v, ok := port.(Virtual); ok {
@@ -57,7 +58,7 @@ func (d *Device) Init(f Fabric, port PortState, shared *queue.Device, attr verbs
 	}
 	d.QPs = make(map[verbs.QPN]QueuePair)
 	d.event = func(verbs.EventType, int) {}
-	d.Lane.init(d, f, port, &shared.Outbox)
+	d.Lane.init(d, f, port, out)
 	*shared = queue.Device{Memory: d.memory, Ports: make([]queue.Port, port.Ports()), MaxMsgSize: maxMessage}
 	for i := range shared.Ports {
 		info := port.Info(i + 1)

@@ -34,12 +34,12 @@ func TestStreamBudget(t *testing.T) {
 	most := uint64(0)
 	done := make(map[verbs.QPN]int)
 	a.eventually(func() bool {
-		before := b.soft.carrier.(*byteCarrier).engine.Counters.SentBytes
+		before := b.soft.carrier.(*byteCarrier).lane.Counters.SentBytes
 		b.soft.Lane.NewTime() // a pass
 		b.soft.Receive()
 		b.soft.Lane.Deliver()
 		b.soft.Respond(false, 0, false)
-		most = max(most, b.soft.carrier.(*byteCarrier).engine.Counters.SentBytes-before)
+		most = max(most, b.soft.carrier.(*byteCarrier).lane.Counters.SentBytes-before)
 		var wcs [64]verbs.WC
 		for _, wc := range wcs[:a.cq.Poll(wcs[:])] {
 			if done[wc.QPN]++; wc.Status != verbs.StatusSuccess {

@@ -21,7 +21,8 @@ const scanStreams = 4
 type byteCarrier struct {
 	dev     *Device
 	engine  rdmap.Device
-	counted rdmap.Counters // of the engine, as published to observers
+	lane    rdmap.Lane
+	counted rdmap.Counters // of the lane, as published to observers
 	blocked int            // connections that wait for the network to take more
 	batch   *rdmap.Batch
 	spare   []*rdmap.Batch
@@ -40,7 +41,8 @@ func (b *byteCarrier) SlotBits() int                      { return 4 }
 func (b *byteCarrier) Patient() bool                      { return false }
 func (b *byteCarrier) RefuseMessages(*softdev.Faulty)     {}
 func (b *byteCarrier) Shared() *queue.Device              { return &b.engine.Device }
-func (b *byteCarrier) Publish()                           { b.counted = b.engine.Counters }
+func (b *byteCarrier) Outbox() *queue.Outbox              { return &b.lane.Outbox }
+func (b *byteCarrier) Publish()                           { b.counted = b.lane.Counters }
 func (b *byteCarrier) Metrics() []metric.Metric           { return b.counted.Metrics() }
 func (b *byteCarrier) Datagrams() DatagramMaker           { return nil }
 func (b *byteCarrier) Loop() (Link, error)                { return nil, verbs.ErrNotSupported }
@@ -48,7 +50,7 @@ func (b *byteCarrier) Close()                             {}
 func (b *byteCarrier) Arm() bool                          { return true }
 
 func (b *byteCarrier) Equip(q *QP, c queue.Config) {
-	e := rdmap.New(&b.engine, c)
+	e := rdmap.New(&b.engine, &b.lane, c)
 	q.Engine, q.Endpoint = e, &byteEndpoint{carrier: b, engine: e}
 }
 
@@ -133,7 +135,7 @@ func (ep *byteEndpoint) Receive() (got int) {
 			break
 		}
 		got++
-		ep.carrier.engine.Counters.Reads++
+		ep.carrier.lane.Counters.Reads++
 		d.Moved(n)
 		q.Received(n)
 		if n < len(into) {
@@ -218,8 +220,8 @@ func (ep *byteEndpoint) write(b *rdmap.Batch) bool {
 	}
 	d.Lane.Mu.Counted = true
 	d.Lane.Touch(&c.qp.QP)
-	ep.carrier.engine.Counters.Writes++
-	ep.carrier.engine.Counters.SentBytes += uint64(n)
+	ep.carrier.lane.Counters.Writes++
+	ep.carrier.lane.Counters.SentBytes += uint64(n)
 	d.Moved(n)
 	d.Sent(n)
 	whole := n == b.Len()

@@ -23,8 +23,9 @@ type Carrier interface {
 	Bytes() bool
 	// SlotBits is how many bits of a queue pair's number tell devices of one address apart.
 	SlotBits() int
-	// Shared returns the part that all engines have.
+	// Shared returns the part that all engines have, and Outbox where the lane's completions gather.
 	Shared() *queue.Device
+	Outbox() *queue.Outbox
 	// Equip gives a queue pair its engine and its endpoint.
 	Equip(q *QP, c queue.Config)
 	// Patient reports whether the set-up of a stream waits for as long as the peer's process lives, of whose end the

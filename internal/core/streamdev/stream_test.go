@@ -229,9 +229,9 @@ func TestStreamSharedBudget(t *testing.T) {
 	queue := qps[0].srq
 	_, err = queue.Queue.Post(slices.Repeat([]verbs.RecvWR{{SGL: []verbs.SGE{b.mr.SGE(0, 64)}}}, n))
 	b.ok(err)
-	before := d.carrier.(*byteCarrier).engine.Counters.SentBytes
+	before := d.carrier.(*byteCarrier).lane.Counters.SentBytes
 	d.resumeAll(queue)
-	if sent := d.carrier.(*byteCarrier).engine.Counters.SentBytes - before; sent == 0 ||
+	if sent := d.carrier.(*byteCarrier).lane.Counters.SentBytes - before; sent == 0 ||
 		sent > streamBudgetBytes+1<<20 {
 		t.Errorf("%d bytes were sent with the lock held, want a budget of %d", sent, streamBudgetBytes)
 	}

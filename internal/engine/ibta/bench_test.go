@@ -38,7 +38,7 @@ func (e *end) pass(now clock.Time, to *end) (sent bool) {
 			to.HandlePacket(now, &to.p, arrival)
 		}
 	}
-	o := &e.host.Device.Outbox
+	o := &e.host.lane.Outbox
 	e.done += len(o.Completions)
 	o.Reset()
 	return sent

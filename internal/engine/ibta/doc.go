@@ -15,7 +15,7 @@
 //	}
 //	q.Deadline()                          // when HandleTimeout is due
 //
-// Completions and events of all queue pairs of a device gather in its [Outbox], which is
+// Completions and events of all queue pairs of a lane gather in [Lane].Outbox, which is
 // drained after every input too.
 //
 // What is where:

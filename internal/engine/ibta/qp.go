@@ -18,7 +18,7 @@ type AddressHandle interface{ Vector() *Vector }
 
 // Device has the facts of a device, which queue pairs of every lane work with.
 type Device struct {
-	queue.Device // its Outbox is the lane's
+	queue.Device
 	// Resolve makes an address vector of its attributes.
 	Resolve func(verbs.AHAttr) (*Vector, error)
 	// Persist begins to make memory persistent, and calls Flush.Done later. Regions allow
@@ -35,10 +35,11 @@ type Device struct {
 	LineRate func(port int) float64
 }
 
-// Lane is what queue pairs that work one after the other share: what they count, and their scratch memory. The zero
-// Lane is ready for use.
+// Lane is what queue pairs that work one after the other share: what they count and complete, and their scratch
+// memory. The zero Lane is ready for use.
 type Lane struct {
 	Counters Counters
+	Outbox   queue.Outbox
 	pace     pace
 	grh      []byte    // scratch
 	header   ib.Packet // scratch: of the packet that is being made
@@ -61,7 +62,7 @@ type QP struct {
 
 // New makes a queue pair of a lane in the RESET state.
 func New(d *Device, l *Lane, c queue.Config) *QP {
-	q := &QP{Pair: queue.NewPair(&d.Device, c), Device: d, lane: l}
+	q := &QP{Pair: queue.NewPair(&d.Device, &l.Outbox, c), Device: d, lane: l}
 	q.share.qp = q
 	return q
 }

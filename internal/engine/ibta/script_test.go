@@ -157,9 +157,9 @@ func (s *script) drain() {
 			s.out = append(s.out, p)
 		}
 	}
-	s.wcs = append(s.wcs, s.host.Device.Outbox.Completions...)
-	s.evs = append(s.evs, s.host.Device.Outbox.Events...)
-	s.host.Device.Outbox.Reset()
+	s.wcs = append(s.wcs, s.host.lane.Outbox.Completions...)
+	s.evs = append(s.evs, s.host.lane.Outbox.Events...)
+	s.host.lane.Outbox.Reset()
 }
 
 // packet makes a packet of the peer.

@@ -32,6 +32,7 @@ type AddressHandle interface{ Vector() verbs.AHAttr }
 type DatagramQP struct {
 	queue.Pair
 	Device *Device
+	lane   *Lane
 	sq     queue.Ring[datagramWQE]
 	kept   int // datagrams, from the oldest on, whose payloads are copies
 	gather memory.Cursor
@@ -46,9 +47,9 @@ type datagramWQE struct {
 	qkey verbs.QKey
 }
 
-// NewDatagram makes a UD queue pair in the RESET state.
-func NewDatagram(d *Device, c queue.Config) *DatagramQP {
-	return &DatagramQP{Pair: queue.NewPair(&d.Device, c), Device: d}
+// NewDatagram makes a UD queue pair of a lane in the RESET state.
+func NewDatagram(d *Device, l *Lane, c queue.Config) *DatagramQP {
+	return &DatagramQP{Pair: queue.NewPair(&d.Device, &l.Outbox, c), Device: d, lane: l}
 }
 
 // Stats sets the statistics of the queue pair.
@@ -198,7 +199,7 @@ func (q *DatagramQP) Send(p *Peer) (o Outcome, wake bool, err error) {
 		q.fail(verbs.StatusLocalProtectionError)
 		return Failed, false, nil
 	}
-	c := &q.Device.Counters
+	c := &q.lane.Counters
 	c.SentMessages++
 	c.SentBytes += uint64(w.Length)
 	q.Counts.SentPackets++
@@ -214,7 +215,7 @@ func (q *DatagramQP) Sent() {
 // Drop drops the datagram of [DatagramQP.Next]: nobody is where it goes, or takes it. Its sender is
 // not told, as the network would not tell it (IBTA 9.8.3).
 func (q *DatagramQP) Drop(r Reason) {
-	q.Device.Counters.Dropped[r]++
+	q.lane.Counters.Dropped[r]++
 	q.Sent()
 }
 
@@ -295,11 +296,11 @@ func (d *datagram) decode(k kind, body []byte, mtu int) bool {
 	return d.from <= ib.QPNMulticast && grh>>36 == 0
 }
 
-// ReceiveDatagrams hands what the device at another address has sent to this one's queue pairs, which
+// ReceiveDatagrams hands what the device at another address has sent to a lane's queue pairs, which
 // find finds by the numbers of the receiver and the sender, until budget bytes have come. It returns how
 // many datagrams came, their bytes, and whether the peer is to be woken. After an error the peer is of no
 // more use.
-func (d *Device) ReceiveDatagrams(p *Peer, from, to verbs.GID, budget int,
+func (d *Device) ReceiveDatagrams(l *Lane, p *Peer, from, to verbs.GID, budget int,
 	find func(to, from verbs.QPN) []*DatagramQP) (count, moved int, wake bool, err error) {
 	defer func() { wake = p.inRequests.Return() || wake }()
 	for moved < budget {
@@ -313,14 +314,14 @@ func (d *Device) ReceiveDatagrams(p *Peer, from, to verbs.GID, budget int,
 		}
 		all := find(h.to, h.from)
 		if len(all) == 0 {
-			d.Counters.Dropped[dropNoDestination]++
+			l.Counters.Dropped[dropNoDestination]++
 		}
 		for _, q := range all {
 			if r := q.receive(&h, kind(k), from, to, body[datagramFields:]); r != taken {
-				d.Counters.Dropped[r]++
+				l.Counters.Dropped[r]++
 			}
 		}
-		d.Counters.RecvMessages++
+		l.Counters.RecvMessages++
 		wake = p.inRequests.Release() || wake
 		moved += (recordHeader + len(body)) * max(1, len(all))
 		count++
@@ -359,7 +360,7 @@ func (q *DatagramQP) receive(h *datagram, k kind, from, to verbs.GID, payload []
 		return dropAccess
 	}
 	q.CountRequest(len(payload), true)
-	q.Device.Counters.RecvBytes += uint64(len(payload))
+	q.lane.Counters.RecvBytes += uint64(len(payload))
 	c := q.CompleteReceive(verbs.StatusSuccess)
 	c.Solicited = k.has(solicited)
 	c.WC.ByteLen, c.WC.SrcQPN, c.WC.PKeyIndex, c.WC.Flags = uint32(ib.GRHLen+len(payload)), h.from, q.Attr().PKeyIndex,

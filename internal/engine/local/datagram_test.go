@@ -30,7 +30,7 @@ type datagramEnd struct {
 func newDatagramEnd(t testing.TB) *datagramEnd {
 	t.Helper()
 	e := &datagramEnd{side: newSide(t, 2, verbs.RC), theirs: make([]byte, SegmentBytes)}
-	e.qp = NewDatagram(e.dev, queue.Config{Num: datagramNum, Type: verbs.UD, PD: 1, SendCQ: e.cq, RecvCQ: e.cq,
+	e.qp = NewDatagram(e.dev, &e.lane, queue.Config{Num: datagramNum, Type: verbs.UD, PD: 1, SendCQ: e.cq, RecvCQ: e.cq,
 		Recv: &queue.RecvQueue{PD: 1, MaxWR: 4, MaxSGE: 1}})
 	for _, a := range []struct {
 		attr verbs.QPAttr
@@ -68,7 +68,7 @@ func (e *datagramEnd) say(k kind, body []byte) {
 // take receives what has come.
 func (e *datagramEnd) take() (count int, err error) {
 	from, to := ib.GID{15: 1}, ib.GID{15: 2}
-	count, _, _, err = e.dev.ReceiveDatagrams(e.link, from, to, 1<<20, func(n, _ verbs.QPN) []*DatagramQP {
+	count, _, _, err = e.dev.ReceiveDatagrams(&e.lane, e.link, from, to, 1<<20, func(n, _ verbs.QPN) []*DatagramQP {
 		if n == datagramNum {
 			return []*DatagramQP{e.qp}
 		}
@@ -95,7 +95,7 @@ func TestDatagram(t *testing.T) {
 	if n, err := e.take(); n != 1 || err != nil {
 		t.Fatalf("%d came: %v", n, err)
 	}
-	if out := e.dev.Outbox.Completions; len(out) != 1 || !out[0].Solicited {
+	if out := e.lane.Outbox.Completions; len(out) != 1 || !out[0].Solicited {
 		t.Errorf("%d completions, or it is not solicited", len(out))
 	}
 	wc := e.completes(verbs.StatusSuccess)[0]
@@ -146,7 +146,7 @@ func TestDatagramDropped(t *testing.T) {
 			if _, err := e.take(); !errors.Is(err, c.err) {
 				t.Fatalf("got error %v, want %v", err, c.err)
 			}
-			for r, n := range e.dev.Counters.Dropped {
+			for r, n := range e.lane.Counters.Dropped {
 				if want := c.want != taken && Reason(r) == c.want; (n == 1) != want {
 					t.Errorf("%v: %d", Reason(r), n)
 				}

@@ -96,7 +96,7 @@ func (q *QP) act(w *sendWQE) (moved int, ok bool) {
 	}
 	if w.Op == verbs.OpWrite || w.Op == verbs.OpWriteImm {
 		if ok = q.conclude(w, first); ok {
-			q.Device.Counters.Direct++
+			q.lane.Counters.Direct++
 		}
 		return n, ok
 	}
@@ -126,9 +126,9 @@ func (q *QP) actOn(w *sendWQE, n int) (done, ok bool) {
 	}
 	switch need {
 	case verbs.RemoteRead:
-		q.Device.Counters.RecvBytes += uint64(n)
+		q.lane.Counters.RecvBytes += uint64(n)
 	case verbs.RemoteWrite:
-		q.Device.Counters.SentBytes += uint64(n)
+		q.lane.Counters.SentBytes += uint64(n)
 	}
 	return true, true
 }
@@ -154,7 +154,7 @@ func (q *QP) settle() {
 
 // carriedOut ends a work request that this side has carried out by itself.
 func (q *QP) carriedOut(w *sendWQE) bool {
-	q.Device.Counters.Direct++
+	q.lane.Counters.Direct++
 	w.done = true
 	q.finish()
 	return true
@@ -183,11 +183,11 @@ func (q *QP) cross(w *sendWQE, at uint64, n int) bool {
 		}
 		done += len(b)
 	}
-	q.Device.Counters.Crossed++
+	q.lane.Counters.Crossed++
 	if w.Op == verbs.OpRead {
-		q.Device.Counters.RecvBytes += uint64(n)
+		q.lane.Counters.RecvBytes += uint64(n)
 	} else {
-		q.Device.Counters.SentBytes += uint64(n)
+		q.lane.Counters.SentBytes += uint64(n)
 	}
 	return true
 }
@@ -215,7 +215,7 @@ func (q *QP) atomic(op verbs.SendOp, mem []byte, compare, swap uint64) []byte {
 	} else {
 		old, _ = s.FetchAdd(swap)
 	}
-	b := q.Device.word[:]
+	b := q.lane.word[:]
 	binary.NativeEndian.PutUint64(b, old)
 	return b
 }
@@ -224,8 +224,8 @@ func (q *QP) atomic(op verbs.SendOp, mem []byte, compare, swap uint64) []byte {
 // verbs.MR.WaitFor.
 func (q *QP) store(mem []byte) bool {
 	q.unsettled = true
-	if n := len(mem); n <= len(q.Device.word) {
-		b := q.Device.word[:n]
+	if n := len(mem); n <= len(q.lane.word) {
+		b := q.lane.word[:n]
 		if !q.gather.Read(b) {
 			return false
 		}

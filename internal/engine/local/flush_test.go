@@ -26,9 +26,9 @@ func TestAtomicWrite(t *testing.T) {
 			string(got[8:16]) != "in line!" {
 			t.Errorf("shared %v: %q is there", shared, got[:16])
 		}
-		if want := uint64(2); a.dev.Counters.Asked+a.dev.Counters.Direct != want ||
-			shared == (a.dev.Counters.Asked > 0) {
-			t.Errorf("shared %v: %d asked, %d done here", shared, a.dev.Counters.Asked, a.dev.Counters.Direct)
+		if want := uint64(2); a.lane.Counters.Asked+a.lane.Counters.Direct != want ||
+			shared == (a.lane.Counters.Asked > 0) {
+			t.Errorf("shared %v: %d asked, %d done here", shared, a.lane.Counters.Asked, a.lane.Counters.Direct)
 		}
 		a.completions()
 		a.post(verbs.SendWR{Op: verbs.OpAtomicWrite, SGL: []verbs.SGE{a.sge(0, 8)}, Remote: b.remote(68)})
@@ -69,7 +69,7 @@ func TestFlushGlobal(t *testing.T) {
 			wr.Op, wr.Remote, wr.FlushLevel = verbs.OpFlush, to, verbs.FlushToGlobal
 			a.post(wr)
 			a.qp.Advance(1 << 20)
-			if own := len(a.dev.Outbox.Completions); own != 1 && known {
+			if own := len(a.lane.Outbox.Completions); own != 1 && known {
 				t.Fatalf("the target did nothing, and %d FLUSHes have completed", own)
 			}
 			settle(a, b)

@@ -147,7 +147,7 @@ func (q *QP) reserve(n int, k kind) []byte {
 func (q *QP) publish() {
 	q.rings = q.peer.requests.Publish() || q.rings
 	q.Counts.SentPackets++
-	q.Device.Counters.SentMessages++
+	q.lane.Counters.SentMessages++
 }
 
 // payload copies the next bytes of a work request into a message. It returns false if its memory is
@@ -157,7 +157,7 @@ func (q *QP) payload(w *sendWQE, b []byte) bool {
 		w.Status = verbs.StatusLocalProtectionError
 		return false
 	}
-	q.Device.Counters.SentBytes += uint64(len(b))
+	q.lane.Counters.SentBytes += uint64(len(b))
 	return true
 }
 
@@ -245,7 +245,7 @@ func (q *QP) name(w *sendWQE, b []byte, place uint64) {
 	put64(b, 24, place)
 	q.named = q.peer.named()
 	put64(b, 32, q.named)
-	q.Device.Counters.SentBytes += uint64(w.Length)
+	q.lane.Counters.SentBytes += uint64(w.Length)
 }
 
 // writeRef puts the place of a WRITE's payload into the ring.
@@ -261,7 +261,7 @@ func (q *QP) writeRef(w *sendWQE, place uint64) bool {
 	put64(b, refFields+8, w.Remote.Addr)
 	q.publish()
 	q.off = int(w.Length)
-	q.Device.Counters.Asked++
+	q.lane.Counters.Asked++
 	return true
 }
 
@@ -292,7 +292,7 @@ func (q *QP) askWrite(w *sendWQE) (moved int, ok bool) {
 		if q.off += n; q.off < int(w.Length) {
 			return moved, true
 		}
-		q.Device.Counters.Asked++
+		q.lane.Counters.Asked++
 	}
 	return moved, q.conclude(w, 0)
 }
@@ -385,7 +385,7 @@ func (q *QP) await(w *sendWQE, op readOp) {
 // sentOff sends the only message of a request for the peer's memory.
 func (q *QP) sentOff(w *sendWQE) {
 	q.publish()
-	q.Device.Counters.Asked++
+	q.lane.Counters.Asked++
 	w.end = q.peer.requests.Position()
 	q.finish()
 }

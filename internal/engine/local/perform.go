@@ -37,11 +37,11 @@ func (q *QP) Perform(wr *verbs.SendWR, wc *verbs.WC) (n int, ok bool) {
 	}
 	switch wr.Op {
 	case verbs.OpWrite, verbs.OpAtomicWrite:
-		q.Device.Counters.SentBytes += uint64(n)
+		q.lane.Counters.SentBytes += uint64(n)
 	case verbs.OpRead:
-		q.Device.Counters.RecvBytes += uint64(n)
+		q.lane.Counters.RecvBytes += uint64(n)
 	}
-	q.Device.Counters.Direct++
+	q.lane.Counters.Direct++
 	q.Performed(wr, n, wc)
 	return n, true
 }
@@ -85,8 +85,8 @@ func (q *QP) exchange(wr *verbs.SendWR, local *memory.Span, remote []byte) bool 
 		return local.Write(q.Device.Memory, 0, remote)
 	case verbs.OpWrite:
 		q.unsettled = true
-		if n := len(remote); n <= len(q.Device.word) {
-			b := q.Device.word[:n]
+		if n := len(remote); n <= len(q.lane.word) {
+			b := q.lane.word[:n]
 			if !local.Read(b) {
 				return false
 			}
@@ -99,7 +99,7 @@ func (q *QP) exchange(wr *verbs.SendWR, local *memory.Span, remote []byte) bool 
 	q.unsettled = true
 	switch wr.Op {
 	case verbs.OpAtomicWrite:
-		s, b := memory.Inline(remote), q.Device.word[:]
+		s, b := memory.Inline(remote), q.lane.word[:]
 		return s.Aligned8() && local.Read(b) && s.Store(b)
 	}
 	s := memory.Inline(remote)

@@ -98,7 +98,7 @@ func TestWithdrawnMeanwhile(t *testing.T) {
 			a.post(wr)
 			settle(a, b)
 			a.completes(verbs.StatusSuccess)
-			if asked := a.dev.Counters.Asked; asked != 1 {
+			if asked := a.lane.Counters.Asked; asked != 1 {
 				t.Errorf("%v of %d bytes: %d operations went through the target", op, length, asked)
 			}
 		}

@@ -8,11 +8,9 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs/metric"
 )
 
-// Device holds the state that the queue pairs of one device share.
+// Device has the facts of a device, which queue pairs of every lane work with.
 type Device struct {
 	queue.Device
-	Counters Counters
-	word     [8]byte // of an operation on one
 	// Resolve reports whether an address vector can be used.
 	Resolve func(*verbs.AHAttr) error
 	// Persist begins to make memory persistent, and calls Flush.Done later; nil: there is no way to. Regions allow
@@ -21,6 +19,14 @@ type Device struct {
 	// Refuses is asked about each message for which a receive is posted: with true it finds none, which is a fault that
 	// somebody has asked for. nil: none does.
 	Refuses func(*QP) bool
+}
+
+// Lane is what queue pairs that work one after the other share: what they count and complete, and their scratch
+// memory. The zero Lane is ready for use.
+type Lane struct {
+	Counters Counters
+	Outbox   queue.Outbox
+	word     [8]byte // of an operation on one
 }
 
 // Counters count events on a device.
@@ -64,6 +70,7 @@ func (c *Counters) Metrics() []metric.Metric {
 type QP struct {
 	queue.Pair
 	Device  *Device
+	lane    *Lane
 	peer    *Peer // nil: there is none
 	depth   int   // initiator depth (ORD): READs and atomics that may be outstanding
 	rings   bool  // the peer is to be woken
@@ -74,9 +81,9 @@ type QP struct {
 	target
 }
 
-// New makes a queue pair in the RESET state. Its type is RC or UC.
-func New(d *Device, c queue.Config) *QP {
-	return &QP{Pair: queue.NewPair(&d.Device, c), Device: d}
+// New makes a queue pair of a lane in the RESET state. Its type is RC or UC.
+func New(d *Device, l *Lane, c queue.Config) *QP {
+	return &QP{Pair: queue.NewPair(&d.Device, &l.Outbox, c), Device: d, lane: l}
 }
 
 // Stats sets the statistics of the queue pair.
@@ -127,7 +134,7 @@ func (q *QP) Rings() bool {
 	rings := q.rings
 	q.rings = false
 	if rings {
-		q.Device.Counters.Doorbells++
+		q.lane.Counters.Doorbells++
 	}
 	return rings
 }
@@ -144,7 +151,7 @@ func (q *QP) Lost(orderly bool) {
 	if q.State() == verbs.StateError || q.State() == verbs.StateReset {
 		return
 	}
-	q.Device.Counters.Lost++
+	q.lane.Counters.Lost++
 	if q.unreliable() {
 		q.miss()
 		return
@@ -240,7 +247,7 @@ func (q *QP) enterError() {
 
 // corrupt ends the connection with a peer that broke the rules.
 func (q *QP) corrupt() {
-	q.Device.Counters.Lost++
+	q.lane.Counters.Lost++
 	q.refusal = 0
 	if q.unreliable() { // it is unknown which messages the peer has received
 		q.enterError()

@@ -21,6 +21,7 @@ const all = verbs.LocalWrite | verbs.RemoteWrite | verbs.RemoteRead | verbs.Remo
 type side struct {
 	t       testing.TB
 	dev     *Device
+	lane    Lane
 	qp      *QP
 	cq      *queue.CQ
 	peer    *Peer
@@ -79,7 +80,7 @@ func newSide(t testing.TB, num verbs.QPN, typ verbs.QPType) *side {
 		Resolve: func(*verbs.AHAttr) error { return nil }}}
 	s.dev.Ports = []queue.Port{{Num: 1, MTU: 4096, PKeys: []verbs.PKey{0xffff}}}
 	s.cq = queue.NewCQ(256, false, driver.CQEvents{Completion: func() {}, Error: func() {}})
-	s.qp = New(s.dev, queue.Config{Num: num, Type: typ, PD: 1, SendCQ: s.cq, RecvCQ: s.cq, SignalAll: true,
+	s.qp = New(s.dev, &s.lane, queue.Config{Num: num, Type: typ, PD: 1, SendCQ: s.cq, RecvCQ: s.cq, SignalAll: true,
 		Recv: &queue.RecvQueue{PD: 1, MaxWR: 64, MaxSGE: 4},
 		Caps: verbs.QPCap{MaxSendWR: 64, MaxRecvWR: 64, MaxSendSGE: 4, MaxRecvSGE: 4, MaxInline: 256}})
 	if err := s.qp.Modify(&verbs.QPAttr{State: verbs.StateInit, Port: 1, Access: all},
@@ -154,10 +155,10 @@ func settle(a, b *side) {
 // completions returns the completions so far.
 func (s *side) completions() []verbs.WC {
 	var list []verbs.WC
-	for _, c := range s.dev.Outbox.Completions {
+	for _, c := range s.lane.Outbox.Completions {
 		list = append(list, c.WC)
 	}
-	s.dev.Outbox.Reset()
+	s.lane.Outbox.Reset()
 	return list
 }
 
@@ -195,8 +196,8 @@ func TestOperations(t *testing.T) {
 				t.Fatalf("%d bytes: the target did nothing, and %d operations have completed", n, own)
 			}
 			settle(a, b)
-			if !shared && n > 0 && a.dev.Counters.Asked != 2 {
-				t.Errorf("%d operations went through the target", a.dev.Counters.Asked)
+			if !shared && n > 0 && a.lane.Counters.Asked != 2 {
+				t.Errorf("%d operations went through the target", a.lane.Counters.Asked)
 			}
 			a.completions()
 			if !bytes.Equal(a.region.Bytes()[:n], b.region.Bytes()[:n]) ||
@@ -296,13 +297,13 @@ func TestOrder(t *testing.T) {
 			for i := range uint64(2) {
 				b.recv(i, 0, long)
 			}
-			asked := a.dev.Counters.Asked
+			asked := a.lane.Counters.Asked
 			settle(a, b)
 			a.completes(verbs.StatusSuccess, verbs.StatusSuccess)
 			if c.op != verbs.OpRead && bytes.Equal(b.region.Bytes()[long:][:8], make([]byte, 8)) {
 				t.Errorf("a %v of %d bytes behind a %s was not carried out", c.op, c.n, name)
 			}
-			if here := a.dev.Counters.Asked == asked && a.dev.Counters.Direct > 0; c.here != here && asked == 0 {
+			if here := a.lane.Counters.Asked == asked && a.lane.Counters.Direct > 0; c.here != here && asked == 0 {
 				t.Errorf("a %v of %d bytes behind a %s was carried out by the initiator: %v", c.op, c.n, name, here)
 			}
 		}
@@ -354,8 +355,8 @@ func TestReadOnly(t *testing.T) {
 	a.post(verbs.SendWR{Op: verbs.OpWrite, SGL: []verbs.SGE{a.sge(0, 8)}, Remote: b.remote(0)})
 	settle(a, b)
 	a.completes(verbs.StatusSuccess)
-	if a.dev.Counters.Asked != 1 || a.dev.Counters.Direct != 0 {
-		t.Errorf("%d asked, %d done here", a.dev.Counters.Asked, a.dev.Counters.Direct)
+	if a.lane.Counters.Asked != 1 || a.lane.Counters.Direct != 0 {
+		t.Errorf("%d asked, %d done here", a.lane.Counters.Asked, a.lane.Counters.Direct)
 	}
 }
 
@@ -398,8 +399,8 @@ func TestCross(t *testing.T) {
 	a.post(verbs.SendWR{Op: verbs.OpFetchAdd, SGL: []verbs.SGE{a.sge(0, 8)}, Remote: b.remote(8)})
 	settle(a, b)
 	a.completes(verbs.StatusSuccess, verbs.StatusSuccess)
-	if working != 4 || a.dev.Counters.Asked != 2 {
-		t.Errorf("%d copies, %d asked", working, a.dev.Counters.Asked)
+	if working != 4 || a.lane.Counters.Asked != 2 {
+		t.Errorf("%d copies, %d asked", working, a.lane.Counters.Asked)
 	}
 
 	// What the system refuses the target does.
@@ -601,7 +602,7 @@ func reconnect(t *testing.T, a, b *side) {
 				t.Fatal(err)
 			}
 		}
-		own.dev.Outbox.Reset()
+		own.lane.Outbox.Reset()
 		var err error
 		if own.peer, err = NewPeer(own.segment, other.segment, &own.mapped); err != nil {
 			t.Fatal(err)

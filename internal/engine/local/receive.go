@@ -131,7 +131,7 @@ func (q *QP) More() bool {
 func (q *QP) release(r *Receiver) {
 	q.rings = r.Release() || q.rings
 	q.Counts.RecvPackets++
-	q.Device.Counters.RecvMessages++
+	q.lane.Counters.RecvMessages++
 }
 
 // Due reports whether there may be something for [QP.Advance] to do.
@@ -228,7 +228,7 @@ func (q *QP) response(k kind, body []byte) bool {
 		q.failRead(verbs.StatusLocalProtectionError)
 		return false
 	}
-	q.Device.Counters.RecvBytes += uint64(len(body))
+	q.lane.Counters.RecvBytes += uint64(len(body))
 	read.got += len(body)
 	if k.has(last) {
 		w.done, q.backing = true, false

@@ -142,7 +142,7 @@ func (q *QP) copyRef() bool {
 	if !q.peer.answers() || !r.remoteCache.place.Holds() { // the sender's program may have its memory back since
 		return q.wantRef()
 	}
-	q.Device.Counters.RecvBytes += uint64(n)
+	q.lane.Counters.RecvBytes += uint64(n)
 	q.got += n
 	return q.got == r.length
 }
@@ -160,8 +160,8 @@ func (q *QP) crossRef(n int) bool {
 	if !p.memory.Crosses() || !q.fetchNamed(n) {
 		return q.wantRef()
 	}
-	q.Device.Counters.Crossed++
-	q.Device.Counters.RecvBytes += uint64(n)
+	q.lane.Counters.Crossed++
+	q.lane.Counters.RecvBytes += uint64(n)
 	q.got += n
 	return q.got == r.length
 }
@@ -240,7 +240,7 @@ func (q *QP) fetched(k kind, body []byte) bool {
 	if !q.land.Write(q.Device.Memory, body) {
 		return q.spoilRef()
 	}
-	q.Device.Counters.RecvBytes += uint64(len(body))
+	q.lane.Counters.RecvBytes += uint64(len(body))
 	q.got += len(body)
 	if k.has(last) {
 		q.reads.PopFront()

@@ -78,8 +78,8 @@ func TestReference(t *testing.T) {
 				t.Errorf("mapped %v, %d bytes: received as %+v, or with other bytes", mapped, length, got[0])
 			}
 		}
-		if sent := a.dev.Counters.SentBytes; mapped && sent != b.dev.Counters.RecvBytes {
-			t.Errorf("%d bytes sent, %d received", sent, b.dev.Counters.RecvBytes)
+		if sent := a.lane.Counters.SentBytes; mapped && sent != b.lane.Counters.RecvBytes {
+			t.Errorf("%d bytes sent, %d received", sent, b.lane.Counters.RecvBytes)
 		}
 	}
 }
@@ -125,8 +125,8 @@ func TestFetch(t *testing.T) {
 		b.peer.requests.Publish()
 	}
 	a.step()
-	if a.qp.State() != verbs.StateError || a.dev.Counters.SentBytes != 0 {
-		t.Errorf("the queue pair is in %v, and %d bytes were sent", a.qp.State(), a.dev.Counters.SentBytes)
+	if a.qp.State() != verbs.StateError || a.lane.Counters.SentBytes != 0 {
+		t.Errorf("the queue pair is in %v, and %d bytes were sent", a.qp.State(), a.lane.Counters.SentBytes)
 	}
 }
 
@@ -321,7 +321,7 @@ func TestWriteReference(t *testing.T) {
 					!bytes.Equal(dst.Bytes()[length:], make([]byte, fill)) {
 					t.Errorf("%v, %s: not what was written", op, how)
 				}
-				if c := b.dev.Counters; how == "copied by the system" && *copies == 0 ||
+				if c := b.lane.Counters; how == "copied by the system" && *copies == 0 ||
 					how != "asked for" && c.RecvMessages > uint64(6+fill) {
 					t.Errorf("%v, %s: %d copies, %d messages", op, how, *copies, c.RecvMessages)
 				}

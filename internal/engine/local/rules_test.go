@@ -27,9 +27,9 @@ func TestAnswerNobodyAskedFor(t *testing.T) {
 			}
 			b.peer.responses.Publish()
 			a.step()
-			if a.qp.State() != verbs.StateError || a.dev.Counters.Lost != 1 {
+			if a.qp.State() != verbs.StateError || a.lane.Counters.Lost != 1 {
 				t.Errorf("message %d, another one asked for: %v: the queue pair is in %v, %d connections are lost",
-					k.op(), asked, a.qp.State(), a.dev.Counters.Lost)
+					k.op(), asked, a.qp.State(), a.lane.Counters.Lost)
 			}
 		}
 	}
@@ -48,9 +48,9 @@ func TestAtomicUnknown(t *testing.T) {
 	put64(body, 24, 1)
 	b.peer.requests.Publish()
 	a.step()
-	if a.qp.State() != verbs.StateError || a.dev.Counters.Lost != 1 || a.region.Bytes()[0] != 0 {
+	if a.qp.State() != verbs.StateError || a.lane.Counters.Lost != 1 || a.region.Bytes()[0] != 0 {
 		t.Errorf("the queue pair is in %v, %d connections are lost, the word begins with %d",
-			a.qp.State(), a.dev.Counters.Lost, a.region.Bytes()[0])
+			a.qp.State(), a.lane.Counters.Lost, a.region.Bytes()[0])
 	}
 }
 
@@ -156,7 +156,7 @@ func TestManyStrides(t *testing.T) {
 	if !bytes.Equal(remote.Bytes()[4:][:n], mem[:n]) || !bytes.Equal(mem[n:], mem[:n]) {
 		t.Error("not what was written")
 	}
-	if a.dev.Counters.Direct != 2 || a.dev.Counters.Asked != 0 {
-		t.Errorf("%d done here, %d asked", a.dev.Counters.Direct, a.dev.Counters.Asked)
+	if a.lane.Counters.Direct != 2 || a.lane.Counters.Asked != 0 {
+		t.Errorf("%d done here, %d asked", a.lane.Counters.Direct, a.lane.Counters.Asked)
 	}
 }

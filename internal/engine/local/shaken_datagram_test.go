@@ -63,16 +63,16 @@ func shakenDatagrams(t testing.TB, seed uint64, rate int) {
 		}
 		err := link.CheckDatagrams(true)
 		if err == nil {
-			_, _, _, err = e.dev.ReceiveDatagrams(link, ib.GID{15: 1}, ib.GID{15: 2}, 1+r.IntN(1<<15),
+			_, _, _, err = e.dev.ReceiveDatagrams(&e.lane, link, ib.GID{15: 1}, ib.GID{15: 2}, 1+r.IntN(1<<15),
 				func(n, _ verbs.QPN) []*DatagramQP {
 					return []*DatagramQP{e.qp, e.qp}[:n%3] // to nobody, or to members of a group
 				})
 		}
-		for i := range e.dev.Outbox.Completions {
-			slots[e.dev.Outbox.Completions[i].WC.ID].complete()
+		for i := range e.lane.Outbox.Completions {
+			slots[e.lane.Outbox.Completions[i].WC.ID].complete()
 			received++
 		}
-		e.dev.Outbox.Reset()
+		e.lane.Outbox.Reset()
 		if err != nil {
 			break
 		}

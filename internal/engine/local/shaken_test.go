@@ -202,10 +202,10 @@ func (k *shaken) pass() {
 		k.flushes[0].Done(k.r.IntN(8) > 0)
 		k.flushes = k.flushes[1:]
 	}
-	for i := range k.dev.Outbox.Completions {
-		k.completed(&k.dev.Outbox.Completions[i].WC)
+	for i := range k.lane.Outbox.Completions {
+		k.completed(&k.lane.Outbox.Completions[i].WC)
 	}
-	k.dev.Outbox.Reset()
+	k.lane.Outbox.Reset()
 }
 
 // fill makes what is written later a change.
@@ -323,7 +323,7 @@ func shakenRound(t testing.TB, mem *[2]shakenMemory, seed uint64, typ verbs.QPTy
 	}
 	a.checkAll()
 	b.checkAll()
-	return a.dev.Counters.RecvBytes + b.dev.Counters.RecvBytes
+	return a.lane.Counters.RecvBytes + b.lane.Counters.RecvBytes
 }
 
 // TestShaken is some seconds of FuzzShaken.

@@ -45,7 +45,7 @@ func (q *QP) SendShort(wr *verbs.SendWR) (n int, ok bool) {
 	}
 	put32(b, 0, field)
 	q.publish()
-	q.Device.Counters.SentBytes += uint64(n)
+	q.lane.Counters.SentBytes += uint64(n)
 	w := q.sq.PushBack()
 	w.ID, w.Op, w.Flags, w.Status, w.Copied, w.Length, w.SGL = wr.ID, wr.Op, wr.Flags, verbs.StatusSuccess, false,
 		uint32(n), w.SGL[:0]

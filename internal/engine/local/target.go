@@ -143,7 +143,7 @@ func (q *QP) takeSend(k kind, field uint32, b []byte) bool {
 		q.got, q.inMessage = 0, true
 		if k.has(last) && q.takeWhole(b) {
 			q.got = len(b)
-			q.Device.Counters.RecvBytes += uint64(len(b))
+			q.lane.Counters.RecvBytes += uint64(len(b))
 			q.CountRequest(len(b), true)
 			return q.endSend(k, field)
 		}
@@ -161,7 +161,7 @@ func (q *QP) takeSend(k kind, field uint32, b []byte) bool {
 		return q.refuse(verbs.StatusRemoteOperationError, verbs.EventQPFatal)
 	}
 	q.got += len(b)
-	q.Device.Counters.RecvBytes += uint64(len(b))
+	q.lane.Counters.RecvBytes += uint64(len(b))
 	q.CountRequest(len(b), k.has(last))
 	if !k.has(last) {
 		return true
@@ -227,7 +227,7 @@ func (q *QP) place(s memory.Span, k kind, b []byte) bool {
 		ok = s.Write(q.Device.Memory, 0, b)
 	}
 	if ok {
-		q.Device.Counters.RecvBytes += uint64(len(b))
+		q.lane.Counters.RecvBytes += uint64(len(b))
 		q.CountRequest(len(b), k.has(last))
 	}
 	return ok
@@ -335,7 +335,7 @@ func (q *QP) takeStore(key verbs.Key, addr uint64, word []byte) bool {
 		a.End(q.Num, verbs.OpAtomicWrite, s.Bytes(), true)
 	}
 	q.Device.Memory.Written(s)
-	q.Device.Counters.RecvBytes += 8
+	q.lane.Counters.RecvBytes += 8
 	q.CountRequest(8, true)
 	return true
 }
@@ -373,7 +373,7 @@ func (q *QP) answer() (moved int, ok bool) {
 		q.Counts.SentBytes += uint64(n)
 	}
 	q.respond()
-	q.Device.Counters.SentBytes += uint64(n)
+	q.lane.Counters.SentBytes += uint64(n)
 	if r.off += n; k.has(last) {
 		if a := q.Device.Memory.Accesses(); a != nil && !r.atomic && r.off > 0 {
 			a.End(q.Num, verbs.OpRead, r.span.Bytes(), true)
@@ -412,5 +412,5 @@ func (q *QP) reason() verbs.Reason {
 func (q *QP) respond() {
 	q.rings = q.peer.responses.Publish() || q.rings
 	q.Counts.SentPackets++
-	q.Device.Counters.SentMessages++
+	q.lane.Counters.SentMessages++
 }

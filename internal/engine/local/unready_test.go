@@ -73,10 +73,10 @@ func TestBehindSend(t *testing.T) {
 	if !bytes.Equal(mem[1000:1100], a.region.Bytes()[:100]) || mem[2000] != 2 || a.region.Bytes()[208] != 1 {
 		t.Error("the operations were not carried out")
 	}
-	before := a.dev.Counters.Direct
+	before := a.lane.Counters.Direct
 	a.post(verbs.SendWR{Op: verbs.OpWrite, SGL: []verbs.SGE{a.sge(0, 100)}, Remote: b.remote(1000)})
 	a.qp.Advance(1 << 20)
-	if a.completes(verbs.StatusSuccess); a.dev.Counters.Direct != before+1 {
+	if a.completes(verbs.StatusSuccess); a.lane.Counters.Direct != before+1 {
 		t.Error("the peer is asked though nothing waits any more")
 	}
 }

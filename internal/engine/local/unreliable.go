@@ -58,7 +58,7 @@ func (q *QP) drop(r Reason) {
 			return
 		}
 		if !w.Local() {
-			q.Device.Counters.Dropped[r]++
+			q.lane.Counters.Dropped[r]++
 		}
 		q.CompleteSend(&w.SendWQE, verbs.StatusSuccess)
 		q.popFront()
@@ -92,7 +92,7 @@ func (q *QP) handleUnreliable(k kind, body []byte) bool {
 		r = q.putImm(k, get32(body, 0), get32(body, 4))
 	}
 	if r != taken {
-		q.Device.Counters.Dropped[r]++
+		q.lane.Counters.Dropped[r]++
 		q.inMessage, q.skips = false, true
 	}
 	return q.State() != verbs.StateError
@@ -132,7 +132,7 @@ func (q *QP) putSend(k kind, field uint32, b []byte) Reason {
 		return dropAccess
 	}
 	q.got += len(b)
-	q.Device.Counters.RecvBytes += uint64(len(b))
+	q.lane.Counters.RecvBytes += uint64(len(b))
 	q.CountRequest(len(b), k.has(last))
 	if k.has(last) {
 		q.endSend(k&^invalidate, field)

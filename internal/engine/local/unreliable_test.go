@@ -12,7 +12,7 @@ import (
 // drops checks how many messages a side has dropped for a reason.
 func (s *side) drops(r Reason, want uint64) {
 	s.t.Helper()
-	if n := s.dev.Counters.Dropped[r]; n != want {
+	if n := s.lane.Counters.Dropped[r]; n != want {
 		s.t.Errorf("%d messages were dropped for %v, want %d", n, r, want)
 	}
 }

@@ -34,8 +34,8 @@ func BenchmarkEngine(b *testing.B) {
 			}
 			// drain drops what an end has to tell and returns how many completions that were.
 			drain := func(h *host) int {
-				n := len(h.dev.Outbox.Completions)
-				h.dev.Outbox.Reset()
+				n := len(h.lane.Outbox.Completions)
+				h.lane.Outbox.Reset()
 				return n
 			}
 			pass(here, there) // it says that it is ready

@@ -29,8 +29,8 @@ func TestChangesAfterCheck(t *testing.T) {
 			a.transmit()
 			clear(a.mem)
 			run(a, b, whole)
-			if b.dev.Counters.CRCErrors != 0 || b.qp.State() == verbs.StateError {
-				t.Fatalf("%s, %d bytes: %d CRC errors, state %v", name, n, b.dev.Counters.CRCErrors, b.qp.State())
+			if b.lane.Counters.CRCErrors != 0 || b.qp.State() == verbs.StateError {
+				t.Fatalf("%s, %d bytes: %d CRC errors, state %v", name, n, b.lane.Counters.CRCErrors, b.qp.State())
 			}
 			if !bytes.Equal(b.mem[1<<17:][:n], want) || !bytes.Equal(b.mem[1<<16:][:n/2], want[:n/2]) {
 				t.Fatalf("%s, %d bytes: not what was there when it was sent", name, n)
@@ -60,8 +60,8 @@ func TestBadCRC(t *testing.T) {
 			a.wire[len(a.wire)-90] ^= 1
 			before := bytes.Clone(b.mem)
 			b.arriveAll(a.wire)
-			if b.dev.Counters.CRCErrors != 1 || b.qp.State() != verbs.StateError {
-				t.Fatalf("%s, %d bytes: %d CRC errors, state %v", name, n, b.dev.Counters.CRCErrors, b.qp.State())
+			if b.lane.Counters.CRCErrors != 1 || b.qp.State() != verbs.StateError {
+				t.Fatalf("%s, %d bytes: %d CRC errors, state %v", name, n, b.lane.Counters.CRCErrors, b.qp.State())
 			}
 			if !bytes.Equal(before, b.mem) {
 				t.Errorf("%s, %d bytes: some of it was placed", name, n)

@@ -105,7 +105,7 @@ func (f *fpdu) close() {
 	f.q.tx.queued += iwarp.CRCLen
 	iwarp.PutCRC(f.b.extend(iwarp.CRCLen), f.crc) // zero without CRCs
 	f.q.Counts.SentPackets++
-	f.q.Device.Counters.SentFPDUs++
+	f.q.lane.Counters.SentFPDUs++
 }
 
 // segment appends an FPDU with the next n bytes of registered memory. It returns false, without

@@ -17,7 +17,7 @@ func (q *QP) endSegment() {
 	r := &q.rx
 	h := &r.h
 	q.Counts.RecvPackets++
-	q.Device.Counters.RecvFPDUs++
+	q.lane.Counters.RecvFPDUs++
 	q.countSegment(h)
 	q.tx.await, r.began = false, true
 	// a message that only says that the peer is ready does not count

@@ -26,6 +26,7 @@ const guard = 1 << 12
 type host struct {
 	t      testing.TB
 	dev    Device
+	lane   Lane
 	qp     *QP
 	cq     *queue.CQ
 	mem    []byte
@@ -46,9 +47,10 @@ func newHost(t testing.TB, seed int64, size int) *host {
 	if h.region, err = h.dev.Memory.Register(1, h.mem, everything); err != nil {
 		t.Fatal(err)
 	}
-	h.qp = New(&h.dev, queue.Config{Num: verbs.QPN(seed + 10), Type: verbs.RC, PD: 1, SendCQ: h.cq, RecvCQ: h.cq,
-		Caps: verbs.QPCap{MaxSendWR: 100, MaxRecvWR: 100, MaxSendSGE: 4, MaxRecvSGE: 4, MaxInline: 256},
-		Recv: &queue.RecvQueue{PD: 1, MaxWR: 100, MaxSGE: 4}})
+	h.qp = New(&h.dev, &h.lane, queue.Config{Num: verbs.QPN(seed + 10), Type: verbs.RC, PD: 1, SendCQ: h.cq,
+		RecvCQ: h.cq,
+		Caps:   verbs.QPCap{MaxSendWR: 100, MaxRecvWR: 100, MaxSendSGE: 4, MaxRecvSGE: 4, MaxInline: 256},
+		Recv:   &queue.RecvQueue{PD: 1, MaxWR: 100, MaxSGE: 4}})
 	if err := h.qp.Modify(&verbs.QPAttr{State: verbs.StateInit, Port: 1,
 		Access: everything &^ (verbs.MWBind | verbs.ZeroBased)},
 		verbs.MaskState|verbs.MaskPort|verbs.MaskPKeyIndex|verbs.MaskAccess); err != nil {
@@ -146,13 +148,13 @@ func run(a, b *host, cut func() int) {
 
 // drain moves completions to the queue and keeps events.
 func (h *host) drain() {
-	for _, c := range h.dev.Outbox.Completions {
+	for _, c := range h.lane.Outbox.Completions {
 		h.cq.Push(&c.WC, c.Solicited, c.Frees)
 	}
-	for _, e := range h.dev.Outbox.Events {
+	for _, e := range h.lane.Outbox.Events {
 		h.events = append(h.events, e.Type)
 	}
-	h.dev.Outbox.Reset()
+	h.lane.Outbox.Reset()
 }
 
 func (h *host) next(want verbs.Status) verbs.WC {

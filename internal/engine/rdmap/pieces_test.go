@@ -58,10 +58,10 @@ func byBytes(a, b *host, f func(queue.Completion)) {
 		b.transmit()
 		for i := range b.wire {
 			a.arrive(b.wire[i : i+1])
-			for _, c := range a.dev.Outbox.Completions {
+			for _, c := range a.lane.Outbox.Completions {
 				f(c)
 			}
-			a.dev.Outbox.Reset()
+			a.lane.Outbox.Reset()
 		}
 		b.wire = nil
 	}

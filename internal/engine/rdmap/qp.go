@@ -9,14 +9,19 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/iwarp"
 )
 
-// Device holds the state that the queue pairs of one device share.
+// Device has the facts of a device, which queue pairs of every lane work with.
 type Device struct {
 	queue.Device // iWARP has no use for P_Keys
-	Counters     Counters
 	// Resolve reports whether an address vector can be used.
 	Resolve func(*verbs.AHAttr) error
+}
 
-	scratch []byte // what was received last
+// Lane is what queue pairs that work one after the other share: what they count and complete, and their scratch
+// memory. The zero Lane is ready for use.
+type Lane struct {
+	Counters Counters
+	Outbox   queue.Outbox
+	scratch  []byte // what was received last
 }
 
 // Counters count events on a device.
@@ -51,6 +56,7 @@ func (c *Counters) Metrics() []metric.Metric {
 type QP struct {
 	queue.Pair
 	Device *Device
+	lane   *Lane
 	// Trace is called for each segment that was appended to a batch or taken from the stream, with n bytes of payload.
 	// For data that is sent, body is nil. Trace may be nil.
 	Trace func(sent bool, h iwarp.Header, body []byte, n int)
@@ -64,9 +70,9 @@ type QP struct {
 	closing      bool             // nothing more is sent after what is queued
 }
 
-// New makes a queue pair in the RESET state. Its type is RC.
-func New(d *Device, c queue.Config) *QP {
-	return &QP{Pair: queue.NewPair(&d.Device, c), Device: d}
+// New makes a queue pair of a lane in the RESET state. Its type is RC.
+func New(d *Device, l *Lane, c queue.Config) *QP {
+	return &QP{Pair: queue.NewPair(&d.Device, &l.Outbox, c), Device: d, lane: l}
 }
 
 // Stats sets the statistics of the queue pair.
@@ -106,7 +112,7 @@ func (q *QP) Lost(orderly bool) {
 	if q.State() == verbs.StateError || q.State() == verbs.StateReset {
 		return
 	}
-	q.Device.Counters.Lost++
+	q.lane.Counters.Lost++
 	if !orderly && q.sq.Len() > 0 {
 		q.fail(verbs.StatusRetryExceeded)
 		return

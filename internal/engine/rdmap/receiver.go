@@ -59,21 +59,21 @@ func (q *QP) Into() []byte {
 	if !q.up || r.paused || q.State() < verbs.StateRTR || q.State() == verbs.StateError {
 		return nil
 	}
-	s := q.Device.buffer()
+	s := q.lane.buffer()
 	return s[copy(s, r.part):]
 }
 
-func (d *Device) buffer() []byte {
-	if d.scratch == nil {
-		d.scratch = make([]byte, scratchBytes)
+func (l *Lane) buffer() []byte {
+	if l.scratch == nil {
+		l.scratch = make([]byte, scratchBytes)
 	}
-	return d.scratch
+	return l.scratch
 }
 
 // Received handles n bytes that are where Into said.
 func (q *QP) Received(n int) {
-	q.Device.Counters.RecvBytes += uint64(n)
-	q.take(q.Device.scratch[:len(q.rx.part)+n])
+	q.lane.Counters.RecvBytes += uint64(n)
+	q.take(q.lane.scratch[:len(q.rx.part)+n])
 }
 
 // Resume continues with what was received before there was a receive for it.
@@ -174,7 +174,7 @@ func (q *QP) consumeEmpty(b []byte) (rest []byte, more bool) {
 
 func (q *QP) countReceived() {
 	q.Counts.RecvPackets++
-	q.Device.Counters.RecvFPDUs++
+	q.lane.Counters.RecvFPDUs++
 	q.tx.await, q.rx.began = false, true
 }
 
@@ -278,6 +278,6 @@ func (q *QP) checkMarker(b []byte, i, start int) (rest []byte, ok bool) {
 }
 
 func (q *QP) badCRC() {
-	q.Device.Counters.CRCErrors++
+	q.lane.Counters.CRCErrors++
 	q.terminate(iwarp.MPACRC, nil, nil, 0)
 }

@@ -69,7 +69,7 @@ func (q *QP) sendTerminate(b *Batch) {
 	h := iwarp.Header{Last: true, Opcode: iwarp.OpTerminate, Queue: iwarp.QueueTerminate, MSN: 1}
 	q.message(b, h, q.terminateMsg.Append(data[:0]))
 	q.terminateMsg = nil
-	q.Device.Counters.SentTerminates++
+	q.lane.Counters.SentTerminates++
 }
 
 // terminated handles the peer's Terminate: the READ or atomic that it names, or else the oldest work request that has
@@ -79,7 +79,7 @@ func (q *QP) terminated(h *iwarp.Header, head, body []byte) bool {
 	if h.MSN != 1 || h.MO != 0 || !t.Decode(body) {
 		return q.terminate(iwarp.OperationCatastrophic, head, nil, len(body))
 	}
-	q.Device.Counters.RecvTerminates++
+	q.lane.Counters.RecvTerminates++
 	if op := q.refusedRead(&t); op != nil {
 		q.flushBefore(op)
 	}
