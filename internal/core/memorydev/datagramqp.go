@@ -154,7 +154,7 @@ func (q *datagramQP) AttachMulticast(gid verbs.GID, _ uint16) error {
 	defer d.Lane.Mu.Unlock()
 	addr := gid.Addr()
 	switch {
-	case d.Lane.Closed.Load():
+	case d.Closed.Load():
 		return verbs.ErrClosed
 	case !addr.IsMulticast():
 		return &verbs.OpError{Op: "attach_mcast", Err: verbs.ErrInvalid,
@@ -176,7 +176,7 @@ func (q *datagramQP) DetachMulticast(gid verbs.GID, _ uint16) error {
 	defer d.Lane.Mu.Unlock()
 	i := slices.Index(q.groups, gid.Addr())
 	switch {
-	case d.Lane.Closed.Load():
+	case d.Closed.Load():
 		return verbs.ErrClosed
 	case i < 0:
 		return softdev.ErrNotAttached

@@ -127,7 +127,7 @@ func (m *carrier) RegionAdded(r *memory.Region) {
 func (m *carrier) RegionRemoved(r *memory.Region, gone bool) {
 	for _, c := range m.dev.Established() {
 		p := c.QP().Endpoint.(*endpoint).peer
-		if p != nil && !m.dev.Lane.Closed.Load() { // links were closed with the device
+		if p != nil && !m.dev.Closed.Load() { // links were closed with the device
 			p.Revoke()
 		}
 	}

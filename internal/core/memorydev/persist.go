@@ -17,7 +17,7 @@ func (m *carrier) persist(f *local.Flush) {
 		d.Lane.Mu.Lock()
 		defer d.Lane.Mu.Unlock()
 		d.Lane.NewTime() // the disk took time
-		if !d.Lane.Closed.Load() && f.Done(err == nil) {
+		if !d.Closed.Load() && f.Done(err == nil) {
 			f.QP().Owner.(*streamdev.QP).Endpoint.(*endpoint).again()
 		}
 	}()

@@ -87,7 +87,7 @@ func (d *Device) OpenMAD(port int, qp verbs.QPN, spec umad.Spec) (driver.MADAgen
 	defer d.Lane.Mu.Unlock()
 	s := &d.agents
 	switch {
-	case d.Lane.Closed.Load():
+	case d.Closed.Load():
 		return nil, verbs.ErrClosed
 	case len(s.byID) == maxAgents:
 		return nil, &verbs.OpError{Op: op, Err: verbs.ErrNoMemory,
@@ -325,7 +325,7 @@ func (a *agent) Send(to umad.Path, b []byte) error {
 	d.Lane.Mu.Lock()
 	defer d.Lane.Mu.Unlock()
 	s := &d.agents
-	if d.Lane.Closed.Load() || s.byID[a.id] != a {
+	if d.Closed.Load() || s.byID[a.id] != a {
 		return verbs.ErrClosed
 	}
 	path, err := a.path(&to.AH)
@@ -370,7 +370,7 @@ func (a *agent) resolve(to *verbs.AHAttr) (ibta.Path, error) {
 	d := a.dev
 	d.Lane.Mu.Lock()
 	defer d.Lane.Mu.Unlock()
-	if d.Lane.Closed.Load() || d.agents.byID[a.id] != a {
+	if d.Closed.Load() || d.agents.byID[a.id] != a {
 		return nil, verbs.ErrClosed
 	}
 	return a.path(to)

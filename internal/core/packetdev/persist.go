@@ -16,7 +16,7 @@ func (d *Device) persist(f *ibta.Flush) {
 		defer d.Lane.Mu.Unlock()
 		d.Lane.NewTime() // the disk took time
 		q := f.QP().Owner.(*qp)
-		done := !d.Lane.Closed.Load() && f.Done(err == nil)
+		done := !d.Closed.Load() && f.Done(err == nil)
 		d.TellWatchers() // of requests that had waited for the FLUSH
 		if done && d.findQP(q.engine.Num) == q {
 			d.Lane.Deliver()

@@ -150,7 +150,7 @@ func (q *qp) AttachMulticast(gid verbs.GID, lid uint16) error {
 	d := q.dev
 	d.Lane.Mu.Lock()
 	defer d.Lane.Mu.Unlock()
-	if d.Lane.Closed.Load() {
+	if d.Closed.Load() {
 		return verbs.ErrClosed
 	}
 	if q.engine.Type != verbs.UD || !gid.Addr().IsMulticast() {
@@ -177,7 +177,7 @@ func (q *qp) DetachMulticast(gid verbs.GID, lid uint16) error {
 	defer d.Lane.Mu.Unlock()
 	i := slices.IndexFunc(q.groups, func(g group) bool { return g.gid == gid })
 	switch {
-	case d.Lane.Closed.Load():
+	case d.Closed.Load():
 		return verbs.ErrClosed
 	case i < 0:
 		return softdev.ErrNotAttached

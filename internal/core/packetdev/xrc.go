@@ -19,7 +19,7 @@ type xrcd struct {
 func (d *Device) OpenXRCD() (driver.XRCD, error) {
 	d.Lane.Mu.Lock()
 	defer d.Lane.Mu.Unlock()
-	if d.Lane.Closed.Load() {
+	if d.Closed.Load() {
 		return nil, verbs.ErrClosed
 	}
 	if err := d.Counts.XRCDomains.Add(); err != nil {

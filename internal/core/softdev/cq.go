@@ -27,7 +27,7 @@ func (d *Device) CreateCQ(cqe int, ev driver.CQEvents) (driver.CQ, error) {
 	}
 	d.Lane.Mu.Lock()
 	defer d.Lane.Mu.Unlock()
-	if d.Lane.Closed.Load() {
+	if d.Closed.Load() {
 		return nil, verbs.ErrClosed
 	}
 	if err := d.refuses("create_cq", nil); err != nil {
@@ -132,7 +132,7 @@ func (c *CQ) ReqNotify(solicitedOnly bool) error {
 	c.Queue.ReqNotify(solicitedOnly)
 	d.Lane.Mu.Lock()
 	defer d.Lane.Mu.Unlock()
-	if d.Lane.Closed.Load() {
+	if d.Closed.Load() {
 		return verbs.ErrClosed
 	}
 	d.Lane.spinner.found() // how long it sleeps says nothing about the processor

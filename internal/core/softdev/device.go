@@ -28,6 +28,7 @@ type Device struct {
 	portLock lockorder.Mutex[lockorder.Port] // of the port's state
 
 	Lane       Lane
+	Closed     atomic.Bool                     // changed with the lane's Mu
 	view       lockorder.Mutex[lockorder.View] // what observers see: see observe.go
 	memory     *memory.Table
 	QPs        map[verbs.QPN]QueuePair // changed with the lane's Mu and view
@@ -209,13 +210,13 @@ func (d *Device) Drain() {
 // Close ends the device and everything in it.
 func (d *Device) Close() error {
 	d.Lane.Mu.Lock()
-	if d.Lane.Closed.Load() {
+	if d.Closed.Load() {
 		d.Lane.Mu.Unlock()
 		return nil
 	}
 	d.fabric.SendRest()
 	d.endFaults()
-	d.Lane.Closed.Store(true)
+	d.Closed.Store(true)
 	d.watch.notify()
 	d.Lane.Mu.Unlock()
 	for _, c := range d.objects.cqs.All() { // which stays as it is

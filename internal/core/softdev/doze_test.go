@@ -149,7 +149,7 @@ func TestCloseDuringDoze(t *testing.T) {
 	a.Eventually(func() bool {
 		a.soft.Lane.Mu.Lock()
 		defer a.soft.Lane.Mu.Unlock()
-		return a.soft.Lane.Closed.Load()
+		return a.soft.Closed.Load()
 	}, "it is closing")
 	close(wake)
 	if n := <-polled; n != 0 {

@@ -69,7 +69,7 @@ func (d *Device) SetFaults(in *faults.Injector) error {
 		}
 	}
 	d.Lane.Mu.Lock()
-	if d.Lane.Closed.Load() {
+	if d.Closed.Load() {
 		d.Lane.Mu.Unlock()
 		return verbs.ErrClosed
 	}

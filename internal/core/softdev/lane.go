@@ -4,7 +4,6 @@ package softdev
 
 import (
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/base/clock"
@@ -23,8 +22,7 @@ type Lane struct {
 	alone     bool          // posts complete work requests without a pass
 
 	Mu      dataLock
-	Closed  atomic.Bool // changed with Mu
-	changed []*QP       // whose statistics may have changed
+	changed []*QP // whose statistics may have changed
 	Timers  timers
 	pass    pass
 

@@ -51,7 +51,7 @@ func (l *Lane) loop() {
 		}
 		l.lock()
 		l.polls.programPolls.Store(false)
-		if l.Closed.Load() {
+		if l.dev.Closed.Load() {
 			l.Mu.Unlock()
 			return
 		}

@@ -84,7 +84,7 @@ func checkPersistence(buf []byte, access verbs.Access) error {
 func (p *pd) newMR(make func(*memory.Table) (*memory.Region, error)) (*mr, error) {
 	p.dev.Lane.Mu.Lock()
 	defer p.dev.Lane.Mu.Unlock()
-	if p.dev.Lane.Closed.Load() {
+	if p.dev.Closed.Load() {
 		return nil, verbs.ErrClosed
 	}
 	if err := p.dev.refuses("reg_mr", nil); err != nil {
@@ -148,7 +148,7 @@ func (p *pd) ReregMR(r driver.MR, flags verbs.ReregFlags, buf []byte, access ver
 func (m *mr) reregister(flags verbs.ReregFlags, to *pd, buf []byte, access verbs.Access) error {
 	m.dev.Lane.Mu.Lock()
 	defer m.dev.Lane.Mu.Unlock()
-	if m.dev.Lane.Closed.Load() {
+	if m.dev.Closed.Load() {
 		return verbs.ErrClosed
 	}
 	if err := m.dev.refuses("rereg_mr", nil); err != nil {
@@ -251,7 +251,7 @@ func (m *mr) WaitFor(ctx context.Context, cond func([]byte) bool) error {
 	}
 	var spinUntil time.Time
 	for {
-		if d.Lane.Closed.Load() || m.region.Bytes() == nil {
+		if d.Closed.Load() || m.region.Bytes() == nil {
 			return verbs.ErrClosed
 		}
 		if cond(m.region.Bytes()) {
@@ -347,7 +347,7 @@ type mw struct {
 func (p *pd) AllocMW(t verbs.MWType) (driver.MW, error) {
 	p.dev.Lane.Mu.Lock()
 	defer p.dev.Lane.Mu.Unlock()
-	if p.dev.Lane.Closed.Load() {
+	if p.dev.Closed.Load() {
 		return nil, verbs.ErrClosed
 	}
 	if err := p.dev.refuses("alloc_mw", nil); err != nil {

@@ -46,7 +46,7 @@ func addObject[T observe.Member](d *Device, r *observe.ObjectList[T], m T) {
 
 // removeObject removes an object, unless closing the device did. The device's lock is held.
 func removeObject[T observe.Member](d *Device, r *observe.ObjectList[T], m T) {
-	if d.Lane.Closed.Load() {
+	if d.Closed.Load() {
 		return
 	}
 	d.view.Lock()

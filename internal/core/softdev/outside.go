@@ -32,7 +32,7 @@ func (d *Device) PollSleep(w *driver.PollWait, rung bool) (sleep bool) {
 	l := &d.Lane
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
-	if l.Closed.Load() || l.pollWaiter == nil {
+	if l.dev.Closed.Load() || l.pollWaiter == nil {
 		w.Ticket = 0
 		return false
 	}
@@ -70,7 +70,7 @@ func (d *Device) LeavePoll(w *driver.PollWait) {
 	l := &d.Lane
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
-	if l.sleepsOutside(w) && !l.Closed.Load() {
+	if l.sleepsOutside(w) && !l.dev.Closed.Load() {
 		l.transport.Wake() // the next who waits looks at what this one was woken for
 		l.endOutside(false)
 		l.disownPoll()
@@ -105,7 +105,7 @@ func (l *Lane) endOutside(rung bool) {
 // replaceStray has the lane's goroutine take over from an owner that has not woken for what has arrived. If it does
 // later, it finds that it is the owner no more.
 func (l *Lane) replaceStray() {
-	if l.pollOwner.outside && !l.Closed.Load() && l.move(false) > 0 {
+	if l.pollOwner.outside && !l.dev.Closed.Load() && l.move(false) > 0 {
 		l.endOutside(false)
 		l.disownPoll()
 		l.pollOwner.takeOver = true

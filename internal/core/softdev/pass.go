@@ -65,7 +65,7 @@ func (l *Lane) looksAtTimers(polling, found bool) bool {
 // poll moves data for a program that polls, which found from empty; nil: it waits in memory. The
 // lock is held.
 func (l *Lane) poll(from *queue.CQ) int {
-	if l.Closed.Load() {
+	if l.dev.Closed.Load() {
 		return 0
 	}
 	l.transport.Polling(from)

@@ -18,7 +18,7 @@ type pd struct {
 func (d *Device) AllocPD() (driver.PD, error) {
 	d.Lane.Mu.Lock()
 	defer d.Lane.Mu.Unlock()
-	if d.Lane.Closed.Load() {
+	if d.Closed.Load() {
 		return nil, verbs.ErrClosed
 	}
 	if err := d.refuses("alloc_pd", nil); err != nil {
@@ -46,7 +46,7 @@ func (p *pd) CreateAH(attr verbs.AHAttr) (driver.AH, error) {
 	}
 	p.dev.Lane.Mu.Lock()
 	defer p.dev.Lane.Mu.Unlock()
-	if p.dev.Lane.Closed.Load() {
+	if p.dev.Closed.Load() {
 		return nil, verbs.ErrClosed
 	}
 	if err := p.dev.refuses("create_ah", nil); err != nil {

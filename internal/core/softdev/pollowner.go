@@ -47,7 +47,7 @@ func (d *Device) Sleep(awake func() bool, spin time.Duration) bool {
 	l := &d.Lane
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
-	if l.Closed.Load() {
+	if l.dev.Closed.Load() {
 		return true
 	}
 	l.dozes.Add(1)
@@ -84,7 +84,7 @@ func (l *Lane) ownPoll() bool {
 
 // ownerDone reports whether the owner of the poll is to leave it.
 func (l *Lane) ownerDone(awake func() bool) bool {
-	return l.Closed.Load() || awake() || l.polls.pollers.awoken()
+	return l.dev.Closed.Load() || awake() || l.polls.pollers.awoken()
 }
 
 // disownPoll leaves the poll to the next owner, or to the lane's goroutine.
@@ -112,7 +112,7 @@ func (l *Lane) spin(awake func() bool, limit clock.Time) bool {
 	for end := now + 2*limit; now < end; now = l.Now() {
 		for range lookAfter {
 			l.yield()
-			if l.Closed.Load() || l.polls.pollers.awoken() || l.move(true) > 0 || awake() {
+			if l.dev.Closed.Load() || l.polls.pollers.awoken() || l.move(true) > 0 || awake() {
 				l.pollOwner.adaptive.polled(l.Now(), true)
 				return true
 			}
@@ -139,7 +139,7 @@ func (l *Lane) mayWait(awake func() bool) bool {
 // moveWoken takes what has arrived during the owner's sleep. The program may answer it: the answer goes before an
 // acknowledgement, which is held back until the owner sleeps again.
 func (l *Lane) moveWoken() {
-	if !l.Closed.Load() && l.move(true) == 0 {
+	if !l.dev.Closed.Load() && l.move(true) == 0 {
 		l.move(false) // timers, and what they send
 	}
 }
@@ -221,7 +221,7 @@ func (l *Lane) standBy(timer *time.Timer) {
 		if same++; changes != seen {
 			same, seen = 0, changes
 		}
-		done := l.Closed.Load() || !l.pollOwner.owned && (l.pollOwner.takeOver || same > 0)
+		done := l.dev.Closed.Load() || !l.pollOwner.owned && (l.pollOwner.takeOver || same > 0)
 		park = !done && l.pollOwner.owned && same >= parkAfter
 		outside = l.pollOwner.outside
 		l.pollOwner.takeOver, l.pollOwner.parked = false, park

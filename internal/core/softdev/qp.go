@@ -78,7 +78,7 @@ func (d *Device) AddQP(of ObjectNumbers, events func(verbs.EventType),
 	make func() (QueuePair, error)) (driver.QP, error) {
 	d.Lane.Mu.Lock()
 	defer d.Lane.Mu.Unlock()
-	if d.Lane.Closed.Load() {
+	if d.Closed.Load() {
 		return nil, verbs.ErrClosed
 	}
 	if err := d.refuses("create_qp", nil); err != nil {
@@ -118,7 +118,7 @@ func (q *QP) Modify(attr *verbs.QPAttr, mask verbs.QPMask) error {
 	}
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
-	if l.Closed.Load() {
+	if l.dev.Closed.Load() {
 		return verbs.ErrClosed
 	}
 	if err := l.dev.refuses("modify_qp", q); err != nil {
@@ -182,7 +182,7 @@ func (q *QP) post(wrs []verbs.SendWR, all bool) (int, error) {
 	l := q.lane
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
-	if l.Closed.Load() {
+	if l.dev.Closed.Load() {
 		return 0, verbs.ErrClosed
 	}
 	l.Mu.later = l.polls.programPolls.Load()
@@ -211,7 +211,7 @@ func (q *QP) postRecv(wrs []verbs.RecvWR) (int, error) {
 	l := q.lane
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
-	if l.Closed.Load() {
+	if l.dev.Closed.Load() {
 		return 0, verbs.ErrClosed
 	}
 	if err := l.dev.refuses("post_recv", q); err != nil {
@@ -230,7 +230,7 @@ func (q *QP) Destroy() error {
 	d := q.dev
 	d.Lane.Mu.Lock()
 	defer d.Lane.Mu.Unlock()
-	if d.Lane.Closed.Load() {
+	if d.Closed.Load() {
 		return nil
 	}
 	d.Lane.NewTime()

@@ -87,7 +87,7 @@ func (l *Lane) dozed() bool {
 		return false
 	}
 	now := l.Now()
-	if !l.spinner.look(now, l.crowded()) || l.Closed.Load() || l.transport.Pending() || l.transport.Stalled() {
+	if !l.spinner.look(now, l.crowded()) || l.dev.Closed.Load() || l.transport.Pending() || l.transport.Stalled() {
 		return false
 	}
 	limit := maxDoze

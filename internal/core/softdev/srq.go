@@ -30,7 +30,7 @@ func (p *pd) CreateSRQ(init *verbs.SRQInit, events func(verbs.EventType)) (drive
 	d := p.dev
 	d.Lane.Mu.Lock()
 	defer d.Lane.Mu.Unlock()
-	if d.Lane.Closed.Load() {
+	if d.Closed.Load() {
 		return nil, verbs.ErrClosed
 	}
 	if err := d.refuses("create_srq", nil); err != nil {
@@ -54,7 +54,7 @@ func (s *SRQ) raise(t verbs.EventType) { s.events(t) }
 func (s *SRQ) PostRecv(wrs []verbs.RecvWR) (int, error) { return postInParts(wrs, s.postRecv) }
 
 func (s *SRQ) postRecv(wrs []verbs.RecvWR) (int, error) {
-	if s.dev.Lane.Closed.Load() {
+	if s.dev.Closed.Load() {
 		return 0, verbs.ErrClosed
 	}
 	if err := s.dev.FailCall("post_srq_recv"); err != nil {
@@ -64,7 +64,7 @@ func (s *SRQ) postRecv(wrs []verbs.RecvWR) (int, error) {
 	if s.Posted != nil {
 		s.dev.Lane.Mu.Lock()
 		defer s.dev.Lane.Mu.Unlock()
-		if !s.dev.Lane.Closed.Load() {
+		if !s.dev.Closed.Load() {
 			s.Posted(s)
 		}
 	}

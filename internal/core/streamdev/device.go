@@ -105,7 +105,7 @@ func (d *Device) findQP(n verbs.QPN) *QP {
 func (d *Device) isClosed() bool {
 	d.Lane.Mu.Lock()
 	defer d.Lane.Mu.Unlock()
-	return d.Lane.Closed.Load()
+	return d.Closed.Load()
 }
 
 // NewAH fails where there are no datagrams.

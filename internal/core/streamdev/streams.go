@@ -113,7 +113,7 @@ func (d *Device) ListenStream(at netip.AddrPort, backlog int,
 	f func(driver.StreamEvent)) (driver.StreamListener, error) {
 	d.Lane.Mu.Lock()
 	defer d.Lane.Mu.Unlock()
-	if d.Lane.Closed.Load() {
+	if d.Closed.Load() {
 		return nil, verbs.ErrClosed
 	}
 	l, err := d.listen(at, backlog)
@@ -160,7 +160,7 @@ func (l *streamListener) Addr() netip.AddrPort { return l.acc.Addr() }
 func (l *streamListener) Close() error {
 	l.dev.Lane.Mu.Lock()
 	defer l.dev.Lane.Mu.Unlock()
-	if l.dev.Lane.Closed.Load() {
+	if l.dev.Closed.Load() {
 		return nil
 	}
 	for _, c := range l.dev.inOrder() {
@@ -186,7 +186,7 @@ func (d *Device) DialStream(qp driver.QP, from, to netip.AddrPort, p driver.Stre
 		if q, err = d.own(qp); err != nil {
 			return nil, err
 		}
-	} else if d.Lane.Closed.Load() {
+	} else if d.Closed.Load() {
 		return nil, verbs.ErrClosed
 	}
 	d.Lane.NewTime()
@@ -218,7 +218,7 @@ func (d *Device) QPNumbered(n verbs.QPN) driver.QP {
 func (d *Device) own(qp driver.QP) (*QP, error) {
 	q, ok := qp.(*QP)
 	switch {
-	case d.Lane.Closed.Load():
+	case d.Closed.Load():
 		return nil, verbs.ErrClosed
 	case !ok || q.dev != d:
 		return nil, &verbs.OpError{Op: "connect", Err: verbs.ErrInvalid, Detail: "the queue pair is of another device"}
@@ -257,7 +257,7 @@ func (s *stream) Reject(private []byte) error {
 	c := (*Conn)(s)
 	c.dev.Lane.Mu.Lock()
 	defer c.dev.Lane.Mu.Unlock()
-	if c.dev.Lane.Closed.Load() {
+	if c.dev.Closed.Load() {
 		return verbs.ErrClosed
 	}
 	if c.stage() != rdmap.StageAnswer {
@@ -286,7 +286,7 @@ func (s *stream) Close() {
 // disconnect ends the connection in the way that its phase requires.
 func (c *Conn) disconnect() {
 	d := c.dev
-	if d.Lane.Closed.Load() {
+	if d.Closed.Load() {
 		return
 	}
 	d.Lane.NewTime()
