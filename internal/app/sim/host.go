@@ -100,13 +100,14 @@ func addressOf(num int32) netip.Addr {
 func (s *Sim) newHost(num int32) *host {
 	h := &host{num: num, config: &s.config.Host, qps: make(map[verbs.QPN]*pair), peers: make(map[verbs.GID]*peer),
 		last: 1, cq: queue.NewCQ(1, false, noEvents)}
-	h.dev = ibta.Device{ReportsLosses: s.config.Switch.Trim > 0, Resolve: h.resolve, Congestion: h.config.Congestion,
+	h.dev = ibta.Device{ReportsLosses: s.config.Switch.Trim > 0, Congestion: h.config.Congestion,
 		LineRate: func(int) float64 { return h.port.rate },
 		Limits: ibta.Limits{MaxPackets: h.config.Burst,
 			MaxBytes: h.config.Burst * (h.config.MTU.Bytes() + maxHeader + ib.ICRCLen), Window: h.config.Window,
 			Overhead: s.config.framing().overhead()},
 		Device: queue.Device{Memory: memory.NewTable(s.rand.Uint32), MaxMsgSize: memory.MaxMessage,
 			Ports: []queue.Port{{Num: 1, MTU: 4096, PKeys: []verbs.PKey{ib.DefaultPKey}}}}}
+	h.lane.Resolve = h.resolve
 	next := uint64(base)
 	h.dev.Memory.AllocateAddrsWith(func(size int) uint64 {
 		at := next

@@ -38,10 +38,10 @@ func TestPatience(t *testing.T) {
 // pass makes a pass, as a program that polls does.
 func (d *Device) pass() int {
 	d.Lane.NewTime()
-	busy := d.Pending()
-	n := d.Receive()
+	busy := d.lane.Pending()
+	n := d.lane.Receive()
 	d.Lane.Deliver()
-	d.Respond(true, n, busy)
+	d.lane.Respond(true, n, busy)
 	return n
 }
 
@@ -78,11 +78,11 @@ func TestHeldAcks(t *testing.T) {
 			if _, err := q.engine.PostSend([]verbs.SendWR{{Op: verbs.OpWrite, Remote: a.MR.Remote()}}); err != nil {
 				t.Fatal(err)
 			}
-			d.kick(q)
+			d.lane.kick(q)
 			want = holdPasses
 		}
 		passes := 0
-		for ; d.engineLane.Counters.AcksSent == 0 && passes < 1000; passes++ {
+		for ; d.lane.engine.Counters.AcksSent == 0 && passes < 1000; passes++ {
 			d.pass()
 		}
 		if passes != want {
@@ -99,7 +99,7 @@ func TestAcksBeforeSleep(t *testing.T) {
 	held := func() (int, bool) {
 		b.soft.Lane.Mu.Lock()
 		defer b.soft.Lane.Mu.Unlock()
-		return len(b.soft.schedule.heldAcks), b.soft.schedule.answers && b.soft.Lane.PollsOn()
+		return len(b.soft.lane.schedule.heldAcks), b.soft.lane.schedule.answers && b.soft.Lane.PollsOn()
 	}
 	var sleeps chan int
 	b.Eventually(func() bool {

@@ -38,14 +38,14 @@ func wireOf(t verbs.GIDType) observe.Wire {
 
 // captureSent adds the packets of the batch from number from on to the ring of q, which made them, before
 // they are sent.
-func (d *Device) captureSent(q *qp, from int) {
+func (l *lane) captureSent(q *qp, from int) {
 	r := q.Capture.Load()
-	if r == nil || d.impaired != nil { // which adds them itself
+	if r == nil || l.dev.impaired != nil { // which adds them itself
 		return
 	}
 	now := time.Now().UnixNano()
-	for i := from; i < d.progress.batch.Len(); i++ {
-		captureOfBatch(r, d.progress.batch, i, now, "")
+	for i := from; i < l.progress.batch.Len(); i++ {
+		captureOfBatch(r, l.progress.batch, i, now, "")
 	}
 }
 

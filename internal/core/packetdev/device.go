@@ -19,18 +19,12 @@ type Device struct {
 	port   Port
 	losses LossCounter // the port; nil: it counts none
 
-	engine     ibta.Device
-	engineLane ibta.Lane
-	last       *qp // the one that the last packet was for
-	groups     map[group][]*qp
-	flows      map[ibta.PathKey]*ibta.Flow
-	agents     agents
+	engine ibta.Device
+	lane   lane
+	groups map[group][]*qp
+	agents agents
 
 	impaired *impairment // nil: faults do nothing to packets
-
-	schedule schedule
-	progress progress
-	counted  ibta.Counters // of the engine, as published to observers
 }
 
 const (
@@ -49,18 +43,15 @@ func New(name, kind string, guid uint64, port Port) *Device {
 // NewControlled is New with the congestion control of queue pairs that choose none; nil: the default.
 func NewControlled(name, kind string, guid uint64, port Port, control *congestion.Choice) *Device {
 	lim := port.Limits()
-	d := &Device{
-		port:   port,
-		groups: make(map[group][]*qp),
-		flows:  make(map[ibta.PathKey]*ibta.Flow),
-	}
-	d.engine = ibta.Device{Resolve: d.resolve, Persist: d.persist, Limits: lim, Congestion: control,
+	d := &Device{port: port, groups: make(map[group][]*qp)}
+	d.engine = ibta.Device{Persist: d.persist, Limits: lim, Congestion: control,
 		LineRate: d.lineRate}
 	if n, ok := port.(LossCounter); ok {
 		d.engine.Network, d.losses = n, n
 	}
-	d.Device.Init(d, port, &d.engine.Device, &d.engineLane.Outbox, attrOf(name, kind, guid))
-	d.progress.init(d, lim)
+	d.lane.init(d)
+	d.Device.Init(d, port, &d.engine.Device, softdev.Engine{Transport: &d.lane, Outbox: &d.lane.engine.Outbox},
+		attrOf(name, kind, guid))
 	d.Start()
 	return d
 }
@@ -87,11 +78,9 @@ func (d *Device) HoldReceives(on bool) {
 	d.engine.Unready = on
 }
 
-func (d *Device) Publish() { d.counted = d.engineLane.Counters }
+func (d *Device) Publish() { d.lane.counted = d.lane.engine.Counters }
 
-func (d *Device) Counted() []metric.Metric {
-	return d.counted.Metrics()
-}
+func (d *Device) Counted() []metric.Metric { return d.lane.counted.Metrics() }
 
 // Workers returns none: this process carries out what peers ask for.
 func (d *Device) Workers() map[softdev.Worker]uint32 { return nil }
@@ -102,37 +91,8 @@ func (d *Device) findQP(n verbs.QPN) *qp {
 	return q
 }
 
-// resolve makes an address vector; the lock is held.
-func (d *Device) resolve(attr verbs.AHAttr) (*ibta.Vector, error) {
-	path, err := d.port.Resolve(&attr)
-	if err != nil {
-		return nil, err
-	}
-	d.port.Connect(path)
-	key := path.Key()
-	return &ibta.Vector{Attr: attr, Flow: d.flow(key), Path: path, Key: key}, nil
-}
-
-// flow returns the flow to one host.
-func (d *Device) flow(to ibta.PathKey) *ibta.Flow {
-	f := d.flows[to]
-	if f == nil {
-		f = ibta.NewFlow(d.engine.Limits.Window, d.engine.HostControl())
-		d.flows[to] = f
-	}
-	return f
-}
-
 // lineRate returns the bits per second of a port's link; 0: they are not known.
 func (d *Device) lineRate(port int) float64 { return float64(d.port.Info(port).SpeedMbps) * 1e6 }
-
-// dropFlow drops the flow of an address vector that a queue pair left.
-func (d *Device) dropFlow(v *ibta.Vector) {
-	if v != nil && v.Flow.Unused() && d.flows[v.Key] == v.Flow {
-		delete(d.flows, v.Key)
-		d.port.Disconnect(v.Path)
-	}
-}
 
 // Load counts the resources of operations under way. Only flows are left once queue pairs are idle, and none of those
 // without queue pairs and address handles.
@@ -146,8 +106,8 @@ type Load struct {
 func (d *Device) Load() Load {
 	d.Lane.Mu.Lock()
 	defer d.Lane.Mu.Unlock()
-	l := Load{Reorder: d.engineLane.ReorderBytes(), Flows: len(d.flows)}
-	for _, f := range d.flows {
+	l := Load{Reorder: d.lane.engine.ReorderBytes(), Flows: len(d.lane.flows)}
+	for _, f := range d.lane.flows {
 		requests, reads := f.InFlight()
 		l.Requests += requests
 		l.Reads += reads
@@ -159,15 +119,16 @@ func (d *Device) Load() Load {
 // devices share has packets for them, which would end with it. Among them is what a connection manager here
 // has just told the peers at its own address.
 func (d *Device) SendRest() {
+	l := &d.lane
 	for range drainPasses {
-		if d.flushAcks(); !d.Pending() {
+		if l.flushAcks(); !l.Pending() {
 			break
 		}
-		d.Lane.NewTime()
-		d.transmit(true)
+		l.core.NewTime()
+		l.transmit(true)
 	}
 	for range drainPasses {
-		if d.Receive() == 0 {
+		if l.Receive() == 0 {
 			break
 		}
 	}
@@ -185,9 +146,7 @@ func (d *Device) Shut() error {
 }
 
 func (d *Device) Free() error {
-	d.last = nil
 	clear(d.groups)
-	clear(d.flows)
-	d.schedule = schedule{}
+	d.lane.free()
 	return nil
 }

@@ -7,6 +7,7 @@
 //
 //	device.go, qp.go, port.go               the device and its queue pairs; what a port is
 //	ah.go, xrc.go                           address handles, XRC domains
+//	lane.go                                 what queue pairs under one lock share: flows, counters
 //	progress.go, schedule.go, ackwait.go    receiving, sending, held acknowledgements
 //	mad.go, share.go                        management agents, addresses that several devices have
 //	persist.go                              FLUSH to persistence

@@ -95,7 +95,7 @@ func (h savedHeader) AppendGRH(b []byte) []byte { return append(b, h...) }
 // Impair begins what faults do to packets; nil: nothing any more, and what is delayed goes on at once.
 func (d *Device) Impair(x *softdev.Faulty) {
 	if i := d.impaired; i != nil {
-		d.impaired, d.progress.deliverTo = nil, d.take
+		d.impaired, d.lane.progress.deliverTo = nil, d.lane.take
 		d.Lane.Timers.Stop(&i.out.timer)
 		d.Lane.Timers.Stop(&i.in.timer)
 		const end = clock.Time(1<<63 - 1)
@@ -110,7 +110,7 @@ func (d *Device) Impair(x *softdev.Faulty) {
 	i := &impairment{Faulty: x, dev: d, one: ibta.NewBatch(d.engine.Limits), senders: map[connection]*qp{}}
 	i.out.timer.Fire = func() { i.sendDue(d.Lane.PassTime()) }
 	i.in.timer.Fire = func() { i.takeDue(d.Lane.PassTime()) }
-	d.impaired, d.progress.deliverTo = i, i.take
+	d.impaired, d.lane.progress.deliverTo = i, i.take
 }
 
 // RefusesFault returns why a fault makes no sense.
@@ -131,7 +131,7 @@ func (d *Device) hand(b *ibta.Batch) error {
 
 // send sends a batch, as far as faults let it.
 func (i *impairment) send(b *ibta.Batch) error {
-	if i.kept == b && i.dev.progress.isStalled {
+	if i.kept == b && i.dev.lane.progress.isStalled {
 		return i.pass(b)
 	}
 	verdicts := make([]faults.Verdict, b.Len())
@@ -220,7 +220,7 @@ func (i *impairment) sendDue(now clock.Time) {
 			i.wake(&i.out.timer, d.Lane.PassTime()+softdev.RetryTime)
 			return
 		} else if err != nil {
-			d.engineLane.Counters.SendErrors++
+			d.lane.engine.Counters.SendErrors++
 		}
 		i.out.next(now)
 	}
@@ -318,7 +318,7 @@ func (i *impairment) take(p *ib.Packet, from *ibta.Arrival) {
 		i.lost()
 		return
 	case v.Corrupt:
-		d.engineLane.Counters.Dropped[ibta.DropICRC]++
+		d.lane.engine.Counters.Dropped[ibta.DropICRC]++
 		return
 	}
 	if v.Delay == 0 {
@@ -361,7 +361,7 @@ func (i *impairment) takeDue(now clock.Time) {
 func (i *impairment) accept(p *ib.Packet, from *ibta.Arrival, pk *faults.Packet) {
 	d := i.dev
 	if !i.Unready || !needsReceive(p.Opcode.Info()) || p.DestQP <= ib.QP1 {
-		d.take(p, from)
+		d.lane.take(p, from)
 		return
 	}
 	held := d.engine.Unready
@@ -369,7 +369,7 @@ func (i *impairment) accept(p *ib.Packet, from *ibta.Arrival, pk *faults.Packet)
 		d.engine.Unready = true
 		from.Comment = faults.Kinds(1 << faults.RNR).Comment()
 	}
-	d.take(p, from)
+	d.lane.take(p, from)
 	d.engine.Unready = held
 }
 

@@ -167,14 +167,14 @@ func (s *agents) find(port int, h *wire.Header) *agent {
 	return s.byFilter[madFilter{port, h.Class, 0, h.Method}]
 }
 
-// receiveOther handles a packet that is not for a queue pair; the device's lock is held.
-func (d *Device) receiveOther(p *ib.Packet, from *ibta.Arrival) {
-	r := ibta.DropNoDestination
+// receiveOther handles a packet that is not for a queue pair; the lane's lock is held.
+func (l *lane) receiveOther(p *ib.Packet, from *ibta.Arrival) {
+	d, r := l.dev, ibta.DropNoDestination
 	if p.DestQP == ib.QP1 || p.DestQP == ib.QP0 && d.agents.subnet {
 		r = d.receiveMAD(p, from)
 	}
 	if r != ibta.Taken {
-		d.engineLane.Counters.Dropped[r]++
+		l.engine.Counters.Dropped[r]++
 	}
 }
 
@@ -344,11 +344,11 @@ func (a *agent) Send(to umad.Path, b []byte) error {
 		return &verbs.OpError{Op: "send_mad", Err: verbs.ErrQueueFull,
 			Detail: "the port can take no more for now: send it again later"}
 	case err != nil:
-		d.engineLane.Counters.SendErrors++
+		d.lane.engine.Counters.SendErrors++
 		return err
 	}
-	d.engineLane.Counters.SentPackets++
-	d.engineLane.Counters.SentBytes += umad.Len
+	d.lane.engine.Counters.SentPackets++
+	d.lane.engine.Counters.SentBytes += umad.Len
 	return nil
 }
 

@@ -39,7 +39,8 @@ func TestBlockSelfMulticast(t *testing.T) {
 		p := ib.Packet{BTH: ib.BTH{Opcode: ib.UDSendOnly, PKey: ib.DefaultPKey, DestQP: ib.QPNMulticast},
 			DETH: ib.DETH{QKey: qkey, SrcQP: c.qp.Num()}, Payload: []byte("hi")}
 		s.soft.Lane.Mu.Lock()
-		s.soft.take(&p, &ibta.Arrival{From: memhub.Path(c.from).Key(), To: group, Global: true, Header: &ib.IPHeader{}})
+		s.soft.lane.take(&p, &ibta.Arrival{From: memhub.Path(c.from).Key(), To: group, Global: true,
+			Header: &ib.IPHeader{}})
 		s.soft.Lane.Deliver()
 		s.soft.Lane.Mu.Unlock()
 		var wcs [4]verbs.WC

@@ -12,15 +12,16 @@ import (
 func (d *Device) persist(f *ibta.Flush) {
 	go func() {
 		err := memory.Persist(f.Memory())
-		d.Lane.Mu.Lock()
-		defer d.Lane.Mu.Unlock()
-		d.Lane.NewTime() // the disk took time
 		q := f.QP().Owner.(*qp)
+		l := q.lane
+		l.core.Mu.Lock()
+		defer l.core.Mu.Unlock()
+		l.core.NewTime() // the disk took time
 		done := !d.Closed.Load() && f.Done(err == nil)
 		d.TellWatchers() // of requests that had waited for the FLUSH
 		if done && d.findQP(q.engine.Num) == q {
-			d.Lane.Deliver()
-			d.kick(q)
+			l.core.Deliver()
+			l.kick(q)
 		}
 	}()
 }

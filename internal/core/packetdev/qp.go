@@ -20,6 +20,7 @@ import (
 type qp struct {
 	softdev.QP
 	dev       *Device
+	lane      *lane
 	engine    *ibta.QP
 	groups    []group // multicast groups that it is attached to
 	blockSelf bool    // to the multicasts that it sends itself (verbs.QPInit.BlockSelfMulticast)
@@ -39,7 +40,8 @@ func (d *Device) makeQP(domain memory.PD, xrc *queue.Domain, init *verbs.QPInit)
 	if err != nil {
 		return nil, err
 	}
-	q := &qp{dev: d, blockSelf: init.BlockSelfMulticast}
+	l := &d.lane
+	q := &qp{dev: d, lane: l, blockSelf: init.BlockSelfMulticast}
 	c := queue.Config{Num: d.newQPN(), Type: init.Type, PD: domain, Domain: xrc, SignalAll: init.SignalAll, Owner: q,
 		Caps: init.Cap}
 	if init.SendCQ != nil {
@@ -54,7 +56,7 @@ func (d *Device) makeQP(domain memory.PD, xrc *queue.Domain, init *verbs.QPInit)
 	if init.Type == verbs.UD {
 		d.port.WantHeaders()
 	}
-	q.engine = ibta.New(&d.engine, &d.engineLane, c)
+	q.engine = ibta.New(&d.engine, &l.engine, c)
 	q.engine.SetCongestion(control)
 	q.QP.Init(&d.Device, q, q.engine)
 	q.timer.Fire = q.timeout
@@ -78,66 +80,66 @@ func congestionOf(init *verbs.QPInit) (*congestion.Choice, error) {
 }
 
 func (q *qp) Change(attr *verbs.QPAttr, mask verbs.QPMask) error {
-	d := q.dev
-	d.settle(q)
+	l := q.lane
+	l.settle(q)
 	if mask&verbs.MaskState != 0 && attr.State == verbs.StateSQD {
-		d.Lane.NewTime()
-		d.transmit(false) // what was posted before is not to wait for the program's next poll
+		l.core.NewTime()
+		l.transmit(false) // what was posted before is not to wait for the program's next poll
 	}
 	av := q.engine.AV()
 	err := q.engine.Modify(attr, mask)
 	if av != q.engine.AV() {
-		d.dropFlow(av)
+		l.dropFlow(av)
 	}
-	d.kick(q)
+	l.kick(q)
 	return err
 }
 
-func (q *qp) Failed() { q.dev.schedule.addReady(q) } // others may have its room in the flow
+func (q *qp) Failed() { q.lane.schedule.addReady(q) } // others may have its room in the flow
 
-func (q *qp) Posted() { q.dev.kick(q) }
+func (q *qp) Posted() { q.lane.kick(q) }
 
 func (q *qp) Received() {}
 
 func (q *qp) Release() error {
-	d := q.dev
+	l := q.lane
 	if len(q.groups) > 0 {
 		return softdev.ErrAttached
 	}
-	d.settle(q)
+	l.settle(q)
 	av := q.engine.AV()
 	q.engine.Destroy()
-	d.Lane.Timers.Stop(&q.timer)
-	d.schedule.remove(q)
-	d.dropFlow(av)
-	if d.last == q {
-		d.last = nil
+	l.core.Timers.Stop(&q.timer)
+	l.schedule.remove(q)
+	l.dropFlow(av)
+	if l.last == q {
+		l.last = nil
 	}
-	d.Lane.NewTime()
-	d.transmit(!d.Lane.PollsOn()) // others may have its room in the flow
+	l.core.NewTime()
+	l.transmit(!l.core.PollsOn()) // others may have its room in the flow
 	return nil
 }
 
 // timeout tells the engine of its deadline. One that has moved back is found out when the old one comes. Where this
 // pass has received packets, those that it left may be answers: the next passes receive them first, for a while.
 func (q *qp) timeout() {
-	d := q.dev
-	if due, now := q.engine.Deadline(), d.Lane.PassTime(); due != 0 && due <= now {
-		if d.progress.passPackets > 0 && now-due < readFirst {
-			d.Lane.Timers.Set(&q.timer, now+1)
+	l := q.lane
+	if due, now := q.engine.Deadline(), l.core.PassTime(); due != 0 && due <= now {
+		if l.progress.passPackets > 0 && now-due < readFirst {
+			l.core.Timers.Set(&q.timer, now+1)
 			return
 		}
 		q.engine.HandleTimeout(now)
-		d.schedule.addReady(q)
+		l.schedule.addReady(q)
 	}
-	d.setTimer(q)
+	l.setTimer(q)
 }
 
 // readFirst is how long a deadline waits for passes that receive.
 const readFirst = clock.Time(500 * time.Microsecond)
 
 // setTimer has the timer fire no later than the engine's deadline.
-func (d *Device) setTimer(q *qp) { d.Lane.Timers.SetBy(&q.timer, q.engine.Deadline()) }
+func (l *lane) setTimer(q *qp) { l.core.Timers.SetBy(&q.timer, q.engine.Deadline()) }
 
 // group is a multicast group as a port has it. Its GID tells it from others: all multicast packets
 // are global (IBTA 10.5.1).

@@ -73,6 +73,6 @@ func TestOverflowWhileSending(t *testing.T) {
 	a.Eventually(func() bool {
 		a.soft.Lane.Mu.Lock()
 		defer a.soft.Lane.Mu.Unlock()
-		return a.soft.schedule.ready.Len() == 0
+		return a.soft.lane.schedule.ready.Len() == 0
 	}, "the goroutine has looked")
 }

@@ -49,9 +49,8 @@ type Device struct {
 	eventsOnly bool // programs that wait sleep at once
 }
 
-// Init makes a device of a fabric. shared is what all engines have, and out is where the lane's completions and events
-// gather.
-func (d *Device) Init(f Fabric, port PortState, shared *queue.Device, out *queue.Outbox, attr verbs.DeviceAttr) {
+// Init makes a device of a fabric, and its lane of an engine. shared is what all engines have.
+func (d *Device) Init(f Fabric, port PortState, shared *queue.Device, lane Engine, attr verbs.DeviceAttr) {
 	d.fabric, d.port, d.shared, d.Attr = f, port, shared, attr
 	d.memory = memory.NewTable(Random32)
 	if v, ok := port.(Virtual); ok {
@@ -59,7 +58,7 @@ func (d *Device) Init(f Fabric, port PortState, shared *queue.Device, out *queue
 	}
 	d.QPs = make(map[verbs.QPN]QueuePair)
 	d.event = func(verbs.EventType, int) {}
-	d.Lane.init(d, f, port, out)
+	d.Lane.init(d, lane, port)
 	*shared = queue.Device{Memory: d.memory, Ports: make([]queue.Port, port.Ports()), MaxMsgSize: maxMessage}
 	for i := range shared.Ports {
 		info := port.Info(i + 1)

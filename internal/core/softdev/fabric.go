@@ -15,8 +15,6 @@ import (
 // data gets to peers. Its methods are called with the device's lock held, unless they say
 // otherwise.
 type Fabric interface {
-	Transport
-
 	NewQP(pd memory.PD, init *verbs.QPInit) (QueuePair, error)
 	NewAH(attr verbs.AHAttr) (driver.AH, error)
 	// Adopt completes the creation of a shared receive queue.

@@ -71,9 +71,15 @@ type Transport interface {
 	Wake()   // with or without the lock
 }
 
+// Engine is what moves the data of a lane's queue pairs, and where their completions and events gather.
+type Engine struct {
+	Transport Transport
+	Outbox    *queue.Outbox
+}
+
 // init makes the lane of a device.
-func (l *Lane) init(d *Device, m Transport, port PortState, outbox *queue.Outbox) {
-	l.dev, l.transport, l.outbox = d, m, outbox
+func (l *Lane) init(d *Device, e Engine, port PortState) {
+	l.dev, l.transport, l.outbox = d, e.Transport, e.Outbox
 	l.Mu.publish = d.publish
 	l.start = time.Now().Add(-time.Second) // no time of the engine is zero
 	l.sleep = sleep{wakeup: make(chan struct{}, 1), done: make(chan struct{})}

@@ -62,9 +62,10 @@ func newHost(t testing.TB, num byte, window int) *host {
 	h := &host{addr: netip.AddrFrom4([4]byte{192, 0, 2, num}), window: window,
 		rand:  rand.New(rand.NewPCG(1, uint64(num))),
 		flows: make(map[verbs.GID]*ibta.Flow), qps: make(map[verbs.QPN]*qp)}
-	h.Device = &ibta.Device{Resolve: h.resolve, Limits: limits(window), Device: queue.Device{
+	h.Device = &ibta.Device{Limits: limits(window), Device: queue.Device{
 		Memory: memory.NewTable(h.rand.Uint32),
 		Ports:  []queue.Port{{Num: 1, MTU: 4096, PKeys: []verbs.PKey{ib.DefaultPKey}}}, MaxMsgSize: memory.MaxMessage}}
+	h.lane.Resolve = h.resolve
 	pd, err := driver.NewDevice(&fakeDriver{host: h}).AllocPD()
 	if err != nil {
 		t.Fatal(err)

@@ -25,7 +25,7 @@ func (q *QP) prepareModify(attr *verbs.QPAttr, mask verbs.QPMask) error {
 		}
 	}
 	q.permitMarks(&to)
-	av, err := q.Device.Resolve(to)
+	av, err := q.lane.Resolve(to)
 	if err != nil {
 		return err
 	}

@@ -19,8 +19,6 @@ type AddressHandle interface{ Vector() *Vector }
 // Device has the facts of a device, which queue pairs of every lane work with.
 type Device struct {
 	queue.Device
-	// Resolve makes an address vector of its attributes.
-	Resolve func(verbs.AHAttr) (*Vector, error)
 	// Persist begins to make memory persistent, and calls Flush.Done later. Regions allow
 	// FLUSH to persistence only on devices that have it.
 	Persist func(*Flush)
@@ -36,8 +34,10 @@ type Device struct {
 }
 
 // Lane is what queue pairs that work one after the other share: what they count and complete, and their scratch
-// memory. The zero Lane is ready for use.
+// memory. All but Resolve is ready for use.
 type Lane struct {
+	// Resolve makes an address vector of its attributes, with the flow that the lane's queue pairs share.
+	Resolve  func(verbs.AHAttr) (*Vector, error)
 	Counters Counters
 	Outbox   queue.Outbox
 	pace     pace
