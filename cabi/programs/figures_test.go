@@ -8,7 +8,6 @@ import (
 	"context"
 	"fmt"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -55,17 +54,10 @@ var figures = []figure{
 // BenchmarkFigures measures both in turns, as often as -benchtime says, and reports the
 // medians and the median of the ratios.
 func BenchmarkFigures(b *testing.B) {
-	var ramjet string
 	for _, f := range figures {
 		b.Run(f.name, func(b *testing.B) {
 			dir := need(b, strings.Fields(f.perftest)[0])
-			if ramjet == "" {
-				ramjet = filepath.Join(dir, "ramjet")
-				if out, err := exec.Command("go", "build", "-o", ramjet,
-					"../../cmd/ramjet").CombinedOutput(); err != nil {
-					b.Fatalf("%v\n%s", err, out)
-				}
-			}
+			ramjet := ramjet(b)
 			var theirs, ours, ratios []float64
 			for b.Loop() {
 				c := f.program(b, dir)

@@ -47,6 +47,31 @@ var libs = sync.OnceValues(func() (string, error) {
 	return dir, nil
 })
 
+// commandPath builds the command once, in a folder below the libraries'.
+var commandPath = sync.OnceValues(func() (string, error) {
+	dir, err := libs()
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "command", "ramjet")
+	out, err := exec.Command("go", "build", "-ldflags=-w", "-o", path, "../../cmd/ramjet").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("%w\n%s", err, out)
+	}
+	return path, nil
+})
+
+// ramjet returns the path of the command. It skips tests that need skips.
+func ramjet(t testing.TB) string {
+	t.Helper()
+	need(t)
+	path, err := commandPath()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
 func TestMain(m *testing.M) {
 	code := m.Run()
 	if built {

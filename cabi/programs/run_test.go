@@ -17,17 +17,6 @@ import (
 	"time"
 )
 
-// ramjet builds the command.
-func ramjet(t *testing.T) string {
-	t.Helper()
-	out := filepath.Join(t.TempDir(), "ramjet")
-	if text, err := exec.Command("go", "build", "-ldflags=-w", "-o", out,
-		"../../cmd/ramjet").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, text)
-	}
-	return out
-}
-
 // Programs that look into /sys and /dev find their devices there.
 func TestSysfs(t *testing.T) {
 	dir := need(t)
