@@ -15,7 +15,7 @@ import (
 func TestLadderLarge(t *testing.T) {
 	t.Parallel()
 	c := &ladder.Conversation{Number: 1}
-	for _, rows := range []int{ladderMany, 30 * ladderMany} {
+	for _, rows := range []int{ladderMany, 7 * ladderMany} {
 		l := &ladder.Ladder{Columns: make([]ladder.Column, 2), Rows: make([]ladder.Row, rows),
 			Conversations: []*ladder.Conversation{c}}
 		for i := range l.Rows {
