@@ -4,6 +4,7 @@ package sa
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/ramjet-rdma/ramjet/wire/mad"
 )
@@ -12,8 +13,14 @@ import (
 // from the record's start, each some bits long. The bits of a component mask count them (section 15.2.5).
 type Components struct {
 	name string
-	len  int     // of a record in bytes, without padding
-	bits []uint8 // widths; nameBits is 64 bytes
+	len  int // of a record in bytes, without padding
+	list []component
+}
+
+// component is a field of a record. Reserved fields count, too.
+type component struct {
+	name string
+	bits int
 }
 
 // Len returns the length of a record in bytes, without padding.
@@ -22,57 +29,82 @@ func (c *Components) Len() int { return c.len }
 // Stride returns how far records are apart in a table, in bytes.
 func (c *Components) Stride() int { return (c.len + 7) &^ 7 }
 
-// nameBits is the width of a component of 64 bytes.
-const nameBits = 0
-
-var portInfoBits = []uint8{64, 64, 16, 16, 32, 16, 16, 8, 8, 8, 8, 4, 4, 4, 4, 2, 3, 3, 4, 4, 4, 4, 4, 4, 8, 8, 8, 4, 4,
-	3, 5, 4, 1, 1, 1, 1, 16, 16, 16, 8, 1, 2, 5, 3, 5, 4, 4, 16, 8, 24, 16, 4, 4, 3, 5}
-
 // layouts has a row for each attribute that can be queried.
 var layouts = map[mad.Attribute]*Components{
-	AttrNodeRecord: {"NodeRecord", NodeRecordLen,
-		[]uint8{16, 16, 8, 8, 8, 8, 64, 64, 64, 16, 16, 32, 8, 24, nameBits}},
-	AttrPortInfoRecord: {"PortInfoRecord", PortInfoRecordLen, append([]uint8{16, 8, 8}, portInfoBits...)},
-	AttrSLtoVLRecord:   {"SLtoVLMappingTableRecord", SLtoVLRecordLen, []uint8{16, 8, 8}},
-	AttrSwitchInfoRecord: {"SwitchInfoRecord", SwitchInfoRecordLen,
-		[]uint8{16, 16, 16, 16, 16, 16, 8, 8, 8, 5, 1, 2, 16, 16, 1, 1, 1, 1, 1, 3, 8, 16}},
-	AttrLinearRecord:    {"LinearForwardingTableRecord", LinearRecordLen, []uint8{16, 16}},
-	AttrMulticastRecord: {"MulticastForwardingTableRecord", MulticastRecordLen, []uint8{16, 4, 3, 9, 32}},
-	AttrSMInfoRecord:    {"SMInfoRecord", SMInfoRecordLen, []uint8{16, 16, 64, 64, 32, 4, 4}},
-	AttrLinkRecord:      {"LinkRecord", LinkRecordLen, []uint8{16, 8, 8, 16}},
-	AttrGUIDInfoRecord:  {"GUIDInfoRecord", GUIDInfoRecordLen, []uint8{16, 8, 8, 32, 64, 64, 64, 64, 64, 64, 64, 64}},
-	AttrServiceRecord: {"ServiceRecord", ServiceRecordLen, []uint8{64, 128, 16, 16, 32, 128, nameBits,
-		8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 16, 16, 16, 16, 16, 16, 16, 16, 32, 32, 32, 32, 64, 64}},
-	AttrPKeyRecord: {"P_KeyTableRecord", PKeyRecordLen, []uint8{16, 16, 8}},
-	AttrPathRecord: {"PathRecord", PathRecordLen,
-		[]uint8{8, 56, 128, 128, 16, 16, 1, 3, 20, 8, 8, 1, 7, 16, 12, 4, 2, 6, 2, 6, 2, 6}},
-	AttrVLArbRecord: {"VLArbitrationTableRecord", VLArbRecordLen, []uint8{16, 8, 8}},
-	AttrMCMemberRecord: {"MCMemberRecord", MCMemberRecordLen,
-		[]uint8{128, 128, 32, 16, 2, 6, 8, 16, 2, 6, 2, 6, 4, 20, 8, 4, 4, 1}},
-	AttrInformInfoRecord: {"InformInfoRecord", InformInfoRecordLen,
-		[]uint8{128, 16, 48, 128, 16, 16, 16, 8, 8, 16, 16, 24, 3, 5, 8, 24}},
+	AttrNodeRecord: {"NodeRecord", NodeRecordLen, []component{{"LID", 16}, {"Resv", 16}, {"BaseVersion", 8},
+		{"ClassVersion", 8}, {"NodeType", 8}, {"NumPorts", 8}, {"SystemImageGUID", 64}, {"NodeGUID", 64},
+		{"PortGUID", 64}, {"PartitionCap", 16}, {"DeviceID", 16}, {"Revision", 32}, {"LocalPortNum", 8},
+		{"VendorID", 24}, {"NodeDescription", 64 * 8}}},
+	AttrPortInfoRecord: {"PortInfoRecord", PortInfoRecordLen, []component{{"EndportLID", 16}, {"PortNum", 8},
+		{"Options", 8}, {"M_Key", 64}, {"GidPrefix", 64}, {"LID", 16}, {"MasterSMLID", 16}, {"CapabilityMask", 32},
+		{"DiagCode", 16}, {"M_KeyLeasePeriod", 16}, {"LocalPortNum", 8}, {"WidthEnabled", 8}, {"WidthSupported", 8},
+		{"WidthActive", 8}, {"SpeedSupported", 4}, {"State", 4}, {"PhysicalState", 4}, {"DownDefaultState", 4},
+		{"M_KeyProtectBits", 2}, {"Resv", 3}, {"LMC", 3}, {"SpeedActive", 4}, {"SpeedEnabled", 4},
+		{"NeighborMTU", 4}, {"MasterSMSL", 4}, {"VLCap", 4}, {"InitType", 4}, {"VLHighLimit", 8},
+		{"VLArbHighCap", 8}, {"VLArbLowCap", 8}, {"InitTypeReply", 4}, {"MTUCap", 4}, {"VLStallCount", 3},
+		{"HOQLife", 5}, {"OperationalVLs", 4}, {"PartitionEnforcementInbound", 1},
+		{"PartitionEnforcementOutbound", 1}, {"FilterRawInbound", 1}, {"FilterRawOutbound", 1},
+		{"M_KeyViolations", 16}, {"P_KeyViolations", 16}, {"Q_KeyViolations", 16}, {"GUIDCap", 8},
+		{"ClientReregister", 1}, {"TrapSuppression", 2}, {"SubnetTimeOut", 5}, {"Resv", 3}, {"RespTimeValue", 5},
+		{"LocalPhyErrors", 4}, {"OverrunErrors", 4}, {"MaxCreditHint", 16}, {"Resv", 8},
+		{"LinkRoundTripLatency", 24}, {"CapabilityMask2", 16}, {"ExtSpeedActive", 4}, {"ExtSpeedSupported", 4},
+		{"Resv", 3}, {"ExtSpeedEnabled", 5}}},
+	AttrSLtoVLRecord: {"SLtoVLMappingTableRecord", SLtoVLRecordLen, []component{{"LID", 16}, {"InputPortNum", 8},
+		{"OutputPortNum", 8}}},
+	AttrSwitchInfoRecord: {"SwitchInfoRecord", SwitchInfoRecordLen, []component{{"LID", 16}, {"Resv", 16},
+		{"LinearFDBCap", 16}, {"RandomFDBCap", 16}, {"MulticastFDBCap", 16}, {"LinearFDBTop", 16},
+		{"DefaultPort", 8}, {"McastPrimary", 8}, {"McastNotPrimary", 8}, {"LifeTime", 5}, {"PortStateChange", 1},
+		{"OptimizedSLtoVL", 2}, {"LIDsPerPort", 16}, {"PartitionEnforcementCap", 16},
+		{"InboundEnforcementCap", 1}, {"OutboundEnforcementCap", 1}, {"FilterRawInboundCap", 1},
+		{"FilterRawOutboundCap", 1}, {"EnhancedPort0", 1}, {"Resv", 3}, {"Resv", 8}, {"MulticastFDBTop", 16}}},
+	AttrLinearRecord: {"LinearForwardingTableRecord", LinearRecordLen, []component{{"LID", 16}, {"BlockNum", 16}}},
+	AttrMulticastRecord: {"MulticastForwardingTableRecord", MulticastRecordLen, []component{{"LID", 16},
+		{"Position", 4}, {"Resv", 3}, {"BlockNum", 9}, {"Resv", 32}}},
+	AttrSMInfoRecord: {"SMInfoRecord", SMInfoRecordLen, []component{{"LID", 16}, {"Resv", 16}, {"GUID", 64},
+		{"SM_Key", 64}, {"ActCount", 32}, {"Priority", 4}, {"State", 4}}},
+	AttrLinkRecord: {"LinkRecord", LinkRecordLen, []component{{"FromLID", 16}, {"FromPort", 8}, {"ToPort", 8},
+		{"ToLID", 16}}},
+	AttrGUIDInfoRecord: {"GUIDInfoRecord", GUIDInfoRecordLen, slices.Concat([]component{{"LID", 16}, {"BlockNum", 8},
+		{"Resv", 8}, {"Resv", 32}}, slices.Repeat([]component{{"GUID", 64}}, 8))},
+	AttrServiceRecord: {"ServiceRecord", ServiceRecordLen, slices.Concat([]component{{"ServiceID", 64},
+		{"ServiceGID", 128}, {"ServiceP_Key", 16}, {"Resv", 16}, {"ServiceLease", 32}, {"ServiceKey", 128},
+		{"ServiceName", 64 * 8}}, slices.Repeat([]component{{"ServiceData8", 8}}, 16),
+		slices.Repeat([]component{{"ServiceData16", 16}}, 8), slices.Repeat([]component{{"ServiceData32", 32}}, 4),
+		slices.Repeat([]component{{"ServiceData64", 64}}, 2))},
+	AttrPKeyRecord: {"P_KeyTableRecord", PKeyRecordLen, []component{{"LID", 16}, {"BlockNum", 16}, {"PortNum", 8}}},
+	AttrPathRecord: {"PathRecord", PathRecordLen, []component{{"ServiceID 63:56", 8}, {"ServiceID 55:0", 56},
+		{"DGID", 128}, {"SGID", 128}, {"DLID", 16}, {"SLID", 16}, {"RawTraffic", 1}, {"Resv", 3}, {"FlowLabel", 20},
+		{"HopLimit", 8}, {"TClass", 8}, {"Reversible", 1}, {"NumbPath", 7}, {"P_Key", 16}, {"QoSClass", 12},
+		{"SL", 4}, {"MTUSelector", 2}, {"MTU", 6}, {"RateSelector", 2}, {"Rate", 6}, {"PacketLifeTimeSelector", 2},
+		{"PacketLifeTime", 6}}},
+	AttrVLArbRecord: {"VLArbitrationTableRecord", VLArbRecordLen, []component{{"LID", 16}, {"OutputPortNum", 8},
+		{"BlockNum", 8}}},
+	AttrMCMemberRecord: {"MCMemberRecord", MCMemberRecordLen, []component{{"MGID", 128}, {"PortGID", 128},
+		{"Q_Key", 32}, {"MLID", 16}, {"MTUSelector", 2}, {"MTU", 6}, {"TClass", 8}, {"P_Key", 16},
+		{"RateSelector", 2}, {"Rate", 6}, {"PacketLifeTimeSelector", 2}, {"PacketLifeTime", 6}, {"SL", 4},
+		{"FlowLabel", 20}, {"HopLimit", 8}, {"Scope", 4}, {"JoinState", 4}, {"ProxyJoin", 1}}},
+	AttrInformInfoRecord: {"InformInfoRecord", InformInfoRecordLen, []component{{"SubscriberGID", 128},
+		{"Enum", 16}, {"Resv", 48}, {"GID", 128}, {"LIDRangeBegin", 16}, {"LIDRangeEnd", 16}, {"Resv", 16},
+		{"IsGeneric", 8}, {"Subscribe", 8}, {"Type", 16}, {"TrapNumber", 16}, {"QPN", 24}, {"Resv", 3},
+		{"RespTime", 5}, {"Resv", 8}, {"ProducerType", 24}}},
 }
 
 // Layout returns the components of an attribute, nil if it cannot be queried.
 func Layout(a mad.Attribute) *Components { return layouts[a] }
 
 // Covers reports whether all bits of a mask stand for a component.
-func (c *Components) Covers(mask uint64) bool { return mask>>len(c.bits) == 0 }
+func (c *Components) Covers(mask uint64) bool { return mask>>len(c.list) == 0 }
 
 // Match reports whether a record has the values of a query in all components that are in the mask.
 // Both are at least Len bytes long. Selectors of MTUs, rates and lifetimes are components like others
-// here: who gives them their meaning takes them out of the mask.
+// here: the caller, who gives them their meaning, takes them out of the mask.
 func (c *Components) Match(mask uint64, query, record []byte) bool {
 	at := 0
-	for i, w := range c.bits {
-		width := int(w)
-		if w == nameBits {
-			width = 64 * 8
-		}
-		if mask>>i&1 != 0 && !sameBits(query, record, at, width) {
+	for i, f := range c.list {
+		if mask>>i&1 != 0 && !sameBits(query, record, at, f.bits) {
 			return false
 		}
-		at += width
+		at += f.bits
 	}
 	return true
 }

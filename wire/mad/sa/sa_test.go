@@ -4,6 +4,7 @@ package sa
 
 import (
 	"bytes"
+	"math/bits"
 	"math/rand/v2"
 	"testing"
 
@@ -52,26 +53,23 @@ func TestMatch(t *testing.T) {
 			query[i] = byte(rng.Uint32())
 		}
 		at := 0
-		for n, w := range c.bits {
-			width := int(w)
-			if w == nameBits {
-				width = 512
-			}
+		for n, f := range c.list {
+			width := f.bits
 			if at+width > 8*c.Len() {
-				t.Fatalf("%s: component %d ends at bit %d", Name(a), n, at+width)
+				t.Fatalf("%s: %s ends at bit %d", Name(a), f.name, at+width)
 			}
 			for bit := range 8 * c.Len() {
 				record := bytes.Clone(query)
 				record[bit/8] ^= 0x80 >> (bit % 8)
 				inside := bit >= at && bit < at+width
 				if got := c.Match(1<<n, query, record); got == inside {
-					t.Fatalf("%s: component %d matches: %v, with bit %d changed; it has %d from %d on", Name(a), n, got,
-						bit, width, at)
+					t.Fatalf("%s: %s matches: %v, with bit %d changed; it has %d from %d on", Name(a), f.name, got, bit,
+						width, at)
 				}
 			}
 			at += width
 		}
-		if !c.Covers(1<<len(c.bits)-1) || c.Covers(1<<len(c.bits)) {
+		if !c.Covers(1<<len(c.list)-1) || c.Covers(1<<len(c.list)) {
 			t.Errorf("%s: bits of the mask", Name(a))
 		}
 	}
@@ -79,12 +77,24 @@ func TestMatch(t *testing.T) {
 	for a, last := range map[mad.Attribute]int{AttrPathRecord: 21, AttrNodeRecord: 14, AttrPortInfoRecord: 57,
 		AttrServiceRecord: 36, AttrMCMemberRecord: 17, AttrSMInfoRecord: 6, AttrLinkRecord: 3, AttrInformInfoRecord: 15,
 		AttrGUIDInfoRecord: 11, AttrMulticastRecord: 4} {
-		if got := len(Layout(a).bits) - 1; got != last {
+		if got := len(Layout(a).list) - 1; got != last {
 			t.Errorf("%s: the last component is %d, want %d", Name(a), got, last)
 		}
 	}
-	if PathLife != 1<<21 || MemberProxyJoin != 1<<17 || ServiceName != 1<<6 {
-		t.Error("names of bits")
+	// The names of bits stand for the components of these names.
+	for _, c := range []struct {
+		attribute mad.Attribute
+		bit       uint64
+		name      string
+	}{
+		{AttrPathRecord, PathDGID, "DGID"}, {AttrPathRecord, PathNumbPath, "NumbPath"},
+		{AttrPathRecord, PathLife, "PacketLifeTime"}, {AttrMCMemberRecord, MemberMLID, "MLID"},
+		{AttrMCMemberRecord, MemberProxyJoin, "ProxyJoin"}, {AttrServiceRecord, ServiceLease, "ServiceLease"},
+		{AttrServiceRecord, ServiceName, "ServiceName"},
+	} {
+		if got := Layout(c.attribute).list[bits.TrailingZeros64(c.bit)].name; got != c.name {
+			t.Errorf("bit %#x of a mask of %s stands for %s, want %s", c.bit, Name(c.attribute), got, c.name)
+		}
 	}
 }
 
