@@ -17,7 +17,7 @@ type AHAttr struct {
 	Port         int    // 0: that of the queue pair or agent that sends; of an address handle the first
 }
 
-// Global reports whether packets have a GRH, or what stands for one.
+// Global reports whether packets have a GRH, or a header in its place.
 func (a *AHAttr) Global() bool { return a.DGID != GID{} }
 
 // AH is an address handle: where a datagram goes.

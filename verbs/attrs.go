@@ -4,7 +4,7 @@ package verbs
 
 import "time"
 
-// AtomicCap tells with respect to what atomic operations are atomic (IBTA 11.2.1.2).
+// AtomicCap is the scope in which a device's atomic operations are atomic (IBTA 11.2.1.2).
 type AtomicCap uint8
 
 const (
@@ -18,8 +18,8 @@ func (a AtomicCap) String() string {
 	return name([]string{"ATOMIC_NONE", "ATOMIC_HCA", "ATOMIC_GLOB"}, a)
 }
 
-// Transport is the protocol that a device's queue pairs speak (ibv_transport_type). It implies what
-// no capability tells: which operations the protocol has, and what a completion says about the
+// Transport is the protocol that a device's queue pairs speak (ibv_transport_type). Two facts follow from
+// it and from no capability: which operations the protocol has, and how much a completion says about the
 // peer.
 type Transport uint8
 
@@ -75,8 +75,8 @@ type DeviceAttr struct {
 	Caps            DeviceCap
 	LocalCAAckDelay time.Duration // longest time until a request is acknowledged
 	MaxMsgSize      uint64
-	// OneSided says, for display, who carries out one-sided operations on which memory. It is empty
-	// where that is always the target's device.
+	// OneSided names, for display, the side that carries out one-sided operations on each kind of memory. It
+	// is empty where that is always the target's device.
 	OneSided string
 }
 
@@ -153,7 +153,7 @@ type PortAttr struct {
 	ActiveMTU MTU
 	LinkMTU   int    // bytes of an IP packet
 	MaxMsg    uint64 // bytes
-	GIDs      int    // rows of the GID table, with those that are empty
+	GIDs      int    // rows of the GID table, empty ones too
 	PKeys     int
 	LID       uint16 // 0: the fabric has none, or the port has not got it yet
 	LMC       uint8  // so many low bits of a LID choose a path: the port has 1<<LMC LIDs

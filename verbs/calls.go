@@ -46,7 +46,7 @@ func (pd *PD) logRegistration(call string, args []callArg, register func() (*MR,
 func (d *Device) whose() []callArg {
 	out, gids := []callArg{{"device", d}}, []any{}
 	for port := 1; port <= d.drv.QueryDevice().Ports; port++ {
-		all, _ := d.drv.GIDs(port) // without them, the log has what is known
+		all, _ := d.drv.GIDs(port) // on an error the log has the rows that were read
 		for _, g := range all {
 			gids = append(gids, g.GID)
 		}
@@ -60,7 +60,7 @@ func (d *Device) whose() []callArg {
 // address returns where memory begins.
 func address(b []byte) unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(b)) }
 
-// sendArgs returns work requests as values that stay valid: those of programs may be on their stacks.
+// sendArgs copies work requests to values that stay valid: the program's own may be on its stack.
 func sendArgs(wrs []SendWR) []any {
 	out := make([]any, len(wrs))
 	for i := range wrs {

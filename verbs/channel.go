@@ -59,7 +59,7 @@ func (q *cqEvents) put(cq weak.Pointer[CQ]) {
 	q.signal()
 }
 
-// arm counts a queue for whose event the program has asked: whoever waits may move the data from now on.
+// arm counts a queue whose next event the program has requested: a waiting thread may move the data from now on.
 func (q *cqEvents) arm() {
 	if q.armed.Add(1) == 1 && q.waiting.Load() > 0 {
 		q.signal()

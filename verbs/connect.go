@@ -62,8 +62,8 @@ func (ep Endpoint) To(remote Endpoint, sgidIndex int) AHAttr {
 	return AHAttr{DGID: remote.GID, SGIDIndex: sgidIndex}
 }
 
-// Connect takes an RC, UC or XRC queue pair from RESET through INIT and RTR to RTS. local
-// is what [QP.Endpoint] returned and was sent to the peer; remote is the peer's.
+// Connect takes an RC, UC or XRC queue pair from RESET through INIT and RTR to RTS. local is the endpoint
+// that [QP.Endpoint] returned and that was sent to the peer; remote is the peer's.
 func (qp *QP) Connect(local, remote Endpoint, opt *ConnectOptions) error {
 	var o ConnectOptions
 	if opt != nil {

@@ -35,7 +35,7 @@ type CQOptions struct {
 
 	// Deferrable says that the queue's completions can wait for a few milliseconds while other queues of the device are
 	// busy, as those of a control connection beside its data. Otherwise a program that goes on after [CQ.Wait] has the
-	// device's goroutine move data at once in its place, for those who wait for other queues: that wakes a thread.
+	// device's goroutine move data at once in its place, for programs that wait for other queues: that wakes a thread.
 	Deferrable bool
 }
 
@@ -216,7 +216,7 @@ func (cq *CQ) wait(ctx context.Context, wcs []WC) (int, error) {
 	cq.waiters.Add(1)
 	n, err := cq.sleepUntil(ctx, wcs)
 	if cq.waiters.Add(-1) > 0 {
-		// One event was for all who wait. Another one takes what is left, or requests the next event.
+		// One event was for all waiters. Another one takes the remaining completions, or requests the next event.
 		cq.sig.wakeUp()
 	}
 	return n, err

@@ -11,8 +11,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs/metric"
 )
 
-// Device is an open RDMA device. It is what ramjet.Open and the Open functions of the
-// device packages return.
+// Device is an open RDMA device. ramjet.Open and the Open functions of the device packages
+// return it.
 type Device struct {
 	object
 	drv       deviceDriver
@@ -155,7 +155,7 @@ func (d *Device) close() error {
 	}
 	d.events.close()
 	close(d.done)
-	return d.drv.Close() // waits, so without the lock: others are releasing what depends on the device
+	return d.drv.Close() // waits, so without the lock: other goroutines release the device's objects
 }
 
 // wrap puts a driver's error into an OpError.

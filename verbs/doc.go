@@ -5,9 +5,9 @@
 // and address handles, with the semantics of IBTA volume 1 chapters 9 to 11 and names
 // that users of libibverbs know.
 //
-// The types here do what every kind of device shares. They track which object uses which: closing
+// The types here are the part that all kinds of device share. They track which object uses which: closing
 // an object in use is [ErrBusy], closing one twice is harmless. They deliver events, and they
-// implement the queue pair state machine. What moves data is a driver (package verbs/driver): RoCEv2, iWARP,
+// implement the queue pair state machine. A driver (package verbs/driver) moves the data: over RoCEv2, iWARP,
 // InfiniBand, shared memory, or hardware.
 //
 // # Errors
@@ -23,8 +23,7 @@
 // # Memory
 //
 // The memory of a region belongs to the program and to its peers at the same time, as with RDMA
-// hardware. What the completion of a work request covers may be read and written freely after the
-// completion was polled. Memory that a peer reads or writes one-sidedly while the program uses it
-// is a data race, unless the program accesses it through [MR.Do], [MR.WaitFor] and the helpers
-// built on them.
+// hardware. The memory of a work request may be read and written freely after its completion was
+// polled. Memory that a peer reads or writes one-sidedly while the program uses it is a data race,
+// unless the program accesses it through [MR.Do], [MR.WaitFor] and the helpers built on them.
 package verbs

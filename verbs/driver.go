@@ -130,7 +130,7 @@ type checker = interface {
 	Look(mr *MR, off, n int, cond func(b []byte) bool) (watched func(b []byte) bool, seen func())
 }
 
-// These interfaces are those that only some drivers implement.
+// Only some drivers implement these interfaces.
 type (
 	watcher interface {
 		Do(f func(b []byte))

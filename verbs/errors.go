@@ -28,7 +28,7 @@ var (
 type OpError struct {
 	Op     string // the call: "post_send", "modify_qp", …
 	Err    error  // one of the sentinels of this package, or a system error
-	Detail string // what exactly is wrong and how to fix it; may be empty
+	Detail string // the exact cause and its remedy; may be empty
 }
 
 // Error returns verbs, the operation, the error and the detail, with colons between them.

@@ -8,8 +8,8 @@ import (
 	"weak"
 )
 
-// EventType is the kind of an asynchronous event (IBTA 11.6.3). All are declared, because programs
-// have a case for each. Those that cannot occur on a software device are never raised.
+// EventType is the kind of an asynchronous event (IBTA 11.6.3). All kinds are declared, because programs
+// have a case for each. A software device never raises a kind that only hardware can meet.
 type EventType uint8
 
 const (
@@ -38,7 +38,7 @@ const (
 	EventQPBroken
 )
 
-// String says what happened, in ibv_event_type_str's words.
+// String describes the event in ibv_event_type_str's words.
 func (t EventType) String() string {
 	return name([]string{"CQ error", "local work queue catastrophic error", "invalid request local work queue error",
 		"local access violation work queue error", "communication established", "send queue drained", "path migrated",

@@ -24,7 +24,7 @@ const (
 	ReasonNoAnswer                  // no acknowledgement came, in spite of all retries
 	ReasonNotReady                  // the peer had no receive posted, in spite of all retries
 	ReasonPeerRefused               // the peer refused it; which check did, its side knows
-	ReasonMalformed                 // a request or response that does not fit what was before it
+	ReasonMalformed                 // a request or response that does not fit the one before it
 	ReasonNotEight                  // the list of an atomic, or of an atomic WRITE, has not 8 bytes
 	ReasonPeerClosed                // the peer closed the connection in an orderly way
 )
@@ -52,7 +52,7 @@ const (
 // numbers. It does not change.
 //
 // Over RoCE and InfiniBand the responder tells the requester no more than the code of a NAK
-// (IBTA 9.7.5.2). So the requester knows what it asked for, and the responder which check refused it. Over
+// (IBTA 9.7.5.2). So the requester knows its request, and the responder the check that refused it. Over
 // iWARP and shared memory the responder names the check: see Detail.
 type Failure struct {
 	QPN    QPN
@@ -63,16 +63,16 @@ type Failure struct {
 	ID     uint64 // of the work request of this side; 0: it is not known, or is the peer's
 	PSN    PSN    // of the packet, where HasPSN
 	HasPSN bool
-	Detail string // what else is known: what the peer says, how often it was tried, the limit
+	Detail string // further facts: the peer's own words, the number of tries, the limit
 
-	// What the check was about, if it was about memory: the entry of the list that was refused, what the peer
-	// asked for, or what was asked of the peer.
+	// The memory that the check refused, if it was about memory: an entry of the list, the range that the peer
+	// requested, or the range that was requested of the peer.
 	Key    Key
 	Addr   uint64
 	Length uint64
 	Need   Access
 
-	// What the key stands for on this side; all zero, if for nothing.
+	// The memory that the key names on this side; all zero: it names none.
 	MemAddr uint64
 	MemLen  uint64
 	Allows  Access

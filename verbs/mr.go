@@ -40,7 +40,7 @@ func (mr *MR) SGE(off, n int) SGE {
 // Remote returns the address and rkey that a peer needs for one-sided operations on the region.
 func (mr *MR) Remote() Remote { return Remote{Addr: mr.drv.Addr(), Key: mr.drv.RKey()} }
 
-// ReregFlags say what Rereg changes.
+// ReregFlags select the properties of a region that Rereg changes.
 type ReregFlags uint8
 
 const (
@@ -103,7 +103,7 @@ func (mr *MR) rereg(flags ReregFlags, pd *PD, buf []byte, access Access) error {
 	return nil
 }
 
-// Do runs f while the device touches no memory of the region: what f reads and writes is ordered
+// Do runs f while the device touches no memory of the region: the reads and writes of f are ordered
 // with respect to all remote accesses. f must be short and must not call into the device. A device
 // without [CapExclude], such as hardware, does not stop.
 func (mr *MR) Do(f func(b []byte)) {
@@ -117,8 +117,8 @@ func (mr *MR) Do(f func(b []byte)) {
 // WaitFor waits until cond is true of the region's bytes. It is the way to learn that a one-sided
 // WRITE or atomic has arrived. cond runs as in [MR.Do].
 //
-// The guarantee: what the peer wrote before it wrote the bytes that cond saw, on the same queue
-// pair, is visible when WaitFor returns. The bytes of one WRITE appear in no particular order,
+// The guarantee: all WRITEs that the peer posted before the one whose bytes cond saw, on the same queue
+// pair, are visible when WaitFor returns. The bytes of one WRITE appear in no particular order,
 // except that a WRITE of at most 8 bytes that does not cross an 8-byte boundary appears as a whole.
 // A program that wants to learn of a long WRITE sends a short one after it, or writes with
 // immediate. Devices in software keep this. The specification promises it only after immediate

@@ -26,7 +26,7 @@ type MW struct {
 type MWBindInfo struct {
 	MW     *MW
 	MR     *MR
-	RKey   Key // type 2: its low 8 bits become those of the window's key, its other bits are ignored
+	RKey   Key // type 2: its low 8 bits become the low 8 bits of the window's key, its other bits are ignored
 	Addr   uint64
 	Length uint64
 	Access Access

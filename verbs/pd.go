@@ -53,13 +53,13 @@ func (pd *PD) regMR(buf []byte, access Access, opts []RegOption) (*MR, error) {
 }
 
 // RegShared registers memory that processes share: size bytes from offset on, a multiple of the page
-// size, of what the descriptor fd is open for, such as a memfd or a file in /dev/shm. The region maps
+// size, of the file that the descriptor fd has open, such as a memfd or a file in /dev/shm. The region maps
 // it, for writing if access has LocalWrite. [MR.Bytes] is the mapping, which is freed with the region:
 // touching it after [MR.Close] crashes the program. The descriptor stays the caller's, and can be closed.
 //
 // Any number of processes can register the same memory. A table that a server fills can so be served by
 // other processes, and be read by clients with one-sided READs. If a file becomes shorter, accesses to
-// what is missing are access errors for peers, and crash a program that touches it. ErrNotSupported means
+// the missing part are access errors for peers, and crash a program that touches it. ErrNotSupported means
 // that the device, or the system, cannot do so.
 func (pd *PD) RegShared(fd uintptr, offset int64, size int, access Access) (*MR, error) {
 	if pd.dev.calls != nil {

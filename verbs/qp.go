@@ -33,7 +33,7 @@ type QPInit struct {
 	SRQ       *SRQ
 	Cap       QPCap
 	SignalAll bool // every send work request completes with a WC
-	// Exact says that sizes that are zero are zero, as those of ibv_create_qp, and stand for no defaults.
+	// Exact has sizes of zero taken as zero, as ibv_create_qp takes them, and not as the defaults.
 	Exact bool
 	// BlockSelfMulticast keeps the queue pair from receiving its own multicasts.
 	BlockSelfMulticast bool
@@ -188,7 +188,7 @@ func (qp *QP) Modify(attr QPAttr, mask QPMask) error {
 // Query returns the current attributes, with the sizes of the queues in Cap.
 func (qp *QP) Query() QPAttr { return qp.drv.Query() }
 
-// Stats returns the state of the queue pair and what was measured on it. Like [Device.Metrics] it waits for
+// Stats returns the state of the queue pair and its measurements. Like [Device.Metrics] it waits for
 // nothing that the device does.
 func (qp *QP) Stats() (QPStats, error) {
 	s, err := qp.drv.Stats()
@@ -232,7 +232,7 @@ func (qp *QP) PostSendAll(wrs []SendWR) error {
 var errSendQueueFull error = &OpError{Op: "post_send", Err: ErrQueueFull,
 	Detail: "poll a completion, then post again; signal at least one work request in each queue length, or no completion comes"}
 
-// postSendError is wrap, and says what to do about a full queue.
+// postSendError is wrap, and adds the remedy for a full queue.
 func postSendError(err error) error {
 	if err == ErrQueueFull {
 		return errSendQueueFull
@@ -308,7 +308,7 @@ func (qp *QP) Close() error {
 }
 
 // one returns wr as a list of one, without a copy, and hidden from escape analysis: drivers retain
-// no reference to work requests, so those that programs write as literals stay on the stack.
+// no reference to work requests, so a program's literals stay on its stack.
 func one[T any](wr *T) []T {
 	p := uintptr(unsafe.Pointer(wr)) // nothing between here and the next line can move a stack
 	return unsafe.Slice(*(**T)(unsafe.Pointer(&p)), 1)

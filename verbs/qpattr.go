@@ -25,7 +25,7 @@ type QPAttr struct {
 	State           QPState
 	CurState        QPState // the state that the caller believes it is in
 	SQDAsyncNotify  bool    // raise EventSQDrained
-	Access          Access  // what peers may do: RemoteWrite, RemoteRead, RemoteAtomic
+	Access          Access  // the peers' rights: RemoteWrite, RemoteRead, RemoteAtomic
 	PKeyIndex       uint16
 	Port            int
 	QKey            QKey

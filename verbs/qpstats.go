@@ -9,7 +9,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs/metric"
 )
 
-// QPStats is the state of a queue pair, and what was measured on it.
+// QPStats is the state of a queue pair with its measurements.
 type QPStats struct {
 	QPN     QPN
 	Type    QPType

@@ -37,8 +37,8 @@ type RegOptions struct {
 }
 
 // RegOption is an option of [PD.RegMR]. At most one of [Pinned], [Pipelined], [Deferred] and
-// [OnDemandPaging] can be given; docs/memory.md compares them. A device that cannot do what an
-// option says answers [ErrNotSupported]. Memory beyond what the process may pin is [ErrPinLimit].
+// [OnDemandPaging] can be given; docs/memory.md compares them. A device without the ability that an
+// option needs answers [ErrNotSupported]. Memory beyond the process's limit of pinned memory is [ErrPinLimit].
 type RegOption func(*RegOptions) error
 
 func (o *RegOptions) mode(m RegMode) error {
@@ -57,7 +57,7 @@ func Pinned() RegOption { return func(o *RegOptions) error { return o.mode(RegPi
 const DefaultChunk = 4 << 20
 
 // Pipelined pins the first chunk bytes before RegMR returns, and the rest, from front to back, while
-// the region is already in use. Whoever is faster than the pinning waits for no more than the
+// the region is already in use. An access that is faster than the pinning waits for no more than the
 // page it needs. [MR.WaitPinned] waits for the end. A chunk of 0 is [DefaultChunk].
 func Pipelined(chunk int) RegOption {
 	return func(o *RegOptions) error {
@@ -80,7 +80,7 @@ func OnDemandPaging() RegOption { return func(o *RegOptions) error { return o.mo
 
 // Weak makes a region that does not keep its memory alive, which Go must have allocated. Once the
 // memory is collected, each access to the region is an access error, at peers too. So the program
-// keeps what it posts until the work request has completed. A queue pair may keep the memory of its
+// keeps the memory of a work request until its completion. A queue pair may keep the memory of its
 // last requests alive for longer, until others take their place or it is closed.
 //
 // A weak region is not pinned, because Go would use the pinned pages for something else, and has no

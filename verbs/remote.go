@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Remote is memory of the peer that a one-sided operation accesses. Whoever has the memory tells the peer:
+// Remote is memory of the peer that a one-sided operation accesses. The owner of the memory tells the peer:
 // in a message, in the private data of a connection, in a file or on paper. Its text is the address and the
 // key in hexadecimal, as "0x7f6a1c000000:0x1a2b". Its binary form is the address in 8 bytes and the key in 4,
 // both in network byte order, as a RETH has them (IBTA 9.3.3).

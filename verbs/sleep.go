@@ -18,7 +18,7 @@ type sleeping struct {
 	busy atomic.Bool // a goroutine sleeps
 	mu   sync.Mutex
 	ctx  context.Context // of the last wait
-	stop func() bool     // ends what follows ctx
+	stop func() bool     // ends the wake-up by ctx
 }
 
 // init has waits sleep in a driver until ready returns true, and poll for spin before, unless that is

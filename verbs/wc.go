@@ -95,7 +95,7 @@ func (o WCOp) String() string {
 		"ATOMIC_WRITE", "FLUSH", "RECV", "RECV_RDMA_WITH_IMM"}, o)
 }
 
-// Err returns nil for Success and otherwise a [*StatusError] with what is known of the reason.
+// Err returns nil for Success and otherwise a [*StatusError] with the reason, as far as it is known.
 func (wc *WC) Err() error {
 	if wc.Status == StatusSuccess {
 		return nil

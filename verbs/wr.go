@@ -14,7 +14,7 @@ const (
 	OpRead                          // from the peer's memory
 	OpCompareSwap                   // see [SendWR.Compare]
 	OpFetchAdd                      // see [SendWR.Compare]
-	OpAtomicWrite                   // 8 bytes, written at once (IBTA annex A19); aligned as those of CompareSwap
+	OpAtomicWrite                   // 8 bytes, written at once (IBTA annex A19); aligned as for CompareSwap
 	OpFlush                         // makes earlier writes visible or persistent at the peer (IBTA annex A19)
 	OpLocalInv                      // invalidates a key of this device
 	OpBindMW                        // binds a memory window, see [SendWR.Bind]
@@ -76,7 +76,7 @@ const (
 // after [QP.PostSend] returns. The memory that SGL names belongs to the device until the work
 // request has completed.
 //
-// A method for each operation, such as [SendWR.Write], fills in what that operation needs and nothing else.
+// A method for each operation, such as [SendWR.Write], fills in the fields of that operation and no others.
 type SendWR struct {
 	ID     uint64
 	Op     SendOp
@@ -90,8 +90,8 @@ type SendWR struct {
 
 	// Compare, Swap and Add are the operands of atomic operations (IBTA 9.4.5, RFC 7306 section 5), which
 	// work on 8 bytes: a number in the byte order of the host that has them. The remote address must be
-	// a multiple of 8; any other is refused with [StatusRemoteInvalidRequestError]. What was there before goes to
-	// the SGL, of 8 bytes too, in the byte order of this host.
+	// a multiple of 8; any other is refused with [StatusRemoteInvalidRequestError]. The number's former value goes
+	// to the SGL, of 8 bytes too, in the byte order of this host.
 	//
 	// OpCompareSwap replaces a number that is equal to Compare by Swap. OpFetchAdd adds Add to it, modulo
 	// 2^64.

@@ -54,15 +54,15 @@ func (wr *SendWR) WriteImm(to Remote, imm uint32, sgl ...SGE) *SendWR {
 // Read fills in a READ of the peer's memory at from into the SGEs'.
 func (wr *SendWR) Read(from Remote, sgl ...SGE) *SendWR { return wr.remote(OpRead, from, sgl) }
 
-// CompareSwap fills in an atomic operation on the 8 bytes at, see [SendWR.Compare]. What was there before goes
-// to result.
+// CompareSwap fills in an atomic operation on the 8 bytes at, see [SendWR.Compare]. Their former value goes to
+// result.
 func (wr *SendWR) CompareSwap(at Remote, compare, swap uint64, result SGE) *SendWR {
 	wr.remote(OpCompareSwap, at, []SGE{result})
 	wr.Compare, wr.Swap = compare, swap
 	return wr
 }
 
-// FetchAdd fills in an atomic operation on the 8 bytes at, see [SendWR.Compare]. What was there before goes to
+// FetchAdd fills in an atomic operation on the 8 bytes at, see [SendWR.Compare]. Their former value goes to
 // result.
 func (wr *SendWR) FetchAdd(at Remote, add uint64, result SGE) *SendWR {
 	wr.remote(OpFetchAdd, at, []SGE{result})
