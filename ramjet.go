@@ -31,7 +31,7 @@ func WithTrace(w *trace.Writer) Option { return func(o *options) { o.Trace = w }
 // RAMJET_TLS_CERT, RAMJET_TLS_KEY and RAMJET_TLS_CA.
 func WithTLS(c *tls.Config) Option { return func(o *options) { o.TLS = c } }
 
-// WithLog has every failure of a queue pair logged, with what is known of its cause: see
+// WithLog has every failure of a queue pair logged, with its cause as far as it is known: see
 // [verbs.Device.LogFailures]. Without it nothing is logged.
 func WithLog(log *slog.Logger) Option { return func(o *options) { o.Log = log } }
 
@@ -74,7 +74,7 @@ func WithCallLog(w io.Writer, filter string) Option {
 }
 
 // WithChecks has mistakes in the use of the device reported to w: memory that changes while it is posted, queues that
-// hardware would not hold, accesses without order, and others. options are those of RAMJET_CHECK, such as
+// hardware would not hold, accesses without order, and others. options are as in RAMJET_CHECK, such as
 // "off=leak"; docs/check.md has the rules. Each Write has one report, and several goroutines report in turn. Without
 // this option the device is checked if the environment has RAMJET_CHECK. It costs time and memory: measure without.
 func WithChecks(w io.Writer, options string) Option {
@@ -113,7 +113,7 @@ func Best(peer netip.Addr) ([]Choice, error) { return kinds.Best(peer) }
 
 // OpenFor opens the device to reach a peer's IP address with: the one that the environment names in
 // RAMJET_DEVICE, or else the first that [Best] returns. If that cannot be opened it is an error, which
-// names the others: none is opened in its place. The choice tells what was opened, and why.
+// names the others: none is opened in its place. The choice names the device that was opened, with the reason.
 //
 //	dev, choice, err := ramjet.OpenFor(netip.MustParseAddr("192.0.2.9"))
 //	conn, err := cm.Dial(ctx, dev, "192.0.2.9:7471")
@@ -148,7 +148,7 @@ func OpenFor(peer netip.Addr, opts ...Option) (*verbs.Device, Choice, error) {
 	return dev, first, nil
 }
 
-// Open opens a device by name: its kind, a colon, and what that kind needs.
+// Open opens a device by name: its kind, a colon, and the kind's own part, such as an address.
 //
 //	roce:192.0.2.7   RoCEv2 on a local IPv4 address
 //	roce:fd09::1     RoCEv2 on a local IPv6 address

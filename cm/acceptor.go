@@ -32,7 +32,7 @@ type AcceptorConfig[C io.Closer] struct {
 	Log *slog.Logger
 }
 
-// Acceptor accepts the connections of a protocol that runs over those of this package. A connection is established
+// Acceptor accepts the connections of a protocol that runs over a [Conn]. A connection is established
 // before Accept returns it, as with TCP. Each is set up in a goroutine of its own, so that a slow peer delays nobody.
 type Acceptor[C io.Closer] struct {
 	listener *Listener

@@ -13,8 +13,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
-// addrsOf returns the addresses of a device: IP addresses that it has besides its GIDs, and those of the GID
-// table.
+// addrsOf returns the addresses of a device: IP addresses that it has besides its GIDs, and the addresses in
+// the GID table.
 func addrsOf(drv driver.Device, gids []verbs.GIDEntry) (addrs []netip.Addr) {
 	if n, ok := drv.(driver.Connector); ok {
 		addrs = n.Addrs(1)

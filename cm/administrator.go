@@ -30,7 +30,7 @@ type administrator struct {
 	waiting map[uint64]chan<- []byte
 }
 
-// repeatQuery is after what time a query without an answer is repeated.
+// repeatQuery is the time after which a query without an answer is repeated.
 const repeatQuery = 500 * time.Millisecond
 
 // newAdministrator returns a client. It receives until the agent is closed.
@@ -53,11 +53,11 @@ func newAdministrator(drv driver.Device) *administrator {
 
 func (a *administrator) close() {
 	if a.agent != nil {
-		a.agent.Close() // which drops what it has sent
+		a.agent.Close() // which drops the datagrams in its queue
 	}
 }
 
-// receive hands answers to those who wait for them.
+// receive hands answers to the goroutines that wait for them.
 func (a *administrator) receive() {
 	for {
 		b := make([]byte, mad.Size)
@@ -110,7 +110,7 @@ func (a *administrator) ask(ctx context.Context, m mad.Method, attr mad.Attribut
 		h.RMPP.Version = 1
 		b := append(h.Append(make([]byte, 0, mad.Size)), record...)
 		if p.SMLID != 0 {
-			// What cannot be sent now is sent again, as what is lost.
+			// A query that cannot be sent now is sent again, as a lost one is.
 			a.agent.Send(umad.Path{AH: verbs.AHAttr{DLID: p.SMLID, SL: p.SL}}, b[:mad.Size])
 		}
 		again := time.NewTimer(repeatQuery)

@@ -11,20 +11,20 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// FetchAdd adds a number to 8 bytes of the peer's memory, modulo 2^64, and returns what was there before
+// FetchAdd adds a number to 8 bytes of the peer's memory, modulo 2^64, and returns their former value
 // (IBTA 9.4.5, RFC 7306 section 5). Nobody sees it half done: neither other atomic operations on the peer's
 // device, nor, where [verbs.DeviceAttr] says so, the peer's own processor.
 //
 // The 8 bytes are a number in the byte order of the peer's host. Their address must be a multiple of 8,
-// and the region must allow [verbs.RemoteAtomic]. What is refused breaks the connection.
+// and the region must allow [verbs.RemoteAtomic]. A refused operation breaks the connection.
 //
 // If ctx ends first, the number may have been added or not.
 func (c *Conn) FetchAdd(ctx context.Context, remote verbs.Remote, add uint64) (old uint64, err error) {
 	return c.atomic(ctx, "fetch_add", &verbs.SendWR{Op: verbs.OpFetchAdd, Remote: remote, Add: add})
 }
 
-// CompareSwap replaces 8 bytes of the peer's memory by swap if they are equal to compare, and returns what
-// was there before: compare, if they were replaced. Otherwise it is as [Conn.FetchAdd].
+// CompareSwap replaces 8 bytes of the peer's memory by swap if they are equal to compare, and returns their
+// former value: compare, if they were replaced. Otherwise it is as [Conn.FetchAdd].
 func (c *Conn) CompareSwap(ctx context.Context, remote verbs.Remote, compare, swap uint64) (old uint64, err error) {
 	return c.atomic(ctx, "compare_swap", &verbs.SendWR{Op: verbs.OpCompareSwap, Remote: remote, Compare: compare,
 		Swap: swap})
@@ -52,7 +52,7 @@ func (c *Conn) atomic(ctx context.Context, op string, wr *verbs.SendWR) (old uin
 	return o.old, nil
 }
 
-// fetch keeps what an atomic operation has brought.
+// fetch keeps the value that an atomic operation has returned.
 func (o *op) fetch() {
 	if o.fetches {
 		o.old = binary.NativeEndian.Uint64(o.buf.Bytes())

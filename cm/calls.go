@@ -11,8 +11,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
-// begin notes a call of an id in the log of its device's calls, if there is one. What it returns is to be called with
-// the call's error, once no lock is held any more.
+// begin notes a call of an id in the log of its device's calls, if there is one. The caller calls end with the call's
+// error, once no lock is held any more.
 func (id *ID) begin(call string, args ...driver.CallArg) (end func(*error)) {
 	l := driver.CallsOf(id.dev)
 	if l == nil {

@@ -14,13 +14,13 @@ import (
 )
 
 // Conn is a connection. Several goroutines may use it at once: each call waits for its own
-// completion. It owns its queue pair and completion queue, but no goroutine: whoever waits polls,
-// also for the others.
+// completion. It owns its queue pair and completion queue, but no goroutine: a goroutine that waits
+// polls, also for the others.
 type Conn struct {
 	id        *ID
 	qp        *verbs.QP
 	pd        *verbs.PD
-	peerParam ConnParam // what the peer said
+	peerParam ConnParam // of the peer's request or reply
 	local     netip.AddrPort
 	peer      netip.AddrPort
 
@@ -39,7 +39,7 @@ func errSetup(op string) error {
 	return opErr(op, verbs.ErrNotSupported, "the connection was made with WithSetup: use its QP")
 }
 
-// setUp creates what the connection needs, before it is requested or accepted.
+// setUp creates the queues of the connection, or has an option do so, before it is requested or accepted.
 func (c *Conn) setUp(o *options, p *ConnParam) error {
 	c.ended, c.over, c.closed = make(chan struct{}), make(chan struct{}), make(chan struct{})
 	if o.setup != nil {
@@ -127,7 +127,7 @@ func (c *Conn) Done() <-chan struct{} { return c.ended }
 const closeWait = time.Second
 
 // Close ends the connection. Data for which Send and Write have returned is at the peer, or over
-// iWARP with TCP, which carries on after Close. What is in flight fails with ErrDisconnected.
+// iWARP with TCP, which carries on after Close. Operations in flight fail with ErrDisconnected.
 // Messages that were not received are lost. The peer is told, and Close waits for its answer for at
 // most a second. Closing twice is harmless: a second call returns when the first one does.
 func (c *Conn) Close() error {

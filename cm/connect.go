@@ -128,7 +128,7 @@ func (id *ID) Connect(p *ConnParam) (ret error) {
 }
 
 // Accept accepts a ConnectRequest (rdma_accept). nil stands for the peer's own parameters, as far
-// as the device supports them. Depths are reduced to what the peer supports. For connections
+// as the device supports them. Depths are reduced to the peer's limits. For connections
 // Established follows; a datagram service is complete with Accept.
 func (id *ID) Accept(p *ConnParam) (ret error) {
 	defer id.begin("rdma_accept", connArg(p))(&ret)

@@ -26,7 +26,7 @@ const (
 	TimewaitExit                     // the connection's numbers can be used again: the queue pair may be
 )
 
-// String says what happened, such as "connect request".
+// String names the event, such as "connect request".
 func (t EventType) String() string {
 	names := [...]string{"address resolved", "address error", "route resolved", "route error", "connect request",
 		"connect response", "connect error", "unreachable", "rejected", "established", "disconnected", "device removal",

@@ -22,8 +22,8 @@ import (
 // addresses of the RDMA IP CM service (annex A11). The engine of package ibcm runs it, as one of
 // the management agents at the device's queue pair 1.
 //
-// A goroutine receives. The timer's function runs what is due. Whoever releases the manager's lock
-// sends.
+// A goroutine receives. The timer's function runs due work. The goroutine that releases the manager's
+// lock sends.
 type ibProtocol struct {
 	m         *manager
 	agent     driver.MADAgent
@@ -127,7 +127,7 @@ func (p *ibProtocol) goodbye() (say func()) {
 		until := time.Now().Add(goodbyeTime)
 		for i := range words {
 			for errors.Is(p.send(&words[i]), verbs.ErrQueueFull) && time.Now().Before(until) {
-				time.Sleep(100 * time.Microsecond) // the device sends what is queued
+				time.Sleep(100 * time.Microsecond) // the device sends the queue's datagrams
 			}
 		}
 	}
@@ -142,8 +142,8 @@ func (p *ibProtocol) send(out *ibcm.Datagram) error {
 	return p.agent.Send(umad.Path{AH: out.To, PKey: out.PKey}, out.MAD[:])
 }
 
-// flush sends the engine's datagrams, delivers its events, and sets the timer. What cannot be sent
-// is lost, as any datagram may be: the engine repeats it.
+// flush sends the engine's datagrams, delivers its events, and sets the timer. A datagram that cannot be
+// sent is lost, as any datagram may be: the engine repeats it.
 func (p *ibProtocol) flush() {
 	var out ibcm.Datagram
 	var e ibcm.Event

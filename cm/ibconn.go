@@ -36,7 +36,7 @@ type ibConn struct {
 	rnr       uint8
 	peerRNR   uint8 // RNR retries that we ask of the peer, from Connect or Accept
 	responder uint8 // READs and atomics that we answer at once
-	initiator uint8 // those that we have in flight
+	initiator uint8 // READs and atomics that we have in flight
 }
 
 // newEndpoint returns the endpoint of an id that the program has created.
@@ -155,7 +155,7 @@ func randomPSN() verbs.PSN {
 	return verbs.PSN(binary.NativeEndian.Uint32(b[:]) & 0xffffff)
 }
 
-// depth limits what the program asks for to what the device and the peer can do.
+// depth limits the depth that the program requests to the device's and the peer's limits.
 func depth(want uint8, device int, peer uint8) uint8 {
 	return min(want, uint8(min(device, 0xff)), peer)
 }
@@ -257,7 +257,7 @@ func (c *ibConn) disconnect() error { return c.engine.Disconnect(c.now(), c.comm
 
 func (c *ibConn) agreed() ConnParam { return c.connParam(nil) }
 
-// broken: whoever did not even acknowledge what was sent cannot be reached. Any other failure shows that the
+// broken ends a connection: a peer that did not even acknowledge a packet cannot be reached. Any other failure shows that the
 // peer is there: it has our REP, and its RTU is lost, or still comes (IBTA 12.9.7.2).
 func (c *ibConn) broken() {
 	id := c.id
@@ -304,11 +304,11 @@ func (c *ibConn) pkeyIndex() uint16 {
 			return uint16(i)
 		}
 	}
-	return 0 // what was a partition of the port is none any more: nothing will arrive
+	return 0 // the port has left the partition: nothing will arrive
 }
 
-// attr: what each state requires (IBTA 12.9.8, 11.2.5.2). An XRC initiator has only the requester's
-// attributes, an XRC target only the responder's (annex A14).
+// attr returns the attributes that each state requires (IBTA 12.9.8, 11.2.5.2). An XRC initiator has only the
+// requester's attributes, an XRC target only the responder's (annex A14).
 func (c *ibConn) attr(next verbs.QPState) (verbs.QPAttr, verbs.QPMask, error) {
 	a := verbs.QPAttr{State: next}
 	t := c.id.qpType

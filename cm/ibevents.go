@@ -12,7 +12,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/mad"
 )
 
-// handle turns an event of the engine into what it means for an id.
+// handle applies an event of the engine to its id.
 func (p *ibProtocol) handle(e *ibcm.Event) {
 	switch e.Kind {
 	case ibcm.EventRequest, ibcm.EventServiceRequest:

@@ -188,8 +188,8 @@ func (ps PortSpace) datagrams() bool { return ps == UDP || ps == IPoIB }
 // deliver delivers an event.
 func (id *ID) deliver(e *Event) bool { return id.sink.put(e) }
 
-// end reports the end of what the id was doing. A request that nobody has fetched vanishes without
-// an event, which would take memory for as long as nobody looks.
+// end reports the end of the id's connection, request or service. A request that nobody has fetched vanishes
+// without an event, which would take memory for as long as nobody looks.
 func (id *ID) end(s state, e *Event) {
 	if id.state == requested && len(id.sink.take(func(e *Event) bool { return e.ID == id })) > 0 {
 		id.close()
@@ -263,7 +263,7 @@ func (id *ID) migrate(to sink) error {
 }
 
 // Close ends the id (rdma_destroy_id). A listener stops and rejects pending requests: a ConnectError
-// follows on those that the program has fetched. A connection is disconnected without waiting for the
+// follows on requests that the program has fetched. A connection is disconnected without waiting for the
 // peer. A request is rejected. The id's queue pair is destroyed (rdma_destroy_qp). Closing twice is
 // harmless.
 //

@@ -111,7 +111,7 @@ func (l *Listener) Accept(ctx context.Context) (*Conn, error) {
 }
 
 // nextRequest takes a request that is to be answered; nil: there is none, or too many peers have
-// not confirmed yet. The manager counts those that wait.
+// not confirmed yet. The manager counts the requests that wait.
 func (l *Listener) nextRequest() *Event {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -18,7 +18,7 @@ import (
 
 // manager is shared by all ids of a device.
 //
-// One lock covers it, its protocol and all of its ids. It is taken before those of event
+// One lock covers it, its protocol and all of its ids. It is taken before the locks of event
 // channels, and before the device's own.
 //
 // The device keeps its manager alive, and not the other way around. A device whose ids are closed
@@ -134,8 +134,8 @@ func (m *manager) add(id *ID, e endpoint) {
 	m.idList.Add(&id.listed)
 }
 
-// unlock sends and delivers what is due, and frees what connections share if there are none left.
-// Then it releases the lock. The manager stays: a peer that did not get our last message repeats
+// unlock sends due datagrams, delivers events, and frees the resources that connections share if there are
+// none left. Then it releases the lock. The manager stays: a peer that did not get our last message repeats
 // its own for longer than anything of its connection is left here. It expects an answer, if only
 // that there is no such connection.
 func (m *manager) unlock() {
@@ -148,7 +148,7 @@ func (m *manager) unlock() {
 	m.mu.Unlock()
 }
 
-// releaseIdle closes what connections share if nothing uses it any more.
+// releaseIdle closes the resources that connections share if no connection uses them any more.
 func (m *manager) releaseIdle() {
 	m.mu.Lock()
 	m.unlock()

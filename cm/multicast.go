@@ -11,8 +11,8 @@ import (
 )
 
 // JoinMulticast joins a group for the id's queue pair, which is of type UD (rdma_join_multicast).
-// group is an IPv4 or IPv6 multicast address. MulticastJoin follows, whose UD has what is needed to
-// send to the group, or MulticastError: for a device over IP at once, for others within a minute.
+// group is an IPv4 or IPv6 multicast address. MulticastJoin follows, whose UD has the address vector, queue
+// pair number and Q_Key of the group, or MulticastError: for a device over IP at once, for others within a minute.
 // An id without a queue pair joins send-only. ErrNotSupported means that the device has no
 // datagrams.
 func (id *ID) JoinMulticast(group netip.Addr) error { return id.join(group, false) }

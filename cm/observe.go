@@ -17,8 +17,8 @@ type listedID struct {
 
 func (l *listedID) ListIndex() *int { return &l.index }
 
-// lockTries is how often an observer tries to take the manager's lock, a millisecond apart. Whoever has it
-// may wait for the device, which a program can keep for as long as it likes.
+// lockTries is how often an observer tries to take the manager's lock, a millisecond apart. The holder may
+// wait for the device, which a program can keep for as long as it likes.
 const lockTries = 20
 
 // observe lists the ids of the manager; see observe.ConnLister.

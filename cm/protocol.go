@@ -10,8 +10,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
-// protocol is how devices of one kind make connections. endpoint is its part of one id: what it
-// knows of the id, and what it does for it. Both are called with the manager's lock held unless a
+// protocol is how devices of one kind make connections. endpoint is its part of one id: the id's state and
+// the operations on it. Both are called with the manager's lock held unless a
 // method says otherwise, so nothing here blocks. Outcomes are reported by methods of ID and
 // manager.
 type protocol interface {
@@ -24,7 +24,7 @@ type protocol interface {
 	// goodbye ends everything. The function that it returns tells the peers, without waiting for
 	// any. It is called without the lock, because the device may be busy.
 	goodbye() (say func())
-	// flush sends and delivers what is due. It is called before the lock is released.
+	// flush sends due datagrams and delivers events. It is called before the lock is released.
 	flush()
 	// idle reports whether no connection is left, not even in time wait.
 	idle() bool

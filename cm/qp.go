@@ -9,7 +9,7 @@ import (
 
 // CreateQP creates a queue pair that the manager takes through its states (rdma_create_qp): INIT
 // now, so that receives can be posted, RTR and RTS as the connection is established, ERR when it
-// ends. Those of datagram services go to RTS at once. A zero init.Type stands for the type given to
+// ends. Queue pairs of datagram services go to RTS at once. A zero init.Type stands for the type given to
 // SetQPType, or else for the port space's. Closing the id destroys the queue pair.
 //
 // The error is ErrInvalid if the type is not that of SetQPType or does not belong to the port

@@ -30,7 +30,7 @@ func (id *ID) SetQPType(t verbs.QPType) error {
 	return nil
 }
 
-// carries reports whether queue pairs of a type belong to the port space. Those of TCP are RC:
+// carries reports whether queue pairs of a type belong to the port space. The TCP space has RC alone:
 // Linux's manager takes no other request there, and librdmacm cannot bring a UC queue pair of such
 // an id to RTR.
 func (ps PortSpace) carries(t verbs.QPType) bool {

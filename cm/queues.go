@@ -12,7 +12,7 @@ import (
 // queues is the part of a Conn that moves data: its completion queue, the work requests in
 // flight, and the messages that have arrived.
 //
-// Whoever waits for something polls, unless somebody does already, and hands out what completes.
+// A goroutine that waits polls, unless another one does already, and hands out the completions.
 // The others wait for their own completion, or until they can poll themselves.
 type queues struct {
 	c       *Conn
@@ -31,7 +31,7 @@ type queues struct {
 	posted     []*Buffer // receives, by their ID less recvID; nil: it has completed
 	arrived    []*Buffer
 	drained    bool  // a receive was flushed: all that had arrived came before it
-	failure    error // what broke the queue pair
+	failure    error // why the queue pair is broken
 	closed     bool
 	wakePoller context.CancelFunc // ends the sleep of a poller that waits for a slot; nil: there was none yet
 }
@@ -43,7 +43,7 @@ type op struct {
 	done chan struct{} // one element: wc is there
 
 	fetches bool   // it is an atomic operation
-	old     uint64 // what that has found
+	old     uint64 // the value that it has returned
 }
 
 func newOp(buf *Buffer) *op { return &op{buf: buf, done: make(chan struct{}, 1)} }
@@ -244,7 +244,7 @@ func (q *queues) completed(wc *verbs.WC) {
 }
 
 // received queues a message for Recv. Only the goroutine that polls calls it, so a waiter is woken
-// by what it has polled itself, or is not polling.
+// by a completion that it has polled itself, or is not polling.
 func (q *queues) received(wc *verbs.WC) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -293,7 +293,7 @@ func (q *queues) stop() {
 	}
 }
 
-// close frees what the queues hold, once, after the queue pair was destroyed.
+// close frees the memory that the queues hold, once, after the queue pair was destroyed.
 func (q *queues) close() error {
 	q.stop()
 	q.mu.Lock()

@@ -41,7 +41,7 @@ func (id *ID) SetConnectRetry(limit time.Duration) error {
 	return nil
 }
 
-// record records what Connect requests.
+// record records the parameters of Connect.
 func (a *connectRetry) record(p *ConnParam) {
 	if a.limit == 0 {
 		return

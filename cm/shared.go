@@ -35,7 +35,7 @@ func (s *shared) pool(size int) *Pool {
 	return p
 }
 
-// close frees what is no longer in use. A domain in use, by memory of a program or by buffers not
+// close frees resources that are no longer in use. A domain in use, by memory of a program or by buffers not
 // yet released, stays for later connections.
 func (s *shared) close() {
 	for _, p := range s.pools {

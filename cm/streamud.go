@@ -16,7 +16,7 @@ import (
 
 // A datagram service of a device that connects by streams is requested by a stream that never has a
 // queue pair: serviceMagic and the program's private data are the request's, and the answer is a
-// rejection, whose private data are a serviceReply and the program's. It says what SIDR REP says
+// rejection, whose private data are a serviceReply and the program's. It has the meaning of SIDR REP
 // elsewhere (IBTA 12.11).
 const (
 	serviceMagic    = "RamjetUD"
@@ -119,7 +119,7 @@ func (c *streamConn) acceptDatagrams(p *ConnParam) error {
 	return c.serve(r, p.PrivateData)
 }
 
-// answered handles what comes of a request for a datagram service.
+// answered handles the answer to a request for a datagram service.
 func (c *streamConn) answered(e *driver.StreamEvent) {
 	c.m.mu.Lock()
 	defer c.m.unlock()

@@ -16,9 +16,9 @@ import (
 
 // subnet resolves addresses and paths where ports have LIDs: on InfiniBand.
 //
-// An address of a host is that of one of its GIDs, or an IP address that the driver knows a GID for.
-// Datagrams between queue pairs 1 have a GRH, so that each side sees who the other is; what is
-// connected has none, because the path stays in the subnet (IBTA 8.2.1).
+// An address of a host is one of its GIDs, or an IP address that the driver knows a GID for.
+// Datagrams between queue pairs 1 have a GRH, so that each side sees the other's GID; packets of
+// connections have none, because the path stays in the subnet (IBTA 8.2.1).
 type subnet struct {
 	drv       driver.Device
 	neighbors driver.Connector
@@ -116,7 +116,7 @@ func (s *subnet) replyPath(p *mad.Path) verbs.AHAttr {
 // Route is a path through a subnet to an id's peer (rdma_route).
 type Route struct {
 	SGID, DGID verbs.GID
-	// SLID, DLID, SL and MTU are those of the path record; DLID is 0 until the route is resolved.
+	// SLID, DLID, SL and MTU come from the path record; DLID is 0 until the route is resolved.
 	SLID, DLID uint16
 	SL         uint8
 	HopLimit   uint8

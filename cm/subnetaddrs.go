@@ -13,8 +13,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/mad/sa"
 )
 
-// The driver knows the IP addresses of its own fabric. What lies behind a cable to another one is in
-// the same subnet, and is found by service records of the administrator (IBTA 15.2.5.14): whoever
+// The driver knows the IP addresses of its own fabric. Hosts behind a cable to another fabric are in the
+// same subnet, and are found by service records of the administrator (IBTA 15.2.5.14): a host that
 // listens registers its address there, as uDAPL's address translation service does. The service's data
 // are the address, as 16 bytes.
 const (

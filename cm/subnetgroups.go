@@ -133,7 +133,7 @@ func (s *subnet) join(ctx context.Context, g *membership) error {
 	}
 	r, err := s.admin.join(ctx, mgid, s.gid(), UDPQKey)
 	s.mu.Lock()
-	j.member = j.member || err == nil || ctx.Err() != nil // what nobody waits for any more may be carried out
+	j.member = j.member || err == nil || ctx.Err() != nil // a request that nobody waits for any more may be carried out
 	if err == nil {
 		j.lid, j.qkey = r.MLID, r.QKey
 		g.to = verbs.AHAttr{DGID: r.MGID, DLID: r.MLID, SL: r.SL, HopLimit: r.HopLimit, TrafficClass: r.TClass,

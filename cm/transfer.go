@@ -69,8 +69,8 @@ func (c *Conn) Write(ctx context.Context, local verbs.SGE, remote verbs.Remote) 
 }
 
 // Read reads the peer's memory into registered memory (RDMA READ) and waits for its completion. The
-// memory belongs to the device until Read returns nil or the connection is closed. It has to allow what
-// [verbs.DeviceAttr].SinkAccess says. Buffers of the connection's pool allow no more than LocalWrite.
+// memory belongs to the device until Read returns nil or the connection is closed. It needs the access of
+// [verbs.DeviceAttr].SinkAccess. Buffers of the connection's pool allow no more than LocalWrite.
 func (c *Conn) Read(ctx context.Context, local verbs.SGE, remote verbs.Remote) error {
 	_, err := c.perform(ctx, "read", &verbs.SendWR{Op: verbs.OpRead, SGL: []verbs.SGE{local}, Remote: remote})
 	return err
@@ -96,7 +96,7 @@ func (q *queues) do(ctx context.Context, wr *verbs.SendWR, buf *Buffer) (verbs.W
 	return q.await(ctx, wr, newOp(buf))
 }
 
-// await is do for what is kept of the work request until it has completed.
+// await posts a work request and waits for its completion; o is its state until then.
 func (q *queues) await(ctx context.Context, wr *verbs.SendWR, o *op) (verbs.WC, error) {
 	err := q.until(ctx, q.slots)
 	if err == nil {

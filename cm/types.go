@@ -4,8 +4,8 @@ package cm
 
 import "github.com/ramjet-rdma/ramjet/verbs"
 
-// PortSpace says what kind of ports an [ID] has, and with it what kind of queue pair it connects.
-// The values are those of librdmacm (enum rdma_port_space), and go over the wire in the service id
+// PortSpace is the kind of ports that an [ID] has, and with it the kind of queue pair that it connects.
+// The values are librdmacm's (enum rdma_port_space), and go over the wire in the service id
 // (IBTA annex A11.2).
 type PortSpace uint16
 
@@ -58,7 +58,7 @@ type ConnParam struct {
 	ResponderResources uint8
 	InitiatorDepth     uint8     // READs and atomics in flight to the peer; Unlimited: the device's maximum
 	FlowControl        bool      // the device has end-to-end flow control (carried, without effect)
-	RetryCount         uint8     // 0 to 7: how often both queue pairs retransmit what is not acknowledged
+	RetryCount         uint8     // 0 to 7: how often both queue pairs retransmit packets that are not acknowledged
 	RNRRetryCount      uint8     // 0 to 7, 7: unlimited: how often the peer retries when we have no receive posted
 	SRQ                bool      // the queue pair has a shared receive queue; ignored if the ID created the queue pair
 	QPNum              verbs.QPN // the queue pair; ignored if the ID created it

@@ -31,7 +31,7 @@ type Conn struct {
 
 	readMu, writeMu sync.Mutex // held for a whole Read, Write; before mu
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields that follow
 	stream  *rsocket.Stream
 	poll    poller
 	alive   keepAlive
@@ -90,7 +90,7 @@ func (c *Conn) LocalAddr() net.Addr { return c.local }
 // RemoteAddr returns the other side's address and port, a *net.TCPAddr.
 func (c *Conn) RemoteAddr() net.Addr { return c.remote }
 
-// Read reads what has arrived. It returns io.EOF once the peer has closed its side and everything
+// Read reads data that has arrived. It returns io.EOF once the peer has closed its side and everything
 // was read.
 func (c *Conn) Read(b []byte) (int, error) {
 	n, err := c.readSome(b)
@@ -114,7 +114,7 @@ func (c *Conn) readSome(b []byte) (n int, err error) {
 	return c.take(b)
 }
 
-// take reads from what has arrived. readMu and mu are held.
+// take reads from the ring. readMu and mu are held.
 func (c *Conn) take(b []byte) (n int, err error) {
 	ring := c.ep.recv.Bytes()
 	for n < len(b) {
@@ -199,9 +199,9 @@ func (c *Conn) writeSome(b []byte, hold bool) (int, error) {
 	return n, nil
 }
 
-// CloseWrite says that nothing more is written: the peer reads io.EOF after what was written.
-// Reading goes on. CloseWrite may have to wait for the peer's device to acknowledge what was sent
-// before, at most until the write deadline. Then the next caller that waits sends the message.
+// CloseWrite says that nothing more is written: the peer reads io.EOF after the last data.
+// Reading goes on. CloseWrite may have to wait for the peer's device to acknowledge earlier
+// messages, at most until the write deadline. Then the next caller that waits sends the message.
 func (c *Conn) CloseWrite() error {
 	c.writeMu.Lock()
 	defer c.writeMu.Unlock()
@@ -343,7 +343,7 @@ func (c *Conn) opError(op string, err error) error {
 	return &net.OpError{Op: op, Net: "rdma", Source: c.local, Addr: c.remote, Err: netError(err)}
 }
 
-// Close closes the connection. It waits until the peer has received what was written, for at most
+// Close closes the connection. It waits until the peer has received all data, for at most
 // [Options.Linger]; the peer then reads io.EOF. Pending Reads and Writes return net.ErrClosed at
 // once.
 func (c *Conn) Close() error {

@@ -16,7 +16,7 @@ func Dial(ctx context.Context, dev *verbs.Device, address string) (*Conn, error)
 	return (&Dialer{Device: dev}).dial(ctx, address)
 }
 
-// Dialer dials with options. Its methods can be used like those of package net's Dialer:
+// Dialer dials with options. Its methods can be used like the methods of package net's Dialer:
 // http.Transport.DialContext, grpc.WithContextDialer and the like.
 type Dialer struct {
 	Device  *verbs.Device

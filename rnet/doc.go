@@ -15,7 +15,7 @@
 //
 // # Who moves the data
 //
-// A [Conn] has no goroutine. Whoever waits in Read or Write polls the completion queue, at first
+// A [Conn] has no goroutine. A caller that waits in Read or Write polls the completion queue, at first
 // for [Options.Spin], and then sleeps. It also handles completions of the other direction. While
 // somebody waits, a silent peer is probed every [Options.KeepAlive]. A program that only holds a
 // connection does not learn that its peer has gone.
@@ -27,7 +27,7 @@
 //
 // # Errors
 //
-// Errors are [*net.OpError] around what programs of package net look for: os.ErrDeadlineExceeded;
+// Errors are [*net.OpError] around the errors that programs of package net look for: os.ErrDeadlineExceeded;
 // net.ErrClosed; io.EOF, unwrapped; syscall.EPIPE after the peer has closed; syscall.ECONNRESET
 // after it has vanished; syscall.ETIMEDOUT after it did not acknowledge.
 package rnet

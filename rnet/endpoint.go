@@ -17,7 +17,7 @@ const spareReceives = 64
 // repostBatch is how many receives are consumed before they are posted again, together.
 const repostBatch = spareReceives / 2
 
-// endpoint is the queue pair and the memory of a connection. Whoever connects the queue pair
+// endpoint is the queue pair and the memory of a connection. The function that connects the queue pair
 // destroys it; close frees the rest.
 type endpoint struct {
 	opt Options

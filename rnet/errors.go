@@ -19,9 +19,9 @@ func (timeoutError) Timeout() bool   { return true }
 func (timeoutError) Temporary() bool { return true }
 func (e timeoutError) Unwrap() error { return e.error }
 
-// netError converts err to what programs of package net look for. A timeout gets the method
-// Timeout: [net.OpError] asks the error that it holds for it, and not those behind it. What a
-// closed device returns is also net.ErrClosed.
+// netError converts err to the errors that programs of package net look for. A timeout gets the method
+// Timeout: [net.OpError] asks the error that it holds for it, and not the errors behind it. The error of a
+// closed device is also net.ErrClosed.
 func netError(err error) error {
 	if errors.Is(err, verbs.ErrClosed) && !errors.Is(err, net.ErrClosed) {
 		return closedError{err}

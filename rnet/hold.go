@@ -17,17 +17,16 @@ const (
 // The next Write fills it, so the device has fewer and fuller messages to send. A Write that finds
 // little in flight is never held back.
 //
-// What is held is sent when what was in flight has arrived, when the program waits for anything,
-// before whatever else it sends, and when a timer fires, because nobody may be there to see the
-// completions.
+// The held message is sent when the messages in flight have arrived, when the program waits for anything,
+// before any other message, and when a timer fires, because nobody may be there to see the completions.
 type hold struct {
 	timer   *time.Timer
 	release func() // the timer's: Conn.release
 	armed   bool
 	period  time.Duration
 	full    int  // full messages sent since the timer was armed
-	copying bool // a Write is filling the ring behind what is held
-	due     bool // what is held should have been sent meanwhile
+	copying bool // a Write is filling the ring behind the held message
+	due     bool // the held message should have been sent meanwhile
 }
 
 // holds reports whether the end of a Write that begins now may be held back.
@@ -41,7 +40,7 @@ func (c *Conn) holds() bool {
 	return c.stream.Busy()
 }
 
-// keep holds back what is staged, after a Write.
+// keep holds back the staged message, after a Write.
 func (c *Conn) keep() {
 	if c.stream.Staged() > 0 && !c.held.armed {
 		c.held.arm(holdTime)
@@ -70,7 +69,7 @@ func (c *Conn) release() {
 	c.flush()
 }
 
-// flush posts what is held. While a Write adds to it, that Write posts it.
+// flush posts the held message. While a Write adds to it, that Write posts it.
 func (c *Conn) flush() {
 	if c.held.copying {
 		c.held.due = true

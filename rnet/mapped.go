@@ -108,7 +108,7 @@ func (c *Conn) writeMapped(b []byte, at uint64) (int, error) {
 	return k, c.err
 }
 
-// awaitRoom waits until a message can be posted, behind what is held back.
+// awaitRoom waits until a message can be posted, behind the held one.
 func (c *Conn) awaitRoom() error {
 	c.flush()
 	if err := c.await(&c.write); err != nil {
@@ -117,7 +117,7 @@ func (c *Conn) awaitRoom() error {
 	return c.writeErr()
 }
 
-// closeMaps deregisters what Map has registered.
+// closeMaps deregisters the regions that Map has registered.
 func (c *Conn) closeMaps() (err error) {
 	for _, mr := range c.maps {
 		if mr != nil {

@@ -11,10 +11,10 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// Defaults of Options. Queues are as long as those of librdmacm's rsockets. Buffers are seven times
-// as large: with less, a software sender often waits to be told that some of it was read. They hold
-// 16 of the longest messages at a path MTU of 4096, so none is cut short at their ends. Memory that
-// was never used takes none.
+// Defaults of Options. Queues are as long as in librdmacm's rsockets. Buffers are seven times as
+// large: with less, a software sender often waits to be told that some of it was read. They hold
+// 16 of the longest messages at a path MTU of 4096, so none is cut short at their ends. Pages that
+// were never used take no memory.
 const (
 	DefaultBuffer    = 16 * 61436
 	DefaultQueue     = 384
@@ -50,8 +50,7 @@ type Options struct {
 	// see verbs.CQOptions.
 	LockedThread bool
 
-	// Linger limits how long Close waits for the peer to receive what was written. Default
-	// DefaultLinger.
+	// Linger limits how long Close waits for the peer to receive all data. Default DefaultLinger.
 	Linger time.Duration
 
 	// KeepAlive is how long a peer may be silent while a Read or Write waits before it is probed.

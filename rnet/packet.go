@@ -268,7 +268,7 @@ func (p *PacketConn) usable(s *side) error {
 	return nil
 }
 
-// ReadFrom receives a datagram. What does not fit in b is lost.
+// ReadFrom receives a datagram. The part that does not fit in b is lost.
 func (p *PacketConn) ReadFrom(b []byte) (int, net.Addr, error) {
 	n, from, err := p.ReadFromAddrPort(b)
 	if err != nil {
@@ -301,7 +301,7 @@ func (p *PacketConn) ReadFromAddrPort(b []byte) (int, netip.AddrPort, error) {
 	}
 }
 
-// next takes the next datagram of those that were received.
+// next takes the next received datagram.
 func (p *PacketConn) next(b []byte) (int, netip.AddrPort, bool) {
 	if len(p.read.early) > 0 {
 		e := p.read.early[0]

@@ -14,7 +14,7 @@ import (
 // Notify is like [Conn.Notify].
 func (p *PacketConn) Notify(f func()) { p.notify.f.Store(&f) }
 
-// Ready polls, and returns what can be done without waiting. A malformed datagram makes the conn
+// Ready polls, and returns the operations that need not wait. A malformed datagram makes the conn
 // Readable too.
 func (p *PacketConn) Ready() (r Readiness) {
 	p.readMu.Lock()

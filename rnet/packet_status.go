@@ -12,8 +12,8 @@ import (
 // reclaim polls for sends that are done. writeMu and mu are held.
 func (p *PacketConn) reclaim() { p.sent(p.write.wcs[:p.write.cq.Poll(p.write.wcs[:])]) }
 
-// sent frees the slots of completed sends, and keeps the first error for WriteTo. What was flushed
-// behind a failed send is lost, as any datagram may be.
+// sent frees the slots of completed sends, and keeps the first error for WriteTo. A datagram that was
+// flushed behind a failed send is lost, as any datagram may be.
 func (p *PacketConn) sent(wcs []verbs.WC) {
 	for i := range wcs {
 		wc := &wcs[i]

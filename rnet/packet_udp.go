@@ -12,7 +12,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// serve handles what arrives over UDP until the socket is closed.
+// serve handles UDP datagrams until the socket is closed.
 func (p *PacketConn) serve() {
 	buf := make([]byte, rsocket.MaxDatagram)
 	failed := 0 // in a row

@@ -38,7 +38,7 @@ func (n *notifier) call() {
 // things at once by means of their own, as poll and select do.
 func (c *Conn) Notify(f func()) { c.ep.notify.f.Store(&f) }
 
-// Ready polls, and returns what can be done without waiting.
+// Ready polls, and returns the operations that need not wait.
 func (c *Conn) Ready() Readiness {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -46,7 +46,7 @@ func (c *Conn) Ready() Readiness {
 	return c.readiness()
 }
 
-// Arm requests a call of Notify's function, and then does what Ready does. Like a Read that waits
+// Arm requests a call of Notify's function, and then returns as Ready does. Like a Read that waits
 // it promises to come back: meanwhile a silent peer is probed.
 func (c *Conn) Arm() Readiness {
 	c.mu.Lock()
@@ -75,7 +75,7 @@ func (c *Conn) readiness() (r Readiness) {
 		return r
 	}
 	switch {
-	case c.stream.PeerGone(): // what happens to the connection after that does not matter
+	case c.stream.PeerGone(): // the connection's later state does not matter
 		r |= PeerGone
 	case c.err != nil:
 		r |= Broken
@@ -97,7 +97,7 @@ func (c *Conn) progress() {
 // TryRead is a non-blocking Read: syscall.EAGAIN if there is nothing to read.
 func (c *Conn) TryRead(b []byte) (int, error) { return c.tryRead(b, c.take) }
 
-// TryPeek is TryRead, but what it reads will be read again.
+// TryPeek is TryRead, but leaves the data to be read again.
 func (c *Conn) TryPeek(b []byte) (int, error) { return c.tryRead(b, c.peek) }
 
 func (c *Conn) tryRead(b []byte, take func([]byte) (int, error)) (int, error) {
@@ -123,7 +123,7 @@ func (c *Conn) tryRead(b []byte, take func([]byte) (int, error)) (int, error) {
 	return n, err
 }
 
-// peek copies what can be read.
+// peek copies readable data.
 func (c *Conn) peek(b []byte) (int, error) {
 	off, n := c.stream.Readable()
 	switch {
@@ -203,8 +203,8 @@ func (c *Conn) TryMap(buf []byte, offset int64) (*verbs.MR, error) {
 	})
 }
 
-// Disconnect does to the peer what Close does: it reads io.EOF and can write no more. Disconnect
-// waits as Close does. What was received can still be read.
+// Disconnect looks to the peer like Close: it reads io.EOF and can write no more. Disconnect
+// waits as Close does. Received data can still be read.
 func (c *Conn) Disconnect() error {
 	c.writeMu.Lock()
 	defer c.writeMu.Unlock()

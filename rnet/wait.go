@@ -13,12 +13,12 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// side is one direction of a connection: what a Read or a Write waits for.
+// side is one direction of a connection, with the condition that a Read or a Write waits for.
 type side struct {
-	mu       *sync.Mutex // of the connection, guards what follows
+	mu       *sync.Mutex // of the connection, guards the fields that follow
 	ready    func() bool
 	wake     chan struct{} // one element: check again
-	waiting  bool          // for somebody else, who polls
+	waiting  bool          // for another goroutine, which polls
 	polling  *interrupt    // ends the wait for completions of the side, if it polls
 	deadline time.Time
 	timer    *time.Timer
@@ -83,7 +83,7 @@ func (c *Conn) SetDeadline(t time.Time) error { return c.setDeadlines(t, &c.read
 // SetReadDeadline sets when Read fails.
 func (c *Conn) SetReadDeadline(t time.Time) error { return c.setDeadlines(t, &c.read) }
 
-// SetWriteDeadline sets when Write fails. What it has written until then is in flight.
+// SetWriteDeadline sets when Write fails. Data that it has written until then is in flight.
 func (c *Conn) SetWriteDeadline(t time.Time) error { return c.setDeadlines(t, &c.write) }
 
 func (c *Conn) setDeadlines(t time.Time, sides ...*side) error {
