@@ -257,8 +257,9 @@ func (c *ibConn) disconnect() error { return c.engine.Disconnect(c.now(), c.comm
 
 func (c *ibConn) agreed() ConnParam { return c.connParam(nil) }
 
-// broken ends a connection: a peer that did not even acknowledge a packet cannot be reached. Any other failure shows that the
-// peer is there: it has our REP, and its RTU is lost, or still comes (IBTA 12.9.7.2).
+// broken ends a connection whose queue pair has failed. A peer that did not even acknowledge a packet cannot
+// be reached. Any other failure shows that the peer is there: it has our REP, and its RTU is lost, or still
+// comes (IBTA 12.9.7.2).
 func (c *ibConn) broken() {
 	id := c.id
 	if id.state != accepting && id.state != established {

@@ -7,6 +7,6 @@
 // kind. The port of a connection is that of its TCP connection. Queue pairs of two Ramjets can also
 // be connected by number ([verbs.QP.Connect]).
 //
-// What differs from InfiniBand is in docs/iwarp.md: RC only, a work request completes when
+// docs/iwarp.md has the differences to InfiniBand: RC only, a work request completes when
 // TCP has taken its bytes, and a message without a receive waits in the stream.
 package iwarp

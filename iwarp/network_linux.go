@@ -15,8 +15,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
-// network is TCP sockets and the epoll instance that reports which of them are ready. Whoever
-// waits does so for the instance, and for what wakes it, in a thread that blocks in the system call.
+// network is TCP sockets and the epoll instance that reports which of them are ready. A goroutine that
+// waits blocks its thread in one system call, on the instance and on the event that wakes it.
 // Sockets in Go's own poller would wake a thread for each segment, polled or not.
 type network struct {
 	basePort
@@ -78,7 +78,7 @@ func (n *network) Wait() error {
 	if n.closed.Load() {
 		return unix.EBADF
 	}
-	n.waiting.Store(true) // before it looks at what others set, who do so before they look at this
+	n.waiting.Store(true) // before it looks at the others' flags, which they set before they look at this one
 	defer n.waiting.Store(false)
 	if n.woken.Swap(false) {
 		return nil
@@ -112,7 +112,7 @@ func (n *network) BeginWait(_ bool, at *driver.PollSet) bool {
 	return true
 }
 
-// EndWait ends what BeginWait began.
+// EndWait ends the wait that BeginWait began.
 func (n *network) EndWait(rung bool) {
 	if rung {
 		n.wakeup.Drain()
@@ -143,7 +143,7 @@ func (n *network) Wake() {
 	}
 }
 
-// Close closes what is left. Nobody waits any more.
+// Close closes the descriptors that are left. Nobody waits any more.
 func (n *network) Close() error {
 	if n.closed.Swap(true) {
 		return nil

@@ -21,7 +21,7 @@ import (
 // Options are optional parameters of Open; nil stands for the zero value.
 type Options struct {
 	NoCRC   bool // accept streams without CRCs if the peer does not request them either; always so with TLS
-	Markers bool // request markers in what peers send
+	Markers bool // request markers in the peers' streams
 	// length limit of an FPDU in bytes; 0: 64 KiB if the peer accepts that, otherwise what fits a TCP segment
 	FPDU       int
 	Congestion string // TCP's congestion control, such as "cubic"; empty: the system's
@@ -30,12 +30,12 @@ type Options struct {
 	// Congestion then have no effect, and TLS is refused.
 	SCTP bool
 	// TLS selects iWARP inside TLS 1.3. It needs Certificates and RootCAs; see [LoadTLS]. Both
-	// sides must present a certificate. That of a peer that is dialed must name the address that
-	// was dialed. Peers are verified against RootCAs, those that dial against ClientCAs if there
+	// sides must present a certificate. The certificate of a peer that is dialed must name the address
+	// that was dialed. Peers are verified against RootCAs, peers that dial against ClientCAs if there
 	// are any.
 	TLS *tls.Config
 	// Trace receives every stream in both directions, as TCP segments with synthetic boundaries
-	// (see [trace.Stream]): over TLS what is inside, over SCTP the FPDUs that its messages stand
+	// (see [trace.Stream]): over TLS the decrypted stream, over SCTP the FPDUs that its messages stand
 	// for.
 	Trace *trace.Writer
 	// Refused is called with peers that dialed and failed in TLS. It may be called by several

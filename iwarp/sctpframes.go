@@ -51,7 +51,7 @@ func (w *sctpWriter) take(b []byte) (n int, msg []byte, ppid uint32) {
 	return n, msg, ppid
 }
 
-// length returns the length of what buf begins with.
+// length returns the length of the frame that buf begins with.
 func (w *sctpWriter) length() int {
 	if w.established {
 		return iwarp.FPDULen(int(binary.BigEndian.Uint16(w.buf)))

@@ -19,16 +19,16 @@ import (
 )
 
 const (
-	// sctpReceive limits what a link has received and not yet delivered. SCTP's window closes
-	// behind it.
+	// sctpReceive limits the bytes that a link has received and not yet delivered. SCTP's window
+	// closes behind it.
 	sctpReceive = 512 << 10
-	// sctpSend limits what is handed to SCTP and not acknowledged.
+	// sctpSend limits the bytes that are handed to SCTP and not acknowledged.
 	sctpSend = 1 << 20
 	// sctpMessage is the longest user message.
 	sctpMessage = 1 << 16
 )
 
-// sctpCloseTime is how long a link that is closed waits for what was handed over to arrive.
+// sctpCloseTime is how long a link that is closed waits for its last bytes to arrive.
 var sctpCloseTime = 2 * time.Second
 
 // errEnded is the error of an association that ended without a shutdown.
@@ -239,7 +239,7 @@ func (l *sctpLink) Starting() bool {
 	return !l.up && l.err == nil
 }
 
-// Read fills pieces with what has arrived.
+// Read fills pieces with bytes that have arrived.
 func (l *sctpLink) Read(pieces [][]byte) (int, error) {
 	n := l.net
 	n.mu.Lock()
@@ -360,8 +360,8 @@ func (l *sctpLink) Close(abort bool) {
 	broken := l.err != nil
 	n.closers.Go(func() {
 		defer l.packets.Close()
-		// An ABORT would overtake what was handed over and not sent yet, although its work requests
-		// have completed.
+		// An ABORT would overtake bytes that were handed over and not sent yet, although their work
+		// requests have completed.
 		if !abort || !broken && l.stream.BufferedAmount() > 0 {
 			ctx, cancel := context.WithTimeout(context.Background(), sctpCloseTime)
 			defer cancel()

@@ -18,8 +18,8 @@ import (
 
 // sctpNetwork provides links over SCTP (RFC 5043), which pion/sctp runs in UDP (RFC 6951).
 //
-// An association has goroutines of its own. They put what arrives, and what there is room for, into
-// its link. The link goes into a list if somebody waits for that.
+// An association has goroutines of its own. They put arriving messages, and the room for new ones, into
+// its link. The link goes into a list if its owner waits for that.
 type sctpNetwork struct {
 	basePort
 	mux        *sctpMux
@@ -30,7 +30,7 @@ type sctpNetwork struct {
 
 	deadline pollwait.Deadline
 
-	mu        sync.Mutex // guards what follows, and the state of links and acceptors
+	mu        sync.Mutex // guards the fields that follow, and the state of links and acceptors
 	ready     []sctpReady
 	acceptors map[uint16]*sctpAcceptor
 	starting  *softdev.HalfOpen[*sctpLink] // associations of peers that are being established
@@ -194,7 +194,7 @@ func (a *sctpAcceptor) Accept() (streamdev.Link, error) {
 	return l, nil
 }
 
-// Watch does nothing: what Accept returns is already there.
+// Watch does nothing: the links that Accept returns are already there.
 func (a *sctpAcceptor) Watch(bool) {}
 
 func (a *sctpAcceptor) Addr() netip.AddrPort { return a.at }
@@ -224,7 +224,7 @@ func (n *sctpNetwork) yield() {
 	runtime.Gosched()
 }
 
-// Ready reports what can be done.
+// Ready reports the owners of links and acceptors that can go on.
 func (n *sctpNetwork) Ready(f func(owner any, read, write bool)) (found int) {
 	n.yield()
 	n.mu.Lock()
@@ -300,7 +300,7 @@ func (n *sctpNetwork) heartbeat() {
 	}
 }
 
-// Close closes what is left. Peers are told, if they still receive.
+// Close closes the links that are left. Peers are told, if they still receive.
 func (n *sctpNetwork) Close() error {
 	n.mu.Lock()
 	if n.closed {

@@ -22,8 +22,8 @@ func (m *sctpMux) receive() {
 	})
 }
 
-// poll receives what is there, on behalf of a program that polls: Go's scheduler would not look at
-// the socket for milliseconds while a goroutine is busy polling.
+// poll receives the socket's datagrams, on behalf of a program that polls: Go's scheduler would not
+// look at the socket for milliseconds while a goroutine is busy polling.
 func (m *sctpMux) poll() {
 	if !m.reading.TryLock() {
 		return

@@ -62,7 +62,7 @@ func tlsConfigs(c *tls.Config) (client, server *tls.Config, err error) {
 // ended it.
 var errTruncated = errors.New("TCP ended before TLS did")
 
-// explainTLS says what a failure of TLS means, and what to do about it.
+// explainTLS adds the meaning of a failure of TLS, and its remedy.
 func explainTLS(peer netip.AddrPort, dialed, up bool, err error) error {
 	var (
 		wrong  *tls.CertificateVerificationError

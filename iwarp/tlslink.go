@@ -20,7 +20,7 @@ type tlsLink struct {
 	from, to netip.AddrPort
 	owner    any
 	dialed   bool
-	reading  bool // what the owner waits for
+	reading  bool // the owner waits for this
 	writing  bool
 
 	handshake *handshake // the handshake, once begun
@@ -58,7 +58,7 @@ func (l *tlsLink) Watch(read, write bool) {
 // listed reports whether there may be data to read that TCP does not report.
 func (l *tlsLink) listed() bool { return l.more && l.reading && (l.up || l.failed != nil) }
 
-// update watches TCP for what the owner and the handshake wait for.
+// update watches TCP for the events that the owner and the handshake wait for.
 func (l *tlsLink) update() {
 	switch {
 	case l.tcp == nil:
@@ -124,7 +124,7 @@ func (l *tlsLink) Starting() bool {
 	return (l.handshake != nil || !l.dialed) && !l.up && l.failed == nil && !l.refused
 }
 
-// advance continues what comes before data.
+// advance continues the handshake, which comes before data.
 func (l *tlsLink) advance() {
 	if l.failed != nil {
 		return
@@ -210,7 +210,7 @@ func (l *tlsLink) refuse(err error) {
 	l.discardInput()
 }
 
-// discardInput drops what the peer still sends.
+// discardInput drops bytes that the peer still sends.
 func (l *tlsLink) discardInput() {
 	var b [4096]byte
 	for range 16 {
@@ -225,7 +225,7 @@ func (l *tlsLink) discardInput() {
 	}
 }
 
-// append adds records to those that wait for TCP.
+// append adds records to the queue for TCP.
 func (l *tlsLink) append(b []byte) {
 	if l.obuf == nil {
 		l.obuf = l.net.buffer()
@@ -300,8 +300,8 @@ func (l *tlsLink) Read(pieces [][]byte) (int, error) {
 	return total, nil
 }
 
-// fill reads for conn: first what was read before, then from TCP. What conn has no room for is
-// kept.
+// fill reads for conn: first the bytes that were read before, then from TCP. It keeps bytes that conn has
+// no room for.
 func (l *tlsLink) fill(b []byte) (int, error) {
 	if len(l.in) > 0 {
 		n := copy(b, l.in)

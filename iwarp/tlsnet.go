@@ -122,7 +122,7 @@ func (a *tlsAcceptor) Accept() (streamdev.Link, error) {
 	return a.net.newLink(tcp, false), nil
 }
 
-// Ready reports what can be done: on TCP, in handshakes, and with what was read before.
+// Ready reports links that can go on: on TCP, in handshakes, and with bytes that were read before.
 func (n *tlsNetwork) Ready(f func(owner any, read, write bool)) int {
 	n.onReady, n.found = f, 0
 	n.Network.Ready(n.take)
@@ -192,7 +192,7 @@ func (n *tlsNetwork) BeginWait(writable bool, at *driver.PollSet) bool {
 	return n.waiting.Load() == 0 && n.Network.(softdev.PollWaiter).BeginWait(writable, at)
 }
 
-// EndWait ends what BeginWait began.
+// EndWait ends the wait that BeginWait began.
 func (n *tlsNetwork) EndWait(rung bool) { n.Network.(softdev.PollWaiter).EndWait(rung) }
 
 // kick makes Ready check a link whose handshake made progress. Any goroutine may call it.
@@ -205,7 +205,7 @@ func (n *tlsNetwork) kick(l *tlsLink) {
 	}
 }
 
-// Close closes what is left.
+// Close closes the links that are left.
 func (n *tlsNetwork) Close() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()

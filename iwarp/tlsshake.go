@@ -27,7 +27,7 @@ type handshake struct {
 	over    bool  // after run: Read and Write go to the link
 }
 
-// maxHandshakeBytes limits what is kept of what a peer sends in a handshake.
+// maxHandshakeBytes limits the bytes of a peer's handshake that are kept.
 const maxHandshakeBytes = 64 << 10
 
 var errFlood = errors.New("more data in the handshake than there can be")
@@ -47,7 +47,7 @@ func (h *handshake) run(c *tls.Conn) {
 	h.link.net.kick(h.link)
 }
 
-// outgoing takes what is to be sent, and reports whether the handshake is done.
+// outgoing takes the bytes to be sent, and reports whether the handshake is done.
 func (h *handshake) outgoing() (out []byte, done bool, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -55,7 +55,7 @@ func (h *handshake) outgoing() (out []byte, done bool, err error) {
 	return out, h.done, h.err
 }
 
-// incoming hands over what the peer sent. It returns false if that is more than a handshake can be.
+// incoming hands over bytes of the peer. It returns false if they are more than a handshake can be.
 func (h *handshake) incoming(b []byte) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

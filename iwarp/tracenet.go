@@ -12,8 +12,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/trace"
 )
 
-// tracedNetwork records the streams of another network, as the device sees them: over TLS what is
-// inside, over SCTP the FPDUs that its messages stand for.
+// tracedNetwork records the streams of another network, as the device sees them: over TLS the decrypted
+// stream, over SCTP the FPDUs that its messages stand for.
 type tracedNetwork struct {
 	streamdev.Network
 	trace *trace.Writer

@@ -9,8 +9,8 @@
 // # What the invariant CRC guarantees here
 //
 // Every packet carries an ICRC, and every received ICRC is checked. Over IPv4 the ICRC covers the
-// IP header's identification field, which a socket sees of what it sends but not of what it
-// receives. The CRC is linear, so the field can be solved for. The device predicts the
+// IP header's identification field, which a socket sees of packets that it sends but not of packets that
+// it receives. The CRC is linear, so the field can be solved for. The device predicts the
 // identification from the packets before it: peers count packets or sends, or start each send at 0.
 // If the prediction holds, all 32 bits of the ICRC are verified. If it does not, 16 bits serve to
 // find the field, and the other 16 verify the packet. Counters tell how many packets were verified

@@ -24,7 +24,7 @@ type flushKey struct {
 	psn ib.PSN
 }
 
-// maxFlushes limits what is kept. A FLUSH that is forgotten starts over.
+// maxFlushes limits the FLUSHes that are remembered. A FLUSH that is forgotten starts over.
 const maxFlushes = 1024
 
 // begin begins a send.

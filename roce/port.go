@@ -88,7 +88,7 @@ func (p *port) Limits() ibta.Limits {
 }
 
 const (
-	// maxWindow keeps what is in flight in the processors' caches.
+	// maxWindow keeps the data in flight in the processors' caches.
 	maxWindow = 1 << 20
 	// packetOverhead is the space that a packet takes in a socket buffer beyond its payload.
 	packetOverhead = 192
@@ -131,8 +131,8 @@ func keyOf(a netip.Addr) ibta.PathKey { return ibta.PathKey{GID: ib.GIDFromAddr(
 // Key returns the key that tells the peer from others.
 func (r *route) Key() ibta.PathKey { return r.key }
 
-// Full asks the system, which knows the socket buffers of peers on the same host. What the window
-// allows takes at most a quarter of a buffer.
+// Full asks the system, which knows the socket buffers of peers on the same host. A full window
+// takes at most a quarter of a buffer.
 func (r *route) Full() bool {
 	used, ok := r.port.queues.Received(r.port.local, r.to)
 	return ok && used >= 2*r.port.window()
@@ -174,10 +174,10 @@ func (p *port) BeginWait(writable bool, at *driver.PollSet) bool {
 	return p.sock.BeginWait(writable, (*pollwait.Set)(at))
 }
 
-// EndWait ends what BeginWait began.
+// EndWait ends the wait that BeginWait began.
 func (p *port) EndWait(rung bool) { p.sock.EndWait(rung) }
 
-// Doze waits for what the socket receives.
+// Doze waits until the socket receives a packet.
 func (p *port) Doze(d time.Duration)    { p.sock.Doze(d) }
 func (p *port) Dozes() bool             { return p.sock.Dozes() }
 func (p *port) SetDeadline(t time.Time) { p.sock.SetDeadline(t) }

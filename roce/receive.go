@@ -74,7 +74,7 @@ func (s *source) learn(id uint16) {
 // first-level cache when its payload is verified and copied to its place.
 const wholeTrain = 16 << 10
 
-// maxSources limits what forged senders can make us remember.
+// maxSources limits the state that forged senders can cost.
 const maxSources = 4096
 
 func (r *receiver) init(local netip.AddrPort, f netio.Features) {
@@ -84,7 +84,7 @@ func (r *receiver) init(local netip.AddrPort, f netio.Features) {
 	r.self = ib.GIDFromAddr(local.Addr())
 }
 
-// Receive takes what has arrived at the socket.
+// Receive takes the packets that have arrived at the socket.
 func (p *port) Receive(c *ibta.Counters, deliver func(*ib.Packet, *ibta.Arrival)) (int, error) {
 	n, err := p.sock.Recv(p.bufs[:p.width])
 	if n > 0 {
@@ -146,7 +146,7 @@ func (p *port) take(d *netio.Datagrams, c *ibta.Counters, deliver func(*ib.Packe
 		src.last, id = got, got+1
 		p.arrival.Comment = ""
 		p.takeFrame(frame, src, got, c, deliver)
-		p.traceFrame(frame, src, got) // with the comment of who has taken it
+		p.traceFrame(frame, src, got) // with a comment that names the device that has taken it
 	}
 }
 

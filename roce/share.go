@@ -28,10 +28,10 @@ type group interface {
 }
 
 // sharing is a port's share of an address that several devices have. The kernel delivers to each
-// device the packets to its queue pairs, and to one of them those to QP1. What is for another
+// device the packets to its queue pairs, and to one of them the packets to QP1. A packet for another
 // device is forwarded. A management datagram goes to the device that has claimed the service id,
 // issued the communication id or the transaction id, or has an agent for the class. A data packet
-// is forwarded when GRO has joined it with those of another device.
+// is forwarded when GRO has joined it with packets of another device.
 type sharing struct {
 	group   group // nil: the address cannot be shared
 	slot    int
@@ -40,7 +40,7 @@ type sharing struct {
 	pending atomic.Bool // inbox is not empty
 	mu      sync.Mutex
 	inbox   [][]byte
-	taken   [][]byte // what Receive is delivering; delivered elements are nil
+	taken   [][]byte // the packets that Receive delivers; delivered elements are nil
 	next    int      // index into taken
 }
 
@@ -111,7 +111,7 @@ func (p *port) forward(c *ibta.Counters, frame []byte, src *source, id uint16) b
 	return true
 }
 
-// agentOf returns the slot of the device whose agent a packet to QP1 is for. What is for nobody is for
+// agentOf returns the slot of the device whose agent a packet to QP1 is for. A packet for no agent is for
 // this device, which counts it.
 func agentOf(g group, pkt *ib.Packet) int {
 	if pkt.DestQP != ib.QP1 || ibta.CheckMAD(pkt, umad.Len) != ibta.Taken {
