@@ -61,7 +61,7 @@ type Cable struct {
 	once   sync.Once
 	outgoingFrames
 
-	// mu guards what follows. It is taken before the fabric's lock.
+	// mu guards the fields that follow. It is taken before the fabric's lock.
 	mu        sync.Mutex
 	err       error
 	refused   error // why the other end refuses a hello
@@ -116,9 +116,9 @@ func listenUDP(at netip.AddrPort) (*netio.Socket, error) {
 }
 
 // Listen lets fabrics on other hosts join this one with cables, until ctx ends: see [Fabric.Join]. address
-// is where, such as "192.0.2.1:7470"; with port 0 the system chooses one. Listen returns the address. Whoever
-// reaches it can join any port that has no cable: there is no authentication, and frames are not encrypted. Off
-// the path between two hosts nobody can put frames into their cable.
+// is where, such as "192.0.2.1:7470"; with port 0 the system chooses one. Listen returns the address. Any host
+// that reaches it can join any port that has no cable: there is no authentication, and frames are not encrypted.
+// Off the path between two hosts nobody can put frames into their cable.
 func (f *Fabric) Listen(ctx context.Context, address string) (net.Addr, error) {
 	w, err := f.newWire(address, true)
 	if err != nil {
@@ -271,7 +271,7 @@ func (w *cableSocket) send(d *datagram, to netip.AddrPort) {
 	t.Reset(to)
 	t.Begin(len(b))
 	t.Add(b)
-	w.sock.Send(&t) // what is lost is repeated
+	w.sock.Send(&t) // a lost datagram is repeated
 }
 
 func (w *cableSocket) refuse(d *datagram, to netip.AddrPort, why string) {

@@ -14,13 +14,13 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/system/netio"
 )
 
-// outgoingFrames is the sending side of a cable. Whoever has caused frames sends them, unless somebody does already:
-// that one looks for them again.
+// outgoingFrames is the sending side of a cable. A goroutine that has caused frames sends them, unless another one is
+// sending: that one looks for them again.
 type outgoingFrames struct {
 	wanted atomic.Int32 // calls of Transmit since somebody began to send; 0: nobody sends
 	handed atomic.Bool  // Cable.run is to go on sending
 
-	// What follows belongs to who sends.
+	// The fields that follow belong to the goroutine that sends.
 	buf   []byte // datagrams
 	ends  []int  // where each ends
 	sent  int    // how many of them have left, or are in train
@@ -61,7 +61,7 @@ func (c *Cable) transmit() {
 	c.Wake()
 }
 
-// goOn sends what Transmit has left, or what is due now.
+// goOn sends frames that Transmit has left, or that are due now.
 func (c *Cable) goOn() {
 	if !c.handed.Swap(false) {
 		cableLine{c}.Transmit()
@@ -171,7 +171,7 @@ func (w *cableSocket) drive() {
 }
 
 // receive handles datagrams that have come, and returns how many trains they were. It does not wait, not even for
-// somebody else who does the same: then there are none.
+// another goroutine that does the same: then there are none.
 func (w *cableSocket) receive() (int, error) {
 	if !w.receiving.TryLock() {
 		return 0, nil

@@ -53,7 +53,7 @@ func (c *Cable) destination() destination {
 	return destination{c.peer, c.peerToken, c.epoch}
 }
 
-// step updates the state of the link, and sends what is due besides frames.
+// step updates the state of the link, and sends due datagrams other than frames.
 func (c *Cable) step() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

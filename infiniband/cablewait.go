@@ -11,7 +11,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
-// cableWaiter has a device wait at the socket of its adapter's cable, and receive there itself: whoever waits is who
+// cableWaiter has a device wait at the socket of its adapter's cable, and receive there itself: the waiting thread
 // moves the data, and no other thread is woken. It is the fabric.Waiter of the device, and until that is open the
 // waiter of nobody.
 type cableWaiter struct {
@@ -25,11 +25,11 @@ func (w *cableWaiter) serve(s *cableSocket) {
 	w.socket.Store(s)
 }
 
-// receive handles what has come.
+// receive handles datagrams that have come.
 func (w *cableWaiter) receive() {
 	if s := w.socket.Load(); s != nil {
 		w.receiving.Add(1)
-		s.receive() // errors: that of a closed socket, which Wait returns, and of what is lost
+		s.receive() // errors: of a closed socket, which Wait returns, and of lost datagrams
 		w.receiving.Add(-1)
 	}
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // claim takes a name for as long as the result is open, or the process lives, unless another process of the network
-// namespace has it. Whoever takes names that others want makes them take the next ones.
+// namespace has it. A process that takes names that others want makes them take the next ones.
 func claim(name string) (io.Closer, error) {
 	return net.ListenUnix("unix", claimAddr(name))
 }

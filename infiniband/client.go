@@ -309,7 +309,7 @@ func (a *remoteAdapter) Release(got []fabric.Arrival) {
 	}
 }
 
-// Close closes the connection, once what was sent is written or drainTime is over.
+// Close closes the connection, once all messages are written or drainTime is over.
 func (a *remoteAdapter) Close() {
 	a.outgoing.drain()
 	a.conn.Close()

@@ -18,8 +18,8 @@ func (f *Fabric) ServeConsole(run func(ctx context.Context, line string) (text s
 	f.console.Store(&run)
 }
 
-// RunLine runs a line in the console of the fabric of a name, which another process of the user runs, and returns what
-// it has written.
+// RunLine runs a line in the console of the fabric of a name, which another process of the user runs, and returns the
+// console's output.
 func RunLine(ctx context.Context, name, line string) (text string, err error) {
 	if line == "" || len(line) > maxLine {
 		return "", errors.New("infiniband: a line for the console has from 1 to 1024 bytes")

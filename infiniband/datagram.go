@@ -158,7 +158,7 @@ func (d *datagram) decode(b []byte) (version uint8, ok bool) {
 	return version, !c.bad && len(c.b) == 0
 }
 
-// printable returns what a peer has written for people without what would control their terminals.
+// printable returns a peer's text for people without characters that would control their terminals.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {

@@ -25,8 +25,8 @@ import (
 // JoinOptions are optional parameters of OpenJoined; nil stands for the zero value.
 type JoinOptions struct {
 	Options
-	// Name is what the adapter is called on the fabric, where names are unique; empty: as the host. If another program
-	// of the host has an adapter of that name, it is NAME/2, and so on.
+	// Name is the adapter's name on the fabric, where names are unique; empty: the host's. If another program of the
+	// host has an adapter of that name, it is NAME/2, and so on.
 	Name string
 	// NoWait opens the device although the fabric is not there: its port is down until then.
 	NoWait bool
@@ -298,7 +298,7 @@ func (a *joinedAdapter) Ready() bool {
 	return a.Attachment.Ready()
 }
 
-// Close pulls the cable, once what was sent has left or drainTime is over.
+// Close pulls the cable, once all packets have left or drainTime is over.
 func (a *joinedAdapter) Close() {
 	for began := time.Now(); !a.cable.remote.Idle() && time.Since(began) < drainTime; {
 		a.waiter.receive() // credits

@@ -19,7 +19,7 @@ import (
 )
 
 // localPrefix returns the prefix of the names of fabrics' sockets, in the abstract namespace, which no file is
-// left of. Any user can take any name there, so both ends ask the kernel who is at the other one.
+// left of. Any user can take any name there, so both ends ask the kernel for the user at the other one.
 func localPrefix() string { return fmt.Sprintf("@ramjet-fabric-%d-", os.Geteuid()) }
 
 // localAddr returns the address of a fabric's process.

@@ -169,13 +169,13 @@ func appendPacketHeader(b []byte, port int, p *link.Packet) []byte {
 	return append(b, byte(kindPacket), byte(port), omitted)
 }
 
-// reader reads messages from a stream. Its buffer grows with what comes, not with what is announced.
+// reader reads messages from a stream. Its buffer grows with the bytes that come, not with announced lengths.
 type reader struct {
 	from   io.Reader
 	most   int // the longest message, without its length
 	buf    []byte
-	start  int  // of what is not consumed yet
-	end    int  // of what has come
+	start  int  // of the bytes that are not consumed yet
+	end    int  // of the bytes that have come
 	filled bool // the last read has filled the buffer
 }
 
@@ -257,7 +257,7 @@ func decode(b []byte, v any) error {
 	return nil
 }
 
-// run carries out a request, and puts what it asks for into the answer.
+// run carries out a request, and puts its result into the answer.
 func (r *request) run(s *fabric.Attachment, a *answer) error {
 	switch r.Op {
 	case opDropped:

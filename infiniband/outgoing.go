@@ -11,8 +11,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/engine/link"
 )
 
-// outgoing is the sending side of a connection to the fabric's process. Senders do not wait: what the socket does
-// not accept at once is buffered, and written by a goroutine.
+// outgoing is the sending side of a connection to the fabric's process. Senders do not wait: bytes that the socket
+// does not accept at once are buffered, and written by a goroutine.
 type outgoing struct {
 	conn *net.UnixConn
 	room func() // called when there is room again, after full returned true
@@ -30,7 +30,7 @@ type outgoing struct {
 const (
 	// maxOutgoing is how many bytes may wait to be written before full returns true.
 	maxOutgoing = 1 << 20
-	// drainTime limits how long closing a device waits for what was sent to be written. It is shorter if the fabric's
+	// drainTime limits how long closing a device waits for its messages to be written. It is shorter if the fabric's
 	// process is stopped.
 	drainTime = 10 * time.Second
 )
@@ -40,7 +40,7 @@ func (o *outgoing) init(c *net.UnixConn, room func()) {
 	go o.run()
 }
 
-// run writes what is buffered.
+// run writes the buffered bytes.
 func (o *outgoing) run() {
 	for {
 		o.mu.Lock()
@@ -109,7 +109,7 @@ func (o *outgoing) packets(port int, packets []*link.Packet) error {
 	return nil
 }
 
-// flush writes what the socket accepts at once, and leaves the rest to the goroutine. The lock is held.
+// flush writes as much as the socket accepts at once, and leaves the rest to the goroutine. The lock is held.
 func (o *outgoing) flush() {
 	if !o.busy && !o.closed {
 		n := writeNow(o.conn, o.buf)

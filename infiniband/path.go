@@ -22,7 +22,7 @@ func (p *path) Key() ibta.PathKey { return p.key }
 // Full returns false: credits hold senders back when a receive buffer is full.
 func (p *path) Full() bool { return false }
 
-// Holds returns false: the fabric counts what it loses.
+// Holds returns false: the fabric counts lost packets.
 func (p *path) Holds() bool { return false }
 
 // Resolve checks an address vector.

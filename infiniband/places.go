@@ -26,7 +26,7 @@ type place struct {
 	pulled bool       // its cable was pulled here, and has to be plugged in again
 }
 
-// maxAdapterName limits what an adapter is called, with the number of its port: a NodeDescription, and "[1]".
+// maxAdapterName limits an adapter's name with the number of its port: a NodeDescription, and "[1]".
 const maxAdapterName = 64 + len("[1]")
 
 // adapterName returns the name in an adapter's description of its port, such as pod-0[1].

@@ -44,7 +44,7 @@ const (
 	// answerTime is how long the fabric's process, which lives, may take to answer. A busy host is no reason to give
 	// up: hundreds of programs may wait for its processors.
 	answerTime = 2 * time.Minute
-	// askInterval is how often those who wait see whether the fabric's process is stopped.
+	// askInterval is how often waiting goroutines look whether the fabric's process is stopped.
 	askInterval = time.Second
 )
 
@@ -69,7 +69,7 @@ func exchangeHello(ctx context.Context, c *net.UnixConn, r *reader, h hello, wan
 	stop := context.AfterFunc(ctx, func() { c.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
 	h.Version = protocolVersion
-	_, failed := c.Write(appendMessage(nil, kindHello, h)) // who refuses may have closed it already
+	_, failed := c.Write(appendMessage(nil, kindHello, h)) // a fabric that refuses may have closed it already
 	k, b, err := r.await(ctx, c)
 	switch {
 	case err != nil:

@@ -34,7 +34,7 @@ func (f *Fabric) Serve(ctx context.Context, name string) error {
 // other side does.
 const acceptPause = 10 * time.Millisecond
 
-// accept serves programs until the listener is closed. Whoever may not join costs no more than its refusal.
+// accept serves programs until the listener is closed. A program that may not join costs no more than its refusal.
 func (f *Fabric) accept(ctx context.Context, l *net.UnixListener) {
 	g := greetings{viewing: make(chan struct{}, maxViewing)}
 	for {
@@ -183,7 +183,7 @@ func (f *Fabric) greet(g *session, r *reader, others *greetings) error {
 	return nil
 }
 
-// welcome tells the program what it is attached to. Changes before that are not sent: the ports in the message have
+// welcome describes the adapter to the program. Changes before that are not sent: the ports in the message have
 // them.
 func (g *session) welcome(s *fabric.Attachment, neighbors map[netip.Addr]ib.GID) {
 	g.mu.Lock()
@@ -266,7 +266,7 @@ func (g *session) write() {
 	}
 }
 
-// read carries out what the program sends, until the connection ends.
+// read carries out the program's messages, until the connection ends.
 func (g *session) read(r *reader) {
 	var b batch
 	for {

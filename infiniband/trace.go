@@ -30,7 +30,7 @@ func (t *tracer) sent(packets []*link.Packet, comment string) {
 	}
 }
 
-// received records a received packet, with the comment of who has taken it.
+// received records a received packet, with a comment that names the device that has taken it.
 func (t *tracer) received(a *fabric.Arrival, comment string) {
 	if t.w != nil {
 		t.record(&trace.InfiniBand{At: time.Now(), Direction: trace.Inbound, Comment: comment}, a.Packet)

@@ -72,7 +72,7 @@ func (n *network) Listen(at netip.AddrPort, backlog int) (streamdev.Acceptor, er
 
 func (a *acceptor) Own(owner any) { a.owner = owner }
 
-// ready lets peers in. They are reported when they have said who they are.
+// ready lets peers in. A peer is reported when its hello has come.
 func (a *acceptor) ready(f func(owner any, read, write bool)) (found int) {
 	for range acceptsAtOnce {
 		if a.listener == nil || a.failed != nil {
@@ -116,7 +116,7 @@ func (a *acceptor) let(sock *shmem.Socket, full error, f func(owner any, read, w
 	return a.greeted(l, f)
 }
 
-// greeted reports a link whose peer has said who it is.
+// greeted reports a link whose peer's hello has come.
 func (a *acceptor) greeted(l *link, f func(owner any, read, write bool)) int {
 	if !l.hello && !l.ended {
 		return 0
@@ -141,7 +141,7 @@ func (a *acceptor) greeted(l *link, f func(owner any, read, write bool)) int {
 	return 1
 }
 
-// Accept returns the next link whose peer has said who it is.
+// Accept returns the next link whose peer's hello has come.
 func (a *acceptor) Accept() (streamdev.Link, error) {
 	if len(a.come) > 0 {
 		l := a.come[0]
@@ -180,7 +180,7 @@ func (a *acceptor) Close() error {
 	return a.release()
 }
 
-// release frees what the acceptor holds.
+// release frees the acceptor's descriptors and links.
 func (a *acceptor) release() error {
 	if a.listener == nil {
 		return nil

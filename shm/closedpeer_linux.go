@@ -24,7 +24,7 @@ type closedPeer struct {
 // maxLeaving is how many closed peers are kept in view.
 const maxLeaving = 1024
 
-// leave hands what tells of the peer's work to a [closedPeer].
+// leave hands the socket and the segment, which tell of the peer's work, to a [closedPeer].
 func (l *link) leave() {
 	n := l.net
 	if n.reap(); len(n.leaving) >= maxLeaving {

@@ -58,8 +58,8 @@ func cross(pid int, b []byte, addr uint64, write bool) bool {
 	return true
 }
 
-// oneSided names the side that carries out one-sided operations on each kind of memory. What is true for a peer is
-// found out when it is connected, see crosses.
+// oneSided names the side that carries out one-sided operations on each kind of memory. The side for a given peer
+// is found out when it is connected, see crosses.
 func oneSided(o *Options) string {
 	const mapped, asked = "the initiator, in memory of AllocMR; elsewhere ", "the target's process"
 	b := []byte{0}

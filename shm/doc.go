@@ -7,6 +7,6 @@
 // queue pairs, which can go to multicast groups of the host. There are RC, UC and UD queue pairs, with
 // every operation; XRC is [verbs.ErrNotSupported].
 //
-// Programs open devices with [Open], or by name with package ramjet: shm:127.0.0.1. docs/shm.md says
-// what is shared with whom, and docs/decisions/0023-shm.md why it is built so.
+// Programs open devices with [Open], or by name with package ramjet: shm:127.0.0.1. docs/shm.md lists
+// the memory that processes share, and docs/decisions/0023-shm.md has the reasons for its design.
 package shm

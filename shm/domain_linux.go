@@ -66,11 +66,11 @@ func (d *domain) Publish(e local.Entry) {
 		d.shared[e.Segment], d.entries[e.Key] = s, e
 		d.spread(e.Segment)
 	}
-	d.pub.Publish(e) // peers ask for what has no room there
+	d.pub.Publish(e) // peers ask for entries that have no room there
 }
 
-// Withdraw takes it back: peers that have it mapped no longer use it. Of a region that is gone they may finish what
-// they have begun: its memory is used for nothing else.
+// Withdraw takes an entry back: peers that have it mapped no longer use it. In a region that is gone they may finish
+// operations that they have begun: its memory is used for nothing else.
 func (d *domain) Withdraw(e local.Entry, gone bool) {
 	d.pub.Withdraw(e.Key)
 	if !gone {
@@ -126,7 +126,7 @@ func (o *offer) end(l *link) {
 	*o = offer{}
 }
 
-// tell tells the peer what is due. What does not fit in the socket follows when the peer has read:
+// tell sends due messages to the peer. Messages that do not fit in the socket follow when the peer has read:
 // until then it asks this process.
 func (l *link) tell() {
 	if l.domain == nil || l.sock == nil || l.said && len(l.due) == 0 {
@@ -146,7 +146,7 @@ func (l *link) tell() {
 	}
 }
 
-// send sends what is due, in the order in which it came.
+// send sends due messages, in the order in which they came.
 func (o *offer) send(sock *shmem.Socket) error {
 	if !o.said {
 		m := message{kind: messageDirectory}

@@ -42,7 +42,7 @@ func groupName(group netip.Addr, number int) string {
 	return netip.AddrPortFrom(group, uint16(number)).String()
 }
 
-// anyOf opens what has the first number that is free, of those after another.
+// anyOf opens a listener with the first free number after a given one.
 func anyOf[T any](after int, open func(number uint16) (T, error)) (v T, err error) {
 	for i := range memorydev.MaxGroupListeners {
 		if v, err = open(uint16(after + 1 + i)); !errors.Is(err, unix.EADDRINUSE) {

@@ -174,7 +174,7 @@ func (n *network) DialNow(from, to netip.AddrPort) (memorydev.Link, error) {
 	return l, nil
 }
 
-// ready reads what the peer has sent, and reports it.
+// ready reads the peer's messages, and reports them.
 func (l *link) ready(f func(owner any, read, write bool)) int {
 	l.drain()
 	switch {
@@ -203,7 +203,7 @@ func (l *link) drain() {
 		}
 		l.ended = true // or it does not keep to the rules
 		l.net.unfollow(l.sock.FD())
-		l.Again() // whoever looked here for something else does not tell of it
+		l.Again() // a pass that read the socket for another reason does not report it
 		l.net.Wake()
 	}
 }
@@ -327,7 +327,7 @@ func (l *link) Write(pieces [][]byte) (int, error) {
 	return len(m.frame), nil
 }
 
-// Join lets the peer use what is published in a domain, if there is one.
+// Join lets the peer use the regions that are published in a domain, if there is one.
 func (l *link) Join(d memorydev.Domain) (*local.Peer, error) {
 	if l.seg == nil || !l.hello {
 		return nil, unix.ENOTCONN
@@ -395,7 +395,7 @@ func (l *link) Segment(number uint64) (mem []byte, writable bool) {
 	return m.seg.Bytes(), m.writable
 }
 
-// Generation changes with what Directory and Segment return.
+// Generation changes with the results of Directory and Segment.
 func (l *link) Generation() uint64 { return l.generation }
 
 // Crosses reports whether the system lets this process copy from and to the peer's memory.
@@ -438,7 +438,7 @@ func (l *link) Close(bool) {
 	l.release()
 }
 
-// release frees what the link holds.
+// release frees the link's descriptors and memory.
 func (l *link) release() {
 	n := l.net
 	if l.hot {

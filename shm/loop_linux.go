@@ -12,7 +12,7 @@ import (
 )
 
 // Loop makes the link of a queue pair to itself, which has no socket: both sides have one half of a segment, so that
-// what the queue pair sends is what it receives. It is not told of its own memory, and asks itself.
+// the queue pair receives its own messages. It is not told of its own memory, and asks itself.
 func (n *network) Loop() (memorydev.Link, error) {
 	at := netip.AddrPortFrom(n.addr, 0)
 	l := &link{net: n, from: at, to: at, slot: -1, hello: true}

@@ -9,8 +9,8 @@ import (
 
 // Processes say to each other, through the socket of a link:
 //
-//	hello      who is there; with the segment of the link, from the side that dials, and its doorbell, which also
-//	           wakes it
+//	hello      the sender's identity; with the segment of the link, from the side that dials, and its doorbell, which
+//	           also wakes it
 //	frame      bytes of the set-up, which is MPA's
 //	held       that a request in the set-up was seen, and waits for a queue pair that is not ready
 //	refused    that there is no room for the link, and which limit says so
@@ -40,7 +40,7 @@ type message struct {
 	slot    uint32         // hello: in the sender's doorbell
 	from    netip.AddrPort // hello
 	probe   uint64         // hello: address of a word in the sender's process
-	value   uint64         // hello: what is there
+	value   uint64         // hello: the word's value
 	frame   []byte
 	segment uint64 // segment, drop
 	limit   limit  // refused

@@ -52,7 +52,7 @@ type network struct {
 	hot         []*link
 	retries     connectRetries
 	leaving     []*closedPeer
-	again       []*link // to be reported by the next Ready, and what that leaves to the one after
+	again       []*link // to be reported by the next Ready, and the rest by the one after
 	pending     []*link
 	passes      uint
 	coldAt      int // slot at which the look at cold links goes on
@@ -119,10 +119,10 @@ func (n *network) unfollow(fd int) {
 	unix.EpollCtl(n.epoll, unix.EPOLL_CTL_DEL, fd, nil) // fails if it is not in there
 }
 
-// greetTime is how long others wait for a peer that has come and not said who it is.
+// greetTime is how long others wait for a peer that has come and sent no hello.
 const greetTime = 10 * time.Second
 
-// Arriving reports whether a peer waits to be let in, or has come, not long ago, and not said who it is.
+// Arriving reports whether a peer waits to be let in, or has come, not long ago, and sent no hello.
 func (n *network) Arriving() bool {
 	late := pollwait.Now() - pollwait.Instant(greetTime)
 	for a := range n.listeners {
@@ -133,7 +133,7 @@ func (n *network) Arriving() bool {
 	return false
 }
 
-// Ready reports the links whose peers have done something, and what the sockets have.
+// Ready reports the links whose peers have done something, and the sockets' messages.
 func (n *network) Ready(f func(owner any, read, write bool)) (found int) {
 	if len(n.again) > 0 {
 		found += n.reportAgain(f)
@@ -188,7 +188,7 @@ func (n *network) lookAtCold(f func(owner any, read, write bool)) (found int) {
 	return found
 }
 
-// reportAgain reports what was left by the previous pass.
+// reportAgain reports the links that the previous pass has left.
 func (n *network) reportAgain(f func(owner any, read, write bool)) (found int) {
 	n.again, n.pending = n.pending[:0], n.again
 	for i, l := range n.pending {
@@ -280,7 +280,7 @@ func (n *network) Arm() bool {
 	return len(n.again) == 0 && !n.asked.Load() && n.doorbell.Sleep(len(n.links))
 }
 
-// Close closes what is left. Nobody waits any more.
+// Close closes the descriptors that are left. Nobody waits any more.
 func (n *network) Close() error {
 	if n.closed.Swap(true) {
 		return nil

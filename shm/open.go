@@ -57,7 +57,7 @@ func Open(address string, opt *Options) (*verbs.Device, error) {
 	return statsocket.Publish(driver.NewDevice(d)), nil
 }
 
-// parse takes apart what follows the colon in a device's name.
+// parse takes apart a device's name behind the colon.
 func parse(address string, opt *Options) (netip.Addr, *Options, error) {
 	var o Options
 	if opt != nil {

@@ -28,8 +28,8 @@ func (l *link) Quiesce() {
 	}
 }
 
-// quiesce has peers finish what they do in the memory of a region, 0: of any, or takes the memory away from them. What
-// allowed it to them has been withdrawn.
+// quiesce has peers finish their operations in the memory of a region, 0: of any, or takes the memory away from them.
+// The entries that allowed these have been withdrawn.
 func (d *domain) quiesce(key uint32, from ...*link) {
 	if len(d.entries) == 0 {
 		return

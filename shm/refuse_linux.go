@@ -26,7 +26,7 @@ func limitOf(err error) (limit, bool) {
 	return 0, false
 }
 
-// refuse tells both sides that this one has no room for a link that the peer has dialed: the peer, and whoever listens.
+// refuse tells both sides that this one has no room for a link that the peer has dialed: the peer, and the listener.
 // It returns false.
 func (l *link) refuse(err error) bool {
 	if limit, ok := limitOf(err); ok && l.greets != nil {

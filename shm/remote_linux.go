@@ -10,7 +10,7 @@ import (
 )
 
 // maxMapped is how many segments of peers a device has mapped at most; the system has a limit too
-// (vm.max_map_count). What is not mapped goes through the peer.
+// (vm.max_map_count). Accesses to other segments go through the peer.
 const maxMapped = 1 << 14
 
 // maxMappedBytes is how much memory of peers a device has mapped at most: half of the addresses that a
@@ -131,7 +131,7 @@ func (r *remote) takeSegment(n *network, number uint64, fd int) bool {
 	}
 	m := n.attach(fd, 1, true)
 	if m == nil {
-		return true // what is in it goes through the peer
+		return true // accesses to it go through the peer
 	}
 	if _, again := r.named[m]; again {
 		n.detach(m)

@@ -46,7 +46,7 @@ func (w *waker) ring() {
 	if w.ended {
 		return
 	}
-	w.rings.Store(int64(pollwait.Now() + pollwait.Instant(maxSleep))) // before it looks: who waits next knows
+	w.rings.Store(int64(pollwait.Now() + pollwait.Instant(maxSleep))) // before it looks: the next waiter knows
 	w.alarm.Reset(maxSleep)
 	w.expired.Store(true)
 	w.asked.Store(true)
@@ -122,9 +122,9 @@ func (n *network) SetDeadline(t time.Time) {
 // Wake wakes Wait.
 func (n *network) Wake() { n.waker.wake() }
 
-// listen has Go's poller tell when the sockets have something. Whoever waits does so for the doorbell only.
+// listen has Go's poller watch the sockets. A thread that waits does so for the doorbell only.
 func (n *network) listen() error {
-	if err := unix.SetNonblock(n.epoll, true); err != nil { // what os asks for
+	if err := unix.SetNonblock(n.epoll, true); err != nil { // package os requires it
 		return os.NewSyscallError("fcntl", err)
 	}
 	n.sockets = os.NewFile(uintptr(n.epoll), "epoll")
