@@ -4,9 +4,9 @@ package rdmap
 
 import (
 	"math"
+	"slices"
 	"testing"
 
-	"github.com/ramjet-rdma/ramjet/internal/base/memory"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/wire/iwarp"
 )
@@ -124,20 +124,21 @@ func TestRefusedReadUnknown(t *testing.T) {
 	}
 }
 
-// A SEND whose offset leaves 32 bits is too long for any receive, also for one of overlapping
-// entries that are more together.
+// A SEND whose offset leaves 32 bits is too long for any receive, also for one whose entries overlap and
+// have more bytes together.
 func TestSendOfMuch(t *testing.T) {
 	if math.MaxInt == math.MaxInt32 {
 		t.Skip("no list is so long here")
 	}
 	a, b := pair(t, 1<<12, Params{CRC: true})
 	run(a, b, whole)
-	huge, err := b.dev.Memory.Register(1, make([]byte, memory.MaxMessage), verbs.LocalWrite) // nothing touches it
+	const entries, each = 40, 1 << 27 // an entry of 2 GiB would take that much memory, as Go clears it
+	b.qp.Recv.MaxSGE = entries
+	large, err := b.dev.Memory.Register(1, make([]byte, each), verbs.LocalWrite)
 	if err != nil {
 		t.Fatal(err)
 	}
-	half := verbs.SGE{Addr: huge.Addr(), Length: memory.MaxMessage, LKey: huge.Key()}
-	b.recv(1, half, half, half)
+	b.recv(1, slices.Repeat([]verbs.SGE{{Addr: large.Addr(), Length: each, LKey: large.Key()}}, entries)...)
 	a.post(verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{a.sge(0, 100)}})
 	a.transmit()
 	r := &b.qp.rx
