@@ -73,19 +73,16 @@ func TestDoze(t *testing.T) {
 		}
 	}
 
-	limits = nil
 	soon := softdev.Timer{Fire: func() {}}
 	a.Eventually(func() bool {
+		limits = nil
 		a.soft.Lane.Mu.Lock()
 		a.soft.Lane.Timers.Set(&soon, a.soft.Lane.Now()+softdev.MaxDoze/2)
 		a.soft.Lane.Mu.Unlock()
 		a.share()
-		a.CQ.Poll(wc[:])
-		return len(limits) > 0
-	}, "a doze before the timer")
-	if limits[0] > maxTestDoze/2 {
-		t.Errorf("it dozes for %v, and a timer is due before", limits[0])
-	}
+		a.CQ.Poll(wc[:]) // which may come after the timer
+		return len(limits) > 0 && limits[0] <= maxTestDoze/2
+	}, "a doze that ends with the timer")
 }
 
 // TestDozeLeavesNothing holds that the device's goroutine keeps away from what arrives while a
