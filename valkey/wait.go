@@ -188,8 +188,8 @@ func (c *Conn) progress() {
 	}
 }
 
-// progressUnlocked is progress for a Write, which awaits its side next, and so hands polling over. mu is released while it
-// polls, which moves the device's data. writeMu is held, so that the queue stays.
+// progressUnlocked is progress for a Write, which awaits its side next, and so hands polling over. mu is released while
+// it polls, which moves the device's data. writeMu is held, so that the queue stays.
 func (c *Conn) progressUnlocked() {
 	for n := len(c.poll.wcs); n == len(c.poll.wcs) && !c.poll.busy && !c.closed; {
 		c.poll.busy = true

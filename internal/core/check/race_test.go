@@ -206,8 +206,8 @@ func (w *shared) collide() {
 	w.exit("race")
 }
 
-// TestRace has two clients WRITE to the same bytes at once. The report says which queue pair posted which WRITE, and has
-// the last packets, where there are some.
+// TestRace has two clients WRITE to the same bytes at once. The report says which queue pair posted which WRITE, and
+// has the last packets, where there are some.
 func TestRace(t *testing.T) {
 	onAll(t, func(w *shared) {
 		w.fill()
