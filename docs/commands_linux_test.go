@@ -321,13 +321,16 @@ func (h *host) outputs() {
 
 // simulations are the scenarios of the pages.
 func (h *host) simulations() {
-	for _, name := range []string{"dcqcn-incast.yaml", "dcqcn-fluid.yaml", "incast.yaml", "victim.yaml", "victim7.yaml",
-		"victim7-trim.yaml", "victim7-infiniband.yaml", "irn.yaml", "unfair.yaml", "swift-incast.yaml", "clos.txt"} {
-		b, err := os.ReadFile("sim/" + name)
+	files, err := os.ReadDir("sim")
+	if err != nil {
+		h.Fatal(err)
+	}
+	for _, f := range files {
+		b, err := os.ReadFile("sim/" + f.Name())
 		if err != nil {
 			h.Fatal(err)
 		}
-		h.file("docs/sim/"+name, string(b))
+		h.file("docs/sim/"+f.Name(), string(b))
 	}
 	h.run("ramjet sim docs/sim/dcqcn-incast.yaml -o incast.svg")
 	h.run("ramjet sim docs/sim/dcqcn-fluid.yaml -o dcqcn-fluid.svg")
