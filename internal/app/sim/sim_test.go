@@ -237,6 +237,63 @@ func TestSlowLinkDrops(t *testing.T) {
 	}
 }
 
+// slowLink runs the window over a link behind hosts of 1 Gb/s. It returns the share of the link that arrives after the
+// first second, and the share of packets that were sent again.
+func slowLink(t *testing.T, rate float64, rtt Time, queue int, until Time) (goodput, again float64) {
+	c := config(t, "window")
+	c.Until, c.Message = until, 64<<10
+	c.Switch.PFC, c.Switch.Buffer, c.Switch.ECN = false, 9*1150*queue, ECN{} // an eighth of what is free
+	s, err := New(c, Dumbbell(1, Wires{Rate: 1e9, Uplink: rate, Delay: rtt / 6}),
+		[]Flow{{Dst: 1, Size: 1 << 33, Op: verbs.OpWrite}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	arrived := func() (bytes uint64) {
+		for r := range s.running {
+			bytes += r.other.Counts.RecvBytes
+		}
+		return bytes
+	}
+	for s.now < Second {
+		if _, err := s.Run(1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	start, before := s.now, arrived()
+	if _, err := s.Run(1 << 30); err != nil {
+		t.Fatal(err)
+	}
+	n := s.Results().Transport
+	const most = 1024. / (1024 + 66 + 16) // payload of a packet's bytes on the link
+	return float64(arrived()-before) * 8 / (s.now - start).Seconds() / (rate * most),
+		float64(n.Retransmitted) / float64(n.SentPackets)
+}
+
+// The window keeps a slow link busy, and sends little again, where a queue holds what a few sends are. Where the path
+// holds far more than the queue it does not (decision 5).
+func TestSlowLinkGoodput(t *testing.T) {
+	for _, rate := range []float64{1e6, 10e6, 100e6} {
+		for _, rtt := range []Time{Millisecond, 8 * Millisecond, 16 * Millisecond, 40 * Millisecond} {
+			for _, queue := range []int{64, 256} {
+				if rate*rtt.Seconds() > float64(queue)*1150*8 {
+					continue
+				}
+				until := 5 * Second
+				if rate < 5e6 {
+					until = 20 * Second
+				}
+				goodput, again := slowLink(t, rate, rtt, queue, until)
+				t.Logf("%3.0f Mb/s, %v, %3d packets: goodput %.3f, again %.3f", rate/1e6, rtt.Duration(), queue,
+					goodput, again)
+				if goodput < 0.9 || again > 0.2 {
+					t.Errorf("%.0f Mb/s, %v, %d packets: goodput %.3f, want 0.9 or more; again %.3f, want 0.2 at most",
+						rate/1e6, rtt.Duration(), queue, goodput, again)
+				}
+			}
+		}
+	}
+}
+
 // The same seed leads to the same results, and another to others.
 func TestSeed(t *testing.T) {
 	of := func(seed uint64) string {

@@ -118,8 +118,8 @@ func (t *Topology) Check() error {
 			return fmt.Errorf("a link goes from node %d to itself", l.A)
 		case l.A < t.Hosts && l.B < t.Hosts:
 			return fmt.Errorf("a link connects hosts %d and %d: hosts are connected by switches", l.A, l.B)
-		case !(l.Rate >= 1e7 && l.Rate <= 1e13) || l.Delay < 0 || l.Delay > Second || !(l.Loss >= 0 && l.Loss < 1):
-			return fmt.Errorf("the link between nodes %d and %d has %v bits per second, a delay of %v and a loss of %v: give 10 Mb/s to 10 Tb/s, up to 1 s, and a share below 1",
+		case !(l.Rate >= 1e6 && l.Rate <= 1e13) || l.Delay < 0 || l.Delay > Second || !(l.Loss >= 0 && l.Loss < 1):
+			return fmt.Errorf("the link between nodes %d and %d has %v bits per second, a delay of %v and a loss of %v: give 1 Mb/s to 10 Tb/s, up to 1 s, and a share below 1",
 				l.A, l.B, l.Rate, l.Delay.Duration(), l.Loss)
 		}
 	}

@@ -38,7 +38,7 @@ type Param struct {
 var Kinds = []*Kind{
 	{
 		Name: "window", Text: "a window for socket buffers, shared by all queue pairs to one host",
-		New: func(c Config, _ *Values) Controller { return NewWindow(c.Limit) },
+		New: func(c Config, _ *Values) Controller { return NewWindow(c.Limit, c.LineRate) },
 	},
 	{
 		Name:  "dcqcn",

@@ -15,23 +15,42 @@ const MinWindow = 64 << 10
 // minQueuedWindow is the smallest window where it does.
 const minQueuedWindow = 8 << 10
 
+// queuedGrowth is by how many bytes the window grows in a round trip in which a queue has grown: a packet of
+// Ethernet. So it has its share beside flows that fill the queue, and loses few packets when that is full.
+const queuedGrowth = 1500
+
 // NotifyInterval is the shortest time between two notifications that a queue pair sends. Annex A17.9.3
 // leaves it to implementations; this is what DCQCN was published with (Zhu et al., SIGCOMM 2015).
 const NotifyInterval = clock.Time(50 * time.Microsecond)
 
-// Window is the congestion control of sockets (docs/decisions/0005-flow-control.md): the window
-// halves on a loss and grows again with what arrives, up to what the socket buffers and the path
-// hold. It does not pace.
+// Window is the congestion control of sockets (docs/decisions/0005-flow-control.md): it begins with one send, halves on
+// a loss and grows again with what arrives, up to what the socket buffers and the path hold. Where a queue
+// grows it grows slowly. It does not pace.
 type Window struct {
 	max        int // bytes: what the socket buffers allow
 	size       int
 	threshold  int // below, the window doubles in a round trip
 	bdp        bdp
+	firstAt    clock.Time // when something arrived for the first time
+	sent       int        // bytes that have arrived since, of the first send
 	notifiedAt clock.Time // when it was made smaller for a notification
 }
 
-// NewWindow makes a window for a peer whose socket buffer is believed to hold limit bytes.
-func NewWindow(limit int) *Window {
+// NewWindow makes a window for a peer whose socket buffer is believed to hold limit bytes. lineRate is that of our own
+// link, in bits per second; zero: it is not known. The first window is what the link sends in firstSend, one send at
+// least, since nothing is known of the path yet.
+func NewWindow(limit int, lineRate float64) *Window {
+	w := NewOpenWindow(limit)
+	w.size = min(w.size, max(MinWindow, int(lineRate/8*firstSend.Seconds())))
+	return w
+}
+
+// firstSend is the time of our own link that the first window takes.
+const firstSend = 20 * time.Microsecond
+
+// NewOpenWindow makes a window that is as large as the buffer from the beginning, for flows with another control
+// for the path.
+func NewOpenWindow(limit int) *Window {
 	limit = max(limit, MinWindow)
 	return &Window{max: limit, size: limit, threshold: math.MaxInt}
 }
@@ -45,17 +64,50 @@ func (w *Window) State() State { return State{} }
 // Sent has nothing to do: the engine counts what is in flight.
 func (w *Window) Sent(clock.Time, int) {}
 
-// Arrived opens the window for n bytes that have arrived: by as much until it is as large as
-// it was at half the last loss, then by an eighth.
+// Arrived opens the window for n bytes that have arrived. As long as nothing was lost and no queue has grown, it is
+// four times as large after a round trip. After a loss it doubles until it is half of what it was then, and grows by
+// an eighth from there on; in a queue by a packet.
 func (w *Window) Arrived(now clock.Time, n int) {
-	limit := w.max + w.bdp.arrived(now, n)
+	holds := w.bdp.arrived(now, n)
+	limit := w.max + holds
+	if w.threshold == math.MaxInt {
+		limit += holds
+		w.first(now, n)
+	}
 	if w.size >= limit {
 		return
 	}
-	if w.size >= w.threshold {
+	enough := uint8(queuedSamples)
+	if w.threshold == math.MaxInt {
+		enough = 1 // the window is four times as large after the next
+	}
+	switch queue := w.bdp.delayed(enough); {
+	case queue && w.size < w.threshold:
+		w.threshold = w.size
+		return
+	case queue:
+		n = max(n*queuedGrowth/w.size, 1)
+	case w.size >= w.threshold:
 		n /= 8
+	case w.threshold == math.MaxInt:
+		n *= 3
 	}
 	w.size = min(limit, w.size+n)
+}
+
+// first opens the window where the first send shows that the link is not slow: all of it has arrived in less
+// time than a queue is told by.
+func (w *Window) first(now clock.Time, n int) {
+	if w.sent >= MinWindow {
+		return
+	}
+	if w.sent == 0 {
+		w.firstAt = now
+	}
+	if w.sent += n; w.sent >= MinWindow*3/4 && now-w.firstAt < 2*queueTime {
+		w.size = max(w.size, w.max)
+		w.sent = MinWindow
+	}
 }
 
 // RoundTrip notes what may be the shortest.
@@ -89,13 +141,12 @@ func (w *Window) Notified(now clock.Time) {
 func (w *Window) Marked(now clock.Time) { w.Notified(now) }
 
 // Silent closes the window: a peer that does not answer in time may be slow, and more
-// copies of the same packets would make it slower. It may also be further away than it was.
+// copies of the same packets would make it slower.
 func (w *Window) Silent(clock.Time) {
 	if w.size > MinWindow && w.bdp.rtt != 0 { // else it may be nothing but a long path
 		w.threshold = w.size / 2
 	}
-	w.size = min(w.size, MinWindow)
-	w.bdp = bdp{}
+	w.size = min(w.size, w.smallest())
 }
 
 // bdp estimates the bandwidth-delay product of the path, the bytes that are on their way at any time, and
@@ -103,6 +154,7 @@ func (w *Window) Silent(clock.Time) {
 type bdp struct {
 	rtt   clock.Time // the shortest round trip; zero: unknown
 	last  clock.Time // the one that was measured last
+	long  uint8      // how many of the last ones were so long that they were in a queue; at most queuedSamples
 	since clock.Time // when counting bytes began
 	bytes int        // that have arrived since
 	holds int
@@ -111,6 +163,10 @@ type bdp struct {
 // shortRTT is the round trip below which a path holds nothing worth counting.
 const shortRTT = clock.Time(100 * time.Microsecond)
 
+// rttAge is after how many samples the shortest round trip has come closer to those that are measured now: the peer may
+// be further away than it was.
+const rttAge = 512
+
 // queueTime is the time in a queue that is more than a late processor. It takes a link of less than 260 Mb/s for a send
 // to wait so long for itself.
 const queueTime = clock.Time(2 * time.Millisecond)
@@ -118,11 +174,24 @@ const queueTime = clock.Time(2 * time.Millisecond)
 // queued reports whether the last round trip was in a queue for longer than on its way.
 func (b *bdp) queued() bool { return b.last-b.rtt > max(b.rtt, queueTime) }
 
+// queuedSamples is how many round trips in a row are in a queue that has grown. A single one may be of a packet that
+// others overtook, or of a program that was off the processor.
+const queuedSamples = 3
+
+// delayed reports whether n round trips in a row have been in a queue for so long that it can be told from late packets.
+func (b *bdp) delayed(n uint8) bool { return b.long >= n }
+
 func (b *bdp) sample(rtt clock.Time) {
 	b.last = rtt
+	if b.rtt != 0 && rtt-b.rtt > max(b.rtt/3, queueTime) {
+		b.long = min(b.long+1, queuedSamples)
+	} else {
+		b.long = 0
+	}
 	if b.rtt == 0 || rtt < b.rtt {
 		b.rtt = rtt
 	}
+	b.rtt += (rtt - b.rtt) / rttAge
 }
 
 // arrived notes that n bytes have arrived, and returns how many more than a socket buffer

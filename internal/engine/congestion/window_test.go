@@ -12,7 +12,7 @@ import (
 // The window halves for a notification, once in a round trip, and no further than to what one send needs.
 func TestWindowNotified(t *testing.T) {
 	const rtt = clock.Time(200 * time.Microsecond)
-	w := NewWindow(1 << 20)
+	w := NewOpenWindow(1 << 20)
 	size := func() int { return w.Allows(0).Window }
 	now := clock.Time(1)
 	w.RoundTrip(now, rtt)
@@ -41,7 +41,7 @@ func TestWindowLost(t *testing.T) {
 		{5000 * us, 50_000 * us, 20_000, 30_000},     // one that holds more
 		{5000 * us, 50_000 * us, 200_000, MinWindow}, // or more than one send
 	} {
-		w := NewWindow(1 << 20)
+		w := NewOpenWindow(1 << 20)
 		now := clock.Time(time.Second)
 		w.RoundTrip(now, c.shortest)
 		w.Arrived(now, 0)

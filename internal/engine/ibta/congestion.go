@@ -14,9 +14,13 @@ import (
 func (d *Device) HostControl() congestion.Controller {
 	choice := d.congestion()
 	if choice.PerQP {
-		choice = congestion.Default()
+		return congestion.NewOpenWindow(d.Limits.Window)
 	}
-	return choice.Make(congestion.Config{Limit: d.Limits.Window})
+	cfg := congestion.Config{Limit: d.Limits.Window}
+	if d.LineRate != nil {
+		cfg.LineRate = d.LineRate(1)
+	}
+	return choice.Make(cfg)
 }
 
 func (d *Device) congestion() *congestion.Choice {

@@ -70,6 +70,7 @@ func TestCongestionTold(t *testing.T) {
 	r.told = nil
 	s.nak(sendPSN+2, ib.NAK(ib.NAKPSNSequenceError))
 	r.wants(t, "lost", both) // and sends it again
+	s.now += 5000
 	s.nak(sendPSN+2, ib.NAK(ib.NAKPSNSequenceError))
 	r.wants(t, both) // once of all that was in flight
 	s.pass(10 * time.Millisecond)

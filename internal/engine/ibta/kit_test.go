@@ -80,7 +80,7 @@ func (h *host) gid() verbs.GID { return ib.GIDFromAddr(h.addr) }
 func (h *host) flow(to verbs.GID) *ibta.Flow {
 	f := h.flows[to]
 	if f == nil {
-		control := congestion.Controller(congestion.NewWindow(h.window))
+		control := congestion.Controller(congestion.NewOpenWindow(h.window))
 		if h.control != nil {
 			control = h.control()
 		}

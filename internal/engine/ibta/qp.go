@@ -186,6 +186,9 @@ func (q *QP) HandleTimeout(now clock.Time) {
 	if due := t.expired(timerRetransmit, now); due != 0 {
 		q.retransmitTimeout(now, due)
 	}
+	if t.expired(timerNAK, now) != 0 && q.req.outstanding() {
+		q.decide(now, q.req.sequenceError(q.req.flight()))
+	}
 	if t.expired(timerLine, now)|t.expired(timerSend, now)|t.expired(timerRespond, now) != 0 {
 		q.av.Flow.ask(now, &q.share)
 	}

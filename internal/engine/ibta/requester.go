@@ -56,6 +56,14 @@ func (r *requester) start(psn ib.PSN) {
 // send queue that is not empty.
 func (r *requester) unacked() ib.PSN { return r.sq.Front().first.Add(r.acked) }
 
+// current returns the PSN of the packet that is sent next.
+func (r *requester) current() ib.PSN {
+	if r.next < r.sq.Len() {
+		return r.sq.At(r.next).first.Add(r.sent)
+	}
+	return r.nextPSN
+}
+
 // outstanding reports whether anything that was sent has not been acknowledged.
 func (r *requester) outstanding() bool { return r.next > 0 || r.sent > r.acked }
 
@@ -413,7 +421,7 @@ func (q *QP) followed() bool {
 // wantAck reports whether a packet requests an acknowledgement: the last one of a message that
 // nothing follows, the last that fits the window, and enough others to keep the window moving: one
 // per quarter of what other queue pairs leave of it, or per quantum while others wait, preferably the
-// last of a send.
+// last of a send. As long as the round trip is not known, the first packet asks, too.
 func (q *QP) wantAck(w *sendWQE, h *ib.Packet, n int, ends bool) bool {
 	r, f, m := &q.req, q.av.Flow, &q.share
 	r.sinceAck += n + q.overhead()
@@ -423,6 +431,7 @@ func (q *QP) wantAck(w *sendWQE, h *ib.Packet, n int, ends bool) bool {
 	ends = ends || fills || f.exceedsQuantum(m, two)
 	ask := last && (!q.followed() || w.Flags&(verbs.Signaled|verbs.Solicited) != 0 || q.SignalAll) ||
 		r.sinceAck >= often || ends && r.sinceAck >= often/4*3 || h.PSN == r.recover || r.beyondWindow ||
+		r.rtt.smoothed == 0 && r.rtt.sentAt == 0 ||
 		q.congestion().Telemetry ||
 		r.slow() && r.enough(h.PSN.Next(), r.unacked()) || fills && !r.ackComing()
 	if ask {

@@ -134,11 +134,51 @@ func TestSequenceErrorRetries(t *testing.T) {
 	s.post(s.send(1, 1))
 	for range 4 {
 		s.want(ib.OpSendOnly, 100)
+		s.now++ // a round trip
 		s.nak(100, ib.NAK(ib.NAKPSNSequenceError))
 	}
 	s.wantWC(1, verbs.StatusRetryExceeded)
 	s.wantState(verbs.StateError)
 	s.idle()
+}
+
+// A NAK for a packet that is on its way once more does not have it sent a third time, until a round trip has passed.
+func TestSequenceErrorEarly(t *testing.T) {
+	const rtt = 5 * time.Millisecond
+	for _, arrives := range []bool{true, false} {
+		s := start(t, verbs.RC)
+		s.post(s.send(1, 1))
+		s.out = nil
+		s.pass(rtt)
+		s.ack(100)
+		s.wantWC(1, verbs.StatusSuccess)
+		s.post(s.send(2, 1), s.send(3, 1))
+		s.out = nil
+		s.pass(rtt)
+		s.nak(101, ib.NAK(ib.NAKPSNSequenceError))
+		s.want(ib.OpSendOnly, 101)
+		s.want(ib.OpSendOnly, 102)
+		s.pass(rtt - 1)
+		s.nak(101, ib.NAK(ib.NAKPSNSequenceError))
+		s.silence()
+		if arrives {
+			s.ack(102)
+			s.wantWC(2, verbs.StatusSuccess)
+			s.wantWC(3, verbs.StatusSuccess)
+			s.pass(rtt)
+		} else {
+			s.pass(1)
+			s.want(ib.OpSendOnly, 101)
+			s.want(ib.OpSendOnly, 102)
+			if n := s.q.Counts.Timeouts; n != 0 {
+				t.Errorf("%d timeouts", n)
+			}
+			s.ack(102)
+			s.wantWC(2, verbs.StatusSuccess)
+			s.wantWC(3, verbs.StatusSuccess)
+		}
+		s.idle()
+	}
 }
 
 // What a NAK says becomes the status of the request it is for; those behind it are flushed

@@ -9,11 +9,12 @@ import (
 )
 
 // flight returns the facts that retry must know; valid with a send queue that is not empty.
-func (r *requester) flight() flight { return flight{r.unacked(), r.high, r.outstanding()} }
+func (r *requester) flight() flight { return flight{r.unacked(), r.high, r.outstanding(), r.current()} }
 
-// measure has the congestion control know of the round trip that an acknowledgement of psn ends.
+// measure has the congestion control know of the round trip that an acknowledgement of psn ends. As long as there is no
+// sample, the time of a packet that was sent again will do: the round trip is no longer than that.
 func (q *QP) measure(now clock.Time, psn ib.PSN) {
-	if took, sample := q.req.measure(now, psn); sample {
+	if took, sample := q.req.measure(now, psn); sample || took != 0 && q.req.rtt.smoothed == 0 {
 		q.av.Flow.sample(now, &q.share, took)
 	}
 }
@@ -51,7 +52,9 @@ func (q *QP) retransmitTimeout(now, due clock.Time) {
 func (q *QP) sequenceError(now clock.Time) {
 	q.Counts.SequenceErrors++
 	q.lane.Counters.NAKReceived++
-	q.decide(now, q.req.sequenceError(q.req.flight()))
+	if f := q.req.flight(); !q.req.early(now, &q.timers, f) {
+		q.decide(now, q.req.sequenceError(f))
+	}
 }
 
 // rnr handles an RNR NAK.
@@ -85,6 +88,8 @@ func (q *QP) decide(now clock.Time, v verdict) {
 		q.fail(v.status)
 	case sendAgain:
 		q.rewind()
+		q.req.backAt = now
+		q.timers.stop(timerNAK)
 		if v.lost {
 			q.av.Flow.lost(now, &q.share)
 		}

@@ -17,13 +17,14 @@ type retry struct {
 	progressAt clock.Time // when something was last acknowledged
 	wait       clock.Time // current retransmission timeout
 	atLeast    clock.Time // lower limit of the timeout, until what was sent only once is acknowledged
-	retries    int        // NAKs without progress
-	rnrRetries int
-	timeouts   int    // since the last acknowledgement, or since a slow peer has kept up
-	silentAt   ib.PSN // the oldest packet in flight at the last timeout
-	recover    ib.PSN // a loss before this PSN has already been reacted to
-	once       ib.PSN // packets from here on were sent only once
-	asked      bool   // went back for a lost response; what follows it is no new sign of loss
+	backAt     clock.Time // when it last went back for a loss; zero: it has not
+	timeouts   int32      // since the last acknowledgement, or since a slow peer has kept up
+	silentAt   ib.PSN     // the oldest packet in flight at the last timeout
+	recover    ib.PSN     // a loss before this PSN has already been reacted to
+	once       ib.PSN     // packets from here on were sent only once
+	retries    uint8      // NAKs without progress
+	rnrRetries uint8
+	asked      bool // went back for a lost response; what follows it is no new sign of loss
 	rtt        roundTrip
 	late       lateness
 }
@@ -33,6 +34,7 @@ type flight struct {
 	oldest      ib.PSN // not acknowledged
 	high        ib.PSN // beyond all packets ever sent
 	outstanding bool   // something is in flight
+	next        ib.PSN // that is sent next
 }
 
 // verdict is the action after a loss, or after silence.
@@ -55,13 +57,13 @@ const (
 // retryLimits are the attributes of a queue pair that limit it.
 type retryLimits struct {
 	timeout    clock.Time // local acknowledgement timeout; zero: none
-	retries    int
-	rnrRetries int // 7: without limit
+	retries    uint8
+	rnrRetries uint8 // 7: without limit
 }
 
 // retryLimitsOf returns the limits of a queue pair's attributes (IBTA 9.9.2.1.1).
 func retryLimitsOf(a *verbs.QPAttr) retryLimits {
-	l := retryLimits{retries: int(a.RetryCount), rnrRetries: int(a.RNRRetry)}
+	l := retryLimits{retries: a.RetryCount, rnrRetries: a.RNRRetry}
 	if a.Timeout != 0 {
 		l.timeout = clock.Time(4096) << a.Timeout
 	}
@@ -195,6 +197,7 @@ func (r *retry) measure(now clock.Time, psn ib.PSN) (took clock.Time, sample boo
 func (r *retry) acknowledged(now clock.Time, t *timers, done ib.PSN, outstanding bool) {
 	r.retries, r.rnrRetries, r.asked = 0, 0, false
 	t.stop(timerRetransmit)
+	t.stop(timerNAK)
 	sentOnce := !done.Before(r.once)
 	if sentOnce {
 		r.once, r.wait, r.atLeast = done, 0, 0
@@ -231,6 +234,21 @@ func (r *retry) timedOut(now clock.Time, t *timers, f flight, onlyLate bool) (v 
 	r.wait = max(r.wait, min(2*r.wait, longest))
 	r.waitOn(now, t)
 	return v
+}
+
+// early reports whether a NAK for the oldest packet may have been sent before the copy of that packet which left last
+// could arrive. Then it is decided later.
+func (r *retry) early(now clock.Time, t *timers, f flight) bool {
+	rtt := r.rtt.smoothed
+	if rtt == 0 {
+		rtt = r.atLeast
+	}
+	due := r.backAt + rtt
+	if r.backAt == 0 || now >= due || !f.oldest.Before(r.once) || !f.oldest.Before(f.next) {
+		return false
+	}
+	t.set(timerNAK, due)
+	return true
 }
 
 // sequenceError handles a NAK for a packet that the peer is missing.

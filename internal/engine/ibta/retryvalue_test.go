@@ -8,7 +8,6 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/internal/base/clock"
 	"github.com/ramjet-rdma/ramjet/verbs"
-	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
 const ms = clock.Time(time.Millisecond)
@@ -88,7 +87,7 @@ func TestRetrySequenceError(t *testing.T) {
 // A peer that is not ready is left alone for as long as it asks, so often as the attributes say.
 func TestRetryNotReady(t *testing.T) {
 	for _, limit := range []int{0, 2, 7} {
-		r, timers := newRetry(retryLimits{rnrRetries: limit}, 0)
+		r, timers := newRetry(retryLimits{rnrRetries: uint8(limit)}, 0)
 		for i := range 10 {
 			v := r.notReady(ms, timers, inFlight, 5*ms)
 			if limit != 7 && i >= limit {
@@ -119,25 +118,63 @@ func TestRetryResponseLost(t *testing.T) {
 	}
 }
 
-// The timer follows the round trip, and stays backed off until something that was sent only once is acknowledged.
+// The timer follows the round trip, and stays backed off until something that was sent only once is acknowledged. What
+// was sent twice is no sample, unless there is none.
 func TestRetryRoundTrip(t *testing.T) {
 	r, timers := newRetry(retryLimits{timeout: 4096 << 14, retries: 7}, 0)
 	r.rtt.sent(ms, 100)
 	r.timedOut(timers.expired(timerRetransmit, 8*ms), timers, inFlight, false)
-	if took, sample := r.measure(41*ms, 100); sample || took != 40*ms {
-		t.Errorf("a packet that was sent twice is a sample: %v", time.Duration(took))
+	if took, sample := r.measure(41*ms, 100); !sample || took != 40*ms {
+		t.Errorf("nothing is known after %v", time.Duration(took))
 	}
 	r.acknowledged(41*ms, timers, 100, true)
-	if got := timers.next() - 41*ms; got != 50*ms {
-		t.Errorf("the timeout is %v, want a quarter more than 40 ms", time.Duration(got))
+	if got := timers.next() - 41*ms; got != 120*ms {
+		t.Errorf("the timeout is %v, want that of RFC 6298: 40 ms and four times 20 ms", time.Duration(got))
 	}
 	r.rtt.sent(50*ms, 110)
-	if took, sample := r.measure(90*ms, 110); !sample || took != 40*ms {
+	r.timedOut(timers.expired(timerRetransmit, 161*ms), timers,
+		flight{oldest: 101, high: 120, outstanding: true}, false)
+	if took, sample := r.measure(250*ms, 110); sample || took != 200*ms {
+		t.Errorf("a packet that was sent twice is a sample: %v", time.Duration(took))
+	}
+	r.acknowledged(250*ms, timers, 110, true)
+	if got := timers.next() - 250*ms; got != 250*ms {
+		t.Errorf("the timeout is %v, want a quarter more than 200 ms", time.Duration(got))
+	}
+	r.rtt.sent(260*ms, 120)
+	if took, sample := r.measure(300*ms, 120); !sample || took != 40*ms {
 		t.Errorf("no sample, %v", time.Duration(took))
 	}
-	r.acknowledged(90*ms, timers, ib.PSN(110), true)
-	if got := timers.next() - 90*ms; got != 120*ms {
-		t.Errorf("the timeout is %v, want that of RFC 6298: 40 ms and four times 20 ms", time.Duration(got))
+	r.acknowledged(300*ms, timers, 120, true)
+	if got := timers.next() - 300*ms; got != 100*ms {
+		t.Errorf("the timeout is %v, want that of RFC 6298: 40 ms and four times 15 ms", time.Duration(got))
+	}
+}
+
+// A NAK for a packet that was sent again less than a round trip ago is decided when that has passed.
+func TestRetryEarly(t *testing.T) {
+	r, timers := newRetry(retryLimits{timeout: 4096 << 14, retries: 7}, 0)
+	f := flight{oldest: 100, high: 110, outstanding: true, next: 110}
+	if r.early(5*ms, timers, f) {
+		t.Error("the first NAK is early")
+	}
+	r.rtt.smoothed, r.backAt = 10*ms, 5*ms
+	r.afterLoss(f)
+	for _, c := range []struct {
+		name string
+		now  clock.Time
+		f    flight
+		want bool
+	}{
+		{"the copy is on its way", 14 * ms, f, true},
+		{"a round trip has passed", 15 * ms, f, false},
+		{"there is no copy yet", 14 * ms, flight{oldest: 100, high: 110, outstanding: true, next: 100}, false},
+		{"it was sent only once", 14 * ms, flight{oldest: 110, high: 112, outstanding: true, next: 112}, false},
+	} {
+		timers.stop(timerNAK)
+		if r.early(c.now, timers, c.f) != c.want || c.want != (timers[timerNAK] == 15*ms) {
+			t.Errorf("%s: want %v; timers %v", c.name, c.want, timers)
+		}
 	}
 }
 
