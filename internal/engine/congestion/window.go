@@ -31,8 +31,9 @@ type Window struct {
 	size       int
 	threshold  int // below, the window doubles in a round trip
 	bdp        bdp
+	open       int        // what it is once the link is known not to be slow
 	firstAt    clock.Time // when something arrived for the first time
-	sent       int        // bytes that have arrived since, of the first send
+	since      int        // bytes that have arrived since, of the first send
 	notifiedAt clock.Time // when it was made smaller for a notification
 }
 
@@ -52,7 +53,7 @@ const firstSend = 20 * time.Microsecond
 // for the path.
 func NewOpenWindow(limit int) *Window {
 	limit = max(limit, MinWindow)
-	return &Window{max: limit, size: limit, threshold: math.MaxInt}
+	return &Window{max: limit, size: limit, open: limit, threshold: math.MaxInt}
 }
 
 // Allows returns the window.
@@ -72,8 +73,8 @@ func (w *Window) Arrived(now clock.Time, n int) {
 	limit := w.max + holds
 	if w.threshold == math.MaxInt {
 		limit += holds
-		w.first(now, n)
 	}
+	w.first(now, n)
 	if w.size >= limit {
 		return
 	}
@@ -95,27 +96,36 @@ func (w *Window) Arrived(now clock.Time, n int) {
 	w.size = min(limit, w.size+n)
 }
 
-// first opens the window where the first send shows that the link is not slow: all of it has arrived in less
-// time than a queue is told by.
+// first opens the window where the first send shows that the link is not slow: three quarters of it have arrived in
+// little more time than a queue is told by. Where packets were lost meanwhile, it is as large as losses leave of a
+// window that was open.
 func (w *Window) first(now clock.Time, n int) {
-	if w.sent >= MinWindow {
+	switch {
+	case w.firstAt == 0:
+		w.firstAt = now // what an acknowledgement tells of may have arrived long before
+		return
+	case w.since >= MinWindow:
 		return
 	}
-	if w.sent == 0 {
-		w.firstAt = now
-	}
-	if w.sent += n; w.sent >= MinWindow*3/4 && now-w.firstAt < 2*queueTime {
-		w.size = max(w.size, w.max)
-		w.sent = MinWindow
+	if w.since += n; w.since >= MinWindow*3/4 && now-w.firstAt < firstTime {
+		w.since = MinWindow
+		if w.size = max(w.size, w.open); w.threshold != math.MaxInt {
+			w.threshold = w.size
+		}
 	}
 }
+
+// firstTime is the time that it takes links of 130 Mb/s.
+const firstTime = clock.Time(3 * time.Millisecond)
 
 // RoundTrip notes what may be the shortest.
 func (w *Window) RoundTrip(_, took clock.Time) { w.bdp.sample(took) }
 
 // Lost halves the window.
 func (w *Window) Lost(clock.Time) {
-	w.size = min(w.size, max(w.size/2, w.smallest()))
+	least := w.smallest()
+	w.open = min(w.open, max(w.open/2, least))
+	w.size = min(w.size, max(w.size/2, least))
 	w.threshold = w.size
 }
 
@@ -147,6 +157,7 @@ func (w *Window) Silent(clock.Time) {
 		w.threshold = w.size / 2
 	}
 	w.size = min(w.size, w.smallest())
+	w.open = w.size
 }
 
 // bdp estimates the bandwidth-delay product of the path, the bytes that are on their way at any time, and

@@ -15,7 +15,7 @@ import (
 func (q *QP) handleResponse(now clock.Time, p *ib.Packet) Reason {
 	r := &q.req
 	if r.reorder != nil && p.Opcode.Info().Class != ib.ClassAck && p.PSN.Before(r.high) {
-		r.reorder.gap.follows(p.PSN, r.expected())
+		r.reorder.follows(p.PSN, r.expected())
 	}
 	psn := p.PSN
 	unsent := psn == r.high && p.Opcode.Info().Class == ib.ClassAck && p.AETH.Syndrome == ib.NAK(ib.NAKPSNSequenceError)

@@ -75,7 +75,7 @@ func (q *QP) duringFlush(p *ib.Packet) Reason {
 		r.reorder.gap.open = false // the peer has gone back
 		return DropDuplicate
 	}
-	r.reorder.gap.follows(p.PSN, r.psn)
+	r.reorder.follows(p.PSN, r.psn)
 	if !r.reorder.keep(&q.lane.reorder, q.av.Key, p) {
 		r.flush.missed = true
 		return DropSequence

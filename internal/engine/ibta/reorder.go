@@ -175,8 +175,10 @@ type gap struct {
 	high      ib.PSN     // the latest packet that has arrived
 	since     clock.Time // when it was first missed; zero: nothing is missing
 	nakSent   bool       // a NAK for psn was sent
-	open      bool       // psn has arrived since, and what follows it will show whether it was lost
-	took      clock.Time // how long psn was missing
+	told      bool       // a NAK for asked was sent, and asked has arrived since
+	open      bool       // and what follows it will show whether it was lost
+	asked     ib.PSN
+	took      clock.Time // how long asked was missing
 	tolerance clock.Time // how long packets may be late
 }
 
@@ -186,7 +188,7 @@ func (g *gap) miss(now clock.Time, psn ib.PSN, nakAt *clock.Time) bool {
 	if g.since != 0 {
 		return false
 	}
-	g.psn, g.since, g.nakSent, g.open = psn, now, false, false
+	g.psn, g.since, g.nakSent = psn, now, false
 	if g.tolerance == 0 {
 		g.nakSent = true
 		return true
@@ -205,16 +207,18 @@ func (g *gap) overdue() {
 
 // filled records that the missing packet has arrived, and stops the wait for it. It reports whether a NAK had been
 // sent.
-func (g *gap) filled(now clock.Time, nakAt *clock.Time) (told bool) {
+func (g *gap) filled(now clock.Time, nakAt *clock.Time) (nakSent bool) {
 	if g.since == 0 {
 		return false
 	}
-	g.took = now - g.since
-	if g.open = g.nakSent; !g.nakSent {
-		g.tolerate(2 * g.took)
-	}
+	took := now - g.since
 	g.since, *nakAt = 0, 0
-	return g.nakSent
+	if !g.nakSent {
+		g.tolerate(2 * took)
+		return false
+	}
+	g.asked, g.took, g.told, g.open = g.psn, took, true, true
+	return true
 }
 
 // tolerate records that packets may be this late.
@@ -222,21 +226,23 @@ func (g *gap) tolerate(by clock.Time) { g.tolerance = max(g.tolerance, min(by, m
 
 // follows records the packet that arrives, expected being the next in sequence, and judges whether
 // the one that a NAK asked for had been lost. A peer that has retransmitted it retransmits
-// what follows it too. If something new follows, or it arrives twice, it was late.
-func (g *gap) follows(psn, expected ib.PSN) {
+// what follows it too. If something new follows, or it arrives twice, it was late: by as long as it was missing. The
+// next packet may be missing already.
+func (e *reorderBuffer) follows(psn, expected ib.PSN) {
+	g := &e.gap
 	newer := psn.After(g.high)
 	if newer {
 		g.high = psn
 	}
 	switch {
-	case g.since != 0 || !g.nakSent:
-	case psn == g.psn:
-		g.nakSent = false
-		g.tolerate(2 * max(g.tolerance, minTolerance))
+	case !g.told:
+	case psn == g.asked:
+		g.told, g.open = false, false
+		g.tolerate(2 * max(g.took, g.tolerance, minTolerance))
 	case g.open && newer:
-		g.open, g.nakSent = false, false
+		g.told, g.open = false, false
 		g.tolerate(2 * g.took)
-	case psn.Before(expected):
+	case g.open && (psn.Before(expected) || e.kept[psn] != nil):
 		g.open = false
 	}
 }

@@ -107,7 +107,7 @@ func (q *QP) handleRequest(now clock.Time, p *ib.Packet) Reason {
 		return q.duringFlush(p)
 	}
 	if r.reorder != nil {
-		r.reorder.gap.follows(p.PSN, r.psn)
+		r.reorder.follows(p.PSN, r.psn)
 	}
 	switch {
 	case off < 0:

@@ -128,6 +128,7 @@ func (q *QP) stopRequester() {
 		q.av.Flow.quit(&q.share)
 	}
 	q.timers.stop(timerRetransmit)
+	q.timers.stop(timerNAK)
 	q.timers.stop(timerQuiet)
 	q.timers.stop(timerSend)
 	q.timers.stop(timerRespond)
