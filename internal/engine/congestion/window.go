@@ -107,9 +107,14 @@ func (w *Window) first(now clock.Time, n int) {
 	case w.since >= MinWindow:
 		return
 	}
-	if w.since += n; w.since >= MinWindow*3/4 && now-w.firstAt < firstTime {
-		w.since = MinWindow
-		if w.size = max(w.size, w.open); w.threshold != math.MaxInt {
+	w.since += n
+	if w.since < MinWindow*3/4 || now-w.firstAt >= firstTime {
+		return
+	}
+	w.since = MinWindow
+	if w.size < w.open {
+		w.size = w.open
+		if w.threshold != math.MaxInt {
 			w.threshold = w.size
 		}
 	}

@@ -59,3 +59,62 @@ func TestWindowLost(t *testing.T) {
 		}
 	}
 }
+
+// The first window is one send. It opens where that arrives too fast for a slow link, as far as losses meanwhile would
+// have left an open one. What an acknowledgement tells of at first may have arrived long before.
+func TestWindowFirst(t *testing.T) {
+	const limit, ms = 1 << 20, 1000 * us
+	for _, c := range []struct {
+		name    string
+		arrived []int // bytes, one millisecond apart
+		losses  int   // before the first of them
+		want    int
+	}{
+		{"a fast link", []int{1000, 30_000, 30_000}, 0, limit},
+		{"a loss", []int{1000, 30_000, 30_000}, 1, limit / 2},
+		{"two", []int{1000, 30_000, 30_000}, 2, limit / 4},
+		{"a slow link", []int{1000, 12_000, 12_000, 12_000, 12_000}, 1, MinWindow + 4*12_000/8},
+		{"the first packet was lost", []int{60_000}, 1, MinWindow},
+	} {
+		w, now := NewWindow(limit, 0), clock.Time(time.Second)
+		if got := w.Allows(now).Window; got != MinWindow {
+			t.Fatalf("the first window has %d bytes", got)
+		}
+		w.RoundTrip(now, ms)
+		for range c.losses {
+			w.Lost(now)
+		}
+		for _, n := range c.arrived {
+			w.Arrived(now, n)
+			now += ms
+		}
+		if got := w.Allows(now).Window; got < c.want || got > c.want+c.want/8 {
+			t.Errorf("%s: a window of %d bytes, want %d", c.name, got, c.want)
+		}
+	}
+}
+
+// In a queue that has grown for some round trips the window grows by a packet in a round trip.
+func TestWindowQueued(t *testing.T) {
+	const ms = 1000 * us
+	w, now := NewWindow(1<<20, 0), clock.Time(time.Second)
+	w.RoundTrip(now, 10*ms)
+	w.Arrived(now, MinWindow)
+	if got := w.Allows(now).Window; got != 4*MinWindow {
+		t.Fatalf("%d bytes after the first round trip, want four sends", got)
+	}
+	for range queuedSamples {
+		now += 20 * ms
+		w.RoundTrip(now, 20*ms)
+	}
+	w.Arrived(now, 1)
+	for range 10 {
+		before := w.Allows(now).Window
+		w.Arrived(now, before)
+		if grown := w.Allows(now).Window - before; grown > queuedGrowth {
+			t.Errorf("the window has grown by %d bytes in a queue", grown)
+		}
+		now += 20 * ms
+		w.RoundTrip(now, 20*ms)
+	}
+}

@@ -62,6 +62,31 @@ func TestLateRequest(t *testing.T) {
 	s.idle()
 }
 
+// A request that comes twice was late, even if the next one is missing by then. The one after that is given time.
+func TestLateRequestAmongOthers(t *testing.T) {
+	s := start(t, verbs.RC)
+	s.receives(8, 200, 201, 202, 203, 204, 205)
+	s.in(s.message(201))
+	s.wantAETH(200, ib.NAK(ib.NAKPSNSequenceError))
+	s.pass(time.Millisecond)
+	s.in(s.message(200))
+	s.wantAETH(201, okAck)
+	s.in(s.message(203))
+	s.out = nil // asks for 202
+	s.inWant(ibta.DropDuplicate, s.message(200))
+	s.out = nil // acknowledged again
+	s.in(s.message(202))
+	s.out = nil
+	for id := range uint64(4) {
+		s.wantWC(200+id, verbs.StatusSuccess)
+	}
+	s.in(s.message(205))
+	s.pass(2*time.Millisecond - 2)
+	s.silence()
+	s.pass(10)
+	s.wantAETH(204, ib.NAK(ib.NAKPSNSequenceError))
+}
+
 // A requester that has gone back sends again what follows what was lost: that is no reason to
 // wait the next time.
 func TestLostRequest(t *testing.T) {
