@@ -70,10 +70,10 @@ func TestWindowFirst(t *testing.T) {
 		losses  int   // before the first of them
 		want    int
 	}{
-		{"a fast link", []int{1000, 30_000, 30_000}, 0, limit},
-		{"a loss", []int{1000, 30_000, 30_000}, 1, limit / 2},
-		{"two", []int{1000, 30_000, 30_000}, 2, limit / 4},
-		{"a slow link", []int{1000, 12_000, 12_000, 12_000, 12_000}, 1, MinWindow + 4*12_000/8},
+		{"a fast link", []int{1000, 40_000}, 0, limit},
+		{"a loss", []int{MinWindow, 1000, 40_000}, 1, limit / 2},
+		{"two", []int{MinWindow, 1000, 40_000}, 2, limit / 4},
+		{"a slow link", []int{MinWindow, 1000, 12_000, 12_000, 12_000, 12_000}, 1, MinWindow * 6 / 5},
 		{"the first packet was lost", []int{60_000}, 1, MinWindow},
 	} {
 		w, now := NewWindow(limit, 0), clock.Time(time.Second)
@@ -110,11 +110,13 @@ func TestWindowQueued(t *testing.T) {
 	w.Arrived(now, 1)
 	for range 10 {
 		before := w.Allows(now).Window
-		w.Arrived(now, before)
+		for range 4 {
+			now += 5 * ms
+			w.Arrived(now, before/4)
+		}
 		if grown := w.Allows(now).Window - before; grown > queuedGrowth {
 			t.Errorf("the window has grown by %d bytes in a queue", grown)
 		}
-		now += 20 * ms
 		w.RoundTrip(now, 20*ms)
 	}
 }
