@@ -98,8 +98,8 @@ func (w *Window) Arrived(now clock.Time, n int) {
 }
 
 // first opens the window where the link is found not to be slow: half a send has arrived in less time than a queue is
-// told by, which takes a link of 140 Mb/s. Where packets were lost before, the window is then as large as losses leave of
-// one that was open from the beginning.
+// told by, which takes a link of 140 Mb/s. Where packets were lost before, the window is then as large as losses leave
+// of one that was open from the beginning.
 func (w *Window) first(now clock.Time, n int) {
 	switch {
 	case w.size >= w.open:
@@ -159,7 +159,7 @@ func (w *Window) Silent(clock.Time) {
 	if w.size > MinWindow && known {
 		w.threshold = w.size / 2
 	}
-	w.size = min(w.size, w.smallest())
+	w.size = min(w.size, MinWindow)
 	if known {
 		w.open = w.size
 	}
@@ -194,7 +194,8 @@ func (b *bdp) queued() bool { return b.last-b.rtt > max(b.rtt, queueTime) }
 // others overtook, or of a program that was off the processor.
 const queuedSamples = 3
 
-// delayed reports whether n round trips in a row have been in a queue for so long that it can be told from late packets.
+// delayed reports whether n round trips in a row have been in a queue for so long that it can be told from late
+// packets.
 func (b *bdp) delayed(n uint8) bool { return b.long >= n }
 
 func (b *bdp) sample(rtt clock.Time) {
