@@ -50,7 +50,7 @@ func TestStreamRest(t *testing.T) {
 	a, b := w.newSide(t), w.newSide(t)
 	qp, _ := a.join(b, nil)
 	a.rest()
-	const n = 32
+	const n = 8
 	a.post(qp, b, 1<<20, slices.Repeat([]verbs.SendOp{verbs.OpWrite}, n)...)
 	a.within(func() bool {
 		a.soft.Lane.Mu.Lock()
