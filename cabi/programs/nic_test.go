@@ -51,6 +51,11 @@ func TestProgramsOnNICs(t *testing.T) {
 			{server: "ib_read_lat -R -n 200 -p PORT", client: "ib_read_lat -R -n 200 -p PORT SERVER", want: table},
 		} {
 			name := p.name()
+			if kind == "iwarp" && strings.HasPrefix(p.server, "ibv_srq_pingpong") {
+				// It posts up to 15 sends more than it waits for. Where the peer ends first, they fail, and a stream
+				// tells that at once: maybe before what other streams have brought.
+				p.surplus = "Failed status transport retry counter exceeded (12) for wr_id 2" // a SEND
+			}
 			p.kind, p.server, p.client = kind, run+p.server, run+p.client
 			t.Run(kind+" "+name, p.run)
 		}
