@@ -67,6 +67,9 @@ func (q *QP) handleAck(now clock.Time, p *ib.Packet) Reason {
 	}
 	// A NAK acknowledges everything before it (IBTA 9.7.5.1.2).
 	if !q.ackedTo(now, p.PSN.Add(-1)) {
+		if s.IsRNR() { // it has come before a response, which may only be late: its time holds nevertheless
+			q.timers.set(timerQuiet, now+clock.Time(s.Timer().Duration()))
+		}
 		q.responseLost(now)
 		return Taken
 	}
