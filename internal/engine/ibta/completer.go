@@ -65,11 +65,9 @@ func (q *QP) handleAck(now clock.Time, p *ib.Packet) Reason {
 	if p.PSN.Before(q.req.unacked()) {
 		return DropDuplicate
 	}
-	// A NAK acknowledges everything before it (IBTA 9.7.5.1.2).
-	if !q.ackedTo(now, p.PSN.Add(-1)) {
-		if s.IsRNR() { // it has come before a response, which may only be late: its time holds nevertheless
-			q.timers.set(timerQuiet, now+clock.Time(s.Timer().Duration()))
-		}
+	// A NAK acknowledges everything before it (IBTA 9.7.5.1.2). Responses that are missing are asked for again; after
+	// the time of an RNR NAK, as they may only be late.
+	if !q.ackedTo(now, p.PSN.Add(-1)) && !s.IsRNR() {
 		q.responseLost(now)
 		return Taken
 	}

@@ -258,6 +258,34 @@ func TestRNR(t *testing.T) {
 	s.idle()
 }
 
+// An RNR NAK for a SEND holds its time when the response of a READ before that is late, or lost.
+func TestRNRBeforeResponse(t *testing.T) {
+	for _, arrives := range []bool{true, false} {
+		s := start(t, verbs.RC)
+		s.post(s.wr(verbs.OpRead, 1, 1), s.send(2, 1))
+		s.out = nil
+		s.nak(101, ib.RNRNAK(12))
+		if arrives {
+			s.in(s.packet(ib.OpReadResponseOnly, 100, 1))
+			s.wantWC(1, verbs.StatusSuccess)
+		}
+		s.pass(640*time.Microsecond - 1)
+		s.silence()
+		s.pass(1)
+		if !arrives {
+			s.want(ib.OpReadRequest, 100)
+			s.want(ib.OpSendOnly, 101)
+			s.in(s.packet(ib.OpReadResponseOnly, 100, 1))
+			s.wantWC(1, verbs.StatusSuccess)
+		} else {
+			s.want(ib.OpSendOnly, 101)
+		}
+		s.ack(101)
+		s.wantWC(2, verbs.StatusSuccess)
+		s.idle()
+	}
+}
+
 // RNR retry count 7 is without end (IBTA 9.7.5.2.8); code 0 of the timer is 655.36 ms.
 func TestRNRForever(t *testing.T) {
 	s := start(t, verbs.RC, func(o *options) { o.attr.RNRRetry = 7 })
