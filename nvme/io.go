@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"github.com/ramjet-rdma/ramjet/nvme/wire"
+	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
 // io carries out a command of an I/O queue (base 6).
@@ -76,12 +77,12 @@ func (r *request) ready() bool {
 	if ns == nil || !ns.Immediate || r.cmd.CDW12&wire.ForceUnitAccess != 0 {
 		return false
 	}
-	r.ns = ns
 	_, blocks := r.cmd.LBA()
 	n := int64(blocks) << ns.shift
+	var image *verbs.MR
 	switch {
 	case r.cmd.Opcode == wire.Read && n <= MaxData:
-		if r.image = q.region(ns); r.image != nil {
+		if image = q.region(ns); image != nil {
 			n = 0
 		}
 	case r.cmd.Opcode == wire.Write && r.cmd.SGL.Type() == wire.SGLInCapsule && c.lostBusy() == nil:
@@ -94,14 +95,15 @@ func (r *request) ready() bool {
 	default:
 		return false
 	}
-	ok := true
 	if n > 0 {
-		r.buf, ok = q.arena.tryGet(int(n))
+		var ok bool
+		if r.buf, ok = q.arena.tryGet(int(n)); !ok {
+			<-q.credits
+			return false
+		}
 	}
-	if !ok {
-		<-q.credits
-	}
-	return ok
+	r.ns, r.image = ns, image // a command that waits looks again: the namespace may be gone by then
+	return true
 }
 
 // changes reports whether an I/O command changes data.

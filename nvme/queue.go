@@ -266,8 +266,8 @@ type request struct {
 	cmd    wire.Command
 	inline []byte     // data in the capsule
 	buf    span       // memory for data
-	ns     *namespace // of the command, where ready has found it
-	image  *verbs.MR  // of ns; nil: ready has found none
+	ns     *namespace // of a command that is ready; nil: it is to be looked up
+	image  *verbs.MR  // of a read that is ready; nil: it is to be looked up
 	push   verbs.SGE  // data that go to the host
 	batch  *batch     // takes the response, and a credit is there for it; nil: the response is posted at once
 	result uint64
