@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
@@ -77,6 +78,34 @@ func TestCompletionsBeforeLoss(t *testing.T) {
 				break
 			}
 		}
+	}
+}
+
+// A request to a queue pair that has gone fails after the retries, not before: a program may end with requests left,
+// and its other side has all that time to find that it has what it needs.
+func TestRetriesToOneThatHasGone(t *testing.T) {
+	a, b := newNumbered(t, 1), newNumbered(t, 1)
+	const timeout, retries = 13, 7 // attempts of 33.6 ms
+	opts := &verbs.ConnectOptions{Timeout: timeout}
+	for _, err := range []error{a.qps[0].Connect(a.ends[0], b.ends[0], opts), b.qps[0].Connect(b.ends[0], a.ends[0], opts)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.receive(b.qps[0])
+	a.send(a.qps[0])
+	for _, n := range []*numbered{a, b} {
+		if s := n.poll(1); s[0] != verbs.StatusSuccess {
+			t.Fatal(s)
+		}
+	}
+	a.send(a.qps[0])
+	start := time.Now()
+	b.qps[0].Close()
+	s := a.poll(1)
+	took := time.Since(start)
+	if least := (4096 << timeout) * (retries + 1) * time.Nanosecond; s[0] != verbs.StatusRetryExceeded || took < least {
+		t.Errorf("%v after %v; the retries take %v", s, took, least)
 	}
 }
 

@@ -69,7 +69,7 @@ func (m *carrier) Close() {
 func (m *carrier) Equip(q *streamdev.QP, c queue.Config) {
 	e := local.New(&m.engine, &m.lane, c)
 	f := &endpoint{carrier: m, engine: e, qp: &q.QP, done: queue.Completion{CQ: c.SendCQ}}
-	f.rnrTimer.Fire, f.ucTimer.Fire = f.rnrTimeout, f.ucTimeout
+	f.rnrTimer.Fire, f.ucTimer.Fire, f.goneTimer.Fire = f.rnrTimeout, f.ucTimeout, f.retriesEnded
 	q.Engine, q.Endpoint = e, f
 	if !m.engine.NIC { // where every work request takes a place in its queue
 		q.Performs = f

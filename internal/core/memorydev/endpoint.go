@@ -24,20 +24,21 @@ const (
 
 // endpoint is a queue pair's part of the memory.
 type endpoint struct {
-	carrier  *carrier
-	engine   *local.QP
-	qp       *softdev.QP
-	c        *streamdev.Conn
-	link     Link
-	peer     *local.Peer
-	done     queue.Completion // of what was performed last
-	drains   bool             // the connection's bound limits how long a refusal waits for room
-	endedAt  uint             // the pass that found the peer gone; 0: it is there
-	rnrTimer softdev.Timer    // of the peer's message that waits for a receive
-	pause    uint64           // which message that is: local.QP.Pauses
-	since    clock.Time       // when it has found none first
-	retries  uint64           // RNR NAKs that were counted of it, besides the first
-	ucTimer  softdev.Timer    // UC: drops what waits for room
+	carrier   *carrier
+	engine    *local.QP
+	qp        *softdev.QP
+	c         *streamdev.Conn
+	link      Link
+	peer      *local.Peer
+	done      queue.Completion // of what was performed last
+	drains    bool             // the connection's bound limits how long a refusal waits for room
+	endedAt   uint             // the pass that found the peer gone; 0: it is there
+	rnrTimer  softdev.Timer    // of the peer's message that waits for a receive
+	pause     uint64           // which message that is: local.QP.Pauses
+	since     clock.Time       // when it has found none first
+	retries   uint64           // RNR NAKs that were counted of it, besides the first
+	ucTimer   softdev.Timer    // UC: drops what waits for room
+	goneTimer softdev.Timer    // fails what was sent to a peer that has gone
 }
 
 func (ep *endpoint) Begin(c *streamdev.Conn, p rdmap.Params) bool {
@@ -73,6 +74,7 @@ func (ep *endpoint) Check() clock.Time {
 func (ep *endpoint) Detach() {
 	ep.carrier.dev.Lane.Timers.Stop(&ep.rnrTimer)
 	ep.carrier.dev.Lane.Timers.Stop(&ep.ucTimer)
+	ep.carrier.dev.Lane.Timers.Stop(&ep.goneTimer)
 	ep.engine.Part()
 	ep.c, ep.link, ep.peer = nil, nil, nil
 }
@@ -146,7 +148,8 @@ func (ep *endpoint) othersSeen() bool {
 }
 
 // lost ends the connection with a peer that has gone. A connection manager reports that on its side.
-// Queue pairs that were connected by number find out as on InfiniBand: what they send fails.
+// Queue pairs that were connected by number find out as on InfiniBand: a request fails after its retries. Until then
+// the program may find its other completions, and many programs end with requests left that they do not wait for.
 func (ep *endpoint) lost() {
 	managed := ep.c.Managed()
 	switch {
@@ -154,9 +157,24 @@ func (ep *endpoint) lost() {
 		ep.c.End(false)
 	case managed && ep.peer.Left():
 		ep.c.Lost(io.EOF)
+	case !managed && ep.engine.Type == verbs.RC && ep.c.QP().RetryTime() > 0:
+		d := ep.carrier.dev
+		if !ep.goneTimer.IsSet() {
+			d.Lane.Timers.Set(&ep.goneTimer, d.Lane.PassTime()+ep.c.QP().RetryTime())
+			d.Lane.WakeForTimer()
+		}
 	default:
 		ep.c.Lost(streamdev.ErrGone)
 	}
+}
+
+// retriesEnded fails a request to a peer that has gone.
+func (ep *endpoint) retriesEnded() {
+	if ep.engine.DropPeer() {
+		ep.c.End(false)
+		return
+	}
+	ep.c.Lost(streamdev.ErrGone)
 }
 
 // again has the next pass look at the link, and makes sure that there is one: the program may never

@@ -161,18 +161,24 @@ func (q *QP) startWait() {
 
 // waitTime is that time, 0 for ever: that of the retries, if a link can be established in that time.
 func (q *QP) waitTime() clock.Time {
-	a := q.Engine.Attr()
+	retries := q.RetryTime()
 	switch {
 	case q.typ == verbs.UC: // it has no retries
 		return UnreliableTimeout
-	case a.Timeout == 0:
-		return 0
-	}
-	retries := (4096 * clock.Time(a.RetryCount+1)) << a.Timeout
-	if q.nobody {
+	case retries == 0 || q.nobody:
 		return retries
 	}
 	return max(retries, clock.Time(q.dev.net.SetupTime()))
+}
+
+// RetryTime is how long a NIC repeats a request of RC that nobody answers: the local ACK timeout for each attempt
+// (IBTA 9.7.6.1.3). It is 0 without a timeout.
+func (q *QP) RetryTime() clock.Time {
+	a := q.Engine.Attr()
+	if a.Timeout == 0 {
+		return 0
+	}
+	return (4096 * clock.Time(a.RetryCount+1)) << a.Timeout
 }
 
 // startWaitPart begins the next part of the wait.
