@@ -24,6 +24,7 @@ type PlotFiles struct {
 // plotFile is a file for a drawing. The file keeps what it has until the drawing is written.
 type plotFile struct {
 	Name    string
+	flag    string // that has given the name
 	file    *os.File
 	created bool // by this command
 }
@@ -32,6 +33,7 @@ type plotFile struct {
 func (p *PlotFiles) Add(c *cobra.Command) {
 	c.Flags().StringVarP(&p.output, "output", "o", "", "draw the results in `file`, by its name: .svg or .png")
 	c.MarkFlagFilename("output", "svg", "png")
+	p.SVG.flag, p.PNG.flag = "--svg", "--png"
 	c.Flags().StringVar(&p.SVG.Name, "svg", "", "draw the results in `file`, as SVG")
 	c.Flags().StringVar(&p.PNG.Name, "png", "", "draw the results in `file`, as PNG")
 	c.MarkFlagFilename("svg", "svg")
@@ -52,7 +54,7 @@ func (p *PlotFiles) take() error {
 	if of.Name != "" && of.Name != p.output {
 		return Usagef("-o %q and %q: give one file of this form", p.output, of.Name)
 	}
-	of.Name = p.output
+	of.Name, of.flag = p.output, "-o"
 	return nil
 }
 
@@ -61,7 +63,7 @@ func (p *PlotFiles) Open() error {
 	if err := p.take(); err != nil {
 		return err
 	}
-	for flag, f := range map[string]*plotFile{"--svg": &p.SVG, "--png": &p.PNG} {
+	for _, f := range []*plotFile{&p.SVG, &p.PNG} {
 		if f.Name == "" {
 			continue
 		}
@@ -73,7 +75,7 @@ func (p *PlotFiles) Open() error {
 		}
 		if err != nil {
 			p.Discard()
-			return Usagef("%s: %w", flag, err)
+			return Usagef("%s: %w", f.flag, err)
 		}
 	}
 	return nil

@@ -5,7 +5,10 @@ package cli
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+
+	"github.com/spf13/cobra"
 )
 
 // A command that draws nothing removes the files that it created, and no others.
@@ -34,6 +37,22 @@ func TestPlotFilesDiscarded(t *testing.T) {
 	for name, want := range map[string]bool{created: false, there: true, replaced: true} {
 		if _, err := os.Stat(name); (err == nil) != want {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// An error names the flag that gave the name.
+func TestPlotFilesFlag(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "none", "x")
+	for _, args := range [][2]string{{"--svg", file}, {"--png", file}, {"-o", file + ".svg"}, {"-o", file + ".png"}} {
+		var p PlotFiles
+		c := &cobra.Command{}
+		p.Add(c)
+		if err := c.ParseFlags(args[:]); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Open(); err == nil || !strings.HasPrefix(err.Error(), args[0]+": ") {
+			t.Errorf("%v: %v", args, err)
 		}
 	}
 }
