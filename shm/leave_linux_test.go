@@ -87,8 +87,8 @@ func TestRetriesToOneThatHasGone(t *testing.T) {
 	a, b := newNumbered(t, 1), newNumbered(t, 1)
 	const timeout, retries = 13, 7 // attempts of 33.6 ms
 	opts := &verbs.ConnectOptions{Timeout: timeout}
-	for _, err := range []error{a.qps[0].Connect(a.ends[0], b.ends[0], opts), b.qps[0].Connect(b.ends[0], a.ends[0], opts)} {
-		if err != nil {
+	for _, side := range [][2]*numbered{{a, b}, {b, a}} {
+		if err := side[0].qps[0].Connect(side[0].ends[0], side[1].ends[0], opts); err != nil {
 			t.Fatal(err)
 		}
 	}
