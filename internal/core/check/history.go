@@ -3,6 +3,7 @@
 package check
 
 import (
+	"iter"
 	"sync"
 	"sync/atomic"
 	"unsafe"
@@ -30,6 +31,7 @@ type history struct {
 	mu       sync.Mutex // of other locks only that of copied is taken while it is held: devices call with theirs held
 	clock    uint64
 	accesses []*access // a ring, once there are maxAccesses
+	extents  [maxAccesses]extent
 	next     int
 	open     map[endpoint]*access   // WRITEs and atomics that have begun
 	reads    map[endpoint][]*access // READs that have begun, the oldest first
@@ -55,8 +57,16 @@ type endpoint struct {
 	qpn verbs.QPN
 }
 
+// extent is the memory of an access, and its queue pair: they are looked through more often than accesses, and are in
+// one piece.
+type extent struct {
+	at     endpoint
+	lo, hi uintptr
+}
+
 // access is a one-sided operation of a peer in the memory of this process.
 type access struct {
+	slot    int // its place among the others, until another one has it
 	at      endpoint
 	op      verbs.SendOp
 	remote  verbs.Remote
@@ -212,13 +222,12 @@ func (h *history) stopped(e endpoint) {
 // abandon forgets what has begun on a queue pair and will not end.
 func (h *history) abandon(e endpoint) {
 	drop := func(a *access) {
-		for i := range h.accesses {
-			if h.accesses[i] == a {
-				h.accesses[i] = nil
-			}
+		if h.accesses[a.slot] == a {
+			h.accesses[a.slot], h.extents[a.slot] = nil, extent{}
 		}
 	}
 	if a := h.open[e]; a != nil {
+		e.dev.c.copied.add(a.mem)
 		drop(a)
 		delete(h.open, e)
 	}
@@ -325,16 +334,36 @@ func (w watcher) Begin(qpn verbs.QPN, op verbs.SendOp, remote verbs.Remote, b []
 			w.d.c.copied.add(old.mem)
 		}
 		h.open[e] = a
-		w.d.c.copied.add(b)
 	}
 	h.summarize(a)
 	a.began = h.tick()
 	a.last = a.began
-	if len(h.accesses) < maxAccesses {
+	h.keep(a)
+}
+
+// keep remembers an operation, in the place of the oldest if there are many.
+func (h *history) keep(a *access) {
+	a.slot = h.next
+	h.next = (h.next + 1) % maxAccesses
+	if a.slot == len(h.accesses) {
 		h.accesses = append(h.accesses, a)
-	} else {
-		h.accesses[h.next] = a
-		h.next = (h.next + 1) % maxAccesses
+	}
+	h.accesses[a.slot], h.extents[a.slot] = a, extent{a.at, a.lo, a.hi}
+}
+
+// meeting returns the operations of other queue pairs that have bytes in common with an operation, which one of the two
+// at least changes.
+func (h *history) meeting(a *access) iter.Seq[*access] {
+	return func(yield func(*access) bool) {
+		for i := range h.accesses {
+			e := &h.extents[i]
+			if e.at == a.at || e.lo >= a.hi || a.lo >= e.hi {
+				continue
+			}
+			if o := h.accesses[i]; (a.op != verbs.OpRead || o.op != verbs.OpRead) && !yield(o) {
+				return
+			}
+		}
 	}
 }
 
@@ -343,12 +372,10 @@ func (h *history) summarize(a *access) {
 	if a.summed > 0 || a.op == verbs.OpRead {
 		return
 	}
-	for _, o := range h.accesses {
-		if o != nil && a.meets(o) {
-			a.sum, _ = digest(a.mem)
-			a.summed = len(a.mem)
-			return
-		}
+	for range h.meeting(a) {
+		a.sum, _ = digest(a.mem)
+		a.summed = len(a.mem)
+		return
 	}
 }
 
@@ -377,7 +404,9 @@ func (w watcher) Extend(qpn verbs.QPN, b []byte) {
 	if lo := uintptr(unsafe.Pointer(unsafe.SliceData(b))); lo == a.hi {
 		a.hi += uintptr(len(b))
 		a.mem = unsafe.Slice(unsafe.SliceData(a.mem), len(a.mem)+len(b))
-		w.d.c.copied.add(b)
+		if h.accesses[a.slot] == a {
+			h.extents[a.slot].hi = a.hi
+		}
 		h.summarize(a)
 	}
 }

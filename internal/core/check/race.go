@@ -20,12 +20,6 @@ type conflict struct {
 	a, b *access
 }
 
-// meets reports whether two operations are of different queue pairs and have bytes in common, which one of them at
-// least changes.
-func (a *access) meets(o *access) bool {
-	return a.at != o.at && a.lo < o.hi && o.lo < a.hi && (a.op != verbs.OpRead || o.op != verbs.OpRead)
-}
-
 // since returns when an operation began for its program, as far as is known.
 func (a *access) since() uint64 {
 	switch {
@@ -47,9 +41,9 @@ func (a *access) small() bool { return a.hi-a.lo <= word && a.lo/word == (a.hi-1
 
 // judge looks for operations that were concurrent with one that has ended.
 func (h *history) judge(a *access) {
-	for _, o := range h.accesses {
+	for o := range h.meeting(a) {
 		switch {
-		case o == nil || o == a || o.ended == 0 || !a.meets(o):
+		case o.ended == 0:
 		case !a.concurrent(o):
 			h.ask(foreign{a: a, b: o})
 		case a.op == verbs.OpRead || o.op == verbs.OpRead:
