@@ -15,70 +15,87 @@ type copied struct {
 	last atomic.Uint32 // copies so far, modulo 2^32
 	mu   sync.Mutex    // of what follows
 
-	since uint32            // copies up to this one are forgotten
-	pages map[uintptr]*page // by number
+	since  uint32             // copies up to this one are forgotten
+	blocks map[uintptr]*block // by number
 }
 
-// page has the last copies to a page of memory.
-type page struct {
-	whole uint32            // the last one to all of it
-	lines [lineCount]uint32 // by line: the last of others
+// block has the last copies to a piece of memory, page by page.
+type block struct {
+	whole [pageCount]uint32 // the last one to all of a page
+	parts [pageCount]*lined // of others; nil: there were none
 }
+
+// lined has the last copies to parts of a page, by line.
+type lined [lineCount]uint32
 
 const (
 	pageSize  = 4096
 	lineSize  = 64
 	lineCount = pageSize / lineSize
-	// maxPages is how many pages are remembered: 1 GiB of memory.
-	maxPages = 1 << 18
+	pageCount = 16
+	// maxBlocks is how many blocks are remembered: 1 GiB of memory.
+	maxBlocks = 1 << 14
 )
 
 // now returns the number of the last copy.
 func (c *copied) now() uint32 { return c.last.Load() }
 
 // add notes a copy to memory.
-func (c *copied) add(b []byte) {
-	if len(b) == 0 {
+func (c *copied) add(mem []byte) {
+	if len(mem) == 0 {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	last := c.last.Add(1)
-	if len(c.pages) > maxPages {
-		clear(c.pages)
+	if len(c.blocks) > maxBlocks {
+		clear(c.blocks)
 		c.since = last
 	}
-	if c.pages == nil {
-		c.pages = map[uintptr]*page{}
+	if c.blocks == nil {
+		c.blocks = map[uintptr]*block{}
 	}
-	for line, end := lines(b); line < end; {
-		p := c.pages[line/lineCount]
-		if p == nil {
-			p = &page{}
-			c.pages[line/lineCount] = p
-		}
-		first, n := line%lineCount, min(end-line, lineCount-line%lineCount)
-		if n == lineCount {
-			p.whole = last
-		} else {
-			for i := first; i < first+n; i++ {
-				p.lines[i] = last
+	var b *block
+	for line, end := lines(mem); line < end; {
+		page, first := line/lineCount, line%lineCount
+		if b == nil || page%pageCount == 0 {
+			if b = c.blocks[page/pageCount]; b == nil {
+				b = &block{}
+				c.blocks[page/pageCount] = b
 			}
 		}
+		n := min(end-line, lineCount-first)
 		line += n
+		if n == lineCount {
+			b.whole[page%pageCount] = last
+			continue
+		}
+		p := &b.parts[page%pageCount]
+		if *p == nil {
+			*p = new(lined)
+		}
+		for i := first; i < first+n; i++ {
+			(*p)[i] = last
+		}
 	}
 }
 
 // after reports whether there was a copy to memory after the one of a number.
-func (c *copied) after(b []byte, n uint32) bool {
+func (c *copied) after(mem []byte, n uint32) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	later := func(copy uint32) bool { return copy != 0 && int32(copy-n) > 0 }
 	if int32(c.since-n) > 0 {
 		return true
 	}
-	for line, end := lines(b); line < end; line++ {
-		if p := c.pages[line/lineCount]; p != nil && (later(p.whole) || later(p.lines[line%lineCount])) {
+	for line, end := lines(mem); line < end; line++ {
+		page := line / lineCount
+		b := c.blocks[page/pageCount]
+		if b == nil {
+			continue
+		}
+		p := b.parts[page%pageCount]
+		if later(b.whole[page%pageCount]) || p != nil && later(p[line%lineCount]) {
 			return true
 		}
 	}

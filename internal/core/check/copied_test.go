@@ -11,11 +11,11 @@ import (
 
 // TestCopied checks which memory counts as written to, and since when.
 func TestCopied(t *testing.T) {
-	room := make([]byte, 5*pageSize)
+	room := make([]byte, 21*pageSize)
 	start := -uintptr(unsafe.Pointer(unsafe.SliceData(room))) % pageSize
-	b := room[start : start+4*pageSize]
+	b := room[start : start+20*pageSize]
 	for _, c := range []struct{ from, to int }{{0, 1}, {0, lineSize}, {lineSize, pageSize}, {0, pageSize},
-		{pageSize - 1, 2*pageSize + 1}, {100, 4 * pageSize}} {
+		{pageSize - 1, 2*pageSize + 1}, {100, 20 * pageSize}, {3, 17*pageSize + 5}} {
 		var w copied
 		w.add(b[3*pageSize:])
 		before := w.now()
