@@ -33,6 +33,7 @@ type history struct {
 	accesses []*access // a ring, once there are maxAccesses
 	extents  [maxAccesses]extent
 	next     int
+	holders  map[endpoint]int       // how many of accesses each queue pair has
 	open     map[endpoint]*access   // WRITEs and atomics that have begun
 	reads    map[endpoint][]*access // READs that have begun, the oldest first
 	logs     map[endpoint]*postLog
@@ -120,7 +121,8 @@ type postLog struct {
 }
 
 func newHistory() *history {
-	return &history{open: map[endpoint]*access{}, reads: map[endpoint][]*access{}, logs: map[endpoint]*postLog{},
+	return &history{holders: map[endpoint]int{}, open: map[endpoint]*access{}, reads: map[endpoint][]*access{},
+		logs:   map[endpoint]*postLog{},
 		pairs:  map[[2]verbs.QPN]*postLog{},
 		owners: map[owned]*ownWork{}, pending: map[*postLog]bool{}}
 }
@@ -223,7 +225,7 @@ func (h *history) stopped(e endpoint) {
 func (h *history) abandon(e endpoint) {
 	drop := func(a *access) {
 		if h.accesses[a.slot] == a {
-			h.accesses[a.slot], h.extents[a.slot] = nil, extent{}
+			h.place(a.slot, nil, extent{})
 		}
 	}
 	if a := h.open[e]; a != nil {
@@ -346,15 +348,35 @@ func (h *history) keep(a *access) {
 	a.slot = h.next
 	h.next = (h.next + 1) % maxAccesses
 	if a.slot == len(h.accesses) {
-		h.accesses = append(h.accesses, a)
+		h.accesses = append(h.accesses, nil)
 	}
-	h.accesses[a.slot], h.extents[a.slot] = a, extent{a.at, a.lo, a.hi}
+	h.place(a.slot, a, extent{a.at, a.lo, a.hi})
+}
+
+// place has an operation take the place of another; nil: it is empty.
+func (h *history) place(slot int, a *access, e extent) {
+	old, none := h.extents[slot].at, endpoint{}
+	h.accesses[slot], h.extents[slot] = a, e
+	if old == e.at {
+		return
+	}
+	if e.at != none {
+		h.holders[e.at]++
+	}
+	if old != none {
+		if h.holders[old]--; h.holders[old] == 0 {
+			delete(h.holders, old)
+		}
+	}
 }
 
 // meeting returns the operations of other queue pairs that have bytes in common with an operation, which one of the two
 // at least changes.
 func (h *history) meeting(a *access) iter.Seq[*access] {
 	return func(yield func(*access) bool) {
+		if h.holders[a.at] == len(h.accesses) {
+			return
+		}
 		for i := range h.accesses {
 			e := &h.extents[i]
 			if e.at == a.at || e.lo >= a.hi || a.lo >= e.hi {
