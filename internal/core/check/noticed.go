@@ -116,5 +116,5 @@ func (h *history) tellNoticed(at endpoint, p *posted) {
 	if h.board == nil || l == nil || l.typ != verbs.RC || l.dest == 0 || h.peer(at) != nil {
 		return
 	}
-	h.board.Post(noticed(p, l.dest, at.qpn, l.gid))
+	h.board.Post(noticed(p, l.dest, at.qpn, l.gid), h.tick())
 }

@@ -22,7 +22,7 @@ func (h *history) tell(l *postLog, p *posted) {
 	if h.board == nil || l.dest == 0 || h.peer(l.end) != nil {
 		return
 	}
-	h.board.Post(operation(p.op, p.remote, p.length, l.end.qpn, l.dest, l.gid))
+	h.board.Post(operation(p.op, p.remote, p.length, l.end.qpn, l.dest, l.gid), p.at)
 }
 
 func operation(op verbs.SendOp, remote verbs.Remote, length int, source, dest verbs.QPN,

@@ -51,8 +51,9 @@ func (h *history) order(l *postLog, p *posted) {
 		if len(l.unannounced) == maxUnannounced {
 			l.unannounced = slices.Delete(l.unannounced, 0, 1)
 		}
-		l.unannounced = append(l.unannounced, p)
-		h.pending[l] = true
+		if l.unannounced = append(l.unannounced, p); len(l.unannounced) == 1 {
+			h.pending[l] = true
+		}
 	}
 }
 

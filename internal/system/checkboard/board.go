@@ -97,14 +97,14 @@ func (o *Operation) slot() (w [words - 2]uint64) {
 // Now returns the time of the host's monotonic clock in nanoseconds, or one that is a little earlier.
 func (b *Board) Now() uint64 { return b.clock + uint64(max(0, time.Since(b.start))) }
 
-// Post tells the others of an operation that is about to be posted, which others may take for a little later.
-func (b *Board) Post(o *Operation) {
+// Post tells the others of an operation that is about to be posted at a time, which others may take for a little later.
+func (b *Board) Post(o *Operation, at uint64) {
 	b.posting.Lock()
 	defer b.posting.Unlock()
 	b.last++
 	s := &b.own.operations[b.last%slots]
 	atomic.StoreUint64(&s[0], 0)
-	atomic.StoreUint64(&s[1], b.Now()+b.slack)
+	atomic.StoreUint64(&s[1], at+b.slack)
 	for i, v := range o.slot() {
 		atomic.StoreUint64(&s[2+i], v)
 	}

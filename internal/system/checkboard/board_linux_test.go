@@ -28,7 +28,7 @@ func TestPosted(t *testing.T) {
 	if at := two.Posted(&op, 0, ^uint64(0)); at != 0 {
 		t.Errorf("posted at %d, but it was not", at)
 	}
-	one.Post(&op)
+	one.Post(&op, one.Now())
 	at := two.Posted(&op, before, ^uint64(0))
 	if at < before {
 		t.Fatalf("posted at %d, after %d", at, before)
@@ -47,7 +47,7 @@ func TestPosted(t *testing.T) {
 	if got := one.Posted(&op, 0, ^uint64(0)); got != 0 {
 		t.Errorf("the board's own was posted at %d", got)
 	}
-	two.Post(&op)
+	two.Post(&op, two.Now())
 	one.Refresh()
 	if got := one.Posted(&op, 0, ^uint64(0)); got < at {
 		t.Errorf("the second board's was posted at %d, after %d", got, at)
@@ -58,9 +58,9 @@ func TestPosted(t *testing.T) {
 func TestPostedMany(t *testing.T) {
 	one, two := open(t), open(t)
 	op := checkboard.Operation{Source: 1}
-	one.Post(&op)
+	one.Post(&op, one.Now())
 	for i := range uint32(10000) {
-		one.Post(&checkboard.Operation{Source: 2, Length: i})
+		one.Post(&checkboard.Operation{Source: 2, Length: i}, one.Now())
 	}
 	if at := two.Posted(&op, 0, ^uint64(0)); at != 0 {
 		t.Errorf("the first is remembered, posted at %d", at)
@@ -74,7 +74,7 @@ func TestPostedMany(t *testing.T) {
 func TestConnections(t *testing.T) {
 	one, two := open(t), open(t)
 	op := checkboard.Operation{Op: checkboard.Noticed, Source: 1}
-	one.Post(&op)
+	one.Post(&op, one.Now())
 	for n := range uint32(200) {
 		c := checkboard.Connection{Source: n*7919 + 1, Dest: n*104729 + 2, GID: [16]byte{15: 1}}
 		if two.Noticed(&op, &c, 0, ^uint64(0)) != 0 {

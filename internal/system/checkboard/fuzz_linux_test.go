@@ -14,7 +14,7 @@ func FuzzBoard(f *testing.F) {
 	f.Add([]byte{1}, "", uint64(1))
 	op := Operation{Op: 1, Source: 2, Dest: 3, Length: 4}
 	own := &Board{own: new(memory)}
-	own.Post(&op)
+	own.Post(&op, own.Now())
 	f.Add(unsafe.Slice((*byte)(unsafe.Pointer(own.own)), 2*words*8), "1/2", ^uint64(0))
 	f.Fuzz(func(t *testing.T, content []byte, name string, at uint64) {
 		m := new(memory)
