@@ -112,7 +112,7 @@ func (d *drawer) time(least, most time.Duration) time.Duration {
 }
 
 // path makes up what happens to what goes from a to b. A delay, and a bandwidth, are no faults that are taken away:
-// everything takes some time.
+// everything takes some time. A path that has them keeps them if f is of other kinds.
 func (d *drawer) path(f Faults, a, b *Host) {
 	set := func(chance int, share float64, k Faults, what string, change func(p *Path, share float64)) {
 		drawn := d.IntN(chance) == 0
@@ -122,18 +122,24 @@ func (d *drawer) path(f Faults, a, b *Host) {
 		}
 	}
 	delay, jitter := d.time(time.Microsecond, 5*time.Millisecond), time.Duration(1+d.IntN(200))*time.Microsecond
-	if f&Delay == 0 {
-		delay = 5 * time.Microsecond
-		if a.onFabric() { // whose cables take their time already
-			delay = 0
-		}
-	}
 	rate := []int64{0, 100e6, 1e9, 10e9, 100e9}[d.IntN(5)]
-	if f&Rate == 0 {
-		rate = 0
+	var was, is Path
+	d.SetPath(a, b, func(p *Path) {
+		was = *p
+		switch {
+		case f&Delay != 0:
+			p.Delay = delay
+		case p.Delay == 0 && !a.onFabric(): // whose cables take their time already
+			p.Delay = 5 * time.Microsecond
+		}
+		if f&Rate != 0 {
+			p.Rate = rate
+		}
+		is = *p
+	})
+	if is != was {
+		d.Say("%s to %s: delay %v, rate %g bits/s", a, b, is.Delay, float64(is.Rate))
 	}
-	d.Say("%s to %s: delay %v, rate %g bits/s", a, b, delay, float64(rate))
-	d.SetPath(a, b, func(p *Path) { p.Delay, p.Rate = delay, rate })
 	set(2, 0.03, Loss, "lost", func(p *Path, q float64) { p.Loss = q })
 	set(3, 0.05, Duplication, "arrive twice", func(p *Path, q float64) { p.Duplicate = q })
 	set(3, 0.1, Reordering, "delayed by up to "+jitter.String(),

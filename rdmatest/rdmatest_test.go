@@ -285,3 +285,17 @@ func TestCannotBe(t *testing.T) {
 func path(change func(*rdmatest.Path)) func(*rdmatest.World, *rdmatest.Host, *rdmatest.Host) {
 	return func(w *rdmatest.World, a, b *rdmatest.Host) { w.SetPath(a, b, change) }
 }
+
+// TestDrawAgain: a second call of Draw, for faults of other kinds, leaves the path as it is.
+func TestDrawAgain(t *testing.T) {
+	rdmatest.Run(t, 3, func(w *rdmatest.World) {
+		a, b := w.Host("a"), w.Host("b")
+		w.SetPath(a, b, func(p *rdmatest.Path) { p.Delay, p.Rate = time.Second, 1e6 })
+		w.Draw(rdmatest.Loss | rdmatest.Fatal)
+		path(func(p *rdmatest.Path) {
+			if p.Delay != time.Second || p.Rate != 1e6 {
+				w.Errorf("the path's delay is %v and its rate %d", p.Delay, p.Rate)
+			}
+		})(w, a, b)
+	})
+}

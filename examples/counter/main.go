@@ -97,6 +97,11 @@ func serve(ctx context.Context, dev *verbs.Device) error {
 	}
 }
 
+// next draws a ticket. It is a variable for tests, which put mistakes in its place.
+var next = func(ctx context.Context, conn *cm.Conn, counter verbs.Remote) (ticket uint64, err error) {
+	return conn.FetchAdd(ctx, counter, 1)
+}
+
 // draw draws tickets from the counter of a server.
 func draw(ctx context.Context, dev *verbs.Device, server string, n int) error {
 	conn, err := cm.Dial(ctx, dev, server+port)
@@ -110,7 +115,7 @@ func draw(ctx context.Context, dev *verbs.Device, server string, n int) error {
 	}
 	start := time.Now()
 	for range n {
-		ticket, err := conn.FetchAdd(ctx, counter, 1)
+		ticket, err := next(ctx, conn, counter)
 		if err != nil {
 			return err
 		}

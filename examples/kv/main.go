@@ -197,6 +197,14 @@ func client(ctx context.Context, dev *verbs.Device, server string, args []string
 	return errors.New("want put KEY VALUE or get KEY")
 }
 
+// errNone is the error of a key that is not in the table.
+var errNone = errors.New("there is no")
+
+// read READs slots. It is a variable for tests, which put a mistake in its place.
+var read = func(ctx context.Context, conn *cm.Conn, to verbs.SGE, slots verbs.Remote) error {
+	return conn.Read(ctx, to, slots)
+}
+
 // get reads the slots of a key, without the server.
 func get(ctx context.Context, conn *cm.Conn, key string) (string, error) {
 	var table verbs.Remote
@@ -209,7 +217,7 @@ func get(ctx context.Context, conn *cm.Conn, key string) (string, error) {
 	}
 	defer buf.Close()
 	for again := true; again; {
-		if err := conn.Read(ctx, buf.SGE(0, probe*slotSize), table.At(uint64(place(key)))); err != nil {
+		if err := read(ctx, conn, buf.SGE(0, probe*slotSize), table.At(uint64(place(key)))); err != nil {
 			return "", err
 		}
 		again = false
@@ -222,5 +230,5 @@ func get(ctx context.Context, conn *cm.Conn, key string) (string, error) {
 			}
 		}
 	}
-	return "", fmt.Errorf("there is no %q", key)
+	return "", fmt.Errorf("%w %q", errNone, key)
 }

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -23,11 +24,31 @@ func TestReaders(t *testing.T) {
 
 // TestWithoutChecksum: without the checksum, readers see values of which a part is older, and the test finds that.
 func TestWithoutChecksum(t *testing.T) {
-	out = io.Discard
 	defer func(was func([]byte) uint32) { checksum = was }(checksum)
 	checksum = func([]byte) uint32 { return 0 }
+	finds(t, "as a whole")
+}
+
+// TestDeadServer: clients that do not look at how a READ has ended take what is in their memory for the answer of a
+// server that has died, and the test finds that.
+func TestDeadServer(t *testing.T) {
+	right := read
+	defer func() { read = right }()
+	read = func(ctx context.Context, conn *cm.Conn, to verbs.SGE, slots verbs.Remote) error {
+		if right(ctx, conn, to, slots) != nil {
+			time.Sleep(time.Second) // whoever tries again has the test's time pass
+		}
+		return nil
+	}
+	finds(t, "has gone")
+}
+
+// finds has the test find a mistake that is in place.
+func finds(t *testing.T, want string) {
+	t.Helper()
+	out = io.Discard
 	f := rdmatest.Find(t, 1000, play)
-	if f == nil || !strings.Contains(f.Texts[0], "as a whole") {
+	if f == nil || !strings.Contains(f.Texts[0], want) {
 		t.Fatalf("it is not found: %v", f)
 	}
 	t.Log(f)
@@ -44,10 +65,12 @@ func play(w *rdmatest.World) {
 	key := func(i int) string { return fmt.Sprint("key", i%keys) }
 	value := func(i int) string { return fmt.Sprint(i, strings.Repeat(" "+fmt.Sprint(i), length)[:length]) }
 
-	// connected runs a client on a host.
+	// connected runs a client on a host, which waits no longer for an answer than the program does.
 	connected := func(h *rdmatest.Host, f func(ctx context.Context, conn *cm.Conn) error) *rdmatest.Task {
 		dev := open(h)
 		return h.Go(func(ctx context.Context) error {
+			ctx, cancel := context.WithTimeout(ctx, time.Minute)
+			defer cancel()
 			conn, err := cm.Dial(ctx, dev, server.Addr().String()+port)
 			if err != nil {
 				return err
@@ -78,8 +101,13 @@ func play(w *rdmatest.World) {
 				return err
 			}
 			answer.Release()
-			if got, err := look(ctx, conn, key(i)); err != nil || got != i {
-				return fmt.Errorf("after value %d it reads %d: %w", i, got, err)
+			switch got, err := look(ctx, conn, key(i)); {
+			case errors.Is(err, errNone):
+				w.Errorf("value %d has gone", i)
+			case err != nil:
+				return err
+			case got != i:
+				w.Errorf("after value %d it reads %d", i, got)
 			}
 		}
 		return nil
@@ -88,8 +116,12 @@ func play(w *rdmatest.World) {
 		last := make(map[string]int)
 		for i := range 30 {
 			number, err := look(ctx, conn, key(i))
+			if _, seen := last[key(i)]; seen && errors.Is(err, errNone) && !reader.Died() {
+				w.Errorf("a key that was there has gone")
+				return nil
+			}
 			if err != nil {
-				w.Sleep(100 * time.Microsecond) // there is no such key yet, or it has died
+				w.Sleep(100 * time.Microsecond) // there is no such key yet, or one of the two has died
 				continue
 			}
 			if number < last[key(i)] {
@@ -100,11 +132,11 @@ func play(w *rdmatest.World) {
 		return nil
 	})
 	w.Draw(rdmatest.Packets | rdmatest.Passing)
-	w.Draw(rdmatest.Fatal, reader)
-	if err := wrote.Wait(); err != nil {
+	w.Draw(rdmatest.Fatal, server, reader)
+	if err := wrote.Wait(); err != nil && !server.Died() {
 		w.Fatalf("the writer: %v", err)
 	}
-	if err := read.Wait(); err != nil && !reader.Died() {
+	if err := read.Wait(); err != nil && !server.Died() && !reader.Died() {
 		w.Fatalf("the reader: %v", err)
 	}
 }

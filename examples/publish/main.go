@@ -73,12 +73,18 @@ func run() error {
 	return err
 }
 
+// checksum returns the CRC of a slot, of all but itself. It and put are variables for tests, which put mistakes in
+// their place.
+var checksum = func(b []byte) uint32 {
+	return crc32.Update(crc32.ChecksumIEEE(b[:8]), crc32.IEEETable, b[12:])
+}
+
 // encode makes a slot, and returns its length.
 func encode(b []byte, number uint64, line string) int {
 	n := header + copy(b[header:slotSize], line)
 	binary.BigEndian.PutUint64(b, number)
 	binary.BigEndian.PutUint32(b[12:], uint32(n-header))
-	binary.BigEndian.PutUint32(b[8:], crc32.Update(crc32.ChecksumIEEE(b[:8]), crc32.IEEETable, b[12:n]))
+	binary.BigEndian.PutUint32(b[8:], checksum(b[:n]))
 	return n
 }
 
@@ -86,8 +92,7 @@ func encode(b []byte, number uint64, line string) int {
 // one WRITE appear in no particular order.
 func decode(b []byte) (number uint64, line string) {
 	n := header + int(binary.BigEndian.Uint32(b[12:]))
-	if n > slotSize || crc32.Update(crc32.ChecksumIEEE(b[:8]), crc32.IEEETable,
-		b[12:n]) != binary.BigEndian.Uint32(b[8:]) {
+	if n > slotSize || checksum(b[:n]) != binary.BigEndian.Uint32(b[8:]) {
 		return 0, ""
 	}
 	return binary.BigEndian.Uint64(b), string(b[header:n])
@@ -177,6 +182,11 @@ func (s subscribers) leaveOut(conn *cm.Conn, why error) {
 	}
 }
 
+// put writes a slot, by one WRITE.
+var put = func(ctx context.Context, conn *cm.Conn, slot verbs.SGE, to verbs.Remote) error {
+	return conn.Write(ctx, slot, to)
+}
+
 // write writes a line into one ring.
 func write(ctx context.Context, conn *cm.Conn, ring verbs.Remote, number uint64, line string) error {
 	buf, err := conn.Pool().Get(slotSize)
@@ -185,7 +195,7 @@ func write(ctx context.Context, conn *cm.Conn, ring verbs.Remote, number uint64,
 	}
 	defer buf.Release()
 	n := encode(buf.Bytes(), number, line)
-	return conn.Write(ctx, buf.SGE(n), ring.At(number%slots*slotSize))
+	return put(ctx, conn, buf.SGE(n), ring.At(number%slots*slotSize))
 }
 
 func subscribe(ctx context.Context, dev *verbs.Device, publisher string) error {

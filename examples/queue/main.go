@@ -130,6 +130,11 @@ func own(ctx context.Context, dev *verbs.Device) error {
 	return nil
 }
 
+// next draws the number of a task. It is a variable for tests, which put a mistake in its place.
+var next = func(ctx context.Context, conn *cm.Conn, counter verbs.Remote) (task uint64, err error) {
+	return conn.FetchAdd(ctx, counter, 1)
+}
+
 func work(ctx context.Context, dev *verbs.Device, owner string) error {
 	conn, err := cm.Dial(ctx, dev, owner+port)
 	if err != nil {
@@ -146,7 +151,7 @@ func work(ctx context.Context, dev *verbs.Device, owner string) error {
 	}
 	defer buf.Close()
 	for done := 0; ; done++ {
-		task, err := conn.FetchAdd(ctx, memory, 1)
+		task, err := next(ctx, conn, memory)
 		if err != nil {
 			return err
 		}
