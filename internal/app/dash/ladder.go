@@ -6,12 +6,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/ramjet-rdma/ramjet/internal/app/capture"
 	"github.com/ramjet-rdma/ramjet/internal/app/ladder"
 	"github.com/ramjet-rdma/ramjet/internal/core/observe"
 	"github.com/ramjet-rdma/ramjet/internal/system/statsocket"
@@ -155,8 +153,7 @@ func draw(p *observe.Packets, of qpKey, width int) (*Ladder, error) {
 	if len(p.Packets) == 0 {
 		return out, nil
 	}
-	s, err := ladder.Take(func(to func(*capture.Packet)) (capture.Counts, error) { return capture.FromProcess(p, to) },
-		of.limits(p)...)
+	s, err := ladder.Take(ladder.Process(p), ladder.LimitsOf(p, ib.QPN(of.peer), of.retries, of.rnrRetries)...)
 	if err != nil {
 		return nil, err
 	}
@@ -197,14 +194,4 @@ func endingMeans(text string) []Explained {
 		return explained("IBV_WC_RNR_RETRY_EXC_ERR")
 	}
 	return explained("IBV_WC_RETRY_EXC_ERR")
-}
-
-// limits are how often the queue pair sends requests again, for packets that it has sent.
-func (k *qpKey) limits(p *observe.Packets) []ladder.Limits {
-	i := slices.IndexFunc(p.Packets, func(k observe.Packet) bool { return k.Sent })
-	if k.retries == 0 && k.rnrRetries == 0 || i < 0 { // its process does not say, or it has sent nothing
-		return nil
-	}
-	return []ladder.Limits{{From: capture.SenderOf(p, i), To: ib.QPN(k.peer), Retries: k.retries,
-		RNRRetries: k.rnrRetries}}
 }

@@ -43,13 +43,14 @@ type ladderFlags struct {
 	asJSON       bool
 	width        int
 	logs         []string
+	span         cli.Seconds
 }
 
 // New returns `ramjet ladder`.
 func New() *cobra.Command {
-	f := ladderFlags{limit: ladderRows}
+	f := ladderFlags{limit: ladderRows, span: cli.Seconds(ladderSpan)}
 	c := &cobra.Command{
-		Use:   "ladder CAPTURE",
+		Use:   "ladder CAPTURE|PID",
 		Short: "Draw the conversations in a capture as ladder diagrams: text, SVG or HTML",
 		Long: "Ladder reads a pcap or pcapng file, of any tool and any RDMA stack, and draws a conversation between two queue\n" +
 			"pairs, or an iWARP connection: time runs downward, each\n" +
@@ -58,14 +59,16 @@ func New() *cobra.Command {
 			"If there are several conversations it lists them, and draws one that a fault ended, or else the\n" +
 			"one with the most faults, or else the busiest. The capture `-` is read from\n" +
 			"standard input.\n\n" +
+			"With the id of a process of this user it watches a queue pair of its devices for --for, or until Ctrl-C,\n" +
+			"and draws the last packets. Faults that were injected are marked there, as in a recording of Ramjet's.\n\n" +
 			"With --log, calls and completions of the queue pairs stand beside their packets: of the logs that\n" +
 			"`ramjet run --log`, or RAMJET_LOG with a Go program, has written while the capture ran.",
 		Example: "  ramjet ladder capture.pcapng\n  ramjet ladder capture.pcapng --conversation 3 -o ladder.html\n" +
-			"  ramjet ladder capture.pcapng --qp 0x11 --from 250ms --limit 100\n  ramjet ladder capture.pcapng --log server.log,client.log\n  tcpdump -i any -w - udp port 4791 | ramjet ladder -",
+			"  ramjet ladder capture.pcapng --qp 0x11 --from 250ms --limit 100\n  ramjet ladder capture.pcapng --log server.log,client.log\n  ramjet ladder 4242 --qp 0x11 --for 5s\n  tcpdump -i any -w - udp port 4791 | ramjet ladder -",
 		Args: func(c *cobra.Command, args []string) error {
 			switch len(args) {
 			case 0:
-				return cli.Usagef("give one capture: a pcap or pcapng file, or - for standard input")
+				return cli.Usagef("give one capture: a pcap or pcapng file, or - for standard input; or the id of a process")
 			case 1:
 				return nil
 			}
@@ -94,29 +97,43 @@ func New() *cobra.Command {
 	fl.StringSliceVar(&f.logs, "log", nil,
 		"draw calls and completions, too, out of a log of calls in `file`, or several with commas between them")
 	c.MarkFlagFilename("log")
+	fl.Var(&f.span, "for", "with a process, watch it for this `time`")
 	fl.BoolVar(&f.asJSON, "json", false, "write JSON")
 	return cli.Leaf(c, func(c *cobra.Command,
 		args []string) error {
-		return f.run(c.OutOrStdout(), c.ErrOrStderr(), args[0])
+		if err := f.check(); err != nil {
+			return err
+		}
+		name := args[0]
+		if pid, ok := processOf(name); ok {
+			name = "process " + name
+			s, err := f.watch(c.Context(), c.ErrOrStderr(), pid)
+			if err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+			return f.draw(c.OutOrStdout(), c.ErrOrStderr(), name, s)
+		}
+		if c.Flags().Changed("for") {
+			return cli.Usagef("--for is for the id of a process, and %s is none", name)
+		}
+		path, remove, err := ladderFile(name)
+		if err != nil {
+			return err
+		}
+		defer remove()
+		s, err := ladder.Take(ladder.File(path))
+		if err != nil {
+			if errors.Is(err, os.ErrNotExist) || errors.Is(err, os.ErrPermission) {
+				return usage.Of(err)
+			}
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		return f.draw(c.OutOrStdout(), c.ErrOrStderr(), name, s)
 	})
 }
 
-func (f *ladderFlags) run(out, log io.Writer, name string) error {
-	if err := f.check(); err != nil {
-		return err
-	}
-	path, remove, err := ladderFile(name)
-	if err != nil {
-		return err
-	}
-	defer remove()
-	s, err := ladder.Take(ladder.File(path))
-	if err != nil {
-		if errors.Is(err, os.ErrNotExist) || errors.Is(err, os.ErrPermission) {
-			return usage.Of(err)
-		}
-		return fmt.Errorf("%s: %w", name, err)
-	}
+// draw draws, or lists, what was found in a capture, or a process.
+func (f *ladderFlags) draw(out, log io.Writer, name string, s *ladder.Survey) error {
 	list, err := f.choose(s)
 	if err != nil {
 		return err
@@ -238,12 +255,9 @@ func ladderFile(name string) (path string, remove func(), err error) {
 
 // choose returns the conversations that --qp, --host, --from and --to leave.
 func (f *ladderFlags) choose(s *ladder.Survey) ([]*ladder.Conversation, error) {
-	qp := uint64(0)
-	if f.qp != "" {
-		var err error
-		if qp, err = strconv.ParseUint(f.qp, 0, 24); err != nil {
-			return nil, cli.Usagef("--qp %q: give a queue pair's number, such as 0x11 or 17", f.qp)
-		}
+	qp, err := f.number()
+	if err != nil {
+		return nil, err
 	}
 	var list []*ladder.Conversation
 	for _, c := range s.Conversations {
@@ -260,6 +274,18 @@ func (f *ladderFlags) choose(s *ladder.Survey) ([]*ladder.Conversation, error) {
 			len(s.Conversations))
 	}
 	return list, nil
+}
+
+// number returns the number of --qp, or 0 without it.
+func (f *ladderFlags) number() (uint64, error) {
+	if f.qp == "" {
+		return 0, nil
+	}
+	qp, err := strconv.ParseUint(f.qp, 0, 24)
+	if err != nil {
+		return 0, cli.Usagef("--qp %q: give a queue pair's number, such as 0x11 or 17", f.qp)
+	}
+	return qp, nil
 }
 
 // chosen returns the flags that choose conversations, as they were given.
