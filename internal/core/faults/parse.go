@@ -198,7 +198,11 @@ func (p *parser) bad(format string, a ...any) error {
 		}
 		w.text = w.text[:cut] + "…"
 	}
-	return &Error{Line: p.line, Column: w.column, Word: w.text, Expected: fmt.Sprintf(format, a...)}
+	expected := fmt.Sprintf(format, a...)
+	if strings.HasSuffix(w.text, ",") {
+		expected += "; faults have semicolons between them, and words have blanks"
+	}
+	return &Error{Line: p.line, Column: w.column, Word: w.text, Expected: expected}
 }
 
 // fault parses a fault; nil: there is none, or it was the seed.
@@ -317,7 +321,11 @@ func (p *parser) selector() (err error) {
 			return p.bad("the number of a reason, such as 28, a chance such as 1%%, %s, or the end of the line",
 				list(selectors))
 		}
-		return p.bad("a chance such as 1%%, %s, or the end of the line%s", list(selectors), meant(w, selectors))
+		hint := meant(w, selectors)
+		if v, err := strconv.ParseFloat(w, 64); err == nil && v > 0 && v <= 100 {
+			hint = "; did you mean " + w + "%?"
+		}
+		return p.bad("a chance such as 1%%, %s, or the end of the line%s", list(selectors), hint)
 	}
 	if why := refusedSelector(f, w); why != "" {
 		return p.bad("another word: %s", why)
@@ -478,7 +486,7 @@ func (p *parser) message() (string, error) {
 			return m, nil
 		}
 	}
-	return "", p.bad("a sort of packet: %s", list(Messages))
+	return "", p.bad("a sort of packet: %s%s", list(Messages), meant(p.peek(), Messages))
 }
 
 func (p *parser) number(what string, least, most uint64) (uint64, error) {
@@ -586,8 +594,19 @@ func list(all []string) string {
 	return strings.Join(all[:last], ", ") + " or " + all[last]
 }
 
-// meant suggests the alternative that a word is likely to be, in a few letters of it.
+// others are words that other tools, and verbs, have for some of these.
+var others = map[string]string{"drop": "loss", "latency": "delay", "bandwidth": "rate", "to": "peer", "from": "peer",
+	"host": "peer", "tx": "sent", "rx": "received", "on": "device", "rdma_write": "write", "rdma_read": "read"}
+
+// meant suggests the alternative that a word is likely to be: another word for it, or one in a few letters of it. A
+// word with an equals sign may be two.
 func meant(w string, all []string) string {
+	if a, b, ok := strings.Cut(w, "="); ok && slices.Contains(all, a) {
+		return "; did you mean " + a + " " + b + "?"
+	}
+	if o := others[strings.ToLower(w)]; slices.Contains(all, o) {
+		return "; did you mean " + o + "?"
+	}
 	if near := spell.Nearest(w, all, 2); near != "" {
 		return "; did you mean " + near + "?"
 	}

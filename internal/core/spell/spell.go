@@ -9,13 +9,13 @@ import "strings"
 const longest = 64
 
 // Nearest returns the first of the words that is most like w: at most edits characters have to be inserted, removed,
-// replaced or exchanged with their neighbor to make it of w. Upper and lower case are the same. It returns "" if none
-// is like it.
+// replaced or exchanged with their neighbor to make it of w, and at most half of its own. Upper and lower case are the
+// same. It returns "" if none is like it.
 func Nearest(w string, words []string, edits int) string {
 	w = strings.ToLower(w)
 	best, least := "", edits+1
 	for _, word := range words {
-		if d := distance(w, strings.ToLower(word)); d < least && d < len(word) {
+		if d := distance(w, strings.ToLower(word)); d < least && 2*d <= len(word) {
 			best, least = word, d
 		}
 	}
