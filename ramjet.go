@@ -100,8 +100,11 @@ func WithKernel(open func(name string) (*verbs.Device, error)) Option {
 	return func(o *options) { o.Kernel = open }
 }
 
-// Choice is a device by which a peer can be reached: its name for [Open], and the reason for it.
-type Choice = kinds.Choice
+// Choice is a device by which a peer can be reached.
+type Choice struct {
+	Name   string `json:"name"`   // as Open takes it
+	Reason string `json:"reason"` // why it can, and where in the order it is
+}
 
 // Best returns the devices that would reach a peer's IP address from this host, in order of preference and
 // each with the reason: shared memory if the address is this host's; the kernel's RDMA devices on the
@@ -109,7 +112,13 @@ type Choice = kinds.Choice
 // local address that the system would send from. It sends nothing, and whether the peer has such a
 // device nobody knows: both sides need the same kind. [Open] opens what it is told: the choice is the
 // program's.
-func Best(peer netip.Addr) ([]Choice, error) { return kinds.Best(peer) }
+func Best(peer netip.Addr) (list []Choice, err error) {
+	found, err := kinds.Best(peer)
+	for _, c := range found {
+		list = append(list, Choice(c))
+	}
+	return list, err
+}
 
 // OpenFor opens the device to reach a peer's IP address with: the one that the environment names in
 // RAMJET_DEVICE, or else the first that [Best] returns. If that cannot be opened it is an error, which
@@ -133,7 +142,7 @@ func OpenFor(peer netip.Addr, opts ...Option) (*verbs.Device, Choice, error) {
 	if len(choices.Best) == 0 {
 		return nil, Choice{}, fmt.Errorf("ramjet: no device of this host reaches %v: %v", peer, choices.Unusable)
 	}
-	first := choices.Best[0]
+	first := Choice(choices.Best[0])
 	dev, err := Open(first.Name, opts...)
 	if err != nil {
 		var others []string

@@ -32,22 +32,37 @@ type FabricOptions struct {
 	Host int
 }
 
-// ManagerOptions are options of the built-in subnet manager:
-//
-//	Priority       uint8              // 0 to 15: another manager with a higher one takes over
-//	Routing        string             // auto, min-hop or up-down; empty: auto
-//	LMC            uint8              // 0 to 7: each adapter port has 2^LMC LIDs
-//	MKey           uint64             // the M_Key of all ports; 0: none
-//	Protect        uint8              // 0 to 3: M_KeyProtectBits
-//	Lease          uint16             // seconds that a port stays protected without its manager; 0: for ever
-//	Partitions     string             // the text of a partitions.conf, as OpenSM reads it
-//	PartitionFile  string             // the name of that text in errors
-//	Event          func(ManagerEvent) // called with one event after the other; may be nil
-//
-// Event must return soon: at most a thousand events are queued meanwhile, and later ones are lost.
-type ManagerOptions = fabric.ManagerOptions
+// ManagerOptions are options of the built-in subnet manager.
+type ManagerOptions struct {
+	Priority uint8 // 0 to 15: another manager with a higher one takes over
+	// Routing is the routing algorithm: auto, min-hop or up-down; empty: auto.
+	Routing string
+	// LMC, 0 to 7, gives each adapter port 2^LMC LIDs, and so as many paths.
+	LMC uint8
+	// MKey is the M_Key of all ports; 0: none, anyone may manage them. Protect (M_KeyProtectBits, 0 to 3) is
+	// what is refused without it. Lease is for how many seconds a port stays protected if its manager does not
+	// answer; 0: for ever (section 14.2.4).
+	MKey    uint64
+	Protect uint8
+	Lease   uint16
+	// Partitions is the text of a partitions.conf as OpenSM reads it, in which a node's name also stands for its
+	// ports. Errors call it PartitionFile. Empty: all ports are full members of the default partition.
+	Partitions, PartitionFile string
 
-// ManagerEvent is something that a subnet manager has done or found; String describes it.
+	// Event is called with one event after the other; it may be nil. It must return soon: at most a thousand events are
+	// queued meanwhile, and later ones are lost.
+	Event func(ManagerEvent)
+}
+
+// ManagerEvent is something that a subnet manager has done or found. String describes it, and Problem reports whether it
+// is a fault that every sweep finds until it is corrected. Its fields, as far as an event has them:
+//
+//	Kind  a number    // which event it is
+//	GUID  uint64      // of the node, or of another manager
+//	Node  string      // the node's description, if known
+//	Port  uint8       // of the node
+//	Count int         // of nodes, requests or changes
+//	Text  string      // what is said of it
 type ManagerEvent = fabric.ManagerEvent
 
 const (
@@ -59,7 +74,7 @@ const (
 // time: a poll that finds nothing lets time pass there.
 type Fabric struct {
 	running  *fabric.Fabric
-	commands []Command
+	commands []topology.Command
 
 	placesMu sync.Mutex
 	places   places // of adapters that joined
@@ -119,7 +134,7 @@ func start(t *topology.Topology, o *FabricOptions) (*Fabric, error) {
 			maxHosts-1)
 	}
 	return run(t, &fabric.Options{FirstAddr: o.Host * hostAddrs, Seed: o.Seed, NoManager: o.NoManager,
-		Manager: o.Manager, Record: recorder(o.Trace)})
+		Manager: fabric.ManagerOptions(o.Manager), Record: recorder(o.Trace)})
 }
 
 // run starts a fabric with options that users do not have.

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/fabric"
-	"github.com/ramjet-rdma/ramjet/internal/engine/topology"
 )
 
 // End names a port of a node: Node is the node's name, and Port the number of the port, from 1 on:
@@ -15,12 +14,35 @@ import (
 //	infiniband.End{Node: "leaf-1", Port: 3}
 type End = fabric.End
 
-// FabricView is a snapshot of a fabric: Nodes with their Ports, and Cables from one End, A, to the other, B.
+// FabricView is a snapshot of a fabric. It has two lists. Nodes:
+//
+//	Name     string
+//	Type     1, 2, 3 // a channel adapter, a switch, a router; String names it
+//	GUID     uint64
+//	Text     string  // its NodeDescription
+//	LID      uint16  // of a switch
+//	Off      bool
+//	IP       string  // an adapter's address
+//	Programs int     // attached to an adapter
+//	Dropped  uint64  // packets for programs that had received nothing for a second
+//	Ports            // Number, GUID, GID, LID, State, Width, Speed, Mbps, Held, Remote, Pulled, Counters
+//
+// Adapter reports whether a node is a channel adapter, and Active whether a port is active. State, Width and Speed have
+// a String each. Held are lanes whose credits are withheld. Remote is the other end of a cable to another process, and
+// Pulled says that [Fabric.Relink] plugs it in again. Counters are those of performance management, such as XmitData.
+//
+// Cables:
+//
+//	A, B      End
+//	ErrorRate float64 // see [Fabric.SetErrorRate]
 type FabricView = fabric.View
 
-// Command is a command for the console in a topology file, a line that begins with do: its Text, and the File and Line
-// where it is.
-type Command = topology.Command
+// Command is a command for the console in a topology file, a line that begins with do.
+type Command struct {
+	File string
+	Line int
+	Text string // without the do
+}
 
 // ReadFabric starts a fabric from a topology file in the format of ibnetdiscover or ibsim. Relative names of
 // included files are looked up in the file's directory.
@@ -37,7 +59,13 @@ func ReadFabric(file string, o *FabricOptions) (*Fabric, error) {
 }
 
 // Commands returns the commands of the fabric's topology file. They have not been run.
-func (f *Fabric) Commands() []Command { return f.commands }
+func (f *Fabric) Commands() []Command {
+	list := make([]Command, len(f.commands))
+	for i, c := range f.commands {
+		list[i] = Command(c)
+	}
+	return list
+}
 
 // View returns a snapshot of the fabric.
 func (f *Fabric) View() *FabricView {
