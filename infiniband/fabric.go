@@ -54,8 +54,8 @@ type ManagerOptions struct {
 	Event func(ManagerEvent)
 }
 
-// ManagerEvent is something that a subnet manager has done or found. String describes it, and Problem reports whether it
-// is a fault that every sweep finds until it is corrected. Its fields, as far as an event has them:
+// ManagerEvent is something that a subnet manager has done or found. String describes it, and Problem reports whether
+// it is a fault that every sweep finds until it is corrected. Its fields, as far as an event has them:
 //
 //	Kind  a number    // which event it is
 //	GUID  uint64      // of the node, or of another manager

@@ -78,7 +78,8 @@ func (f *ladderFlags) watch(ctx context.Context, log io.Writer, pid int) (*ladde
 }
 
 // watched returns the queue pair of --qp, or the busiest one, and the name of its device.
-func (f *ladderFlags) watched(ctx context.Context, log io.Writer, pid int) (device string, qp *driver.QPInfo, err error) {
+func (f *ladderFlags) watched(ctx context.Context, log io.Writer, pid int) (device string, qp *driver.QPInfo,
+	err error) {
 	number, err := f.number()
 	if err != nil {
 		return "", nil, err
