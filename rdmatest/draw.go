@@ -40,7 +40,8 @@ const (
 // Draw makes up faults of some kinds from the seed, and has them strike while the test runs: those of packets on
 // each path, up to three of those that pass, one refused registration in a quarter of the seeds, and one that is
 // fatal in a quarter of the seeds. They strike the hosts among, or all that the world has now, whose devices are
-// open. What a host's device cannot have does not strike it.
+// open. What a host's device cannot have does not strike it. A path keeps its delay and bandwidth if a further call is
+// for faults of other kinds.
 func (w *World) Draw(f Faults, among ...*Host) {
 	if len(among) == 0 {
 		w.mu.Lock()
