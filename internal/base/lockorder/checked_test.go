@@ -13,6 +13,31 @@ func broken(f func()) (panicked bool) {
 	return false
 }
 
+// Locks of one group are held together, in the order of their numbers; those of two groups are not.
+func TestGroups(t *testing.T) {
+	var lanes [3]Mutex[Lane]
+	var other Mutex[Lane]
+	group := new(int)
+	for i := range lanes {
+		lanes[i].InGroup(group, i)
+	}
+	other.InGroup(new(int), len(lanes))
+	for i := range lanes {
+		lanes[i].Lock()
+	}
+	if !broken(other.Lock) {
+		t.Error("lanes of two devices are locked")
+	}
+	lanes[0].Unlock()
+	if !broken(lanes[0].Lock) {
+		t.Error("the first lane is locked after the last")
+	}
+	lanes[2].Unlock()
+	lanes[1].Unlock()
+	lanes[0].Lock()
+	lanes[0].Unlock()
+}
+
 // Locks are taken in their order, each alone in its place, and released where they are held.
 func TestOrder(t *testing.T) {
 	var lane, other Mutex[Lane]

@@ -5,7 +5,7 @@
 //
 //   - [Claims]: the service ids that a device has claimed. Other processes may make its holder wait.
 //   - [Port]: the state of a device's port
-//   - [Lane]: the data of a lane's queue pairs
+//   - [Lane]: the data of a lane's queue pairs; the lanes of one device in their order
 //   - [View]: what observers see of a device
 //   - [Leaf]: a queue of completions, of shared receives, of datagrams or of callbacks
 //

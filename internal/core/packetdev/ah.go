@@ -33,8 +33,8 @@ func (a *ah) Vector() *ibta.Vector { return a.vector }
 
 // Destroy frees the handle; datagrams that were posted hold the vector.
 func (a *ah) Destroy() error {
-	a.dev.Lane.Mu.Lock()
-	defer a.dev.Lane.Mu.Unlock()
+	a.dev.Lock()
+	defer a.dev.Unlock()
 	a.dev.RemoveAH(&a.ObservedAH)
 	a.dev.Counts.Handles.Remove()
 	return nil

@@ -73,8 +73,8 @@ func attrOf(name, kind string, guid uint64) verbs.DeviceAttr {
 // HoldReceives has messages find no receive, as if the program had posted none, or lets them find those that are
 // posted. It is for simulations.
 func (d *Device) HoldReceives(on bool) {
-	d.Lane.Mu.Lock()
-	defer d.Lane.Mu.Unlock()
+	d.Lock()
+	defer d.Unlock()
 	d.engine.Unready = on
 }
 

@@ -17,8 +17,8 @@ type xrcd struct {
 
 // OpenXRCD opens an XRC domain.
 func (d *Device) OpenXRCD() (driver.XRCD, error) {
-	d.Lane.Mu.Lock()
-	defer d.Lane.Mu.Unlock()
+	d.Lock()
+	defer d.Unlock()
 	if d.Closed.Load() {
 		return nil, verbs.ErrClosed
 	}
@@ -47,8 +47,8 @@ func (d *Device) Adopt(s *softdev.SRQ, init *verbs.SRQInit) {
 }
 
 func (x *xrcd) Close() error {
-	x.dev.Lane.Mu.Lock()
-	defer x.dev.Lane.Mu.Unlock()
+	x.dev.Lock()
+	defer x.dev.Unlock()
 	x.dev.Counts.XRCDomains.Remove()
 	return nil
 }

@@ -25,8 +25,8 @@ func (d *Device) CreateCQ(cqe int, ev driver.CQEvents) (driver.CQ, error) {
 	if cqe > maxCQE {
 		return nil, badCQE("create_cq", cqe)
 	}
-	d.Lane.Mu.Lock()
-	defer d.Lane.Mu.Unlock()
+	d.Lock()
+	defer d.Unlock()
 	if d.Closed.Load() {
 		return nil, verbs.ErrClosed
 	}
@@ -144,8 +144,8 @@ func (c *CQ) Resize(cqe int) error {
 	if cqe <= 0 || cqe > maxCQE {
 		return badCQE("resize_cq", cqe)
 	}
-	c.dev.Lane.Mu.Lock()
-	defer c.dev.Lane.Mu.Unlock()
+	c.dev.Lock()
+	defer c.dev.Unlock()
 	if err := c.dev.refuses("resize_cq", nil); err != nil {
 		return err
 	}
@@ -157,8 +157,8 @@ func (c *CQ) OmitTimestamps() { c.Queue.Untimed = true }
 
 // Defer has the device's goroutine not hurry for those who wait for the queue.
 func (c *CQ) Defer() {
-	c.dev.Lane.Mu.Lock()
-	defer c.dev.Lane.Mu.Unlock()
+	c.dev.Lock()
+	defer c.dev.Unlock()
 	c.deferred = true
 }
 
@@ -169,8 +169,8 @@ func (c *CQ) Capacity() int { return c.Queue.Capacity() }
 func (c *CQ) Err() error    { return c.Queue.Err() }
 
 func (c *CQ) Destroy() error {
-	c.dev.Lane.Mu.Lock()
-	defer c.dev.Lane.Mu.Unlock()
+	c.dev.Lock()
+	defer c.dev.Unlock()
 	removeObject(c.dev, &c.dev.objects.cqs, c)
 	c.dev.Counts.completionQueues.Remove()
 	return nil

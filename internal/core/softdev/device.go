@@ -28,11 +28,12 @@ type Device struct {
 	portLock lockorder.Mutex[lockorder.Port] // of the port's state
 
 	Lane       Lane
-	Closed     atomic.Bool                     // changed with the lane's Mu
+	lanes      []*Lane                         // in the order in which their locks are taken
+	Closed     atomic.Bool                     // changed with the device's lock
 	view       lockorder.Mutex[lockorder.View] // what observers see: see observe.go
 	memory     *memory.Table
-	QPs        map[verbs.QPN]QueuePair // changed with the lane's Mu and view
-	objects    objectLists             // changed with the lane's Mu and view
+	QPs        map[verbs.QPN]QueuePair // changed with the device's lock and view
+	objects    objectLists             // changed with the device's lock and view
 	latency    latencies               // changed with view
 	nextPD     memory.PD
 	nextCQ     uint32
@@ -59,6 +60,7 @@ func (d *Device) Init(f Fabric, port PortState, shared *queue.Device, lane Engin
 	d.QPs = make(map[verbs.QPN]QueuePair)
 	d.event = func(verbs.EventType, int) {}
 	d.Lane.init(d, lane, port)
+	d.lanes = []*Lane{&d.Lane}
 	*shared = queue.Device{Memory: d.memory, Ports: make([]queue.Port, port.Ports()), MaxMsgSize: maxMessage}
 	for i := range shared.Ports {
 		info := port.Info(i + 1)
@@ -135,22 +137,22 @@ func (d *Device) CheckPort(port int) error {
 
 // SetEventSink sets the function that gets events of the device.
 func (d *Device) SetEventSink(f func(verbs.EventType, int)) {
-	d.Lane.Mu.Lock()
-	defer d.Lane.Mu.Unlock()
+	d.Lock()
+	defer d.Unlock()
 	d.event = f
 }
 
 // WatchAccesses has a follow the one-sided operations of peers.
 func (d *Device) WatchAccesses(a driver.Accesses) {
-	d.Lane.Mu.Lock()
-	defer d.Lane.Mu.Unlock()
+	d.Lock()
+	defer d.Unlock()
 	d.memory.WatchAccesses(a)
 }
 
 // SetFailureSink sets the function that gets failures of queue pairs.
 func (d *Device) SetFailureSink(f func(*verbs.Failure)) error {
-	d.Lane.Mu.Lock()
-	defer d.Lane.Mu.Unlock()
+	d.Lock()
+	defer d.Unlock()
 	d.failed = f
 	return nil
 }
@@ -164,10 +166,10 @@ func (d *Device) SetFailureSink(f func(*verbs.Failure)) error {
 func (d *Device) portChanged(port int, events ...verbs.EventType) {
 	d.portLock.Lock() // so that the last to ask is the last to note
 	info := d.port.Info(port)
-	d.Lane.Mu.Lock()
+	d.Lock()
 	d.shared.Ports[port-1].Update(info.ActiveMTU, info.PKeyTable)
 	event := d.event
-	d.Lane.Mu.Unlock()
+	d.Unlock()
 	d.portLock.Unlock()
 	for _, t := range events {
 		event(t, port)
@@ -201,23 +203,23 @@ func (d *Device) GIDs(port int) ([]verbs.GIDEntry, error) {
 
 // Drain sends what can leave at once.
 func (d *Device) Drain() {
-	d.Lane.Mu.Lock()
-	defer d.Lane.Mu.Unlock()
+	d.Lock()
+	defer d.Unlock()
 	d.fabric.SendRest()
 }
 
 // Close ends the device and everything in it.
 func (d *Device) Close() error {
-	d.Lane.Mu.Lock()
+	d.Lock()
 	if d.Closed.Load() {
-		d.Lane.Mu.Unlock()
+		d.Unlock()
 		return nil
 	}
 	d.fabric.SendRest()
 	d.endFaults()
 	d.Closed.Store(true)
 	d.watch.notify()
-	d.Lane.Mu.Unlock()
+	d.Unlock()
 	for _, c := range d.objects.cqs.All() { // which stays as it is
 		c.events.Completion() // wakes whoever waits
 	}
@@ -226,8 +228,8 @@ func (d *Device) Close() error {
 	d.Lane.forgetOutside()
 	err := d.fabric.Shut()
 	<-d.Lane.sleep.done
-	d.Lane.Mu.Lock()
-	defer d.Lane.Mu.Unlock()
+	d.Lock()
+	defer d.Unlock()
 	d.view.Lock()
 	clear(d.QPs)
 	d.objects = objectLists{}

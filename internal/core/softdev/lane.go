@@ -3,6 +3,7 @@
 package softdev
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -77,10 +78,26 @@ type Engine struct {
 	Outbox    *queue.Outbox
 }
 
-// init makes the lane of a device.
+// Lock takes the locks of all lanes, in their order. What they have in common (objects, keys, ports) is changed
+// under all of them, and looked up under any.
+func (d *Device) Lock() {
+	for _, l := range d.lanes {
+		l.Mu.Lock()
+	}
+}
+
+// Unlock releases the locks of all lanes.
+func (d *Device) Unlock() {
+	for _, l := range slices.Backward(d.lanes) {
+		l.Mu.Unlock()
+	}
+}
+
+// init makes a lane of a device.
 func (l *Lane) init(d *Device, e Engine, port PortState) {
 	l.dev, l.transport, l.outbox = d, e.Transport, e.Outbox
 	l.Mu.publish = d.publish
+	l.Mu.InGroup(d, len(d.lanes))
 	l.start = time.Now().Add(-time.Second) // no time of the engine is zero
 	l.sleep = sleep{wakeup: make(chan struct{}, 1), done: make(chan struct{})}
 	l.pollOwner.out = make(chan struct{}, 1)

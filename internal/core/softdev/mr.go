@@ -82,8 +82,8 @@ func checkPersistence(buf []byte, access verbs.Access) error {
 }
 
 func (p *pd) newMR(make func(*memory.Table) (*memory.Region, error)) (*mr, error) {
-	p.dev.Lane.Mu.Lock()
-	defer p.dev.Lane.Mu.Unlock()
+	p.dev.Lock()
+	defer p.dev.Unlock()
 	if p.dev.Closed.Load() {
 		return nil, verbs.ErrClosed
 	}
@@ -146,8 +146,8 @@ func (p *pd) ReregMR(r driver.MR, flags verbs.ReregFlags, buf []byte, access ver
 }
 
 func (m *mr) reregister(flags verbs.ReregFlags, to *pd, buf []byte, access verbs.Access) error {
-	m.dev.Lane.Mu.Lock()
-	defer m.dev.Lane.Mu.Unlock()
+	m.dev.Lock()
+	defer m.dev.Unlock()
 	if m.dev.Closed.Load() {
 		return verbs.ErrClosed
 	}
@@ -181,8 +181,8 @@ func (m *mr) Dereg() error {
 }
 
 func (m *mr) detach() error {
-	m.dev.Lane.Mu.Lock()
-	defer m.dev.Lane.Mu.Unlock()
+	m.dev.Lock()
+	defer m.dev.Unlock()
 	if m.unmap != nil {
 		return nil
 	}
@@ -223,8 +223,8 @@ func (d *Device) WaitForWorkers(op, then string) error {
 }
 
 func (m *mr) Do(f func([]byte)) {
-	m.dev.Lane.Mu.Lock()
-	defer m.dev.Lane.Mu.Unlock()
+	m.dev.Lock()
+	defer m.dev.Unlock()
 	f(m.region.Bytes())
 }
 
@@ -242,8 +242,8 @@ const (
 // write by themselves, which nobody notices, it sleeps for a while.
 func (m *mr) WaitFor(ctx context.Context, cond func([]byte) bool) error {
 	d := m.dev
-	d.Lane.Mu.Lock()
-	defer d.Lane.Mu.Unlock()
+	d.Lock()
+	defer d.Unlock()
 	alone := d.Attr.Caps&verbs.CapWatch == 0 // peers write by themselves
 	polls, nap := watchPolls, napFirst
 	if alone {
@@ -283,15 +283,15 @@ func (m *mr) WaitFor(ctx context.Context, cond func([]byte) bool) error {
 					break
 				}
 			}
-			d.Lane.Mu.Unlock()
+			d.Unlock()
 			d.Lane.pace.pause()
-			d.Lane.Mu.Lock()
+			d.Lock()
 			continue
 		}
 		d.memory.Watch(m.region, 1)
 		changed := d.watch.channel()
 		d.Lane.programSleeps()
-		d.Lane.Mu.Unlock()
+		d.Unlock()
 		var napped <-chan time.Time // nil: never
 		if alone {
 			napped = time.After(nap)
@@ -304,7 +304,7 @@ func (m *mr) WaitFor(ctx context.Context, cond func([]byte) bool) error {
 			woken = false
 		case <-ctx.Done():
 		}
-		d.Lane.Mu.Lock()
+		d.Lock()
 		d.memory.Watch(m.region, -1)
 		if woken {
 			spinUntil = time.Time{}
@@ -345,8 +345,8 @@ type mw struct {
 }
 
 func (p *pd) AllocMW(t verbs.MWType) (driver.MW, error) {
-	p.dev.Lane.Mu.Lock()
-	defer p.dev.Lane.Mu.Unlock()
+	p.dev.Lock()
+	defer p.dev.Unlock()
 	if p.dev.Closed.Load() {
 		return nil, verbs.ErrClosed
 	}
@@ -372,8 +372,8 @@ func (m *mw) RKey() verbs.Key {
 }
 
 func (m *mw) Dealloc() error {
-	m.dev.Lane.Mu.Lock()
-	defer m.dev.Lane.Mu.Unlock()
+	m.dev.Lock()
+	defer m.dev.Unlock()
 	m.dev.memory.FreeWindow(m.window)
 	removeObject(m.dev, &m.dev.objects.mws, m)
 	m.dev.Counts.windows.Remove()

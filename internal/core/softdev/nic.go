@@ -12,8 +12,8 @@ import (
 // ActAsNIC makes the device as strict as a NIC and the specification (docs/nic.md), for as long as it is open. It
 // returns an error once the device has queues.
 func (d *Device) ActAsNIC() error {
-	d.Lane.Mu.Lock()
-	defer d.Lane.Mu.Unlock()
+	d.Lock()
+	defer d.Unlock()
 	if n := d.Counts.completionQueues.n.Load() + d.Counts.receiveQueues.n.Load(); n > 0 {
 		return fmt.Errorf("%w: the device has %d queues: it becomes a NIC before there are any", verbs.ErrBusy, n)
 	}

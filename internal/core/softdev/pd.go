@@ -16,8 +16,8 @@ type pd struct {
 
 // AllocPD allocates a protection domain.
 func (d *Device) AllocPD() (driver.PD, error) {
-	d.Lane.Mu.Lock()
-	defer d.Lane.Mu.Unlock()
+	d.Lock()
+	defer d.Unlock()
 	if d.Closed.Load() {
 		return nil, verbs.ErrClosed
 	}
@@ -33,8 +33,8 @@ func (d *Device) AllocPD() (driver.PD, error) {
 
 // Dealloc frees little: nothing that was made from the domain is left.
 func (p *pd) Dealloc() error {
-	p.dev.Lane.Mu.Lock()
-	defer p.dev.Lane.Mu.Unlock()
+	p.dev.Lock()
+	defer p.dev.Unlock()
 	p.dev.Counts.domains.Remove()
 	p.dev.memory.DropDomain(p.num)
 	return nil
@@ -44,8 +44,8 @@ func (p *pd) CreateAH(attr verbs.AHAttr) (driver.AH, error) {
 	if err := locate(p.dev.port, attr.DGID); err != nil {
 		return nil, err
 	}
-	p.dev.Lane.Mu.Lock()
-	defer p.dev.Lane.Mu.Unlock()
+	p.dev.Lock()
+	defer p.dev.Unlock()
 	if p.dev.Closed.Load() {
 		return nil, verbs.ErrClosed
 	}

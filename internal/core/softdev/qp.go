@@ -76,8 +76,8 @@ func (p *pd) CreateQP(init *verbs.QPInit, events func(verbs.EventType)) (driver.
 // AddQP adds the queue pair that make makes with the lock held.
 func (d *Device) AddQP(of ObjectNumbers, events func(verbs.EventType),
 	make func() (QueuePair, error)) (driver.QP, error) {
-	d.Lane.Mu.Lock()
-	defer d.Lane.Mu.Unlock()
+	d.Lock()
+	defer d.Unlock()
 	if d.Closed.Load() {
 		return nil, verbs.ErrClosed
 	}
@@ -100,8 +100,8 @@ func (d *Device) AddQP(of ObjectNumbers, events func(verbs.EventType),
 	c.protocol.Stats(&c.stats)
 	d.objects.qps.Add(c)
 	d.view.Unlock()
-	d.Lane.Touch(c)
-	d.Lane.Mu.Counted = true
+	c.lane.Touch(c)
+	c.lane.Mu.Counted = true
 	return q, nil
 }
 
@@ -228,12 +228,12 @@ func (q *QP) postRecv(wrs []verbs.RecvWR) (int, error) {
 
 func (q *QP) Destroy() error {
 	d := q.dev
-	d.Lane.Mu.Lock()
-	defer d.Lane.Mu.Unlock()
+	d.Lock()
+	defer d.Unlock()
 	if d.Closed.Load() {
 		return nil
 	}
-	d.Lane.NewTime()
+	q.lane.NewTime()
 	if err := q.self.Release(); err != nil {
 		return err
 	}
@@ -244,7 +244,7 @@ func (q *QP) Destroy() error {
 	delete(d.QPs, q.Num())
 	d.objects.qps.Remove(q)
 	d.view.Unlock()
-	d.Lane.Mu.Counted = true
+	q.lane.Mu.Counted = true
 	d.Counts.queuePairs.Remove()
 	return nil
 }

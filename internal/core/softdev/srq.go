@@ -28,8 +28,8 @@ func (p *pd) CreateSRQ(init *verbs.SRQInit, events func(verbs.EventType)) (drive
 				maxSRQWR, maxSGE)}
 	}
 	d := p.dev
-	d.Lane.Mu.Lock()
-	defer d.Lane.Mu.Unlock()
+	d.Lock()
+	defer d.Unlock()
 	if d.Closed.Load() {
 		return nil, verbs.ErrClosed
 	}
@@ -89,8 +89,8 @@ func (s *SRQ) Query() verbs.SRQAttr { return s.Queue.Attr() }
 func (s *SRQ) Num() uint32 { return s.Queue.Num }
 
 func (s *SRQ) Destroy() error {
-	s.dev.Lane.Mu.Lock()
-	defer s.dev.Lane.Mu.Unlock()
+	s.dev.Lock()
+	defer s.dev.Unlock()
 	removeObject(s.dev, &s.dev.objects.srqs, s)
 	s.dev.Counts.receiveQueues.Remove()
 	if s.Domain != nil {
