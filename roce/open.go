@@ -70,7 +70,7 @@ func Open(address string, opt *Options) (*verbs.Device, error) {
 	p.watch = link.watch(addr)
 	p.init()
 	return statsocket.Publish(driver.NewDevice(packetdev.NewControlled("roce:"+addr.String(), "roce", link.guid(addr),
-		p, control))), nil
+		[]packetdev.Port{p}, control))), nil
 }
 
 // GUID returns the globally unique identifier of the device of a local address, whether it is open

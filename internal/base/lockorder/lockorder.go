@@ -7,6 +7,7 @@
 //   - [Port]: the state of a device's port
 //   - [Lane]: the data of a lane's queue pairs; the lanes of one device in their order
 //   - [View]: what observers see of a device
+//   - [Push]: the end of a completion queue at which several lanes add
 //   - [Leaf]: a queue of completions, of shared receives, of datagrams or of callbacks
 //
 // The places are types, so a mutex carries none at run time. Programs built with the tag lockorder panic where the
@@ -23,6 +24,7 @@ type (
 	Port   struct{}
 	Lane   struct{}
 	View   struct{}
+	Push   struct{}
 	Leaf   struct{}
 )
 
@@ -30,4 +32,5 @@ func (Claims) place() int { return 0 }
 func (Port) place() int   { return 1 }
 func (Lane) place() int   { return 2 }
 func (View) place() int   { return 3 }
-func (Leaf) place() int   { return 4 }
+func (Push) place() int   { return 4 }
+func (Leaf) place() int   { return 5 }

@@ -96,15 +96,13 @@ func (t *Table) Watch(r *Region, delta int) {
 
 // TakeChanged reports whether a watched region was written to since the last call.
 func (t *Table) TakeChanged() bool {
-	c := t.changed
-	t.changed = false
-	return c && t.watched > 0
+	return t.changed.Load() && t.changed.Swap(false) && t.watched > 0
 }
 
 // Written records that a peer wrote to the span's region.
 func (t *Table) Written(s Span) {
 	if t.watched > 0 && s.entry.region != nil && s.entry.region.watchers > 0 {
-		t.changed = true
+		t.changed.Store(true)
 	}
 }
 

@@ -4,6 +4,7 @@ package memory
 
 import (
 	"runtime"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/ramjet-rdma/ramjet/verbs"
@@ -15,7 +16,8 @@ type PD uint32
 // quarantine is how many freed keys are kept from being reused.
 const quarantine = 4096
 
-// Table has all keys of a device. The upper 24 bits of a key are random and find the region or
+// Table has all keys of a device. It is changed with the locks of all lanes held, and looked up with that of one.
+// Only the binding of windows changes it under one lock: a device with several lanes has none. The upper 24 bits of a key are random and find the region or
 // window. The low 8 bits are part of the check, and for windows the program's.
 type Table struct {
 	entries   map[verbs.Key]*entry // by key>>8
@@ -25,9 +27,9 @@ type Table struct {
 	allocAddr func(size int) uint64 // chooses addresses; nil: those of the memory
 	rebound   []*Window             // that Rebound has yet to report
 	watched   int                   // regions that somebody waits on
-	changed   bool
-	sharer    Sharer   // nil: peers have no part of the memory mapped
-	accesses  Accesses // nil: nobody follows the operations of peers
+	changed   atomic.Bool           // a watched region was written to
+	sharer    Sharer                // nil: peers have no part of the memory mapped
+	accesses  Accesses              // nil: nobody follows the operations of peers
 }
 
 // entry is the object of a key: a region, or a window onto one.

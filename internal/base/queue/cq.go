@@ -18,13 +18,16 @@ const (
 	notifyAny
 )
 
-// CQ is a completion queue. Any number of goroutines may poll it and request events. [CQ.Push],
-// [CQ.Resize] and [CQ.Forget] are called one after the other: the device's lock is held.
+// CQ is a completion queue. Any number of goroutines may poll it and request events. [CQ.Push] and [CQ.Forget]
+// are called with the lock of a lane held, and [CQ.Resize] with those of all.
 //
-// So a push takes no lock. It stores pushed, and then loads whether an event was requested; who
+// So the pushes of one lane take no lock, and those of several share one. A push stores pushed, and then loads whether an event was requested; who
 // requests one stores that, and then loads pushed in a poll. The load must not come before the
 // store. The store of pushed is a swap, because the race detector's stores do not keep that order.
 type CQ struct {
+	pushing lockorder.Mutex[lockorder.Push] // by several lanes
+	several bool                            // lanes push; changed with the locks of all lanes held
+
 	// Of the pushing side, which changes them with poll held.
 	slots    []verbs.WC // length a power of two
 	frees    []Frees    // what polling each of slots frees; nil unless strict
@@ -50,9 +53,22 @@ func NewCQ(capacity int, strict bool, ev driver.CQEvents) *CQ {
 	return &CQ{capacity: capacity, strict: strict, events: ev}
 }
 
+// PushFromSeveral prepares for completions of several lanes, whose locks are held.
+func (c *CQ) PushFromSeveral() { c.several = true }
+
 // Push adds a completion, and raises the event if it was requested. It returns false if the queue
 // is full. Then the completion is lost and the queue is in error from then on (IBTA 10.2.6.3).
 func (c *CQ) Push(wc *verbs.WC, solicited bool, frees Frees) bool {
+	if !c.several {
+		return c.push(wc, solicited, frees)
+	}
+	c.pushing.Lock()
+	defer c.pushing.Unlock()
+	return c.push(wc, solicited, frees)
+}
+
+// push is Push, which excludes others.
+func (c *CQ) push(wc *verbs.WC, solicited bool, frees Frees) bool {
 	at := c.pushed.Load()
 	if int(at-c.seen) >= min(c.capacity, len(c.slots)) && !c.room() || c.overflow.Load() {
 		if !c.overflow.Swap(true) {
@@ -200,6 +216,10 @@ func (c *CQ) Err() error {
 
 // Forget drops the completions of a queue pair that is destroyed or reset.
 func (c *CQ) Forget(qpn verbs.QPN) {
+	if c.several {
+		c.pushing.Lock()
+		defer c.pushing.Unlock()
+	}
 	c.poll.Lock()
 	defer c.poll.Unlock()
 	mask := uint32(len(c.slots) - 1)

@@ -36,7 +36,7 @@ func (u *datagrams) NewQP(domain memory.PD, init *verbs.QPInit) (softdev.QueuePa
 		SignalAll: init.SignalAll, Owner: q, Caps: init.Cap}
 	c.Recv = q.Receives(init, domain)
 	q.engine = local.NewDatagram(u.engine, u.lane, c)
-	q.QP.Init(&u.dev.Device, q, q.engine)
+	q.QP.Init(&u.dev.Lane, q, q.engine)
 	return q, nil
 }
 

@@ -62,7 +62,7 @@ func (silentListener) Close() error { return nil }
 func TestDatagramLinks(t *testing.T) {
 	net := &silentNetwork{}
 	d := new(streamdev.Device)
-	d.Init(d, net, &queue.Device{}, softdev.Engine{Transport: d, Outbox: &queue.Outbox{}}, verbs.DeviceAttr{})
+	d.Init(d, net, &queue.Device{}, []softdev.Engine{{Transport: d, Outbox: &queue.Outbox{}}}, verbs.DeviceAttr{})
 	u := newDatagrams(d, net, nil, nil)
 	u.listener = u.newListener(silentListener{net}, nil)
 	first := u.link(netip.AddrFrom4([4]byte{127, 0, 0, 1}), 1)

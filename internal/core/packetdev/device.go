@@ -3,6 +3,8 @@
 package packetdev
 
 import (
+	"errors"
+	"slices"
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/base/memory"
@@ -19,10 +21,12 @@ type Device struct {
 	port   Port
 	losses LossCounter // the port; nil: it counts none
 
-	engine ibta.Device
-	lane   lane
-	groups map[group][]*qp
-	agents agents
+	engine   ibta.Device
+	lane     lane    // the first
+	lanes    []*lane // all, as in softdev.Device
+	lastLane int     // that got a queue pair
+	groups   map[group][]*qp
+	agents   agents
 
 	impaired *impairment // nil: faults do nothing to packets
 }
@@ -37,21 +41,35 @@ const (
 
 // New makes a device of a port and starts its goroutine. name is what the program opened.
 func New(name, kind string, guid uint64, port Port) *Device {
-	return NewControlled(name, kind, guid, port, nil)
+	return NewControlled(name, kind, guid, []Port{port}, nil)
 }
 
-// NewControlled is New with the congestion control of queue pairs that choose none; nil: the default.
-func NewControlled(name, kind string, guid uint64, port Port, control *congestion.Choice) *Device {
+// NewControlled is New with a lane for each port, and the congestion control of queue pairs that choose none; nil: the
+// default. The ports are of one address, and differ in their prefixes ([Sharer]). Datagrams go through the first.
+func NewControlled(name, kind string, guid uint64, ports []Port, control *congestion.Choice) *Device {
+	port := ports[0]
 	lim := port.Limits()
+	lim.Window /= len(ports) // what a peer has in flight from all lanes
 	d := &Device{port: port, groups: make(map[group][]*qp)}
 	d.engine = ibta.Device{Persist: d.persist, Limits: lim, Congestion: control,
 		LineRate: d.lineRate}
 	if n, ok := port.(LossCounter); ok {
 		d.engine.Network, d.losses = n, n
 	}
-	d.lane.init(d)
-	d.Device.Init(d, port, &d.engine.Device, softdev.Engine{Transport: &d.lane, Outbox: &d.lane.engine.Outbox},
-		attrOf(name, kind, guid))
+	var engines []softdev.Engine
+	for i, p := range ports {
+		l := &d.lane
+		if i > 0 {
+			l = new(lane)
+		}
+		l.init(d, p)
+		d.lanes = append(d.lanes, l)
+		engines = append(engines, softdev.Engine{Transport: l, Outbox: &l.engine.Outbox})
+	}
+	d.Device.Init(d, port, &d.engine.Device, engines, attrOf(name, kind, guid))
+	for i, l := range d.lanes {
+		l.core = d.Lanes[i]
+	}
 	d.Start()
 	return d
 }
@@ -78,9 +96,16 @@ func (d *Device) HoldReceives(on bool) {
 	d.engine.Unready = on
 }
 
-func (d *Device) Publish() { d.lane.counted = d.lane.engine.Counters }
-
-func (d *Device) Counted() []metric.Metric { return d.lane.counted.Metrics() }
+// Counted returns the sums over all lanes.
+func (d *Device) Counted() []metric.Metric {
+	list := d.lane.counted.Metrics()
+	for _, l := range d.lanes[1:] {
+		for i, m := range l.counted.Metrics() {
+			list[i].Value += m.Value
+		}
+	}
+	return list
+}
 
 // Workers returns none: this process carries out what peers ask for.
 func (d *Device) Workers() map[softdev.Worker]uint32 { return nil }
@@ -104,22 +129,31 @@ type Load struct {
 
 // Load returns the work that the device's queue pairs have under way, for tests that look for what was left behind.
 func (d *Device) Load() Load {
-	d.Lane.Mu.Lock()
-	defer d.Lane.Mu.Unlock()
-	l := Load{Reorder: d.lane.engine.ReorderBytes(), Flows: len(d.lane.flows)}
-	for _, f := range d.lane.flows {
-		requests, reads := f.InFlight()
-		l.Requests += requests
-		l.Reads += reads
+	d.Lock()
+	defer d.Unlock()
+	var sum Load
+	for _, l := range d.lanes {
+		sum.Reorder += l.engine.ReorderBytes()
+		sum.Flows += len(l.flows)
+		for _, f := range l.flows {
+			requests, reads := f.InFlight()
+			sum.Requests += requests
+			sum.Reads += reads
+		}
 	}
-	return l
+	return sum
 }
 
 // SendRest sends what is queued, for a limited number of passes, and takes what has come: a port that other
 // devices share has packets for them, which would end with it. Among them is what a connection manager here
 // has just told the peers at its own address.
 func (d *Device) SendRest() {
-	l := &d.lane
+	for _, l := range d.lanes {
+		l.sendRest()
+	}
+}
+
+func (l *lane) sendRest() {
 	for range drainPasses {
 		if l.flushAcks(); !l.Pending() {
 			break
@@ -142,11 +176,17 @@ func (d *Device) Shut() error {
 	for _, a := range open {
 		a.end()
 	}
-	return d.port.Close()
+	var errs []error
+	for _, l := range slices.Backward(d.lanes) {
+		errs = append(errs, l.port.Close())
+	}
+	return errors.Join(errs...)
 }
 
 func (d *Device) Free() error {
 	clear(d.groups)
-	d.lane.free()
+	for _, l := range d.lanes {
+		l.free()
+	}
 	return nil
 }

@@ -122,11 +122,11 @@ func (d *Device) RefusesFault(f *faults.Fault) string {
 }
 
 // hand gives a batch to the port.
-func (d *Device) hand(b *ibta.Batch) error {
-	if d.impaired != nil {
-		return d.impaired.send(b)
+func (l *lane) hand(b *ibta.Batch) error {
+	if i := l.dev.impaired; i != nil {
+		return i.send(b)
 	}
-	return d.port.Send(b)
+	return l.port.Send(b)
 }
 
 // send sends a batch, as far as faults let it.

@@ -12,6 +12,7 @@ import (
 // of core.
 type lane struct {
 	dev    *Device
+	port   Port
 	core   *softdev.Lane
 	engine ibta.Lane
 	last   *qp // the one that the last packet was for
@@ -22,8 +23,8 @@ type lane struct {
 	counted  ibta.Counters // of the engine, as published to observers
 }
 
-func (l *lane) init(d *Device) {
-	l.dev, l.core, l.flows = d, &d.Lane, make(map[ibta.PathKey]*ibta.Flow)
+func (l *lane) init(d *Device, port Port) {
+	l.dev, l.port, l.flows = d, port, make(map[ibta.PathKey]*ibta.Flow)
 	l.engine.Resolve = l.resolve
 	l.progress.init(l, d.engine.Limits)
 }
@@ -35,13 +36,28 @@ func (l *lane) free() {
 	l.schedule = schedule{}
 }
 
+func (l *lane) Publish() { l.counted = l.engine.Counters }
+
+// isFirst reports whether the lane is the device's first. It alone has datagrams: those of UD queue pairs, management,
+// multicast groups.
+func (l *lane) isFirst() bool { return l == l.dev.lanes[0] }
+
+// laneFor chooses the lane of a new queue pair. The device's lock is held.
+func (d *Device) laneFor(t verbs.QPType) *lane {
+	if t == verbs.UD {
+		return d.lanes[0]
+	}
+	d.lastLane = (d.lastLane + 1) % len(d.lanes)
+	return d.lanes[d.lastLane]
+}
+
 // resolve makes an address vector; the lane's lock is held.
 func (l *lane) resolve(attr verbs.AHAttr) (*ibta.Vector, error) {
-	path, err := l.dev.port.Resolve(&attr)
+	path, err := l.port.Resolve(&attr)
 	if err != nil {
 		return nil, err
 	}
-	l.dev.port.Connect(path)
+	l.port.Connect(path)
 	key := path.Key()
 	return &ibta.Vector{Attr: attr, Flow: l.flow(key), Path: path, Key: key}, nil
 }
@@ -60,6 +76,6 @@ func (l *lane) flow(to ibta.PathKey) *ibta.Flow {
 func (l *lane) dropFlow(v *ibta.Vector) {
 	if v != nil && v.Flow.Unused() && l.flows[v.Key] == v.Flow {
 		delete(l.flows, v.Key)
-		l.dev.port.Disconnect(v.Path)
+		l.port.Disconnect(v.Path)
 	}
 }

@@ -117,7 +117,7 @@ func (d *Device) register(a *agent) {
 		s.byID, s.byFilter, s.classes = make(map[uint32]*agent), make(map[madFilter]*agent), make(map[wire.Class]int)
 		s.psn = ib.PSN(softdev.Random32()) & ib.PSNMask
 	}
-	base, mask := d.prefix(32)
+	base, mask := d.lane.prefix(32)
 	for a.id = 0; a.id == 0 || s.byID[a.id] != nil; {
 		a.id = base | softdev.Random32()&^mask
 	}
@@ -170,7 +170,7 @@ func (s *agents) find(port int, h *wire.Header) *agent {
 // receiveOther handles a packet that is not for a queue pair; the lane's lock is held.
 func (l *lane) receiveOther(p *ib.Packet, from *ibta.Arrival) {
 	d, r := l.dev, ibta.DropNoDestination
-	if p.DestQP == ib.QP1 || p.DestQP == ib.QP0 && d.agents.subnet {
+	if l.isFirst() && (p.DestQP == ib.QP1 || p.DestQP == ib.QP0 && d.agents.subnet) {
 		r = d.receiveMAD(p, from)
 	}
 	if r != ibta.Taken {
@@ -339,7 +339,7 @@ func (a *agent) Send(to umad.Path, b []byte) error {
 	s.batch.SetDatagram(&ibta.Vector{Attr: to.AH, Path: path, Key: path.Key()}, p)
 	s.psn = s.psn.Next()
 	d.Lane.Mu.Counted = true
-	switch err := d.hand(&s.batch); {
+	switch err := d.lane.hand(&s.batch); {
 	case errors.Is(err, softdev.ErrAgain):
 		return &verbs.OpError{Op: "send_mad", Err: verbs.ErrQueueFull,
 			Detail: "the port can take no more for now: send it again later"}

@@ -50,7 +50,7 @@ func (p *progress) init(l *lane, lim ibta.Limits) {
 func (l *lane) Receive() int {
 	l.progress.passPackets, l.progress.sentBatches = 0, 0
 	// an error is that of a closed port; others are counted where they happen
-	n, _ := l.dev.port.Receive(&l.engine.Counters, l.progress.deliverTo)
+	n, _ := l.port.Receive(&l.engine.Counters, l.progress.deliverTo)
 	if n > 0 && l.dev.losses != nil {
 		if now := l.engine.Counters.Lost(); now != l.progress.dropped {
 			l.dev.losses.Dropped(now - l.progress.dropped)
@@ -65,7 +65,7 @@ func (l *lane) take(p *ib.Packet, from *ibta.Arrival) {
 	l.engine.Counters.RecvPackets++
 	l.engine.Counters.RecvBytes += uint64(len(p.Payload))
 	l.progress.passPackets++
-	if p.DestQP == ib.QPNMulticast {
+	if p.DestQP == ib.QPNMulticast && l.isFirst() {
 		for _, q := range l.dev.groups[group{from.To, from.From.Port}] {
 			if !q.blockSelf || p.DETH.SrcQP != q.engine.Num || !l.dev.isOwn(&from.From) {
 				l.receiveAt(q, p, from)
@@ -75,7 +75,7 @@ func (l *lane) take(p *ib.Packet, from *ibta.Arrival) {
 	}
 	q := l.last
 	if q == nil || q.engine.Num != p.DestQP {
-		if q = l.dev.findQP(p.DestQP); q == nil {
+		if q = l.dev.findQP(p.DestQP); q == nil || q.lane != l {
 			l.receiveOther(p, from)
 			return
 		}
@@ -227,7 +227,7 @@ func (l *lane) idle(q *qp) {
 
 // send hands the batch to the port; false: the port is full.
 func (l *lane) send() bool {
-	err := l.dev.hand(l.progress.batch)
+	err := l.hand(l.progress.batch)
 	l.core.Mu.Counted = true
 	l.progress.sentBatches++
 	l.progress.isStalled = errors.Is(err, softdev.ErrAgain)
@@ -240,7 +240,7 @@ func (l *lane) send() bool {
 	}
 	if l.progress.isStalled {
 		if l.core.Waiting() {
-			l.dev.port.Wake() // it is to wait for room
+			l.port.Wake() // it is to wait for room
 		}
 	}
 	return !l.progress.isStalled
@@ -282,7 +282,7 @@ func (l *lane) Flush() {
 func (l *lane) Pending() bool            { return l.schedule.ready.Len() > 0 && !l.progress.isStalled }
 func (l *lane) Stalled() bool            { return l.progress.isStalled }
 func (l *lane) Arm() bool                { return true }
-func (l *lane) SetDeadline(t time.Time)  { l.dev.port.SetDeadline(t) }
-func (l *lane) Wait(writable bool) error { return l.dev.port.Wait(writable) }
+func (l *lane) SetDeadline(t time.Time)  { l.port.SetDeadline(t) }
+func (l *lane) Wait(writable bool) error { return l.port.Wait(writable) }
 func (l *lane) Waited()                  {}
-func (l *lane) Wake()                    { l.dev.port.Wake() }
+func (l *lane) Wake()                    { l.port.Wake() }

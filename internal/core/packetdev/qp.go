@@ -40,25 +40,25 @@ func (d *Device) makeQP(domain memory.PD, xrc *queue.Domain, init *verbs.QPInit)
 	if err != nil {
 		return nil, err
 	}
-	l := &d.lane
+	l := d.laneFor(init.Type)
 	q := &qp{dev: d, lane: l, blockSelf: init.BlockSelfMulticast}
-	c := queue.Config{Num: d.newQPN(), Type: init.Type, PD: domain, Domain: xrc, SignalAll: init.SignalAll, Owner: q,
+	c := queue.Config{Num: l.newQPN(), Type: init.Type, PD: domain, Domain: xrc, SignalAll: init.SignalAll, Owner: q,
 		Caps: init.Cap}
 	if init.SendCQ != nil {
-		c.SendCQ = driver.CQOf(init.SendCQ).(*softdev.CQ).Queue
+		c.SendCQ = driver.CQOf(init.SendCQ).(*softdev.CQ).FedBy(l.core)
 	}
 	if init.RecvCQ != nil {
-		c.RecvCQ = driver.CQOf(init.RecvCQ).(*softdev.CQ).Queue
+		c.RecvCQ = driver.CQOf(init.RecvCQ).(*softdev.CQ).FedBy(l.core)
 	}
 	if init.SRQ != nil || init.Type <= verbs.UD {
 		c.Recv = q.Receives(init, domain)
 	}
 	if init.Type == verbs.UD {
-		d.port.WantHeaders()
+		l.port.WantHeaders()
 	}
 	q.engine = ibta.New(&d.engine, &l.engine, c)
 	q.engine.SetCongestion(control)
-	q.QP.Init(&d.Device, q, q.engine)
+	q.QP.Init(l.core, q, q.engine)
 	q.timer.Fire = q.timeout
 	return q, nil
 }

@@ -26,29 +26,29 @@ type Sharer interface {
 	Serve(class uint8, yes bool)
 }
 
-// prefix returns the device's prefix in numbers of size bits, and the mask of its bits.
-func (d *Device) prefix(size int) (base, mask uint32) {
-	if s, ok := d.port.(Sharer); ok {
+// prefix returns the lane's prefix in numbers of size bits, and the mask of its bits.
+func (l *lane) prefix(size int) (base, mask uint32) {
+	if s, ok := l.port.(Sharer); ok {
 		slot, bits := s.Prefix()
 		return slot << (size - bits), (1<<bits - 1) << (size - bits)
 	}
 	return 0, 0
 }
 
-// newQPN returns a random free number with the device's prefix. 0 and 1 are special, all ones is
+// newQPN returns a random free number with the lane's prefix. 0 and 1 are special, all ones is
 // multicast.
-func (d *Device) newQPN() verbs.QPN {
-	base, mask := d.prefix(24)
+func (l *lane) newQPN() verbs.QPN {
+	base, mask := l.prefix(24)
 	for {
 		n := verbs.QPN(base | softdev.Random32()&0xffffff&^mask)
-		if n > 1 && n != ib.QPNMulticast && d.QPs[n] == nil {
+		if n > 1 && n != ib.QPNMulticast && l.dev.QPs[n] == nil {
 			return n
 		}
 	}
 }
 
 // IDs reserves the top bits of ids for the device's prefix if the address can be shared.
-func (a *agent) IDs() (base, mask uint32) { return a.dev.prefix(32) }
+func (a *agent) IDs() (base, mask uint32) { return a.dev.lane.prefix(32) }
 
 // claims are the service ids that a device has claimed. They have a lock of their own, because
 // other processes may make a claim wait.

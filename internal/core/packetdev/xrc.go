@@ -39,7 +39,9 @@ func (d *Device) Adopt(s *softdev.SRQ, init *verbs.SRQInit) {
 		return
 	}
 	s.Domain = &driver.XRCDOf(init.XRCD).(*xrcd).domain
-	s.Queue.CQ = driver.CQOf(init.CQ).(*softdev.CQ).Queue
+	for _, l := range d.Lanes { // whose queue pairs share it
+		s.Queue.CQ = driver.CQOf(init.CQ).(*softdev.CQ).FedBy(l)
+	}
 	for s.Queue.Num == 0 || s.Domain.Queues[s.Queue.Num] != nil {
 		s.Queue.Num = softdev.Random32() & 0xffffff
 	}

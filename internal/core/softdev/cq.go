@@ -4,6 +4,8 @@ package softdev
 
 import (
 	"fmt"
+	"slices"
+	"sync/atomic"
 
 	"github.com/ramjet-rdma/ramjet/internal/base/queue"
 	"github.com/ramjet-rdma/ramjet/verbs"
@@ -18,6 +20,31 @@ type CQ struct {
 	num       uint32 // for observers
 	listIndex int
 	deferred  bool // nobody waits for it so that it matters
+	// lanes are those that feed the queue, of a device with several; changed with the device's lock.
+	lanes atomic.Pointer[[]*Lane]
+}
+
+// FedBy notes that a lane completes work requests in the queue, and returns it. The device's lock is held.
+func (c *CQ) FedBy(l *Lane) *queue.CQ {
+	if lanes := c.feeders(); len(c.dev.Lanes) > 1 && !slices.Contains(lanes, l) {
+		lanes = append(slices.Clip(lanes), l)
+		if len(lanes) > 1 {
+			c.Queue.PushFromSeveral()
+		}
+		c.lanes.Store(&lanes)
+	}
+	return c.Queue
+}
+
+// feeders returns the lanes that feed the queue.
+func (c *CQ) feeders() []*Lane {
+	if len(c.dev.Lanes) == 1 {
+		return c.dev.Lanes
+	}
+	if lanes := c.lanes.Load(); lanes != nil {
+		return *lanes
+	}
+	return nil
 }
 
 // CreateCQ creates a completion queue.
@@ -50,6 +77,9 @@ func badCQE(op string, cqe int) error {
 // Poll takes completions; if there are none it moves data and looks again.
 func (c *CQ) Poll(wcs []verbs.WC) int {
 	d := c.dev
+	if len(d.Lanes) > 1 {
+		return c.pollLanes(wcs)
+	}
 	if n := c.Queue.Poll(wcs); n > 0 {
 		c.noteFound(n)
 		return n
@@ -73,6 +103,22 @@ func (c *CQ) Poll(wcs []verbs.WC) int {
 	}
 	d.Lane.Mu.Unlock()
 	return d.Lane.polledNothing(n)
+}
+
+// pollLanes is Poll of a queue that several lanes may feed. A poll that finds nothing at first makes a pass on each of
+// them. Only such polls count as polls of the lanes, so a lane never waits for a program that makes no passes on it.
+func (c *CQ) pollLanes(wcs []verbs.WC) int {
+	if n := c.Queue.Poll(wcs); n > 0 {
+		return n
+	}
+	for _, l := range c.feeders() {
+		l.noted(1)
+		if l.Mu.TryLock() { // else somebody else moves its data
+			l.poll(c.Queue)
+			l.Mu.Unlock()
+		}
+	}
+	return c.Queue.Poll(wcs)
 }
 
 const (
@@ -130,13 +176,26 @@ func (c *CQ) ReqNotify(solicitedOnly bool) error {
 		return err
 	}
 	c.Queue.ReqNotify(solicitedOnly)
-	d.Lane.Mu.Lock()
-	defer d.Lane.Mu.Unlock()
 	if d.Closed.Load() {
 		return verbs.ErrClosed
 	}
-	d.Lane.spinner.found() // how long it sleeps says nothing about the processor
-	d.Lane.programSleeps()
+	for _, l := range c.feeders() {
+		if err := l.takeOver(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// takeOver has the lane's goroutine take over from a program that goes to sleep.
+func (l *Lane) takeOver() error {
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
+	if l.dev.Closed.Load() {
+		return verbs.ErrClosed
+	}
+	l.spinner.found() // how long it sleeps says nothing about the processor
+	l.programSleeps()
 	return nil
 }
 

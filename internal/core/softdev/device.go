@@ -10,6 +10,7 @@ import (
 	"math"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/base/lockorder"
 	"github.com/ramjet-rdma/ramjet/internal/base/memory"
@@ -27,8 +28,9 @@ type Device struct {
 	port     PortState
 	portLock lockorder.Mutex[lockorder.Port] // of the port's state
 
-	Lane       Lane
-	lanes      []*Lane                         // in the order in which their locks are taken
+	Lane       Lane                            // the first, and mostly the only one
+	Lanes      []*Lane                         // in the order in which their locks are taken
+	start      time.Time                       // of the clock of all lanes
 	Closed     atomic.Bool                     // changed with the device's lock
 	view       lockorder.Mutex[lockorder.View] // what observers see: see observe.go
 	memory     *memory.Table
@@ -50,8 +52,8 @@ type Device struct {
 	eventsOnly bool // programs that wait sleep at once
 }
 
-// Init makes a device of a fabric, and its lane of an engine. shared is what all engines have.
-func (d *Device) Init(f Fabric, port PortState, shared *queue.Device, lane Engine, attr verbs.DeviceAttr) {
+// Init makes a device of a fabric, and its lanes of an engine each. shared is what all engines have.
+func (d *Device) Init(f Fabric, port PortState, shared *queue.Device, engines []Engine, attr verbs.DeviceAttr) {
 	d.fabric, d.port, d.shared, d.Attr = f, port, shared, attr
 	d.memory = memory.NewTable(Random32)
 	if v, ok := port.(Virtual); ok {
@@ -59,8 +61,20 @@ func (d *Device) Init(f Fabric, port PortState, shared *queue.Device, lane Engin
 	}
 	d.QPs = make(map[verbs.QPN]QueuePair)
 	d.event = func(verbs.EventType, int) {}
-	d.Lane.init(d, lane, port)
-	d.lanes = []*Lane{&d.Lane}
+	d.start = time.Now().Add(-time.Second) // no time of the engine is zero
+	for i, e := range engines {
+		l := &d.Lane
+		if i > 0 {
+			l = new(Lane)
+		}
+		l.init(d, e, port)
+		d.Lanes = append(d.Lanes, l)
+	}
+	if len(d.Lanes) > 1 {
+		d.sleepInLoops()
+		d.Attr.MaxMW = 0
+		d.Attr.Caps &^= verbs.CapMWType1 | verbs.CapMWType2B | verbs.CapSendInvalidate
+	}
 	*shared = queue.Device{Memory: d.memory, Ports: make([]queue.Port, port.Ports()), MaxMsgSize: maxMessage}
 	for i := range shared.Ports {
 		info := port.Info(i + 1)
@@ -78,10 +92,12 @@ func (d *Device) WorkInMemory(eventsOnly bool) {
 	d.Lane.alone, d.Lane.spinner.endless, d.eventsOnly = true, true, eventsOnly
 }
 
-// Start starts the device's goroutine.
+// Start starts the goroutines of the lanes.
 func (d *Device) Start() {
 	d.port.Follow(d.portChanged)
-	go d.Lane.loop()
+	for _, l := range d.Lanes {
+		go l.loop()
+	}
 }
 
 // AttrOf returns the attributes that all devices have in common.
@@ -223,18 +239,24 @@ func (d *Device) Close() error {
 	for _, c := range d.objects.cqs.All() { // which stays as it is
 		c.events.Completion() // wakes whoever waits
 	}
-	d.Lane.wakeLoop()
-	d.Lane.dozes.Wait()
-	d.Lane.forgetOutside()
+	for _, l := range d.Lanes {
+		l.wakeLoop()
+		l.dozes.Wait()
+		l.forgetOutside()
+	}
 	err := d.fabric.Shut()
-	<-d.Lane.sleep.done
+	for _, l := range d.Lanes {
+		<-l.sleep.done
+	}
 	d.Lock()
 	defer d.Unlock()
 	d.view.Lock()
 	clear(d.QPs)
 	d.objects = objectLists{}
 	d.view.Unlock()
-	d.Lane.Timers = nil
+	for _, l := range d.Lanes {
+		l.Timers = nil
+	}
 	d.memory.Close()
 	return errors.Join(err, d.fabric.Free())
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // Fabric is the part of a [Device] that kinds differ in: the protocol of the queue pairs, and how their
-// data gets to peers. Its methods are called with the device's lock held, unless they say
+// data gets to peers. Its methods are called with the device's lock held (those of all lanes), unless they say
 // otherwise.
 type Fabric interface {
 	NewQP(pd memory.PD, init *verbs.QPInit) (QueuePair, error)
@@ -29,8 +29,6 @@ type Fabric interface {
 	// Impair begins what faults do to what is sent and received; nil: nothing any more.
 	Impair(x *Faulty)
 
-	// Publish copies counters for metrics. The view's lock is held, too.
-	Publish()
 	// Counted returns the published counters. The view's lock is held, and the device's is not.
 	Counted() []metric.Metric
 	// SendRest sends what can be sent before the device is closed.

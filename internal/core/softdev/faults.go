@@ -62,6 +62,9 @@ type heldCompletion struct {
 // SetFaults replaces the device's faults; nil: it has none any more. What was held back comes at once.
 func (d *Device) SetFaults(in *faults.Injector) error {
 	if in != nil {
+		if err := d.needsOneLane("set_faults"); err != nil {
+			return err
+		}
 		for _, f := range in.Faults() {
 			if why := d.fabric.RefusesFault(&f); why != "" {
 				return fmt.Errorf("%s: the fault `%s`: %w: %s", d.Attr.Name, &f, verbs.ErrNotSupported, why)

@@ -3,6 +3,7 @@
 package softdev
 
 import (
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -10,11 +11,11 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/base/clock"
 	"github.com/ramjet-rdma/ramjet/internal/base/queue"
 	"github.com/ramjet-rdma/ramjet/internal/system/runnable"
+	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
 // Lane moves the data of queue pairs: a lock, and what happens under it from pass to pass. Objects, keys
-// and ports are the device's. A device has one lane; docs/decisions/0022-lanes.md says what more of them
-// would take.
+// and ports are the device's. Most devices have one lane; see docs/decisions/0022-lanes.md.
 type Lane struct {
 	dev       *Device
 	transport Transport
@@ -70,6 +71,9 @@ type Transport interface {
 	Wait(writable bool) error
 	Waited() // a wait has ended
 	Wake()   // with or without the lock
+
+	// Publish copies counters for metrics. The view's lock is held, too.
+	Publish()
 }
 
 // Engine is what moves the data of a lane's queue pairs, and where their completions and events gather.
@@ -81,24 +85,33 @@ type Engine struct {
 // Lock takes the locks of all lanes, in their order. What they have in common (objects, keys, ports) is changed
 // under all of them, and looked up under any.
 func (d *Device) Lock() {
-	for _, l := range d.lanes {
+	for _, l := range d.Lanes {
 		l.Mu.Lock()
 	}
 }
 
 // Unlock releases the locks of all lanes.
 func (d *Device) Unlock() {
-	for _, l := range slices.Backward(d.lanes) {
+	for _, l := range slices.Backward(d.Lanes) {
 		l.Mu.Unlock()
 	}
+}
+
+// needsOneLane returns the error of an operation that a device with several lanes does not have.
+func (d *Device) needsOneLane(op string) error {
+	if len(d.Lanes) == 1 {
+		return nil
+	}
+	return &verbs.OpError{Op: op, Err: verbs.ErrNotSupported, Detail: fmt.Sprintf(
+		"the device has %d lanes: open it with one", len(d.Lanes))}
 }
 
 // init makes a lane of a device.
 func (l *Lane) init(d *Device, e Engine, port PortState) {
 	l.dev, l.transport, l.outbox = d, e.Transport, e.Outbox
-	l.Mu.publish = d.publish
-	l.Mu.InGroup(d, len(d.lanes))
-	l.start = time.Now().Add(-time.Second) // no time of the engine is zero
+	l.Mu.publish = l.publish
+	l.Mu.InGroup(d, len(d.Lanes))
+	l.start = d.start
 	l.sleep = sleep{wakeup: make(chan struct{}, 1), done: make(chan struct{})}
 	l.pollOwner.out = make(chan struct{}, 1)
 	l.setPace(port)
@@ -109,6 +122,13 @@ func (l *Lane) init(d *Device, e Engine, port PortState) {
 		l.pollWaiter = w
 	}
 	l.crowded = runnable.Crowded
+}
+
+// sleepInLoops leaves all waiting to the goroutines of the lanes: a program waits at one socket.
+func (d *Device) sleepInLoops() {
+	for _, l := range d.Lanes {
+		l.dozer, l.pollWaiter = nil, nil
+	}
 }
 
 // Now returns the lane's time.

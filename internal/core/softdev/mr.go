@@ -6,6 +6,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/ramjet-rdma/ramjet/internal/base/lockorder"
 	"github.com/ramjet-rdma/ramjet/internal/base/memory"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
@@ -273,8 +274,7 @@ func (m *mr) WaitFor(ctx context.Context, cond func([]byte) bool) error {
 		}
 		if now.Before(spinUntil) {
 			for range polls {
-				d.Lane.polled(1)
-				if d.Lane.poll(nil) > 0 {
+				if d.poll() > 0 {
 					d.Lane.spinner.found()
 					spinUntil = now.Add(verbs.DefaultSpin)
 					break
@@ -290,7 +290,9 @@ func (m *mr) WaitFor(ctx context.Context, cond func([]byte) bool) error {
 		}
 		d.memory.Watch(m.region, 1)
 		changed := d.watch.channel()
-		d.Lane.programSleeps()
+		for _, l := range d.Lanes {
+			l.programSleeps()
+		}
 		d.Unlock()
 		var napped <-chan time.Time // nil: never
 		if alone {
@@ -312,10 +314,24 @@ func (m *mr) WaitFor(ctx context.Context, cond func([]byte) bool) error {
 	}
 }
 
+// poll makes a pass on each lane, for a program that waits in memory. The device's lock is held.
+func (d *Device) poll() (moved int) {
+	for _, l := range d.Lanes {
+		l.polled(1)
+		moved += l.poll(nil)
+	}
+	return moved
+}
+
 // watch wakes those who wait for remote accesses.
-type watch struct{ ch chan struct{} }
+type watch struct {
+	mu lockorder.Mutex[lockorder.Leaf]
+	ch chan struct{} // nil: nobody waits
+}
 
 func (w *watch) channel() <-chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if w.ch == nil {
 		w.ch = make(chan struct{})
 	}
@@ -323,6 +339,8 @@ func (w *watch) channel() <-chan struct{} {
 }
 
 func (w *watch) notify() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if w.ch != nil {
 		close(w.ch)
 		w.ch = nil
@@ -352,6 +370,9 @@ func (p *pd) AllocMW(t verbs.MWType) (driver.MW, error) {
 	}
 	if err := p.dev.refuses("alloc_mw", nil); err != nil {
 		return nil, err
+	}
+	if err := p.dev.needsOneLane("alloc_mw"); err != nil {
+		return nil, err // work requests bind windows, under the lock of one lane
 	}
 	if err := p.dev.Counts.windows.Add(); err != nil {
 		return nil, err

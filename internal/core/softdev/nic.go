@@ -12,6 +12,9 @@ import (
 // ActAsNIC makes the device as strict as a NIC and the specification (docs/nic.md), for as long as it is open. It
 // returns an error once the device has queues.
 func (d *Device) ActAsNIC() error {
+	if err := d.needsOneLane("act_as_nic"); err != nil {
+		return err // a queue that overflows breaks queue pairs of all lanes
+	}
 	d.Lock()
 	defer d.Unlock()
 	if n := d.Counts.completionQueues.n.Load() + d.Counts.receiveQueues.n.Load(); n > 0 {

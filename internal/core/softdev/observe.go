@@ -16,7 +16,7 @@ import (
 // most of these copies wait for a pass that finds nothing, or for the device's goroutine, which looks
 // in every [GracePeriod].
 
-// dataLock is the lock of a device.
+// dataLock is the lock of a lane.
 type dataLock struct {
 	lockorder.Mutex[lockorder.Lane]
 	Counted bool // something was, since the last publish
@@ -37,12 +37,12 @@ func (l *dataLock) Unlock() {
 	l.Mutex.Unlock()
 }
 
-// publish shows the counters to observers. The lock is held.
-func (d *Device) publish() {
-	d.view.Lock()
-	defer d.view.Unlock()
-	d.fabric.Publish()
-	for i, q := range d.Lane.changed {
+// publish shows the lane's counters to observers. The lock is held.
+func (l *Lane) publish() {
+	l.dev.view.Lock()
+	defer l.dev.view.Unlock()
+	l.transport.Publish()
+	for i, q := range l.changed {
 		q.protocol.Stats(&q.stats)
 		if q.failure = q.protocol.Failure(); q.failure == nil {
 			q.failure = q.injected
@@ -50,10 +50,10 @@ func (d *Device) publish() {
 		if q.Peer != (verbs.GID{}) {
 			q.stats.DestGID = q.Peer
 		}
-		q.touched, d.Lane.changed[i] = false, nil
+		q.touched, l.changed[i] = false, nil
 	}
-	d.Lane.changed = d.Lane.changed[:0]
-	d.memory.Rebound(func(w *memory.Window) { w.Owner.(*mw).info = w.Description() })
+	l.changed = l.changed[:0]
+	l.dev.memory.Rebound(func(w *memory.Window) { w.Owner.(*mw).info = w.Description() })
 }
 
 // Touch notes that the statistics of a queue pair may have changed. The lock is held.

@@ -34,8 +34,8 @@ const (
 )
 
 // Sleeps reports whether programs that wait for completions can sleep in Sleep. In virtual time they do not:
-// that passes while they wait for the device's goroutine.
-func (d *Device) Sleeps() bool { return d.Lane.pace.virtual == nil }
+// that passes while they wait for the device's goroutine. Nor do they at the sockets of several lanes.
+func (d *Device) Sleeps() bool { return d.Lane.pace.virtual == nil && len(d.Lanes) == 1 }
 
 // SleepsAtOnce reports whether programs that wait for completions never poll before they sleep.
 func (d *Device) SleepsAtOnce() bool { return d.eventsOnly }

@@ -52,9 +52,9 @@ func NumbersOf(domain memory.PD, init *verbs.QPInit) ObjectNumbers {
 	return m
 }
 
-// Init prepares the part in common of self.
-func (q *QP) Init(d *Device, self QueuePair, p Protocol) {
-	q.dev, q.lane, q.self, q.protocol = d, &d.Lane, self, p
+// Init prepares the part in common of self, whose data a lane moves.
+func (q *QP) Init(l *Lane, self QueuePair, p Protocol) {
+	q.dev, q.lane, q.self, q.protocol = l.dev, l, self, p
 }
 
 func (q *QP) Common() *QP { return q }

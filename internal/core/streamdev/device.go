@@ -64,7 +64,7 @@ func New(name, kind string, guid uint64, net Network) (*Device, error) {
 
 func (d *Device) start(attr verbs.DeviceAttr) error {
 	d.conns, d.refused = make(map[*Conn]struct{}), softdev.NewHalfOpen[*Conn](maxRefused)
-	d.Device.Init(d, d.net, d.carrier.Shared(), softdev.Engine{Transport: d, Outbox: d.carrier.Outbox()}, attr)
+	d.Device.Init(d, d.net, d.carrier.Shared(), []softdev.Engine{{Transport: d, Outbox: d.carrier.Outbox()}}, attr)
 	if s, ok := d.carrier.(memory.Sharer); ok {
 		d.carrier.Shared().Memory.ShareWith(s)
 	}

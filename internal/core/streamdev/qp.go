@@ -57,7 +57,7 @@ func (d *Device) NewQP(domain memory.PD, init *verbs.QPInit) (softdev.QueuePair,
 		q.srq = driver.SRQOf(init.SRQ).(*softdev.SRQ)
 	}
 	d.carrier.Equip(q, c)
-	q.QP.Init(&d.Device, q, q.Engine)
+	q.QP.Init(&d.Lane, q, q.Engine)
 	q.redial.Fire = q.connect
 	q.waitTimer.Fire = q.waitExpired
 	return q, nil
