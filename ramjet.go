@@ -169,6 +169,7 @@ func OpenFor(peer netip.Addr, opts ...Option) (*verbs.Device, Choice, error) {
 //	iwarp:192.0.2.7?congestion=cubic&fpdu=1460
 //	                 the same with options; packages iwarp, roce and shm say which
 //	roce:192.0.2.7?cc=dcqcn  RoCEv2 with a congestion control
+//	roce:192.0.2.7?lanes=4   RoCEv2 that moves data in four threads at once
 //
 // An empty name stands for the device that the environment names in RAMJET_DEVICE, so that one program
 // runs on any, chosen where it runs.

@@ -37,14 +37,9 @@ func (p *port) listen(plain bool) error {
 		if uid, ok := netio.Owner(p.local); ok && uid != os.Geteuid() {
 			return &refusedError{fmt.Sprintf("in use by another user (uid %d)", uid)}
 		}
-		m, joinErr := portshare.Join(p.shared())
+		joinErr := p.join()
 		if joinErr == nil {
-			p.group = processes{m, p.local}
 			return nil
-		}
-		if p.sock != nil {
-			p.sock.Close()
-			p.sock = nil
 		}
 		if !errors.Is(joinErr, portshare.ErrNoMember) {
 			return &refusedError{joinErr.Error()}
@@ -53,6 +48,18 @@ func (p *port) listen(plain bool) error {
 			return err
 		}
 	}
+}
+
+// join makes the port one more of the group that has its address.
+func (p *port) join() error {
+	m, err := portshare.Join(p.shared())
+	if err == nil {
+		p.group = processes{m, p.local}
+	} else if p.sock != nil {
+		p.sock.Close()
+		p.sock = nil
+	}
+	return err
 }
 
 // shared describes how the address is shared.

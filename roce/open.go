@@ -29,7 +29,8 @@ type Options struct {
 }
 
 // Open opens the RoCEv2 device of a local address, such as "192.0.2.7" or "fd09::1". Options may follow, such as
-// "192.0.2.7?cc=dcqcn&rpg_ai_rate=20": a congestion control and its parameters, in place of those in opt.
+// "192.0.2.7?cc=dcqcn&rpg_ai_rate=20": a congestion control and its parameters, in place of those in opt. "192.0.2.7?lanes=2" has the queue pairs
+// share two lanes, up to eight, which work at the same time; see docs/roce.md.
 //
 // Any address of 127.0.0.0/8 is local on Linux, so every process of a machine can have one of its
 // own. On Linux several processes of one user can also open the same address; elsewhere it belongs
@@ -40,6 +41,10 @@ func Open(address string, opt *Options) (*verbs.Device, error) {
 	}
 	address, query, _ := strings.Cut(address, "?")
 	addr, err := parse(address)
+	if err != nil {
+		return nil, err
+	}
+	lanes, query, err := cutLanes(query)
 	if err != nil {
 		return nil, err
 	}
@@ -69,8 +74,12 @@ func Open(address string, opt *Options) (*verbs.Device, error) {
 	}
 	p.watch = link.watch(addr)
 	p.init()
+	ports, err := p.withLanes(lanes)
+	if err != nil {
+		return nil, err
+	}
 	return statsocket.Publish(driver.NewDevice(packetdev.NewControlled("roce:"+addr.String(), "roce", link.guid(addr),
-		[]packetdev.Port{p}, control))), nil
+		ports, control))), nil
 }
 
 // GUID returns the globally unique identifier of the device of a local address, whether it is open
@@ -97,7 +106,7 @@ func (o *Options) congestion(query string) (*congestion.Choice, error) {
 		case name == "cc":
 			chosen = value
 		case chosen == "":
-			return nil, fmt.Errorf("roce: option %q of the device's name: there is cc, which chooses a congestion control, and then its parameters", option)
+			return nil, fmt.Errorf("roce: option %q of the device's name: there are lanes, and cc, which chooses a congestion control, and then its parameters", option)
 		default:
 			chosen += "," + option
 		}

@@ -25,7 +25,7 @@ type port struct {
 	sock  *netio.Socket
 	local netip.AddrPort
 	link  link
-	watch *linkwatch.Watch
+	watch *linkwatch.Watch // nil: another lane's port has it
 	sender
 	receiver
 	sharing
@@ -186,7 +186,9 @@ func (p *port) Wake()                   { p.sock.Wake() }
 // Close stops raising events, and closes the socket before it gives up the slot among the processes
 // that share the address.
 func (p *port) Close() error {
-	p.watch.Close()
+	if p.watch != nil {
+		p.watch.Close()
+	}
 	err := p.sock.Close()
 	p.queues.Close()
 	if p.group != nil {

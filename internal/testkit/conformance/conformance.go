@@ -22,6 +22,8 @@ const (
 	XRC         Ability = "XRC"
 	Windows     Ability = "memory windows"
 	AtomicFlush Ability = "atomic write and flush"
+	Injection   Ability = "injected faults"
+	Strictness  Ability = "the strictness of a NIC"
 
 	Alike           Ability = "the answers that Ramjet's own devices give"
 	Connections     Ability = "connections by address and port"

@@ -19,19 +19,19 @@ import (
 
 // injectedTests hold what docs/faults.md says of each fault: it does that on every device, or is refused by its name.
 var injectedTests = []test{
-	{name: "Injected/Packets", run: testInjectedPackets},
-	{name: "Injected/Corrupt", run: testInjectedCorruption},
-	{name: "Injected/Down", run: testInjectedDown},
-	{name: "Injected/Partition", run: testInjectedPartition},
-	{name: "Injected/RNR", run: testInjectedRNR},
-	{name: "Injected/Selectors", run: testInjectedSelectors},
-	{name: "Injected/Calls", run: testInjectedCalls},
-	{name: "Injected/Completions", run: testInjectedCompletions},
-	{name: "Injected/Late", run: testInjectedLateness},
-	{name: "Injected/Events", run: testInjectedEvents},
-	{name: "Injected/NoObject", run: testInjectedIntoNothing},
-	{name: "Injected/Fatal", run: testInjectedFatal},
-	{name: "Injected/Connections", run: testInjectedConnections, needs: []Ability{Connections}},
+	{name: "Injected/Packets", run: testInjectedPackets, needs: []Ability{Injection}},
+	{name: "Injected/Corrupt", run: testInjectedCorruption, needs: []Ability{Injection}},
+	{name: "Injected/Down", run: testInjectedDown, needs: []Ability{Injection}},
+	{name: "Injected/Partition", run: testInjectedPartition, needs: []Ability{Injection}},
+	{name: "Injected/RNR", run: testInjectedRNR, needs: []Ability{Injection}},
+	{name: "Injected/Selectors", run: testInjectedSelectors, needs: []Ability{Injection}},
+	{name: "Injected/Calls", run: testInjectedCalls, needs: []Ability{Injection}},
+	{name: "Injected/Completions", run: testInjectedCompletions, needs: []Ability{Injection}},
+	{name: "Injected/Late", run: testInjectedLateness, needs: []Ability{Injection}},
+	{name: "Injected/Events", run: testInjectedEvents, needs: []Ability{Injection}},
+	{name: "Injected/NoObject", run: testInjectedIntoNothing, needs: []Ability{Injection}},
+	{name: "Injected/Fatal", run: testInjectedFatal, needs: []Ability{Injection}},
+	{name: "Injected/Connections", run: testInjectedConnections, needs: []Ability{Connections, Injection}},
 }
 
 // medium is the network between two devices.

@@ -11,20 +11,20 @@ import (
 
 // nicTests hold what docs/nic.md says of devices that act as NICs.
 var nicTests = []test{
-	{name: "NIC/Attributes", run: testNICAttributes},
-	{name: "NIC/SendSlots", run: testSendSlots},
-	{name: "NIC/UnsignaledSlots", run: testUnsignaledSlots},
-	{name: "NIC/RecvSlots", run: testRecvSlots},
-	{name: "NIC/SharedSlots", run: testSharedSlots, needs: []Ability{SharedRecvs}},
-	{name: "NIC/Flush", run: testNICFlush},
-	{name: "NIC/Reset", run: testNICReset},
-	{name: "NIC/Overflow", run: testNICOverflow},
-	{name: "NIC/Failed", run: testNICFailed},
-	{name: "NIC/NoReceive", run: testNICNoReceive},
-	{name: "NIC/Reads", run: testNICReads},
-	{name: "NIC/Handles", run: testNICHandles, needs: []Ability{Datagrams}},
-	{name: "NIC/Late", run: testNICLate},
-	{name: "NIC/Exchange", run: testNICExchange},
+	{name: "NIC/Attributes", run: testNICAttributes, needs: []Ability{Strictness}},
+	{name: "NIC/SendSlots", run: testSendSlots, needs: []Ability{Strictness}},
+	{name: "NIC/UnsignaledSlots", run: testUnsignaledSlots, needs: []Ability{Strictness}},
+	{name: "NIC/RecvSlots", run: testRecvSlots, needs: []Ability{Strictness}},
+	{name: "NIC/SharedSlots", run: testSharedSlots, needs: []Ability{SharedRecvs, Strictness}},
+	{name: "NIC/Flush", run: testNICFlush, needs: []Ability{Strictness}},
+	{name: "NIC/Reset", run: testNICReset, needs: []Ability{Strictness}},
+	{name: "NIC/Overflow", run: testNICOverflow, needs: []Ability{Strictness}},
+	{name: "NIC/Failed", run: testNICFailed, needs: []Ability{Strictness}},
+	{name: "NIC/NoReceive", run: testNICNoReceive, needs: []Ability{Strictness}},
+	{name: "NIC/Reads", run: testNICReads, needs: []Ability{Strictness}},
+	{name: "NIC/Handles", run: testNICHandles, needs: []Ability{Datagrams, Strictness}},
+	{name: "NIC/Late", run: testNICLate, needs: []Ability{Strictness}},
+	{name: "NIC/Exchange", run: testNICExchange, needs: []Ability{Strictness}},
 }
 
 // actAsNIC has a device act as a NIC, or skips the test on devices that are not of software.

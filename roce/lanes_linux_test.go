@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package roce_test
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/ramjet-rdma/ramjet/internal/base/steer"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/conformance"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
+	"github.com/ramjet-rdma/ramjet/roce"
+	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+)
+
+// openLanes opens a device with so many lanes.
+func openLanes(t testing.TB, lanes int) *verbs.Device {
+	t.Helper()
+	dev, _ := loopback.Open(t, func(addr string) (*verbs.Device, error) {
+		return roce.Open(fmt.Sprintf("%s?lanes=%d", addr, lanes), nil)
+	})
+	return dev
+}
+
+// TestConformanceLanes runs the suite, with all tests for two lanes, on devices with several lanes.
+func TestConformanceLanes(t *testing.T) {
+	for _, lanes := range []int{2, 4} {
+		t.Run(fmt.Sprint(lanes), func(t *testing.T) {
+			f := fixture4(t, nil)
+			f.Open = func(t testing.TB) *verbs.Device { return openLanes(t, lanes) }
+			f.Variant = lanes > 2
+			const refused = "a device with several lanes refuses them"
+			for _, a := range []conformance.Ability{conformance.Windows, conformance.Injection, conformance.Strictness} {
+				f.Missing[a] = refused
+			}
+			f.Differs = map[string]string{"Fact/Limit/Caps": refused, "Fact/Limit/MaxMW": refused,
+				"Close/After": "it allocates a window"}
+			conformance.Run(t, f)
+		})
+	}
+}
+
+// knot is a device whose queue pairs share a completion queue, a queue of receives and a region.
+type knot struct {
+	pd  *verbs.PD
+	cq  *verbs.CQ
+	srq *verbs.SRQ
+	mr  *verbs.MR
+	qps []*verbs.QP
+}
+
+func newKnot(t *testing.T, dev *verbs.Device, qps, depth int) *knot {
+	t.Helper()
+	var k knot
+	var errs [4]error
+	k.pd, errs[0] = dev.AllocPD()
+	k.cq, errs[1] = dev.CreateCQ(2*qps*depth, nil)
+	k.srq, errs[2] = k.pd.CreateSRQ(verbs.SRQInit{MaxWR: qps * depth, MaxSGE: 1})
+	k.mr, errs[3] = k.pd.RegMR(make([]byte, 64), verbs.LocalWrite|verbs.RemoteWrite|verbs.RemoteAtomic)
+	if err := errors.Join(errs[:]...); err != nil {
+		t.Fatal(err)
+	}
+	for range qps {
+		qp, err := k.pd.CreateQP(verbs.QPInit{Type: verbs.RC, SendCQ: k.cq, RecvCQ: k.cq, SRQ: k.srq,
+			Cap: verbs.QPCap{MaxSendWR: depth, MaxSendSGE: 1}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		k.qps = append(k.qps, qp)
+	}
+	return &k
+}
+
+func connect(t *testing.T, a, b *knot) {
+	t.Helper()
+	for i := range a.qps {
+		x, err := a.qps[i].Endpoint(0)
+		y, err2 := b.qps[i].Endpoint(0)
+		err3 := a.qps[i].Connect(x, y, nil)
+		err4 := b.qps[i].Connect(y, x, nil)
+		if err := errors.Join(err, err2, err3, err4); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Queue pairs are on all lanes in turn, and datagrams on the first.
+func TestLanesOfQueuePairs(t *testing.T) {
+	dev := openLanes(t, 3)
+	count := map[int]int{}
+	k := newKnot(t, dev, 9, 1)
+	for _, qp := range k.qps {
+		count[steer.SlotOfQPN(ib.QPN(qp.Num()))]++
+	}
+	if len(count) != 3 || count[0] != 3 || count[1] != 3 || count[2] != 3 {
+		t.Errorf("queue pairs by slot: %v", count)
+	}
+	for range 4 {
+		qp, err := k.pd.CreateQP(verbs.QPInit{Type: verbs.UD, SendCQ: k.cq, RecvCQ: k.cq,
+			Cap: verbs.QPCap{MaxSendWR: 1, MaxRecvWR: 1}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if slot := steer.SlotOfQPN(ib.QPN(qp.Num())); slot != 0 {
+			t.Errorf("datagrams in slot %d", slot)
+		}
+	}
+}
+
+// Queue pairs of several lanes share queues, memory and a word that all of them add to, while the device's objects
+// change. Every message arrives once.
+func TestLanesShareQueues(t *testing.T) {
+	const qps, depth, rounds = 4, 8, 50
+	a, b := newKnot(t, openLanes(t, 4), qps, depth), newKnot(t, openLanes(t, 2), qps, depth)
+	connect(t, a, b)
+	check := func(err error) {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	recv := func() { check(b.srq.PostRecv(&verbs.RecvWR{SGL: []verbs.SGE{b.mr.SGE(8, 8)}})) }
+	for range qps * depth {
+		recv()
+	}
+	var ended atomic.Bool
+	var all, changing sync.WaitGroup
+	changing.Go(func() {
+		for !ended.Load() {
+			mr, err := b.pd.RegMR(make([]byte, 8), verbs.LocalWrite)
+			check(err)
+			b.mr.Do(func([]byte) {})
+			check(mr.Close())
+		}
+	})
+	wait := func(k *knot, n int, then func(verbs.WC)) {
+		wcs := make([]verbs.WC, depth)
+		for n > 0 {
+			got, err := k.cq.Wait(t.Context(), wcs)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			for _, wc := range wcs[:got] {
+				if wc.Status != verbs.StatusSuccess {
+					t.Error(wc.Status)
+				}
+				then(wc)
+			}
+			n -= got
+		}
+	}
+	received := map[verbs.QPN]int{}
+	all.Go(func() { wait(b, qps*rounds, func(wc verbs.WC) { received[wc.QPN]++; recv() }) })
+	for _, qp := range a.qps {
+		all.Go(func() {
+			for n := range rounds {
+				for err := error(verbs.ErrQueueFull); errors.Is(err, verbs.ErrQueueFull); {
+					_, err = qp.PostSendList([]verbs.SendWR{{Op: verbs.OpFetchAdd, Flags: verbs.Signaled,
+						SGL: []verbs.SGE{a.mr.SGE(8, 8)}, Remote: b.mr.Remote(), Add: 1}})
+					if err != nil && !errors.Is(err, verbs.ErrQueueFull) {
+						t.Error(n, err)
+					}
+				}
+				for err := error(verbs.ErrQueueFull); errors.Is(err, verbs.ErrQueueFull); {
+					if err = qp.PostSend(&verbs.SendWR{Op: verbs.OpSend, Flags: verbs.Signaled,
+						SGL: []verbs.SGE{a.mr.SGE(0, 8)}}); err != nil && !errors.Is(err, verbs.ErrQueueFull) {
+						t.Error(n, err)
+					}
+				}
+			}
+		})
+	}
+	all.Go(func() { wait(a, 2*qps*rounds, func(verbs.WC) {}) })
+	all.Wait()
+	ended.Store(true)
+	changing.Wait()
+	for _, qp := range b.qps {
+		if n := received[qp.Num()]; n != rounds {
+			t.Errorf("queue pair %d received %d messages, sent were %d", qp.Num(), n, rounds)
+		}
+	}
+	b.mr.Do(func(mem []byte) {
+		if sum := binary.NativeEndian.Uint64(mem); sum != qps*rounds {
+			t.Errorf("the sum is %d, and %d were added", sum, qps*rounds)
+		}
+	})
+}
+
+// A device takes as many slots of its address as it has lanes, and gives them back.
+func TestLanesOfAnAddress(t *testing.T) {
+	first, addr := open(t, nil)
+	withLanes := func(n int) (*verbs.Device, error) { return roce.Open(fmt.Sprintf("%v?lanes=%d", addr, n), nil) }
+	second, err := withLanes(8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := withLanes(8); err == nil {
+		t.Error("an address of 16 slots has 17 members")
+	}
+	if err := second.Close(); err != nil {
+		t.Error(err)
+	}
+	second, err = withLanes(8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, b := newKnot(t, first, 3, 1), newKnot(t, second, 3, 1)
+	connect(t, a, b)
+	for _, qp := range b.qps {
+		if err := qp.PostSend(&verbs.SendWR{Op: verbs.OpFetchAdd, Flags: verbs.Signaled,
+			SGL: []verbs.SGE{b.mr.SGE(8, 8)}, Remote: a.mr.Remote(), Add: 1}); err != nil {
+			t.Fatal(err)
+		}
+		wcs := make([]verbs.WC, 1)
+		if _, err := b.cq.Wait(t.Context(), wcs); err != nil || wcs[0].Status != verbs.StatusSuccess {
+			t.Error(err, wcs[0].Status)
+		}
+	}
+	second.Close()
+}
+
+// What is no number of lanes is refused, and so is what a device with several does not do.
+func TestLanesRefused(t *testing.T) {
+	for _, n := range []string{"0", "9", "", "two"} {
+		if _, err := roce.Open("127.0.0.1?lanes="+n, nil); err == nil || !strings.Contains(err.Error(), "1 to 8") {
+			t.Errorf("lanes=%s: %v", n, err)
+		}
+	}
+	dev := openLanes(t, 2)
+	pd, err := dev.AllocPD()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pd.AllocMW(verbs.MWType2); !errors.Is(err, verbs.ErrNotSupported) {
+		t.Errorf("a window: %v", err)
+	}
+}
