@@ -17,8 +17,10 @@ type PD uint32
 const quarantine = 4096
 
 // Table has all keys of a device. It is changed with the locks of all lanes held, and looked up with that of one.
-// Only the binding of windows changes it under one lock: a device with several lanes has none. The upper 24 bits of a key are random and find the region or
-// window. The low 8 bits are part of the check, and for windows the program's.
+// Only the binding of windows changes it under one lock: a device with several lanes has no windows.
+//
+// The upper 24 bits of a key are random and find the region or window. The low 8 bits are part of the check, and for
+// windows the program's.
 type Table struct {
 	entries   map[verbs.Key]*entry // by key>>8
 	random    func() uint32

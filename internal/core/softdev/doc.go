@@ -20,9 +20,10 @@
 //
 // # Lock
 //
-// One mutex per device, that of its lane, covers its engine, what it sends and receives, and all
-// data memory. Polls of completion queues have a lock of their own; pushes have the device's.
-// Callbacks to package verbs do not block.
+// One mutex per lane, of which most devices have one, covers the lane's engine, what it sends and
+// receives, and its accesses to data memory. [Device.Lock] takes those of all lanes: objects and
+// keys change under it, and programs look at memory. Polls of completion queues have a lock of
+// their own; pushes have the lane's. Callbacks to package verbs do not block.
 //
 // It is held for one pass at a time, whose length has a budget: see budget.go. What can take
 // arbitrarily long is done without it: a FLUSH to a file, and freeing memory.
@@ -46,6 +47,7 @@
 //	pinning.go                              memory that is pinned, and prefetched
 //	fabric.go                               what a fabric implements
 //	lane.go                                 what moves the data, and what is under its lock
+//	lanes.go                                the lanes of a device together
 //	pass.go, loop.go, polls.go, budget.go   moving data: a pass, the device's goroutine, polls, limits of a pass
 //	spin.go                                 what a program whose polls find nothing does: poll on, or doze
 //	pollowner.go                            programs that wait, and own the poll meanwhile

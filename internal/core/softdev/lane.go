@@ -3,15 +3,12 @@
 package softdev
 
 import (
-	"fmt"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/base/clock"
 	"github.com/ramjet-rdma/ramjet/internal/base/queue"
 	"github.com/ramjet-rdma/ramjet/internal/system/runnable"
-	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
 // Lane moves the data of queue pairs: a lock, and what happens under it from pass to pass. Objects, keys
@@ -82,30 +79,6 @@ type Engine struct {
 	Outbox    *queue.Outbox
 }
 
-// Lock takes the locks of all lanes, in their order. What they have in common (objects, keys, ports) is changed
-// under all of them, and looked up under any.
-func (d *Device) Lock() {
-	for _, l := range d.Lanes {
-		l.Mu.Lock()
-	}
-}
-
-// Unlock releases the locks of all lanes.
-func (d *Device) Unlock() {
-	for _, l := range slices.Backward(d.Lanes) {
-		l.Mu.Unlock()
-	}
-}
-
-// needsOneLane returns the error of an operation that a device with several lanes does not have.
-func (d *Device) needsOneLane(op string) error {
-	if len(d.Lanes) == 1 {
-		return nil
-	}
-	return &verbs.OpError{Op: op, Err: verbs.ErrNotSupported, Detail: fmt.Sprintf(
-		"the device has %d lanes: open it with one", len(d.Lanes))}
-}
-
 // init makes a lane of a device.
 func (l *Lane) init(d *Device, e Engine, port PortState) {
 	l.dev, l.transport, l.outbox = d, e.Transport, e.Outbox
@@ -122,13 +95,6 @@ func (l *Lane) init(d *Device, e Engine, port PortState) {
 		l.pollWaiter = w
 	}
 	l.crowded = runnable.Crowded
-}
-
-// sleepInLoops leaves all waiting to the goroutines of the lanes: a program waits at one socket.
-func (d *Device) sleepInLoops() {
-	for _, l := range d.Lanes {
-		l.dozer, l.pollWaiter = nil, nil
-	}
 }
 
 // Now returns the lane's time.
