@@ -3,6 +3,7 @@
 package roce_test
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -138,10 +139,12 @@ func TestLanesShareQueues(t *testing.T) {
 			check(mr.Close())
 		}
 	})
+	ctx, fail := context.WithCancel(t.Context())
+	defer fail()
 	wait := func(k *knot, n int, then func(verbs.WC)) {
 		wcs := make([]verbs.WC, depth)
 		for n > 0 {
-			got, err := k.cq.Wait(t.Context(), wcs)
+			got, err := k.cq.Wait(ctx, wcs)
 			if err != nil {
 				t.Error(err)
 				return
@@ -149,6 +152,7 @@ func TestLanesShareQueues(t *testing.T) {
 			for _, wc := range wcs[:got] {
 				if wc.Status != verbs.StatusSuccess {
 					t.Error(wc.Status)
+					fail()
 				}
 				then(wc)
 			}

@@ -40,6 +40,9 @@ func (t *Table) IsRebound() bool { return len(t.rebound) > 0 }
 
 // Rebound calls do for the windows that were bound or unbound since the last call.
 func (t *Table) Rebound(do func(*Window)) {
+	if !t.IsRebound() {
+		return // and write nothing: lanes of a device without windows call it at the same time
+	}
 	for i, w := range t.rebound {
 		w.noted, t.rebound[i] = false, nil
 		if !w.freed {
