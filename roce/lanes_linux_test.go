@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/ramjet-rdma/ramjet/internal/base/steer"
@@ -63,7 +62,7 @@ func newKnot(t *testing.T, dev *verbs.Device, qps, depth int) *knot {
 	k.pd, errs[0] = dev.AllocPD()
 	k.cq, errs[1] = dev.CreateCQ(2*qps*depth, nil)
 	k.srq, errs[2] = k.pd.CreateSRQ(verbs.SRQInit{MaxWR: qps * depth, MaxSGE: 1})
-	k.mr, errs[3] = k.pd.RegMR(make([]byte, 64), verbs.LocalWrite|verbs.RemoteWrite|verbs.RemoteAtomic)
+	k.mr, errs[3] = k.pd.RegMR(make([]byte, 8*(1+qps*depth)), verbs.LocalWrite|verbs.RemoteWrite|verbs.RemoteAtomic)
 	if err := errors.Join(errs[:]...); err != nil {
 		t.Fatal(err)
 	}
@@ -125,20 +124,19 @@ func TestLanesShareQueues(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	recv := func() { check(b.srq.PostRecv(&verbs.RecvWR{SGL: []verbs.SGE{b.mr.SGE(8, 8)}})) }
-	for range qps * depth {
-		recv()
+	recv := func(id uint64) { // each into a word of its own
+		check(b.srq.PostRecv(&verbs.RecvWR{ID: id, SGL: []verbs.SGE{b.mr.SGE(8*int(1+id), 8)}}))
 	}
-	var ended atomic.Bool
-	var all, changing sync.WaitGroup
-	changing.Go(func() {
-		for !ended.Load() {
-			mr, err := b.pd.RegMR(make([]byte, 8), verbs.LocalWrite)
-			check(err)
-			b.mr.Do(func([]byte) {})
-			check(mr.Close())
-		}
-	})
+	for id := range uint64(qps * depth) {
+		recv(id)
+	}
+	change := func() { // which takes the locks of all lanes
+		mr, err := b.pd.RegMR(make([]byte, 8), verbs.LocalWrite)
+		check(err)
+		b.mr.Do(func([]byte) {})
+		check(mr.Close())
+	}
+	var all sync.WaitGroup
 	ctx, fail := context.WithCancel(t.Context())
 	defer fail()
 	wait := func(k *knot, n int, then func(verbs.WC)) {
@@ -160,13 +158,13 @@ func TestLanesShareQueues(t *testing.T) {
 		}
 	}
 	received := map[verbs.QPN]int{}
-	all.Go(func() { wait(b, qps*rounds, func(wc verbs.WC) { received[wc.QPN]++; recv() }) })
-	for _, qp := range a.qps {
+	all.Go(func() { wait(b, qps*rounds, func(wc verbs.WC) { received[wc.QPN]++; change(); recv(wc.ID) }) })
+	for i, qp := range a.qps {
 		all.Go(func() {
 			for n := range rounds {
 				for err := error(verbs.ErrQueueFull); errors.Is(err, verbs.ErrQueueFull); {
 					_, err = qp.PostSendList([]verbs.SendWR{{Op: verbs.OpFetchAdd, Flags: verbs.Signaled,
-						SGL: []verbs.SGE{a.mr.SGE(8, 8)}, Remote: b.mr.Remote(), Add: 1}})
+						SGL: []verbs.SGE{a.mr.SGE(8*(1+i), 8)}, Remote: b.mr.Remote(), Add: 1}})
 					if err != nil && !errors.Is(err, verbs.ErrQueueFull) {
 						t.Error(n, err)
 					}
@@ -182,8 +180,6 @@ func TestLanesShareQueues(t *testing.T) {
 	}
 	all.Go(func() { wait(a, 2*qps*rounds, func(verbs.WC) {}) })
 	all.Wait()
-	ended.Store(true)
-	changing.Wait()
 	for _, qp := range b.qps {
 		if n := received[qp.Num()]; n != rounds {
 			t.Errorf("queue pair %d received %d messages, sent were %d", qp.Num(), n, rounds)
