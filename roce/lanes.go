@@ -25,7 +25,8 @@ func cutLanes(query string) (lanes int, rest string, err error) {
 			continue
 		}
 		if lanes, err = strconv.Atoi(value); err != nil || lanes < 1 || lanes > maxLanes {
-			return 0, "", fmt.Errorf("roce: option %q of the device's name: a device has 1 to %d lanes", option, maxLanes)
+			return 0, "", fmt.Errorf("roce: option %q of the device's name: a device has 1 to %d lanes", option,
+				maxLanes)
 		}
 	}
 	return lanes, strings.Join(others, "&"), nil

@@ -42,7 +42,8 @@ func TestConformanceLanes(t *testing.T) {
 			f.Differs = map[string]string{"Fact/Limit/Caps": refused, "Fact/Limit/MaxMW": refused,
 				"Close/After": "it allocates a window"}
 			if raceDetector {
-				f.Differs["Measure/IdleQP"] = "only acknowledgements order what two lanes do to memory: the detector sees none"
+				f.Differs["Measure/IdleQP"] =
+					"only acknowledgements order what two lanes do to memory: the detector sees none"
 			}
 			conformance.Run(t, f)
 		})
