@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* libramjet-check.so: with LD_PRELOAD, the checker sees the memory that a program frees and unmaps, and keeps its handler of
- * SIGSEGV where it protects pages. */
+/* libramjet-check.so: with LD_PRELOAD, the checker sees the memory that a program frees and unmaps, but not what the libraries
+ * free, and keeps its handler of SIGSEGV where it protects pages. */
 
 #define _GNU_SOURCE
 #include "load.h"
@@ -12,6 +12,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <malloc.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -107,6 +108,39 @@ EXPORT void *mremap(void *addr, size_t length, size_t size, int flags, ...)
 	else if (now == addr && size < length && overlaps((char *)addr + size, length - size))
 		rj_freed((char *)addr + size, length - size, "mremap");
 	return now;
+}
+
+struct start {
+	void *(*run)(void *);
+	void *arg;
+};
+
+static void *run_ours(void *p)
+{
+	struct start s = *(struct start *)p;
+
+	rj_be_ours();
+	free(p);
+	return s.run(s.arg);
+}
+
+/* Threads that ours start are ours, too: those of Go. A thread of Go frees memory before it can run Go code, and the memory
+ * may be of a region that has outlived its own. If the thread called the checker then, Go would take it for one of the
+ * program's, which waits while the garbage collector has stopped the others. The collector waits for the thread to begin. */
+EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *), void *arg)
+{
+	struct start *s;
+	int err;
+
+	if (!rj_ours())
+		return NEXT(pthread_create)(thread, attr, run, arg);
+	if (!(s = malloc(sizeof *s)))
+		return EAGAIN;
+	s->run = run;
+	s->arg = arg;
+	if ((err = NEXT(pthread_create)(thread, attr, run_ours, s)))
+		free(s);
+	return err;
 }
 
 /* faults returns a mask without SIGSEGV: the system ends a thread that touches protected memory with that blocked. */

@@ -25,7 +25,7 @@ static size_t count, room, on_stacks;
 
 EXPORT uintptr_t rj_regions_low = UINTPTR_MAX, rj_regions_high;
 
-static __thread int inside; /* this thread is in this file: what is freed meanwhile is the libraries' */
+static __thread int inside; /* this thread is in this file, or is Go's: what is freed meanwhile is the libraries' */
 
 static void before_fork(void) { pthread_mutex_lock(&lock); }
 static void in_parent(void) { pthread_mutex_unlock(&lock); }
@@ -159,6 +159,10 @@ static void report(const struct region *gone, int n, uintptr_t start, uintptr_t 
 			INSIDE(rj_loaded->check_freed(gone[i].handle, start, end, how));
 }
 
+EXPORT int rj_ours(void) { return inside || rj_inside; }
+
+EXPORT void rj_be_ours(void) { inside++; }
+
 EXPORT void rj_freed(const void *memory, size_t length, const char *how)
 {
 	uintptr_t start = (uintptr_t)memory, end = start + length;
@@ -166,7 +170,7 @@ EXPORT void rj_freed(const void *memory, size_t length, const char *how)
 	int n = 0, err = errno;
 	size_t i;
 
-	if (inside || rj_inside)
+	if (rj_ours())
 		return;
 	inside++;
 	pthread_mutex_lock(&lock);

@@ -19,6 +19,11 @@ int rj_on_stack(uintptr_t start, uintptr_t end);
 /* rj_freed reports regions whose memory the program gives up. how says what it does. */
 void rj_freed(const void *memory, size_t length, const char *how);
 
+/* rj_ours reports whether this thread runs the libraries' code, not the program's. rj_be_ours is called by threads that run
+ * no other. */
+int rj_ours(void);
+void rj_be_ours(void);
+
 /* All regions are between these addresses. */
 extern uintptr_t rj_regions_low, rj_regions_high;
 

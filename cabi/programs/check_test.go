@@ -5,6 +5,7 @@
 package programs
 
 import (
+	"context"
 	"errors"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +13,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
 )
 
 // mistakes is a program that makes those of its argument.
@@ -133,6 +137,25 @@ func TestCheck(t *testing.T) {
 			t.Errorf("%q and status %d:\n%s", rules, status, out)
 		}
 	})
+}
+
+// A thread of Go frees memory before it can run Go code. If the checker then asked Go about a region on that memory, the
+// thread would wait for itself.
+func TestCheckFreedByGo(t *testing.T) {
+	dir, run, program := need(t), ramjet(t), buildMistakes(t)
+	t.Setenv("TMPDIR", t.TempDir())
+	t.Setenv("RAMJET_CHECK", "off=leak")
+	var devices []string
+	for range 10 {
+		devices = append(devices, "shm:"+loopback.Next().String())
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	out, err := command(ctx, dir, strings.Join(devices, ","), run, "run", "--libs", dir, "--", program,
+		"freed-by-go").CombinedOutput()
+	if err != nil || strings.Contains(string(out), "ramjet check:") {
+		t.Errorf("%v\n%s", err, out)
+	}
 }
 
 // In containers a variable is enough: the library that shows /sys has the program start again with the checker's.

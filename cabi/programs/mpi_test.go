@@ -27,26 +27,30 @@ func TestMPI(t *testing.T) {
 // Under the checker, with protected pages, there are no findings but UCX's, which docs/check.md describes.
 func TestCheckedMPI(t *testing.T) {
 	dir, program := need(t, "mpicc.openmpi", "mpirun.openmpi", "ucx_info"), rings(t)
-	reports := t.TempDir() // mpirun mixes what ranks say
-	t.Setenv("RAMJET_CHECK", "exitcode=0 protect log="+reports+"/%p")
-	runMPI(t, dir, "roce:"+serverAddr, program)
-	files, err := filepath.Glob(filepath.Join(reports, "*"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var ranks int
-	for _, name := range files {
-		said := string(content(t, name))
-		if said == "" { // of another process
-			continue
-		}
-		ranks++
-		if got := found(said, []string{"receive-touched"}); !slices.Equal(got, []string{"memory-freed"}) {
-			t.Errorf("found %q, and not memory-freed:\n%s", got, said)
-		}
-	}
-	if ranks != 3 {
-		t.Errorf("%d ranks have findings, not 3 those of UCX's datagrams", ranks)
+	for _, kind := range []string{"roce", "shm"} {
+		t.Run(kind, func(t *testing.T) {
+			reports := t.TempDir() // mpirun mixes what ranks say
+			t.Setenv("RAMJET_CHECK", "exitcode=0 protect log="+reports+"/%p")
+			runMPI(t, dir, kind+":"+serverAddr, program)
+			files, err := filepath.Glob(filepath.Join(reports, "*"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var ranks int
+			for _, name := range files {
+				said := string(content(t, name))
+				if said == "" { // of another process
+					continue
+				}
+				ranks++
+				if got := found(said, []string{"receive-touched"}); !slices.Equal(got, []string{"memory-freed"}) {
+					t.Errorf("found %q, and not memory-freed:\n%s", got, said)
+				}
+			}
+			if ranks != 3 {
+				t.Errorf("%d ranks have findings, not 3 those of UCX's datagrams", ranks)
+			}
+		})
 	}
 }
 

@@ -4,6 +4,7 @@
 
 #include "kit.h"
 
+#include <malloc.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
@@ -586,6 +587,30 @@ static void freed_elsewhere(void)
 	end();
 }
 
+/* The Go half starts threads for each device, and each frees heap memory. A receive is posted on all of the heap. */
+static void freed_by_go(void)
+{
+	enum { SIZE = 1 << 20 };
+	char *low = malloc(1), *high;
+	struct ibv_device **devices;
+	struct ibv_mr *heap;
+
+	mallopt(M_ARENA_MAX, 1);
+	mallopt(M_MMAP_THRESHOLD, 2 * SIZE);
+	mallopt(M_TRIM_THRESHOLD, 4 * SIZE);
+	CHECK(low && (high = malloc(SIZE)));
+	free(high);
+	begin();
+	CHECK((devices = ibv_get_device_list(NULL)));
+	CHECK((heap = ibv_reg_mr(pd, low, (char *)sbrk(0) - low, IBV_ACCESS_LOCAL_WRITE)));
+	receive(&b, heap, heap->length);
+	while (*devices) {
+		CHECK(ibv_open_device(*devices++));
+		usleep(20000);
+	}
+	_exit(0); /* what has a region on its memory is not freed */
+}
+
 static void reallocated(void)
 {
 	struct ibv_mr *mr;
@@ -925,7 +950,7 @@ static const struct { const char *name; void (*run)(void); } programs[] = {
 	{ "disconnect-left", disconnect_left }, { "disconnect-discarded", disconnect_discarded },
 	{ "freed", freed }, { "freed-posted", freed_posted }, { "freed-local", freed_local },
 	{ "freed-unreachable", freed_unreachable }, { "freed-after", freed_after }, { "freed-elsewhere", freed_elsewhere },
-	{ "reallocated", reallocated },
+	{ "freed-by-go", freed_by_go }, { "reallocated", reallocated },
 	{ "unmapped", unmapped }, { "dropped", dropped }, { "advised", advised }, { "stack-returned", stack_returned },
 	{ "stack-used", stack_used },
 	{ "single-cq-in-turn", single_cq_in_turn }, { "destroyed-under-poller", destroyed_under_poller },
