@@ -76,6 +76,20 @@ func TestCheckSendsOfResponders(t *testing.T) {
 	}
 }
 
+// The 8 bytes of an ATOMIC_WRITE need no room for inline data.
+func TestInlineAtomicWrite(t *testing.T) {
+	f := newPair(t)
+	f.SetState(verbs.StateRTS)
+	f.Attr().MaxRdAtomic, f.Caps.MaxInline = 1, 0
+	for op, want := range map[verbs.SendOp]error{verbs.OpAtomicWrite: nil, verbs.OpWrite: verbs.ErrInvalid,
+		verbs.OpFetchAdd: verbs.ErrInvalid} {
+		wr := verbs.SendWR{Op: op, Inline: make([]byte, 8)}
+		if _, err := f.CheckSends([]verbs.SendWR{wr}, 0, false, everything); !errors.Is(err, want) {
+			t.Errorf("%v: %v; want %v", op, err, want)
+		}
+	}
+}
+
 // A send queue takes work requests from RTS on, and as many as it was made for.
 func TestSendQueueBounds(t *testing.T) {
 	f := newPair(t)

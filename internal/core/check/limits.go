@@ -14,7 +14,7 @@ func (d *Device) checkSend(q *queuePair, wr *verbs.SendWR, r *request) {
 	report := func(rule Rule, detail string) {
 		d.c.Report(&Finding{rule, fmt.Sprintf("%s of %s: %s", r.name(), d.queue(r), detail), []Place{r.posted}})
 	}
-	if len(wr.Inline) > q.cap.MaxInline {
+	if len(wr.Inline) > q.cap.MaxInline && wr.Op != verbs.OpAtomicWrite { // which brings its 8 bytes with it
 		report(InlineLimit, fmt.Sprintf("%d bytes; the queue pair takes %d.", len(wr.Inline), q.cap.MaxInline))
 	}
 	switch wr.Op {

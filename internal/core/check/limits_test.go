@@ -177,7 +177,7 @@ func TestFlushUnread(t *testing.T) {
 }
 
 // TestInlineOfC has a C program send more inline data than it has asked for, though the device takes it. In Go 0 stands
-// for a default.
+// for a default. The 8 bytes of an ATOMIC_WRITE are no inline data.
 func TestInlineOfC(t *testing.T) {
 	for _, c := range []bool{false, true} {
 		wrongAndRight(t, "inline-limit", []string{"roce"}, verbs.QPInit{Type: verbs.RC}, func(w *loop, mistake bool) {
@@ -194,6 +194,10 @@ func TestInlineOfC(t *testing.T) {
 			qp, err := w.pd.CreateQP(init)
 			w.ok(err)
 			qp.PostSend(&verbs.SendWR{Op: verbs.OpSend, Inline: make([]byte, 8)}) // it is not connected
+			init.Cap.MaxInline = 1
+			qp, err = w.pd.CreateQP(init)
+			w.ok(err)
+			qp.PostSend(&verbs.SendWR{Op: verbs.OpAtomicWrite, Inline: make([]byte, 8)})
 		})
 	}
 }
