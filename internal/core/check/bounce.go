@@ -74,6 +74,14 @@ func (b *bounces) take(pd *verbs.PD, n int) *chunk {
 	return c
 }
 
+// release takes the memory of a work request back that has ended.
+func (d *Device) release(r *request) {
+	d.bounce.release(r)
+	if r.direct {
+		d.c.copied.end(r)
+	}
+}
+
 // release takes the memory of a work request back.
 func (b *bounces) release(r *request) {
 	for i := range r.pieces {

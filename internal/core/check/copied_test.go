@@ -36,6 +36,23 @@ func TestCopied(t *testing.T) {
 	}
 }
 
+// TestDirect: memory that the device itself writes to counts as written to until its work request has ended, and then.
+func TestDirect(t *testing.T) {
+	b := make([]byte, 4*lineSize)
+	var w copied
+	r := &request{}
+	before := w.now()
+	w.begin(r, b[lineSize:2*lineSize])
+	w.begin(r, b[3*lineSize:])
+	if w.after(b[:lineSize], before) || !w.after(b[:lineSize+1], w.now()) || !w.after(b[3*lineSize+1:], w.now()) {
+		t.Error("not what the device writes to")
+	}
+	w.end(r)
+	if !w.after(b[3*lineSize:], before) || w.after(b[3*lineSize:], w.now()) || len(w.open) != 0 {
+		t.Error("the end was no copy")
+	}
+}
+
 // TestSendBehindWrite: memory that a peer's WRITE changes until its end is not taken for the program's doing.
 func TestSendBehindWrite(t *testing.T) {
 	for _, c := range []struct {

@@ -49,6 +49,9 @@ func (d *Device) pieces(r *request, list []verbs.SGE, pd *verbs.PD, write bool) 
 			if c := d.bounce.take(pd, len(p.mem)); c != nil {
 				p.from, p.bounce = c, c.mr.Bytes()[c.off:c.off+len(p.mem)]
 				list[i].Addr, list[i].LKey = c.mr.Addr()+uint64(c.off), c.mr.LKey()
+			} else {
+				r.direct = true
+				d.c.copied.begin(r, p.mem)
 			}
 		}
 		r.pieces = append(r.pieces, p)

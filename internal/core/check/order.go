@@ -26,6 +26,7 @@ type request struct {
 	list     []verbs.SGE // as the device gets it
 	length   int         // of a receive: what its list takes
 	touched  bool        // the program has, and that is reported
+	direct   bool        // the device writes to memory of the program
 	answered bool        // its memory has been looked at, as its peer has sent something since
 	pieces   []piece
 	sums     []uint64 // of parts of its pieces
@@ -128,7 +129,7 @@ func (d *Device) remove(all ...*request) {
 	for _, r := range all {
 		d.ended(r)
 		d.unprotect(r)
-		d.bounce.release(r)
+		d.release(r)
 	}
 }
 

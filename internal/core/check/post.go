@@ -222,7 +222,7 @@ func (d *Device) Polled(cq *verbs.CQ, wcs []verbs.WC) {
 		if e.headed() {
 			d.keepGRH(e.request)
 		}
-		d.bounce.release(e.request)
+		d.release(e.request)
 		if !e.early { // otherwise its completion is still to be polled
 			d.recycle(e.request)
 		}
