@@ -139,8 +139,8 @@ func TestCheck(t *testing.T) {
 	})
 }
 
-// A thread of Go frees memory before it can run Go code. If the checker then asked Go about a region on that memory, the
-// thread would wait for itself.
+// A thread of Go frees memory before it can run Go code. If the checker then asked Go about a region on that memory,
+// the thread would wait for itself.
 func TestCheckFreedByGo(t *testing.T) {
 	dir, run, program := need(t), ramjet(t), buildMistakes(t)
 	t.Setenv("TMPDIR", t.TempDir())
