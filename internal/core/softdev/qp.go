@@ -198,10 +198,13 @@ func (q *QP) post(wrs []verbs.SendWR, all bool) (int, error) {
 	}
 	q.protocol.Sample(at)
 	n, err := q.protocol.Post(wrs, all)
-	if n > 0 {
-		l.NewTime()
-		q.self.Posted()
+	if n == 0 { // it may have found that what was posted before is done
+		l.Touch(q)
+		l.Mu.Counted = true
+		return n, err
 	}
+	l.NewTime()
+	q.self.Posted()
 	return n, err
 }
 
