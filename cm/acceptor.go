@@ -154,7 +154,7 @@ func (a *Acceptor[C]) Accept(ctx context.Context) (c C, err error) {
 // acceptUntil is Accept until the deadline changes: then it reports that it has to be called again.
 func (a *Acceptor[C]) acceptUntil(ctx context.Context, deadline time.Time, changed <-chan struct{}) (c C, again bool,
 	err error) {
-	if a.ctx.Err() != nil { // whatever the deadline: a caller that retries after a timeout would do so forever
+	if a.ctx.Err() != nil { // before the deadline: a caller that retries after a timeout would do so forever
 		return c, false, context.Cause(a.ctx)
 	}
 	var expired <-chan time.Time

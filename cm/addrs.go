@@ -25,10 +25,10 @@ func addrsOf(drv driver.Device, gids []verbs.GIDEntry) (addrs []netip.Addr) {
 	return addrs
 }
 
-// choose returns the one of a device's addresses that stands for an unspecified one: for a peer's
-// address the one that the system would send from, or else one of its family; without a peer (the zero
-// Addr) one of the family of any, which 0.0.0.0 is for IPv4 alone. Link-local addresses come last, but
-// for peers that have such.
+// choose returns the address of a device that takes the place of an unspecified one. With a peer it is the
+// address that the system would send from, or else an address of the peer's family. Without a peer (the zero
+// Addr) it is an IPv4 address for 0.0.0.0, and any address for ::. Link-local addresses come last, unless the
+// peer has one, too.
 func choose(addrs []netip.Addr, unspecified, to netip.Addr) netip.Addr {
 	if len(addrs) == 1 {
 		return addrs[0]

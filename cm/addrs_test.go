@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Which of a device's addresses stands for one that the program left open.
+// A device's address takes the place of an unspecified one.
 func TestChoose(t *testing.T) {
 	addrs := []netip.Addr{}
 	for _, a := range []string{"fe80::1", "10.254.7.1", "fd54::1", "10.254.8.1"} { // that this host does not have

@@ -12,8 +12,8 @@ import (
 )
 
 // FetchAdd adds a number to 8 bytes of the peer's memory, modulo 2^64, and returns their former value
-// (IBTA 9.4.5, RFC 7306 section 5). Nobody sees it half done: neither other atomic operations on the peer's
-// device, nor, where [verbs.DeviceAttr] says so, the peer's own processor.
+// (IBTA 9.4.5, RFC 7306 section 5). It is atomic among all operations of the peer's device and, where
+// [verbs.DeviceAttr] says so, against the peer's own processor.
 //
 // The 8 bytes are a number in the byte order of the peer's host. Their address must be a multiple of 8,
 // and the region must allow [verbs.RemoteAtomic]. A refused operation breaks the connection.

@@ -48,7 +48,7 @@ func perfAgent(t *testing.T, dev *verbs.Device) *umad.Agent {
 }
 
 // A performance agent and an administrator's client live beside the connection managers of two
-// devices: each gets what is its own, before, while and after there are connections.
+// devices: each gets its own datagrams, before, while and after there are connections.
 func TestAgentsBesideManager(t *testing.T) {
 	da, db := open(t), open(t)
 	l := listen(t, db)

@@ -14,8 +14,8 @@ import (
 )
 
 // Conn is a connection. Several goroutines may use it at once: each call waits for its own
-// completion. It owns its queue pair and completion queue, but no goroutine: a goroutine that waits
-// polls, also for the others.
+// completion. It owns its queue pair and completion queue, but no goroutine: one of the goroutines
+// that wait polls for all of them.
 type Conn struct {
 	id        *ID
 	qp        *verbs.QP
@@ -54,7 +54,7 @@ func (c *Conn) setUp(o *options, p *ConnParam) error {
 	return err
 }
 
-// prepare creates what accepting needs.
+// prepare creates the objects that accepting needs.
 func (c *Conn) prepare(o *options) (*ConnParam, error) {
 	if err := c.id.tune(o); err != nil {
 		return nil, err

@@ -72,7 +72,7 @@ func TestReadWrite(t *testing.T) {
 	}
 	b.Release()
 
-	// What is not allowed breaks the connection, on both sides.
+	// An access that is not allowed breaks the connection, on both sides.
 	err = client.Write(ctx, mine.SGE(0, 5), verbs.Remote{Addr: 0, Key: 1})
 	if !errors.Is(err, verbs.StatusRemoteAccessError.Err()) {
 		t.Errorf("a forbidden write: %v", err)
@@ -220,7 +220,7 @@ func TestCloseEndsBothSides(t *testing.T) {
 	}
 }
 
-// Whoever waits is woken by Close.
+// Close wakes goroutines that wait.
 func TestCloseWhileWaiting(t *testing.T) {
 	client, _ := pair(t)
 	ctx := within(t)
@@ -278,7 +278,7 @@ func TestSendCancelled(t *testing.T) {
 	ok(t, client.Close())
 }
 
-// A peer that dies without a word is noticed by what is not acknowledged.
+// A peer that dies without a message is noticed because it acknowledges nothing.
 func TestPeerDies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // the client waits 17 s for a dead peer to say goodbye
 		n := simnet.New(1, nil)
@@ -304,7 +304,7 @@ func TestPeerDies(t *testing.T) {
 	})
 }
 
-// Whoever waits on a connection of a device that is closed learns of it.
+// Goroutines that wait on a connection learn that its device is closed.
 func TestDeviceClosedUnderConnection(t *testing.T) {
 	client, _ := pair(t)
 	done := make(chan error)
@@ -325,8 +325,8 @@ func TestDeviceClosedUnderConnection(t *testing.T) {
 	ok(t, client.Close())
 }
 
-// Who waits for a place in the send queue gets it also from a call that then posts nothing, and so
-// has nothing that completes.
+// A goroutine that waits for a place in the send queue gets it also from a call that fails to post, and
+// that therefore has no completion.
 func TestPostFails(t *testing.T) {
 	c, s := pair(t, cm.WithDepth(1, 64))
 	ctx := within(t)
@@ -358,7 +358,7 @@ func TestPostFails(t *testing.T) {
 }
 
 // An atomic at an address that is no multiple of eight is refused with the address and the rule;
-// one that is refused for another reason does not blame the address.
+// an atomic that is refused for another reason does not blame the address.
 func TestUnalignedAtomic(t *testing.T) {
 	for _, c := range []struct {
 		op     verbs.SendOp
@@ -387,8 +387,8 @@ func TestUnalignedAtomic(t *testing.T) {
 	}
 }
 
-// A device that is closed tells the peers of its connections, who would notice only when they want
-// something, and then when their retries run out; what was sent before arrives.
+// A device that is closed tells the peers of its connections, which would notice only when they send
+// and their retries run out. Messages that were sent before arrive.
 func TestDeviceClosed(t *testing.T) {
 	dev := open(t)
 	l := listen(t, dev, cm.WithAckTimeout(21)) // the retries take 69 s

@@ -130,7 +130,7 @@ func TestDialErrors(t *testing.T) {
 	a, b := open(t), open(t)
 	ctx := within(t)
 	to := b.Name()[len("roce:"):]
-	l := listen(t, b) // so that somebody answers
+	l := listen(t, b) // so that a listener answers
 	_, err := cm.Dial(ctx, a, to+":1")
 	var why *cm.RejectError
 	if !errors.As(err, &why) || why.Reason != cm.ReasonInvalidService {
@@ -215,7 +215,7 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// The backlog bounds who waits; who finds no place asks again until there is one.
+// The backlog bounds the requests that wait; a peer that finds no place repeats its request until there is one.
 func TestBacklog(t *testing.T) {
 	t.Parallel()
 	a, b := open(t), open(t)
@@ -240,7 +240,7 @@ func TestBacklog(t *testing.T) {
 		ok(t, err)
 		defer c.Close()
 	}
-	for range n { // not before: a DREQ may overtake the RTU, and Accept passes over who has gone
+	for range n { // not before: a DREQ may overtake the RTU, and Accept skips peers that have gone
 		c := <-dialed
 		ok(t, c.err)
 		ok(t, c.c.Close())
@@ -255,7 +255,7 @@ func TestListenerClose(t *testing.T) {
 	fails(t, (<-in).err, verbs.ErrClosed)
 	ok(t, l.Close())
 
-	// Those who wait are turned away, those who are in stay, and the port is free again.
+	// Waiting requests are rejected, established connections stay, and the port is free again.
 	at := l.Addr().String()
 	l, err := cm.Listen(t.Context(), b, at)
 	ok(t, err)
@@ -278,7 +278,7 @@ func TestListenerClose(t *testing.T) {
 	ok(t, c.Send(within(t), []byte("still here")))
 }
 
-// A peer that does not finish what it began does not keep others waiting.
+// A peer that does not complete its connection does not keep others waiting.
 func TestAcceptPassesTheSlow(t *testing.T) {
 	a, b := open(t), open(t)
 	l := listen(t, b)
@@ -311,8 +311,8 @@ func begin(t *testing.T, dev *verbs.Device, l *cm.Listener) *side {
 	return s
 }
 
-// Peers that do not finish what they began hold as many places as there are: those who
-// come then wait, and get their turn when one goes.
+// Peers that do not complete their connections hold as many places as there are. Later peers
+// wait, and get a place when a peer goes.
 func TestAcceptBoundsTheSlow(t *testing.T) {
 	t.Parallel()
 	a, b := open(t), open(t)
@@ -331,8 +331,8 @@ func TestAcceptBoundsTheSlow(t *testing.T) {
 	third.event(cm.ConnectResponse) // asked again
 }
 
-// Who waits for another to finish gets its turn from anybody in Accept: the one that it waited
-// with has returned, and does not come back.
+// A connection that waits for a place gets it in any call of Accept: the call in which it began to
+// wait has returned.
 func TestAcceptPassesTheTurn(t *testing.T) {
 	a, b := open(t), open(t)
 	l := listen(t, b, cm.WithBacklog(1))
@@ -405,7 +405,7 @@ func TestSelf(t *testing.T) {
 	ok(t, s.c.Close())
 }
 
-// Nothing is left when everything was closed, in the middle of whatever.
+// Nothing is left when everything was closed, at any time.
 func TestNothingIsLeft(t *testing.T) {
 	a, b := open(t), open(t)
 	ok(t, listen(t, a).Close())

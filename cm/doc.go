@@ -35,7 +35,7 @@
 //
 // # Errors
 //
-// Calls return a [*verbs.OpError] whose text names the address. A connection that the peer rejected
-// is a [*RejectError], one that it did not answer [ErrTimeout], one that has ended
-// [ErrDisconnected]. A context that ends is returned as ctx.Err() at once.
+// Calls return a [*verbs.OpError] whose text names the address. It is around a [*RejectError] if the
+// peer rejected the connection, [ErrTimeout] if it did not answer, and [ErrDisconnected] if the
+// connection has ended. When a context ends, calls return ctx.Err() at once.
 package cm

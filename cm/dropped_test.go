@@ -14,8 +14,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// A device that a program drops is freed, though it has had a connection: its manager waits for what
-// peers may still say, and does not keep it.
+// A device that a program drops is freed, though it has had a connection: its manager waits for late
+// messages of peers, and does not keep the device.
 func TestDroppedDevice(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("127.0.0.0/8 is local as a whole on Linux only")

@@ -34,7 +34,7 @@ type RejectReason = mad.Reason
 
 // The most common reasons; package mad has the others.
 const (
-	ReasonInvalidService RejectReason = mad.RejInvalidServiceID // nobody listens there
+	ReasonInvalidService RejectReason = mad.RejInvalidServiceID // no listener has the port
 	ReasonConsumer       RejectReason = mad.RejConsumer         // the program rejected it: see PrivateData
 	ReasonNoResources    RejectReason = mad.RejNoResources      // the listener's backlog is full
 	ReasonTimeout        RejectReason = mad.RejTimeout

@@ -13,7 +13,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs/umad"
 )
 
-// lossy has what makes an agent lose datagrams, by the drivers of the devices where they do.
+// lossy has the functions that make agents lose datagrams, by the drivers of their devices.
 var lossy sync.Map
 
 func init() {
@@ -65,8 +65,8 @@ func (g *lossyAgent) Send(to umad.Path, mad []byte) error {
 	return g.MADAgent.Send(to, mad)
 }
 
-// PortsFrom makes ids that are bound to any port get p, and those after it in turn, until the
-// function it returns is called.
+// PortsFrom makes ids that are bound to any port get p and the following ports in turn, until the
+// function that it returns is called.
 func PortsFrom(p uint16) (stop func()) {
 	random := anyPort
 	anyPort = func(int) int {
@@ -130,10 +130,10 @@ func (id *ID) Requests() (n int) {
 	return n
 }
 
-// QueuedEvents returns how many events of a listener nobody has fetched.
+// QueuedEvents returns how many events of a listener have not been fetched.
 func (l *Listener) QueuedEvents() int { return l.events.Queued() }
 
-// Queued returns how many events nobody has fetched.
+// Queued returns how many events have not been fetched.
 func (c *EventChannel) Queued() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

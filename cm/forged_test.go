@@ -28,7 +28,7 @@ type stranger struct {
 	tid  uint64
 }
 
-// newStranger returns a stranger at port 4791, which hears what it is answered, or at any other.
+// newStranger returns a stranger at port 4791, where it receives the answers, or at any other.
 func newStranger(t *testing.T, to netip.Addr, port uint16) *stranger {
 	t.Helper()
 	for {
@@ -71,7 +71,7 @@ func (s *stranger) hears(want mad.Attribute, m interface{ Decode([]byte) bool })
 	}
 }
 
-// request is the REQ of somebody for an RC connection.
+// request is a REQ for an RC connection.
 func request(from netip.Addr, to netip.AddrPort) *mad.REQ {
 	h := mad.NewIPAddress(netip.AddrPortFrom(from, 40000), to.Addr())
 	m := &mad.REQ{LocalCommID: 0x77, ServiceID: mad.IPService(mad.PortSpaceTCP, to.Port()), LocalCAGUID: 5,
@@ -83,8 +83,8 @@ func request(from netip.Addr, to netip.AddrPort) *mad.REQ {
 	return m
 }
 
-// Who names an address that the datagram does not come from is rejected, and the program hears
-// nothing of it: neither is it taken for somebody else, nor are others sent what it is to be sent.
+// A peer that names an address other than the datagram's source is rejected, and the program gets no
+// event: the peer is not taken for another host, and no other host is sent the answer.
 func TestImpostor(t *testing.T) {
 	dev, victim := open(t), loopback.Next()
 	l := listen(t, dev)
@@ -115,7 +115,7 @@ func TestImpostor(t *testing.T) {
 	ok(t, r.Reject(nil))
 }
 
-// Nor is a datagram service told that somebody else asks.
+// Nor does a datagram service get a request that names another host.
 func TestImpostorOfService(t *testing.T) {
 	server := listening(t, open(t), cm.UDP)
 	at := server.id.LocalAddr()
@@ -166,7 +166,7 @@ func TestForgedRequests(t *testing.T) {
 					eventually(t, func() bool { return received() >= before+uint64(i) }, "the requests arrive")
 				}
 			}
-			// On a busy machine the listener takes longer than Dial's own time to be rid of the others.
+			// On a busy machine the listener takes longer than Dial's own time to drop the forged requests.
 			c, err := cm.Dial(within(t), open(t), l.Addr().String(), cm.WithTimeout(patience))
 			ok(t, err)
 			defer c.Close()

@@ -59,8 +59,8 @@ func request(to netip.Addr, port uint16) []byte {
 	return out.MAD[:]
 }
 
-// FuzzRequest changes bytes of a request, and of what follows it, and accepts whatever
-// comes: whoever listens gets no error, and nothing is left.
+// FuzzRequest changes bytes of a request, and of the messages that follow it, and accepts all
+// requests: the listener gets no error, and nothing is left.
 func FuzzRequest(f *testing.F) {
 	f.Add([]byte{0})
 	dev, addr := loopback.Open(f, func(addr string) (*verbs.Device, error) { return roce.Open(addr, nil) })
@@ -115,7 +115,7 @@ func FuzzRequest(f *testing.F) {
 			t.Errorf("an id is left, %v", id.state)
 		}
 		if !m.stopped {
-			m.stop() // what a peer would have to say does not come
+			m.stop() // answers of the peer do not come
 		}
 		m.unlock()
 	})

@@ -112,7 +112,7 @@ func (p *ibProtocol) requested(e *ibcm.Event) {
 	c.live = true
 	p.conns[c.commID] = c
 	if !listener.deliver(event) {
-		id.close() // nobody else will
+		id.close() // the program does not have it
 	}
 }
 

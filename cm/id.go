@@ -188,8 +188,8 @@ func (ps PortSpace) datagrams() bool { return ps == UDP || ps == IPoIB }
 // deliver delivers an event.
 func (id *ID) deliver(e *Event) bool { return id.sink.put(e) }
 
-// end reports the end of the id's connection, request or service. A request that nobody has fetched vanishes
-// without an event, which would take memory for as long as nobody looks.
+// end reports the end of the id's connection, request or service. A request that the program has not fetched
+// vanishes without an event, which would take memory until the program fetches it.
 func (id *ID) end(s state, e *Event) {
 	if id.state == requested && len(id.sink.take(func(e *Event) bool { return e.ID == id })) > 0 {
 		id.close()
@@ -225,8 +225,8 @@ func (id *ID) orphaned() {
 		Err: opErr("accept", ErrDisconnected, "%v: its listener was closed", id.peer)})
 }
 
-// over reports the end of a connection, once. Whatever ends an accepted connection, and however
-// early, the program hears first that it stood.
+// over reports the end of a connection, once. Before the end of an accepted connection the program
+// gets Established in any case.
 func (id *ID) over() {
 	if id.state == disconnected {
 		return
@@ -292,7 +292,7 @@ func (id *ID) close() error {
 	}
 	for _, e := range id.sink.take(func(e *Event) bool { return e.ID == id || e.Listener == id }) {
 		if e.ID != id {
-			e.ID.close() // a request that nobody has fetched
+			e.ID.close() // a request that the program has not fetched
 		}
 	}
 	id.m.unbindPort(id)

@@ -138,8 +138,7 @@ func TestEventsOfOwnQueuePairs(t *testing.T) {
 	ownQueuePairs(t, client, server, cm.ConnectResponse)
 }
 
-// Over streams the device brings them to RTS, and there is no ConnectResponse. What rdma_establish does for others does
-// no harm.
+// Over streams the device brings queue pairs to RTS, and there is no ConnectResponse. Establish has no effect there.
 func TestEventsOfOwnQueuePairsOverStreams(t *testing.T) {
 	for kind, open := range map[string]func(*testing.T) *verbs.Device{"iwarp": openIWARP, "shm": openMemory} {
 		t.Run(kind, func(t *testing.T) {
@@ -245,7 +244,7 @@ func TestReject(t *testing.T) {
 	ok(t, e.ID.Close())
 }
 
-// An id that is closed with a request nobody has answered rejects it.
+// An id that is closed with an unanswered request rejects it.
 func TestCloseRejects(t *testing.T) {
 	for _, what := range []string{"request", "listener", "channel"} {
 		t.Run(what, func(t *testing.T) {
@@ -318,12 +317,12 @@ func TestPrivateDataLimits(t *testing.T) {
 	}
 }
 
-// READs and atomics: each side gets the smaller of what it wants and what the other does.
+// READs and atomics: each side gets the smaller of its own depth and the peer's.
 func TestDepths(t *testing.T) {
 	for _, c := range []struct {
 		name                   string
 		client, server         [2]uint8 // responder resources, initiator depth
-		request, atServ, atCli [2]uint8 // what the server is told, what either has in the end
+		request, atServ, atCli [2]uint8 // the depths in the server's event, and of both sides in the end
 	}{
 		{"the same", [2]uint8{4, 4}, [2]uint8{4, 4}, [2]uint8{4, 4}, [2]uint8{4, 4}, [2]uint8{4, 4}},
 		{"one way", [2]uint8{0, 8}, [2]uint8{8, 0}, [2]uint8{8, 0}, [2]uint8{8, 0}, [2]uint8{0, 8}},
@@ -375,7 +374,7 @@ func TestDepths(t *testing.T) {
 func TestRNRTimer(t *testing.T) {
 	const limited, unlimited = 0, 12 // codes of 655.36 ms and 0.64 ms
 	for _, c := range []struct {
-		client, server     uint8 // what they ask for
+		client, server     uint8 // RNR retries that they request
 		atClient, atServer uint8
 	}{
 		{7, 7, unlimited, unlimited},
@@ -501,7 +500,7 @@ func TestMigrate(t *testing.T) {
 	event(t, other, cm.Disconnected)
 	event(t, other, cm.TimewaitExit)
 
-	// A listener takes the requests along that nobody has fetched.
+	// A listener takes the requests along that have not been fetched.
 	second := newSide(t, client.id.Device(), cm.TCP)
 	second.resolve(server.id.LocalAddr())
 	second.addQP(second.id)
@@ -512,7 +511,7 @@ func TestMigrate(t *testing.T) {
 	server.addQP(in)
 	ok(t, in.Accept(nil))
 	second.event(cm.Established)
-	event(t, other, cm.Established) // and what follows comes there, too
+	event(t, other, cm.Established) // later events arrive there, too
 }
 
 // The way to an address has no port; a connection has.

@@ -146,7 +146,7 @@ func overIWARP(t *testing.T, open func(*testing.T) *verbs.Device) {
 	y.Close()
 }
 
-// TestIWARPRefused asks where nobody listens, and a listener that does not want.
+// TestIWARPRefused connects to a port without a listener, and to a listener that rejects.
 func TestIWARPRefused(t *testing.T) { refusedOver(t, openIWARP) }
 
 func refusedOver(t *testing.T, open func(*testing.T) *verbs.Device) {
@@ -185,8 +185,8 @@ func refusedOver(t *testing.T, open func(*testing.T) *verbs.Device) {
 	}
 }
 
-// TestIWARPPortTaken asks for any port where the one that comes first is in use by something else
-// of the system: it gets another.
+// TestIWARPPortTaken binds to any port while the first one is in use by another socket of the
+// system: it gets another.
 func TestIWARPPortTaken(t *testing.T) {
 	ctx := bounded(t)
 	take := func(dev *verbs.Device) (stop func()) {

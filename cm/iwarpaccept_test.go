@@ -37,13 +37,13 @@ func listenAsked(t *testing.T, ctx context.Context, frame []byte) (*cm.Listener,
 	return l, conn.(*net.TCPConn)
 }
 
-// enhanced is a request of revision 2 that says what e does.
+// enhanced is a request of revision 2 with the parameters of e.
 func enhanced(e wire.Enhanced) []byte {
 	f := wire.Frame{Kind: wire.Request, Revision: 2, Flags: wire.FlagEnhanced, PrivateLen: wire.EnhancedLen}
 	return e.Append(f.Append(nil))
 }
 
-// acceptsFrom accepts until the connection of a dialer comes: none of the others ends that.
+// acceptsFrom accepts until the connection of a dialer comes: earlier requests do not make Accept fail.
 func acceptsFrom(t *testing.T, ctx context.Context, l *cm.Listener, dev *verbs.Device) {
 	t.Helper()
 	dialed := make(chan *cm.Conn, 1)
@@ -75,8 +75,8 @@ func acceptsFrom(t *testing.T, ctx context.Context, l *cm.Listener, dev *verbs.D
 	}
 }
 
-// TestIWARPAcceptGone has a peer ask, and go away before anybody accepts: who accepts does not
-// hear of it.
+// TestIWARPAcceptGone has a peer request a connection, and go away before Accept: Accept does not
+// report it.
 func TestIWARPAcceptGone(t *testing.T) {
 	ctx := bounded(t)
 	l, conn := listenAsked(t, ctx, enhanced(wire.Enhanced{PeerToPeer: true, RTRWrite: true}))
@@ -85,8 +85,8 @@ func TestIWARPAcceptGone(t *testing.T) {
 	acceptsFrom(t, ctx, l, openIWARP(t))
 }
 
-// TestIWARPAcceptUnusable has a peer ask for what cannot be: a ready-to-receive message, and it
-// knows none. It is turned down, and who accepts does not hear of it.
+// TestIWARPAcceptUnusable has a peer ask for a ready-to-receive message without offering a type of
+// it. The peer is rejected, and Accept does not report it.
 func TestIWARPAcceptUnusable(t *testing.T) {
 	ctx := bounded(t)
 	l, conn := listenAsked(t, ctx, enhanced(wire.Enhanced{PeerToPeer: true}))
@@ -114,8 +114,8 @@ func TestIWARPReservedFlag(t *testing.T) {
 	}
 }
 
-// TestIWARPWithdrawnRequests has peers ask and go away at once: nothing is left of that in the program's queue.
-// Who has fetched the request hears that it is none any more.
+// TestIWARPWithdrawnRequests has peers request connections and go away at once: nothing is left of that in the
+// program's queue. A program that has fetched the request gets an event of its end.
 func TestIWARPWithdrawnRequests(t *testing.T) {
 	ctx := bounded(t)
 	frame := enhanced(wire.Enhanced{PeerToPeer: true, RTRWrite: true})

@@ -161,7 +161,7 @@ func (m *manager) stop() {
 }
 
 // goodbye tells all peers that their connections end, because the device is about to be closed
-// and nobody will answer them.
+// and will not answer them.
 func (m *manager) goodbye() {
 	say := func() {}
 	m.mu.Lock()

@@ -153,8 +153,8 @@ func (a *asker) resolve(limit time.Duration) asking {
 
 var errAsked = errors.New("there is no such path")
 
-// What a protocol has to ask for may take its time: the calls return, the id waits in a state of
-// its own without holding others up, and an error leaves it where it was.
+// The look-ups of a protocol may take long: the calls return, the id waits in a state of its own
+// without delaying others, and after an error the id has its former state.
 func TestResolutionWaits(t *testing.T) {
 	a := newAsker(t, TCP)
 	q := a.resolve(0)

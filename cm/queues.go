@@ -13,14 +13,14 @@ import (
 // flight, and the messages that have arrived.
 //
 // A goroutine that waits polls, unless another one does already, and hands out the completions.
-// The others wait for their own completion, or until they can poll themselves.
+// The other goroutines wait for their own completion, or until they can poll themselves.
 type queues struct {
 	c       *Conn
 	cq      *verbs.CQ
 	pool    *Pool
 	own     bool          // the pool is this connection's
 	inline  int           // bytes that a work request takes along
-	polling chan struct{} // full while somebody polls
+	polling chan struct{} // full while a goroutine polls
 	slots   chan struct{} // has one element for each free place in the send queue
 	inbox   chan struct{} // one element for each of arrived; closed when no more will come
 	shut    chan struct{} // closed by close
@@ -125,7 +125,7 @@ func (q *queues) postRecv(place uint64) error {
 	return err
 }
 
-// until waits for an element of ch, and polls if nobody else does.
+// until waits for an element of ch, and polls if no other goroutine does.
 func (q *queues) until(ctx context.Context, ch <-chan struct{}) error {
 	for {
 		select {

@@ -15,8 +15,8 @@ import (
 // anybody is there at all.
 const silence = 50 * time.Millisecond
 
-// watch is a host from which answers are expected. The network may report that nobody is there,
-// long before the retries are exhausted.
+// watch is a host from which answers are expected. The network may report that it refuses
+// datagrams, long before the retries are exhausted.
 type watch struct {
 	requests int // requests that wait for an answer
 	cancel   context.CancelFunc
@@ -57,7 +57,7 @@ func (c *ibConn) answered() {
 	}
 }
 
-// endRequests ends the requests to a host where nobody receives.
+// endRequests ends the requests to a host that refuses datagrams.
 func (p *ibProtocol) endRequests(w *watch, host verbs.GID, why error) {
 	unreachable := errors.Is(why, syscall.EHOSTUNREACH) || errors.Is(why, syscall.ENETUNREACH)
 	if !unreachable && !errors.Is(why, syscall.ECONNREFUSED) {

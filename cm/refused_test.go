@@ -14,8 +14,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
 )
 
-// An address whose host says that nobody receives there refuses at once, and not when the
-// requests have been repeated often enough, which is a timeout.
+// If the host reports that the address has no device, connecting fails at once as refused, and not
+// after all retries as a timeout.
 func TestNobodyThere(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("Windows has another error for it")

@@ -24,7 +24,7 @@ type connectRetry struct {
 	param ConnParam // of Connect
 }
 
-// SetConnectRetry lets Connect repeat a request for up to limit if nobody listens at the peer's port,
+// SetConnectRetry lets Connect repeat a request for up to limit if no listener has the peer's port,
 // although this device has an established connection to it. Then the server takes several
 // connections with a listener for each, and is between two of them. Some programs rely on the next
 // listener being there in time, because the kernel's managers are slower to send requests. The

@@ -15,13 +15,13 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// A server that is between two listeners does not refuse who knows it, if they ask again.
+// A server that is between two listeners does not refuse peers that have a connection to it, if they repeat requests.
 func TestAskAgain(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		open  func(*testing.T) *verbs.Device
-		ps    cm.PortSpace // of what comes after a connection
-		wants cm.EventType // where nobody listens
+		ps    cm.PortSpace // of the request after a connection
+		wants cm.EventType // the event where no listener has the port
 	}{
 		{"roce", func(t *testing.T) *verbs.Device { return open(t) }, cm.TCP, cm.Rejected},
 		{"datagrams", func(t *testing.T) *verbs.Device { return open(t) }, cm.UDP, cm.Unreachable},
@@ -76,7 +76,7 @@ func failures(t *testing.T) (texts []string) {
 	return texts
 }
 
-// Who asks again gives up in the end, and does not ask again where it knows nobody.
+// A peer that repeats a request gives up in the end, and does not repeat it where it has no connection.
 func TestAskAgainInVain(t *testing.T) {
 	a, b := open(t), open(t)
 	server := listening(t, b, cm.TCP)
@@ -114,7 +114,7 @@ func (s *side) meet(server *side) {
 	server.id.Close()
 }
 
-// A side retries as it was told to, not as its peer asks.
+// A side retries as SetRNRRetry says, not as its peer asks.
 func TestSetRNRRetry(t *testing.T) {
 	server, client := listening(t, open(t), cm.TCP), newSide(t, open(t), cm.TCP)
 	fails(t, client.id.SetRNRRetry(8), verbs.ErrInvalid, "8")

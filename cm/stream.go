@@ -117,7 +117,7 @@ func (c *streamConn) requestArrived(e driver.StreamEvent) {
 	}
 	private, service := p.serviceRequest(&e)
 	if service != listener.ps.datagrams() {
-		e.Stream.Reject(nil) // nobody offers that here
+		e.Stream.Reject(nil) // no id offers that here
 		return
 	}
 	if rejects(p.m.drv, faults.Received, e.Stream.PeerAddr().Addr()) != 0 {
@@ -138,7 +138,7 @@ func (c *streamConn) requestArrived(e driver.StreamEvent) {
 		c.terms.PrivateData = nil
 	}
 	if !listener.deliver(event) {
-		id.close() // nobody else will
+		id.close() // the program does not have it
 	}
 }
 

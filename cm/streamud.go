@@ -152,7 +152,7 @@ func (c *streamConn) join(g *membership) (query, error) {
 	switch {
 	case c.device.Caps&verbs.CapUDMulticast == 0:
 		return nil, opErr(op, verbs.ErrNotSupported, "the device has no multicast")
-	case c.services == nil: // the GID of a group is its address, and there is nobody to be asked
+	case c.services == nil: // the GID of a group is its address, and there is no administrator
 		g.to, g.qkey = c.id.vectorTo(g.group), UDPQKey
 		return nil, nil
 	}

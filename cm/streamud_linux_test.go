@@ -28,7 +28,7 @@ func TestSharedDatagramServiceRefused(t *testing.T) {
 	datagramServiceRefused(t, openShared(t), openShared(t))
 }
 
-// A port offers connections or a datagram service. Who asks for the other is refused.
+// A port offers connections or a datagram service. Requests for the other kind are refused.
 func TestSharedPortSpaces(t *testing.T) {
 	a, b := openShared(t), openShared(t)
 	for _, c := range []struct {
@@ -52,7 +52,7 @@ func TestSharedMulticast(t *testing.T) {
 		netip.AddrFrom4([4]byte{239, 200, byte(rand.Uint32()), byte(rand.Uint32())}))
 }
 
-// FuzzServiceReply decodes what a peer rejects with.
+// FuzzServiceReply decodes the private data of a peer's rejection.
 func FuzzServiceReply(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte{0})

@@ -22,8 +22,8 @@ const (
 	addrServiceName = "DAPL Address Translation Service"
 )
 
-// addrLease is how long a record is kept when nobody renews it, renewAddr how often that is done: a new
-// subnet manager knows nothing of services.
+// addrLease is how long the administrator keeps a record that is not renewed. renewAddr is the interval of
+// renewals: a new subnet manager knows no services.
 const (
 	addrLease = 60 // seconds
 	renewAddr = 10 * time.Second

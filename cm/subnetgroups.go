@@ -25,8 +25,8 @@ type joinedGroup struct {
 // rejoinTime limits the wait for the administrator to take a membership again.
 const rejoinTime = time.Minute
 
-// rejoinAll tells the administrator of the port's memberships once more: the one that knew of them has lost
-// them, and says so by ClientReregister (IBTA 14.4.11). It does not wait.
+// rejoinAll registers the port's memberships with the administrator once more: it has lost them, as
+// ClientReregister says (IBTA 14.4.11). It does not wait.
 func (s *subnet) rejoinAll(p *ibProtocol) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -133,7 +133,7 @@ func (s *subnet) join(ctx context.Context, g *membership) error {
 	}
 	r, err := s.admin.join(ctx, mgid, s.gid(), UDPQKey)
 	s.mu.Lock()
-	j.member = j.member || err == nil || ctx.Err() != nil // a request that nobody waits for any more may be carried out
+	j.member = j.member || err == nil || ctx.Err() != nil // a request whose caller has given up may be carried out
 	if err == nil {
 		j.lid, j.qkey = r.MLID, r.QKey
 		g.to = verbs.AHAttr{DGID: r.MGID, DLID: r.MLID, SL: r.SL, HopLimit: r.HopLimit, TrafficClass: r.TClass,

@@ -11,7 +11,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// A datagram service is found by its port, and answers to who asks.
+// A datagram service is found by its port, and answers look-ups.
 func TestDatagramService(t *testing.T) {
 	datagramService(t, open(t), open(t))
 }

@@ -115,7 +115,7 @@ func TestXRC(t *testing.T) {
 	}
 }
 
-// The same with queue pairs that the programs own: InitQPAttr has what each needs and no more.
+// The same with queue pairs that the programs own: InitQPAttr has the attributes that each needs and no more.
 func TestXRCOwnQPs(t *testing.T) {
 	client, server := xrcSides(t)
 	raise := func(id *cm.ID, qp *verbs.QP, states ...verbs.QPState) {

@@ -2,7 +2,7 @@
 
 package verbs
 
-// AHAttr is an address vector: the path to a destination (IBTA 11.2.2). One with a DGID is global: its
+// AHAttr is an address vector: the path to a destination (IBTA 11.2.2). A vector with a DGID is global: its
 // packets have a GRH, or on Ethernet the IP header in its place, which the fields up to FlowLabel
 // describe. On fabrics with LIDs, one without a DGID leads to DLID in the same subnet.
 type AHAttr struct {

@@ -23,10 +23,10 @@ type CompChannel struct {
 type cqEvents struct {
 	mu      sync.Mutex
 	queue   []weak.Pointer[CQ]
-	forward func(*CQ)     // gets the events in place of queue; nil: nobody does
+	forward func(*CQ)     // gets the events in place of queue, unless nil
 	ready   chan struct{} // there are events, or a queue was armed
 	done    chan struct{} // closed with the channel
-	armed   atomic.Int32  // queues for whose event the program has asked
+	armed   atomic.Int32  // queues whose event the program has requested
 	waiting atomic.Int32  // goroutines at ready
 }
 

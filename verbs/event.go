@@ -58,7 +58,7 @@ type Event struct {
 	Port int
 }
 
-// maxEvents limits the events that nobody has fetched. The oldest are dropped.
+// maxEvents limits the events that wait for [Device.Event]. The oldest are dropped.
 const maxEvents = 1024
 
 // eventQueue holds the asynchronous events of a device until the program fetches them. The driver

@@ -64,7 +64,7 @@ func ExampleMR_WaitUint64() {
 	// Output: 42
 }
 
-// A fetch-and-add returns what was there before into local memory.
+// A fetch-and-add returns the former value into local memory.
 func ExampleQP_PostSend() {
 	ctx := context.Background()
 	sides := connect()
@@ -88,7 +88,7 @@ func ExampleQP_PostSend() {
 	// 42 after
 }
 
-// What a peer has to know of a region, as text and as the bytes that fit into private data.
+// The address and rkey of a region, as text and as the bytes that fit into private data.
 func ExampleRemote() {
 	told := verbs.Remote{Addr: 0x7f6a1c000000, Key: 0x1a2b}
 	text, _ := told.MarshalText()

@@ -9,7 +9,7 @@ import (
 	"weak"
 )
 
-// maxFailures limits the failures that wait to be logged. Those beyond are dropped.
+// maxFailures limits the failures that wait to be logged. Further failures are dropped.
 const maxFailures = 256
 
 // LogFailures has every failure of a queue pair of the device logged, one record for each, with the numbers

@@ -139,7 +139,7 @@ func (mr *MR) wait(ctx context.Context, cond func(b []byte) bool) error {
 	return mr.pollFor(ctx, cond)
 }
 
-// Intervals between polls of memory that nobody watches.
+// Intervals between polls of memory, on devices without CapWatch.
 const (
 	pollFirst = 10 * time.Microsecond
 	pollLast  = time.Millisecond

@@ -65,8 +65,7 @@ func TestWaitWithoutWatch(t *testing.T) {
 	}
 }
 
-// TestWaitPauses holds that the pauses between looks at memory that nobody watches grow, and that not
-// without end.
+// TestWaitPauses holds that on a device without CapWatch the pauses between polls of memory grow, up to a limit.
 func TestWaitPauses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mr := &MR{pd: &PD{dev: &Device{}}, drv: &plainMR{b: []byte{0}}}

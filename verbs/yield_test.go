@@ -28,7 +28,7 @@ func ranMeanwhile(cq *CQ, drv *emptyCQ, polls int) bool {
 	}
 	got := ran.Load()
 	<-done
-	drv.n = 1 // what was found starts the count again
+	drv.n = 1 // a completion starts the count again
 	cq.Poll(nil)
 	drv.n = 0
 	return got

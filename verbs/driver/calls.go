@@ -29,7 +29,7 @@ type CallArg = struct {
 	Value any
 }
 
-// LogCalls has the calls of a device logged. It is for who has opened the device, before anybody else has it.
+// LogCalls has the calls of a device logged. The code that opens a device calls it, before the program has the device.
 func LogCalls(d *verbs.Device, l CallLog) { logCalls(d, l) }
 
 // Checker checks the work requests and the completions of a device. It may post others in the place of a program's,
@@ -44,13 +44,14 @@ type Checker = interface {
 	Polled(cq *verbs.CQ, wcs []verbs.WC)
 	// Name returns a failure, which may be nil, with the ID that the program has given to the work request.
 	Name(f *verbs.Failure) *verbs.Failure
-	// Look is told which bytes of a region a program waits for: those, or with n the region's length any, until cond is
-	// true. It returns the condition to use in place of cond, and seen is called once that was true.
+	// Look is called before a program waits until cond is true: of n bytes of a region from off on or, if n is the
+	// region's length, of any bytes. It returns the condition to use in place of cond. seen is called once that was
+	// true.
 	Look(mr *verbs.MR, off, n int, cond func(b []byte) bool) (watched func(b []byte) bool, seen func())
 }
 
-// CheckWith has a device checked: its calls go to l, and its work requests and completions through c. It is for who has
-// opened the device, before anybody else has it.
+// CheckWith has a device checked: its calls go to l, and its work requests and completions through c. The code that
+// opens a device calls it, before the program has the device.
 func CheckWith(d *verbs.Device, l CallLog, c Checker) { checkWith(d, l, c) }
 
 // CallsOf returns the log of a device's calls, nil if there is none. It is for packages with calls of their own, as

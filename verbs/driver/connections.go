@@ -68,7 +68,7 @@ type MADAgent = interface {
 	Claim(service, mask uint64) error
 	Release(service uint64)
 	IDs() (base, mask uint32)
-	// Refused waits until the network reports that nobody receives at an address; see [umad.Agent.Refused].
+	// Refused waits until the network reports that datagrams to an address are refused; see [umad.Agent.Refused].
 	Refused(ctx context.Context, to verbs.AHAttr) error
 	Close() error
 }

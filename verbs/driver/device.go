@@ -18,8 +18,8 @@ type Device = interface {
 	PKeys(port int) ([]verbs.PKey, error)
 	Clock() uint64 // now, in the nanoseconds of WC.Timestamp
 
-	// Metrics, QPStats and Latencies may be called at any time, also by what a call of the driver has called,
-	// and do not wait for other calls. QPStats tells of all queue pairs.
+	// Metrics, QPStats and Latencies may be called at any time, also by a callback that the driver has called,
+	// and do not wait for other calls. QPStats returns all queue pairs.
 	Metrics() ([]metric.Metric, error)
 	QPStats() ([]verbs.QPStats, error)
 	Latencies() ([]verbs.Latency, error)
@@ -32,8 +32,8 @@ type Device = interface {
 	CreateCQ(cqe int, ev CQEvents) (CQ, error)
 	OpenXRCD() (XRCD, error)
 
-	// Drain is called before Close, while the device still works, if somebody has something to send at the
-	// end. It sends what can be sent at once, where sending is in the background.
+	// Drain is called while the device still works, before functions of [OnClose], which may send, and Close. A
+	// device that sends in the background sends all that it can at once.
 	Drain()
 	Close() error
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package driver is the contract between package verbs and what implements a device: RoCEv2, RoCE v1,
+// Package driver is the contract between package verbs and drivers, which implement devices: RoCEv2, RoCE v1,
 // InfiniBand and iWARP in software, shared memory, or hardware. Programs need package verbs only.
 //
 // A driver implements [Device], and its objects [PD], [MR], [CQ], [QP] and so on. It checks what only it can
@@ -8,11 +8,11 @@
 // the right order. A driver embeds [Unsupported] and overrides what it supports. Its objects embed
 // [UnsupportedPD] and so on. A driver that embeds these compiles with later versions, too.
 //
-// What package verbs, or package cm, does differently without it is an interface of its own:
+// Abilities that not every device has are interfaces of their own. Packages verbs and cm do without them, too:
 //
 //   - [Connector]: queue pairs can be connected by address and port
 //   - [MADDevice]: management datagrams
-//   - [StreamDevice], and [ServiceDevice] besides: what connections by streams run on
+//   - [StreamDevice], and [ServiceDevice] besides: connections by streams
 //   - [Observer]: lists of objects
 //   - [Sleeper]: goroutines that wait for completions sleep in the driver
 //   - [Watcher]: a region that learns of remote accesses
@@ -21,7 +21,7 @@
 // types (docs/decisions/0031-drivers.md). docs/driver.md names the call of libibverbs that carries out each
 // call here. The package may change in any version: docs/stability.md.
 //
-// The other half of the package is for what runs beside a program on the same devices: connection managers
-// and observers. They reach what implements an object ([DeviceOf], [QPOf], …), keep something with a device
+// The other half of the package is for connection managers and observers, which run beside a program on the
+// same devices. They reach the driver's objects ([DeviceOf], [QPOf], …), keep a value with a device
 // ([Local], [OnClose]), and follow events ([OnEvent], [Watch]).
 package driver

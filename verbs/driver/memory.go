@@ -19,13 +19,13 @@ type PD = interface {
 	RegExternal(buf []byte, iova uint64, access verbs.Access) (MR, error)
 	// RegShared maps memory that processes share, see [verbs.PD.RegShared].
 	RegShared(fd uintptr, offset int64, size int, access verbs.Access) (MR, error)
-	// ReregMR changes what the flags name. The domain is the region's new one; without
+	// ReregMR changes the properties that the flags name. The domain is the region's new one; without
 	// [verbs.ReregPD] the one that it has. Without [verbs.ReregTranslation] buf is ignored.
 	ReregMR(mr MR, flags verbs.ReregFlags, buf []byte, access verbs.Access) error
 	AllocMR(size int, access verbs.Access) (MR, error)
 	AllocMW(t verbs.MWType) (MW, error)
 	CreateAH(attr verbs.AHAttr) (AH, error)
-	// CreateSRQ and CreateQP report what happens to the queue by calling events, which does not
+	// CreateSRQ and CreateQP report asynchronous events of the queue by calling events, which does not
 	// block and may be called from any goroutine. The driver retains no reference to init.
 	CreateSRQ(init *verbs.SRQInit, events func(verbs.EventType)) (SRQ, error)
 	CreateQP(init *verbs.QPInit, events func(verbs.EventType)) (QP, error)

@@ -22,10 +22,10 @@ type CQ = interface {
 	ReqNotify(solicitedOnly bool) error
 	Resize(cqe int) error
 	Capacity() int
-	Empty() bool  // there is nothing to poll; asked by those that sleep in a Sleeper
+	Empty() bool  // there is nothing to poll; asked by goroutines that sleep in a Sleeper
 	Err() error   // ErrOverflow once completions were lost
 	Yields() bool // polls that find nothing yield to other goroutines by themselves
-	// OmitTimestamps says that nobody wants the timestamps of completions. It is called before the queue is
+	// OmitTimestamps says that the program wants no timestamps of completions. It is called before the queue is
 	// used.
 	OmitTimestamps()
 	// Defer says that completions can wait while other queues are busy: see [verbs.CQOptions].
@@ -67,8 +67,8 @@ type Sleeper interface {
 	Sleeps() bool
 	// SleepsAtOnce reports whether goroutines that wait do so without polling first.
 	SleepsAtOnce() bool
-	// Sleep moves data until awake returns true. While there are none it polls, for spin at most, and then
-	// sleeps. It returns false at once if somebody else does so.
+	// Sleep moves data until awake returns true. While none arrives it polls, for spin at most, and then
+	// sleeps. It returns false at once if another goroutine moves the data.
 	Sleep(awake func() bool, spin time.Duration) bool
 	// WakeSleeper has Sleep call awake again.
 	WakeSleeper()

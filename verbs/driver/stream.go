@@ -86,10 +86,10 @@ type StreamParam struct {
 	PrivateData []byte
 	IRD, ORD    uint16 // READs and atomics that are answered at once, and that are in flight
 	TOS         uint8
-	// FewerRNR is how many RNR retries fewer than 7, which have no end, the other side is to make. Streams of devices
-	// without CapRNRNak do not carry it.
+	// FewerRNR is 7, which means without limit, less the number of RNR retries that the other side is to make. Streams
+	// of devices without CapRNRNak do not carry it.
 	FewerRNR uint8
-	// OwnRNR is how many this side makes; nil: as many as the other side asks for.
+	// OwnRNR is the number of RNR retries that this side makes; nil: as many as the other side asks for.
 	OwnRNR *uint8
 }
 
@@ -110,7 +110,7 @@ const (
 type StreamEvent struct {
 	Type   StreamEventType
 	Stream Stream
-	Param  StreamParam // of StreamRequested, StreamEstablished, StreamRejected: what the peer said
+	Param  StreamParam // of StreamRequested, StreamEstablished, StreamRejected: the peer's parameters
 	Err    error       // of StreamFailed
 
 	Service Service // of StreamEstablished and StreamRejected, of a ServiceDevice's streams

@@ -22,7 +22,7 @@ func ForwardEvents(ch *verbs.CompChannel, f func(*verbs.CQ)) (armed func() bool)
 // PollSleeper is a [Device] in which a thread that waits for completions can move the data as in a [Sleeper], and sleep
 // by itself, with poll(2). Signals and cancellation reach a thread of a C program there as in any system call.
 type PollSleeper interface {
-	// PollSleep moves data until w.Awake returns true, or somebody else moves the data, and returns false then. It
+	// PollSleep moves data until w.Awake returns true, or another thread moves the data, and returns false then. It
 	// returns true when the thread is to sleep as w says, and to call it again. rung says that w.Event was readable.
 	PollSleep(w *PollWait, rung bool) (sleep bool)
 	// LeavePoll ends the wait of a thread that does not call PollSleep again.
@@ -34,7 +34,7 @@ type PollWait struct {
 	Awake func() bool   // reports whether the wait is over; called with the driver's lock held
 	Spin  time.Duration // how long PollSleep polls before it returns true, at most
 
-	Ticket uint32 // of the driver: the thread is who moves the data; 0: it is not
+	Ticket uint32 // the driver's mark of the thread that moves the data; 0: this thread does not
 
 	PollSet
 }

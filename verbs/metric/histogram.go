@@ -11,7 +11,7 @@ const Buckets = 26
 type Histogram struct {
 	Count   uint64 // samples
 	Sum     time.Duration
-	Buckets [Buckets]uint64 // samples in each, without those in the buckets below
+	Buckets [Buckets]uint64 // samples in each bucket alone; they are not cumulative
 }
 
 // Bound returns the largest duration in a bucket: 100 ns, 200 ns, 500 ns, 1 µs and so on to 10 s.

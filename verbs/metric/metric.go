@@ -40,7 +40,7 @@ type Metric struct {
 	Name   string // as the kernel's drivers name it, where they have it
 	Kind   Kind
 	Unit   Unit
-	Help   string  // what it measures, in a few words
+	Help   string  // the thing measured, in a few words
 	Labels []Label // mostly none
 	Value  uint64
 }

@@ -10,9 +10,9 @@ type QPCounts struct {
 	SentPackets  uint64 // FPDUs over iWARP; retransmissions included
 	RecvMessages uint64 // requests of peers that were carried out; a long READ may be several
 	RecvBytes    uint64 // payload of them, and of READ responses that came
-	RecvPackets  uint64 // FPDUs over iWARP; those that were dropped included
+	RecvPackets  uint64 // FPDUs over iWARP; dropped packets included
 
-	// What made the requester go back and send again, and how many packets it sent once more.
+	// Reasons for which the requester went back, and how many packets it retransmitted.
 	Timeouts       uint64 // no acknowledgement came in time
 	SequenceErrors uint64 // NAKs: the peer missed a packet
 	LostResponses  uint64 // a response of the peer was missing
@@ -26,7 +26,7 @@ type QPCounts struct {
 	// Of the responder.
 	Duplicates    uint64 // requests that had been carried out before
 	OutOfSequence uint64 // requests ahead of the expected one
-	// RNR NAKs sent: no receive was posted; over shared memory, those that a message would have met while it waited
+	// RNR NAKs sent: no receive was posted; over shared memory, the NAKs that a waiting message would have got
 	SentRNRs uint64
 
 	// Of congestion that switches mark (ECN).

@@ -4,8 +4,8 @@ package metric
 
 import "strings"
 
-// seriesNames are the names of node_exporter's InfiniBand collector, without its prefix, for what devices and the
-// kernel's sysfs count under other names.
+// seriesNames are the names of node_exporter's InfiniBand collector, without its prefix, for counters that devices
+// and the kernel's sysfs give other names.
 var seriesNames = map[string]string{
 	"sent_bytes": "port_data_transmitted_bytes_total",
 	"rcvd_bytes": "port_data_received_bytes_total",

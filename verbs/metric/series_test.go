@@ -8,7 +8,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs/metric"
 )
 
-// Names have the unit, counters end in _total, and what node_exporter knows has its name.
+// Names have the unit, counters end in _total, and counters of node_exporter have their names there.
 func TestSeries(t *testing.T) {
 	for want, m := range map[string]metric.Metric{
 		"port_data_received_bytes_total": {Name: "port_rcv_data", Unit: metric.UnitBytes},

@@ -95,8 +95,8 @@ func (a *Agent) Send(to Path, mad []byte) error {
 }
 
 // Recv waits for the next datagram and copies it to mad, which has room for [Len] bytes. from is
-// what [Agent.Send] needs for a reply. It is not authenticated: anybody can send anything. Up to
-// a limit, datagrams that arrive while nobody receives are queued; the rest is dropped and counted.
+// the path for a reply by [Agent.Send]. It is not authenticated: any host can forge it. Up to
+// a limit, datagrams that arrive between two calls are queued; the rest is dropped and counted.
 // The error is ErrClosed once the agent or the device is closed, or that of the context.
 func (a *Agent) Recv(ctx context.Context, mad []byte) (n int, from Path, err error) {
 	const op = "recv_mad"
@@ -117,8 +117,8 @@ func (a *Agent) Transaction(low uint32) uint64 {
 	return uint64(a.drv.Transactions())<<32 | uint64(low)
 }
 
-// Refused waits until the network reports that nobody receives at an address, and returns what it
-// reported: syscall.ECONNREFUSED if the host has no device at that address, or EHOSTUNREACH or
+// Refused waits until the network reports that datagrams to an address are refused, and returns the
+// error: syscall.ECONNREFUSED if the host has no device at that address, or EHOSTUNREACH or
 // ENETUNREACH. Silence means nothing: then Refused waits until ctx ends, and returns its error.
 // ErrNotSupported means that the device gets no such reports.
 func (a *Agent) Refused(ctx context.Context, to verbs.AHAttr) error {

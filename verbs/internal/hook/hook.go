@@ -9,7 +9,7 @@ var (
 	NewDevice       any
 	CheckTransition any
 
-	// These return what implements an object.
+	// These return the driver's object behind an object of package verbs.
 	DeviceOf, PDOf, XRCDOf, MROf, MWOf, AHOf, CQOf, SRQOf, QPOf any
 
 	// These are for packages that keep something with a device, as package cm keeps its manager.
