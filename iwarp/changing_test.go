@@ -14,7 +14,7 @@ import (
 )
 
 // TestMemoryChanges has a program store all the time to the memory that it sends, that its peer reads
-// and that its peer writes to, as one that polls a flag there does: streams with CRCs last.
+// and that its peer writes to, as a program with flags there does: streams with CRCs last.
 func TestMemoryChanges(t *testing.T) {
 	const size, times = 1 << 20, 48
 	var qps [2]*verbs.QP

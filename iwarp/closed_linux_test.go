@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestClosedAfterNetwork closes what a closed network had: its descriptors' numbers are others' by
-// then, and stay theirs.
+// TestClosedAfterNetwork closes links of a closed network. The numbers of their descriptors belong to
+// other descriptors by then, which stay open.
 func TestClosedAfterNetwork(t *testing.T) {
 	at := netip.MustParseAddrPort("127.0.0.1:0")
 	n, err := newNetwork(at.Addr(), &Options{})
@@ -31,7 +31,7 @@ func TestClosedAfterNetwork(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, fd := range []int{a.(*acceptor).fd, l.(*link).fd} {
-		other, err := unix.FcntlInt(0, unix.F_DUPFD_CLOEXEC, fd) // has the number, unless somebody else has it already
+		other, err := unix.FcntlInt(0, unix.F_DUPFD_CLOEXEC, fd) // has the number, unless it is in use again already
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -26,7 +26,7 @@ func open(t testing.TB, opt *iwarp.Options) *verbs.Device {
 	return dev
 }
 
-// missing is what iWARP is without, and differs what it does otherwise.
+// missing are the abilities that iWARP lacks, differs the tests in which it behaves in another way.
 var missing, differs = conformance.OfIWARP()
 
 func TestConformance(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
 )
 
-// TestDoze dozes at a network until a peer connects, and for a time while nothing happens, whatever
-// has woken Wait.
+// TestDoze dozes at a network until a peer connects, and for a time while nothing happens, after
+// each way to wake Wait.
 func TestDoze(t *testing.T) {
 	const patience = 2 * time.Minute
 	at := netip.MustParseAddrPort("127.0.0.1:0")

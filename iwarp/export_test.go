@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// PatientSCTP gives what was handed over any time to arrive, for tests on machines that are busy.
+// PatientSCTP gives packets any time to arrive, for tests on machines that are busy.
 func PatientSCTP(t *testing.T) {
 	was := sctpCloseTime
 	sctpCloseTime = time.Minute

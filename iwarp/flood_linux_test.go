@@ -23,7 +23,7 @@ import (
 const floodLinks = 1024 + 76
 
 // TestFlood has a peer make more silent links than a listener holds, and a program connect meanwhile: from
-// another address, and from the one that the flood comes from.
+// another address, and from the flood's.
 func TestFlood(t *testing.T) {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil || limit.Cur < 3*floodLinks {
@@ -112,8 +112,8 @@ func addrOf(t testing.TB, dev *verbs.Device) netip.Addr {
 	return gids[0].GID.Addr()
 }
 
-// deaf has the socket at which a device listens for queue pairs drop what arrives, and returns how to
-// end that.
+// deaf has the socket at which a device listens for queue pairs drop all packets, and returns a function that
+// ends that.
 func deaf(t *testing.T, dev *verbs.Device) (end func()) {
 	t.Helper()
 	addr := addrOf(t, dev)

@@ -28,7 +28,7 @@ func vanish(t *testing.T, c net.Conn) {
 	}
 	drop := unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K}
 	raw.Control(func(fd uintptr) {
-		for left := 1; left > 0 && err == nil; { // what it sends again would be a sign of life
+		for left := 1; left > 0 && err == nil; { // data that it retransmits would be a sign of life
 			left, err = unix.IoctlGetInt(int(fd), unix.SIOCOUTQ)
 		}
 		if err == nil {
@@ -44,8 +44,8 @@ func vanish(t *testing.T, c net.Conn) {
 	}
 }
 
-// TestGone has peers vanish, while nothing is under way and while something is, and one that
-// reads nothing for longer than that takes.
+// TestGone has peers vanish, with and without data in flight, and has a peer that reads nothing for
+// longer than it takes to notice a vanished one.
 func TestGone(t *testing.T) {
 	testrun.SkipUnlessLong(t, "waits half a minute for what the kernel takes to find a peer gone")
 	t.Parallel()

@@ -25,7 +25,7 @@ type network struct {
 	owners   map[int32]any
 	events   []unix.EpollEvent
 	deadline pollwait.Deadline
-	waiting  atomic.Bool // somebody is in Wait
+	waiting  atomic.Bool // a goroutine is in Wait
 	woken    atomic.Bool // Wake was called, and no Wait has ended since
 	closed   atomic.Bool
 }
@@ -143,7 +143,7 @@ func (n *network) Wake() {
 	}
 }
 
-// Close closes the descriptors that are left. Nobody waits any more.
+// Close closes the descriptors that are left. No goroutine is in Wait any more.
 func (n *network) Close() error {
 	if n.closed.Swap(true) {
 		return nil

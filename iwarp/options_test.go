@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestNameOptions reads the options of devices' names, which go before those of the program.
+// TestNameOptions reads the options of devices' names, which override the program's.
 func TestNameOptions(t *testing.T) {
 	for query, want := range map[string]Options{
 		"":                               {Congestion: "reno", FPDU: 1000, Markers: true},

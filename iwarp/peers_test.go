@@ -75,8 +75,8 @@ func ask(t *testing.T, conn net.Conn, request []byte) {
 	}
 }
 
-// TestQuietInitiator does not use the peer-to-peer model, and never says anything: what the
-// program has for it comes, after a pause.
+// TestQuietInitiator is an initiator that does not use the peer-to-peer model, and sends nothing: the
+// program's messages come, after a pause.
 func TestQuietInitiator(t *testing.T) {
 	t.Parallel()
 	dev := open(t, nil)
@@ -160,7 +160,7 @@ func TestQuietResponder(t *testing.T) {
 	}
 }
 
-// TestNoFrame sends what is no request: the link is closed.
+// TestNoFrame sends bytes that are no request: the link is closed.
 func TestNoFrame(t *testing.T) {
 	_, address := listen(t)
 	for _, b := range []string{"GET / HTTP/1.1\r\nHost: example.org\r\n\r\n", "MPA ID Rep Frame\x10\x02\x00\x00",
@@ -186,7 +186,7 @@ func TestTerminate(t *testing.T) {
 	wrongVersion[0] ^= 3
 	for name, c := range map[string]struct {
 		ulpdu []byte
-		crc   uint32 // what is wrong with it
+		crc   uint32 // the defect of its CRC
 		want  wire.Cause
 	}{
 		"CRC": {seg(wire.Header{Last: true, Opcode: wire.OpSend, MSN: 1}, 1), 1, wire.MPACRC},
@@ -259,7 +259,7 @@ func TestHalfOpen(t *testing.T) {
 	dev.Close()
 }
 
-// TestAddresses opens what cannot be.
+// TestAddresses opens addresses that no device can have.
 func TestAddresses(t *testing.T) {
 	for _, a := range []string{"", "nowhere", "0.0.0.0", "224.0.0.1", "255.255.255.255", "203.0.113.77"} {
 		if dev, err := iwarp.Open(a, nil); err == nil {

@@ -59,7 +59,7 @@ func TestSCTP(t *testing.T) {
 	echoes(ctx, t, c)
 }
 
-// TestSCTPRefused dials where nobody listens, somebody who does not want, and nobody.
+// TestSCTPRefused dials a port without a listener, a listener that rejects, and an address without a host.
 func TestSCTPRefused(t *testing.T) {
 	t.Parallel()
 	a, _ := openSCTP(t)
@@ -151,7 +151,7 @@ func TestSCTPJunk(t *testing.T) {
 		packet(port, 10, 0, 0, 8, 1, 2, 3, 4), good} {
 		raw.Write(p)
 	}
-	raw.Write(packet(port+1, init...)) // nobody listens
+	raw.Write(packet(port+1, init...)) // there is no listener
 	raw.SetReadDeadline(time.Now().Add(3 * time.Minute))
 	for b := make([]byte, 9000); ; {
 		n, err := raw.Read(b)

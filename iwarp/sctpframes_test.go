@@ -21,7 +21,7 @@ func sctpStream(private []byte, sizes ...int) []byte {
 	return b
 }
 
-// carry has a stream go through messages and back, in pieces of what cut returns.
+// carry has a stream go through messages and back, in pieces of lengths that cut returns.
 func carry(t testing.TB, stream []byte, cut func() int) []byte {
 	var w sctpWriter
 	var r sctpReader
@@ -50,7 +50,7 @@ func carry(t testing.TB, stream []byte, cut func() int) []byte {
 	return got
 }
 
-// TestSCTPFrames wants the same stream on the other side, but for flags that mean nothing.
+// TestSCTPFrames wants the same stream on the other side, except for flags without a meaning.
 func TestSCTPFrames(t *testing.T) {
 	for _, private := range []string{"", "hello", string(make([]byte, rdmap.MaxPrivate))} {
 		stream := sctpStream([]byte(private), 14, 18, 15, 16, 17, 1000, rdmap.MaxULPDU)

@@ -21,7 +21,7 @@ func (m *sctpMux) receive() {
 			m.take(m.packet[:n], netip.AddrPortFrom(from.Addr().Unmap(), from.Port()))
 		case errors.Is(err, net.ErrClosed):
 			return
-		default: // of packets that were sent, or one that lasts, which is not to keep a processor busy
+		default: // of packets that were sent, or an error that lasts: it is not to keep a processor busy
 			time.Sleep(time.Millisecond)
 		}
 	}

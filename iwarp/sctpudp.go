@@ -57,7 +57,7 @@ type sctpPackets struct {
 type sctpMux struct {
 	udp     *net.UDPConn
 	zone    string                    // of link-local addresses of peers
-	accept  func(p *sctpPackets) bool // a peer requests an association; false: nobody listens
+	accept  func(p *sctpPackets) bool // a peer requests an association; false: there is no listener
 	mu      sync.Mutex
 	assocs  map[sctpKey]*sctpPackets
 	buffers sync.Pool

@@ -10,7 +10,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
 )
 
-// newMux makes a mux of an address of its own; nobody listens on it.
+// newMux makes a mux of an address of its own, without a listener.
 func newMux(t testing.TB) *sctpMux {
 	t.Helper()
 	for range 100 {

@@ -55,7 +55,7 @@ func openTLS(t testing.TB, ca *localca.CA, change func(o *iwarp.Options, addr st
 	})
 }
 
-// bounded is a context for what takes a moment, on a machine that has other things to do.
+// bounded is a context for short operations, on a machine that is busy.
 func bounded(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	t.Cleanup(cancel)
@@ -189,7 +189,7 @@ func matches(t *testing.T, err error, pattern string) {
 	}
 }
 
-// TestTLSOnly13 offers what is no TLS 1.3.
+// TestTLSOnly13 offers older versions than TLS 1.3.
 func TestTLSOnly13(t *testing.T) {
 	ca := newCA(t)
 	b, _ := openTLS(t, ca, nil)
@@ -201,8 +201,8 @@ func TestTLSOnly13(t *testing.T) {
 	}
 }
 
-// TestTLSRaw is a peer that does the handshake and then something else: it ends TCP alone,
-// sends what is no record, says half of a ClientHello, or nothing.
+// TestTLSRaw is a peer that breaks the protocol: it ends TCP alone, sends bytes that are no record,
+// half of a ClientHello, or nothing.
 func TestTLSRaw(t *testing.T) {
 	ca := newCA(t)
 	b, addr := openTLS(t, ca, nil)
@@ -239,7 +239,7 @@ func TestTLSRaw(t *testing.T) {
 	c.Close()
 }
 
-// TestTLSOptions refuses what makes no sense.
+// TestTLSOptions refuses options that make no sense.
 func TestTLSOptions(t *testing.T) {
 	ca := newCA(t)
 	for want, c := range map[string]*tls.Config{

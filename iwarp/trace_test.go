@@ -21,8 +21,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// What a device says to its peers is recorded as TCP that tshark takes apart to the last FPDU, whatever
-// carries the streams, and it finds nothing wrong with it.
+// A device's streams are recorded as TCP, over each transport. tshark decodes the recording to the last FPDU,
+// and finds nothing wrong with it.
 func TestTrace(t *testing.T) {
 	tshark.Need(t)
 	ca := newCA(t)

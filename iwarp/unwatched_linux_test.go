@@ -13,8 +13,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
 )
 
-// TestUnwatched has a peer reset a link with data that nobody wants to read now: that does not
-// keep the device awake, and the data and the reset are there for whoever reads later.
+// TestUnwatched has a peer reset a link with data that the device does not read now: that does not
+// keep the device awake, and a later read returns the data and the reset.
 func TestUnwatched(t *testing.T) {
 	peer, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -89,12 +89,12 @@ func (v *vanishing) receive(who int, wr verbs.RecvWR) {
 	}
 }
 
-// stop has the stream from who wait with a message that has no receive yet.
+// stop has the stream of a side wait with a message that has no receive yet.
 func (v *vanishing) stop(who int) {
 	v.send(who, verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{v.words[who].SGE(0, 8)}})
 }
 
-// settle waits until who sends nothing more.
+// settle waits until a side sends nothing more.
 func (v *vanishing) settle(who int) {
 	sent := func() uint64 { return loopback.Counter(v.t, v.devs[who], "sent_bytes") }
 	for before, same := uint64(0), 0; same < 5; time.Sleep(10 * time.Millisecond) {
@@ -114,12 +114,12 @@ func (v *vanishing) vanish() {
 	}
 }
 
-// goOn gives the stream to who the receive that it waits for.
+// goOn gives the stream to a side the receive that it waits for.
 func (v *vanishing) goOn(who int) {
 	v.receive(who, verbs.RecvWR{SGL: []verbs.SGE{v.words[who].SGE(0, 8)}})
 }
 
-// wants waits for the completion of work request 1 of who.
+// wants waits for the completion of work request 1 of a side.
 func (v *vanishing) wants(who int, want verbs.Status) {
 	v.t.Helper()
 	for {

@@ -37,8 +37,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// runPeer tells its address on standard output and serves one connection at a time until
-// standard input ends. The first byte of a connection says what it is for.
+// runPeer prints its address on standard output and serves one connection at a time until
+// standard input ends. The first byte of a connection is its purpose.
 func runPeer(network string) error {
 	var o Options
 	if err := json.Unmarshal([]byte(os.Getenv(peerOptions)), &o); err != nil {
@@ -100,7 +100,7 @@ func dialPeer(b testing.TB, network string, o Options, purpose byte) net.Conn {
 	return c
 }
 
-// startPeer is dialPeer for who wants to kill the peer.
+// startPeer is dialPeer for tests that kill the peer's process.
 func startPeer(b testing.TB, network string, o Options, purpose byte) (net.Conn, *os.Process) {
 	b.Helper()
 	var d Dialer

@@ -364,7 +364,7 @@ func (c *Conn) Close() error {
 	if err != nil {
 		err = c.opError("close", err)
 	}
-	// With both locks held nobody uses the rings or the queue pair any more.
+	// With both locks held no other goroutine uses the rings or the queue pair any more.
 	c.readMu.Lock()
 	defer c.readMu.Unlock()
 	c.writeMu.Lock()

@@ -17,7 +17,7 @@
 //
 // A [Conn] has no goroutine. A caller that waits in Read or Write polls the completion queue, at first
 // for [Options.Spin], and then sleeps. It also handles completions of the other direction. While
-// somebody waits, a silent peer is probed every [Options.KeepAlive]. A program that only holds a
+// a caller waits, a silent peer is probed every [Options.KeepAlive]. A program that only holds a
 // connection does not learn that its peer has gone.
 //
 // # Concurrency

@@ -37,7 +37,7 @@ func TestTimeouts(t *testing.T) {
 	}
 }
 
-// What ends with its context says whom it was about.
+// The error of a call that ends with its context names the peer.
 func TestDialContextEnds(t *testing.T) {
 	dev, _ := open(t)
 	at := net.JoinHostPort(loopback.Next().String(), "1")
@@ -55,7 +55,7 @@ func TestDialContextEnds(t *testing.T) {
 	}
 }
 
-// The write deadline also holds for what goes over UDP, and Close does not wait for it.
+// The write deadline also holds for datagrams over UDP, and Close does not wait for it.
 func TestPacketWriteDeadline(t *testing.T) {
 	dev, _ := open(t)
 	p, err := ListenPacket(t.Context(), dev, ":0")

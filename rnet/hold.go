@@ -18,7 +18,7 @@ const (
 // little in flight is never held back.
 //
 // The held message is sent when the messages in flight have arrived, when the program waits for anything,
-// before any other message, and when a timer fires, because nobody may be there to see the completions.
+// before any other message, and when a timer fires, because the program may not poll any more.
 type hold struct {
 	timer   *time.Timer
 	release func() // the timer's: Conn.release
@@ -34,7 +34,7 @@ func (c *Conn) holds() bool {
 	if c.stream.Staged() > 0 {
 		return true
 	}
-	if c.stream.Busy() && !c.poll.busy { // perhaps no longer busy, and nobody has polled
+	if c.stream.Busy() && !c.poll.busy { // perhaps no longer busy, but the queue was not polled
 		c.handle(c.poll.wcs[:c.ep.cq.Poll(c.poll.wcs[:])], &c.write)
 	}
 	return c.stream.Busy()

@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// Nothing that is held back stays so: it leaves with whatever the program does next, and if that is
-// nothing, after a while.
+// A message that is held back leaves with the next call of the program, and without one after a while.
 func TestHeld(t *testing.T) {
 	const text = "what a Write has left"
 	for name, next := range map[string]func(*Conn) error{
@@ -94,7 +93,7 @@ func TestLoneWrites(t *testing.T) {
 	}
 }
 
-// While a Write copies, others that want what is held to leave are not forgotten.
+// A call that wants the held message to leave while a Write copies is not forgotten.
 func TestHeldWhileCopying(t *testing.T) {
 	a, b := testPair(t, Options{})
 	deadline(t, a, b)

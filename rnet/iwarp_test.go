@@ -102,7 +102,7 @@ func overIWARP(t *testing.T, open func(testing.TB) *verbs.Device) {
 	})
 }
 
-// What was written before Close arrives, also if the peer has written something that nobody reads.
+// Data that was written before Close arrives, also if the peer has written data that is never read.
 func TestIWARPCloseDelivers(t *testing.T) {
 	da, db := openIWARP(t), openIWARP(t)
 	l, err := Listen(t.Context(), db, ":0")
@@ -140,8 +140,8 @@ func TestIWARPCloseDelivers(t *testing.T) {
 	}
 }
 
-// Over iWARP a message is a WRITE of what it is about, and a SEND of four bytes in the order of the
-// processor, as librdmacm's rsockets have it there.
+// Over iWARP a message is a WRITE of its data, and a SEND of four bytes in the processor's byte
+// order, as librdmacm's rsockets have it there.
 func TestIWARPMessages(t *testing.T) {
 	create := func(pd *verbs.PD, init verbs.QPInit) (*verbs.QP, error) { return pd.CreateQP(init) }
 	var ends [2]*endpoint

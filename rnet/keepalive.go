@@ -4,11 +4,11 @@ package rnet
 
 import "time"
 
-// keepAlive probes a silent peer while somebody waits. The probe is an empty WRITE, as librdmacm's
+// keepAlive probes a silent peer while a caller waits. The probe is an empty WRITE, as librdmacm's
 // is. The peer's device acknowledges it, and its program notices nothing. The probe of a dead peer
 // fails after the transport's retries and breaks the connection.
 //
-// The timer runs only while somebody waits. It is not restarted for each wait: when it fires it
+// The timer runs only while a caller waits. It is not restarted for each wait: when it fires it
 // checks how long the silence was.
 type keepAlive struct {
 	period time.Duration // of silence; 0 or less: no probes
@@ -37,7 +37,7 @@ func (k *keepAlive) arm(d time.Duration) {
 	}
 }
 
-// setPeriod changes the period. waits says that somebody is already waiting. Conn.mu is held.
+// setPeriod changes the period. waits says that a caller is already waiting. Conn.mu is held.
 func (k *keepAlive) setPeriod(d time.Duration, waits bool) {
 	if k.period = d; d > 0 && waits {
 		k.arm(k.left())
@@ -51,7 +51,7 @@ func (k *keepAlive) stop() {
 	}
 }
 
-// waits reports whether somebody waits for the peer, or has promised to with Arm.
+// waits reports whether a caller waits for the peer, or has promised to with Arm.
 func (c *Conn) waits() bool { return c.poll.busy || c.armed }
 
 // probe runs when the timer fires.

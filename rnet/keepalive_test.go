@@ -29,7 +29,7 @@ func waitForAnswers(t *testing.T, c *Conn, n int) {
 	})
 }
 
-// waitUntil waits until what is guarded by c.mu is as it should be.
+// waitUntil waits until is, which is called with c.mu held, returns true.
 func waitUntil(t *testing.T, c *Conn, is func() bool) {
 	t.Helper()
 	for limit := time.Now().Add(2 * time.Minute); ; time.Sleep(time.Millisecond) {
@@ -144,7 +144,7 @@ func TestProbesDoNoHarm(t *testing.T) {
 	}
 }
 
-// No timer runs while nobody waits, nor where no probes are wanted.
+// No timer runs while no caller waits, nor without probes.
 func TestNoProbes(t *testing.T) {
 	for _, keepAlive := range []time.Duration{often, -1} {
 		c, _ := testPair(t, Options{KeepAlive: keepAlive})

@@ -142,7 +142,7 @@ func TestAcceptDeadline(t *testing.T) {
 }
 
 // A connection that ends without rsocket's disconnect, as when the peer's process is killed
-// and its kernel ends it, is a reset to whoever waits.
+// and its kernel ends it, is a reset to callers that wait.
 func TestReset(t *testing.T) {
 	l, _ := listen(t)
 	dev, _ := open(t)

@@ -12,9 +12,9 @@ import (
 )
 
 // Defaults of Options. Queues are as long as in librdmacm's rsockets. Buffers are seven times as
-// large: with less, a software sender often waits to be told that some of it was read. They hold
-// 16 of the longest messages at a path MTU of 4096, so none is cut short at their ends. Pages that
-// were never used take no memory.
+// large: with less, a software sender often waits for the peer to report that it has read some of
+// the data. They hold 16 of the longest messages at a path MTU of 4096, so no message is cut short
+// at their ends. Pages that were never used take no memory.
 const (
 	DefaultBuffer    = 16 * 61436
 	DefaultQueue     = 384
@@ -54,8 +54,8 @@ type Options struct {
 	Linger time.Duration
 
 	// KeepAlive is how long a peer may be silent while a Read or Write waits before it is probed.
-	// One that does not answer breaks the connection with syscall.ETIMEDOUT. Default
-	// DefaultKeepAlive; negative: never. There are no probes while nobody waits.
+	// A peer that does not answer breaks the connection with syscall.ETIMEDOUT. Default
+	// DefaultKeepAlive; negative: never. There are no probes while no caller waits.
 	KeepAlive time.Duration
 }
 

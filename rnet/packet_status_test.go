@@ -14,7 +14,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// known exchanges datagrams until b's queue pair is known to a, and returns what a knows.
+// known exchanges datagrams until b's queue pair is known to a, and returns a's record of b.
 func known(t *testing.T, a, b *PacketConn) *packetPeer {
 	t.Helper()
 	exchange(t, a, b, []byte("over UDP"))
@@ -29,9 +29,9 @@ func known(t *testing.T, a, b *PacketConn) *packetPeer {
 	}
 }
 
-// Over Ethernet with its usual MTU a datagram has the room that a path MTU of 1024 leaves. What
-// is longer is refused, and harms nothing, even where the queue pair is the one to refuse it
-// (IBTA 10.3.1.5: SQE, which RTS follows).
+// Over Ethernet with its usual MTU a datagram has the room that a path MTU of 1024 leaves. A
+// longer datagram is refused, and later ones are sent, even if the queue pair refuses it (IBTA
+// 10.3.1.5: SQE, which RTS follows).
 func TestPacketPathMTU(t *testing.T) {
 	if !loopback.InNamespace(t, 1500) {
 		return
@@ -63,7 +63,7 @@ func TestPacketPathMTU(t *testing.T) {
 	}
 }
 
-// An error that nobody waited for is the next WriteTo's.
+// The next WriteTo returns an error that no call waited for.
 func TestPacketSendFails(t *testing.T) {
 	a, b := packetConn(t, Options{}), packetConn(t, Options{})
 	known(t, a, b)
@@ -93,8 +93,7 @@ func TestPacketSendFails(t *testing.T) {
 	}
 }
 
-// A queue pair in the error state is told to whoever reads or writes, and whoever waits does
-// not wait for ever.
+// With a queue pair in the error state reads and writes fail, and pending calls return.
 func TestPacketQueuePairFails(t *testing.T) {
 	a, b := packetConn(t, Options{}), packetConn(t, Options{})
 	known(t, a, b)
@@ -128,7 +127,7 @@ func TestPacketQueuePairFails(t *testing.T) {
 	}
 }
 
-// What a closed device ends is net.ErrClosed, as programs of package net expect it.
+// Calls that a closed device ends return net.ErrClosed, as programs of package net expect.
 func TestDeviceClosed(t *testing.T) {
 	check := func(what string, err error) {
 		t.Helper()

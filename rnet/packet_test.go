@@ -31,8 +31,8 @@ func packetConn(t testing.TB, o Options) *PacketConn {
 	return p
 }
 
-// exchange sends a datagram until it arrives, as it may be lost. It is not given up soon: the
-// next one would get what comes late.
+// exchange sends a datagram until it arrives, as it may be lost. It does not give up soon: the
+// next exchange would receive the late datagram.
 func exchange(t *testing.T, from, to *PacketConn, data []byte) {
 	t.Helper()
 	buf := make([]byte, rsocket.MaxDatagram)
@@ -71,7 +71,7 @@ func TestPacketConn(t *testing.T) {
 	exchange(t, b, a, []byte("and back"))
 	exchange(t, a, b, nil)
 	exchange(t, a, b, bytes.Repeat([]byte("x"), a.MaxPayload()))
-	for range 100 { // on a slow machine what is known of b is too old now and then
+	for range 100 { // on a slow machine the record of b is too old now and then
 		if sent(t, a) != before {
 			break
 		}
@@ -187,7 +187,7 @@ func TestPacketsConcurrently(t *testing.T) {
 	receivers.Wait()
 }
 
-// What anybody sends to the UDP port does no harm.
+// Garbage that is sent to the UDP port does no harm.
 func TestPacketGarbage(t *testing.T) {
 	a := packetConn(t, Options{})
 	c, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(a.local))

@@ -27,7 +27,7 @@ func (l *handLink) LocalAddr() netip.AddrPort { return l.local }
 func (l *handLink) PeerAddr() netip.AddrPort  { return l.peer }
 func (l *handLink) Close() error              { return l.qp.Close() }
 
-// byHand returns two connected Conns of two devices, which nobody closes.
+// byHand returns two connected Conns of two devices, and does not close them.
 func byHand(t testing.TB, da, db *verbs.Device, oa, ob Options) (a, b *Conn) {
 	t.Helper()
 	must := func(err error) {

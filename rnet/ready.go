@@ -83,7 +83,7 @@ func (c *Conn) readiness() (r Readiness) {
 	return r
 }
 
-// progress handles completions, unless somebody else is about to. mu is held.
+// progress handles completions, unless another goroutine is about to. mu is held.
 func (c *Conn) progress() {
 	for !c.poll.busy && !c.closed {
 		n := c.ep.cq.Poll(c.poll.wcs[:])

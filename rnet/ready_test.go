@@ -133,7 +133,7 @@ func TestReadyBothWays(t *testing.T) {
 	}
 }
 
-// What there is not is not waited for; what there is says how things stand.
+// The non-blocking calls return EAGAIN instead of waiting, and Ready says which of them would succeed.
 func TestTry(t *testing.T) {
 	a, b := testPair(t, Options{SendBuffer: 4096, RecvBuffer: 4096, IOMaps: 1})
 	buf := make([]byte, 64)
@@ -201,7 +201,7 @@ func TestTry(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if string(memory[7:13]) != "direct" { // it came before what was read
+	if string(memory[7:13]) != "direct" { // it came before the data that was read
 		t.Errorf("%q", memory[:16])
 	}
 

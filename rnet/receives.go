@@ -13,7 +13,7 @@ import (
 // immediate data, because RFC 5040 has none.
 func needsSends(dev *verbs.Device) bool { return dev.Query().Transport == verbs.TransportIWARP }
 
-// receives makes the receives of a connection. Those for messages that are SENDs have slots in
+// receives makes the receives of a connection. Receives for messages that are SENDs have slots in
 // words, which are used in turn, because receives complete in the order in which they were posted.
 type receives struct {
 	words *verbs.MR // nil: messages are immediate data, and receives have no memory

@@ -26,7 +26,7 @@ func deadline(t testing.TB, cs ...*Conn) {
 	}
 }
 
-// Both ways at once, in pieces of random sizes: what arrives is what was sent.
+// Both ways at once, in pieces of random sizes: the data arrives as it was sent.
 func TestBothWays(t *testing.T) {
 	for name, o := range map[string]Options{
 		"default": {},
@@ -138,7 +138,7 @@ func TestCloseWriteAfterRead(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	flushed(a) // of what both say in the beginning
+	flushed(a) // of the first messages of both sides
 	flushed(b)
 	a.Ready()
 	for range messages {
@@ -150,8 +150,8 @@ func TestCloseWriteAfterRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	flushed(b)
-	// Each half of the messages uses half of the credits, each half of the ring is to be told of
-	// again, and the completions of what that takes come behind those that are there already.
+	// Each half of the messages uses half of the credits, and takes an update for each half of the
+	// ring. The completions of these updates come behind the earlier completions.
 	a.mu.Lock()
 	for _, n := range []int{half, half, 1} {
 		if k := a.ep.cq.Poll(a.poll.wcs[:n]); k != n {
@@ -201,7 +201,7 @@ func TestCloseDuringDisconnect(t *testing.T) {
 	}
 }
 
-// What was written before Close arrives, though nobody reads yet.
+// Data that was written before Close arrives, though the peer does not read yet.
 func TestCloseDelivers(t *testing.T) {
 	a, b := testPair(t, Options{})
 	deadline(t, a, b)
@@ -246,7 +246,7 @@ func TestUnblock(t *testing.T) {
 						}
 					}
 				}()
-				// One of the two waits for the other, who polls.
+				// One of the two waits for the other, which polls.
 				for waiting := false; !waiting; {
 					time.Sleep(time.Millisecond)
 					a.mu.Lock()
@@ -311,7 +311,7 @@ func TestDeadlineClockSetBack(t *testing.T) {
 	})
 }
 
-// What one goroutine finds broken, another does not wait for.
+// When one goroutine finds the connection broken, the waits of the others end.
 func TestBrokenElsewhere(t *testing.T) {
 	c, _ := testPair(t, Options{KeepAlive: -1, Linger: time.Millisecond})
 	wantEnd(t, c, syscall.EIO, func() {

@@ -101,7 +101,7 @@ func (c *Conn) setDeadlines(t time.Time, sides ...*side) error {
 // poller is the goroutine that polls the completion queue for all sides: one at a time, because
 // completions have to be handled in order.
 type poller struct {
-	busy    bool // somebody polls
+	busy    bool // a caller polls
 	end     interrupt
 	missing int // receives to be posted again
 	wcs     [16]verbs.WC

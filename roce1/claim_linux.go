@@ -14,8 +14,9 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/system/peercred"
 )
 
-// claim reserves an interface for a device: a socket whose abstract name, which is the network namespace's, says which.
-// Any user can take that name. So the socket listens, and whoever finds the name taken asks the kernel who has it.
+// claim reserves an interface for a device: a socket whose abstract name, in the network namespace, is the interface's.
+// Any user can take that name. So the socket listens, and a device that finds the name taken asks the kernel for the
+// process that has it.
 type claim struct{ l *net.UnixListener }
 
 func claimAddr(index int) *net.UnixAddr {
@@ -48,7 +49,7 @@ func errTaken(index int) error {
 	return fmt.Errorf("it is open already, %s, and belongs to one device at a time: %w", who, syscall.EADDRINUSE)
 }
 
-// answerPause is the rest after somebody has asked who has the interface: there are few with that question.
+// answerPause is the pause after a connection from a process that asks for the holder, which is rare.
 const answerPause = 10 * time.Millisecond
 
 // answer takes connections, which have got their answer from the kernel, until the claim is released.

@@ -17,7 +17,8 @@ import (
 // nowhere is the index of no interface.
 const nowhere = 1<<31 - 7
 
-// Who finds an interface taken is told by whom, however often it asks, and gets it when it has been released.
+// A device that finds its interface taken names the holder, however often it asks, and gets the interface when it has
+// been released.
 func TestClaimHolder(t *testing.T) {
 	c, err := take(nowhere)
 	if err != nil {

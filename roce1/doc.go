@@ -8,11 +8,11 @@
 // address, and the others are the interface's IP addresses, IPv4 ones mapped. RoCE v1 is not routed:
 // peers are hosts on the same link.
 //
-// Where a peer is, a link-local GID says itself. For an IP address the kernel is asked, which has it by
-// ARP or neighbor discovery; what is sent before it has an answer is lost. Address handles and queue
-// pairs wait for the answer when they are given the address.
+// A link-local GID contains the peer's MAC address. For an IP address the device asks the kernel, which gets
+// the MAC address by ARP or neighbor discovery; packets that are sent before are lost. Address handles and
+// queue pairs wait for the answer when they are given the address.
 //
-// What a device sends to one of its own GIDs does not leave it.
+// Packets to one of the device's own GIDs do not leave it.
 //
 // Every packet has an ICRC of InfiniBand's own form, over its GRH (section 7.8.1), and all 32 bits of
 // every received one are verified.

@@ -14,7 +14,7 @@ import (
 // A message to a host on the same link. It takes CAP_NET_RAW.
 func Example() {
 	if err := roce1.Permitted(); err != nil {
-		log.Fatal(err) // says what is missing
+		log.Fatal(err) // names the missing right or interface
 	}
 	dev, err := roce1.Open("eth0", nil)
 	if err != nil {

@@ -34,8 +34,8 @@ type frame struct {
 	packet   []byte // from the BTH to the ICRC
 }
 
-// decode decodes a frame. It returns false if it is no InfiniBand packet, by its GRH (section 8.3). What follows the
-// packet is padding.
+// decode decodes a frame. It returns false if it is no InfiniBand packet, by its GRH (section 8.3). Bytes behind the
+// packet are padding.
 func (f *frame) decode(b []byte) bool {
 	if len(b) < headerLen+leastLen || binary.BigEndian.Uint16(b[12:]) != EtherType {
 		return false
@@ -93,7 +93,7 @@ func eui64(m mac) uint64 {
 // it.
 func macOf(g verbs.GID) (m mac, ok bool) {
 	if isGroup(g) {
-		copy(m[2:], g[12:]) // as RFC 2464 section 7, whatever the group
+		copy(m[2:], g[12:]) // as RFC 2464 section 7, for IPv4 groups too
 		m[0], m[1] = 0x33, 0x33
 		return m, true
 	}

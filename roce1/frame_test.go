@@ -14,7 +14,7 @@ import (
 )
 
 // icrcOf computes the ICRC of a frame from the bytes that section 7.8.1 says: eight of ones for the LRH, the GRH with
-// ones for what changes on the way, the packet with ones for the byte after the partition key.
+// ones for the fields that change on the way, the packet with ones for the byte after the partition key.
 func icrcOf(frame []byte) uint32 {
 	covered := append(bytes.Repeat([]byte{0xff}, 8), frame[14:len(frame)-4]...)
 	grh, bth := covered[8:], covered[48:]
@@ -62,7 +62,7 @@ func TestFrame(t *testing.T) {
 			t.Fatalf("%d of %d bytes are taken", n, len(b))
 		}
 	}
-	// What routers change the ICRC does not cover; everything else it does.
+	// The ICRC covers everything but the fields that routers change.
 	free := map[int]byte{14: 0x0f, 15: 0xff, 16: 0xff, 17: 0xff, 21: 0xff, 58: 0xff}
 	for i := etherLen; i < len(b); i++ {
 		for bit := range 8 {

@@ -26,7 +26,7 @@ func (o *loopbackFrames) full() bool { return len(o.frames) >= maxLoopback }
 
 // keep queues frames for the next Receive. It reports whether the queue was empty, so that a waiter must be woken.
 func (o *loopbackFrames) keep(frames []etherring.Out) (first bool) {
-	if o.full() { // only those of groups get here
+	if o.full() { // only frames to groups get here
 		o.lost += uint64(len(frames))
 		return false
 	}

@@ -85,7 +85,7 @@ func GUID(iface string) (uint64, error) {
 	return eui64(mac(i.HardwareAddr)), nil
 }
 
-// Permitted reports whether this process may open devices: nil, or what is missing and how to get it.
+// Permitted reports whether this process may open devices. The error names the missing right, and how to get it.
 func Permitted() error {
 	err := etherring.Permitted()
 	switch {

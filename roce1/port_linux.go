@@ -76,7 +76,7 @@ func (p *port) CheckRoute(from, to netip.Addr) error {
 }
 
 const (
-	// maxBytes is how many bytes one Send carries: what stays in the first-level caches.
+	// maxBytes is how many bytes one Send carries: as many as stay in the first-level caches.
 	maxBytes = 64 << 10
 	// slotOverhead is the number of bytes that a packet counts for beyond its payload: a slot of the peer's ring leaves
 	// at least that much unused, and a short packet takes a slot, too.
@@ -131,7 +131,7 @@ func (r *route) Key() ibta.PathKey { return r.key }
 // Full returns false: the state of the peer's ring is unknown.
 func (r *route) Full() bool { return false }
 
-// Holds asks the system, which knows what waits in the interface's queue.
+// Holds asks the system whether packets wait in the interface's queue.
 func (r *route) Holds() bool { return r.port.sock.Unsent() > 0 }
 
 // peerMAC returns the peer's Ethernet address, or the last known one if the kernel has forgotten it.

@@ -82,7 +82,7 @@ func (p *port) take(b []byte, c *ibta.Counters, deliver func(*ib.Packet, *ibta.A
 	}
 	p.arrival.Comment = ""
 	p.takeFrame(f, c, deliver)
-	if p.trace != nil { // with the comment of who has taken it
+	if p.trace != nil { // with the device's comment on the packet
 		p.trace.WriteEthernet(&trace.Ethernet{At: time.Now(), Direction: trace.Inbound, Comment: p.arrival.Comment},
 			b[:headerLen+len(f.packet)])
 	}

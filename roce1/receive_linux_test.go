@@ -26,7 +26,7 @@ func receiving(addrs ...string) *port {
 	return p
 }
 
-// What becomes of frames: delivered, or counted for the right reason.
+// Frames are delivered, or counted for the right reason.
 func TestTake(t *testing.T) {
 	good := newFrame(macA, macB, gidA, gidB, []byte("data"))
 	change := func(at int, to ...byte) []byte { b := bytes.Clone(good); copy(b[at:], to); return b }

@@ -80,7 +80,7 @@ func TestStreams(t *testing.T) {
 		c.Close()
 		l.Close()
 	}
-	// A host that does not exist is told after a few seconds, and one beyond the link as well.
+	// A host that does not exist is reported after a few seconds, and so is a host beyond the link.
 	for _, address := range []string{"10.91.1.77:7471", "203.0.113.1:7471"} {
 		_, err := cm.Dial(within(t), a, address)
 		if !errors.Is(err, cm.ErrNoAddr) {
@@ -89,8 +89,8 @@ func TestStreams(t *testing.T) {
 	}
 }
 
-// A listener at one of an interface's addresses is not one at the others; without an address it is at
-// all.
+// A listener at one of an interface's addresses has no other address; a listener without an address has
+// all of them.
 func TestListenerAddress(t *testing.T) {
 	if !needNetworks(t) {
 		return
@@ -140,7 +140,7 @@ func TestListenerAddress(t *testing.T) {
 	}
 }
 
-// The GID of an IPv4 group is the one that librdmacm's peers use over RoCE v1.
+// The GID of an IPv4 group is the GID that librdmacm's peers use over RoCE v1.
 func TestGroupOfIPv4(t *testing.T) {
 	if !needNetworks(t) {
 		return
@@ -325,8 +325,7 @@ func TestFollow(t *testing.T) {
 	event(verbs.EventPortActive)
 }
 
-// A VLAN's interface has a device of its own, and what is on the VLAN does not get to that of the link
-// below.
+// A VLAN's interface has a device of its own. Its packets do not get to the device of the interface below.
 func TestVLAN(t *testing.T) {
 	if !needNetworks(t) {
 		return
@@ -407,8 +406,8 @@ func TestTags(t *testing.T) {
 	}
 }
 
-// Who may not open raw sockets is told what is missing; what is no Ethernet interface, or open already,
-// is refused.
+// Without the right to raw sockets the error names it. Interfaces that are not Ethernet, or open already,
+// are refused.
 func TestRefusals(t *testing.T) {
 	if !needNetworks(t) {
 		return
@@ -425,7 +424,7 @@ func TestRefusals(t *testing.T) {
 	(*world)(nil).open(t, left, nil).Close()
 	refused := make(chan error)
 	go func() {
-		runtime.LockOSThread() // never undone: the thread, and what it may not, end with the goroutine
+		runtime.LockOSThread() // never undone: the thread, and its lack of rights, end with the goroutine
 		header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 		var data [2]unix.CapUserData
 		if err := unix.Capset(&header, &data[0]); err != nil {
@@ -440,7 +439,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// Wireshark reads what was recorded as RoCE v1, and the ICRCs in it are right.
+// Wireshark reads the recording as RoCE v1, and its ICRCs are right.
 func TestTrace(t *testing.T) {
 	if !needNetworks(t) {
 		return
@@ -468,7 +467,7 @@ func TestTrace(t *testing.T) {
 		t.Helper()
 		return tshark.Read(t, name, args...)
 	}
-	// First, middle and last packets of the WRITE, then what the peer acknowledges.
+	// First, middle and last packets of the WRITE, then the acknowledgement.
 	got := strings.Fields(run("-T", "fields", "-e", "infiniband.bth.opcode", "-Y",
 		"frame.packet_flags_direction == 2 && eth.type == 0x8915"))
 	if !slices.Equal(got, []string{"6", "7", "7", "7", "8"}) {

@@ -2,7 +2,7 @@
 
 package conformance
 
-// OfIWARP returns what an iWARP device is without, and what it does otherwise, for its [Fixture].
+// OfIWARP returns the abilities that an iWARP device lacks, and the tests in which it behaves in another way, for its [Fixture].
 func OfIWARP() (missing map[Ability]string, differs map[string]string) {
 	missing = map[Ability]string{
 		Datagrams:       "iWARP runs over a reliable stream: RC only",
