@@ -88,7 +88,7 @@ func TestBubble(t *testing.T) {
 				t.Fatal(err)
 			}
 			nobody := at
-			nobody.QPN++ // nobody has this number
+			nobody.QPN++ // no queue pair has this number
 			if err := qp.Connect(at, nobody, &verbs.ConnectOptions{RetryCount: 1}); err != nil {
 				t.Fatal(err)
 			}

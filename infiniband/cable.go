@@ -118,7 +118,7 @@ func listenUDP(at netip.AddrPort) (*netio.Socket, error) {
 // Listen lets fabrics on other hosts join this one with cables, until ctx ends: see [Fabric.Join]. address
 // is where, such as "192.0.2.1:7470"; with port 0 the system chooses one. Listen returns the address. Any host
 // that reaches it can join any port that has no cable: there is no authentication, and frames are not encrypted.
-// Off the path between two hosts nobody can put frames into their cable.
+// A host off the path between two others cannot put frames into their cable.
 func (f *Fabric) Listen(ctx context.Context, address string) (net.Addr, error) {
 	w, err := f.newWire(address, true)
 	if err != nil {
@@ -131,10 +131,10 @@ func (f *Fabric) Listen(ctx context.Context, address string) (net.Addr, error) {
 // joinTimeout is how long a host has to answer the first hello.
 const joinTimeout = 10 * time.Second
 
-// Join puts a cable between a port here that has none and one of the fabric that listens at an address on
-// another host. It returns when the other end has answered. If that vanishes later, the link goes down, and the
-// cable is joined again when it is there again; the host's name is looked up anew. The cable stays until ctx ends, it
-// is closed, or pulled at either end.
+// Join puts a cable between a port here that has none and a port of the fabric that listens at an address on
+// another host. It returns when the other end has answered. If the other end vanishes later, the link goes down, and
+// the cable is joined again when the other end is back; the host's name is looked up anew. The cable stays until ctx
+// ends, it is closed, or pulled at either end.
 func (f *Fabric) Join(ctx context.Context, address string, local, far End) (*Cable, error) {
 	to, err := net.ResolveUDPAddr("udp", address)
 	if err != nil {

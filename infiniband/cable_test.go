@@ -82,7 +82,7 @@ type joined struct {
 	address, listened string // that was joined, and that the fabric listens at
 }
 
-// join2 joins two fabrics, through what via returns for the address of the second.
+// join2 joins two fabrics, through the address that via returns for the second one's.
 func join2(t *testing.T, via func(address string) string) *joined {
 	t.Helper()
 	there := starWithRoom(t, &infiniband.FabricOptions{NoManager: true, Host: 1})
@@ -293,8 +293,8 @@ func (p *proxy) carry(in, out *net.UDPConn, to func() *netip.AddrPort, from *ato
 	}
 }
 
-// TestJoinLossy loses, repeats and changes datagrams: the stream is what was written, the link stays up,
-// errors are counted, and credits that are lost come back.
+// TestJoinLossy loses, repeats and changes datagrams: the stream arrives as it was written, the link stays up,
+// errors are counted, and lost credits come back.
 func TestJoinLossy(t *testing.T) {
 	t.Parallel()
 	var p *proxy
@@ -326,7 +326,7 @@ func TestJoinLossy(t *testing.T) {
 	j.await(t)
 }
 
-// An address beyond the cable is found while somebody listens there.
+// An address beyond the cable is found while a listener has it.
 func TestJoinedAddresses(t *testing.T) {
 	j := join2(t, nil)
 	a, b := device(t, j.here, "host-1"), device(t, j.there, "host-1")

@@ -17,7 +17,7 @@ import (
 // outgoingFrames is the sending side of a cable. A goroutine that has caused frames sends them, unless another one is
 // sending: that one looks for them again.
 type outgoingFrames struct {
-	wanted atomic.Int32 // calls of Transmit since somebody began to send; 0: nobody sends
+	wanted atomic.Int32 // calls of Transmit since a goroutine began to send; 0: none sends
 	handed atomic.Bool  // Cable.run is to go on sending
 
 	// The fields that follow belong to the goroutine that sends.
@@ -139,7 +139,7 @@ type incoming struct {
 	socket *cableSocket
 	got    []netio.Datagrams
 	d      datagram
-	cable  *Cable // the one that frames are for
+	cable  *Cable // that frames are for
 	frames [][]byte
 }
 

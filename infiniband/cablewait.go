@@ -12,8 +12,7 @@ import (
 )
 
 // cableWaiter has a device wait at the socket of its adapter's cable, and receive there itself: the waiting thread
-// moves the data, and no other thread is woken. It is the fabric.Waiter of the device, and until that is open the
-// waiter of nobody.
+// moves the data, and no other thread is woken. It is the fabric.Waiter of the device, once that is open.
 type cableWaiter struct {
 	socket    atomic.Pointer[cableSocket] // nil: the device is not open
 	receiving atomic.Int32                // how many receive, and then look at the adapter
@@ -83,7 +82,7 @@ func (w *cableWaiter) BeginWait(_ bool, at *driver.PollSet) bool {
 
 func (w *cableWaiter) EndWait(rung bool) { w.socket.Load().sock.EndWait(rung) }
 
-// cableDriver is the driver of a joined adapter. A device that receives needs nobody to wake it: it looks at the
+// cableDriver is the driver of a joined adapter. A device that receives need not be woken: it looks at the
 // adapter then.
 type cableDriver struct {
 	*port

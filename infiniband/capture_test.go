@@ -78,7 +78,7 @@ func frames(t *testing.T, file []byte) (all []frame) {
 	return all
 }
 
-// icrc computes the ICRC of a packet by the text of section 7.8.1: what may change on the way counts as ones.
+// icrc computes the ICRC of a packet by the text of section 7.8.1: fields that may change on the way count as ones.
 func icrc(packet []byte) uint32 {
 	b := bytes.Clone(packet)
 	b[0] |= 0xf0 // the virtual lane
@@ -132,7 +132,7 @@ func TestCapture(t *testing.T) {
 	})
 	one, two := end1(), end2()
 
-	// What one sent, the other received, byte by byte; in the order in which it was sent.
+	// The second adapter received the packets of the first, byte by byte and in their order.
 	sent, received := frames(t, one), frames(t, two)
 	var from, to [][]byte
 	for _, p := range sent {
@@ -187,7 +187,7 @@ func TestCapture(t *testing.T) {
 	dissect(t, one, want)
 }
 
-// dissect compares what tshark reads with rows of what is in a file.
+// dissect compares the fields that tshark reads from a file with the rows wanted.
 func dissect(t *testing.T, file []byte, want []string) {
 	t.Helper()
 	tshark.Need(t)

@@ -181,10 +181,10 @@ func TestStream(t *testing.T) {
 // is for tests that wait for the end: four seconds.
 const patient, hasty = 20, 17
 
-// transfer writes through a stream until stop is closed, and checks what arrives. It returns how it ended.
+// transfer writes through a stream until it is stopped, and checks the data that arrives.
 type transfer struct {
 	a, b  *rnet.Conn
-	moved chan int // bytes received so far, whenever somebody listens
+	moved chan int // bytes received so far, whenever the test receives from it
 	ended chan error
 }
 
@@ -346,7 +346,7 @@ func TestAllCablesPulled(t *testing.T) {
 	x.end(t)
 }
 
-// A device that is closed, or a fabric, ends what is on its way.
+// Closing a device, or a fabric, ends operations in flight.
 func TestClosed(t *testing.T) {
 	t.Parallel()
 	t.Run("device", func(t *testing.T) {

@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 
 var groups atomic.Uint32
 
-// group returns a multicast group that nobody has used.
+// group returns a multicast group that was not used before.
 func group() verbs.GID {
 	n := groups.Add(1)
 	return verbs.GID{0: 0xff, 1: 0x12, 2: 0x50, 3: 0x1b, 14: byte(n >> 8), 15: byte(n)}
@@ -49,9 +49,10 @@ func join(t testing.TB, f *infiniband.Fabric, dev *verbs.Device, g verbs.GID) (l
 // adapters is how many the fabric of conformance tests has: more than there are devices at a time.
 const adapters = 256
 
-// fixture opens devices at adapters of a fabric that have no other: programs share what comes to an adapter for nobody.
+// fixture opens devices at adapters of a fabric that have no other: programs at one adapter share its packets
+// that have no destination there.
 func fixture(f *infiniband.Fabric, open func(adapter string) (*verbs.Device, error)) conformance.Fixture {
-	free := make(chan string, adapters) // the one that was used last comes last
+	free := make(chan string, adapters) // least recently used first
 	for i := range adapters {
 		free <- fmt.Sprintf("host-%d", i+1)
 	}

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// FuzzDatagram decodes what may come to a socket. What is well-formed is the same when it is made again.
+// FuzzDatagram decodes datagrams. Well-formed ones encode to the same bytes.
 func FuzzDatagram(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte{0})
@@ -58,7 +58,7 @@ func TestDatagramLength(t *testing.T) {
 	}
 }
 
-// What a peer says is shown to people: a terminal does not take it for orders.
+// Text of a peer is shown to people without control sequences for terminals.
 func TestPrintable(t *testing.T) {
 	if got := printable("leaf-2[4] ü\x1b]0;x\a\n\xff"); got != "leaf-2[4] ü\ufffd]0;x\ufffd\ufffd\ufffd" {
 		t.Errorf("%q", got)

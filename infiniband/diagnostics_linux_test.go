@@ -14,7 +14,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/testkit/softfabric"
 )
 
-// The diagnostic tools show a fabric as it is, whoever manages it.
+// The diagnostic tools show a fabric as it is, under each manager.
 func TestDiagnostics(t *testing.T) {
 	programs := []string{"ibhosts", "ibswitches", "iblinkinfo", "ibstat", "smpquery", "perfquery", "saquery", "sminfo",
 		"ibroute"}
@@ -46,7 +46,7 @@ type diagnosis struct {
 
 func number(n uint16) string { return strconv.Itoa(int(n)) }
 
-// field returns the value behind a name and dots in what a tool prints.
+// field returns the value behind a name and dots in a tool's output.
 func (d *diagnosis) field(out, name string) string {
 	d.t.Helper()
 	m := regexp.MustCompile(`(?m)^\s*` + regexp.QuoteMeta(name) + `:?\.+(.*)$`).FindStringSubmatch(out)
@@ -149,7 +149,7 @@ func (d *diagnosis) attributes() {
 }
 
 // errors looks at ibqueryerrors. Bringing a fabric up has a few: ports wait for credits, OpenSM takes links
-// down when it starts. What the tool makes of counters that it did not get would be huge.
+// down when it starts. For counters that the tool did not get it would print huge numbers.
 func (d *diagnosis) errors() {
 	if _, err := program("ibqueryerrors"); err != nil {
 		d.t.Log(err)
@@ -166,7 +166,7 @@ func (d *diagnosis) errors() {
 	}
 }
 
-// counters looks at perfquery, and has it clear what it shows.
+// counters looks at perfquery, and has it clear the counters that it shows.
 func (d *diagnosis) counters() {
 	s := connectStream(d.t, d.f, "host-5", "host-9")
 	s.along()
@@ -195,7 +195,7 @@ func (d *diagnosis) counters() {
 	}
 }
 
-// records looks at what saquery shows of one node, of one path, of one link.
+// records looks at saquery's records of one node, of one path, of one link.
 func (d *diagnosis) records() {
 	from, to := findNode(d.t, d.f, "host-1"), findNode(d.t, d.f, "host-12")
 	slid, dlid := number(from.Ports[0].LID), number(to.Ports[0].LID)

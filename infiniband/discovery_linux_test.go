@@ -40,7 +40,7 @@ func cable(a uint64, p int, b uint64, q int) string {
 	return fmt.Sprintf("%016x[%d] - %016x[%d]", a, p, b, q)
 }
 
-// present lists what of the fabric can be reached from an adapter: nodes and links. An empty name stands for
+// present lists the nodes and links of the fabric that can be reached from an adapter. An empty name stands for
 // any adapter, in a fabric that is in one piece but for nodes without a link.
 func present(f *infiniband.Fabric, from string) (all []string) {
 	v := f.Running().View()

@@ -152,7 +152,7 @@ func init() {
 }
 
 // Open opens the device of an adapter, by name, description or IP address. An empty name means the first
-// adapter that nobody uses.
+// adapter that is not in use.
 func (f *Fabric) Open(adapter string, opt *Options) (*verbs.Device, error) {
 	p := newPort(f.running.NewWaiter(), opt)
 	s, err := f.running.Attach(adapter, p)
@@ -163,7 +163,7 @@ func (f *Fabric) Open(adapter string, opt *Options) (*verbs.Device, error) {
 }
 
 // Open opens the device of an adapter of a fabric that another process of the user serves: see [Fabric.Serve].
-// Empty names mean the default fabric, and the first adapter that nobody uses. On a busy host it waits for up to two
+// Empty names mean the default fabric, and the first adapter that is not in use. On a busy host it waits for up to two
 // minutes.
 func Open(name, adapter string, opt *Options) (*verbs.Device, error) {
 	return OpenContext(context.Background(), name, adapter, opt)

@@ -91,7 +91,7 @@ func (s *datagrams) event(want cm.EventType) *cm.Event {
 	return e
 }
 
-// send sends a datagram to whom the parameters of an event say.
+// send sends a datagram to the destination in an event's parameters.
 func (s *datagrams) send(qp *verbs.QP, ud *cm.UDParam, text string) {
 	s.t.Helper()
 	ah, err := s.pd.CreateAH(ud.AH)
@@ -108,7 +108,7 @@ func (s *datagrams) received(want string) {
 		_, err := s.cq.Wait(within(s.t), wc[:])
 		s.ok(err)
 		if wc[0].Op != verbs.WCRecv {
-			continue // of what was sent
+			continue // a completion of a send
 		}
 		break
 	}
@@ -144,8 +144,8 @@ func TestDatagramService(t *testing.T) {
 	}
 }
 
-// What is sent to a group comes to all members, at other adapters, at the sender's, and at one that they share,
-// and no more to those who have left.
+// Datagrams to a group arrive at all members, at other adapters, at the sender's, and at one that they share,
+// and no longer at members that have left.
 func TestMulticast(t *testing.T) {
 	f := softfabric.Start(t, "fat-tree:4,2")
 	group := netip.MustParseAddr("239.255.77.1")

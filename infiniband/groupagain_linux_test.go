@@ -12,7 +12,7 @@ import (
 )
 
 // An adapter whose cable was out is in its groups again when it comes back, without its program: the manager
-// has forgotten it meanwhile, and asks for what it was told (ClientReregister).
+// has forgotten it meanwhile, and asks for its registrations (ClientReregister).
 func TestMulticastAgain(t *testing.T) {
 	f := softfabric.Start(t, "star:3")
 	group := netip.MustParseAddr("239.255.77.2")

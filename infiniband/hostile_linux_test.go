@@ -216,8 +216,8 @@ func FuzzAttach(f *testing.F) {
 	})
 }
 
-// FuzzCables is a socket for cables, and datagrams that come to it from anywhere: as they are, and as those of an end
-// that has joined. in is datagrams with their lengths, two bytes each.
+// FuzzCables sends datagrams to a socket for cables: from an unknown address, and from an end that has joined. in is
+// datagrams with their lengths, two bytes each.
 func FuzzCables(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte{0})

@@ -12,7 +12,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/testkit/softfabric"
 )
 
-// ibping's server answers, whoever manages the subnet.
+// ibping's server answers under each subnet manager.
 func TestIBPing(t *testing.T) {
 	for name, opensm := range map[string]bool{"opensm": true, "built-in": false} {
 		t.Run(name, func(t *testing.T) {
@@ -33,7 +33,7 @@ func TestIBPing(t *testing.T) {
 }
 
 // pings runs ibping's server at one adapter and its client at another. The client asks from the start, so the
-// server gets requests while it starts: libumad2sim crashes on one that comes before its agent is there.
+// server gets requests while it starts: libumad2sim crashes on a request that comes before its agent is there.
 func (x *tools) pings(f *infiniband.Fabric, from, to string) {
 	x.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), upTime)

@@ -19,8 +19,8 @@ import (
 // netExamples are the topologies that ibsim ships, where Debian puts them.
 const netExamples = "/usr/share/doc/ibsim-utils/net-examples/net*"
 
-// What ibsim ships comes up under either manager. Diagnostic tools show it as it is: whole, with a cable
-// pulled, and with a switch off.
+// The fabrics that ibsim ships come up under either manager. Diagnostic tools show them as they are: whole, with
+// a cable pulled, and with a switch off.
 func TestIBSimExamples(t *testing.T) {
 	testrun.SkipUnlessLong(t, "runs diagnostic tools a thousand times")
 	files, err := filepath.Glob(netExamples)
@@ -63,7 +63,7 @@ func (x *tools) examines(t *testing.T, f *infiniband.Fabric) {
 		d.links()
 		d.everywhere()
 		for name, n := range reached(f.Running().View(), x.home) {
-			if n.Adapter() && n.Ports[0].Active() && name != x.home { // addresses are those of first ports
+			if n.Adapter() && n.Ports[0].Active() && name != x.home { // addresses belong to first ports
 				connectStream(t, f, x.home, name).transfer()
 			}
 		}

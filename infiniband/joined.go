@@ -292,7 +292,7 @@ func (a *joinedAdapter) awaitActive(ctx context.Context) {
 	}
 }
 
-// Ready reports whether a packet waits for Receive, among those too that have only just come by the cable.
+// Ready reports whether a packet waits for Receive, also in the cable's socket.
 func (a *joinedAdapter) Ready() bool {
 	a.waiter.receive()
 	return a.Attachment.Ready()

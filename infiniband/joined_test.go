@@ -50,8 +50,8 @@ func stateOf(t *testing.T, d *verbs.Device) verbs.PortState {
 	return p.State
 }
 
-// TestAdaptersJoin: two adapters join with losses, repetitions and changes on the way of one, the stream between them
-// is what was written, and a listener is found by the host's address or the GID.
+// TestAdaptersJoin: two adapters join, one with losses, repetitions and changes on its way. The stream between them
+// arrives as it was written, and a listener is found by the host's address or the GID.
 func TestAdaptersJoin(t *testing.T) {
 	t.Parallel()
 	f, at := listening(t.Context(), t, 4, "127.0.0.1:0")
@@ -96,8 +96,8 @@ func TestAdaptersJoin(t *testing.T) {
 	eventually(t, "the port is active", func() bool { return stateOf(t, a) == verbs.PortActive })
 }
 
-// TestFabricStartsAgain: adapters join the fabric that listens at the address after the one that they had joined, and
-// keep their LIDs.
+// TestFabricStartsAgain: adapters join the next fabric at the address of the fabric that they had joined, and keep
+// their LIDs.
 func TestFabricStartsAgain(t *testing.T) {
 	t.Parallel()
 	ctx, stop := context.WithCancel(t.Context())

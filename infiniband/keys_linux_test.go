@@ -13,7 +13,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// heard collects what a manager tells.
+// heard collects the events of a manager.
 type heard struct {
 	mu    sync.Mutex
 	lines []string
@@ -25,7 +25,7 @@ func (h *heard) event(e infiniband.ManagerEvent) {
 	h.lines = append(h.lines, e.String())
 }
 
-// await calls do again and again until the manager tells of something.
+// await calls do again and again until the manager reports an event.
 func (h *heard) await(t *testing.T, what string, do func()) {
 	t.Helper()
 	for limit := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
@@ -104,7 +104,7 @@ func (s *sender) to(o *sender, qkey verbs.QKey) {
 	}
 }
 
-// Packets with wrong keys, and links with errors, are told to the manager by those who find them.
+// Ports that receive packets with wrong keys, or find errors of links, send traps to the manager.
 func TestTraps(t *testing.T) {
 	t.Parallel()
 	var h heard

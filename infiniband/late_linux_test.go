@@ -14,8 +14,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// A fabric in memory loses nothing by itself: what a peer that has no processor for a while does not acknowledge is
-// late, and nothing is sent again, whether the sender is in the fabric's process or in another.
+// A fabric in memory loses nothing by itself: acknowledgements of a peer that has no processor for a while are late,
+// and nothing is sent again, whether the sender is in the fabric's process or in another.
 func TestLateIsNotLost(t *testing.T) {
 	for _, attached := range []bool{false, true} {
 		name := map[bool]string{false: "in the fabric's process", true: "attached"}[attached]

@@ -18,8 +18,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/system/peercred"
 )
 
-// localPrefix returns the prefix of the names of fabrics' sockets, in the abstract namespace, which no file is
-// left of. Any user can take any name there, so both ends ask the kernel for the user at the other one.
+// localPrefix returns the prefix of the names of fabrics' sockets, in the abstract namespace, which leaves no
+// files. Any user can take any name there, so both ends ask the kernel for the user at the other end.
 func localPrefix() string { return fmt.Sprintf("@ramjet-fabric-%d-", os.Geteuid()) }
 
 // localAddr returns the address of a fabric's process.
@@ -37,7 +37,7 @@ func Names() []string {
 	return namesIn(string(text))
 }
 
-// namesIn returns the names in a table of the kernel's Unix sockets, without those that a fabric cannot be called.
+// namesIn returns the names in a table of the kernel's Unix sockets that are valid for fabrics.
 func namesIn(table string) []string {
 	var names []string
 	for line := range strings.Lines(table) {

@@ -79,7 +79,7 @@ type welcome struct {
 	Neighbors map[netip.Addr]ib.GID
 }
 
-// valid reports whether the adapter is one that a program can have.
+// valid reports whether the fields describe an adapter that a program can have.
 func (w *welcome) valid() bool {
 	return len(w.Ports) > 0 && len(w.Ports) <= maxPorts && w.Slot >= 0 && w.Slot < steer.Slots &&
 		!slices.ContainsFunc(w.Ports, invalidInfo)
@@ -118,7 +118,7 @@ const (
 	opLosses   operation = "losses"   // asks how many packets were lost
 )
 
-// request is an operation with its parameters; those of other operations are zero.
+// request is an operation with its parameters; the parameters of other operations are zero.
 type request struct {
 	ID        uint64 // repeated in the answer; 0: no answer is wanted
 	Op        operation

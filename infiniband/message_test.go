@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// FuzzMessage reads what a program or a fabric may send, and takes it apart.
+// FuzzMessage reads and decodes messages, as a program or a fabric may send them.
 func FuzzMessage(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte{0})
@@ -16,7 +16,7 @@ func FuzzMessage(f *testing.F) {
 	f.Add([]byte{4, 0, 0, 0, byte(kindPacket), 1, 0, 0xaa})
 	f.Add([]byte{0, 0, 0, 0, 1})
 	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 1})
-	f.Add([]byte{1, 0, 0, 3, 1}) // a long one that ends early
+	f.Add([]byte{1, 0, 0, 3, 1}) // a long message that ends early
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r := newReader(bytes.NewReader(b), maxMessage)
 		for taken := 0; ; {

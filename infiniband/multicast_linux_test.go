@@ -53,8 +53,8 @@ func (m *member) poll() {
 	}
 }
 
-// arrives sends datagrams until one has come to all members: one that is sent before the switches have the
-// group is lost.
+// arrives sends datagrams until one has come to all members: datagrams that are sent before the switches have
+// the group are lost.
 func arrives(t *testing.T, from *member, to *cm.UDParam, what string, members ...*member) {
 	t.Helper()
 	for n, late := 0, time.Now().Add(upTime); ; n++ {
@@ -98,8 +98,8 @@ func TestMulticastTree(t *testing.T) {
 			t.Cleanup(f.Close)
 			x := newTools(t, f, "ibroute")
 			if opensm {
-				// OpenSM takes groups with an IP signature for those of IPoIB, unless it is told not to, and refuses
-				// the Q_Key of connection managers there, which Linux has, too.
+				// OpenSM takes groups with an IP signature for IPoIB's, unless configured otherwise, and refuses the
+				// Q_Key of connection managers there, which Linux uses, too.
 				o := newTools(t, f, "opensm").openSM("host-2", "ipoib_mcgroup_creation_validation FALSE")
 				o.allowed = unanswered // it may ask through the cable that is pulled before it finds out
 			}

@@ -16,7 +16,7 @@ import (
 func TestNoConnectionManager(t *testing.T) {
 	f := softfabric.Start(t, "star:3")
 	client := device(t, f, "host-1")
-	device(t, f, "host-3") // it is open, and nobody listens
+	device(t, f, "host-3") // it is open, without a listener
 	for _, ip := range []string{"198.18.0.2", "198.18.0.3"} {
 		var why *cm.RejectError
 		if _, err := cm.Dial(within(t), client, ip+":7777"); !errors.As(err, &why) ||

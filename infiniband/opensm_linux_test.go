@@ -25,12 +25,13 @@ import (
 // toolTime is a bound that only a fault exceeds.
 const toolTime = 30 * time.Second
 
-// tools are Debian's programs, and the library by which they work on a fabric of ours. They give up what is not
-// answered within a second or so, and cannot all be told to wait longer: tests with many of them run one by one.
+// tools are Debian's programs, and the library by which they work on a fabric of ours. They give up requests that are
+// not answered within a second or so, and not all have an option to wait longer. So tests with many of them run one by
+// one.
 type tools struct {
 	t      testing.TB
 	socket string
-	home   string // where they run; empty: at the first adapter that nobody uses
+	home   string // where they run; empty: at the first adapter that is not in use
 	dir    string
 	env    []string
 }
@@ -191,12 +192,12 @@ func (s *openSM) end() {
 	if s.c.ProcessState != nil {
 		return
 	}
-	ran, err := os.ReadFile(s.log) // what is still under way when it ends it complains about
+	ran, err := os.ReadFile(s.log) // read before it ends: at the end it complains about requests in flight
 	if err != nil {
 		s.t.Errorf("%v\n%s", err, s.out.Bytes())
 	}
 	s.c.Process.Signal(syscall.SIGTERM)
-	stuck := make(chan string, 1) // what its threads wait in
+	stuck := make(chan string, 1) // the functions in which its threads wait
 	late := time.AfterFunc(toolTime, func() {
 		stuck <- threadsOf(s.c.Process.Pid)
 		s.c.Process.Kill()

@@ -89,7 +89,7 @@ func TestOpenSMBringsUp(t *testing.T) {
 	}
 }
 
-// What the built-in manager brings up, the tools find right.
+// The tools find no fault in a fabric that the built-in manager has brought up.
 func TestManagerBringsUp(t *testing.T) {
 	starts := topologies(t)
 	starts["fat-tree:128"] = func(o *infiniband.FabricOptions) (*infiniband.Fabric, error) {

@@ -10,7 +10,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
-// A rate of congestion control counts what packets take of a link: payload, headers, both CRCs and delimiters.
+// A rate of congestion control counts all bytes of packets on a link: payload, headers, both CRCs and delimiters.
 func TestLinkOverhead(t *testing.T) {
 	const mtu, packets, delimiters = 4096, 16, 2
 	f := softfabric.Start(t, "line:1,2")

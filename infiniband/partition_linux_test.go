@@ -72,7 +72,7 @@ func TestPartitions(t *testing.T) {
 	}
 }
 
-// What is wrong with the options is said before a fabric runs.
+// Errors in the options are reported before a fabric runs.
 func TestManagerOptions(t *testing.T) {
 	for want, o := range map[string]infiniband.ManagerOptions{
 		`parts:2: member "host-9"`:   {Partitions: "\nA=1 : host-9;", PartitionFile: "parts"},

@@ -38,8 +38,8 @@ func adapterName(own string) (string, error) {
 	return name, nil
 }
 
-// find returns the place of an adapter: the one that it had, or a port of free, which are those without a cable. A
-// cable to be closed before is returned with it: that of a process of the same host whose end has not been noticed yet.
+// find returns the place of an adapter: its former one, or a port of free, the ports without a cable. It also returns
+// a cable that is to be closed before, of a process of the same host whose end has not been noticed yet.
 func (p places) find(name string, host netip.Addr, free []End) (at *place, before *Cable, err error) {
 	at = p[name]
 	switch {
@@ -67,7 +67,8 @@ func (p places) find(name string, host netip.Addr, free []End) (at *place, befor
 	return at, nil, nil
 }
 
-// choose returns the port that an adapter had, or else one that nobody has had, or else the one that was left first.
+// choose returns the port that an adapter had, or else a port that no adapter has had, or else the port that was left
+// first.
 func (p places) choose(name string, free []End) (best End, ok bool) {
 	had := make(map[End]*place, len(p))
 	for _, q := range p {

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// Ports are given to those who had them, then new ones, then those that were left first, and none of a pulled cable.
+// An adapter gets its former port, or else a new port, or else the port that was left first, and none of a pulled
+// cable.
 func TestPlaces(t *testing.T) {
 	one, two := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
 	p1, p2 := End{Node: "s", Port: 1}, End{Node: "s", Port: 2}

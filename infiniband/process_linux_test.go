@@ -27,7 +27,7 @@ import (
 )
 
 // guestFabric makes the test's program a process that is attached to the fabric of that name instead: at
-// host-1, where it receives what comes.
+// host-1, where it receives messages.
 const guestFabric = "RAMJET_TEST_FABRIC"
 
 func guest(name string) {
@@ -123,7 +123,7 @@ func startGuest(t *testing.T, name string, env ...string) *process {
 	return p
 }
 
-// flood sends messages until that fails, and returns with what.
+// flood sends messages until that fails, and returns the error.
 func flood(ctx context.Context, c *cm.Conn) error {
 	msg := make([]byte, 4000)
 	for {
@@ -144,8 +144,8 @@ func attached(f *infiniband.Fabric, adapter string) (n int, dropped uint64) {
 	return -1, 0
 }
 
-// TestStopped stops a process while several flood it. What it does not take is in the way of others at
-// its adapter, but not for ever; and when it goes on, it is there again.
+// TestStopped stops a process while several peers flood it. Packets that it does not take delay other programs at
+// its adapter, but not for ever; and when it goes on, it is reachable again.
 func TestStopped(t *testing.T) {
 	t.Parallel()
 	f := softfabric.Start(t, "pair")
@@ -160,7 +160,7 @@ func TestStopped(t *testing.T) {
 	const floods = 16
 	ended := make(chan error, floods)
 	for range floods {
-		// What nobody acknowledges is sent again for so long that it outlasts the stall detection.
+		// Packets without an acknowledgement are sent again for longer than the detection of stalls takes.
 		c, err := cm.Dial(within(t), far, g.addr, cm.WithAckTimeout(18), cm.WithDepth(256, 256), cm.WithRecvSize(4096))
 		if err != nil {
 			t.Fatal(err)
@@ -212,7 +212,7 @@ func TestStopped(t *testing.T) {
 	}
 }
 
-// TestKilled kills processes at random moments while they are flooded: each time who sends gets a status,
+// TestKilled kills processes at random moments while they are flooded: each time the sender gets a status,
 // and nothing is left of the process.
 func TestKilled(t *testing.T) {
 	const atOnce = 5 // each waits most of its time
@@ -249,7 +249,7 @@ func TestKilled(t *testing.T) {
 	startGuest(t, name) // there is room again
 }
 
-// killFlooded kills a process while it is flooded, and waits until both are told.
+// killFlooded kills a process while it is flooded, and waits until the sender has failed and the process has ended.
 func killFlooded(t *testing.T, name string, far *verbs.Device) {
 	t.Helper()
 	g := startGuest(t, name)

@@ -47,7 +47,7 @@ func (s *flow) rerouted(what string, avoids func(fabric.End) bool) []fabric.End 
 		hops, arrives, err := s.f.Running().Route(fabric.End{Node: s.from, Port: 1}, fabric.End{Node: s.to, Port: 1})
 		return err == nil && arrives && !slices.ContainsFunc(hops, avoids)
 	})
-	s.transfer() // what was lost has been repeated when this is over
+	s.transfer() // lost packets have been sent again when this is over
 	return s.along()
 }
 

@@ -45,8 +45,8 @@ func lookUp(ctx context.Context, address string) ([]netip.AddrPort, error) {
 	return all, nil
 }
 
-// seek looks the name of the other end's host up while that does not answer, until the cable ends. A host that starts
-// again may have another address. Of several addresses, one at a time is tried.
+// seek looks up the name of the other end's host while that does not answer, until the cable ends. A host that starts
+// again may have another address. It tries several addresses one after the other.
 func (c *Cable) seek(address string) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

@@ -60,7 +60,7 @@ func TestKilledMember(t *testing.T) {
 }
 
 // Members of a group stay so while another manager takes the subnet over, and gives it back: it asks, and they join
-// again. Who leaves meanwhile takes nobody along.
+// again. A member that leaves meanwhile takes no other one along.
 func TestMembersOfNewManager(t *testing.T) {
 	testrun.SkipUnlessLong(t, "waits for a manager that is gone")
 	f := managed(t, "fat-tree:2,2", infiniband.ManagerOptions{Priority: 3})

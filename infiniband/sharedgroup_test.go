@@ -51,7 +51,7 @@ func (a *asker) send(method mad.Method, mask uint64, r sa.MCMemberRecord) uint64
 	h := sa.NewHeader(method, sa.AttrMCMemberRecord, a.agent.Transaction(a.last), mask|sa.MemberPortGID)
 	h.RMPP.Version = sa.RMPPVersion
 	if method == mad.MethodGet {
-		h.SMKey = 1 // OpenSM tells nobody else
+		h.SMKey = 1 // OpenSM answers only requests with its key
 	}
 	b := make([]byte, umad.Len)
 	r.Append(h.Append(b[:0]))
@@ -91,7 +91,7 @@ func (a *asker) ask(method mad.Method, mask uint64, r sa.MCMemberRecord) (mad.St
 	}
 }
 
-// What requests to leave a group, and to create one, have to say beside the port.
+// The components that requests to leave a group, and to create one, need beside the port.
 const leaves = sa.MemberMGID | sa.MemberJoinState
 const creates = leaves | sa.MemberQKey | sa.MemberPKey | sa.MemberTClass | sa.MemberSL | sa.MemberFlowLabel
 
@@ -126,7 +126,7 @@ func (a *asker) left(group *cm.UDParam) {
 	}
 }
 
-// is compares what the administrator says that the port is.
+// is compares the administrator's record of the port's membership.
 func (a *asker) is(num byte, want sa.JoinState) {
 	a.t.Helper()
 	a.isMember(groupRecord(num, 0).MGID, want)
@@ -149,7 +149,7 @@ func (a *asker) member(group ib.GID) sa.JoinState {
 	return r.Join
 }
 
-// members returns to how many ports the only switch of a fabric sends what is for a group.
+// members returns to how many ports the only switch of a fabric sends packets for a group.
 func members(f *infiniband.Fabric, mlid uint16) int { return f.Running().GroupPorts("switch-1", mlid) }
 
 // A program that leaves a group does not take the port out of it while another program there is a member.
@@ -161,7 +161,7 @@ func TestLeaveSharedGroup(t *testing.T) {
 	far, _ := joinGroup(t, f, "host-3", group)
 	goes.ok(goes.id.LeaveMulticast(group))
 	newAsker(t, goes.id.Device()).left(ud)
-	softfabric.AwaitActive(t, f) // the switch has what the administrator made of it
+	softfabric.AwaitActive(t, f) // the switch has the administrator's new table
 	far.send(far.id.QP(), ud, "to who stays")
 	stays.received("to who stays")
 	far.received("to who stays")
@@ -169,7 +169,7 @@ func TestLeaveSharedGroup(t *testing.T) {
 	waitFor(t, "the port leaves with the last of its programs", func() bool { return members(f, ud.AH.DLID) == 1 })
 }
 
-// The administrator hears of what a port was joined as by one of its programs only, and of nothing else.
+// The administrator gets requests to leave only for join states that no other program at the port has.
 func TestLeaveSharedGroupInPart(t *testing.T) {
 	f := softfabric.Start(t, "star:3")
 	a, b, far := newAsker(t, device(t, f, "host-1")), newAsker(t, device(t, f, "host-1")),
@@ -204,8 +204,8 @@ func TestLeaveSharedGroupInPart(t *testing.T) {
 	}
 }
 
-// A program that ends leaves its groups, also those that have been made for it, and none that another program
-// at the port is in, even if the request is lost at first.
+// A program that ends leaves its groups, also groups that were made for it, even if the request is lost at first.
+// It leaves no group that another program at the port is in.
 func TestEndedMember(t *testing.T) {
 	t.Parallel()
 	f := softfabric.Start(t, "star:3")
@@ -244,8 +244,8 @@ func TestEndedMember(t *testing.T) {
 	}
 }
 
-// Who leaves a group and joins it again at once is a member, and who gives a join up is none, whatever is under
-// way at the administrator.
+// A program that leaves a group and joins it again at once is a member, and a program that gives a join up is
+// none, in any order of the administrator's answers.
 func TestJoinAfterLeave(t *testing.T) {
 	f := softfabric.Start(t, "star:3")
 	group := netip.MustParseAddr("239.255.77.5")

@@ -39,8 +39,8 @@ func asNobody(t *testing.T, do func() error) {
 	}
 }
 
-// Another user who takes the name of this user's fabric is not taken for it, in any way of using it, and the errors
-// say who has the name.
+// A process of another user that takes the name of this user's fabric is not taken for the fabric, in any way of
+// using it, and the errors name the user.
 func TestNameOfStranger(t *testing.T) {
 	name := fmt.Sprintf("stranger-%d", os.Getpid())
 	at := localAddr(name) // of this user
@@ -71,7 +71,8 @@ func TestNameOfStranger(t *testing.T) {
 	}
 }
 
-// Another user who connects to this user's fabric is told so, and has said nothing that was read.
+// A process of another user that connects to this user's fabric is refused with that reason, and the fabric reads
+// nothing from it.
 func TestProgramOfStranger(t *testing.T) {
 	f := pairFabric(t)
 	name := fmt.Sprintf("refuses-%d", os.Getpid())
@@ -124,7 +125,8 @@ func TestSilentCrowd(t *testing.T) {
 	}
 }
 
-// What a message announces is not allocated before it comes, and a program's may not be long at all.
+// Memory for the announced length of a message is not allocated before the bytes come, and a program's messages must
+// be short.
 func TestAnnouncedLength(t *testing.T) {
 	for _, c := range []struct {
 		most, announced int

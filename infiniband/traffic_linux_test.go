@@ -98,7 +98,7 @@ func connectStream(t testing.TB, f *infiniband.Fabric, from, to string) *flow {
 	return s
 }
 
-// transfer sends a piece of data and compares what arrives.
+// transfer sends a piece of data and compares the bytes that arrive.
 func (s *flow) transfer() {
 	s.t.Helper()
 	late := time.Now().Add(upTime)

@@ -8,7 +8,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/infiniband"
 )
 
-// A program at the other end of a socket has its adapter tell, too.
+// The adapter of a program in another process sends traps, too.
 func TestTrapsOfProcess(t *testing.T) {
 	var h heard
 	f := managed(t, "star:2", infiniband.ManagerOptions{Event: h.event})

@@ -57,7 +57,7 @@ func pairAt(t *testing.T, a *verbs.Device, from int, b *verbs.Device, to int) (x
 	return x, y
 }
 
-// rcEnd is an RC queue pair and what belongs to it.
+// rcEnd is an RC queue pair with its objects.
 type rcEnd struct {
 	t  *testing.T
 	d  *verbs.Device
@@ -117,7 +117,7 @@ func (e *rcEnd) connectBy(path verbs.AHAttr, o *rcEnd) {
 	}
 }
 
-// write writes into the other's memory, and returns how that ended.
+// write writes to the other end's memory, and returns the status.
 func (e *rcEnd) write(o *rcEnd) verbs.Status {
 	e.t.Helper()
 	if err := e.qp.PostSend(&verbs.SendWR{Op: verbs.OpWrite, SGL: []verbs.SGE{e.mr.SGE(0, 64)}, Remote: o.mr.Remote(),
@@ -167,7 +167,7 @@ func TestTwoPorts(t *testing.T) {
 	}
 }
 
-// Ports at two subnets: the manager of the one leaves the other alone, which would need one of its own.
+// Ports at two subnets: the manager of one subnet leaves the other alone, which would need a manager of its own.
 func TestTwoSubnets(t *testing.T) {
 	f := twoSwitches(t, "")
 	a, b := device(t, f, "a"), device(t, f, "b")
@@ -177,7 +177,7 @@ func TestTwoSubnets(t *testing.T) {
 	if s := x.write(y); s != verbs.StatusSuccess {
 		t.Errorf("by the managed subnet: %v", s)
 	}
-	time.Sleep(50 * time.Millisecond) // whatever the manager might still do
+	time.Sleep(50 * time.Millisecond) // time for the manager to do something
 	if p := waitPort(t, a, 2, verbs.PortInit); p.LID != 0 || p.SMLID != 0 {
 		t.Errorf("the other port has LID %d and a manager at %d", p.LID, p.SMLID)
 	}

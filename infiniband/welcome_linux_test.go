@@ -17,7 +17,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// A port may change while a program attaches. What the program gets first is the welcome all the same: it takes
+// A port may change while a program attaches. The welcome is the program's first message all the same: it takes
 // anything else for an error.
 func TestChangedBeforeWelcome(t *testing.T) {
 	f, err := GenerateFabric("pair", nil)

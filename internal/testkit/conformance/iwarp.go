@@ -2,7 +2,8 @@
 
 package conformance
 
-// OfIWARP returns the abilities that an iWARP device lacks, and the tests in which it behaves in another way, for its [Fixture].
+// OfIWARP returns the abilities that an iWARP device lacks, and the tests in which it behaves in another way, for
+// its [Fixture].
 func OfIWARP() (missing map[Ability]string, differs map[string]string) {
 	missing = map[Ability]string{
 		Datagrams:       "iWARP runs over a reliable stream: RC only",
