@@ -212,8 +212,8 @@ func (q *DatagramQP) Sent() {
 	q.pop()
 }
 
-// Drop drops the datagram of [DatagramQP.Next]: nobody is where it goes, or takes it. Its sender is
-// not told, as the network would not tell it (IBTA 9.8.3).
+// Drop drops the datagram of [DatagramQP.Next]: its destination does not exist, or takes no datagrams. Its
+// sender gets no error, as on a network (IBTA 9.8.3).
 func (q *DatagramQP) Drop(r Reason) {
 	q.lane.Counters.Dropped[r]++
 	q.Sent()
@@ -296,10 +296,10 @@ func (d *datagram) decode(k kind, body []byte, mtu int) bool {
 	return d.from <= ib.QPNMulticast && grh>>36 == 0
 }
 
-// ReceiveDatagrams hands what the device at another address has sent to a lane's queue pairs, which
+// ReceiveDatagrams hands datagrams from the device at another address to a lane's queue pairs, which
 // find finds by the numbers of the receiver and the sender, until budget bytes have come. It returns how
-// many datagrams came, their bytes, and whether the peer is to be woken. After an error the peer is of no
-// more use.
+// many datagrams came, their bytes, and whether the peer is to be woken. After an error the peer cannot be
+// used any more.
 func (d *Device) ReceiveDatagrams(l *Lane, p *Peer, from, to verbs.GID, budget int,
 	find func(to, from verbs.QPN) []*DatagramQP) (count, moved int, wake bool, err error) {
 	defer func() { wake = p.inRequests.Return() || wake }()
@@ -329,8 +329,8 @@ func (d *Device) ReceiveDatagrams(l *Lane, p *Peer, from, to verbs.GID, budget i
 	return count, moved, wake, nil
 }
 
-// receive puts a datagram into the oldest receive (IBTA 9.8.3). Anybody can send one: what does not fit
-// is dropped and leaves the receive posted, and so do other errors of the sender.
+// receive puts a datagram into the oldest receive (IBTA 9.8.3). Any device can send one: a datagram that does
+// not fit is dropped and leaves the receive posted, and so do other errors of the sender.
 func (q *DatagramQP) receive(h *datagram, k kind, from, to verbs.GID, payload []byte) Reason {
 	q.Counts.RecvPackets++
 	switch {
@@ -372,8 +372,8 @@ func (q *DatagramQP) receive(h *datagram, k kind, from, to verbs.GID, payload []
 	return taken
 }
 
-// CheckDatagrams takes note of what the peer has taken, of a link that carries datagrams one way. It
-// fails if the peer has broken the rules: it sends what it may not.
+// CheckDatagrams notes which datagrams the peer has taken, of a link that carries datagrams one way. It
+// fails if the peer has broken the rules: it sends in the other direction.
 func (p *Peer) CheckDatagrams(receives bool) error {
 	if _, err := p.requests.Done(); err != nil {
 		return err

@@ -65,7 +65,7 @@ func (e *datagramEnd) say(k kind, body []byte) {
 	e.sender.Publish()
 }
 
-// take receives what has come.
+// take receives the datagrams that have come.
 func (e *datagramEnd) take() (count int, err error) {
 	from, to := ib.GID{15: 1}, ib.GID{15: 2}
 	count, _, _, err = e.dev.ReceiveDatagrams(&e.lane, e.link, from, to, 1<<20, func(n, _ verbs.QPN) []*DatagramQP {
@@ -114,7 +114,7 @@ func TestDatagram(t *testing.T) {
 	}
 }
 
-// TestDatagramDropped has datagrams that nobody gets, which is the sender's fault and does no harm. Messages
+// TestDatagramDropped has datagrams without a receiver, which is the sender's fault and does no harm. Messages
 // that are no datagrams end the link.
 func TestDatagramDropped(t *testing.T) {
 	other, locked := good, good
@@ -159,7 +159,7 @@ func TestDatagramDropped(t *testing.T) {
 	}
 }
 
-// TestDatagramsOneWay has a device send where it only receives, and damage what it has shared.
+// TestDatagramsOneWay has a device send on a link where it only receives, and damage shared memory.
 func TestDatagramsOneWay(t *testing.T) {
 	for name, damage := range map[string]func(e *datagramEnd){
 		"an answer":         func(e *datagramEnd) { *word(e.theirs[atResponses:], ringHeader) = there | 8 },
@@ -180,7 +180,7 @@ func TestDatagramsOneWay(t *testing.T) {
 	}
 }
 
-// FuzzDatagrams has a device write to the ring what it likes. What is around the receive stays.
+// FuzzDatagrams has a device write any bytes to the ring. The memory around the receive stays.
 func FuzzDatagrams(f *testing.F) {
 	f.Add(uint32(0), []byte{}, []byte{}, uint16(0))
 	f.Add(uint32(0), []byte{0}, []byte{0}, uint16(0))

@@ -30,8 +30,8 @@ func needs(op verbs.SendOp) verbs.Access {
 // the ring behind them: that takes less time than to hear that they were taken.
 const waitFrom = 4 << 10
 
-// follows reports whether a one-sided operation has to follow messages that the target has not taken yet: what it
-// does may not be seen before what they do (IBTA 9.5).
+// follows reports whether a one-sided operation has to follow messages that the target has not taken yet: its effect
+// may not be seen before theirs (IBTA 9.5).
 func (q *QP) follows(w *sendWQE) bool {
 	r := q.peer.requests
 	if !r.Unacknowledged() || w.Length == 0 && w.Op != verbs.OpFlush { // it names no memory
@@ -41,8 +41,8 @@ func (q *QP) follows(w *sendWQE) bool {
 	return err != nil || r.Unacknowledged()
 }
 
-// reaches reports whether this side can carry out an operation by itself. It leaves all of them to the peer, who may
-// follow them, if somebody follows the operations of peers on this side.
+// reaches reports whether this side can carry out an operation by itself. If accesses to memory are checked on this
+// side, it leaves all operations to the target, which may check them, too.
 func (q *QP) reaches(w *sendWQE) bool {
 	need := w.needs()
 	if need == 0 || q.Device.Memory.Accesses() != nil {
@@ -72,8 +72,8 @@ func crosses(w *sendWQE) bool {
 		(w.Length == 1 || w.Length > 8)
 }
 
-// act continues a work request in the peer's memory. If the peer has withdrawn it meanwhile, the rest goes
-// through the peer, who refuses it.
+// act continues a work request in the peer's memory. If the peer has withdrawn the memory meanwhile, the rest goes
+// through the peer, which refuses it.
 func (q *QP) act(w *sendWQE) (moved int, ok bool) {
 	if w.Op == verbs.OpFlush {
 		return 0, q.carriedOut(w)
@@ -144,7 +144,7 @@ func whole(mem []byte) bool {
 	return s.Aligned8()
 }
 
-// settle has what this side wrote to the peer's memory be seen before it reads there (IBTA 9.5).
+// settle makes this side's writes to the peer's memory visible before it reads there (IBTA 9.5).
 func (q *QP) settle() {
 	if q.unsettled {
 		q.unsettled = false
@@ -206,7 +206,7 @@ func (q *QP) move(w *sendWQE, mem []byte) bool {
 	return q.gather.Write(q.Device.Memory, q.atomic(w.Op, mem, w.Compare, w.Swap))
 }
 
-// atomic carries out an atomic operation on a word, and returns what it was.
+// atomic carries out an atomic operation on a word, and returns its former value.
 func (q *QP) atomic(op verbs.SendOp, mem []byte, compare, swap uint64) []byte {
 	s := memory.Inline(mem)
 	var old uint64
@@ -220,7 +220,7 @@ func (q *QP) atomic(op verbs.SendOp, mem []byte, compare, swap uint64) []byte {
 	return b
 }
 
-// store writes to the peer's memory, after what was written there before. What is short appears as a whole; see
+// store writes to the peer's memory, after earlier writes. A write of at most 8 bytes appears as a whole; see
 // verbs.MR.WaitFor.
 func (q *QP) store(mem []byte) bool {
 	q.unsettled = true

@@ -6,11 +6,11 @@ import (
 	"sync/atomic"
 )
 
-// A directory says what peers may do with which memory. It is a segment that its owner writes and
-// peers have mapped [ReadOnly]: an array of entries, found by key with linear probing.
+// A directory has the regions that peers may use, with their access rights. It is a segment that its owner writes
+// and peers have mapped [ReadOnly]: an array of entries, found by key with linear probing.
 //
-// What a peer is allowed is looked up at each operation, and again when it is done. An entry that is
-// withdrawn counts from then on. For an operation that is being done see [Memory.Quiesce].
+// A peer looks its rights up at each operation, and again when it is done. The withdrawal of an entry holds at
+// once. For operations in progress see [Memory.Quiesce].
 //
 // An entry has a version, which is odd while it changes, and the words of [Entry].
 type directory struct{ mem []byte }
@@ -105,7 +105,7 @@ type Place struct {
 func (p Place) Holds() bool { return p.version != nil && atomic.LoadUint64(p.version) == p.was }
 
 // Find returns the entry of a key. It returns false if there is none, or if it is being changed at
-// this moment: the owner, who may have stopped there, is to be asked.
+// this moment: the operation goes to the owner, which may have stopped in the middle of a change.
 func (l *Lookup) Find(key uint32) (Entry, Place, bool) {
 	if key == 0 {
 		return Entry{}, Place{}, false

@@ -11,14 +11,14 @@
 //	Begin     gives a queue pair its peer
 //	Perform   carries out a short one-sided operation at once, if nothing is before it
 //	SendShort sends a short SEND at once, if nothing waits before it
-//	Advance   does what can be done of the send queue, and answers the peer
-//	Receive   handles what the peer has sent, and completes what it has done
-//	Lost      ends it
+//	Advance   carries out work requests of the send queue, and answers the peer
+//	Receive   handles the peer's messages, and completes work requests that it has carried out
+//	Lost      ends the connection
 //
 // # Files
 //
-//	ring.go, directory.go     what is in shared memory: messages one way, and which memory peers may use
-//	peer.go                   both sides' segments, and what is mapped of the peer's memory
+//	ring.go, directory.go     the structures in shared memory: messages one way, and regions that peers may use
+//	peer.go                   both sides' segments, and the peer's memory that is mapped here
 //	doorbell.go               how peers tell a device which connection to look at
 //	message.go                the messages
 //	qp.go, modify.go          the queue pair, its states; see also package queue

@@ -7,7 +7,7 @@ import (
 	"unsafe"
 )
 
-// words returns n bytes that begin at a word, as those of a segment do: arm64 faults at others.
+// words returns n bytes that begin at a word, as a segment does: arm64 faults at atomic accesses elsewhere.
 func words(n int) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(make([]uint64, (n+7)/8)))), n)
 }

@@ -7,10 +7,10 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// What was written before a FLUSH (IBTA annex A19) is in memory that all processors see. So a FLUSH to global
-// visibility only has its rights checked, by the initiator where it knows of the region. One to persistence goes
-// to the target, whose process has the file. Its message stays in the ring meanwhile, and so does what is behind
-// it; that it was taken says that it is done.
+// Data written before a FLUSH (IBTA annex A19) is in memory that all processors see. So a FLUSH to global
+// visibility only has its rights checked, by the initiator where it knows of the region. A FLUSH to persistence
+// goes to the target, whose process has the file. Its message, and all messages behind it, stay in the ring
+// meanwhile; when the target takes the message the FLUSH is done.
 
 // Flush is a FLUSH to persistence, which the device executes while the engine goes on: it can take as long as a
 // disk does.
@@ -45,7 +45,7 @@ func (f *Flush) Done(ok bool) bool {
 	return true
 }
 
-// Flushing reports whether a FLUSH is under way, which what the peer has sent after it waits for.
+// Flushing reports whether a FLUSH is under way: later messages of the peer wait for it.
 func (q *QP) Flushing() bool { return q.flush != nil && !q.flush.done }
 
 // needs returns which rights a work request needs (IBTA 9.7.5.1.3); 0: it is not one-sided.

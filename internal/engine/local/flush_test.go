@@ -97,7 +97,7 @@ func TestFlushBehind(t *testing.T) {
 	}
 }
 
-// TestFlushPersistent has what is behind a FLUSH to persistence wait for it, whoever would carry it out.
+// TestFlushPersistent has operations behind a FLUSH to persistence wait for it, on either side.
 func TestFlushPersistent(t *testing.T) {
 	post := func(a *side, to verbs.Remote) {
 		t.Helper()

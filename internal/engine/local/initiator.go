@@ -14,11 +14,11 @@ type initiator struct {
 	gather      memory.Cursor
 	remoteCache remoteLookup
 
-	unsettled bool // what this side wrote to the peer's memory may not be seen yet
+	unsettled bool // this side's writes to the peer's memory may not be visible yet
 
 	named      uint64             // number of revocations when a SEND last named its payload
 	uncrossed  bool               // the peer has asked for it
-	localCache memory.LookupCache // what the last operation of [QP.Perform] or [QP.SendShort] named on this side
+	localCache memory.LookupCache // the local region of the last [QP.Perform] or [QP.SendShort]
 }
 
 func (t *initiator) stop() {
@@ -26,8 +26,8 @@ func (t *initiator) stop() {
 	t.gather.Reset()
 }
 
-// Advance does what can be done of the send queue, and answers the peer. It ends when it has moved
-// budget bytes, or a piece more, and returns how many.
+// Advance carries out work requests of the send queue, as far as possible, and answers the peer. It ends when
+// it has moved budget bytes, or a piece more, and returns how many.
 func (q *QP) Advance(budget int) (moved int) {
 	if q.peer != nil && q.Due() {
 		q.reap() // and then look for room
@@ -45,7 +45,7 @@ func (q *QP) Advance(budget int) (moved int) {
 		moved += n
 	}
 	if q.peer != nil && (q.State() == verbs.StateRTS || q.State() == verbs.StateSQD) {
-		q.retire(q.peer.requests.seen) // not more: whoever waits for room is told of what is not seen
+		q.retire(q.peer.requests.seen) // not more: the peer wakes this side for later ones, if this side waits for room
 	}
 	if q.Held() && q.stalled == q.peer.requests.seen+1 {
 		q.drop(DropStalled)
@@ -207,8 +207,8 @@ func (q *QP) send(w *sendWQE) (moved int, ok bool) {
 }
 
 // names reports whether a SEND or WRITE names its payload: it is in one region, which is in a segment that peers may
-// read, or in other memory from where the system lets them copy it. Then place is its address. Who is its own
-// peer would ask for the payload behind the message that names it.
+// read, or in other memory from which the system lets them copy. Then place is its address. A queue pair that is its
+// own peer names nothing: it would ask for the payload behind the message that names it.
 func (q *QP) names(w *sendWQE) (place uint64, ok bool) {
 	if w.Length < refFrom || w.Copied || len(w.SGL) != 1 || q.off > 0 || q.peer.loops() || q.unreliable() {
 		return 0, false

@@ -11,8 +11,8 @@ import (
 // kind is the type of a message, in the kind of its record: an opcode in the low 8 bits, and flags.
 type kind uint32
 
-// The messages. Both sides run on one processor, so numbers are in its byte order. What follows the
-// fields named here is payload.
+// The messages. Both sides run on one host, so numbers are in its byte order. The payload follows the
+// fields named here.
 const (
 	opSend kind = iota + 1 // immediate data or key (4 bytes), zero (4)
 	// a SEND whose payload is in a region of the sender: as opSend, but key (4), address (8), length (8), address in
@@ -24,7 +24,7 @@ const (
 	opAtomic // key (4), verbs.SendOp (4), address (8), operands (8 each)
 	opStore  // an ATOMIC WRITE: key (4), zero (4), address (8), the word (8)
 	opFlush  // key (4), verbs.FlushLevel (1), verbs.FlushScope (1), zero (2), address (8), length (8)
-	opFetch  // a READ of what an opRef or opWriteRef names, as opRead
+	opFetch  // a READ of the payload that an opRef or opWriteRef names, as opRead
 	// a WRITE whose payload is in a region of the sender: as opRef, but zero (4) in place of the first field; and then
 	// key (4), zero (4), address (8)
 	opWriteRef
@@ -41,7 +41,7 @@ const (
 	// of a SEND's or WRITE's messages; opImm: the peer has carried out the WRITE by itself
 	first      kind = 1 << (8 + iota)
 	last            // of a SEND's, WRITE's or READ's
-	solicited       // the receiver asked to be told of these
+	solicited       // the receiver requested an event for these
 	immediate       // a SEND has immediate data
 	invalidate      // a SEND has a key that is to be invalidated
 )
@@ -82,8 +82,8 @@ var fieldsOf = [...]int{opSend: sendFields, opRef: refFields, opWriteRef: toFiel
 // at once.
 const piece = requestBytes/4 - 64
 
-// refFrom is from which length on a SEND, or a WRITE that the target carries out, only names its payload, where the
-// receiver can read it: what is shorter is copied twice, and the sender's memory is free again sooner.
+// refFrom is the length from which a SEND, or a WRITE that the target carries out, only names its payload, where the
+// receiver can read it. A shorter payload is copied twice, and the sender's memory is free again sooner.
 const refFrom = piece + 1
 
 func get32(b []byte, at int) uint32    { return binary.NativeEndian.Uint32(b[at:]) }

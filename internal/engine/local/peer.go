@@ -11,18 +11,18 @@ import (
 
 // Each side of a connection has a part of shared memory that it writes to:
 //
-//	0      what the other side may do to this one's memory by itself: see gate
+//	0      the accesses that the other side may make to this one's memory by itself: see admit
 //	4      not 0: the side has ended the connection between two messages
-//	8      how many times the side has said something by other means: see Tell
+//	8      how many times the side has changed something outside this memory: see Tell
 //	12     odd: the side is at work in the other's memory (see cross); it grows with each time
 //	16     how often memory that SENDs may name has ended: see Revoke
-//	64     not 0: the side is at work in memory of the other's that it has mapped: in that of a key; see begin
-//	72     from which address on
-//	80     in how many bytes
+//	64     the key of the other side's memory, mapped here, in which the side is at work; 0: in none; see begin
+//	72     the address at which it is at work
+//	80     the number of bytes
 //	128    the ring of its requests
 //	...    the ring of its responses
 //
-// What is at 64 has a cache line of its own, as the other side reads it only when it takes a right away.
+// The words from 64 on have a cache line of their own, as the other side reads them only when it takes a right away.
 //
 // Responses have a ring of their own, so that a SEND that waits for a receive keeps no response back.
 const (
@@ -45,7 +45,7 @@ const (
 	SegmentBytes = atResponses + ringHeader + responseBytes
 )
 
-// open is the bit of a gate that says that the queue pair is in a state in which it answers. The others are those of
+// open is the bit of a gate that says that the queue pair is in a state in which it answers. The other bits are the
 // verbs.Access that it allows.
 const open = 1 << 31
 
@@ -76,12 +76,12 @@ type Peer struct {
 	heard                   uint32
 
 	asleep  bool // the peer is to wake this side
-	awaits  bool // this side waits for what the peer does with its messages
+	awaits  bool // this side waits until the peer is done with its messages
 	watched bool // and the peer is to wake it for that, too
 }
 
 // NewPeer returns the other side, for two parts of [SegmentBytes] that are new and mapped for
-// writing, and the peer's memory. They are one for a queue pair that is its own peer.
+// writing, and the peer's memory. Both parts are the same for a queue pair that is its own peer.
 func NewPeer(own, theirs []byte, m Memory) (*Peer, error) {
 	p := &Peer{own: own, theirs: theirs, memory: m}
 	var err error
@@ -101,7 +101,7 @@ func NewPeer(own, theirs []byte, m Memory) (*Peer, error) {
 // loops reports whether the queue pair is its own peer.
 func (p *Peer) loops() bool { return &p.own[0] == &p.theirs[0] }
 
-// Tell has the peer look at what this side has said by other means than this memory.
+// Tell has the peer look at changes of this side that are not in this memory.
 func (p *Peer) Tell() { atomic.AddUint32(half(p.own, atTold), 1) }
 
 // Told reports whether the peer has called Tell since the last time.
@@ -121,15 +121,15 @@ func (p *Peer) Pending() bool {
 // Arrived reports whether the peer has sent something that [QP.Receive] has not seen.
 func (p *Peer) Arrived() bool { return p.inRequests.Pending() || p.inResponses.Pending() }
 
-// look takes note of what has arrived.
+// look finds the messages that have arrived.
 func (p *Peer) look() {
 	p.inRequests.look()
 	p.inResponses.look()
 }
 
-// Sleep has the peer wake this side when it does something, until [Peer.Awake]. It returns false if it has
-// done so meanwhile. That the peer is done with messages counts only where this side waits for it: else
-// each message would wake both sides.
+// Sleep has the peer wake this side when it does something, until [Peer.Awake]. It returns false if the peer
+// has done something meanwhile. When the peer is done with messages it wakes this side only if this side waits
+// for that: else each message would wake both sides.
 func (p *Peer) Sleep() bool {
 	p.asleep = p.inRequests.Sleep() && p.inResponses.Sleep() && p.watch()
 	return p.asleep
@@ -144,8 +144,8 @@ func (p *Peer) watch() bool {
 	return p.watched || !p.awaits
 }
 
-// Await notes whether this side waits for what the peer does with its messages. It returns false if that
-// is news, the peer is to wake this side, and has done something meanwhile.
+// Await notes whether this side waits until the peer is done with its messages. It returns false if this side
+// sleeps, did not wait for that before, and the peer has been done with messages meanwhile.
 func (p *Peer) Await(awaits bool) bool {
 	p.awaits = awaits
 	return !awaits || !p.asleep || p.watched || p.watch()
@@ -188,8 +188,8 @@ type remoteLookup struct {
 }
 
 // find finds n bytes of the peer's memory: as memory that is mapped here, or by their address in the
-// peer's process. It returns neither if they are out of reach, or the region does not allow what is
-// needed: the peer is to be asked.
+// peer's process. It returns neither if they are out of reach, or the region does not allow the access:
+// then the operation goes to the peer.
 func (p *Peer) find(f *remoteLookup, key verbs.Key, addr uint64, n int, need verbs.Access) (mem []byte, at uint64) {
 	if (f.entry.Key != uint32(key) || f.generation != p.memory.Generation() || !f.place.Holds()) && !p.lookUp(f, key) {
 		return nil, 0
@@ -228,15 +228,15 @@ func (p *Peer) lookUp(f *remoteLookup, key verbs.Key) bool {
 	return true
 }
 
-// enter says that this side is about to work in the peer's memory, and leave that it no longer is. The
-// peer, when it withdraws a region, waits for what has entered before: see [Peer.Work]. So a region
-// that is still in the directory after enter is there until exit.
+// enter says that this side is about to work in the peer's memory, and exit that it no longer is. A
+// peer that withdraws a region waits for operations that have entered before: see [Peer.Work]. So a
+// region that is still in the directory after enter is there until exit.
 func (p *Peer) enter() { atomic.AddUint32(half(p.own, atWork), 1) }
 func (p *Peer) exit()  { atomic.AddUint32(half(p.own, atWork), 1) }
 
-// begin says that this side is about to work in mapped memory of the peer's, and end that it no longer is. What
-// allows that is looked up in between. These are stores and no more, as each operation makes them: the peer, when it
-// takes a right away, has all processors finish their stores before it looks ([Peer.Using]).
+// begin says that this side is about to work in mapped memory of the peer's, and end that it no longer is. The right
+// to that is looked up in between. These are plain stores, as each operation makes them: a peer that takes a right
+// away has all processors finish their stores before it looks ([Peer.Using]).
 func (p *Peer) begin(at verbs.Remote, n int) {
 	*word(p.own, atAddrUsed) = at.Addr
 	*word(p.own, atLenUsed) = uint64(n)
@@ -248,15 +248,15 @@ func (p *Peer) end() {
 	*word(p.own, atKeyUsed) = 0
 }
 
-// remains reports whether the peer allowed an operation that this side has carried out in mapped memory until it was
-// done, also by memory that is the peer's still. What was read before is what was there then.
+// remains reports whether an operation in mapped memory was allowed until it was done: the peer's queue pair still
+// allows it, and the region still has its place. Reads of the memory come before these checks.
 func (p *Peer) remains(f *remoteLookup, need verbs.Access) bool {
 	memory.Order()
 	return p.admits(need) && f.place.Holds()
 }
 
-// Using returns where the peer is at work in memory of this process that it has mapped, as it says; n is 0 if nowhere.
-// Whoever asks has taken the right to that away, and has then had all processors finish their stores.
+// Using returns the memory of this process, mapped by the peer, in which the peer says that it is at work; n is 0 if
+// there is none. Before the call the right to the memory was taken away, and all processors have finished their stores.
 func (p *Peer) Using() (key uint32, addr, n uint64) {
 	key = uint32(atomic.LoadUint64(word(p.theirs, atKeyUsed)))
 	addr, n = atomic.LoadUint64(word(p.theirs, atAddrUsed)), atomic.LoadUint64(word(p.theirs, atLenUsed))
@@ -269,8 +269,8 @@ func (p *Peer) Using() (key uint32, addr, n uint64) {
 // Work returns a number that is odd while the peer is at work in this side's memory, and then changes.
 func (p *Peer) Work() uint32 { return atomic.LoadUint32(half(p.theirs, atWork)) }
 
-// Revoke has the peer copy nothing any more that a SEND has named by its address in this process. It then
-// asks for it. What it has begun it finishes: see Work.
+// Revoke has the peer copy no payload any more that a SEND has named by its address in this process. The peer
+// then asks for the payload. It finishes a copy that it has begun: see Work.
 func (p *Peer) Revoke() { atomic.AddUint64(word(p.own, atVoid), 1) }
 
 // named returns the word that goes with a SEND that names memory of this process now.

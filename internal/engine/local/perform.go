@@ -9,9 +9,9 @@ import (
 )
 
 // Perform carries out a work request without a place in the send queue, and fills its completion: a short
-// one-sided operation in mapped memory, of one piece of local memory, before which nothing waits. It
-// returns how many bytes it moved. If it returns false the work request is to be posted, which also finds
-// what is wrong with it: nothing has happened then, or part of a copy that is made again.
+// one-sided operation in mapped memory, of one piece of local memory, before which no other waits. It
+// returns how many bytes it moved. If it returns false the work request is to be posted, which also reports
+// its errors: nothing has happened then, or part of a copy that is made again.
 func (q *QP) Perform(wr *verbs.SendWR, wc *verbs.WC) (n int, ok bool) {
 	if q.peer == nil || q.State() != verbs.StateRTS || q.reads.Len() > 0 || q.Device.Memory.Accesses() != nil {
 		return 0, false

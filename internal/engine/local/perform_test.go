@@ -10,8 +10,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// TestPerform carries out operations without a place in the send queue, and leaves to the queue what it
-// cannot.
+// TestPerform carries out operations without a place in the send queue, and leaves all others to the queue.
 func TestPerform(t *testing.T) {
 	a, b := newPair(t, true)
 	pattern(a.region.Bytes(), 3)
@@ -81,8 +80,8 @@ func TestPerform(t *testing.T) {
 	refuses("a queue pair that is gone", write)
 }
 
-// TestWithdrawnMeanwhile has the target withdraw a region while a WRITE or READ is carried out there: it does not
-// count, and goes through the target, who refuses it.
+// TestWithdrawnMeanwhile has the target withdraw a region while a WRITE or READ is carried out there: the operation
+// does not count, and goes through the target, which refuses it.
 func TestWithdrawnMeanwhile(t *testing.T) {
 	for _, op := range []verbs.SendOp{verbs.OpWrite, verbs.OpRead} {
 		for _, length := range []int{8, 100, 100_000} {

@@ -16,13 +16,13 @@ type Device struct {
 	// Persist begins to make memory persistent, and calls Flush.Done later; nil: there is no way to. Regions allow
 	// FLUSH to persistence only if there is one.
 	Persist func(*Flush)
-	// Refuses is asked about each message for which a receive is posted: with true it finds none, which is a fault that
-	// somebody has asked for. nil: none does.
+	// Refuses is called for each message for which a receive is posted. If it returns true the message finds no
+	// receive: a fault on request. nil: there are no such faults.
 	Refuses func(*QP) bool
 }
 
-// Lane is what queue pairs that work one after the other share: what they count and complete, and their scratch
-// memory. The zero Lane is ready for use.
+// Lane holds the counters, completions and scratch memory of queue pairs that work one after the other. The zero
+// Lane is ready for use.
 type Lane struct {
 	Counters Counters
 	Outbox   queue.Outbox
@@ -32,7 +32,7 @@ type Lane struct {
 // Counters count events on a device.
 type Counters struct {
 	SentMessages, RecvMessages uint64             // through rings
-	SentBytes, RecvBytes       uint64             // payload, in whatever way
+	SentBytes, RecvBytes       uint64             // payload, by rings and otherwise
 	Direct                     uint64             // one-sided operations in memory that is mapped here
 	Crossed                    uint64             // copies to and from memory of peers that is not mapped here
 	Asked                      uint64             // one-sided operations through the target's process
@@ -97,7 +97,7 @@ func (q *QP) Stats(s *verbs.QPStats) {
 		s.RNRs += q.peer.requests.NotReady()
 		s.InFlight = q.peer.requests.Flight()
 		if s.InFlight == 0 && q.reads.Len() == 0 {
-			s.SendQueue -= q.next // done, though nobody has looked
+			s.SendQueue -= q.next // done, though not reaped
 		}
 	}
 }
@@ -139,8 +139,8 @@ func (q *QP) Rings() bool {
 	return rings
 }
 
-// Lost ends a connection whose peer has gone. The oldest work request gets RetryExceeded, because
-// nothing is known of what the peer did, unless the peer ended the connection in an orderly way.
+// Lost ends a connection whose peer has gone. The oldest work request gets RetryExceeded, because it is
+// not known how far the peer came, unless the peer ended the connection in an orderly way.
 func (q *QP) Lost(orderly bool) {
 	orderly = orderly && !q.inMessage
 	if q.peer != nil {
@@ -187,7 +187,8 @@ func (q *QP) DropPeer() bool {
 	return true
 }
 
-// shut has a peer that is left, and may be there all the same, begin nothing more, nor take what is flushed for sent.
+// shut has a peer whose connection ends, but which may still run, begin no operation any more, nor receive messages
+// whose work requests are flushed.
 func (q *QP) shut() {
 	if q.peer != nil {
 		q.peer.Shut()

@@ -28,7 +28,7 @@ type side struct {
 	segment []byte // this side's part of the connection
 	region  *memory.Region
 	dir     *Publisher
-	mapped  peerMemory // what this side has of the other's memory
+	mapped  peerMemory // the other side's memory that this side has mapped
 }
 
 // peerMemory is memory of a peer.
@@ -137,7 +137,7 @@ func (s *side) recv(id uint64, off, n int) {
 	s.qp.Resume()
 }
 
-// step does what a pass of a device does.
+// step receives and sends, as a pass of a device does.
 func (s *side) step() {
 	s.qp.Receive(1 << 20)
 	s.qp.Advance(1 << 20)
@@ -162,7 +162,7 @@ func (s *side) completions() []verbs.WC {
 	return list
 }
 
-// completes checks the statuses of what has completed, in order.
+// completes checks the statuses of completions, in order.
 func (s *side) completes(want ...verbs.Status) []verbs.WC {
 	s.t.Helper()
 	list := s.completions()
@@ -310,7 +310,8 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestGate holds that what the target's queue pair does not allow, the initiator does not do by itself.
+// TestGate holds that the initiator does not carry out operations by itself that the target's queue pair does not
+// allow.
 func TestGate(t *testing.T) {
 	a, b := newPair(t, true)
 	if err := b.qp.Modify(&verbs.QPAttr{Access: verbs.RemoteRead}, verbs.MaskAccess); err != nil {
@@ -347,8 +348,8 @@ func TestGate(t *testing.T) {
 	a.completes(verbs.StatusWRFlushError)
 }
 
-// TestReadOnly holds that an initiator does not write where it has memory mapped read-only, whatever the
-// directory says, and asks the owner.
+// TestReadOnly holds that an initiator does not write to memory that it has mapped read-only, even if the
+// directory allows that, and asks the owner.
 func TestReadOnly(t *testing.T) {
 	a, b := newPair(t, true)
 	a.mapped.readOnly = true
@@ -403,7 +404,7 @@ func TestCross(t *testing.T) {
 		t.Errorf("%d copies, %d asked", working, a.lane.Counters.Asked)
 	}
 
-	// What the system refuses the target does.
+	// The target carries out operations that the system refuses the initiator.
 	refuse = true
 	clear(b.region.Bytes())
 	a.post(verbs.SendWR{Op: verbs.OpWrite, SGL: sgl, Remote: b.remote(64)})
@@ -431,7 +432,7 @@ func TestWithdrawn(t *testing.T) {
 	a.completes(verbs.StatusRemoteAccessError)
 }
 
-// TestRefused has the target refuse what the IBTA says it must, with the status that it says.
+// TestRefused has the target refuse requests as the IBTA demands, with its statuses.
 func TestRefused(t *testing.T) {
 	for what, c := range map[string]struct {
 		wr   func(a, b *side) verbs.SendWR
@@ -499,7 +500,7 @@ func receiveAny(t *testing.T, typ verbs.QPType, k uint32, body []byte, tail, hea
 	for i := range uint64(4) {
 		a.recv(i, int(i)*100, 50)
 	}
-	// The key is one that the peer knows.
+	// The key is known to the peer.
 	if len(body) >= 16 && kind(k).op() != opSend {
 		binary.NativeEndian.PutUint32(body, uint32(a.region.Key()))
 		binary.NativeEndian.PutUint64(body[8:], a.region.Addr()+binary.NativeEndian.Uint64(body[8:])%(2*regionBytes))
@@ -528,7 +529,7 @@ func receiveAny(t *testing.T, typ verbs.QPType, k uint32, body []byte, tail, hea
 	}
 }
 
-// TestBlocked holds that a side sleeps while what its peer has sent has to wait: for a receive, for room
+// TestBlocked holds that a side sleeps while its peer's messages have to wait: for a receive, for room
 // for an answer, or for ever.
 func TestBlocked(t *testing.T) {
 	send := func(a, b *side) {
@@ -640,7 +641,7 @@ func TestReset(t *testing.T) {
 	a.completes(verbs.StatusSuccess) // by this side alone
 }
 
-// TestReadAfterSend reads what a SEND before it has put into a receive.
+// TestReadAfterSend reads a receive's memory after a SEND into it.
 func TestReadAfterSend(t *testing.T) {
 	a, b := newPair(t, true)
 	pattern(a.region.Bytes()[:100], 5)
@@ -655,8 +656,8 @@ func TestReadAfterSend(t *testing.T) {
 	}
 }
 
-// TestQuiet holds that a side does not look for ever at what its peer has taken, where nobody waits for that, and
-// that it finds out when work requests want the room.
+// TestQuiet holds that a side does not go on looking whether its peer has taken messages, where no completion is
+// waited for, and that it looks again when work requests need the room.
 func TestQuiet(t *testing.T) {
 	a, b := newPair(t, false)
 	a.qp.SignalAll = false

@@ -23,7 +23,7 @@ type target struct {
 	spurned   bool               // it finds none by a fault: Retry looks again
 	denied    bool               // it has failed, and with it the connection
 	heard     bool               // a message came before RTS
-	last      memory.LookupCache // what the last WRITE named
+	last      memory.LookupCache // the region of the last WRITE
 	into      memory.LookupCache // where the last short SEND went
 	ref       reference
 	flush     *Flush // that is under way, or done and still in the ring; nil: none
@@ -46,7 +46,7 @@ func (t *target) stop() {
 	}
 }
 
-// Receive handles what the peer has sent, and completes what it has done. [QP.Advance] is called after it if
+// Receive handles the peer's messages, and completes work requests that it has carried out. [QP.Advance] follows if
 // [QP.Due] says so. It ends when budget bytes have come, or a piece more. It returns how many messages it
 // handled, and their bytes with headers.
 func (q *QP) Receive(budget int) (count, moved int) {
@@ -59,7 +59,7 @@ func (q *QP) Receive(budget int) (count, moved int) {
 	}
 	if q.peer != nil {
 		q.giveBack()
-		q.peer.look() // what has to wait does not keep this side awake
+		q.peer.look() // messages that have to wait do not keep this side awake
 	}
 	return count, moved
 }
@@ -109,7 +109,7 @@ func (q *QP) take(budget int) (count, moved int) {
 	return count, moved
 }
 
-// answers reports whether the queue pair is in a state in which it takes what its peer sends.
+// answers reports whether the queue pair is in a state in which it receives.
 func (q *QP) answers() bool { return q.State() >= verbs.StateRTR && q.State() <= verbs.StateSQE }
 
 // handles reports whether the peer's requests are handled now.
@@ -118,7 +118,7 @@ func (q *QP) handles() bool {
 }
 
 // More reports whether there are messages that [QP.Receive] has seen and not handled, though it could, or
-// something has happened that nobody tells of.
+// an event for which the peer does not wake this side.
 func (q *QP) More() bool {
 	if q.pending {
 		q.pending = false
@@ -163,7 +163,7 @@ func (q *QP) Refused() bool { return q.paused && q.spurned }
 // Retry has [QP.Receive] look again for a receive, as a sender does MinRNRTimer after an RNR NAK.
 func (q *QP) Retry() { q.paused, q.spurned = false, false }
 
-// Pauses returns how many messages of this connection have waited for a receive: it tells one that waits from the next.
+// Pauses returns how many messages of this connection have waited for a receive: it changes with each of them.
 func (q *QP) Pauses() uint64 { return q.pauses }
 
 // CountNotReady counts RNR NAKs that the message that waits would have met by now.
@@ -255,7 +255,7 @@ func (q *QP) refused(s verbs.Status, why verbs.Reason) {
 	q.Raise(verbs.EventQPFatal)
 }
 
-// detail adds what the peer said of its refusal to the failure, which is not shown yet.
+// detail adds the peer's reason for its refusal to the failure, before programs see it.
 func (q *QP) detail(s verbs.Status, why verbs.Reason) {
 	switch f := q.Failure(); {
 	case f.Reason == verbs.ReasonNotReady:

@@ -10,12 +10,12 @@ import (
 // A long SEND from memory that the receiver can read is a message that says where its payload is: in a
 // segment, or in other memory of the sender's process, where the system lets the receiver copy from it.
 // The receiver copies it from there to its receive, and then takes the message out of the ring, by which
-// the sender knows that its memory is free. If the receiver cannot it asks for the payload as for a
-// READ's data. A long WRITE that goes through the ring does the same.
+// the sender knows that its memory is free. If the receiver cannot copy it, it asks for the payload as for
+// a READ's data. A long WRITE that goes through the ring does the same.
 //
-// A region that ends is not touched any more after that. A segment stays while the receiver has it
-// mapped. For other memory the receiver says that it is at work, and looks whether a region has ended
-// since the SEND ([Peer.Revoke]); the sender says so first, and then waits for who is at work.
+// The memory of a region is not touched after the region has ended. A segment stays while the receiver has
+// it mapped. For other memory the receiver says that it is at work, and looks whether a region has ended
+// since the SEND. The sender first says that it has ([Peer.Revoke]), and then waits for receivers at work.
 
 // phase is how far a receiver has come with such a SEND.
 type phase uint8
@@ -28,8 +28,8 @@ const (
 	complete       // it is there
 )
 
-// reference is such a SEND or WRITE. Its message is the oldest one in the ring. What it says was copied when it was
-// taken up: the peer can write to the ring all the time.
+// reference is such a SEND or WRITE. Its message is the oldest one in the ring. Its fields were copied before they
+// were checked: the peer can write to the ring all the time.
 type reference struct {
 	phase       phase
 	write       bool
@@ -46,7 +46,7 @@ type reference struct {
 // fetches reports whether the payload is on its way, and the peer's other requests wait.
 func (r *reference) fetches() bool { return r.phase == wanted || r.phase == fetching }
 
-// decodeRef copies what a message says of a payload, but for its length: whoever calls has checked that.
+// decodeRef copies the description of a payload from a message, but for the length, which the caller has checked.
 func (q *QP) decodeRef(body []byte, length uint64) reference {
 	return reference{phase: copying, remoteCache: q.ref.remoteCache, key: verbs.Key(get32(body, 4)),
 		addr: get64(body, 8), length: int(length),
@@ -147,7 +147,7 @@ func (q *QP) copyRef() bool {
 	return q.got == r.length
 }
 
-// wantRef has all of the payload be asked for: what was copied is copied again.
+// wantRef has the whole payload requested, including the bytes that were copied already.
 func (q *QP) wantRef() bool {
 	q.ref.phase, q.got = wanted, 0
 	q.land.Seek(0)
@@ -198,7 +198,7 @@ func (q *QP) askFetch() bool {
 	return true
 }
 
-// takeFetch answers with the payload of a SEND or WRITE. It is the program's own memory, whatever peers may do.
+// takeFetch answers with the payload of a SEND or WRITE. That needs no remote access: the program itself sends it.
 func (q *QP) takeFetch(key verbs.Key, addr uint64, length uint32) bool {
 	s, ok := q.Device.Memory.Local(q.PD, &verbs.SGE{Addr: addr, Length: length, LKey: key}, false)
 	if !ok || length == 0 || !q.sends(key, addr, length) {
@@ -211,7 +211,7 @@ func (q *QP) takeFetch(key verbs.Key, addr uint64, length uint32) bool {
 		return false
 	}
 	if q.peer.named() == q.named {
-		q.uncrossed = true // the peer cannot copy what is there: there is no use in naming more
+		q.uncrossed = true // the peer cannot copy from there: naming further payloads is useless
 	}
 	*q.resp.PushBack() = response{span: s}
 	return true

@@ -84,7 +84,7 @@ func TestReference(t *testing.T) {
 	}
 }
 
-// TestReferenceRefused sends more than the receive holds, and what is withdrawn meanwhile.
+// TestReferenceRefused sends a payload that is longer than the receive, and one that is withdrawn meanwhile.
 func TestReferenceRefused(t *testing.T) {
 	a, b := newPair(t, false)
 	src := a.source(b, 100_000, true)
@@ -155,7 +155,7 @@ func (s *side) locate(peer *side, n int) (r *memory.Region, copies *int) {
 	return r, copies
 }
 
-// revoker revokes what a side has named when a region ends, as the device does.
+// revoker revokes the payloads that a side has named when a region ends, as the device does.
 type revoker struct {
 	sharer
 	s *side
@@ -249,7 +249,7 @@ func TestLocatedEnded(t *testing.T) {
 }
 
 // TestLocatedWhileHeld names a payload while a message of the receiver waits for a receive of the sender's:
-// that holds back what the receiver does in the sender's memory, but not the SEND.
+// that holds back the receiver's operations in the sender's memory, but not the SEND.
 func TestLocatedWhileHeld(t *testing.T) {
 	a, b := newPair(t, false)
 	src, copies := a.locate(b, 100_000)

@@ -18,13 +18,13 @@ import (
 //	256   the messages, in a power of two of bytes
 //
 // A message is a header of 8 bytes and the body, filled up to a multiple of 8. A message is in one
-// piece: what is left before the end is skipped if the next one does not fit there. A header that is
+// piece: the rest before the end is skipped if the next message does not fit there. A header that is
 // not 0 says that the message is there. Before a message is published, the place of the next header is
 // 0. So the receiver looks at nothing but where the next message will be, and a short message costs the
 // transfer of one cache line.
 //
-// Each side stores what the other waits for, and then loads whether the other sleeps; or stores that it
-// sleeps, and then loads what it waits for. The load must not come before the store. Stores are swaps
+// Each side stores the position that the other waits for, and then loads whether the other sleeps; or stores
+// that it sleeps, and then loads the position. The load must not come before the store. Stores are swaps
 // here, because the race detector's stores do not keep that order.
 type ring struct {
 	head                 *uint64
@@ -46,8 +46,8 @@ var ErrCorrupt = errors.New("the peer has damaged the shared memory")
 // RingSize returns how large a segment a ring needs that holds capacity bytes, a power of two.
 func RingSize(capacity int) int { return ringHeader + capacity }
 
-// ringOf finds a ring in a segment. Only the segment's first bytes are used if it is larger than
-// what [RingSize] says.
+// ringOf finds a ring in a segment. Of a segment that is larger than [RingSize] only the first bytes are
+// used.
 func ringOf(mem []byte, capacity int) (ring, error) {
 	if capacity < 64 || capacity&(capacity-1) != 0 || len(mem) < RingSize(capacity) {
 		return ring{}, fmt.Errorf("no ring of %d bytes is in a segment of %d", capacity, len(mem))
@@ -70,9 +70,9 @@ func (r *ring) at(position uint64) *uint64 {
 // Sender is the writing end of a ring.
 type Sender struct {
 	ring
-	next   uint64 // where the next message goes; what is before was published
+	next   uint64 // where the next message goes; all messages before are published
 	seen   uint64 // head, when it was last looked at
-	start  uint64 // of the message that Reserve made room for: next, or behind what is skipped
+	start  uint64 // of the message that Reserve made room for: next, or behind skipped bytes
 	end    uint64 // of it
 	header uint64 // of it
 }
@@ -124,10 +124,10 @@ func (s *Sender) Publish() (wake bool) {
 	return atomic.LoadUint32(s.awaitTail) != 0 && atomic.SwapUint32(s.awaitTail, 0) != 0
 }
 
-// Position returns where the next message goes: the sum of what was published before.
+// Position returns where the next message goes: the sum of the bytes published before.
 func (s *Sender) Position() uint64 { return s.next }
 
-// Done returns the position up to which the receiver has done with what was published.
+// Done returns the position up to which the receiver is done with messages.
 func (s *Sender) Done() (uint64, error) {
 	s.seen = atomic.LoadUint64(s.head)
 	if s.next-s.seen > uint64(len(s.data)) {
@@ -181,9 +181,9 @@ func NewReceiver(mem []byte, capacity int) (*Receiver, error) {
 func (r *Receiver) CountNotReady(n uint64) { atomic.AddUint64(r.notReady, n) }
 
 // Peek returns the oldest message, which stays until [Receiver.Release]; ok is false if there is
-// none. Until then its kind and its length stay what they were when it was first returned: a peer
-// that changes them has broken the rules. It can change the body all the time: what must not change
-// is copied before it is checked.
+// none. Until then its kind and its length stay the same: a peer that changes them has broken the
+// rules. The peer can change the body all the time: fields that must not change are copied before
+// they are checked.
 func (r *Receiver) Peek() (body []byte, kind uint32, ok bool, err error) {
 	size := uint64(len(r.data))
 	for {
@@ -216,7 +216,7 @@ func (r *Receiver) Release() (wake bool) {
 	return r.next-r.given >= uint64(len(r.data)/4) && r.Return()
 }
 
-// Return gives back what was released. It returns true if the sender sleeps and is to be woken.
+// Return gives released messages back. It returns true if the sender sleeps and is to be woken.
 func (r *Receiver) Return() (wake bool) {
 	if r.given == r.next {
 		return false

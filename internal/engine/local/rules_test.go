@@ -54,8 +54,8 @@ func TestAtomicUnknown(t *testing.T) {
 	}
 }
 
-// TestUnheard has a peer go that has sent a message behind a READ: the answer has nobody to go to, and the
-// message is received.
+// TestUnheard has a peer go that has sent a message behind a READ: the response is dropped, and the message is
+// received.
 func TestUnheard(t *testing.T) {
 	a, b := newPair(t, false)
 	b.qp.Attr().MaxDestRdAtomic = 1
@@ -70,8 +70,8 @@ func TestUnheard(t *testing.T) {
 	b.completes(verbs.StatusSuccess)
 }
 
-// TestShortRefused has the receiver refuse a short SEND: the work request fails with the status that the
-// receiver says, as one that was posted does.
+// TestShortRefused has the receiver refuse a short SEND: the work request fails with the receiver's status, as a
+// posted one does.
 func TestShortRefused(t *testing.T) {
 	a, b := newPair(t, false)
 	b.recv(1, 0, 8)
@@ -85,7 +85,7 @@ func TestShortRefused(t *testing.T) {
 	b.completes(verbs.StatusLocalLengthError)
 }
 
-// TestEmptyRead reads nothing from a peer that allows no READs. What comes of it does not depend on whether a
+// TestEmptyRead reads no bytes from a peer that allows no READs. Its status does not depend on whether a
 // message before it has been taken already.
 func TestEmptyRead(t *testing.T) {
 	var alone verbs.Status
@@ -128,7 +128,7 @@ func TestAtomicWriteCounts(t *testing.T) {
 	}
 }
 
-// TestManyStrides writes and reads by this side alone what takes many turns, and ends within one.
+// TestManyStrides writes and reads, by this side alone, more bytes than one stride, and no multiple of it.
 func TestManyStrides(t *testing.T) {
 	const n = 3*stride + 1000
 	a, b := newPair(t, true)

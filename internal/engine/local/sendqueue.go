@@ -7,8 +7,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// sendQueue holds the work requests that have not completed, oldest first. Those before next have
-// been carried out, or are completely in the ring.
+// sendQueue holds the work requests that have not completed, oldest first. Work requests before next
+// have been carried out, or are completely in the ring.
 type sendQueue struct {
 	sq       queue.Ring[sendWQE]
 	popped   uint64 // how many have left the queue
@@ -83,8 +83,8 @@ func (q *QP) popFront() {
 	q.next = max(0, q.next-1)
 }
 
-// retire completes what is done, in order, and then fails what cannot be done. A SEND is done when the
-// peer has put it into a receive, which its ring's head says (IBTA 9.7.5.1.1).
+// retire completes work requests that are done, in order, and then fails one that cannot be carried out. A SEND
+// is done when the peer has put it into a receive, which its ring's head says (IBTA 9.7.5.1.1).
 func (q *QP) retire(done uint64) {
 	for q.next > 0 {
 		w := q.sq.Front()
@@ -104,7 +104,7 @@ func (q *QP) retire(done uint64) {
 }
 
 // reap completes the work requests whose messages the peer has consumed. Each look at the head takes its cache line
-// from a peer that works. So nobody looks while no completion is waited for, and there is room.
+// from a peer that works. So it is not called while no completion is waited for, and there is room.
 func (q *QP) reap() {
 	done, err := q.peer.requests.Done()
 	if err == nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
-// shakenDatagrams has a device receive what another one sends to one queue pair or to a group, and send, while
-// somebody changes words of the link's segments.
+// shakenDatagrams has a device receive datagrams to one queue pair or to a group, and send, while the test changes
+// words of the link's segments.
 func shakenDatagrams(t testing.TB, seed uint64, rate int) {
 	const room = ib.GRHLen + datagramMTU
 	r := rand.New(rand.NewPCG(seed, 2))
@@ -49,7 +49,7 @@ func shakenDatagrams(t testing.TB, seed uint64, rate int) {
 			copy(b, body)
 			e.sender.Publish()
 		}
-		// and the other way, where nobody sends
+		// and the other way, where no device sends
 		if b, err := link.requests.Reserve(8, uint32(opDatagram)); b != nil && err == nil {
 			link.requests.Publish()
 		}
@@ -65,7 +65,7 @@ func shakenDatagrams(t testing.TB, seed uint64, rate int) {
 		if err == nil {
 			_, _, _, err = e.dev.ReceiveDatagrams(&e.lane, link, ib.GID{15: 1}, ib.GID{15: 2}, 1+r.IntN(1<<15),
 				func(n, _ verbs.QPN) []*DatagramQP {
-					return []*DatagramQP{e.qp, e.qp}[:n%3] // to nobody, or to members of a group
+					return []*DatagramQP{e.qp, e.qp}[:n%3] // to no queue pair, or to members of a group
 				})
 		}
 		for i := range e.lane.Outbox.Completions {

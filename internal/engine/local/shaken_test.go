@@ -12,9 +12,9 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// Two queue pairs work with each other while somebody changes words of all memory that they share, between any two
-// passes. Neither may panic, nor write where nobody is allowed to, nor to the memory of a receive or a READ that has
-// completed.
+// Two queue pairs work with each other while the test changes words of all memory that they share, between any two
+// passes. Neither may panic, nor write to memory that no region allows to write to, nor to the memory of a receive or
+// a READ that has completed.
 
 const (
 	shakenRounds = 1000
@@ -34,10 +34,10 @@ var shakenPattern = func() []byte {
 type slot struct {
 	mem  []byte
 	busy bool   // posted, and not completed
-	then []byte // what it was when it was completed
+	then []byte // its bytes at the completion
 }
 
-// complete notes what the memory is when the work request completes.
+// complete copies the memory when the work request completes.
 func (s *slot) complete() { s.busy, s.then = false, append(s.then[:0], s.mem...) }
 
 // shaken is one side.
@@ -175,7 +175,7 @@ func (k *shaken) act(peer *shaken) {
 	}
 }
 
-// completed notes what the memory of a work request is when it completes.
+// completed copies the memory of a work request when it completes.
 func (k *shaken) completed(wc *verbs.WC) {
 	var s *slot
 	switch id := wc.ID; {
@@ -192,7 +192,7 @@ func (k *shaken) completed(wc *verbs.WC) {
 	s.complete()
 }
 
-// pass does what a pass of a device does.
+// pass receives and sends, as a pass of a device does.
 func (k *shaken) pass() {
 	budget := 1 + k.r.IntN(stride)
 	k.qp.Receive(budget)
@@ -208,7 +208,7 @@ func (k *shaken) pass() {
 	k.lane.Outbox.Reset()
 }
 
-// fill makes what is written later a change.
+// fill fills memory with a value that later writes change.
 func fill(b []byte, v byte) {
 	b[0] = v
 	for n := 1; n < len(b); n *= 2 {
@@ -216,7 +216,7 @@ func fill(b []byte, v byte) {
 	}
 }
 
-// check checks that the memory of a work request that has completed is what it was then.
+// check checks that the memory of a completed work request has not changed since.
 func (k *shaken) check(s *slot) {
 	if !s.busy && s.then != nil && !bytes.Equal(s.then, s.mem) {
 		k.t.Fatalf("%v: memory of a work request was written to after it had completed", k.qp.Num)
@@ -237,7 +237,7 @@ func (k *shaken) checkAll() {
 	}
 }
 
-// shake changes a word of the memory that the two share: mostly one of those that something depends on.
+// shake changes a word of the memory that the two share: mostly one with a meaning.
 func shake(r *rand.Rand, sides [2]*shaken) {
 	i := r.IntN(2)
 	k, other := sides[i], sides[1-i]
@@ -250,12 +250,12 @@ func shake(r *rand.Rand, sides [2]*shaken) {
 	}
 	switch what {
 	case 0:
-		at = r.IntN(atRequests/4) * 4 // the gate, and what is beside it
+		at = r.IntN(atRequests/4) * 4 // the gate, and the words beside it
 	case 1:
 		at = []int{atRequests, atResponses}[r.IntN(2)] + r.IntN(ringHeader/4)*4
 	case 2, 3, 4: // the message that has its turn, and the next ones
 		at = inRing(atRequests, requestBytes, other.peer.inRequests.next+uint64(r.IntN(18)*4))
-	case 5: // what it is
+	case 5: // its kind
 		at = inRing(atRequests, requestBytes, other.peer.inRequests.next+4)
 		v = uint32([]kind{opSend, opRef, opWriteRef, opWrite, opImm, opRead, opFlush}[r.IntN(7)] | first | last)
 	case 6:
@@ -300,7 +300,7 @@ func shakenRound(t testing.TB, mem *[2]shakenMemory, seed uint64, typ verbs.QPTy
 			if r.IntN(3) > 0 {
 				k.act(sides[1-i])
 			}
-			begun := rate > 0 && sides[1-i].qp.ref.phase != noRef // and what it depends on must not change
+			begun := rate > 0 && sides[1-i].qp.ref.phase != noRef // and the words that it depends on must not change
 			for r.IntN(100) < rate || begun && r.IntN(2) == 0 {
 				shake(r, sides)
 				begun = false

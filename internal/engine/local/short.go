@@ -16,7 +16,7 @@ const (
 
 // SendShort sends a SEND that is one message at once, if nothing waits before it: it is copied straight from the
 // program's memory into the ring. It returns the number of bytes. If it returns false the work request is to be
-// posted, which also finds what is wrong with it: nothing has been sent then.
+// posted, which also reports its errors: nothing has been sent then.
 func (q *QP) SendShort(wr *verbs.SendWR) (n int, ok bool) {
 	if q.peer == nil || q.State() != verbs.StateRTS || q.next < q.sq.Len() ||
 		wr.Op == verbs.OpSendInv && q.unreliable() || wr.Flags&verbs.Fence != 0 && q.reads.Len() > 0 {

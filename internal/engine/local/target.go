@@ -30,7 +30,7 @@ func (r *resps) full(q *QP) bool { return r.Len() > 0 && r.Len() >= int(q.Attr()
 // handle handles a request of the peer. It returns false if the request stays in the ring, because
 // there is no receive for it or the connection has ended.
 func (q *QP) handle(k kind, body []byte) bool {
-	switch { // what has begun goes on, whatever the message says by now
+	switch { // an operation that has begun goes on, even if the peer has changed the message
 	case q.unreliable():
 		return q.handleUnreliable(k, body)
 	case q.ref.phase != noRef:
@@ -86,7 +86,7 @@ func (q *QP) refuse(s verbs.Status, e verbs.EventType) bool {
 	return false
 }
 
-// violated refuses what the peer is not allowed (IBTA 9.7.5.1.3).
+// violated refuses an access that the peer is not allowed (IBTA 9.7.5.1.3).
 func (q *QP) violated() bool {
 	return q.refuse(verbs.StatusRemoteAccessError, verbs.EventQPAccessError)
 }
@@ -98,7 +98,7 @@ func (q *QP) notAllowed(op verbs.WCOp, key verbs.Key, addr, n uint64, need verbs
 	return q.violated()
 }
 
-// forbidden refuses what the queue pair does not allow.
+// forbidden refuses an operation that the queue pair does not allow.
 func (q *QP) forbidden(op verbs.WCOp, key verbs.Key, addr, n uint64, need verbs.Access) bool {
 	q.RefuseRequest(verbs.Failure{Status: verbs.StatusRemoteInvalidRequestError, Reason: verbs.ReasonQPAccess, Op: op,
 		Key: key, Addr: addr, Length: n}, q.PD, need)
@@ -112,8 +112,8 @@ func (q *QP) misaligned(op verbs.WCOp, key verbs.Key, addr uint64, need verbs.Ac
 	return q.refuse(verbs.StatusRemoteInvalidRequestError, verbs.EventQPRequestError)
 }
 
-// receive takes the oldest receive for a message. If there is none the message waits, and what the peer
-// does after it waits behind it.
+// receive takes the oldest receive for a message. If there is none the message waits, and later requests of
+// the peer wait behind it.
 func (q *QP) receive(k kind) bool {
 	if !q.HasReceive() {
 		q.spurned = q.Recv.Len() > 0 && !q.unreliable() && q.Device.Refuses != nil && q.Device.Refuses(q)

@@ -51,7 +51,7 @@ func TestUnready(t *testing.T) {
 }
 
 // TestBehindSend has operations posted behind a SEND that waits for a receive. They wait with it, in
-// memory that the initiator reaches by itself too, and what follows them stays behind them.
+// memory that the initiator reaches by itself too, and later operations stay behind them.
 func TestBehindSend(t *testing.T) {
 	a, b := newPair(t, true)
 	pattern(a.region.Bytes()[:100], 5)

@@ -4,14 +4,14 @@ package local
 
 import "github.com/ramjet-rdma/ramjet/verbs"
 
-// A message of a UC queue pair (IBTA 9.8.2) is complete when it is in the ring, or where it belongs. What cannot be
-// carried out is dropped and counted, by whoever finds out, and its sender learns nothing of it: neither of a peer
-// that is not there, nor of one whose process does not run.
+// A message of a UC queue pair (IBTA 9.8.2) is complete when it is in the ring, or in the target's memory. A message
+// that cannot be carried out is dropped and counted, by the side that finds out, and its sender gets no error: neither
+// if the peer does not exist, nor if its process does not run.
 
 // ucPeer is the state of a UC queue pair's peer.
 type ucPeer struct {
-	absent  bool   // it has ended, or none has come for long: what is posted is dropped
-	stalled uint64 // it took nothing for long after this position of its ring, less 1; 0: it takes what comes
+	absent  bool   // it has ended, or none has come for long: posted messages are dropped
+	stalled uint64 // it took nothing for long after this position of its ring, less 1; 0: it takes messages
 }
 
 func (q *QP) unreliable() bool { return q.Type == verbs.UC }
@@ -28,12 +28,12 @@ func (q *QP) known(position uint64) uint64 {
 // called.
 func (q *QP) Held() bool { return q.unreliable() && q.peer != nil && q.holds() }
 
-// holds reports whether the oldest work request can be dropped: one that has not begun waits in SQD.
+// holds reports whether the oldest work request can be dropped: in SQD, work requests that have not begun wait.
 func (q *QP) holds() bool {
 	return q.next < q.sq.Len() && (q.State() == verbs.StateRTS || q.State() == verbs.StateSQD && q.sq.At(q.next).begun)
 }
 
-// Stall drops the messages that wait for room, and from then on those that find none, until the peer has taken
+// Stall drops the messages that wait for room, and from then on messages that find none, until the peer has taken
 // something.
 func (q *QP) Stall() {
 	if q.Held() {
@@ -48,7 +48,7 @@ func (q *QP) miss() {
 	q.drop(DropNobody)
 }
 
-// drop drops the messages in the send queue. What sends nothing is carried out.
+// drop drops the messages in the send queue. Local operations are carried out.
 func (q *QP) drop(r Reason) {
 	q.retire(0)
 	for q.holds() {

@@ -17,7 +17,7 @@ func (s *side) drops(r Reason, want uint64) {
 	}
 }
 
-// TestUnreliable has messages of UC complete before the peer has done anything, and those that cannot be carried
+// TestUnreliable has messages of UC complete before the peer has done anything. Messages that cannot be carried
 // out are dropped as a whole.
 func TestUnreliable(t *testing.T) {
 	for _, shared := range []bool{true, false} {
@@ -87,7 +87,7 @@ func TestUnreliableCut(t *testing.T) {
 	b.recv(1, 0, 200_000)
 	a.post(verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{{Addr: lost.Addr(), Length: 200_000, LKey: lost.Key()}}})
 	a.post(verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{a.sge(0, 8)}})
-	a.qp.Advance(1 << 20) // what the ring has room for
+	a.qp.Advance(1 << 20) // until the ring is full
 	if err := a.dev.Memory.Deregister(lost); err != nil {
 		t.Fatal(err)
 	}
@@ -115,8 +115,8 @@ func TestUnreliableCut(t *testing.T) {
 	}
 }
 
-// TestUnreliableStall has a peer that takes nothing: what has waited for too long is dropped, and what finds no room
-// from then on, until the peer goes on.
+// TestUnreliableStall has a peer that takes nothing: messages that have waited for too long are dropped, and from then
+// on messages that find no room, until the peer goes on.
 func TestUnreliableStall(t *testing.T) {
 	a, b := newPairOf(t, verbs.UC, true)
 	send := verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{a.sge(0, 40_000)}}
@@ -153,7 +153,7 @@ func TestUnreliableStall(t *testing.T) {
 	a.drops(DropStalled, 2)
 }
 
-// TestUnreliableAbsent has the peer end, or never come: what is sent to it is dropped.
+// TestUnreliableAbsent has the peer end, or never come: messages to it are dropped.
 func TestUnreliableAbsent(t *testing.T) {
 	a, b := newPairOf(t, verbs.UC, true)
 	send := verbs.SendWR{Op: verbs.OpSend, SGL: []verbs.SGE{a.sge(0, 100_000)}}
@@ -183,7 +183,7 @@ func TestUnreliableAbsent(t *testing.T) {
 	}
 }
 
-// TestUnreliableRules has a peer send what a queue pair of UC never sends.
+// TestUnreliableRules has a peer send messages that a queue pair of UC never sends.
 func TestUnreliableRules(t *testing.T) {
 	for _, k := range []kind{opRead, opAtomic, opStore, opFlush, opRef | first | last, opFetch, opWriteRef, opData,
 		opSend} {
