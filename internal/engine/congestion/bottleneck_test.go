@@ -23,7 +23,7 @@ type bottleneck struct {
 
 	now       clock.Time
 	events    events
-	queueFree clock.Time // when the link has sent what is in the queue
+	queueFree clock.Time // when the link has sent the packets in the queue
 	queue     int
 	rand      *rand.Rand
 	senders   []*sender
@@ -70,7 +70,7 @@ func (b *bottleneck) takes(bytes int) clock.Time {
 	return clock.Time(float64(bytes) / b.rate * float64(time.Second))
 }
 
-// send sends what a sender may.
+// send sends as much as a sender may.
 func (b *bottleneck) send(s *sender) {
 	for {
 		v := s.control.Allows(b.now)

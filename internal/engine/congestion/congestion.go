@@ -2,7 +2,7 @@
 
 // Package congestion has the congestion controls of the transport: how much a sender may have in
 // flight, and when its next send may leave. Like the engines it is pure: a controller is a value
-// that is told what happens, with the time, and asked for its verdict.
+// that gets events, with the time, and returns verdicts.
 package congestion
 
 import (
@@ -11,12 +11,12 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/base/clock"
 )
 
-// Controller is the congestion control of what goes to one host, or of one queue pair. The engine
-// reports what becomes of that, and asks for a verdict.
+// Controller is the congestion control of all packets to one host, or of one queue pair's. The engine
+// reports what becomes of them, and asks for a verdict.
 //
-// Bytes count as they take room in the peer's buffer: with what a packet costs beyond its payload. Of
-// a READ, the request counts when it is sent, and the data when they arrive. Responses to a peer's
-// READs count when they are sent, and never arrive: nobody acknowledges them.
+// Bytes count as they take room in the peer's buffer: with a packet's cost beyond its payload. Of a
+// READ, the request counts when it is sent, and the data when they arrive. Responses to a peer's READs
+// count when they are sent, and never arrive: they are not acknowledged.
 type Controller interface {
 	// Sent: bytes leave in one send.
 	Sent(now clock.Time, bytes int)
@@ -24,10 +24,10 @@ type Controller interface {
 	Arrived(now clock.Time, bytes int)
 	// RoundTrip: a packet that was sent only once was acknowledged after took.
 	RoundTrip(now, took clock.Time)
-	// Lost: the peer misses something of what a queue pair has in flight, or has no receive for it.
-	// It is called once for all that was in flight then.
+	// Lost: the peer misses packets that a queue pair has in flight, or has no receive for a message.
+	// It is called once for all packets in flight.
 	Lost(now clock.Time)
-	// Silent: nothing of what a queue pair has in flight was acknowledged in time.
+	// Silent: none of the packets that a queue pair has in flight was acknowledged in time.
 	Silent(now clock.Time)
 	// Notified: the peer reports that something in flight has met a router with a long queue (CNP).
 	Notified(now clock.Time)
@@ -41,7 +41,7 @@ type Controller interface {
 	State() State
 }
 
-// State holds the figures of a controller. Those that it does not have are zero.
+// State holds the figures of a controller. Figures that it does not have are zero.
 type State struct {
 	Rate   float64    // bits per second; 0: it does not pace
 	Alpha  float64    // DCQCN's estimate of congestion, 0 to 1
@@ -55,7 +55,7 @@ type Verdict struct {
 	Next   clock.Time // no send leaves before; zero: it may leave at once
 }
 
-// A controller that does not limit sends, or what is in flight, returns these.
+// A controller that does not limit sends, or bytes in flight, returns these.
 const (
 	AnyBurst  = math.MaxInt
 	AnyWindow = math.MaxInt

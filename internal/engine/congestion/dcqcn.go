@@ -29,7 +29,7 @@ var dcqcnParams = []Param{
 }
 
 // DCQCN is the reaction point of DCQCN (Zhu et al., Congestion Control for Large-Scale RDMA Deployments, SIGCOMM 2015,
-// section 3): a rate that shrinks with notifications, and grows with time and with what is sent. There is no window.
+// section 3): a rate that shrinks with notifications, and grows with time and with bytes sent. There is no window.
 // The network is expected to lose nothing. If it does, the window to the host reacts.
 type DCQCN struct {
 	max, min  float64 // bytes per second
@@ -104,7 +104,7 @@ func (d *DCQCN) Notified(now clock.Time) {
 		d.target = d.rate
 	}
 	if !d.paces() {
-		d.next = max(d.next, now) // what was not paced is not late
+		d.next = max(d.next, now) // packets that were not paced are not late
 	}
 	d.rate = max(d.rate*(1-d.alpha/2), d.min)
 	d.alpha = (1-d.g)*d.alpha + d.g
@@ -113,7 +113,7 @@ func (d *DCQCN) Notified(now clock.Time) {
 	d.timeAt, d.alphaAt = now+d.timeReset, now+d.alphaTime
 }
 
-// advance does what time does: alpha shrinks (equation 2), and the rate grows.
+// advance applies the time that has passed: alpha shrinks (equation 2), and the rate grows.
 func (d *DCQCN) advance(now clock.Time) {
 	if !d.limited {
 		return

@@ -182,7 +182,7 @@ func TestDCQCNKeepsToMaxRate(t *testing.T) {
 	}
 }
 
-// Rates are rates of the link, whatever room packets take in buffers.
+// Rates are rates of the link, and not of the room that packets take in buffers.
 func TestDCQCNCountsLinkBytes(t *testing.T) {
 	c, err := Parse("dcqcn,rpg_max_rate=1000")
 	if err != nil {

@@ -25,15 +25,15 @@ type Hop struct {
 	Rate  float64 // of the link, bits per second
 }
 
-// Telemeter is a controller that hears what switches on the way wrote into a packet, when that is acknowledged. It has
-// to copy what it keeps of hops.
+// Telemeter is a controller that gets the records that switches on the way wrote into a packet, when that is
+// acknowledged. It does not retain hops.
 type Telemeter interface {
 	Telemetry(now clock.Time, hops []Hop)
 }
 
-// HPCC is the sender of HPCC (Li et al., High Precision Congestion Control, SIGCOMM 2019, algorithm 1): a window by
-// which no link of the path has more in flight than eta of what it holds in a round trip, and a rate that is the window
-// in one.
+// HPCC is the sender of HPCC (Li et al., High Precision Congestion Control, SIGCOMM 2019, algorithm 1): a window with
+// which each link of the path has at most the share eta of its bandwidth-delay product in flight, and a rate of one
+// window in a round trip.
 type HPCC struct {
 	baseRTT  float64 // seconds
 	eta      float64
@@ -43,7 +43,7 @@ type HPCC struct {
 	packet   int
 
 	window, reference float64 // W and W_c, bytes
-	u                 float64 // in flight, as a share of what the most loaded link holds
+	u                 float64 // in flight, as a share of the most loaded link's bandwidth-delay product
 	stage             int
 	hops              []Hop // of the last acknowledgement
 	rtt, updated      clock.Time
@@ -62,7 +62,7 @@ func newHPCC(c Config, v *Values) Controller {
 	return h
 }
 
-// Telemetry estimates what is in flight, and sets the window. What it is relative to changes once in a round trip, so
+// Telemetry estimates the bytes in flight, and sets the window. The reference window changes once in a round trip, so
 // that acknowledgements of one round trip do not lead to the same reaction twice.
 func (h *HPCC) Telemetry(now clock.Time, hops []Hop) {
 	measured := h.measure(hops)
@@ -82,7 +82,7 @@ func (h *HPCC) Telemetry(now clock.Time, hops []Hop) {
 	}
 }
 
-// measure averages what is in flight on the most loaded link over a round trip (MeasureInflight). It reports whether
+// measure averages the bytes in flight on the most loaded link over a round trip (MeasureInflight). It reports whether
 // hops can be compared with the last ones.
 func (h *HPCC) measure(hops []Hop) bool {
 	if len(hops) == 0 || len(hops) != len(h.hops) ||

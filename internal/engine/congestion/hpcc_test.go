@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// The window follows the most loaded link of the path: what it has in flight, relative to what it holds in a round
-// trip.
+// The window follows the most loaded link of the path: its bytes in flight, relative to its bandwidth-delay product.
 func TestHPCC(t *testing.T) {
 	const rtt, line = 10 * us, 100e9 // which hold 125,000 bytes
 	c, err := ParseSimulated("hpcc,base_rtt=10,w_ai=100")
@@ -27,7 +26,8 @@ func TestHPCC(t *testing.T) {
 	if w := step(0, 0); math.Abs(w-125_000) > 1 {
 		t.Errorf("at first: a window of %v bytes, want what the link holds", w)
 	}
-	// The link is busy, and 125,000 bytes wait at both ends of the round trip: twice what it holds is in flight.
+	// The link is busy, and 125,000 bytes wait at both ends of the round trip: twice the bandwidth-delay product is in
+	// flight.
 	step(125_000, 125_000)
 	before := h.reference
 	if w := step(125_000, 125_000); math.Abs(w-(before*0.95/2+100)) > 1 {
@@ -43,7 +43,7 @@ func TestHPCC(t *testing.T) {
 	if w := step(62_500, 0); math.Abs(w-(10_500*0.95/0.5+100)) > 1 {
 		t.Errorf("after five increases: %v bytes, want %v", w, 10_500*0.95/0.5+100)
 	}
-	// Another path, and what was overtaken, say nothing.
+	// Records of another path, and of packets that were overtaken, change nothing.
 	w := h.window
 	h.Telemetry(now, []Hop{{At: now + 1, Rate: line}})
 	h.Telemetry(now, []Hop{{At: now, Rate: line}})

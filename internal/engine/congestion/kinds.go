@@ -14,12 +14,12 @@ import (
 // Kind is a kind of controller: a row of [Kinds].
 type Kind struct {
 	Name   string
-	Text   string // what it is, for people
+	Text   string // a description, for people
 	PerQP  bool   // each queue pair has its own, below the window that it shares with others to the same host
 	ECT    bool   // it hears of marks: packets permit them (RFC 3168)
 	Prompt bool   // it measures round trips: acknowledgements do not wait for the program's answer
-	// Telemetry is that it is a [Telemeter]: each packet asks for an acknowledgement, which brings what switches wrote.
-	// Only simulations have that.
+	// Telemetry says that it is a [Telemeter]: each packet requests an acknowledgement, which brings the records of
+	// switches. Only simulations have that.
 	Telemetry bool
 	Params    []Param
 	New       func(Config, *Values) Controller
@@ -29,7 +29,7 @@ type Kind struct {
 type Param struct {
 	Name     string
 	Unit     string
-	Text     string // what it is, for people
+	Text     string // a description, for people
 	Default  float64
 	Min, Max float64
 }

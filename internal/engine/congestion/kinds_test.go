@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Choices are parsed, and errors say what there is.
+// Choices are parsed, and errors list the valid ones.
 func TestParse(t *testing.T) {
 	c, err := Parse("dcqcn,rpg_ai_rate=20,rpg_time_reset=300")
 	if err != nil || c.Name != "dcqcn" || c.values.Get("rpg_ai_rate") != 20 || c.values.Get("rpg_time_reset") != 300 ||

@@ -114,9 +114,9 @@ func (s *Swift) Silent(now clock.Time) {
 	s.decrease(now, 1)
 }
 
-// Sent spaces packets out while the window is below one of them. A round trip beyond the target counts as long as that:
-// where the host has no processor for a while, packets would be seconds apart. A packet that is late by less than that
-// does not make those behind it late.
+// Sent spaces packets out while the window is below one packet. A round trip beyond the target counts as the target:
+// else packets would be seconds apart after the host had no processor for a while. A packet that is late by less than
+// the distance does not make the packets behind it late.
 func (s *Swift) Sent(now clock.Time, bytes int) {
 	if s.cwnd < 1 {
 		packets := float64(bytes) / float64(s.packet)

@@ -20,27 +20,27 @@ const minQueuedWindow = 8 << 10
 const queuedGrowth = 1500
 
 // NotifyInterval is the shortest time between two notifications that a queue pair sends. Annex A17.9.3
-// leaves it to implementations; this is what DCQCN was published with (Zhu et al., SIGCOMM 2015).
+// leaves it to implementations; this is DCQCN's value (Zhu et al., SIGCOMM 2015).
 const NotifyInterval = clock.Time(50 * time.Microsecond)
 
 // Window is the congestion control of sockets (docs/decisions/0005-flow-control.md): it begins with one send, halves on
-// a loss and grows again with what arrives, up to what the socket buffers and the path hold. Where a queue
-// grows it grows slowly. It does not pace.
+// a loss and grows again with bytes that arrive, up to as many as the socket buffers and the path hold. Where
+// a queue grows the window grows slowly. It does not pace.
 type Window struct {
-	max        int // bytes: what the socket buffers allow
+	max        int // bytes: as many as the socket buffers allow
 	size       int
 	threshold  int // below, the window doubles in a round trip
 	bdp        bdp
-	open       int        // what it is once the link is known not to be slow
+	open       int        // the size once the link is known not to be slow
 	unknown    int        // bytes in flight when going back: they may have arrived long before they are acknowledged
 	firstAt    clock.Time // when something arrived, of less than half a send since
 	since      int        // bytes that have arrived since
 	notifiedAt clock.Time // when it was made smaller for a notification
 }
 
-// NewWindow makes a window for a peer whose socket buffer is believed to hold limit bytes. lineRate is that of our own
-// link, in bits per second; zero: it is not known. The first window is what the link sends in firstSend, one send at
-// least, since nothing is known of the path yet.
+// NewWindow makes a window for a peer whose socket buffer is assumed to hold limit bytes. lineRate is the rate of our
+// own link, in bits per second; zero: it is not known. The first window has the bytes that the link sends in firstSend,
+// one send at least, since nothing is known of the path yet.
 func NewWindow(limit int, lineRate float64) *Window {
 	w := NewOpenWindow(limit)
 	w.size = min(w.size, max(MinWindow, int(lineRate/8*firstSend.Seconds())))
@@ -63,12 +63,12 @@ func (w *Window) Allows(clock.Time) Verdict { return Verdict{Window: w.size, Bur
 // State returns nothing: the engine knows the window.
 func (w *Window) State() State { return State{} }
 
-// Sent has nothing to do: the engine counts what is in flight.
+// Sent has nothing to do: the engine counts bytes in flight.
 func (w *Window) Sent(clock.Time, int) {}
 
 // Arrived opens the window for n bytes that have arrived. As long as nothing was lost and no queue has grown, it is
-// four times as large after a round trip. After a loss it doubles until it is half of what it was then, and grows by
-// an eighth from there on; in a queue by a packet.
+// four times as large after a round trip. After a loss it doubles until it has half its size before the loss, and grows
+// by an eighth from there on; in a queue by a packet.
 func (w *Window) Arrived(now clock.Time, n int) {
 	holds := w.bdp.arrived(now, n)
 	limit := w.max + holds
@@ -97,16 +97,16 @@ func (w *Window) Arrived(now clock.Time, n int) {
 	w.size = min(limit, w.size+n)
 }
 
-// first opens the window where the link is found not to be slow: half a send has arrived in less time than a queue is
-// told by, which takes a link of 140 Mb/s. Where packets were lost before, the window is then as large as losses leave
-// of one that was open from the beginning.
+// first opens the window when the link is found not to be slow: half a send has arrived in less than queueTime, which
+// takes a link of 140 Mb/s. If packets were lost before, the window then has the size that the losses would have left
+// of a window that was open from the beginning.
 func (w *Window) first(now clock.Time, n int) {
 	switch {
 	case w.size >= w.open:
 	case w.unknown > 0:
 		w.unknown -= n
 	case w.firstAt == 0 || now-w.firstAt >= queueTime:
-		w.firstAt, w.since = now, 0 // what is acknowledged now may have arrived before
+		w.firstAt, w.since = now, 0 // packets that are acknowledged now may have arrived before
 	default:
 		if w.since += n; w.since < MinWindow/2 {
 			return
@@ -118,7 +118,7 @@ func (w *Window) first(now clock.Time, n int) {
 	}
 }
 
-// RoundTrip notes what may be the shortest.
+// RoundTrip notes a round trip, which may be the shortest.
 func (w *Window) RoundTrip(_, took clock.Time) { w.bdp.sample(took) }
 
 // Lost halves the window.
@@ -130,9 +130,9 @@ func (w *Window) Lost(clock.Time) {
 	w.threshold = w.size
 }
 
-// smallest is the smallest window that losses leave: one send, or what the path holds if a queue adds to that. On a
-// slow link one send fills the queue, and would lose a part of itself each time. Where packets are lost without a
-// queue, a smaller window loses as many.
+// smallest is the smallest window that losses leave: one send, or the bandwidth-delay product of the path if there is a
+// queue. On a slow link one send fills the queue, and would lose a part of itself each time. Where packets are lost
+// without a queue, a smaller window loses as many.
 func (w *Window) smallest() int {
 	if !w.bdp.queued() {
 		return MinWindow
@@ -140,7 +140,7 @@ func (w *Window) smallest() int {
 	return min(max(w.bdp.holds, minQueuedWindow), MinWindow)
 }
 
-// Notified halves the window, once in a round trip: what notifications come of was sent before.
+// Notified halves the window, once in a round trip: later notifications in it are for packets that were sent before.
 func (w *Window) Notified(now clock.Time) {
 	if w.notifiedAt == 0 || now-w.notifiedAt >= max(w.bdp.rtt, NotifyInterval) {
 		w.notifiedAt = now
@@ -165,11 +165,11 @@ func (w *Window) Silent(clock.Time) {
 	}
 }
 
-// bdp estimates the bandwidth-delay product of the path, the bytes that are on their way at any time, and
-// so in nobody's buffer: the rate at which bytes arrive times the shortest round trip.
+// bdp estimates the bandwidth-delay product of the path, the bytes that are on their way at any time, and so
+// in no buffer: the rate at which bytes arrive times the shortest round trip.
 type bdp struct {
 	rtt   clock.Time // the shortest round trip; zero: unknown
-	last  clock.Time // the one that was measured last
+	last  clock.Time // the last sample
 	long  uint8      // how many of the last ones were so long that they were in a queue; at most queuedSamples
 	since clock.Time // when counting bytes began
 	bytes int        // that have arrived since
@@ -179,7 +179,7 @@ type bdp struct {
 // shortRTT is the round trip below which a path holds nothing worth counting.
 const shortRTT = clock.Time(100 * time.Microsecond)
 
-// rttAge is after how many samples the shortest round trip has come closer to those that are measured now: the peer may
+// rttAge is the number of samples after which the shortest round trip comes closer to the present ones: the peer may
 // be further away than it was.
 const rttAge = 512
 
@@ -194,8 +194,7 @@ func (b *bdp) queued() bool { return b.last-b.rtt > max(b.rtt, queueTime) }
 // others overtook, or of a program that was off the processor.
 const queuedSamples = 3
 
-// delayed reports whether n round trips in a row have been in a queue for so long that it can be told from late
-// packets.
+// delayed reports whether n round trips in a row have been longer in a queue than late packets explain.
 func (b *bdp) delayed(n uint8) bool { return b.long >= n }
 
 func (b *bdp) sample(rtt clock.Time) {

@@ -9,7 +9,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/base/clock"
 )
 
-// The window halves for a notification, once in a round trip, and no further than to what one send needs.
+// The window halves for a notification, once in a round trip, and no further than to one send.
 func TestWindowNotified(t *testing.T) {
 	const rtt = clock.Time(200 * time.Microsecond)
 	w := NewOpenWindow(1 << 20)
@@ -26,7 +26,7 @@ func TestWindowNotified(t *testing.T) {
 	}
 }
 
-// Losses leave the window one send, unless the round trip shows a queue: then what the path holds, or 8 KiB.
+// Losses leave the window one send, unless the round trip shows a queue: then the bandwidth-delay product, or 8 KiB.
 func TestWindowLost(t *testing.T) {
 	for _, c := range []struct {
 		shortest, last clock.Time
@@ -34,11 +34,11 @@ func TestWindowLost(t *testing.T) {
 		want           int
 	}{
 		{30 * us, 30 * us, 30_000, MinWindow},        // a quiet host
-		{30 * us, 1500 * us, 30_000, MinWindow},      // one whose processor was late
+		{30 * us, 1500 * us, 30_000, MinWindow},      // a peer whose processor was late
 		{5000 * us, 5000 * us, 1000, MinWindow},      // a long path without a queue
 		{5000 * us, 8000 * us, 1000, MinWindow},      // a short queue
 		{5000 * us, 50_000 * us, 1000, 8 << 10},      // a queue, on a path that holds next to nothing
-		{5000 * us, 50_000 * us, 20_000, 30_000},     // one that holds more
+		{5000 * us, 50_000 * us, 20_000, 30_000},     // a path that holds more
 		{5000 * us, 50_000 * us, 200_000, MinWindow}, // or more than one send
 	} {
 		w := NewOpenWindow(1 << 20)
@@ -60,8 +60,8 @@ func TestWindowLost(t *testing.T) {
 	}
 }
 
-// The first window is one send. It opens where that arrives too fast for a slow link, as far as losses meanwhile would
-// have left an open one. What an acknowledgement tells of at first may have arrived long before.
+// The first window is one send. It opens when the send arrives too fast for a slow link, as far as losses meanwhile
+// would have left an open window. The first acknowledgement may be for bytes that arrived long before.
 func TestWindowFirst(t *testing.T) {
 	const limit, ms = 1 << 20, 1000 * us
 	for _, c := range []struct {

@@ -21,7 +21,7 @@ const (
 // Batch is a run of packets to one destination that can leave in one send: all of one size, except
 // the last, which may be shorter. They are contiguous in the batch's own memory. Short payload is
 // copied there at once. Longer payload has room there, and the port copies it from the program's
-// memory while it computes the ICRC, so that what the ICRC covers does not change any more
+// memory while it computes the ICRC, so that the bytes under the ICRC do not change any more
 // (docs/decisions/0011-payload-that-changes.md). A Batch is reused and does not allocate.
 type Batch struct {
 	To     *Vector
@@ -67,8 +67,8 @@ type OutPacket struct {
 	Tail    []byte
 }
 
-// Seal copies the payload into its room and writes the ICRC, of which state covers the headers. The payload is
-// covered as copied, whatever the program writes meanwhile. Seal faults if some of it is no longer mapped.
+// Seal copies the payload into its room and writes the ICRC, of which state covers the headers. The ICRC covers the
+// copied bytes, even if the program changes the memory meanwhile. Seal faults if some of it is no longer mapped.
 func (p *OutPacket) Seal(state uint32) {
 	room := p.Room
 	for _, piece := range p.Payload {
@@ -276,7 +276,7 @@ func (b *Batch) finish(to *Vector, buf []byte, start, payload, room int) {
 	b.packets = append(b.packets, packetEnd{head: head, room: head + room, tail: len(buf), pieces: len(b.pieces)})
 }
 
-// cnpReserved is the length of what follows the BTH of a CNP: zeros (IBTA annex A17.9.3).
+// cnpReserved is the number of zero bytes behind the BTH of a CNP (IBTA annex A17.9.3).
 const cnpReserved = 16
 
 // addReserved appends a CNP that fits.

@@ -21,7 +21,7 @@ type end struct {
 	done  int
 }
 
-// pass hands what e has to send to the other side.
+// pass hands e's packets to the other side.
 func (e *end) pass(now clock.Time, to *end) (sent bool) {
 	for e.NextPackets(now, e.batch) {
 		sent = true

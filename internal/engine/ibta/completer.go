@@ -27,7 +27,7 @@ func (q *QP) handleResponse(now clock.Time, p *ib.Packet) Reason {
 	}
 	q.measure(now, psn)
 	if unsent {
-		// A responder that was reached by somebody else's packet asks for what was not sent yet. A
+		// A responder that a forged packet has reached asks for packets that were not sent yet. A
 		// NAK acknowledges everything before its PSN (IBTA 9.7.5.1.2), so this one acknowledges
 		// everything that was sent.
 		q.acked(now, psn)
@@ -110,8 +110,8 @@ func nakStatus(c ib.NAKCode) verbs.Status {
 	return verbs.StatusBadResponseError
 }
 
-// ackedTo completes what an acknowledgement of all packets up to and including psn covers. It
-// returns false if that includes a READ or an atomic whose response has not arrived.
+// ackedTo completes the work requests that an acknowledgement of all packets up to and including psn
+// covers. It returns false if that includes a READ or an atomic whose response has not arrived.
 func (q *QP) ackedTo(now clock.Time, psn ib.PSN) bool {
 	r := &q.req
 	moved, waiting := false, r.sq.Len()
@@ -298,7 +298,7 @@ func (r *requester) nextResponse() (ib.PSN, bool) {
 	return 0, false
 }
 
-// landKept handles responses that arrived before the one that just came.
+// landKept handles kept responses that follow the present one.
 func (q *QP) landKept(now clock.Time) {
 	r, m := &q.req, &q.lane.reorder
 	e := r.reorder
@@ -326,7 +326,7 @@ func (q *QP) landKept(now clock.Time) {
 	}
 }
 
-// afterAck completes what can now be completed: local operations that were done in order, and
+// afterAck completes work requests that had to wait for the acknowledged ones: local operations, and
 // work requests that failed before they were the oldest.
 func (q *QP) afterAck() {
 	r := &q.req

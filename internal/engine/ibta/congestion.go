@@ -9,8 +9,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
-// HostControl makes the congestion control of what all queue pairs have in flight to one host. Where each has its own,
-// it is the window: they still share the peer's socket buffer.
+// HostControl makes the congestion control for all queue pairs to one host together. If each has its own control, it
+// is the window: they still share the peer's socket buffer.
 func (d *Device) HostControl() congestion.Controller {
 	choice := d.congestion()
 	if choice.PerQP {
@@ -58,7 +58,7 @@ func (q *QP) controlOwn() {
 	}
 }
 
-// Telemetry tells q's congestion control what switches wrote into a request of its own that is acknowledged now
+// Telemetry hands q's congestion control the records that switches wrote into a request of q's that is acknowledged now
 // ([congestion.Telemeter]). It precedes the acknowledgement.
 func (q *QP) Telemetry(now clock.Time, hops []congestion.Hop) {
 	if own := q.share.own; own != nil && q.av != nil {

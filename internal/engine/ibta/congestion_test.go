@@ -15,7 +15,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
-// recorder is a congestion control that notes what it is told, and allows what the test wants.
+// recorder is a congestion control that notes its calls, and returns the test's verdicts.
 type recorder struct {
 	told   []string
 	window int
@@ -56,7 +56,7 @@ func recorded(t *testing.T, window int) (*script, *recorder) {
 // overhead is the number of bytes that a packet counts beyond its payload.
 var overhead = limits(0).Overhead
 
-// Congestion control is told of all that becomes of what is sent.
+// Congestion control gets the sends, acknowledgements, losses and silence of a queue pair.
 func TestCongestionTold(t *testing.T) {
 	s, r := recorded(t, 1<<20)
 	s.post(s.wr(verbs.OpWrite, 1, 2*mtu))
@@ -77,7 +77,7 @@ func TestCongestionTold(t *testing.T) {
 	first := fmt.Sprint(mtu + overhead)
 	r.wants(t, "silent", "sent "+first)
 	s.ack(sendPSN + 3)
-	r.wants(t, "arrived "+first) // the other one no longer counts as in flight
+	r.wants(t, "arrived "+first) // the other packet no longer counts as in flight
 
 	s.post(s.wr(verbs.OpRead, 3, 2*mtu))
 	r.wants(t, fmt.Sprintf("sent %d", overhead))
@@ -103,7 +103,8 @@ func TestNoWindow(t *testing.T) {
 	s.want(ib.OpWriteOnly, sendPSN+1)
 }
 
-// What is posted too early for the congestion control waits for its time, which is the queue pair's deadline.
+// A work request that is posted too early for the congestion control waits until the verdict's time, which is the
+// queue pair's deadline.
 func TestPaced(t *testing.T) {
 	s, r := recorded(t, 1<<20)
 	r.next = s.now + 1000
@@ -154,7 +155,7 @@ func (s *script) marked(p *ib.Packet) {
 	s.drain()
 }
 
-// cnps takes the congestion notifications out of what was sent, and checks them (IBTA annex A17.9.3).
+// cnps takes the congestion notifications out of the packets that were sent, and checks them (IBTA annex A17.9.3).
 func (s *script) cnps() (n int) {
 	s.Helper()
 	s.out = slices.DeleteFunc(s.out, func(p ib.Packet) bool {
@@ -172,7 +173,7 @@ func (s *script) cnps() (n int) {
 	return n
 }
 
-// Whoever sent a packet that met congestion is told, every 50 µs at most.
+// The sender of packets that met congestion gets a notification, every 50 µs at most.
 func TestNotify(t *testing.T) {
 	s := start(t, verbs.RC)
 	s.receives(mtu, 1, 2, 3, 4)
@@ -190,7 +191,7 @@ func TestNotify(t *testing.T) {
 	}
 }
 
-// Nothing slows datagrams down, or what is not acknowledged.
+// There are no notifications for datagrams and unreliable connections, which nothing slows down.
 func TestNotifyNobody(t *testing.T) {
 	for _, typ := range []verbs.QPType{verbs.UC, verbs.UD} {
 		s := start(t, typ)
@@ -233,7 +234,7 @@ func TestNotified(t *testing.T) {
 	early.inWant(ibta.DropGhost, early.cnp())
 }
 
-// paced is a congestion control that keeps to a rate, whatever happens.
+// paced is a congestion control with a constant rate.
 type paced struct {
 	congestion.Window
 	next clock.Time
@@ -248,12 +249,12 @@ func (p *paced) Allows(clock.Time) congestion.Verdict {
 }
 func newPaced() congestion.Controller { return &paced{} }
 
-// play has a crowd send until a time, with acknowledgements that take rtt: nothing but those and deadlines moves
-// anybody. step is called each time that time has passed.
+// play has a crowd send until a time. Acknowledgements take rtt. Only they and deadlines let queue pairs send. step is
+// called each time that time has passed.
 func (c *crowd) play(until, rtt clock.Time, step func(now clock.Time)) {
 	c.Helper()
 	now := clock.Time(1)
-	acks := clock.Time(0) // when what was asked for comes; zero: nothing was
+	acks := clock.Time(0) // when the requested acknowledgements arrive; zero: there are none
 	for now < until {
 		for {
 			if len(c.ready) == 0 {
@@ -337,8 +338,8 @@ func TestPacedCrowd(t *testing.T) {
 	}
 }
 
-// Where the queue pair ends that has the timer for all that wait, another one takes it over: the others go on at
-// the rate that is allowed, whether an acknowledgement comes first or their time.
+// When the queue pair ends that has the timer for all that wait, another one takes it over. The others go on at
+// the rate that is allowed, whether an acknowledgement or their time comes first.
 func TestPacedCrowdMemberLeaves(t *testing.T) {
 	const n, took = 10, clock.Time(20 * time.Millisecond)
 	for _, rtt := range []clock.Time{clock.Time(2 * time.Microsecond), clock.Time(100 * time.Microsecond),
@@ -431,7 +432,7 @@ func TestPacedAndFull(t *testing.T) {
 	s.want(ib.OpWriteOnly, sendPSN+1)
 }
 
-// READs whose responses would not fit the window wait for those before them.
+// READs whose responses would not fit the window wait for earlier READs.
 func TestReadsFitWindow(t *testing.T) {
 	const length = 40 << 10
 	s, _ := recorded(t, 64<<10)

@@ -51,7 +51,8 @@ func TestOwnControl(t *testing.T) {
 	s.idle()
 }
 
-// Its window holds back what is beyond it, though the flow's has room, and others go on.
+// The window of a queue pair's own control holds back its packets, though the flow's window has room, and other
+// queue pairs go on.
 func TestOwnWindow(t *testing.T) {
 	r := &recorder{window: 2 * (mtu + overhead)}
 	s := startUnder(t, r, false)
@@ -93,7 +94,7 @@ func TestResponsesPaced(t *testing.T) {
 	s.idle()
 }
 
-// DCQCN's rate after notifications is what leaves, of WRITEs and of responses to READs.
+// WRITEs and responses to READs leave at DCQCN's rate after notifications.
 func TestDCQCNRate(t *testing.T) {
 	for _, read := range []bool{false, true} {
 		choice, err := congestion.Parse(
@@ -135,7 +136,7 @@ func TestDCQCNRate(t *testing.T) {
 	}
 }
 
-// What a congestion control wants of packets: that switches may mark them, while the DSCP is the program's.
+// A congestion control that hears of marks permits switches to mark packets. The DSCP is the program's.
 func TestMarksPermitted(t *testing.T) {
 	for class, want := range map[uint8]uint8{0: 2, 0x68: 0x6a, 0x69: 0x69} {
 		r := &recorder{window: 1 << 20}

@@ -16,7 +16,7 @@ import (
 )
 
 // crowd is many queue pairs that share the window to one host. They are drained as a device
-// does it, one send of each in turn; what they send goes nowhere.
+// does it, one send of each in turn. Their packets are dropped.
 type crowd struct {
 	*testing.T
 	host  *host
@@ -33,7 +33,7 @@ type crowd struct {
 
 const (
 	crowdMessage = 1 << 20
-	crowdTime    = clock.Time(1) // nobody waits for any
+	crowdTime    = clock.Time(1) // constant: no test waits
 )
 
 // newCrowd makes n queue pairs that have depth messages of a kind to send.
@@ -67,7 +67,7 @@ func newCrowdUnder(t *testing.T, control func() congestion.Controller, n, window
 	return c
 }
 
-// drain sends until nobody may send any more.
+// drain sends until no queue pair may send any more.
 func (c *crowd) drain() {
 	c.Helper()
 	for {
@@ -154,7 +154,7 @@ func crowds(t *testing.T, f func(t *testing.T, n, window int)) {
 	}
 }
 
-// Who cannot go on because of others has asked for an acknowledgement of all that it sent;
+// A queue pair that waits because of others has requested an acknowledgement of all its packets;
 // otherwise only its timeout would bring one.
 func TestCrowdAsks(t *testing.T) {
 	crowds(t, func(t *testing.T, n, window int) {
@@ -222,7 +222,7 @@ func TestCrowdMemberLeaves(t *testing.T) {
 	}
 }
 
-// The window that a silent peer closed opens again with what READs bring.
+// The window that a silent peer closed opens again with responses to READs.
 func TestReadsOpenWindow(t *testing.T) {
 	a, b := newHosts(t, 1<<20)
 	q, peer := a.newRC(64), b.newRC(1)
@@ -305,7 +305,7 @@ func TestAppendPackets(t *testing.T) {
 	if batch.Len() != n || batch.Full() {
 		t.Errorf("%d packets in the batch, full: %v; want %d and false", batch.Len(), batch.Full(), n)
 	}
-	// What is longer than the first packet of a send does not fit.
+	// Packets that are longer than the first packet of a send do not fit.
 	mr, err := a.pd.RegMR(make([]byte, 64), everything)
 	if err != nil {
 		t.Fatal(err)

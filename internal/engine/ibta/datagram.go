@@ -10,8 +10,8 @@ import (
 // grhLen is the length of the header in front of a datagram's payload (IBTA 11.4.1.2).
 const grhLen = 40
 
-// receiveDatagram receives a UD packet (IBTA 9.8.3). Anybody can send one: what does not fit the
-// oldest receive is dropped and leaves it posted, and so do other errors of the sender.
+// receiveDatagram receives a UD packet (IBTA 9.8.3). Any host can send one: a datagram that does not fit
+// the oldest receive is dropped and leaves it posted, and so do other errors of the sender.
 func (q *QP) receiveDatagram(p *ib.Packet, from *Arrival) Reason {
 	if int(from.From.Port) != q.Port().Num {
 		return DropAddress

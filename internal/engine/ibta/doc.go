@@ -18,27 +18,27 @@
 // Completions and events of all queue pairs of a lane gather in [Lane].Outbox, which is
 // drained after every input too.
 //
-// What is where:
+// The files:
 //
 //	qp.go, modify.go          the queue pair, its states; see also package queue
 //	sendqueue.go              work requests as the requester keeps them
 //	timers.go                 all deadlines of a queue pair
 //	requester.go, flow.go     from work requests to packets; which queue pair sends
-//	regulator.go              a congestion control (package congestion), and what it allows
+//	regulator.go              a congestion control (package congestion), and its verdict
 //	congestion.go             notifications of congestion
 //	completer.go              acknowledgements and responses
-//	retry.go, retransmit.go   losses and silence: the verdict, and what is done about it
+//	retry.go, retransmit.go   losses and silence: the verdict, and retransmission
 //	selective.go              losses that the network reports
-//	late.go                   what is late and not lost
-//	responder.go, execute.go  the checks of a request, and what it does
+//	late.go                   packets that are late and not lost
+//	responder.go, execute.go  the checks of a request, and its execution
 //	explain.go                why a request was refused
 //	duplicate.go              requests that come again
 //	flush.go                  FLUSH, which the device carries out
 //	reorder.go                packets that come out of order
 //	respond.go                acknowledgements and responses on their way out
 //	datagram.go, mad.go       UD, and the datagrams of QP1
-//	pace.go                   the pace of what is not acknowledged
-//	path.go                   what the port provides: limits, paths, addresses of packets
+//	pace.go                   the pace of packets that are not acknowledged
+//	path.go                   the port: limits, paths, addresses of packets
 //	batch.go                  the packets to send
-//	counters.go               what happened, and why packets were dropped
+//	counters.go               counters of events, and reasons why packets are dropped
 package ibta

@@ -29,7 +29,7 @@ func (q *QP) duplicate(p *ib.Packet) Reason {
 }
 
 // replyAndSave responds to a request whose response the requester may request again. A requester
-// has no more than MaxDestRdAtomic of those outstanding, so older ones are dropped.
+// has no more than MaxDestRdAtomic such requests outstanding, so older responses are dropped.
 func (q *QP) replyAndSave(a reply) {
 	a.msn &= 0xffffff
 	saved := &q.resp.replies.saved
@@ -76,7 +76,7 @@ func (q *QP) answerAgain(p *ib.Packet) {
 	r.reply(answer)
 }
 
-// readAgain answers a duplicate READ. It may request what the first one did, or the rest of that
+// readAgain answers a duplicate READ. It may request the bytes of the first one, or the rest of them
 // from some packet on, with the same key (IBTA 9.7.5.1.4, 9.4.4). The queue pair and the key must
 // still allow it. The requester has gone back, so it will request later responses again.
 func (q *QP) readAgain(p *ib.Packet) Reason {

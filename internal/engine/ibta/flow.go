@@ -13,11 +13,11 @@ import (
 // when more may leave. Queue pairs that have to wait for that do so in line.
 type Flow struct {
 	regulator
-	max      int // bytes: what the socket buffers allow
+	max      int // bytes: as many as the socket buffers allow
 	inflight int
 	reads    int // bytes of READ responses asked for
 	lines    [numLines]queue.Ring[*member]
-	timer    *member    // has a timer for those in line when the next send may leave; nil: Next finds one
+	timer    *member    // has the timer for the next send of the members in line; nil: Next finds one
 	users    int        // queue pairs connected to that host
 	heardAt  clock.Time // when something was last acknowledged or answered
 }
@@ -63,7 +63,7 @@ func (f *Flow) leave(m *member) {
 	f.users--
 }
 
-// window returns the bytes that m may have in flight, if nobody else had anything.
+// window returns the bytes that m may have in flight, if the others had none.
 func (f *Flow) window(m *member) int {
 	if m.own != nil {
 		return min(f.allows.Window, m.own.allows.Window)
@@ -71,9 +71,9 @@ func (f *Flow) window(m *member) int {
 	return f.allows.Window
 }
 
-// often returns how many bytes of m may be in flight before it asks for an acknowledgement: a full send if others
-// wait, else a quarter of what they leave of the window. A window of its own that is smaller than a full send is asked
-// for by quarters, too: a single acknowledgement would leave the path idle for as long as that takes.
+// often returns how many bytes of m may be in flight before it requests an acknowledgement: a full send if others
+// wait, else a quarter of the window that they leave. If m's own window is smaller than a full send, it requests
+// acknowledgements for each quarter of that, too: with a single one the path would be idle until it arrives.
 func (f *Flow) often(m *member) int {
 	often := min(f.fullSend(), f.window(m)/4)
 	if !f.Waiting() {
@@ -123,20 +123,20 @@ func (f *Flow) fullSend() int { return min(longSend, f.allows.Window/4) }
 func (f *Flow) fullQuantum(m *member) int { return max(f.fullSend(), m.packet) }
 
 // inQuantum reports whether need more bytes are within m's quantum, and there is room for them. A new
-// send is worth a quarter of a quantum. If nobody waits, a send is not cut short. sending says that something is part
-// of the present send already.
+// send is worth a quarter of a quantum. If no other queue pair waits, a send is not cut short. sending says that the
+// present send has packets already.
 func (f *Flow) inQuantum(now clock.Time, m *member, l line, need int, sending bool) bool {
 	if sending && f.lines[l].Len() == 0 {
 		return f.fits(now, l, need)
 	}
 	enough := m.quantum >= need && (sending || m.quantum >= f.fullSend()/4)
 	if l == forReads {
-		enough = m.quantum > 0 // what is asked for does not leave from here
+		enough = m.quantum > 0 // the requested data does not leave from here
 	}
 	return enough && f.fits(now, l, need)
 }
 
-// begin gives m a quantum if nobody is before it, and there is room for need bytes.
+// begin gives m a quantum if it is first in line, and there is room for need bytes.
 func (f *Flow) begin(now clock.Time, m *member, l line, need int) bool {
 	if !f.first(m, l) || !f.fits(now, l, need) {
 		return false
@@ -169,7 +169,7 @@ func (f *Flow) takeReads(m *member, n int) {
 // responds notes n bytes of responses to READs, which join m's present send.
 func (f *Flow) responds(m *member, n int) { m.regulator().burst += n }
 
-// regulator returns the one that is closest to the queue pair: its own, or else the flow's.
+// regulator returns the queue pair's own regulator, or else the flow's.
 func (m *member) regulator() *regulator {
 	if m.own != nil {
 		return m.own
@@ -186,7 +186,7 @@ func (f *Flow) ask(now clock.Time, m *member) {
 	}
 }
 
-// schedule gives m the timer for those in line.
+// schedule gives m the timer for the members in line.
 func (f *Flow) schedule(now clock.Time, m *member) {
 	if f.timer != nil {
 		f.timer.qp.timers.stop(timerLine)
@@ -255,7 +255,7 @@ func (f *Flow) silent(now clock.Time, m *member) {
 	f.ask(now, m)
 }
 
-// notified takes the peer's notification of congestion. What one queue pair has in flight is for its own control.
+// notified takes the peer's notification of congestion. A queue pair's own control handles it, if it has one.
 func (f *Flow) notified(now clock.Time, m *member) {
 	m.regulator().control.Notified(now)
 	f.ask(now, m)
@@ -285,7 +285,7 @@ func (f *Flow) wait(now clock.Time, m *member, l line, need int) {
 	}
 }
 
-// first reports whether nobody is before m in line.
+// first reports whether m is the first in line.
 func (f *Flow) first(m *member, l line) bool {
 	return f.lines[l].Len() == 0 || *f.lines[l].Front() == m
 }
@@ -293,9 +293,9 @@ func (f *Flow) first(m *member, l line) bool {
 // Waiting reports whether queue pairs wait for room.
 func (f *Flow) Waiting() bool { return f.lines[forRequests].Len()+f.lines[forReads].Len() > 0 }
 
-// Next returns the queue pair that has waited longest, if what it has to send may leave now; nil:
-// there is none. It is to be drained before Next is called again. Where nobody has the timer for those in line, Next
-// returns who has it from now on.
+// Next returns the queue pair that has waited longest, if its packets may leave now; nil: there is none. It is to be
+// drained before Next is called again. If no member has the timer for the line, Next gives it to one and returns its
+// queue pair.
 func (f *Flow) Next(now clock.Time) *QP {
 	for l := range f.lines {
 		waiting := &f.lines[l]
@@ -325,7 +325,7 @@ func (f *Flow) release(m *member) {
 	m.inflight, m.reads = 0, 0
 }
 
-// quit removes m, which sends no more. Next finds another one for the timer of those in line.
+// quit removes m, which sends no more. Next finds another member for the timer of the line.
 func (f *Flow) quit(m *member) {
 	f.release(m)
 	if f.timer == m {

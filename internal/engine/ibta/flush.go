@@ -9,7 +9,7 @@ import (
 )
 
 // Flush is a FLUSH to persistence, which the device executes while the engine goes on: it can take
-// as long as a disk does. Until then its queue pair takes no further request, because what follows
+// as long as a disk does. Until then its queue pair takes no further request, because a request behind
 // a FLUSH may announce that the data is safe: an ATOMIC WRITE must not execute before it, and the
 // receive of a SEND not complete (IBTA annex A19).
 type Flush struct {
@@ -95,7 +95,7 @@ func flushAccess(p *ib.Packet) (need verbs.Access) {
 	return need
 }
 
-// executeFlush begins a FLUSH. What was written before it is already in ordinary memory, visible to
+// executeFlush begins a FLUSH. Data of earlier WRITEs is already in ordinary memory, visible to
 // all processors; only persistence is left to achieve (IBTA annex A19).
 func (q *QP) executeFlush(p *ib.Packet) outcome {
 	need := flushAccess(p)

@@ -16,18 +16,18 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
-// host is an engine's device with what regions, windows, address handles and queue pairs need.
-// Nothing carries its packets and nothing calls its timers: tests do.
+// host is an engine's device with the objects that regions, windows, address handles and queue pairs
+// need. Tests carry its packets and call its timers.
 type host struct {
 	*ibta.Device
 	lane   ibta.Lane
 	pd     *verbs.PD
-	full   func() bool // what is known of its peers' buffers; nil: nothing
-	holds  bool        // what it sent is still there
+	full   func() bool // whether its peers' buffers are full; nil: not known
+	holds  bool        // sent packets are still on this host
 	addr   netip.Addr
 	window int // of its flows
 	rand   *rand.Rand
-	// control makes the congestion control of what goes to a peer; nil: congestion.Window.
+	// control makes the congestion control of the flow to a peer; nil: congestion.Window.
 	control func() congestion.Controller
 
 	flows map[verbs.GID]*ibta.Flow
@@ -51,7 +51,7 @@ func limits(window int) ibta.Limits {
 	return ibta.Limits{MaxPackets: 64, MaxBytes: 65507, Window: window, Overhead: 192, SteeringBits: steeringBits}
 }
 
-// newHosts makes two hosts; window is what their flows believe that peers' socket buffers hold.
+// newHosts makes two hosts; window is the size that their flows assume for peers' socket buffers.
 func newHosts(t testing.TB, window int) (a, b *host) {
 	t.Helper()
 	return newHost(t, 1, window), newHost(t, 2, window)
@@ -120,7 +120,7 @@ func (h *host) newQP(c queue.Config) *qp {
 	return q
 }
 
-// newRC makes an RC queue pair with a send queue of some depth, whose completions nobody sees.
+// newRC makes an RC queue pair with a send queue of some depth, whose completions no test polls.
 func (h *host) newRC(depth int) *qp {
 	cq := queue.NewCQ(1, false, driver.CQEvents{})
 	return h.newQP(queue.Config{Type: verbs.RC, SendCQ: cq, RecvCQ: cq,

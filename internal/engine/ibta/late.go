@@ -8,8 +8,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/base/clock"
 )
 
-// Network is a network that counts the packets that it loses. It keeps a requester from sending again what is not
-// lost, but only late: where processors are short, peers and the device itself have none for a while.
+// Network is a network that counts the packets that it loses. It keeps a requester from retransmitting packets that are
+// not lost, but only late: where processors are short, peers and the device itself have none for a while.
 type Network interface {
 	// Losses returns how many packets were lost so far, on the way or by the device at the end of it. The number
 	// may be old: all that counts is that it changes after a loss, and once RefreshLosses was called, soon. Known
@@ -22,7 +22,7 @@ type Network interface {
 type lateness struct {
 	losses    uint64 // of the network, when it was last found that something may be lost
 	overdue   bool   // a timeout has passed and nothing was sent again: nothing is lost
-	unproven  bool   // went back for a timeout: what was not acknowledged may have been only late
+	unproven  bool   // went back for a timeout: the packets not acknowledged may have been only late
 	restarted bool   // the timer began again because the device had no processor when it expired
 }
 
@@ -30,11 +30,11 @@ type lateness struct {
 // that polls leaves the timers alone.
 const unattended = clock.Time(2 * time.Millisecond)
 
-// onlyLate reports whether an acknowledgement that was due says nothing of a loss. The transport timer starts
-// again, once, where the device had no processor, because what it sent may have left only now (IBTA 9.7.6.1.3 lets
-// it take up to four times its value). It starts again where packets to a peer that acknowledges nothing at all are
-// still on this host: where it acknowledges others, these are their packets. And it does where the network has lost
-// none. Time without a processor is neither the peer's silence nor part of a round trip.
+// onlyLate reports whether a timeout does not show a loss, so that the transport timer starts again. It does, once, if
+// the device had no processor, because its packets may have left only now (IBTA 9.7.6.1.3 lets the timer take up to
+// four times its value). It does while packets to a peer that acknowledges nothing at all are still on this host: if
+// the peer acknowledges other queue pairs' packets, the packets on this host may be theirs. And it does if the network
+// has lost none. Time without a processor is neither the peer's silence nor part of a round trip.
 func (q *QP) onlyLate(now, due clock.Time) bool {
 	r, network := &q.req, q.Device.Network
 	if behind := now - due; behind >= unattended {
@@ -58,7 +58,7 @@ func (q *QP) onlyLate(now, due clock.Time) bool {
 	return known && n == before
 }
 
-// losses returns the number of losses in the network so far; zero where nobody counts that.
+// losses returns the number of losses in the network so far; zero if the network does not count them.
 func (q *QP) losses() uint64 {
 	if q.Device.Network == nil {
 		return 0

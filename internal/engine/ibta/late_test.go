@@ -112,7 +112,7 @@ func TestLossesUnknown(t *testing.T) {
 	s.wantLate(0, 1)
 }
 
-// What is still on this host is not sent again.
+// Packets that are still on this host are not retransmitted.
 func TestHeldHere(t *testing.T) {
 	s := start(t, verbs.RC)
 	s.host.holds = true
@@ -157,7 +157,7 @@ func TestTimeoutNoticedLate(t *testing.T) {
 	s.idle()
 }
 
-// A peer that acknowledges what was not sent again had it already: the timeout was spurious (RFC 5682).
+// A peer that acknowledges packets that were not retransmitted had them already: the timeout was spurious (RFC 5682).
 func TestSpuriousTimeout(t *testing.T) {
 	for _, late := range []bool{true, false} {
 		s := start(t, verbs.RC)
@@ -196,7 +196,8 @@ func TestSpuriousTimeoutOfRead(t *testing.T) {
 	s.idle()
 }
 
-// What is on this host says nothing where the peer acknowledges what others send: it has read beyond.
+// Packets on this host do not delay retransmission if the peer acknowledges other queue pairs' later packets: it has
+// read beyond the lost ones.
 func TestHeldForOthers(t *testing.T) {
 	s := start(t, verbs.RC)
 	s.host.holds = true

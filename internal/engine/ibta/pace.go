@@ -11,7 +11,7 @@ import (
 const (
 	// fullPause is how long a queue pair pauses for a peer whose buffer is full.
 	fullPause = clock.Time(50 * time.Microsecond)
-	// fullLimit is how long a buffer may stay full before nobody waits for it any more.
+	// fullLimit is how long a requester waits for a buffer that stays full.
 	fullLimit = clock.Time(time.Second)
 )
 

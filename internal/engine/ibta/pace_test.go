@@ -9,8 +9,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// TestPace holds that what nobody acknowledges waits for a peer on the same host that is
-// slow, for as long as there is hope, and that nothing is lost by that.
+// TestPace holds that packets without acknowledgements wait for a slow peer on the same host, up to a
+// limit, and that none is lost by that.
 func TestPace(t *testing.T) {
 	s := start(t, verbs.UC, func(o *options) { o.config.Caps.MaxSendWR = 4000 })
 	full, asked := false, 0

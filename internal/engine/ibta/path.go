@@ -16,7 +16,7 @@ type PathKey struct {
 	Port uint8     // the local port
 }
 
-// Path is a port's path to a peer. The engine asks it for what only the port can know.
+// Path is a port's path to a peer: the facts about it that only the port can know.
 type Path interface {
 	Key() PathKey
 	// Full reports whether the peer's receive buffer is so full that another window ([Limits])
@@ -36,7 +36,7 @@ type Arrival struct {
 	PathBits uint8     // low bits of the LID that it was sent to
 	Header   Header    // of a global packet
 	Marked   bool      // it met congestion: a router or switch on the way marked it
-	Comment  string    // of who takes the packet, for a recording of it
+	Comment  string    // the receiver's, for a recording of the packet
 }
 
 // Header is the network header of a received packet.
@@ -62,7 +62,7 @@ type Limits struct {
 // Vector is an address vector that the device has resolved.
 type Vector struct {
 	Attr verbs.AHAttr
-	Flow *Flow // what is under way to that host
+	Flow *Flow // of the peer's host
 	Path Path
 	Key  PathKey // of the path
 

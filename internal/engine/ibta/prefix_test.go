@@ -8,8 +8,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// TestBatchHasOnePrefix posts datagrams to the queue pairs of two processes of one address:
-// those of either process leave in sends of their own.
+// TestBatchHasOnePrefix posts datagrams to the queue pairs of two processes of one address: the
+// datagrams to each process leave in sends of their own.
 func TestBatchHasOnePrefix(t *testing.T) {
 	s := start(t, verbs.UD)
 	ah, err := s.host.pd.CreateAH(verbs.AHAttr{DGID: s.peer.gid()})

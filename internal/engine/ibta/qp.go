@@ -33,8 +33,8 @@ type Device struct {
 	LineRate func(port int) float64
 }
 
-// Lane is what queue pairs that work one after the other share: what they count and complete, and their scratch
-// memory. All but Resolve is ready for use.
+// Lane holds the counters, completions and scratch memory of queue pairs that work one after the other. All but
+// Resolve is ready for use.
 type Lane struct {
 	// Resolve makes an address vector of its attributes, with the flow that the lane's queue pairs share.
 	Resolve  func(verbs.AHAttr) (*Vector, error)
@@ -140,15 +140,15 @@ func (q *QP) HandlePacket(now clock.Time, p *ib.Packet, from *Arrival) Reason {
 	return q.handleRequest(now, p)
 }
 
-// NextPackets fills b with what q has to send next, all to one destination; it returns
-// false when there is nothing that may leave now.
+// NextPackets fills b with q's next packets, all to one destination; it returns
+// false when none may leave now.
 func (q *QP) NextPackets(now clock.Time, b *Batch) bool {
 	b.Reset()
 	return q.AppendPackets(now, b)
 }
 
 // AppendPackets is NextPackets for a batch that has packets of other queue pairs already. It
-// also returns false, and b is full, when what q has to send does not fit.
+// also returns false, and b is full, when q's next packet does not fit.
 func (q *QP) AppendPackets(now clock.Time, b *Batch) bool {
 	before := b.Len()
 	if q.resp.cnp.owed {
@@ -179,7 +179,7 @@ func (q *QP) HasAck() bool { return q.resp.ack.pending }
 // is for.
 func (q *QP) AckedMessages() int { return q.resp.ack.waiting() }
 
-// HandleTimeout does what is due at now.
+// HandleTimeout handles the timers that have expired at now.
 func (q *QP) HandleTimeout(now clock.Time) {
 	t := &q.timers
 	t.expired(timerQuiet, now)

@@ -7,7 +7,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/engine/congestion"
 )
 
-// regulator is a congestion control, what it allows, and what the present send has taken of that.
+// regulator is a congestion control, its verdict, and the bytes of the present send.
 type regulator struct {
 	control congestion.Controller
 	allows  congestion.Verdict // as it was returned last

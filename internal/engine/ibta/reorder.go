@@ -9,18 +9,18 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
-// Out-of-order packets are kept, and handled when those before them have come, as if all had arrived in order: a
-// program sees the order that IBTA 9.5 demands. So a late packet need not be retransmitted, and a
-// lost one costs only itself and not everything after it.
+// Out-of-order packets are kept, and handled when the missing ones have come, as if all had arrived in order: a
+// program sees the order that IBTA 9.5 demands. So a late packet need not be retransmitted, and after a lost
+// one only that.
 //
 // Whether a missing packet is late or lost shows only afterwards. At first it counts as lost, and
-// a NAK is sent at once. As soon as one turns out to have been late, the next ones are given time.
+// a NAK is sent at once. As soon as one turns out to have been late, the next missing ones are given time.
 
 const (
 	// maxReorder limits the bytes that are kept of a queue pair's requests, and of responses to it.
 	maxReorder = 2 << 20
-	// maxReorderLane limits those of all queue pairs of a lane. A peer's may take as much as is left beside them: one
-	// peer half of it, each of two a third. So whoever takes all that it can leaves as much to the next peer.
+	// maxReorderLane limits the bytes of all queue pairs of a lane. A peer's queue pairs may take as many as they
+	// leave free: one peer half of the limit, each of two peers a third. So there is room for the next peer.
 	maxReorderLane = 64 << 20
 	// maxAhead is how far ahead of the expected PSN a request may be to be kept. It must not make
 	// the PSN easy to guess for forgers.
@@ -138,7 +138,7 @@ func (m *reorderMemory) put(k *keptPacket) {
 	}
 }
 
-// forget drops what was kept of n PSNs from psn on: they stand for something else. The responses of
+// forget drops the packets kept for n PSNs from psn on: the PSNs stand for other packets. The responses of
 // a READ take up to millions of PSNs, and few packets are kept, so it iterates over the smaller
 // set.
 func (e *reorderBuffer) forget(m *reorderMemory, psn ib.PSN, n int) {
@@ -171,19 +171,19 @@ func (e *reorderBuffer) clear(m *reorderMemory) {
 
 // gap is a missing packet while later ones have arrived.
 type gap struct {
-	psn       ib.PSN     // the packet, or the last one that was missing
+	psn       ib.PSN     // the packet, or the last packet that was missing
 	high      ib.PSN     // the latest packet that has arrived
 	since     clock.Time // when it was first missed; zero: nothing is missing
 	nakSent   bool       // a NAK for psn was sent
 	told      bool       // a NAK for asked was sent, and asked has arrived since
-	open      bool       // and what follows it will show whether it was lost
+	open      bool       // and the packets behind it will show whether it was lost
 	asked     ib.PSN
 	took      clock.Time // how long asked was missing
 	tolerance clock.Time // how long packets may be late
 }
 
 // miss records that a packet arrived before psn. It reports whether to send a NAK now; otherwise nakAt is when to
-// send one, and remains zero if nobody waits for that.
+// send one, and remains zero if there is none to send.
 func (g *gap) miss(now clock.Time, psn ib.PSN, nakAt *clock.Time) bool {
 	if g.since != 0 {
 		return false
@@ -224,10 +224,10 @@ func (g *gap) filled(now clock.Time, nakAt *clock.Time) (nakSent bool) {
 // tolerate records that packets may be this late.
 func (g *gap) tolerate(by clock.Time) { g.tolerance = max(g.tolerance, min(by, maxTolerance)) }
 
-// follows records the packet that arrives, expected being the next in sequence, and judges whether
-// the one that a NAK asked for had been lost. A peer that has retransmitted it retransmits
-// what follows it too. If something new follows, or it arrives twice, it was late: by as long as it was missing. The
-// next packet may be missing already.
+// follows records the packet that arrives, expected being the next in sequence, and judges whether the
+// packet that a NAK requested had been lost. A peer that has retransmitted it retransmits the packets behind
+// it, too. If a new packet follows, or the missing one arrives twice, it was late: by as long as it was
+// missing. The next packet may be missing already.
 func (e *reorderBuffer) follows(psn, expected ib.PSN) {
 	g := &e.gap
 	newer := psn.After(g.high)

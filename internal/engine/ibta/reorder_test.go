@@ -37,8 +37,8 @@ func late(t *testing.T) *script {
 	return s
 }
 
-// As soon as a request turns out to have been late and not lost, as what follows it is new,
-// the next one that is missing is given twice that time before a NAK (IBTA 9.7.5.1.1).
+// As soon as a request turns out to have been late and not lost, as the packets behind it are new,
+// the next missing one is given twice that time before a NAK (IBTA 9.7.5.1.1).
 func TestLateRequest(t *testing.T) {
 	s := late(t)
 	s.in(s.message(204))
@@ -87,8 +87,8 @@ func TestLateRequestAmongOthers(t *testing.T) {
 	s.wantAETH(204, ib.NAK(ib.NAKPSNSequenceError))
 }
 
-// A requester that has gone back sends again what follows what was lost: that is no reason to
-// wait the next time.
+// A requester that has gone back retransmits the packets behind the lost one, too: that is no reason
+// to wait the next time.
 func TestLostRequest(t *testing.T) {
 	s := start(t, verbs.RC)
 	s.receives(8, 200, 201, 202, 203, 204)
@@ -104,7 +104,7 @@ func TestLostRequest(t *testing.T) {
 	s.wantAETH(203, ib.NAK(ib.NAKPSNSequenceError))
 }
 
-// A program sees requests in the order in which they were sent, whatever order they come in:
+// A program sees requests in the order in which they were sent, even if they arrive in another:
 // a WRITE's data is not there before the SEND in front of it has completed (IBTA 9.5).
 func TestEarlyRequestsInOrder(t *testing.T) {
 	s := start(t, verbs.RC)
@@ -223,11 +223,11 @@ func TestEarlyShares(t *testing.T) {
 	}
 }
 
-// What a queue pair keeps is bounded, and so is what all of a device keep; it is given back
-// when they end.
+// The packets that a queue pair keeps are bounded, and so are those of all queue pairs of a device
+// together. Their memory is given back when they end.
 func TestEarlyBounds(t *testing.T) {
 	s := start(t, verbs.RC)
-	const full = 4096 // what is kept is looked at in order
+	const full = 4096 // kept packets are handled in order
 	ahead := func() (n int) {
 		for psn := recvPSN.Next(); ; psn = psn.Next() {
 			p := s.packet(ib.OpSendMiddle, psn, full)
@@ -263,8 +263,8 @@ func TestEarlyBounds(t *testing.T) {
 	}
 }
 
-// A request of somebody else, whose PSN is far ahead, is not kept: it would be carried out some
-// day in the place of the peer's.
+// A forged request, whose PSN is far ahead, is not kept: it would be carried out some day in the
+// place of the peer's.
 func TestForgedEarlyRequest(t *testing.T) {
 	s := start(t, verbs.RC)
 	s.receives(8, 200, 201)
@@ -280,8 +280,8 @@ func TestForgedEarlyRequest(t *testing.T) {
 	s.idle()
 }
 
-// Nor does the queue pair learn from it what the peer's packets do: the next one that is late
-// is known as such.
+// Nor does a forged request change the tolerance for late packets: the peer's next late packet is
+// known as such.
 func TestForgedRequestTeachesNothing(t *testing.T) {
 	for _, when := range []string{"first of all", "while nothing is missing", "while something is missing",
 		"while something is waited for"} {
@@ -340,8 +340,8 @@ func TestForgedRequestTeachesNothing(t *testing.T) {
 	}
 }
 
-// A request that comes in one train with those that overtook it is not asked for: the NAK for it
-// has not left. What it would have acknowledged is acknowledged.
+// A request that comes in one train with the requests that overtook it gets no NAK: the NAK for it
+// has not left. The requests that it would have acknowledged are acknowledged.
 func TestOvertakenInOneTrain(t *testing.T) {
 	s := start(t, verbs.RC)
 	s.receives(8, 200, 201, 202, 203, 204, 205, 206, 207)
@@ -373,8 +373,8 @@ func TestOvertakenInOneTrain(t *testing.T) {
 	}
 }
 
-// A responder that has got such a request not so far ahead asks for what the requester has not
-// sent yet: so it has all that was sent.
+// A responder that has got a forged request not so far ahead sends a NAK for a PSN that the requester
+// has not sent yet: so it has all packets that were sent.
 func TestNAKForWhatWasNotSent(t *testing.T) {
 	s := start(t, verbs.RC)
 	s.post(s.send(1, 1), s.send(2, 1))
@@ -438,9 +438,9 @@ func TestDroppedEarlyAllocations(t *testing.T) {
 	}
 }
 
-// What comes before a FLUSH to persistence, or while it is carried out, and follows it is kept, and
-// carried out when that is done and not before (IBTA annex A19); only what is still missing then
-// is asked for.
+// Requests behind a FLUSH to persistence that arrive before it, or while it is carried out, are kept,
+// and carried out when the FLUSH is done and not before (IBTA annex A19). A NAK is sent only for
+// requests that are still missing then.
 func TestEarlyRequestBehindFlush(t *testing.T) {
 	var flushes []*ibta.Flush
 	s := start(t, verbs.RC)
@@ -487,7 +487,7 @@ func TestEarlyRequestBehindFlush(t *testing.T) {
 	s.idle()
 }
 
-// What follows a FLUSH and finds no receive is asked for again as ever.
+// A request behind a FLUSH that finds no receive gets an RNR NAK as ever.
 func TestFlushBeforeNoReceive(t *testing.T) {
 	var flushes []*ibta.Flush
 	s := start(t, verbs.RC)
@@ -504,8 +504,8 @@ func TestFlushBeforeNoReceive(t *testing.T) {
 	s.idle()
 }
 
-// The PSNs of a READ's responses stand for nothing else: what was kept of them is dropped, and
-// what follows them is not.
+// The PSNs of a READ's responses stand for nothing else: packets kept for them are dropped, and
+// packets behind them are not.
 func TestEarlyRequestsWithinRead(t *testing.T) {
 	for _, n := range []int{2, 12} { // more packets are kept than the READ has responses, and fewer
 		s := start(t, verbs.RC)

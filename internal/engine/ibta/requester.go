@@ -12,7 +12,7 @@ import (
 
 // requester turns send work requests into request packets (IBTA 9.7.3).
 //
-// The send queue holds what has not completed, oldest first. Packets of its front up to acked are
+// The send queue holds work requests that have not completed, oldest first. Packets of its front up to acked are
 // acknowledged. Everything before work request next, and the first sent packets of next itself, is
 // in flight. Going back means setting next and sent to the oldest unacknowledged packet.
 type requester struct {
@@ -70,8 +70,8 @@ func (r *requester) outstanding() bool { return r.next > 0 || r.sent > r.acked }
 // ackComing reports whether an acknowledgement of something in flight was requested.
 func (r *requester) ackComing() bool { return r.unacked().Before(r.askedEnd) }
 
-// AwaitsAck reports whether a program can be waiting at a completion queue only for the end of what
-// it has posted to send, and whether the queue will report its last post.
+// AwaitsAck reports whether a program can be waiting at a completion queue only for the end of its
+// send work requests, and whether the queue will report the last one.
 func (q *QP) AwaitsAck(cq *queue.CQ) bool {
 	n := q.req.sq.Len()
 	return q.SendCQ == cq && n > 0 && (q.RecvCQ != cq || q.Recv == nil || q.Recv.Len() == 0) &&
@@ -314,7 +314,7 @@ func (q *QP) firstNeed(w *sendWQE, n int) int {
 
 // admit reports whether a packet may leave: it is within q's quantum, and there is room for need more bytes,
 // or for first if a quantum begins. Otherwise q waits: in line for its flow, or for its own congestion control. One
-// packet may leave nevertheless, to request an acknowledgement of what is in flight if nothing else has.
+// packet may leave nevertheless, to request an acknowledgement of the packets in flight if none of them has.
 func (q *QP) admit(now clock.Time, l line, need, first int) bool {
 	r, f, m := &q.req, q.av.Flow, &q.share
 	own := m.ownFits(now, l, need)
@@ -420,8 +420,8 @@ func (q *QP) followed() bool {
 
 // wantAck reports whether a packet requests an acknowledgement: the last one of a message that
 // nothing follows, the last that fits the window, and enough others to keep the window moving: one
-// per quarter of what other queue pairs leave of it, or per quantum while others wait, preferably the
-// last of a send. As long as the round trip is not known, the first packet asks, too.
+// per quarter of the window that other queue pairs leave, or per quantum while others wait, preferably the
+// last of a send. As long as the round trip is not known, the first packet requests one, too.
 func (q *QP) wantAck(w *sendWQE, h *ib.Packet, n int, ends bool) bool {
 	r, f, m := &q.req, q.av.Flow, &q.share
 	r.sinceAck += n + q.overhead()

@@ -73,7 +73,7 @@ func TestDivisible(t *testing.T) {
 	check(2)
 	s.ack(104)
 	s.wantWC(1, verbs.StatusSuccess)
-	// One of a single packet is what it always is.
+	// A WRITE of a single packet is not changed.
 	wr = s.wr(verbs.OpWrite, 2, mtu)
 	wr.Flags |= verbs.Divisible
 	s.post(wr)
@@ -91,8 +91,8 @@ func TestDivisible(t *testing.T) {
 	s.idle()
 }
 
-// The acknowledgement of the last message is for all; those that are not signaled don't
-// complete (IBTA 10.8.2).
+// The acknowledgement of the last message is for all; messages that are not signaled have no
+// completion (IBTA 10.8.2).
 func TestCoalescedAck(t *testing.T) {
 	s := start(t, verbs.RC)
 	quiet := s.send(1, 1)
@@ -104,7 +104,7 @@ func TestCoalescedAck(t *testing.T) {
 	s.ack(102)
 	s.wantWC(2, verbs.StatusSuccess)
 	s.wantWC(3, verbs.StatusSuccess)
-	// One that comes again, one for what was never sent, and one from long ago say nothing.
+	// Acknowledgements that come again, of PSNs that were never sent, or from long ago have no effect.
 	for _, psn := range []ib.PSN{102, 103, 50} {
 		s.ack(psn)
 	}
@@ -115,7 +115,7 @@ func TestSequenceErrorNAK(t *testing.T) {
 	s := start(t, verbs.RC)
 	s.post(s.send(1, 1), s.send(2, 1), s.send(3, 1))
 	s.out = nil
-	// A NAK acknowledges what is before its PSN; from there on everything is sent again
+	// A NAK acknowledges the packets before its PSN; from there on everything is sent again
 	// (IBTA 9.7.5.2.3).
 	s.nak(101, ib.NAK(ib.NAKPSNSequenceError))
 	s.wantWC(1, verbs.StatusSuccess)
@@ -181,7 +181,7 @@ func TestSequenceErrorEarly(t *testing.T) {
 	}
 }
 
-// What a NAK says becomes the status of the request it is for; those behind it are flushed
+// A NAK's code becomes the status of its work request; the work requests behind it are flushed
 // in order, and the queue pair is in ERR (IBTA 9.7.5.2, 10.3.1).
 func TestFatalNAKs(t *testing.T) {
 	for code, status := range map[ib.NAKCode]verbs.Status{
@@ -205,12 +205,12 @@ func TestFatalNAKs(t *testing.T) {
 			s.wantWC(50, verbs.StatusWRFlushError)
 			s.wantWC(51, verbs.StatusWRFlushError)
 			s.wantState(verbs.StateError)
-			// What is posted in ERR is flushed.
+			// Work requests that are posted in ERR are flushed.
 			s.post(s.send(5, 1))
 			s.wantWC(5, verbs.StatusWRFlushError)
 			s.receives(8, 52)
 			s.wantWC(52, verbs.StatusWRFlushError)
-			// Also what stands before one that is refused.
+			// So are work requests before one that is refused.
 			if n, err := s.q.PostSend([]verbs.SendWR{s.send(6, 1), {}}); n != 1 || err == nil {
 				t.Errorf("%d posted, %v", n, err)
 			}
@@ -337,8 +337,8 @@ func TestRetryExceeded(t *testing.T) {
 	s.idle()
 }
 
-// A peer that is silent gets one packet, and no more of them before it has acknowledged something: what it was
-// sent before may be on its way to it still.
+// A peer that is silent gets one packet, and no more of them before it has acknowledged something: earlier packets
+// may still be on their way to it.
 func TestSilent(t *testing.T) {
 	s := start(t, verbs.RC)
 	s.post(s.wr(verbs.OpWrite, 1, 3*mtu), s.send(2, 1), s.wr(verbs.OpRead, 3, 1))
@@ -422,9 +422,9 @@ func TestRead(t *testing.T) {
 	s.idle()
 }
 
-// An acknowledgement or a response beyond one that is missing says that it was lost: the
-// READ is asked for again from there, once for each loss (IBTA 9.7.5.2.1). What came before it
-// is kept.
+// An acknowledgement or a response beyond a missing response says that that was lost: the
+// READ is requested again from there, once for each loss (IBTA 9.7.5.2.1). Responses before it
+// are kept.
 func TestImpliedNAK(t *testing.T) {
 	s := start(t, verbs.RC)
 	s.post(s.wr(verbs.OpRead, 1, 4*mtu))
@@ -440,7 +440,7 @@ func TestImpliedNAK(t *testing.T) {
 	}
 	s.inWant(ibta.DropSequence, s.packet(ib.OpReadResponseMiddle, 102, mtu)) // twice
 	s.silence()
-	// The answer begins anew; a response of the first one that comes late counts too.
+	// The response begins anew; a late packet of the first response counts, too.
 	s.inWant(ibta.Taken, s.packet(ib.OpReadResponseMiddle, 101, mtu))
 	s.inWant(ibta.DropGhost, s.packet(ib.OpReadResponseFirst, 101, mtu))
 	s.inWant(ibta.DropDuplicate, s.packet(ib.OpReadResponseMiddle, 102, mtu))
@@ -459,9 +459,9 @@ func TestImpliedNAK(t *testing.T) {
 	s.idle()
 }
 
-// Parts of a large READ are asked for one by one, and when they are asked for again they
-// are the same parts, whatever the window is by then: responders answer a duplicate READ
-// only within the first one (IBTA 9.7.5.1.4).
+// Parts of a large READ are requested one by one, and requested again as the same parts, even if
+// the window has changed by then: responders answer a duplicate READ only within the first one
+// (IBTA 9.7.5.1.4).
 func TestReadParts(t *testing.T) {
 	s := start(t, verbs.RC)
 	s.mr = s.register(512<<10, everything)
@@ -537,7 +537,7 @@ func TestFence(t *testing.T) {
 	s.idle()
 }
 
-// Responses that are not what was asked for are bad (IBTA 9.9.2.2).
+// Responses that do not fit their requests are bad (IBTA 9.9.2.2).
 func TestBadResponses(t *testing.T) {
 	for name, f := range map[string]func(s *script) *ib.Packet{
 		"short":        func(s *script) *ib.Packet { return s.packet(ib.OpReadResponseOnly, 100, 7) },
@@ -597,7 +597,7 @@ func TestLocalErrors(t *testing.T) {
 				s.post(wrs...)
 				s.want(ib.OpSendOnly, 100)
 				if typ == verbs.RC {
-					// What is under way is waited for first: completions are in order.
+					// The work requests in flight complete first: completions are in order.
 					s.silence()
 					s.ack(100)
 				}
@@ -622,8 +622,8 @@ func TestLocalErrors(t *testing.T) {
 	}
 }
 
-// A region that goes while a message from it is on its way fails the work request, after
-// what had left was acknowledged.
+// A region that ends while a message from it is in flight fails the work request, after the
+// packets that had left were acknowledged.
 func TestRegionEndsInTheMiddle(t *testing.T) {
 	for _, typ := range []verbs.QPType{verbs.RC, verbs.UC} {
 		s := start(t, typ)
@@ -651,7 +651,7 @@ func TestRegionEndsInTheMiddle(t *testing.T) {
 	}
 }
 
-// SQD finishes what was begun, holds the rest, and reports when it has drained
+// SQD finishes work requests that were begun, holds the rest, and reports when it has drained
 // (IBTA 10.3.1.6).
 func TestSQD(t *testing.T) {
 	s := start(t, verbs.RC)
@@ -714,8 +714,8 @@ func TestPSNWraps(t *testing.T) {
 	s.idle()
 }
 
-// Local operations are carried out and complete in order, and what stands
-// before one of them asks for its acknowledgement (IBTA 10.8.3).
+// Local operations are carried out and complete in order, and a work request
+// before one of them requests its acknowledgement (IBTA 10.8.3).
 func TestLocalOperations(t *testing.T) {
 	s := start(t, verbs.RC)
 	big := s.register(4096, everything|verbs.MWBind)
@@ -785,7 +785,7 @@ func TestBehindLocalOperation(t *testing.T) {
 	}
 }
 
-// What cannot be a work request is refused when it is posted (IBTA 11.4.1.1).
+// Invalid work requests are refused when they are posted (IBTA 11.4.1.1).
 func TestRefused(t *testing.T) {
 	rc, uc, ud, xrc := start(t, verbs.RC), start(t, verbs.UC), start(t, verbs.UD), start(t, verbs.XRCIni)
 	long := rc.send(1, 1)

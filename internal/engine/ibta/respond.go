@@ -22,7 +22,7 @@ type ackState struct {
 func (a *ackState) acknowledge(psn ib.PSN) {
 	asked := a.waiting() + 1
 	if a.pending && a.urgent {
-		a.asked = asked // a NAK acknowledges what is before it
+		a.asked = asked // a NAK acknowledges the packets before its PSN
 		return
 	}
 	*a = ackState{pending: true, psn: psn, syndrome: ib.Acknowledge(ib.CreditsUnlimited), asked: asked}
@@ -100,7 +100,7 @@ func (r *responder) reply(a reply) {
 }
 
 // dropFrom drops the responses at psn and later. A READ that contains psn is dropped as a whole: a
-// requester that asks for its rest has got what comes before.
+// requester that requests its rest has got the packets before.
 func (r *replies) dropFrom(psn ib.PSN) {
 	for r.queue.Len() > 0 {
 		last := r.queue.At(r.queue.Len() - 1)

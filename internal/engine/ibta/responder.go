@@ -47,8 +47,8 @@ const (
 	silent                   // drop without an answer
 	tooLong                  // UC: drop the message, keep its receive for the next one (class D)
 
-	// What follows is refused with a NAK, see refusals.
-	malformed         // it does not fit what was before it, or its own lengths
+	// The requests that follow are refused with a NAK, see refusals.
+	malformed         // it does not fit the request before it, or its own lengths
 	notAllowed        // the queue pair does not allow the operation
 	longerThanDevice  // a message longer than the device takes
 	misaligned        // the address of an atomic is not a multiple of 8
@@ -178,7 +178,7 @@ func (q *QP) resynchronize(now clock.Time, p *ib.Packet) Reason {
 	return q.handleRequest(now, p)
 }
 
-// ahead keeps a request beyond the expected one, and asks for what is missing, which is lost or
+// ahead keeps a request beyond the expected one, and requests the missing ones, which are lost or
 // late (IBTA 9.7.5.1.1).
 func (q *QP) ahead(now clock.Time, p *ib.Packet) Reason {
 	r := &q.resp
@@ -220,8 +220,8 @@ func (q *QP) nakExpected() {
 	r.ack.nak(r.psn, ib.NAK(ib.NAKPSNSequenceError))
 }
 
-// withdrawNAK withdraws the NAK for the expected request, which arrived in the same train as what
-// had overtaken it: nothing was sent since.
+// withdrawNAK withdraws the NAK for the expected request, which arrived in the same train as the
+// requests that had overtaken it: the NAK has not left.
 func (q *QP) withdrawNAK() {
 	r := &q.resp
 	if r.ack.withdraw(r.psn, r.plain) && r.reorder != nil {
@@ -229,7 +229,7 @@ func (q *QP) withdrawNAK() {
 	}
 }
 
-// catchUp executes what had arrived before the request that just came. A requester that got a NAK
+// catchUp executes the kept requests behind the one that just came. A requester that got a NAK
 // and has gone back learns at once how far it can skip ahead.
 func (q *QP) catchUp(now clock.Time) {
 	r, e := &q.resp, q.resp.reorder

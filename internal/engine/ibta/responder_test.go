@@ -42,9 +42,9 @@ func TestReceive(t *testing.T) {
 	s.idle()
 }
 
-// A gap is reported once; what follows it is kept in silence until the missing packet comes,
-// also when it is the report that was lost (IBTA 9.7.5.1.1). A requester that has gone back
-// hears at once how far it need not.
+// A gap is reported once; the packets behind it are kept in silence until the missing packet
+// comes, also when the report was lost (IBTA 9.7.5.1.1). A requester that has gone back gets an
+// acknowledgement of the kept packets at once.
 func TestNAKOncePerGap(t *testing.T) {
 	s := start(t, verbs.RC)
 	s.receives(mtu+8, 1, 2, 3, 4)
@@ -91,7 +91,7 @@ func TestDuplicates(t *testing.T) {
 	s.idle()
 }
 
-// RNR NAK: the timer is MinRNRTimer, what follows is dropped in silence, and the same PSN
+// RNR NAK: the timer is MinRNRTimer, later packets are dropped in silence, and the same PSN
 // is taken once a receive is there (IBTA 9.7.5.2.8).
 func TestReceiverNotReady(t *testing.T) {
 	for _, op := range []ib.Operation{ib.OpSendOnly, ib.OpWriteOnlyImm} {
@@ -107,7 +107,7 @@ func TestReceiverNotReady(t *testing.T) {
 		s.receives(8, 1)
 		s.inWant(ibta.Taken, p)
 		s.wantWC(1, verbs.StatusSuccess)
-		s.wantAETH(201, ib.RNRNAK(12)) // what was kept needs one too
+		s.wantAETH(201, ib.RNRNAK(12)) // the kept message needs a receive, too
 		s.idle()
 	}
 }
@@ -128,8 +128,8 @@ func TestWriteImmediateNotReady(t *testing.T) {
 	s.idle()
 }
 
-// refusal is a request that is answered with a NAK and ends the connection: what the NAK
-// says, which event tells the program, and how a receive that was taken completes
+// refusal is a request that is answered with a NAK and ends the connection: the NAK's code,
+// the event for the program, and the status of a receive that was taken
 // (IBTA 9.7.4.1, 9.9.3.1).
 type refusal struct {
 	code   ib.NAKCode
@@ -245,7 +245,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// longReceive exchanges the posted receive for one that a FIRST packet fits.
+// longReceive exchanges the posted receive for a longer one, which a FIRST packet fits.
 func (s *script) longReceive() {
 	s.Helper()
 	s.state(verbs.StateReset)
@@ -253,8 +253,8 @@ func (s *script) longReceive() {
 	s.receives(2*mtu, 1)
 }
 
-// Rights that the queue pair does not give make a request invalid, whatever the region
-// allows (IBTA 9.7.4.1.3, 11.2.5.2).
+// Rights that the queue pair does not give make a request invalid, even if the region gives
+// them (IBTA 9.7.4.1.3, 11.2.5.2).
 func TestQueuePairAccess(t *testing.T) {
 	for op, payload := range map[ib.Operation]int{ib.OpWriteOnly: 8, ib.OpReadRequest: 0, ib.OpFetchAdd: 0,
 		ib.OpAtomicWrite: 8, ib.OpFlush: 0} {
@@ -305,7 +305,7 @@ func TestAnswerReads(t *testing.T) {
 	s.idle()
 }
 
-// Atomics answer with what was there before, run once, and answer duplicates with the
+// Atomics answer with the former value, run once, and answer duplicates with the
 // saved result (IBTA 9.4.5, 9.7.5.1.4).
 func TestAnswerAtomics(t *testing.T) {
 	s := start(t, verbs.RC)
@@ -608,7 +608,7 @@ func TestSharedReceiveQueueDomain(t *testing.T) {
 }
 
 // XRC: the request names the shared receive queue, whose domain and completion queue are
-// used; one that is unknown makes the request invalid (IBTA annex A14).
+// used; an unknown queue makes the request invalid (IBTA annex A14).
 func TestXRC(t *testing.T) {
 	srq := &queue.RecvQueue{PD: 1, MaxWR: 8, MaxSGE: 1, Shared: true, Num: srqn}
 	domain := &queue.Domain{Queues: map[uint32]*queue.RecvQueue{srqn: srq}}
@@ -643,7 +643,7 @@ func TestXRC(t *testing.T) {
 }
 
 // UC: no acknowledgement ever; a message with a gap is dropped and its receive taken by the
-// next one; what cannot be carried out is dropped in silence (IBTA 9.8.2).
+// next one; requests that cannot be carried out are dropped in silence (IBTA 9.8.2).
 func TestUnreliableConnection(t *testing.T) {
 	s := start(t, verbs.UC)
 	s.inWant(ibta.DropNoReceive, s.packet(ib.OpSendOnly, 200, 1))
@@ -970,7 +970,7 @@ func TestFlushPersistent(t *testing.T) {
 	s.idle()
 }
 
-// No SEND is longer than messages may be, whatever its receive would take (IBTA 9.7.4.1.6).
+// No SEND is longer than messages may be, even if its receive is (IBTA 9.7.4.1.6).
 func TestSendLongerThanMessages(t *testing.T) {
 	s := start(t, verbs.RC)
 	s.host.Device.MaxMsgSize = 2 * mtu

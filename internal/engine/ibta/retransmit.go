@@ -64,7 +64,7 @@ func (q *QP) rnr(now clock.Time, timer ib.RNRTimer) {
 	q.decide(now, q.req.notReady(now, &q.timers, q.req.flight(), clock.Time(timer.Duration())))
 }
 
-// responseLost goes back for a missing response. What arrived behind it shows that its request has
+// responseLost goes back for a missing response. A packet behind it shows that its request has
 // arrived.
 func (q *QP) responseLost(now clock.Time) {
 	r := &q.req

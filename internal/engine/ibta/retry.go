@@ -10,13 +10,13 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
-// retry decides when what is in flight is sent again, and when the peer is given up (IBTA 9.9.2). It is a value: it is
-// told what happens, with the time and what is in flight, keeps timerRetransmit and timerQuiet, and returns a verdict.
+// retry decides when packets in flight are sent again, and when the peer is given up (IBTA 9.9.2). It is a value: it
+// gets events, with the time and the packets in flight, keeps timerRetransmit and timerQuiet, and returns a verdict.
 type retry struct {
 	limits     retryLimits
 	progressAt clock.Time // when something was last acknowledged
 	wait       clock.Time // current retransmission timeout
-	atLeast    clock.Time // lower limit of the timeout, until what was sent only once is acknowledged
+	atLeast    clock.Time // lower limit of the timeout, until a packet that was sent only once is acknowledged
 	backAt     clock.Time // when it last went back for a loss; zero: it has not
 	timeouts   int32      // since the last acknowledgement, or since a slow peer has kept up
 	silentAt   ib.PSN     // the oldest packet in flight at the last timeout
@@ -24,7 +24,7 @@ type retry struct {
 	once       ib.PSN     // packets from here on were sent only once
 	retries    uint8      // NAKs without progress
 	rnrRetries uint8
-	asked      bool // went back for a lost response; what follows it is no new sign of loss
+	asked      bool // went back for a lost response; responses behind it are no new sign of loss
 	rtt        roundTrip
 	late       lateness
 }
@@ -42,8 +42,8 @@ type verdict struct {
 	action verdictAction
 	from   ib.PSN       // sendAgain: all packets from here on
 	status verbs.Status // giveUp: of the oldest work request
-	lost   bool         // the congestion control is told of a loss
-	silent bool         // or that the peer does not answer
+	lost   bool         // report a loss to the congestion control
+	silent bool         // or the peer's silence
 }
 
 type verdictAction uint8
@@ -77,8 +77,8 @@ func (l *retryLimits) silence() clock.Time {
 }
 
 // roundTrip estimates the time until an acknowledgement arrives, from packets that requested one.
-// Only what was sent once is a sample, because nobody can tell which copy is acknowledged (Karn's
-// algorithm, RFC 6298 section 3).
+// Only packets that were sent once are samples, because it is unknown which copy an acknowledgement is
+// for (Karn's algorithm, RFC 6298 section 3).
 type roundTrip struct {
 	sentAt    clock.Time // when the measured packet was sent; zero: none
 	psn       ib.PSN
@@ -136,12 +136,12 @@ const (
 // start begins with the first PSN that is sent.
 func (r *retry) start(psn ib.PSN) { r.recover, r.once = psn, psn }
 
-// slow reports whether the peer has timed out a second time. It may have a long queue of what was
-// sent before, and take it more slowly than whole windows would arrive.
+// slow reports whether the peer has timed out a second time. It may have a long queue of earlier
+// packets, and take them more slowly than whole windows would arrive.
 func (r *retry) slow() bool { return r.timeouts > 0 }
 
 // recoveredPackets is how many packets a slow peer acknowledges between two timeouts to count as slow no
-// longer: at least what a closed window holds, at 192 bytes each.
+// longer: at least as many as a closed window holds, at 192 bytes each.
 const recoveredPackets = 64 << 10 / 192
 
 // enough reports whether no packet from psn on may be in flight to a slow peer: one at first, and
@@ -150,7 +150,7 @@ func (r *retry) enough(psn, oldest ib.PSN) bool {
 	return psn.Sub(oldest) > oldest.Sub(r.silentAt)
 }
 
-// sent starts the timer for what was just sent, unless it runs.
+// sent starts the timer for packets that were just sent, unless it runs.
 func (r *retry) sent(now clock.Time, t *timers) {
 	if t.running(timerRetransmit) {
 		return

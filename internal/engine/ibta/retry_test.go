@@ -52,8 +52,8 @@ func TestGivenUpAfter(t *testing.T) {
 	}
 }
 
-// answerAfter lets time pass at a peer that acknowledges what asks for it after a round trip.
-// It returns how often something was sent again.
+// answerAfter lets time pass at a peer that answers requests for acknowledgements after a round
+// trip. It returns how often packets were sent again.
 func (s *script) answerAfter(rtt, d time.Duration) (again int) {
 	s.Helper()
 	type arrival struct {
@@ -99,9 +99,9 @@ func (s *script) answerAfter(rtt, d time.Duration) (again int) {
 	return again
 }
 
-// The time after which something is sent again becomes that of the path, however much longer
-// that is than the first one, and than the queue pair's timeout: what is backed off stays so
-// until something that was sent only once is acknowledged (RFC 6298, 5.7).
+// The retransmission timeout becomes that of the path, however much longer that is than the first
+// one, and than the queue pair's timeout: it stays backed off until a packet that was sent only
+// once is acknowledged (RFC 6298, 5.7).
 func TestLongRoundTrip(t *testing.T) {
 	for _, rtt := range []time.Duration{time.Millisecond, 10 * time.Millisecond, 40 * time.Millisecond,
 		100 * time.Millisecond, 600 * time.Millisecond} {

@@ -16,7 +16,7 @@ const ms = clock.Time(time.Millisecond)
 // inFlight is ten packets from PSN 100 on.
 var inFlight = flight{oldest: 100, high: 110, outstanding: true}
 
-// newRetry has sent those at a time.
+// newRetry returns a retry that has sent these packets at a time.
 func newRetry(l retryLimits, now clock.Time) (r *retry, t *timers) {
 	r, t = &retry{limits: l}, &timers{}
 	r.start(100)
@@ -66,7 +66,7 @@ func TestRetryLate(t *testing.T) {
 	}
 }
 
-// A loss goes back to what is missing, and counts once for all that was in flight.
+// A loss goes back to the missing packet, and counts once for all packets in flight.
 func TestRetrySequenceError(t *testing.T) {
 	r, _ := newRetry(retryLimits{retries: 2}, 0)
 	for i, want := range []verdict{

@@ -28,7 +28,7 @@ var requests = map[string]struct {
 }
 
 // A request is carried out if both the queue pair and the region give its right, and no other right stands in
-// for it. What is refused changes nothing (IBTA 9.7.4.1.3, 9.7.4.1.5, 10.6.3.1).
+// for it. A refused request changes nothing (IBTA 9.7.4.1.3, 9.7.4.1.5, 10.6.3.1).
 func TestRights(t *testing.T) {
 	for name, r := range requests {
 		all := everything

@@ -143,7 +143,7 @@ func (s *script) receives(n int, ids ...uint64) {
 	s.drain()
 }
 
-// drain takes what the engine has to say.
+// drain takes the engine's packets, completions and events.
 func (s *script) drain() {
 	s.Helper()
 	for s.q.NextPackets(s.now, s.batch) {
@@ -175,7 +175,7 @@ func (s *script) packet(op ib.Operation, psn ib.PSN, payload int) *ib.Packet {
 	return p
 }
 
-// in gives the engine a packet, and takes what comes of it.
+// in gives the engine a packet, and drains the engine.
 func (s *script) in(p *ib.Packet) ibta.Reason {
 	s.Helper()
 	r := s.q.HandlePacket(s.now, p, arrival)

@@ -9,8 +9,8 @@ import (
 )
 
 // Networks whose switches trim packets report each loss: the payload is cut, and the header arrives. The sender of a
-// lost packet that is told so sends that one again, and nothing behind it: its peer keeps what came early. The report
-// is no packet of the IBTA's protocol. It comes from beside it, and only where Device.ReportsLosses is set.
+// packet that is reported lost sends that packet again, and none behind it: its peer keeps packets that come early. The
+// report is no packet of the IBTA's protocol, and comes only if Device.ReportsLosses is set.
 
 // lostPackets are packets that the network has reported lost, in the order of the reports, and that were not sent again
 // yet. There are maxAhead of a sort at most.
@@ -34,8 +34,8 @@ func (l *lostPackets) forgetRequests() {
 
 func withoutFirst(psns []ib.PSN) []ib.PSN { return psns[:copy(psns, psns[1:])] }
 
-// RequestLost tells q that the network has lost a request packet of its own. It is sent again by itself, at once. What
-// has a response, and all if very many are reported, is sent again from the oldest packet on.
+// RequestLost tells q that the network has lost a request packet of its own. That packet alone is sent again, at once.
+// For a request with a response, or very many losses, q sends everything again from the oldest packet on.
 func (q *QP) RequestLost(now clock.Time, psn ib.PSN) {
 	r := &q.req
 	if !q.reliable() || q.State() < verbs.StateRTS || q.State() == verbs.StateError || !r.inFlight(psn) {
@@ -86,8 +86,8 @@ func (q *QP) respondAgain(now clock.Time, b *Batch) bool {
 	return true
 }
 
-// oneLost records the loss of a packet that is sent again by itself. It reports whether the congestion control is to be
-// told: a loss counts once for everything that was in flight.
+// oneLost records the loss of a packet that is sent again alone. It reports whether the congestion control gets the
+// loss, which counts once for all packets in flight.
 func (r *retry) oneLost(f flight) bool {
 	lost := !f.oldest.Before(r.recover)
 	if lost {
@@ -169,8 +169,8 @@ func (q *QP) packetAgain(now clock.Time, psn ib.PSN, b *Batch) bool {
 	return true
 }
 
-// newReorderBuffer makes a buffer for packets that came early. high is the first of them. Where the network reports its
-// losses, what is missing counts as late, else as lost, until it shows what it was.
+// newReorderBuffer makes a buffer for packets that came early. high is the first of them. If the network reports its
+// losses, a missing packet counts as late, else as lost, until the next packets show which it was.
 func (q *QP) newReorderBuffer(high ib.PSN) *reorderBuffer {
 	e := &reorderBuffer{gap: gap{high: high}}
 	if q.Device.ReportsLosses {

@@ -10,7 +10,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
-// A requester that is told of a lost packet sends that one again, and nothing that followed it.
+// A requester that gets a report of a lost packet sends that packet again, and none behind it.
 func TestRequestLost(t *testing.T) {
 	s := start(t, verbs.RC)
 	s.post(s.wr(verbs.OpWrite, 1, 5*mtu), s.send(2, mtu))
@@ -33,8 +33,8 @@ func TestRequestLost(t *testing.T) {
 	s.idle()
 }
 
-// Reports of what is acknowledged, of what was never sent, and of what is about to be sent again anyway lead to
-// nothing.
+// Reports of packets that are acknowledged, that were never sent, or that are about to be sent again anyway have no
+// effect.
 func TestRequestLostOfNothing(t *testing.T) {
 	s := start(t, verbs.RC)
 	s.q.RequestLost(s.now, sendPSN)
@@ -56,7 +56,7 @@ func TestRequestLostOfNothing(t *testing.T) {
 	s.idle()
 }
 
-// A responder that is told of a lost response sends that one again, as long as its memory may be read.
+// A responder that gets a report of a lost response sends it again, as long as its memory may be read.
 func TestResponseLost(t *testing.T) {
 	s := start(t, verbs.RC)
 	s.q.ResponseLost(recvPSN) // there was none
@@ -102,7 +102,7 @@ func TestReadWithReports(t *testing.T) {
 	s.idle()
 }
 
-// Where the network reports losses, a request that is missing is late. One that is not reported is asked for in the
+// If the network reports losses, a missing request counts as late. If none is reported, a NAK is sent for it in the
 // end.
 func TestGapWithReports(t *testing.T) {
 	s := start(t, verbs.RC)

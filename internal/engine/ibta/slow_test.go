@@ -49,7 +49,7 @@ func (s *script) wantFrom(psn ib.PSN, n int) {
 	s.out = nil
 }
 
-// What a slow peer gets doubles with each round trip until it has kept up with a whole window.
+// The packets to a slow peer double with each round trip until it has kept up with a whole window.
 func TestSlowPeer(t *testing.T) {
 	s := slow(t, manyWrites)
 	psn := sendPSN
@@ -90,7 +90,7 @@ func TestSlowPeerSilent(t *testing.T) {
 	s.wantFrom(110, 8)
 }
 
-// answer does what a peer does that takes a packet.
+// answer acknowledges a packet as a peer does.
 func (s *script) answer(p *ib.Packet) {
 	s.Helper()
 	switch op := p.Opcode.Operation(); op {
@@ -109,7 +109,7 @@ func (s *script) answer(p *ib.Packet) {
 	}
 }
 
-// Whatever waits for a slow peer is released by what that answers, without any timeout.
+// Each kind of work request that waits for a slow peer goes on with the peer's answers, without a timeout.
 func TestSlowPeerAnswers(t *testing.T) {
 	all := func(s *script) []verbs.SendWR {
 		mr := s.register(64, everything|verbs.MWBind)

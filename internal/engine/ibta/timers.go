@@ -9,9 +9,9 @@ type timer uint8
 
 const (
 	timerQuiet       timer = iota // the peer is not ready (RNR), or too slow: nothing is sent before
-	timerRetransmit               // what is in flight is not acknowledged by then
+	timerRetransmit               // packets in flight are not acknowledged by then
 	timerNAK                      // a NAK that came early is decided on
-	timerLine                     // those in line for the flow's window may go on, as its congestion control says
+	timerLine                     // members in line for the flow's window may go on, as its congestion control says
 	timerSend                     // the queue pair's own congestion control allows the next send
 	timerRespond                  // congestion control allows the next responses to READs
 	timerRequestGap               // a request that is missing counts as lost
