@@ -10,14 +10,14 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// A backlog holds what a listener waits for: requests that the program has not answered, and
-// connections that it has accepted and whose peers have not confirmed. Anybody can create either
+// A backlog holds the half-open connections of a listener: requests that the program has not answered, and
+// connections that it has accepted and whose peers have not confirmed. Any host can create either
 // with one datagram and in anybody's name. So when there is no room left
 //
 //   - the peer that was silent for longest goes first, if an honest one would have sent something
 //     in that time,
 //   - a source, that is an address, that has many places leaves the rest to others,
-//   - what still finds no place is dropped, not refused: an honest peer asks again.
+//   - a request that still finds no place is dropped, not refused: an honest peer repeats it.
 type backlog struct {
 	entryLists
 	limit   int // unanswered requests
@@ -167,8 +167,8 @@ func (e *Engine) admits(now clock.Time, b *backlog, from *verbs.AHAttr, connecti
 	return true
 }
 
-// unansweredFor returns the request that gives way to one of s: one whose peer has given up, or
-// else the last one of a source that has more of them.
+// unansweredFor returns the request that gives way to a request of s: a request whose peer has given
+// up, or else the last request of a source that has more of them.
 func (b *backlog) unansweredFor(now clock.Time, s *source) *conn {
 	if c := oldest(&b.unanswered, now, silentRequest); c != nil {
 		return c

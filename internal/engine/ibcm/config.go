@@ -15,8 +15,8 @@ type Config struct {
 	// IDBase and IDMask restrict the local communication IDs, and the low halves of the transaction
 	// IDs, to IDBase|(x&^IDMask), where IDMask has leading bits: several managers share an address.
 	IDBase, IDMask uint32
-	// Key is random and secret. Without it nobody can guess communication and transaction IDs. It
-	// also makes them differ from those of an earlier engine at the same address.
+	// Key is random and secret. Without it no peer can guess communication and transaction IDs. It
+	// also makes them differ from the IDs of an earlier engine at the same address.
 	Key [16]byte
 	// AckDelay is how long the adapter may take to acknowledge (IBTA 12.7.33); 0: 15, which
 	// is 134 ms.

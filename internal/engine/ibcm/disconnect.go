@@ -83,8 +83,8 @@ func (e *Engine) handleDREP(now clock.Time, from verbs.AHAttr, tid uint64, b []b
 	}
 }
 
-// Release drops a connection or a resolution in any state. What is unanswered is rejected or
-// withdrawn, what is established is disconnected. No more events follow.
+// Release drops a connection or a resolution in any state. A request without an answer is rejected
+// or withdrawn, an established connection is disconnected. No more events follow.
 func (e *Engine) Release(now clock.Time, id mad.CommID) error {
 	c, err := e.lookup("release", id)
 	if err != nil {
@@ -112,7 +112,7 @@ func (e *Engine) release(now clock.Time, c *conn) {
 }
 
 // Leave releases all connections of a device that is about to be closed. It repeats the DREQs that have no answer yet,
-// because one that was lost is not repeated later.
+// because a lost DREQ is not repeated later.
 func (e *Engine) Leave(now clock.Time) {
 	for _, id := range slices.Sorted(maps.Keys(e.byID)) { // in the same order each time
 		c := e.byID[id]

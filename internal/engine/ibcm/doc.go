@@ -17,7 +17,7 @@
 //	for e.NextEvent(&event) { … }
 //	e.Deadline()                          // when HandleTimeout is due; 0: never
 //
-// The engine does not touch queue pairs. Whoever runs it moves them through
+// The engine does not touch queue pairs. Its caller moves them through
 // their states, at the events that say so.
 //
 // # A connection, actively
@@ -47,42 +47,42 @@
 //
 // A connection is known by its [mad.CommID], which the engine makes. It is
 // forgotten after the event for which [EventKind.Final] holds, or at
-// [Engine.Release]: commands answer [ErrNotFound] from there on. What the
-// wire needs of it (time wait, repeated answers) the engine keeps by itself.
+// [Engine.Release]: commands answer [ErrNotFound] from there on. The engine
+// keeps by itself the state that the wire needs (time wait, repeated answers).
 //
 // # Linux peers
 //
 // With the same parameters, messages equal those of Linux byte for byte, but
 // for the low half of transaction IDs. The defaults differ where Linux is slow
 // to notice a loss: messages are sent again after 1.07 s, not 4.3 s and more,
-// and while an MRA holds, every 4.3 s. Linux answers both with an MRA, or with
-// what it answered before. What it does not answer are repeated DREQs before
-// its program has reacted to the first, and again once its time wait is over, as
+// and while an MRA holds, every 4.3 s. Linux answers both with an MRA, or
+// repeats its answer. It does not answer repeated DREQs before its program
+// has reacted to the first, and again once its time wait is over, as
 // long as the program has not destroyed its ID. Time wait is short, 0.26 s with
 // an acknowledgement timeout of 16, so the first three repetitions of a DREQ come
-// at half that distance. Who misses all of them waits for all repetitions.
+// at half that distance. A peer that misses all of them waits for all repetitions.
 //
-// Linux keeps no trace of what it rejected; this engine repeats its REJ for
+// Linux keeps no trace of rejected requests; this engine repeats its REJ for
 // 20 s. Both free the peer's QP number with the DREP, and not after time wait.
 //
 // # Forged messages
 //
-// Whoever can send a datagram can put any address on it. What ends or changes a connection must
-// therefore name what is known only to those who see its messages: both communication IDs and the
+// A host can put any address on a datagram. A message that ends or changes a connection must
+// therefore have numbers that only hosts on its path see: both communication IDs and the
 // transaction ID of the set-up, of which each engine draws 28 to 32 and 32 bits (a DREQ, which
 // begins a transaction, names the IDs and the QPN). A REQ proves nothing. Where it comes from the
 // QP of a connection that stands, the specification has that one be dropped as stale (IBTA
-// 12.9.8.3.1); here it is dropped once the RTU of the new one shows that the peer sees what is sent
-// to it. Two requests of a peer with one communication ID are two where their transaction IDs
+// 12.9.8.3.1); here it is dropped once the RTU of the new one shows that the peer receives our
+// messages. Two requests of a peer with one communication ID are two where their transaction IDs
 // differ.
 //
 // A REP is repeated as often as the REQ asks for to a peer that has answered it with an MRA. To others
-// it is repeated five times for each REQ, so that nobody can have a forged REQ answered with more
-// than seven datagrams of its size.
+// it is repeated five times for each REQ, so that a forged REQ is answered with no more than seven
+// datagrams of its size.
 //
 // A listener's backlog has room for peers that repeat their requests, however many requests are forged: see
 // [ListenParams.Backlog]. An MRA is given five minutes in all for a REQ, and a minute and a half
-// for a REP, whatever it asks for.
+// for a REP, even if it asks for more.
 //
 // # Limits
 //

@@ -11,11 +11,11 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/mad"
 )
 
-// Defaults, and limits of what peers may ask for.
+// Defaults, and limits of the values that peers may request.
 const (
 	defaultResponse       = mad.Timeout(18) // 1.07 s
 	defaultRetries        = 15              // the maximum of a REQ; Linux uses it too
-	defaultAckTimeout     = mad.Timeout(17) // what Linux computes for RoCE: 0.54 s
+	defaultAckTimeout     = mad.Timeout(17) // as Linux computes for RoCE: 0.54 s
 	defaultAckDelay       = mad.Timeout(15) // as Linux
 	defaultBacklog        = 128
 	defaultServiceTimeout = mad.Timeout(21) // 8.6 s
@@ -37,7 +37,7 @@ type Engine struct {
 	ranges   []*listener                 // listeners with a mask, the narrowest first
 
 	byID      map[mad.CommID]*conn
-	requests  map[requestKey]*conn // what peers requested
+	requests  map[requestKey]*conn // by peers
 	byQP      map[remoteQP]*conn   // whose peers have confirmed
 	deadlines deadlines
 	refused   []*conn // oldest first, see keepRefused
@@ -143,8 +143,8 @@ func (e *Engine) HandleTimeout(now clock.Time) {
 	}
 }
 
-// giveUp ends c because the peer does not answer, or was silent while others want its place. A peer
-// that was sent anything before is told, in case only its answers are lost (IBTA 12.9.8.2).
+// giveUp ends c because the peer does not answer, or was silent while other peers want its place. A peer
+// to which messages were sent before gets a REJ, in case only its answers are lost (IBTA 12.9.8.2).
 func (e *Engine) giveUp(now clock.Time, c *conn) {
 	switch c.state {
 	case reqSent:

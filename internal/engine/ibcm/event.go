@@ -22,8 +22,8 @@ const (
 	// its private data), by Established, or by a DREQ that came before the RTU.
 	EventEstablished
 	// EventRejected: a REJ arrived; Event.REJ has it. Or a REJ with reason "stale connection" was
-	// sent, because the peer used this connection's QP in another request: then Event.REJ is what
-	// the peer's would have said.
+	// sent, because the peer used this connection's QP in another request: then Event.REJ is as the
+	// peer's would have been.
 	EventRejected
 	// EventUnreachable: the peer does not answer a REQ, a REP or a SIDR_REQ; Event.Message says
 	// which. Message is 0 if a request of the peer was not answered, and has given its place in the
@@ -95,7 +95,7 @@ type Event struct {
 	SIDRREQ *mad.SIDRREQ // of EventServiceRequest
 	SIDRREP *mad.SIDRREP // of EventService
 
-	Message mad.Attribute // of EventUnreachable: what was not answered; 0: nothing was said yet
+	Message mad.Attribute // of EventUnreachable: the unanswered message; 0: none was sent yet
 	Private []byte        // the message's private data, in the length of the wire; may be nil
 }
 

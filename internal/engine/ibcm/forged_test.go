@@ -12,8 +12,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/mad"
 )
 
-// Whoever forges the address of the peer, and knows all about a connection but the transaction ID,
-// which only those see whose messages it is in, ends nothing and changes nothing.
+// An attacker that forges the address of the peer, and knows all about a connection but the transaction
+// ID, which only the connection's messages have, ends nothing and changes nothing.
 func TestForgedMessages(t *testing.T) {
 	type begun struct {
 		name string
@@ -61,9 +61,9 @@ func TestForgedMessages(t *testing.T) {
 			c.s.says(mad.AttrRTU, tid, &mad.RTU{LocalCommID: peerID, RemoteCommID: c.id})
 			c.s.says(mad.AttrDREP, tid, &mad.DREP{LocalCommID: peerID, RemoteCommID: c.id})
 		}
-		// A DREQ begins a transaction. It has to know the QP, and what it says is what ends here.
+		// A DREQ begins a transaction. It must have the QP of the connection here.
 		c.s.says(mad.AttrDREQ, 1, &mad.DREQ{LocalCommID: peerID, RemoteCommID: c.id, RemoteQPN: 0x12})
-		// Nor does one who knows the transaction, and no more.
+		// Nor does an attacker that knows only the transaction ID.
 		c.s.says(mad.AttrREJ, was.tid, &mad.REJ{LocalCommID: peerID + 1, RemoteCommID: c.id + 1,
 			Reason: mad.RejTimeout})
 		for o := (Datagram{}); c.s.e.NextMAD(&o); {
@@ -89,7 +89,7 @@ func TestForgedMessages(t *testing.T) {
 	s.event(EventService)
 }
 
-// A withdrawal that does not know our ID has the CA GUID of who asked.
+// A withdrawal without our ID has the CA GUID of the requester.
 func TestForgedWithdrawal(t *testing.T) {
 	s := listening(t)
 	s.says(mad.AttrREQ, reqTID, request())
@@ -103,8 +103,8 @@ func TestForgedWithdrawal(t *testing.T) {
 	s.gone()
 }
 
-// A REQ in the name of a peer that has a connection, with the peer's QP, its ID, or both: who does
-// not see the REP cannot confirm it, and the connection stays.
+// A REQ in the name of a peer that has a connection, with the peer's QP, its ID, or both: a sender
+// that does not see the REP cannot confirm it, and the connection stays.
 func TestForgedREQ(t *testing.T) {
 	for _, change := range []func(*mad.REQ){
 		func(m *mad.REQ) { m.LocalCommID++ },
@@ -139,7 +139,7 @@ func TestForgedREQ(t *testing.T) {
 	}
 }
 
-// Nobody who has seen IDs and transaction IDs of an engine can tell others.
+// IDs and transaction IDs of an engine do not let a peer predict others.
 func TestUnpredictableNames(t *testing.T) {
 	s := newScript(t, Config{IDBase: 0x3000_0000, IDMask: 0xf000_0000})
 	near, sameTID := 0, 0
@@ -180,7 +180,7 @@ func newFlood(t *testing.T, backlog int) *flood {
 	return &flood{script: s, open: map[mad.CommID]bool{}}
 }
 
-// drain lets the program accept, and the network take what is for host.
+// drain lets the program accept, and takes the datagrams for host.
 func (f *flood) drain(host *mad.REP, at *verbs.AHAttr) (got bool) {
 	for ev := (Event{}); f.e.NextEvent(&ev); {
 		switch ev.Kind {
@@ -223,8 +223,8 @@ func stranger(n int) verbs.AHAttr {
 // address, of many, or of that of the honest peer itself. Then the honest peer asks, as Ramjet's
 // and Linux's do. It repeats its REQ twice at most, and its RTU takes the time of a long way.
 //
-// Where all requests are from different addresses, or all from the honest one's, what goes on is
-// 0.9 of what the listener bears: its places, or half of them, each silentHalfOpen.
+// If all requests are from different addresses, or all from the honest peer's, their rate is 0.9 of
+// the rate that the listener bears: its places, or half of them, each silentHalfOpen.
 func TestFloodedListener(t *testing.T) {
 	honest := addr("192.0.2.99")
 	for name, from := range map[string]func(n int) verbs.AHAttr{

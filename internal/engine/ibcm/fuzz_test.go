@@ -13,7 +13,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/mad"
 )
 
-// consistent checks what must hold of an engine at any time.
+// consistent checks the invariants of an engine.
 func consistent(e *Engine) error {
 	unanswered, halfOpen := map[*listener]int{}, map[*listener]int{}
 	for id, c := range e.byID {
@@ -200,7 +200,7 @@ func FuzzConversation(f *testing.F) {
 				t.Fatal(err)
 			}
 		}
-		// After all time, only what waits for the program is left.
+		// After all time, only connections that wait for the program are left.
 		for range 10_000 {
 			d := e.Deadline()
 			if d == 0 {

@@ -9,9 +9,9 @@ import (
 	"math/bits"
 )
 
-// idGenerator generates communication IDs and the high halves of transaction IDs. Whoever has seen some
-// of them cannot predict the next. The IDs are a counter behind a keyed permutation, so that one
-// recurs only after all others. The halves are a keyed function of a counter.
+// idGenerator generates communication IDs and the high halves of transaction IDs. They do not let a
+// peer predict the next. The IDs are a counter behind a keyed permutation, so that one recurs only
+// after all others. The halves are a keyed function of a counter.
 type idGenerator struct {
 	block cipher.Block
 	width int    // of an ID in bits

@@ -22,7 +22,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// Neighbours have nothing in common, neither with each other nor with those of another key.
+// Successive IDs have nothing in common, neither with each other nor with the IDs of another key.
 func TestNamesOfKeys(t *testing.T) {
 	a, b := newIDGenerator([16]byte{1}, 28), newIDGenerator([16]byte{2}, 28)
 	const n = 4096

@@ -43,8 +43,8 @@ func capturedDatagrams(t *testing.T, name string) (out []heard) {
 	return out
 }
 
-// A double stands in for one of the kernel's managers: it hears what that one
-// heard, its program does what that one's did, and it must say the same.
+// A double stands in for one of the kernel's managers: it gets the same
+// messages, its program makes the same calls, and it must send the same.
 type double struct {
 	t  *testing.T
 	e  *Engine
@@ -98,7 +98,7 @@ func (d *double) does(err error, c heard) {
 }
 
 // TestKernelDoubles puts the engine in the place of each of the kernel's
-// managers in turn. Told the kernel's parameters, it says what the kernel said,
+// managers in turn. With the kernel's parameters it sends the kernel's messages,
 // byte for byte but for the low half of transaction IDs.
 func TestKernelDoubles(t *testing.T) {
 	for _, name := range []string{"roce-mtu1024.pcap", "roce-mtu4096.pcap"} {
@@ -140,7 +140,7 @@ func TestKernelDoubles(t *testing.T) {
 				active.does(active.e.Ready(1, active.id, nil), c)
 				passive.hears(c, EventEstablished)
 			case mad.AttrDREQ:
-				if c.from != asked.from { // from here on, who disconnects is called active
+				if c.from != asked.from { // from here on, active is the side that disconnects
 					active, passive = passive, active
 				}
 				active.does(active.e.Disconnect(1, active.id, nil), c)

@@ -78,5 +78,5 @@ func (e *Engine) sendRequest(now clock.Time, c *conn, a mad.Attribute, tid uint6
 }
 
 // tid returns the transaction ID of the next request of c. Its low half names this process among
-// those of the address. Its high half cannot be predicted by anybody who does not see the message.
+// the processes of the address. Its high half can be predicted by no peer that does not see the message.
 func (e *Engine) tid(c *conn) uint64 { return uint64(e.tidTop())<<32 | uint64(c.id) }

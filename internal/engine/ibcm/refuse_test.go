@@ -11,7 +11,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/mad"
 )
 
-// What is wrong with a REQ, and the reason that it is rejected for.
+// Defects of a REQ, and the reasons that it is rejected for.
 func TestRefusedREQ(t *testing.T) {
 	for _, c := range []struct {
 		reason mad.Reason
@@ -48,7 +48,7 @@ func TestRefusedVersion(t *testing.T) {
 		rej.ARILen != 1 || rej.ARI[0] != 2 {
 		t.Errorf("REJ %+v", rej)
 	}
-	// What is of another base version or class, no Send, or too short, is ignored.
+	// Datagrams of another base version or class, that are no Send, or too short, are ignored.
 	for i, v := range map[int]byte{0: 2, 1: 3, 3: 1} {
 		b := *encode(mad.AttrREQ, reqTID, request())
 		b[i] = v
@@ -184,8 +184,8 @@ func TestRejected(t *testing.T) {
 	s.gone()
 }
 
-// A REQ from a QP that belongs to a connection: the peer has lost that one, if it is the peer who
-// asks. That is certain once it has confirmed the new connection.
+// A REQ from a QP that belongs to a connection: the peer has lost that connection, if the REQ is the
+// peer's. That is certain once the peer has confirmed the new connection.
 func TestStaleREQ(t *testing.T) {
 	s, old := accepted(t)
 	req := request()
@@ -216,7 +216,7 @@ func TestStaleREQ(t *testing.T) {
 		t.Errorf("the peer's QP leads to %+v", c)
 	}
 
-	// The program had not even answered the first request: who confirms first has the QP.
+	// The program had not even answered the first request: the peer that confirms first has the QP.
 	s = listening(t)
 	s.says(mad.AttrREQ, reqTID, request())
 	old = s.event(EventRequest).ID

@@ -70,7 +70,7 @@ func (e *Engine) refuseVersion(to verbs.AHAttr, h *mad.Header, b []byte) {
 	}
 }
 
-// drop ends a connection that the peer does not know any more. One that the program has not
+// drop ends a connection that the peer does not know any more. A request that the program has not
 // answered yet ends at once, so that there is nothing to answer.
 func (e *Engine) drop(now clock.Time, c *conn) {
 	switch c.state {
@@ -85,7 +85,7 @@ func (e *Engine) drop(now clock.Time, c *conn) {
 
 // rejected finds the connection that a REJ concerns. The REJ has the transaction ID of the set-up,
 // or of the DREQ that it answers. A REQ is rejected by managers that have no ID for us yet, and
-// withdrawn by managers that do not know ours: those send their CA GUID (IBTA 12.6.7.2).
+// withdrawn by managers that do not know our ID: the latter send their CA GUID (IBTA 12.6.7.2).
 func (e *Engine) rejected(from *verbs.AHAttr, tid uint64, rej *mad.REJ) *conn {
 	c := e.byID[rej.RemoteCommID]
 	if c == nil && rej.Reason == mad.RejTimeout {

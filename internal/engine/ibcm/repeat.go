@@ -36,9 +36,9 @@ const (
 )
 
 // maxRepeatedREPs is how often a REP is repeated to a peer that has sent nothing but its REQ, which
-// anybody can send in anybody's name: a datagram of a few hundred bytes must not cause many to be
-// sent to somebody else. A peer that lacks the REP repeats its REQ, and gets as many again. Linux
-// repeats TCP's SYN-ACK as often.
+// may be forged: a datagram of a few hundred bytes must not cause many datagrams to another host. A
+// peer that lacks the REP repeats its REQ, and gets as many again. Linux repeats TCP's SYN-ACK as
+// often.
 const maxRepeatedREPs = 5
 
 // grant records that the peer asks for time. It returns the time granted, or 0.

@@ -11,8 +11,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/mad"
 )
 
-// A REQ that comes again is answered with what was answered before: MRA while
-// the program thinks, REP, REJ, and in time wait that the connection is stale.
+// A REQ that comes again gets the same answer: MRA while the program thinks,
+// REP, REJ, and in time wait that the connection is stale.
 func TestRepeatedREQ(t *testing.T) {
 	s := listening(t)
 	s.says(mad.AttrREQ, reqTID, request())
@@ -157,7 +157,7 @@ func TestMRA(t *testing.T) {
 		s.passes(time.Second)
 		for o := (Datagram{}); s.e.NextMAD(&o); n++ {
 		}
-		s.says(mad.AttrMRA, tid, mra) // the kernel answers each; nobody wants to hear it again
+		s.says(mad.AttrMRA, tid, mra) // the kernel answers each; repeated ones have no effect
 		s.e.HandleTimeout(s.now)
 	}
 	if n < 3 || n > 20 {
@@ -306,7 +306,7 @@ func TestDREQBeforeRTU(t *testing.T) {
 	s.passes(time.Second)
 	s.event(EventTimeWaitExit)
 
-	// The other way round: the DREQ tells that the RTU was lost.
+	// The other way round: the DREQ shows that the RTU was lost.
 	s, id = accepting(t)
 	s.says(mad.AttrDREQ, 5, &mad.DREQ{LocalCommID: peerID, RemoteCommID: id, RemoteQPN: 0x11})
 	s.event(EventEstablished)

@@ -100,8 +100,8 @@ func TestServeRefused(t *testing.T) {
 	s.quiet() // no room: it comes again
 }
 
-// TestServeBesideHalfOpen: a request for a service is no half-open connection. It finds a place however many of those
-// its source has.
+// TestServeBesideHalfOpen: a request for a service is no half-open connection. It finds a place however many half-open
+// connections its source has.
 func TestServeBesideHalfOpen(t *testing.T) {
 	s := listening(t)
 	for i := range minHalfOpen {

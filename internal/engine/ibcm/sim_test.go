@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// TestWorld: whatever the network does, every connection ends, on both sides,
-// by events that the model allows. Polite programs over a network that is bad
-// but not hopeless get every connection established on both sides.
+// TestWorld: over any network every connection ends, on both sides, by events
+// that the model allows. Polite programs over a network that is bad but not
+// hopeless get every connection established on both sides.
 func TestWorld(t *testing.T) {
 	seeds := uint64(12)
 	if testing.Short() {

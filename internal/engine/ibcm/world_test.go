@@ -153,7 +153,7 @@ func (w *world) run() {
 	}
 }
 
-// drain takes what the engine has to say.
+// drain takes the engine's datagrams and events.
 func (h *host) drain() {
 	w := h.w
 	var o Datagram
@@ -241,7 +241,7 @@ func (h *host) end(p *program, how string) {
 	delete(h.conns, p.id)
 }
 
-// handle is the program: it checks what comes against its model, and acts.
+// handle is the program: it checks events against its model, and acts.
 func (h *host) handle(ev Event) {
 	w, now := h.w, h.w.now
 	p := h.conns[ev.ID]

@@ -38,8 +38,8 @@ func near(got, want, percent uint64) bool {
 	return got*100 >= want*(100-percent) && got*100 <= want*(100+percent)
 }
 
-// TestWeights: lanes of one table share by their weights (section 7.6.9), and what one does not use the
-// others do.
+// TestWeights: lanes of one table share by their weights (section 7.6.9), and the others use the share that
+// one does not use.
 func TestWeights(t *testing.T) {
 	set := func(l *node.Lanes) {
 		l.High, l.Low = nil, []node.ArbEntry{{VL: 0, Weight: 192}, {VL: 1, Weight: 64}, {VL: 2, Weight: 0},

@@ -15,8 +15,8 @@ type Cable struct {
 	ports       [2]*Port
 	delay       clock.Time
 	errorRate   float64    // probability that a bit is flipped
-	bitsToError int64      // bits until the next one that is flipped
-	packetRate  float64    // probability that a packet is corrupted, whatever its length
+	bitsToError int64      // bits until the next flipped one
+	packetRate  float64    // probability that a packet of any length is corrupted
 	dropIn      [2]int     // how many packets leave each of ports until one is corrupted; 0: none is
 	lossy       bool       // has ever had errors, or a delay that changes: flow control packets are repeated
 	reorder     float64    // probability that a packet is held back, and overtaken
@@ -53,7 +53,7 @@ func (n *Net) Plug(now clock.Time, a, b *Port, delay clock.Time) (*Cable, error)
 	return c, nil
 }
 
-// Pull removes a cable. What is on it, or queued at its ports, is lost.
+// Pull removes a cable. Packets on it, or queued at its ports, are lost.
 func (n *Net) Pull(now clock.Time, c *Cable) {
 	n.advance(now)
 	a, b := c.ports[0], c.ports[1]
@@ -78,7 +78,7 @@ func (n *Net) SetErrorRate(now clock.Time, c *Cable, perBit float64) error {
 	return nil
 }
 
-// SetPacketErrorRate corrupts each packet on a cable, whatever its length, with a probability. Receivers detect that.
+// SetPacketErrorRate corrupts each packet on a cable, of any length, with a probability. Receivers detect that.
 func (n *Net) SetPacketErrorRate(now clock.Time, c *Cable, perPacket float64) error {
 	if !(perPacket >= 0 && perPacket <= 1) {
 		return fmt.Errorf("link: error rate %g is not between 0 and 1 per packet", perPacket)
@@ -277,7 +277,7 @@ func (n *Net) launch(to *Port, f flight) {
 	}
 }
 
-// arrivals handles what has arrived at p over the cable by now.
+// arrivals handles the packets that have arrived at p over the cable by now.
 func (n *Net) arrivals(p *Port) {
 	for f := p.flights.first(); f != nil && f.when <= n.now; f = p.flights.first() {
 		l := p.flights.pop()

@@ -39,7 +39,7 @@ func checkCredits(tb testing.TB, all []*Port) {
 			if !p.up || p.peer == nil {
 				continue
 			}
-			// What the sender believes to be free, and what is under way, must fit.
+			// The blocks that the sender takes for free, and the packets in flight, must fit.
 			out := &p.peer.out[vl]
 			promised := (out.fccl - in.abr) & creditMask
 			if promised <= maxBuffer && promised > in.size-in.used {
@@ -111,7 +111,7 @@ type flow struct {
 	next uint64
 }
 
-// sink takes what arrives at a port.
+// sink takes the packets that arrive at a port.
 type sink struct {
 	port  *Port
 	flows map[uint32]*flow

@@ -64,7 +64,7 @@ func (p *Port) HeldLanes() (lanes []int) {
 func (l *inLane) updateDue() bool {
 	left := (l.advertised - l.abr) & creditMask
 	if left > maxBuffer {
-		left = 0 // the sender is beyond what was advertised
+		left = 0 // the sender is beyond the advertised credits
 	}
 	return left <= l.size/2 && l.fccl() != l.advertised
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/mad"
 )
 
-// TestErrorRate: bits change on a cable. Packets that it hits are dropped and counted, credits come back,
-// and what arrives is right.
+// TestErrorRate: bits change on a cable. Packets with such bits are dropped and counted, credits come back,
+// and packets that arrive are right.
 func TestErrorRate(t *testing.T) {
 	for _, cfg := range []Config{{Seed: 1}, {Seed: 2, Paced: true}} {
 		for _, delay := range []clock.Time{0, 500} {
@@ -77,7 +77,7 @@ func TestErrorRate(t *testing.T) {
 	}
 }
 
-// TestErrorsOfOneCopy: what a cable changes in a multicast packet, the copies on other cables do not have.
+// TestErrorsOfOneCopy: copies of a multicast packet on other cables do not have the bits that one cable changes.
 func TestErrorsOfOneCopy(t *testing.T) {
 	f := newFabric(t, Config{Seed: 3})
 	sw, as := f.star(3, 0)
@@ -103,7 +103,7 @@ func TestErrorsOfOneCopy(t *testing.T) {
 	}
 }
 
-// TestErrorsSpareOwnCopy: what the sender's cable changes in a multicast packet, the sender's own copy does not have.
+// TestErrorsSpareOwnCopy: the sender's own copy of a multicast packet does not have the bits that its cable changes.
 func TestErrorsSpareOwnCopy(t *testing.T) {
 	f := newFabric(t, Config{Seed: 3})
 	sw, as := f.star(2, 0)
@@ -148,7 +148,7 @@ type pipe struct {
 	frames int
 }
 
-// pump moves what the two sides have to send.
+// pump moves the frames of the two sides.
 func (p *pipe) pump() (moved bool) {
 	for side := range 2 {
 		for range 1000 {
@@ -265,7 +265,7 @@ func TestRemote(t *testing.T) {
 	if n := p.credit - idle; n < 16 || n > 600 {
 		t.Errorf("%d flow-control packets in a second without traffic", n)
 	}
-	// Whoever pulls the cable ends it for both.
+	// A cable that is pulled at one end ends for both.
 	for i := range 2 {
 		p.f[i].net.RemoteDown(p.f[i].now, p.port[i])
 		if p.port[i].State().Link.Logical != node.Down {
@@ -379,7 +379,7 @@ func TestRemoteRemoved(t *testing.T) {
 	}
 }
 
-// TestRemotePace: a cable to another process is as fast as that takes frames, whatever the pace of the cables here.
+// TestRemotePace: a cable to another process is as fast as the process takes frames, independent of the cables here.
 // Flow control packets are repeated on it at the time that was configured.
 func TestRemotePace(t *testing.T) {
 	for _, paced := range []bool{false, true} {
@@ -409,7 +409,7 @@ func TestRemotePace(t *testing.T) {
 	}
 }
 
-// watcher is an agent that notes when it hears that the other end was silent for too long.
+// watcher is an agent that notes when the link reports that the other end was silent for too long.
 type watcher struct {
 	fakeAgent
 	expired clock.Time

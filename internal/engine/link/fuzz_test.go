@@ -82,7 +82,7 @@ func FuzzFrame(f *testing.F) {
 			if how&4 != 0 {
 				f.now += 1000
 			}
-			if how&8 != 0 { // otherwise what is to be sent waits for credits, or for whoever takes it
+			if how&8 != 0 { // otherwise packets wait for credits, or for the test to take them
 				for range 100 {
 					if frame, ok := f.net.NextFrame(f.now, targets[how>>4&1], nil); !ok {
 						break

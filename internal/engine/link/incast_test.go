@@ -28,7 +28,7 @@ func TestIncast(t *testing.T) {
 	}
 	start := f.now
 	f.drive(start+10*ms, senders, []*sink{target}, all)
-	// Nothing more is sent; what is under way must come.
+	// Nothing more is sent; packets in flight must come.
 	f.drive(start+200*ms, nil, []*sink{target}, all)
 	least, most := uint64(1<<62), uint64(0)
 	for _, s := range senders {
@@ -63,7 +63,7 @@ type crowd struct {
 
 // outcome is the result of a crowd.
 type outcome struct {
-	victim  float64 // what the victim got of the link's data rate, headers included
+	victim  float64 // the victim's share of the link's data rate, headers included
 	incast  float64
 	sent    uint64 // packets of all senders, which all have come unless the target stands still
 	dropped uint64
@@ -107,7 +107,7 @@ func (c crowd) run(t *testing.T) (o outcome) {
 		return float64(s.bytes*8) / float64(c.length) * 1000 / float64(s1.Port(trunk).State().Link.RateMbps())
 	}
 	o = outcome{victim: share(came), incast: share(taken)}
-	if !c.still { // what is under way must come
+	if !c.still { // packets in flight must come
 		f.drive(f.now+c.length+1000*ms, nil, sinks, all)
 		checkIdle(t, all)
 	}
@@ -126,7 +126,7 @@ func (c crowd) run(t *testing.T) (o outcome) {
 	return o
 }
 
-// crowded are the ways in which an incast meets a victim, and what the victim gets of the link then.
+// crowded are the ways in which an incast meets a victim, and the victim's share of the link then.
 var crowded = []struct {
 	name     string
 	sl       uint8
@@ -139,9 +139,9 @@ var crowded = []struct {
 	{"same lane, target stands still", 0, true, 0, 0.01},
 }
 
-// TestVictim: a flow over a link that an incast has filled keeps its share on a lane of its own, and what
-// the incast does not use if its target stands still; on the same lane it gets what is left. With -length,
-// 64 senders do that for so long in virtual time, over links of 1X SDR.
+// TestVictim: a flow over a link that an incast has filled keeps its share on a lane of its own, and gets the
+// incast's unused share if its target stands still; on the same lane it gets the rest. With -length, 64
+// senders do that for so long in virtual time, over links of 1X SDR.
 func TestVictim(t *testing.T) {
 	c := crowd{senders: 16, spec: node.DefaultSpec, size: 2048, length: 5 * ms}
 	if *length > 0 {
@@ -169,8 +169,8 @@ var (
 	shares = flag.String("shares", "", "file for what TestVictimShares finds, as CSV")
 )
 
-// TestVictimShares writes what the victim gets, by the number of senders: a second of virtual time each.
-// Package plots draws it.
+// TestVictimShares writes the victim's shares, by the number of senders: a second of virtual time each.
+// Package plots draws them.
 func TestVictimShares(t *testing.T) {
 	if *shares == "" {
 		t.Skip("give -shares FILE")

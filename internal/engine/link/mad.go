@@ -78,8 +78,8 @@ func ReadMAD(p *Packet) (Datagram, []byte, bool) {
 		PKey: p.pkey(bth), QKey: deth.QKey, GRH: p.lnh() == ib.LNHGlobal}, p.bytes[at : at+MADLen], true
 }
 
-// AttachManager makes the datagrams that accepts returns true for wait for [Net.ReceiveMAD]. It is called with those
-// that reach the node and that its agent does not answer.
+// AttachManager makes the datagrams that accepts returns true for wait for [Net.ReceiveMAD]. It is called with
+// datagrams that reach the node and that its agent does not answer.
 func (n *Net) AttachManager(nd *Node, accepts func(mad []byte) bool) { nd.accepts = accepts }
 
 // ReceiveMAD returns the oldest datagram for the node's manager, nil: none waits. [ReadMAD] reads it; it must be
@@ -224,8 +224,8 @@ func (n *Net) sendSMP(o *Port, p *Packet) {
 	n.enqueue(o, managementLane, from, p)
 }
 
-// sendManagement sends a packet from a port on the management lane. The node's agent first handles those for the
-// node itself, and those that start a directed route (section 14.2.2).
+// sendManagement sends a packet from a port on the management lane. The node's agent first handles packets for the
+// node itself, and packets that start a directed route (section 14.2.2).
 func (n *Net) sendManagement(o *Port, p *Packet) {
 	d, _, ok := ReadMAD(p)
 	if !ok || d.Dest != ib.QP0 || d.GRH {

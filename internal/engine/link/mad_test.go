@@ -184,7 +184,7 @@ func TestLIDRoutes(t *testing.T) {
 			t.Errorf("LID %d, queue pair 1: node %#x answers, want %#x", lid, got, guid)
 		}
 	}
-	// From adapter 2 to the administrator at 1, and a class that nobody serves to adapter 1.
+	// From adapter 2 to the administrator at 1, and of a class without a server to adapter 1.
 	for _, class := range []byte{classAdm, 0x07} {
 		mad := [MADLen]byte{1, class, 1, 1}
 		f.net.SendMAD(f.now, b, Datagram{SLID: 2, DLID: 1, Source: 1, Dest: ib.QP1, PKey: ib.DefaultPKey,
@@ -215,8 +215,8 @@ func TestLIDRoutes(t *testing.T) {
 	checkIdle(t, append(ports(s1, s2), a, b))
 }
 
-// TestAgentsCopy: a switch that is a member of a group answers a datagram to it in place. The other members get what
-// was sent.
+// TestAgentsCopy: a switch that is a member of a group answers a datagram to it in place. The other members get the
+// datagram as it was sent.
 func TestAgentsCopy(t *testing.T) {
 	f := newFabric(t, Config{Paced: true})
 	sw, as := f.star(3, 10)
@@ -244,7 +244,7 @@ func TestAgentsCopy(t *testing.T) {
 	}
 }
 
-// TestManagementBounded: who floods a node with datagrams has them dropped and counted.
+// TestManagementBounded: datagrams that flood a node are dropped and counted.
 func TestManagementBounded(t *testing.T) {
 	f, a, _, s1, s2 := managed(t)
 	f.routes(s1, s2)

@@ -8,8 +8,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/engine/node"
 )
 
-// TestMulticast: over a tree of three switches each member of a group gets each packet once, and nobody
-// else does.
+// TestMulticast: over a tree of three switches each member of a group gets each packet once, and no other
+// port does.
 func TestMulticast(t *testing.T) {
 	for _, cfg := range []Config{{}, {Paced: true}} {
 		f := newFabric(t, cfg)

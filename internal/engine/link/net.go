@@ -76,7 +76,7 @@ type Node struct {
 	ports []*Port // by number; an adapter's index 0 is unused
 	off   bool
 
-	accepts   func(mad []byte) bool // what the node's manager accepts; nil: no manager
+	accepts   func(mad []byte) bool // reports whether the node's manager accepts a datagram; nil: no manager
 	datagrams fifo
 	timer     timer
 }
@@ -108,7 +108,7 @@ func (n *Net) Add(state *node.Node, agent Agent) *Node {
 	return nd
 }
 
-// Remove removes a node: it pulls its cables and drops what is queued. Packets that Receive returned must still
+// Remove removes a node: it pulls its cables and drops queued packets. Packets that Receive returned must still
 // be released.
 func (n *Net) Remove(now clock.Time, nd *Node) {
 	n.advance(now)
@@ -240,7 +240,7 @@ type Events uint8
 const (
 	Arrived   Events = 1 << iota // [Net.Receive] has packets
 	Room                         // [Net.Send] has returned false and may take packets again
-	Changed                      // the state of the port, or what a manager sets in it, has changed
+	Changed                      // the state of the port, or a value that managers set, has changed
 	Frames                       // [Net.NextFrame] may have frames
 	Datagrams                    // [Net.ReceiveMAD] has packets
 )

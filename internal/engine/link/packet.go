@@ -44,7 +44,7 @@ func (p *Packet) Port() int { return int(p.port) }
 // classes are the buffer sizes: acknowledgements, management datagrams, and one for each MTU.
 var classes = [...]int{64, 384, 256 + 124, 512 + 124, 1024 + 124, 2048 + 124, ib.MaxPacket}
 
-// pool has the free packets: by class, and those of multicast copies, without memory.
+// pool has the free packets: by class, and multicast copies, without memory.
 type pool struct {
 	free   [len(classes)]*Packet
 	copies *Packet
@@ -128,11 +128,11 @@ func (n *Net) lose(p *Packet) {
 	n.drop(p)
 }
 
-// Losses returns how many packets, other than those of subnet management, did not get to where they were sent.
+// Losses returns how many packets, except subnet management packets, did not get to their destinations.
 func (n *Net) Losses() uint64 { return n.losses }
 
-// Accessors of header fields that every hop reads. Only wellFormed and bth take packets of any length: the others are
-// for those that one of the two has passed.
+// Accessors of header fields that every hop reads. Only wellFormed and bth take packets of any length: the others take
+// packets that one of the two has passed.
 
 func (p *Packet) sl() uint8    { return p.bytes[1] >> 4 }
 func (p *Packet) lnh() ib.LNH  { return ib.LNH(p.bytes[1] & 3) }

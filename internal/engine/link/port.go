@@ -104,7 +104,7 @@ func (n *Net) portUp(p *Port, w node.Width, s node.Speed) {
 	n.linkChanged(p)
 }
 
-// portDown takes the port to Down, and discards what is queued to be sent.
+// portDown takes the port to Down, and discards the packets that are queued to be sent.
 func (n *Net) portDown(p *Port) {
 	p.state.Drop()
 	if !p.up {

@@ -142,7 +142,7 @@ func (n *Net) dequeue(o *Port, lane uint8) *Packet {
 	return p
 }
 
-// flush discards what is queued on a lane.
+// flush discards the packets queued on a lane.
 func (n *Net) flush(o *Port, lane uint8) {
 	for o.out[lane].n > 0 {
 		p := n.dequeue(o, lane)

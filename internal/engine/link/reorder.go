@@ -67,7 +67,7 @@ func (n *Net) sendLate(o *Port) {
 	}
 }
 
-// flushLate discards what a port holds back.
+// flushLate discards the packets that a port holds back.
 func (n *Net) flushLate(o *Port) {
 	for _, l := range o.late {
 		o.state.Counters.XmitDiscards++

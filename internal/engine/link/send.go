@@ -153,7 +153,7 @@ func (n *Net) CountWaits(now clock.Time, nd *Node) {
 	}
 }
 
-// serve sends what a port can send now, at most budget packets. It returns how much of the budget it used.
+// serve sends the packets that a port can send now, at most budget. It returns how much of the budget it used.
 func (n *Net) serve(o *Port, budget int) int {
 	n.sendCredits(o)
 	used := 0

@@ -35,7 +35,7 @@ func (f *fabric) came(to *Port) (n int) {
 	return n
 }
 
-// TestDrops: what a switch or an adapter does not take is dropped, and counted in the right place.
+// TestDrops: packets that a switch or an adapter does not take are dropped, and counted in the right place.
 func TestDrops(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -117,8 +117,8 @@ func TestDrops(t *testing.T) {
 	}
 }
 
-// TestHeadOfQueueLife: behind an adapter that takes nothing, packets wait for their lifetime and are
-// discarded; those to others then come.
+// TestHeadOfQueueLife: packets to an adapter that takes nothing wait for their lifetime and are
+// discarded; packets to other adapters then come.
 func TestHeadOfQueueLife(t *testing.T) {
 	f := newFabric(t, Config{Paced: true})
 	sw, as := f.star(3, 10)
@@ -219,7 +219,7 @@ func TestStates(t *testing.T) {
 	if n := b.State().Counters.RcvErrors; n != 1 {
 		t.Errorf("in Initialize: %d packets counted as not taken", n)
 	}
-	for range 100 { // several buffers full: what is dropped costs no credits
+	for range 100 { // several buffers full: dropped packets cost no credits
 		f.send(a, f.packet(a, 2, 0, 4096, 0))
 	}
 	f.came(b)
@@ -297,7 +297,7 @@ func TestChangesSeen(t *testing.T) {
 	}
 }
 
-// TestOneChangeIsDue: what is changed at a single port has the network run at once.
+// TestOneChangeIsDue: a change at a single port has the network run at once.
 func TestOneChangeIsDue(t *testing.T) {
 	f, _, a, _ := pair(t, Config{})
 	f.run(f.now + ms)
@@ -334,7 +334,7 @@ func TestPlugErrors(t *testing.T) {
 	}
 }
 
-// TestLoopback: what an adapter sends to its own LID comes to itself, and waits there as from others.
+// TestLoopback: packets of an adapter to its own LID come to itself, and wait there as from others.
 func TestLoopback(t *testing.T) {
 	for _, cfg := range []Config{{}, {Paced: true}} {
 		f := newFabric(t, cfg)

@@ -8,7 +8,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/base/clock"
 )
 
-// TestManyTimers holds a heap of several levels against what makes it one: no timer is before the one above it.
+// TestManyTimers checks the invariant of a heap of several levels: no timer is before its parent.
 func TestManyTimers(t *testing.T) {
 	r := random(4)
 	var h timers

@@ -31,7 +31,7 @@ func erf(b []byte, now clock.Time, frame []byte) []byte {
 	return append(b, frame...)
 }
 
-// TestTshark: tshark reads what is recorded as we do.
+// TestTshark: tshark reads recorded packets as we do.
 func TestTshark(t *testing.T) {
 	tshark.Need(t)
 	var records []byte

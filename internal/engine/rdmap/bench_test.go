@@ -21,7 +21,7 @@ func BenchmarkEngine(b *testing.B) {
 		b.Run(fmt.Sprintf("%v/%d", c.op, c.n), func(b *testing.B) {
 			here, there := pair(b, c.n, Params{CRC: true})
 			done := 0
-			// pass hands what one side has to send to the other.
+			// pass hands the FPDUs of one side to the other.
 			pass := func(from, to *host) {
 				from.transmit()
 				for len(from.wire) > 0 {
@@ -32,7 +32,7 @@ func BenchmarkEngine(b *testing.B) {
 					from.wire = append(from.wire[:0], from.wire[n:]...)
 				}
 			}
-			// drain drops what an end has to tell and returns how many completions that were.
+			// drain drops an end's completions and events, and returns the number of completions.
 			drain := func(h *host) int {
 				n := len(h.lane.Outbox.Completions)
 				h.lane.Outbox.Reset()

@@ -10,8 +10,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/iwarp"
 )
 
-// TestChangesAfterCheck has a program change what it sends, and what a peer reads, after the CRC was
-// made and before the network takes the bytes: what goes out is what the CRC was made of.
+// TestChangesAfterCheck has a program change memory that it sends, or that a peer reads, after the CRC
+// was made and before the network takes the bytes: the bytes under the CRC are sent.
 func TestChangesAfterCheck(t *testing.T) {
 	for name, p := range modes {
 		for _, n := range []int{100, 3000, 100_000} {

@@ -9,8 +9,8 @@
 // From then on
 //
 //	Into, Received    where the next bytes of the stream go, and that they are there
-//	NextFPDUs, Sent   what is to be sent next, and how much of it TCP took
-//	Ending            nothing follows what was sent: close the stream
+//	NextFPDUs, Sent   the next FPDUs, and how many of their bytes TCP took
+//	Ending            there are no further FPDUs: close the stream
 //
 // All bytes pass through memory of the device's own in both directions. The program's memory is
 // read once, when an FPDU is made of it, and written once, when the FPDU's CRC was checked. It may
@@ -19,13 +19,13 @@
 // # Files
 //
 //	handshake.go              the set-up of a stream, of both sides
-//	setup.go                  MPA's frames, what they agree on
+//	setup.go                  MPA's frames, and the parameters that they agree on
 //	qp.go, modify.go          the queue pair, its states; see also package queue
 //	prompt.go                 peers that miss the first message
 //	sendqueue.go              work requests
 //	sender.go, respond.go     from work requests, and from the peer's reads, to FPDUs
 //	fpdu.go, batch.go         an FPDU, and the FPDUs to write
 //	receiver.go               from bytes to checked segments
-//	place.go, messages.go     where payload goes, and what messages do
+//	place.go, messages.go     where payload goes, and the effects of messages
 //	terminate.go              errors, both ways
 package rdmap

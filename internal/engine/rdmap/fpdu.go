@@ -130,6 +130,6 @@ func (q *QP) message(b *Batch, h iwarp.Header, data []byte) {
 	f.put(data)
 	f.close()
 	if q.Trace != nil {
-		q.Trace(true, h, bytes.Clone(data), len(data)) // a copy: data would escape to the heap, where nobody looks too
+		q.Trace(true, h, bytes.Clone(data), len(data)) // a copy: data would escape to the heap, without a trace too
 	}
 }

@@ -17,16 +17,16 @@ const (
 	StageReply                // the request is being sent, or unanswered
 	StageRequest              // the peer's request has not come
 	StageAnswer               // the request waits for the program's answer
-	StageOver                 // both sides have said what they have to
+	StageOver                 // both sides have sent all their frames
 )
 
-// Verdict is the consequence of what a [Handshake] was given.
+// Verdict is the consequence of a call of [Handshake].
 type Verdict uint8
 
 const (
 	Continue  Verdict = iota // nothing yet
 	Requested                // the peer's request is there: Accept or Reject
-	Agreed                   // Params say on what: begin the stream
+	Agreed                   // on Params: begin the stream
 	Rejected                 // the peer rejects; Peer has its private data
 	Unusable                 // the reply is of no use: send Output, which says so, and end the stream; Err says why
 	Malformed                // the peer speaks another protocol; Err says so

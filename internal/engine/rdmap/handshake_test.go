@@ -14,7 +14,7 @@ var testTimes = SetupTimes{Link: 10, Reply: 100, Frame: 20, Answer: 200}
 
 var testProposal = Proposal{CRC: true, IRD: 8, ORD: 8, ULPDU: MaxULPDU}
 
-// carry hands what one side has to send to the other one, some bytes at a time.
+// carry hands the frames of one side to the other one, some bytes at a time.
 func carry(now clock.Time, from, to *Handshake, piece int) (v Verdict) {
 	for v == Continue && len(from.Output()) > 0 {
 		n := copy(to.Into(), from.Output()[:min(piece, len(from.Output()))])
@@ -24,7 +24,7 @@ func carry(now clock.Time, from, to *Handshake, piece int) (v Verdict) {
 	return v
 }
 
-// TestHandshake has two sides agree, whatever pieces the frames come in.
+// TestHandshake has two sides agree, with frames in pieces of any lengths.
 func TestHandshake(t *testing.T) {
 	for piece := 1; piece < 64; piece++ {
 		a, b := Dial(1, testProposal, []byte("hello"), testTimes), Await(1, testProposal, testTimes)
@@ -67,8 +67,8 @@ func TestHandshakeRejected(t *testing.T) {
 	}
 }
 
-// TestHandshakeUnusable has a responder that takes no ready-to-receive message which the initiator has, and one that
-// will have more READs in flight than the initiator answers (RFC 6581 section 9).
+// TestHandshakeUnusable has a responder that takes none of the initiator's ready-to-receive messages, and a responder
+// that will have more READs in flight than the initiator answers (RFC 6581 section 9).
 func TestHandshakeUnusable(t *testing.T) {
 	for cause, e := range map[iwarp.Cause]iwarp.Enhanced{
 		iwarp.MPANoRTR:           {PeerToPeer: true, RTRSend: true, IRD: 4, ORD: 4},
@@ -128,7 +128,7 @@ func TestHandshakeExpired(t *testing.T) {
 	}
 }
 
-// A side without a limit for the reply has what is left of that for the link.
+// A side without a limit for the reply has the rest of the limit for the link.
 func TestHandshakeWithoutReplyTime(t *testing.T) {
 	h := Dial(1, testProposal, nil, SetupTimes{Link: 10, Frame: 20})
 	if h.Linked(5, 1460); h.Deadline() != 11 {

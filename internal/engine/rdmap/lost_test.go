@@ -37,8 +37,8 @@ func TestEndInMessage(t *testing.T) {
 	}
 }
 
-// TestLyingResponse has a peer answer a READ and an atomic with something else: the work request has the
-// reason, those before it and behind it are flushed.
+// TestLyingResponse has a peer answer a READ and an atomic with another response: the work request has the
+// reason, the work requests before it and behind it are flushed.
 func TestLyingResponse(t *testing.T) {
 	for name, c := range map[string]struct {
 		op  verbs.SendOp

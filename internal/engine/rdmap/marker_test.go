@@ -39,7 +39,7 @@ func TestMarkerPadding(t *testing.T) {
 	}
 }
 
-// TestMarkerLies changes one marker after the other, wherever it stands in its FPDU.
+// TestMarkerLies changes one marker after the other, at each place in an FPDU.
 func TestMarkerLies(t *testing.T) {
 	whole, _ := marked(t)
 	for at := 0; at < len(whole); at += iwarp.MarkerInterval {

@@ -52,8 +52,8 @@ func (q *QP) endSegment() {
 	r.wrote = false
 }
 
-// countSegment counts what a segment brought. A READ's data are counted when it completes, immediate data
-// belong to the WRITE before them, and a WRITE of nothing is no request: by it peers say that they are ready
+// countSegment counts a segment's message or bytes. A READ's data are counted when it completes, immediate data
+// belong to the WRITE before them, and an empty WRITE is no request: by it peers say that they are ready
 // (RFC 6581 section 9), and prompt each other.
 func (q *QP) countSegment(h *iwarp.Header) {
 	switch op := h.Opcode; {

@@ -19,7 +19,7 @@ import (
 const everything = verbs.LocalWrite | verbs.RemoteWrite | verbs.RemoteRead | verbs.RemoteAtomic | verbs.MWBind |
 	verbs.ZeroBased
 
-// guard is how many bytes lie behind a host's region that nobody may touch.
+// guard is the number of bytes behind a host's region that must not be touched.
 const guard = 1 << 12
 
 // host is one end: a device with a queue pair and a region.
@@ -31,7 +31,7 @@ type host struct {
 	cq     *queue.CQ
 	mem    []byte
 	region *memory.Region
-	wire   []byte // what was sent and has not arrived
+	wire   []byte // sent bytes that have not arrived
 	batch  *Batch
 	events []verbs.EventType
 }
@@ -98,7 +98,7 @@ func (h *host) recv(id uint64, sgl ...verbs.SGE) {
 	h.qp.Resume()
 }
 
-// transmit moves what the queue pair has to send to the wire.
+// transmit moves the queue pair's FPDUs to the wire.
 func (h *host) transmit() bool {
 	any := false
 	for {
@@ -123,7 +123,7 @@ func (h *host) arrive(b []byte) int {
 	return n
 }
 
-// run moves bytes both ways, in pieces of what cut returns, until nothing moves.
+// run moves bytes both ways, in pieces of lengths that cut returns, until nothing moves.
 func run(a, b *host, cut func() int) {
 	for {
 		moved := false
@@ -286,7 +286,7 @@ func TestWait(t *testing.T) {
 	}
 }
 
-// TestRefusals has one end do what it may not, and names the Terminate that follows.
+// TestRefusals has one end break the rules, and names the Terminate that follows.
 func TestRefusals(t *testing.T) {
 	other := func(r verbs.Remote) verbs.Remote { r.Key ^= 0x5500; return r }
 	for name, c := range map[string]struct {
@@ -372,7 +372,7 @@ func stream(t testing.TB, p Params) ([]byte, *host) {
 	return a.wire, b
 }
 
-// receiver posts what stream needs.
+// postForStream posts the receives that stream needs.
 func (h *host) postForStream() {
 	h.recv(1, h.sge(40000, 30))
 	h.recv(2)
@@ -417,7 +417,7 @@ func TestCuts(t *testing.T) {
 	}
 }
 
-// FuzzStream cuts and changes a stream: nothing may be written outside of what it may.
+// FuzzStream cuts and changes a stream: no memory may be written to that the peer has no right to.
 func FuzzStream(f *testing.F) {
 	f.Add(uint8(0), []byte{}, uint16(0), uint8(0))
 	f.Add(uint8(0), []byte{0}, uint16(0), uint8(0))

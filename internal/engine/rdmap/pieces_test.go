@@ -11,7 +11,7 @@ import (
 )
 
 // A READ into several pieces of memory is a request for each of them, and completes with the last byte of the
-// last answer (RFC 5040 section 5.2): not before, and not later. So does what was posted behind it.
+// last answer (RFC 5040 section 5.2): not before, and not later. So do work requests behind it.
 func TestReadInPieces(t *testing.T) {
 	for name, p := range modes {
 		for depth := 1; depth <= 8; depth *= 2 {
@@ -50,7 +50,7 @@ func TestReadInPieces(t *testing.T) {
 	}
 }
 
-// byBytes moves what both ends send, to a byte by byte, and gives f each completion of a as it comes.
+// byBytes moves the bytes that both ends send, to a one by one, and gives f each completion of a as it comes.
 func byBytes(a, b *host, f func(queue.Completion)) {
 	for a.transmit() || len(b.wire) > 0 {
 		b.arriveAll(a.wire)

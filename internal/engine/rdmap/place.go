@@ -190,7 +190,7 @@ func (q *QP) takeReceive(head []byte, n int) bool {
 // place copies payload to its destination.
 func (q *QP) place(b []byte) bool {
 	if q.rx.land.Len() == 0 {
-		return true // begin has handled what it says
+		return true // begin has handled the fields
 	}
 	if !q.rx.land.Write(q.Device.Memory, b) {
 		q.placeFailed()

@@ -3,7 +3,7 @@
 package rdmap
 
 // The first messages of a stream can get stuck in peers. Linux siw sends its MPA reply, and only
-// then installs the callback for received data. What arrived before that stays there until more
+// then installs the callback for received data. Data that arrived before stays there until more
 // arrives, even the ready-to-receive message that its connection manager waits for. As an initiator
 // it drops the connection if data arrives together with the reply. So the engine's caller calls
 // Prompt a few times while the peer is Quiet.

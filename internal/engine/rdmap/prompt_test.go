@@ -57,8 +57,8 @@ func TestPrompt(t *testing.T) {
 	}
 }
 
-// TestPause has a responder hold back what it has until the initiator speaks, or until it has
-// waited long enough.
+// TestPause has a responder hold back its messages until the initiator's first one, or until it
+// has waited long enough.
 func TestPause(t *testing.T) {
 	for _, prompted := range []bool{false, true} {
 		a, b := newHost(t, 1, 4096), newHost(t, 2, 4096)

@@ -16,12 +16,12 @@ type Device struct {
 	Resolve func(*verbs.AHAttr) error
 }
 
-// Lane is what queue pairs that work one after the other share: what they count and complete, and their scratch
-// memory. The zero Lane is ready for use.
+// Lane holds the counters, completions and scratch memory of queue pairs that work one after the other. The zero
+// Lane is ready for use.
 type Lane struct {
 	Counters Counters
 	Outbox   queue.Outbox
-	scratch  []byte // what was received last
+	scratch  []byte // the bytes received last
 }
 
 // Counters count events on a device.
@@ -67,7 +67,7 @@ type QP struct {
 	tx           sender
 	rx           receiver
 	terminateMsg *iwarp.Terminate // to be sent
-	closing      bool             // nothing more is sent after what is queued
+	closing      bool             // the queued messages are the last ones
 }
 
 // New makes a queue pair of a lane in the RESET state. Its type is RC.
@@ -104,7 +104,7 @@ func (q *QP) Begin(p Params) bool {
 }
 
 // Lost ends a stream that broke, or that could not be established. The oldest work request gets
-// RetryExceeded, because nothing is known of what the peer did. A stream that the peer closed in an
+// RetryExceeded, because it is not known how far the peer came. A stream that the peer closed in an
 // orderly way, which is not in the middle of a message, is just flushed.
 func (q *QP) Lost(orderly bool) {
 	orderly = orderly && !q.rx.inMessage && len(q.rx.part) == 0

@@ -10,7 +10,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/iwarp"
 )
 
-// negotiate has a responder answer an initiator whose request offers what e says.
+// negotiate has a responder answer an initiator whose request has the parameters of e.
 func negotiate(t *testing.T, e iwarp.Enhanced, ird uint16) (reply Setup, p Params, ok bool) {
 	t.Helper()
 	var asked Setup
@@ -40,9 +40,9 @@ func TestReadyKinds(t *testing.T) {
 	for name, c := range map[string]struct {
 		offer       iwarp.Enhanced
 		ird         uint16 // of the responder
-		write, read bool   // what it takes
+		write, read bool   // the ready-to-receive messages that it takes
 		send        bool
-		ready       RTR // what an initiator of ours says then
+		ready       RTR // the message of an initiator of ours then
 		cause       iwarp.Cause
 	}{
 		"all": {offer: iwarp.Enhanced{RTRSend: true, RTRWrite: true, RTRRead: true}, ird: 4, write: true,
@@ -167,7 +167,7 @@ func TestAppendTerminate(t *testing.T) {
 	}
 }
 
-// Rights that the queue pair does not give are refused whatever the region allows, and the responder says why.
+// Rights that the queue pair does not give are refused even if the region gives them, and the responder says why.
 func TestQueuePairAccess(t *testing.T) {
 	for op, right := range map[verbs.SendOp]verbs.Access{verbs.OpWrite: verbs.RemoteWrite,
 		verbs.OpRead: verbs.RemoteRead, verbs.OpFetchAdd: verbs.RemoteAtomic} {

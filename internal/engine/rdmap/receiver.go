@@ -16,7 +16,7 @@ const scratchBytes = 256 << 10
 
 // receiver parses the peer's stream.
 //
-// What arrives goes to the device's own memory first. An FPDU is handled when all of it has
+// Received bytes go to the device's own memory first. An FPDU is handled when all of it has
 // arrived. Its CRC is checked over bytes that only the network wrote, and nothing of it is placed
 // before that (RFC 5044 section 8). The program may store to the payload's destination at any time,
 // or unmap it.
@@ -76,7 +76,7 @@ func (q *QP) Received(n int) {
 	q.take(q.lane.scratch[:len(q.rx.part)+n])
 }
 
-// Resume continues with what was received before there was a receive for it.
+// Resume continues with bytes that were received before there was a receive for them.
 func (q *QP) Resume() {
 	r := &q.rx
 	if !r.paused || q.Recv.Len() == 0 {
@@ -103,7 +103,7 @@ func (q *QP) take(b []byte) {
 	r.part = r.held
 }
 
-// consumed is consume that drops what follows the end of the stream.
+// consumed is consume that drops bytes behind the end of the stream.
 func (q *QP) consumed(b []byte) []byte {
 	rest := q.consume(b)
 	if q.terminateMsg != nil || q.State() == verbs.StateError {
@@ -112,7 +112,7 @@ func (q *QP) consumed(b []byte) []byte {
 	return rest
 }
 
-// consume handles FPDUs from b and returns what is left.
+// consume handles FPDUs from b and returns the bytes that are left.
 func (q *QP) consume(b []byte) []byte {
 	r := &q.rx
 	begin := r.pos
@@ -264,7 +264,7 @@ func (q *QP) consumeMarked(b []byte, pos uint64) (rest []byte, more bool) {
 
 // checkMarker checks the marker at i of b, whose FPDU begins at start; the marker before an FPDU
 // stands for its begin. Its two lowest bits do not count (RFC 5044 section 4.3). If it is wrong or
-// not there yet, consumeMarked returns what checkMarker does.
+// not there yet, consumeMarked returns checkMarker's result.
 func (q *QP) checkMarker(b []byte, i, start int) (rest []byte, ok bool) {
 	var m iwarp.Marker
 	switch {

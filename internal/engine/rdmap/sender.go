@@ -49,7 +49,7 @@ func (t *sender) stop() {
 	t.gather.Reset()
 }
 
-// NextFPDUs appends to b what is to be sent next; false: there is nothing.
+// NextFPDUs appends the next FPDUs to b; false: there is none.
 func (q *QP) NextFPDUs(b *Batch) bool {
 	before := b.Len()
 	t := &q.tx

@@ -9,8 +9,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/iwarp"
 )
 
-// sendQueue holds the work requests that have not completed, oldest first. Those before next are
-// completely in FPDUs.
+// sendQueue holds the work requests that have not completed, oldest first. Work requests before next
+// are completely in FPDUs.
 type sendQueue struct {
 	sq     queue.Ring[sendWQE]
 	popped uint64 // total number of work requests that have left the queue
@@ -79,7 +79,7 @@ func (q *QP) popFront() {
 	q.next = max(0, q.next-1)
 }
 
-// retire completes what is done, in order, and then fails what cannot be done.
+// retire completes work requests that are done, in order, and then fails one that cannot be carried out.
 func (q *QP) retire() {
 	for q.sq.Len() > 0 {
 		w := q.sq.Front()

@@ -11,7 +11,7 @@ import (
 // Proposal holds the parameters that one side proposes in the set-up of a stream.
 type Proposal struct {
 	CRC      bool   // CRCs, which are used if either side wants them
-	Markers  bool   // markers in what we receive
+	Markers  bool   // markers in the stream that we receive
 	ULPDU    int    // limit of a ULPDU that we send, in bytes
 	MSS      int    // bytes of a TCP segment
 	IRD, ORD uint16 // READs and atomics that we answer at once, and that we have in flight
@@ -134,7 +134,7 @@ func (s *Setup) params(w *Proposal) Params {
 const maxMarkedULPDU = 16 << 10
 
 // ulpdu returns the limit of ULPDUs. A peer that does not announce that it accepts large FPDUs
-// gets those that fit a TCP segment (RFC 5044 section 4.5).
+// gets FPDUs that fit a TCP segment (RFC 5044 section 4.5).
 func (w *Proposal) ulpdu(large, marked bool) int {
 	n := min(w.ULPDU, maxULPDU)
 	if !large || marked {

@@ -17,7 +17,7 @@ func (q *QP) terminate(cause iwarp.Cause, head, body []byte, n int) bool {
 	return q.end(cause, head, body, n, verbs.EventQPRequestError)
 }
 
-// terminateAccess is terminate for a peer that requested what is not allowed.
+// terminateAccess is terminate for a peer that requested an access that is not allowed.
 func (q *QP) terminateAccess(cause iwarp.Cause, head, body []byte, n int) bool {
 	return q.end(cause, head, body, n, verbs.EventQPAccessError)
 }
