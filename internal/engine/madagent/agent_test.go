@@ -43,7 +43,7 @@ func segment(n uint32, last bool, size int) []byte {
 	return append(b, bytes.Repeat([]byte{byte(n)}, umad.Len-len(b))...)
 }
 
-// acks returns the acknowledged segments of what is to be sent.
+// acks returns the segments that the next datagrams acknowledge.
 func acks(t *testing.T, a *Agent) (all []uint32) {
 	t.Helper()
 	var d Datagram
@@ -81,7 +81,7 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
-// Segments are put together; those out of order are asked for again (section 13.6.3.2).
+// Segments are put together; segments out of order are requested again (section 13.6.3.2).
 func TestSegments(t *testing.T) {
 	a, _ := asked(t, 3)
 	from := &umad.Path{AH: verbs.AHAttr{DLID: 9}, QPN: 1}
@@ -129,7 +129,7 @@ func TestSegments(t *testing.T) {
 	}
 }
 
-// A response that is stopped, or whose segments no longer come, ends as one that never came.
+// A response that is stopped, or whose segments no longer come, is a timeout, as without a response.
 func TestStopped(t *testing.T) {
 	for _, stop := range []bool{true, false} {
 		a, d := asked(t, 3)
@@ -148,7 +148,7 @@ func TestStopped(t *testing.T) {
 	}
 }
 
-// What is not a response goes to the program, and more than so many requests are refused.
+// Datagrams that are no responses go to the program, and requests beyond a limit are refused.
 func TestBounds(t *testing.T) {
 	a, d := asked(t, 0)
 	b := segment(1, true, 0)

@@ -111,7 +111,7 @@ func (c *completed) add(d completion) {
 	c.next = (c.next + 1) % len(c.ring)
 }
 
-// acknowledgeAgain handles a response without a request: it may be the last segment of one that was received.
+// acknowledgeAgain handles a response without a request: it may be the last segment of a response that was received.
 func (a *Agent) acknowledgeAgain(h *mad.Header, from *umad.Path, b []byte) {
 	var r sa.RMPP
 	if !a.RMPP || headersLen(h.Class) == 0 {

@@ -164,7 +164,7 @@ type Counters struct {
 	SymbolErrors         uint64
 	LinkErrorRecovery    uint64
 	LinkDowned           uint64
-	RcvErrors            uint64 // packets with a bad VCRC, ICRC or length, and those that came to a port that took none
+	RcvErrors            uint64 // packets with a bad VCRC, ICRC or length, or to a port that took none
 	RcvRemotePhysical    uint64 // packets marked bad by the sender
 	RcvSwitchRelayErrors uint64 // no route, or back where it came from
 	XmitDiscards         uint64 // port inactive, head-of-queue lifetime, too long for the neighbor

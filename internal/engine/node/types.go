@@ -29,7 +29,7 @@ const (
 	NoChange   LinkState = 0
 	Down       LinkState = 1
 	Initialize LinkState = 2 // only subnet management packets and flow control pass
-	Armed      LinkState = 3 // data packets are taken, none are sent; the first one that comes activates the port
+	Armed      LinkState = 3 // data packets are taken, none are sent; the first received one activates the port
 	Active     LinkState = 4
 )
 

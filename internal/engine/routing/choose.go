@@ -27,7 +27,7 @@ func (a Algorithm) String() string {
 // Routes are a subnet's routes.
 type Routes struct {
 	Tables Tables
-	Used   Algorithm // what [Auto] took
+	Used   Algorithm // the choice of [Auto]
 	Roots  []int32   // the uppermost switches
 	Trees  []*Tree   // for multicast groups to be spread over
 	Loop   []End     // channels that wait for each other in a circle; nil: there are none

@@ -32,8 +32,8 @@ func (s *PortSet) First() (uint8, bool) {
 }
 
 // CreditLoop returns channels that may wait for each other in a circle, each named by the port that
-// feeds it, or nil if there is no such circle. It counts what adapters send to all LIDs, what switches
-// send to adapters, and multicast along the groups' ports, by switch. Datagrams from switch to switch
+// feeds it, or nil if there is no such circle. It counts packets from adapters to all LIDs, packets from
+// switches to adapters, and multicast along the groups' ports, by switch. Datagrams from switch to switch
 // are not counted.
 func (g *Graph) CreditLoop(t Tables, groups [][]PortSet) []End {
 	d := dependencies{g: g, after: make([][]PortSet, len(g.Peers))}
@@ -64,7 +64,7 @@ type dependencies struct {
 	color [][]uint8
 }
 
-// addPath adds what a packet from switch s to e passes. Seen has mark where a path to e has been.
+// addPath adds the channels that a packet from switch s to e passes. Seen has mark where a path to e has been.
 func (d *dependencies) addPath(t Tables, s int32, e Endpoint, seen []int32, mark int32) {
 	in := uint8(0)
 	for {
@@ -83,8 +83,8 @@ func (d *dependencies) addPath(t Tables, s int32, e Endpoint, seen []int32, mark
 	}
 }
 
-// addGroup adds what a multicast packet passes: it leaves through all ports of the group but the one
-// that it came through.
+// addGroup adds the channels that a multicast packet passes: it leaves through all ports of the group but
+// the port of its arrival.
 func (d *dependencies) addGroup(group []PortSet) {
 	for s := range group {
 		var out PortSet

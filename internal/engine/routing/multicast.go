@@ -11,9 +11,9 @@ type Tree struct {
 }
 
 // Tree returns the spanning tree that grows from root, in the order of up/down that begins with roots:
-// by links down, as far as they lead. Multicast along them waits only for what unicast along up/down
-// paths waits for, too. Legal is whether they reach all switches with adapters; others are connected by
-// any links.
+// by links down, as far as they lead. Multicast along them waits only for channels that unicast along
+// up/down paths waits for, too. Legal is whether they reach all switches with adapters; others are
+// connected by any links.
 func (g *Graph) Tree(root int32, roots []int32) (t *Tree, legal bool) {
 	r := router{g: g, links: g.adjacency()}
 	r.rank(roots)
@@ -30,8 +30,8 @@ func (g *Graph) Tree(root int32, roots []int32) (t *Tree, legal bool) {
 	return t, legal
 }
 
-// grow connects what can be reached from some switches on the tree, breadth first, and returns all
-// that are on it.
+// grow connects the switches that can be reached from some switches on the tree, breadth first, and
+// returns all switches on it.
 func (r *router) grow(t *Tree, on []bool, queue []int32, down bool) []int32 {
 	for i := 0; i < len(queue); i++ {
 		s := queue[i]
@@ -47,9 +47,9 @@ func (r *router) grow(t *Tree, on []bool, queue []int32, down bool) []int32 {
 	return queue
 }
 
-// Group returns the ports that a multicast group has at each switch: those of its members, and those
+// Group returns the ports that a multicast group has at each switch: its members' ports, and the ports
 // of the part of the tree between them. Members are ports of switches; port 0 is the switch itself. The
-// switches of senders are reached, too, but what they send does not come back to their ports.
+// switches of senders are reached, too, but their packets do not come back to their ports.
 func (g *Graph) Group(t *Tree, members, senders []End) []PortSet {
 	ports := make([]PortSet, len(g.Peers))
 	on := make([]bool, len(g.Peers))

@@ -53,7 +53,7 @@ type router struct {
 	at     [][]Endpoint // by switch
 	tables Tables
 
-	order []int32 // the switches that have a path: nobody sends to one that stands before it
+	order []int32 // the switches that have a path: no switch sends to one before it
 	level []int32 // hops to the destination, as the path goes
 	mode  []mode
 
@@ -61,7 +61,7 @@ type router struct {
 	ranked   []int32 // the switches by position
 
 	load  [][]load // by switch and port
-	flow  []uint64 // by switch: what passes it on its way to the destination
+	flow  []uint64 // by switch: the flows that pass it on their way to the destination
 	queue []int32
 }
 
@@ -120,7 +120,7 @@ func (r *router) rank(roots []int32) {
 	dist := distances(r.links, roots)
 	n := len(dist)
 	r.position, r.ranked = make([]int32, n), make([]int32, 0, n)
-	// Distances are below n, except those of switches that are not connected: they come last.
+	// Distances are below n, except for switches that are not connected: they come last.
 	at := make([][]int32, n+1)
 	for s, d := range dist {
 		d = min(d, int32(n))
@@ -135,8 +135,9 @@ func (r *router) rank(roots []int32) {
 }
 
 // upDown plans paths to d that go up and then down. A switch that has a path down takes it, even where
-// one up and down were shorter: what comes down to it may not go up again, and a forwarding table does
-// not tell where a packet came from. It returns false if some adapter is left without a legal path.
+// a path up and down were shorter: packets that come down to it may not go up again, and a forwarding
+// table does not tell where a packet came from. It returns false if some adapter is left without a legal
+// path.
 func (r *router) upDown(d int32) (legal bool) {
 	for s := range r.level {
 		r.level[s], r.mode[s] = unreached, upLink
@@ -176,8 +177,8 @@ func (r *router) upDown(d int32) (legal bool) {
 	return r.fill(d)
 }
 
-// fill gives switches that the plan leaves without a path to d the way to the nearest one that has
-// one. It returns false if an adapter is at either end.
+// fill gives switches that the plan leaves without a path to d the way to the nearest switch that has
+// a path. It returns false if an adapter is at either end.
 func (r *router) fill(d int32) (legal bool) {
 	if len(r.order) == len(r.level) {
 		return true
@@ -214,7 +215,7 @@ func (r *router) fill(d int32) (legal bool) {
 }
 
 // spread enters the routes to the LIDs at switch d, as planned. Among the ports that the plan permits,
-// a LID gets the one that carries the least so far, counted in flows from an adapter to an adapter: so
+// a LID gets the port that carries the least so far, counted in flows from an adapter to an adapter: so
 // a switch that the flows of a LID do not pass does not count it, and switches in series do not all
 // make the same choice.
 func (r *router) spread(d int32) {

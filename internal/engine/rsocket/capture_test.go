@@ -78,8 +78,8 @@ func configOf(c ConnData) Config {
 		Table: Region{c.Target.Addr, c.Target.Key}}
 }
 
-// TestCapture plays both sides of the connection of two librdmacm peers: given what they
-// were told, engines post what the peers posted, and understand all of it.
+// TestCapture plays both sides of the connection of two librdmacm peers: with the same
+// connection data, engines post the peers' work requests, and understand all of them.
 func TestCapture(t *testing.T) {
 	req, rep, writes := capture(t)
 	client, server := decode(t, req.private), decode(t, rep.private)
@@ -157,7 +157,7 @@ func TestCapture(t *testing.T) {
 		}
 		from.HandleCompletion(p.ID)
 		seen[p.Msg.Op()]++
-		// What was written to the other's table arrives there.
+		// Data written to the other side's table arrives there.
 		if base := to.told.Target.Addr; f.key == to.told.Target.Key && f.addr >= base &&
 			f.addr < base+uint64(len(to.table)) {
 			copy(to.table[f.addr-base:], f.payload)

@@ -73,7 +73,7 @@ func (c ConnData) Append(b []byte) []byte {
 	return append(b, w[:]...)
 }
 
-// Decode reads the encoding and ignores what follows it, such as padding. It returns false if b is
+// Decode reads the encoding and ignores bytes behind it, such as padding. It returns false if b is
 // too short.
 func (c *ConnData) Decode(b []byte) bool {
 	if len(b) < ConnDataSize {

@@ -5,7 +5,7 @@
 // its datagrams.
 //
 // It is an engine: no clock, lock, socket, goroutine, nor memory of its own. A [Stream] takes
-// what the program requests and what has arrived, and returns what to post. The caller owns the
+// the program's requests and received messages, and returns what to post. The caller owns the
 // bytes of its rings. The protocol has no specification but rdma-core's docs/rsocket and its
 // implementation; docs/rnet.md describes it as spoken here.
 package rsocket

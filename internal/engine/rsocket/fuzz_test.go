@@ -33,8 +33,8 @@ func FuzzConnData(f *testing.F) {
 	})
 }
 
-// FuzzPeer lets a peer send any messages and write anything to the table. Whatever it does,
-// what this side believes of its own memory stays true.
+// FuzzPeer lets a peer send any messages and write anything to the table. This side's records
+// of its own memory stay true.
 func FuzzPeer(f *testing.F) {
 	f.Add([]byte{}, []byte{}, uint8(0))
 	f.Add([]byte{0}, []byte{0}, uint8(0))

@@ -39,7 +39,7 @@ func (s *Stream) MappedRoom() (off, n int) {
 }
 
 // WriteMapped puts a WRITE of n bytes to the mapped offset into p. m is its entry, and MappedRoom
-// must have allowed it. It goes through the ring, whatever its length.
+// must have allowed it. It goes through the ring, also if it is short.
 func (s *Stream) WriteMapped(m IOMap, offset uint64, n int, p *Post) {
 	*p = Post{Msg: NewMessage(OpWrite, uint32(n)), Off: s.send.head, Len: n, InRing: true,
 		Remote: Region{m.Addr + offset - m.Offset, m.Key}}

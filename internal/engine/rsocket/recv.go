@@ -87,8 +87,7 @@ func (s *Stream) Consume(n int) {
 	}
 }
 
-// Wrapped returns how many bytes can be read after those that Readable returns, from the ring's
-// beginning on.
+// Wrapped returns how many bytes can be read after Readable's, from the ring's beginning on.
 func (s *Stream) Wrapped() int {
 	r := &s.recv
 	return max(0, r.avail-(r.size-r.head))

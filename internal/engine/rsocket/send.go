@@ -18,12 +18,12 @@ type sendState struct {
 	announced int          // messages with entries that were not taken
 
 	head, used int // of the ring, bytes
-	staged     int // bytes after those in use that were not sent yet
+	staged     int // bytes after the bytes in use that were not sent yet
 	size       int
 	chunk      int // maximum bytes of a message
 
 	posted, completed  uint64 // work requests
-	signaled           uint64 // the last one that is
+	signaled           uint64 // the last signaled one
 	entries            []sendEntry
 	unsignaledRequests int // since the last signaled one
 	unsignaledBytes    int

@@ -72,7 +72,7 @@ type remoteState struct {
 	order  binary.ByteOrder
 	sgl    Region
 	slots  int // entries of its target list
-	slot   int // the one that is written next
+	slot   int // the next to be written
 	iomap  Region
 	iomaps int
 }
@@ -110,9 +110,9 @@ type Post struct {
 	Remote   Region
 }
 
-// HandleMessage handles a message that has arrived. wrote says that something was written with it, or that
-// nobody knows. table is the table that the peer writes to. Messages without meaning to this side are ignored,
-// as the peers do.
+// HandleMessage handles a message that has arrived. wrote says that the peer has written data with it, or may
+// have. table is the table that the peer writes to. Messages without meaning to this side are ignored, as
+// librdmacm does.
 func (s *Stream) HandleMessage(m Message, wrote bool, table []byte) error {
 	switch m.Op() {
 	case OpData:
@@ -166,7 +166,7 @@ func (s *Stream) ShutdownSent() bool { return s.ctrl.sent == s.ctrl.want || s.Pe
 // EOF reports whether nothing more will arrive.
 func (s *Stream) EOF() bool { return s.ctrl.peer >= shut }
 
-// PeerGone reports whether the peer has disconnected: what is sent does not arrive.
+// PeerGone reports whether the peer has disconnected: later messages do not arrive.
 func (s *Stream) PeerGone() bool { return s.ctrl.peer == disconnected }
 
 // Flushed reports whether everything, including Shutdown and Disconnect, was sent and has arrived.
@@ -219,7 +219,7 @@ func (s *Stream) Probe(p *Post) bool {
 	return true
 }
 
-// HandleCompletion handles the completion of the Post with the id, which implies those before.
+// HandleCompletion handles the completion of the Post with the id, which implies the completions of earlier ones.
 func (s *Stream) HandleCompletion(id uint64) {
 	for s.send.completed < id {
 		if s.send.complete() == wrControl {

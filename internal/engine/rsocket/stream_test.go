@@ -10,14 +10,14 @@ import (
 	"testing"
 )
 
-// end is an engine with memory, and what is on its way to it.
+// end is an engine with memory, and the messages in flight to it.
 type end struct {
 	*Stream
 	cfg      Config
 	send     []byte
 	mem      []byte // ring, then table: the peer's addresses count from base
 	base     uint64
-	queue    []delivery // what the peer posted and has not arrived
+	queue    []delivery // posted by the peer, not arrived yet
 	unsent   []uint64   // signaled posts whose completions were not given
 	inFlight int        // posts without completion
 	sent     []byte
@@ -93,7 +93,7 @@ func (e *end) probe(t testing.TB, peer *end) bool {
 	return true
 }
 
-// write sends one message of at most n bytes, and what is staged before them, if it may.
+// write sends one message of at most n bytes, and the bytes staged before them, if it may.
 func (e *end) write(t testing.TB, peer *end, n int, next func() byte) {
 	if n > e.cfg.Inline || e.Staged() > 0 {
 		e.stage(n, next)
@@ -131,7 +131,7 @@ func (e *end) make(n int, next func() byte) []byte {
 	return data
 }
 
-// flush sends what is staged, which is always allowed.
+// flush sends the staged bytes, which is always allowed.
 func (e *end) flush(t testing.TB, peer *end) {
 	t.Helper()
 	var p Post
@@ -530,7 +530,7 @@ func TestRoomOfTheRing(t *testing.T) {
 }
 
 // Over a transport without immediate data a peer has receives for its credits and for as many control messages as
-// may be in flight each way: those are taken off the credits, a quarter of them at most.
+// may be in flight each way: the latter receives are taken off the credits, a quarter of them at most.
 func TestSpareCredits(t *testing.T) {
 	for credits, want := range map[int]int{4: 3, 20: 15, 32: 24, 33: 25, 100: 92} {
 		c := Config{SendBuf: 1 << 12, SendQueue: 200, RecvBuf: 1 << 12, Credits: credits, Inline: 1, Sends: true}

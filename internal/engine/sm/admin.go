@@ -208,7 +208,7 @@ func answerWith(q *query, record []byte) Datagram {
 	return d
 }
 
-// afterSweep reports new and vanished ports to subscribers, and forgets what the vanished have registered.
+// afterSweep reports new and vanished ports to subscribers, and forgets the registrations of vanished ports.
 func (a *admin) afterSweep(m *Manager, now clock.Time, old, f *fabric) {
 	if old == nil {
 		return
@@ -238,7 +238,7 @@ func (a *admin) forgetPort(m *Manager, now clock.Time, guid uint64) {
 	a.subs = slices.DeleteFunc(a.subs, func(s *subscription) bool { return s.guid == guid })
 }
 
-// timeout handles what is due at now.
+// timeout handles deadlines that have passed at now.
 func (a *admin) timeout(m *Manager, now clock.Time) {
 	a.expireServices(now)
 	a.expireTransfers(m, now)

@@ -164,7 +164,7 @@ func TestPathRecords(t *testing.T) {
 			}
 		}
 	}
-	// What does not match.
+	// Queries without a matching record.
 	for _, c := range []struct {
 		mask   uint64
 		q      sa.PathRecord
@@ -298,7 +298,7 @@ func TestNodeRecords(t *testing.T) {
 			t.Errorf("%s: %d records, want %d", sa.Name(x.a), n, x.want)
 		}
 	}
-	// The forwarding tables that it tells of are those of the switches.
+	// The records of forwarding tables have the switches' entries.
 	for _, b := range count(sa.AttrLinearRecord, 0, nil) {
 		var r sa.LinearRecord
 		r.Decode(b)
@@ -364,7 +364,7 @@ func TestRMPP(t *testing.T) {
 		if n := len(mgr.m.admin.transfers); n != 0 {
 			t.Errorf("%d transfers after a STOP", n)
 		}
-		// One that does not answer at all is given up.
+		// A transfer whose client does not answer at all is given up.
 		c.tid++
 		h = sa.NewHeader(sa.MethodGetTable, sa.AttrPortInfoRecord, c.tid, 0)
 		c.transmit(&h, nil)
@@ -451,7 +451,7 @@ func TestServices(t *testing.T) {
 		}
 		c.want(want, set(c, record(10+i, sa.LeaseForever)))
 	}
-	// Who goes takes its services along.
+	// The services of a port that goes end.
 	s.unplug(testPort{c.b, 1})
 	s.run(3*time.Second, nil)
 	status, records := other.ask(sa.MethodGetTable, sa.AttrServiceRecord, 0, nil)
@@ -564,7 +564,7 @@ func TestPartitions(t *testing.T) {
 		peer := all[i].peers[1].node.node.Ports[all[i].peers[1].port].Partition
 		full := []ib.PKey{0xffff, want[1]}
 		if full[1] != 0 {
-			full[1] |= 0x8000 // what limited members send gets through
+			full[1] |= 0x8000 // packets of limited members get through
 		}
 		if !slices.Equal(own.PKeys[:2], want) || !slices.Equal(peer.PKeys[:2], full) || !peer.EnforceIn ||
 			!peer.EnforceOut {

@@ -16,7 +16,7 @@ type lids struct {
 	next uint16
 }
 
-// assignLIDs assigns a LID to each port: the one assigned before, else the one that the port has if it is free,
+// assignLIDs assigns a LID to each port: the LID assigned before, else the LID that the port has if it is free,
 // else a free one.
 func (m *Manager) assignLIDs(f *fabric) {
 	limit := node.FirstMulticastLID - 1
@@ -158,8 +158,8 @@ func (m *Manager) route(f *fabric) {
 	}
 }
 
-// inherit copies what is known of the tables of nodes from the last sweep, so that only differences are set. It
-// leaves out ports in Initialize, whose node may have been powered off and have lost its tables.
+// inherit copies the known tables of nodes from the last sweep, so that only differences are set. It leaves out
+// ports in Initialize, whose node may have been powered off and have lost its tables.
 func (m *Manager) inherit(f *fabric) {
 	if m.fabric == nil || m.fabric.ambiguous {
 		return

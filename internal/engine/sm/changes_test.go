@@ -26,7 +26,7 @@ func found(t *testing.T, events []Event, kind EventKind) Event {
 	return Event{}
 }
 
-// What goes and comes is told of by the names of its ends, and nothing else is.
+// Events report links that go and come, by the names of their ends, and nothing else.
 func TestChangeEvents(t *testing.T) {
 	s := newSubnet(t)
 	all, sws := s.line(4, true)
@@ -82,7 +82,7 @@ func TestChangeEvents(t *testing.T) {
 	}
 }
 
-// Of a thousand changes a few have events, and one has the number of the others.
+// Of a thousand changes a few have events of their own, and one event has the number of the others.
 func TestManyChanges(t *testing.T) {
 	s := newSubnet(t)
 	sw := s.addSwitch(60)

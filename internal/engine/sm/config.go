@@ -25,7 +25,7 @@ type Config struct {
 	LMC        uint8             // 0 to 7: adapter ports have 2^LMC LIDs
 	Routing    routing.Algorithm // default [routing.Auto]
 	Partitions []Partition       // none: all ports are full members of the default partition; see ParsePartitions
-	MaxVLs     int               // limit of data VLs; default what both ends of a link have
+	MaxVLs     int               // limit of data VLs; default: as many as both ends of a link have
 	HOQLife    uint8             // head-of-queue lifetime code of switch ports; 0: unchanged
 	LifeTime   uint8             // code of SubnetTimeout and of the packet lifetime of paths; default 18, about 1 s
 
@@ -38,7 +38,7 @@ type Config struct {
 	Limits Limits
 }
 
-// Limits bounds what others can make a manager hold, and do for one request.
+// Limits bounds the memory that other nodes can make a manager hold, and its work for one request.
 type Limits struct {
 	Nodes         int // of the subnet; default 16,384
 	Responses     int // tables in transfer, default 64; at most 8 per requester

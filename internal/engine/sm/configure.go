@@ -105,7 +105,7 @@ func (m *Manager) enforces(p *port) bool {
 		int(p.dev.sw.EnforcementCap) >= len(m.pkeys(p.peer))
 }
 
-// setPartitions sets a port's partition table: of ports with a LID, and of those of switches that
+// setPartitions sets a port's partition table: of ports with a LID, and of ports of switches that
 // enforce partitions.
 func (m *Manager) setPartitions(p *port) {
 	var keys []ib.PKey
@@ -114,8 +114,8 @@ func (m *Manager) setPartitions(p *port) {
 	case p.hasLID():
 		keys = m.pkeys(p)
 	case m.enforces(p):
-		// Of two keys one has to be a full member's, and what a limited member sends has none: whether the
-		// two ends may talk is for them to check (section 10.9.3).
+		// Of two keys one has to be a full member's, and packets of a limited member do not have one: the two
+		// ends check whether they may talk (section 10.9.3).
 		keys, capacity = m.pkeys(p.peer), int(p.dev.sw.EnforcementCap)
 		for i := range keys {
 			keys[i] = keys[i].Full()
@@ -279,7 +279,7 @@ func (m *Manager) configured(r *request, p *smp.SMP) {
 	}
 }
 
-// sweepDone ends a sweep: its result is what the administrator answers from.
+// sweepDone ends a sweep: the administrator answers from its result.
 func (m *Manager) sweepDone(now clock.Time) {
 	f := m.next
 	old := m.fabric

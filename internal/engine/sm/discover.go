@@ -190,8 +190,8 @@ func (m *Manager) notDiscovered(r *request) {
 	}
 }
 
-// discoveryDone checks what was found, elects the master, and starts to configure the subnet if that is this
-// manager.
+// discoveryDone checks the nodes and links that were found, elects the master, and starts to configure the subnet if
+// that is this manager.
 func (m *Manager) discoveryDone(now clock.Time) {
 	f := m.next
 	m.phase = idle

@@ -14,14 +14,14 @@
 //
 // A Manager is fed datagrams and time, and drained of datagrams, events and its next deadline. It has no
 // goroutine, lock or clock, and keeps none of the memory that it is passed. The caller passes directed routes
-// through the management agent of the manager's own node, hands over what that agent delivers, and sets
-// [smp.CapSM] in the port's capability mask: other managers find this one by it, once the agent has reported
-// it to the master (trap 144).
+// through the management agent of the manager's own node, hands over the packets that the agent delivers, and
+// sets [smp.CapSM] in the port's capability mask: other managers find this one by it, once the agent has
+// reported it to the master (trap 144).
 //
 // # Bounds
 //
-// [Limits] bounds what others can make a manager hold. A call does the work of one datagram; the one that ends
-// a phase of a sweep does work for the whole subnet: 1,000 adapters are routed in well under a second.
+// [Limits] bounds the memory that other nodes can make a manager hold. A call does the work of one datagram. The
+// call that ends a phase of a sweep does work for the whole subnet: 1,000 adapters are routed in well under a second.
 //
 // # Limits
 //

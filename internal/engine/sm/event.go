@@ -15,10 +15,10 @@ const (
 	SweepDone                // Count: nodes; the subnet is configured
 	SweepFailed              // Count: requests that failed; another sweep follows
 	Unresponsive             // GUID, Port: the node, or the port of its neighbor behind which it is
-	Refused                  // GUID, Port: a node rejects what the manager sets; Text: the attribute and its status
+	Refused                  // GUID, Port: a node rejects a Set of the manager; Text: the attribute and its status
 	NotActive                // GUID, Port: the link did not go to Active
 	DuplicateGUID            // GUID: two nodes, or two ports, have it; Port, Text: where the second one is
-	Inconsistent             // GUID, Port: what was found behind the port contradicts itself
+	Inconsistent             // GUID, Port: answers of the node behind the port contradict each other
 	TooManyNodes             // the subnet is larger than Limits.Nodes
 	NoMoreLIDs
 	CreditLoop   // routes may deadlock
@@ -28,7 +28,7 @@ const (
 	LinkGone     // as LinkFound
 	LinkReturned // as LinkFound: it went down and up since the last sweep
 	MoreChanges  // Count: further nodes and links that came or went, without events of their own
-	TrapReceived // GUID, Port: what the notice is about; Text: what it says
+	TrapReceived // GUID, Port: the notice's subject; Text: its content
 )
 
 var eventTexts = map[EventKind]string{
@@ -71,7 +71,7 @@ func (e Event) String() string {
 	if e.Node != "" {
 		who = fmt.Sprintf("%q (0x%016x)", e.Node, e.GUID)
 	}
-	// the empty argument allows the others to be unused
+	// the empty argument allows the other arguments to be unused
 	return fmt.Sprintf(text+"%[5]s", who, e.Port, e.Count, e.Text, "")
 }
 

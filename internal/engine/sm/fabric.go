@@ -58,7 +58,7 @@ type port struct {
 	peer             *port   // at the other end of the cable
 	path             []uint8 // directed route to its agent
 	peerUnresponsive bool    // the node behind it does not answer
-	excluded         bool    // what was found behind it contradicts itself
+	excluded         bool    // answers of the node behind it contradict each other
 
 	programmed portTables
 }

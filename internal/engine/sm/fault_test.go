@@ -34,7 +34,7 @@ func TestLoss(t *testing.T) {
 	}
 }
 
-// Cables and switches go at any time of a sweep, and come back. What is left is configured each time.
+// Cables and switches go at any time of a sweep, and come back. The rest of the subnet is configured each time.
 func TestChanges(t *testing.T) {
 	for seed := range uint64(40) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
@@ -92,7 +92,7 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// A change that nobody tells of is found by asking the switches, and where there is none nothing is done.
+// A change without a trap is found by polling the switches, and without a change nothing is done.
 func TestLightSweep(t *testing.T) {
 	s := newSubnet(t)
 	all, sws := s.line(4, true)
@@ -188,8 +188,8 @@ func TestDuplicateGUID(t *testing.T) {
 	}
 }
 
-// A node whose links are up and that does not answer: the others work, and when it answers it is taken
-// in.
+// A node whose links are up and that does not answer: the other nodes work, and when it answers it is
+// taken in.
 func TestUnresponsive(t *testing.T) {
 	s := newSubnet(t)
 	all, sws := s.line(4, true)
@@ -383,7 +383,7 @@ func TestTwoPorts(t *testing.T) {
 	}
 }
 
-// Ports whose clients this manager does not know are told to register anew, others are not.
+// Ports whose clients this manager does not know get ClientReregister, others do not.
 func TestReregister(t *testing.T) {
 	s := newSubnet(t)
 	sw := s.addSwitch(8)

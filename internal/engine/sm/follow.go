@@ -24,7 +24,7 @@ type standby struct {
 	misses int        // polls in a row without a master's answer
 
 	handover uint64     // GUID of the manager that is asked to take over
-	refused  uint64     // GUID of one that has refused to
+	refused  uint64     // GUID of a manager that has refused to
 	until    clock.Time // until when it is not asked again
 }
 

@@ -128,7 +128,7 @@ func FuzzResponses(f *testing.F) {
 		sent := 0
 		answer := 0
 		s.forge = func(b []byte) {
-			// Two bytes change one of each answer: where, and to what.
+			// Two bytes change a byte of each answer: its place, and its value.
 			if answer++; answer >= int(first) && len(input) >= 2 {
 				b[int(input[0])] = input[1]
 				input = input[2:]
@@ -142,8 +142,8 @@ func FuzzResponses(f *testing.F) {
 		if sent >= 100_000 {
 			t.Fatal("it sends without end")
 		}
-		// The nodes are what they are, and the manager comes round to seeing it. What a forged answer has made
-		// of it by the rules, a standby manager, ends when nobody is the master.
+		// The nodes have not changed, and the manager finds them as they are in the end. If a forged answer has
+		// made it a standby manager, by the rules, that ends when there is no master.
 		s.run(3*time.Minute, nil)
 		s.forge = nil
 		if mgr.m.State() == smp.SMMaster {

@@ -20,7 +20,7 @@ func (a onLink) HandleSMP(now clock.Time, in int, r link.Route, smp []byte) link
 	return link.Verdict(a.Agent.HandleSMP(now, in, sma.Route(r), smp))
 }
 
-// fabricNet is a subnet on the link layer: what the manager sends goes through ports, lanes and buffers
+// fabricNet is a subnet on the link layer: the manager's packets go through ports, lanes and buffers
 // there.
 type fabricNet struct {
 	t    testing.TB

@@ -62,7 +62,7 @@ type sweepState struct {
 	full     bool       // TooManyNodes was emitted
 }
 
-// Counters count what a manager has done.
+// Counters count the actions of a manager.
 type Counters struct {
 	Requests   uint64 // SMPs sent as requests, including repeats
 	Timeouts   uint64 // requests given up
@@ -133,7 +133,7 @@ func (m *Manager) HandleMAD(now clock.Time, d *Datagram) {
 	switch {
 	case h.BaseVersion != mad.BaseVersion, d.LID == 0,
 		d.LID >= node.FirstMulticastLID && (d.LID != node.PermissiveLID || d.QPN != ib.QP0):
-		m.Counters.Malformed++ // including those that have no address to respond to
+		m.Counters.Malformed++ // including requests that have no address to respond to
 	case d.QPN == ib.QP0 && h.Class.Subnet():
 		m.handleSMP(now, d)
 	case d.QPN == ib.QP1 && h.Class == sa.Class:
@@ -253,7 +253,7 @@ func (m *Manager) advance(now clock.Time) {
 	}
 }
 
-// whenIdle starts what has waited for the manager to become idle.
+// whenIdle starts the work that has waited for the manager to become idle.
 func (m *Manager) whenIdle(now clock.Time) {
 	if m.phase != idle || m.role != smp.SMMaster {
 		return
@@ -269,7 +269,7 @@ func (m *Manager) whenIdle(now clock.Time) {
 	m.updateGroups(now)
 }
 
-// changed requests a sweep, because the subnet differs from what the last sweep found. A sweep that is still
+// changed requests a sweep, because the subnet differs from the last sweep's result. A sweep that is still
 // discovering restarts, at most maxRestarts times in a row.
 func (m *Manager) changed(now clock.Time) {
 	switch {
@@ -289,7 +289,7 @@ func (m *Manager) changed(now clock.Time) {
 // maxRestarts is how often in a row a sweep restarts because of changes.
 const maxRestarts = 4
 
-// HandleTimeout handles what is due at now.
+// HandleTimeout handles deadlines that have passed at now.
 func (m *Manager) HandleTimeout(now clock.Time) {
 	if d := m.requestDeadline(); d != 0 && now >= d {
 		m.expire(now)
@@ -331,7 +331,7 @@ func (m *Manager) Next(now clock.Time, d *Datagram) bool {
 
 // reply queues a datagram.
 func (m *Manager) reply(d *Datagram) {
-	if len(m.replies) >= m.config.Limits.Replies { // those already sent count until the queue is empty
+	if len(m.replies) >= m.config.Limits.Replies { // replies already sent count until the queue is empty
 		m.Counters.Discarded++
 		return
 	}

@@ -187,7 +187,7 @@ func (m *Manager) create(q *query, r *sa.MCMemberRecord, p *port) (*group, mad.S
 }
 
 // validMGID reports whether a client may create a group with an MGID: it is multicast, has no reserved flag
-// (section 4.1.1), and is none of those that freeGID returns (o15-0.1.6). Scopes do not matter within a subnet.
+// (section 4.1.1), and is no MGID that freeGID returns (o15-0.1.6). Scopes do not matter within a subnet.
 func validMGID(g ib.GID) bool {
 	return g[0] == 0xff && g[1]&0xe0 == 0 && !(g[1]&0xf == scopeLocal && g[2] == 0xa0 && g[3] == 0x1b)
 }

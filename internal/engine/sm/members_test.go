@@ -141,7 +141,7 @@ func TestMulticast(t *testing.T) {
 			}
 		}
 	}
-	// What untrusted ones see of groups, and what trusted ones do.
+	// The records of groups that untrusted clients get, and trusted ones.
 	c := clients[0]
 	status, records := c.ask(sa.MethodGetTable, sa.AttrMCMemberRecord, 0, nil)
 	c.want(0, status)

@@ -31,7 +31,7 @@ type subnet struct {
 	inbox map[*testNode][]Datagram
 	// tamper may change a packet that a manager sends; false drops it.
 	tamper func(m *testManager, d *Datagram) bool
-	// forge may change what is delivered to a manager by a directed route.
+	// forge may change packets that are delivered to a manager by a directed route.
 	forge func(b []byte)
 }
 
@@ -320,7 +320,7 @@ func (s *subnet) run(limit time.Duration, done func() bool) bool {
 			return true
 		}
 		if s.step() {
-			continue // what done has sent
+			continue // the packets that done has sent
 		}
 		next := clock.Time(0)
 		for _, mgr := range s.managers {
@@ -383,7 +383,7 @@ func (s *subnet) trapsPending() bool {
 	return false
 }
 
-// check looks at the nodes themselves, not at what the manager thinks of them: LIDs are unique, links
+// check looks at the nodes themselves, not at the manager's records of them: LIDs are unique, links
 // are active at both ends with the same MTU and lanes, each LID is reached from each port by the tables
 // in the switches, and these have no credit loop.
 func (s *subnet) check(mgr *testManager) {

@@ -18,7 +18,7 @@ const (
 )
 
 // ParsePartitions reads partitions as OpenSM's partitions.conf has them. A statement ends with a semicolon
-// and may have several lines; what follows # is a comment:
+// and may have several lines; # begins a comment:
 //
 //	NAME[=P_KEY][,ipoib][,defmember=full|limited] : MEMBER[=full|limited], ... ;
 //
@@ -27,7 +27,7 @@ const (
 // is free. Statements with the same P_Key, or the same name, add to each other. Anything else that is a
 // member is a name, which ports resolves to the GUIDs of ports; nil: there are no names.
 //
-// What groups' mtu, rate, scope and sl say, and mgroup, are refused: broadcast groups have MTU 2048 and
+// The flags mtu, rate, scope and sl of groups, and mgroup, are refused: broadcast groups have MTU 2048 and
 // 10 Gb/s here. The error joins up to ten values that begin with the file's name and the line.
 func ParsePartitions(file, text string, ports func(name string) ([]uint64, error)) ([]Partition, error) {
 	p := partitionParser{file: file, ports: ports}

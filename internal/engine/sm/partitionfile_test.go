@@ -93,7 +93,7 @@ func TestParsePartitionsErrors(t *testing.T) {
 	}
 }
 
-// Whatever is in a file, there is an error, or partitions with P_Keys of their own.
+// Any file has an error, or partitions with P_Keys of their own.
 func FuzzParsePartitions(f *testing.F) {
 	f.Add("")
 	f.Add("0")

@@ -42,7 +42,7 @@ type request struct {
 	resend   bool
 }
 
-// requests are the requests in flight and those that are queued.
+// requests are the requests in flight and the queued ones.
 type requests struct {
 	slots    []request
 	inFlight int // slots in use
@@ -135,7 +135,7 @@ func (m *Manager) free(slot int) {
 	m.requests.inFlight--
 }
 
-// expire repeats requests that were not answered in time, and fails those that were repeated Config.Retries times.
+// expire repeats requests that were not answered in time, and fails requests that were repeated Config.Retries times.
 func (m *Manager) expire(now clock.Time) {
 	q := &m.requests
 	for i := range q.slots {

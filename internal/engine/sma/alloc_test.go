@@ -10,7 +10,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/mad/smp"
 )
 
-// TestAllocations: packets are handled without allocating, whatever they ask.
+// TestAllocations: packets are handled without allocating, for each attribute.
 func TestAllocations(t *testing.T) {
 	w := newWorld(t)
 	_, sw := w.line()

@@ -27,8 +27,8 @@ var attributes = [...]struct {
 	{id: smp.AttrMulticastTable, switches: true, get: (*Agent).getMulticast, set: (*Agent).setMulticast},
 }
 
-// access carries out a Get or a Set, and returns the status of its response. The response to a Set has what a Get
-// returns after it (section 13.4.5).
+// access carries out a Get or a Set, and returns the status of its response. The response to a Set is that of a Get
+// after it (section 13.4.5).
 func (a *Agent) access(q *request) mad.Status {
 	for i := range attributes {
 		t := &attributes[i]
@@ -71,7 +71,7 @@ func (a *Agent) getNodeInfo(q *request) mad.Status {
 // external reports whether a port is an external port of a switch, which has no address.
 func (a *Agent) external(num int) bool { return a.node.Tables != nil && num > 0 }
 
-// numbered returns the port that a modifier names. At an adapter it is the receiving port, whatever the modifier.
+// numbered returns the port that a modifier names. At an adapter it is the receiving port for every modifier.
 func (a *Agent) numbered(q *request, num uint32) (int, *node.Port) {
 	if a.node.Tables == nil {
 		return q.at, &a.node.Ports[q.at]

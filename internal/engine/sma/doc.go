@@ -6,7 +6,7 @@
 //
 // # Use
 //
-// The link layer passes SMPs that the node receives to [Agent.HandleSMP], and does what the [Verdict] says. Directed
+// The link layer passes SMPs that the node receives to [Agent.HandleSMP], and follows the [Verdict]. Directed
 // routes travel hop by hop this way, forth and back. Datagrams to queue pair 1 go to [Agent.HandleGMP]. Traps are
 // drained with [Agent.NextTrap] when [Agent.Deadline] has passed.
 //
@@ -17,8 +17,8 @@
 //
 // Subnet managers are not part of the agent: SMInfo, traps and responses are passed to them (Deliver). There is no
 // polling of notices (Get of Notice), no random forwarding table, and no LED. Optional attributes of performance
-// management are not supported, as ClassPortInfo says. A directed route may begin with a part by LIDs; one that ends
-// with such a part is not answered.
+// management are not supported, as ClassPortInfo says. A directed route may begin with a part by LIDs; a route that
+// ends with such a part is not answered.
 //
 // A port keeps at most 16 traps until they are repressed: for each trap number and port the newest. More are dropped;
 // a manager finds changes by its sweeps, too.

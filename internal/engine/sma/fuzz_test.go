@@ -13,7 +13,7 @@ import (
 )
 
 // FuzzAgent hands any bytes to the agents of an adapter and of a switch at any port, as subnet management
-// packets and as datagrams to queue pair 1, several in a row, and checks what must hold whatever comes.
+// packets and as datagrams to queue pair 1, several in a row, and checks the agents' invariants.
 func FuzzAgent(f *testing.F) {
 	f.Add(uint8(0), []byte{})
 	f.Add(uint8(0), []byte{0})

@@ -10,15 +10,15 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/mad/smp"
 )
 
-// TestProtection has the levels of section 14.2.4.1: what a request with a wrong M_Key may do, and what
-// M_Key a Get of PortInfo shows it.
+// TestProtection has the levels of section 14.2.4.1: the methods that a request with a wrong M_Key may use, and
+// the M_Key that a Get of PortInfo shows it.
 func TestProtection(t *testing.T) {
 	const key, wrong = 0x1234, 0x4321
 	for _, c := range []struct {
 		key      uint64
 		protect  uint8
 		gets     bool
-		shown    uint64 // to who does not know it
+		shown    uint64 // to requests without it
 		sets     bool
 		violates uint16 // after a Get, a Set and a TrapRepress with a wrong key
 	}{
@@ -86,7 +86,7 @@ func TestSwitchHasOneKey(t *testing.T) {
 		m.GIDPrefix != 0 {
 		t.Errorf("an external port shows %+v", m)
 	}
-	// 14.2.4: whoever knows no key may pass packets through.
+	// 14.2.4: packets without the key may pass through.
 	p := smp.NewDirected(mad.MethodGet, smp.AttrNodeInfo, 0, 1, []uint8{1, 2})
 	p.SetHops(1, 2)
 	if v := sw.HandleSMP(w.now, 1, Route{Port: 1}, p.Append(nil)); v != Out(2) {
@@ -94,7 +94,7 @@ func TestSwitchHasOneKey(t *testing.T) {
 	}
 }
 
-// TestOtherPort: what a manager may not read at an adapter's port it does not read through another one.
+// TestOtherPort: attributes that a manager may not read at an adapter's port it cannot read through another one.
 func TestOtherPort(t *testing.T) {
 	w := newWorld(t)
 	ca := w.add(node.CA, 0x10, 2)

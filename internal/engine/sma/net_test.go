@@ -109,7 +109,7 @@ func (s *subnet) done(r *smp.SMP, m decoder) {
 }
 
 // TestSubnet has a manager bring up two switches and two adapters over links: by directed routes, then by
-// LIDs; a cable that is pulled is told of, and a port that is set down trains again.
+// LIDs; a pulled cable raises a trap, and a port that is set down trains again.
 func TestSubnet(t *testing.T) {
 	s := newSubnet(t)
 	s.home = s.add(node.CA, 0x10, 1)

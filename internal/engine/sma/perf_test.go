@@ -184,8 +184,8 @@ func TestPortSelect(t *testing.T) {
 	}
 }
 
-// TestPerfClass: ClassPortInfo says what there is (16.1.2.1), what there is not has a status of 13.4.7, and
-// what is no request is left to others.
+// TestPerfClass: ClassPortInfo says what is supported (16.1.2.1), unsupported attributes have a status of 13.4.7,
+// and datagrams that are no requests are left to others.
 func TestPerfClass(t *testing.T) {
 	w := newWorld(t)
 	_, sw := w.line()

@@ -148,7 +148,7 @@ func (a *Agent) setPortInfo(q *request) mad.Status {
 	return mad.StatusOK
 }
 
-// unicast reports whether a Set may assign a LID: any unicast LID, or the one that the port has.
+// unicast reports whether a Set may assign a LID: any unicast LID, or the port's present one.
 func unicast(lid, before uint16) bool {
 	return lid == before || lid > 0 && lid < node.FirstMulticastLID
 }
@@ -263,8 +263,8 @@ func setState(l *node.State, m *smp.PortLink) bool {
 				return true
 			}
 			if l.Physical == node.PhysLinkUp && l.DownDefault == node.PhysPolling {
-				// The link goes down and trains again, after the answer has left: it says what the port
-				// comes back as, whatever of the rest was set.
+				// The link goes down and trains again, after the answer has left: it has the state in
+				// which the port comes back.
 				l.Logical, l.Retrain = node.Initialize, true
 				return true
 			}

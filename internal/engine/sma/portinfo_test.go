@@ -11,8 +11,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/mad/smp"
 )
 
-// TestPortStates has the states that a port may be moved between by a Set (7.2.7, 14.2.5.6: PortState and
-// PortPhysicalState), and those that it may not.
+// TestPortStates has the changes of a port's states that a Set may make (7.2.7, 14.2.5.6: PortState and
+// PortPhysicalState), and changes that it may not make.
 func TestPortStates(t *testing.T) {
 	const (
 		down, initialize, armed, active = node.Down, node.Initialize, node.Armed, node.Active
@@ -80,7 +80,7 @@ func TestPortStates(t *testing.T) {
 			if retrains := c.set == down && c.phys == 0 && c.from != down; p.Link.Retrain != retrains {
 				t.Errorf("%s: trains again is %v", c.rule, p.Link.Retrain)
 			}
-			// A Set that is refused changes nothing, and nobody is told.
+			// A Set that is refused changes nothing, and the node's owner gets no report.
 			if carried := p.Lanes.HighLimit == 77; carried != (c.want == ok) ||
 				slices.Equal(changed, []int{1}) != carried {
 				t.Errorf("%s: carried out %v, ports changed %v", c.rule, carried, changed)

@@ -8,7 +8,7 @@ import (
 )
 
 // step takes a directed route's packet one step on. Here means that it is for this node's agent;
-// otherwise the verdict says what becomes of it.
+// otherwise the verdict applies.
 func (a *Agent) step(q *request) (v Verdict, here bool) {
 	_, hops := q.p.Hops()
 	switch {
@@ -46,7 +46,7 @@ func (a *Agent) stepOut(q *request) (v Verdict, here bool) {
 		case hops > 0:
 			p.Return[at] = uint8(q.at)
 		case !q.local && p.DrSLID == node.PermissiveLID:
-			return Drop, false // nobody could answer
+			return Drop, false // there is no way back for an answer
 		}
 		p.SetHops(at+1, hops)
 		switch {
@@ -62,7 +62,7 @@ func (a *Agent) stepOut(q *request) (v Verdict, here bool) {
 	return Drop, false // the last part by LIDs, too: its answer could not return
 }
 
-// stepBack takes a packet one step back to who asked (section 14.2.2.4, C14-13).
+// stepBack takes a packet one step back to the requester (section 14.2.2.4, C14-13).
 func (a *Agent) stepBack(q *request) Verdict {
 	p, isSwitch := q.p, a.node.Tables != nil
 	at, hops := p.Hops()

@@ -79,7 +79,7 @@ func TestDirectedRoute(t *testing.T) {
 }
 
 // TestHops has hop pointers, hop counts and directions as they come in at port 2 of a switch with 8 ports
-// and of an adapter with 4, and what becomes of them (C14-9 and C14-13). The paths say: leave by port 4,
+// and of an adapter with 4, and the agents' verdicts (C14-9 and C14-13). The paths leave by port 4 and
 // return by port 3.
 func TestHops(t *testing.T) {
 	const perm, lid = node.PermissiveLID, 9

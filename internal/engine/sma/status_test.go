@@ -90,7 +90,7 @@ func TestVersions(t *testing.T) {
 			p.Status() != mad.StatusUnsupportedVersion {
 			t.Errorf("versions %d and %d: verdict %d, status %v", c.base, c.class, v, p.Status())
 		}
-		// What is not answered anyway is not answered about its version.
+		// A datagram that never has an answer has none with a wrong version.
 		p = smp.New(mad.MethodTrapRepress, mad.AttrNotice, 0, 1)
 		p.BaseVersion, p.ClassVersion = c.base, c.class
 		if v := sw.HandleSMP(w.now, 1, Route{Port: 1}, p.Append(nil)); v != Drop {
@@ -99,7 +99,7 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// TestOtherClass: what is of no class of subnet management is dropped.
+// TestOtherClass: datagrams of classes other than subnet management are dropped.
 func TestOtherClass(t *testing.T) {
 	w := newWorld(t)
 	_, sw := w.line()
@@ -112,7 +112,7 @@ func TestOtherClass(t *testing.T) {
 	}
 }
 
-// TestDeliver: what is for managers goes to the one at the node (13.4.5, 14.4.1).
+// TestDeliver: packets for managers go to the manager at the node (13.4.5, 14.4.1).
 func TestDeliver(t *testing.T) {
 	for _, c := range []struct {
 		what    string

@@ -130,7 +130,7 @@ func (a *Agent) getArbitration(q *request) mad.Status {
 	if table == nil {
 		return mad.StatusInvalidField
 	}
-	var m smp.VLArbitration // rows that nobody has set have no weight
+	var m smp.VLArbitration // rows that were not set have no weight
 	for i := range m {
 		if start+i < len(*table) {
 			m[i] = smp.ArbEntry((*table)[start+i])

@@ -34,7 +34,7 @@ func TestNodeInfo(t *testing.T) {
 	if w.get(sw, 3, smp.AttrNodeDescription, 0, &d); d.String() != "a switch" {
 		t.Errorf("the switch is described as %q", d.String())
 	}
-	// What a response does not fill is 0, whatever was in the request.
+	// Fields that a response does not fill are 0, not the request's.
 	r := w.ask(sw, 3, mad.MethodGet, smp.AttrNodeInfo, 0, 0, slices.Repeat([]byte{0xff}, smp.DataLen))
 	if !slices.Equal(r.Data[smp.NodeInfoLen:], make([]byte, smp.DataLen-smp.NodeInfoLen)) {
 		t.Errorf("behind NodeInfo is %x", r.Data[smp.NodeInfoLen:])
@@ -53,7 +53,7 @@ func TestSwitchInfo(t *testing.T) {
 		m.LifeTime != 20 {
 		t.Fatalf("SwitchInfo is %+v", m)
 	}
-	// What only the switch knows cannot be set; PortStateChange is not cleared by a 0.
+	// The switch's own values cannot be set; PortStateChange is not cleared by a 0.
 	was := m
 	m = smp.SwitchInfo{LinearCap: 1, RandomCap: 2, MulticastCap: 3, LinearTop: 17, LifeTime: 9, PrimaryMulticast: 2,
 		NotPrimaryMulticast: 4}
@@ -278,7 +278,7 @@ func TestGUIDInfo(t *testing.T) {
 	}
 }
 
-// TestChanged: the node's owner is told of each port that a Set has changed, once the response is ready.
+// TestChanged: the node's owner gets a report of each port that a Set has changed, once the response is ready.
 func TestChanged(t *testing.T) {
 	w := newWorld(t)
 	ca, sw := w.line()

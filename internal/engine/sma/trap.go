@@ -37,7 +37,7 @@ func (a *Agent) LinkChanged(now clock.Time, port int) {
 	a.raise(now, 0, 0, &n)
 }
 
-// LocalChanged reports a change of a port that no manager has set: of its capability mask, or of what changes says
+// LocalChanged reports a change of a port that no manager has set: of its capability mask, or as changes says
 // ([mad.ChangedDescription] and so on). It raises trap 144.
 func (a *Agent) LocalChanged(now clock.Time, port int, changes uint16) {
 	num := a.addressPortNum(port)
@@ -114,7 +114,7 @@ func (a *Agent) raise(now clock.Time, num, at int, n *mad.Notice) {
 	a.tid++
 	for i := range s.traps {
 		if t := &s.traps[i]; t.notice.Trap == n.Trap && t.port == at {
-			// What was sent before is out of date. The new one has a transaction id of its own, so
+			// The trap sent before is out of date. The new one has a transaction id of its own, so
 			// that a repress of the old one does not silence it.
 			t.tid, t.notice, t.repressed = a.tid, *n, false
 			return
@@ -135,7 +135,7 @@ func (a *Agent) Restart() {
 	}
 }
 
-// rateLimited reports whether a trap may occur with every packet. Of those at most one per SubnetTimeout is sent,
+// rateLimited reports whether a trap may occur with every packet. At most one such trap per SubnetTimeout is sent,
 // repressed or not, so that the manager is not flooded (section 13.4.9).
 func (t *pendingTrap) rateLimited() bool {
 	switch t.notice.Trap {

@@ -60,7 +60,7 @@ func (w *world) repress(a *Agent, in int, tid uint64) {
 	}
 }
 
-// A manager sends traps, too; what represses them is for it.
+// A manager sends traps, too, and gets the packets that repress them.
 func TestRepressOfOthers(t *testing.T) {
 	w := newWorld(t)
 	p := smp.New(mad.MethodTrapRepress, mad.AttrNotice, 0, 77)
@@ -79,7 +79,7 @@ func TestTrapRepress(t *testing.T) {
 	if sw.Deadline() != 0 {
 		t.Error("something is due at first")
 	}
-	// Before a manager has come there is nobody to tell; PortStateChange remembers.
+	// Before a manager has come no trap is sent; PortStateChange remembers.
 	sw.LinkChanged(w.now, 2)
 	if managed(p, 5); sw.Deadline() != 0 || !sw.node.Tables.Changed {
 		t.Errorf("due at %d, PortStateChange %v", sw.Deadline(), sw.node.Tables.Changed)
@@ -118,7 +118,7 @@ func TestTrapRepress(t *testing.T) {
 		t.Error("it is not repressed")
 	}
 
-	// What happens while one is under way is told with the next, which an old repress does not silence.
+	// A change while a trap is in flight raises the next trap, which an old repress does not silence.
 	sw.LinkChanged(w.now, 2)
 	first = w.one(sw)
 	sw.LinkChanged(w.now, 3)
@@ -256,7 +256,7 @@ func TestMKeyTrap(t *testing.T) {
 	}
 }
 
-// TestTrapsAreBounded: a port keeps 16, and always sends the others again and again.
+// TestTrapsAreBounded: a port keeps 16 traps, and sends them again and again.
 func TestTrapsAreBounded(t *testing.T) {
 	w := newWorld(t)
 	sw := w.add(node.Switch, 0x20, 100)
@@ -275,7 +275,7 @@ func TestTrapsAreBounded(t *testing.T) {
 	}
 }
 
-// A port counts errors up to its thresholds, and tells of those. Of traps that each packet may raise there
+// A port counts errors up to its thresholds, and raises traps at those. Of traps that each packet may raise there
 // is one in a SubnetTimeout, however fast a manager represses them.
 func TestFaults(t *testing.T) {
 	w := newWorld(t)

@@ -4,7 +4,7 @@ package sma
 
 import "github.com/ramjet-rdma/ramjet/internal/engine/link"
 
-// What the link layer asks an agent with, and is answered with.
+// Arguments and results of the link layer's calls of an agent.
 type (
 	Route   = link.Route
 	Verdict = link.Verdict

@@ -52,8 +52,8 @@ func (w *world) line() (ca, sw *Agent) {
 	return ca, sw
 }
 
-// send has the manager at a port of an agent's node send a packet, and follows it: to whom it is
-// delivered, and nil if it is dropped.
+// send has the manager at a port of an agent's node send a packet, and follows it. It returns the agent to which
+// it is delivered, and nil if it is dropped.
 func (w *world) send(from *Agent, port int, p *smp.SMP) *Agent {
 	w.t.Helper()
 	b, in := p.Append(nil), 0
@@ -122,13 +122,13 @@ func (w *world) get(a *Agent, in int, attr mad.Attribute, modifier uint32, m dec
 	w.got(w.ask(a, in, mad.MethodGet, attr, modifier, 0, nil), m)
 }
 
-// set sets an attribute, which must succeed, and returns in m what the response has.
+// set sets an attribute, which must succeed, and decodes the response into m.
 func (w *world) set(a *Agent, in int, attr mad.Attribute, modifier uint32, m codec) {
 	w.t.Helper()
 	w.got(w.ask(a, in, mad.MethodSet, attr, modifier, 0, m.Append(nil)), m)
 }
 
-// got decodes what a response without an error has.
+// got decodes a response without an error.
 func (w *world) got(r *smp.SMP, m decoder) {
 	w.t.Helper()
 	w.status(r, mad.StatusOK)

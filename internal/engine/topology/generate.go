@@ -31,7 +31,7 @@ func guid(kind, number int) uint64 { return guidBase | uint64(kind)<<24 | uint64
 // levels are the names of switches by their level; higher ones are called level4-1 and so on.
 var levels = [...]string{"", "leaf", "spine", "core"}
 
-// maxGenerated bounds what a few digits can ask for.
+// maxGenerated bounds the nodes that a few digits can ask for.
 const maxGenerated = 20_000
 
 // builder collects a generated topology.
@@ -182,7 +182,7 @@ func XGFT(down, up []int) (*Topology, error) {
 	return b.done(), nil
 }
 
-// AddPorts gives each switch so many ports more, behind those that it has: cables may be plugged in there.
+// AddPorts gives each switch spare ports more, behind its other ports: cables may be plugged in there.
 func (t *Topology) AddPorts(spare int) error {
 	for i := range t.Nodes {
 		n := &t.Nodes[i]

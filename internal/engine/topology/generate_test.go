@@ -147,7 +147,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// Validate refuses what a program may build and nobody can read back.
+// Validate refuses topologies that a program may build and Parse cannot read back.
 func TestValidate(t *testing.T) {
 	for name, spoil := range map[string]func(*Topology){
 		"two cables":        func(t *Topology) { t.Links = append(t.Links, t.Links[len(t.Links)-1]) },
@@ -175,7 +175,7 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// Free ports come behind those with cables, at switches only, and only as many as a switch can have.
+// Free ports come behind the ports with cables, at switches only, and only as many as a switch can have.
 func TestAddPorts(t *testing.T) {
 	f, err := FatTree(2, 2)
 	if err != nil {

@@ -219,7 +219,7 @@ func (p *parser) statement(s string, depth int) error {
 	return p.assign(strings.ToLower(word), rest)
 }
 
-// assign parses a line such as vendid=0x2c9. What follows the number is a comment.
+// assign parses a line such as vendid=0x2c9. Text behind the number is a comment.
 func (p *parser) assign(name, rest string) error {
 	relative := rest[0] == '+'
 	rest, _, _ = strings.Cut(trimmed(rest[1:]), "#")

@@ -102,7 +102,7 @@ func (p *parser) remote(c *cableEnd, s string) (rest string, err error) {
 	return rest, err
 }
 
-// suffix takes what may follow a port's number: "[ext 5]" of a chassis, which says nothing, and a GUID.
+// suffix takes the optional parts behind a port's number: "[ext 5]" of a chassis, which is ignored, and a GUID.
 func suffix(s string) (guid uint64, rest string, err error) {
 	s = trimmed(s)
 	if _, after, ok := bracketed(s, '[', ']'); ok && strings.HasPrefix(s, "[ext") {
@@ -129,8 +129,8 @@ func (p *parser) alias(c cableEnd) error {
 	return nil
 }
 
-// capabilities reads what the line says about width and speed: options before the comment, and the
-// rate at the comment's end, which counts more.
+// capabilities reads the width and speed in the line: options before the comment, and the rate at
+// the comment's end, which counts more.
 func (c *cableEnd) capabilities(enabled capabilities, options, comment string) error {
 	var hasSpeed, hasExt bool
 	for _, o := range strings.Fields(options) {
@@ -189,7 +189,7 @@ func outsideQuotes(s string) string {
 	return s
 }
 
-// unquoted takes the description out of a comment: whatever is between its first and last quote.
+// unquoted takes the description out of a comment: the text between its first and last quote.
 func unquoted(comment string) string {
 	from, to := strings.IndexByte(comment, '"'), strings.LastIndexByte(comment, '"')
 	if from < 0 || to == from {

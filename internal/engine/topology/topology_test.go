@@ -90,7 +90,7 @@ Hca	2 "Hca2"
 	}
 }
 
-// The files are what ibnetdiscover wrote, on fabrics that ibsim simulated and OpenSM had configured.
+// The files are ibnetdiscover's output, on fabrics that ibsim simulated and OpenSM had configured.
 func TestParseIbnetdiscover(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.ibnetdiscover")
 	if err != nil || len(files) == 0 {
@@ -312,7 +312,7 @@ func TestParseErrors(t *testing.T) {
 	}
 }
 
-// GUIDs of ports that no line names avoid those that a line names.
+// GUIDs of ports without a line avoid the GUIDs of lines.
 func TestSparePortGUIDs(t *testing.T) {
 	top := parse(t, "caguid=0x10\nCa 2 \"a\"\ncaguid=0x11\nCa 2 \"b\"\n[1](0x11)\n[2](0x12)\n")
 	if a := top.Nodes[0].Ports; a[1].GUID != 0x400000 || a[2].GUID != 0x400001 {
@@ -358,7 +358,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// What ibnetdiscover saw is what was generated: ibsim has understood what Append wrote.
+// ibnetdiscover saw the generated fabric: ibsim has understood the text that Append wrote.
 func TestIbsimBuildsWhatWasWritten(t *testing.T) {
 	for file, made := range map[string]string{"testdata/fat-tree.ibnetdiscover": "fat-tree:3,3",
 		"testdata/pair.ibnetdiscover": "pair"} {
@@ -401,7 +401,7 @@ func cables(top *Topology) map[[4]any]bool {
 	return all
 }
 
-// What nobody has given a GUID has another one on each host, and always the same there. What has one keeps
+// A node without a GUID gets another one on each host, and always the same there. A node with a GUID keeps
 // it.
 func TestGUIDsOfHosts(t *testing.T) {
 	const text = "Switch 3 \"s\"\n[1] \"a\"[1]\n[2] \"b\"[1]\n\nHca 2 \"a\"\n\ncaguid=0x77\nHca 1 \"b\"\n"

@@ -12,7 +12,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/engine/node"
 )
 
-// checkName refuses what a quoted name cannot hold.
+// checkName refuses names that a quoted name cannot hold.
 func checkName(name string) error {
 	switch {
 	case name == "":
@@ -63,7 +63,7 @@ func hexGUID(s string) (uint64, error) {
 	return v, nil
 }
 
-// bracketed takes what stands between two characters at the start of s.
+// bracketed takes the text between two characters at the start of s.
 func bracketed(s string, from, to byte) (in, rest string, ok bool) {
 	if s == "" || s[0] != from {
 		return "", s, false
@@ -81,8 +81,8 @@ var rates = map[string]node.Speed{
 	"HDR": node.HDR, "NDR": node.NDR, "XDR": node.NDR,
 }
 
-// rate reads the width and speed of a link, such as 4xEDR. The speed may be ???, for one that
-// ibnetdiscover does not know: 0 here.
+// rate reads the width and speed of a link, such as 4xEDR. The speed may be ???, if
+// ibnetdiscover does not know it: 0 here.
 func rate(s string) (w node.Width, sp node.Speed, ok bool) {
 	lanes, speed, found := strings.Cut(s, "x")
 	if !found {

@@ -12,8 +12,8 @@ import (
 func (t *Topology) String() string { return string(t.Append(nil)) }
 
 // Append appends the topology as text that [Parse] reads back, and ibsim too. An adapter's port
-// without a cable stands there only if its GUID is not the one that it would have anyway, or if it
-// has a LID; ibsim does not take such a line.
+// without a cable stands there only if its GUID is not the default one, or if it has a LID; ibsim
+// does not take such a line.
 func (t *Topology) Append(b []byte) []byte {
 	links := make(map[End]int, 2*len(t.Links))
 	for i, l := range t.Links {
