@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package environ reads the environment of programs. A program with more rights than its user has no variables here:
-// the user, who has written them, could have it write files that are not theirs. C's libraries use secure_getenv(3).
+// by variables, the user could have it write files of others. C's libraries use secure_getenv(3).
 package environ
 
 import "os"

@@ -57,7 +57,7 @@ func TestGet(t *testing.T) {
 		t.Fatal(err)
 	}
 	// capability is the attribute that setcap(8) writes for cap_net_bind_service=ep: VFS_CAP_REVISION_2 with the
-	// effective bit, and bit 10 of what is permitted (capabilities(7)).
+	// effective bit, and bit 10 of the permitted capabilities (capabilities(7)).
 	capability := string([]byte{1, 0, 0, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0})
 	for _, c := range []struct {
 		name       string

@@ -48,7 +48,7 @@ func (m *Mutex[P]) lock() lock {
 	return lock{m, p.place(), m.group, m.number}
 }
 
-// Lock takes the lock. It panics if the goroutine holds one that does not come earlier.
+// Lock takes the lock. It panics if the goroutine holds a lock that does not come earlier.
 func (m *Mutex[P]) Lock() {
 	g, l := goroutine(), m.lock()
 	held.Lock()

@@ -20,7 +20,7 @@ type Accesses interface {
 	TooLong(qpn verbs.QPN, n int, room uint64)
 }
 
-// Accesses has the table's device tell of the operations of peers; nil: nobody asks.
+// Accesses returns the follower of peers' operations; nil: there is none.
 func (t *Table) Accesses() Accesses { return t.accesses }
 
 // WatchAccesses has a follow the operations of peers from now on.

@@ -104,7 +104,7 @@ func (c *Cursor) advance(n int) {
 }
 
 // Write copies b to the current position, as [Put] does. It returns false if the list is shorter, or a region of
-// it was deregistered; what fits before has been written.
+// it was deregistered; the bytes before that have been written.
 func (c *Cursor) Write(t *Table, b []byte) bool {
 	for len(b) > 0 {
 		if c.index == len(c.spans) {

@@ -13,7 +13,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// Memory that is unmapped while it is registered is an error of whatever touches it.
+// Memory that is unmapped while it is registered is an error of each operation on it.
 func TestUnmapped(t *testing.T) {
 	const size = 4 * pageSize
 	buf, err := syscall.Mmap(-1, 0, size, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)

@@ -9,8 +9,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// What was found last is found again, within its bounds and for what was asked, until the key
-// stands for something else.
+// The region found last is found again, within its bounds and for the same access, until the key
+// stands for another one.
 func TestRemoteAfter(t *testing.T) {
 	m := newTable()
 	var last memory.LookupCache
@@ -56,8 +56,8 @@ func TestRemoteAfter(t *testing.T) {
 	}
 }
 
-// What Local found last is found again, until the key stands for something else; and to be written to only
-// where that was asked before, or is allowed.
+// The region that Local found last is found again, until the key stands for another one; and to be written to
+// only if the look-up before was for writing, or the region allows it.
 func TestLocalAfter(t *testing.T) {
 	m := newTable()
 	var last memory.LookupCache

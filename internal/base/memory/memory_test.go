@@ -123,7 +123,7 @@ func TestRemoteRights(t *testing.T) {
 	}
 }
 
-// A span ends with its region, or with what its key stands for.
+// A span ends with its region, or with the binding of its key.
 func TestSpansEnd(t *testing.T) {
 	for name, end := range map[string]func(m *memory.Table, r *memory.Region){
 		"deregistered": func(m *memory.Table, r *memory.Region) { m.Deregister(r) },
@@ -352,7 +352,7 @@ func TestWindowType1(t *testing.T) {
 	if err := m.Reregister(r, verbs.ReregAccess, 0, nil, 0); !errors.Is(err, verbs.ErrBusy) {
 		t.Errorf("changed under a window: %v", err)
 	}
-	// Bound anew, the old key and what was found by it are void.
+	// When the window is bound anew, the old key and spans found by it are void.
 	old := w.Key()
 	if !m.Bind(pd, qpn, w, r, 0, r.Addr(), 100, verbs.RemoteRead|verbs.ZeroBased) || s.Valid() {
 		t.Error("the first binding lives on")
@@ -452,7 +452,7 @@ func TestCloseKeepsMemory(t *testing.T) {
 	}
 }
 
-// Those who wait for remote writes hear of them, of their region only.
+// Watchers hear of remote writes, to their region only.
 func TestWatch(t *testing.T) {
 	m := newTable()
 	a, b := register(t, m, make([]byte, 8), everything), register(t, m, make([]byte, 8), everything)

@@ -10,15 +10,15 @@ import (
 	"unsafe"
 )
 
-// What devices do to memory has an order that a program on another processor sees (verbs.MR.WaitFor). Processors
-// differ in what they keep by themselves. [Order] keeps all accesses before it before those that follow, but for a
-// store and a later load: that is what amd64 does anyway. [Fence] keeps those too.
+// Devices' accesses to memory have an order that a program on another processor sees (verbs.MR.WaitFor). Processors
+// differ in the order that they keep by themselves. [Order] keeps all accesses before it before the accesses after it,
+// but for a store and a later load, as amd64 does anyway. [Fence] keeps these, too.
 
-// wordBytes is the length of a word: what is in one can be written as a whole.
+// wordBytes is the length of a word: bytes in one word can be written as a whole.
 const wordBytes = 8
 
-// Put copies src to memory at which somebody may look meanwhile. Whoever sees a byte of it sees all that was written
-// before. What has at most 8 bytes, and crosses no multiple of 8, appears as a whole. dst is as long as src.
+// Put copies src to memory that programs and peers may read meanwhile. A reader that sees a byte of it sees all earlier
+// writes. A copy of at most 8 bytes that crosses no multiple of 8 appears as a whole. dst is as long as src.
 func Put(dst, src []byte) {
 	Order()
 	if n := len(src); n == 0 || n > wordBytes || !inWord(dst) {
@@ -33,8 +33,8 @@ func inWord(b []byte) bool {
 	return uintptr(unsafe.Pointer(unsafe.SliceData(b)))%wordBytes+uintptr(len(b)) <= wordBytes
 }
 
-// putWord writes src, which has 1 to 8 bytes, within one word. What the processor cannot store in one go is put between
-// the bytes beside it, unless those change meanwhile.
+// putWord writes src, which has 1 to 8 bytes, within one word. A length that the processor cannot store at once is
+// stored with the bytes beside it, unless those change meanwhile.
 func putWord(dst *byte, src []byte) {
 	at := unsafe.Pointer(dst)
 	off := uintptr(at) % wordBytes

@@ -2,7 +2,7 @@
 
 package memory
 
-// Order keeps all accesses before it before those that follow, but for a store and a later load.
+// Order keeps all accesses before it before the accesses after it, but for a store and a later load.
 func Order() { barrier() }
 
 // Fence keeps all accesses before it before all that follow.

@@ -6,7 +6,7 @@ package memory
 
 import "sync/atomic"
 
-// Order keeps all accesses before it before those that follow, but for a store and a later load.
+// Order keeps all accesses before it before the accesses after it, but for a store and a later load.
 func Order() { Fence() }
 
 // Fence keeps all accesses before it before all that follow.

@@ -14,9 +14,9 @@ import (
 	"unsafe"
 )
 
-// The litmus tests of what [Put], [Order] and [Fence] keep. They run with two threads on memory that the race detector
-// does not know, as peers do. What a processor reorders, it does seldom: that they pass says little about one that
-// reorders much, and nothing under an emulator on one that does not.
+// The litmus tests of the orders that [Put], [Order] and [Fence] keep. They run with two threads on memory that the
+// race detector does not know, as peers do. Processors reorder seldom: a pass says little about a processor that
+// reorders much, and nothing under an emulator on a processor that does not.
 
 const litmusRounds = 20_000
 
@@ -55,7 +55,7 @@ func meet(other *atomic.Uint64, r uint64) {
 	}
 }
 
-// TestPutWhole writes 1 to 8 bytes in all places of a word, while somebody else writes to the bytes beside them: both
+// TestPutWhole writes 1 to 8 bytes in all places of a word, while another thread writes to the bytes beside them: both
 // are seen as a whole, and none is lost.
 func TestPutWhole(t *testing.T) {
 	mem := litmusMemory(t, 64)
@@ -103,7 +103,7 @@ func TestPutWhole(t *testing.T) {
 	}
 }
 
-// TestPutBeside has two threads write 3 and 5 bytes of one word: neither undoes what the other does.
+// TestPutBeside has two threads write 3 and 5 bytes of one word: neither undoes the other's writes.
 func TestPutBeside(t *testing.T) {
 	mem := litmusMemory(t, 8)
 	var threads sync.WaitGroup
@@ -122,8 +122,8 @@ func TestPutBeside(t *testing.T) {
 	threads.Wait()
 }
 
-// TestPutOrder writes a long piece, and then a short one of each length (message passing): whoever sees the short one
-// sees the long one.
+// TestPutOrder writes a long piece, and then a short one of each length (message passing): a reader that sees the short
+// one sees the long one.
 func TestPutOrder(t *testing.T) {
 	const long, at = 1000, 2048
 	mem := litmusMemory(t, 4096)

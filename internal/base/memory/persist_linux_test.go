@@ -33,7 +33,7 @@ func mapFile(t *testing.T, path string, flags int) []byte {
 	return b
 }
 
-// Only memory of a file that is on a disk can keep what it was promised to.
+// Only memory of a file on a disk can be persistent.
 func TestPersistable(t *testing.T) {
 	dir := t.TempDir()
 	anonymous, err := unix.Mmap(-1, 0, pageSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_ANON)

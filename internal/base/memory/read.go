@@ -23,8 +23,8 @@ func (c *Cursor) Read(dst []byte) bool {
 	return ok
 }
 
-// ReadCRC is Read that continues a CRC32C over the copy in dst, so the CRC fits whatever the
-// program stores to the memory meanwhile.
+// ReadCRC is Read that continues a CRC32C over the copy in dst, so the CRC fits even if the program
+// stores to the memory meanwhile.
 func (c *Cursor) ReadCRC(dst []byte, state uint32) (uint32, bool) {
 	return c.read(state, dst, crc.CopyCastagnoli)
 }

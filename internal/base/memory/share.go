@@ -33,7 +33,7 @@ func (t *Table) Shared(pd PD, sge *verbs.SGE, right verbs.Access) bool {
 }
 
 // HostAddr returns the address of a scatter/gather entry's memory in this process, where the region keeps
-// it. It stays until the region ends or changes, which the [Sharer] is told of.
+// it. It stays until the region ends or changes, which is reported to the [Sharer].
 func (t *Table) HostAddr(pd PD, sge *verbs.SGE) (addr uint64, ok bool) {
 	s, ok := t.Local(pd, sge, false)
 	if !ok || s.n == 0 || s.entry.weak != nil {

@@ -13,7 +13,7 @@ import (
 // Span is a checked piece of registered memory. It becomes invalid with its region or with the
 // binding of its window: see Valid.
 //
-// It has no more than four words, so that Go passes it in registers: what is copied in memory right after it was
+// It has no more than four words, so that Go passes it in registers: to copy a value in memory right after it was
 // written there costs more than all checks.
 type Span struct {
 	first *byte

@@ -26,7 +26,7 @@ type Table struct {
 	random    func() uint32
 	freed     []verbs.Key // ring of key>>8 in quarantine
 	oldest    int
-	allocAddr func(size int) uint64 // chooses addresses; nil: those of the memory
+	allocAddr func(size int) uint64 // chooses addresses; nil: the memory's own
 	rebound   []*Window             // that Rebound has yet to report
 	watched   int                   // regions that somebody waits on
 	changed   atomic.Bool           // a watched region was written to
@@ -37,7 +37,7 @@ type Table struct {
 // entry is the object of a key: a region, or a window onto one.
 type entry struct {
 	key     verbs.Key
-	gen     uint32 // incremented when what the key stands for ends or changes
+	gen     uint32 // incremented when the region or binding of the key ends or changes
 	pd      PD
 	access  verbs.Access
 	foreign bool        // the memory may be unmapped
@@ -173,11 +173,11 @@ func (t *Table) setBase(r *Region) {
 	}
 }
 
-// AllocateAddrsWith makes place choose the addresses of regions, which are otherwise those of the memory.
+// AllocateAddrsWith makes place choose the addresses of regions, which are otherwise the memory's own.
 // It is for reproducible runs.
 func (t *Table) AllocateAddrsWith(place func(size int) uint64) { t.allocAddr = place }
 
-// Reregister changes what flags name. The key changes with the memory.
+// Reregister changes the properties that flags name. The key changes with the memory.
 func (t *Table) Reregister(r *Region, flags verbs.ReregFlags, pd PD, buf []byte, access verbs.Access) error {
 	if r.mem == nil {
 		return verbs.ErrClosed

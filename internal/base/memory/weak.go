@@ -9,8 +9,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// weakMemory is memory that a region does not keep alive. A span of it does, so what the device is
-// working on stays.
+// weakMemory is memory that a region does not keep alive. A span of it does, so memory in use by the
+// device stays.
 type weakMemory struct {
 	first weak.Pointer[byte]
 	n     int

@@ -81,10 +81,10 @@ func (w *Window) unbind() {
 	w.region, w.mem, w.access, w.qpn = nil, nil, 0, 0
 }
 
-// Bind binds w to n bytes at addr of r, with the checks of IBTA 10.6.7.2. The low 8 bits of a type
-// 2 window's key become those of key, whose other bits are ignored, because the index is the
-// device's (IBTA 10.6.7.2.2). The key of a type 1 window is incremented. Bind reports whether the
-// binding was allowed.
+// Bind binds w to n bytes at addr of r, with the checks of IBTA 10.6.7.2. A type 2 window's key gets
+// the low 8 bits of key, whose other bits are ignored, because the index is the device's (IBTA
+// 10.6.7.2.2). The key of a type 1 window is incremented. Bind reports whether the binding was
+// allowed.
 func (t *Table) Bind(pd PD, qpn verbs.QPN, w *Window, r *Region, key verbs.Key, addr, n uint64,
 	access verbs.Access) bool {
 	if w.freed || w.pd != pd || t.entries[w.key>>8] != &w.entry { // the last: of another device

@@ -10,7 +10,7 @@
 // Three ways to pin, see verbs.RegMode:
 //
 //   - [Now]: mlock of everything.
-//   - [InBackground]: mlock of a chunk, then of the others, one after the other, in a goroutine. Only
+//   - [InBackground]: mlock of a chunk, then of the other chunks, one after the other, in a goroutine. Only
 //     one chunk at a time is pinned in the background of a process, so that many such regions do not
 //     take all its threads.
 //   - [OnUse]: mlock2 with MLOCK_ONFAULT, which locks each page as it comes. Linux only.
@@ -19,7 +19,7 @@
 // process (RLIMIT_MEMLOCK) and touches no page that is not there. So a region is refused at once, and
 // not when half of it is pinned.
 //
-// The lock of this package covers counting, the mlock2 above and munlock: what pins a page and what
-// unpins it must not pass each other. Bringing in pages, which takes longest, happens without it.
+// The lock of this package covers counting, the mlock2 above and munlock: pinning and unpinning a page
+// must not pass each other. Bringing in pages, which takes longest, happens without it.
 // No function here may be called with the lock of a device held.
 package pin

@@ -71,7 +71,7 @@ func OnUse(b []byte) (*Pages, error) {
 	return p.orUnpin(err)
 }
 
-// InBackground pins the first chunk bytes of b before it returns, and then the others.
+// InBackground pins the first chunk bytes of b before it returns, and the rest afterwards.
 func InBackground(b []byte, chunk int) (*Pages, error) {
 	p, err := reserve(b)
 	if err != nil {
@@ -108,7 +108,7 @@ func InBackground(b []byte, chunk int) (*Pages, error) {
 	return p, nil
 }
 
-// orUnpin returns p, or the error after undoing what was done.
+// orUnpin returns p, or the error after unpinning.
 func (p *Pages) orUnpin(err error) (*Pages, error) {
 	if err == nil {
 		return p, nil
@@ -136,7 +136,7 @@ func reserve(b []byte) (*Pages, error) {
 	return p, nil
 }
 
-// fill pins a part of the pages. They are counted already, so nobody unpins them meanwhile.
+// fill pins a part of the pages. They are counted already, so no other call unpins them meanwhile.
 func (p *Pages) fill(from, to uintptr) error {
 	if from == to {
 		return nil

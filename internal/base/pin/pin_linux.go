@@ -14,7 +14,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// lockOnFault marks pages as locked: those that are present at once, the others when they come. On a
+// lockOnFault marks pages as locked: present pages at once, the others when they come. On a
 // system without mlock2 it does nothing, see canWait.
 func lockOnFault(from, to uintptr) error {
 	_, _, e := unix.Syscall(unix.SYS_MLOCK2, from, to-from, unix.MLOCK_ONFAULT)
@@ -41,10 +41,10 @@ func lock(from, to uintptr) error {
 	return nil
 }
 
-// unlock undoes what the others did. It fails if the memory is unmapped, which is as well.
+// unlock unlocks pages. It fails if the memory is unmapped, which unlocks them, too.
 func unlock(from, to uintptr) { unix.Syscall(unix.SYS_MUNLOCK, from, to-from, 0) }
 
-// refused explains why pages cannot be locked. held is what this package has locked.
+// refused explains why pages cannot be locked. held is how many bytes this package has locked.
 func refused(err error, from, to, held uintptr) error {
 	n := uint64(to - from)
 	switch err {

@@ -19,7 +19,7 @@ import (
 
 var page = os.Getpagesize()
 
-// mapped maps pages that nobody has touched.
+// mapped maps pages that were not touched.
 func mapped(t *testing.T, pages int) []byte {
 	t.Helper()
 	b, err := unix.Mmap(-1, 0, pages*page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
@@ -228,7 +228,7 @@ func TestPrefetch(t *testing.T) {
 	}
 }
 
-// TestConcurrent pins and unpins what overlaps. In the end nothing is locked.
+// TestConcurrent pins and unpins ranges that overlap. In the end nothing is locked.
 func TestConcurrent(t *testing.T) {
 	within(t, 16*page)
 	b := mapped(t, 16)

@@ -54,7 +54,7 @@ func TestRanges(t *testing.T) {
 	}
 }
 
-// checkRanges compares ranges with a model, and their form with what it has to be.
+// checkRanges compares ranges with a model, and checks that they are in order and merged.
 func checkRanges(t *testing.T, r *ranges, model []int) {
 	t.Helper()
 	got := make([]int, len(model))

@@ -38,8 +38,8 @@ func SlotOf(id uint32) int { return int(id >> (32 - Bits)) }
 
 // Agent returns the slot of the device whose agent a management datagram is for, or -1. A response is
 // for the device that issued its transaction id. Of the messages of connection managers (IBTA 12.6), a
-// request is for the device that has claimed its service id, and others for the one that issued the
-// communication id. Everything else is for any device that has an agent for the class.
+// request is for the device that has claimed its service id, and the others are for the device that issued
+// the communication id. Everything else is for any device that has an agent for the class.
 func Agent(g Group, datagram []byte) int {
 	var h mad.Header
 	if len(datagram) < mad.Size || !h.Decode(datagram) {

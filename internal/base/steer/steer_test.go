@@ -40,7 +40,7 @@ func datagram(h mad.Header) []byte { return append(h.Append(nil), make([]byte, m
 func TestConnectionManager(t *testing.T) {
 	for _, c := range []struct {
 		attr mad.Attribute
-		slot uint32 // of what the message names
+		slot uint32 // of the id in the message
 		want int
 	}{
 		{mad.AttrREQ, 2, 2}, {mad.AttrREQ, 1, 1}, {mad.AttrREQ, dead, any}, {mad.AttrREQ, 7, any},
@@ -108,7 +108,7 @@ func TestSlots(t *testing.T) {
 	}
 }
 
-// FuzzAgent asks whom what anybody may send is for: one of those that live, or nobody.
+// FuzzAgent steers any datagram: to a slot with a device, or to none.
 func FuzzAgent(f *testing.F) {
 	h := mad.CMHeader(mad.AttrREQ, 1)
 	f.Add(datagram(h))
