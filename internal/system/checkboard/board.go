@@ -25,7 +25,7 @@ const (
 	// places.
 	maxConnections = 1024
 	ways           = 8
-	// eager is how many calls of Refresh look for new boards, and pause is the time between those after them.
+	// eager is how many calls of Refresh look for new boards, and pause is the time between later looks.
 	eager = 64
 	pause = time.Second
 )
@@ -51,12 +51,12 @@ type Connection struct {
 // Board is the page where a process tells others, and others tell it. Its methods may be called by several goroutines
 // at once.
 type Board struct {
-	posting sync.Mutex // of what follows
+	posting sync.Mutex // of the fields that follow
 	own     *memory
 	last    uint64 // operations that were posted
 	turn    int    // whose place the next connection gets where all are taken
 
-	reading sync.Mutex         // of what follows; held while files are read
+	reading sync.Mutex         // of the fields that follow; held while files are read
 	others  map[string]*memory // by the name of the socket; nil: it is its own, or cannot be read
 	calls   int
 	at      time.Time // of the last refresh
@@ -94,7 +94,7 @@ func (o *Operation) slot() (w [words - 2]uint64) {
 	return w
 }
 
-// Now returns the time of the host's monotonic clock in nanoseconds, or one that is a little earlier.
+// Now returns the time of the host's monotonic clock in nanoseconds, or a time a little earlier.
 func (b *Board) Now() uint64 { return b.clock + uint64(max(0, time.Since(b.start))) }
 
 // Post tells the others of an operation that is about to be posted at a time, which others may take for a little later.
@@ -111,7 +111,7 @@ func (b *Board) Post(o *Operation, at uint64) {
 	atomic.StoreUint64(&s[0], b.last)
 }
 
-// Connect tells the others of a connection. Where there is no place, another one goes.
+// Connect records a connection for other processes. If there is no place, an older connection goes.
 func (b *Board) Connect(c *Connection) {
 	d := c.digest()
 	b.posting.Lock()
@@ -208,7 +208,7 @@ func (b *Board) Refresh() {
 	b.find()
 }
 
-// Close ends the board. What was mapped stays.
+// Close ends the board. Mapped memory stays.
 func (b *Board) Close() { b.close() }
 
 // view is a board in memory of its length.

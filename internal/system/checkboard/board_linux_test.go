@@ -18,7 +18,7 @@ func open(t *testing.T) *checkboard.Board {
 	return b
 }
 
-// A board tells others of its operations, and nothing of those that are not like what they look for.
+// Other processes find a board's operations that match their query, and no others.
 func TestPosted(t *testing.T) {
 	one := open(t)
 	two := open(t) // finds the first as it is opened
@@ -70,7 +70,7 @@ func TestPostedMany(t *testing.T) {
 	}
 }
 
-// A board tells of its connections, whatever their numbers: among 200 some have the same places.
+// Other processes find a board's connections of any numbers: among 200 some have the same places.
 func TestConnections(t *testing.T) {
 	one, two := open(t), open(t)
 	op := checkboard.Operation{Op: checkboard.Noticed, Source: 1}

@@ -22,7 +22,7 @@ const seals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
 // prefix begins the name of a board's socket. An at sign stands for the zero byte.
 func prefix() string { return fmt.Sprintf("@ramjet/check/%d/", os.Geteuid()) }
 
-// Open makes a board, and finds those of others.
+// Open makes a board, and finds the boards of other processes.
 func Open() (b *Board, err error) {
 	fd, err := unix.MemfdCreate("ramjet-check", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
@@ -85,7 +85,7 @@ func (b *Board) find() {
 		return
 	}
 	if len(b.others) >= maxOthers {
-		for name, m := range b.others { // those that have ended make room
+		for name, m := range b.others { // boards that have ended make room
 			if strings.Contains(string(table), name) {
 				continue
 			}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package etherring sends and receives Ethernet frames of one type at one interface, in batches:
-// packet(7) with a ring in memory for what is received, and sendmmsg for what is sent. It is of Linux.
+// packet(7) with a ring in memory for receiving, and sendmmsg for sending. It is for Linux only.
 //
 // The kernel copies each frame to the next slot of the ring. It is read there, without a system call,
 // and the slot given back. A ring without a free slot loses frames, which the kernel counts.

@@ -33,7 +33,7 @@ type Options struct {
 }
 
 // Socket is a raw socket of one interface and one type of frame. Next, Release and Send are called by
-// one goroutine at a time; the others by any.
+// one goroutine at a time; the other methods by any.
 type Socket struct {
 	fd    int
 	index int32
@@ -215,7 +215,7 @@ func (s *Socket) Unsent() int {
 	return n
 }
 
-// Close ends the waits, for good, and closes the socket. Nobody is in Next or Send. Closing twice is
+// Close ends the waits, for good, and closes the socket. No goroutine is in Next or Send. Closing twice is
 // harmless.
 func (s *Socket) Close() error {
 	err := net.ErrClosed

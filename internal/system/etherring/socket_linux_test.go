@@ -150,7 +150,7 @@ func TestMembership(t *testing.T) {
 	}
 }
 
-// What ends a wait: Wake, before it or in it, a deadline, one that is set while it lasts, Close.
+// A wait ends by Wake, before it or in it, by a deadline, also one that is set while it lasts, and by Close.
 func TestWait(t *testing.T) {
 	from, to, _ := cable(t, etherring.Options{Slots: 10, FrameBytes: 400})
 	if from == nil {

@@ -13,7 +13,7 @@ import (
 )
 
 // waiter puts a goroutine to sleep in poll(2), at the socket and at an eventfd that wakes it for
-// everything else. Between two waits nothing is registered with the kernel: frames wake nobody then.
+// everything else. Between two waits nothing is registered with the kernel: frames wake no thread then.
 type waiter struct {
 	event    *pollwait.Event
 	deadline pollwait.Deadline
@@ -75,8 +75,8 @@ func (s *Socket) Wait(writable bool) error {
 	}
 }
 
-// BeginWait is Wait up to where it sleeps: a thread then does so by itself, with poll(2), at what BeginWait says. Until
-// EndWait nobody else waits. BeginWait returns false if there is no need to sleep.
+// BeginWait is Wait up to where it sleeps: a thread then does so by itself, with poll(2), at the set that BeginWait
+// fills. Until EndWait no other goroutine waits. BeginWait returns false if there is no need to sleep.
 func (s *Socket) BeginWait(writable bool, at *pollwait.Set) bool {
 	w := &s.wait
 	w.mu.Lock()
@@ -94,7 +94,7 @@ func (s *Socket) BeginWait(writable bool, at *pollwait.Set) bool {
 	return true
 }
 
-// EndWait ends what BeginWait began. rung says that Event was found readable; otherwise it stays so if it is.
+// EndWait ends BeginWait's wait. rung says that Event was found readable; otherwise it stays so if it is.
 func (s *Socket) EndWait(rung bool) {
 	w := &s.wait
 	w.mu.Lock()
@@ -132,7 +132,7 @@ func (s *Socket) Wake() {
 	}
 }
 
-// close ends waits for good, and returns when nobody is in one.
+// close ends waits for good, and returns when no goroutine is in one.
 func (w *waiter) close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

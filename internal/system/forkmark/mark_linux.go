@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// seconds is the mark: a receive timeout that nobody sets, on non-blocking sockets, which do not
-// use it. Accepted sockets do not inherit that of their listener.
+// seconds is the mark: an unlikely receive timeout, on non-blocking sockets, which do not use it.
+// Accepted sockets do not inherit their listener's.
 const seconds = 1_470_911
 
 // Set marks a non-blocking socket. If that fails, a forked child keeps the socket.

@@ -36,7 +36,7 @@ type session struct {
 // tagAt is the offset of the upper 16 bits of the transaction id in a datagram.
 const tagAt = 8
 
-// read handles what the client sends, until its socket is closed.
+// read handles the client's datagrams, until its socket is closed.
 func (a *session) read() {
 	var b [datagramLen + 1]byte
 	for {
@@ -82,8 +82,8 @@ const (
 // it does soon after connecting.
 const settleTime = time.Second
 
-// On a busy machine a client may not have come so far: one that works, or waits for a processor, gets settleMore
-// again, but settleMost times at most.
+// On a busy machine a client may not have come so far: a client that works, or waits for a processor, gets
+// settleMore again, but settleMost times at most.
 const (
 	settleMore = 100 * time.Millisecond
 	settleMost = 600
@@ -125,8 +125,8 @@ func (a *session) setSM(on bool) error {
 	return a.host.SetSM(on)
 }
 
-// serves reports whether requests of a class are for the client. It also gets those of the adapter that nobody
-// serves.
+// serves reports whether requests of a class are for the client. It also gets requests to the adapter that no
+// other program serves.
 func (a *session) serves(c mad.Class) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -88,15 +88,15 @@ func (c *client) put(b *[ctlDataLen]byte) {
 // datagramLen is the length of a message with a management datagram.
 const datagramLen = 32 + mad.Size
 
-// timedOut is the status of a request that nobody answered: Linux's ETIMEDOUT.
+// timedOut is the status of a request without an answer: Linux's ETIMEDOUT.
 const timedOut = 110
 
 // Datagram is a management datagram on its way.
 type Datagram struct {
-	SLID, DLID uint16 // in what a client sends SLID is 0: the port's, or the permissive one
+	SLID, DLID uint16 // from a client SLID is 0: the port's, or the permissive one
 	SQP, DQP   ib.QPN
 	status     uint32
-	length     int // of what counts in MAD; 0: all
+	length     int // bytes of MAD that count; 0: all
 	MAD        [mad.Size]byte
 }
 

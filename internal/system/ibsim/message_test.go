@@ -12,7 +12,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/mad/sa"
 )
 
-// FuzzMessage decodes what a client may send, and encodes it again.
+// FuzzMessage decodes any message of a client, and encodes it again.
 func FuzzMessage(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte{0})

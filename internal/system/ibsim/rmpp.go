@@ -10,7 +10,7 @@ import (
 
 // The subnet administrator sends tables in segments (section 13.6). Programs rely on the kernel for that, and see a
 // table as one long datagram. The library has no kernel, and datagrams of 256 bytes: longer tables are cut after the
-// records that fit, both those that clients receive and those that OpenSM sends. ibsim does the same.
+// records that fit, both clients' received tables and tables that OpenSM sends. ibsim does the same.
 
 // table decodes the header of a datagram with RMPP.
 func table(d *Datagram) (h sa.Header, ok bool) {
@@ -24,7 +24,7 @@ func complete(d *Datagram) {
 		return
 	}
 	n := d.length
-	if stride := 8 * int(h.Offset); n == mad.Size && stride > 0 { // the library has cut off what did not fit
+	if stride := 8 * int(h.Offset); n == mad.Size && stride > 0 { // the library has cut off a record that did not fit
 		n -= sa.DataLen % stride
 	}
 	h.RMPP = sa.RMPP{Version: sa.RMPPVersion, Type: sa.RMPPData, RespTime: 31,

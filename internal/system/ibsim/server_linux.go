@@ -70,8 +70,8 @@ func (s *Server) Close() error {
 	return err
 }
 
-// serve answers control messages. Any user of the host can send some, as abstract sockets have no permissions; those
-// of others are not looked at.
+// serve answers control messages. Any user of the host can send some, as abstract sockets have no permissions; messages
+// of other users are ignored.
 func (s *Server) serve() {
 	defer s.running.Done()
 	var b [ctlLen + 1]byte
@@ -105,7 +105,7 @@ func (s *Server) answer(b []byte) []byte {
 	return c.append(nil)
 }
 
-// reply sends an answer to a client. One that leaves too many unread gets no more: the others do not wait for it.
+// reply sends an answer to a client. A client that leaves too many unread gets no more: the others do not wait for it.
 func (s *Server) reply(b []byte, to *net.UnixAddr) {
 	raw, err := s.control.SyscallConn()
 	if err != nil {
@@ -206,7 +206,7 @@ func (s *Server) attach(who *client) (number int, err error) {
 	}
 	a := &session{conn: conn, id: who.id}
 	a.pending.init(a)
-	attached := make(chan struct{}) // what arrives before waits, as deliver needs a.host
+	attached := make(chan struct{}) // datagrams that arrive before wait, as deliver needs a.host
 	a.host, err = s.subnet.Attach(who.node, func(d *Datagram) {
 		<-attached
 		a.deliver(d)

@@ -131,7 +131,7 @@ func ask(t *testing.T, server, own string, wait time.Duration, as func(func() er
 	return err == nil
 }
 
-// Messages of other users are not looked at: whoever connects can do everything that a subnet manager can.
+// Messages of other users are ignored: a client can do everything that a subnet manager can.
 func TestStrangers(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root to become somebody else")
@@ -166,8 +166,8 @@ func TestStrangers(t *testing.T) {
 	}
 }
 
-// A client that reads no answers is not waited for: the server goes on taking messages. What clients leave unread
-// counts against the server's send buffer, so one that leaves hundreds unread keeps answers from all.
+// A client that reads no answers is not waited for: the server goes on taking messages. Unread answers count
+// against the server's send buffer, so a client that leaves hundreds unread keeps answers from all.
 func TestUnreadAnswers(t *testing.T) {
 	name := fmt.Sprintf("ramjet-unread-%d", os.Getpid())
 	s, err := Serve(name, plainSubnet{})
@@ -187,7 +187,7 @@ func TestUnreadAnswers(t *testing.T) {
 			t.Fatal("the server takes no more: ", err)
 		}
 	}
-	c.Close() // and with it what it has not read
+	c.Close() // which drops its unread answers
 	if !ask(t, name, name+"-other", time.Minute, func(do func() error) error { return do() }) {
 		t.Error("another client is not answered")
 	}

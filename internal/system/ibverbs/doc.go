@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package ibverbs calls the system's libibverbs.so.1 without cgo: it finds the library at run time,
-// has the layouts of its structures, and calls its functions and those of a context's function table,
+// has the layouts of its structures, and calls its functions and the functions of a context's table,
 // as the inline functions of infiniband/verbs.h do. It knows nothing of package verbs.
 //
 // Structures are generated from the installed headers (go generate) and named as there:

@@ -21,7 +21,7 @@ type layout struct {
 	fields [][2]string
 }
 
-// number is an expression of C, and what it is in Go.
+// number is an expression of C, and its value in Go.
 type number struct {
 	c     string
 	value uint64
@@ -54,7 +54,7 @@ func TestLayoutIsThatOfC(t *testing.T) {
 	for _, n := range numbers {
 		line(n.c, n.c, n.value)
 	}
-	// What depends on the processor beside pointers: the size of a mutex.
+	// Beside pointers, the size of a mutex depends on the processor.
 	line("abi_compat", "offsetof(struct ibv_context, abi_compat)", ctxABI)
 	line("struct ibv_context", "sizeof(struct ibv_context)", contextSize)
 	program.WriteString("return 0;\n}\n")

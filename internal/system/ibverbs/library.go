@@ -37,7 +37,7 @@ var (
 	loaded  *Library
 )
 
-// Load loads libibverbs.so.1, once in a process: what it is at first, it remains.
+// Load loads libibverbs.so.1, once in a process: later calls return the first result.
 func Load() (*Library, error) {
 	loading.Lock()
 	defer loading.Unlock()

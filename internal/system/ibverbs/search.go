@@ -20,7 +20,7 @@ const LibraryVariable = "RAMJET_LIBIBVERBS"
 // ErrNoLibrary means that the system has no libibverbs.
 var ErrNoLibrary = errors.New("this system has no libibverbs.so.1: install rdma-core (Debian, Ubuntu: apt-get install libibverbs1 ibverbs-providers; Fedora: dnf install libibverbs)")
 
-// FindLibrary returns the path of the system's libibverbs.so.1, or what [LibraryVariable] says. It searches
+// FindLibrary returns the path of the system's libibverbs.so.1, or the value of [LibraryVariable]. It searches
 // the directories of the dynamic linker, but not LD_LIBRARY_PATH, and passes over Ramjet's own library:
 // under `ramjet run` that variable names it, and the NIC is behind the system's.
 func FindLibrary() (string, error) {
@@ -58,7 +58,7 @@ func Ours(path string) bool {
 	return err == nil
 }
 
-// directories returns where the dynamic linker looks: what its configuration names, and its own.
+// directories returns where the dynamic linker looks: the directories of its configuration, and its own.
 func directories(conf string) []string {
 	dirs := configured(conf, 0)
 	triplet := map[string]string{"amd64": "x86_64-linux-gnu", "arm64": "aarch64-linux-gnu"}[runtime.GOARCH]

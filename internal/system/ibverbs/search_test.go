@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// The linker's configuration is read with what it includes, and Ramjet's own library is passed over.
+// The linker's configuration is read with its includes, and Ramjet's own library is passed over.
 func TestSearch(t *testing.T) {
 	dir := t.TempDir()
 	at := func(parts ...string) string { return filepath.Join(append([]string{dir}, parts...)...) }

@@ -27,14 +27,14 @@ type netlinkReader struct {
 	done chan struct{} // closed with the goroutine's end
 
 	handler messageHandler
-	dumps   []uint16 // what to ask for, one after the other, such as RTM_GETLINK
+	dumps   []uint16 // the dumps to request, one after the other, such as RTM_GETLINK
 	tell    func()
 	seq     uint32
-	left    []uint16 // of dumps: the current one and those after it; none: everything has come
+	left    []uint16 // of dumps: the current one and later ones; none: everything has come
 	again   bool     // messages were lost: dump everything again
 }
 
-// messageHandler gets what a netlinkReader reads. reset comes before everything is reported again.
+// messageHandler gets the messages that a netlinkReader reads. reset comes before everything is reported again.
 type messageHandler interface {
 	reset()
 	handle(*syscall.NetlinkMessage)
@@ -74,8 +74,8 @@ func (f *netlinkReader) close() {
 
 // run reads until the socket is closed, or fails. Then the state stays as it is.
 //
-// The socket's buffer limits what waits to be read. When it overflows everything is requested
-// again, so there is at most one dump for each buffer full of changes.
+// The socket's buffer limits the messages that wait to be read. When it overflows everything is
+// requested again, so there is at most one dump for each buffer full of changes.
 func (f *netlinkReader) run() {
 	defer close(f.done)
 	buf := make([]byte, 32<<10) // the longest message of a dump

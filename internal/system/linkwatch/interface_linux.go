@@ -22,7 +22,7 @@ type MAC [6]byte
 type Link struct {
 	Index int
 	MAC   MAC
-	MTU   int // bytes of what an Ethernet frame carries
+	MTU   int // bytes of an Ethernet frame's payload
 	Up    bool
 	Addrs []netip.Addr // without zones, in the order in which they came
 }
@@ -89,7 +89,7 @@ func (w *Interface) Follow(changed func(before, after Link)) {
 	}
 }
 
-// take publishes what the feed has read.
+// take publishes the state that the feed has read.
 func (w *Interface) take() {
 	now := w.state.link
 	now.Addrs = slices.Clone(now.Addrs)
@@ -121,7 +121,7 @@ type linkState struct {
 	neighbors *neighbors
 }
 
-// reset forgets the state and the addresses. What is known of neighbors stays.
+// reset forgets the state and the addresses. Known neighbors stay.
 func (b *linkState) reset() { b.link.Up, b.link.Addrs = false, nil }
 
 func (b *linkState) handle(m *syscall.NetlinkMessage) {

@@ -60,7 +60,7 @@ func TestLinkBook(t *testing.T) {
 	}
 }
 
-// Of hosts on the link the kernel knows best. What it gives up stays as it was.
+// Of hosts on the link the kernel knows best. A host that it gives up stays as it was.
 func TestNeighbors(t *testing.T) {
 	n := &neighbors{socks: [2]int{-1, -1}}
 	b := linkState{link: Link{Index: 7}, neighbors: n}
@@ -102,8 +102,8 @@ func TestNeighbors(t *testing.T) {
 	}
 }
 
-// The kernel is made to find a host; one that does not exist is given up, and whoever waits is told
-// when the interface is closed.
+// The kernel is made to find a host; a host that does not exist is given up, and waits end when the
+// interface is closed.
 func TestAwaitNeighbor(t *testing.T) {
 	loopback.NeedIP(t)
 	if os.Geteuid() != 0 {
@@ -150,7 +150,7 @@ func TestAwaitNeighbor(t *testing.T) {
 	}
 }
 
-// Whatever messages say, reading them ends without a panic, and nothing else is believed of the link.
+// Reading any messages ends without a panic, and adds no other link to the state.
 func FuzzLinkBook(f *testing.F) {
 	f.Add(uint16(0), []byte{})
 	f.Add(uint16(0), []byte{0})

@@ -192,7 +192,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// The MTU is that of the narrowest interface that has the address, and what others have is theirs.
+// The MTU is that of the narrowest interface that has the address, and other interfaces do not matter.
 func TestTableMTU(t *testing.T) {
 	link := func(index int32, mtu uint32) *syscall.NetlinkMessage {
 		m := linkMessage(unix.RTM_NEWLINK, 0, index, unix.IFF_UP)
@@ -221,7 +221,7 @@ func TestTableMTU(t *testing.T) {
 	}
 }
 
-// Whatever a datagram has in it, reading it ends without a panic.
+// Reading any datagram ends without a panic.
 func FuzzTake(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte{0})

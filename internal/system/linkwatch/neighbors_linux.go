@@ -36,11 +36,11 @@ type neighbor struct {
 	known    bool          // mac is
 	kernel   bool          // the kernel says so
 	asked    time.Time     // when the kernel was last made to resolve it
-	resolved chan struct{} // closed when mac is known; nil: nobody waits
+	resolved chan struct{} // closed when mac is known; nil: no goroutine waits
 }
 
 const (
-	// maxNeighbors limits what a link's hosts, and those that do not exist, can make us remember.
+	// maxNeighbors limits the memory for a link's hosts, also for hosts that do not exist.
 	maxNeighbors = 4096
 	// resolveInterval is how long the kernel is left alone with an address: it asks once a second.
 	resolveInterval = time.Second
@@ -83,8 +83,8 @@ func newResolver(family int, name string) (fd int, err error) {
 	return fd, nil
 }
 
-// Generation grows with each change of a neighbor: as long as it is the same, so is what Neighbor
-// returned.
+// Generation grows with each change of a neighbor: as long as it is the same, so are the results of
+// Neighbor.
 func (n *neighbors) Generation() uint64 { return n.gen.Load() }
 
 // Neighbor returns the Ethernet address of a host, an address without a zone. If it is not known, the
@@ -131,7 +131,7 @@ func (n *neighbors) AwaitNeighbor(ctx context.Context, addr netip.Addr) (MAC, er
 	}
 }
 
-// Hint notes the address in a frame from a host. What the kernel reports takes precedence.
+// Hint notes the address in a frame from a host. The kernel's reports take precedence.
 func (n *neighbors) Hint(addr netip.Addr, mac MAC) { n.learn(addr, mac, false) }
 
 // learn notes the Ethernet address of a host.
@@ -149,7 +149,7 @@ func (n *neighbors) learn(addr netip.Addr, mac MAC, kernel bool) {
 	h.notify()
 }
 
-// notify wakes those who wait for h.
+// notify wakes the goroutines that wait for h.
 func (h *neighbor) notify() {
 	if h.resolved != nil {
 		close(h.resolved)
@@ -189,7 +189,7 @@ func (n *neighbors) look(addr netip.Addr) *neighbor {
 	return h
 }
 
-// ask makes the kernel resolve an address. What it cannot send it does not resolve.
+// ask makes the kernel resolve an address, unless the kernel cannot send the datagram.
 func (n *neighbors) ask(addr netip.Addr) {
 	if addr.Is4() {
 		if n.socks[0] >= 0 {

@@ -11,7 +11,7 @@ import (
 )
 
 // Pair returns two interfaces that are the ends of one virtual cable (veth) and are up; false: there is
-// none whose ends are both in this network namespace.
+// no such cable with both ends in this network namespace.
 func Pair() (a, b string, ok bool, err error) {
 	dump, err := syscall.NetlinkRIB(unix.RTM_GETLINK, unix.AF_UNSPEC)
 	if err != nil {

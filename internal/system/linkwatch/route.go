@@ -17,7 +17,7 @@ func CheckRoute(dev string, from, to netip.Addr) error {
 	if to.Is6() && to.IsLinkLocalUnicast() {
 		return checkZone(dev, from, to)
 	}
-	const discard = 9 // connecting a datagram socket only looks up the route, whatever the port
+	const discard = 9 // connecting a datagram socket only looks up the route; the port does not matter
 	c, err := net.DialUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(from, 0)),
 		net.UDPAddrFromAddrPort(netip.AddrPortFrom(to.WithZone(""), discard)))
 	if err == nil {

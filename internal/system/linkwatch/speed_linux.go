@@ -27,10 +27,10 @@ func Speed(name string) int64 {
 // maxLower is how deep interfaces may be stacked, as in the kernel (MAX_NEST_DEV).
 const maxLower = 8
 
-// inMemory reports whether an interface moves packets in memory alone: whether its driver does, or those of all
+// inMemory reports whether an interface moves packets in memory alone: whether its driver does, or the drivers of all
 // interfaces below it, such as the ports of a bridge. The kernel has to give such a link a speed, so that bridges and
-// bonds can compare it: 10 Gbit/s for a pair of virtual interfaces, 10 Mbit/s for a tunnel to a program. It is not
-// what the link can do, which is what processors can.
+// bonds can compare it: 10 Gbit/s for a pair of virtual interfaces, 10 Mbit/s for a tunnel to a program. It is not the
+// link's real speed, which depends on the processors.
 func inMemory(name string, depth int) bool {
 	stacked := false
 	files, _ := os.ReadDir(filepath.Join("/sys/class/net", name))

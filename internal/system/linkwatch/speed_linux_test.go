@@ -29,7 +29,7 @@ func TestSpeed(t *testing.T) {
 	}
 }
 
-// The kernel says 10 Gbit/s of a pair of virtual interfaces, and of a bridge between such, whatever they do.
+// The kernel reports 10 Gbit/s for a pair of virtual interfaces, and for a bridge between such, at any real speed.
 func TestSpeedInMemory(t *testing.T) {
 	loopback.NeedIP(t)
 	if !loopback.InNamespace(t, 65536) {

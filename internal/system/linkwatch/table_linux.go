@@ -49,8 +49,8 @@ type table struct {
 // link is an interface: its flags, and its MTU; 0: not reported.
 type link struct{ flags, mtu uint32 }
 
-// assignment is an address of an interface: the watched address, or one whose network contains it. On
-// the loopback interface the latter is enough for IPv4.
+// assignment is an address of an interface: the watched address, or an address whose network contains it.
+// On the loopback interface the latter is enough for IPv4.
 type assignment struct {
 	index int32
 	addr  netip.Prefix
@@ -146,7 +146,7 @@ func mtuOf(m *syscall.NetlinkMessage) uint32 {
 }
 
 // attrs returns the types and values of the attributes (struct rtattr) after a message's header, up to one that
-// is cut off. The standard library's parser panics at one whose padding is missing.
+// is cut off. The standard library's parser panics at an attribute without its padding.
 func attrs(b []byte, header int) iter.Seq2[uint16, []byte] {
 	return func(yield func(uint16, []byte) bool) {
 		if len(b) < header {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestBudget takes all that there is: the error names the system's limit, and what is given back can be taken.
+// TestBudget takes the whole budget: the error names the system's limit, and mappings given back can be taken again.
 func TestBudget(t *testing.T) {
 	if limit() > 1<<24 {
 		t.Skip("the system has no limit to speak of")

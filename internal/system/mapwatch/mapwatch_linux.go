@@ -53,12 +53,12 @@ type Watcher struct {
 	gone func(from, to uintptr)
 }
 
-// New makes a watcher. It calls gone for each range of addresses, which may be larger than what is
-// watched, with lock held.
+// New makes a watcher. It calls gone for each range of addresses, which may be larger than the watched
+// one, with lock held.
 //
 // A thread that unmaps memory goes on when its event has been read, and lock is held from before that
-// until gone has returned. So whoever takes lock after the memory was unmapped comes after gone. Whoever
-// has lock must not wait for a thread that may be unmapping memory.
+// until gone has returned. So a goroutine that takes lock after the memory was unmapped comes after gone. A
+// goroutine that has lock must not wait for a thread that may be unmapping memory.
 func New(lock sync.Locker, gone func(from, to uintptr)) (*Watcher, error) {
 	fd, err := open()
 	if err != nil {
@@ -169,7 +169,7 @@ func (w *Watcher) control(request uintptr, arg unsafe.Pointer) (err error) {
 	return err
 }
 
-// Close ends the watch. Events that have not been read keep nobody waiting.
+// Close ends the watch. Events that have not been read keep no thread waiting.
 func (w *Watcher) Close() error { return w.f.Close() }
 
 // read reads events until the watcher is closed.
@@ -193,11 +193,11 @@ func (w *Watcher) read() {
 			}
 		}
 	})
-	w.f.Close() // without a reader, whoever unmaps memory would wait for ever
+	w.f.Close() // without a reader, threads that unmap memory would wait for ever
 }
 
-// handle handles an event. What mremap has moved is still watched where it is now, for nobody; that
-// costs no more than its event.
+// handle handles an event. Memory that mremap has moved is still watched at its new place, without a use;
+// that costs no more than its event.
 func (w *Watcher) handle(m []byte) {
 	from, to := binary.NativeEndian.Uint64(m[8:]), binary.NativeEndian.Uint64(m[16:])
 	switch m[0] {

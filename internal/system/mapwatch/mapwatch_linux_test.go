@@ -65,7 +65,7 @@ func private(t testing.TB, n uintptr) uintptr {
 
 func unmap(t testing.TB, at, n uintptr) { t.Helper(); call(t, unix.SYS_MUNMAP, at, n*page, 0, 0, 0, 0) }
 
-// TestGone has memory go away in every way. By the time that the call has returned it was told.
+// TestGone has memory go away in every way. gone was called by the time that the system call has returned.
 func TestGone(t *testing.T) {
 	w, l := start(t)
 	for what, away := range map[string]func(at uintptr){
@@ -77,7 +77,7 @@ func TestGone(t *testing.T) {
 				^uintptr(0), 0)
 		},
 		"mremap": func(at uintptr) {
-			to := private(t, 2) // what is watched is a mapping by itself, and mremap takes one
+			to := private(t, 2) // watched memory is a mapping by itself, and mremap takes one
 			call(t, unix.SYS_MREMAP, at+page, 2*page, 2*page, unix.MREMAP_MAYMOVE|unix.MREMAP_FIXED, to, 0)
 		},
 	} {
@@ -96,7 +96,7 @@ func TestGone(t *testing.T) {
 	}
 }
 
-// TestUnwatch unmaps what is watched no more, and pages beside what is.
+// TestUnwatch unmaps memory that is no longer watched, and pages beside watched ones.
 func TestUnwatch(t *testing.T) {
 	w, l := start(t)
 	at := private(t, 4)

@@ -169,7 +169,7 @@ func TestRecvHeaders(t *testing.T) {
 	}
 }
 
-// TestRecvTOS has arrivals show their TOS, with it what routers say of congestion.
+// TestRecvTOS has arrivals show their TOS, and with it routers' marks of congestion.
 func TestRecvTOS(t *testing.T) {
 	for _, addr := range []netip.Addr{first, six} {
 		a, b := listen(t, addr, Options{}), listen(t, addr, Options{})
@@ -332,8 +332,8 @@ func TestMulticastOnInterface(t *testing.T) {
 	})
 }
 
-// TestErrAgain fills a socket's buffer with what waits for a neighbour that
-// does not exist.
+// TestErrAgain fills a socket's buffer with datagrams that wait for a neighbour
+// that does not exist.
 func TestErrAgain(t *testing.T) {
 	inNamespace(t, func(t *testing.T) {
 		// The system gives a neighbour up after three questions, a second apart unless told otherwise.
@@ -372,8 +372,8 @@ func TestErrAgain(t *testing.T) {
 	})
 }
 
-// TestDeadlinesOfAllKinds has near ones, which poll observes, far ones, which
-// a timer does, and changes from one to the other during the wait.
+// TestDeadlinesOfAllKinds has near deadlines, which poll observes, far ones,
+// which a timer does, and changes from one to the other during the wait.
 func TestDeadlinesOfAllKinds(t *testing.T) {
 	s := listen(t, first, Options{})
 	for _, at := range []time.Duration{100 * time.Microsecond, pollHorizon - time.Millisecond,

@@ -24,12 +24,12 @@ type Connected struct {
 	socket *batched
 	fd     int // -1: closed
 	local  netip.AddrPort
-	marks  marks  // of what it sends
+	marks  marks  // of its datagrams
 	id     uint16 // of the next send
 }
 
-// connectedBuffer is the receive buffer size to request. Nothing arrives but what reveals the
-// identification.
+// connectedBuffer is the receive buffer size to request. Only datagrams that reveal the
+// identification arrive.
 const connectedBuffer = 16 << 10
 
 // Connect creates a socket that sends to one peer from the socket's own address and another port.
@@ -119,16 +119,16 @@ func sameNamespace(a, b int) error {
 // system.
 func (c *Connected) LocalAddr() netip.AddrPort { return c.local }
 
-// Identification returns the identification of the next datagram; those of a train count up from
-// it. IPv6 has none.
+// Identification returns the identification of the next datagram; datagrams of a train count up
+// from it. IPv6 has none.
 func (c *Connected) Identification() uint16 { return c.id }
 
-// Send sends a train to the peer like [Socket.Send], whatever the train's destination. After an
+// Send sends a train to the peer like [Socket.Send], and ignores the train's destination. After an
 // error other than [ErrAgain] the identification is unknown: nothing can be sent before
 // [Connected.Recount].
 //
-// What ICMP reported of earlier datagrams is such an error, for example syscall.ECONNREFUSED:
-// nobody has the peer's port.
+// An ICMP report of earlier datagrams is such an error, for example syscall.ECONNREFUSED: no
+// socket has the peer's port.
 func (c *Connected) Send(t *Train) error {
 	if t.count == 0 {
 		return nil
@@ -238,7 +238,7 @@ func (c *Connected) learn() error {
 	return nil
 }
 
-// newSink creates a socket for datagrams that nobody reads.
+// newSink creates a socket for datagrams that are not read.
 func newSink(addr netip.Addr) (int, *unix.SockaddrInet4, error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {

@@ -124,7 +124,7 @@ func TestConnectedMarks(t *testing.T) {
 	}
 }
 
-// TestConnectedRefused sends to a port that nobody has, and then somebody.
+// TestConnectedRefused sends to a port that no socket has at first.
 func TestConnectedRefused(t *testing.T) {
 	for _, addr := range []netip.Addr{second, six} {
 		s, peer := listen(t, addr, Options{}), listen(t, addr, Options{})
@@ -247,7 +247,7 @@ func TestConnectElsewhere(t *testing.T) {
 	}
 }
 
-// TestWaitForRoom waits for a socket that is full, which is not the one that receives.
+// TestWaitForRoom waits for a full socket, which is not the receiving one.
 func TestWaitForRoom(t *testing.T) {
 	s := listen(t, first, Options{})
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_NONBLOCK, 0)

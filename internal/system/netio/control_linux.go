@@ -37,7 +37,7 @@ type marks struct {
 	tos uint8
 }
 
-// mark adds a train's IP header fields that differ from those of a socket, one of s.
+// mark adds a train's IP header fields that differ from a socket's own, one of s.
 func (s *batched) mark(c *sendControl, t *Train, own marks) {
 	ttl := int(t.ttl)
 	if ttl == 0 {

@@ -17,7 +17,7 @@ import (
 //
 // Closing therefore replaces each socket by a dead file. That frees the socket, and its port, at
 // once, and makes a pending call fail. The number itself is freed when the garbage collector finds
-// that nobody has the Socket any more, so that no call can be using it.
+// the Socket unreachable, so that no call can be using it.
 type descriptors struct {
 	mu    sync.Mutex
 	open  []int           // sockets

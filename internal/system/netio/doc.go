@@ -22,8 +22,8 @@
 // goroutines may call Send with a Train each, except on a Connected. All other methods, including
 // Close, may be called from any goroutine at any time.
 //
-// What Recv returns belongs to the socket and is valid until the next Recv. What a Train gathers
-// belongs to the caller and must stay alive and unchanged until Send has taken it.
+// The memory that Recv returns belongs to the socket and is valid until the next Recv. The memory that a
+// Train gathers belongs to the caller and must stay alive and unchanged until Send has taken it.
 //
 // # Systems
 //

@@ -43,7 +43,7 @@ func (s *batched) group(bits int) (fds []int, err error) {
 		return nil, net.ErrClosed
 	}
 	own := (*s.ports.Load())[0].fd
-	// It was bound alone, so nobody can have come in between.
+	// It was bound alone, so no other socket can have come in between.
 	if err := unix.SetsockoptInt(own, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1); err != nil {
 		return nil, os.NewSyscallError("setsockopt SO_REUSEPORT", err)
 	}
@@ -92,7 +92,7 @@ func Steer(fd, bits, low int) error {
 const bpfRetA = 0x10
 
 // Adopt makes a Socket of a descriptor of a group, with address local. The caller still owns the
-// descriptor. What has arrived there before is dropped: it was for somebody else.
+// descriptor. Datagrams that have arrived before are dropped: they were for another process.
 func Adopt(fd int, local netip.AddrPort) (*Socket, error) {
 	if _, err := deadFile(); err != nil {
 		return nil, os.NewSyscallError("eventfd", err)

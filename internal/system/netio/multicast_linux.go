@@ -43,7 +43,7 @@ func (s *batched) joinGroup(group netip.Addr) error {
 	return nil
 }
 
-// openGroup opens a socket that receives what is sent to a group and arrives on the given
+// openGroup opens a socket that receives datagrams to a group that arrive on the given
 // interface.
 func (s *batched) openGroup(group netip.Addr, ifi *net.Interface) (int, error) {
 	bind := group
@@ -55,8 +55,8 @@ func (s *batched) openGroup(group netip.Addr, ifi *net.Interface) (int, error) {
 		return -1, err
 	}
 	if group.Is4() {
-		// Without IP_MULTICAST_ALL=0 a socket receives what any socket of this host has joined,
-		// from any interface.
+		// Without IP_MULTICAST_ALL=0 a socket receives datagrams to groups that any socket of this
+		// host has joined, from any interface.
 		err = os.NewSyscallError("setsockopt IP_MULTICAST_ALL",
 			unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_MULTICAST_ALL, 0))
 		if err == nil {

@@ -24,8 +24,8 @@ var errFamily = errors.New("netio: the address and the socket are not both IPv4 
 // Options tune a socket. The zero value suits most.
 type Options struct {
 	// RecvBuffer and SendBuffer are the sizes to request for the socket's buffers, in bytes. Zero
-	// requests 8 MiB. The system may grant less without an error: [Socket.Features] has what it
-	// granted.
+	// requests 8 MiB. The system may grant less without an error: [Socket.Features] has the granted
+	// sizes.
 	RecvBuffer, SendBuffer int
 
 	// DualStack has a socket on the IPv6 wildcard address send to IPv4 addresses too, and receive from them.
@@ -141,15 +141,15 @@ func (s *Socket) Features() Features { return s.impl.features() }
 func (s *Socket) NewTrain() *Train { return &Train{limit: s.impl.features().MaxSegments} }
 
 // Send sends a train, in one system call if the system can, without blocking. A nil error means
-// that the system took all of it. On any error the train keeps what was not sent (all of it, unless
-// the system has no GSO), and sending it again continues from there.
+// that the system took all of it. On any error the train keeps the datagrams that were not sent (all
+// of them, unless the system has no GSO), and sending it again continues from there.
 //
 // [ErrAgain] means that the socket's buffer is full. Other errors wrap the system's, for example
 // syscall.EMSGSIZE (longer than the path's MTU), EPERM (a firewall), ENETUNREACH, EHOSTUNREACH. On
 // a closed socket the error is net.ErrClosed.
 func (s *Socket) Send(t *Train) error { return s.impl.send(t) }
 
-// Recv takes what has arrived, without blocking, and returns how many elements of into it filled.
+// Recv takes received datagrams, without blocking, and returns how many elements of into it filled.
 // None and no error mean that nothing was there. It fills at most Features.Batch elements. Only a
 // Recv that returned none guarantees that nothing is left. The Data of all earlier calls become
 // invalid.
@@ -165,20 +165,20 @@ func (s *Socket) Wait() error { return s.impl.wait(false) }
 func (s *Socket) WaitWritable() error { return s.impl.wait(true) }
 
 // BeginWait is Wait, or WaitWritable, up to where it sleeps: a thread then does so by itself, with
-// poll(2), at what BeginWait says. Until EndWait nobody else waits. BeginWait returns false if there is no need to
-// sleep.
+// poll(2), at the set that BeginWait fills. Until EndWait no other goroutine waits. BeginWait returns false if there
+// is no need to sleep.
 func (s *Socket) BeginWait(writable bool, at *pollwait.Set) bool {
 	return s.impl.beginWait(writable, at)
 }
 
-// EndWait ends what BeginWait began. rung says that Event was found readable; otherwise it stays so if it is.
+// EndWait ends BeginWait's wait. rung says that Event was found readable; otherwise it stays so if it is.
 func (s *Socket) EndWait(rung bool) { s.impl.endWait(rung) }
 
 // Pollable reports whether the socket has BeginWait.
 func (s *Socket) Pollable() bool { return s.impl.dozes() }
 
-// Unsent returns how many bytes of the system's memory wait to leave this host: those of a slow interface's queue. It
-// returns 0 where the system does not tell.
+// Unsent returns how many bytes of the system's memory wait to leave this host, in a slow interface's queue. It
+// returns 0 where the system does not report that.
 func (s *Socket) Unsent() int { return s.impl.unsent() }
 
 // Doze blocks until something can be received, or for the given time. Unlike Wait, any number of
@@ -196,17 +196,17 @@ func (s *Socket) SetDeadline(t time.Time) { s.impl.setDeadline(t) }
 // Wait count as one.
 func (s *Socket) Wake() { s.impl.wake() }
 
-// RecvHeaders requests the addresses, TTL and TOS of what arrives from now on, which a UD receive
-// needs (the GRH of IBTA vol 1, 8.3), and which costs some time on each Recv. Systems without it
-// return errors.ErrUnsupported.
+// RecvHeaders requests the addresses, TTL and TOS of datagrams that arrive from now on, which a UD
+// receive needs (the GRH of IBTA vol 1, 8.3), and which cost some time on each Recv. Systems without
+// them return errors.ErrUnsupported.
 func (s *Socket) RecvHeaders(on bool) error { return s.impl.recvHeaders(on) }
 
-// RecvTOS requests the TOS of what arrives from now on at the socket's own address. Its ECN field
-// tells where congestion was met. Systems without it return errors.ErrUnsupported.
+// RecvTOS requests the TOS of datagrams that arrive from now on at the socket's own address. Its ECN
+// field says whether they met congestion. Systems without it return errors.ErrUnsupported.
 func (s *Socket) RecvTOS() error { return s.impl.recvTOS() }
 
-// JoinGroup makes Recv return what is sent to a multicast group, to the socket's own port, and
-// arrives on the interface of its local address. Joining twice is harmless.
+// JoinGroup makes Recv return datagrams to a multicast group and the socket's own port that arrive on
+// the interface of its local address. Joining twice is harmless.
 func (s *Socket) JoinGroup(group netip.Addr) error {
 	if !group.IsMulticast() {
 		return fmt.Errorf("netio: join group: %v is not a multicast address", group)

@@ -22,7 +22,7 @@ var (
 	six    = netip.MustParseAddr("::1")
 )
 
-// patience is how long a test waits for what must come.
+// patience is how long a test waits for a datagram that must come.
 const patience = 2 * time.Minute
 
 func listen(t testing.TB, addr netip.Addr, o Options) *Socket {
@@ -611,7 +611,7 @@ func testMulticast(t *testing.T, from, to, group netip.Addr, oa, ob Options) {
 		t.Errorf("the second leave: %v", err)
 	}
 	build(t, tr, toGroup, []int{5}, []byte("group"))
-	_ = a.Send(tr) // with nobody in the group some systems refuse
+	_ = a.Send(tr) // for a group without members some systems refuse
 	build(t, tr, b.LocalAddr(), []int{4}, []byte("last"))
 	send(t, a, tr)
 	if got := receive(t, b, 1)[0]; string(got.data) != "last" {
@@ -628,8 +628,8 @@ func testMulticast(t *testing.T, from, to, group netip.Addr, oa, ob Options) {
 	}
 }
 
-// TestFill holds that datagrams that lie one behind the other are a train like any other, within the
-// bounds of one.
+// TestFill holds that datagrams that lie one behind the other are a train like any other, within a
+// train's bounds.
 func TestFill(t *testing.T) {
 	stream := make([]byte, MaxPayload+1)
 	to := netip.MustParseAddrPort("127.0.0.1:9")

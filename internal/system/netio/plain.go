@@ -26,8 +26,8 @@ const plainSlots = 64
 //
 //	freed ≤ taken ≤ filled ≤ freed + plainSlots
 //
-// Between freed and taken is what the last recv returned, between taken and filled what the next
-// one will return.
+// Datagrams between freed and taken were returned by the last recv, datagrams between taken and
+// filled are for the next one.
 type plain struct {
 	local netip.AddrPort
 	conn  *net.UDPConn
@@ -99,8 +99,8 @@ func listenPlain(local netip.AddrPort, o Options) (transport, netip.AddrPort, er
 	return p, p.local, nil
 }
 
-// grow requests a buffer of n bytes, and less if the system refuses instead of granting what it
-// can. It returns what was granted, 0 for the system's default.
+// grow requests a buffer of n bytes, and less if the system refuses instead of granting less. It
+// returns the granted size, 0 for the system's default.
 func grow(set func(int) error, n int) int {
 	for ; n >= 4096; n /= 2 {
 		if set(n) == nil {

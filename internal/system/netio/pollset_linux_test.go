@@ -73,7 +73,7 @@ func TestBeginWait(t *testing.T) {
 		if !b.BeginWait(false, &at) {
 			t.Fatal("no need to sleep after a wake-up")
 		}
-		b.SetDeadline(time.Now().Add(time.Millisecond)) // is nearer than what it sleeps for
+		b.SetDeadline(time.Now().Add(time.Millisecond)) // is nearer than the time that it sleeps for
 		if rung, _ := pollAt(t, &at); !rung {
 			t.Error("a deadline that moved does not end the sleep")
 		}
@@ -89,7 +89,7 @@ func TestBeginWait(t *testing.T) {
 		t.Fatal("one wake-up ends two waits")
 	}
 	b.Wake()
-	b.EndWait(false) // by another than who sleeps
+	b.EndWait(false) // by another thread than the sleeping one
 	if rung, _ := pollAt(t, &at); !rung {
 		t.Error("who sleeps is not woken")
 	}

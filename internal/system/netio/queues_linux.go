@@ -39,8 +39,8 @@ func (q *Queues) Received(from, to netip.AddrPort) (bytes int, ok bool) {
 	return q.field(diagRQueue, from, to)
 }
 
-// Owner returns the user who has the UDP socket of a local address and port. It returns false if
-// there is none, or the system does not tell.
+// Owner returns the user that has the UDP socket of a local address and port. It returns false if
+// there is none, or the system does not report it.
 func Owner(local netip.AddrPort) (uid int, ok bool) {
 	var q Queues
 	defer q.Close()

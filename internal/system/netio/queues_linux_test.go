@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// TestQueues asks for what waits at a socket before and after it is received.
+// TestQueues asks for the bytes that wait at a socket before and after they are received.
 func TestQueues(t *testing.T) {
 	for _, addr := range []string{"127.0.0.1", "::1"} {
 		t.Run(addr, func(t *testing.T) {

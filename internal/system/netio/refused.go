@@ -21,8 +21,8 @@ const (
 	maxProbeInterval = 8 * time.Second
 )
 
-// Refused probes whether anybody receives at to, and returns what ICMP reports if nobody does:
-// syscall.ECONNREFUSED (nobody has the port), EHOSTUNREACH or ENETUNREACH. If nothing is reported
+// Refused probes whether a socket receives at to. If there is none, it returns ICMP's report:
+// syscall.ECONNREFUSED (no socket has the port), EHOSTUNREACH or ENETUNREACH. If nothing is reported
 // it waits until ctx ends, and returns its error.
 //
 // It probes from a port of its own with datagrams that question makes, given that port. Their

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// A port that nobody has is told; one that somebody has is waited for.
+// A port without a socket is reported; with a socket Refused waits until its context ends.
 func TestRefused(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("Windows has another error for it")

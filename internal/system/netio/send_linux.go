@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// unsent asks for what the first socket, which sends, has in the queues below it.
+// unsent asks for the bytes of the first socket, which sends, in the queues below it.
 func (s *batched) unsent() int {
 	if s.closed.Load() {
 		return 0

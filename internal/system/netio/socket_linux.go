@@ -27,12 +27,12 @@ type batched struct {
 	local  netip.AddrPort
 	dual   bool // it takes IPv4 addresses too, though local is IPv6
 	feats  Features
-	marks  marks        // of what the first socket sends
+	marks  marks        // of the first socket's datagrams
 	noGSO  atomic.Bool  // the network device refused it
 	full   atomic.Int32 // the socket whose buffer is full; 0: none
 
 	ports   atomic.Pointer[[]port] // first the socket itself, then one per group
-	changes sync.Mutex             // held to change what follows, and to close
+	changes sync.Mutex             // held to change the fields that follow, and to close
 	retired []int                  // sockets of left groups, no longer in ports, to be closed by recv
 	leaving atomic.Bool            // retired is not empty
 	out     atomic.Bool            // outgoing multicast has its interface
@@ -90,7 +90,7 @@ func (s *batched) start(fd int, addr netip.Addr) error {
 	return nil
 }
 
-// ownBuffers requests buffers like the first socket's. The kernel reports twice what was requested.
+// ownBuffers requests buffers like the first socket's. The kernel reports twice the requested size.
 func (s *batched) ownBuffers() Options {
 	return Options{RecvBuffer: s.feats.RecvBuffer / 2, SendBuffer: s.feats.SendBuffer / 2}
 }
@@ -165,7 +165,7 @@ func (s *batched) prepare(fd int, local netip.AddrPort, o Options, reuse int) er
 	return nil
 }
 
-// probe asks the system what the socket supports.
+// probe asks the system for the socket's features.
 func probe(fd int) Features {
 	f := Features{MaxSegments: defaultSegments, Batch: batch}
 	if v, err := unix.GetsockoptInt(fd, unix.IPPROTO_UDP, unix.UDP_GRO); err == nil {
@@ -231,7 +231,7 @@ func (s *batched) wait(writable bool) error {
 	return s.waiter.wait(ports, s.fullOf(ports, writable))
 }
 
-// fullOf returns the socket that is full, if somebody waits until it can be written; otherwise 0.
+// fullOf returns the full socket, if a goroutine waits until it can be written; otherwise 0.
 func (s *batched) fullOf(ports []port, writable bool) int {
 	if !writable {
 		return 0

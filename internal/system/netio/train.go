@@ -52,7 +52,7 @@ type piece struct {
 
 // Reset empties the train and gives it a destination.
 func (t *Train) Reset(to netip.AddrPort) {
-	clear(t.pieces) // keep nobody's memory alive
+	clear(t.pieces) // keep no memory alive
 	*t = Train{to: to, pieces: t.pieces[:0], limit: t.limit}
 }
 
@@ -71,7 +71,7 @@ func (t *Train) Size() int { return t.total }
 
 // Begin opens another datagram of size bytes, 1 to MaxPayload. Its bytes follow by Add, in at most
 // 64 pieces. Begin returns false and changes nothing if the datagram cannot join: the train is
-// full, the datagram is longer than those before it, or the last one was shorter.
+// full, the datagram is longer than the earlier ones, or the last one was shorter.
 func (t *Train) Begin(size int) bool {
 	if size <= 0 || t.total+size > MaxPayload || t.sealed {
 		return false
@@ -93,8 +93,8 @@ func (t *Train) Begin(size int) bool {
 	return true
 }
 
-// Add appends bytes to the open datagram. They are not copied. Memory that directly follows what
-// was added before is merged with it into one piece.
+// Add appends bytes to the open datagram. They are not copied. Memory that directly follows the
+// last added piece is merged with it into one piece.
 func (t *Train) Add(b []byte) {
 	if len(b) == 0 {
 		return

@@ -15,7 +15,7 @@ import (
 
 // waiter puts a goroutine to sleep, together with its thread, in poll(2) on the sockets and on an
 // eventfd that wakes it for everything else. Between two waits nothing is registered with the
-// kernel. So a packet wakes nobody while the program polls, and costs its sender nothing.
+// kernel. So a packet wakes no thread while the program polls, and costs its sender nothing.
 //
 // No packet is lost: poll checks each socket after it has put itself on the socket's wait queue.
 // docs/decisions/0001-waiting-for-packets.md compares this with the alternatives.
@@ -113,7 +113,7 @@ func (w *waiter) begin(ports []port, full int, at *pollwait.Set) bool {
 	return true
 }
 
-// end ends what begin began. Unless the event was found rung, it stays so.
+// end ends the wait of begin. Unless the event was found rung, it stays so.
 func (w *waiter) end(rung bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

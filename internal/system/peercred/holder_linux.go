@@ -11,7 +11,7 @@ import (
 	"strconv"
 )
 
-// Holder is the process at the other end of a connection: the one that holds the name that was dialled.
+// Holder is the process at the other end of a connection, which holds the dialled name.
 type Holder struct {
 	PID int // as this process sees it; 0: it is in a PID namespace that this one does not see
 	UID int // its effective user
@@ -53,8 +53,8 @@ func Admit(c *net.UnixConn) (Holder, error) {
 	return h, nil
 }
 
-// HolderOf asks who listens at an address of a Unix socket. The error wraps ECONNREFUSED if nobody does, and
-// EAGAIN if the holder lets too many wait to be able to tell.
+// HolderOf returns the process that listens at an address of a Unix socket. The error wraps ECONNREFUSED if there is
+// none, and EAGAIN if too many connections wait there to find out.
 func HolderOf(a *net.UnixAddr) (Holder, error) {
 	c, err := net.DialUnix(a.Net, nil, a)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Of returns the process and the user at the other end of a connection: to the side that connected, of the one that
+// Of returns the process and the user at the other end of a connection: for the side that connected, the process that
 // listens.
 func Of(c *net.UnixConn) (cred *unix.Ucred, err error) {
 	raw, err := c.SyscallConn()

@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Both ends of a connection within this process are this process, and one that is closed has no other end.
+// Both ends of a connection within this process are this process, and a closed connection has no other end.
 func TestOf(t *testing.T) {
 	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "socket"))
 	if err != nil {
@@ -44,7 +44,7 @@ func TestOf(t *testing.T) {
 	}
 }
 
-// Who waits at a socket whose backlog is full gets a place when there is one, and gives up in time.
+// A caller that waits at a socket whose backlog is full gets a place when there is one, and gives up in time.
 func TestWait(t *testing.T) {
 	for network, kind := range map[string]int{"unix": unix.SOCK_STREAM, "unixpacket": unix.SOCK_SEQPACKET} {
 		name := fmt.Sprintf("@ramjet-test-%s-%d", network, os.Getpid())
@@ -105,7 +105,7 @@ func TestWait(t *testing.T) {
 	}
 }
 
-// A process that spins works, one that sleeps does not, and nothing is known of one that does not exist.
+// A process that spins works, a sleeping one does not, and a process that does not exist is unknown.
 func TestWorking(t *testing.T) {
 	for program, works := range map[string]bool{"while :; do :; done": true, "exec sleep 600": false} {
 		c := exec.Command("sh", "-c", program)

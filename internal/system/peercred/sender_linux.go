@@ -12,7 +12,7 @@ import (
 // SenderSpace is the space in bytes that the sender's part of a datagram's control messages takes.
 var SenderSpace = unix.CmsgSpace(unix.SizeofUcred)
 
-// TellSenders, the Control of a [net.ListenConfig], makes the kernel say with each datagram who has sent it.
+// TellSenders, the Control of a [net.ListenConfig], makes the kernel add the sender's credentials to each datagram.
 func TellSenders(_, _ string, c syscall.RawConn) error {
 	var failed error
 	err := c.Control(func(fd uintptr) {

@@ -13,9 +13,9 @@ import (
 )
 
 // Wait connects to a Unix socket ("unix" or "unixpacket") whose backlog is full, by standing in line until there is
-// room. Package net does not: its connect does not block, so the system answers EAGAIN, and whoever tries again has no
-// place in the line, which others keep full. The error is os.ErrDeadlineExceeded if ctx, which has to have a deadline,
-// ends before.
+// room. Package net does not: its connect does not block, so the system answers EAGAIN, and a caller that tries again
+// has no place in the line, which others keep full. The error is os.ErrDeadlineExceeded if ctx, which has to have a
+// deadline, ends before.
 func Wait(ctx context.Context, network, name string) (*net.UnixConn, error) {
 	until, ok := ctx.Deadline()
 	left := time.Until(until)

@@ -12,7 +12,7 @@ import (
 )
 
 // Event is an eventfd that ends polls at it. Any goroutine may ring it at any time, also after Close: the
-// number of its descriptor may belong to somebody else by then.
+// number of its descriptor may belong to another file by then.
 type Event struct {
 	mu sync.Mutex
 	fd int // -1: closed
@@ -27,7 +27,7 @@ func NewEvent() (*Event, error) {
 	return &Event{fd: fd}, nil
 }
 
-// FD returns the descriptor to poll. Whoever polls sees to it that Close is not called meanwhile.
+// FD returns the descriptor to poll. The caller must see to it that Close is not called during a poll.
 func (e *Event) FD() int32 {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ready polls at an event, and returns what Poll counts.
+// ready polls at an event, and returns Poll's count.
 func ready(t *testing.T, e *Event, left time.Duration) int {
 	t.Helper()
 	n, err := Poll([]unix.PollFd{{Fd: e.FD(), Events: unix.POLLIN}}, left)
@@ -44,7 +44,7 @@ func TestEvent(t *testing.T) {
 	}
 }
 
-// TestRingClosed rings an event that is closed, whose number belongs to somebody else by now.
+// TestRingClosed rings an event that is closed, whose number belongs to another file by now.
 func TestRingClosed(t *testing.T) {
 	e, err := NewEvent()
 	if err != nil {

@@ -18,8 +18,8 @@ func PollNow(epoll int, events []unix.EpollEvent) (int, unix.Errno) {
 	return int(n), errno
 }
 
-// Poll is ppoll(2); a negative time is no limit. It returns how many of the descriptors are ready. What a
-// signal interrupts ends as if none were.
+// Poll is ppoll(2); a negative time is no limit. It returns how many of the descriptors are ready. A poll
+// that a signal interrupts returns as if none were.
 func Poll(fds []unix.PollFd, left time.Duration) (int, error) {
 	var limit *unix.Timespec
 	if left >= 0 {

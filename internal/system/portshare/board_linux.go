@@ -13,8 +13,8 @@ import (
 )
 
 // board is the shared state of the processes of an address: a file in memory. Locks on bytes behind
-// its contents say which slots are taken, and who may write. The kernel releases a lock when its
-// holder is gone, in whatever way.
+// its contents say which slots are taken, and which process may write. The kernel releases a lock when
+// its holder has ended, in any way.
 //
 //	 0        8        16                   144            168
 //	+--------+--------+-- … --+----------+--------------+----
@@ -173,7 +173,7 @@ func (b *board) leader() (slot int, err error) {
 	return int(word % Slots), err
 }
 
-// lead makes slot the leader if the leader is was, and calls then while nobody else can do the
+// lead makes slot the leader if the leader is was, and calls then while no other process can do the
 // same. It returns false if there is another leader already.
 func (b *board) lead(slot, was int, then func()) bool {
 	led := false
@@ -221,7 +221,7 @@ func (b *board) withWriteLock(f func() error) error {
 	return f()
 }
 
-// update changes the claims while nobody else does.
+// update changes the claims while no other process does.
 func (b *board) update(f func([]claim) ([]claim, error)) error {
 	return b.withWriteLock(func() error { return b.change(f) })
 }

@@ -33,22 +33,22 @@ var (
 	ErrFull = fmt.Errorf("in use by %d processes, which is as many as can share it", Slots)
 )
 
-// The first bytes that a caller sends: the version of the protocol, and what it wants.
+// The first bytes that a caller sends: the version of the protocol, and its request.
 const (
 	version         = 2
 	wantDescriptors = 'j' // the descriptors
 	wantPings       = 'f' // answers to its pings, and notice of the member's end
 )
 
-// handshake is how long a process that is stopped may take for the exchange at a control socket, and patience one that
-// runs: on a busy host it may wait for a processor for seconds.
+// handshake is how long a stopped process may take for the exchange at a control socket. The limit for a process that
+// runs is patience: on a busy host it may wait for a processor for seconds.
 const handshake = 3 * time.Second
 
 var patience = 30 * time.Second // tests that wait for it have less
 
 // controlPrefix begins the names of an address's control sockets. They are in the abstract namespace, so
-// each vanishes with its process. Anybody can take any name there. So the last part of a name is
-// random, to keep anyone from taking it first, and the kernel tells who holds it.
+// each vanishes with its process. Any user can take any name there. So the last part of a name is
+// random, to keep others from taking it first, and the kernel tells which process holds it.
 func controlPrefix(name string) string {
 	return fmt.Sprintf("@ramjet/%s/%d/", name, os.Geteuid())
 }
@@ -68,7 +68,7 @@ func listenControl(name string) (control *net.UnixListener, number uint64, err e
 	return control, number, err
 }
 
-// listControls returns the numbers of what look like control sockets of an address.
+// listControls returns the numbers in names that look like control sockets of an address.
 func listControls(name string) (numbers []uint64, err error) {
 	// That of the process may belong to another network namespace than this thread's.
 	f, err := os.Open("/proc/thread-self/net/unix")
@@ -93,7 +93,7 @@ func listControls(name string) (numbers []uint64, err error) {
 	return numbers, lines.Err()
 }
 
-// dialControl connects to a control socket, and sends what is wanted. ErrNoMember means that there is
+// dialControl connects to a control socket, and sends the request want. ErrNoMember means that there is
 // none, or that it is another user's.
 func dialControl(name string, number uint64, want byte) (c *net.UnixConn, pid int, err error) {
 	c, err = net.DialUnix("unixpacket", nil, controlAddr(name, number))
@@ -156,7 +156,8 @@ func ask(name string) (fds []int, err error) {
 	return first(answers, pids)
 }
 
-// awaitDescriptors takes descriptors from a member. It waits for one that runs until another one's are found.
+// awaitDescriptors takes descriptors from a member. It waits for a member that runs until another member's descriptors
+// are found.
 func awaitDescriptors(c *net.UnixConn, pid int, found *atomic.Bool) (fds []int, err error) {
 	for end := time.Now().Add(patience); ; {
 		fds, err = receiveDescriptors(c, descriptors)

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// FuzzBoard is a board into which another member has written anything. Every answer is one that can be, and what is
-// claimed next is found.
+// FuzzBoard is a board into which another member has written anything. Every answer is valid, and the next claim is
+// found.
 func FuzzBoard(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte{0})

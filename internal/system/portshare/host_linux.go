@@ -51,7 +51,7 @@ func (m *Member) host(c *net.UnixConn) {
 	}
 }
 
-// admit gives a caller what the members share.
+// admit gives a caller the descriptors that the members share.
 func (m *Member) admit(conn *net.UnixConn) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -17,8 +17,8 @@ const (
 	pingTimeout = 2 * time.Second
 )
 
-// watch makes the member follow the leader, and take over from one that is gone or does not answer.
-// It then gets what is for no process in particular.
+// watch makes the member follow the leader, and take over from a leader that is gone or does not
+// answer. It then gets the datagrams for no process in particular.
 func (m *Member) watch(c *sharedResources) {
 	defer m.done.Done()
 	for pause := time.Duration(0); ; {
@@ -97,7 +97,7 @@ func (m *Member) handOver(c *sharedResources) {
 	}
 }
 
-// steer directs what is for no process in particular to a slot.
+// steer directs datagrams for no process in particular to a slot.
 func (m *Member) steer(c *sharedResources, slot int) {
 	_ = m.Steer(c.fds[slot], slot) // fails only for lack of kernel memory
 }

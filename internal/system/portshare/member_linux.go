@@ -11,8 +11,8 @@ import (
 	"sync/atomic"
 )
 
-// Config says what a member shares. The functions may be called from any goroutine until Close
-// returns.
+// Config has the address and the functions of a member. The functions may be called from any goroutine
+// until Close returns.
 type Config struct {
 	// Name is the address, as text.
 	Name string
@@ -20,13 +20,13 @@ type Config struct {
 	// founder's own. It is called once, when a second member comes. The member owns the
 	// descriptors.
 	Group func() ([]int, error)
-	// Steer directs what is for no process in particular to a slot. socket is a descriptor of the
+	// Steer directs datagrams for no process in particular to a slot. socket is a descriptor of the
 	// group.
 	Steer func(socket, slot int) error
 	// Adopt gets the socket of the slot of a joining member. The member still owns the descriptor.
 	// It is called before all others; Join may fail after it.
 	Adopt func(socket int) error
-	// Receive gets what another member forwarded to this one.
+	// Receive gets a datagram that another member forwarded to this one.
 	Receive func(msg []byte)
 }
 
@@ -86,7 +86,7 @@ func Join(c Config) (*Member, error) {
 	return m, nil
 }
 
-// enter makes the member one of those who share c.
+// enter makes the member one of the members that share c.
 func (m *Member) enter(c *sharedResources) (err error) {
 	if m.slot, err = c.board.takeSlot(); err != nil {
 		return err
@@ -101,7 +101,7 @@ func (m *Member) enter(c *sharedResources) (err error) {
 		return err
 	}
 	m.done.Add(1)
-	go m.serve(m.control) // not before: a lone process creates what is shared
+	go m.serve(m.control) // not before: a lone process creates the shared objects
 	return nil
 }
 
@@ -143,7 +143,7 @@ func (m *Member) Serve(class uint8, yes bool) {
 }
 
 // Server returns the slot of a process that has an agent for a management class: this one's if it
-// has one, or if nobody has.
+// has one, or if no process has.
 func (m *Member) Server(class uint8) int {
 	if c := m.common.Load(); c != nil && !m.serves[class].Load() {
 		if slot, ok := c.board.server(class); ok {
@@ -153,7 +153,7 @@ func (m *Member) Server(class uint8) int {
 	return m.slot
 }
 
-// Claim claims service ids for the process: those that equal service in the bits of mask.
+// Claim claims the service ids that equal service in the bits of mask for the process.
 func (m *Member) Claim(service, mask uint64) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -180,7 +180,7 @@ func (m *Member) Release(service, mask uint64) error {
 	return nil
 }
 
-// share makes the member use what it shares with others. mu is held, or nobody else knows m yet.
+// share makes the member use the shared objects. mu is held, or no other goroutine has m yet.
 func (m *Member) share(c *sharedResources) (err error) {
 	if m.inbox, err = c.inbox(m.slot); err != nil {
 		return err
@@ -196,7 +196,7 @@ func (m *Member) share(c *sharedResources) (err error) {
 	return nil
 }
 
-// receive passes on what other members forward.
+// receive passes on datagrams that other members forward.
 func (m *Member) receive(inbox *os.File) {
 	defer m.done.Done()
 	for buf := make([]byte, 1<<17); ; {
@@ -208,7 +208,7 @@ func (m *Member) receive(inbox *os.File) {
 	}
 }
 
-// createShared creates what is shared, for the first newcomer. mu is held.
+// createShared creates the shared objects, for the first newcomer. mu is held.
 func (m *Member) createShared() (*sharedResources, error) {
 	if c := m.common.Load(); c != nil {
 		return c, nil

@@ -20,8 +20,8 @@ import (
 // names counts the addresses that tests have made up.
 var names atomic.Uint32
 
-// site is an address whose sockets are no UDP sockets: what is forwarded is seen, and
-// which slot is steered to.
+// site is an address whose sockets are no UDP sockets. It records forwarded messages, and the
+// slot that is steered to.
 type site struct {
 	t       *testing.T
 	name    string
@@ -122,7 +122,7 @@ func TestForward(t *testing.T) {
 		return fmt.Sprint(s.got[a], s.got[b], s.got[c]) == "[from c] [] [from a from b]"
 	})
 	sent := 0
-	for ; sent < 1<<20 && a.Forward(3, make([]byte, 4096)); sent++ { // nobody has slot 3
+	for ; sent < 1<<20 && a.Forward(3, make([]byte, 4096)); sent++ { // no member has slot 3
 	}
 	if sent == 0 || sent == 1<<20 {
 		t.Errorf("a box that nobody empties took %d messages", sent)
@@ -173,7 +173,7 @@ func TestClaims(t *testing.T) {
 	if err := c.Claim(0x142, whole); err != nil {
 		t.Errorf("claiming what one had who left: %v", err)
 	}
-	// Of two who claim at once one gets it.
+	// Of two members that claim at once one gets it.
 	for service := uint64(1000); service < 1100; service++ {
 		var won atomic.Int32
 		var wg sync.WaitGroup
@@ -245,7 +245,7 @@ func TestFull(t *testing.T) {
 	}
 }
 
-// TestNoise has strangers connect who send nothing, or nothing of sense.
+// TestNoise has strangers connect that send nothing, or nonsense.
 func TestNoise(t *testing.T) {
 	s := newSite(t)
 	m := s.found()
@@ -268,7 +268,7 @@ func TestNoise(t *testing.T) {
 }
 
 // silence stands for a member that is stopped: the kernel lets others connect to it,
-// and nobody answers.
+// and there is no answer.
 func (s *site) silence() (number uint64) {
 	s.t.Helper()
 	control, number, err := listenControl(s.name)
@@ -279,7 +279,7 @@ func (s *site) silence() (number uint64) {
 	return number
 }
 
-// TestSilentDoors has newcomers come by members that answer, whatever others do.
+// TestSilentDoors has newcomers come by members that answer, beside silent ones.
 func TestSilentDoors(t *testing.T) {
 	s := newSite(t)
 	s.silence()
@@ -292,7 +292,7 @@ func TestSilentDoors(t *testing.T) {
 
 func init() { patience = handshake + handshake/2 }
 
-// TestLateAnswer joins a member that runs and takes longer to answer than one that is stopped may.
+// TestLateAnswer joins a member that runs and takes longer to answer than a stopped one may.
 func TestLateAnswer(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -304,7 +304,7 @@ func TestLateAnswer(t *testing.T) {
 	}
 }
 
-// TestNobodyAnswers tells a newcomer who it is that does not answer.
+// TestNobodyAnswers has the error for a newcomer name the members that do not answer.
 func TestNobodyAnswers(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -315,8 +315,8 @@ func TestNobodyAnswers(t *testing.T) {
 	}
 }
 
-// TestSilentLeader has a leader that does not answer who follows it: that one gets what is
-// for nobody then, and the others follow it.
+// TestSilentLeader has a leader that does not answer a follower: the follower then gets datagrams
+// for no process in particular, and the others follow it.
 func TestSilentLeader(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -368,8 +368,8 @@ func (s *site) squat(names int) {
 	}
 }
 
-// TestSquatters has another user take names like those of control sockets: nobody is asked there, and
-// members are found all the same.
+// TestSquatters has another user take names like those of control sockets: newcomers do not ask there, and
+// find members all the same.
 func TestSquatters(t *testing.T) {
 	s := newSite(t)
 	s.squat(4 * maxDials)

@@ -39,12 +39,12 @@ type Unusable struct {
 // Candidates returns the devices that can reach the destination of a route, hardware first, and those of
 // its interface that cannot. It goes from the route's source address and interface to the device:
 //
-//   - RoCE: the GID table has that address as a GID of type RoCE v2, of that interface. Its index is the
-//     one to use: the table has the same address for RoCE v1 too, and those of the other family.
+//   - RoCE: the GID table has that address as a GID of type RoCE v2, of that interface, and the index to
+//     use is this row's: the table has the same address for RoCE v1 too, and addresses of the other family.
 //   - iWARP: the device is on that interface.
 //   - InfiniBand: the interface is IPoIB, whose hardware address ends with the GID of the port.
 //
-// An address of this host is reached by the device that has it, whatever the loopback interface does.
+// An address of this host is reached by the device that has it, not by the loopback interface.
 func (s *System) Candidates(r Route) (ways []Candidate, not []Unusable) {
 	netdev := r.NetDev
 	if i := s.Interface(netdev); r.Local || i != nil && i.Type == TypeLoopback {
@@ -83,8 +83,8 @@ func (s *System) Candidates(r Route) (ways []Candidate, not []Unusable) {
 	return ways, not
 }
 
-// candidateOn returns the index of the GID by which a port reaches what the address from on an interface
-// reaches, and why. It is -1 if the route does not concern the port. problem says why a port of this
+// candidateOn returns the index of the GID by which a port reaches the same hosts as the address from on an
+// interface, and why. It is -1 if the route does not concern the port. problem says why a port of this
 // interface cannot be used.
 func (s *System) candidateOn(d *Device, p *Port, netdev string, from netip.Addr) (index int, reason, problem string) {
 	switch {

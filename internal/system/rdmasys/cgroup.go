@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// rdmaLimits returns the limits of this process's control groups and of those above them, by the
+// rdmaLimits returns the limits of this process's control groups and of their ancestors, by the
 // controller rdma of either version.
 func (r *reader) rdmaLimits() (found []RDMALimit) {
 	for _, folder := range r.groupFolders("rdma") {
@@ -29,7 +29,7 @@ type Group struct {
 	Processors float64 `json:"processors"`
 }
 
-// groupLimits returns the least limits of this process's control groups and of those above them.
+// groupLimits returns the least limits of this process's control groups and of their ancestors.
 func (r *reader) groupLimits() Group {
 	g := Group{-1, -1, -1}
 	least := func(a *int64, folder, file string) {
@@ -65,8 +65,8 @@ func (r *reader) groupLimits() Group {
 // unlimited is more bytes than any machine has.
 const unlimited = 1 << 60
 
-// groupFolders returns the folders of this process's control groups of a controller, of either version, and of those
-// that contain them.
+// groupFolders returns the folders of this process's control groups of a controller, of either version, and of their
+// ancestors.
 func (r *reader) groupFolders(controller string) (folders []string) {
 	groups := parseCgroup(r.text("proc/self/cgroup"))
 	for _, m := range parseMounts(r.text("proc/self/mountinfo")) {
@@ -105,7 +105,7 @@ func pathOf(groups []group, controller string) string {
 // maxDepth limits how many groups are inside each other.
 const maxDepth = 64
 
-// ancestors returns a group and those that contain it, the innermost first.
+// ancestors returns a group and the groups that contain it, the innermost first.
 func ancestors(group string) (all []string) {
 	for group = path.Clean("/" + group); len(all) < maxDepth; group = path.Dir(group) {
 		all = append(all, group)

@@ -79,7 +79,7 @@ func counterUnit(name string) metric.Unit {
 	return metric.UnitEvents
 }
 
-// numberOf returns 4 of "4: ACTIVE"; 0 of what has no such number.
+// numberOf returns 4 of "4: ACTIVE"; 0 of a text without a number.
 func numberOf(text string) int {
 	number, _, _ := strings.Cut(text, ":")
 	n, err := strconv.Atoi(number)
@@ -89,7 +89,7 @@ func numberOf(text string) int {
 	return n
 }
 
-// bytesPerSecond returns the rate of "100 Gb/sec (4X EDR)"; 0 of what is none.
+// bytesPerSecond returns the rate of "100 Gb/sec (4X EDR)"; 0 of other texts.
 func bytesPerSecond(text string) float64 {
 	number, _, ok := strings.Cut(text, " Gb/sec")
 	rate, err := strconv.ParseFloat(number, 64)

@@ -21,7 +21,7 @@ func files(all map[string]string) fstest.MapFS {
 	return root
 }
 
-// Counters are the counters of sysfs, data in bytes; what is no number is left out.
+// Counters are the counters of sysfs, data in bytes; files without a number are left out.
 func TestPortMetrics(t *testing.T) {
 	if got := PortMetrics(files(nil), "mlx5_0", 1); got != nil {
 		t.Errorf("without counters: %v", got)
@@ -47,7 +47,7 @@ func TestReadCounters(t *testing.T) {
 	}
 }
 
-// FuzzCounters is for whatever stands in the files.
+// FuzzCounters reads files with any contents.
 func FuzzCounters(f *testing.F) {
 	for _, text := range []string{"", "4", "4: ACTIVE", "100 Gb/sec", "NaN Gb/sec", "-1: x", "18446744073709551616"} {
 		f.Add(text)

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// The limits of what is read, whatever a tree has in it.
+// The limits for reading any tree.
 const (
 	maxDevices = 1024
 	maxPorts   = 255  // a port's number has 8 bits
@@ -120,7 +120,7 @@ func (r *reader) port(at string, n int) Port {
 	return p
 }
 
-// netDevOf returns the interface of the first GID that has one: that of the port itself. Those of VLANs
+// netDevOf returns the interface of the first GID that has one: the port's own. The interfaces of VLANs
 // come after it.
 func netDevOf(p *Port) string {
 	for _, g := range p.GIDs {

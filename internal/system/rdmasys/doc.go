@@ -4,12 +4,12 @@
 // network interfaces, modules, limits, device files, control groups, flow control and filters. It
 // looks up routes, and finds out how large a packet reaches a peer.
 //
-// [Source.Read] takes what it can get. What it may not read, or what this system does not have, is
-// absent, and [System.Unread] says why where that matters. Only Linux has anything to read.
+// [Source.Read] reads as much as possible. Facts that it may not read, or that this system does not
+// have, are absent, and [System.Unread] says why where that matters. Only Linux has anything to read.
 //
-// Files come from an fs.FS, so that tests read trees of machines that are elsewhere. What no file
-// says comes from functions of the [Source]: [Host] has those of this machine. Nothing is changed, and
-// only [Path] sends anything.
+// Files come from an fs.FS, so that tests read trees of other machines. Facts that no file has come
+// from functions of the [Source]: [Host] has this machine's. Nothing is changed, and only [Path] sends
+// anything.
 //
 //	system.go                        [System]
 //	devices.go, counters.go          /sys/class/infiniband: devices, ports, GID tables; counters of ports
@@ -20,6 +20,6 @@
 //	parse.go                         the formats of these files
 //	candidates.go                    which devices have a route to an address
 //	open.go                          package kernel's devices, where a program has that package
-//	host_linux.go, netlink_linux.go  what the kernel is asked: routes, flow control, filters
+//	host_linux.go, netlink_linux.go  questions to the kernel: routes, flow control, filters
 //	path.go, path_linux.go           how large a packet reaches a peer
 package rdmasys

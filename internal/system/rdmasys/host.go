@@ -52,7 +52,7 @@ func (r *reader) loaded() Modules {
 		m.Known = true
 		addKnown(m.Loaded, parseModules(r.text("proc/modules")))
 	}
-	for _, k := range knownModules { // those that are part of the kernel are here, if they have parameters
+	for _, k := range knownModules { // modules that are part of the kernel are here, if they have parameters
 		if _, err := fs.Stat(r.root, path.Join("sys/module", k)); err == nil {
 			m.Loaded[k] = true
 		}
@@ -60,7 +60,7 @@ func (r *reader) loaded() Modules {
 	return m
 }
 
-// modules returns the modules that are loaded, and those that can be.
+// modules returns the modules that are loaded, and modules that can be.
 func (r *reader) modules(release string) Modules {
 	m := r.loaded()
 	if release == "" || strings.Contains(release, "/") {
@@ -74,7 +74,7 @@ func (r *reader) modules(release string) Modules {
 	return m
 }
 
-// addKnown adds those of names to a set that are known.
+// addKnown adds the known modules among names to a set.
 func addKnown(to map[string]bool, names []string) {
 	for _, n := range names {
 		if slices.Contains(knownModules, n) {

@@ -20,11 +20,11 @@ import (
 type Injected struct {
 	Folder    string    `json:"folder"`       // $RAMJET_LIBS
 	Path      string    `json:"library_path"` // $LD_LIBRARY_PATH
-	Libraries []Library `json:"libraries"`    // of the folder, and those that are preloaded
+	Libraries []Library `json:"libraries"`    // of the folder, and preloaded ones
 	// the system's C library, its file; empty: there is none that is known
 	Libc      string   `json:"libc,omitempty"`
 	Version   string   `json:"libc_version"`        // such as GLIBC_2.36; empty: it is not glibc
-	Sysfs     string   `json:"sysfs,omitempty"`     // $RAMJET_SYSFS, what stands for /sys; empty: nothing does
+	Sysfs     string   `json:"sysfs,omitempty"`     // $RAMJET_SYSFS, the folder in place of /sys; empty: none
 	Described []string `json:"described,omitempty"` // the devices that it describes
 	InPath    bool     `json:"folder_in_path"`      // the loader looks into the folder
 }
@@ -171,8 +171,8 @@ func (r *reader) elf(name string, read func(*elf.File) error) error {
 	return read(e)
 }
 
-// newer reports whether a version of glibc is newer than another one, which may be empty. Other versions, as those of
-// libraries beside glibc, are not.
+// newer reports whether a version of glibc is newer than another one, which may be empty. Versions of other libraries
+// are not.
 func newer(version, than string) bool {
 	v, ok := glibcVersion(version)
 	t, _ := glibcVersion(than)

@@ -88,7 +88,7 @@ func TestInjected(t *testing.T) {
 	}
 }
 
-// The least limit of a group and those above it counts, of either version.
+// The least limit of a group and its ancestors counts, of either version.
 func TestGroupLimits(t *testing.T) {
 	file := func(s string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(s)} }
 	for name, c := range map[string]struct {
@@ -117,7 +117,7 @@ func TestGroupLimits(t *testing.T) {
 	}
 }
 
-// Whatever is in the files of an image, looking at them ends without a panic.
+// Looking at files of an image with any contents ends without a panic.
 func FuzzLibrary(f *testing.F) {
 	f.Add([]byte("\x7fELF"), []byte("\x7fELF\x02\x01\x01"), "/opt/ramjet/lib")
 	f.Fuzz(func(_ *testing.T, library, libc []byte, folder string) {

@@ -47,7 +47,7 @@ func TestDevices(t *testing.T) {
 	}
 }
 
-// What is around the devices is read, too.
+// The facts around the devices are read, too.
 func TestHost(t *testing.T) {
 	guest := machines.Source(t, "guest").Read()
 	if guest.Kernel != "6.12.117+deb13-amd64" || guest.Container != "" || !guest.Modules.Has("rdma_rxe") ||
@@ -181,7 +181,7 @@ func TestPathMTU(t *testing.T) {
 	}
 }
 
-// This machine can be read, whatever it is.
+// This machine can be read.
 func TestThisHost(t *testing.T) {
 	s := rdmasys.Host().Read()
 	r, err := rdmasys.RouteTo(addr("127.0.0.1"))
@@ -196,7 +196,7 @@ func TestThisHost(t *testing.T) {
 	}
 }
 
-// Whatever files have in them, reading them ends without a panic, and names what Ways can use.
+// Reading files with any contents ends without a panic, and returns names that Ways can use.
 func FuzzRead(f *testing.F) {
 	f.Add("4: ACTIVE", "fe80:0000:0000:0000:5054:00ff:fe00:0001", "RoCE v2", "0::/a/b",
 		"24 27 0:22 / /cg rw - cgroup2 cgroup2 rw", "rxe0 hca_handle=2 hca_object=max")

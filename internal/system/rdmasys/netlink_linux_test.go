@@ -58,7 +58,7 @@ func TestParsePFC(t *testing.T) {
 	}
 }
 
-// Whatever the kernel answers, parsing it ends without a panic.
+// Parsing any answer of the kernel ends without a panic.
 func FuzzNetlink(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte{0})
@@ -133,7 +133,7 @@ func TestPath(t *testing.T) {
 	}
 	check("192.0.2.2", "sent 9000 passed 9000 lost 0")
 	check("fd09::2", "sent 9000 passed 9000 lost 0")
-	run(there + "ip link set right mtu 1500") // what is longer than the peer takes is lost without a word
+	run(there + "ip link set right mtu 1500") // packets that are longer than the peer takes are lost without a report
 	check("192.0.2.2", "sent 9000 passed 1120 lost 2144")
 	r, err := RouteTo(netip.MustParseAddr("192.0.2.1"))
 	if err != nil || !r.Local || r.From.String() != "192.0.2.1" {

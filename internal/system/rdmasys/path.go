@@ -7,7 +7,7 @@ type Answer string
 
 // The answers.
 const (
-	Arrived  Answer = "arrived"   // the peer says that nobody listens there: it has come
+	Arrived  Answer = "arrived"   // the peer reports that the port is unreachable: the packet has come
 	TooLong  Answer = "too long"  // a router, or this host, says so
 	Refused  Answer = "refused"   // a host on the way refuses to pass it on
 	NoAnswer Answer = "no answer" // it is lost, or a socket has it, or a filter

@@ -15,15 +15,15 @@ import (
 )
 
 const (
-	tracePort = 33434 // where traceroute's datagrams go: nobody listens there
+	tracePort = 33434 // where traceroute's datagrams go: no program listens there
 	probeTime = time.Second
 	probes    = 2 // of each length: hosts limit how often they answer
 )
 
 // Path finds out how long a packet may be on the path to a peer, up to the MTU of the route. It sends
-// datagrams to a port where nobody listens, which may not be fragmented; the peer answers those that
-// come by ICMP (RFC 1191, RFC 8201, as RFC 8899 does it). A peer may also answer nothing. It takes
-// some seconds at most, and ends with ctx.
+// datagrams, which may not be fragmented, to a port where no program listens; the peer answers
+// datagrams that arrive by ICMP (RFC 1191, RFC 8201, as RFC 8899 does it). A peer may also answer
+// nothing. It takes some seconds at most, and ends with ctx.
 func Path(ctx context.Context, r Route, peer netip.Addr) PathTest {
 	var t PathTest
 	headers := 20 + 8
@@ -100,7 +100,7 @@ func probe(ctx context.Context, r Route, peer netip.Addr, port uint16, n, times 
 	return answer
 }
 
-// dontFragment sets that packets are sent whole or not at all, whatever the system believes of the path.
+// dontFragment sets that packets are sent whole or not at all, without regard to the path MTU that the system knows.
 func dontFragment(network, _ string, c syscall.RawConn) error {
 	var err error
 	cerr := c.Control(func(fd uintptr) {

@@ -158,7 +158,7 @@ type Filter struct {
 	Family string `json:"family"`
 	Table  string `json:"table"`
 	Chain  string `json:"chain"`
-	Drops  bool   `json:"drops"` // what no rule admits is dropped
+	Drops  bool   `json:"drops"` // packets that no rule admits are dropped
 }
 
 // UDPPort is a socket on RoCEv2's UDP port.
@@ -303,7 +303,8 @@ func (src *Source) Read() *System {
 	return s
 }
 
-// ReadDevices reads only what finding a route needs: devices, their files, interfaces, and who has RoCEv2's port.
+// ReadDevices reads only the facts for finding a route: devices, their files, interfaces, and the holder of RoCEv2's
+// port.
 func (src *Source) ReadDevices() *System {
 	s := &System{}
 	r := reader{src.Root, s}

@@ -34,7 +34,7 @@ func (c *crowd) take(threads, processors int) bool {
 	return c.crowded
 }
 
-// maxThreads and maxDigits bound what is believed of a file.
+// maxThreads and maxDigits bound the numbers taken from a file.
 const (
 	maxThreads = 1 << 20
 	maxDigits  = 10

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// TestCrowd holds when a machine with two processors is crowded, by what its samples are.
+// TestCrowd holds when a machine with two processors is crowded, by its samples.
 func TestCrowd(t *testing.T) {
 	var c crowd
 	for _, step := range []struct {

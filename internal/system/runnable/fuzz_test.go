@@ -4,7 +4,7 @@ package runnable
 
 import "testing"
 
-// FuzzParse holds that what the system's files say gives numbers within bounds, or none.
+// FuzzParse holds that any contents of the system's files give numbers within bounds, or none.
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{"", "0", "0.20 0.18 0.12 3/80 11206\n", "0-3,8,10-11\n", "0-65535,0-65535"} {
 		f.Add([]byte(s))

@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The names of listeners in a directory are files, which stay when a process is killed. Whoever publishes or removes
-// one holds the directory's lock. So a file in which nobody listens was left behind: it is not one whose process is
-// about to listen, and it is not replaced by another between a look at it and its removal.
+// The names of listeners in a directory are files, which stay when a process is killed. A process that publishes or
+// removes one holds the directory's lock. So a file without a listener was left behind: its process is not about to
+// listen, and it is not replaced by another file between a look at it and its removal.
 
 const (
 	// lockPatience limits the wait for the lock, which others hold for microseconds.
@@ -43,7 +43,7 @@ func (p Place) lock() (unlock func(), err error) {
 	}
 }
 
-// tryLock locks a file of this user, and creates it if need be. unix.EWOULDBLOCK means that somebody else has, or had
+// tryLock locks a file of this user, and creates it if need be. unix.EWOULDBLOCK means that another process has, or had
 // just now, the lock.
 func tryLock(path string) (fd int, err error) {
 	fd, err = unix.Open(path, unix.O_RDWR|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_CLOEXEC|unix.O_NONBLOCK, 0o600)
@@ -61,7 +61,7 @@ func tryLock(path string) (fd int, err error) {
 		}
 	}
 	if dev, inode := identity(path); err == nil && (dev != uint64(st.Dev) || inode != st.Ino) {
-		err = unix.EWOULDBLOCK // who had the lock has removed the file
+		err = unix.EWOULDBLOCK // the lock's former holder has removed the file
 	}
 	if err != nil {
 		unix.Close(fd)
@@ -100,7 +100,7 @@ func (p Place) publish(fd int, at *unix.SockaddrUnix, backlog int) (*socketFile,
 	return f, nil
 }
 
-// abandoned reports whether nobody listens at a name. The lock is held.
+// abandoned reports whether no process listens at a name. The lock is held.
 func abandoned(at *unix.SockaddrUnix) bool {
 	fd, err := newSocket()
 	if err != nil {

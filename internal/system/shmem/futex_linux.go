@@ -24,7 +24,7 @@ func WaitWhile(word *uint32, value uint32, limit time.Duration) {
 		uintptr(unsafe.Pointer(timeout)), 0, 0)
 }
 
-// WakeAll wakes all who wait for a word to change, of whatever process. It does not block.
+// WakeAll wakes all threads that wait for a word to change, of any process. It does not block.
 func WakeAll(word *uint32) {
 	unix.RawSyscall(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexWake, math.MaxInt32)
 }

@@ -20,8 +20,8 @@ const (
 // JoinBarriers has the [Barrier] of other processes reach this one, where the system has that.
 func JoinBarriers() { unix.Syscall(unix.SYS_MEMBARRIER, joinBarriers, 0, 0) }
 
-// Barrier has the processors finish the stores that threads of processes that called [JoinBarriers] have made: what
-// these have not stored by then, they store after they could see what this thread has stored. Without it
+// Barrier has the processors finish the stores that threads of processes that called [JoinBarriers] have made: these
+// threads make later stores after they could see this thread's earlier ones. Without the system call
 // (Linux before 4.16, some sandboxes) it waits, as stores do not stay in a processor for long.
 func Barrier() {
 	if _, _, errno := unix.Syscall(unix.SYS_MEMBARRIER, barrierOfAll, 0, 0); errno != 0 {
@@ -32,9 +32,9 @@ func Barrier() {
 // storesTime is far more than a processor takes to finish its stores.
 const storesTime = 100 * time.Microsecond
 
-// Renew replaces the pages of length bytes from off on by others with the same contents, at the same addresses. Peers
-// keep the pages that were there, which nobody here uses any more: what they store there is not seen. Threads of this
-// process may use the memory meanwhile, and what they store stays. Pages that were replaced before stay, too.
+// Renew replaces the pages of length bytes from off on by new pages with the same contents, at the same addresses.
+// Peers keep the old pages, which this process does not use any more: their stores there are not seen. Threads of this
+// process may use the memory meanwhile, and their stores stay. Pages that were replaced before stay, too.
 func (s *Segment) Renew(off, length int) error {
 	page := os.Getpagesize()
 	if s.renewed == nil {
@@ -84,7 +84,7 @@ func (s *Segment) renew(off, length int) error {
 	}
 	Barrier()
 	const word = 8
-	for i := 0; i < length; i += word { // what was stored between the copy and the change
+	for i := 0; i < length; i += word { // words that were stored between the copy and the change
 		from, to := (*uint64)(unsafe.Pointer(&before[i])), (*uint64)(unsafe.Add(was, i))
 		if old, now := *from, atomic.LoadUint64(to); now != old {
 			atomic.CompareAndSwapUint64((*uint64)(unsafe.Pointer(&live[i])), old, now)

@@ -16,7 +16,7 @@ import (
 // Rights are a peer's rights to a segment.
 type Rights int
 
-// The rights of peers. Those who made the segment write to it always.
+// The rights of peers. The owner of a segment can always write to it.
 const (
 	ReadOnly Rights = iota
 	ReadWrite
@@ -30,14 +30,14 @@ type Segment struct {
 	renewed map[int]struct{} // pages of which peers have others
 }
 
-// fixed are the seals that every segment has. Without them a peer could cut it off, and whoever
-// touches what is missing gets SIGBUS.
+// fixed are the seals that every segment has. Without them a peer could cut it off, and a process
+// that touches the missing part gets SIGBUS.
 const fixed = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
 
 // Create makes a segment of size zero bytes, at least one, rounded up to pages. [mappings.ErrFull] and
 // [ErrDescriptors] mean that the process has as many as it may. With ReadOnly the
 // system refuses every other mapping that can be written to, also to peers that open the descriptor
-// anew (F_SEAL_FUTURE_WRITE, Linux 5.1). name is what /proc/PID/maps shows.
+// anew (F_SEAL_FUTURE_WRITE, Linux 5.1). name appears in /proc/PID/maps.
 func Create(name string, size int, peers Rights) (*Segment, error) {
 	page := os.Getpagesize()
 	if size <= 0 || size > math.MaxInt-page {
@@ -80,8 +80,8 @@ func (s *Segment) prepare(fd, size int, peers Rights) (err error) {
 // errUnsealed means that the memory could vanish while it is used.
 var errUnsealed = errors.New("its size is not sealed (F_SEAL_SHRINK)")
 
-// Map maps a segment of a peer, and closes its descriptor, also if it fails. It refuses one that the
-// peer could take away, and one of fewer than least bytes, or of more than most and the rest of a page.
+// Map maps a segment of a peer, and closes its descriptor, also if it fails. It refuses a segment that the
+// peer could take away, and a segment of fewer than least bytes, or of more than most and the rest of a page.
 func Map(fd, least, most int, rights Rights) (*Segment, error) {
 	defer unix.Close(fd)
 	mem, err := mapSealed(fd, least, most, rights)
@@ -143,8 +143,8 @@ func Writable(fd int) bool {
 	return err == nil && seals&(unix.F_SEAL_FUTURE_WRITE|unix.F_SEAL_WRITE) == 0
 }
 
-// Bytes returns the memory, page-aligned; nil: the segment is closed. Nobody writes to that of a
-// segment mapped ReadOnly.
+// Bytes returns the memory, page-aligned; nil: the segment is closed. The memory of a segment mapped
+// ReadOnly must not be written to.
 func (s *Segment) Bytes() []byte { return s.mem }
 
 // FD returns the descriptor that peers map it by; -1: it was closed.
@@ -160,7 +160,7 @@ func (s *Segment) Forget() error {
 	return os.NewSyscallError("close", unix.Close(fd))
 }
 
-// Close unmaps the segment. Nobody uses its memory any more. Peers keep what they have mapped.
+// Close unmaps the segment. Its memory is not in use any more. Peers keep their mappings.
 func (s *Segment) Close() error {
 	var err error
 	if s.mem != nil {

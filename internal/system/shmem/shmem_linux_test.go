@@ -37,7 +37,7 @@ func again(t *testing.T, s *Segment, how int) int {
 	return fd
 }
 
-// TestReadOnly has a peer read what the owner wrote, and try to write to it by all ways.
+// TestReadOnly has a peer read the owner's memory, and try to write to it by all ways.
 func TestReadOnly(t *testing.T) {
 	s := create(t, 100, ReadOnly)
 	copy(s.Bytes(), "hello")
@@ -72,7 +72,7 @@ func TestReadOnly(t *testing.T) {
 	}
 }
 
-// TestMapRefuses hands over what could vanish.
+// TestMapRefuses hands over memory that could vanish.
 func TestMapRefuses(t *testing.T) {
 	fd, err := unix.MemfdCreate("unsealed", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
@@ -178,7 +178,7 @@ func TestSocket(t *testing.T) {
 				t.Errorf("a message that is too long: %v", err)
 			}
 			n := 0
-			for err = nil; err == nil; n++ { // nobody reads them
+			for err = nil; err == nil; n++ { // the peer does not read them
 				err = a.Send(make([]byte, MaxMessage))
 			}
 			if !errors.Is(err, unix.EAGAIN) || n < 2 {
@@ -327,8 +327,8 @@ func TestHold(t *testing.T) {
 	}
 }
 
-// Of many that listen at one name at the same time, which a killed process has left, one does. The others take nothing
-// away from it.
+// Of many listeners at one name at the same time, which a killed process has left, one succeeds. The others take
+// nothing away from it.
 func TestOneListener(t *testing.T) {
 	p := Place{Dir: t.TempDir()}
 	for range 50 {

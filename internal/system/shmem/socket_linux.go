@@ -76,7 +76,7 @@ func (p Place) Listen(name string, backlog int) (*Listener, error) {
 func (d *Listener) FD() int { return d.fd }
 
 // Accept returns the next peer. unix.EAGAIN means that there is none, an [ErrOtherUser] that one was
-// turned away. With an [ErrDescriptors] there is a peer, to be told that there is no room for him.
+// refused. With an [ErrDescriptors] there is a peer, which the caller is to refuse for lack of room.
 func (d *Listener) Accept() (*Socket, error) {
 	fd, _, err := unix.Accept4(d.fd, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
 	if err != nil {
@@ -104,7 +104,7 @@ func (d *Listener) Close() error {
 	return os.NewSyscallError("close", unix.Close(d.fd))
 }
 
-// Connect connects to a name. unix.ECONNREFUSED and unix.ENOENT mean that nobody listens there,
+// Connect connects to a name. unix.ECONNREFUSED and unix.ENOENT mean that no process listens there,
 // unix.EAGAIN that too many wait there.
 func (p Place) Connect(name string) (*Socket, error) {
 	fd, err := newSocket()
@@ -132,8 +132,8 @@ type Socket struct {
 	oob     []byte
 }
 
-// takeSocket takes over a descriptor and checks who is there. The kernel says it; anybody can take any
-// name.
+// takeSocket takes over a descriptor and checks the user at the other end with the kernel: any user can
+// take any name.
 func takeSocket(fd int) (*Socket, error) {
 	forkmark.Set(fd)
 	cred, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
@@ -179,7 +179,7 @@ func (s *Socket) Send(message []byte, files ...int) error {
 
 // Receive returns the next message, which is valid until the next call, and its descriptors, which are
 // the caller's. unix.EAGAIN means that there is none, io.EOF that the process has closed the
-// connection, or has ended in whatever way.
+// connection, or has ended in any way.
 func (s *Socket) Receive() (message []byte, files []int, err error) {
 	n, oobn, flags, _, err := unix.Recvmsg(s.fd, s.buf, s.oob, unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC)
 	if err == nil {
@@ -221,8 +221,9 @@ func CloseAll(files []int) {
 	}
 }
 
-// Hold keeps hold of the peer's process, so that Lives tells when it has ended, whoever has its end of the socket then:
-// a child, or a process that it was handed to. It returns false if the process has ended, or cannot be held.
+// Hold keeps hold of the peer's process, so that Lives tells when it has ended, even if another process has its end of
+// the socket then: a child, or a process that got the descriptor. It returns false if the process has ended, or cannot
+// be held.
 func (s *Socket) Hold() bool {
 	if s.process == nil {
 		s.process = holdProcess(s.fd, s.pid)
@@ -247,7 +248,7 @@ func (s *Socket) Finish() error {
 	return os.NewSyscallError("shutdown", unix.Shutdown(s.fd, unix.SHUT_WR))
 }
 
-// Gone reports whether the peer has ended. It drops what the peer has sent.
+// Gone reports whether the peer has ended. It drops the peer's messages.
 func (s *Socket) Gone() bool {
 	for {
 		_, files, err := s.Receive()

@@ -13,11 +13,11 @@ import (
 var ErrDescriptors = errors.New("too many descriptors")
 
 // spared is how many descriptors are left to the rest of the program: with fewer it could open no file, and
-// nobody could be let in to be told why he is turned away. Of a limit below 512 it is an eighth.
+// no peer could be accepted to be refused with a reason. Of a limit below 512 it is an eighth.
 const spared = 64
 
-// spare returns an [ErrDescriptors] that names the limit if a new descriptor is one of those to be left. The system
-// hands out the lowest number that is free.
+// spare returns an [ErrDescriptors] that names the limit if a new descriptor is among the spared ones. The system
+// hands out the lowest free number.
 func spare(fd int) error {
 	var l unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &l); err != nil {

@@ -5,6 +5,6 @@
 // goroutine's, which has a few KB where a thread's has megabytes.
 package sigstack
 
-// Room is how much Reserve makes room for: the kernel's frame of a signal, up to 11 KB with AMX, what the dynamic
-// linker saves when the handler calls a function for the first time, and the handler's own.
+// Room is how many bytes Reserve makes room for: the kernel's frame of a signal, up to 11 KB with AMX, the registers
+// that the dynamic linker saves when the handler calls a function for the first time, and the handler's own frames.
 const Room = 64 << 10

@@ -19,7 +19,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/system/peercred"
 )
 
-// What is taken from a container: so many processes, and so many bytes of each. 10,000 queue pairs are about 1 MB.
+// Limits for a container: its processes, and bytes of each. 10,000 queue pairs are about 1 MB.
 const (
 	mostReporters   = 256
 	mostReportBytes = 2 << 20
@@ -27,7 +27,7 @@ const (
 
 // Collector takes the state of processes that it cannot reach, as those of containers, whose own sockets belong to
 // other network namespaces. Each container has a folder with a socket, to which its processes connect: the folder may
-// be read-only there. Whose a process is follows from the socket, so no process can pass for that of another container.
+// be read-only there. The socket identifies the container, so no process can pass for another container's.
 type Collector struct {
 	reading sync.Mutex // one Read at a time
 	lock    sync.Mutex
@@ -47,7 +47,7 @@ type source struct {
 	name  string // the folder's
 	conn  *net.UnixConn
 	state Process
-	asked chan<- *source // is sent the source when its first byte is there, or its end; nil: nobody has asked
+	asked chan<- *source // gets the source when its first byte is there, or its end; nil: no reader waits
 	ended bool
 	first [1]byte
 }
@@ -55,8 +55,8 @@ type source struct {
 // NewCollector returns a collector without folders.
 func NewCollector() *Collector { return &Collector{folders: map[string]*collected{}} }
 
-// Listen makes a folder's socket, in place of one that an earlier process left. Names are the caller's; a name that is
-// there already stays as it is.
+// Listen makes a folder's socket, in place of a socket that an earlier process left. Names are the caller's; a name
+// that is there already stays as it is.
 func (c *Collector) Listen(name, folder string) error {
 	c.lock.Lock()
 	defer c.lock.Unlock()
@@ -153,7 +153,7 @@ func (c *Collector) accept(name string, f *collected) {
 	}
 }
 
-// await waits for the first byte of a process, or its end. One that tells what nobody asked for is turned away.
+// await waits for the first byte of a process, or its end. A process that sends without a request is disconnected.
 func (c *Collector) await(s *source, f *collected) {
 	n, _ := s.conn.Read(s.first[:])
 	c.lock.Lock()
@@ -181,13 +181,13 @@ func (c *Collector) Counts() map[string]int {
 	return counts
 }
 
-// Read asks all processes, and calls take with the folder's name and the state of each, one after the other. Those that
-// end meanwhile are left out. Those that say nothing are told as such after some seconds, and keep no other waiting.
+// Read asks all processes, and calls take with the folder's name and the state of each, one after the other. Processes
+// that end meanwhile are left out. Silent processes are reported as such after some seconds, and delay no other.
 func (c *Collector) Read(ctx context.Context, take func(name string, p *Process)) error {
 	c.reading.Lock()
 	defer c.reading.Unlock()
 	silent, answers := c.ask()
-	defer func() { // of those that are not awaited any more
+	defer func() { // of sources that are not awaited any more
 		for s := range silent {
 			s.conn.Close()
 		}

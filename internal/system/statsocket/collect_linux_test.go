@@ -42,7 +42,7 @@ func untilCounted(t *testing.T, c *statsocket.Collector, name string, n int) {
 	}
 }
 
-// readAll reads what a collector has.
+// readAll reads all processes of a collector.
 func readAll(t *testing.T, c *statsocket.Collector) map[string][]statsocket.Process {
 	t.Helper()
 	got := map[string][]statsocket.Process{}
@@ -55,8 +55,8 @@ func readAll(t *testing.T, c *statsocket.Collector) map[string][]statsocket.Proc
 	return got
 }
 
-// Each process is told of by its own folder's name, again and again, until it ends; a collector that starts anew gets
-// it back.
+// Each process is reported under its own folder's name, again and again, until it ends; a collector that starts anew
+// gets it back.
 func TestCollect(t *testing.T) {
 	c := statsocket.NewCollector()
 	defer c.Close()
@@ -98,7 +98,7 @@ func TestCollect(t *testing.T) {
 	}
 }
 
-// What connects and is no process with devices is told as such, keeps no other waiting, and is forgotten.
+// A program that connects and is no process with devices is reported as such, delays no other, and is forgotten.
 func TestCollectStrangers(t *testing.T) {
 	c := statsocket.NewCollector()
 	defer c.Close()
@@ -227,7 +227,7 @@ func FuzzCollect(f *testing.F) {
 	})
 }
 
-// TestReportAsked: whatever a collector asks by, a process reports itself.
+// TestReportAsked: a process reports itself for any request of a collector, but not for an empty one.
 func TestReportAsked(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})

@@ -13,7 +13,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/core/observe"
 )
 
-// serveFaults answers who asks for faults, one after the other, until the listener is closed.
+// serveFaults answers requests for faults, one after the other, until the listener is closed.
 func serveFaults(l *net.UnixListener) {
 	for {
 		c, err := accept(l)
@@ -31,7 +31,7 @@ func answerFaults(c *net.UnixConn) {
 	if err != nil {
 		return
 	}
-	_ = r.Answer(c) // who asks sees that it is cut off
+	_ = r.Answer(c) // the requester sees that it is cut off
 }
 
 // Faults shows or replaces the faults of a process of this user, and for root of any.

@@ -11,15 +11,15 @@ import (
 // variable keeps a process from being read if it is "off".
 const variable = "RAMJET_STAT"
 
-// CollectorVariable is the path of a socket to which a process hands its state, beside what its own sockets show.
+// CollectorVariable is the path of a socket to which a process hands its state, too, beside its own sockets.
 // CollectorSocket is the socket's name in the folders of a [Collector].
 const (
 	CollectorVariable = "RAMJET_STAT_COLLECTOR"
 	CollectorSocket   = "socket"
 )
 
-// prefix begins the name of the socket with a process's state, packetPrefix that of the one with packets, faultPrefix
-// that of the one that takes faults.
+// prefix begins the name of the socket with a process's state, packetPrefix the name of the socket with packets,
+// faultPrefix the name of the socket that takes faults.
 const (
 	prefix       = "@ramjet/stat/"
 	packetPrefix = "@ramjet/packets/"

@@ -29,7 +29,7 @@ func newPacketServer(l *net.UnixListener) *packetServer {
 	return &packetServer{l: l, lease: lease, conns: map[*net.UnixConn]bool{}}
 }
 
-// serve accepts watchers until the listener is closed. Those above the limit are disconnected at once.
+// serve accepts watchers until the listener is closed. Watchers above the limit are disconnected at once.
 func (s *packetServer) serve() {
 	for {
 		c, err := accept(s.l)

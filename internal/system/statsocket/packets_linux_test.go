@@ -18,7 +18,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// connected returns a queue pair of this process that has a peer, and what sends a message.
+// connected returns a queue pair of this process that has a peer, and a function that sends a message.
 func connected(t *testing.T) (dev *verbs.Device, n verbs.QPN, send func()) {
 	t.Helper()
 	open := func(addr string) (*verbs.Device, error) { return roce.Open(addr, nil) }
@@ -98,7 +98,7 @@ func TestWatchRefused(t *testing.T) {
 	}
 }
 
-// So many watchers, and no more; who goes makes room.
+// The number of watchers is limited; a watcher that goes makes room.
 func TestManyWatchers(t *testing.T) {
 	dev, n, _ := connected(t)
 	var all []*statsocket.Watcher
@@ -122,7 +122,7 @@ func TestManyWatchers(t *testing.T) {
 	}
 }
 
-// Who does not ask is let go, and so is who says something else.
+// Watchers that do not ask again are disconnected, and so are watchers that send something else.
 func TestLease(t *testing.T) {
 	addr, left, end, err := statsocket.ServeWatchers(fmt.Sprintf("@ramjet-test/%d", os.Getpid()), 50*time.Millisecond)
 	if err != nil {

@@ -162,7 +162,7 @@ func TestSeen(t *testing.T) {
 	}
 }
 
-// Who does not want to be seen is not.
+// A process that turns its socket off is not found.
 func TestOff(t *testing.T) {
 	pid, _, _ := startChild(t, 0, "RAMJET_STAT=off")
 	if p := read(t, pid); p != nil {
@@ -170,7 +170,7 @@ func TestOff(t *testing.T) {
 	}
 }
 
-// This process is not among those that it reads, and its last device takes the socket with it.
+// This process is not among the processes that it reads, and its last device takes the socket with it.
 func TestOwn(t *testing.T) {
 	dev, _ := loopback.Open(t, func(addr string) (*verbs.Device, error) { return roce.Open(addr, nil) })
 	if p := read(t, os.Getpid()); p != nil {
@@ -203,7 +203,7 @@ func socketOf(t *testing.T, pid int) string {
 	return ""
 }
 
-// Readers who connect and do not read keep others waiting for a while only.
+// Readers that connect and do not read delay others for a while only.
 func TestSlowReaders(t *testing.T) {
 	pid, _, _ := startChild(t, 20_000) // more than a socket takes
 	for range 2 {
@@ -229,7 +229,7 @@ func TestSlowReaders(t *testing.T) {
 	}
 }
 
-// Another user is told nothing.
+// A reader of another user gets nothing.
 func TestOtherUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can be another user")
@@ -293,7 +293,7 @@ func connectTo(name string) (fd int, err error) {
 	return fd, nil
 }
 
-// Strangers who stand in line, and come again as soon as they are turned away, do not hide a process.
+// Strangers that stand in line, and come again as soon as they are disconnected, do not hide a process.
 func TestStrangers(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can be another user")
@@ -349,8 +349,8 @@ func TestStrangers(t *testing.T) {
 	}
 }
 
-// Sockets with the names of processes that are not theirs, in which nobody accepts, are not taken for processes, and
-// nobody waits for them.
+// Sockets with the names of other processes, which do not accept, are not taken for processes, and readers do not wait
+// for them.
 func TestSquatters(t *testing.T) {
 	pid, _, _ := startChild(t, 1)
 	for i := range 20 {
@@ -423,7 +423,7 @@ func BenchmarkSnapshot(b *testing.B) {
 	}
 }
 
-// A stopped process keeps nobody waiting.
+// A stopped process does not delay readers of others.
 func TestStopped(t *testing.T) {
 	pid, _, _ := startChild(t, 1)
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {

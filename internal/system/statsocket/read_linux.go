@@ -23,7 +23,7 @@ import (
 // maxParallel is how many processes are read at the same time.
 const maxParallel = 8
 
-// listening returns the sockets of all processes with open devices, and what pretends to be one.
+// listening returns the sockets of all processes with open devices, and sockets with such names.
 func listening() ([]listener, error) {
 	table, err := os.ReadFile("/proc/net/unix")
 	if err != nil {
@@ -109,8 +109,8 @@ func read(ctx context.Context, l listener, pid int) *Process {
 	return p
 }
 
-// patient reads from a process that may be slow, as on a busy machine: the time is limited for each piece of what it
-// tells.
+// patient reads from a process that may be slow, as on a busy machine: the time is limited for each piece that it
+// sends.
 type patient struct {
 	ctx context.Context
 	c   *net.UnixConn
@@ -124,7 +124,7 @@ func (p patient) Read(b []byte) (int, error) {
 	return p.c.Read(b)
 }
 
-// errNobody says that a process has ended, or that somebody else has a name that looks like one of its.
+// errNobody says that a process has ended, or that another process has a name that looks like its own.
 var errNobody = errors.New("nobody is there")
 
 // dial connects to a socket of a process that this user may read. While its backlog is full, it stands in line if
@@ -146,12 +146,12 @@ func dial(ctx context.Context, l listener, at string) (*net.UnixConn, *unix.Ucre
 	cred, err := peercred.Of(c)
 	if err != nil || !allowed(os.Geteuid(), int(cred.Uid)) {
 		c.Close()
-		return nil, nil, errNobody // somebody else took the name
+		return nil, nil, errNobody // another process took the name
 	}
 	return c, cred, nil
 }
 
-// holds reports whether a process has a socket open. Only who may trace it is told.
+// holds reports whether a process has a socket open. The answer needs the right to trace it.
 func holds(pid int, inode uint64) bool {
 	dir, err := os.Open(fmt.Sprintf("/proc/%d/fd", pid))
 	if err != nil {

@@ -62,7 +62,7 @@ func (r *reporter) run() {
 				continue
 			}
 		}
-		select { // nobody collects
+		select { // there is no collector
 		case <-r.closed:
 			return
 		case <-time.After(pause):

@@ -34,8 +34,8 @@ const (
 	acceptPause = 5 * time.Millisecond
 )
 
-// server is what serves this process's state, packets the packets of its queue pairs, faults takes faults, and reports
-// hands the state to a collector; nil: no device is open, or it is not to be read, or there is no collector.
+// server serves this process's state, packets the packets of its queue pairs, faults takes faults, and reports hands
+// the state to a collector; nil: no device is open, or it is not to be read, or there is no collector.
 var (
 	serverLock sync.Mutex
 	server     *net.UnixListener
@@ -124,9 +124,9 @@ func serve(l *net.UnixListener, readers chan<- *net.UnixConn) {
 	}
 }
 
-// accept returns the next connection of somebody who may read this process, or the error that the listener is closed.
-// Strangers are turned away without a rest. Everybody on the host can connect to an abstract name, and a reader
-// stands in line behind them: a rest for each would hide the process.
+// accept returns the next connection of a reader that may read this process, or the error that the listener is closed.
+// Connections of other users are closed without a rest. All users of the host can connect to an abstract name, and a
+// reader stands in line behind them: a rest for each would hide the process.
 func accept(l *net.UnixListener) (*net.UnixConn, error) {
 	for {
 		c, err := l.AcceptUnix()
@@ -161,7 +161,7 @@ func answerAll(readers <-chan *net.UnixConn) {
 
 // budget bounds the share of a processor that snapshots take.
 type budget struct {
-	work time.Duration // less what has passed since
+	work time.Duration // less the time since
 	at   time.Time
 }
 
