@@ -9,7 +9,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/iwarp"
 )
 
-// read returns the packets of a file, without what is only valid during the call.
+// read returns the packets of a file, without memory that is only valid during the call.
 func read(t *testing.T, name string) ([]Packet, Counts) {
 	t.Helper()
 	var all []Packet
@@ -29,8 +29,7 @@ func read(t *testing.T, name string) ([]Packet, Counts) {
 	return all, counts
 }
 
-// TestRxe: what is read of the captures of Linux rxe are the packets that another reader finds there, and every ICRC
-// is right.
+// TestRxe: the captures of Linux rxe have the packets that another reader finds there, and every ICRC is right.
 func TestRxe(t *testing.T) {
 	for _, name := range []string{"roce-mtu1024.pcap", "roce-mtu4096.pcap"} {
 		name = "../../../wire/ib/testdata/" + name

@@ -19,7 +19,7 @@ type Decoder struct {
 	to     func(*Packet)
 	packet Packet // the current one
 	seed   maphash.Seed
-	zeros  []byte // a packet that was cut, with zeros for what is missing
+	zeros  []byte // a packet that was cut, with zeros for the missing bytes
 	tcps   connections
 	err    error
 }
@@ -64,8 +64,8 @@ func (d *Decoder) transport(b []byte, whole int, p *Packet, verify func(t []byte
 	d.emit(p)
 }
 
-// Read passes all packets of a file to the function to, in order. The counts cover what was read even if there is an
-// error; ErrCut says that the file ends early.
+// Read passes all packets of a file to the function to, in order. With an error, the counts cover the part that was
+// read; ErrCut says that the file ends early.
 func Read(name string, to func(*Packet)) (Counts, error) {
 	f, err := os.Open(name)
 	if err != nil {

@@ -75,8 +75,8 @@ type Reader struct {
 	interfaces []iface // of a pcapng's section
 }
 
-// NewReader returns a reader of a pcap or pcapng file, which may be compressed with gzip. The error says what the
-// file is if it is neither.
+// NewReader returns a reader of a pcap or pcapng file, which may be compressed with gzip. For other files the error
+// has their format.
 func NewReader(r io.Reader) (*Reader, error) {
 	in := bufio.NewReaderSize(r, readAhead)
 	if m, _ := in.Peek(2); len(m) == 2 && m[0] == 0x1f && m[1] == 0x8b {
@@ -112,7 +112,7 @@ func NewReader(r io.Reader) (*Reader, error) {
 	return c, c.pcapHeader()
 }
 
-// Next reads the next frame. The error is io.EOF after the last one, ErrCut, or says what is wrong with the file.
+// Next reads the next frame. The error is io.EOF after the last one, ErrCut, or a defect of the file.
 func (c *Reader) Next(f *Frame) error {
 	*f = Frame{}
 	if err := c.next(f); err != nil {

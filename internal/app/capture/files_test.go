@@ -244,7 +244,7 @@ func TestTrain(t *testing.T) {
 	})
 }
 
-// TestTruncated: of a packet that the capture cut, everything is told that its headers have.
+// TestTruncated: of a packet that the capture cut, all fields of the headers are read.
 func TestTruncated(t *testing.T) {
 	whole := ipv4(9, strings.Repeat("x", 1000))
 	for n := range len(whole) {
@@ -275,7 +275,7 @@ func TestTruncated(t *testing.T) {
 	}
 }
 
-// TestDamaged: what is wrong with a file is said, and a file that ends early is read up to there.
+// TestDamaged: errors name the defects of files, and a file that ends early is read up to there.
 func TestDamaged(t *testing.T) {
 	good := pcapng(binary.LittleEndian, LinkRaw, ipv4(1, "x"), 9, 1)
 	twice := cat(good, good)
@@ -309,7 +309,7 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
-// TestOwnRecording: what package trace writes is read.
+// TestOwnRecording: the files of package trace are read.
 func TestOwnRecording(t *testing.T) {
 	var file bytes.Buffer
 	w, err := trace.NewWriter(&file, "test")
@@ -376,7 +376,7 @@ func FuzzRead(f *testing.F) {
 					len(file))
 			}
 			d.Decode(&frame, func(p *Packet) {
-				// a SYN is told of when more of its connection is known
+				// a SYN is handed over when more of its connection is known
 				if p.Missing < 0 || p.Frame < 1 || p.Frame > n+1 {
 					t.Errorf("frame %d of %d: %d bytes missing", p.Frame, n+1, p.Missing)
 				}

@@ -59,7 +59,7 @@ func (d *Decoder) Decode(f *Frame, to func(*Packet)) {
 	}
 }
 
-// emit hands over a packet. The bytes on the wire are those of the first of its frame.
+// emit hands over a packet. Its frame's bytes on the wire count for the first packet of the frame.
 func (d *Decoder) emit(p *Packet) {
 	d.Counts.Packets++
 	d.to(p)

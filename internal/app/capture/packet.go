@@ -67,7 +67,7 @@ type Packet struct {
 	FromPort, ToPort uint16 // of UDP or TCP
 	Direction        Direction
 	Comment          string // of an iWARP segment also that of an earlier frame with a part of it
-	Wire             int    // bytes of the frame on the wire; 0 of what is in a frame behind something else
+	Wire             int    // bytes of the frame on the wire; 0 of a packet behind another one in its frame
 	Missing          int    // bytes of the packet that the capture left out
 
 	CE     bool   // the IP header says: congestion experienced (RFC 3168)

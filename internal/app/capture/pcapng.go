@@ -69,7 +69,7 @@ func (c *Reader) nextBlock(f *Frame) error {
 	}
 }
 
-// block reads a block's type and body (section 3.1). It returns no body of blocks that nobody needs.
+// block reads a block's type and body (section 3.1). It returns no body of blocks that are not needed.
 func (c *Reader) block() (typ uint32, body []byte, err error) {
 	if _, err := c.in.Peek(1); err != nil {
 		return 0, nil, err
@@ -171,7 +171,7 @@ func (c *Reader) enhanced(f *Frame, b []byte) error {
 	return c.packet(f, b, c.order.Uint32(b), 4)
 }
 
-// packet reads what enhanced packets and obsolete ones have in common; at is where the timestamp is.
+// packet reads the fields that enhanced packets and obsolete ones have in common; at is where the timestamp is.
 func (c *Reader) packet(f *Frame, b []byte, number uint32, at int) error {
 	i, err := c.iface(number)
 	if err != nil {
@@ -206,7 +206,7 @@ func (c *Reader) simple(f *Frame, b []byte) error {
 	}
 	f.Link, f.At, f.Length = i.link, time.Unix(0, 0).UTC(), onWire(c.order.Uint32(b), 0)
 	f.Data = b[4:]
-	if f.Length < len(f.Data) { // what is behind is padding
+	if f.Length < len(f.Data) { // the rest is padding
 		f.Data = f.Data[:f.Length]
 	}
 	if i.snap > 0 && int64(len(f.Data)) > int64(i.snap) {

@@ -17,8 +17,8 @@ const maxKept = 1 << 17
 var fabrics = map[observe.Wire]Fabric{observe.RoCEv2: RoCEv2, observe.RoCEv1: RoCEv1, observe.InfiniBand: InfiniBand,
 	observe.IWARP: IWARP}
 
-// FromProcess hands over packets that a process has kept of a queue pair: their headers. It is to them what
-// [ReadFrom] is to a file.
+// FromProcess hands over packets that a process has kept of a queue pair: their headers. It is as [ReadFrom] for a
+// file.
 func FromProcess(kept *observe.Packets, to func(*Packet)) (Counts, error) {
 	fabric, ok := fabrics[kept.Wire]
 	if !ok && len(kept.Packets) > 0 {
@@ -67,7 +67,7 @@ func hostOf(f Fabric, e *observe.Address) Host {
 	return Host{Addr: ib.GID(e.GID).Addr().Unmap()}
 }
 
-// segment hands over a DDP segment. What was not kept of it is zeros.
+// segment hands over a DDP segment. Bytes that were not kept are zeros.
 func (d *Decoder) segment(c *connection, k *observe.Packet, p *Packet) {
 	p.Missing = k.Length - len(k.Head)
 	d.zeros = append(append(d.zeros[:0], k.Head...), make([]byte, p.Missing)...)

@@ -21,14 +21,14 @@ const (
 	SetUp                               // a set-up frame of MPA
 	Segment                             // a DDP segment
 	ReadyToReceive                      // an empty FPDU (RFC 6581 section 4.3)
-	MalformedStream                     // bytes that are no FPDU; what follows is read from where one begins again
+	MalformedStream                     // bytes that are no FPDU; reading goes on where one begins again
 )
 
 // Item is part of an iWARP connection.
 type Item struct {
 	Kind       ItemKind
 	Connection int  // numbered from 0
-	FromDialer bool // by who sent the SYN or the MPA request
+	FromDialer bool // from the side that sent the SYN or the MPA request
 
 	Frame    iwarp.Frame    // of a SetUp
 	Enhanced iwarp.Enhanced // of a SetUp with FlagEnhanced
@@ -55,7 +55,7 @@ type half struct {
 	direction Direction // of its sightings; others are second sightings
 	base      uint32    // sequence number of the first byte
 	next      uint32    // of the next byte that is expected
-	acked     uint32    // what the other side has acknowledged
+	acked     uint32    // the other side's acknowledgement
 	hasAck    bool
 
 	mode    mode
@@ -65,7 +65,7 @@ type half struct {
 	missing int    // bytes of buf that were not captured
 	comment string // of the frames with the bytes of buf; empty: they have none
 
-	ahead      []ahead // segments that came before what is next, in order
+	ahead      []ahead // segments that came before the next bytes, in order
 	aheadBytes int
 
 	held int // bytes of buf and ahead, as connections.held counts them
@@ -83,13 +83,13 @@ type connection struct {
 	number int // -1: not known to be iWARP
 	other  bool
 	halves [2]half
-	dialer int // index of the half of who dialed; -1: unknown
+	dialer int // index of the dialer's half; -1: unknown
 	crc    int // CRCs: 0 not known, 1 not used, 2 used
 	open   *Packet
 	item   Item
 }
 
-// Bounds of what a file can make a decoder hold.
+// Bounds of the memory that a file can make a decoder hold.
 const (
 	maxConnections = 4096
 	maxAhead       = 1 << 18 // bytes and, divided by 256, segments

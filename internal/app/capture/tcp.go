@@ -46,7 +46,7 @@ func (s *connections) get(src, dst netip.AddrPort) (*connection, int) {
 	return c, side
 }
 
-// makeRoom forgets connections if there are too many: those that are not iWARP first.
+// makeRoom forgets connections if there are too many: connections that are not iWARP first.
 func (s *connections) makeRoom() {
 	if len(s.all) < maxConnections {
 		return
@@ -64,13 +64,13 @@ func (s *connections) makeRoom() {
 	}
 }
 
-// release forgets what a half holds.
+// release frees the segments that a half holds.
 func (s *connections) release(h *half) {
 	s.held -= h.held
 	*h = half{}
 }
 
-// count counts what a half holds now.
+// count counts the bytes that a half holds now.
 func (s *connections) count(h *half) {
 	if len(h.buf) == 0 && cap(h.buf) > keptBuffer {
 		h.buf = nil
@@ -80,7 +80,7 @@ func (s *connections) count(h *half) {
 	h.held = now
 }
 
-// tcp reads a segment. Bytes are put in order; what was seen before is a retransmission.
+// tcp reads a segment. Bytes are put in order; bytes that were seen before are a retransmission.
 func (d *Decoder) tcp(ip *ipPacket, p *Packet) {
 	b := ip.body
 	if len(b) < tcpLen || int(b[12]>>4)*4 < tcpLen || len(b) < int(b[12]>>4)*4 {
@@ -107,7 +107,7 @@ func (d *Decoder) tcp(ip *ipPacket, p *Packet) {
 	missing := max(ip.whole-len(b), 0)
 	if len(data)+missing > 0 {
 		d.data(c, side, ahead{seq, data, missing}, p)
-		if c.other { // not iWARP: nobody will read it
+		if c.other { // not iWARP: it is not read
 			d.tcps.release(h)
 			d.tcps.release(peer)
 		}
@@ -230,7 +230,7 @@ func (d *Decoder) catchUp(c *connection, side int, p *Packet) {
 	}
 }
 
-// take appends bytes that are in order to what is read of a direction.
+// take appends bytes that are in order to the stream of a direction.
 func (d *Decoder) take(c *connection, side int, s ahead, p *Packet) {
 	h := &c.halves[side]
 	h.next += uint32(len(s.data) + s.missing)

@@ -40,7 +40,7 @@ func newStream(n int, markers bool) *stream {
 	return s
 }
 
-// appendFPDU appends an FPDU to those before it, with markers or without (RFC 5044 section 4).
+// appendFPDU appends an FPDU to earlier ones, with markers or without (RFC 5044 section 4).
 func appendFPDU(b, ulpdu []byte, markers bool) []byte {
 	start := len(b)
 	put := func(p []byte) {
@@ -77,7 +77,7 @@ type segment struct {
 
 const isn = 0xffff_f000 // sequence numbers wrap within the stream
 
-// play decodes a stream of the given segments, each in a frame, between a SYN and a FIN, and returns what was read.
+// play decodes a stream of the given segments, each in a frame, between a SYN and a FIN, and returns the packets.
 // acked are acknowledgements of the peer, which come after the segment with their index.
 func play(t *testing.T, s *stream, segments []segment, markers bool, acked map[int]int) (sends []string,
 	kinds map[ItemKind]int) {
@@ -133,8 +133,7 @@ func segments(r *rand.Rand, from, n, most int) (all []segment) {
 	return all
 }
 
-// TestStreams: whatever the segments, their order and their repetition, the same FPDUs are read, with markers and
-// without.
+// TestStreams: with any segments, order and repetition, the same FPDUs are read, with markers and without.
 func TestStreams(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -168,8 +167,8 @@ func TestStreams(t *testing.T) {
 	}
 }
 
-// TestMissingSegment: bytes that the peer acknowledged and the capture lacks are told of, and the stream is found again
-// at the next FPDU that begins a segment.
+// TestMissingSegment: bytes that the peer acknowledged and the capture lacks are reported, and the stream is found
+// again at the next FPDU that begins a segment.
 func TestMissingSegment(t *testing.T) {
 	s := newStream(20, false)
 	var all []segment
@@ -227,7 +226,7 @@ func TestBegunLater(t *testing.T) {
 	}
 }
 
-// TestOtherTCP: what is not iWARP is passed over.
+// TestOtherTCP: connections that are not iWARP are passed over.
 func TestOtherTCP(t *testing.T) {
 	s := &stream{bytes: bytes.Repeat([]byte("GET / HTTP/1.1\r\n"), 1000)}
 	if got, kinds := play(t, s, segments(rand.New(rand.NewPCG(1, 1)), 0, len(s.bytes), 1400), false,
@@ -273,8 +272,8 @@ func TestHeldBounded(t *testing.T) {
 	t.Errorf("%d bytes are held, and nothing is said", most)
 }
 
-// FuzzStream: segments of any content, order and overlap make nothing fail, and are bounded in what they make the
-// decoder hold.
+// FuzzStream: segments of any content, order and overlap make nothing fail, and the memory that the decoder holds
+// for them is bounded.
 func FuzzStream(f *testing.F) {
 	f.Add([]byte{}, []byte{})
 	f.Add([]byte{0}, []byte{0})

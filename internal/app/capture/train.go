@@ -11,7 +11,7 @@ import (
 
 // roce reads the RoCEv2 packets of a UDP datagram, from its header on, of whole bytes. It is one packet, or several of
 // one size behind each other, and a last one that may be shorter: where the system leaves segmentation to the card
-// (UDP_SEGMENT), or puts together what has come (UDP_GRO), a capture has the datagram before it, or after.
+// (UDP_SEGMENT), or joins received datagrams (UDP_GRO), a capture has the datagram before it, or after.
 func (d *Decoder) roce(h *ipPacket, b []byte, whole int, p *Packet) {
 	flow := ib.NewPseudoHeader(netip.AddrPortFrom(h.src, p.FromPort), netip.AddrPortFrom(h.dst, p.ToPort), h.df)
 	t, n := b[udpLen:], whole-udpLen
@@ -51,8 +51,7 @@ func segment1(t []byte, fits func([]byte) bool) int {
 	return len(t)
 }
 
-// cutTrain reports whether what was captured of n bytes is the beginning of more than one packet, as their length
-// tells.
+// cutTrain reports whether the captured part of n bytes is the beginning of more than one packet, by their length.
 func cutTrain(t []byte, n int) bool {
 	if len(t) < ib.BTHLen {
 		return false

@@ -5,7 +5,7 @@ package sim
 import "math/bits"
 
 // Ring is an all-reduce of the first ranks hosts in a ring (Patarasuk and Yuan, 2009): each sends a rank's share of the
-// size to the next, and what it has received after that, twice once around. A step begins when a rank has its
+// size to the next, and after that the received data, twice once around. A step begins when a rank has its
 // predecessor's data and has sent its own.
 func (l *Load) Ring(ranks int) (flows []Flow) {
 	share := (l.Size + int64(ranks) - 1) / int64(ranks)

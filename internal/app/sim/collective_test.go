@@ -19,7 +19,7 @@ func TestAllReduce(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		flows []Flow
-		bytes float64 // that one rank sends, or those on the longest way one after the other
+		bytes float64 // that one rank sends, or the bytes on the longest way one after the other
 	}{{"ring", load.Ring(ranks), 2 * size * (ranks - 1) / ranks},
 		{"halving and doubling", load.HalvingDoubling(ranks), 2 * size * (ranks - 1) / ranks},
 		{"tree", load.Tree(ranks), 0}} {
@@ -35,7 +35,7 @@ func TestAllReduce(t *testing.T) {
 			order = append(order, happening{f.Start, false, i}, happening{f.End, true, i})
 		}
 		slices.SortStableFunc(order, func(a, b happening) int {
-			return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(b2i(b.ends), b2i(a.ends))) // what ends comes first
+			return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(b2i(b.ends), b2i(a.ends))) // ends come first
 		})
 		knows, carries := make([]uint32, ranks), make([]uint32, count)
 		for i := range knows {
@@ -67,7 +67,7 @@ func b2i(b bool) int {
 	return 0
 }
 
-// A flow that waits for one that fails ends with it, and one that waits for a later one is refused.
+// A flow that waits for a failing flow ends with it, and a flow that waits for a later one is refused.
 func TestAfter(t *testing.T) {
 	c := config(t, "window")
 	c.Host.Timeout, c.Host.RetryCount = 6, 2

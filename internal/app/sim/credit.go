@@ -3,9 +3,10 @@
 package sim
 
 // Flow control of InfiniBand links (IBTA volume 1, 7.9.4.4), by counts of blocks of 64 bytes since the link came up. A
-// port has a receive buffer for each lane. It tells the other end the count up to which that may send (FCCL): what has
-// arrived (ABR), and what is free. Nothing is sent beyond, so nothing is dropped. Package link has the same for
-// devices, with counts of 12 bits, and the sender's count (FCTBS) by which the credits of lost packets come back.
+// port has a receive buffer for each lane. It sends the other end the count up to which that may send (FCCL): the
+// blocks that have arrived (ABR), and the free ones. Nothing is sent beyond, so nothing is dropped. Package link has
+// the same for devices, with counts of 12 bits, and the sender's count (FCTBS) by which the credits of lost packets
+// come back.
 
 // Framing of a link: bytes of a packet beyond the InfiniBand transport, and between packets.
 type framing struct{ frame, gap int32 }
@@ -36,7 +37,7 @@ const (
 	minCredits = 2 * (4096 + 192)
 	// maxCredits is the most that a receiver may grant at once: 2,048 blocks (7.9.4.4.2).
 	maxCredits = 2048 * blockBytes
-	// creditShare of a buffer has to be free, and not granted, before that is told.
+	// creditShare of a buffer has to be free, and not granted, before a flow control packet grants it.
 	creditShare = 8
 )
 
@@ -45,7 +46,7 @@ func (c class) lane() int { return int(classData - c) }
 
 func blocks(bytes int32) int64 { return (int64(bytes) + blockBytes - 1) / blockBytes }
 
-// lane is both directions of a lane at a port: data have lane 0, what goes first has lane 1.
+// lane is both directions of a lane at a port: data have lane 0, packets with priority have lane 1.
 type lane struct {
 	sent, limit int64 // blocks (FCTBS), and up to which count the other end has room
 
@@ -56,7 +57,8 @@ type lane struct {
 	telling    bool  // a flow control packet waits
 }
 
-// open has a port begin with empty counts, as a link that comes up does. It may send what the other end has room for.
+// open has a port begin with empty counts, as a link that comes up does. It may send as much as the other end has room
+// for.
 func (p *port) open(credits int) {
 	for c := range p.lanes {
 		l, far := &p.lanes[c], &p.peer.lanes[c]
@@ -83,8 +85,8 @@ func (p *port) holdsBack(s *Sim) {
 	}
 }
 
-// received takes room for a packet that arrives by p. That of one that is corrupt, or for a host, is free again at
-// once.
+// received takes room for a packet that arrives by p. The room of a corrupt packet, or a packet to a host, is free
+// again at once.
 func (p *port) received(s *Sim, pk *packet) {
 	l, n := &p.lanes[pk.class], blocks(pk.size)
 	l.arrived += n
@@ -100,7 +102,7 @@ func (p *port) released(s *Sim, pk *packet) {
 	p.grant(s, pk.class)
 }
 
-// grant tells the other end of new room, if it is worth a packet.
+// grant sends the other end new credits, if they are worth a packet.
 func (p *port) grant(s *Sim, c class) {
 	l := &p.lanes[c]
 	if l.telling || p.down() || l.limitNow()-l.advertised < max(l.size/creditShare, 1) {
@@ -116,7 +118,7 @@ func (p *port) grant(s *Sim, c class) {
 // limitNow is FCCL: the count up to which the other end may send.
 func (l *lane) limitNow() int64 { return l.arrived + l.size - l.used }
 
-// leaves accounts for a packet that begins to leave by p: a flow control packet says what is the case then.
+// leaves accounts for a packet that begins to leave by p: a flow control packet has the counts of that time.
 func (p *port) leaves(pk *packet) {
 	if pk.class != classLink {
 		p.lanes[pk.class].sent += blocks(pk.size)

@@ -19,7 +19,7 @@ func infiniBandConfig(t testing.TB, credits int) Config {
 }
 
 // runWatched runs a simulation by single events, and holds after each that no receive buffer has more than its size,
-// and that nobody sends beyond what was granted.
+// and that no port sends beyond its credits.
 func runWatched(t *testing.T, s *Sim) (most int64) {
 	t.Helper()
 	var ports []*port
@@ -81,8 +81,7 @@ func TestCredits(t *testing.T) {
 	}
 }
 
-// A flow alone takes what it ideally takes: credits are back in time. With a buffer of less than a round trip they are
-// not.
+// A flow alone takes its ideal time: credits are back in time. With a buffer of less than a round trip they are not.
 func TestCreditsAlone(t *testing.T) {
 	for _, size := range []int64{1, 1024, 5 << 20} {
 		s := runAll(t, infiniBandConfig(t, 64<<10), LeafSpine(2, 2, 2, wires),
@@ -100,7 +99,8 @@ func TestCreditsAlone(t *testing.T) {
 	}
 }
 
-// A link that fails loses packets, and comes back with credits for what is free then. So does one with errors.
+// A link that fails loses packets, and comes back with credits for the room that is free then. So does a link with
+// errors.
 func TestCreditsOfLostPackets(t *testing.T) {
 	lossy := wires
 	lossy.Loss = 0.01
@@ -124,7 +124,7 @@ func TestCreditsOfLostPackets(t *testing.T) {
 	}
 }
 
-// What InfiniBand does not have is an error.
+// Settings that InfiniBand does not have are errors.
 func TestBadInfiniBand(t *testing.T) {
 	for want, change := range map[string]func(*Config){
 		"switch.credits":   func(c *Config) { c.Switch.Credits = 4096 },

@@ -9,7 +9,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// A flow of datagrams alone takes what it ideally takes, and arrives whole, with payload and without.
+// A flow of datagrams alone takes its ideal time, and arrives whole, with payload and without.
 func TestDatagrams(t *testing.T) {
 	for _, payload := range []bool{false, true} {
 		for _, size := range []int64{0, 1, 1024, 1025, 100_001, 2 << 20} {

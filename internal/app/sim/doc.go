@@ -16,19 +16,19 @@
 //	port.go        ends of links: queues, pauses
 //	credit.go      flow control of InfiniBand links
 //	switch.go      switches: shared buffer, PFC, ECN, equal paths
-//	trim.go        switches that cut payload, and what hosts make of that
+//	trim.go        switches that cut payload, and the hosts' reaction
 //	host.go        hosts: a network card on which queue pairs take turns
 //	pair.go        queue pairs of flows, their work requests and timers
 //	datagram.go    flows of datagrams, on UD queue pairs
-//	telemetry.go   what switches write into packets, for congestion controls
+//	telemetry.go   records of switches in packets, for congestion controls
 //	topology.go    stars, dumbbells, leaf-spine, fat trees; routes
 //	traffic.go     incast, permutation, all-to-all, Poisson; distributions of sizes
 //	collective.go  all-reduce by ring, halving and doubling, tree
 //	order.go       flows that begin when others have ended
 //	hpcc.go        topologies and flows in the formats of HPCC's simulator
-//	observe.go     what happens to packets at chosen ports
+//	observe.go     the events of packets at chosen ports
 //	trace.go       rates and queues over time
 //	failure.go     links, switches and hosts that fail, and come back
 //	watchdog.go    the switches' watchdog for pause storms
-//	result.go      what came of it
+//	result.go      the results
 package sim

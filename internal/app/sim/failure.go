@@ -13,7 +13,7 @@ const (
 	PauseStorm                     // a host that tells its switch to pause, and goes on
 )
 
-// Failure is a failure that lasts for a time. Nodes are numbered as those of a [Topology].
+// Failure is a failure that lasts for a time. Nodes are numbered as in a [Topology].
 type Failure struct {
 	Kind FailureKind
 	A, B int // a link's ends; else the node is A
@@ -107,7 +107,7 @@ func (s *Sim) failing(t *Topology, f *Failure) (ports []*port, err error) {
 	return ports, nil
 }
 
-// name returns a node as people are told it.
+// name returns the name of a node, for people.
 func (t *Topology) name(n int) string {
 	if n < t.Hosts {
 		return fmt.Sprint("host ", n)
@@ -154,7 +154,7 @@ func (p *port) recover(s *Sim) {
 	p.send(s)
 }
 
-// flush drops what is queued of a class, and returns how many packets it was.
+// flush drops the queued packets of a class, and returns their number.
 func (p *port) flush(s *Sim, c class, why What) (n uint64) {
 	w, _ := p.owner.(*fabricSwitch)
 	p.queueChanges(s.now)

@@ -35,7 +35,7 @@ func lost(s *Sim) (n uint64) {
 	return n
 }
 
-// All bytes of flows arrive in spite of failures of links and of switches: what was lost is sent again, by other paths
+// All bytes of flows arrive in spite of failures of links and of switches: lost packets are sent again, by other paths
 // once there are some, and by the old ones when they are back.
 func TestFailures(t *testing.T) {
 	// Leaves 0 and 1 are nodes 4 and 5, the spines 6 and 7.
@@ -67,7 +67,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// Switches choose a failed path until they are told, and no longer.
+// Switches choose a failed path until they learn of the failure, and no longer.
 func TestReroute(t *testing.T) {
 	c := config(t, "window")
 	c.Host.Timeout, c.Switch.Reroute, c.Switch.Spray = 8, 500*Microsecond, true

@@ -18,7 +18,7 @@ import (
 type HostConfig struct {
 	Congestion *congestion.Choice
 	MTU        verbs.MTU
-	Window     int   // bytes in flight to one host, whatever the congestion control allows
+	Window     int   // bytes in flight to one host, even if the congestion control allows more
 	Burst      int   // packets that one queue pair sends before others have their turn
 	Timeout    uint8 // of local ACKs: 4.096 µs times its power of two
 	RetryCount uint8
@@ -54,7 +54,7 @@ type host struct {
 	peers  map[verbs.GID]*peer
 	last   verbs.QPN
 	cq     *queue.CQ
-	region *memory.Region // of payload that nobody looks at
+	region *memory.Region // of payload that is never read
 	pd     *verbs.PD      // of address handles; nil: there are none
 
 	turns queue.Ring[turn]
@@ -138,7 +138,7 @@ func (h *host) receive(s *Sim, p *packet, in *port) {
 	}
 	frame := p.data
 	if !s.config.Payload {
-		// The payload is whatever the scratch memory has.
+		// The payload is the contents of the scratch memory.
 		frame = s.frame[:int(p.headLen)+int(p.payload)]
 		copy(frame, p.head[:p.headLen])
 	} else {
@@ -179,7 +179,7 @@ func (h *host) changed(s *Sim, q *pair) {
 	h.port.send(s)
 }
 
-// give gives a queue pair a turn, and those that wait for the same peer.
+// give gives a queue pair a turn, and the queue pairs that wait for the same peer.
 func (h *host) give(q *pair) {
 	if !q.queued {
 		q.queued = true
@@ -219,7 +219,7 @@ func (h *host) more(s *Sim, out *port) bool {
 	return out.queued(s) || h.turns.Len() > 0 && !out.stuck(s)
 }
 
-// take queues the packets of whose turn it is. It returns false if there are none.
+// take queues the packets of the queue pair whose turn it is. It returns false if there are none.
 func (h *host) take(s *Sim) bool {
 	t := *h.turns.Front()
 	h.turns.PopFront()
@@ -239,7 +239,7 @@ func (h *host) take(s *Sim) bool {
 		return false
 	}
 	if h.port.paused && q.left > 0 {
-		// It would send data. What it owes of acknowledgements waits, too, as they are behind the data.
+		// It would send data. Its acknowledgements wait, too, as they are behind the data.
 		q.queued = true
 		*h.turns.PushBack() = turn{pair: q}
 		return false

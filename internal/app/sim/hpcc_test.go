@@ -46,7 +46,7 @@ func TestHPCC(t *testing.T) {
 	runAll(t, config(t, "dcqcn"), top, flows)
 }
 
-// An error says the file, the line, and what was expected.
+// An error has the file, the line, and the expected value.
 func TestHPCCErrors(t *testing.T) {
 	_, nodes, err := ReadHPCCTopology(strings.NewReader(hpccTopology), "topology.txt")
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
-// What happens to a packet at a port.
+// What is an event of a packet at a port.
 type What uint8
 
 const (
@@ -40,8 +40,8 @@ type Sighting struct {
 	packet *packet
 }
 
-// Observe calls see for all that happens to packets at a node's ports, such as "host 3" or "switch 0", or at those of
-// its ports that lead to another: "switch 0 - switch 4".
+// Observe calls see for all events of packets at a node's ports, such as "host 3" or "switch 0", or at its ports that
+// lead to another node: "switch 0 - switch 4".
 func (s *Sim) Observe(where string, see func(*Sighting)) error {
 	from, to, link := strings.Cut(where, " - ")
 	found := false

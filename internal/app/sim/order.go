@@ -10,7 +10,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// order sorts the flows by their start, behind them those that begin after others, and notes who waits for whom.
+// order sorts the flows by their start, behind them the flows that begin after others, and notes which flows wait for
+// which.
 func (s *Sim) order() error {
 	at := make([]int, len(s.flows)) // the index that the flow in each place had
 	for i := range at {
@@ -46,7 +47,7 @@ func (s *Sim) order() error {
 	return nil
 }
 
-// follow begins the flows that have waited for one that has ended. They end, too, if that has failed.
+// follow begins the flows that have waited for a flow that has ended. They end, too, if that has failed.
 func (s *Sim) follow(f *Flow) {
 	if s.next == nil {
 		return

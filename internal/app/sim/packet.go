@@ -53,7 +53,7 @@ type packet struct {
 	credits  int64 // FCCL
 
 	telemetry bool             // switches write into it
-	hops      []congestion.Hop // what they wrote; of an acknowledgement: what it brings back
+	hops      []congestion.Hop // their records; of an acknowledgement: the records that it brings back
 
 	headLen uint8
 	head    [maxHeader]byte

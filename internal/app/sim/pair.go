@@ -24,7 +24,7 @@ type pair struct {
 	host    *host
 	to      *peer
 	remote  int32  // the peer's host
-	entropy uint32 // what switches choose a path by
+	entropy uint32 // by which switches choose a path
 	run     *run
 	left    int   // work requests that have not completed
 	due     Time  // of its timer's event; 0: there is none
@@ -41,8 +41,8 @@ type run struct {
 	requester, other *pair
 	messages         int
 	posted, done     int
-	sampled          int64          // what had arrived at the last sample
-	from, to         *memory.Region // what the requester's work requests name: local and remote
+	sampled          int64          // bytes that had arrived at the last sample
+	from, to         *memory.Region // of the requester's work requests: local and remote
 	datagrams        *datagrams     // nil: it is none of them
 }
 
@@ -305,7 +305,7 @@ func (s *Sim) finish(r *run) {
 	s.follow(f)
 }
 
-// delivered is how many bytes of a flow that runs have arrived. What was sent again may count twice.
+// delivered is how many bytes of a flow that runs have arrived. Bytes that were sent again may count twice.
 func (r *run) delivered() int64 {
 	switch {
 	case r.flow.UD:

@@ -12,7 +12,7 @@ type node interface {
 	more(s *Sim, out *port) bool
 }
 
-// port is one end of a link: the queues of what leaves by it, and how much of what came by it is buffered.
+// port is one end of a link: the queues of packets that leave by it, and the buffered bytes of packets that came by it.
 type port struct {
 	owner  node
 	index  int // of the owner's ports
@@ -23,10 +23,10 @@ type port struct {
 	gap    int32   // bytes between packets
 	loss   float64 // share of packets that are corrupted on the way
 
-	link   packetList // what it carries to the peer
+	link   packetList // the packets in flight to the peer
 	queues [numClasses]packetList
 	bytes  [numClasses]int
-	freeAt Time // when the link has sent what it sends
+	freeAt Time // when the link has sent the present packet
 	waking bool // an event is due then
 	paused bool // the peer takes no data
 
@@ -40,7 +40,7 @@ type port struct {
 
 	held     int  // bytes of the switch's shared buffer that came by this port
 	headroom int  // bytes of its headroom
-	stopped  bool // the peer was told to pause
+	stopped  bool // a pause was sent to the peer
 
 	see   func(*Sighting) // its observer; nil: none
 	Stats PortStats
@@ -105,8 +105,8 @@ func (p *port) send(s *Sim) {
 	}
 }
 
-// carry has a packet arrive at the peer. Packets arrive in the order in which they leave, so the first that a link
-// carries is the only one that is among the events.
+// carry has a packet arrive at the peer. Packets arrive in the order in which they leave, so only the first packet of a
+// link is among the events.
 func (p *port) carry(s *Sim, pk *packet) {
 	s.seq++
 	pk.due, pk.seq = p.freeAt+p.delay, s.seq
@@ -209,7 +209,7 @@ func (p *port) tell(s *Sim, pause bool) {
 	p.send(s)
 }
 
-// wake has the port look for what it may send, after what happens now.
+// wake has the port look for packets that it may send, after the present event.
 func (p *port) wake(s *Sim) {
 	if !p.waking {
 		p.waking = true

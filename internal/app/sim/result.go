@@ -67,7 +67,7 @@ type SizeRow struct {
 	Arrived  float64    `json:"arrived"` // share of their bytes: below 1 of datagrams
 }
 
-// Percentile is the median and what 5 and 1 of a hundred exceed.
+// Percentile has the median, and the 95th and 99th percentiles.
 type Percentile struct {
 	P50 float64 `json:"p50"`
 	P95 float64 `json:"p95"`
@@ -253,7 +253,7 @@ func percentiles(x []float64) Percentile {
 	return Percentile{at(0.5), at(0.95), at(0.99)}
 }
 
-// node returns a port's node as people are told it.
+// node returns the name of a port's node, for people.
 func (p *port) node() string {
 	if h, ok := p.owner.(*host); ok {
 		return fmt.Sprint("host ", h.num)

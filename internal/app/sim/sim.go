@@ -32,7 +32,7 @@ type Flow struct {
 	Start    Time         // with After: not before
 	Op       verbs.SendOp // SEND or WRITE from Src, or READ by Dst
 	UD       bool         // SENDs of one MTU at most on UD queue pairs; else RC
-	After    []int32      // flows that have to end before it begins: earlier ones of those that New is given
+	After    []int32      // flows that have to end before it begins: earlier ones among New's argument
 
 	index int32 // of a simulation's flows
 
@@ -77,16 +77,16 @@ type Sim struct {
 	switches []*fabricSwitch
 	edges    []*fabricSwitch // that have hosts
 	edgeOf   []int32         // by host
-	flows    []Flow          // by their start, then those that begin after others
+	flows    []Flow          // by their start, then the flows that begin after others
 	first    int             // how many flows begin by themselves
-	begun    int             // of those
+	begun    int             // how many of them have begun
 	waits    []int32         // by flow: how many it still waits for
-	next     [][]int32       // by flow: those that wait for it; nil: none waits
+	next     [][]int32       // by flow: the flows that wait for it; nil: none waits
 	running  map[*run]struct{}
 	traced   []*run
 	free     *packet
 	batch    *ibta.Batch
-	scratch  []byte // memory of payload that nobody looks at
+	scratch  []byte // memory of payload that is never read
 	frame    []byte
 	err      error
 
@@ -94,12 +94,12 @@ type Sim struct {
 	Packets  uint64 // that arrived at the end of a link
 	Strays   uint64 // for queue pairs that have ended
 	Ended    int    // flows
-	Compared int64  // bytes that were compared with what was sent
+	Compared int64  // bytes that were compared with the sent ones
 	Counts   Counts // of flows that have ended
 	Samples  []Sample
 }
 
-// Part is a part of what a simulation is made of.
+// Part is a part of a simulation's input.
 type Part int
 
 // The parts in which an Error may be.
@@ -109,7 +109,7 @@ const (
 	OfFailure
 )
 
-// Error is what is wrong with a part of what New is given.
+// Error is an error in a part of New's arguments.
 type Error struct {
 	Part  Part
 	Index int // of Config.Failures
@@ -213,10 +213,10 @@ func (s *Sim) Run(events int) (more bool, err error) {
 // Now returns the present time.
 func (s *Sim) Now() Time { return s.now }
 
-// Flows returns all flows, by their start, and those that begin after others behind them.
+// Flows returns all flows, by their start, and the flows that begin after others behind them.
 func (s *Sim) Flows() []Flow { return s.flows }
 
-// starter begins the next flow, and those of the same time.
+// starter begins the next flow, and flows of the same time.
 type starter struct{}
 
 func (starter) happen(s *Sim) {
@@ -231,7 +231,7 @@ func (starter) happen(s *Sim) {
 	}
 }
 
-// ideal is how long a flow takes alone: the first packet at every link, what follows at the slowest, and the way back
+// ideal is how long a flow takes alone: the first packet at every link, later packets at the slowest, and the way back
 // of the acknowledgement; of a READ, the way there of the request.
 func (s *Sim) ideal(f *Flow) Time {
 	mtu := int64(s.config.Host.MTU.Bytes())

@@ -47,7 +47,7 @@ func runAll(t testing.TB, c Config, top *Topology, flows []Flow) *Sim {
 	return s
 }
 
-// A flow alone takes what it ideally takes, whatever its operation and size, with payload and without.
+// A flow alone takes its ideal time, with each operation and size, with payload and without.
 func TestAlone(t *testing.T) {
 	for _, payload := range []bool{false, true} {
 		for _, op := range []verbs.SendOp{verbs.OpWrite, verbs.OpSend, verbs.OpRead} {
@@ -180,7 +180,7 @@ func TestSlowLink(t *testing.T) {
 		for _, n := range []int{1, 2, 4} {
 			c := config(t, cc)
 			c.Host.Timeout, c.Until = 16, 9*1000*Millisecond
-			c.Switch.PFC, c.Switch.Buffer = false, 2_700_000 // an eighth of what is free: 300 KB
+			c.Switch.PFC, c.Switch.Buffer = false, 2_700_000 // an eighth of the free room: 300 KB
 			c.Switch.ECN = ECN{KMin: 20_000, KMax: 60_000, PMax: 0.1}
 			var flows []Flow
 			for range n {
@@ -242,7 +242,7 @@ func TestSlowLinkDrops(t *testing.T) {
 func slowLink(t *testing.T, rate float64, rtt Time, queue int, until Time) (goodput, again float64) {
 	c := config(t, "window")
 	c.Until, c.Message = until, 64<<10
-	c.Switch.PFC, c.Switch.Buffer, c.Switch.ECN = false, 9*1150*queue, ECN{} // an eighth of what is free
+	c.Switch.PFC, c.Switch.Buffer, c.Switch.ECN = false, 9*1150*queue, ECN{} // an eighth of the free room
 	s, err := New(c, Dumbbell(1, Wires{Rate: 1e9, Uplink: rate, Delay: rtt / 6}),
 		[]Flow{{Dst: 1, Size: 1 << 33, Op: verbs.OpWrite}})
 	if err != nil {
@@ -269,8 +269,8 @@ func slowLink(t *testing.T, rate float64, rtt Time, queue int, until Time) (good
 		float64(n.Retransmitted) / float64(n.SentPackets)
 }
 
-// The window keeps a slow link busy, and sends little again, where a queue holds what a few sends are. Where the path
-// holds far more than the queue it does not (decision 5).
+// The window keeps a slow link busy, and sends little again, if a queue holds a few sends. If the path holds far more
+// than the queue it does not (decision 5).
 func TestSlowLinkGoodput(t *testing.T) {
 	for _, rate := range []float64{1e6, 10e6, 100e6} {
 		for _, rtt := range []Time{Millisecond, 8 * Millisecond, 16 * Millisecond, 40 * Millisecond} {
@@ -366,7 +366,7 @@ func TestSpray(t *testing.T) {
 	}
 }
 
-// Events happen by time, and those of one time in the order in which they were scheduled.
+// Events happen by time, and events of one time in the order in which they were scheduled.
 func TestHeap(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	var h eventHeap
@@ -420,7 +420,7 @@ func TestDynamicThreshold(t *testing.T) {
 	}
 }
 
-// What cannot be simulated is an error that says why.
+// A topology that cannot be simulated is an error with the reason.
 func TestBadTopologies(t *testing.T) {
 	for want, top := range map[string]*Topology{
 		"there have to be 2": Star(1, wires),
@@ -500,7 +500,7 @@ func TestQueuePairMemory(t *testing.T) {
 }
 
 // BenchmarkQueuePair measures the memory that an idle connected queue pair keeps, as B/QP. The bytes an operation are
-// of two, with what connecting them leaves to the garbage collector.
+// of two queue pairs, with the garbage of connecting them.
 func BenchmarkQueuePair(b *testing.B) {
 	b.ReportAllocs()
 	b.ReportMetric(pairMemory(b, func(pairs func()) int {

@@ -9,14 +9,14 @@ import (
 
 // SwitchConfig is how Ethernet switches behave.
 type SwitchConfig struct {
-	InfiniBand bool    // links with credits; what follows up to Watchdog is of Ethernet
+	InfiniBand bool    // links with credits; the fields that follow up to Watchdog are Ethernet's
 	Credits    int     // InfiniBand: bytes of a port's receive buffer for each lane
 	Buffer     int     // bytes, shared by all ports
 	PFC        bool    // data is paused before the buffer is full; else it is dropped
 	Alpha      float64 // a port may take so much of the free buffer, as a multiple (dynamic threshold)
 	AlphaRate  float64 // bits per second of the port that Alpha is for, in proportion; 0: for all
 	XOn        int     // bytes below the threshold at which a pause ends
-	Headroom   int     // bytes a port for what arrives after a pause was sent; 0: by rate and delay
+	Headroom   int     // bytes a port for packets that arrive after a pause was sent; 0: by rate and delay
 	ECN        ECN
 	Watchdog   Watchdog
 	Reroute    Time // from a failure, or its end, to when all switches choose paths accordingly
@@ -74,8 +74,8 @@ func (w *fabricSwitch) start() {
 	w.shared = max(w.shared, 0)
 }
 
-// roomAfterPause is the number of bytes that may still arrive by a port after it has sent a pause: what both links
-// hold, and the packets that both ends have begun to send.
+// roomAfterPause is the number of bytes that may still arrive by a port after it has sent a pause: the bytes in flight
+// both ways, and the packets that both ends have begun to send.
 func (w *fabricSwitch) roomAfterPause(p *port) int {
 	if w.config.Headroom > 0 {
 		return w.config.Headroom
@@ -84,7 +84,7 @@ func (w *fabricSwitch) roomAfterPause(p *port) int {
 	return int(2*float64(p.delay)/p.psByte) + packets
 }
 
-// limit is a port's dynamic threshold, of Choudhury and Hahne: a multiple of what is free.
+// limit is a port's dynamic threshold, of Choudhury and Hahne: a multiple of the free room.
 func (w *fabricSwitch) limit(p *port) int {
 	alpha := w.config.Alpha
 	if w.config.AlphaRate > 0 {
@@ -198,7 +198,7 @@ func (w *fabricSwitch) next(s *Sim, out *port) *packet {
 	return p
 }
 
-// leaves frees what a packet has of the buffer. It may end a pause of the peer that had sent it.
+// leaves frees a packet's room in the buffer. It may end a pause of the peer that had sent it.
 func (w *fabricSwitch) leaves(s *Sim, p *packet) {
 	in, size := p.at, int(p.size)
 	if in.lanes != nil {
@@ -219,7 +219,7 @@ func (w *fabricSwitch) leaves(s *Sim, p *packet) {
 
 func (w *fabricSwitch) more(s *Sim, out *port) bool { return out.queued(s) }
 
-// Check says what is wrong with a configuration.
+// check returns the first error in a configuration.
 func (c *SwitchConfig) check() string {
 	switch {
 	case c.InfiniBand && (c.Credits < minCredits || c.Credits > maxCredits):

@@ -9,8 +9,8 @@ import (
 )
 
 // In-band network telemetry (INT), for congestion controls that ask for it: switches write into requests with payload
-// what their links have sent and still queue, and acknowledgements bring that back. It takes room in both. What it
-// looks like is HPCC's paper's, of which nothing is simulated but the size: 2 bytes, and 8 for each of 5 hops.
+// how much their links have sent and still queue, and acknowledgements bring that back. It takes room in both. Its
+// format is that of HPCC's paper, of which only the size is simulated: 2 bytes, and 8 for each of 5 hops.
 
 const telemetryBytes = 2 + 5*8
 
@@ -23,7 +23,7 @@ func (p *packet) write(s *Sim, out *port) {
 	}
 }
 
-// addTelemetry has switches write into a request, and an acknowledgement bring back what they wrote.
+// addTelemetry has switches write into a request, and an acknowledgement bring back their records.
 func (h *host) addTelemetry(q *pair, p *packet, op ib.Opcode) {
 	if !h.config.Congestion.Telemetry {
 		return
@@ -39,8 +39,8 @@ func (h *host) addTelemetry(q *pair, p *packet, op ib.Opcode) {
 	p.size += telemetryBytes
 }
 
-// takeTelemetry keeps what switches wrote into a request, and tells the congestion control what an acknowledgement
-// brings.
+// takeTelemetry keeps the records of switches in a request, and hands the records of an acknowledgement to the
+// congestion control.
 func (h *host) takeTelemetry(now clock.Time, q *pair, p *packet) {
 	switch {
 	case p.telemetry:

@@ -99,7 +99,7 @@ func FatTree(k int, w Wires) *Topology {
 	return t
 }
 
-// Check says what is wrong with a topology.
+// Check returns the first error in a topology.
 func (t *Topology) Check() error {
 	if t.Hosts < 2 || t.Hosts > MaxHosts || t.Switches > maxSwitches {
 		return fmt.Errorf("there are %d hosts and %d switches: there have to be 2 to %d hosts, and %d switches at most",

@@ -20,7 +20,7 @@ func (w *fabricSwitch) cuts(p *packet, out *port) bool {
 // padBits are the pad count in the second byte of a BTH.
 const padBits = 3 << 4
 
-// cut cuts a packet's payload. What permits marks is marked: it has met a long queue.
+// cut cuts a packet's payload, and marks the packet if it permits that: it has met a long queue.
 func (p *packet) cut() {
 	p.size = max(int32(p.headLen)+frameBytes+ib.ICRCLen, minFrame)
 	p.payload, p.class, p.trimmed, p.marked = 0, classControl, true, p.ect
@@ -39,7 +39,7 @@ func (h *host) receiveTrimmed(s *Sim, p *packet) {
 	}
 	now, response := s.now.engine(), header.Opcode.Info().Class == ib.ClassReadResponse
 	switch {
-	case q.Type == verbs.UD: // nobody sends it again
+	case q.Type == verbs.UD: // it is not sent again
 		return
 	case p.reported && !p.response:
 		q.RequestLost(now, header.PSN)

@@ -11,7 +11,7 @@ import (
 )
 
 // Switches that trim drop nothing in an incast: each packet that is cut is sent again, by itself, and all bytes arrive,
-// with paths by packet too. No gap in sequence is taken for a loss, and nobody waits for a timeout.
+// with paths by packet too. No gap in sequence is taken for a loss, and no queue pair waits for a timeout.
 func TestTrim(t *testing.T) {
 	const senders, size = 7, 300_013
 	for _, cc := range []string{"window", "dcqcn", "swift,base_target=20"} {

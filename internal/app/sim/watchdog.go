@@ -2,8 +2,8 @@
 
 package sim
 
-// Watchdog is a switch's watchdog for pause storms: a port that was told to pause, and has not been told to go on
-// since, no longer holds back what others need the buffer for.
+// Watchdog is a switch's watchdog for pause storms: a port that got a pause, and has not been released since, no longer
+// takes buffer from packets of other ports.
 type Watchdog struct {
 	Detect  Time // how long the pause has lasted; 0: there is no watchdog
 	Restore Time // after this time without a pause, pauses count again

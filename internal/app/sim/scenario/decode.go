@@ -66,7 +66,7 @@ type keyed interface {
 	keys() (what string, keys []string)
 }
 
-// decode sets v to what a node says. tag is that of the field.
+// decode sets v to the value of a node. tag is the field's.
 func (d *decoder) decode(n *yaml.Node, v reflect.Value, tag reflect.StructTag) error {
 	d.lines[v.Addr().Interface()] = n.Line
 	if text, ok := v.Addr().Interface().(value); ok {
@@ -103,7 +103,7 @@ func (d *decoder) decode(n *yaml.Node, v reflect.Value, tag reflect.StructTag) e
 	return d.decodeScalar(n, v, tag)
 }
 
-// decodeStruct decodes a mapping: its kind first, which says what else it may have.
+// decodeStruct decodes a mapping: its kind first, which determines the other keys.
 func (d *decoder) decodeStruct(n *yaml.Node, v reflect.Value) error {
 	if n.Kind != yaml.MappingNode {
 		return d.errorf(n, "expected keys: %s", strings.Join(keysOf(v), ", "))

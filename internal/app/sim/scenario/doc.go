@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package scenario reads the files of `ramjet sim`: what is simulated, in YAML. A file has what differs
-// from the defaults. Unknown keys, and values out of their limits, are errors that say the line and
-// what was expected.
+// Package scenario reads the files of `ramjet sim`: simulations, in YAML. A file has the values that differ
+// from the defaults. Unknown keys, and values out of their limits, are errors that have the line and the
+// expected value.
 //
-//	file.go    what a file has, and its defaults
+//	file.go    the values of a file, and their defaults
 //	decode.go  from YAML
 //	print.go   to YAML, with comments
 //	values.go  rates, sizes, times, words

@@ -142,7 +142,7 @@ func (t *Traffic) keys() (what string, keys []string) {
 	return "traffic " + string(t.Kind), trafficKeys[t.Kind]
 }
 
-// defaults sets what a file does not say.
+// defaults sets the values that a file does not have.
 func (t *Traffic) defaults() {
 	*t = Traffic{Kind: "permutation", Op: "write", Size: 1e6, Algorithm: "ring", Load: 0.5, Senders: 8, Repeat: 1,
 		Every: Duration(time.Millisecond)}

@@ -11,7 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Print writes a scenario with all its values, and what they mean. Read reads it back.
+// Print writes a scenario with all its values, and their meanings. Read reads it back.
 func (f *File) Print(w io.Writer) error {
 	enc := yaml.NewEncoder(w)
 	enc.SetIndent(2)

@@ -29,7 +29,7 @@ func printed(t *testing.T, f *File) string {
 	return out.String()
 }
 
-// What is printed reads back as the same, and an empty file is the default.
+// A printed scenario reads back as the same, and an empty file is the default.
 func TestPrint(t *testing.T) {
 	for _, text := range []string{"", "seed: 7",
 		"topology: {kind: star, hosts: 9}\ntraffic: [{kind: incast}, {kind: poisson, sizes: websearch, until: 3ms}, {kind: flows, flows: [{src: 1, dst: 2, size: 3MiB}]}]", "host: {congestion: 'dcqcn,rpg_ai_rate=20', window: 16MiB}\nswitch: {pfc: false, ecn: {rate: 0b/s, kmin: 5KB}}\ntraffic: []",
@@ -49,7 +49,7 @@ func TestPrint(t *testing.T) {
 	}
 }
 
-// An error says the file, the line and what was expected.
+// An error has the file, the line and the expected value.
 func TestErrors(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"seed: 1\nsede: 2\n", `s.yaml:2: unknown key "sede": expected one of seed, duration`},
@@ -98,7 +98,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// What a scenario asks for is what is simulated, and what cannot be is an error.
+// A scenario's values are the simulation's, and impossible ones are errors.
 func TestBuild(t *testing.T) {
 	for _, c := range []struct {
 		text, want string
@@ -172,7 +172,7 @@ func TestHPCCFiles(t *testing.T) {
 	}
 }
 
-// FuzzRead reads any text; what it takes, it can print and read back.
+// FuzzRead reads any text; a scenario that it takes can be printed and read back.
 func FuzzRead(f *testing.F) {
 	f.Add("")
 	f.Add("x")
