@@ -19,7 +19,7 @@ const idleAfter = time.Second
 // ErrIdle is why a client gives way.
 var ErrIdle = errors.New("the server has as many clients as it can, and this one was idle longest")
 
-// errBusy is told to a client that comes when none is idle.
+// errBusy is the answer to a client that comes when none is idle.
 var errBusy = errors.New("the server has as many clients as it can, and none is idle: try again later")
 
 // Clients are the clients that a server has now.
@@ -75,10 +75,10 @@ func (c *Clients) admit(ctx context.Context, limit int) (*Client, context.Contex
 	return n, ctx
 }
 
-// idlest returns the client that gives way first: one that has never said anything, unless it has just come and is one
-// of a few such; otherwise the one that has been idle longest. It returns nil if all are active.
+// idlest returns the client that gives way first: a client that has never sent anything, unless it has just come and
+// few are like it; otherwise the client that has been idle longest. It returns nil if all are active.
 func (c *Clients) idlest(now time.Time, limit int) *Client {
-	var mute, idle *Client // those that are so longest
+	var mute, idle *Client // the longest mute, the longest idle
 	mutes := 0
 	for k := range c.all {
 		if !k.spoke {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// TestWhoGivesWay: clients of 4 at a time, by what they did and how long ago.
+// TestWhoGivesWay: clients of 4 at a time, by their last action and its time.
 func TestWhoGivesWay(t *testing.T) {
 	const limit = 4
 	now := time.Now()
@@ -16,7 +16,7 @@ func TestWhoGivesWay(t *testing.T) {
 		name  string
 		ages  [limit]time.Duration
 		spoke [limit]bool
-		want  int // -1: nobody
+		want  int // -1: none
 	}{
 		{"all active", [4]time.Duration{0, 1, 2, 3}, [4]bool{true, true, true, true}, -1},
 		{"idle", [4]time.Duration{0, 2 * idleAfter, idleAfter, 0}, [4]bool{true, true, true, true}, 1},

@@ -50,7 +50,7 @@ func Accept(ctx context.Context, l *cm.Listener, n int, depth uint8, create Crea
 		if private := r.Param().PrivateData; len(private) >= 4 { // over some protocols there are zeros behind it
 			i = int(min(binary.BigEndian.Uint32(private), uint32(n)))
 		}
-		if i == n || conns[i] != nil { // somebody else's
+		if i == n || conns[i] != nil { // of another peer
 			r.Reject(nil)
 			continue
 		}

@@ -15,7 +15,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// end is a device with what queue pairs need.
+// end is a device with the objects that queue pairs need.
 type end struct {
 	dev *verbs.Device
 	pd  *verbs.PD
@@ -47,7 +47,7 @@ func (e *end) create(i int, id *cm.ID) (err error) {
 	return err
 }
 
-// Connections come in the order in which they were asked for, and nobody else's is among them.
+// Connections come in the order of their requests, and no other peer's is among them.
 func TestOrder(t *testing.T) {
 	const n = 4
 	client, server := newEnd(t, n), newEnd(t, n)

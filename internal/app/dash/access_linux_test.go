@@ -14,7 +14,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
-// axNode is a node of what the browser tells screen readers.
+// axNode is a node of the browser's tree for screen readers.
 type axNode struct {
 	NodeID, ParentID string
 	ChildIDs         []string
@@ -67,7 +67,7 @@ func (b *browser) access(name string) (all []axNode) {
 	return all
 }
 
-// checkAccess checks that whatever can be used or looked at has a name.
+// checkAccess checks that all nodes that can be used or looked at have names.
 func checkAccess(t *testing.T, where string, all []axNode, want map[string]int) {
 	t.Helper()
 	named := []string{"button", "link", "combobox", "searchbox", "textbox", "table", "image", "img", "dialog", "region",
@@ -97,7 +97,7 @@ func checkAccess(t *testing.T, where string, all []axNode, want map[string]int) 
 }
 
 // A screen reader gets a name and a role of all that can be used, tables as tables, and graphs in words; on wide pages
-// and on narrow ones. Errors are linked to what they mean.
+// and on narrow ones. Errors are linked to their explanations.
 func TestPageAccess(t *testing.T) {
 	t.Parallel()
 	b := startBrowser(t)

@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// browser is a Chromium without a window, with one page. It is told what to do by the Chrome DevTools Protocol
-// over two pipes, descriptors 3 and 4 of it: JSON, each message ended by a zero byte.
+// browser is a Chromium without a window, with one page. It gets commands of the Chrome DevTools Protocol over two
+// pipes, its descriptors 3 and 4: JSON, each message ended by a zero byte.
 type browser struct {
 	t       *testing.T
 	in      *os.File
@@ -28,7 +28,7 @@ type browser struct {
 	errors  []string // of the page, but for requests that failed
 }
 
-// browserTime bounds what is waited for: far more than it takes.
+// browserTime bounds each wait: far more than it takes.
 const browserTime = time.Minute
 
 // startBrowser starts Chromium until the test ends, or skips the test.
@@ -55,7 +55,7 @@ func startBrowser(t *testing.T) *browser {
 	args := []string{"--headless=new", "--remote-debugging-pipe", "--user-data-dir=" + t.TempDir(), "--no-first-run",
 		"--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking", "--disable-component-update",
 		"--disable-sync",
-		"--no-sandbox"} // root cannot have one, nor who may not make namespaces; it opens pages of this test only
+		"--no-sandbox"} // root cannot have one, nor users without namespaces; it opens pages of this test only
 	ctx, cancel := context.WithCancel(context.Background())
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.ExtraFiles = []*os.File{theirIn, theirOut}
@@ -74,7 +74,7 @@ func startBrowser(t *testing.T) *browser {
 		ourIn.Close()
 		ourOut.Close()
 	})
-	late := time.AfterFunc(10*browserTime, cancel) // which ends what waits for it
+	late := time.AfterFunc(10*browserTime, cancel) // which ends the waits for it
 	t.Cleanup(func() { late.Stop() })
 	var target struct{ TargetID string }
 	b.do("Target.createTarget", map[string]any{"url": "about:blank"}, &target)
@@ -168,7 +168,7 @@ func (b *browser) await(expression string) {
 func (b *browser) open(url string, width, height int, scheme string) {
 	b.t.Helper()
 	b.size(width, height, scheme)
-	b.do("Page.navigate", map[string]any{"url": "about:blank"}, nil) // what stands behind the number sign is new, too
+	b.do("Page.navigate", map[string]any{"url": "about:blank"}, nil) // the text behind the number sign is new, too
 	b.do("Page.navigate", map[string]any{"url": url}, nil)
 	b.await("document.readyState === 'complete' && location.href.startsWith('http')")
 }
@@ -194,7 +194,7 @@ func (b *browser) press(key string) {
 		"windowsVirtualKeyCode": codes[key]}, nil)
 }
 
-// picture writes what is to be seen into the folder that DASH_PICTURES names, to be looked at.
+// picture writes the page as a picture into the folder that DASH_PICTURES names, to be looked at.
 func (b *browser) picture(name string) {
 	b.t.Helper()
 	folder := os.Getenv("DASH_PICTURES")

@@ -13,8 +13,8 @@ import (
 const (
 	// maxConns limits the connections over which a request with the key has come.
 	maxConns = 64
-	// maxUnknown limits the other connections. One more ends the oldest of them, so that those who say nothing, or have
-	// no key, keep nobody out.
+	// maxUnknown limits the other connections. One more ends the oldest of them, so that silent clients, and clients
+	// without the key, keep no other out.
 	maxUnknown = 512
 )
 
@@ -69,7 +69,7 @@ func (c *limitedConn) Close() error {
 	return c.Conn.Close()
 }
 
-// welcome remembers that the key has come over the connection. It returns false if there are too many of those.
+// welcome remembers that the key has come over the connection. It returns false if there are too many such ones.
 func (c *limitedConn) welcome() bool {
 	c.of.lock.Lock()
 	defer c.of.lock.Unlock()

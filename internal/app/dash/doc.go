@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package dash serves a page that shows the processes with open devices, live: what `ramjet dash` is.
+// Package dash serves the page of `ramjet dash`, which shows the processes with open devices, live.
 //
 // The page, its script and its styles are embedded, and need nothing from elsewhere. The script asks for the
 // state once a second while its tab is to be seen. Only then are processes read, once however many pages ask.

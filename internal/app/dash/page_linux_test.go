@@ -52,7 +52,7 @@ func (w *world) set(f func()) {
 	f()
 }
 
-// The page in a browser: what it shows, the keyboard, and what goes away while it is looked at.
+// The page in a browser: its contents, the keyboard, and objects that go away while they are looked at.
 func TestPage(t *testing.T) {
 	t.Parallel()
 	b := startBrowser(t)
@@ -138,7 +138,7 @@ func TestPage(t *testing.T) {
 	b.await("document.querySelector('#list').innerText.includes('The process has ended.')")
 	w.set(func() { w.list, w.refused = []statsocket.Process{processOf(6, 1)}, nil })
 
-	// Who looks elsewhere does not ask.
+	// A hidden page does not ask.
 	b.eval("Object.defineProperty(document, 'hidden', {value: true, configurable: true}); document.dispatchEvent(new Event('visibilitychange'))")
 	b.await("document.querySelector('#live-text').innerText === 'Hidden'")
 	w.lock.Lock()
@@ -163,7 +163,7 @@ func TestPage(t *testing.T) {
 	b.await("!document.querySelector('#alert').checkVisibility() && document.querySelector('#live-text').innerText === 'Live'")
 }
 
-// Graphs have the scale of what they show, and say where nobody watched: an outage looks different.
+// Graphs have the scale of their values, and mark times without a watcher: an outage looks different.
 func TestPageGraphs(t *testing.T) {
 	t.Parallel()
 	b := startBrowser(t)
@@ -201,7 +201,7 @@ func TestPageGraphs(t *testing.T) {
 	}
 }
 
-// What is said of peers and packets is what there is: no number 0, and not that no packet came above packets.
+// Texts about peers and packets fit the facts: no number 0, and not that no packet came above packets.
 func TestPageWords(t *testing.T) {
 	t.Parallel()
 	b := startBrowser(t)
@@ -347,8 +347,8 @@ func crowd() []statsocket.Process {
 	return []statsocket.Process{a, b}
 }
 
-// Twenty queue pairs fit a screen; the table sorts by its heads; graphs say what was when; errors are explained; the
-// map has the processes and their connections.
+// Twenty queue pairs fit a screen; the table sorts by its heads; graphs give the values of each time; errors are
+// explained; the map has the processes and their connections.
 func TestPageTable(t *testing.T) {
 	t.Parallel()
 	b := startBrowser(t)

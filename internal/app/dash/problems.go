@@ -12,10 +12,10 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// maxProblems is how many problems of a device are in an answer. Those of one text are one.
+// maxProblems is how many problems of a device are in an answer. Problems of one text are one.
 const maxProblems = 4
 
-// problems adds what is wrong with a device: ports that are down, connections and queue pairs that have failed.
+// problems adds the problems of a device: ports that are down, connections and queue pairs that have failed.
 func (b *builder) problems(out *Device, d *live.Device) {
 	add := func(text, err string) {
 		if len(out.Problems) == maxProblems {
@@ -74,7 +74,7 @@ func (t *tally) add(text string) {
 	t.list[i].n++
 }
 
-// explain adds what an error means, if that is known.
+// explain adds the meaning of an error, if it is known.
 func (b *builder) explain(err string) {
 	if _, ok := b.Explained[err]; ok || err == "" {
 		return
@@ -91,7 +91,7 @@ type Explained struct {
 	Causes []explain.Cause `json:"causes"` // the most frequent first
 }
 
-// explained explains an error as a queue pair tells it: a status or a reason, and after a colon what else is known.
+// explained explains an error in a queue pair's words: a status or a reason, and after a colon further facts.
 func explained(text string) []Explained {
 	list := []Explained{} // an array in JSON
 	found := explain.Find(text)

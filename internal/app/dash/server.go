@@ -151,9 +151,8 @@ func (s *Server) isOwn(host string) bool {
 	return strings.EqualFold(name, "localhost") || s.options.Name != "" && strings.EqualFold(name, s.options.Name)
 }
 
-// state answers with the state of all processes. The query's scope is the number of what is to be shown in
-// detail, its filter what queue pairs have to have in
-// their row, its span how many seconds graphs go back.
+// state answers with the state of all processes. The query's scope is the number of the object to show in
+// detail, its filter a text that rows of queue pairs must have, its span how many seconds graphs go back.
 func (s *Server) state(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	scope, _ := strconv.ParseUint(q.Get("scope"), 10, 64) // of nothing, if it is not a number

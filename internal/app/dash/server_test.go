@@ -62,7 +62,7 @@ func (w *world) read(context.Context, int) ([]statsocket.Process, error) {
 	return clone(w.list), w.err
 }
 
-// clone returns a copy, as a process sends one: nobody changes it.
+// clone returns a copy, as a process sends one: it does not change.
 func clone(list []statsocket.Process) []statsocket.Process {
 	out := slices.Clone(list)
 	for i := range out {
@@ -162,7 +162,7 @@ func TestPageSize(t *testing.T) {
 		size += len(b)
 		seen++
 		for _, m := range outside.FindAllString(string(b), -1) {
-			if m != "http://www.w3.org/2000/svg" { // a name, which nobody opens
+			if m != "http://www.w3.org/2000/svg" { // a name, which is never opened
 				t.Errorf("%s: %s", path, m)
 			}
 		}
@@ -184,7 +184,7 @@ func TestPageSize(t *testing.T) {
 	}
 }
 
-// Who asks without the key, by another name, or in another way, gets nothing and changes nothing.
+// A request without the key, to another host name, or with another method, gets nothing and changes nothing.
 func TestRefused(t *testing.T) {
 	w := &world{list: []statsocket.Process{processOf(5, 1)}}
 	s := newServer(w)
@@ -248,7 +248,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// However many ask, processes are read about once a second, and what they did has rates.
+// However many clients ask, processes are read about once a second, and their counters have rates.
 func TestState(t *testing.T) {
 	faulty := processOf(5, 2)
 	faulty.State.Devices[0].Injected = []faults.Count{{Kind: "loss", Struck: 3}, {QPN: 100, Kind: "loss", Struck: 3}}
@@ -295,7 +295,7 @@ func TestState(t *testing.T) {
 	}
 }
 
-// An answer has so much at most, whatever there is; what is left out is counted.
+// An answer is bounded for any number of objects; the objects that are left out are counted.
 func TestStateBounds(t *testing.T) {
 	w := &world{list: []statsocket.Process{processOf(1, 5000)}}
 	for pid := 2; pid < 1000; pid++ {
@@ -412,7 +412,8 @@ func dial(t *testing.T, addr string) net.Conn {
 	return c
 }
 
-// Whatever others connect, say nothing or have no key, who has the key is answered, and stays connected.
+// A client with the key is answered, and stays connected, however many silent clients, or clients without a key,
+// connect.
 func TestStrangers(t *testing.T) {
 	s, addr := serveIn(t, &world{})
 	mine := dial(t, addr)
@@ -444,7 +445,7 @@ func TestStrangers(t *testing.T) {
 	}
 }
 
-// Connections that have shown the key are so many at most, and who goes makes room.
+// The number of connections that have shown the key is limited, and one that ends makes room.
 func TestConnections(t *testing.T) {
 	s, addr := serveIn(t, &world{})
 	var conns []net.Conn
@@ -466,7 +467,7 @@ func TestConnections(t *testing.T) {
 	}
 }
 
-// What is wrong with devices, connections and queue pairs is told once each, with what it means.
+// Problems of devices, connections and queue pairs are in the answer once each, with their explanations.
 func TestProblems(t *testing.T) {
 	p := processOf(5, 3)
 	d := &p.State.Devices[0]

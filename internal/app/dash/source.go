@@ -14,17 +14,17 @@ import (
 )
 
 const (
-	// freshness is for how long what was read answers further requests.
+	// freshness is for how long a reading answers further requests.
 	freshness = 900 * time.Millisecond
-	// keep is how many samples graphs have, of a second or of [live.CoarseEvery], and linger for how long what is gone
-	// is shown.
+	// keep is how many samples graphs have, of a second or of [live.CoarseEvery], and linger for how long objects that
+	// are gone are shown.
 	keep   = 120
 	linger = 30 * time.Second
 	// readTime bounds the reading of all processes.
 	readTime = 10 * time.Second
 )
 
-// source reads processes when somebody asks, and remembers what they did.
+// source reads processes when a client asks, and keeps their histories.
 type source struct {
 	read func(context.Context, int) ([]statsocket.Process, error)
 
@@ -61,7 +61,7 @@ func (s *source) refresh() error {
 	return nil
 }
 
-// sum adds the figures of all processes. Rates are those of each process, over its own interval.
+// sum adds the figures of all processes. The rates of each process are over its own interval.
 func (s *source) sum(over time.Duration) live.Sample {
 	all := live.Sample{At: s.at, Over: over}
 	for _, p := range s.tracker.Processes() {

@@ -16,7 +16,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs/metric"
 )
 
-// What an answer has at most.
+// Limits of an answer.
 const (
 	maxProcesses = 200
 	maxDevices   = 200
@@ -35,7 +35,7 @@ type State struct {
 	Objects   Objects    `json:"objects"`
 	Scope     *ScopeInfo `json:"scope"`
 
-	// Explained says what the errors in the answer mean, by their texts. Those that nobody knows are not in it.
+	// Explained has the meanings of the errors in the answer, by their texts. Unknown errors are not in it.
 	Explained map[string][]Explained `json:"explained"`
 }
 
@@ -84,7 +84,7 @@ type Device struct {
 	QPs   []QP      `json:"qps"`
 	Total int       `json:"qps_total"`
 
-	// how often faults have struck it that somebody asked for, by kind; empty: none have
+	// how often requested faults have struck it, by kind; empty: none have
 	Injected string `json:"injected_faults"`
 
 	Problems     []Problem `json:"problems"`
@@ -171,14 +171,14 @@ type ScopeInfo struct {
 // Series are graphs: a value for each sample, the oldest first. Rates are per second.
 type Series struct {
 	AgoMS     []int64   `json:"ago_ms"`  // when, before the answer
-	OverMS    []int64   `json:"over_ms"` // how long the sample is: longer where nobody watched
+	OverMS    []int64   `json:"over_ms"` // how long the sample is: longer without a watcher
 	EveryMS   int64     `json:"every_ms"`
 	SentBytes []float64 `json:"sent_bytes"`
 	RecvBytes []float64 `json:"received_bytes"`
 	Messages  []float64 `json:"messages"`
 	RTTNS     []int64   `json:"rtt_ns"`
 	Again     []float64 `json:"retransmits"` // packets retransmitted
-	Losses    []float64 `json:"losses"`      // what went wrong: see Counts
+	Losses    []float64 `json:"losses"`      // losses and refusals: see Counts
 	Late      []float64 `json:"late"`        // acknowledgements that came late: nothing was lost
 }
 
@@ -196,7 +196,7 @@ func (s *source) state(_ context.Context, scope uint64, filter string, span time
 		b.process(p)
 	}
 	b.Total = ratesOf(&s.now)
-	if b.Scope == nil { // what it was has been forgotten
+	if b.Scope == nil { // the object has been forgotten
 		b.Scope = &ScopeInfo{Kind: "all", Label: "all processes", Series: b.series(&s.total),
 			Counts: countsOver(s.total.Last(keep)), Latency: latencyOf(devicesOf(s.tracker.Processes()...))}
 	}
@@ -214,8 +214,8 @@ type builder struct {
 	devices int
 }
 
-// choose returns the queue pairs that are shown: of those that fit the filter, those in trouble and those that do
-// most.
+// choose returns the queue pairs that are shown: of the queue pairs that fit the filter, those in trouble and the
+// busiest.
 func (b *builder) choose(all []*live.Process) map[*live.QP]bool {
 	var list []*live.QP
 	for _, p := range all {

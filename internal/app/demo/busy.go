@@ -44,8 +44,8 @@ func loadOf(pids ...int) load {
 	return l
 }
 
-// usedByAll sums up what processes have used, and a hypervisor for others, in the first line of /proc/stat: user,
-// nice, system and steal. Idle time and that of interrupts are not theirs.
+// usedByAll sums up the time that processes have used, and a hypervisor for other guests, in the first line of
+// /proc/stat: user, nice, system and steal. Idle time and the time of interrupts do not count.
 func usedByAll(stat []byte) (sum time.Duration, ok bool) {
 	line, _, _ := bytes.Cut(stat, []byte("\n"))
 	f := strings.Fields(string(line))

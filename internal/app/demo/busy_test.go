@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// What others use is what all use, less what the demo does.
+// The time of other processes is that of all processes, less the demo's.
 func TestLoad(t *testing.T) {
 	all, known := usedByAll([]byte("cpu  100 20 30 5000 7 8 9 40 0 0\ncpu0 1 2 3\n"))
 	if want := 190 * tick; all != want || !known {

@@ -20,7 +20,7 @@ type Fabric interface {
 	Pull(from, to string) (cable string, err error)
 	// Carried returns how many packets ports have sent, by their names as in routes.
 	Carried() map[string]uint64
-	// Manager says what manages the subnet.
+	// Manager names the subnet manager.
 	Manager() string
 }
 

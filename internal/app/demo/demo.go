@@ -7,8 +7,8 @@
 // WRITEs over shared memory, over the devices that were asked for, and TCP beside them.
 //
 // The first process, a [Demo], starts the second one, which runs [Serve]. They exchange lines of
-// JSON over the second one's standard input and output. For each step the first process says what
-// to do, both prepare their memory, then the first one measures, and finally both verify their
+// JSON over the second one's standard input and output. For each step the first process sends its
+// parameters, both prepare their memory, then the first one measures, and finally both verify their
 // memory. Data is a pattern that both generate from a seed, so neither has to trust the other.
 package demo
 
@@ -30,12 +30,12 @@ import (
 // Demo is the first process's half: it requests and measures.
 type Demo struct {
 	Kind     *kinds.Kind       // of both devices, whose addresses the demo chooses
-	Spare    []string          // or addresses of devices that nobody uses; nil: the demo looks for some
+	Spare    []string          // or addresses of devices that are not in use; nil: the demo looks for some
 	Fabric   Fabric            // if not nil: of which a cable is pulled in the end
 	Open     OpenFunc          // opens the first process's device
 	Peer     []string          // command line of the second process, which calls Serve
 	Recorded bool              // packets are recorded: little is done, so that the file stays readable
-	Progress func(step string) // if not nil: called with what comes next
+	Progress func(step string) // if not nil: called with the next step
 
 	side   *side
 	shared *side // over shared memory; nil: there is none

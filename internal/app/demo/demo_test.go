@@ -17,7 +17,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// opener opens devices of a kind. Those that need certificates trust each other.
+// opener opens devices of a kind. Devices that need certificates trust each other.
 func opener(t *testing.T, kind *kinds.Kind) OpenFunc {
 	t.Helper()
 	if !kind.TLS {
@@ -41,8 +41,8 @@ func opener(t *testing.T, kind *kinds.Kind) OpenFunc {
 	}
 }
 
-// twoSides connects both halves of a demo within this process. between changes what the
-// first one asks.
+// twoSides connects both halves of a demo within this process. between changes the first
+// one's messages.
 func twoSides(t *testing.T, kind *kinds.Kind, between func(*message)) (*Demo, context.Context) {
 	t.Helper()
 	if runtime.GOOS != "linux" {

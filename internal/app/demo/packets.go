@@ -18,8 +18,8 @@ import (
 // ladderWidth leaves room before the lines of a ladder in 80 columns.
 const ladderWidth = 76
 
-// packets does one WRITE, and returns the ladder of its packets. It is empty where nobody sees any: between devices
-// of the kernel and over shared memory, and where processes tell nothing (RAMJET_STAT=off).
+// packets does one WRITE, and returns the ladder of its packets. It is empty where packets cannot be seen: between
+// devices of the kernel and over shared memory, and if processes do not publish their state (RAMJET_STAT=off).
 func (d *Demo) packets(ctx context.Context) (string, error) {
 	if d.Kind.Hardware || d.shared == d.side {
 		return "", nil

@@ -13,7 +13,7 @@ import (
 )
 
 // Serve is the second process's half: it answers the first one until that closes the link. Its
-// device is one of those that the first one offers.
+// device is among the devices that the first one offers.
 func Serve(ctx context.Context, in io.Reader, out io.Writer, open OpenFunc) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -35,7 +35,7 @@ func serve(ctx context.Context, l *link, open OpenFunc) error {
 	s, err := greet(m.Hello, open)
 	if err == nil {
 		defer s.dev.Close()
-		if s.listen == nil { // first, so that what is wrong is in the answer
+		if s.listen == nil { // first, so that an error is in the answer
 			err = s.connect(ctx, m.Hello)
 		}
 	}

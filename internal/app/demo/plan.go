@@ -36,7 +36,7 @@ const (
 	burstLength = 50                     // round trips between looks at the clock
 	stepTime    = 100 * time.Millisecond // limit for an operation, however busy the machine is
 	speedTime   = 200 * time.Millisecond // limit for a figure of speed
-	late        = 2 * time.Second        // after which there is less time for those
+	late        = 2 * time.Second        // after which there is less time for both
 )
 
 // rows are the steps of the demo, in order, that a device supports.

@@ -40,7 +40,7 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// A second process that was killed is what is told, also if a connection with it was the first to notice.
+// The error is that the second process was killed, also if a connection with it was the first to notice.
 func TestPeerKilled(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	defer cancel(nil)

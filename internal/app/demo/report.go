@@ -18,7 +18,7 @@ type Report struct {
 
 	Stopped *StoppedReport `json:"stopped,omitempty"` // nil where there is no shared memory, or the checker
 	Packets string         `json:"packets,omitempty"` // of one WRITE, as a ladder; empty: they cannot be seen
-	Speed   []Speed        `json:"speed"`             // WRITEs, by what carries them
+	Speed   []Speed        `json:"speed"`             // WRITEs, by their carrier
 
 	// How many processors other processes have used meanwhile, nil where the system does not tell; and whether that
 	// was too much for any of the figures to mean anything.
@@ -50,7 +50,7 @@ type StoppedReport struct {
 // Speed is the speed of WRITEs between the two processes, or of TCP. Figures that were not measured are 0.
 type Speed struct {
 	Over           string        `json:"over"`          // a kind of device, or TCP
-	Bound          string        `json:"bound"`         // what bounds it, for people
+	Bound          string        `json:"bound"`         // the bottleneck, for people
 	RoundTrip      time.Duration `json:"round_trip_ns"` // the median
 	Shortest       time.Duration `json:"shortest_round_trip_ns"`
 	BytesPerSecond float64       `json:"bytes_per_second"` // the median of streams

@@ -14,7 +14,7 @@ import (
 // SharedMemory is the kind of the devices over shared memory.
 const SharedMemory = "shm"
 
-// openShared opens a device over shared memory, whatever the demo's own devices are.
+// openShared opens a device over shared memory, beside the demo's own devices.
 func openShared(name string) (*verbs.Device, error) { return kinds.Open(name, &kinds.Options{}) }
 
 // share connects the two processes over shared memory too, where there is any. end closes this process's device.
@@ -58,7 +58,7 @@ func (d *Demo) share(ctx context.Context) (end func(), err error) {
 
 // stopped READs from the second process while a signal has stopped it.
 func (d *Demo) stopped(ctx context.Context) (*StoppedReport, error) {
-	if d.shared == nil || d.peer == nil || kinds.Checking() { // the checker has targets carry out what is asked of them
+	if d.shared == nil || d.peer == nil || kinds.Checking() { // the checker has targets carry out all operations
 		return nil, nil
 	}
 	s := d.shared

@@ -129,7 +129,7 @@ func (s *side) connect(ctx context.Context, remote *hello) (err error) {
 	opts := &verbs.ConnectOptions{SGIDIndex: s.gid}
 	if s.local.RC.LID != 0 {
 		// 1.07 s, and 8.6 s with all retries: the default's 2.1 s are short where a process has to wait for a processor
-		// while a subnet manager finds another way. What is lost is repeated sooner all the same.
+		// while a subnet manager finds another way. Lost packets are repeated sooner all the same.
 		opts.Timeout = 18
 	}
 	if err := s.rc.Connect(s.local.RC, remote.RC, opts); err != nil {

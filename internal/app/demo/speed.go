@@ -56,7 +56,7 @@ func (d *Demo) speed(ctx context.Context, shared bool) (speed Speed, err error) 
 	return speed, nil
 }
 
-// repeat does a step several times, as long as there is time. What is verified is not in the times.
+// repeat does a step several times, as long as there is time. The times are without verification.
 func (d *Demo) repeat(ctx context.Context, st *step, times int) (took []time.Duration, sum streamSum, err error) {
 	limit := speedTime
 	if time.Since(d.began) > late {

@@ -16,8 +16,8 @@ type step struct {
 	Size   int
 	Count  int
 	Stream bool    // all at once, for bandwidth; otherwise one after the other, for latency
-	Shared bool    // over shared memory, whatever the devices are
-	Seed   pattern // of what the first process sends; the second uses peerSeed
+	Shared bool    // over shared memory, on any devices
+	Seed   pattern // of the first process's data; the second uses peerSeed
 }
 
 func (st *step) String() string {
@@ -35,7 +35,7 @@ const (
 	second role = true
 )
 
-// seed is the pattern of what r sends.
+// seed is the pattern of r's data.
 func (st *step) seed(r role) pattern {
 	if r == second {
 		return st.Seed ^ peerSeed

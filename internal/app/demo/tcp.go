@@ -41,7 +41,7 @@ func (d *Demo) tcpSpeed(ctx context.Context) (Speed, error) {
 	return speed, nil
 }
 
-// tcp does one measurement, and returns what it took of the second process's processor.
+// tcp does one measurement, and returns the processor time that it took in the second process.
 func (d *Demo) tcp(ctx context.Context, c baseline.Config) (r baseline.Result, used processorTime, err error) {
 	answer, err := d.link.ask(ctx, message{Ask: askTCP, TCP: &c}, nil)
 	if err != nil {

@@ -34,8 +34,8 @@ func (e *expectation) message(i int) []byte {
 	return e.data[i*e.size:][:e.size]
 }
 
-// verify compares every byte after a step: what arrived, what follows it, and that the source did
-// not change. It returns how many bytes arrived.
+// verify compares every byte after a step: the data that arrived, the bytes behind it, and the source,
+// which must not have changed. It returns how many bytes arrived.
 func (s *side) verify(st *step) (n int64, err error) {
 	if st.sources(s.role) {
 		s.out.Do(func(b []byte) { err = st.seed(s.role).check(b[:st.total()]) })

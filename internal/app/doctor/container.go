@@ -23,12 +23,12 @@ type CDevice struct {
 // JoinedFabric is a fabric that listens elsewhere for adapters.
 type JoinedFabric struct {
 	At      string   `json:"at"`                  // HOST:PORT
-	Addrs   []string `json:"addresses,omitempty"` // what the host stands for now
+	Addrs   []string `json:"addresses,omitempty"` // the host's addresses now
 	Problem string   `json:"problem,omitempty"`   // why an adapter cannot join; empty: one has joined
 	Managed bool     `json:"managed"`             // a subnet manager has made its port active
 }
 
-// injected checks the libraries that the environment puts before those of the system.
+// injected checks the libraries that the environment puts before the system's.
 func (d *diagnosis) injected() {
 	i := d.sys.Injected
 	if i == nil {
@@ -107,10 +107,10 @@ func (d *diagnosis) joined() {
 const (
 	littleMemory    = 64 << 20
 	fewProcesses    = 64
-	littleSharedMem = 64 << 20 // what containers have if nobody asks for more
+	littleSharedMem = 64 << 20 // the default of containers
 )
 
-// container checks what a container leaves a program.
+// container checks a container's limits for a program.
 func (d *diagnosis) container() {
 	if d.sys.Container == "" {
 		return
@@ -136,7 +136,7 @@ func (d *diagnosis) container() {
 	}
 }
 
-// inside writes what a container, or an environment with Ramjet's libraries, has.
+// inside writes the facts about a container, or an environment with Ramjet's libraries.
 func (w *report) inside(f *Facts) {
 	i := f.System.Injected
 	if i == nil && f.System.Container == "" {
@@ -184,7 +184,7 @@ func (f *JoinedFabric) state() string {
 	return "answers"
 }
 
-// list writes names with what they do behind them, or what is said of none.
+// list writes names with their predicate do behind them, or without names the text none.
 func list(names []string, none, do string) string {
 	if len(names) == 0 {
 		return none

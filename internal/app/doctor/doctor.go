@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package doctor finds what is wrong with RDMA on a machine, and on the way to a peer: from facts, which
-// others gather, to findings, each with why it matters and the commands that mend it. It asks nobody
+// Package doctor finds problems of RDMA on a machine, and on the way to a peer: from facts, which other
+// packages gather, to findings, each with why it matters and the commands that mend it. It asks no system
 // and changes nothing.
 //
 //	hardware.go  modules, device files, control groups, limits
 //	ports.go     links, GID tables, MTUs, flow control
 //	software.go  Ramjet's own devices
-//	container.go injected libraries, and what a container leaves programs
+//	container.go injected libraries, and a container's limits
 //	peer.go      the way to a peer
-//	log.go       which findings can be the cause of what a log says
+//	log.go       which findings can be the cause of an error in a log
 //	report.go    facts and findings as text
 package doctor
 
@@ -33,8 +33,8 @@ type Facts struct {
 	Listed *Listed         `json:"c_programs,omitempty"`  // nil: the environment lists no devices of C programs
 	// CDevices are the devices that C programs see here, if the environment injects Ramjet's libraries.
 	CDevices []CDevice      `json:"c_devices,omitempty"`
-	Asked    *Asked         `json:"device,omitempty"` // nil: nobody asked for one
-	Peer     *Peer          `json:"peer,omitempty"`   // nil: nobody asked for one
+	Asked    *Asked         `json:"device,omitempty"` // nil: none was asked for
+	Peer     *Peer          `json:"peer,omitempty"`   // nil: none was asked for
 	Log      *explain.Found `json:"log,omitempty"`    // nil: no log was given, or nothing in it is known
 }
 
@@ -42,11 +42,11 @@ type Facts struct {
 type Soft struct {
 	Kind    string `json:"kind"`
 	Text    string `json:"protocol"`
-	Device  string `json:"device,omitempty"` // the one that was tried
+	Device  string `json:"device,omitempty"` // the device that was tried
 	Works   bool   `json:"works"`
 	Problem string `json:"problem,omitempty"` // why that could not be opened
-	Needs   string `json:"needs,omitempty"`   // what this kind needs that is not here; it was not tried
-	Detail  string `json:"detail,omitempty"`  // what the device says of itself
+	Needs   string `json:"needs,omitempty"`   // a missing requirement of this kind; it was not tried
+	Detail  string `json:"detail,omitempty"`  // the device's own description
 	Port    uint16 `json:"port,omitempty"`    // the UDP port that it needs
 	Taken   bool   `json:"port_taken,omitempty"`
 	Host    bool   `json:"host_only,omitempty"` // it reaches only processes of this host
@@ -62,17 +62,17 @@ type Named struct {
 // Asked is the device that a report is about.
 type Asked struct {
 	Name string `json:"name"` // as it was given
-	// what can be opened; empty: it is the kernel's, and listed with the others
+	// the device to open; empty: it is the kernel's, and listed with the others
 	Device  string `json:"device,omitempty"`
 	Problem string `json:"problem,omitempty"`
-	Detail  string `json:"detail,omitempty"` // what the device says of itself
+	Detail  string `json:"detail,omitempty"` // the device's own description
 }
 
 // Listed are the devices that the environment lists for C programs.
 type Listed struct {
 	Variable string            `json:"variable"`
 	Names    map[string]string `json:"devices"`           // addresses, such as roce:192.0.2.7, by the programs' names
-	Problem  string            `json:"problem,omitempty"` // what is wrong with the list
+	Problem  string            `json:"problem,omitempty"` // of the list
 }
 
 // Peer holds the facts about the way to a peer.
@@ -90,10 +90,10 @@ type Peer struct {
 // Service is a service of Kubernetes whose own address a peer has.
 type Service struct {
 	Name string `json:"name"`
-	From string `json:"from"` // who says so
+	From string `json:"from"` // the source of the name
 }
 
-// Reply is a peer's reply to a request for a connection over RoCEv2 at a port where nobody is expected.
+// Reply is a peer's reply to a request for a connection over RoCEv2 at a port where no listener is expected.
 type Reply struct {
 	Device   string `json:"device"` // that asked
 	Answered bool   `json:"answered"`
@@ -116,7 +116,7 @@ type Finding struct {
 	What    string   `json:"what"`    // is wrong
 	Why     string   `json:"why"`     // it matters
 	Mend    []string `json:"mend,omitempty"`
-	Fits    bool     `json:"fits_log,omitempty"` // it can be the cause of what the log says
+	Fits    bool     `json:"fits_log,omitempty"` // it can be the cause of the log's error
 }
 
 // Diagnose returns the findings of facts, problems first.

@@ -295,7 +295,7 @@ func TestFindings(t *testing.T) {
 	}
 }
 
-// A finding fits a log if it can be the cause of what that says.
+// A finding fits a log if it can be the cause of the log's error.
 func TestFits(t *testing.T) {
 	for _, c := range []struct {
 		log  string

@@ -57,7 +57,7 @@ func (d *diagnosis) hasDevice(netdev string) bool {
 	})
 }
 
-// files checks that this process can open the devices' files. Those of a module that is not loaded are its matter.
+// files checks that this process can open the devices' files, except files of a module that is not loaded.
 func (d *diagnosis) files() {
 	if len(d.sys.Devices) == 0 {
 		return
@@ -157,7 +157,7 @@ func (d *diagnosis) barred(files []string) {
 // enoughMemlock is the limit that small programs need for their queues and buffers.
 const enoughMemlock = 64 << 20
 
-// limits checks how much memory may be pinned, and what control groups leave of the devices.
+// limits checks how much memory may be pinned, and the limits of control groups on devices.
 func (d *diagnosis) limits() {
 	if len(d.sys.Devices) == 0 {
 		return

@@ -8,7 +8,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/app/explain"
 )
 
-// fits says which findings can be the cause of what entries of package explain say: both are looked for in their texts.
+// fits says which findings can be the cause of which entries of package explain: both are found by their texts.
 var fits = []struct{ entry, finding *regexp.Regexp }{
 	{regexp.MustCompile(`(?i)RLIMIT_MEMLOCK|may pin|could not be pinned`), regexp.MustCompile(`(?i)^memlock|pin `)},
 	{regexp.MustCompile(`(?i)no object of this kind|rdma\.max`), regexp.MustCompile(`rdma\.max`)},
@@ -23,7 +23,7 @@ var fits = []struct{ entry, finding *regexp.Regexp }{
 	{regexp.MustCompile(`(?i)15 characters`), regexp.MustCompile(`characters`)},
 }
 
-// fit marks the findings that can be the cause of what the log says.
+// fit marks the findings that can be the cause of the log's error.
 func (d *diagnosis) fit() {
 	if d.facts.Log == nil {
 		return

@@ -38,8 +38,8 @@ func (d *diagnosis) peer() {
 	}
 }
 
-// translated reports addresses that somebody on the way replaces. RoCEv2's ICRC covers them (section 7.8.1, annex A17),
-// so what gets there is discarded.
+// translated reports addresses that are replaced on the way. RoCEv2's ICRC covers them (section 7.8.1, annex A17),
+// so the peer discards the packets.
 func (d *diagnosis) translated(p *Peer, subject string) {
 	const why = "RoCEv2's checksum covers the addresses of a packet. Behind a service, a hostPort or another NAT the peer gets packets with other addresses, and discards them. iWARP passes, as it is TCP."
 	mend := []string{"kubectl get pods -o wide    # use the address of the pod itself",
@@ -59,7 +59,7 @@ func (d *diagnosis) translated(p *Peer, subject string) {
 			p.Addr.WithZone(""))}, mend...)...)
 }
 
-// downLinks are the commands that bring up interfaces of devices: one that is down has no routes.
+// downLinks are the commands that bring up interfaces of devices: an interface that is down has no routes.
 func (d *diagnosis) downLinks() (mend []string) {
 	for i := range d.sys.Devices {
 		for j := range d.sys.Devices[i].Ports {

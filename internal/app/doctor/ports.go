@@ -128,8 +128,8 @@ func (d *diagnosis) gids(dev *rdmasys.Device, p *rdmasys.Port) {
 	}
 }
 
-// mtu reports a path MTU that is shorter than it needs to be: of what the interface carries, the headers are
-// subtracted, and the next smaller path MTU is used.
+// mtu reports a path MTU that is shorter than it needs to be: it is the next smaller one below the interface's MTU
+// less the headers.
 func (d *diagnosis) mtu(dev *rdmasys.Device, p *rdmasys.Port) {
 	n := d.sys.Interface(p.NetDev)
 	if n == nil {
@@ -175,7 +175,7 @@ func (d *diagnosis) flow(dev *rdmasys.Device, p *rdmasys.Port) {
 	}
 }
 
-// filters reports packet filters that drop what no rule admits.
+// filters reports packet filters that drop packets that no rule admits.
 func (d *diagnosis) filters() {
 	for _, f := range d.sys.Filters {
 		if !f.Drops {

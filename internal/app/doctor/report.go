@@ -54,8 +54,8 @@ type report struct {
 	color bool
 }
 
-// prose writes text after a first word, in lines of the report's width; those after the first are indented
-// by as much as the first word takes, or by four columns.
+// prose writes text after a first word, in lines of the report's width; later lines are indented by the
+// first word's width, or by four columns.
 func (w *report) prose(first, text string) {
 	w.fold(first, strings.Repeat(" ", utf8.RuneCountInString(first)), text)
 }
@@ -175,7 +175,7 @@ func (w *report) port(s *rdmasys.System, d *rdmasys.Device, p *rdmasys.Port) {
 	}
 }
 
-// asked writes what is known of the device that was asked for.
+// asked writes the facts about the device that was asked for.
 func (w *report) asked(a *Asked) {
 	if a == nil || a.Device == "" {
 		return
@@ -267,7 +267,7 @@ func (w *report) findings(found []Finding) {
 	}
 }
 
-// colored colors what write writes of a finding.
+// colored colors the text of a finding that write writes.
 func (w *report) colored(l Level, write func()) {
 	if !w.color {
 		write()
@@ -312,7 +312,7 @@ func (w *report) end(f *Facts, found []Finding) {
 	w.prose("", text)
 }
 
-// fitCount counts the findings that can be the cause of what the log says.
+// fitCount counts the findings that can be the cause of the log's error.
 func fitCount(found []Finding) (n int) {
 	for _, f := range found {
 		if f.Fits {

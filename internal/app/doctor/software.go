@@ -13,7 +13,7 @@ import (
 // counts its own overhead, and the device leaves a margin.
 const fullWindow = 2 << 20
 
-// software checks what Ramjet's own devices need of the system.
+// software checks the requirements of Ramjet's own devices.
 func (d *diagnosis) software() {
 	for _, s := range d.facts.Soft {
 		switch {

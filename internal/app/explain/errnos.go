@@ -71,7 +71,7 @@ func errnoIn(line string) *errno {
 	for _, m := range errnoNumber.FindAllStringSubmatch(line, -1) {
 		for _, text := range m[1:] {
 			n, err := strconv.Atoi(text)
-			if n = max(n, -n); err == nil && n > 1 { // 1 is what many calls return, whatever failed
+			if n = max(n, -n); err == nil && n > 1 { // many calls return 1 for every failure
 				if e := errnoNumbered(n); e != nil {
 					return e
 				}

@@ -28,8 +28,8 @@ type Entry struct {
 // Cause is a possible cause of an error.
 type Cause struct {
 	What  string `json:"what"`
-	Check string `json:"check,omitempty"` // a command, or where to look, that tells it from the others
-	Mend  string `json:"mend,omitempty"`  // what mends it
+	Check string `json:"check,omitempty"` // a command, or where to look, that tells it from other causes
+	Mend  string `json:"mend,omitempty"`  // the remedy
 }
 
 // because makes causes that say themselves where to look.
@@ -87,8 +87,7 @@ func All() []Entry {
 		failedCalls(), messages())
 }
 
-// Find returns the entries for what somebody read somewhere: what Exactly knows, or a line of a log. none: it is not
-// known.
+// Find returns the entries for a pasted text: one that Exactly knows, or a line of a log. none: it is not known.
 func Find(pasted string) []Entry {
 	if found := Exactly(pasted); len(found) > 0 {
 		return found

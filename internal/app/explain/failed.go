@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// failure is a call of libibverbs, librdmacm or libfabric, and what its errors mean. The same errno means
-// another thing for each call.
+// failure is a call of libibverbs, librdmacm or libfabric, and the meanings of its errors. The same errno has
+// another meaning for each call.
 type failure struct {
 	call    string
 	pattern string // of lines that say that it failed, beside its name and brackets
@@ -367,7 +367,7 @@ func (f *failure) entry() Entry {
 	return Entry{Failed, f.call, 0, f.call + " failed", nil, f.means, f.causes}
 }
 
-// with returns the entry of a call that failed with an errno; of one that is not in its table it says so.
+// with returns the entry of a call that failed with an errno; if the errno is not in its table the entry says so.
 func (f *failure) with(n *errno) Entry {
 	e := Entry{Kind: Failed, Name: f.call + ": " + n.name, Number: n.number,
 		Text: f.call + " failed: " + n.text + " (" + n.name + ")"}

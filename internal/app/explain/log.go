@@ -17,15 +17,15 @@ import (
 
 // Found is the contents of a log, or of a line of one.
 type Found struct {
-	Line    string  `json:"line"`            // the one that matters
+	Line    string  `json:"line"`            // the line that matters
 	Number  int     `json:"line_number"`     // of that line, from 1
 	Lines   int     `json:"lines"`           // of the log
-	Facts   []Fact  `json:"facts,omitempty"` // what the line has: numbers, addresses, devices
+	Facts   []Fact  `json:"facts,omitempty"` // of the line: numbers, addresses, devices
 	Entries []Entry `json:"entries"`         // the most specific first
 	Others  []Other `json:"others,omitempty"`
 }
 
-// Fact is something that a line says, and what that means.
+// Fact is a part of a line, and its meaning.
 type Fact struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`
@@ -39,7 +39,7 @@ type Other struct {
 	Name   string `json:"name"`
 }
 
-// level is how much of the cause a line shows. The first line of the highest level is the one that matters.
+// level is how much of the cause a line shows. The first line of the highest level matters.
 type level int
 
 const (
@@ -50,14 +50,14 @@ const (
 	causeNumbered       // and a status, an errno or a reason says how
 )
 
-// The bounds of what is kept of a log.
+// The bounds of the lines that are kept of a log.
 const (
 	maxLine   = 4 << 10
 	maxOthers = 8
 )
 
 // Log reads a log to its end, and explains the line that matters. nil: it has none that is known. It keeps a few lines
-// only, whatever the log's length; of a line it looks at the first 4 KiB.
+// of a log of any length; of a line it looks at the first 4 KiB.
 func Log(r io.Reader) (*Found, error) {
 	in := bufio.NewReaderSize(r, maxLine)
 	var best *Found
@@ -205,7 +205,7 @@ func unique(list []Entry) (all []Entry) {
 var (
 	cachedStatuses = sync.OnceValue(statuses)
 	cachedEvents   = sync.OnceValue(connectionEvents)
-	// texts are the entries that lines have the names and texts of, with those in lower case.
+	// texts are the entries whose names and texts may be in lines, with these in lower case.
 	textsOf = sync.OnceValues(func() (own, also []known) {
 		for _, e := range All() {
 			if e.Kind == Failed || e.Kind == Message {
@@ -368,7 +368,7 @@ func names(line, _ string, f *Found) (top level) {
 	return top
 }
 
-// syndromes recognizes those of mlx5.
+// syndromes recognizes mlx5's syndromes.
 func syndromes(line, lower string, f *Found) level {
 	value := ""
 	if m := ucxSyndrome.FindStringSubmatch(lower); m != nil {
@@ -471,7 +471,7 @@ var messagePatterns = func() (all []*regexp.Regexp) {
 	return all
 }()
 
-// programMessage recognizes what programs and drivers print.
+// programMessage recognizes messages of programs and drivers.
 func programMessage(_, lower string, f *Found) (top level) {
 	lower = strings.ReplaceAll(lower, "’", "'")
 	for i, p := range messagePatterns {
@@ -537,7 +537,7 @@ var circumstance = []struct {
 		regexp.MustCompile(`current: ([0-9]+ \w+|unlimited)|RLIMIT_MEMLOCK is ([0-9]+ bytes)`)},
 }
 
-// circumstances adds what the line says of where it happened, and puts it into the commands.
+// circumstances adds the names and addresses in the line, and puts them into the commands.
 func (f *Found) circumstances(line string) {
 	for _, c := range circumstance {
 		m := c.re.FindStringSubmatch(line)

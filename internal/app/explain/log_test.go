@@ -44,7 +44,7 @@ func TestCorpus(t *testing.T) {
 	}
 }
 
-// An answer about a failure has causes, each with a command that tells it from the others and what mends it.
+// An answer about a failure has causes, each with a command that tells it from the others, and a remedy.
 func TestAnswers(t *testing.T) {
 	for _, c := range corpus(t) {
 		if c[0] == "-" {
@@ -66,7 +66,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// What ENOMEM means depends on the call: only those that post have full queues.
+// The meaning of ENOMEM depends on the call: only calls that post have full queues.
 func TestNoMemoryByCall(t *testing.T) {
 	for call, queue := range map[string]bool{"ibv_reg_mr": false, "ibv_create_cq": false, "ibv_create_qp": false,
 		"ibv_post_send": true, "ibv_post_recv": true} {
@@ -77,7 +77,7 @@ func TestNoMemoryByCall(t *testing.T) {
 			t.Errorf("%s: %s", e.Name, text)
 		}
 	}
-	// What is not in the table of a call is said to be unknown.
+	// An errno that is not in the table of a call is reported as unknown.
 	if e := explain.Find("ibv_create_cq() failed: Protocol error")[0]; !strings.Contains(e.Means, "is not known here") {
 		t.Errorf("%+v", e)
 	}
@@ -171,7 +171,7 @@ func BenchmarkLog(b *testing.B) {
 	}
 }
 
-// FuzzLog checks that any log is read to its end, and that what is found is whole.
+// FuzzLog checks that any log is read to its end, and that findings are complete.
 func FuzzLog(f *testing.F) {
 	for _, c := range corpus(f) {
 		f.Add(c[1])

@@ -4,7 +4,7 @@ package explain
 
 // message is a text that a program or a driver prints beside statuses, events and failed calls.
 type message struct {
-	name    string // which program, and what it is about
+	name    string // the program and the subject
 	pattern string // of the line, in lower case
 	level   level
 	means   string
@@ -261,7 +261,7 @@ func messages() (all []Entry) {
 	return all
 }
 
-// retryCauses are the causes of a request that nobody acknowledges.
+// retryCauses are the causes of a request without an acknowledgement.
 var retryCauses = []Cause{
 	{"The peer's process has ended, or its queue pair went to ERR or never reached RTR.",
 		"rdma resource show qp; ramjet stat qp, at the peer; its own output",

@@ -40,7 +40,7 @@ var bnxtRequests = map[int]int{1: int(verbs.StatusBadResponseError), 2: int(verb
 	7: int(verbs.StatusRemoteAccessError), 8: int(verbs.StatusRemoteOperationError),
 	9: int(verbs.StatusRNRRetryExceeded), 10: int(verbs.StatusRetryExceeded), 11: int(verbs.StatusWRFlushError)}
 
-// irdmaFlushes are the minor numbers of Intel's flushes; the major number of those is 1.
+// irdmaFlushes are the minor numbers of Intel's flushes, whose major number is 1.
 var irdmaFlushes = map[int]int{1: int(verbs.StatusWRFlushError), 2: int(verbs.StatusLocalProtectionError),
 	3: int(verbs.StatusRemoteAccessError), 4: int(verbs.StatusLocalQPOperationError),
 	5: int(verbs.StatusRemoteOperationError), 6: int(verbs.StatusLocalLengthError), 7: int(verbs.StatusFatalError),
@@ -70,8 +70,8 @@ var irdmaEvents = map[int]string{
 	0x0701: "the adapter's function failed", 0x0702: "the completion queue failed",
 }
 
-// vendorError adds what the vendor's number of a line means, as far as it is public, and the status if the line has
-// none.
+// vendorError adds the meaning of the vendor's number in a line, as far as it is public, and the status if the line
+// has none.
 func (f *Found) vendorError(lower string) {
 	m := vendorNumber.FindStringSubmatch(lower)
 	if m == nil {
@@ -115,7 +115,7 @@ func lookup(table map[int]int, n int) int {
 	return -1
 }
 
-// cqeDump collects the completion that mlx5 prints in hex: 64 bytes, in lines of 16 after one that announces them.
+// cqeDump collects the completion that mlx5 prints in hex: 64 bytes, in lines of 16 after a line that announces them.
 type cqeDump struct {
 	from  int    // the line that announces it, 0 for none
 	line  string // its text

@@ -14,11 +14,11 @@ import (
 // Labels returns the labels of containers, by the names of their folders in a collector.
 type Labels func(context.Context) (map[string][]metric.Label, error)
 
-// errNoContainer is of processes that nobody can name.
+// errNoContainer is of processes whose container is unknown.
 var errNoContainer = errors.New("no container has this folder")
 
 // NewContainers makes an exporter of the containers whose processes come to a collector. Each has an equal share of the
-// series, and so has each of its processes. Without labels nothing can be told of anybody, so a scrape then fails.
+// series, and so has each of its processes. Without labels no container has a name, so a scrape then fails.
 func NewContainers(o Options, c *statsocket.Collector, labels Labels) *Exporter {
 	return newExporter(func(ctx context.Context) ([]byte, error) {
 		begin := time.Now()

@@ -17,7 +17,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs/metric"
 )
 
-// A container's devices have its labels. One that nobody names is told as unread, and without labels a scrape fails.
+// A container's devices have its labels. An unknown container is reported as unread, and without labels a scrape fails.
 func TestContainers(t *testing.T) {
 	folder, err := os.MkdirTemp("", "collect") // short enough for a socket's address
 	if err != nil {

@@ -79,7 +79,7 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// Two devices of one name are told apart, and what sysfs counts of a device that processes opened is there once.
+// Two devices of one name are told apart, and sysfs's counters of a device that processes opened are there once.
 func TestSameDevice(t *testing.T) {
 	p := processOf(1, 0)
 	d := p.State.Devices[0]
@@ -175,7 +175,7 @@ func get(e *Exporter, method, host, path string) *httptest.ResponseRecorder {
 	return w
 }
 
-// FuzzRequest sends the server requests of anybody who can connect.
+// FuzzRequest sends the server any requests.
 func FuzzRequest(f *testing.F) {
 	f.Add("GET", "127.0.0.1:9477", "/metrics")
 	f.Add("POST", "localhost", "/")
@@ -206,7 +206,7 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// However many scrapes come at once, the host is read once, and those beyond a limit are refused.
+// However many scrapes come at once, the host is read once, and scrapes beyond a limit are refused.
 func TestShared(t *testing.T) {
 	reads, begun, release := 0, make(chan struct{}), make(chan struct{})
 	e := exporterOf(func(context.Context) (*Host, error) {
@@ -244,7 +244,7 @@ func TestShared(t *testing.T) {
 	}
 }
 
-// A server ends with its context, keeps few connections, and answers behind those that say nothing.
+// A server ends with its context, keeps few connections, and answers behind silent ones.
 func TestServe(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -282,8 +282,7 @@ func TestServe(t *testing.T) {
 	}
 }
 
-// Histograms have buckets with what is in those below, too, and nothing that a process makes up is taken for a part of
-// them.
+// Histograms have cumulative buckets, and no series that a process makes up is taken for a part of them.
 func TestLatencies(t *testing.T) {
 	p := processOf(42, 0)
 	d := &p.State.Devices[0]

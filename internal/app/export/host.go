@@ -25,9 +25,9 @@ type Host struct {
 	Took      time.Duration // the reading
 }
 
-// Options bound what is written.
+// Options bound the series.
 type Options struct {
-	QueuePairs int // that have series of their own, of each device: those with the lowest numbers
+	QueuePairs int // that have series of their own, of each device: the lowest numbers
 	Series     int // of all processes together; each may have an equal share
 	Version    string
 }
@@ -45,14 +45,14 @@ func write(h *Host, o Options) []byte {
 	return r.end(h.Partial, h.Took)
 }
 
-// report is the text of processes, and what is said of the reading.
+// report is the text of processes, and the metrics of the reading.
 type report struct {
 	*text
 	options                    Options
 	processes, unread, omitted int // omitted: devices
 }
 
-// process writes a process, which has so many series at most, with labels before those of its own.
+// process writes a process, which has share series at most, with labels before its own.
 func (r *report) process(of *statsocket.Process, share int, labels []label) {
 	p := &process{Process: of, text: r.text, options: r.options}
 	p.labels = append(slices.Clone(labels), label{"pid", strconv.Itoa(p.PID)}, label{"process", p.Command})
@@ -88,7 +88,7 @@ const latencyHelp = "from posting to completion with success, of samples: about 
 
 const scrapeHelp = "whether the device told its counters and queue pairs: not if it counts nothing"
 
-// kernelPort tells of a port what sysfs does.
+// kernelPort writes sysfs's counters of a port.
 func kernelPort(t *text, p *rdmasys.PortCounters) {
 	device := label{"device", "kernel:" + p.Device}
 	port := label{"port", strconv.Itoa(p.Port)}
@@ -120,7 +120,7 @@ type process struct {
 	*statsocket.Process
 	*text
 	options Options
-	labels  []label // of what is written
+	labels  []label // of the series
 }
 
 func (p *process) gauge(name, help, value string, labels ...label) {
@@ -251,7 +251,7 @@ func (p *process) queuePairs(all []driver.QPInfo) {
 // pairs are fewer, and so are the states of connections.
 const maxGroups = 28
 
-// queues tells of completion queues and of connections what stat does.
+// queues writes the figures of completion queues and connections that stat shows.
 func (p *process) queues(d *observe.Device) {
 	waiting, overflowed := 0, 0
 	for i := range d.CQs {

@@ -22,9 +22,9 @@ import (
 const (
 	// contentType is that of the text format.
 	contentType = "text/plain; version=0.0.4; charset=utf-8"
-	// readTime bounds the reading of all processes: Prometheus waits 10 s, unless it is told otherwise.
+	// readTime bounds the reading of all processes: Prometheus waits 10 s by default.
 	readTime = 8 * time.Second
-	// freshness is for how long what was read answers further scrapes.
+	// freshness is for how long a reading answers further scrapes.
 	freshness = time.Second
 	// maxWaiting is how many scrapes wait for one reading.
 	maxWaiting = 16
@@ -34,7 +34,7 @@ const (
 	drain = 2 * time.Second
 )
 
-// Exporter reads a host, or the containers of one, and serves what it read.
+// Exporter reads a host, or its containers, and serves the text.
 type Exporter struct {
 	loopback bool // it is asked from this host only
 	read     func(context.Context) ([]byte, error)
@@ -79,7 +79,7 @@ func (e *Exporter) Text(ctx context.Context) ([]byte, error) {
 	return e.read(ctx)
 }
 
-// shared is Text, once for all who ask within a second.
+// shared is Text, once for all scrapes within a second.
 func (e *Exporter) shared() ([]byte, error) {
 	e.lock.Lock()
 	defer e.lock.Unlock()
@@ -172,7 +172,7 @@ func (e *Exporter) isOwn(host string) bool {
 	return err == nil && a.Unmap().IsLoopback() || strings.EqualFold(host, "localhost")
 }
 
-// connections limits how many are open: those who say nothing keep nobody out.
+// connections limits how many are open: silent clients keep no other out.
 type connections struct {
 	lock sync.Mutex
 	open list.List // net.Conn, the oldest first

@@ -37,8 +37,8 @@ type text struct {
 
 func newText() *text { return &text{families: map[string]*family{}, seen: map[string]bool{}} }
 
-// add adds a series. One that there is already, or that is of another kind than its name, is left out: a process has
-// made it up.
+// add adds a series. A series that there is already, or that is of another kind than its name, is left out: a process
+// has made it up.
 func (t *text) add(name, help string, kind metric.Kind, value string, labels ...label) {
 	name = namespace + identifier(name)
 	if strings.HasPrefix(name, namespace+latencies+"_") {
@@ -52,7 +52,7 @@ func (t *text) add(name, help string, kind metric.Kind, value string, labels ...
 	}
 }
 
-// histogram adds the series of a histogram: its buckets, which have what is in those below, too, then sum and count.
+// histogram adds the series of a histogram: its buckets, which are cumulative, then sum and count.
 func (t *text) histogram(name, help string, h *verbs.Latency, labels ...label) {
 	f, set := t.family(namespace+identifier(name), help, "histogram", labels)
 	if f == nil {

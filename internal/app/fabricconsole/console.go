@@ -4,14 +4,14 @@
 // pulled, switches go down, packets are corrupted, routes are shown, and scripts say what they expect.
 // Names of commands are those of ibsim's console where it has the command.
 //
-// A line is a command and what it is about: names of nodes, with quotes if they have spaces in them,
-// and ports behind them in brackets.
+// A line is a command and its arguments: names of nodes, with quotes if they have spaces in them, and
+// ports behind them in brackets.
 //
 //	unlink "leaf-1"[3]
 //	expect route host-1 host-8 within 5s
 //
-// Commands may be shortened as long as they are clear. What begins with # is a comment. The same
-// lines may be typed, and stand in files: see [Console.Script] and [Console.Interact].
+// Commands may be shortened as long as they are clear. # begins a comment. The same lines may be
+// typed, and stand in files: see [Console.Script] and [Console.Interact].
 package fabricconsole
 
 import (
@@ -32,8 +32,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/core/spell"
 )
 
-// Fabric is the fabric that the console operates on. Ends passed to it exist in the last view. Its errors say what is
-// wrong and what to do; the console adds the position of the command.
+// Fabric is the fabric that the console operates on. Ends passed to it exist in the last view. Its errors have the
+// cause and the remedy; the console adds the position of the command.
 type Fabric interface {
 	// View returns a snapshot of the fabric, without a route.
 	View(ctx context.Context) (*fabricview.View, error)
@@ -115,8 +115,8 @@ func (c *Console) Line(ctx context.Context, line string) error {
 }
 
 // Script runs the commands of a text up to the first that fails; name is what errors call it. All
-// lines are read before the first one is run: those that cannot be understood are reported at once, as
-// joined values of type *[Error]. A script that quits ends without an error.
+// lines are read before the first one is run: lines with errors are reported at once, as joined values
+// of type *[Error]. A script that quits ends without an error.
 func (c *Console) Script(ctx context.Context, name, text string) error {
 	var acts []action
 	var lines []int

@@ -174,7 +174,7 @@ func (f *fake) Sleep(ctx context.Context, d time.Duration) error {
 	return ctx.Err()
 }
 
-// script runs a script on a new fabric, and returns what was called and written.
+// script runs a script on a new fabric, and returns the fabric with its calls, and the output.
 func script(t *testing.T, text string) (f *fake, out string, err error) {
 	t.Helper()
 	f = newFake()
@@ -327,7 +327,7 @@ func TestErrors(t *testing.T) {
 		"expect traffic a[1] within 0": `traffic needs time to be seen`,
 		"svg":                          `the name of the file is missing`,
 		"print \x01":                   `there is a control character in the line`,
-		// Those need the fabric.
+		// These errors need the fabric.
 		"unlink switch-3":              `there is no node "switch-3": do you mean "switch-1"? dump and ramjet fabric show list all`,
 		"unlink nothing":               `there is no node "nothing": dump and ramjet fabric show list all`,
 		"unlink switch-1[5]":           `"switch-1" has no port 5: it has 4`,
@@ -343,13 +343,13 @@ func TestErrors(t *testing.T) {
 			t.Errorf("%q:\n%v, want\ntest:1: %s", text, err, want)
 		}
 	}
-	// Nothing of a script runs if a line cannot be understood, and all such lines are told of.
+	// No line of a script runs if one has an error, and all errors are reported.
 	f, _, err := script(t, "unlink host-1\njump\n\nwait soon")
 	if err == nil || len(f.calls) > 0 || !strings.HasPrefix(err.Error(), "test:2: ") ||
 		!strings.Contains(err.Error(), "\ntest:4: ") {
 		t.Errorf("%v, calls %q", err, f.calls)
 	}
-	// What the fabric says is passed on.
+	// Errors of the fabric are passed on.
 	f = newFake()
 	f.fail = errors.New("refused")
 	if err := New(f, new(bytes.Buffer)).Line(t.Context(), "clear"); !errors.Is(err, f.fail) {
@@ -423,7 +423,7 @@ func FuzzParse(f *testing.F) {
 			len(verb) > 0 && strings.HasPrefix("run svg", strings.ToLower(verb[:1])) {
 			return
 		}
-		// Whatever is understood runs, and ends.
+		// Every line that parses runs, and ends.
 		act(t.Context(), New(newFake(), new(bytes.Buffer)))
 	})
 }

@@ -120,7 +120,7 @@ func routeIs(w *words) (condition, error) {
 	}}, err
 }
 
-// allActive reports whether all ports with cables are active, except those of switches that are off and their
+// allActive reports whether all ports with cables are active, except ports of switches that are off and their
 // peers.
 func allActive(ctx context.Context, c *Console) (bool, string, error) {
 	v, err := c.fabric.View(ctx)

@@ -14,13 +14,13 @@ import (
 	"golang.org/x/term"
 )
 
-// maxScript bounds what is read from a standard input that is not a terminal.
+// maxScript bounds the bytes that are read from a standard input that is not a terminal.
 const maxScript = 1 << 20
 
 // Interact runs the commands read from in. From a terminal, lines are edited, have a history, and are
 // completed with the tab key; a command that fails prints its error, and the next one may be typed.
 // Otherwise in is read to its end and is a script. It returns after quit, at the end of in, or when
-// ctx ends; a read that is under way then still takes what is typed next.
+// ctx ends; a read that is under way then still takes the next typed line.
 func (c *Console) Interact(ctx context.Context, in *os.File) error {
 	if !term.IsTerminal(int(in.Fd())) {
 		text, err := readAll(ctx, in)

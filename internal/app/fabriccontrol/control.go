@@ -14,7 +14,7 @@ import (
 // loadInterval is the least time over which loads are measured.
 const loadInterval = 200 * time.Millisecond
 
-// Control operates a fabric of this process: it is what a fabricconsole.Console works on.
+// Control operates a fabric of this process, for a fabricconsole.Console.
 type Control struct {
 	fabric *infiniband.Fabric
 

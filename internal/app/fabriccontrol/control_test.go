@@ -17,7 +17,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// The control is what a console works on.
+// A Control is a console's fabric.
 var _ fabricconsole.Fabric = (*Control)(nil)
 
 func newControl(t *testing.T, shape string) *Control {
@@ -25,7 +25,7 @@ func newControl(t *testing.T, shape string) *Control {
 	return New(softfabric.Start(t, shape))
 }
 
-// Every command of the console does to a fabric what it says.
+// Every command of the console has its effect on a fabric.
 func TestConsole(t *testing.T) {
 	c := newControl(t, "ring:3,1")
 	var out bytes.Buffer
@@ -62,7 +62,7 @@ dump
 	}
 }
 
-// What cannot be done says why.
+// Commands that cannot be carried out say why.
 func TestRefused(t *testing.T) {
 	c := newControl(t, "star:2")
 	ctx := t.Context()
@@ -110,7 +110,7 @@ func TestBrokenRoute(t *testing.T) {
 	}
 }
 
-// What subnet management says is not traffic: that programs send something is.
+// Packets of subnet management are not traffic; packets of programs are.
 func TestTraffic(t *testing.T) {
 	f := softfabric.Start(t, "star:2")
 	c := New(f)
@@ -150,7 +150,7 @@ func TestTraffic(t *testing.T) {
 	}
 }
 
-// Loads are shares of the rate, which software may exceed, and not those of counters that were cleared.
+// Loads are shares of the rate, which software may exceed, and do not follow from counters that were cleared.
 func TestLoads(t *testing.T) {
 	view := func(sent ...uint64) *fabricview.View {
 		n := fabricview.Node{Name: "n"}

@@ -13,7 +13,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/engine/sm"
 )
 
-// A problem is told of when it is found and not by each sweep; what is mended is told of, too.
+// A problem is reported when it is found and not by each sweep; so is its end.
 func TestEventsOnce(t *testing.T) {
 	var got []string
 	l := NewEvents(func(line string) { got = append(got, strings.TrimPrefix(line, "subnet manager: ")) })
@@ -48,7 +48,7 @@ func TestEventsOnce(t *testing.T) {
 	}
 }
 
-// A cable that is pulled and put in again is told of, with the names of its ends.
+// A cable that is pulled and put in again is reported, with the names of its ends.
 func TestEventsOfCable(t *testing.T) {
 	var mu sync.Mutex
 	var lines []string

@@ -77,7 +77,7 @@ func nodeOf(n *fabric.NodeView) fabricview.Node {
 	return shown
 }
 
-// addLoads sets what each port has moved since an earlier view, and what share of its rate it has sent.
+// addLoads sets the traffic of each port since an earlier view, and the share of its rate that it has sent.
 // Software moves packets as fast as it can, which may be faster than the link's rate.
 func addLoads(v, before *fabricview.View, passed time.Duration) {
 	for i := range v.Nodes {
@@ -92,7 +92,7 @@ func addLoads(v, before *fabricview.View, passed time.Duration) {
 	v.Measured = passed
 }
 
-// addTraffic sets what a port has moved in some seconds.
+// addTraffic sets the traffic of a port in some seconds.
 func addTraffic(p *fabricview.Port, was *fabricview.Counters, seconds float64) {
 	c := &p.Counters
 	since := func(now, before uint64) float64 {

@@ -217,8 +217,8 @@ func (l *layout) slot(n int) float64 {
 	return w
 }
 
-// horizontal places the rows, the lowest first: it stands evenly, and each other one above the middle
-// of what its nodes have links to below, as far as they do not overlap.
+// horizontal places the rows, the lowest first: its nodes stand evenly, and the nodes of other rows above
+// the middle of their neighbors below, as far as they do not overlap.
 func (l *layout) horizontal() {
 	l.width = leastWidth - 2*margin
 	for _, row := range l.rows {
@@ -307,7 +307,7 @@ func (l *layout) separate(row []int, desired []float64) {
 
 func (l *layout) minDistance(a, b int) float64 { return (l.slot(a)+l.slot(b))/2 + l.gap(b) }
 
-// vertical places the rows from the top, and what is listed below them.
+// vertical places the rows from the top, and the lists of nodes below them.
 func (l *layout) vertical() {
 	gap := min(max(l.width*0.15, 104), 600)
 	l.zoom = min(max(l.width/1300, 1), 3)
@@ -358,7 +358,7 @@ func (l *layout) arched(a, b int) bool {
 
 func archHeight(a, b box) float64 { return min(24+math.Abs(a.x-b.x)*0.14, 130) }
 
-// list places what is listed below a switch, and returns where it ends.
+// list places the nodes listed below a switch, and returns where the list ends.
 func (l *layout) list(s int) float64 {
 	b, guests := l.boxes[s], l.listed[s]
 	if len(guests) == 0 {

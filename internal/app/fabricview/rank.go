@@ -22,8 +22,8 @@ func (x *index) neighbors() [][]int {
 }
 
 // ranks returns the row of each node, from the bottom: adapters are in row 0, leaf switches in row 1,
-// and other switches as far above as they are from those. A switch with few adapters beside one with
-// many is no leaf: often something is plugged into a spine switch too.
+// and other switches as far above as they are from leaves. A switch with few adapters beside one with
+// many is no leaf: often an adapter is plugged into a spine switch, too.
 func (x *index) ranks(next [][]int) []int {
 	nodes := x.view.Nodes
 	rank, adapters, most := make([]int, len(nodes)), make([]int, len(nodes)), 0

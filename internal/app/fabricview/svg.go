@@ -115,7 +115,7 @@ func (d *drawing) printf(format string, a ...any) { d.b = fmt.Appendf(d.b, forma
 
 var escaper = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;")
 
-// byLoad returns the links in the order in which they are drawn: what matters lies above.
+// byLoad returns the links in the order in which they are drawn: important ones lie above.
 func (d *drawing) byLoad() []int {
 	weight, all := make([]float64, len(d.view.Links)), make([]int, len(d.view.Links))
 	for i := range d.view.Links {
@@ -296,7 +296,7 @@ func (d *drawing) looks(k *Link) (class string, width float64) {
 	return fmt.Sprintf("l%d", loadClass(load)), (1.6 + 3.4*min(load, 1)) * scale
 }
 
-// link draws a link, without what lies above boxes.
+// link draws a link, without its marks above boxes.
 func (d *drawing) link(i int) {
 	k := &d.view.Links[i]
 	na, okA := d.nodes[k.A.Node]
@@ -394,7 +394,7 @@ func (d *drawing) node(i int) {
 	if b.compact {
 		radius = 3
 	}
-	if strings.HasSuffix(class, " dim") { // what is behind does not shine through
+	if strings.HasSuffix(class, " dim") { // links behind it do not shine through
 		d.printf(`<rect class="bg" x="%.1f" y="%.1f" width="%.1f" height="%.1f" rx="%.0f"/>`, b.left(), b.top(), b.w,
 			b.h, radius)
 	}
@@ -490,7 +490,7 @@ func (d *drawing) describe(n *Node) string {
 	return s
 }
 
-// square returns the classes of an adapter without a name: those of its busiest link.
+// square returns the classes of an adapter without a name: its busiest link's.
 func (d *drawing) square(n *Node, on bool) string {
 	class, load := "square sdown", -1.0
 	for _, p := range n.Ports {
@@ -517,7 +517,7 @@ func (d *drawing) square(n *Node, on bool) string {
 	return class
 }
 
-// marks draws what lies above boxes and links: port numbers, hops of the route, faults.
+// marks draws the marks above boxes and links: port numbers, hops of the route, faults.
 func (d *drawing) marks(i int) {
 	k := &d.view.Links[i]
 	na, okA := d.nodes[k.A.Node]
@@ -583,7 +583,7 @@ func (d *drawing) along(at, other point, edge byte, distance float64) point {
 	return point{at.x + dx/length*min(distance, length/2), at.y + dy/length*min(distance, length/2)}
 }
 
-// legend explains what the picture has, at its foot.
+// legend explains the picture, at its foot.
 func (d *drawing) legend() {
 	d.printf(`<g transform="scale(%.2f)">`, d.zoom)
 	defer d.printf("</g>\n")

@@ -132,7 +132,7 @@ func shorten(s string, n int) string {
 	return fit(s, n)
 }
 
-// dash is s, or a dash for what is not there.
+// dash is s, or a dash if it is empty.
 func dash(s string) string { return cmp.Or(s, "-") }
 
 func lidText(lid uint16) string {
@@ -177,8 +177,7 @@ func (x *index) appendNode(b []byte, n *Node) []byte {
 	return b
 }
 
-// appendPort appends the line of a port: its number, state, rate, load, the other end and what is to be known of
-// the cable.
+// appendPort appends the line of a port: its number, state, rate, load, the other end and notes on the cable.
 func (x *index) appendPort(b []byte, n *Node, p *Port, other, suffix string, errors float64) []byte {
 	var notes []string
 	if len(p.Held) > 0 {
@@ -211,7 +210,7 @@ func (x *index) appendPort(b []byte, n *Node, p *Port, other, suffix string, err
 	return append(b, "\n          "+note+"\n"...)
 }
 
-// scale says what bars mean.
+// scale explains the bars.
 func (x *index) scale() string {
 	if x.view.Measured == 0 {
 		return ""
@@ -227,7 +226,7 @@ func (x *index) scale() string {
 // speed writes bytes a second for a column.
 func speed(bytes float64) string { return units.Tight(units.Rate(math.Round(max(bytes, 0)))) }
 
-// bar draws what a port sends, fifteen columns wide.
+// bar draws the load of a port, fifteen columns wide.
 func (x *index) bar(p *Port) string {
 	switch {
 	case x.view.Measured == 0:
@@ -294,7 +293,7 @@ func (x *index) appendRoute(b []byte, r *Route) []byte {
 	return b
 }
 
-// appendTraffic appends a table of what a node's ports move, if that was measured.
+// appendTraffic appends a table of the traffic of a node's ports, if it was measured.
 func (x *index) appendTraffic(b []byte, n *Node) []byte {
 	if x.view.Measured == 0 {
 		return b
@@ -343,7 +342,7 @@ func (x *index) appendCounters(b []byte, nodes []Node) []byte {
 	return b
 }
 
-// errors names the counters of what went wrong, as the specification does.
+// errors lists the error counters, by their names in the specification.
 func (c *Counters) errors() string {
 	var parts []string
 	for _, e := range []struct {

@@ -91,7 +91,7 @@ type Port struct {
 	State    State    `json:"state,omitempty"`
 	Rate     string   `json:"rate,omitempty"` // width and speed, such as 4xEDR; empty: the link is down
 	Mbps     int64    `json:"mbps,omitempty"` // the same, as 10^6 bits of data a second
-	Load     float64  `json:"load,omitempty"` // share of that which the port sent lately; software may send more than 1
+	Load     float64  `json:"load,omitempty"` // share of the rate that the port sent lately; software may exceed 1
 	Traffic  Traffic  `json:"traffic"`
 	Held     []int    `json:"held,omitempty"`   // VLs whose credits the port withholds
 	Far      string   `json:"far,omitempty"`    // other end of a cable to another host's fabric; empty: none
@@ -122,7 +122,7 @@ type End struct {
 
 func (e End) String() string { return fmt.Sprintf("%s[%d]", e.Node, e.Port) }
 
-// Link is a cable. Its state and load are those of the ports at its ends.
+// Link is a cable. Its state and load follow from the ports at its ends.
 type Link struct {
 	A         End     `json:"a"`
 	B         End     `json:"b"`

@@ -132,7 +132,7 @@ route from host-1 (LID 3) to host-4 (LID 6): 3 hops
 	}
 }
 
-// The color of a link is what it carries of its own rate, however little the others carry.
+// The color of a link is the load of its own rate, however little the others carry.
 func TestLoadColors(t *testing.T) {
 	for _, c := range []struct {
 		sent, load float64
@@ -159,8 +159,8 @@ func TestLoadColors(t *testing.T) {
 	}
 }
 
-// Numbers and names can be read on what they stand on, in both color schemes: WCAG 2.1, 1.4.3, asks for a contrast of
-// 4.5. Numbers of ports have an edge of the ground's color around them.
+// Numbers and names can be read on their ground, in both color schemes: WCAG 2.1, 1.4.3, demands a contrast of 4.5.
+// Numbers of ports have an edge of the ground's color around them.
 func TestContrast(t *testing.T) {
 	light, dark, _ := strings.Cut(styles, "@media")
 	fill := func(class string, scheme string) string {
@@ -200,7 +200,7 @@ func TestContrast(t *testing.T) {
 	}
 }
 
-// Whatever the names are, lines fit into 80 columns.
+// Lines with any names fit into 80 columns.
 func TestTextFits(t *testing.T) {
 	v := running(t, "ring:5,3")
 	long := strings.Repeat("a very long näme ", 4)[:60]
@@ -311,7 +311,7 @@ func TestTrace(t *testing.T) {
 	check("host-4[1] has no LID yet", 0)
 }
 
-// Pictures are XML, and no boxes overlap, whatever the fabric is.
+// Pictures of any fabric are XML, and no boxes overlap.
 func TestPictures(t *testing.T) {
 	for _, text := range []string{"pair", "star:1", "star:24", "star:25", "star:250", "ring:3,1", "ring:60,1",
 		"line:9,0", "fat-tree:2,2", "fat-tree:3,3", "fat-tree:10,3", "xgft:16,12;1,6", "xgft:4,4;2,2",
@@ -341,7 +341,7 @@ func TestPictures(t *testing.T) {
 		checkXML(t, text, b.Bytes(), len(v.Nodes))
 		checkBoxes(t, text, v.arrange())
 	}
-	// What is not complete is drawn, too.
+	// Incomplete views are drawn, too.
 	for _, v := range []*View{{}, {Nodes: []Node{{Name: "<&\">", Type: Adapter}}},
 		{Links: []Link{{A: End{"x", 1}, B: End{"y", 1}}}, Route: &Route{Hops: []Hop{{}}}}} {
 		var b bytes.Buffer
@@ -400,7 +400,7 @@ func checkBoxes(t *testing.T, name string, l *layout) {
 	}
 }
 
-// A row whose boxes are wide stays within the picture when what it is connected to is at one side.
+// A row whose boxes are wide stays within the picture when its neighbors are at one side.
 func TestWideRow(t *testing.T) {
 	v := &View{}
 	add := func(name string, kind NodeType, ports int) {

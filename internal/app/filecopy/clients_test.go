@@ -77,7 +77,7 @@ func TestSilentClientHoldsLittle(t *testing.T) {
 		_, err := c.answer(b.ctx, 1)
 		b.ok(err)
 	}
-	if _, err := c.Stat(b.ctx, "x"); err != nil { // what was granted is known now
+	if _, err := c.Stat(b.ctx, "x"); err != nil { // the grants are known now
 		t.Fatal(err)
 	}
 	if n := s.granted.Load(); n != 1 {

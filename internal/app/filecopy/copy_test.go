@@ -231,7 +231,7 @@ func TestResume(t *testing.T) {
 		}
 		b.same(path, "big", data)
 
-		// The server died: the end of what it left was never written.
+		// The server died: the end of its partial file was never written.
 		b.ok(os.Rename(filepath.Join(b.to, "big"), partial))
 		b.ok(os.Truncate(partial, 5*testSegment+1))
 		b.ok(os.Truncate(partial, 9*testSegment))
@@ -242,7 +242,7 @@ func TestResume(t *testing.T) {
 		}
 		b.same(path, "big", data)
 
-		// What is there is of a longer file.
+		// The partial file is of a longer file.
 		b.ok(os.Rename(filepath.Join(b.to, "big"), partial))
 		short := data[:3*testSegment+7]
 		b.ok(os.WriteFile(path, short, 0o600))
@@ -326,7 +326,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// A source that somebody truncates, or writes, while it is copied.
+// A source that another program truncates, or writes, while it is copied.
 func TestSourceChanges(t *testing.T) {
 	for how, change := range map[string]func(path string) error{
 		"truncated": func(path string) error { return os.Truncate(path, 100) },
@@ -411,7 +411,7 @@ func TestTwoWriters(t *testing.T) {
 	b.same(path, "file", data)
 }
 
-// A client of another protocol is told so.
+// A client of another protocol gets an error that says so.
 func TestOtherVersion(t *testing.T) {
 	b := newBench(t)
 	_, err := cm.Dial(b.ctx, b.dev, b.addr, cm.WithPrivateData([]byte("ramjet-cp\x01")))
@@ -457,7 +457,7 @@ func TestBadClients(t *testing.T) {
 					break
 				}
 			}
-			b.ok(os.RemoveAll(filepath.Join(b.to, partialName("a")))) // what has arrived whole is kept
+			b.ok(os.RemoveAll(filepath.Join(b.to, partialName("a")))) // complete files are kept
 		})
 	}
 	c := b.dial()
@@ -487,7 +487,7 @@ func TestPartialName(t *testing.T) {
 }
 
 // Two clients that name one file in different ways, through a symbolic link, do not write it at the same time. Nor do
-// those of two servers.
+// clients of two servers.
 func TestOneFileTwoNames(t *testing.T) {
 	b := newBench(t)
 	b.ok(os.Mkdir(filepath.Join(b.to, "dir"), 0o755))
@@ -525,7 +525,7 @@ func TestOneFileTwoNames(t *testing.T) {
 	b.same(path, "dir/x", data)
 }
 
-// A partial file that somebody replaced is not given the name of the file.
+// A partial file that another program has replaced is not given the name of the file.
 func TestPartialReplaced(t *testing.T) {
 	b := newBench(t)
 	root, err := os.OpenRoot(b.to)

@@ -39,8 +39,8 @@
 //
 // On Linux files are mapped at both ends, and data goes from the client's page cache to the
 // server's without another copy; a file that is fetched is read into buffers first. A missing page would end the
-// program, so only what cannot go away is mapped. The client takes a read lease, which keeps others from writing or
-// truncating the file before the client has noticed. The server allocates the file's blocks. Both fault all pages in
-// before they are used. If one of these fails, and on other systems, files are read and written
+// program, so only pages that cannot go away are mapped. The client takes a read lease, which keeps others from
+// writing or truncating the file before the client has noticed. The server allocates the file's blocks. Both fault
+// all pages in before they are used. If one of these fails, and on other systems, files are read and written
 // through registered buffers.
 package filecopy

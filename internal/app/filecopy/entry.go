@@ -34,7 +34,7 @@ func (e *Entry) IsDir() bool { return e.Kind == Dir }
 // Sys returns nil.
 func (e *Entry) Sys() any { return nil }
 
-// Mode returns the permissions, with fs.ModeDir or, for what is neither file nor directory,
+// Mode returns the permissions, with fs.ModeDir or, if the entry is neither file nor directory,
 // fs.ModeIrregular.
 func (e *Entry) Mode() fs.FileMode {
 	m := fs.FileMode(e.attr.Mode) & fs.ModePerm
@@ -47,7 +47,7 @@ func (e *Entry) Mode() fs.FileMode {
 	return m
 }
 
-// entryOf describes what a server has.
+// entryOf describes a file or directory of the server.
 func entryOf(info fs.FileInfo) Entry {
 	e := Entry{Kind: Other, Base: info.Name(), attr: attrOf(info)}
 	switch {

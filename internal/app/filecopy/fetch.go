@@ -15,7 +15,7 @@ import (
 // maxEntries is how many entries of one directory a client takes.
 const maxEntries = 1 << 20
 
-// permitted returns why the server does not do what a message asks for, or nil.
+// permitted returns why the server refuses a message, or nil.
 func (c *session) permitted(m message) error {
 	switch m.(type) {
 	case list, fetch:
@@ -90,7 +90,7 @@ func (c *session) list(ctx context.Context, l list) error {
 	}
 }
 
-// fetch copies a file to the client, which is the one that takes it then.
+// fetch copies a file to the client, which then is the receiver.
 func (c *session) fetch(ctx context.Context, m fetch) error {
 	if c.in != nil {
 		return fmt.Errorf("%w: a file is fetched while another is open", errMessage)
@@ -115,7 +115,7 @@ func (c *session) fetch(ctx context.Context, m fetch) error {
 	return c.fail(ctx, m.File, err)
 }
 
-// answered returns the file that a message of who takes it is about.
+// answered returns the file of a receiver's message.
 func answered(m message) (file uint32, ok bool) {
 	switch m := m.(type) {
 	case have:
@@ -224,7 +224,7 @@ func (c *Client) Get(ctx context.Context, name string, root *os.Root, to string,
 	return g.got, err
 }
 
-// get is a file being fetched: the client does what a server does with a file that is copied to it.
+// get is a file being fetched: the client has the server's role for a file that is copied to it.
 type get struct {
 	session
 	file   uint32
@@ -285,7 +285,7 @@ func (g *get) message(ctx context.Context, m message) error {
 	return nil
 }
 
-// givenUp returns why a file ends early: what failed here, or what the server says after its abort.
+// givenUp returns why a file ends early: the failure here, or the server's reason after its abort.
 func (g *get) givenUp(ctx context.Context, m message) error {
 	a, ok := m.(abort)
 	if !ok || a.File != g.file {

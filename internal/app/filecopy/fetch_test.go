@@ -18,7 +18,7 @@ import (
 
 func readable(s *Server) { s.Readable = true }
 
-// here opens a directory for what is fetched. same compares with it.
+// here opens a directory for fetched files. same compares with it.
 func (b *bench) here() (root *os.Root, path string) {
 	b.Helper()
 	path = b.TempDir()
@@ -67,7 +67,7 @@ func TestGet(t *testing.T) {
 	})
 }
 
-// A fetch that is interrupted keeps what had come, and the next one goes on there.
+// A fetch that is interrupted keeps the received segments, and the next one goes on there.
 func TestGetResumes(t *testing.T) {
 	b := newBench(t, readable)
 	root, to := b.here()
@@ -97,7 +97,7 @@ func TestGetResumes(t *testing.T) {
 	b.swapped(to).same(path, "big", data)
 }
 
-// What cannot be fetched is refused with the reason, and the connection goes on.
+// A file that cannot be fetched is refused with the reason, and the connection goes on.
 func TestGetRefused(t *testing.T) {
 	b := newBench(t, readable)
 	root, to := b.here()
@@ -141,7 +141,7 @@ func TestGetRefused(t *testing.T) {
 	}
 }
 
-// A server lets nobody read, or write, unless it was told to.
+// A server lets clients neither read nor write by default.
 func TestPermissions(t *testing.T) {
 	b := newBench(t)
 	path, _ := b.source("file", 10)

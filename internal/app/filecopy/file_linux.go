@@ -53,15 +53,15 @@ func reserve(f *os.File, from, size int64) error {
 	}
 }
 
-// lease makes the system notify us when somebody wants to write or truncate the file, who then
-// waits until the lease is released, with the file, or for 45 s (fcntl(2), F_SETLEASE). It reports
-// whether it got the lease: not if somebody is already writing the file, nor on others' files.
+// lease makes the system notify us when another program wants to write or truncate the file. That
+// then waits until the lease is released, with the file, or for 45 s (fcntl(2), F_SETLEASE). lease reports
+// whether it got the lease: not if the file is open for writing already, nor on other users' files.
 func lease(f *os.File) bool {
 	_, err := unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_RDLCK)
 	return err == nil
 }
 
-// leased reports whether nobody has asked to write the file yet.
+// leased reports whether no program has asked to write the file yet.
 func leased(f *os.File) bool {
 	l, err := unix.FcntlInt(f.Fd(), unix.F_GETLEASE, 0)
 	return err == nil && l == unix.F_RDLCK

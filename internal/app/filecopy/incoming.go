@@ -39,7 +39,7 @@ type incoming struct {
 	granted  int              // segments
 	window   int              // how many may be granted at a time: more when the client writes them
 	segments map[int]*segment // granted and not yet added to the chain
-	arrived  map[int]bool     // those of them that are written
+	arrived  map[int]bool     // the written ones among them
 	failure  error            // told to the client
 	keep     bool             // keep the partial file for another attempt
 }
@@ -113,7 +113,7 @@ func (in *incoming) named(f *os.File) bool {
 	return err == nil && err2 == nil && os.SameFile(there, is)
 }
 
-// errTaken says that somebody else writes the file.
+// errTaken says that another client writes the file.
 var errTaken = errors.New("another client is writing it")
 
 // partialSuffix ends the names of incomplete files.
@@ -128,7 +128,7 @@ func partialName(name string) string {
 	return filepath.Join(dir, "."+base+partialSuffix)
 }
 
-// IsPartial reports whether a name is one that only incomplete files have. No file is copied to or from such a name.
+// IsPartial reports whether a name is an incomplete file's. No file is copied to or from such a name.
 func IsPartial(name string) bool { return strings.HasSuffix(name, partialSuffix) }
 
 // offer sets how many segments of existing contents are offered, of so many bytes. It reports whether there are any.
@@ -139,7 +139,7 @@ func (in *incoming) offer(size int64) bool {
 	return in.offered > 0
 }
 
-// begin opens the partial file, with what the client keeps of the basis, and allocates the rest.
+// begin opens the partial file, with the segments that the client keeps of the basis, and allocates the rest.
 func (in *incoming) begin(first int) (err error) {
 	in.begun, in.granted = true, first
 	in.kept = min(int64(first)*segmentSize, in.size)
@@ -198,7 +198,7 @@ func (in *incoming) grant(n int) (*segment, error) {
 	return seg, nil
 }
 
-// written adds segment n to the chain, or keeps it until those before it have arrived. ok reports
+// written adds segment n to the chain, or keeps it until the earlier ones have arrived. ok reports
 // whether it was granted.
 func (in *incoming) written(n int) (ok bool, err error) {
 	if in.segments[n] == nil || in.arrived[n] {

@@ -37,7 +37,7 @@ func (l link) note() {
 }
 
 // connOptions are the options of both sides' connections: more receives than messages can be in
-// flight, so nobody has to wait.
+// flight, so neither side has to wait.
 func connOptions() []cm.Option {
 	return []cm.Option{cm.WithDepth(4*window, 4*window), cm.WithRecvSize(maxMessage)}
 }

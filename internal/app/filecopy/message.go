@@ -84,7 +84,7 @@ type (
 		Sum  digest
 	}
 	list struct {
-		Self bool // not what is in the directory, but itself
+		Self bool // not the entries of the directory, but itself
 		Name string
 	}
 	fetch struct { // the server is to copy a file to the client: it answers with open
@@ -201,7 +201,7 @@ func appendFlag(b []byte, set bool) []byte {
 	return append(b, 0)
 }
 
-// appendText appends what is the rest of a message.
+// appendText appends a text, which is the rest of a message.
 func appendText(b []byte, s string) []byte { return append(b, s...) }
 
 var errMessage = errors.New(

@@ -82,7 +82,7 @@ func (p *put) run(ctx context.Context) (Copied, error) {
 	return done, err
 }
 
-// resume compares what the server has with the file, and returns the first segment to write.
+// resume compares the server's segments with the file, and returns the first segment to write.
 func (p *put) resume(ctx context.Context) (first int, err error) {
 	total, seen := uint32(1), uint32(0)
 	for same := true; seen < total; {
@@ -117,7 +117,7 @@ func (p *put) resume(ctx context.Context) (first int, err error) {
 
 // write writes the segments from first on as they are granted, and completes the chain.
 func (p *put) write(ctx context.Context, first int) error {
-	slots := make(chan struct{}, window)          // so many are in memory, whatever the peer grants
+	slots := make(chan struct{}, window)          // so many are in memory, even if the peer grants more
 	waits, cancel := context.WithCancelCause(ctx) // ends with the first error; WRITEs in flight go on
 	defer cancel(nil)
 	var wg sync.WaitGroup

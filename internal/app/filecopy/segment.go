@@ -46,7 +46,7 @@ func newBuffer(pd *verbs.PD, n int, access verbs.Access) (*segment, error) {
 	return &segment{mr: mr}, nil
 }
 
-// close releases the memory. What peers wrote stays in the file, if it is mapped.
+// close releases the memory. Data that peers wrote stays in the file, if it is mapped.
 func (s *segment) close() error {
 	err := s.mr.Close()
 	if err == nil && s.mapped != nil {

@@ -17,10 +17,10 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// Server receives files into a directory, and sends those that are there. Its fields must not change while it serves.
+// Server receives files into a directory, and sends its files. Its fields must not change while it serves.
 type Server struct {
 	Root     *os.Root
-	Readable bool        // clients may list and fetch what is there
+	Readable bool        // clients may list and fetch files
 	ReadOnly bool        // they may write nothing
 	Report   func(Event) // may be nil; called by several goroutines
 
@@ -47,13 +47,13 @@ func Listen(ctx context.Context, dev *verbs.Device, address string) (*cm.Listene
 	return cm.Listen(ctx, dev, address, connOptions()...)
 }
 
-// Serve serves the clients of a listener until ctx ends. When there are too many, the one that has been idle longest
+// Serve serves the clients of a listener until ctx ends. When there are too many, the client that has been idle longest
 // gives way to the next.
 func (s *Server) Serve(ctx context.Context, l *cm.Listener) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	limit := cmp.Or(s.limit, admission.Limit)
-	places := make(chan struct{}, limit+limit/4+1) // of clients, and of those that give way
+	places := make(chan struct{}, limit+limit/4+1) // of clients, and of clients that give way
 	for {
 		r, err := l.Next(ctx)
 		if err != nil {
@@ -68,7 +68,7 @@ func (s *Server) Serve(ctx context.Context, l *cm.Listener) error {
 			r.Reject([]byte(err.Error()))
 			continue
 		}
-		places <- struct{}{} // who gives way needs a few seconds at most
+		places <- struct{}{} // a client that gives way needs a few seconds at most
 		wg.Go(func() {
 			defer func() { <-places }()
 			defer n.Leave()

@@ -24,8 +24,8 @@ type session struct {
 
 	counted int // its segments in the server's count
 
-	gaveUp *uint32 // the last file that it could not send: what the client said before it knew is ignored
-	told   error   // the last failure that the peer was told
+	gaveUp *uint32 // the last file that it could not send: messages of the client before it knew are ignored
+	told   error   // the last failure that was sent to the peer
 }
 
 // run answers the client until the connection ends.

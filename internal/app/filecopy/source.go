@@ -51,7 +51,7 @@ func (s *source) differs(now fs.FileInfo) bool {
 	return now.Size() != s.info.Size() || !now.ModTime().Equal(s.info.ModTime())
 }
 
-// unchanged returns ErrChanged if the file is not what it was, or is about to change.
+// unchanged returns ErrChanged if the file has changed, or is about to change.
 func (s *source) unchanged() error {
 	now, err := s.f.Stat()
 	switch {

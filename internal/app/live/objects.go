@@ -18,7 +18,7 @@ type Activity struct {
 	Now   Sample    // the last interval
 
 	Past    History // from the first interval in which it moved something
-	lingers bool    // it is gone by itself, not with what it belongs to
+	lingers bool    // it is gone by itself, not with its device or process
 }
 
 // History returns up to n samples, the oldest first. There is none from before the object moved something.
@@ -46,8 +46,8 @@ type Process struct {
 	PID     int
 	UID     int
 	Command string
-	Err     error     // why its last snapshot could not be read; what is here is then older
-	Devices []*Device // in the order of their opening; those that are gone are last
+	Err     error     // why its last snapshot could not be read; the other fields are then older
+	Devices []*Device // in the order of their opening; gone ones last
 
 	instance uint64
 	read     time.Time // when its last snapshot was; zero: never
@@ -66,8 +66,8 @@ type Device struct {
 	Activity
 	Process *Process
 	Info    *observe.Device    // its last snapshot, not to be changed
-	Rates   map[string]float64 // of its own counters, per second, by the names in Info.Metrics; without those that rest
-	QPs     []*QP              // by number; those that are gone are last
+	Rates   map[string]float64 // of its own counters, per second, by the names in Info.Metrics; without unchanged ones
+	QPs     []*QP              // by number; gone ones last
 }
 
 // QP is a queue pair.
@@ -78,7 +78,7 @@ type QP struct {
 	StateChanged time.Time     // of the snapshot in which its state was another than before; zero: none
 }
 
-// same reports whether a queue pair of a later snapshot is q, and what happened meanwhile.
+// same reports whether a queue pair of a later snapshot is q, and returns the events meanwhile.
 func (q *QP) same(later *driver.QPInfo) (metric.QPCounts, bool) {
 	was := &q.Info
 	if was.QPN != later.QPN || was.Type != later.Type || was.PD != later.PD || was.SendCQ != later.SendCQ ||

@@ -9,8 +9,8 @@ import (
 )
 
 // Sample holds the events between two snapshots, and the state at the second. For a device it is the
-// sum over its queue pairs, for a process over its devices; RTT and RTTVar are then those of the longest round
-// trip among the queue pairs that moved something, and Window is 0.
+// sum over its queue pairs, for a process over its devices; RTT and RTTVar are then of the longest round
+// trip among the queue pairs that moved data, and Window is 0.
 type Sample struct {
 	At     time.Time       // of the second snapshot
 	Over   time.Duration   // since the first; 0: there was none, and nothing is counted
@@ -80,14 +80,14 @@ func growth(from, to *metric.QPCounts) (by metric.QPCounts, ok bool) {
 // CoarseEvery is the time that samples of the coarse past are of.
 const CoarseEvery = 30 * time.Second
 
-// History holds earlier samples: recent samples as they were taken, and for a longer time samples of at least
-// CoarseEvery, which sum up those.
+// History holds earlier samples: recent samples as they were taken, and for a longer time their sums over at
+// least CoarseEvery.
 type History struct {
 	fine, coarse ring
-	sum          Sample // of what is not in coarse yet
+	sum          Sample // of the samples that are not in coarse yet
 }
 
-// Add adds a sample, and forgets what is more than keep samples ago, recent or coarse.
+// Add adds a sample, and forgets all but the last keep samples, recent and coarse.
 func (h *History) Add(s Sample, keep int) {
 	h.fine.add(s, keep)
 	into, from := counters(&h.sum.Counts), counters(&s.Counts)
@@ -105,7 +105,7 @@ func (h *History) Add(s Sample, keep int) {
 // Last returns up to n samples, the oldest first.
 func (h *History) Last(n int) []Sample { return h.fine.last(n) }
 
-// Coarse returns up to n samples of CoarseEvery, the oldest first, and what happened since.
+// Coarse returns up to n samples of CoarseEvery, the oldest first, and the sum since.
 func (h *History) Coarse(n int) []Sample {
 	list := h.coarse.last(n)
 	if h.sum.Over > 0 {

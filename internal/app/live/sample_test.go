@@ -9,7 +9,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs/metric"
 )
 
-// The coarse past has the same sums as the recent one, for longer, and what is not half a minute yet comes last.
+// The coarse past has the same sums as the recent one, for longer, and the last, shorter sum comes last.
 func TestHistoryCoarse(t *testing.T) {
 	var h History
 	if !h.Empty() || len(h.Coarse(9)) != 0 {

@@ -20,7 +20,7 @@ const (
 	maxGone = 512
 )
 
-// Tracker follows processes. It is for one goroutine at a time, and so is what it returns: an update changes it.
+// Tracker follows processes. It is for one goroutine at a time, and so are its results: an update changes them.
 type Tracker struct {
 	keep      int
 	linger    time.Duration
@@ -35,7 +35,7 @@ func NewTracker(keep int, linger time.Duration) *Tracker {
 	return &Tracker{keep: max(keep, 1), linger: linger}
 }
 
-// Processes returns the processes, those that are gone last, otherwise by their ids.
+// Processes returns the processes, gone ones last, otherwise by their ids.
 func (t *Tracker) Processes() []*Process { return t.list }
 
 // Sum returns the work of all processes in their last interval, as one sample of at. It is over as long as the longest
@@ -73,7 +73,7 @@ func (t *Tracker) QP(id uint64) *QP {
 	return nil
 }
 
-// Update takes what was read at now of all processes. A process that is not among found is gone.
+// Update takes the snapshots of all processes that were read at now. A process that is not among found is gone.
 func (t *Tracker) Update(now time.Time, found []statsocket.Process) {
 	t.forget(now)
 	old := map[processKey]*Process{}
@@ -145,7 +145,7 @@ func (t *Tracker) leaves(a *Activity, now time.Time) bool {
 	return true
 }
 
-// drop gives back what an object that leaves for good was counted for.
+// drop takes an object that leaves for good out of the bounds.
 func (t *Tracker) drop(a *Activity) {
 	if !a.Past.Empty() {
 		t.histories--
@@ -174,7 +174,7 @@ func (t *Tracker) over(a *Activity, now time.Time) bool {
 	return a.lingers && now.Sub(a.Gone) >= t.linger
 }
 
-// forget drops what has been gone for long enough, with all that it has.
+// forget drops objects that have been gone for long enough, with all objects that they have.
 func (t *Tracker) forget(now time.Time) {
 	t.list = slices.DeleteFunc(t.list, func(p *Process) bool {
 		if t.over(&p.Activity, now) {
@@ -243,7 +243,7 @@ func (t *Tracker) process(p *Process, f *statsocket.Process) {
 	t.record(&p.Activity, sum)
 }
 
-// device takes a snapshot of a device, and returns what its queue pairs did.
+// device takes a snapshot of a device, and returns the sum of its queue pairs' events.
 func (t *Tracker) device(d *Device, info *observe.Device, sum Sample) Sample {
 	d.Rates = rates(d.Info.Metrics, info.Metrics, &sum)
 	d.Info = info
@@ -312,7 +312,7 @@ func (t *Tracker) device(d *Device, info *observe.Device, sum Sample) Sample {
 	return sum
 }
 
-// rates returns how fast a device's counters grew. One that is less than before began anew.
+// rates returns how fast a device's counters grew. A counter that is less than before began anew.
 func rates(from, to []observe.Metric, over *Sample) map[string]float64 {
 	if over.Over == 0 {
 		return nil

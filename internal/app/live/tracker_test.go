@@ -97,7 +97,7 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// What was created between two snapshots began at zero; what takes another's number is not that.
+// An object created between two snapshots began at zero; an object with another's number is a new one.
 func TestComeAndGo(t *testing.T) {
 	r := NewTracker(10, 5*time.Second)
 	r.Update(at(0), process(at(0), 1, qp(17, 100)))
@@ -135,7 +135,7 @@ func TestComeAndGo(t *testing.T) {
 	}
 }
 
-// A process with the id of one that ended is another.
+// A process with the id of an ended one is another process.
 func TestRestart(t *testing.T) {
 	r := NewTracker(10, 5*time.Second)
 	r.Update(at(0), process(at(0), 1, qp(17, 100)))
@@ -159,7 +159,7 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// A process that cannot be read for a while keeps what is known; its next interval is the longer.
+// A process that cannot be read for a while keeps its last state; its next interval is the longer.
 func TestUnreadable(t *testing.T) {
 	r := NewTracker(10, time.Minute)
 	r.Update(at(0), process(at(0), 1, qp(17, 0)))
@@ -196,7 +196,7 @@ func TestStateAndCounters(t *testing.T) {
 	}
 }
 
-// A program can create and destroy what it likes: histories and what is gone are bounded.
+// A program can create and destroy any number of objects: histories and gone objects are bounded.
 func TestBounds(t *testing.T) {
 	r := NewTracker(2, time.Hour)
 	for i := range 4 {
@@ -216,7 +216,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// histories counts what has one.
+// histories counts the objects with a history.
 func histories(r *Tracker) (n int) {
 	count := func(a *Activity) {
 		if len(a.Past.Last(1)) > 0 {
@@ -235,7 +235,8 @@ func histories(r *Tracker) (n int) {
 	return n
 }
 
-// Whatever comes, fails and goes, each object is there once, histories are counted, and in the end nothing is left.
+// With any order of objects that come, fail and go, each is there once, histories are counted, and in the end nothing
+// is left.
 func TestRandom(t *testing.T) {
 	for seed := range uint64(50) {
 		random := rand.New(rand.NewPCG(seed, 2))

@@ -16,7 +16,7 @@ import (
 // Name returns the name of a command's page: the words of the command, joined by hyphens.
 func Name(c *cobra.Command) string { return strings.ReplaceAll(c.CommandPath(), " ", "-") }
 
-// Commands returns a command and all below it that have a page: those that help shows.
+// Commands returns a command and all commands below it that have a page, because help shows them.
 func Commands(c *cobra.Command) []*cobra.Command {
 	if c.Hidden || c.Name() == "help" {
 		return nil
@@ -28,8 +28,8 @@ func Commands(c *cobra.Command) []*cobra.Command {
 	return list
 }
 
-// Write writes the page of a command. version and date, such as 2026-11-25, say of what it is the manual.
-// The date may be empty.
+// Write writes the page of a command. version and date, such as 2026-11-25, are the program's. The date may be
+// empty.
 func Write(w io.Writer, c *cobra.Command, version, date string) error {
 	c.InitDefaultHelpFlag()
 	var b strings.Builder

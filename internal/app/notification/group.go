@@ -36,7 +36,7 @@ type client struct {
 	idle bool // the last WRITE has completed
 }
 
-// newGroup creates what all peers share, for up to most peers.
+// newGroup creates the objects that all peers share, for up to most peers.
 func newGroup(from, to *verbs.Device, stride, most int) (g *group, err error) {
 	g = &group{client: client{dev: from}, target: target{dev: to, stride: stride, seen: make([]byte, most)}}
 	defer func() {

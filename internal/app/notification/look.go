@@ -23,13 +23,13 @@ const (
 	// the processor, or the device slept between polls to leave it to them. Looks are timed until
 	// lookBatches batches were not, or patience ends.
 	aloneShare = 0.9
-	// fewBatches are too few for percentiles: then those that were disturbed count too.
+	// fewBatches are too few for percentiles: then disturbed batches count, too.
 	fewBatches = 20
 	// busyTime is how long the processors are observed while nothing arrives.
 	busyTime = 100 * time.Millisecond
 )
 
-// spent measures what calls of a function cost.
+// spent measures the cost of calls of a function.
 type spent struct {
 	look      func() error
 	polls     bool      // it polls the device
@@ -38,8 +38,8 @@ type spent struct {
 	disturbed []float64 // the same, of batches that were disturbed
 }
 
-// batch calls the function s.calls times. It returns how long all together took, and what of
-// processor time; that is the same where the system does not report it.
+// batch calls the function s.calls times. It returns how long all together took, and their
+// processor time, which is the same if the system does not report it.
 func (s *spent) batch() (elapsed, used time.Duration, err error) {
 	if !s.polls {
 		return s.row(s.calls)
@@ -104,7 +104,7 @@ func (s *spent) result() *Look {
 var errFound = errors.New("the target found a WRITE where there was none")
 
 // measureLooks returns the costs of looks that find nothing: polling bytes, of that the bytes alone,
-// and polling the completion queue. They are measured in turns, so that what else the machine does
+// and polling the completion queue. They are measured in turns, so that other work of the machine
 // affects all of them.
 func (t *target) measureLooks(ctx context.Context, c *Config) (bytes, scan, immediate *Look, err error) {
 	nothing := func(found bool, err error) error {

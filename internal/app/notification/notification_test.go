@@ -116,7 +116,8 @@ func TestDuration(t *testing.T) {
 	}
 }
 
-// What is cancelled ends with its cause, while connecting as while measuring, and leaves nothing open.
+// A cancelled measurement ends with the context's cause, while connecting as while measuring, and leaves nothing
+// open.
 func TestCancel(t *testing.T) {
 	stop := errors.New("enough")
 	for _, step := range []string{"connecting 4 peers", "measuring 1 peers"} {
@@ -143,7 +144,7 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// A target that learns of another peer than the one that wrote, or sees another byte, says so.
+// A target that learns of another peer than the writer, or sees another byte, reports an error.
 func TestWrongPeer(t *testing.T) {
 	for _, w := range Ways {
 		for _, c := range []struct {
@@ -213,7 +214,7 @@ func TestScan(t *testing.T) {
 	look(4)
 	look(2)
 	look(-1)
-	b[peers*stride]++ // of nobody
+	b[peers*stride]++ // of no peer
 	b[1]++
 	look(-1)
 }

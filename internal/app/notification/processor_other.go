@@ -6,5 +6,5 @@ package notification
 
 import "time"
 
-// processorTime returns false: what Windows reports has steps of 16 ms, many times a measurement.
+// processorTime returns false: the time that Windows reports has steps of 16 ms, many times a measurement.
 func processorTime() (time.Duration, bool) { return 0, false }

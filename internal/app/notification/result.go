@@ -44,7 +44,7 @@ type Look struct {
 	Disturbed bool `json:"disturbed"`
 }
 
-// maxDelay limits what a histogram records.
+// maxDelay limits the times that a histogram records.
 const maxDelay = time.Minute
 
 func newHistogram() *hdrhistogram.Histogram {

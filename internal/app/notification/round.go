@@ -33,12 +33,12 @@ type round struct {
 	*group
 	way   Way
 	wr    verbs.SendWR
-	bytes []byte // by peer: what it has written last
+	bytes []byte // by peer: the byte that it has written last
 	delay *hdrhistogram.Histogram
 
 	start  time.Time    // times below are since then
 	posted atomic.Int64 // just before the post
-	peer   atomic.Int64 // who writes
+	peer   atomic.Int64 // the writer
 	value  atomic.Uint32
 	ready  atomic.Uint64 // how often the target has begun to wait
 	known  atomic.Uint64 // how many WRITEs it knows of

@@ -11,13 +11,13 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// rounds is in how many turns the ways are measured, so that what else the machine does affects all
-// of them, and no figure alone.
+// rounds is the number of turns in which the ways are measured, so that other work of the machine affects
+// all of them, and no figure alone.
 const rounds = 5
 
-// Observer is told how a measurement goes on, in the goroutine that measures. Both may be nil.
+// Observer gets the progress of a measurement, in the goroutine that measures. Both functions may be nil.
 type Observer struct {
-	Step   func(name string, done, total int) // what is being done, and how much of it
+	Step   func(name string, done, total int) // the present step, and its progress
 	Result func(Result)                       // called with each result
 }
 

@@ -12,7 +12,7 @@ import (
 // looksPerCheck is how many looks a target does before it asks whether it is over.
 const looksPerCheck = 64
 
-// target is the target device's objects, and what it has seen.
+// target is the target device's objects, and the bytes that it has seen.
 type target struct {
 	dev     *verbs.Device
 	pd      *verbs.PD
@@ -134,7 +134,7 @@ func (t *target) sleep(ctx context.Context, ready func()) error {
 			t.asked = true
 		}
 		ready()
-		if found, err := t.lookImmediate(); found || err != nil { // what came before it asked raises no event
+		if found, err := t.lookImmediate(); found || err != nil { // WRITEs that came before the request raise no event
 			return err
 		}
 		if _, err := t.channel.Wait(ctx); err != nil {
@@ -150,7 +150,7 @@ func (t *target) sleep(ctx context.Context, ready func()) error {
 	}
 }
 
-// catchUp takes the bytes as they are for those seen.
+// catchUp takes the present bytes as seen.
 func (t *target) catchUp() {
 	t.mr.Do(func(b []byte) {
 		for peer := range t.peers {

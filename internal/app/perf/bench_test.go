@@ -11,8 +11,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/app/perf/baseline"
 )
 
-// BenchmarkFigures measures every figure of docs/decisions/0032-figures.md and what it is compared
-// with. One iteration is one message or round trip; the ratios are metrics:
+// BenchmarkFigures measures every figure of docs/decisions/0032-figures.md and the baseline of its
+// ratio. One iteration is one message or round trip; the ratios are metrics:
 //
 //	go test -run '^$' -bench Figures -benchtime 1s -count 5 ./internal/app/perf
 //

@@ -75,7 +75,7 @@ const MaxSize = 1 << 30
 // warmupBytes limits the warm-up of bandwidth measurements.
 const warmupBytes = 32 << 20
 
-// Config says what to measure. The client decides it for both sides. The zero value of all fields
+// Config describes a measurement. The client decides it for both sides. The zero value of all fields
 // but Op and Mode stands for perftest's default.
 type Config struct {
 	Op        Op        `json:"op"`

@@ -4,7 +4,7 @@ package perf
 
 import "github.com/ramjet-rdma/ramjet/verbs"
 
-// confirmLen is how many bytes the READs of confirm bring, for which the memory of what arrives has room at its end.
+// confirmLen is how many bytes the READs of confirm bring. The memory dst has room for them at its end.
 const confirmLen = 1
 
 // confirm returns when all that this side has sent has arrived, if completions do not say so. A WRITE over iWARP

@@ -21,7 +21,8 @@ func (s *side) init() verbs.QPInit {
 		Cap: verbs.QPCap{MaxSendWR: s.TxDepth, MaxRecvWR: s.RxDepth, MaxInline: max(s.Inline, 0)}}
 }
 
-// openByNumber creates the queue pairs, whose numbers the other side is told. They are connected from the address from.
+// openByNumber creates the queue pairs, whose numbers are sent to the other side. They are connected from the address
+// from.
 func (s *side) openByNumber(from netip.Addr) error {
 	row, err := s.pd.Device().BestGID(from)
 	if err != nil {

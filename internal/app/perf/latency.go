@@ -13,8 +13,8 @@ import (
 // it.
 type lastByte struct {
 	value  byte              // the expected value
-	look   func([]byte)      // reads it from what arrived, into seen
-	stamp  func([]byte)      // puts value into what is sent
+	look   func([]byte)      // reads it from the received message, into seen
+	stamp  func([]byte)      // puts value into the message to send
 	landed func([]byte) bool // reports whether value has arrived
 	seen   byte
 	pongs  uint64 // SENDs that are to come back
@@ -74,9 +74,9 @@ func (s *side) latency(h *hdrhistogram.Histogram, sent func(uint64)) (r Report, 
 	return r, nil
 }
 
-// trips does up to n round trips, records each unless h is nil, and returns how long they took. Those that are
-// recorded end after d, unless it is 0, or when Stop is called. A round trip is timed from one post to the next, of
-// which there is one more. So the clock is read while a message is on its way.
+// trips does up to n round trips, records each unless h is nil, and returns how long they took. Recorded round trips
+// end after d, unless it is 0, or when Stop is called. A round trip is timed from one post to the next, of which there
+// is one more. So the clock is read while a message is on its way.
 func (s *side) trips(n int, d time.Duration, h *hdrhistogram.Histogram) (elapsed time.Duration, err error) {
 	start := time.Now()
 	var first, last time.Duration
@@ -103,7 +103,7 @@ func (s *side) trips(n int, d time.Duration, h *hdrhistogram.Histogram) (elapsed
 	return last - first, nil
 }
 
-// ping posts what a round trip begins with.
+// ping posts the first message of a round trip.
 func (s *side) ping() error {
 	switch {
 	case s.Op.fetches():
@@ -115,7 +115,7 @@ func (s *side) ping() error {
 	return s.postMessage()
 }
 
-// pong waits for what comes back.
+// pong waits for the answer.
 func (s *side) pong() error {
 	if s.Op == Write {
 		_, err := s.awaitByte()
@@ -204,8 +204,8 @@ func (s *side) postByte(v byte) error {
 	return s.post(0, 1)
 }
 
-// awaitByte waits until the last byte of what the peer writes is value. It returns false if the
-// peer has done everything.
+// awaitByte waits until the last byte of the peer's message is value. It returns false if the peer has
+// done everything.
 func (s *side) awaitByte() (bool, error) {
 	if s.Events {
 		// A write raises no event at its target: sleep until memory changes.

@@ -74,8 +74,8 @@ func dial(t testing.TB, device string) *Client {
 	return c
 }
 
-// perProcess runs the subtests of a test with a second process. A run that fails, perhaps because the process was lost,
-// leaves it to nobody: the next run starts another.
+// perProcess runs the subtests of a test with a second process. After a run that fails, perhaps because the process
+// was lost, the next run starts another process.
 type perProcess struct {
 	t      *testing.T // the test, which the processes end with
 	device string
@@ -173,7 +173,7 @@ func checkResult(t *testing.T, r *Result) {
 	}
 }
 
-// WRITEs over iWARP complete before they have arrived, and the other side compares what it has only then.
+// WRITEs over iWARP complete before they have arrived, and the other side compares its memory only after that.
 func TestWritesArrive(t *testing.T) {
 	c := &perProcess{t: t, device: "iwarp:"}
 	for name, cfg := range map[string]Config{
@@ -193,7 +193,7 @@ func TestWritesArrive(t *testing.T) {
 	}
 }
 
-// What the other options do.
+// The effects of the other options.
 func TestOptions(t *testing.T) {
 	c := &perProcess{t: t}
 	for name, cfg := range map[string]Config{

@@ -18,11 +18,11 @@ type Report struct {
 	Received uint64        `json:"received"`              // messages that arrived here, warm-up included; SEND only
 	Arriving time.Duration `json:"arriving_ns"`           // from the first to the last of them
 	Allocs   uint64        `json:"allocs"`                // heap objects that the whole process allocated meanwhile
-	Verified bool          `json:"verified"`              // the data that arrived here is what was sent
+	Verified bool          `json:"verified"`              // the data that arrived here is the sent data
 }
 
-// RoundTrip is a distribution of round trips in nanoseconds, whatever the operation:
-// perftest halves those of SEND and WRITE.
+// RoundTrip is a distribution of round trips in nanoseconds, for every operation:
+// perftest halves the times of SEND and WRITE.
 type RoundTrip struct {
 	Trips int64         `json:"trips"`
 	Min   time.Duration `json:"min_ns"`
@@ -86,11 +86,11 @@ func newResult(c Config, mtu int, local, peer Report, trips *hdrhistogram.Histog
 	return r
 }
 
-// addDirection adds what was sent from from to to.
+// addDirection adds the data sent from from to to.
 func (r *Result) addDirection(from, to Report) {
 	n, elapsed := from.Sent, from.Elapsed
 	if r.Config.counted() && r.Config.Transport != RC {
-		// Without acknowledgements sending means little: what arrives counts. On both sides that
+		// Without acknowledgements sending means little: received messages count. On both sides that
 		// includes the warm-up.
 		n, elapsed = to.Received, to.Arriving
 		sent := from.Sent + uint64(r.Config.warmupPerQP()*r.Config.QPs)

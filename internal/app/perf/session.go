@@ -113,7 +113,7 @@ func (x *session) expect(ctx context.Context) (message, error) {
 	}
 }
 
-// report tells the other side why this one gives up.
+// report sends the other side the reason why this one gives up.
 func (x *session) report(err error) {
 	if !errors.Is(err, errPeerGone) && !errors.As(err, new(peerError)) {
 		x.conn.SetWriteDeadline(time.Now().Add(time.Second))
@@ -264,7 +264,7 @@ type Options struct {
 	Notice func(*Result)                           // server: called after each measurement, without RoundTrip; nil: not
 }
 
-// Client is the side that decides what to measure.
+// Client is the side that decides the measurement.
 type Client struct {
 	*session
 	closeDevice func() error

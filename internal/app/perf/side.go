@@ -40,7 +40,7 @@ type endpoint struct {
 	Listen netip.AddrPort `json:",omitzero"` // of the server, which is connected to by address; zero: by numbers
 }
 
-// side is one end of a measurement: its objects and what its loop needs.
+// side is one end of a measurement: its objects and the state of its loop.
 type side struct {
 	Config
 	client  bool
@@ -48,8 +48,8 @@ type side struct {
 	pd      *verbs.PD
 	channel *verbs.CompChannel
 	cq      *verbs.CQ
-	src     *verbs.MR // what is sent, and what the peer READs
-	dst     *verbs.MR // what arrives
+	src     *verbs.MR // data to send, also by the peer's READs
+	dst     *verbs.MR // for data that arrives
 	streams []stream
 	gid     int          // row of the GID table
 	listen  *cm.Listener // server by address
@@ -81,7 +81,7 @@ type stream struct {
 	limit      uint64 // of posted
 	unsignaled uint32 // posted since the last that completes
 	toRepost   int    // receives to give back
-	seq        uint64 // CompareSwap: what the peer's word holds
+	seq        uint64 // CompareSwap: the value of the peer's word
 }
 
 // newSide creates the objects of a measurement. from is the address from which this host reaches the other side.
@@ -144,14 +144,14 @@ func newSide(dev *verbs.Device, c Config, client bool, from netip.Addr) (s *side
 	return s, s.openByNumber(from)
 }
 
-// solo reports whether a device carries out what peers ask for without the program, as those of the kernel do. Polls
+// solo reports whether a device carries out peers' operations without the program, as the kernel's devices do. Polls
 // drive Ramjet's own.
 func solo(dev *verbs.Device) bool {
 	attr := dev.Query()
 	return attr.Caps&verbs.CapWatch == 0 && attr.OneSided == ""
 }
 
-// head returns the length of what arrives before the payload.
+// head returns the length of the header that arrives before the payload.
 func (s *side) head() int {
 	if s.Transport == UD {
 		return grh
@@ -297,8 +297,8 @@ func (s *side) poll() int {
 	return 0
 }
 
-// verify compares what arrived with what was sent. n is the number of messages of all queue pairs
-// together.
+// verify compares the received data with the sent data. n is the number of messages of all queue
+// pairs together.
 func (s *side) verify(n uint64) error {
 	var err error
 	s.dst.Do(func(b []byte) { err = s.verifyBytes(b, n) })

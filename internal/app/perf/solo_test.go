@@ -10,7 +10,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
-// soloDriver is a device that says of itself what those of the kernel say.
+// soloDriver is a device with attributes as the kernel's devices have them.
 type soloDriver struct{ driver.Device }
 
 func (d soloDriver) QueryDevice() verbs.DeviceAttr {

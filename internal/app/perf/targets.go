@@ -19,9 +19,9 @@ func Figures(d time.Duration) []Figure {
 	return append(roce, iwarpFigures(d)...)
 }
 
-// Permitted returns the figures without what needs a congestion control that permitted refuses, and
-// the reasons. Figures of such devices are left out, and so are columns of such sockets. Each
-// reason is listed once.
+// Permitted returns the figures that need no congestion control that permitted refuses, and the
+// reasons. Figures of devices with such a control are left out, and so are columns of such sockets.
+// Each reason is listed once.
 func Permitted(figures []Figure, permitted func(congestion string) error) (rest []Figure, reasons []error) {
 	answers := map[string]error{"": nil}
 	ok := func(congestion string) bool {

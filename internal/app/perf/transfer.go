@@ -102,7 +102,7 @@ func (s *side) setLimit(n uint64) {
 }
 
 // send posts until every queue pair has reached its limit and everything has completed. It also
-// takes what arrives.
+// takes received messages.
 func (s *side) send() error {
 	depth := uint64(s.TxDepth)
 	for {
@@ -135,8 +135,8 @@ func (s *side) send() error {
 	}
 }
 
-// stopSending sets the limit of every queue pair to what it has posted, or one more if the last
-// would not complete.
+// stopSending sets the limit of every queue pair to the number that it has posted, or one more if the
+// last would not complete.
 func (s *side) stopSending() {
 	s.halt.And(^uint32(timeUp))
 	for i := range s.streams {
@@ -212,15 +212,15 @@ func (s *side) take(n int) error {
 	return nil
 }
 
-// told tells the watchdog what was done: of short messages not each time.
+// told tells the watchdog of the progress: of short messages not each time.
 func (s *side) told() {
 	if n := s.mark.done + s.received; n-s.progress.Load() >= progressEvery || s.Size > progressSize {
 		s.progress.Store(n)
 	}
 }
 
-// serve takes what arrives until the peer has sent everything. Where nothing completes and no poll helps, it
-// leaves the processor to others.
+// serve takes received messages until the peer has sent everything. Where nothing completes and no poll helps,
+// it leaves the processor to others.
 func (s *side) serve() error {
 	if s.Op != Send && (s.Events || solo(s.pd.Device())) {
 		<-s.ctx.Done()

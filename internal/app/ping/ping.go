@@ -23,7 +23,7 @@ type Config struct {
 	Size       int           // client: bytes of a ping, MinSize to MaxSize
 	Persistent bool          // server: serve many clients
 	Verbose    bool          // show the data of each ping
-	Validate   bool          // compare every byte with what was sent
+	Validate   bool          // compare every byte with the sent one
 	Summary    func(Summary) // client: receives the summary in place of its text; nil: out does
 	Timeout    time.Duration // of the connection's set-up
 

@@ -40,7 +40,7 @@ func pair(t *testing.T, c *Config, answer func(*cm.Listener) error) (client *cm.
 	return client, answered
 }
 
-// Both sides count what they did, and compare every byte.
+// Both sides count their messages, and compare every byte.
 func TestPing(t *testing.T) {
 	for _, size := range []int{MinSize, 4097, MaxSize} {
 		c := &Config{Count: 3, Size: size, Validate: true}
@@ -114,7 +114,7 @@ func answerWrong(ctx context.Context, l *cm.Listener) error {
 	return err
 }
 
-// What rping writes for pings 0, 1 and 58 of 40 bytes.
+// The data that rping writes for pings 0, 1 and 58 of 40 bytes.
 func TestData(t *testing.T) {
 	for n, want := range map[int]string{
 		0:  "rdma-ping-0: ABCDEFGHIJKLMNOPQRSTUVWXYZ\x00",

@@ -46,7 +46,7 @@ func (c *Config) Serve(ctx context.Context, l *cm.Listener, name string, out io.
 			r.Reject([]byte(err.Error()))
 			continue
 		}
-		wg.Go(func() { // a peer that does not confirm delays nobody
+		wg.Go(func() { // a peer that does not confirm delays no other
 			defer n.Leave()
 			conn, err := r.Accept(here)
 			if err == nil {

@@ -21,7 +21,7 @@ const (
 	silence  = 30 * time.Second // of the peer, before a side gives up
 	grhLen   = 40
 
-	sendID, recvID = 1, 2 // of work requests, and bits of what a queue pair waits for
+	sendID, recvID = 1, 2 // of work requests, and bits of the completions that a queue pair waits for
 )
 
 // pingpong is one side of a pingpong.
@@ -40,7 +40,7 @@ type pingpong struct {
 
 	local, remote []verbs.Endpoint
 	index         map[verbs.QPN]int // by queue pair number
-	pending       []uint8           // what each queue pair waits for before its next send
+	pending       []uint8           // the completions that each queue pair waits for before its next send
 	posted        int               // receives
 	sent, recvd   int
 	wcs           [32]verbs.WC
@@ -146,7 +146,7 @@ func (p *pingpong) open(dev *verbs.Device, length int) (err error) {
 	return nil
 }
 
-// fill writes what rdma-core's programs send: the same byte everywhere (0 with an SRQ), and 0 at
+// fill writes the data of rdma-core's programs: the same byte everywhere (0 with an SRQ), and 0 at
 // the beginning of each page if that will be checked.
 func (p *pingpong) fill(b []byte) {
 	b = b[p.offset:]

@@ -48,7 +48,7 @@ type Config struct {
 	Events  bool   // sleep until something completes instead of polling
 	Check   bool   // compare every byte at the end
 
-	Result func(Result) // receives what was measured, in place of its text; nil: it is printed
+	Result func(Result) // receives the result, in place of its text; nil: it is printed
 }
 
 // Result is the measurement.
@@ -63,7 +63,7 @@ type Result struct {
 }
 
 // Run is the client of the server at host, or, without a host, the server of one client. It prints
-// to out what rdma-core's programs print. Errors of the configuration are of package usage.
+// to out the text of rdma-core's programs. Errors of the configuration are of package usage.
 func Run(ctx context.Context, dev *verbs.Device, c Config, host string, out io.Writer) error {
 	p, err := newPingpong(c, dev)
 	if err != nil {

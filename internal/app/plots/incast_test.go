@@ -10,8 +10,8 @@ import (
 
 var incast = flag.String("incast", "", "file for the plot of TestIncast, an SVG")
 
-// TestIncast draws what a flow beside an incast gets of a link. Package link's TestVictimShares has
-// measured it.
+// TestIncast draws the share that a flow beside an incast gets of a link. Package link's
+// TestVictimShares has measured it.
 func TestIncast(t *testing.T) {
 	chart := Chart{Title: "A flow beside an incast over the same link", X: "adapters that send to one",
 		Y: "share of the link, %"}

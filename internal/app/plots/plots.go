@@ -27,12 +27,12 @@ import (
 // Chart is lines over two axes.
 type Chart struct {
 	Title string
-	X, Y  string // what is on the axes, with units; a long Y makes the chart lower
+	X, Y  string // labels of the axes, with units; a long Y makes the chart lower
 	Lines []Line
 
 	XText, YText func(float64) string // how numbers are written on the axes; nil: as numbers
 	Linear       bool                 // both axes begin at 0; else they are logarithmic
-	XMarks       []float64            // the numbers on the x axis; nil: those of the points
+	XMarks       []float64            // the numbers on the x axis; nil: the points'
 	YMarks       []float64            // the numbers on the y axis; nil: 1, 2 and 5 times the powers of ten
 }
 
@@ -55,7 +55,7 @@ const (
 	margin        = 0.4 * vg.Centimeter
 	columns       = 2   // charts side by side
 	dpi           = 144 // of PNG
-	// of a chart's width that a line of its title takes: other fonts are wider, and what is beside it covers it
+	// of a chart's width that a line of its title takes: other fonts are wider, and elements beside it cover it
 	titleShare = 0.85
 	sans       = font.Variant("Sans")
 )

@@ -95,7 +95,7 @@ func TestLongTitle(t *testing.T) {
 	}
 }
 
-// What has no place on logarithmic axes is refused.
+// Values without a place on logarithmic axes are refused.
 func TestRefused(t *testing.T) {
 	for name, c := range map[string]Chart{
 		"zero":     {Lines: []Line{{Points: []Point{{0, 1}}}}},
@@ -114,7 +114,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// Axes begin and end at round numbers, whatever the values: also with one point only.
+// Axes begin and end at round numbers for any values, also with one point only.
 func TestBounds(t *testing.T) {
 	for _, c := range []struct{ low, high, from, to float64 }{
 		{3, 30, 2, 50}, {1, 10, 1, 10}, {0.11, 0.9, 0.1, 1}, {7, 7, 5, 10}, {2, 2, 1, 4}, {999, 1001, 500, 2000},

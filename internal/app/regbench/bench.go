@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package regbench measures what it costs to register memory, in each of the ways that package verbs
+// Package regbench measures the cost of registering memory, in each of the ways that package verbs
 // offers: see docs/memory.md.
 //
-// A device reads from another one, in the same process, into a buffer that nobody has touched. That is
-// where registering costs most: pinning has to make each page. What is read comes from a few MiB at the
+// A device reads from another one, in the same process, into a buffer that was not touched before. That is
+// where registering costs most: pinning has to make each page. The data comes from a few MiB at the
 // peer, over and over, and is the same for all.
 package regbench
 
@@ -35,7 +35,7 @@ const (
 // Modes are all of them, in the order in which they are shown.
 var Modes = []Mode{Pinned, Cached, Pipelined, Deferred, OnDemand, Prefetched}
 
-// Config says what to measure.
+// Config describes a measurement.
 type Config struct {
 	Sizes  []int         // of the buffers, in bytes
 	Runs   int           // of each mode and size
@@ -50,7 +50,7 @@ type Run struct {
 	Whole     time.Duration `json:"whole_ns"`         // until all of the buffer has arrived
 	Bandwidth float64       `json:"bytes_per_second"` // of the same buffer, read again and again
 	Present   int           `json:"present_bytes"`    // in memory when Register ended
-	Locked    int           `json:"locked_bytes"`     // more than before, at the end: what cannot be paged out
+	Locked    int           `json:"locked_bytes"`     // memory that cannot be paged out: more than before, at the end
 }
 
 // Result is the measurement of a mode and a size.
@@ -63,8 +63,8 @@ type Result struct {
 }
 
 const (
-	message = 1 << 20 // what a READ asks for
-	first   = 4 << 10 // what the first READ asks for
+	message = 1 << 20 // bytes of a READ
+	first   = 4 << 10 // bytes of the first READ
 	depth   = 8       // READs in flight
 	source  = 4 << 20 // memory of the peer
 	lookups = 1000    // of the cache, whose mean is Register
@@ -132,7 +132,7 @@ func (b *Bench) end(dev *verbs.Device) (e end, err error) {
 	return e, err
 }
 
-// Close frees what New made. The devices stay open.
+// Close frees the objects that New made. The devices stay open.
 func (b *Bench) Close() error {
 	var errs []error
 	for _, f := range slices.Backward(b.free) {
@@ -143,8 +143,8 @@ func (b *Bench) Close() error {
 }
 
 // Measure measures all modes and sizes, each once before any is measured again, so that changes of the
-// machine over minutes affect all of them. Each run begins with another mode, because the one that
-// comes first after a change of size is slower: the system gives it other pages. What cannot be measured, because the
+// machine over minutes affect all of them. Each run begins with another mode, because the first mode
+// after a change of size is slower: the system gives it other pages. A mode that cannot be measured, because the
 // process may not pin so much or the device does not know the mode, has an error in its result. next is called before
 // each measurement.
 func (b *Bench) Measure(ctx context.Context, c Config, next func(done, total int, r *Result)) ([]Result, error) {
@@ -309,7 +309,7 @@ func (b *Bench) measure(ctx context.Context, mode Mode, size int, c *Config) (r 
 	return r, nil
 }
 
-// at returns where the peer has what belongs at an offset of a buffer.
+// at returns where the peer has the data for an offset of a buffer.
 func at(off int) int { return off % source }
 
 // read reads n bytes from off on into a buffer.

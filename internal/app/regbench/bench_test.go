@@ -32,7 +32,7 @@ func newBench(t *testing.T, kind string) *Bench {
 	return b
 }
 
-// TestMeasure measures small and odd sizes in all ways. What does not depend on time has to be right.
+// TestMeasure measures small and odd sizes in all ways. Values that do not depend on time have to be right.
 func TestMeasure(t *testing.T) {
 	for _, kind := range []string{"roce:", "iwarp:"} {
 		t.Run(kind, func(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// fresh maps memory that nobody has touched.
+// fresh maps memory that was not touched.
 func fresh(n int) ([]byte, func(), error) {
 	b, err := unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	if err != nil {

@@ -23,7 +23,7 @@ func Period(d time.Duration) string {
 	case d == 0:
 		return "0 s"
 	case d < 0:
-		return "-" + nanoseconds(-float64(d)) // nobody sets one
+		return "-" + nanoseconds(-float64(d)) // no option has one
 	case d >= time.Minute:
 		return clock(d)
 	}

@@ -2,9 +2,9 @@
 
 // Package units writes numbers, sizes, rates and times for people, and parses the sizes that they write.
 //
-// A figure has at most four digits, a blank and a unit. What is whole is exact below 10,000, so that an
-// MTU stays one: 4096 B. The rest has three digits and a prefix: 12.3 kB, 1.23 GB/s, 45.6 µs. What
-// moved is in powers of 1000, as bandwidths of links are; what is set and what memory has are in powers
+// A figure has at most four digits, a blank and a unit. Integers are exact below 10,000, so that an MTU
+// stays one: 4096 B. Other figures have three digits and a prefix: 12.3 kB, 1.23 GB/s, 45.6 µs. Amounts of
+// moved data are in powers of 1000, as bandwidths of links are; settings and amounts of memory are in powers
 // of 1024, whose units have an i: 64 KiB.
 //
 // The page of package dash has the same rules in JavaScript.
@@ -20,7 +20,7 @@ import (
 	"github.com/dustin/go-humanize/english"
 )
 
-// integer and number are what is written.
+// integer and number are the types of values that are written.
 type (
 	integer interface {
 		~int | ~int64 | ~uint32 | ~uint64
@@ -28,7 +28,7 @@ type (
 	number interface{ integer | ~float64 }
 )
 
-// none stands for what is not a number, such as a rate over no time.
+// none stands for values that are no numbers, such as a rate over no time.
 const none = "-"
 
 // Count writes a number with all its digits, the thousands apart: 12,345.
@@ -49,13 +49,13 @@ func Plural[N integer](n N, one string) string {
 }
 
 // Short writes a number in at most five characters, without its sign: 9999, 12.3k, 1.23M. Its name or
-// the head of its column says of what, and whether it is in a second.
+// the head of its column has the unit.
 func Short[N number](n N) string {
 	digits, prefix := scaled(float64(n))
 	return digits + prefix
 }
 
-// Bytes writes an amount of what moved: 1500 B, 12.3 kB.
+// Bytes writes an amount of moved data: 1500 B, 12.3 kB.
 func Bytes[N number](n N) string { return with(float64(n), "B") }
 
 // Rate writes bytes a second: 12.3 MB/s.
@@ -120,7 +120,7 @@ func scaled(v float64) (digits, prefix string) {
 // rounded returns a number with three digits. It comes before the prefix is chosen: 999.9 k is 1.00 M.
 func rounded(v float64) float64 {
 	r, err := strconv.ParseFloat(strconv.FormatFloat(v, 'e', 2, 64), 64)
-	if err != nil { // not for what FormatFloat writes, but for the largest of all numbers
+	if err != nil { // not for FormatFloat's text, but for the largest of all numbers
 		return v
 	}
 	return r
@@ -138,7 +138,7 @@ func threeDigits(v float64) string {
 	return strconv.FormatFloat(v, 'f', decimals, 64)
 }
 
-// hundredths writes a number below 1. What is not 0 does not become 0.
+// hundredths writes a number below 1. A number other than 0 does not become 0.
 func hundredths(v float64) string {
 	switch {
 	case v > 0 && v < 0.005:

@@ -51,7 +51,7 @@ func (k Kind) String() string {
 	return names[k]
 }
 
-// Config says what to measure. Both sides get the same one.
+// Config describes a measurement. Both sides get the same one.
 type Config struct {
 	Kind Kind
 	// Size is the bytes of a message or of a write, 1 to 65,507 for UDP.

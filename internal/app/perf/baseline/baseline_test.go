@@ -75,7 +75,7 @@ func TestEveryKind(t *testing.T) {
 	}
 }
 
-// What cannot be had is said, with why.
+// A congestion control that cannot be used is an error with the reason.
 func TestPermitsCongestion(t *testing.T) {
 	err := PermitsCongestion("no-such-thing")
 	if !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "no-such-thing") {

@@ -62,7 +62,7 @@ func (p *packets) call(trap uintptr, fd int) (int, error) {
 // nanoseconds from the first to the last of them.
 const reportSize = 16
 
-// servePackets counts what arrives, and reports the count when the client stops.
+// servePackets counts the packets that arrive, and reports the count when the client stops.
 func servePackets(ctx context.Context, raw rawSocket, size int) error {
 	p := newPackets(size, nil)
 	var from address

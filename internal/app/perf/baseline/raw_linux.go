@@ -30,7 +30,7 @@ func openRaw(kind int, local netip.AddrPort) (rawSocket, netip.AddrPort, error) 
 	}
 	s := rawSocket{fd}
 	if kind == unix.SOCK_DGRAM {
-		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, 8<<20) // the kernel grants what it can
+		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, 8<<20) // the kernel may grant less
 	}
 	if err := unix.Bind(fd, sockaddr(local)); err != nil {
 		s.close()
