@@ -6,8 +6,8 @@ package main
 
 import "unsafe"
 
-// sliceOf returns n elements of a program's memory. It returns false for what cannot be memory: NULL, a negative
-// number, or an end beyond what a program can address. unsafe.Slice would panic, which ends the program.
+// sliceOf returns n elements of a program's memory. It returns false for arguments that cannot be memory: NULL, a
+// negative number, or an end beyond the address space. unsafe.Slice would panic, which ends the program.
 func sliceOf[T any, N ~int | ~int32 | ~uint32 | ~uint64](p *T, n N) ([]T, bool) {
 	if n == 0 {
 		return unsafe.Slice(p, 0), true

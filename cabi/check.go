@@ -50,7 +50,7 @@ type checkedCall struct {
 
 //export rj_check_with
 func rj_check_with(stack C.rj_stack_of) {
-	checker, _ := check.Process() // opening a device says what is wrong
+	checker, _ := check.Process() // opening a device reports the error
 	if checker == nil {
 		return
 	}
@@ -327,7 +327,7 @@ func (t *checkedCall) makes(kind string, key uint64, internal bool) {
 		Internal: internal})
 }
 
-// has finds the objects of an id: those of its queues that the library has created go with them.
+// has finds the objects of an id: queues that the library has created for it go with it.
 func (t *checkedCall) has(p uint64) {
 	if !strings.HasPrefix(t.call.Name, "rdma_create_") && t.call.Name != "rdma_get_request" {
 		return
@@ -386,8 +386,8 @@ func nameOf(kind string, key uint64) string {
 	return checking.checker.NameOf(v)
 }
 
-// single reports whether one thread at a time may use what the call creates: it is of a thread domain, or a completion
-// queue that was created so.
+// single reports whether one thread at a time may use the object that the call creates: it is of a thread domain, or a
+// completion queue that was created so.
 func (t *checkedCall) single() bool {
 	domain := func(pd *C.struct_ibv_pd) bool { return pd != nil && (*C.struct_rj_pd)(unsafe.Pointer(pd)).td != nil }
 	switch t.call.Name {
@@ -436,7 +436,7 @@ func asyncObject(p uint64) uintptr {
 	return *(*uintptr)(unsafe.Pointer(&e.element))
 }
 
-// cmOwner returns the id that counts an event. What was destroyed keeps its memory for a while.
+// cmOwner returns the id that counts an event. A destroyed id keeps its memory for a while.
 func cmOwner(p uint64) uintptr {
 	return uintptr(unsafe.Pointer(given[C.struct_rj_cm_event](p).owner))
 }

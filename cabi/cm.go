@@ -65,7 +65,7 @@ type cmID struct {
 	setup   []func(*cm.ID) error
 }
 
-// askAgain is how long a request is repeated if nobody listens at a port to which another
+// askAgain is how long a request is repeated if no listener has a port to which another
 // connection is established. perftest's client with -R opens its second connection without waiting
 // for the server to listen again, and does not survive a rejection.
 const askAgain = 5 * time.Second
@@ -108,7 +108,7 @@ func rj_cm_destroy_channel(h C.uint64_t) C.int {
 	return ok
 }
 
-// dropRequest ends the request of an event that nobody will fetch.
+// dropRequest ends the request of an event that will not be fetched.
 func dropRequest(e cmEvent) bool {
 	if e.Type == cm.ConnectRequest {
 		e.ID.Close()
@@ -245,8 +245,8 @@ func follow(one *cm.ID) {
 // cmMigrating is held by a call that needs two channels.
 var cmMigrating sync.Mutex
 
-// rj_cm_migrate moves the id's events to another channel, including those that no program has
-// fetched, in order, and with a listener's requests the events that follow them.
+// rj_cm_migrate moves the id's events to another channel, including unfetched ones, in order, and
+// with a listener's requests the events that follow them.
 //
 //export rj_cm_migrate
 func rj_cm_migrate(h, chh C.uint64_t) C.int {
@@ -367,8 +367,8 @@ func (id *cmID) bindSeveral(at netip.AddrPort) error {
 }
 
 // standsFor reports whether an address that is no device's stands for a device's: a wildcard for
-// those of its family, :: also for IPv4 unless only6 is set, and a loopback address for the devices
-// of the loopback interface.
+// addresses of its family, :: also for IPv4 unless only6 is set, and a loopback address for the
+// devices of the loopback interface.
 func standsFor(at, device netip.Addr, only6 bool) bool {
 	same := at.Is4() == device.Is4()
 	if at.IsLoopback() {

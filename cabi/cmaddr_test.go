@@ -10,7 +10,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/device/cdevices"
 )
 
-// Programs find a device by its address, whatever its kind and its options.
+// Programs find a device of any kind and options by its address.
 func TestAddrOf(t *testing.T) {
 	for address, want := range map[string]string{
 		"roce:192.0.2.7":   "192.0.2.7",

@@ -141,8 +141,8 @@ func rj_cm_set_option(h C.uint64_t, level, name C.int, value unsafe.Pointer, n C
 	return errno(id.set(set))
 }
 
-// set changes an option in all of the id's counterparts, including those that are created when it
-// is bound. The id's lock is held.
+// set changes an option in all of the id's counterparts, including counterparts that are created
+// when it is bound. The id's lock is held.
 func (id *cmID) set(f func(*cm.ID) error) error {
 	for _, one := range id.ids {
 		if err := f(one); err != nil {

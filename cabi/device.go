@@ -64,7 +64,7 @@ var (
 	deviceNames cdevices.Names
 )
 
-// rj_devices lists the devices. It omits one that cannot exist, with a message on stderr if the
+// rj_devices lists the devices. It omits a device that cannot exist, with a message on stderr if the
 // program's user has named it.
 //
 //export rj_devices
@@ -146,7 +146,7 @@ func text(dst []C.char, s string) {
 	dst[n] = 0
 }
 
-// be64 returns v as a number whose bytes in memory are those of v in network byte order.
+// be64 returns v as a number whose bytes in memory are in network byte order.
 func be64(v uint64) uint64 {
 	var b [8]byte
 	binary.BigEndian.PutUint64(b[:], v)

@@ -8,14 +8,14 @@ import "C"
 
 import "github.com/ramjet-rdma/ramjet/internal/device/kinds"
 
-// rj_leave sends what peers are owed before the process exits: delayed acknowledgements, and the
-// ends of its connections. A kernel would do that for its processes. Then it completes the recording, and the log of
-// faults, if any. It returns the status that the checker wants instead of 0.
+// rj_leave sends the last messages to peers before the process exits: delayed acknowledgements, and
+// the ends of its connections. A kernel would do that for its processes. Then it completes the
+// recording, and the log of faults, if any. It returns the status that the checker wants instead of 0.
 //
 //export rj_leave
 func rj_leave() C.int {
 	status := checkExit()
-	cqs.each(func(q *cq) { q.ReqNotify(false) }) // sends what waits for the program's next poll
+	cqs.each(func(q *cq) { q.ReqNotify(false) }) // sends packets that wait for the program's next poll
 	cmIDs.each(func(id *cmID) {
 		if !id.mu.TryLock() {
 			return // another thread is in a call

@@ -39,7 +39,7 @@ func TestHandles(t *testing.T) {
 	}
 }
 
-// Who looks up a handle while it is dropped finds its object or nothing.
+// A thread that looks up a handle while it is dropped finds its object or nothing.
 func TestHandleDropped(t *testing.T) {
 	objects := newTable[int]()
 	var wg sync.WaitGroup

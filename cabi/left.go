@@ -16,14 +16,14 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// owed are the asynchronous events that a program must not miss: errors, and those that it has asked for.
+// owed are the asynchronous events that a program must not miss: errors, and events that it has requested.
 var owed = []verbs.EventType{
 	verbs.EventCQError, verbs.EventSRQError, verbs.EventDeviceFatal,
 	verbs.EventQPFatal, verbs.EventQPRequestError, verbs.EventQPAccessError,
 	verbs.EventQPLastWQEReached, verbs.EventSRQLimitReached,
 }
 
-// checkExit reports what is left at the end of the program, and returns the status that it is to end with instead of 0.
+// checkExit reports the objects that are left at the end of the program, and returns its exit status instead of 0.
 func checkExit() int {
 	if checking.checker == nil {
 		return 0
@@ -50,17 +50,17 @@ func checkExit() int {
 	return checking.checker.Exit()
 }
 
-// left ends the forwarding of a device's events, and returns those that nobody has taken.
+// left ends the forwarding of a device's events, and returns the untaken ones.
 func (c *deviceContext) left() []asyncEvent {
 	c.dev.stop()
 	<-c.dev.stopped
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
-	c.dev.watch(ended) // what it has not yet
+	c.dev.watch(ended) // the events that it does not have yet
 	return c.events.all()
 }
 
-// left ends the forwarding of events, and returns those that nobody has taken.
+// left ends the forwarding of events, and returns the untaken ones.
 func (ch *cmChannel) left() []cmEvent {
 	ch.stop()
 	<-ch.stopped

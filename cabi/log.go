@@ -84,7 +84,7 @@ func rj_log_begin(name *C.char, args *C.uint64_t, n C.int) C.uint64_t {
 		l.Pending = log.Begin(call.Name, tid, l.in)
 	}
 	if l.Pending == nil {
-		// What it creates and destroys is counted all the same, so that objects have one name with each filter.
+		// Its objects are counted all the same, so that objects have one name with each filter.
 		if !changesObjects(call) {
 			return 0
 		}
@@ -130,7 +130,7 @@ func reasonFor(err error) {
 	calls.reasons[unix.Gettid()] = err.Error()
 }
 
-// outcome says what a result means.
+// outcome returns the meaning of a result.
 func (l *loggedCall) outcome(result uint64, err syscall.Errno) *calllog.Result {
 	r := &calllog.Result{Nothing: l.poll && l.foundNothing(int64(int32(result)), err)}
 	fail := func(e syscall.Errno) {
@@ -203,7 +203,7 @@ func (l *loggedCall) in() (args []calllog.Arg) {
 	return args
 }
 
-// out adds what a call has filled in, and created.
+// out adds the values that a call has filled in, and created objects.
 func (l *loggedCall) out(r *calllog.Result) {
 	log := callLog()
 	for i, p := range l.call.Params {
@@ -289,7 +289,7 @@ func numbered(qp *C.struct_ibv_qp) []calllog.Arg {
 	out = append(out, calllog.Arg{Name: "device", Value: calllog.Symbol(C.GoString(&qp.context.device.name[0]))})
 	gids := calllog.List{}
 	for port := 1; port <= c.dev.Query().Ports; port++ {
-		all, _ := c.dev.GIDs(port) // without them, the log has what is known
+		all, _ := c.dev.GIDs(port) // without them, the log has the other values
 		for _, g := range all[:min(len(all), calllog.MaxListed)] {
 			gids = append(gids, gid(g.GID))
 		}

@@ -352,7 +352,7 @@ func asyncEventOf(e *C.struct_ibv_async_event) any {
 	return append(f, calllog.Arg{Name: "port_num", Value: int32(p)})
 }
 
-// loggedEvent returns an event of a connection, with what the peer says where it says something.
+// loggedEvent returns an event of a connection, with the peer's parameters, if it has some.
 func loggedEvent(p uint64) any {
 	return of(p, func(e *C.struct_rdma_cm_event) any {
 		f := calllog.Fields{{Name: "event", Value: calllog.Object{Kind: "event", Key: uintptr(p)}},

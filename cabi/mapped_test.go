@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What is asked of memory is answered alike by each of the ways to find out.
+// Each of the ways to find out whether memory is mapped gives the same answers.
 func TestMapped(t *testing.T) {
 	page := os.Getpagesize()
 	// Writable, writable by another mapping, readable, neither, and a hole.

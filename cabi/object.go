@@ -16,7 +16,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// object records the context of an object, and what the events of a queue need.
+// object records the context of an object, and the fields for events of a queue.
 type object struct {
 	context  *deviceContext
 	c        unsafe.Pointer // C's struct; nil: no queue
@@ -46,8 +46,8 @@ func (o *objectMap) push(key io.Closer, typ verbs.EventType) {
 	}
 }
 
-// follow writes the state of a queue pair into its struct. It is called by whoever changes the
-// state for the program, such as the connection manager.
+// follow writes the state of a queue pair into its struct. Code that changes the state for the
+// program calls it, such as the connection manager.
 func (o *objectMap) follow(q *verbs.QP) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

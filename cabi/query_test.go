@@ -6,8 +6,8 @@ package main
 
 import "testing"
 
-// What programs reckon with: lanes times the data rate of one, which is 64/66 of its signals, or 8/10 to QDR. It is not
-// less than what the interface has.
+// Programs multiply lanes with the data rate of one, which is 64/66 of its signals, or 8/10 to QDR. The result is not
+// less than the interface's rate.
 func TestLinkSpeed(t *testing.T) {
 	lanes := map[int]float64{width1x: 1, width2x: 2, width4x: 4, width8x: 8, width12x: 12}
 	rates := map[int]float64{speedSDR: 2000, speedDDR: 4000, speedFDR10: 10312.5 * 64 / 66,

@@ -46,20 +46,20 @@ func (q *fdQueue[E]) push(e E) {
 	q.count(1)
 }
 
-// count adds to what can be read. mu is held.
+// count adds n to the descriptor's count. mu is held.
 func (q *fdQueue[E]) count(n int) {
 	var b [8]byte
 	binary.NativeEndian.PutUint64(b[:], uint64(n))
 	syscall.Write(q.fd, b[:]) // fails only beyond 2^64 events
 }
 
-// discount takes n events from what can be read, or will be. mu is held.
+// discount takes n events off the descriptor's present or later count. mu is held.
 func (q *fdQueue[E]) discount(n int) {
 	owed := min(n, q.owed)
 	q.owed -= owed
 	var b [8]byte
 	for range n - owed {
-		// Non-blocking, whatever the program has set: a reader may have been faster.
+		// Non-blocking, even if the program has set otherwise: a reader may have been faster.
 		unix.Preadv2(q.fd, [][]byte{b[:]}, -1, unix.RWF_NOWAIT)
 	}
 }
@@ -72,7 +72,7 @@ func (q *fdQueue[E]) hold() {
 	q.held++
 }
 
-// release ends hold. The descriptor counts what the caller has left.
+// release ends hold. The descriptor counts the events that the caller has left.
 func (q *fdQueue[E]) release() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -130,7 +130,7 @@ func (q *fdQueue[E]) take(room func(E) bool) (e E, found, ok bool) {
 	return e, true, true
 }
 
-// all returns the events that nobody has taken.
+// all returns the untaken events.
 func (q *fdQueue[E]) all() []E {
 	q.mu.Lock()
 	defer q.mu.Unlock()

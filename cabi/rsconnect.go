@@ -181,7 +181,7 @@ func (s *rsock) accept(ctx context.Context, req *cm.Request, slots chan struct{}
 	s.wake()
 }
 
-// stopListening returns the connections that nobody has accepted. The lock is held.
+// stopListening returns the connections that were not accepted. The lock is held.
 func (s *rsock) stopListening() []rsAccepted {
 	for _, l := range s.listen.listeners {
 		l.Close()

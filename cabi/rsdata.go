@@ -152,7 +152,7 @@ func rj_rs_send(fd C.int, iov *C.struct_iovec, n C.int, skip C.size_t, flags C.i
 	return s.write(flags, func(conn *rnet.Conn) (int, error) { return pieces(iov, n, skip, conn.TryWrite) })
 }
 
-// write calls f with the connection, after the peer was told of riomap's mappings.
+// write calls f with the connection, after riomap's mappings were sent to the peer.
 func (s *rsock) write(flags C.int, f func(*rnet.Conn) (int, error)) C.ssize_t {
 	s.mu.Lock()
 	conn, err := s.established(flags)

@@ -18,7 +18,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// rsMaps are the buffers of riomap, in the order in which the peer is told of them.
+// rsMaps are the buffers of riomap, in the order in which they are sent to the peer.
 type rsMaps []*rsMap
 
 type rsMap struct {

@@ -46,7 +46,7 @@ type rsock struct {
 	conn      *rnet.Conn
 	maps      rsMaps
 
-	id     *cmID // what a stream is bound to, or its connection came from
+	id     *cmID // to which a stream is bound, or from which its connection came
 	listen rsListen
 	rsDatagrams
 	stop       context.CancelFunc // ends the goroutines
@@ -76,7 +76,7 @@ type rsDatagrams struct {
 	packets  []*rsPackets
 	routes   map[netip.Addr]*rsPackets // by the peer's address
 	wildcard bool                      // bound to a wildcard
-	lastRead int                       // index of the one that was read last
+	lastRead int                       // index of the last read one
 }
 
 // rsState is the state of a stream.

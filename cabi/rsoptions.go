@@ -22,7 +22,7 @@ import (
 
 // rsOptions are the options set by rsetsockopt. Sockets that raccept returns inherit them.
 type rsOptions struct {
-	sendBuf, recvBuf     int // bytes, twice what the program set, as with other sockets
+	sendBuf, recvBuf     int // bytes, twice the program's values, as with other sockets
 	sendQueue, recvQueue int
 	inline, maps         int
 	linger               C.struct_linger
@@ -60,7 +60,7 @@ func (o *rsOptions) fit(dev *verbs.Device) rnet.Options {
 	if r.Inline == 0 {
 		r.Inline = -1
 	}
-	if o.linger.l_onoff != 0 { // 0 seconds: drop what has not arrived by now
+	if o.linger.l_onoff != 0 { // 0 seconds: drop data that has not arrived by now
 		r.Linger = max(time.Duration(o.linger.l_linger)*time.Second, time.Nanosecond)
 	}
 	r.KeepAlive = o.keepAlivePeriod()
@@ -193,8 +193,8 @@ func rj_rs_get_option(fd, level, name C.int, value unsafe.Pointer, length *C.soc
 	})
 }
 
-// info answers TCP_INFO with the state and the segment size. The rest is 0: programs such as iperf3 show what is in
-// their memory if the call fails.
+// info answers TCP_INFO with the state and the segment size. The rest is 0: programs such as iperf3 show the contents
+// of their memory if the call fails.
 func (s *rsock) info(value unsafe.Pointer, length *C.socklen_t) error {
 	const established, closed, listening = 1, 7, 10 // the kernel's numbers
 	info := C.struct_tcp_info{tcpi_state: closed, tcpi_snd_mss: C.__u32(s.maxSegment())}

@@ -65,11 +65,11 @@ const (
 	pollOut = C.POLLOUT | C.POLLWRNORM
 )
 
-// poll returns which of events are ready, and those that are always reported.
+// poll returns which of events are ready, and of the events that are always reported.
 func (s *rsock) poll(events int, arm bool) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.state == rsClosed { // it was closed since the caller found it: nobody will wake it
+	if s.state == rsClosed { // it was closed since the caller found it: no event will wake it
 		return C.POLLNVAL
 	}
 	if !s.stream {

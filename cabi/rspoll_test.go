@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Who found a socket that is closed before it says that it wants to be woken is told so.
+// A caller that has looked a socket up, which is closed before the caller waits, gets that state.
 func TestPollClosed(t *testing.T) {
 	for _, stream := range []bool{true, false} {
 		fd, s, err := newRsock(syscall.AF_INET, stream)

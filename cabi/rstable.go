@@ -50,7 +50,7 @@ func (t *rsTable) put(fd int, s *rsock) {
 	s.numbers++
 }
 
-// drop frees a number, and returns its socket; nil: somebody else has. last: it was the socket's last number.
+// drop frees a number, and returns its socket; nil: another thread has. last: it was the socket's last number.
 func (t *rsTable) drop(fd int) (s *rsock, last bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -89,7 +89,7 @@ func rj_rs_dup(fd, to C.int) C.int {
 	return 0
 }
 
-// rj_rs_same reports whether two numbers are those of one socket.
+// rj_rs_same reports whether two numbers belong to one socket.
 //
 //export rj_rs_same
 func rj_rs_same(a, b C.int) C.int {

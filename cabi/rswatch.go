@@ -29,7 +29,7 @@ func rj_rs_watch(list *C.struct_rj_watch, n, first, room, waker C.int, more *C.i
 		events := state
 		if w.events&C.EPOLLET != 0 {
 			events = edges(state, uint32(w.state), received != w.received, refused != w.refused)
-			w.state &= C.uint32_t(state) // what is not so any more is an edge when it is again
+			w.state &= C.uint32_t(state) // a condition that has ended is an edge when it comes again
 		}
 		switch {
 		case events == 0:
@@ -56,9 +56,9 @@ func epollState(got int, asked uint32) uint32 {
 	return state
 }
 
-// edges returns the changes in the state of an edge-triggered socket. A program that has received is told again if
-// there is more, because it need not have noticed that there was nothing in between; one that could not send, once it
-// can.
+// edges returns the changes in the state of an edge-triggered socket. A program that has received gets another edge if
+// there is more, because it need not have noticed that there was nothing in between; a program that could not send gets
+// one once it can.
 func edges(state, before uint32, received, refused bool) uint32 {
 	if received {
 		before &^= pollIn

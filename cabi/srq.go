@@ -19,7 +19,7 @@ import (
 // inode identifies the file of an XRC domain that several contexts share.
 type inode struct{ dev, ino uint64 }
 
-// xrcd is an XRC domain. Those of one file are one domain, within this process.
+// xrcd is an XRC domain. Domains of one file are one, within this process.
 type xrcd struct {
 	*verbs.XRCD
 	dev   *device

@@ -43,7 +43,7 @@ type place struct {
 	path               string
 }
 
-// describe returns the functions and lines of return addresses, without those of Ramjet's libraries.
+// describe returns the functions and lines of return addresses, without addresses in Ramjet's libraries.
 func describe(pcs []uintptr) (frames []check.Frame) {
 	modules.mu.Lock()
 	defer modules.mu.Unlock()
@@ -89,7 +89,7 @@ func ownFolder(places []place) string {
 	return ""
 }
 
-// programs leaves out the functions of the interface's headers, and those below main or a thread's first.
+// programs leaves out the functions of the interface's headers, and functions below main or a thread's first.
 func programs(frames []check.Frame) []check.Frame {
 	frames = slices.DeleteFunc(frames, func(f check.Frame) bool {
 		return strings.HasSuffix(f.File, "/infiniband/verbs.h") || strings.HasSuffix(f.File, "/rdma/rdma_verbs.h")
@@ -129,7 +129,7 @@ func mappedFiles() (places []place) {
 	return places
 }
 
-// moduleOf reads a file. Of one that cannot be read nothing is known.
+// moduleOf reads a file. If it cannot be read, the module is empty.
 func moduleOf(path string) *module {
 	if m := modules.all[path]; m != nil {
 		return m
@@ -163,7 +163,7 @@ func moduleOf(path string) *module {
 	return m
 }
 
-// frames describes an offset in the file: a function, and those that the compiler has put into it, the innermost first.
+// frames describes an offset in the file: a function, and functions inlined into it, the innermost first.
 func (m *module) frames(offset uint64, path string) []check.Frame {
 	f := check.Frame{Function: "??", File: fmt.Sprintf("%s+%#x", path, offset)}
 	i := slices.IndexFunc(m.loads, func(p elf.ProgHeader) bool { return p.Off <= offset && offset-p.Off < p.Filesz })

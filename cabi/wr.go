@@ -82,7 +82,7 @@ func (w *cRecvWR) at(n int) *cRecvWR {
 	return w
 }
 
-// sgl returns a scatter list in C's memory. It returns false for one that no queue takes.
+// sgl returns a scatter list in C's memory. It returns false for a list that no queue takes.
 func sgl(p *verbs.SGE, n int32) ([]verbs.SGE, bool) {
 	if n > maxSGL {
 		return nil, false

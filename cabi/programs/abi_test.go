@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// newer are symbols of releases after the system's, for programs that were built with those. The
+// newer are symbols of releases after the system's, for programs that were built with these releases. The
 // private ones are wanted by the libraries of drivers with which such programs are linked.
 var newer = map[string][]string{
 	"libibverbs.so.1": {

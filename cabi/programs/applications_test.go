@@ -20,7 +20,7 @@ import (
 	"time"
 )
 
-// The side that writes is fio's client, whatever the verb. The buffers of both sides are files, where what arrived is
+// The side that writes is fio's client, with each verb. The buffers of both sides are files, where the received data is
 // found afterwards.
 func TestFio(t *testing.T) {
 	const block = 64 << 10
@@ -89,7 +89,7 @@ func randomFile(t *testing.T, name string, size int) string {
 	return newFile(t, name, b)
 }
 
-// zeroFile makes a file of zeros: fio does not give those that it maps a size.
+// zeroFile makes a file of zeros: fio does not give files that it maps a size.
 func zeroFile(t *testing.T, name string, size int) string {
 	t.Helper()
 	return newFile(t, name, make([]byte, size))

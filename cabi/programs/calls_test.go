@@ -44,7 +44,7 @@ func TestCallsOfNothing(t *testing.T) {
 	}
 }
 
-// exported returns the functions of a linker's version script, without those for drivers.
+// exported returns the functions of a linker's version script, without the functions for drivers.
 func exported(t *testing.T, script string) (names []string) {
 	t.Helper()
 	text, err := os.ReadFile(script)

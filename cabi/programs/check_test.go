@@ -18,7 +18,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
 )
 
-// mistakes is a program that makes those of its argument.
+// mistakes is a program that makes the mistakes in its argument.
 const mistakes = "testdata/mistakes.c"
 
 // buildMistakes builds testdata/mistakes.c.
@@ -34,7 +34,7 @@ func buildMistakes(t *testing.T) (program string) {
 }
 
 // checked builds testdata/mistakes.c, and returns a function that runs one of its programs with the checker. It returns
-// the rules that were found, what was written, and the exit status, -1 after a signal.
+// the rules that were found, the output, and the exit status, -1 after a signal.
 func checked(t *testing.T) func(t *testing.T, name string) (rules []string, out string, status int) {
 	t.Helper()
 	dir := need(t)

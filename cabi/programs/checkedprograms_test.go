@@ -17,14 +17,14 @@ const (
 	fioClient = "fio --thread --ioengine=rdma --port=PORT --bs=64k --size=1m --name=job --rw=write --hostname=SERVER"
 )
 
-// Programs of others have no findings, or those that docs/check.md describes, also with protected pages.
+// Programs of other projects have no findings, or the findings that docs/check.md describes, also with protected pages.
 func TestCheckedPrograms(t *testing.T) {
 	run := ramjet(t) + " run --libs " + need(t) + " -- "
 	for _, c := range []struct {
 		kinds, server, client string
 		want                  string
 		finds                 [2]string // on both sides
-		maybe                 string    // rules whose findings are by chance, such as how far the other side is
+		maybe                 string    // rules whose findings depend on chance, such as the progress of the other side
 		ready                 string    // see pair
 	}{
 		{kinds: "roce shm", server: "ibv_rc_pingpong -g 0 -p PORT", want: "iters in"},
@@ -103,7 +103,7 @@ func TestCheckedPrograms(t *testing.T) {
 	}
 }
 
-// found returns the rules of the findings in what a program has said, without some.
+// found returns the rules of the findings in a program's output, without some.
 func found(said string, without []string) (rules []string) {
 	for _, m := range regexp.MustCompile(`(?m)^ramjet check: ([a-z-]+):`).FindAllStringSubmatch(said, -1) {
 		if !slices.Contains(without, m[1]) {

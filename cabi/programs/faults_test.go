@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// An unmodified program survives lost packets that `ramjet run --faults` asks for, and the log of what was lost is the
-// faults of the next run.
+// An unmodified program survives lost packets that `ramjet run --faults` asks for, and the log of lost packets is the
+// next run's list of faults.
 func TestRunWithFaults(t *testing.T) {
 	dir := need(t, "ibv_rc_pingpong")
 	run, folder := ramjet(t)+" run --libs "+dir, t.TempDir()
@@ -45,7 +45,7 @@ func TestRunWithFaults(t *testing.T) {
 	}
 }
 
-// A call that fails is the program's own error, and a wrong fault is told before the program runs.
+// A call that fails is the program's own error, and a wrong fault is reported before the program runs.
 func TestRunWithFailingCall(t *testing.T) {
 	dir := need(t, "ibv_rc_pingpong")
 	run := []string{ramjet(t), "run", "--libs", dir}

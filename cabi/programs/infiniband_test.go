@@ -32,7 +32,7 @@ func runFabric(t *testing.T) {
 	softfabric.Serve(t, softfabric.Start(t, "star:4"), fabricName)
 }
 
-// What programs say of an adapter: ibv_devinfo by libibverbs, ibstat by libibumad, and sysfs.
+// The output of programs for an adapter: ibv_devinfo by libibverbs, ibstat by libibumad, and sysfs.
 func TestInfiniBandPort(t *testing.T) {
 	run := need(t, "ibv_devinfo", "ibstat", "cat")
 	run = ramjet(t) + " run --libs " + run + " -- "
@@ -73,7 +73,7 @@ func TestInfiniBandPort(t *testing.T) {
 	}
 }
 
-// onAdapter runs a program on the first adapter and returns what it said.
+// onAdapter runs a program on the first adapter and returns its output.
 func onAdapter(t *testing.T, program string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -85,7 +85,7 @@ func onAdapter(t *testing.T, program string) string {
 	return string(out)
 }
 
-// subnetPairs find each other by LIDs, those of librdmacm by addresses that the fabric has.
+// subnetPairs find each other by LIDs, programs on librdmacm by addresses that the fabric has.
 var subnetPairs = []pair{
 	{server: "ibv_rc_pingpong -c -p PORT", client: "ibv_rc_pingpong -c -p PORT localhost", want: "iters in"},
 	{server: "ibv_rc_pingpong -e -p PORT", client: "ibv_rc_pingpong -e -p PORT localhost", want: "iters in"},
@@ -227,7 +227,7 @@ func TestInfiniBandMPI(t *testing.T) {
 	runMPI(t, dir, adapter(1), program)
 }
 
-// Those of librdmacm are skipped: they take the address of a network interface, which an adapter has not.
+// Tests of librdmacm are skipped: they take the address of a network interface, which an adapter has not.
 func TestInfiniBandPyverbs(t *testing.T) {
 	dir := need(t, python)
 	tests := pyverbsTests(t)

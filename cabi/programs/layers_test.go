@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// Each C file calls only those that build.sh names before it, so that no calls go round in circles.
-// What the C library defines is the C library's, whoever stands before it at run time.
+// Each C file calls only files that build.sh names before it, so that no calls go round in circles.
+// Symbols of the C library are the C library's, even if another library stands before it at run time.
 func TestLayers(t *testing.T) {
 	for _, tool := range []string{"gcc", "nm"} {
 		if _, err := exec.LookPath(tool); err != nil {
@@ -77,7 +77,7 @@ func withoutComments(script string) string {
 	return regexp.MustCompile(`(?m)^#.*\n`).ReplaceAllString(script, "")
 }
 
-// objectSymbols returns the symbols that a file defines, and those that it wants.
+// objectSymbols returns the symbols that a file defines, and the symbols that it needs.
 func objectSymbols(t *testing.T, which, file string) (defined, undefined []string) {
 	t.Helper()
 	out, err := exec.Command("nm", which, file).Output()

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// libfabric connects devices of interfaces that are not the loopback one, and a server that is
-// told no address looks what localhost is.
+// libfabric connects devices of interfaces that are not the loopback one, and a server without an
+// address looks up localhost.
 func TestLibfabric(t *testing.T) {
 	dir := need(t, "fi_pingpong")
 	addr := outside(t)

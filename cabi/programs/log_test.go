@@ -15,7 +15,7 @@ import (
 	"testing"
 )
 
-// logged builds testdata/logged.c, and returns a function that runs it and returns what it has said, and its log.
+// logged builds testdata/logged.c, and returns a function that runs it and returns its output, and its log.
 func logged(t *testing.T) func(filter string, args ...string) (out, log string, err error) {
 	t.Helper()
 	dir := need(t)
@@ -89,7 +89,7 @@ func TestLog(t *testing.T) {
 	}
 }
 
-// Filters select by call, object and error; JSON has what the text has.
+// Filters select by call, object and error; JSON has the same values as the text.
 func TestLogFilters(t *testing.T) {
 	run := logged(t)
 	for filter, want := range map[string]string{
@@ -154,7 +154,7 @@ func TestLogOfCrash(t *testing.T) {
 	}
 }
 
-// Calls of rsockets are logged with names for their constants; those that do not wait only if they find something.
+// Calls of rsockets are logged with names for their constants; non-blocking calls only if they find something.
 func TestLogRsockets(t *testing.T) {
 	folder := t.TempDir()
 	t.Setenv("RAMJET_LOG", filepath.Join(folder, "calls.%p"))

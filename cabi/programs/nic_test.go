@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// A program finds on a device that acts as a NIC what docs/nic.md says.
+// A device that acts as a NIC shows programs the differences in docs/nic.md.
 func TestNIC(t *testing.T) {
 	dir := need(t)
 	program := filepath.Join(t.TempDir(), "program")
@@ -52,8 +52,8 @@ func TestProgramsOnNICs(t *testing.T) {
 		} {
 			name := p.name()
 			if kind == "iwarp" && strings.HasPrefix(p.server, "ibv_srq_pingpong") {
-				// It posts up to 15 sends more than it waits for. Where the peer ends first, they fail, and a stream
-				// tells that at once: maybe before what other streams have brought.
+				// It posts up to 15 sends more than it waits for. If the peer ends first, they fail, and a stream
+				// reports that at once: maybe before the data of other streams.
 				p.surplus = "Failed status transport retry counter exceeded (12) for wr_id 2" // a SEND
 			}
 			p.kind, p.server, p.client = kind, run+p.server, run+p.client
@@ -62,7 +62,7 @@ func TestProgramsOnNICs(t *testing.T) {
 	}
 }
 
-// A wrong value is told, and none of it means anything to other devices.
+// A wrong value is reported, and the variable has no effect on other devices.
 func TestNICVariable(t *testing.T) {
 	dir := need(t, "ibv_devinfo")
 	c := command(t.Context(), dir, serverAddr, "ibv_devinfo", "-v")

@@ -8,7 +8,7 @@ import "testing"
 
 // perftests is the matrix of perftest: each operation with bandwidth and latency, over each
 // transport that it has, with and without librdmacm, polling and with events. perftest itself
-// refuses UC and XRC over librdmacm, and events for WRITE, which nobody is told of.
+// refuses UC and XRC over librdmacm, and events for WRITE, of which the target gets no completion.
 func perftests() []pair {
 	var all []pair
 	for _, op := range []struct {

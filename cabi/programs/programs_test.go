@@ -87,7 +87,7 @@ var built bool
 // need skips the test where the libraries cannot be built or a program is missing.
 func need(t testing.TB, programs ...string) (dir string) {
 	t.Helper()
-	if _, test := t.(*testing.T); test { // who asks for benchmarks gets them
+	if _, test := t.(*testing.T); test { // benchmarks always run
 		testrun.SkipUnlessLong(t, "builds C libraries, and runs programs on them for minutes")
 	}
 	probe := exec.Command("gcc", "-fsyntax-only", "-xc", "-")
@@ -143,13 +143,13 @@ type pair struct {
 	kind           string // of device; empty: roce
 	server, client string
 	endless        bool   // the server never ends by itself
-	ready          string // what the server says when clients may come; empty: they come until it listens
+	ready          string // the server's output when clients may come; empty: they come until it listens
 	want           string
-	surplus        string                            // what one side may fail with once the other one has ended
-	compare        func(server, client string) error // of what both have said; nil: nothing
+	surplus        string                            // a permitted error of one side once the other one has ended
+	compare        func(server, client string) error // of the output of both; nil: nothing
 }
 
-// table heads what perftest prints.
+// table heads perftest's table.
 const table = "#bytes"
 
 var pairs = []pair{
@@ -207,7 +207,7 @@ func TestPairs(t *testing.T) {
 	}
 }
 
-// name is the client's command line without what is the same everywhere.
+// name is the client's command line without the arguments that all have.
 func (p pair) name() string {
 	name := strings.NewReplacer(" -p PORT", "", " SERVER", "", " -g 0", "").Replace(p.client)
 	if p.kind != "" {
@@ -264,11 +264,11 @@ func (p pair) attempt(t *testing.T, dir string, limit time.Duration) error {
 	return nil
 }
 
-// leftOver reports whether a side failed with what it had left when the other one had ended.
+// leftOver reports whether a side failed because of its last work requests, after the other one had ended.
 func (p pair) leftOver(out string) bool { return p.surplus != "" && strings.Contains(out, p.surplus) }
 
-// connect runs the client again until the server listens, and returns what it said. An error tells of each attempt: a
-// server that serves one client waits for ever if that failed once it was connected.
+// connect runs the client again until the server listens, and returns its output. An error has each attempt: a server
+// that serves one client waits for ever if that failed once it was connected.
 func (p pair) connect(t testing.TB, ctx context.Context, dir string, server *side, device string,
 	args []string) (string, error) {
 	t.Helper()
@@ -294,7 +294,7 @@ func (p pair) connect(t testing.TB, ctx context.Context, dir string, server *sid
 	}
 }
 
-// freePort returns a TCP port that nobody listens at, below those that the system gives out.
+// freePort returns a TCP port without a listener, below the ports that the system gives out.
 func freePort(t testing.TB) string {
 	t.Helper()
 	for range 100 {
@@ -334,7 +334,7 @@ func mckey(t *testing.T, dir, receiver, receiverIP, sender, senderIP string) {
 		return args
 	}
 	server := start(t, ctx, dir, receiver, args(receiverIP)...)
-	for { // datagrams to a group that nobody has joined are lost
+	for { // datagrams to a group without members are lost
 		out, err := command(ctx, dir, sender, args(senderIP, "-s")...).CombinedOutput()
 		if err != nil {
 			t.Fatalf("sender: %v\n%s", err, out)
@@ -364,7 +364,8 @@ func TestDevices(t *testing.T) {
 	}
 }
 
-// The programs in testdata are ours: they try what others seldom do. TestCheck has the one with mistakes.
+// The programs in testdata are ours: they make calls that other programs seldom make. TestCheck has the program with
+// mistakes.
 func TestGuests(t *testing.T) {
 	dir := need(t)
 	sources, err := filepath.Glob("testdata/*.c")
@@ -422,7 +423,7 @@ func TestEcho(t *testing.T) {
 }
 
 // minPyverbs is how many of rdma-core's own tests must pass; see docs/c-programs.md for
-// those that are skipped.
+// skipped ones.
 const minPyverbs = 123
 
 func TestPyverbs(t *testing.T) {

@@ -108,7 +108,7 @@ func TestRecordingForked(t *testing.T) {
 	}
 }
 
-// What a program that is killed has recorded can be read, up to a moment before. Only the last packet may be cut: a
+// The recording of a program that is killed can be read, up to a moment before. Only the last packet may be cut: a
 // signal that kills ends a write early.
 func TestRecordingKilled(t *testing.T) {
 	dir := need(t, "ib_write_bw")

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// librdmacm's route has what the administrator's path record says: GIDs, LIDs, service level, MTU.
+// librdmacm's route has the values of the administrator's path record: GIDs, LIDs, service level, MTU.
 func TestInfiniBandRoute(t *testing.T) {
 	dir := need(t, "gcc")
 	runFabric(t)

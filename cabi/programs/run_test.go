@@ -27,7 +27,7 @@ func TestSysfs(t *testing.T) {
 		{"ls /sys/class/infiniband_verbs", "uverbs0\n"},
 		{"test -c /dev/infiniband/uverbs0", ""},
 		{"find /sys/class/infiniband -name node_guid", "roce0/node_guid\n"},
-		{"cat /sys/class/net/lo/mtu", "\n"}, // others are what they are
+		{"cat /sys/class/net/lo/mtu", "\n"}, // other files are the system's
 		{"test ! -e /sys/class/infiniband/roce0/ports/1/counters/port_xmit_data",
 			"port_xmit_data: these devices have no counters in /sys"},
 		{"ibstat", "State: Active"},
@@ -65,8 +65,8 @@ func TestDeviceNames(t *testing.T) {
 	}
 }
 
-// Whoever names a device by its address, as it was called once, finds it, and so does a program that lists devices by
-// such names.
+// A program that names a device by its address, as devices were called once, finds it, and so does a program that lists
+// devices by such names.
 func TestNamesOfAddresses(t *testing.T) {
 	dir := need(t, "ibv_devinfo")
 	run := []string{ramjet(t), "run", "--libs", dir, "--"}
@@ -181,7 +181,7 @@ func TestUCX(t *testing.T) {
 		{"ud_verbs", "-t tag_lat -n 100 -s 100"},
 		{"rc_v", "-t tag_lat -n 100 -s 100"},
 	}
-	// UCX finds the devices of long addresses, although it cuts off what it does not keep of names.
+	// UCX finds the devices of long addresses, although it cuts off long names.
 	t.Run("a long address", func(t *testing.T) {
 		out, err := command(t.Context(), dir, "roce:127.201.202.203", ramjet(t), "run", "--libs", dir, "--", "ucx_info",
 			"-d").CombinedOutput()

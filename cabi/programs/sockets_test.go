@@ -24,7 +24,7 @@ type served struct {
 	clients []client
 }
 
-// client is a client's command line, and what it says.
+// client is a client's command line, and its output.
 type client struct{ args, want string }
 
 var socketPrograms = []served{
@@ -109,7 +109,7 @@ func (p served) run(t *testing.T) {
 			t.Fatalf("%s: %v, and not %q:\n%s", c.args, err, c.want, said)
 		}
 	}
-	for _, name := range []string{"first", "second"} { // what clients have written
+	for _, name := range []string{"first", "second"} { // written by clients
 		got, err := os.ReadFile(filepath.Join(here, name))
 		if wrote := strings.Contains(p.clients[0].args, name); wrote && (err != nil || !bytes.Equal(got, data)) {
 			t.Errorf("%s has %d bytes, %v, not those that were served", name, len(got), err)
@@ -120,7 +120,7 @@ func (p served) run(t *testing.T) {
 	}
 }
 
-// reachedByTCP returns nil if somebody listens at a TCP port of the server's address.
+// reachedByTCP returns nil if a program listens at a TCP port of the server's address.
 func reachedByTCP(port string) error {
 	c, err := net.Dial("tcp", net.JoinHostPort(serverAddr, port))
 	if err != nil {
