@@ -167,7 +167,7 @@ func TestBenchNotificationFiles(t *testing.T) {
 	}
 }
 
-// What is interrupted ends at once, and leaves no empty files.
+// An interrupted measurement ends at once, and leaves no empty files.
 func TestBenchNotificationInterrupted(t *testing.T) {
 	t.Parallel()
 	needsSpare(t)

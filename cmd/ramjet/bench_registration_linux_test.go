@@ -23,7 +23,7 @@ func init() {
 	}
 	os.Unsetenv(pinLimitEnv)
 	runtime.LockOSThread()
-	unix.Prctl(unix.PR_CAPBSET_DROP, unix.CAP_IPC_LOCK, 0, 0, 0) // fails for those who have no such capability
+	unix.Prctl(unix.PR_CAPBSET_DROP, unix.CAP_IPC_LOCK, 0, 0, 0) // fails without the capability
 	err := unix.Setrlimit(unix.RLIMIT_MEMLOCK, &unix.Rlimit{Cur: 64 << 10, Max: 64 << 10})
 	if err == nil {
 		err = syscall.Exec(program, append([]string{program}, os.Args[1:]...), os.Environ())
@@ -31,7 +31,7 @@ func init() {
 	panic(err)
 }
 
-// TestBenchRegistrationLimit measures what a process without privileges may pin, and says what it may not.
+// TestBenchRegistrationLimit measures sizes that a process without privileges may pin, and reports larger ones.
 func TestBenchRegistrationLimit(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {

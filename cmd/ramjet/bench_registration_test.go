@@ -38,7 +38,7 @@ func TestBenchRegistration(t *testing.T) {
 	}
 }
 
-// TestBenchRegistrationKinds measures with devices of each kind, and with one that is its own peer.
+// TestBenchRegistrationKinds measures with devices of each kind, and with a device that is its own peer.
 func TestBenchRegistrationKinds(t *testing.T) {
 	devices := []string{testDevice(t)}
 	if runtime.GOOS == "linux" { // where there is iWARP over TCP

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// What shells are offered, and whether files are too.
+// The words that shells are offered, and whether files are too.
 func TestCompletionValues(t *testing.T) {
 	const files, noFiles, dirs, extensions, noSpace = ":0", ":4", ":16", ":8", ":2"
 	keys := t.TempDir()

@@ -68,7 +68,7 @@ func completeDevicesInUse(c *cobra.Command, args []string, _ string) ([]string, 
 	return statcmd.DeviceNames(of), cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeErrors offers what `ramjet explain` knows, without their prefixes too once something is written:
+// completeErrors offers the names that `ramjet explain` knows, also without their prefixes once a letter is typed:
 // REM_ACCESS_ERR.
 func completeErrors(_ *cobra.Command, _ []string, text string) ([]string, cobra.ShellCompDirective) {
 	names := explain.Names()
@@ -93,7 +93,7 @@ func completeNodesAndFiles(c *cobra.Command, args []string, text string) ([]stri
 	return names, directive
 }
 
-// completeHostsAndDevices offers what a report of doctor can be about.
+// completeHostsAndDevices offers the subjects of doctor's reports.
 func completeHostsAndDevices(c *cobra.Command, args []string, text string) ([]string, cobra.ShellCompDirective) {
 	hosts, directive := completeHosts(c, args, text)
 	devices, _ := completeDevices(c, args, text)
@@ -170,7 +170,7 @@ func completeFaults(_ *cobra.Command, _ []string, text string) ([]string, cobra.
 // hostsFile has the host names for completion.
 const hostsFile = "/etc/hosts"
 
-// completionTime bounds what a person waits for who has pressed the tab key.
+// completionTime bounds the wait of a person who has pressed the tab key.
 const completionTime = 500 * time.Millisecond
 
 // processes returns the processes with devices that tell their state soon.

@@ -231,7 +231,7 @@ func TestCpSomeFail(t *testing.T) {
 	}
 }
 
-// Nor does a directory that cannot be read: here those whose paths are longer than the system takes.
+// Nor does a directory that cannot be read: here directories whose paths are longer than the system takes.
 func TestCpUnreadable(t *testing.T) {
 	dir, at, _ := serveDir(t)
 	src := filepath.Join(t.TempDir(), "src")
@@ -257,7 +257,7 @@ func TestCpUnreadable(t *testing.T) {
 	}
 }
 
-// What listens there is no server of files.
+// The listener is no server of files.
 func TestCpToPipe(t *testing.T) {
 	at, file := testDevice(t), filepath.Join(t.TempDir(), "file")
 	writeRandom(t, file, 10)

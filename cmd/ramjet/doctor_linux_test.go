@@ -12,8 +12,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/testkit/testrun"
 )
 
-// A peer replies over RoCEv2 at its own address, and not at one that a router replaces, as a service's. iWARP passes
-// that.
+// A peer replies over RoCEv2 at its own address, and not at an address that a router replaces, as a service's. iWARP
+// passes the router.
 func TestDoctorNAT(t *testing.T) {
 	t.Parallel()
 	ctx, enter, ok := inNamespaces(t, "nft")

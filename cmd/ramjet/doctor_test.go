@@ -16,7 +16,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/app/doctor"
 )
 
-// Doctor says how this machine is, whatever it is, as text and as JSON, and its exit status agrees.
+// Doctor reports on this machine, as text and as JSON, and its exit status agrees.
 func TestDoctor(t *testing.T) {
 	t.Parallel()
 	text := ramjetCmd(t, "doctor", "127.0.0.1")
@@ -82,7 +82,7 @@ func TestDeviceFromEnvironment(t *testing.T) {
 		}
 		r := ramjetCmd(t, strings.Fields(line)...)
 		if path == "run" && strings.Contains(r.stderr, "cabi/build.sh") {
-			return // it says first what is missing
+			return // it reports the missing requirement first
 		}
 		r.wantError(t, cli.ExitUsage, `RAMJET_DEVICE: "rose:192.0.2.7": no device kind "rose"`)
 	})
@@ -113,7 +113,7 @@ func TestDeviceFromEnvironmentValues(t *testing.T) {
 	}
 }
 
-// A log is explained, and what is wrong here and fits it is marked.
+// A log is explained, and findings that fit it are marked.
 func TestDoctorLog(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "job.log")
 	if err := os.WriteFile(log, []byte("starting\nibv_create_cq() failed: Cannot allocate memory\n"),

@@ -38,8 +38,7 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// A log comes on standard input, from "-" or as an argument of several lines. What it says is written before what that
-// means.
+// A log comes on standard input, from "-" or as an argument of several lines. Its line is written before the meaning.
 func TestExplainLog(t *testing.T) {
 	log := "NCCL INFO Channel 00\n\x1b[31mNCCL WARN NET/IB : Got completion from peer 192.0.2.9<4711> with status=12 opcode=0 len=0 vendor err 129 (Recv) hca mlx5_0\x1b[0m\nncclSystemError\n"
 	r := ramjetCmd(t, "explain", log)

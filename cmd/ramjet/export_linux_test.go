@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// A process is told of with its name while it runs, on standard output and to Prometheus; SIGTERM ends the server with
+// A process is exported with its name while it runs, on standard output and to Prometheus; SIGTERM ends the server with
 // success.
 func TestExport(t *testing.T) {
 	t.Parallel()
@@ -41,7 +41,7 @@ func TestExport(t *testing.T) {
 	stop()
 }
 
-// exporter starts a server, and returns its URL, and what ends it as systemd does.
+// exporter starts a server, and returns its URL, and a function that ends it as systemd does.
 func exporter(t *testing.T) (url string, stop func()) {
 	t.Helper()
 	made, _ := command(t.Context(), "export", "--listen", "127.0.0.1")

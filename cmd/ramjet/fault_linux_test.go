@@ -63,7 +63,7 @@ func TestFault(t *testing.T) {
 	says(device + ": no faults\n")
 }
 
-// What cannot be carried out is told, and changes nothing.
+// A fault that cannot be carried out is an error, and changes nothing.
 func TestFaultErrors(t *testing.T) {
 	t.Parallel()
 	device, pid := serving(t)

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// What was copied to a server comes back as it was.
+// Files that were copied to a server come back unchanged.
 func TestCpFetches(t *testing.T) {
 	t.Parallel()
 	dir, at, server := serveDir(t, "--read")

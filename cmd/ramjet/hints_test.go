@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// What is wrong is said in the words of the command line, with what to do about it.
+// Errors are in the words of the command line, with a remedy.
 func TestHints(t *testing.T) {
 	t.Parallel()
 	nobody, here := testDevice(t), testDevice(t)

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Where a host is wanted, HOST:PORT is understood; what is misspelt is guessed.
+// Where a host is wanted, HOST:PORT is understood; misspelt words are guessed.
 func TestGuesses(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]string{
@@ -73,7 +73,7 @@ func TestOutputFlag(t *testing.T) {
 	}
 }
 
-// What ping and pingpong measure is JSON, with the same names for the same.
+// The results of ping and pingpong are JSON, with the same names for the same values.
 func TestPingJSON(t *testing.T) {
 	t.Parallel()
 	type measured struct {

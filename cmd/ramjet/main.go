@@ -2,8 +2,8 @@
 
 // Command ramjet shows, measures and tries out RDMA in user space.
 //
-// A command is a package below internal: democmd is `ramjet demo`. It has its flags and its output; what it does is a
-// package below internal/app. Package cli has what commands share. Here is the tree of all commands:
+// A command is a package below internal: democmd is `ramjet demo`. It has its flags and its output; its application is
+// a package below internal/app. Package cli has the parts that commands share. Here is the tree of all commands:
 //
 //	main.go      the tree, and how the program ends
 //	complete*.go completion in shells: which values flags and arguments are offered
@@ -79,7 +79,7 @@ func main() {
 		os.Exit(cli.ExitInterrupted)
 	}
 	hint := ""
-	if cli.IsUsage(err) && !errors.As(err, new(usage.Error)) { // cobra's own error, which does not say what to do
+	if cli.IsUsage(err) && !errors.As(err, new(usage.Error)) { // cobra's own error, without a remedy
 		hint = fmt.Sprintf(": `%s --help` shows what it takes", c.CommandPath())
 	}
 	fmt.Fprintf(os.Stderr, "%s: %s%s\n", c.CommandPath(), strings.TrimPrefix(err.Error(), "ramjet: "), hint)

@@ -66,7 +66,7 @@ type result struct {
 // patience bounds a run of the command, which slow machines take long for.
 const patience = 3 * time.Minute
 
-// command prepares a run of the command. One that dials has as much time as it needs, unless
+// command prepares a run of the command. A command that dials has as much time as it needs, unless
 // args say otherwise.
 func command(ctx context.Context, args ...string) (cmd *exec.Cmd, end func(t *testing.T, err error) result) {
 	dials := slices.IndexFunc(args, func(a string) bool { return a == "ping" || a == "cp" || a == "ls" || a == "pipe" })
@@ -130,7 +130,7 @@ func testDevice(t *testing.T) string {
 	return "roce:" + loopback.Next().String()
 }
 
-// freePort returns a TCP port that nobody listens on, below those that the system gives out.
+// freePort returns a TCP port without a listener, below the ports that the system gives out.
 func freePort(t *testing.T) string {
 	t.Helper()
 	for range 100 {
@@ -203,7 +203,7 @@ func TestUsageErrorsOfDevice(t *testing.T) {
 	}
 }
 
-// hold takes a device's port as a program does that shares it with nobody.
+// hold takes a device's port as a program does that does not share it.
 func hold(t *testing.T, name string) *net.UDPConn {
 	t.Helper()
 	c, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.ParseIP(strings.TrimPrefix(name, "roce:")), Port: ib.UDPPort})

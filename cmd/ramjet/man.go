@@ -16,7 +16,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/app/usage"
 )
 
-// newManCmd returns the command that writes manual pages, for packages and for who has none.
+// newManCmd returns the command that writes manual pages, for packages and for users without one.
 func newManCmd() *cobra.Command {
 	c := &cobra.Command{Use: "man DIR", Short: "Write the manual pages into a directory",
 		Example: "  ramjet man ~/.local/share/man/man1", Args: cli.Arguments(1, 1)}

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// What every command writes with --json says what wrote it, where and when, and which devices it is of.
+// The JSON of every command has the program, the host, the time, and the devices that it is about.
 func TestJSONHeader(t *testing.T) {
 	t.Parallel()
 	device := testDevice(t)
@@ -42,7 +42,7 @@ func TestJSONHeader(t *testing.T) {
 				t.Fatalf("%v: %+v", err, r)
 			}
 			if strings.HasPrefix(args, "stat ") {
-				devices = len(head.Devices) > 0 // those of other tests' processes; TestStat looks at its own
+				devices = len(head.Devices) > 0 // of other tests' processes; TestStat looks at its own
 			}
 			if head.Version == "" || head.Host == "" || time.Since(head.Time).Abs() > time.Hour ||
 				devices != (len(head.Devices) > 0) {
@@ -53,8 +53,8 @@ func TestJSONHeader(t *testing.T) {
 }
 
 // A field that two commands have in JSON has the same unit in both: its name but for the unit appears with one unit
-// only. Times are in nanoseconds: every duration's name says so. perftest's own names, which end in usec, mean what
-// they mean there.
+// only. Times are in nanoseconds: every duration's name says so. perftest's own names, which end in usec, have their
+// meaning there.
 func TestJSONUnits(t *testing.T) {
 	units := regexp.MustCompile(`_(ns|us|usec|ms|s|sec|seconds|bytes|kb|kib|mb|mib|bits|bps|mbps|gbps)$`)
 	tag := regexp.MustCompile("(?m)^.*json:\"([a-z0-9_]+).*$")

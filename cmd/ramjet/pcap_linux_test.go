@@ -27,7 +27,7 @@ type recordedWorld struct {
 	a, b   string // devices
 	at     string // a's address for connection managers; empty: it cannot be found
 	fabric capture.Fabric
-	tcp    string // where a's side listens for what goes over TCP
+	tcp    string // where a's side listens for its connections over TCP
 }
 
 // choosesDevices skips commands that take a kind alone where that would be a fabric of others.
@@ -132,7 +132,7 @@ var recordedCommands = []struct {
 	}},
 }
 
-// Every command that opens a device for data has --pcap, and those that are a network; no other has.
+// Every command that opens a device for data, or is a network, has --pcap; no other has.
 func TestPcapFlags(t *testing.T) {
 	without := map[string]string{ // that open devices
 		"devices":    "sends nothing",
@@ -154,7 +154,7 @@ func TestPcapFlags(t *testing.T) {
 	look(newRootCmd(os.Stdout))
 }
 
-// What each command records of each kind can be read: by this project's decoder, and by Wireshark's.
+// The recording of each command with each kind can be read: by this project's decoder, and by Wireshark's.
 func TestPcap(t *testing.T) {
 	t.Parallel()
 	for kind, fabric := range map[string]capture.Fabric{"roce:": capture.RoCEv2, "iwarp:": capture.IWARP,
@@ -176,7 +176,7 @@ func TestPcap(t *testing.T) {
 	})
 }
 
-// Inside TLS it is what is encrypted later.
+// Inside TLS the recording has the plain stream.
 func TestPcapTLS(t *testing.T) {
 	w := newRecordedWorld("iwarps:", capture.IWARP)
 	cert, key, ca := tlsFilesFor(t, w.at, strings.TrimPrefix(w.b, w.kind))
@@ -208,7 +208,7 @@ func TestPcapRoCE1(t *testing.T) {
 	w.record(t)
 }
 
-// record runs all commands, and reads what they have recorded.
+// record runs all commands, and reads their recordings.
 func (w recordedWorld) record(t *testing.T) {
 	for _, c := range recordedCommands {
 		t.Run(c.name, func(t *testing.T) {
@@ -263,7 +263,7 @@ func readRecording(t *testing.T, file string, fabric capture.Fabric) {
 	}
 }
 
-// Devices without packets of their own say so, and what to do instead, and leave no file.
+// Devices without packets of their own are an error with an alternative, and leave no file.
 func TestPcapRefused(t *testing.T) {
 	t.Parallel()
 	for device, want := range map[string]string{
@@ -286,7 +286,7 @@ func TestPcapRefused(t *testing.T) {
 	}
 }
 
-// The last line on standard error says what is in the file.
+// The last line on standard error has the file's contents.
 func TestPcapSays(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "a.pcapng")

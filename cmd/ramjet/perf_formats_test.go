@@ -59,11 +59,11 @@ func TestPerfHistogram(t *testing.T) {
 	}
 }
 
-// It goes on until it is interrupted, and then sums up what it measured.
+// It goes on until it is interrupted, and then sums up its measurements.
 func TestPerfRunInfinitely(t *testing.T) {
 	t.Parallel()
 	p := startReady(t, "polling", "perf", "send", "lat", "--loopback", "--run_infinitely", "-D", "100ms", "--histogram")
-	time.Sleep(500 * time.Millisecond) // whatever it measures meanwhile is right
+	time.Sleep(500 * time.Millisecond) // any number of periods is right
 	p.interrupt()
 	r := p.wait()
 	r.wantSuccess(t)
@@ -92,7 +92,7 @@ func TestPerfFormatErrors(t *testing.T) {
 	}
 }
 
-// The name of a file chooses the form of what goes into it.
+// The name of a file chooses the form of its contents.
 func TestPerfOutput(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

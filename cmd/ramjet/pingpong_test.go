@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// TestPingpong runs server and client of each kind, and looks at what both say.
+// TestPingpong runs server and client of each kind, and looks at the output of both.
 func TestPingpong(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -75,7 +75,7 @@ func (w *watcher) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// waitOnly is cmd.Wait, for which an input that nobody took is no fault.
+// waitOnly is cmd.Wait, for which an input that was not read is no fault.
 func waitOnly(cmd *exec.Cmd) error {
 	err := cmd.Wait()
 	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
@@ -203,8 +203,8 @@ func TestPipePeerCloses(t *testing.T) {
 	client.wait().wantError(t, cli.ExitFailed, "has closed the connection")
 }
 
-// An interruption is heard whatever the pipe waits for: its input, as the peer has nothing more
-// to say; somebody to take its output; a peer that does not take what is sent.
+// An interruption ends each wait of the pipe: for its input, as the peer has nothing more to send;
+// for a reader of its output; for a peer that does not take data.
 func TestPipeInterruptedAnywhere(t *testing.T) {
 	t.Parallel()
 	for name, prepare := range map[string]func(c *rnet.Conn, in io.Writer){
@@ -220,7 +220,7 @@ func TestPipeInterruptedAnywhere(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer l.Close()
-			r, w, err := os.Pipe() // which nobody reads
+			r, w, err := os.Pipe() // which is not read
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -240,7 +240,7 @@ func TestPipeInterruptedAnywhere(t *testing.T) {
 	}
 }
 
-// Whoever took the output is gone, as with `| head`: the peer is told.
+// The reader of the output is gone, as with `| head`: the pipe ends the connection.
 func TestPipeOutputClosed(t *testing.T) {
 	t.Parallel()
 	at := testDevice(t)
@@ -301,7 +301,7 @@ func TestPipeErrors(t *testing.T) {
 	ramjetCmd(t, "pipe", "-d", here, host(at), "7001").wantError(t, cli.ExitFailed, "no listener")
 }
 
-// With --json both ends say what they have sent and received.
+// With --json both ends write how much they have sent and received.
 func TestPipeJSON(t *testing.T) {
 	t.Parallel()
 	at := testDevice(t)

@@ -12,7 +12,7 @@ import (
 )
 
 // The program of a module of its own is started with all arguments, its exit status is the command's, which adds no
-// words to those of the program, and its absence says how to get it.
+// words to the program's, and without the program the error says how to get it.
 func TestPrograms(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the stand-in is a shell script")

@@ -84,7 +84,7 @@ func TestSimRunning(t *testing.T) {
 	}
 }
 
-// What became of datagrams is said, and how many packets were trimmed.
+// The output has the loss of datagrams, and the number of trimmed packets.
 func TestSimDatagrams(t *testing.T) {
 	const text = "topology: {kind: star, hosts: 5}\nswitch: {pfc: false, trim: 10KB}\ntraffic: [{kind: incast, senders: 4, size: 100KB, op: ud}, {kind: incast, senders: 4}]"
 	folder := t.TempDir()
@@ -98,7 +98,7 @@ func TestSimDatagrams(t *testing.T) {
 	}
 }
 
-// Ctrl-C prints what is known so far.
+// Ctrl-C prints the results so far.
 func TestSimInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -113,7 +113,7 @@ func TestSimInterrupted(t *testing.T) {
 	}
 }
 
-// What is wrong with a scenario is a usage error, with its place.
+// An error in a scenario is a usage error, with its place.
 func TestSimErrors(t *testing.T) {
 	for text, want := range map[string]string{
 		"topology:\n  kindd: star\n":                       `s.yaml:2: unknown key "kindd"`,

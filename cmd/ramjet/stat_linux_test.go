@@ -72,7 +72,7 @@ func TestStat(t *testing.T) {
 	address := strings.TrimPrefix(device, "roce:")
 	for args, want := range map[string]string{"stat ": pid, "stat qp ": pid, "ping -c -a ": address, "pipe ": address,
 		"ls ": address + ":", "cp 127.": address + ":"} {
-		for until := time.Now().Add(patience); ; { // completion leaves out who does not answer soon
+		for until := time.Now().Add(patience); ; { // completion leaves out processes that do not answer soon
 			r := ramjetCmd(t, append([]string{cobra.ShellCompNoDescRequestCmd}, strings.Split(args, " ")...)...)
 			if slices.Contains(strings.Split(r.stdout, "\n"), want) {
 				break
@@ -109,7 +109,7 @@ func TestStatWatch(t *testing.T) {
 	end(t, watch.Wait())
 }
 
-// lines counts what was shown.
+// lines counts the lines that were shown.
 type lines struct {
 	want int
 	done chan struct{}

@@ -117,7 +117,7 @@ func TestTopTerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	term.wait(t, 0, "LQPN")
-	term.wait(t, 0, "▁") // a graph of what moves; any level above the lowest is one, too, in time
+	term.wait(t, 0, "▁") // a graph of moved data; any level above the lowest is one, too, in time
 	at := len(term.text())
 	if _, err := term.master.Write([]byte("\r")); err != nil {
 		t.Fatal(err)

@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// commandsByPath returns every command that does something, by what follows ramjet on its command line.
+// commandsByPath returns every command that does something, by the words after ramjet on its command line.
 func commandsByPath() map[string]*cobra.Command {
 	all := map[string]*cobra.Command{}
 	root := newRootCmd(&bytes.Buffer{})
@@ -64,7 +64,8 @@ func TestEveryCommandHasJSON(t *testing.T) {
 	}
 }
 
-// freeForm are the flags with values that nobody can list: numbers, texts, times. One of a single command has its path.
+// freeForm are the flags with values that cannot be listed: numbers, texts, times. A flag of a single command has its
+// path.
 var freeForm = map[string]string{
 	"chunk": "a size", "size": "a size", "sizes": "sizes", "stride": "a number of bytes",
 	"count": "a number", "cq-mod": "a number", "gid-idx": "a row", "inline-size": "a number", "iters": "a number",
@@ -80,7 +81,7 @@ var freeForm = map[string]string{
 	"at": "a node of a scenario",
 }
 
-// Completion offers what fits each flag and each argument.
+// Completion offers fitting values for each flag and each argument.
 func TestEveryValueHasCompletion(t *testing.T) {
 	used := map[string]bool{}
 	takesNone := map[string]bool{"completion": true, "dash": true, "demo": true, "export": true, "kubelet": true,
@@ -155,7 +156,7 @@ func TestEveryTimeHasAUnit(t *testing.T) {
 	}
 }
 
-// The help of every command has examples, and says what the values of flags are: a number, not an int.
+// The help of every command has examples, and words for the values of flags: a number, not an int.
 func TestEveryHelpIsForPeople(t *testing.T) {
 	for path, c := range commandsByPath() {
 		if c.Example == "" && c.Parent().Name() != "completion" {

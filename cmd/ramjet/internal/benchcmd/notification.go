@@ -118,8 +118,8 @@ func (b *notificationBench) run(c *cobra.Command) (err error) {
 	return b.plots.Write(notificationCharts(results)...)
 }
 
-// openSpare opens n devices of a kind at addresses that nobody else uses. The first one is recorded if pcap is
-// not empty: it sees all that the others send it. done closes all, and the recording.
+// openSpare opens n devices of a kind at addresses that are not in use. The first one is recorded if pcap is
+// not empty: it receives all packets of the others. done closes all, and the recording.
 func openSpare(kind *kinds.Kind, n int, pcap string, log io.Writer) (devices []*verbs.Device, done func() error,
 	err error) {
 	addresses, err := kind.Spare(n)

@@ -19,7 +19,7 @@ type notificationTable struct{ w io.Writer }
 
 const notificationRow = "%6s %-23s %8s %8s %8s %8s %6s %6s\n"
 
-// begin writes what is measured, and the head of the table.
+// begin writes the title of the measurement, and the head of the table.
 func (t *notificationTable) begin(client, target string, c *notification.Config) {
 	each := units.Plural(c.Iterations, "WRITE") + " each"
 	if c.Duration > 0 {
@@ -60,7 +60,7 @@ func lookText(l *notification.Look, ns float64, columns int) string {
 }
 
 // notificationCharts draws the results by the number of peers: the times of each
-// way, and what looks cost.
+// way, and the costs of looks.
 func notificationCharts(results []notification.Result) []plots.Chart {
 	const peers = "peers"
 	delay := plots.Chart{Title: "Time until the target knows the peer (dashed: 99th percentile)", X: peers,

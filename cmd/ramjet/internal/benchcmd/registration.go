@@ -17,7 +17,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// benchRegistration measures what registering memory costs.
+// benchRegistration measures the cost of registering memory.
 type benchRegistration struct {
 	device   cli.DeviceFlags
 	sizes    []string
@@ -132,7 +132,7 @@ func (b *benchRegistration) run(c *cobra.Command) (err error) {
 	return writeRegistration(c.OutOrStdout(), dev.Name(), cfg.Runs, results)
 }
 
-// open opens both devices, or one that is its own peer. done closes them, and the recording.
+// open opens both devices, or a device that is its own peer. done closes them, and the recording.
 func (b *benchRegistration) open(log io.Writer) (dev, peer *verbs.Device, done func() error, err error) {
 	if !b.device.KindOnly() {
 		dev, done, err = cli.OpenDevice(b.device.Device, b.device.PCAP, log)

@@ -107,7 +107,7 @@ func registrationCharts(results []regbench.Result) []plots.Chart {
 				c.chart.Lines = append(c.chart.Lines, l)
 			}
 		}
-		if len(c.chart.Lines) > 0 { // only Linux tells what is in memory
+		if len(c.chart.Lines) > 0 { // only Linux reports the pages in memory
 			charts = append(charts, c.chart)
 		}
 	}

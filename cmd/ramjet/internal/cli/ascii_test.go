@@ -10,7 +10,7 @@ import (
 )
 
 // On a terminal without UTF-8 every character is one of ASCII, and none of a ladder becomes a question mark.
-// What a peer sent stays as it is.
+// A peer's text stays as it is.
 func TestOutputInASCII(t *testing.T) {
 	const drawn = " 0.000000  ├── CM REQ  41 µs ──▶│\n"
 	r, w, err := os.Pipe()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cli is what the commands of ramjet share: the tree of commands, their flags, their output.
+// Package cli has the parts that the commands of ramjet share: the tree of commands, their flags, their output.
 //
 //	command.go         groups and leaves of the tree of commands, exit statuses
 //	flags*.go          flags that several commands have: the device, recordings, certificates, ports, times,
@@ -38,7 +38,7 @@ type runError struct{ error }
 
 func (e runError) Unwrap() error { return e.error }
 
-// Failed makes an error of one that came after the command line was accepted.
+// Failed marks an error that came after the command line was accepted.
 func Failed(err error) error { return runError{err} }
 
 // Usagef makes a usage error that a command noticed while it ran.
@@ -49,7 +49,7 @@ func IsUsage(err error) bool {
 	return errors.As(err, new(usage.Error)) || !errors.As(err, new(runError))
 }
 
-// Exited is the exit status of a program that the command has started, and that has said by itself what is wrong.
+// Exited is the exit status of a program that the command has started, and that has reported its error itself.
 type Exited int
 
 func (e Exited) Error() string { return fmt.Sprintf("exit status %d", int(e)) }

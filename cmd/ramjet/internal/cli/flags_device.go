@@ -43,8 +43,8 @@ func TakesKind(c *cobra.Command) bool {
 
 const kindAnnotation = "ramjet-kind"
 
-// deviceFromEnvironment gives --device the device that the environment names, or its kind where that is
-// what a command takes. It does nothing if the flag is given, or the command has none.
+// deviceFromEnvironment gives --device the device that the environment names, or its kind if the command
+// takes kinds. It does nothing if the flag is given, or the command has none.
 func deviceFromEnvironment(c *cobra.Command) (set bool, err error) {
 	flag := c.Flags().Lookup("device")
 	if flag == nil || flag.Changed || flag.Value.Type() != "string" {

@@ -50,7 +50,7 @@ func NewRecording(path, iface string) (*Recording, error) {
 	return r, nil
 }
 
-// Recordable reports at once what opening a device of the kind would say later: that there is nothing to record.
+// Recordable reports at once that a device of the kind has nothing to record, as opening it would do later.
 func (f *DeviceFlags) Recordable() error {
 	kind, _, err := f.Kind()
 	switch {
@@ -70,7 +70,7 @@ func (r *Recording) options() []ramjet.Option {
 	return []ramjet.Option{ramjet.WithTrace(r.Writer)}
 }
 
-// Finish completes the file and logs what it contains. Devices that record must be closed by then.
+// Finish completes the file and logs its contents. Devices that record must be closed by then.
 func (r *Recording) Finish(log io.Writer) (err error) {
 	if r == nil {
 		return nil

@@ -15,13 +15,13 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/app/plots"
 )
 
-// PlotFiles are the flags of commands that draw what they have measured.
+// PlotFiles are the flags of commands that draw their measurements.
 type PlotFiles struct {
 	SVG, PNG plotFile
 	output   string // either of them, by its name
 }
 
-// plotFile is a file for a drawing. The file keeps what it has until the drawing is written.
+// plotFile is a file for a drawing. The file keeps its old contents until the drawing is written.
 type plotFile struct {
 	Name    string
 	flag    string // that has given the name
@@ -103,7 +103,7 @@ func (f *plotFile) write(draw func(io.Writer, ...plots.Chart) error, charts []pl
 	return err
 }
 
-// Discard closes the files that were not written, and removes those that this command created.
+// Discard closes the files that were not written, and removes the files that this command created.
 func (p *PlotFiles) Discard() {
 	for _, f := range []*plotFile{&p.SVG, &p.PNG} {
 		if f.file == nil {

@@ -39,7 +39,7 @@ func foldText(text string) string {
 // helpItem is the line of a flag, or of a command in a list, up to where its text begins.
 var helpItem = regexp.MustCompile(`^ +(-\w, )?--[\w-]+( \S+)? +|^  [\w-]+ +`)
 
-// foldUsage folds what cobra says of a command's flags and subcommands. Examples are commands, and stay as they are.
+// foldUsage folds cobra's text about a command's flags and subcommands. Examples are commands, and stay as they are.
 func foldUsage(text string) string {
 	var b strings.Builder
 	section := ""

@@ -78,8 +78,8 @@ func IsTerminal(w io.Writer) bool {
 	return f != nil && term.IsTerminal(int(f.Fd()))
 }
 
-// JSONHeader begins every object that a command writes with --json: what wrote it, where and when, and the
-// devices that it is about, if any.
+// JSONHeader begins every object that a command writes with --json: the program and its version, the host, the
+// time, and the devices that it is about, if any.
 type JSONHeader struct {
 	Version string    `json:"version"` // of this program
 	Host    string    `json:"host"`

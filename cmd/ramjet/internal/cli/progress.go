@@ -69,8 +69,8 @@ func (l *BarLine) Aside(write func()) {
 	write()
 }
 
-// BarText formats name, a bar of done out of total, the percentage and notes in width columns. What
-// does not fit is left out: the last notes first, then the bar. The name is cut.
+// BarText formats name, a bar of done out of total, the percentage and notes in width columns. Parts
+// that do not fit are left out: the last notes first, then the bar. The name is cut.
 func BarText(width int, name string, done, total int64, notes ...string) string {
 	const minName, maxName, minBar, maxBar = 8, 30, 8, 25
 	part := 1.0

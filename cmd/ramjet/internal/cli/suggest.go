@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// DidYouMean returns what to say behind a word that is not known: the words that are like it, or all.
+// DidYouMean returns the text behind an unknown word: the words that are like it, or all.
 func DidYouMean(word string, known []string) string {
 	root := &cobra.Command{SuggestionsMinimumDistance: 2} // it knows which words are alike
 	for _, k := range known {
@@ -24,7 +24,7 @@ func DidYouMean(word string, known []string) string {
 	return "there are " + strings.Join(known, ", ")
 }
 
-// FlagError says what is wrong with a flag: its value, or that a command does not have it, and which one was meant.
+// FlagError describes the error of a flag: its value, or that a command does not have it, and which flag was meant.
 func FlagError(c *cobra.Command, err error) error {
 	if wrong := (*pflag.InvalidValueError)(nil); errors.As(err, &wrong) {
 		return Usagef("--%s: %s", wrong.GetFlag().Name, whyWrong(wrong))
@@ -54,7 +54,7 @@ func FlagError(c *cobra.Command, err error) error {
 	return Usagef("%w: %s", err, like)
 }
 
-// whyWrong says what is wrong with the value of a flag.
+// whyWrong describes the error in the value of a flag.
 func whyWrong(e *pflag.InvalidValueError) string {
 	number := (*strconv.NumError)(nil)
 	if !errors.As(e, &number) {

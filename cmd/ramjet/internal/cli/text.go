@@ -13,7 +13,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// Medians says what figures of so many runs are.
+// Medians describes the figures of a number of runs.
 func Medians(runs int) string {
 	if runs == 1 {
 		return "Figures of one run"

@@ -134,7 +134,7 @@ func (p *copyPlan) lookup(ctx context.Context, client *filecopy.Client, source s
 	if err != nil {
 		return err
 	}
-	p.sources += 2 // whatever there is: it goes into a directory
+	p.sources += 2 // any number: they go into a directory
 	for i := range list {
 		if err := p.addRemote(ctx, client, &list[i], list[i].Base, ".", true); err != nil {
 			return err
@@ -143,8 +143,8 @@ func (p *copyPlan) lookup(ctx context.Context, client *filecopy.Client, source s
 	return nil
 }
 
-// addRemote adds what a server has by that name, which below is the path to within its source. What
-// cannot be listed is recorded, and the walk goes on.
+// addRemote adds the server's file or directory of that name, to which below is the path within its
+// source. A directory that cannot be listed is recorded, and the walk goes on.
 func (p *copyPlan) addRemote(ctx context.Context, client *filecopy.Client, e *filecopy.Entry, name, below string,
 	recursive bool) error {
 	shown := filecopy.Printable(name)

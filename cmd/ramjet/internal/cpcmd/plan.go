@@ -78,8 +78,8 @@ func (p *copyPlan) add(i copyItem) {
 	}
 }
 
-// walk adds a directory and everything in it. What cannot be read is recorded, and the walk goes
-// on.
+// walk adds a directory and everything in it. An entry that cannot be read is recorded, and the walk
+// goes on.
 func (p *copyPlan) walk(source, base string) error {
 	root := filepath.Clean(source)
 	if info, err := os.Lstat(root); err == nil && info.Mode()&fs.ModeSymlink != 0 {

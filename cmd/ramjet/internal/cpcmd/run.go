@@ -187,7 +187,7 @@ func (r *copyRun) summary(took time.Duration) {
 	fmt.Fprintln(r.out)
 }
 
-// writeJSON writes what was copied, also if not all was.
+// writeJSON writes the copied files, also if some failed.
 func (r *copyRun) writeJSON(took time.Duration) error {
 	rate := 0.0
 	if sent := r.bytes - r.kept; took > 0 {
@@ -200,6 +200,6 @@ func (r *copyRun) writeJSON(took time.Duration) error {
 		Bytes   int64         `json:"size_bytes"`
 		Kept    int64         `json:"kept_bytes"`
 		Elapsed time.Duration `json:"elapsed_ns"`
-		Rate    float64       `json:"bytes_per_second"` // of what was not there already
+		Rate    float64       `json:"bytes_per_second"` // of the bytes that were not there already
 	}{append([]CopiedFile{}, r.copied...), r.plan.files, r.failed, r.bytes, r.kept, took, rate}, r.device)
 }

@@ -114,7 +114,7 @@ type Counts struct {
 // line writes an event as JSON. Standard output keeps the error of a write.
 func (l *serveLog) line(e served) { _ = cli.WriteJSONLine(l.w, e, l.device) }
 
-// begin says what is served, and where.
+// begin writes the directory that is served, and the address.
 func (l *serveLog) begin(dir string, at netip.AddrPort) {
 	if l.json {
 		l.line(served{Event: "serving", Address: at.String(), Directory: dir})
@@ -123,7 +123,7 @@ func (l *serveLog) begin(dir string, at netip.AddrPort) {
 	fmt.Fprintf(l.w, "%s: serving %s at %v\n", l.device, dir, at)
 }
 
-// end says what was done.
+// end writes a summary.
 func (l *serveLog) end() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

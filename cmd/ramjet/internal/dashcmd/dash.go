@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package dashcmd is `ramjet dash` and `ramjet export`: what the devices of this host measure, over HTTP.
+// Package dashcmd is `ramjet dash` and `ramjet export`: the measurements of this host's devices, over HTTP.
 package dashcmd
 
 import (

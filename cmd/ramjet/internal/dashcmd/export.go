@@ -18,7 +18,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/system/statsocket"
 )
 
-// The bounds of what users may ask for.
+// The bounds of values that users may choose.
 const (
 	mostExportedQPs    = 10_000
 	mostExportedSeries = 1_000_000

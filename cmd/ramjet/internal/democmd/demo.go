@@ -65,7 +65,7 @@ func New() *cobra.Command {
 	})
 }
 
-// runDemo is the first process; log gets what is not part of the result.
+// runDemo is the first process; log gets texts that are not part of the result.
 func runDemo(ctx context.Context, kind *kinds.Kind, fabric, pcap string, log io.Writer) (*demo.Report, error) {
 	self, err := cli.Executable()
 	if err != nil {

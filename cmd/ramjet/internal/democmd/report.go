@@ -92,7 +92,7 @@ func verifiedText(r *demo.Report) string {
 		len(r.Rows), units.Bytes(r.Verified()))
 }
 
-// stoppedText says what a stopped process's memory is good for; empty: none was stopped.
+// stoppedText describes the operations on a stopped process's memory; empty: none was stopped.
 func stoppedText(r *demo.StoppedReport) string {
 	if r == nil {
 		return ""
@@ -109,12 +109,12 @@ func stoppedText(r *demo.StoppedReport) string {
 		r.Reads, units.Size(r.Size), units.Duration(r.Elapsed), used)
 }
 
-// packetsText shows the packets of a WRITE; empty: nobody sees them.
+// packetsText shows the packets of a WRITE; empty: they cannot be seen.
 func packetsText(r *demo.Report) string {
 	if r.Packets == "" {
 		return ""
 	}
-	_, rows, ok := strings.Cut(r.Packets, "\n\n") // below what conversation it is
+	_, rows, ok := strings.Cut(r.Packets, "\n\n") // below the title of the conversation
 	if !ok {
 		rows = r.Packets
 	}
@@ -123,7 +123,7 @@ func packetsText(r *demo.Report) string {
 		strings.ReplaceAll(strings.TrimRight(rows, "\n"), "\n", "\n   ") + "\n"
 }
 
-// speedText compares what carries WRITEs, and says what bounds each.
+// speedText compares the carriers of WRITEs, and names the bottleneck of each.
 func speedText(r *demo.Report, terminal bool) string {
 	head := table.Row{"over", "64 B to and fro", "1 MiB at a time", "target's processor"}
 	t := demoTable(terminal, head...)
@@ -182,7 +182,7 @@ func misleadingOrder(speeds []demo.Speed) string {
 	return " TCP only\n   seems to be faster than shared memory: with a processor for each process it is\n   the other way round."
 }
 
-// demoSummary says how long it took and what to do next.
+// demoSummary has the time that it took, and suggests next commands.
 func demoSummary(r *demo.Report) string {
 	s := fmt.Sprintf("All of it took %s.\n", units.Duration(r.Elapsed))
 	if r.Recorded {
@@ -195,7 +195,7 @@ func demoSummary(r *demo.Report) string {
 		"      %[1]s demo --pcap demo.pcapng     every packet, for Wireshark\n", programName())
 }
 
-// cableText says what happened when a cable was pulled; empty: none was.
+// cableText describes the effect of pulling a cable; empty: none was pulled.
 func cableText(c *demo.CableReport) string {
 	if c == nil {
 		return ""

@@ -102,7 +102,7 @@ func findDevices(names []string) ([]Info, error) {
 
 // nameForC fills in the names that C programs see.
 func nameForC(found []Info) {
-	listed, _ := cdevices.List(os.LookupEnv(cdevices.Environment)) // `ramjet doctor` tells what is wrong with it
+	listed, _ := cdevices.List(os.LookupEnv(cdevices.Environment)) // `ramjet doctor` reports its errors
 	for i := range found {
 		for _, d := range listed {
 			if d.Address == found[i].Name {
@@ -134,7 +134,7 @@ type localDevice struct {
 	kinds.Local
 }
 
-// Local lists what this host has of each kind, without opening anything.
+// Local lists this host's devices of each kind, without opening any.
 func Local() (found []localDevice, err error) {
 	for _, k := range kinds.Table {
 		if !k.Listed {

@@ -12,8 +12,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/testkit/testrun"
 )
 
-// The longest names that interfaces and their link-local addresses have fit into 80 columns, and so does what is said
-// of devices that cannot be opened.
+// The longest names that interfaces and their link-local addresses have fit into 80 columns, and so do the reasons why
+// devices cannot be opened.
 func TestDevicesFit(t *testing.T) {
 	port := &portAttr{ActiveMTU: "4096"}
 	found := []Info{{Name: "shm:127.0.0.1", Openable: true, Up: true, Port: port},

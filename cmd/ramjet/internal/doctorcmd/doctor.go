@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package doctorcmd is `ramjet doctor`: what keeps RDMA from working here, and to a peer.
+// Package doctorcmd is `ramjet doctor`: problems that keep RDMA from working here, and to a peer.
 package doctorcmd
 
 import (
@@ -165,8 +165,8 @@ func writeDiagnosis(out io.Writer, f *doctor.Facts, found []doctor.Finding, asJS
 	}
 }
 
-// askedDevice says whether an argument of doctor is a device, and not a host. If so it leaves the others out of the
-// facts.
+// askedDevice reports whether an argument of doctor is a device, and not a host. If so it leaves the other devices out
+// of the facts.
 func askedDevice(f *doctor.Facts, name string) bool {
 	of := func(keep func(d *rdmasys.Device) bool) bool {
 		found := slices.DeleteFunc(slices.Clone(f.System.Devices), func(d rdmasys.Device) bool { return !keep(&d) })
@@ -236,7 +236,7 @@ func softKinds() (all []doctor.Soft) {
 	return all
 }
 
-// whatItNeeds says what a kind needs that is not here; empty: it can be tried.
+// whatItNeeds returns the requirement of a kind that is missing here; empty: it can be tried.
 func whatItNeeds(k *kinds.Kind) string {
 	switch {
 	case k.TLS:
@@ -256,7 +256,7 @@ func whatItNeeds(k *kinds.Kind) string {
 	return ""
 }
 
-// trySoft opens a device of a kind that nobody else uses.
+// trySoft opens a device of a kind that is not in use.
 func trySoft(k *kinds.Kind, s *doctor.Soft) {
 	addresses := []string{""}
 	if !k.Host {

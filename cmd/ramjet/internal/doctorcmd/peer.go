@@ -46,7 +46,7 @@ func examinePeer(ctx context.Context, peer netip.Addr) *doctor.Peer {
 }
 
 const (
-	// A peer's connection manager is asked for a service at a port where nobody is expected: tcpmux (RFC 1078).
+	// A peer's connection manager is asked for a service at a port where no listener is expected: tcpmux (RFC 1078).
 	askedPort = 1
 	askTime   = 3 * time.Second
 	// lookupTime bounds the question for a service's name.

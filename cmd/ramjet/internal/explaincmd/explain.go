@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package explaincmd is `ramjet explain`: what errors mean, and lines of logs.
+// Package explaincmd is `ramjet explain`: the meanings of errors, and of lines of logs.
 package explaincmd
 
 import (
@@ -98,7 +98,7 @@ func explainLog(out io.Writer, in io.Reader, asJSON bool) error {
 	return writeFound(out, found, asJSON)
 }
 
-// writeFound writes what a line says, and what that means.
+// writeFound writes the facts of a line, and their meanings.
 func writeFound(out io.Writer, f *explain.Found, asJSON bool) error {
 	if asJSON {
 		entries := f.Entries
@@ -146,7 +146,7 @@ func DescribeFound(b *strings.Builder, f *explain.Found) {
 	}
 }
 
-// printable returns a text of a log without what a terminal would take for itself.
+// printable returns a text of a log without control characters for terminals.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {
@@ -195,8 +195,8 @@ func writeExplained(out io.Writer, list []explain.Entry) error {
 	return err
 }
 
-// explainEntry writes an entry: what it means, and its causes, each with what tells it from the others and what mends
-// it.
+// explainEntry writes an entry: its meaning, and its causes, each with the command that tells it from the others, and
+// the remedy.
 func explainEntry(b *strings.Builder, e *explain.Entry) {
 	fmt.Fprintf(b, "%s\n  %s\n\n", e.Title(), e.Kind)
 	cli.Fold(b, e.Means, "  ", "  ")

@@ -10,7 +10,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/app/explain"
 )
 
-// TestExplainedFits writes what is known of each error in 80 columns.
+// TestExplainedFits writes each error's entry in 80 columns.
 func TestExplainedFits(t *testing.T) {
 	for _, e := range explain.All() {
 		var b strings.Builder

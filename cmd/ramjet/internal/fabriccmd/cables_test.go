@@ -9,7 +9,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/infiniband"
 )
 
-// --join names a listener and both ends of the cable; what is wrong with it is said before a fabric starts.
+// --join names a listener and both ends of the cable; errors in it are reported before a fabric starts.
 func TestFabricJoins(t *testing.T) {
 	f := fabricCables{joins: []string{"[2001:db8::1]:7470,leaf-1[9],a node[12]"}}
 	got, err := f.parse()

@@ -12,7 +12,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/app/fabriccontrol"
 )
 
-// fabricLog writes what the subnet manager tells: to the log, or, on a terminal, above the console's line.
+// fabricLog writes the subnet manager's events: to the log, or, on a terminal, above the console's line.
 type fabricLog struct {
 	events *fabriccontrol.Events
 

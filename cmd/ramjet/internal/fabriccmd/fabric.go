@@ -84,7 +84,7 @@ func addFabricName(c *cobra.Command, name *string) {
 	c.Flags().StringVar(name, "name", "", "`name` that tells fabrics of this host apart; the default one has none")
 }
 
-// CheckFabricName refuses what the name of a device could not have.
+// CheckFabricName refuses names that the name of a device could not have.
 func CheckFabricName(name string) error {
 	wrong := func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' ||
@@ -175,7 +175,7 @@ func readScript(file string) (text string, err error) {
 // settle is how long a fabric may take to come up before it is shown as it is. Large ones take seconds.
 const settle = 30 * time.Second
 
-// announce waits until the fabric is up, and says what there is.
+// announce waits until the fabric is up, and writes a summary of it.
 func (f *fabricFlags) announce(ctx context.Context, fab *infiniband.Fabric, start time.Time, out, log io.Writer) error {
 	var took time.Duration
 	if !f.noManager {

@@ -28,7 +28,7 @@ type fabricManager struct {
 	lease      time.Duration
 }
 
-// managerFlags are their names: with --no-manager there is nobody for them.
+// managerFlags are their names: with --no-manager there is no manager for them.
 var managerFlags = []string{"priority", "routing", "lmc", "partitions", "mkey", "mkey-protect", "mkey-lease"}
 
 func (f *fabricManager) add(c *cobra.Command) {

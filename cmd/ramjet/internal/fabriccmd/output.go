@@ -19,7 +19,7 @@ import (
 // adaptersShown is how many adapters are listed when a fabric is up; `ramjet fabric show` has all.
 const adaptersShown = 16
 
-// writeUp says what a fabric is, and how to use it. took is how long it took to come up; 0: nobody waited.
+// writeUp describes a fabric, and how to use it. took is how long it took to come up; 0: the command did not wait.
 func (f *fabricFlags) writeUp(out io.Writer, fab *infiniband.Fabric, took time.Duration) error {
 	var b bytes.Buffer
 	v := fab.View()

@@ -137,7 +137,7 @@ func (f *fabricShow) run(ctx context.Context, out io.Writer, node string) error 
 	return v.WriteText(out)
 }
 
-// view returns what is to be shown, with the route.
+// view returns the view to show, with the route.
 func (f *fabricShow) view(ctx context.Context) (*fabricview.View, error) {
 	if f.source.named() {
 		if f.route != "" {

@@ -18,14 +18,14 @@ import (
 // fabricSource is the source of a fabric: a file or a shape.
 type fabricSource struct {
 	file   string
-	shapes []shapeValue // those that were given
+	shapes []shapeValue // the given ones
 	spare  int          // free ports of each switch of a shape
 }
 
 // shapeValue is the value of a flag that names a shape.
 type shapeValue struct{ flag, text string }
 
-// fabricShapes are the flags for shapes, with what stands before their values in the text of one.
+// fabricShapes are the flags for shapes, with the prefix of their values in the text of a shape.
 var fabricShapes = []struct{ flag, prefix, help string }{
 	{"star", "star:", "one switch: `ADAPTERS` at it"},
 	{"line", "line:", "switches in a line: `SWITCHES,ADAPTERS` at each"},
@@ -113,7 +113,7 @@ func (s *fabricSource) plan() (*fabricview.View, error) {
 	return v, sourceError(err)
 }
 
-// sourceError makes what is wrong with a file or a shape a usage error. A file may have several errors, a
+// sourceError makes an error in a file or a shape a usage error. A file may have several errors, a
 // line each.
 func sourceError(err error) error {
 	if err == nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/app/units"
 )
 
-// stopTime bounds what follows an interrupt: the rest of a measurement on both sides.
+// stopTime bounds the end after an interrupt: the rest of a measurement on both sides.
 const stopTime = 10 * time.Second
 
 // endless measures one period after the other until ctx ends. The period that runs then is cut

@@ -20,7 +20,7 @@ type percentile struct {
 }
 
 // percentilesOf returns the distribution of the round trips of all runs: the steps between
-// percentiles halve at every halving of what is left to 100, as HdrHistogram's logs have it. Times of
+// percentiles halve at every halving of the rest to 100, as HdrHistogram's logs have it. Times of
 // SEND and WRITE are half a round trip, as in the columns.
 func percentilesOf(runs []*perf.Result) []percentile {
 	var all *hdrhistogram.Histogram

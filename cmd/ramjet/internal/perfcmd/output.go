@@ -69,7 +69,7 @@ func (o *perfOutput) row(r Row) {
 	}
 }
 
-// title describes in one line what is measured, and how.
+// title describes in one line the measurement.
 func (o *perfOutput) title(r *Row) string {
 	c := &r.Config
 	parts := []string{fmt.Sprintf("%s %v %s", c.Transport, c.Op, c.Mode)}
@@ -102,7 +102,7 @@ func (o *perfOutput) title(r *Row) string {
 	return strings.Join(parts, ", ")
 }
 
-// end writes what follows the last size.
+// end writes the text after the last size.
 func (o *perfOutput) end() error {
 	if o.flags.json {
 		var devices []string

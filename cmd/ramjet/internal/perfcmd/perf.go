@@ -99,7 +99,7 @@ func newPerfModeCmd(verb, what string, op perf.Op, mode perf.Mode) *cobra.Comman
 	})
 }
 
-// perfDevice is the device of one side, with what has to be closed.
+// perfDevice is the device of one side, with the objects that have to be closed.
 type perfDevice struct {
 	flags  cli.DeviceFlags
 	log    io.Writer
@@ -117,7 +117,7 @@ func (d *perfDevice) open(local netip.Addr) (*verbs.Device, error) {
 		}
 		switch {
 		case kind.Soft:
-			name = kind.Name + ":" + options // an adapter that nobody uses
+			name = kind.Name + ":" + options // an adapter that is not in use
 		case kind.Hardware:
 			if name, err = d.ofKernel(kind, local); err != nil {
 				return nil, err
@@ -146,7 +146,7 @@ func (d *perfDevice) ofKernel(kind *kinds.Kind, local netip.Addr) (string, error
 	return n.String(), nil
 }
 
-// close closes what open has opened. err is an earlier error.
+// close closes the objects that open has opened. err is an earlier error.
 func (d *perfDevice) close(err error) error {
 	if d.finish == nil {
 		return err

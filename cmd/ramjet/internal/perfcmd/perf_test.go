@@ -109,7 +109,7 @@ func TestPerfUsage(t *testing.T) {
 	}
 }
 
-// A host where nobody listens is no fault of the command line.
+// A host without a listener is no fault of the command line.
 func TestPerfNoServer(t *testing.T) {
 	_, err := runPerf(t.Context(), io.Discard, "send", "bw", "127.0.0.1", "-p", "1")
 	if err == nil || cli.ExitStatus(err) != cli.ExitFailed ||
@@ -254,7 +254,7 @@ func TestPerfHost(t *testing.T) {
 	}
 }
 
-// --stats tells of the device and its queue pairs, and leaves out what is zero.
+// --stats writes the figures of the device and its queue pairs, and leaves out zeros.
 func TestPerfStats(t *testing.T) {
 	t.Setenv(perfPeerEnv, "1")
 	var stderr testrun.Buffer // which the second process has, too
@@ -296,7 +296,7 @@ func TestPerfTable(t *testing.T) {
 	type table struct {
 		device, only string
 		lines        int // references, without cubic's
-		cubic        int // those of cubic
+		cubic        int // lines of cubic
 	}
 	tables := []table{{"roce:", "RC SEND, 64 B, round trip, polling", 2, 0}}
 	if runtime.GOOS == "linux" {
@@ -311,7 +311,7 @@ func TestPerfTable(t *testing.T) {
 			t.Fatal(err)
 		}
 		lines := strings.Split(strings.TrimSpace(out), "\n")
-		want, head := 4+c.lines+c.cubic, 2 // what was measured, an empty line, two of head, the references
+		want, head := 4+c.lines+c.cubic, 2 // the title, an empty line, two lines of head, the references
 		if refused != nil && c.cubic > 0 {
 			if !strings.Contains(out, "\nLeft out is what needs congestion control \"cubic\": ") {
 				t.Errorf("%v, and the table does not say so:\n%s", refused, out)

@@ -20,8 +20,8 @@ func (o *perfOutput) lastQPs() []verbs.QPStats {
 	return runs[len(runs)-1].QPs
 }
 
-// writeStats writes what a device has measured since it was opened, and what its queue pairs have,
-// without what is zero.
+// writeStats writes the metrics of a device since it was opened, and of its queue pairs, without
+// zeros.
 func writeStats(w io.Writer, dev *verbs.Device, qps []verbs.QPStats) error {
 	metrics, err := dev.Metrics()
 	if err != nil {

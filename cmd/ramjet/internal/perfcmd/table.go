@@ -89,7 +89,7 @@ func FigureKinds() (kinds []string) {
 type perfFigure struct {
 	Name   string        `json:"name"`
 	Unit   string        `json:"unit"`   // of all values: "bytes/s", "messages/s" or "s", a round trip
-	Beside []string      `json:"beside"` // what each of Against is a ratio to
+	Beside []string      `json:"beside"` // the baseline of each ratio in Against
 	Runs   []perf.Values `json:"runs"`
 	Errors []string      `json:"errors,omitempty"`
 	figure *perf.Figure

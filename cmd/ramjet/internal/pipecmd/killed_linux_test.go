@@ -116,7 +116,7 @@ func TestPipeSilentPeerKilled(t *testing.T) {
 	}
 }
 
-// The same once the peer has nothing more to say: nobody reads from it any more.
+// The same once the peer has nothing more to send: the pipe does not read from it any more.
 func TestPipeHalfClosedPeerKilled(t *testing.T) {
 	t.Parallel()
 	server := startPipePeer(t)

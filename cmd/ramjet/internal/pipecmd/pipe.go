@@ -141,17 +141,17 @@ func (f *pipeFlags) connect(ctx context.Context, dev *verbs.Device, address stri
 	return conn, err
 }
 
-// closeTime limits how long an interrupted pipe waits for the peer to receive what was written.
+// closeTime limits how long an interrupted pipe waits for the peer to receive written data.
 const closeTime = time.Second
 
-// piped is a connection, and what it has carried.
+// piped is a connection, and the number of bytes that it has carried.
 type piped struct {
 	conn           *rnet.Conn
 	began          time.Time
 	sent, received atomic.Int64 // bytes
 }
 
-// counted is a writer that adds up what it has written.
+// counted is a writer that counts its bytes.
 type counted struct {
 	io.Writer
 	sum *atomic.Int64 // bytes
@@ -163,7 +163,7 @@ func (c counted) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// writeJSON writes what the connection has carried, also if it failed.
+// writeJSON writes the figures of the connection, also if it failed.
 func (p *piped) writeJSON(w io.Writer, device string) error {
 	return cli.WriteJSONLine(w, struct {
 		Address  string        `json:"address"` // of this side
@@ -197,7 +197,7 @@ func (p *piped) run(ctx context.Context, in io.Reader, out io.Writer) error {
 			sent = nil
 		case err = <-received:
 			received = nil
-			if err == nil && sent != nil { // nobody waits for the peer any more
+			if err == nil && sent != nil { // the pipe does not wait for the peer any more
 				stop := make(chan struct{})
 				defer close(stop)
 				go func() { gone <- awaitEnd(conn, stop) }()
@@ -221,7 +221,7 @@ func (p *piped) run(ctx context.Context, in io.Reader, out io.Writer) error {
 	return nil
 }
 
-// closePipe closes a connection. It waits for what was written to arrive, but only briefly after an
+// closePipe closes a connection. It waits for written data to arrive, but only briefly after an
 // interruption.
 func closePipe(ctx context.Context, conn *rnet.Conn) {
 	closed := make(chan struct{})

@@ -75,7 +75,7 @@ func TestBar(t *testing.T) {
 // pad makes percentages compare as texts.
 func pad(percent string) string { return strings.Repeat(" ", 3-len(percent)) + percent }
 
-// In the first second nobody knows how long the rest takes.
+// In the first second it is not known how long the rest takes.
 func TestBarBegins(t *testing.T) {
 	s := world(t, "topology: {kind: star, hosts: 3}\ntraffic: [{kind: incast, senders: 2, size: 20MB}]")
 	if _, err := s.Run(1000); err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/app/units"
 )
 
-// write writes what is known in all forms that were asked for.
+// write writes the present results in all forms that were asked for.
 func (f *simFlags) write(out, log io.Writer, s *sim.Sim) error {
 	r := s.Results()
 	if f.csv != "" {
@@ -76,7 +76,7 @@ func simTable(w io.Writer, r *sim.Results) {
 	simLinkTable(w, r)
 }
 
-// simFlowsText says what has become of the flows.
+// simFlowsText describes the state of the flows.
 func simFlowsText(r *sim.Results) string {
 	text := units.Count(r.Ended) + " of " + units.Plural(r.Flows, "flow") + " ended"
 	for _, part := range []struct {

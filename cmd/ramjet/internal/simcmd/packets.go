@@ -63,7 +63,7 @@ func (p *simPackets) see(o *sim.Sighting) {
 	if o.What == sim.Arrived {
 		direction = trace.Inbound
 	}
-	if o.Credits() { // no frame of Ethernet, as which the others are written
+	if o.Credits() { // no frame of Ethernet, as which other packets are written
 		return
 	}
 	if pause, begins := o.Pause(); pause {

@@ -168,7 +168,7 @@ type statLatency struct {
 	Operation string              `json:"operation"`
 	Samples   uint64              `json:"samples"`
 	Sum       time.Duration       `json:"sum_ns"`
-	Buckets   []statLatencyBucket `json:"buckets"` // those with samples
+	Buckets   []statLatencyBucket `json:"buckets"` // buckets with samples
 }
 
 // statLatencyBucket has the samples that took longer than the bound of the bucket before, and no longer than its own.

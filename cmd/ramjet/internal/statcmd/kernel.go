@@ -14,7 +14,7 @@ import (
 // kernelClass is where Linux shows the kernel's RDMA devices.
 const kernelClass = "/sys/class/infiniband"
 
-// kernelLink is a port of a device of the kernel's. Who uses it `rdma resource` tells.
+// kernelLink is a port of a kernel device. `rdma resource` shows its users.
 type kernelLink struct {
 	Device   string `json:"ifname"`
 	Port     int    `json:"port"`

@@ -170,7 +170,7 @@ func (d *statDevice) waiting() (n int) {
 	return n
 }
 
-// busiest returns the queue pairs, those that moved most first.
+// busiest returns the queue pairs, those that moved the most data first.
 func (d *statDevice) busiest() []driver.QPInfo {
 	list := slices.Clone(d.QPs)
 	slices.SortStableFunc(list, func(a, b driver.QPInfo) int {
@@ -227,7 +227,7 @@ func (o *statOutput) qps(d *statDevice) {
 	fmt.Fprintln(&o.b)
 }
 
-// injected writes which faults have struck a device that somebody asked for.
+// injected writes which requested faults have struck a device.
 func (o *statOutput) injected(d *statDevice) {
 	if text := d.InjectedText(0); text != "" {
 		fmt.Fprintf(&o.b, "  injected faults: %s\n", text)
@@ -356,7 +356,7 @@ func addrText(a netip.AddrPort) string {
 	return a.String()
 }
 
-// statistic writes what was counted, without what is zero for devices.
+// statistic writes the counters, without zeros of devices.
 func (o *statOutput) statistic(d *statDevice) {
 	o.heading(d)
 	o.table("LQPN\tTX_MSG\tTX_BYTE\tRX_MSG\tRX_BYTE\tRETR\tTIMEO\tLATE\tSEQ\tRESP\tRNR\tDUP\tTX_RNR", len(d.QPs),

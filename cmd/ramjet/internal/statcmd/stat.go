@@ -19,7 +19,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/system/statsocket"
 )
 
-// View is a view of processes: what `ramjet stat` shows.
+// View is a view of processes, for `ramjet stat`.
 type View struct {
 	Name, Text string
 	write      func(*statOutput, *statDevice)
@@ -129,7 +129,7 @@ func (s *statCommand) run(ctx context.Context, pids []int, out, log io.Writer) e
 	}
 }
 
-// show shows processes once, and returns how many. Those that are there it shows, even if others are not.
+// show shows processes once, and returns how many. It shows present processes even if others do not exist.
 func (s *statCommand) show(ctx context.Context, pids []int, out, log io.Writer) (int, error) {
 	found, failed := cli.ReadProcesses(ctx, pids)
 	if failed != nil && len(found) == 0 {

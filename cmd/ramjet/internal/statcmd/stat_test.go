@@ -118,8 +118,8 @@ func TestStatSummaryMany(t *testing.T) {
 	}
 }
 
-// A port that is not up says so in the words of rdma link, and what is below it is of the device if it has
-// several ports.
+// A port that is not up has the state in the words of rdma link, and the lines below it are the device's if that
+// has several ports.
 func TestStatPorts(t *testing.T) {
 	p := statSample()
 	d := &p.State.Devices[0]

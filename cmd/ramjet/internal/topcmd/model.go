@@ -16,7 +16,7 @@ import (
 // maxFilter is how long a filter may be, in characters.
 const maxFilter = 64
 
-// topModel is the state of `ramjet top`. What it reads comes to it as messages, so tests need no terminal.
+// topModel is the state of `ramjet top`. Snapshots come to it as messages, so tests need no terminal.
 type topModel struct {
 	read    func() ([]statsocket.Process, error)
 	every   time.Duration
@@ -73,7 +73,7 @@ func (m *topModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return m, nil
 }
 
-// key does what a key says.
+// key handles a key.
 func (m *topModel) key(k tea.KeyPressMsg) tea.Cmd {
 	name := k.String()
 	switch {
@@ -133,7 +133,7 @@ func (m *topModel) pageKey(name string) {
 	}
 }
 
-// listKey moves in the rows, chooses what they are, and their order.
+// listKey moves in the rows, chooses their kind, and their order.
 func (m *topModel) listKey(name string) {
 	switch name {
 	case "up", "k":
@@ -212,7 +212,7 @@ func (m *topModel) arrange() {
 	}
 }
 
-// rowsOf appends the rows of devices, or of queue pairs, all or those of one device, in the order that is chosen.
+// rowsOf appends the rows of devices, or of queue pairs, all or one device's, in the chosen order.
 func (m *topModel) rowsOf(rows []topRow, devices bool, within *live.Device) []topRow {
 	for _, p := range m.tracker.Processes() {
 		for _, d := range p.Devices {

@@ -20,7 +20,7 @@ import (
 const (
 	// seriesMost is how many lines a graph of a history has at most.
 	seriesMost = 8
-	// briefLeast is how many lines details below the rows need: a blank, what it is, facts, titles, some series.
+	// briefLeast is how many lines details below the rows need: a blank, a head, facts, titles, some series.
 	briefLeast = 8
 )
 
@@ -85,8 +85,8 @@ func (t *topSeries) show(v float64) string {
 	return t.text(v)
 }
 
-// series returns the series that the page has lines of. If they are brief and there is no room for all, those that were
-// always zero are left out.
+// series returns the series that the page has lines of. If they are brief and there is no room for all, series that
+// were always zero are left out.
 func (p *topPage) series(room int) []topSeries {
 	all := topSeriesAll
 	if p.qp == nil {
@@ -154,7 +154,7 @@ func (p *topPage) span() string {
 	return "PER SECOND, last " + units.Period(h[len(h)-1].At.Sub(h[0].At).Round(time.Second))
 }
 
-// head says what it is, and its state.
+// head returns the lines with the object's name, and its state.
 func (p *topPage) head(m *topModel) []string {
 	if p.qp == nil {
 		return p.deviceHead(m)
@@ -211,7 +211,7 @@ func (p *topPage) deviceHead(m *topModel) []string {
 	return lines
 }
 
-// injected says which faults have struck it that somebody asked for.
+// injected returns the requested faults that have struck it.
 func (p *topPage) injected(m *topModel) []string {
 	if text := p.topRow.injected(); text != "" {
 		return []string{styleWarn.Render(m.cut("injected faults: " + text))}

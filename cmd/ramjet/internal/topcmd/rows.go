@@ -40,7 +40,7 @@ func (r *topRow) matches(words []string) bool {
 	return true
 }
 
-// topSort is an order of rows, those with most first.
+// topSort is an order of rows, the largest first.
 type topSort struct {
 	name, key string
 	text      string
@@ -88,7 +88,7 @@ func topSortNamed(name string) *topSort {
 	return nil
 }
 
-// compare says which row is above: what is gone is always last.
+// compare says which row is above: gone ones are always last.
 func (s *topSort) compare(a, b *topRow, reverse bool) int {
 	if gone := cmp.Compare(boolInt(!a.Gone.IsZero()), boolInt(!b.Gone.IsZero())); gone != 0 {
 		return gone
@@ -114,7 +114,7 @@ func boolInt(b bool) int {
 	return 0
 }
 
-// topColumn is a column. What the screen has no room for is left out, those with the largest rank first.
+// topColumn is a column. Columns that the screen has no room for are left out, the largest rank first.
 type topColumn struct {
 	name  string
 	width int
@@ -124,8 +124,8 @@ type topColumn struct {
 	text  func(*topRow) string
 }
 
-// topColumns are the columns of queue pairs, and topDeviceColumns of devices. A graph follows them. What can be
-// sorted by has room for a mark.
+// topColumns are the columns of queue pairs, and topDeviceColumns of devices. A graph follows them. Columns that
+// rows can be sorted by have room for a mark.
 var (
 	topColumns = []topColumn{
 		{"PID", 7, 3, false, "pid", (*topRow).pid},
@@ -171,7 +171,7 @@ func (r *topRow) retransmissions() string {
 	return units.Short(r.Now.PerSecond(r.Now.Counts.Retransmitted))
 }
 
-// injected returns which faults have struck the queue pair, or the device, that somebody asked for.
+// injected returns the requested faults that have struck the queue pair, or the device.
 func (r *topRow) injected() string {
 	if r.qp != nil {
 		return r.device.Info.InjectedText(r.qp.Info.QPN)

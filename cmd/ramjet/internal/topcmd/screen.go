@@ -70,7 +70,7 @@ func (m *topModel) lines() []string {
 	return append(m.filled(lines, m.height-topFoot), m.footer())
 }
 
-// below draws what the rows leave room for: what belongs to them, and the history of the chosen one.
+// below draws as much as the rows leave room for: their facts, and the history of the chosen one.
 func (m *topModel) below(room int) (lines []string) {
 	name, chosen := "devices", m.rows[m.place()]
 	var others []topRow
@@ -151,7 +151,7 @@ func (m *topModel) title() string {
 	return styleHeading.Render(m.fitting(words...))
 }
 
-// totals is a line of what all processes do, with a graph where there is room.
+// totals is a line with the sums of all processes, with a graph where there is room.
 func (m *topModel) totals() string {
 	s := &m.sum
 	tx, rx := units.Rate(s.PerSecond(s.Counts.SentBytes)), units.Rate(s.PerSecond(s.Counts.RecvBytes))

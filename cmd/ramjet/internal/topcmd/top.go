@@ -25,7 +25,7 @@ import (
 const (
 	// topSamples is how many samples of each queue pair are kept, and graphs show at most.
 	topSamples = 180
-	// topLinger is for how long what is gone is shown.
+	// topLinger is for how long gone objects are shown.
 	topLinger = 30 * time.Second
 	// topLeast is the shortest interval: a process that is read rests for about as long.
 	topLeast = 100 * time.Millisecond
@@ -59,7 +59,7 @@ func New() *cobra.Command {
 	})
 }
 
-// parse takes apart the arguments, which are process ids, and holds flags against what there is.
+// parse parses the arguments, which are process ids, and checks flags against the known names.
 func (t *topCommand) parse(args []string) (pids []int, err error) {
 	if topSortNamed(t.sort) == nil {
 		return nil, cli.Usagef("--sort %s: %s", t.sort, cli.DidYouMean(t.sort, SortNames()))
@@ -83,7 +83,7 @@ func (t *topCommand) run(ctx context.Context, pids []int, out io.Writer) error {
 		return errors.New("standard output is no terminal: `ramjet stat --watch` shows the same anywhere")
 	}
 	read := func() ([]statsocket.Process, error) { return cli.ReadProcesses(ctx, pids) }
-	first, err := read() // what can never work, or names no process, ends before the screen is taken
+	first, err := read() // arguments that can never work, or name no process, end it before the screen is taken
 	if err != nil {
 		return err
 	}
@@ -97,7 +97,7 @@ func (t *topCommand) run(ctx context.Context, pids []int, out io.Writer) error {
 	return err
 }
 
-// topRead is a message: what was read.
+// topRead is a message with the processes that were read.
 type topRead struct {
 	found []statsocket.Process
 	err   error
@@ -112,11 +112,11 @@ func (m *topModel) readCmd() tea.Msg {
 	return topRead{found, err, time.Now()}
 }
 
-// take takes what was read.
+// take takes the processes that were read.
 func (m *topModel) take(r topRead) {
 	m.problem = ""
 	if m.pids > 0 && errors.As(r.err, new(cli.NoProcessError)) {
-		r.err = nil // one that was there has ended, and the others were read
+		r.err = nil // one of the processes has ended, and the others were read
 	}
 	if r.err != nil {
 		m.problem = r.err.Error()

@@ -22,7 +22,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
-// topRig is a model with a process whose queue pairs move what a test says.
+// topRig is a model with a process whose queue pairs move data as a test says.
 type topRig struct {
 	*topModel
 	now  time.Time
@@ -103,7 +103,7 @@ func (r *topRig) wantScreen(t *testing.T, texts ...string) {
 	}
 }
 
-// Rows are sorted by what keys and flags choose; the chosen row stays the chosen one when others pass it.
+// Keys and flags choose the order of rows; the chosen row stays the chosen one when others pass it.
 func TestTopSort(t *testing.T) {
 	r := newTopRig()
 	r.step(nil)
@@ -211,7 +211,7 @@ func TestTopDevices(t *testing.T) {
 	}
 }
 
-// Devices and queue pairs say which faults were injected, and only those that were struck.
+// Devices and queue pairs that were struck show the injected faults, and no others do.
 func TestTopInjected(t *testing.T) {
 	r := newTopRig()
 	r.Update(tea.WindowSizeMsg{Width: 120, Height: 24})
@@ -274,7 +274,7 @@ func TestTopNothing(t *testing.T) {
 	r.wantScreen(t, "pid 5 comm kv cannot be read: it is stopped")
 }
 
-// No line is longer than the screen is wide, and none too many, whatever its size.
+// With each size of the screen no line is too long, and there are not too many.
 func TestTopSizes(t *testing.T) {
 	r := newTopRig()
 	for n := range verbs.QPN(100) {
@@ -306,8 +306,8 @@ func TestTopSizes(t *testing.T) {
 	r.wantScreen(t, fmt.Sprintf(" %d RTS", last))
 }
 
-// What the rows leave room for shows the chosen row's history and the devices; a large screen is full, and a long
-// list leaves a third of it. A standard one is for rows.
+// The room that the rows leave shows the chosen row's history and the devices; a large screen is full, and a long
+// list leaves a third of it. A standard screen is for rows.
 func TestTopBelow(t *testing.T) {
 	r := newTopRig()
 	for i := range 60 {
