@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What devices of a kernel have and these do not: files in sysfs, pinned memory, objects that processes
+/* Abilities of a kernel's devices that these lack: files in sysfs, pinned memory, objects that processes
  * share, enhanced connection establishment. */
 
 #include "ramjet.h"

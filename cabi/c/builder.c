@@ -134,7 +134,7 @@ static flush_function *flush_of(struct ibv_qp_ex *qp)
 	return (flush_function *)((char *)qp + offsetof(struct ibv_qp_ex, wr_atomic_write) + sizeof qp->wr_atomic_write);
 }
 
-/* struct ibv_send_wr has no fields for FLUSH: its arguments travel to Go in those of atomics. */
+/* struct ibv_send_wr has no fields for FLUSH: its arguments travel to Go in the fields of atomics. */
 static void wr_flush(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t addr, size_t length, uint8_t type, uint8_t level)
 {
 	struct rj_builder *b = of(qp);

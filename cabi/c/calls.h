@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What the C libraries call in the Go library: CALL(result, name, (parameters)). Results of
+/* The functions of the Go library that the C libraries call: CALL(result, name, (parameters)). Results of
  * type int are 0 or an errno unless the line says otherwise. Objects are handles, never
  * pointers into Go's memory. */
 

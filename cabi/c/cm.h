@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What the files of librdmacm.so.1 share. */
+/* The declarations that the files of librdmacm.so.1 share. */
 #ifndef RAMJET_CM_H
 #define RAMJET_CM_H
 
@@ -9,7 +9,7 @@
 
 static inline struct rj_cm_id *rj_cm_id(struct rdma_cm_id *id) { return (struct rj_cm_id *)id; }
 
-/* cmdevices.c: what is open for as long as the process lives */
+/* cmdevices.c: devices that are open for as long as the process lives */
 struct ibv_context *rj_cm_context(const char *device);
 struct ibv_pd *rj_cm_pd(struct ibv_context *context); /* for ids without one */
 struct ibv_xrcd *rj_cm_xrcd(struct ibv_context *context); /* likewise */

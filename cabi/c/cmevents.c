@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Events: taking them from a channel, and waiting for the one that completes a call. */
+/* Events: taking them from a channel, and waiting for the event that completes a call. */
 
 #include "cm.h"
 

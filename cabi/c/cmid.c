@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Ids, and what programs see of them. */
+/* Ids, and their structs for programs. */
 
 #include "cm.h"
 

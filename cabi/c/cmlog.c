@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What programs call of librdmacm, see log.c. */
+/* librdmacm's functions for programs, see log.c. */
 
 #define RJ_UNNAMED
 #include "cm.h"

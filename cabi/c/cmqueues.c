@@ -130,8 +130,8 @@ EXPORT void rdma_destroy_qp(struct rdma_cm_id *id)
 	destroy_cqs(id);
 }
 
-/* complete_xrc gives a shared receive queue of XRC the domain and the completion queue that its program
- * does not bring: those of the id's target. */
+/* complete_xrc gives a shared receive queue of XRC, if its program does not, the domain and the completion queue
+ * of the id's target. */
 static int complete_xrc(struct rdma_cm_id *id, struct ibv_srq_init_attr_ex *attr)
 {
 	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_XRCD) || !attr->xrcd)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The extended completion queue: ibv_start_poll, and what is read of a completion. */
+/* The extended completion queue: ibv_start_poll, and reading the fields of a completion. */
 
 #include "ramjet.h"
 
@@ -51,7 +51,7 @@ READ(uint8_t, read_dlid_path_bits, wc.dlid_path_bits)
 READ(uint64_t, read_timestamp, timestamp)
 
 /* The two clocks cannot be read at once: the wall clock is read between two readings of the
- * other, and their distance lies between what these two say, however long this thread stood
+ * other, and their distance lies between those to the two readings, however long this thread stood
  * still. The distance is kept while that, and a millisecond by which clocks drift, explains it.
  * Times of completions go backwards only where the wall clock was set back. */
 static uint64_t read_wallclock(struct ibv_cq_ex *cq)

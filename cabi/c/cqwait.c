@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* ibv_get_cq_event. Who waits moves the data: the thread sleeps at the device's descriptors, and at the channel's, which
- * other threads write to. It sleeps here and not in Go: signals and cancellation then end the sleep as they end read. */
+/* ibv_get_cq_event. A thread that waits moves the data: it sleeps at the device's descriptors, and at the channel's,
+ * which other threads write to. It sleeps here and not in Go: signals and cancellation then end the sleep as they end read. */
 
 #define _GNU_SOURCE
 #include "ramjet.h"
@@ -42,7 +42,7 @@ static int asleep(struct rj_wait *how, uint64_t channel)
 }
 
 /* restarted reports whether read would have gone on after a signal. The system does not tell which it was: all handlers of
- * the program would have to be installed with SA_RESTART, but for those of faults. */
+ * the program, except for handlers of faults, would have to be installed with SA_RESTART. */
 static int restarted(void)
 {
 	struct sigaction a;

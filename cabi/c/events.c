@@ -57,11 +57,11 @@ EXPORT void ibv_ack_cq_events(struct ibv_cq *q, unsigned int n)
 	done(&q->mutex, &q->cond, &q->comp_events_completed, n);
 }
 
-/* How long another thread may take to acknowledge an event until the checker says that nobody will, in seconds. */
+/* How long another thread may take to acknowledge an event until the checker reports that none will, in seconds. */
 #define PATIENCE 3
 
-/* rj_wait_events waits until the program has acknowledged all events of an object. Where the checker sees that nobody
- * will, it says so, and the wait ends: otherwise the program would hang. */
+/* rj_wait_events waits until the program has acknowledged all events of an object. If no thread does so for long, the
+ * checker reports that, and the wait ends: otherwise the program would hang. */
 EXPORT void rj_wait_events(void *object, pthread_mutex_t *mutex, pthread_cond_t *cond, uint32_t *completed, uint32_t *reported)
 {
 	const struct rj_calls *r = rj_check_on ? rj() : NULL;

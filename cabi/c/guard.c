@@ -38,7 +38,7 @@ static uintptr_t lowest = UINTPTR_MAX, highest; /* of all that ever were */
 static int installed;
 
 /* next is the handler of the program, or of Go. Signal handlers may change it, and read it while it is changed. So it is never
- * written to: one that is set is another element. */
+ * written to: a handler that is set is another element. */
 static struct sigaction handlers[HANDLERS] = { { .sa_handler = SIG_DFL } };
 static struct sigaction *next = handlers;
 static unsigned last_handler;
@@ -47,7 +47,7 @@ static struct { uintptr_t low, high; } own[LIBRARIES]; /* the code of the librar
 EXPORT int rj_guard_on;
 
 /* system_action is the system's sigaction(SIGSEGV), by the name that only the C library has: libramjet-check.so replaces the
- * other one, and so do libraries such as UCX's, which leave out who would handle faults beside them. */
+ * other one, and so do libraries such as UCX's, which leave out other handlers of faults. */
 static int system_action(const struct sigaction *new, struct sigaction *old)
 {
 	extern int __sigaction(int, const struct sigaction *, struct sigaction *);
@@ -154,7 +154,7 @@ static void note(struct guard *g, uintptr_t addr, uintptr_t pc, const ucontext_t
 	__atomic_store_n(&g->touched, TOUCHED, __ATOMIC_RELEASE);
 }
 
-/* pass has a signal do what it does without this handler. */
+/* pass gives a signal its effect without this handler. */
 static void pass(int sig, siginfo_t *info, void *context)
 {
 	const ucontext_t *c = context;
@@ -244,7 +244,7 @@ EXPORT int rj_guard_action(const struct sigaction *new, struct sigaction *old)
 	return 0;
 }
 
-/* install puts the handler before the one that there is. */
+/* install puts the handler before the present one. */
 static void install(void)
 {
 	struct sigaction mine = { .sa_sigaction = handler, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART }, was;
@@ -327,7 +327,7 @@ EXPORT void rj_guard_forget(const void *memory, size_t length)
 	for (i = 0; i < used; i++)
 		if (guards[i].high > low && guards[i].low < high && !guards[i].shared) {
 			make_usable(&guards[i]);
-			guards[i].shared = 1; /* with whoever has the memory next */
+			guards[i].shared = 1; /* with the next owner of the memory */
 		}
 	pthread_mutex_unlock(&lock);
 }

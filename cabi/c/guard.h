@@ -26,7 +26,7 @@ int rj_guard_asked(void);
 /* rj_guard_forget makes memory usable that the program gives up. */
 void rj_guard_forget(const void *memory, size_t length);
 
-/* rj_guard_action is sigaction(SIGSEGV): the handler of guard.c stays, and calls the program's for what is not its own. */
+/* rj_guard_action is sigaction(SIGSEGV): the handler of guard.c stays, and calls the program's for other faults. */
 int rj_guard_action(const struct sigaction *new, struct sigaction *old);
 
 /* rj_guard_start tells the Go half how to protect pages. It is called with it loaded. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Conversions between the structs of the kernel's ABI and those of programs. */
+/* Conversions between the structs of the kernel's ABI and the structs of programs. */
 
 #include "ramjet.h"
 
@@ -43,7 +43,7 @@ EXPORT void ibv_copy_qp_attr_from_kern(struct ibv_qp_attr *to, struct ib_uverbs_
 	ibv_copy_ah_attr_from_kern(&to->alt_ah_attr, &from->alt_ah_attr);
 }
 
-/* COPY_PATH copies what has the same name in both. */
+/* COPY_PATH copies the fields that have the same name in both. */
 #define COPY_PATH(to, from)                                                                                   \
 	do {                                                                                                  \
 		(to)->dlid = (from)->dlid, (to)->slid = (from)->slid, (to)->raw_traffic = (from)->raw_traffic; \

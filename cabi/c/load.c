@@ -86,9 +86,9 @@ struct dirent64_of_kernel { /* of getdents64(2) */
 	char name[];
 };
 
-/* close_inherited closes what was the parent's. Nobody serves it here, and while it is open
- * nobody else can have the addresses of a parent that has ended, and its peers do not hear of
- * its end. It runs in a child of a process with threads, so it allocates nothing. */
+/* close_inherited closes the parent's sockets. This process does not serve them, and while they are
+ * open the addresses of a parent that has ended stay taken, and its peers do not notice its end. It
+ * runs in a child of a process with threads, so it allocates nothing. */
 static void close_inherited(void)
 {
 	int dir = open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -131,8 +131,8 @@ static int load(void)
 	if (path(name, sizeof name) || (loaded_before && copy(name, sizeof name)))
 		return -1;
 	/* The program's signals are for its own threads, not for Go's, whose stacks are small.
-	 * What is blocked while the runtime starts is blocked in all of its threads, but for the
-	 * faults, which it needs itself. */
+	 * Signals that are blocked while the runtime starts are blocked in all of its threads, but
+	 * for the faults, which it needs itself. */
 	sigfillset(&block);
 	pthread_sigmask(SIG_SETMASK, &block, &old);
 	sigaction(SIGURG, NULL, &urgent);
@@ -164,8 +164,8 @@ static void *call(void *f)
 }
 
 /* rj_apart has a thread of its own call f: exit may be called in the middle of anything, also by
- * the handler of a signal that came while its thread was in Go. What was going on may hold what
- * f needs, so that it is not waited for without end. */
+ * the handler of a signal that came while its thread was in Go. The interrupted code may hold a lock
+ * that f needs, so f is not waited for without end. */
 EXPORT void rj_apart(void (*f)(const struct rj_calls *), int seconds)
 {
 	sigset_t block, old;

@@ -30,11 +30,11 @@ extern const struct rj_calls *rj_loaded; /* NULL: not loaded in this process */
 const struct rj_calls *rj_load(void);
 void rj_apart(void (*f)(const struct rj_calls *), int seconds); /* for calls at exit */
 
-/* Nonzero while this thread is in the Go half, or holds what is needed there. Neither can be entered again by a handler
- * of a signal that comes meanwhile: its calls are EDEADLK. */
+/* Nonzero while this thread is in the Go half, or holds a lock that is needed there. Neither can be entered again by a
+ * handler of a signal that comes meanwhile: its calls are EDEADLK. */
 extern __thread volatile sig_atomic_t rj_inside __attribute__((tls_model("initial-exec")));
 
-/* GO makes a call into the Go half. INSIDE is for those without a result, and for what holds a lock. */
+/* GO makes a call into the Go half. INSIDE is for calls without a result, and for code that holds a lock. */
 #define GO(call, refused) ({ __typeof__(call) r__ = (refused); if (!rj_inside) INSIDE(r__ = (call)); r__; })
 #define INSIDE(statement) do { rj_inside = 1; statement; rj_inside = 0; } while (0)
 

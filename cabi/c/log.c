@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What programs call of libibverbs, see logged.h: each function logs its call, if the environment asks for that. */
+/* libibverbs's functions for programs, see logged.h: each function logs its call, if the environment asks for that. */
 
 #define RJ_UNNAMED
 #include "ramjet.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* The functions of libibverbs that `ramjet run --log` logs: LOGGED(result, name, (parameters), (arguments)), and
- * LOGGED_VOID without the result. log.c has what programs call, which logs the call and makes it; the functions
- * themselves are called rj_do_NAME in the libraries. The table of internal/core/calllog says what is in the arguments. */
+ * LOGGED_VOID without the result. log.c has the functions that programs call, which log the call and make it; the
+ * functions themselves are called rj_do_NAME in the libraries. The table of internal/core/calllog describes the arguments. */
 struct ibv_mr_init_attr; /* of newer headers, see recent.c */
 struct ibv_buf;
 struct ibv_dmah;
@@ -81,7 +81,7 @@ LOGGED(int, ibv_init_ah_from_wc, (struct ibv_context *context, uint8_t port, str
 	struct ibv_ah_attr *attr), (context, port, wc, grh, attr))
 LOGGED(int, ibv_destroy_ah, (struct ibv_ah *ah), (ah))
 
-/* What names or converts something. */
+/* Functions that name or convert something. */
 LOGGED(const char *, ibv_get_device_name, (struct ibv_device *device), (device))
 LOGGED(int, ibv_get_device_index, (struct ibv_device *device), (device))
 LOGGED(__be64, ibv_get_device_guid, (struct ibv_device *device), (device))
@@ -107,7 +107,7 @@ LOGGED_NONE(enum ibv_fork_status, ibv_is_fork_initialized)
 LOGGED(int, ibv_dontfork_range, (void *base, size_t size), (base, size))
 LOGGED(int, ibv_dofork_range, (void *base, size_t size), (base, size))
 
-/* Memory from the library, and what no device here has. */
+/* Memory from the library, and objects that no device here has. */
 LOGGED(void *, ibv_alloc_buf, (struct ibv_pd *pd, size_t size, struct ibv_buf **buf), (pd, size, buf))
 LOGGED_VOID(ibv_free_buf, (struct ibv_buf *buf), (buf))
 LOGGED(struct ibv_dm *, ibv_import_dm, (struct ibv_context *context, uint32_t handle), (context, handle))

@@ -8,7 +8,7 @@
 
 EXPORT int rj_log_on;
 static int logs; /* the environment asks for a log */
-static __thread int depth; /* of calls that one has led to: what the libraries call themselves is not the program's */
+static __thread int depth; /* of nested calls: the libraries' own calls are not the program's */
 
 /* Programs with more rights than their user are not logged. */
 __attribute__((constructor)) static void at_start(void)
@@ -81,7 +81,7 @@ void rj_log_ops(struct rj_context *c)
 #undef OP
 }
 
-/* rj_wr_complete posts what ibv_wr_* have built, unless that failed with err. */
+/* rj_wr_complete posts the work requests that ibv_wr_* have built, unless that failed with err. */
 int rj_wr_complete(struct ibv_qp *qp, struct ibv_send_wr *wr, int err)
 {
 	if (__builtin_expect(!rj_log_on, 1))
@@ -123,7 +123,7 @@ static void logged_end_poll(struct ibv_cq_ex *cq)
 	RJ_LEAVE(0);
 }
 
-/* rj_log_cq does for an extended completion queue what rj_log_ops does for a context. */
+/* rj_log_cq is rj_log_ops for an extended completion queue. */
 void rj_log_cq(struct ibv_cq_ex *cq)
 {
 	if (!rj_log_on)

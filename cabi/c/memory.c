@@ -113,7 +113,7 @@ EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size
 	return rj_fail(NULL, EOPNOTSUPP);
 }
 
-/* A region that reads as zeros and keeps nothing needs a device that leaves out what is to be moved. */
+/* A region that reads as zeros and keeps nothing needs a device that leaves out data. */
 static struct ibv_mr *alloc_null_mr(struct ibv_pd *pd)
 {
 	static int said;
@@ -184,7 +184,7 @@ static struct ibv_mw *alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
 	return &w->mw;
 }
 
-/* A window that is gone may still be named: what the headers look at in it stays for a while, so
+/* A window that is gone may still be named: the fields that the headers read stay for a while, so
  * that the answer is an error. */
 static void *late(void *window)
 {

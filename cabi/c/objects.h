@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The objects that programs get: what rdma-core's headers say of them, and behind it what
+/* The objects that programs get: the structs of rdma-core's headers, and behind them what
  * Ramjet needs: the handle of its Go part, and the counts that destroying waits for. */
 #ifndef RAMJET_OBJECTS_H
 #define RAMJET_OBJECTS_H
@@ -25,7 +25,7 @@ struct rj_pd {
 	struct ibv_pd pd;
 	uint64_t handle;
 	struct ibv_context *context; /* as in pd, where programs can change it */
-	struct ibv_pd *parent; /* of a parent domain: what it stands for */
+	struct ibv_pd *parent; /* of a parent domain: the domain that it stands for */
 	struct ibv_td *td;     /* of a parent domain: perhaps NULL */
 	int children;          /* parent domains */
 };

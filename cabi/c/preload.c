@@ -36,7 +36,7 @@ static int is(int fd, int what)
 	return fd >= 0 && (size_t)fd < sizeof ours && __atomic_load_n(&ours[fd], __ATOMIC_RELAXED) & what;
 }
 
-/* Also within the libraries, which never mean the system's descriptor: whoever asks is a handler of a signal. */
+/* Also within the libraries, which never mean the system's descriptor: the caller is a handler of a signal. */
 static int is_ours(int fd) { return is(fd, OURS); }
 
 static int is_epoll(int fd) { return !inside && is(fd, EPOLL); }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What rdma-core's libraries of hardware drivers, such as libmlx5.so.1, want of libibverbs in
- * private. Programs are linked with them (perftest, pyverbs), but here they have no device:
- * they must load, and whatever they might ask answers that it is not supported.
+/* The private functions of libibverbs that rdma-core's libraries of hardware drivers need, such as
+ * libmlx5.so.1. Programs are linked with them (perftest, pyverbs), but here they have no device:
+ * they must load, and every function answers that it is not supported.
  *
  * A driver's library asks for the symbols in the version of the release that it came with. All of
  * them are here side by side, as none of them does anything. */

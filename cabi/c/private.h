@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What the libraries of hardware drivers want of libibverbs in private, in whatever release of
+/* The private functions of libibverbs that the libraries of hardware drivers need, in any release of
  * rdma-core: PRIVATE(stand-in of private.c, name). */
 PRIVATE(query_gid_type, ibv_query_gid_type)
 PRIVATE(wr_opcode_str, ibv_wr_opcode_str)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What the files of libibverbs.so.1 and librdmacm.so.1 share. Each file calls only those that build.sh
+/* The declarations that the files of libibverbs.so.1 and librdmacm.so.1 share. Each file calls only files that build.sh
  * names before it. */
 #ifndef RAMJET_H
 #define RAMJET_H
@@ -31,7 +31,7 @@ static inline struct rj_context *rj_context(struct ibv_context *c)
 }
 
 /* HANDLE is the handle of an object that has one of its own in the struct that programs see. If
- * that is not the same, somebody has changed it, or memory is taken for an object that is none: it
+ * that is not the same, the program has changed it, or memory is taken for an object that is none: it
  * is the handle of nothing then. */
 #define HANDLE(type, p) ({ struct type *p_ = (struct type *)(p); (uint32_t)p_->handle == (p)->handle ? p_->handle : 0; })
 #define HIDDEN_HANDLE(type, p) (((struct type *)(p))->handle) /* of objects without such a field */

@@ -45,7 +45,7 @@ __attribute__((constructor)) static void at_start(void)
 		pthread_atfork(before_fork, in_parent, in_child);
 }
 
-/* settle brings what is derived from the regions up to date, from one on. */
+/* settle brings the values derived from the regions up to date, from one region on. */
 static void settle(size_t i)
 {
 	for (; i < count; i++)

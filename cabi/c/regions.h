@@ -16,7 +16,7 @@ void rj_returned(uintptr_t frame);
 /* rj_on_stack reports whether memory is of a region on a thread's stack. */
 int rj_on_stack(uintptr_t start, uintptr_t end);
 
-/* rj_freed reports regions whose memory the program gives up. how says what it does. */
+/* rj_freed reports regions whose memory the program gives up. how is its call. */
 void rj_freed(const void *memory, size_t length, const char *how);
 
 /* rj_ours reports whether this thread runs the libraries' code, not the program's. rj_be_ours is called by threads that run

@@ -3,7 +3,7 @@
 /* librdmacm.so.1: rsockets in an epoll, as rdma-core has them since release 65.
  *
  * An epoll is one of the system's, which other descriptors are in. Rsockets are in a list beside it. They write to an
- * eventfd that is in the system's, so that whoever waits there wakes, also in an epoll around it. */
+ * eventfd that is in the system's, so that threads that wait there wake, also in an epoll around it. */
 
 #include "rs.h"
 
@@ -11,7 +11,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-/* What news_data says in the system's epoll: no program's data, as it is an address here. */
+/* The address of news_data is the data of the eventfd in the system's epoll: no program has it. */
 static char news_data;
 
 struct repoll {
@@ -223,7 +223,7 @@ static int ctl(int epfd, int op, int fd, struct epoll_event *event)
 	err = change(e, op, fd, event);
 	pthread_mutex_unlock(&e->lock);
 	if (!err)
-		tell(e); /* it may be ready, and somebody may wait */
+		tell(e); /* it may be ready, and a thread may wait */
 	unref(e);
 	if (err)
 		errno = err;
@@ -240,7 +240,7 @@ EXPORT int repoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
 	return r;
 }
 
-/* sockets reports the rsockets that have events. It first takes what woke it: what comes later wakes it again. */
+/* sockets reports the rsockets that have events. It first reads the eventfd: later events make it readable again. */
 static int sockets(struct repoll *e, struct epoll_event *events, int room)
 {
 	const struct rj_calls *c = rj_rs();
@@ -267,7 +267,7 @@ static int sockets(struct repoll *e, struct epoll_event *events, int room)
 	return n;
 }
 
-/* others waits for what the system's epoll has, without the news. It returns 0 if that was all. */
+/* others waits for events of the system's epoll, without the news. It returns 0 if that was all. */
 static int others(struct repoll *e, struct epoll_event *events, int room, int timeout)
 {
 	int i, n = epoll_wait(e->fd, events, room, timeout);
@@ -299,7 +299,7 @@ EXPORT int repoll_wait(int epfd, struct epoll_event *events, int room, int timeo
 		sleeps = !n && timeout && rj_rs_now() >= start + RJ_RS_SPIN_NS;
 		if (n < room)
 			more = others(e, events + n, room - n, sleeps ? rj_rs_remaining(end, timeout) : 0);
-		if (more < 0 && (n || !sleeps)) /* what was found is not lost */
+		if (more < 0 && (n || !sleeps)) /* the events found are not lost */
 			more = 0;
 		n += more;
 	} while (!n && timeout && (timeout < 0 || rj_rs_now() < end));

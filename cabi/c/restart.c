@@ -38,5 +38,5 @@ __attribute__((constructor)) static void restart(int argc, char **argv)
 	program[n] = 0;
 	setenv("LD_PRELOAD", list, 1);
 	free(list);
-	execv(program, argv); /* otherwise the program goes on, and the checker does not see what it frees */
+	execv(program, argv); /* otherwise the program goes on, and the checker does not see memory that it frees */
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What the rsockets' files share. */
+/* The declarations that the rsockets' files share. */
 #ifndef RAMJET_RS_H
 #define RAMJET_RS_H
 
@@ -35,8 +35,8 @@ int repoll_wait(int epfd, struct epoll_event *events, int room, int timeout);
 int rj_repoll_closed(int fd);
 void rj_repoll_became(int fd);
 
-/* A thread that asks without waiting, again and again, gives way to others after a while: the
- * one that it waits for may be among them. */
+/* A thread that asks without waiting, again and again, gives way to others after a while: it may
+ * wait for one of them. */
 void rj_rs_found(int something);
 
 /* rj_rs returns the Go half, or NULL with errno EBADF if there was no socket yet. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* The rsockets' part of calls.h. Sockets are file descriptors. Results are as the system's
- * calls have them, with a negative errno instead of -1; RS_WAIT: the socket blocks, and what the
- * call wants is not there yet. */
+ * calls have them, with a negative errno instead of -1; RS_WAIT: the socket blocks, and the call
+ * has to wait. */
 #define RS_WAIT (-4096)
 
 CALL(int, rs_socket, (int domain, int type, int protocol))
@@ -25,8 +25,8 @@ CALL(int, rs_set_option, (int fd, int level, int name, void *value, socklen_t le
 CALL(int, rs_get_option, (int fd, int level, int name, void *value, socklen_t *length))
 CALL(int, rs_fcntl, (int fd, int command, int value))
 
-/* What is ready goes to revents, 0 for what is no rsocket, of which rest is the number. With a
- * waker, an eventfd, each rsocket writes to it when it has news, until rs_disarm. */
+/* Ready events go to revents, 0 for descriptors that are no rsockets, of which rest is the number.
+ * With a waker, an eventfd, each rsocket writes to it when it has news, until rs_disarm. */
 CALL(int, rs_poll, (struct pollfd *fds, int n, int waker, int *rest))
 CALL(void, rs_split, (struct pollfd *fds, int n, struct pollfd *others)) /* others: fds, but -1 for rsockets */
 CALL(void, rs_disarm, (struct pollfd *fds, int n, int waker))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What programs call of rsockets, see log.c. */
+/* rsockets' functions for programs, see log.c. */
 
 #define RJ_UNNAMED
 #include "rs.h"

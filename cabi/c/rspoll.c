@@ -117,7 +117,7 @@ int rj_rs_sleep(int fd, short events)
 	return err ? -1 : 0;
 }
 
-/* look checks what is ready now. others is a copy of fds with -1 for rsockets. */
+/* look checks which descriptors are ready now. others is a copy of fds with -1 for rsockets. */
 static int look(struct pollfd *fds, nfds_t n, struct pollfd *others, int with)
 {
 	int rest = 0, ready = GO(rj_rs()->rs_poll(fds, n, with, &rest), 0);

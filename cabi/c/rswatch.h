@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What an epoll knows of an rsocket in it. */
+/* An epoll's record of an rsocket in it. */
 #ifndef RAMJET_RSWATCH_H
 #define RAMJET_RSWATCH_H
 

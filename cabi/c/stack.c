@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What the checker needs of a C program: its stacks, and the memory of what it has destroyed. */
+/* The checker's view of a C program: its stacks, and the memory of objects that it has destroyed. */
 
 #define _GNU_SOURCE
 #include "load.h"
@@ -52,7 +52,7 @@ static void make_key(void)
 	usable = !pthread_key_create(&ended, free_stacks);
 }
 
-/* stacks returns those of this thread, or NULL if there is no memory. */
+/* stacks returns this thread's stacks, or NULL if there is no memory. */
 static struct stacks *stacks(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;

@@ -13,7 +13,7 @@ extern int rj_check_on; /* the environment asks for the checker */
 /* rj_capture finds the return addresses of this thread, the innermost first. */
 void rj_capture(void);
 
-/* rj_stack copies what rj_capture has found on this thread last. It returns how many there are. */
+/* rj_stack copies the return addresses that rj_capture has found on this thread last. It returns their number. */
 int rj_stack(uintptr_t *pcs, int room);
 
 /* rj_discard frees an object that a program has destroyed. With the checker it does so later: until then the program can

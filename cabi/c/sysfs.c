@@ -48,7 +48,7 @@ static const char *place(const char *path, char *buf)
 	return path;
 }
 
-/* CALL replaces a function of the C library by one that looks for its path elsewhere. */
+/* CALL replaces a function of the C library by a function that looks for its path elsewhere. */
 #define CALL(type, name, parameters, ...)                                             \
 	EXPORT type name parameters                                                   \
 	{                                                                             \
@@ -96,7 +96,7 @@ typedef int (*order64)(const struct dirent64 **, const struct dirent64 **);
 CALL(int, scandir, (const char *path, struct dirent ***names, filter f, order o), PATH, names, f, o)
 CALL(int, scandir64, (const char *path, struct dirent64 ***names, filter64 f, order64 o), PATH, names, f, o)
 
-/* OPEN is CALL for those that take a mode where they make a file. */
+/* OPEN is CALL for functions that take a mode if they make a file. */
 #define OPEN(name, parameters, ...)                                                   \
 	EXPORT int name parameters                                                    \
 	{                                                                             \

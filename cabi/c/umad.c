@@ -8,7 +8,7 @@
 #include <poll.h>
 #include <time.h>
 
-/* struct agent_attr is what umad_register2 takes. */
+/* struct agent_attr is the argument of umad_register2. */
 struct agent_attr {
 	uint8_t class, version;
 	uint32_t flags;
@@ -43,7 +43,7 @@ EXPORT int umad_register(int port, int class, int version, uint8_t rmpp_version,
 	return registered(port, class, version, rmpp_version, methods);
 }
 
-/* Classes of vendors: whoever asks is not looked at, but for the class. */
+/* Classes of vendors: only the class is looked at, not the OUI. */
 EXPORT int umad_register_oui(int port, int class, uint8_t rmpp_version, uint8_t oui[3], long methods[])
 {
 	(void)oui;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What the files of libibumad.so.3 share. Functions return 0 or a number that says something, and negative
+/* The declarations that the files of libibumad.so.3 share. Functions return 0 or a positive result, and negative
  * errnos where they fail. */
 #ifndef RAMJET_UMAD_H
 #define RAMJET_UMAD_H

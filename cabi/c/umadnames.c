@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Names of what is in datagrams, for messages (IBTA 13.4). */
+/* Names of values in datagrams, for messages (IBTA 13.4). */
 
 #include "umad.h"
 

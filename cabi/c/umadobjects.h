@@ -8,7 +8,7 @@
 
 enum { RJ_UMAD_NAME = 20, RJ_UMAD_PORTS = 10 };
 
-/* rj_umad_addr is where a datagram goes to or came from; what has 16 or 32 bits is in network byte order,
+/* rj_umad_addr is where a datagram goes to or came from; fields of 16 or 32 bits are in network byte order,
  * but for the index of the P_Key. */
 struct rj_umad_addr {
 	uint32_t qpn, qkey;
@@ -30,7 +30,7 @@ struct rj_umad {
 	uint8_t data[];
 };
 
-/* rj_umad_port describes a port; 64-bit fields are in network byte order, the others are not. */
+/* rj_umad_port describes a port; 64-bit fields are in network byte order, the other fields are not. */
 struct rj_umad_port {
 	char name[RJ_UMAD_NAME];
 	int num;

@@ -15,7 +15,7 @@ struct name {
 EXPORT int umad_init(void) { return 0; }
 EXPORT int umad_done(void) { return 0; }
 
-/* listed fills names with those of devices, and returns how many there are. */
+/* listed fills names with the names of devices, and returns how many there are. */
 static int listed(char names[][RJ_UMAD_NAME], int room)
 {
 	struct rj_device_info *all = calloc(max_devices, sizeof *all);
@@ -144,7 +144,7 @@ EXPORT int umad_get_ca_portguids(const char *name, uint64_t *guids, int max)
 	return guids && max < n ? -ENOMEM : n;
 }
 
-/* Whoever opens that path has the port say that a subnet manager is there. There is no such path. */
+/* A program that opens that path has the port report a subnet manager. There is no such path. */
 EXPORT int umad_get_issm_path(const char *name, int num, char path[], int max)
 {
 	(void)name, (void)num, (void)path, (void)max;
