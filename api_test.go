@@ -24,8 +24,8 @@ var updateAPI = flag.Bool("api.update", false, "TestAPI adds what is new to api/
 var stable = []string{"ramjet", "verbs", "verbs/metric", "verbs/umad", "cm", "rnet", "regcache", "roce", "roce1",
 	"iwarp", "infiniband", "shm", "kernel", "trace", "rdmatest"}
 
-// TestAPI compares the exported declarations of the stable packages with api/v1.txt, a line for each. What is gone has
-// to be deleted there by hand: a change that breaks programs is then seen in review.
+// TestAPI compares the exported declarations of the stable packages with api/v1.txt, a line for each. A declaration
+// that is gone has to be deleted there by hand: a change that breaks programs is then seen in review.
 func TestAPI(t *testing.T) {
 	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
 		t.Skip("the file is of linux/amd64")

@@ -26,7 +26,7 @@ func TestBest(t *testing.T) {
 	for _, name := range names {
 		dev, err := ramjet.Open(name)
 		if errors.Is(err, syscall.EADDRINUSE) {
-			t.Logf("not tried: %v", err) // somebody else's
+			t.Logf("not tried: %v", err) // of another process
 			continue
 		}
 		if err != nil {
@@ -61,7 +61,7 @@ func best(t *testing.T, peer string) (names []string) {
 	return names
 }
 
-// The environment names a device, and what is wrong with it is said in its name.
+// The environment names a device, and errors of it name the variable.
 func TestEnvironment(t *testing.T) {
 	peer := netip.MustParseAddr("127.0.0.1")
 	for value, want := range map[string]string{

@@ -110,7 +110,7 @@ func TestCallLog(t *testing.T) {
 	}
 }
 
-// TestCallLogFilter: only what the filter says is logged, and a wrong one is told as the device is opened.
+// TestCallLogFilter: only the filter's calls are logged, and a wrong filter is an error when the device is opened.
 func TestCallLogFilter(t *testing.T) {
 	dev, log := openLogged(t, "errors object=pd2")
 	for range 2 {

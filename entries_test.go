@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// reads finds what takes bytes from outside of the process: sockets, files, shared memory, and text that somebody else
-// has written.
+// reads finds code that takes bytes from outside of the process: sockets, files, shared memory, and text of other
+// programs.
 var reads = regexp.MustCompile(
 	`\b(ReadFrom(UDPAddrPort|UDP|Unix|AddrPort)|ReadMsg(Unix|UDP)|Recvmsg|Recvfrom|SYS_RECV\w+|SYS_READ|SYS_MMAP)\b` +
 		`|\bio\.Read(Full|All)\(|\bjson\.(Unmarshal|NewDecoder)\(|\bbufio\.New(Scanner|Reader|ReaderSize)\(|\bos\.ReadFile\(|\bunix\.(Read|Mmap)\(` +

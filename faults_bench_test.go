@@ -12,8 +12,9 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// BenchmarkFaults measures WRITEs of 4 KiB, one after the other, on devices without faults, with one that concerns no
-// packet, and with one that looks at each packet and never strikes. Their ratios are what faults cost that only wait.
+// BenchmarkFaults measures WRITEs of 4 KiB, one after the other, on devices without faults, with a fault that concerns
+// no packet, and with a fault that looks at each packet and never strikes. Their ratios are the costs of faults that
+// only wait.
 func BenchmarkFaults(b *testing.B) {
 	for _, c := range []struct{ name, text string }{{"none", ""}, {"call", "fail reg_mr EIO nth 1000000"},
 		{"packets", "loss nth 1000000000 of mad"}} {

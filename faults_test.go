@@ -114,7 +114,7 @@ func strike(t *testing.T, dev *verbs.Device, text, kind string, do func()) *test
 	}
 }
 
-// TestFaultsOfPackets: reliable queue pairs get over what happens to packets.
+// TestFaultsOfPackets: reliable queue pairs survive all faults of packets.
 func TestFaultsOfPackets(t *testing.T) {
 	for _, text := range []string{
 		"loss every 7 sent", "loss every 7 received", "duplicate every 3", "corrupt every 7 sent",
@@ -201,7 +201,7 @@ func TestPartitionFromCount(t *testing.T) {
 	}
 }
 
-// TestFaultsOfStreams: iWARP gets over a slow path, and finds what is spoiled.
+// TestFaultsOfStreams: iWARP survives a slow path, and detects changed bytes.
 func TestFaultsOfStreams(t *testing.T) {
 	for _, text := range []string{"delay 1ms 500us", "rate 100mbit", "down for 20ms",
 		"partition peer 127.0.0.0/8 for 20ms", "partition peer 127.0.0.0/8 sent for 20ms",
@@ -304,7 +304,7 @@ func TestPartitionEnds(t *testing.T) {
 	}
 }
 
-// TestEndComesLate: what a slow stream has brought comes before the peer's end, which comes later.
+// TestEndComesLate: messages of a slow stream arrive before the peer's end, which comes late, too.
 func TestEndComesLate(t *testing.T) {
 	const late = 30 * time.Millisecond
 	server, client, _ := faultPair(t, "iwarp", fmt.Sprintf("delay %v received", late))
@@ -408,7 +408,7 @@ func TestFaultsOfCalls(t *testing.T) {
 }
 
 // TestFaultsOfWork: a work request completes with the status that a fault wants, whether it is signaled or not. Then
-// its queue pair is in error, and those behind it are flushed.
+// its queue pair is in error, and the work requests behind it are flushed.
 func TestFaultsOfWork(t *testing.T) {
 	for _, kind := range []string{"roce", "iwarp", "shm"} {
 		for _, signaled := range []verbs.SendFlags{0, verbs.Signaled} {
@@ -643,7 +643,7 @@ func TestFaultsReplay(t *testing.T) {
 	}
 }
 
-// TestFaultsFromOutside: who may see a process may set its faults, and a typing error changes nothing.
+// TestFaultsFromOutside: a process that may see another may set its faults, and a typing error changes nothing.
 func TestFaultsFromOutside(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("processes see each other's devices on Linux only")
@@ -686,7 +686,7 @@ func TestFaultsFromOutside(t *testing.T) {
 	}
 }
 
-// TestFaultsInRecordings: what faults do to packets is in a recording beside each, and who watches a queue pair sees
+// TestFaultsInRecordings: a recording has the fault beside each packet that it struck, and watchers of a queue pair see
 // it.
 func TestFaultsInRecordings(t *testing.T) {
 	for _, kind := range []string{"roce", "infiniband"} {
@@ -738,7 +738,8 @@ func TestFaultsInRecordings(t *testing.T) {
 	}
 }
 
-// TestFaultsInRecordedStreams: so do segments of iWARP. A stream loses nothing: what a partition held back has come.
+// TestFaultsInRecordedStreams: so do segments of iWARP. A stream loses nothing: segments that a partition held back
+// have come.
 func TestFaultsInRecordedStreams(t *testing.T) {
 	for _, c := range []struct {
 		text, word string
@@ -812,7 +813,7 @@ func TestFaultsInRecordedStreams(t *testing.T) {
 	}
 }
 
-// recordedPair connects two devices, of which the one that dials is recorded.
+// recordedPair connects two devices, of which the dialing one is recorded.
 func recordedPair(t *testing.T, kind string, w *trace.Writer) (server, client *cm.Conn) {
 	if kind == "infiniband" {
 		f := softfabric.Start(t, "star:2")

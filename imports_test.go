@@ -26,7 +26,7 @@ var floors = [][]string{
 	{"verbs", "verbs/"},
 	{"internal/base/", "internal/system/"},
 	{"internal/engine/"},
-	{"internal/core/", "internal/system/statsocket"}, // which tells of what core observes
+	{"internal/core/", "internal/system/statsocket"}, // which publishes core's observations
 	{"roce", "roce1", "iwarp", "infiniband", "shm", "kernel", "cm", "regcache"},
 	{"internal/device/"},
 	{"", "rnet"},
@@ -47,11 +47,11 @@ var beside = map[string][]string{
 	"checksuite":                 {"checksuite/go"},
 }
 
-// reserved are rooms that only some import from, whatever the floor: product code nothing from testkit, nobody but
-// commands the applications, and examples and programs nothing internal.
+// reserved are rooms that only some import from, on any floor: product code nothing from testkit, only commands the
+// applications, and examples and programs nothing internal.
 var reserved = map[string][]string{
 	"internal/testkit/": {"internal/testkit/", "rdmatest"},
-	// collect serves containers' processes as the command those of a host
+	// collect serves containers' processes as the command serves a host's
 	"internal/app/": {"internal/app/", "cmd/", "collect"},
 	"internal/core/softdev": {"collect", "roce", "roce1", "iwarp", "infiniband", "shm", "internal/core/packetdev",
 		"internal/core/streamdev", "internal/core/memorydev", "internal/testkit/", "cmd/"},
@@ -64,8 +64,8 @@ var reserved = map[string][]string{
 	"internal/device/madclient": {"cabi"},
 }
 
-// forbidden is what some packages, or all below a folder, may not import of the standard library, nor
-// of others: wire depends on nothing, and engines have no clock, lock or socket.
+// forbidden are the packages that some packages, or all below a folder, may not import: wire depends on
+// nothing, and engines have no clock, lock or socket.
 var forbidden = map[string][]string{
 	"wire/": {"github.com/", "golang.org/"},
 	"internal/engine/": {"net", "os", "sync", "math/rand", "math/rand/v2", "crypto/rand", "context",
@@ -75,7 +75,7 @@ var forbidden = map[string][]string{
 	"internal/base/memory":    {"net", "os/exec", "math/rand", "math/rand/v2", "sync"},
 	"verbs":                   {"net", "os", "math/rand", "math/rand/v2", "golang.org/"},
 
-	// What draws the numbers that peers must not guess has one source of them, crypto/rand.
+	// Packages that draw numbers that peers must not guess have one source of them, crypto/rand.
 	"internal/core/softdev":   {"math/rand", "math/rand/v2"},
 	"internal/core/packetdev": {"math/rand", "math/rand/v2"},
 	"internal/core/streamdev": {"math/rand", "math/rand/v2"},
@@ -84,8 +84,8 @@ var forbidden = map[string][]string{
 	"roce1":                   {"math/rand", "math/rand/v2"},
 }
 
-// reach says who may depend on a module, or on a package of the standard library, itself or through others.
-// Other modules are for commands and their applications alone.
+// reach has the packages that may depend on a module, or on a package of the standard library, directly or
+// through others. Other modules are for commands and their applications alone.
 var reach = map[string][]string{
 	"net": {"", "cm", "rnet", "roce", "roce1", "iwarp", "infiniband", "shm", "kernel",
 		"internal/system/", "internal/device/", "internal/testkit/", "rdmatest", "internal/app/", "cabi", "checksuite",
@@ -163,7 +163,7 @@ func allowed(permissions []string, path string) bool {
 	return slices.ContainsFunc(permissions, func(p string) bool { return allows(p, path) })
 }
 
-// roomOf returns the floor and the room of a package: of those that it is in, the one with the longest name.
+// roomOf returns the floor and the room of a package: of the rooms that it is in, the longest name.
 func roomOf(name string) (floor int, room string, ok bool) {
 	for i, f := range floors {
 		for _, r := range f {
@@ -248,7 +248,7 @@ func checkReach(t *testing.T, name, path string, p *pkg) {
 	}
 }
 
-// What is refused, so that the rules of floors and rooms are known to bite.
+// Imports that are refused, so that the rules of floors and rooms are known to bite.
 func TestImportsRefused(t *testing.T) {
 	for _, c := range []struct {
 		name, of string
@@ -313,8 +313,8 @@ func TestEngineHasNoClock(t *testing.T) {
 var ownModules = []string{".github/actions/*/examples/*", "examples/*", "kubernetes", "metrics", "nvme", "smbdirect",
 	"valkey"}
 
-// Modules of their own use what everybody can: the public API alone. Go's rule for internal would let them use more, as
-// their paths are below this module's. That goes for their tests, too.
+// Modules of their own use the public API alone. Go's rule for internal would let them use more, as their paths are
+// below this module's. That goes for their tests, too.
 func TestOwnModules(t *testing.T) {
 	var roots []string
 	for _, pattern := range ownModules {

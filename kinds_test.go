@@ -15,8 +15,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/device/kinds"
 )
 
-// What a device can do is asked by capability: nothing but the table compares with the name of a
-// kind, or looks something up by it.
+// Code asks for abilities of devices by capability: only the table compares with the name of a kind,
+// or looks something up by it.
 func TestKindsAreAskedByCapability(t *testing.T) {
 	isKind := func(e ast.Expr) bool {
 		lit, ok := e.(*ast.BasicLit)

@@ -21,8 +21,8 @@ func openNIC(t *testing.T, kind string) *verbs.Device {
 	return dev
 }
 
-// TestWithNIC: a program that never signals finds its queue full, on a device that acts as a NIC, and has room on one
-// that does not.
+// TestWithNIC: a program that never signals finds its queue full on a device that acts as a NIC, and has room on other
+// devices.
 func TestWithNIC(t *testing.T) {
 	for _, kind := range []string{"roce", "iwarp", "shm"} {
 		t.Run(kind, func(t *testing.T) {
@@ -73,7 +73,7 @@ func fills(t *testing.T, pd *verbs.PD) bool {
 	}
 	ctx := faultContext(t)
 	for n := 0; ; n++ {
-		s, _ := qps[0].Stats() // before: what was full may be empty after
+		s, _ := qps[0].Stats() // before: a full queue may be empty after
 		err := qps[0].PostSend(&verbs.SendWR{Op: verbs.OpWrite, SGL: []verbs.SGE{mr.SGE(0, 8)}, Remote: mr.Remote()})
 		switch {
 		case err == nil && n > 2:

@@ -96,8 +96,8 @@ func TestPortEvents(t *testing.T) {
 	}
 }
 
-// A port's MTU follows the interface, as that of Linux' devices does, without an event; what is sent from
-// then on may be as long.
+// A port's MTU follows the interface, as that of Linux' devices does, without an event; later messages have
+// packets of that size.
 func TestPortMTU(t *testing.T) {
 	if !vethPair(t) {
 		return
@@ -253,8 +253,8 @@ func testPortEvents(t *testing.T, kind string, opts []ramjet.Option) {
 	}
 }
 
-// While a port is down its packets are lost, as with a cable that is pulled: what is posted
-// then completes when the port is back before its retries have run out.
+// While a port is down its packets are lost, as with a cable that is pulled: work requests posted
+// then complete when the port is back before their retries have run out.
 func TestPortDownLosesPackets(t *testing.T) {
 	if !vethPair(t) {
 		return

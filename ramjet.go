@@ -42,13 +42,14 @@ func WithRefused(f func(peer netip.AddrPort, err error)) Option {
 }
 
 // WithCongestion chooses the congestion control of queue pairs that choose none (verbs.QPInit), with its parameters,
-// for devices of kind roce: "dcqcn", or "swift,base_target=100". Without it the one is used that the environment names
-// in RAMJET_CC, or else a window for each host. What a device's name says comes first: docs/congestion.md.
+// for devices of kind roce: "dcqcn", or "swift,base_target=100". Without it the device uses the control that the
+// environment names in RAMJET_CC, or else a window for each host. A control in a device's name comes first:
+// docs/congestion.md.
 func WithCongestion(control string) Option { return func(o *options) { o.Congestion = control } }
 
 // WithFaults has the device injected with faults: of its network, of calls, work requests and completions, and
 // asynchronous events. "loss 1%; fail reg_mr ENOMEM nth 3" is two of them: docs/faults.md has the language. Without it
-// those are injected that the environment has in RAMJET_FAULTS. Each fault that strikes is logged, see [WithFaultLog],
+// the faults of the environment's RAMJET_FAULTS are injected. Each fault that strikes is logged, see [WithFaultLog],
 // and how often each has struck as the device is closed. A fault that makes no sense with the device is an error, of
 // [verbs.ErrNotSupported].
 func WithFaults(text string) Option { return func(o *options) { o.Faults = text } }
@@ -60,9 +61,8 @@ func WithFaultLog(w io.Writer) Option { return func(o *options) { o.FaultLog = w
 
 // WithNIC has the device act as a NIC: work requests keep their places in queues until their completions have been
 // polled, a completion queue that overflows fails with its queue pairs, and nothing is more generous than the
-// specification. It shows what a program takes for granted that hardware does not give: docs/nic.md. Without it
-// devices act so if the environment has RAMJET_NIC=1. Only devices in software do; others are an error, of
-// [verbs.ErrNotSupported].
+// specification. It shows assumptions of a program that do not hold on hardware: docs/nic.md. Without it devices act
+// so if the environment has RAMJET_NIC=1. Only devices in software do; others are an error, of [verbs.ErrNotSupported].
 func WithNIC() Option { return func(o *options) { o.NIC = true } }
 
 // WithCallLog has the calls of the device and its objects logged to w, a line each, by their names in C and with their
@@ -81,15 +81,14 @@ func WithChecks(w io.Writer, options string) Option {
 	return func(o *kinds.Options) { o.Checks, o.CheckOptions = w, options }
 }
 
-// EndChecks reports what only the end of a program shows of devices that are checked, by [WithChecks] or by the
-// environment's RAMJET_CHECK: objects that are left, failed work requests whose completions nobody has polled, accesses
+// EndChecks reports findings that only the end of a program shows, on devices that are checked, by [WithChecks] or by
+// the environment's RAMJET_CHECK: objects that are left, failed work requests with unpolled completions, accesses
 // whose order was not certain until now. A program in Go calls it last, as nothing runs by itself when it ends. It
-// returns the status for a program that has not failed: 0 without findings, 66 or what the option exitcode says with
-// some.
+// returns the status for a program that has not failed: 0 without findings, 66 or the option exitcode with some.
 func EndChecks() int { return kinds.EndChecks() }
 
 // SetFaults replaces the faults of a device that is open; an empty text ends them. They count, and their times begin,
-// anew. log receives those that strike; nil: the log stays as it is.
+// anew. log receives faults that strike; nil: the log stays as it is.
 func SetFaults(dev *verbs.Device, text string, log io.Writer) error {
 	return kinds.SetFaults(dev, text, log)
 }
@@ -109,8 +108,8 @@ type Choice struct {
 // Best returns the devices that would reach a peer's IP address from this host, in order of preference and
 // each with the reason: shared memory if the address is this host's; the kernel's RDMA devices on the
 // interface that the route takes, hardware first, with the GID to use; then devices in software, on the
-// local address that the system would send from. It sends nothing, and whether the peer has such a
-// device nobody knows: both sides need the same kind. [Open] opens what it is told: the choice is the
+// local address that the system would send from. It sends nothing, so it does not know whether the peer has
+// such a device: both sides need the same kind. [Open] opens the device that it is given: the choice is the
 // program's.
 func Best(peer netip.Addr) (list []Choice, err error) {
 	found, err := kinds.Best(peer)
@@ -120,9 +119,9 @@ func Best(peer netip.Addr) (list []Choice, err error) {
 	return list, err
 }
 
-// OpenFor opens the device to reach a peer's IP address with: the one that the environment names in
-// RAMJET_DEVICE, or else the first that [Best] returns. If that cannot be opened it is an error, which
-// names the others: none is opened in its place. The choice names the device that was opened, with the reason.
+// OpenFor opens the device to reach a peer's IP address with: the device that the environment names in
+// RAMJET_DEVICE, or else the first that [Best] returns. If that cannot be opened it is an error, which names
+// the other devices: none is opened in its place. The choice names the device that was opened, with the reason.
 //
 //	dev, choice, err := ramjet.OpenFor(netip.MustParseAddr("192.0.2.9"))
 //	conn, err := cm.Dial(ctx, dev, "192.0.2.9:7471")

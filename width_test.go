@@ -17,7 +17,7 @@ import (
 // maxColumns is how wide a line of Go is at most, with 4 columns a tab.
 const maxColumns = 120
 
-// Lines of Go fit a screen. Only a string that is long itself may pass the edge, and what a raw string holds.
+// Lines of Go fit a screen. Only a string that is long itself may pass the edge, and lines of raw strings.
 func TestLineWidth(t *testing.T) {
 	files := 0
 	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
@@ -52,7 +52,7 @@ func columns(line string) int {
 	return utf8.RuneCountInString(line) + 3*strings.Count(line, "\t")
 }
 
-// longStrings returns the lines of src with a string of more than a third of the width, those of raw strings, and those
+// longStrings returns the lines of src with a string of more than a third of the width, lines of raw strings, and lines
 // with a directive, which has to stand in one line.
 func longStrings(src []byte) map[int]bool {
 	lines := make(map[int]bool)
