@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package captured reads what tests have of real peers: captures in classic pcap files.
+// Package captured reads tests' captures of real peers, classic pcap files.
 package captured
 
 import (

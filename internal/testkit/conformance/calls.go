@@ -155,7 +155,7 @@ func datagramCall(op verbs.SendOp) func(*T) string {
 	}
 }
 
-// errno names what the C interface reports.
+// errno names the errno of the C interface.
 func errno(err error) string {
 	var op *verbs.OpError
 	switch {

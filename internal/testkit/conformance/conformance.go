@@ -39,7 +39,7 @@ const (
 	Acknowledged Ability = "completions that say that the peer has the data" // without it tests wait for the data
 )
 
-// Fixture says how to get at the devices under test, and what they cannot do.
+// Fixture opens the devices under test, and lists the abilities that they lack.
 type Fixture struct {
 	// Open opens a device that reaches all others that were opened, and closes it with
 	// the test.
@@ -47,7 +47,7 @@ type Fixture struct {
 	// Group returns a multicast group that no other test uses.
 	Group func() verbs.GID
 	// Join makes the port of a device a member of a group, and returns the group's LID; nil: there is
-	// nobody to be asked, and groups have no LIDs.
+	// no administrator, and groups have no LIDs.
 	Join func(t testing.TB, dev *verbs.Device, group verbs.GID) (lid uint16)
 	// Connect connects two queue pairs; nil: by their numbers.
 	Connect func(t testing.TB, a, b *verbs.QP, opt *verbs.ConnectOptions)
@@ -55,8 +55,8 @@ type Fixture struct {
 	Serial bool
 	// Long says that this is the suite that has the tests that take seconds, in long runs.
 	Long bool
-	// Variant says that another suite of the package runs over devices of the same kind: what a path, a socket or a
-	// stream of another sort can change is tested in every run, the rest in long runs.
+	// Variant says that another suite of the package runs over devices of the same kind: tests whose result a path, a
+	// socket or a stream of another sort can change run always, the others in long runs.
 	Variant bool
 	// Within, where it is set, runs a test: in a bubble of virtual time, say. Such tests are Serial.
 	Within func(t *testing.T, test func(*testing.T))
@@ -80,7 +80,7 @@ type test struct {
 }
 
 // Run runs the suite. Tests that measure run first, alone; the others run in parallel, also to
-// those of other suites of the package.
+// tests of other suites of the package.
 func Run(t *testing.T, f Fixture) {
 	for _, c := range measurements {
 		t.Run(c.name, func(t *testing.T) { c.start(t, &f) })
@@ -100,7 +100,7 @@ func Run(t *testing.T, f Fixture) {
 	}
 }
 
-// groups returns the tests of a run, but those that measure.
+// groups returns the tests of a run, except tests that measure.
 func (f *Fixture) groups() [][]test {
 	if f.Variant && !testrun.Long() {
 		return [][]test{connectionTests, operationTests, atomicTests, shapeTests, scatteredTests, datagramTests,

@@ -32,8 +32,8 @@ var follows = map[cm.EventType][]cm.EventType{
 	cm.Disconnected:   {cm.TimewaitExit},
 }
 
-// ends are the events after which an id has no connection, outcomes those by which it learns what becomes
-// of a request.
+// ends are the events after which an id has no connection, outcomes the events that report the outcome of
+// a request.
 var (
 	ends     = []cm.EventType{cm.Disconnected, cm.Rejected, cm.Unreachable, cm.ConnectError, cm.DeviceRemoval}
 	outcomes = append([]cm.EventType{cm.Established}, ends...)
@@ -189,7 +189,7 @@ func (c *caller) ask(ctx context.Context, rng *rand.Rand, to netip.AddrPort) {
 	if id.ResolveAddr(netip.AddrPort{}, to, patience) != nil ||
 		!c.await(ctx, id, cm.AddrResolved, cm.AddrError, cm.DeviceRemoval) ||
 		id.ResolveRoute(patience) != nil || !c.await(ctx, id, cm.RouteResolved, cm.RouteError, cm.DeviceRemoval) {
-		return // what it asks is gone, or its device
+		return // the listener is gone, or its device
 	}
 	if c.addQP(id) != nil || id.Connect(nil) != nil {
 		return
@@ -223,7 +223,7 @@ type exchange struct {
 
 	mu      sync.Mutex
 	answers sync.WaitGroup
-	over    bool     // nobody answers any more
+	over    bool     // the listener does not answer any more
 	late    []*cm.ID // requests since then
 }
 
@@ -299,8 +299,8 @@ func testConnectionOrder(t *T) {
 	t.newExchange(a, b).run(rounds, nil)
 }
 
-// testRemovalOrder closes the listener, or the device of either side, while connections come and go. The three wait
-// for what is gone at the same time.
+// testRemovalOrder closes the listener, or the device of either side, while connections come and go. The three cases
+// run at the same time, as they wait for peers that are gone.
 func testRemovalOrder(t *T) {
 	var cases sync.WaitGroup
 	for _, what := range []string{"the listener", "the active side's device", "the passive side's device"} {

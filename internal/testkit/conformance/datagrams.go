@@ -135,7 +135,7 @@ func testHopLimit(t *T) {
 	}
 }
 
-// testReply answers a datagram by what came with it.
+// testReply answers a datagram by the address in its completion.
 func testReply(t *T) {
 	a, b, ah := datagramPair(t)
 	a.recv(1, 0, 1000)
@@ -203,7 +203,7 @@ func testDatagramRecvSmallSRQ(t *T) {
 	a.dropsTooLong(b, ah)
 }
 
-// dropsTooLong sends datagrams that do not fit the only receive of b, and one that does.
+// dropsTooLong sends datagrams that do not fit the only receive of b, and a datagram that does.
 func (a *end) dropsTooLong(b *end, ah *verbs.AH) {
 	t := a.t
 	t.Helper()
@@ -219,7 +219,7 @@ func (a *end) dropsTooLong(b *end, ah *verbs.AH) {
 	b.state(verbs.StateRTS)
 }
 
-// testDatagramDropped sends to nobody, and to a queue pair without a receive.
+// testDatagramDropped sends to a queue pair that does not exist, and to a queue pair without a receive.
 func testDatagramDropped(t *T) {
 	a, b, ah := datagramPair(t)
 	wr := a.datagram(ah, b, 8)

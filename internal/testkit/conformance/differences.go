@@ -8,7 +8,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// Difference is what devices of some kinds answer otherwise than the others, and what forbids them to be equal.
+// Difference is an answer of devices of some kinds that differs from the others', and the reason for it.
 type Difference struct {
 	Kinds   []string // of devices
 	Fact    string
@@ -41,7 +41,7 @@ const (
 	invalidatedSide = "transport retry counter exceeded, receive: remote invalid request error, peer in ERR"
 )
 
-// Differences has them all: whatever else differs fails.
+// Differences has all of them: any other difference fails.
 var Differences = []Difference{
 	{packets, answerOrder, "", oneUnordered},
 	{[]string{"roce"}, "UD/GRH", "", ownHeader},

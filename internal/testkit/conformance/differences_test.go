@@ -19,7 +19,7 @@ const (
 	begin = "<!-- by go test ./internal/testkit/conformance -write -->\n"
 )
 
-// TestKindsPage holds that docs/kinds.md shows the facts and what differs, as the suite tests them.
+// TestKindsPage holds that docs/kinds.md shows the facts and the differences that the suite tests.
 func TestKindsPage(t *testing.T) {
 	text, err := os.ReadFile(page)
 	if err != nil {

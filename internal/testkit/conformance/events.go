@@ -88,7 +88,7 @@ func testSolicited(t *T) {
 	a.message(0)
 	t.noEvent(ch)
 	a.message(verbs.Solicited)
-	if cq := value(ch.Wait(t.within()))(t); cq != b.rcq { // which keeps it: events of queues that nobody has vanish
+	if cq := value(ch.Wait(t.within()))(t); cq != b.rcq { // which keeps it: events of unreachable queues vanish
 		t.Fatalf("event of %p, want %p", cq, b.rcq)
 	}
 }

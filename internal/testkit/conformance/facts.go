@@ -98,7 +98,7 @@ var facts = []fact{
 	{name: "SendInv/KeyOfRegion", find: sendInv(func(b *end) verbs.Key { return b.mr.RKey() }), want: invalidated},
 }
 
-// requestData requests a connection with n bytes of private data, and says how many the other side gets.
+// requestData requests a connection with n bytes of private data, and returns how many the other side gets.
 func requestData(n int) func(*T) string {
 	return func(t *T) string {
 		got, _ := t.privateData(n, 0)
@@ -106,7 +106,7 @@ func requestData(n int) func(*T) string {
 	}
 }
 
-// rejectData rejects a request with n bytes of private data, and says how many the other side gets.
+// rejectData rejects a request with n bytes of private data, and returns how many the other side gets.
 func rejectData(n int) func(*T) string {
 	return func(t *T) string {
 		_, got := t.privateData(0, n)
@@ -161,7 +161,7 @@ func noRightTo(access verbs.Access) func(*T, *attempt) {
 	return func(t *T, x *attempt) { x.wr.Remote = value(x.b.pd.RegMR(make([]byte, 64), access))(t).Remote() }
 }
 
-// refusal posts a request with something wrong, and says what becomes of both sides.
+// refusal posts a request with an error, and returns the results on both sides.
 func refusal(op verbs.SendOp, wrong ...func(*T, *attempt)) func(*T) string {
 	return func(t *T) string { return t.refused(op, 0, wrong...) }
 }
@@ -218,7 +218,7 @@ func receive(op verbs.SendOp, room int, change func(*verbs.SGE)) func(*T) string
 // sendInv sends with a key that the receiver cannot invalidate.
 func sendInv(key func(b *end) verbs.Key) func(*T) string {
 	return func(t *T) string {
-		// an initiator may be told nothing
+		// an initiator may get no message
 		a, b := t.pair(setup{connect: verbs.ConnectOptions{Timeout: 17, RetryCount: 2}})
 		b.recv(1, 0, 64)
 		return taken(a, b, verbs.SendWR{Op: verbs.OpSendInv, InvKey: key(b), SGL: a.sgl(0, 32)})

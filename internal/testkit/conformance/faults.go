@@ -14,7 +14,7 @@ const silent = "success in RTS, then receive 1: success, peer in RTS"
 // sendFault is the result of a message that cannot be sent: its queue waits for the program (IBTA 10.3.1.5).
 const sendFault = "local protection error in SQE"
 
-// unreliableFacts are faults of messages that nobody acknowledges.
+// unreliableFacts are faults of messages that are not acknowledged.
 var unreliableFacts = []fact{
 	{name: "UC/Key/Write", find: lostUC(verbs.OpWrite, wrongKey), want: silent, needs: []Ability{Unreliable}},
 	{name: "UC/Key/WriteImm", find: lostUC(verbs.OpWriteImm, wrongKey), want: silent, needs: []Ability{Unreliable}},
@@ -43,7 +43,8 @@ var unreliableFacts = []fact{
 
 func longer(_ *T, x *attempt) { x.wr.SGL = x.a.sgl(0, 65) }
 
-// afterwards sends a message that can be received, and says what became of the one before it, and of the receive.
+// afterwards sends a message that can be received, and returns the results of the message before it, and of the
+// receive.
 func (a *end) afterwards(b *end, good verbs.SendWR) string {
 	t := a.t
 	t.Helper()
@@ -140,7 +141,7 @@ const (
 	nothingBound = "memory management operation error in ERR, the key stays"
 )
 
-// windowFacts are faults of memory windows. Those with Bind are of the side that binds.
+// windowFacts are faults of memory windows. Faults with Bind are of the side that binds.
 var windowFacts = []fact{
 	{name: "MW/Bounds/Read", find: refusal(verbs.OpRead, window(verbs.MWType2, windowAccess), past),
 		want: accessError, needs: []Ability{Windows}},
@@ -218,7 +219,7 @@ func otherQPsWindow(t *T, x *attempt) {
 	x.wr.Remote = b.window(verbs.MWType2, windowAccess)
 }
 
-// unbound2 tries to bind a type 2 window, and says what becomes of the queue pair and of the window's key.
+// unbound2 tries to bind a type 2 window, and returns the states of the queue pair and of the window's key.
 func unbound2(wrong func(*end, *verbs.MWBindInfo)) func(*T) string {
 	return func(t *T) string {
 		_, b := t.pair(setup{})

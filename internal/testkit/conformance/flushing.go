@@ -20,7 +20,7 @@ var flushTests = []test{
 	{name: "Drain/AtOnce", run: testDrainAtOnce},
 }
 
-// absent is an endpoint that nobody answers for.
+// absent is an endpoint without a queue pair.
 func absent(e *end) verbs.Endpoint {
 	ep := e.ep
 	ep.QPN ^= 0x800000
@@ -145,7 +145,7 @@ func testDrainNotify(t *T) {
 	if ev := a.event(verbs.EventSQDrained); ev.QP != a.qp {
 		t.Errorf("event of %p, want %p", ev.QP, a.qp)
 	}
-	// What had begun has completed; the rest has not begun.
+	// Work requests that had begun have completed; the rest has not begun.
 	var wcs [8]verbs.WC
 	done := a.scq.Poll(wcs[:])
 	t.none(a.scq)
@@ -164,7 +164,7 @@ func testDrainIdle(t *T) {
 	a.event(verbs.EventSQDrained)
 }
 
-// testDrainAtOnce takes one end to SQD as soon as it is connected: what the other sends arrives.
+// testDrainAtOnce takes one end to SQD as soon as it is connected: messages of the other end arrive.
 func testDrainAtOnce(t *T) {
 	for first := range 2 {
 		a, b := t.pair(setup{})
@@ -204,7 +204,7 @@ func (t *T) oneQueue() (a, b *end) {
 	return a, b
 }
 
-// completions waits for n of them, and lists what they are of.
+// completions waits for n completions, and lists their work requests.
 func (e *end) completions(n int) string {
 	var list []string
 	for range n {
@@ -223,7 +223,7 @@ func (e *end) completions(n int) string {
 	return strings.Join(list, ", ")
 }
 
-// flushedInto flushes sends that nobody answers, and receives that were posted before or after them.
+// flushedInto flushes sends without an answer, and receives that were posted before or after them.
 func flushedInto(reversed bool) func(*T) string {
 	return func(t *T) string {
 		dev, _ := t.devices()

@@ -17,7 +17,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
-// injectedTests hold what docs/faults.md says of each fault: it does that on every device, or is refused by its name.
+// injectedTests hold docs/faults.md to each fault: it has the described effect on every device, or is refused by its
+// name.
 var injectedTests = []test{
 	{name: "Injected/Packets", run: testInjectedPackets, needs: []Ability{Injection}},
 	{name: "Injected/Corrupt", run: testInjectedCorruption, needs: []Ability{Injection}},
@@ -122,7 +123,7 @@ func (t *T) strikes(dev *verbs.Device) {
 	}
 }
 
-// exchange sends messages both ways, and checks what arrives.
+// exchange sends messages both ways, and checks the received ones.
 func (t *T) exchange(a, b *end, n int) {
 	t.Helper()
 	const size = 5000
@@ -138,7 +139,7 @@ func (t *T) exchange(a, b *end, n int) {
 	}
 }
 
-// testInjectedPackets: reliable queue pairs get over what happens to packets.
+// testInjectedPackets: reliable queue pairs survive all faults of packets.
 func testInjectedPackets(t *T) {
 	a, b := t.pair(setup{})
 	for _, text := range []string{
@@ -152,7 +153,7 @@ func testInjectedPackets(t *T) {
 	}
 }
 
-// testInjectedCorruption: what is spoiled is lost as a packet, and ends a stream.
+// testInjectedCorruption: a corrupt packet is lost, and a corrupt stream ends.
 func testInjectedCorruption(t *T) {
 	for _, way := range []string{"sent", "received"} {
 		a, b := t.pair(setup{})
@@ -167,7 +168,7 @@ func testInjectedCorruption(t *T) {
 		text := "corrupt " + way
 		set, err := faults.Parse(text)
 		t.ok(err)
-		if err := set.Set(t.target(a.dev), a.dev.Name(), faults.NewLog(io.Discard)); err != nil { // nobody would see it
+		if err := set.Set(t.target(a.dev), a.dev.Name(), faults.NewLog(io.Discard)); err != nil { // no effect here
 			t.unfit(err, text, "without a CRC")
 			return
 		}
@@ -182,7 +183,7 @@ func testInjectedCorruption(t *T) {
 	}
 }
 
-// testInjectedDown: a port that goes down and comes back is two events, and what was sent meanwhile arrives.
+// testInjectedDown: a port that goes down and comes back raises two events, and messages sent meanwhile arrive.
 func testInjectedDown(t *T) {
 	a, b := t.pair(setup{})
 	if !t.inject(a.dev, "down for 20ms") {
@@ -355,7 +356,7 @@ func testInjectedLateness(t *T) {
 	t.strikes(a.dev)
 }
 
-// testInjectedEvents: each event comes with what it belongs to, and what it means is true.
+// testInjectedEvents: each event comes with its object, and its meaning is true.
 func testInjectedEvents(t *T) {
 	dev, _ := t.devices()
 	e := t.newEnd(dev, setup{})
@@ -381,7 +382,7 @@ func testInjectedEvents(t *T) {
 			if ev.CQ != e.scq && ev.CQ != e.rcq {
 				t.Errorf("%s is of no completion queue", name)
 			}
-			e.event(want) // the other one's
+			e.event(want) // of the other end
 		case faults.OfSRQ:
 			if ev.SRQ != srq {
 				t.Errorf("%s is not of the shared receive queue", name)

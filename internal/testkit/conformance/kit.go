@@ -108,7 +108,7 @@ type end struct {
 	ep       verbs.Endpoint
 }
 
-// setup says what ends are to have; zero values stand for something suitable.
+// setup has the parameters of ends; zero values stand for something suitable.
 type setup struct {
 	qp      verbs.QPInit
 	size    int // of the region
@@ -178,7 +178,7 @@ func (e *end) addQP(init verbs.QPInit) {
 }
 
 // patient is the timeout of queue pairs whose peer is there: 4 s, and so half a minute until it is given up.
-// What is lost is sent again in milliseconds all the same; but beside other programs a process may get no processor
+// Lost packets are sent again in milliseconds all the same; but beside other programs a process may get no processor
 // for longer than the two seconds that queue pairs wait by default.
 const patient = 20
 
@@ -233,7 +233,7 @@ func (e *end) recv(id uint64, off, n int) {
 func (t *T) next(cq *verbs.CQ) verbs.WC {
 	t.Helper()
 	var wc [1]verbs.WC
-	ctx, cancel := context.WithTimeout(t.Context(), patience) // it ends here, as measurements count what is left
+	ctx, cancel := context.WithTimeout(t.Context(), patience) // it ends here: measurements count timers
 	defer cancel()
 	if _, err := cq.Wait(ctx, wc[:]); err != nil {
 		for _, dev := range t.used {
@@ -299,7 +299,7 @@ func (t *T) without(op verbs.SendOp) bool {
 	return false
 }
 
-// late reports whether completions say nothing of the peer, who may refuse what succeeded.
+// late reports whether completions say nothing about the peer, which may refuse a request that has succeeded.
 func (t *T) late() bool {
 	return t.lacking(Acknowledged)
 }

@@ -54,7 +54,7 @@ func (t *T) gid(dev *verbs.Device) verbs.GID {
 }
 
 // mad makes a management datagram that tells seeds apart. Of the connection manager's
-// class, it is a REQ for service id seed, and is thus for whoever claims that.
+// class, it is a REQ for service id seed, and is thus for the agent that claims that.
 func mad(seed int) []byte {
 	b := make([]byte, umad.Len)
 	pattern(b, seed)
@@ -107,7 +107,7 @@ func testMADSelf(t *T) {
 	}
 }
 
-// testMADBound lets datagrams wait for nobody: what is kept is bounded, the rest counted.
+// testMADBound lets datagrams wait without a receiver: the kept ones are bounded, the rest counted.
 func testMADBound(t *T) {
 	dev, _ := t.devices()
 	g := t.manager(dev)
@@ -163,7 +163,7 @@ func (t *T) header(a *umad.Agent) (h wire.Header, from umad.Path) {
 }
 
 // testMADAgents has agents of several classes, versions and methods beside each other: each gets
-// its own, and what is for none is counted.
+// its own, and datagrams for none are counted.
 func testMADAgents(t *T) {
 	dev, _ := t.devices()
 	const class, other = wire.Class(0x33), wire.Class(0x34)
@@ -239,7 +239,7 @@ func testMADAgents(t *T) {
 }
 
 // testMADTransactions has two clients ask one agent with the same numbers: each gets its own
-// answers. What is not answered keeps its transaction id.
+// answers. A datagram that is not answered keeps its transaction id.
 func testMADTransactions(t *T) {
 	da, db := t.devices()
 	const class = wire.Class(0x33)
@@ -270,7 +270,7 @@ func testMADTransactions(t *T) {
 	if h, _ := t.header(server); h.TID != tid {
 		t.Errorf("a Send came with transaction %#x, want %#x", h.TID, uint64(tid))
 	}
-	// An answer of another class is nobody's.
+	// An answer of another class has no agent.
 	lost := loopback.Counter(t, da, "dropped_no_agent")
 	t.ok(server.Send(t.to(da), datagram(class+1, 1, wire.MethodGetResp, clients[0].Transaction(9))))
 	t.eventually(func() bool { return loopback.Counter(t, da, "dropped_no_agent") == lost+1 },

@@ -75,7 +75,7 @@ func testAllocations(t *T) {
 				}
 			}
 		}
-		// The operation's own allocations are in every batch, those of others are not in all of many
+		// The operation's own allocations are in every batch, other goroutines' are not in all of many
 		// short ones, however long an operation takes on a busy machine.
 		const batches, each = 50, 10
 		allocs := testing.AllocsPerRun(each, operation)
@@ -86,7 +86,7 @@ func testAllocations(t *T) {
 			t.Errorf("%s: %v allocations an operation", name, allocs)
 		}
 		for b.rcq.Poll(wcs[:]) > 0 {
-			continue // what has not been polled of the SENDs
+			continue // unpolled completions of the SENDs
 		}
 	}
 }
@@ -109,7 +109,7 @@ func settle() {
 }
 
 // testIdleQP measures the heap of 500 connected queue pairs with default queues: new ones,
-// and ones that have done one operation of each kind.
+// and queue pairs that have carried out one operation of each kind.
 func testIdleQP(t *T) {
 	const n, limit = 250, 16 << 10
 	da, db := t.devices()

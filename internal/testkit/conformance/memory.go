@@ -280,12 +280,12 @@ func testDeregUnder(t *T, op verbs.SendOp) {
 	}
 	a.sent(verbs.StatusSuccess)
 	t.ok(mr.Close())
-	a.post(verbs.SendWR{Op: op, SGL: a.sgl(0, n), Remote: mr.Remote()}) // those before may be through
+	a.post(verbs.SendWR{Op: op, SGL: a.sgl(0, n), Remote: mr.Remote()}) // earlier ones may be through
 	if op == verbs.OpWrite && t.late() {
 		a.state(verbs.StateError)
 		return
 	}
-	// A Terminate of iWARP names the READ that was refused. Those before it that were not answered are flushed.
+	// A Terminate of iWARP names the READ that was refused. Unanswered READs before it are flushed.
 	stream := a.dev.Query().Transport == verbs.TransportIWARP
 	for wc := t.next(a.scq); wc.Status != verbs.StatusRemoteAccessError &&
 		wc.Status != verbs.StatusRemoteOperationError; wc = t.next(a.scq) {

@@ -25,7 +25,7 @@ var metricTests = []test{
 	{name: "Metrics/Windows", run: testWindowsListed, needs: []Ability{Metrics}},
 }
 
-// testMetricsDescribed has every metric say what it is, and all of them different.
+// testMetricsDescribed has every metric have a help text, and all of them different.
 func testMetricsDescribed(t *T) {
 	dev, _ := t.devices()
 	name := regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
@@ -53,7 +53,7 @@ func testMetricsDescribed(t *T) {
 	}
 }
 
-// testMetricsTraffic counts what is sent, and the objects that there are.
+// testMetricsTraffic counts messages, and the objects that there are.
 func testMetricsTraffic(t *T) {
 	const n = 40_000
 	a, b := t.pair(setup{size: n})
@@ -135,7 +135,7 @@ func testQPStats(t *T) {
 	a.do(verbs.SendWR{Op: verbs.OpWrite, SGL: a.sgl(0, 2*n), Remote: b.at(0)})
 	a.do(verbs.SendWR{Op: verbs.OpRead, SGL: a.sgl(0, 3*n), Remote: b.at(0)})
 	a.do(verbs.SendWR{Op: verbs.OpFetchAdd, SGL: a.sgl(0, 8), Remote: b.at(0), Add: 1})
-	if t.late() { // what was read may have overtaken the count, not what was written
+	if t.late() { // READs may have overtaken the count, but not WRITEs
 		t.eventually(func() bool { return value(b.qp.Stats())(t).RecvMessages >= began[1].RecvMessages+4 },
 			"the peer counts requests")
 	}
@@ -246,8 +246,8 @@ func testObjectsListed(t *T) {
 	}
 }
 
-// testWindowsListed has observers see what a window is bound to, shared receive queues with those that receive
-// from them, and address handles, as long as they are there.
+// testWindowsListed has observers see the regions of windows, shared receive queues with the queue pairs that
+// receive from them, and address handles, as long as they are there.
 func testWindowsListed(t *T) {
 	a, b := t.pair(setup{})
 	o := driver.DeviceOf(a.dev).(driver.Observer)

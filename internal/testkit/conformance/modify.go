@@ -8,8 +8,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// modifyFacts are the attributes that ModifyQP takes besides those that a change of state needs, which State/RC and its
-// neighbours hold (IBTA 11.2.5.2).
+// modifyFacts are the attributes that ModifyQP takes besides the attributes that a change of state needs, which
+// State/RC and its neighbours hold (IBTA 11.2.5.2).
 var modifyFacts = []fact{
 	{name: "Modify/RC/RESET to INIT", find: optional(verbs.RC, verbs.StateReset, verbs.StateInit), want: "CurState"},
 	{name: "Modify/RC/INIT to INIT", find: optional(verbs.RC, verbs.StateInit, verbs.StateInit),
@@ -54,7 +54,7 @@ func init() {
 	}
 }
 
-// optional says which attributes a change of state takes besides what it needs.
+// optional returns the attributes that a change of state takes besides required ones.
 func optional(typ verbs.QPType, from, to verbs.QPState) func(*T) string {
 	needed := neededBy(typ, to)
 	if to <= verbs.StateRTS && from != to-1 {

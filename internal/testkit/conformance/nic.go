@@ -9,7 +9,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
-// nicTests hold what docs/nic.md says of devices that act as NICs.
+// nicTests hold docs/nic.md to devices that act as NICs.
 var nicTests = []test{
 	{name: "NIC/Attributes", run: testNICAttributes, needs: []Ability{Strictness}},
 	{name: "NIC/SendSlots", run: testSendSlots, needs: []Ability{Strictness}},
@@ -233,7 +233,7 @@ func testNICFlush(t *T) {
 	}
 }
 
-// testNICReset: RESET empties both queues, and takes what was not polled with it.
+// testNICReset: RESET empties both queues, and takes unpolled completions with it.
 func testNICReset(t *T) {
 	const length = 3
 	a, b := t.nicPair(setup{qp: verbs.QPInit{Cap: verbs.QPCap{MaxSendWR: length, MaxRecvWR: length}}})
@@ -323,7 +323,7 @@ func testNICNoReceive(t *T) {
 	}
 }
 
-// testNICReads: what iWARP asks of the memory that a READ puts its data into, and others do not.
+// testNICReads: iWARP demands RemoteWrite of the memory that a READ puts its data into, and others do not.
 func testNICReads(t *T) {
 	a, b := t.nicPair(setup{})
 	stream := t.medium() == streamMedium

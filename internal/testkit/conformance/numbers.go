@@ -12,8 +12,8 @@ var numberTests = []test{
 	{name: "Numbers", run: testNumbers},
 }
 
-// testNumbers looks at the numbers that a peer has to name: those that a stranger has seen do not
-// say which are next.
+// testNumbers looks at the numbers that a peer has to name: the numbers that a stranger has seen do
+// not say which are next.
 func testNumbers(t *T) {
 	const n = 256
 	dev, _ := t.devices()
@@ -26,7 +26,7 @@ func testNumbers(t *T) {
 		mr := value(pd.RegMR(make([]byte, 8), everything))(t)
 		qpns, psns, keys = append(qpns, uint32(e.QPN)), append(psns, uint32(e.PSN)), append(keys, uint32(mr.RKey()))
 	}
-	unpredictable(t, "QPN", qpns, 24-max(4, t.f.SlotBits)) // the others may say which process has it
+	unpredictable(t, "QPN", qpns, 24-max(4, t.f.SlotBits)) // the other bits may say which process has it
 	unpredictable(t, "PSN", psns, 24)
 	unpredictable(t, "key", keys, 32)
 }

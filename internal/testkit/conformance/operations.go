@@ -36,7 +36,7 @@ func testSend(t *T, typ verbs.QPType) {
 	a, b := t.pair(setup{qp: verbs.QPInit{Type: typ}, size: sizesRoom})
 	for i, n := range sizes(verbs.MTU1024) {
 		if typ == verbs.UC && n > 256<<10 {
-			continue // what a socket buffer cannot hold may be dropped
+			continue // messages that a socket buffer cannot hold may be dropped
 		}
 		for _, op := range []verbs.SendOp{verbs.OpSend, verbs.OpSendImm} {
 			if t.without(op) {

@@ -55,7 +55,7 @@ func testPortDown(t *T) {
 	c.holds(2000, 1000, 7)
 }
 
-// testPortBack holds that what is posted while the port is down arrives when it is back in time.
+// testPortBack holds that messages posted while the port is down arrive when it is back in time.
 func testPortBack(t *T) {
 	a, b := t.pair(setup{})
 	a.setLink(false)

@@ -81,7 +81,7 @@ func testResize(t *T) {
 }
 
 // idle waits until everything that was posted has completed, without taking completions.
-// SQD completes what has begun and holds the rest (IBTA 10.3.1.5), so a last message shows
+// SQD completes work requests that have begun and holds the rest (IBTA 10.3.1.5), so a last message shows
 // the other end that all has begun.
 func (e *end) idle(to *end) {
 	e.t.Helper()

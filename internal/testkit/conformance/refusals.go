@@ -80,7 +80,7 @@ func testRemoteRefused(t *T) {
 	}
 }
 
-// testQPAccess holds that a queue pair allows only what its access flags say (IBTA 9.7.4.1.5).
+// testQPAccess holds that a queue pair allows only the accesses in its flags (IBTA 9.7.4.1.5).
 func testQPAccess(t *T) {
 	needs := map[verbs.SendOp]verbs.Access{verbs.OpWrite: verbs.RemoteWrite, verbs.OpRead: verbs.RemoteRead,
 		verbs.OpFetchAdd: verbs.RemoteAtomic, verbs.OpCompareSwap: verbs.RemoteAtomic}
@@ -137,7 +137,7 @@ func testLocalRefused(t *T) {
 			a.state(verbs.StateError)
 		}
 	}
-	// The result of a READ needs LocalWrite; what is sent does not.
+	// The result of a READ needs LocalWrite; a payload does not.
 	a, b := t.pair(setup{access: verbs.RemoteRead})
 	b.recv(1, 0, 0)
 	a.do(verbs.SendWR{Op: verbs.OpSend})
@@ -197,7 +197,7 @@ func testUCReceiveTooSmall(t *T) {
 	b.state(verbs.StateRTS)
 }
 
-// testUCRefused holds that UC drops in silence what RC would refuse (IBTA 9.8.3).
+// testUCRefused holds that UC drops requests in silence that RC would refuse (IBTA 9.8.3).
 func testUCRefused(t *T) {
 	a, b := t.pair(setup{qp: verbs.QPInit{Type: verbs.UC}})
 	bad := b.at(0)

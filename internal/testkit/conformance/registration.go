@@ -91,10 +91,10 @@ func testModesRefused(t *T) {
 		_, err := pd.RegMR(buf, c.access, c.opts...)
 		t.fails(err, verbs.ErrInvalid, c.words)
 	}
-	t.ok(pd.Close()) // nothing is left of what was refused
+	t.ok(pd.Close()) // nothing is left of refused registrations
 }
 
-// testWeak lets go of the memory of a region: nobody reaches it any more.
+// testWeak drops the memory of a region, which then is unreachable.
 func testWeak(t *T) {
 	a, b := t.pair(setup{})
 	const n = 1 << 16
@@ -116,7 +116,7 @@ func testWeak(t *T) {
 	remote := mr.Remote()
 	runtime.KeepAlive(buf)
 	buf = nil
-	// A queue pair may keep what its last requests named, to answer them again.
+	// A queue pair may keep the memory of its last requests, to answer them again.
 	t.ok(a.qp.Close())
 	t.ok(b.qp.Close())
 	a.addQP(verbs.QPInit{})
@@ -175,7 +175,7 @@ func testPrefetch(t *T) {
 	t.ok(mr.Close())
 }
 
-// testSharedFile registers a file twice: what is written through one region is in the other, and the file.
+// testSharedFile registers a file twice: data that is written through one region is in the other, and the file.
 func testSharedFile(t *T) {
 	const n, off = 3 << 16, 1 << 16
 	a, b := t.pair(setup{})

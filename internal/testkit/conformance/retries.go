@@ -108,7 +108,7 @@ func (e *end) flushedOnly(id uint64) {
 }
 
 // testPeerCloses has a peer vanish in the middle of a transfer: that queue pair fails,
-// the others of the device go on.
+// other queue pairs of the device go on.
 func testPeerCloses(t *T) {
 	const n = 1 << 20
 	a, b := t.pair(setup{size: n, connect: quick})

@@ -8,8 +8,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// The lengths of messages in scattered tests lie around those up to which devices copy what they
-// would gather otherwise.
+// The lengths of messages in scattered tests lie around the limits up to which devices copy payload
+// that they would gather otherwise.
 var (
 	scatteredLengths = []int{1023, 1024, 1025, 1056, 1152, 2047, 2048, 2049, 4096}
 	datagramLengths  = []int{1023, 1024, 1025, 1056, 1152}
@@ -32,8 +32,8 @@ const (
 	scatteredStride   = 160 // from one piece to the next; they do not touch
 )
 
-// scattered returns n bytes of the end's region in as many pieces as the device takes: those of
-// message i.
+// scattered returns n bytes of the end's region in as many pieces as the device takes, for message
+// i.
 func (e *end) scattered(i, n int) (sgl []verbs.SGE) {
 	count := e.scatter()
 	for j := range count {

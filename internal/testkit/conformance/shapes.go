@@ -78,7 +78,7 @@ func testList(t *T) {
 		a.fill(i*100, 100, i)
 		sends[i] = verbs.SendWR{ID: uint64(i), Op: verbs.OpSend, Flags: verbs.Signaled, SGL: a.sgl(i*100, 100)}
 	}
-	sends[6].Op = 0 // cannot be posted: those before it are, it and the rest are not
+	sends[6].Op = 0 // cannot be posted: the sends before it are, it and the rest are not
 	n, err := a.qp.PostSendList(sends)
 	t.fails(err, verbs.ErrInvalid)
 	if n != 6 {
@@ -98,7 +98,7 @@ func testList(t *T) {
 }
 
 // testAllOrNone holds that a list that is posted as a whole leaves nothing behind if it is
-// refused, neither a place in the queue nor a packet, and goes after what was posted before.
+// refused, neither a place in the queue nor a packet, and goes after earlier posts.
 func testAllOrNone(t *T) {
 	a, b := t.pair(setup{qp: verbs.QPInit{Cap: verbs.QPCap{MaxSendWR: 4, MaxRecvWR: 16}}})
 	lim := a.qp.Query().Cap
@@ -206,7 +206,7 @@ func testInline(t *T) {
 	t.fails(a.qp.PostSend(&verbs.SendWR{Op: verbs.OpRead, Inline: make([]byte, 8), Remote: b.at(0)}), verbs.ErrInvalid)
 }
 
-// testFence sends what a READ has just brought: without the fence the SEND could leave
+// testFence sends the data that a READ has just brought: without the fence the SEND could leave
 // before (IBTA 10.8.3.3).
 func testFence(t *T) {
 	const n = 200 << 10

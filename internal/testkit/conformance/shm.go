@@ -2,8 +2,8 @@
 
 package conformance
 
-// OfSharedMemory returns what a device of shared memory is without, and what it does otherwise, for its
-// [Fixture].
+// OfSharedMemory returns the abilities that a device of shared memory lacks, and the tests in which it behaves
+// in another way, for its [Fixture].
 func OfSharedMemory() (missing map[Ability]string, differs map[string]string) {
 	missing = map[Ability]string{
 		XRC:             "each message would need the memory of another protection domain",

@@ -72,7 +72,7 @@ func attributes(peer verbs.Endpoint) verbs.QPAttr {
 		MaxRdAtomic: 4, MaxDestRdAtomic: 6, QKey: 0x1234}
 }
 
-// step takes the queue pair up to the next state, with what is required.
+// step takes the queue pair up to the next state, with the required attributes.
 func (e *end) step(to verbs.QPState, peer verbs.Endpoint) {
 	e.t.Helper()
 	attr := attributes(peer)
@@ -206,7 +206,7 @@ func (e *end) refusedSteps(from verbs.QPState, attr verbs.QPAttr, needed verbs.Q
 	t.fails(e.qp.Modify(wrong, verbs.MaskState|verbs.MaskCurState|needed), verbs.ErrInvalid, "CurState")
 }
 
-// needless are attributes that a change of state never allows, whatever the device.
+// needless are attributes that a change of state never allows, on any device.
 func needless(t verbs.QPType, from, to verbs.QPState) verbs.QPMask {
 	never := verbs.MaskRQPSN | verbs.MaskDestQPN | verbs.MaskPathMTU // set from INIT to RTR only
 	if from == verbs.StateInit && to == verbs.StateRTR && t != verbs.UD {

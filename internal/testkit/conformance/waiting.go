@@ -71,7 +71,7 @@ func testWaitUint64(t *T) {
 	t.ok(t.finish(done))
 }
 
-// testWaitOrder holds the guarantee: what was written before the flag can be seen with it.
+// testWaitOrder holds the guarantee: data written before the flag can be seen with it.
 func testWaitOrder(t *T) {
 	const n = 50000
 	a, b := t.pair(setup{size: n + 8})

@@ -57,7 +57,7 @@ func testWhyFailed(t *T) {
 			t.Errorf("%s: a failure before there was one", name)
 		}
 		local := a.sgl(0, 8)
-		if c.access != 0 { // what is read is written there
+		if c.access != 0 { // the READ's data is written there
 			mr := value(a.pd.RegMR(make([]byte, 8), verbs.LocalWrite))(t)
 			local = []verbs.SGE{mr.SGE(0, 8)}
 		}

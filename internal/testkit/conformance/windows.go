@@ -104,7 +104,7 @@ func testWindow2(t *T) {
 	b.state(verbs.StateError)
 }
 
-// testKeyPortion holds that a type 2 window takes the low 8 bits of whatever key is asked for
+// testKeyPortion holds that a type 2 window takes the low 8 bits of the requested key
 // (IBTA 10.6.7.2.2).
 func testKeyPortion(t *T) {
 	a, b := t.pair(setup{})
@@ -259,8 +259,8 @@ func testWindowBusy(t *T) {
 	a.sent(verbs.StatusRemoteAccessError)
 }
 
-// testInvalidateRefused tries to invalidate what cannot be. The receiver of a SEND has the error
-// then: InfiniBand says nothing of it to the sender (IBTA 9.9.6.3, class J), iWARP ends the stream.
+// testInvalidateRefused tries to invalidate keys that cannot be. The receiver of a SEND has the error
+// then: InfiniBand does not report it to the sender (IBTA 9.9.6.3, class J), iWARP ends the stream.
 func testInvalidateRefused(t *T) {
 	for name, key := range map[string]func(e *end) verbs.Key{
 		"nothing":       func(e *end) verbs.Key { return e.mr.RKey() ^ 0x10000 },

@@ -19,7 +19,7 @@ const unwanted = "unwanted"
 
 const answer = "an answer"
 
-// datagrams is an id of a datagram service or of its client, with what its queue pair needs.
+// datagrams is an id of a datagram service or of its client, with the objects of its queue pair.
 type datagrams struct {
 	ch *cm.EventChannel
 	id *cm.ID
@@ -80,7 +80,7 @@ func (d *datagrams) event(ctx context.Context, want cm.EventType) (*cm.Event, er
 }
 
 // serveDatagrams answers requests for a service until ctx ends. Each has a queue pair of its own that takes one
-// datagram and tells nobody.
+// datagram and does not report it.
 func serveDatagrams(ctx context.Context, dev *verbs.Device, at netip.AddrPort) error {
 	d, err := newDatagrams(dev)
 	if err != nil {

@@ -169,7 +169,7 @@ func connection(ctx context.Context, dev *verbs.Device, server netip.Addr, port 
 	return c.Close()
 }
 
-// refused connects to a port where nobody listens.
+// refused connects to a port without a listener.
 func refused(ctx context.Context, dev *verbs.Device, server netip.Addr, port uint16) error {
 	c, err := cm.Dial(ctx, dev, netip.AddrPortFrom(server, 1).String())
 	if err == nil {

@@ -19,7 +19,7 @@ import (
 )
 
 // taken counts the addresses that tests of this process have taken. Other processes start
-// elsewhere; who meets a used one goes on to the next.
+// elsewhere; a test that meets a used address goes on to the next.
 var taken atomic.Uint32
 
 // Processes with numbers close to each other start far apart, as a suite takes thousands: the golden
@@ -56,8 +56,8 @@ func Open(t testing.TB, open func(addr string) (*verbs.Device, error)) (*verbs.D
 	}
 }
 
-// Alone waits until no other package's test has use for UDP port 4791 of 127.0.0.1 or ::1 alone: who
-// does holds the TCP port of that number, as this one does then to its end.
+// Alone waits until no other package's test has use for UDP port 4791 of 127.0.0.1 or ::1 alone: such a
+// test holds the TCP port of that number, as this one does then to its end.
 func Alone(t testing.TB) {
 	t.Helper()
 	for until := time.Now().Add(5 * time.Minute); ; time.Sleep(50 * time.Millisecond) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package machines has machines as their files show them, for tests of what reads them.
+// Package machines has machines as their files show them, for tests of packages that read these.
 //
 // A machine is a text in testdata: its title, and its files, each after a line "-- path --". Sections in
-// capitals are what no file says: ADDRS, addresses of interfaces; PFC, what drivers say; OPEN, which
+// capitals have facts that no file has: ADDRS, addresses of interfaces; PFC, drivers' settings; OPEN, which
 // device files cannot be opened; MEMLOCK, the limit; FILTERS, chains.
 package machines
 

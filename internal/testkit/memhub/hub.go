@@ -23,7 +23,7 @@ type Hub struct {
 	ports map[verbs.GID]*Port
 }
 
-// Port is a port of a hub that counts what the device does with it.
+// Port is a port of a hub that counts the device's calls.
 type Port struct {
 	Waiter
 	hub     *Hub
@@ -74,7 +74,7 @@ func (p *Port) Limits() ibta.Limits {
 	return ibta.Limits{MaxPackets: 16, MaxBytes: 60000, Window: 1 << 20, Overhead: 192}
 }
 
-// Path leads to the port of a GID. Nobody knows how full its buffer is.
+// Path leads to the port of a GID. It is not known how full its buffer is.
 type Path verbs.GID
 
 func (Path) Full() bool  { return false }

@@ -10,7 +10,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
-// Side is a device with what any queue pair of it needs. One on a [Hub] has a queue pair, too.
+// Side is a device with the objects that any queue pair of it needs. A side on a [Hub] has a queue pair, too.
 type Side struct {
 	T    *testing.T
 	Port *Port

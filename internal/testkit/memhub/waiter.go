@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// Changes guards what others wait for, and wakes them.
+// Changes guards state that goroutines wait for, and wakes them.
 type Changes struct {
 	Mu   sync.Mutex
-	next chan struct{} // closed at the next change; nil: nobody waits for it
+	next chan struct{} // closed at the next change; nil: no goroutine waits for it
 }
 
-// Change makes a change, and wakes whoever waits for one.
+// Change makes a change, and wakes the goroutines that wait for one.
 func (c *Changes) Change(f func()) {
 	c.Mu.Lock()
 	defer c.Mu.Unlock()
@@ -31,7 +31,7 @@ type Waiter struct {
 	In      *Changes
 	Waiting atomic.Int32
 
-	Deadline time.Time // In.Mu guards it and what follows
+	Deadline time.Time // In.Mu guards it and the fields that follow
 	woken    bool
 	closed   bool
 }

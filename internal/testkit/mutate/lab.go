@@ -31,13 +31,13 @@ type lab struct {
 }
 
 // bound is the bound on a mutant's time and memory in a stage. Time of the processor counts, because the machine may be
-// busy; the other bound is for those that wait for what never comes.
+// busy; the other bound is for mutants that wait without end.
 type bound struct {
 	cpu  int // seconds
 	wall time.Duration
 }
 
-// prepare makes the schemas of all mutants that can be in one. It returns those that do not compile.
+// prepare makes the schemas of all mutants that can be in one. It returns the mutants that do not compile.
 func (l *lab) prepare(ctx context.Context, sample []*mutant) (bad map[string]string, err error) {
 	bad, l.number, l.tests = make(map[string]string), make(map[string]int), make(map[string]string)
 	byNumber := make(map[int]*mutant)
@@ -123,7 +123,7 @@ func writeOverlay(name string, replace map[string]string) error {
 
 func (l *lab) path(file string) string { return filepath.Join(l.root, filepath.FromSlash(file)) }
 
-// try tests one mutant: it returns the verdict, by which stage, and what that printed.
+// try tests one mutant: it returns the verdict, the stage that gave it, and its output.
 func (l *lab) try(ctx context.Context, m *mutant) (verdict, by, output string, err error) {
 	for _, s := range l.stages(m.pkg()) {
 		if err := l.measure(ctx, s); err != nil {
@@ -199,7 +199,7 @@ func (l *lab) build(ctx context.Context, pkg, overlay, tests string) (string, er
 
 var errTooLong = errors.New("it took too long")
 
-// run runs tests, and returns the end of what they print and the processor's time. A mutant that takes time or
+// run runs tests, and returns the end of their output and the processor's time. A mutant that takes time or
 // memory without end is stopped.
 func (l *lab) run(ctx context.Context, s stage, tests, env string, within bound) (string, time.Duration, error) {
 	bounded, cancel := context.WithTimeout(ctx, within.wall)

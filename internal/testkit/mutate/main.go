@@ -88,7 +88,7 @@ func run(ctx context.Context, o options, known bool, stages func(string) []stage
 	return nil
 }
 
-// outdated names the entries of equivalents.txt whose source has changed: somebody has to look at them
+// outdated names the entries of equivalents.txt whose source has changed: they have to be looked at
 // again.
 func outdated(w io.Writer, all []*mutant, equivalent map[string]string) {
 	there := make(map[string]bool)

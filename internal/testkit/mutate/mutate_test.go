@@ -93,7 +93,7 @@ func TestOperators(t *testing.T) {
 	}
 }
 
-// TestRun tests the mutants of a small module, twice: what is known is not tested again.
+// TestRun tests the mutants of a small module, twice: mutants with a result are not tested again.
 func TestRun(t *testing.T) {
 	root := t.TempDir()
 	for name, text := range map[string]string{"go.mod": "module sample\n\ngo 1.25\n", "a/sample.go": sample,
@@ -125,8 +125,8 @@ func TestRun(t *testing.T) {
 		equivalent := map[string]string{"a/sample.go Sum: boundary: if n < 0 { => if n <= 0 {": "nothing is added for 0 either way"}
 		var text bytes.Buffer
 		total := report(&text, sampleOf(all, o, results), results, equivalent)
-		// The changed constant changes Small with it; nobody sees that unseen is called; a label that is left over does
-		// not compile.
+		// The changed constant changes Small with it; no test sees that unseen is called; a label that is left over
+		// does not compile.
 		survivors := 0
 		for _, r := range results {
 			if r.Verdict == survived {

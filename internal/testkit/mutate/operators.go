@@ -27,7 +27,7 @@ type mutant struct {
 	operator   string
 	before     string // the line that changes; the first one of a statement that is dropped
 	after      string
-	number     int // among those that read the same, from 1
+	number     int // among mutants that read the same, from 1
 	start, end int
 	text       string
 	body       body // it is in; zero: in none
@@ -35,7 +35,7 @@ type mutant struct {
 
 // body is that of a function.
 type body struct {
-	start, end int // of what its braces enclose
+	start, end int // of the text within its braces
 	results    bool
 	labels     []int // ends of their names
 }
@@ -60,7 +60,7 @@ func (m *mutant) apply(source []byte) []byte {
 // dropped stands for a statement that is left out.
 const dropped = "(dropped)"
 
-// swaps says what each operator becomes.
+// swaps has the replacement of each operator.
 var swaps = map[token.Token]token.Token{
 	token.LSS: token.LEQ, token.LEQ: token.LSS, token.GTR: token.GEQ, token.GEQ: token.GTR, token.EQL: token.NEQ,
 	token.NEQ: token.EQL, token.LAND: token.LOR, token.LOR: token.LAND,
@@ -73,7 +73,7 @@ var swaps = map[token.Token]token.Token{
 	token.SHL_ASSIGN: token.SHR_ASSIGN, token.SHR_ASSIGN: token.SHL_ASSIGN, token.INC: token.DEC, token.DEC: token.INC,
 }
 
-// operatorName groups what swaps does.
+// operatorName names the groups of swaps.
 func operatorName(t token.Token) string {
 	switch t {
 	case token.LSS, token.LEQ, token.GTR, token.GEQ:
@@ -100,7 +100,7 @@ type finder struct {
 }
 
 // mutantsOf returns all mutants of the packages in some folders below root, in the order that seed draws
-// them in. What is added to or removed from the sources leaves the order of the others alone.
+// them in. Changes of the sources leave the order of the other mutants alone.
 func mutantsOf(root string, folders []string, seed uint64) ([]*mutant, error) {
 	var all []*mutant
 	for _, folder := range folders {
@@ -262,7 +262,7 @@ func (f *finder) negate(cond ast.Expr) {
 }
 
 // drop leaves out each statement of a list on which the others do not depend: calls, assignments, and
-// what leaves a function, a loop or a case without a value.
+// statements that leave a function, a loop or a case without a value.
 func (f *finder) drop(list []ast.Stmt) {
 	for _, s := range list {
 		switch s := s.(type) {

@@ -48,7 +48,7 @@ func save(name string, r result) error {
 	return errors.Join(json.NewEncoder(f).Encode(r), f.Close())
 }
 
-// equivalentsText has the mutants that do what the original does: an id, and below it, indented, why.
+// equivalentsText has the mutants that behave as the original: an id, and below it, indented, why.
 //
 //go:embed equivalents.txt
 var equivalentsText string
@@ -88,8 +88,8 @@ type tally struct {
 	by                                  map[string]int
 }
 
-// score is the part of the mutants, equivalent ones left out, that tests have found. One that never ends
-// is found, too.
+// score is the part of the mutants, equivalent ones left out, that tests have found. A mutant that never
+// ends is found, too.
 func (t tally) score() float64 {
 	n := t.mutants - t.equivalent
 	return float64(n-t.survived) / float64(max(n, 1))

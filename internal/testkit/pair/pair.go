@@ -16,7 +16,7 @@ type End struct {
 	QP *verbs.QP
 }
 
-// Options say what a connection is like.
+// Options are the parameters of a connection.
 type Options struct {
 	Type  verbs.QPType
 	Size  int // bytes of memory at each end

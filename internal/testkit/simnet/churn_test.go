@@ -29,13 +29,13 @@ type churnSide struct {
 	cq         *verbs.CQ
 	qp         *verbs.QP
 	ep         verbs.Endpoint
-	mr         *verbs.MR // what is sent, and behind it what is received
+	mr         *verbs.MR // sent messages, and behind them received ones
 
 	posted, sent, received int
 }
 
-// runChurn has all hosts send messages to each other while queue pairs are closed, and a device. What arrives
-// is what was sent, in order, and all of it where nobody closed anything. What was closed leaves nothing behind.
+// runChurn has all hosts send messages to each other while queue pairs are closed, and a device. Messages arrive
+// as they were sent, in order, and all of them if neither side was closed. Closed objects leave nothing behind.
 func runChurn(w *world) error {
 	count := 1 + w.rand.IntN(40)
 	w.tell(", %d messages of each to each", count)

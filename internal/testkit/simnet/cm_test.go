@@ -39,7 +39,7 @@ func runCM(w *world) error {
 			return c.listen(ctx, rounds, refuse, listening)
 		}
 		if err := <-listening; err != nil {
-			return nil // the other side says so
+			return nil // the other side reports it
 		}
 		return c.dial(ctx, rounds, refuse)
 	})
@@ -58,7 +58,7 @@ type cmSide struct {
 
 func (c *cmSide) at(what string) { c.w.at(c.host, what) }
 
-// who is whose messages are from: this side's, or its peer's.
+// who returns the number of a message's sender: this side, or its peer.
 func (c *cmSide) who(num int) int { return 2*c.pair + num }
 
 func (c *cmSide) listen(ctx context.Context, rounds int, refuse bool, listening chan<- error) error {
@@ -164,7 +164,7 @@ func (c *cmSide) converse(ctx context.Context, conn *cm.Conn) error {
 	if err = errors.Join(sendErr, err); err != nil {
 		return err
 	}
-	// Whoever has received all says so, and the one that dialed ends it then.
+	// A side that has received all says so, and the dialer then ends the connection.
 	if c.num == 0 {
 		c.at("waiting for the end")
 		// The peer may have it and be gone before we know.

@@ -55,7 +55,7 @@ var ofSystems = map[string]string{
 	"MR/AnySlice":         "regions have addresses that are the same each time, and not those of their memory",
 }
 
-// TestConformanceRoCE and TestConformanceIWARP hold the network against what devices promise, and devices
+// TestConformanceRoCE and TestConformanceIWARP hold the network against the promises of devices, and devices
 // against a network on which everything takes time.
 func TestConformanceRoCE(t *testing.T) {
 	steady(t)

@@ -14,8 +14,8 @@ import (
 )
 
 // TestCreditsOfLostPackets corrupts packets of a cable for long, so that more is lost than the buffer behind it holds.
-// The credits of what is lost come back (IBTA 7.9.4.4): all arrives in the end, and the link is as fast as before
-// once the cable is good again.
+// The credits of lost packets come back (IBTA 7.9.4.4): all data arrives in the end, and the link is as fast as
+// before once the cable is good again.
 func TestCreditsOfLostPackets(t *testing.T) {
 	steady(t)
 	const size, messages = 256 << 10, 40

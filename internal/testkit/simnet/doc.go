@@ -7,18 +7,18 @@
 //
 // It works inside a bubble of package testing/synctest only, in which time passes while every
 // goroutine waits. docs/decisions/0015-virtual-time.md says how runs come out the same each
-// time, and what that asks of a program.
+// time, and the conditions for a program.
 //
-//	net.go      the network: hosts, its goroutine, what happens when
-//	path.go     what happens to packets and segments between two hosts
-//	host.go     hosts, and what may befall them
+//	net.go      the network: hosts, its goroutine, the queue of events
+//	path.go     the faults of packets and segments between two hosts
+//	host.go     hosts, and their faults
 //	wait.go     waiting and pausing
 //	port.go     packets: the port of a RoCE device
 //	stream.go   streams: the network of an iWARP device
 //	socket.go   TCP sockets for programs
-//	segments.go what a stream's end sends, in order
+//	segments.go the segments of a stream's end, in order
 //	fabric.go   InfiniBand: a fabric, and devices at its adapters
-//	fabricpath.go what paths do to the packets of a fabric
-//	public.go   what package rdmatest sets
-//	log.go      what happened, as text and as pcapng
+//	fabricpath.go the faults of a fabric's packets
+//	public.go   the settings of package rdmatest
+//	log.go      the log of events, as text and as pcapng
 package simnet

@@ -30,7 +30,7 @@ type Fabric struct {
 	attached *fabric.Attachment // of the device that was opened last
 }
 
-// NewFabric starts a fabric of a generated topology. Its cables corrupt what follows from seed.
+// NewFabric starts a fabric of a generated topology. The packets that its cables corrupt follow from seed.
 func (n *Net) NewFabric(shape string, seed uint64) (*Fabric, error) {
 	t, err := topology.Generate(shape)
 	if err != nil {
@@ -73,7 +73,7 @@ func (h *Host) OpenInfiniBand(f *Fabric, adapter string) (*verbs.Device, error) 
 // attachment is a device at an adapter, as its host sees it.
 type attachment struct{ *fabric.Attachment }
 
-// look has nothing to do: who waits for packets of a fabric looks by itself.
+// look has nothing to do: goroutines that wait for packets of a fabric look by themselves.
 func (a *attachment) look() {}
 
 func (a *attachment) follow(e verbs.EventType) { a.Attachment.Raise(1, e) }
@@ -81,7 +81,7 @@ func (a *attachment) follow(e verbs.EventType) { a.Attachment.Raise(1, e) }
 // kill has nothing to do: [Host.Kill] closes the attachment, without the network's lock.
 func (a *attachment) kill() {}
 
-// fabricWaiter is where the goroutine of a fabric waits, and those of the devices at it.
+// fabricWaiter is where the goroutine of a fabric waits, and the goroutines of the devices at it.
 type fabricWaiter struct {
 	waiter
 	closed bool
@@ -115,7 +115,7 @@ func (w *fabricWaiter) AllocAddr(size int) uint64 { return w.host.AllocAddr(size
 // RefuseRegion returns why a region is refused.
 func (w *fabricWaiter) RefuseRegion() error { return w.host.refuseRegion() }
 
-// frame writes that a port of the fabric sends something, and keeps what adapters send.
+// frame writes that a port of the fabric sends a frame, and keeps the frames of adapters.
 func (n *Net) frame(_ clock.Time, from *iblink.Port, frame []byte) {
 	l := n.log
 	if l == nil {
@@ -131,7 +131,7 @@ func (n *Net) frame(_ clock.Time, from *iblink.Port, frame []byte) {
 	}
 }
 
-// managed writes what the built-in manager says that it does.
+// managed writes the events of the built-in manager.
 func (n *Net) managed(e sm.Event) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -39,8 +39,8 @@ func (w *world) startFabric(hosts int) {
 	w.fabric = w.Fabric(shape)
 }
 
-// fabricTrouble makes up what befalls the fabric, and has it happen while the program runs. What passes is
-// shorter than anybody's patience.
+// fabricTrouble makes up faults of the fabric, and has them happen while the program runs. Faults that pass are
+// shorter than every timeout.
 func (w *world) fabricTrouble() {
 	r, f := w.rand, w.fabric
 	view := f.View()

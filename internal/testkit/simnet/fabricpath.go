@@ -13,7 +13,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
-// arrives lets a packet that has crossed the fabric feel the path between its hosts, if somebody has chosen one. Hosts
+// arrives lets a packet that has crossed the fabric feel the path between its hosts, if one was chosen. Hosts
 // that share an adapter have the paths of the first of them. The fabric's lock is held.
 func (n *Net) arrives(at *fabric.Attachment, port int, p *iblink.Packet) (copies int, ok bool) {
 	n.mu.Lock()
@@ -50,7 +50,7 @@ func (n *Net) arrives(at *fabric.Attachment, port int, p *iblink.Packet) (copies
 	return len(all), true
 }
 
-// befell writes what has befallen a packet of a fabric.
+// befell writes the fault of a packet of a fabric.
 func (n *Net) befell(from, to *Host, p *iblink.Packet, what string) {
 	if n.log != nil {
 		n.log.Text = fmt.Appendf(n.log.Text, "%d %s %v > %v %d\n", n.now(), what, from.addr, to.addr, len(p.Bytes()))

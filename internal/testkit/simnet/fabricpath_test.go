@@ -14,7 +14,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/rdmatest"
 )
 
-// TestLostOnFabric: what a path between adapters loses is in the trace, and marked in the recording where it left.
+// TestLostOnFabric: packets that a path between adapters loses are in the trace, and marked in the recording where
+// they left.
 func TestLostOnFabric(t *testing.T) {
 	log := &simnet.Log{Packets: true}
 	for _, f := range simnet.Play(t, 1, log, func(w *rdmatest.World) {

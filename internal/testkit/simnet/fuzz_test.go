@@ -15,9 +15,9 @@ import (
 )
 
 // FuzzConversation changes packets of a conversation on their way: each four bytes of
-// changes skip so many packets and change one byte at an offset of the next. Whatever
-// arrives, nothing panics, no byte beside a region and none that only may be read is
-// written to, work completes in order and once, and nothing is left behind.
+// changes skip so many packets and change one byte at an offset of the next. Nothing
+// panics, no byte beside a region, or of a read-only one, is written to, work completes
+// in order and once, and nothing is left behind.
 func FuzzConversation(f *testing.F) {
 	f.Add(uint64(0), byte(0), []byte{})
 	f.Add(uint64(0), byte(0), []byte{0})

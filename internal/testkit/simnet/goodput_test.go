@@ -209,8 +209,8 @@ func TestGoodput(t *testing.T) {
 	}
 }
 
-// TestOverrun lets a receiver's buffer be a tenth of what the window believes: it finds a window that fits,
-// and a good part of what the receiver can handle arrives.
+// TestOverrun lets a receiver's buffer be a tenth of the size that the window assumes: the window becomes one that
+// fits, and a good part of the receiver's rate arrives.
 func TestOverrun(t *testing.T) {
 	for _, op := range []verbs.SendOp{verbs.OpWrite, verbs.OpRead} {
 		tr := transfer{op: op, length: 64 << 10, depth: 16, window: 2 << 20, buffer: 208 << 10,

@@ -30,11 +30,11 @@ type member struct {
 	cq   *verbs.CQ
 	recv *verbs.CQ
 	qp   *verbs.QP
-	mr   *verbs.MR // receives, and behind them what is sent
+	mr   *verbs.MR // receives, and behind them sent datagrams
 	ep   verbs.Endpoint
 	rand *rand.Rand
 
-	deaf   bool // to what it sends itself
+	deaf   bool // to its own multicasts
 	groups [manyGroups]bool
 	peers  []*member
 	ahs    map[int]*verbs.AH
@@ -43,8 +43,8 @@ type member struct {
 	last   map[[2]int]int // a sender's last datagram to a destination
 }
 
-// runGroups has hosts send datagrams to each other and to multicast groups that some of them are in. What
-// arrives is what was sent, to whom it was sent; over paths that lose nothing, all of it.
+// runGroups has hosts send datagrams to each other and to multicast groups that some of them are in. Datagrams
+// arrive as they were sent, at their destinations; over paths that lose nothing, all of them.
 func runGroups(w *world) error {
 	count := 1 + w.rand.IntN(40)
 	w.tell(", %d datagrams each", count)
@@ -193,7 +193,7 @@ func (m *member) send(ctx context.Context, count int) error {
 	return nil
 }
 
-// receive takes what comes.
+// receive takes datagrams.
 func (m *member) receive(ctx context.Context) error {
 	var wcs [4]verbs.WC
 	for {
@@ -263,7 +263,7 @@ func (m *member) end() error {
 	return m.qp.Close()
 }
 
-// complete reports what has not come.
+// complete reports datagrams that have not come.
 func complete(members []*member) error {
 	for _, from := range members {
 		for number, to := range from.sent {

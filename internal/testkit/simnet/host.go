@@ -22,7 +22,7 @@ type Host struct {
 	// Window is how many bytes a device over packets believes that its peers' buffers hold. A device takes it
 	// when it is opened.
 	Window int
-	// Buffer is how many bytes such a device's own buffer holds, what each packet takes beside its bytes
+	// Buffer is how many bytes such a device's own buffer holds, the cost of each packet beside its bytes
 	// included.
 	Buffer int
 	// PerPacket is how long it takes to handle a packet that has come, which is in the buffer until then.
@@ -41,16 +41,16 @@ type Host struct {
 	open      []device
 	sockets   *sockets // nil: no program has asked for one
 	skip      int      // regions that are registered before some are refused
-	refuse    int      // and how many those are
+	refuse    int      // and their number
 }
 
 // device is a device that a host has open.
 type device interface {
-	// look has whoever waits look again.
+	// look has goroutines that wait look again.
 	look()
 	// follow tells of an event of the port, without the lock.
 	follow(verbs.EventType)
-	// kill ends what the system keeps for a process.
+	// kill ends the objects that the system keeps for a process.
 	kill()
 }
 
@@ -115,7 +115,7 @@ func (h *Host) SetLink(up bool) {
 }
 
 // Stop keeps the host's process from sending and receiving, as SIGSTOP does, or lets it go on. The
-// system takes meanwhile what its buffers hold. Its programs' clocks go on.
+// system's buffers fill meanwhile. Its programs' clocks go on.
 func (h *Host) Stop(stop bool) {
 	n := h.net
 	n.mu.Lock()
@@ -141,7 +141,7 @@ func (h *Host) PowerOff() {
 	h.net.note("off", h.addr, h.addr, true)
 }
 
-// Kill ends the host's process, as SIGKILL does, for good: nobody receives its packets any more, and
+// Kill ends the host's process, as SIGKILL does, for good: no device receives its packets any more, and
 // the system closes its streams.
 func (h *Host) Kill() {
 	n := h.net
@@ -213,7 +213,7 @@ func (h *Host) Remove() {
 	}
 }
 
-// reaches reports whether what h sends now arrives at another host.
+// reaches reports whether a packet that h sends now arrives at another host.
 func (h *Host) reaches(to *Host) bool {
 	return !h.off && !to.off && h.up && to.up && !h.net.path(h, to).Cut && !h.net.path(h, to).Dead
 }

@@ -71,7 +71,7 @@ func (l *Log) WritePackets(out io.Writer) error {
 		if err := l.packets[i].write(w); err != nil {
 			return err
 		}
-		if i%100 == 99 { // or it drops what it has no room for
+		if i%100 == 99 { // or it drops packets that it has no room for
 			if err := w.Flush(); err != nil {
 				return err
 			}
@@ -96,7 +96,7 @@ func (p *packet) write(w *trace.Writer) error {
 	return w.WriteUDP(&u, p.frame)
 }
 
-// keepSegment keeps what one end of a stream sends; the lock is held.
+// keepSegment keeps a segment that one end of a stream sends; the lock is held.
 func (n *Net) keepSegment(l *link, flags trace.TCPFlags, data []byte) {
 	if n.log == nil || !n.log.Packets {
 		return

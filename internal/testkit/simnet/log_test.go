@@ -10,7 +10,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/cm"
 )
 
-// TestStreamsKept: the pcapng has what streams carry.
+// TestStreamsKept: the pcapng has the data of streams.
 func TestStreamsKept(t *testing.T) {
 	log := &Log{Packets: true}
 	synctest.Test(t, func(t *testing.T) {

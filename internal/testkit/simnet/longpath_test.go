@@ -26,8 +26,8 @@ func overPath(t *testing.T, op verbs.SendOp, rtt time.Duration, loss float64) re
 	return r
 }
 
-// tcpModel is what one TCP connection with CUBIC comes to on a link of 1 Gb/s in the long run,
-// in bits per second, by the response functions of the literature and not by measurement: the
+// tcpModel is the rate of one TCP connection with CUBIC on a link of 1 Gb/s in the long run, in
+// bits per second, by the response functions of the literature and not by measurement: the
 // larger of CUBIC's (RFC 9438 section 5.1, with C = 0.4 and beta = 0.7) and Reno's (Mathis et
 // al. 1997) average window, in segments of 1460 bytes, a round trip. The functions know
 // nothing of queues, of retransmission timeouts or of how a connection begins.
@@ -44,7 +44,7 @@ func tcpModel(rtt time.Duration, loss float64) float64 {
 
 // TestPaths has a path without loss filled, however long it is: the share of the link over
 // the first 40 round trips (and no less than a second) includes the time that the
-// requester takes to find out what the round trip is, and what the path holds. Long runs
+// requester takes to find out the round trip, and the bandwidth-delay product. Long runs
 // have more paths.
 // With -whole it prints the table in docs/performance.md.
 func TestPaths(t *testing.T) {

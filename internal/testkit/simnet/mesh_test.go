@@ -25,8 +25,8 @@ type mesh struct {
 	errs []error
 }
 
-// runMesh connects all hosts with each other and has messages go over all connections at once. What
-// befalls some hosts, for a time or for good, does the connections of the others no harm.
+// runMesh connects all hosts with each other and has messages go over all connections at once. Faults
+// of some hosts, for a time or for good, do the connections of the others no harm.
 func runMesh(w *world) error {
 	m := &mesh{w: w, each: 1 + w.rand.IntN(2), messages: 1 + w.rand.IntN(6), seed: w.rand.Uint64()}
 	spin := time.Duration(w.rand.IntN(2) - 1)

@@ -23,10 +23,10 @@ type Net struct {
 	Rand *rand.Rand
 	// Default is the state of new paths.
 	Default Path
-	// Mutate changes a packet that leaves, before its ICRC is computed; nil: nobody does.
+	// Mutate changes a packet that leaves, before its ICRC is computed; nil: none is changed.
 	Mutate func(transport []byte)
-	// Watch is told of each packet that leaves a host, and of each that a host's device has taken, without ICRC;
-	// nil: nobody is. It is called with the network's lock held.
+	// Watch gets each packet that leaves a host, and each packet that a host's device has taken, without ICRC;
+	// nil: there is no watcher. It is called with the network's lock held.
 	Watch Watcher
 
 	seed  uint64
@@ -183,7 +183,7 @@ func (n *Net) run() {
 	}
 }
 
-// hostAt returns the host with an address; nil: nobody.
+// hostAt returns the host with an address; nil: none.
 func (n *Net) hostAt(a netip.Addr) *Host {
 	for _, h := range n.hosts {
 		if h.addr == a {

@@ -25,9 +25,9 @@ type Path struct {
 type path struct {
 	Path
 	free instant // when the last packet will have left
-	set  bool    // somebody has chosen what it is like
-	// Each path, and each sort of fault of it, has random numbers of its own: a fault that is taken away changes
-	// nothing for the others.
+	set  bool    // its parameters were chosen
+	// Each path, and each sort of fault of it, has random numbers of its own: without one fault the others stay the
+	// same.
 	loss, duplicate, reorder, corrupt, length luck
 }
 

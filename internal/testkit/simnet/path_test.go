@@ -36,7 +36,7 @@ func TestOwnChances(t *testing.T) {
 	with := struck(Path{Loss: 0.1, Duplicate: 0.2, Reorder: 0.3, Jitter: time.Second, Corrupt: 0.2})
 	for k, alone := range []Path{{Loss: 0.1}, {Duplicate: 0.2}, {Reorder: 0.3, Jitter: time.Second}, {Corrupt: 0.2}} {
 		got := struck(alone)[k]
-		if k > 0 { // of those that are lost there is nothing to see
+		if k > 0 { // lost packets cannot be seen
 			got = slices.DeleteFunc(got, func(i int) bool { return slices.Contains(with[0], i) })
 		}
 		if len(got) == 0 || !slices.Equal(got, with[k]) {

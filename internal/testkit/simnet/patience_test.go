@@ -14,8 +14,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// TestPatience dials a program that takes its time to answer, one that never does, and nobody. How long
-// that may take the program says that dials, on every kind of device.
+// TestPatience dials a program that takes long to answer, a program that never does, and an address without a
+// host. The dialing program sets how long that may take, on every kind of device.
 func TestPatience(t *testing.T) {
 	steady(t)
 	for kind, open := range map[string]func(*simnet.Host) (*verbs.Device, error){

@@ -12,7 +12,7 @@ import (
 // piece is a part of a region.
 type piece struct{ off, n int }
 
-// step is one operation of a conversation, and what must come of it.
+// step is one operation of a conversation, and its expected result.
 type step struct {
 	op      verbs.SendOp
 	flags   verbs.SendFlags
@@ -25,7 +25,7 @@ type step struct {
 	swap    uint64
 	scope   verbs.FlushScope
 
-	data []byte // the message, or what a READ or an atomic must bring
+	data []byte // the message, or the data that a READ or an atomic must bring
 }
 
 func (s *step) receives() bool {
@@ -66,7 +66,7 @@ type planner struct {
 func newPlan(r *rand.Rand, typ verbs.QPType, n, mtu, maxLen int) *plan {
 	p := &planner{Rand: r, typ: typ, mtu: mtu, maxLen: maxLen}
 	p.source, p.target, p.words = make([]byte, sourceLen), make([]byte, targetLen), make([]byte, wordsLen)
-	for i := 0; i < len(p.source); i += 8 { // no byte is 0, which is what was not written
+	for i := 0; i < len(p.source); i += 8 { // no byte is 0, as unwritten memory is
 		binary.LittleEndian.PutUint64(p.source[i:], r.Uint64()|0x0101010101010101)
 	}
 	for range n {

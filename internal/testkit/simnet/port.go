@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// maxPackets and maxBytes are what one send takes, as with GSO.
+	// maxPackets and maxBytes are the limits of one send, as with GSO.
 	maxPackets = 64
 	maxBytes   = 65507
 	// portWindow is how many bytes may be in flight to one peer, see Host.Window.
@@ -31,7 +31,7 @@ const (
 	packetOverhead = 256
 	// recvBatch is how many packets one Receive takes.
 	recvBatch = 32
-	// sendBuffer is how long what is to be sent may take, until a port is full.
+	// sendBuffer is how long the packets to send may take, until a port is full.
 	sendBuffer = 2 * time.Millisecond
 )
 
@@ -41,7 +41,7 @@ type Port struct {
 	changed func(int, ...verbs.EventType)
 	id      uint16 // IPv4 identification of the next packet
 	buffer  []arrival
-	size    int     // bytes in buffer, and of what is to be handled yet
+	size    int     // bytes in buffer, and of packets that are to be handled yet
 	handled instant // when the last packet that has come will have been handled
 	window  int
 	full    bool
@@ -141,7 +141,7 @@ func (r *route) Holds() bool { return false }
 func (p *Port) Connect(ibta.Path)    {}
 func (p *Port) Disconnect(ibta.Path) {}
 
-// Refused waits until the host at an address says that nobody receives there.
+// Refused waits until the host at an address reports that no device receives there.
 func (p *Port) Refused(ctx context.Context, to ibta.Path) error {
 	answer := make(chan struct{})
 	p.net.mu.Lock()
@@ -162,7 +162,7 @@ func (p *Port) Refused(ctx context.Context, to ibta.Path) error {
 	}
 }
 
-// port returns the host's port, nil: nobody has it open; the lock is held.
+// port returns the host's port, nil: it is not open; the lock is held.
 func (h *Host) port() *Port {
 	for _, d := range h.open {
 		if p, ok := d.(*Port); ok && !p.closed && !p.killed {
@@ -172,14 +172,14 @@ func (h *Host) port() *Port {
 	return nil
 }
 
-// WantHeaders asks for arrivals with what their IP headers said.
+// WantHeaders asks for arrivals with fields of their IP headers.
 func (p *Port) WantHeaders() {
 	p.net.mu.Lock()
 	defer p.net.mu.Unlock()
 	p.headers = true
 }
 
-// JoinGroup takes what is sent to a multicast group.
+// JoinGroup takes packets to a multicast group.
 func (p *Port) JoinGroup(_ int, gid verbs.GID, _ uint16) error {
 	p.net.mu.Lock()
 	defer p.net.mu.Unlock()
@@ -307,7 +307,7 @@ func (n *Net) carry(from, to *Host, a arrival) bool {
 	return len(all) > 0
 }
 
-// arrive puts a packet into the buffer of whoever receives.
+// arrive puts a packet into the buffer of the receiver.
 func (h *Host) arrive(a arrival) {
 	p := h.port()
 	if p == nil {
@@ -328,7 +328,7 @@ func (h *Host) arrive(a arrival) {
 	h.net.at(p.handled, func() { p.keep(a) })
 }
 
-// keep has a packet for whoever receives.
+// keep has a packet for the receiver.
 func (p *Port) keep(a arrival) {
 	if p.closed || p.killed {
 		return
@@ -362,7 +362,7 @@ func (p *Port) Receive(c *ibta.Counters, deliver func(*ib.Packet, *ibta.Arrival)
 	return len(p.taken), nil
 }
 
-// receive checks and decodes a packet, as a socket's is, and spoils it then: nobody may keep it.
+// receive checks and decodes a packet, as a socket's is, and spoils it then: the device must not keep it.
 func (p *Port) receive(a *arrival, headers bool, c *ibta.Counters, deliver func(*ib.Packet, *ibta.Arrival)) {
 	f := flow(a.src, a.dst)
 	_, how := f.Verify(a.frame, a.id)

@@ -12,8 +12,8 @@ import (
 )
 
 // TestReordering prints how much arrives where a share of the packets, in both directions, is
-// late by up to 2 ms, 1 ms on average, on a link of 1 Gb/s with a round trip of 0.2 ms. What
-// is late need not be sent again: nearly the whole link is used however many are.
+// late by up to 2 ms, 1 ms on average, on a link of 1 Gb/s with a round trip of 0.2 ms. Late
+// packets need not be sent again: nearly the whole link is used however many are.
 func TestReordering(t *testing.T) {
 	shares := []float64{0, 0.01, 0.5}
 	switch {

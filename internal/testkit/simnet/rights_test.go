@@ -24,8 +24,8 @@ var rightsOrder = []verbs.SendOp{verbs.OpWrite, verbs.OpWriteImm, verbs.OpRead, 
 
 const rightsArea = 64
 
-// runRights has queue pairs and regions that allow some things, and peers that ask for any: what both allow is
-// done, everything else is refused, leaves memory as it is, and ends the connection.
+// runRights has queue pairs and regions that allow some operations, and peers that request any: operations that both
+// allow are done, all others are refused, leave memory as it is, and end the connection.
 func runRights(w *world) error {
 	rounds := 1 + w.rand.IntN(12)
 	w.tell(", %d requests", rounds)

@@ -49,7 +49,7 @@ func runRnet(w *world) error {
 			return nil
 		}
 		if err := <-listening; err != nil {
-			return nil // the other side says so
+			return nil // the other side reports it
 		}
 		d := rnet.Dialer{Device: w.devs[1], Options: opt, Timeout: time.Minute}
 		for range rounds {

@@ -13,8 +13,8 @@ import (
 )
 
 // TestRoundTrip loses every fifth packet, the only one of a message or its acknowledgement among them, which
-// costs a timeout. What queue pairs take for the round trip stays what it is: an acknowledgement of a packet that
-// was sent twice is no sample (Karn's algorithm, RFC 6298 section 3).
+// costs a timeout. Queue pairs' estimates of the round trip stay right: an acknowledgement of a packet that was sent
+// twice is no sample (Karn's algorithm, RFC 6298 section 3).
 func TestRoundTrip(t *testing.T) {
 	steady(t)
 	const delay, hosts = 500 * time.Microsecond, 200 * time.Microsecond

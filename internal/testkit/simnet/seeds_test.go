@@ -41,7 +41,7 @@ func steady(t *testing.T) {
 	})
 }
 
-// TestSameSeedSameTrace: what happens follows from the seed, to the last byte of each packet and the
+// TestSameSeedSameTrace: all events follow from the seed, to the last byte of each packet and the
 // nanosecond at which it leaves.
 func TestSameSeedSameTrace(t *testing.T) {
 	if raceDetector {
@@ -92,7 +92,7 @@ func TestSameSeedSameTrace(t *testing.T) {
 	}
 }
 
-// difference returns the first line in which two logs differ, and those around it.
+// difference returns the first line in which two logs differ, and the lines around it.
 func difference(a, b []byte) string {
 	as, bs := bytes.Split(a, []byte("\n")), bytes.Split(b, []byte("\n"))
 	for i := range min(len(as), len(bs)) {

@@ -15,12 +15,12 @@ type segment struct {
 	fin, rst bool
 }
 
-// segments are the segments on their way to the peer. They arrive in order: one that is lost holds up those
+// segments are the segments on their way to the peer. They arrive in order: a lost segment holds up the segments
 // behind it until it has been sent again.
 type segments struct {
 	queue     []segment
 	scheduled bool
-	retry     instant // until what did not arrive is sent again; 0: firstRetry
+	retry     instant // until a lost segment is sent again; 0: firstRetry
 }
 
 // cut returns how long the next segment is: full ones mostly.
@@ -68,7 +68,7 @@ func (s *segment) name() string {
 	return "data"
 }
 
-// drop forgets what has not arrived.
+// drop forgets segments that have not arrived.
 func (w *segments) drop() { w.queue = nil }
 
 // schedule has the first segment arrive.

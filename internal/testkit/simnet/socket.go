@@ -16,8 +16,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// sockets are the TCP sockets of a host's process, for what programs say to each other beside RDMA. Like a
-// device they have a goroutine, which tells connections what can be done.
+// sockets are the TCP sockets of a host's process, for messages of programs beside RDMA. Like a device they
+// have a goroutine, which tells connections when they can be read or written.
 type sockets struct {
 	*Streams
 	gone chan struct{} // closed when the process ends
@@ -30,7 +30,7 @@ func (h *Host) socketsOf() *sockets {
 	defer h.net.mu.Unlock()
 	if h.sockets == nil {
 		s := &sockets{Streams: newStreams(h), gone: make(chan struct{}), done: make(chan struct{})}
-		s.port += firstPort / 2 // not where those of devices begin
+		s.port += firstPort / 2 // not where devices' ports begin
 		h.sockets = s
 		h.open = append(h.open, s)
 		go s.run()
@@ -38,7 +38,7 @@ func (h *Host) socketsOf() *sockets {
 	return h.sockets
 }
 
-// run tells connections and listeners what can be done.
+// run tells connections and listeners when they are ready.
 func (s *sockets) run() {
 	defer close(s.done)
 	for {
@@ -82,7 +82,7 @@ func (h *Host) CloseSockets() {
 	}
 }
 
-// ListenTCP listens at a port of the host; 0 stands for one that is free.
+// ListenTCP listens at a port of the host; 0 stands for any free one.
 func (h *Host) ListenTCP(port uint16) (net.Listener, error) {
 	s := h.socketsOf()
 	a, err := s.Listen(netip.AddrPortFrom(h.addr, port), 128)

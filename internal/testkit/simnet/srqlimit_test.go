@@ -10,14 +10,14 @@ import (
 )
 
 // srqLimit arms the limit of a shared receive queue again and again, and holds that each arming raises one
-// event at most, and the first one does once fewer receives are left (IBTA 10.2.9.1). Of the later ones
-// nobody knows: messages may take receives before the limit is armed.
+// event at most, and the first one does once fewer receives are left (IBTA 10.2.9.1). Later armings may raise
+// none: messages may take receives before the limit is armed.
 type srqLimit struct {
 	srq   *verbs.SRQ // nil: there is none
 	rand  *rand.Rand
 	left  int // receives that were posted, and whose completion was not seen: the queue has no more
 	armed int // the limit; 0: it is not armed
-	due   int // events that were raised, by what the queue says
+	due   int // events that were raised, by the queue's limit
 }
 
 // arm arms the limit of a queue for so many receives.

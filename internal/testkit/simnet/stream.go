@@ -26,14 +26,14 @@ const (
 	firstRetry = instant(200 * time.Millisecond)
 	synRetry   = instant(time.Second)
 	lastRetry  = instant(60 * time.Second)
-	// synTries is how often a peer is asked for a stream. Chance loses the first synLosses of them at most,
-	// which is what devices wait for; see Streams.SetupTime.
+	// synTries is how often a peer is asked for a stream. Chance loses the first synLosses of them at most, and
+	// devices wait for as many; see Streams.SetupTime.
 	synTries  = 7
 	synLosses = 2
 	// A peer that is silent for keepSilence is gone. It is asked every keepBeat.
 	keepBeat    = instant(5 * time.Second)
 	keepSilence = instant(30 * time.Second)
-	// firstPort is where ports that nobody has chosen begin.
+	// firstPort is where ports begin that programs have not chosen.
 	firstPort = 33000
 )
 
@@ -166,7 +166,7 @@ func (s *Streams) Dial(from, to netip.AddrPort, tos uint8) (streamdev.Link, erro
 	return l, nil
 }
 
-// Ready calls f for what can be done, in the order in which links were made.
+// Ready calls f for links that can be read or written, in the order in which they were made.
 func (s *Streams) Ready(f func(owner any, read, write bool)) int {
 	type todo struct {
 		owner       any
@@ -193,7 +193,7 @@ func (s *Streams) Ready(f func(owner any, read, write bool)) int {
 	did := 0
 	for _, t := range found {
 		s.net.mu.Lock()
-		gone := t.gone() // by one of those before it
+		gone := t.gone() // by an earlier one
 		s.net.mu.Unlock()
 		if !gone && t.owner != nil {
 			did++
@@ -221,7 +221,7 @@ func (s *Streams) Wait() error {
 	})
 }
 
-// Close closes what is left.
+// Close closes the links that are left.
 func (s *Streams) Close() error {
 	s.net.mu.Lock()
 	defer s.net.mu.Unlock()
@@ -242,7 +242,8 @@ func (s *Streams) kill() {
 	s.look()
 }
 
-// remove ends everything as a device does that is taken out: peers are told, and the program, whose process goes on.
+// remove ends everything as a device does that is taken out: peers are notified, and the program, whose process goes
+// on.
 func (s *Streams) remove() {
 	s.removed = true
 	for _, l := range slices.Clone(s.links) {
@@ -307,7 +308,7 @@ func (a *acceptor) Close() error {
 	return nil
 }
 
-// close ends the acceptor and what waits in it.
+// close ends the acceptor and the links that wait in it.
 func (a *acceptor) close() {
 	if a.closed {
 		return
@@ -330,7 +331,7 @@ type link struct {
 	sent, got uint32
 
 	watchRead, watchWrite bool
-	told                  bool // that it broke, while nobody watched
+	told                  bool // ready has reported the break of an unwatched link
 	connecting            bool
 	closed                bool
 	err                   error // why it broke
@@ -353,8 +354,8 @@ func (l *link) broken() bool { return l.err != nil || l.eof && l.shut }
 
 func (l *link) room() int { return streamWindow - l.unread }
 
-// ready reports what can be done, as epoll would: a break is told even to those who watch for
-// nothing, once.
+// ready reports whether the link can be read or written, as epoll would: a break is reported even
+// without interest, once.
 func (l *link) ready() (read, write, ok bool) {
 	if l.broken() {
 		watched := l.watchRead || l.watchWrite
@@ -473,8 +474,8 @@ func (l *link) Close(abort bool) {
 	l.close(abort)
 }
 
-// close ends this end. What is on its way goes on, unless it is to be dropped or there is something
-// that nobody will read.
+// close ends this end. Data on its way goes on, unless it is to be dropped or there is received data
+// that will not be read.
 func (l *link) close(abort bool) {
 	if l.closed {
 		return
@@ -490,7 +491,7 @@ func (l *link) close(abort bool) {
 	}
 }
 
-// reset drops what has not left, and has the peer hear that.
+// reset drops data that has not left, and sends the peer a reset.
 func (l *link) reset() {
 	l.way.drop()
 	l.way.add(l, segment{rst: true})
