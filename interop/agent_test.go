@@ -25,8 +25,8 @@ import (
 )
 
 // An agent is this test binary where a test needs Ramjet in another process: in the guest, on devices of the
-// kernel, or on this host, to be killed. Each of its control connections has a process of its own, and what that
-// has made goes away when the connection closes.
+// kernel, or on this host, to be killed. Each of its control connections has a process of its own, whose objects
+// go away when the connection closes.
 var (
 	agentAddress = flag.String("agent", "", "be an agent, and listen at this address")
 	agentServe   = flag.Bool("agent.serve", false, "serve the control connection that is descriptor 3")
@@ -34,7 +34,7 @@ var (
 
 const agentPort = "7479" // no other program of the guest listens at it, as iWARP's ports are TCP's
 
-// agentRequest is a line of JSON, and so is its answer. Names of devices are those of ramjet.Open.
+// agentRequest is a line of JSON, and so is its answer. Names of devices are for ramjet.Open.
 type agentRequest struct {
 	Do     string // serve, exercise, bulk, receive, ended, shell
 	Device string
@@ -50,7 +50,7 @@ type agentAnswer struct {
 	Output  string `json:",omitempty"`
 }
 
-// TestAgent is no test: it is what an agent runs.
+// TestAgent is no test: an agent runs it.
 func TestAgent(t *testing.T) {
 	switch {
 	case *agentServe:
@@ -91,7 +91,7 @@ func serveAgent(t *testing.T, conn net.Conn) {
 			}
 			requests <- r
 		}
-		os.Exit(0) // whatever is still under way
+		os.Exit(0) // without waiting for operations in flight
 	}()
 	a := &agent{ctx: t.Context()}
 	for r := range requests {

@@ -69,7 +69,7 @@ func TestGuestMemory(t *testing.T) {
 	}
 }
 
-// TestGuestErrors asks for what cannot be done: each is an answer, and the connection
+// TestGuestErrors makes requests that cannot be carried out: each is an answer, and the connection
 // goes on.
 func TestGuestErrors(t *testing.T) {
 	g := dialGuest(t, false)

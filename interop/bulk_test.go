@@ -23,7 +23,7 @@ type bulkResult struct {
 	Events            []string      // of the connection, after it was made
 	DeviceEvents      []string      // such as a port that is down
 	Closing           time.Duration // of the device and all that is on it
-	Error             string        // what should not be
+	Error             string        // a failure of the test
 }
 
 const (

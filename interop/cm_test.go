@@ -30,7 +30,7 @@ type family struct {
 	peer        string // the guest's, but for its number
 }
 
-// families are the families of RoCEv2, iwFamilies those of iWARP.
+// families are the families of RoCEv2, iwFamilies the families of iWARP.
 var (
 	families = []family{{"IPv4", false, hostIPv4, guestIPv4, "roce:", "rxe"},
 		{"IPv6", true, hostIPv6, guestIPv6, "roce:", "rxe"}}
@@ -41,7 +41,7 @@ var (
 
 func (f family) iwarp() bool { return f.peer == "siw" }
 
-// answer is the guest's event that has what a passive side answers.
+// answer is the guest's event that has the answer of a passive side.
 func (f family) answer() string {
 	if f.iwarp() {
 		return "ESTABLISHED"
@@ -49,7 +49,7 @@ func (f family) answer() string {
 	return "CONNECT_RESPONSE"
 }
 
-// toGuest and fromGuest name tests by who has the active side.
+// toGuest and fromGuest name tests by the active side.
 func (f family) toGuest() string   { return "ramjet→" + f.peer }
 func (f family) fromGuest() string { return f.peer + "→ramjet" }
 
@@ -175,7 +175,7 @@ func (m *manager) endpoint(id *cm.ID, size, count int) *endpoint {
 	return e
 }
 
-// post posts all the endpoint's messages; wr is what datagrams need.
+// post posts all the endpoint's messages; wr has the fields of datagrams.
 func (e *endpoint) post(wr verbs.SendWR) {
 	e.m.t.Helper()
 	wr.Flags, wr.SGL = verbs.Signaled, []verbs.SGE{e.mr.SGE(grhSize, e.size)}

@@ -16,9 +16,9 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// TestCMLoss drops 5% of what the connection managers say to each other, in both
-// directions, lets 10% come twice and some overtake others, and leaves all else alone: every
-// message is repeated until it is answered, and none that comes twice or late does harm.
+// TestCMLoss drops 5% of the connection managers' messages, in both directions, lets 10% come
+// twice and some overtake others, and leaves all else alone: every message is repeated until
+// it is answered, and none that comes twice or late does harm.
 func TestCMLoss(t *testing.T) {
 	disturbance := []string{"loss", "5%", "duplicate", "10%", "delay", "2ms", "3ms"}
 	c := matose{connections: 40, size: 100, count: 10}
@@ -62,7 +62,7 @@ func (j *job) kill() {
 	}
 }
 
-// ends waits until a connection is told as ended, and closes it.
+// ends waits until a connection is reported as ended, and closes it.
 func (m *manager) ends(conn *cm.Conn) {
 	m.t.Helper()
 	for {
@@ -84,9 +84,8 @@ func (m *manager) ends(conn *cm.Conn) {
 	m.ok(conn.Close())
 }
 
-// TestConnectionPeerKilled kills the guest's program in the middle of what it sends: its
-// kernel ends the connection, and Ramjet's side is told. Then the same again, to the same
-// port.
+// TestConnectionPeerKilled kills the guest's program in the middle of its messages: its kernel
+// ends the connection, and Ramjet's side gets the end. Then the same again, to the same port.
 func TestConnectionPeerKilled(t *testing.T) {
 	const size = 32 << 10
 	argv := []string{"ucmatose", "-p", strconv.Itoa(matosePort), "-C", "3000", "-S", strconv.Itoa(size)}
@@ -125,8 +124,8 @@ func TestConnectionPeerKilled(t *testing.T) {
 	}
 }
 
-// TestConnectionCutOff cuts the link in the middle of a connection: what was sent fails, the
-// connection is told as ended, and closing it does not wait for the peer for ever.
+// TestConnectionCutOff cuts the link in the middle of a connection: sends fail, the connection
+// is reported as ended, and closing it does not wait for the peer for ever.
 func TestConnectionCutOff(t *testing.T) {
 	g, m := dialGuest(t, false), openManager(t, false)
 	server := g.spawnCM(matosePort, "ucmatose", "-p", strconv.Itoa(matosePort), "-b", guestIPv4, "-C", "100", "-S",

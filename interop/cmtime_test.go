@@ -125,7 +125,7 @@ func (c *timed) close() {
 	}
 }
 
-// tellsAtFailure prints what the program has said if the test fails before it looks itself.
+// tellsAtFailure prints the program's output if the test fails before it looks itself.
 func (j *job) tellsAtFailure() {
 	j.g.t.Cleanup(func() {
 		if j.g.t.Failed() {

@@ -17,13 +17,13 @@ import (
 // cPort is the first of the programs' ports: each pair has one of its own.
 const cPort = 18600
 
-// cKind is a kind of programs of which one runs on each side: how a server and a client are
-// told, and what each says when it is done (a regular expression). In arguments SERVER stands
+// cKind is a kind of programs of which one runs on each side: the arguments of server and client,
+// and the output of each when it is done (a regular expression). In arguments SERVER stands
 // for the server's address, PORT for its port and GID for the row of the guest's table.
 type cKind struct {
 	server, client         string
 	clientName             string // of its program, where that is another one
-	host, guest            string // what the program needs on this machine
+	host, guest            string // the program's requirements on this machine, and in the guest
 	iwGuest                string // and for siw
 	onCM                   bool   // the server listens with the connection manager, not with TCP
 	port                   int    // unless 0, where it always listens
@@ -33,8 +33,8 @@ type cKind struct {
 	serverSays, clientSays string
 }
 
-// The kinds. What pingpongs and perftest exchange over TCP goes over IPv4; the GID says what
-// the messages go over.
+// The kinds. Pingpongs and perftest exchange data over TCP with IPv4; the GID decides the
+// protocol of the messages.
 var (
 	cPingpong = &cKind{server: "-c -n 50 -p PORT", client: "-c -n 50 -p PORT SERVER", host: "-g 0",
 		guest: "-d rxe0 -g GID", serverSays: "50 iters in", clientSays: "50 iters in"}
@@ -131,7 +131,7 @@ var cPrograms = []struct {
 
 // TestCPrograms runs rdma-core's examples and perftest as Debian has them on Ramjet's
 // libibverbs and librdmacm, each against the same program on rxe. The programs' versions on
-// the two sides are those of two releases of Debian.
+// the two sides are from two releases of Debian.
 func TestCPrograms(t *testing.T) {
 	libs := cLibraries(t)
 	for i, p := range cPrograms {
@@ -162,8 +162,8 @@ func TestCPrograms(t *testing.T) {
 }
 
 // mckeyToGuest and mckeyFromGuest have a sender and a receiver of a multicast group. A sender
-// ends without waiting for what it has posted, which may then be dropped, and a receiver wants
-// all its messages: so there are more than it wants.
+// ends without waiting for its sends, which may then be dropped, and a receiver wants all its
+// messages: so there are more than it wants.
 func (c cPair) mckeyToGuest(t *testing.T) {
 	const group = "239.1.2.5"
 	g := dialGuest(t, false)
@@ -221,7 +221,7 @@ func (c cPair) toGuest(t *testing.T) {
 	g := dialGuest(t, c.ipv6)
 	if c.late {
 		g.t.Cleanup(func() { g.call("netem_off", nil, nil) })
-		a := args{"direction": "in", "args": []string{"delay", "400ms"}, "qpn": 1} // what goes to its manager
+		a := args{"direction": "in", "args": []string{"delay", "400ms"}, "qpn": 1} // packets to its manager
 		if c.iwarp() {
 			a["iwarp"] = "syn"
 		}
@@ -240,7 +240,7 @@ func (c cPair) toGuest(t *testing.T) {
 	c.wantSaid(t, "client on Ramjet", client.result(), c.clientSays)
 	limit := programTimeout
 	if t.Failed() {
-		limit = time.Second // for what it has said
+		limit = time.Second // for its output
 	}
 	c.wantSaid(t, "server on "+c.peer, server.wait(limit), c.serverSays)
 }
@@ -249,7 +249,7 @@ func (c cPair) toGuest(t *testing.T) {
 func (c cPair) fromGuest(t *testing.T) {
 	g := dialGuest(t, c.ipv6)
 	client, server := c.clientOnGuest(t, g)
-	// What a responder sends first siw takes for the end of its reply, and fails the connection, if it comes before
+	// siw takes a responder's first message for the end of its reply, and fails the connection, if it comes before
 	// siw's worker has looked at the reply. Ramjet waits half a second (RFC 5044 section 7.1.3 has it wait for the
 	// peer), which is not enough for so many connections where the guest gets no processor.
 	for range 2 {
@@ -313,7 +313,7 @@ func (c cPair) pick(onCM, tcp string) string {
 	return tcp
 }
 
-// onHost and onGuest are what the program needs there.
+// onHost and onGuest are the program's requirements there.
 func (c cPair) onHost() string { return c.cKind.host }
 
 func (c cPair) onGuest() string {
@@ -353,7 +353,7 @@ func (c cPair) onRamjet(t *testing.T, argv []string) *program {
 	return p
 }
 
-// refused is the message of clients where nobody listens.
+// refused is the message of clients without a listener at the port.
 var refused = regexp.MustCompile(
 	`Connection refused|RDMA_CM_EVENT_(REJECTED|UNREACHABLE)|Unexpected CM event bl blka 8`)
 
@@ -361,8 +361,8 @@ var refused = regexp.MustCompile(
 // even where they end with 0.
 var complaint = regexp.MustCompile(`(?i)mismatch|invalid data|failed status|completion with|wrong state`)
 
-// wantSaid fails the test unless a program ended well, complained of nothing and said what it
-// says when it is done.
+// wantSaid fails the test unless a program ended well, without complaints and with its last
+// output.
 func (c cPair) wantSaid(t *testing.T, who string, r jobResult, says string) {
 	t.Helper()
 	if r.Exit != 0 || r.TimedOut || complaint.MatchString(r.Output) || !regexp.MustCompile(says).MatchString(r.Output) {

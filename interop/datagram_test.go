@@ -15,7 +15,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// What udaddy and mckey do unless they are told otherwise.
+// Defaults of udaddy and mckey.
 const (
 	udaddyPort    = 7174
 	datagramSize  = 100
@@ -105,8 +105,8 @@ func TestUdaddy(t *testing.T) {
 	}
 }
 
-// TestMckey sends to a group that rdma-core's mckey has joined, and receives what mckey
-// sends to a group that Ramjet has joined. The kernel has no groups of IPv6 over RoCEv2: it
+// TestMckey sends to a group that rdma-core's mckey has joined, and receives datagrams of mckey
+// to a group that Ramjet has joined. The kernel has no groups of IPv6 over RoCEv2: it
 // refuses to join them with ENOTSUPP.
 func TestMckey(t *testing.T) {
 	const theirs, ours = "239.1.2.3", "239.1.2.4"
@@ -119,7 +119,7 @@ func TestMckey(t *testing.T) {
 		return end, m.event(cm.MulticastJoin).UD
 	}
 	receiver, _ := join(ours)
-	// mckey ends without waiting for what it has posted, and rxe then drops the rest: ten times
+	// mckey ends without waiting for its sends, and rxe then drops the rest: ten times
 	// as many as are to arrive.
 	sends := g.spawn(0, "mckey", "-b", guestIPv4, "-m", ours, "-s", "-c", "10")
 	receives := g.spawn(0, "mckey", "-b", guestIPv4, "-m", theirs)

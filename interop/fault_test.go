@@ -11,8 +11,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// TestRemoteAccess asks for what the responder does not allow: both queue pairs end in
-// the error state, and the responder's memory stays as it was.
+// TestRemoteAccess requests accesses that the responder does not allow: both queue pairs end
+// in the error state, and the responder's memory stays as it was.
 func TestRemoteAccess(t *testing.T) {
 	const size = 5000
 	for _, c := range []struct {

@@ -61,8 +61,8 @@ type guestError struct {
 
 func (e *guestError) Error() string { return fmt.Sprintf("guest: %s (errno %q)", e.Text, e.Errno) }
 
-// guestGone is set once the guest's kernel does not answer any more, or its connection manager reaches
-// nobody, not even the guest itself. No other test waits for it then.
+// guestGone is set once the guest's kernel does not answer any more, or its connection manager reaches no
+// host, not even the guest itself. No other test waits for it then.
 var guestGone atomic.Bool
 
 // TestMain tells run.sh that the guest is to be booted again.
@@ -171,7 +171,7 @@ func (g *guest) call(cmd string, a args, answer any) {
 	}
 }
 
-// names splits what the String methods of package verbs' flags return.
+// names splits the text of flags of package verbs.
 func names(flags fmt.Stringer) []string {
 	if s := flags.String(); s != "none" {
 		return strings.Split(s, "|")
@@ -471,7 +471,7 @@ var wcStatus = map[string]verbs.Status{
 	"GENERAL_ERR": verbs.StatusGeneralError,
 }
 
-// wcOps has the names of libibverbs without IBV_WC_, which are those of package verbs.
+// wcOps has the names of libibverbs without IBV_WC_, which are also package verbs'.
 var wcOps = func() map[string]verbs.WCOp {
 	ops := map[string]verbs.WCOp{}
 	for op := verbs.WCSend; op <= verbs.WCRecvWriteImm; op++ {

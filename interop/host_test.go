@@ -25,7 +25,7 @@ func buildRamjet(t *testing.T) string {
 	return path
 }
 
-// program is a program of this host, with what it has written. It is killed when the test
+// program is a program of this host, with its output. It is killed when the test
 // ends.
 type program struct {
 	*exec.Cmd
@@ -42,7 +42,7 @@ func newProgram(t testing.TB, path string, argv ...string) *program {
 	return p
 }
 
-// Write takes what the program writes.
+// Write takes the program's output.
 func (p *program) Write(b []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

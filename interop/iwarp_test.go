@@ -14,7 +14,7 @@ import (
 	wire "github.com/ramjet-rdma/ramjet/wire/iwarp"
 )
 
-// iwPort counts the ports of streams: TCP keeps those of ended connections for a while.
+// iwPort counts the ports of streams: TCP keeps the ports of ended connections for a while.
 var iwPort atomic.Uint32
 
 // iwPair is Ramjet's iWARP device and the guest's siw, of which one asks for connections.
@@ -70,8 +70,8 @@ func (p *iwPair) stream() *iwStream {
 	return s
 }
 
-// tryStream makes a connection, or returns what Ramjet's side, or else siw's, says. With
-// refused, siw is to refuse what Ramjet asks for, so that its program never hears of it.
+// tryStream makes a connection, or returns the error of Ramjet's side, or else of siw's. With
+// refused, siw is to refuse Ramjet's request, so that its program gets no event.
 func (p *iwPair) tryStream(refused bool) (*iwStream, error) {
 	m, g := p.m, p.g
 	g.t.Helper()
@@ -136,7 +136,7 @@ type iwEnd struct {
 	name string
 }
 
-// directions are both ways over a stream: who requests, and who responds.
+// directions are both ways over a stream: the requester, and the responder.
 func (s *iwStream) directions() [2][2]iwEnd {
 	ramjet, siw := iwEnd{s.m.device, s.a, "ramjet"}, iwEnd{s.g, s.b, "siw"}
 	return [2][2]iwEnd{{ramjet, siw}, {siw, ramjet}}
@@ -144,7 +144,7 @@ func (s *iwStream) directions() [2][2]iwEnd {
 
 const iwLargest = 1 << 20
 
-// exchange does each operation both ways and compares what arrives, for messages of n bytes:
+// exchange does each operation both ways and compares the received data, for messages of n bytes:
 // SEND out of and into two pieces, WRITE, which a SEND proves to have arrived, and READ.
 func (s *iwStream) exchange(t testing.TB, n int) {
 	t.Helper()
@@ -206,8 +206,8 @@ func (s *iwStream) close(t testing.TB) {
 	s.m.ok(s.id.Close())
 }
 
-// TestIWARPOperations moves messages of many lengths, both ways, whoever asked for the
-// connection.
+// TestIWARPOperations moves messages of many lengths, both ways, over connections that either
+// side has requested.
 func TestIWARPOperations(t *testing.T) {
 	eachIW(t, func(t *testing.T, p *iwPair) {
 		s := p.stream()
@@ -345,7 +345,7 @@ func TestIWARPInvalidate(t *testing.T) {
 		}
 		s.b.send(work{SendWR: verbs.SendWR{ID: 3, Op: verbs.OpRead, Flags: verbs.Signaled,
 			SGL: []verbs.SGE{theirs.sge(0, n)}, Remote: remote}})
-		wantStatus(t, s.b.wait(1)[0], 3, verbs.StatusWRFlushError) // siw flushes whatever the cause
+		wantStatus(t, s.b.wait(1)[0], 3, verbs.StatusWRFlushError) // siw flushes for every cause
 		s.g.wantTerminate(t, wire.ProtectionSTag)
 	})
 }

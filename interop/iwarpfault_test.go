@@ -42,10 +42,10 @@ func (g *guest) wantTerminate(t testing.TB, want wire.Cause) {
 func (m *manager) counter(name string) uint64 { return loopback.Counter(m.t, m.dev, name) }
 
 // TestIWARPTerminate has each side break every rule that a program can break. Ramjet's
-// Terminates have the cause of the RFCs, as siw reads it; siw flushes its work requests then,
-// whatever the cause. siw's Terminates make the oldest of Ramjet's work requests that has not
-// completed fail with the status that the cause stands for: the READ behind a message that TCP
-// had taken. On both sides the connection ends, and with it what is posted.
+// Terminates have the cause of the RFCs, as siw reads it; siw flushes its work requests then, for
+// every cause. siw's Terminates make the oldest of Ramjet's work requests that has not completed
+// fail with the status that the cause stands for: the READ behind a message that TCP had taken.
+// On both sides the connection ends, and with it posted work requests.
 func TestIWARPTerminate(t *testing.T) {
 	const n = 1000
 	for name, c := range map[string]struct {
@@ -154,8 +154,8 @@ func TestIWARPTerminate(t *testing.T) {
 	}
 }
 
-// TestIWARPBadStream says to siw what no program can make a device say, and reads its
-// Terminates: what siw makes of it is what Ramjet makes of it (iwarp.TestTerminate).
+// TestIWARPBadStream sends siw segments that no program can make a device send, and reads its
+// Terminates: siw answers as Ramjet does (iwarp.TestTerminate).
 func TestIWARPBadStream(t *testing.T) {
 	seg := func(h wire.Header, payload ...byte) []byte {
 		if h.DDP == 0 {
@@ -166,7 +166,7 @@ func TestIWARPBadStream(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		ulpdu []byte
-		crc   uint32 // what is wrong with it
+		crc   uint32 // the defect of its CRC
 		want  wire.Cause
 	}{
 		"CRC": {seg(wire.Header{Tagged: true, Last: true}), 1, wire.MPACRC},
@@ -230,7 +230,7 @@ func TestIWARPBadStream(t *testing.T) {
 	}
 }
 
-// TestIWARPPeerKilled ends the guest's process in the middle of what Ramjet does: its work
+// TestIWARPPeerKilled ends the guest's process in the middle of Ramjet's operations: its work
 // requests end, and everything can be closed.
 func TestIWARPPeerKilled(t *testing.T) {
 	const size, count = 1 << 20, 16

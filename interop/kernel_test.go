@@ -15,12 +15,12 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
-// The tests of this file prove what rxe as a requester does wrong when packets get lost or
-// overtake each other, with a responder that is a script of packets: no engine takes part.
+// The tests of this file prove faults of rxe as a requester when packets get lost or overtake
+// each other, with a responder that is a script of packets: no engine takes part.
 // TestLoss leaves room for these faults and for no others. Where one of these tests fails,
 // rxe has been mended, and TestLoss can ask for more.
 
-// responderScript is a queue pair's peer that sends what the test says.
+// responderScript is a queue pair's peer that sends the test's packets.
 type responderScript struct {
 	t    *testing.T
 	conn *net.UDPConn

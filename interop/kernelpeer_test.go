@@ -18,7 +18,7 @@ import (
 type kernelLink struct {
 	name, kernel, ramjet string
 	guest, host          string // addresses
-	control              string // the agent's, on the other link, which stays as it is
+	control              string // the agent's address, on the other link, which stays as it is
 	nic                  string // of the guest
 	module               string // of the device, for rdma-link(8)
 }
@@ -64,8 +64,8 @@ func TestKernelExercise(t *testing.T) {
 	}
 }
 
-// In mid-transfer a side is killed: on the side that is left every work request completes, the connection is told
-// as ended, and closing the device returns.
+// In mid-transfer a side is killed: on the side that is left every work request completes, the connection is
+// reported as ended, and closing the device returns.
 func TestKernelFaults(t *testing.T) {
 	l := kernelLinks()[0] // siw: not looked at yet
 	t.Run("kernel→ramjet/guest", func(t *testing.T) {
@@ -78,7 +78,7 @@ func TestKernelFaults(t *testing.T) {
 		b.process.Process.Kill()
 		b.ended(t, b.guest, "guest")
 	})
-	// who only receives is not told of a peer that dies without a word
+	// a side that only receives does not notice a peer that dies without a message
 	t.Run("ramjet→kernel/guest", func(t *testing.T) {
 		b := l.bulk(t, false)
 		b.guest.try(agentRequest{Do: "shell", Shell: "kill -9 $PPID"})
@@ -86,7 +86,7 @@ func TestKernelFaults(t *testing.T) {
 	})
 }
 
-// In mid-transfer the guest's device is deleted, which both sides are told. The kernel's other users of the device
+// In mid-transfer the guest's device is deleted, which both sides notice. The kernel's other users of the device
 // would keep it from going: so this test has a guest of its own, from run.sh.
 func TestKernelDeleted(t *testing.T) {
 	if os.Getenv("INTEROP_ALONE") == "" {
@@ -101,7 +101,7 @@ func TestKernelDeleted(t *testing.T) {
 				Shell: "for i in $(seq 60); do rdma link show " + name + "/1 && exit; rdma link add " + name +
 					" type " + l.module + " netdev " + l.nic + "; sleep 1; done; exit 1"})
 			b := l.bulk(t, fromGuest)
-			// It returns when nobody has the device open any more.
+			// It returns when no program has the device open any more.
 			machine.call(agentRequest{Do: "shell", Shell: "setsid rdma link delete " + name + " >/dev/null 2>&1 &"})
 			b.ended(t, b.guest, "guest")
 			b.ended(t, b.host, "host")
@@ -134,7 +134,7 @@ func (l *kernelLink) bulk(t *testing.T, fromGuest bool) *stream {
 	return b
 }
 
-// ended waits for the end of the transfer at a side, and checks what it tells.
+// ended waits for the end of the transfer at a side, and checks its report.
 func (b *stream) ended(t *testing.T, side *remoteAgent, who string) {
 	t.Helper()
 	r := side.call(agentRequest{Do: "ended"}).Bulk

@@ -25,7 +25,7 @@ func TestPeerGone(t *testing.T) {
 		op     verbs.SendOp
 		done   verbs.WCOp
 		end    func(pair)
-		answer verbs.Status // what it also may end with
+		answer verbs.Status // another permitted status
 	}{
 		{"killed in a WRITE", verbs.OpWrite, verbs.WCWrite, kill, verbs.StatusRemoteAccessError},
 		{"killed in a READ", verbs.OpRead, verbs.WCRead, kill, verbs.StatusRemoteAccessError},

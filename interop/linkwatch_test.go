@@ -17,8 +17,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
-// A linkWatch has a copy of each packet that passed the link: what the peer sent and what
-// Ramjet sent, whatever either says of itself.
+// A linkWatch has a copy of each packet that passed the link, from the peer and from Ramjet,
+// independent of both sides' reports.
 type linkWatch struct {
 	fd    int
 	guest netip.Addr
@@ -26,14 +26,14 @@ type linkWatch struct {
 
 // watched is a RoCEv2 packet that passed the link.
 type watched struct {
-	byGuest bool // who sent it
+	byGuest bool // from the guest
 	ib.Packet
 }
 
 // watch begins to look at the link.
 func (p pair) watch(t *testing.T) *linkWatch {
 	t.Helper()
-	const all = 0x0300 // ETH_P_ALL in network order: what leaves, too
+	const all = 0x0300 // ETH_P_ALL in network order: packets that leave, too
 	fd, err := syscall.Socket(syscall.AF_PACKET, syscall.SOCK_DGRAM|syscall.SOCK_NONBLOCK, all)
 	must(t, fd, err)
 	t.Cleanup(func() { syscall.Close(fd) })
@@ -114,11 +114,11 @@ func renumbered(list []watched, qpn verbs.QPN) bool {
 
 var errUnasked = errors.New("nobody asked for it")
 
-// responder checks what Ramjet answers on the link.
+// responder checks Ramjet's answers on the link.
 type responder struct {
 	guest, ramjet verbs.QPN
 	mtu           int
-	memory        func(addr uint64, n int) []byte // what READs have to bring
+	memory        func(addr uint64, n int) []byte // the data that READs have to bring
 
 	asked   map[ib.PSN]bool
 	reads   map[ib.PSN]ib.RETH // by the PSN of the request
@@ -126,8 +126,8 @@ type responder struct {
 }
 
 // wrong returns the first packet of Ramjet in a capture that it should not have sent, and why:
-// an answer to what was not asked, other bytes than the memory's, a refusal. No error: nothing
-// that the guest got gave it a reason to fail.
+// an answer without a request, other bytes than the memory's, a refusal. No error: no packet that the
+// guest got gave it a reason to fail.
 func (r *responder) wrong(list []watched) error {
 	r.asked, r.reads = map[ib.PSN]bool{}, map[ib.PSN]ib.RETH{}
 	for i := range list {

@@ -16,7 +16,7 @@ import (
 // each other, both ways. Every message must arrive, once, in order and whole.
 //
 // Where rxe is the requester, it must not get responses in another order than they were
-// sent in (TestKernelLateAck), and it begins to read when what it sent and wrote has
+// sent in (TestKernelLateAck), and it begins to read when all its SENDs and WRITEs have
 // completed: where a response to a READ gets lost and a SEND from before it, sent twice, is
 // acknowledged behind that, it goes to ERR without an error, as in TestKernelLateAck. It
 // fails by itself now and then all the same, and is excused where a capture of the link
@@ -42,7 +42,7 @@ func TestLoss(t *testing.T) {
 }
 
 // TestReordering is TestLoss with a quarter of the packets overtaking the others and none lost: Ramjet keeps
-// what comes before its turn, and rxe asks for all of it again.
+// early packets, and rxe asks for all of them again.
 func TestReordering(t *testing.T) {
 	eachLinkedPair(t, func(t *testing.T, p pair) {
 		g := dialGuest(t, false)
@@ -90,7 +90,7 @@ type lossyRun struct {
 	guest  verbs.QPN
 	ramjet verbs.QPN
 	remote verbs.Remote // of the memory that is read, which has the pattern
-	err    error        // what went wrong
+	err    error        // the failure
 }
 
 const (
@@ -99,7 +99,7 @@ const (
 	lossySeed     = 77
 )
 
-// excuse says whose fault it was that a run failed, by what passed the link: rxe's if it is
+// excuse says which side made a run fail, by the packets that passed the link: rxe if that is
 // proven.
 func (r *lossyRun) excuse() (why string, excused bool) {
 	if !r.kernel {
@@ -133,7 +133,7 @@ func (r *lossyRun) excuse() (why string, excused bool) {
 func (p pair) lossy(t *testing.T) *lossyRun {
 	const size, messages = lossySize, lossyMessages
 	r := &lossyRun{link: p.link, watch: p.watch(t), kernel: isKernel(p.a)}
-	a, b := p.queues(verbs.RC, verbs.ConnectOptions{Timeout: 15}) // rxe waits that long for what is lost at the end
+	a, b := p.queues(verbs.RC, verbs.ConnectOptions{Timeout: 15}) // rxe waits that long for packets lost at the end
 	from := p.a.region(size*messages, verbs.LocalWrite)
 	sent := p.b.region(size*messages+guard, verbs.LocalWrite)
 	written := p.b.region(size*messages+guard, verbs.LocalWrite|verbs.RemoteWrite|verbs.RemoteRead)
@@ -189,7 +189,7 @@ func roundsOfRxe(list []work) [][]work {
 	return [][]work{others, reads}
 }
 
-// lossyOutcome says what went wrong.
+// lossyOutcome returns the failures.
 func lossyOutcome(posted []work, wcs []verbs.WC, b queue, regions map[string]region) error {
 	const size, messages = lossySize, lossyMessages
 	ops := map[verbs.SendOp]verbs.WCOp{verbs.OpSend: verbs.WCSend, verbs.OpWrite: verbs.WCWrite,

@@ -31,7 +31,7 @@ func (g *guest) netemStats(direction string) (sent, dropped int) {
 }
 
 // TestGuestNetem sends datagrams to and from the guest's RoCE port through netem, and
-// compares what arrives with what it says it dropped.
+// compares the datagrams that arrive with its count of dropped ones.
 func TestGuestNetem(t *testing.T) {
 	const packets = 200 // all fit into a socket buffer of 208 KiB, in which they wait to be read
 	for _, family := range []struct {

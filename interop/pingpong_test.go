@@ -19,7 +19,7 @@ import (
 // pingpongs are rdma-core's programs that exchange QPNs over TCP and then bounce messages.
 // Each takes -g GID_INDEX -p PORT -s SIZE -n ITERATIONS and, as the client, the server's
 // address; all but the one for UD take -m MTU. The exchange over TCP is over IPv4, because
-// their servers listen on nothing else; the GID says what the messages go over.
+// their servers listen on nothing else; the GID decides the protocol of the messages.
 var pingpongs = []struct {
 	kind  string
 	sized bool // takes -m

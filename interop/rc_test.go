@@ -99,7 +99,7 @@ func (x transfer) run(t *testing.T, p pair, typ verbs.QPType) {
 // stoppedAfter is how long rxe's UC requester may take for a message.
 const stoppedAfter = 30 * time.Second
 
-// completion waits for the completion of what a has sent. A UC requester waits for nothing from its peer
+// completion waits for the completion of a's work request. A UC requester waits for nothing from its peer
 // (IBTA 9.8.2), so if rxe's does not complete, rxe has stopped by itself. With more than 64 packets in the
 // interface's queue it waits until most have left, and misses that if they leave while it is about to
 // wait. UC has no timer that would wake it; the next work request does, here an empty WRITE.

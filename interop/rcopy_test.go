@@ -56,7 +56,7 @@ func (c rcopyConn) send(command rcopyCommand, data uint32, body []byte) {
 	must(c.t, n, err)
 }
 
-// receive returns the next message, which must be of this command, and what is behind its
+// receive returns the next message, which must be of this command, and the bytes behind its
 // header.
 func (c rcopyConn) receive(command rcopyCommand) (h rcopyHeader, body []byte) {
 	c.t.Helper()
@@ -72,7 +72,7 @@ func (c rcopyConn) receive(command rcopyCommand) (h rcopyHeader, body []byte) {
 	return h, body
 }
 
-// ask sends a command and what belongs to it, and waits for the answer.
+// ask sends a command and its data, and waits for the answer.
 func (c rcopyConn) ask(command rcopyCommand, data uint32, body, more []byte) {
 	c.t.Helper()
 	c.send(command, data, body)

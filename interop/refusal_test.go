@@ -17,7 +17,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// Ports of this file: one where nobody listens, and one for connections with private data.
+// Ports of this file: one without a listener, and one for connections with private data.
 const (
 	nobodysPort = "7999"
 	dataPort    = "7490"
@@ -25,8 +25,8 @@ const (
 	iwMaxData   = 251
 )
 
-// TestRefused connects to ports where nobody listens: both sides say no at once, and say
-// why.
+// TestRefused connects to ports without a listener: both sides refuse at once, with the
+// reason.
 func TestRefused(t *testing.T) {
 	for _, f := range both {
 		t.Run(f.toGuest()+"/"+f.name, func(t *testing.T) {
@@ -83,7 +83,7 @@ func carries(t testing.TB, got, data []byte) {
 	}
 }
 
-// setup gives a connection a queue pair, and what there is to say.
+// setup gives a connection a queue pair, and private data.
 func (m *manager) setup(data []byte) cm.Option {
 	cq, err := m.dev.CreateCQ(2, nil)
 	must(m.t, cq, err)
@@ -114,7 +114,7 @@ func eventData(t testing.TB, r jobResult, event string) []byte {
 func TestPrivateData(t *testing.T) {
 	for _, f := range both {
 		ask, accept, reject := text(cm.MaxConnectData), text(cm.MaxAcceptData), text(cm.MaxRejectData)
-		if f.iwarp() { // what the kernel counts in a byte, with 4 of the frame's own
+		if f.iwarp() { // the kernel counts the length in a byte, with 4 of the frame's own
 			ask, accept, reject = text(iwMaxData), text(iwMaxData), text(iwMaxData)
 		}
 		connectPy := func(role string, argv ...string) []string {

@@ -71,7 +71,7 @@ func TestRping(t *testing.T) {
 	}
 }
 
-// TestRpingKilled kills "ramjet ping" in the middle, so that nobody tells rping's server
+// TestRpingKilled kills "ramjet ping" in the middle, so that rping's server gets no message
 // that the connection has ended. The next one, from the same address, is served.
 func TestRpingKilled(t *testing.T) {
 	ramjet := buildRamjet(t)

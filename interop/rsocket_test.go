@@ -21,8 +21,8 @@ import (
 
 const rsocketPort = 7481
 
-// rstream is what rdma-core's rsocket programs do: in turns, count times size bytes each
-// way. Bytes count up from 0, through all that a side sends.
+// rstream is a run of rdma-core's rsocket programs: in turns, count times size bytes each
+// way. Bytes count up from 0, through all data of a side.
 type rstream struct {
 	size, count, turns int
 	buffer             int  // of the guest's sockets; 0: the program's choice
@@ -40,7 +40,7 @@ func (tr rstream) String() string {
 	return fmt.Sprintf("%d×%d,buffer=%d", tr.count, tr.size, tr.buffer)
 }
 
-// argv is the command line of rstream or riostream, which verifies what it gets.
+// argv is the command line of rstream or riostream, which verifies received data.
 func (tr rstream) argv(program string, more ...string) []string {
 	argv := []string{program, "-p", strconv.Itoa(rsocketPort), "-S", strconv.Itoa(tr.size), "-C",
 		strconv.Itoa(tr.count),
@@ -216,8 +216,8 @@ func TestRsocketPrograms(t *testing.T) {
 					m, g := f.open(t), dialGuest(t, f.ipv6)
 					options, tr := options, tr
 					if f.iwarp() {
-						// What arrives at a connection that siw closes, such as a probe or credits, has the
-						// guest's TCP throw away what it has not sent yet: the program's last bytes.
+						// A segment that arrives at a connection that siw closes, such as a probe or credits, has
+						// the guest's TCP throw away unsent data: the program's last bytes.
 						tr.hush = true
 						options.RecvBuffer, options.RecvQueue = 16<<20, 4096 // no half is used up
 					}
@@ -236,8 +236,8 @@ func TestRsocketPrograms(t *testing.T) {
 	}
 }
 
-// TestRsocketPeerKilled kills rstream in the middle of what it sends: reading and writing
-// end, and say so.
+// TestRsocketPeerKilled kills rstream in the middle of its data: reading and writing end
+// with an error.
 func TestRsocketPeerKilled(t *testing.T) {
 	tr := rstream{size: 100000, count: 10000, turns: 1}
 	m, g := openManager(t, false), dialGuest(t, false)

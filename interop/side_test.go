@@ -11,7 +11,7 @@ import (
 )
 
 // A side is one end of a test: a device on which the test makes objects. What cannot be
-// made or posted fails the test at once; what the peer makes of it shows in completions.
+// made or posted fails the test at once; the peer's reaction shows in completions.
 // Everything of a side goes away when its test ends.
 type side interface {
 	name() string
@@ -43,7 +43,7 @@ type recvQueue interface {
 type queueInit struct {
 	typ    verbs.QPType
 	srq    recvQueue
-	access verbs.Access // what the peer may do
+	access verbs.Access // the peer's rights
 	qkey   verbs.QKey   // UD
 }
 
@@ -60,7 +60,7 @@ type queue interface {
 }
 
 // work is a work request for either side. Its SendWR has no AH and no Bind: to stands
-// for the one, and the method bind for the other.
+// for the former, and the method bind for the latter.
 type work struct {
 	verbs.SendWR
 	to verbs.GID // UD: the receiver
@@ -100,8 +100,8 @@ var links = []link{
 	{"IPv6/MTU4096", true, verbs.MTU4096},
 }
 
-// roles says who requests and who responds. The guest against itself comes first: it shows
-// that the bench works, and what the kernel does.
+// roles are the pairs of requester and responder. The guest against itself comes first: it
+// shows that the bench works, and the kernel's behaviour.
 var roles = []struct {
 	name                 string
 	requester, responder func(testing.TB, link) side
@@ -124,8 +124,8 @@ func eachPair(t *testing.T, test func(t *testing.T, p pair)) {
 	}
 }
 
-// eachLinkedPair leaves out the guest against itself: rxe hands what it sends to itself
-// straight over, so that nothing passes the link.
+// eachLinkedPair leaves out the guest against itself: rxe hands packets to itself straight
+// over, so that none passes the link.
 func eachLinkedPair(t *testing.T, test func(t *testing.T, p pair)) {
 	for i := 1; i < len(roles); i++ {
 		eachLink(t, i, test)
@@ -140,7 +140,7 @@ func eachLink(t *testing.T, i int, test func(t *testing.T, p pair)) {
 	}
 }
 
-// isKernel reports whether s is rxe, where a test has to expect what the kernel does although
+// isKernel reports whether s is rxe, where a test has to expect the kernel's behaviour although
 // the specification has it otherwise. README.md lists these places.
 func isKernel(s side) bool { return s.name() == "rxe" }
 

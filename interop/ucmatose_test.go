@@ -12,8 +12,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// matose is what ucmatose does with any number of connections at once: the server sends
-// on all of them, the client answers, and the server ends them. With migrate both move
+// matose is a run of ucmatose with any number of connections at once: the server sends on
+// all of them, the client answers, and the server ends them. With migrate both move
 // their ids to another channel before the end.
 type matose struct {
 	connections, size, count int

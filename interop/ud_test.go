@@ -48,7 +48,7 @@ func TestUD(t *testing.T) {
 	}
 }
 
-// TestUDWrongQKey sends a datagram that the receiver must drop, and one that it takes.
+// TestUDWrongQKey sends a datagram that the receiver must drop, and a datagram that it takes.
 func TestUDWrongQKey(t *testing.T) {
 	eachPair(t, func(t *testing.T, p pair) {
 		a, b := p.datagramQueues()
