@@ -18,7 +18,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
-// setup says what a conversation over queue pairs is like.
+// setup has the parameters of a conversation over queue pairs.
 type setup struct {
 	typ       verbs.QPType // RC, UC, UD, or XRCIni for XRC in one direction
 	pairs     int          // of queue pairs between the two hosts
@@ -29,8 +29,8 @@ type setup struct {
 	lateRecv  int64        // receives are posted up to so many nanoseconds later than they could be
 	wrap      bool         // PSNs begin shortly before they wrap around
 	connect   verbs.ConnectOptions
-	// broken says that packets are changed on their way: what arrives is not compared, and work may
-	// fail.
+	// broken says that packets are changed on their way: received messages are not compared, and work
+	// may fail.
 	broken bool
 }
 
@@ -64,7 +64,7 @@ const (
 	dataQKey  = verbs.QKey(0x11111111)
 )
 
-// conversation is random work between two hosts, against a model of what must come of it.
+// conversation is random work between two hosts, against a model of its results.
 type conversation struct {
 	setup
 	w     *world
@@ -84,7 +84,7 @@ type way struct {
 	c        *conversation
 	name     string
 	plan     *plan
-	rand     [2]*rand.Rand // of whoever sends and whoever receives
+	rand     [2]*rand.Rand // of the sender and the receiver
 	out      *verbs.QP
 	outCQ    *verbs.CQ
 	posted   int
@@ -108,7 +108,7 @@ type way struct {
 	nextGot   uint64 // and the receive
 }
 
-// runTransports has queue pairs of all transports do what they can.
+// runTransports has queue pairs of all transports carry out all their operations.
 func runTransports(w *world) error {
 	typ := []verbs.QPType{verbs.RC, verbs.RC, verbs.UC, verbs.UD, verbs.XRCIni}[w.rand.IntN(5)]
 	s := newSetup(w.rand, typ)
@@ -296,7 +296,7 @@ func (y *way) room(st *step) int {
 	return st.length
 }
 
-// run lets everything happen, within a time, and returns what was not as the model says.
+// run lets everything happen, within a time, and returns differences from the model.
 func (c *conversation) run(within time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
@@ -310,7 +310,7 @@ func (c *conversation) run(within time.Duration) error {
 			mu.Lock()
 			defer mu.Unlock()
 			errs = append(errs, fmt.Errorf("%s: %w", y.name, err))
-			cancel() // the others need not wait for what will not come
+			cancel() // the others need not wait for messages that will not come
 		}
 	}
 	for _, y := range c.ways {
@@ -319,7 +319,7 @@ func (c *conversation) run(within time.Duration) error {
 	}
 	senders.Wait()
 	if !c.reliable() && ctx.Err() == nil {
-		c.w.net.Sleep(3 * time.Second) // what is still on its way
+		c.w.net.Sleep(3 * time.Second) // for packets that are still on their way
 		stop()
 	}
 	receivers.Wait()
@@ -341,7 +341,7 @@ func (c *conversation) run(within time.Duration) error {
 	return c.w.judge(errors.Join(errs...))
 }
 
-// leftOver looks for what queue pairs that are idle, or gone, have left behind in their devices.
+// leftOver looks for state that queue pairs that are idle, or gone, have left behind in their devices.
 func (c *conversation) leftOver(gone bool) error {
 	for i, d := range c.w.devs {
 		l := driver.DeviceOf(d).(loaded).Load()
@@ -355,7 +355,7 @@ func (c *conversation) leftOver(gone bool) error {
 	return nil
 }
 
-// loaded is a device that says what its queue pairs have under way.
+// loaded is a device that reports the load of its queue pairs.
 type loaded interface{ Load() packetdev.Load }
 
 // send posts the steps and takes their completions.
@@ -469,7 +469,7 @@ func (y *way) sent(wc *verbs.WC) error {
 	return nil
 }
 
-// wrongf is what a network that changes packets excuses, and no other.
+// wrongf returns an error that only a network that changes packets excuses.
 func (y *way) wrongf(format string, a ...any) error {
 	if y.c.broken {
 		return fmt.Errorf(format, a...)
@@ -477,7 +477,7 @@ func (y *way) wrongf(format string, a ...any) error {
 	return wrongf(format, a...)
 }
 
-// inOrder holds whatever arrives: a queue's work completes in order, and once.
+// inOrder holds on every network: a queue's work completes in order, and once.
 func inOrder(what string, next *uint64, id uint64) error {
 	if id < *next {
 		return wrongf("%s %d completed when %d was next", what, id, *next)
@@ -569,7 +569,7 @@ func (y *way) got(wc *verbs.WC) error {
 	return nil
 }
 
-// differs says how a received message is not the one that was sent.
+// differs says how a received message differs from the sent one.
 func (y *way) differs(st *step, wc *verbs.WC, at int) (why string) {
 	op, n, from := verbs.WCRecv, st.length, at
 	if st.op == verbs.OpWriteImm {
@@ -601,8 +601,8 @@ func (y *way) differs(st *step, wc *verbs.WC, at int) (why string) {
 	return why
 }
 
-// find looks for a received message among those that may have arrived: on a network that keeps the order,
-// those after the last.
+// find looks for a received message among the messages that may have arrived: on a network that keeps the
+// order, the messages after the last.
 func (y *way) find(wc *verbs.WC, at int) bool {
 	from := 0
 	if y.order {
@@ -653,9 +653,9 @@ func (y *way) check() error {
 	return errors.Join(errs...)
 }
 
-// checkRoundTrip checks what a queue pair takes for the round trip: where nothing but the path's delay takes time,
-// it is that, and what the hosts take, however often packets were lost. The answer to a packet that was sent
-// twice tells of no round trip (RFC 6298 section 3).
+// checkRoundTrip checks a queue pair's estimate of the round trip: if only the path's delay takes time, it is the
+// delay, and the hosts' time, however often packets were lost. The answer to a packet that was sent twice is no
+// sample (RFC 6298 section 3).
 func (y *way) checkRoundTrip() error {
 	const hosts = time.Millisecond
 	path := y.c.w.net.Default
@@ -688,8 +688,8 @@ func (y *way) checkWrites() (err error) {
 	return err
 }
 
-// checkGuards holds in broken conversations too: nothing outside of regions is written to, nor what a
-// region does not allow.
+// checkGuards holds in broken conversations too: no memory outside of regions is written to, nor memory of
+// regions that do not allow that.
 func (c *conversation) checkGuards() error {
 	for _, a := range c.areas {
 		n := len(a.inner)

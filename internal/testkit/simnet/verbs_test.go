@@ -19,8 +19,8 @@ const (
 	recvs      = 16
 )
 
-// pair is one of the queue pairs of a side, and what it does to the peer: each has a part of the
-// peer's memory that nobody else writes to, and a model of it.
+// pair is one of the queue pairs of a side, and its operations on the peer: each has a part of the
+// peer's memory that no other writes to, and a model of it.
 type pair struct {
 	qp   *verbs.QP
 	ep   verbs.Endpoint
@@ -29,7 +29,7 @@ type pair struct {
 	target, counters verbs.Remote
 	model            []byte
 	numbers          [words]uint64
-	landing          *verbs.MR // what READs and atomics bring, 1 << 15 bytes for each slot
+	landing          *verbs.MR // for results of READs and atomics, 1 << 15 bytes for each slot
 	source           *verbs.MR
 	todo             int
 	posted, done     int
@@ -55,7 +55,7 @@ type verbsSide struct {
 
 const slotSize = 1 << 15
 
-// runVerbs has queue pairs send, write, read and add, against a model of what must come of it.
+// runVerbs has queue pairs send, write, read and add, against a model of the results.
 func runVerbs(w *world) error {
 	var sides [2]*verbsSide
 	pairs, shared := 1+w.rand.IntN(2), w.rand.IntN(2) == 0
@@ -185,7 +185,7 @@ func (s *verbsSide) postRecv(place int) error {
 	return s.pairs[place/recvs].qp.PostRecv(&wr)
 }
 
-// post posts what p may have in flight; its last operation is an empty message.
+// post posts as many work requests as p may have in flight; its last operation is an empty message.
 func (s *verbsSide) post(p *pair) error {
 	for p.posted <= p.todo && p.posted-p.done < s.depth {
 		slot := p.posted % s.depth
@@ -206,7 +206,7 @@ func (s *verbsSide) post(p *pair) error {
 	return nil
 }
 
-// make makes up an operation, and what is to be checked when it has completed.
+// make makes up an operation, and the check for when it has completed.
 func (s *verbsSide) make(p *pair, wr *verbs.SendWR, slot int) (check func() error) {
 	check = func() error { return nil }
 	r, at := p.rand, slot*slotSize
@@ -218,7 +218,7 @@ func (s *verbsSide) make(p *pair, wr *verbs.SendWR, slot int) (check func() erro
 		p.sent++
 		wr.SGL = p.pieces(p.source, at, n)
 	case 2:
-		// Without the fence a READ before it that is asked for again could bring what this writes.
+		// Without the fence a READ before it that is requested again could bring this WRITE's data.
 		wr.Op, wr.Flags = verbs.OpWrite, verbs.Signaled|verbs.Fence
 		n := someSize(r, slotSize)
 		off := r.IntN(targetSize - n + 1)

@@ -11,11 +11,11 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
-// patienceWatch holds requesters to what RNR NAKs ask of them: the request that had no receive is not sent again
-// before the timer in the NAK has run out (IBTA 9.7.5.2.8). A requester that goes back for a lost response, which
-// such a NAK tells of, too, sends what followed it as well: before it has waited, or in the instant of the NAK. If the
-// response was only late, and comes before it is asked for again, what followed it is sent then. So a NAK counts if all
-// responses before it have come.
+// patienceWatch holds requesters to the timers of RNR NAKs: the request that had no receive is not sent again before
+// the timer in the NAK has run out (IBTA 9.7.5.2.8). A requester that goes back for a lost response, which such a NAK
+// shows, too, sends the requests behind it as well: before it has waited, or in the instant of the NAK. If the
+// response was only late, and comes before it is requested again, the requests behind it are sent then. So a NAK
+// counts if all responses before it have come.
 type patienceWatch struct {
 	peers   map[watched]verbs.QPN // queue pairs by their host and their peer's number
 	asked   map[watched]wait      // by host and number
@@ -74,7 +74,7 @@ func (w *patienceWatch) Taken(now time.Duration, by *simnet.Host, p *ib.Packet) 
 	}
 }
 
-// read notes the last response to a READ: to the youngest one that it can belong to.
+// read notes the last response to a READ: to the youngest READ that it can belong to.
 func (w *patienceWatch) read(q watched, last ib.PSN) {
 	all := w.awaited[q]
 	for i := len(all) - 1; i >= 0; i-- {
@@ -126,7 +126,7 @@ func (w *patienceWatch) Leaves(now time.Duration, from *simnet.Host, p *ib.Packe
 	delete(w.asked, q)
 }
 
-// ended returns what was wrong.
+// ended returns the violations.
 func (w *patienceWatch) ended(n *simnet.Net) (err error) {
 	n.Locked(func() { err = w.err })
 	return err

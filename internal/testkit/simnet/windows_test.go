@@ -26,15 +26,15 @@ type windowSide struct {
 	cq     *verbs.CQ
 	qp     *verbs.QP
 	ep     verbs.Endpoint
-	area   *verbs.MR // host 0: what windows are bound to; host 1: what it writes, and behind that what it reads
-	talk   *verbs.MR // a message that is sent, and behind it one that is received
+	area   *verbs.MR // host 0: for windows; host 1: data that it writes, and behind that data that it reads
+	talk   *verbs.MR // a sent message, and behind it a received one
 	got    []verbs.WC
 }
 
 const talkSize = 32
 
 // runWindows has one side bind windows of both types, the other one write and read through them, and either
-// end them. A window that has ended lets nobody in.
+// end them. A window that has ended permits no access.
 func runWindows(w *world) error {
 	pairs, rounds := 1+w.rand.IntN(3), 1+w.rand.IntN(10)
 	w.tell(", %d queue pairs, %d windows on each", pairs, rounds)
@@ -56,7 +56,7 @@ func runWindows(w *world) error {
 		seed := w.rand.Uint64()
 		for host := range sides {
 			s, peer := sides[host][num], sides[1-host][num]
-			s.rand = rand.New(rand.NewPCG(seed, 6)) // both sides know what is going to be done
+			s.rand = rand.New(rand.NewPCG(seed, 6)) // both sides know the operations
 			if err := s.qp.Connect(s.ep, peer.ep, w.patience()); err != nil {
 				return err
 			}
@@ -102,7 +102,7 @@ func (s *windowSide) open() (err error) {
 type round struct {
 	typ      verbs.MWType
 	off, n   int // of the window
-	at, k    int // of what is written, and read, within it
+	at, k    int // of the bytes written, and read, within it
 	remote   bool
 	zero     bool // the window's addresses count from 0
 	together bool // everything is posted at once
@@ -287,7 +287,7 @@ func (s *windowSide) use(ctx context.Context) error {
 		if r.remote {
 			end.Op, end.InvKey = verbs.OpSendInv, last.Key
 		}
-		// The READ must not be asked for again after the window has gone, so what ends it waits.
+		// The READ must not be requested again after the window has gone, so the invalidation waits.
 		end.Flags = verbs.Fence
 		wrs := []verbs.SendWR{
 			{ID: 1, Op: verbs.OpWrite, SGL: []verbs.SGE{s.area.SGE(0, r.k)}, Remote: last.At(uint64(r.at))},

@@ -17,12 +17,12 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// world is the world of one seed: a network, hosts with a device each, what befalls them, and the
-// program that runs on them.
+// world is the world of one seed: a network, hosts with a device each, their faults, and the program
+// that runs on them.
 type world struct {
 	*rdmatest.World // nil: the test has none
 	net             *simnet.Net
-	rand            *rand.Rand // of whoever makes the world up, in one goroutine
+	rand            *rand.Rand // for making the world up, in one goroutine
 	iwarp           bool
 	hosts           []*simnet.Host
 	// fabric is the fabric that the hosts' adapters are at; nil: they are on RoCE or iWARP.
@@ -31,18 +31,18 @@ type world struct {
 	devs     []*verbs.Device
 
 	lossless bool            // nothing befalls the fabric that loses packets
-	calmly   bool            // nothing befalls anybody but what paths do
-	fatal    bool            // what was begun need not end well
+	calmly   bool            // hosts have no faults, only paths do
+	fatal    bool            // operations need not succeed
 	ended    map[[2]int]bool // the hosts between which it need not: the lower number first
 
 	over chan struct{} // closed when the program has ended
 	calm sync.WaitGroup
 
 	mu    sync.Mutex
-	doing []string // what each side is at, for errors
+	doing []string // the present action of each side, for errors
 }
 
-// at notes what a side is at.
+// at notes the present action of a side.
 func (w *world) at(side int, what string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -78,7 +78,7 @@ var scenarios = []scenario{
 	{name: "rights", run: runRights},
 }
 
-// limit bounds a scenario in virtual time: nothing waits for longer, whatever happens.
+// limit bounds a scenario in virtual time: nothing waits for longer.
 const limit = 10 * time.Minute
 
 // play makes up the world of a seed, and plays its scenario.
@@ -149,7 +149,7 @@ func (w *world) open(h *rdmatest.Host) *verbs.Device {
 	return h.RoCE()
 }
 
-// tell adds to what the seed stands for.
+// tell adds to the description of the seed.
 func (w *world) tell(format string, a ...any) {
 	if w.World != nil {
 		w.Say(strings.TrimPrefix(format, ", "), a...)
@@ -189,8 +189,8 @@ func (w *world) newPath() simnet.Path {
 	return p
 }
 
-// trouble makes up what else befalls the hosts, and has it happen while the program runs. What
-// passes is shorter than anybody's patience.
+// trouble makes up the other faults of the hosts, and has them happen while the program runs. Faults
+// that pass are shorter than every timeout.
 func (w *world) trouble() {
 	r := w.rand
 	troubles := r.IntN(4)
@@ -252,7 +252,7 @@ func (w *world) someTwo() (a, b *simnet.Host) {
 	return w.hosts[i], w.hosts[j]
 }
 
-// end says that what two hosts do with each other need not end well.
+// end says that operations between two hosts need not succeed.
 func (w *world) end(a, b int) {
 	if w.ended == nil {
 		w.ended = make(map[[2]int]bool)
@@ -269,7 +269,7 @@ func (w *world) endHost(h int) {
 	}
 }
 
-// mayFail reports whether a fault excuses what goes wrong between two hosts.
+// mayFail reports whether a fault excuses errors between two hosts.
 func (w *world) mayFail(a, b int) bool { return w.ended[[2]int{min(a, b), max(a, b)}] }
 
 // someTime returns a time between two, short ones as often as long ones.
@@ -314,8 +314,8 @@ func (w *world) cqOptions() *verbs.CQOptions {
 	return &verbs.CQOptions{Spin: time.Duration(w.rand.IntN(2) - 1), LockedThread: true}
 }
 
-// all runs the sides of a program, one for each host. Where somebody has died, they may fail, but not
-// do wrong.
+// all runs the sides of a program, one for each host. If a host has died, they may fail, but not break
+// the model.
 func (w *world) all(run func(ctx context.Context, side int) error) error {
 	var sides sync.WaitGroup
 	errs := make([]error, len(w.hosts))
@@ -333,13 +333,13 @@ func (w *world) all(run func(ctx context.Context, side int) error) error {
 }
 
 // patient returns the context of one of several goroutines, which ends when nothing may wait any longer:
-// not at the same instant for any two of them, as the one that goes on first would be random.
+// not at the same instant for any two of them, as it would be random which goes on first.
 func patient(i int) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), limit+time.Duration(i)*time.Millisecond)
 }
 
-// patience is how queue pairs that are connected by number wait for what passes. A stream may be late by all
-// the times that its first segment is sent again, which a lost packet is not.
+// patience has the timeouts of queue pairs that are connected by number, for faults that pass. A stream may be
+// late by all the times that its first segment is sent again, which a lost packet is not.
 func (w *world) patience() *verbs.ConnectOptions {
 	if w.iwarp || w.fabric != nil {
 		return &verbs.ConnectOptions{Timeout: 18}
@@ -350,7 +350,7 @@ func (w *world) patience() *verbs.ConnectOptions {
 // judge returns err unless a fault excuses it.
 func (w *world) judge(err error) error { return excuse(w.fatal, err) }
 
-// excuse returns err unless it may be, and nobody did wrong.
+// excuse returns err unless it may be, and no side broke the model.
 func excuse(mayBe bool, err error) error {
 	var bad wrong
 	if mayBe && !errors.As(err, &bad) {

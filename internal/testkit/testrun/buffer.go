@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// Buffer keeps what goroutines and programs write, and may be read meanwhile.
+// Buffer keeps the text that goroutines and programs write, and may be read meanwhile.
 type Buffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package testrun says what a run of the tests includes, and how many tests it runs at once.
+// Package testrun decides which tests a run includes, and how many tests it runs at once.
 //
-// `go test ./...` is the quick run: some minutes on two processors. What has to be real and
-// long, such as timeouts of the kernel, processes that are killed in the middle of a large
-// copy, C programs or tables of simulated paths, is left to ./check, which sets RAMJET_LONG.
+// `go test ./...` is the quick run: some minutes on two processors. Tests that have to be real and
+// long, such as timeouts of the kernel, processes that are killed in the middle of a large copy, C
+// programs or tables of simulated paths, are left to ./check, which sets RAMJET_LONG.
 package testrun
 
 import (
@@ -27,8 +27,8 @@ func Long() bool {
 	return long
 }
 
-// SkipUnlessLong skips a test, or what is left of it, unless the run includes the long ones. why
-// says what takes long.
+// SkipUnlessLong skips a test, or its rest, unless the run includes the long ones. why is the
+// reason why it takes long.
 func SkipUnlessLong(t testing.TB, why string) {
 	t.Helper()
 	if !Long() {
