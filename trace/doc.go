@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package trace records what went over the wire as a pcapng file that
+// Package trace records packets on the wire as a pcapng file that
 // Wireshark, tshark and tcpdump read.
 //
 // A user-space transport sees UDP payloads, not packets. So a [Writer] gets the payload and the
 // facts of its IP header, and rebuilds the headers. With the identification, the don't-fragment bit
 // and the addresses of the packet on the wire, the ICRC inside the payload verifies over the
-// recorded bytes. The link type is raw IP, so no Ethernet header has to be invented. Whoever sees
-// frames records frames: they are of an interface of their own in the file.
+// recorded bytes. The link type is raw IP, so no Ethernet header has to be invented. A device that
+// sees frames records frames: they are of an interface of their own in the file.
 //
-// The bytes of a stream are recorded as a [Stream]: as synthetic TCP segments of what the device
-// read and wrote.
+// The bytes of a stream are recorded as a [Stream]: as synthetic TCP segments of the bytes that the
+// device read and wrote.
 //
 // Recording never waits for the disk. Packets are copied into memory, and a goroutine writes them.
 // When it falls further behind than the memory a Writer may use (16 MiB), packets are dropped and

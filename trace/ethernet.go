@@ -15,7 +15,7 @@ type Ethernet struct {
 const maxFrame = 1 << 16
 
 // WriteEthernet records an Ethernet frame without its FCS, the concatenation of the parts. The caller
-// may reuse the parts on return. What it returns is as with [Writer.WriteUDP].
+// may reuse the parts on return. Its error is as with [Writer.WriteUDP].
 func (w *Writer) WriteEthernet(h *Ethernet, parts ...[]byte) error {
 	n := 0
 	for _, p := range parts {

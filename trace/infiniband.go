@@ -29,7 +29,7 @@ const (
 )
 
 // WriteInfiniBand records an InfiniBand packet from its LRH to its VCRC, the concatenation of the parts.
-// The caller may reuse the parts on return. What it returns is as with [Writer.WriteUDP].
+// The caller may reuse the parts on return. Its error is as with [Writer.WriteUDP].
 func (w *Writer) WriteInfiniBand(h *InfiniBand, parts ...[]byte) error {
 	n := 0
 	for _, p := range parts {

@@ -40,7 +40,7 @@ type ipPacket struct {
 }
 
 // newIPPacket returns the IP header between two hosts for a transport header of headerLen bytes and a payload.
-// IPv4-mapped addresses are IPv4: that is what is on the wire.
+// IPv4-mapped addresses are IPv4, as on the wire.
 func newIPPacket(src, dst netip.Addr, headerLen int, payload [][]byte) (ipPacket, error) {
 	p := ipPacket{src: src.Unmap(), dst: dst.Unmap(), length: headerLen}
 	if !p.src.IsValid() || p.src.BitLen() != p.dst.BitLen() {

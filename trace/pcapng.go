@@ -80,7 +80,7 @@ func endBlock(b []byte, start int) []byte {
 // pad4 is n rounded up to a multiple of four.
 func pad4(n int) int { return (n + 3) &^ 3 }
 
-// appendPadding pads what was written since b[start] to 32 bits.
+// appendPadding pads the bytes since b[start] to 32 bits.
 func appendPadding(b []byte, start int) []byte {
 	n := len(b) - start
 	return append(b, make([]byte, pad4(n)-n)...)

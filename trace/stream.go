@@ -8,11 +8,11 @@ import (
 )
 
 // Stream records the bytes of a connection as TCP segments. The segments are synthetic: their
-// bytes, order and times are real, but their boundaries and acknowledgements are not those of the
-// wire. Nothing is lost or retransmitted in them, so a reader reassembles the stream as the program
+// bytes, order and times are real, but their boundaries and acknowledgements are not the wire's.
+// Nothing is lost or retransmitted in them, so a reader reassembles the stream as the program
 // saw it.
 //
-// A Stream is for one goroutine at a time. What the [Writer] drops is missing in the stream, as
+// A Stream is for one goroutine at a time. Bytes that the [Writer] drops are missing in the stream, as
 // with a capture that could not keep up. The Writer reports errors when it is closed.
 type Stream struct {
 	w           *Writer

@@ -13,7 +13,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/trace"
 )
 
-// tshark dissects what Linux sent as RoCEv2, over IPv4 as it was and over IPv6
+// tshark dissects Linux's packets as RoCEv2, over IPv4 as they were and over IPv6
 // with the same payload, and finds nothing wrong with it. It shows the ICRC and
 // does not verify it; TestRxeFramesComeOutTheSame does.
 func TestTshark(t *testing.T) {

@@ -19,7 +19,7 @@ const (
 )
 
 // UDP describes one UDP datagram: the fields of its IP header that a socket chooses or learns, and
-// what the recording notes about it.
+// the recording's notes about it.
 type UDP struct {
 	At       time.Time // when it was sent or received; between 1970 and 2262
 	Src, Dst netip.AddrPort

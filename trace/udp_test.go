@@ -19,7 +19,7 @@ func (f frame) header() *trace.UDP {
 	}
 }
 
-// What Linux sent comes out byte for byte, so its ICRC verifies.
+// Linux's packets come out byte for byte, so their ICRCs verify.
 func TestRxeFramesComeOutTheSame(t *testing.T) {
 	frames := rxeFrames(t)
 	r := record(t, func(w *trace.Writer) {

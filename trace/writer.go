@@ -47,7 +47,7 @@ type Writer struct {
 type kind int
 
 const (
-	ofIP kind = iota // described at the beginning, the others before their first packet
+	ofIP kind = iota // described at the beginning, the other kinds before their first packet
 	ofEthernet
 	ofInfiniBand
 	numInterfaces
@@ -62,7 +62,7 @@ type iface struct {
 
 	received uint64 // handed to the Writer
 	dropped  uint64 // of these, dropped
-	gap      uint64 // dropped since the last one that was kept
+	gap      uint64 // dropped since the last kept packet
 }
 
 // NewWriter writes the header of a recording to out and returns a Writer for its packets. iface
@@ -161,7 +161,7 @@ func (w *Writer) Dropped() uint64 {
 	return n
 }
 
-// Close writes what is queued and the recording's statistics, which have the time of the last packet, and returns the
+// Close writes queued packets and the recording's statistics, which have the time of the last packet, and returns the
 // io.Writer's first error. It does not close the io.Writer. Closing twice is harmless.
 func (w *Writer) Close() error {
 	w.mu.Lock()
@@ -180,7 +180,7 @@ func (w *Writer) Close() error {
 	}
 	w.mu.Unlock()
 	<-w.done
-	return w.err // nobody changes it any more
+	return w.err // it does not change any more
 }
 
 // reserve makes room for n bytes in the backlog and makes sure that they will be written.

@@ -251,7 +251,7 @@ func TestStalledDisk(t *testing.T) {
 		}
 		h.ID++
 	}
-	const sent = 600 // 36 MB: twice what a Writer holds
+	const sent = 600 // 36 MB: twice as much as a Writer holds
 	for range sent {
 		write()
 	}

@@ -12,7 +12,7 @@ import (
 	"unsafe"
 )
 
-// The sum is that of the copy, whatever somebody else writes into the source meanwhile.
+// The sum is the copy's, even if another goroutine writes into the source meanwhile.
 func TestCopyOfWhatChanges(t *testing.T) { eachWidth(t, func(int) { testCopyOfWhatChanges(t) }) }
 
 func testCopyOfWhatChanges(t *testing.T) {

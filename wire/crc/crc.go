@@ -11,8 +11,8 @@ import (
 
 var castagnoliTable = crc32.MakeTable(crc32.Castagnoli)
 
-// CopyCastagnoli copies src to dst, which has the same length, and continues a CRC32C over what it
-// stores: the CRC fits the copy even if src changes meanwhile. dst may be src. It panics if the
+// CopyCastagnoli copies src to dst, which has the same length, and continues a CRC32C over the stored
+// bytes: the CRC fits the copy even if src changes meanwhile. dst may be src. It panics if the
 // memory overlaps otherwise or the lengths differ.
 func CopyCastagnoli(state uint32, dst, src []byte) uint32 {
 	checkCopy(dst, src)

@@ -68,7 +68,7 @@ const foldMin = 64
 const polyVariant = 0xd008
 
 // fold512 and fold256 continue a CRC over at least foldMin bytes. The processor must have that
-// width. The copying functions store what they read at dst too, and read nothing from there.
+// width. The copying functions store the read bytes at dst too, and read nothing from there.
 //
 //go:noescape
 func fold512(table *foldTable, state uint32, data []byte) uint32

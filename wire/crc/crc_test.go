@@ -47,7 +47,7 @@ func testCRC(t *testing.T) {
 	for n := 1000; n < 20000; n += 71 {
 		checkCRC(t, rand.Uint32(), b[n%64:][:n])
 	}
-	// Whatever follows does not count, at every alignment.
+	// Bytes behind the data do not count, at every alignment.
 	for at := range 64 {
 		for range 60 {
 			n := rand.IntN(len(b) - at)

@@ -76,8 +76,8 @@ func TestCaptures(t *testing.T) {
 }
 
 // TestCapturesTruncated cuts every frame at every length. A shorter packet may
-// be right by chance, as another payload or another pad; it must encode to what
-// it was decoded from then.
+// be right by chance, as another payload or another pad; it must then encode to
+// the same bytes.
 func TestCapturesTruncated(t *testing.T) {
 	for _, c := range captures {
 		for _, f := range readFrames(t, c.name) {

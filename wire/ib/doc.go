@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ib encodes and decodes what the InfiniBand transport puts on the
-// wire: the base transport header, the extended headers that follow it, the
-// global route header, and the invariant CRC in the forms of RoCEv2 and of
-// InfiniBand links. Of those links it has the local route header, the variant CRC and
+// Package ib encodes and decodes packets of the InfiniBand transport: the base
+// transport header, the extended headers that follow it, the global route
+// header, and the invariant CRC in the forms of RoCEv2 and of InfiniBand
+// links. Of these links it has the local route header, the variant CRC and
 // flow-control packets, too.
 //
 // Section numbers are those of the InfiniBand Architecture Specification,
@@ -17,7 +17,7 @@
 //	func (h *RETH) Decode(b []byte) bool    // false: b is too short; h is untouched
 //	func (h RETH) Append(b []byte) []byte
 //
-// Reserved fields are kept, so whatever decodes encodes back to the same bytes. [Packet] is
+// Reserved fields are kept, so every packet that decodes encodes back to the same bytes. [Packet] is
 // everything between the UDP header (or the GRH) and the ICRC. The single table of opcodes behind
 // [Opcode.Info] tells which headers an opcode has, how long its payload may be, and what class of
 // operation it belongs to.

@@ -17,8 +17,8 @@ const ICRCLen = 4
 const UDPPort = 4791
 
 // The invariant CRC (section 7.8.1, annex A17) is the CRC-32 of Ethernet over everything that no
-// switch or router may change. What they may change is replaced by ones. For RoCEv2 over IPv4 that
-// is, with "#" for ones:
+// switch or router may change. The fields that they may change are replaced by ones. For RoCEv2 over
+// IPv4 that is, with "#" for ones:
 //
 //	+-------------------------------+
 //	|  8 bytes of ones for the LRH  |
@@ -51,7 +51,7 @@ const UDPPort = 4791
 // state after them is that of the flow with these fields zero, XORed with one table entry for each
 // of their bytes.
 //
-// A state is what hash/crc32 returns, and takes to continue.
+// A state is a value that hash/crc32 returns, and takes to continue.
 
 // Lengths of the headers before the BTH, including the eight bytes of ones, and the offsets of the
 // fields that differ from packet to packet.
@@ -187,7 +187,7 @@ func (f *PseudoHeader) fields(t *fieldTables, udpLength int, id uint16) uint32 {
 	return t.ipv4Len.of(n+ipv4Len) ^ t.ipv4UDP.of(n) ^ t.ipv4ID.of(id)
 }
 
-// AfterBTH returns the state after the BTH of such a packet, for [ICRCUpdate] over what follows. It
+// AfterBTH returns the state after the BTH of such a packet, for [ICRCUpdate] over the rest. It
 // is [PseudoHeader.Seed] and [ICRCHeader] in one, without processing the twelve bytes one after the other.
 func (f *PseudoHeader) AfterBTH(udpLength int, id uint16, bth []byte) uint32 {
 	_ = bth[BTHLen-1]
@@ -210,8 +210,8 @@ func ICRCUpdate(state uint32, data []byte) uint32 {
 	return crc.UpdateIEEE(state, data)
 }
 
-// ICRCCopy copies src to dst, which has the same length, and continues over what it stores, even if
-// somebody changes src meanwhile. dst may be src.
+// ICRCCopy copies src to dst, which has the same length, and continues over the stored bytes, even
+// if src changes meanwhile. dst may be src.
 func ICRCCopy(state uint32, dst, src []byte) uint32 {
 	return crc.CopyIEEE(state, dst, src)
 }

@@ -166,8 +166,8 @@ func TestVerifyLengths(t *testing.T) {
 	}
 }
 
-// TestVerifyOddLength: packets are multiples of four bytes long, whatever
-// their CRC says.
+// TestVerifyOddLength: packets are multiples of four bytes long, others are
+// refused with any CRC.
 func TestVerifyOddLength(t *testing.T) {
 	c := icrcFlows[0]
 	flow := NewPseudoHeader(c.src, c.dst, c.df)
@@ -193,7 +193,7 @@ func TestIPv6IsNotSolved(t *testing.T) {
 	}
 }
 
-// TestWrongFlow: what was sent under other addresses, ports or another
+// TestWrongFlow: a packet that was sent under other addresses, ports or another
 // don't-fragment flag is not verified whole.
 func TestWrongFlow(t *testing.T) {
 	c := icrcFlows[0]
@@ -213,8 +213,8 @@ func TestWrongFlow(t *testing.T) {
 	}
 }
 
-// TestRandomCorruption measures what is left of the check where the
-// identification was not known: of 2^20 packets of noise about 2^4 pass as
+// TestRandomCorruption measures the strength of the check without the
+// identification: of 2^20 packets of noise about 2^4 pass as
 // solved, and none whole. The bounds are seven standard deviations wide.
 func TestRandomCorruption(t *testing.T) {
 	r := rand.New(rand.NewPCG(4791, 3))
@@ -305,8 +305,8 @@ func TestInfiniBandICRC(t *testing.T) {
 	}
 }
 
-// FuzzVerify: whatever comes in, Verify accepts nothing that the reference
-// would not, and leaves the packet alone.
+// FuzzVerify: of any bytes, Verify accepts nothing that the reference would
+// not, and leaves the packet alone.
 func FuzzVerify(f *testing.F) {
 	f.Add([]byte{}, uint16(0))
 	f.Add([]byte{0}, uint16(0))

@@ -18,7 +18,7 @@ const (
 	VerifiedWhole
 )
 
-// A socket does not show the IPv4 identification of what it receives, and the ICRC covers it. Let r
+// A socket does not show the IPv4 identification of received packets, and the ICRC covers it. Let r
 // be the difference of the computed CRC, under a guess of the identification, and the received one.
 // A CRC maps a difference of messages e(x) to e(x)·x^32 mod P. If only the identification differs
 // from the guess, by d(x) of degree below 16, and n bytes follow it under the CRC, then

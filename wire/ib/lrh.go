@@ -4,7 +4,7 @@ package ib
 
 import "encoding/binary"
 
-// LNH is the link next header: what follows the LRH (section 7.7.5).
+// LNH is the link next header: the kind of header behind the LRH (section 7.7.5).
 type LNH uint8
 
 const (

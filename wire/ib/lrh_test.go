@@ -78,7 +78,7 @@ func TestFlowControl(t *testing.T) {
 	}
 }
 
-// FuzzLRH: whatever decodes encodes back to the same bytes, as a link header and as a flow-control
+// FuzzLRH: bytes that decode encode back to the same bytes, as a link header and as a flow-control
 // packet.
 func FuzzLRH(f *testing.F) {
 	f.Add(localSample)

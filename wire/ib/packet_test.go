@@ -127,7 +127,7 @@ func equalPackets(a, b *Packet) bool {
 		a.IETH == b.IETH && a.Pad == b.Pad && bytes.Equal(a.Payload, b.Payload)
 }
 
-// TestOpcodeFacts states what the table must say, independently of it, for
+// TestOpcodeFacts states the facts in the table, independently of it, for
 // opcodes that stand for the others.
 func TestOpcodeFacts(t *testing.T) {
 	for _, c := range []struct {

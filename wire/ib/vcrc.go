@@ -11,7 +11,7 @@ import (
 // polyVCRC is x^16 + x^12 + x^3 + x + 1 (0x100B), the lowest power in the highest bit (section 7.8.2).
 const polyVCRC = 0xd008
 
-// vcrcTables has in row k what a byte that k bytes follow contributes to the CRC.
+// vcrcTables has in row k the contribution to the CRC of a byte with k bytes behind it.
 var vcrcTables = func() (t [16][256]uint16) {
 	for v := range t[0] {
 		c := uint16(v)
@@ -39,7 +39,7 @@ func VCRC(b []byte) uint16 {
 	t := &vcrcTables
 	for len(b) >= 16 {
 		v, w := binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:])
-		// What depends on the CRC so far comes last, so that the rest need not wait for it.
+		// The terms that depend on the CRC so far come last, so that the rest need not wait for it.
 		rest := (t[13][byte(v>>16)] ^ t[12][byte(v>>24)]) ^ (t[11][byte(v>>32)] ^ t[10][byte(v>>40)]) ^
 			((t[9][byte(v>>48)] ^ t[8][byte(v>>56)]) ^ (t[7][byte(w)] ^ t[6][byte(w>>8)])) ^
 			((t[5][byte(w>>16)] ^ t[4][byte(w>>24)]) ^ (t[3][byte(w>>32)] ^ t[2][byte(w>>40)])) ^

@@ -62,7 +62,7 @@ func capture(t testing.TB) (halves []*half) {
 }
 
 // TestCapture decodes everything in the capture and encodes it back. Its peers had agreed
-// on no CRCs, as siw does unless it is told otherwise: the fields are zero.
+// on no CRCs, as siw does by default: the fields are zero.
 func TestCapture(t *testing.T) {
 	frames, segments, ops := 0, 0, map[Opcode]int{}
 	for i, h := range capture(t) {
@@ -115,7 +115,7 @@ func TestCapture(t *testing.T) {
 	}
 }
 
-// appendSegment decodes a ULPDU and appends what it is encoded to.
+// appendSegment decodes a ULPDU and appends its encoding.
 func appendSegment(t *testing.T, out, b []byte, ops map[Opcode]int) []byte {
 	t.Helper()
 	var h Header

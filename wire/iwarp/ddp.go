@@ -122,7 +122,7 @@ type Header struct {
 	DDP      uint8 // version
 	RDMAP    uint8 // version
 	Opcode   Opcode
-	Reserved uint8 // reserved bits of both control bytes, as received: those of DDP on top
+	Reserved uint8 // reserved bits of both control bytes, as received: DDP's on top
 
 	STag STag   // tagged; untagged: the steering tag to invalidate
 	TO   uint64 // tagged offset

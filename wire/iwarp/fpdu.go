@@ -35,7 +35,7 @@ func FPDULen(n int) int { return LengthLen + n + PadLen(n) + CRCLen }
 // or from the marker right before it, up to the CRC field (RFC 5044 section 4.4).
 func UpdateCRC(state uint32, b []byte) uint32 { return crc.UpdateCastagnoli(state, b) }
 
-// CopyCRC copies src to dst and continues the CRC over what it stores: the CRC fits the copy even
+// CopyCRC copies src to dst and continues the CRC over the stored bytes: the CRC fits the copy even
 // if src changes meanwhile.
 func CopyCRC(state uint32, dst, src []byte) uint32 { return crc.CopyCastagnoli(state, dst, src) }
 

@@ -28,7 +28,7 @@ const (
 type FrameFlags uint8
 
 const (
-	FlagMarkers  FrameFlags = 0x80 // the sender wants markers in what it receives
+	FlagMarkers  FrameFlags = 0x80 // the sender wants markers in the stream that it receives
 	FlagCRC      FrameFlags = 0x40 // CRCs are used in both directions if either side sets this
 	FlagReject   FrameFlags = 0x20 // in a reply: no connection
 	FlagEnhanced FrameFlags = 0x10 // the private data begins with Enhanced (RFC 6581)

@@ -86,7 +86,7 @@ var causes = map[Cause]string{
 	MPANoRTR:              "no ready-to-receive message in common",
 }
 
-// String says what was wrong, in a few words.
+// String describes the cause, in a few words.
 func (c Cause) String() string {
 	if s := causes[c]; s != "" {
 		return s

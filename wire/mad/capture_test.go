@@ -111,8 +111,8 @@ func TestCaptures(t *testing.T) {
 	}
 }
 
-// TestCaptureFields checks what rping's request and its reply say, field by
-// field, against what rdma_cm is known to ask for.
+// TestCaptureFields checks rping's request and its reply, field by field,
+// against the known values of rdma_cm.
 func TestCaptureFields(t *testing.T) {
 	ds := readDatagrams(t, "roce-mtu1024.pcap")
 	var req REQ

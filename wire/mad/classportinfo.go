@@ -11,7 +11,7 @@ import (
 // ClassPortInfoLen is the length of a ClassPortInfo in bytes.
 const ClassPortInfoLen = 72
 
-// What ClassPortInfo:CapabilityMask says in all classes; bits from 8 on are a class's own (section
+// Bits of ClassPortInfo:CapabilityMask in all classes; bits from 8 on are a class's own (section
 // 13.4.8.1).
 const (
 	CapTrap            uint16 = 1 << 0 // the agent sends traps
@@ -39,7 +39,7 @@ type Address struct {
 	TrafficClass uint8
 	SL           uint8  // 4 bits
 	FlowLabel    uint32 // 20 bits
-	LID          uint16 // 0: there is no redirection, or nobody takes traps
+	LID          uint16 // 0: there is no redirection, or no trap handler
 	PKey         ib.PKey
 	HopLimit     uint8 // of traps; reserved in a redirection
 	QPN          ib.QPN

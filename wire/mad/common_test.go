@@ -96,8 +96,8 @@ func TestStatusStrings(t *testing.T) {
 	}
 }
 
-// FuzzCommon: any bytes decode and encode back, and so do the details of any notice but for what is
-// reserved in them.
+// FuzzCommon: any bytes decode and encode back, and so do the details of any notice but for reserved
+// fields.
 func FuzzCommon(f *testing.F) {
 	f.Add(bytes.Repeat([]byte{0xa5}, 72))
 	f.Add(bytes.Repeat([]byte{1}, 64))

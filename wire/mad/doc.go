@@ -20,7 +20,7 @@
 //	func (m *REQ) Append(b []byte) []byte
 //
 // Decode takes the message's DataLen bytes, which follow the header. Reserved fields are kept, so
-// whatever decodes encodes back to the same bytes. Bytes after the message, if the datagram was
+// every message that decodes encodes back to the same bytes. Bytes after the message, if the datagram was
 // longer, are ignored.
 //
 // Private data is an array: its size is fixed, and the message does not say how much of it a program

@@ -17,7 +17,7 @@ const (
 // Class is a management class (section 13.4.4).
 type Class uint8
 
-// The management classes that are used here. Those of subnet management have queue pair 0 to
+// The management classes that are used here. The classes of subnet management have queue pair 0 to
 // themselves; all others use queue pair 1.
 const (
 	ClassSubnet         Class = 0x01 // subnet management, routed by LIDs (section 14.2)
@@ -56,11 +56,11 @@ const (
 // it is a response, or represses a trap.
 func (m Method) Answers() bool { return m&methodResponse != 0 || m == MethodTrapRepress }
 
-// Asks reports whether a datagram of the method is answered by one with its transaction ID. Send is
-// not one of them: a class may have an order of its own for what it sends.
+// Asks reports whether a datagram of the method is answered by one with its transaction ID. Send does
+// not ask: a class may have an order of messages of its own.
 func (m Method) Asks() bool { return !m.Answers() && m != MethodSend }
 
-// Attribute names what a datagram carries (section 16.7.3).
+// Attribute names the contents of a datagram (section 16.7.3).
 type Attribute uint16
 
 // The attributes of communication management.

@@ -128,7 +128,7 @@ func TestStrings(t *testing.T) {
 
 // The captures hold no REJ and no MRA. These Linux 6.12 sent, for a service ID
 // without a listener, and to a REQ that came again while its program was
-// stopped; what follows is zeros.
+// stopped; the rest is zeros.
 func TestKernelAnswers(t *testing.T) {
 	for _, c := range []struct {
 		bytes     string
@@ -157,7 +157,7 @@ func TestKernelAnswers(t *testing.T) {
 	}
 }
 
-// TestXRC: where the messages have what is of XRC (table 106, table 110, annex A14).
+// TestXRC: where the messages have the fields of XRC (table 106, table 110, annex A14).
 func TestXRC(t *testing.T) {
 	for _, c := range []struct {
 		m    message
@@ -186,7 +186,7 @@ func TestXRC(t *testing.T) {
 	}
 }
 
-// FuzzMessages: whatever bytes come, they decode or not, and encode back.
+// FuzzMessages: any bytes decode or not, and encode back.
 func FuzzMessages(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte{0})

@@ -9,7 +9,7 @@ import (
 )
 
 // Lengths of a Notice in bytes, as subnet management has it and without the issuer's GID that follows
-// in reports of other classes, and of what it says about its trap.
+// in reports of other classes, and of the details of its trap.
 const (
 	NoticeLen        = 64
 	NoticeDetailsLen = 54
@@ -30,7 +30,7 @@ const (
 // Trap is the number of a generic trap (section 14.2.5.1).
 type Trap uint16
 
-// The traps of subnet management. Those up to 67 are the administrator's.
+// The traps of subnet management. Traps up to 67 are the administrator's.
 const (
 	TrapInService     Trap = 64  // a GID is in service
 	TrapOutOfService  Trap = 65  // a GID has gone
@@ -153,7 +153,7 @@ func (d *PortDetails) Encode(b *[NoticeDetailsLen]byte) {
 	b[4] = d.Port
 }
 
-// What a notice of trap 144 says has changed; none: the capability mask.
+// The changes that a notice of trap 144 reports; none: the capability mask.
 const (
 	ChangedDescription uint16 = 1 << 0
 	ChangedWidth       uint16 = 1 << 1 // LinkWidthEnabled

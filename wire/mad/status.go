@@ -8,7 +8,7 @@ import "fmt"
 // class's own (section 13.4.7).
 type Status uint16
 
-// What the low byte says. Bits 4 to 2 are a code, of which a response has one at most.
+// Bits of the low byte. Bits 4 to 2 are a code, of which a response has one at most.
 const (
 	StatusOK                   Status = 0
 	StatusBusy                 Status = 0x01 // discarded: ask again

@@ -11,8 +11,8 @@ import (
 // The zero ID stands for none.
 type CommID uint32
 
-// ServiceID names the service of a listener (section 12.7.3). See [IPService] for those of the RDMA
-// IP CM service.
+// ServiceID names the service of a listener (section 12.7.3). See [IPService] for ids of the RDMA IP CM
+// service.
 type ServiceID uint64
 
 // Timeout is a time in five bits: 4.096 µs × 2^code (section 12.7.22 and others).

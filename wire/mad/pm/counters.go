@@ -26,7 +26,7 @@ const (
 	AttrPortCountersExtended mad.Attribute = 0x001d
 )
 
-// What ClassPortInfo:CapabilityMask says of this class (section 16.1.2.1).
+// Bits of ClassPortInfo:CapabilityMask of this class (section 16.1.2.1).
 const (
 	CapAllPorts      uint16 = 1 << 8
 	CapExtended      uint16 = 1 << 9  // PortCountersExtended, all of it
@@ -45,8 +45,8 @@ const (
 	PortCountersExtendedLen = 184
 )
 
-// Select names counters, one bit each: those that a Set writes. In PortCounters the low 16 bits are
-// CounterSelect, those above are CounterSelect2.
+// Select names the counters that a Set writes, one bit each. In PortCounters the low 16 bits are
+// CounterSelect, the bits above are CounterSelect2.
 type Select uint32
 
 // The counters of PortCounters (section 16.1.3.5).

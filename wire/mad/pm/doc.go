@@ -13,6 +13,6 @@
 //	func (m *PortCounters) Decode(b []byte) bool    // false: b is too short; m is untouched
 //	func (m *PortCounters) Append(b []byte) []byte
 //
-// Reserved fields are kept: whatever decodes encodes back to the same bytes. Nothing here allocates or
+// Reserved fields are kept: attributes that decode encode back to the same bytes. Nothing here allocates or
 // keeps state.
 package pm

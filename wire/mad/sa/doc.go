@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package sa encodes and decodes datagrams of subnet administration (IBTA chapter 15): their header,
-// the reliable multi-packet protocol that carries tables (RMPP, section 13.6), and the records. What
-// records share with subnet management has package smp.
+// the reliable multi-packet protocol that carries tables (RMPP, section 13.6), and the records. The
+// attributes that records share with subnet management are in package smp.
 //
 // # Shape
 //

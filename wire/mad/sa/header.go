@@ -60,7 +60,7 @@ func StatusText(s mad.Status) string {
 	return s.String()
 }
 
-// The attributes of this class, beside those that classes share (section 15.2.5).
+// The attributes of this class, beside attributes that all classes share (section 15.2.5).
 const (
 	AttrNodeRecord       mad.Attribute = 0x0011
 	AttrPortInfoRecord   mad.Attribute = 0x0012
@@ -209,7 +209,7 @@ type RMPP struct {
 	Status   uint8
 	Segment  uint32 // DATA: from 1 on; ACK: the last in order
 	// Length of DATA is how many bytes the sub-header and the data of all segments have together, in the
-	// first segment (0: not known yet), and those that count in the last one; of an ACK it is NewWindowLast,
+	// first segment (0: not known yet), and how many count in the last one; of an ACK it is NewWindowLast,
 	// the last segment that may be sent.
 	Length uint32
 }

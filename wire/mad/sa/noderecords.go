@@ -23,7 +23,7 @@ const (
 	SLtoVLRecordLen     = 8 + smp.SLtoVLLen
 )
 
-// NodeRecord is a port of an adapter, or a switch: what node it belongs to (section 15.2.5.2).
+// NodeRecord describes the node of an adapter's port, or a switch (section 15.2.5.2).
 //
 //	 0                   1                   2                   3
 //	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1

@@ -63,7 +63,7 @@ func (s Selected) HighestRate(most uint8) (best uint8) {
 	return best
 }
 
-// AcceptsRate reports whether a rate is what a query asks for.
+// AcceptsRate reports whether a rate satisfies a query.
 func (s Selected) AcceptsRate(code uint8) bool {
 	have, want := RateMbps(code), RateMbps(s.Value)
 	switch s.Selector {

@@ -37,7 +37,7 @@ func decodeSelected(b byte) Selected { return Selected{Selector(b >> 6), b & 0x3
 
 func (s Selected) byte() byte { return byte(s.Selector)<<6 | s.Value&0x3f }
 
-// Accepts reports whether a value satisfies a query. What is best depends on the available values, so
+// Accepts reports whether a value satisfies a query. The best value depends on the available ones, so
 // Best accepts all.
 func (s Selected) Accepts(v uint8) bool {
 	switch s.Selector {
@@ -264,7 +264,7 @@ func (r *MCMemberRecord) Append(b []byte) []byte {
 		r.Resv&0x7f_ffff)
 }
 
-// Bits of component masks of a ServiceRecord; those of its data follow.
+// Bits of component masks of a ServiceRecord; the bits of its data follow.
 const (
 	ServiceID uint64 = 1 << iota
 	ServiceGID

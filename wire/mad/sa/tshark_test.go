@@ -17,7 +17,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/mad"
 )
 
-// TestTshark compares what was encoded with what Wireshark's dissector reads of it, in datagrams to queue
+// TestTshark compares encoded values with the values that Wireshark's dissector reads, in datagrams to queue
 // pair 1 over RoCEv2.
 func TestTshark(t *testing.T) {
 	tshark.Need(t)

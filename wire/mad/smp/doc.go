@@ -17,7 +17,7 @@
 // Append appends the attribute alone, as records of the administrator have it. To fill a packet with
 // it, append to the empty start of its data: m.Append(p.Data[:0]).
 //
-// Values of fields are numbers as on the wire. Reserved fields are kept: whatever decodes encodes back
+// Values of fields are numbers as on the wire. Reserved fields are kept: packets that decode encode back
 // to the same bytes.
 //
 // Nothing here allocates or keeps state, except in String methods.

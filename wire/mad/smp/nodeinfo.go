@@ -79,7 +79,7 @@ func (m *NodeInfo) Append(b []byte) []byte {
 // NodeDescription is a text about a node, filled up with zeros (section 14.2.5.2).
 type NodeDescription [NodeDescriptionLen]byte
 
-// NewNodeDescription returns the attribute of a text, of which what is too long is left out.
+// NewNodeDescription returns the attribute of a text. A text that is too long is cut.
 func NewNodeDescription(text string) (m NodeDescription) {
 	copy(m[:], text)
 	return m

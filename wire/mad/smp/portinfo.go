@@ -8,7 +8,7 @@ import "encoding/binary"
 const PortInfoLen = 64
 
 // PortInfo is the state of a port, and its settings by the manager (section 14.2.5.6). Fields are in the
-// order of the specification's table, but for those of the link and of the virtual lanes, which are
+// order of the specification's table, but for the fields of the link and of the virtual lanes, which are
 // together. In a Set, zero means no change where a field's type says so.
 //
 //	 0                   1                   2                   3
@@ -77,7 +77,7 @@ type PortInfo struct {
 // 12X, 16 is 2X. Speeds are sets: 1, 2 and 4 are 2.5, 5 and 10 Gb/s a lane; extended ones 1, 2, 4 and 8
 // are 14, 25, 50 and 100 Gb/s.
 type PortLink struct {
-	WidthEnabled   uint8 // Set: 0 is no change, 255 is what is supported
+	WidthEnabled   uint8 // Set: 0 is no change, 255 is all supported widths
 	WidthSupported uint8
 	WidthActive    uint8
 	SpeedSupported uint8 // 4 bits, and so the next
@@ -85,20 +85,20 @@ type PortLink struct {
 	PhysState      uint8 // PortPhysicalState. Set: 0 is no change
 	DownDefault    uint8 // LinkDownDefaultState. Set: 0 is no change
 	SpeedActive    uint8
-	SpeedEnabled   uint8 // Set: 0 is no change, 15 is what is supported
+	SpeedEnabled   uint8 // Set: 0 is no change, 15 is all supported speeds
 
 	SpeedExtActive    uint8 // 4 bits; 0: none, SpeedActive holds
 	SpeedExtSupported uint8 // 4 bits
 	Resv              uint8 // 3 bits
-	SpeedExtEnabled   uint8 // 5 bits. Set: 0 is no change, 30 is none, 31 is what is supported
+	SpeedExtEnabled   uint8 // 5 bits. Set: 0 is no change, 30 is none, 31 is all supported speeds
 }
 
 // Values of PortLink that stand for sets of other fields in a Set.
 const (
-	WidthAll     = 255 // LinkWidthEnabled: what is supported
-	SpeedAll     = 15  // LinkSpeedEnabled: what is supported
+	WidthAll     = 255 // LinkWidthEnabled: all supported widths
+	SpeedAll     = 15  // LinkSpeedEnabled: all supported speeds
 	SpeedExtNone = 30  // LinkSpeedExtEnabled: none
-	SpeedExtAll  = 31  // LinkSpeedExtEnabled: what is supported
+	SpeedExtAll  = 31  // LinkSpeedExtEnabled: all supported speeds
 )
 
 // PortLanes is the part of a PortInfo about MTU and virtual lanes. MTUs are codes: 1 is 256 bytes, 5 is
@@ -133,7 +133,7 @@ type Violations struct {
 // CapMask is PortInfo:CapabilityMask.
 type CapMask uint32
 
-// What a port can do (section 14.2.5.6).
+// Abilities of a port (section 14.2.5.6).
 const (
 	CapSM               CapMask = 1 << 1 // there is a subnet manager, even if not the master
 	CapNotice           CapMask = 1 << 2
@@ -164,7 +164,7 @@ const (
 	CapHierarchy        CapMask = 1 << 31
 )
 
-// What PortInfo:CapabilityMask2 says.
+// Bits of PortInfo:CapabilityMask2.
 const (
 	Cap2SetDescription uint16 = 1 << 0 // Set of NodeDescription
 	Cap2PortInfoExt    uint16 = 1 << 1

@@ -36,7 +36,7 @@ func (s SMState) String() string {
 	return fmt.Sprintf("reserved state %d", uint8(s))
 }
 
-// What a Set of SMInfo asks a manager to do, in the modifier (section 14.2.5.13).
+// The requests of a Set of SMInfo to a manager, in the modifier (section 14.2.5.13).
 const (
 	SMHandover    uint32 = 1
 	SMAcknowledge uint32 = 2

@@ -22,7 +22,7 @@ const (
 // direction is the D bit of a directed route's status: the packet goes back (section 14.2.1.2).
 const direction mad.Status = 0x8000
 
-// SMP is a subnet management packet. One that is routed by LIDs has zeros where a directed one has its
+// SMP is a subnet management packet. A packet that is routed by LIDs has zeros where a directed one has its
 // LIDs and paths (sections 14.2.1.1 and 14.2.1.2).
 //
 //	 0                   1                   2                   3
@@ -63,7 +63,7 @@ func New(m mad.Method, a mad.Attribute, modifier uint32, tid uint64) SMP {
 }
 
 // NewDirected returns a request along a directed route from end to end: path are the ports to leave
-// by, [MaxHops] of them at most. What the path is too long by is left out.
+// by, [MaxHops] of them at most. Further ports are left out.
 func NewDirected(m mad.Method, a mad.Attribute, modifier uint32, tid uint64, path []uint8) SMP {
 	p := New(m, a, modifier, tid)
 	p.Class = mad.ClassSubnetDirected

@@ -68,7 +68,7 @@ func TestVLCodes(t *testing.T) {
 	}
 }
 
-// FuzzSMP: whatever bytes come decode and encode back.
+// FuzzSMP: any bytes decode and encode back.
 func FuzzSMP(f *testing.F) {
 	for _, a := range []mad.Attribute{AttrNodeInfo, AttrPortInfo, AttrSwitchInfo, mad.AttrNotice} {
 		p := NewDirected(mad.MethodGet, a, 1, 2, []uint8{1, 2, 3})

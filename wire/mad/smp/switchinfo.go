@@ -7,7 +7,7 @@ import "encoding/binary"
 // SwitchInfoLen is the length of a SwitchInfo in bytes.
 const SwitchInfoLen = 20
 
-// What SwitchInfo:Flags says that a switch can do (section 14.2.5.4).
+// Abilities of a switch in SwitchInfo:Flags (section 14.2.5.4).
 const (
 	SwitchEnforcesIn    uint8 = 1 << 7 // InboundEnforcementCap
 	SwitchEnforcesOut   uint8 = 1 << 6 // OutboundEnforcementCap

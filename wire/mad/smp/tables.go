@@ -97,7 +97,7 @@ func (m *SLtoVL) Append(b []byte) []byte {
 // ArbEntry is a row of a VL arbitration table. Weight counts 64-byte units; 0: the row is skipped
 // (section 7.6.9.2.1).
 type ArbEntry struct {
-	VL     uint8 // low 4 bits; those above are reserved
+	VL     uint8 // low 4 bits; the bits above are reserved
 	Weight uint8
 }
 
@@ -158,8 +158,8 @@ func (m *LinearTable) Append(b []byte) []byte { return append(b, m[:]...) }
 // [MulticastModifier].
 type MulticastTable [MulticastPerBlock]uint16
 
-// MulticastModifier returns the modifier of a MulticastTable: the LIDs are those from 0xc000 + 32 × block
-// on, block below 512, and bit 0 of a mask is port 16 × position.
+// MulticastModifier returns the modifier of a MulticastTable: its LIDs begin at 0xc000 + 32 × block, block
+// below 512, and bit 0 of a mask is port 16 × position.
 func MulticastModifier(position uint8, block uint16) uint32 {
 	return uint32(position)<<28 | uint32(block&0x1ff)
 }

@@ -55,7 +55,7 @@ func capture(t *testing.T, packets [][]byte) string {
 	return file
 }
 
-// reading is a datagram, and what tshark has to find in its fields, by their names below "infiniband.".
+// reading is a datagram, and the values that tshark has to find in its fields, by their names below "infiniband.".
 type reading struct {
 	name     string
 	qp       ib.QPN
@@ -246,7 +246,7 @@ func readings() []reading {
 	}
 }
 
-// TestTshark: what is encoded here, tshark reads as it was meant, field by field.
+// TestTshark: tshark reads the encoded values as they were meant, field by field.
 func TestTshark(t *testing.T) {
 	tshark.Need(t)
 	all := readings()
