@@ -31,7 +31,7 @@ func New() *Collector { return &Collector{statsocket.NewCollector()} }
 // already is replaced. Nothing happens if the name has the folder already.
 func (c *Collector) Listen(name, folder string) error { return c.sockets.Listen(name, folder) }
 
-// Remove ends what Listen began. The folder stays. It is no error if there is no such name.
+// Remove closes the socket that Listen made. The folder stays. It is no error if there is no such name.
 func (c *Collector) Remove(name string) error { return c.sockets.Remove(name) }
 
 // Close removes all names. The folders stay.
@@ -41,12 +41,12 @@ func (c *Collector) Close() error { return c.sockets.Close() }
 // ends with the context. A container without labels is counted, and nothing of it is shown.
 type Labels func(context.Context) (map[string][]metric.Label, error)
 
-// Options bound what is served.
+// Options bound the series.
 type Options struct {
 	// Series is how many series there are of all containers together. Each container may have an equal share, and in it
 	// each process.
 	Series int
-	// QueuePairs is how many queue pairs of each device have series of their own, those with the lowest numbers.
+	// QueuePairs is how many queue pairs of each device have series of their own: the lowest numbers.
 	QueuePairs int
 }
 

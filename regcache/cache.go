@@ -29,17 +29,17 @@ type Options struct {
 	WatchMapped bool
 }
 
-// Stats tell what a cache has done.
+// Stats count the actions of a cache.
 type Stats struct {
 	Hits, Misses uint64 // calls of Get that found a region, and that registered one
-	Merged       uint64 // regions that gave way to one that overlaps them
+	Merged       uint64 // regions that gave way to a region that overlaps them
 	Evicted      uint64 // regions that the budget, or the system's limit, ended
 	Forgotten    uint64 // regions that Forget ended
 	Collected    uint64 // regions whose memory the garbage collector took
 	Unmapped     uint64 // regions whose memory the program unmapped, or gave back (WatchMapped)
 	// regions that ended with their handle: the system does not tell when their memory is unmapped (WatchMapped)
 	Unwatched uint64
-	Regions   int // open at present, including those that end when they are released
+	Regions   int // open at present, including regions that end when they are released
 	Bytes     int // registered at present
 	InUse     int // handles that are not released
 }
@@ -52,12 +52,12 @@ type Cache struct {
 	opt      Options
 	unpinned bool              // regions have no options
 	weak     atomic.Bool       // regions are weak: not if they are pinned, nor if the device has no such regions
-	maps     *mapwatch.Watcher // nil: nobody tells when mapped memory goes away
-	watches  sync.Mutex        // around changes of what maps watches; taken before mu
+	maps     *mapwatch.Watcher // reports mapped memory that goes away; nil: there is none
+	watches  sync.Mutex        // around changes of the memory that maps watches; taken before mu
 
 	mu     sync.Mutex
 	index  index
-	idle   list // regions that nobody uses, the most recently released first
+	idle   list // regions that are not in use, the most recently released first
 	stats  Stats
 	closed bool
 	dead   []*entry // whose memory has gone
@@ -143,7 +143,7 @@ func (h *Handle) addr() uint64 {
 }
 
 // SGE returns the n bytes of the buffer from off on. It does not check the bounds: the work request
-// does, and those of the region.
+// does, and checks the bounds of the region.
 func (h *Handle) SGE(off, n int) verbs.SGE {
 	return verbs.SGE{Addr: h.addr() + uint64(off), Length: uint32(n), LKey: h.e.mr.LKey()}
 }
@@ -235,8 +235,8 @@ func (c *Cache) miss(buf []byte, from, to uintptr) (*entry, error) {
 	return e, nil
 }
 
-// place makes an entry for a buffer, or finds one that somebody else has made meanwhile. What was to
-// be registered is counted, and a place for it made in the budget. It may release the lock for a while.
+// place makes an entry for a buffer, or finds one that another goroutine has made meanwhile. A new
+// entry is counted, and gets a place in the budget. It may release the lock for a while.
 func (c *Cache) place(buf []byte, from, to uintptr, ended *list) (*entry, error) {
 	for {
 		if c.closed {
@@ -281,10 +281,10 @@ func (c *Cache) registering(from, to uintptr) chan struct{} {
 	return nil
 }
 
-// absorb takes what overlaps with a new entry from the index. The new entry has the memory of them
+// absorb takes the entries that overlap with a new one from the index. The new entry has their memory,
 // too, unless that is more than the budget.
 func (c *Cache) absorb(e *entry, ended *list) {
-	// A larger entry overlaps nothing that the smaller one does not, as those of the index are disjoint.
+	// A larger entry overlaps no entry that the smaller one does not, as entries of the index are disjoint.
 	old := c.index.take(e.from, e.to)
 	var parts []*entry
 	from, to := e.from, e.to
@@ -356,7 +356,7 @@ func (c *Cache) drop(e *entry, ended *list) {
 	c.end(e, ended)
 }
 
-// end has an entry closed that is in no list and that nobody uses.
+// end has an entry closed that is in no list and not in use.
 func (c *Cache) end(e *entry, ended *list) {
 	if !e.closed {
 		c.discount(e)
@@ -435,7 +435,7 @@ func (c *Cache) Stats() Stats {
 	return c.stats
 }
 
-// Close ends all regions. Those that are in use end when they are released; Close then returns
+// Close ends all regions. Regions in use end when they are released; Close then returns
 // ErrBusy, and may be called again. After it, Get returns ErrClosed.
 func (c *Cache) Close() error {
 	c.mu.Lock()

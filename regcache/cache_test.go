@@ -67,7 +67,7 @@ func TestPart(t *testing.T) {
 	}
 }
 
-// What the system refuses to pin the cache makes room for.
+// The cache makes room for memory that the system refuses to pin.
 func TestPinLimit(t *testing.T) {
 	f, c := newFake(t, Options{Register: []verbs.RegOption{verbs.Pinned()}})
 	f.limit = 250
@@ -100,7 +100,7 @@ func TestPinLimit(t *testing.T) {
 	}
 }
 
-// until waits for what the garbage collector does some time.
+// until waits for an effect of the garbage collector.
 func until(t *testing.T, what string, cond func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !cond(); time.Sleep(time.Millisecond) {
@@ -221,7 +221,7 @@ func TestConcurrent(t *testing.T) {
 func TestOneRegistration(t *testing.T) {
 	f, c := newFake(t, Options{})
 	buf := make([]byte, 1000)
-	f.mu.Lock() // nobody can register
+	f.mu.Lock() // no goroutine can register
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() { h := get(t, c, buf); h.Release() })

@@ -103,7 +103,7 @@ func TestDevice(t *testing.T) {
 				syscall.MAP_PRIVATE|syscall.MAP_ANON)
 			ok(t, err)
 			read(mapped[:n])
-			// This relies on what the runtime does with memory that is not its own.
+			// This relies on the runtime's behaviour with memory that is not its own.
 			if _, err := a.pd.RegMR(mapped, 0, verbs.Weak()); !errors.Is(err, verbs.ErrInvalid) {
 				t.Errorf("a weak region of mapped memory: %v", err)
 			}

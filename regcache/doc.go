@@ -22,7 +22,7 @@
 //
 // # What it lets go of
 //
-// Regions beyond the budget: those that nobody has a [Handle] of, the least recently released first. A
+// Regions beyond the budget: regions without a [Handle], the least recently released first. A
 // region that is in use stays. So the cache is over its budget while the program uses more at once.
 // If the system refuses to pin more, the cache lets go of regions until it does not.
 //

@@ -7,7 +7,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// A program sends buffers of its own choice. Those that it sends again are registered already.
+// A program sends buffers of its own choice. Buffers that it sends again are registered already.
 func ExampleCache_Get() {
 	send := func(qp *verbs.QP, cq *verbs.CQ, cache *regcache.Cache, buf []byte) error {
 		h, err := cache.Get(buf)

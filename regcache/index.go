@@ -12,7 +12,7 @@ import (
 type index struct {
 	starts []uintptr
 	list   []*entry
-	recent *entry // the one that was found last
+	recent *entry // the last one found
 }
 
 // find returns the entry that has all of a range, or nil.
@@ -41,7 +41,7 @@ func (x *index) after(at uintptr) int {
 	return low
 }
 
-// bounds returns which entries overlap a range, which is not empty: those from i to j.
+// bounds returns which entries overlap a range, which is not empty: from i to j.
 func (x *index) bounds(from, to uintptr) (i, j int) {
 	if i = x.after(from); i > 0 && x.list[i-1].to > from {
 		i--

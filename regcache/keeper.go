@@ -22,8 +22,8 @@ type keeper struct {
 // alive reports whether the memory is there.
 func (k *keeper) alive() bool { return k.mem != nil || k.first.Value() != nil }
 
-// join makes k keep size bytes: its own and those of another keeper, which is of the same memory and
-// begins before k if below says so.
+// join makes k keep size bytes: its own and the bytes of another keeper, which is of the same memory
+// and begins before k if below says so.
 func (k *keeper) join(o *keeper, below bool, size int) {
 	first := unsafe.SliceData(k.mem)
 	if below {

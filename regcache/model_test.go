@@ -12,7 +12,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
-// region is a region of the model, which does what the documentation says, in the simplest way.
+// region is a region of the model, which follows the documentation in the simplest way.
 type region struct {
 	from, to int
 	refs     int

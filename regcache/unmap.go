@@ -19,8 +19,8 @@ func (c *Cache) watchMapped() error {
 }
 
 // unmapped drops the entries of memory that has gone. It is called with the lock, before the thread that
-// unmaps the memory goes on: from then on nobody finds them. A goroutine of its own closes the regions,
-// because that may wait, and all who unmap memory would wait with it.
+// unmaps the memory goes on: from then on no call finds them. A goroutine of its own closes the regions,
+// because that may wait, and all threads that unmap memory would wait with it.
 func (c *Cache) unmapped(from, to uintptr) {
 	for _, e := range c.index.take(from, to) {
 		e.out = true
@@ -73,7 +73,7 @@ func (c *Cache) cut(e *entry) error {
 	return err
 }
 
-// unfollow ends that for the pages of a closed entry, except for those that entries of the index have. An
+// unfollow ends that for the pages of a closed entry, except for pages that entries of the index have. An
 // entry that comes later is watched later: after this, because of the lock.
 func (c *Cache) unfollow(e *entry) {
 	if !e.followed {

@@ -16,7 +16,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
-// newWatching makes a cache on a fake device that is told of mapped memory that goes away.
+// newWatching makes a cache on a fake device, with a watcher of mapped memory that goes away.
 func newWatching(t testing.TB, opt Options) (*fake, *Cache) {
 	t.Helper()
 	f := &fake{open: make(map[verbs.Key]*fakeMR)}
@@ -117,7 +117,7 @@ func TestUnmappedAndCollected(t *testing.T) {
 }
 
 // Two regions have parts of one page. When one of them ends the other is still watched, and when both
-// have ended nobody is told any more.
+// have ended the page is not watched any more.
 func TestSharedPage(t *testing.T) {
 	_, c := newWatching(t, Options{})
 	mem := mapped(t, 3, unix.MAP_PRIVATE)
@@ -143,7 +143,7 @@ func TestSharedPage(t *testing.T) {
 	unix.Munmap(mem)
 }
 
-// What cannot be watched is not kept.
+// Memory that cannot be watched is not kept.
 func TestUnwatched(t *testing.T) {
 	f, c := newWatching(t, Options{})
 	_, other := newWatching(t, Options{}) // a page has one watcher
@@ -187,7 +187,7 @@ func TestUnwatchedAfterFailure(t *testing.T) {
 	unix.Munmap(mem)
 }
 
-// Goroutines map, use and unmap memory, at addresses that come again. Nobody gets a region of memory
+// Goroutines map, use and unmap memory, at addresses that come again. None gets a region of memory
 // that was there before.
 func TestUnmappedConcurrently(t *testing.T) {
 	f, c := newWatching(t, Options{MaxRegions: 40})
@@ -255,8 +255,8 @@ func BenchmarkMapped(b *testing.B) {
 	}
 }
 
-// A process that has as many mappings as it may keeps no region whose watch would cut one. What is cut is given
-// back with the region.
+// A process that has as many mappings as it may keeps no region whose watch would cut one. The parts of a cut
+// mapping are given back with the region.
 func TestNoMappings(t *testing.T) {
 	f, c := newWatching(t, Options{})
 	mem := mapped(t, 3, unix.MAP_PRIVATE)
@@ -282,7 +282,7 @@ func TestNoMappings(t *testing.T) {
 		mappings.Give()
 		taken--
 	}
-	for range 2 { // the second time with what the first gave back
+	for range 2 { // the second time with the mappings that the first gave back
 		use()
 		if n, _ := f.count(); n != 1 || c.Stats().Unwatched != 1 {
 			t.Errorf("%d regions: %+v", n, c.Stats())
