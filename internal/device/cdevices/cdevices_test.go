@@ -143,7 +143,7 @@ func TestNamesOfLists(t *testing.T) {
 	}
 }
 
-// Whoever names a device by its address, as all were named once, finds it.
+// A program that names a device by its address, as all were named once, finds it.
 func TestNamed(t *testing.T) {
 	for _, c := range []struct{ names, words, want string }{
 		{"roce:192.0.2.7 iwarp:fd09::1", "ib_write_bw -d roce_192.0.2.7",

@@ -39,7 +39,7 @@ type Names struct {
 
 // number names the devices without a name by their kind and their place among those of it, as a kernel would:
 // roce0, roce1, iwarp0. So the names depend on the list alone, and hosts that list as many devices have the same
-// names, which programs tell their peers. A name of taken is left to whom it was given, and its number is skipped.
+// names, which programs tell their peers. A name of taken stays its device's, and its number is skipped.
 func (n *Names) number(all []Device, taken map[string]bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -31,7 +31,7 @@ func RecordingName(pattern string, pid int) string {
 // is.
 func CreateRecording(name string) (*os.File, error) {
 	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
-		return os.OpenFile(name, os.O_WRONLY|syscall.O_NONBLOCK, 0) // a pipe that nobody reads is an error
+		return os.OpenFile(name, os.O_WRONLY|syscall.O_NONBLOCK, 0) // a pipe without a reader is an error
 	}
 	extension := filepath.Ext(name)
 	for n := 1; n <= maxRecordings; n++ {

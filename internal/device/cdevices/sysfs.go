@@ -12,8 +12,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// Sysfs is the picture of devices that the kernel would show in /sys and /dev. What is not known of a device
-// has no file.
+// Sysfs is the picture of devices that the kernel would show in /sys and /dev. Unknown values of a device have
+// no files.
 type Sysfs struct {
 	Files map[string]string // text by path; a path that ends in a dot is a folder
 	Links map[string]string // where a symbolic link leads
@@ -42,7 +42,7 @@ func NewSysfs() *Sysfs {
 // MaxText is the longest text of a device that programs take, in bytes (IB_DEVICE_NODE_DESC_MAX).
 const MaxText = 64
 
-// Add describes a device as number index of those that programs see.
+// Add describes a device as number index of the devices that programs see.
 func (sys *Sysfs) Add(index int, as Device, dev *verbs.Device) error {
 	name := as.Name
 	p, err := dev.Port(1)

@@ -18,8 +18,8 @@ type Choice struct {
 // Choices are the devices of this host that may reach a peer.
 type Choices struct {
 	Route    rdmasys.Route
-	Best     []Choice // what would work, in order of preference
-	Unusable []Choice // what one might expect here, and why it does not work
+	Best     []Choice // devices that would work, in order of preference
+	Unusable []Choice // devices that one might expect here, and why they do not work
 }
 
 // Best returns the devices of this host by which a peer's address can be reached, in order of

@@ -13,7 +13,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/testkit/machines"
 )
 
-// Devices come in order, each with its reason, and those that one might expect with the reason why not.
+// Devices come in order, each with its reason, and unusable devices with the reason why not.
 func TestChoose(t *testing.T) {
 	row := &Kind{Name: "nic", Hardware: true, Naming: ipNaming{}}
 	software := []*Kind{

@@ -15,13 +15,14 @@ const (
 	CallFilterVariable = calllog.FilterVariable
 )
 
-// CheckCallFilter returns what is wrong with a filter of calls.
+// CheckCallFilter returns the error in a filter of calls.
 func CheckCallFilter(text string) error {
 	_, err := calllog.ParseFilter(text)
 	return err
 }
 
-// CheckCallLog returns what keeps a log from being written to a file, and leaves that behind empty, if it is new.
+// CheckCallLog returns the error that keeps a log from being written to a file, and leaves that behind empty, if it is
+// new.
 func CheckCallLog(name string) error {
 	f, err := calllog.OpenFile(name)
 	if err != nil {

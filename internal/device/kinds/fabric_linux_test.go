@@ -15,7 +15,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/testkit/softfabric"
 )
 
-// What the row of fabrics says of its devices is what an open one says itself.
+// The row of fabrics has the facts that an open device reports itself.
 func TestFabricRow(t *testing.T) {
 	f := softfabric.Start(t, "star:3")
 	fabric := fmt.Sprintf("kinds-%d", os.Getpid())
@@ -60,7 +60,7 @@ func TestFabricRow(t *testing.T) {
 	}
 }
 
-// Without a fabric there is nothing, and it is said what to do.
+// Without a fabric there is no device, and the error has a remedy.
 func TestNoFabric(t *testing.T) {
 	if _, err := SpareAdapters("nobody-runs-this", 1); !errors.Is(err, infiniband.ErrNoFabric) ||
 		!strings.Contains(err.Error(), "ramjet fabric --fat-tree 4,2 --name nobody-runs-this") {

@@ -30,7 +30,7 @@ func FinishFaultRecords(dir, text, log string, pid int) error {
 	return faults.FinishRecords(dir, text, log, pid)
 }
 
-// CheckFaults returns what is wrong with a text of faults.
+// CheckFaults returns the error in a text of faults.
 func CheckFaults(text string) error {
 	_, err := parseFaults(text)
 	return err
@@ -45,7 +45,7 @@ func parseFaults(text string) (*faults.Set, error) {
 	return set, checkDevices(set)
 }
 
-// checkDevices returns an error if a fault names what is neither a device nor a kind.
+// checkDevices returns an error if a fault names neither a device nor a kind.
 func checkDevices(set *faults.Set) error {
 	return set.CheckDevices(func(name string) bool {
 		kind, _, _ := strings.Cut(name, ":")

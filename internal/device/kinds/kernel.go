@@ -46,7 +46,7 @@ func (k kernelNaming) Local() (found []Local, err error) {
 }
 
 // Spare returns each device least times: processes share devices of the kernel, and not every two of them reach each
-// other. Hardware comes first, and what connects queue pairs by their numbers before iWARP.
+// other. Hardware comes first, and devices that connect queue pairs by their numbers before iWARP.
 func (k kernelNaming) Spare(least int) (names []string, err error) {
 	sys := k.read()
 	active := slices.DeleteFunc(slices.Clone(sys.Devices),
@@ -115,7 +115,7 @@ func bestOf(addrs []netip.Prefix) (best netip.Addr, ok bool) {
 func (n Name) Unnamed() bool { return n.Kind.Hardware && n.Address == "" }
 
 // Toward returns the device that an unnamed one stands for with a peer: the one that leads to its address.
-// why says what was chosen among several, and for which reason.
+// why describes the choice among several, with its reason.
 func (n Name) Toward(peer netip.Addr) (chosen Name, why string, err error) {
 	route, err := rdmasys.RouteTo(peer.Unmap())
 	if err != nil {

@@ -43,7 +43,7 @@ func TestKernelRow(t *testing.T) {
 			t.Errorf("%s has %v, want %s", address, got, want)
 		}
 	}
-	// A device is its own peer, and what connects by number comes first.
+	// A device is its own peer, and devices that connect by number come first.
 	if spare, err := k.Spare(2); err != nil || !slices.Equal(spare, []string{"rxe0", "rxe0", "siw0", "siw0"}) {
 		t.Errorf("%q, %v", spare, err)
 	}

@@ -6,8 +6,8 @@
 //
 // A new fabric is one more row of [Table], with a [Naming] of its own if its devices are not named
 // by IP addresses. Nothing registers itself, and no other device is opened in place of the named
-// one. What an open device can do is not asked here, nor by its kind, but by verbs.DeviceAttr, its
-// Transport and Caps.
+// one. The abilities of an open device do not follow from this table, nor from its kind, but from
+// verbs.DeviceAttr, its Transport and Caps.
 package kinds
 
 import (
@@ -33,8 +33,8 @@ import (
 type Kind struct {
 	Name       string          // the part before the colon
 	Text       string          // its protocols, for people
-	Bound      string          // what bounds its speed, for people
-	Passes     string          // what firewalls have to admit; empty: nothing leaves the host
+	Bound      string          // the bottleneck of its speed, for people
+	Passes     string          // the packets that firewalls have to admit; empty: none leaves the host
 	Transport  verbs.Transport // of its devices
 	TLS        bool            // it needs certificates: Options.TLS, or the files that the environment names
 	Controlled bool            // its devices have a choice of congestion controls
@@ -58,7 +58,7 @@ type Kind struct {
 type Naming interface {
 	// Local returns the devices of this host, without opening any.
 	Local() ([]Local, error)
-	// Spare returns at least least addresses that nobody else uses, as far as can be known, or an
+	// Spare returns at least least addresses that are not in use, as far as can be known, or an
 	// error that says how to get them.
 	Spare(least int) ([]string, error)
 	// At returns the address of the device that has a host's IP address.
@@ -89,7 +89,7 @@ type Options struct {
 	Congestion string // of kinds that have a choice; empty: as the environment says
 
 	Faults   string    // of the network, of verbs: docs/faults.md; empty: as the environment says
-	FaultLog io.Writer // receives those that strike; nil: as the environment says
+	FaultLog io.Writer // receives faults that strike; nil: as the environment says
 
 	NoWait bool // a device that joins a fabric elsewhere is opened although that is not there
 

@@ -16,7 +16,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// What a row says of its devices is what an open one says itself.
+// A row has the facts that an open device reports itself.
 func TestRows(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("iWARP over TCP needs Linux")

@@ -13,7 +13,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// Devices of interfaces are listed where they can be opened, and are what the row says.
+// Devices of interfaces are listed where they can be opened, and fit the row.
 func TestLinkRow(t *testing.T) {
 	if !loopback.InNamespace(t, 65536) {
 		return

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// What is no device name is answered with the one that was meant.
+// The error for a wrong device name has the name that was meant.
 func TestMeant(t *testing.T) {
 	want := map[string]string{
 		"192.0.2.7": "did you mean roce:192.0.2.7?", "192.0.2.7:4791": "did you mean roce:192.0.2.7?",

@@ -110,7 +110,7 @@ func (a *Agent) Send(to umad.Path, b []byte, timeout time.Duration, retries int)
 	return err
 }
 
-// do calls f with the lock held, unless the agent is closed, and then sends and delivers what the agent has.
+// do calls f with the lock held, unless the agent is closed, and then sends and delivers the agent's datagrams.
 func (a *Agent) do(f func(now clock.Time)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

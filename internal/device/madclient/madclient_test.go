@@ -15,7 +15,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/mad/sa"
 )
 
-// A table of the administrator arrives in one piece, and a request to nobody times out.
+// A table of the administrator arrives in one piece, and a request without a responder times out.
 func TestAgent(t *testing.T) {
 	const hosts = 8
 	f := softfabric.Start(t, "star:8")
@@ -69,7 +69,7 @@ func TestAgent(t *testing.T) {
 	}
 }
 
-// What is sent after Close is refused, not lost without a word.
+// A datagram that is sent after Close is refused, not lost without an error.
 func TestSendAfterClose(t *testing.T) {
 	f := softfabric.Start(t, "pair")
 	dev, err := f.Open("host-1", nil)
