@@ -49,7 +49,7 @@ func (c *Call) Destroys() bool {
 	return false
 }
 
-// names are the names of all calls: those of the two libraries, and ofGo.
+// names are the names of all calls: of the two libraries, and ofGo.
 var names = func() (all []string) {
 	for i := range Calls {
 		all = append(all, Calls[i].Name)
@@ -72,7 +72,7 @@ func DataPath(call string) bool {
 	return false
 }
 
-// table has a call in each line: its name, its parameters and their types, > before what the call fills in, and the
+// table has a call in each line: its name, its parameters and their types, > before its outputs, and the
 // meaning of its result: 0 (or an errno), -1 (and errno), n (a number, or -1 and errno), size (such a number of 64
 // bits), void, value, str, port and guid (numbers in network order), ptr (or NULL and errno), or an object of that kind
 // (or NULL and errno). In types, names are those of [Kinds], or of package main of cabi; int, u, hex, str and ptr are

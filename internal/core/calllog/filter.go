@@ -34,21 +34,21 @@ type pattern struct {
 	exclude bool
 }
 
-// wanted selects objects: those of a kind, one of them, or a queue pair by its number.
+// wanted selects objects: all of a kind, one of them, or a queue pair by its number.
 type wanted struct {
 	kind string
 	n    uint32 // 0: all of the kind
 	qpn  uint32 // 0: not by the number of a queue pair
 }
 
-// FilterError says what is wrong with a filter, and where.
+// FilterError is an error in a filter, and its place.
 type FilterError struct {
 	Column   int    // from 1; it counts characters
 	Word     string // the word there; empty: the end
-	Expected string // what may stand there
+	Expected string // the valid words there
 }
 
-// Error names the column, the word there, and what was expected.
+// Error names the column, the word there, and the expected ones.
 func (e *FilterError) Error() string {
 	there := "the end"
 	if e.Word != "" {
@@ -97,7 +97,7 @@ func ParseFilter(text string) (*Filter, error) {
 	return f, nil
 }
 
-// word takes a word of a filter. It returns what was expected in its place, or nothing.
+// word takes a word of a filter. It returns the words expected in its place, or nothing.
 func (f *Filter) word(w string) (expected string) {
 	if set := switches[w]; set != nil {
 		set(f)

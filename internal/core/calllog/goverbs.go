@@ -61,7 +61,7 @@ func Destroys(call string) bool {
 	return c != nil && c.Destroys()
 }
 
-// convert converts arguments. Of a queue pair's attributes it keeps those in the mask.
+// convert converts arguments. It keeps a queue pair's attributes that are in the mask.
 func convert(args []Arg) []Arg {
 	var mask verbs.QPMask
 	for _, a := range args {

@@ -28,12 +28,12 @@ type Log struct {
 	filter *Filter
 	pid    int
 
-	mu      sync.Mutex // of what follows, never held while writing
+	mu      sync.Mutex // of the fields that follow, never held while writing
 	objects map[Object]object
 	counts  map[string]uint32
 }
 
-// object is a known object: its number among those of its kind, from 1.
+// object is a known object: its number among the objects of its kind, from 1.
 type object struct {
 	n   uint32
 	qpn uint32 // of queue pairs; 0: not known
@@ -115,13 +115,13 @@ type ended struct {
 
 // Result is how a call ended.
 type Result struct {
-	Value   any      // what it returned
+	Value   any      // the result
 	Void    bool     // it returns nothing, and Value is nil
 	Failed  bool     // it returned an error
 	Nothing bool     // a poll found no completion: it is not logged
 	Errno   string   // if it failed: the errno's name, such as EINVAL
 	Reason  string   // if it failed: more about the error; may be empty
-	Out     []Arg    // arguments that it filled in: they replace those of the same name, or follow them
+	Out     []Arg    // arguments that it filled in: they replace arguments of the same name, or follow the others
 	Made    []Object // objects that it created: they get new numbers
 	QPN     uint32   // the number of the queue pair Made[0]; 0: it is none
 }
@@ -150,7 +150,7 @@ func (l *Log) begin(name string, tid int, args func() []Arg, poll bool) *Pending
 	return p
 }
 
-// Unseen notes that a call begins, one that the filter excludes. The objects that it creates get numbers all the same.
+// Unseen notes that a call begins that the filter excludes. The objects that it creates get numbers all the same.
 func (l *Log) Unseen() *Pending { return &Pending{log: l, unseen: true} }
 
 // End notes that the call has ended, and writes its line.
@@ -201,7 +201,7 @@ func (p *Pending) Destroys(objects ...Object) {
 	}
 }
 
-// forget removes objects, except those that are new at the same address.
+// forget removes objects, except new ones at the same address.
 func (l *Log) forget(gone []ended) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -228,7 +228,7 @@ func (l *Log) Number(qp uintptr, qpn uint32) {
 	l.objects[key] = o
 }
 
-// Know gives numbers to objects that have none yet, such as those that the library created for the program.
+// Know gives numbers to objects that have none yet, such as objects that the library created for the program.
 func (l *Log) Know(objects ...Object) {
 	if l == nil {
 		return
@@ -297,7 +297,7 @@ type ending struct {
 	took  time.Duration
 }
 
-// line returns the line of a call that has ended, or, if end is nil, of one that begins.
+// line returns the line of a call that has ended, or, if end is nil, that begins.
 func (p *Pending) line(at time.Time, end *ending) []byte {
 	if p.log.filter.JSON {
 		return p.json(at, end)
@@ -324,7 +324,7 @@ func (p *Pending) line(at time.Time, end *ending) []byte {
 	return fmt.Appendf(b, " <%.6f>\n", end.took.Seconds())
 }
 
-// printable puts blanks in the place of control characters, such as those that end a line.
+// printable puts blanks in the place of control characters, such as ends of lines.
 func printable(r rune) rune {
 	if unicode.IsControl(r) {
 		return ' '

@@ -29,7 +29,7 @@ type Entry struct {
 	Result   any    // nil: NULL, or the call returns nothing
 	Void     bool   // it returns nothing, or has not returned
 	Errno    string // if it failed, such as EINVAL
-	Error    string // what more is known of the error
+	Error    string // further facts about the error
 	Took     time.Duration
 }
 
@@ -67,14 +67,14 @@ func (e *Entry) String() string {
 	return string(b)
 }
 
-// LineError says what is wrong with a log, and where.
+// LineError is an error in a log, and its place.
 type LineError struct {
 	Line     int // from 1
 	Column   int // from 1; it counts characters
 	Expected string
 }
 
-// Error names the line, the column, and what was expected there.
+// Error names the line, the column, and the text expected there.
 func (e *LineError) Error() string {
 	return fmt.Sprintf("line %d, column %d: expected %s", e.Line, e.Column, e.Expected)
 }
@@ -96,7 +96,7 @@ func NewReader(r io.Reader, near time.Time) *Reader {
 // Cut reports whether the log ended in the middle of a line, which Next has left out.
 func (r *Reader) Cut() bool { return r.cut }
 
-// Next returns the next line. At the end the error is io.EOF; what cannot be read is a [*LineError].
+// Next returns the next line. At the end the error is io.EOF; a line that cannot be read is a [*LineError].
 func (r *Reader) Next() (*Entry, error) {
 	for {
 		r.line++

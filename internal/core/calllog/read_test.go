@@ -27,7 +27,7 @@ func readAll(text string, near time.Time) (all []*Entry, cut bool, err error) {
 	}
 }
 
-// What a log has written is read again, from text and from JSON alike.
+// The lines of a log are read again, from text and from JSON alike.
 func TestReader(t *testing.T) {
 	values := Fields{
 		{"null", nil}, {"flag", true}, {"number", -7}, {"large", uint64(1 << 63)}, {"hex", Hex(0x11)},

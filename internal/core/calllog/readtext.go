@@ -35,7 +35,7 @@ func (t *textLine) skip(text, what string) {
 	t.at += len(text)
 }
 
-// match takes what a pattern matches.
+// match takes the text that a pattern matches.
 func (t *textLine) match(re *regexp.Regexp, what string) string {
 	m := ""
 	if t.fail == nil {
@@ -93,7 +93,7 @@ func parseText(line string) (*Entry, *LineError) {
 	return e, nil
 }
 
-// ending reads what is behind the arguments.
+// ending reads the text behind the arguments.
 func (t *textLine) ending(e *Entry) {
 	if t.fail != nil {
 		return

@@ -26,7 +26,7 @@ type (
 	Fields []Arg
 	// List is an array.
 	List []any
-	// Object is an object of the program, such as a queue pair. Key is its address, unique among those of its kind.
+	// Object is an object of the program, such as a queue pair. Key is its address, unique among objects of its kind.
 	Object struct {
 		Kind string
 		Key  uintptr
@@ -131,7 +131,7 @@ func (f Fields) MarshalJSON() ([]byte, error) { return appendJSON(nil, f), nil }
 // MarshalJSON returns the elements as an array.
 func (l List) MarshalJSON() ([]byte, error) { return appendJSON(nil, l), nil }
 
-// appendJSONString appends a string of JSON. What is not UTF-8 is replaced.
+// appendJSONString appends a string of JSON. Bytes that are not UTF-8 are replaced.
 func appendJSONString(b []byte, s string) []byte {
 	b = append(b, '"')
 	for _, r := range strings.ToValidUTF8(s, string(utf8.RuneError)) {

@@ -37,7 +37,7 @@ type Attachment struct {
 	infos  []atomic.Pointer[Info] // by port, from 1 on
 	ready  atomic.Bool            // there is a reason to call Receive
 
-	// f.mu guards what follows.
+	// f.mu guards the fields that follow.
 	queue  queue.Ring[Arrival]
 	held   int        // bytes in queue that hold buffer space of the ports
 	own    int        // bytes in queue that count against maxOwn
@@ -67,7 +67,7 @@ type outgoing struct {
 }
 
 // Attach attaches a driver to an adapter, by name, description or IP address. An empty name stands for the
-// first adapter that nobody uses.
+// first adapter that is not in use.
 func (f *Fabric) Attach(name string, d Driver) (*Attachment, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -166,8 +166,8 @@ func (s *Attachment) Full() bool {
 
 func (s *Attachment) isFull() bool { return s.stopped || len(s.unsent) > 0 }
 
-// Send sends packets of Alloc from a port, in order. It accepts all of them, queueing what the port has no room
-// for, or returns ErrClosed and accepts none.
+// Send sends packets of Alloc from a port, in order. It accepts all of them, queueing packets that the port has no
+// room for, or returns ErrClosed and accepts none.
 func (s *Attachment) Send(port int, packets []*link.Packet) error {
 	f := s.f
 	f.mu.Lock()
@@ -219,7 +219,7 @@ func (m *member) resume(f *Fabric) {
 	}
 }
 
-// signalRoom wakes those who wait until unsent is empty.
+// signalRoom wakes the goroutines that wait until unsent is empty.
 func (s *Attachment) signalRoom() {
 	s.driver.Wake()
 	if s.room != nil {

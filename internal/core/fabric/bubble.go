@@ -65,7 +65,7 @@ func (w *bubbleWaiter) PollPause() {
 	}
 }
 
-// AllocAddr returns an address for a region: those of memory differ from run to run.
+// AllocAddr returns an address for a region: addresses of memory differ from run to run.
 func (w *bubbleWaiter) AllocAddr(size int) uint64 {
 	const page = 1 << 12
 	w.bubble.mu.Lock()

@@ -68,7 +68,7 @@ func hostAddr(i int) netip.Addr {
 	return netip.AddrFrom4([4]byte{byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)})
 }
 
-// adapter returns an adapter by name, description or IP address; an empty name means the first that nobody uses.
+// adapter returns an adapter by name, description or IP address; an empty name means the first that is not in use.
 // The lock is held.
 func (f *Fabric) adapter(name string) (*member, error) {
 	if name == "" {

@@ -3,8 +3,8 @@
 // Package fabric runs an InfiniBand fabric: nodes and cables of internal/engine/link, the management
 // agent of each node, and a subnet manager, under one lock, in real or simulated time.
 //
-// A program attaches to an adapter, which several may share. An [Attachment] is what hardware gives its
-// driver: it sends and receives complete packets, LRH to ICRC, and reads the state of the ports. Arriving
+// A program attaches to an adapter, which several may share. An [Attachment] is to a driver as hardware
+// is: it sends and receives complete packets, LRH to ICRC, and reads the state of the ports. Arriving
 // packets are steered to attachments by the top bits of the destination queue pair number.
 //
 // Packets are passed without a copy: a driver fills buffers of the fabric, and reads arrivals in place. Packets

@@ -172,8 +172,8 @@ func (f *Fabric) NewWaiter() Waiter {
 // now returns the time since the fabric started; it is never 0.
 func (f *Fabric) now() clock.Time { return clock.Time(time.Since(f.start)) + 1 }
 
-// step runs the network and the manager, with the lock held. What is left after maxRuns is for loop, and so are frames
-// to send.
+// step runs the network and the manager, with the lock held. Work that is left after maxRuns is for loop, and so are
+// frames to send.
 func (f *Fabric) step() {
 	f.run()
 	if len(f.due) > 0 {

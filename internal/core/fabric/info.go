@@ -27,7 +27,7 @@ type Info struct {
 	SubnetTimeout uint8
 	CapMask       uint32
 	MaxMTU        uint8 // code
-	MTU           uint8 // code: what the subnet manager has set
+	MTU           uint8 // code, set by the subnet manager
 	VLs           uint8
 	GIDs          []ib.GID
 	PKeys         []ib.PKey

@@ -46,7 +46,7 @@ func (l *leaves) init() {
 	l.lastTID = binary.NativeEndian.Uint64(b[:])
 }
 
-// leaveGroup leaves those of a port's join states in a group that no attachment holds.
+// leaveGroup leaves the join states of a port in a group that no attachment holds.
 func (f *Fabric) leaveGroup(m *member, k groupKey, g *group, what sa.JoinState) {
 	what &^= g.joinedExcept(noSlot)
 	m.noteLeave(k, g, what)

@@ -9,7 +9,7 @@ import (
 )
 
 // A fabric in memory loses a packet only where it decides to, so it can count them all: with the count unchanged,
-// what has not been acknowledged is late, and a requester need not send it again.
+// packets that have not been acknowledged are late, and a requester need not send them again.
 
 // losses counts packets that did not get to the queue pair that they were sent to.
 type losses struct {
@@ -29,7 +29,7 @@ func (f *Fabric) publishLosses() {
 	}
 }
 
-// lose releases a packet that nobody takes.
+// lose releases a packet that no attachment takes.
 func (f *Fabric) lose(p *link.Packet) {
 	f.losses.dropped++
 	f.net.Release(p)

@@ -16,7 +16,7 @@ import (
 // group. On hardware the kernel keeps count. Here the fabric does, by the requests to the administrator that
 // leave the port, so that all agree on their order.
 //
-//   - A program holds what it joins until it leaves, its request is refused, or it ends.
+//   - A program holds the states that it joins until it leaves, its request is refused, or it ends.
 //   - A request to leave is answered here if other programs hold all of its states. Otherwise it goes to the
 //     administrator without the states that others hold.
 //   - The fabric leaves for a program that has ended: see leaveRequest.
@@ -55,7 +55,7 @@ type pendingJoin struct {
 	tid   uint64
 	slot  int
 	state sa.JoinState // requested
-	added sa.JoinState // of state, what the attachment did not have before
+	added sa.JoinState // of state, the bits that the attachment did not have before
 	// portState is the join state that the port gains if the request is granted: without the bits that later
 	// requests leave again.
 	portState sa.JoinState
@@ -64,8 +64,8 @@ type pendingJoin struct {
 const (
 	// maxGroups limits the groups that an attachment can join.
 	maxGroups = 1024
-	// maxPendingJoins limits the unanswered joins of an attachment. Its oldest are forgotten; it keeps what they asked
-	// for.
+	// maxPendingJoins limits the unanswered joins of an attachment. Its oldest are forgotten; it keeps the requested
+	// states.
 	maxPendingJoins = maxGroups
 )
 
@@ -272,8 +272,8 @@ func (m *member) observeResponse(f *Fabric, p *link.Packet) (own bool) {
 	return false
 }
 
-// handleJoinResponse grants or revokes what a join has asked for. The port leaves what no attachment holds any
-// more.
+// handleJoinResponse grants or revokes the states that a join has requested. The port leaves states that no
+// attachment holds any more.
 func (m *member) handleJoinResponse(f *Fabric, h *sa.Header, data []byte) {
 	i := slices.IndexFunc(m.pendingJoins, func(j pendingJoin) bool { return j.tid == h.TID })
 	if i < 0 {

@@ -55,7 +55,7 @@ func newGroupTest(t testing.TB) *groupTest {
 	g.admin.Serve(uint8(sa.Class), true)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.manager = nil // it has done its work, and would set what follows right
+	f.manager = nil // it has done its work, and would repair the following faults
 	for _, name := range []string{"host-1", "host-2"} {
 		f.byName[name].state.Ports[1].Address.SMLID = f.byName["host-3"].state.Ports[1].Address.LID
 	}
@@ -225,8 +225,8 @@ func (g *groupTest) joins(p *program, group byte, state sa.JoinState) {
 	p.wants(setResp, mad.StatusOK, state)
 }
 
-// Requests of programs that share a port, step by step: what the administrator gets, and what they are
-// answered.
+// Requests of programs that share a port, step by step: the administrator's requests, and the answers to the
+// programs.
 func TestMemberships(t *testing.T) {
 	for name, run := range map[string]func(g *groupTest, a, b *program){
 		"the last one leaves the port": func(g *groupTest, a, b *program) {
@@ -431,7 +431,7 @@ func TestMembershipsInOrder(t *testing.T) {
 	b.wants(deleteResp, mad.StatusOK, sa.FullMember)
 }
 
-// model is the membership of a port at the administrator, and those of its programs.
+// model is the membership of a port at the administrator, and its programs' memberships.
 type model struct {
 	*groupTest
 	port     map[ib.GID]sa.JoinState
@@ -505,8 +505,8 @@ func (m *model) answer(refuse bool) {
 	m.answers(r, status)
 }
 
-// Whatever programs at a port ask, in whatever order: when all is answered, the administrator has the union of
-// their memberships for the port.
+// With any requests of programs at a port, in any order: when all is answered, the administrator has the union
+// of their memberships for the port.
 func FuzzMemberships(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte{0})

@@ -14,7 +14,7 @@ import (
 // Line carries the frames of a cable to another process.
 type Line interface {
 	// Wake is called with the fabric's lock held, when the port's link has changed, the cable has been pulled, or there
-	// are frames to send that nobody else will send. It must not block.
+	// are frames to send that no other goroutine will send. It must not block.
 	Wake()
 	// Transmit is called without the lock, when there may be frames to send, by the goroutine that has caused that. It
 	// must not block.
@@ -150,7 +150,7 @@ const (
 	maxLines = 16
 )
 
-// transmit has lines transmit that have frames to send. Those that have them again after maxLines are woken.
+// transmit has lines transmit that have frames to send. Lines that have frames again after maxLines are woken.
 func (f *Fabric) transmit() {
 	for n := 0; ; n++ {
 		f.mu.Lock()

@@ -5,12 +5,12 @@ package fabric
 import "github.com/ramjet-rdma/ramjet/internal/base/clock"
 
 // A driver that receives none of its packets blocks the senders to its adapter, and with them the other programs
-// there and in time the whole fabric. A busy driver may do that for a moment. One that has received nothing for
-// a second, such as that of a stopped process, has stalled: its packets are dropped until it receives again.
+// there and in time the whole fabric. A busy driver may do that for a moment. A driver that has received nothing
+// for a second, such as a stopped process's, has stalled: its packets are dropped until it receives again.
 //
-// Drivers may do that one after the other, so what they cost together is bounded, too. While one holds others back, the
+// Drivers may do that one after the other, so their cost together is bounded, too. While one holds others back, the
 // fabric uses up an allowance of checks, which comes back slowly. Without allowance, packets for a driver that has not
-// shown that it receives go to a queue of its own, and hold nobody back: see maxOwn.
+// shown that it receives go to a queue of its own, and hold no other back: see maxOwn.
 
 // stallState says how an attachment receives.
 type stallState struct {
@@ -19,19 +19,19 @@ type stallState struct {
 	stalled   bool   // packets are dropped
 	checks    uint8  // in a row that found the attachment idle, all the time in between
 	taken     uint64 // packets that have left the queue
-	mark      uint64 // the value of taken without what was in the queue at the last check
+	mark      uint64 // the value of taken without the packets in the queue at the last check
 }
 
 // idle reports whether the attachment leaves packets lying: it has not received all that the last check saw.
 func (s *stallState) idle() bool { return s.untouched || s.taken < s.mark }
 
-// While packets wait, attachments are checked every stallInterval nanoseconds; maxStallChecks in a row make one that is
-// idle stalled. Checks are counted, not time, so a pause of the fabric's own process counts as one.
+// While packets wait, attachments are checked every stallInterval nanoseconds; maxStallChecks in a row make an idle one
+// stalled. Checks are counted, not time, so a pause of the fabric's own process counts as one.
 const (
 	stallInterval  = 250_000_000
 	maxStallChecks = 5
-	// stallRefill is how long it takes until the allowance has a further check: in the long run, those who do not
-	// receive hold others back for a seventh of the time.
+	// stallRefill is how long it takes until the allowance has a further check: in the long run, drivers that do
+	// not receive hold others back for a seventh of the time.
 	stallRefill = 10 * stallInterval
 	// holdsBack is how many bytes in the queues of idle attachments of an adapter hold others back: half a lane's.
 	holdsBack = laneBuffer * 64 / 2
@@ -117,7 +117,7 @@ func (m *member) idleBytes() (n int) {
 	return n
 }
 
-// vacate makes the packets in the queue hold nobody back. None is lost: the driver may only be late.
+// vacate makes the packets in the queue hold no other back. None is lost: the driver may only be late.
 func (s *Attachment) vacate() {
 	s.f.wake() // its senders may go on
 	for i := range s.queue.Len() {
@@ -130,8 +130,8 @@ func (s *Attachment) vacate() {
 	}
 }
 
-// check looks at what an attachment has received since the last check. With atOnce it holds nobody back any more if it
-// was idle since then.
+// check looks whether an attachment has received since the last check. With atOnce it holds no other back any more if
+// it was idle since then.
 func (s *Attachment) check(atOnce bool) {
 	idle := s.idle() && s.queue.Len() > 0
 	s.mark = s.taken + uint64(s.queue.Len())

@@ -32,7 +32,7 @@ func (g *groupTest) post(from *program, adapter string, slot, most int) (n int) 
 	return n
 }
 
-// counted returns the bytes in the queue that hold buffer space of the ports, and those that count against maxOwn.
+// counted returns the bytes in the queue that hold buffer space of the ports, and the bytes that count against maxOwn.
 func (p *program) counted() (held, own int) {
 	p.f.mu.Lock()
 	defer p.f.mu.Unlock()
@@ -56,7 +56,7 @@ func (p *program) drain() (n int) {
 }
 
 // Programs that receive nothing, one after the other, hold the others at their adapter back for a bounded time in all.
-// What they can make the fabric hold is bounded, too, and when they have gone there is nothing left.
+// The memory that they can make the fabric hold is bounded, too, and when they have gone there is nothing left.
 func TestStallsTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGroupTest(t)
@@ -68,7 +68,7 @@ func TestStallsTogether(t *testing.T) {
 		var late time.Duration // in all
 		const step = 10 * time.Millisecond
 		for i, b := range bad {
-			// A second of packets for one that receives nothing; the good one has one in between, now and then.
+			// A second of packets for a program that receives nothing; the good one gets a packet now and then.
 			for range int(2 * time.Second / step) {
 				g.post(g.admin, "host-1", b.Slot(), 100)
 				g.post(g.admin, "host-1", good.Slot(), 1)

@@ -139,13 +139,13 @@ func (s *Attachment) enqueue(port int, p *link.Packet) {
 }
 
 // maxOwn is how many bytes of packets that hold no buffer space of a port an attachment's queue takes: as much as a
-// queue pair has receives for. What finds no room is dropped, as by one without receives.
+// queue pair has receives for. Packets that find no room are dropped, as by a queue pair without receives.
 const maxOwn = 1 << 20
 
 // ownOverhead is the number of bytes that a packet counts for beyond its own.
 const ownOverhead = 128
 
-// enqueueOwn queues a packet that holds back nobody: a copy for one of several members of a group, an answer of the
+// enqueueOwn queues a packet that holds no other back: a copy for one of several members of a group, an answer of the
 // fabric itself. There is room for maxOwn bytes of them.
 func (s *Attachment) enqueueOwn(port int, p *link.Packet) {
 	cost := len(p.Bytes()) + ownOverhead
@@ -240,7 +240,7 @@ func (m *member) agentOf(qp ib.QPN, transport []byte) *Attachment {
 	return m.attachments[slot]
 }
 
-// ofPrograms reports whether a management datagram is one that programs exchange, and none of the subnet's manager.
+// ofPrograms reports whether programs exchange a management datagram, and not the subnet's manager.
 // transport begins at the BTH.
 func ofPrograms(transport []byte) bool {
 	const class = ib.BTHLen + ib.DETHLen + 1

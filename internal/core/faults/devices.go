@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// CheckDevices returns an error for the first device that a fault names and known does not accept. expected says what
-// it accepts.
+// CheckDevices returns an error for the first device that a fault names and known does not accept. expected describes
+// the names that it accepts.
 func (s *Set) CheckDevices(known func(name string) bool, expected string) error {
 	for _, d := range s.devices {
 		if !known(d.Word) {
@@ -53,7 +53,7 @@ faults:
 // finishUnmet logs the faults of the environment that no device of the process has had.
 func finishUnmet() {
 	set, err := FromEnvironment()
-	if set == nil || err != nil { // who opened a device has been told
+	if set == nil || err != nil { // opening a device has reported the error
 		return
 	}
 	lines := set.unmet()

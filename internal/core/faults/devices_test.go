@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// What names no device is an error with its place; a device that is never opened is one of the faults that never
-// struck.
+// A word that names no device is an error with its place; faults of a device that is never opened count among the
+// faults that never struck.
 func TestDevices(t *testing.T) {
 	set, err := Parse("loss device roce\nfail reg_mr EIO device roec:192.0.2.1\nloss")
 	if err != nil {

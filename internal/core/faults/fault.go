@@ -21,7 +21,7 @@ type Kind uint8
 const (
 	Loss       Kind = iota // a packet is lost
 	Duplicate              // a packet comes twice
-	Reorder                // a packet is overtaken by those that follow within a time
+	Reorder                // a packet is overtaken by the packets that follow within a time
 	Corrupt                // a packet has a wrong CRC
 	Delay                  // packets take longer
 	Rate                   // packets take as long as on a slow link
@@ -83,7 +83,7 @@ type Fault struct {
 	Message string // of packets
 
 	Chance float64 // 0: it does not depend on chance
-	Nth    []Span  // which of those that the selectors select; none: any
+	Nth    []Span  // which of the selected ones; none: any
 	Every  uint64
 	Times  uint64 // it strikes so often at most; 0: any number
 	After  time.Duration
@@ -97,7 +97,7 @@ func (f *Fault) always() bool { return f.Chance == 0 && f.Nth == nil && f.Every 
 var errnos = []struct {
 	name  string
 	errno syscall.Errno
-	is    error // what Go programs compare with; nil: the errno alone
+	is    error // with which Go programs compare; nil: the errno alone
 }{
 	{"ENOMEM", syscall.ENOMEM, verbs.ErrNoMemory},
 	{"EINVAL", syscall.EINVAL, verbs.ErrInvalid},
@@ -128,13 +128,13 @@ var Ops = []string{"any", "send", "write", "read", "compare_swap", "fetch_add", 
 var Messages = []string{"send", "write", "read", "response", "atomic", "ack", "cnp", "other",
 	"REQ", "MRA", "REJ", "REP", "RTU", "DREQ", "DREP", "SIDR_REQ", "SIDR_REP", "mad"}
 
-// The names of enum ibv_wc_status and of enum ibv_event_type, without what they begin with.
+// The names of enum ibv_wc_status and of enum ibv_event_type, without their prefixes.
 var (
 	statusPrefix, statusNames = cnames.Names("wc_status")
 	eventPrefix, eventNames   = cnames.Names("event_type")
 )
 
-// EventOf says what an event belongs to.
+// EventOf is the kind of object that an event belongs to.
 type EventOf uint8
 
 const (
@@ -150,7 +150,7 @@ const consumerReject = 28
 // events reports whether a fault is something that happens by itself, or as work requests are posted.
 func (k Kind) events() bool { return k == Raise || k == Disconnect }
 
-// Owner says what an event belongs to.
+// Owner returns the kind of object that an event belongs to.
 func Owner(t verbs.EventType) EventOf {
 	switch t {
 	case verbs.EventCQError:

@@ -74,7 +74,7 @@ func TestText(t *testing.T) {
 	}
 }
 
-// TestErrors: an error names the place, and what was expected there.
+// TestErrors: an error names the place, and the expected word.
 func TestErrors(t *testing.T) {
 	for text, want := range map[string]string{
 		"los 1%":                          `line 1, column 1: "los": expected a fault: seed, loss, .*; did you mean loss\?`,
@@ -216,7 +216,7 @@ func TestSlow(t *testing.T) {
 	}
 }
 
-// TestCalls: errors are those of libibverbs, and of package verbs.
+// TestCalls: errors are libibverbs's, and package verbs's.
 func TestCalls(t *testing.T) {
 	in := NewInjector(mustParse(t, "fail reg_mr ENOMEM nth 2; fail post_send ENOMEM; fail create_qp EIO"),
 		"roce:192.0.2.1", nil)
@@ -235,7 +235,7 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-// TestSummary says what struck, and what did not.
+// TestSummary: the summary has the faults that struck, and the faults that did not.
 func TestSummary(t *testing.T) {
 	var b bytes.Buffer
 	in := NewInjector(mustParse(t, "loss nth 2; fail reg_mr EIO nth 9; event PORT_ERR after 1h; duplicate nth 7"),
@@ -271,7 +271,7 @@ func TestSummary(t *testing.T) {
 	}
 }
 
-// TestOne: of several faults that would have the last word the first has it. The others count, and do not strike.
+// TestOne: of several faults that would decide a verdict the first one does. The others count, and do not strike.
 func TestOne(t *testing.T) {
 	in := NewInjector(mustParse(t, "fail reg_mr ENOMEM; fail reg_mr EIO times 1"), "roce:192.0.2.1", nil)
 	for range 3 {
@@ -284,7 +284,7 @@ func TestOne(t *testing.T) {
 	}
 }
 
-// TestComments: the comment of a packet says what struck it, and any other comment is none.
+// TestComments: the comment of a packet names the fault that struck it, and any other comment is none.
 func TestComments(t *testing.T) {
 	in := NewInjector(mustParse(t, "delay 5ms; duplicate; corrupt nth 2; loss nth 3"), "roce:192.0.2.1", nil)
 	for _, want := range []string{
@@ -304,7 +304,7 @@ func TestComments(t *testing.T) {
 	}
 }
 
-// FuzzParse: any text is faults or an error with a place, and what is parsed is written so that it parses to the same.
+// FuzzParse: any text is faults or an error with a place, and parsed faults are written so that they parse to the same.
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{
 		"", "l", "loss 1%", "delay 1ms 2ms sent; seed 4", "fail reg_mr ENOMEM nth 1-3,7-", "down after 1s for 2s # x",

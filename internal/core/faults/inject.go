@@ -26,7 +26,7 @@ type Injector struct {
 	faults  []*state
 	struck  uint64 // strikes so far
 	counted [kinds]uint64
-	of      map[uint32]*[kinds]uint64 // those of queue pairs that there are, by number
+	of      map[uint32]*[kinds]uint64 // of existing queue pairs, by number
 	record  *recordHeader             // nil: none is kept
 }
 
@@ -42,7 +42,7 @@ type state struct {
 
 // tally is how often a fault has struck.
 type tally struct {
-	seen   uint64 // of what it selects
+	seen   uint64 // of the selected ones
 	struck uint64 // of these
 	missed uint64 // 1: an event's time has come, and there was nothing to raise it on
 }
@@ -61,7 +61,7 @@ func (in *Injector) add(set *Set) {
 			continue
 		}
 		f.Nth = sortSpans(f.Nth)
-		// Its random numbers follow from the seed and from its text without the device, whatever else there is.
+		// Its random numbers follow from the seed and from its text without the device, not from other faults.
 		h := fnv.New64a()
 		of := f
 		of.Device = ""
@@ -105,8 +105,8 @@ func (f *Fault) ofQP(q QP) bool {
 	return (f.QPN == 0 || f.QPN == q.Num) && (f.Ordinal == 0 || f.Ordinal == q.Ordinal)
 }
 
-// strikes counts what a fault selects, and reports whether the fault strikes it, which it does only if it may. n is its
-// number.
+// strikes counts a packet, call or other event that a fault selects, and reports whether the fault strikes it, which
+// it does only if it may. n is its number.
 func (s *state) strikes(now time.Duration, may bool) (n uint64, yes bool) {
 	s.seen++
 	if s.Times > 0 && s.struck >= s.Times {
@@ -115,7 +115,7 @@ func (s *state) strikes(now time.Duration, may bool) (n uint64, yes bool) {
 	for s.next < len(s.Nth) && s.Nth[s.next].Last != 0 && s.Nth[s.next].Last < s.seen {
 		s.next++
 	}
-	// Each has its number drawn, whether it may be struck or not: what comes later does not depend on that.
+	// Each has its number drawn, whether it may be struck or not: later ones do not depend on that.
 	hit := s.Chance == 0 || s.rand.Float64() < s.Chance
 	switch {
 	case !may, now < s.After, s.Until > 0 && now >= s.Until:
@@ -261,7 +261,7 @@ func (in *Injector) Packet(p *Packet, now time.Duration) (v Verdict) {
 	return v
 }
 
-// change has a fault change what happens to a packet that it strikes.
+// change has a fault change the verdict on a packet that it strikes.
 func (s *state) change(v *Verdict, p *Packet, now time.Duration) {
 	v.By.add(s.Kind)
 	switch s.Kind {
@@ -495,7 +495,7 @@ func (in *Injector) Counts() (all []Count) {
 	return all
 }
 
-// Forget forgets what was counted of a queue pair: it is destroyed.
+// Forget forgets the counts of a queue pair: it is destroyed.
 func (in *Injector) Forget(qpn uint32) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -537,7 +537,7 @@ func (s *Set) Set(dev Target, name string, log *Log) (err error) {
 	return dev.SetFaults(in)
 }
 
-// Carry takes over what an injector has counted that this one replaces.
+// Carry takes over the counts of an injector that this one replaces.
 func (in *Injector) Carry(from *Injector) {
 	from.mu.Lock()
 	defer from.mu.Unlock()

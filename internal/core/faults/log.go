@@ -135,5 +135,5 @@ func (l *Log) write(s string) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	_, _ = io.WriteString(l.w, s) // whoever asked for the log sees that it is cut off
+	_, _ = io.WriteString(l.w, s) // its reader sees that it is cut off
 }

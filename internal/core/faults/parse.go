@@ -29,20 +29,20 @@ const (
 // Set is a text of faults.
 type Set struct {
 	Faults []Fault
-	Seed   uint64 // of those by chance
-	Seeded bool   // the text says which; else somebody makes one up
+	Seed   uint64 // of faults by chance
+	Seeded bool   // the text has a seed; else the caller makes one up
 
 	devices []Error // where the text names a device, for CheckDevices
 }
 
-// Error says what is wrong with a text, and where.
+// Error is an error in a text, and its place.
 type Error struct {
 	Line, Column int    // from 1; the column counts characters
-	Word         string // what is there; empty: the end of the line
+	Word         string // the word there; empty: the end of the line
 	Expected     string
 }
 
-// Error names the place, what is there, and what was expected.
+// Error names the place, the word there, and the expected one.
 func (e *Error) Error() string {
 	there := "the end of the line"
 	if e.Word != "" {
@@ -51,8 +51,8 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("line %d, column %d: %s: expected %s", e.Line, e.Column, there, e.Expected)
 }
 
-// Parse parses a text: one fault in a line, or several with semicolons between them. What follows a # in a line is a
-// comment, and [Prefix] at its beginning means nothing. The error is an [*Error].
+// Parse parses a text: one fault in a line, or several with semicolons between them. A # begins a comment, and
+// [Prefix] at the beginning of a line means nothing. The error is an [*Error].
 func Parse(text string) (*Set, error) {
 	if len(text) > MaxText {
 		return nil, &Error{Line: 1, Column: 1, Word: text[:16] + "…",
@@ -77,7 +77,7 @@ func Parse(text string) (*Set, error) {
 	return set, nil
 }
 
-// add adds a fault, or its numbers to those of one that is the same otherwise.
+// add adds a fault, or its numbers to the numbers of a fault that is the same otherwise.
 func (s *Set) add(f *Fault, merged map[string]int) {
 	if len(f.Nth) > 0 && f.Times == 0 {
 		key := f.text([]Span{})
@@ -90,7 +90,7 @@ func (s *Set) add(f *Fault, merged map[string]int) {
 	s.Faults = append(s.Faults, *f)
 }
 
-// sortSpans puts spans in order and joins those that touch.
+// sortSpans puts spans in order and joins spans that touch.
 func sortSpans(spans []Span) []Span {
 	last := func(s Span) uint64 {
 		if s.Last == 0 {
@@ -253,7 +253,7 @@ func (p *parser) seed() error {
 	return nil
 }
 
-// arguments parses what follows the first word.
+// arguments parses the words after the first one.
 func (p *parser) arguments() (err error) {
 	f := &p.f
 	switch f.Kind {
@@ -306,7 +306,7 @@ func (p *parser) arguments() (err error) {
 	return err
 }
 
-// selectors are the words that say what a fault strikes, and when.
+// selectors are the words that select the events that a fault strikes.
 var selectors = []string{"sent", "received", "peer", "lid", "qp", "of", "device", "nth", "every", "times",
 	"after", "until", "for"}
 

@@ -101,7 +101,7 @@ func TestDamagedRecords(t *testing.T) {
 	}
 }
 
-// FuzzRecord: a record is read or is an error, whatever it says, and its summary is text.
+// FuzzRecord: any record is read or is an error, and its summary is text.
 func FuzzRecord(f *testing.F) {
 	for _, s := range []string{"", strings.Repeat("\x00", 16) + `{"Device":"roce:192.0.2.7"}`,
 		"\x00\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00" + strings.Repeat("\x01", 24) +

@@ -21,7 +21,7 @@ var errField = errors.New("a field of a record is malformed")
 // codec writes the fields of a record, or reads them: so that each list of fields is there once.
 type codec struct {
 	reading bool
-	buf     []byte // what was written, or is left to read
+	buf     []byte // written bytes, or the bytes left to read
 	err     error
 }
 
@@ -64,8 +64,8 @@ func (c *codec) flag(v *bool) {
 	*v = n != 0
 }
 
-// text is a text of at most maxText bytes. What is read has no control characters, which could do
-// something to a terminal.
+// text is a text of at most maxText bytes. A text that is read has no control characters, which could
+// do something to a terminal.
 func (c *codec) text(v *string) {
 	if !c.reading {
 		s := *v
@@ -119,7 +119,7 @@ func (c *codec) gid(g *verbs.GID) {
 	c.buf = append(append(c.buf, byte(len(b))), b...)
 }
 
-// addr is an address and a port, without a zone; one that is not valid is written as nothing.
+// addr is an address and a port, without a zone; an invalid one is written as nothing.
 func (c *codec) addr(a *netip.AddrPort) {
 	if !c.reading {
 		b := a.Addr().AsSlice() // none of one that is not valid

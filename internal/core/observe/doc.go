@@ -20,6 +20,6 @@
 // A [Ring] keeps the headers of the last packets of a queue pair while somebody watches it, for a [Capture]. They go
 // over a [PacketStream].
 //
-// What is read was written by another process, perhaps one that wants to harm. The decoder bounds what
-// it takes, and texts that it returns can be shown in a terminal.
+// The input was written by another process, perhaps one that wants to harm. The decoder bounds its memory,
+// and texts that it returns can be shown in a terminal.
 package observe

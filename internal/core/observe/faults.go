@@ -30,7 +30,7 @@ const (
 	maxFaultReply = 4 << 20
 )
 
-// Write writes the request. Whoever reads it reads to the end.
+// Write writes the request. Its reader reads to the end.
 func (r *FaultRequest) Write(w io.Writer) error {
 	what := showFaults
 	if r.Set {
@@ -74,7 +74,7 @@ func (r *FaultRequest) Answer(to io.Writer) error {
 	return err
 }
 
-// ReadFaultReply reads what Answer has written: the faults of each device.
+// ReadFaultReply reads Answer's reply: the faults of each device.
 func ReadFaultReply(from io.Reader) ([]DeviceFaults, error) {
 	b, err := io.ReadAll(io.LimitReader(from, maxFaultReply))
 	if err != nil {
@@ -90,7 +90,7 @@ func ReadFaultReply(from io.Reader) ([]DeviceFaults, error) {
 	return nil, ErrTruncated
 }
 
-// readDeviceFaults decodes the faults of devices. What they say can be shown on a terminal.
+// readDeviceFaults decodes the faults of devices. Their texts can be shown on a terminal.
 func readDeviceFaults(text []byte) (all []DeviceFaults, err error) {
 	if json.Unmarshal(text, &all) != nil {
 		return nil, ErrTruncated

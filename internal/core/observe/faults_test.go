@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// FuzzFaultRequest: what asks for faults is read as it was written, or refused.
+// FuzzFaultRequest: a request for faults is read as it was written, or refused.
 func FuzzFaultRequest(f *testing.F) {
 	for _, s := range []string{"", "s", "show\n\n", "set\nroce\nloss 1%", "set\n\nlos"} {
 		f.Add([]byte(s))

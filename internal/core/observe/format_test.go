@@ -111,7 +111,7 @@ func encode(p *Process) []byte {
 	return out.Bytes()
 }
 
-// What is written is read, every field of it.
+// Every field that is written is read.
 func TestFormat(t *testing.T) {
 	want := sample()
 	got, err := Read(bytes.NewReader(encode(want)))
@@ -135,7 +135,7 @@ func TestManyLatencies(t *testing.T) {
 	}
 }
 
-// Records of newer writers have more fields, and types that nobody knows; those of older ones have fewer.
+// Records of newer writers have more fields, and unknown types; records of older ones have fewer.
 func TestOtherVersions(t *testing.T) {
 	var out bytes.Buffer
 	w := Writer{to: &out}
@@ -159,7 +159,7 @@ func TestOtherVersions(t *testing.T) {
 	}
 }
 
-// What is not a snapshot is refused with a reason, and takes no memory to speak of.
+// Bytes that are no snapshot are refused with a reason, and take no memory to speak of.
 func TestMalformed(t *testing.T) {
 	good := encode(sample())
 	head := append([]byte(magic), version)

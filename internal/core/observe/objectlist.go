@@ -34,16 +34,16 @@ func (r *ObjectList[T]) Clear() { r.list = nil }
 func (r *ObjectList[T]) All() []T { return r.list }
 
 // Page returns up to n objects, valid until the lock is released, and the position of the next page; see
-// driver.Observer. Pages go from the end to the front: what Remove moves goes to the front, and is not
-// missed.
+// driver.Observer. Pages go from the end to the front: objects that Remove moves go to the front, and
+// are not missed.
 func (r *ObjectList[T]) Page(n, at int) (page []T, next int) {
 	end := min(at, len(r.list))
 	next = max(end-n, 0)
 	return r.list[next:end], next
 }
 
-// FillPage fills in a page with what info returns of each object, and returns how many there are and the position of
-// the next page; see [ObjectList.Page].
+// FillPage fills in a page with info's result for each object, and returns how many there are and the position of the
+// next page; see [ObjectList.Page].
 func FillPage[T Member, I any](r *ObjectList[T], page []I, at int, info func(T) I) (n, next int) {
 	list, next := r.Page(len(page), at)
 	for i, m := range list {

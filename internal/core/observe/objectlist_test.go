@@ -15,7 +15,7 @@ type thing struct {
 
 func (t *thing) ListIndex() *int { return &t.place }
 
-// Whatever comes and goes between pages, what is there all the time is listed.
+// Objects that are there all the time are listed, however many others come and go between pages.
 func TestObjectList(t *testing.T) {
 	for seed := range uint64(200) {
 		random := rand.New(rand.NewPCG(seed, 1))

@@ -110,7 +110,7 @@ func (s *PacketStream) ReadRequest(r *PacketRequest) error {
 	return s.from.codec.err
 }
 
-// SendReply sends what a request asked for.
+// SendReply sends the packets that a request asked for.
 func (s *PacketStream) SendReply(p *Packets) error {
 	s.begin()
 	var c codec

@@ -48,7 +48,7 @@ func TestPacketStream(t *testing.T) {
 	}
 }
 
-// What is no answer is refused, and nobody takes more packets than there can be.
+// Bytes that are no answer are refused, and no more packets are taken than there can be.
 func TestPacketStreamMalformed(t *testing.T) {
 	var many, good pipe
 	NewPacketStream(&many).SendReply(&Packets{Packets: make([]Packet, ringSize+1)})

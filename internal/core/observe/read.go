@@ -10,7 +10,7 @@ import (
 	"io"
 )
 
-// What is taken from a process at most.
+// Limits of the bytes taken from a process.
 const (
 	maxBytes   = 256 << 20
 	maxRecord  = 16 << 10
@@ -45,7 +45,7 @@ func Read(from io.Reader) (*Process, error) {
 	}
 }
 
-// ErrTruncated says that what a process sent is not complete.
+// ErrTruncated says that the snapshot of a process is not complete.
 var ErrTruncated = errors.New("what the process sent is cut off: it ended, or refused to be read")
 
 // truncated says that a snapshot is not complete.

@@ -54,7 +54,7 @@ func (e *entry) unregister() {
 	}
 }
 
-// SetConnLister sets what lists the connections of a device. It does nothing if the device is not registered.
+// SetConnLister sets the lister of a device's connections. It does nothing if the device is not registered.
 func SetConnLister(dev *verbs.Device, list ConnLister) {
 	entriesLock.Lock()
 	defer entriesLock.Unlock()

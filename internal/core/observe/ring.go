@@ -64,7 +64,7 @@ type Ring struct {
 
 func newRing(size int) *Ring { return &Ring{slots: make([]ringSlot, size)} }
 
-// Add adds a packet. What is longer than the headers may be is cut off.
+// Add adds a packet. Bytes beyond the longest headers are cut off.
 func (r *Ring) Add(p *Packet) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

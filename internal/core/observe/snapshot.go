@@ -36,7 +36,7 @@ type Device struct {
 	SRQs      []driver.SRQInfo
 	AHs       []driver.AHInfo
 	Conns     []driver.ConnInfo
-	Injected  []faults.Count // how often faults have struck that somebody asked for
+	Injected  []faults.Count // how often requested faults have struck
 	NoConns   bool           // the connection manager was busy
 }
 
@@ -67,7 +67,7 @@ type Metric struct {
 // maxLabels is how many labels of a metric are taken.
 const maxLabels = 8
 
-// recordType says what a record is of.
+// recordType is the kind of object that a record describes.
 type recordType byte
 
 const (

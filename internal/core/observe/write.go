@@ -39,7 +39,7 @@ type Writer struct {
 }
 
 // Snapshot writes the state of all registered devices. Objects are copied one page after
-// the other, so what changes meanwhile may be seen as it was or as it is.
+// the other, so a change meanwhile may be seen or not.
 func (w *Writer) Snapshot(to io.Writer) error {
 	w.to, w.err, w.out = to, nil, append(append(w.out[:0], magic...), version)
 	defer func() { w.to = nil }()
