@@ -35,7 +35,7 @@
 //
 // # Errors
 //
-// Calls return a [*verbs.OpError] whose text names the address. It is around a [*RejectError] if the
-// peer rejected the connection, [ErrTimeout] if it did not answer, and [ErrDisconnected] if the
-// connection has ended. When a context ends, calls return ctx.Err() at once.
+// Calls return a [*RejectError] if the peer rejected the connection, and otherwise a [*verbs.OpError]
+// whose text names the address. errors.Is finds [ErrTimeout] in it if the peer did not answer, and
+// [ErrDisconnected] if the connection has ended. When a context ends, calls return ctx.Err() at once.
 package cm
