@@ -43,12 +43,12 @@ type ladderFlags struct {
 	asJSON       bool
 	width        int
 	logs         []string
-	span         cli.Seconds
+	span         cli.WaitTime
 }
 
 // New returns `ramjet ladder`.
 func New() *cobra.Command {
-	f := ladderFlags{limit: ladderRows, span: cli.Seconds(ladderSpan)}
+	f := ladderFlags{limit: ladderRows, span: cli.WaitTime(ladderSpan)}
 	c := &cobra.Command{
 		Use:   "ladder CAPTURE|PID",
 		Short: "Draw the conversations in a capture as ladder diagrams: text, SVG or HTML",
