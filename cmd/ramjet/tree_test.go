@@ -75,8 +75,9 @@ var freeForm = map[string]string{
 	"queue-pairs": "a number", "runs": "a number", "rx-depth": "a number", "seed": "a number", "series": "a number",
 	"spare": "a number", "tx-depth": "a number", "width": "a number", "mkey": "a number", "port": "a port",
 	"duration": "a time", "for": "a time", "from": "a time", "interval": "a time", "mkey-lease": "a time",
-	"timeout": "a time", "to": "a time", "watch": "a time", "fabric host": "a number", "ladder host": "a host of the capture",
-	"ibsim": "a name to choose", "join": "a cable",
+	"timeout": "a time", "to": "a time", "watch": "a time", "fabric host": "a number",
+	"ladder host": "a host of the capture",
+	"ibsim":       "a name to choose", "join": "a cable",
 	"only": "a text", "log-filter": "a text", "check": "words and files",
 	"at": "a node of a scenario",
 }
