@@ -5,32 +5,12 @@ package roce
 import (
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/packetdev"
 )
 
 // maxLanes is how many lanes a device has at most: each takes a slot of its address.
 const maxLanes = 8
-
-// cutLanes takes the number of lanes out of the options of a device's name.
-func cutLanes(query string) (lanes int, rest string, err error) {
-	lanes = 1
-	var others []string
-	for _, option := range strings.Split(query, "&") {
-		value, ok := strings.CutPrefix(option, "lanes=")
-		if !ok {
-			others = append(others, option)
-			continue
-		}
-		if lanes, err = strconv.Atoi(value); err != nil || lanes < 1 || lanes > maxLanes {
-			return 0, "", fmt.Errorf("roce: option %q of the device's name: a device has 1 to %d lanes", option,
-				maxLanes)
-		}
-	}
-	return lanes, strings.Join(others, "&"), nil
-}
 
 // withLanes returns the ports of a device with so many lanes, of which p is the first: each is a member of the group
 // that has the address, as if it were another process. If it fails it closes all.

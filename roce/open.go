@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -44,11 +45,7 @@ func Open(address string, opt *Options) (*verbs.Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	lanes, query, err := cutLanes(query)
-	if err != nil {
-		return nil, err
-	}
-	control, err := opt.congestion(query)
+	lanes, control, err := opt.parse(query)
 	if err != nil {
 		return nil, err
 	}
@@ -97,25 +94,31 @@ func GUID(address string) (uint64, error) {
 	return link.guid(addr), nil
 }
 
-// congestion returns the congestion control that the options of a device's name choose, or else o.
-func (o *Options) congestion(query string) (*congestion.Choice, error) {
-	chosen := o.Congestion
+// parse returns the number of lanes and the congestion control that the options of a device's name choose. Without a
+// choice there is one lane, and the congestion control is that of o.
+func (o *Options) parse(query string) (lanes int, control *congestion.Choice, err error) {
+	lanes, chosen := 1, o.Congestion
 	for _, option := range strings.Split(query, "&") {
 		switch name, value, _ := strings.Cut(option, "="); {
 		case option == "":
+		case name == "lanes":
+			if lanes, err = strconv.Atoi(value); err != nil || lanes < 1 || lanes > maxLanes {
+				return 0, nil, fmt.Errorf("roce: option %q of the device's name: a device has 1 to %d lanes", option,
+					maxLanes)
+			}
 		case name == "cc":
 			chosen = value
 		case chosen == "":
-			return nil, fmt.Errorf("roce: option %q of the device's name: there are lanes, and cc, which chooses a congestion control, and then its parameters", option)
+			return 0, nil, fmt.Errorf("roce: option %q of the device's name: there are lanes, and cc, which chooses a "+
+				"congestion control, and then its parameters", option)
 		default:
 			chosen += "," + option
 		}
 	}
-	c, err := congestion.Parse(chosen)
-	if err != nil {
-		return nil, fmt.Errorf("roce: %w", err)
+	if control, err = congestion.Parse(chosen); err != nil {
+		return 0, nil, fmt.Errorf("roce: %w", err)
 	}
-	return c, nil
+	return lanes, control, nil
 }
 
 // parse parses the address of a device.
