@@ -169,13 +169,7 @@ func (ep *endpoint) lost() {
 }
 
 // retriesEnded fails a request to a peer that has gone.
-func (ep *endpoint) retriesEnded() {
-	if ep.engine.DropPeer() {
-		ep.c.End(false)
-		return
-	}
-	ep.c.Lost(streamdev.ErrGone)
-}
+func (ep *endpoint) retriesEnded() { ep.c.Lost(streamdev.ErrGone) }
 
 // again has the next pass look at the link, and makes sure that there is one: the program may never
 // poll again.
