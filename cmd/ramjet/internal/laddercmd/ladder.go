@@ -104,32 +104,31 @@ func New() *cobra.Command {
 		if err := f.check(); err != nil {
 			return err
 		}
-		name := args[0]
-		if pid, ok := processOf(name); ok {
-			name = "process " + name
-			s, err := f.watch(c.Context(), c.ErrOrStderr(), pid)
-			if err != nil {
-				return fmt.Errorf("%s: %w", name, err)
-			}
-			return f.draw(c.OutOrStdout(), c.ErrOrStderr(), name, s)
+		if pid, ok := processOf(args[0]); ok {
+			return f.drawProcess(c, pid)
 		}
 		if c.Flags().Changed("for") {
-			return cli.Usagef("--for is for the id of a process, and %s is none", name)
+			return cli.Usagef("--for is for the id of a process, and %s is none", args[0])
 		}
-		path, remove, err := ladderFile(name)
-		if err != nil {
-			return err
-		}
-		defer remove()
-		s, err := ladder.Take(ladder.File(path))
-		if err != nil {
-			if errors.Is(err, os.ErrNotExist) || errors.Is(err, os.ErrPermission) {
-				return usage.Of(err)
-			}
-			return fmt.Errorf("%s: %w", name, err)
-		}
-		return f.draw(c.OutOrStdout(), c.ErrOrStderr(), name, s)
+		return f.drawFile(c, args[0])
 	})
+}
+
+// drawFile draws a capture.
+func (f *ladderFlags) drawFile(c *cobra.Command, name string) error {
+	path, remove, err := ladderFile(name)
+	if err != nil {
+		return err
+	}
+	defer remove()
+	s, err := ladder.Take(ladder.File(path))
+	if err != nil {
+		if errors.Is(err, os.ErrNotExist) || errors.Is(err, os.ErrPermission) {
+			return usage.Of(err)
+		}
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return f.draw(c.OutOrStdout(), c.ErrOrStderr(), name, s)
 }
 
 // draw draws, or lists, what was found in a capture, or a process.

@@ -10,6 +10,8 @@ import (
 	"os"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/ramjet-rdma/ramjet/cmd/ramjet/internal/cli"
 	"github.com/ramjet-rdma/ramjet/internal/app/ladder"
 	"github.com/ramjet-rdma/ramjet/internal/core/observe"
@@ -35,6 +37,16 @@ func processOf(name string) (pid int, ok bool) {
 	}
 	_, err = os.Lstat(name)
 	return pid, errors.Is(err, os.ErrNotExist)
+}
+
+// drawProcess draws the last packets of a process.
+func (f *ladderFlags) drawProcess(c *cobra.Command, pid int) error {
+	name := fmt.Sprint("process ", pid)
+	s, err := f.watch(c.Context(), c.ErrOrStderr(), pid)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return f.draw(c.OutOrStdout(), c.ErrOrStderr(), name, s)
 }
 
 // watch takes the last packets of a queue pair of a process, when --for is over or the command is interrupted.
