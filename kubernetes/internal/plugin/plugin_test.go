@@ -105,10 +105,9 @@ func folderFor(t *testing.T) string {
 	return folder
 }
 
-// started is a plugin that runs, and the folder in which it does.
-func started(t *testing.T, health func() error) (folder string) {
+// run runs a plugin in the kubelet's folder until the test ends.
+func run(t *testing.T, folder string, health func() error) {
 	t.Helper()
-	folder = folderFor(t)
 	p := &Plugin{
 		Resource: "rdma/test",
 		Devices:  []string{"rdma_test-0", "rdma_test-1", "rdma_test-2"},
@@ -127,7 +126,24 @@ func started(t *testing.T, health func() error) (folder string) {
 			t.Error(err)
 		}
 	})
-	return folder
+}
+
+// registered is a kubelet, a plugin that has registered with it, and a client of the plugin. The kubelet is there first,
+// so the plugin registers once.
+func registered(t *testing.T, health func() error) v1beta1.DevicePluginClient {
+	t.Helper()
+	folder := folderFor(t)
+	k := &kubelet{registered: make(chan *v1beta1.RegisterRequest, 8)}
+	k.start(t, folder)
+	run(t, folder, health)
+	return dial(t, folder, k.registration(t).Endpoint)
+}
+
+// bounded is a context for calls that take milliseconds.
+func bounded(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), long)
+	t.Cleanup(cancel)
+	return ctx
 }
 
 func dial(t *testing.T, folder, endpoint string) v1beta1.DevicePluginClient {
@@ -143,23 +159,28 @@ func dial(t *testing.T, folder, endpoint string) v1beta1.DevicePluginClient {
 
 func healthy() error { return nil }
 
-// The plugin waits for a kubelet, takes a refusal for a delay, and registers again with one that has restarted.
+// The plugin waits for a kubelet, takes a refusal for a delay, and registers again with one that has restarted. A plugin
+// that looked for the kubelet's socket just before there was one may register twice: its first socket is then gone.
 func TestRegister(t *testing.T) {
-	folder := started(t, healthy)
+	folder := folderFor(t)
+	run(t, folder, healthy)
 	k := &kubelet{registered: make(chan *v1beta1.RegisterRequest, 8)}
 	k.refuse.Store(2)
 	server := k.start(t, folder)
 	for range 3 {
-		r := k.registration(t)
-		if r.ResourceName != "rdma/test" || r.Version != v1beta1.Version || strings.Contains(r.Endpoint, "/") {
-			t.Errorf("%v", r)
-		}
-		stream, err := dial(t, folder, r.Endpoint).ListAndWatch(t.Context(), &v1beta1.Empty{}, grpc.WaitForReady(true))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if list, err := stream.Recv(); err != nil || len(list.Devices) != 3 {
-			t.Errorf("%v, %v", list, err)
+		for {
+			r := k.registration(t)
+			if r.ResourceName != "rdma/test" || r.Version != v1beta1.Version || strings.Contains(r.Endpoint, "/") {
+				t.Errorf("%v", r)
+			}
+			list, err := k.list(t, r.Endpoint)
+			if status.Code(err) == codes.Unavailable {
+				continue
+			}
+			if err != nil || len(list.Devices) != 3 {
+				t.Errorf("%v, %v", list, err)
+			}
+			break
 		}
 		server.Stop()
 		server = k.start(t, folder)
@@ -167,6 +188,15 @@ func TestRegister(t *testing.T) {
 	if n := k.again.Load(); n != 0 {
 		t.Errorf("%d registrations of a socket that the kubelet knows", n)
 	}
+}
+
+// list returns the first list of devices of a plugin's socket.
+func (k *kubelet) list(t *testing.T, endpoint string) (*v1beta1.ListAndWatchResponse, error) {
+	stream, err := dial(t, k.folder, endpoint).ListAndWatch(bounded(t), &v1beta1.Empty{})
+	if err != nil {
+		return nil, err
+	}
+	return stream.Recv()
 }
 
 // A plugin that was killed leaves its socket, which goes when it comes back; that of one that runs stays.
@@ -197,16 +227,13 @@ func TestStale(t *testing.T) {
 // The kubelet hears when devices become unusable, and when they are usable again.
 func TestHealth(t *testing.T) {
 	var broken atomic.Bool
-	folder := started(t, func() error {
+	client := registered(t, func() error {
 		if broken.Load() {
 			return errors.New("no files")
 		}
 		return nil
 	})
-	k := &kubelet{registered: make(chan *v1beta1.RegisterRequest, 8)}
-	k.start(t, folder)
-	stream, err := dial(t, folder, k.registration(t).Endpoint).ListAndWatch(t.Context(), &v1beta1.Empty{},
-		grpc.WaitForReady(true))
+	stream, err := client.ListAndWatch(bounded(t), &v1beta1.Empty{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -225,16 +252,14 @@ func TestHealth(t *testing.T) {
 }
 
 func TestAllocate(t *testing.T) {
-	folder := started(t, healthy)
-	k := &kubelet{registered: make(chan *v1beta1.RegisterRequest, 8)}
-	k.start(t, folder)
-	client := dial(t, folder, k.registration(t).Endpoint)
+	client := registered(t, healthy)
+	ctx := bounded(t)
 	ask := func(devices ...string) *v1beta1.ContainerAllocateRequest {
 		return &v1beta1.ContainerAllocateRequest{DevicesIds: devices}
 	}
-	r, err := client.Allocate(t.Context(), &v1beta1.AllocateRequest{
+	r, err := client.Allocate(ctx, &v1beta1.AllocateRequest{
 		ContainerRequests: []*v1beta1.ContainerAllocateRequest{ask("rdma_test-1"), ask("rdma_test-2", "rdma_test-0")},
-	}, grpc.WaitForReady(true))
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -245,7 +270,7 @@ func TestAllocate(t *testing.T) {
 		}
 	}
 	for _, bad := range []*v1beta1.ContainerAllocateRequest{ask(), ask("rdma_test-3"), ask("")} {
-		_, err := client.Allocate(t.Context(),
+		_, err := client.Allocate(ctx,
 			&v1beta1.AllocateRequest{ContainerRequests: []*v1beta1.ContainerAllocateRequest{bad}})
 		if status.Code(err) != codes.InvalidArgument {
 			t.Errorf("%v: %v", bad, err)
