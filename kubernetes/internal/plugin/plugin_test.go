@@ -128,8 +128,8 @@ func run(t *testing.T, folder string, health func() error) {
 	})
 }
 
-// registered is a kubelet, a plugin that has registered with it, and a client of the plugin. The kubelet is there first,
-// so the plugin registers once.
+// registered starts a kubelet, then a plugin, and returns a client of the plugin once it has registered. The kubelet is
+// there first, so the plugin registers once.
 func registered(t *testing.T, health func() error) v1beta1.DevicePluginClient {
 	t.Helper()
 	folder := folderFor(t)
@@ -159,8 +159,8 @@ func dial(t *testing.T, folder, endpoint string) v1beta1.DevicePluginClient {
 
 func healthy() error { return nil }
 
-// The plugin waits for a kubelet, takes a refusal for a delay, and registers again with one that has restarted. A plugin
-// that looked for the kubelet's socket just before there was one may register twice: its first socket is then gone.
+// The plugin waits for a kubelet, takes a refusal for a delay, and registers again with one that has restarted. It may
+// register twice if it looked for the kubelet's socket just before there was one: its first socket is then gone.
 func TestRegister(t *testing.T) {
 	folder := folderFor(t)
 	run(t, folder, healthy)

@@ -320,7 +320,9 @@ func (w *world) container(t *testing.T, namespace string, program ...string) *ex
 	device := deviceName(w.devices % offered)
 	w.given = device
 	w.devices++
-	r, err := w.plugin.Allocate(t.Context(), &v1beta1.AllocateRequest{
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	r, err := w.plugin.Allocate(ctx, &v1beta1.AllocateRequest{
 		ContainerRequests: []*v1beta1.ContainerAllocateRequest{{DevicesIds: []string{device}}},
 	}, grpc.WaitForReady(true))
 	if err != nil {
