@@ -210,7 +210,7 @@ func (w *cableSocket) start(c *Cable, far string) error {
 	if len(w.cables) >= maxCables {
 		return fmt.Errorf("infiniband: %d cables are joined already", maxCables)
 	}
-	r, err := w.f.running.Remote(c.local, far, cableLine{c})
+	r, err := w.f.running.Remote(fabric.End(c.local), far, cableLine{c})
 	if err != nil {
 		return fmt.Errorf("infiniband: %w", err)
 	}

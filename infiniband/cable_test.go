@@ -16,8 +16,6 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/cm"
 	"github.com/ramjet-rdma/ramjet/infiniband"
-	"github.com/ramjet-rdma/ramjet/internal/core/fabric"
-	"github.com/ramjet-rdma/ramjet/internal/engine/node"
 	"github.com/ramjet-rdma/ramjet/internal/testkit/echo"
 	"github.com/ramjet-rdma/ramjet/internal/testkit/softfabric"
 	"github.com/ramjet-rdma/ramjet/verbs"
@@ -43,7 +41,7 @@ func freePort(t *testing.T, f *infiniband.Fabric) infiniband.End {
 	}
 	for _, n := range v.Nodes {
 		for _, p := range n.Ports {
-			if e := (infiniband.End{Node: n.Name, Port: p.Number}); n.Type == node.Switch && !used[e] &&
+			if e := (infiniband.End{Node: n.Name, Port: p.Number}); n.Type == infiniband.Switch && !used[e] &&
 				p.Remote == "" {
 				return e
 			}
@@ -54,7 +52,7 @@ func freePort(t *testing.T, f *infiniband.Fabric) infiniband.End {
 }
 
 // portAt returns the view of a port.
-func portAt(f *infiniband.Fabric, e infiniband.End) (p fabric.PortView) {
+func portAt(f *infiniband.Fabric, e infiniband.End) (p infiniband.PortView) {
 	for _, n := range f.View().Nodes {
 		if n.Name == e.Node {
 			return n.Ports[e.Port-1]
@@ -112,7 +110,7 @@ func join2(t *testing.T, via func(address string) string) *joined {
 func (j *joined) await(t *testing.T) {
 	t.Helper()
 	eventually(t, "both fabrics are one subnet", func() bool {
-		return portAt(j.here, j.local).State == node.Active && portAt(j.there, j.far).State == node.Active &&
+		return portAt(j.here, j.local).State == verbs.PortActive && portAt(j.there, j.far).State == verbs.PortActive &&
 			j.there.AwaitActive(within(t)) == nil &&
 			j.here.AwaitActive(within(t)) == nil && portAt(j.there, infiniband.End{Node: "host-1", Port: 1}).LID != 0
 	})
@@ -153,7 +151,7 @@ func TestJoin(t *testing.T) {
 	if err := j.there.Pull(j.far); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the link is down", func() bool { return portAt(j.here, j.local).State == node.Down })
+	eventually(t, "the link is down", func() bool { return portAt(j.here, j.local).State == verbs.PortDown })
 	<-j.cable.Done()
 	x.end(t)
 	again, err := j.here.Join(t.Context(), j.address, j.local, j.far)
@@ -172,7 +170,7 @@ func TestJoinEnds(t *testing.T) {
 		if err := j.there.Power(j.far.Node, false); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "the link is down", func() bool { return portAt(j.here, j.local).State == node.Down })
+		eventually(t, "the link is down", func() bool { return portAt(j.here, j.local).State == verbs.PortDown })
 		if err := j.there.Power(j.far.Node, true); err != nil {
 			t.Fatal(err)
 		}
@@ -180,7 +178,7 @@ func TestJoinEnds(t *testing.T) {
 	})
 	t.Run("host", func(t *testing.T) {
 		j.stopListening()
-		eventually(t, "the link is down", func() bool { return portAt(j.here, j.local).State == node.Down })
+		eventually(t, "the link is down", func() bool { return portAt(j.here, j.local).State == verbs.PortDown })
 		eventually(t, "the address is free again", func() bool {
 			_, err := j.there.Listen(t.Context(), j.listened)
 			return err == nil
@@ -190,7 +188,7 @@ func TestJoinEnds(t *testing.T) {
 	t.Run("joiner", func(t *testing.T) {
 		j.cable.Close()
 		eventually(t, "the link is down",
-			func() bool { p := portAt(j.there, j.far); return p.State == node.Down && p.Remote == "" })
+			func() bool { p := portAt(j.there, j.far); return p.State == verbs.PortDown && p.Remote == "" })
 	})
 }
 
@@ -320,7 +318,7 @@ func TestJoinLossy(t *testing.T) {
 	// Nothing comes through at all: the link goes down, and comes up again when it does.
 	p.percent.Store(100)
 	eventually(t, "the link is down", func() bool {
-		return portAt(j.here, j.local).State == node.Down && portAt(j.there, j.far).State == node.Down
+		return portAt(j.here, j.local).State == verbs.PortDown && portAt(j.there, j.far).State == verbs.PortDown
 	})
 	p.percent.Store(0)
 	j.await(t)

@@ -18,7 +18,6 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/cm"
 	"github.com/ramjet-rdma/ramjet/infiniband"
-	"github.com/ramjet-rdma/ramjet/internal/core/fabric"
 	"github.com/ramjet-rdma/ramjet/internal/testkit/echo"
 	"github.com/ramjet-rdma/ramjet/internal/testkit/softfabric"
 	"github.com/ramjet-rdma/ramjet/rnet"
@@ -315,7 +314,7 @@ func TestCablePulled(t *testing.T) {
 }
 
 // spineCables returns the cables between switches.
-func spineCables(t *testing.T, f *infiniband.Fabric) (all []fabric.CableView) {
+func spineCables(t *testing.T, f *infiniband.Fabric) (all []infiniband.CableView) {
 	v := f.View()
 	adapter := make(map[string]bool)
 	for _, n := range v.Nodes {

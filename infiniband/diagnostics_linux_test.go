@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/ramjet-rdma/ramjet/infiniband"
-	"github.com/ramjet-rdma/ramjet/internal/core/fabric"
 	"github.com/ramjet-rdma/ramjet/internal/testkit/softfabric"
 )
 
@@ -71,7 +70,7 @@ func (d *diagnosis) nodes() {
 	for _, m := range row.FindAllStringSubmatch(d.run("ibhosts")+d.run("ibswitches"), -1) {
 		got = append(got, strings.Join(m[1:], " "))
 	}
-	for _, n := range reached(d.f.Running().View(), d.home) {
+	for _, n := range reached(d.f.View(), d.home) {
 		kind := "Switch"
 		if n.Adapter() {
 			kind = "Ca"
@@ -88,13 +87,13 @@ func (d *diagnosis) links() {
 	for _, m := range row.FindAllStringSubmatch(d.run("iblinkinfo", "--line"), -1) {
 		got = append(got, strings.Join(m[1:], " "))
 	}
-	v := d.f.Running().View()
+	v := d.f.View()
 	near := reached(v, d.home)
 	for _, c := range v.Cables {
 		if near[c.A.Node] == nil || near[c.B.Node] == nil {
 			continue
 		}
-		for _, e := range [][2]fabric.End{{c.A, c.B}, {c.B, c.A}} {
+		for _, e := range [][2]infiniband.End{{c.A, c.B}, {c.B, c.A}} {
 			here, there := findNode(d.t, d.f, e[0].Node), findNode(d.t, d.f, e[1].Node)
 			want = append(want, fmt.Sprintf("%s %d 4X 25.78125 %s %d", portID(here, e[0].Port), e[0].Port,
 				portID(there, e[1].Port), e[1].Port))
@@ -104,7 +103,7 @@ func (d *diagnosis) links() {
 }
 
 // portID is how iblinkinfo names the owner of a port: its GUID and LID.
-func portID(n *fabric.NodeView, port int) string {
+func portID(n *infiniband.NodeView, port int) string {
 	if n.Adapter() {
 		return fmt.Sprintf("%016x %d", n.Ports[port-1].GUID, n.Ports[port-1].LID)
 	}
@@ -132,7 +131,7 @@ func (d *diagnosis) attributes() {
 	d.has(out, "LinkSpeedExtActive", "25.78125 Gbps")
 	out = d.run("smpquery", "switchinfo", number(leaf.LID))
 	top, _ := strconv.Atoi(d.field(out, "LinearFdbTop"))
-	for _, n := range d.f.Running().View().Nodes {
+	for _, n := range d.f.View().Nodes {
 		if lid := max(n.LID, n.Ports[0].LID); int(lid) > top {
 			d.t.Errorf("LinearFdbTop of %s is %d, below %d of %s", leaf.Name, top, lid, n.Name)
 		}
@@ -216,7 +215,7 @@ func (d *diagnosis) records() {
 	// Of a table that is too long for the library there are whole records, of this fabric.
 	for _, m := range regexp.MustCompile(`node_guid\.+0x([0-9a-f]+)`).FindAllStringSubmatch(d.run("saquery"), -1) {
 		known := false
-		for _, n := range d.f.Running().View().Nodes {
+		for _, n := range d.f.View().Nodes {
 			known = known || m[1] == fmt.Sprintf("%016x", n.GUID)
 		}
 		if !known {

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/ramjet-rdma/ramjet/infiniband"
-	"github.com/ramjet-rdma/ramjet/internal/core/fabric"
 	"github.com/ramjet-rdma/ramjet/internal/engine/topology"
 )
 
@@ -43,7 +42,7 @@ func cable(a uint64, p int, b uint64, q int) string {
 // present lists the nodes and links of the fabric that can be reached from an adapter. An empty name stands for
 // any adapter, in a fabric that is in one piece but for nodes without a link.
 func present(f *infiniband.Fabric, from string) (all []string) {
-	v := f.Running().View()
+	v := f.View()
 	near := reached(v, from)
 	for _, c := range v.Cables {
 		if near[c.A.Node] != nil && near[c.B.Node] != nil {
@@ -57,14 +56,14 @@ func present(f *infiniband.Fabric, from string) (all []string) {
 }
 
 // reached returns the nodes that can be reached from one, by name.
-func reached(v *fabric.View, from string) map[string]*fabric.NodeView {
-	on := make(map[string]*fabric.NodeView)
+func reached(v *infiniband.FabricView, from string) map[string]*infiniband.NodeView {
+	on := make(map[string]*infiniband.NodeView)
 	for i := range v.Nodes {
 		if n := &v.Nodes[i]; !n.Off {
 			on[n.Name] = n
 		}
 	}
-	near := make(map[string]*fabric.NodeView)
+	near := make(map[string]*infiniband.NodeView)
 	if from != "" {
 		near[from] = on[from]
 	}

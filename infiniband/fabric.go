@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/fabric"
+	"github.com/ramjet-rdma/ramjet/internal/engine/sm"
 	"github.com/ramjet-rdma/ramjet/internal/engine/topology"
 	"github.com/ramjet-rdma/ramjet/trace"
 	"github.com/ramjet-rdma/ramjet/verbs"
@@ -54,16 +55,15 @@ type ManagerOptions struct {
 	Event func(ManagerEvent)
 }
 
-// ManagerEvent is something that a subnet manager has done or found. String describes it, and Problem reports whether
-// it is a fault that every sweep finds until it is corrected. Its fields, as far as an event has them:
-//
-//	Kind  a number    // which event it is
-//	GUID  uint64      // of the node, or of another manager
-//	Node  string      // the node's description, if known
-//	Port  uint8       // of the node
-//	Count int         // of nodes, requests or changes
-//	Text  string      // what is said of it
-type ManagerEvent = fabric.ManagerEvent
+// running returns the options as the fabric that runs takes them.
+func (o *ManagerOptions) running() fabric.ManagerOptions {
+	r := fabric.ManagerOptions{Priority: o.Priority, Routing: o.Routing, LMC: o.LMC, MKey: o.MKey, Protect: o.Protect,
+		Lease: o.Lease, Partitions: o.Partitions, PartitionFile: o.PartitionFile}
+	if o.Event != nil {
+		r.Event = func(e sm.Event) { o.Event(newManagerEvent(e)) }
+	}
+	return r
+}
 
 const (
 	maxHosts  = 64
@@ -134,7 +134,7 @@ func start(t *topology.Topology, o *FabricOptions) (*Fabric, error) {
 			maxHosts-1)
 	}
 	return run(t, &fabric.Options{FirstAddr: o.Host * hostAddrs, Seed: o.Seed, NoManager: o.NoManager,
-		Manager: fabric.ManagerOptions(o.Manager), Record: recorder(o.Trace)})
+		Manager: o.Manager.running(), Record: recorder(o.Trace)})
 }
 
 // run starts a fabric with options that users do not have.

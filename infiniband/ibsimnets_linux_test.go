@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/ramjet-rdma/ramjet/infiniband"
-	"github.com/ramjet-rdma/ramjet/internal/core/fabric"
 	"github.com/ramjet-rdma/ramjet/internal/testkit/softfabric"
 	"github.com/ramjet-rdma/ramjet/internal/testkit/testrun"
 )
@@ -62,7 +61,7 @@ func (x *tools) examines(t *testing.T, f *infiniband.Fabric) {
 		d.nodes()
 		d.links()
 		d.everywhere()
-		for name, n := range reached(f.Running().View(), x.home) {
+		for name, n := range reached(f.View(), x.home) {
 			if n.Adapter() && n.Ports[0].Active() && name != x.home { // addresses belong to first ports
 				connectStream(t, f, x.home, name).transfer()
 			}
@@ -72,9 +71,9 @@ func (x *tools) examines(t *testing.T, f *infiniband.Fabric) {
 		}
 	}
 	check("all in place")
-	v := f.Running().View()
+	v := f.View()
 	var gate string // the switch behind the port where the tools look from
-	door := fabric.End{Node: x.home, Port: 1}
+	door := infiniband.End{Node: x.home, Port: 1}
 	for _, c := range v.Cables {
 		if c.A == door {
 			gate = c.B.Node
@@ -86,11 +85,11 @@ func (x *tools) examines(t *testing.T, f *infiniband.Fabric) {
 		if c.A == door || c.B == door {
 			continue
 		}
-		if err := f.Running().Pull(c.A); err != nil {
+		if err := f.Pull(c.A); err != nil {
 			t.Fatal(err)
 		}
 		check(fmt.Sprintf("the cable of %v pulled", c.A))
-		if err := f.Running().Plug(c.A, c.B); err != nil {
+		if err := f.Plug(c.A, c.B); err != nil {
 			t.Fatal(err)
 		}
 		check(fmt.Sprintf("the cable of %v back", c.A))
@@ -100,11 +99,11 @@ func (x *tools) examines(t *testing.T, f *infiniband.Fabric) {
 		if n.Adapter() || n.Name == gate {
 			continue
 		}
-		if err := f.Running().Power(n.Name, false); err != nil {
+		if err := f.Power(n.Name, false); err != nil {
 			t.Fatal(err)
 		}
 		check(n.Name + " off")
-		if err := f.Running().Power(n.Name, true); err != nil {
+		if err := f.Power(n.Name, true); err != nil {
 			t.Fatal(err)
 		}
 		check(n.Name + " on again")
@@ -119,12 +118,12 @@ const expected = "LinkDownedCounter,LinkErrorRecoveryCounter,PortXmitDiscards,Po
 // records, routes, and no errors counted.
 func (d *diagnosis) everywhere() {
 	d.t.Helper()
-	var ports []fabric.End
-	for _, n := range reached(d.f.Running().View(), d.home) {
+	var ports []infiniband.End
+	for _, n := range reached(d.f.View(), d.home) {
 		lid := n.LID
 		for _, p := range n.Ports {
 			if n.Adapter() && p.Active() {
-				ports = append(ports, fabric.End{Node: n.Name, Port: p.Number})
+				ports = append(ports, infiniband.End{Node: n.Name, Port: p.Number})
 				lid = p.LID
 			}
 		}
@@ -153,13 +152,13 @@ func (d *diagnosis) everywhere() {
 }
 
 // checkRouteOf has ibtracert find the route between two ports, and the administrator a path between them.
-func (d *diagnosis) checkRouteOf(from, to fabric.End) {
+func (d *diagnosis) checkRouteOf(from, to infiniband.End) {
 	d.t.Helper()
-	hops, arrives, err := d.f.Running().Route(from, to)
+	hops, arrives, err := d.f.Route(from, to)
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	lid := func(e fabric.End) string { return number(findNode(d.t, d.f, e.Node).Ports[e.Port-1].LID) }
+	lid := func(e infiniband.End) string { return number(findNode(d.t, d.f, e.Node).Ports[e.Port-1].LID) }
 	if !arrives {
 		d.t.Errorf("there is no route from %v to %v: %v", from, to, hops)
 		return

@@ -86,7 +86,7 @@ func TestIncast(t *testing.T) {
 // dropped fails the test if the fabric has dropped something.
 func dropped(t *testing.T, f *infiniband.Fabric) {
 	t.Helper()
-	for _, n := range f.Running().View().Nodes {
+	for _, n := range f.View().Nodes {
 		for _, p := range n.Ports {
 			if c := p.Counters; c.XmitDiscards+c.RcvErrors+c.RcvSwitchRelayErrors+c.BufferOverrun+c.VL15Dropped != 0 {
 				t.Errorf("%s, port %d: %+v", n.Name, p.Number, c)

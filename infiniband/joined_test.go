@@ -10,7 +10,6 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/cm"
 	"github.com/ramjet-rdma/ramjet/infiniband"
-	"github.com/ramjet-rdma/ramjet/internal/engine/node"
 	"github.com/ramjet-rdma/ramjet/internal/testkit/echo"
 	"github.com/ramjet-rdma/ramjet/internal/testkit/softfabric"
 	"github.com/ramjet-rdma/ramjet/verbs"
@@ -149,7 +148,7 @@ func TestAdapterRefused(t *testing.T) {
 func freeOrFar(f *infiniband.Fabric, name string) (at infiniband.End) {
 	for _, n := range f.View().Nodes {
 		for _, p := range n.Ports {
-			if n.Type == node.Switch && strings.HasPrefix(p.Remote, name+"[1]") {
+			if n.Type == infiniband.Switch && strings.HasPrefix(p.Remote, name+"[1]") {
 				at = infiniband.End{Node: n.Name, Port: p.Number}
 			}
 		}

@@ -12,7 +12,6 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/cm"
 	"github.com/ramjet-rdma/ramjet/infiniband"
-	"github.com/ramjet-rdma/ramjet/internal/core/fabric"
 	"github.com/ramjet-rdma/ramjet/internal/testkit/softfabric"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
@@ -133,13 +132,13 @@ func (x *tools) multicast(t *testing.T, f *infiniband.Fabric) {
 		row) {
 		t.Errorf("ibroute -M of %s has no %q:\n%s", cut.Node, row, out)
 	}
-	if err := f.Running().Pull(cut); err != nil {
+	if err := f.Pull(cut); err != nil {
 		t.Fatal(err)
 	}
 	softfabric.AwaitActive(t, f)
 	arrives(t, a, to, "without a cable", a, b, c)
 	arrives(t, b, to, "back without a cable", a, b, c)
-	if err := f.Running().Plug(cut, other); err != nil {
+	if err := f.Plug(cut, other); err != nil {
 		t.Fatal(err)
 	}
 	softfabric.AwaitActive(t, f)
@@ -168,24 +167,24 @@ func (x *tools) multicast(t *testing.T, f *infiniband.Fabric) {
 }
 
 // treeCable returns a cable by which multicasts come to the switch of an adapter.
-func treeCable(t *testing.T, f *infiniband.Fabric, adapter string, send func()) (cut, other fabric.End) {
+func treeCable(t *testing.T, f *infiniband.Fabric, adapter string, send func()) (cut, other infiniband.End) {
 	t.Helper()
-	v := f.Running().View()
+	v := f.View()
 	leaf := slices.IndexFunc(v.Cables,
-		func(c fabric.CableView) bool { return c.A.Node == adapter || c.B.Node == adapter })
+		func(c infiniband.CableView) bool { return c.A.Node == adapter || c.B.Node == adapter })
 	name := v.Cables[leaf].A.Node
 	if name == adapter {
 		name = v.Cables[leaf].B.Node
 	}
-	got := func(e fabric.End) uint64 { return findNode(t, f, e.Node).Ports[e.Port-1].Counters.MulticastRcv }
-	count := make(map[fabric.End]uint64)
+	got := func(e infiniband.End) uint64 { return findNode(t, f, e.Node).Ports[e.Port-1].Counters.MulticastRcv }
+	count := make(map[infiniband.End]uint64)
 	for _, p := range findNode(t, f, name).Ports {
-		e := fabric.End{Node: name, Port: p.Number}
+		e := infiniband.End{Node: name, Port: p.Number}
 		count[e] = got(e)
 	}
 	send()
 	for _, c := range v.Cables {
-		for _, e := range [][2]fabric.End{{c.A, c.B}, {c.B, c.A}} {
+		for _, e := range [][2]infiniband.End{{c.A, c.B}, {c.B, c.A}} {
 			if n, ok := count[e[0]]; ok && !findNode(t, f, e[1].Node).Adapter() && got(e[0]) > n {
 				return e[0], e[1]
 			}

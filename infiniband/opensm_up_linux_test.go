@@ -37,7 +37,7 @@ func topologies(t *testing.T) map[string]func(*infiniband.FabricOptions) (*infin
 
 // adapterNames returns the names of a fabric's adapters.
 func adapterNames(f *infiniband.Fabric) (names []string) {
-	for _, n := range f.Running().View().Nodes {
+	for _, n := range f.View().Nodes {
 		if n.Adapter() {
 			names = append(names, n.Name)
 		}
@@ -55,7 +55,7 @@ func checkLIDs(t *testing.T, f *infiniband.Fabric) {
 		}
 		has[lid] = name
 	}
-	for _, n := range f.Running().View().Nodes {
+	for _, n := range f.View().Nodes {
 		if !n.Adapter() {
 			take(n.LID, n.Name)
 			continue

@@ -9,34 +9,6 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/core/fabric"
 )
 
-// End names a port of a node: Node is the node's name, and Port the number of the port, from 1 on:
-//
-//	infiniband.End{Node: "leaf-1", Port: 3}
-type End = fabric.End
-
-// FabricView is a snapshot of a fabric. It has two lists. Nodes:
-//
-//	Name     string
-//	Type     1, 2, 3 // a channel adapter, a switch, a router; String names it
-//	GUID     uint64
-//	Text     string  // its NodeDescription
-//	LID      uint16  // of a switch
-//	Off      bool
-//	IP       string  // an adapter's address
-//	Programs int     // attached to an adapter
-//	Dropped  uint64  // packets for programs that had received nothing for a second
-//	Ports            // Number, GUID, GID, LID, State, Width, Speed, Mbps, Held, Remote, Pulled, Counters
-//
-// Adapter reports whether a node is a channel adapter, and Active whether a port is active. State, Width and Speed have
-// a String each. Held are lanes whose credits are withheld. Remote is the other end of a cable to another process, and
-// Pulled says that [Fabric.Relink] plugs it in again. Counters are those of performance management, such as XmitData.
-//
-// Cables:
-//
-//	A, B      End
-//	ErrorRate float64 // see [Fabric.SetErrorRate]
-type FabricView = fabric.View
-
 // Command is a command for the console in a topology file, a line that begins with do.
 type Command struct {
 	File string
@@ -68,7 +40,10 @@ func (f *Fabric) Commands() []Command {
 }
 
 // View returns a snapshot of the fabric.
-func (f *Fabric) View() *FabricView {
+func (f *Fabric) View() *FabricView { return newView(f.view()) }
+
+// view returns a snapshot in the form in which it is sent to other processes.
+func (f *Fabric) view() *fabric.View {
 	v := f.running.View()
 	f.placesMu.Lock()
 	defer f.placesMu.Unlock()
@@ -79,15 +54,16 @@ func (f *Fabric) View() *FabricView {
 // Route returns the output ports of a packet's path from one adapter port to another, in order, by the current
 // forwarding tables. arrives is false if the packet gets no further than the last of them.
 func (f *Fabric) Route(from, to End) (hops []End, arrives bool, err error) {
-	return f.running.Route(from, to)
+	h, arrives, err := f.running.Route(fabric.End(from), fabric.End(to))
+	return endsOf(h), arrives, err
 }
 
 // Plug connects two ports with a cable.
-func (f *Fabric) Plug(a, b End) error { return f.running.Plug(a, b) }
+func (f *Fabric) Plug(a, b End) error { return f.running.Plug(fabric.End(a), fabric.End(b)) }
 
 // Pull pulls the cable at a port. Packets on it are lost. The port of an adapter that has joined, from another process,
 // may be called by the adapter's name.
-func (f *Fabric) Pull(e End) error { return f.running.Pull(f.here(e)) }
+func (f *Fabric) Pull(e End) error { return f.running.Pull(fabric.End(f.here(e))) }
 
 // Relink plugs the cable of an adapter that has joined in again, after Pull.
 func (f *Fabric) Relink(e End) error {
@@ -116,35 +92,39 @@ func (f *Fabric) Power(name string, on bool) error { return f.running.Power(name
 // SetErrorRate makes the cable at a port corrupt bits, each with the same probability. It is given as the share, from
 // 0 to 1, of packets with 4,096 bytes of payload that are corrupted: of shorter ones it is less. See
 // [Fabric.SetPacketErrorRate].
-func (f *Fabric) SetErrorRate(e End, share float64) error { return f.running.SetErrorRate(e, share) }
+func (f *Fabric) SetErrorRate(e End, share float64) error {
+	return f.running.SetErrorRate(fabric.End(e), share)
+}
 
 // SetPacketErrorRate makes the cable at a port corrupt a share of all packets, from 0 to 1, whatever their length and
 // direction. Their receiver notices, and drops them (section 7.8).
 func (f *Fabric) SetPacketErrorRate(e End, share float64) error {
-	return f.running.SetPacketErrorRate(e, share)
+	return f.running.SetPacketErrorRate(fabric.End(e), share)
 }
 
 // DropPacket makes the cable at a port lose the nth packet, from 1 on, that the port sends from now on: it arrives
 // corrupted. Management packets do not count. A second call replaces the first.
-func (f *Fabric) DropPacket(e End, nth int) error { return f.running.CorruptNext(e, nth) }
+func (f *Fabric) DropPacket(e End, nth int) error { return f.running.CorruptNext(fabric.End(e), nth) }
 
 // SetDelay changes how long everything takes on the cable at a port, in both directions.
-func (f *Fabric) SetDelay(e End, d time.Duration) error { return f.running.SetDelay(e, d) }
+func (f *Fabric) SetDelay(e End, d time.Duration) error { return f.running.SetDelay(fabric.End(e), d) }
 
 // SetReorder makes the cable at a port hold back a share of the packets, from 0 to 1, in both directions, for up to
 // most: later ones overtake them, as with adaptive routing. Management packets keep their order. A share of 0 ends
 // that.
 func (f *Fabric) SetReorder(e End, share float64, most time.Duration) error {
-	return f.running.SetReorder(e, share, most)
+	return f.running.SetReorder(fabric.End(e), share, most)
 }
 
 // HoldCredits makes a port withhold the credits of a virtual lane, or grant them again. Without credits the other
 // end of the cable sends nothing on that lane (section 7.9).
-func (f *Fabric) HoldCredits(e End, vl int, on bool) error { return f.running.Hold(e, vl, on) }
+func (f *Fabric) HoldCredits(e End, vl int, on bool) error {
+	return f.running.Hold(fabric.End(e), vl, on)
+}
 
 // SetGUID changes the GUID of a node, for port 0, or of an adapter's port.
-func (f *Fabric) SetGUID(e End, guid uint64) error { return f.running.SetGUID(e, guid) }
+func (f *Fabric) SetGUID(e End, guid uint64) error { return f.running.SetGUID(fabric.End(e), guid) }
 
 // ClearCounters sets counters to 0: of a port, of all ports of a node if the port is 0, and of all nodes
 // if the name is empty.
-func (f *Fabric) ClearCounters(e End) error { return f.running.ClearCounters(e) }
+func (f *Fabric) ClearCounters(e End) error { return f.running.ClearCounters(fabric.End(e)) }

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/fabric"
 )
 
 // places are the ports of the fabric's switches that adapters of other processes have joined, by the adapters' names. A
@@ -112,7 +114,7 @@ func (p places) relink(e End) bool {
 }
 
 // markPulled marks the ports in a view whose adapters' cables are pulled.
-func (p places) markPulled(v *FabricView) {
+func (p places) markPulled(v *fabric.View) {
 	pulled := make(map[End]string)
 	for name, q := range p {
 		if q.pulled {
@@ -163,7 +165,7 @@ func (f *Fabric) place(own string, host netip.Addr) (at End, name string, err er
 		return End{}, "", fmt.Errorf("the fabric has a node of its own called %q: give the adapter another name", name)
 	}
 	for {
-		free := f.running.FreePorts()
+		free := endsOf(f.running.FreePorts())
 		f.placesMu.Lock()
 		p, before, err := f.places.find(name, host, free)
 		f.placesMu.Unlock()

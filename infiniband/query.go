@@ -10,6 +10,8 @@ import (
 	"net"
 	"os"
 	"time"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/fabric"
 )
 
 // ErrNoFabric is wrapped by errors that say that no fabric runs under a name.
@@ -17,8 +19,11 @@ var ErrNoFabric = errors.New("infiniband: no fabric runs here")
 
 // View returns the present state of the fabric of a name, which another process of the user runs.
 func View(name string) (*FabricView, error) {
-	v := new(FabricView)
-	return v, query(name, hello{View: true}, kindView, v)
+	v := new(fabric.View)
+	if err := query(name, hello{View: true}, kindView, v); err != nil {
+		return nil, err
+	}
+	return newView(v), nil
 }
 
 // Route returns the way of packets on the fabric of a name, as [Fabric.Route] does.

@@ -10,14 +10,13 @@ import (
 	"testing"
 
 	"github.com/ramjet-rdma/ramjet/infiniband"
-	"github.com/ramjet-rdma/ramjet/internal/core/fabric"
 	"github.com/ramjet-rdma/ramjet/internal/testkit/softfabric"
 )
 
 var tracedHop = regexp.MustCompile(`(?m)^\[(\d+)\] -> `)
 
 // checkRoute has ibtracert find a route, and ibroute the tables of the switches on it.
-func (x *tools) checkRoute(f *infiniband.Fabric, from, to string, hops []fabric.End) {
+func (x *tools) checkRoute(f *infiniband.Fabric, from, to string, hops []infiniband.End) {
 	x.t.Helper()
 	lid := func(name string) string { return strconv.Itoa(int(findNode(x.t, f, name).Ports[0].LID)) }
 	var got, want []int
@@ -41,10 +40,10 @@ func (x *tools) checkRoute(f *infiniband.Fabric, from, to string, hops []fabric.
 }
 
 // rerouted waits until there is a route again that avoids a node or a port, and transfers along it.
-func (s *flow) rerouted(what string, avoids func(fabric.End) bool) []fabric.End {
+func (s *flow) rerouted(what string, avoids func(infiniband.End) bool) []infiniband.End {
 	s.t.Helper()
 	waitFor(s.t, what, func() bool {
-		hops, arrives, err := s.f.Running().Route(fabric.End{Node: s.from, Port: 1}, fabric.End{Node: s.to, Port: 1})
+		hops, arrives, err := s.f.Route(infiniband.End{Node: s.from, Port: 1}, infiniband.End{Node: s.to, Port: 1})
 		return err == nil && arrives && !slices.ContainsFunc(hops, avoids)
 	})
 	s.transfer() // lost packets have been sent again when this is over
@@ -73,41 +72,41 @@ func (x *tools) reroutes(f *infiniband.Fabric) {
 	x.checkRoute(f, s.from, s.to, hops)
 
 	cut := hops[1]
-	var other fabric.End
-	for _, c := range f.Running().View().Cables {
+	var other infiniband.End
+	for _, c := range f.View().Cables {
 		if c.A == cut {
 			other = c.B
 		} else if c.B == cut {
 			other = c.A
 		}
 	}
-	if err := f.Running().Pull(cut); err != nil {
+	if err := f.Pull(cut); err != nil {
 		t.Fatal(err)
 	}
-	hops = s.rerouted("a route without the cable", func(e fabric.End) bool { return e == cut })
+	hops = s.rerouted("a route without the cable", func(e infiniband.End) bool { return e == cut })
 	softfabric.AwaitActive(t, f)
 	x.checkRoute(f, s.from, s.to, hops)
 	x.checkDiscovery(f)
 
 	spine := hops[2].Node
-	if err := f.Running().Power(spine, false); err != nil {
+	if err := f.Power(spine, false); err != nil {
 		t.Fatal(err)
 	}
-	hops = s.rerouted("a route without "+spine, func(e fabric.End) bool { return e.Node == spine })
+	hops = s.rerouted("a route without "+spine, func(e infiniband.End) bool { return e.Node == spine })
 	softfabric.AwaitActive(t, f)
 	x.checkRoute(f, s.from, s.to, hops)
 	x.checkDiscovery(f)
 
-	if err := f.Running().Power(spine, true); err != nil {
+	if err := f.Power(spine, true); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.Running().Plug(cut, other); err != nil {
+	if err := f.Plug(cut, other); err != nil {
 		t.Fatal(err)
 	}
 	softfabric.AwaitActive(t, f)
 	x.checkDiscovery(f)
 	checkLIDs(x.t.(*testing.T), f)
-	s.rerouted("a route with all in place", func(fabric.End) bool { return false })
+	s.rerouted("a route with all in place", func(infiniband.End) bool { return false })
 }
 
 // OpenSM takes over from the built-in manager, which takes over again when OpenSM ends; connections go on.
@@ -125,7 +124,7 @@ func TestOpenSMTakesOver(t *testing.T) {
 	o := x.openSM("host-2", "sm_priority 14")
 	waitFor(t, "OpenSM takes over", func() bool { return manager() == findNode(t, f, "host-2").Ports[0].LID })
 	softfabric.AwaitActive(t, f)
-	s.rerouted("a route", func(fabric.End) bool { return false })
+	s.rerouted("a route", func(infiniband.End) bool { return false })
 	x.checkDiscovery(f)
 	checkLIDs(t, f)
 	connectStream(t, f, "host-3", "host-12").along()
@@ -136,7 +135,7 @@ func TestOpenSMTakesOver(t *testing.T) {
 	o.end()
 	waitFor(t, "the built-in manager takes over again", func() bool { return manager() == builtIn })
 	softfabric.AwaitActive(t, f)
-	s.rerouted("a route", func(fabric.End) bool { return false })
+	s.rerouted("a route", func(infiniband.End) bool { return false })
 	checkLIDs(t, f)
 	connectStream(t, f, "host-4", "host-13").along()
 }

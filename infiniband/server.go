@@ -160,11 +160,11 @@ func (f *Fabric) greet(g *session, r *reader, others *greetings) error {
 		others.viewing <- struct{}{}
 		defer func() { <-others.viewing }()
 		g.conn.SetDeadline(time.Now().Add(greetTime))
-		g.conn.Write(appendMessage(nil, kindView, f.View()))
+		g.conn.Write(appendMessage(nil, kindView, f.view()))
 		return errAnswered
 	}
 	if h.Route != nil {
-		hops, arrives, err := f.running.Route(h.Route.From, h.Route.To)
+		hops, arrives, err := f.Route(h.Route.From, h.Route.To)
 		if err != nil {
 			return err
 		}

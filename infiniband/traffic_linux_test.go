@@ -10,15 +10,14 @@ import (
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/infiniband"
-	"github.com/ramjet-rdma/ramjet/internal/core/fabric"
 	"github.com/ramjet-rdma/ramjet/rnet"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
 // findNode returns a node by its name.
-func findNode(t testing.TB, f *infiniband.Fabric, name string) *fabric.NodeView {
+func findNode(t testing.TB, f *infiniband.Fabric, name string) *infiniband.NodeView {
 	t.Helper()
-	v := f.Running().View()
+	v := f.View()
 	for i := range v.Nodes {
 		if v.Nodes[i].Name == name {
 			return &v.Nodes[i]
@@ -29,15 +28,15 @@ func findNode(t testing.TB, f *infiniband.Fabric, name string) *fabric.NodeView 
 }
 
 // sent returns how many bytes a port has sent.
-func sent(t testing.TB, f *infiniband.Fabric, e fabric.End) uint64 {
+func sent(t testing.TB, f *infiniband.Fabric, e infiniband.End) uint64 {
 	t.Helper()
 	return 4 * findNode(t, f, e.Node).Ports[e.Port-1].Counters.XmitData
 }
 
 // route returns the ports by which packets leave, from one adapter's first port to another's.
-func route(t testing.TB, f *infiniband.Fabric, from, to string) []fabric.End {
+func route(t testing.TB, f *infiniband.Fabric, from, to string) []infiniband.End {
 	t.Helper()
-	hops, arrives, err := f.Running().Route(fabric.End{Node: from, Port: 1}, fabric.End{Node: to, Port: 1})
+	hops, arrives, err := f.Route(infiniband.End{Node: from, Port: 1}, infiniband.End{Node: to, Port: 1})
 	if err != nil || !arrives {
 		t.Fatalf("no route from %s to %s: %v, %v", from, to, hops, err)
 	}
@@ -123,17 +122,17 @@ func (s *flow) transfer() {
 
 // along transfers, and has all ports on the route, and no other one of its switches, send the data. It returns the
 // route.
-func (s *flow) along() []fabric.End {
+func (s *flow) along() []infiniband.End {
 	s.t.Helper()
 	hops := route(s.t, s.f, s.from, s.to)
 	var before []uint64
 	for _, e := range hops {
 		before = append(before, sent(s.t, s.f, e))
 	}
-	idle := make(map[fabric.End]uint64)
+	idle := make(map[infiniband.End]uint64)
 	for _, e := range hops[1:] {
 		for _, p := range findNode(s.t, s.f, e.Node).Ports {
-			if o := (fabric.End{Node: e.Node, Port: p.Number}); o != e {
+			if o := (infiniband.End{Node: e.Node, Port: p.Number}); o != e {
 				idle[o] = sent(s.t, s.f, o)
 			}
 		}

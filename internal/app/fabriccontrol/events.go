@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/infiniband"
-	"github.com/ramjet-rdma/ramjet/internal/engine/sm"
 )
 
 // trapInterval is the minimum time between reports of the same trap.
@@ -38,27 +37,27 @@ func (l *Events) Handle(e infiniband.ManagerEvent) {
 	if !l.shouldReport(e) {
 		return
 	}
-	l.reported = e.Kind != sm.SweepDone && e.Kind != sm.SweepFailed
+	l.reported = e.Kind != infiniband.EventSweepDone && e.Kind != infiniband.EventSweepFailed
 	l.write("subnet manager: " + e.String())
 }
 
 // shouldReport reports whether an event is new.
 func (l *Events) shouldReport(e infiniband.ManagerEvent) bool {
 	switch {
-	case e.Kind == sm.BecameMaster && !l.begun:
+	case e.Kind == infiniband.EventBecameMaster && !l.begun:
 		l.begun = true // as expected at the start
 		return false
-	case e.Kind == sm.SweepDone:
+	case e.Kind == infiniband.EventSweepDone:
 		l.begun = true
 		mended := 0
 		for p := range l.before {
-			if !l.now[p] && p.Kind != sm.SweepFailed {
+			if !l.now[p] && p.Kind != infiniband.EventSweepFailed {
 				mended++
 			}
 		}
 		l.before, l.now = l.now, make(map[infiniband.ManagerEvent]bool)
 		return l.reported || mended > 0
-	case e.Kind == sm.TrapReceived:
+	case e.Kind == infiniband.EventTrapReceived:
 		if time.Since(l.traps[e]) < trapInterval {
 			return false
 		}

@@ -10,29 +10,28 @@ import (
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/infiniband"
-	"github.com/ramjet-rdma/ramjet/internal/engine/sm"
 )
 
 // A problem is reported when it is found and not by each sweep; so is its end.
 func TestEventsOnce(t *testing.T) {
 	var got []string
 	l := NewEvents(func(line string) { got = append(got, strings.TrimPrefix(line, "subnet manager: ")) })
-	duplicate := sm.Event{Kind: sm.DuplicateGUID, GUID: 5, Port: 2, Text: `"leaf"`}
-	done, failed := sm.Event{Kind: sm.SweepDone, Count: 3}, sm.Event{Kind: sm.SweepFailed, Count: 1}
-	trap := sm.Event{Kind: sm.TrapReceived, GUID: 5, Text: "trap"}
+	duplicate := infiniband.ManagerEvent{Kind: infiniband.EventDuplicateGUID, GUID: 5, Port: 2, Text: `"leaf"`}
+	done, failed := infiniband.ManagerEvent{Kind: infiniband.EventSweepDone, Count: 3}, infiniband.ManagerEvent{Kind: infiniband.EventSweepFailed, Count: 1}
+	trap := infiniband.ManagerEvent{Kind: infiniband.EventTrapReceived, GUID: 5, Text: "trap"}
 	for i, step := range []struct {
-		events []sm.Event
-		want   []sm.Event
+		events []infiniband.ManagerEvent
+		want   []infiniband.ManagerEvent
 	}{
-		{[]sm.Event{{Kind: sm.BecameMaster}, done}, nil},
-		{[]sm.Event{duplicate, done, failed}, []sm.Event{duplicate, done, failed}},
-		{[]sm.Event{duplicate, done, failed}, nil},
-		{[]sm.Event{done}, []sm.Event{done}},
-		{[]sm.Event{done}, nil},
-		{[]sm.Event{duplicate, done, failed}, []sm.Event{duplicate, done, failed}},
-		{[]sm.Event{trap, trap}, []sm.Event{trap}},
-		{[]sm.Event{{Kind: sm.BecameStandby}}, []sm.Event{{Kind: sm.BecameStandby}}},
-		{[]sm.Event{{Kind: sm.BecameMaster}}, []sm.Event{{Kind: sm.BecameMaster}}},
+		{[]infiniband.ManagerEvent{{Kind: infiniband.EventBecameMaster}, done}, nil},
+		{[]infiniband.ManagerEvent{duplicate, done, failed}, []infiniband.ManagerEvent{duplicate, done, failed}},
+		{[]infiniband.ManagerEvent{duplicate, done, failed}, nil},
+		{[]infiniband.ManagerEvent{done}, []infiniband.ManagerEvent{done}},
+		{[]infiniband.ManagerEvent{done}, nil},
+		{[]infiniband.ManagerEvent{duplicate, done, failed}, []infiniband.ManagerEvent{duplicate, done, failed}},
+		{[]infiniband.ManagerEvent{trap, trap}, []infiniband.ManagerEvent{trap}},
+		{[]infiniband.ManagerEvent{{Kind: infiniband.EventBecameStandby}}, []infiniband.ManagerEvent{{Kind: infiniband.EventBecameStandby}}},
+		{[]infiniband.ManagerEvent{{Kind: infiniband.EventBecameMaster}}, []infiniband.ManagerEvent{{Kind: infiniband.EventBecameMaster}}},
 	} {
 		got = nil
 		for _, e := range step.events {

@@ -46,31 +46,31 @@ func View(v *infiniband.FabricView) *fabricview.View {
 	return shown
 }
 
-func nodeOf(n *fabric.NodeView) fabricview.Node {
-	types := map[node.Type]fabricview.NodeType{node.CA: fabricview.Adapter, node.Switch: fabricview.Switch,
-		node.Router: fabricview.Router}
+func nodeOf(n *infiniband.NodeView) fabricview.Node {
+	types := map[infiniband.NodeType]fabricview.NodeType{infiniband.ChannelAdapter: fabricview.Adapter,
+		infiniband.Switch: fabricview.Switch, infiniband.Router: fabricview.Router}
 	shown := fabricview.Node{Name: n.Name, Type: types[n.Type], GUID: fabricview.GUID(n.GUID), Off: n.Off, IP: n.IP}
 	if n.Text != n.Name {
 		shown.Description = n.Text
 	}
-	if n.Type == node.Switch {
+	if n.Type == infiniband.Switch {
 		shown.LID = n.LID
 	}
 	for i := range n.Ports {
 		p := &n.Ports[i]
 		c := &p.Counters
-		port := fabricview.Port{Number: p.Number, State: fabricview.State(p.State.String()), Held: p.Held,
+		port := fabricview.Port{Number: p.Number, State: fabricview.State(node.LinkState(p.State).String()), Held: p.Held,
 			Far: p.Remote, Pulled: p.Pulled, Counters: fabricview.Counters{
 				XmitData: 4 * c.XmitData, RcvData: 4 * c.RcvData, XmitPackets: c.XmitPkts, RcvPackets: c.RcvPkts,
 				XmitWait: c.XmitWait, XmitDiscards: c.XmitDiscards, RcvErrors: c.RcvErrors,
 				SymbolErrors: c.SymbolErrors, LinkDowned: c.LinkDowned, VL15Dropped: c.VL15Dropped,
 				LanePackets: c.LanePkts,
 			}}
-		if n.Type != node.Switch {
+		if n.Type != infiniband.Switch {
 			port.LID, port.GUID = p.LID, fabricview.GUID(p.GUID)
 		}
-		if port.State != fabricview.Down && p.Width != 0 && p.Speed != 0 {
-			port.Rate, port.Mbps = fmt.Sprintf("%dx%v", p.Width.Lanes(), p.Speed.Fastest()), p.Mbps
+		if port.State != fabricview.Down && p.Width != 0 && p.Speed != "" {
+			port.Rate, port.Mbps = fmt.Sprintf("%dx%s", p.Width, p.Speed), p.Mbps
 		}
 		shown.Ports = append(shown.Ports, port)
 	}

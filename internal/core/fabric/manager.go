@@ -18,9 +18,6 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/mad/smp"
 )
 
-// ManagerEvent is something that the built-in manager has done or found.
-type ManagerEvent = sm.Event
-
 // ManagerOptions are options of the built-in subnet manager.
 type ManagerOptions struct {
 	Priority uint8 // 0 to 15: another manager with a higher one takes over

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/ramjet-rdma/ramjet/infiniband"
-	"github.com/ramjet-rdma/ramjet/internal/core/fabric"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
@@ -150,7 +149,7 @@ func joinedGID(guid uint64) netip.Addr {
 	return netip.AddrFrom16(b)
 }
 
-func isOf(n *fabric.NodeView, a netip.Addr) bool {
+func isOf(n *infiniband.NodeView, a netip.Addr) bool {
 	if a = a.WithZone(""); n.IP == a.String() {
 		return true
 	}
@@ -163,7 +162,7 @@ func isOf(n *fabric.NodeView, a netip.Addr) bool {
 }
 
 // adapterOf returns an adapter of a fabric.
-func adapterOf(name, adapter string) (*fabric.NodeView, error) {
+func adapterOf(name, adapter string) (*infiniband.NodeView, error) {
 	v, err := infiniband.View(name)
 	if err != nil {
 		return nil, err

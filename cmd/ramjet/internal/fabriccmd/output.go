@@ -23,7 +23,8 @@ const adaptersShown = 16
 func (f *fabricFlags) writeUp(out io.Writer, fab *infiniband.Fabric, took time.Duration) error {
 	var b bytes.Buffer
 	v := fab.View()
-	fmt.Fprint(&b, fabriccontrol.View(v).Summary())
+	shown := fabriccontrol.View(v)
+	fmt.Fprint(&b, shown.Summary())
 	switch {
 	case f.noManager:
 		fmt.Fprint(&b, ", no subnet manager: ports stay in Initialize until one comes")
@@ -44,7 +45,7 @@ func (f *fabricFlags) writeUp(out io.Writer, fab *infiniband.Fabric, took time.D
 			if n.Ports[0].LID != 0 {
 				lid = fmt.Sprint(n.Ports[0].LID)
 			}
-			fmt.Fprintf(w, "%s\t%s\t%s\t%v\n", n.Name, n.IP, lid, n.Ports[0].State)
+			fmt.Fprintf(w, "%s\t%s\t%s\t%v\n", n.Name, n.IP, lid, shown.Nodes[i].Ports[0].State)
 		}
 	}
 	w.Flush()
