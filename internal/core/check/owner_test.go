@@ -29,7 +29,7 @@ func (w *shared) crossed(off, n, written int) {
 	w.Helper()
 	w.ok(w.clients[1].qp.PostRecv(&verbs.RecvWR{SGL: []verbs.SGE{w.clients[1].mr.SGE(0, n)}}))
 	sent := make(chan error)
-	w.mr.Do(func([]byte) {
+	w.resting(func() {
 		w.post(0, verbs.OpWrite, 0, written)
 		go func() { // it waits for the device
 			sent <- w.qps[1].PostSend(&verbs.SendWR{Op: verbs.OpSend, Flags: verbs.Signaled,
@@ -82,7 +82,7 @@ func TestRaceWithOwnReceive(t *testing.T) {
 				w.landed(0, 4096)
 				w.send(1, 4096)
 			} else {
-				w.mr.Do(func([]byte) {
+				w.resting(func() {
 					w.post(0, verbs.OpWrite, 0, 4096)
 					w.send(1, 4096)
 				})

@@ -126,6 +126,19 @@ func (w *shared) second(i int) client {
 	return c
 }
 
+// resting runs f while the server's device rests. Another goroutine has its lock, with which none of another device may
+// be taken: f posts to those of the clients.
+func (w *shared) resting(f func()) {
+	rests, over := make(chan struct{}), make(chan struct{})
+	go w.mr.Do(func([]byte) {
+		close(rests)
+		<-over
+	})
+	<-rests
+	defer close(over)
+	f()
+}
+
 // post posts an operation of a client on n bytes at off of the server's memory.
 func (w *shared) post(i int, op verbs.SendOp, off, n int) {
 	w.Helper()
@@ -197,7 +210,7 @@ func (w *shared) fill() {
 
 // collide has two clients WRITE to the same bytes at once: the server's device rests until both have posted.
 func (w *shared) collide() {
-	w.mr.Do(func([]byte) {
+	w.resting(func() {
 		w.post(0, verbs.OpWrite, 0, 4096)
 		w.post(1, verbs.OpWrite, 4000, 64)
 	})
@@ -226,7 +239,7 @@ func TestRace(t *testing.T) {
 func TestRaceLong(t *testing.T) {
 	onAll(t, func(w *shared) {
 		w.fill()
-		w.mr.Do(func([]byte) {
+		w.resting(func() {
 			w.post(0, verbs.OpWrite, 0, size)
 			w.post(1, verbs.OpWrite, size-64, 64)
 		})
@@ -240,7 +253,7 @@ func TestRaceLong(t *testing.T) {
 func TestRaceWithAtomic(t *testing.T) {
 	onAll(t, func(w *shared) {
 		w.fill()
-		w.mr.Do(func([]byte) {
+		w.resting(func() {
 			w.post(0, verbs.OpFetchAdd, 8, 8)
 			w.post(1, verbs.OpWrite, 8, 8)
 		})
@@ -260,7 +273,7 @@ func TestRaceOfRead(t *testing.T) {
 			// of several has to be found, each of bytes of its own.
 			for i := range 8 {
 				off := i * 4096
-				w.mr.Do(func([]byte) {
+				w.resting(func() {
 					w.post(0, verbs.OpWrite, off, 4096)
 					w.post(1, verbs.OpRead, off, 4096)
 				})
@@ -330,7 +343,7 @@ func TestNoRaceSame(t *testing.T) {
 func TestNoRaceOfAtomics(t *testing.T) {
 	onAll(t, func(w *shared) {
 		for range 4 {
-			w.mr.Do(func([]byte) {
+			w.resting(func() {
 				w.post(0, verbs.OpFetchAdd, 0, 8)
 				w.post(1, verbs.OpFetchAdd, 0, 8)
 			})
