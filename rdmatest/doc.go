@@ -15,11 +15,29 @@
 //		})
 //	}
 //
-// Faults strike by call ([Host.Kill], [World.Partition]) or are drawn from the seed ([World.Draw]). Of a world that
-// fails, faults are taken away one after another until only those are left that the failure needs. The test
-// prints the seed, what it stands for, and where a trace as text and a pcapng of the packets are.
+// Of a world that fails, faults are taken away one after another until only those are left that the failure needs. The
+// test prints the seed, what it stands for, and where a trace as text and a pcapng of the packets are.
 //
 // [World.Check] has mistakes in the use of devices fail the test, too, such as memory that changes while it is posted.
+//
+// # Faults
+//
+// [World.Draw] draws faults from the seed. By call there are
+//
+//   - [World.SetPath]: loss, duplication, reordering, corruption, delay, rate, or nothing arrives, in one direction;
+//   - [World.Partition]: two hosts parted in both directions, or joined again;
+//   - [Host.SetLink]: a host's link down, or up; again and again by [World.After];
+//   - [Host.Stop], [Host.Kill]: a process stopped, or killed;
+//   - [Host.PowerOff], [Host.Remove]: a host without power, or its devices removed;
+//   - [Host.HoldReceives], [Host.RefuseRegions]: a receiver without receives, a registration that is refused;
+//   - the methods of [Fabric]: InfiniBand's cables, switches and credits.
+//
+// Before a test lets a fault of its own strike, it can ask [World.Fault], which names the fault in the report, and takes
+// it away like those that are drawn:
+//
+//	if w.Fault("the server is killed after 3 ms") {
+//		w.After(3*time.Millisecond, server.Kill)
+//	}
 //
 // # Flags
 //
@@ -28,7 +46,7 @@
 //	-rdmatest.seed N      play this one only, and keep its trace
 //	-rdmatest.faults 1,3  of the drawn faults, let only those strike that have these numbers; none: no fault
 //	-rdmatest.j N         play in so many processes
-//	-rdmatest.keep DIR    where traces go
+//	-rdmatest.keep DIR    where traces go; otherwise to a new temporary directory
 //
 // # Rules of virtual time
 //
@@ -40,5 +58,11 @@
 // What a world does must follow from its seed: take random numbers from [World.Rand] or from crypto/rand, and wait
 // with [World.Sleep]. Goroutines go on one at a time, so Run cannot be called in parallel tests.
 //
-// [Pair], [CheckedPair] and [Conns] are for tests in real time, on loopback addresses.
+// # Real time
+//
+// [Pair], [CheckedPair] and [Conns] are for tests in real time, on loopback addresses. Their faults are those of
+// ramjet.SetFaults:
+//
+//	a, b := rdmatest.Pair(t)
+//	err := ramjet.SetFaults(a, "loss 1%", nil)
 package rdmatest

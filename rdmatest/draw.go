@@ -4,6 +4,7 @@ package rdmatest
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"time"
@@ -139,7 +140,11 @@ func (d *drawer) path(f Faults, a, b *Host) {
 		is = *p
 	})
 	if is != was {
-		d.Say("%s to %s: delay %v, rate %g bits/s", a, b, is.Delay, float64(is.Rate))
+		rate := "no limit of the rate"
+		if is.Rate > 0 {
+			rate = fmt.Sprintf("rate %g Mbit/s", float64(is.Rate)/1e6)
+		}
+		d.Say("%s to %s: delay %v, %s", a, b, is.Delay, rate)
 	}
 	set(2, 0.03, Loss, "lost", func(p *Path, q float64) { p.Loss = q })
 	set(3, 0.05, Duplication, "arrive twice", func(p *Path, q float64) { p.Duplicate = q })

@@ -24,13 +24,15 @@ const patience = time.Minute
 
 // Pair opens two RoCE devices in real time, on loopback addresses that no other test has. They are closed with the
 // test, which fails if objects are left on them, from queue pairs to protection domains. Completion channels are not
-// counted. It is skipped where there are no such addresses: that is, anywhere but on Linux.
+// counted. The test is skipped where there are no such addresses: that is, anywhere but on Linux. Faults of the devices
+// are those of [ramjet.SetFaults].
 func Pair(t testing.TB) (a, b *verbs.Device) {
 	t.Helper()
 	return PairOf(t, "roce")
 }
 
-// PairOf is [Pair] with devices of another kind: iwarp, shm, or infiniband, which is [FabricPair].
+// PairOf is [Pair] with devices of another kind: iwarp, iwarp+sctp, iwarps, which needs certificates, shm, or
+// infiniband, which is [FabricPair]. Devices of roce1 and kernel have no loopback addresses.
 func PairOf(t testing.TB, kind string) (a, b *verbs.Device) {
 	t.Helper()
 	return kindPair(t, kind, func(*verbs.Device) {})
@@ -43,8 +45,11 @@ func kindPair(t testing.TB, kind string, opened func(*verbs.Device)) (a, b *verb
 	if err != nil {
 		t.Fatalf("rdmatest: %v", err)
 	}
-	if k.Soft {
+	switch {
+	case k.Soft:
 		return fabricPair(t, opened)
+	case k.Link || k.Hardware:
+		t.Fatalf("rdmatest: a pair of %s: these devices have no loopback addresses; open them by name", kind)
 	}
 	open := func(addr string) (*verbs.Device, error) {
 		d, err := ramjet.Open(kind + ":" + addr)
@@ -147,7 +152,7 @@ func reportLeft(t testing.TB, a, b *verbs.Device) {
 				t.Errorf("rdmatest: %v", err)
 			}
 			if objects != "" {
-				t.Errorf("rdmatest: on %s are left %s: close what the test creates", d.Name(), objects)
+				t.Errorf("rdmatest: %s has objects left at the end: %s; close what the test creates", d.Name(), objects)
 			}
 		})
 	}
@@ -181,7 +186,7 @@ func left(d *verbs.Device, kept map[uint32]bool) (string, error) {
 			n -= regions
 		}
 		if n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, m.Help))
+			parts = append(parts, fmt.Sprintf("%s %d", m.Help, n))
 		}
 	}
 	return strings.Join(parts, ", "), nil

@@ -57,8 +57,8 @@ func TestLeft(t *testing.T) {
 	t.Parallel()
 	out := runBroken(t, "TestBrokenLeak")
 	for _, device := range []string{"roce:127", "iwarp:127", "infiniband:host-1", "shm:127"} {
-		if !regexp.MustCompile(`on ` + device +
-			`\S* are left 1 protection domains, 1 memory regions, 1 completion queues: close`).MatchString(out) {
+		if !regexp.MustCompile(device + `\S* has objects left at the end: ` +
+			`protection domains 1, memory regions 1, completion queues 1; close`).MatchString(out) {
 			t.Errorf("%s is missing in\n%s", device, out)
 		}
 	}

@@ -102,23 +102,25 @@ func (w *World) After(d time.Duration, f func()) {
 // Context ends when the test has ended.
 func (w *World) Context() context.Context { return w.ctx }
 
-// Path is the treatment of packets from one host to another, in one direction. The zero Path is perfect. Streams,
-// of iWARP and of [Host.Dial], lose and reorder nothing: a loss delays them.
+// Path is the treatment of packets from one host to another, in one direction. The zero Path is perfect. The streams of
+// iWARP and of [Host.Dial] are TCP's, which lose and reorder nothing: there a loss is a delay, and Duplicate, Reorder and
+// Corrupt mean nothing.
 type Path struct {
 	Rate      int64         // bits a second; 0: sending takes no time
 	Delay     time.Duration // of everything
 	Loss      float64       // the probability that a packet is lost, from 0 to 1
-	Duplicate float64       // that a packet arrives twice
-	Reorder   float64       // that it is delayed by up to Jitter more
+	Duplicate float64       // the probability that a packet arrives twice
+	Reorder   float64       // the probability that a packet is delayed by up to Jitter more; needs Jitter
 	Jitter    time.Duration
-	Corrupt   float64 // that one of its bits is changed, which its CRC shows
+	Corrupt   float64 // the probability that one bit of a packet is changed, which its CRC shows
 	Cut       bool    // nothing arrives
 }
 
 // SetPath changes the path from one host to another, and not the way back. On InfiniBand packets feel it when they have
 // crossed the cables and switches of their fabric, which have faults of their own: see [Fabric]. Those of the subnet's
 // manager do not feel it. A path that cannot be, such as one with a negative delay, fails the test, and changes
-// nothing.
+// nothing. What a test sets so is no drawn fault, and not taken away when a failure is shrunk, unless the test asks
+// [World.Fault].
 func (w *World) SetPath(from, to *Host, change func(*Path)) {
 	var err error
 	w.net.SetPath(from.sim, to.sim, func(p *simnet.Path) {
@@ -147,6 +149,9 @@ func (p Path) check() error {
 	}
 	if p.Rate < 0 || p.Delay < 0 || p.Jitter < 0 {
 		return fmt.Errorf("rate %d, delay %v, jitter %v: none of them can be negative", p.Rate, p.Delay, p.Jitter)
+	}
+	if p.Reorder > 0 && p.Jitter == 0 {
+		return fmt.Errorf("Reorder is %v and Jitter 0: packets would keep their order", p.Reorder)
 	}
 	return nil
 }
