@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/app/capture"
+	"github.com/ramjet-rdma/ramjet/internal/core/faults"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
@@ -62,6 +63,7 @@ type shape struct {
 	from, to, number int
 	op               string
 	bytes, packets   int
+	injected         string // the fault that has struck each; empty: none
 }
 
 // Ladder is a drawing.
@@ -276,16 +278,25 @@ func (d *drawer) row(p *capture.Packet, r *finding, conv *Conversation, fromA bo
 		if class == ib.ClassReadRequest {
 			row.Bytes = 0
 		}
-		if p.IB.DestQP <= ib.QP1 || p.Broken != "" || p.Comment != "" && !onCable.MatchString(p.Comment) {
+		said := p.Comment != "" && p.Comment != onlyDelayed && !onCable.MatchString(p.Comment)
+		if p.IB.DestQP <= ib.QP1 || p.Broken != "" || said || class == ib.ClassAck && row.Marks != 0 {
 			row.shape = shape{}
 		}
 	}
 	row.shape.bytes = int(row.Bytes)
-	if row.Marks != 0 || r.restarts {
+	switch {
+	case r.restarts:
+		row.shape = shape{}
+	case row.Marks == Injected && r.injected == onlyDelayed && row.shape.op != "":
+		row.shape.injected = r.injected
+	case row.Marks != 0:
 		row.shape = shape{}
 	}
 	return row
 }
+
+// onlyDelayed is the comment of packets that a fault has delayed, and that none other has struck.
+var onlyDelayed = faults.Kinds(1 << faults.Delay).Comment()
 
 // sighted takes another sighting of a packet.
 func (d *drawer) sighted(p *capture.Packet, g *sighting, r *finding) {

@@ -74,20 +74,25 @@ type flow struct {
 	next    ib.PSN // of the next new request
 	base    ib.PSN // of the first request in the capture
 	// the queue pair was connected anew since: acknowledgements from before the capture do not come any more
-	whole  bool
-	loose  bool   // a READ's PSNs could not be counted, because no packet has shown the path MTU
-	acked  ib.PSN // the oldest that is not acknowledged
-	told   answer
-	asked  time.Time // when the last one was sent
-	cause  string    // of the retransmissions under way
-	waited bool      // that is an RNR NAK's time
-	tries  tries
+	whole   bool
+	loose   bool   // a READ's PSNs could not be counted, because no packet has shown the path MTU
+	damaged int    // so many packets from next on came with a wrong CRC
+	acked   ib.PSN // the oldest that is not acknowledged
+	told    answer
+	asked   time.Time // when the last one was sent
+	cause   string    // of the retransmissions under way
+	waited  bool      // that is an RNR NAK's time
+	tries   tries
 
 	// Responses.
-	responded bool
-	response  ib.PSN // of the next new packet of a READ response
-	reading   bool   // within a message of READ responses
-	readNext  ib.PSN // its next packet
+	responded    bool
+	response     ib.PSN // of the next new packet of a READ response
+	reading      bool   // within a message of READ responses
+	readNext     ib.PSN // its next packet
+	damagedReads int    // so many packets from readNext on came with a wrong CRC
+
+	doubled bool   // a fault has doubled the last packet
+	double  ib.PSN // which it was
 
 	both bool // packets of it were recorded at both ends
 }
@@ -125,9 +130,10 @@ func (f *flow) packet(p *capture.Packet, injected faults.Kinds) (r finding) {
 			f.mtu = max(f.mtu, len(p.IB.Payload))
 		}
 		if p.BadCRC { // nobody has taken it
+			f.damage(p.IB.PSN, info)
 			break
 		}
-		if injected.Has(faults.Duplicate) && p.Direction == capture.Outbound { // the sender has sent one
+		if f.isCopy(p, injected) { // the sender has sent one
 			break
 		}
 		if info.Class.Response() {
@@ -151,6 +157,32 @@ func (f *flow) packet(p *capture.Packet, injected faults.Kinds) (r finding) {
 	f.packets++
 	f.last = p.At
 	return r
+}
+
+// isCopy reports whether a packet is one that a fault has added. A process notes the fault at the copies that it sends,
+// and, of those that it receives, at the first, too.
+func (f *flow) isCopy(p *capture.Packet, injected faults.Kinds) bool {
+	if !injected.Has(faults.Duplicate) {
+		f.doubled = false
+		return false
+	}
+	if p.Direction == capture.Outbound || f.doubled && f.double == p.IB.PSN {
+		return true
+	}
+	f.doubled, f.double = true, p.IB.PSN
+	return false
+}
+
+// damage notes a packet whose CRC is wrong: it is in the capture, although its PSN does not count.
+func (f *flow) damage(psn ib.PSN, info *ib.OpInfo) {
+	switch {
+	case info.Class == ib.ClassReadResponse:
+		if f.reading && psn == f.readNext.Add(f.damagedReads) {
+			f.damagedReads++
+		}
+	case info.Class.Request() && f.started && psn == f.next.Add(f.damaged):
+		f.damaged++
+	}
 }
 
 // pathMTU returns the path MTU as far as packets of either direction have shown it.
@@ -179,7 +211,7 @@ func (f *flow) request(p *capture.Packet, info *ib.OpInfo, r *finding) {
 	if !f.started || d >= restart || d <= -restart {
 		r.restarts = f.started
 		f.base, f.whole = psn, f.started
-		f.started, f.next, f.acked, f.loose, f.told = true, psn.Add(n), psn, loose, noAnswer
+		f.started, f.next, f.damaged, f.acked, f.loose, f.told = true, psn.Add(n), 0, psn, loose, noAnswer
 		return
 	}
 	switch {
@@ -198,14 +230,14 @@ func (f *flow) request(p *capture.Packet, info *ib.OpInfo, r *finding) {
 		f.told = noAnswer
 		r.cause, r.retry = f.cause, f.tries.again(psn, f.waited)
 		if end := psn.Add(n); end.After(f.next) {
-			f.next = end
+			f.next, f.damaged = end, 0
 		}
 		return
-	case d > 0 && !f.loose:
+	case d > f.damaged && !f.loose:
 		r.marks |= Gap
-		r.gapFrom, r.gapTo = f.next, psn.Add(-1)
+		r.gapFrom, r.gapTo = f.next.Add(f.damaged), psn.Add(-1)
 	}
-	f.next, f.loose, f.cause, f.told = psn.Add(n), loose, "", noAnswer
+	f.next, f.damaged, f.loose, f.cause, f.told = psn.Add(n), 0, loose, "", noAnswer
 }
 
 // respond follows responses, and what they say to the peer's requests.
@@ -249,11 +281,12 @@ func (f *flow) readResponse(psn ib.PSN, info *ib.OpInfo, r *finding) {
 	if !fresh && d < 0 {
 		r.marks |= Repeated
 	}
-	if !info.First && f.reading && psn != f.readNext && psn.Sub(f.readNext) > 0 && psn.Sub(f.readNext) < restart {
+	ahead := psn.Sub(f.readNext)
+	if !info.First && f.reading && ahead > f.damagedReads && ahead < restart {
 		r.marks |= Gap
-		r.gapFrom, r.gapTo = f.readNext, psn.Add(-1)
+		r.gapFrom, r.gapTo = f.readNext.Add(f.damagedReads), psn.Add(-1)
 	}
-	f.reading, f.readNext = !info.Last, psn.Next()
+	f.reading, f.readNext, f.damagedReads = !info.Last, psn.Next(), 0
 	if fresh || d >= 0 {
 		f.responded, f.response = true, psn.Next()
 	}

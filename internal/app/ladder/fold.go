@@ -9,7 +9,7 @@ import (
 )
 
 // folder makes one row of many: first of packets that are alike one after the other, and then of rows that repeat.
-// Acknowledgements between them do not disturb. What has a mark has a row of its own.
+// Acknowledgements between them do not disturb. What has a mark has a row of its own, unless a fault has delayed all.
 type folder struct {
 	all bool
 	out func(Row)
@@ -88,6 +88,7 @@ func merge(into, r *Row) {
 		into.LastPSN = r.LastPSN
 		into.Bytes += r.Bytes
 	}
+	into.Marks |= r.Marks
 	into.Packets += r.Packets
 	into.Calls += r.Calls
 	into.Until = max(into.Until, r.Until)
@@ -102,6 +103,9 @@ func (f *folder) flushRun() {
 		f.long.shape.packets = f.n
 		f.long.Facts = f.long.runFacts(f.n)
 		f.long.Notes, f.long.Call = nil, nil
+		if text := f.long.shape.injected; text != "" {
+			f.long.Notes = []string{text}
+		}
 		f.cycle.add(f.long, f.last)
 	} else {
 		for _, r := range f.run {

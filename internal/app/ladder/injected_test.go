@@ -72,3 +72,57 @@ func TestInjectedOnArrival(t *testing.T) {
 		t.Errorf("in all %s", got)
 	}
 }
+
+// TestInjectedCopies: of a retransmission that comes twice, as a fault asks for, the copy is none.
+func TestInjectedCopies(t *testing.T) {
+	r := newRecording(t)
+	r.from('A', send(1, 100))
+	for range 2 {
+		r.direction, r.comment = trace.Inbound, "injected: duplicate"
+		r.from('A', send(1, 100))
+	}
+	s, l := r.rows()
+	if len(l.Rows) != 3 || l.Rows[1].Marks != Injected|Retransmission || l.Rows[2].Marks != Injected {
+		t.Errorf("%+v", l.Rows)
+	}
+	if got := s.Conversations[0].Tally.String(); got != "1 retransmission, 2 injected faults" {
+		t.Errorf("in all %s", got)
+	}
+}
+
+// TestDamagedIsNoGap: packets whose CRC is wrong are in the capture.
+func TestDamagedIsNoGap(t *testing.T) {
+	r := newRecording(t)
+	for psn, comment := range []string{"", "injected: corrupt", "injected: corrupt", ""} {
+		r.direction, r.comment = trace.Inbound, comment
+		r.from('A', send(ib.PSN(psn), 100))
+	}
+	r.direction, r.comment = trace.Inbound, "injected: corrupt"
+	r.from('A', send(4, 100))
+	r.from('A', send(6, 100))
+	s, l := r.rows()
+	if got := s.Conversations[0].Tally.String(); got != "1 gap in the PSNs, 3 wrong CRCs, 3 injected faults" {
+		t.Errorf("in all %s", got)
+	}
+	if last := l.Rows[len(l.Rows)-1]; !slices.Contains(last.Notes, "PSN 5 before it: not in the capture") {
+		t.Errorf("%+v", last)
+	}
+}
+
+// TestDelayedRun: packets that a fault has only delayed take one row, as others do, which says so.
+func TestDelayedRun(t *testing.T) {
+	r := newRecording(t)
+	for psn := range 6 {
+		r.direction, r.comment = trace.Outbound, "injected: delay"
+		r.from('A', send(ib.PSN(psn), 100))
+	}
+	s := r.survey()
+	l, err := s.Draw(Options{Conversations: s.Conversations})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(l.Rows) != 1 || l.Rows[0].Packets != 6 || l.Rows[0].Marks != Injected ||
+		!slices.Equal(l.Rows[0].Notes, []string{"injected: delay"}) {
+		t.Errorf("%+v", l.Rows)
+	}
+}
