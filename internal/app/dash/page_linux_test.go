@@ -208,10 +208,16 @@ func TestPageWords(t *testing.T) {
 	p := processOf(5, 1)
 	p.State.Devices[0].QPs[0].DestQPN = 0
 	p.State.Devices[0].Injected = []faults.Count{{Kind: "loss", Struck: 3}, {QPN: 100, Kind: "loss", Struck: 3}}
-	w := &world{list: []statsocket.Process{p}, packets: packets()}
+	refused := processOf(6, 0) // a fault has kept its program from a queue pair
+	refused.State.Devices[0].Injected = []faults.Count{{Kind: "fail", Struck: 1}}
+	w := &world{list: []statsocket.Process{p, refused}, packets: packets()}
 	_, url, _ := serveAt(t, w, "127.0.0.1:0", "")
 	b.open(url, 1400, 900, "light")
 	b.await("document.querySelector('#list .open')")
+	if notes := fmt.Sprint(b.eval("document.querySelector('#list').innerText")); !strings.Contains(notes,
+		"No queue pairs. Injected faults: 1 fail") {
+		t.Errorf("the device without queue pairs: %s", notes)
+	}
 	if peer := b.eval("document.querySelector('#list td.peer').innerText"); peer != "198.0.0.7" {
 		t.Errorf("the peer is %q", peer)
 	}

@@ -260,8 +260,8 @@ function updateGroup(tr, d) {
   else if (p.gone) text = "The process has ended.";
   else if (d.gone) text = "The device was closed.";
   else if (d.qps_total === 0) text = "No queue pairs.";
-  else if (d.problems_left_out) text = `${format.exact(d.problems_left_out)} more problems`;
-  else if (d.injected_faults) text = "Injected faults: " + d.injected_faults;
+  else if (d.problems_left_out) text = `${format.exact(d.problems_left_out)} more problems.`;
+  if (d.injected_faults) text = (text && text + " ") + "Injected faults: " + d.injected_faults; // perhaps the reason
   say(note, text);
   note.hidden = !text;
   showProblems(problems, wrong, "failed");
