@@ -4,8 +4,8 @@ package infiniband
 
 import "github.com/ramjet-rdma/ramjet/internal/engine/sm"
 
-// ManagerEvent is something that a subnet manager has done or found. The constants of [EventKind] say which of the other
-// fields an event has.
+// ManagerEvent is something that a subnet manager has done or found. The constants of [EventKind] say which of the
+// other fields an event has.
 type ManagerEvent struct {
 	Kind  EventKind
 	GUID  uint64 // of a node, or of another manager
@@ -37,7 +37,7 @@ const (
 	EventNodeGone                 // GUID
 	EventLinkFound                // GUID, Port: one end of a new cable; Text: the other
 	EventLinkGone                 // GUID, Port, Text: as of EventLinkFound
-	EventLinkReturned             // GUID, Port, Text: as of EventLinkFound; the link went down and up since the last sweep
+	EventLinkReturned             // GUID, Port, Text: as of EventLinkFound; the link was down since the last sweep
 	EventMoreChanges              // Count: further nodes and links that came or went, without events of their own
 	EventTrapReceived             // GUID, Port: the subject of a trap; Text: its content
 )

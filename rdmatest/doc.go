@@ -32,8 +32,8 @@
 //   - [Host.HoldReceives], [Host.RefuseRegions]: a receiver without receives, a registration that is refused;
 //   - the methods of [Fabric]: InfiniBand's cables, switches and credits.
 //
-// Before a test lets a fault of its own strike, it can ask [World.Fault], which names the fault in the report, and takes
-// it away like those that are drawn:
+// Before a test lets a fault of its own strike, it can ask [World.Fault], which names the fault in the report, and
+// takes it away like those that are drawn:
 //
 //	if w.Fault("the server is killed after 3 ms") {
 //		w.After(3*time.Millisecond, server.Kill)

@@ -103,8 +103,8 @@ func (w *World) After(d time.Duration, f func()) {
 func (w *World) Context() context.Context { return w.ctx }
 
 // Path is the treatment of packets from one host to another, in one direction. The zero Path is perfect. The streams of
-// iWARP and of [Host.Dial] are TCP's, which lose and reorder nothing: there a loss is a delay, and Duplicate, Reorder and
-// Corrupt mean nothing.
+// iWARP and of [Host.Dial] are TCP's, which lose and reorder nothing: there a loss is a delay, and Duplicate, Reorder
+// and Corrupt mean nothing.
 type Path struct {
 	Rate      int64         // bits a second; 0: sending takes no time
 	Delay     time.Duration // of everything

@@ -104,8 +104,8 @@ func (mr *MR) rereg(flags ReregFlags, pd *PD, buf []byte, access Access) error {
 }
 
 // Do runs f while the device touches no memory of the region: the reads and writes of f are ordered
-// with respect to all remote accesses. f must be short and must not call into the device, nor into another one. A device
-// without [CapExclude], such as hardware, does not stop.
+// with respect to all remote accesses. f must be short and must not call into the device, nor into another
+// one. A device without [CapExclude], such as hardware, does not stop.
 func (mr *MR) Do(f func(b []byte)) {
 	if d, ok := mr.drv.(watcher); ok {
 		d.Do(f)

@@ -17,21 +17,24 @@ func TestEventsOnce(t *testing.T) {
 	var got []string
 	l := NewEvents(func(line string) { got = append(got, strings.TrimPrefix(line, "subnet manager: ")) })
 	duplicate := infiniband.ManagerEvent{Kind: infiniband.EventDuplicateGUID, GUID: 5, Port: 2, Text: `"leaf"`}
-	done, failed := infiniband.ManagerEvent{Kind: infiniband.EventSweepDone, Count: 3}, infiniband.ManagerEvent{Kind: infiniband.EventSweepFailed, Count: 1}
+	done := infiniband.ManagerEvent{Kind: infiniband.EventSweepDone, Count: 3}
+	failed := infiniband.ManagerEvent{Kind: infiniband.EventSweepFailed, Count: 1}
+	standby := infiniband.ManagerEvent{Kind: infiniband.EventBecameStandby}
+	master := infiniband.ManagerEvent{Kind: infiniband.EventBecameMaster}
 	trap := infiniband.ManagerEvent{Kind: infiniband.EventTrapReceived, GUID: 5, Text: "trap"}
 	for i, step := range []struct {
 		events []infiniband.ManagerEvent
 		want   []infiniband.ManagerEvent
 	}{
-		{[]infiniband.ManagerEvent{{Kind: infiniband.EventBecameMaster}, done}, nil},
+		{[]infiniband.ManagerEvent{master, done}, nil},
 		{[]infiniband.ManagerEvent{duplicate, done, failed}, []infiniband.ManagerEvent{duplicate, done, failed}},
 		{[]infiniband.ManagerEvent{duplicate, done, failed}, nil},
 		{[]infiniband.ManagerEvent{done}, []infiniband.ManagerEvent{done}},
 		{[]infiniband.ManagerEvent{done}, nil},
 		{[]infiniband.ManagerEvent{duplicate, done, failed}, []infiniband.ManagerEvent{duplicate, done, failed}},
 		{[]infiniband.ManagerEvent{trap, trap}, []infiniband.ManagerEvent{trap}},
-		{[]infiniband.ManagerEvent{{Kind: infiniband.EventBecameStandby}}, []infiniband.ManagerEvent{{Kind: infiniband.EventBecameStandby}}},
-		{[]infiniband.ManagerEvent{{Kind: infiniband.EventBecameMaster}}, []infiniband.ManagerEvent{{Kind: infiniband.EventBecameMaster}}},
+		{[]infiniband.ManagerEvent{standby}, []infiniband.ManagerEvent{standby}},
+		{[]infiniband.ManagerEvent{master}, []infiniband.ManagerEvent{master}},
 	} {
 		got = nil
 		for _, e := range step.events {

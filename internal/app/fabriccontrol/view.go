@@ -59,7 +59,8 @@ func nodeOf(n *infiniband.NodeView) fabricview.Node {
 	for i := range n.Ports {
 		p := &n.Ports[i]
 		c := &p.Counters
-		port := fabricview.Port{Number: p.Number, State: fabricview.State(node.LinkState(p.State).String()), Held: p.Held,
+		state := fabricview.State(node.LinkState(p.State).String())
+		port := fabricview.Port{Number: p.Number, State: state, Held: p.Held,
 			Far: p.Remote, Pulled: p.Pulled, Counters: fabricview.Counters{
 				XmitData: 4 * c.XmitData, RcvData: 4 * c.RcvData, XmitPackets: c.XmitPkts, RcvPackets: c.RcvPkts,
 				XmitWait: c.XmitWait, XmitDiscards: c.XmitDiscards, RcvErrors: c.RcvErrors,
