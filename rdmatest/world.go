@@ -151,7 +151,7 @@ func (p Path) check() error {
 		return fmt.Errorf("rate %d, delay %v, jitter %v: none of them can be negative", p.Rate, p.Delay, p.Jitter)
 	}
 	if p.Reorder > 0 && p.Jitter == 0 {
-		return fmt.Errorf("Reorder is %v and Jitter 0: packets would keep their order", p.Reorder)
+		return fmt.Errorf("with Reorder %v and Jitter 0 packets would keep their order", p.Reorder)
 	}
 	return nil
 }
