@@ -271,7 +271,7 @@ func TestCannotBe(t *testing.T) {
 		"the path from a to b: Corrupt is NaN": path(
 			func(p *rdmatest.Path) { p.Corrupt = math.NaN() }),
 		"rate 0, delay -1ns, jitter 0s: none of them can be ne": path(func(p *rdmatest.Path) { p.Delay = -1 }),
-		"Reorder is 0.5 and Jitter 0: packets would keep":       path(func(p *rdmatest.Path) { p.Reorder = 0.5 }),
+		"with Reorder 0.5 and Jitter 0 packets would keep":      path(func(p *rdmatest.Path) { p.Reorder = 0.5 }),
 		"": path(func(p *rdmatest.Path) { p.Loss = 1 }),
 	} {
 		f := rdmatest.Find(t, 1, func(w *rdmatest.World) { ask(w, w.Host("a"), w.Host("b")) })
