@@ -412,3 +412,50 @@ func TestResponseOverRequest(t *testing.T) {
 	}
 	w.want()
 }
+
+// TestSendsShareMemory: WRITEs that follow each other from the same memory are reported for what changed while they
+// were posted, by the first that it concerns.
+func TestSendsShareMemory(t *testing.T) {
+	for _, c := range []struct {
+		name                   string
+		between, behind, ended bool // the memory changes between the two, behind both, after the first has ended
+		want                   string
+	}{
+		{name: "never"},
+		{name: "between", between: true, want: "0x1"},
+		{name: "behind", behind: true, want: "0x1"},
+		{name: "ended", ended: true, want: "0x2"},
+	} {
+		w := newWorld(t, verbs.RC)
+		a, b := w.ends[0], w.ends[1]
+		change := func(now bool) {
+			if now {
+				a.MR.Bytes()[63]++
+			}
+		}
+		wrs := make([]verbs.SendWR, 2)
+		for i := range wrs {
+			wrs[i] = verbs.SendWR{ID: uint64(i + 1), Op: verbs.OpWrite, Flags: verbs.Signaled,
+				SGL: []verbs.SGE{a.MR.SGE(0, 64)}, Remote: b.MR.Remote()}
+		}
+		if c.between {
+			w.ok(a.QP.PostSend(&wrs[0]))
+			change(true)
+			w.ok(a.QP.PostSend(&wrs[1]))
+		} else {
+			w.ok(a.QP.PostSendAll(wrs))
+		}
+		change(c.behind)
+		w.wait(a.CQ)
+		change(c.ended)
+		w.wait(a.CQ)
+		if c.want == "" {
+			w.want()
+			continue
+		}
+		w.want("send-modified")
+		if !strings.Contains(w.text.String(), c.want+" of qp1") {
+			t.Errorf("%s: not of %s:\n%s", c.name, c.want, w.text.String())
+		}
+	}
+}

@@ -69,12 +69,12 @@ func TestSendBehindWrite(t *testing.T) {
 		d := &Device{c: &Checker{history: newHistory()}}
 		w := watcher{d.c.history, d}
 		w.Begin(1, verbs.OpWrite, verbs.Remote{}, b[c.lo:c.hi])
-		r := &request{pieces: []piece{{mem: b[:128], sum: sum(b[:128]), copies: d.c.copied.now()}}}
+		r := &request{pieces: []piece{{mem: b[:128], seal: newSeal(b[:128], d.c.copied.now())}}}
 		b[100]++
 		if c.ended {
 			w.End(1, verbs.OpWrite, b[c.lo:c.hi], true)
 		}
-		if found := d.changed(r, len(b)) != nil; found != c.found {
+		if found := d.changed(r, len(b), new(lastSum)) != nil; found != c.found {
 			t.Errorf("%s: found is %v", c.name, found)
 		}
 	}

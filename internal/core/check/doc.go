@@ -24,6 +24,7 @@
 //   - order.go: posted work requests, until their completions have been polled
 //   - post.go: posting and polling
 //   - memory.go: the memory of work requests
+//   - seal.go: digests of memory as it was posted
 //   - digest.go, digest_amd64.go, digest_amd64.s, digest_other.go: digests of memory
 //   - freed.go: memory that is freed while it is registered
 //   - copied.go: where the checker itself, or a peer, has written to the program's memory

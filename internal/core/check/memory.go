@@ -16,9 +16,9 @@ type piece struct {
 	key    verbs.Key
 	addr   uint64
 	mem    []byte   // the program's
-	sum    uint64   // of mem as it was posted; 0: it was not mapped
-	parts  []uint64 // of a receive, in place of sum: of one part after the other
-	copies uint32   // how many the checker had made by then
+	seal   *seal    // of mem as it was posted
+	parts  []uint64 // of a receive, in place of it: digests of one part after the other
+	copies uint32   // how many the checker had made as parts were taken
 	bounce []byte   // the device's in its place; nil: it uses mem
 	from   *chunk   // of bounce
 	guard  int      // of its whole pages; 0: they are not protected
@@ -58,16 +58,18 @@ func (d *Device) pieces(r *request, list []verbs.SGE, pd *verbs.PD, write bool) 
 	}
 }
 
-// seal takes the digests of the memory of a work request that is about to be posted.
+// seal takes the digests of the memory of a work request that is about to be posted, unless it has them.
 func (d *Device) seal(r *request) {
 	copies := d.c.copied.now()
 	for i := range r.pieces {
 		p := &r.pieces[i]
-		p.copies = copies
 		if r.recvs == nil {
-			p.sum = sum(p.mem)
+			if p.seal == nil {
+				p.seal = newSeal(p.mem, copies)
+			}
 			continue
 		}
+		p.copies = copies
 		first := len(r.sums)
 		for start, end := 0, 0; start < len(p.mem); start = end {
 			end = partEnd(start, len(p.mem))
@@ -81,14 +83,10 @@ func (d *Device) seal(r *request) {
 // partEnd returns where a part of a receive ends that begins at start: parts are an eighth of the bytes before them.
 func partEnd(start, length int) int { return min(start+max(64, start/8), length) }
 
-// changed reports whether memory has changed since it was posted, or of a receive what so many bytes of a message have
-// overwritten. The rest nobody but the program has touched: some declare more than their buffer has. So the last of
+// changed reports whether what so many bytes of a message have overwritten of a receive has changed since it was
+// posted. The rest nobody but the program has touched: some declare more than their buffer has. So the last of
 // several parts counts only if the message fills it.
 func (p *piece) changed(received int) bool {
-	if p.parts == nil {
-		now := sum(p.mem)
-		return now != p.sum && now != 0 && p.sum != 0
-	}
 	start := 0
 	for _, was := range p.parts {
 		end := partEnd(start, len(p.mem))
@@ -104,11 +102,11 @@ func (p *piece) changed(received int) bool {
 }
 
 // verify reports memory that has changed since it was posted.
-func (d *Device) verify(r *request, received int) {
+func (d *Device) verify(r *request, received int, last *lastSum) {
 	if r.answered || r.touched {
 		return // it was looked at then, or is reported
 	}
-	if p := d.changed(r, received); p != nil {
+	if p := d.changed(r, received, last); p != nil {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		d.reportChanged(r, p, at("Its completion was polled"))
@@ -119,28 +117,38 @@ func (d *Device) verify(r *request, received int) {
 // The program may use their memory again from then on, if they are not signaled, or datagrams, which are sent only
 // once.
 func (d *Device) answered(q *queuePair) {
+	var last lastSum
 	for _, r := range q.sends {
 		if r.signaled && q.init.Type != verbs.UD || r.answered || r.reads() {
 			continue
 		}
 		r.answered = true
-		if p := d.changed(r, math.MaxInt); p != nil {
+		if p := d.changed(r, math.MaxInt, &last); p != nil {
 			d.reportChanged(r, p, at("The next message of its peer was polled"))
 		}
 	}
 }
 
 // changed returns memory of a work request that the program has changed, nil if it has not.
-func (d *Device) changed(r *request, received int) *piece {
+func (d *Device) changed(r *request, received int, last *lastSum) *piece {
 	for i := range r.pieces {
 		p := &r.pieces[i]
 		if (r.recvs != nil || r.reads()) && p.bounce == nil {
 			continue // the device has written to it
 		}
-		changed := p.changed(received)
+		var changed bool
+		copies := p.copies
+		if p.seal != nil {
+			changed, copies = p.seal.differs(last.of(p.mem, d.c.copied.now())), p.seal.copies
+		} else {
+			changed = p.changed(received)
+		}
 		received -= min(received, len(p.mem))
 		// A WRITE that ends meanwhile counts as copied then, so whether it goes on is asked first.
-		if changed && !d.c.history.writing(d, p.mem) && !d.c.copied.after(p.mem, p.copies) {
+		if changed && !d.c.history.writing(d, p.mem) && !d.c.copied.after(p.mem, copies) {
+			if p.seal != nil {
+				p.seal.broken.Store(true)
+			}
 			return p
 		}
 	}

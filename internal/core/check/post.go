@@ -56,10 +56,16 @@ func (d *Device) PostSend(qp *verbs.QP, wrs []verbs.SendWR, all bool) (int, erro
 		}
 		wr.ID = r.token
 		requests[i] = r
+		if n := len(q.sends); n > 0 {
+			r.share(q.sends[n-1], d.c.copied.now())
+		}
 		q.sends = append(q.sends, r)
 	}
 	d.mu.Unlock()
-	for _, r := range requests {
+	for i, r := range requests {
+		if i > 0 {
+			r.share(requests[i-1], d.c.copied.now())
+		}
 		d.seal(r)
 	}
 
@@ -212,8 +218,9 @@ func (d *Device) Polled(cq *verbs.CQ, wcs []verbs.WC) {
 		return
 	}
 	d.c.history.polled(d, ends)
+	var last lastSum
 	for _, e := range ends {
-		d.verify(e.request, e.received)
+		d.verify(e.request, e.received, &last)
 		d.deliver(e.request, e.received)
 	}
 	d.mu.Lock()
