@@ -6,6 +6,7 @@ import (
 	"iter"
 	"sync"
 	"sync/atomic"
+	"time"
 	"unsafe"
 
 	"github.com/ramjet-rdma/ramjet/internal/system/checkboard"
@@ -33,10 +34,10 @@ type history struct {
 	accesses []*access // a ring, once there are maxAccesses
 	extents  [maxAccesses]extent
 	next     int
-	holders  map[endpoint]int       // how many of accesses each queue pair has
-	open     map[endpoint]*access   // WRITEs and atomics that have begun
-	reads    map[endpoint][]*access // READs that have begun, the oldest first
+	targets  map[endpoint]*target // queue pairs whose peers' operations are in accesses, or have begun
+	latest   *target              // of them, the one that was looked for last
 	logs     map[endpoint]*postLog
+	last     *postLog                  // of logs, the one that was looked for last
 	pairs    map[[2]verbs.QPN]*postLog // by the numbers of both ends; nil: several have them
 	maybe    []conflict                // READs beside WRITEs, until it is known that nobody read again
 	owners   map[owned]*ownWork
@@ -56,6 +57,14 @@ type history struct {
 type endpoint struct {
 	dev *Device
 	qpn verbs.QPN
+}
+
+// target is a queue pair at whose peer's order operations are carried out.
+type target struct {
+	end   endpoint
+	kept  int       // how many of its operations the history has
+	open  *access   // the WRITE or atomic that has begun; nil: there is none
+	reads []*access // READs that have begun, the oldest first
 }
 
 // extent is the memory of an access, and its queue pair: they are looked through more often than accesses, and are in
@@ -121,24 +130,43 @@ type postLog struct {
 }
 
 func newHistory() *history {
-	return &history{holders: map[endpoint]int{}, open: map[endpoint]*access{}, reads: map[endpoint][]*access{},
-		logs:   map[endpoint]*postLog{},
-		pairs:  map[[2]verbs.QPN]*postLog{},
+	return &history{targets: map[endpoint]*target{}, logs: map[endpoint]*postLog{}, pairs: map[[2]verbs.QPN]*postLog{},
 		owners: map[owned]*ownWork{}, pending: map[*postLog]bool{}}
 }
 
 func (h *history) tick() uint64 {
+	if h.board != nil {
+		return h.tickAt(time.Now())
+	}
+	return h.tickAt(time.Time{})
+}
+
+// tickAt is tick for who knows what time it is.
+func (h *history) tickAt(t time.Time) uint64 {
 	h.clock++
 	if h.board != nil {
-		h.clock = max(h.clock, h.board.Now())
+		h.clock = max(h.clock, h.board.At(t))
 	}
 	return h.clock
+}
+
+// log returns the log of a queue pair; nil: it is not known. Most calls are for the same one as the call before.
+func (h *history) log(e endpoint) *postLog {
+	if l := h.last; l != nil && l.end == e {
+		return l
+	}
+	l := h.logs[e]
+	if l != nil {
+		h.last = l
+	}
+	return l
 }
 
 // opened notes a queue pair.
 func (h *history) opened(e endpoint, name string, init *verbs.QPInit) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.last = nil
 	h.logs[e] = &postLog{end: e, name: name, typ: init.Type, cqs: [2]*verbs.CQ{init.SendCQ, init.RecvCQ}}
 }
 
@@ -201,6 +229,7 @@ func (h *history) closed(e endpoint) {
 		delete(h.pending, l)
 		h.unpair(l)
 		delete(h.logs, e)
+		h.last = nil
 	}
 	h.abandon(e)
 }
@@ -228,20 +257,48 @@ func (h *history) abandon(e endpoint) {
 			h.place(a.slot, nil, extent{})
 		}
 	}
-	if a := h.open[e]; a != nil {
-		e.dev.c.copied.add(a.mem)
-		drop(a)
-		delete(h.open, e)
+	t := h.targets[e]
+	if t == nil {
+		return
 	}
-	for _, a := range h.reads[e] {
+	open, reads := t.open, t.reads
+	t.open, t.reads = nil, nil
+	if open != nil {
+		e.dev.c.copied.add(open.mem)
+		drop(open)
+	}
+	for _, a := range reads {
 		drop(a)
 	}
-	delete(h.reads, e)
+	h.leave(t, 0)
+}
+
+// target returns a queue pair at which operations are carried out. Most calls are for the same one as the call before.
+func (h *history) target(e endpoint) *target {
+	if t := h.latest; t != nil && t.end == e {
+		return t
+	}
+	t := h.targets[e]
+	if t == nil {
+		t = &target{end: e}
+		h.targets[e] = t
+	}
+	h.latest = t
+	return t
+}
+
+// leave takes n operations of a queue pair out of the history, and forgets it once it has no others.
+func (h *history) leave(t *target, n int) {
+	t.kept -= n
+	if t.kept == 0 && t.open == nil && len(t.reads) == 0 {
+		delete(h.targets, t.end)
+		h.latest = nil
+	}
 }
 
 // peer returns the other end of a queue pair, if this process has it.
 func (h *history) peer(e endpoint) *postLog {
-	l := h.logs[e]
+	l := h.log(e)
 	if l == nil || l.dest == 0 {
 		return nil
 	}
@@ -252,12 +309,12 @@ func (h *history) peer(e endpoint) *postLog {
 func (h *history) post(e endpoint, wr *verbs.SendWR, r *request) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	l := h.logs[e]
+	l := h.log(e)
 	if l == nil {
 		return
 	}
-	p := &posted{end: e, id: wr.ID, op: wr.Op, remote: wr.Remote, length: len(wr.Inline) + listed(wr.SGL), at: h.tick(),
-		place: r.posted}
+	p := &posted{end: e, id: wr.ID, op: wr.Op, remote: wr.Remote, length: len(wr.Inline) + listed(wr.SGL),
+		at: h.tickAt(r.posted.When), place: r.posted}
 	r.noted = p
 	h.own(p, r.pieces)
 	if isMessage(wr.Op) {
@@ -325,17 +382,18 @@ func (w watcher) Begin(qpn verbs.QPN, op verbs.SendOp, remote verbs.Remote, b []
 			a.from = l
 		}
 	}
+	t := h.target(e)
 	if op == verbs.OpRead {
-		if len(h.reads[e]) >= maxReads {
+		if len(t.reads) >= maxReads {
 			return
 		}
-		h.reads[e] = append(h.reads[e], a)
+		t.reads = append(t.reads, a)
 	} else {
-		if old := h.open[e]; old != nil { // a message that was cut short
+		if old := t.open; old != nil { // a message that was cut short
 			old.ended, old.last, old.changed = h.tick(), old.began, false
 			w.d.c.copied.add(old.mem)
 		}
-		h.open[e] = a
+		t.open = a
 	}
 	h.summarize(a)
 	a.began = h.tick()
@@ -361,12 +419,10 @@ func (h *history) place(slot int, a *access, e extent) {
 		return
 	}
 	if e.at != none {
-		h.holders[e.at]++
+		h.target(e.at).kept++
 	}
 	if old != none {
-		if h.holders[old]--; h.holders[old] == 0 {
-			delete(h.holders, old)
-		}
+		h.leave(h.target(old), 1)
 	}
 }
 
@@ -374,7 +430,7 @@ func (h *history) place(slot int, a *access, e extent) {
 // at least changes.
 func (h *history) meeting(a *access) iter.Seq[*access] {
 	return func(yield func(*access) bool) {
-		if h.holders[a.at] == len(h.accesses) {
+		if h.target(a.at).kept == len(h.accesses) {
 			return
 		}
 		for i := range h.accesses {
@@ -407,8 +463,8 @@ func (h *history) writing(d *Device, b []byte) bool {
 	lo := uintptr(unsafe.Pointer(unsafe.SliceData(b)))
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for e, a := range h.open {
-		if e.dev == d && a.lo < lo+uintptr(len(b)) && lo < a.hi {
+	for e, t := range h.targets {
+		if a := t.open; a != nil && e.dev == d && a.lo < lo+uintptr(len(b)) && lo < a.hi {
 			return true
 		}
 	}
@@ -419,7 +475,7 @@ func (w watcher) Extend(qpn verbs.QPN, b []byte) {
 	h := w.h
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	a := h.open[endpoint{w.d, qpn}]
+	a := h.target(endpoint{w.d, qpn}).open
 	if a == nil || len(b) == 0 {
 		return
 	}
@@ -436,7 +492,7 @@ func (w watcher) Extend(qpn verbs.QPN, b []byte) {
 func (w watcher) Last(qpn verbs.QPN) {
 	w.h.mu.Lock()
 	defer w.h.mu.Unlock()
-	if a := w.h.open[endpoint{w.d, qpn}]; a != nil {
+	if a := w.h.target(endpoint{w.d, qpn}).open; a != nil {
 		a.last = w.h.tick()
 	}
 }
@@ -445,11 +501,12 @@ func (w watcher) End(qpn verbs.QPN, op verbs.SendOp, b []byte, done bool) {
 	h, e := w.h, endpoint{w.d, qpn}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	a := h.open[e]
+	t := h.target(e)
+	a := t.open
 	if op == verbs.OpRead {
-		a = h.endRead(e, b)
+		a = h.endRead(t, b)
 	} else {
-		delete(h.open, e)
+		t.open = nil
 	}
 	if a == nil || a.ended != 0 {
 		return
@@ -471,14 +528,14 @@ func (w watcher) End(qpn verbs.QPN, op verbs.SendOp, b []byte, done bool) {
 }
 
 // endRead returns the READ of b, and forgets those before it, which are asked for again.
-func (h *history) endRead(e endpoint, b []byte) *access {
+func (h *history) endRead(t *target, b []byte) *access {
 	lo := uintptr(unsafe.Pointer(unsafe.SliceData(b)))
-	for i, a := range h.reads[e] {
+	for i, a := range t.reads {
 		if a.lo == lo && a.hi-a.lo == uintptr(len(b)) {
-			for _, lost := range h.reads[e][:i] {
+			for _, lost := range t.reads[:i] {
 				lost.ended, lost.last = h.tick(), lost.began
 			}
-			h.reads[e] = append(h.reads[e][:0], h.reads[e][i+1:]...)
+			t.reads = append(t.reads[:0], t.reads[i+1:]...)
 			return a
 		}
 	}

@@ -85,9 +85,10 @@ func (h *history) postRecv(d *Device, r *request) {
 func (h *history) polled(d *Device, ends []ending) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	now := h.tick()
 	for i := range ends { // of sends first: the program gets them together
 		if e := &ends[i]; e.recvs == nil && e.noted != nil && e.noted.done == 0 {
-			e.noted.done = h.tick()
+			e.noted.done = now
 			h.finished(e.noted, e.received != 0)
 		}
 	}

@@ -82,6 +82,7 @@ type region struct {
 	access verbs.Access
 	gone   atomic.Bool // nobody writes to its memory any more
 	freed  bool        // that its memory was freed has been reported
+	own    *ownWork    // of the history, under its lock; nil: there is none yet
 }
 
 // queuePair is a queue pair, with its work requests that have no polled completion.

@@ -40,11 +40,11 @@ func (h *history) own(p *posted, pieces []piece) (any bool) {
 			continue
 		}
 		any = true
-		key := owned{p.end.dev, s.region.mr.RKey()}
-		w := h.owners[key]
+		w := s.region.own
 		if w == nil {
 			w = &ownWork{}
-			h.owners[key] = w
+			s.region.own = w
+			h.owners[owned{p.end.dev, s.region.mr.RKey()}] = w
 		}
 		lo := uintptr(unsafe.Pointer(unsafe.SliceData(s.mem)))
 		e := ownEntry{p, lo, lo + uintptr(len(s.mem)), s.region}

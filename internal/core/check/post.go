@@ -200,13 +200,17 @@ func postRecv(qp *verbs.QP, srq *verbs.SRQ, wrs []verbs.RecvWR) (int, error) {
 
 // Polled ends the work requests of completions, and has the completions name them as the program does.
 func (d *Device) Polled(cq *verbs.CQ, wcs []verbs.WC) {
-	var room [16]ending
-	ends := room[:0]
 	d.c.flush()
 	d.mu.Lock()
 	if c := d.known.cqs[cq]; c != nil {
 		c.polls++
 	}
+	if len(wcs) == 0 {
+		d.mu.Unlock()
+		return
+	}
+	var room [16]ending
+	ends := room[:0]
 	for i := range wcs {
 		ends = d.complete(&wcs[i], ends)
 	}

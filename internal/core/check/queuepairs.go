@@ -49,7 +49,7 @@ func (h *history) order(l *postLog, p *posted) {
 		delete(h.pending, l)
 	case p.op == verbs.OpWrite && p.length > word:
 		if len(l.unannounced) == maxUnannounced {
-			l.unannounced = slices.Delete(l.unannounced, 0, 1)
+			l.unannounced = l.unannounced[1:]
 		}
 		if l.unannounced = append(l.unannounced, p); len(l.unannounced) == 1 {
 			h.pending[l] = true
@@ -59,15 +59,18 @@ func (h *history) order(l *postLog, p *posted) {
 
 // finished notes a work request whose completion was polled.
 func (h *history) finished(p *posted, ok bool) {
-	l := h.logs[p.end]
-	if l == nil || len(l.unannounced) == 0 {
+	l := h.log(p.end)
+	if l == nil || len(l.unannounced) == 0 || p.at < l.unannounced[0].at {
 		return
 	}
-	i := slices.Index(l.unannounced, p)
-	if i < 0 {
+	switch i := slices.Index(l.unannounced, p); i {
+	case -1:
 		return
+	case 0: // most complete in order
+		h.forget(l, l.unannounced[1:])
+	default:
+		h.forget(l, slices.Delete(l.unannounced, i, i+1))
 	}
-	h.forget(l, slices.Delete(l.unannounced, i, i+1))
 	if !h.askNoticed(l, p, p.done) && ok {
 		l.silent = p.done
 	}
