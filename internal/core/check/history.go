@@ -34,6 +34,7 @@ type history struct {
 	accesses []*access // a ring, once there are maxAccesses
 	extents  [maxAccesses]extent
 	next     int
+	spare    *access              // to be used again; nil: there is none
 	targets  map[endpoint]*target // queue pairs whose peers' operations are in accesses, or have begun
 	latest   *target              // of them, the one that was looked for last
 	logs     map[endpoint]*postLog
@@ -45,6 +46,7 @@ type history struct {
 	early    []*early
 	recent   []recent
 	unknown  []*unknown
+	free     []*posted // to be used again
 	partials []partial
 	board    *checkboard.Board // of other processes; nil: they are not known
 	foreign  []foreign
@@ -91,6 +93,7 @@ type access struct {
 	sum     uint64 // of the memory before
 	summed  int    // bytes of it that the digest is of
 	changed bool   // it has changed the memory, as far as is known
+	kept    bool   // something else than the ring and its queue pair has it
 }
 
 // posted is a work request.
@@ -108,6 +111,8 @@ type posted struct {
 	from   *posted // of a receive whose completion was polled: the message, if it is known
 	void   bool    // the device has refused it
 	place  Place
+	refs   int  // how many of its request, its queue pair's records and its regions have it
+	kept   bool // something else has it
 }
 
 // postLog has the last work requests of a queue pair.
@@ -135,10 +140,11 @@ func newHistory() *history {
 }
 
 func (h *history) tick() uint64 {
+	h.clock++
 	if h.board != nil {
-		return h.tickAt(time.Now())
+		h.clock = max(h.clock, h.board.Now())
 	}
-	return h.tickAt(time.Time{})
+	return h.clock
 }
 
 // tickAt is tick for who knows what time it is.
@@ -313,8 +319,9 @@ func (h *history) post(e endpoint, wr *verbs.SendWR, r *request) {
 	if l == nil {
 		return
 	}
-	p := &posted{end: e, id: wr.ID, op: wr.Op, remote: wr.Remote, length: len(wr.Inline) + listed(wr.SGL),
-		at: h.tickAt(r.posted.When), place: r.posted}
+	p := h.posted()
+	*p = posted{end: e, id: wr.ID, op: wr.Op, remote: wr.Remote, length: len(wr.Inline) + listed(wr.SGL),
+		at: h.tickAt(r.posted.When), place: r.posted, refs: 1, kept: isMessage(wr.Op)}
 	r.noted = p
 	h.own(p, r.pieces)
 	if isMessage(wr.Op) {
@@ -325,10 +332,12 @@ func (h *history) post(e endpoint, wr *verbs.SendWR, r *request) {
 		return
 	}
 	h.tell(l, p)
+	p.refs++
 	if len(l.all) < maxPosted {
 		l.all = append(l.all, p)
 		return
 	}
+	h.release(l.all[l.next])
 	l.all[l.next] = p
 	l.next = (l.next + 1) % maxPosted
 }
@@ -347,12 +356,32 @@ func (h *history) unposted(e endpoint, all []*request) {
 	}
 }
 
+// posted returns room for a work request.
+func (h *history) posted() *posted {
+	n := len(h.free)
+	if n == 0 {
+		return &posted{}
+	}
+	p := h.free[n-1]
+	h.free = h.free[:n-1]
+	return p
+}
+
+// release gives up a reference to a work request. The memory of one that nothing has any more is used again: there is
+// one for each that is posted.
+func (h *history) release(p *posted) {
+	if p.refs--; p.refs == 0 && !p.kept && len(h.free) < maxPosted {
+		h.free = append(h.free, p)
+	}
+}
+
 // find returns the last work request that may be the operation a. It may be a later one like it: so an operation counts
 // as posted later than it was, never earlier.
 func (l *postLog) find(a *access) *posted {
 	for i := range l.all {
 		p := l.all[(l.next+len(l.all)-1-i)%len(l.all)]
 		if p.remote == a.remote && like(p.op, a.op) && !p.void {
+			p.kept = true
 			return p
 		}
 	}
@@ -374,7 +403,11 @@ func (w watcher) Begin(qpn verbs.QPN, op verbs.SendOp, remote verbs.Remote, b []
 	h, e := w.h, endpoint{w.d, qpn}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	a := &access{at: e, op: op, remote: remote, mem: b, changed: true}
+	a := h.spare
+	if h.spare = nil; a == nil {
+		a = &access{}
+	}
+	*a = access{at: e, op: op, remote: remote, mem: b, changed: true}
 	a.lo = uintptr(unsafe.Pointer(unsafe.SliceData(b)))
 	a.hi = a.lo + uintptr(len(b))
 	if l := h.peer(e); l != nil {
@@ -407,6 +440,9 @@ func (h *history) keep(a *access) {
 	h.next = (h.next + 1) % maxAccesses
 	if a.slot == len(h.accesses) {
 		h.accesses = append(h.accesses, nil)
+	}
+	if old := h.accesses[a.slot]; old != nil && old.ended != 0 && !old.kept {
+		h.spare = old
 	}
 	h.place(a.slot, a, extent{a.at, a.lo, a.hi})
 }

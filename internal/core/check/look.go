@@ -107,6 +107,7 @@ func (l *look) seen() {
 // partly keeps a WRITE that was noticed too early.
 func (h *history) partly(a *access, f func() *Finding) {
 	if len(h.partials) < maxPartial {
+		a.kept = true
 		h.partials = append(h.partials, partial{a, f})
 	}
 }

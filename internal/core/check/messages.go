@@ -72,7 +72,7 @@ func (m *messages) hear(now uint64) {
 func (h *history) postRecv(d *Device, r *request) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	p := &posted{end: endpoint{dev: d}, id: r.id, recv: true, at: h.tick(), place: r.posted}
+	p := &posted{end: endpoint{dev: d}, id: r.id, recv: true, at: h.tick(), place: r.posted, kept: true}
 	if r.qp != nil {
 		p.end.qpn = r.qp.qp.Num()
 	}
@@ -90,6 +90,8 @@ func (h *history) polled(d *Device, ends []ending) {
 		if e := &ends[i]; e.recvs == nil && e.noted != nil && e.noted.done == 0 {
 			e.noted.done = now
 			h.finished(e.noted, e.received != 0)
+			h.release(e.noted)
+			e.noted = nil
 		}
 	}
 	for i := range ends {

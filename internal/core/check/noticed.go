@@ -43,6 +43,7 @@ func (h *history) announce(l *postLog, p *posted) {
 	if len(h.recent) == maxRecent {
 		h.recent = append(h.recent[:0], h.recent[1:]...)
 	}
+	p.kept = true
 	h.recent = append(h.recent, recent{p, l, l.dest})
 }
 
@@ -62,6 +63,7 @@ func (h *history) askNoticed(l *postLog, p *posted, before uint64) bool {
 	if len(u.news) == 0 {
 		return false
 	}
+	p.kept = true
 	h.unknown = append(h.unknown, u)
 	h.waiting.Store(true)
 	return true

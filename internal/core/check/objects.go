@@ -143,8 +143,9 @@ type completionQueue struct {
 	cq          *verbs.CQ
 	cqe         int // as asked for
 	channel     *verbs.CompChannel
-	outstanding int  // work requests that complete there
-	told        bool // that it can overflow
+	outstanding int      // work requests that complete there
+	told        bool     // that it can overflow
+	ends        []ending // room for those of a poll
 
 	polls   uint64
 	armed   bool   // an event was asked for, and has not been taken

@@ -48,10 +48,12 @@ func (h *history) own(p *posted, pieces []piece) (any bool) {
 		}
 		lo := uintptr(unsafe.Pointer(unsafe.SliceData(s.mem)))
 		e := ownEntry{p, lo, lo + uintptr(len(s.mem)), s.region}
+		p.refs++
 		if len(w.all) < maxOwn {
 			w.all = append(w.all, e)
 			continue
 		}
+		h.release(w.all[w.next].posted)
 		w.all[w.next] = e
 		w.next = (w.next + 1) % maxOwn
 	}
@@ -78,6 +80,7 @@ func (h *history) judgeOwner(a *access) {
 			h.foundOwner(a, e)
 		default:
 			own := *e
+			e.kept = true
 			h.ask(foreign{a: a, own: &own})
 		}
 	}
@@ -138,6 +141,7 @@ func (h *history) behind(l *postLog, p *posted, now uint64) bool {
 // foundOwner has a race with the owner's work reported.
 func (h *history) foundOwner(a *access, e *ownEntry) {
 	own := *e
+	a.kept, e.kept = true, true
 	h.report(a.at, func() *Finding { return ownRace(a, &own, time.Now()) })
 }
 

@@ -202,15 +202,18 @@ func postRecv(qp *verbs.QP, srq *verbs.SRQ, wrs []verbs.RecvWR) (int, error) {
 func (d *Device) Polled(cq *verbs.CQ, wcs []verbs.WC) {
 	d.c.flush()
 	d.mu.Lock()
-	if c := d.known.cqs[cq]; c != nil {
+	c := d.known.cqs[cq]
+	if c != nil {
 		c.polls++
 	}
 	if len(wcs) == 0 {
 		d.mu.Unlock()
 		return
 	}
-	var room [16]ending
-	ends := room[:0]
+	var ends []ending
+	if c != nil {
+		ends, c.ends = c.ends, nil // another goroutine that polls makes its own
+	}
 	for i := range wcs {
 		ends = d.complete(&wcs[i], ends)
 	}
@@ -237,5 +240,9 @@ func (d *Device) Polled(cq *verbs.CQ, wcs []verbs.WC) {
 		if !e.early { // otherwise its completion is still to be polled
 			d.recycle(e.request)
 		}
+	}
+	if c != nil {
+		clear(ends)
+		c.ends = ends[:0]
 	}
 }

@@ -41,6 +41,9 @@ func (h *history) ask(f foreign) {
 		return
 	}
 	if f.a.unknown() || f.b != nil && f.b.unknown() {
+		if f.a.kept = true; f.b != nil {
+			f.b.kept = true
+		}
 		h.foreign = append(h.foreign, f)
 		h.waiting.Store(true)
 	}

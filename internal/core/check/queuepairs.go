@@ -45,12 +45,16 @@ func (h *history) order(l *postLog, p *posted) {
 	case announces(p):
 		h.announce(l, p)
 		l.announced = p.at
-		l.unannounced = nil
-		delete(h.pending, l)
+		for _, w := range l.unannounced {
+			h.release(w)
+		}
+		h.forget(l, nil)
 	case p.op == verbs.OpWrite && p.length > word:
 		if len(l.unannounced) == maxUnannounced {
+			h.release(l.unannounced[0])
 			l.unannounced = l.unannounced[1:]
 		}
+		p.refs++
 		if l.unannounced = append(l.unannounced, p); len(l.unannounced) == 1 {
 			h.pending[l] = true
 		}
@@ -71,6 +75,7 @@ func (h *history) finished(p *posted, ok bool) {
 	default:
 		h.forget(l, slices.Delete(l.unannounced, i, i+1))
 	}
+	h.release(p)
 	if !h.askNoticed(l, p, p.done) && ok {
 		l.silent = p.done
 	}
@@ -101,6 +106,7 @@ func (h *history) news(p *posted, at endpoint) {
 		}
 		e := &early{write: l.unannounced[n-1], news: p, log: l, other: other, peers: [2]*postLog{peer, h.logs[at]},
 			heard: seen()}
+		e.write.kept, e.news.kept = true, true
 		h.forget(l, slices.Delete(l.unannounced, 0, n))
 		h.keepEarly(e)
 	}

@@ -78,6 +78,7 @@ func (h *history) judgeRead(a, o *access) {
 	together := read.from != nil && write.from != nil && read.from.end.dev == write.from.end.dev
 	interleaved := read.began < write.last && write.began < read.last
 	if (together || interleaved) && len(h.maybe) < maxMaybe && !h.optimistic(read) {
+		read.kept, write.kept = true, true
 		h.maybe = append(h.maybe, conflict{read, write})
 	}
 }
@@ -111,6 +112,7 @@ func (h *history) settle() {
 
 // foundRace has a race reported.
 func (h *history) foundRace(a, b *access) {
+	a.kept, b.kept = true, true
 	h.report(a.at, func() *Finding { return race(a, b, time.Now()) })
 }
 

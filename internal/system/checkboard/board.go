@@ -95,10 +95,12 @@ func (o *Operation) slot() (w [words - 2]uint64) {
 }
 
 // Now returns the time of the host's monotonic clock in nanoseconds, or a time a little earlier.
-func (b *Board) Now() uint64 { return b.At(time.Now()) }
+func (b *Board) Now() uint64 { return b.after(time.Since(b.start)) }
 
 // At returns the time of the host's monotonic clock at a time of this process, or a little earlier.
-func (b *Board) At(t time.Time) uint64 { return b.clock + uint64(max(0, t.Sub(b.start))) }
+func (b *Board) At(t time.Time) uint64 { return b.after(t.Sub(b.start)) }
+
+func (b *Board) after(d time.Duration) uint64 { return b.clock + uint64(max(0, d)) }
 
 // Post tells the others of an operation that is about to be posted at a time, which others may take for a little later.
 func (b *Board) Post(o *Operation, at uint64) {
