@@ -307,6 +307,8 @@ func (c *Conn) Close() error {
 	defer c.readMu.Unlock()
 	c.writeMu.Lock()
 	defer c.writeMu.Unlock()
+	for c.ep.cq.Poll(c.poll.wcs[:]) > 0 { // what was flushed, if the peer has ended the connection
+	}
 	for _, f := range []func() error{c.link.Close, c.ep.close} {
 		if e := f(); e != nil && err == nil {
 			err = c.opError("close", e)

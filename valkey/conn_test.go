@@ -19,6 +19,7 @@ import (
 
 	"golang.org/x/net/nettest"
 
+	"github.com/ramjet-rdma/ramjet/rdmatest"
 	"github.com/ramjet-rdma/ramjet/valkey"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
@@ -148,6 +149,22 @@ func TestSlowReader(t *testing.T) {
 				t.Fatalf("byte %d is %d", i, got[i])
 			}
 		}
+	})
+}
+
+// What is in flight to a peer that closes the connection is flushed: Close polls the completions.
+func TestCloseFlushed(t *testing.T) {
+	kinds(t, func(t *testing.T, kind string) {
+		server, client := rdmatest.CheckedPair(t, kind, "off=rnr-unlimited")
+		a, b := pair(t, server, client, valkey.Options{RecvQueue: 16, SendQueue: 128, KeepAlive: time.Minute})
+		for range 16 + 100 { // more than there are receives, and than are polled at once
+			write(t, b, []byte{1})
+		}
+		ok(t, a.Close())
+		if _, err := b.Read(make([]byte, 1)); err != io.EOF {
+			t.Error(err)
+		}
+		ok(t, b.Close())
 	})
 }
 
