@@ -16,6 +16,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/nvme"
 	"github.com/ramjet-rdma/ramjet/nvme/wire"
+	"github.com/ramjet-rdma/ramjet/rdmatest"
 )
 
 // Namespaces are read-only unless the target says otherwise, and the disk is not asked.
@@ -146,6 +147,29 @@ func TestSlowDisk(t *testing.T) {
 		if !bytes.Equal(b, bytes.Repeat([]byte{1}, 4096)) {
 			t.Error("memory of a command that was given up was written")
 		}
+	})
+}
+
+// A disk answers when the host has gone: the queue pair is there until the last command has ended.
+func TestLateDisk(t *testing.T) {
+	kinds(t, func(t *testing.T, kind string) {
+		const commands = 8
+		slow := &slowDisk{nvme.NewMemory(1 << 20), make(chan struct{}, 100), make(chan struct{})}
+		targets, hosts := rdmatest.CheckedPair(t, kind, "")
+		s := setOn(t, targets, hosts, nvme.TargetOptions{}, nvme.Namespace{ID: 1, Disk: slow, Size: 1 << 20})
+		c := s.dial(t, nvme.HostOptions{QueueDepth: commands + 1})
+		d, err := c.Open(within(t), 1)
+		ok(t, err)
+		var all sync.WaitGroup
+		for range commands {
+			all.Go(func() { d.ReadAt(make([]byte, 4096), 0) })
+			slow.await(t)
+		}
+		c.Close()
+		all.Wait()
+		time.Sleep(50 * time.Millisecond) // likely that the target has heard of it by then
+		close(slow.go_)
+		ok(t, s.target.Close())
 	})
 }
 

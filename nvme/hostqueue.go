@@ -496,6 +496,8 @@ func (q *hostQueue) close() {
 	q.forget()
 	q.conn.ID().Disconnect()
 	q.running.Wait()
+	for q.cq.Poll(q.wcs[:]) > 0 { // what was flushed
+	}
 	q.conn.Close()
 	q.free()
 }

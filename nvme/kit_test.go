@@ -59,18 +59,23 @@ func (s *setting) addr() string { return s.port.Addr().String() }
 // set makes a setting over a kind of device, in which any host may connect.
 func set(t testing.TB, kind string, o nvme.TargetOptions, list ...nvme.Namespace) *setting {
 	t.Helper()
-	s := &setting{target: nvme.NewTarget(o)}
+	targets, hosts := rdmatest.PairOf(t, kind)
+	return setOn(t, targets, hosts, o, list...)
+}
+
+// setOn makes a setting on devices.
+func setOn(t testing.TB, targets, hosts *verbs.Device, o nvme.TargetOptions, list ...nvme.Namespace) *setting {
+	t.Helper()
+	s := &setting{target: nvme.NewTarget(o), dev: hosts, targets: targets}
 	var err error
 	s.sub, err = s.target.AddSubsystem(nvme.SubsystemOptions{NQN: diskNQN, AnyHost: true})
 	ok(t, err)
 	for _, n := range list {
 		ok(t, s.sub.AddNamespace(n))
 	}
-	targets, hosts := rdmatest.PairOf(t, kind)
 	s.port, err = s.target.Listen(t.Context(), targets, ":0")
 	ok(t, err)
 	t.Cleanup(func() { s.target.Close() })
-	s.dev, s.targets = hosts, targets
 	return s
 }
 

@@ -180,8 +180,10 @@ func (q *queue) serve(conn *cm.Conn) {
 	if c := q.ctrl.Load(); c != nil {
 		c.lost(q)
 	}
+	q.running.Wait()         // they post to the queue pair; the host has heard of the end by Disconnect
+	for q.cq.Poll(wcs) > 0 { // what was flushed
+	}
 	conn.Close()
-	q.running.Wait()
 	if c := q.ctrl.Load(); c != nil { // perhaps since a moment
 		c.lost(q)
 		c.drained()
