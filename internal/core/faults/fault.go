@@ -112,6 +112,8 @@ var errnos = []struct {
 	{"ENOSPC", syscall.ENOSPC, nil},
 	{"EOPNOTSUPP", syscall.EOPNOTSUPP, verbs.ErrNotSupported},
 	{"ETIMEDOUT", syscall.ETIMEDOUT, nil},
+	{"ENETUNREACH", syscall.ENETUNREACH, nil},
+	{"EHOSTUNREACH", syscall.EHOSTUNREACH, nil},
 	{"EINTR", syscall.EINTR, nil},
 }
 
