@@ -253,7 +253,7 @@ func (l *loggedCall) out(r *calllog.Result) {
 		}
 	case "qp":
 		if qp := at[C.struct_ibv_qp](key); qp != nil {
-			r.Out = append(r.Out, numbered(qp)...)
+			r.Out = append(append(r.Out, numbered(qp)...), l.granted()...)
 			r.QPN = uint32(qp.qp_num)
 		}
 	}
@@ -275,7 +275,22 @@ func (l *loggedCall) created(r *calllog.Result) {
 	}
 	if qp := at[C.struct_ibv_qp](address(id.qp)); qp != nil {
 		r.Out = append(append(r.Out, calllog.Arg{Name: "qp", Value: objectOf("qp", qp)}), numbered(qp)...)
+		r.Out = append(r.Out, l.granted()...)
 	}
+}
+
+// granted returns the capacities that a new queue pair has got, which may be more than those that were asked for.
+func (l *loggedCall) granted() []calllog.Arg {
+	var c *C.struct_ibv_qp_cap
+	switch p := l.arg("attr"); l.call.Name {
+	case "ibv_create_qp", "rdma_create_qp":
+		c = &at[C.struct_ibv_qp_init_attr](p).cap
+	case "ibv_create_qp_ex", "rdma_create_qp_ex":
+		c = &at[C.struct_ibv_qp_init_attr_ex](p).cap
+	default:
+		return nil
+	}
+	return []calllog.Arg{{Name: "granted", Value: capacity(c)}}
 }
 
 // numbered returns the number of a new queue pair, its device and the device's addresses, by which the queue pair's

@@ -57,7 +57,7 @@ func TestLog(t *testing.T) {
 		`ibv_reg_mr\(pd=pd1, addr=0x\w+, length=4096, access=IBV_ACCESS_LOCAL_WRITE\|IBV_ACCESS_REMOTE_WRITE, lkey=0x\w+, rkey=0x\w+\) = mr1`,
 		`ibv_reg_mr\(pd=pd1, addr=0x\w+, length=4096, access=IBV_ACCESS_REMOTE_WRITE\) = NULL EINVAL \(verbs: .*need LocalWrite\)`,
 		`ibv_create_cq\(context=context1, cqe=64, cq_context=NULL, channel=NULL, comp_vector=0\) = cq1`,
-		`ibv_create_qp\(pd=pd1, attr=\{qp_type=IBV_QPT_RC, send_cq=cq1, recv_cq=cq1, srq=NULL, cap=\{max_send_wr=16, max_recv_wr=16, max_send_sge=4, max_recv_sge=4, max_inline_data=64\}, sq_sig_all=1\}, qp_num=0x\w+, device=roce0, gids=\[::ffff:127\.\S+\]\) = qp1`,
+		`ibv_create_qp\(pd=pd1, attr=\{qp_type=IBV_QPT_RC, send_cq=cq1, recv_cq=cq1, srq=NULL, cap=\{max_send_wr=16, max_recv_wr=16, max_send_sge=4, max_recv_sge=4, max_inline_data=64\}, sq_sig_all=1\}, qp_num=0x\w+, device=roce0, gids=\[::ffff:127\.\S+\], granted=\{max_send_wr=16, .*\}\) = qp1`,
 		`ibv_create_cq\(.*\) = cq2`,
 		`ibv_create_qp\(.*\) = qp2`,
 		`ibv_modify_qp\(qp=qp1, attr=\{qp_state=IBV_QPS_INIT, qp_access_flags=IBV_ACCESS_REMOTE_WRITE\|IBV_ACCESS_REMOTE_READ\|IBV_ACCESS_REMOTE_ATOMIC, pkey_index=0, port_num=1\}, attr_mask=IBV_QP_STATE\|IBV_QP_ACCESS_FLAGS\|IBV_QP_PKEY_INDEX\|IBV_QP_PORT\) = 0`,
