@@ -10,8 +10,10 @@ import "C"
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"net/netip"
+	"os"
 	"sync"
 	"syscall"
 	"time"
@@ -179,6 +181,7 @@ func (id *cmID) concerns(e cmEvent) bool {
 func (id *cmID) open(name string) (*cm.ID, error) {
 	d, err := acquire(name)
 	if err != nil {
+		fmt.Fprintln(os.Stderr, err) // as ibv_open_device does: the errno does not say which fault is not supported
 		return nil, err
 	}
 	one, err := cm.NewID(id.channel.EventChannel, d.Device, id.ps)
