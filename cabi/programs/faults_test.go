@@ -66,8 +66,8 @@ func TestRunWithFailingCall(t *testing.T) {
 // A program on librdmacm, which sees an errno only, says which fault its device does not support.
 func TestRunWithUnsupportedFault(t *testing.T) {
 	dir := need(t, "rping")
-	out, err := command(t.Context(), dir, "iwarp:"+serverAddr, ramjet(t), "run", "--libs", dir, "--faults", "loss 1%", "--",
-		"rping", "-s", "-a", serverAddr).CombinedOutput()
+	out, err := command(t.Context(), dir, "iwarp:"+serverAddr, ramjet(t), "run", "--libs", dir, "--faults", "loss 1%",
+		"--", "rping", "-s", "-a", serverAddr).CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "`loss 1%`: not supported by this device") {
 		t.Errorf("%v:\n%s", err, out)
 	}
