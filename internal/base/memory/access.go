@@ -8,20 +8,29 @@ import "github.com/ramjet-rdma/ramjet/verbs"
 // write to it.
 func (t *Table) Local(pd PD, sge *verbs.SGE, write bool) (Span, bool) {
 	e := t.entries[sge.LKey>>8]
-	if e == nil || e.key != sge.LKey || e.window != nil || e.pd != pd || write && e.access&verbs.LocalWrite == 0 {
+	if e == nil || e.window != nil || e.key != sge.LKey || e.pd != pd || write && e.access&verbs.LocalWrite == 0 {
 		return Span{}, false
 	}
 	return e.span(sge.Addr, uint64(sge.Length))
 }
 
+// lookup returns the region of a key, or the binding of its window; nil: there is none.
+func (t *Table) lookup(key verbs.Key) *entry {
+	e := t.entries[key>>8]
+	if e != nil && e.window != nil {
+		e = e.window.bound.Load()
+	}
+	if e == nil || e.key != key {
+		return nil
+	}
+	return e
+}
+
 // Remote finds the memory that a peer names, with all the checks of IBTA 9.7.5.1.3 and 10.6.7: the
 // key, its owner, the range, the access rights. qpn is the queue pair that received the request.
 func (t *Table) Remote(pd PD, qpn verbs.QPN, key verbs.Key, addr uint64, n uint64, need verbs.Access) (Span, bool) {
-	e := t.entries[key>>8]
-	if e == nil || e.key != key || e.mem == nil || e.pd != pd || e.access&need != need {
-		return Span{}, false
-	}
-	if w := e.window; w != nil && w.typ == verbs.MWType2 && w.qpn != qpn {
+	e := t.lookup(key)
+	if e == nil || e.mem == nil || e.pd != pd || e.access&need != need || e.qpn != 0 && e.qpn != qpn {
 		return Span{}, false
 	}
 	return e.span(addr, n)
@@ -40,7 +49,7 @@ type LookupCache struct {
 // previous one.
 func (t *Table) RemoteCached(l *LookupCache, pd PD, qpn verbs.QPN, key verbs.Key, addr uint64, n uint64,
 	need verbs.Access) (Span, bool) {
-	if e := l.entry; e != nil && e.gen == l.gen && l.key == key && l.need == need {
+	if e := l.entry; e != nil && e.gen.Load() == l.gen && l.key == key && l.need == need {
 		return e.span(addr, n)
 	}
 	s, ok := t.Remote(pd, qpn, key, addr, n, need)
@@ -53,7 +62,7 @@ func (t *Table) RemoteCached(l *LookupCache, pd PD, qpn verbs.QPN, key verbs.Key
 // LocalCached is Local for the work requests of one queue pair, which mostly name the same memory as the
 // previous one.
 func (t *Table) LocalCached(l *LookupCache, pd PD, sge *verbs.SGE, write bool) (Span, bool) {
-	if e := l.entry; e != nil && e.gen == l.gen && l.key == sge.LKey && (!write || l.need != 0) {
+	if e := l.entry; e != nil && e.gen.Load() == l.gen && l.key == sge.LKey && (!write || l.need != 0) {
 		return e.span(sge.Addr, uint64(sge.Length))
 	}
 	s, ok := t.Local(pd, sge, write)
@@ -68,7 +77,7 @@ func (t *Table) LocalCached(l *LookupCache, pd PD, sge *verbs.SGE, write bool) (
 
 // RemoteWhole is Remote for the whole region or window that key names.
 func (t *Table) RemoteWhole(pd PD, qpn verbs.QPN, key verbs.Key, need verbs.Access) (Span, bool) {
-	e := t.entries[key>>8]
+	e := t.lookup(key)
 	if e == nil {
 		return Span{}, false
 	}
@@ -120,7 +129,7 @@ const (
 func (t *Table) RefusedLocal(pd PD, sge *verbs.SGE, write bool) (Refusal, bool) {
 	e := t.entries[sge.LKey>>8]
 	switch {
-	case e == nil || e.key != sge.LKey || e.window != nil || e.memory() == nil:
+	case e == nil || e.window != nil || e.key != sge.LKey || e.memory() == nil:
 		return NoKey, true
 	case e.pd != pd:
 		return NotOwner, true
@@ -133,8 +142,8 @@ func (t *Table) RefusedLocal(pd PD, sge *verbs.SGE, write bool) (Refusal, bool) 
 
 // Describe returns the memory behind a key; all is zero if for nothing.
 func (t *Table) Describe(key verbs.Key) (addr, length uint64, access verbs.Access) {
-	e := t.entries[key>>8]
-	if e == nil || e.key != key {
+	e := t.lookup(key)
+	if e == nil {
 		return 0, 0, 0
 	}
 	return e.base, uint64(len(e.memory())), e.access
@@ -142,11 +151,11 @@ func (t *Table) Describe(key verbs.Key) (addr, length uint64, access verbs.Acces
 
 // Refused returns why Remote returned false for the same arguments.
 func (t *Table) Refused(pd PD, qpn verbs.QPN, key verbs.Key, addr uint64, n uint64, need verbs.Access) Refusal {
-	e := t.entries[key>>8]
-	if e == nil || e.key != key || e.memory() == nil {
+	e := t.lookup(key)
+	if e == nil || e.memory() == nil {
 		return NoKey
 	}
-	if w := e.window; e.pd != pd || w != nil && w.typ == verbs.MWType2 && w.qpn != qpn {
+	if e.pd != pd || e.qpn != 0 && e.qpn != qpn {
 		return NotOwner
 	}
 	if _, ok := e.span(addr, n); !ok {

@@ -28,7 +28,7 @@ func (t *Table) ShareWith(s Sharer) { t.sharer = s }
 // Shared reports whether a scatter/gather entry is in a region that peers can have mapped, with a right.
 func (t *Table) Shared(pd PD, sge *verbs.SGE, right verbs.Access) bool {
 	e := t.entries[sge.LKey>>8]
-	return e != nil && e.key == sge.LKey && e.window == nil && e.pd == pd && e.region.segment != 0 &&
+	return e != nil && e.window == nil && e.key == sge.LKey && e.pd == pd && e.region.segment != 0 &&
 		e.access&right != 0
 }
 

@@ -23,14 +23,14 @@ type Span struct {
 }
 
 func (e *entry) spanOf(b []byte) Span {
-	return Span{first: unsafe.SliceData(b), n: len(b), entry: e, gen: e.gen}
+	return Span{first: unsafe.SliceData(b), n: len(b), entry: e, gen: e.gen.Load()}
 }
 
 // Inline makes a span of memory that is not registered.
 func Inline(b []byte) Span { return Span{first: unsafe.SliceData(b), n: len(b)} }
 
 // Valid reports whether the key by which the span was found still stands for it.
-func (s Span) Valid() bool { return s.entry == nil || s.entry.gen == s.gen }
+func (s Span) Valid() bool { return s.entry == nil || s.entry.gen.Load() == s.gen }
 
 // Foreign reports whether the memory may be unmapped.
 func (s Span) Foreign() bool { return s.entry != nil && s.entry.foreign }

@@ -16,8 +16,8 @@ type PD uint32
 // quarantine is how many freed keys are kept from being reused.
 const quarantine = 4096
 
-// Table has all keys of a device. It is changed with the locks of all lanes held, and looked up with that of one.
-// Only the binding of windows changes it under one lock: a device with several lanes has no windows.
+// Table has all keys of a device. Regions and windows come and go with the locks of all lanes held, and are looked up
+// with that of one. Windows are bound under a lock of the table's own, to bindings that never change but only end.
 //
 // The upper 24 bits of a key are random and find the region or window. The low 8 bits are part of the check, and for
 // windows the program's.
@@ -27,32 +27,34 @@ type Table struct {
 	freed     []verbs.Key // ring of key>>8 in quarantine
 	oldest    int
 	allocAddr func(size int) uint64 // chooses addresses; nil: the memory's own
-	rebound   []*Window             // that Rebound has yet to report
-	watched   int                   // regions that somebody waits on
-	changed   atomic.Bool           // a watched region was written to
-	sharer    Sharer                // nil: peers have no part of the memory mapped
-	accesses  Accesses              // nil: nobody follows the operations of peers
+	bindings  bindings
+	watched   int         // regions that somebody waits on
+	changed   atomic.Bool // a watched region was written to
+	sharer    Sharer      // nil: peers have no part of the memory mapped
+	accesses  Accesses    // nil: nobody follows the operations of peers
 }
 
-// entry is the object of a key: a region, or a window onto one.
+// entry is the object of a key: a region, a window, or the binding of a window to a part of a region. The table has
+// windows, which have no memory, and windows have their bindings.
 type entry struct {
 	key     verbs.Key
-	gen     uint32 // incremented when the region or binding of the key ends or changes
+	gen     atomic.Uint32 // incremented when the region or binding of the key ends or changes
 	pd      PD
 	access  verbs.Access
 	foreign bool        // the memory may be unmapped
 	base    uint64      // address of mem's first byte, in SGEs and at peers
-	mem     []byte      // nil: an unbound window, or a deregistered region
+	mem     []byte      // nil: a window, or a deregistered region
 	weak    *weakMemory // instead of mem, which is then empty
 	region  *Region
 	window  *Window
+	qpn     verbs.QPN // of the only queue pair that may use the binding; 0: all of the domain may
 }
 
 // Region is a memory region.
 type Region struct {
 	entry
 	segment  uint64 // of the [Sharer] that it is at the start of; 0: none
-	windows  int    // bound to it
+	windows  int    // bound to it; under the lock of bindings
 	watchers int
 	unmap    func()
 	orphaned runtime.Cleanup // calls unmap for a region whose table was closed
@@ -85,7 +87,7 @@ func (t *Table) inQuarantine(index verbs.Key) bool {
 
 // free takes an entry out of the table.
 func (t *Table) free(e *entry) {
-	e.gen++
+	e.gen.Add(1)
 	delete(t.entries, e.key>>8)
 	if len(t.freed) < quarantine {
 		t.freed = append(t.freed, e.key>>8)
@@ -103,8 +105,8 @@ func (t *Table) Register(pd PD, buf []byte, access verbs.Access) (*Region, error
 }
 
 func (t *Table) register(pd PD, buf []byte, access verbs.Access) *Region {
-	r := &Region{}
-	r.entry = entry{key: t.newKey(), pd: pd, access: access, mem: notNil(buf), region: r}
+	r := &Region{entry: entry{key: t.newKey(), pd: pd, access: access, mem: notNil(buf)}}
+	r.region = r
 	t.setBase(r)
 	t.entries[r.key>>8] = &r.entry
 	return r
@@ -208,7 +210,7 @@ func (t *Table) Reregister(r *Region, flags verbs.ReregFlags, pd PD, buf []byte,
 	if flags&verbs.ReregAccess != 0 {
 		r.access = access
 	}
-	r.gen++
+	r.gen.Add(1)
 	if flags&verbs.ReregTranslation != 0 || r.access&verbs.ZeroBased != based {
 		t.setBase(r)
 	}

@@ -3,26 +3,40 @@
 package memory
 
 import (
+	"sync/atomic"
+
+	"github.com/ramjet-rdma/ramjet/internal/base/lockorder"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
-// Window is a memory window (IBTA 10.6.7). Its entry has memory while it is bound.
+// Window is a memory window (IBTA 10.6.7). Its entry is in the table for as long as the window exists.
 type Window struct {
-	entry
+	entry // changed under the lock of bindings, but for what it has for life: domain, upper bits of the key
 	typ   verbs.MWType
-	qpn   verbs.QPN // type 2, bound: the queue pair it works on
+	bound atomic.Pointer[entry] // nil: unbound; changed under the lock of bindings
 	freed bool
 	noted bool
 
+	table *Table
 	Owner any // the device's own
 }
 
-// Description returns the description of a window for observers.
+// bindings is what the binding of windows changes. Queue pairs of several lanes may bind at the same time. Whoever
+// looks up memory reads Window.bound alone.
+type bindings struct {
+	mu      lockorder.Mutex[lockorder.Leaf]
+	changed []*Window     // that Rebound has yet to report
+	any     atomic.Bool   // there are some
+	ended   atomic.Uint32 // bindings that all queue pairs could use
+}
+
+// Description returns the description of a window for observers. The lock of bindings is held, or nobody else knows
+// the window.
 func (w *Window) Description() driver.MWInfo {
 	i := driver.MWInfo{Key: w.key, PD: uint32(w.pd), Type: w.typ}
-	if w.region != nil {
-		i.Region, i.Addr, i.Len, i.Access = w.region.key, w.base, uint64(len(w.mem)), w.access
+	if b := w.bound.Load(); b != nil {
+		i.Region, i.Addr, i.Len, i.Access = b.region.key, b.base, uint64(len(b.mem)), b.access
 	}
 	return i
 }
@@ -31,40 +45,54 @@ func (w *Window) Description() driver.MWInfo {
 func (t *Table) note(w *Window) {
 	if !w.noted {
 		w.noted = true
-		t.rebound = append(t.rebound, w)
+		t.bindings.changed = append(t.bindings.changed, w)
+		t.bindings.any.Store(true)
 	}
 }
 
 // IsRebound reports whether Rebound has windows to report.
-func (t *Table) IsRebound() bool { return len(t.rebound) > 0 }
+func (t *Table) IsRebound() bool { return t.bindings.any.Load() }
 
 // Rebound calls do for the windows that were bound or unbound since the last call.
 func (t *Table) Rebound(do func(*Window)) {
 	if !t.IsRebound() {
-		return // and write nothing: lanes of a device without windows call it at the same time
+		return
 	}
-	for i, w := range t.rebound {
-		w.noted, t.rebound[i] = false, nil
+	t.bindings.mu.Lock()
+	defer t.bindings.mu.Unlock()
+	for i, w := range t.bindings.changed {
+		w.noted, t.bindings.changed[i] = false, nil
 		if !w.freed {
 			do(w)
 		}
 	}
-	t.rebound = t.rebound[:0]
+	t.bindings.changed = t.bindings.changed[:0]
+	t.bindings.any.Store(false)
 }
+
+// Ended returns how many bindings have ended that queue pairs of all lanes could use: some of them may be in the middle
+// of an access by one.
+func (t *Table) Ended() uint32 { return t.bindings.ended.Load() }
 
 // AllocWindow creates an unbound window.
 func (t *Table) AllocWindow(pd PD, typ verbs.MWType) *Window {
-	w := &Window{typ: typ}
-	w.entry = entry{key: t.newKey(), pd: pd, window: w}
+	w := &Window{entry: entry{key: t.newKey(), pd: pd}, typ: typ, table: t}
+	w.window = w
 	t.entries[w.key>>8] = &w.entry
 	return w
 }
 
 // Key returns the window's current key.
-func (w *Window) Key() verbs.Key { return w.key }
+func (w *Window) Key() verbs.Key {
+	w.table.bindings.mu.Lock()
+	defer w.table.bindings.mu.Unlock()
+	return w.key
+}
 
 // FreeWindow unbinds and ends a window.
 func (t *Table) FreeWindow(w *Window) {
+	t.bindings.mu.Lock()
+	defer t.bindings.mu.Unlock()
 	if w.freed {
 		return
 	}
@@ -74,11 +102,15 @@ func (t *Table) FreeWindow(w *Window) {
 }
 
 func (w *Window) unbind() {
-	if w.region != nil {
-		w.region.windows--
+	b := w.bound.Swap(nil)
+	if b == nil {
+		return
 	}
-	w.gen++
-	w.region, w.mem, w.access, w.qpn = nil, nil, 0, 0
+	b.gen.Add(1)
+	b.region.windows--
+	if b.qpn == 0 {
+		w.table.bindings.ended.Add(1)
+	}
 }
 
 // Bind binds w to n bytes at addr of r, with the checks of IBTA 10.6.7.2. A type 2 window's key gets
@@ -87,10 +119,12 @@ func (w *Window) unbind() {
 // allowed.
 func (t *Table) Bind(pd PD, qpn verbs.QPN, w *Window, r *Region, key verbs.Key, addr, n uint64,
 	access verbs.Access) bool {
+	t.bindings.mu.Lock()
+	defer t.bindings.mu.Unlock()
 	if w.freed || w.pd != pd || t.entries[w.key>>8] != &w.entry { // the last: of another device
 		return false
 	}
-	if w.typ == verbs.MWType2 && (w.region != nil || n == 0) {
+	if w.typ == verbs.MWType2 && (w.bound.Load() != nil || n == 0) {
 		return false
 	}
 	if n == 0 { // type 1: unbind
@@ -117,16 +151,18 @@ func (t *Table) Bind(pd PD, qpn verbs.QPN, w *Window, r *Region, key verbs.Key, 
 		return false
 	}
 	w.unbind()
-	w.region, w.mem, w.foreign, w.access, w.qpn = r, s.Bytes(), r.foreign, access, qpn
-	w.base = addr
+	b := &entry{pd: pd, access: access, foreign: r.foreign, base: addr, mem: s.Bytes(), region: r, window: w}
 	if access&verbs.ZeroBased != 0 {
-		w.base = 0
+		b.base = 0
 	}
 	if w.typ == verbs.MWType2 {
 		w.key = w.key&^keyPortion | key&keyPortion
+		b.qpn = qpn
 	} else {
 		w.key = nextKey(w.key)
 	}
+	b.key = w.key
+	w.bound.Store(b)
 	r.windows++
 	t.note(w)
 	return true
@@ -141,15 +177,13 @@ func nextKey(k verbs.Key) verbs.Key { return k&^keyPortion | (k+1)&keyPortion }
 // Invalidate ends the binding of a type 2 window, by a LocalInv work request or by a
 // peer's SEND with invalidate (IBTA 10.6.7.2.5).
 func (t *Table) Invalidate(pd PD, qpn verbs.QPN, key verbs.Key) bool {
-	e := t.entries[key>>8]
-	if e == nil || e.key != key || e.pd != pd || e.window == nil {
+	t.bindings.mu.Lock()
+	defer t.bindings.mu.Unlock()
+	b := t.lookup(key)
+	if b == nil || b.window == nil || b.pd != pd || b.window.typ != verbs.MWType2 || b.qpn != qpn {
 		return false
 	}
-	w := e.window
-	if w.typ != verbs.MWType2 || w.region == nil || w.qpn != qpn {
-		return false
-	}
-	w.unbind()
-	t.note(w)
+	b.window.unbind()
+	t.note(b.window)
 	return true
 }
