@@ -6,6 +6,7 @@
 //   - [Claims]: the service ids that a device has claimed. Other processes may make its holder wait.
 //   - [Port]: the state of a device's port
 //   - [Lane]: the data of a lane's queue pairs; the lanes of one device in their order
+//   - [Faults]: the faults that are injected into a device with several lanes, one of which works at a time
 //   - [View]: what observers see of a device
 //   - [Push]: the end of a completion queue at which several lanes add
 //   - [Leaf]: a queue of completions, of shared receives, of datagrams or of callbacks
@@ -23,6 +24,7 @@ type (
 	Claims struct{}
 	Port   struct{}
 	Lane   struct{}
+	Faults struct{}
 	View   struct{}
 	Push   struct{}
 	Leaf   struct{}
@@ -31,6 +33,7 @@ type (
 func (Claims) place() int { return 0 }
 func (Port) place() int   { return 1 }
 func (Lane) place() int   { return 2 }
-func (View) place() int   { return 3 }
-func (Push) place() int   { return 4 }
-func (Leaf) place() int   { return 5 }
+func (Faults) place() int { return 3 }
+func (View) place() int   { return 4 }
+func (Push) place() int   { return 5 }
+func (Leaf) place() int   { return 6 }

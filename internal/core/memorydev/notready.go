@@ -121,6 +121,6 @@ func (m *carrier) RefuseMessages(x *softdev.Faulty) {
 		if s, ok := m.dev.QPs[q.Number()].(*streamdev.QP); ok && s.Conn() != nil {
 			p.Peer = s.Conn().Link().PeerAddr().Addr().Unmap().WithZone("")
 		}
-		return x.Injector.NotReady(&p, x.Since())
+		return x.Injector.NotReady(&p, x.Since(&m.dev.Lane))
 	}
 }

@@ -40,7 +40,7 @@ func wireOf(t verbs.GIDType) observe.Wire {
 // they are sent.
 func (l *lane) captureSent(q *qp, from int) {
 	r := q.Capture.Load()
-	if r == nil || l.dev.impaired != nil { // which adds them itself
+	if r == nil || l.impaired != nil { // which adds them itself
 		return
 	}
 	now := time.Now().UnixNano()

@@ -27,8 +27,6 @@ type Device struct {
 	lastLane int     // that got a queue pair
 	groups   map[group][]*qp
 	agents   agents
-
-	impaired *impairment // nil: faults do nothing to packets
 }
 
 const (

@@ -23,10 +23,10 @@ import (
 // maxDelayed bounds the bytes of packets that are delayed in one direction. Those beyond are lost, as in a router.
 const maxDelayed = 64 << 20
 
-// impairment applies faults to the packets of a device. Its methods are called with the device's lock held.
+// impairment applies faults to the packets of a lane. Its methods are called with the lane's lock held.
 type impairment struct {
 	*softdev.Faulty
-	dev  *Device
+	lane *lane
 	out  delayed[outPacket]
 	in   delayed[inPacket]
 	one  *ibta.Batch // for what leaves alone
@@ -94,10 +94,16 @@ func (h savedHeader) AppendGRH(b []byte) []byte { return append(b, h...) }
 
 // Impair begins what faults do to packets; nil: nothing any more, and what is delayed goes on at once.
 func (d *Device) Impair(x *softdev.Faulty) {
-	if i := d.impaired; i != nil {
-		d.impaired, d.lane.progress.deliverTo = nil, d.lane.take
-		d.Lane.Timers.Stop(&i.out.timer)
-		d.Lane.Timers.Stop(&i.in.timer)
+	for _, l := range d.lanes {
+		l.impair(x)
+	}
+}
+
+func (l *lane) impair(x *softdev.Faulty) {
+	if i := l.impaired; i != nil {
+		l.impaired, l.progress.deliverTo = nil, l.take
+		l.core.Timers.Stop(&i.out.timer)
+		l.core.Timers.Stop(&i.in.timer)
 		const end = clock.Time(1<<63 - 1)
 		if x == nil || !x.Dead {
 			i.sendDue(end)
@@ -107,10 +113,10 @@ func (d *Device) Impair(x *softdev.Faulty) {
 	if x == nil || !x.Dead && !x.Unready && !x.Injector.Has(faults.Kind.OfPackets) {
 		return
 	}
-	i := &impairment{Faulty: x, dev: d, one: ibta.NewBatch(d.engine.Limits), senders: map[connection]*qp{}}
-	i.out.timer.Fire = func() { i.sendDue(d.Lane.PassTime()) }
-	i.in.timer.Fire = func() { i.takeDue(d.Lane.PassTime()) }
-	d.impaired, d.lane.progress.deliverTo = i, i.take
+	i := &impairment{Faulty: x, lane: l, one: ibta.NewBatch(l.dev.engine.Limits), senders: map[connection]*qp{}}
+	i.out.timer.Fire = func() { i.sendDue(l.core.PassTime()) }
+	i.in.timer.Fire = func() { i.takeDue(l.core.PassTime()) }
+	l.impaired, l.progress.deliverTo = i, i.take
 }
 
 // RefusesFault returns why a fault makes no sense.
@@ -123,7 +129,7 @@ func (d *Device) RefusesFault(f *faults.Fault) string {
 
 // hand gives a batch to the port.
 func (l *lane) hand(b *ibta.Batch) error {
-	if i := l.dev.impaired; i != nil {
+	if i := l.impaired; i != nil {
 		return i.send(b)
 	}
 	return l.port.Send(b)
@@ -131,7 +137,7 @@ func (l *lane) hand(b *ibta.Batch) error {
 
 // send sends a batch, as far as faults let it.
 func (i *impairment) send(b *ibta.Batch) error {
-	if i.kept == b && i.dev.lane.progress.isStalled {
+	if i.kept == b && i.lane.progress.isStalled {
 		return i.pass(b)
 	}
 	verdicts := make([]faults.Verdict, b.Len())
@@ -148,7 +154,7 @@ func (i *impairment) send(b *ibta.Batch) error {
 	if passes {
 		return i.pass(b)
 	}
-	now := i.dev.Lane.PassTime()
+	now := i.lane.core.PassTime()
 	for k, v := range verdicts {
 		packet, ok := b.Extract(k)
 		if !ok {
@@ -171,7 +177,7 @@ func (i *impairment) send(b *ibta.Batch) error {
 
 // captureOf returns where packets of a queue pair are captured; nil: nowhere.
 func (i *impairment) captureOf(q faults.QP) *observe.Ring {
-	if q := i.dev.QPs[verbs.QPN(q.Num)]; q != nil {
+	if q := i.lane.dev.QPs[verbs.QPN(q.Num)]; q != nil {
 		return q.Common().Capture.Load()
 	}
 	return nil
@@ -188,7 +194,7 @@ func (i *impairment) captureSent(r *observe.Ring, b *ibta.Batch, k int, v *fault
 
 // record records a packet that is lost, where the port records those that it sends.
 func (i *impairment) record(p *outPacket) {
-	if r, ok := i.dev.port.(Recorder); ok {
+	if r, ok := i.lane.port.(Recorder); ok {
 		i.only(p)
 		r.RecordLost(i.one)
 	}
@@ -204,7 +210,7 @@ var errUnmapped = errors.New("memory to be sent has been unmapped")
 
 // pass sends a batch as it is.
 func (i *impairment) pass(b *ibta.Batch) error {
-	err := i.dev.port.Send(b)
+	err := i.lane.port.Send(b)
 	if i.kept = nil; errors.Is(err, softdev.ErrAgain) {
 		i.kept = b
 	}
@@ -213,33 +219,33 @@ func (i *impairment) pass(b *ibta.Batch) error {
 
 // sendDue sends what is due.
 func (i *impairment) sendDue(now clock.Time) {
-	d := i.dev
+	l := i.lane
 	for len(i.out.list) > 0 && i.out.list[0].at <= now {
 		i.only(&i.out.list[0].packet)
-		if err := d.port.Send(i.one); errors.Is(err, softdev.ErrAgain) && d.impaired == i {
-			i.wake(&i.out.timer, d.Lane.PassTime()+softdev.RetryTime)
+		if err := l.port.Send(i.one); errors.Is(err, softdev.ErrAgain) && l.impaired == i {
+			i.wake(&i.out.timer, l.core.PassTime()+softdev.RetryTime)
 			return
 		} else if err != nil {
-			d.lane.engine.Counters.SendErrors++
+			l.engine.Counters.SendErrors++
 		}
 		i.out.next(now)
 	}
-	d.Lane.Mu.Counted = true
+	l.core.Mu.Counted = true
 	if len(i.out.list) > 0 {
 		i.wake(&i.out.timer, i.out.list[0].at)
 	}
 }
 
 func (i *impairment) wake(t *softdev.Timer, at clock.Time) {
-	i.dev.Lane.Timers.Set(t, at)
-	i.dev.Lane.WakeForTimer()
+	i.lane.core.Timers.Set(t, at)
+	i.lane.core.WakeForTimer()
 }
 
 // lost notes that a packet is lost: where a network counts its losses, who waits for an answer asks it before it sends
 // anything again.
 func (i *impairment) lost() {
-	if l := i.dev.losses; l != nil {
-		l.Dropped(1)
+	if c := i.lane.dev.losses; c != nil {
+		c.Dropped(1)
 	}
 }
 
@@ -253,7 +259,7 @@ func addrOf(k *ibta.PathKey) netip.Addr {
 
 // decide returns the fate of a packet.
 func (i *impairment) decide(p faults.Packet) faults.Verdict {
-	v := i.Faulty.Injector.Packet(&p, i.Since())
+	v := i.Faulty.Injector.Packet(&p, i.Since(i.lane.core))
 	v.Drop = v.Drop || i.Dead
 	return v
 }
@@ -292,11 +298,11 @@ func (i *impairment) senderTo(to connection) *qp {
 	if q := i.senders[to]; q != nil && connected(q) {
 		return q
 	}
-	if len(i.senders) > len(i.dev.QPs) { // some have ended
+	if len(i.senders) > len(i.lane.dev.QPs) { // some have ended
 		clear(i.senders)
 	}
-	for _, o := range i.dev.QPs {
-		if q := o.(*qp); connected(q) {
+	for _, o := range i.lane.dev.QPs {
+		if q := o.(*qp); q.lane == i.lane && connected(q) {
 			i.senders[to] = q
 			return q
 		}
@@ -306,7 +312,7 @@ func (i *impairment) senderTo(to connection) *qp {
 
 // take takes a packet to its queue pair, as far as faults let it.
 func (i *impairment) take(p *ib.Packet, from *ibta.Arrival) {
-	d := i.dev
+	l := i.lane
 	pk := i.incoming(p, from)
 	v := i.decide(pk)
 	from.Comment = v.By.Comment()
@@ -318,7 +324,7 @@ func (i *impairment) take(p *ib.Packet, from *ibta.Arrival) {
 		i.lost()
 		return
 	case v.Corrupt:
-		d.lane.engine.Counters.Dropped[ibta.DropICRC]++
+		l.engine.Counters.Dropped[ibta.DropICRC]++
 		return
 	}
 	if v.Delay == 0 {
@@ -333,14 +339,14 @@ func (i *impairment) take(p *ib.Packet, from *ibta.Arrival) {
 		saved.from.Header = savedHeader(from.Header.AppendGRH(nil))
 	}
 	for range v.Copies + 1 {
-		i.in.add(d.Lane.PassTime()+clock.Time(v.Delay), pk.Size, saved)
+		i.in.add(l.core.PassTime()+clock.Time(v.Delay), pk.Size, saved)
 	}
 	i.wake(&i.in.timer, i.in.list[0].at)
 }
 
 // takeDue takes what is due.
 func (i *impairment) takeDue(now clock.Time) {
-	d := i.dev
+	l := i.lane
 	for {
 		p, ok := i.in.next(now)
 		if !ok {
@@ -349,9 +355,9 @@ func (i *impairment) takeDue(now clock.Time) {
 		pk := i.incoming(&p.packet, &p.from)
 		i.accept(&p.packet, &p.from, &pk)
 	}
-	d.Lane.Deliver()
-	d.TellWatchers()
-	d.Lane.Mu.Counted = true
+	l.core.Deliver()
+	l.dev.TellWatchers()
+	l.core.Mu.Counted = true
 	if len(i.in.list) > 0 {
 		i.wake(&i.in.timer, i.in.list[0].at)
 	}
@@ -359,18 +365,18 @@ func (i *impairment) takeDue(now clock.Time) {
 
 // accept takes a packet to its queue pair, whose receives it may not find.
 func (i *impairment) accept(p *ib.Packet, from *ibta.Arrival, pk *faults.Packet) {
-	d := i.dev
+	l := i.lane
 	if !i.Unready || !needsReceive(p.Opcode.Info()) || p.DestQP <= ib.QP1 {
-		d.lane.take(p, from)
+		l.take(p, from)
 		return
 	}
-	held := d.engine.Unready
-	if i.Faulty.Injector.NotReady(pk, i.Since()) {
-		d.engine.Unready = true
+	held := l.dev.engine.Unready
+	if i.Faulty.Injector.NotReady(pk, i.Since(i.lane.core)) {
+		l.dev.engine.Unready = true
 		from.Comment = faults.Kinds(1 << faults.RNR).Comment()
 	}
-	d.lane.take(p, from)
-	d.engine.Unready = held
+	l.take(p, from)
+	l.dev.engine.Unready = held
 }
 
 // needsReceive reports whether a packet takes a receive.

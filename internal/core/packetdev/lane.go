@@ -21,6 +21,7 @@ type lane struct {
 	schedule schedule
 	progress progress
 	counted  ibta.Counters // of the engine, as published to observers
+	impaired *impairment   // nil: faults do nothing to packets
 }
 
 func (l *lane) init(d *Device, port Port) {

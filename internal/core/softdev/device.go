@@ -46,8 +46,9 @@ type Device struct {
 	shared     *queue.Device        // what all engines have
 	watch      watch
 	fabric     Fabric
-	faulty     atomic.Pointer[Faulty] // changed with the lane's Mu; nil: no faults are to be injected
-	nic        atomic.Bool            // as shared.NIC
+	faulty     atomic.Pointer[Faulty] // changed with the device's lock; nil: no faults are to be injected
+	faultLock  lockorder.Mutex[lockorder.Faults]
+	nic        atomic.Bool // as shared.NIC
 	nextQP     uint64
 	eventsOnly bool // programs that wait sleep at once
 }
@@ -71,9 +72,7 @@ func (d *Device) Init(f Fabric, port PortState, shared *queue.Device, engines []
 		d.Lanes = append(d.Lanes, l)
 	}
 	if len(d.Lanes) > 1 {
-		d.sleepInLoops()
-		d.Attr.MaxMW = 0
-		d.Attr.Caps &^= verbs.CapMWType1 | verbs.CapMWType2B | verbs.CapSendInvalidate
+		d.joinLanes()
 	}
 	*shared = queue.Device{Memory: d.memory, Ports: make([]queue.Port, port.Ports()), MaxMsgSize: maxMessage}
 	for i := range shared.Ports {

@@ -16,7 +16,8 @@ import (
 )
 
 // Faulty is a device's faults. [Device] points to it while it has some, and asks it before calls, and about work
-// requests and completions. Its methods are called with the device's lock held.
+// requests and completions. Its methods are called with the lock of a lane held, which excludes all lanes while there
+// are faults (laneLock).
 type Faulty struct {
 	dev      *Device
 	Injector *faults.Injector
@@ -62,27 +63,28 @@ type heldCompletion struct {
 // SetFaults replaces the device's faults; nil: it has none any more. What was held back comes at once.
 func (d *Device) SetFaults(in *faults.Injector) error {
 	if in != nil {
-		if err := d.needsOneLane("set_faults"); err != nil {
-			return err
-		}
 		for _, f := range in.Faults() {
 			if why := d.fabric.RefusesFault(&f); why != "" {
 				return fmt.Errorf("%s: the fault `%s`: %w: %s", d.Attr.Name, &f, verbs.ErrNotSupported, why)
 			}
 		}
 	}
-	d.Lane.Mu.Lock()
+	d.Lock()
 	if d.Closed.Load() {
-		d.Lane.Mu.Unlock()
+		d.Unlock()
 		return verbs.ErrClosed
 	}
-	d.Lane.NewTime()
+	for _, l := range d.Lanes {
+		l.NewTime()
+	}
 	d.endFaults()
 	if in != nil && len(in.Faults()) > 0 {
 		d.beginFaults(in)
 	}
-	d.Lane.Mu.Unlock()
-	d.Lane.wakeLoop()
+	d.Unlock()
+	for _, l := range d.Lanes {
+		l.wakeLoop()
+	}
 	return nil
 }
 
@@ -154,13 +156,13 @@ func (d *Device) beginRest(x *Faulty) {
 		held: map[*queue.CQ]*heldCompletions{}})
 }
 
-// Since returns how long the faults have been there.
-func (x *Faulty) Since() time.Duration { return time.Duration(x.dev.Lane.PassTime() - x.start) }
+// Since returns how long the faults have been there, in the pass of a lane.
+func (x *Faulty) Since(l *Lane) time.Duration { return time.Duration(l.PassTime() - x.start) }
 
-// now is since for calls outside of a pass.
-func (x *Faulty) now() time.Duration {
-	x.dev.Lane.NewTime()
-	return x.Since()
+// now is Since for calls outside of a pass.
+func (x *Faulty) now(l *Lane) time.Duration {
+	l.NewTime()
+	return x.Since(l)
 }
 
 // refuses returns the error of a call that is to fail; nil: it is to go on.
@@ -176,7 +178,11 @@ func (x *Faulty) refuses(call string, q *QP) error {
 	if x.Dead {
 		return &verbs.OpError{Op: call, Err: syscall.EIO, Detail: "the device has failed: DEVICE_FATAL was injected"}
 	}
-	return x.Injector.Call(call, x.QPOf(q), x.now())
+	l := &x.dev.Lane
+	if q != nil {
+		l = q.lane
+	}
+	return x.Injector.Call(call, x.QPOf(q), x.now(l))
 }
 
 // FailCall is refuses for calls that do not have the lock.
@@ -200,7 +206,7 @@ func (d *Device) Rejects(way faults.Way, peer netip.Addr) (reason uint16, yes bo
 	if x == nil {
 		return 0, false
 	}
-	return x.Injector.Rejects(way, peer.Unmap().WithZone(""), x.now())
+	return x.Injector.Rejects(way, peer.Unmap().WithZone(""), x.now(&d.Lane))
 }
 
 func (x *Faulty) QPOf(q *QP) faults.QP {
@@ -234,12 +240,12 @@ func (x *Faulty) post(q *QP, wrs []verbs.SendWR, all bool) (int, error) {
 	var events []faults.Fault
 	for i := range given {
 		if x.posts {
-			events = append(events, x.Injector.Posted(x.QPOf(q), x.Since())...)
+			events = append(events, x.Injector.Posted(x.QPOf(q), x.Since(q.lane))...)
 		}
 		if !x.completes || given[i].Op < verbs.OpSend || given[i].Op > verbs.OpBindMW {
 			continue
 		}
-		s := x.Injector.Completion(opNames[queue.CompletesAs(given[i].Op)], x.QPOf(q), x.Since())
+		s := x.Injector.Completion(opNames[queue.CompletesAs(given[i].Op)], x.QPOf(q), x.Since(q.lane))
 		if s == verbs.StatusSuccess {
 			continue
 		}
@@ -268,16 +274,16 @@ func (x *Faulty) post(q *QP, wrs []verbs.SendWR, all bool) (int, error) {
 
 // complete changes a completion, or holds it back. It reports whether it is to be delivered now, and then whether
 // its queue pair fails by it.
-func (x *Faulty) complete(c *queue.Completion) (now, fails bool) {
+func (x *Faulty) complete(l *Lane, c *queue.Completion) (now, fails bool) {
 	to, wc := c.CQ, &c.WC
 	q := x.dev.QPs[wc.QPN]
 	if x.completes {
-		fails = x.change(q, wc)
+		fails = x.change(l, q, wc)
 	}
 	if !x.lates {
 		return true, fails
 	}
-	late := x.Injector.Lateness(opNames[wc.Op], x.QPNumbered(wc.QPN), x.Since())
+	late := x.Injector.Lateness(opNames[wc.Op], x.QPNumbered(wc.QPN), x.Since(l))
 	h := x.held[to]
 	if late == 0 && (h == nil || len(h.list) == 0) {
 		return true, fails
@@ -287,7 +293,7 @@ func (x *Faulty) complete(c *queue.Completion) (now, fails bool) {
 		h.timer.Fire = func() { x.release(to) }
 		x.held[to] = h
 	}
-	at := x.dev.Lane.PassTime() + clock.Time(late)
+	at := l.PassTime() + clock.Time(late)
 	if n := len(h.list); n > 0 {
 		at = max(at, h.list[n-1].at) // they stay in order
 	}
@@ -298,7 +304,7 @@ func (x *Faulty) complete(c *queue.Completion) (now, fails bool) {
 }
 
 // change gives a completion the status that a fault wants, and reports whether its queue pair fails by that.
-func (x *Faulty) change(q QueuePair, wc *verbs.WC) bool {
+func (x *Faulty) change(l *Lane, q QueuePair, wc *verbs.WC) bool {
 	key := token{wc.QPN, wc.ID}
 	a, ours := x.altered[key]
 	if ours {
@@ -313,7 +319,7 @@ func (x *Faulty) change(q QueuePair, wc *verbs.WC) bool {
 	case x.broken[wc.QPN] && !isRecv:
 		a.status = verbs.StatusWRFlushError
 	case isRecv:
-		a.status = x.Injector.Completion("recv", x.QPNumbered(wc.QPN), x.Since())
+		a.status = x.Injector.Completion("recv", x.QPNumbered(wc.QPN), x.Since(l))
 	}
 	if a.status == verbs.StatusSuccess {
 		return false
@@ -334,7 +340,7 @@ func (x *Faulty) change(q QueuePair, wc *verbs.WC) bool {
 		}
 		c.injected = &verbs.Failure{QPN: wc.QPN, Side: side, Status: wc.Status, Op: wc.Op, ID: wc.ID,
 			Detail: "a fault was injected"}
-		x.dev.Lane.outbox.Failures = append(x.dev.Lane.outbox.Failures, c.injected)
+		l.outbox.Failures = append(l.outbox.Failures, c.injected)
 	}
 	return true
 }
@@ -346,7 +352,6 @@ func (x *Faulty) breakQP(n verbs.QPN) {
 		return
 	}
 	if x.fail(q) {
-		x.dev.Lane.Mu.Counted = true
 		q.Common().raise(verbs.EventQPBroken)
 	}
 }
@@ -359,7 +364,12 @@ func (x *Faulty) fail(q QueuePair) bool {
 	}
 	c.protocol.Modify(&verbs.QPAttr{State: verbs.StateError}, verbs.MaskState)
 	q.Failed()
-	x.dev.Lane.Touch(c)
+	c.lane.Touch(c)
+	c.lane.Mu.Counted = true
+	if len(x.dev.Lanes) > 1 {
+		c.lane.NewTime() // it may not be the lane of this pass
+		c.lane.wakeLoop()
+	}
 	return true
 }
 
@@ -394,7 +404,7 @@ func (x *Faulty) release(to *queue.CQ) {
 // come does what is due at a time.
 func (x *Faulty) come(m faults.Moment) {
 	t, f := m.Event()
-	x.Injector.Came(m, x.Since(), x.raise(t, &f))
+	x.Injector.Came(m, x.Since(&x.dev.Lane), x.raise(t, &f))
 	x.dev.Lane.Mu.Counted = true
 }
 
@@ -437,7 +447,9 @@ func (x *Faulty) raise(t verbs.EventType, f *faults.Fault) (found bool) {
 		}
 		x.tell(t)
 	}
-	d.Lane.Deliver()
+	for _, l := range d.Lanes {
+		l.Deliver()
+	}
 	return found
 }
 

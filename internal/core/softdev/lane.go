@@ -24,6 +24,8 @@ type Lane struct {
 	changed []*QP // whose statistics may have changed
 	Timers  timers
 	pass    pass
+	ended   uint32    // bindings of windows, as awaitAccesses found last
+	broken  brokenQPs // by other lanes
 
 	crowded   func() bool // far more threads want to run than there are processors
 	dozer     Dozer       // nil: nobody dozes

@@ -371,9 +371,6 @@ func (p *pd) AllocMW(t verbs.MWType) (driver.MW, error) {
 	if err := p.dev.refuses("alloc_mw", nil); err != nil {
 		return nil, err
 	}
-	if err := p.dev.needsOneLane("alloc_mw"); err != nil {
-		return nil, err // work requests bind windows, under the lock of one lane
-	}
 	if err := p.dev.Counts.windows.Add(); err != nil {
 		return nil, err
 	}
@@ -386,11 +383,7 @@ func (p *pd) AllocMW(t verbs.MWType) (driver.MW, error) {
 // Window returns the engine's part.
 func (m *mw) Window() *memory.Window { return m.window }
 
-func (m *mw) RKey() verbs.Key {
-	m.dev.Lane.Mu.Lock()
-	defer m.dev.Lane.Mu.Unlock()
-	return m.window.Key()
-}
+func (m *mw) RKey() verbs.Key { return m.window.Key() }
 
 func (m *mw) Dealloc() error {
 	m.dev.Lock()

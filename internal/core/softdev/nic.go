@@ -12,9 +12,6 @@ import (
 // ActAsNIC makes the device as strict as a NIC and the specification (docs/nic.md), for as long as it is open. It
 // returns an error once the device has queues.
 func (d *Device) ActAsNIC() error {
-	if err := d.needsOneLane("act_as_nic"); err != nil {
-		return err // a queue that overflows breaks queue pairs of all lanes
-	}
 	d.Lock()
 	defer d.Unlock()
 	if n := d.Counts.completionQueues.n.Load() + d.Counts.receiveQueues.n.Load(); n > 0 {
@@ -45,14 +42,14 @@ func withhold(wc *verbs.WC) {
 }
 
 // breakUsers puts the queue pairs of a completion queue that has overflowed into the error state.
-func (d *Device) breakUsers(of *queue.CQ) {
-	for _, c := range d.objects.cqs.All() {
+func (l *Lane) breakUsers(of *queue.CQ) {
+	for _, c := range l.dev.objects.cqs.All() {
 		if c.Queue != of {
 			continue
 		}
-		for _, q := range d.objects.qps.All() {
-			if (q.numbers.sendCQ == c.num || q.numbers.recvCQ == c.num) && q.protocol.State() != verbs.StateReset {
-				d.breakFatally(q.self)
+		for _, q := range l.dev.objects.qps.All() {
+			if q.numbers.sendCQ == c.num || q.numbers.recvCQ == c.num {
+				l.breakFatally(q.self)
 			}
 		}
 	}

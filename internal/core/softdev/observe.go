@@ -22,6 +22,27 @@ type dataLock struct {
 	Counted bool // something was, since the last publish
 	later   bool // the holder will come back, or the device's goroutine will look
 	publish func()
+	several *laneLock // what several lanes of a device need; nil: it has one
+}
+
+// Lock takes the lock.
+func (l *dataLock) Lock() {
+	l.Mutex.Lock()
+	if l.several != nil {
+		l.several.enter()
+	}
+}
+
+// TryLock takes the lock if it is free.
+func (l *dataLock) TryLock() bool {
+	if !l.Mutex.TryLock() {
+		return false
+	}
+	if l.several != nil && !l.several.tryEnter() {
+		l.Mutex.Unlock()
+		return false
+	}
+	return true
 }
 
 // publishEvery is how many passes of a polling program that find something share a publish.
@@ -29,12 +50,20 @@ const publishEvery = 16
 
 // Unlock releases the lock, and publishes what was counted meanwhile, unless that can wait.
 func (l *dataLock) Unlock() {
+	l.show()
+	if l.several != nil {
+		l.several.leave()
+	}
+	l.Mutex.Unlock()
+}
+
+// show publishes what was counted, unless that can wait.
+func (l *dataLock) show() {
 	if l.Counted && !l.later {
 		l.Counted = false
 		l.publish()
 	}
 	l.later = false
-	l.Mutex.Unlock()
 }
 
 // publish shows the lane's counters to observers. The lock is held.

@@ -43,6 +43,9 @@ func (l *Lane) move(polling bool) int {
 	busy := l.transport.Pending() // including what the previous pass left, as passes take long
 	l.NewTime()
 	l.pass.completed = 0
+	if l.broken.some.Load() {
+		l.breakNow()
+	}
 	n := l.transport.Receive()
 	if n > 0 {
 		l.Mu.Counted = true
@@ -87,6 +90,9 @@ func (l *Lane) Deliver() {
 	for _, s := range out.Samples {
 		l.dev.recordLatency(s.Op, l.PassTime()-s.Posted)
 	}
+	if len(l.dev.Lanes) > 1 {
+		l.awaitAccesses()
+	}
 	if l.dev.memory.IsRebound() { // by a work request that sends nothing
 		l.Mu.Counted = true
 	}
@@ -116,7 +122,7 @@ func (l *Lane) Complete(c *queue.Completion) {
 		return
 	}
 	qpn := c.WC.QPN
-	now, fails := x.complete(c)
+	now, fails := x.complete(l, c)
 	if now {
 		l.push(c)
 	}
@@ -134,7 +140,7 @@ func (l *Lane) push(c *queue.Completion) {
 		c.WC.Timestamp = uint64(l.PassTime())
 	}
 	if !c.CQ.Push(&c.WC, c.Solicited, c.Frees) {
-		l.dev.overflowed(c.CQ, c.WC.QPN)
+		l.overflowed(c.CQ, c.WC.QPN)
 	}
 	if l.pollOwner.owned && l.sleep.waiting {
 		l.transport.Wake() // it may wait for this
@@ -143,18 +149,24 @@ func (l *Lane) push(c *queue.Completion) {
 
 // overflowed puts the queue pair whose completion was lost into the error state; of a NIC all that have the
 // completion queue.
-func (d *Device) overflowed(cq *queue.CQ, n verbs.QPN) {
-	if q := d.QPs[n]; q != nil {
-		d.breakFatally(q)
+func (l *Lane) overflowed(cq *queue.CQ, n verbs.QPN) {
+	if q := l.dev.QPs[n]; q != nil {
+		l.breakFatally(q)
 	}
-	if d.shared.NIC {
-		d.breakUsers(cq)
+	if l.dev.shared.NIC {
+		l.breakUsers(cq)
 	}
 }
 
-// breakFatally puts a queue pair that can report no completion into the error state (IBTA 11.6.3.2).
-func (d *Device) breakFatally(q QueuePair) {
-	if c := q.Common(); c.protocol.State() != verbs.StateError {
+// breakFatally puts a queue pair that can report no completion into the error state (IBTA 11.6.3.2), or has its lane do
+// so.
+func (l *Lane) breakFatally(q QueuePair) {
+	c := q.Common()
+	if c.lane != l {
+		c.lane.breakSoon(q)
+		return
+	}
+	if s := c.protocol.State(); s != verbs.StateError && s != verbs.StateReset {
 		c.protocol.Modify(&verbs.QPAttr{State: verbs.StateError}, verbs.MaskState)
 		q.Failed()
 		c.raise(verbs.EventQPFatal)

@@ -160,7 +160,7 @@ func (l *faultyLink) decide(way faults.Way, b []byte, after []streamBytes) strea
 	at := l.c.dev.Lane.PassTime()
 	p := faults.Packet{Way: way, Peer: l.peer(), Size: len(b), Name: "bytes of a stream"}
 	p.QP = l.qp()
-	v := x.Injector.Packet(&p, x.Since())
+	v := x.Injector.Packet(&p, x.Since(&l.c.dev.Lane))
 	if v.Corrupt {
 		b[len(b)/2] ^= 1
 	}
@@ -187,7 +187,7 @@ func (l *faultyLink) silent(way faults.Way) bool {
 	if x == nil || x.Dead {
 		return x != nil
 	}
-	by := x.Injector.Silent(way, l.peer(), l.qp(), x.Since())
+	by := x.Injector.Silent(way, l.peer(), l.qp(), x.Since(&l.c.dev.Lane))
 	switch cutOff := &l.cutOff[way-faults.Sent]; {
 	case by == 0:
 		*cutOff = 0
