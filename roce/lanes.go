@@ -13,12 +13,13 @@ import (
 const maxLanes = 8
 
 // withLanes returns the ports of a device with so many lanes, of which p is the first: each is a member of the group
-// that has the address, as if it were another process. If it fails it closes all.
+// that has the address, as if it were another process, but they share the descriptors of the group. If it fails it
+// closes all.
 func (p *port) withLanes(lanes int) (ports []packetdev.Port, err error) {
 	ports = append(ports, p)
 	for len(ports) < lanes {
 		next := &port{local: p.local, link: p.link, trace: p.trace}
-		if err = next.join(); err != nil {
+		if err = next.joinBeside(p); err != nil {
 			break
 		}
 		next.init()

@@ -31,8 +31,8 @@ func openLanes(t testing.TB, lanes int) *verbs.Device {
 	return dev
 }
 
-// fewTests has few tests have devices at the same time: each lane has about fifty descriptors, and a process has no
-// more than a limit of them. Tests below one that has devices may have some, too.
+// fewTests has few tests have devices at the same time: a device with several lanes has 60 descriptors or more, and a
+// process has no more than a limit of them. Tests below one that has devices may have some, too.
 type fewTests struct {
 	places chan struct{}
 	mu     sync.Mutex

@@ -51,8 +51,19 @@ func (p *port) listen(plain bool) error {
 }
 
 // join makes the port one more of the group that has its address.
-func (p *port) join() error {
-	m, err := portshare.Join(p.shared())
+func (p *port) join() error { return p.joinBy(portshare.Join) }
+
+// joinBeside makes the port one more of the group, with the descriptors that another port of this process has for it.
+func (p *port) joinBeside(other *port) error {
+	in, ok := other.group.(processes)
+	if !ok { // it could not open its control socket
+		return portshare.ErrNoMember
+	}
+	return p.joinBy(in.Join)
+}
+
+func (p *port) joinBy(join func(portshare.Config) (*portshare.Member, error)) error {
+	m, err := join(p.shared())
 	if err == nil {
 		p.group = processes{m, p.local}
 	} else if p.sock != nil {

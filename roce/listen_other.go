@@ -15,5 +15,5 @@ func (p *port) listen(plain bool) (err error) {
 	return err
 }
 
-// join makes the port one more of a group, which there is none of here.
-func (p *port) join() error { return verbs.ErrNotSupported }
+// joinBeside makes the port one more of a group, which there is none of here.
+func (p *port) joinBeside(*port) error { return verbs.ErrNotSupported }

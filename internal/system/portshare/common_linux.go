@@ -4,6 +4,7 @@ package portshare
 
 import (
 	"os"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
@@ -22,15 +23,31 @@ const (
 // boxSize is the buffer size to request for a box, in bytes including the system's overhead.
 const boxSize = 4 << 20
 
-// sharedResources are the descriptors of the objects that all members of an address share.
+// sharedResources are the objects that all members of an address share, as one member has them.
 type sharedResources struct {
-	fds   []int // sockets, boxes to read, boxes to write, board
-	board *board
+	fds   []int         // sockets, boxes to read, boxes to write, board
+	users *atomic.Int32 // members of this process that have fds
+	board *board        // the member's own, for its locks
+}
+
+// receivedResources takes over the descriptors that another process gave.
+func receivedResources(fds []int) (*sharedResources, error) {
+	c := &sharedResources{fds: fds, users: new(atomic.Int32)}
+	c.users.Add(1)
+	return c, c.open()
+}
+
+// again returns the resources for one more member of this process. c is not closed meanwhile.
+func (c *sharedResources) again() (*sharedResources, error) {
+	other := &sharedResources{fds: c.fds, users: c.users}
+	other.users.Add(1)
+	return other, other.open()
 }
 
 // newSharedResources creates the boxes and the board for sockets, which it takes over.
 func newSharedResources(sockets []int) (*sharedResources, error) {
-	c := &sharedResources{fds: make([]int, 3*Slots, descriptors)}
+	c := &sharedResources{fds: make([]int, 3*Slots, descriptors), users: new(atomic.Int32)}
+	c.users.Add(1)
 	for i := range c.fds {
 		c.fds[i] = -1
 	}
@@ -63,9 +80,13 @@ func (c *sharedResources) open() (err error) {
 	return err
 }
 
+// close closes the board, and with the last member of this process the descriptors.
 func (c *sharedResources) close() {
 	if c.board != nil {
 		c.board.close()
+	}
+	if c.users.Add(-1) > 0 {
+		return
 	}
 	for _, fd := range c.fds {
 		if fd >= 0 {

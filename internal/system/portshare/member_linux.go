@@ -71,11 +71,39 @@ func Join(c Config) (*Member, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := newMember(c)
-	shared := &sharedResources{fds: fds}
-	if err := shared.open(); err != nil {
+	shared, err := receivedResources(fds)
+	if err != nil {
 		return nil, err
 	}
+	return join(c, shared)
+}
+
+// Join makes the process a member once more, in a slot of its own. Both members have the descriptors of m.
+func (m *Member) Join(c Config) (*Member, error) {
+	shared, err := m.resources()
+	if err != nil {
+		return nil, err
+	}
+	return join(c, shared)
+}
+
+// resources returns the shared objects for one more member of this process.
+func (m *Member) resources() (*sharedResources, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return nil, net.ErrClosed
+	}
+	shared, err := m.createShared()
+	if err != nil {
+		return nil, err
+	}
+	return shared.again()
+}
+
+// join makes a member of shared, which it closes if that fails.
+func join(c Config, shared *sharedResources) (*Member, error) {
+	m := newMember(c)
 	if err := m.enter(shared); err != nil {
 		if m.control != nil {
 			m.control.Close()

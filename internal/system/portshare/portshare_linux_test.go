@@ -69,6 +69,12 @@ func (s *site) join() *Member {
 	return s.make(Join)
 }
 
+// beside makes this process a member once more.
+func (s *site) beside(m *Member) *Member {
+	s.t.Helper()
+	return s.make(m.Join)
+}
+
 func (s *site) make(f func(Config) (*Member, error)) *Member {
 	s.t.Helper()
 	var m *Member
@@ -226,6 +232,58 @@ func TestSuccession(t *testing.T) {
 	if _, err := Join(s.config(new(*Member))); !errors.Is(err, ErrNoMember) {
 		t.Errorf("joining nobody: %v", err)
 	}
+}
+
+// A process that is a member several times has the descriptors of the address once, until the last of its memberships
+// ends. Each has a slot, which others can take afterwards.
+func TestSeveralInOneProcess(t *testing.T) {
+	s := newSite(t)
+	first := s.found()
+	before := openDescriptors(t)
+	second := s.beside(first)
+	group := openDescriptors(t) - before
+	before = openDescriptors(t)
+	third := s.beside(second)
+	more := openDescriptors(t) - before
+	if more > 10 || group < descriptors {
+		t.Errorf("%d descriptors of the second member, %d of the third", group, more)
+	}
+	if first.Slot() != 0 || second.Slot() != 1 || third.Slot() != 2 {
+		t.Errorf("slots %d, %d, %d", first.Slot(), second.Slot(), third.Slot())
+	}
+	if err := second.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if !third.Forward(0, []byte("to the first")) || first.IsActive(1) {
+		t.Error("the first two slots are not as their members left them")
+	}
+	s.eventually("the message arrives", func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return len(s.got[first]) == 1
+	})
+	if again := s.beside(third); again.Slot() != 1 {
+		t.Errorf("slot %d, want the one that was free", again.Slot())
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := first.Join(Config{Name: s.name}); err == nil {
+		t.Error("a membership that has ended takes part")
+	}
+	if joined := s.join(); joined.Slot() != 0 {
+		t.Errorf("slot %d, want the first", joined.Slot())
+	}
+}
+
+// openDescriptors returns how many descriptors the process has.
+func openDescriptors(t *testing.T) int {
+	t.Helper()
+	list, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(list)
 }
 
 func TestFull(t *testing.T) {
