@@ -4,6 +4,7 @@ package roce_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -224,6 +225,73 @@ func TestLanesOverflowBreaksAll(t *testing.T) {
 			if s := qp.State(); s != verbs.StateError {
 				t.Errorf("a queue pair of slot %d is in %v", steer.SlotOfQPN(ib.QPN(qp.Num())), s)
 			}
+		}
+	})
+}
+
+// A program that waits for a completion queue sleeps at the socket of the one lane that feeds it. It is woken for what
+// comes from other lanes from then on: of a queue pair that is added to the queue, or by faults.
+func TestLanesWaitMeanwhile(t *testing.T) {
+	forLanes(t, func(t *testing.T, lanes int) {
+		devA, devB := openLanes(t, lanes), openLanes(t, lanes)
+		a, b := newKnot(t, devA, 1, 2), newKnot(t, devB, lanes, 1)
+		connect(t, a, &knot{qps: b.qps[:1]})
+		write := func(qp *verbs.QP) {
+			if err := qp.PostSend(&verbs.SendWR{Op: verbs.OpWrite, Flags: verbs.Signaled,
+				SGL: []verbs.SGE{a.mr.SGE(0, 8)}, Remote: b.mr.Remote()}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		done := make(chan verbs.WC)
+		go func() {
+			defer close(done)
+			for wcs := make([]verbs.WC, 1); ; {
+				if _, err := a.cq.Wait(ctx, wcs); err != nil {
+					return
+				}
+				done <- wcs[0]
+			}
+		}()
+		expect := func() {
+			t.Helper()
+			if wc := <-done; wc.Status != verbs.StatusSuccess {
+				t.Fatal(wc.Status)
+			}
+		}
+		write(a.qps[0])
+		expect()
+		set, err := faults.Parse("late 1ms")
+		if err != nil {
+			t.Fatal(err)
+		}
+		target := driver.DeviceOf(devA).(faults.Target)
+		if err := set.Set(target, devA.Name(), faults.NewLog(io.Discard)); err != nil {
+			t.Fatal(err)
+		}
+		write(a.qps[0])
+		expect()
+		if err := target.SetFaults(nil); err != nil {
+			t.Fatal(err)
+		}
+		write(a.qps[0])
+		expect()
+		for i := 1; i < lanes; i++ {
+			qp, err := a.pd.CreateQP(verbs.QPInit{Type: verbs.RC, SendCQ: a.cq, RecvCQ: a.cq, SRQ: a.srq,
+				Cap: verbs.QPCap{MaxSendWR: 1, MaxSendSGE: 1}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			connect(t, &knot{qps: []*verbs.QP{qp}}, &knot{qps: b.qps[i : i+1]})
+			write(qp)
+			expect()
+			write(a.qps[0])
+			expect()
+		}
+		cancel()
+		if wc, open := <-done; open {
+			t.Errorf("a completion of nothing: %v", wc)
 		}
 	})
 }

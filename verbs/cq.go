@@ -147,7 +147,7 @@ func (d *Device) CreateCQ(cqe int, opt *CQOptions) (cq *CQ, err error) {
 	if cq.drv.Yields() {
 		cq.yields.every = 0
 	}
-	if s, ok := d.drv.(sleeper); ok && s.Sleeps() {
+	if s, ok := cq.drv.(sleeper); ok && s.Sleeps() {
 		cq.sleep.init(s, cq.spin, func() bool { return cq.sig.closed.Load() || !cq.drv.Empty() || cq.drv.Err() != nil })
 	}
 	if opt.NoTimestamps {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/base/queue"
 	"github.com/ramjet-rdma/ramjet/verbs"
@@ -28,10 +29,11 @@ type CQ struct {
 func (c *CQ) FedBy(l *Lane) *queue.CQ {
 	if lanes := c.feeders(); len(c.dev.Lanes) > 1 && !slices.Contains(lanes, l) {
 		lanes = append(slices.Clip(lanes), l)
+		c.lanes.Store(&lanes)
 		if len(lanes) > 1 {
 			c.Queue.PushFromSeveral()
+			c.WakeSleeper() // which sleeps at the socket of one
 		}
-		c.lanes.Store(&lanes)
 	}
 	return c.Queue
 }
@@ -111,6 +113,12 @@ func (c *CQ) pollLanes(wcs []verbs.WC) int {
 	if n := c.Queue.Poll(wcs); n > 0 {
 		return n
 	}
+	c.passes()
+	return c.Queue.Poll(wcs)
+}
+
+// passes makes a pass on each lane that feeds the queue, for a poll that found nothing.
+func (c *CQ) passes() {
 	for _, l := range c.feeders() {
 		l.noted(1)
 		if l.Mu.TryLock() { // else somebody else moves its data
@@ -118,7 +126,46 @@ func (c *CQ) pollLanes(wcs []verbs.WC) int {
 			l.Mu.Unlock()
 		}
 	}
-	return c.Queue.Poll(wcs)
+}
+
+// Sleeps reports whether programs that wait for the queue's completions can sleep in Sleep: not in virtual time, which
+// passes while they wait for the device's goroutine.
+func (c *CQ) Sleeps() bool { return c.dev.Lane.pace.virtual == nil }
+
+// SleepsAtOnce reports whether programs that wait never poll before they sleep.
+func (c *CQ) SleepsAtOnce() bool { return c.dev.eventsOnly }
+
+// Sleep is [Device.Sleep] at the one lane that feeds the queue. Where several do, it polls for spin at most, and returns
+// false if that finds nothing: the lanes' goroutines move the data.
+func (c *CQ) Sleep(awake func() bool, spin time.Duration) bool {
+	if l := c.onlyLane(); l != nil {
+		return l.sleepFor(c, awake, spin)
+	}
+	for end := time.Now().Add(spin); time.Now().Before(end); {
+		for range lookAfter {
+			if c.passes(); !c.Queue.Empty() {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// WakeSleeper has Sleep call awake again.
+func (c *CQ) WakeSleeper() {
+	for _, l := range c.feeders() {
+		l.transport.Wake()
+	}
+}
+
+// onlyLane returns the one lane that completes work requests in the queue; nil: others may, too. While faults are
+// injected, the first lane delivers completions that are late.
+func (c *CQ) onlyLane() *Lane {
+	lanes := c.feeders()
+	if len(lanes) != 1 || len(c.dev.Lanes) > 1 && c.dev.faulty.Load() != nil {
+		return nil
+	}
+	return lanes[0]
 }
 
 const (

@@ -24,6 +24,7 @@ type pollOwner struct {
 	takeOver bool          // the goroutine is needed at once
 	out      chan struct{} // of capacity 1: the goroutine has left its wait to an owner
 	adaptive adaptiveSpin  // whether an owner polls before it sleeps
+	queue    *CQ           // the owner waits for this one; nil: for any
 }
 
 const (
@@ -34,7 +35,8 @@ const (
 )
 
 // Sleeps reports whether programs that wait for completions can sleep in Sleep. In virtual time they do not:
-// that passes while they wait for the device's goroutine. Nor do they at the sockets of several lanes.
+// that passes while they wait for the device's goroutine. Nor do they at the sockets of several lanes, unless they wait
+// for a completion queue that one of them feeds ([CQ.Sleep]).
 func (d *Device) Sleeps() bool { return d.Lane.pace.virtual == nil && len(d.Lanes) == 1 }
 
 // SleepsAtOnce reports whether programs that wait for completions never poll before they sleep.
@@ -44,7 +46,11 @@ func (d *Device) SleepsAtOnce() bool { return d.eventsOnly }
 // at most and if that pays, and then sleeps. [Device.WakeSleeper] has it call awake again. It returns false if
 // somebody else sleeps there already. awake is called with the lock held.
 func (d *Device) Sleep(awake func() bool, spin time.Duration) bool {
-	l := &d.Lane
+	return d.Lane.sleepFor(nil, awake, spin)
+}
+
+// sleepFor is [Device.Sleep] at a lane's socket, for one completion queue; nil: for any.
+func (l *Lane) sleepFor(c *CQ, awake func() bool, spin time.Duration) bool {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
 	if l.dev.Closed.Load() {
@@ -55,6 +61,7 @@ func (d *Device) Sleep(awake func() bool, spin time.Duration) bool {
 	if !l.ownPoll() {
 		return false
 	}
+	l.pollOwner.queue = c
 	for !l.ownerDone(awake) {
 		if !l.spin(awake, clock.Time(spin)) && l.mayWait(awake) {
 			l.wait()
@@ -84,13 +91,14 @@ func (l *Lane) ownPoll() bool {
 
 // ownerDone reports whether the owner of the poll is to leave it.
 func (l *Lane) ownerDone(awake func() bool) bool {
-	return l.dev.Closed.Load() || awake() || l.polls.pollers.awoken()
+	c := l.pollOwner.queue
+	return l.dev.Closed.Load() || awake() || l.polls.pollers.awoken() || c != nil && c.onlyLane() != l
 }
 
 // disownPoll leaves the poll to the next owner, or to the lane's goroutine.
 func (l *Lane) disownPoll() {
 	l.spinner.found()
-	l.pollOwner.owned = false
+	l.pollOwner.owned, l.pollOwner.queue = false, nil
 	l.pollOwner.changes.Add(1)
 	if l.pollOwner.takeOver = l.dev.othersWait(); l.pollOwner.takeOver || l.pollOwner.parked {
 		l.pollOwner.parked = false
