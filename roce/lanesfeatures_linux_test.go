@@ -37,8 +37,8 @@ func (k *knot) complete(t *testing.T) verbs.WC {
 	return wcs[0]
 }
 
-// Queue pairs of all lanes write through a window of type 1, which one of them unbinds. Once that has completed, no lane
-// writes any more: the program has the memory for itself.
+// Queue pairs of all lanes write through a window of type 1, which one of them unbinds. Once that has completed, no
+// lane writes any more: the program has the memory for itself.
 func TestLanesUnbindWindow(t *testing.T) {
 	forLanes(t, func(t *testing.T, lanes int) {
 		devA, devB := openLanes(t, lanes), openLanes(t, lanes)

@@ -60,8 +60,8 @@ type QP = interface {
 	Destroy() error
 }
 
-// Sleeper is a [CQ] in which a goroutine that waits for completions can sleep by itself: one thread is woken then, where
-// the driver's own would wake a second one. It is also a [Device], for those who wait at a channel.
+// Sleeper is a [CQ] in which a goroutine that waits for completions can sleep by itself: one thread is woken then,
+// where the driver's own would wake a second one. It is also a [Device], for those who wait at a channel.
 type Sleeper interface {
 	// Sleeps reports whether goroutines can: elsewhere Sleep always returns false.
 	Sleeps() bool

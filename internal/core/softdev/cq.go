@@ -135,8 +135,8 @@ func (c *CQ) Sleeps() bool { return c.dev.Lane.pace.virtual == nil }
 // SleepsAtOnce reports whether programs that wait never poll before they sleep.
 func (c *CQ) SleepsAtOnce() bool { return c.dev.eventsOnly }
 
-// Sleep is [Device.Sleep] at the one lane that feeds the queue. Where several do, it polls for spin at most, and returns
-// false if that finds nothing: the lanes' goroutines move the data.
+// Sleep is [Device.Sleep] at the one lane that feeds the queue. Where several do, it polls for spin at most, and
+// returns false if that finds nothing: the lanes' goroutines move the data.
 func (c *CQ) Sleep(awake func() bool, spin time.Duration) bool {
 	if l := c.onlyLane(); l != nil {
 		return l.sleepFor(c, awake, spin)
