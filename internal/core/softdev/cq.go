@@ -100,8 +100,9 @@ func (c *CQ) Poll(wcs []verbs.WC) int {
 	if n > 0 || moved > 0 {
 		d.Lane.spinner.found()
 	} else if d.Lane.dozed() {
-		d.Lane.poll(c.Queue)
+		moved = d.Lane.poll(c.Queue)
 		n = c.Queue.Poll(wcs)
+		d.Lane.spinner.woke(d.Lane.Now(), n > 0 || moved > 0)
 	}
 	d.Lane.Mu.Unlock()
 	return d.Lane.polledNothing(n)

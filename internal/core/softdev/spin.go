@@ -10,9 +10,11 @@ import (
 
 const (
 	// lookAfter is how many polls in a row that find nothing share a look at the clock, and crowdedAfter how
-	// many there are before the program dozes on a crowded machine.
+	// many there are before the program dozes on a crowded machine. If they follow each other closely, the next
+	// atOnce dozes there begin with the first poll that finds nothing.
 	lookAfter    = 16
 	crowdedAfter = 8
+	atOnce       = 32
 	// emptyPolls is how many polls in a row find nothing, and follow each other closely, before the program dozes
 	// on any machine, and emptyTime how long they take at least: about as long as a wake-up. Where cores are far
 	// from each other an answer takes longer than so many polls.
@@ -23,8 +25,10 @@ const (
 	// which says nothing about what it does.
 	pollTime  = clock.Time(4 * time.Microsecond)
 	preempted = clock.Time(time.Millisecond)
-	// maxDoze bounds a doze: another thread may bring the completion meanwhile.
-	maxDoze = clock.Time(200 * time.Microsecond)
+	// maxDoze bounds a doze: the program may wait for something else, too, such as another thread. While dozes on a
+	// crowded machine end because something arrives, the bound grows up to longDoze.
+	maxDoze  = clock.Time(200 * time.Microsecond)
+	longDoze = clock.Time(time.Millisecond)
 )
 
 // spinner decides what a program whose polls find nothing does next: poll on, or doze until something
@@ -38,6 +42,8 @@ type spinner struct {
 	looked  clock.Time // when the clock was last read, and nothing was found since; zero: never
 	since   clock.Time // when it was first read since polls find nothing
 	close   bool       // polls follow each other closely
+	atOnce  int        // dozes that begin with the first poll that finds nothing
+	bound   clock.Time // of dozes on a crowded machine, if above maxDoze
 }
 
 // found notes that something arrived.
@@ -46,11 +52,16 @@ func (s *spinner) found() { s.polls, s.empty, s.looked = 0, 0, 0 }
 // foundNothing counts a poll that found nothing, and reports whether it is time to look.
 func (s *spinner) foundNothing() bool {
 	s.polls++
-	return s.polls >= lookAfter || s.polls >= crowdedAfter && s.crowded
+	return s.polls >= lookAfter || s.crowded && (s.polls >= crowdedAfter || s.atOnce > 0)
 }
 
 // look takes the time, and whether the machine is crowded, and reports whether to doze.
 func (s *spinner) look(now clock.Time, crowded bool) bool {
+	if s.atOnce > 0 && crowded {
+		s.atOnce--
+		s.polls, s.looked = 0, now
+		return true
+	}
 	s.empty += s.polls
 	if s.looked == 0 {
 		s.since = now
@@ -62,13 +73,30 @@ func (s *spinner) look(now clock.Time, crowded bool) bool {
 			s.close, s.empty, s.since = false, 0, now
 		}
 	}
-	s.polls, s.looked, s.crowded = 0, now, crowded
-	return s.close && (crowded || !s.endless && s.empty >= emptyPolls && now-s.since >= emptyTime)
+	s.polls, s.looked, s.crowded, s.atOnce = 0, now, crowded, 0
+	if s.close && crowded {
+		s.atOnce = atOnce
+		return true
+	}
+	return s.close && !s.endless && s.empty >= emptyPolls && now-s.since >= emptyTime
 }
 
-// woke takes the time after a doze. If nothing has arrived, few more polls lead to the next.
-func (s *spinner) woke(now clock.Time) {
+// longest returns how long a doze takes at most.
+func (s *spinner) longest() clock.Time {
+	if s.crowded {
+		return max(s.bound, maxDoze)
+	}
+	return maxDoze
+}
+
+// woke takes the time after a doze, and whether something has arrived. If not, few more polls lead to the next.
+func (s *spinner) woke(now clock.Time, arrived bool) {
 	s.looked, s.empty = now, emptyPolls-lookAfter
+	if arrived {
+		s.bound = min(2*s.longest(), longDoze)
+	} else {
+		s.bound -= s.bound / 4
+	}
 }
 
 // Dozer is a port or network at which programs that poll can sleep.
@@ -81,7 +109,7 @@ type Dozer interface {
 }
 
 // dozed counts a poll that found nothing. It reports whether the program has dozed, without the lock, and
-// is to look again. The lock is held.
+// is to look again, and note with [spinner.woke] what it finds. The lock is held.
 func (l *Lane) dozed() bool {
 	if l.dozer == nil || !l.spinner.foundNothing() {
 		return false
@@ -90,7 +118,7 @@ func (l *Lane) dozed() bool {
 	if !l.spinner.look(now, l.crowded()) || l.dev.Closed.Load() || l.transport.Pending() || l.transport.Stalled() {
 		return false
 	}
-	limit := maxDoze
+	limit := l.spinner.longest()
 	if next := l.Timers.next(); next != 0 {
 		limit = min(limit, next-now)
 	}
@@ -111,7 +139,6 @@ func (l *Lane) dozed() bool {
 	l.polls.pollers.dozing.Add(-1)
 	l.dozes.Done()
 	l.polled(busyPolls)
-	l.spinner.woke(l.Now())
 	return true
 }
 

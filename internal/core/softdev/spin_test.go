@@ -38,10 +38,16 @@ func (s *spinScript) polls(times int, each time.Duration, doze bool) {
 	}
 }
 
-// dozes ends a doze after a time.
+// dozes ends a doze in which nothing arrives, after a time.
 func (s *spinScript) dozes(d time.Duration) {
 	s.now += clock.Time(d)
-	s.woke(s.now)
+	s.woke(s.now, false)
+}
+
+// arrives ends a doze after a time, as something has arrived.
+func (s *spinScript) arrives(after time.Duration) {
+	s.now += clock.Time(after)
+	s.woke(s.now, true)
 }
 
 func newSpinScript(t *testing.T) *spinScript { return &spinScript{t: t, now: clock.Time(time.Second)} }
@@ -94,16 +100,60 @@ func TestSpinEndless(t *testing.T) {
 	s.polls(100*emptyPolls, quick, false)
 }
 
-// TestSpinCrowded polls on a crowded machine where nothing arrives: each few polls end in a doze, also after it has
-// found something.
+// TestSpinCrowded polls on a crowded machine: each few polls end in a doze, also after it has found something.
 func TestSpinCrowded(t *testing.T) {
 	s := newSpinScript(t)
 	s.crowded = true
-	s.polls(2*lookAfter-(lookAfter-crowdedAfter), quick, true)
 	for range 10 {
-		s.dozes(50 * time.Microsecond)
+		s.polls(crowdedAfter, quick, false)
 		s.found()
-		s.polls(crowdedAfter, quick, true)
+	}
+	s.polls(lookAfter+crowdedAfter, quick, true)
+	for range 3 {
+		for range atOnce {
+			s.arrives(50 * time.Microsecond)
+			s.found()
+			s.polls(1, quick, true)
+		}
+		s.arrives(50 * time.Microsecond)
+		s.found()
+		s.polls(crowdedAfter, quick, true) // do they still follow each other closely?
+	}
+	s.crowded = false
+	s.arrives(50 * time.Microsecond)
+	s.polls(1, quick, false)
+	s.found()
+	s.polls(enough, quick, true)
+}
+
+// TestSpinBound dozes on a crowded machine: for longer while that ends because something arrives, and for as long as
+// elsewhere where nothing does.
+func TestSpinBound(t *testing.T) {
+	s := newSpinScript(t)
+	s.crowded = true
+	s.polls(2*lookAfter-(lookAfter-crowdedAfter), quick, true)
+	bounds := func(times int, end func(time.Duration), want clock.Time) {
+		t.Helper()
+		for range times {
+			end(50 * time.Microsecond)
+			s.atOnce = atOnce
+			s.polls(1, quick, true)
+		}
+		if got := s.longest(); got != want {
+			t.Errorf("it dozes for %v, want %v", time.Duration(got), time.Duration(want))
+		}
+	}
+	bounds(1, s.dozes, maxDoze)
+	bounds(1, s.arrives, 2*maxDoze)
+	bounds(10, s.arrives, longDoze)
+	bounds(1, s.dozes, longDoze-longDoze/4)
+	bounds(1, s.arrives, longDoze)
+	bounds(20, s.dozes, maxDoze)
+	bounds(10, s.arrives, longDoze)
+	s.crowded = false
+	s.polls(1, quick, false)
+	if got := s.longest(); got != maxDoze {
+		t.Errorf("on a quiet machine it dozes for %v", time.Duration(got))
 	}
 }
 
