@@ -28,6 +28,9 @@ const (
 	holdPasses   = 24
 	holdTime     = clock.Time(200 * time.Microsecond)
 	holdMessages = 7
+	// promptSleeps is before how many sleeps of a program that answers acknowledgements are sent, after one in which
+	// some were held and nothing arrived: the peer may have waited for them.
+	promptSleeps = 256
 )
 
 // progress is the state of moving data.
@@ -114,10 +117,11 @@ func (l *lane) Respond(polling bool, n int, busy bool) {
 	// What just arrived may be answered at once: the answer goes first.
 	hold := polling && n > 0 && !busy && l.progress.passPackets <= holdPackets &&
 		(l.schedule.answers || !l.schedule.acksDue())
+	vain := l.schedule.sleptInVain(n > 0)
 	if hold {
 		l.schedule.heldPasses = 0
 	} else if len(l.schedule.heldAcks) > 0 {
-		if l.schedule.heldPasses++; l.schedule.heldPasses >= l.schedule.holdsFor() || n > 0 || !polling || busy {
+		if l.schedule.heldPasses++; l.schedule.heldPasses >= l.schedule.holdsFor() || n > 0 || !polling || busy || vain {
 			l.schedule.releaseAcks()
 		}
 	}
@@ -279,9 +283,16 @@ func (l *lane) Flush() {
 	}
 }
 
+// Arm sends the acknowledgements that are not to be held while the program sleeps: it makes no passes that would.
+func (l *lane) Arm() bool {
+	if !l.schedule.holdAsleep() {
+		l.flushAcks()
+	}
+	return !l.Pending()
+}
+
 func (l *lane) Pending() bool            { return l.schedule.ready.Len() > 0 && !l.progress.isStalled }
 func (l *lane) Stalled() bool            { return l.progress.isStalled }
-func (l *lane) Arm() bool                { return true }
 func (l *lane) SetDeadline(t time.Time)  { l.port.SetDeadline(t) }
 func (l *lane) Wait(writable bool) error { return l.port.Wait(writable) }
 func (l *lane) Waited()                  {}

@@ -19,6 +19,8 @@ type schedule struct {
 	heldAcks     []*qp        // queue pairs whose acknowledgements wait for the program's answer
 	heldPasses   int          // empty passes since the last of them was added
 	answers      bool         // the program posted while acknowledgements were held
+	heldAsleep   bool         // the program has gone to sleep while some were, and no pass was made since
+	promptSleeps int          // of the program, before which acknowledgements are sent
 }
 
 // addReady records that q may have something to send.
@@ -94,6 +96,30 @@ func (s *schedule) holdsFor() int {
 		return holdPasses
 	}
 	return briefPasses
+}
+
+// holdAsleep reports whether acknowledgements are held while the program sleeps, which is about to: if it answers,
+// and the peer seems not to wait for them.
+func (s *schedule) holdAsleep() bool {
+	if !s.answers || len(s.heldAcks) == 0 {
+		return false
+	}
+	if s.promptSleeps > 0 {
+		s.promptSleeps--
+		return false
+	}
+	s.heldAsleep = true
+	return true
+}
+
+// sleptInVain reports, in a pass, whether the program slept before it while acknowledgements were held, and nothing
+// has arrived.
+func (s *schedule) sleptInVain(arrived bool) bool {
+	vain := s.heldAsleep && !arrived
+	if s.heldAsleep = false; vain {
+		s.promptSleeps = promptSleeps
+	}
+	return vain
 }
 
 // acksDue reports whether one acknowledgement would cover enough messages by now.
