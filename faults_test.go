@@ -555,10 +555,18 @@ func TestFaultsOfConnections(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer l.Close()
-		ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+		ctx, cancel := context.WithCancel(faultContext(t))
 		defer cancel()
-		if _, err := cm.Dial(ctx, b, l.Addr().String()); err == nil || !strings.Contains(log.String(), "partition") {
-			t.Errorf("%v\n%v", err, log)
+		dialed := make(chan error, 1)
+		go func() { _, err := cm.Dial(ctx, b, l.Addr().String()); dialed <- err }()
+		for !strings.Contains(log.String(), "partition") {
+			if time.Sleep(time.Millisecond); ctx.Err() != nil {
+				t.Fatal("no request meets the partition")
+			}
+		}
+		cancel()
+		if err := <-dialed; err == nil {
+			t.Error("a request has passed")
 		}
 	})
 }
