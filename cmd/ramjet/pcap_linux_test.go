@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -63,11 +64,7 @@ var recordedCommands = []struct {
 		}
 		port := freePort(t)
 		server := startNow(t, "pingpong", "rc", "-n", "5", "-p", port, "-d", w.a, "--pcap", file("server"))
-		client := result{status: 1, stderr: "start it first"}
-		for client.status != 0 && strings.Contains(client.stderr, "start it first") && t.Context().Err() == nil {
-			client = ramjetCmd(t, "pingpong", "rc", "-n", "5", "-p", port, "-d", w.b, "--pcap", file("client"), w.tcp)
-		}
-		client.wantSuccess(t)
+		whenReady(t, "pingpong", "rc", "-n", "5", "-p", port, "-d", w.b, "--pcap", file("client"), w.tcp)
 		server.wait().wantSuccess(t)
 	}},
 	{"pipe", func(t *testing.T, w recordedWorld, file func(string) string) {
@@ -97,12 +94,8 @@ var recordedCommands = []struct {
 	{"perf", func(t *testing.T, w recordedWorld, file func(string) string) {
 		port := freePort(t)
 		server := startNow(t, "perf", "write", "bw", "-d", w.a, "-p", port, "--pcap", file("server"))
-		client := result{status: 1, stderr: "start"}
-		for client.status != 0 && strings.Contains(client.stderr, "start") && t.Context().Err() == nil {
-			client = ramjetCmd(t, "perf", "write", "bw", "-d", w.b, "-p", port, "-n", "20", "-s", "3000", "--pcap",
-				file("client"), w.tcp)
-		}
-		client.wantSuccess(t)
+		whenReady(t, "perf", "write", "bw", "-d", w.b, "-p", port, "-n", "20", "-s", "3000", "--pcap", file("client"),
+			w.tcp)
 		server.wait().wantSuccess(t)
 	}},
 	{"perf --loopback", func(t *testing.T, w recordedWorld, file func(string) string) {
@@ -130,6 +123,17 @@ var recordedCommands = []struct {
 		}
 		ramjetCmd(t, args...).wantSuccess(t)
 	}},
+}
+
+// whenReady runs a client again until its server, which does not say when it is ready, listens.
+func whenReady(t *testing.T, args ...string) {
+	t.Helper()
+	client := ramjetCmd(t, args...)
+	for end := time.Now().Add(patience); client.status != 0 && strings.Contains(client.stderr, "start") &&
+		time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		client = ramjetCmd(t, args...)
+	}
+	client.wantSuccess(t)
 }
 
 // Every command that opens a device for data, or is a network, has --pcap; no other has.
