@@ -90,7 +90,7 @@ func mistaken(t *testing.T, test func(w *rdmatest.World)) string {
 }
 
 // TestCheckSameReport: a seed has the same report each time, to the last byte, if Go has stopped no goroutine in its
-// midst.
+// midst. Where it often does, few reports are compared: most plays are in vain there.
 func TestCheckSameReport(t *testing.T) {
 	if rdmatest.RaceDetector {
 		t.Skip("the race detector has goroutines go on in random order")
@@ -99,7 +99,7 @@ func TestCheckSameReport(t *testing.T) {
 	for kind := range kinds {
 		t.Run(kind, func(t *testing.T) {
 			first := ""
-			for same, tries := 0, 0; same < 20; tries++ {
+			for same, tries := 0, 0; same < 20 && (same < 3 || tries < 60); tries++ {
 				if tries == 500 {
 					t.Skip("this machine stops the test all the time")
 				}
