@@ -50,7 +50,7 @@ func rj_query_device(h C.uint64_t, out *C.struct_ibv_device_attr_ex) C.int {
 	o.max_sge, o.max_sge_rd = C.int(a.MaxSGE), C.int(a.MaxSGERead)
 	o.max_cq, o.max_cqe = C.int(a.MaxCQ), C.int(a.MaxCQE)
 	o.max_mr, o.max_pd, o.max_mw, o.max_ah = C.int(a.MaxMR), C.int(a.MaxPD), C.int(a.MaxMW), C.int(a.MaxAH)
-	o.max_qp_rd_atom, o.max_qp_init_rd_atom = C.int(a.MaxQPRdAtomic), C.int(a.MaxQPInitRdAtom)
+	o.max_qp_rd_atom, o.max_qp_init_rd_atom = C.int(a.MaxQPRdAtomic), C.int(a.MaxQPInitRdAtomic)
 	o.max_res_rd_atom = C.int(a.MaxQPRdAtomic * a.MaxQP)
 	// Atomic also with respect to the processors, which is more than among queue pairs. Programs
 	// written for hardware check for the latter only.

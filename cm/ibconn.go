@@ -176,7 +176,7 @@ func (c *ibConn) connect(param *ConnParam) error {
 			c.ackTime = DefaultAckTimeout
 		}
 		c.responder = depth(param.ResponderResources, c.device.MaxQPRdAtomic, Unlimited)
-		c.initiator = depth(param.InitiatorDepth, c.device.MaxQPInitRdAtom, Unlimited)
+		c.initiator = depth(param.InitiatorDepth, c.device.MaxQPInitRdAtomic, Unlimited)
 		q := ibcm.ConnectParams{To: c.host, LocalGID: c.gid(), LocalLID: c.lid(), PKey: c.pkey, Service: s,
 			QPN: param.QPNum, SRQ: param.SRQ, StartingPSN: c.rqPSN, PathMTU: c.mtu, ResponderResources: c.responder,
 			InitiatorDepth: c.initiator,
@@ -219,7 +219,7 @@ func (c *ibConn) accept(param *ConnParam) error {
 		c.ackTime = id.ackTimeout
 	}
 	c.responder = depth(param.ResponderResources, c.device.MaxQPRdAtomic, c.responder)
-	c.initiator = depth(param.InitiatorDepth, c.device.MaxQPInitRdAtom, c.initiator)
+	c.initiator = depth(param.InitiatorDepth, c.device.MaxQPInitRdAtomic, c.initiator)
 	c.peerRNR = min(param.RNRRetryCount, endlessRNR)
 	a := ibcm.AcceptParams{QPN: param.QPNum, SRQ: param.SRQ, StartingPSN: c.rqPSN, ResponderResources: c.responder,
 		InitiatorDepth: c.initiator, RNRRetryCount: c.peerRNR, FlowControl: param.FlowControl,

@@ -85,7 +85,7 @@ func (p *ibProtocol) requested(e *ibcm.Event) {
 		c.qpn, c.sqPSN, c.mtu, c.pkey = r.LocalQPN, r.StartingPSN, verbs.MTU(r.PathMTU), r.PKey
 		c.ackTime, c.retries, c.rnr = min(uint8(path.AckTimeout), MaxPeerAckTimeout), r.RetryCount, r.RNRRetryCount
 		c.responder = depth(r.InitiatorDepth, p.device.MaxQPRdAtomic, Unlimited)
-		c.initiator = depth(r.ResponderResources, p.device.MaxQPInitRdAtom, Unlimited)
+		c.initiator = depth(r.ResponderResources, p.device.MaxQPInitRdAtomic, Unlimited)
 		event.Conn = c.connParam(private[mad.IPAddressLen:])
 		event.Conn.FlowControl, event.Conn.SRQ, event.Conn.QPNum = r.FlowControl, r.SRQ, r.LocalQPN
 		why = p.unacceptable(listener, local, &e.From, r)

@@ -167,7 +167,7 @@ func (p *streamProtocol) connParamOf(of *driver.StreamParam) ConnParam {
 func (c *streamConn) param(p *ConnParam) driver.StreamParam {
 	param := driver.StreamParam{PrivateData: p.PrivateData, TOS: c.id.tos, OwnRNR: c.id.rnrRetry,
 		IRD: uint16(depth(p.ResponderResources, c.device.MaxQPRdAtomic, Unlimited)),
-		ORD: uint16(depth(p.InitiatorDepth, c.device.MaxQPInitRdAtom, Unlimited))}
+		ORD: uint16(depth(p.InitiatorDepth, c.device.MaxQPInitRdAtomic, Unlimited))}
 	if c.device.Caps&verbs.CapRNRNak != 0 {
 		param.FewerRNR = endlessRNR - min(p.RNRRetryCount, endlessRNR)
 	}

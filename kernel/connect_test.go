@@ -51,7 +51,7 @@ func byManager(t testing.TB, a, b *verbs.QP, opt *verbs.ConnectOptions) {
 		if n == 0 {
 			n = 16
 		}
-		return driver.StreamParam{IRD: uint16(min(n, lim.MaxQPRdAtomic)), ORD: uint16(min(n, lim.MaxQPInitRdAtom))}
+		return driver.StreamParam{IRD: uint16(min(n, lim.MaxQPRdAtomic)), ORD: uint16(min(n, lim.MaxQPInitRdAtomic))}
 	}
 	events := make(chan driver.StreamEvent, 16)
 	tell := func(e driver.StreamEvent) {

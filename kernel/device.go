@@ -117,7 +117,7 @@ func (d *device) queryDevice() error {
 		MaxMR: count(a.OrigAttrMaxMR), MaxMW: count(a.OrigAttrMaxMW), MaxPD: count(a.OrigAttrMaxPD),
 		MaxAH:  count(a.OrigAttrMaxAH),
 		MaxSRQ: count(a.OrigAttrMaxSRQ), MaxSRQWR: count(a.OrigAttrMaxSRQWR), MaxSRQSGE: count(a.OrigAttrMaxSRQSGE),
-		MaxQPRdAtomic: count(a.OrigAttrMaxQPRDAtom), MaxQPInitRdAtom: count(a.OrigAttrMaxQPInitRDAtom),
+		MaxQPRdAtomic: count(a.OrigAttrMaxQPRDAtom), MaxQPInitRdAtomic: count(a.OrigAttrMaxQPInitRDAtom),
 		MaxMcastGroups: count(a.OrigAttrMaxMcastGrp), MaxMcastQP: count(a.OrigAttrMaxMcastQPAttach),
 		MaxPKeys:        int(a.OrigAttrMaxPkeys),
 		Atomic:          verbs.AtomicCap(a.OrigAttrAtomicCap),

@@ -199,7 +199,7 @@ func (q *qp) Modify(a *verbs.QPAttr, mask verbs.QPMask) error {
 		fillAH(ahOf(c), &a.AH, port)
 	}
 	if mask&verbs.MaskMaxRdAtomic != 0 {
-		if c.MaxRDAtomic, err = depth("MaxRdAtomic", a.MaxRdAtomic, d.attr.MaxQPInitRdAtom); err != nil {
+		if c.MaxRDAtomic, err = depth("MaxRdAtomic", a.MaxRdAtomic, d.attr.MaxQPInitRdAtomic); err != nil {
 			return err
 		}
 	}

@@ -53,23 +53,23 @@ type DeviceAttr struct {
 	MaxSGERead int // scatter entries of a READ
 	// SinkAccess is the access that memory needs for the data of READs: LocalWrite, and on NICs for iWARP RemoteWrite
 	// too, because the response names the memory as a WRITE would. A peer may write to it then.
-	SinkAccess      Access
-	MaxInline       int // bytes
-	MaxCQ           int
-	MaxCQE          int
-	MaxMR           int
-	MaxMW           int
-	MaxPD           int
-	MaxAH           int
-	MaxSRQ          int
-	MaxSRQWR        int
-	MaxSRQSGE       int
-	MaxXRCD         int
-	MaxQPRdAtomic   int // READs and atomics that a QP answers at once
-	MaxQPInitRdAtom int // READs and atomics that a QP has in flight
-	MaxMcastGroups  int
-	MaxMcastQP      int // queue pairs in one multicast group
-	MaxPKeys        int
+	SinkAccess        Access
+	MaxInline         int // bytes
+	MaxCQ             int
+	MaxCQE            int
+	MaxMR             int
+	MaxMW             int
+	MaxPD             int
+	MaxAH             int
+	MaxSRQ            int
+	MaxSRQWR          int
+	MaxSRQSGE         int
+	MaxXRCD           int
+	MaxQPRdAtomic     int // READs and atomics that a QP answers at once
+	MaxQPInitRdAtomic int // READs and atomics that a QP has in flight
+	MaxMcastGroups    int
+	MaxMcastQP        int // queue pairs in one multicast group
+	MaxPKeys          int
 
 	Atomic          AtomicCap
 	Caps            DeviceCap

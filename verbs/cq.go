@@ -33,9 +33,9 @@ type CQOptions struct {
 	// need none otherwise: about 20 ns of a work request that it carries out at once.
 	NoTimestamps bool
 
-	// Deferrable says that the queue's completions can wait for a few milliseconds while other queues of the device are
-	// busy, as those of a control connection beside its data. Otherwise a program that goes on after [CQ.Wait] has the
-	// device's goroutine move data at once in its place, for programs that wait for other queues: that wakes a thread.
+	// Deferrable says that the queue's completions can wait for a few milliseconds while other queues of the device
+	// are busy: for a control connection beside its data. Otherwise, when a [CQ.Wait] of another queue returns while
+	// a program waits for this one, the device's goroutine moves data for it at once, which wakes a thread.
 	Deferrable bool
 }
 

@@ -12,10 +12,10 @@ import (
 // maxFailures limits the failures that wait to be logged. Further failures are dropped.
 const maxFailures = 256
 
-// LogFailures has every failure of a queue pair of the device logged, one record for each, with the numbers
-// of [Failure] as attributes: errors of this side's work requests as warnings, and so are requests of peers
-// that this side refuses. A queue pair that fails once stops, so a peer cannot cause more than one record for
-// each connection. It is called once. ErrNotSupported: the device does not tell.
+// LogFailures logs each failure of a queue pair of the device as a warning, with the numbers of [Failure] as
+// attributes: errors of this side's work requests, and requests of peers that this side refuses. A queue
+// pair stops at its first failure, so a peer causes one record a connection at most. LogFailures is called
+// once. ErrNotSupported: the device does not report failures.
 func (d *Device) LogFailures(log *slog.Logger) error {
 	failures, done, name, self := make(chan *Failure, maxFailures), d.done, d.Name(), weak.Make(d)
 	err := d.drv.SetFailureSink(func(f *Failure) {

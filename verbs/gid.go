@@ -17,13 +17,13 @@ import (
 //   - the first row. It is the one of RoCE v1, too, which no router forwards, and over InfiniBand and iWARP.
 //
 // The error is ErrNotFound if the table is empty.
-func (dev *Device) BestGID(local netip.Addr) (GIDEntry, error) {
-	rows, err := dev.GIDs(1)
+func (d *Device) BestGID(local netip.Addr) (GIDEntry, error) {
+	rows, err := d.GIDs(1)
 	if err != nil {
 		return GIDEntry{}, err
 	}
 	if len(rows) == 0 {
-		return GIDEntry{}, opErr("query_gid", ErrNotFound, fmt.Sprintf("the GID table of %s is empty", dev.Name()))
+		return GIDEntry{}, opErr("query_gid", ErrNotFound, fmt.Sprintf("the GID table of %s is empty", d.Name()))
 	}
 	return bestGID(rows, local), nil
 }

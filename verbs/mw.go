@@ -7,7 +7,7 @@ type MWType uint8
 
 const (
 	MWType1 MWType = iota + 1 // bound with [QP.BindMW]; belongs to the protection domain
-	MWType2                   // bound with a BindMW work request; belongs to the queue pair (type 2B)
+	MWType2                   // bound with an [OpBindMW] work request; belongs to the queue pair (type 2B)
 )
 
 // String returns 1 or 2B.

@@ -43,7 +43,7 @@ func (s Status) String() string {
 		"fatal error", "response timeout error", "general error"}, s)
 }
 
-// Err returns nil for Success and otherwise a [*StatusError].
+// Err returns nil for [StatusSuccess] and otherwise a [*StatusError].
 func (s Status) Err() error {
 	if s == StatusSuccess {
 		return nil
@@ -86,7 +86,7 @@ const (
 	WCAtomicWrite              // the 8 bytes are at the peer
 	WCFlush                    // the peer's memory is visible, or persistent
 	WCRecv                     // a receive that a SEND has used
-	WCRecvWriteImm             // a receive that a WRITE with immediate has used; the data is where the WRITE said
+	WCRecvWriteImm             // a receive that a WRITE with immediate has used; the data are in the memory of the WRITE
 )
 
 // String returns the name of libibverbs without its prefix, such as RECV_RDMA_WITH_IMM.
@@ -95,7 +95,7 @@ func (o WCOp) String() string {
 		"ATOMIC_WRITE", "FLUSH", "RECV", "RECV_RDMA_WITH_IMM"}, o)
 }
 
-// Err returns nil for Success and otherwise a [*StatusError] with the reason, as far as it is known.
+// Err returns nil for [StatusSuccess] and otherwise a [*StatusError] with the reason, as far as it is known.
 func (wc *WC) Err() error {
 	if wc.Status == StatusSuccess {
 		return nil
@@ -115,7 +115,7 @@ const (
 // String lists the flags' names.
 func (f WCFlags) String() string { return flagNames(uint32(f), "GRH", "WITH_IMM", "WITH_INV") }
 
-// WC is a work completion (IBTA 11.4.2.1). If Status is not Success, only ID, Status,
+// WC is a work completion (IBTA 11.4.2.1). If Status is not [StatusSuccess], only ID, Status,
 // VendorErr and QPN are valid.
 type WC struct {
 	ID        uint64

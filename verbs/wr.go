@@ -14,7 +14,7 @@ const (
 	OpRead                          // from the peer's memory
 	OpCompareSwap                   // see [SendWR.Compare]
 	OpFetchAdd                      // see [SendWR.Compare]
-	OpAtomicWrite                   // 8 bytes, written at once (IBTA annex A19); aligned as for CompareSwap
+	OpAtomicWrite                   // 8 bytes, written at once (IBTA annex A19); aligned as for OpCompareSwap
 	OpFlush                         // makes earlier writes visible or persistent at the peer (IBTA annex A19)
 	OpLocalInv                      // invalidates a key of this device
 	OpBindMW                        // binds a memory window, see [SendWR.Bind]
@@ -85,7 +85,7 @@ type SendWR struct {
 	Inline []byte // used instead of SGL, copied when posted, needs no region
 
 	Imm    uint32 // immediate data, as a number: sent in network byte order
-	InvKey Key    // SendInv: the peer's key; LocalInv: ours
+	InvKey Key    // OpSendInv: the peer's key; OpLocalInv: ours
 	Remote Remote // one-sided operations
 
 	// Compare, Swap and Add are the operands of atomic operations (IBTA 9.4.5, RFC 7306 section 5), which
@@ -105,11 +105,11 @@ type SendWR struct {
 
 	SRQN uint32 // XRC: the receiver's shared receive queue
 
-	Bind *MWBindInfo // BindMW
+	Bind *MWBindInfo // OpBindMW
 
-	FlushLen   uint32 // Flush with FlushRange, bytes
-	FlushLevel FlushLevel
-	FlushScope FlushScope
+	FlushLen   uint32     // OpFlush with FlushRange: bytes from Remote on
+	FlushLevel FlushLevel // OpFlush
+	FlushScope FlushScope // OpFlush
 }
 
 // RecvWR is a work request for a receive queue.

@@ -108,7 +108,7 @@ func AttrOf(name, kind string, transport verbs.Transport, guid uint64) verbs.Dev
 		MaxMW:  MaxObjects,
 		MaxPD:  MaxObjects,
 		MaxSRQ: MaxObjects, MaxSRQWR: maxSRQWR, MaxSRQSGE: maxSGE,
-		MaxQPRdAtomic: maxAtomics, MaxQPInitRdAtom: maxAtomics, Atomic: verbs.AtomicGlobal, MaxMsgSize: maxMessage,
+		MaxQPRdAtomic: maxAtomics, MaxQPInitRdAtomic: maxAtomics, Atomic: verbs.AtomicGlobal, MaxMsgSize: maxMessage,
 		Caps: verbs.CapSRQ | verbs.CapMWType1 | verbs.CapMWType2B | verbs.CapSendInvalidate | verbs.CapSRQResize |
 			verbs.CapResizeCQ |
 			verbs.CapTimestamp | verbs.CapOnDemand | verbs.CapExclude | verbs.CapWatch,

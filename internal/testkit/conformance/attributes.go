@@ -22,7 +22,7 @@ func testDeviceAttributes(t *T) {
 			a.MaxMsgSize)
 	}
 	for name, v := range map[string]int{"MaxQP": a.MaxQP, "MaxQPWR": a.MaxQPWR, "MaxCQ": a.MaxCQ, "MaxCQE": a.MaxCQE,
-		"MaxMR": a.MaxMR, "MaxPD": a.MaxPD, "MaxQPRdAtomic": a.MaxQPRdAtomic, "MaxQPInitRdAtom": a.MaxQPInitRdAtom,
+		"MaxMR": a.MaxMR, "MaxPD": a.MaxPD, "MaxQPRdAtomic": a.MaxQPRdAtomic, "MaxQPInitRdAtomic": a.MaxQPInitRdAtomic,
 		"MaxPKeys": a.MaxPKeys} {
 		if v < 1 {
 			t.Errorf("%s is %d", name, v)

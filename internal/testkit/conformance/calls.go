@@ -231,7 +231,7 @@ var limitFacts = []fact{
 	limit("MaxSRQSGE", func(a verbs.DeviceAttr) any { return a.MaxSRQSGE }, "32"),
 	limit("MaxXRCD", func(a verbs.DeviceAttr) any { return a.MaxXRCD }, "65536", XRC),
 	limit("MaxQPRdAtomic", func(a verbs.DeviceAttr) any { return a.MaxQPRdAtomic }, "128"),
-	limit("MaxQPInitRdAtom", func(a verbs.DeviceAttr) any { return a.MaxQPInitRdAtom }, "128"),
+	limit("MaxQPInitRdAtomic", func(a verbs.DeviceAttr) any { return a.MaxQPInitRdAtomic }, "128"),
 	limit("MaxMcastGroups", func(a verbs.DeviceAttr) any { return a.MaxMcastGroups }, "65536", Multicast),
 	limit("MaxMcastQP", func(a verbs.DeviceAttr) any { return a.MaxMcastQP }, "65536", Multicast),
 	limit("MaxPKeys", func(a verbs.DeviceAttr) any { return a.MaxPKeys }, "1"),

@@ -36,7 +36,7 @@ type deviceAttr struct {
 	MaxMR               int      `json:"max_mr"`
 	MaxPD               int      `json:"max_pd"`
 	MaxQPRdAtom         int      `json:"max_qp_rd_atom"`
-	MaxQPInitRdAtom     int      `json:"max_qp_init_rd_atom"`
+	MaxQPInitRdAtomic   int      `json:"max_qp_init_rd_atom"`
 	AtomicCap           string   `json:"atomic_cap"`
 	AtomicCapNumber     uint8    `json:"atomic_cap_number"`
 	MaxMW               int      `json:"max_mw"`
@@ -62,8 +62,8 @@ func newDeviceAttr(a verbs.DeviceAttr) *deviceAttr {
 		MaxQPWR:        a.MaxQPWR,
 		DeviceCapFlags: strings.Split(a.Caps.String(), "|"), MaxSGE: a.MaxSGE, MaxSGERd: a.MaxSGERead,
 		MaxInlineData: a.MaxInline, MaxCQ: a.MaxCQ, MaxCQE: a.MaxCQE, MaxMR: a.MaxMR, MaxPD: a.MaxPD,
-		MaxQPRdAtom:     a.MaxQPRdAtomic,
-		MaxQPInitRdAtom: a.MaxQPInitRdAtom, AtomicCap: a.Atomic.String(), AtomicCapNumber: uint8(a.Atomic),
+		MaxQPRdAtom:       a.MaxQPRdAtomic,
+		MaxQPInitRdAtomic: a.MaxQPInitRdAtomic, AtomicCap: a.Atomic.String(), AtomicCapNumber: uint8(a.Atomic),
 		MaxMW: a.MaxMW, MaxMcastGrp: a.MaxMcastGroups, MaxMcastQPAttach: a.MaxMcastQP, MaxAH: a.MaxAH, MaxSRQ: a.MaxSRQ,
 		MaxSRQWR:  a.MaxSRQWR,
 		MaxSRQSGE: a.MaxSRQSGE, MaxXRCD: a.MaxXRCD, MaxPKeys: a.MaxPKeys, LocalCAAckDelay: ackDelay(a.LocalCAAckDelay),
@@ -165,7 +165,7 @@ func writeDeviceInfo(out io.Writer, d *Info) {
 	line(1, "max_mr", "%d", a.MaxMR)
 	line(1, "max_pd", "%d", a.MaxPD)
 	line(1, "max_qp_rd_atom", "%d", a.MaxQPRdAtom)
-	line(1, "max_qp_init_rd_atom", "%d", a.MaxQPInitRdAtom)
+	line(1, "max_qp_init_rd_atom", "%d", a.MaxQPInitRdAtomic)
 	line(1, "atomic_cap", "%s (%d)", a.AtomicCap, a.AtomicCapNumber)
 	line(1, "max_mw", "%d", a.MaxMW)
 	line(1, "max_mcast_grp", "%d", a.MaxMcastGrp)
