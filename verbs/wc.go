@@ -86,7 +86,7 @@ const (
 	WCAtomicWrite              // the 8 bytes are at the peer
 	WCFlush                    // the peer's memory is visible, or persistent
 	WCRecv                     // a receive that a SEND has used
-	WCRecvWriteImm             // a receive that a WRITE with immediate has used; the data are in the memory of the WRITE
+	WCRecvWriteImm             // a receive used by a WRITE with immediate; the data are where the WRITE put them
 )
 
 // String returns the name of libibverbs without its prefix, such as RECV_RDMA_WITH_IMM.

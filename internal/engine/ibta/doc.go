@@ -30,6 +30,7 @@
 //	retry.go, retransmit.go   losses and silence: the verdict, and retransmission
 //	selective.go              losses that the network reports
 //	late.go                   packets that are late and not lost
+//	request.go                a row for each class of requests: its right, its response
 //	responder.go, execute.go  the checks of a request, and its execution
 //	explain.go                why a request was refused
 //	duplicate.go              requests that come again

@@ -18,7 +18,7 @@ func (q *QP) duplicate(p *ib.Packet) Reason {
 	switch class := p.Opcode.Info().Class; {
 	case class == ib.ClassReadRequest:
 		return q.readAgain(p)
-	case answered(class):
+	case requestClasses[class].responds:
 		q.answerAgain(p)
 	case p.AckReq || p.Opcode.Info().Last:
 		// Not beyond the last SEND or WRITE: a READ behind it may lack responses, and rxe takes an
@@ -52,22 +52,11 @@ func (r *replies) find(psn ib.PSN) *reply {
 	return nil
 }
 
-// kindOf returns the kind of response to requests of a class.
-func kindOf(c ib.Class) replyKind {
-	switch c {
-	case ib.ClassReadRequest:
-		return replyRead
-	case ib.ClassAtomic:
-		return replyAtomic
-	}
-	return replyEmpty
-}
-
 // answerAgain repeats the saved response to a request that must not execute twice, if there is one.
 func (q *QP) answerAgain(p *ib.Packet) {
 	r := &q.resp
 	a := r.replies.find(p.PSN)
-	if a == nil || a.kind != kindOf(p.Opcode.Info().Class) {
+	if a == nil || a.kind != requestClasses[p.Opcode.Info().Class].reply {
 		return
 	}
 	answer := *a

@@ -177,7 +177,8 @@ func (q *QP) accessing(p *ib.Packet, info *ib.OpInfo) {
 	switch {
 	case a == nil:
 	case info.First:
-		a.Begin(q.Num, verbs.OpWrite, verbs.Remote{Addr: p.RETH.VA, Key: p.RETH.RKey}, q.resp.msg.target.Bytes())
+		at, _ := requestMemory(p)
+		a.Begin(q.Num, verbs.OpWrite, at, q.resp.msg.target.Bytes())
 	case info.Last:
 		a.Last(q.Num)
 	}
@@ -195,7 +196,7 @@ func (q *QP) beginWrite(p *ib.Packet) outcome {
 	}
 	m.target = memory.Span{}
 	if n > 0 {
-		s, v := q.remote(p, p.RETH.RKey, p.RETH.VA, n, verbs.RemoteWrite)
+		s, v := q.remote(p)
 		if v != accept {
 			return v
 		}
@@ -205,13 +206,14 @@ func (q *QP) beginWrite(p *ib.Packet) outcome {
 	return accept
 }
 
-// remote finds the memory named by a request.
-func (q *QP) remote(p *ib.Packet, key verbs.Key, va uint64, n uint32, need verbs.Access) (memory.Span, outcome) {
+// remote finds the memory named by a request, which the peer must be allowed to access.
+func (q *QP) remote(p *ib.Packet) (memory.Span, outcome) {
 	pd, ok := q.domain(p)
 	if !ok {
 		return memory.Span{}, malformed
 	}
-	s, ok := q.Device.Memory.Remote(pd, q.Num, key, va, uint64(n), need)
+	at, n := requestMemory(p)
+	s, ok := q.Device.Memory.Remote(pd, q.Num, at.Key, at.Addr, uint64(n), requestAccess(p))
 	if !ok {
 		return s, remoteAccess
 	}
@@ -235,7 +237,8 @@ func (q *QP) executeRead(p *ib.Packet) (outcome, int) {
 	}
 	packets := responses(n, q.mtu())
 	if a := q.Device.Memory.Accesses(); a != nil && n > 0 {
-		a.Begin(q.Num, verbs.OpRead, verbs.Remote{Addr: p.RETH.VA, Key: p.RETH.RKey}, s.Bytes())
+		at, _ := requestMemory(p)
+		a.Begin(q.Num, verbs.OpRead, at, s.Bytes())
 	}
 	q.replyAndSave(reply{kind: replyRead, psn: p.PSN, packets: packets, msn: q.resp.msn + 1, asked: p.RETH, source: s})
 	return accept, packets
@@ -246,7 +249,7 @@ func (q *QP) readable(p *ib.Packet) (memory.Span, outcome) {
 	if p.RETH.DMALen == 0 {
 		return memory.Span{}, accept
 	}
-	return q.remote(p, p.RETH.RKey, p.RETH.VA, p.RETH.DMALen, verbs.RemoteRead)
+	return q.remote(p)
 }
 
 // executeAtomic executes a compare-and-swap or fetch-and-add (IBTA 9.4.5).
@@ -257,7 +260,7 @@ func (q *QP) executeAtomic(p *ib.Packet) outcome {
 	case !q.resp.replies.room(q.Attr().MaxDestRdAtomic):
 		return tooMany
 	}
-	s, v := q.remote(p, p.AtomicETH.RKey, p.AtomicETH.VA, 8, verbs.RemoteAtomic)
+	s, v := q.remote(p)
 	if v != accept {
 		return v
 	}
@@ -265,12 +268,13 @@ func (q *QP) executeAtomic(p *ib.Packet) outcome {
 		return misaligned
 	}
 	op := verbs.OpFetchAdd
-	if p.Opcode.Operation() == ib.OpCompareSwap {
+	if requestOp(p) == verbs.WCCompareSwap {
 		op = verbs.OpCompareSwap
 	}
 	a := q.Device.Memory.Accesses()
 	if a != nil {
-		a.Begin(q.Num, op, verbs.Remote{Addr: p.AtomicETH.VA, Key: p.AtomicETH.RKey}, s.Bytes())
+		at, _ := requestMemory(p)
+		a.Begin(q.Num, op, at, s.Bytes())
 	}
 	var orig uint64
 	var ok bool
@@ -300,7 +304,7 @@ func (q *QP) executeAtomicWrite(p *ib.Packet) outcome {
 	case !q.resp.replies.room(q.Attr().MaxDestRdAtomic):
 		return tooMany
 	}
-	s, v := q.remote(p, p.RETH.RKey, p.RETH.VA, 8, verbs.RemoteWrite)
+	s, v := q.remote(p)
 	if v != accept {
 		return v
 	}
@@ -309,7 +313,8 @@ func (q *QP) executeAtomicWrite(p *ib.Packet) outcome {
 	}
 	a := q.Device.Memory.Accesses()
 	if a != nil {
-		a.Begin(q.Num, verbs.OpAtomicWrite, verbs.Remote{Addr: p.RETH.VA, Key: p.RETH.RKey}, s.Bytes())
+		at, _ := requestMemory(p)
+		a.Begin(q.Num, verbs.OpAtomicWrite, at, s.Bytes())
 	}
 	if !s.Store(p.Payload) {
 		return remoteAccess

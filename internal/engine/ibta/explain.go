@@ -11,33 +11,12 @@ import (
 
 // recordRefusal notes why a request was refused. The receiver of the NAK learns only its code (IBTA 9.7.5.2).
 func (q *QP) recordRefusal(p *ib.Packet, v outcome) {
+	at, n := requestMemory(p)
+	need := requestAccess(p)
 	f := verbs.Failure{Status: refusals[v].status, Reason: refusals[v].reason, PSN: p.PSN, HasPSN: true,
-		Op: verbs.WCSend}
-	var need verbs.Access
-	switch info := p.Opcode.Info(); info.Class {
-	case ib.ClassWrite:
-		f.Op, need = verbs.WCWrite, verbs.RemoteWrite
-		if info.First {
-			f.Key, f.Addr, f.Length = p.RETH.RKey, p.RETH.VA, uint64(p.RETH.DMALen)
-		}
-	case ib.ClassReadRequest:
-		f.Op, need = verbs.WCRead, verbs.RemoteRead
-		f.Key, f.Addr, f.Length = p.RETH.RKey, p.RETH.VA, uint64(p.RETH.DMALen)
-	case ib.ClassAtomicWrite:
-		f.Op, need = verbs.WCAtomicWrite, verbs.RemoteWrite
-		f.Key, f.Addr, f.Length = p.RETH.RKey, p.RETH.VA, uint64(p.RETH.DMALen)
-	case ib.ClassAtomic:
-		f.Op, need = verbs.WCFetchAdd, verbs.RemoteAtomic
-		if p.Opcode.Operation() == ib.OpCompareSwap {
-			f.Op = verbs.WCCompareSwap
-		}
-		f.Key, f.Addr, f.Length = p.AtomicETH.RKey, p.AtomicETH.VA, 8
-	case ib.ClassFlush:
-		f.Op = verbs.WCFlush
-		f.Key, f.Addr, f.Length = p.RETH.RKey, p.RETH.VA, uint64(p.RETH.DMALen)
-		if need = flushAccess(p); p.FETH.Selectivity == ib.SelectRegion {
-			f.Addr, f.Length, _ = q.Device.Memory.Describe(f.Key)
-		}
+		Op: requestOp(p), Key: at.Key, Addr: at.Addr, Length: uint64(n)}
+	if p.Opcode.Info().Class == ib.ClassFlush && p.FETH.Selectivity == ib.SelectRegion {
+		f.Addr, f.Length, _ = q.Device.Memory.Describe(f.Key)
 	}
 	switch v {
 	case longerThanDevice:

@@ -84,21 +84,10 @@ func (q *QP) duringFlush(p *ib.Packet) Reason {
 	return Taken
 }
 
-// flushAccess returns the rights that a FLUSH needs.
-func flushAccess(p *ib.Packet) (need verbs.Access) {
-	if p.FETH.Placement&ib.PlacementGlobal != 0 {
-		need |= verbs.FlushGlobal
-	}
-	if p.FETH.Placement&ib.PlacementPersistent != 0 {
-		need |= verbs.FlushPersistent
-	}
-	return need
-}
-
 // executeFlush begins a FLUSH. Data of earlier WRITEs is already in ordinary memory, visible to
 // all processors; only persistence is left to achieve (IBTA annex A19).
 func (q *QP) executeFlush(p *ib.Packet) outcome {
-	need := flushAccess(p)
+	need := requestAccess(p)
 	switch {
 	case need == 0, p.FETH.Selectivity > ib.SelectRegion:
 		return malformed

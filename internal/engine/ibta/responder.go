@@ -139,7 +139,7 @@ func (q *QP) carryOut(p *ib.Packet) Reason {
 			r.msn = (r.msn + 1) & 0xffffff
 			r.msg.class = 0
 		}
-		if q.reliable() && !answered(info.Class) {
+		if q.reliable() && !requestClasses[info.Class].responds {
 			r.plain = p.PSN
 			if p.AckReq {
 				r.ack.acknowledge(p.PSN)
@@ -154,15 +154,6 @@ func (q *QP) carryOut(p *ib.Packet) Reason {
 		q.recordRefusal(p, verdict)
 	}
 	return q.refuse(verdict)
-}
-
-// answered reports whether requests of a class get a response of their own.
-func answered(c ib.Class) bool {
-	switch c {
-	case ib.ClassReadRequest, ib.ClassAtomic, ib.ClassAtomicWrite, ib.ClassFlush:
-		return true
-	}
-	return false
 }
 
 // resynchronize handles a gap in UC: the current message is lost, and a message can only begin with

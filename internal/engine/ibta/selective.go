@@ -70,8 +70,8 @@ func (q *QP) respondAgain(now clock.Time, b *Batch) bool {
 		psn := q.lost.responses[0]
 		if a := r.replies.find(psn); a != nil && a.kind == replyRead {
 			off := uint32(psn.Sub(a.psn) * mtu)
-			p := ib.Packet{RETH: ib.RETH{VA: a.asked.VA + uint64(off), RKey: a.asked.RKey,
-				DMALen: min(a.asked.DMALen-off, uint32(mtu))}}
+			p := ib.Packet{BTH: ib.BTH{Opcode: ib.RCReadRequest}, RETH: ib.RETH{VA: a.asked.VA + uint64(off),
+				RKey: a.asked.RKey, DMALen: min(a.asked.DMALen-off, uint32(mtu))}}
 			one := reply{kind: replyRead, psn: psn, packets: 1, again: true, msn: a.msn}
 			var v outcome
 			if one.source, v = q.readable(&p); v == accept {
