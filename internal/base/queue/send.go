@@ -45,22 +45,23 @@ type bindArgs struct {
 // sendOp describes an operation, whatever its transport.
 type sendOp struct {
 	wc       verbs.WCOp
-	local    bool   // nothing is sent
-	response bool   // completes with a response, and counts towards MaxRdAtomic
-	receives bool   // its SGL is written to
-	fixed    uint32 // required length of the message; 0: any
+	local    bool         // nothing is sent
+	response bool         // completes with a response, and counts towards MaxRdAtomic
+	receives bool         // its SGL is written to
+	fixed    uint32       // required length of the message, whose remote address is a multiple of it; 0: any
+	need     verbs.Access // to the peer's memory (IBTA 9.7.5.1.3); of a FLUSH its level says which
 }
 
 var sendOps = [...]sendOp{
 	verbs.OpSend:        {wc: verbs.WCSend},
 	verbs.OpSendImm:     {wc: verbs.WCSend},
 	verbs.OpSendInv:     {wc: verbs.WCSend},
-	verbs.OpWrite:       {wc: verbs.WCWrite},
-	verbs.OpWriteImm:    {wc: verbs.WCWrite},
-	verbs.OpRead:        {wc: verbs.WCRead, response: true, receives: true},
-	verbs.OpCompareSwap: {wc: verbs.WCCompareSwap, response: true, receives: true, fixed: 8},
-	verbs.OpFetchAdd:    {wc: verbs.WCFetchAdd, response: true, receives: true, fixed: 8},
-	verbs.OpAtomicWrite: {wc: verbs.WCAtomicWrite, response: true, fixed: 8},
+	verbs.OpWrite:       {wc: verbs.WCWrite, need: verbs.RemoteWrite},
+	verbs.OpWriteImm:    {wc: verbs.WCWrite, need: verbs.RemoteWrite},
+	verbs.OpRead:        {wc: verbs.WCRead, response: true, receives: true, need: verbs.RemoteRead},
+	verbs.OpCompareSwap: {wc: verbs.WCCompareSwap, response: true, receives: true, fixed: 8, need: verbs.RemoteAtomic},
+	verbs.OpFetchAdd:    {wc: verbs.WCFetchAdd, response: true, receives: true, fixed: 8, need: verbs.RemoteAtomic},
+	verbs.OpAtomicWrite: {wc: verbs.WCAtomicWrite, response: true, fixed: 8, need: verbs.RemoteWrite},
 	verbs.OpFlush:       {wc: verbs.WCFlush, response: true},
 	verbs.OpLocalInv:    {wc: verbs.WCLocalInv, local: true},
 	verbs.OpBindMW:      {wc: verbs.WCBindMW, local: true},
@@ -75,6 +76,23 @@ func (w *SendWQE) Responds() bool { return sendOps[w.Op].response }
 
 // Receives reports whether the memory of the work request is written to.
 func (w *SendWQE) Receives() bool { return sendOps[w.Op].receives }
+
+// Needs returns the right to the peer's memory that an operation needs (IBTA 9.7.5.1.3); 0: none. See FlushAccess.
+func Needs(op verbs.SendOp) verbs.Access { return sendOps[op].need }
+
+// FlushAccess returns the rights that a FLUSH needs (IBTA annex A19).
+func FlushAccess(l verbs.FlushLevel) (need verbs.Access) {
+	if l&verbs.FlushToGlobal != 0 {
+		need |= verbs.FlushGlobal
+	}
+	if l&verbs.FlushToPersistent != 0 {
+		need |= verbs.FlushPersistent
+	}
+	return need
+}
+
+// Aligned reports whether an operation needs an aligned word at the peer (IBTA 9.4.5, annex A19).
+func Aligned(op verbs.SendOp) bool { return sendOps[op].fixed != 0 }
 
 // CheckSends returns how many of the work requests can be posted, in order, to a send queue that
 // holds so many already, and why no more. With a NIC's queues, those whose places are not free yet count, too. With

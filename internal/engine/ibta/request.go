@@ -3,6 +3,7 @@
 package ibta
 
 import (
+	"github.com/ramjet-rdma/ramjet/internal/base/queue"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
@@ -35,17 +36,10 @@ func requestOp(p *ib.Packet) verbs.WCOp {
 // requestAccess returns the rights that a request needs.
 func requestAccess(p *ib.Packet) verbs.Access {
 	class := p.Opcode.Info().Class
-	need := requestClasses[class].need
-	if class != ib.ClassFlush {
-		return need
+	if class == ib.ClassFlush {
+		return queue.FlushAccess(verbs.FlushLevel(p.FETH.Placement))
 	}
-	if p.FETH.Placement&ib.PlacementGlobal != 0 {
-		need |= verbs.FlushGlobal
-	}
-	if p.FETH.Placement&ib.PlacementPersistent != 0 {
-		need |= verbs.FlushPersistent
-	}
-	return need
+	return requestClasses[class].need
 }
 
 // requestMemory returns the memory that a request names, and its bytes. A packet that continues a message names none.

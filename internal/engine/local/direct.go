@@ -6,25 +6,13 @@ import (
 	"encoding/binary"
 
 	"github.com/ramjet-rdma/ramjet/internal/base/memory"
+	"github.com/ramjet-rdma/ramjet/internal/base/queue"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
 // stride is how much of an operation is carried out at once in mapped memory. The key is looked up
 // again for each, so that a region that is withdrawn is not used for long.
 const stride = 256 << 10
-
-// needs returns which right an operation needs (IBTA 9.7.5.1.3); 0: it is not one-sided.
-func needs(op verbs.SendOp) verbs.Access {
-	switch op {
-	case verbs.OpWrite, verbs.OpWriteImm, verbs.OpAtomicWrite:
-		return verbs.RemoteWrite
-	case verbs.OpRead:
-		return verbs.RemoteRead
-	case verbs.OpCompareSwap, verbs.OpFetchAdd:
-		return verbs.RemoteAtomic
-	}
-	return 0
-}
 
 // waitFrom is from how many bytes on a READ waits for the messages before it to be taken. A shorter one goes through
 // the ring behind them: that takes less time than to hear that they were taken.
@@ -61,7 +49,7 @@ func (q *QP) reaches(w *sendWQE) bool {
 	if at != 0 {
 		return crosses(w) && q.peer.memory.Crosses()
 	}
-	return mem != nil && (!aligned(w.Op) || whole(mem))
+	return mem != nil && (!queue.Aligned(w.Op) || whole(mem))
 }
 
 // crosses reports whether the system's copies between processes do for an operation. They are not
@@ -117,7 +105,7 @@ func (q *QP) actOn(w *sendWQE, n int) (done, ok bool) {
 	case mem == nil:
 		p.end()
 		return place != 0 && q.cross(w, place, n), true
-	case aligned(w.Op) && !whole(mem): // the peer has moved the region since this was begun
+	case queue.Aligned(w.Op) && !whole(mem): // the peer has moved the region since this was begun
 		return false, true
 	case !q.move(w, mem):
 		return false, false
@@ -131,11 +119,6 @@ func (q *QP) actOn(w *sendWQE, n int) (done, ok bool) {
 		q.lane.Counters.SentBytes += uint64(n)
 	}
 	return true, true
-}
-
-// aligned reports whether an operation needs an aligned word.
-func aligned(op verbs.SendOp) bool {
-	return op == verbs.OpCompareSwap || op == verbs.OpFetchAdd || op == verbs.OpAtomicWrite
 }
 
 // whole reports whether memory is an aligned word.

@@ -4,6 +4,7 @@ package local
 
 import (
 	"github.com/ramjet-rdma/ramjet/internal/base/memory"
+	"github.com/ramjet-rdma/ramjet/internal/base/queue"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
@@ -51,20 +52,9 @@ func (q *QP) Flushing() bool { return q.flush != nil && !q.flush.done }
 // needs returns which rights a work request needs (IBTA 9.7.5.1.3); 0: it is not one-sided.
 func (w *sendWQE) needs() verbs.Access {
 	if w.Op == verbs.OpFlush {
-		return flushAccess(w.level)
+		return queue.FlushAccess(w.level)
 	}
-	return needs(w.Op)
-}
-
-// flushAccess returns the rights that a FLUSH needs.
-func flushAccess(l verbs.FlushLevel) (need verbs.Access) {
-	if l&verbs.FlushToGlobal != 0 {
-		need |= verbs.FlushGlobal
-	}
-	if l&verbs.FlushToPersistent != 0 {
-		need |= verbs.FlushPersistent
-	}
-	return need
+	return queue.Needs(w.Op)
 }
 
 // covers reports whether this side knows that the target allows a FLUSH to global visibility.
@@ -99,7 +89,7 @@ func (q *QP) askFlush(w *sendWQE) bool {
 // way.
 func (q *QP) takeFlush(key verbs.Key, level verbs.FlushLevel, scope verbs.FlushScope, addr, n uint64) bool {
 	const op = verbs.WCFlush
-	need := flushAccess(level)
+	need := queue.FlushAccess(level)
 	if need == 0 || level > verbs.FlushToGlobal|verbs.FlushToPersistent || scope > verbs.FlushRegion {
 		q.corrupt()
 		return false

@@ -26,7 +26,7 @@ func (q *QP) Perform(wr *verbs.SendWR, wc *verbs.WC) (n int, ok bool) {
 	if !ok || n == 0 || n > stride {
 		return 0, false
 	}
-	need := needs(wr.Op)
+	need := queue.Needs(wr.Op)
 	q.peer.begin(wr.Remote, n)
 	remote, _ := q.peer.find(&q.remoteCache, wr.Remote.Key, wr.Remote.Addr, n, need)
 	ok = remote != nil && q.peer.admits(need) && q.exchange(wr, &local, remote) &&
