@@ -18,7 +18,7 @@ import (
 //
 //export rj_await_completion
 func rj_await_completion(h C.uint64_t, how *C.struct_rj_wait) unsafe.Pointer {
-	rung := how.n > 0 && how.fds[0].revents != 0
+	readable := how.n > 0 && how.fds[0].revents != 0
 	how.n = 0
 	ch := channels.get(uint64(h))
 	if ch == nil || ch.sleeper == nil {
@@ -31,7 +31,7 @@ func rj_await_completion(h C.uint64_t, how *C.struct_rj_wait) unsafe.Pointer {
 		how.own = 1
 	}
 	ch.events.hold()
-	sleep := ch.sleeper.PollSleep(&ch.wait, rung)
+	sleep := ch.sleeper.PollSleep(&ch.wait, readable)
 	c, found, _ := ch.events.take(func(c unsafe.Pointer) bool { report(c); return true })
 	ch.events.release()
 	if found || !sleep || !ch.describe(how) {

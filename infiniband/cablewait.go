@@ -80,7 +80,7 @@ func (w *cableWaiter) BeginWait(_ bool, at *driver.PollSet) bool {
 	return w.socket.Load().sock.BeginWait(false, (*pollwait.Set)(at))
 }
 
-func (w *cableWaiter) EndWait(rung bool) { w.socket.Load().sock.EndWait(rung) }
+func (w *cableWaiter) EndWait(readable bool) { w.socket.Load().sock.EndWait(readable) }
 
 // cableDriver is the driver of a joined adapter. A device that receives need not be woken: it looks at the
 // adapter then.

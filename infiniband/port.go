@@ -162,7 +162,7 @@ func (p *port) BeginWait(writable bool, at *driver.PollSet) bool {
 	return !end() && p.poller.BeginWait(writable, at)
 }
 
-func (p *port) EndWait(rung bool) { p.poller.EndWait(rung) }
+func (p *port) EndWait(readable bool) { p.poller.EndWait(readable) }
 
 // Close detaches from the adapter.
 func (p *port) Close() error {

@@ -113,8 +113,8 @@ func (n *network) BeginWait(_ bool, at *driver.PollSet) bool {
 }
 
 // EndWait ends the wait that BeginWait began.
-func (n *network) EndWait(rung bool) {
-	if rung {
+func (n *network) EndWait(readable bool) {
+	if readable {
 		n.wakeup.Drain()
 	}
 	n.woken.Store(false)

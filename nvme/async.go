@@ -39,7 +39,7 @@ type Async struct {
 	done  []asyncResponse
 	ended []asyncEnd // of commands that are not on q
 
-	taken []asyncResponse // by harvest
+	taken []asyncResponse // by takeResults
 }
 
 // asyncResponse is a response on a queue.
@@ -129,7 +129,7 @@ func (a *Async) Wait(ctx context.Context, results []Result) (int, error) {
 		if err := a.send(ctx); err != nil {
 			return 0, err
 		}
-		if n := a.harvest(results); n > 0 {
+		if n := a.takeResults(results); n > 0 {
 			return n, nil
 		}
 		var err error
@@ -326,8 +326,8 @@ func (a *Async) end(i int, before uint64, err error) {
 	a.signal()
 }
 
-// harvest returns results.
-func (a *Async) harvest(results []Result) (n int) {
+// takeResults moves the results of commands that have ended into results, and returns how many.
+func (a *Async) takeResults(results []Result) (n int) {
 	a.mu.Lock()
 	for n < min(len(a.ended), len(results)) {
 		e := &a.ended[n]

@@ -198,7 +198,7 @@ func (p *port) BeginWait(writable bool, at *driver.PollSet) bool {
 	return !p.loopback.ready.Load() && p.sock.BeginWait(writable, (*pollwait.Set)(at))
 }
 
-func (p *port) EndWait(rung bool) { p.sock.EndWait(rung) }
+func (p *port) EndWait(readable bool) { p.sock.EndWait(readable) }
 
 func (p *port) Dozes() bool { return true }
 

@@ -94,13 +94,13 @@ func (s *Socket) BeginWait(writable bool, at *pollwait.Set) bool {
 	return true
 }
 
-// EndWait ends BeginWait's wait. rung says that Event was found readable; otherwise it stays so if it is.
-func (s *Socket) EndWait(rung bool) {
+// EndWait ends BeginWait's wait. readable says that Event was found readable; otherwise it stays so if it is.
+func (s *Socket) EndWait(readable bool) {
 	w := &s.wait
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.polled, w.woken = false, false
-	if rung {
+	if readable {
 		w.event.Drain()
 	}
 }

@@ -85,7 +85,7 @@ type transport interface {
 	recv(into []Datagrams) (int, error)
 	wait(writable bool) error
 	beginWait(writable bool, at *pollwait.Set) bool
-	endWait(rung bool)
+	endWait(readable bool)
 	unsent() int
 	doze(d time.Duration)
 	dozes() bool
@@ -171,8 +171,8 @@ func (s *Socket) BeginWait(writable bool, at *pollwait.Set) bool {
 	return s.impl.beginWait(writable, at)
 }
 
-// EndWait ends BeginWait's wait. rung says that Event was found readable; otherwise it stays so if it is.
-func (s *Socket) EndWait(rung bool) { s.impl.endWait(rung) }
+// EndWait ends BeginWait's wait. readable says that Event was found readable; otherwise it stays so if it is.
+func (s *Socket) EndWait(readable bool) { s.impl.endWait(readable) }
 
 // Pollable reports whether the socket has BeginWait.
 func (s *Socket) Pollable() bool { return s.impl.dozes() }

@@ -247,7 +247,7 @@ func (s *batched) beginWait(writable bool, at *pollwait.Set) bool {
 	return s.waiter.begin(ports, s.fullOf(ports, writable), at)
 }
 
-func (s *batched) endWait(rung bool) { s.waiter.end(rung) }
+func (s *batched) endWait(readable bool) { s.waiter.end(readable) }
 
 func (s *batched) dozes() bool { return true }
 

@@ -113,13 +113,13 @@ func (w *waiter) begin(ports []port, full int, at *pollwait.Set) bool {
 	return true
 }
 
-// end ends the wait of begin. Unless the event was found rung, it stays so.
-func (w *waiter) end(rung bool) {
+// end ends the wait of begin. readable says that the event was found readable; otherwise it stays so if it is.
+func (w *waiter) end(readable bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.waiting, w.woken = false, false
 	w.until = time.Time{}
-	if rung && w.signalled {
+	if readable && w.signalled {
 		w.signalled = false
 		w.event.Drain()
 	}
