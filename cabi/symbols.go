@@ -37,7 +37,7 @@ type module struct {
 	debug     *dwarf.Data  // nil: it has none
 }
 
-// place is where a module is mapped.
+// place is the range of addresses at which a module is mapped.
 type place struct {
 	start, end, offset uint64
 	path               string

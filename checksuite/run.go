@@ -31,7 +31,7 @@ const (
 	foundStatus = 66
 )
 
-// finding is the first line of what the checker says of a mistake.
+// finding is the first line of the checker's report of a mistake.
 var finding = regexp.MustCompile(`(?m)^ramjet check: ([a-z-]+): `)
 
 // outcome is one run of a program.
@@ -47,7 +47,7 @@ type verdict struct {
 	wrong, right outcome
 }
 
-// beProgram runs a program in Go and ends the process, if that is what it was started for.
+// beProgram runs a program in Go and ends the process, if the process was started to run it.
 func beProgram() {
 	if len(os.Args) == 4 && os.Args[1] == programArg {
 		programs.Main(os.Args[2], os.Args[3] == wrong)

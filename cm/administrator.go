@@ -18,8 +18,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/mad/sa"
 )
 
-// administrator asks the subnet administrator (IBTA chapter 15), which is where the port's subnet
-// manager is.
+// administrator asks the subnet administrator (IBTA chapter 15), which is at the LID of the port's subnet
+// manager.
 type administrator struct {
 	drv   driver.Device
 	agent driver.MADAgent

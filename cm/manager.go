@@ -36,7 +36,7 @@ type manager struct {
 	idList  observe.ObjectList[*listedID]
 }
 
-// managerSlot is where a device keeps its manager.
+// managerSlot holds the manager of a device. The device keeps it.
 type managerSlot struct {
 	sync.Mutex
 	m *manager

@@ -393,7 +393,7 @@ func (s *stream) Close() {
 	}
 }
 
-// end destroys the id, once: who calls it has taken it out of the manager's table. Calls that are under way are
+// end destroys the id, once: the caller has taken it out of the manager's table. Calls that are under way are
 // waited for.
 func (s *stream) end() {
 	s.mu.Lock()

@@ -56,7 +56,7 @@ type device struct {
 // object is something that Close destroys.
 type object interface {
 	destroy() error
-	// abandon has no more calls go to what the device refuses to destroy.
+	// abandon keeps further calls from the objects that the device refuses to destroy.
 	abandon()
 }
 

@@ -7,7 +7,7 @@ package kernel
 import "sync/atomic"
 
 // outstanding counts the work requests of a send queue that have not completed. A completion is of the oldest
-// signaled one, and of all before it. Who posts holds the send queue's lock, and who polls the completion
+// signaled one, and of all before it. Posting holds the send queue's lock, and polling the completion
 // queue's, so that there is one of each.
 type outstanding struct {
 	posted    atomic.Uint64

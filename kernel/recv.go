@@ -14,7 +14,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
-// recvQueue is where receives are laid out for C, as sendQueue is for sends.
+// recvQueue is memory with receives in the layout of C, as sendQueue is with sends.
 type recvQueue struct {
 	fn uintptr // of the context's table
 	c  uintptr // struct ibv_qp or ibv_srq

@@ -21,7 +21,7 @@ const (
 	mostPost  = 256
 )
 
-// sendQueue is where the work requests of a queue pair are laid out for C, linked beforehand. C has done
+// sendQueue is memory with work requests of a queue pair in the layout of C, linked beforehand. C has done
 // with them when it returns.
 type sendQueue struct {
 	q *qp

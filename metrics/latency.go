@@ -16,7 +16,7 @@ func (s *scrape) latencies(all []verbs.Latency) {
 		[]string{"device", "op"}, nil)
 	for i := range all {
 		h := &all[i]
-		buckets := make(map[float64]uint64, len(h.Buckets)-1) // the last one is what Prometheus adds
+		buckets := make(map[float64]uint64, len(h.Buckets)-1) // Prometheus adds the last one
 		var sum uint64
 		for b, n := range h.Buckets[:len(h.Buckets)-1] {
 			sum += n

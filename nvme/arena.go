@@ -13,8 +13,8 @@ const arenaPage = 4096
 // span is a part of an arena, in pages. The zero span is none.
 type span struct{ at, n int }
 
-// arena hands out parts of a region. Those who wait are served in the order in which they came, so that long parts have
-// their turn.
+// arena hands out parts of a region. Callers that wait are served in the order in which they came, so that long parts
+// have their turn.
 type arena struct {
 	mu      sync.Mutex
 	used    []bool // by page
@@ -31,7 +31,7 @@ func newArena(size int) *arena { return &arena{used: make([]bool, size/arenaPage
 
 func pagesOf(size int) int { return (size + arenaPage - 1) / arenaPage }
 
-// tryGet is get for those who do not wait.
+// tryGet is get for callers that do not wait.
 func (a *arena) tryGet(size int) (span, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -6,7 +6,7 @@ package nvme
 // completion can stand for several: what they hold is in such a queue.
 type fifo[T any] struct {
 	list []T
-	head int // of what is not popped
+	head int // index of the first element that is not popped
 }
 
 func (f *fifo[T]) push(v T) {

@@ -36,7 +36,7 @@ type HostOptions struct {
 	HostID [16]byte // by default one is drawn
 
 	// Secret is the key that the host proves to have, by DH-HMAC-CHAP, if the controller asks for that.
-	// ControllerSecret is what the controller has to prove; zero: nothing.
+	// ControllerSecret is the secret that the controller has to prove; zero: none.
 	Secret           dhchap.Secret
 	ControllerSecret dhchap.Secret
 

@@ -69,7 +69,7 @@ func (c *Controller) Open(ctx context.Context, id uint32) (*Disk, error) {
 	return c.disk(id, b)
 }
 
-// disk makes a Disk of what the controller says of a namespace.
+// disk makes a Disk of the controller's description of a namespace.
 func (c *Controller) disk(id uint32, b []byte) (*Disk, error) {
 	var n wire.Namespace
 	switch {
@@ -175,7 +175,7 @@ func (d *Disk) write(ctx context.Context, name string, op wire.Opcode, b []byte,
 	return len(b), nil
 }
 
-// writeUnnoted is write, which takes no note of what is to be flushed: see noteWrite.
+// writeUnnoted writes without a note that a flush is to cover the write: see noteWrite.
 func (d *Disk) writeUnnoted(ctx context.Context, name string, op wire.Opcode, b []byte, off int64,
 	flags uint32) (before uint64, err error) {
 	if err := d.aligned(name, off, int64(len(b))); err != nil {
@@ -347,7 +347,7 @@ func (d *Disk) Deallocate(ctx context.Context, off, n int64) error {
 	return nil
 }
 
-// maxEntries bounds the discovery log that a host reads: its length is what the peer says.
+// maxEntries bounds the discovery log that a host reads: the peer chooses its length.
 const maxEntries = 4096
 
 // Discover asks the discovery service at "host:port" which subsystems there are for this host. Entries of type

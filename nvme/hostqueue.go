@@ -48,13 +48,13 @@ type hostQueue struct {
 	waited    context.Context // see untilEither; whoever is taking uses these
 	either    context.Context
 	forget    func()
-	interrupt atomic.Pointer[context.CancelFunc] // of one who needs a slot, and takes completions; nil: nobody
+	interrupt atomic.Pointer[context.CancelFunc] // of a caller that needs a slot, and takes completions; nil: none
 
 	running sync.WaitGroup
 	began   time.Time
 
 	posting sync.Mutex // guards what follows, held for posting
-	delayed bool       // the one who takes completions posts what is in sends
+	delayed bool       // the caller that takes completions posts sends
 	sends   []verbs.SendWR
 	posted  fifo[int] // capsules whose SENDs have not completed
 
@@ -220,8 +220,8 @@ func until[T any](ctx context.Context, q *hostQueue, from <-chan T, slot bool) (
 	}
 }
 
-// take waits for completions. One who needs a slot may get none: a slot becomes free without a completion if its caller
-// is the last to release it.
+// take waits for completions. A caller that needs a slot may get none: a slot becomes free without a completion if its
+// caller is the last to release it.
 func (q *hostQueue) take(ctx context.Context, slot bool) (int, error) {
 	if !slot {
 		return q.cq.Wait(q.untilEither(ctx), q.wcs[:])

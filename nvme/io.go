@@ -224,7 +224,7 @@ func (r *request) manage(ns *namespace) wire.Status {
 	return wire.Success
 }
 
-// done returns the status of what a disk did; otherwise is that of errors that say no more.
+// done returns the status of a disk's operation; otherwise is the status of errors that name none.
 func (r *request) done(ns *namespace, err error, otherwise wire.Status) wire.Status {
 	switch {
 	case err == nil:

@@ -11,7 +11,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/nvme/wire"
 )
 
-// HostSecrets are how a host proves who it is, and how the target does to this host.
+// HostSecrets holds the secrets by which a host and the target prove their identities to each other, and with which
+// hash and group they do so.
 type HostSecrets struct {
 	Host       dhchap.Secret
 	Controller dhchap.Secret // zero: hosts that ask the target to prove itself are refused

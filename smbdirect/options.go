@@ -48,8 +48,8 @@ type Options struct {
 	MaxFragmentedSize int // bytes of the longest message from the peer, in fragments; default DefaultMaxFragmentedSize
 	MaxReadWriteSize  int // bytes of the longest transfer by RDMA that a server makes; default DefaultMaxReadWriteSize
 
-	// Negotiate limits how long the negotiation takes (MS-SMBD 3.1.2.1). Default DefaultNegotiateDial for who dials,
-	// DefaultNegotiateAccept for who accepts.
+	// Negotiate limits how long the negotiation takes (MS-SMBD 3.1.2.1). Default DefaultNegotiateDial on the side that
+	// dials, DefaultNegotiateAccept on the side that accepts.
 	Negotiate time.Duration
 
 	// Idle is how long the peer may send nothing until it is asked to, and IdleResponse how long it may take then

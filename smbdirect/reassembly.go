@@ -8,7 +8,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/smbdirect/wire"
 )
 
-// reassembly puts fragments together (MS-SMBD 3.1.5.8). It holds what has arrived, and nothing for what was announced.
+// reassembly puts fragments together (MS-SMBD 3.1.5.8). It holds fragments that have arrived; announced ones take no
+// memory.
 type reassembly struct {
 	limit     int    // bytes of the longest message
 	message   []byte // so far

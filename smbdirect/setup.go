@@ -39,7 +39,7 @@ func (s *setup) run(id *cm.ID, p *cm.ConnParam) (err error) {
 }
 
 // depths handles the private data by which Linux says over iWARP how many READs a side takes and makes: two numbers of
-// 4 bytes in network byte order, IRD and ORD. Who accepts sends them to peers that do.
+// 4 bytes in network byte order, IRD and ORD. The accepting side sends them to peers that do.
 func (s *setup) depths(p *cm.ConnParam) {
 	if s.accepts {
 		if len(s.request) != 8 {

@@ -109,7 +109,7 @@ func (c *Conn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// take reads from what has arrived. readMu and mu are held.
+// take reads bytes that have arrived. readMu and mu are held.
 func (c *Conn) take(b []byte) (n int, err error) {
 	buffer := c.ep.recv.Bytes()
 	for n < len(b) {

@@ -107,7 +107,8 @@ type side struct {
 	cq *verbs.CQ
 }
 
-// side makes a queue pair of what init says; zeros stand for RC, 16 work requests, and a completion queue of its own.
+// side makes a queue pair with the parameters of init; zeros stand for RC, 16 work requests, and a completion queue of
+// its own.
 func (h *host) side(init verbs.QPInit) side {
 	if init.Type == 0 {
 		init.Type = verbs.RC

@@ -185,7 +185,7 @@ func rdAtomicDepth(mistake bool) {
 	h.close()
 }
 
-// datagram sends 64 bytes of from to what b has posted.
+// datagram sends 64 bytes of from to the receives that b has posted.
 func (h *host) datagram(a, b side, from verbs.SGE) {
 	ah := must(h.pd.CreateAH(must(a.qp.Endpoint(0)).To(must(b.qp.Endpoint(0)), 0)))
 	a.post(new(verbs.SendWR).Send(from).To(ah, b.qp.Num(), qkey))

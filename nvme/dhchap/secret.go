@@ -135,7 +135,7 @@ func (s Secret) Text() string {
 	return fmt.Sprintf("%s%02d:%s:", secretPrefix, s.transform, base64.StdEncoding.EncodeToString(b))
 }
 
-// String says of what sort the secret is, and not what it is: see [Secret.Text].
+// String describes the kind of secret without the secret itself: see [Secret.Text].
 func (s Secret) String() string {
 	if s.IsZero() {
 		return "no secret"

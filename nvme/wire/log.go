@@ -145,7 +145,7 @@ const (
 	ConnectRDMACM = 1
 )
 
-// DiscoveryEntry is an entry of the discovery log (fabrics 5.3, and 7.3 for what is RDMA's own).
+// DiscoveryEntry is an entry of the discovery log (fabrics 5.3, and 7.3 for the fields of RDMA).
 type DiscoveryEntry struct {
 	Transport  uint8 // TRTYPE
 	Family     uint8 // ADRFAM

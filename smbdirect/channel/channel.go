@@ -163,7 +163,7 @@ func (c *Conn) Read(b []byte) (int, error) {
 		return 0, nil
 	}
 	if len(c.in) == 0 {
-		// A message arrives as a whole: who has the frame's header does not wait for the rest.
+		// A message arrives as a whole: with the frame's header, the rest is there.
 		var head [frame.HeaderSize]byte
 		if _, err := io.ReadFull(c.Conn, head[:]); err != nil {
 			return 0, err

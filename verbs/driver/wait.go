@@ -23,7 +23,8 @@ func ForwardEvents(ch *verbs.CompChannel, f func(*verbs.CQ)) (armed func() bool)
 // by itself, with poll(2). Signals and cancellation reach a thread of a C program there as in any system call.
 type PollSleeper interface {
 	// PollSleep moves data until w.Awake returns true, or another thread moves the data, and returns false then. It
-	// returns true when the thread is to sleep as w says, and to call it again. readable says that w.Event was readable.
+	// returns true when the thread is to sleep as w says, and to call it again. readable says that w.Event was
+	// readable.
 	PollSleep(w *PollWait, readable bool) (sleep bool)
 	// LeavePoll ends the wait of a thread that does not call PollSleep again.
 	LeavePoll(w *PollWait)

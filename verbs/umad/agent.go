@@ -38,7 +38,7 @@ type Spec struct {
 	Methods []mad.Method
 }
 
-// Path is where a management datagram goes to, or where it came from.
+// Path is the address of a management datagram's destination, or of its source.
 type Path struct {
 	AH   verbs.AHAttr // the path there; of a received datagram the path back
 	QPN  verbs.QPN    // the queue pair there; 0, sending from queue pair 1: queue pair 1

@@ -35,7 +35,7 @@ func (f Fabric) String() string {
 	return fmt.Sprintf("fabric %d", uint8(f))
 }
 
-// Host is where packets come from or go to: an IP address or a GID, or on InfiniBand a LID.
+// Host is the source or the destination of packets: an IP address or a GID, or on InfiniBand a LID.
 type Host struct {
 	Addr netip.Addr
 	LID  uint16

@@ -171,7 +171,7 @@ func (c *Reader) enhanced(f *Frame, b []byte) error {
 	return c.packet(f, b, c.order.Uint32(b), 4)
 }
 
-// packet reads the fields that enhanced packets and obsolete ones have in common; at is where the timestamp is.
+// packet reads the fields that enhanced packets and obsolete ones have in common; at is the timestamp's offset.
 func (c *Reader) packet(f *Frame, b []byte, number uint32, at int) error {
 	i, err := c.iface(number)
 	if err != nil {

@@ -177,7 +177,7 @@ func (s *side) can(st *step) bool {
 	return s.has(st.QP)
 }
 
-// tcpAddress is where TCP is measured: the device's own address, or loopback if the host has none for it.
+// tcpAddress is the address at which TCP is measured: the device's own, or loopback if the host has none for it.
 func (s *side) tcpAddress() netip.Addr {
 	if n, err := kinds.Parse(s.dev.Name()); err == nil && !n.Kind.Soft {
 		if a, ok := n.IP(); ok {

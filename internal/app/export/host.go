@@ -247,7 +247,7 @@ func (p *process) queuePairs(all []driver.QPInfo) {
 	p.gauge("qps_omitted", "queue pairs without series of their own, beyond the limit", whole(len(all)-len(named)))
 }
 
-// maxGroups bounds the series of one name that differ by what a process calls a state. All types and states of queue
+// maxGroups bounds the series of one name that differ by a process's names of states. All types and states of queue
 // pairs are fewer, and so are the states of connections.
 const maxGroups = 28
 

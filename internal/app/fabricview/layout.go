@@ -42,7 +42,7 @@ const (
 // point is a place in the picture.
 type point struct{ x, y float64 }
 
-// box is where a node is drawn: x and y are the middle.
+// box is the rectangle in which a node is drawn: x and y are its middle.
 type box struct {
 	point
 	w, h    float64

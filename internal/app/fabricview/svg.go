@@ -266,7 +266,7 @@ func (d *drawing) path(i int) string {
 	return fmt.Sprintf("M%.1f %.1fL%.1f %.1f", a.x, a.y, b.x, b.y)
 }
 
-// trunkX is where the line is that a list of adapters hangs on.
+// trunkX is the place of the line from which a list of adapters hangs.
 func (d *drawing) trunkX(guest int) float64 { return d.boxes[guest].left() - stubLength + 7 }
 
 // trunk returns the way from a switch down to the height of an adapter in one of its lists.

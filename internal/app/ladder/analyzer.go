@@ -50,7 +50,7 @@ func (a *analyzer) step(p *capture.Packet) (f *flow, r finding, g *sighting, aga
 		return nil, r, nil, false
 	}
 	injected := faults.OfComment(p.Comment)
-	if p.Fabric == capture.IWARP { // a comment is that of several segments, and of what left or arrived
+	if p.Fabric == capture.IWARP { // a comment is of several segments, on their way out or in
 		p.BadCRC = p.BadCRC && !a.anyCRC
 		r = f.item(p)
 		r.injectStream(injected)

@@ -142,7 +142,7 @@ func (s *Survey) Draw(o Options) (*Ladder, error) {
 	return l, nil
 }
 
-// again returns an analyzer that begins anew with what the survey knows about flows.
+// again returns an analyzer that begins anew with the survey's knowledge of flows.
 func (s *Survey) again() *analyzer {
 	a := newAnalyzer()
 	a.anyCRC = s.NoCRCs

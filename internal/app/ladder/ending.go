@@ -55,7 +55,7 @@ func (t *tries) String() string {
 // ending holds the facts about a conversation's end that its packets tell.
 type ending struct {
 	fault   string // the last word, if it is a fault; empty: it is none
-	closed  string // who closed the connection, and how
+	closed  string // the side that closed the connection, and how
 	open    string // what is without an answer when the capture ends
 	again   string // the part of it that was sent again
 	service bool   // there is an end to be expected: it is no datagrams
@@ -102,7 +102,7 @@ func (c *Conversation) judge(p *capture.Packet, r *finding, asked *flow, fromA b
 // unansweredText is added to the text about a DREQ until it is answered.
 const unansweredText = ", which got no answer"
 
-// close learns from a packet who closes the connection; by says who sends it, and when.
+// close notes the side that closes the connection by a packet; by names the packet's sender, and its time.
 func (c *Conversation) close(p *capture.Packet, by string) {
 	closed := &c.ending.closed
 	if p.Fabric == capture.IWARP {
@@ -160,8 +160,8 @@ func join(a, b string) string {
 }
 
 // EndingSoFar says what Ending does of a conversation that may go on, as those of a process that runs: a fault that is
-// the last word, requests that have no answer though they were sent again, and who has closed it; nothing if all is
-// well.
+// the last word, requests that have no answer though they were sent again, and the side that has closed it; nothing if
+// all is well.
 func (c *Conversation) EndingSoFar() string {
 	e := &c.ending
 	said := e.fault

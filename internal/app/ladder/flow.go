@@ -17,7 +17,7 @@ type flowKey struct {
 	from, to   capture.Host
 	dest, src  ib.QPN
 	datagram   bool
-	connection int // of iWARP: and 1 for what the dialer sends
+	connection int // of iWARP: and 1 for the direction from the dialer
 	dialer     bool
 }
 
@@ -35,7 +35,7 @@ func keyOf(p *capture.Packet) flowKey {
 	return k
 }
 
-// reply returns the key of what is said in the other direction, where the key tells.
+// reply returns the key of the other direction's packets, where it follows from this one.
 func (k flowKey) reply() flowKey {
 	k.from, k.to, k.dest, k.src = k.to, k.from, k.src, k.dest
 	k.dialer = k.fabric == capture.IWARP && !k.dialer

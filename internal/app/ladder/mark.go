@@ -56,11 +56,11 @@ var markNames = [marks]struct{ one, many, json string }{
 	{"failed completion", "failed completions", "failed_completion"},
 }
 
-// severe are the marks of what failed, rather than of what was slowed down.
+// severe are the marks of failures. Others mean that something was slowed down.
 const severe = NAK | Lost | BadCRC | Malformed | Rejected | Terminated | Retransmission | TCPRetransmission |
 	FailedCall | FailedCompletion
 
-// failed are the marks of what a connection does not always survive.
+// failed are the marks of faults that a connection does not always survive.
 const failed = NAK | Malformed | Rejected | Terminated
 
 // each calls do for every mark of the set.

@@ -35,7 +35,7 @@ func (c *setup) tries(fromA bool) tries {
 	return tries{known: c.hasA && c.hasB, retries: c.retries, rnrs: rnrs}
 }
 
-// setups are the connections of a capture, by what the managers call them.
+// setups are the connections of a capture, by the managers' ids.
 type setups struct {
 	by   map[commKey]*setup
 	list []*setup

@@ -9,7 +9,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/app/capture"
 )
 
-// point is where a packet was recorded: as it left, as it arrived, or at the port of a fabric's node.
+// point is the place of a recording of a packet: as it left, as it arrived, or at the port of a fabric's node.
 type point string
 
 const (

@@ -107,7 +107,7 @@ type Limits struct {
 }
 
 // Take reads a capture twice: to find its conversations, and to count what is in each. A file that ends in the middle
-// of a frame is not an error. Limits are what is known from elsewhere.
+// of a frame is not an error. Limits are facts from other sources than the capture.
 func Take(source Source, limits ...Limits) (*Survey, error) {
 	s := &Survey{source: source, setups: newSetups(), limits: limits}
 	a := newAnalyzer()

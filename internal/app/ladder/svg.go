@@ -81,7 +81,7 @@ const (
 	narrowRight   = 30  // from the last column on
 	narrowSpacing = 110 // the least between columns
 	titleChar     = 8.0 // the width of a character of the first line
-	boldChar      = 7.0 // of a label of what failed
+	boldChar      = 7.0 // of the label of a failure
 	noteChar      = 5.8 // of a note
 )
 
@@ -190,7 +190,7 @@ func (p *picture) room(r *Row, char float64) int {
 	return int((right - left - 22) / char)
 }
 
-// labels are the lines of what stands above a row's arrow.
+// labels are the lines of text above a row's arrow.
 func (p *picture) labels(r *Row) []string {
 	label := p.label(r)
 	if !p.narrow {

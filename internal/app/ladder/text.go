@@ -80,7 +80,7 @@ func (l *Ladder) WriteText(w io.Writer, t Text) error {
 	return err
 }
 
-// heads writes a line of what stands above the columns. Texts are shortened where they would touch.
+// heads writes a line of the columns' heads. Texts are shortened where they would touch.
 func (p *page) heads(of func(*Column) string) {
 	line, any := p.blank(), false
 	for i := range p.Columns {

@@ -94,7 +94,7 @@ func (s *Sim) datagramGone(r *run) {
 	}
 }
 
-// attr is where packets to a host go.
+// attr is the address vector of packets to a host.
 func (h *host) attr() verbs.AHAttr {
 	return verbs.AHAttr{DGID: ib.GIDFromAddr(addressOf(h.num)), Port: 1}
 }

@@ -22,7 +22,7 @@ const (
 // are called with the lock of a lane held, and [CQ.Resize] with those of all.
 //
 // So the pushes of one lane take no lock, and those of several share one. A push stores pushed, and then loads whether
-// an event was requested; who requests one stores that, and then loads pushed in a poll. The load must not come before
+// an event was requested; a request of one stores that, and then loads pushed in a poll. The load must not come before
 // the store. The store of pushed is a swap, because the race detector's stores do not keep that order.
 type CQ struct {
 	pushing lockorder.Mutex[lockorder.Push] // by several lanes

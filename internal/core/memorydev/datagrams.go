@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// datagramPort, and a device's slot, is where the device listens for datagrams.
+	// A device listens for datagrams at the port datagramPort plus its slot.
 	datagramPort = streamdev.RendezvousPort + 64
 	// datagramsAtOnce is how many a queue pair sends before others have their turn.
 	datagramsAtOnce = 256

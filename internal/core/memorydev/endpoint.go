@@ -30,7 +30,7 @@ type endpoint struct {
 	c         *streamdev.Conn
 	link      Link
 	peer      *local.Peer
-	done      queue.Completion // of what was performed last
+	done      queue.Completion // of the last operation that was performed
 	drains    bool             // the connection's bound limits how long a refusal waits for room
 	endedAt   uint             // the pass that found the peer gone; 0: it is there
 	rnrTimer  softdev.Timer    // of the peer's message that waits for a receive

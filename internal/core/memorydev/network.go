@@ -22,7 +22,7 @@ type Network interface {
 	Allocate(size int, writable bool) (mem []byte, free func(), segment uint64, err error)
 	// DialNow is Dial that fails at once, with ECONNREFUSED, where nobody listens.
 	DialNow(from, to netip.AddrPort) (Link, error)
-	// ListenGroup opens a listener of a multicast group, and tells those who watch the group. Its listeners are at
+	// ListenGroup opens a listener of a multicast group, and tells the watchers of the group. Its listeners are at
 	// the group's address, and have the ports 1 to [MaxGroupListeners]. EADDRINUSE means that all are taken.
 	ListenGroup(group netip.Addr, backlog int) (streamdev.Acceptor, error)
 	// WatchGroup reports listeners that are opened from now on.

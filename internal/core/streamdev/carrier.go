@@ -98,7 +98,7 @@ type Endpoint interface {
 	Prompt() bool
 }
 
-// NewWith creates a device of a network, whose carrier is what carry returns, and starts its goroutines.
+// NewWith creates a device of a network with the carrier that carry returns, and starts its goroutines.
 func NewWith(net Network, attr verbs.DeviceAttr, carry func(*Device) Carrier) (*Device, error) {
 	d := &Device{net: net}
 	d.carrier = carry(d)

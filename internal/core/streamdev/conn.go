@@ -28,7 +28,7 @@ const (
 	closed
 )
 
-// Limits of what peers can make us wait for.
+// Limits of waits for peers, and of links that wait.
 const (
 	// for a set-up frame, and for the link of queue pairs that connect by number
 	setupTime = clock.Time(10 * time.Second)

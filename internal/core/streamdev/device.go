@@ -205,7 +205,7 @@ func (d *Device) transmit() {
 	d.Lane.WakeForTimer()
 }
 
-// Flush leaves the rest of what is ready to the goroutine.
+// Flush leaves the other ready streams to the goroutine.
 func (d *Device) Flush() {
 	d.transmit()
 	if d.ready.Len() > 0 {

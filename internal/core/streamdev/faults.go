@@ -105,7 +105,7 @@ type faultyLink struct {
 	endAt  clock.Time // when that is told
 	lag    clock.Time // by which what has arrived last is late: so is the end behind it
 	shut   bool       // Shutdown was called
-	read   bool       // the connection wants to hear of what has arrived
+	read   bool       // the connection waits for bytes to read
 	write  bool
 	timer  softdev.Timer
 
@@ -371,7 +371,7 @@ func (l *faultyLink) wakeAt(t clock.Time) {
 	l.c.dev.Lane.WakeForTimer()
 }
 
-// resume goes on with what is due.
+// resume goes on with the events that are due.
 func (l *faultyLink) resume() {
 	c := l.c
 	if c.phase == closed {
@@ -390,7 +390,7 @@ func (l *faultyLink) resume() {
 	c.dev.transmit()
 }
 
-// Watch has the connection hear of what it wants. The link is not asked for what would not be taken.
+// Watch reports the events that the connection wants. The link is watched only for those that would be taken.
 func (l *faultyLink) Watch(read, write bool) {
 	l.read, l.write = read, write
 	l.rewatch()
@@ -405,7 +405,7 @@ func (l *faultyLink) Watch(read, write bool) {
 	}
 }
 
-// rewatch asks the link for what would be taken.
+// rewatch watches the link for the events that would be taken.
 func (l *faultyLink) rewatch() {
 	if l.c.stage() == rdmap.StageLink { // until it is there it reports that
 		return

@@ -11,7 +11,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// Network connects a [Device] to its peers. Dial, Listen, Ready and the methods of what they
+// Network connects a [Device] to its peers. Dial, Listen, Ready and the methods of the values that they
 // return are called with the device's lock held, and do not block.
 type Network interface {
 	softdev.PortState
@@ -64,7 +64,7 @@ type Link interface {
 	// Starting reports whether the link is still being set up although the peer may have answered, as
 	// with TLS and SCTP, or the peer's device has not seen the request, as between processes of one host.
 	Starting() bool
-	// Read fills pieces one after the other with what has arrived. ErrAgain means that nothing has,
+	// Read fills pieces one after the other with bytes that have arrived. ErrAgain means that nothing has,
 	// io.EOF that nothing follows.
 	Read(pieces [][]byte) (int, error)
 	// Write sends as much of pieces as fits. ErrAgain means that nothing does.

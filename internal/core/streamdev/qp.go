@@ -66,7 +66,7 @@ func (d *Device) NewQP(domain memory.PD, init *verbs.QPInit) (softdev.QueuePair,
 func (q *QP) Change(attr *verbs.QPAttr, mask verbs.QPMask) error {
 	d := q.dev
 	before := q.Engine.State()
-	d.transmit() // of what was posted before
+	d.transmit() // of requests that were posted before
 	if err := q.Engine.Modify(attr, mask); err != nil {
 		return err
 	}

@@ -58,7 +58,7 @@ const AcceptsAtOnce = 64
 
 func (o *streamListener) Handle(bool, bool) { o.accept() }
 
-// accept accepts pending links. A flood of silent links keeps out nobody who sends a request.
+// accept accepts pending links. A flood of silent links keeps out no link with a request.
 func (l *streamListener) accept() {
 	for range AcceptsAtOnce {
 		link, err := l.acc.Accept()

@@ -130,7 +130,7 @@ func (n Name) On(local netip.Addr) (chosen Name, why string, err error) {
 		fmt.Sprintf("has %v", local))
 }
 
-// chooseAmong chooses among the devices of a host. does is what a device has to do, for errors.
+// chooseAmong chooses among the devices of a host. does names the ability that a device needs, for errors.
 func (n Name) chooseAmong(sys *rdmasys.System, route rdmasys.Route, does string) (Name, string, error) {
 	if len(sys.Devices) < 2 {
 		return n, "", nil // the one there is, or opening it says that there is none

@@ -46,7 +46,7 @@ type Batch struct {
 	full    bool // a packet was refused
 }
 
-// packetEnd is where a packet ends in the batch's memory.
+// packetEnd is the offset of a packet's end in the batch's memory.
 type packetEnd struct {
 	head   int // end of the headers and of copied payload, in buf
 	room   int // end of the room for payload not yet copied, in buf

@@ -95,7 +95,7 @@ type Lookup struct{ directory }
 // NewLookup returns a peer's end of a directory.
 func NewLookup(mem []byte) *Lookup { return &Lookup{directory{mem}} }
 
-// Place is where an entry was found.
+// Place is an entry that was found, and its version at that time.
 type Place struct {
 	version *uint64
 	was     uint64

@@ -233,7 +233,7 @@ func (q *QP) place(s memory.Span, k kind, b []byte) bool {
 	return ok
 }
 
-// takeImm completes a receive with the immediate data of a WRITE, which is where it belongs.
+// takeImm completes a receive with the immediate data of a WRITE.
 func (q *QP) takeImm(k kind, imm, length uint32) bool {
 	if !q.receive(k) {
 		return false

@@ -76,7 +76,7 @@ type MTU struct {
 	Neighbor uint8 // set by the subnet manager; data packets above it are not sent
 }
 
-// Address is where a port is found.
+// Address holds the addresses of a port, and the way to its subnet manager.
 type Address struct {
 	Prefix        uint64 // GidPrefix
 	LID           uint16 // 0: none yet
@@ -88,7 +88,7 @@ type Address struct {
 	Reregister    bool // ClientReregister was set, and is to be reported to clients
 }
 
-// Authority holds the M_Key and its protection: who may manage a port (section 14.2.4).
+// Authority holds the M_Key and its protection: whether a manager may change a port (section 14.2.4).
 type Authority struct {
 	MKey       uint64
 	Protect    uint8  // MKeyProtectBits

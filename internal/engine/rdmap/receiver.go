@@ -70,7 +70,7 @@ func (l *Lane) buffer() []byte {
 	return l.scratch
 }
 
-// Received handles n bytes that are where Into said.
+// Received handles n bytes that were read into the memory of Into.
 func (q *QP) Received(n int) {
 	q.lane.Counters.RecvBytes += uint64(n)
 	q.take(q.lane.scratch[:len(q.rx.part)+n])

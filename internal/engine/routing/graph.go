@@ -10,7 +10,7 @@ type End struct {
 	Port   uint8
 }
 
-// NoEnd is where a port leads that is not connected to a switch.
+// NoEnd is the peer of a port that is not connected to a switch.
 var NoEnd = End{Switch: -1}
 
 // Endpoint is a unicast LID and where it is.

@@ -132,7 +132,7 @@ func (b *Board) Connect(c *Connection) {
 	atomic.StoreUint64(&places[b.turn%ways], d)
 }
 
-// places are where the digest of a connection may be.
+// places are the slots in which the digest of a connection may be.
 func (m *memory) places(d uint64) *[ways]uint64 { return &m.connections[d%uint64(len(m.connections))] }
 
 func (m *memory) connected(c *Connection) bool {

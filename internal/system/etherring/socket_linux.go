@@ -136,7 +136,7 @@ const (
 	slotTCI      = 24 // 16 bits: of the VLAN tag
 	slotAddress  = 32
 	addrIndex    = slotAddress + 4
-	addrPacket   = slotAddress + 10 // 8 bits: to whom it was sent
+	addrPacket   = slotAddress + 10 // 8 bits: sent to this host, to all, to a group or to another host
 	slotHeadSize = slotAddress + 20
 	vlanID       = 0xfff
 )

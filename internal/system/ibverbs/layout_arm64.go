@@ -4,7 +4,7 @@
 
 package ibverbs
 
-// ctxABI is where a context's abi_compat is: behind a mutex, of 48 bytes here.
+// ctxABI is the offset of a context's abi_compat: behind a mutex, of 48 bytes here.
 const ctxABI = CtxMutex + 48
 
 // contextSize is the size of a context.

@@ -251,7 +251,7 @@ func (s *System) RXEHasPort() bool {
 	return taken != nil && taken.UID == 0 && s.Modules.Has("rdma_rxe")
 }
 
-// Source is where the facts of a System come from.
+// Source has the files and calls from which the facts of a System come.
 type Source struct {
 	Root    fs.FS                                     // the file system from its root
 	Open    func(path string) error                   // opens a device file for reading and writing, and closes it

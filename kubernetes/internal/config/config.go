@@ -68,7 +68,7 @@ type Config struct {
 	Folder  string `yaml:"folder"`
 	CDI     string `yaml:"cdi"`     // the folder of CDI's specifications
 	Kubelet string `yaml:"kubelet"` // the kubelet's folder
-	// Metrics is where Prometheus reads the devices of all pods, HOST:PORT or :PORT; empty: nowhere.
+	// Metrics is the address at which Prometheus reads the devices of all pods, HOST:PORT or :PORT; empty: none.
 	Metrics string `yaml:"metrics"`
 }
 

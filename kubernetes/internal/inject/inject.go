@@ -53,7 +53,7 @@ type Injector struct {
 	stat   *metrics.Sockets // nil: nobody collects metrics
 }
 
-// New returns an injector of a vendor's devices. cdiFolder is where the container runtime looks for specifications.
+// New returns an injector of a vendor's devices. cdiFolder is the container runtime's folder of specifications.
 // files is a tree with bin/ramjet and lib/*.so*, which is installed below folder, a folder of the node that has the
 // same path here. stat takes the metrics of containers; nil: nobody does.
 func New(vendor, cdiFolder, files, folder string, stat *metrics.Sockets) (*Injector, error) {

@@ -27,10 +27,10 @@ import (
 	"github.com/ramjet-rdma/ramjet/kubernetes/internal/inject"
 )
 
-// kubeletSocket is where a kubelet takes registrations, in its folder of device plugins.
+// kubeletSocket is the socket at which a kubelet takes registrations, in its folder of device plugins.
 const kubeletSocket = "kubelet.sock"
 
-// Times are how long the plugin waits for what.
+// Times are the plugin's waits.
 type Times struct {
 	Call   time.Duration // the kubelet's answer to a registration
 	Retry  time.Duration // before a registration that failed is tried again

@@ -169,7 +169,7 @@ func (s *side) answer(conn *cm.Conn) error {
 	}
 }
 
-// response adds the WRITE of a slot's command to what is posted next, and returns the SEND to follow.
+// response adds the WRITE of a slot's command to the next work requests, and returns the SEND to follow.
 func (s *side) response(slot int) (verbs.SendWR, error) {
 	s.again = append(s.again, s.recvs[slot])
 	var cmd wire.Command
@@ -245,7 +245,7 @@ func measure(device, address string, args []string) error {
 	return nil
 }
 
-// command adds the command of a slot to what is posted next.
+// command adds the command of a slot to the next work requests.
 func (s *side) command(slot, bytes int) {
 	to := s.data.Remote()
 	cmd := wire.Command{Opcode: wire.Read, CID: uint16(slot),

@@ -11,7 +11,7 @@ import (
 	"slices"
 )
 
-// HeaderSize is the length of what is before a message, in bytes.
+// HeaderSize is the length of a frame's header, in bytes.
 const HeaderSize = 4
 
 // ErrTooLong is in the error of a message that is longer than the peer takes.

@@ -217,7 +217,7 @@ func (c *client) setMany(args [][]byte) {
 	c.out.simple("OK")
 }
 
-// change replaces a string by what f makes of it.
+// change replaces a string by f's result.
 func (c *client) change(name string, f func(old []byte) ([]byte, error)) error {
 	c.Server.mu.Lock()
 	defer c.Server.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 const (
 	// ClassVersion is the version of the class (section 16.1.1).
 	ClassVersion = 1
-	// DataOffset is where the attribute begins in a datagram (section 16.1.1).
+	// DataOffset is the offset of the attribute in a datagram (section 16.1.1).
 	DataOffset = 64
 	// AllPorts is the PortSelect for the sum of all ports, if ClassPortInfo has CapAllPorts.
 	AllPorts = 255

@@ -97,7 +97,7 @@ func (c *Components) Covers(mask uint64) bool { return mask>>len(c.list) == 0 }
 
 // Match reports whether a record has the values of a query in all components that are in the mask.
 // Both are at least Len bytes long. Selectors of MTUs, rates and lifetimes are components like others
-// here: the caller, who gives them their meaning, takes them out of the mask.
+// here: the caller gives them their meaning, and takes them out of the mask.
 func (c *Components) Match(mask uint64, query, record []byte) bool {
 	at := 0
 	for i, f := range c.list {

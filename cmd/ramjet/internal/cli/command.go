@@ -91,7 +91,7 @@ func UnknownCommand(c *cobra.Command, name string) error {
 }
 
 // Leaf returns a command that does something. Errors before run are usage errors. Errors of run are
-// not, except a usage.Error. Where --device is not given, it is what the environment names.
+// not, except a usage.Error. Without --device the environment names the device.
 func Leaf(c *cobra.Command, run func(c *cobra.Command, args []string) error) *cobra.Command {
 	c.RunE = func(c *cobra.Command, args []string) error {
 		named, err := deviceFromEnvironment(c)

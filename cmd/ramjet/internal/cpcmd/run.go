@@ -17,7 +17,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/app/units"
 )
 
-// destination is where files go: at a server, or here.
+// destination is the folder or file that gets the files: at a server, or here.
 type destination interface {
 	mkdir(ctx context.Context, name string) error
 	setAttr(ctx context.Context, name string, info fs.FileInfo) error

@@ -80,7 +80,7 @@ func (f *fabricFlags) nameFlag() string {
 	return " --name " + f.name
 }
 
-// umadPatterns are where distributions put the library.
+// umadPatterns match the library's paths in distributions.
 var umadPatterns = []string{"/usr/lib/*/umad2sim/libumad2sim.so", "/usr/lib64/umad2sim/libumad2sim.so",
 	"/usr/lib/umad2sim/libumad2sim.so", "/usr/local/lib/umad2sim/libumad2sim.so"}
 

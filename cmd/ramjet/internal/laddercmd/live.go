@@ -23,7 +23,7 @@ import (
 const (
 	// ladderSpan is for how long a process is watched unless --for is given.
 	ladderSpan = 2 * time.Second
-	// ladderAsk is the time between two questions to a process, which forgets those who do not ask.
+	// ladderAsk is the time between two questions to a process, which forgets a reader that does not ask.
 	ladderAsk = time.Second
 	// ladderPackets is more than a process keeps.
 	ladderPackets = 1 << 16

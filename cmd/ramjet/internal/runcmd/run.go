@@ -185,7 +185,7 @@ func findLibs(dir string) (string, error) {
 		howToBuildLibs(softdev.Version(), named))
 }
 
-// libFolders are where the libraries may be if nobody names their folder: where a checkout, an unpacked archive,
+// libFolders are the folders to look for the libraries if nobody names one: of a checkout, an unpacked archive,
 // cabi/build.sh and a package have them. The system's own libraries are in none of these folders.
 func libFolders() []string {
 	var folders []string

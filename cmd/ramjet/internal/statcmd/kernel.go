@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// kernelClass is where Linux shows the kernel's RDMA devices.
+// kernelClass is the folder in which Linux shows the kernel's RDMA devices.
 const kernelClass = "/sys/class/infiniband"
 
 // kernelLink is a port of a kernel device. `rdma resource` shows its users.

@@ -18,7 +18,7 @@ import (
 // maxFile is the most bytes of a scenario.
 const maxFile = 16 << 20
 
-// Read reads a scenario. name is the file's, for errors; folder is where files are that it names.
+// Read reads a scenario. name is the file's, for errors; folder has the files that it names.
 func Read(r io.Reader, name, folder string) (*File, error) {
 	text, err := io.ReadAll(io.LimitReader(r, maxFile+1))
 	if err != nil {
