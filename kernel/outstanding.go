@@ -11,7 +11,7 @@ import "sync/atomic"
 // queue's, so that there is one of each.
 type outstanding struct {
 	posted    atomic.Uint64
-	completed atomic.Uint64 // with those that a reset forgot
+	completed atomic.Uint64 // forgotten by a reset included
 	forgotten atomic.Uint64
 	marks     []uint64 // how many had been posted with each signaled work request, by its number
 	signaled  atomic.Uint64

@@ -42,7 +42,7 @@ type Namespace struct {
 	// Writable lets hosts write. Disk is an io.WriterAt then.
 	Writable bool
 
-	// Immediate says that ReadAt and WriteAt take no longer than it takes to copy the data, as those of [Memory] do.
+	// Immediate says that ReadAt and WriteAt only copy the data, as the methods of [Memory] do.
 	// The goroutine that takes a queue's commands then calls them by itself, which is faster; a call that takes longer
 	// delays all commands of the queue.
 	Immediate bool

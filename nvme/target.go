@@ -96,7 +96,7 @@ type SubsystemOptions struct {
 	Serial string // at most 20 characters; the default follows from the NQN
 	Model  string // at most 40 characters
 
-	// Hosts are the NQNs of those that may connect. AnyHost lets in all.
+	// Hosts are the NQNs of the hosts that may connect. AnyHost lets in all.
 	Hosts   []string
 	AnyHost bool
 

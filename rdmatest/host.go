@@ -122,7 +122,7 @@ func (h *Host) takeDevices() []*verbs.Device {
 	return d
 }
 
-// Listen listens at a TCP port of the host, for what programs say beside RDMA; 0 stands for a free one.
+// Listen listens at a TCP port of the host, for messages of programs beside RDMA; 0 stands for a free port.
 func (h *Host) Listen(port uint16) (net.Listener, error) { return h.sim.ListenTCP(port) }
 
 // Dial connects to a TCP port of a host, such as "192.0.2.1:80", or "server:80" by the host's name.

@@ -68,7 +68,7 @@ type Failure struct {
 	Texts []string
 	// World describes the world of the seed, without the faults that the failure does not need.
 	World string
-	// Faults are the numbers of those that it needs, of Drawn that the seed has.
+	// Faults are the numbers of the faults that it needs, of Drawn that the seed has.
 	Faults []int
 	Drawn  int
 

@@ -23,8 +23,8 @@ import (
 // helpers. A failure is reported when the faults that it does not need have been taken away.
 type World struct {
 	testing.TB
-	// Rand is for what the test makes up. It belongs to the goroutine of the function that Run has called: give
-	// others a generator of their own.
+	// Rand draws the numbers that the test makes up. It belongs to the goroutine of the function that Run has called:
+	// give others a generator of their own.
 	Rand *rand.Rand
 
 	seed   uint64
@@ -169,7 +169,7 @@ func (w *World) Fault(format string, args ...any) bool {
 	return w.only == nil || w.only(n)
 }
 
-// Say adds to what the world's report says that the seed stands for.
+// Say adds a line to the report's description of the seed.
 func (w *World) Say(format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

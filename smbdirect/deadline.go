@@ -26,7 +26,7 @@ func (d *deadline) context() context.Context {
 	return d.ctx
 }
 
-// set sets when calls that wait, and those that come later, end.
+// set sets the time at which calls end, those that wait included.
 func (d *deadline) set(t time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -62,7 +62,7 @@ func (h *halves) readable() (off, n int) {
 	return off, n
 }
 
-// consume takes note that the program has read n bytes of those that are readable.
+// consume records that the program has read n of the readable bytes.
 func (h *halves) consume(n int) {
 	if h.pos += n; h.pos == h.size {
 		h.reading, h.pos = h.reading+1, 0
@@ -100,7 +100,7 @@ func (w *window) register(m *Message) error {
 // room returns how many bytes can be written.
 func (w *window) room() int { return int(min(uint64(w.length-w.offset), math.MaxInt32)) }
 
-// take returns where the next n bytes go, of those that have room.
+// take returns the room for the next n bytes.
 func (w *window) take(n int) verbs.Remote {
 	at := w.remote.At(uint64(w.offset))
 	w.offset += uint32(n)

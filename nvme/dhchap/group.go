@@ -12,8 +12,7 @@ import (
 // Group is the identifier of a Diffie-Hellman group (base 2.0, figure 425).
 type Group uint8
 
-// Groups. Null is none: who learns the secret later can then tell what was proved, which is of no use to him, and who
-// hears a proof can try secrets.
+// Groups. Null is none: somebody who hears a proof can then try secrets.
 const (
 	Null Group = iota
 	FFDHE2048

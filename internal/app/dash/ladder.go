@@ -31,7 +31,7 @@ type Ladder struct {
 	Notes   []string `json:"notes"`
 	Packets int      `json:"packets"` // that are drawn
 	Seen    uint64   `json:"seen"`    // since watching began
-	Endings []Ending `json:"endings"` // of conversations in trouble, and of those that were closed
+	Endings []Ending `json:"endings"` // of conversations in trouble, and of closed ones
 }
 
 // Ending is how a conversation has ended, or what it suffers from.

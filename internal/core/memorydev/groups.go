@@ -210,7 +210,7 @@ func (l *datagramLink) joinGroup(g *members) {
 	}
 }
 
-// leaveGroup takes a link from those of its group.
+// leaveGroup removes a link from its group.
 func (l *datagramLink) leaveGroup() {
 	is := func(o *datagramLink) bool { return o == l }
 	if g := l.members; g != nil {

@@ -211,7 +211,7 @@ func (c *Conn) detach() {
 	c.qp = nil
 }
 
-// answered removes the connection from those that wait for the program's answer.
+// answered records that the connection no longer waits for the program's answer.
 func (c *Conn) answered() {
 	if l := c.listener; l != nil {
 		l.waiting.Remove(c.link.PeerAddr().Addr(), c)

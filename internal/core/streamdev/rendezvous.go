@@ -41,7 +41,7 @@ type rendezvous struct {
 	addr     netip.Addr
 	listener *streamListener
 	early    map[rendezvousKey]*Conn
-	waiting  *softdev.HalfOpen[*Conn] // those that came early
+	waiting  *softdev.HalfOpen[*Conn] // connections that came early
 }
 
 // rendezvousKey identifies two queue pairs.
@@ -245,7 +245,7 @@ func (d *Device) match(c *Conn) {
 	c.accept(q, nil)
 }
 
-// forget removes a connection from those that came early.
+// forget removes a connection that came early.
 func (r *rendezvous) forget(c *Conn) {
 	if c.listener != r.listener || c.handshake == nil {
 		return

@@ -35,7 +35,7 @@ func (n *Names) List(names string, set bool) ([]Device, error) {
 		names = kinds.Default().Name + ":"
 	}
 	var all []Device
-	down := map[string]bool{} // of those that stand for all addresses
+	down := map[string]bool{} // of devices that stand for all addresses
 	var failed error
 	taken := map[string]bool{}
 	for _, f := range fields(names) {

@@ -114,7 +114,7 @@ type ECN struct {
 // Modules are the kernel's modules.
 type Modules struct {
 	Known     bool            `json:"known"`     // the kernel says which are loaded
-	Loaded    map[string]bool `json:"loaded"`    // of those that concern RDMA
+	Loaded    map[string]bool `json:"loaded"`    // modules for RDMA
 	Available map[string]bool `json:"available"` // they can be loaded, or are part of the kernel
 }
 

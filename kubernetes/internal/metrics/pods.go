@@ -29,7 +29,7 @@ type Pods struct {
 	client podresources.PodResourcesListerClient
 	conn   *grpc.ClientConn
 	// device returns the name of a device of [Sockets] by its resource, and the identifier that the device plugin gave
-	// it; claim by the name of a claim's CDI device. ok is false for those of others.
+	// it; claim by the name of a claim's CDI device. ok is false for devices of others.
 	device func(resource, id string) (name string, ok bool)
 	claim  func(cdi string) (name string, ok bool)
 }

@@ -223,7 +223,7 @@ func ladderNoticed(title string, tally *ladder.Tally, first string) []string {
 	return []string{title, tally.String() + first}
 }
 
-// writeConversations lists conversations, and marks those that l draws.
+// writeConversations lists conversations, and marks the ones that l draws.
 func writeConversations(out io.Writer, s *ladder.Survey, list []*ladder.Conversation, l *ladder.Ladder) error {
 	t := table.NewWriter()
 	t.SetStyle(table.StyleLight)

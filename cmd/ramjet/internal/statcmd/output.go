@@ -170,7 +170,7 @@ func (d *statDevice) waiting() (n int) {
 	return n
 }
 
-// busiest returns the queue pairs, those that moved the most data first.
+// busiest returns the queue pairs in order, from the most data moved to the least.
 func (d *statDevice) busiest() []driver.QPInfo {
 	list := slices.Clone(d.QPs)
 	slices.SortStableFunc(list, func(a, b driver.QPInfo) int {
