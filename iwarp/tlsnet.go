@@ -193,7 +193,9 @@ func (n *tlsNetwork) BeginWait(writable bool, at *driver.PollSet) bool {
 }
 
 // EndWait ends the wait that BeginWait began.
-func (n *tlsNetwork) EndWait(rung bool) { n.Network.(softdev.PollWaiter).EndWait(rung) }
+func (n *tlsNetwork) EndWait(readable bool) {
+	n.Network.(softdev.PollWaiter).EndWait(readable)
+}
 
 // kick makes Ready check a link whose handshake made progress. Any goroutine may call it.
 func (n *tlsNetwork) kick(l *tlsLink) {
