@@ -121,7 +121,8 @@ func (l *lane) Respond(polling bool, n int, busy bool) {
 	if hold {
 		l.schedule.heldPasses = 0
 	} else if len(l.schedule.heldAcks) > 0 {
-		if l.schedule.heldPasses++; l.schedule.heldPasses >= l.schedule.holdsFor() || n > 0 || !polling || busy || vain {
+		l.schedule.heldPasses++
+		if enough := l.schedule.heldPasses >= l.schedule.holdsFor(); enough || vain || n > 0 || !polling || busy {
 			l.schedule.releaseAcks()
 		}
 	}
