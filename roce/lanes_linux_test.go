@@ -16,6 +16,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/base/steer"
 	"github.com/ramjet-rdma/ramjet/internal/testkit/conformance"
 	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/testrun"
 	"github.com/ramjet-rdma/ramjet/roce"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
@@ -60,10 +61,16 @@ func (f *fewTests) enter(t testing.TB) {
 	})
 }
 
-// TestConformanceLanes runs the suite on devices with several lanes, as variants.
+// TestConformanceLanes runs the suite on devices with several lanes: what variants run with two and four, and all with
+// two. All with both would take more descriptors than a process may have: those of a closed device are freed when
+// nothing has the device any more, and package testing keeps what a test cleans up until its parent ends.
 func TestConformanceLanes(t *testing.T) {
+	numbers := []int{2, 4}
+	if testrun.Long() {
+		numbers = numbers[:1]
+	}
 	few := fewTests{places: make(chan struct{}, 4)}
-	for _, lanes := range []int{2, 4} {
+	for _, lanes := range numbers {
 		t.Run(fmt.Sprint(lanes), func(t *testing.T) {
 			f := fixture4(t, nil)
 			all := t.Name()
@@ -74,7 +81,8 @@ func TestConformanceLanes(t *testing.T) {
 				return openLanes(t, lanes)
 			}
 			f.Variant = true
-			f.Differs = map[string]string{}
+			f.Differs = map[string]string{
+				"Refused/Remote": "it has a device for each case at the same time: too many descriptors"}
 			if raceDetector {
 				f.Differs["Measure/IdleQP"] =
 					"only acknowledgements order what two lanes do to memory: the detector sees none"

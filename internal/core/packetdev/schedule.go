@@ -98,8 +98,8 @@ func (s *schedule) holdsFor() int {
 	return briefPasses
 }
 
-// holdAsleep reports whether acknowledgements are held while the program sleeps, which is about to: if it answers,
-// and the peer seems not to wait for them.
+// holdAsleep reports whether acknowledgements stay held during the sleep that the program is about to begin: if it
+// answers, and the peer seems not to wait for them.
 func (s *schedule) holdAsleep() bool {
 	if !s.answers || len(s.heldAcks) == 0 {
 		return false
