@@ -206,9 +206,9 @@ func TestLanesOverflowBreaksAll(t *testing.T) {
 		if err := a.cq.Resize(1); err != nil {
 			t.Fatal(err)
 		}
-		for _, qp := range a.qps[:2] {
+		for i, qp := range a.qps[:2] {
 			if err := qp.PostSend(&verbs.SendWR{Op: verbs.OpWrite, Flags: verbs.Signaled,
-				SGL: []verbs.SGE{a.mr.SGE(0, 8)}, Remote: b.mr.Remote()}); err != nil {
+				SGL: []verbs.SGE{a.mr.SGE(0, 8)}, Remote: b.word(i)}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -236,9 +236,9 @@ func TestLanesWaitMeanwhile(t *testing.T) {
 		devA, devB := openLanes(t, lanes), openLanes(t, lanes)
 		a, b := newKnot(t, devA, 1, 2), newKnot(t, devB, lanes, 1)
 		connect(t, a, &knot{qps: b.qps[:1]})
-		write := func(qp *verbs.QP) {
+		write := func(qp *verbs.QP, word int) {
 			if err := qp.PostSend(&verbs.SendWR{Op: verbs.OpWrite, Flags: verbs.Signaled,
-				SGL: []verbs.SGE{a.mr.SGE(0, 8)}, Remote: b.mr.Remote()}); err != nil {
+				SGL: []verbs.SGE{a.mr.SGE(0, 8)}, Remote: b.word(word)}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -260,7 +260,7 @@ func TestLanesWaitMeanwhile(t *testing.T) {
 				t.Fatal(wc.Status)
 			}
 		}
-		write(a.qps[0])
+		write(a.qps[0], 0)
 		expect()
 		set, err := faults.Parse("late 1ms")
 		if err != nil {
@@ -270,12 +270,12 @@ func TestLanesWaitMeanwhile(t *testing.T) {
 		if err := set.Set(target, devA.Name(), faults.NewLog(io.Discard)); err != nil {
 			t.Fatal(err)
 		}
-		write(a.qps[0])
+		write(a.qps[0], 0)
 		expect()
 		if err := target.SetFaults(nil); err != nil {
 			t.Fatal(err)
 		}
-		write(a.qps[0])
+		write(a.qps[0], 0)
 		expect()
 		for i := 1; i < lanes; i++ {
 			qp, err := a.pd.CreateQP(verbs.QPInit{Type: verbs.RC, SendCQ: a.cq, RecvCQ: a.cq, SRQ: a.srq,
@@ -284,9 +284,9 @@ func TestLanesWaitMeanwhile(t *testing.T) {
 				t.Fatal(err)
 			}
 			connect(t, &knot{qps: []*verbs.QP{qp}}, &knot{qps: b.qps[i : i+1]})
-			write(qp)
+			write(qp, i)
 			expect()
-			write(a.qps[0])
+			write(a.qps[0], 0)
 			expect()
 		}
 		cancel()
