@@ -252,11 +252,21 @@ func (c cPair) fromGuest(t *testing.T) {
 	// siw takes a responder's first message for the end of its reply, and fails the connection, if it comes before
 	// siw's worker has looked at the reply. Ramjet waits half a second (RFC 5044 section 7.1.3 has it wait for the
 	// peer), which is not enough for so many connections where the guest gets no processor.
+	//
+	// perftest compares the clock of the processor with that of the system first. Where the guest got no processor
+	// meanwhile it says so, and has no times: they are infinite.
 	for range 2 {
-		if !c.iwarp() || !c.serverFirst || !strings.Contains(client.Output, "RDMA_CM_EVENT_CONNECT_ERROR") {
+		var why string
+		switch {
+		case c.iwarp() && c.serverFirst && strings.Contains(client.Output, "RDMA_CM_EVENT_CONNECT_ERROR"):
+			why = "siw was too slow for a server that sends first"
+		case client.Exit == 0 && strings.Contains(client.Output, "Correlation coefficient"):
+			why = "perftest could not measure the clock"
+		}
+		if why == "" {
 			break
 		}
-		t.Logf("again, as siw was too slow for a server that sends first:\n%s", client.Output)
+		t.Logf("again, as %s:\n%s", why, client.Output)
 		client, server = c.clientOnGuest(t, g)
 	}
 	c.wantSaid(t, "client on "+c.peer, client, c.clientSays)
