@@ -22,7 +22,7 @@ type Device struct {
 	known  objects
 	posted map[uint64]*request // work requests that have no polled completion, by the ID that the device has
 	last   uint64              // such an ID
-	spare  []*request          // work requests to be used again
+	spare  reuse[request]      // work requests to be used again, which are empty
 	lately [lately]named       // work requests that have ended
 	reads  int                 // READs and atomics of them
 	bounce bounces

@@ -25,6 +25,7 @@
 //   - post.go: posting and polling
 //   - memory.go: the memory of work requests
 //   - seal.go: digests of memory as it was posted
+//   - reuse.go: values that are used again, and rings of the last ones
 //   - digest.go, digest_amd64.go, digest_amd64.s, digest_other.go: digests of memory
 //   - freed.go: memory that is freed while it is registered
 //   - copied.go: where the checker itself, or a peer, has written to the program's memory

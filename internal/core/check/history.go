@@ -46,7 +46,7 @@ type history struct {
 	early    []*early
 	recent   []recent
 	unknown  []*unknown
-	free     []*posted // to be used again
+	free     reuse[posted]
 	partials []partial
 	board    *checkboard.Board // of other processes; nil: they are not known
 	foreign  []foreign
@@ -120,12 +120,11 @@ type postLog struct {
 	end   endpoint
 	name  string
 	typ   verbs.QPType
-	cqs   [2]*verbs.CQ // of sends, of receives
-	dest  verbs.QPN    // 0: not known
-	gid   verbs.GID    // of the peer's port
-	since uint64       // when it was connected
-	all   []*posted    // one-sided ones, a ring
-	next  int
+	cqs   [2]*verbs.CQ  // of sends, of receives
+	dest  verbs.QPN     // 0: not known
+	gid   verbs.GID     // of the peer's port
+	since uint64        // when it was connected
+	sided ring[*posted] // one-sided ones
 	messages
 	ordering
 	rd      uint8 // max_rd_atomic
@@ -279,17 +278,26 @@ func (h *history) abandon(e endpoint) {
 	h.leave(t, 0)
 }
 
-// target returns a queue pair at which operations are carried out. Most calls are for the same one as the call before.
+// target returns a queue pair at which operations were carried out; nil: there are none. Most calls are for the one of
+// the call before.
 func (h *history) target(e endpoint) *target {
 	if t := h.latest; t != nil && t.end == e {
 		return t
 	}
 	t := h.targets[e]
-	if t == nil {
-		t = &target{end: e}
-		h.targets[e] = t
+	if t != nil {
+		h.latest = t
 	}
-	h.latest = t
+	return t
+}
+
+// enter returns a queue pair at which an operation is carried out.
+func (h *history) enter(e endpoint) *target {
+	if t := h.target(e); t != nil {
+		return t
+	}
+	t := &target{end: e}
+	h.targets[e], h.latest = t, t
 	return t
 }
 
@@ -319,7 +327,7 @@ func (h *history) post(e endpoint, wr *verbs.SendWR, r *request) {
 	if l == nil {
 		return
 	}
-	p := h.posted()
+	p := h.free.take()
 	*p = posted{end: e, id: wr.ID, op: wr.Op, remote: wr.Remote, length: len(wr.Inline) + listed(wr.SGL),
 		at: h.tickAt(r.posted.When), place: r.posted, refs: 1, kept: isMessage(wr.Op)}
 	r.noted = p
@@ -333,13 +341,9 @@ func (h *history) post(e endpoint, wr *verbs.SendWR, r *request) {
 	}
 	h.tell(l, p)
 	p.refs++
-	if len(l.all) < maxPosted {
-		l.all = append(l.all, p)
-		return
+	if old, full := l.sided.add(p, maxPosted); full {
+		h.release(old)
 	}
-	h.release(l.all[l.next])
-	l.all[l.next] = p
-	l.next = (l.next + 1) % maxPosted
 }
 
 // unposted undoes post for the last work requests of a queue pair, which the device has refused.
@@ -356,30 +360,19 @@ func (h *history) unposted(e endpoint, all []*request) {
 	}
 }
 
-// posted returns room for a work request.
-func (h *history) posted() *posted {
-	n := len(h.free)
-	if n == 0 {
-		return &posted{}
-	}
-	p := h.free[n-1]
-	h.free = h.free[:n-1]
-	return p
-}
-
 // release gives up a reference to a work request. The memory of one that nothing has any more is used again: there is
 // one for each that is posted.
 func (h *history) release(p *posted) {
 	if p.refs--; p.refs == 0 && !p.kept && len(h.free) < maxPosted {
-		h.free = append(h.free, p)
+		h.free.give(p)
 	}
 }
 
 // find returns the last work request that may be the operation a. It may be a later one like it: so an operation counts
 // as posted later than it was, never earlier.
 func (l *postLog) find(a *access) *posted {
-	for i := range l.all {
-		p := l.all[(l.next+len(l.all)-1-i)%len(l.all)]
+	for i := range l.sided.all {
+		p := l.sided.newest(i)
 		if p.remote == a.remote && like(p.op, a.op) && !p.void {
 			p.kept = true
 			return p
@@ -415,7 +408,7 @@ func (w watcher) Begin(qpn verbs.QPN, op verbs.SendOp, remote verbs.Remote, b []
 			a.from = l
 		}
 	}
-	t := h.target(e)
+	t := h.enter(e)
 	if op == verbs.OpRead {
 		if len(t.reads) >= maxReads {
 			return
@@ -455,7 +448,7 @@ func (h *history) place(slot int, a *access, e extent) {
 		return
 	}
 	if e.at != none {
-		h.target(e.at).kept++
+		h.enter(e.at).kept++
 	}
 	if old != none {
 		h.leave(h.target(old), 1)
@@ -466,7 +459,7 @@ func (h *history) place(slot int, a *access, e extent) {
 // at least changes.
 func (h *history) meeting(a *access) iter.Seq[*access] {
 	return func(yield func(*access) bool) {
-		if h.target(a.at).kept == len(h.accesses) {
+		if t := h.target(a.at); t != nil && t.kept == len(h.accesses) {
 			return
 		}
 		for i := range h.accesses {
@@ -511,10 +504,11 @@ func (w watcher) Extend(qpn verbs.QPN, b []byte) {
 	h := w.h
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	a := h.target(endpoint{w.d, qpn}).open
-	if a == nil || len(b) == 0 {
+	t := h.target(endpoint{w.d, qpn})
+	if t == nil || t.open == nil || len(b) == 0 {
 		return
 	}
+	a := t.open
 	if lo := uintptr(unsafe.Pointer(unsafe.SliceData(b))); lo == a.hi {
 		a.hi += uintptr(len(b))
 		a.mem = unsafe.Slice(unsafe.SliceData(a.mem), len(a.mem)+len(b))
@@ -528,8 +522,8 @@ func (w watcher) Extend(qpn verbs.QPN, b []byte) {
 func (w watcher) Last(qpn verbs.QPN) {
 	w.h.mu.Lock()
 	defer w.h.mu.Unlock()
-	if a := w.h.target(endpoint{w.d, qpn}).open; a != nil {
-		a.last = w.h.tick()
+	if t := w.h.target(endpoint{w.d, qpn}); t != nil && t.open != nil {
+		t.open.last = w.h.tick()
 	}
 }
 
@@ -538,12 +532,16 @@ func (w watcher) End(qpn verbs.QPN, op verbs.SendOp, b []byte, done bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	t := h.target(e)
+	if t == nil {
+		return
+	}
 	a := t.open
 	if op == verbs.OpRead {
 		a = h.endRead(t, b)
 	} else {
 		t.open = nil
 	}
+	h.leave(t, 0) // later ones may have taken its place in the history
 	if a == nil || a.ended != 0 {
 		return
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // request is a work request from posting it until its completion has been polled, or that of a later one that says that
-// it is done, too. Then it is used again for another: see Device.request and Device.recycle.
+// it is done, too. Then it is used again for another: see Device.recycle.
 type request struct {
 	id       uint64 // the program's
 	token    uint64 // the device's
@@ -37,22 +37,11 @@ type request struct {
 	seq      uint64  // of a queue pair's receive: how many were posted with it
 }
 
-// request returns an empty work request.
-func (d *Device) request() *request {
-	n := len(d.spare)
-	if n == 0 {
-		return &request{}
-	}
-	r := d.spare[n-1]
-	d.spare = d.spare[:n-1]
-	return r
-}
-
 // recycle keeps a work request, which nothing refers to any more, for another one.
 func (d *Device) recycle(r *request) {
 	clear(r.pieces)
 	*r = request{list: r.list[:0], pieces: r.pieces[:0], sums: r.sums[:0]}
-	d.spare = append(d.spare, r)
+	d.spare.give(r)
 }
 
 // name says what it is.

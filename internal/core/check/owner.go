@@ -19,11 +19,8 @@ type owned struct {
 	key verbs.Key
 }
 
-// ownWork has what the owner of a region has posted in it last: a ring.
-type ownWork struct {
-	all  []ownEntry
-	next int
-}
+// ownWork has what the owner of a region has posted in it last.
+type ownWork struct{ ring[ownEntry] }
 
 // ownEntry is the memory of a work request's scatter/gather entry.
 type ownEntry struct {
@@ -49,13 +46,9 @@ func (h *history) own(p *posted, pieces []piece) (any bool) {
 		lo := uintptr(unsafe.Pointer(unsafe.SliceData(s.mem)))
 		e := ownEntry{p, lo, lo + uintptr(len(s.mem)), s.region}
 		p.refs++
-		if len(w.all) < maxOwn {
-			w.all = append(w.all, e)
-			continue
+		if old, full := w.add(e, maxOwn); full {
+			h.release(old.posted)
 		}
-		h.release(w.all[w.next].posted)
-		w.all[w.next] = e
-		w.next = (w.next + 1) % maxOwn
 	}
 	return any
 }

@@ -30,7 +30,7 @@ func (d *Device) PostSend(qp *verbs.QP, wrs []verbs.SendWR, all bool) (int, erro
 	d.mu.Lock()
 	for i := range own {
 		wr := &own[i]
-		r := d.request()
+		r := d.spare.take()
 		r.id, r.qp, r.op, r.signaled, r.posted = wr.ID, q, wr.Op, q.signals(wr), place
 		d.checkSend(q, wr, r)
 		if wr.Inline == nil {
@@ -143,7 +143,7 @@ func (d *Device) PostRecv(qp *verbs.QP, srq *verbs.SRQ, wrs []verbs.RecvWR) (int
 	d.mu.Lock()
 	for i := range own {
 		wr := &own[i]
-		r := d.request()
+		r := d.spare.take()
 		r.id, r.qp, r.recvs, r.length, r.posted = wr.ID, q, queue, listed(wr.SGL), place
 		d.checkRecv(q, queue, owner, wr, place)
 		r.list = append(r.list, wr.SGL...)
