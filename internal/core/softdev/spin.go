@@ -122,7 +122,7 @@ func (l *Lane) dozed() bool {
 	if next := l.Timers.next(); next != 0 {
 		limit = min(limit, next-now)
 	}
-	if limit <= 0 || !l.transport.Arm() {
+	if limit <= 0 || !l.transport.Arm() || l.transport.Stalled() { // by what Arm has sent: nobody would wait for room
 		return false
 	}
 	l.dozes.Add(1)
