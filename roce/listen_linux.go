@@ -68,6 +68,7 @@ func (p *port) joinBy(join func(portshare.Config) (*portshare.Member, error)) er
 		p.group = processes{m, p.local}
 	} else if p.sock != nil {
 		p.sock.Close()
+		p.sock.Free()
 		p.sock = nil
 	}
 	return err

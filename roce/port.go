@@ -183,6 +183,9 @@ func (p *port) Dozes() bool             { return p.sock.Dozes() }
 func (p *port) SetDeadline(t time.Time) { p.sock.SetDeadline(t) }
 func (p *port) Wake()                   { p.sock.Wake() }
 
+// Free frees the socket's descriptors.
+func (p *port) Free() { p.sock.Free() }
+
 // Close stops raising events, and closes the socket before it gives up the slot among the processes
 // that share the address.
 func (p *port) Close() error {

@@ -30,11 +30,15 @@ func (l *lane) init(d *Device, port Port) {
 	l.progress.init(l, d.engine.Limits)
 }
 
-// free drops what the lane has of queue pairs: the device is closed.
+// free drops what the lane has of queue pairs, and has the port free the rest: the device is closed, and every lane's
+// lock held.
 func (l *lane) free() {
 	l.last = nil
 	clear(l.flows)
 	l.schedule = schedule{}
+	if f, ok := l.port.(Freer); ok && !l.core.HasStray() {
+		f.Free()
+	}
 }
 
 func (l *lane) Publish() { l.counted = l.engine.Counters }

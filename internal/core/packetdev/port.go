@@ -63,6 +63,12 @@ func (d *Device) LocatePeer(gid verbs.GID) func(context.Context) error {
 	return func(ctx context.Context) error { return l.Locate(ctx, gid) }
 }
 
+// Freer is a Port that keeps for pending calls, when it is closed, something that they use.
+type Freer interface {
+	// Free is called after Close, when none is pending. The device's lock is held.
+	Free()
+}
+
 // Recorder is a Port that may record its packets.
 type Recorder interface {
 	// RecordLost records a batch as Send would, which is not sent.

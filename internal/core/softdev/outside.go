@@ -106,8 +106,7 @@ func (l *Lane) endOutside(rung bool) {
 // later, it finds that it is the owner no more.
 func (l *Lane) replaceStray() {
 	if l.pollOwner.outside && !l.dev.Closed.Load() && l.move(false) > 0 {
-		l.endOutside(false)
-		l.disownPoll()
+		l.evictOutside()
 		l.pollOwner.takeOver = true
 	}
 }
@@ -117,7 +116,16 @@ func (l *Lane) forgetOutside() {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
 	if l.pollOwner.outside {
-		l.endOutside(false)
-		l.disownPoll()
+		l.evictOutside()
 	}
 }
+
+// evictOutside takes the poll from an owner that sleeps outside of Go.
+func (l *Lane) evictOutside() {
+	l.endOutside(false)
+	l.disownPoll()
+	l.pollOwner.stray = true
+}
+
+// HasStray reports whether a thread may sleep at the port's descriptors that owns the poll no more. The lock is held.
+func (l *Lane) HasStray() bool { return l.pollOwner.stray }

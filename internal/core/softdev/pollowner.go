@@ -20,6 +20,7 @@ type pollOwner struct {
 	owned    bool          // the poll has an owner
 	changes  atomic.Uint32 // grows when an owner comes and when it goes: odd while there is one
 	outside  bool          // the owner sleeps outside of Go
+	stray    bool          // a former owner may still sleep outside of Go
 	parked   bool          // the goroutine waits for the owner to go
 	takeOver bool          // the goroutine is needed at once
 	out      chan struct{} // of capacity 1: the goroutine has left its wait to an owner

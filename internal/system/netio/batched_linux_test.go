@@ -18,6 +18,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
 )
 
@@ -283,6 +285,63 @@ func TestCloseFreesThePort(t *testing.T) {
 		runtime.GC()
 		if time.Now().After(end) {
 			t.Fatalf("%d descriptors are open, %d before", open(), before)
+		}
+	}
+}
+
+// TestFree gives the descriptors of a closed socket to other files: no call reaches those.
+func TestFree(t *testing.T) {
+	s := listen(t, first, Options{})
+	peer := listen(t, first, Options{})
+	c := connect(t, s, peer.LocalAddr(), marks{})
+	lone := func(s *Socket) *Train {
+		tr := s.NewTrain()
+		build(t, tr, peer.LocalAddr(), []int{4}, []byte("lone"))
+		return tr
+	}
+	waits := make(chan error, 1)
+	go func() { waits <- s.Wait() }()
+	s.Free() // of an open socket: nothing
+	send(t, s, lone(s))
+	s.Close()
+	if err := <-waits; err != net.ErrClosed {
+		t.Errorf("a wait ended with %v", err)
+	}
+	own := []int{(*s.impl.(*batched).ports.Load())[0].fd, c.fd, int(s.impl.(*batched).waiter.event.FD())}
+	s.Free()
+	for _, fd := range own {
+		if _, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err != unix.EBADF {
+			t.Errorf("descriptor %d is still open: %v", fd, err)
+		}
+	}
+	var others []*Socket // one of which has each number
+	for range own {
+		others = append(others, listen(t, first, Options{}))
+	}
+	calls := map[string]func() error{
+		"Send":    func() error { return s.Send(lone(s)) },
+		"Recv":    func() error { _, err := s.Recv(make([]Datagrams, 1)); return err },
+		"Wait":    s.Wait,
+		"Recount": c.Recount,
+		"peer":    func() error { return c.Send(lone(s)) },
+		"TOS":     s.RecvTOS,
+		"headers": func() error { return s.RecvHeaders(true) },
+	}
+	for name, call := range calls {
+		if err := call(); !errors.Is(err, net.ErrClosed) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	s.Doze(time.Hour)
+	s.Wake()
+	c.Close()
+	s.Close()
+	s.Free()
+	for _, o := range others {
+		send(t, o, lone(o))
+		o.Wake()
+		if err := o.Wait(); err != nil {
+			t.Error(err)
 		}
 	}
 }

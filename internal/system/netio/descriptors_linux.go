@@ -16,8 +16,8 @@ import (
 // descriptor's number must not be reused while some call may still hold it.
 //
 // Closing therefore replaces each socket by a dead file. That frees the socket, and its port, at
-// once, and makes a pending call fail. The number itself is freed when the garbage collector finds
-// the Socket unreachable, so that no call can be using it.
+// once, and makes a pending call fail. The number itself is freed by [Socket.Free], or when the garbage
+// collector finds the Socket unreachable, so that no call can be using it.
 type descriptors struct {
 	mu    sync.Mutex
 	open  []int           // sockets
@@ -65,5 +65,6 @@ func (d *descriptors) free() {
 	for _, fd := range d.open {
 		unix.Close(fd)
 	}
+	d.open = nil
 	d.event.Close()
 }

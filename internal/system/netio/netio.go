@@ -93,6 +93,7 @@ type transport interface {
 	wake()
 	recvHeaders(on bool) error
 	recvTOS() error
+	free()
 	joinGroup(group netip.Addr) error
 	leaveGroup(group netip.Addr) error
 	close() error
@@ -226,4 +227,10 @@ func (s *Socket) LeaveGroup(group netip.Addr) error {
 }
 
 // Close frees the socket. A pending Wait returns net.ErrClosed. Closing twice is harmless.
+//
+// The numbers of its descriptors are freed by Free, or with the memory of the Socket.
 func (s *Socket) Close() error { return s.impl.close() }
+
+// Free frees the numbers of a closed socket's descriptors, which pending calls may still use. So none is
+// pending, and no thread sleeps at a set of BeginWait. Calls that follow find the socket closed.
+func (s *Socket) Free() { s.impl.free() }

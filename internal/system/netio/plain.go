@@ -289,6 +289,9 @@ func (p *plain) recvTOS() error {
 	return fmt.Errorf("netio: receive TOS: %w on a plain socket", errors.ErrUnsupported)
 }
 
+// free has nothing to do: package net counts the calls that are pending.
+func (p *plain) free() {}
+
 func (p *plain) joinGroup(group netip.Addr) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -253,6 +253,9 @@ func (s *batched) dozes() bool { return true }
 
 func (s *batched) doze(d time.Duration) {
 	defer runtime.KeepAlive(s)
+	if s.closed.Load() {
+		return
+	}
 	doze(*s.ports.Load(), d)
 }
 
@@ -318,6 +321,15 @@ func (s *batched) close() error {
 	}
 	s.waiter.close()
 	return os.NewSyscallError("netio: close: eventfd", s.files.bury())
+}
+
+// free waits for calls that hold changes.
+func (s *batched) free() {
+	s.changes.Lock()
+	defer s.changes.Unlock()
+	if s.closed.Load() {
+		s.files.free()
+	}
 }
 
 // reap closes the sockets of groups that were left. Only recv calls it, so no recv can be using

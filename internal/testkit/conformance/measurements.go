@@ -3,6 +3,8 @@
 package conformance
 
 import (
+	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -16,6 +18,7 @@ var measurements = []test{
 	{name: "Measure/Allocations", run: testAllocations},
 	{name: "Measure/IdleQP", run: testIdleQP},
 	{name: "Measure/Goroutines", run: testGoroutines},
+	{name: "Measure/Descriptors", run: testDescriptors},
 }
 
 // testAllocations posts work requests that are written as literals and polls: nothing is
@@ -182,4 +185,45 @@ func testGoroutines(t *T) {
 			t.Fatalf("%d goroutines, %d before:\n%s", runtime.NumGoroutine(), before, stacks.String())
 		}
 	}
+}
+
+// testDescriptors holds that devices give their descriptors back when they are closed, and not only once the program has
+// forgotten them.
+func testDescriptors(t *T) {
+	const fds = "/proc/self/fd"
+	if _, err := os.ReadDir(fds); err != nil {
+		t.Skip(err)
+	}
+	open := func() (files []string) {
+		list, err := os.ReadDir(fds)
+		t.ok(err)
+		for _, f := range list {
+			file, _ := os.Readlink(filepath.Join(fds, f.Name()))
+			files = append(files, file)
+		}
+		return files
+	}
+	var keep []*end
+	round := func() {
+		a, b := t.pair(setup{})
+		keep = append(keep, a, b)
+		b.recv(1, 0, 64)
+		a.do(verbs.SendWR{Op: verbs.OpSend, SGL: a.sgl(0, 64)})
+		b.received(verbs.StatusSuccess)
+		a.do(verbs.SendWR{Op: verbs.OpWrite, SGL: a.sgl(0, 5000), Remote: b.at(0)})
+		t.ok(a.dev.Close())
+		t.ok(b.dev.Close())
+		t.only = nil
+	}
+	round() // some belong to the process
+	before := open()
+	for range 3 {
+		round()
+	}
+	for end := time.Now().Add(patience); len(open()) > len(before); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("descriptors of %q, before of %q", open(), before)
+		}
+	}
+	runtime.KeepAlive(keep)
 }
