@@ -5,6 +5,7 @@ package main
 import (
 	"encoding/json"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -59,8 +60,20 @@ func TestFault(t *testing.T) {
 		t.Errorf("%+v", f)
 	}
 
-	says(device+": no faults\n", "--clear")
-	says(device + ": no faults\n")
+	// What has struck is told after its end, too.
+	ended := regexp.MustCompile(`^  loss nth 3 sent: struck 1 of \d+ packets, and has ended\n$`)
+	const other = "  fail reg_mr ENOMEM: never struck: there were no reg_mr calls that it selects\n"
+	for _, c := range []struct {
+		begin string
+		args  []string
+	}{{device + ": no faults\n", []string{"--clear"}}, {device + ": no faults\n", nil},
+		{device + ":\n" + other, []string{"fail reg_mr ENOMEM"}}, {device + ": no faults\n", []string{"--clear"}}} {
+		r := fault(c.args...)
+		r.wantSuccess(t)
+		if rest, ok := strings.CutPrefix(r.stdout, c.begin); !ok || !ended.MatchString(rest) {
+			t.Errorf("fault %q says\n%s", c.args, r.stdout)
+		}
+	}
 }
 
 // A fault that cannot be carried out is an error, and changes nothing.

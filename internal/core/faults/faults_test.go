@@ -271,6 +271,49 @@ func TestSummary(t *testing.T) {
 	}
 }
 
+// TestEnded: what has struck is told by the faults that follow, and by those that follow them.
+func TestEnded(t *testing.T) {
+	var b bytes.Buffer
+	log := NewLog(&b)
+	const name = "roce:192.0.2.1"
+	var last *Injector
+	for _, text := range []string{"loss nth 2; corrupt nth 9", "duplicate nth 1; event PORT_ERR", "loss nth 2", ""} {
+		in := NewInjector(mustParse(t, text), name, log)
+		if last != nil {
+			last.End()
+		}
+		b.Reset() // which has what that logged
+		in.Carry(last)
+		in.Begin()
+		for range 3 {
+			in.Packet(packet(1), 0)
+		}
+		for _, m := range in.Moments() {
+			in.Came(m, 0, true)
+		}
+		last = in
+	}
+	last.Finish()
+	if want := "# faults of " + name + `:
+#   loss nth 2: struck 2 of 6 packets, and has ended
+#   duplicate nth 1: struck 1 of 3 packets, and has ended
+#   event PORT_ERR: struck, and has ended
+`; b.String() != want {
+		t.Errorf("the log is\n%swant\n%s", &b, want)
+	}
+	for n := range 2 * maxPast {
+		in := NewInjector(mustParse(t, fmt.Sprintf("loss peer 192.0.2.7 nth 1-%d", n+1)), name, nil)
+		in.Packet(packet(1), 0)
+		next := NewInjector(&Set{}, name, nil)
+		next.Carry(last)
+		next.Carry(in)
+		last = next
+	}
+	if r := last.Results(); len(r) != maxPast || !strings.Contains(r[maxPast-1].Fault, fmt.Sprint(2*maxPast)) {
+		t.Errorf("%d faults are remembered: %v", len(r), r[len(r)-1])
+	}
+}
+
 // TestOne: of several faults that would decide a verdict the first one does. The others count, and do not strike.
 func TestOne(t *testing.T) {
 	in := NewInjector(mustParse(t, "fail reg_mr ENOMEM; fail reg_mr EIO times 1"), "roce:192.0.2.1", nil)

@@ -27,6 +27,7 @@ type Injector struct {
 	struck  uint64 // strikes so far
 	counted [kinds]uint64
 	of      map[uint32]*[kinds]uint64 // of existing queue pairs, by number
+	past    []Result                  // of faults that were ended before, which have struck
 	record  *recordHeader             // nil: none is kept
 }
 
@@ -530,15 +531,24 @@ func (s *Set) Set(dev Target, name string, log *Log) (err error) {
 			return err
 		}
 	}
-	in := NewInjector(s, name, log)
-	if before != nil {
-		in.Carry(before)
-	}
-	return dev.SetFaults(in)
+	return dev.SetFaults(NewInjector(s, name, log))
 }
 
-// Carry takes over the counts of an injector that this one replaces.
+// maxPast is how many faults that have ended an injector remembers.
+const maxPast = 100
+
+// Carry takes over the counts of an injector that this one replaces, and the results of its faults that have struck;
+// nil: there is none.
 func (in *Injector) Carry(from *Injector) {
+	if from == nil {
+		return
+	}
+	for _, r := range from.Results() {
+		if r.Struck > 0 {
+			r.Ended = true
+			in.remember(&r)
+		}
+	}
 	from.mu.Lock()
 	defer from.mu.Unlock()
 	in.struck, in.counted = from.struck, from.counted
@@ -546,6 +556,20 @@ func (in *Injector) Carry(from *Injector) {
 		c := *counted
 		in.of[qpn] = &c
 	}
+}
+
+// remember keeps the result of a fault that has ended, which may have been there before.
+func (in *Injector) remember(r *Result) {
+	i := slices.IndexFunc(in.past, func(p Result) bool { return p.Fault == r.Fault })
+	if i >= 0 {
+		in.past[i].Struck += r.Struck
+		in.past[i].Selected += r.Selected
+		return
+	}
+	if len(in.past) == maxPast {
+		in.past = slices.Delete(in.past, 0, 1)
+	}
+	in.past = append(in.past, *r)
 }
 
 // Result says how often a fault has struck.
@@ -556,11 +580,16 @@ type Result struct {
 	Unit     string `json:"unit,omitempty"` // of both, such as packets; empty: the fault comes by time
 	// Missed is the object that was not there as the fault's time came: such as a queue pair; empty: there was one.
 	Missed string `json:"missed,omitempty"`
+	Ended  bool   `json:"ended,omitempty"` // it was replaced, or cleared
 }
 
 // String returns the result as a line for people.
 func (r *Result) String() string {
 	switch {
+	case r.Ended && r.Unit == "":
+		return r.Fault + ": struck, and has ended"
+	case r.Ended:
+		return fmt.Sprintf("%s: struck %d of %d %s, and has ended", r.Fault, r.Struck, r.Selected, r.Unit)
 	case r.Unit == "" && r.Struck > 0:
 		return r.Fault + ": struck"
 	case r.Missed != "":
@@ -575,7 +604,7 @@ func (r *Result) String() string {
 	return fmt.Sprintf("%s: never struck: none of %d %s", r.Fault, r.Selected, r.Unit)
 }
 
-// Results returns how often each fault has struck.
+// Results returns how often each fault has struck, and those that have ended and had struck.
 func (in *Injector) Results() []Result {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -592,14 +621,16 @@ func (in *Injector) Results() []Result {
 		}
 		all = append(all, r)
 	}
-	return all
+	return append(all, in.past...)
 }
 
 // Summary says in a line for each fault how often it has struck.
-func (in *Injector) Summary() string {
+func (in *Injector) Summary() string { return summary(in.Results()) }
+
+func summary(results []Result) string {
 	var b strings.Builder
-	for _, r := range in.Results() {
-		fmt.Fprintln(&b, r.String())
+	for i := range results {
+		fmt.Fprintln(&b, results[i].String())
 	}
 	return b.String()
 }
@@ -640,7 +671,14 @@ func FinishAll() {
 }
 
 // Finish logs the summary, once.
-func (in *Injector) Finish() {
+func (in *Injector) Finish() { in.finish(in.Results()) }
+
+// End is Finish of an injector that is replaced: those of its faults that have ended before are told by its successor.
+func (in *Injector) End() {
+	in.finish(slices.DeleteFunc(in.Results(), func(r Result) bool { return r.Ended }))
+}
+
+func (in *Injector) finish(results []Result) {
 	liveLock.Lock()
 	begun := live[in]
 	delete(live, in)
@@ -648,14 +686,14 @@ func (in *Injector) Finish() {
 	if !begun {
 		return
 	}
-	in.logSummary()
+	in.logSummary(results)
 	if in.record != nil {
 		in.record.finished = 1
 	}
 }
 
-func (in *Injector) logSummary() {
-	if s := in.Summary(); s != "" {
+func (in *Injector) logSummary(results []Result) {
+	if s := summary(results); s != "" {
 		in.log.comment("faults of " + in.device + ":\n" + s)
 	}
 }

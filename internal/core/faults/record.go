@@ -39,6 +39,7 @@ type recordText struct {
 	Device string
 	Log    string   // the file of the log; empty: standard error
 	Faults []string // in the order of the tallies
+	Past   []Result `json:",omitempty"` // of faults that had ended
 }
 
 // keep moves the tallies into a record, if the environment asks for records. A record that cannot be written is not
@@ -48,7 +49,7 @@ func (in *Injector) keep() {
 	if dir == "" || in.log == nil || !in.log.ofProcess {
 		return
 	}
-	text := recordText{Device: in.device, Log: in.log.file}
+	text := recordText{Device: in.device, Log: in.log.file, Past: in.past}
 	for _, s := range in.faults {
 		text.Faults = append(text.Faults, s.Fault.String())
 	}
@@ -130,7 +131,7 @@ func finishRecord(name string) error {
 	if in.log, err = openLog(log); err != nil {
 		return err
 	}
-	in.logSummary()
+	in.logSummary(in.Results())
 	return nil
 }
 
@@ -150,7 +151,7 @@ func readRecord(b []byte) (in *Injector, finished bool, log string, err error) {
 	if err := json.Unmarshal(b[end:], &text); err != nil || uint64(len(text.Faults)) != h.faults {
 		return nil, false, "", damaged
 	}
-	in = &Injector{device: text.Device}
+	in = &Injector{device: text.Device, past: text.Past}
 	for i, line := range text.Faults {
 		set, err := Parse(line)
 		if err != nil || len(set.Faults) != 1 {

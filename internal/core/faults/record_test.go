@@ -26,6 +26,11 @@ func TestRecords(t *testing.T) {
 		t.Fatal(err)
 	}
 	ended, closed := NewInjector(set, "roce:192.0.2.7", l), NewInjector(set, "roce:192.0.2.8", l)
+	before := NewInjector(set, "roce:192.0.2.7", l)
+	for range 2 {
+		before.Packet(&Packet{Way: Sent}, 0)
+	}
+	ended.Carry(before)
 	ended.Begin()
 	closed.Begin()
 	for range 3 {
@@ -49,7 +54,8 @@ func TestRecords(t *testing.T) {
 		"# faults of roce:192.0.2.7:\n" +
 			"#   loss nth 2 sent: struck 1 of 3 packets\n" +
 			"#   fail reg_mr ENOMEM: never struck: there were no reg_mr calls that it selects\n" +
-			"#   event QP_FATAL: never struck: there was no queue pair as its time came\n",
+			"#   event QP_FATAL: never struck: there was no queue pair as its time came\n" +
+			"#   loss nth 2 sent: struck 1 of 2 packets, and has ended\n",
 		"# faults of devices that were not opened:\n#   loss device roce:192.0.2.9: never struck: the process has not opened this device\n",
 	} {
 		if !strings.Contains(got, want) {

@@ -15,6 +15,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/base/lockorder"
 	"github.com/ramjet-rdma/ramjet/internal/base/memory"
 	"github.com/ramjet-rdma/ramjet/internal/base/queue"
+	"github.com/ramjet-rdma/ramjet/internal/core/faults"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
@@ -28,25 +29,27 @@ type Device struct {
 	port     PortState
 	portLock lockorder.Mutex[lockorder.Port] // of the port's state
 
-	Lane       Lane                            // the first, and mostly the only one
-	Lanes      []*Lane                         // in the order in which their locks are taken
-	start      time.Time                       // of the clock of all lanes
-	Closed     atomic.Bool                     // changed with the device's lock
-	view       lockorder.Mutex[lockorder.View] // what observers see: see observe.go
-	memory     *memory.Table
-	QPs        map[verbs.QPN]QueuePair // changed with the device's lock and view
-	objects    objectLists             // changed with the device's lock and view
-	latency    latencies               // changed with view
-	nextPD     memory.PD
-	nextCQ     uint32
-	nextSRQ    uint32
-	Counts     counts
-	event      func(verbs.EventType, int)
-	failed     func(*verbs.Failure) // may be nil
-	shared     *queue.Device        // what all engines have
-	watch      watch
-	fabric     Fabric
-	faulty     atomic.Pointer[Faulty] // changed with the device's lock; nil: no faults are to be injected
+	Lane    Lane                            // the first, and mostly the only one
+	Lanes   []*Lane                         // in the order in which their locks are taken
+	start   time.Time                       // of the clock of all lanes
+	Closed  atomic.Bool                     // changed with the device's lock
+	view    lockorder.Mutex[lockorder.View] // what observers see: see observe.go
+	memory  *memory.Table
+	QPs     map[verbs.QPN]QueuePair // changed with the device's lock and view
+	objects objectLists             // changed with the device's lock and view
+	latency latencies               // changed with view
+	nextPD  memory.PD
+	nextCQ  uint32
+	nextSRQ uint32
+	Counts  counts
+	event   func(verbs.EventType, int)
+	failed  func(*verbs.Failure) // may be nil
+	shared  *queue.Device        // what all engines have
+	watch   watch
+	fabric  Fabric
+	faulty  atomic.Pointer[Faulty] // changed with the device's lock; nil: no faults are to be injected
+	// cleared has the counts of faults that have ended; nil: there were none, or the present ones have them.
+	cleared    atomic.Pointer[faults.Injector]
 	faultLock  lockorder.Mutex[lockorder.Faults]
 	nic        atomic.Bool // as shared.NIC
 	nextQP     uint64
@@ -231,7 +234,9 @@ func (d *Device) Close() error {
 		return nil
 	}
 	d.fabric.SendRest()
-	d.endFaults()
+	if in := d.endFaults(); in != nil {
+		in.Finish()
+	}
 	d.Closed.Store(true)
 	d.watch.notify()
 	d.Unlock()

@@ -77,9 +77,19 @@ func (d *Device) SetFaults(in *faults.Injector) error {
 	for _, l := range d.Lanes {
 		l.NewTime()
 	}
-	d.endFaults()
-	if in != nil && len(in.Faults()) > 0 {
+	before := d.endFaults()
+	if before != nil {
+		before.End()
+	}
+	switch {
+	case in == nil:
+	case len(in.Faults()) > 0:
+		in.Carry(before)
 		d.beginFaults(in)
+	case before != nil:
+		in.Carry(before)
+		d.cleared.Store(in)
+		in.Begin()
 	}
 	d.Unlock()
 	for _, l := range d.Lanes {
@@ -88,14 +98,22 @@ func (d *Device) SetFaults(in *faults.Injector) error {
 	return nil
 }
 
-// Faults returns the device's faults; nil: there are none. They have counted every fault whose event the program has
-// seen.
+// Faults returns the device's faults, or else what has the counts of those that it has had; nil: there were none. They
+// have counted every fault whose event the program has seen.
 func (d *Device) Faults() *faults.Injector {
-	if d.faulty.Load() == nil {
+	if d.injector() == nil {
 		return nil
 	}
 	d.Lane.Mu.Lock() // an event is counted once it is known whom it went to
 	defer d.Lane.Mu.Unlock()
+	return d.injector()
+}
+
+// injector is Faults while it is no matter whether the last event is counted.
+func (d *Device) injector() *faults.Injector {
+	if in := d.cleared.Load(); in != nil {
+		return in
+	}
 	if x := d.faulty.Load(); x != nil {
 		return x.Injector
 	}
@@ -123,11 +141,13 @@ func (d *Device) beginFaults(in *faults.Injector) {
 	d.Lane.WakeForTimer()
 }
 
-// endFaults ends the faults, and says how often they have struck.
-func (d *Device) endFaults() {
+// endFaults ends the faults, and returns what says how often they have struck; nil: there were none.
+func (d *Device) endFaults() *faults.Injector {
+	in := d.injector()
+	d.cleared.Store(nil)
 	x := d.faulty.Load()
 	if x == nil {
-		return
+		return in
 	}
 	for _, t := range x.moments {
 		d.Lane.Timers.Stop(t)
@@ -146,7 +166,7 @@ func (d *Device) endFaults() {
 	if len(x.altered) > 0 { // they have IDs of ours
 		d.beginRest(x)
 	}
-	x.Injector.Finish()
+	return in
 }
 
 // beginRest keeps what restores the IDs of work requests that have not completed.
@@ -373,16 +393,10 @@ func (x *Faulty) fail(q QueuePair) bool {
 	return true
 }
 
-// renewed notes that a queue pair begins anew.
+// renewed notes that a queue pair begins anew, or has ended.
 func (x *Faulty) renewed(q *QP) {
 	delete(x.broken, q.protocol.Number())
 	q.injected = nil
-}
-
-// destroyed notes that a queue pair has ended.
-func (x *Faulty) destroyed(q *QP) {
-	x.renewed(q)
-	x.Injector.Forget(uint32(q.protocol.Number()))
 }
 
 // release delivers the completions of a queue whose time has come.
@@ -481,11 +495,11 @@ func (d *Device) down() bool {
 
 // faultMetrics returns how often faults have struck.
 func (d *Device) faultMetrics() (list []metric.Metric) {
-	x := d.faulty.Load()
-	if x == nil {
+	in := d.injector()
+	if in == nil {
 		return nil
 	}
-	for _, c := range x.Injector.Counts() {
+	for _, c := range in.Counts() {
 		if c.QPN != 0 {
 			continue
 		}

@@ -241,7 +241,10 @@ func (q *QP) Destroy() error {
 		return err
 	}
 	if x := d.faulty.Load(); x != nil {
-		x.destroyed(q)
+		x.renewed(q)
+	}
+	if in := d.injector(); in != nil {
+		in.Forget(uint32(q.protocol.Number()))
 	}
 	d.view.Lock()
 	delete(d.QPs, q.Num())

@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ramjet-rdma/ramjet/cmd/ramjet/internal/cli"
 	"github.com/ramjet-rdma/ramjet/internal/app/usage"
+	"github.com/ramjet-rdma/ramjet/internal/core/faults"
 	"github.com/ramjet-rdma/ramjet/internal/core/observe"
 	"github.com/ramjet-rdma/ramjet/internal/device/kinds"
 	"github.com/ramjet-rdma/ramjet/internal/system/statsocket"
@@ -27,7 +29,7 @@ func New() *cobra.Command {
 		Short: "Inject faults into a running process, or show those that it has",
 		Long: "Fault replaces the faults of the devices in software that a process of this user has open, whatever it was started\n" +
 			"with. Each argument is a fault, several with semicolons between them, or the name of a file with faults; quote them.\n" +
-			"Without any it shows what the process has, and how often each has struck. Times count from now on.\n\n" +
+			"Without any it shows what the process has, and how often each has struck, those that have ended too. Times count from now on.\n\n" +
 			"The process logs those that strike to its standard error, or where $RAMJET_FAULT_LOG of its environment says.\n" +
 			"docs/faults.md has the language. `ramjet stat statistic` counts them as injected_faults.",
 		Example: "  ramjet fault 4242 'loss 1%' 'delay 10ms 2ms sent'\n" +
@@ -82,11 +84,11 @@ func writeFaults(out io.Writer, all []observe.DeviceFaults) error {
 	var b strings.Builder
 	for i := range all {
 		d := &all[i]
-		if len(d.Faults) == 0 {
-			fmt.Fprintf(&b, "%s: no faults\n", d.Name)
-			continue
+		none := ""
+		if !slices.ContainsFunc(d.Faults, func(r faults.Result) bool { return !r.Ended }) {
+			none = " no faults"
 		}
-		fmt.Fprintf(&b, "%s:\n", d.Name)
+		fmt.Fprintf(&b, "%s:%s\n", d.Name, none)
 		for j := range d.Faults {
 			fmt.Fprintf(&b, "  %s\n", d.Faults[j].String())
 		}
