@@ -686,11 +686,23 @@ func TestFaultsFromOutside(t *testing.T) {
 	if got, err := ask("show"); err != nil || !strings.Contains(got, "duplicate every 2: struck") {
 		t.Errorf("%q, %v", got, err)
 	}
-	if got, err := ask(""); err != nil || got != "" {
-		t.Errorf("%q, %v", got, err)
+	for _, when := range []string{"", "show"} {
+		if got, err := ask(when); err != nil || !strings.HasPrefix(got, "duplicate every 2: struck ") ||
+			!strings.HasSuffix(got, " packets, and has ended") {
+			t.Errorf("%q, %v", got, err)
+		}
 	}
-	if !strings.Contains(log.String(), "duplicate nth 2") {
-		t.Errorf("the log is\n%v", log)
+	counted := loopback.Counter(t, dev, "injected_faults_duplicate")
+	if err := dev.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"duplicate nth 2", " packets, and has ended\n"} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("the log has no %q:\n%v", want, log)
+		}
+	}
+	if counted == 0 {
+		t.Error("the device counts no faults any more")
 	}
 }
 

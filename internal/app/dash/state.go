@@ -178,8 +178,10 @@ type Series struct {
 	Messages  []float64 `json:"messages"`
 	RTTNS     []int64   `json:"rtt_ns"`
 	Again     []float64 `json:"retransmits"` // packets retransmitted
-	Losses    []float64 `json:"losses"`      // losses and refusals: see Counts
-	Late      []float64 `json:"late"`        // acknowledgements that came late: nothing was lost
+	Retries   []float64 `json:"retries"`     // why: timeouts, sequence errors, lost responses, RNR NAKs
+	// requests of peers that were not carried out: duplicates, out of sequence, or without a receive
+	Unexpected []float64 `json:"unexpected"`
+	Late       []float64 `json:"late"` // acknowledgements that came late: nothing was lost
 }
 
 // state returns the page's state, read just now or a moment ago.
@@ -409,8 +411,7 @@ func seriesOf(list []live.Sample, now time.Time) Series {
 	n := len(list)
 	out := Series{AgoMS: make([]int64, n), OverMS: make([]int64, n), SentBytes: make([]float64, n),
 		RecvBytes: make([]float64, n), Messages: make([]float64, n), RTTNS: make([]int64, n), Again: make([]float64, n),
-		Losses: make([]float64, n),
-		Late:   make([]float64, n)}
+		Retries: make([]float64, n), Unexpected: make([]float64, n), Late: make([]float64, n)}
 	for i := range list {
 		s := &list[i]
 		c := &s.Counts
@@ -418,8 +419,8 @@ func seriesOf(list []live.Sample, now time.Time) Series {
 		out.SentBytes[i], out.RecvBytes[i] = s.PerSecond(c.SentBytes), s.PerSecond(c.RecvBytes)
 		out.Messages[i], out.RTTNS[i] = s.PerSecond(s.Messages()), int64(s.RTT)
 		out.Again[i] = s.PerSecond(c.Retransmitted)
-		out.Losses[i] = s.PerSecond(c.Timeouts + c.SequenceErrors + c.LostResponses + s.RNRs() + c.Duplicates +
-			c.OutOfSequence)
+		out.Retries[i] = s.PerSecond(c.Timeouts + c.SequenceErrors + c.LostResponses + c.RNRs)
+		out.Unexpected[i] = s.PerSecond(c.Duplicates + c.OutOfSequence + c.SentRNRs)
 		out.Late[i] = s.PerSecond(c.LateAcks)
 	}
 	return out

@@ -187,8 +187,8 @@ func testGoroutines(t *T) {
 	}
 }
 
-// testDescriptors holds that devices give their descriptors back when they are closed, and not only once the program has
-// forgotten them.
+// testDescriptors holds that devices give their descriptors back when they are closed, and not only once the program
+// has forgotten them.
 func testDescriptors(t *T) {
 	const fds = "/proc/self/fd"
 	if _, err := os.ReadDir(fds); err != nil {

@@ -29,7 +29,7 @@ func New() *cobra.Command {
 		Short: "Inject faults into a running process, or show those that it has",
 		Long: "Fault replaces the faults of the devices in software that a process of this user has open, whatever it was started\n" +
 			"with. Each argument is a fault, several with semicolons between them, or the name of a file with faults; quote them.\n" +
-			"Without any it shows what the process has, and how often each has struck, those that have ended too. Times count from now on.\n\n" +
+			"Without any it shows what the process has and had, and how often each has struck. Times count from now on.\n\n" +
 			"The process logs those that strike to its standard error, or where $RAMJET_FAULT_LOG of its environment says.\n" +
 			"docs/faults.md has the language. `ramjet stat statistic` counts them as injected_faults.",
 		Example: "  ramjet fault 4242 'loss 1%' 'delay 10ms 2ms sent'\n" +

@@ -125,8 +125,8 @@ async function ask(path, body) {
 const graphLines = {
   throughput: ["Throughput", [{ name: "sent", class: "sent", field: "sent_bytes", fill: true }, { name: "received", class: "received", field: "received_bytes" }], format.rate],
   latency: ["Round trip", [{ name: "", class: "rtt", field: "rtt_ns", gaps: true, fill: true }], format.time],
-  loss: ["Lost, and late", [{ name: "again", class: "again", field: "retransmits", fill: true }, { name: "lost", class: "loss", field: "losses" },
-    { name: "late", class: "late", field: "late" }], format.perSecond],
+  again: ["Retries", [{ name: "packets", class: "again", field: "retransmits", fill: true }, { name: "causes", class: "retries", field: "retries" },
+    { name: "unexpected", class: "unexpected", field: "unexpected" }, { name: "late", class: "late", field: "late" }], format.perSecond],
 };
 const graphsIn = (parent) => Object.values(graphLines).map((g) => new Graph(parent, ...g));
 const mainGraphs = graphsIn($("graphs")), detailGraphs = graphsIn($("detail-graphs"));
@@ -360,7 +360,7 @@ function openQP(id) {
   if (found) $("detail-title").textContent = `Queue pair ${found.qpn}`;
   clearLadder();
   detailLatency.show({ bounds_ns: [], operations: [] });
-  for (const g of detailGraphs) g.show({ ago_ms: [], over_ms: [], sent_bytes: [], received_bytes: [], rtt_ns: [], losses: [], late: [], retransmits: [] });
+  for (const g of detailGraphs) g.show({ ago_ms: [], over_ms: [], sent_bytes: [], received_bytes: [], rtt_ns: [], retries: [], unexpected: [], late: [], retransmits: [] });
   if (found) showFacts(found, false);
   $("detail").showModal();
   $("detail").scrollTop = 0;
