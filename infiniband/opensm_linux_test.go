@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -22,12 +23,21 @@ import (
 	"github.com/ramjet-rdma/ramjet/infiniband"
 )
 
-// toolTime is a bound that only a fault exceeds.
-const toolTime = 30 * time.Second
+const (
+	// toolTime is a bound that only a fault exceeds.
+	toolTime = 2 * time.Minute
+	// answerTime is how many milliseconds programs wait for an answer, before they ask again three times. By themselves
+	// they wait a second at most, in which a busy machine may not give one.
+	answerTime = "15000"
+	// stuckTime is how often an OpenSM that is to end is looked at.
+	stuckTime = 20 * time.Second
+)
 
-// tools are Debian's programs, and the library by which they work on a fabric of ours. They give up requests that are
-// not answered within a second or so, and not all have an option to wait longer. So tests with many of them run one by
-// one.
+// unasked are the programs that have no option for answerTime.
+var unasked = []string{"ibstat", "ibidsverify"}
+
+// tools are Debian's programs, and the library by which they work on a fabric of ours. Not all of them can be told how
+// long to wait for an answer. So tests with many of them run one by one.
 type tools struct {
 	t      testing.TB
 	socket string
@@ -96,6 +106,9 @@ func (x *tools) try(name string, args ...string) (string, error) {
 	x.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), toolTime)
 	defer cancel()
+	if !slices.Contains(unasked, name) && !slices.Contains(args, "-t") {
+		args = append([]string{"-t", answerTime}, args...)
+	}
 	c := x.command(ctx, x.home, name, args...)
 	var failed bytes.Buffer
 	c.Stderr = &failed
@@ -124,6 +137,9 @@ var unanswered = regexp.MustCompile(`IB_TIMEOUT|Timeout while getting attribute`
 var cutOff = regexp.MustCompile(unanswered.String() + `|osm_get_port_by_mad_addr: ERR 7504: Lid is out of range` +
 	`|match_service_pkey_with_ports_pkey: ERR 2404: Cannot find requester physical port`)
 
+// givesUpSoon has OpenSM give up soon what is not answered: it asks nodes that are not there any more.
+const givesUpSoon = "transaction_timeout 200"
+
 // openSM starts OpenSM at an adapter, and ends it with the test.
 func (x *tools) openSM(node string, options ...string) *openSM {
 	x.t.Helper()
@@ -131,7 +147,7 @@ func (x *tools) openSM(node string, options ...string) *openSM {
 	conf := filepath.Join(x.dir, "opensm.conf")
 	text := strings.Join(append([]string{"sweep_interval 1", "sminfo_polling_timeout 500", "polling_retry_number 2",
 		"log_file " + s.log, "subnet_timeout 18", "daemon FALSE", "console off", "dump_files_dir " + x.dir,
-		"log_flags 0x3",
+		"log_flags 0x3", "transaction_timeout " + answerTime,
 		"force_log_flush TRUE"}, options...), "\n")
 	if err := os.WriteFile(conf, []byte(text+"\n"), 0o600); err != nil {
 		x.t.Fatal(err)
@@ -187,6 +203,31 @@ func TestDeadlocked(t *testing.T) {
 	}
 }
 
+// awaitEnd waits until it has ended, and kills it if it does not.
+func (s *openSM) awaitEnd() {
+	ended := make(chan struct{})
+	go func() { s.c.Wait(); close(ended) }()
+	for late := time.Now().Add(toolTime); ; {
+		select {
+		case <-ended:
+			return
+		case <-time.After(stuckTime):
+		}
+		threads := threadsOf(s.c.Process.Pid) // the functions in which they wait
+		switch stuck := deadlocked(threads); {
+		case stuck:
+			s.t.Logf("OpenSM waits for itself:\n%s", threads)
+		case time.Now().After(late):
+			s.t.Errorf("OpenSM did not end:\n%s", threads)
+		default:
+			continue
+		}
+		s.c.Process.Kill()
+		<-ended
+		return
+	}
+}
+
 // end ends it, and looks for complaints in its log.
 func (s *openSM) end() {
 	if s.c.ProcessState != nil {
@@ -197,20 +238,7 @@ func (s *openSM) end() {
 		s.t.Errorf("%v\n%s", err, s.out.Bytes())
 	}
 	s.c.Process.Signal(syscall.SIGTERM)
-	stuck := make(chan string, 1) // the functions in which its threads wait
-	late := time.AfterFunc(toolTime, func() {
-		stuck <- threadsOf(s.c.Process.Pid)
-		s.c.Process.Kill()
-	})
-	s.c.Wait()
-	if !late.Stop() {
-		threads := <-stuck
-		if deadlocked(threads) {
-			s.t.Logf("OpenSM waits for itself:\n%s", threads)
-		} else {
-			s.t.Errorf("OpenSM did not end:\n%s", threads)
-		}
-	}
+	s.awaitEnd()
 	for line := range strings.Lines(string(ran)) {
 		if strings.Contains(line, " ERR ") && (s.allowed == nil || !s.allowed.MatchString(line)) {
 			s.t.Errorf("OpenSM: %s", strings.TrimSpace(line))

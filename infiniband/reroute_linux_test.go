@@ -55,7 +55,7 @@ func TestOpenSMReroutes(t *testing.T) {
 	f := softfabric.Generate(t, "fat-tree:4,2", &infiniband.FabricOptions{NoManager: true})
 	x := newTools(t, f, "opensm", "ibnetdiscover", "ibtracert", "ibroute")
 	// It may ask the switch that is off before it finds out.
-	x.openSM("host-2").allowed = unanswered
+	x.openSM("host-2", givesUpSoon).allowed = unanswered
 	x.reroutes(f)
 }
 
