@@ -14,7 +14,7 @@ import (
 type goroutine struct {
 	id, state string
 	durable   bool // it waits in a way that lets virtual time pass
-	runs      bool
+	runs      bool // it goes on by itself
 	frames    []frame
 }
 
@@ -38,6 +38,16 @@ func bubbleOf() string {
 	return "synctest bubble " + strings.TrimRight(bubble, "]:")
 }
 
+// runs reports whether a goroutine in a state goes on by itself: it runs, or waits for a processor, for the system, or
+// for Go's runtime. However long that takes, its world does not stand still.
+func runs(state string) bool {
+	switch state {
+	case "running", "runnable", "syscall", "preempted", "copystack", "wait for GC cycle":
+		return true
+	}
+	return strings.HasPrefix(state, "GC ") || strings.HasPrefix(state, "garbage collection")
+}
+
 // goroutines returns the goroutines of a bubble.
 func goroutines(bubble string) (list []goroutine) {
 	b := make([]byte, 1<<20)
@@ -58,7 +68,7 @@ func goroutines(bubble string) (list []goroutine) {
 		g := goroutine{id: id, durable: strings.Contains(states, "(durable)")}
 		g.state, _, _ = strings.Cut(states, ",")
 		g.state = strings.TrimSuffix(g.state, " (durable)")
-		g.runs = g.state == "running" || g.state == "runnable"
+		g.runs = runs(g.state)
 		lines := strings.Split(stack, "\n")
 		for i := 0; i+1 < len(lines); i += 2 {
 			if strings.HasPrefix(lines[i], "created by ") {
