@@ -8,7 +8,7 @@ import (
 )
 
 // upTime is how long a subnet manager may take: only a fault exceeds it.
-const upTime = time.Minute
+const upTime = 3 * time.Minute
 
 // waitFor waits until a condition holds.
 func waitFor(t testing.TB, what string, holds func() bool) {

@@ -45,10 +45,12 @@ const (
 	promptTime = clock.Time(10 * time.Millisecond)
 	pauseTime  = clock.Time(500 * time.Millisecond) // until a responder prompts a quiet peer
 	promptEnd  = clock.Time(5 * time.Second)        // when an initiator or responder stops prompting
-	CheckTime  = clock.Time(10 * time.Second)       // between checks whether the peer of a stream is alive
 	// checks that find the peer gone while its data waits for a receive, until the stream ends
 	abandonedChecks = 3
 )
+
+// CheckTime is the time between checks whether the peer of a stream is alive. Tests alone change it.
+var CheckTime = clock.Time(10 * time.Second)
 
 // How long the sides of a set-up wait. Of a request of the program the peer's program decides, else its device.
 var (

@@ -17,8 +17,10 @@ import (
 )
 
 // soon is much less than the time after which a stream is looked at anyway (CheckTime), and much
-// more than anything takes.
-const soon = 5 * time.Second
+// more than anything takes on a busy machine.
+const soon = 2 * time.Minute
+
+func init() { CheckTime = clock.Time(100 * soon) }
 
 // within waits for a condition that must come true because of something, and not because the
 // device looks at its streams now and then.
