@@ -40,8 +40,9 @@ func TestLadderProcess(t *testing.T) {
 	}()
 	pid, qp := fmt.Sprint(os.Getpid()), fmt.Sprint(client.QP().Num())
 	var r result
-	for until := time.Now().Add(patience); ; {
-		r = ramjetCmd(t, "ladder", pid, "--qp", qp, "--for", "200ms")
+	until := time.Now().Add(patience)
+	for long := 200 * time.Millisecond; ; long *= 2 { // a message may take seconds on a busy machine
+		r = ramjetCmd(t, "ladder", pid, "--qp", qp, "--for", long.String())
 		if strings.Contains(r.stdout, "injected: delay") {
 			break
 		}
