@@ -71,6 +71,9 @@ func TestPollSleep(t *testing.T) {
 	if port.begun != port.ended {
 		t.Errorf("%d waits began, and %d ended", port.begun, port.ended)
 	}
+	if a.OK(a.Dev.Close()); !a.Port.Freed.Load() {
+		t.Error("no thread sleeps, and the closed port is not freed")
+	}
 }
 
 // A thread that never comes back from its sleep stops nobody: the device's goroutine moves the data. It may come back
@@ -95,6 +98,9 @@ func TestPollSleepStray(t *testing.T) {
 		t.Error("an old wait ends a new one")
 	}
 	a.soft.LeavePoll(&w)
+	if a.OK(a.Dev.Close()); a.Port.Freed.Load() {
+		t.Error("the port is freed, and a thread may still sleep there")
+	}
 }
 
 // A device is closed while a thread sleeps, which finds that later.
@@ -107,6 +113,9 @@ func TestPollSleepClosed(t *testing.T) {
 	a.OK(a.Dev.Close())
 	if port.begun != port.ended {
 		t.Errorf("%d waits began, and %d ended", port.begun, port.ended)
+	}
+	if a.Port.Freed.Load() {
+		t.Error("the port is freed, and the thread still sleeps there")
 	}
 	if a.soft.PollSleep(&w, true) {
 		t.Error("the device is closed, and the thread sleeps")

@@ -33,6 +33,7 @@ type Port struct {
 	Full     atomic.Bool // Send returns ErrAgain
 	Lose     atomic.Bool // Send loses everything
 	Broken   atomic.Bool // Wait fails
+	Freed    atomic.Bool // Free was called
 	Waits    atomic.Int32
 	Receives atomic.Int32
 	Slow     atomic.Int64 // nanoseconds that Receive takes
@@ -40,6 +41,9 @@ type Port struct {
 	AtSend   atomic.Pointer[func(*ibta.Batch)]
 	packet   ib.Packet
 }
+
+// Free is called when no call of a closed port is pending.
+func (p *Port) Free() { p.Freed.Store(true) }
 
 // Frame is a packet without its ICRC that has arrived.
 type Frame struct {
