@@ -89,20 +89,28 @@ func (c *CQ) Poll(wcs []verbs.WC) int {
 	if !d.Lane.alone {
 		d.Lane.noted(1)
 	}
-	if !d.Lane.Mu.TryLock() {
-		return d.Lane.polledNothing(0) // somebody else moves data
+	if d.Lane.sleepsNext() || !d.Lane.Mu.TryLock() {
+		return d.Lane.polledNothing(0) // the sleep or somebody else moves data
 	}
 	if d.Lane.alone {
 		d.Lane.tally()
 	}
-	moved := d.Lane.poll(c.Queue)
-	n := c.Queue.Poll(wcs)
-	if n > 0 || moved > 0 {
+	moved, n := 0, 0
+	atOnce := d.Lane.spinner.dozesAtOnce()
+	if !atOnce {
+		moved = d.Lane.poll(c.Queue)
+		n = c.Queue.Poll(wcs)
+	}
+	switch {
+	case n > 0 || moved > 0:
 		d.Lane.spinner.found()
-	} else if d.Lane.dozed() {
+	case d.Lane.dozed():
 		moved = d.Lane.poll(c.Queue)
 		n = c.Queue.Poll(wcs)
 		d.Lane.spinner.woke(d.Lane.Now(), n > 0 || moved > 0)
+	case atOnce:
+		d.Lane.poll(c.Queue)
+		n = c.Queue.Poll(wcs)
 	}
 	d.Lane.Mu.Unlock()
 	return d.Lane.polledNothing(n)

@@ -85,6 +85,56 @@ func TestDoze(t *testing.T) {
 	}, "a doze that ends with the timer")
 }
 
+// TestDozeAtOnce holds that a program whose polls find nothing on a crowded machine dozes without a look at the network
+// before, and that the poll finds what ended the doze.
+func TestDozeAtOnce(t *testing.T) {
+	a, b, port := newDozers(t)
+	var wc [1]verbs.WC
+	looks, posted := int32(0), false
+	doze := func(time.Duration) {
+		looks = a.Port.Receives.Load()
+		if !posted {
+			posted = true
+			a.Write(&b.Side, 8)
+		}
+	}
+	port.doze.Store(&doze)
+	found := 0
+	a.Eventually(func() bool { // the device's goroutine may look, too
+		before := a.Port.Receives.Load()
+		looks = before + 1
+		a.soft.Lane.Mu.Lock()
+		a.soft.Lane.ShareAtOnce()
+		a.soft.Lane.Mu.Unlock()
+		found += a.CQ.Poll(wc[:])
+		return looks == before
+	}, "a doze without a look before")
+	a.Eventually(func() bool {
+		found += a.CQ.Poll(wc[:])
+		return found == 1
+	}, "the completion")
+}
+
+// TestNoLookBeforeSleep holds that a program which waits for events on a crowded machine makes no pass for the poll
+// between its request for an event and its sleep, which looks anyway, and one for each other poll.
+func TestNoLookBeforeSleep(t *testing.T) {
+	a, _, _ := newDozers(t)
+	var wc [1]verbs.WC
+	calls := 0
+	a.soft.Sleep(func() bool { calls++; return calls > 1 }, verbs.DefaultSpin)
+	a.Asleep()
+	for range 3 {
+		a.OK(a.CQ.ReqNotify(false))
+		for i, want := range []int32{0, 1, 1} {
+			before := a.Port.Receives.Load()
+			a.CQ.Poll(wc[:])
+			if made := a.Port.Receives.Load() - before; made != want {
+				t.Errorf("poll %d: %d passes, want %d", i, made, want)
+			}
+		}
+	}
+}
+
 // TestDozeLeavesNothing holds that the device's goroutine keeps away from what arrives while a
 // program dozes, unless another one asks for an event.
 func TestDozeLeavesNothing(t *testing.T) {

@@ -33,6 +33,9 @@ func (l *Lane) DozeAt(port Dozer) { l.dozer, l.crowded = port, func() bool { ret
 // Share has the next poll that finds nothing doze.
 func (l *Lane) Share() { l.spinner = spinner{polls: crowdedAfter, close: true, crowded: true} }
 
+// ShareAtOnce has the next polls that find no completion doze without a look at the network before.
+func (l *Lane) ShareAtOnce() { l.spinner = spinner{atOnce: atOnce, close: true, crowded: true} }
+
 // Slept makes the machine a quiet one, where a program has slept after polls that followed each other closely, and was
 // to doze after one more.
 func (l *Lane) Slept() {

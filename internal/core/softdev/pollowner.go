@@ -3,6 +3,7 @@
 package softdev
 
 import (
+	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -25,6 +26,7 @@ type pollOwner struct {
 	takeOver bool          // the goroutine is needed at once
 	out      chan struct{} // of capacity 1: the goroutine has left its wait to an owner
 	adaptive adaptiveSpin  // whether an owner polls before it sleeps
+	sleeps   atomic.Bool   // the last one did not: it is no use to look at the network just before the next one sleeps
 	queue    *CQ           // the owner waits for this one; nil: for any
 }
 
@@ -115,7 +117,8 @@ func (l *Lane) spin(awake func() bool, limit clock.Time) bool {
 		return false
 	}
 	now := l.Now()
-	if l.crowded() || !l.pollOwner.adaptive.polls(now) {
+	sleeps := l.crowded() || !l.pollOwner.adaptive.polls(now)
+	if l.pollOwner.sleeps.Store(sleeps); sleeps {
 		return false
 	}
 	for end := now + 2*limit; now < end; now = l.Now() {
@@ -168,7 +171,11 @@ func (l *Lane) wait() {
 	l.sleep.waitUntil = l.Timers.next()
 	l.transport.SetDeadline(l.timeOf(l.sleep.waitUntil))
 	writable := l.transport.Stalled()
+	yields := l.pace.virtual == nil && l.sleep.yields(l.Now())
 	l.Mu.Unlock()
+	if yields {
+		runtime.Gosched()
+	}
 	if l.transport.Wait(writable) != nil {
 		time.Sleep(GracePeriod) // the device is closed, or the system is out of memory
 	}

@@ -61,3 +61,23 @@ func TestFewPolls(t *testing.T) {
 		t.Error("a poll after the program said that it sleeps is taken for many")
 	}
 }
+
+// TestYields holds that a goroutine which sleeps again and again calls Go's scheduler in time, and not for each sleep.
+func TestYields(t *testing.T) {
+	const monitor = clock.Time(10 * time.Millisecond) // after which Go's takes the processor away
+	var s sleep
+	last, calls := clock.Time(0), 0
+	for now := clock.Time(time.Hour); now < clock.Time(time.Hour+time.Second); now += clock.Time(50 * time.Microsecond) {
+		if !s.yields(now) {
+			if now-last >= monitor {
+				t.Fatalf("no call for %v", time.Duration(now-last))
+			}
+			continue
+		}
+		last = now
+		calls++
+	}
+	if most := int(clock.Time(time.Second)/yieldEvery) + 1; calls > most {
+		t.Errorf("%d calls in a second, want %d at most", calls, most)
+	}
+}

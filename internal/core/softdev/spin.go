@@ -3,6 +3,7 @@
 package softdev
 
 import (
+	"runtime"
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/base/clock"
@@ -54,6 +55,10 @@ func (s *spinner) foundNothing() bool {
 	s.polls++
 	return s.polls >= lookAfter || s.crowded && (s.polls >= crowdedAfter || s.atOnce > 0)
 }
+
+// dozesAtOnce reports whether the next poll that finds no completion dozes without a look at the network before: what
+// has arrived there ends the doze at once.
+func (s *spinner) dozesAtOnce() bool { return s.crowded && s.atOnce > 0 }
 
 // look takes the time, and whether the machine is crowded, and reports whether to doze.
 func (s *spinner) look(now clock.Time, crowded bool) bool {
@@ -130,7 +135,11 @@ func (l *Lane) dozed() bool {
 	if l.sleep.waiting {
 		l.transport.Wake() // the goroutine is to leave what arrives to the program
 	}
+	yields := l.sleep.yields(now)
 	l.Mu.Unlock()
+	if yields {
+		runtime.Gosched()
+	}
 	l.dozer.Doze(time.Duration(limit))
 	l.Mu.Lock()
 	if l.sleep.waiting {
