@@ -79,7 +79,8 @@ func rj_create_channel(h C.uint64_t, out *C.uint64_t, fd *C.int) C.int {
 	armed := driver.ForwardEvents(v, ch.completion)
 	if s, ok := driver.DeviceOf(c.dev.Device).(driver.PollSleeper); ok {
 		ch.sleeper = s
-		ch.wait = driver.PollWait{Spin: verbs.DefaultSpin, Awake: func() bool { return !ch.events.empty() || !armed() }}
+		ch.wait = driver.PollWait{Spin: verbs.DefaultSpin, Armed: armed,
+			Awake: func() bool { return !ch.events.empty() || armed() == 0 }}
 	}
 	objects.put(v, object{context: c})
 	*out, *fd = C.uint64_t(channels.put(ch)), C.int(q.fd)

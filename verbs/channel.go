@@ -41,7 +41,7 @@ func (d *Device) CreateCompChannel() (c *CompChannel, err error) {
 		return nil, err
 	}
 	if s, ok := d.drv.(sleeper); ok && s.Sleeps() {
-		c.sleep.init(s, DefaultSpin, func() bool { return c.events.armed.Load() == 0 || c.events.any() })
+		c.sleep.init(s, DefaultSpin, func() bool { return c.events.awaited() == 0 || c.events.any() }, c.events.awaited)
 	}
 	return c, nil
 }
@@ -86,11 +86,14 @@ func (q *cqEvents) any() bool {
 }
 
 // forwardEvents has f called with the queues that have events, before the channel has any. It returns a function that
-// reports whether a queue is armed.
-func (c *CompChannel) forwardEvents(f func(*CQ)) (armed func() bool) {
+// returns how many queues are armed.
+func (c *CompChannel) forwardEvents(f func(*CQ)) (armed func() int) {
 	c.events.forward = f
-	return func() bool { return c.events.armed.Load() > 0 }
+	return c.events.awaited
 }
+
+// awaited returns how many queues are armed.
+func (q *cqEvents) awaited() int { return int(q.armed.Load()) }
 
 // take returns the oldest event of a queue that still exists, or nil.
 func (q *cqEvents) take() *CQ {

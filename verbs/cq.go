@@ -148,7 +148,7 @@ func (d *Device) CreateCQ(cqe int, opt *CQOptions) (cq *CQ, err error) {
 		cq.yields.every = 0
 	}
 	if s, ok := cq.drv.(sleeper); ok && s.Sleeps() {
-		cq.sleep.init(s, cq.spin, func() bool { return cq.sig.closed.Load() || !cq.drv.Empty() || cq.drv.Err() != nil })
+		cq.sleep.init(s, cq.spin, func() bool { return cq.sig.closed.Load() || !cq.drv.Empty() || cq.drv.Err() != nil }, nil)
 	}
 	if opt.NoTimestamps {
 		cq.drv.OmitTimestamps()

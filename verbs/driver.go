@@ -140,7 +140,7 @@ type (
 	sleeper interface {
 		Sleeps() bool
 		SleepsAtOnce() bool
-		Sleep(awake func() bool, spin time.Duration) bool
+		Sleep(awake func() bool, armed func() int, spin time.Duration) bool
 		WakeSleeper()
 	}
 )

@@ -13,6 +13,7 @@ import (
 type sleeping struct {
 	drv   sleeper // nil: the driver moves the data
 	awake func() bool
+	armed func() int
 	spin  time.Duration // how long to poll at most; 0: not at all
 
 	busy atomic.Bool // a goroutine sleeps
@@ -22,9 +23,9 @@ type sleeping struct {
 }
 
 // init has waits sleep in a driver until ready returns true, and poll for spin before, unless that is
-// negative or the driver's programs sleep at once.
-func (s *sleeping) init(drv sleeper, spin time.Duration, ready func() bool) {
-	s.drv = drv
+// negative or the driver's programs sleep at once. armed is that of [sleeper].
+func (s *sleeping) init(drv sleeper, spin time.Duration, ready func() bool, armed func() int) {
+	s.drv, s.armed = drv, armed
 	if !drv.SleepsAtOnce() {
 		s.spin = max(0, spin)
 	}
@@ -39,7 +40,7 @@ func (s *sleeping) until(ctx context.Context) bool {
 	}
 	defer s.busy.Store(false)
 	s.watchContext(ctx)
-	return s.drv.Sleep(s.awake, s.spin)
+	return s.drv.Sleep(s.awake, s.armed, s.spin)
 }
 
 // watchContext has the end of ctx end the sleep. Programs wait with one and the same again and again.

@@ -68,8 +68,9 @@ type Sleeper interface {
 	// SleepsAtOnce reports whether goroutines that wait do so without polling first.
 	SleepsAtOnce() bool
 	// Sleep moves data until awake returns true. While none arrives it polls, for spin at most, and then
-	// sleeps. It returns false at once if another goroutine moves the data.
-	Sleep(awake func() bool, spin time.Duration) bool
+	// sleeps. It returns false at once if another goroutine moves the data. At a channel armed returns how many of its
+	// queues are armed: others wait for any more. It is nil at a queue.
+	Sleep(awake func() bool, armed func() int, spin time.Duration) bool
 	// WakeSleeper has Sleep call awake again.
 	WakeSleeper()
 }

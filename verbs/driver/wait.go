@@ -9,13 +9,13 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs/internal/hook"
 )
 
-var forwardEvents = hook.ForwardEvents.(func(*verbs.CompChannel, func(*verbs.CQ)) func() bool)
+var forwardEvents = hook.ForwardEvents.(func(*verbs.CompChannel, func(*verbs.CQ)) func() int)
 
 // ForwardEvents has f called with the queue of each completion event of a channel, in place of
 // [verbs.CompChannel.Wait]. It runs where the event is generated, so it must neither block nor use the device. Call
-// ForwardEvents before the channel has queues. It returns a function that reports whether the program has asked for an
-// event that has not come yet.
-func ForwardEvents(ch *verbs.CompChannel, f func(*verbs.CQ)) (armed func() bool) {
+// ForwardEvents before the channel has queues. It returns a function that returns of how many queues the
+// program has requested an event that has not come yet.
+func ForwardEvents(ch *verbs.CompChannel, f func(*verbs.CQ)) (armed func() int) {
 	return forwardEvents(ch, f)
 }
 
@@ -33,6 +33,7 @@ type PollSleeper interface {
 // PollWait is the wait of one thread in a [PollSleeper].
 type PollWait struct {
 	Awake func() bool   // reports whether the wait is over; called with the driver's lock held
+	Armed func() int    // returns how many queues of the thread's channel are armed: others wait for any more
 	Spin  time.Duration // how long PollSleep polls before it returns true, at most
 
 	Ticket uint32 // the driver's mark of the thread that moves the data; 0: this thread does not

@@ -146,9 +146,9 @@ func (c *CQ) SleepsAtOnce() bool { return c.dev.eventsOnly }
 
 // Sleep is [Device.Sleep] at the one lane that feeds the queue. Where several do, it polls for spin at most, and
 // returns false if that finds nothing: the lanes' goroutines move the data.
-func (c *CQ) Sleep(awake func() bool, spin time.Duration) bool {
+func (c *CQ) Sleep(awake func() bool, armed func() int, spin time.Duration) bool {
 	if l := c.onlyLane(); l != nil {
-		return l.sleepFor(c, awake, spin)
+		return l.sleepFor(c, awake, armed, spin)
 	}
 	for end := time.Now().Add(spin); time.Now().Before(end); {
 		for range lookAfter {

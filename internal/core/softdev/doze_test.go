@@ -121,7 +121,7 @@ func TestNoLookBeforeSleep(t *testing.T) {
 	a, _, _ := newDozers(t)
 	var wc [1]verbs.WC
 	calls := 0
-	a.soft.Sleep(func() bool { calls++; return calls > 1 }, verbs.DefaultSpin)
+	a.soft.Sleep(func() bool { calls++; return calls > 1 }, nil, verbs.DefaultSpin)
 	a.Asleep()
 	for range 3 {
 		a.OK(a.CQ.ReqNotify(false))

@@ -24,8 +24,8 @@ func (l *Lane) ProgramPolls() bool { return l.polls.programPolls.Load() }
 // OwnsPoll reports whether a program that waits moves the data.
 func (l *Lane) OwnsPoll() bool { return l.pollOwner.owned }
 
-// OthersWait reports whether somebody waits for whom data has to be moved.
-func (d *Device) OthersWait() bool { return d.othersWait() }
+// OthersWait reports whether somebody waits for whom data has to be moved, and whose queue is not one of own.
+func (d *Device) OthersWait(own int) bool { return d.othersWait(own) }
 
 // DozeAt has programs doze at a port of a crowded machine.
 func (l *Lane) DozeAt(port Dozer) { l.dozer, l.crowded = port, func() bool { return true } }

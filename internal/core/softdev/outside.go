@@ -3,6 +3,7 @@
 package softdev
 
 import (
+	"runtime"
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/base/clock"
@@ -29,6 +30,12 @@ type PollWaiter interface {
 // thread owns the poll while it sleeps, without anything that it could take along if it never comes back: a handler of
 // a signal may jump out of its sleep, and a device may be closed meanwhile.
 func (d *Device) PollSleep(w *driver.PollWait, rung bool) (sleep bool) {
+	yields := false
+	defer func() {
+		if yields {
+			runtime.Gosched()
+		}
+	}()
 	l := &d.Lane
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
@@ -53,11 +60,12 @@ func (d *Device) PollSleep(w *driver.PollWait, rung bool) (sleep bool) {
 			continue
 		}
 		if l.beginOutside(w) {
+			yields = l.sleep.yields(l.Now())
 			return true
 		}
 		l.moveWoken()
 	}
-	l.disownPoll()
+	l.disownPoll(w.Armed)
 	w.Ticket = 0
 	return false
 }
@@ -73,7 +81,7 @@ func (d *Device) LeavePoll(w *driver.PollWait) {
 	if l.sleepsOutside(w) && !l.dev.Closed.Load() {
 		l.transport.Wake() // the next who waits looks at what this one was woken for
 		l.endOutside(false)
-		l.disownPoll()
+		l.disownPoll(nil)
 	}
 	w.Ticket = 0
 }
@@ -123,7 +131,7 @@ func (l *Lane) forgetOutside() {
 // evictOutside takes the poll from an owner that sleeps outside of Go.
 func (l *Lane) evictOutside() {
 	l.endOutside(false)
-	l.disownPoll()
+	l.disownPoll(nil)
 	l.pollOwner.stray = true
 }
 

@@ -47,13 +47,13 @@ func (d *Device) SleepsAtOnce() bool { return d.eventsOnly }
 
 // Sleep moves data until awake returns true or the device is closed. While there are none it polls, for spin
 // at most and if that pays, and then sleeps. [Device.WakeSleeper] has it call awake again. It returns false if
-// somebody else sleeps there already. awake is called with the lock held.
-func (d *Device) Sleep(awake func() bool, spin time.Duration) bool {
-	return d.Lane.sleepFor(nil, awake, spin)
+// somebody else sleeps there already. awake is called with the lock held, and armed, if it is not nil.
+func (d *Device) Sleep(awake func() bool, armed func() int, spin time.Duration) bool {
+	return d.Lane.sleepFor(nil, awake, armed, spin)
 }
 
 // sleepFor is [Device.Sleep] at a lane's socket, for one completion queue; nil: for any.
-func (l *Lane) sleepFor(c *CQ, awake func() bool, spin time.Duration) bool {
+func (l *Lane) sleepFor(c *CQ, awake func() bool, armed func() int, spin time.Duration) bool {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
 	if l.dev.Closed.Load() {
@@ -71,7 +71,7 @@ func (l *Lane) sleepFor(c *CQ, awake func() bool, spin time.Duration) bool {
 			l.moveWoken()
 		}
 	}
-	l.disownPoll()
+	l.disownPoll(armed)
 	return true
 }
 
@@ -98,12 +98,18 @@ func (l *Lane) ownerDone(awake func() bool) bool {
 	return l.dev.Closed.Load() || awake() || l.polls.pollers.awoken() || c != nil && c.onlyLane() != l
 }
 
-// disownPoll leaves the poll to the next owner, or to the lane's goroutine.
-func (l *Lane) disownPoll() {
+// disownPoll leaves the poll to the next owner, or to the lane's goroutine. armed returns how many queues are armed of
+// those that the owner waits for, and soon waits for again: a program may have receives and sends complete in two
+// queues of one channel. It may be nil.
+func (l *Lane) disownPoll(armed func() int) {
 	l.spinner.found()
 	l.pollOwner.owned, l.pollOwner.queue = false, nil
 	l.pollOwner.changes.Add(1)
-	if l.pollOwner.takeOver = l.dev.othersWait(); l.pollOwner.takeOver || l.pollOwner.parked {
+	own := 0
+	if armed != nil {
+		own = armed()
+	}
+	if l.pollOwner.takeOver = l.dev.othersWait(own); l.pollOwner.takeOver || l.pollOwner.parked {
 		l.pollOwner.parked = false
 		l.signalLoop()
 	}
@@ -190,15 +196,17 @@ func (l *Lane) waited() {
 	l.transport.Waited()
 }
 
-// othersWait reports whether others may wait for completions of queues that are not deferrable.
-func (d *Device) othersWait() bool {
+// othersWait reports whether others may wait for completions of queues that are not deferrable: more than own are armed.
+func (d *Device) othersWait(own int) bool {
 	cqs := d.objects.cqs.All()
 	if len(cqs) > maxQueuesChecked {
 		return true
 	}
 	for _, c := range cqs {
 		if c.Queue.Armed() && !c.deferred {
-			return true
+			if own--; own < 0 {
+				return true
+			}
 		}
 	}
 	return false

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/internal/testkit/memhub"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
 // ownsPoll reports whether a program that waits moves the data.
@@ -25,7 +26,7 @@ func TestPollOwnerLeaves(t *testing.T) {
 	s := newSide(t, &h)
 	left := make(chan struct{})
 	go func() {
-		s.soft.Sleep(func() bool { return false }, verbs.DefaultSpin)
+		s.soft.Sleep(func() bool { return false }, nil, verbs.DefaultSpin)
 		close(left)
 	}()
 	s.Eventually(s.ownsPoll, "it moves the data")
@@ -101,7 +102,7 @@ func TestPollOwnerLooksFirst(t *testing.T) {
 		var done atomic.Bool
 		left := make(chan struct{})
 		go func() {
-			s.soft.Sleep(done.Load, 0)
+			s.soft.Sleep(done.Load, nil, 0)
 			close(left)
 		}()
 		s.Eventually(func() bool { return s.ownsPoll() && waiting() }, "it moves the data")
@@ -123,10 +124,40 @@ func TestDeferrable(t *testing.T) {
 		s.OK(err)
 		s.OK(cq.ReqNotify(false))
 		s.soft.Lane.Mu.Lock()
-		if wait := s.soft.OthersWait(); wait == deferrable {
+		if wait := s.soft.OthersWait(0); wait == deferrable {
 			t.Errorf("deferrable: %t, others wait: %t", deferrable, wait)
 		}
 		s.soft.Lane.Mu.Unlock()
 		s.OK(cq.Close())
+	}
+}
+
+// Who leaves the poll with an event of one of its queues comes back for the others: nobody else needs to move their
+// data at once. A queue of somebody else is another matter.
+func TestOwnQueues(t *testing.T) {
+	var h memhub.Hub
+	s := newSide(t, &h)
+	channel, err := s.Dev.CreateCompChannel()
+	s.OK(err)
+	armed := driver.ForwardEvents(channel, func(*verbs.CQ) {})
+	newQueue := func(o *verbs.CQOptions) {
+		t.Helper()
+		cq, err := s.Dev.CreateCQ(16, o)
+		s.OK(err)
+		s.OK(cq.ReqNotify(false))
+	}
+	othersWait := func() bool {
+		s.soft.Lane.Mu.Lock()
+		defer s.soft.Lane.Mu.Unlock()
+		return s.soft.OthersWait(armed())
+	}
+	for n := range 2 {
+		newQueue(&verbs.CQOptions{Channel: channel})
+		if armed() != n+1 || othersWait() {
+			t.Errorf("%d queues armed, want %d; others wait: %t", armed(), n+1, othersWait())
+		}
+	}
+	if newQueue(&verbs.CQOptions{Notify: func() {}}); !othersWait() {
+		t.Error("nobody waits for the queue of another one")
 	}
 }
