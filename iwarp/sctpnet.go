@@ -245,8 +245,15 @@ func (n *sctpNetwork) Ready(f func(owner any, read, write bool)) (found int) {
 	return found
 }
 
-// Wait blocks until Ready has something to report.
+// Wait blocks until Ready has something to report. A link that was read without Ready is still in the list, where what
+// arrives for it wakes nobody.
 func (n *sctpNetwork) Wait() error {
+	n.mu.Lock()
+	listed := len(n.ready) > 0
+	n.mu.Unlock()
+	if listed {
+		return nil
+	}
 	var late <-chan time.Time
 	if d := n.deadline.Get(); d != 0 {
 		t := time.NewTimer(d.Until())

@@ -34,7 +34,7 @@ type Device struct {
 	lastShared  int                      // index of the one that took the last receive of a shared queue
 	sends       softdev.Budget
 	load        int  // bytes moved that are not yet counted in movedMuch
-	woken       bool // a wait has ended
+	woken       bool // a wait has ended, and no pass has asked the network by what
 	handle      func(owner any, read, write bool)
 	impaired    *softdev.Faulty // nil: faults do nothing to streams
 }
@@ -162,14 +162,16 @@ func (d *Device) Moved(n int) {
 
 // Receive delivers what has arrived to its queue pairs.
 func (d *Device) Receive() (n int) {
-	if !d.carrier.Scans() || d.woken {
-		d.woken = false
-		return d.net.Ready(d.handle)
+	if d.carrier.Scans() {
+		for i := 0; i < len(d.established); i++ {
+			n += d.established[i].qp.Endpoint.Receive()
+		}
+		if n > 0 || !d.woken {
+			return n
+		}
 	}
-	for i := 0; i < len(d.established); i++ {
-		n += d.established[i].qp.Endpoint.Receive()
-	}
-	return n
+	d.woken = false
+	return d.net.Ready(d.handle)
 }
 
 // Respond sends what there is.
@@ -220,5 +222,5 @@ func (d *Device) Arm() bool                          { return d.carrier.Arm() }
 func (d *Device) SetDeadline(t time.Time)            { d.net.SetDeadline(t) }
 
 func (d *Device) Wait(bool) error { return d.net.Wait() }
-func (d *Device) Waited()         { d.woken = true } // the next pass asks what ended the wait
+func (d *Device) Waited()         { d.woken = true }
 func (d *Device) Wake()           { d.net.Wake() }
