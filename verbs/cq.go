@@ -148,7 +148,8 @@ func (d *Device) CreateCQ(cqe int, opt *CQOptions) (cq *CQ, err error) {
 		cq.yields.every = 0
 	}
 	if s, ok := cq.drv.(sleeper); ok && s.Sleeps() {
-		cq.sleep.init(s, cq.spin, func() bool { return cq.sig.closed.Load() || !cq.drv.Empty() || cq.drv.Err() != nil }, nil)
+		ready := func() bool { return cq.sig.closed.Load() || !cq.drv.Empty() || cq.drv.Err() != nil }
+		cq.sleep.init(s, cq.spin, ready, nil)
 	}
 	if opt.NoTimestamps {
 		cq.drv.OmitTimestamps()

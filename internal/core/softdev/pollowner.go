@@ -196,7 +196,8 @@ func (l *Lane) waited() {
 	l.transport.Waited()
 }
 
-// othersWait reports whether others may wait for completions of queues that are not deferrable: more than own are armed.
+// othersWait reports whether others may wait for completions of queues that are not deferrable: more of them than own
+// are armed.
 func (d *Device) othersWait(own int) bool {
 	cqs := d.objects.cqs.All()
 	if len(cqs) > maxQueuesChecked {

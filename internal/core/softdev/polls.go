@@ -131,9 +131,9 @@ func (p *pollers) first() bool { return p.awake.Load() <= 1 }
 // asleep reports whether the program has announced that it sleeps.
 func (p *pollers) asleep() bool { return p.recent.Load() == 0 }
 
-// sleepsNext reports whether a program whose poll finds no completion probably sleeps next, and its sleep will look at
-// the network: it has polled once since it last announced a sleep or slept, and polls do not pay before it sleeps. So
-// it polls after it has answered a message, and again after it has asked for an event.
+// sleepsNext reports whether a program whose poll finds no completion probably sleeps next: then its sleep looks at the
+// network. It has polled once since it last announced a sleep, or slept, and polls do not pay before it sleeps. Such a
+// program polls once after it has answered a message, and again after it has requested an event.
 func (l *Lane) sleepsNext() bool {
 	return !l.alone && l.pollOwner.sleeps.Load() && l.polls.pollers.first()
 }
