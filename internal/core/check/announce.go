@@ -12,7 +12,7 @@ import (
 // completion has not been polled. It may do so behind it on the same queue pair with a fence (IBTA 10.8.3.3): it then
 // gets the data from where the device has put it.
 func (d *Device) afterReads(q *queuePair, wr *verbs.SendWR, r *request) {
-	if d.reads == 0 || returnsData(wr.Op) || len(wr.SGL) == 0 {
+	if d.reads == 0 || operations[wr.Op].results || len(wr.SGL) == 0 {
 		return
 	}
 	list, lent := make([]verbs.SGE, 0, len(wr.SGL)), []*chunk(nil)

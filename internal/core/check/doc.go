@@ -22,6 +22,7 @@
 //   - device.go: a device that is checked: its calls
 //   - objects.go: its objects
 //   - order.go: posted work requests, until their completions have been polled
+//   - operation.go: the facts about operations that rules ask for
 //   - post.go: posting and polling
 //   - memory.go: the memory of work requests
 //   - seal.go: digests of memory as it was posted

@@ -28,7 +28,7 @@ func (c *Checker) Freed(mr *verbs.MR, start, end uint64, how string, remote bool
 	f := &Finding{Rule: MemoryFreed, Places: []Place{at("It was freed (" + how + ")"), o.made}}
 	f.Places[1].What = "It was registered"
 	for _, r := range inOrder(d.posted) {
-		if r.recvs == nil && !r.signaled && !returnsData(r.op) {
+		if r.recvs == nil && !r.signaled && !operations[r.op].results {
 			continue // the program may know from its peer that it has been sent
 		}
 		for i := range r.pieces {

@@ -108,7 +108,7 @@ func addressOf(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceDat
 // readsHeader reports a work request that sends a GRH, as if the data of the datagram began there. To send on the 40
 // bytes as an entry of their own is no mistake.
 func (d *Device) readsHeader(wr *verbs.SendWR, r *request) {
-	if len(d.grhs) == 0 || returnsData(r.op) {
+	if len(d.grhs) == 0 || operations[r.op].results {
 		return
 	}
 	if len(wr.Inline) > 0 {

@@ -329,14 +329,14 @@ func (h *history) post(e endpoint, wr *verbs.SendWR, r *request) {
 	}
 	p := h.free.take()
 	*p = posted{end: e, id: wr.ID, op: wr.Op, remote: wr.Remote, length: len(wr.Inline) + listed(wr.SGL),
-		at: h.tickAt(r.posted.When), place: r.posted, refs: 1, kept: isMessage(wr.Op)}
+		at: h.tickAt(r.posted.When), place: r.posted, refs: 1, kept: operations[wr.Op].message}
 	r.noted = p
 	h.own(p, r.pieces)
-	if isMessage(wr.Op) {
+	if operations[wr.Op].message {
 		l.send(p, wr.RemoteQPN)
 	}
 	h.order(l, p)
-	if !oneSided(wr.Op) {
+	if operations[wr.Op].seen == 0 {
 		return
 	}
 	h.tell(l, p)
@@ -353,7 +353,7 @@ func (h *history) unposted(e endpoint, all []*request) {
 	for _, r := range all {
 		if p := r.noted; p != nil {
 			p.void, p.done = true, h.tick()
-			if l := h.logs[e]; l != nil && isMessage(p.op) {
+			if l := h.logs[e]; l != nil && operations[p.op].message {
 				l.unsend()
 			}
 		}
@@ -373,17 +373,12 @@ func (h *history) release(p *posted) {
 func (l *postLog) find(a *access) *posted {
 	for i := range l.sided.all {
 		p := l.sided.newest(i)
-		if p.remote == a.remote && like(p.op, a.op) && !p.void {
+		if p.remote == a.remote && operations[p.op].seen == a.op && !p.void {
 			p.kept = true
 			return p
 		}
 	}
 	return nil
-}
-
-// like reports whether an operation of a work request is seen as the other at the target.
-func like(posted, seen verbs.SendOp) bool {
-	return posted == seen || posted == verbs.OpWriteImm && seen == verbs.OpWrite
 }
 
 // watcher follows the operations of peers on a device.
@@ -409,7 +404,7 @@ func (w watcher) Begin(qpn verbs.QPN, op verbs.SendOp, remote verbs.Remote, b []
 		}
 	}
 	t := h.enter(e)
-	if op == verbs.OpRead {
+	if a.reads() {
 		if len(t.reads) >= maxReads {
 			return
 		}
@@ -467,7 +462,7 @@ func (h *history) meeting(a *access) iter.Seq[*access] {
 			if e.at == a.at || e.lo >= a.hi || a.lo >= e.hi {
 				continue
 			}
-			if o := h.accesses[i]; (a.op != verbs.OpRead || o.op != verbs.OpRead) && !yield(o) {
+			if o := h.accesses[i]; (!a.reads() || !o.reads()) && !yield(o) {
 				return
 			}
 		}
@@ -476,7 +471,7 @@ func (h *history) meeting(a *access) iter.Seq[*access] {
 
 // summarize takes a digest of the memory of an operation that may be in conflict with another.
 func (h *history) summarize(a *access) {
-	if a.summed > 0 || a.op == verbs.OpRead {
+	if a.summed > 0 || a.reads() {
 		return
 	}
 	for range h.meeting(a) {
@@ -535,8 +530,8 @@ func (w watcher) End(qpn verbs.QPN, op verbs.SendOp, b []byte, done bool) {
 	if t == nil {
 		return
 	}
-	a := t.open
-	if op == verbs.OpRead {
+	a, reads := t.open, !operations[op].changes
+	if reads {
 		a = h.endRead(t, b)
 	} else {
 		t.open = nil
@@ -546,7 +541,7 @@ func (w watcher) End(qpn verbs.QPN, op verbs.SendOp, b []byte, done bool) {
 		return
 	}
 	a.ended = h.tick()
-	if op == verbs.OpRead {
+	if reads {
 		a.last = a.ended // its answer has not been sent yet
 	} else {
 		w.d.c.copied.add(a.mem)

@@ -14,29 +14,33 @@ func (d *Device) checkSend(q *queuePair, wr *verbs.SendWR, r *request) {
 	report := func(rule Rule, detail string) {
 		d.c.Report(&Finding{rule, fmt.Sprintf("%s of %s: %s", r.name(), d.queue(r), detail), []Place{r.posted}})
 	}
-	if len(wr.Inline) > q.cap.MaxInline && wr.Op != verbs.OpAtomicWrite { // which brings its 8 bytes with it
+	op := &operations[wr.Op]
+	if len(wr.Inline) > q.cap.MaxInline && !op.stores() { // which brings its 8 bytes with it
 		report(InlineLimit, fmt.Sprintf("%d bytes; the queue pair takes %d.", len(wr.Inline), q.cap.MaxInline))
 	}
-	switch wr.Op {
-	case verbs.OpCompareSwap, verbs.OpFetchAdd, verbs.OpAtomicWrite:
-		length := len(wr.Inline) + listed(wr.SGL)
-		switch {
-		case wr.Remote.Addr%8 != 0:
-			report(AtomicAlignment, fmt.Sprintf("the remote address is %#x.", wr.Remote.Addr))
-		case length != 8:
-			report(AtomicAlignment, fmt.Sprintf("its list has %d bytes.", length))
-		case returnsData(wr.Op) && len(wr.SGL) > 0 && wr.SGL[0].Addr%8 != 0:
-			report(AtomicAlignment, fmt.Sprintf("its result goes to %#x.", wr.SGL[0].Addr))
-		}
-	case verbs.OpBindMW:
-		d.checkBind(q, wr.Bind, report)
+	if op.word {
+		checkWord(wr, op, report)
 	}
+	d.checkBind(q, wr, report)
 	d.checkKeys(q.pd, wr.SGL, report)
 	if wr.AH != nil {
 		if o := d.known.all[wr.AH]; o != nil && o.pd != q.pd {
 			report(ForeignPD, fmt.Sprintf("%s is of %s, the queue pair of %s.", o.name(), d.nameOf(o.pd),
 				d.nameOf(q.pd)))
 		}
+	}
+}
+
+// checkWord checks the addresses and the length of an operation on a word.
+func checkWord(wr *verbs.SendWR, op *operation, report func(Rule, string)) {
+	length := len(wr.Inline) + listed(wr.SGL)
+	switch {
+	case wr.Remote.Addr%word != 0:
+		report(AtomicAlignment, fmt.Sprintf("the remote address is %#x.", wr.Remote.Addr))
+	case length != word:
+		report(AtomicAlignment, fmt.Sprintf("its list has %d bytes.", length))
+	case op.results && len(wr.SGL) > 0 && wr.SGL[0].Addr%word != 0:
+		report(AtomicAlignment, fmt.Sprintf("its result goes to %#x.", wr.SGL[0].Addr))
 	}
 }
 

@@ -138,10 +138,10 @@ func (l *look) finding(a *access, how string) *Finding {
 // several may have changed it, it is one only if that is so with all.
 func (h *history) noticed(lo, hi uintptr, began uint64) (found *access) {
 	for _, a := range h.accesses {
-		if a == nil || a.ended != 0 && a.ended < began || a.op == verbs.OpRead || a.hi <= lo || hi <= a.lo {
+		if a == nil || a.ended != 0 && a.ended < began || a.reads() || a.hi <= lo || hi <= a.lo {
 			continue
 		}
-		if isAtomic(a.op) || a.small() || lo < a.hi && a.hi <= hi && a.ended != 0 {
+		if operations[a.op].atomic() || a.small() || lo < a.hi && a.hi <= hi && a.ended != 0 {
 			return nil
 		}
 		if found == nil {
@@ -155,11 +155,11 @@ func (h *history) noticed(lo, hi uintptr, began uint64) (found *access) {
 // its last bytes have not come, or if that is enough, its requester has not polled the completion.
 func (h *history) underWay(lo, hi uintptr, began uint64, unpolled bool) (found *access) {
 	for _, a := range h.accesses {
-		if a == nil || a.op == verbs.OpRead || a.hi <= lo || hi <= a.lo || a.ended != 0 && a.ended < began {
+		if a == nil || a.reads() || a.hi <= lo || hi <= a.lo || a.ended != 0 && a.ended < began {
 			continue
 		}
 		open := a.ended == 0 && a.last == a.began || unpolled && a.by != nil && a.by.done == 0
-		if found != nil || !open || isAtomic(a.op) || a.small() {
+		if found != nil || !open || operations[a.op].atomic() || a.small() {
 			return nil
 		}
 		found = a
@@ -170,7 +170,7 @@ func (h *history) underWay(lo, hi uintptr, began uint64, unpolled bool) (found *
 // flagged returns the last operation at a word of memory, if it has ended.
 func (h *history) flagged(lo, hi uintptr) (found *access) {
 	for _, a := range h.accesses {
-		if a != nil && a.op != verbs.OpRead && a.small() && lo < a.hi && a.lo < hi &&
+		if a != nil && !a.reads() && a.small() && lo < a.hi && a.lo < hi &&
 			(found == nil || a.began > found.began) {
 			found = a
 		}

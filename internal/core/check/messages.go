@@ -25,11 +25,6 @@ type sentMessage struct {
 	to verbs.QPN
 }
 
-// isMessage reports whether an operation uses up a receive.
-func isMessage(op verbs.SendOp) bool {
-	return op == verbs.OpSend || op == verbs.OpSendImm || op == verbs.OpSendInv || op == verbs.OpWriteImm
-}
-
 func (m *messages) send(p *posted, to verbs.QPN) {
 	if m.last == nil {
 		m.last = make([]*sentMessage, maxMessages)

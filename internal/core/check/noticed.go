@@ -103,8 +103,8 @@ func (h *history) answeredNoticed(u *unknown) {
 
 // noticed is the work request of a source as its destination tells that it has noticed it.
 func noticed(p *posted, source, dest verbs.QPN, gid verbs.GID) *checkboard.Operation {
-	op := operation(p.op, p.remote, p.length, source, dest, gid)
-	if isMessage(p.op) {
+	op := atTarget(p.op, p.remote, p.length, source, dest, gid)
+	if operations[p.op].message {
 		op = &checkboard.Operation{Op: uint8(verbs.OpSend), Source: uint32(source), Dest: uint32(dest), GID: gid,
 			Addr: p.number}
 	}

@@ -53,7 +53,7 @@ func (r *request) name() string {
 }
 
 // reads reports whether it is a READ or an atomic.
-func (r *request) reads() bool { return r.recvs == nil && returnsData(r.op) }
+func (r *request) reads() bool { return r.recvs == nil && operations[r.op].results }
 
 // queue returns the name of the queue that it was posted to.
 func (d *Device) queue(r *request) string {

@@ -95,7 +95,7 @@ func (h *history) judgeReceive(p *posted) {
 }
 
 // alters reports whether an operation has changed memory that is more than a word.
-func (a *access) alters() bool { return a.op == verbs.OpWrite && a.changed && !a.small() }
+func (a *access) alters() bool { return operations[a.op].writes() && a.changed && !a.small() }
 
 // unordered reports whether neither of a peer's WRITE and a work request of the owner waited for the other.
 func (h *history) unordered(a *access, p *posted) bool {
@@ -105,14 +105,14 @@ func (h *history) unordered(a *access, p *posted) bool {
 		return false
 	case p.recv: // the peer that sends the message, and this one
 		return p.from != nil && p.end != a.at && p.from.at < a.last && since < p.done && before(since, p.from.done)
-	case returnsData(p.op):
+	case operations[p.op].results:
 		return p.at < a.last && before(since, p.done)
 	case since < p.at:
 		return p.at < a.last
 	}
 	// The peer may have got the data of a SEND before its completion is polled, and WRITE over it.
 	l := h.logs[p.end]
-	return l != nil && l.typ == verbs.RC && (p.op == verbs.OpSend || p.op == verbs.OpSendImm) && h.peer(p.end) != nil &&
+	return l != nil && l.typ == verbs.RC && operations[p.op].sends && h.peer(p.end) != nil &&
 		before(since, p.done) && before(since, p.heard) && !h.behind(l, p, since)
 }
 

@@ -37,7 +37,7 @@ func (d *Device) PostSend(qp *verbs.QP, wrs []verbs.SendWR, all bool) (int, erro
 			r.list = append(r.list, wr.SGL...)
 			wr.SGL = r.list
 			d.afterReads(q, wr, r)
-			d.pieces(r, wr.SGL, pd, returnsData(wr.Op))
+			d.pieces(r, wr.SGL, pd, operations[wr.Op].results)
 		}
 		d.readsHeader(wr, r)
 		if wr.Flags&verbs.Fence != 0 {
@@ -48,12 +48,7 @@ func (d *Device) PostSend(qp *verbs.QP, wrs []verbs.SendWR, all bool) (int, erro
 			d.depth(q, r)
 		}
 		d.c.history.post(endpoint{d, qp.Num()}, wr, r)
-		switch wr.Op {
-		case verbs.OpBindMW:
-			d.bind(wr.Bind, place)
-		case verbs.OpLocalInv:
-			d.unbind(wr.InvKey, place, "It was invalidated")
-		}
+		d.rebind(wr, place)
 		wr.ID = r.token
 		requests[i] = r
 		if n := len(q.sends); n > 0 {
@@ -99,16 +94,6 @@ func postSend(qp *verbs.QP, wrs []verbs.SendWR, all bool) (int, error) {
 // signals reports whether a work request has a completion if it succeeds.
 func (q *queuePair) signals(wr *verbs.SendWR) bool {
 	return q.init.SignalAll || wr.Flags&verbs.Signaled != 0
-}
-
-// oneSided reports whether an operation is at memory of the peer.
-func oneSided(op verbs.SendOp) bool {
-	return op == verbs.OpWrite || op == verbs.OpWriteImm || op == verbs.OpAtomicWrite || returnsData(op)
-}
-
-// returnsData reports whether an operation writes to the memory of its list.
-func returnsData(op verbs.SendOp) bool {
-	return op == verbs.OpRead || op == verbs.OpCompareSwap || op == verbs.OpFetchAdd
 }
 
 // PostRecv posts receives in the place of the program's.

@@ -22,17 +22,14 @@ func (h *history) tell(l *postLog, p *posted) {
 	if h.board == nil || l.dest == 0 || h.peer(l.end) != nil {
 		return
 	}
-	h.board.Post(operation(p.op, p.remote, p.length, l.end.qpn, l.dest, l.gid), p.at)
+	h.board.Post(atTarget(p.op, p.remote, p.length, l.end.qpn, l.dest, l.gid), p.at)
 }
 
-func operation(op verbs.SendOp, remote verbs.Remote, length int, source, dest verbs.QPN,
+// atTarget is a one-sided operation as other processes tell of it.
+func atTarget(op verbs.SendOp, remote verbs.Remote, length int, source, dest verbs.QPN,
 	gid verbs.GID) *checkboard.Operation {
-	if op == verbs.OpWriteImm {
-		op = verbs.OpWrite
-	}
-	return &checkboard.Operation{Op: uint8(op), Source: uint32(source), Dest: uint32(dest), GID: gid,
-		Key:    uint32(remote.Key),
-		Length: uint32(length), Addr: remote.Addr}
+	return &checkboard.Operation{Op: uint8(operations[op].seen), Source: uint32(source), Dest: uint32(dest), GID: gid,
+		Key: uint32(remote.Key), Length: uint32(length), Addr: remote.Addr}
 }
 
 // ask has other processes asked when they have posted operations, from a place where no device's lock is held.
@@ -116,7 +113,7 @@ func (h *history) questions(a *access) (all []question) {
 		return nil
 	}
 	for i := range a.at.dev.gids {
-		op := operation(a.op, a.remote, int(a.hi-a.lo), l.dest, a.at.qpn, a.at.dev.gids[i].GID)
+		op := atTarget(a.op, a.remote, int(a.hi-a.lo), l.dest, a.at.qpn, a.at.dev.gids[i].GID)
 		all = append(all, question{access: a, op: *op, after: l.since, before: a.began})
 	}
 	return all

@@ -5,8 +5,6 @@ package check
 import (
 	"fmt"
 	"slices"
-
-	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
 const (
@@ -35,8 +33,8 @@ type early struct {
 
 // announces reports whether a peer notices a work request: it is a message, or at a word, as flags and counters are.
 func announces(p *posted) bool {
-	return isMessage(p.op) || isAtomic(p.op) || p.op == verbs.OpAtomicWrite ||
-		p.op == verbs.OpWrite && p.length > 0 && p.length <= word
+	op := &operations[p.op]
+	return op.message || op.word || op.writes() && p.length > 0 && p.length <= word
 }
 
 // order notes a work request of a queue pair.
@@ -49,7 +47,7 @@ func (h *history) order(l *postLog, p *posted) {
 			h.release(w)
 		}
 		h.forget(l, nil)
-	case p.op == verbs.OpWrite && p.length > word:
+	case operations[p.op].writes() && p.length > word:
 		if len(l.unannounced) == maxUnannounced {
 			h.release(l.unannounced[0])
 			l.unannounced = l.unannounced[1:]

@@ -5,15 +5,10 @@ package check
 import (
 	"fmt"
 	"time"
-
-	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
 // maxMaybe is how many READs beside WRITEs are kept until the program ends.
 const maxMaybe = 256
-
-// word is the length of memory that is written and read as a whole, if it is aligned.
-const word = 8
 
 // conflict is two operations at the same bytes that were concurrent.
 type conflict struct {
@@ -34,10 +29,11 @@ func (a *access) since() uint64 {
 // concurrent reports whether neither of two operations waited for the other.
 func (a *access) concurrent(o *access) bool { return a.since() < o.last && o.since() < a.last }
 
-func isAtomic(op verbs.SendOp) bool { return op == verbs.OpCompareSwap || op == verbs.OpFetchAdd }
-
 // small reports whether an operation is at one word: programs use such for flags, versions and locks.
 func (a *access) small() bool { return a.hi-a.lo <= word && a.lo/word == (a.hi-1)/word }
+
+// reads reports whether an operation changes nothing.
+func (a *access) reads() bool { return !operations[a.op].changes }
 
 // judge looks for operations that were concurrent with one that has ended.
 func (h *history) judge(a *access) {
@@ -46,7 +42,7 @@ func (h *history) judge(a *access) {
 		case o.ended == 0:
 		case !a.concurrent(o):
 			h.ask(foreign{a: a, b: o})
-		case a.op == verbs.OpRead || o.op == verbs.OpRead:
+		case a.reads() || o.reads():
 			h.judgeRead(a, o)
 		case a.conflicts(o):
 			h.foundRace(o, a)
@@ -56,9 +52,8 @@ func (h *history) judge(a *access) {
 
 // conflicts reports whether it matters which of two operations that change memory was first.
 func (a *access) conflicts(o *access) bool {
-	switch {
-	case isAtomic(a.op) && isAtomic(o.op), a.op == verbs.OpAtomicWrite && o.small(),
-		o.op == verbs.OpAtomicWrite && a.small():
+	switch x, y := &operations[a.op], &operations[o.op]; {
+	case x.atomic() && y.atomic(), x.stores() && o.small(), y.stores() && a.small():
 		return false
 	}
 	return a.changed && o.changed
@@ -68,10 +63,10 @@ func (a *access) conflicts(o *access) bool {
 // read, by a version or a checksum, and reads again; which is known in the end.
 func (h *history) judgeRead(a, o *access) {
 	read, write := a, o
-	if o.op == verbs.OpRead {
+	if o.reads() {
 		read, write = o, a
 	}
-	if isAtomic(write.op) || write.op == verbs.OpAtomicWrite || write.small() || read.small() || !write.changed {
+	if operations[write.op].word || write.small() || read.small() || !write.changed {
 		return
 	}
 	// A READ that was carried out as a whole before or after the WRITE is no mistake of two programs that look so.
@@ -87,7 +82,7 @@ func (h *history) judgeRead(a, o *access) {
 func (h *history) optimistic(read *access) bool {
 	for _, o := range h.accesses {
 		if o != nil && o != read && o.at == read.at &&
-			(isAtomic(o.op) || o.op == verbs.OpRead && (o.small() || o.lo < read.hi && read.lo < o.hi)) {
+			(operations[o.op].atomic() || o.reads() && (o.small() || o.lo < read.hi && read.lo < o.hi)) {
 			return true
 		}
 	}

@@ -21,8 +21,9 @@ type window struct {
 func (d *Device) windowOf(key verbs.Key) *window { return d.known.windows[key&^keyPortion] }
 
 // checkBind checks that a window and its region are of the queue pair's protection domain (IBTA 10.6.7.2).
-func (d *Device) checkBind(q *queuePair, bind *verbs.MWBindInfo, report func(Rule, string)) {
-	if bind == nil {
+func (d *Device) checkBind(q *queuePair, wr *verbs.SendWR, report func(Rule, string)) {
+	bind := wr.Bind
+	if wr.Op != verbs.OpBindMW || bind == nil {
 		return
 	}
 	named := []any{bind.MW}
@@ -34,6 +35,16 @@ func (d *Device) checkBind(q *queuePair, bind *verbs.MWBindInfo, report func(Rul
 			report(ForeignPD, fmt.Sprintf("%s is of %s, the queue pair of %s.", o.name(), d.nameOf(o.pd),
 				d.nameOf(q.pd)))
 		}
+	}
+}
+
+// rebind follows the keys that a work request binds or invalidates.
+func (d *Device) rebind(wr *verbs.SendWR, place Place) {
+	switch wr.Op {
+	case verbs.OpBindMW:
+		d.bind(wr.Bind, place)
+	case verbs.OpLocalInv:
+		d.unbind(wr.InvKey, place, "It was invalidated")
 	}
 }
 
