@@ -140,13 +140,13 @@ func (p *Pair) Reset() {
 	p.setPort()
 }
 
-// Draining reports whether the program waits for the send queue to drain in SQD.
-func (p *Pair) Draining() bool { return p.draining && p.state == verbs.StateSQD }
-
-// Drained records that the send queue has drained (IBTA 10.3.1.5).
-func (p *Pair) Drained() {
-	p.draining = false
-	p.Raise(verbs.EventSQDrained)
+// CheckDrained raises the event when the send queue has drained in SQD (IBTA 10.3.1.5): none of its work requests has
+// begun.
+func (p *Pair) CheckDrained(begun bool) {
+	if !begun && p.draining && p.state == verbs.StateSQD {
+		p.draining = false
+		p.Raise(verbs.EventSQDrained)
+	}
 }
 
 // Raise adds an event of the queue pair.

@@ -76,7 +76,6 @@ func (q *QP) Destroy() { q.reset() }
 
 // checkDrained raises the event when the send queue has drained in SQD.
 func (q *QP) checkDrained() {
-	if r := &q.req; q.Draining() && r.next == 0 && (r.sq.Len() == 0 || !q.begun(r.sq.Front())) {
-		q.Drained()
-	}
+	r := &q.req
+	q.CheckDrained(r.next > 0 || r.sq.Len() > 0 && q.begun(r.sq.Front()))
 }

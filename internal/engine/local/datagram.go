@@ -65,9 +65,7 @@ func (q *DatagramQP) Modify(attr *verbs.QPAttr, mask verbs.QPMask) error {
 }
 
 func (q *DatagramQP) modified(verbs.QPState, verbs.QPMask) {
-	if q.Draining() {
-		q.Drained()
-	}
+	q.CheckDrained(false)
 }
 
 // Destroy drops everything that the queue pair holds.

@@ -42,7 +42,7 @@ func (q *QP) modified(verbs.QPState, verbs.QPMask) {
 	if q.absent {
 		q.miss()
 	}
-	q.checkDrained()
+	q.CheckDrained(q.begun())
 }
 
 // reset drops everything, without completions, as RESET does.
@@ -70,11 +70,4 @@ func (q *QP) Destroy() { q.reset() }
 func (q *QP) stop() {
 	q.initiator.stop()
 	q.target.stop()
-}
-
-// checkDrained raises the event when the send queue has drained in SQD.
-func (q *QP) checkDrained() {
-	if q.Draining() && q.next == 0 && (q.sq.Len() == 0 || !q.sq.Front().begun) {
-		q.Drained()
-	}
 }

@@ -244,7 +244,7 @@ func (q *QP) refused(s verbs.Status, why verbs.Reason) {
 		return
 	}
 	q.reap()
-	if q.State() != verbs.StateError && q.sq.Len() > 0 && q.sq.Front().begun {
+	if q.State() != verbs.StateError && q.begun() {
 		q.fail(s)
 		q.detail(s, why)
 		return

@@ -17,6 +17,9 @@ type sendQueue struct {
 	reads    queue.Ring[readOp] // READs and atomics that the peer has not answered
 }
 
+// begun reports whether a work request has begun, and not completed.
+func (s *sendQueue) begun() bool { return s.sq.Len() > 0 && s.sq.Front().begun }
+
 // sendWQE is the record of a send work request until it completes.
 type sendWQE struct {
 	queue.SendWQE
@@ -100,7 +103,7 @@ func (q *QP) retire(done uint64) {
 			return
 		}
 	}
-	q.checkDrained()
+	q.CheckDrained(q.begun())
 }
 
 // reap completes the work requests whose messages the peer has consumed. Each look at the head takes its cache line

@@ -64,7 +64,7 @@ func (q *QP) drop(r Reason) {
 		q.popFront()
 		q.initiator.stop()
 	}
-	q.checkDrained()
+	q.CheckDrained(q.begun())
 }
 
 // handleUnreliable is handle for UC. A message may be cut short by the next one.

@@ -22,7 +22,7 @@ func (q *QP) prepareModify(attr *verbs.QPAttr, mask verbs.QPMask) error {
 	return q.Device.Resolve(&attr.AH)
 }
 
-func (q *QP) modified(verbs.QPState, verbs.QPMask) { q.checkDrained() }
+func (q *QP) modified(verbs.QPState, verbs.QPMask) { q.CheckDrained(q.begun()) }
 
 // reset drops everything, without completions, as RESET does.
 func (q *QP) reset() {
@@ -37,10 +37,3 @@ func (q *QP) reset() {
 
 // Destroy drops everything that the queue pair holds.
 func (q *QP) Destroy() { q.reset() }
-
-// checkDrained raises the event when the send queue has drained in SQD.
-func (q *QP) checkDrained() {
-	if q.Draining() && q.next == 0 && (q.sq.Len() == 0 || !q.sq.Front().begun) {
-		q.Drained()
-	}
-}

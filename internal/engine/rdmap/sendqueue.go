@@ -18,6 +18,9 @@ type sendQueue struct {
 	reads  queue.Ring[readOp] // requests whose responses are outstanding
 }
 
+// begun reports whether a work request has begun, and not completed.
+func (s *sendQueue) begun() bool { return s.sq.Len() > 0 && s.sq.Front().begun }
+
 // sendWQE is the sender's record of a send work request until it completes.
 type sendWQE struct {
 	queue.SendWQE
@@ -97,7 +100,7 @@ func (q *QP) retire() {
 			return
 		}
 	}
-	q.checkDrained()
+	q.CheckDrained(q.begun())
 }
 
 // flushSends completes all send work requests with WRFlushError.

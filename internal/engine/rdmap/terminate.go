@@ -83,7 +83,7 @@ func (q *QP) terminated(h *iwarp.Header, head, body []byte) bool {
 	if op := q.refusedRead(&t); op != nil {
 		q.flushBefore(op)
 	}
-	if q.sq.Len() > 0 && q.sq.Front().begun {
+	if q.begun() {
 		q.fail(statusOf(t.Cause))
 		if f := q.Failure(); f.Reason == verbs.ReasonPeerRefused { // it is not shown yet
 			f.Detail = causeText(t.Cause)
