@@ -45,6 +45,7 @@ type bindArgs struct {
 // sendOp describes an operation, whatever its transport.
 type sendOp struct {
 	wc       verbs.WCOp
+	types    typeSet      // queue pairs that have it
 	local    bool         // nothing is sent
 	response bool         // completes with a response, and counts towards MaxRdAtomic
 	receives bool         // its SGL is written to
@@ -52,19 +53,33 @@ type sendOp struct {
 	need     verbs.Access // to the peer's memory (IBTA 9.7.5.1.3); of a FLUSH its level says which
 }
 
+// typeSet is a set of types of queue pairs.
+type typeSet uint8
+
+const (
+	rc        typeSet = 1 << verbs.RC
+	acked             = rc | 1<<verbs.XRCIni
+	connected         = acked | 1<<verbs.UC
+	all               = connected | 1<<verbs.UD
+)
+
+func (s typeSet) has(t verbs.QPType) bool { return s>>t&1 != 0 }
+
 var sendOps = [...]sendOp{
-	verbs.OpSend:        {wc: verbs.WCSend},
-	verbs.OpSendImm:     {wc: verbs.WCSend},
-	verbs.OpSendInv:     {wc: verbs.WCSend},
-	verbs.OpWrite:       {wc: verbs.WCWrite, need: verbs.RemoteWrite},
-	verbs.OpWriteImm:    {wc: verbs.WCWrite, need: verbs.RemoteWrite},
-	verbs.OpRead:        {wc: verbs.WCRead, response: true, receives: true, need: verbs.RemoteRead},
-	verbs.OpCompareSwap: {wc: verbs.WCCompareSwap, response: true, receives: true, fixed: 8, need: verbs.RemoteAtomic},
-	verbs.OpFetchAdd:    {wc: verbs.WCFetchAdd, response: true, receives: true, fixed: 8, need: verbs.RemoteAtomic},
-	verbs.OpAtomicWrite: {wc: verbs.WCAtomicWrite, response: true, fixed: 8, need: verbs.RemoteWrite},
-	verbs.OpFlush:       {wc: verbs.WCFlush, response: true},
-	verbs.OpLocalInv:    {wc: verbs.WCLocalInv, local: true},
-	verbs.OpBindMW:      {wc: verbs.WCBindMW, local: true},
+	verbs.OpSend:     {wc: verbs.WCSend, types: all},
+	verbs.OpSendImm:  {wc: verbs.WCSend, types: all},
+	verbs.OpSendInv:  {wc: verbs.WCSend, types: acked},
+	verbs.OpWrite:    {wc: verbs.WCWrite, types: connected, need: verbs.RemoteWrite},
+	verbs.OpWriteImm: {wc: verbs.WCWrite, types: connected, need: verbs.RemoteWrite},
+	verbs.OpRead:     {wc: verbs.WCRead, types: acked, response: true, receives: true, need: verbs.RemoteRead},
+	verbs.OpCompareSwap: {wc: verbs.WCCompareSwap, types: acked, response: true, receives: true, fixed: 8,
+		need: verbs.RemoteAtomic},
+	verbs.OpFetchAdd: {wc: verbs.WCFetchAdd, types: acked, response: true, receives: true, fixed: 8,
+		need: verbs.RemoteAtomic},
+	verbs.OpAtomicWrite: {wc: verbs.WCAtomicWrite, types: rc, response: true, fixed: 8, need: verbs.RemoteWrite},
+	verbs.OpFlush:       {wc: verbs.WCFlush, types: rc, response: true},
+	verbs.OpLocalInv:    {wc: verbs.WCLocalInv, types: connected, local: true},
+	verbs.OpBindMW:      {wc: verbs.WCBindMW, types: connected, local: true},
 }
 
 // Local reports whether the work request sends nothing.
@@ -96,8 +111,8 @@ func Aligned(op verbs.SendOp) bool { return sendOps[op].fixed != 0 }
 
 // CheckSends returns how many of the work requests can be posted, in order, to a send queue that
 // holds so many already, and why no more. With a NIC's queues, those whose places are not free yet count, too. With
-// all, one that cannot be posted holds back the others. The transport function refuses operations that it has no
-// message for.
+// all, one that cannot be posted holds back the others. The transport function refuses what it has no message for;
+// nil: nothing.
 func (p *Pair) CheckSends(wrs []verbs.SendWR, held int, all bool, transport func(*verbs.SendWR) error) (int, error) {
 	if p.state < verbs.StateRTS {
 		return 0, &verbs.OpError{Op: "post_send", Err: verbs.ErrState, Detail: p.state.String() + ": RTS is needed"}
@@ -142,10 +157,15 @@ func (p *Pair) checkSend(wr *verbs.SendWR, transport func(*verbs.SendWR) error) 
 	if wr.Op == 0 || int(wr.Op) >= len(sendOps) {
 		return InvalidSend("operation %d does not exist", wr.Op)
 	}
-	if err := transport(wr); err != nil {
-		return err
-	}
 	op := &sendOps[wr.Op]
+	if !op.types.has(p.Type) {
+		return InvalidSend("%v is no operation of %v", wr.Op, p.Type)
+	}
+	if transport != nil {
+		if err := transport(wr); err != nil {
+			return err
+		}
+	}
 	switch {
 	case len(wr.SGL) > p.Caps.MaxSendSGE:
 		return InvalidSend("%d scatter/gather entries, the queue has %d", len(wr.SGL), p.Caps.MaxSendSGE)
@@ -215,6 +235,17 @@ func (p *Pair) SetSend(w *SendWQE, wr *verbs.SendWR) {
 	case w.bind.window != nil: // of a work request that was flushed
 		w.bind = bindArgs{}
 	}
+}
+
+// Atomic carries out a compare-and-swap or fetch-and-add on a word (IBTA 9.4.5). It returns its former value, and
+// whether it has changed it. ok is false if the word is not there any more.
+func Atomic(word memory.Span, op verbs.SendOp, compare, operand uint64) (old uint64, changed, ok bool) {
+	if op == verbs.OpCompareSwap {
+		old, ok = word.CompareSwap(compare, operand)
+		return old, old == compare, ok
+	}
+	old, ok = word.FetchAdd(operand)
+	return old, true, ok
 }
 
 // Operand returns the operand that an atomic operation swaps in, or adds.

@@ -4,6 +4,8 @@ package queue_test
 
 import (
 	"errors"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/ramjet-rdma/ramjet/internal/base/queue"
@@ -53,6 +55,27 @@ func TestCheckSends(t *testing.T) {
 			}
 			if n != want || !errors.Is(err, c.err) {
 				t.Errorf("%s, all %v: %d can be posted, %v; want %d, %v", c.name, all, n, err, want, c.err)
+			}
+		}
+	}
+}
+
+// A type of queue pairs has only some of the operations (IBTA 9.2, annexes A14 and A19).
+func TestOperationsOfTypes(t *testing.T) {
+	ud := []verbs.SendOp{verbs.OpSend, verbs.OpSendImm}
+	uc := append(slices.Clone(ud), verbs.OpWrite, verbs.OpWriteImm, verbs.OpLocalInv, verbs.OpBindMW)
+	xrc := append(slices.Clone(uc), verbs.OpSendInv, verbs.OpRead, verbs.OpCompareSwap, verbs.OpFetchAdd)
+	rc := append(slices.Clone(xrc), verbs.OpAtomicWrite, verbs.OpFlush)
+	for typ, ops := range map[verbs.QPType][]verbs.SendOp{verbs.UD: ud, verbs.UC: uc, verbs.XRCIni: xrc, verbs.XRCTgt: nil,
+		verbs.RC: rc} {
+		f := newPair(t)
+		f.SetState(verbs.StateRTS)
+		f.Type = typ
+		for op := verbs.OpSend; op <= verbs.OpBindMW; op++ {
+			_, err := f.CheckSends([]verbs.SendWR{{Op: op}}, 0, false, nil)
+			refused := err != nil && strings.Contains(err.Error(), "is no operation of")
+			if refused == slices.Contains(ops, op) {
+				t.Errorf("%v of %v: %v", op, typ, err)
 			}
 		}
 	}

@@ -183,10 +183,10 @@ func (q *QP) land(now clock.Time, p *ib.Packet) {
 	var word [8]byte
 	want := 0
 	class := ib.ClassReadResponse
-	switch w.Op {
-	case verbs.OpRead:
+	switch {
+	case w.row().responses:
 		want = w.bytesBefore(r.acked+1, q.mtu()) - w.bytesBefore(r.acked, q.mtu())
-	case verbs.OpCompareSwap, verbs.OpFetchAdd:
+	case w.Receives():
 		class = ib.ClassAtomicAck
 		binary.NativeEndian.PutUint64(word[:], p.AtomicAck.Orig)
 		payload, want = word[:], 8

@@ -4,6 +4,7 @@ package ibta
 
 import (
 	"github.com/ramjet-rdma/ramjet/internal/base/memory"
+	"github.com/ramjet-rdma/ramjet/internal/base/queue"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
@@ -276,18 +277,12 @@ func (q *QP) executeAtomic(p *ib.Packet) outcome {
 		at, _ := requestMemory(p)
 		a.Begin(q.Num, op, at, s.Bytes())
 	}
-	var orig uint64
-	var ok bool
-	if op == verbs.OpCompareSwap {
-		orig, ok = s.CompareSwap(p.AtomicETH.Compare, p.AtomicETH.Swap)
-	} else {
-		orig, ok = s.FetchAdd(p.AtomicETH.Swap)
-	}
+	orig, changed, ok := queue.Atomic(s, op, p.AtomicETH.Compare, p.AtomicETH.Swap)
 	if !ok {
 		return remoteAccess
 	}
 	if a != nil {
-		a.End(q.Num, op, s.Bytes(), op == verbs.OpFetchAdd || orig == p.AtomicETH.Compare)
+		a.End(q.Num, op, s.Bytes(), changed)
 	}
 	q.Device.Memory.Written(s)
 	q.replyAndSave(reply{kind: replyAtomic, psn: p.PSN, packets: 1, msn: q.resp.msn + 1, orig: orig})

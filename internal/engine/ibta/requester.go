@@ -193,7 +193,7 @@ func (q *QP) failOldest() {
 func (q *QP) requestPacket(now clock.Time, w *sendWQE, b *Batch) bool {
 	r, mtu := &q.req, q.mtuFor(w)
 	n, packets := 0, 1 // payload bytes, and PSNs that the packet takes
-	if !w.Responds() || w.Op == verbs.OpAtomicWrite {
+	if w.row().payload {
 		n = w.bytesBefore(r.sent+1, mtu) - w.bytesBefore(r.sent, mtu)
 		if w.packets == 1 {
 			n = int(w.Length)
@@ -208,7 +208,7 @@ func (q *QP) requestPacket(now clock.Time, w *sendWQE, b *Batch) bool {
 		to = w.to
 	}
 	readBytes := 0
-	if w.Op == verbs.OpRead {
+	if w.row().responses {
 		if w.chunk == 0 {
 			w.chunk = max(1, to.Flow.readChunk()/mtu)
 		}
@@ -383,19 +383,17 @@ func (q *QP) requestHeader(w *sendWQE, i, packets int) *ib.Packet {
 		h.Imm = ib.ImmDt(w.Imm)
 		h.IETH.RKey = w.Key
 	}
-	switch w.Op {
-	case verbs.OpWrite, verbs.OpWriteImm, verbs.OpAtomicWrite, verbs.OpRead, verbs.OpFlush:
+	switch headers := h.Opcode.Info().Headers; {
+	case headers&ib.HasRETH != 0:
 		before := w.bytesBefore(i, q.mtu())
-		if first || w.Op == verbs.OpRead || w.divided {
-			h.RETH = ib.RETH{VA: w.Remote.Addr + uint64(before), RKey: w.Remote.Key, DMALen: w.Length}
-		}
+		h.RETH = ib.RETH{VA: w.Remote.Addr + uint64(before), RKey: w.Remote.Key, DMALen: w.Length}
 		if w.divided {
 			h.RETH.DMALen = uint32(w.bytesBefore(i+1, q.mtu()) - before)
 		}
-		if w.Op == verbs.OpFlush {
+		if headers&ib.HasFETH != 0 {
 			h.FETH = ib.FETH{Placement: ib.Placement(w.flush.level), Selectivity: ib.Selectivity(w.flush.scope)}
 		}
-	case verbs.OpCompareSwap, verbs.OpFetchAdd:
+	case headers&ib.HasAtomicETH != 0:
 		h.AtomicETH = ib.AtomicETH{VA: w.Remote.Addr, RKey: w.Remote.Key, Swap: w.Swap, Compare: w.Compare}
 	}
 	if q.Type == verbs.UD {

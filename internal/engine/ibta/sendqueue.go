@@ -30,42 +30,30 @@ type flushArgs struct {
 	scope verbs.FlushScope
 }
 
-// opRow describes an operation on the wire.
+// opRow describes the packets of an operation.
 type opRow struct {
 	first, middle, last, only ib.Operation
-	types                     typeSet // queue pairs that have it
+	payload                   bool // they carry the memory of the work request
+	responses                 bool // its PSNs are those of the packets of its response
 }
-
-// typeSet is a set of types of queue pairs.
-type typeSet uint8
-
-const (
-	rc        typeSet = 1 << verbs.RC
-	acked             = rc | 1<<verbs.XRCIni
-	connected         = acked | 1<<verbs.UC
-	all               = connected | 1<<verbs.UD
-)
-
-func (s typeSet) has(t verbs.QPType) bool { return s>>t&1 != 0 }
 
 var opRows = [...]opRow{
 	verbs.OpSend: {first: ib.OpSendFirst, middle: ib.OpSendMiddle, last: ib.OpSendLast, only: ib.OpSendOnly,
-		types: all},
+		payload: true},
 	verbs.OpSendImm: {first: ib.OpSendFirst, middle: ib.OpSendMiddle, last: ib.OpSendLastImm,
-		only: ib.OpSendOnlyImm, types: all},
+		only: ib.OpSendOnlyImm, payload: true},
 	verbs.OpSendInv: {first: ib.OpSendFirst, middle: ib.OpSendMiddle, last: ib.OpSendLastInv,
-		only: ib.OpSendOnlyInv, types: acked},
+		only: ib.OpSendOnlyInv, payload: true},
 	verbs.OpWrite: {first: ib.OpWriteFirst, middle: ib.OpWriteMiddle, last: ib.OpWriteLast, only: ib.OpWriteOnly,
-		types: connected},
+		payload: true},
 	verbs.OpWriteImm: {first: ib.OpWriteFirst, middle: ib.OpWriteMiddle, last: ib.OpWriteLastImm,
-		only: ib.OpWriteOnlyImm, types: connected},
-	verbs.OpRead:        {only: ib.OpReadRequest, types: acked},
-	verbs.OpCompareSwap: {only: ib.OpCompareSwap, types: acked},
-	verbs.OpFetchAdd:    {only: ib.OpFetchAdd, types: acked},
-	verbs.OpAtomicWrite: {only: ib.OpAtomicWrite, types: rc},
-	verbs.OpFlush:       {only: ib.OpFlush, types: rc},
-	verbs.OpLocalInv:    {types: connected},
-	verbs.OpBindMW:      {types: connected},
+		only: ib.OpWriteOnlyImm, payload: true},
+	verbs.OpRead:        {only: ib.OpReadRequest, responses: true},
+	verbs.OpCompareSwap: {only: ib.OpCompareSwap},
+	verbs.OpFetchAdd:    {only: ib.OpFetchAdd},
+	verbs.OpAtomicWrite: {only: ib.OpAtomicWrite, payload: true},
+	verbs.OpFlush:       {only: ib.OpFlush},
+	verbs.OpBindMW:      {}, // as LOCAL_INV, it sends nothing
 }
 
 func (w *sendWQE) row() *opRow { return &opRows[w.Op] }
@@ -98,11 +86,8 @@ func (q *QP) Post(wrs []verbs.SendWR, all bool) (int, error) {
 	return n, err
 }
 
-// checkOp returns why there is no message for a work request.
+// checkOp returns why there is no message for a work request: it lacks the address of a datagram.
 func (q *QP) checkOp(wr *verbs.SendWR) error {
-	if !opRows[wr.Op].types.has(q.Type) {
-		return queue.InvalidSend("%v is no operation of %v", wr.Op, q.Type)
-	}
 	if q.Type != verbs.UD {
 		return nil
 	}
@@ -133,13 +118,12 @@ func (q *QP) push(wr *verbs.SendWR) {
 	}
 	switch {
 	case w.Local():
-	case w.Responds() && w.Op != verbs.OpRead:
+	case w.Responds() && !w.row().responses:
 		w.packets = 1
 	default:
 		w.packets = max(1, (int(w.Length)+mtu-1)/mtu)
 	}
-	w.divided = w.Flags&verbs.Divisible != 0 && w.packets > 1 && (w.Op == verbs.OpWrite || w.Op == verbs.OpWriteImm) &&
-		q.Type == verbs.RC
+	w.divided = w.Flags&verbs.Divisible != 0 && w.packets > 1 && w.row().first == ib.OpWriteFirst && q.Type == verbs.RC
 	w.first = r.nextPSN
 	r.nextPSN = w.first.Add(w.packets)
 }

@@ -85,11 +85,8 @@ func (q *DatagramQP) pop() {
 	q.kept = max(0, q.kept-1)
 }
 
-// lacks returns why a work request cannot be a datagram.
+// lacks returns why a work request cannot be a datagram: it lacks an address.
 func (q *DatagramQP) lacks(wr *verbs.SendWR) error {
-	if wr.Op != verbs.OpSend && wr.Op != verbs.OpSendImm {
-		return queue.InvalidSend("%v is no operation of %v", wr.Op, q.Type)
-	}
 	if wr.AH == nil {
 		return queue.InvalidSend("a datagram needs an address handle (AH)")
 	}
@@ -172,12 +169,9 @@ const (
 // Send sends the datagram of [DatagramQP.Next] to a device. wake says that the device sleeps and is to be woken.
 func (q *DatagramQP) Send(p *Peer) (o Outcome, wake bool, err error) {
 	w := q.sq.Front()
-	k := opDatagram
+	k := opDatagram | operations[w.Op].flags
 	if w.Flags&verbs.Solicited != 0 {
 		k |= solicited
-	}
-	if w.Op == verbs.OpSendImm {
-		k |= immediate
 	}
 	b, err := p.requests.Reserve(datagramFields+int(w.Length), uint32(k))
 	if b == nil {

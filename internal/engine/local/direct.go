@@ -22,7 +22,7 @@ const waitFrom = 4 << 10
 // may not be seen before theirs (IBTA 9.5).
 func (q *QP) follows(w *sendWQE) bool {
 	r := q.peer.requests
-	if !r.Unacknowledged() || w.Length == 0 && w.Op != verbs.OpFlush { // it names no memory
+	if !r.Unacknowledged() || w.Length == 0 && w.class() != classFlush { // it names no memory
 		return false
 	}
 	_, err := r.Done()
@@ -36,13 +36,13 @@ func (q *QP) reaches(w *sendWQE) bool {
 	if need == 0 || q.Device.Memory.Accesses() != nil {
 		return false
 	}
-	if w.Length == 0 && w.Op != verbs.OpFlush {
+	if w.Length == 0 && w.class() != classFlush {
 		return true
 	}
 	if !q.peer.admits(need) {
 		return false
 	}
-	if w.Op == verbs.OpFlush {
+	if w.class() == classFlush {
 		return need == verbs.FlushGlobal && q.covers(w)
 	}
 	mem, at := q.peer.find(&q.remoteCache, w.Remote.Key, w.Remote.Addr, int(w.Length), need)
@@ -56,14 +56,14 @@ func (q *QP) reaches(w *sendWQE) bool {
 // atomic: not for atomic operations, and not for a word that has to appear as a whole (see
 // verbs.MR.WaitFor).
 func crosses(w *sendWQE) bool {
-	return w.Op == verbs.OpRead || (w.Op == verbs.OpWrite || w.Op == verbs.OpWriteImm) &&
-		(w.Length == 1 || w.Length > 8)
+	c := w.class()
+	return c == classRead || c == classWrite && (w.Length == 1 || w.Length > 8)
 }
 
 // act continues a work request in the peer's memory. If the peer has withdrawn the memory meanwhile, the rest goes
 // through the peer, which refuses it.
 func (q *QP) act(w *sendWQE) (moved int, ok bool) {
-	if w.Op == verbs.OpFlush {
+	if w.class() == classFlush {
 		return 0, q.carriedOut(w)
 	}
 	n := min(int(w.Length)-q.off, stride)
@@ -82,7 +82,7 @@ func (q *QP) act(w *sendWQE) (moved int, ok bool) {
 			return n, true
 		}
 	}
-	if w.Op == verbs.OpWrite || w.Op == verbs.OpWriteImm {
+	if w.class() == classWrite {
 		if ok = q.conclude(w, first); ok {
 			q.lane.Counters.Direct++
 		}
@@ -152,7 +152,8 @@ func (q *QP) cross(w *sendWQE, at uint64, n int) bool {
 	if !q.remoteCache.place.Holds() || !p.admits(w.needs()) {
 		return false
 	}
-	if w.Op == verbs.OpRead {
+	reads := w.class() == classRead
+	if reads {
 		q.settle()
 	} else {
 		q.unsettled = true
@@ -160,14 +161,14 @@ func (q *QP) cross(w *sendWQE, at uint64, n int) bool {
 	}
 	for done := 0; done < n; {
 		b, ok := q.gather.Next(n - done)
-		if !ok || !p.memory.Cross(b, at+uint64(done), w.Op != verbs.OpRead) {
+		if !ok || !p.memory.Cross(b, at+uint64(done), !reads) {
 			q.gather.Seek(q.off)
 			return false
 		}
 		done += len(b)
 	}
 	q.lane.Counters.Crossed++
-	if w.Op == verbs.OpRead {
+	if reads {
 		q.lane.Counters.RecvBytes += uint64(n)
 	} else {
 		q.lane.Counters.SentBytes += uint64(n)
@@ -178,10 +179,10 @@ func (q *QP) cross(w *sendWQE, at uint64, n int) bool {
 // move carries out an operation on a piece of mapped memory. It returns false if memory of this side
 // is not there any more.
 func (q *QP) move(w *sendWQE, mem []byte) bool {
-	switch w.Op {
-	case verbs.OpWrite, verbs.OpWriteImm, verbs.OpAtomicWrite:
+	switch w.class() {
+	case classWrite, classStore:
 		return q.store(mem)
-	case verbs.OpRead:
+	case classRead:
 		q.settle()
 		return q.gather.Write(q.Device.Memory, mem)
 	}
@@ -191,13 +192,7 @@ func (q *QP) move(w *sendWQE, mem []byte) bool {
 
 // atomic carries out an atomic operation on a word, and returns its former value.
 func (q *QP) atomic(op verbs.SendOp, mem []byte, compare, swap uint64) []byte {
-	s := memory.Inline(mem)
-	var old uint64
-	if op == verbs.OpCompareSwap {
-		old, _ = s.CompareSwap(compare, swap)
-	} else {
-		old, _ = s.FetchAdd(swap)
-	}
+	old, _, _ := queue.Atomic(memory.Inline(mem), op, compare, swap)
 	b := q.lane.word[:]
 	binary.NativeEndian.PutUint64(b, old)
 	return b

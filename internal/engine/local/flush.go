@@ -51,7 +51,7 @@ func (q *QP) Flushing() bool { return q.flush != nil && !q.flush.done }
 
 // needs returns which rights a work request needs (IBTA 9.7.5.1.3); 0: it is not one-sided.
 func (w *sendWQE) needs() verbs.Access {
-	if w.Op == verbs.OpFlush {
+	if w.class() == classFlush {
 		return queue.FlushAccess(w.level)
 	}
 	return queue.Needs(w.Op)

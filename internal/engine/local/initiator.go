@@ -96,13 +96,13 @@ func (q *QP) begin(w *sendWQE) bool {
 		return true
 	}
 	follows := w.needs() != 0 && q.follows(w)
-	if follows && w.Op == verbs.OpRead && w.Length >= waitFrom && q.reaches(w) {
+	if follows && w.class() == classRead && w.Length >= waitFrom && q.reaches(w) {
 		return false
 	}
 	if w.Copied {
 		q.gather.Reset()
 		q.gather.Add(memory.Inline(w.Inline))
-	} else if w.Op != verbs.OpFlush && !q.gather.Set(q.Device.Memory, q.PD, w.SGL, w.Receives()) {
+	} else if w.class() != classFlush && !q.gather.Set(q.Device.Memory, q.PD, w.SGL, w.Receives()) {
 		w.Status = verbs.StatusLocalProtectionError
 		return false
 	}
@@ -119,16 +119,16 @@ func (q *QP) finish() {
 // ask continues a work request by messages. It returns false if the ring is full, or as many READs and
 // atomics are in flight as may be.
 func (q *QP) ask(w *sendWQE) (moved int, ok bool) {
-	switch w.Op {
-	case verbs.OpWrite, verbs.OpWriteImm:
+	switch w.class() {
+	case classWrite:
 		return q.askWrite(w)
-	case verbs.OpRead:
+	case classRead:
 		return 0, q.askRead(w)
-	case verbs.OpCompareSwap, verbs.OpFetchAdd:
+	case classAtomic:
 		return 0, q.askAtomic(w)
-	case verbs.OpAtomicWrite:
+	case classStore:
 		return q.askStore(w)
-	case verbs.OpFlush:
+	case classFlush:
 		return 0, q.askFlush(w)
 	}
 	return q.send(w)
@@ -166,12 +166,12 @@ func (q *QP) retries() kind { return kind(endless-q.Attr().RNRRetry&endless) << 
 
 // sendKind returns the flags that a SEND's messages have, and the field that goes with them.
 func (q *QP) sendKind(op verbs.SendOp, flags verbs.SendFlags, imm uint32, key verbs.Key) (k kind, field uint32) {
-	k = q.retries()
-	switch op {
-	case verbs.OpSendImm:
-		k, field = k|immediate, imm
-	case verbs.OpSendInv:
-		k, field = k|invalidate, uint32(key)
+	k = q.retries() | operations[op].flags
+	switch {
+	case k.has(immediate):
+		field = imm
+	case k.has(invalidate):
+		field = uint32(key)
 	}
 	if flags&verbs.Solicited != 0 {
 		k |= solicited
@@ -299,7 +299,8 @@ func (q *QP) askWrite(w *sendWQE) (moved int, ok bool) {
 
 // conclude ends a WRITE whose bytes are on their way.
 func (q *QP) conclude(w *sendWQE, flags kind) bool {
-	if w.Op == verbs.OpWriteImm {
+	announces := operations[w.Op].flags.has(immediate)
+	if announces {
 		if w.Flags&verbs.Solicited != 0 {
 			flags |= solicited
 		}
@@ -312,7 +313,7 @@ func (q *QP) conclude(w *sendWQE, flags kind) bool {
 		q.publish()
 	}
 	w.done = true
-	if w.Op == verbs.OpWriteImm || !w.direct {
+	if announces || !w.direct {
 		w.end = q.known(q.peer.requests.Position())
 	}
 	q.finish()

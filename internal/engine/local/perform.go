@@ -35,10 +35,10 @@ func (q *QP) Perform(wr *verbs.SendWR, wc *verbs.WC) (n int, ok bool) {
 	if !ok {
 		return 0, false
 	}
-	switch wr.Op {
-	case verbs.OpWrite, verbs.OpAtomicWrite:
+	switch operations[wr.Op].class {
+	case classWrite, classStore:
 		q.lane.Counters.SentBytes += uint64(n)
-	case verbs.OpRead:
+	case classRead:
 		q.lane.Counters.RecvBytes += uint64(n)
 	}
 	q.lane.Counters.Direct++
@@ -52,18 +52,21 @@ func (q *QP) busy() bool { return q.sq.Len() > 0 || q.peer.requests.Unacknowledg
 // localSpan finds the memory of a work request on this side, for operations that [QP.Perform] carries out.
 func (q *QP) localSpan(wr *verbs.SendWR) (memory.Span, bool) {
 	receives := true
-	switch wr.Op {
-	case verbs.OpAtomicWrite:
+	switch op := &operations[wr.Op]; op.class {
+	case classStore:
 		if q.Attr().MaxRdAtomic == 0 {
 			return memory.Span{}, false
 		}
 		fallthrough
-	case verbs.OpWrite:
+	case classWrite:
+		if op.flags != 0 { // it has a message, too
+			return memory.Span{}, false
+		}
 		receives = false
 		if wr.Inline != nil {
 			return memory.Inline(wr.Inline), len(wr.Inline) <= q.Caps.MaxInline
 		}
-	case verbs.OpRead, verbs.OpCompareSwap, verbs.OpFetchAdd:
+	case classRead, classAtomic:
 		if wr.Inline != nil || q.Attr().MaxRdAtomic == 0 {
 			return memory.Span{}, false
 		}
@@ -79,11 +82,11 @@ func (q *QP) localSpan(wr *verbs.SendWR) (memory.Span, bool) {
 // exchange carries out an operation on both memories, which are of one length. It returns false if that
 // cannot be.
 func (q *QP) exchange(wr *verbs.SendWR, local *memory.Span, remote []byte) bool {
-	switch wr.Op {
-	case verbs.OpRead:
+	switch operations[wr.Op].class {
+	case classRead:
 		q.settle()
 		return local.Write(q.Device.Memory, 0, remote)
-	case verbs.OpWrite:
+	case classWrite:
 		q.unsettled = true
 		if n := len(remote); n <= len(q.lane.word) {
 			b := q.lane.word[:n]
@@ -97,12 +100,11 @@ func (q *QP) exchange(wr *verbs.SendWR, local *memory.Span, remote []byte) bool 
 		return local.Read(remote)
 	}
 	q.unsettled = true
-	switch wr.Op {
-	case verbs.OpAtomicWrite:
-		s, b := memory.Inline(remote), q.lane.word[:]
+	s := memory.Inline(remote)
+	if operations[wr.Op].class == classStore {
+		b := q.lane.word[:]
 		return s.Aligned8() && local.Read(b) && s.Store(b)
 	}
-	s := memory.Inline(remote)
 	return s.Aligned8() && local.Len() == 8 && !local.Foreign() &&
 		local.Write(q.Device.Memory, 0, q.atomic(wr.Op, remote, wr.Compare, queue.Operand(wr)))
 }

@@ -3,6 +3,8 @@
 package local
 
 import (
+	"math"
+
 	"github.com/ramjet-rdma/ramjet/internal/base/queue"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
@@ -32,6 +34,41 @@ type sendWQE struct {
 	scope    verbs.FlushScope
 }
 
+// class is how an operation is carried out.
+type class uint8
+
+const (
+	_ class = iota // nothing is sent; also numbers that are no operations
+	classSend
+	classWrite
+	classRead
+	classAtomic // compare-and-swap, fetch-and-add
+	classStore  // ATOMIC WRITE
+	classFlush
+)
+
+// operation describes an operation as the initiator carries it out.
+type operation struct {
+	class class
+	flags kind // of its message that takes a receive: which field it has
+}
+
+var operations = [math.MaxUint8 + 1]operation{
+	verbs.OpSend:        {class: classSend},
+	verbs.OpSendImm:     {class: classSend, flags: immediate},
+	verbs.OpSendInv:     {class: classSend, flags: invalidate},
+	verbs.OpWrite:       {class: classWrite},
+	verbs.OpWriteImm:    {class: classWrite, flags: immediate},
+	verbs.OpRead:        {class: classRead},
+	verbs.OpCompareSwap: {class: classAtomic},
+	verbs.OpFetchAdd:    {class: classAtomic},
+	verbs.OpAtomicWrite: {class: classStore},
+	verbs.OpFlush:       {class: classFlush},
+}
+
+// class returns how the work request is carried out.
+func (w *sendWQE) class() class { return operations[w.Op].class }
+
 // readOp is a READ or atomic operation that the peer has not answered.
 type readOp struct {
 	wqe    uint64 // how many work requests had left the queue when its was the oldest
@@ -40,24 +77,13 @@ type readOp struct {
 	fetch  bool // of a SEND's payload, not of a work request
 }
 
-// lacks returns why there is no message for a work request.
-func (q *QP) lacks(wr *verbs.SendWR) error {
-	switch wr.Op {
-	case verbs.OpSendInv, verbs.OpRead, verbs.OpCompareSwap, verbs.OpFetchAdd, verbs.OpAtomicWrite, verbs.OpFlush:
-		if q.unreliable() {
-			return queue.InvalidSend("%v is no operation of %v", wr.Op, q.Type)
-		}
-	}
-	return nil
-}
-
 // Post adds work requests in order and returns how many; with all, none is added if one of them cannot
 // be.
 func (q *QP) Post(wrs []verbs.SendWR, all bool) (int, error) {
 	if q.peer != nil && q.sq.Len()+len(wrs) > q.Caps.MaxSendWR {
 		q.reapForPost()
 	}
-	n, err := q.CheckSends(wrs, q.sq.Len(), all, q.lacks)
+	n, err := q.CheckSends(wrs, q.sq.Len(), all, nil)
 	for i := range n {
 		w := q.sq.PushBack()
 		q.SetSend(&w.SendWQE, &wrs[i])

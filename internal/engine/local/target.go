@@ -271,10 +271,11 @@ func (q *QP) takeRead(key verbs.Key, addr uint64, length uint32) bool {
 }
 
 func (q *QP) takeAtomic(key verbs.Key, op verbs.SendOp, addr, compare, swap uint64) bool {
-	done := verbs.WCFetchAdd
-	if op == verbs.OpCompareSwap {
-		done = verbs.WCCompareSwap
+	if operations[op].class != classAtomic {
+		q.corrupt()
+		return false
 	}
+	done := queue.CompletesAs(op)
 	if q.Attr().Access&verbs.RemoteAtomic == 0 {
 		return q.forbidden(done, key, addr, 8, verbs.RemoteAtomic)
 	}
@@ -289,21 +290,12 @@ func (q *QP) takeAtomic(key verbs.Key, op verbs.SendOp, addr, compare, swap uint
 	if a != nil {
 		a.Begin(q.Num, op, verbs.Remote{Addr: addr, Key: key}, s.Bytes())
 	}
-	var old uint64
-	switch op {
-	case verbs.OpCompareSwap:
-		old, ok = s.CompareSwap(compare, swap)
-	case verbs.OpFetchAdd:
-		old, ok = s.FetchAdd(swap)
-	default:
-		q.corrupt()
-		return false
-	}
+	old, changed, ok := queue.Atomic(s, op, compare, swap)
 	if !ok {
 		return q.violated()
 	}
 	if a != nil {
-		a.End(q.Num, op, s.Bytes(), op == verbs.OpFetchAdd || old == compare)
+		a.End(q.Num, op, s.Bytes(), changed)
 	}
 	q.Device.Memory.Written(s)
 	q.CountRequest(0, true)
