@@ -136,7 +136,7 @@ func (id *ID) breakQP() {
 // watch receives the queue pair's events, with the device's lock held.
 func (id *ID) watch(t verbs.EventType) {
 	switch t {
-	case verbs.EventQPBroken, verbs.EventQPFatal, verbs.EventQPRequestError, verbs.EventQPAccessError:
+	case driver.EventQPBroken, verbs.EventQPFatal, verbs.EventQPRequestError, verbs.EventQPAccessError:
 		go id.broken()
 	case verbs.EventCommEstablished:
 		go id.Notify(t) // an error means that it is too late

@@ -119,7 +119,7 @@ func (q *cq) convert(wc *verbs.WC, c *ibverbs.WC) bool {
 	*wc = verbs.WC{ID: c.WRID, Status: verbs.Status(c.Status), QPN: verbs.QPN(c.QPNum), VendorErr: c.VendorErr}
 	if c.Status != ibverbs.WCSuccess {
 		if c.Status != ibverbs.WCWRFlushErr {
-			qp.happened(verbs.EventQPBroken)
+			qp.happened(driver.EventQPBroken)
 		}
 		return true
 	}

@@ -119,8 +119,8 @@ func (p *pd) RegMR(buf []byte, access verbs.Access) (driver.MR, error) {
 }
 
 // RegMROptions registers pinned memory: adapters know no other way.
-func (p *pd) RegMROptions(buf []byte, access verbs.Access, opt verbs.RegOptions) (driver.MR, error) {
-	if opt.Weak || opt.Mode != verbs.RegPinned {
+func (p *pd) RegMROptions(buf []byte, access verbs.Access, opt driver.RegOptions) (driver.MR, error) {
+	if opt.Weak || opt.Mode != driver.RegPinned {
 		return nil, fail("reg_mr", verbs.ErrNotSupported, "an adapter pins the memory when it is registered")
 	}
 	m, err := p.RegMR(buf, access)

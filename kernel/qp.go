@@ -146,12 +146,12 @@ func (q *qp) Num() verbs.QPN { return q.num }
 // happened passes an event on, and remembers that the queue pair is in ERR.
 func (q *qp) happened(t verbs.EventType) {
 	switch t {
-	case verbs.EventQPFatal, verbs.EventQPRequestError, verbs.EventQPAccessError, verbs.EventQPBroken:
+	case verbs.EventQPFatal, verbs.EventQPRequestError, verbs.EventQPAccessError, driver.EventQPBroken:
 		q.mu.Lock()
 		first := q.attr.State != verbs.StateError
 		q.setState(verbs.StateError)
 		q.mu.Unlock()
-		if t == verbs.EventQPBroken && !first {
+		if t == driver.EventQPBroken && !first {
 			return
 		}
 	}

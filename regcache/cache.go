@@ -11,6 +11,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/internal/system/mapwatch"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
 // Options are the limits of a cache. The zero value is suitable.
@@ -103,17 +104,15 @@ func New(pd *verbs.PD, access verbs.Access, options *Options) (*Cache, error) {
 	if opt.MaxRegions == 0 {
 		opt.MaxRegions = 1024
 	}
-	var how verbs.RegOptions
-	for _, f := range opt.Register {
-		if err := f(&how); err != nil {
-			return nil, &verbs.OpError{Op: op, Err: err}
-		}
+	how, err := driver.RegOptionsOf(opt.Register)
+	if err != nil {
+		return nil, &verbs.OpError{Op: op, Err: err}
 	}
 	if how.Weak {
 		return nil, &verbs.OpError{Op: op, Err: verbs.ErrInvalid, Detail: "Weak: the cache itself says so where it can"}
 	}
 	c := &Cache{pd: pd, access: access, opt: opt}
-	if how.Mode == verbs.RegOnDemand {
+	if how.Mode == driver.RegOnDemand {
 		c.access, c.opt.Register = access|verbs.OnDemand, nil
 	}
 	c.unpinned = len(c.opt.Register) == 0

@@ -49,7 +49,7 @@ func (p *fakePD) CreateQP(*verbs.QPInit, func(verbs.EventType)) (driver.QP, erro
 
 func (p *fakePD) RegMR(buf []byte, _ verbs.Access) (driver.MR, error) { return p.reg(buf, buf) }
 
-func (p *fakePD) RegMROptions(buf []byte, _ verbs.Access, opt verbs.RegOptions) (driver.MR, error) {
+func (p *fakePD) RegMROptions(buf []byte, _ verbs.Access, opt driver.RegOptions) (driver.MR, error) {
 	if !opt.Weak {
 		return p.reg(buf, buf)
 	}

@@ -39,7 +39,7 @@ type (
 
 	pdDriver = interface {
 		RegMR(buf []byte, access Access) (mrDriver, error)
-		RegMROptions(buf []byte, access Access, opt RegOptions) (mrDriver, error)
+		RegMROptions(buf []byte, access Access, opt driverRegOptions) (mrDriver, error)
 		RegExternal(buf []byte, iova uint64, access Access) (mrDriver, error)
 		RegShared(fd uintptr, offset int64, size int, access Access) (mrDriver, error)
 		ReregMR(mr mrDriver, flags ReregFlags, buf []byte, access Access) error
@@ -165,6 +165,10 @@ func init() {
 	hook.OnEvent = func(d *Device, f func(t EventType, port int)) { d.events.watch(f) }
 	hook.Watch = (*QP).watchEvents
 	hook.ForwardEvents = (*CompChannel).forwardEvents
+	hook.RegOptionsOf = func(opts []RegOption) (driverRegOptions, error) {
+		o, err := combine(opts)
+		return o.driver, err
+	}
 	hook.LogCalls = func(d *Device, l callLog) { d.calls = l }
 	hook.CallsOf = func(d *Device) callLog { return d.calls }
 	hook.CheckWith = func(d *Device, l callLog, c checker) { d.calls, d.checks = l, c }

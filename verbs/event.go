@@ -6,6 +6,8 @@ import (
 	"context"
 	"sync"
 	"weak"
+
+	"github.com/ramjet-rdma/ramjet/verbs/internal/hook"
 )
 
 // EventType is the kind of an asynchronous event (IBTA 11.6.3). All kinds are declared, because programs
@@ -33,19 +35,19 @@ const (
 	EventQPLastWQEReached // a queue pair in ERR takes no more receives from its shared receive queue
 	EventClientReregister // the subnet manager lost its records, such as joins; never on Ethernet
 	EventGIDChange        // a GID of the port is new or gone: on Ethernet its address
-	// EventQPBroken: an error of the queue pair's own sends took it to ERR. The program learns of
-	// it from completions; this event is for package driver's Watch only.
-	EventQPBroken
 )
 
 // String describes the event in ibv_event_type_str's words.
 func (t EventType) String() string {
+	if t == hook.EventQPBroken { // programs do not get it
+		return "queue pair broken"
+	}
 	return name([]string{"CQ error", "local work queue catastrophic error", "invalid request local work queue error",
 		"local access violation work queue error", "communication established", "send queue drained", "path migrated",
 		"path migration request error", "local catastrophic error", "port active", "port error", "LID change",
 		"PKey change", "SM change", "SRQ catastrophic error", "SRQ limit reached", "last WQE reached",
 		"client reregistration",
-		"GID table change", "queue pair broken"}, t)
+		"GID table change"}, t)
 }
 
 // Event is an asynchronous event. The object that it concerns is set, the others are nil. All are

@@ -2,7 +2,11 @@
 
 package verbs
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/ramjet-rdma/ramjet/verbs/internal/hook"
+)
 
 // PD is a protection domain (IBTA 10.2.3): regions, windows and queue pairs can be used together
 // only within one.
@@ -28,27 +32,27 @@ func (pd *PD) RegMR(buf []byte, access Access, opts ...RegOption) (*MR, error) {
 }
 
 func (pd *PD) regMR(buf []byte, access Access, opts []RegOption) (*MR, error) {
-	opt, err := regOptions(buf, access, opts)
+	opt, err := checkOptions(buf, access, opts)
 	if err != nil {
 		return nil, err
 	}
-	if opt.Mode == RegOnDemand {
+	if opt.driver.Mode == hook.RegOnDemand {
 		if pd.dev.Query().Caps&CapOnDemand == 0 && access&OnDemand == 0 {
 			return nil, opErr("reg_mr", ErrNotSupported, "the device has no on-demand paging")
 		}
 		access |= OnDemand
-		opt.Mode = RegDefault
+		opt.driver.Mode = hook.RegDefault
 	}
-	if opt.External {
+	if opt.external {
 		return pd.newMR("reg_mr_iova", access, func() (mrDriver, error) {
-			return pd.drv.RegExternal(buf, opt.IOVA, access)
+			return pd.drv.RegExternal(buf, opt.iova, access)
 		})
 	}
 	return pd.newMR("reg_mr", access, func() (mrDriver, error) {
-		if opt == (RegOptions{}) {
+		if opt.driver == (driverRegOptions{}) {
 			return pd.drv.RegMR(buf, access)
 		}
-		return pd.drv.RegMROptions(buf, access, opt)
+		return pd.drv.RegMROptions(buf, access, opt.driver)
 	})
 }
 

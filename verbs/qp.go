@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"unsafe"
 	"weak"
+
+	"github.com/ramjet-rdma/ramjet/verbs/internal/hook"
 )
 
 // Defaults of the fields of [QPCap] that are zero in a [QPInit].
@@ -101,7 +103,7 @@ func makeQP(dev *Device, init QPInit, create func(*QPInit, func(EventType)) (qpD
 	}
 	self, queue := weak.Make(qp), dev.events
 	events := func(t EventType) {
-		if t != EventQPBroken {
+		if t != hook.EventQPBroken {
 			queue.put(queuedEvent{typ: t, qp: self})
 		}
 		if f := watch.Load(); f != nil {

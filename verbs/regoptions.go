@@ -7,51 +7,40 @@ import (
 	"fmt"
 	"runtime"
 	"unsafe"
+
+	"github.com/ramjet-rdma/ramjet/verbs/internal/hook"
 )
 
-// RegMode says when the memory of a region is pinned: kept from being paged out, so that the device
-// always finds it.
-type RegMode uint8
-
-const (
-	RegDefault   RegMode = iota // as the device does by itself: hardware pins, Ramjet's own devices do not
-	RegPinned                   // before RegMR returns
-	RegPipelined                // the first pages before RegMR returns, the others in the background
-	RegDeferred                 // each page when it is used for the first time
-	RegOnDemand                 // never
-)
-
-// String returns the mode's name in lower case.
-func (m RegMode) String() string {
-	return name([]string{"default", "pinned", "pipelined", "deferred", "on demand"}, m)
+// driverRegOptions is RegOptions of package verbs/driver.
+type driverRegOptions = struct {
+	Mode  hook.RegMode
+	Chunk int
+	Weak  bool
 }
 
-// RegOptions are the options of a registration, put together.
-type RegOptions struct {
-	Mode  RegMode
-	Chunk int  // RegPipelined: how many bytes are pinned at a time
-	Weak  bool // the region does not keep the memory alive
-
-	External bool   // the memory is not Go's
-	IOVA     uint64 // External: the address of the first byte in SGEs and at peers
+// regOptions are the options of a registration, put together.
+type regOptions struct {
+	driver   driverRegOptions
+	external bool   // the memory is not Go's
+	iova     uint64 // external: the address of the first byte in SGEs and at peers
 }
 
 // RegOption is an option of [PD.RegMR]. At most one of [Pinned], [Pipelined], [Deferred] and
 // [OnDemandPaging] can be given; docs/memory.md compares them. A device without the ability that an
 // option needs answers [ErrNotSupported]. Memory beyond the process's limit of pinned memory is [ErrPinLimit].
-type RegOption func(*RegOptions) error
+type RegOption func(*regOptions) error
 
-func (o *RegOptions) mode(m RegMode) error {
-	if o.Mode != RegDefault && o.Mode != m {
-		return fmt.Errorf("%w: %v and %v exclude each other", ErrInvalid, o.Mode, m)
+func (o *regOptions) mode(m hook.RegMode) error {
+	if o.driver.Mode != hook.RegDefault && o.driver.Mode != m {
+		return fmt.Errorf("%w: %v and %v exclude each other", ErrInvalid, o.driver.Mode, m)
 	}
-	o.Mode = m
+	o.driver.Mode = m
 	return nil
 }
 
 // Pinned pins all of the memory before RegMR returns. That takes time for each page, and longer
 // if the page has to be made first.
-func Pinned() RegOption { return func(o *RegOptions) error { return o.mode(RegPinned) } }
+func Pinned() RegOption { return func(o *regOptions) error { return o.mode(hook.RegPinned) } }
 
 // DefaultChunk is how many bytes [Pipelined] pins at a time by default.
 const DefaultChunk = 4 << 20
@@ -60,23 +49,23 @@ const DefaultChunk = 4 << 20
 // the region is already in use. An access that is faster than the pinning waits for no more than the
 // page it needs. [MR.WaitPinned] waits for the end. A chunk of 0 is [DefaultChunk].
 func Pipelined(chunk int) RegOption {
-	return func(o *RegOptions) error {
+	return func(o *regOptions) error {
 		if chunk < 0 {
 			return fmt.Errorf("%w: a chunk of %d bytes", ErrInvalid, chunk)
 		}
-		if o.Chunk = chunk; chunk == 0 {
-			o.Chunk = DefaultChunk
+		if o.driver.Chunk = chunk; chunk == 0 {
+			o.driver.Chunk = DefaultChunk
 		}
-		return o.mode(RegPipelined)
+		return o.mode(hook.RegPipelined)
 	}
 }
 
 // Deferred pins each page when it is used for the first time, by the device or by the program. The
 // whole region counts as pinned at once, so that the limit is found when the region is registered.
-func Deferred() RegOption { return func(o *RegOptions) error { return o.mode(RegDeferred) } }
+func Deferred() RegOption { return func(o *regOptions) error { return o.mode(hook.RegDeferred) } }
 
 // OnDemandPaging pins nothing, ever. It is the access flag [OnDemand] as an option.
-func OnDemandPaging() RegOption { return func(o *RegOptions) error { return o.mode(RegOnDemand) } }
+func OnDemandPaging() RegOption { return func(o *regOptions) error { return o.mode(hook.RegOnDemand) } }
 
 // Weak makes a region that does not keep its memory alive, which Go must have allocated. Once the
 // memory is collected, each access to the region is an access error, at peers too. So the program
@@ -86,8 +75,8 @@ func OnDemandPaging() RegOption { return func(o *RegOptions) error { return o.mo
 // A weak region is not pinned, because Go would use the pinned pages for something else, and has no
 // memory windows.
 func Weak() RegOption {
-	return func(o *RegOptions) error {
-		o.Weak = true
+	return func(o *regOptions) error {
+		o.driver.Weak = true
 		return nil
 	}
 }
@@ -101,33 +90,42 @@ func Weak() RegOption {
 // addresses that is larger than the memory of the machine, and never register again. Pages may be
 // mapped, unmapped and truncated meanwhile. An access to one that is not there is an access error.
 func External(iova uint64) RegOption {
-	return func(o *RegOptions) error {
-		o.External, o.IOVA = true, iova
+	return func(o *regOptions) error {
+		o.external, o.iova = true, iova
 		return nil
 	}
 }
 
-// regOptions puts options together and checks them, also against access.
-func regOptions(buf []byte, access Access, opts []RegOption) (o RegOptions, err error) {
-	const op = "reg_mr"
+// combine puts options together.
+func combine(opts []RegOption) (o regOptions, err error) {
 	for _, f := range opts {
 		if err := f(&o); err != nil {
-			return o, opErr(op, err, "")
+			return o, err
 		}
 	}
+	return o, nil
+}
+
+// checkOptions puts options together and checks them, also against access.
+func checkOptions(buf []byte, access Access, opts []RegOption) (regOptions, error) {
+	const op = "reg_mr"
+	o, err := combine(opts)
+	if err != nil {
+		return o, opErr(op, err, "")
+	}
 	if access&OnDemand != 0 {
-		if err := o.mode(RegOnDemand); err != nil {
+		if err := o.mode(hook.RegOnDemand); err != nil {
 			return o, opErr(op, err, "the access flag OnDemand pins nothing")
 		}
 	}
-	if o.External && (o.Weak || o.Mode != RegDefault && o.Mode != RegOnDemand) {
+	if o.external && (o.driver.Weak || o.driver.Mode != hook.RegDefault && o.driver.Mode != hook.RegOnDemand) {
 		return o, opErr(op, ErrInvalid, "memory that is not Go's can be neither weak nor pinned by an option")
 	}
-	if !o.Weak {
+	if !o.driver.Weak {
 		return o, nil
 	}
 	switch {
-	case o.Mode != RegDefault && o.Mode != RegOnDemand:
+	case o.driver.Mode != hook.RegDefault && o.driver.Mode != hook.RegOnDemand:
 		return o, opErr(op, ErrInvalid, "a weak region cannot be pinned")
 	case access&MWBind != 0:
 		return o, opErr(op, ErrInvalid, "a weak region has no memory windows: leave out MWBind")

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"syscall"
 	"testing"
+
+	"github.com/ramjet-rdma/ramjet/verbs/internal/hook"
 )
 
 // plainDriver is a device that registers memory and has no options for that.
@@ -24,7 +26,7 @@ func (d *plainDriver) QueryDevice() DeviceAttr           { return DeviceAttr{Por
 func (d *plainDriver) SetEventSink(func(EventType, int)) {}
 func (d *plainDriver) AllocPD() (pdDriver, error)        { return &plainPD{}, nil }
 
-func (p *plainPD) RegMROptions([]byte, Access, RegOptions) (mrDriver, error) {
+func (p *plainPD) RegMROptions([]byte, Access, driverRegOptions) (mrDriver, error) {
 	return nil, ErrNotSupported
 }
 
@@ -36,10 +38,10 @@ func (p *plainPD) RegMR(buf []byte, access Access) (mrDriver, error) {
 // optionPD knows options.
 type optionPD struct {
 	plainPD
-	opt RegOptions
+	opt driverRegOptions
 }
 
-func (p *optionPD) RegMROptions(buf []byte, access Access, opt RegOptions) (mrDriver, error) {
+func (p *optionPD) RegMROptions(buf []byte, access Access, opt driverRegOptions) (mrDriver, error) {
 	p.access, p.opt = access, opt
 	return &plainMR{b: buf}, nil
 }
@@ -86,20 +88,20 @@ func TestOptionsReachDriver(t *testing.T) {
 	for _, c := range []struct {
 		access Access
 		opts   []RegOption
-		want   RegOptions
+		want   driverRegOptions
 		got    Access
 	}{
-		{0, []RegOption{Pinned()}, RegOptions{Mode: RegPinned}, 0},
-		{0, []RegOption{Pinned(), Pinned()}, RegOptions{Mode: RegPinned}, 0},
-		{0, []RegOption{Pipelined(0)}, RegOptions{Mode: RegPipelined, Chunk: DefaultChunk}, 0},
-		{LocalWrite, []RegOption{Pipelined(5)}, RegOptions{Mode: RegPipelined, Chunk: 5}, LocalWrite},
-		{0, []RegOption{Deferred()}, RegOptions{Mode: RegDeferred}, 0},
-		{0, []RegOption{OnDemandPaging()}, RegOptions{}, OnDemand},
-		{OnDemand, []RegOption{OnDemandPaging()}, RegOptions{}, OnDemand},
-		{0, []RegOption{OnDemandPaging(), Weak()}, RegOptions{Weak: true}, OnDemand},
-		{0, nil, RegOptions{}, 0},
+		{0, []RegOption{Pinned()}, driverRegOptions{Mode: hook.RegPinned}, 0},
+		{0, []RegOption{Pinned(), Pinned()}, driverRegOptions{Mode: hook.RegPinned}, 0},
+		{0, []RegOption{Pipelined(0)}, driverRegOptions{Mode: hook.RegPipelined, Chunk: DefaultChunk}, 0},
+		{LocalWrite, []RegOption{Pipelined(5)}, driverRegOptions{Mode: hook.RegPipelined, Chunk: 5}, LocalWrite},
+		{0, []RegOption{Deferred()}, driverRegOptions{Mode: hook.RegDeferred}, 0},
+		{0, []RegOption{OnDemandPaging()}, driverRegOptions{}, OnDemand},
+		{OnDemand, []RegOption{OnDemandPaging()}, driverRegOptions{}, OnDemand},
+		{0, []RegOption{OnDemandPaging(), Weak()}, driverRegOptions{Weak: true}, OnDemand},
+		{0, nil, driverRegOptions{}, 0},
 	} {
-		drv.opt, drv.access = RegOptions{}, 0
+		drv.opt, drv.access = driverRegOptions{}, 0
 		if _, err := pd.RegMR(make([]byte, 100), c.access, c.opts...); err != nil {
 			t.Fatal(err)
 		}

@@ -31,6 +31,10 @@ func OnClose(d *verbs.Device, f func()) error { return onClose(d, f) }
 // them. It lets connection managers follow their ports. f must not wait.
 func OnEvent(d *verbs.Device, f func(t verbs.EventType, port int)) { onEvent(d, f) }
 
+// EventQPBroken is an event for [Watch] alone: an error of the queue pair's own sends took it to ERR. The program
+// learns of that from completions.
+const EventQPBroken verbs.EventType = hook.EventQPBroken
+
 // Watch has f called with a queue pair's asynchronous events, including EventQPBroken;
 // [verbs.Device.Event] still returns the others. f must neither block nor call into the device. It is for
 // packages that manage queue pairs of programs, as package cm does. nil ends it.

@@ -14,7 +14,7 @@ type PD = interface {
 	RegMR(buf []byte, access verbs.Access) (MR, error)
 	// RegMROptions registers with one of the modes RegPinned, RegPipelined and RegDeferred, or a weak region.
 	// RegOnDemand does not get here: it is an access flag.
-	RegMROptions(buf []byte, access verbs.Access, opt verbs.RegOptions) (MR, error)
+	RegMROptions(buf []byte, access verbs.Access, opt RegOptions) (MR, error)
 	// RegExternal copes with memory that is unmapped, see [verbs.External].
 	RegExternal(buf []byte, iova uint64, access verbs.Access) (MR, error)
 	// RegShared maps memory that processes share, see [verbs.PD.RegShared].
@@ -31,6 +31,28 @@ type PD = interface {
 	CreateQP(init *verbs.QPInit, events func(verbs.EventType)) (QP, error)
 	Dealloc() error
 }
+
+// RegOptions are the options of a registration that a driver carries out.
+type RegOptions = struct {
+	Mode  RegMode
+	Chunk int  // RegPipelined: how many bytes are pinned at a time
+	Weak  bool // the region does not keep the memory alive
+}
+
+// RegMode says when the memory of a region is pinned: kept from being paged out, so that the device
+// always finds it.
+type RegMode = hook.RegMode
+
+const (
+	RegDefault   = hook.RegDefault   // as the device does by itself: hardware pins, Ramjet's own devices do not
+	RegPinned    = hook.RegPinned    // before RegMR returns
+	RegPipelined = hook.RegPipelined // the first pages before RegMR returns, the others in the background
+	RegDeferred  = hook.RegDeferred  // each page when it is used for the first time
+	RegOnDemand  = hook.RegOnDemand  // never
+)
+
+// RegOptionsOf puts the options of a registration together, for packages that register in the place of a program.
+func RegOptionsOf(opts []verbs.RegOption) (RegOptions, error) { return regOptionsOf(opts) }
 
 // MR is a memory region of a driver.
 type MR = interface {
@@ -91,7 +113,7 @@ type AH = interface{ Destroy() error }
 // UnsupportedPD answers every call of a [PD] that a driver may lack with ErrNotSupported.
 type UnsupportedPD struct{}
 
-func (UnsupportedPD) RegMROptions([]byte, verbs.Access, verbs.RegOptions) (MR, error) {
+func (UnsupportedPD) RegMROptions([]byte, verbs.Access, RegOptions) (MR, error) {
 	return nil, verbs.ErrNotSupported
 }
 func (UnsupportedPD) RegExternal([]byte, uint64, verbs.Access) (MR, error) {
@@ -117,6 +139,8 @@ func (UnsupportedMR) Prefetch(int, int, bool) error    { return verbs.ErrNotSupp
 func (UnsupportedMR) WaitPinned(context.Context) error { return verbs.ErrNotSupported }
 
 var (
+	regOptionsOf = hook.RegOptionsOf.(func([]verbs.RegOption) (RegOptions, error))
+
 	pdOf = hook.PDOf.(func(*verbs.PD) PD)
 	mrOf = hook.MROf.(func(*verbs.MR) MR)
 	mwOf = hook.MWOf.(func(*verbs.MW) MW)

@@ -67,7 +67,7 @@ func TestAll(t *testing.T) {
 			t.Errorf("%v is not explained", r)
 		}
 	}
-	for e := verbs.EventCQError; e < verbs.EventQPBroken; e++ {
+	for e := verbs.EventCQError; e <= verbs.EventGIDChange; e++ {
 		if !number[explain.Event][int(e)] {
 			t.Errorf("%v is not explained", e)
 		}

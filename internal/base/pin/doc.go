@@ -7,7 +7,7 @@
 // memory. So this package counts, for the whole process, how many regions pin each page. It unlocks
 // a page when the last of them ends.
 //
-// Three ways to pin, see verbs.RegMode:
+// Three ways to pin, see driver.RegMode:
 //
 //   - [Now]: mlock of everything.
 //   - [InBackground]: mlock of a chunk, then of the other chunks, one after the other, in a goroutine. Only

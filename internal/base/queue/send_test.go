@@ -66,8 +66,8 @@ func TestOperationsOfTypes(t *testing.T) {
 	uc := append(slices.Clone(ud), verbs.OpWrite, verbs.OpWriteImm, verbs.OpLocalInv, verbs.OpBindMW)
 	xrc := append(slices.Clone(uc), verbs.OpSendInv, verbs.OpRead, verbs.OpCompareSwap, verbs.OpFetchAdd)
 	rc := append(slices.Clone(xrc), verbs.OpAtomicWrite, verbs.OpFlush)
-	for typ, ops := range map[verbs.QPType][]verbs.SendOp{verbs.UD: ud, verbs.UC: uc, verbs.XRCIni: xrc, verbs.XRCTgt: nil,
-		verbs.RC: rc} {
+	for typ, ops := range map[verbs.QPType][]verbs.SendOp{verbs.UD: ud, verbs.UC: uc, verbs.XRCIni: xrc,
+		verbs.XRCTgt: nil, verbs.RC: rc} {
 		f := newPair(t)
 		f.SetState(verbs.StateRTS)
 		f.Type = typ

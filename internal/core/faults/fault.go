@@ -13,6 +13,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/internal/core/cnames"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
 // Kind is the effect of a fault.
@@ -161,7 +162,7 @@ func Owner(t verbs.EventType) EventOf {
 		return OfSRQ
 	case verbs.EventQPFatal, verbs.EventQPRequestError, verbs.EventQPAccessError, verbs.EventCommEstablished,
 		verbs.EventSQDrained, verbs.EventPathMigrated, verbs.EventPathMigrateError, verbs.EventQPLastWQEReached,
-		verbs.EventQPBroken:
+		driver.EventQPBroken:
 		return OfQP
 	}
 	return OfPort

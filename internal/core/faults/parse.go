@@ -15,6 +15,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/internal/core/spell"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
 const (
@@ -289,7 +290,7 @@ func (p *parser) arguments() (err error) {
 			f.Status = verbs.Status(slices.Index(statusNames, s))
 		}
 	case Disconnect:
-		f.Event = verbs.EventQPBroken
+		f.Event = driver.EventQPBroken
 	case Reject:
 		f.Reason = consumerReject
 		if startsDuration(p.peek()) {

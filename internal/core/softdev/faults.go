@@ -12,6 +12,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/base/queue"
 	"github.com/ramjet-rdma/ramjet/internal/core/faults"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 	"github.com/ramjet-rdma/ramjet/verbs/metric"
 )
 
@@ -372,7 +373,7 @@ func (x *Faulty) breakQP(n verbs.QPN) {
 		return
 	}
 	if x.fail(q) {
-		q.Common().raise(verbs.EventQPBroken)
+		q.Common().raise(driver.EventQPBroken)
 	}
 }
 
@@ -432,10 +433,10 @@ func (x *Faulty) raise(t verbs.EventType, f *faults.Fault) (found bool) {
 			if f.QPN != 0 && f.QPN != uint32(q.Num()) || f.Ordinal != 0 && f.Ordinal != c.ordinal {
 				continue
 			}
-			if t == verbs.EventQPBroken && c.stats.Type == verbs.UD {
+			if t == driver.EventQPBroken && c.stats.Type == verbs.UD {
 				continue
 			}
-			fails := t == verbs.EventQPBroken || t == verbs.EventQPFatal || t == verbs.EventQPAccessError ||
+			fails := t == driver.EventQPBroken || t == verbs.EventQPFatal || t == verbs.EventQPAccessError ||
 				t == verbs.EventQPRequestError
 			if fails && !x.fail(q) {
 				continue

@@ -19,13 +19,13 @@ import (
 //
 // Pinning and unpinning take long, so the device's lock is not held.
 type pinned struct {
-	opt   verbs.RegOptions
+	opt   driver.RegOptions
 	mu    sync.Mutex
 	pages *pin.Pages // nil: unpinned
 }
 
 // RegMROptions registers memory that is pinned, or not kept alive.
-func (p *pd) RegMROptions(buf []byte, access verbs.Access, opt verbs.RegOptions) (driver.MR, error) {
+func (p *pd) RegMROptions(buf []byte, access verbs.Access, opt driver.RegOptions) (driver.MR, error) {
 	if err := checkPersistence(buf, access); err != nil {
 		return nil, err
 	}
@@ -51,13 +51,13 @@ func (p *pd) RegMROptions(buf []byte, access verbs.Access, opt verbs.RegOptions)
 }
 
 // pinPages pins memory as options say.
-func pinPages(buf []byte, opt verbs.RegOptions) (*pin.Pages, error) {
+func pinPages(buf []byte, opt driver.RegOptions) (*pin.Pages, error) {
 	switch opt.Mode {
-	case verbs.RegPinned:
+	case driver.RegPinned:
 		return pin.Now(buf)
-	case verbs.RegPipelined:
+	case driver.RegPipelined:
 		return pin.InBackground(buf, opt.Chunk)
-	case verbs.RegDeferred:
+	case driver.RegDeferred:
 		return pin.OnUse(buf)
 	}
 	return nil, verbs.ErrNotSupported

@@ -10,6 +10,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/base/queue"
 	"github.com/ramjet-rdma/ramjet/internal/engine/congestion"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
@@ -219,7 +220,7 @@ func (q *QP) fail(status verbs.Status) {
 	}
 	if q.reliable() {
 		q.enterError()
-		q.Raise(verbs.EventQPBroken)
+		q.Raise(driver.EventQPBroken)
 		return
 	}
 	q.SetState(verbs.StateSQE)

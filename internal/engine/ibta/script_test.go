@@ -13,6 +13,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/engine/congestion"
 	"github.com/ramjet-rdma/ramjet/internal/engine/ibta"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
@@ -251,7 +252,7 @@ func (s *script) wantWC(id uint64, status verbs.Status) verbs.WC {
 		s.Fatalf("completion of %d with %v, want %d with %v", wc.ID, wc.Status, id, status)
 	}
 	if status > verbs.StatusSuccess && status != verbs.StatusWRFlushError && len(s.evs) > 0 &&
-		s.evs[0].Type == verbs.EventQPBroken {
+		s.evs[0].Type == driver.EventQPBroken {
 		s.evs = s.evs[1:] // belongs to a send that fails
 	}
 	return wc

@@ -5,6 +5,7 @@ package local
 import (
 	"github.com/ramjet-rdma/ramjet/internal/base/queue"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 	"github.com/ramjet-rdma/ramjet/verbs/metric"
 )
 
@@ -167,7 +168,7 @@ func (q *QP) Lost(orderly bool) {
 			Reason: verbs.ReasonNoAnswer, Detail: "the peer's process has gone"})
 	}
 	q.enterError()
-	q.Raise(verbs.EventQPBroken)
+	q.Raise(driver.EventQPBroken)
 }
 
 // DropPeer drops a peer whose process has ended, without an event for the program. The queue pair keeps its state,
@@ -226,7 +227,7 @@ func (q *QP) fail(status verbs.Status) {
 		return
 	}
 	q.enterError()
-	q.Raise(verbs.EventQPBroken)
+	q.Raise(driver.EventQPBroken)
 }
 
 // enterError moves to ERR and flushes both queues.
@@ -252,7 +253,7 @@ func (q *QP) corrupt() {
 	q.refusal = 0
 	if q.unreliable() { // it is unknown which messages the peer has received
 		q.enterError()
-		q.Raise(verbs.EventQPBroken)
+		q.Raise(driver.EventQPBroken)
 		return
 	}
 	q.fail(verbs.StatusRemoteOperationError)

@@ -223,7 +223,8 @@ func (q *QP) sends(key verbs.Key, addr uint64, length uint32) bool {
 	for i := range min(q.next+1, q.sq.Len()) {
 		w := q.sq.At(i)
 		payload := w.class() == classSend || w.class() == classWrite
-		if w.begun && payload && len(w.SGL) == 1 && w.SGL[0].LKey == key && w.SGL[0].Addr == addr && w.Length == length {
+		if w.begun && payload && len(w.SGL) == 1 && w.SGL[0].LKey == key && w.SGL[0].Addr == addr &&
+			w.Length == length {
 			return true
 		}
 	}

@@ -5,6 +5,7 @@ package rdmap
 import (
 	"github.com/ramjet-rdma/ramjet/internal/base/queue"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/driver"
 	"github.com/ramjet-rdma/ramjet/verbs/metric"
 	"github.com/ramjet-rdma/ramjet/wire/iwarp"
 )
@@ -124,7 +125,7 @@ func (q *QP) Lost(orderly bool) {
 			Reason: verbs.ReasonNoAnswer, Detail: "the stream broke"})
 	}
 	q.enterError()
-	q.Raise(verbs.EventQPBroken)
+	q.Raise(driver.EventQPBroken)
 }
 
 // Ending reports whether to close the stream once everything that NextFPDUs returned was sent.
@@ -137,7 +138,7 @@ func (q *QP) fail(status verbs.Status) {
 		q.popFront()
 	}
 	q.enterError()
-	q.Raise(verbs.EventQPBroken)
+	q.Raise(driver.EventQPBroken)
 }
 
 // enterError moves to ERR and flushes both queues.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package hook hands functions of package verbs to packages below it, verbs/driver and verbs/umad.
-// Package verbs sets each variable when it is initialized. The other packages name the function's type.
+// Package verbs sets each variable when it is initialized. The other packages name the function's type. Beside
+// them are values of package verbs/driver that package verbs, too, has to know.
 package hook
 
 // Functions of package verbs.
@@ -18,6 +19,9 @@ var (
 	// These are for objects of package umad: the driver by any of its interfaces, an object that uses a device
 	// until it is closed, and errors of drivers.
 	DriverOf, Use, Wrap any
+
+	// This is for caches of regions.
+	RegOptionsOf any
 
 	// This is for programs in C, which wait at descriptors.
 	ForwardEvents any
