@@ -21,7 +21,8 @@ func (q *QP) Perform(wr *verbs.SendWR, wc *verbs.WC) (n int, ok bool) {
 			return 0, false
 		}
 	}
-	local, ok := q.localSpan(wr)
+	c := operations[wr.Op].class
+	local, ok := q.localSpan(wr, c)
 	n = local.Len()
 	if !ok || n == 0 || n > stride {
 		return 0, false
@@ -29,13 +30,13 @@ func (q *QP) Perform(wr *verbs.SendWR, wc *verbs.WC) (n int, ok bool) {
 	need := queue.Needs(wr.Op)
 	q.peer.begin(wr.Remote, n)
 	remote, _ := q.peer.find(&q.remoteCache, wr.Remote.Key, wr.Remote.Addr, n, need)
-	ok = remote != nil && q.peer.admits(need) && q.exchange(wr, &local, remote) &&
+	ok = remote != nil && q.peer.admits(need) && q.exchange(wr, c, &local, remote) &&
 		(need == verbs.RemoteAtomic || q.peer.remains(&q.remoteCache, need))
 	q.peer.end()
 	if !ok {
 		return 0, false
 	}
-	switch operations[wr.Op].class {
+	switch c {
 	case classWrite, classStore:
 		q.lane.Counters.SentBytes += uint64(n)
 	case classRead:
@@ -50,16 +51,16 @@ func (q *QP) Perform(wr *verbs.SendWR, wc *verbs.WC) (n int, ok bool) {
 func (q *QP) busy() bool { return q.sq.Len() > 0 || q.peer.requests.Unacknowledged() }
 
 // localSpan finds the memory of a work request on this side, for operations that [QP.Perform] carries out.
-func (q *QP) localSpan(wr *verbs.SendWR) (memory.Span, bool) {
+func (q *QP) localSpan(wr *verbs.SendWR, c class) (memory.Span, bool) {
 	receives := true
-	switch op := &operations[wr.Op]; op.class {
+	switch c {
 	case classStore:
 		if q.Attr().MaxRdAtomic == 0 {
 			return memory.Span{}, false
 		}
 		fallthrough
 	case classWrite:
-		if op.flags != 0 { // it has a message, too
+		if operations[wr.Op].flags != 0 { // it has a message, too
 			return memory.Span{}, false
 		}
 		receives = false
@@ -81,8 +82,8 @@ func (q *QP) localSpan(wr *verbs.SendWR) (memory.Span, bool) {
 
 // exchange carries out an operation on both memories, which are of one length. It returns false if that
 // cannot be.
-func (q *QP) exchange(wr *verbs.SendWR, local *memory.Span, remote []byte) bool {
-	switch operations[wr.Op].class {
+func (q *QP) exchange(wr *verbs.SendWR, c class, local *memory.Span, remote []byte) bool {
+	switch c {
 	case classRead:
 		q.settle()
 		return local.Write(q.Device.Memory, 0, remote)
@@ -101,7 +102,7 @@ func (q *QP) exchange(wr *verbs.SendWR, local *memory.Span, remote []byte) bool 
 	}
 	q.unsettled = true
 	s := memory.Inline(remote)
-	if operations[wr.Op].class == classStore {
+	if c == classStore {
 		b := q.lane.word[:]
 		return s.Aligned8() && local.Read(b) && s.Store(b)
 	}

@@ -19,7 +19,7 @@ const (
 // posted, which also reports its errors: nothing has been sent then.
 func (q *QP) SendShort(wr *verbs.SendWR) (n int, ok bool) {
 	if q.peer == nil || q.State() != verbs.StateRTS || q.next < q.sq.Len() ||
-		operations[wr.Op].flags.has(invalidate) && q.unreliable() || wr.Flags&verbs.Fence != 0 && q.reads.Len() > 0 {
+		q.unreliable() && operations[wr.Op].flags.has(invalidate) || wr.Flags&verbs.Fence != 0 && q.reads.Len() > 0 {
 		return 0, false
 	}
 	if held := q.sq.Len(); held >= q.Caps.MaxSendWR || held >= reapFrom && held%reapEvery == 0 {
