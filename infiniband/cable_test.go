@@ -16,7 +16,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/cm"
 	"github.com/ramjet-rdma/ramjet/infiniband"
-	"github.com/ramjet-rdma/ramjet/internal/testkit/echo"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/pair"
 	"github.com/ramjet-rdma/ramjet/internal/testkit/softfabric"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
@@ -126,7 +126,7 @@ func TestJoin(t *testing.T) {
 	}
 	x := startTransfer(t, a, b, patient)
 	x.more(t, 16<<20)
-	l := echo.Listen(t, a, net.JoinHostPort(gidOf(t, a), "0"))
+	l := pair.Echo(t, a, net.JoinHostPort(gidOf(t, a), "0"))
 	c, err := cm.Dial(within(t), b, l.Addr().String())
 	if err != nil {
 		t.Fatal(err)
@@ -332,7 +332,7 @@ func TestJoinedAddresses(t *testing.T) {
 		from, to *verbs.Device
 		address  string
 	}{{a, b, "198.18.8.1:7001"}, {b, a, "198.18.0.1:7002"}} {
-		l := echo.Listen(t, c.to, c.address)
+		l := pair.Echo(t, c.to, c.address)
 		var conn *cm.Conn
 		eventually(t, "the address is registered", func() bool {
 			var err error

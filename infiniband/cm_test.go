@@ -18,7 +18,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/cm"
 	"github.com/ramjet-rdma/ramjet/infiniband"
-	"github.com/ramjet-rdma/ramjet/internal/testkit/echo"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/pair"
 	"github.com/ramjet-rdma/ramjet/internal/testkit/softfabric"
 	"github.com/ramjet-rdma/ramjet/rnet"
 	"github.com/ramjet-rdma/ramjet/verbs"
@@ -77,7 +77,7 @@ func TestDial(t *testing.T) {
 	f := softfabric.Start(t, "fat-tree:4,2")
 	server, client := device(t, f, "host-1"), device(t, f, "host-8")
 	for _, host := range []string{"198.18.0.1", gidOf(t, server)} {
-		l := echo.Listen(t, server, net.JoinHostPort(host, "0"))
+		l := pair.Echo(t, server, net.JoinHostPort(host, "0"))
 		if got := l.Addr().Addr().String(); got != host {
 			t.Errorf("the listener of %s is at %s", host, got)
 		}
@@ -99,7 +99,7 @@ func TestDial(t *testing.T) {
 func TestAttachments(t *testing.T) {
 	f := softfabric.Start(t, "star:3")
 	one, two, far := device(t, f, "host-1"), device(t, f, "host-1"), device(t, f, "host-2")
-	l1, l2 := echo.Listen(t, one, "198.18.0.1:7001"), echo.Listen(t, two, "198.18.0.1:7002")
+	l1, l2 := pair.Echo(t, one, "198.18.0.1:7001"), pair.Echo(t, two, "198.18.0.1:7002")
 	if _, err := cm.Listen(t.Context(), two, "198.18.0.1:7001"); err == nil {
 		t.Error("two devices at one adapter listen on one port")
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/cm"
 	"github.com/ramjet-rdma/ramjet/infiniband"
-	"github.com/ramjet-rdma/ramjet/internal/testkit/echo"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/pair"
 	"github.com/ramjet-rdma/ramjet/internal/testkit/softfabric"
 )
 
@@ -36,7 +36,7 @@ func TestDirect(t *testing.T) {
 	one.received("to both")
 	two.received("to both")
 	for i, host := range []string{"one", "two"} {
-		l := echo.Listen(t, device(t, f, host), fmt.Sprintf("198.18.0.%d:0", i+1))
+		l := pair.Echo(t, device(t, f, host), fmt.Sprintf("198.18.0.%d:0", i+1))
 		for _, from := range []string{"one", "two"} {
 			c, err := cm.Dial(within(t), device(t, f, from), l.Addr().String())
 			if err != nil {

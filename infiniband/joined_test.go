@@ -10,7 +10,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/cm"
 	"github.com/ramjet-rdma/ramjet/infiniband"
-	"github.com/ramjet-rdma/ramjet/internal/testkit/echo"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/pair"
 	"github.com/ramjet-rdma/ramjet/internal/testkit/softfabric"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
@@ -65,7 +65,7 @@ func TestAdaptersJoin(t *testing.T) {
 	if p.lost.Load() == 0 {
 		t.Error("nothing was lost")
 	}
-	l := echo.Listen(t, a, net.JoinHostPort(gidOf(t, a), "0"))
+	l := pair.Echo(t, a, net.JoinHostPort(gidOf(t, a), "0"))
 	c, err := cm.Dial(within(t), b, l.Addr().String())
 	if err != nil {
 		t.Fatal(err)

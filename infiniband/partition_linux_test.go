@@ -11,7 +11,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/cm"
 	"github.com/ramjet-rdma/ramjet/infiniband"
-	"github.com/ramjet-rdma/ramjet/internal/testkit/echo"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/pair"
 	"github.com/ramjet-rdma/ramjet/internal/testkit/softfabric"
 )
 
@@ -37,7 +37,7 @@ func managed(t *testing.T, shape string, o infiniband.ManagerOptions) *infiniban
 func meet(t *testing.T, f *infiniband.Fabric, from, to string, limit time.Duration) (uint16, error) {
 	t.Helper()
 	a, b := device(t, f, from), device(t, f, to)
-	l := echo.Listen(t, b, net.JoinHostPort(findNode(t, f, to).IP, "0"))
+	l := pair.Echo(t, b, net.JoinHostPort(findNode(t, f, to).IP, "0"))
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	c, err := cm.Dial(ctx, a, l.Addr().String())

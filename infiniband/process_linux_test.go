@@ -20,7 +20,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/cm"
 	"github.com/ramjet-rdma/ramjet/infiniband"
-	"github.com/ramjet-rdma/ramjet/internal/testkit/echo"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/pair"
 	"github.com/ramjet-rdma/ramjet/internal/testkit/softfabric"
 	"github.com/ramjet-rdma/ramjet/internal/testkit/testrun"
 	"github.com/ramjet-rdma/ramjet/verbs"
@@ -151,7 +151,7 @@ func TestStopped(t *testing.T) {
 	f := softfabric.Start(t, "pair")
 	g := startGuest(t, serve(t, f))
 	far, near := device(t, f, "host-2"), device(t, f, "host-1")
-	l := echo.Listen(t, near, "198.18.0.1:0")
+	l := pair.Echo(t, near, "198.18.0.1:0")
 	beside, err := cm.Dial(within(t), far, l.Addr().String(), cm.WithAckTimeout(patient))
 	if err != nil {
 		t.Fatal(err)

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ramjet-rdma/ramjet/cm"
-	"github.com/ramjet-rdma/ramjet/internal/testkit/echo"
 	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/pair"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
@@ -39,7 +39,7 @@ func TestFlood(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			server, _ := open(t)
-			address := echo.Serve(t, server)
+			address := pair.EchoAddress(t, server)
 			honest, from := open(t)
 			for what, addr := range map[string]netip.Addr{"another address": netip.MustParseAddr("127.0.0.1"),
 				"the same address": from} {
@@ -72,7 +72,7 @@ func TestFlood(t *testing.T) {
 // TestSCTPFlood is TestFlood with associations that a peer begins and does not go on with.
 func TestSCTPFlood(t *testing.T) {
 	server, addr := openSCTP(t)
-	address := echo.Serve(t, server)
+	address := pair.EchoAddress(t, server)
 	raw, err := net.Dial("udp", netip.AddrPortFrom(addr, 9899).String())
 	if err != nil {
 		t.Fatal(err)

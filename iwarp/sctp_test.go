@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/cm"
-	"github.com/ramjet-rdma/ramjet/internal/testkit/echo"
 	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/pair"
 	"github.com/ramjet-rdma/ramjet/iwarp"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
@@ -47,7 +47,7 @@ func TestSCTP(t *testing.T) {
 		t.Errorf("the device is called %s, not %s", b.Name(), want)
 	}
 	ctx := bounded(t)
-	address := echo.Serve(t, b)
+	address := pair.EchoAddress(t, b)
 	c, err := cm.Dial(ctx, a, address)
 	if err != nil {
 		t.Fatal(err)
@@ -109,7 +109,7 @@ func TestSCTPGone(t *testing.T) {
 	a, _ := openSCTP(t)
 	b, _ := openSCTP(t)
 	ctx := bounded(t)
-	c, err := cm.Dial(ctx, a, echo.Serve(t, b))
+	c, err := cm.Dial(ctx, a, pair.EchoAddress(t, b))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +126,7 @@ func TestSCTPGone(t *testing.T) {
 // the device still works.
 func TestSCTPJunk(t *testing.T) {
 	b, addr := openSCTP(t)
-	address := echo.Serve(t, b)
+	address := pair.EchoAddress(t, b)
 	port := netip.MustParseAddrPort(address).Port()
 	raw, err := net.Dial("udp", netip.AddrPortFrom(addr, 9899).String())
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/cm"
 	"github.com/ramjet-rdma/ramjet/internal/app/localca"
-	"github.com/ramjet-rdma/ramjet/internal/testkit/echo"
 	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/pair"
 	"github.com/ramjet-rdma/ramjet/iwarp"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
@@ -100,7 +100,7 @@ func TestTLS(t *testing.T) {
 		t.Errorf("the device is called %s, not %s", b.Name(), want)
 	}
 	ctx := bounded(t)
-	c, err := cm.Dial(ctx, a, echo.Serve(t, b))
+	c, err := cm.Dial(ctx, a, pair.EchoAddress(t, b))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +157,7 @@ func TestTLSRefused(t *testing.T) {
 				}
 			})
 			ctx := bounded(t)
-			conn, err := cm.Dial(ctx, a, echo.Serve(t, b))
+			conn, err := cm.Dial(ctx, a, pair.EchoAddress(t, b))
 			if err == nil {
 				conn.Close()
 				t.Fatal("there is a connection")
@@ -193,7 +193,7 @@ func matches(t *testing.T, err error, pattern string) {
 func TestTLSOnly13(t *testing.T) {
 	ca := newCA(t)
 	b, _ := openTLS(t, ca, nil)
-	address := echo.Serve(t, b)
+	address := pair.EchoAddress(t, b)
 	raw := dialRaw(t, address)
 	c := tls.Client(raw, &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12})
 	if err := c.Handshake(); err == nil || !strings.Contains(err.Error(), "version") {
@@ -206,7 +206,7 @@ func TestTLSOnly13(t *testing.T) {
 func TestTLSRaw(t *testing.T) {
 	ca := newCA(t)
 	b, addr := openTLS(t, ca, nil)
-	address := echo.Serve(t, b)
+	address := pair.EchoAddress(t, b)
 	for name, do := range map[string]func(raw net.Conn, c *tls.Conn){
 		"no MPA":      func(_ net.Conn, c *tls.Conn) { c.Write([]byte("GET / HTTP/1.1\r\n\r\n        ")) },
 		"no record":   func(raw net.Conn, _ *tls.Conn) { raw.Write(bytes.Repeat([]byte{0x17, 3, 3, 0, 20}, 50)) },

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/ramjet-rdma/ramjet/cm"
-	"github.com/ramjet-rdma/ramjet/internal/testkit/echo"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/pair"
 	"github.com/ramjet-rdma/ramjet/iwarp"
 )
 
@@ -56,7 +56,7 @@ func TestLinkLocal(t *testing.T) {
 					t.Errorf("%s: the port is %+v, %v", open, p, err)
 				}
 				ctx := bounded(t)
-				at, err := netip.ParseAddrPort(echo.Serve(t, dev))
+				at, err := netip.ParseAddrPort(pair.EchoAddress(t, dev))
 				if err != nil {
 					t.Fatal(err)
 				}

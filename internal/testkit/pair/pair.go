@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package pair connects devices for tests.
+// Package pair connects devices for tests, and answers their connections.
 package pair
 
 import (

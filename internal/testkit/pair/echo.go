@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package echo answers the connections of tests.
-package echo
+package pair
 
 import (
 	"context"
@@ -12,8 +11,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// Listen has a device take connections at an address, and send back each message, until the test ends.
-func Listen(t testing.TB, d *verbs.Device, address string) *cm.Listener {
+// Echo has a device take connections at an address, and send back each message, until the test ends.
+func Echo(t testing.TB, d *verbs.Device, address string) *cm.Listener {
 	t.Helper()
 	l, err := cm.Listen(t.Context(), d, address)
 	if err != nil {
@@ -51,8 +50,8 @@ func Listen(t testing.TB, d *verbs.Device, address string) *cm.Listener {
 	return l
 }
 
-// Serve is Listen at any port. It returns the address.
-func Serve(t testing.TB, d *verbs.Device) string {
+// EchoAddress is Echo at any port. It returns the address.
+func EchoAddress(t testing.TB, d *verbs.Device) string {
 	t.Helper()
-	return Listen(t, d, ":0").Addr().String()
+	return Echo(t, d, ":0").Addr().String()
 }
