@@ -62,13 +62,13 @@ func (w *cableWaiter) Wake() {
 // Close implements fabric.Waiter. The cable closes the socket.
 func (w *cableWaiter) Close() {}
 
-// Dozes and Doze implement softdev.Dozer.
-func (w *cableWaiter) Dozes() bool {
+// CanPark and Park implement softdev.Parker.
+func (w *cableWaiter) CanPark() bool {
 	s := w.socket.Load()
 	return s != nil && s.sock.Dozes()
 }
 
-func (w *cableWaiter) Doze(d time.Duration) { w.socket.Load().sock.Doze(d) }
+func (w *cableWaiter) Park(d time.Duration) { w.socket.Load().sock.Doze(d) }
 
 // Pollable, BeginWait and EndWait implement softdev.PollWaiter, without the conditions that end a wait.
 func (w *cableWaiter) Pollable() bool {

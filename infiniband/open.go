@@ -48,7 +48,7 @@ func newPort(w fabric.Waiter, opt *Options) *port {
 // open completes the port with its adapter, and returns the device.
 func (p *port) open(name string, a adapter) *verbs.Device {
 	p.adapter = a
-	p.dozer, _ = p.Waiter.(softdev.Dozer)
+	p.parker, _ = p.Waiter.(softdev.Parker)
 	p.poller, _ = p.Waiter.(softdev.PollWaiter)
 	p.ends = [2]func() bool{a.Ready, func() bool { return a.Ready() || !a.Full() }}
 	if v, ok := p.Waiter.(softdev.Virtual); ok {

@@ -54,7 +54,7 @@ type adapter interface {
 type port struct {
 	adapter
 	fabric.Waiter
-	dozer  softdev.Dozer      // nil: programs that poll cannot sleep at it
+	parker softdev.Parker     // nil: programs that poll cannot sleep at it
 	poller softdev.PollWaiter // nil: threads cannot sleep at it by themselves
 	ends   [2]func() bool     // conditions that end a wait: packets; packets or room to send
 	follow atomic.Pointer[func(port int, events ...verbs.EventType)]
@@ -147,9 +147,9 @@ func (p *port) Wait(writable bool) error {
 	return p.Waiter.Wait(p.ends[0])
 }
 
-// Dozes and Doze implement softdev.Dozer.
-func (p *port) Dozes() bool          { return p.dozer != nil && p.dozer.Dozes() }
-func (p *port) Doze(d time.Duration) { p.dozer.Doze(d) }
+// CanPark and Park implement softdev.Parker.
+func (p *port) CanPark() bool        { return p.parker != nil && p.parker.CanPark() }
+func (p *port) Park(d time.Duration) { p.parker.Park(d) }
 
 // Pollable, BeginWait and EndWait implement softdev.PollWaiter.
 func (p *port) Pollable() bool { return p.poller != nil && p.poller.Pollable() }

@@ -121,10 +121,10 @@ func (n *network) EndWait(readable bool) {
 	n.waiting.Store(false)
 }
 
-func (n *network) Dozes() bool { return true }
+func (n *network) CanPark() bool { return true }
 
-// Doze waits until something is ready, or for the given time.
-func (n *network) Doze(d time.Duration) {
+// Park waits until something is ready, or for the given time.
+func (n *network) Park(d time.Duration) {
 	fds := [...]unix.PollFd{{Fd: int32(n.epoll), Events: unix.POLLIN}}
 	_, _ = pollwait.Poll(fds[:], d) // whatever ends it
 }

@@ -168,16 +168,16 @@ func (n *tlsNetwork) CheckRoute(from, to netip.Addr) error {
 	return softdev.CheckRoute(n.Network, from, to)
 }
 
-// Dozes reports whether TCP does.
-func (n *tlsNetwork) Dozes() bool {
-	tcp, ok := n.Network.(softdev.Dozer)
-	return ok && tcp.Dozes()
+// CanPark reports whether TCP does.
+func (n *tlsNetwork) CanPark() bool {
+	tcp, ok := n.Network.(softdev.Parker)
+	return ok && tcp.CanPark()
 }
 
-// Doze waits until Ready may have something to report.
-func (n *tlsNetwork) Doze(d time.Duration) {
-	if tcp, ok := n.Network.(softdev.Dozer); ok && n.waiting.Load() == 0 {
-		tcp.Doze(d)
+// Park waits until Ready may have something to report.
+func (n *tlsNetwork) Park(d time.Duration) {
+	if tcp, ok := n.Network.(softdev.Parker); ok && n.waiting.Load() == 0 {
+		tcp.Park(d)
 	}
 }
 

@@ -177,9 +177,9 @@ func (p *port) BeginWait(writable bool, at *driver.PollSet) bool {
 // EndWait ends the wait that BeginWait began.
 func (p *port) EndWait(rung bool) { p.sock.EndWait(rung) }
 
-// Doze waits until the socket receives a packet.
-func (p *port) Doze(d time.Duration)    { p.sock.Doze(d) }
-func (p *port) Dozes() bool             { return p.sock.Dozes() }
+// Park waits until the socket receives a packet.
+func (p *port) Park(d time.Duration)    { p.sock.Doze(d) }
+func (p *port) CanPark() bool           { return p.sock.Dozes() }
 func (p *port) SetDeadline(t time.Time) { p.sock.SetDeadline(t) }
 func (p *port) Wake()                   { p.sock.Wake() }
 

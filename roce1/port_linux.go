@@ -200,12 +200,12 @@ func (p *port) BeginWait(writable bool, at *driver.PollSet) bool {
 
 func (p *port) EndWait(readable bool) { p.sock.EndWait(readable) }
 
-func (p *port) Dozes() bool { return true }
+func (p *port) CanPark() bool { return true }
 
-// Doze waits for frames.
-func (p *port) Doze(d time.Duration) {
+// Park waits for frames.
+func (p *port) Park(d time.Duration) {
 	if !p.loopback.ready.Load() {
-		p.sock.Doze(d)
+		p.sock.Park(d)
 	}
 }
 

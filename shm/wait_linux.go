@@ -107,10 +107,10 @@ func (n *network) Wait() error {
 	return nil
 }
 
-func (n *network) Dozes() bool { return true }
+func (n *network) CanPark() bool { return true }
 
-// Doze waits until a peer wakes this process, or for the given time.
-func (n *network) Doze(d time.Duration) { shmem.WaitWhile(n.waker.word, 1, d) }
+// Park waits until a peer wakes this process, or for the given time.
+func (n *network) Park(d time.Duration) { shmem.WaitWhile(n.waker.word, 1, d) }
 
 // SetDeadline sets when Wait returns at the latest.
 func (n *network) SetDeadline(t time.Time) {

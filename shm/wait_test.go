@@ -42,7 +42,7 @@ func (s *side) waits(ctx context.Context) error {
 }
 
 // TestSleep has both sides of a ping-pong sleep for each message, at once and after pauses in which the
-// devices' goroutines take over, or are parked. A signaled SEND now and then wakes its sender, too.
+// devices' goroutines take over, or stand by. A signaled SEND now and then wakes its sender, too.
 func TestSleep(t *testing.T) {
 	a, b := connectOn(t, 4096, openEvents)
 	ctx, cancel := context.WithTimeout(t.Context(), long)

@@ -96,7 +96,7 @@ func (c *CQ) Poll(wcs []verbs.WC) int {
 		d.Lane.tally()
 	}
 	moved, n := 0, 0
-	atOnce := d.Lane.spinner.dozesAtOnce()
+	atOnce := d.Lane.spinner.parksAtOnce()
 	if !atOnce {
 		moved = d.Lane.poll(c.Queue)
 		n = c.Queue.Poll(wcs)
@@ -104,7 +104,7 @@ func (c *CQ) Poll(wcs []verbs.WC) int {
 	switch {
 	case n > 0 || moved > 0:
 		d.Lane.spinner.found()
-	case d.Lane.dozed():
+	case d.Lane.parked():
 		moved = d.Lane.poll(c.Queue)
 		n = c.Queue.Poll(wcs)
 		d.Lane.spinner.woke(d.Lane.Now(), n > 0 || moved > 0)

@@ -245,7 +245,7 @@ func (d *Device) Close() error {
 	}
 	for _, l := range d.Lanes {
 		l.wakeLoop()
-		l.dozes.Wait()
+		l.sleepers.Wait()
 		l.forgetOutside()
 	}
 	err := d.fabric.Shut()

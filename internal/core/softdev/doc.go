@@ -11,7 +11,7 @@
 // so that one-sided operations need nobody at their target. While a program polls, that goroutine
 // looks once in a [GracePeriod] and does not wait for the network, where each packet would wake it.
 //
-// A program whose polls find nothing, many times in a row, dozes: it sleeps at the port until something
+// A program whose polls find nothing, many times in a row, parks: it sleeps at the port until something
 // arrives, for at most 200 µs, without the lock. See spin.go.
 //
 // A program that waits for completions moves the data by itself, and sleeps at the network in place of the
@@ -49,7 +49,7 @@
 //	lane.go                                 what moves the data, and what is under its lock
 //	lanes.go                                the lanes of a device together
 //	pass.go, loop.go, polls.go, budget.go   moving data: a pass, the device's goroutine, polls, limits of a pass
-//	spin.go                                 what a program whose polls find nothing does: poll on, or doze
+//	spin.go                                 what a program whose polls find nothing does: poll on, or park
 //	pollowner.go                            programs that wait, and own the poll meanwhile
 //	outside.go                              threads that own the poll, and sleep outside of Go
 //	adaptive.go                             whether a wait polls before it sleeps

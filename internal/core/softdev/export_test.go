@@ -15,7 +15,7 @@ const (
 	BudgetPosts = budgetPosts
 	BusyPolls   = busyPolls
 	EmptyPolls  = emptyPolls
-	MaxDoze     = maxDoze
+	MaxPark     = maxPark
 )
 
 // ProgramPolls reports whether the goroutine stays away from the data. It needs no lock.
@@ -27,17 +27,17 @@ func (l *Lane) OwnsPoll() bool { return l.pollOwner.owned }
 // OthersWait reports whether somebody waits for whom data has to be moved, and whose queue is not one of own.
 func (d *Device) OthersWait(own int) bool { return d.othersWait(own) }
 
-// DozeAt has programs doze at a port of a crowded machine.
-func (l *Lane) DozeAt(port Dozer) { l.dozer, l.crowded = port, func() bool { return true } }
+// ParkAt has programs park at a port of a crowded machine.
+func (l *Lane) ParkAt(port Parker) { l.parker, l.crowded = port, func() bool { return true } }
 
-// Share has the next poll that finds nothing doze.
+// Share has the next poll that finds nothing park.
 func (l *Lane) Share() { l.spinner = spinner{polls: crowdedAfter, close: true, crowded: true} }
 
 // ShareAtOnce has the next polls that find no completion doze without a look at the network before.
 func (l *Lane) ShareAtOnce() { l.spinner = spinner{atOnce: atOnce, close: true, crowded: true} }
 
 // Slept makes the machine a quiet one, where a program has slept after polls that followed each other closely, and was
-// to doze after one more.
+// to park after one more.
 func (l *Lane) Slept() {
 	l.crowded = func() bool { return false }
 	l.spinner = spinner{close: true, empty: emptyPolls - 1, looked: l.Now() - clock.Time(time.Second/2)}

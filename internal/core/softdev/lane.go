@@ -27,9 +27,9 @@ type Lane struct {
 	ended   uint32    // bindings of windows, as awaitAccesses found last
 	broken  brokenQPs // by other lanes
 
-	crowded   func() bool // far more threads want to run than there are processors
-	dozer     Dozer       // nil: nobody dozes
-	dozes     sync.WaitGroup
+	crowded   func() bool    // far more threads want to run than there are processors
+	parker    Parker         // nil: programs do not park
+	sleepers  sync.WaitGroup // programs that sleep at the port, or are about to
 	spinner   spinner
 	polls     polls
 	sleep     sleep
@@ -60,7 +60,7 @@ type Transport interface {
 	Pending() bool
 	Stalled() bool
 
-	// Arm is called before somebody waits, or dozes, and not again until then. It returns false
+	// Arm is called before somebody waits, or parks, and not again until then. It returns false
 	// if something has arrived, or is left to do, and to be looked at first.
 	Arm() bool
 	SetDeadline(t time.Time)
@@ -90,8 +90,8 @@ func (l *Lane) init(d *Device, e Engine, port PortState) {
 	l.sleep = sleep{wakeup: make(chan struct{}, 1), done: make(chan struct{})}
 	l.pollOwner.out = make(chan struct{}, 1)
 	l.setPace(port)
-	if dozer, ok := port.(Dozer); ok && dozer.Dozes() {
-		l.dozer = dozer
+	if parker, ok := port.(Parker); ok && parker.CanPark() {
+		l.parker = parker
 	}
 	if w, ok := port.(PollWaiter); ok && w.Pollable() {
 		l.pollWaiter = w

@@ -29,11 +29,11 @@ func (d *Device) Unlock() {
 	}
 }
 
-// joinLanes prepares the lanes of a device that has several. Programs do not doze there, nor do threads sleep outside
+// joinLanes prepares the lanes of a device that has several. Programs do not park there, nor do threads sleep outside
 // of Go: both would do so at one socket.
 func (d *Device) joinLanes() {
 	for _, l := range d.Lanes {
-		l.dozer, l.pollWaiter = nil, nil
+		l.parker, l.pollWaiter = nil, nil
 		l.Mu.several = &laneLock{dev: d}
 	}
 }

@@ -84,7 +84,7 @@ func (l *Lane) loop() {
 		if idleSince == 0 {
 			idleSince = now
 		}
-		if (now-idleSince < spin || l.polls.pollers.dozes()) && !l.transport.Stalled() {
+		if (now-idleSince < spin || l.polls.pollers.anyParked()) && !l.transport.Stalled() {
 			l.Mu.Unlock()
 			l.pace.pause()
 			continue

@@ -279,7 +279,7 @@ func (m *mr) WaitFor(ctx context.Context, cond func([]byte) bool) error {
 					spinUntil = now.Add(verbs.DefaultSpin)
 					break
 				}
-				if d.Lane.dozed() {
+				if d.Lane.parked() {
 					break
 				}
 			}

@@ -43,8 +43,8 @@ func (d *Device) PollSleep(w *driver.PollWait, rung bool) (sleep bool) {
 		w.Ticket = 0
 		return false
 	}
-	l.dozes.Add(1)
-	defer l.dozes.Done()
+	l.sleepers.Add(1)
+	defer l.sleepers.Done()
 	switch {
 	case l.sleepsOutside(w):
 		l.endOutside(rung)

@@ -16,23 +16,24 @@ import (
 // Other goroutines that wait meanwhile get their completions from it.
 //
 // The lane's goroutine stands by: it waits until the poll has had no owner for a grace period. While messages come
-// often it looks once in every grace period. An owner that sleeps for long leaves it parked.
+// often it looks once in every grace period. It stops that while the owner
+// sleeps for long.
 type pollOwner struct {
-	owned    bool          // the poll has an owner
-	changes  atomic.Uint32 // grows when an owner comes and when it goes: odd while there is one
-	outside  bool          // the owner sleeps outside of Go
-	stray    bool          // a former owner may still sleep outside of Go
-	parked   bool          // the goroutine waits for the owner to go
-	takeOver bool          // the goroutine is needed at once
-	out      chan struct{} // of capacity 1: the goroutine has left its wait to an owner
-	adaptive adaptiveSpin  // whether an owner polls before it sleeps
-	sleeps   atomic.Bool   // the last one did not: it is no use to look at the network just before the next one sleeps
-	queue    *CQ           // the owner waits for this one; nil: for any
+	owned     bool          // the poll has an owner
+	changes   atomic.Uint32 // grows when an owner comes and when it goes: odd while there is one
+	outside   bool          // the owner sleeps outside of Go
+	stray     bool          // a former owner may still sleep outside of Go
+	longSleep bool          // the owner sleeps for long: the lane's goroutine waits for it to go
+	takeOver  bool          // the goroutine is needed at once
+	out       chan struct{} // of capacity 1: the goroutine has left its wait to an owner
+	adaptive  adaptiveSpin  // whether an owner polls before it sleeps
+	sleeps    atomic.Bool   // the last one did not: a look at the network just before the next one sleeps is no use
+	queue     *CQ           // the owner waits for this one; nil: for any
 }
 
 const (
-	// parkAfter is how many grace periods the goroutine sees the same owner asleep before it is parked.
-	parkAfter = 4
+	// longSleepAfter is the number of grace periods after which the sleep of an owner is a long one.
+	longSleepAfter = 4
 	// maxQueuesChecked is how many completion queues an owner that goes looks at, for other goroutines that wait.
 	maxQueuesChecked = 16
 )
@@ -59,8 +60,8 @@ func (l *Lane) sleepFor(c *CQ, awake func() bool, armed func() int, spin time.Du
 	if l.dev.Closed.Load() {
 		return true
 	}
-	l.dozes.Add(1)
-	defer l.dozes.Done()
+	l.sleepers.Add(1)
+	defer l.sleepers.Done()
 	if !l.ownPoll() {
 		return false
 	}
@@ -109,8 +110,8 @@ func (l *Lane) disownPoll(armed func() int) {
 	if armed != nil {
 		own = armed()
 	}
-	if l.pollOwner.takeOver = l.dev.othersWait(own); l.pollOwner.takeOver || l.pollOwner.parked {
-		l.pollOwner.parked = false
+	if l.pollOwner.takeOver = l.dev.othersWait(own); l.pollOwner.takeOver || l.pollOwner.longSleep {
+		l.pollOwner.longSleep = false
 		l.signalLoop()
 	}
 }
@@ -223,12 +224,12 @@ func (l *Lane) signalLoop() {
 
 // standBy waits while programs own the poll, and for a grace period longer.
 func (l *Lane) standBy(timer *time.Timer) {
-	park, outside := false, false
+	longSleep, outside := false, false
 	for same, seen := 0, l.pollOwner.changes.Load(); ; {
 		var late <-chan time.Time
-		if !park || outside {
+		if !longSleep || outside {
 			wait := l.grace()
-			if park {
+			if longSleep {
 				wait = strayAfter
 			}
 			timer.Reset(wait)
@@ -239,7 +240,7 @@ func (l *Lane) standBy(timer *time.Timer) {
 		case <-l.sleep.wakeup:
 		}
 		l.Mu.Lock()
-		if outside && park {
+		if outside && longSleep {
 			l.replaceStray()
 		}
 		changes := l.pollOwner.changes.Load()
@@ -247,9 +248,9 @@ func (l *Lane) standBy(timer *time.Timer) {
 			same, seen = 0, changes
 		}
 		done := l.dev.Closed.Load() || !l.pollOwner.owned && (l.pollOwner.takeOver || same > 0)
-		park = !done && l.pollOwner.owned && same >= parkAfter
+		longSleep = !done && l.pollOwner.owned && same >= longSleepAfter
 		outside = l.pollOwner.outside
-		l.pollOwner.takeOver, l.pollOwner.parked = false, park
+		l.pollOwner.takeOver, l.pollOwner.longSleep = false, longSleep
 		l.Mu.Unlock()
 		if done {
 			return

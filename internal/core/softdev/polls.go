@@ -34,7 +34,7 @@ type polls struct {
 // takes to wake.
 type pollers struct {
 	count  atomic.Uint32 // polls
-	dozing atomic.Int32  // programs that will poll again in a moment
+	parked atomic.Int32  // programs that are parked, and poll again in a moment
 	recent atomic.Int64  // time of a recent poll; zero: the program announced that it sleeps
 	awake  atomic.Uint32 // polls since then, up to busyPolls
 	seen   uint32        // the count at seenAt
@@ -94,7 +94,7 @@ func (l *Lane) polledRarely() {
 // busy reports whether a program has polled a lot recently. The device's goroutine calls it.
 func (p *pollers) busy(now clock.Time) bool {
 	n := p.count.Load()
-	if p.dozes() {
+	if p.anyParked() {
 		return true
 	}
 	if n-p.seen >= gracePolls && now-clock.Time(p.recent.Load()) < recently {
@@ -107,8 +107,8 @@ func (p *pollers) busy(now clock.Time) bool {
 	return false
 }
 
-// dozes reports whether a program dozes, and none has announced since that it sleeps.
-func (p *pollers) dozes() bool { return p.dozing.Load() > 0 && !p.asleep() }
+// anyParked reports whether a program is parked, and none has announced since that it sleeps.
+func (p *pollers) anyParked() bool { return p.parked.Load() > 0 && !p.asleep() }
 
 // sleep records that the program is going to sleep. It polls once more before it does, whatever
 // that moves: only many polls count as a program that is awake again.

@@ -11,29 +11,30 @@ import (
 
 const (
 	// lookAfter is how many polls in a row that find nothing share a look at the clock, and crowdedAfter how
-	// many there are before the program dozes on a crowded machine. If they follow each other closely, the next
-	// atOnce dozes there begin with the first poll that finds nothing.
+	// many there are before the program parks on a crowded machine. If they follow each other closely, it then
+	// parks atOnce times there after the first poll that finds nothing.
 	lookAfter    = 16
 	crowdedAfter = 8
 	atOnce       = 32
-	// emptyPolls is how many polls in a row find nothing, and follow each other closely, before the program dozes
+	// emptyPolls is how many polls in a row find nothing, and follow each other closely, before the program parks
 	// on any machine, and emptyTime how long they take at least: about as long as a wake-up. Where cores are far
 	// from each other an answer takes longer than so many polls.
 	emptyPolls = 64
 	emptyTime  = clock.Time(50 * time.Microsecond)
 	// pollTime is the longest time that an empty poll takes. A program whose polls take longer computes
-	// between them, and is not to doze. One that stops for the time preempted has lost the processor meanwhile,
+	// between them, and is not to park. One that stops for the time preempted has lost the processor meanwhile,
 	// which says nothing about what it does.
 	pollTime  = clock.Time(4 * time.Microsecond)
 	preempted = clock.Time(time.Millisecond)
-	// maxDoze bounds a doze: the program may wait for something else, too, such as another thread. While dozes on a
-	// crowded machine end because something arrives, the bound grows up to longDoze.
-	maxDoze  = clock.Time(200 * time.Microsecond)
-	longDoze = clock.Time(time.Millisecond)
+	// maxPark bounds the time for which a program parks: it may wait for something else, too, such as another
+	// thread. While something arrives for parked programs of a crowded machine, the bound grows up to
+	// maxParkCrowded.
+	maxPark        = clock.Time(200 * time.Microsecond)
+	maxParkCrowded = clock.Time(time.Millisecond)
 )
 
-// spinner decides what a program whose polls find nothing does next: poll on, or doze until something
-// arrives. A program that dozes uses up no slice of the processor, and gets it back as soon as something
+// spinner decides what a program whose polls find nothing does next: poll on, or park until something
+// arrives. A program that parks uses up no slice of the processor, and gets it back as soon as something
 // arrives. One whose polls find nothing loses it for milliseconds to others, when something arrives too.
 type spinner struct {
 	endless bool       // it polls on for as long as it likes, but on a crowded machine
@@ -43,8 +44,8 @@ type spinner struct {
 	looked  clock.Time // when the clock was last read, and nothing was found since; zero: never
 	since   clock.Time // when it was first read since polls find nothing
 	close   bool       // polls follow each other closely
-	atOnce  int        // dozes that begin with the first poll that finds nothing
-	bound   clock.Time // of dozes on a crowded machine, if above maxDoze
+	atOnce  int        // how often it still parks after one poll that finds nothing
+	bound   clock.Time // how long it parks at most on a crowded machine, if above maxPark
 }
 
 // found notes that something arrived.
@@ -56,11 +57,11 @@ func (s *spinner) foundNothing() bool {
 	return s.polls >= lookAfter || s.crowded && (s.polls >= crowdedAfter || s.atOnce > 0)
 }
 
-// dozesAtOnce reports whether the next poll that finds no completion dozes without a look at the network before: what
-// has arrived there ends the doze at once.
-func (s *spinner) dozesAtOnce() bool { return s.crowded && s.atOnce > 0 }
+// parksAtOnce reports whether the next poll that finds no completion parks without a look at the network before: a
+// message there ends the sleep at once.
+func (s *spinner) parksAtOnce() bool { return s.crowded && s.atOnce > 0 }
 
-// look takes the time, and whether the machine is crowded, and reports whether to doze.
+// look takes the time, and whether the machine is crowded, and reports whether to park.
 func (s *spinner) look(now clock.Time, crowded bool) bool {
 	if s.atOnce > 0 && crowded {
 		s.atOnce--
@@ -86,37 +87,38 @@ func (s *spinner) look(now clock.Time, crowded bool) bool {
 	return s.close && !s.endless && s.empty >= emptyPolls && now-s.since >= emptyTime
 }
 
-// longest returns how long a doze takes at most.
+// longest returns how long the program parks at most.
 func (s *spinner) longest() clock.Time {
 	if s.crowded {
-		return max(s.bound, maxDoze)
+		return max(s.bound, maxPark)
 	}
-	return maxDoze
+	return maxPark
 }
 
-// woke takes the time after a doze, and whether something has arrived. If not, few more polls lead to the next.
+// woke takes the time after the program has parked, and whether something has arrived. If not, it parks again after few
+// more polls.
 func (s *spinner) woke(now clock.Time, arrived bool) {
 	s.looked, s.empty = now, emptyPolls-lookAfter
 	if arrived {
-		s.bound = min(2*s.longest(), longDoze)
+		s.bound = min(2*s.longest(), maxParkCrowded)
 	} else {
 		s.bound -= s.bound / 4
 	}
 }
 
-// Dozer is a port or network at which programs that poll can sleep.
-type Dozer interface {
-	// Dozes reports whether they can: a port may have that on some systems only.
-	Dozes() bool
-	// Doze returns when something arrives, or after a time. It may return early. The device's lock is not held;
+// Parker is a port or network at which programs that poll can park: sleep for a short time, until something arrives.
+type Parker interface {
+	// CanPark reports whether the port has Park, which may be so on some systems only.
+	CanPark() bool
+	// Park returns when something arrives, or after a time. It may return early. The device's lock is not held;
 	// any number of goroutines may call it at once, and beside Wait. Close is not called meanwhile.
-	Doze(d time.Duration)
+	Park(d time.Duration)
 }
 
-// dozed counts a poll that found nothing. It reports whether the program has dozed, without the lock, and
+// parked counts a poll that found nothing. It reports whether the program has parked, without the lock, and
 // is to look again, and note with [spinner.woke] what it finds. The lock is held.
-func (l *Lane) dozed() bool {
-	if l.dozer == nil || !l.spinner.foundNothing() {
+func (l *Lane) parked() bool {
+	if l.parker == nil || !l.spinner.foundNothing() {
 		return false
 	}
 	now := l.Now()
@@ -130,8 +132,8 @@ func (l *Lane) dozed() bool {
 	if limit <= 0 || !l.transport.Arm() || l.transport.Stalled() { // by what Arm has sent: nobody would wait for room
 		return false
 	}
-	l.dozes.Add(1)
-	l.polls.pollers.dozing.Add(1)
+	l.sleepers.Add(1)
+	l.polls.pollers.parked.Add(1)
 	if l.sleep.waiting {
 		l.transport.Wake() // the goroutine is to leave what arrives to the program
 	}
@@ -140,19 +142,19 @@ func (l *Lane) dozed() bool {
 	if yields {
 		runtime.Gosched()
 	}
-	l.dozer.Doze(time.Duration(limit))
+	l.parker.Park(time.Duration(limit))
 	l.Mu.Lock()
 	if l.sleep.waiting {
-		l.transport.Wake() // what ended the doze may have been meant for the goroutine
+		l.transport.Wake() // what ended the sleep may have been meant for the goroutine
 	}
-	l.polls.pollers.dozing.Add(-1)
-	l.dozes.Done()
+	l.polls.pollers.parked.Add(-1)
+	l.sleepers.Done()
 	l.polled(busyPolls)
 	return true
 }
 
-// PollsOn reports whether a program polls and is about to do so again, without a doze before: it sends
+// PollsOn reports whether a program polls and is about to do so again, without parking before: it sends
 // what a post leaves to it.
 func (l *Lane) PollsOn() bool {
-	return l.polls.programPolls.Load() && l.polls.pollers.dozing.Load() == 0
+	return l.polls.programPolls.Load() && l.polls.pollers.parked.Load() == 0
 }

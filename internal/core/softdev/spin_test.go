@@ -17,34 +17,34 @@ type spinScript struct {
 	crowded bool
 }
 
-// poll polls n times without finding anything, each of which takes a time, and reports whether it dozes after the
+// poll polls n times without finding anything, each of which takes a time, and reports whether it parks after the
 // last. Before that it must not.
-func (s *spinScript) poll(times int, each time.Duration) (doze bool) {
+func (s *spinScript) poll(times int, each time.Duration) (park bool) {
 	s.t.Helper()
 	for i := range times {
 		s.now += clock.Time(each)
-		if doze = s.foundNothing() && s.look(s.now, s.crowded); doze && i < times-1 {
-			s.t.Fatalf("it dozes after %d of %d polls", i+1, times)
+		if park = s.foundNothing() && s.look(s.now, s.crowded); park && i < times-1 {
+			s.t.Fatalf("it parks after %d of %d polls", i+1, times)
 		}
 	}
-	return doze
+	return park
 }
 
-// polls is poll, and says whether it is to doze then.
-func (s *spinScript) polls(times int, each time.Duration, doze bool) {
+// polls is poll, and says whether it is to park then.
+func (s *spinScript) polls(times int, each time.Duration, park bool) {
 	s.t.Helper()
-	if got := s.poll(times, each); got != doze {
-		s.t.Fatalf("after %d polls of %v it dozes: %v, want %v", times, each, got, doze)
+	if got := s.poll(times, each); got != park {
+		s.t.Fatalf("after %d polls of %v it parks: %v, want %v", times, each, got, park)
 	}
 }
 
-// dozes ends a doze in which nothing arrives, after a time.
-func (s *spinScript) dozes(d time.Duration) {
+// parks ends the sleep of a parked program after a time, in which nothing arrives.
+func (s *spinScript) parks(d time.Duration) {
 	s.now += clock.Time(d)
 	s.woke(s.now, false)
 }
 
-// arrives ends a doze after a time, as something has arrived.
+// arrives ends the sleep of a parked program after a time, as something has arrived.
 func (s *spinScript) arrives(after time.Duration) {
 	s.now += clock.Time(after)
 	s.woke(s.now, true)
@@ -58,16 +58,16 @@ const quick = 300 * time.Nanosecond
 // few.
 const enough = lookAfter + (int(emptyTime)/int(quick)+lookAfter)/lookAfter*lookAfter
 
-// TestSpin polls in empty: it dozes after as many polls as take as long as a wake-up, and sooner after a doze in
+// TestSpin polls in empty: it parks after as many polls as take as long as a wake-up, and sooner after parking in
 // which nothing came.
 func TestSpin(t *testing.T) {
 	s := newSpinScript(t)
 	s.polls(enough, quick, true)
 	for range 10 {
-		s.dozes(time.Duration(maxDoze))
+		s.parks(time.Duration(maxPark))
 		s.polls(lookAfter, quick, true)
 	}
-	s.dozes(10 * time.Microsecond)
+	s.parks(10 * time.Microsecond)
 	s.found()
 	s.polls(enough, quick, true)
 }
@@ -78,7 +78,7 @@ func TestSpinSlow(t *testing.T) {
 	s.polls(emptyPolls, 2*time.Microsecond, true)
 }
 
-// TestSpinFinds finds something before it would doze, again and again.
+// TestSpinFinds finds something before it would park, again and again.
 func TestSpinFinds(t *testing.T) {
 	s := newSpinScript(t)
 	for range 100 {
@@ -87,7 +87,7 @@ func TestSpinFinds(t *testing.T) {
 	}
 }
 
-// TestSpinEndless polls where nothing arrives and nobody would end a doze: it dozes on a crowded machine only.
+// TestSpinEndless polls where nothing arrives and nobody would wake it: it parks on a crowded machine only.
 func TestSpinEndless(t *testing.T) {
 	s := newSpinScript(t)
 	s.endless = true
@@ -95,12 +95,12 @@ func TestSpinEndless(t *testing.T) {
 	s.crowded = true
 	s.polls(lookAfter, quick, true)
 	s.crowded = false
-	s.dozes(time.Duration(maxDoze))
+	s.parks(time.Duration(maxPark))
 	s.polls(crowdedAfter, quick, false)
 	s.polls(100*emptyPolls, quick, false)
 }
 
-// TestSpinCrowded polls on a crowded machine: each few polls end in a doze, also after it has found something.
+// TestSpinCrowded polls on a crowded machine: it parks after each few polls, also after it has found something.
 func TestSpinCrowded(t *testing.T) {
 	s := newSpinScript(t)
 	s.crowded = true
@@ -126,7 +126,7 @@ func TestSpinCrowded(t *testing.T) {
 	s.polls(enough, quick, true)
 }
 
-// TestSpinBound dozes on a crowded machine: for longer while that ends because something arrives, and for as long as
+// TestSpinBound parks on a crowded machine: for longer while that ends because something arrives, and for as long as
 // elsewhere where nothing does.
 func TestSpinBound(t *testing.T) {
 	s := newSpinScript(t)
@@ -140,20 +140,20 @@ func TestSpinBound(t *testing.T) {
 			s.polls(1, quick, true)
 		}
 		if got := s.longest(); got != want {
-			t.Errorf("it dozes for %v, want %v", time.Duration(got), time.Duration(want))
+			t.Errorf("it parks for %v, want %v", time.Duration(got), time.Duration(want))
 		}
 	}
-	bounds(1, s.dozes, maxDoze)
-	bounds(1, s.arrives, 2*maxDoze)
-	bounds(10, s.arrives, longDoze)
-	bounds(1, s.dozes, longDoze-longDoze/4)
-	bounds(1, s.arrives, longDoze)
-	bounds(20, s.dozes, maxDoze)
-	bounds(10, s.arrives, longDoze)
+	bounds(1, s.parks, maxPark)
+	bounds(1, s.arrives, 2*maxPark)
+	bounds(10, s.arrives, maxParkCrowded)
+	bounds(1, s.parks, maxParkCrowded-maxParkCrowded/4)
+	bounds(1, s.arrives, maxParkCrowded)
+	bounds(20, s.parks, maxPark)
+	bounds(10, s.arrives, maxParkCrowded)
 	s.crowded = false
 	s.polls(1, quick, false)
-	if got := s.longest(); got != maxDoze {
-		t.Errorf("on a quiet machine it dozes for %v", time.Duration(got))
+	if got := s.longest(); got != maxPark {
+		t.Errorf("on a quiet machine it parks for %v", time.Duration(got))
 	}
 }
 
@@ -165,7 +165,7 @@ func TestSpinPreempted(t *testing.T) {
 	s.polls(1, 4*time.Millisecond, true)
 }
 
-// TestSpinComputes polls between pieces of work: it does not doze, whether the machine is crowded or not, and
+// TestSpinComputes polls between pieces of work: it does not park, whether the machine is crowded or not, and
 // whether the system takes the processor away meanwhile or not.
 func TestSpinComputes(t *testing.T) {
 	for _, crowded := range []bool{false, true} {
@@ -178,6 +178,6 @@ func TestSpinComputes(t *testing.T) {
 	}
 	s := newSpinScript(t)
 	s.polls(enough, quick, true) // then it begins to
-	s.dozes(time.Duration(maxDoze))
+	s.parks(time.Duration(maxPark))
 	s.polls(100*lookAfter, 20*time.Microsecond, false)
 }

@@ -105,8 +105,8 @@ func (s *Socket) EndWait(readable bool) {
 	}
 }
 
-// Doze sleeps until a frame has come, or for a time.
-func (s *Socket) Doze(d time.Duration) {
+// Park sleeps until a frame has come, or for a time.
+func (s *Socket) Park(d time.Duration) {
 	_, _ = pollwait.Poll([]unix.PollFd{{Fd: int32(s.fd), Events: unix.POLLIN}}, d)
 }
 

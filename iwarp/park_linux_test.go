@@ -10,9 +10,9 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
 )
 
-// TestDoze dozes at a network until a peer connects, and for a time while nothing happens, after
+// TestPark parks at a network until a peer connects, and for a time while nothing happens, after
 // each way to wake Wait.
-func TestDoze(t *testing.T) {
+func TestPark(t *testing.T) {
 	const patience = 2 * time.Minute
 	at := netip.MustParseAddrPort("127.0.0.1:0")
 	n, err := newNetwork(at.Addr(), &Options{})
@@ -25,14 +25,14 @@ func TestDoze(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.Own(a)
-	doze := n.(softdev.Dozer).Doze
+	park := n.(softdev.Parker).Park
 
 	n.Wake()
 	const short = 5 * time.Millisecond
 	slept := time.Duration(0)
 	for try := 0; slept < short && try < 100; try++ { // a signal may end one
 		start := time.Now()
-		doze(short)
+		park(short)
 		slept = time.Since(start)
 	}
 	if slept < short {
@@ -43,7 +43,7 @@ func TestDoze(t *testing.T) {
 	}
 
 	ended := make(chan struct{})
-	go func() { doze(2 * patience); close(ended) }()
+	go func() { park(2 * patience); close(ended) }()
 	time.Sleep(time.Millisecond)
 	l, err := n.Dial(at, a.Addr(), 0)
 	if err != nil {

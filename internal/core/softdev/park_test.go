@@ -12,64 +12,64 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-const maxTestDoze = time.Duration(softdev.MaxDoze)
+const maxTestPark = time.Duration(softdev.MaxPark)
 
-// dozePort is a port at which programs can doze.
-type dozePort struct {
+// parkPort is a port at which programs can park.
+type parkPort struct {
 	*memhub.Port
-	doze atomic.Pointer[func(time.Duration)]
+	park atomic.Pointer[func(time.Duration)]
 }
 
-func (p *dozePort) Dozes() bool { return true }
+func (p *parkPort) CanPark() bool { return true }
 
-func (p *dozePort) Doze(d time.Duration) {
-	if f := p.doze.Load(); f != nil {
+func (p *parkPort) Park(d time.Duration) {
+	if f := p.park.Load(); f != nil {
 		(*f)(d)
 	}
 }
 
-// share has the next poll that finds nothing doze.
+// share has the next poll that finds nothing park.
 func (s *side) share() {
 	s.soft.Lane.Mu.Lock()
 	defer s.soft.Lane.Mu.Unlock()
 	s.soft.Lane.Share()
 }
 
-// newDozers makes a pair whose programs can doze.
-func newDozers(t *testing.T) (a, b *side, port *dozePort) {
+// newParkers makes a pair whose programs can park.
+func newParkers(t *testing.T) (a, b *side, port *parkPort) {
 	a, b = newPair(t)
-	port = &dozePort{Port: a.Port}
+	port = &parkPort{Port: a.Port}
 	a.soft.Lane.Mu.Lock()
 	defer a.soft.Lane.Mu.Unlock()
-	a.soft.Lane.DozeAt(port)
+	a.soft.Lane.ParkAt(port)
 	return a, b, port
 }
 
-// TestDoze holds that a program dozes no longer than the next timer lets it, and that meanwhile others have
-// the device: what another goroutine posts leaves at once, and the poll that dozed finds its completion.
-func TestDoze(t *testing.T) {
-	a, b, port := newDozers(t)
+// TestPark holds that a program parks no longer than the next timer lets it, and that meanwhile others have
+// the device: what another goroutine posts leaves at once, and the poll that parked finds its completion.
+func TestPark(t *testing.T) {
+	a, b, port := newParkers(t)
 	var wc [1]verbs.WC
 	var limits []time.Duration
 	posted := false
-	doze := func(d time.Duration) {
+	park := func(d time.Duration) {
 		limits = append(limits, d)
 		if !posted {
 			posted = true
 			a.Write(&b.Side, 8)
 		}
 	}
-	port.doze.Store(&doze)
+	port.park.Store(&park)
 	a.Eventually(func() bool {
 		a.share()
 		return a.CQ.Poll(wc[:]) == 1
 	}, "the completion")
 	if !posted || wc[0].Status != verbs.StatusSuccess {
-		t.Errorf("dozed: %v, %v", posted, wc[0].Status)
+		t.Errorf("parked: %v, %v", posted, wc[0].Status)
 	}
 	for _, d := range limits {
-		if d <= 0 || d > maxTestDoze {
-			t.Errorf("dozes for %v", d)
+		if d <= 0 || d > maxTestPark {
+			t.Errorf("parks for %v", d)
 		}
 	}
 
@@ -77,28 +77,28 @@ func TestDoze(t *testing.T) {
 	a.Eventually(func() bool {
 		limits = nil
 		a.soft.Lane.Mu.Lock()
-		a.soft.Lane.Timers.Set(&soon, a.soft.Lane.Now()+softdev.MaxDoze/2)
+		a.soft.Lane.Timers.Set(&soon, a.soft.Lane.Now()+softdev.MaxPark/2)
 		a.soft.Lane.Mu.Unlock()
 		a.share()
 		a.CQ.Poll(wc[:]) // which may come after the timer
-		return len(limits) > 0 && limits[0] <= maxTestDoze/2
-	}, "a doze that ends with the timer")
+		return len(limits) > 0 && limits[0] <= maxTestPark/2
+	}, "a program that is parked until the timer")
 }
 
-// TestDozeAtOnce holds that a program whose polls find nothing on a crowded machine dozes without a look at the network
-// before, and that the poll finds what ended the doze.
-func TestDozeAtOnce(t *testing.T) {
-	a, b, port := newDozers(t)
+// TestParkAtOnce holds that a program whose polls find nothing on a crowded machine parks without a look at the network
+// before, and that the poll finds the message that ends the sleep.
+func TestParkAtOnce(t *testing.T) {
+	a, b, port := newParkers(t)
 	var wc [1]verbs.WC
 	looks, posted := int32(0), false
-	doze := func(time.Duration) {
+	park := func(time.Duration) {
 		looks = a.Port.Receives.Load()
 		if !posted {
 			posted = true
 			a.Write(&b.Side, 8)
 		}
 	}
-	port.doze.Store(&doze)
+	port.park.Store(&park)
 	found := 0
 	a.Eventually(func() bool { // the device's goroutine may look, too
 		before := a.Port.Receives.Load()
@@ -108,7 +108,7 @@ func TestDozeAtOnce(t *testing.T) {
 		a.soft.Lane.Mu.Unlock()
 		found += a.CQ.Poll(wc[:])
 		return looks == before
-	}, "a doze without a look before")
+	}, "a sleep without a look before")
 	a.Eventually(func() bool {
 		found += a.CQ.Poll(wc[:])
 		return found == 1
@@ -118,7 +118,7 @@ func TestDozeAtOnce(t *testing.T) {
 // TestNoLookBeforeSleep holds that a program which waits for events on a crowded machine makes no pass for the poll
 // between its request for an event and its sleep, which looks anyway, and one for each other poll.
 func TestNoLookBeforeSleep(t *testing.T) {
-	a, _, _ := newDozers(t)
+	a, _, _ := newParkers(t)
 	var wc [1]verbs.WC
 	calls := 0
 	a.soft.Sleep(func() bool { calls++; return calls > 1 }, nil, verbs.DefaultSpin)
@@ -135,24 +135,24 @@ func TestNoLookBeforeSleep(t *testing.T) {
 	}
 }
 
-// TestDozeLeavesNothing holds that the device's goroutine keeps away from what arrives while a
-// program dozes, unless another one asks for an event.
-func TestDozeLeavesNothing(t *testing.T) {
-	a, _, port := newDozers(t)
+// TestParkLeavesNothing holds that the device's goroutine keeps away from what arrives while a
+// program parks, unless another one asks for an event.
+func TestParkLeavesNothing(t *testing.T) {
+	a, _, port := newParkers(t)
 	var wc [1]verbs.WC
 	for range 4 * softdev.BusyPolls {
 		a.CQ.Poll(wc[:])
 	}
-	dozing, wake := make(chan struct{}), make(chan struct{})
-	doze := func(time.Duration) { dozing <- struct{}{}; <-wake }
-	port.doze.Store(&doze)
+	asleep, wake := make(chan struct{}), make(chan struct{})
+	park := func(time.Duration) { asleep <- struct{}{}; <-wake }
+	port.park.Store(&park)
 	polled := make(chan struct{})
 	go func() {
 		defer close(polled)
 		a.share()
 		a.CQ.Poll(wc[:])
 	}()
-	<-dozing
+	<-asleep
 	programPolls := func() bool { return a.soft.Lane.ProgramPolls() }
 	a.Eventually(programPolls, "the goroutine keeps away")
 	if err := a.CQ.ReqNotify(false); err != nil {
@@ -166,31 +166,31 @@ func TestDozeLeavesNothing(t *testing.T) {
 	<-polled
 }
 
-// TestCloseDuringDoze holds that a device is closed when nobody dozes at its port any more.
-func TestCloseDuringDoze(t *testing.T) {
-	a, _, port := newDozers(t)
-	dozing, wake := make(chan struct{}), make(chan struct{})
-	dozed := false
-	doze := func(time.Duration) {
-		dozed = true
-		close(dozing)
+// TestCloseWhileParked holds that a device is closed when nobody parks at its port any more.
+func TestCloseWhileParked(t *testing.T) {
+	a, _, port := newParkers(t)
+	asleep, wake := make(chan struct{}), make(chan struct{})
+	parked := false
+	park := func(time.Duration) {
+		parked = true
+		close(asleep)
 		<-wake
 		if a.Port.IsClosed() {
-			t.Error("the port is closed during a doze")
+			t.Error("the port is closed while a program is parked")
 		}
 	}
-	port.doze.Store(&doze)
+	port.park.Store(&park)
 	polled := make(chan int)
 	go func() {
 		var wc [1]verbs.WC
 		n := 0
-		for !dozed { // the device's goroutine may have the lock
+		for !parked { // the device's goroutine may have the lock
 			a.share()
 			n = a.CQ.Poll(wc[:])
 		}
 		polled <- n
 	}()
-	<-dozing
+	<-asleep
 	closed := make(chan error)
 	go func() { closed <- a.soft.Close() }()
 	a.Eventually(func() bool {
@@ -210,9 +210,9 @@ func TestCloseDuringDoze(t *testing.T) {
 // TestArrivalsAreFinds holds that a poll which takes arrived data is not an empty one, whether that
 // completes anything or not: the target of WRITEs gets no completions.
 func TestArrivalsAreFinds(t *testing.T) {
-	a, b, port := newDozers(t)
-	doze := func(time.Duration) {}
-	port.doze.Store(&doze)
+	a, b, port := newParkers(t)
+	park := func(time.Duration) {}
+	port.park.Store(&park)
 	var wc [1]verbs.WC
 	a.Eventually(func() bool { // the goroutine may be faster
 		b.CQ.Poll(wc[:])
@@ -222,15 +222,15 @@ func TestArrivalsAreFinds(t *testing.T) {
 		a.soft.Lane.Mu.Lock()
 		defer a.soft.Lane.Mu.Unlock()
 		return a.soft.Lane.Found()
-	}, "a poll with an arrival that does not end in a doze")
+	}, "a poll with an arrival after which the program does not park")
 }
 
-// TestDozeNotForSleep holds that a program which slept for an event, after polls that followed each other
-// closely, has as many polls as any before it dozes.
-func TestDozeNotForSleep(t *testing.T) {
-	a, _, port := newDozers(t)
-	doze := func(time.Duration) { t.Error("it dozes") }
-	port.doze.Store(&doze)
+// TestParkNotForSleep holds that a program which slept for an event, after polls that followed each other
+// closely, has as many polls as any before it parks.
+func TestParkNotForSleep(t *testing.T) {
+	a, _, port := newParkers(t)
+	park := func(time.Duration) { t.Error("it parks") }
+	port.park.Store(&park)
 	a.soft.Lane.Mu.Lock()
 	a.soft.Lane.Slept()
 	a.soft.Lane.Mu.Unlock()
