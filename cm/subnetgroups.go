@@ -16,7 +16,7 @@ import (
 // them.
 type joinedGroup struct {
 	ids    int
-	turn   chan struct{} // of capacity 1: held while asking the administrator
+	asking chan struct{} // of capacity 1: held while asking the administrator
 	member bool          // the port is a member, or may be
 	lid    uint16
 	qkey   verbs.QKey
@@ -61,8 +61,8 @@ func (s *subnet) rejoin(p *ibProtocol) {
 func (s *subnet) rejoinGroup(mgid verbs.GID, j *joinedGroup) error {
 	ctx, cancel := context.WithTimeout(context.Background(), rejoinTime)
 	defer cancel()
-	j.turn <- struct{}{}
-	defer func() { <-j.turn }()
+	j.asking <- struct{}{}
+	defer func() { <-j.asking }()
 	s.mu.Lock()
 	ask, lid, qkey := j.member && j.ids > 0, j.lid, j.qkey
 	s.mu.Unlock()
@@ -126,7 +126,7 @@ func (s *subnet) join(ctx context.Context, g *membership) error {
 		return ctx.Err()
 	}
 	select {
-	case j.turn <- struct{}{}:
+	case j.asking <- struct{}{}:
 	case <-ctx.Done():
 		s.leave(g)
 		return ctx.Err()
@@ -141,7 +141,7 @@ func (s *subnet) join(ctx context.Context, g *membership) error {
 		g.qkey = r.QKey
 	}
 	s.mu.Unlock()
-	<-j.turn
+	<-j.asking
 	if err != nil {
 		s.leave(g)
 	}
@@ -157,7 +157,7 @@ func (s *subnet) count(ctx context.Context, mgid verbs.GID, g *membership) *join
 	}
 	j := s.joined[mgid]
 	if j == nil {
-		j = &joinedGroup{turn: make(chan struct{}, 1)}
+		j = &joinedGroup{asking: make(chan struct{}, 1)}
 		s.joined[mgid] = j
 	}
 	j.ids++
@@ -182,8 +182,8 @@ func (s *subnet) leave(g *membership) {
 
 // leaveGroup ends the port's membership, unless another id is there by now.
 func (s *subnet) leaveGroup(mgid verbs.GID, j *joinedGroup) {
-	j.turn <- struct{}{}
-	defer func() { <-j.turn }()
+	j.asking <- struct{}{}
+	defer func() { <-j.asking }()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if j.ids > 0 {

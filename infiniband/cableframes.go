@@ -29,8 +29,8 @@ type outgoingFrames struct {
 }
 
 const (
-	// maxTurns is how many batches of frames a goroutine sends before it leaves the rest to the cable's own.
-	maxTurns = 8
+	// maxBatches is how many batches of frames a goroutine sends before it leaves the rest to the cable's own.
+	maxBatches = 8
 	// fullPause is how long that waits when the socket takes no more.
 	fullPause = 100 * time.Microsecond
 )
@@ -47,7 +47,7 @@ func (c cableLine) Transmit() {
 
 // transmit sends frames until there are none. If there are many, or the socket takes no more, it leaves them to run.
 func (c *Cable) transmit() {
-	for range maxTurns {
+	for range maxBatches {
 		wanted := c.wanted.Load()
 		more, full := c.sendBatch()
 		if full {

@@ -56,7 +56,7 @@ func TestReordering(t *testing.T) {
 		p.endures(t)
 		for _, s := range []side{p.a, p.b} {
 			if d, ok := s.(*device); ok && d.counter("early_pkts") == 0 {
-				t.Error("no packet came before its turn")
+				t.Error("no packet came out of order")
 			}
 		}
 	})

@@ -25,20 +25,20 @@ type readier interface {
 	Arm() Readiness
 }
 
-// bell makes a channel of a conn's notifications.
-func bell(r readier) <-chan struct{} {
-	rung := make(chan struct{}, 1)
+// onReady makes a channel of a conn's notifications.
+func onReady(r readier) <-chan struct{} {
+	notified := make(chan struct{}, 1)
 	r.Notify(func() {
 		select {
-		case rung <- struct{}{}:
+		case notified <- struct{}{}:
 		default:
 		}
 	})
-	return rung
+	return notified
 }
 
 // untilReady sleeps until one of the things in want can be done.
-func untilReady(r readier, rung <-chan struct{}, want Readiness) (Readiness, error) {
+func untilReady(r readier, notified <-chan struct{}, want Readiness) (Readiness, error) {
 	timeout := time.NewTimer(2 * time.Minute)
 	defer timeout.Stop()
 	for {
@@ -46,9 +46,9 @@ func untilReady(r readier, rung <-chan struct{}, want Readiness) (Readiness, err
 			return got, nil
 		}
 		select {
-		case <-rung:
+		case <-notified:
 		case <-timeout.C:
-			return 0, errors.New("nobody rings")
+			return 0, errors.New("no notification came")
 		}
 	}
 }
@@ -67,7 +67,7 @@ func TestReadyBothWays(t *testing.T) {
 				err       error
 			}
 			run := func(c *Conn, seed uint64, done chan<- result) {
-				rung := bell(c)
+				notified := onReady(c)
 				rng := rand.New(rand.NewPCG(seed, 3))
 				sent, got := sha256.New(), sha256.New()
 				out, in := make([]byte, 100<<10), make([]byte, 64<<10)
@@ -112,7 +112,7 @@ func TestReadyBothWays(t *testing.T) {
 				var err error
 				for end := false; !end && err == nil; {
 					var ready Readiness
-					if ready, err = untilReady(c, rung, want); err == nil {
+					if ready, err = untilReady(c, notified, want); err == nil {
 						end, err = step(ready)
 					}
 				}
@@ -146,8 +146,8 @@ func TestTry(t *testing.T) {
 	if n, err := b.TryWrite([]byte("hello")); n != 5 || err != nil {
 		t.Fatal(n, err)
 	}
-	rung := bell(a)
-	if _, err := untilReady(a, rung, Readable); err != nil {
+	notified := onReady(a)
+	if _, err := untilReady(a, notified, Readable); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
@@ -167,7 +167,7 @@ func TestTry(t *testing.T) {
 	if _, err := a.TryWrite([]byte("mapped")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := untilReady(b, bell(b), Readable); err != nil {
+	if _, err := untilReady(b, onReady(b), Readable); err != nil {
 		t.Fatal(err)
 	}
 	if n, err := b.TryWriteAt([]byte("direct"), 107); n != 6 || err != nil {
@@ -193,7 +193,7 @@ func TestTry(t *testing.T) {
 		}
 	}
 	for read := 0; read < full; {
-		if _, err := untilReady(a, rung, Readable); err != nil {
+		if _, err := untilReady(a, notified, Readable); err != nil {
 			t.Fatal(err)
 		}
 		n, err := a.TryRead(memory[2048:])
@@ -209,7 +209,7 @@ func TestTry(t *testing.T) {
 	if err := b.Disconnect(); err != nil {
 		t.Fatal(err)
 	}
-	if r, err := untilReady(a, rung, PeerGone); err != nil || r&Readable == 0 {
+	if r, err := untilReady(a, notified, PeerGone); err != nil || r&Readable == 0 {
 		t.Fatalf("%b, %v", r, err)
 	}
 	if _, err := a.TryRead(buf); err != io.EOF {
@@ -233,12 +233,12 @@ func TestReadyPeerKilled(t *testing.T) {
 	nc, peer := startPeer(t, "ramjet", Options{}, 's')
 	c := nc.(*Conn)
 	c.SetKeepAlivePeriod(often)
-	rung := bell(c)
+	notified := onReady(c)
 	c.Arm()
 	if err := peer.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	r, err := untilReady(c, rung, Broken)
+	r, err := untilReady(c, notified, Broken)
 	if err != nil || r&Readable == 0 {
 		t.Fatalf("%b, %v", r, err)
 	}
@@ -249,7 +249,7 @@ func TestReadyPeerKilled(t *testing.T) {
 
 func TestPacketReady(t *testing.T) {
 	a, b := packetConn(t, Options{}), packetConn(t, Options{})
-	rung := bell(b)
+	notified := onReady(b)
 	to := netip.MustParseAddrPort(b.LocalAddr().String())
 	buf := make([]byte, 100)
 	if _, _, err := b.TryReadFrom(buf); err != syscall.EAGAIN {
@@ -263,7 +263,7 @@ func TestPacketReady(t *testing.T) {
 		if n, err := a.TryWriteTo(want, to); n != len(want) || err != nil {
 			t.Fatal(n, err)
 		}
-		if _, err := untilReady(b, rung, Readable); err != nil {
+		if _, err := untilReady(b, notified, Readable); err != nil {
 			t.Fatal(err)
 		}
 		for _, read := range []func([]byte) (int, netip.AddrPort, error){b.TryPeekFrom, b.TryReadFrom} {

@@ -175,7 +175,7 @@ func (p *port) BeginWait(writable bool, at *driver.PollSet) bool {
 }
 
 // EndWait ends the wait that BeginWait began.
-func (p *port) EndWait(rung bool) { p.sock.EndWait(rung) }
+func (p *port) EndWait(readable bool) { p.sock.EndWait(readable) }
 
 // Park waits until the socket receives a packet.
 func (p *port) Park(d time.Duration)    { p.sock.Doze(d) }

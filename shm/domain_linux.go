@@ -104,15 +104,15 @@ func (d *domain) Close() {
 
 // offer is the part of this side's memory of which the peer of a link is told.
 type offer struct {
-	domain *domain
-	said   bool                // of the directory
-	due    map[uint64]struct{} // segments that have come or gone, and the peer is to be told of
-	told   map[uint64]struct{} // segments that it knows of
-	stuck  bool                // the socket takes no more at present
+	domain    *domain
+	directory bool                // the directory is announced
+	due       map[uint64]struct{} // segments that have come or gone, and are to be announced
+	announced map[uint64]struct{} // segments that the peer knows
+	stuck     bool                // the socket takes no more at present
 }
 
 func (o *offer) begin(d *domain, l *link) {
-	*o = offer{domain: d, due: make(map[uint64]struct{}), told: make(map[uint64]struct{})}
+	*o = offer{domain: d, due: make(map[uint64]struct{}), announced: make(map[uint64]struct{})}
 	d.links[l] = struct{}{}
 	for number := range d.shared {
 		o.due[number] = struct{}{}
@@ -129,7 +129,7 @@ func (o *offer) end(l *link) {
 // tell sends due messages to the peer. Messages that do not fit in the socket follow when the peer has read:
 // until then it asks this process.
 func (l *link) tell() {
-	if l.domain == nil || l.sock == nil || l.said && len(l.due) == 0 {
+	if l.domain == nil || l.sock == nil || l.directory && len(l.due) == 0 {
 		return
 	}
 	err := l.offer.send(l.sock)
@@ -148,26 +148,26 @@ func (l *link) tell() {
 
 // send sends due messages, in the order in which they came.
 func (o *offer) send(sock *shmem.Socket) error {
-	if !o.said {
+	if !o.directory {
 		m := message{kind: messageDirectory}
 		if err := sock.Send(m.append(nil), o.domain.dir.FD()); err != nil {
 			return err
 		}
-		o.said = true
+		o.directory = true
 	}
 	for _, number := range slices.Sorted(maps.Keys(o.due)) {
-		_, known := o.told[number]
+		_, known := o.announced[number]
 		var err error
 		switch s := o.domain.shared[number]; {
 		case s != nil && !known:
 			m := message{kind: messageSegment, segment: number}
 			if err = sock.Send(m.append(nil), s.FD()); err == nil {
-				o.told[number] = struct{}{}
+				o.announced[number] = struct{}{}
 			}
 		case s == nil && known:
 			m := message{kind: messageDrop, segment: number}
 			if err = sock.Send(m.append(nil)); err == nil {
-				delete(o.told, number)
+				delete(o.announced, number)
 			}
 		}
 		if err != nil {

@@ -364,11 +364,11 @@ func (l *link) Again() {
 
 // pending reports whether the peer has done something since the last look.
 func (l *link) pending() bool {
-	told := l.peer.Told()
-	if told {
+	news := l.peer.Told()
+	if news {
 		l.drain()
 	}
-	return l.peer.Pending() || told
+	return l.peer.Pending() || news
 }
 
 // Directory returns the directory of the peer's protection domain.

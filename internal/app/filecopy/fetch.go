@@ -106,8 +106,8 @@ func (c *session) fetch(ctx context.Context, m fetch) error {
 	if err != nil {
 		c.gaveUp = &m.File
 	}
-	if told := (*ServerError)(nil); err == nil || errors.Is(err, ErrLost) || errors.As(err, &told) || ctx.Err() != nil {
-		if told != nil {
+	if known := (*ServerError)(nil); err == nil || errors.Is(err, ErrLost) || errors.As(err, &known) || ctx.Err() != nil {
+		if known != nil {
 			return nil // the client knows
 		}
 		return err
@@ -218,7 +218,7 @@ func (c *Client) Get(ctx context.Context, name string, root *os.Root, to string,
 		return Copied{}, err
 	}
 	if g.in == nil { // it cannot be taken; the server knows, and gives it up
-		return Copied{}, g.told
+		return Copied{}, g.lastFailure
 	}
 	err = g.run(ctx)
 	return g.got, err

@@ -87,7 +87,7 @@ func (l link) lost(ctx context.Context, err error) error {
 		return ctx.Err()
 	}
 	if l.reason.Load() == nil && l.active == nil {
-		l.farewell(ctx)
+		l.readReason(ctx)
 	}
 	switch why := l.reason.Load(); {
 	case why != nil:
@@ -98,8 +98,8 @@ func (l link) lost(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", ErrLost, err)
 }
 
-// farewell looks for the reason among the messages that came before the connection ended.
-func (l link) farewell(ctx context.Context) {
+// readReason looks for the reason among the messages that came before the connection ended.
+func (l link) readReason(ctx context.Context) {
 	limit, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	for {

@@ -85,8 +85,8 @@ func (s *Server) tell(e Event) {
 	}
 }
 
-// farewellTime is how long a client that gives way has to take the reason.
-const farewellTime = time.Second
+// reasonTime is how long a client that gives way has to take the reason.
+const reasonTime = time.Second
 
 // serve serves one client, until it gives way, which ends here. Its keys are valid only in its own protection domain.
 func (s *Server) serve(ctx, here context.Context, n *admission.Client, r *cm.Request) error {
@@ -114,7 +114,7 @@ func (s *Server) serve(ctx, here context.Context, n *admission.Client, r *cm.Req
 		err = errStopped
 	case here.Err() != nil:
 		err = errIdle
-		limit, cancel := context.WithTimeout(ctx, farewellTime)
+		limit, cancel := context.WithTimeout(ctx, reasonTime)
 		c.send(limit, failure{everyFile, err.Error()})
 		cancel()
 	}

@@ -24,8 +24,8 @@ type session struct {
 
 	counted int // its segments in the server's count
 
-	gaveUp *uint32 // the last file that it could not send: messages of the client before it knew are ignored
-	told   error   // the last failure that was sent to the peer
+	gaveUp      *uint32 // the last file that it could not send: messages of the client before it knew are ignored
+	lastFailure error   // the last failure that was sent to the peer
 }
 
 // run answers the client until the connection ends.
@@ -107,7 +107,7 @@ func (c *session) answer(ctx context.Context, err error) error {
 
 // fail reports an error to the client.
 func (c *session) fail(ctx context.Context, file uint32, err error) error {
-	c.told = err
+	c.lastFailure = err
 	text := err.Error()
 	if p := (*fs.PathError)(nil); errors.As(err, &p) {
 		text = p.Err.Error() // the client knows the name

@@ -78,7 +78,7 @@ type flow struct {
 	loose   bool   // a READ's PSNs could not be counted, because no packet has shown the path MTU
 	damaged int    // so many packets from next on came with a wrong CRC
 	acked   ib.PSN // the oldest that is not acknowledged
-	told    answer
+	answer  answer
 	asked   time.Time // when the last one was sent
 	cause   string    // of the retransmissions under way
 	waited  bool      // that is an RNR NAK's time
@@ -211,7 +211,7 @@ func (f *flow) request(p *capture.Packet, info *ib.OpInfo, r *finding) {
 	if !f.started || d >= restart || d <= -restart {
 		r.restarts = f.started
 		f.base, f.whole = psn, f.started
-		f.started, f.next, f.damaged, f.acked, f.loose, f.told = true, psn.Add(n), 0, psn, loose, noAnswer
+		f.started, f.next, f.damaged, f.acked, f.loose, f.answer = true, psn.Add(n), 0, psn, loose, noAnswer
 		return
 	}
 	switch {
@@ -220,14 +220,14 @@ func (f *flow) request(p *capture.Packet, info *ib.OpInfo, r *finding) {
 	case d < 0:
 		r.marks |= Retransmission
 		switch {
-		case f.told == nakAnswer:
+		case f.answer == nakAnswer:
 			f.cause, f.waited = "after the NAK", false
-		case f.told == rnrAnswer:
+		case f.answer == rnrAnswer:
 			f.cause, f.waited = "after the RNR NAK's time", true
 		case f.cause == "":
 			f.cause, f.waited = "without an answer for "+units.Duration(p.At.Sub(f.asked)), false
 		}
-		f.told = noAnswer
+		f.answer = noAnswer
 		r.cause, r.retry = f.cause, f.tries.again(psn, f.waited)
 		if end := psn.Add(n); end.After(f.next) {
 			f.next, f.damaged = end, 0
@@ -237,7 +237,7 @@ func (f *flow) request(p *capture.Packet, info *ib.OpInfo, r *finding) {
 		r.marks |= Gap
 		r.gapFrom, r.gapTo = f.next.Add(f.damaged), psn.Add(-1)
 	}
-	f.next, f.damaged, f.loose, f.cause, f.told = psn.Add(n), 0, loose, "", noAnswer
+	f.next, f.damaged, f.loose, f.cause, f.answer = psn.Add(n), 0, loose, "", noAnswer
 }
 
 // respond follows responses, and what they say to the peer's requests.
@@ -249,27 +249,27 @@ func (f *flow) respond(p *ib.Packet, info *ib.OpInfo, r *finding) {
 	if info.Headers&ib.HasAETH != 0 {
 		syndrome = p.AETH.Syndrome
 	}
-	told, upTo := noAnswer, p.PSN
+	answer, upTo := noAnswer, p.PSN
 	switch {
 	case syndrome.IsNAK():
 		r.marks |= NAK
-		told, upTo = nakAnswer, p.PSN.Add(-1) // what came before has arrived
+		answer, upTo = nakAnswer, p.PSN.Add(-1) // what came before has arrived
 	case syndrome.IsRNR():
 		r.marks |= RNR
-		told, upTo = rnrAnswer, p.PSN.Add(-1)
+		answer, upTo = rnrAnswer, p.PSN.Add(-1)
 	}
 	q := f.peer
 	if q == nil || !q.started {
 		return
 	}
-	q.told = told
+	q.answer = answer
 	switch n := upTo.Sub(q.acked); {
 	case n >= restart || n <= -restart:
 	case n >= 0:
 		r.acks, r.ackFrom, r.ackTo = true, q.acked, upTo
 		q.acked = upTo.Next()
 		q.tries.n, q.tries.rnr = 0, 0
-	case told == noAnswer && info.Class == ib.ClassAck && (q.whole || upTo.Sub(q.base) >= 0):
+	case answer == noAnswer && info.Class == ib.ClassAck && (q.whole || upTo.Sub(q.base) >= 0):
 		r.marks |= Repeated
 	}
 }

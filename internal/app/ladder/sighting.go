@@ -56,10 +56,10 @@ type sighting struct {
 	event  *event // of a drawing
 
 	// Of a survey: where it is counted.
-	conv *Conversation
-	flow *flow
-	at   time.Time
-	told bool // it is counted as lost
+	conv    *Conversation
+	flow    *flow
+	at      time.Time
+	counted bool // it is counted as lost
 }
 
 // lostComment is how a recording of a network that loses packets comments those.
@@ -67,7 +67,7 @@ const lostComment = "lost"
 
 // lost reports whether a packet was recorded as it left, where both ends were, and did not arrive.
 func (g *sighting) lost() bool {
-	return g.flow != nil && !g.told && g.flow.both && len(g.points) == 1 && g.points[0] == leaving
+	return g.flow != nil && !g.counted && g.flow.both && len(g.points) == 1 && g.points[0] == leaving
 }
 
 // maxSightings is how many packets a generation has; a packet's sightings are less far apart.

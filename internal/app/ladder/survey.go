@@ -215,7 +215,7 @@ func (s *Survey) count() error {
 		conv.add(p.At, 1, p.Wire, r.marks)
 		conv.judge(p, &r, f.peer, fromA, p.At.Sub(s.Start))
 		if g != nil {
-			g.conv, g.at, g.flow, g.told = conv, p.At, f, r.marks&Lost != 0
+			g.conv, g.at, g.flow, g.counted = conv, p.At, f, r.marks&Lost != 0
 		}
 	})
 	if err != nil && !errors.Is(err, capture.ErrCut) {

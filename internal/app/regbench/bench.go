@@ -156,8 +156,8 @@ func (b *Bench) Measure(ctx context.Context, c Config, next func(done, total int
 	}
 	for run := range c.Runs {
 		for i := range results {
-			size, turn := i/len(Modes), (i+run)%len(Modes)
-			r := &results[size*len(Modes)+turn]
+			size, mode := i/len(Modes), (i+run)%len(Modes)
+			r := &results[size*len(Modes)+mode]
 			next(run*len(results)+i, c.Runs*len(results), r)
 			if r.Error != "" {
 				continue
@@ -315,8 +315,8 @@ func at(off int) int { return off % source }
 // read reads n bytes from off on into a buffer.
 func (b *Bench) read(ctx context.Context, buf buffer, off, n int) error {
 	var wcs [depth]verbs.WC
-	for flying := 0; n > 0 || flying > 0; {
-		for n > 0 && flying < depth {
+	for outstanding := 0; n > 0 || outstanding > 0; {
+		for n > 0 && outstanding < depth {
 			m := min(n, message-off%message) // so that none goes round at the peer
 			err := b.qp.PostSend(&verbs.SendWR{Op: verbs.OpRead, Flags: verbs.Signaled,
 				SGL:    []verbs.SGE{buf.sge(off, m)},
@@ -324,7 +324,7 @@ func (b *Bench) read(ctx context.Context, buf buffer, off, n int) error {
 			if err != nil {
 				return err
 			}
-			off, n, flying = off+m, n-m, flying+1
+			off, n, outstanding = off+m, n-m, outstanding+1
 		}
 		done := b.cq.Poll(wcs[:])
 		for i := range wcs[:done] {
@@ -332,7 +332,7 @@ func (b *Bench) read(ctx context.Context, buf buffer, off, n int) error {
 				return fmt.Errorf("a READ failed: %v", wcs[i].Status)
 			}
 		}
-		if flying -= done; done == 0 && ctx.Err() != nil {
+		if outstanding -= done; done == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
 	}

@@ -53,7 +53,7 @@ type lane struct {
 	size       int64 // blocks of the receive buffer
 	used       int64 // of that
 	arrived    int64 // ABR
-	advertised int64 // FCCL as last told
+	advertised int64 // FCCL as last sent
 	telling    bool  // a flow control packet waits
 }
 
@@ -129,8 +129,8 @@ func (p *port) leaves(pk *packet) {
 	pk.credits = l.advertised
 }
 
-// told takes a flow control packet.
-func (p *port) told(s *Sim, pk *packet) {
+// receiveCredits takes a flow control packet.
+func (p *port) receiveCredits(s *Sim, pk *packet) {
 	p.lanes[pk.lane].limit = pk.credits
 	p.holdsBack(s)
 	p.send(s)

@@ -109,7 +109,7 @@ func (p *packet) arrive(s *Sim) {
 	case p.class == classLink:
 		in.saw(s, Arrived, p)
 		if in.lanes != nil {
-			in.told(s, p)
+			in.receiveCredits(s, p)
 		} else {
 			in.setPaused(s, p.pause)
 		}

@@ -176,25 +176,25 @@ func TestSendLength(t *testing.T) {
 // What succeeded is reported if it is to be; what failed, always.
 func TestCompleteSend(t *testing.T) {
 	for _, c := range []struct {
-		wqe    queue.SendWQE
-		all    bool
-		status verbs.Status
-		told   bool
-		bytes  uint32
+		wqe      queue.SendWQE
+		all      bool
+		status   verbs.Status
+		reported bool
+		bytes    uint32
 	}{
 		{wqe: queue.SendWQE{Op: verbs.OpWrite}},
-		{wqe: queue.SendWQE{Op: verbs.OpWrite}, all: true, told: true},
-		{wqe: queue.SendWQE{Op: verbs.OpWrite, Flags: verbs.Signaled}, told: true},
-		{wqe: queue.SendWQE{Op: verbs.OpWrite}, status: verbs.StatusRetryExceeded, told: true},
-		{wqe: queue.SendWQE{Op: verbs.OpRead, Flags: verbs.Signaled}, told: true, bytes: 5},
-		{wqe: queue.SendWQE{Op: verbs.OpRead}, status: verbs.StatusWRFlushError, told: true},
+		{wqe: queue.SendWQE{Op: verbs.OpWrite}, all: true, reported: true},
+		{wqe: queue.SendWQE{Op: verbs.OpWrite, Flags: verbs.Signaled}, reported: true},
+		{wqe: queue.SendWQE{Op: verbs.OpWrite}, status: verbs.StatusRetryExceeded, reported: true},
+		{wqe: queue.SendWQE{Op: verbs.OpRead, Flags: verbs.Signaled}, reported: true, bytes: 5},
+		{wqe: queue.SendWQE{Op: verbs.OpRead}, status: verbs.StatusWRFlushError, reported: true},
 	} {
 		f := newPair(t, func(q *queue.Config) { q.SignalAll = c.all })
 		c.wqe.ID, c.wqe.Length = 3, 5
 		f.CompleteSend(&c.wqe, c.status)
 		got := f.out.Completions
-		if len(got) > 0 != c.told {
-			t.Errorf("%+v ends with %v: reported %v, want %v", c.wqe, c.status, len(got) > 0, c.told)
+		if len(got) > 0 != c.reported {
+			t.Errorf("%+v ends with %v: reported %v, want %v", c.wqe, c.status, len(got) > 0, c.reported)
 		}
 		if len(got) > 0 && (got[0].WC.ID != 3 || got[0].WC.Status != c.status || got[0].WC.ByteLen != c.bytes ||
 			got[0].CQ != f.SendCQ) {

@@ -117,12 +117,12 @@ func (l *lane) Respond(polling bool, n int, busy bool) {
 	// What just arrived may be answered at once: the answer goes first.
 	hold := polling && n > 0 && !busy && l.progress.passPackets <= holdPackets &&
 		(l.schedule.answers || !l.schedule.acksDue())
-	vain := l.schedule.sleptInVain(n > 0)
+	prompt := l.schedule.sleptForNothing(n > 0)
 	if hold {
 		l.schedule.heldPasses = 0
 	} else if len(l.schedule.heldAcks) > 0 {
 		l.schedule.heldPasses++
-		if enough := l.schedule.heldPasses >= l.schedule.holdsFor(); enough || vain || n > 0 || !polling || busy {
+		if enough := l.schedule.heldPasses >= l.schedule.holdsFor(); enough || prompt || n > 0 || !polling || busy {
 			l.schedule.releaseAcks()
 		}
 	}

@@ -112,14 +112,14 @@ func (s *schedule) holdAsleep() bool {
 	return true
 }
 
-// sleptInVain reports, in a pass, whether the program slept before it while acknowledgements were held, and nothing
+// sleptForNothing reports, in a pass, whether the program slept before it while acknowledgements were held, and nothing
 // has arrived.
-func (s *schedule) sleptInVain(arrived bool) bool {
-	vain := s.heldAsleep && !arrived
-	if s.heldAsleep = false; vain {
+func (s *schedule) sleptForNothing(arrived bool) bool {
+	idle := s.heldAsleep && !arrived
+	if s.heldAsleep = false; idle {
 		s.promptSleeps = promptSleeps
 	}
-	return vain
+	return idle
 }
 
 // acksDue reports whether one acknowledgement would cover enough messages by now.

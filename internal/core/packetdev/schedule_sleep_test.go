@@ -4,17 +4,17 @@ package packetdev
 
 import "testing"
 
-// TestAcksAsleep sleeps with acknowledgements that are held, if the program answers, until that is in vain once: then
-// they are sent before it sleeps, for a while.
+// TestAcksAsleep sleeps with acknowledgements that are held, if the program answers, until once nothing has arrived
+// meanwhile. Then it sends them before it sleeps, for a while.
 func TestAcksAsleep(t *testing.T) {
 	s := schedule{heldAcks: []*qp{new(qp)}}
-	sleep := func(held, arrived, vain bool) {
+	sleep := func(held, arrived, nothing bool) {
 		t.Helper()
 		if got := s.holdAsleep(); got != held {
 			t.Errorf("held: %v, want %v", got, held)
 		}
-		if got := s.sleptInVain(arrived); got != vain {
-			t.Errorf("in vain: %v, want %v", got, vain)
+		if got := s.sleptForNothing(arrived); got != nothing {
+			t.Errorf("nothing arrived: %v, want %v", got, nothing)
 		}
 	}
 	sleep(false, false, false) // it does not answer

@@ -33,7 +33,7 @@ func (l *Lane) ParkAt(port Parker) { l.parker, l.crowded = port, func() bool { r
 // Share has the next poll that finds nothing park.
 func (l *Lane) Share() { l.spinner = spinner{polls: crowdedAfter, close: true, crowded: true} }
 
-// ShareAtOnce has the next polls that find no completion doze without a look at the network before.
+// ShareAtOnce has the next polls that find no completion park without a look at the network before.
 func (l *Lane) ShareAtOnce() { l.spinner = spinner{atOnce: atOnce, close: true, crowded: true} }
 
 // Slept makes the machine a quiet one, where a program has slept after polls that followed each other closely, and was

@@ -31,7 +31,7 @@ type Faulty struct {
 	Unready   bool // there are messages that find no receive
 
 	moments []*Timer
-	untold  []verbs.EventType // of the port; the first is being told
+	events  []verbs.EventType // of the port, to be delivered; the first is being delivered
 	altered map[token]alteration
 	tokens  uint64
 	broken  map[verbs.QPN]bool // queue pairs whose sends that follow are flushed
@@ -470,19 +470,19 @@ func (x *Faulty) raise(t verbs.EventType, f *faults.Fault) (found bool) {
 
 // tell passes an event of the port on, behind those before it. Who follows events may call into the device.
 func (x *Faulty) tell(t verbs.EventType) {
-	x.untold = append(x.untold, t)
-	if len(x.untold) > 1 {
+	x.events = append(x.events, t)
+	if len(x.events) > 1 {
 		return
 	}
 	go func() {
 		for more := true; more; {
 			x.dev.Lane.Mu.Lock()
-			next := x.untold[0]
+			next := x.events[0]
 			x.dev.Lane.Mu.Unlock()
 			x.dev.event(next, 1)
 			x.dev.Lane.Mu.Lock()
-			x.untold = x.untold[1:]
-			more = len(x.untold) > 0
+			x.events = x.events[1:]
+			more = len(x.events) > 0
 			x.dev.Lane.Mu.Unlock()
 		}
 	}()

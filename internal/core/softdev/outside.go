@@ -18,18 +18,18 @@ const strayAfter = 250 * time.Millisecond
 type PollWaiter interface {
 	// Pollable reports whether one can: a port may have that on some systems only.
 	Pollable() bool
-	// BeginWait is Wait up to where it sleeps: it says in at how to. It returns false if there is no need to sleep, and
-	// Wait would return. The lock is held.
+	// BeginWait does the part of Wait before the sleep, and says in at how to sleep. It returns false if there is no
+	// need to sleep, and Wait would return. The lock is held.
 	BeginWait(writable bool, at *driver.PollSet) bool
-	// EndWait ends what BeginWait began. rung says that the thread has found Event readable; else that stays so if it
-	// is. The lock is held.
-	EndWait(rung bool)
+	// EndWait ends the wait that BeginWait began. readable says that the thread has found the event's descriptor
+	// readable; if it has not, the descriptor stays readable if it is. The lock is held.
+	EndWait(readable bool)
 }
 
 // PollSleep moves data for a program's thread that waits, and sleeps outside of Go: see [driver.PollSleeper]. Such a
 // thread owns the poll while it sleeps, without anything that it could take along if it never comes back: a handler of
 // a signal may jump out of its sleep, and a device may be closed meanwhile.
-func (d *Device) PollSleep(w *driver.PollWait, rung bool) (sleep bool) {
+func (d *Device) PollSleep(w *driver.PollWait, readable bool) (sleep bool) {
 	yields := false
 	defer func() {
 		if yields {
@@ -47,7 +47,7 @@ func (d *Device) PollSleep(w *driver.PollWait, rung bool) (sleep bool) {
 	defer l.sleepers.Done()
 	switch {
 	case l.sleepsOutside(w):
-		l.endOutside(rung)
+		l.endOutside(readable)
 		l.moveWoken()
 	case !l.ownPoll():
 		w.Ticket = 0
@@ -104,8 +104,8 @@ func (l *Lane) beginOutside(w *driver.PollWait) bool {
 }
 
 // endOutside ends the owner's sleep outside of Go.
-func (l *Lane) endOutside(rung bool) {
-	l.pollWaiter.EndWait(rung)
+func (l *Lane) endOutside(readable bool) {
+	l.pollWaiter.EndWait(readable)
 	l.pollOwner.outside = false
 	l.waited()
 }

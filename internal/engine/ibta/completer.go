@@ -302,7 +302,7 @@ func (r *requester) nextResponse() (ib.PSN, bool) {
 func (q *QP) landKept(now clock.Time) {
 	r, m := &q.req, &q.lane.reorder
 	e := r.reorder
-	told := e.gap.filled(now, &q.timers[timerResponseGap])
+	nakSent := e.gap.filled(now, &q.timers[timerResponseGap])
 	for len(e.kept) > 0 {
 		psn, ok := r.nextResponse()
 		if !ok {
@@ -320,7 +320,7 @@ func (q *QP) landKept(now clock.Time) {
 	if e.ack && (r.sq.Len() == 0 || q.ackedTo(now, e.acked)) {
 		e.ack = false
 	}
-	if !told && (len(e.kept) > 0 || e.ack) && r.sq.Len() > 0 &&
+	if !nakSent && (len(e.kept) > 0 || e.ack) && r.sq.Len() > 0 &&
 		e.gap.miss(now, r.unacked(), &q.timers[timerResponseGap]) {
 		q.responseLost(now)
 	}

@@ -17,13 +17,13 @@ import (
 
 // recorder is a congestion control that notes its calls, and returns the test's verdicts.
 type recorder struct {
-	told   []string
+	calls  []string
 	window int
 	next   clock.Time
 }
 
 func (r *recorder) note(format string, a ...any) {
-	r.told = append(r.told, fmt.Sprintf(format, a...))
+	r.calls = append(r.calls, fmt.Sprintf(format, a...))
 }
 
 func (r *recorder) Sent(_ clock.Time, n int)     { r.note("sent %d", n) }
@@ -40,10 +40,10 @@ func (r *recorder) Allows(clock.Time) congestion.Verdict {
 
 func (r *recorder) wants(t *testing.T, want ...string) {
 	t.Helper()
-	if !slices.Equal(r.told, want) {
-		t.Fatalf("the congestion control was told %q, want %q", r.told, want)
+	if !slices.Equal(r.calls, want) {
+		t.Fatalf("the congestion control was told %q, want %q", r.calls, want)
 	}
-	r.told = nil
+	r.calls = nil
 }
 
 // recorded starts a script with a recorder that allows a window.
@@ -57,7 +57,7 @@ func recorded(t *testing.T, window int) (*script, *recorder) {
 var overhead = limits(0).Overhead
 
 // Congestion control gets the sends, acknowledgements, losses and silence of a queue pair.
-func TestCongestionTold(t *testing.T) {
+func TestCongestionCalls(t *testing.T) {
 	s, r := recorded(t, 1<<20)
 	s.post(s.wr(verbs.OpWrite, 1, 2*mtu))
 	both := fmt.Sprintf("sent %d", 2*(mtu+overhead))
@@ -67,7 +67,7 @@ func TestCongestionTold(t *testing.T) {
 	r.wants(t, "round trip 5000", fmt.Sprintf("arrived %d", 2*(mtu+overhead)))
 
 	s.post(s.wr(verbs.OpWrite, 2, 2*mtu))
-	r.told = nil
+	r.calls = nil
 	s.nak(sendPSN+2, ib.NAK(ib.NAKPSNSequenceError))
 	r.wants(t, "lost", both) // and sends it again
 	s.now += 5000
@@ -85,7 +85,7 @@ func TestCongestionTold(t *testing.T) {
 	s.in(s.packet(ib.OpReadResponseFirst, sendPSN+4, mtu))
 	r.wants(t, "round trip 100", fmt.Sprintf("arrived %d", mtu))
 	s.in(s.packet(ib.OpReadResponseLast, sendPSN+5, mtu))
-	if got := r.told; !slices.Contains(got, fmt.Sprintf("arrived %d", mtu)) ||
+	if got := r.calls; !slices.Contains(got, fmt.Sprintf("arrived %d", mtu)) ||
 		!slices.Contains(got, fmt.Sprintf("arrived %d", overhead)) {
 		t.Errorf("at the last response it was told %q", got)
 	}
@@ -221,10 +221,10 @@ func TestNotified(t *testing.T) {
 	r.wants(t)
 	s.post(s.wr(verbs.OpRead, 1, mtu))
 	s.want(ib.OpReadRequest, sendPSN)
-	r.told = nil
+	r.calls = nil
 	s.marked(s.packet(ib.OpReadResponseOnly, sendPSN, mtu))
-	if !slices.Contains(r.told, "marked") || s.cnps() != 1 {
-		t.Errorf("told %q", r.told)
+	if !slices.Contains(r.calls, "marked") || s.cnps() != 1 {
+		t.Errorf("calls: %q", r.calls)
 	}
 	s.marked(s.packet(ib.OpAck, sendPSN+7, 0)) // to nothing that was sent
 	if got := s.host.lane.Counters; got.CNPReceived != 1 || got.Marked != 1 {

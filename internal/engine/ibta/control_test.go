@@ -83,7 +83,7 @@ func TestResponsesPaced(t *testing.T) {
 	if due := s.q.Deadline(); due != r.next {
 		t.Fatalf("the deadline is %d, want %d", due, r.next)
 	}
-	r.told = nil
+	r.calls = nil
 	s.pass(1000)
 	for i, op := range []ib.Operation{ib.OpReadResponseFirst, ib.OpReadResponseMiddle, ib.OpReadResponseLast} {
 		s.want(op, recvPSN.Add(i))

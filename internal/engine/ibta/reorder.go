@@ -175,7 +175,7 @@ type gap struct {
 	high      ib.PSN     // the latest packet that has arrived
 	since     clock.Time // when it was first missed; zero: nothing is missing
 	nakSent   bool       // a NAK for psn was sent
-	told      bool       // a NAK for asked was sent, and asked has arrived since
+	answered  bool       // a NAK for the PSN asked was sent, and that packet has arrived since
 	open      bool       // and the packets behind it will show whether it was lost
 	asked     ib.PSN
 	took      clock.Time // how long asked was missing
@@ -217,7 +217,7 @@ func (g *gap) filled(now clock.Time, nakAt *clock.Time) (nakSent bool) {
 		g.tolerate(2 * took)
 		return false
 	}
-	g.asked, g.took, g.told, g.open = g.psn, took, true, true
+	g.asked, g.took, g.answered, g.open = g.psn, took, true, true
 	return true
 }
 
@@ -235,12 +235,12 @@ func (e *reorderBuffer) follows(psn, expected ib.PSN) {
 		g.high = psn
 	}
 	switch {
-	case !g.told:
+	case !g.answered:
 	case psn == g.asked:
-		g.told, g.open = false, false
+		g.answered, g.open = false, false
 		g.tolerate(2 * max(g.took, g.tolerance, minTolerance))
 	case g.open && newer:
-		g.told, g.open = false, false
+		g.answered, g.open = false, false
 		g.tolerate(2 * g.took)
 	case g.open && (psn.Before(expected) || e.kept[psn] != nil):
 		g.open = false

@@ -224,15 +224,15 @@ func (q *QP) withdrawNAK() {
 // and has gone back learns at once how far it can skip ahead.
 func (q *QP) catchUp(now clock.Time) {
 	r, e := &q.resp, q.resp.reorder
-	told, from := e.gap.filled(now, &q.timers[timerRequestGap]), r.psn
+	nakSent, from := e.gap.filled(now, &q.timers[timerRequestGap]), r.psn
 	if !q.carryOutKept() {
 		return
 	}
 	switch {
 	case r.flush != nil: // Flush.Done continues
-	case told && r.psn != from:
+	case nakSent && r.psn != from:
 		r.ack.acknowledge(r.plain)
-	case !told && len(e.kept) > 0 && e.gap.miss(now, r.psn, &q.timers[timerRequestGap]):
+	case !nakSent && len(e.kept) > 0 && e.gap.miss(now, r.psn, &q.timers[timerRequestGap]):
 		q.nakExpected()
 	}
 }

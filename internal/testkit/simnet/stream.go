@@ -182,7 +182,7 @@ func (s *Streams) Ready(f func(owner any, read, write bool)) int {
 	}
 	for _, l := range s.links {
 		if read, write, ok := l.ready(); ok {
-			l.told = l.broken()
+			l.reported = l.broken()
 			found = append(found, todo{l.owner, read, write, func() bool { return l.closed }})
 		}
 	}
@@ -331,7 +331,7 @@ type link struct {
 	sent, got uint32
 
 	watchRead, watchWrite bool
-	told                  bool // ready has reported the break of an unwatched link
+	reported              bool // ready has reported the break of an unwatched link
 	connecting            bool
 	closed                bool
 	err                   error // why it broke
@@ -359,7 +359,7 @@ func (l *link) room() int { return streamWindow - l.unread }
 func (l *link) ready() (read, write, ok bool) {
 	if l.broken() {
 		watched := l.watchRead || l.watchWrite
-		return true, true, watched || !l.told
+		return true, true, watched || !l.reported
 	}
 	read = l.watchRead && (len(l.arrived) > 0 || l.eof)
 	write = l.watchWrite && !l.connecting && l.room() >= streamWindow/3
@@ -374,7 +374,7 @@ func (l *link) Own(owner any) {
 func (l *link) Watch(read, write bool) {
 	defer l.lock()()
 	if read != l.watchRead || write != l.watchWrite {
-		l.watchRead, l.watchWrite, l.told = read, write, false
+		l.watchRead, l.watchWrite, l.reported = read, write, false
 		l.streams.look()
 	}
 }

@@ -35,7 +35,7 @@ type deviceAttr struct {
 	MaxCQE              int      `json:"max_cqe"`
 	MaxMR               int      `json:"max_mr"`
 	MaxPD               int      `json:"max_pd"`
-	MaxQPRdAtom         int      `json:"max_qp_rd_atom"`
+	MaxQPRdAtomic       int      `json:"max_qp_rd_atom"`
 	MaxQPInitRdAtomic   int      `json:"max_qp_init_rd_atom"`
 	AtomicCap           string   `json:"atomic_cap"`
 	AtomicCapNumber     uint8    `json:"atomic_cap_number"`
@@ -62,7 +62,7 @@ func newDeviceAttr(a verbs.DeviceAttr) *deviceAttr {
 		MaxQPWR:        a.MaxQPWR,
 		DeviceCapFlags: strings.Split(a.Caps.String(), "|"), MaxSGE: a.MaxSGE, MaxSGERd: a.MaxSGERead,
 		MaxInlineData: a.MaxInline, MaxCQ: a.MaxCQ, MaxCQE: a.MaxCQE, MaxMR: a.MaxMR, MaxPD: a.MaxPD,
-		MaxQPRdAtom:       a.MaxQPRdAtomic,
+		MaxQPRdAtomic:     a.MaxQPRdAtomic,
 		MaxQPInitRdAtomic: a.MaxQPInitRdAtomic, AtomicCap: a.Atomic.String(), AtomicCapNumber: uint8(a.Atomic),
 		MaxMW: a.MaxMW, MaxMcastGrp: a.MaxMcastGroups, MaxMcastQPAttach: a.MaxMcastQP, MaxAH: a.MaxAH, MaxSRQ: a.MaxSRQ,
 		MaxSRQWR:  a.MaxSRQWR,
@@ -164,7 +164,7 @@ func writeDeviceInfo(out io.Writer, d *Info) {
 	line(1, "max_cqe", "%d", a.MaxCQE)
 	line(1, "max_mr", "%d", a.MaxMR)
 	line(1, "max_pd", "%d", a.MaxPD)
-	line(1, "max_qp_rd_atom", "%d", a.MaxQPRdAtom)
+	line(1, "max_qp_rd_atom", "%d", a.MaxQPRdAtomic)
 	line(1, "max_qp_init_rd_atom", "%d", a.MaxQPInitRdAtomic)
 	line(1, "atomic_cap", "%s (%d)", a.AtomicCap, a.AtomicCapNumber)
 	line(1, "max_mw", "%d", a.MaxMW)
