@@ -7,7 +7,7 @@
 //   - [Port]: the state of a device's port
 //   - [Lane]: the data of a lane's queue pairs; the lanes of one device in their order
 //   - [Faults]: the faults that are injected into a device with several lanes, one of which works at a time
-//   - [View]: what observers see of a device
+//   - [View]: the part of a device that observers see
 //   - [Push]: the end of a completion queue at which several lanes add
 //   - [Leaf]: a queue of completions, of shared receives, of datagrams or of callbacks
 //

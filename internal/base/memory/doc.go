@@ -4,6 +4,6 @@
 // windows behind them, and the checks of every access (IBTA volume 1, 10.6). It is the
 // only package that reads or writes data memory.
 //
-// Nothing here is safe for concurrent use: the device's lock covers it. That lock is also
-// what makes deregistering safe, since every access happens under it.
+// Nothing here is safe for concurrent use: the device's lock covers it. That lock also makes deregistering safe, since
+// every access happens under it.
 package memory

@@ -34,7 +34,7 @@ func inWord(b []byte) bool {
 }
 
 // putWord writes src, which has 1 to 8 bytes, within one word. A length that the processor cannot store at once is
-// stored with the bytes beside it, unless those change meanwhile.
+// stored with the bytes beside it, unless these change meanwhile.
 func putWord(dst *byte, src []byte) {
 	at := unsafe.Pointer(dst)
 	off := uintptr(at) % wordBytes

@@ -12,7 +12,7 @@ import (
 
 // Window is a memory window (IBTA 10.6.7). Its entry is in the table for as long as the window exists.
 type Window struct {
-	entry // changed under the lock of bindings, but for what it has for life: domain, upper bits of the key
+	entry // changed under the lock of bindings, except the domain and the upper bits of the key, which never change
 	typ   verbs.MWType
 	bound atomic.Pointer[entry] // nil: unbound; changed under the lock of bindings
 	freed bool
@@ -22,8 +22,8 @@ type Window struct {
 	Owner any // the device's own
 }
 
-// bindings is what the binding of windows changes. Queue pairs of several lanes may bind at the same time. Whoever
-// looks up memory reads Window.bound alone.
+// bindings is the state that binding windows changes. Queue pairs of several lanes may bind at the same time. A look-up
+// of memory reads Window.bound alone.
 type bindings struct {
 	mu      lockorder.Mutex[lockorder.Leaf]
 	changed []*Window     // that Rebound has yet to report
@@ -144,7 +144,7 @@ func (t *Table) Bind(pd PD, qpn verbs.QPN, w *Window, r *Region, key verbs.Key, 
 		return false
 	}
 	if flush := access & (verbs.FlushGlobal | verbs.FlushPersistent); flush&^r.access != 0 {
-		return false // a window cannot grant what its region was not registered for (IBTA annex A19)
+		return false // a window cannot grant accesses that its region was not registered for (IBTA annex A19)
 	}
 	s, ok := r.span(addr, n)
 	if !ok {

@@ -77,7 +77,7 @@ func (r *ranges) remove(from, to uintptr, unused func(from, to uintptr)) {
 	r.merge(first, first+len(kept))
 }
 
-// merge joins neighbours of one count, of the segments from first to end and those beside them.
+// merge joins neighbours of one count, of the segments from first to end and the ones beside them.
 func (r *ranges) merge(first, end int) {
 	i := max(first-1, 0)
 	end = min(end+1, len(r.list))

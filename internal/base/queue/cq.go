@@ -30,7 +30,7 @@ type CQ struct {
 
 	// Of the pushing side, which changes them with poll held.
 	slots    []verbs.WC // length a power of two
-	frees    []Frees    // what polling each of slots frees; nil unless strict
+	frees    []Frees    // the places of queues that polling each of slots frees; nil unless strict
 	capacity int
 	seen     uint32 // polled, when it was last looked at
 

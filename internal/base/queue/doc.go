@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package queue has the queues of a software device, and what its queue pairs share whatever their
+// Package queue has the queues of a software device, and the part of its queue pairs that does not depend on their
 // transport.
 //
 //	pair.go     a queue pair's attributes and states (IBTA 10.3, 11.2.5)
@@ -15,7 +15,7 @@
 //	slots.go    places in queues that are as long as a NIC's
 //	ring.go     rings that grow with use, so that an idle queue pair costs little
 //
-// The engines, internal/engine/ibta and internal/engine/rdmap, embed a [Pair] in their queue pairs
-// and add what is on the wire. Only a [CQ], and a [RecvQueue] that is shared, are safe for concurrent
-// use: the lane's lock covers everything else.
+// The engines, internal/engine/ibta and internal/engine/rdmap, embed a [Pair] in their queue pairs and add the protocol
+// of the wire. Only a [CQ], and a [RecvQueue] that is shared, are safe for concurrent use: the lane's lock covers
+// everything else.
 package queue

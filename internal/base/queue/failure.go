@@ -90,7 +90,7 @@ func (p *Pair) refusedEntry(f *verbs.Failure, pd memory.PD, sgl []verbs.SGE, wri
 	}
 }
 
-// StreamFailed notes that the peer refused what had completed, or that the connection ended: f.Side says
+// StreamFailed notes that the peer refused an operation that had completed, or that the connection ended: f.Side says
 // which. It does nothing for a queue pair whose failure is known.
 func (p *Pair) StreamFailed(f verbs.Failure) { p.recordFailure(&f) }
 

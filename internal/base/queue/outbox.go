@@ -7,7 +7,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// Outbox collects the completions and events of queue pairs that work one after the other: those of a lane.
+// Outbox collects the completions and events of queue pairs that work one after the other: the queue pairs of a lane.
 type Outbox struct {
 	Completions []Completion
 	Events      []Event
@@ -21,8 +21,7 @@ type Sample struct {
 	Posted clock.Time
 }
 
-// Completion is a work completion on its way to its queue. Whoever drains the outbox sets its
-// timestamp.
+// Completion is a work completion on its way to its queue. The goroutine that drains the outbox sets its timestamp.
 type Completion struct {
 	WC        verbs.WC
 	CQ        *CQ

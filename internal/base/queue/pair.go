@@ -45,9 +45,8 @@ type Config struct {
 	Owner     any // the device's own, for events
 }
 
-// Pair is the part of a queue pair that every transport has: its attributes and states, which work
-// requests it takes, and how these complete. An engine embeds it in its queue pair and adds what
-// is on the wire.
+// Pair is the part of a queue pair that every transport has: its attributes and states, which work requests it takes,
+// and how these complete. An engine embeds it in its queue pair and adds the protocol of the wire.
 //
 // The device calls Number, State, Attr, Query and PostRecv. The rest is for the engine.
 type Pair struct {

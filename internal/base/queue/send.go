@@ -169,7 +169,7 @@ func (p *Pair) checkSend(wr *verbs.SendWR, transport func(*verbs.SendWR) error) 
 	switch {
 	case len(wr.SGL) > p.Caps.MaxSendSGE:
 		return InvalidSend("%d scatter/gather entries, the queue has %d", len(wr.SGL), p.Caps.MaxSendSGE)
-	case len(wr.Inline) > max(p.Caps.MaxInline, int(op.fixed)): // those of an ATOMIC_WRITE need no room
+	case len(wr.Inline) > max(p.Caps.MaxInline, int(op.fixed)): // the 8 bytes of an ATOMIC_WRITE need no room
 		return InvalidSend("%d bytes inline, the queue takes %d", len(wr.Inline), p.Caps.MaxInline)
 	case wr.Inline != nil && op.receives:
 		return InvalidSend("%v cannot be inline", wr.Op)

@@ -40,8 +40,8 @@ func (u *datagrams) NewQP(domain memory.PD, init *verbs.QPInit) (softdev.QueuePa
 	return q, nil
 }
 
-// advance sends what can be sent. Datagrams that wait for a device that has not yet answered hold what they were
-// posted with: its process may not run for long, and the network that it stands for has no such wait.
+// advance sends the datagrams that can leave. Datagrams that wait for a device that has not yet answered hold a copy of
+// their data: its process may not run for long, and on the network that the device stands for no datagram waits so.
 func (q *datagramQP) advance() {
 	q.send()
 	if q.waits != nil && q.waits.peer == nil {
@@ -49,7 +49,7 @@ func (q *datagramQP) advance() {
 	}
 }
 
-// send sends what can be sent.
+// send sends the datagrams that can leave.
 func (q *datagramQP) send() {
 	u := q.all
 	u.dev.Lane.Touch(&q.QP)

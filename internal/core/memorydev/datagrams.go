@@ -19,14 +19,14 @@ const (
 	datagramPort = streamdev.RendezvousPort + 64
 	// datagramsAtOnce is how many a queue pair sends before others have their turn.
 	datagramsAtOnce = 256
-	// maxDatagramPeers limits the devices that this one has links to, and those that have links to it.
+	// maxDatagramPeers limits the devices that this one has links to, and the devices that have links to it.
 	maxDatagramPeers = 1024
 )
 
-// datagrams are the datagrams of a device's UD queue pairs, over shared memory. They go from device to device:
-// a device makes a link to each that one of its queue pairs sends to, at the first datagram, and only
-// sends there. What the others send comes by the links that they have made. So a datagram goes to whoever
-// listens at its destination, and nobody can listen at another's.
+// datagrams are the datagrams of a device's UD queue pairs, over shared memory. They go from device to device: a device
+// makes a link to each that one of its queue pairs sends to, at the first datagram, and only sends there. The others'
+// datagrams come by the links that they have made. So a datagram goes to the process that listens at its destination,
+// and nobody can listen at another's.
 type datagrams struct {
 	dev      *streamdev.Device
 	net      Network
@@ -182,10 +182,10 @@ type datagramLink struct {
 	peer      *local.Peer // nil: the other side has not said hello
 	used      uint64
 	waiting   []*datagramQP // for room, or for the other side
-	stalled   bool          // they have waited for too long: what finds no room is dropped
+	stalled   bool          // they have waited for too long: datagrams that find no room are dropped
 	waitLimit softdev.Timer // of the wait
 
-	members    *members    // nil: what comes is for one queue pair each
+	members    *members    // nil: each datagram is for one queue pair
 	recipients *recipients // nil: it goes to one queue pair each
 	finder     func(to, from verbs.QPN) []*local.DatagramQP
 }
@@ -202,7 +202,7 @@ func (l *datagramLink) find(to, from verbs.QPN) []*local.DatagramQP {
 	return u.found
 }
 
-// Handle does what there is to do after the peer did something.
+// Handle receives and sends after the peer did something.
 func (l *datagramLink) Handle(bool, bool) { l.receive() }
 
 func (l *datagramLink) receive() {
@@ -304,7 +304,7 @@ func (l *datagramLink) sent(wake bool) {
 	l.all.dev.Lane.Timers.Stop(&l.waitLimit)
 }
 
-// end closes the link. The datagrams that have waited for longest are dropped, but for those to a group. Those
+// end closes the link. The datagrams that have waited for longest are dropped, but for those to a group. The datagrams
 // behind them make another link, if somebody is there.
 func (l *datagramLink) end() {
 	u := l.all

@@ -8,7 +8,7 @@
 //
 //	device.go, endpoint.go       the device's part, and that of a queue pair
 //	notready.go                  messages that find no receive
-//	network.go                   what a network of memory is
+//	network.go                   the interface of a network of memory
 //	datagrams.go, datagramqp.go  UD queue pairs, and the links from device to device that they use
 //	groups.go                    multicast groups
 //	persist.go                   FLUSH to persistence

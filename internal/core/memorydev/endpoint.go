@@ -37,8 +37,8 @@ type endpoint struct {
 	pause     uint64           // which message that is: local.QP.Pauses
 	since     clock.Time       // when it has found none first
 	retries   uint64           // RNR NAKs that were counted of it, besides the first
-	ucTimer   softdev.Timer    // UC: drops what waits for room
-	goneTimer softdev.Timer    // fails what was sent to a peer that has gone
+	ucTimer   softdev.Timer    // UC: drops messages that wait for room
+	goneTimer softdev.Timer    // fails work requests that were sent to a peer that has gone
 }
 
 func (ep *endpoint) Begin(c *streamdev.Conn, p rdmap.Params) bool {
@@ -106,7 +106,7 @@ func (ep *endpoint) ucTimeout() {
 	ep.carrier.dev.Lane.Deliver()
 }
 
-// Receive handles what the peer has sent and done.
+// Receive handles the peer's messages and completions.
 func (ep *endpoint) Receive() int {
 	c, d := ep.c, ep.carrier.dev
 	d.Lane.Touch(&c.QP().QP)
@@ -200,7 +200,7 @@ func (ep *endpoint) Perform(wr *verbs.SendWR) bool {
 	d.Lane.Mu.Counted = true
 	d.Moved(n)
 	if ep.engine.Signals(wr) {
-		d.Lane.Deliver() // what completed before
+		d.Lane.Deliver() // completions of earlier requests
 		d.Lane.Complete(&ep.done)
 	}
 	return true
@@ -221,11 +221,11 @@ func (ep *endpoint) send(wr *verbs.SendWR) bool {
 	if ep.engine.More() {
 		ep.again()
 	}
-	d.Lane.Deliver() // what has completed before
+	d.Lane.Deliver() // completions of earlier ones
 	return true
 }
 
-// Transmit does what there is to do.
+// Transmit carries out the work that is due.
 func (ep *endpoint) Transmit() {
 	c, d := ep.c, ep.carrier.dev
 	for d.MaySend() {

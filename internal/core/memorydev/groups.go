@@ -37,7 +37,7 @@ type members struct {
 	addr     netip.Addr
 	listener *datagramListener
 	qps      []*datagramQP
-	links    []*datagramLink // of those that send
+	links    []*datagramLink // of the senders
 }
 
 // attach makes a queue pair a member of a group.

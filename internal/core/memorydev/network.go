@@ -56,8 +56,8 @@ type Domain interface {
 type Link interface {
 	streamdev.Link
 	streamdev.Holder
-	// Join lets the peer use what is published in a domain, if there is one, and returns what it has
-	// made for this side. From then on Ready reports the link when the peer did something.
+	// Join lets the peer use the memory that is published in a domain, if there is one, and returns this side's
+	// endpoint. From then on Ready reports the link when the peer did something.
 	Join(d Domain) (*local.Peer, error)
 	// Ring wakes the peer.
 	Ring()

@@ -31,7 +31,7 @@ func (ep *endpoint) agreeOnRetries() {
 // countTime is how often the RNR NAKs are counted of a message that waits without end.
 const countTime = clock.Time(10 * time.Millisecond)
 
-// Resumed receives what waited. The next message may wait as well, for a time of its own.
+// Resumed receives the messages that waited. The next message may wait as well, for a time of its own.
 func (ep *endpoint) Resumed() {
 	if ep.rnrTimer.IsSet() && !ep.engine.Refused() {
 		ep.carrier.dev.Lane.NewTime()

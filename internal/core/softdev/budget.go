@@ -23,7 +23,7 @@ const (
 	budgetTimers = 1024
 )
 
-// Budget counts what the current pass has sent.
+// Budget counts the packets and bytes that the current pass has sent.
 type Budget struct {
 	Start clock.Time
 	bytes int

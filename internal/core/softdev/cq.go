@@ -21,7 +21,7 @@ type CQ struct {
 	num       uint32 // for observers
 	listIndex int
 	deferred  bool // nobody waits for it so that it matters
-	// lanes are those that feed the queue, of a device with several; changed with the device's lock.
+	// lanes are the lanes that feed the queue, if the device has several; changed with the device's lock.
 	lanes atomic.Pointer[[]*Lane]
 }
 
@@ -180,8 +180,8 @@ func (c *CQ) onlyLane() *Lane {
 const (
 	// tallied is how many polls that each find one completion are noted together.
 	tallied = 8
-	// passEvery is how many completions there are at most between two passes, where posts alone complete
-	// what a program polls for: what arrives has its turn too.
+	// passEvery is the most completions between two passes where posts alone complete the work requests that a program
+	// polls for. The pass then takes the data that has arrived.
 	passEvery = 64
 )
 
@@ -204,7 +204,7 @@ func (c *CQ) noteFound(n int) {
 	}
 }
 
-// tally notes a poll that found nothing at first, with those before it. The lock is held.
+// tally notes a poll that found nothing at first, with the polls before it that were not noted. The lock is held.
 func (l *Lane) tally() {
 	if l.polls.unnoted++; l.polls.unnoted < tallied && !l.polls.movedMuch.Load() {
 		return
@@ -270,7 +270,7 @@ func (c *CQ) Resize(cqe int) error {
 // OmitTimestamps has completions carry no timestamps.
 func (c *CQ) OmitTimestamps() { c.Queue.Untimed = true }
 
-// Defer has the device's goroutine not hurry for those who wait for the queue.
+// Defer has the device's goroutine not hurry for programs that wait for the queue.
 func (c *CQ) Defer() {
 	c.dev.Lock()
 	defer c.dev.Unlock()

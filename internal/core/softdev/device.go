@@ -20,8 +20,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
-// Device is a verbs device in software: objects and their keys, completion queues, events, timers, and who
-// moves the data. A [Fabric] has the rest.
+// Device is a verbs device in software: objects and their keys, completion queues, events, timers, and the choice of
+// the thread that moves the data. A [Fabric] has the rest.
 type Device struct {
 	driver.Unsupported
 	driver.UnsupportedConnector
@@ -56,7 +56,7 @@ type Device struct {
 	eventsOnly bool // programs that wait sleep at once
 }
 
-// Init makes a device of a fabric, and its lanes of an engine each. shared is what all engines have.
+// Init makes a device of a fabric, and its lanes of an engine each. shared is the part that all engines have in common.
 func (d *Device) Init(f Fabric, port PortState, shared *queue.Device, engines []Engine, attr verbs.DeviceAttr) {
 	d.fabric, d.port, d.shared, d.Attr = f, port, shared, attr
 	d.memory = memory.NewTable(Random32)
@@ -87,9 +87,9 @@ func (d *Device) Init(f Fabric, port PortState, shared *queue.Device, engines []
 	d.Attr.Ports = len(shared.Ports)
 }
 
-// WorkInMemory says, before Init, that peers work in each other's memory: posts complete work requests without a
-// pass, and a program that polls goes on, as nobody wakes it for what peers write. With eventsOnly, programs that wait
-// for completions sleep at once.
+// WorkInMemory says, before Init, that peers work in each other's memory: posts complete work requests without a pass,
+// and a program that polls goes on, as nobody wakes it for the writes of peers. With eventsOnly, programs that wait for
+// completions sleep at once.
 func (d *Device) WorkInMemory(eventsOnly bool) {
 	d.Lane.alone, d.Lane.spinner.endless, d.eventsOnly = true, true, eventsOnly
 }
@@ -175,12 +175,12 @@ func (d *Device) SetFailureSink(f func(*verbs.Failure)) error {
 	return nil
 }
 
-// portChanged takes over the new state of a port, and reports events to the program. The path MTU bounds
-// datagrams, and what queue pairs are connected with from now on; partitions count from the next
-// packet on. The lock is not held.
+// portChanged takes over the new state of a port, and reports events to the program. The path MTU bounds datagrams, and
+// the path MTU of queue pairs that are connected from now on; partitions count from the next packet on. The lock is not
+// held.
 //
-// All of these events are unaffiliated (IBTA 11.6.3.3). Queue pairs stay as they are: on a port that is
-// down packets are lost, and the retries of those who wait for an acknowledgement run out.
+// All of these events are unaffiliated (IBTA 11.6.3.3). Queue pairs stay as they are: on a port that is down packets
+// are lost, and the retries of requesters that wait for an acknowledgement run out.
 func (d *Device) portChanged(port int, events ...verbs.EventType) {
 	d.portLock.Lock() // so that the last to ask is the last to note
 	info := d.port.Info(port)
@@ -219,7 +219,7 @@ func (d *Device) GIDs(port int) ([]verbs.GIDEntry, error) {
 	return slices.Clone(d.port.Info(port).GIDTable), nil
 }
 
-// Drain sends what can leave at once.
+// Drain sends the packets that can leave at once.
 func (d *Device) Drain() {
 	d.Lock()
 	defer d.Unlock()

@@ -20,18 +20,18 @@ type Fabric interface {
 	// Adopt completes the creation of a shared receive queue.
 	Adopt(s *SRQ, init *verbs.SRQInit)
 
-	// Workers returns the peers that work in this process's memory now, with what their Work returns.
-	// A peer that begins later knows what was withdrawn before.
+	// Workers returns the peers that work in this process's memory now, with the results of their Work. A peer that
+	// begins later knows which memory was withdrawn before.
 	Workers() map[Worker]uint32
 
 	// RefusesFault returns why a fault makes no sense; empty: it does. The lock is not held.
 	RefusesFault(f *faults.Fault) string
-	// Impair begins what faults do to what is sent and received; nil: nothing any more.
+	// Impair begins the faults' effects on the data that is sent and received; nil: it ends them.
 	Impair(x *Faulty)
 
 	// Counted returns the published counters. The view's lock is held, and the device's is not.
 	Counted() []metric.Metric
-	// SendRest sends what can be sent before the device is closed.
+	// SendRest sends the data that can still leave before the device is closed.
 	SendRest()
 	// Shut closes the device's sockets, and thereby ends wait. The device's goroutine may be
 	// running, and the lock is not held.
@@ -73,9 +73,9 @@ type QueuePair interface {
 	Change(attr *verbs.QPAttr, mask verbs.QPMask) error
 	// Failed handles a change to the error state that no program requested.
 	Failed()
-	// Posted sends what was just posted, unless it can join a send that is about to leave.
+	// Posted sends the work request that was just posted, unless it can join a send that is about to leave.
 	Posted()
-	// Received continues what waited for receives, which were just posted.
+	// Received continues the messages that waited for receives, which were just posted.
 	Received()
 	// Release destroys the queue pair, or returns why it cannot.
 	Release() error

@@ -61,7 +61,7 @@ type heldCompletion struct {
 	queue.Completion
 }
 
-// SetFaults replaces the device's faults; nil: it has none any more. What was held back comes at once.
+// SetFaults replaces the device's faults; nil: it has none any more. Completions that were held back come at once.
 func (d *Device) SetFaults(in *faults.Injector) error {
 	if in != nil {
 		for _, f := range in.Faults() {
@@ -105,7 +105,7 @@ func (d *Device) Faults() *faults.Injector {
 	if d.injector() == nil {
 		return nil
 	}
-	d.Lane.Mu.Lock() // an event is counted once it is known whom it went to
+	d.Lane.Mu.Lock() // an event is counted once its receiver is known
 	defer d.Lane.Mu.Unlock()
 	return d.injector()
 }
@@ -170,7 +170,7 @@ func (d *Device) endFaults() *faults.Injector {
 	return in
 }
 
-// beginRest keeps what restores the IDs of work requests that have not completed.
+// beginRest keeps the part of the faults that restores the IDs of work requests that have not completed.
 func (d *Device) beginRest(x *Faulty) {
 	d.faulty.Store(&Faulty{dev: d, Injector: faults.NewInjector(&faults.Set{}, d.Attr.Name, nil), start: x.start,
 		completes: true, altered: x.altered, tokens: x.tokens, broken: x.broken,
@@ -416,14 +416,14 @@ func (x *Faulty) release(to *queue.CQ) {
 	delete(x.held, to)
 }
 
-// come does what is due at a time.
+// come raises the event of a fault that is due at a time.
 func (x *Faulty) come(m faults.Moment) {
 	t, f := m.Event()
 	x.Injector.Came(m, x.Since(&x.dev.Lane), x.raise(t, &f))
 	x.dev.Lane.Mu.Counted = true
 }
 
-// raise raises an event on what a fault selects. It returns false if there is nothing.
+// raise raises an event on the objects that a fault selects. It returns false if there is nothing.
 func (x *Faulty) raise(t verbs.EventType, f *faults.Fault) (found bool) {
 	d := x.dev
 	switch faults.Owner(t) {
@@ -468,7 +468,7 @@ func (x *Faulty) raise(t verbs.EventType, f *faults.Fault) (found bool) {
 	return found
 }
 
-// tell passes an event of the port on, behind those before it. Who follows events may call into the device.
+// tell passes an event of the port on, behind those before it. The program's handler may call into the device.
 func (x *Faulty) tell(t verbs.EventType) {
 	x.events = append(x.events, t)
 	if len(x.events) > 1 {
@@ -514,5 +514,5 @@ func (d *Device) faultMetrics() (list []metric.Metric) {
 // NoLIDs is why a fault that names a LID is refused.
 const NoLIDs = "peers have no LIDs here: use peer"
 
-// RetryTime is when what is held back is tried again that the port could not take.
+// RetryTime is the delay before packets that the port could not take are tried again.
 const RetryTime = clock.Time(100 * time.Microsecond)

@@ -7,9 +7,9 @@ import (
 	"slices"
 )
 
-// HalfOpen keeps what peers have begun and not continued, such as silent links. Its room is
-// limited, and a peer that begins more than others cannot keep those out: when there are too many,
-// the source with the most of them loses its oldest.
+// HalfOpen keeps connections that peers have begun and not continued, such as silent links. Its room is limited, and a
+// peer that begins more than others cannot keep the others out: when there are too many, the source with the most of
+// them loses its oldest.
 //
 // A source is an IPv4 address, or the 64 bits of an IPv6 address that name its subnet, because each
 // host there has all the rest.

@@ -11,8 +11,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/system/runnable"
 )
 
-// Lane moves the data of queue pairs: a lock, and what happens under it from pass to pass. Objects, keys
-// and ports are the device's. Most devices have one lane; see docs/decisions/0022-lanes.md.
+// Lane moves the data of queue pairs: a lock, and the state that passes share under it. Objects, keys and ports are the
+// device's. Most devices have one lane; see docs/decisions/0022-lanes.md.
 type Lane struct {
 	dev       *Device
 	transport Transport
@@ -42,18 +42,18 @@ type Lane struct {
 // Transport sends and receives for a lane. Its methods are called with the lane's lock held, unless they say
 // otherwise.
 type Transport interface {
-	// Receive delivers what has arrived to its queue pairs, and returns how much it found.
+	// Receive delivers the packets that have arrived to their queue pairs, and returns how many it found.
 	Receive() int
-	// Respond sends what may be sent now, after receive found n. polling says that a program makes
-	// this pass: it will answer and poll again, or leave what is held back to the lane's
-	// goroutine. busy says that the previous pass left something to do.
+	// Respond sends the packets that may leave now, after Receive found n. polling says that a program makes this pass:
+	// it will answer and poll again, or leave packets that are held back to the lane's goroutine. busy says that the
+	// previous pass left work.
 	Respond(polling bool, n int, busy bool)
 	// Polling records that a program makes the next pass, which found from empty; nil: it waits in
 	// memory.
 	Polling(from *queue.CQ)
 	// Long reports whether the previous pass moved a lot of data.
 	Long(received int) bool
-	// Flush sends what is held back for the next poll: the program is going to sleep.
+	// Flush sends the packets that are held back for the next poll: the program is going to sleep.
 	Flush()
 	// Pending reports whether something can be sent at once, and stalled whether something
 	// waits for the network to take more.
@@ -75,7 +75,7 @@ type Transport interface {
 	Publish()
 }
 
-// Engine is what moves the data of a lane's queue pairs, and where their completions and events gather.
+// Engine is a lane's transport, and the outbox in which its queue pairs' completions and events gather.
 type Engine struct {
 	Transport Transport
 	Outbox    *queue.Outbox

@@ -11,15 +11,15 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/base/lockorder"
 )
 
-// Lock takes the locks of all lanes, in their order. What they have in common (objects, keys, ports) is changed
-// under all of them, and looked up under any.
+// Lock takes the locks of all lanes, in their order. The objects, keys and ports that they have in common are changed
+// under all of the locks, and looked up under any.
 func (d *Device) Lock() {
 	for _, l := range d.Lanes {
 		l.Mu.Mutex.Lock()
 	}
 }
 
-// Unlock releases the locks of all lanes, once all have shown what they counted.
+// Unlock releases the locks of all lanes, once all have published their counters.
 func (d *Device) Unlock() {
 	for _, l := range d.Lanes {
 		l.Mu.show()
@@ -39,8 +39,8 @@ func (d *Device) joinLanes() {
 }
 
 // laneLock is the part of a lane's lock that a device with several lanes needs. While faults are injected the lanes
-// work one at a time, so that faults strike in one sequence, and in queue pairs of any lane: whoever takes the lock of
-// one lane takes Device.faultLock, too. With the locks of all lanes held nobody has it.
+// work one at a time, so that faults strike in one sequence, and in queue pairs of any lane: a thread that takes the
+// lock of one lane takes Device.faultLock, too. With the locks of all lanes held nobody has it.
 type laneLock struct {
 	dev    *Device
 	alone  bool          // the holder has the lock of faults

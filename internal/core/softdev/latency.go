@@ -14,7 +14,7 @@ import (
 const latencyEvery = 64
 
 // latencies has the samples of a device, by operation. The view's lock covers it.
-type latencies [verbs.WCRecv]verbs.Latency // WCRecv and what follows are no sends
+type latencies [verbs.WCRecv]verbs.Latency // WCRecv and the opcodes behind it are no sends
 
 // sampled returns the time if this post is to be measured, and else zero.
 func (q *QP) sampled() clock.Time {

@@ -74,7 +74,7 @@ func orNil(m *mr, err error) (driver.MR, error) {
 	return m, nil
 }
 
-// checkPersistence returns why a region cannot allow what access says.
+// checkPersistence returns why a region cannot allow these accesses.
 func checkPersistence(buf []byte, access verbs.Access) error {
 	if access&verbs.FlushPersistent == 0 {
 		return nil
@@ -192,7 +192,7 @@ func (m *mr) detach() error {
 		m.unmap = unmap
 		m.dev.Counts.regions.Remove()
 		removeObject(m.dev, &m.dev.objects.mrs, m)
-		m.dev.watch.notify() // who waits for the region sees that it has ended
+		m.dev.watch.notify() // programs that wait for the region see that it has ended
 	}
 	return err
 }
@@ -201,8 +201,8 @@ func (m *mr) detach() error {
 // piece to finish, unless it was stopped.
 const workersTimeout = 5 * time.Second
 
-// WaitForWorkers waits until peers that work in this process's memory by themselves have finished what they began
-// before. The lock is not held. then says what to do if one of them was stopped.
+// WaitForWorkers waits until peers that work in this process's memory by themselves have finished the copies that they
+// began before. The lock is not held. then is the advice of the error if one of them was stopped.
 func (d *Device) WaitForWorkers(op, then string) error {
 	d.Lane.Mu.Lock()
 	workers := d.fabric.Workers()
@@ -256,7 +256,7 @@ func (m *mr) WaitFor(ctx context.Context, cond func([]byte) bool) error {
 			return verbs.ErrClosed
 		}
 		if cond(m.region.Bytes()) {
-			memory.Order() // what was written before is read after
+			memory.Order() // data that was written before is read after
 			return nil
 		}
 		if err := ctx.Err(); err != nil {
@@ -323,7 +323,7 @@ func (d *Device) poll() (moved int) {
 	return moved
 }
 
-// watch wakes those who wait for remote accesses.
+// watch wakes goroutines that wait for remote accesses.
 type watch struct {
 	mu lockorder.Mutex[lockorder.Leaf]
 	ch chan struct{} // nil: nobody waits
@@ -347,7 +347,7 @@ func (w *watch) notify() {
 	}
 }
 
-// TellWatchers wakes those who wait in memory if a peer has written to some of it.
+// TellWatchers wakes goroutines that wait for memory to change if a peer has written to some of it.
 func (d *Device) TellWatchers() {
 	if d.memory.TakeChanged() {
 		d.watch.notify()

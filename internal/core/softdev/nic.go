@@ -26,7 +26,7 @@ func (d *Device) ActAsNIC() error {
 // IsNIC reports whether it is.
 func (d *Device) IsNIC() bool { return d.nic.Load() }
 
-// strictAttr changes what a device can do to what NICs of its protocol can.
+// strictAttr limits the attributes of a device to those of NICs of its protocol.
 func strictAttr(a *verbs.DeviceAttr) {
 	if a.Transport == verbs.TransportIWARP {
 		a.MaxSGERead = 1 // a READ's data go to one place (RFC 5040 section 5.2), which the response names
@@ -34,7 +34,7 @@ func strictAttr(a *verbs.DeviceAttr) {
 	}
 }
 
-// withhold clears what means nothing in the completion of a work request that failed (IBTA 11.4.2.1).
+// withhold clears the fields that mean nothing in the completion of a work request that failed (IBTA 11.4.2.1).
 func withhold(wc *verbs.WC) {
 	if wc.Status != verbs.StatusSuccess {
 		*wc = verbs.WC{ID: wc.ID, Status: wc.Status, QPN: wc.QPN, VendorErr: wc.VendorErr}

@@ -8,8 +8,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
-// objectLists are the objects that observers list. The view's lock covers them, besides the device's, so that
-// observers wait for nobody who works with the device.
+// objectLists are the objects that observers list. The view's lock covers them, besides the device's, so that observers
+// do not wait for threads that work with the device.
 type objectLists struct {
 	qps  observe.ObjectList[*QP]
 	cqs  observe.ObjectList[*CQ]
@@ -54,7 +54,7 @@ func removeObject[T observe.Member](d *Device, r *observe.ObjectList[T], m T) {
 	r.Remove(m)
 }
 
-// RemoveAH removes an address handle from what observers list. The device's lock is held.
+// RemoveAH removes an address handle from the list that observers see. The device's lock is held.
 func (d *Device) RemoveAH(h *ObservedAH) { removeObject(d, &d.objects.ahs, h) }
 
 // describe returns the description of the region for observers. The device's lock is held.

@@ -9,12 +9,11 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs/metric"
 )
 
-// Observers of a device do not take the data lock, which a program may hold for long
-// ([verbs.MR.Do]), and keep nobody from it. Engines count in plain variables. Whoever releases the
-// data lock publishes them first: it copies them to where observers look, under the view's lock,
-// which nobody holds for longer than such a copy takes. While a program polls and finds something,
-// most of these copies wait for a pass that finds nothing, or for the device's goroutine, which looks
-// in every [GracePeriod].
+// Observers of a device do not take the data lock, which a program may hold for long ([verbs.MR.Do]), and keep nobody
+// from it. Engines count in plain variables. The thread that releases the data lock publishes them first: it copies
+// them to the memory that observers read, under the view's lock, which nobody holds for longer than such a copy takes.
+// While a program polls and finds something, most of these copies wait for a pass that finds nothing, or for the
+// device's goroutine, which looks in every [GracePeriod].
 
 // dataLock is the lock of a lane.
 type dataLock struct {
@@ -22,7 +21,7 @@ type dataLock struct {
 	Counted bool // something was, since the last publish
 	later   bool // the holder will come back, or the device's goroutine will look
 	publish func()
-	several *laneLock // what several lanes of a device need; nil: it has one
+	several *laneLock // state of a device with several lanes; nil: it has one
 }
 
 // Lock takes the lock.
@@ -48,7 +47,7 @@ func (l *dataLock) TryLock() bool {
 // publishEvery is how many passes of a polling program that find something share a publish.
 const publishEvery = 16
 
-// Unlock releases the lock, and publishes what was counted meanwhile, unless that can wait.
+// Unlock releases the lock, and publishes the counters that have changed meanwhile, unless that can wait.
 func (l *dataLock) Unlock() {
 	l.show()
 	if l.several != nil {
@@ -57,7 +56,7 @@ func (l *dataLock) Unlock() {
 	l.Mutex.Unlock()
 }
 
-// show publishes what was counted, unless that can wait.
+// show publishes the counters, unless that can wait.
 func (l *dataLock) show() {
 	if l.Counted && !l.later {
 		l.Counted = false

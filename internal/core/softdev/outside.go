@@ -79,7 +79,7 @@ func (d *Device) LeavePoll(w *driver.PollWait) {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
 	if l.sleepsOutside(w) && !l.dev.Closed.Load() {
-		l.transport.Wake() // the next who waits looks at what this one was woken for
+		l.transport.Wake() // the next thread that waits looks at the event that woke this one
 		l.endOutside(false)
 		l.disownPoll(nil)
 	}
@@ -110,8 +110,8 @@ func (l *Lane) endOutside(readable bool) {
 	l.waited()
 }
 
-// replaceStray has the lane's goroutine take over from an owner that has not woken for what has arrived. If it does
-// later, it finds that it is the owner no more.
+// replaceStray has the lane's goroutine take over from an owner that did not wake when data arrived. If it does later,
+// it finds that it is the owner no more.
 func (l *Lane) replaceStray() {
 	if l.pollOwner.outside && !l.dev.Closed.Load() && l.move(false) > 0 {
 		l.evictOutside()

@@ -8,7 +8,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// pass is the state of one pass: what has arrived, what is due, what can be sent.
+// pass is the state of one pass, in which a lane takes packets that have arrived, runs timers that are due, and sends.
 type pass struct {
 	now       clock.Time // zero: the clock was not read yet
 	count     uint       // of passes so far
@@ -40,7 +40,7 @@ func (l *Lane) Completed() int { return l.pass.completed }
 func (l *Lane) move(polling bool) int {
 	l.pass.count++
 	l.sleep.unmoved = false
-	busy := l.transport.Pending() // including what the previous pass left, as passes take long
+	busy := l.transport.Pending() // including the work that the previous pass left, as passes take long
 	l.NewTime()
 	l.pass.completed = 0
 	if l.broken.some.Load() {
@@ -59,8 +59,8 @@ func (l *Lane) move(polling bool) int {
 	return n
 }
 
-// looksAtTimers reports whether a pass does. Where posts complete work requests, and a pass takes less time than
-// to read the clock, what arrived is no reason to.
+// looksAtTimers reports whether a pass does. Where posts complete work requests, and a pass takes less time than to
+// read the clock, arrivals are no reason to read it.
 func (l *Lane) looksAtTimers(polling, found bool) bool {
 	return !polling || found && !l.alone || l.pass.count%timersEvery == 0
 }

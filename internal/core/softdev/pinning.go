@@ -13,9 +13,9 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
-// pinned is the memory of a region that is pinned, in the way that the program chose. A device in
-// software does not need that: what it touches comes back from where it was paged to. But it touches
-// it under its lock, where all others wait for the disk.
+// pinned is the memory of a region that is pinned, in the way that the program chose. A device in software does not
+// need that: the system brings back pages that the device touches. But it touches it under its lock, where all others
+// wait for the disk.
 //
 // Pinning and unpinning take long, so the device's lock is not held.
 type pinned struct {

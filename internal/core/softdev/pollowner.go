@@ -144,7 +144,7 @@ func (l *Lane) spin(awake func() bool, limit clock.Time) bool {
 // mayWait prepares the owner's sleep, and reports whether it may begin. If there is something to move it does so.
 func (l *Lane) mayWait(awake func() bool) bool {
 	l.transport.Flush()
-	if awake() { // by what the flush completed
+	if awake() { // by work requests that the flush completed
 		return false
 	}
 	if l.transport.Pending() || l.sleep.unmoved || !l.transport.Arm() {
@@ -155,11 +155,11 @@ func (l *Lane) mayWait(awake func() bool) bool {
 	return true
 }
 
-// moveWoken takes what has arrived during the owner's sleep. The program may answer it: the answer goes before an
-// acknowledgement, which is held back until the owner sleeps again.
+// moveWoken takes the data that has arrived during the owner's sleep. The program may answer it: the answer goes before
+// an acknowledgement, which is held back until the owner sleeps again.
 func (l *Lane) moveWoken() {
 	if !l.dev.Closed.Load() && l.move(true) == 0 {
-		l.move(false) // timers, and what they send
+		l.move(false) // timers, and the packets that they send
 	}
 }
 

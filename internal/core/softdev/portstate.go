@@ -23,7 +23,7 @@ type PortState interface {
 
 // PortInfo is the state of a port. Its tables are not modified.
 type PortInfo struct {
-	verbs.PortAttr                  // but for what the tables and the device say
+	verbs.PortAttr                  // without the parts that the tables and the device have
 	GIDTable       []verbs.GIDEntry // the rows that are not empty
 	PKeyTable      []verbs.PKey     // of one length always; 0: nothing is in the row
 }
@@ -37,8 +37,8 @@ var OnePartition = []verbs.PKey{ib.DefaultPKey}
 
 // Locator is a port that may have to resolve the addresses of peers first.
 type Locator interface {
-	// Locate resolves a GID, unless the port knows it already, or returns why it cannot. It takes
-	// seconds at most. The device's lock is not held. What is sent to a GID that is not resolved is lost.
+	// Locate resolves a GID, unless the port knows it already, or returns why it cannot. It takes seconds at most. The
+	// device's lock is not held. Packets to a GID that is not resolved are lost.
 	Locate(ctx context.Context, gid verbs.GID) error
 }
 

@@ -26,8 +26,8 @@ type QP struct {
 	stats     verbs.QPStats  // as observers see them
 	failure   *verbs.Failure // as they see it
 	unsampled uint           // posts until the next one that is measured
-	touched   bool           // in the list of those whose statistics may have changed
-	numbers   ObjectNumbers  // what it was made of, for observers
+	touched   bool           // in the list of queue pairs whose statistics may have changed
+	numbers   ObjectNumbers  // the numbers of its objects, for observers
 	listIndex int
 	Capture   atomic.Pointer[observe.Ring] // gets its packets; nil: nobody looks
 	ordinal   uint64                       // of the device's queue pairs, in the order of their creation
@@ -37,7 +37,7 @@ type QP struct {
 // ObjectNumbers has the numbers of the objects that a queue pair was made of; 0: none.
 type ObjectNumbers struct{ domain, sendCQ, recvCQ, srq uint32 }
 
-// NumbersOf returns the numbers of what init names.
+// NumbersOf returns the numbers of the objects that init names.
 func NumbersOf(domain memory.PD, init *verbs.QPInit) ObjectNumbers {
 	m := ObjectNumbers{domain: uint32(domain)}
 	if init.SendCQ != nil {
@@ -198,7 +198,7 @@ func (q *QP) post(wrs []verbs.SendWR, all bool) (int, error) {
 	}
 	q.protocol.Sample(at)
 	n, err := q.protocol.Post(wrs, all)
-	if n == 0 { // it may have found that what was posted before is done
+	if n == 0 { // it may have found that work requests before it are done
 		l.Touch(q)
 		l.Mu.Counted = true
 		return n, err
@@ -255,7 +255,7 @@ func (q *QP) Destroy() error {
 	return nil
 }
 
-// What queue pairs return about multicast groups.
+// The errors of multicast groups.
 var (
 	ErrAttached = &verbs.OpError{Op: "destroy_qp", Err: verbs.ErrBusy,
 		Detail: "it is attached to a multicast group: detach it first"}

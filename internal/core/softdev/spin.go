@@ -21,9 +21,9 @@ const (
 	// from each other an answer takes longer than so many polls.
 	emptyPolls = 64
 	emptyTime  = clock.Time(50 * time.Microsecond)
-	// pollTime is the longest time that an empty poll takes. A program whose polls take longer computes
-	// between them, and is not to park. One that stops for the time preempted has lost the processor meanwhile,
-	// which says nothing about what it does.
+	// pollTime is the longest time that an empty poll takes. A program whose polls take longer computes between them,
+	// and is not to park. One that stops for the time preempted has lost the processor meanwhile, which does not tell
+	// whether it computes.
 	pollTime  = clock.Time(4 * time.Microsecond)
 	preempted = clock.Time(time.Millisecond)
 	// maxPark bounds the time for which a program parks: it may wait for something else, too, such as another
@@ -33,14 +33,14 @@ const (
 	maxParkCrowded = clock.Time(time.Millisecond)
 )
 
-// spinner decides what a program whose polls find nothing does next: poll on, or park until something
-// arrives. A program that parks uses up no slice of the processor, and gets it back as soon as something
-// arrives. One whose polls find nothing loses it for milliseconds to others, when something arrives too.
+// spinner decides whether a program whose polls find nothing polls on, or parks until something arrives. A program that
+// parks uses up no slice of the processor, and gets it back as soon as something arrives. One whose polls find nothing
+// loses it for milliseconds to others, when something arrives too.
 type spinner struct {
 	endless bool       // it polls on for as long as it likes, but on a crowded machine
 	crowded bool       // the machine is, as of the last look
 	polls   int        // that found nothing since the last look, or since something was found
-	empty   int        // those before the last look
+	empty   int        // the empty polls before the last look
 	looked  clock.Time // when the clock was last read, and nothing was found since; zero: never
 	since   clock.Time // when it was first read since polls find nothing
 	close   bool       // polls follow each other closely
@@ -115,8 +115,8 @@ type Parker interface {
 	Park(d time.Duration)
 }
 
-// parked counts a poll that found nothing. It reports whether the program has parked, without the lock, and
-// is to look again, and note with [spinner.woke] what it finds. The lock is held.
+// parked counts a poll that found nothing. It reports whether the program has parked, without the lock, and is to poll
+// again, and call [spinner.woke] with the result. The lock is held.
 func (l *Lane) parked() bool {
 	if l.parker == nil || !l.spinner.foundNothing() {
 		return false
@@ -129,13 +129,13 @@ func (l *Lane) parked() bool {
 	if next := l.Timers.next(); next != 0 {
 		limit = min(limit, next-now)
 	}
-	if limit <= 0 || !l.transport.Arm() || l.transport.Stalled() { // by what Arm has sent: nobody would wait for room
+	if limit <= 0 || !l.transport.Arm() || l.transport.Stalled() { // stalled by Arm: nobody would wait for room
 		return false
 	}
 	l.sleepers.Add(1)
 	l.polls.pollers.parked.Add(1)
 	if l.sleep.waiting {
-		l.transport.Wake() // the goroutine is to leave what arrives to the program
+		l.transport.Wake() // the goroutine is to leave arrivals to the program
 	}
 	yields := l.sleep.yields(now)
 	l.Mu.Unlock()
@@ -145,7 +145,7 @@ func (l *Lane) parked() bool {
 	l.parker.Park(time.Duration(limit))
 	l.Mu.Lock()
 	if l.sleep.waiting {
-		l.transport.Wake() // what ended the sleep may have been meant for the goroutine
+		l.transport.Wake() // the event that ended the sleep may have been meant for the goroutine
 	}
 	l.polls.pollers.parked.Add(-1)
 	l.sleepers.Done()
@@ -153,8 +153,8 @@ func (l *Lane) parked() bool {
 	return true
 }
 
-// PollsOn reports whether a program polls and is about to do so again, without parking before: it sends
-// what a post leaves to it.
+// PollsOn reports whether a program polls and is about to do so again, without parking before: it sends the packets
+// that a post leaves to it.
 func (l *Lane) PollsOn() bool {
 	return l.polls.programPolls.Load() && l.polls.pollers.parked.Load() == 0
 }

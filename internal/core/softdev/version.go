@@ -10,7 +10,7 @@ import (
 // Module is the path of Ramjet's module.
 const Module = "github.com/ramjet-rdma/ramjet"
 
-// release is the version of what a release has, such as v1.2.3: set by the linker (-X).
+// release is the version of the programs of a release, such as v1.2.3: set by the linker (-X).
 var release string
 
 // Version returns the module's version, which devices give as that of their firmware.

@@ -36,7 +36,7 @@ func (l *Lane) setPace(port PortState) {
 // Yields reports whether polls that find nothing let others run.
 func (c *CQ) Yields() bool { return c.dev.Lane.pace.virtual != nil }
 
-// polledNothing returns n, what a poll has found. If that is nothing, virtual time may pass.
+// polledNothing returns n, the number of completions that a poll has found. If that is nothing, virtual time may pass.
 func (l *Lane) polledNothing(n int) int {
 	if n == 0 && l.pace.virtual != nil {
 		l.pace.virtual.PollPause()
