@@ -11,7 +11,7 @@
 // Frames may be Ethernet, with VLAN tags or without, Linux cooked captures of both versions, raw IP, the
 // loopback interfaces of BSD, InfiniBand as ERF records or bare.
 //
-// The file formats are those of draft-ietf-opsawg-pcap and draft-ietf-opsawg-pcapng, link types those of
+// The file formats are those of draft-ietf-opsawg-pcap and draft-ietf-opsawg-pcapng, link types the ones of
 // https://www.tcpdump.org/linktypes.html.
 //
 // # Limits

@@ -5,7 +5,7 @@
 // The page, its script and its styles are embedded, and need nothing from elsewhere. The script asks for the
 // state once a second while its tab is to be seen. Only then are processes read, once however many pages ask.
 //
-// # Who may look
+// # Access
 //
 // Other users of a host can connect to its loopback addresses, and pages of other sites can make a browser do so. So
 // every request for more than the bare page has to have the key that is part of the printed URL. The key follows the

@@ -34,10 +34,10 @@ type Ladder struct {
 	Endings []Ending `json:"endings"` // of conversations in trouble, and of closed ones
 }
 
-// Ending is how a conversation has ended, or what it suffers from.
+// Ending is the way in which a conversation has ended, or the fault that it suffers from.
 type Ending struct {
 	Text   string      `json:"text"`
-	Errors []Explained `json:"errors"` // what that means
+	Errors []Explained `json:"errors"` // the meaning of the ending
 }
 
 // watcher has the methods of statsocket.Watcher.
@@ -116,7 +116,7 @@ func (l *ladders) get(ctx context.Context, of qpKey) (*watched, error) {
 	return w, nil
 }
 
-// drop forgets what watched a queue pair.
+// drop forgets the watch of a queue pair.
 func (l *ladders) drop(of qpKey, w *watched) {
 	l.lock.Lock()
 	defer l.lock.Unlock()

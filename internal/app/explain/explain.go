@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package explain says what the errors of RDMA mean, what usually causes them and what to do: errors that calls
-// return, statuses of completions, the reasons behind them, asynchronous events, NAKs, causes of iWARP's Terminate
-// messages, and the events and REJ reasons of connection managers.
+// Package explain has the meaning, the usual causes and the remedies of RDMA's errors: errors that calls return,
+// statuses of completions, the reasons behind them, asynchronous events, NAKs, causes of iWARP's Terminate messages,
+// and the events and REJ reasons of connection managers.
 package explain
 
 import (

@@ -122,7 +122,7 @@ type cqeDump struct {
 	bytes []byte
 }
 
-// dumpLines limits how many lines a dump may take, with those of other processes between.
+// dumpLines limits how many lines a dump may take, with lines of other processes between.
 const dumpLines = 16
 
 var (

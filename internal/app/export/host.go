@@ -187,7 +187,7 @@ func (p *process) device(d *observe.Device) {
 	p.queues(d)
 }
 
-// metric writes a metric. Its own labels stand behind those given, and do not replace them.
+// metric writes a metric. Its own labels stand behind the given labels, and do not replace them.
 func (p *process) metric(m *metric.Metric, labels ...label) {
 	for _, l := range m.Labels {
 		labels = append(labels, label{l.Name, l.Value})

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fabricconsole is the command language of a soft InfiniBand fabric: cables are plugged and
-// pulled, switches go down, packets are corrupted, routes are shown, and scripts say what they expect.
-// Names of commands are those of ibsim's console where it has the command.
+// Package fabricconsole is the command language of a soft InfiniBand fabric: cables are plugged and pulled, switches go
+// down, packets are corrupted, routes are shown, and scripts state expectations. Names of commands are those of ibsim's
+// console where it has the command.
 //
 // A line is a command and its arguments: names of nodes, with quotes if they have spaces in them, and
 // ports behind them in brackets.
@@ -114,9 +114,9 @@ func (c *Console) Line(ctx context.Context, line string) error {
 	return act(ctx, c)
 }
 
-// Script runs the commands of a text up to the first that fails; name is what errors call it. All
-// lines are read before the first one is run: lines with errors are reported at once, as joined values
-// of type *[Error]. A script that quits ends without an error.
+// Script runs the commands of a text up to the first that fails; errors call the text by name. All lines are read
+// before the first one is run: lines with errors are reported at once, as joined values of type *[Error]. A script that
+// quits ends without an error.
 func (c *Console) Script(ctx context.Context, name, text string) error {
 	var acts []action
 	var lines []int

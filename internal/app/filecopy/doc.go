@@ -30,10 +30,9 @@
 //
 // # Resuming
 //
-// Until a file is complete it is called .NAME.ramjet-partial. The server offers what an interrupted
-// copy left there, or a file of the right name, size and time, with have: the SHA-256 of its
-// beginning at the end of each segment. The client compares them with its own and continues where
-// they differ.
+// Until a file is complete it is called .NAME.ramjet-partial. The server offers the part that an interrupted copy left
+// there, or a file of the right name, size and time, with have: the SHA-256 of its beginning at the end of each
+// segment. The client compares them with its own and continues where they differ.
 //
 // # Memory
 //

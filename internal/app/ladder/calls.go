@@ -18,7 +18,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/core/calllog"
 )
 
-// What is held of logs.
+// The most that is held of logs.
 const (
 	maxCalls   = 100_000 // calls of queue pairs that may be drawn
 	maxBytes   = 1 << 25 // of their lines
@@ -30,7 +30,7 @@ const (
 // Calls are the calls and completions of the queue pairs of conversations, out of logs.
 type Calls struct {
 	Sources []string // how many calls are of which process, a line each
-	Notes   []string // what is missing, and why
+	Notes   []string // the calls that are missing, and why
 
 	s        *Survey
 	chosen   []*Conversation
@@ -402,7 +402,7 @@ func (l *callLog) forget(p *caller, qp *loggedQP, at time.Time) {
 // clockSlack is how far the clocks of two hosts may be apart.
 const clockSlack = time.Second
 
-// finish makes rows of the calls of those queue pairs that lived when their conversation was captured.
+// finish makes rows of the calls of queue pairs that lived when their conversation was captured.
 func (l *callLog) finish(cut bool) {
 	latest := map[callEnd]*loggedQP{}
 	var other *loggedQP
@@ -447,7 +447,7 @@ func nearest(ends []callEnd, at time.Time) callEnd {
 	return slices.MinFunc(ends, func(a, b callEnd) int { return cmp.Compare(away(a), away(b)) })
 }
 
-// explain says what of a log is not drawn.
+// explain says which calls of a log are not drawn.
 func (l *callLog) explain(found bool, other *loggedQP, cut bool) {
 	note := func(format string, a ...any) { l.Notes = append(l.Notes, l.name+": "+fmt.Sprintf(format, a...)) }
 	if cut {
@@ -523,7 +523,7 @@ func word(v any) string {
 	return string(s)
 }
 
-// object returns the name of an object, or "". It is a copy: what holds it does not hold the line.
+// object returns the name of an object, or "". It is a copy, which does not hold the line.
 func object(v any) string {
 	name := word(v)
 	if len(name) > maxName {

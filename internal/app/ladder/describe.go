@@ -13,7 +13,7 @@ import (
 
 // words is the text of a row about a packet.
 type words struct {
-	op    string   // what it is
+	op    string   // the packet's kind
 	facts []string // numbers, beside it
 	notes []string // below it
 	more  []string // where there is room, or somebody points at it
@@ -23,7 +23,7 @@ func (w *words) fact(format string, a ...any) { w.facts = append(w.facts, fmt.Sp
 func (w *words) note(format string, a ...any) { w.notes = append(w.notes, fmt.Sprintf(format, a...)) }
 func (w *words) also(format string, a ...any) { w.more = append(w.more, fmt.Sprintf(format, a...)) }
 
-// describe puts a packet and what was found out about it into words.
+// describe puts a packet and the findings about it into words.
 func describe(p *capture.Packet, r *finding) (w words) {
 	if p.Fabric == capture.IWARP {
 		w.item(p)
@@ -57,7 +57,7 @@ func crcName(f capture.Fabric) string {
 	return "ICRC"
 }
 
-// printable replaces what a terminal would not show as it is.
+// printable replaces characters that a terminal would not show as they are.
 func printable(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
@@ -107,7 +107,7 @@ func (w *words) transport(p *capture.Packet, r *finding) {
 	w.history(b, r)
 }
 
-// headers describes the extended headers that say what a request does.
+// headers describes the extended headers of requests.
 func (w *words) headers(b *ib.Packet, info *ib.OpInfo) {
 	if info.Headers&ib.HasFETH != 0 {
 		w.note("flush: %s", flushWords(&b.FETH))
@@ -197,7 +197,7 @@ func (w *words) acknowledge(b *ib.Packet, r *finding) {
 	w.history(b, r)
 }
 
-// history describes what a packet means after those before it.
+// history describes a packet's meaning after the packets before it.
 func (w *words) history(b *ib.Packet, r *finding) {
 	if r.marks&Retransmission != 0 {
 		if r.retry != "" {

@@ -19,7 +19,7 @@ type callWords struct {
 	alike string // calls with the same may become one row; empty: the call has a row of its own
 }
 
-// describeCall says what a call or a completion is.
+// describeCall describes a call or a completion.
 func describeCall(h heldCall) (w callWords) {
 	if h.wc != nil {
 		return describeCompletion(h.wc)
@@ -76,7 +76,7 @@ func describeCall(h heldCall) (w callWords) {
 	return w
 }
 
-// describeCompletion says what a completion is. One that was flushed follows from another error, and has no mark.
+// describeCompletion describes a completion. One that was flushed follows from another error, and has no mark.
 func describeCompletion(wc calllog.Fields) (w callWords) {
 	w.op = "completion"
 	w.facts = append(w.facts, "wr_id "+short(wc.Get("wr_id")))
@@ -96,7 +96,7 @@ func describeCompletion(wc calllog.Fields) (w callWords) {
 	return w
 }
 
-// requests says what work requests are: the first one, and how many more there are.
+// requests describes work requests: the first one, and how many more there are.
 func requests(v any) (facts []string) {
 	list, _ := v.(calllog.List)
 	if len(list) == 0 {

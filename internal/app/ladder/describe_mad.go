@@ -113,7 +113,7 @@ func (w *words) connection(h *mad.Header, data []byte) {
 	}
 }
 
-// service names a service ID; those of the RDMA IP CM service have a port (annex A11).
+// service names a service ID; IDs of the RDMA IP CM service have a port (annex A11).
 func service(id mad.ServiceID) string {
 	if id&mad.IPServiceMask == mad.IPService(id.PortSpace(), 0) {
 		return fmt.Sprintf("0x%x (port %d)", uint64(id), id.Port())

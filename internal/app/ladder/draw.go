@@ -13,7 +13,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
-// Options choose what is drawn.
+// Options choose the packets that are drawn.
 type Options struct {
 	Conversations []*Conversation
 	From, To      time.Duration // since the start of the capture; To 0: to its end
@@ -373,8 +373,8 @@ func (d *drawer) add(r Row) {
 	d.l.Rows = append(d.l.Rows, r)
 }
 
-// order puts the columns of switches between those of hosts: A, the switches in the order in which packets pass them,
-// B.
+// order puts the columns of switches between the columns of hosts: A, the switches in the order in which packets pass
+// them, B.
 func (d *drawer) order() {
 	l := d.l
 	hosts := len(d.columns)

@@ -56,7 +56,7 @@ func (t *tries) String() string {
 type ending struct {
 	fault   string // the last word, if it is a fault; empty: it is none
 	closed  string // the side that closed the connection, and how
-	open    string // what is without an answer when the capture ends
+	open    string // the requests without an answer when the capture ends
 	again   string // the part of it that was sent again
 	service bool   // there is an end to be expected: it is no datagrams
 }
@@ -74,7 +74,7 @@ func (c *Conversation) end(fromA bool) string {
 }
 
 // judge learns from a packet whether the last word is a fault. An RNR NAK is, until the peer acknowledges something.
-// Its requests are those of asked.
+// asked is the flow of the requests.
 func (c *Conversation) judge(p *capture.Packet, r *finding, asked *flow, fromA bool, at time.Duration) {
 	when := strings.TrimSpace(seconds(at))
 	by := func(what string) string { return fmt.Sprintf("%s from %s at %s", what, c.end(fromA), when) }
@@ -129,7 +129,7 @@ func (c *Conversation) close(p *capture.Packet, by string) {
 	}
 }
 
-// unanswered learns from the flow of a conversation's requests what is without an answer at the end.
+// unanswered finds the requests of a conversation without an answer at the end.
 func (c *Conversation) unanswered(f *flow) {
 	switch f.service {
 	case ib.TransportRC, ib.TransportXRC:
@@ -159,9 +159,8 @@ func join(a, b string) string {
 	return a + ", " + b
 }
 
-// EndingSoFar says what Ending does of a conversation that may go on, as those of a process that runs: a fault that is
-// the last word, requests that have no answer though they were sent again, and the side that has closed it; nothing if
-// all is well.
+// EndingSoFar is Ending for a conversation that may go on, as in a process that runs: a fault that is the last word,
+// requests that have no answer though they were sent again, and the side that has closed it; nothing if all is well.
 func (c *Conversation) EndingSoFar() string {
 	e := &c.ending
 	said := e.fault

@@ -11,7 +11,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
-// flowKey names what goes from one host to one queue pair; datagrams name the queue pair that they come from, too.
+// flowKey names the packets from one host to one queue pair; datagrams name the queue pair that they come from, too.
 type flowKey struct {
 	fabric     capture.Fabric
 	from, to   capture.Host
@@ -60,7 +60,7 @@ type flow struct {
 	fromA bool // it goes from conv.A to conv.B
 
 	portA, portB uint16     // of TCP, of sender and receiver
-	nvme         *nvmeQueue // of iWARP: what the dialer's request says
+	nvme         *nvmeQueue // of iWARP: the queue in the dialer's request
 
 	service ib.Transport
 	known   bool // service is
@@ -160,7 +160,7 @@ func (f *flow) packet(p *capture.Packet, injected faults.Kinds) (r finding) {
 }
 
 // isCopy reports whether a packet is one that a fault has added. A process notes the fault at the copies that it sends,
-// and, of those that it receives, at the first, too.
+// and, of the copies that it receives, at the first, too.
 func (f *flow) isCopy(p *capture.Packet, injected faults.Kinds) bool {
 	if !injected.Has(faults.Duplicate) {
 		f.doubled = false
@@ -193,7 +193,7 @@ func (f *flow) pathMTU() int {
 	return f.mtu
 }
 
-// request follows the PSNs of requests (section 9.7.1): of a READ they are those of its responses.
+// request follows the PSNs of requests (section 9.7.1): a READ has the PSNs of its responses.
 func (f *flow) request(p *capture.Packet, info *ib.OpInfo, r *finding) {
 	defer func() { f.asked, f.tries.last = p.At, p.IB.PSN }()
 	psn, n, loose := p.IB.PSN, 1, false
@@ -240,7 +240,7 @@ func (f *flow) request(p *capture.Packet, info *ib.OpInfo, r *finding) {
 	f.next, f.damaged, f.loose, f.cause, f.answer = psn.Add(n), 0, loose, "", noAnswer
 }
 
-// respond follows responses, and what they say to the peer's requests.
+// respond follows responses, and the acknowledgements of the peer's requests in them.
 func (f *flow) respond(p *ib.Packet, info *ib.OpInfo, r *finding) {
 	if info.Class == ib.ClassReadResponse {
 		f.readResponse(p.PSN, info, r)
@@ -253,7 +253,7 @@ func (f *flow) respond(p *ib.Packet, info *ib.OpInfo, r *finding) {
 	switch {
 	case syndrome.IsNAK():
 		r.marks |= NAK
-		answer, upTo = nakAnswer, p.PSN.Add(-1) // what came before has arrived
+		answer, upTo = nakAnswer, p.PSN.Add(-1) // the packets before it have arrived
 	case syndrome.IsRNR():
 		r.marks |= RNR
 		answer, upTo = rnrAnswer, p.PSN.Add(-1)

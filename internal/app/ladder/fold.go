@@ -9,7 +9,8 @@ import (
 )
 
 // folder makes one row of many: first of packets that are alike one after the other, and then of rows that repeat.
-// Acknowledgements between them do not disturb. What has a mark has a row of its own, unless a fault has delayed all.
+// Acknowledgements between them do not disturb. A packet with a mark has a row of its own, unless a fault has delayed
+// all.
 type folder struct {
 	all bool
 	out func(Row)
@@ -94,7 +95,7 @@ func merge(into, r *Row) {
 	into.Until = max(into.Until, r.Until)
 }
 
-// flushRun hands on what was held.
+// flushRun hands on the packets that were held.
 func (f *folder) flushRun() {
 	if f.n == 0 {
 		return
@@ -118,7 +119,7 @@ func (f *folder) flushRun() {
 	f.run, f.tail, f.n = f.run[:0], f.tail[:0], 0
 }
 
-// runFacts says what a run of n packets is.
+// runFacts describes a run of n packets.
 func (r *Row) runFacts(n int) []string {
 	facts := []string{"×" + units.Count(n)}
 	if r.Call != nil && len(r.Facts) > 1 { // the same of all: the first fact is the wr_id
@@ -189,7 +190,7 @@ type cycles struct {
 
 	on      bool
 	pattern []shape // of the rows that repeat
-	total   Row     // what was repeated
+	total   Row     // of the rows that were repeated
 	partial []Row   // rows of a repetition that is not complete
 	k       int     // how many of partial are no acknowledgements
 }

@@ -13,7 +13,7 @@ import (
 //go:embed page.html
 var pageFile string
 
-// pageNarrow is the width of the picture that the page shows in narrow windows, such as those of phones.
+// pageNarrow is the width of the picture that the page shows in narrow windows, such as on phones.
 const pageNarrow = 400
 
 // WriteHTML writes the ladder as a page that zooms: one file, without outside resources. It has two pictures, of which

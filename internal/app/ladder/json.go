@@ -90,7 +90,7 @@ type ReportCall struct {
 	PID        int            `json:"pid"`
 	TID        int            `json:"tid,omitempty"`
 	Call       string         `json:"call"`
-	Completion calllog.Fields `json:"completion,omitempty"` // the one of those that it has returned
+	Completion calllog.Fields `json:"completion,omitempty"` // one of the completions that the call has returned
 	Args       calllog.Fields `json:"args"`
 	Begins     bool           `json:"begins,omitempty"` // it has not returned
 	Result     any            `json:"result,omitempty"`

@@ -16,7 +16,7 @@ type setup struct {
 	a, b       capture.Host
 	qpA, qpB   ib.QPN
 	hasA, hasB bool
-	idA        mad.CommID // what A calls it
+	idA        mad.CommID // A's ID of the connection
 	mtu        int
 	conv       *Conversation
 	nvme       *nvmeQueue // nil: it is not one of NVMe
@@ -25,8 +25,8 @@ type setup struct {
 	rnrsA, rnrsB uint8 // of each end
 }
 
-// tries returns the limits of the requests from A, or of those from B. A message carries the retry counts that its
-// receiver is to use; the end that asked for the connection has the same retry count as it asked for.
+// tries returns the limits of the requests from A, or from B. A message carries the retry counts that its receiver is
+// to use; the end that asked for the connection has the same retry count as it asked for.
 func (c *setup) tries(fromA bool) tries {
 	rnrs := c.rnrsB
 	if fromA {
@@ -102,7 +102,7 @@ func (s *setups) find(a mad.Attribute, local, remote commKey) *setup {
 	return s.by[remote]
 }
 
-// learn takes what a message says about its connection.
+// learn takes a message's facts about its connection.
 func (s *setups) learn(p *capture.Packet) {
 	a, data, local, remote, ok := message(p)
 	if !ok {

@@ -40,7 +40,7 @@ func pointOf(p *capture.Packet) (at point, node string) {
 // sightings finds the sightings that belong to one packet. Two packets of the same bytes are distinguished by being
 // seen twice at the same point.
 type sightings struct {
-	recent, older map[sightingKey][]*sighting // two generations: what both have forgotten is a packet of its own
+	recent, older map[sightingKey][]*sighting // two generations: a packet that both have forgotten counts as another packet
 	n             int
 	forgotten     func(*sighting) // is told of each that will not be found any more; may be nil
 }
@@ -62,7 +62,7 @@ type sighting struct {
 	counted bool // it is counted as lost
 }
 
-// lostComment is how a recording of a network that loses packets comments those.
+// lostComment is the comment on lost packets in the recording of a network that loses some.
 const lostComment = "lost"
 
 // lost reports whether a packet was recorded as it left, where both ends were, and did not arrive.

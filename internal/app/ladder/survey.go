@@ -106,8 +106,8 @@ type Limits struct {
 	RNRRetries uint8 // after an RNR NAK; 7: any number
 }
 
-// Take reads a capture twice: to find its conversations, and to count what is in each. A file that ends in the middle
-// of a frame is not an error. Limits are facts from other sources than the capture.
+// Take reads a capture twice: to find its conversations, and to count the packets and faults of each. A file that ends
+// in the middle of a frame is not an error. Limits are facts from other sources than the capture.
 func Take(source Source, limits ...Limits) (*Survey, error) {
 	s := &Survey{source: source, setups: newSetups(), limits: limits}
 	a := newAnalyzer()
@@ -189,7 +189,7 @@ func (s *Survey) resolve(a *analyzer) {
 	}
 }
 
-// count counts what is in each conversation, and numbers those that have packets.
+// count counts the packets and faults of each conversation, and numbers the conversations that have packets.
 func (s *Survey) count() error {
 	a := s.again()
 	a.seen.forgotten = func(g *sighting) {
@@ -317,9 +317,9 @@ func (s *Survey) conversation(f *flow) {
 	s.Conversations = append(s.Conversations, c)
 }
 
-// Choose returns the conversation to look at first when searching for a fault: of those that a fault ended, or else of
-// all, the one with the most faults, or else the one with the most packets. One of management datagrams is chosen only
-// if there is no other. The second result says why. If there are none, it returns nil.
+// Choose returns the conversation to look at first when searching for a fault: of the conversations that a fault ended,
+// or else of all, the one with the most faults, or else the one with the most packets. One of management datagrams is
+// chosen only if there is no other. The second result says why. If there are none, it returns nil.
 func Choose(list []*Conversation) (*Conversation, string) {
 	if len(list) == 0 {
 		return nil, ""
@@ -349,7 +349,7 @@ func (c *Conversation) faults(of Mark) (n int) {
 	return n
 }
 
-// first orders what is true before what is not.
+// first orders true before false.
 func first(a, b bool) int {
 	switch {
 	case a == b:

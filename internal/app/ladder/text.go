@@ -90,7 +90,7 @@ func (p *page) heads(of func(*Column) string) {
 		if n := len(p.at); n > 1 {
 			spacing := (len(line) - 1) / (n - 1)
 			room = spacing - 1
-			for _, next := range []int{i - 1, i + 1} { // those at the edges have one neighbour
+			for _, next := range []int{i - 1, i + 1} { // columns at the edges have one neighbour
 				if (i == 0 || i == n-1) && next >= 0 && next < n {
 					room = spacing - 1 - utf8.RuneCountInString(of(&p.Columns[next]))/2
 				}

@@ -3,9 +3,9 @@
 // Package regbench measures the cost of registering memory, in each of the ways that package verbs
 // offers: see docs/memory.md.
 //
-// A device reads from another one, in the same process, into a buffer that was not touched before. That is
-// where registering costs most: pinning has to make each page. The data comes from a few MiB at the
-// peer, over and over, and is the same for all.
+// A device reads from another one, in the same process, into a buffer that was not touched before. There registering
+// costs most: pinning has to make each page. The data comes from a few MiB at the peer, over and over, and is the same
+// for all.
 package regbench
 
 import (

@@ -12,7 +12,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
-// What is an event of a packet at a port.
+// What is the kind of a packet's event at a port.
 type What uint8
 
 const (

@@ -72,11 +72,11 @@ func DataPath(call string) bool {
 	return false
 }
 
-// table has a call in each line: its name, its parameters and their types, > before its outputs, and the
-// meaning of its result: 0 (or an errno), -1 (and errno), n (a number, or -1 and errno), size (such a number of 64
-// bits), void, value, str, port and guid (numbers in network order), ptr (or NULL and errno), or an object of that kind
-// (or NULL and errno). In types, names are those of [Kinds], or of package main of cabi; int, u, hex, str and ptr are
-// what they say.
+// table has a call in each line: its name, its parameters and their types, > before its outputs, and the meaning of its
+// result: 0 (or an errno), -1 (and errno), n (a number, or -1 and errno), size (such a number of 64 bits), void, value,
+// str, port and guid (numbers in network order), ptr (or NULL and errno), or an object of that kind (or NULL and
+// errno). In types, names are those of [Kinds], or of package main of cabi; int, u, hex, str and ptr are numbers,
+// strings and pointers.
 const table = `
 ibv_get_device_list >num_devices:intp = ptr
 ibv_free_device_list list:ptr = void

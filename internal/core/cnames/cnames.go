@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cnames has the names that the headers of libibverbs and librdmacm give to their constants, and those that
-// rsockets take from the headers of Linux.
+// Package cnames has the names that the headers of libibverbs and librdmacm give to their constants, and the names of
+// the constants that rsockets take from the headers of Linux.
 package cnames
 
 import (

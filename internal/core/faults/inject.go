@@ -132,8 +132,9 @@ func (s *state) strikes(now time.Duration, may bool) (n uint64, yes bool) {
 	return s.seen, hit
 }
 
-// strike has the faults that select something count it. Those that strike it are passed to do, one after the other, and
-// logged with the text that describe returns. Once do returns false no others strike, and count it all the same.
+// strike has the faults that select something count it. The faults that strike it are passed to do, one after the
+// other, and logged with the text that describe returns. Once do returns false no others strike, and count it all the
+// same.
 func (in *Injector) strike(now time.Duration, qp QP, describe func() string, selects func(*state) bool,
 	do func(*state) (more bool)) {
 	in.mu.Lock()
@@ -150,8 +151,8 @@ func (in *Injector) strike(now time.Duration, qp QP, describe func() string, sel
 	}
 }
 
-// note counts a strike, and logs it at what has the number n. The line repeats it in another run: a queue pair has
-// another number then.
+// note counts a strike, and logs it at the object with the number n. The line repeats it in another run: a queue pair
+// has another number then.
 func (in *Injector) note(s *state, n uint64, now time.Duration, qp QP, describe func() string) {
 	in.struck++
 	in.counted[s.Kind]++

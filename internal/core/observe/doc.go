@@ -8,12 +8,11 @@
 //
 // # The format
 //
-// A snapshot is a sequence of records behind a header of eight bytes, "ramjetS" and the version. A record is
-// its type, a byte, the length of what follows as a uvarint, and its fields in a fixed order. Numbers are
-// uvarints; texts are bytes behind their length. Readers skip records of types that they do not know, ignore
-// what follows the fields that they know, and take fields that are missing for zero, so that writer and
-// reader may be of different versions. Objects belong to the device whose record comes before them. The
-// last record is the end: without it the snapshot is cut off.
+// A snapshot is a sequence of records behind a header of eight bytes, "ramjetS" and the version. A record is its type,
+// a byte, the length of its fields as a uvarint, and the fields in a fixed order. Numbers are uvarints; texts are bytes
+// behind their length. Readers skip records of types that they do not know, ignore bytes behind the fields that they
+// know, and take fields that are missing for zero, so that writer and reader may be of different versions. Objects
+// belong to the device whose record comes before them. The last record is the end: without it the snapshot is cut off.
 //
 // # Packets
 //

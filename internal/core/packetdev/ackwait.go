@@ -22,7 +22,7 @@ type ackWait struct {
 	left   int // posts left that carry acknowledgements along
 }
 
-// posted reports whether acknowledgements are sent along with what was just posted.
+// posted reports whether acknowledgements are sent along with the work requests that were just posted.
 func (p *ackWait) posted() bool {
 	if p.polls >= awaitingPolls {
 		p.waited++

@@ -37,7 +37,7 @@ const (
 	drainPasses = 16
 )
 
-// New makes a device of a port and starts its goroutine. name is what the program opened.
+// New makes a device of a port and starts its goroutine. name is the name by which the program opened it.
 func New(name, kind string, guid uint64, port Port) *Device {
 	return NewControlled(name, kind, guid, []Port{port}, nil)
 }
@@ -47,7 +47,7 @@ func New(name, kind string, guid uint64, port Port) *Device {
 func NewControlled(name, kind string, guid uint64, ports []Port, control *congestion.Choice) *Device {
 	port := ports[0]
 	lim := port.Limits()
-	lim.Window /= len(ports) // what a peer has in flight from all lanes
+	lim.Window /= len(ports) // the bytes in flight to each host, from all lanes
 	d := &Device{port: port, groups: make(map[group][]*qp)}
 	d.engine = ibta.Device{Persist: d.persist, Limits: lim, Congestion: control,
 		LineRate: d.lineRate}
@@ -86,8 +86,8 @@ func attrOf(name, kind string, guid uint64) verbs.DeviceAttr {
 	return a
 }
 
-// HoldReceives has messages find no receive, as if the program had posted none, or lets them find those that are
-// posted. It is for simulations.
+// HoldReceives has messages find no receive, as if the program had posted none, or lets them find the posted ones. It
+// is for simulations.
 func (d *Device) HoldReceives(on bool) {
 	d.Lock()
 	defer d.Unlock()
@@ -105,7 +105,7 @@ func (d *Device) Counted() []metric.Metric {
 	return list
 }
 
-// Workers returns none: this process carries out what peers ask for.
+// Workers returns none: this process carries out its peers' requests.
 func (d *Device) Workers() map[softdev.Worker]uint32 { return nil }
 
 // findQP returns the queue pair of a number, or nil.
@@ -125,7 +125,8 @@ type Load struct {
 	Flows           int
 }
 
-// Load returns the work that the device's queue pairs have under way, for tests that look for what was left behind.
+// Load returns the work that the device's queue pairs have under way, for tests that look for work that was left
+// behind.
 func (d *Device) Load() Load {
 	d.Lock()
 	defer d.Unlock()
@@ -142,9 +143,9 @@ func (d *Device) Load() Load {
 	return sum
 }
 
-// SendRest sends what is queued, for a limited number of passes, and takes what has come: a port that other
-// devices share has packets for them, which would end with it. Among them is what a connection manager here
-// has just told the peers at its own address.
+// SendRest sends the packets that are queued, for a limited number of passes, and takes those that have come: a port
+// that other devices share has packets for them, which would end with it. Among them are the messages that a connection
+// manager here has just sent to peers at its own address.
 func (d *Device) SendRest() {
 	for _, l := range d.lanes {
 		l.sendRest()

@@ -5,12 +5,12 @@
 //
 // # Where things are
 //
-//	device.go, qp.go, port.go               the device and its queue pairs; what a port is
+//	device.go, qp.go, port.go               the device and its queue pairs; the interface of a port
 //	ah.go, xrc.go                           address handles, XRC domains
-//	lane.go                                 what queue pairs under one lock share: flows, counters
+//	lane.go                                 the state that queue pairs under one lock share: flows, counters
 //	progress.go, schedule.go, ackwait.go    receiving, sending, held acknowledgements
 //	mad.go, share.go                        management agents, addresses that several devices have
 //	persist.go                              FLUSH to persistence
 //	capture.go                              packets that observers capture
-//	faults.go                               what faults do to packets
+//	faults.go                               the effects of faults on packets
 package packetdev

@@ -20,7 +20,7 @@ import (
 	wire "github.com/ramjet-rdma/ramjet/wire/mad"
 )
 
-// maxDelayed bounds the bytes of packets that are delayed in one direction. Those beyond are lost, as in a router.
+// maxDelayed bounds the bytes of packets that are delayed in one direction. Packets beyond it are lost, as in a router.
 const maxDelayed = 64 << 20
 
 // impairment applies faults to the packets of a lane. Its methods are called with the lane's lock held.
@@ -29,10 +29,10 @@ type impairment struct {
 	lane *lane
 	out  delayed[outPacket]
 	in   delayed[inPacket]
-	one  *ibta.Batch // for what leaves alone
+	one  *ibta.Batch // for packets that leave alone
 	kept *ibta.Batch // the port could not take it; it has been decided about
 
-	senders map[connection]*qp // those found
+	senders map[connection]*qp // the faults found
 }
 
 // delayed are packets by the time at which they go on.
@@ -92,7 +92,7 @@ type savedHeader []byte
 
 func (h savedHeader) AppendGRH(b []byte) []byte { return append(b, h...) }
 
-// Impair begins what faults do to packets; nil: nothing any more, and what is delayed goes on at once.
+// Impair begins the faults' effects on packets; nil: it ends them, and packets that are delayed go on at once.
 func (d *Device) Impair(x *softdev.Faulty) {
 	for _, l := range d.lanes {
 		l.impair(x)
@@ -192,7 +192,7 @@ func (i *impairment) captureSent(r *observe.Ring, b *ibta.Batch, k int, v *fault
 	}
 }
 
-// record records a packet that is lost, where the port records those that it sends.
+// record records a packet that is lost, where the port records the packets that it sends.
 func (i *impairment) record(p *outPacket) {
 	if r, ok := i.lane.port.(Recorder); ok {
 		i.only(p)
@@ -217,7 +217,7 @@ func (i *impairment) pass(b *ibta.Batch) error {
 	return err
 }
 
-// sendDue sends what is due.
+// sendDue sends the packets that are due.
 func (i *impairment) sendDue(now clock.Time) {
 	l := i.lane
 	for len(i.out.list) > 0 && i.out.list[0].at <= now {
@@ -241,8 +241,8 @@ func (i *impairment) wake(t *softdev.Timer, at clock.Time) {
 	i.lane.core.WakeForTimer()
 }
 
-// lost notes that a packet is lost: where a network counts its losses, who waits for an answer asks it before it sends
-// anything again.
+// lost notes that a packet is lost: where a network counts its losses, a requester that waits for an answer asks it
+// before it retransmits.
 func (i *impairment) lost() {
 	if c := i.lane.dev.losses; c != nil {
 		c.Dropped(1)
@@ -344,7 +344,7 @@ func (i *impairment) take(p *ib.Packet, from *ibta.Arrival) {
 	i.wake(&i.in.timer, i.in.list[0].at)
 }
 
-// takeDue takes what is due.
+// takeDue takes the packets that are due.
 func (i *impairment) takeDue(now clock.Time) {
 	l := i.lane
 	for {

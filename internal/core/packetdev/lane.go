@@ -43,8 +43,8 @@ func (l *lane) free() {
 
 func (l *lane) Publish() { l.counted = l.engine.Counters }
 
-// isFirst reports whether the lane is the device's first. It alone has datagrams: those of UD queue pairs, management,
-// multicast groups.
+// isFirst reports whether the lane is the device's first. It alone has datagrams: UD queue pairs, management, multicast
+// groups.
 func (l *lane) isFirst() bool { return l == l.dev.lanes[0] }
 
 // laneFor chooses the lane of a new queue pair. The device's lock is held.

@@ -20,8 +20,7 @@ import (
 )
 
 const (
-	// maxMADs limits the management datagrams that wait for an agent's Recv. Managers repeat what
-	// is dropped.
+	// maxMADs limits the management datagrams that wait for an agent's Recv. Managers repeat messages that are dropped.
 	maxMADs = 2048
 	// maxAgents limits the agents of a device.
 	maxAgents = 256
@@ -36,7 +35,7 @@ type agents struct {
 	batch ibta.Batch // for sends
 
 	byID     map[uint32]*agent    // by the upper half of their transaction ids
-	byFilter map[madFilter]*agent // by what they registered for
+	byFilter map[madFilter]*agent // by the class and method that they registered for
 	classes  map[wire.Class]int   // agents that registered for some method of a class
 }
 
@@ -294,8 +293,8 @@ func (a *agent) packet(to *umad.Path, b []byte) (*ib.Packet, error) {
 	return p, nil
 }
 
-// setGSI fills in what a path says of the queue pair. Subnet management has none of it: it goes from
-// queue pair 0 to queue pair 0, outside of partitions and without a key (IBTA 10.9.8, 13.5.3.1).
+// setGSI fills in a path's fields of the queue pair. Subnet management has none of it: it goes from queue pair 0 to
+// queue pair 0, outside of partitions and without a key (IBTA 10.9.8, 13.5.3.1).
 func (a *agent) setGSI(to *umad.Path, p *ib.Packet) error {
 	p.PKey, p.DestQP, p.DETH = to.PKey, to.QPN, ib.DETH{QKey: to.QKey, SrcQP: ib.QP1}
 	if p.PKey == 0 {

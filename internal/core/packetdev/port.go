@@ -33,8 +33,8 @@ type Port interface {
 	Receive(c *ibta.Counters, deliver func(*ib.Packet, *ibta.Arrival)) (int, error)
 	// WantHeaders requests arrivals with the fields of a GRH.
 	WantHeaders()
-	// JoinGroup makes a port receive what is sent to a multicast group, and LeaveGroup undoes that. lid is
-	// the group's on fabrics that have LIDs.
+	// JoinGroup makes a port receive packets to a multicast group, and LeaveGroup undoes that. lid is the group's on
+	// fabrics that have LIDs.
 	JoinGroup(port int, gid verbs.GID, lid uint16) error
 	LeaveGroup(port int, gid verbs.GID, lid uint16) error
 

@@ -111,10 +111,10 @@ func (l *lane) receiveAt(q *qp, p *ib.Packet, from *ibta.Arrival) {
 	l.schedule.addReady(q)
 }
 
-// Respond holds back acknowledgements of what just arrived while a program polls that may answer it, and sends the
-// rest.
+// Respond holds back acknowledgements of the requests that just arrived while a program polls that may answer them, and
+// sends the rest.
 func (l *lane) Respond(polling bool, n int, busy bool) {
-	// What just arrived may be answered at once: the answer goes first.
+	// The program may answer at once the requests that just arrived: its answer goes first.
 	hold := polling && n > 0 && !busy && l.progress.passPackets <= holdPackets &&
 		(l.schedule.answers || !l.schedule.acksDue())
 	prompt := l.schedule.sleptForNothing(n > 0)
@@ -145,8 +145,8 @@ func (l *lane) Polling(from *queue.CQ) {
 
 func (l *lane) Long(int) bool { return l.progress.sentBatches+l.progress.passPackets > bulk }
 
-// transmit sends what ready queue pairs have, as much as the budget of a pass allows, and delivers the results
-// to the program. The rest goes with the next pass.
+// transmit sends the packets of ready queue pairs, as many as the budget of a pass allows, and delivers the results to
+// the program. The rest goes with the next pass.
 func (l *lane) transmit(acks bool) {
 	if !l.progress.isStalled || l.send() {
 		l.sendReady(acks)
@@ -158,8 +158,8 @@ func (l *lane) transmit(acks bool) {
 	l.core.WakeForTimer()
 }
 
-// sendReady sends what ready queue pairs have, one send of each after the other. Those that
-// have little share a send.
+// sendReady sends the packets of ready queue pairs, one send of each after the other. Queue pairs that have little
+// share a send.
 func (l *lane) sendReady(acks bool) {
 	now := l.core.PassTime()
 	spent := softdev.Budget{Start: now}
@@ -197,8 +197,8 @@ func (l *lane) sendReady(acks bool) {
 	}
 }
 
-// settle finishes what happened to q before it changes: it sends what q owes its peer, which would
-// otherwise wait for nothing, as far as the budget goes, and delivers its completions.
+// settle finishes the work of q before q changes: it sends the acknowledgements and responses that q owes its peer,
+// which would otherwise wait for nothing, as far as the budget goes, and delivers its completions.
 func (l *lane) settle(q *qp) {
 	l.core.NewTime()
 	l.core.Touch(&q.QP)
@@ -219,7 +219,7 @@ func (l *lane) settle(q *qp) {
 	l.core.Deliver()
 }
 
-// idle notes what q waits for, which has nothing to send now.
+// idle notes the event that q waits for, which has nothing to send now.
 func (l *lane) idle(q *qp) {
 	l.setTimer(q)
 	if !l.progress.batch.Acks && q.engine.HasAck() {
@@ -251,7 +251,7 @@ func (l *lane) send() bool {
 	return !l.progress.isStalled
 }
 
-// kick sends what was just posted to q, unless it can join a send that is about to leave.
+// kick sends the work request that was just posted to q, unless it can join a send that is about to leave.
 func (l *lane) kick(q *qp) {
 	l.core.NewTime()
 	l.schedule.addReady(q)
@@ -274,8 +274,7 @@ func (l *lane) flushAcks() {
 	}
 }
 
-// Flush sends the acknowledgements that are held back, and leaves what else there is to the
-// device's goroutine.
+// Flush sends the acknowledgements that are held back, and leaves other work to the device's goroutine.
 func (l *lane) Flush() {
 	l.flushAcks()
 	if l.Pending() {

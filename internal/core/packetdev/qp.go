@@ -26,8 +26,8 @@ type qp struct {
 	blockSelf bool    // to the multicasts that it sends itself (verbs.QPInit.BlockSelfMulticast)
 
 	timer   softdev.Timer // for the engine's deadline
-	ready   bool          // in the list of those that may have something to send
-	ackHeld bool          // in the list of those whose acknowledgement is held back
+	ready   bool          // in the list of queue pairs that may have something to send
+	ackHeld bool          // in the list of queue pairs whose acknowledgement is held back
 }
 
 func (d *Device) NewQP(domain memory.PD, init *verbs.QPInit) (softdev.QueuePair, error) {
@@ -84,7 +84,7 @@ func (q *qp) Change(attr *verbs.QPAttr, mask verbs.QPMask) error {
 	l.settle(q)
 	if mask&verbs.MaskState != 0 && attr.State == verbs.StateSQD {
 		l.core.NewTime()
-		l.transmit(false) // what was posted before is not to wait for the program's next poll
+		l.transmit(false) // work requests posted before are not to wait for the program's next poll
 	}
 	av := q.engine.AV()
 	err := q.engine.Modify(attr, mask)
@@ -121,7 +121,7 @@ func (q *qp) Release() error {
 }
 
 // timeout tells the engine of its deadline. One that has moved back is found out when the old one comes. Where this
-// pass has received packets, those that it left may be answers: the next passes receive them first, for a while.
+// pass has received packets, the packets that it left may be answers: the next passes receive them first, for a while.
 func (q *qp) timeout() {
 	l := q.lane
 	if due, now := q.engine.Deadline(), l.core.PassTime(); due != 0 && due <= now {

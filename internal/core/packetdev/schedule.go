@@ -54,8 +54,8 @@ func (s *schedule) nextWaiting(now clock.Time) *qp {
 	return nil
 }
 
-// nextReady takes the queue pair that has been ready longest, alternating with those that waited
-// for a window, or returns nil. So those that wait are not starved while others are always ready.
+// nextReady takes the queue pair that has been ready longest, alternating with the queue pairs that waited for a
+// window, or returns nil. So these are not starved while others are always ready.
 func (s *schedule) nextReady(now clock.Time) *qp {
 	if s.ready.Len() == 0 || s.flowsNext && (s.fromFlow == nil || !s.fromFlow.ready) {
 		s.flowsNext, s.fromFlow = false, s.nextWaiting(now)

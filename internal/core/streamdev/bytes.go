@@ -26,7 +26,7 @@ type byteCarrier struct {
 	blocked int            // connections that wait for the network to take more
 	batch   *rdmap.Batch
 	spare   []*rdmap.Batch
-	pieces  [1][]byte // what is read or written
+	pieces  [1][]byte // the bytes that are read or written
 }
 
 func newByteCarrier(d *Device) *byteCarrier {
@@ -112,7 +112,7 @@ func (ep *byteEndpoint) Check() clock.Time {
 
 func (ep *byteEndpoint) Watch() { ep.c.link.Watch(!ep.engine.Paused(), ep.batch != nil) }
 
-// Receive takes what has arrived. It returns how many reads found something.
+// Receive takes the bytes that have arrived. It returns how many reads found something.
 func (ep *byteEndpoint) Receive() (got int) {
 	c, d, q := ep.c, ep.carrier.dev, ep.engine
 	d.Lane.Touch(&c.qp.QP)
@@ -151,7 +151,7 @@ func (ep *byteEndpoint) Receive() (got int) {
 	return got
 }
 
-// Transmit sends what the queue pair has to send.
+// Transmit sends the queue pair's bytes.
 func (ep *byteEndpoint) Transmit() {
 	b, c, d, q := ep.carrier, ep.c, ep.carrier.dev, ep.engine
 	q.Trace = c.segmentCapture()

@@ -60,7 +60,7 @@ func (c *Conn) captured() uint64 {
 	return 0
 }
 
-// commentSent gives those captured since then a comment if faults have struck the write that they left by.
+// commentSent gives the segments captured since then a comment if faults have struck the write that they left by.
 func (c *Conn) commentSent(seen uint64) {
 	l, ok := c.link.(*faultyLink)
 	if !ok || l.left == 0 {

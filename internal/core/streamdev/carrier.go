@@ -48,7 +48,7 @@ type Carrier interface {
 	Publish()
 	// Metrics returns the published metrics. The view's lock is held, the lane's is not.
 	Metrics() []metric.Metric
-	// Close frees what streams have left behind.
+	// Close frees the memory that streams have left behind.
 	Close()
 }
 
@@ -80,21 +80,21 @@ type Endpoint interface {
 	Begin(c *Conn, p rdmap.Params) bool
 	// First returns when check is due at first.
 	First(p rdmap.Params) clock.Time
-	// Check does what is due when the peer has sent nothing, and returns when it is due again.
+	// Check runs timers that are due when the peer has sent nothing, and returns when the next one is due.
 	Check() clock.Time
 	// Draining reports whether the stream ends when the time of Check has come.
 	Draining() bool
-	// Watch makes the network report what the stream waits for.
+	// Watch makes the network report the event that the stream waits for.
 	Watch()
-	// Receive takes what has arrived, and returns how much it found.
+	// Receive takes the data that has arrived, and returns how much it found.
 	Receive() int
-	// Transmit sends what there is to send.
+	// Transmit sends the data that is ready.
 	Transmit()
-	// Resumed continues what waited for a receive.
+	// Resumed continues the message that waited for a receive.
 	Resumed()
-	// Detach drops what is half sent.
+	// Detach drops messages that are half sent.
 	Detach()
-	// Prompt reports whether what is posted is sent at once, and never held back for the next poll.
+	// Prompt reports whether work requests are sent at once, and never held back for the next poll.
 	Prompt() bool
 }
 

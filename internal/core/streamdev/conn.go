@@ -24,7 +24,7 @@ type phase uint8
 const (
 	settingUp phase = iota // handshake says how far
 	running                // a queue pair has the connection
-	closing                // nothing more is sent; what the peer still sends is dropped
+	closing                // nothing more is sent; bytes that the peer still sends are dropped
 	closed
 )
 
@@ -135,7 +135,7 @@ var ErrGone = errors.New("the peer acknowledges nothing")
 
 var errTooLate = fmt.Errorf("the peer does not answer: %w", context.DeadlineExceeded)
 
-// Handle reads and writes what the link is ready for.
+// Handle reads and writes, as far as the link is ready.
 func (c *Conn) Handle(read, write bool) {
 	switch c.phase {
 	case settingUp:
@@ -175,7 +175,7 @@ func (c *Conn) begin(q *QP, p rdmap.Params) {
 	c.notify(driver.StreamEvent{Type: driver.StreamEstablished, Param: said})
 }
 
-// transmit sends what the queue pair has to send.
+// transmit sends the queue pair's data.
 func (c *Conn) transmit() {
 	if c.phase == running {
 		c.qp.Endpoint.Transmit()
@@ -242,8 +242,8 @@ func (d *Device) endRefused() {
 	}
 }
 
-// finish ends sending, and waits for the peer to end too: closing while it still sends would
-// destroy what we sent.
+// finish ends sending, and waits for the peer to end too: closing while it still sends would destroy the data that we
+// sent.
 func (c *Conn) finish() {
 	c.link.Shutdown()
 	c.linger()
@@ -285,8 +285,8 @@ func (c *Conn) fail(err error) {
 	}
 }
 
-// inUse reports whether the program has not ended the stream. If it has, the peer may still take
-// what was sent: the system completes that when the link is closed.
+// inUse reports whether the program has not ended the stream. If it has, the peer may still take the data that was
+// sent: the system delivers it after the link is closed.
 func (c *Conn) inUse() bool {
 	return c.phase != closing && (c.phase != running || c.qp.Engine.State() != verbs.StateError)
 }

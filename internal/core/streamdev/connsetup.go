@@ -31,7 +31,7 @@ func (c *Conn) stage() rdmap.Stage {
 	return c.handshake.Stage()
 }
 
-// handleSetup reads and writes what the link is ready for during the set-up.
+// handleSetup reads and writes during the set-up, as far as the link is ready.
 func (c *Conn) handleSetup(read, write bool) {
 	switch c.stage() {
 	case rdmap.StageLink:

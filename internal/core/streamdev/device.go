@@ -55,8 +55,8 @@ const (
 	streamCalls = 8
 )
 
-// New creates a device of a network for bytes, and starts its goroutines. name is what the
-// program opened.
+// New creates a device of a network for bytes, and starts its goroutines. name is the name by which the program opened
+// it.
 func New(name, kind string, guid uint64, net Network) (*Device, error) {
 	return NewWith(net, softdev.AttrOf(name, kind, verbs.TransportIWARP, guid),
 		func(d *Device) Carrier { return newByteCarrier(d) })
@@ -77,7 +77,7 @@ func (d *Device) start(attr verbs.DeviceAttr) error {
 	return nil
 }
 
-// linkCounters count what happened to links of peers.
+// linkCounters count links of peers that the device did not take, or dropped.
 type linkCounters struct {
 	noRoom  uint64 // times that the system had no room for one
 	dropped uint64 // silent ones that were dropped for others
@@ -120,7 +120,7 @@ func (d *Device) NewAH(attr verbs.AHAttr) (driver.AH, error) {
 // Adopt makes the streams of a shared receive queue continue when it has receives again.
 func (d *Device) Adopt(s *softdev.SRQ, _ *verbs.SRQInit) { s.Posted = d.resumeAll }
 
-// SendRest sends what TCP takes now.
+// SendRest sends the bytes that TCP takes now.
 func (d *Device) SendRest() {
 	d.Lane.NewTime()
 	d.transmit()
@@ -160,7 +160,7 @@ func (d *Device) Moved(n int) {
 	}
 }
 
-// Receive delivers what has arrived to its queue pairs.
+// Receive delivers the data that has arrived to its queue pairs.
 func (d *Device) Receive() (n int) {
 	if d.carrier.Scans() {
 		for i := 0; i < len(d.established); i++ {
@@ -174,7 +174,7 @@ func (d *Device) Receive() (n int) {
 	return d.net.Ready(d.handle)
 }
 
-// Respond sends what there is.
+// Respond sends the data that is ready.
 func (d *Device) Respond(bool, int, bool) { d.transmit() }
 
 // Owner is the object that links and acceptors belong to.
@@ -187,7 +187,7 @@ func (d *Device) Polling(*queue.CQ) {}
 
 func (d *Device) Long(received int) bool { return received > 1 }
 
-// transmit sends what there is to send, a few writes of each stream, one after the other, and as much as a pass
+// transmit sends the data that is ready, a few writes of each stream, one after the other, and as much as a pass
 // allows, and delivers the results to the program.
 func (d *Device) transmit() {
 	if d.ready.Len() > 0 { // else nobody needs the time, and most polls of a program are so

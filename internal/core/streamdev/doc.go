@@ -6,9 +6,9 @@
 //
 // # Where things are
 //
-//	device.go, qp.go, network.go            the device and its queue pairs; what a network of streams is
+//	device.go, qp.go, network.go            the device and its queue pairs; the interface of a network of streams
 //	carrier.go, bytes.go                    how their data travel; as bytes of the streams
 //	conn.go, connsetup.go, capture.go       a stream from its link to its end, and its segments that observers capture
 //	streams.go, callbacks.go, rendezvous.go streams for package cm, and for queue pairs by number
-//	faults.go                               what faults do to streams
+//	faults.go                               the effects of faults on streams
 package streamdev

@@ -43,7 +43,7 @@ func (d *Device) RefusesFault(f *faults.Fault) string {
 	return ""
 }
 
-// Impair has faults hold back, or spoil, what the streams of the device carry.
+// Impair has faults hold back, or spoil, the bytes that the streams of the device carry.
 func (d *Device) Impair(x *softdev.Faulty) {
 	d.carrier.RefuseMessages(x)
 	isBytes := d.carrier.Bytes()
@@ -69,7 +69,7 @@ func (c *Conn) impair() {
 	l, is := c.link.(*faultyLink)
 	switch {
 	case is:
-		if l.faults = c.dev.impaired; l.faults == nil { // what was held back comes at once
+		if l.faults = c.dev.impaired; l.faults == nil { // bytes that were held back come at once
 			for i := range l.in {
 				l.in[i].at = 0
 			}
@@ -102,8 +102,8 @@ type faultyLink struct {
 	out    []streamBytes
 	size   [2]int     // bytes of both
 	end    error      // of reading
-	endAt  clock.Time // when that is told
-	lag    clock.Time // by which what has arrived last is late: so is the end behind it
+	endAt  clock.Time // when the end is reported
+	lag    clock.Time // the delay of the bytes that arrived last, and of the end behind them
 	shut   bool       // Shutdown was called
 	read   bool       // the connection waits for bytes to read
 	write  bool
@@ -111,10 +111,10 @@ type faultyLink struct {
 
 	cutOff  [2]clock.Time // since when nothing is sent, and received; 0: it is
 	silence faults.Kinds  // by which nothing was received when that was asked last
-	held    faults.Kinds  // those of a silence that has just ended, and has held back what is read now
-	taken   faults.Kinds  // those that struck what the connection has read last
-	left    faults.Kinds  // and what it has written last
-	arrived streamBytes   // what a link that records has read, and was asked the comment of
+	held    faults.Kinds  // the faults of a silence that has just ended, and has held back the bytes that are read now
+	taken   faults.Kinds  // the faults that struck the bytes that the connection has read last
+	left    faults.Kinds  // the faults that struck the bytes that it has written last
+	arrived streamBytes   // bytes that a recording link has read, and was asked to comment
 }
 
 // streamBytes are bytes that go on at a time.
@@ -124,7 +124,7 @@ type streamBytes struct {
 	by faults.Kinds // that have struck them
 }
 
-// RecordingLink is a Link that records what it carries.
+// RecordingLink is a Link that records the bytes that it carries.
 type RecordingLink interface {
 	Link
 	// Comment has each piece that was written or read recorded with a comment, which is asked for before.
@@ -195,7 +195,7 @@ func (l *faultyLink) silent(way faults.Way) bool {
 		*cutOff = l.c.dev.Lane.PassTime()
 	}
 	if way == faults.Received {
-		if by == 0 && l.silence != 0 { // what waits below was held back
+		if by == 0 && l.silence != 0 { // the bytes that wait below were held back
 			l.held = l.silence
 		}
 		l.silence = by
@@ -277,7 +277,7 @@ func (l *faultyLink) Read(pieces [][]byte) (n int, err error) {
 	return 0, softdev.ErrAgain
 }
 
-// fetch reads what the link has, as far as there is room.
+// fetch reads the link's bytes, as far as there is room.
 func (l *faultyLink) fetch() {
 	for l.end == nil && l.size[0] < streamRoom && !l.silent(faults.Received) {
 		b := make([]byte, streamPiece)
@@ -336,7 +336,7 @@ func (l *faultyLink) Write(pieces [][]byte) (n int, err error) {
 	return n, nil
 }
 
-// flush writes what is due.
+// flush writes the bytes that are due.
 func (l *faultyLink) flush(now clock.Time) error {
 	for len(l.out) > 0 && l.out[0].at <= now {
 		if l.silent(faults.Sent) {
@@ -390,7 +390,7 @@ func (l *faultyLink) resume() {
 	c.dev.transmit()
 }
 
-// Watch reports the events that the connection wants. The link is watched only for those that would be taken.
+// Watch reports the events that the connection wants. The link is watched only for events that would be taken.
 func (l *faultyLink) Watch(read, write bool) {
 	l.read, l.write = read, write
 	l.rewatch()
@@ -427,7 +427,7 @@ func (l *faultyLink) Shutdown() {
 	l.Link.Shutdown()
 }
 
-// Close closes the link. Without abort what was held back leaves before, as far as it can at once.
+// Close closes the link. Without abort the bytes that were held back leave before, as far as they can at once.
 func (l *faultyLink) Close(abort bool) {
 	if !abort && !l.silent(faults.Sent) {
 		const end = clock.Time(1<<63 - 1)

@@ -15,7 +15,7 @@ import (
 // return are called with the device's lock held, and do not block.
 type Network interface {
 	softdev.PortState
-	// StopFollowing ends what Follow began.
+	// StopFollowing ends the reports that Follow began.
 	StopFollowing()
 	// Resolve checks an address vector.
 	Resolve(attr *verbs.AHAttr) error
@@ -57,7 +57,7 @@ type Acceptor interface {
 // Link is a stream of bytes to a peer.
 type Link interface {
 	Own(owner any)
-	// Watch sets what Ready reports: that the link can be read, and that it can be written.
+	// Watch sets the events that Ready reports: that the link can be read, and that it can be written.
 	Watch(read, write bool)
 	// Connected returns ErrAgain while the link is being established, and then why it could not be.
 	Connected() error
@@ -71,7 +71,7 @@ type Link interface {
 	Write(pieces [][]byte) (int, error)
 	// Shutdown ends the sending direction.
 	Shutdown()
-	// Close closes the link. abort drops what has not arrived and tells the peer so.
+	// Close closes the link. abort drops the bytes that have not arrived, and tells the peer so.
 	Close(abort bool)
 	// Silent reports whether the peer has acknowledged nothing for so long that it is gone. Links
 	// that detect that themselves, and break, return false.

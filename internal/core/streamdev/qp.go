@@ -106,8 +106,7 @@ func (q *QP) stopConnecting() {
 	q.attempt = 0
 }
 
-// Posted sends what was just posted. What is posted right after another work request joins the next
-// write.
+// Posted sends the work request that was just posted. One that is posted right after another joins the next write.
 func (q *QP) Posted() {
 	d := q.dev
 	if q.conn == nil || !q.Engine.Up() {
@@ -187,7 +186,7 @@ func (q *QP) startWaitPart() {
 	q.dev.Lane.WakeForTimer()
 }
 
-// waitExpired fails what waits for a stream that does not come. If the stream is being set up it goes
+// waitExpired fails the work requests that wait for a stream that does not come. If the stream is being set up it goes
 // on waiting: the set-up has a timeout of its own.
 func (q *QP) waitExpired() {
 	if q.waitPartsLeft--; q.waitPartsLeft > 0 {
@@ -206,8 +205,7 @@ func (q *QP) waitExpired() {
 	}
 }
 
-// settingUp reports whether a stream to the peer is being set up, and waits for what only processors and the network
-// have to do.
+// settingUp reports whether a stream to the peer is being set up, and waits only for processors and the network.
 func (q *QP) settingUp() bool {
 	d := q.dev
 	if c := q.conn; c != nil && c.stage() == rdmap.StageReply {

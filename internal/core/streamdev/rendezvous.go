@@ -113,8 +113,8 @@ func (n *rendezvousRequest) decode(b []byte) bool {
 	return true
 }
 
-// canConnect reports whether the queue pair is in a state in which it has a peer. SQD is one: it holds
-// back what is posted, but receives (IBTA 10.3.1.5).
+// canConnect reports whether the queue pair is in a state in which it has a peer. SQD is one: it holds back work
+// requests, except receives (IBTA 10.3.1.5).
 func (q *QP) canConnect() bool {
 	s := q.Engine.State()
 	return s >= verbs.StateRTR && s <= verbs.StateSQD

@@ -67,7 +67,7 @@ func (l *streamListener) accept() {
 		}
 		if err != nil {
 			l.dev.links.noRoom++
-			switch { // which of them holds what the system lacks
+			switch { // which of them holds the resource that the system lacks
 			case l.dev.refused.Len() > AcceptsAtOnce:
 				l.dev.endRefused()
 				continue
@@ -140,9 +140,9 @@ func (l *streamListener) deliverRequest(c *Conn) {
 	c.notify(driver.StreamEvent{Type: driver.StreamRequested, Param: c.peerParam()})
 }
 
-// surplus returns which of the waiting requests gives way: one that has waited for long, or else
-// the latest of the peer that has the most. So a flood from few addresses keeps out no others, and
-// what the program is about to answer stays.
+// surplus returns which of the waiting requests gives way: one that has waited for long, or else the latest of the peer
+// that has the most. So a flood from few addresses keeps out no others, and requests that the program is about to
+// answer stay.
 func (l *streamListener) surplus() *Conn {
 	if c, _ := l.waiting.Earliest(); c.timer.At-l.dev.Lane.PassTime() <= answerTime-patientAnswer {
 		return c

@@ -28,8 +28,8 @@ type Device struct {
 // impossible device; the others are returned.
 func List(names string, set bool) ([]Device, error) { return new(Names).List(names, set) }
 
-// List is the function List for one of several lists in a process: devices keep the names that they had in those
-// before.
+// List is the function List for one of several lists in a process: devices keep the names that they had in earlier
+// lists.
 func (n *Names) List(names string, set bool) ([]Device, error) {
 	if !set {
 		names = kinds.Default().Name + ":"
@@ -57,7 +57,7 @@ func (n *Names) List(names string, set bool) ([]Device, error) {
 		}
 		all = append(all, d)
 	}
-	n.number(all, taken) // also those that are down, which then have the same names when they are up
+	n.number(all, taken) // also interfaces that are down: their devices have the same names when they are up
 	return slices.DeleteFunc(all, func(d Device) bool { return down[d.Address] }), failed
 }
 
@@ -90,9 +90,9 @@ func parse(f string) Device {
 	return Device{Address: f}
 }
 
-// ofAllAddresses returns a device of a kind for each address. Those of loopback addresses come last: many programs
-// take the first device, and those that run on several hosts reach nobody by such. It adds to down those whose
-// interface is.
+// ofAllAddresses returns a device of a kind for each address. Devices of loopback addresses come last: many programs
+// take the first device, and programs that run on several hosts reach nobody by a loopback address. It adds to down the
+// devices whose interface is down.
 func ofAllAddresses(kind *kinds.Kind, down map[string]bool) (all []Device) {
 	local, err := kind.Local()
 	if err != nil {

@@ -37,8 +37,8 @@ type Names struct {
 	owner map[string]string // the address, by name
 }
 
-// number names the devices without a name by their kind and their place among those of it, as a kernel would:
-// roce0, roce1, iwarp0. So the names depend on the list alone, and hosts that list as many devices have the same
+// number names the devices without a name by their kind and their place among the devices of that kind, as a kernel
+// would: roce0, roce1, iwarp0. So the names depend on the list alone, and hosts that list as many devices have the same
 // names, which programs tell their peers. A name of taken stays its device's, and its number is skipped.
 func (n *Names) number(all []Device, taken map[string]bool) {
 	n.mu.Lock()
@@ -105,9 +105,9 @@ func fromAddressName(name string) (address string, is bool) {
 	return kind + ":" + rest, true
 }
 
-// Named returns a list of devices in which those have the names of their addresses, such as roce_192.0.2.7, that some
-// of words contain: arguments and environment of a program, whose user has written them. Devices with a given name keep
-// it. It returns names and set if nothing has to be renamed.
+// Named returns a list of devices. A device has the name of its address, such as roce_192.0.2.7, if one of words
+// contains that: words are the arguments and environment of a program, whose user has written them. Devices with a
+// given name keep it. It returns names and set if nothing has to be renamed.
 func Named(names string, set bool, words []string) (list string, listed bool) {
 	var all []Device
 	for _, f := range fields(names) {

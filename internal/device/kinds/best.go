@@ -29,11 +29,10 @@ func Best(peer netip.Addr) ([]Choice, error) {
 	return c.Best, err
 }
 
-// ChoicesFor looks for devices by which a peer's address can be reached: shared memory if the address is
-// this host's; then the kernel's RDMA devices on the interface that the route takes, hardware first;
-// then Ramjet's own that need nothing but an address, on the one that the system would send from. It
-// asks for the route, reads what the kernel says of its devices, tries whether their files can be opened, and sends
-// nothing.
+// ChoicesFor looks for devices by which a peer's address can be reached: shared memory if the address is this host's;
+// then the kernel's RDMA devices on the interface that the route takes, hardware first; then Ramjet's own that need
+// nothing but an address, on the one that the system would send from. It asks for the route, reads the kernel's
+// description of its devices, tries whether their files can be opened, and sends nothing.
 func ChoicesFor(peer netip.Addr) (Choices, error) {
 	peer = peer.Unmap()
 	route, err := rdmasys.RouteTo(peer)

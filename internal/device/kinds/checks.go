@@ -14,7 +14,7 @@ import (
 // CheckVariable is the variable of the environment that has programs checked, with the options of the checker.
 const CheckVariable = check.Variable
 
-// CheckOptions returns what is wrong with options of the checker, or keeps its log from being written.
+// CheckOptions returns an error if options of the checker are wrong, or its log cannot be written.
 func CheckOptions(text string) error {
 	o, err := check.ParseOptions(text)
 	if err != nil || o.Log == "" {
@@ -25,16 +25,16 @@ func CheckOptions(text string) error {
 
 // Checking reports whether the environment has programs checked.
 func Checking() bool {
-	c, _ := check.Process() // opening a device says what is wrong
+	c, _ := check.Process() // opening a device returns the error
 	return c != nil
 }
 
-// CheckRecordsVariable is the variable of the environment that names a folder in which programs in Go record what they
-// would leave.
+// CheckRecordsVariable is the variable of the environment that names a folder in which programs in Go record the
+// objects that they would leave.
 const CheckRecordsVariable = check.RecordsVariable
 
-// ReportLeft reports what programs in Go that have ended left, by their records in a folder. It returns the status for
-// a program that has not failed.
+// ReportLeft reports the objects that programs in Go have left when they ended, by their records in a folder. It
+// returns the status for a program that has not failed.
 func ReportLeft(dir, options string) (status int, err error) { return check.ReportLeft(dir, options) }
 
 // checker returns the checker that the options, or the environment, ask for; nil: none.
@@ -60,8 +60,8 @@ var asked struct {
 	all []weak.Pointer[check.Checker]
 }
 
-// EndChecks reports what is left as the program ends, by all checkers. It returns the status for a program that has not
-// failed: 0 if none of them had findings.
+// EndChecks has all checkers report the objects that are left as the program ends. It returns the status for a program
+// that has not failed: 0 if none of them had findings.
 func EndChecks() (status int) {
 	asked.Lock()
 	all := slices.Clone(asked.all)

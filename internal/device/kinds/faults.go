@@ -13,7 +13,7 @@ import (
 )
 
 // FaultsVariable is the variable of the environment with the faults of all devices, and FaultLogVariable the one that
-// names the file of those that strike.
+// names the file in which faults that strike are logged.
 const (
 	FaultsVariable   = faults.Variable
 	FaultLogVariable = faults.LogVariable
@@ -81,8 +81,8 @@ func (o *Options) faults() (*faults.Set, error) {
 	return s, nil
 }
 
-// SetFaults replaces the faults of an open device; an empty text ends them. log receives those that strike; nil: as
-// before.
+// SetFaults replaces the faults of an open device; an empty text ends them. log receives a line for each fault that
+// strikes; nil: as before.
 func SetFaults(dev *verbs.Device, text string, log io.Writer) error {
 	s, err := parseFaults(text)
 	if err != nil {

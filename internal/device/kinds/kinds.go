@@ -46,7 +46,7 @@ type Kind struct {
 	Listed     bool            // List has its devices; the others can be named but are not listed
 	Port       uint16          // the UDP port that its devices need of their address; 0: none
 	Needs      string          // rights that a process needs to open one; empty: none
-	Beyond     string          // what can be opened but is not listed, a sentence; empty: nothing
+	Beyond     string          // a sentence on devices that can be opened but are not listed; empty: there are none
 	Unrecorded string          // why its packets cannot be recorded, and what to do instead; empty: they can
 	Naming                     // the part after the colon
 

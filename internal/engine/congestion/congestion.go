@@ -11,8 +11,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/base/clock"
 )
 
-// Controller is the congestion control of all packets to one host, or of one queue pair's. The engine
-// reports what becomes of them, and asks for a verdict.
+// Controller is the congestion control of all packets to one host, or of one queue pair's. The engine reports their
+// acknowledgements and losses, and asks for a verdict.
 //
 // Bytes count as they take room in the peer's buffer: with a packet's cost beyond its payload. Of a
 // READ, the request counts when it is sent, and the data when they arrive. Responses to a peer's READs

@@ -293,7 +293,7 @@ func (b *Batch) addSpan(to *Vector, p *ib.Packet, s *memory.Span, off, n int) bo
 	return b.cut(to, p.AppendHeader(b.buf), s, off, n)
 }
 
-// repeatSpan is to addSpan what repeat is to add.
+// repeatSpan is addSpan for packets that repeat adds.
 func (b *Batch) repeatSpan(p *ib.Packet, s *memory.Span, off, n int) bool {
 	return b.cut(b.To, b.repeatHeader(p), s, off, n)
 }

@@ -86,9 +86,9 @@ type cnpState struct {
 	again clock.Time // no other before
 }
 
-// Marked tells q that p, which it has just taken, had met congestion ([Arrival]).
-// Its sender gets a CNP (IBTA annex A17.9.3), unless it is a datagram: nothing slows those down.
-// Responses to READs are for q itself to slow down: it asks for less.
+// Marked tells q that p, which it has just taken, had met congestion ([Arrival]). Its sender gets a CNP (IBTA annex
+// A17.9.3), unless it is a datagram: nothing slows datagrams down. Responses to READs are for q itself to slow down: it
+// asks for less.
 func (q *QP) Marked(now clock.Time, p *ib.Packet) {
 	q.lane.Counters.Marked++
 	q.Counts.Marked++

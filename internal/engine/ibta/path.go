@@ -7,9 +7,9 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// PathKey identifies the peer at the other end of a path. Packets from there have the same key in
-// their [Arrival], and packets from anywhere else another. The port fills in what its fabric tells
-// peers apart by; the engine and the device only compare keys.
+// PathKey identifies the peer at the other end of a path. Packets from there have the same key in their [Arrival], and
+// packets from anywhere else another. The port fills in the fields by which its fabric tells peers apart; the engine
+// and the device only compare keys.
 type PathKey struct {
 	GID  verbs.GID // of a peer that is addressed globally, as all are in RoCE
 	LID  uint16    // on fabrics with LIDs

@@ -22,7 +22,7 @@ const (
 	limitInfinite = 255
 )
 
-// next returns the row whose turn it is, of those whose lane is in ready; none: there is none. A row keeps its
+// next returns the row whose turn it is, among the rows whose lane is in ready; none: there is none. A row keeps its
 // turn while it has weight left, and loses the rest when it has nothing to send.
 func (t *tableState) next(table []node.ArbEntry, ready uint32) int {
 	if t.at < len(table) && t.left > 0 && allows(table[t.at], ready) {
@@ -48,7 +48,7 @@ func (t *tableState) charge(table []node.ArbEntry, at, size int) {
 	t.left -= size
 }
 
-// arbitrate returns the lane that sends next, of those in ready; false: the tables have none of them.
+// arbitrate returns the lane that sends next, of the lanes in ready; false: the tables have none of them.
 func (o *Port) arbitrate(ready uint32) (uint8, bool) {
 	lanes := &o.state.Lanes
 	a := &o.arb

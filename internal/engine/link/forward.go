@@ -85,8 +85,8 @@ func (n *Net) outputLane(o, q *Port, p *Packet) (uint8, bool) {
 	return lane, true
 }
 
-// admits reports whether a port's partition table admits a packet (section 10.9.3): one of the two keys must be a
-// full member's. Raw packets and those to queue pair 0 have no partition.
+// admits reports whether a port's partition table admits a packet (section 10.9.3): one of the two keys must be a full
+// member's. Raw packets and packets to queue pair 0 have no partition.
 func (o *Port) admits(p *Packet) bool {
 	bth := p.bth()
 	if bth == 0 || p.inLane == managementLane {

@@ -80,8 +80,7 @@ func (w *sendState) takeTargets(table []byte) {
 	}
 }
 
-// free returns how many more work requests may be posted, apart from those reserved for control
-// messages.
+// free returns how many more work requests may be posted, apart from the places reserved for control messages.
 func (s *Stream) free() int {
 	return len(s.send.entries) - CtrlSize - (int(s.send.posted-s.send.completed) - s.ctrl.inFlight)
 }

@@ -149,8 +149,8 @@ const (
 type ctrlState struct {
 	inFlight int
 	peer     closeState
-	want     closeState // what the program requested
-	sent     closeState // what was announced to the peer
+	want     closeState // the state that the program requested
+	sent     closeState // the state that was announced to the peer
 }
 
 // Shutdown announces that nothing more is sent, Disconnect that nothing is received either.

@@ -29,7 +29,7 @@ type fabric struct {
 type device struct {
 	info         smp.NodeInfo
 	desc         smp.NodeDescription
-	ports        []port // by number; those of an adapter begin at 1
+	ports        []port // by number; an adapter's begin at 1
 	path         []uint8
 	index        int32 // of a switch, in the graph
 	unresponsive bool  // it does not answer

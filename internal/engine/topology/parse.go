@@ -18,8 +18,8 @@ const (
 	maxErrors   = 10
 )
 
-// Parse reads a topology; name is what errors call the text. The error joins up to ten values of type
-// *[Error]. Lines that include other files are refused: see [ParseFiles].
+// Parse reads a topology; errors call the text by name. The error joins up to ten values of type *[Error]. Lines that
+// include other files are refused: see [ParseFiles].
 func Parse(name string, text []byte) (*Topology, error) { return ParseFor(0, name, text, nil) }
 
 // ParseFiles is Parse for texts that may include others. include returns the text of a file by the name in the line.

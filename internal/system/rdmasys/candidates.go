@@ -36,8 +36,8 @@ type Unusable struct {
 	Reason string
 }
 
-// Candidates returns the devices that can reach the destination of a route, hardware first, and those of
-// its interface that cannot. It goes from the route's source address and interface to the device:
+// Candidates returns the devices that can reach the destination of a route, hardware first, and the devices of its
+// interface that cannot. It goes from the route's source address and interface to the device:
 //
 //   - RoCE: the GID table has that address as a GID of type RoCE v2, of that interface, and the index to
 //     use is this row's: the table has the same address for RoCE v1 too, and addresses of the other family.

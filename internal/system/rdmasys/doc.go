@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rdmasys reads what an operating system says of RDMA: devices, ports and GID tables,
-// network interfaces, modules, limits, device files, control groups, flow control and filters. It
-// looks up routes, and finds out how large a packet reaches a peer.
+// Package rdmasys reads an operating system's facts about RDMA: devices, ports and GID tables, network interfaces,
+// modules, limits, device files, control groups, flow control and filters. It looks up routes, and finds out how large
+// a packet reaches a peer.
 //
 // [Source.Read] reads as much as possible. Facts that it may not read, or that this system does not
 // have, are absent, and [System.Unread] says why where that matters. Only Linux has anything to read.

@@ -26,7 +26,7 @@ var ErrOtherUser = errors.New("a process of another user")
 
 var errTruncated = errors.New("the peer has sent more than a message holds")
 
-// Place is where the names of listeners are: the abstract namespace of sockets, which belongs to a network namespace,
+// Place is the namespace of listeners' names: the abstract namespace of sockets, which belongs to a network namespace,
 // or a directory, which containers can share by a mount.
 type Place struct{ Dir string }
 

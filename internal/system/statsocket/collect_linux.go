@@ -25,9 +25,9 @@ const (
 	mostReportBytes = 2 << 20
 )
 
-// Collector takes the state of processes that it cannot reach, as those of containers, whose own sockets belong to
-// other network namespaces. Each container has a folder with a socket, to which its processes connect: the folder may
-// be read-only there. The socket identifies the container, so no process can pass for another container's.
+// Collector takes the state of processes that it cannot reach, such as processes of containers, whose own sockets
+// belong to other network namespaces. Each container has a folder with a socket, to which its processes connect: the
+// folder may be read-only there. The socket identifies the container, so no process can pass for another container's.
 type Collector struct {
 	reading sync.Mutex // one Read at a time
 	lock    sync.Mutex

@@ -32,8 +32,8 @@ func listening() ([]listener, error) {
 	return listenersIn(string(table)), nil
 }
 
-// Read reads the processes of this user with open devices, and for root those of all users, in the order
-// of their ids. pid chooses one; 0: all. This process is left out. Processes that end meanwhile are, too.
+// Read reads the processes of this user with open devices, and for root the processes of all users, in the order of
+// their ids. pid chooses one; 0: all. This process is left out. Processes that end meanwhile are, too.
 func Read(ctx context.Context, pid int) ([]Process, error) {
 	all, err := listening()
 	if err != nil {

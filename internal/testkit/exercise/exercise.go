@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package exercise has servers and clients for what runs above package verbs: connections, datagram services,
-// package rnet, and net/http over it. Tests run the servers on one device and the clients on another, which need
-// not be of the same kind or on the same host.
+// Package exercise has servers and clients for the packages above verbs: connections, datagram services, package rnet,
+// and net/http over it. Tests run the servers on one device and the clients on another, which need not be of the same
+// kind or on the same host.
 package exercise
 
 import (

@@ -81,7 +81,7 @@ func (a *attachment) follow(e verbs.EventType) { a.Attachment.Raise(1, e) }
 // kill has nothing to do: [Host.Kill] closes the attachment, without the network's lock.
 func (a *attachment) kill() {}
 
-// fabricWaiter is where the goroutine of a fabric waits, and the goroutines of the devices at it.
+// At a fabricWaiter the goroutine of a fabric waits, and the goroutines of the devices at it.
 type fabricWaiter struct {
 	waiter
 	closed bool

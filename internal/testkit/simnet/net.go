@@ -19,7 +19,7 @@ import (
 // Net is a network of hosts. Its goroutine has one thing happen at a time, and lets all that
 // follows from it come to rest before the next one.
 type Net struct {
-	// Rand is for whoever makes up a scenario, in one goroutine.
+	// Rand has the random numbers of a scenario, for one goroutine.
 	Rand *rand.Rand
 	// Default is the state of new paths.
 	Default Path

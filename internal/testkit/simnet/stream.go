@@ -33,7 +33,7 @@ const (
 	// A peer that is silent for keepSilence is gone. It is asked every keepBeat.
 	keepBeat    = instant(5 * time.Second)
 	keepSilence = instant(30 * time.Second)
-	// firstPort is where ports begin that programs have not chosen.
+	// firstPort is the first of the ports that programs have not chosen.
 	firstPort = 33000
 )
 

@@ -4,8 +4,7 @@ package simnet
 
 import "time"
 
-// waiter is where a device's goroutine waits, and where it and polling programs pause. The
-// network's lock covers it.
+// At a waiter a device's goroutine waits, and it and polling programs pause. The network's lock covers it.
 type waiter struct {
 	net      *Net
 	host     *Host
