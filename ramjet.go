@@ -66,8 +66,8 @@ func WithFaultLog(w io.Writer) Option { return func(o *options) { o.FaultLog = w
 func WithNIC() Option { return func(o *options) { o.NIC = true } }
 
 // WithCallLog has the calls of the device and its objects logged to w, a line each, by their names in C and with their
-// arguments, results and durations: those of package verbs, and of package cm. filter says which of them, as
-// "ibv_*_qp errors" does, and whether as JSON: docs/log.md. Without this option the log is the one that the environment
+// arguments, results and durations: the calls of package verbs, and of package cm. filter chooses among them, such as
+// "ibv_*_qp errors", and may ask for JSON: docs/log.md. Without this option the log is the one that the environment
 // asks for in RAMJET_LOG and RAMJET_LOG_FILTER. Several goroutines may write to w at once, a whole line each time.
 func WithCallLog(w io.Writer, filter string) Option {
 	return func(o *options) { o.Calls, o.CallFilter = w, filter }

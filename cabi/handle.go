@@ -23,10 +23,9 @@ func handleOf(h C.uint64_t, seen C.uint32_t) uint64 {
 	return uint64(h)
 }
 
-// table issues the handles by which C knows Go's objects. Looking one up takes no lock. Handle 0
-// stands for no object. The handle of a dropped object is not reused, because a thread may still
-// use what another destroys. Nor is a handle of one table valid in another: the memory of an object
-// may have become that of another kind of object.
+// table issues the handles by which C knows Go's objects. Looking one up takes no lock. Handle 0 stands for no object.
+// The handle of a dropped object is not reused, because a thread may still use an object that another destroys. Nor is
+// a handle of one table valid in another: the memory of an object may have become that of another kind of object.
 type table[T any] struct {
 	kind  uint64 // the highest 8 bits of its handles
 	mu    sync.Mutex

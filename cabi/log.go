@@ -279,7 +279,7 @@ func (l *loggedCall) created(r *calllog.Result) {
 	}
 }
 
-// granted returns the capacities that a new queue pair has got, which may be more than those that were asked for.
+// granted returns the capacities that a new queue pair has got, which may be more than the requested ones.
 func (l *loggedCall) granted() []calllog.Arg {
 	var c *C.struct_ibv_qp_cap
 	switch p := l.arg("attr"); l.call.Name {

@@ -97,7 +97,7 @@ func programs(frames []check.Frame) []check.Frame {
 	if i := slices.IndexFunc(frames, func(f check.Frame) bool { return f.Function == "main" }); i >= 0 {
 		return frames[:i+1]
 	}
-	const start = 3 // the C library's functions that call main, or a thread's first, and the program's that calls those
+	const start = 3 // frames below main, or a thread's first function: the C library's, and _start
 	for i := max(1, len(frames)-start); i < len(frames); i++ {
 		if strings.Contains(frames[i].File, "/libc.so.6+") {
 			return frames[:i]

@@ -21,8 +21,8 @@ import (
 // module is the path of this repository's module.
 const module = "github.com/ramjet-rdma/ramjet"
 
-// build builds into dir what the programs need: the command ramjet for those in Go, and those in C, wrong and right,
-// with the libraries unless o names them, whose folder it sets.
+// build builds into dir the command ramjet for the programs in Go, and the programs in C, wrong and right. It builds
+// the libraries, too, and sets their folder in o, unless o names it.
 func build(ctx context.Context, chosen []program, dir string, o *options) error {
 	if !o.plain && slices.ContainsFunc(chosen, func(p program) bool { return p.lang == langGo }) {
 		if _, err := output(ctx, "go", "build", "-o", filepath.Join(dir, "ramjet"), module+"/cmd/ramjet"); err != nil {
@@ -62,7 +62,7 @@ func build(ctx context.Context, chosen []program, dir string, o *options) error 
 	return errors.Join(failed...)
 }
 
-// buildLibraries builds those for C programs.
+// buildLibraries builds the libraries for C programs.
 func buildLibraries(ctx context.Context, dir string) error {
 	root, err := output(ctx, "go", "list", "-m", "-f", "{{.Dir}}", module)
 	if err != nil {
@@ -105,7 +105,7 @@ func compile(ctx context.Context, args ...string) error {
 	return err
 }
 
-// output runs a command; an error has what it said.
+// output runs a command; an error has its output.
 func output(ctx context.Context, name string, args ...string) (string, error) {
 	out, err := exec.CommandContext(ctx, name, args...).CombinedOutput()
 	if err != nil {

@@ -3,8 +3,8 @@
 //go:build linux
 
 // The command checksuite measures the checker: it runs small programs, each with a mistake and beside it the correct
-// program that looks like it, and prints what the checker found, what it missed, and where it was wrong. README.md
-// says how the programs are written.
+// program that looks like it, and prints the checker's findings, the mistakes that it missed, and its false reports.
+// README.md says how the programs are written.
 package main
 
 import (

@@ -126,7 +126,7 @@ func (v *verdict) broken() bool {
 	return v.right.err != nil || v.wrong.err != nil && !crashes[v.rule]
 }
 
-// explain prints what was not as it should be. Without the checker that is only how programs end.
+// explain prints the results that were not as expected. Without the checker that is only how programs end.
 func (v *verdict) explain(w io.Writer, plain bool) {
 	show := func(form string, o *outcome, what string) {
 		fmt.Fprintf(w, "--- %s, %s: %s\n%s", v.name(), form, what, indent(o.said))

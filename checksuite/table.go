@@ -50,8 +50,8 @@ func (r *row) add(v *verdict) (good bool) {
 	return good
 }
 
-// printTable prints what was found, missed and false, by rule. It reports whether nothing was missed or false but
-// what is known.
+// printTable prints the number of mistakes found and missed, and of false reports, by rule. It reports whether the
+// missed mistakes and false reports are the known ones.
 func printTable(w io.Writer, verdicts []verdict, markdown bool) bool {
 	good := true
 	byRule := make(map[string]*row)

@@ -22,7 +22,7 @@ type AcceptorConfig[C io.Closer] struct {
 
 	Timeout  time.Duration // how long Setup may take; default DefaultTimeout
 	Backlog  int           // connections that may be in Setup or wait for Accept; default DefaultBacklog
-	MaxConns int           // connections at once, those in Setup or waiting included; default: no limit
+	MaxConns int           // connections at once, including connections in Setup and waiting ones; default: no limit
 
 	// Allow says whether a peer may connect; nil: each may. Nothing proves that an address is the peer's own.
 	Allow func(peer netip.AddrPort) bool

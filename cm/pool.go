@@ -112,7 +112,7 @@ type Buffer struct {
 	own  bool // the buffer has a region of its own
 }
 
-// Bytes returns the buffer's bytes: those requested, or the message received.
+// Bytes returns the buffer's bytes: the requested number, or the message received.
 func (b *Buffer) Bytes() []byte { return b.mr.Bytes()[b.off : b.off+b.n : b.off+b.n] }
 
 // SGE returns the first n bytes for a work request.

@@ -50,9 +50,9 @@ type Options struct {
 	QueuePairs int
 }
 
-// Serve answers scrapes at /metrics until ctx ends, and closes the listener. The series are those of `ramjet export`,
-// with a container's labels before the label pid. A scrape fails while labels does. Scrapes at the same time share a
-// reading.
+// Serve answers scrapes at /metrics until ctx ends, and closes the listener. The series are the same as of `ramjet
+// export`, with a container's labels before the label pid. A scrape fails while labels does. Scrapes at the same time
+// share a reading.
 func (c *Collector) Serve(ctx context.Context, l net.Listener, labels Labels, o Options) error {
 	return export.NewContainers(export.Options{Series: o.Series, QueuePairs: o.QueuePairs, Version: softdev.Version()},
 		c.sockets, export.Labels(labels)).Serve(ctx, l)

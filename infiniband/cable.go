@@ -115,10 +115,10 @@ func listenUDP(at netip.AddrPort) (*netio.Socket, error) {
 	return sock, err
 }
 
-// Listen lets fabrics on other hosts join this one with cables, until ctx ends: see [Fabric.Join]. address
-// is where, such as "192.0.2.1:7470"; with port 0 the system chooses one. Listen returns the address. Any host
-// that reaches it can join any port that has no cable: there is no authentication, and frames are not encrypted.
-// A host off the path between two others cannot put frames into their cable.
+// Listen lets fabrics on other hosts join this one with cables, until ctx ends: see [Fabric.Join]. address is its own
+// address and port, such as "192.0.2.1:7470"; with port 0 the system chooses one. Listen returns the address. Any host
+// that reaches it can join any port that has no cable: there is no authentication, and frames are not encrypted. A host
+// off the path between two others cannot put frames into their cable.
 func (f *Fabric) Listen(ctx context.Context, address string) (net.Addr, error) {
 	w, err := f.newWire(address, true)
 	if err != nil {

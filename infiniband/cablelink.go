@@ -39,7 +39,7 @@ func (c *Cable) run() {
 	}
 }
 
-// destination is where to send frames; without a token, nowhere.
+// destination is the address that frames are sent to; without a token they are not sent.
 type destination struct {
 	peer  netip.AddrPort
 	token uint64

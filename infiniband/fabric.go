@@ -40,9 +40,9 @@ type ManagerOptions struct {
 	Routing string
 	// LMC, 0 to 7, gives each adapter port 2^LMC LIDs, and so as many paths.
 	LMC uint8
-	// MKey is the M_Key of all ports; 0: none, anyone may manage them. Protect (M_KeyProtectBits, 0 to 3) is
-	// what is refused without it. Lease is for how many seconds a port stays protected if its manager does not
-	// answer; 0: for ever (section 14.2.4).
+	// MKey is the M_Key of all ports; 0: none, anyone may manage them. Protect (M_KeyProtectBits, 0 to 3) selects the
+	// requests that are refused without it. Lease is for how many seconds a port stays protected if its manager does
+	// not answer; 0: for ever (section 14.2.4).
 	MKey    uint64
 	Protect uint8
 	Lease   uint16

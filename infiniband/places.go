@@ -156,7 +156,7 @@ func numbered(name string, n int) string {
 	return name + "/" + strconv.Itoa(n)
 }
 
-// place finds a port for an adapter that joins without naming one; own describes its end, and host is where it is.
+// place finds a port for an adapter that joins without naming one; own describes its end, and host is its host.
 func (f *Fabric) place(own string, host netip.Addr) (at End, name string, err error) {
 	if name, err = adapterName(own); err != nil {
 		return End{}, "", err

@@ -20,7 +20,7 @@ func (e End) String() string { return fabric.End(e).String() }
 // FabricView is a snapshot of a fabric: see [Fabric.View] and [View].
 type FabricView struct {
 	Nodes  []NodeView
-	Cables []CableView // between nodes of the fabric; those to other processes are the Remote of a port
+	Cables []CableView // between nodes of the fabric; a cable to another process is the Remote of a port
 }
 
 // NodeView is a node at the time of a snapshot.

@@ -22,7 +22,7 @@ import (
 type Options struct {
 	NoCRC   bool // accept streams without CRCs if the peer does not request them either; always so with TLS
 	Markers bool // request markers in the peers' streams
-	// length limit of an FPDU in bytes; 0: 64 KiB if the peer accepts that, otherwise what fits a TCP segment
+	// length limit of an FPDU in bytes; 0: 64 KiB if the peer accepts that, otherwise the payload of a TCP segment
 	FPDU       int
 	Congestion string // TCP's congestion control, such as "cubic"; empty: the system's
 
@@ -43,9 +43,9 @@ type Options struct {
 	Refused func(peer netip.AddrPort, err error)
 }
 
-// Open opens the iWARP device of a local address, such as "192.0.2.7", "fd09::1" or "fe80::1%eth0":
-// peers' addresses that begin with fe80 are on that link. Options can follow the address, as in
-// "192.0.2.7?congestion=cubic&fpdu=1460&crc=off&markers=on". They override those in opt.
+// Open opens the iWARP device of a local address, such as "192.0.2.7", "fd09::1" or "fe80::1%eth0": peers' addresses
+// that begin with fe80 are on that link. Options can follow the address, as in
+// "192.0.2.7?congestion=cubic&fpdu=1460&crc=off&markers=on". They override the ones in opt.
 //
 // Up to 16 devices, usually in several processes, can have one address; over SCTP, one. Systems
 // other than Linux have iWARP over SCTP only, and return ErrNotSupported for the rest.

@@ -15,7 +15,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
-// tlsNetwork is a network whose links speak TLS 1.3 over those of another network.
+// tlsNetwork is a network whose links speak TLS 1.3 over the links of another network.
 //
 // crypto/tls does a handshake in one blocking call. So the handshake has a goroutine, and a pipe in
 // memory to and from the device. Afterwards the device calls crypto/tls with its lock held, and

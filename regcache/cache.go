@@ -82,8 +82,8 @@ type entry struct {
 	newer, older *entry // in idle
 }
 
-// New makes a cache for memory of pd, registered with access. Memory windows cannot be bound to its
-// regions, because it could not close those. Nil options stand for the defaults.
+// New makes a cache for memory of pd, registered with access. Memory windows cannot be bound to its regions, because it
+// could not close such regions. Nil options stand for the defaults.
 func New(pd *verbs.PD, access verbs.Access, options *Options) (*Cache, error) {
 	const op = "regcache"
 	var opt Options

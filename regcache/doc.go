@@ -14,22 +14,21 @@
 //	... // the completion
 //	h.Release()
 //
-// # What it registers
+// # Registration
 //
 // Exactly the buffer that [Cache.Get] is given. If that overlaps regions of the cache, one region of
 // them all takes their place. So the regions of the cache do not overlap, and a peer that has the key
 // of one reaches no byte that the program did not give to Get.
 //
-// # What it lets go of
+// # Eviction
 //
 // Regions beyond the budget: regions without a [Handle], the least recently released first. A
 // region that is in use stays. So the cache is over its budget while the program uses more at once.
 // If the system refuses to pin more, the cache lets go of regions until it does not.
 //
-// Memory that the Go runtime has allocated: when the program no longer refers to it. The cache does
-// not keep it alive, see [verbs.Weak]; a handle does. There are two exceptions. Regions that are
-// pinned ([verbs.Pinned] and its like) keep their memory alive, as do those of devices without weak
-// regions, until the budget or [Cache.Forget] ends them.
+// Memory that the Go runtime has allocated: when the program no longer refers to it. The cache does not keep it alive,
+// see [verbs.Weak]; a handle does. There are two exceptions. Regions that are pinned ([verbs.Pinned] and its like) keep
+// their memory alive, as do regions of devices without weak regions, until the budget or [Cache.Forget] ends them.
 //
 // Memory that the program has mapped: when it says so, before it unmaps it, with [Cache.Forget]. With
 // [Options.WatchMapped] also when it unmaps it, see docs/memory.md.

@@ -83,8 +83,8 @@ func newStream(cfg rsocket.Config, peer []byte) (*rsocket.Stream, error) {
 	return rsocket.NewStream(cfg, &data)
 }
 
-// LocalAddr returns this side's address and port, a *net.TCPAddr: the ports are those of
-// the connection manager's TCP port space, not of the host's TCP.
+// LocalAddr returns this side's address and port, a *net.TCPAddr: the ports are ports of the connection manager's TCP
+// port space, not of the host's TCP.
 func (c *Conn) LocalAddr() net.Addr { return c.local }
 
 // RemoteAddr returns the other side's address and port, a *net.TCPAddr.
@@ -260,9 +260,8 @@ func (c *Conn) postNow(data []byte) {
 // addMessage adds the message of c.post to n work requests that write its data, none or one, and
 // returns the new number.
 //
-// If the immediate data would make the last packet longer than those before it, and it could not
-// leave in one send with them, the message is an empty WRITE with immediate behind the data. The
-// peer sees no difference.
+// If the immediate data would make the last packet longer than the packets before it, and it could not leave in one
+// send with them, the message is an empty WRITE with immediate behind the data. The peer sees no difference.
 func (c *Conn) addMessage(n int, remote verbs.Remote) int {
 	p, mtu := &c.post, c.ep.mtu
 	switch {

@@ -13,7 +13,7 @@
 // program under librspreload, are peers. Data is written directly into a ring of the peer.
 // docs/rnet.md describes the protocol, its options and its limits.
 //
-// # Who moves the data
+// # The thread that moves the data
 //
 // A [Conn] has no goroutine. A caller that waits in Read or Write polls the completion queue, at first
 // for [Options.Spin], and then sleeps. It also handles completions of the other direction. While

@@ -438,8 +438,8 @@ func (p *PacketConn) send(b []byte, peer *packetPeer) error {
 	return p.failure()
 }
 
-// SetDeadline sets when ReadFrom and WriteTo give up with os.ErrDeadlineExceeded, also those
-// that wait already; the zero time: never.
+// SetDeadline sets when ReadFrom and WriteTo give up with os.ErrDeadlineExceeded, also calls that wait already; the
+// zero time: never.
 func (p *PacketConn) SetDeadline(t time.Time) error {
 	return p.setDeadlines(t, &p.read.side, &p.write.side)
 }

@@ -99,7 +99,7 @@ type processes struct {
 	local netip.AddrPort
 }
 
-// Claim converts errors to those of package verbs.
+// Claim converts errors to the errors of package verbs.
 func (s processes) Claim(service, mask uint64) error {
 	err := s.Member.Claim(service, mask)
 	switch {

@@ -30,7 +30,7 @@ type Options struct {
 }
 
 // Open opens the RoCEv2 device of a local address, such as "192.0.2.7" or "fd09::1". Options may follow, such as
-// "192.0.2.7?cc=dcqcn&rpg_ai_rate=20": a congestion control and its parameters, in place of those in opt.
+// "192.0.2.7?cc=dcqcn&rpg_ai_rate=20": a congestion control and its parameters, in place of the ones in opt.
 // "192.0.2.7?lanes=2" spreads the queue pairs over two lanes, which work at the same time; see docs/roce.md.
 //
 // Any address of 127.0.0.0/8 is local on Linux, so every process of a machine can have one of its

@@ -26,9 +26,8 @@ func marked(tos uint8) bool { return tos&ecn == ecn }
 // receiving socket.
 const maxPeerSockets = 64
 
-// Connect prepares for packets of queue pairs that are connected by a route. The TTL and TOS of a
-// host's first route become the socket's own, at no cost per packet; those of other routes go with
-// each send.
+// Connect prepares for packets of queue pairs that are connected by a route. The TTL and TOS of a host's first route
+// become the socket's own, at no cost per packet; the TTL and TOS of other routes go with each send.
 //
 // If congestion may be marked in a route's packets (RFC 3168), the peer's are taken to permit that too,
 // and arrivals tell it from then on. Nobody else pays for that.

@@ -56,7 +56,7 @@ const maxInbox = 4096
 // forwardedAtOnce limits how many of them one Receive delivers.
 const forwardedAtOnce = 256
 
-// Prefix returns the device's number among those of the address.
+// Prefix returns the device's number among the devices of the address.
 func (s *sharing) Prefix() (slot uint32, bits int) {
 	if s.group == nil {
 		return 0, steer.Bits

@@ -40,8 +40,8 @@ func (l *link) leave() {
 	l.sock, l.seg = nil, nil
 }
 
-// surplus returns which closed peer gives way to another: the first of the process that has most, so that
-// nobody drives out those of others.
+// surplus returns which closed peer gives way to another: the first of the process that has most, so that no process
+// drives out the peers of others.
 func surplus(all []*closedPeer) (first int) {
 	count := make(map[int]int)
 	for i, v := range slices.Backward(all) {

@@ -18,7 +18,7 @@ import (
 // and the system forgets them with their process. A new listener connects to all watches. A new sender opens its watch
 // first, and then looks for listeners. So each finds the other, and nobody has to keep a list.
 
-// atWatches is the number before those of the watches.
+// atWatches is the number before the numbers of the watches.
 const atWatches = memorydev.MaxGroupListeners
 
 // ListenGroup opens a listener of a group.

@@ -42,7 +42,7 @@ type link struct {
 	retries bool // as many peers wait at the listener as may: this side tries again
 
 	slot   int              // in this process's doorbell
-	seg    *shmem.Segment   // of both sides: that which dials makes it, and writes to its first half
+	seg    *shmem.Segment   // of both sides: the dialing side makes it, and writes to its first half
 	own    []byte           // the half that this side writes to
 	theirs []byte           // the other
 	greets *acceptor        // waits for the peer's hello for it; nil: it has come, or this side dials

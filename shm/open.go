@@ -31,9 +31,9 @@ type Options struct {
 // DefaultAddress is the address of a device that is opened without one.
 const DefaultAddress = "127.0.0.1"
 
-// Open opens a device of shared memory. Devices are told apart by addresses, as in other networks; an
-// address need not be one of an interface. Without one it is [DefaultAddress]. Options can follow the
-// address, as in "127.0.0.1?dir=/run/ramjet&copies=off&wait=events". They override those in opt.
+// Open opens a device of shared memory. Devices are told apart by addresses, as in other networks; an address need not
+// be one of an interface. Without one it is [DefaultAddress]. Options can follow the address, as in
+// "127.0.0.1?dir=/run/ramjet&copies=off&wait=events". They override the ones in opt.
 //
 // Up to 64 devices, usually in several processes, can have one address. Systems other than Linux
 // return ErrNotSupported.

@@ -76,7 +76,7 @@ func connected() (h *host, l *cm.Listener, client, server *cm.Conn) {
 	return h, l, client, <-accepted
 }
 
-// leakDevice ends without closing what it has made.
+// leakDevice ends without closing the objects that it has made.
 func leakDevice(mistake bool) {
 	h := open()
 	a, _ := h.pair(verbs.QPInit{}, nil)

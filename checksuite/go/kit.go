@@ -68,7 +68,7 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// host is a device and its domain, and what close closes first: queue pairs, then the others.
+// host is a device and its domain, and the objects that close closes first: queue pairs, then the others.
 type host struct {
 	dev    *verbs.Device
 	pd     *verbs.PD
@@ -129,7 +129,7 @@ func (h *host) side(init verbs.QPInit) side {
 	return s
 }
 
-// pair connects two queue pairs; those of UD are ready to send.
+// pair connects two queue pairs; UD queue pairs are ready to send.
 func (h *host) pair(init verbs.QPInit, opt *verbs.ConnectOptions) (a, b side) {
 	a, b = h.side(init), h.side(init)
 	if init.Type == verbs.UD {

@@ -30,7 +30,7 @@ func raceWrites(mistake bool) {
 	h.close()
 }
 
-// raceRead has one peer read what another is writing; the right one reads when the WRITE is complete.
+// raceRead has one peer read memory that another is writing; the right program reads when the WRITE is complete.
 func raceRead(mistake bool) {
 	h := open()
 	a, _ := h.pair(verbs.QPInit{}, nil)
@@ -66,7 +66,7 @@ func raceOwner(mistake bool) {
 	h.close()
 }
 
-// announcedEarlyUnfenced sends what a READ before it brings, without a fence, or with it.
+// announcedEarlyUnfenced sends the data of a READ before it, without a fence, or with it.
 func announcedEarlyUnfenced(mistake bool) {
 	h := open()
 	a, b := h.pair(verbs.QPInit{}, nil)
@@ -105,7 +105,7 @@ func announcedEarlyOther(mistake bool) {
 	h.close()
 }
 
-// partialPoll waits for a WRITE by what wait looks at, and reads all of it.
+// partialPoll waits for a WRITE at the bytes that wait looks at, and reads all of it.
 func partialPoll(wait func(ctx context.Context, mr *verbs.MR) error) {
 	h := open()
 	a, _ := h.pair(verbs.QPInit{}, nil)

@@ -66,7 +66,7 @@ func cqOverflowShared(mistake bool) {
 	h.close()
 }
 
-// cqOverflowResize makes a completion queue smaller than what is posted.
+// cqOverflowResize makes a completion queue smaller than the number of posted work requests.
 func cqOverflowResize(mistake bool) {
 	h := open()
 	_, b := h.pair(verbs.QPInit{}, nil)

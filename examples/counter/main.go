@@ -27,7 +27,7 @@ import (
 
 const port = ":7480"
 
-// out is where the program prints.
+// out receives the program's output.
 var out io.Writer = os.Stdout
 
 func main() {

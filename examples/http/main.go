@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Http is a web server and its client over RDMA: package rnet has what net/http asks for.
+// Http is a web server and its client over RDMA: package rnet has the listeners and connections that net/http asks for.
 //
 //	go run ./examples/http                    the server
 //	go run ./examples/http 127.0.0.1          a client, in another terminal

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Kv is a key-value store whose clients read without the server: they READ the slots of its table that a
-// key may be in. Only what changes the table goes to the server, as a message.
+// Kv is a key-value store whose clients read without the server: they READ the slots of its table that a key may be in.
+// Only changes of the table go to the server, as messages.
 //
 //	go run ./examples/kv                            the server
 //	go run ./examples/kv 127.0.0.1 put color blue   clients
@@ -36,7 +36,7 @@ const (
 	area     = (slots + probe - 1) * slotSize
 )
 
-// out is where the program prints.
+// out receives the program's output.
 var out io.Writer = os.Stdout
 
 func main() {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Multicast sends a file to many receivers at once: each datagram goes out once, to a multicast group that all
-// have joined. Datagrams may be lost. So the sender asks every receiver, over a connection, what it misses, and
-// sends that again, until nobody misses anything.
+// Multicast sends a file to many receivers at once: each datagram goes out once, to a multicast group that all have
+// joined. Datagrams may be lost. So the sender asks every receiver, over a connection, for the datagrams that it
+// misses, and sends them again, until nobody misses anything.
 //
 //	go run ./examples/multicast 127.0.0.1 copy       receivers, in other terminals
 //	go run ./examples/multicast -w 2 FILE            the sender; it waits for two receivers

@@ -33,11 +33,11 @@ const (
 	slotSize = 256
 	header   = 16 // number of the line, from 1; CRC of all but itself; length
 
-	last     = 1 << 63          // in the number of what follows the last line
+	last     = 1 << 63          // in the number of the end mark behind the last line
 	patience = 10 * time.Second // for a publisher that starts, and for subscribers that end
 )
 
-// in has the publisher's lines, and out is where the program prints.
+// in has the publisher's lines, and out receives the program's output.
 var (
 	in  io.Reader = os.Stdin
 	out io.Writer = os.Stdout

@@ -42,7 +42,7 @@ var each = uint64(10_000)
 // order is the byte order of tasks and results. That of the counter is the owner's own.
 var order = binary.BigEndian
 
-// out is where the program prints.
+// out receives the program's output.
 var out io.Writer = os.Stdout
 
 func main() {

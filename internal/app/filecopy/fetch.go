@@ -106,8 +106,8 @@ func (c *session) fetch(ctx context.Context, m fetch) error {
 	if err != nil {
 		c.gaveUp = &m.File
 	}
-	if known := (*ServerError)(nil); err == nil || errors.Is(err, ErrLost) || errors.As(err, &known) || ctx.Err() != nil {
-		if known != nil {
+	if peer := (*ServerError)(nil); err == nil || errors.Is(err, ErrLost) || errors.As(err, &peer) || ctx.Err() != nil {
+		if peer != nil {
 			return nil // the client knows
 		}
 		return err

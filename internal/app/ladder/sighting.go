@@ -40,7 +40,7 @@ func pointOf(p *capture.Packet) (at point, node string) {
 // sightings finds the sightings that belong to one packet. Two packets of the same bytes are distinguished by being
 // seen twice at the same point.
 type sightings struct {
-	recent, older map[sightingKey][]*sighting // two generations: a packet that both have forgotten counts as another packet
+	recent, older map[sightingKey][]*sighting // two generations; a packet that neither has counts as a new one
 	n             int
 	forgotten     func(*sighting) // is told of each that will not be found any more; may be nil
 }

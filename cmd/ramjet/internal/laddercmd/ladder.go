@@ -131,7 +131,7 @@ func (f *ladderFlags) drawFile(c *cobra.Command, name string) error {
 	return f.draw(c.OutOrStdout(), c.ErrOrStderr(), name, s)
 }
 
-// draw draws, or lists, what was found in a capture, or a process.
+// draw draws, or lists, the conversations of a capture, or of a process.
 func (f *ladderFlags) draw(out, log io.Writer, name string, s *ladder.Survey) error {
 	list, err := f.choose(s)
 	if err != nil {
@@ -190,7 +190,7 @@ func (f *ladderFlags) check() error {
 	return nil
 }
 
-// calls reads the logs of calls. What of them is not drawn it says.
+// calls reads the logs of calls. It says which of them are not drawn.
 func (f *ladderFlags) calls(log io.Writer, s *ladder.Survey, o *ladder.Options) (*ladder.Calls, error) {
 	c := s.Calls(o)
 	for i, name := range f.logs {
@@ -353,7 +353,7 @@ func nothingToDraw(s *ladder.Survey) string {
 	}
 }
 
-// ladderWarnings say what of a capture is not in a ladder.
+// ladderWarnings are about packets of a capture that are not in a ladder.
 func ladderWarnings(s *ladder.Survey) []string {
 	var all []string
 	if s.Cut {

@@ -165,7 +165,7 @@ func (f *ladderFlags) writeFile(log io.Writer, name string, s *ladder.Survey, l 
 	return err
 }
 
-// ladderTitle says what is drawn, and what was noticed.
+// ladderTitle names the conversation that is drawn, and its faults.
 func ladderTitle(s *ladder.Survey, l *ladder.Ladder) []string {
 	if len(l.Conversations) > 1 {
 		var packets int

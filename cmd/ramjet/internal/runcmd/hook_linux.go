@@ -38,7 +38,7 @@ func newSysfsWriterCmd() *cobra.Command {
 	})
 }
 
-// emptyFolder removes what is in a folder, which is mounted and has to stay the same one.
+// emptyFolder removes the files in a folder, which is mounted and has to stay the same one.
 func emptyFolder(folder string) error {
 	entries, err := os.ReadDir(folder)
 	if err != nil {

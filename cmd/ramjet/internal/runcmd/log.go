@@ -12,9 +12,9 @@ import (
 // standardError stands for it as the file of a log.
 const standardError = "-"
 
-// callLogEnvironment returns the variables by which a program's calls are logged. env is what it has otherwise: its
-// filter is checked, too, as nothing would be logged with a wrong one. Names of files are absolute, as programs change
-// their directory.
+// callLogEnvironment returns the variables by which a program's calls are logged. env is the rest of its environment:
+// the filter there is checked, too, as nothing would be logged with a wrong one. Names of files are absolute, as
+// programs change their directory.
 func callLogEnvironment(log, filter string, env []string) (more []string, err error) {
 	if filter != "" {
 		if err := kinds.CheckCallFilter(filter); err != nil {

@@ -15,8 +15,8 @@ import (
 	"strings"
 )
 
-// RDMA is this command under the name of iproute2's rdma: it shows the programs of `ramjet run`
-// what that shows of the kernel's devices, in the same formats.
+// RDMA is this command under the name of iproute2's rdma: it shows the programs of `ramjet run` Ramjet's devices as
+// that shows the kernel's, in the same formats.
 func RDMA(args []string, root string, out, log io.Writer) error {
 	asJSON := false
 	args = slices.DeleteFunc(slices.Clone(args), func(a string) bool { // which may be anywhere

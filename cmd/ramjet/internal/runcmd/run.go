@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package runcmd is `ramjet run`: C programs with the libraries of Ramjet, and what stands for their /sys.
+// Package runcmd is `ramjet run`: C programs with the libraries of Ramjet, and the files that stand for their /sys.
 package runcmd
 
 import (

@@ -17,8 +17,8 @@ const SysfsVariable = "RAMJET_SYSFS"
 // run it to list their devices.
 const RDMATool = "bin/rdma"
 
-// describe returns the sysfs description of the devices of an environment. noWait: those that join a fabric elsewhere
-// are described as they are before.
+// describe returns the sysfs description of the devices of an environment. noWait: adapters that join a fabric
+// elsewhere are described as they are before they have joined.
 func describe(env []string, noWait bool) (*cdevices.Sysfs, error) {
 	listed, err := cdevices.List(lookup(env, cdevices.Environment))
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// runWatched runs a program in Go, passes it the signals that it would get, reports once it has ended what the program
-// itself cannot, and ends as it did. It returns only if that fails.
+// runWatched runs a program in Go, passes it the signals that it would get, reports mistakes that the program itself
+// cannot report once it has ended, and ends as it did. It returns only if that fails.
 func runWatched(path string, args, env []string) error {
 	left := leftovers{env: env}
 	if err := left.begin(); err != nil {
@@ -61,7 +61,7 @@ func runWatched(path string, args, env []string) error {
 var fatal = []syscall.Signal{syscall.SIGQUIT, syscall.SIGILL, syscall.SIGTRAP, syscall.SIGABRT, syscall.SIGBUS,
 	syscall.SIGFPE, syscall.SIGSEGV, syscall.SIGSYS}
 
-// passSignals sends a program the signals of this one. What a terminal sends goes to both already.
+// passSignals sends a program the signals of this one. A terminal's signals go to both already.
 func passSignals(signals <-chan os.Signal, to *os.Process) {
 	for s := range signals {
 		switch s {

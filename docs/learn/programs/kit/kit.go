@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package kit is what the programs of this tutorial share, once chapter 3 has shown what is in it: two
-// devices of one process, each with a completion queue and an RC queue pair. Any error ends the program.
+// Package kit has the code that the programs of this tutorial share, once chapter 3 has shown it: two devices of one
+// process, each with a completion queue and an RC queue pair. Any error ends the program.
 package kit
 
 import (

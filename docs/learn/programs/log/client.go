@@ -90,7 +90,7 @@ func (c *client) read(ctx context.Context) error {
 	return nil
 }
 
-// follow has a copy of the log, prints what the server WRITEs into it, and ends after some entries.
+// follow has a copy of the log, prints the entries that the server WRITEs into it, and ends after some.
 func (c *client) follow(ctx context.Context, entries string) error {
 	left, err := strconv.Atoi(entries)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// server has the log, and knows who follows it.
+// server has the log, and knows the clients that follow it.
 type server struct {
 	log *verbs.MR
 
@@ -68,7 +68,7 @@ func (s *server) client(ctx context.Context, conn *cm.Conn) {
 	}
 }
 
-// answer does what a client asks for.
+// answer carries out a client's request.
 func (s *server) answer(ctx context.Context, conn *cm.Conn, command, argument string) string {
 	s.lock.Lock()
 	defer s.lock.Unlock()
@@ -92,7 +92,8 @@ func (s *server) answer(ctx context.Context, conn *cm.Conn, command, argument st
 	return command + " is unknown"
 }
 
-// replicate WRITEs an entry into the copies of all followers, and tells them. Who cannot be reached no longer follows.
+// replicate WRITEs an entry into the copies of all followers, and tells them. A client that cannot be reached no longer
+// follows.
 func (s *server) replicate(ctx context.Context, n uint64) {
 	for conn, copies := range s.followers {
 		at := slot(n)

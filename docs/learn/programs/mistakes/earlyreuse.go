@@ -10,8 +10,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// earlyReuse changes a buffer after it has posted it, and before the completion. Here the receiver is
-// late, so the message is sent again: with what the buffer holds by then.
+// earlyReuse changes a buffer after it has posted it, and before the completion. Here the receiver is late, so the
+// message is sent again: with the bytes that the buffer holds by then.
 func earlyReuse() {
 	a, b := kit.Pair(nil)
 	mine, theirs := a.Put("pay 10"), b.Register(64, verbs.LocalWrite)

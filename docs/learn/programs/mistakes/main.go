@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Mistakes makes one of the common mistakes, and prints what its author gets to see. Each has a file of
-// its own.
+// Mistakes makes one of the common mistakes, and prints the error that its author gets to see. Each has a file of its
+// own.
 package main
 
 import (

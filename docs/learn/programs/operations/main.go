@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Operations moves one text in each of the four ways, and says who had to do what. With the name of a file
+// Operations moves one text in each of the four ways, and says which side had to do something. With the name of a file
 // it records the packets there.
 package main
 
