@@ -126,7 +126,7 @@ func (s *stream) happened(e *cmEvent) {
 		}
 		s.failedIf(syscall.ECONNREFUSED)
 	case ibverbs.CMAddrError, ibverbs.CMRouteError, ibverbs.CMUnreachable, ibverbs.CMConnectError:
-		if s.service && e.typ == ibverbs.CMUnreachable && e.status > 0 { // what SIDR REP says
+		if s.service && e.typ == ibverbs.CMUnreachable && e.status > 0 { // the fields of SIDR REP
 			s.report(driver.StreamEvent{Type: driver.StreamRejected, Stream: s, Param: e.param,
 				Service: driver.Service{Status: uint8(e.status)}})
 			return

@@ -313,8 +313,8 @@ func dataFits(data []byte) error {
 	return nil
 }
 
-// mostRetries is how often a connection retransmits what is not acknowledged. rxe takes 7 for ever: with it, nobody
-// would learn that the peer is dead.
+// mostRetries is how often a connection retransmits a packet that is not acknowledged. rxe takes 7 for ever: with it,
+// nobody would learn that the peer is dead.
 const mostRetries = 6
 
 // raise takes the queue pair to states, with the attributes that the manager knows.

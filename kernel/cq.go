@@ -31,7 +31,7 @@ type cq struct {
 	events   driver.CQEvents
 	overflow atomic.Bool
 	armed    atomic.Bool  // an event was requested, and has not come
-	capacity atomic.Int32 // what observers see
+	capacity atomic.Int32 // the part that observers see
 	closed   atomic.Bool
 
 	mu   sync.Mutex
@@ -154,8 +154,7 @@ func (q *cq) of(n verbs.QPN) *qp {
 	return q.last
 }
 
-// fromBE32 returns the number whose bytes in memory are those of v in network byte order, and the other way
-// around.
+// fromBE32 converts v from network byte order to the host's, and the other way around.
 func fromBE32(v uint32) uint32 {
 	var b [4]byte
 	binary.NativeEndian.PutUint32(b[:], v)
@@ -255,5 +254,5 @@ func (q *cq) abandon() {
 func (q *cq) end() {
 	q.gone = true
 	q.closed.Store(true)
-	q.events.Completion() // whoever waits is told
+	q.events.Completion() // goroutines that wait are woken
 }

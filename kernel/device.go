@@ -41,7 +41,7 @@ type device struct {
 	removal sync.Once
 	removed atomic.Bool // the kernel has taken the device away
 
-	// mu covers what events find objects by. It is held for no call.
+	// mu covers the tables by which events find objects. It is held for no call.
 	mu       sync.Mutex
 	sink     func(verbs.EventType, int)
 	objects  map[object]uint64 // with the order in which they were made
@@ -259,8 +259,7 @@ func (d *device) Close() error {
 	d.objects, d.observed = nil, observed{}
 	d.mu.Unlock()
 	left := slices.SortedFunc(maps.Keys(made), func(a, b object) int { return cmp.Compare(made[b], made[a]) })
-	// A region that has changed its domain may be older than the domain: what is in use is left for the
-	// next round.
+	// A region that has changed its domain may be older than the domain: objects in use are left for the next round.
 	for range 3 {
 		var busy []object
 		for _, o := range left {
@@ -304,7 +303,7 @@ func (d *device) QPStats() ([]verbs.QPStats, error) {
 // count converts a limit, which some drivers leave at more than an int32.
 func count(v uint32) int { return int(min(v, 1<<31-1)) }
 
-// be64 returns the number whose bytes in memory are those of v in network byte order.
+// be64 converts v to network byte order.
 func be64(v uint64) uint64 {
 	var b [8]byte
 	binary.NativeEndian.PutUint64(b[:], v)

@@ -17,5 +17,5 @@
 // that wait do so at descriptors in Go's poller, of which a device has two. Memory of Go is pinned as long
 // as it is registered.
 //
-// What a device cannot do is verbs.ErrNotSupported. docs/kernel.md says more.
+// Operations that a device lacks return verbs.ErrNotSupported. docs/kernel.md says more.
 package kernel

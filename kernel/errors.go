@@ -48,8 +48,8 @@ func resultOf(r uintptr, errno syscall.Errno) error {
 	return verbs.ErrInvalid
 }
 
-// destroyed returns the error of a function that destroys an object. The kernel has freed those of a device that is
-// gone, and says EIO.
+// destroyed returns the error of a function that destroys an object. The kernel has freed the objects of a device that
+// is gone, and says EIO.
 func destroyed(r uintptr, errno syscall.Errno) error {
 	err := resultOf(r, errno)
 	if err == syscall.EIO || err == syscall.ENODEV {
@@ -69,7 +69,7 @@ func madeOf(r uintptr, errno syscall.Errno) error {
 	return errorOf(errno)
 }
 
-// lacking says what the device does not have, if err is that it has not.
+// lacking names the feature that the device lacks, if that is the reason for err.
 func lacking(op string, err error, function string) error {
 	if err != verbs.ErrNotSupported {
 		return err

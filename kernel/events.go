@@ -18,7 +18,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// channel is a descriptor that tells of events, in Go's poller: whoever waits has no thread.
+// channel is a descriptor that tells of events, in Go's poller: a goroutine that waits has no thread.
 type channel struct {
 	file *os.File      // a duplicate: the library closes its own
 	done chan struct{} // closed when nobody reads any more
@@ -111,7 +111,7 @@ func (d *device) lost() {
 			q.happened(verbs.EventQPFatal)
 		}
 		for _, q := range cqs {
-			q.events.Completion() // whoever waits finds the error
+			q.events.Completion() // goroutines that wait find the error
 		}
 	})
 }
@@ -164,7 +164,7 @@ func (d *device) eventReader() func() (bool, error) {
 }
 
 // receiver returns the function that tells the object of an event; nil: it is gone. The numbers of package verbs are
-// those of C, as a test holds.
+// C's, as a test holds.
 func (d *device) receiver(t verbs.EventType, element uintptr) func() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

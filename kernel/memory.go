@@ -65,17 +65,17 @@ type mr struct {
 
 	mu     sync.Mutex
 	c      uintptr // struct ibv_mr; 0: it is closed
-	addr   uint64  // what stands for the first byte
+	addr   uint64  // the address that stands for the first byte
 	lkey   verbs.Key
 	rkey   verbs.Key
 	pinned bool
 	write  bool // the device may write to it
 	buf    []byte
 	pin    *runtime.Pinner
-	mapped []byte // what is unmapped with the region
+	mapped []byte // memory that is unmapped with the region
 }
 
-// accessOf converts access flags; those of FLUSH are left out.
+// accessOf converts access flags; the flags of FLUSH are left out.
 func accessOf(a verbs.Access) ibverbs.AccessFlags {
 	const same = verbs.LocalWrite | verbs.RemoteWrite | verbs.RemoteRead | verbs.RemoteAtomic | verbs.MWBind |
 		verbs.ZeroBased | verbs.OnDemand | verbs.HugePages
@@ -86,8 +86,8 @@ func accessOf(a verbs.Access) ibverbs.AccessFlags {
 	return c
 }
 
-// checkAccess refuses what the device does not have. FlushGlobal and FlushPersistent permit peers what they
-// cannot ask for here.
+// checkAccess refuses accesses that the device does not have. FlushGlobal and FlushPersistent permit peers requests
+// that they cannot make here.
 func (d *device) checkAccess(op string, a verbs.Access) error {
 	if a&verbs.OnDemand != 0 && d.attr.Caps&verbs.CapOnDemand == 0 {
 		return fail(op, verbs.ErrNotSupported,
@@ -259,7 +259,7 @@ func (m *mr) Bytes() []byte {
 	return m.buf
 }
 
-// What a registration that cannot be changed leaves: ibv_rereg_mr tells whether the region is as it was.
+// reregInput is the result of ibv_rereg_mr that leaves the region as it was (IBV_REREG_MR_ERR_INPUT).
 const reregInput = -1
 
 // ReregMR changes a region (ibv_rereg_mr). It is in this domain afterwards, if flags say so.
@@ -403,7 +403,7 @@ type mw struct {
 	info driver.MWInfo // as it was allocated
 
 	mu   sync.Mutex
-	rkey verbs.Key // type 2: what the program chose
+	rkey verbs.Key // type 2: the program's choice
 	gone bool
 }
 

@@ -15,8 +15,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs/metric"
 )
 
-// Metrics returns the numbers of this program's objects, and the counters of the device's ports that sysfs has. Those
-// are of all programs together.
+// Metrics returns the numbers of this program's objects, and the counters of the device's ports that sysfs has. These
+// counters are of all programs together.
 func (d *device) Metrics() ([]metric.Metric, error) {
 	return append(d.objectMetrics(), portMetrics(os.DirFS("/"), d.name, d.attr.Ports)...), nil
 }

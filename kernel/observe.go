@@ -9,7 +9,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
-// observed are the objects that observers list. The device's mu covers them, and what they show of objects.
+// observed are the objects that observers list. The device's mu covers them, and the facts about objects that they
+// show.
 type observed struct {
 	pds, xrcds int
 	qps        observe.ObjectList[*qp]
@@ -109,7 +110,7 @@ func (d *device) ObserveMRs(page []driver.MRInfo, at int) (n, next int) {
 	return observePage(d, &d.observed.mrs, page, at, func(m *mr) driver.MRInfo { return m.info })
 }
 
-// ObserveMWs lists memory windows. What they are bound to the device knows.
+// ObserveMWs lists memory windows. The device alone knows their regions.
 func (d *device) ObserveMWs(page []driver.MWInfo, at int) (n, next int) {
 	return observePage(d, &d.observed.mws, page, at, func(w *mw) driver.MWInfo { return w.info })
 }

@@ -10,13 +10,13 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// Kind is the kind of these devices, and Prefix what their names begin with.
+// Kind is the kind of these devices, and Prefix the beginning of their names.
 const (
 	Kind   = "kernel"
 	Prefix = Kind + ":"
 )
 
-// Whoever imports the package can open its devices by name.
+// A program that imports the package can open its devices by name.
 func init() { rdmasys.Open = Open }
 
 // absent says why there is no such device. It is verbs.ErrNotFound.

@@ -78,7 +78,7 @@ func realErrno(said syscall.Errno, file string) syscall.Errno {
 	return said
 }
 
-// notOpened says what to do about a device that cannot be opened.
+// notOpened has a remedy for a device that cannot be opened.
 func notOpened(errno syscall.Errno, uverbs string) error {
 	switch errno = realErrno(errno, "/dev/infiniband/"+uverbs); errno {
 	case syscall.EACCES, syscall.EPERM:

@@ -25,7 +25,7 @@ type qp struct {
 	c      uintptr // struct ibv_qp
 	typ    verbs.QPType
 	num    verbs.QPN
-	made   driver.QPInfo // what it was created with
+	made   driver.QPInfo // the attributes that it was created with
 	events func(verbs.EventType)
 	shared bool // its receives come from a shared queue
 	closed atomic.Bool
@@ -36,7 +36,7 @@ type qp struct {
 
 	mu     sync.Mutex
 	gone   bool
-	attr   verbs.QPAttr // what was set last, and what is known of the state
+	attr   verbs.QPAttr // the attributes that were set last, and the state as far as it is known
 	cap    verbs.QPCap
 	asked  verbs.AHAttr // by the program
 	groups map[group]struct{}
@@ -123,7 +123,7 @@ func (d *device) createQP(init *verbs.QPInit, events func(verbs.EventType), p *p
 	return q, nil
 }
 
-// makeQP calls the function that takes what the attributes have: the older one takes their first part.
+// makeQP calls the oldest function that takes all of the attributes: ibv_create_qp takes their first part.
 func (d *device) makeQP(c *ibverbs.QPInitAttrEx, t verbs.QPType, p *pd) (uintptr, error) {
 	if c.CompMask == 0 && t != verbs.XRCIni {
 		h, errno := d.lib.CallErrno(d.lib.CreateQP, p.c, uintptr(unsafe.Pointer(c)))
@@ -315,7 +315,7 @@ func ahFrom(c *ibverbs.AHAttr) verbs.AHAttr {
 	return a
 }
 
-// remember keeps what Stats and Query answer with where the device does not.
+// remember keeps the attributes that Stats and Query return where the device does not.
 func (q *qp) remember(a *verbs.QPAttr, mask verbs.QPMask, next verbs.QPState) {
 	to := &q.attr
 	if next == verbs.StateReset {
@@ -353,11 +353,11 @@ func (q *qp) query() {
 		RNRRetry: c.RNRRetry, RQPSN: verbs.PSN(c.RqPSN), SQPSN: verbs.PSN(c.SqPSN),
 		MaxRdAtomic: c.MaxRDAtomic, MaxDestRdAtomic: c.MaxDestRDAtomic, MinRNRTimer: c.MinRNRTimer,
 		DestQPN: verbs.QPN(c.DestQPNum), AH: ahFrom(ahOf(c))}
-	if asked := &q.asked; asked.DGID == a.AH.DGID && asked.DLID == a.AH.DLID { // without what stands for its zeros
+	if asked := &q.asked; asked.DGID == a.AH.DGID && asked.DLID == a.AH.DLID { // without values for zeros
 		a.AH = *asked
 	}
 	if a.State == verbs.StateReset {
-		a = verbs.QPAttr{} // some devices keep what was set before
+		a = verbs.QPAttr{} // some devices keep the values that were set before
 	}
 	q.attr = a
 	q.setState(a.State)

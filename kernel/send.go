@@ -167,7 +167,7 @@ func postError(r int) error {
 	return err
 }
 
-// operations are the numbers of operations in C, and what service has them.
+// operations are the numbers of operations in C, and the services that have them.
 var operations = [...]struct {
 	c   ibverbs.WROpcode
 	has bool
@@ -200,7 +200,7 @@ func (d *device) has(op verbs.SendOp) bool {
 	return true
 }
 
-// sendFlags are the flags of a work request by those of package verbs.
+// sendFlags are C's flags of a work request, by the flags of package verbs.
 var sendFlags = [...]ibverbs.SendFlags{
 	verbs.Signaled: ibverbs.SendSignaled, verbs.Solicited: ibverbs.SendSolicited,
 	verbs.Signaled | verbs.Solicited:               ibverbs.SendSignaled | ibverbs.SendSolicited,

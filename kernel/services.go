@@ -13,8 +13,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
-// serviceOf converts what an event of a datagram service says. Events of connections have other parameters in its
-// place.
+// serviceOf converts an event of a datagram service. Events of connections have other parameters in its place.
 func serviceOf(e *ibverbs.CMEventUD) driver.Service {
 	s := driver.Service{QPN: verbs.QPN(e.ParamUDQPNum), QKey: verbs.QKey(e.ParamUDQkey)}
 	s.AH = verbs.AHAttr{DLID: e.ParamUDAHAttrDlid, SL: e.ParamUDAHAttrSL, SrcPathBits: e.ParamUDAHAttrSrcPathBits,
@@ -69,7 +68,7 @@ type member struct {
 	group *[28]byte
 }
 
-// Close leaves the group first, which frees what the library knows of it.
+// Close leaves the group first, which frees the library's record of it.
 func (m *member) Close() {
 	m.call(m.m.fn.LeaveMulticast, uintptr(unsafe.Pointer(m.group)))
 	m.stream.Close()

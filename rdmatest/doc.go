@@ -2,9 +2,9 @@
 
 // Package rdmatest tests programs that use RDMA.
 //
-// [Run] plays a test in worlds in virtual time: hosts, the paths between them, and devices that are the ones that
-// ship, with simulated networks below them. One seed stands for one world. Ten idle minutes pass in microseconds,
-// and what failed once fails again with the same seed.
+// [Run] plays a test in worlds in virtual time: hosts, the paths between them, and devices that are the ones that ship,
+// with simulated networks below them. One seed stands for one world. Ten idle minutes pass in microseconds, and a test
+// that failed once fails again with the same seed.
 //
 //	func TestCounter(t *testing.T) {
 //		rdmatest.Run(t, 100, func(w *rdmatest.World) {
@@ -15,8 +15,9 @@
 //		})
 //	}
 //
-// Of a world that fails, faults are taken away one after another until only those are left that the failure needs. The
-// test prints the seed, what it stands for, and where a trace as text and a pcapng of the packets are.
+// Faults of a world that fails are taken away one after another until only the faults are left that the failure needs.
+// The test prints the seed, the faults that follow from it, and the names of a trace as text and of a pcapng of the
+// packets.
 //
 // [World.Check] has mistakes in the use of devices fail the test, too, such as memory that changes while it is posted.
 //
@@ -33,7 +34,7 @@
 //   - the methods of [Fabric]: InfiniBand's cables, switches and credits.
 //
 // Before a test lets a fault of its own strike, it can ask [World.Fault], which names the fault in the report, and
-// takes it away like those that are drawn:
+// takes it away like the drawn ones:
 //
 //	if w.Fault("the server is killed after 3 ms") {
 //		w.After(3*time.Millisecond, server.Kill)
@@ -41,12 +42,12 @@
 //
 // # Flags
 //
-//	-rdmatest.seeds N     play so many seeds instead of what the test asks for
+//	-rdmatest.seeds N     play so many seeds instead of the test's number
 //	-rdmatest.first N     begin with this seed
 //	-rdmatest.seed N      play this one only, and keep its trace
-//	-rdmatest.faults 1,3  of the drawn faults, let only those strike that have these numbers; none: no fault
+//	-rdmatest.faults 1,3  of the drawn faults, let only the ones with these numbers strike; none: no fault
 //	-rdmatest.j N         play in so many processes
-//	-rdmatest.keep DIR    where traces go; otherwise to a new temporary directory
+//	-rdmatest.keep DIR    the directory of traces; otherwise a new temporary one
 //
 // # Rules of virtual time
 //
@@ -55,12 +56,12 @@
 // the network, time stands still. The test ends then after a few seconds and names the goroutines. The same holds
 // for real sockets and files, and for channels that were made outside of the world.
 //
-// What a world does must follow from its seed: take random numbers from [World.Rand] or from crypto/rand, and wait
-// with [World.Sleep]. Goroutines go on one at a time, so Run cannot be called in parallel tests.
+// All that happens in a world must follow from its seed: take random numbers from [World.Rand] or from crypto/rand, and
+// wait with [World.Sleep]. Goroutines go on one at a time, so Run cannot be called in parallel tests.
 //
 // # Real time
 //
-// [Pair], [CheckedPair] and [Conns] are for tests in real time, on loopback addresses. Their faults are those of
+// [Pair], [CheckedPair] and [Conns] are for tests in real time, on loopback addresses. They have the faults of
 // ramjet.SetFaults:
 //
 //	a, b := rdmatest.Pair(t)

@@ -38,11 +38,11 @@ const (
 	Fatal = Kills | PowerLoss | Removal
 )
 
-// Draw makes up faults of some kinds from the seed, and has them strike while the test runs: those of packets on
-// each path, up to three of those that pass, one refused registration in a quarter of the seeds, and one that is
-// fatal in a quarter of the seeds. They strike the hosts among, or all that the world has now, whose devices are
-// open. What a host's device cannot have does not strike it. A path keeps its delay and bandwidth if a further call is
-// for faults of other kinds.
+// Draw makes up faults of some kinds from the seed, and has them strike while the test runs: faults of packets on each
+// path, up to three faults that pass, one refused registration in a quarter of the seeds, and one that is fatal in a
+// quarter of the seeds. They strike the hosts among, or all that the world has now, whose devices are open. Faults that
+// a host's device cannot have do not strike it. A path keeps its delay and bandwidth if a further call is for faults of
+// other kinds.
 func (w *World) Draw(f Faults, among ...*Host) {
 	if len(among) == 0 {
 		w.mu.Lock()
@@ -113,7 +113,7 @@ func (d *drawer) time(least, most time.Duration) time.Duration {
 	return time.Duration(float64(least) * math.Pow(float64(most)/float64(least), d.Float64()))
 }
 
-// path makes up what happens to what goes from a to b. A delay, and a bandwidth, are no faults that are taken away:
+// path makes up the faults of packets from a to b. A delay, and a bandwidth, are no faults that are taken away:
 // everything takes some time. A path that has them keeps them if f is of other kinds.
 func (d *drawer) path(f Faults, a, b *Host) {
 	set := func(chance int, share float64, k Faults, what string, change func(p *Path, share float64)) {
@@ -153,8 +153,8 @@ func (d *drawer) path(f Faults, a, b *Host) {
 	set(3, 0.01, Corruption, "corrupted", func(p *Path, q float64) { p.Corrupt = q })
 }
 
-// cable makes up what happens on the cable of a host's adapter, beside what its paths do. Packets that are lost there
-// are corrupted ones.
+// cable makes up the faults of the cable of a host's adapter, beside the faults of its paths. Packets that are lost
+// there are corrupted ones.
 func (d *drawer) cable(f Faults, h *Host) {
 	delay, long := d.IntN(4) == 0, d.time(time.Microsecond, time.Millisecond)
 	if f&Delay != 0 && delay {

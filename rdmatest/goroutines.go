@@ -21,7 +21,7 @@ type goroutine struct {
 // frame is a call on a stack.
 type frame struct{ fn, place string }
 
-// ownDir is where this module's files are.
+// ownDir is the directory of this module.
 var ownDir = func() string {
 	_, file, _, _ := runtime.Caller(0)
 	return path.Dir(path.Dir(file))

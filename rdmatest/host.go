@@ -32,7 +32,7 @@ type Host struct {
 	checked []*check.Device // of these, if they are checked
 	adapter infiniband.End  // of its InfiniBand device
 	fabric  *simnet.Fabric  // nil: it has none
-	cable   infiniband.End  // what the adapter is connected to
+	cable   infiniband.End  // the switch that the adapter is connected to
 	dead    bool            // a process was killed, a device removed, or the power is off
 }
 
@@ -55,8 +55,8 @@ func (h *Host) Context() context.Context {
 	return h.ctx
 }
 
-// Go runs a program in the host's process. Its context is the host's. An error that it returns fails the test,
-// unless the context has ended, or somebody calls [Task.Wait], who gets it.
+// Go runs a program in the host's process. Its context is the host's. An error that it returns fails the test, unless
+// the context has ended, or somebody calls [Task.Wait], which returns it.
 func (h *Host) Go(program func(ctx context.Context) error) *Task {
 	return h.w.run(h, h.Context(), program)
 }
@@ -71,8 +71,8 @@ func (h *Host) IWARP() *verbs.Device {
 }
 
 // InfiniBand opens the device of an adapter of a fabric. Adapters of generated fabrics are host-1, host-2, and so on;
-// empty: the first that nobody uses. A host has one adapter, and an adapter one host: links, paths and stops are those
-// of hosts.
+// empty: the first that nobody uses. A host has one adapter, and an adapter one host: links, paths and stops belong to
+// hosts.
 func (h *Host) InfiniBand(f *Fabric, adapter string) *verbs.Device {
 	h.w.Helper()
 	d, err := h.sim.OpenInfiniBand(f.sim, adapter)
@@ -172,7 +172,7 @@ func (w *World) named(name string) *Host {
 	return nil
 }
 
-// Died reports whether the host has lost a process, a device or its power: what others do with it may fail.
+// Died reports whether the host has lost a process, a device or its power: other hosts' operations with it may fail.
 func (h *Host) Died() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -181,7 +181,7 @@ func (h *Host) Died() bool {
 
 // Kill ends the host's process, as SIGKILL does. Nothing that it does from now on reaches anybody. The system closes
 // its TCP connections; peers of RoCE and InfiniBand hear nothing. Its context ends, and calls on its devices fail.
-// What is opened on the host after that belongs to a new process.
+// Devices and connections that are opened on the host after that belong to a new process.
 func (h *Host) Kill() {
 	h.sim.Kill()
 	h.ended(errKilled)
@@ -204,8 +204,8 @@ func (h *Host) ended(why error) {
 }
 
 // Stop keeps the host's process from sending and receiving, as SIGSTOP does, or lets it go on. The system takes
-// meanwhile what its buffers hold. Its clocks go on. On InfiniBand its packets keep their place in the buffers of its
-// port for a second, and hold others back; after that they are lost.
+// meanwhile as much data as its buffers hold. Its clocks go on. On InfiniBand its packets keep their place in the
+// buffers of its port for a second, and hold others back; after that they are lost.
 func (h *Host) Stop(stop bool) { h.sim.Stop(stop) }
 
 func (h *Host) onFabric() bool {
@@ -270,8 +270,8 @@ func (h *Host) setCable(in bool) {
 }
 
 // HoldReceives has messages find no receive at the host's devices, whatever programs have posted, or lets them find
-// those again. Senders get RNR NAKs, and [World.Check] looks for those no more. iWARP has none: the test fails if the
-// host has such a device.
+// receives again. Senders get RNR NAKs, and [World.Check] looks for RNR NAKs no more. iWARP has none: the test fails if
+// the host has such a device.
 func (h *Host) HoldReceives(on bool) {
 	h.mu.Lock()
 	devices := h.devices

@@ -19,13 +19,13 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs/metric"
 )
 
-// patience bounds what Pair and Conns wait for, in real time.
+// patience bounds the waits of Pair and Conns, in real time.
 const patience = time.Minute
 
 // Pair opens two RoCE devices in real time, on loopback addresses that no other test has. They are closed with the
 // test, which fails if objects are left on them, from queue pairs to protection domains. Completion channels are not
-// counted. The test is skipped where there are no such addresses: that is, anywhere but on Linux. Faults of the devices
-// are those of [ramjet.SetFaults].
+// counted. The test is skipped where there are no such addresses: that is, anywhere but on Linux. The devices have the
+// faults of [ramjet.SetFaults].
 func Pair(t testing.TB) (a, b *verbs.Device) {
 	t.Helper()
 	return PairOf(t, "roce")

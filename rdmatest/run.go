@@ -64,7 +64,7 @@ func Run(t *testing.T, seeds int, test func(w *World)) {
 type Failure struct {
 	// Seed is the first one that fails.
 	Seed uint64
-	// Texts say what failed.
+	// Texts describe the failures.
 	Texts []string
 	// World describes the world of the seed, without the faults that the failure does not need.
 	World string
@@ -231,7 +231,7 @@ func (p *player) shrink(seed uint64, o outcome, log *simnet.Log) *Failure {
 	if len(f.Faults) > 0 && try(nil) {
 		return f
 	}
-	for fewer := true; fewer; runtime.GC() { // one that was needed may not be without those that have gone since
+	for fewer := true; fewer; runtime.GC() { // a fault may have been needed only beside faults that have gone
 		fewer = false
 		for i := len(f.Faults) - 1; i >= 0; i-- {
 			fewer = try(slices.Delete(slices.Clone(f.Faults), i, i+1)) || fewer
@@ -246,7 +246,7 @@ func (f *Failure) String() string {
 		strings.Join(f.Texts, "\n"), f.World, len(f.Faults), f.Drawn)
 }
 
-// report plays a failure once more, keeps its trace, and returns what the test prints.
+// report plays a failure once more, keeps its trace, and returns the text that the test prints.
 func (p *player) report(f *Failure) string {
 	defer steady()()
 	log := &simnet.Log{Packets: true}
@@ -278,7 +278,7 @@ func (p *player) report(f *Failure) string {
 	return text
 }
 
-// keep writes what happened to files, and returns their names.
+// keep writes the trace to files, and returns their names.
 func keep(test string, seed uint64, log *simnet.Log) (files string, err error) {
 	dir := *keepFlag
 	if dir == "" {

@@ -8,7 +8,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/testkit/simnet"
 )
 
-// The simulation's own tests need what users do not.
+// The simulation's own tests need more than users do.
 func init() {
 	simnet.NetOf = func(world any) *simnet.Net { return world.(*World).net }
 	simnet.HostOf = func(host any) *simnet.Host { return host.(*Host).sim }

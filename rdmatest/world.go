@@ -29,7 +29,7 @@ type World struct {
 
 	seed   uint64
 	net    *simnet.Net
-	bubble string               // what its goroutines have in their headers in a dump
+	bubble string               // the text in the headers of its goroutines in a dump
 	only   func(fault int) bool // which of the drawn faults strike
 	draws  *rand.Rand           // for Draw
 
@@ -52,7 +52,7 @@ type World struct {
 	closing  sync.WaitGroup // devices of processes that were killed
 }
 
-// limit bounds a test in virtual time: whoever waits for longer waits for ever.
+// limit bounds a test in virtual time: a goroutine that waits for longer waits for ever.
 const limit = 20 * time.Minute
 
 // settle is how long programs have to end, in virtual time, when their test has.
@@ -117,10 +117,10 @@ type Path struct {
 }
 
 // SetPath changes the path from one host to another, and not the way back. On InfiniBand packets feel it when they have
-// crossed the cables and switches of their fabric, which have faults of their own: see [Fabric]. Those of the subnet's
-// manager do not feel it. A path that cannot be, such as one with a negative delay, fails the test, and changes
-// nothing. What a test sets so is no drawn fault, and not taken away when a failure is shrunk, unless the test asks
-// [World.Fault].
+// crossed the cables and switches of their fabric, which have faults of their own: see [Fabric]. The packets of the
+// subnet's manager do not feel it. A path that cannot be, such as one with a negative delay, fails the test, and
+// changes nothing. A rule that a test sets is no drawn fault, and not taken away when a failure is shrunk, unless the
+// test asks [World.Fault].
 func (w *World) SetPath(from, to *Host, change func(*Path)) {
 	var err error
 	w.net.SetPath(from.sim, to.sim, func(p *simnet.Path) {
@@ -137,7 +137,7 @@ func (w *World) SetPath(from, to *Host, change func(*Path)) {
 	}
 }
 
-// check returns what is wrong with a path.
+// check returns an error if a path is wrong.
 func (p Path) check() error {
 	for _, c := range []struct {
 		name   string
@@ -182,7 +182,7 @@ type Task struct {
 	h    *Host
 	done chan struct{}
 	err  error
-	// failure is the text that the error is reported as; empty: it is excused. Who waits has it.
+	// failure is the text that the error is reported as; empty: it is excused, or Wait returns it.
 	failure string
 	waited  bool
 }
@@ -241,7 +241,7 @@ func (w *World) play(test func(*World)) {
 	}
 }
 
-// close ends what is on the world: programs, devices, fabrics.
+// close ends the programs, devices and fabrics of the world.
 func (w *World) close() {
 	w.mu.Lock()
 	w.over = true

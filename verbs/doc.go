@@ -9,7 +9,7 @@
 //
 // A program opens a [Device], by its name with ramjet.Open. Everything else is made from it:
 //
-//   - A [PD], a protection domain, holds what may be used together.
+//   - A [PD], a protection domain, holds objects that may be used together.
 //   - An [MR] is memory that the device may access: registered with [PD.RegMR], or allocated with
 //     [PD.AllocMR]. Its [SGE] names a piece of it in this program's work requests. Its [Remote] names it
 //     in those of peers. An [MW] gives peers a part of a region for a time.
@@ -38,10 +38,10 @@
 //
 // # Devices
 //
-// The types of this package are common to all kinds of device. They track which object uses which:
-// closing an object in use is [ErrBusy], closing one twice is harmless. They deliver events ([Device.Event]),
-// and they implement the queue pair state machine ([QP.Modify]). A driver (package verbs/driver) moves the
-// data: over RoCEv2, iWARP, InfiniBand, shared memory, or hardware. [Device.Query] says what a device can do.
+// The types of this package are common to all kinds of device. They track which object uses which: closing an object in
+// use is [ErrBusy], closing one twice is harmless. They deliver events ([Device.Event]), and they implement the queue
+// pair state machine ([QP.Modify]). A driver (package verbs/driver) moves the data: over RoCEv2, iWARP, InfiniBand,
+// shared memory, or hardware. [Device.Query] returns the capabilities of a device.
 //
 // # Errors
 //

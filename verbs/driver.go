@@ -10,9 +10,9 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs/metric"
 )
 
-// These are the interfaces of package verbs/driver, which documents them. That package imports this one. So
-// they stand here once more, as type literals: Go compares the methods of those, not their names (decision
-// 31). Package verbs/driver does not compile if the two differ.
+// These are the interfaces of package verbs/driver, which documents them. That package imports this one. So they stand
+// here once more, as type literals: Go compares the methods of type literals, not their names (decision 31). Package
+// verbs/driver does not compile if the two differ.
 type (
 	deviceDriver = interface {
 		QueryDevice() DeviceAttr

@@ -12,7 +12,7 @@ import (
 // each address twice, for RoCE v1 and v2, and row 0 is often one that the peer cannot use. The order is:
 //
 //   - RoCE v2 before v1;
-//   - the row of the address local, then those of its family. The zero Addr leaves both out;
+//   - the row of the address local, then the rows of its family. The zero Addr leaves both out;
 //   - addresses that are valid on one link only come last, and IPv6 behind IPv4;
 //   - the first row. It is the one of RoCE v1, too, which no router forwards, and over InfiniBand and iWARP.
 //

@@ -209,9 +209,9 @@ func (mr *MR) waitAt(ctx context.Context, off, n int, cond func(b []byte) bool) 
 	return err
 }
 
-// Close deregisters the region. After it returns the device touches no byte of it. Work requests that still
-// name the region complete with [StatusLocalProtectionError], those of peers with [StatusRemoteAccessError].
-// Close returns [ErrBusy] while a memory window is bound to it.
+// Close deregisters the region. After it returns the device touches no byte of it. Work requests that still name the
+// region complete with [StatusLocalProtectionError], work requests of peers with [StatusRemoteAccessError]. Close
+// returns [ErrBusy] while a memory window is bound to it.
 func (mr *MR) Close() error {
 	return mr.pd.dev.logClose("ibv_dereg_mr", "mr", mr, func() error {
 		return mr.close("dereg_mr", func() error { return wrap("dereg_mr", mr.drv.Dereg()) })

@@ -18,8 +18,8 @@ var (
 type CallLog = interface {
 	// Wants reports whether a call of the data path is logged. Others are always begun: they make and end objects.
 	Wants(call string) bool
-	// Begin notes a call with its arguments, and end its result, its error and what it has filled in. Arguments are
-	// values of package verbs, pointers to its objects, or lists and structs of these: []any, []CallArg.
+	// Begin notes a call with its arguments, and end its result, its error and the output that it has filled in.
+	// Arguments are values of package verbs, pointers to its objects, or lists and structs of these: []any, []CallArg.
 	Begin(call string, args ...CallArg) (end func(result any, err error, out ...CallArg))
 }
 

@@ -13,12 +13,11 @@ import (
 // Connector is a [Device] whose queue pairs can be connected by address and port. Package cm connects them;
 // programs use package cm. A driver embeds [UnsupportedConnector] where its network has less to say.
 type Connector interface {
-	// Connections calls the method of p that stands for the device's protocol, and returns its
-	// result. So the driver chooses the protocol, and supplies what the protocol runs on.
+	// Connections calls the method of p that stands for the device's protocol, and returns its result. So the driver
+	// chooses the protocol, and supplies the agent or the streams that it runs on.
 	Connections(p Protocols) error
-	// CheckRoute says at once whether the network has a route from one of the device's addresses to a
-	// peer's, which may have a zone. It sends nothing: the peer need not exist. The error says what is
-	// missing.
+	// CheckRoute says at once whether the network has a route from one of the device's addresses to a peer's, which may
+	// have a zone. It sends nothing: the peer need not exist. The error names the missing part.
 	CheckRoute(from, to netip.Addr) error
 	// LocatePeer returns the function that asks the network where a peer is before anything can be sent there, in
 	// seconds at most, or says why it cannot; nil: there is nothing to find out.
@@ -63,8 +62,8 @@ type MADAgent = interface {
 	Recv(ctx context.Context, mad []byte) (n int, from umad.Path, err error)
 	// Transactions returns the upper half of the agent's transaction ids.
 	Transactions() uint32
-	// Claim, Release and IDs are for an agent of a connection manager that shares its address with those of
-	// other processes; see [umad.Agent.Claim].
+	// Claim, Release and IDs are for an agent of a connection manager that shares its address with connection managers
+	// of other processes; see [umad.Agent.Claim].
 	Claim(service, mask uint64) error
 	Release(service uint64)
 	IDs() (base, mask uint32)

@@ -58,7 +58,7 @@ func (Unsupported) SetFailureSink(func(*verbs.Failure)) error { return verbs.Err
 func (Unsupported) SetEventSink(func(verbs.EventType, int))   {}
 func (Unsupported) Drain()                                    {}
 
-// The types of package verbs' functions say that its interfaces are those of this package.
+// The types of package verbs' functions say that its interfaces are the interfaces of this package.
 var (
 	newDevice = hook.NewDevice.(func(Device) *verbs.Device)
 	deviceOf  = hook.DeviceOf.(func(*verbs.Device) Device)

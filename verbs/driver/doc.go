@@ -3,10 +3,10 @@
 // Package driver is the contract between package verbs and drivers, which implement devices: RoCEv2, RoCE v1,
 // InfiniBand and iWARP in software, shared memory, or hardware. Programs need package verbs only.
 //
-// A driver implements [Device], and its objects [PD], [MR], [CQ], [QP] and so on. It checks what only it can
-// know (keys, queue space, limits) and returns the sentinels of package verbs. Its caller closes objects in
-// the right order. A driver embeds [Unsupported] and overrides what it supports. Its objects embed
-// [UnsupportedPD] and so on. A driver that embeds these compiles with later versions, too.
+// A driver implements [Device], and its objects [PD], [MR], [CQ], [QP] and so on. It checks the facts that only it can
+// know (keys, queue space, limits) and returns the sentinels of package verbs. Its caller closes objects in the right
+// order. A driver embeds [Unsupported] and overrides the methods that it supports. Its objects embed [UnsupportedPD]
+// and so on. A driver that embeds these compiles with later versions, too.
 //
 // Abilities that not every device has are interfaces of their own. Packages verbs and cm do without them, too:
 //

@@ -61,7 +61,7 @@ type QP = interface {
 }
 
 // Sleeper is a [CQ] in which a goroutine that waits for completions can sleep by itself: one thread is woken then,
-// where the driver's own would wake a second one. It is also a [Device], for those who wait at a channel.
+// where the driver's own would wake a second one. It is also a [Device], for programs that wait at a channel.
 type Sleeper interface {
 	// Sleeps reports whether goroutines can: elsewhere Sleep always returns false.
 	Sleeps() bool

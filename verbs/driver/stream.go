@@ -8,9 +8,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// StreamDevice is a [Device] whose queue pairs are connected by streams between addresses and
-// ports, such as those of iWARP over TCP. Package cm runs on it there, as it runs on [umad.Agent]
-// elsewhere; programs use package cm.
+// StreamDevice is a [Device] whose queue pairs are connected by streams between addresses and ports, such as iWARP's
+// over TCP. Package cm runs on it there, as it runs on [umad.Agent] elsewhere; programs use package cm.
 //
 // Callbacks are called from one goroutine, one after the other and without a lock held. They may
 // call back.

@@ -2,8 +2,8 @@
 
 package metric
 
-// QPCounts counts the events on a queue pair since it was created. Counts that its transport does not have
-// are zero: over iWARP, TCP sends again what is lost.
+// QPCounts counts the events on a queue pair since it was created. Counts that its transport does not have are zero:
+// over iWARP, TCP retransmits lost data.
 type QPCounts struct {
 	SentMessages uint64 // send work requests that completed with success
 	SentBytes    uint64 // payload of them, and of READ responses that were sent

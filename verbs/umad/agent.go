@@ -130,10 +130,10 @@ func (a *Agent) Refused(ctx context.Context, to verbs.AHAttr) error {
 	return wrap(op, err)
 }
 
-// Claim directs requests of connection managers to this process, where several share an address:
-// those for service ids that equal service in the bits of mask. A mask of all ones stands for one
-// id. It returns ErrBusy if one of them is already claimed, by this or another process of the
-// address, and ErrInvalid if the agent is of another class.
+// Claim directs requests of connection managers to this process, where several share an address: the requests for
+// service ids that equal service in the bits of mask. A mask of all ones stands for one id. It returns ErrBusy if one
+// of them is already claimed, by this or another process of the address, and ErrInvalid if the agent is of another
+// class.
 func (a *Agent) Claim(service, mask uint64) error {
 	return wrap("claim_service", a.drv.Claim(service, mask))
 }

@@ -109,7 +109,7 @@ func UpdateCastagnoli(state uint32, data []byte) uint32 {
 }
 
 // variant is for InfiniBand's variant CRC, of 16 bits. With x^16·P in place of P, which has 32 bits, all residues are
-// x^16 times those of P: their lower 16 bits, the high powers, are the CRC.
+// x^16 times the residues of P: their lower 16 bits, the high powers, are the CRC.
 var variant = newFoldTable(polyVariant)
 
 // Variant returns InfiniBand's variant CRC of data, inverted at the end (section 7.8.2). It returns false if the data

@@ -16,9 +16,9 @@ const SSNLen = 2
 // SessionLen is the length of a Session without its private data.
 const SessionLen = SSNLen + 2
 
-// SessionFunction is the function code of a session control message. Initiate to Terminate are
-// those of RFC 6580 section 3.5, which lists RFC 5043's. The enhanced ones are RFC 6581's; their
-// numbers have not been compared with IANA's registry.
+// SessionFunction is the function code of a session control message. Initiate to Terminate are the message types of RFC
+// 6580 section 3.5, which lists RFC 5043's. The enhanced ones are RFC 6581's; their numbers have not been compared with
+// IANA's registry.
 type SessionFunction uint16
 
 const (

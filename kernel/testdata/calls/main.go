@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command calls measures what a call of C costs, by purego and by cgo, of functions in the shape of
-// ibv_poll_cq and ibv_post_send that do next to nothing: they hand over completions, or walk a list.
+// Command calls measures the cost of a call of C, by purego and by cgo, of functions in the shape of ibv_poll_cq and
+// ibv_post_send that do next to nothing: they hand over completions, or walk a list.
 //
 //	CGO_ENABLED=1 go run ./kernel/testdata/calls
 package main
