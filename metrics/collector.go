@@ -15,14 +15,13 @@ import (
 
 // Options tune a Collector.
 type Options struct {
-	// QueuePairs is how many queue pairs of a device have series of their own, with the label qpn:
-	// those with the lowest numbers. Each has about 20 series. ramjet_qps_omitted says how many have
-	// none. With 0 no queue pair has.
+	// QueuePairs is how many queue pairs of a device have series of their own, with the label qpn: the ones with the
+	// lowest numbers. Each has about 20 series. ramjet_qps_omitted says how many have none. With 0 no queue pair has.
 	QueuePairs int
 }
 
-// Collector is a [prometheus.Collector] of devices. It describes no metrics in advance, as devices
-// differ in what they count. Its methods may be called by several goroutines.
+// Collector is a [prometheus.Collector] of devices. It describes no metrics in advance, as devices differ in their
+// counters. Its methods may be called by several goroutines.
 type Collector struct {
 	opt Options
 
@@ -65,14 +64,14 @@ func (c *Collector) Add(d *verbs.Device) {
 	c.devices = append(c.devices, device{d, label})
 }
 
-// Remove removes a device, as whoever closes it does: its series end.
+// Remove removes a device, which a program does before it closes it: its series end.
 func (c *Collector) Remove(d *verbs.Device) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.devices = slices.DeleteFunc(c.devices, func(o device) bool { return o.Device == d })
 }
 
-// Describe describes nothing, which makes the collector what Prometheus calls unchecked.
+// Describe describes nothing, which makes the collector an unchecked one, in Prometheus's terms.
 func (c *Collector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect measures the devices.
@@ -116,7 +115,7 @@ func (s *scrape) collect(opt Options) {
 	s.gauge("scrape_success", "whether the device told its counters and queue pairs: not if it counts nothing", good)
 }
 
-// port tells of a port what node_exporter tells of the kernel's.
+// port has the series of a port that node_exporter has of the kernel's ports.
 func (s *scrape) port(n int) {
 	a, err := s.Port(n)
 	if err != nil {
@@ -133,7 +132,7 @@ func (s *scrape) port(n int) {
 	}
 }
 
-// counters tells what the device counts.
+// counters has the device's counters.
 func (s *scrape) counters(list []metric.Metric, ports int) {
 	port := label{"port", ""} // of all of them
 	if ports == 1 {

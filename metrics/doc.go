@@ -5,8 +5,8 @@
 //
 // # Names
 //
-// All names begin with ramjet_. What node_exporter's InfiniBand collector has of the kernel's
-// devices has its name here, without infiniband_:
+// All names begin with ramjet_. Metrics that node_exporter's InfiniBand collector has of the kernel's devices have its
+// names here, without infiniband_:
 //
 //	node_infiniband_port_data_received_bytes_total     ramjet_port_data_received_bytes_total
 //	node_infiniband_port_packets_transmitted_total     ramjet_port_packets_transmitted_total
@@ -23,7 +23,7 @@
 // and state. A device has some seventy series, however many queue pairs it has. Only
 // [Options].QueuePairs makes series of single queue pairs, and only of so many.
 //
-// # What it costs
+// # Cost
 //
 // A scrape copies the counters of each device, and the statistics of its queue pairs. It waits for
 // nothing that a device does.

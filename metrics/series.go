@@ -15,7 +15,8 @@ const namespace = "ramjet_"
 // label is a label of a series.
 type label struct{ name, value string }
 
-// metric tells a metric of the device, with its labels behind those given. Its own stand for those of the same name.
+// metric emits a metric of the device, with its labels behind the given ones. Its own replace given ones of the same
+// name.
 func (s *scrape) metric(m *metric.Metric, given ...label) {
 	var labels []label
 	for _, l := range given {

@@ -13,8 +13,8 @@ const MaxGroups = 16
 
 // SetAccess sets how hosts that are connected at this port reach the namespaces of a group: see [Namespace.Group]. The
 // default is wire.ANAOptimized. Hosts with several ports use the best ones (asymmetric namespace access, base 8.20);
-// they get a notice. Where namespaces are inaccessible, lost or changing, reads and writes are refused, and those that
-// have begun go on.
+// they get a notice. Where namespaces are inaccessible, lost or changing, reads and writes are refused, and commands
+// that have begun go on.
 func (p *Port) SetAccess(group uint32, s wire.ANAState) error {
 	if group < 1 || group > MaxGroups {
 		return fmt.Errorf("nvme: group %d: there are groups from 1 to %d", group, MaxGroups)

@@ -115,12 +115,12 @@ func (r *request) logPage(c *controller) wire.Status {
 	if n > MaxData || off%4 != 0 {
 		return wire.InvalidField
 	}
-	to, s := r.room(int(n)) // before the page is read: what the host does not get has not been read
+	to, s := r.room(int(n)) // before the page is read: bytes that the host does not get do not count as read
 	if s != wire.Success {
 		return s
 	}
 	var page []byte
-	var read *event // by whoever reads the page
+	var read *event // by the host that reads the page
 	switch {
 	case id == wire.LogErrors:
 		page = c.errorLog()
@@ -281,7 +281,7 @@ func (r *request) setFeature(c *controller) wire.Status {
 		return wire.FeatureNotSaveable
 	}
 	value := r.cmd.CDW11
-	defer c.tell() // what the host has not asked for before
+	defer c.tell() // events that the host has not asked for before
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch f := wire.Feature(r.cmd.CDW10); {
@@ -292,7 +292,7 @@ func (r *request) setFeature(c *controller) wire.Status {
 		if c.sub == nil {
 			known = c.discovery.bit
 		}
-		if value&^(known|0xff) != 0 { // those of health never come
+		if value&^(known|0xff) != 0 { // events of health never come
 			return wire.InvalidField
 		}
 		c.config = value

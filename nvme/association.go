@@ -68,7 +68,7 @@ func (c *Controller) associate(ctx context.Context) (a *association, err error) 
 	return a, nil
 }
 
-// fail ends the association: what is in flight is lost.
+// fail ends the association: commands in flight are lost.
 func (a *association) fail(err error) { a.cancel(err) }
 
 // shutDown asks the controller to shut down, which flushes the disks.
@@ -95,7 +95,7 @@ func (a *association) close() {
 	})
 }
 
-// enable enables the controller and learns what it is.
+// enable enables the controller and identifies it.
 func (a *association) enable(ctx context.Context) error {
 	capabilities, err := a.property(ctx, wire.PropertyCAP, 8)
 	if err != nil {

@@ -17,9 +17,9 @@ import (
 var ErrAsyncFull = errors.New("nvme: as many commands are in flight as there may be")
 
 // Async has many commands of a disk in flight without a goroutine for each, as io_submit and io_getevents do for files.
-// One goroutine uses it: it begins commands by Read, Write and Flush, and takes the results of those that have ended by
-// Wait, in no order. What was begun is sent by the next Wait, together, which is faster than one by one. Commands are
-// repeated after a lost connection as those of [Disk] are.
+// One goroutine uses it: it begins commands by Read, Write and Flush, and takes the results of commands that have ended
+// by Wait, in no order. The next Wait sends the commands that were begun, together, which is faster than one by one.
+// Commands are repeated after a lost connection as a [Disk] repeats them.
 type Async struct {
 	d      *Disk
 	ctx    context.Context // ends with Close
@@ -121,9 +121,9 @@ func (a *Async) begin(op wire.Opcode, b []byte, off int64, id uint64) error {
 	return nil
 }
 
-// Wait sends what was begun, waits until a command has ended, and returns the results of up to len(results). It returns
-// 0 at once if nothing is in flight, and after Close. The error is that of ctx: commands are in flight still, and
-// another Wait returns them.
+// Wait sends the commands that were begun, waits until one has ended, and returns the results of up to len(results). It
+// returns 0 at once if nothing is in flight, and after Close. The error is that of ctx: commands are in flight still,
+// and another Wait returns them.
 func (a *Async) Wait(ctx context.Context, results []Result) (int, error) {
 	for len(results) > 0 && a.ctx.Err() == nil {
 		if err := a.send(ctx); err != nil {
@@ -160,7 +160,7 @@ func (a *Async) Wait(ctx context.Context, results []Result) (int, error) {
 	return 0, nil
 }
 
-// Close gives up the commands that are in flight. Their memory is not touched afterwards; what they write may still be
+// Close gives up the commands that are in flight. Their memory is not touched afterwards; their data may still be
 // written.
 func (a *Async) Close() error {
 	a.cancel()
@@ -193,7 +193,7 @@ func (a *Async) giveSlot(c *asyncCommand) {
 	a.q.release(c.slot)
 }
 
-// send sends what was begun, as far as the queue takes it. The error is that of ctx.
+// send sends the commands that were begun, as far as the queue takes them. The error is that of ctx.
 func (a *Async) send(ctx context.Context) error {
 	if a.sent > 0 && a.q.a.ctx.Err() != nil {
 		a.lost()
@@ -220,7 +220,7 @@ func (a *Async) send(ctx context.Context) error {
 	return nil
 }
 
-// sendOn sends what was begun on a queue; wait: it waits for a slot for the first command.
+// sendOn sends the commands that were begun on a queue; wait: it waits for a slot for the first command.
 func (a *Async) sendOn(ctx context.Context, q *hostQueue, wait bool) error {
 	if err := a.d.ns.usable(); err != nil {
 		return err
@@ -409,7 +409,7 @@ func (a *Async) lost() {
 		a.give(c)
 		a.repeat(i, a.q.ended(asyncNames[c.op], true))
 	}
-	a.q = nil // what comes of it yet is not taken
+	a.q = nil // later completions are not taken
 }
 
 // repeat carries out a command by a goroutine, as [Disk] does; lost: how it was lost, nil: it was not.

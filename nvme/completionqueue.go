@@ -8,9 +8,9 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// completionQueue is the completion queue of a queue pair. Whoever waits for that of an I/O queue moves the device's
-// data meanwhile (see [verbs.CQ.Wait]), which only one goroutine of a device can. Whoever waits for that of an admin
-// queue leaves this to others: hardly anything arrives there.
+// completionQueue is the completion queue of a queue pair. A goroutine that waits for an I/O queue's moves the device's
+// data meanwhile (see [verbs.CQ.Wait]), which only one goroutine of a device can. A goroutine that waits for an admin
+// queue's leaves this to others: hardly anything arrives there.
 type completionQueue struct {
 	*verbs.CQ
 	event chan struct{} // one element: a completion has arrived; nil: of an I/O queue

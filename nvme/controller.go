@@ -58,7 +58,7 @@ const (
 )
 
 // newController adds a controller; nil: there are too many, or disks still work on commands of one that the host has
-// lost. These might otherwise write after what the host writes next.
+// lost. These might otherwise write after the host's next commands.
 func (t *Target) newController(q *queue, sub *Subsystem, d *wire.ConnectData) *controller {
 	c := &controller{t: t, sub: sub, hostNQN: d.HostNQN, hostID: d.HostID, admin: q, linked: 1,
 		queues:     map[uint16]*queue{},
@@ -159,7 +159,8 @@ func (c *controller) lostBusy() (done chan struct{}) {
 }
 
 // settled waits until disks have done with the commands of controllers that the host has lost. A host with several
-// controllers repeats what was in flight by another one: the old command is not carried out after the new one.
+// controllers repeats commands that were in flight by another one: the old command is not carried out after the new
+// one.
 func (r *request) settled(c *controller) wire.Status {
 	for {
 		busy := c.lostBusy()
@@ -260,7 +261,7 @@ func (c *controller) set(cc uint32) {
 	}
 }
 
-// shutDown makes what was written durable, and then says so in CSTS (base 3.6.1). A disk that fails is in the log.
+// shutDown makes the written data durable, and then says so in CSTS (base 3.6.1). A disk that fails is in the log.
 func (c *controller) shutDown() {
 	if c.sub != nil {
 		for _, id := range c.sub.after(0) {

@@ -47,7 +47,7 @@ type Namespace struct {
 	// delays all commands of the queue.
 	Immediate bool
 
-	// Group is a number from 1 to MaxGroups. What Port.SetAccess says is about all namespaces of a group. Default 1.
+	// Group is a number from 1 to MaxGroups. Port.SetAccess applies to all namespaces of a group. Default 1.
 	Group uint32
 
 	// UUID tells hosts that two namespaces are the same disk. The default follows from the subsystem's NQN and ID.
@@ -151,7 +151,7 @@ func (n *namespace) writeZeroes(ctx context.Context, off, count int64) error {
 	return nil
 }
 
-// sync returns when what was written is on the medium.
+// sync returns when the written data is on the medium.
 func (n *namespace) sync() error {
 	if n.flush == nil {
 		return nil

@@ -13,22 +13,22 @@
 //	err = sub.AddNamespace(nvme.Namespace{ID: 1, Disk: file, Size: size})
 //	port, err := t.Listen(ctx, dev, ":4420")
 //
-// Namespaces are read-only unless Writable says otherwise. A subsystem lets in the hosts that it names, by NQN. An NQN
-// is what the host says of itself: it keeps apart hosts that mean well, and proves nothing. Hosts in
-// SubsystemOptions.Secrets prove who they are, by DH-HMAC-CHAP; see package dhchap.
+// Namespaces are read-only unless Writable says otherwise. A subsystem lets in the hosts that it names, by NQN. A host
+// chooses its NQN itself: the NQN keeps apart hosts that mean well, and proves nothing. Hosts in
+// SubsystemOptions.Secrets prove their identity, by DH-HMAC-CHAP; see package dhchap.
 //
-// What a host can make the target hold is bounded: see [TargetOptions]. A connection that breaks the protocol is
-// closed.
+// The memory that a host can make the target hold is bounded: see [TargetOptions]. A connection that breaks the
+// protocol is closed.
 //
 // # Host
 //
 // [Dial] connects to a controller of a subsystem. Its namespaces are io.ReaderAt and io.WriterAt, also with contexts.
 // [Discover] asks a discovery service for subsystems.
 //
-// When the connection is lost, the host connects again, and repeats what was in flight: reads at once, commands that
-// change something when the target has surely given up the connection before. [HostOptions] says how long it tries, and
-// how long commands wait. Writes that no [Disk.Flush] has made durable may be lost with the target's cache: the next
-// Flush says so, by [ErrWriteCacheLost].
+// When the connection is lost, the host connects again, and repeats the commands that were in flight: reads at once,
+// commands that change something when the target has surely given up the connection before. [HostOptions] says how long
+// it tries, and how long commands wait. Writes that no [Disk.Flush] has made durable may be lost with the target's
+// cache: the next Flush says so, by [ErrWriteCacheLost].
 //
 // [DialMultipath] connects by several paths. Commands of a path that is lost, or does not reach the namespace any more,
 // go by another one.

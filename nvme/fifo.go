@@ -3,7 +3,7 @@
 package nvme
 
 // fifo is a queue, which keeps its memory. Work requests complete in the order in which they were posted, so that a
-// completion can stand for several: what they hold is in such a queue.
+// completion can stand for several: the buffers that they hold are in such a queue.
 type fifo[T any] struct {
 	list []T
 	head int // index of the first element that is not popped

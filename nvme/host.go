@@ -123,8 +123,8 @@ func (e *CommandError) Error() string { return "nvme: " + e.Op + ": " + e.Status
 // Unwrap returns the status.
 func (e *CommandError) Unwrap() error { return e.Status }
 
-// Controller is a host's controller of a subsystem: its connection, and those that take its place when it is lost. All
-// its methods may be called from several goroutines.
+// Controller is a host's controller of a subsystem: its connection, and the connections that take its place when it is
+// lost. All its methods may be called from several goroutines.
 type Controller struct {
 	dev  *verbs.Device
 	addr string
@@ -185,7 +185,7 @@ func dial(ctx context.Context, dev *verbs.Device, address, subsystem string, o H
 	return c, nil
 }
 
-// wantedEvents returns which notices the host asks for, of those that the controller has.
+// wantedEvents returns the notices that the host asks for, among the controller's.
 func (c *Controller) wantedEvents(id *wire.Controller) (events uint32) {
 	if c.opt.Changed != nil {
 		events = wire.EventNamespace

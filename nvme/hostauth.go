@@ -15,7 +15,7 @@ import (
 // not proved that it has its secret.
 var ErrAuthentication = errors.New("authentication has failed")
 
-// authenticate does what the result of a Connect asks for.
+// authenticate carries out the authentication that the result of a Connect asks for.
 func (q *hostQueue) authenticate(ctx context.Context, result uint64) error {
 	o := &q.a.c.opt
 	switch {

@@ -20,7 +20,7 @@ import (
 
 // Disk is a namespace of a controller, as its host sees it: an io.ReaderAt and io.WriterAt, with contexts as well.
 // Calls from several goroutines are in flight together, in no order. Parts of a program that write and flush for
-// themselves open a Disk each: what [Disk.Flush] says is about the writes of this one.
+// themselves open a Disk each: [Disk.Flush] is about the writes of this one.
 type Disk struct {
 	ns       *openNamespace
 	maxData  int            // of a command in bytes
@@ -326,8 +326,8 @@ func (d *Disk) WriteZeroes(ctx context.Context, off, n int64) error {
 	return nil
 }
 
-// Deallocate tells the controller that nobody needs n bytes any more. What they read as afterwards is the controller's
-// to say.
+// Deallocate tells the controller that nobody needs n bytes any more. The controller decides which bytes they read as
+// afterwards.
 func (d *Disk) Deallocate(ctx context.Context, off, n int64) error {
 	if err := d.aligned("deallocate", off, n); err != nil {
 		return err

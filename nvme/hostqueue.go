@@ -21,8 +21,8 @@ import (
 // any time, and its memory is not touched afterwards. A capsule is in use until its SEND has completed, which may be
 // after the response: there are twice as many.
 //
-// Whoever waits for a response takes completions, also for the others, unless somebody does already. What others send
-// while completions are handed out is posted afterwards, together.
+// A goroutine that waits for a response takes completions, also for the others, unless one does already. Commands that
+// others send while completions are handed out are posted afterwards, together.
 type hostQueue struct {
 	a       *association
 	qid     uint16
@@ -45,7 +45,7 @@ type hostQueue struct {
 	taking    chan struct{}  // full while somebody takes completions, into wcs
 	wcs       [128]verbs.WC
 	again     []verbs.RecvWR  // receives that are to be posted
-	waited    context.Context // see untilEither; whoever is taking uses these
+	waited    context.Context // see untilEither; the goroutine that takes completions uses these
 	either    context.Context
 	forget    func()
 	interrupt atomic.Pointer[context.CancelFunc] // of a caller that needs a slot, and takes completions; nil: none
@@ -53,7 +53,7 @@ type hostQueue struct {
 	running sync.WaitGroup
 	began   time.Time
 
-	posting sync.Mutex // guards what follows, held for posting
+	posting sync.Mutex // guards the fields below, held for posting
 	delayed bool       // the caller that takes completions posts sends
 	sends   []verbs.SendWR
 	posted  fifo[int] // capsules whose SENDs have not completed
@@ -259,9 +259,9 @@ func (q *hostQueue) untilEither(ctx context.Context) context.Context {
 	return q.either
 }
 
-// handOut handles completions. What is sent meanwhile is posted afterwards, together, when the receives of the
-// responses are there again. Other calls whose commands have completed have turns before, as long as they send more;
-// own: the caller has what it waits for. An Async needs no turn: it sends many commands at once as it is.
+// handOut handles completions. Commands that are sent meanwhile are posted afterwards, together, when the receives of
+// the responses are there again. Other calls whose commands have completed have turns before, as long as they send
+// more; own: the caller has its own response. An Async needs no turn: it sends many commands at once as it is.
 func (q *hostQueue) handOut(wcs []verbs.WC, own func() bool) error {
 	q.posting.Lock()
 	q.delayed = true
@@ -311,7 +311,7 @@ func (q *hostQueue) send(capsule, n int, more bool) error {
 	return q.flush()
 }
 
-// flush posts what is to be sent. Its last work request completes for all. posting is held.
+// flush posts the commands that are to be sent. Its last work request completes for all. posting is held.
 func (q *hostQueue) flush() error {
 	n := len(q.sends)
 	if n == 0 {
@@ -496,13 +496,13 @@ func (q *hostQueue) close() {
 	q.forget()
 	q.conn.ID().Disconnect()
 	q.running.Wait()
-	for q.cq.Poll(q.wcs[:]) > 0 { // what was flushed
+	for q.cq.Poll(q.wcs[:]) > 0 { // flushed work requests
 	}
 	q.conn.Close()
 	q.free()
 }
 
-// free frees what setUp has made. The queue pair is gone with its id.
+// free frees the objects that setUp has made. The queue pair is gone with its id.
 func (q *hostQueue) free() {
 	if q.cq != nil {
 		q.cq.Close()

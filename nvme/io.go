@@ -135,7 +135,7 @@ func (r *request) read(c *controller, ns *namespace, off int64, n int) wire.Stat
 	return wire.Success
 }
 
-// fetch reads from the disk. What it reads is on the medium before, if the host says so.
+// fetch reads from the disk. The data that it reads is on the medium before, if the host says so.
 func (r *request) fetch(ns *namespace, b []byte, off int64) wire.Status {
 	if r.cmd.CDW12&wire.ForceUnitAccess != 0 {
 		if s := r.done(ns, ns.sync(), wire.WriteFault); s != wire.Success {
@@ -172,7 +172,7 @@ func (r *request) compare(ns *namespace, off int64, n int) wire.Status {
 		return s
 	}
 	all := r.bytes()
-	got := all[len(all)-n:] // behind what was pulled, if that is there
+	got := all[len(all)-n:] // behind the data that was pulled, if there is some
 	if s := r.fetch(ns, got, off); s != wire.Success {
 		return s
 	}

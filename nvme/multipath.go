@@ -20,7 +20,7 @@ import (
 // ErrNoPath is the error of commands of a [Multipath] for a namespace that none of its paths reaches.
 var ErrNoPath = errors.New("no path reaches the namespace")
 
-// IOPolicy says by which of several equally good paths a command goes. Its values are those of Linux's iopolicy.
+// IOPolicy says by which of several equally good paths a command goes. Its values are the values of Linux's iopolicy.
 type IOPolicy string
 
 // Policies.
@@ -105,9 +105,9 @@ type path struct {
 }
 
 // DialMultipath connects to a subsystem by several paths. It returns when one has connected and each other one has, or
-// has failed to: those are tried again until HostOptions.LossTimeout. HostOptions are for each path; Changed is called
-// for each path that tells of a change, and not by several goroutines at once. Without a path that reaches a namespace,
-// its commands wait until FastFail or LossTimeout. The context bounds the connecting.
+// has failed to: failed ones are tried again until HostOptions.LossTimeout. HostOptions are for each path; Changed is
+// called for each path that tells of a change, and not by several goroutines at once. Without a path that reaches a
+// namespace, its commands wait until FastFail or LossTimeout. The context bounds the connecting.
 func DialMultipath(ctx context.Context, paths []Path, subsystem string, o HostOptions, mo MultipathOptions) (*Multipath,
 	error) {
 	if err := CheckNQN(subsystem); err != nil {
@@ -236,7 +236,7 @@ func (p *path) watch(c *Controller) {
 	}
 }
 
-// learn learns how a path is. It returns what is closed when the connection is lost or is back.
+// learn learns how a path is. It returns the channel that is closed when the connection is lost or is back.
 func (p *path) learn(c *Controller) <-chan struct{} {
 	c.mu.Lock()
 	a, change, why := c.current, c.change, c.why

@@ -120,7 +120,7 @@ func (q *queue) setUp(id *cm.ID, p *cm.ConnParam) (err error) {
 	return id.SetRNRRetry(7)
 }
 
-// free frees what setUp has made. The queue pair is gone with the connection.
+// free frees the objects that setUp has made. The queue pair is gone with the connection.
 func (q *queue) free() {
 	q.cancel(nil)
 	if q.cq != nil {
@@ -181,7 +181,7 @@ func (q *queue) serve(conn *cm.Conn) {
 		c.lost(q)
 	}
 	q.running.Wait()         // they post to the queue pair; the host has heard of the end by Disconnect
-	for q.cq.Poll(wcs) > 0 { // what was flushed
+	for q.cq.Poll(wcs) > 0 { // flushed work requests
 	}
 	conn.Close()
 	if c := q.ctrl.Load(); c != nil { // perhaps since a moment
@@ -309,7 +309,7 @@ func (r *request) dispatch() wire.Status {
 		return wire.CommandSequenceError
 	case r.q.req.QID == 0 && !c.enabled():
 		return wire.CommandSequenceError
-	case !c.enabled(): // the controller has ended, or was reset: its queues end, too, and what is on them has no answer
+	case !c.enabled(): // the controller has ended, or was reset: its queues end, too, with commands that have no answer
 		return errEnded
 	case r.q.req.QID == 0:
 		return r.admin(c)

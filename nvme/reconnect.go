@@ -148,8 +148,8 @@ func (c *Controller) connected(ctx context.Context, op string) (*association, er
 }
 
 // retry carries out a command by f, again on the next association when one is lost, and returns the generation of the
-// last one. A command that changes something is repeated when the target has surely given up the one before: what it
-// may still write is written before, and not over what the program writes next.
+// last one. A command that changes something is repeated when the target has surely given up the one before: data that
+// it may still write is written before, and not over data that the program writes next.
 func (c *Controller) retry(ctx context.Context, op string, changes bool, f func(*association) error) (uint64, error) {
 	for retries := 0; ; retries++ {
 		a, err := c.connected(ctx, op)

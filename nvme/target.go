@@ -36,8 +36,8 @@ const (
 	maxReferrals = 256 // of a target, each with a KiB in the discovery log
 )
 
-// TargetOptions bound what hosts can make a target hold: Connections × (QueueDepth × (64 + InCapsule) + QueueMemory)
-// bytes, and the buffers of the device. Zero values stand for the defaults.
+// TargetOptions bound the memory that hosts can make a target hold: Connections × (QueueDepth × (64 + InCapsule) +
+// QueueMemory) bytes, and the buffers of the device. Zero values stand for the defaults.
 type TargetOptions struct {
 	QueueDepth  int // commands in flight on a queue, from 32 to 1024
 	Queues      int // I/O queues of a controller
@@ -100,8 +100,8 @@ type SubsystemOptions struct {
 	Hosts   []string
 	AnyHost bool
 
-	// Secrets are the secrets of hosts that may connect if they prove who they are by DH-HMAC-CHAP, by NQN. Other hosts
-	// prove nothing: AnyHost and Secrets exclude each other.
+	// Secrets are the secrets of hosts that may connect if they prove their identity by DH-HMAC-CHAP, by NQN. Other
+	// hosts prove nothing: AnyHost and Secrets exclude each other.
 	Secrets map[string]HostSecrets
 }
 
@@ -114,7 +114,7 @@ type Subsystem struct {
 	namespaces map[uint32]*namespace
 }
 
-// CheckNQN returns an error that says what is wrong with an NQN (base 7.9).
+// CheckNQN returns an error if an NQN is wrong (base 7.9).
 func CheckNQN(nqn string) error {
 	switch {
 	case !strings.HasPrefix(nqn, "nqn."):
@@ -268,7 +268,7 @@ func (s *Subsystem) allows(hostNQN string) bool {
 	return ok || s.opt.AnyHost || slices.Contains(s.opt.Hosts, hostNQN)
 }
 
-// controllersOf returns controllers, ordered by number so that what follows is the same in every run.
+// controllersOf returns controllers, ordered by number so that the effects are the same in every run.
 func (t *Target) controllersOf(want func(*controller) bool) (list []*controller) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

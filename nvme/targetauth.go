@@ -20,7 +20,7 @@ type HostSecrets struct {
 	Group      dhchap.Group  // default none
 }
 
-// checkSecrets returns an error that says what is wrong with a subsystem's secrets.
+// checkSecrets returns an error if a subsystem's secrets are wrong.
 func checkSecrets(o *SubsystemOptions) error {
 	if o.AnyHost && len(o.Secrets) > 0 {
 		return errors.New("nvme: a subsystem that lets in any host, and has secrets: hosts would get in without theirs")
@@ -40,8 +40,8 @@ func checkSecrets(o *SubsystemOptions) error {
 	return nil
 }
 
-// lock makes the queue take no commands before the host has proved who it is, if it has to. It returns what the
-// response to Connect says of that.
+// lock makes the queue take no commands before the host has proved its identity, if it has to. It returns the result of
+// the response to Connect, which asks for that.
 func (q *queue) lock(c *controller) uint64 {
 	if c.sub == nil {
 		return 0

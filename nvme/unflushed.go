@@ -8,8 +8,7 @@ import (
 )
 
 // ErrWriteCacheLost is the error of a Flush if the connection was lost after a Write that no Flush has made durable.
-// The target may have lost its power meanwhile, and the write with its cache: write again what was written since the
-// last Flush.
+// The target may have lost its power meanwhile, and the write with its cache: repeat the writes since the last Flush.
 var ErrWriteCacheLost = errors.New(
 	"the controller was lost before the flush: writes since the flush before may be lost")
 
@@ -20,7 +19,7 @@ type unflushed struct {
 	pending []writeMark
 }
 
-// writeMark says on which association writes have completed: those from a number on, to the next mark.
+// writeMark says on which association writes have completed: the writes from a number on, to the next mark.
 type writeMark struct{ first, generation uint64 }
 
 // wrote takes note of a write on an association.

@@ -34,7 +34,7 @@ type Conn struct {
 	remoteOps chan struct{} // one element for each operation on memory in flight
 	using     sync.RWMutex  // held for writing while memory is freed, for reading while it is used
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	flow     flow
 	idle     idle
 	assembly reassembly
@@ -43,7 +43,7 @@ type Conn struct {
 	held     []int    // slots of receives that are not posted
 	slots    []int    // for messages with data, that are free
 	sends    int      // messages in flight
-	controls int      // of them, those without data
+	controls int      // of them, messages without data
 	asks     bool     // a message that requests a response is due
 	answers  bool     // a message in response is due
 	flushed  chan struct{}
@@ -92,7 +92,7 @@ func (c *Conn) start() {
 	go c.pump()
 }
 
-// LocalAddr returns this side's address and port, a *net.TCPAddr: the ports are those of the connection manager's TCP
+// LocalAddr returns this side's address and port, a *net.TCPAddr: the ports are ports of the connection manager's TCP
 // port space, not of the host's TCP.
 func (c *Conn) LocalAddr() net.Addr { return c.local }
 
@@ -115,7 +115,8 @@ func (c *Conn) Err() error {
 	return c.err
 }
 
-// pump takes completions until the connection has ended. What arrived before the peer closed it is taken, too.
+// pump takes completions until the connection has ended. Fragments that arrived before the peer closed it are taken,
+// too.
 func (c *Conn) pump() {
 	defer close(c.pumped)
 	ctx, stop := context.WithCancel(c.ctx)
@@ -173,7 +174,7 @@ func (c *Conn) handle(wcs []verbs.WC) {
 	c.progress()
 }
 
-// progress posts what is due, and wakes whoever can go on. mu is held.
+// progress posts the messages that are due, and wakes goroutines that can go on. mu is held.
 func (c *Conn) progress() {
 	if c.err != nil {
 		return
@@ -234,7 +235,7 @@ func (c *Conn) ended() error {
 	return c.err
 }
 
-// freeMemory frees what the program has left.
+// freeMemory frees the memory that the program has left.
 func (c *Conn) freeMemory() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -256,8 +257,8 @@ func (c *Conn) isClosed() bool {
 	return c.closed
 }
 
-// Close closes the connection. It waits until the peer's device has what was written, for at most Options.Linger.
-// The connection's memory is freed, too.
+// Close closes the connection. It waits until the peer's device has the written data, for at most Options.Linger. The
+// connection's memory is freed, too.
 func (c *Conn) Close() error {
 	c.mu.Lock()
 	if c.closed {
@@ -286,7 +287,7 @@ func (c *Conn) Close() error {
 	late.Stop()
 	c.fail(net.ErrClosed)
 	<-c.pumped
-	// Whoever uses the memory has seen that the connection has ended, or will.
+	// Goroutines that use the memory have seen that the connection has ended, or will.
 	c.reader <- struct{}{}
 	c.writer <- struct{}{}
 	c.using.Lock()

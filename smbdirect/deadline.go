@@ -26,7 +26,7 @@ func (d *deadline) context() context.Context {
 	return d.ctx
 }
 
-// set sets the time at which calls end, those that wait included.
+// set sets the time at which calls end, including calls that wait already.
 func (d *deadline) set(t time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

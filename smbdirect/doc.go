@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package smbdirect is SMB Direct (MS-SMBD 1.0), the transport of SMB over RDMA, both sides: connections that carry
-// messages, and memory that a peer reads and writes by RDMA. It runs on any device of Ramjet. What messages mean is
-// the business of the SMB client or server above it.
+// messages, and memory that a peer reads and writes by RDMA. It runs on any device of Ramjet. The meaning of messages
+// is the business of the SMB client or server above it.
 //
 //	c, err := smbdirect.Dial(ctx, dev, "192.0.2.9", smbdirect.Options{})
 //	err = c.WriteMessage(ctx, request)
@@ -22,9 +22,9 @@
 //
 // # Credits
 //
-// A side sends only when its peer has granted it credits, one for each message that the peer has posted a receive
-// for. The last credit is kept for a message that grants some. A Conn whose program does not read grants none: it
-// holds at most twice MaxFragmentedSize, and what fits the receives that were granted before.
+// A side sends only when its peer has granted it credits, one for each message that the peer has posted a receive for.
+// The last credit is kept for a message that grants some. A Conn whose program does not read grants none: it holds at
+// most twice MaxFragmentedSize, and the data of the receives that were granted before.
 //
 // # Errors
 //

@@ -18,8 +18,8 @@ const (
 	idMask    = 0xff << 56
 )
 
-// endpoint is the queue pair and the memory of a connection. Whoever connects the queue pair destroys it; close frees
-// the rest. The protection domain is the connection's own: its keys are of use to its peer only.
+// endpoint is the queue pair and the memory of a connection. The code that connects the queue pair destroys it; close
+// frees the rest. The protection domain is the connection's own: its keys are of use to its peer only.
 type endpoint struct {
 	opt Options
 

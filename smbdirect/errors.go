@@ -13,7 +13,7 @@ import (
 )
 
 var (
-	// ErrProtocol is in the error of a connection whose peer sent what the protocol does not allow.
+	// ErrProtocol is in the error of a connection whose peer sent a message that the protocol does not allow.
 	ErrProtocol = errors.New("the peer broke the protocol of SMB Direct")
 
 	// ErrVersion is in the error of a connection whose sides have no version in common.

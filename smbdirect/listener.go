@@ -23,7 +23,7 @@ type ListenOptions struct {
 	Options
 
 	Backlog  int // connections that may wait for Accept or negotiate; default DefaultBacklog
-	MaxConns int // connections at once, those that wait included; further ones are rejected; default DefaultMaxConns
+	MaxConns int // connections at once, including waiting ones; further ones are rejected; default DefaultMaxConns
 
 	// Allow says whether a peer may connect; nil: everybody may. Nothing proves that an address is the peer's own.
 	Allow func(peer netip.AddrPort) bool

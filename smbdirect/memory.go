@@ -11,15 +11,15 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// Memory is registered memory of a connection: what the peer reads and writes while it is exposed, and what READs and
-// WRITEs of the peer's memory go to and come from.
+// Memory is registered memory of a connection: the peer reads and writes it while it is exposed, and READs and WRITEs
+// of the peer's memory go to it and come from it.
 type Memory struct {
 	c  *Conn
 	mr *verbs.MR
 }
 
 // AllocMemory allocates n bytes, which belong to the connection and are freed with it. While they are not exposed the
-// peer cannot reach them by what it was told.
+// peer cannot reach them by the descriptors that it was sent.
 func (c *Conn) AllocMemory(n int) (*Memory, error) {
 	m, err := c.allocMemory(n)
 	if err != nil {

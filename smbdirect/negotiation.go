@@ -76,7 +76,7 @@ func handleResponse(o *Options, b []byte, f *flow) (l limits, err error) {
 		fragmented: int(min(r.MaxFragmentedSize, maxSize)), readWrite: int(min(r.MaxReadWriteSize, maxSize))}, nil
 }
 
-// checkPeer checks what both messages have.
+// checkPeer checks the fields that both messages have.
 func checkPeer(credits uint16, receive, fragmented uint32) error {
 	switch {
 	case credits == 0:

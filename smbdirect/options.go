@@ -10,7 +10,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// Ports of SMB Direct. iWARP has one of its own, because it shares those of TCP with SMB over TCP.
+// Ports of SMB Direct. iWARP has one of its own, because it shares TCP's ports with SMB over TCP.
 const (
 	Port      = 445
 	PortIWARP = 5445
@@ -28,7 +28,7 @@ func DefaultPort(dev *verbs.Device) uint16 {
 const (
 	DefaultCredits           = 255
 	DefaultMessageSize       = 8 << 10
-	DefaultMaxFragmentedSize = 1<<20 + 64<<10 // what a READ of 1 MiB needs
+	DefaultMaxFragmentedSize = 1<<20 + 64<<10 // enough for a READ of 1 MiB
 	DefaultMaxReadWriteSize  = 8 << 20
 	DefaultNegotiateDial     = 120 * time.Second
 	DefaultNegotiateAccept   = 5 * time.Second
@@ -57,7 +57,7 @@ type Options struct {
 	// DefaultIdleResponse.
 	Idle, IdleResponse time.Duration
 
-	// Linger limits how long Close waits for the peer's device to receive what was written. Default DefaultLinger.
+	// Linger limits how long Close waits for the peer's device to receive the written data. Default DefaultLinger.
 	Linger time.Duration
 }
 

@@ -32,7 +32,7 @@ type Conn struct {
 
 	readMu, writeMu sync.Mutex // held for a whole Read, Write; before mu
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	stream  stream
 	sends   sends
 	poll    poller
@@ -82,15 +82,15 @@ func chunkOf(mtu int) int {
 	return datagram / (mtu + headers) * mtu
 }
 
-// LocalAddr returns this side's address and port, a *net.TCPAddr: the ports are those of the
-// connection manager's TCP port space, not of the host's TCP.
+// LocalAddr returns this side's address and port, a *net.TCPAddr: the ports are ports of the connection manager's TCP
+// port space, not of the host's TCP.
 func (c *Conn) LocalAddr() net.Addr { return c.local }
 
 // RemoteAddr returns the other side's address and port, a *net.TCPAddr.
 func (c *Conn) RemoteAddr() net.Addr { return c.remote }
 
-// Read reads what has arrived. It returns io.EOF once the peer has closed the connection and
-// everything was read.
+// Read reads the bytes that have arrived. It returns io.EOF once the peer has closed the connection and everything was
+// read.
 func (c *Conn) Read(b []byte) (int, error) {
 	c.readMu.Lock()
 	defer c.readMu.Unlock()
@@ -187,7 +187,7 @@ func (c *Conn) writeSome(b []byte) (int, error) {
 	return n, nil
 }
 
-// postData posts a message of n bytes: inline, or if that is nil those of c.sge.
+// postData posts a message of n bytes: inline, or if that is nil the bytes of c.sge.
 func (c *Conn) postData(n int, inline []byte) {
 	c.wr = verbs.SendWR{Op: verbs.OpWriteImm, Imm: uint32(n), Remote: c.stream.out.take(n), Inline: inline}
 	inRing := 0
@@ -282,8 +282,8 @@ func (c *Conn) opError(op string, err error) error {
 	return &net.OpError{Op: op, Net: "rdma", Source: c.local, Addr: c.remote, Err: netError(err)}
 }
 
-// Close closes the connection. It waits until the peer's device has what was written, for at most
-// Options.Linger. Pending Reads and Writes return net.ErrClosed at once.
+// Close closes the connection. It waits until the peer's device has the written data, for at most Options.Linger.
+// Pending Reads and Writes return net.ErrClosed at once.
 func (c *Conn) Close() error {
 	c.mu.Lock()
 	if c.closed {
@@ -307,7 +307,7 @@ func (c *Conn) Close() error {
 	defer c.readMu.Unlock()
 	c.writeMu.Lock()
 	defer c.writeMu.Unlock()
-	for c.ep.cq.Poll(c.poll.wcs[:]) > 0 { // what was flushed, if the peer has ended the connection
+	for c.ep.cq.Poll(c.poll.wcs[:]) > 0 { // flushed work requests, if the peer has ended the connection
 	}
 	for _, f := range []func() error{c.link.Close, c.ep.close} {
 		if e := f(); e != nil && err == nil {

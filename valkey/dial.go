@@ -16,8 +16,8 @@ func Dial(ctx context.Context, dev *verbs.Device, address string) (*Conn, error)
 	return (&Dialer{Device: dev}).dial(ctx, address)
 }
 
-// Dialer dials with options. Its methods can be used like those of package net's Dialer, as clients
-// such as go-redis take them.
+// Dialer dials with options. Its methods can be used like the methods of package net's Dialer, as clients such as
+// go-redis take them.
 type Dialer struct {
 	Device  *verbs.Device
 	Options Options

@@ -9,15 +9,14 @@ import (
 )
 
 const (
-	// spareSends are work requests for control messages, besides those for data.
+	// spareSends are work requests for control messages, besides the ones for data.
 	spareSends = 2 * maxAnswers
 	// repostBatch is how many receives are consumed before they are posted again, together.
 	repostBatch = 8
 )
 
-// endpoint is the queue pair and the memory of a connection. Whoever connects the queue pair destroys
-// it; close frees the rest. The protection domain is the connection's own: its keys are of use to its
-// peer only.
+// endpoint is the queue pair and the memory of a connection. The code that connects the queue pair destroys it; close
+// frees the rest. The protection domain is the connection's own: its keys are of use to its peer only.
 type endpoint struct {
 	opt Options
 

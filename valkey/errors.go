@@ -27,7 +27,7 @@ func (e closedError) Unwrap() error        { return e.error }
 func (e closedError) Is(target error) bool { return target == net.ErrClosed }
 
 // netError converts err to an error that programs of package net look for. A timeout gets the method Timeout:
-// [net.OpError] asks the error that it holds for it, and not those behind it.
+// [net.OpError] asks the error that it holds for it, and not the errors behind it.
 func netError(err error) error {
 	if errors.Is(err, verbs.ErrClosed) && !errors.Is(err, net.ErrClosed) {
 		return closedError{err}

@@ -22,9 +22,9 @@ type ListenConfig struct {
 	Device  *verbs.Device
 	Backlog int // connections that may wait for Accept; default DefaultBacklog
 
-	// MaxConns is how many connections there may be at once, those that wait for Accept included.
-	// Further ones are rejected. Each may take as much memory as its buffers. Default
-	// DefaultMaxConns, which is as many clients as Valkey has.
+	// MaxConns is how many connections there may be at once, including connections that wait for Accept. Further ones
+	// are rejected. Each may take as much memory as its buffers. Default DefaultMaxConns, which is as many clients as
+	// Valkey has.
 	MaxConns int
 
 	Options Options

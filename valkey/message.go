@@ -30,8 +30,8 @@ func (o Opcode) String() string {
 	return "opcode " + strconv.Itoa(int(o))
 }
 
-// Message is a control message. All fields are in network byte order on the wire, and what an opcode
-// does not use is zero:
+// Message is a control message. All fields are in network byte order on the wire, and fields that an opcode does not
+// use are zero:
 //
 //	bytes   0-1     2-3     4-15  16-23               24-27   28-31
 //	feature opcode  select  -     -                   features (24-31)

@@ -38,8 +38,7 @@ type Options struct {
 	// sleeps at once.
 	Spin time.Duration
 
-	// Linger limits how long Close waits for the peer to receive what was written. Default
-	// DefaultLinger.
+	// Linger limits how long Close waits for the peer to receive the written data. Default DefaultLinger.
 	Linger time.Duration
 
 	// KeepAlive is how often a connection is looked after when nobody waits for it, and how long it

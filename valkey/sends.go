@@ -10,7 +10,7 @@ type sends struct {
 	next  uint64   // number of the next message
 	done  uint64   // all before it have completed
 	head  uint64   // where the next data goes
-	tail  uint64   // what is before has been sent
+	tail  uint64   // the bytes before it have been sent
 	ends  []uint64 // head behind each message in flight, by its number
 	mute  int      // messages since the last one that completes with a completion
 }

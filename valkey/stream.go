@@ -10,7 +10,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// ErrProtocol is in the error of a connection whose peer sent what the protocol does not allow.
+// ErrProtocol is in the error of a connection whose peer sent a message that the protocol does not allow.
 var ErrProtocol = errors.New("the peer broke the protocol of Valkey over RDMA")
 
 // maxAnswers bounds how many questions for features wait for room to be answered.
@@ -69,7 +69,7 @@ func (h *halves) consume(n int) {
 	}
 }
 
-// register returns the message that registers the next half, if the program has read what was in it.
+// register returns the message that registers the next half, if the program has read the bytes in it.
 func (h *halves) register() (m Message, due bool) {
 	if h.registered || h.filling-h.reading > 1 {
 		return m, false

@@ -11,12 +11,12 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// side is one direction of a connection: what a Read or a Write waits for.
+// side is one direction of a connection, and the events that a Read or a Write waits for.
 type side struct {
-	mu       *sync.Mutex // of the connection, guards what follows
+	mu       *sync.Mutex // of the connection, guards the fields below
 	ready    func() bool
 	wake     chan struct{} // one element: check again
-	waiting  bool          // for somebody else, who polls
+	waiting  bool          // for another goroutine, which polls
 	polling  *interrupt    // ends the wait for completions of the side, if it polls
 	deadline time.Time
 	timer    *time.Timer
@@ -81,7 +81,7 @@ func (c *Conn) SetDeadline(t time.Time) error { return c.setDeadlines(t, &c.read
 // SetReadDeadline sets when Read fails.
 func (c *Conn) SetReadDeadline(t time.Time) error { return c.setDeadlines(t, &c.read) }
 
-// SetWriteDeadline sets when Write fails. What it has written until then is in flight.
+// SetWriteDeadline sets when Write fails. The bytes that it has written until then are in flight.
 func (c *Conn) SetWriteDeadline(t time.Time) error { return c.setDeadlines(t, &c.write) }
 
 func (c *Conn) setDeadlines(t time.Time, sides ...*side) error {
@@ -225,7 +225,7 @@ func (c *Conn) handle(wcs []verbs.WC, s *side) {
 	}
 }
 
-// received handles what a receive completed with, and posts it again.
+// received handles the completion of a receive, and posts it again.
 func (c *Conn) received(wc *verbs.WC) {
 	var err error
 	if wc.Op == verbs.WCRecv {
@@ -247,8 +247,8 @@ func (c *Conn) received(wc *verbs.WC) {
 	}
 }
 
-// posting takes note that a receive could not be posted. That the queue pair is in the error state by
-// then is what completions tell.
+// posting takes note that a receive could not be posted. Completions tell that the queue pair is in the error state by
+// then.
 func (c *Conn) posting(err error) {
 	if !errors.Is(err, verbs.ErrState) {
 		c.fail(err)

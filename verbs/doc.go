@@ -12,7 +12,7 @@
 //   - A [PD], a protection domain, holds objects that may be used together.
 //   - An [MR] is memory that the device may access: registered with [PD.RegMR], or allocated with
 //     [PD.AllocMR]. Its [SGE] names a piece of it in this program's work requests. Its [Remote] names it
-//     in those of peers. An [MW] gives peers a part of a region for a time.
+//     in peers' work requests. An [MW] gives peers a part of a region for a time.
 //   - A [CQ], a completion queue, has a [WC] for each work request that has ended.
 //   - A [QP], a queue pair, has a queue of sends and a queue of receives. An [SRQ] is a queue of
 //     receives that several queue pairs share. An [AH] is the destination of a datagram.

@@ -102,7 +102,7 @@ func (c *Controller) judge(b []byte) ([]byte, Explanation) {
 	case a.challenge == nil:
 		c.expects, c.done = 0, true
 		return appendSuccess1(nil, c.transaction, c.Hash, nil), 0
-	// A controller that answers its own challenge proves nothing, and helps whoever sent it there.
+	// A controller that answers its own challenge proves nothing, and helps the attacker that sent it there.
 	case c.ControllerSecret.IsZero() || hmac.Equal(a.challenge, c.question.value):
 		return nil, Failed
 	}

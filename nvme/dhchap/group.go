@@ -12,7 +12,7 @@ import (
 // Group is the identifier of a Diffie-Hellman group (base 2.0, figure 425).
 type Group uint8
 
-// Groups. Null is none: somebody who hears a proof can then try secrets.
+// Groups. Null is none: an eavesdropper of a proof can then try secrets.
 const (
 	Null Group = iota
 	FFDHE2048
@@ -56,7 +56,7 @@ func init() {
 
 // prime computes the prime of a group.
 func prime(bits int, x int64) *big.Int {
-	const guard = 64 // bits behind those of e that are needed
+	const guard = 64 // bits behind the bits of e that are needed
 	// e is the sum of 1/k!.
 	e, term := new(big.Int), new(big.Int).Lsh(big.NewInt(1), uint(bits-130+guard))
 	for k := int64(1); term.Sign() > 0; k++ {

@@ -82,7 +82,7 @@ func appendFailure(b []byte, kind message, transaction uint16, e Explanation) []
 	return append((&header{kind, transaction}).append(b), reason, byte(e))
 }
 
-// offer is a Negotiate: what a host has of this protocol.
+// offer is a Negotiate: the hashes and groups that a host has.
 type offer struct {
 	transaction uint16
 	concatenate uint8 // asks for a secure channel

@@ -176,7 +176,7 @@ func (s *SGL) InCapsule() (off uint64, n uint32) { return le.Uint64(s[:]), le.Ui
 
 // Completion is a completion queue entry (base 4.6). Over RDMA it is the response capsule.
 type Completion struct {
-	Result uint64 // what the command returns: 32 bits, or 64 bits for a property
+	Result uint64 // the result of the command: 32 bits, or 64 bits for a property
 	SQHead uint16
 	SQID   uint16
 	CID    uint16

@@ -4,8 +4,8 @@
 // connection of SMB Direct in the framing of SMB over TCP, on which READ and WRITE requests become such with buffer
 // descriptors (MS-SMB2 2.2.19, 2.2.21), and their responses become plain ones again.
 //
-// Requests that are signed or encrypted pass as they are, and so do all of sessions below SMB 3.0, compounds, and those
-// with little data.
+// Requests that are signed or encrypted pass as they are, and so do all requests of sessions below SMB 3.0, compounds,
+// and requests with little data.
 package channel
 
 import (
@@ -31,7 +31,7 @@ const (
 	setUp = time.Minute
 )
 
-// errAnswer is in the error of a connection whose server answers what it was not asked.
+// errAnswer is in the error of a connection whose server answers a request that was not sent.
 var errAnswer = errors.New("the server's response to a READ is malformed")
 
 // Conn is a net.Conn for an SMB client.
@@ -45,9 +45,9 @@ type Conn struct {
 	readMu sync.Mutex // guards in
 	in     []byte     // of a frame that the client is reading
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	dialect uint16
-	guarded bool             // messages are signed or encrypted, those of a share at least
+	guarded bool             // messages are signed or encrypted, at least a share's
 	calls   map[uint64]*call // by MessageId
 }
 
@@ -57,8 +57,8 @@ func NetConn(c *smbdirect.Conn) *Conn {
 	return &Conn{Conn: c.NetConn(), c: c, calls: make(map[uint64]*call)}
 }
 
-// MaxWrite returns how many bytes a WRITE request has at most, once the session is set up: what goes through the
-// channel, or what fits into a message that the peer takes. The server may take less by its MaxWriteSize.
+// MaxWrite returns how many bytes a WRITE request has at most, once the session is set up: the most that goes through
+// the channel, or fits into a message that the peer takes. The server may take less by its MaxWriteSize.
 func (c *Conn) MaxWrite() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -21,7 +21,7 @@ import (
 // DefaultTimeout is the default of Options.Timeout.
 const DefaultTimeout = 60 * time.Second
 
-// maxFrame bounds a message of the server: data of a READ, and what is around them.
+// maxFrame bounds a message of the server: data of a READ, and their headers.
 const maxFrame = 16<<20 - 1
 
 // maxCalls bounds the requests of a client that use the RDMA channel and are not answered yet.
@@ -98,7 +98,7 @@ type session struct {
 	reads, writes uint64 // of the client through the RDMA channel
 }
 
-// requests passes on what the client sends.
+// requests passes on the client's messages.
 func (s *session) requests(ctx context.Context) error {
 	var memory *smbdirect.Memory
 	for {
@@ -190,7 +190,7 @@ func (s *session) answered(h smb2.Header) *call {
 	return c
 }
 
-// responses passes on what the server sends.
+// responses passes on the server's messages.
 func (s *session) responses(ctx context.Context) error {
 	var memory *smbdirect.Memory
 	var head [4]byte

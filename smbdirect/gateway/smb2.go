@@ -106,8 +106,8 @@ func checkCompound(b []byte) error {
 	}
 }
 
-// handleResponse returns the data of a response to a READ, and what the client gets instead: the response without them.
-// nil: the response has none, and passes as it is.
+// handleResponse returns the data of a response to a READ, and the message that the client gets instead: the response
+// without them. nil: the response has none, and passes as it is.
 func (c *call) handleResponse(h smb2.Header, b []byte) (data, answer []byte, err error) {
 	if c.write || !h.HasData() {
 		return nil, nil, nil

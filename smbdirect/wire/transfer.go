@@ -22,14 +22,14 @@ var ErrTransfer = errors.New("a malformed Data Transfer message")
 
 // Transfer is the header of a Data Transfer message (2.2.3).
 type Transfer struct {
-	CreditsRequested    uint16 // in all, those that were granted before included
+	CreditsRequested    uint16 // in all, including the ones that were granted before
 	CreditsGranted      uint16 // in addition
 	Flags               uint16
 	RemainingDataLength uint32 // upper-layer bytes of the fragments that follow
 }
 
-// Decode reads a message and returns its data, which is within b. The checks are those of 3.1.5.8 that need
-// nothing but the message.
+// Decode reads a message and returns its data, which is within b. The checks are the ones of 3.1.5.8 that need nothing
+// but the message.
 func (t *Transfer) Decode(b []byte) (data []byte, err error) {
 	if len(b) < HeaderSize {
 		return nil, fmt.Errorf("%w: %d bytes, it has at least %d", ErrTransfer, len(b), HeaderSize)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package claims is a driver of dynamic resource allocation (resource.k8s.io/v1): it publishes a node's devices as
-// ResourceSlices, and prepares and removes what the containers of a claim get.
+// ResourceSlices, and prepares and removes the devices of a claim's containers.
 package claims
 
 import (
@@ -76,8 +76,8 @@ func (d *Driver) resources() resourceslice.DriverResources {
 	return resourceslice.DriverResources{Pools: map[string]resourceslice.Pool{d.Node: pool}}
 }
 
-// attributes are the attributes that selectors of claims can ask for. The one of another domain is what network drivers
-// in the field say of devices that have RDMA.
+// attributes are the attributes that selectors of claims can ask for. The one of another domain is the attribute by
+// which network drivers in the field mark devices that have RDMA.
 func attributes() map[resource.QualifiedName]resource.DeviceAttribute {
 	yes, kind := true, "roce"
 	return map[resource.QualifiedName]resource.DeviceAttribute{
@@ -88,7 +88,8 @@ func attributes() map[resource.QualifiedName]resource.DeviceAttribute {
 	}
 }
 
-// PrepareResourceClaims writes what the containers of each claim get. The same claim may be prepared several times.
+// PrepareResourceClaims writes the CDI specification of each claim's containers. The same claim may be prepared several
+// times.
 func (d *Driver) PrepareResourceClaims(ctx context.Context,
 	claims []*resource.ResourceClaim) (map[types.UID]kubeletplugin.PrepareResult, error) {
 	all := make(map[types.UID]kubeletplugin.PrepareResult, len(claims))
@@ -203,7 +204,7 @@ func (d *Driver) publish(ctx context.Context, c *resource.ResourceClaim, refused
 	})
 }
 
-// UnprepareResourceClaims removes what PrepareResourceClaims wrote, perhaps in an earlier process.
+// UnprepareResourceClaims removes the files that PrepareResourceClaims wrote, perhaps in an earlier process.
 func (d *Driver) UnprepareResourceClaims(_ context.Context,
 	claims []kubeletplugin.NamespacedObject) (map[types.UID]error, error) {
 	all := make(map[types.UID]error, len(claims))

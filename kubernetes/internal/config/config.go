@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package config reads what ramjet-kubelet is told to offer on a node: a YAML file, or the defaults.
+// Package config reads the configuration of ramjet-kubelet, which is the devices that it offers on a node: a YAML file,
+// or the defaults.
 package config
 
 import (
@@ -26,7 +27,7 @@ const Domain = "ramjet.dev"
 // in a ResourceSlice.
 const MaxDevices = 1000
 
-// Hardware says what a node with RDMA devices of the kernel gets.
+// Hardware has the rules for a node with RDMA devices of the kernel.
 type Hardware string
 
 // Choices for nodes that have RDMA hardware.
@@ -44,8 +45,8 @@ const (
 type Resource struct {
 	Name    string `yaml:"name"`    // such as rdma/hca_shared_devices_a
 	Devices int    `yaml:"devices"` // how many pods may have one at a time
-	// Environment is set in containers, beside what injection needs: RAMJET_DEVICES chooses other devices than a RoCEv2
-	// device of each of the pod's addresses.
+	// Environment is set in containers, beside the variables of the injection: RAMJET_DEVICES chooses other devices
+	// than a RoCEv2 device of each of the pod's addresses.
 	Environment map[string]string `yaml:"environment"`
 }
 
@@ -89,7 +90,7 @@ func Default() Config {
 	}
 }
 
-// Read reads a file. What it does not name is as in [Default].
+// Read reads a file. Fields that it does not name are as in [Default].
 func Read(path string) (Config, error) {
 	f, err := os.Open(path)
 	if err != nil {

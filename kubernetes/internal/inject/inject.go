@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package inject says what a container gets, as specifications of CDI (the Container Device Interface): a read-only
-// folder with Ramjet's libraries, the environment that makes programs load them, and a folder that stands for
-// /sys/class/infiniband. A hook writes the latter when the container has its network namespace, as the device is that
-// of the pod's own address. Nothing of it needs a device file, a capability or a privilege in the container.
+// Package inject describes the files and environment of containers, as specifications of CDI (the Container Device
+// Interface): a read-only folder with Ramjet's libraries, the environment that makes programs load them, and a folder
+// that stands for /sys/class/infiniband. A hook writes the latter when the container has its network namespace, as the
+// device is that of the pod's own address. Nothing of it needs a device file, a capability or a privilege in the
+// container.
 package inject
 
 import (
@@ -23,7 +24,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/kubernetes/internal/metrics"
 )
 
-// Where a container has what it gets.
+// Paths in a container.
 const (
 	ContainerFiles = "/opt/ramjet"
 	ContainerSysfs = "/run/ramjet-sysfs"
@@ -41,7 +42,7 @@ const hookSeconds = 10
 // Device is a device of one container at a time.
 type Device struct {
 	Name        string            // letters, digits, and -._: within
-	Environment map[string]string // what its containers have, beside the common variables
+	Environment map[string]string // the variables of its containers, beside the common ones
 }
 
 // Injector writes specifications.
@@ -74,7 +75,7 @@ func New(vendor, cdiFolder, files, folder string, stat *metrics.Sockets) (*Injec
 	return &Injector{vendor, folder, installed, cache, stat}, nil
 }
 
-// Check returns why containers would not get what they need, or nil.
+// Check returns an error if containers would lack something that they need.
 func (in *Injector) Check() error {
 	for _, f := range needed {
 		if _, err := os.Stat(filepath.Join(in.files, f)); err != nil {
@@ -114,7 +115,7 @@ func (in *Injector) WriteClaim(uid string, environment map[string]string) (strin
 	return parser.QualifiedName(in.vendor, claimClass, uid), nil
 }
 
-// RemoveClaim removes what WriteClaim wrote. It is no error if there is nothing.
+// RemoveClaim removes the specification that WriteClaim wrote. It is no error if there is nothing.
 func (in *Injector) RemoveClaim(uid string) error {
 	if err := parser.ValidateDeviceName(uid); err != nil {
 		return err
@@ -146,8 +147,8 @@ func (in *Injector) ClaimFolder(qualified string) (name string, ok bool) {
 // sysfs is the folder of the node that stands for a device's /sys.
 func (in *Injector) sysfs(device string) string { return filepath.Join(in.folder, "devices", device) }
 
-// spec returns a specification without devices. What it says of all its devices applies once to a container, however
-// many of them it has.
+// spec returns a specification without devices. The part for all its devices applies once to a container, however many
+// of them it has.
 func (in *Injector) spec(class string) *specs.Spec {
 	lib := ContainerFiles + "/lib"
 	return &specs.Spec{

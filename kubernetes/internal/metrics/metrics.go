@@ -3,9 +3,8 @@
 // Package metrics serves the devices of all pods of a node to Prometheus, with namespace, pod and container as labels.
 //
 // A pod's processes cannot be seen from outside of its network namespace, so they come to a socket themselves. Each
-// device of the node has a folder with one, which its container gets read-only. Which container has which device is
-// what the kubelet says (podresources/v1). So no process can pass for that of another pod, and nothing here needs a
-// privilege.
+// device of the node has a folder with one, which its container gets read-only. The kubelet knows which container has
+// which device (podresources/v1). So no process can pass for that of another pod, and nothing here needs a privilege.
 package metrics
 
 import (
@@ -19,7 +18,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/collect"
 )
 
-// What a container has: a folder, and a variable that names the socket in it.
+// A container's folder, and the variable that names the socket in it.
 const (
 	ContainerFolder = "/run/ramjet-stat"
 	Variable        = collect.Variable
@@ -35,7 +34,7 @@ type Sockets struct {
 	collector *collect.Collector
 }
 
-// Listen returns the sockets in a folder of the node. Those of devices that have a folder already, as of claims whose
+// Listen returns the sockets in a folder of the node. Sockets of devices that have a folder already, as of claims whose
 // containers run, are there at once.
 func Listen(root string) (*Sockets, error) {
 	if err := os.MkdirAll(root, 0o755); err != nil {

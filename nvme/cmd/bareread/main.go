@@ -90,7 +90,7 @@ func (s *side) setUp(dev *verbs.Device, n, bytes int, access verbs.Access) func(
 	}
 }
 
-// post posts what has gathered.
+// post posts the work requests that have gathered.
 func (s *side) post() error {
 	if _, err := s.qp.PostRecvList(s.again); err != nil {
 		return err

@@ -25,7 +25,7 @@ type disks struct {
 	block    int
 	out      io.Writer
 	open     map[uint32]*openFile
-	fixed    int // those from 1 on that the command line names
+	fixed    int // namespaces from 1 on that the command line names
 }
 
 type openFile struct {
@@ -64,8 +64,8 @@ func (d *disks) close() {
 	}
 }
 
-// follow serves what a list names besides the command line, and nothing that it names no longer. A list that is wrong
-// changes nothing.
+// follow serves the disks that a list names, besides the command line's, and stops serving disks that it names no
+// longer. A list that is wrong changes nothing.
 func (d *disks) follow(list string) error {
 	f, err := os.Open(list)
 	if err != nil {

@@ -238,7 +238,7 @@ func writeCommand() *cobra.Command {
 // flushEvery is after how many bytes copyTo flushes: as much is written again if the target's cache was lost.
 const flushEvery = 64 << 20
 
-// copyTo writes what there is to read, and flushes it.
+// copyTo writes the data that it reads, and flushes it.
 func copyTo(ctx context.Context, d *nvme.Disk, in io.Reader, to int64) error {
 	b := make([]byte, piece)
 	durable := to

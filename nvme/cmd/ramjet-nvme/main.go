@@ -135,7 +135,7 @@ func (h *host) flags(c *cobra.Command) {
 	c.Flags().StringVar(&h.opt.NQN, "host-nqn", "", "the NQN of this host; by default one is drawn")
 }
 
-// secretFlags adds the flags of commands that authenticate, named as those of nvme-cli.
+// secretFlags adds the flags of commands that authenticate, with nvme-cli's names.
 func (h *host) secretFlags(c *cobra.Command) {
 	f := c.Flags()
 	f.Var(secret{&h.opt.Secret}, "dhchap-secret",
@@ -143,8 +143,7 @@ func (h *host) secretFlags(c *cobra.Command) {
 	f.Var(secret{&h.opt.ControllerSecret}, "dhchap-ctrl-secret", "what the target has to prove to have")
 }
 
-// lossFlags adds the flags of commands that connect again when the connection is lost. They are named as those of
-// nvme-cli.
+// lossFlags adds the flags of commands that connect again when the connection is lost. They have nvme-cli's names.
 func (h *host) lossFlags(c *cobra.Command) {
 	f := c.Flags()
 	f.DurationVar(&h.opt.KeepAlive, "keep-alive-tmo", nvme.DefaultKeepAlive,
@@ -207,7 +206,7 @@ func (h *host) dial(ctx context.Context, address, nqn string) (*nvme.Controller,
 	return c, func() { c.Close(); dev.Close() }, nil
 }
 
-// explain says what to do about an address or a target that cannot be connected to.
+// explain has a remedy for an address or a target that cannot be connected to.
 func explain(err error) error {
 	reject := (*cm.RejectError)(nil)
 	switch {
@@ -225,7 +224,7 @@ func explain(err error) error {
 	return err
 }
 
-// explainCommand says what to do about a command that a target refuses.
+// explainCommand has a remedy for a command that a target refuses.
 func explainCommand(err error) error {
 	switch {
 	case errors.Is(err, wire.NamespaceWriteProtected):

@@ -163,7 +163,7 @@ func getCommand() *cobra.Command {
 	return c
 }
 
-// save writes a file. What was there stays if it fails.
+// save writes a file. A file that was there stays if it fails.
 func save(to string, from io.Reader) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(to), filepath.Base(to)+".*")
 	if err != nil {

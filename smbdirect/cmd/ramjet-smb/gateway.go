@@ -53,7 +53,7 @@ func gatewayCommand() *cobra.Command {
 	return c
 }
 
-// check returns what is wrong with the flags.
+// check returns an error if the flags are wrong.
 func (o *gatewayOptions) check() (err error) {
 	if o.clients < 1 {
 		return fmt.Errorf("--clients is %d: it has to be at least 1", o.clients)

@@ -26,7 +26,7 @@ func Append(b, message []byte) []byte {
 // Frame is a frame that is being put together.
 type Frame struct{ b []byte }
 
-// Add takes bytes of the frame from b, and returns those behind it and whether the frame is whole. most bounds its
+// Add takes bytes of the frame from b, and returns the bytes behind it and whether the frame is whole. most bounds its
 // message.
 func (f *Frame) Add(b []byte, most int) (rest []byte, whole bool, err error) {
 	if need := HeaderSize - len(f.b); need > 0 {

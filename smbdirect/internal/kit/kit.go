@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package kit has what the module's tests have in common.
+// Package kit has the helpers that the module's tests have in common.
 package kit
 
 import (

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package smb2 reads of SMB2 what moving data through the RDMA channel needs: the header, and where READ and WRITE
-// requests have their fields (MS-SMB2 2.2.1, 2.2.19 to 2.2.22).
+// Package smb2 reads the parts of SMB2 that moving data through the RDMA channel needs: the header, and where READ and
+// WRITE requests have their fields (MS-SMB2 2.2.1, 2.2.19 to 2.2.22).
 package smb2
 
 import "encoding/binary"
@@ -9,7 +9,7 @@ import "encoding/binary"
 // Lengths of messages in bytes.
 const (
 	HeaderSize    = 64
-	BodySize      = 48 // of READ and WRITE requests, without what is behind the fixed part
+	BodySize      = 48 // of READ and WRITE requests, without the bytes behind the fixed part
 	AnswerSize    = 16 // of the READ response, without data
 	TransformSize = 52 // of the header of encrypted messages (2.2.41)
 )

@@ -138,7 +138,7 @@ func rate(kind string, f figure, period time.Duration) (float64, error) {
 	return float64(n) / took.Seconds(), nil
 }
 
-// listen returns a listener of a kind, and what dials it.
+// listen returns a listener of a kind, and the function that dials it.
 func listen(kind string) (net.Listener, func(string) (net.Conn, error), func(), error) {
 	if kind == "tcp" {
 		l, err := net.Listen("tcp", "127.0.0.1:0")

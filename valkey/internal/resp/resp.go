@@ -27,8 +27,8 @@ var errSyntax = errors.New("protocol error")
 // reader reads commands.
 type reader struct{ *bufio.Reader }
 
-// command reads a command: an array of strings, or words in one line. What a client announces is not
-// allocated before it has come.
+// command reads a command: an array of strings, or words in one line. Memory that a client announces is not allocated
+// before the bytes have come.
 func (r reader) command() ([][]byte, error) {
 	b, err := r.Peek(1)
 	if err != nil {
@@ -152,7 +152,7 @@ func (w writer) mapOf(n int) {
 	w.array(2 * n)
 }
 
-// push begins what comes without having been asked for, which RESP 2 has as an array.
+// push begins a message that comes without having been asked for, which RESP 2 has as an array.
 func (w writer) push(n int) {
 	if w.three {
 		w.WriteString(">" + strconv.Itoa(n) + "\r\n")

@@ -33,8 +33,7 @@ func (s *Server) Serve(l net.Listener) error {
 	}
 }
 
-// client is a connection. Replies are written before it waits for more commands, and what is published
-// at once.
+// client is a connection. Replies are written before it waits for more commands, and published messages at once.
 type client struct {
 	*Server
 	conn     net.Conn
@@ -69,7 +68,7 @@ func (s *Server) ServeConn(c net.Conn) {
 	}
 }
 
-// Read reads from the connection, once what was replied is written.
+// Read reads from the connection, once all replies are written.
 func (c *client) Read(b []byte) (int, error) {
 	c.mu.Lock()
 	err := c.out.Flush()
@@ -292,8 +291,8 @@ func (c *client) clear([][]byte) {
 	c.out.simple("OK")
 }
 
-// publish sends a message to the clients that listen. It has its own client's lock, and takes those
-// of others only after that is free: two that publish to each other would wait for each other.
+// publish sends a message to the clients that listen. It has its own client's lock, and takes the locks of others only
+// after that is free: two that publish to each other would wait for each other.
 func (c *client) publish(args [][]byte) {
 	c.Server.mu.RLock()
 	listeners := slices.Collect(maps.Keys(c.Server.channels[string(args[0])]))
@@ -306,7 +305,7 @@ func (c *client) publish(args [][]byte) {
 		l.out.bulk([]byte("message"))
 		l.out.bulk(args[0])
 		l.out.bulk(bytes.Clone(args[1]))
-		l.out.Flush() // what fails here fails again in the listener's goroutine
+		l.out.Flush() // a write that fails here fails again in the listener's goroutine
 		l.mu.Unlock()
 	}
 	c.mu.Lock()
@@ -357,7 +356,7 @@ func (c *client) forget(name string) {
 	}
 }
 
-// leave ends what a client listens to.
+// leave ends a client's subscriptions.
 func (c *client) leave() {
 	for name := range c.channels {
 		c.forget(name)
