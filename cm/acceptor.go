@@ -13,11 +13,11 @@ import (
 	"time"
 )
 
-// AcceptorConfig is how an [Acceptor] makes its connections.
+// AcceptorConfig configures an [Acceptor].
 type AcceptorConfig[C io.Closer] struct {
-	// Setup accepts a request, with [Request.Accept], and makes a connection of the protocol of it. The context
-	// ends after Timeout and with the acceptor. The connection calls closed once, when it has been closed. If
-	// Setup fails it leaves nothing behind, and does not call closed.
+	// Setup accepts a request, with [Request.Accept], and makes its connection one of the protocol. The context ends
+	// after Timeout and with the acceptor. The connection calls closed once, when it has been closed. If Setup fails it
+	// leaves nothing behind, and does not call closed.
 	Setup func(ctx context.Context, r *Request, closed func()) (C, error)
 
 	Timeout  time.Duration // how long Setup may take; default DefaultTimeout

@@ -137,9 +137,9 @@ func (id *ID) SetReuseAddr(on bool) (ret error) {
 	return nil
 }
 
-// SetAckTimeout sets the local acknowledgement timeout, 4.096 µs × 2^t
-// (RDMA_OPTION_ID_ACK_TIMEOUT). Before Connect it is that of both sides' queue pairs, before Accept
-// that of this side's. On a listening id it holds for all requests.
+// SetAckTimeout sets the local acknowledgement timeout, 4.096 µs × 2^t (RDMA_OPTION_ID_ACK_TIMEOUT). Called before
+// Connect it holds for both sides' queue pairs, before Accept for this side's. On a listening id it holds for all
+// requests.
 func (id *ID) SetAckTimeout(t uint8) (ret error) {
 	defer id.begin("rdma_set_option", arg("ack_timeout", t))(&ret)
 	if t == 0 || t > 31 {

@@ -126,10 +126,10 @@ func (c *Conn) Done() <-chan struct{} { return c.ended }
 // the background.
 const closeWait = time.Second
 
-// Close ends the connection. Data for which Send and Write have returned is at the peer, or over
-// iWARP with TCP, which carries on after Close. Operations in flight fail with ErrDisconnected.
-// Messages that were not received are lost. The peer is told, and Close waits for its answer for at
-// most a second. Closing twice is harmless: a second call returns when the first one does.
+// Close ends the connection. Data for which Send and Write have returned is at the peer, or over iWARP with TCP, which
+// carries on after Close. Operations in flight fail with ErrDisconnected. Messages that were not received are lost. The
+// peer is notified, and Close waits for its answer for at most a second. Closing twice is harmless: a second call
+// returns when the first one does.
 func (c *Conn) Close() error {
 	if c.closing.Swap(true) {
 		<-c.closed

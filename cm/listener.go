@@ -23,10 +23,9 @@ type Listener struct {
 	waiting []*Event      // requests that wait for room
 }
 
-// Listen listens at "host:port". The host is the device's address, a name of it, or empty. Port 0
-// stands for any free port, see [Listener.Addr]. The error is ErrNoAddr if the address is not the
-// device's, ErrAddrInUse if somebody listens there. When ctx ends, so does the look-up of a name;
-// the listener stays.
+// Listen listens at "host:port". The host is the device's address, a name of it, or empty. Port 0 stands for any free
+// port, see [Listener.Addr]. The error is ErrNoAddr if the address is not the device's, ErrAddrInUse if another
+// listener has the port. When ctx ends, so does the look-up of a name; the listener stays.
 func Listen(ctx context.Context, dev *verbs.Device, address string, opts ...Option) (*Listener, error) {
 	at, err := Resolve(ctx, dev, address)
 	if err != nil {

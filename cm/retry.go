@@ -24,11 +24,10 @@ type connectRetry struct {
 	param ConnParam // of Connect
 }
 
-// SetConnectRetry lets Connect repeat a request for up to limit if no listener has the peer's port,
-// although this device has an established connection to it. Then the server takes several
-// connections with a listener for each, and is between two of them. Some programs rely on the next
-// listener being there in time, because the kernel's managers are slower to send requests. The
-// default is 0: never. It must be called before Connect.
+// SetConnectRetry lets Connect repeat a request for up to limit if no listener has the peer's port, although this
+// device has an established connection to it. Such a server makes a listener for each of several connections, and is
+// between two of them. Some programs rely on the next listener being there in time, because the kernel's managers are
+// slower to send requests. The default is 0: never. It must be called before Connect.
 func (id *ID) SetConnectRetry(limit time.Duration) error {
 	if limit < 0 {
 		return opErr("set_option", verbs.ErrInvalid, "a time of %v to ask again", limit)

@@ -24,7 +24,7 @@ type ListenConfig struct {
 	Options Options
 }
 
-// Listen is like the function, with options.
+// Listen is the function [Listen], with options.
 func (lc *ListenConfig) Listen(ctx context.Context, address string) (*Listener, error) {
 	o, err := lc.Options.withDefaults(lc.Device)
 	if err != nil {

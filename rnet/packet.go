@@ -105,8 +105,7 @@ func ListenPacket(ctx context.Context, dev *verbs.Device, address string) (*Pack
 	return (&ListenConfig{Device: dev}).ListenPacket(ctx, address)
 }
 
-// ListenPacket is like the function, with options. Only the queues' sizes, Spin and LockedThread
-// are used.
+// ListenPacket is the function [ListenPacket], with options. Only the queues' sizes, Spin and LockedThread are used.
 func (lc *ListenConfig) ListenPacket(ctx context.Context, address string) (*PacketConn, error) {
 	p, err := newPacketConn(ctx, lc.Device, address, lc.Options)
 	if err != nil {

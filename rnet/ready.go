@@ -30,9 +30,8 @@ func (n *notifier) call() {
 	}
 }
 
-// Notify sets the function that is called at least once after each Arm, when the result of Ready
-// may have changed. It runs where that happens: it must neither block nor use the connection or its
-// device.
+// Notify sets the function that is called at least once after each Arm, when the result of Ready may have changed. It
+// runs in the goroutine that notices the change: it must neither block nor use the connection or its device.
 //
 // Notify, Arm and Ready, with the calls that begin with Try, are for programs that wait for several
 // things at once by means of their own, as poll and select do.
@@ -46,8 +45,8 @@ func (c *Conn) Ready() Readiness {
 	return c.readiness()
 }
 
-// Arm requests a call of Notify's function, and then returns as Ready does. Like a Read that waits
-// it promises to come back: meanwhile a silent peer is probed.
+// Arm requests a call of Notify's function, and then returns as Ready does. The program promises to call a method of
+// the connection again: meanwhile a silent peer is probed, as while a Read waits.
 func (c *Conn) Arm() Readiness {
 	c.mu.Lock()
 	defer c.mu.Unlock()

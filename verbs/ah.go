@@ -13,14 +13,14 @@ type AHAttr struct {
 	FlowLabel    uint32
 	SL           uint8  // service level
 	DLID         uint16 // on fabrics that have LIDs
-	SrcPathBits  uint8  // low bits of our LID, of as many as [PortAttr.LMC] says
-	Port         int    // 0: that of the queue pair or agent that sends; of an address handle the first
+	SrcPathBits  uint8  // low bits of our LID, [PortAttr.LMC] of them
+	Port         int    // 0: the port of the sending queue pair or agent; for an address handle, 1
 }
 
 // Global reports whether packets have a GRH, or a header in its place.
 func (a *AHAttr) Global() bool { return a.DGID != GID{} }
 
-// AH is an address handle: where a datagram goes.
+// AH is an address handle: the destination of a datagram.
 type AH struct {
 	object
 	dev *Device

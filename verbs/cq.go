@@ -163,11 +163,10 @@ func (d *Device) CreateCQ(cqe int, opt *CQOptions) (cq *CQ, err error) {
 // Device returns the device of the queue.
 func (cq *CQ) Device() *Device { return cq.dev }
 
-// Poll takes up to len(wcs) completions and returns how many. On software devices it also moves data: a
-// program that polls needs no other thread for that. Now and then a poll that finds nothing yields to
-// other goroutines, see [CQOptions].LockedThread. After 64 polls
-// in a row that find nothing, and fewer on a crowded machine, one sleeps until something arrives, for at most
-// 200 µs. Otherwise Poll never blocks.
+// Poll takes up to len(wcs) completions and returns how many. On software devices it also moves data: a program that
+// polls needs no other thread for that. Now and then a poll that finds nothing yields to other goroutines, see
+// [CQOptions].LockedThread. After 64 polls in a row that find nothing, and fewer on a crowded machine, a poll sleeps
+// until something arrives, for at most 200 µs. Otherwise Poll never blocks.
 func (cq *CQ) Poll(wcs []WC) int {
 	n := cq.poll(wcs)
 	if cq.dev.calls != nil {

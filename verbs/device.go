@@ -130,9 +130,9 @@ func (d *Device) registerOnClose(f func()) error {
 	return nil
 }
 
-// Close frees the device and everything that was created on it. Peers of queue pairs that package
-// cm connected are told. All others get no message, and run into their retry limits. Closing twice is
-// harmless: a second call returns when the device is gone.
+// Close frees the device and everything that was created on it. Peers of queue pairs that package cm connected get a
+// disconnect. All others get no message, and run into their retry limits. Closing twice is harmless: a second call
+// returns when the device is gone.
 func (d *Device) Close() error { return d.logClose("ibv_close_device", "context", d, d.close) }
 
 func (d *Device) close() error {

@@ -23,7 +23,7 @@ const (
 	ReasonUnmapped                  // the memory of the key is no longer mapped
 	ReasonNoAnswer                  // no acknowledgement came, in spite of all retries
 	ReasonNotReady                  // the peer had no receive posted, in spite of all retries
-	ReasonPeerRefused               // the peer refused it; which check did, its side knows
+	ReasonPeerRefused               // the peer refused it; its side knows which check did
 	ReasonMalformed                 // a request or response that does not fit the one before it
 	ReasonNotEight                  // the list of an atomic, or of an atomic WRITE, has not 8 bytes
 	ReasonPeerClosed                // the peer closed the connection in an orderly way

@@ -14,7 +14,7 @@ import (
 //   - RoCE v2 before v1;
 //   - the row of the address local, then the rows of its family. The zero Addr leaves both out;
 //   - addresses that are valid on one link only come last, and IPv6 behind IPv4;
-//   - the first row. It is the one of RoCE v1, too, which no router forwards, and over InfiniBand and iWARP.
+//   - the first row: of RoCE v1, whose packets no router forwards, or of InfiniBand or iWARP.
 //
 // The error is ErrNotFound if the table is empty.
 func (d *Device) BestGID(local netip.Addr) (GIDEntry, error) {

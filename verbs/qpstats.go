@@ -14,7 +14,7 @@ type QPStats struct {
 	QPN     QPN
 	Type    QPType
 	State   QPState
-	DestQPN QPN    // the peer's; 0: it is not connected, or does not tell
+	DestQPN QPN    // the peer's; 0: it is not connected, or the device does not know
 	DestGID GID    // the peer's address; zero: it is not connected by one
 	DestLID uint16 // the peer's LID, on fabrics that have them
 
@@ -34,8 +34,8 @@ type QPStats struct {
 	Alpha       float64       // DCQCN's estimate of congestion, from 0 to 1
 	TargetDelay time.Duration // the round trip that a control by delay aims at
 
-	// How often it sends again without an answer, and after an RNR NAK, until it fails (QPAttr has the same). Both are
-	// 0 where nothing is sent again: over iWARP, and for datagrams.
+	// The retries after a timeout, and after an RNR NAK, until the queue pair fails (as in QPAttr). Both are 0 where
+	// nothing is retransmitted: over iWARP, and for datagrams.
 	RetryCount uint8
 	RNRRetry   uint8 // 7: any number of times
 }

@@ -131,8 +131,7 @@ type WC struct {
 	QPN       QPN    // the local queue pair
 	SrcQPN    QPN    // UD: the sender
 	VendorErr uint32 // a [Reason]; [QP.Failure] has the numbers
-	// DLIDPathBits are the low bits of the LID that a datagram was sent to, of as many as
-	// [PortAttr.LMC] says.
+	// DLIDPathBits are the low bits of the LID that a datagram was sent to, [PortAttr.LMC] of them.
 	DLIDPathBits uint8
 	Timestamp    uint64 // nanoseconds of the device's clock, see [Device.Clock]; 0: [CQOptions].NoTimestamps
 }

@@ -41,7 +41,7 @@ func (wr *SendWR) SendInv(theirs Key, sgl ...SGE) *SendWR {
 	return wr
 }
 
-// Write fills in a WRITE of the SGEs' memory to the peer's at to.
+// Write fills in a WRITE of the SGEs' memory to the peer's memory at to.
 func (wr *SendWR) Write(to Remote, sgl ...SGE) *SendWR { return wr.remote(OpWrite, to, sgl) }
 
 // WriteImm fills in a WRITE with immediate data, which completes a receive of the peer.
@@ -51,19 +51,19 @@ func (wr *SendWR) WriteImm(to Remote, imm uint32, sgl ...SGE) *SendWR {
 	return wr
 }
 
-// Read fills in a READ of the peer's memory at from into the SGEs'.
+// Read fills in a READ of the peer's memory at from into the memory of the SGEs.
 func (wr *SendWR) Read(from Remote, sgl ...SGE) *SendWR { return wr.remote(OpRead, from, sgl) }
 
-// CompareSwap fills in an atomic operation on the 8 bytes at, see [SendWR.Compare]. Their former value goes to
-// result.
+// CompareSwap fills in an atomic operation on the peer's 8 bytes that at names, see [SendWR.Compare]. Their former
+// value goes to result.
 func (wr *SendWR) CompareSwap(at Remote, compare, swap uint64, result SGE) *SendWR {
 	wr.remote(OpCompareSwap, at, []SGE{result})
 	wr.Compare, wr.Swap = compare, swap
 	return wr
 }
 
-// FetchAdd fills in an atomic operation on the 8 bytes at, see [SendWR.Compare]. Their former value goes to
-// result.
+// FetchAdd fills in an atomic operation on the peer's 8 bytes that at names, see [SendWR.Compare]. Their former value
+// goes to result.
 func (wr *SendWR) FetchAdd(at Remote, add uint64, result SGE) *SendWR {
 	wr.remote(OpFetchAdd, at, []SGE{result})
 	wr.Add = add

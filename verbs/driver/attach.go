@@ -21,10 +21,9 @@ var (
 // type of the caller's own.
 func Local(d *verbs.Device, key any, make func() any) any { return local(d, key, make) }
 
-// OnClose registers f to be called when a device is about to be closed. By then everything that
-// was posted has been sent as far as possible without waiting, and f may still send. It lets
-// connection managers say goodbye. f must neither wait nor call Close. OnClose returns ErrClosed if
-// the device is already closed.
+// OnClose registers f to be called when a device is about to be closed. By then everything that was posted has been
+// sent as far as possible without waiting, and f may still send. It lets connection managers send their disconnects. f
+// must neither wait nor call Close. OnClose returns ErrClosed if the device is already closed.
 func OnClose(d *verbs.Device, f func()) error { return onClose(d, f) }
 
 // OnEvent registers f to be called with each event of a device as a whole, besides the program that fetches

@@ -95,7 +95,7 @@ type Accesses = interface {
 	TooLong(qpn verbs.QPN, n int, room uint64)
 }
 
-// AccessWatcher is a [Device] that tells of the one-sided operations of peers.
+// AccessWatcher is a [Device] that reports the one-sided operations of peers.
 type AccessWatcher interface {
 	// WatchAccesses has a follow them. It is called before the device is used.
 	WatchAccesses(a Accesses)

@@ -32,8 +32,9 @@ type NumberedDevice interface {
 	QPNumbered(n verbs.QPN) QP
 }
 
-// ServiceDevice is a [StreamDevice] whose system finds datagram services by address and port (IBTA 12.11), and
-// joins multicast groups. With others a request without a queue pair stands for the former, and there is no latter.
+// ServiceDevice is a [StreamDevice] whose system finds datagram services by address and port (IBTA 12.11), and joins
+// multicast groups. On other StreamDevices a request without a queue pair asks for a service, and there are no
+// multicast groups.
 type ServiceDevice interface {
 	// ListenService is ListenStream for requests of a service. Their streams are of type ServiceStream.
 	ListenService(at netip.AddrPort, backlog int, f func(StreamEvent)) (StreamListener, error)
@@ -52,7 +53,7 @@ type ServiceStream interface {
 	AcceptService(qpn verbs.QPN, private []byte) error
 }
 
-// Service is the answer to a request for a datagram service: how to send to its queue pair, or to a group.
+// Service is the answer to a request for a datagram service: the address of its queue pair, or of a group.
 type Service struct {
 	Status uint8 // of StreamRejected: that of SIDR REP (IBTA 12.11.2)
 	QPN    verbs.QPN

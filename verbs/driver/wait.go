@@ -41,7 +41,7 @@ type PollWait struct {
 	PollSet
 }
 
-// PollSet is how a thread sleeps: until a descriptor is ready.
+// PollSet has the descriptors at which a thread sleeps until one of them is ready.
 type PollSet struct {
 	Event int           // to read, by which the driver wakes the thread
 	Read  []int         // others to read
