@@ -35,8 +35,8 @@ func WithTLS(c *tls.Config) Option { return func(o *options) { o.TLS = c } }
 // [verbs.Device.LogFailures]. Without it nothing is logged.
 func WithLog(log *slog.Logger) Option { return func(o *options) { o.Log = log } }
 
-// WithRefused has f hear of peers that dialed a device of kind iwarps and were turned away by
-// TLS. Several goroutines may call it at once.
+// WithRefused has f called with each peer that dialed a device of kind iwarps and was turned away by TLS. Several
+// goroutines may call it at once.
 func WithRefused(f func(peer netip.AddrPort, err error)) Option {
 	return func(o *options) { o.Refused = f }
 }
@@ -93,8 +93,8 @@ func SetFaults(dev *verbs.Device, text string, log io.Writer) error {
 	return kinds.SetFaults(dev, text, log)
 }
 
-// WithKernel has another function open devices of kind kernel than that of package kernel, which a program that
-// imports the package has without this option.
+// WithKernel has the function open devices of kind kernel, in place of package kernel's, which a program that imports
+// the package has without this option.
 func WithKernel(open func(name string) (*verbs.Device, error)) Option {
 	return func(o *options) { o.Kernel = open }
 }

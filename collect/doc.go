@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package collect takes the state of processes' devices that cannot be read from outside, and serves it to Prometheus.
-// Processes in containers are such: their sockets are of another network namespace.
+// Examples are processes in containers: their sockets are of another network namespace.
 //
 // A [Collector] listens on a socket in a folder of each container. The container has the folder, read-only, and a
 // variable of its environment, [Variable], names the socket. The folder to which a process came identifies its

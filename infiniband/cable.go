@@ -353,7 +353,7 @@ func (c *Cable) Close() error {
 	return nil
 }
 
-// Wake is called by the fabric, when there may be something to do.
+// Wake is called by the fabric, when there may be frames to send.
 func (c *Cable) Wake() {
 	select {
 	case c.ring <- struct{}{}:

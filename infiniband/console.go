@@ -12,7 +12,7 @@ import (
 // maxLine limits the length of a console's line in bytes, so that a hello with it fits.
 const maxLine = 1024
 
-// ServeConsole makes run the console of other processes of the user, which [RunLine] lines there. One line runs at a
+// ServeConsole makes run the console in which other processes of the user run lines, by [RunLine]. One line runs at a
 // time. The context ends when its process is gone. Serve is to be called as well.
 func (f *Fabric) ServeConsole(run func(ctx context.Context, line string) (text string, err error)) {
 	f.console.Store(&run)

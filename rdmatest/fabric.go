@@ -7,8 +7,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/testkit/simnet"
 )
 
-// Fabric is an InfiniBand fabric of a world, with its switches and subnet manager. Its links take the time that
-// their width and speed say.
+// Fabric is an InfiniBand fabric of a world, with its switches and subnet manager. Packets take time on its links
+// according to their width and speed.
 type Fabric struct {
 	*infiniband.Fabric
 	sim *simnet.Fabric

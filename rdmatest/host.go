@@ -214,7 +214,7 @@ func (h *Host) onFabric() bool {
 	return h.fabric != nil
 }
 
-// PowerOff ends the host without a word, for good.
+// PowerOff ends the host for good, and no peer gets a message.
 func (h *Host) PowerOff() {
 	h.sim.PowerOff()
 	if h.onFabric() {

@@ -83,8 +83,8 @@ func (w *World) Host(name string) *Host {
 	return h
 }
 
-// Sleep is [time.Sleep] that ends at an instant at which nothing else happens: which of two goroutines goes on
-// first would be random.
+// Sleep is [time.Sleep] that ends at an instant at which nothing else happens: the order of two goroutines
+// that go on at one instant would be random.
 func (w *World) Sleep(d time.Duration) { w.net.Sleep(d) }
 
 // After has f called after d, if the test runs for so long. f must not wait.
@@ -159,8 +159,8 @@ func (p Path) check() error {
 // Partition parts two hosts in both directions, or joins them again.
 func (w *World) Partition(a, b *Host, parted bool) { w.net.Cut(a.sim, b.sim, parted) }
 
-// Fault says that a fault of the test's own making strikes, and reports whether it does: it does not while it is
-// found out whether a failure needs it.
+// Fault says that a fault of the test's own making strikes, and reports whether it does: it does not in runs that find
+// out whether a failure needs it.
 func (w *World) Fault(format string, args ...any) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

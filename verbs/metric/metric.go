@@ -45,8 +45,8 @@ type Metric struct {
 	Value  uint64
 }
 
-// FlatName returns the name with the values of the labels behind it, such as dropped_icrc_error: as
-// lists of counters have it that know no labels.
+// FlatName returns the name with the values of the labels behind it, such as dropped_icrc_error: for lists of counters
+// without labels.
 func (m *Metric) FlatName() string {
 	var b strings.Builder
 	b.WriteString(m.Name)
