@@ -126,7 +126,7 @@ func TestSuite(t *testing.T) {
 	}
 }
 
-// libraries builds those for C programs, once, and returns their folder.
+// libraries builds the libraries for C programs, once, and returns their folder.
 func libraries(t *testing.T) string {
 	t.Helper()
 	testrun.SkipUnlessLong(t, "builds C libraries and programs")
@@ -147,7 +147,7 @@ var built = sync.OnceValues(func() (string, error) {
 	return dir, buildLibraries(context.Background(), dir)
 })
 
-// The table counts what was found, missed and false, and fails for what is not known.
+// The table counts mistakes found and missed, and false reports, and fails for unknown ones.
 func TestTable(t *testing.T) {
 	p := program{langC, "race", "x"}
 	found, other := outcome{findings: []string{"race"}}, outcome{findings: []string{"leak"}}

@@ -64,7 +64,7 @@ func shown(t *testing.T) (all []command) {
 	return all
 }
 
-// host is where commands run: a network namespace with the addresses of the pages, a home of its own, and a directory
+// host runs commands in a network namespace with the addresses of the pages, with a home of its own, and a directory
 // with the files that they name.
 type host struct {
 	*testing.T
@@ -237,8 +237,8 @@ var elsewhere = []struct{ begins, why string }{
 	{"man ramjet-cp", "needs man"},
 }
 
-// TestCommands runs the commands that the pages show, in a namespace that has their addresses. A command that is in
-// no scene, and not among those that run elsewhere, fails the test: so does one that no page shows any more.
+// TestCommands runs the commands that the pages show, in a namespace that has their addresses. A command that is in no
+// scene, and not among the commands that run elsewhere, fails the test: so does one that no page shows any more.
 func TestCommands(t *testing.T) {
 	if _, err := exec.LookPath("go"); err != nil {
 		t.Skip(err)
@@ -390,7 +390,7 @@ func (h *host) pings() {
 	defer stop()
 	const ping = "ramjet ping -c -d iwarp:192.0.2.9 -a 192.0.2.7 -C 3"
 	h.retry(ping)
-	delete(h.ran, ping) // the other side of what the page shows
+	delete(h.ran, ping) // the other side of the page's command
 }
 
 // fabrics run one after the other, and two that are joined.

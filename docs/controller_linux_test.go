@@ -14,7 +14,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/testkit/testrun"
 )
 
-// TestController does what controller.md says, with files that lie over those of the tree.
+// TestController follows controller.md, with files that lie over the files of the tree.
 func TestController(t *testing.T) {
 	testrun.SkipUnlessLong(t, "it builds the command with a controller more")
 	page, err := os.ReadFile("controller.md")

@@ -13,7 +13,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// TestBubble: a fabric runs in virtual time. Programs that wait, and those that poll, let it pass.
+// TestBubble: a fabric runs in virtual time. Programs that wait, and programs that poll, let it pass.
 func TestBubble(t *testing.T) {
 	for _, spin := range []time.Duration{-1, 0, time.Hour} {
 		late := 10 * time.Minute

@@ -57,7 +57,7 @@ type job struct {
 	Handle string `json:"job"`
 }
 
-// jobResult is how a program ended, with what it wrote to standard output and error.
+// jobResult is the result of a program, with its standard output and error.
 type jobResult struct {
 	Exit     int
 	TimedOut bool `json:"timed_out"`
@@ -71,7 +71,7 @@ func (g *guest) run(limit time.Duration, argv ...string) (r jobResult) {
 	return r
 }
 
-// spawn starts a program in the guest; port, unless 0, is where it is going to listen.
+// spawn starts a program in the guest; port, unless 0, is the port at which it is going to listen.
 func (g *guest) spawn(port int, argv ...string) *job {
 	g.t.Helper()
 	j := &job{g: g}

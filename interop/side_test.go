@@ -10,9 +10,9 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// A side is one end of a test: a device on which the test makes objects. What cannot be
-// made or posted fails the test at once; the peer's reaction shows in completions.
-// Everything of a side goes away when its test ends.
+// A side is one end of a test: a device on which the test makes objects. Objects that cannot be made, and work requests
+// that cannot be posted, fail the test at once; the peer's reaction shows in completions. Everything of a side goes
+// away when its test ends.
 type side interface {
 	name() string
 	region(size int, access verbs.Access) region

@@ -104,7 +104,7 @@ func TestLadderFiles(t *testing.T) {
 	}
 }
 
-// TestLadderPicture: the picture in docs/ladder.md is what the command there draws.
+// TestLadderPicture: the command in docs/ladder.md draws the picture there.
 func TestLadderPicture(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "ladder.svg")
@@ -124,7 +124,7 @@ const (
 	accessLogs    = "../../internal/app/ladder/testdata/access-server.log,../../internal/app/ladder/testdata/access-client.log"
 )
 
-// TestLadderCalls: the drawing with calls in docs/ladder.md is what the command there draws.
+// TestLadderCalls: the command in docs/ladder.md draws the drawing with calls there.
 func TestLadderCalls(t *testing.T) {
 	t.Parallel()
 	r := ramjetCmd(t, "ladder", accessCapture, "--from", "1.1ms", "--to", "1.8ms", "--log", accessLogs)

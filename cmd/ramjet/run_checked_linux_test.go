@@ -43,7 +43,7 @@ func TestCheckedProgram(t *testing.T) {
 	os.Exit(0)
 }
 
-// What a program in Go leaves is reported once it has ended, and the command ends as the program does.
+// Objects that a program in Go leaves are reported once it has ended, and the command ends as the program does.
 func TestRunChecked(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {

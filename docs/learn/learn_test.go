@@ -2,7 +2,7 @@
 
 //go:build linux
 
-// Package learn runs the commands of the chapters, and compares what they print with what is shown.
+// Package learn runs the commands of the chapters, and compares their output with the chapters.
 package learn
 
 import (
@@ -33,7 +33,7 @@ type block struct {
 	line                int
 }
 
-// blocks returns the fenced blocks of all chapters. The kind is what stands behind the fence.
+// blocks returns the fenced blocks of all chapters. The kind is the text behind the fence.
 func blocks(t *testing.T) []block {
 	t.Helper()
 	chapters, err := filepath.Glob("*.md")
@@ -128,7 +128,7 @@ func units(word string) string {
 	return regexp.QuoteMeta(word)
 }
 
-// step is a command and what it prints.
+// step is a command and its output.
 type step struct{ command, shown string }
 
 func steps(t *testing.T, b block) (list []step) {
@@ -331,7 +331,7 @@ func clean(out string) string {
 	return b.String()
 }
 
-// What chapters quote of Go stands in a program, line by line in this order. "..." leaves lines out.
+// Go code that chapters quote stands in a program, line by line in this order. "..." leaves lines out.
 func TestQuotes(t *testing.T) {
 	quotes := 0
 	for _, b := range append(blocks(t), blocksOf(t, filepath.Join("..", "ci.md"))...) {
@@ -372,7 +372,7 @@ func TestQuotes(t *testing.T) {
 	}
 }
 
-// The names of Go in the table for those who come from C exist.
+// The names of Go in the table for C programmers exist.
 func TestNamesOfGo(t *testing.T) {
 	page, err := os.ReadFile("c.md")
 	if err != nil {

@@ -109,7 +109,7 @@ func TestSentinels(t *testing.T) {
 	}
 }
 
-// The texts in full are those of packages cm and infiniband.
+// The texts in full are texts of packages cm and infiniband.
 func TestConnectionTexts(t *testing.T) {
 	for _, err := range []error{cm.ErrTimeout, cm.ErrDisconnected, cm.ErrAddrInUse, cm.ErrNoAddr,
 		infiniband.ErrNoFabric} {

@@ -168,7 +168,7 @@ func TestCallsOutputs(t *testing.T) {
 	}
 }
 
-// What is missing is said.
+// The drawing says which calls are missing.
 func TestCallsNotes(t *testing.T) {
 	client := callsOf(t, "client")
 	hour := func(log string) string { // of another time

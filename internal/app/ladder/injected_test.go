@@ -11,8 +11,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
-// TestInjected: packets that faults have struck say so, and what they mean to those that follow is what the network has
-// seen: one that is lost has not arrived, a copy is no retransmission.
+// TestInjected: packets that faults have struck say so, and their meaning for later packets is as on the network: a
+// lost packet has not arrived, a copy is no retransmission.
 func TestInjected(t *testing.T) {
 	const out, in = trace.Outbound, trace.Inbound
 	r := newRecording(t)

@@ -223,7 +223,7 @@ func TestChoose(t *testing.T) {
 		return p
 	}
 	rnr := ib.RNRNAK(12)
-	recovered := func(r *recording, naks int) { // each is answered by what was missing
+	recovered := func(r *recording, naks int) { // each is answered by the missing packets
 		for n := range naks {
 			r.from('A', send(ib.PSN(100+2*n), 10))
 			r.from('B', ack(ib.PSN(100+2*n), ib.NAK(ib.NAKPSNSequenceError)))
@@ -276,7 +276,7 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// TestHistory: what packets mean after those before them (chapter 9).
+// TestHistory: the meaning of packets after the packets before them (chapter 9).
 func TestHistory(t *testing.T) {
 	r := newRecording(t)
 	const first = ib.PSNMask - 1 // PSNs wrap
@@ -423,7 +423,7 @@ func TestReadPSNs(t *testing.T) {
 	checkDrawing(t, s, s.Conversations)
 }
 
-// TestBothEnds: packets that were recorded at both ends are one arrow each, and those that did not arrive were lost.
+// TestBothEnds: packets that were recorded at both ends are one arrow each, and packets that did not arrive were lost.
 // A retransmission may have the same bytes.
 func TestBothEnds(t *testing.T) {
 	r := newRecording(t)
@@ -457,8 +457,8 @@ func TestBothEnds(t *testing.T) {
 	}
 }
 
-// TestFolding: runs and repetitions take one row each, acknowledgements between them do not disturb, and what has a
-// mark stands out.
+// TestFolding: runs and repetitions take one row each, acknowledgements between them do not disturb, and packets with a
+// mark stand out.
 func TestFolding(t *testing.T) {
 	r := newRecording(t)
 	psn := ib.PSN(0)
@@ -539,7 +539,7 @@ func TestPairs(t *testing.T) {
 }
 
 // TestFabricNodes: a packet that was recorded at each cable of a fabric is one arrow past the switches, which have
-// columns between those of the hosts.
+// columns between the hosts' columns.
 func TestFabricNodes(t *testing.T) {
 	var file bytes.Buffer
 	w, err := trace.NewWriter(&file, "fabric")
@@ -604,7 +604,7 @@ func TestNoICRC(t *testing.T) {
 	}
 }
 
-// TestWindow: only what is between two times is drawn, and what came before is known nevertheless.
+// TestWindow: only packets between two times are drawn, and the packets before are known nevertheless.
 func TestWindow(t *testing.T) {
 	r := newRecording(t)
 	for i := range 100 {

@@ -134,7 +134,7 @@ func TestOfProcess(t *testing.T) {
 	}
 }
 
-// What has no packets says so, and so does a number that there is not.
+// A queue pair without packets says so, and so does a number that there is not.
 func TestOfNoPackets(t *testing.T) {
 	dev, _ := loopback.Open(t, func(addr string) (*verbs.Device, error) { return shm.Open(addr, nil) })
 	if _, err := observe.StartCapture(dev.Name(), 17); err == nil ||

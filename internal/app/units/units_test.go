@@ -116,7 +116,7 @@ func TestPeriod(t *testing.T) {
 	}
 }
 
-// Powers of ten are where logarithms are off by a little.
+// At powers of ten logarithms are off by a little.
 func TestBorders(t *testing.T) {
 	for v := 1e4; v < 1e21; v *= 10 {
 		for _, near := range []float64{v, v * (1 - 1e-9), v * (1 + 1e-9), math.Nextafter(v, 0),

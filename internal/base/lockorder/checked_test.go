@@ -13,7 +13,7 @@ func broken(f func()) (panicked bool) {
 	return false
 }
 
-// Locks of one group are held together, in the order of their numbers; those of two groups are not.
+// Locks of one group are held together, in the order of their numbers; locks of two groups are not.
 func TestGroups(t *testing.T) {
 	var lanes [3]Mutex[Lane]
 	var other Mutex[Lane]

@@ -95,7 +95,7 @@ func TestPairAttributes(t *testing.T) {
 	}
 }
 
-// What the device does not have is refused, and nothing is changed.
+// Attributes that the device does not have are refused, and nothing is changed.
 func TestPairModifyRefused(t *testing.T) {
 	for what, c := range map[string]struct {
 		attr verbs.QPAttr

@@ -137,7 +137,7 @@ func TestSendQueueBounds(t *testing.T) {
 	}
 }
 
-// The length of a message is what its memory has, or it is one that the operation cannot have.
+// The length of a message is its memory's, or the operation cannot have it.
 func TestSendLength(t *testing.T) {
 	sge := func(n ...uint32) (sgl []verbs.SGE) {
 		for _, n := range n {
@@ -173,7 +173,7 @@ func TestSendLength(t *testing.T) {
 	}
 }
 
-// What succeeded is reported if it is to be; what failed, always.
+// A work request that succeeded is reported if it is to be; one that failed, always.
 func TestCompleteSend(t *testing.T) {
 	for _, c := range []struct {
 		wqe      queue.SendWQE

@@ -103,7 +103,8 @@ func TestSendSlots(t *testing.T) {
 	}
 }
 
-// What a queue forgets frees its places, also of a receive queue that other queue pairs share, and RESET frees all.
+// Work requests that a queue forgets free their places, also of a receive queue that other queue pairs share, and RESET
+// frees all.
 func TestForgottenSlots(t *testing.T) {
 	srq := &queue.RecvQueue{PD: 1, MaxWR: 4, MaxSGE: 1, Shared: true}
 	s := newStrictPair(t, 100, func(c *queue.Config) { c.Recv = srq })

@@ -23,13 +23,13 @@ type Checker struct {
 	opts Options
 	out  io.Writer
 
-	mu      sync.Mutex // of what follows; held while reporting
+	mu      sync.Mutex // of the fields below; held while reporting
 	seen    map[string]bool
 	found   map[Rule]int
 	devices []weak.Pointer[Device]
 	handles *Handles       // of a C program; nil: of none
 	records bool           // it is the checker that the environment asks for
-	record  *record        // of what a Go program would leave; nil: none
+	record  *record        // of objects that a Go program would leave; nil: none
 	numbers map[string]int // of objects, by kind
 
 	copied  copied   // has a lock of its own

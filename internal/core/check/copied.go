@@ -13,7 +13,7 @@ import (
 // written over its request.
 type copied struct {
 	last atomic.Uint32 // copies so far, modulo 2^32
-	mu   sync.Mutex    // of what follows
+	mu   sync.Mutex    // of the fields below
 
 	since  uint32                // copies up to this one are forgotten
 	blocks map[uintptr]*block    // by number

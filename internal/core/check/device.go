@@ -18,7 +18,7 @@ type Device struct {
 	dev  *verbs.Device
 	name string
 
-	mu     sync.Mutex // of what follows; a device's own lock may be taken while it is held
+	mu     sync.Mutex // of the fields below; a device's own lock may be taken while it is held
 	known  objects
 	posted map[uint64]*request // work requests that have no polled completion, by the ID that the device has
 	last   uint64              // such an ID

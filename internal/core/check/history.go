@@ -104,7 +104,7 @@ type posted struct {
 	recv   bool // it is a receive
 	remote verbs.Remote
 	length int
-	number uint64 // of a message, among those of its queue pair
+	number uint64 // of a message, among its queue pair's
 	at     uint64
 	done   uint64  // when its completion was polled; 0: it was not
 	heard  uint64  // of a message: when its receiver polled a receive for the first time after it was posted; 0: never

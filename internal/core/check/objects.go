@@ -145,7 +145,7 @@ type completionQueue struct {
 	channel     *verbs.CompChannel
 	outstanding int      // work requests that complete there
 	told        bool     // that it can overflow
-	ends        []ending // room for those of a poll
+	ends        []ending // room for a poll's
 
 	polls   uint64
 	armed   bool   // an event was asked for, and has not been taken

@@ -30,7 +30,7 @@ func (d *Device) notReady(q *queuePair, ends int) {
 		return
 	}
 	first := q.sends[0]
-	n := int(s.RNRs-q.rnr.seen) - ends // at least: each of those that end may have met one
+	n := int(s.RNRs-q.rnr.seen) - ends // at least: each send that ends may have met one
 	q.rnr.seen = s.RNRs
 	if n < fewRNR || n < manyRNR && time.Since(first.posted.When) < longRNR {
 		return

@@ -66,7 +66,7 @@ type Frame struct {
 	Line     int    `json:"line,omitempty"` // 0: not known
 }
 
-var stacks Stacks // without functions: those of Go
+var stacks Stacks // without functions: Go's frames
 
 // UseStacks has stacks captured in another way than Go's. It is for the libraries of C programs, before any device is
 // watched.

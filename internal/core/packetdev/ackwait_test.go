@@ -113,7 +113,7 @@ func TestAcksBeforeSleep(t *testing.T) {
 				break
 			}
 		}
-		b.Write(&a.Side, 8)                             // as who answers does
+		b.Write(&a.Side, 8)                             // as a program that answers does
 		b.Port.Slow.Store(int64(50 * time.Microsecond)) // one pass without anything is enough to go to sleep
 		first := make(chan int, 1)
 		b.Port.AtWait.Store(new(func() {

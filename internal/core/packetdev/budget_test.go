@@ -14,8 +14,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
-// player is a peer of a device that the test plays: it has no device, and what it is sent
-// vanishes.
+// player is a peer of a device that the test plays: it has no device, and packets to it vanish.
 type player struct {
 	side *side
 	gid  verbs.GID
@@ -107,9 +106,9 @@ func (s *side) polling() {
 	s.T.Cleanup(func() { stop.Store(true); <-done })
 }
 
-// TestReadsOfStranger holds that a peer which asks a device for gigabytes does not keep others waiting:
-// what the device sends between a request of theirs and its acknowledgement is what the pass
-// under way has left, and little more. Time is counted in bytes that the device has sent.
+// TestReadsOfStranger holds that a peer which asks a device for gigabytes does not keep others waiting: between a
+// request of theirs and its acknowledgement the device sends the rest of the pass under way, and little more. Time is
+// counted in bytes that the device has sent.
 func TestReadsOfStranger(t *testing.T) {
 	for name, polls := range map[string]bool{"nobody polls": false, "a program polls": true} {
 		t.Run(name, func(t *testing.T) {

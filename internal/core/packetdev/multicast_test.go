@@ -11,8 +11,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
-// A queue pair that wants so does not receive the multicasts that it sends itself. Others of its
-// device do, and it those of others.
+// A queue pair that wants so does not receive the multicasts that it sends itself. Others of its device do, and it
+// receives datagrams of others.
 func TestBlockSelfMulticast(t *testing.T) {
 	var h memhub.Hub
 	s, other := newSide(t, &h), h.NewPort()

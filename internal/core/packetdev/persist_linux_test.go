@@ -52,7 +52,7 @@ func TestFlushPersistent(t *testing.T) {
 			{Op: verbs.OpWrite, SGL: []verbs.SGE{a.MR.SGE(0, 100)}, Remote: mr.Remote()},
 			{Op: verbs.OpFlush, Remote: mr.Remote(), FlushLen: 100, FlushLevel: verbs.FlushToPersistent,
 				FlushScope: scope},
-			// What follows a FLUSH waits for it.
+			// Requests behind a FLUSH wait for it.
 			{ID: uint64(i), Op: verbs.OpWrite, Flags: verbs.Signaled, SGL: []verbs.SGE{a.MR.SGE(0, 8)},
 				Remote: mr.Remote().At(4096)},
 		}
@@ -64,7 +64,7 @@ func TestFlushPersistent(t *testing.T) {
 			t.Fatal(wc[0].ID, wc[0].Status, err)
 		}
 	}
-	// Who waits in memory for what follows a FLUSH is woken when it is carried out.
+	// A goroutine that waits in memory for a request behind a FLUSH is woken when that is carried out.
 	seen := make(chan error, 1)
 	var looked atomic.Int32
 	go func() {

@@ -21,8 +21,7 @@ func stall(t *testing.T) (a *side, broken *verbs.QP) {
 	return a, broken
 }
 
-// TestCompletionsWhileStalled holds that the program hears of what has completed while the port
-// takes nothing.
+// TestCompletionsWhileStalled holds that the program gets completions while the port takes nothing.
 func TestCompletionsWhileStalled(t *testing.T) {
 	a, broken := stall(t)
 	a.OK(broken.PostSend(&verbs.SendWR{ID: 7, Op: verbs.OpWrite}))
@@ -44,8 +43,8 @@ func TestNoCompletionsAfterDestroy(t *testing.T) {
 	}
 }
 
-// TestOverflowWhileSending has a completion queue overflow by what completes as it is sent, while the
-// device's goroutine sleeps: it looks who may have the room of the queue pair that broke.
+// TestOverflowWhileSending has a completion queue overflow by work requests that complete as they are sent, while the
+// device's goroutine sleeps: it looks which queue pair may have the room of the one that broke.
 func TestOverflowWhileSending(t *testing.T) {
 	a, b := newPair(t)
 	mr, err := a.PD.RegMR(make([]byte, 64), verbs.LocalWrite|verbs.MWBind)

@@ -340,8 +340,8 @@ func TestLIDs(t *testing.T) {
 	}
 }
 
-// A datagram says by which path it came: LID, path bits and service level, and a GRH only if it had one. What
-// that says leads back.
+// A datagram says by which path it came: LID, path bits and service level, and a GRH only if it had one. The path that
+// it names leads back.
 func TestLIDDatagrams(t *testing.T) {
 	var n subnet
 	a, b := n.newNode(t), n.newNode(t)
@@ -544,7 +544,7 @@ func TestPartitionsChange(t *testing.T) {
 	}
 }
 
-// Each event of a port reaches the program with the number of the port, after what it is about.
+// Each event of a port reaches the program with the number of the port, after the change that it reports.
 func TestPortEvents(t *testing.T) {
 	var n subnet
 	a := n.newNode(t)
@@ -598,8 +598,8 @@ func TestPortEvents(t *testing.T) {
 	}
 }
 
-// A port that goes down is an event of the device, not of its queue pairs (IBTA 11.6.3.3): what waits for an
-// acknowledgement is sent again until its retries run out, or the port is back, and what does not is lost and
+// A port that goes down is an event of the device, not of its queue pairs (IBTA 11.6.3.3): requests that wait for an
+// acknowledgement are retransmitted until their retries run out, or the port is back, and other packets are lost and
 // counted. Queue pairs of the other port go on.
 func TestPortDown(t *testing.T) {
 	var n subnet

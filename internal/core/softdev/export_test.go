@@ -8,7 +8,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/base/clock"
 )
 
-// What tests with devices of packets look at, and bring about. The lane's lock is held, unless a comment says
+// State that tests with devices of packets look at, and bring about. The lane's lock is held, unless a comment says
 // otherwise.
 
 const (

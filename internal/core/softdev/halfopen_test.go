@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestHalfOpen fills a HalfOpen from one source and then from others: the greatest loses its oldest, and
-// who has few keeps them.
+// TestHalfOpen fills a HalfOpen from one source and then from others: the greatest loses its oldest, and a source with
+// few keeps them.
 func TestHalfOpen(t *testing.T) {
 	h := NewHalfOpen[int](10)
 	add := func(peer string, v int) (gone int) {

@@ -15,8 +15,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs/driver"
 )
 
-// The limits that a device tells are those that it has: one object more is ErrNoMemory, and
-// there is room again when one is closed.
+// The limits that a device reports are its real ones: one object more is ErrNoMemory, and there is room again when one
+// is closed.
 func TestLimits(t *testing.T) {
 	var h memhub.Hub
 	dev := driver.NewDevice(packetdev.New("test", "test", 1, h.NewPort()))
@@ -65,7 +65,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// What is above a limit is refused with the limit's value.
+// A number above a limit is refused with the limit's value.
 func TestAboveLimits(t *testing.T) {
 	var h memhub.Hub
 	dev := driver.NewDevice(packetdev.New("test", "test", 1, h.NewPort()))

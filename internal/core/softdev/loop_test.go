@@ -26,7 +26,7 @@ func TestIdle(t *testing.T) {
 	}, "the port has rest")
 }
 
-// TestWaitFails holds that a device goes on while the system has no room for what waiting takes.
+// TestWaitFails holds that a device goes on while the system lacks the memory for waiting.
 func TestWaitFails(t *testing.T) {
 	a, b := newPair(t)
 	b.Port.Broken.Store(true)
@@ -170,8 +170,8 @@ func TestCloseWhilePolling(t *testing.T) {
 	}
 }
 
-// TestWaitForSleeps holds that who waits for a region sleeps, and is woken by what a peer
-// does to that region.
+// TestWaitForSleeps holds that a goroutine that waits for a region sleeps, and is woken by a peer's access to that
+// region.
 func TestWaitForSleeps(t *testing.T) {
 	a, b := newPair(t)
 	var looked atomic.Int32

@@ -42,7 +42,8 @@ func TestPollOwnerLeaves(t *testing.T) {
 	}, "it leaves the data to the program that polls")
 }
 
-// Who waits at a completion channel moves data only while there is a queue whose event the program has asked for.
+// A goroutine that waits at a completion channel moves data only while there is a queue whose event the program has
+// asked for.
 func TestChannelOwnsPoll(t *testing.T) {
 	var h memhub.Hub
 	s := newSide(t, &h)
@@ -78,7 +79,7 @@ func TestChannelOwnsPoll(t *testing.T) {
 	}
 }
 
-// What wakes the device's goroutine is not lost when a program begins to wait at the same moment, and moves the data
+// A wake-up of the device's goroutine is not lost when a program begins to wait at the same moment, and moves the data
 // in its place: a wake-up is there once only.
 func TestPollOwnerLooksFirst(t *testing.T) {
 	var h memhub.Hub
@@ -115,7 +116,8 @@ func TestPollOwnerLooksFirst(t *testing.T) {
 	}
 }
 
-// Those who wait for a queue need somebody to move data when the poll's owner goes, unless their queue is deferrable.
+// Goroutines that wait for a queue need another one to move data when the poll's owner goes, unless their queue is
+// deferrable.
 func TestDeferrable(t *testing.T) {
 	var h memhub.Hub
 	s := newSide(t, &h)

@@ -476,9 +476,9 @@ func (w *web) asks(t *testing.T, from *memNet, at netip.AddrPort) *memLink {
 	return l.(*memLink)
 }
 
-// TestStreamBacklog has peers send more requests than a program wants to have waiting, which answers none:
-// the latest of who has the most is rejected, so that a peer that has none gets in, and the
-// program hears that it waits no more. Who has waited for long gives way to all.
+// TestStreamBacklog has peers send more requests than a program wants to have waiting, which answers none: the latest
+// request of the peer with the most is rejected, so that a peer that has none gets in, and the program hears that it
+// waits no more. A request that has waited for long gives way to all.
 func TestStreamBacklog(t *testing.T) {
 	const room = 8
 	var w web
@@ -551,8 +551,8 @@ func TestStreamBacklog(t *testing.T) {
 	hears(driver.StreamRequested, other.addr)
 }
 
-// TestStreamRefusedLinks has peers keep links open whose requests were rejected: there are not more of
-// them than so many, and the oldest of who has the most goes first.
+// TestStreamRefusedLinks has peers keep links open whose requests were rejected: their number is limited, and the
+// oldest link of the peer with the most goes first.
 func TestStreamRefusedLinks(t *testing.T) {
 	var w web
 	s := w.newSide(t)

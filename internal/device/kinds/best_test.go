@@ -90,7 +90,7 @@ func TestChooseBarred(t *testing.T) {
 	}
 }
 
-// check compares choices with names and what their reasons have to say.
+// check compares choices with names, and with texts in their reasons.
 func expect(t *testing.T, what string, got []Choice, want string) {
 	t.Helper()
 	rest := want

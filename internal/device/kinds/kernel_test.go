@@ -20,7 +20,7 @@ func on(t *testing.T, machine string) kernelNaming {
 	return kernelNaming{func() *rdmasys.System { return machines.Source(t, machine).ReadDevices() }}
 }
 
-// Devices of the kernel are those of sysfs.
+// Devices of the kernel are the ones in sysfs.
 func TestKernelRow(t *testing.T) {
 	found, err := on(t, "mlx5-ib").Local()
 	if err != nil || len(found) != 2 || found[0].Address != "mlx5_0" || !found[0].Up || found[0].GID[0] != 0xfe ||

@@ -43,8 +43,8 @@ func (s *script) wantLate(late, timeouts uint64) {
 	}
 }
 
-// Where the network has lost nothing, nothing is sent again, for as long as the peer is not given up. A packet
-// that is lost then is sent again after the next timeout.
+// Where the network has lost nothing, nothing is retransmitted, for as long as the peer is not given up. A packet that
+// is lost then is sent again after the next timeout.
 func TestNothingLost(t *testing.T) {
 	s, n := onNetwork(t)
 	n.lost = 7 // long ago

@@ -223,8 +223,8 @@ func TestEarlyShares(t *testing.T) {
 	}
 }
 
-// The packets that a queue pair keeps are bounded, and so are those of all queue pairs of a device
-// together. Their memory is given back when they end.
+// The packets that a queue pair keeps are bounded, and so are the packets of all queue pairs of a device together.
+// Their memory is given back when they end.
 func TestEarlyBounds(t *testing.T) {
 	s := start(t, verbs.RC)
 	const full = 4096 // kept packets are handled in order

@@ -70,8 +70,8 @@ func TestSlowPeer(t *testing.T) {
 	}
 }
 
-// A slow peer that is silent again gets one packet once more. Where it has taken all that it was
-// sent before, that counts.
+// A slow peer that is silent again gets one packet once more. If it has taken all data that it was sent before, that
+// counts.
 func TestSlowPeerSilent(t *testing.T) {
 	s := slow(t, manyWrites)
 	s.ack(100)

@@ -426,8 +426,8 @@ func (s *site) squat(names int) {
 	}
 }
 
-// TestSquatters has another user take names like those of control sockets: newcomers do not ask there, and
-// find members all the same.
+// TestSquatters has another user take names like the names of control sockets: newcomers do not ask there, and find
+// members all the same.
 func TestSquatters(t *testing.T) {
 	s := newSite(t)
 	s.squat(4 * maxDials)

@@ -10,7 +10,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs/metric"
 )
 
-// port is where the tests' port is.
+// port is the directory of the tests' port.
 const port = class + "/mlx5_0/ports/1/"
 
 func files(all map[string]string) fstest.MapFS {

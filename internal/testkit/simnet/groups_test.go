@@ -17,7 +17,7 @@ const (
 	groupKey   = verbs.QKey(0x22222222)
 	groupSlots = 64
 	groupSlot  = 40 + 1024
-	groupHead  = 8 // who sent, which one, to whom
+	groupHead  = 8 // the sender, the datagram's number, the receiver
 	manyGroups = 3
 	toGroup    = 0x80 // added to a group's number
 )

@@ -10,8 +10,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 )
 
-// At every width the bar is one line that leaves the last column free, and tells how far it is
-// where that fits at all.
+// At every width the bar is one line that leaves the last column free, and shows the progress where that fits at all.
 func TestBarLineWidth(t *testing.T) {
 	var out bytes.Buffer
 	width := 0

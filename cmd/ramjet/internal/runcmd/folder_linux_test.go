@@ -11,8 +11,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/device/cdevices"
 )
 
-// Without XDG_RUNTIME_DIR the folder that stands for /sys is where every user can make files. It is this user's alone,
-// whoever has taken its name first, and a program runs all the same.
+// Without XDG_RUNTIME_DIR the folder that stands for /sys is in a directory in which every user can make files. It is
+// this user's alone, whoever has taken its name first, and a program runs all the same.
 func TestRunFolder(t *testing.T) {
 	s := cdevices.NewSysfs()
 	for _, c := range []struct {

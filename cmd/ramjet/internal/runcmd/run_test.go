@@ -42,7 +42,7 @@ func TestRunFindsLibraries(t *testing.T) {
 	}
 }
 
-// What is said to do can be pasted into a shell.
+// The remedy can be pasted into a shell.
 func TestRunSaysHowToBuildLibraries(t *testing.T) {
 	const module = `bash "$(go list -m -f '{{.Dir}}' github.com/ramjet-rdma/ramjet@v1.2.3)/cabi/build.sh"`
 	for _, c := range []struct{ version, folder, want string }{
