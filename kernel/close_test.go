@@ -139,7 +139,7 @@ func TestCloseInUse(t *testing.T) {
 	}
 }
 
-// What a device has opened is closed with it: descriptors, and threads of connections.
+// Closing a device closes all that it has opened: descriptors, and threads of connections.
 func TestCloseLeavesNothing(t *testing.T) {
 	a, b := named(t)
 	to := listen(t, open(t, b)).String()

@@ -43,7 +43,7 @@ func addressOf(t testing.TB, dev *verbs.Device) netip.Addr {
 	return netip.Addr{}
 }
 
-// named returns the devices to connect: those of Ramjet's library, or one of the kernel twice.
+// named returns the devices to connect: devices of Ramjet's library, or one of the kernel twice.
 func named(t *testing.T) (client, server string) {
 	if name := os.Getenv(deviceVariable); name != "" {
 		return name, name

@@ -53,7 +53,7 @@ func open(t testing.TB, name string) *verbs.Device {
 	return dev
 }
 
-// ofKernel returns what a device of the kernel is without, and what it does otherwise.
+// ofKernel returns the abilities that a device of the kernel lacks, and its differences.
 func ofKernel() (missing map[conformance.Ability]string, differs map[string]string) {
 	missing = map[conformance.Ability]string{
 		conformance.GeneralServices: "the kernel owns QP1",
@@ -94,7 +94,7 @@ func ownDevices(t *testing.T) (names []string) {
 	return names
 }
 
-// What several tests meet.
+// Differences that several tests meet.
 const (
 	noRereg   = "rdma-core's driver has no ibv_rereg_mr: EOPNOTSUPP"
 	noEvent   = "it raises no asynchronous event"

@@ -32,7 +32,7 @@ func streamsOf(t testing.TB, dev *verbs.Device) driver.StreamDevice {
 	return s
 }
 
-// byManager connects two queue pairs in RESET by the kernel's connection manager: those of iWARP, which have no
+// byManager connects two queue pairs in RESET by the kernel's connection manager: queue pairs of iWARP, which have no
 // numbers on the wire.
 func byManager(t testing.TB, a, b *verbs.QP, opt *verbs.ConnectOptions) {
 	t.Helper()

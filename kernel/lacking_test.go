@@ -11,8 +11,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// What a device does not have is ErrNotSupported, with the reason. Nothing is taken and ignored: what some devices
-// have works, or is refused so.
+// Calls that a device does not have return ErrNotSupported, with the reason. Nothing is taken and ignored: what some
+// devices have works, or is refused so.
 func TestNotSupported(t *testing.T) {
 	name, _ := named(t)
 	dev := open(t, name)

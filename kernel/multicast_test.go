@@ -61,7 +61,7 @@ func join(t *testing.T, dev *verbs.Device, group netip.Addr) *member {
 	return m
 }
 
-// Two ids join a group, and what one sends to it the other gets. One leaves, and joins again.
+// Two ids join a group, and one gets the datagrams that the other sends to it. One leaves, and joins again.
 func TestMulticast(t *testing.T) {
 	a, b := named(t)
 	one, two := open(t, a), open(t, b)

@@ -14,7 +14,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// What is converted by its number has the same one on both sides.
+// Constants that are converted by number have the same number on both sides.
 func TestNumbers(t *testing.T) {
 	for _, c := range []struct {
 		what      string

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// What keeps a device file from being opened counts, not that libibverbs found no other.
+// The error is the reason why a device file cannot be opened, not that libibverbs found no other.
 func TestRealErrno(t *testing.T) {
 	folder := t.TempDir() // which nobody opens for writing
 	for _, c := range []struct {

@@ -145,7 +145,7 @@ func TestLint(t *testing.T) {
 	}
 }
 
-// What went over a device is in its counters, under node_exporter's names.
+// A device's traffic is in its counters, under node_exporter's names.
 func TestTraffic(t *testing.T) {
 	const n = 10_000
 	devices := everyKind(t, n)
@@ -296,7 +296,7 @@ func (mute) QPStats() ([]verbs.QPStats, error)       { return nil, verbs.ErrNotS
 func (mute) SetEventSink(func(verbs.EventType, int)) {}
 func (mute) Close() error                            { return nil }
 
-// ofPods are the labels that ramjet-kubelet adds to those of `ramjet export`. Series without them have them empty,
+// ofPods are the labels that ramjet-kubelet adds to the labels of `ramjet export`. Series without them have them empty,
 // which the choice of all matches.
 var ofPods = []string{"namespace", "pod", "container"}
 
@@ -406,7 +406,7 @@ func TestDocumented(t *testing.T) {
 		documented[m[1]] = true
 	}
 	for name := range all {
-		if !documented[name] && !strings.HasPrefix(name, "ramjet_qp_") { // those of single queue pairs
+		if !documented[name] && !strings.HasPrefix(name, "ramjet_qp_") { // the metrics of single queue pairs
 			t.Errorf("%s is told, and not on the page", name)
 		}
 	}

@@ -69,7 +69,7 @@ func exported(t *testing.T) (map[string]*dto.MetricFamily, []byte) {
 	return all, out
 }
 
-// labelNames returns the labels of a series, without those that only `ramjet export` has.
+// labelNames returns the labels of a series, without the ones that only `ramjet export` has.
 func labelNames(m *dto.Metric) (names []string) {
 	for _, l := range m.GetLabel() {
 		if !slices.Contains([]string{"pid", "process", "uid"}, l.GetName()) && l.GetValue() != "" {
@@ -170,7 +170,7 @@ func TestAlertNames(t *testing.T) {
 	}
 }
 
-// What alarms is at the top of the dashboard, and panels do not lie on each other.
+// Panels of alarms are at the top of the dashboard, and panels do not lie on each other.
 func TestDashboardOrder(t *testing.T) {
 	type place struct{ X, Y, W, H int }
 	var board struct {

@@ -36,8 +36,8 @@ func asyncs(t testing.TB, a *nvme.Async, n int) map[uint64]bool {
 	return ids
 }
 
-// What is written with many commands in flight is read again, also by commands of more data than a controller takes,
-// and with more in flight than the queue has entries.
+// Data that is written with many commands in flight is read again, also by commands of more data than a controller
+// takes, and with more commands in flight than the queue has entries.
 func TestAsync(t *testing.T) {
 	kinds(t, func(t *testing.T, kind string) {
 		const n, depth = 1 << 20, 40
@@ -92,7 +92,7 @@ func TestAsync(t *testing.T) {
 	})
 }
 
-// Commands that make no sense are refused before they begin, those that the controller refuses when they have ended.
+// Commands that make no sense are refused before they begin, commands that the controller refuses when they have ended.
 func TestAsyncErrors(t *testing.T) {
 	const n = 1 << 16
 	readOnly := disk(1, n)

@@ -115,7 +115,7 @@ func TestAuthenticationAgain(t *testing.T) {
 	ok(t, target.Close())
 }
 
-// Without a proof there is no command but those that authenticate, and messages that are none are refused.
+// Without a proof there are no commands but authentication's, and malformed messages are refused.
 func TestUnauthenticated(t *testing.T) {
 	s := guarded(t, "shm", nvme.HostSecrets{Host: newSecret(t)})
 	r, err := connect(t, s, admin())

@@ -49,7 +49,7 @@ func (d brokenDisk) ReadAt([]byte, int64) (int, error)  { return 0, d.err }
 func (d brokenDisk) WriteAt([]byte, int64) (int, error) { return 0, d.err }
 func (d brokenDisk) Sync() error                        { return d.err }
 
-// What a disk says goes to the host as the right status, and the queue goes on.
+// A disk's error goes to the host as the right status, and the queue goes on.
 func TestDiskErrors(t *testing.T) {
 	for _, c := range []struct{ err, read, write error }{
 		{syscall.ENOSPC, wire.CapacityExceeded, wire.CapacityExceeded},
@@ -314,7 +314,7 @@ func TestConfiguration(t *testing.T) {
 	}
 }
 
-// A controller has the features that are mandatory (base 5.21.1), also those that change nothing here. Without a
+// A controller has the features that are mandatory (base 5.21.1), also ones that change nothing here. Without a
 // keep-alive timeout it needs no keep-alive.
 func TestMandatoryFeatures(t *testing.T) {
 	kinds(t, func(t *testing.T, kind string) {

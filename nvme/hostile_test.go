@@ -360,7 +360,7 @@ func TestBrokenPeers(t *testing.T) {
 	})
 }
 
-// Requests for events beyond the limit are refused, and those that wait can be aborted.
+// Requests for events beyond the limit are refused, and waiting ones can be aborted.
 func TestEventRequests(t *testing.T) {
 	s := set(t, "shm", nvme.TargetOptions{})
 	r, err := connect(t, s, admin())
@@ -404,7 +404,7 @@ func TestEventRequests(t *testing.T) {
 	}
 }
 
-// A host that has no receives for responses keeps its queue busy, and not those who change namespaces.
+// A host that has no receives for responses keeps its queue busy, and not goroutines that change namespaces.
 func TestNoReceives(t *testing.T) {
 	s := set(t, "shm", nvme.TargetOptions{})
 	r, err := connect(t, s, admin())

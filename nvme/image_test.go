@@ -50,7 +50,7 @@ func TestImage(t *testing.T) {
 	})
 }
 
-// Reads of an image with wrong descriptors and ranges are refused as those of another disk are.
+// Reads of an image with wrong descriptors and ranges are refused as reads of another disk are.
 func TestImageWrongCommands(t *testing.T) {
 	kinds(t, func(t *testing.T, kind string) {
 		s := set(t, kind, nvme.TargetOptions{}, nvme.Namespace{ID: 1, Disk: make(nvme.Image, 64<<10), Size: 32 << 10})

@@ -25,7 +25,7 @@ func random(n int) []byte {
 	return b
 }
 
-// Whatever a host writes is what it reads, in all sizes: in the capsule, in one command, in several.
+// A host reads the data that it has written, in all sizes: in the capsule, in one command, in several.
 func TestReadWrite(t *testing.T) {
 	kinds(t, func(t *testing.T, kind string) {
 		s := set(t, kind, nvme.TargetOptions{}, disk(1, 4<<20))

@@ -85,8 +85,8 @@ func serveMedium(dev *verbs.Device, address string, p *powered, o nvme.TargetOpt
 }
 
 // persist is a program on a host whose target may lose its power at any time. A block is the last one that was written
-// or, until a flush succeeds, one of those before. A flush that fails because the cache may be lost has the program
-// write again what was not flushed.
+// or, until a flush succeeds, one of the blocks before. A flush that fails because the cache may be lost has the
+// program write again what was not flushed.
 func persist(ctx context.Context, d *nvme.Disk, r *rand.Rand, from int64, m model, steps int) error {
 	last := func(i int) []byte { return m[i][len(m[i])-1] }
 	// A disk whose power is gone may still say so.
@@ -159,7 +159,7 @@ func persist(ctx context.Context, d *nvme.Disk, r *rand.Rand, from int64, m mode
 }
 
 // A target that is closed and started again while hosts write, and that loses a part of what it has not flushed each
-// time: the host connects again, repeats what was in flight, and what it has flushed is there.
+// time: the host connects again, repeats the commands that were in flight, and the data that it has flushed is there.
 func TestReconnect(t *testing.T) {
 	kinds(t, func(t *testing.T, kind string) {
 		const workers, blocks = 3, 64
@@ -469,8 +469,8 @@ func TestReconnectRefused(t *testing.T) {
 	})
 }
 
-// A host whose connection is lost has no other controller as long as a disk works on its commands: what was in flight
-// is not written over what comes after it.
+// A host whose connection is lost has no other controller as long as a disk works on its commands: writes that were in
+// flight do not overwrite later ones.
 func TestLateWrite(t *testing.T) {
 	kinds(t, func(t *testing.T, kind string) {
 		slow := &slowWrites{Memory: nvme.NewMemory(64 << 10), begun: make(chan struct{}, 10), pass: make(chan struct{})}

@@ -17,7 +17,7 @@ import (
 )
 
 // medium is a disk with a cache, which loses power: each block that was written and not flushed is then the old one or
-// any of those that were written since.
+// any of the blocks that were written since.
 type medium struct {
 	mu      sync.Mutex
 	now     []byte           // with the cache
@@ -102,9 +102,9 @@ func (m model) check(first int, b []byte) error {
 	return nil
 }
 
-// play is a program on a host: it writes, reads and flushes its part of a disk, and checks what it reads. A block that
-// it has written is what it reads as long as the target runs; after power was lost it is one of those that it was since
-// the last flush.
+// play is a program on a host: it writes, reads and flushes its part of a disk, and checks what it reads. It reads the
+// block that it has written as long as the target runs; after power was lost it reads one of the blocks written since
+// the last flush, or the flushed one.
 func play(ctx context.Context, d *nvme.Disk, r *rand.Rand, from int64, now, durable model, steps int) error {
 	for range steps {
 		first := r.IntN(len(now))

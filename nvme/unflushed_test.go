@@ -4,7 +4,8 @@ package nvme
 
 import "testing"
 
-// A flush knows the first association of the writes that it covers, and those that it does not cover stay for the next.
+// A flush knows the first association of the writes that it covers, and writes that it does not cover stay for the
+// next.
 func TestUnflushed(t *testing.T) {
 	var u unflushed
 	covers := func(last, oldest uint64) {

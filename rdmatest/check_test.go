@@ -90,7 +90,7 @@ func mistaken(t *testing.T, test func(w *rdmatest.World)) string {
 }
 
 // TestCheckSameReport: a seed has the same report each time, to the last byte, if Go has stopped no goroutine in its
-// midst. Where it often does, few reports are compared: most plays are in vain there.
+// midst. Where it often does, few reports are compared: most plays are dropped there.
 func TestCheckSameReport(t *testing.T) {
 	if rdmatest.RaceDetector {
 		t.Skip("the race detector has goroutines go on in random order")

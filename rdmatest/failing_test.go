@@ -90,7 +90,7 @@ func TestReport(t *testing.T) {
 	t.Error("the seed does not repeat")
 }
 
-// TestProcesses: processes play all seeds, and report those that fail.
+// TestProcesses: processes play all seeds, and report the seeds that fail.
 func TestProcesses(t *testing.T) {
 	t.Parallel()
 	out := runBroken(t, "TestBrokenDeath", "-rdmatest.keep", t.TempDir(), "-rdmatest.seeds", "20", "-rdmatest.j", "2")
@@ -116,7 +116,7 @@ func TestBrokenMutex(t *testing.T) {
 	})
 }
 
-// TestStandsStill: who waits for a mutex over a wait is named.
+// TestStandsStill: a goroutine that waits for a mutex over a wait is named.
 func TestStandsStill(t *testing.T) {
 	t.Parallel()
 	out := runBroken(t, "TestBrokenMutex")
@@ -139,7 +139,7 @@ func TestBrokenWait(t *testing.T) {
 	})
 }
 
-// TestForEver: who waits for ever is named.
+// TestForEver: a goroutine that waits for ever is named.
 func TestForEver(t *testing.T) {
 	t.Parallel()
 	out := runBroken(t, "TestBrokenWait")

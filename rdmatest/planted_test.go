@@ -108,7 +108,7 @@ func wait(w *rdmatest.World, tasks ...*rdmatest.Task) {
 	}
 }
 
-// lostUpdate has clients count in a server's memory: those that are wrong READ the counter and WRITE it back.
+// lostUpdate has clients count in a server's memory: the wrong ones READ the counter and WRITE it back.
 func lostUpdate(w *rdmatest.World, wrong bool) {
 	server := w.Host("server")
 	counter := served(w, server, server.RoCE(), 8, untilDone)
@@ -159,7 +159,7 @@ func lostUpdate(w *rdmatest.World, wrong bool) {
 
 // tornRead has a client READ a value of several packets that a server changes. One that is wrong believes what it
 // reads; the other one looks at the CRC in front of it. To compare a version at both ends is not enough: packets that
-// were lost are read later than those behind them.
+// were lost are read later than the packets behind them.
 func tornRead(w *rdmatest.World, wrong bool) {
 	const size = 16 << 10
 	server, client := w.Host("server"), w.Host("client")
@@ -334,7 +334,7 @@ func earlyNotification(w *rdmatest.World, wrong bool) {
 	wait(w, heard, told)
 }
 
-// lateAnswer has workers WRITE the results of tasks into a slot of the owner's, who gives a task to the other worker if
+// lateAnswer has workers WRITE the results of tasks into a slot of the owner, which gives a task to the other worker if
 // the first one does not answer in time. An owner that is wrong leaves the first one connected.
 func lateAnswer(w *rdmatest.World, wrong bool) {
 	owner := w.Host("owner")

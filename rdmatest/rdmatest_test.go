@@ -162,7 +162,7 @@ func TestTCP(t *testing.T) {
 }
 
 // TestKilled: the system closes the connections of a process that is killed if they are TCP's, and its peer hears it at
-// once. Those of the others hear nothing: what they send has no answer.
+// once. The other connections hear nothing: their messages have no answer.
 func TestKilled(t *testing.T) {
 	for kind, open := range kinds {
 		t.Run(kind, func(t *testing.T) {
@@ -185,8 +185,8 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// TestRemove: what a device does that is removed fails, and what its peer does with it. A program that only waits for a
-// message hears nothing, and waits for as long as its context lets it.
+// TestRemove: operations of a device that is removed fail, and so do its peer's operations with it. A program that only
+// waits for a message hears nothing, and waits for as long as its context lets it.
 func TestRemove(t *testing.T) {
 	for kind, open := range kinds {
 		t.Run(kind, func(t *testing.T) {
@@ -203,7 +203,7 @@ func TestRemove(t *testing.T) {
 	}
 }
 
-// TestRemovedSends: a program whose device is removed learns of it by what it sends.
+// TestRemovedSends: a program whose device is removed learns of it by its sends.
 func TestRemovedSends(t *testing.T) {
 	for kind, open := range kinds {
 		t.Run(kind, func(t *testing.T) {
@@ -260,7 +260,7 @@ func TestShrunk(t *testing.T) {
 	}
 }
 
-// What a world cannot have fails the test, with a reason.
+// A wrong argument fails the test, with a reason.
 func TestCannotBe(t *testing.T) {
 	for want, ask := range map[string]func(w *rdmatest.World, a, b *rdmatest.Host){
 		`there is a host "a" already`: func(w *rdmatest.World, _,

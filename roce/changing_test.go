@@ -15,8 +15,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// A program stores to memory while it is sent, as one does whose peer polls a flag of it with
-// READs. What goes out has the ICRC of what goes out: no packet is dropped.
+// A program stores to memory while it is sent, as one does whose peer polls a flag of it with READs. Each packet has
+// the ICRC of the bytes that go out: no packet is dropped.
 func TestPayloadThatChanges(t *testing.T) {
 	t.Parallel()
 	a, _ := open(t, nil)

@@ -60,7 +60,7 @@ type party struct {
 	rc, ud  *verbs.QP
 	ep      verbs.Endpoint
 	out     *json.Encoder
-	ready   map[*verbs.QP]bool // those whose receives are posted
+	ready   map[*verbs.QP]bool // the queue pairs whose receives are posted
 }
 
 func openParty(address string) (p *party, err error) {

@@ -76,7 +76,7 @@ func setClass(t *testing.T, qp *verbs.QP, class uint8) {
 }
 
 // TestCongestionChoice chooses a congestion control by the device's name and by the queue pair. Packets of DCQCN permit
-// marks, and what was marked slows the sender down.
+// marks, and marked packets slow the sender down.
 func TestCongestionChoice(t *testing.T) {
 	const ce = 3
 	withControl := func(addr string) (*verbs.Device, error) {

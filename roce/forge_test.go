@@ -285,7 +285,7 @@ func TestNoise(t *testing.T) {
 	}
 	for op := range 256 {
 		if ib.Opcode(op).Transport() == ib.TransportRC && ib.Opcode(op).Info().Class != 0 {
-			continue // those that mean something to the queue pair have their own tests
+			continue // packets that mean something to the queue pair have their own tests
 		}
 		b := f.write().Append(nil)
 		b[0] = byte(op)

@@ -62,8 +62,9 @@ func (f *fewTests) enter(t testing.TB) {
 }
 
 // TestConformanceLanes runs the suite on devices with several lanes: what variants run with two and four, and all with
-// two. All with both would take more descriptors than a process may have: those of a closed device are freed when
-// nothing has the device any more, and package testing keeps what a test cleans up until its parent ends.
+// two. All with both would take more descriptors than a process may have: the descriptors of a closed device are freed
+// when nothing has the device any more, and package testing keeps the objects that a test cleans up until its parent
+// ends.
 func TestConformanceLanes(t *testing.T) {
 	numbers := []int{2, 4}
 	if testrun.Long() {
@@ -278,7 +279,7 @@ func TestLanesOfAnAddress(t *testing.T) {
 	second.Close()
 }
 
-// What is no number of lanes is refused.
+// Anything but a number of lanes is refused.
 func TestLanesRefused(t *testing.T) {
 	for _, n := range []string{"0", "9", "", "two"} {
 		if _, err := roce.Open("127.0.0.1?lanes="+n, nil); err == nil || !strings.Contains(err.Error(), "1 to 8") {

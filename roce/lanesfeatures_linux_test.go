@@ -229,8 +229,8 @@ func TestLanesOverflowBreaksAll(t *testing.T) {
 	})
 }
 
-// A program that waits for a completion queue sleeps at the socket of the one lane that feeds it. It is woken for what
-// comes from other lanes from then on: of a queue pair that is added to the queue, or by faults.
+// A program that waits for a completion queue sleeps at the socket of the one lane that feeds it. It is woken for
+// completions of other lanes from then on: of a queue pair that is added to the queue, or by faults.
 func TestLanesWaitMeanwhile(t *testing.T) {
 	forLanes(t, func(t *testing.T, lanes int) {
 		devA, devB := openLanes(t, lanes), openLanes(t, lanes)

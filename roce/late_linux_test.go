@@ -14,8 +14,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
-// What a peer on this host has not read is not lost, and not sent again. What it has read and does not acknowledge
-// is.
+// Packets that a peer on this host has not read are not lost, and not retransmitted. Packets that it has read and does
+// not acknowledge are.
 func TestUnreadIsNotLost(t *testing.T) {
 	dev, _ := loopback.Open(t, func(addr string) (*verbs.Device, error) { return roce.Open(addr, nil) })
 	peer, err := net.ListenUDP("udp4", net.UDPAddrFromAddrPort(netip.AddrPortFrom(loopback.Next(), ib.UDPPort)))

@@ -26,9 +26,9 @@ const echoVar = "RAMJET_SHM_ECHO"
 
 const eventfds = "eventfds"
 
-// BenchmarkAsleep is a round trip of 8 bytes between two processes that both sleep until there is something:
-// a SEND there and back, and beside it the same with a pair of eventfds, which is all that the system has to
-// do for that. It tells the median, as the mean says more of what else the machine does.
+// BenchmarkAsleep is a round trip of 8 bytes between two processes that both sleep until there is something: a SEND
+// there and back, and beside it the same with a pair of eventfds, which is all that the system has to do for that. It
+// reports the median, as the mean says more of the machine's other work.
 func BenchmarkAsleep(b *testing.B) {
 	b.Run("SEND", func(b *testing.B) {
 		dev, addr := loopback.Open(b, openAsleep)

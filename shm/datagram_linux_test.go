@@ -162,7 +162,7 @@ func TestDatagramsStalled(t *testing.T) {
 	noError(t, a.qp.Close())
 }
 
-// lateListener is where a device listens for datagrams whose process does not run until it accepts.
+// lateListener listens for the datagrams of a device whose process does not run until it accepts.
 type lateListener struct {
 	t   *testing.T
 	net *network

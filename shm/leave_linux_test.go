@@ -19,8 +19,8 @@ const requesterVar = "RAMJET_SHM_REQUESTER"
 // leaving is how many queue pairs a process has that ends.
 const leaving = 16
 
-// A process ends that has taken the messages of all queue pairs but one. The completions of what it took come before
-// the status of what it did not, whichever queue pair that is.
+// A process ends that has taken the messages of all queue pairs but one. The completions of messages that it took come
+// before the errors of the others, whichever queue pair that is.
 func TestCompletionsBeforeLoss(t *testing.T) {
 	for _, without := range []int{0, leaving / 2, leaving - 1} {
 		cmd := exec.Command(must(os.Executable()), "-test.run=^TestRequester$")

@@ -14,7 +14,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
-// numberPort is where the first device of an address takes requests that name queue pairs; see package softdev.
+// numberPort is the port at which the first device of an address takes requests that name queue pairs; see package
+// softdev.
 const numberPort = 47910
 
 // newIdler returns a device and the listener of a peer whose process lives, and has no processor.

@@ -18,7 +18,8 @@ import (
 
 func ptr(b []byte, at int) *uint64 { return (*uint64)(unsafe.Pointer(&b[at])) }
 
-// atUsed is where a segment says in which key's memory its owner works; the address and the length follow.
+// atUsed is the offset at which a segment has the key of the memory in which its owner works; the address and the
+// length follow.
 const atUsed = 64
 
 // begin has the rogue begin an operation in a region, as an honest peer does, and returns the memory.
@@ -48,8 +49,8 @@ func (r *rogue) begin(at verbs.Remote, n int) []byte {
 // done ends it.
 func (r *rogue) done() { binary.NativeEndian.PutUint64(r.own[atUsed:], 0) }
 
-// TestStoppedInTheMiddle takes a right away from a peer that is stopped in the middle of a WRITE. What it writes when
-// it goes on is not seen; what the program has in the region stays, and it can be used.
+// TestStoppedInTheMiddle takes a right away from a peer that is stopped in the middle of a WRITE. Its writes when it
+// goes on are not seen; the program's data in the region stays, and it can be used.
 func TestStoppedInTheMiddle(t *testing.T) {
 	const size, from, n = 300_000, 10_000, 100_000
 	for name, take := range map[string]func(*cm.Conn, *verbs.MR) error{

@@ -49,7 +49,7 @@ func twoNetworks(t *testing.T) (nets [2]*network) {
 	return nets
 }
 
-// listenAndDial returns a listener of a network, and what dials it.
+// listenAndDial returns a listener of a network, and the link that dials it.
 func listenAndDial(t *testing.T) (a *network, acc streamdev.Acceptor, dial func() (streamdev.Link, error)) {
 	t.Helper()
 	nets := twoNetworks(t)
@@ -65,7 +65,7 @@ func listenAndDial(t *testing.T) (a *network, acc streamdev.Acceptor, dial func(
 	}
 }
 
-// refused has a peer come for whom a network has no room: both sides are told which limit says so.
+// refused has a peer come for which a network has no room: both sides get the name of the limit.
 func refused(t *testing.T, a *network, acc streamdev.Acceptor, l streamdev.Link, limit string) {
 	t.Helper()
 	told := false
@@ -87,8 +87,8 @@ func refused(t *testing.T, a *network, acc streamdev.Acceptor, l streamdev.Link,
 	}
 }
 
-// TestNoMappings uses up the process's mappings. What needs one is refused by the name of the limit, on this side and
-// on the other, and goes when there is room again.
+// TestNoMappings uses up the process's mappings. An operation that needs one is refused by the name of the limit, on
+// this side and on the other, and succeeds when there is room again.
 func TestNoMappings(t *testing.T) {
 	const limit = "vm.max_map_count"
 	a, acc, dial := listenAndDial(t)

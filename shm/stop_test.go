@@ -154,8 +154,8 @@ func counter(dev *verbs.Device, name string) uint64 {
 	panic("no metric " + name)
 }
 
-// askedOf returns how many of a device's one-sided operations, of which there were that many, went through
-// the target's process. Metrics are shown some time after what they count.
+// askedOf returns how many of a device's one-sided operations, of which there were that many, went through the target's
+// process. Metrics are published some time after the events that they count.
 func askedOf(ctx context.Context, t *testing.T, dev *verbs.Device, operations uint64) uint64 {
 	t.Helper()
 	for {

@@ -40,7 +40,7 @@ func (s *side) completesAll(t *testing.T, n int) time.Duration {
 	return time.Since(start)
 }
 
-// counts waits until a metric has a value. Metrics are shown some time after what they count.
+// counts waits until a metric has a value. Metrics are published some time after the events that they count.
 func (s *side) counts(t *testing.T, name string, want uint64) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); counter(s.dev, name) != want; time.Sleep(time.Millisecond) {
@@ -85,8 +85,8 @@ func TestUnreliableAndReliable(t *testing.T) {
 	}
 }
 
-// TestUnreliableStopped sends to a process that is stopped: what finds no room waits for a while. It is dropped then,
-// and what follows at once, until the process goes on.
+// TestUnreliableStopped sends to a process that is stopped: messages that find no room wait for a while. They are
+// dropped then, and later messages at once, until the process goes on.
 func TestUnreliableStopped(t *testing.T) {
 	t.Parallel() // it waits
 	g := startTarget(t, loopback.Next().String())

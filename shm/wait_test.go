@@ -86,7 +86,7 @@ func TestSleep(t *testing.T) {
 	}
 }
 
-// TestSleepEnds ends the sleep of a program that waits for what does not come.
+// TestSleepEnds ends the sleep of a program that waits for a completion that does not come.
 func TestSleepEnds(t *testing.T) {
 	for name, end := range map[string]func(a *side, cancel func()){
 		"context": func(_ *side, cancel func()) { cancel() },
@@ -137,8 +137,8 @@ func TestSleepTwo(t *testing.T) {
 	}
 }
 
-// TestAttention has a program carry out operations that complete at once, so that each poll finds
-// something. What arrives meanwhile is received all the same.
+// TestAttention has a program carry out operations that complete at once, so that each poll finds something. Messages
+// that arrive meanwhile are received all the same.
 func TestAttention(t *testing.T) {
 	a, b := connect(t, 4096)
 	arrived := must(a.dev.CreateCQ(16, nil))

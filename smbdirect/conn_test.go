@@ -95,7 +95,7 @@ func TestContexts(t *testing.T) {
 	})
 }
 
-// What was written before Close is read, and then comes io.EOF.
+// Data that was written before Close is read, and then comes io.EOF.
 func TestClose(t *testing.T) {
 	kinds(t, func(t *testing.T, server, client *verbs.Device) {
 		a, b := pair(t, server, client, smbdirect.Options{}, smbdirect.Options{})

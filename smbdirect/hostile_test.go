@@ -189,7 +189,7 @@ func TestHostileResponses(t *testing.T) {
 	}
 }
 
-// Who says nothing is not waited for.
+// A silent peer is not waited for.
 func TestSilentPeers(t *testing.T) {
 	kinds(t, func(t *testing.T, server, client *verbs.Device) {
 		l, err := smbdirect.Listen(t.Context(), server, ":0", smbdirect.ListenOptions{

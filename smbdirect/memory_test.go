@@ -97,7 +97,7 @@ func TestTransferBounds(t *testing.T) {
 		ok(t, w.Close())
 		ok(t, theirs.Close())
 		ok(t, theirs.Close()) // a second time
-		// What is left is freed with the connection.
+		// Memory that is left is freed with the connection.
 		more := alloc(t, b, 100)
 		left := expose(t, more, 0, 100, true)
 		if err := more.Close(); err == nil {

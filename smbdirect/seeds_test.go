@@ -16,8 +16,8 @@ import (
 )
 
 // In virtual time, on networks that lose, repeat and reorder packets and part hosts for a time, a server that works
-// like an SMB server with an RDMA channel answers all requests of a client: what the client exposes is what the server
-// reads, and what comes back is what the server wrote.
+// like an SMB server with an RDMA channel answers all requests of a client: the server reads the data that the client
+// exposes, and the client gets the data that the server wrote.
 func TestSeeds(t *testing.T) {
 	rdmatest.Run(t, 100, func(w *rdmatest.World) {
 		server, client := w.Host("server"), w.Host("client")
@@ -64,7 +64,8 @@ func TestSeeds(t *testing.T) {
 	})
 }
 
-// invert serves requests: a descriptor, and bytes that come back. What the descriptor describes is inverted.
+// invert serves requests: a descriptor, and bytes that come back. The server inverts the memory that the descriptor
+// describes.
 func invert(ctx context.Context, c *smbdirect.Conn) error {
 	m, err := c.AllocMemory(30000)
 	if err != nil {
@@ -158,7 +159,7 @@ func TestDeaths(t *testing.T) {
 		})
 		rounds, every := 5+w.Rand.IntN(30), time.Duration(w.Rand.IntN(3000))*time.Millisecond
 		if err := client.Go(func(ctx context.Context) error {
-			// Two minutes of silence and what the device takes to give up.
+			// Two minutes of silence, and the time that the device takes to give up.
 			bounded, cancel := context.WithTimeout(ctx, time.Duration(rounds)*every+10*time.Minute)
 			defer cancel()
 			c, err := smbdirect.Dial(bounded, cd, server.Addr().String(), o)

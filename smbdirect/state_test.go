@@ -117,8 +117,8 @@ func TestIdle(t *testing.T) {
 	}
 }
 
-// A peer sends any messages. What is kept is no more than arrived, and no more than the limit; what comes out is
-// what was sent.
+// A peer sends any messages. No more is kept than arrived, and no more than the limit; the data that comes out is the
+// data that was sent.
 func FuzzReassembly(f *testing.F) {
 	tr := wire.Transfer{CreditsRequested: 1, RemainingDataLength: 2}
 	first := append(tr.AppendHeader(nil, 3), 1, 2, 3)
@@ -170,7 +170,7 @@ func FuzzReassembly(f *testing.F) {
 	})
 }
 
-// Requests and responses of any contents are refused, or lead to limits within those of both sides.
+// Requests and responses of any contents are refused, or lead to limits within both sides' limits.
 func FuzzNegotiation(f *testing.F) {
 	o := Options{SendCredits: 10, RecvCredits: 20, MaxSendSize: 1000, MaxReceiveSize: 2000, MaxFragmentedSize: 1 << 20,
 		MaxReadWriteSize: 1 << 20}

@@ -245,7 +245,7 @@ func TestValkeyGo(t *testing.T) {
 	})
 }
 
-// What is idle for longer than Valkey's keep-alives take works afterwards.
+// A connection that is idle for longer than Valkey's keep-alives take works afterwards.
 func TestIdleClient(t *testing.T) {
 	if os.Getenv("RAMJET_VALKEY_SERVER") == "" {
 		t.Skip("TestKeepAlive does this without a valkey-server, and in less time")

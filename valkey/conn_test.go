@@ -84,8 +84,8 @@ func exchange(t *testing.T, a, b net.Conn, data, want []byte) {
 	writer.Wait()
 }
 
-// What was written before Close is read, and then io.EOF; who writes learns that the peer has gone. The protocol has no
-// half close: programs that look for one, such as proxies, find none, and close.
+// Data that was written before Close is read, and then io.EOF; a writer learns that the peer has gone. The protocol has
+// no half close: programs that look for one, such as proxies, find none, and close.
 func TestClose(t *testing.T) {
 	kinds(t, func(t *testing.T, kind string) {
 		a, b := pair(t, open(t, kind), open(t, kind), valkey.Options{})
@@ -152,7 +152,7 @@ func TestSlowReader(t *testing.T) {
 	})
 }
 
-// What is in flight to a peer that closes the connection is flushed: Close polls the completions.
+// Messages in flight to a peer that closes the connection are flushed: Close polls the completions.
 func TestCloseFlushed(t *testing.T) {
 	kinds(t, func(t *testing.T, kind string) {
 		server, client := rdmatest.CheckedPair(t, kind, "off=rnr-unlimited")

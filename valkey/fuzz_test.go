@@ -10,7 +10,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// Any 32 bytes are a message, which encodes to what it uses of them; no other number is.
+// Any 32 bytes are a message, which encodes to the fields that it uses of them; no other number is.
 func FuzzMessage(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte{0})
@@ -30,9 +30,9 @@ func FuzzMessage(f *testing.F) {
 	})
 }
 
-// A peer sends any messages and claims any lengths, and the program reads as it likes. What is readable
-// is within the buffer and no more than was claimed; what is registered is a half that was read; what is written goes
-// where the peer said.
+// A peer sends any messages and claims any lengths, and the program reads as it likes. Readable bytes are within the
+// buffer and no more than was claimed; only a half that was read is registered; written data goes to the peer's
+// address.
 func FuzzPeer(f *testing.F) {
 	memory := Message{Opcode: RegisterXferMemory, Addr: 1 << 32, Length: 100, Key: 7}.Append(nil)
 	f.Add([]byte{})

@@ -20,7 +20,7 @@ func sides(t testing.TB, hash Hash, group Group, mutual bool) (*Host, *Controlle
 	return &Host{Identities: i}, &Controller{Identities: i, Hash: hash, Group: group}
 }
 
-// play carries messages until a side has none. change changes those that it likes, by their number.
+// play carries messages until a side has none. change may change messages, by their number.
 func play(h *Host, c *Controller, change func(n int, b []byte) []byte) (hostErr, controllerErr error) {
 	send, n := h.Negotiate(7), 0
 	for ; send != nil; n += 2 {
@@ -58,7 +58,7 @@ func TestAuthentication(t *testing.T) {
 	}
 }
 
-// Who does not have the secret is refused, and who has it under another name.
+// A side that does not have the secret is refused, and so is one that has it under another name.
 func TestWrongSecrets(t *testing.T) {
 	for name, change := range map[string]func(h *Host, c *Controller){
 		"host's secret":       func(h *Host, c *Controller) { h.HostSecret = secretOf(t, SHA384) },
@@ -115,7 +115,7 @@ func TestNegotiation(t *testing.T) {
 	}
 }
 
-// Whichever byte of a challenge, a reply or a success is changed: not both sides take the other for what it says it is.
+// Whichever byte of a challenge, a reply or a success is changed: at least one side does not authenticate the other.
 // Reserved bytes change nothing.
 func TestChangedMessages(t *testing.T) {
 	reserved := map[int][]int{1: {2, 3, 7}, 2: {2, 3, 7, 9}, 3: {2, 3, 7, 9, 10, 11, 12, 13, 14, 15}}
@@ -140,7 +140,7 @@ func TestChangedMessages(t *testing.T) {
 	}
 }
 
-// A challenge that comes back to who has sent it is not answered.
+// A challenge that comes back to its sender is not answered.
 func TestReflection(t *testing.T) {
 	h, c := sides(t, SHA256, Null, true)
 	b, err := c.Handle(h.Negotiate(1))

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// The groups are those of RFC 7919: safe primes whose ends are as printed there.
+// The groups are RFC 7919's: safe primes whose ends are as printed there.
 func TestGroups(t *testing.T) {
 	ends := map[Group]string{FFDHE2048: "886b423861285c97", FFDHE3072: "25e41d2b66c62e37",
 		FFDHE4096: "c68a007e5e655f6a", FFDHE6144: "a40e329cd0e40e65", FFDHE8192: "d68c8bb7c5c6424c"}

@@ -172,7 +172,7 @@ func TestChannel(t *testing.T) {
 	})
 }
 
-// What cannot go through the channel passes as it is.
+// Requests that cannot go through the channel pass as they are.
 func TestPassing(t *testing.T) {
 	kinds(t, func(t *testing.T, kind string) {
 		signed, compound := readRequest(1, 100000), readRequest(2, 100000)
@@ -206,8 +206,8 @@ func TestPassing(t *testing.T) {
 	})
 }
 
-// What is longer than a message may be goes through the channel, however many requests do, and MaxWrite says how long
-// a WRITE may be.
+// Data longer than a message goes through the channel, however many requests do, and MaxWrite says how long a WRITE may
+// be.
 func TestLong(t *testing.T) {
 	kinds(t, func(t *testing.T, kind string) {
 		s := set(t, kind, 0x311)

@@ -113,7 +113,8 @@ func (l *lines) String() string {
 	return l.b.String()
 }
 
-// connect returns a client of a gateway, the server behind it, and what ends the gateway and returns its log.
+// connect returns a client of a gateway, the server behind it, and a function that ends the gateway and returns its
+// log.
 func connect(t *testing.T, kind string, o smbdirect.Options) (*smbdirect.Conn, *server, func() string) {
 	t.Helper()
 	o.Negotiate, o.Linger = patience, patience
@@ -255,7 +256,7 @@ func TestWrite(t *testing.T) {
 	})
 }
 
-// Clients that ask for what cannot be done, or lie about it, lose their connection, and the log says why.
+// Clients that ask for the impossible, or lie, lose their connection, and the log says why.
 func TestHostileClients(t *testing.T) {
 	d := wire.Descriptor{Offset: 1 << 40, Token: 7, Length: 100}
 	change := func(b []byte, at int, v uint32) []byte {
@@ -306,7 +307,7 @@ func TestHostileClients(t *testing.T) {
 	}
 }
 
-// A server that answers with more than was asked for, or with what is no response, writes nowhere.
+// A server that answers with more than was asked for, or with a message that is no response, writes nowhere.
 func TestHostileServers(t *testing.T) {
 	c := call{id: 1, length: 10}
 	good := response(channelRequest(smb2.Read, 1, smb2.ChannelV1, 10), smb2.StatusSuccess, make([]byte, 10))

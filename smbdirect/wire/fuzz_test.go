@@ -63,7 +63,7 @@ func FuzzResponse(f *testing.F) {
 	})
 }
 
-// What is decoded is within the message, and comes out again when it is encoded.
+// Decoded fields are within the message, and come out again when they are encoded.
 func FuzzTransfer(f *testing.F) {
 	t := Transfer{CreditsRequested: 1, CreditsGranted: 2, Flags: ResponseRequested, RemainingDataLength: 3}
 	f.Add([]byte{})

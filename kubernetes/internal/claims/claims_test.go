@@ -38,7 +38,7 @@ func claim() *resource.ResourceClaim {
 	}
 }
 
-// node is a driver that runs, and what is around it.
+// node is a driver that runs, with its surroundings.
 type node struct {
 	cdi     string
 	client  *fake.Clientset

@@ -22,7 +22,7 @@ import (
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 )
 
-// long is a bound for what takes milliseconds on a machine with nothing else to do.
+// long is a bound for operations that take milliseconds on a machine with nothing else to do.
 const long = time.Minute
 
 // kubelet stands for a kubelet: it takes registrations, and connects to the plugin before it answers. As a real one, it

@@ -272,7 +272,7 @@ func build(t *testing.T, dir, env string, command ...string) {
 	}
 }
 
-// The addresses are those of two network namespaces, so nobody else has them.
+// The addresses are in two network namespaces, so nobody else has them.
 const (
 	serverAddress = "10.244.0.1"
 	clientAddress = "10.244.0.2"
@@ -313,8 +313,8 @@ func (w *world) namespaces(t *testing.T) (server, client string) {
 	return server, client
 }
 
-// container returns the command that runs a program in a container as a runtime makes it: with what the kubelet got
-// from the plugin, as an ordinary user without capabilities, on a read-only root.
+// container returns the command that runs a program in a container as a runtime makes it: with the plugin's answer to
+// the kubelet, as an ordinary user without capabilities, on a read-only root.
 func (w *world) container(t *testing.T, namespace string, program ...string) *exec.Cmd {
 	t.Helper()
 	device := deviceName(w.devices % offered)

@@ -120,7 +120,7 @@ func TestShown(t *testing.T) {
 	}
 }
 
-// output hands on what is written.
+// output hands on the text that is written.
 type output struct{ says chan string }
 
 func (o *output) Write(b []byte) (int, error) {

@@ -33,7 +33,7 @@ func TestLocations(t *testing.T) {
 	}
 }
 
-// Who may connect has to be said, one way or the other.
+// The command line has to say which clients may connect, one way or the other.
 func TestAllowed(t *testing.T) {
 	for _, o := range []gatewayOptions{
 		{},
@@ -98,7 +98,7 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// What is wrong with a command line is said before anything is opened, by the status of usage errors.
+// A wrong command line is reported before anything is opened, by the status of usage errors.
 func TestUsage(t *testing.T) {
 	for line, says := range map[string]string{
 		"ls -d shm:x":                                          "accepts 1 arg(s), received 0",

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Any bytes from a client are carried out or refused, and what it only announces is not allocated.
+// Any bytes from a client are carried out or refused, and memory that it only announces is not allocated.
 func FuzzClient(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte{'*'})

@@ -15,7 +15,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// What one side writes into the other's memory is there.
+// Data that one side writes into the other's memory is there.
 func TestWrite(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
