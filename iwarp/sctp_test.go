@@ -197,7 +197,7 @@ func TestSCTPLastWords(t *testing.T) {
 		if to == nil {
 			t.Fatal("not accepted")
 		}
-		if err := from.Send(ctx, []byte("farewell")); err != nil {
+		if err := from.Send(ctx, []byte("the end")); err != nil {
 			t.Fatal(err)
 		}
 		a.Close()
@@ -205,7 +205,7 @@ func TestSCTPLastWords(t *testing.T) {
 		if err != nil {
 			t.Fatalf("the last message: %v", err)
 		}
-		if string(m.Bytes()) != "farewell" {
+		if string(m.Bytes()) != "the end" {
 			t.Errorf("the last message is %q", m.Bytes())
 		}
 		to.Close()

@@ -124,7 +124,7 @@ func TestCheckSameReport(t *testing.T) {
 	}
 }
 
-// TestCheckKilled: a killed process need not tidy up.
+// TestCheckKilled: a killed process need not close its objects.
 func TestCheckKilled(t *testing.T) {
 	for kind := range kinds {
 		if f := rdmatest.Find(t, 3, checkedRefill(kind, false, true)); f != nil {

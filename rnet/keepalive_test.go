@@ -40,7 +40,7 @@ func waitUntil(t *testing.T, c *Conn, is func() bool) {
 			return
 		}
 		if time.Now().After(limit) {
-			t.Fatal("waited in vain")
+			t.Fatal("the condition did not come true")
 		}
 	}
 }

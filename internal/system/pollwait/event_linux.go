@@ -18,7 +18,7 @@ type Event struct {
 	fd int // -1: closed
 }
 
-// NewEvent returns an event that has not been rung.
+// NewEvent returns an event that is not readable.
 func NewEvent() (*Event, error) {
 	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
 	if err != nil {

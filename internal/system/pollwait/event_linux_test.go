@@ -33,7 +33,7 @@ func TestEvent(t *testing.T) {
 	}
 	e.Ring()
 	if e.Ring(); ready(t, e, -1) != 1 {
-		t.Error("a rung event is not ready")
+		t.Error("the event is not ready after Ring")
 	}
 	if e.Drain(); ready(t, e, 0) != 0 {
 		t.Error("a drained event is ready")
