@@ -103,7 +103,7 @@ func (h *host) try(text string, env ...string) (string, error) {
 	return string(out), err
 }
 
-// retry runs a command until it succeeds: what it dials may not listen yet.
+// retry runs a command until it succeeds: the server that it dials may not listen yet.
 func (h *host) retry(text string, env ...string) string {
 	h.Helper()
 	for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {

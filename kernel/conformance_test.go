@@ -21,7 +21,7 @@ import (
 // deviceVariable names the device under test by the kernel's name, such as rxe0, where there is one.
 const deviceVariable = "RAMJET_KERNEL_DEVICE"
 
-// everything runs what a device does otherwise, too: the failures say what it answers.
+// everything runs the tests of the differences, too: the failures show the device's answers.
 var everything = flag.Bool("all", false, "run the tests that the device under test cannot pass, too")
 
 var groups atomic.Uint32

@@ -31,7 +31,7 @@ func TestRealErrno(t *testing.T) {
 	}
 }
 
-// Whoever cannot open a device is told what to look at.
+// The error of a device that cannot be opened names the files to look at.
 func TestNotOpened(t *testing.T) {
 	for errno, want := range map[syscall.Errno]string{
 		syscall.ENOENT: "modprobe ib_uverbs",

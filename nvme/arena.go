@@ -65,7 +65,7 @@ func (a *arena) get(ctx context.Context, size int) (span, error) {
 	case at := <-w.got:
 		return span{at, n}, nil
 	case <-ctx.Done():
-		return span{}, ctx.Err() // the arena ends with the queue: no other goroutine waits
+		return span{}, ctx.Err() // the arena ends with the queue: the other waiters end, too
 	}
 }
 

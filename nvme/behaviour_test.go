@@ -223,7 +223,7 @@ func (d *cachedDisk) Sync() error {
 	return nil
 }
 
-// A host that shuts its controller down has what it wrote on the medium.
+// A host that shuts its controller down has its data on the medium.
 func TestShutdown(t *testing.T) {
 	kinds(t, func(t *testing.T, kind string) {
 		cached := &cachedDisk{Memory: nvme.NewMemory(64 << 10)}

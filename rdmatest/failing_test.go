@@ -19,7 +19,7 @@ import (
 // broken is set for tests that fail on purpose, which others run in a process of their own.
 const broken = "RDMATEST_BROKEN"
 
-// runBroken runs a test that fails, and returns what it prints.
+// runBroken runs a test that fails, and returns its output.
 func runBroken(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
@@ -53,7 +53,7 @@ func TestBrokenDeath(t *testing.T) {
 	})
 }
 
-// TestReport: what fails is shrunk to the fault that it needs, and repeats byte for byte.
+// TestReport: a failure is shrunk to the fault that it needs, and repeats byte for byte.
 func TestReport(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -49,7 +49,7 @@ func TestBrokenLeak(t *testing.T) {
 	}
 }
 
-// TestLeft: what a test leaves behind is named.
+// TestLeft: objects that a test leaves behind are named.
 func TestLeft(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("127.0.0.0/8 is local as a whole on Linux only")

@@ -45,7 +45,7 @@ func TestPlanted(t *testing.T) {
 	}
 }
 
-// served listens on a host with a region whose address and key it tells who connects, and has f serve each
+// served listens on a host with a region whose address and key it sends to each client, and has f serve each
 // connection.
 func served(w *rdmatest.World, h *rdmatest.Host, dev *verbs.Device, size int,
 	f func(ctx context.Context, conn *cm.Conn)) *verbs.MR {

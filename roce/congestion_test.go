@@ -14,8 +14,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// TestCongestion has packets arrive as if routers had marked them: their sender hears of it by CNPs.
-// Queue pairs whose packets are not to be marked never ask what was.
+// TestCongestion has packets arrive as if routers had marked them: their sender hears of it by CNPs. Queue pairs whose
+// packets are not to be marked never ask which packets were.
 func TestCongestion(t *testing.T) {
 	const notECT, ect0, ce = 0, 2, 3
 	for _, c := range []struct {
@@ -113,7 +113,7 @@ func TestCongestionChoice(t *testing.T) {
 	}
 }
 
-// TestCongestionRefused holds that what cannot be chosen is said.
+// TestCongestionRefused holds that the error names a control that cannot be chosen.
 func TestCongestionRefused(t *testing.T) {
 	for name, want := range map[string]string{
 		"127.0.0.1?cc=bbr":               "there are window, dcqcn, swift",

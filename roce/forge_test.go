@@ -16,7 +16,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
-// forger is a peer that is a bare UDP socket and sends what no peer should.
+// forger is a peer that is a bare UDP socket and sends packets that no peer should.
 type forger struct {
 	t      *testing.T
 	dev    *verbs.Device

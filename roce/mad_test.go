@@ -17,7 +17,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/mad"
 )
 
-// TestForgedMADs sends to QP1 what is no management datagram: it is dropped and counted.
+// TestForgedMADs sends datagrams to QP1 that are no management datagrams: they are dropped and counted.
 func TestForgedMADs(t *testing.T) {
 	f := newForger(t)
 	g, err := umad.Open(f.dev, 1, ib.QP1, umad.Spec{Class: mad.ClassCM, Methods: []mad.Method{mad.MethodSend}})

@@ -249,8 +249,8 @@ func TestUnclaimed(t *testing.T) {
 	}
 }
 
-// TestClasses has devices of one address with agents of different classes: what is for a class
-// reaches the device that has an agent for it, and an answer the one that asked.
+// TestClasses has devices of one address with agents of different classes: a request of a class reaches the device that
+// has an agent for it, and an answer the one that asked.
 func TestClasses(t *testing.T) {
 	address := sharedAddress(t, false)
 	to := umad.Path{AH: verbs.AHAttr{DGID: ib.GIDFromAddr(netip.MustParseAddr(address))}}
@@ -367,8 +367,8 @@ func countSockets(t *testing.T) (n int) {
 	return n
 }
 
-// TestMixedTrain sends one train with packets for two devices of an address: the one that
-// gets it forwards what is the other's.
+// TestMixedTrain sends one train with packets for two devices of an address: the one that gets it forwards the other's
+// packets.
 func TestMixedTrain(t *testing.T) {
 	address := sharedAddress(t, false)
 	var parties [2]*party

@@ -14,7 +14,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/mad"
 )
 
-// FuzzForwarded decodes what does not come from another device.
+// FuzzForwarded decodes bytes that do not come from another device.
 func FuzzForwarded(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte{0})
@@ -38,8 +38,8 @@ type threeSlots struct{ group }
 func (threeSlots) Slot() int              { return 1 }
 func (threeSlots) IsActive(slot int) bool { return slot < 3 }
 
-// TestAgentOf holds that a response is for the device that has asked, and that what is for nobody is for
-// the device that received it.
+// TestAgentOf holds that a response is for the device that has asked, and that a datagram for no agent is for the
+// device that received it.
 func TestAgentOf(t *testing.T) {
 	const own, dead = 1, 4
 	response := func(slot uint64) ib.Packet {
@@ -68,7 +68,7 @@ func TestAgentOf(t *testing.T) {
 	}
 }
 
-// TestForwardedInTurns holds that what others forwarded is delivered in order, and not all at once.
+// TestForwardedInTurns holds that packets that others forwarded are delivered in order, and not all at once.
 func TestForwardedInTurns(t *testing.T) {
 	from := netip.MustParseAddrPort("127.0.0.1:4791")
 	var p port

@@ -93,7 +93,7 @@ func flood(b *testing.B, at netip.Addr, r *reader, depth int) {
 			for h.Decode(buf[:n]); !h.PSN.Before(end.Add(-1)); end = end.Add(packets) {
 				ask()
 			}
-			// what overruns the socket meanwhile is lost: the processors are for the others
+			// packets that overrun the socket meanwhile are lost: the processors are for the others
 			if count++; count%256 == 0 {
 				time.Sleep(5 * time.Millisecond)
 			}

@@ -86,7 +86,7 @@ func trips(b *testing.B, one func()) {
 	b.ReportMetric(float64(took[len(took)/2]), "median-ns")
 }
 
-// startEcho starts a process that sends back what it gets.
+// startEcho starts a process that sends messages back.
 func startEcho(b *testing.B, what string, files ...*os.File) (in io.Writer, out io.Reader) {
 	cmd := exec.Command(must(os.Executable()), "-test.run=^TestEcho$")
 	cmd.Env = append(os.Environ(), echoVar+"="+what)

@@ -219,7 +219,8 @@ func TestDatagramsAwaitRoom(t *testing.T) {
 	})
 }
 
-// TestDatagramsKept changes the memory of datagrams that wait for a device to answer: it gets what was posted.
+// TestDatagramsKept changes the memory of datagrams that wait for a device to answer: the device gets the bytes that
+// were posted.
 func TestDatagramsKept(t *testing.T) {
 	dir := t.TempDir()
 	o, a := newLateListener(t, dir, "127.0.0.2"), newTalker(t, dir, "127.0.0.1")
@@ -263,7 +264,7 @@ func TestDatagramsFlood(t *testing.T) {
 	}
 }
 
-// TestDatagramsRogue has a peer send what is no datagram. Its link ends, and others go on.
+// TestDatagramsRogue has a peer send malformed datagrams. Its link ends, and others go on.
 func TestDatagramsRogue(t *testing.T) {
 	dir := t.TempDir()
 	a, b := newTalker(t, dir, "127.0.0.1"), newTalker(t, dir, "127.0.0.2")

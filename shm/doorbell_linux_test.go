@@ -9,8 +9,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/engine/local"
 )
 
-// TestDoorbellOfOthers has a peer write to the doorbell that it shares with others: what another peer has sent
-// over a cold link is found all the same.
+// TestDoorbellOfOthers has a peer write to the doorbell that it shares with others: a message that another peer has
+// sent over a cold link is found all the same.
 func TestDoorbellOfOthers(t *testing.T) {
 	for name, fill := range map[string]byte{"cleared": 0, "filled": 0xff} {
 		t.Run(name, func(t *testing.T) {

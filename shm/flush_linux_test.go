@@ -12,7 +12,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// TestFlushPersistent flushes what it has written to a file of the target's.
+// TestFlushPersistent flushes data that it has written to a file of the target's.
 func TestFlushPersistent(t *testing.T) {
 	a, b := connect(t, 8192)
 	const access = verbs.LocalWrite | verbs.RemoteWrite | verbs.FlushPersistent

@@ -82,7 +82,7 @@ func TestCompletionsBeforeLoss(t *testing.T) {
 }
 
 // A request to a queue pair that has gone fails after the retries, not before: a program may end with requests left,
-// and its other side has all that time to find that it has what it needs.
+// and its other side has all that time to find that it has all messages.
 func TestRetriesToOneThatHasGone(t *testing.T) {
 	a, b := newNumbered(t, 1), newNumbered(t, 1)
 	const timeout, retries = 13, 7 // attempts of 33.6 ms
@@ -109,7 +109,8 @@ func TestRetriesToOneThatHasGone(t *testing.T) {
 	}
 }
 
-// TestRequester is the process that sends. It stops once it has posted, and says what it polls when it goes on.
+// TestRequester is the process that sends. It stops once it has posted, and prints the completions that it polls when
+// it goes on.
 func TestRequester(t *testing.T) {
 	if os.Getenv(requesterVar) == "" {
 		t.Skip("it is for a process that another test starts")

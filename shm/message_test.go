@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// FuzzMessage decodes anything, and finds what it encodes again.
+// FuzzMessage decodes any bytes, and decodes the messages that it encodes again.
 func FuzzMessage(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte{0})

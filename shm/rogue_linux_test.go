@@ -27,7 +27,7 @@ const (
 	atWork      = 12 // in a segment
 )
 
-// rogue is a peer that writes to the rings of a connection what it likes.
+// rogue is a peer that writes any bytes to the rings of a connection.
 type rogue struct {
 	*end
 	t    *testing.T

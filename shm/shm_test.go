@@ -37,7 +37,7 @@ func TestConformance(t *testing.T) {
 	conformance.Run(t, fixture(open, missing, differs))
 }
 
-// TestConformanceAsked has the target's process do what the system may let the initiator do.
+// TestConformanceAsked has the target's process carry out operations that the system may let the initiator carry out.
 func TestConformanceAsked(t *testing.T) {
 	suite(t, func(t testing.TB) *verbs.Device {
 		dev, _ := loopback.Open(t, func(addr string) (*verbs.Device,

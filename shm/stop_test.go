@@ -257,7 +257,7 @@ func TestStopped(t *testing.T) {
 		t.Errorf("%d operations went through the process that is stopped", n-asked)
 	}
 
-	// It goes on, and takes what needs it.
+	// It goes on, and takes the operations that need it.
 	sent := make(chan error, 1)
 	go func() { sent <- echo(ctx, c) }()
 	if err := g.Process.Signal(syscall.SIGCONT); err != nil {

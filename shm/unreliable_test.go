@@ -50,8 +50,8 @@ func (s *side) counts(t *testing.T, name string, want uint64) {
 	}
 }
 
-// TestUnreliableNobody has a queue pair of UC whose peer never comes: what is sent waits for it for a while, and is
-// dropped at once from then on.
+// TestUnreliableNobody has a queue pair of UC whose peer never comes: messages wait for it for a while, and are dropped
+// at once from then on.
 func TestUnreliableNobody(t *testing.T) {
 	t.Parallel() // it waits
 	s := unreliable(t)

@@ -153,7 +153,7 @@ func TestKeepAlive(t *testing.T) {
 	})
 }
 
-// A listener lets in whom it is told to, and as many as it is told to.
+// A listener admits the peers that its options allow, up to their number.
 func TestAdmission(t *testing.T) {
 	kinds(t, func(t *testing.T, server, client *verbs.Device) {
 		var refuse atomic.Bool

@@ -28,7 +28,7 @@ func expose(t testing.TB, m *smbdirect.Memory, off, n int, writable bool) *smbdi
 	return w
 }
 
-// A server reads and writes what a client exposes, in several pieces too, and nothing besides.
+// A server reads and writes memory that a client exposes, in several pieces too, and no other.
 func TestChannel(t *testing.T) {
 	kinds(t, func(t *testing.T, server, client *verbs.Device) {
 		a, b := pair(t, server, client, smbdirect.Options{}, smbdirect.Options{})

@@ -13,8 +13,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/valkey"
 )
 
-// In virtual time, on networks that lose, repeat and reorder packets and part hosts for a time, what a client writes
-// comes back from a server that echoes it, with buffers, queues and writes of any size.
+// In virtual time, on networks that lose, repeat and reorder packets and part hosts for a time, a client's data comes
+// back from a server that echoes it, with buffers, queues and writes of any size.
 func TestSeeds(t *testing.T) {
 	rdmatest.Run(t, 100, func(w *rdmatest.World) {
 		server, client := w.Host("server"), w.Host("client")

@@ -29,7 +29,7 @@ func TestCheckedMPI(t *testing.T) {
 	dir, program := need(t, "mpicc.openmpi", "mpirun.openmpi", "ucx_info"), rings(t)
 	for _, kind := range []string{"roce", "shm"} {
 		t.Run(kind, func(t *testing.T) {
-			reports := t.TempDir() // mpirun mixes what ranks say
+			reports := t.TempDir() // mpirun mixes the output of ranks
 			t.Setenv("RAMJET_CHECK", "exitcode=0 protect log="+reports+"/%p")
 			runMPI(t, dir, kind+":"+serverAddr, program)
 			files, err := filepath.Glob(filepath.Join(reports, "*"))

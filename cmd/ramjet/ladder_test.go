@@ -135,7 +135,7 @@ func TestLadderCalls(t *testing.T) {
 	}
 }
 
-// TestLadderLogErrors: what is wrong with a log is said, with file and line.
+// TestLadderLogErrors: errors of a log have its file and line.
 func TestLadderLogErrors(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -178,8 +178,8 @@ func ladderOf(t *testing.T, file string, args ...string) *ladder.Report {
 	return &j
 }
 
-// TestLadderOfDevices draws what this project's devices have recorded: all of it can be read, and is one conversation
-// of known ends.
+// TestLadderOfDevices draws recordings of this project's devices: all of each can be read, and is one conversation of
+// known ends.
 func TestLadderOfDevices(t *testing.T) {
 	t.Parallel()
 	kinds := map[string]string{"roce:": "RoCEv2"}

@@ -14,7 +14,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// checkedEnv has TestCheckedProgram be a program that is checked: it says what it leaves, and how it ends.
+// checkedEnv has TestCheckedProgram be a program that is checked: the variable says which objects it leaves, and how it
+// ends.
 const checkedEnv = "RAMJET_TEST_CHECKED"
 
 // TestCheckedProgram is the program of TestRunChecked.

@@ -223,7 +223,7 @@ func open(t *testing.T, dir string, b block) *terminal {
 	return w
 }
 
-// await waits until what the command has printed is as shown.
+// await waits until the command's output is as shown.
 func (w *terminal) await(t *testing.T, want *regexp.Regexp) {
 	t.Helper()
 	for end := time.Now().Add(patience); !want.MatchString(clean(w.out.String())); time.Sleep(10 * time.Millisecond) {
@@ -234,7 +234,7 @@ func (w *terminal) await(t *testing.T, want *regexp.Regexp) {
 	}
 }
 
-// close ends the command, as Ctrl-C does, once it has printed what the chapter shows.
+// close ends the command, as Ctrl-C does, once it has printed the chapter's lines.
 func (w *terminal) close(t *testing.T) {
 	t.Helper()
 	w.await(t, pattern(w.shown, true))
@@ -242,7 +242,7 @@ func (w *terminal) close(t *testing.T) {
 	w.cmd.Wait()
 }
 
-// Every command of the chapters runs and prints what the chapter shows.
+// Every command of the chapters runs and prints the chapter's lines.
 func TestCommands(t *testing.T) {
 	dir := build(t)
 	logDevice = "roce:" + loopback.Next().String()

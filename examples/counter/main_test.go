@@ -16,7 +16,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// output keeps what the programs of a world print.
+// output keeps the output of a world's programs.
 type output struct {
 	mu   sync.Mutex
 	text strings.Builder

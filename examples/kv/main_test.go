@@ -16,7 +16,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// TestReaders: readers see whole values, never an older one than before, and a writer what it has written.
+// TestReaders: readers see whole values, never an older one than before, and a writer the value that it has written.
 func TestReaders(t *testing.T) {
 	out = io.Discard
 	rdmatest.Run(t, 30, play)
@@ -29,7 +29,7 @@ func TestWithoutChecksum(t *testing.T) {
 	finds(t, "as a whole")
 }
 
-// TestDeadServer: clients that do not look at how a READ has ended take what is in their memory for the answer of a
+// TestDeadServer: clients that do not look at how a READ has ended take the bytes in their memory for the answer of a
 // server that has died, and the test finds that.
 func TestDeadServer(t *testing.T) {
 	right := read

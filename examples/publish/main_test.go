@@ -16,7 +16,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// output keeps what the programs of a world print.
+// output keeps the output of a world's programs.
 type output struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -33,8 +33,8 @@ func TestSubscribers(t *testing.T) {
 	rdmatest.Run(t, 30, play)
 }
 
-// TestNumberFirst: a publisher that writes the number of a line before the line announces what is not there yet. The
-// test finds that as soon as subscribers, without the checksum, believe it.
+// TestNumberFirst: a publisher that writes the number of a line before the line announces a line that is not there yet.
+// The test finds that as soon as subscribers, without the checksum, believe it.
 func TestNumberFirst(t *testing.T) {
 	right, whole := put, checksum
 	defer func() { put, checksum = right, whole }()

@@ -17,7 +17,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// output keeps what the programs of a world print.
+// output keeps the output of a world's programs.
 type output struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -85,9 +85,8 @@ func play(w *rdmatest.World) {
 		w.Fatal(err)
 	}
 	for _, worker := range workers {
-		// One that comes when all is done finds nobody who listens, or is reset while it waits to be accepted. The
-		// owner drops one that it has not accepted yet, as the last message of the set-up was lost, although it has
-		// worked.
+		// One that comes when all is done finds no listener, or is reset while it waits to be accepted. The owner drops
+		// one that it has not accepted yet, as the last message of the set-up was lost, although it has worked.
 		var rejected *cm.RejectError
 		late := func(err error) bool {
 			return errors.As(err, &rejected) || errors.Is(err, syscall.ECONNREFUSED) ||

@@ -88,7 +88,7 @@ func set(t *testing.T, kind string, dialect uint16) *setting {
 	return s
 }
 
-// ask writes a request in frames, and returns what the server gets.
+// ask writes a request in frames, and returns the server's input.
 func (s *setting) ask(b []byte) []byte {
 	s.t.Helper()
 	frame := append(binary.BigEndian.AppendUint32(nil, uint32(len(b))), b...)
@@ -106,7 +106,7 @@ func (s *setting) respond(b []byte) {
 	ok(s.t, s.server.WriteMessage(within(s.t), b))
 }
 
-// gets checks what the client reads.
+// gets checks the bytes that the client reads.
 func (s *setting) gets(want []byte) {
 	s.t.Helper()
 	got := make([]byte, 4+len(want))
@@ -117,7 +117,7 @@ func (s *setting) gets(want []byte) {
 	}
 }
 
-// descriptors returns the descriptors of a request through the channel, and checks what is around them.
+// descriptors returns the descriptors of a request through the channel, and checks the bytes around them.
 func (s *setting) descriptors(b []byte) []wire.Descriptor {
 	s.t.Helper()
 	var h smb2.Header

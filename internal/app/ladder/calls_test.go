@@ -237,7 +237,7 @@ func TestCallsChosen(t *testing.T) {
 	}
 }
 
-// However long a log is, what is held of it is bounded.
+// However long a log is, the part of it that is held is bounded.
 func TestCallsBound(t *testing.T) {
 	s, o := accessed(t)
 	create, _, _ := strings.Cut(callsOf(t, "client")[strings.Index(callsOf(t, "client"), "ibv_create_qp"):], "\n")

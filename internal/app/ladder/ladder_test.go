@@ -68,8 +68,8 @@ func TestSiwRetransmissions(t *testing.T) {
 	}
 }
 
-// checkDrawing draws conversations in every way, and checks what holds for all drawings: each packet is in one row,
-// alone or with others, lines fit, and SVG and JSON are well-formed.
+// checkDrawing draws conversations in every way, and checks the rules of all drawings: each packet is in one row, alone
+// or with others, lines fit, and SVG and JSON are well-formed.
 func checkDrawing(t *testing.T, s *Survey, list []*Conversation) {
 	t.Helper()
 	packets := 0

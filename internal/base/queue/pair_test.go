@@ -60,7 +60,7 @@ func (f *fixture) completions() (ids []uint64, statuses []verbs.Status) {
 
 const toInit = verbs.MaskState | verbs.MaskPort | verbs.MaskPKeyIndex | verbs.MaskAccess
 
-// Only what the mask names is set, and given back.
+// Only the attributes that the mask names are set, and given back.
 func TestPairAttributes(t *testing.T) {
 	f := newPair(t)
 	junk := verbs.QPAttr{State: verbs.StateInit, Port: 1, PKeyIndex: 1, Access: verbs.RemoteRead, QKey: 9, Timeout: 9,

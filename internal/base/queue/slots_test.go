@@ -12,7 +12,7 @@ import (
 )
 
 // strictPair makes a pair of a device that acts as a NIC, in RTS, with a completion queue of its own. It delivers
-// what completes, as a device does.
+// completions, as a device does.
 type strictPair struct {
 	*fixture
 	cq   *queue.CQ

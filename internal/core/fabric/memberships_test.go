@@ -530,7 +530,8 @@ func FuzzMemberships(f *testing.F) {
 			case op < 5 && state != 0:
 				m.ask(p, mad.MethodSet, group, state)
 			case op < 9:
-				// Of what a program has not been told to be it cannot be said what the administrator will make of it.
+				// A program leaves only with states that it was granted: the administrator's answer to others is not
+				// known.
 				if state &= p.is[ib.GID{0: 0xff, 15: group}]; state != 0 && len(p.asked) == 0 {
 					m.ask(p, sa.MethodDelete, group, state)
 				}

@@ -86,7 +86,7 @@ func (f *flood) top() {
 	}
 }
 
-// count notes what the device sends.
+// count notes the packets that the device sends.
 func (f *flood) count(b *ibta.Batch) {
 	if b.To.Path == memhub.Path(f.gid) {
 		f.sent.Add(int64(b.Len()))
@@ -152,8 +152,7 @@ func TestReadsOfStranger(t *testing.T) {
 	}
 }
 
-// TestTimersDuringReads holds that timers run while a peer asks for gigabytes: what nobody
-// acknowledges fails.
+// TestTimersDuringReads holds that timers run while a peer asks for gigabytes: requests that nobody acknowledges fail.
 func TestTimersDuringReads(t *testing.T) {
 	var h memhub.Hub
 	s := newSide(t, &h)

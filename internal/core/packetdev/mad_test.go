@@ -17,8 +17,8 @@ import (
 	wire "github.com/ramjet-rdma/ramjet/wire/mad"
 )
 
-// FuzzMAD hands a device what anybody may send to QP1. It reaches one agent as it is, one that may
-// have it, or none.
+// FuzzMAD hands a device the bytes that anybody may send to QP1. It reaches one agent as it is, one that may have it,
+// or none.
 func FuzzMAD(f *testing.F) {
 	f.Add([]byte{}, uint8(0))
 	f.Add([]byte{0}, uint8(0))

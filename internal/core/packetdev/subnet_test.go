@@ -92,7 +92,7 @@ func (n *subnet) newAdapter() *adapter {
 	return a
 }
 
-// change changes what a port says of itself, and tells its device.
+// change changes the attributes of a port, and notifies its device.
 func (a *adapter) change(port int, change func(*softdev.PortInfo), events ...verbs.EventType) {
 	a.net.mu.Lock()
 	info := &a.ports[port-1].info
@@ -585,7 +585,7 @@ func TestPortEvents(t *testing.T) {
 			t.Errorf("after %v: %s, want %s", c.event, got, c.want)
 		}
 	}
-	// A smaller path MTU has no event, and bounds what is connected from now on.
+	// A smaller path MTU has no event, and bounds the path MTU of queue pairs that are connected from now on.
 	a.port.change(1, func(p *softdev.PortInfo) { p.ActiveMTU = verbs.MTU512 })
 	qp := a.newQP(verbs.RC)
 	a.OK(qp.Modify(verbs.QPAttr{State: verbs.StateInit, Port: 1},

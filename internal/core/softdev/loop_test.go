@@ -72,7 +72,7 @@ func TestGracePeriod(t *testing.T) {
 	}
 }
 
-// TestPortFull holds that what a port does not take is sent later, in order and once.
+// TestPortFull holds that packets that a port does not take are sent later, in order and once.
 func TestPortFull(t *testing.T) {
 	a, b := newPair(t)
 	a.MR.Do(func(p []byte) {

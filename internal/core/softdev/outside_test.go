@@ -40,8 +40,7 @@ func (s *side) polled() bool { return s.CQ.Poll(make([]verbs.WC, 1)) > 0 }
 
 func never() bool { return false }
 
-// A thread that sleeps outside of Go owns the poll from its first call to the one that finds what it waits for, or
-// leaves.
+// A thread that sleeps outside of Go owns the poll from its first call to the one that finds its completion, or leaves.
 func TestPollSleep(t *testing.T) {
 	a, b, port := newPollers(t)
 	done := false

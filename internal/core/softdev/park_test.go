@@ -45,8 +45,8 @@ func newParkers(t *testing.T) (a, b *side, port *parkPort) {
 	return a, b, port
 }
 
-// TestPark holds that a program parks no longer than the next timer lets it, and that meanwhile others have
-// the device: what another goroutine posts leaves at once, and the poll that parked finds its completion.
+// TestPark holds that a program parks no longer than the next timer lets it, and that meanwhile others have the device:
+// a post of another goroutine leaves at once, and the poll that parked finds its completion.
 func TestPark(t *testing.T) {
 	a, b, port := newParkers(t)
 	var wc [1]verbs.WC

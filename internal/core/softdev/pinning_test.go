@@ -24,7 +24,7 @@ func (s *side) register(n int, opt verbs.RegOption) *verbs.MR {
 	return mr
 }
 
-// TestPinnedEnds holds that what a region has pinned ends with it.
+// TestPinnedEnds holds that the pinning of memory ends with its region.
 func TestPinnedEnds(t *testing.T) {
 	const n = 1 << 18
 	for name, opt := range map[string]verbs.RegOption{"pinned": verbs.Pinned(), "pipelined": verbs.Pipelined(4096),

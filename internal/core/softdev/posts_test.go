@@ -11,8 +11,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// TestPostsInParts posts a list that is longer than a pass's, and one that does not fit: what fits
-// is posted.
+// TestPostsInParts posts a list that is longer than a pass's, and one that does not fit: the requests that fit are
+// posted.
 func TestPostsInParts(t *testing.T) {
 	var h memhub.Hub
 	s := newSide(t, &h)

@@ -188,7 +188,7 @@ type memLink struct {
 	full     bool // it takes nothing
 }
 
-// can says what Ready reports; the web's lock is held.
+// can returns the events that Ready reports; the web's lock is held.
 func (l *memLink) can() (read, write bool) {
 	return l.reading && l.owner != nil && !l.held && (len(l.in) > 0 || l.end), l.writing && l.owner != nil && !l.full
 }
@@ -252,7 +252,7 @@ func (l *memLink) Close(abort bool) {
 func (l *memLink) LocalAddr() netip.AddrPort { return l.from }
 func (l *memLink) PeerAddr() netip.AddrPort  { return l.to }
 
-// hold keeps from the link what arrives, or shows it.
+// hold keeps arriving bytes from the link, or shows them.
 func (l *memLink) hold(yes bool) { l.net.web.Change(func() { l.held = yes }) }
 
 // streamSide is a device on a web.

@@ -203,8 +203,8 @@ func TestStreamSharedFairly(t *testing.T) {
 	}
 }
 
-// TestStreamSharedBudget has receives of a shared queue let several streams go on that have much to
-// send: what they send while the device's lock is held is one budget for all of them.
+// TestStreamSharedBudget has receives of a shared queue let several streams go on that have much to send: they share
+// one budget while the device's lock is held.
 func TestStreamSharedBudget(t *testing.T) {
 	var w web
 	a, b := w.newSide(t), w.newSide(t)
@@ -526,7 +526,7 @@ func TestStreamBacklog(t *testing.T) {
 		hears(driver.StreamRequested, honest.addr)
 		s.within(func() bool { return rejected(links[room-1-i]) }, "who gives way hears of it")
 	}
-	s.ok(asked[0].Reject(nil)) // the program can still answer what waits
+	s.ok(asked[0].Reject(nil)) // the program can still answer waiting requests
 	w.asks(t, flood, at)
 	hears(driver.StreamRequested, flood.addr)
 

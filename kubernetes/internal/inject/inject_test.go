@@ -15,7 +15,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/kubernetes/internal/metrics"
 )
 
-// files makes a tree that has what is needed.
+// files makes a tree with the files that injection needs.
 func files(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -31,7 +31,7 @@ func (k *kubelet) List(context.Context, *podresources.ListPodResourcesRequest) (
 	return &podresources.ListPodResourcesResponse{PodResources: k.pods}, nil
 }
 
-// start serves in a kubelet's folder, and returns what ends it.
+// start serves in a kubelet's folder, and returns the function that ends it.
 func (k *kubelet) start(t *testing.T, folder string) (stop func()) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Join(folder, "pod-resources"), 0o755); err != nil {

@@ -159,7 +159,7 @@ func (w *world) between(t *testing.T, server, client string, program []string) {
 	}
 }
 
-// newWorld builds what is needed and starts ramjet-kubelet.
+// newWorld builds the programs and starts ramjet-kubelet.
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	root, err := os.MkdirTemp("", "pods")

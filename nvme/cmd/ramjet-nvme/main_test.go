@@ -18,10 +18,10 @@ import (
 	"github.com/ramjet-rdma/ramjet"
 )
 
-// patience bounds what a test waits for.
+// patience bounds the waits of tests.
 const patience = time.Minute
 
-// run runs a command line, and returns what it prints.
+// run runs a command line, and returns its output.
 func run(ctx context.Context, out io.Writer, args []string) error {
 	c := newCommand()
 	c.SetArgs(args)

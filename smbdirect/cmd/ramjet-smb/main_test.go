@@ -60,7 +60,7 @@ func TestAllowed(t *testing.T) {
 	}
 }
 
-// A copy that fails leaves what was there.
+// A copy that fails leaves the file that was there.
 func TestSave(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "file")
 	if err := save(name, strings.NewReader("whole")); err != nil {
