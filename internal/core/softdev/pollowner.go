@@ -32,8 +32,8 @@ type pollOwner struct {
 }
 
 const (
-	// longSleepAfter is the number of grace periods after which the sleep of an owner is a long one.
-	longSleepAfter = 4
+	// dormantAfter is the number of grace periods after which the sleep of an owner is a long one.
+	dormantAfter = 4
 	// maxQueuesChecked is how many completion queues an owner that goes looks at, for other goroutines that wait.
 	maxQueuesChecked = 16
 )
@@ -224,12 +224,12 @@ func (l *Lane) signalLoop() {
 
 // standBy waits while programs own the poll, and for a grace period longer.
 func (l *Lane) standBy(timer *time.Timer) {
-	longSleep, outside := false, false
+	dormant, outside := false, false
 	for same, seen := 0, l.pollOwner.changes.Load(); ; {
 		var late <-chan time.Time
-		if !longSleep || outside {
+		if !dormant || outside {
 			wait := l.grace()
-			if longSleep {
+			if dormant {
 				wait = strayAfter
 			}
 			timer.Reset(wait)
@@ -240,7 +240,7 @@ func (l *Lane) standBy(timer *time.Timer) {
 		case <-l.sleep.wakeup:
 		}
 		l.Mu.Lock()
-		if outside && longSleep {
+		if outside && dormant {
 			l.replaceStray()
 		}
 		changes := l.pollOwner.changes.Load()
@@ -248,9 +248,9 @@ func (l *Lane) standBy(timer *time.Timer) {
 			same, seen = 0, changes
 		}
 		done := l.dev.Closed.Load() || !l.pollOwner.owned && (l.pollOwner.takeOver || same > 0)
-		longSleep = !done && l.pollOwner.owned && same >= longSleepAfter
+		dormant = !done && l.pollOwner.owned && same >= dormantAfter
 		outside = l.pollOwner.outside
-		l.pollOwner.takeOver, l.pollOwner.longSleep = false, longSleep
+		l.pollOwner.takeOver, l.pollOwner.dormant = false, dormant
 		l.Mu.Unlock()
 		if done {
 			return
