@@ -65,10 +65,10 @@ func (w *cableWaiter) Close() {}
 // CanPark and Park implement softdev.Parker.
 func (w *cableWaiter) CanPark() bool {
 	s := w.socket.Load()
-	return s != nil && s.sock.Dozes()
+	return s != nil && s.sock.CanPark()
 }
 
-func (w *cableWaiter) Park(d time.Duration) { w.socket.Load().sock.Doze(d) }
+func (w *cableWaiter) Park(d time.Duration) { w.socket.Load().sock.Park(d) }
 
 // Pollable, BeginWait and EndWait implement softdev.PollWaiter, without the conditions that end a wait.
 func (w *cableWaiter) Pollable() bool {

@@ -178,8 +178,8 @@ func (p *port) BeginWait(writable bool, at *driver.PollSet) bool {
 func (p *port) EndWait(readable bool) { p.sock.EndWait(readable) }
 
 // Park waits until the socket receives a packet.
-func (p *port) Park(d time.Duration)    { p.sock.Doze(d) }
-func (p *port) CanPark() bool           { return p.sock.Dozes() }
+func (p *port) Park(d time.Duration)    { p.sock.Park(d) }
+func (p *port) CanPark() bool           { return p.sock.CanPark() }
 func (p *port) SetDeadline(t time.Time) { p.sock.SetDeadline(t) }
 func (p *port) Wake()                   { p.sock.Wake() }
 

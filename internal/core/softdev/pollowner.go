@@ -19,16 +19,16 @@ import (
 // often it looks once in every grace period. It stops that while the owner
 // sleeps for long.
 type pollOwner struct {
-	owned     bool          // the poll has an owner
-	changes   atomic.Uint32 // grows when an owner comes and when it goes: odd while there is one
-	outside   bool          // the owner sleeps outside of Go
-	stray     bool          // a former owner may still sleep outside of Go
-	longSleep bool          // the owner sleeps for long: the lane's goroutine waits for it to go
-	takeOver  bool          // the goroutine is needed at once
-	out       chan struct{} // of capacity 1: the goroutine has left its wait to an owner
-	adaptive  adaptiveSpin  // whether an owner polls before it sleeps
-	sleeps    atomic.Bool   // the last one did not: a look at the network just before the next one sleeps is no use
-	queue     *CQ           // the owner waits for this one; nil: for any
+	owned    bool          // the poll has an owner
+	changes  atomic.Uint32 // grows when an owner comes and when it goes: odd while there is one
+	outside  bool          // the owner sleeps outside of Go
+	stray    bool          // a former owner may still sleep outside of Go
+	dormant  bool          // the owner sleeps for long: the lane's goroutine waits for it to go
+	takeOver bool          // the goroutine is needed at once
+	out      chan struct{} // of capacity 1: the goroutine has left its wait to an owner
+	adaptive adaptiveSpin  // whether an owner polls before it sleeps
+	sleeps   atomic.Bool   // the last one did not: a look at the network just before the next one sleeps is no use
+	queue    *CQ           // the owner waits for this one; nil: for any
 }
 
 const (
@@ -110,8 +110,8 @@ func (l *Lane) disownPoll(armed func() int) {
 	if armed != nil {
 		own = armed()
 	}
-	if l.pollOwner.takeOver = l.dev.othersWait(own); l.pollOwner.takeOver || l.pollOwner.longSleep {
-		l.pollOwner.longSleep = false
+	if l.pollOwner.takeOver = l.dev.othersWait(own); l.pollOwner.takeOver || l.pollOwner.dormant {
+		l.pollOwner.dormant = false
 		l.signalLoop()
 	}
 }

@@ -332,7 +332,7 @@ func TestFree(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	s.Doze(time.Hour)
+	s.Park(time.Hour)
 	s.Wake()
 	c.Close()
 	s.Close()

@@ -87,8 +87,8 @@ type transport interface {
 	beginWait(writable bool, at *pollwait.Set) bool
 	endWait(readable bool)
 	unsent() int
-	doze(d time.Duration)
-	dozes() bool
+	park(d time.Duration)
+	canPark() bool
 	setDeadline(t time.Time)
 	wake()
 	recvHeaders(on bool) error
@@ -176,18 +176,18 @@ func (s *Socket) BeginWait(writable bool, at *pollwait.Set) bool {
 func (s *Socket) EndWait(readable bool) { s.impl.endWait(readable) }
 
 // Pollable reports whether the socket has BeginWait.
-func (s *Socket) Pollable() bool { return s.impl.dozes() }
+func (s *Socket) Pollable() bool { return s.impl.canPark() }
 
 // Unsent returns how many bytes of the system's memory wait to leave this host, in a slow interface's queue. It
 // returns 0 where the system does not report that.
 func (s *Socket) Unsent() int { return s.impl.unsent() }
 
-// Doze blocks until something can be received, or for the given time. Unlike Wait, any number of
+// Park blocks until something can be received, or for the given time. Unlike Wait, any number of
 // goroutines may call it at once. Neither a deadline nor Wake ends it. Sockets without it return at once.
-func (s *Socket) Doze(d time.Duration) { s.impl.doze(d) }
+func (s *Socket) Park(d time.Duration) { s.impl.park(d) }
 
-// Dozes reports whether the socket has Doze.
-func (s *Socket) Dozes() bool { return s.impl.dozes() }
+// CanPark reports whether the socket has Park.
+func (s *Socket) CanPark() bool { return s.impl.canPark() }
 
 // SetDeadline sets the time at which the current and all later Waits return. The zero time means
 // never. A deadline stays set when it has passed.

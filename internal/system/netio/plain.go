@@ -218,8 +218,8 @@ func (p *plain) wait(writable bool) error {
 
 func (*plain) unsent() int { return 0 }
 
-func (p *plain) doze(time.Duration) {}
-func (p *plain) dozes() bool        { return false }
+func (p *plain) park(time.Duration) {}
+func (p *plain) canPark() bool      { return false }
 
 func (p *plain) beginWait(bool, *pollwait.Set) bool { return false }
 func (p *plain) endWait(bool)                       {}

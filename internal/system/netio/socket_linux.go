@@ -249,14 +249,14 @@ func (s *batched) beginWait(writable bool, at *pollwait.Set) bool {
 
 func (s *batched) endWait(readable bool) { s.waiter.end(readable) }
 
-func (s *batched) dozes() bool { return true }
+func (s *batched) canPark() bool { return true }
 
-func (s *batched) doze(d time.Duration) {
+func (s *batched) park(d time.Duration) {
 	defer runtime.KeepAlive(s)
 	if s.closed.Load() {
 		return
 	}
-	doze(*s.ports.Load(), d)
+	park(*s.ports.Load(), d)
 }
 
 func (s *batched) setDeadline(t time.Time) { s.waiter.setDeadline(t) }

@@ -227,8 +227,8 @@ func (w *waiter) close() {
 	}
 }
 
-// doze sleeps until a port is ready, or for a time.
-func doze(ports []port, d time.Duration) {
+// park sleeps until a port is ready, or for a time.
+func park(ports []port, d time.Duration) {
 	var few [4]unix.PollFd
 	fds := few[:0]
 	for _, p := range ports {

@@ -8,23 +8,23 @@ import (
 	"time"
 )
 
-// TestDoze has several goroutines doze at a socket. A datagram ends it, and so does the time.
-func TestDoze(t *testing.T) {
+// TestPark has several goroutines park at a socket. A datagram ends it, and so does the time.
+func TestPark(t *testing.T) {
 	plain := listen(t, first, Options{Plain: true})
-	if plain.Doze(time.Hour); plain.Dozes() {
-		t.Error("a socket without Doze has it")
+	if plain.Park(time.Hour); plain.CanPark() {
+		t.Error("a socket without Park has it")
 	}
 	a, b := listen(t, first, Options{}), listen(t, second, Options{})
 	into := make([]Datagrams, 4)
 	tr := a.NewTrain()
 	for range 20 {
-		var dozers sync.WaitGroup
+		var parkers sync.WaitGroup
 		for range 3 {
-			dozers.Go(func() {
+			parkers.Go(func() {
 				start := time.Now()
-				b.Doze(6 * patience)
+				b.Park(6 * patience)
 				if d := time.Since(start); d > patience {
-					t.Errorf("dozed for %v", d)
+					t.Errorf("parked for %v", d)
 				}
 			})
 		}
@@ -33,7 +33,7 @@ func TestDoze(t *testing.T) {
 		if err := a.Send(tr); err != nil {
 			t.Fatal(err)
 		}
-		dozers.Wait()
+		parkers.Wait()
 		for {
 			n, err := b.Recv(into)
 			if err != nil {
@@ -50,13 +50,13 @@ func TestDoze(t *testing.T) {
 	slept := time.Duration(0)
 	for try := 0; slept < short && try < 100; try++ { // a signal may end one
 		start := time.Now()
-		b.Doze(short)
+		b.Park(short)
 		slept = time.Since(start)
 	}
 	if slept < short {
 		t.Error("nothing has arrived, and it does not sleep")
 	}
-	if n := testing.AllocsPerRun(100, func() { b.Doze(time.Microsecond) }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { b.Park(time.Microsecond) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }
