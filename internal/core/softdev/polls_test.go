@@ -67,7 +67,8 @@ func TestYields(t *testing.T) {
 	const monitor = clock.Time(10 * time.Millisecond) // after which Go's takes the processor away
 	var s sleep
 	last, calls := clock.Time(0), 0
-	for now := clock.Time(time.Hour); now < clock.Time(time.Hour+time.Second); now += clock.Time(50 * time.Microsecond) {
+	const step = clock.Time(50 * time.Microsecond)
+	for now := clock.Time(time.Hour); now < clock.Time(time.Hour+time.Second); now += step {
 		if !s.yields(now) {
 			if now-last >= monitor {
 				t.Fatalf("no call for %v", time.Duration(now-last))
